@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+# DLRover for Slurm. `make help` lists the targets.
+PREFIX ?= /usr/local
+DESTDIR ?=
+BUILD ?= build
+CC ?= gcc
+MPICC ?= mpicc
+CFLAGS ?= -O2 -g
+VERSION := $(shell cat VERSION)
+LIBEXECDIR = $(PREFIX)/libexec/dlrover
+PLUGINDIR ?= $(PREFIX)/lib/slurm
+Q := $(if $(V),,@)
+
+DLR_WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
+  -Wformat=2 -Wundef -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers
+DLR_CFLAGS = -std=gnu11 -fPIC -pthread -D_GNU_SOURCE -I. $(DLR_WARN) $(if $(WERROR),-Werror) \
+  $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) \
+  -DDLR_VERSION='"$(VERSION)"' -DDLR_LIBEXECDIR='"$(LIBEXECDIR)"'
+DLR_LDFLAGS = -pthread $(if $(SAN),-fsanitize=$(SAN))
+
+# --- sources: one list per product --------------------------------------------------
+COMMON := common/clock.c common/err.c common/file.c common/jobconf.c common/local.c \
+  common/log.c common/opt.c common/str.c
+MSG := common/msg.c
+TOPO := hwloc_topo/node.c hwloc_topo/switches.c hwloc_topo/order.c hwloc_topo/partners.c
+HEALTH := health/checks.c health/reach.c health/run.c
+SLOT := ckpt/slot.c ckpt/slot_meta.c ckpt/store.c ckpt/crc32c.c
+CKPT_LIB := ckpt/client.c ckpt/regions.c ckpt/copy.c ckpt/supervised.c ckpt/alone.c \
+  ckpt/device.c ckpt/device_host.c ckpt/device_cuda.c
+DATA := ckpt/data_main.c ckpt/data_local.c ckpt/data_store.c ckpt/data_stream.c ckpt/data_ucx.c
+CTL := mpi_launcher/beat.c mpi_launcher/identity.c mpi_launcher/endpoint.c
+KEEPER := mpi_launcher/keeper.c mpi_launcher/runinfo.c
+SUPERVISOR := mpi_launcher/supervisor.c mpi_launcher/policy.c mpi_launcher/journal.c \
+  mpi_launcher/stepplan.c mpi_launcher/steps.c mpi_launcher/members.c \
+  mpi_launcher/plan.c mpi_launcher/requeue.c mpi_launcher/slurmapi.c \
+  mpi_launcher/runinfo.c mpi_launcher/persist.c ckpt/commit.c
+AGENT := mpi_launcher/agent.c mpi_launcher/agent_control.c mpi_launcher/agent_local.c \
+  mpi_launcher/agent_tasks.c mpi_launcher/agent_data.c mpi_launcher/agent_ranks.c \
+  mpi_launcher/election.c mpi_launcher/plan.c mpi_launcher/requeue.c \
+  mpi_launcher/slurmapi.c mpi_launcher/persist.c
+RENDEZVOUS := mpi_launcher/rendezvous.c mpi_launcher/report.c mpi_launcher/plan.c
+CLI := mpi_launcher/cli.c mpi_launcher/cli_status.c mpi_launcher/cli_events.c \
+  mpi_launcher/cli_check.c mpi_launcher/cli_state.c
+PLUGIN := spank/plugin.c spank/allocator.c spank/handover.c spank/options.c spank/task_env.c \
+  spank/notify.c common/clock.c common/err.c common/jobconf.c common/local.c common/log.c \
+  common/opt.c common/str.c
+
+obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+
+PROGRAMS := $(addprefix $(BUILD)/,dlrover dlrover-keeper dlrover-supervisor dlrover-agent \
+  dlrover-data dlrover-rendezvous dlrover-stderr)
+EXAMPLES := $(BUILD)/examples/mpi_train $(BUILD)/examples/mpi_plain
+UNIT_TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
+
+all: $(PROGRAMS) $(BUILD)/libdlrover.so $(BUILD)/spank_dlrover.so $(EXAMPLES) ## build everything
+.PHONY: all
+.DELETE_ON_ERROR:
+
+include mk/build.mk mk/install.mk mk/check.mk
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
+clean: ## remove build/
+	rm -rf $(BUILD)
+.PHONY: help clean
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libdlrover: checkpoints in memory, made beside the training step and kept on two nodes.
+ *
+ * A program names the memory that is its state once, then says once per step where that
+ * memory is at rest. Under a job started with --dlrover the snapshots live in the node's
+ * memory and in a partner node's; the supervisor decides which steps are saved, and after a
+ * failure every rank loads the same version. Without such a job the same calls write files
+ * in a directory, so that a program can be developed on a laptop.
+ *
+ *     struct dlr_ckpt *ck;
+ *     uint64_t step = 0;
+ *
+ *     if (dlr_ckpt_open(NULL, &ck) < 0)
+ *         die(dlr_ckpt_error(NULL));
+ *     dlr_ckpt_add_array(ck, "weights", DLR_CKPT_SHARD, "f32", sizeof(float), w, nw);
+ *     dlr_ckpt_add_array(ck, "moments", DLR_CKPT_SHARD, "f32", sizeof(float), m, nm);
+ *     if (dlr_ckpt_restore(ck, &step) < 0)      // 1: loaded, step is set; 0: fresh start
+ *         die(dlr_ckpt_error(ck));
+ *     while (step < last) {
+ *         compute_gradients();                  // reads the state
+ *         dlr_ckpt_fence(ck, NULL);             // the copies of the last begin are done
+ *         update_weights();                     // writes the state
+ *         step++;
+ *         dlr_ckpt_begin(ck, step, NULL);       // the state is that of 'step' from here on
+ *     }
+ *     dlr_ckpt_fence(ck, NULL);
+ *     dlr_ckpt_close(ck);
+ *
+ * Link with -ldlrover (pkg-config dlrover). The library links neither MPI, CUDA nor UCX. It is
+ * not thread-safe: one handle is used by one thread at a time; it starts helper threads of its
+ * own. Every function returns a negative errno on failure and keeps a line of text for
+ * dlr_ckpt_error(). No failure of saving ever ends or blocks the program: begin and fence
+ * report it and the next steps go on.
+ */
+#ifndef DLR_CKPT_CKPT_H
+#define DLR_CKPT_CKPT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DLR_CKPT_NAME_MAX 255
+#define DLR_CKPT_DIMS_MAX 8
+#define DLR_CKPT_DTYPE_MAX 15
+
+struct dlr_ckpt; /* opaque */
+
+/* Where and who. Fields left 0 or NULL are taken from the environment; all of conf may be
+ * NULL. Strings are copied.
+ */
+struct dlr_ckpt_conf {
+    const char *dir;   /* alone: directory of the files. DLROVER_CKPT_DIR, else
+                          "./dlrover-ckpt" */
+    int rank, world;   /* world 0: from RANK/WORLD_SIZE, SLURM_PROCID/SLURM_NTASKS,
+                          OMPI_COMM_WORLD_RANK/SIZE, PMI_RANK/SIZE, else 0 of 1 */
+    unsigned every;    /* alone: save each N-th step. DLROVER_CKPT_EVERY, else 1 */
+    unsigned fence_ms; /* budget of one fence: after it the snapshot is given up.
+                          DLROVER_CKPT_FENCE_MS, else 10000 */
+    unsigned threads;  /* copy threads, 0: DLROVER_CKPT_THREADS, else 1 */
+};
+
+enum dlr_ckpt_kind {
+    DLR_CKPT_SHARD = 0,      /* this rank's box of a global array */
+    DLR_CKPT_REPLICATED = 1, /* the same on every rank */
+    DLR_CKPT_LOCAL = 2,      /* this rank's own: generator state, position in the data */
+    DLR_CKPT_BLOB = 3,       /* bytes copied at once in begin; may change their length up
+                                to the length they were added with */
+};
+
+/* A box of memory. global_shape, offset and local_shape have ndim entries, in items; stride
+ * is in bytes, 0 throughout for a contiguous box in C order (the only form now; others are
+ * -ENOTSUP).
+ */
+struct dlr_ckpt_region {
+    const char *name; /* unique in this rank, <= DLR_CKPT_NAME_MAX bytes, UTF-8 */
+    enum dlr_ckpt_kind kind;
+    const char *dtype;  /* "f32", "bf16", "u8": text kept with the data, not interpreted */
+    uint32_t item_size; /* bytes */
+    uint32_t ndim;      /* 0: one item */
+    uint64_t global_shape[DLR_CKPT_DIMS_MAX];
+    uint64_t offset[DLR_CKPT_DIMS_MAX];
+    uint64_t local_shape[DLR_CKPT_DIMS_MAX];
+    int64_t stride[DLR_CKPT_DIMS_MAX];
+    void *addr; /* stays the program's; host or CUDA device memory */
+};
+
+struct dlr_ckpt_version {
+    uint32_t round; /* of the run that made it; 0 when alone */
+    uint64_t step;
+    uint64_t bytes; /* of this rank's regions */
+};
+
+/* Opens the checkpoint of this rank. Blocking: connects to the node's agent (<= 5 s) when
+ * DLROVER_AGENT_SOCKET is set, else creates dir. *ret_ck: dlr_ckpt_close().
+ */
+int dlr_ckpt_open(const struct dlr_ckpt_conf *conf, struct dlr_ckpt **ret_ck);
+
+/* Names a region. Before the first restore or begin. -EEXIST for a name given twice,
+ * -EINVAL for a malformed box, -EBUSY later.
+ */
+int dlr_ckpt_add(struct dlr_ckpt *ck, const struct dlr_ckpt_region *region);
+
+/* Shorthand for a one-dimensional region of n items whose box is the whole array. */
+int dlr_ckpt_add_array(struct dlr_ckpt *ck, const char *name, enum dlr_ckpt_kind kind,
+                       const char *dtype, uint32_t item_size, void *addr, uint64_t n);
+
+/* Sets the length in bytes of a BLOB for the begins that follow. -ENOENT, -ERANGE. */
+int dlr_ckpt_blob_size(struct dlr_ckpt *ck, const char *name, uint64_t bytes);
+
+/* The versions restore could take, newest first: at most max, their number is returned.
+ * Under a job that is the one version all ranks agreed on. Blocking as restore is.
+ */
+int dlr_ckpt_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret, unsigned max);
+
+/* Loads the newest version that every rank holds whole, verified by CRC32C, into the
+ * regions. Collective in effect: all ranks load the same version or none returns. 1 with
+ * *ret_step set; 0 when there is nothing to restore (regions untouched); -EBADMSG when the
+ * data does not match the regions named (text says which region). Blocking, bounded by the
+ * supervisor's restore limit. Call once, before the first begin.
+ */
+int dlr_ckpt_restore(struct dlr_ckpt *ck, uint64_t *ret_step);
+
+/* Says that the regions hold the state of step and stay as they are until fence. Starts
+ * copying when a save of this step was decided, otherwise costs a load and a compare. stream:
+ * a cudaStream_t whose work precedes the copies, NULL for host memory. 1 when a snapshot was
+ * started, 0 when none is due. Does not block. Steps must increase.
+ */
+int dlr_ckpt_begin(struct dlr_ckpt *ck, uint64_t step, void *stream);
+
+/* After it the regions may change. Host memory: waits for the copies of the last begin, at
+ * most fence_ms; then that version is given up (-ETIMEDOUT, counted) and memory may change
+ * all the same. Device memory: makes stream wait and returns at once. 0 when nothing was
+ * pending.
+ */
+int dlr_ckpt_fence(struct dlr_ckpt *ck, void *stream);
+
+/* Reports a step to the supervisor without saving: for programs that save nothing. begin
+ * does this by itself. Does not block.
+ */
+int dlr_ckpt_progress(struct dlr_ckpt *ck, uint64_t step);
+
+/* What this handle did so far. */
+struct dlr_ckpt_stats {
+    uint64_t saves, given_up;    /* snapshots started; of them given up */
+    uint64_t committed_step;     /* newest step known as safe on two nodes; 0 none */
+    uint64_t begin_ns, fence_ns; /* total time spent in these calls */
+    uint64_t copied_bytes;
+};
+void dlr_ckpt_stats(const struct dlr_ckpt *ck, struct dlr_ckpt_stats *ret);
+
+/* The last failure's text: of this handle, or of dlr_ckpt_open() in this thread when ck is
+ * NULL. Never NULL.
+ */
+const char *dlr_ckpt_error(const struct dlr_ckpt *ck);
+
+/* Waits for pending copies as fence does, tells the agent, frees. Accepts NULL. */
+void dlr_ckpt_close(struct dlr_ckpt *ck);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The slot: one snapshot of one rank at one version, the same bytes in node memory, on the
+ * wire and in a file.
+ *
+ *   0     state page (4 KiB): magic, size, slot's state. Never sent, not check-summed
+ *   4096  meta block: head, region table, CRC32C of each data chunk; ends with its own CRC
+ *   data_off (multiple of 4 KiB)  the regions' bytes, each at a multiple of 64
+ *
+ * Little endian. Written by one process at a time; the state word is atomic and is the only
+ * thing several look at.
+ */
+#ifndef DLR_CKPT_SLOT_H
+#define DLR_CKPT_SLOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ckpt/ckpt.h"
+#include "ckpt/version.h"
+#include "common/err.h"
+
+#define DLR_SLOT_CHUNK (1u << 20) /* bytes under one CRC32C */
+
+enum dlr_slot_state {
+    DLR_SLOT_FREE = 0,
+    DLR_SLOT_OPEN = 1,      /* being written */
+    DLR_SLOT_SEALED = 2,    /* whole and check-summed */
+    DLR_SLOT_COMMITTED = 3, /* and every rank's is, on two nodes */
+    DLR_SLOT_DEAD = 4,      /* given up; contents mean nothing */
+};
+
+struct dlr_slot; /* opaque: a mapped slot file */
+
+/* Bytes a slot file needs for these regions (whole pages). */
+uint64_t dlr_slot_size(const struct dlr_ckpt_region *regions, unsigned n);
+
+/* Creates dirfd/name of size bytes, reserved with posix_fallocate and touched (blocking:
+ * 0.3 to 1.3 GB/s), state FREE; an existing file of that size or larger is adopted as it is. mode 0600.
+ * -ENOSPC, -ENOMEM leave nothing behind.
+ */
+int dlr_slot_create(int dirfd, const char *name, uint64_t size, struct dlr_slot **ret,
+                    struct dlr_err *err);
+
+/* Maps a slot file by descriptor (which stays the caller's). Checks magic and size against the
+ * file's; a shorter file is -EBADMSG, never a SIGBUS.
+ */
+int dlr_slot_map(int fd, bool writable, struct dlr_slot **ret, struct dlr_err *err);
+struct dlr_slot *dlr_slot_unmap(struct dlr_slot *slot); /* accepts NULL, returns NULL */
+int dlr_slot_fd(const struct dlr_slot *slot);           /* -1 when mapped by descriptor */
+uint64_t dlr_slot_bytes(const struct dlr_slot *slot);   /* of the file */
+
+enum dlr_slot_state dlr_slot_state(const struct dlr_slot *slot);
+void dlr_slot_set_state(struct dlr_slot *slot, enum dlr_slot_state state);
+
+/* What the meta block says; meaningful for SEALED and COMMITTED. */
+struct dlr_slot_info {
+    struct dlr_version version;
+    int32_t rank;
+    uint32_t world;
+    uint64_t key;    /* dlr_slot_key() of cluster, job and run */
+    uint64_t layout; /* hash of the region table */
+    uint64_t data_bytes;
+    uint64_t wall_ns; /* when it was sealed */
+    uint32_t nregions, nchunks;
+};
+int dlr_slot_info(const struct dlr_slot *slot, struct dlr_slot_info *ret);
+
+/* Hash of the text "cluster.job.run" (xxHash64). */
+uint64_t dlr_slot_key(const char *text);
+
+/* The meta block as it stands, and chunk i of the data. Pointers into the mapping. */
+void dlr_slot_meta(const struct dlr_slot *slot, const void **ret_meta, size_t *ret_bytes);
+int dlr_slot_chunk(const struct dlr_slot *slot, uint32_t i, void **ret_data,
+                   size_t *ret_bytes, uint32_t *ret_crc);
+
+/* Checks a meta block that came from outside: magic, version, own CRC, every size and offset
+ * against slot_bytes. -EBADMSG with text. Reads nothing outside meta[0..bytes).
+ */
+int dlr_slot_check_meta(const void *meta, size_t bytes, uint64_t slot_bytes,
+                        struct dlr_slot_info *ret_info, struct dlr_err *err);
+
+/* Receiving side: copies a checked meta block in; state becomes OPEN. */
+int dlr_slot_put_meta(struct dlr_slot *slot, const void *meta, size_t bytes,
+                      struct dlr_err *err);
+
+/* Verifies meta and every chunk. Blocking: reads all of it. -EBADMSG names chunk or field. */
+int dlr_slot_verify(const struct dlr_slot *slot, struct dlr_err *err);
+
+/* CRC32C (Castagnoli, iSCSI polynomial 0x1EDC6F41, RFC 3720) by ISA-L; crc starts at 0. */
+uint32_t dlr_crc32c(uint32_t crc, const void *buf, size_t size);
+
+#endif

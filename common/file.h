@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files: whole reads and writes, and the only durable replace of the project. */
+#ifndef DLR_COMMON_FILE_H
+#define DLR_COMMON_FILE_H
+
+#include <stddef.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include "common/err.h"
+
+/* Writes or reads all of it, through EINTR and short counts. 0 or -errno (-ENODATA when the
+ * file ends early). Blocking.
+ */
+int dlr_write_all(int fd, const void *buf, size_t size);
+int dlr_read_all(int fd, void *buf, size_t size);
+
+/* Replaces dirfd/name by the concatenation of parts so that a crash at any moment leaves
+ * the old file or the new one: temporary file, write, fsync, renameat, fsync of the
+ * directory, each checked. mode as in open(2). Blocking. 0 or -errno with text.
+ */
+int dlr_file_replace(int dirfd, const char *name, mode_t mode, const struct iovec *parts,
+                     unsigned nparts, struct dlr_err *err);
+
+/* Reads a whole file of at most max bytes into a NUL-terminated heap buffer owned by the
+ * caller. -EFBIG when larger.
+ */
+int dlr_file_load(int dirfd, const char *name, size_t max, char **ret_text,
+                  size_t *ret_size, struct dlr_err *err);
+
+/* Creates path and its missing parents, each with mode. 0 also when it is there already. */
+int dlr_mkdirs(const char *path, mode_t mode, struct dlr_err *err);
+
+#endif

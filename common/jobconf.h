@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The settings of a supervised job: one table, read by the plugin (as --dlrover-NAME, and
+ * --dlrover for "enable"), by plugstack.conf (NAME=VALUE) and by keeper, supervisor and
+ * agent (--NAME=VALUE). Limits of waits stand here and nowhere else.
+ */
+#ifndef DLR_COMMON_JOBCONF_H
+#define DLR_COMMON_JOBCONF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/opt.h"
+
+struct dlr_jobconf {
+    bool enable;                   /* --dlrover=on|off */
+    unsigned spares;               /* nodes of the allocation kept warm */
+    unsigned max_restarts;         /* new rounds after faults of the program itself */
+    struct dlr_beat_conf beat;     /* --dlrover-heartbeat */
+    char state_dir[DLR_OPT_TEXT];  /* empty: $HOME/.dlrover */
+    char checks[DLR_OPT_TEXT];     /* health checks of the rendezvous: "all", "none", a,b */
+    bool checkpoint;               /* off: no memory is reserved, no snapshot is made */
+    int64_t agent_timeout_ms;      /* agents of a job to start and report */
+    int64_t rendezvous_timeout_ms; /* one rendezvous */
+    int64_t transfer_timeout_ms;   /* copies moved before a round starts */
+    int64_t launch_timeout_ms;     /* srun to start every task of a round */
+    int64_t restore_timeout_ms;    /* from the first restore of a round to the last */
+    int64_t end_timeout_ms;        /* a round's processes to be gone */
+    int64_t persist_timeout_ms;    /* survivors to write their state before a requeue */
+    int64_t requeue_timeout_ms;    /* slurmctld to take a requeue */
+    int64_t election_timeout_ms;   /* agents without a supervisor to agree */
+};
+
+extern const struct dlr_opt dlr_jobconf_opts[];
+
+/* All fields at their defaults; cannot fail (a bad default aborts: our bug). */
+void dlr_jobconf_init(struct dlr_jobconf *conf);
+
+/* After this silence a node counts as dead: every_ms * missed. */
+int64_t dlr_jobconf_dead_ms(const struct dlr_jobconf *conf);
+
+#endif

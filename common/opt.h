@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One table per module is the only list of its settings. Everything walks it: --help,
+ * plugstack.conf words, environment, the command line, completion and the manual's check.
+ */
+#ifndef DLR_COMMON_OPT_H
+#define DLR_COMMON_OPT_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "common/err.h"
+
+enum dlr_opt_type {
+    DLR_OPT_SWITCH,   /* bool: on|off (yes, no, true, false, 1, 0 are taken too) */
+    DLR_OPT_UINT,     /* unsigned */
+    DLR_OPT_DURATION, /* int64_t, milliseconds: 200ms, 30s, 2m, 1h */
+    DLR_OPT_SIZE,     /* uint64_t, bytes: 64k, 2m, 4g */
+    DLR_OPT_PATH,     /* char[DLR_OPT_TEXT]: an absolute path, or empty */
+    DLR_OPT_WORD,     /* char[DLR_OPT_TEXT]: printable, no blanks, no quotes */
+    DLR_OPT_BEAT,     /* struct dlr_beat_conf: TIME[:MISSED] */
+};
+
+#define DLR_OPT_TEXT 1024
+
+struct dlr_beat_conf {
+    unsigned every_ms;
+    unsigned missed; /* beats of silence after which a node counts as dead */
+};
+
+struct dlr_opt {
+    const char *name; /* "max-restarts"; NULL ends the table */
+    enum dlr_opt_type type;
+    size_t offset;     /* of the field in the configuration struct */
+    const char *value; /* the default, as text */
+    const char *arg;   /* how help names the argument: "N", "TIME", "DIR" */
+    const char *help;  /* one sentence, lower case, no full stop */
+};
+
+#define DLR_OPT_END {NULL, DLR_OPT_UINT, 0, NULL, NULL, NULL}
+
+/* Sets every field of conf to its default. A bad default is our bug: -EINVAL. */
+int dlr_opt_defaults(const struct dlr_opt *table, void *conf, struct dlr_err *err);
+
+/* Sets one field from text. -ENOENT for an unknown name, -EINVAL for a bad value; the text
+ * names option, value and what would be right. conf is unchanged on failure.
+ */
+int dlr_opt_set(const struct dlr_opt *table, const char *name, const char *value,
+                void *conf, struct dlr_err *err);
+
+/* Same for one word "name=value". */
+int dlr_opt_set_word(const struct dlr_opt *table, const char *word, void *conf,
+                     struct dlr_err *err);
+
+/* The field's value as text that dlr_opt_set() would take. */
+int dlr_opt_show(const struct dlr_opt *opt, const void *conf, char *buf, size_t size);
+
+/* Prints "  --<prefix><name>=ARG   help (default)" for each row, aligned. */
+void dlr_opt_help(const struct dlr_opt *table, const char *prefix, FILE *out);
+
+/* The row called name, or NULL. */
+const struct dlr_opt *dlr_opt_find(const struct dlr_opt *table, const char *name);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Strings: comparison that reads as words, bounded formatting, units of time and size. */
+#ifndef DLR_COMMON_STR_H
+#define DLR_COMMON_STR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* True when both are non-NULL and equal. */
+bool dlr_streq(const char *a, const char *b);
+
+/* What follows prefix in s, NULL when s does not start with it. */
+const char *dlr_after(const char *s, const char *prefix);
+
+/* snprintf that reports truncation: 0, or -ENAMETOOLONG with an empty string left. */
+int dlr_format(char *buf, size_t size, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* "200ms", "30s", "2m", "1h", or a bare number of seconds. -EINVAL, -ERANGE. */
+int dlr_parse_duration_ms(const char *text, int64_t *ret_ms);
+
+/* "4096", "64k", "2m", "4g" (powers of 1024, either case, a trailing 'b' or 'ib' allowed). */
+int dlr_parse_size(const char *text, uint64_t *ret_bytes);
+
+/* A decimal number with nothing before or after it. -EINVAL, -ERANGE. */
+int dlr_parse_uint(const char *text, unsigned max, unsigned *ret_value);
+
+#endif

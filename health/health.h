@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checks of a node: one table of checks, a verdict with its reason for each. */
+#ifndef DLR_HEALTH_HEALTH_H
+#define DLR_HEALTH_HEALTH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+enum dlr_health_verdict {
+    DLR_HEALTH_OK,
+    DLR_HEALTH_SKIP, /* cannot be judged here; reason says why */
+    DLR_HEALTH_WARN, /* worth telling, not worth losing the node */
+    DLR_HEALTH_FAIL, /* leave the node out */
+};
+
+/* What checks look at and are measured against. Tests point root at a recorded tree. */
+struct dlr_health_env {
+    const char *root;        /* "" on a node; prefix of /proc and /sys paths */
+    const char *disk_path;   /* directories whose file system must have space: job state */
+    const char *shm_path;    /* where snapshots go: /dev/shm */
+    uint64_t shm_need_bytes; /* snapshot memory this job wants here, 0 unknown */
+    int64_t ref_wall_ns;     /* the batch host's clock, 0 unknown */
+    int64_t ref_taken_ns;    /* local CLOCK_BOOTTIME when ref_wall_ns was received */
+    int64_t ref_error_ns;    /* half of the round trip: how far off ref may be */
+    const char *const *peers; /* "host:port" of each candidate's agent, NULL-terminated;
+                                 NULL unknown. A connection that opens or is refused shows
+                                 the node; silence does not */
+    int64_t peer_timeout_ms;
+};
+
+struct dlr_health_result {
+    const char *check; /* row's name; static */
+    enum dlr_health_verdict verdict;
+    char reason[256]; /* one line; what was measured also when OK */
+};
+
+struct dlr_health_check {
+    const char *name; /* "memory" "cpu" "disk" "clock" "reach" */
+    const char *help;
+    void (*run)(const struct dlr_health_env *env, struct dlr_health_result *ret);
+};
+
+extern const struct dlr_health_check dlr_health_checks[]; /* ends with a NULL name */
+
+/* An env for this node with everything optional unknown. */
+void dlr_health_env_init(struct dlr_health_env *env);
+
+/* Runs the checks named in list ("all", "none", or "memory,clock"), in table order. Number
+ * of results, at most max; -EINVAL for an unknown name (err lists the known ones). Blocking
+ * for at most peer_timeout_ms in all.
+ */
+int dlr_health_run(const struct dlr_health_env *env, const char *list,
+                   struct dlr_health_result *ret, size_t max, struct dlr_err *err);
+
+/* The worst of n verdicts; SKIP counts as OK. */
+enum dlr_health_verdict dlr_health_worst(const struct dlr_health_result *r, size_t n);
+
+const char *dlr_health_verdict_name(enum dlr_health_verdict v); /* "ok" "skip" ... */
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where things are: a node's inside (hwloc), the switches above the nodes, and the two
+ * decisions taken from that, as pure functions of data: rank order and partners.
+ */
+#ifndef DLR_HWLOC_TOPO_TOPO_H
+#define DLR_HWLOC_TOPO_TOPO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+#define DLR_TOPO_NAME 256  /* a node's name, NUL included */
+#define DLR_TOPO_PATH 1024 /* a node's switch path, NUL included */
+
+/* --- one node ------------------------------------------------------------------- */
+
+struct dlr_topo; /* opaque: a loaded hwloc topology */
+
+/* Loads this node's topology, or the one described by synthetic if not NULL (hwloc syntax,
+ * e.g. "numa:2 core:8 pu:2", or the path of an XML file starting with '/' or '.').
+ * On success *ret_topo is owned by the caller: dlr_topo_free().
+ */
+int dlr_topo_load(const char *synthetic, struct dlr_topo **ret_topo, struct dlr_err *err);
+struct dlr_topo *dlr_topo_free(struct dlr_topo *topo); /* accepts NULL, returns NULL */
+
+struct dlr_topo_summary {
+    unsigned packages, numa_nodes, cores, pus; /* what this process may use */
+    uint64_t memory_bytes;                     /* of all NUMA nodes together */
+    unsigned gpus, nics;                       /* OS devices hwloc names */
+};
+void dlr_topo_summary(const struct dlr_topo *topo, struct dlr_topo_summary *ret);
+
+/* --- the switch tree --------------------------------------------------------------- */
+
+/* A node and the switches above it as Slurm gives them to each task in
+ * SLURM_TOPOLOGY_ADDR: "spine.leaf0.n1", root first, node last; "n1" alone where Slurm
+ * knows no topology (then every node hangs on one leaf called "").
+ */
+struct dlr_topo_node {
+    char name[DLR_TOPO_NAME];
+    char path[DLR_TOPO_PATH];
+};
+
+/* The leaf switch in a path, "" when there is none: "spine.leaf0.n1" -> "leaf0". */
+int dlr_topo_leaf(const char *path, char *buf, size_t size);
+
+/* Switches shared from the root down, 0 when the first differs. */
+unsigned dlr_topo_common(const char *path_a, const char *path_b);
+
+/* Reads the output of `scontrol show topology` (tree lines; topology/tree, 22.05 to 25.11)
+ * and writes the path of each node in nodes (name given, path filled). Nodes it does not
+ * name get their bare name. -EBADMSG with the line's number on text that is not such output.
+ */
+int dlr_topo_paths_from_slurm(const char *text, struct dlr_topo_node *nodes, size_t n,
+                              struct dlr_err *err);
+
+/* --- rank order -------------------------------------------------------------------- */
+
+/* Sorts node indices so that nodes under one leaf, then under one higher switch, stand
+ * together; among equals by natural name order ("n2" before "n10"). order[i] is an index into
+ * nodes. The same input set in any order gives the same sequence of names.
+ */
+void dlr_topo_order(const struct dlr_topo_node *nodes, size_t n, unsigned *ret_order);
+
+/* Chooses which node takes the place of each lost one so that only lost nodes' ranks move.
+ *   place[p]      index of the node at place p of the former round (places in rank order)
+ *   alive[i]      whether node i can take part
+ * For every lost place a node that is alive and not in any place is chosen: most switches
+ * shared with the lost node first, then natural name order. ret_place gets the new
+ * assignment. 0, or -ENOSPC when there are fewer free nodes than lost places (ret_place
+ * untouched, err says how many are short).
+ */
+int dlr_topo_replace(const struct dlr_topo_node *nodes, size_t n, const unsigned *place,
+                     size_t nplaces, const unsigned char *alive, unsigned *ret_place,
+                     struct dlr_err *err);
+
+/* --- partners ---------------------------------------------------------------------- */
+
+/* For each place the place that keeps the copy of its node's snapshots: a permutation
+ * without a fixed point (n >= 2), so that every node keeps exactly one other's; on another
+ * leaf for as many places as can be (all, unless one leaf holds more than half of the
+ * nodes); deterministic. For n < 2 ret_partner[0] = 0: there is nobody to keep a copy.
+ */
+void dlr_topo_partners(const struct dlr_topo_node *nodes, const unsigned *place,
+                       size_t nplaces, unsigned *ret_partner);
+
+#endif

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+# How each product is linked.
+$(BUILD)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CC    $<")
+	$(Q)$(CC) $(DLR_CFLAGS) $(CFLAGS) $(CPPFLAGS) $(XCFLAGS) -MMD -MP -c -o $@ $<
+
+define link
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  LINK  $@")
+	$(Q)$(or $(LINKER),$(CC)) $(DLR_LDFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(1)
+endef
+
+$(BUILD)/libdlrover.a: $(call obj,$(CKPT_LIB) $(SLOT) $(COMMON))
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+$(BUILD)/libdlrover.so: $(call obj,$(CKPT_LIB) $(SLOT) $(COMMON)) ckpt/libdlrover.symbols
+	$(call link,-shared -Wl$(comma)-soname=libdlrover.so.0 -Wl$(comma)--version-script=ckpt/libdlrover.symbols -lisal -lxxhash -ldl)
+comma := ,
+
+$(BUILD)/spank_dlrover.so: $(call obj,$(PLUGIN)) spank/dlr_spank.symbols
+	$(call link,-shared -Wl$(comma)--version-script=spank/dlr_spank.symbols -Wl$(comma)-z$(comma)relro -Wl$(comma)-z$(comma)nodelete)
+
+$(BUILD)/dlrover-keeper: $(call obj,$(KEEPER) $(COMMON))
+	$(call link)
+$(BUILD)/dlrover-stderr: $(call obj,spank/stderr_main.c $(COMMON))
+	$(call link)
+$(BUILD)/dlrover-supervisor: $(call obj,$(SUPERVISOR) $(CTL) $(TOPO) $(SLOT) $(COMMON) $(MSG))
+	$(call link,-lczmq -lzmq -lmunge -ljansson -lslurm -lhwloc -lisal -lxxhash)
+$(BUILD)/dlrover-agent: $(call obj,$(AGENT) $(CTL) $(TOPO) $(SLOT) $(COMMON) $(MSG))
+	$(call link,-lczmq -lzmq -lmunge -ljansson -lslurm -lhwloc -lisal -lxxhash)
+$(BUILD)/dlrover-data: $(call obj,$(DATA) $(SLOT) $(COMMON) $(MSG))
+	$(call link,-lucp -lucs -ljansson -lisal -lxxhash)
+$(BUILD)/dlrover: $(call obj,$(CLI) $(HEALTH) $(TOPO) $(COMMON) $(MSG))
+	$(call link,-ljansson -lhwloc -lslurm)
+
+$(BUILD)/obj/mpi_launcher/rendezvous.o: XCFLAGS = $(shell $(MPICC) --showme:compile)
+$(BUILD)/dlrover-rendezvous: LINKER = $(MPICC)
+$(BUILD)/dlrover-rendezvous: $(call obj,$(RENDEZVOUS) $(HEALTH) $(TOPO) $(SLOT) $(COMMON) $(MSG))
+	$(call link,-ljansson -lhwloc -lisal -lxxhash)
+
+$(BUILD)/obj/examples/%.o: XCFLAGS = $(shell $(MPICC) --showme:compile) -O3 -march=x86-64-v2
+$(BUILD)/examples/%: LINKER = $(MPICC)
+$(BUILD)/examples/mpi_train: $(call obj,examples/mpi_train.c examples/charlm.c) $(BUILD)/libdlrover.so
+	$(call link,-L$(BUILD) -ldlrover -lm -Wl$(comma)-rpath$(comma)'$$ORIGIN/../../../lib:$$ORIGIN/..')
+$(BUILD)/examples/mpi_plain: $(call obj,examples/mpi_plain.c)
+	$(call link,-lm)
