@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# Writes what the virtual hosts read: a private copy of /etc with accounts,
+# names, keys and Slurm's configuration. Needs common.sh.
+
+user_names=(alice bob)
+user_uid_first=3001
+
+# Ours go first, so that they win over a host's account with the same uid.
+put_first() { # FILE LINE
+    local rest
+
+    rest=$(grep -v "^${2%%:*}:" "$1" || true)
+    printf '%s\n%s\n' "$2" "$rest" >"$1"
+}
+
+write_accounts() { # ETC
+    local uid=$user_uid_first user
+
+    for user in "${user_names[@]}"; do
+        put_first "$1/passwd" "$user:x:$uid:$uid:$user:/home/$user:/bin/bash"
+        put_first "$1/group" "$user:x:$uid:"
+        put_first "$1/shadow" "$user:!:19000:0:99999:7:::"
+        [[ ! -e $1/gshadow ]] || put_first "$1/gshadow" "$user:!::"
+        uid=$((uid + 1))
+    done
+}
+
+write_names() { # ETC NODES
+    local host
+
+    {
+        echo "127.0.0.1 localhost"
+        for host in ctl $(node_names "$2"); do
+            echo "$(address_of "$host") $host"
+        done
+    } >"$1/hosts"
+    # No name server exists in there: ask none, rather than wait for one.
+    rm -f "$1/resolv.conf"
+    : >"$1/resolv.conf"
+    printf '%s: files\n' passwd group shadow gshadow hosts networks protocols \
+        services ethers rpc >"$1/nsswitch.conf"
+}
+
+write_munge_key() { # ETC
+    rm -rf "$1/munge"
+    install -d -o munge -g munge -m 0700 "$1/munge"
+    (umask 077 && head -c 1024 /dev/urandom >"$1/munge/munge.key")
+    chown munge: "$1/munge/munge.key"
+}
+
+# All hosts share one kernel: shared memory would carry data between "nodes"
+# and CMA would fail across their pid namespaces. UCX reads this file in every
+# process, whatever environment a job was submitted with. Open MPI needs
+# nothing: it finds eth0, and uses shared memory inside a host only.
+write_ucx() { # ETC
+    mkdir -p "$1/ucx"
+    echo "UCX_TLS=tcp,self" >"$1/ucx/ucx.conf"
+}
+
+write_topology() { # FILE NODES LEAVES
+    local i host
+
+    {
+        for ((i = 0; i < $3; i++)); do
+            printf 'SwitchName=leaf%d Nodes=' "$i"
+            for host in $(node_names "$2"); do
+                [[ $(leaf_of "$host" "$2" "$3") != "leaf$i" ]] || echo "$host"
+            done | paste -sd,
+        done
+        echo "SwitchName=spine Switches=leaf[0-$(($3 - 1))]"
+    } >"$1"
+}
+
+# Real sites differ from this in three ways on purpose: a dead node is noticed
+# after 10 s instead of 300, a requeued job starts after 5 s instead of 120,
+# and nothing confines tasks. config_overrides lets a small machine claim two
+# cores per node.
+write_slurm_conf() { # FILE CLUSTER NODES
+    cat >"$1" <<END
+ClusterName=$2
+SlurmctldHost=ctl
+SlurmUser=slurm
+AuthType=auth/munge
+AuthInfo=socket=/run/munge/munge.socket.2,cred_expire=5
+CredType=cred/munge
+MpiDefault=none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+JobCompType=jobcomp/none
+AccountingStorageType=accounting_storage/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+TopologyPlugin=topology/tree
+SchedulerParameters=sched_interval=2,bf_interval=2
+SlurmdParameters=config_overrides
+ReturnToService=2
+JobRequeue=1
+SlurmdTimeout=10
+KillWait=5
+InactiveLimit=0
+MailProg=/bin/true
+PluginDir=/usr/lib/$(uname -m)-linux-gnu/slurm-wlm
+PlugStackConfig=/etc/slurm/plugstack.conf
+StateSaveLocation=/var/spool/slurmctld
+SlurmdSpoolDir=/var/spool/slurmd
+SlurmctldPidFile=/run/slurm/slurmctld.pid
+SlurmdPidFile=/run/slurm/slurmd.pid
+SlurmctldLogFile=/var/log/slurm/slurmctld.log
+SlurmdLogFile=/var/log/slurm/slurmd.log
+TmpFS=/tmp
+NodeName=n[1-$3] Sockets=1 CoresPerSocket=2 ThreadsPerCore=1 RealMemory=2048 State=UNKNOWN
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+END
+}
+
+write_slurm() { # ETC CLUSTER NODES LEAVES STAGE PLUGIN_ARGS
+    local plugin=/opt/dlrover/lib/slurm/spank_dlrover.so
+
+    rm -rf "$1/slurm"
+    mkdir -p "$1/slurm"
+    write_slurm_conf "$1/slurm/slurm.conf" "$2" "$3"
+    write_topology "$1/slurm/topology.conf" "$3" "$4"
+    # Named, or slurmd 22.05 looks for systemd where cgroup v2 is mounted. The
+    # v1 plugin does nothing until a cgroup task or proctrack plugin asks it.
+    echo "CgroupPlugin=cgroup/v1" >"$1/slurm/cgroup.conf"
+    : >"$1/slurm/plugstack.conf"
+    if [[ -n $5 && -e $5$plugin ]]; then
+        echo "optional $plugin${6:+ $6}" >"$1/slurm/plugstack.conf"
+    fi
+}
+
+# The copy every host starts from; host_etc makes it a host's own.
+write_etc() { # ETC CLUSTER NODES LEAVES STAGE PLUGIN_ARGS
+    cp -a /etc "$1"
+    write_accounts "$1"
+    write_names "$1" "$3"
+    write_munge_key "$1"
+    write_ucx "$1"
+    write_slurm "$@"
+}
+
+# A host's directories that outlive its power: /etc, logs, spool, /var/tmp.
+host_disk() { # DIR HOST
+    local disk=$1/hosts/$2
+
+    mkdir -p "$disk"/{log,spool}
+    cp -a "$1/etc" "$disk/etc"
+    rm -f "$disk/etc/hostname" "$disk/etc/machine-id"
+    echo "$2" >"$disk/etc/hostname"
+    tr -d - </proc/sys/kernel/random/uuid >"$disk/etc/machine-id"
+    install -d -m 1777 "$disk/tmp"
+    install -d -o munge -g munge -m 0700 "$disk/munge" "$disk/log/munge"
+    install -d -o slurm -g slurm "$disk/log/slurm" "$disk/spool/slurmctld"
+    install -d "$disk/spool/slurmd"
+}
+
+homes() { # DIR
+    local uid=$user_uid_first user
+
+    mkdir -p "$1/home"
+    for user in "${user_names[@]}"; do
+        install -d -o "$uid" -g "$uid" -m 0700 "$1/home/$user"
+        uid=$((uid + 1))
+    done
+}

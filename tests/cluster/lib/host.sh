@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Process 1 of a virtual host. Not for users: vcluster starts it, in fresh pid,
+# mount, network, UTS and IPC namespaces.
+#
+# usage: host.sh DIR HOST SHM_SIZE PROGRESS GO
+#
+# Tells its steps on the fifo PROGRESS and waits on the fifo GO for its cable.
+
+set -euEo pipefail
+
+lib=$(dirname "${BASH_SOURCE[0]}")
+# shellcheck source=tests/cluster/lib/common.sh
+source "$lib/common.sh"
+
+cable_timeout_s=30
+tmp_options=mode=1777,nosuid,nodev
+
+# A sysfs belongs to the network namespace it was mounted in; UCX looks there
+# for its devices and would find the machine's instead of eth0.
+mount_sys() { # DIR
+    mount -t sysfs sysfs /sys
+    [[ ! -d /sys/fs/cgroup ]] || mount --rbind "$1/view/cgroup" /sys/fs/cgroup
+}
+
+# DIR may lie under /tmp or /run, so what comes from it is mounted first.
+mount_all() { # DIR HOST SHM_SIZE
+    local disk=$1/hosts/$2
+
+    mount_sys "$1"
+    mount --bind "$disk/etc" /etc
+    mount --bind "$disk/log" /var/log
+    mount --bind "$disk/spool" /var/spool
+    mount --bind "$disk/munge" /var/lib/munge
+    mount --bind "$disk/tmp" /var/tmp
+    mount --bind "$1/home" /home
+    mount --rbind "$1/view/opt" /opt
+    mount -t proc proc /proc
+    mount --bind "$disk/boot_id" /proc/sys/kernel/random/boot_id
+    mount -t tmpfs -o "$tmp_options,size=$3" none /dev/shm
+    [[ ! -d /dev/mqueue ]] || mount -t mqueue none /dev/mqueue
+    mount -t tmpfs -o mode=755,nosuid,nodev none /run
+    mount -t tmpfs -o "$tmp_options" none /tmp
+    install -d -m 1777 /run/lock
+    install -d -o munge -g munge /run/munge
+    install -d -o slurm -g slurm /run/slurm
+}
+
+network() { # HOST
+    ip link set lo up
+    ip addr add "$(address_of "$1")/24" dev eth0
+    ip link set eth0 up
+}
+
+# Only IPv4 is used; duplicate address detection of link-local addresses would
+# cost a second and confuse libraries that list interfaces.
+no_ipv6() {
+    local file
+
+    for file in /proc/sys/net/ipv6/conf/{all,default}/disable_ipv6; do
+        { echo 1 >"$file"; } 2>/dev/null || true
+    done
+}
+
+daemon() { # PROGRAM: runs it and tells vcluster when it ends
+    local rc=0
+
+    rm -f /var/log/ended
+    "$1" -D >>"/var/log/slurm/$1.out" 2>&1 </dev/null || rc=$?
+    echo "$1 ended with status $rc" >/var/log/ended
+}
+
+main() {
+    local dir=$1 host=$2 progress go
+
+    # The machine's /proc is still mounted: this is the pid outside.
+    record_self "$dir/hosts/$host/init"
+    exec {progress}<>"$4" {go}<>"$5"
+    # $step is the last thing tried; its own words are in the log.
+    trap 'echo "$host failed $step" >&$progress' ERR
+    step="its host name"
+    hostname "$host"
+    step="its mounts"
+    mount_all "$dir" "$host" "$3"
+    no_ipv6
+    echo "$host born" >&"$progress"
+    step="its cable"
+    read -r -t "$cable_timeout_s" -u "$go" _
+    step="its network"
+    network "$host"
+    step="munged"
+    # Returns once the socket answers, so Slurm finds it.
+    setpriv --reuid=munge --regid=munge --clear-groups /usr/sbin/munged </dev/null
+    trap - ERR
+    exec {go}>&-
+    echo "$host up" >&"$progress"
+    exec {progress}>&-
+    if [[ $host == ctl ]]; then
+        daemon slurmctld &
+    else
+        daemon slurmd &
+    fi
+    # bash reaps whatever is adopted while it waits.
+    sleep infinity &
+    wait
+}
+
+main "$@"
+exit
