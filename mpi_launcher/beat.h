@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The 48 bytes that say "alive" and "you may go on". Little endian, the same for both kinds:
+ *
+ *   0  "DLRB"      4  u16 version (1)    6  u16 kind      8  u32 generation
+ *  12  u32 sequence                     16  u64 sent_ns
+ *  24  u32 round                        28  u32 lease_ms (lease; 0 in a beat)
+ *  32  u64 step_min                     40  u64 step_max (beat; 0 in a lease)
+ */
+#ifndef DLR_MPI_LAUNCHER_BEAT_H
+#define DLR_MPI_LAUNCHER_BEAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DLR_BEAT_BYTES 48
+#define DLR_BEAT_VERSION 1
+#define DLR_BEAT_NO_STEP UINT64_MAX
+
+enum dlr_beat_kind {
+    DLR_BEAT = 1,  /* agent to supervisor */
+    DLR_LEASE = 2, /* the answer: sequence and sent_ns of the beat, echoed */
+};
+
+struct dlr_beat {
+    enum dlr_beat_kind kind;
+    uint32_t gen;
+    uint32_t seq;
+    uint64_t sent_ns; /* CLOCK_BOOTTIME of the agent when it sent the beat */
+    uint32_t round;
+    uint32_t lease_ms;           /* lease: workers may run until sent_ns + lease_ms */
+    uint64_t step_min, step_max; /* beat: over the node's ranks; DLR_BEAT_NO_STEP: none */
+};
+
+void dlr_beat_pack(const struct dlr_beat *beat, unsigned char ret_buf[DLR_BEAT_BYTES]);
+
+/* 0, or -EBADMSG for anything that is not exactly such a frame. */
+int dlr_beat_unpack(const void *buf, size_t size, struct dlr_beat *ret_beat);
+
+/* True when the bytes claim to be a beat (their first four are its magic); JSON never does. */
+bool dlr_beat_is(const void *buf, size_t size);
+
+#endif
