@@ -28,6 +28,7 @@ struct dlr_health_env {
                                  NULL unknown. A connection that opens or is refused shows
                                  the node; silence does not */
     int64_t peer_timeout_ms;
+    unsigned char *silent; /* NULL, or one byte per peer, set to 1 for each that was silent */
 };
 
 struct dlr_health_result {

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The subcommands of dlrover(1). Each gets its own words, argv[0] being the subcommand, and
+ * returns the exit code of the program. Blocking.
+ */
+#ifndef DLR_MPI_LAUNCHER_CLI_H
+#define DLR_MPI_LAUNCHER_CLI_H
+
+#define DLR_CLI_OK 0
+#define DLR_CLI_FAIL 1
+#define DLR_CLI_USAGE 2
+
+int dlr_cli_status(int argc, char **argv);
+int dlr_cli_events(int argc, char **argv);
+int dlr_cli_check(int argc, char **argv);
+int dlr_cli_version(int argc, char **argv);
+
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plan of a round: which node sits at which place, what is left out and why, and from
+ * which version each rank starts. A pure function of node reports and of what the supervisor
+ * wants: the same reports in any order give the same plan on every rank.
+ *
+ * A place is a seat for one training node; the ranks of place p follow those of place p-1.
+ */
+#ifndef DLR_MPI_LAUNCHER_PLAN_H
+#define DLR_MPI_LAUNCHER_PLAN_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ckpt/version.h"
+#include "common/err.h"
+#include "health/health.h"
+#include "hwloc_topo/topo.h"
+
+/* Limits on what is taken from outside. */
+#define DLR_PLAN_NODES_MAX 131072u
+#define DLR_PLAN_RANKS_MAX 1048576u
+#define DLR_PLAN_PROBES 64u /* peers each node tries to reach: the next ones in name order */
+#define DLR_PLAN_NOTES_MAX 16u
+#define DLR_PLAN_NOTE 512
+#define DLR_PLAN_WHERE 4096 /* a node's name or a file's path */
+
+/* --- what a node reports ------------------------------------------------------------ */
+
+struct dlr_plan_check {
+    char check[32];
+    enum dlr_health_verdict verdict;
+    char reason[256];
+};
+
+/* A copy whose every byte was verified just now. */
+struct dlr_plan_copy {
+    int32_t rank;
+    uint32_t world;
+    struct dlr_version version;
+    uint64_t bytes; /* of the slot file: what a receiver has to reserve */
+    uint64_t layout;
+};
+
+struct dlr_plan_report {
+    struct dlr_topo_node node;
+    unsigned cpus;
+    char boot[64];
+    struct dlr_plan_check *checks;
+    unsigned nchecks;
+    char (*silent)[DLR_TOPO_NAME]; /* peers it tried and could not reach */
+    unsigned nsilent;
+    struct dlr_plan_copy *copies;
+    unsigned ncopies;
+};
+
+/* Reads a report as in docs/protocol.md section 5. Every field is checked; unknown fields are
+ * ignored. *ret_report is filled only on success; dlr_plan_report_done() frees what is in it.
+ */
+int dlr_plan_report_from_json(const json_t *j, struct dlr_plan_report *ret_report,
+                              struct dlr_err *err);
+json_t *dlr_plan_report_to_json(const struct dlr_plan_report *report); /* caller's; NULL: memory */
+void dlr_plan_report_done(struct dlr_plan_report *report);
+
+/* --- what the supervisor wants ------------------------------------------------------- */
+
+/* A place of the former round. */
+struct dlr_plan_seat {
+    struct dlr_topo_node node;   /* path as in the former plan, for the choice of a successor */
+    char partner[DLR_TOPO_NAME]; /* who kept its copies, "" nobody */
+};
+
+struct dlr_plan_file {
+    struct dlr_plan_copy copy;
+    char path[DLR_PLAN_WHERE];
+};
+
+/* A copy that was tried and failed. */
+struct dlr_plan_struck {
+    char where[DLR_PLAN_WHERE]; /* node or path; "*" every copy */
+    int32_t rank;               /* -1: every rank's */
+    struct dlr_version version;
+};
+
+struct dlr_plan_want {
+    unsigned nplaces;      /* training nodes */
+    const unsigned *tasks; /* [nplaces] tasks of each place; their sum is the world */
+    char batch[DLR_TOPO_NAME]; /* node of the supervisor: kept when in doubt; "" unknown */
+    const struct dlr_plan_seat *former; /* [nformer]; nformer 0: first round */
+    unsigned nformer;
+    const struct dlr_plan_file *files; /* persisted copies */
+    unsigned nfiles;
+    const struct dlr_plan_struck *struck;
+    unsigned nstruck;
+    bool limited; /* nothing newer than newest may be restored */
+    struct dlr_version newest;
+    bool has_committed; /* the newest commit the supervisor knows: explains what is missing */
+    struct dlr_version committed;
+};
+
+/* How each node makes its report; see dlr_plan_input_to_json(). */
+struct dlr_plan_survey {
+    const char *checks;    /* "all", "none", "memory,clock" */
+    const char *disk_path; /* state directory */
+    const char *shm_path;  /* "/dev/shm" */
+    const char *store_dir; /* memory directory of the run, "" none */
+    const char *key;       /* "cluster.job.run" */
+    uint64_t shm_need_bytes;   /* 0 unknown */
+    int64_t peer_timeout_ms;   /* of the reachability check */
+    unsigned npeers;
+    const char *const *peer_nodes; /* [npeers] every candidate */
+    const char *const *peer_addrs; /* [npeers] "host:port" of its agent's peer socket */
+};
+
+/* The one object dlrover-rendezvous reads: {"want": ..., "survey": ...}. survey may be NULL.
+ * The caller's; NULL: out of memory. Write it with dlr_msg_text() and dlr_file_replace().
+ */
+json_t *dlr_plan_input_to_json(const struct dlr_plan_want *want,
+                               const struct dlr_plan_survey *survey);
+
+/* --- the plan ------------------------------------------------------------------------ */
+
+struct dlr_plan_place {
+    struct dlr_topo_node node;
+    unsigned cpus;
+    unsigned first_rank, tasks;
+    unsigned partner; /* place that keeps its copies; itself: there is nobody */
+    bool moved;       /* another node had this place in the former round */
+};
+
+struct dlr_plan_out {
+    char node[DLR_TOPO_NAME];
+    char reason[DLR_PLAN_NOTE]; /* "memory: 3 uncorrected errors", "3 of 4 nodes cannot ..." */
+};
+
+/* A verdict other than OK, for the journal. */
+struct dlr_plan_verdict {
+    char node[DLR_TOPO_NAME];
+    struct dlr_plan_check check;
+};
+
+enum dlr_plan_from {
+    DLR_PLAN_LOCAL, /* on the node where the rank will run */
+    DLR_PLAN_NODE,  /* where: the node that sends it */
+    DLR_PLAN_FILE,  /* where: the path to load it from */
+};
+
+struct dlr_plan_source {
+    enum dlr_plan_from from;
+    char *where;    /* NULL for LOCAL */
+    uint64_t bytes; /* of the slot file */
+};
+
+struct dlr_plan {
+    unsigned nplaces, world;
+    struct dlr_plan_place *places;      /* [nplaces] in rank order */
+    struct dlr_topo_node *spares;       /* usable and without a place, in topology order */
+    unsigned nspares;
+    struct dlr_plan_out *out;           /* reported, but left out of this round */
+    unsigned nout;
+    struct dlr_plan_verdict *verdicts;  /* of all reports, in name order */
+    unsigned nverdicts;
+    bool restore;                       /* false: ranks start from nothing */
+    struct dlr_version version;         /* the newest every rank can load */
+    struct dlr_plan_source *sources;    /* [world] when restore */
+    char (*notes)[DLR_PLAN_NOTE];       /* why something newer is not restorable */
+    unsigned nnotes;
+};
+
+/* Computes the plan.
+ *   First round: healthy nodes in topology order; spares come off the leaf that has most
+ *   nodes left, its last node first (ties: the last leaf), so each leaf is likely to keep one.
+ *   Later: only places of nodes that are gone or left out move (dlr_topo_replace).
+ *   A node with a FAIL verdict never takes part. A node that most others cannot reach is left
+ *   out while there are enough without it. WARN and SKIP are told and change nothing.
+ *   Restored is the newest version of which every rank has a verified copy that was not
+ *   struck, made by the same number of ranks.
+ * 0; -ENOSPC with the counts in err when too few nodes are usable (*ret_plan then holds only
+ * out and verdicts); -EINVAL, -EEXIST (two reports of one node), -ENOMEM. *ret_plan is the
+ * caller's in every case: dlr_plan_done().
+ */
+int dlr_plan_make(const struct dlr_plan_report *reports, unsigned nreports,
+                  const struct dlr_plan_want *want, struct dlr_plan *ret_plan,
+                  struct dlr_err *err);
+void dlr_plan_done(struct dlr_plan *plan);
+
+/* The rule for restore alone, for who has no new placement (the successor before a requeue):
+ * sources are NODE or FILE. Fills world, restore, version, sources and notes of *ret_plan.
+ */
+int dlr_plan_restorable(const struct dlr_plan_report *reports, unsigned nreports,
+                        const struct dlr_plan_want *want, struct dlr_plan *ret_plan,
+                        struct dlr_err *err);
+
+/* JSON of a plan: docs/protocol.md section 5. A plan that could not be made travels as its
+ * error (err not NULL and err->code < 0) and comes back from dlr_plan_from_json() as that
+ * code and text, with out and verdicts filled. Every field is checked; -EBADMSG.
+ */
+json_t *dlr_plan_to_json(const struct dlr_plan *plan, const struct dlr_err *err);
+int dlr_plan_from_json(const json_t *j, struct dlr_plan *ret_plan, struct dlr_err *err);
+
+#endif
