@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi_launcher/endpoint.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/msg.h"
+#include "mpi_launcher/endpoint_frame.h"
+#include "mpi_launcher/zap.h"
+
+struct dlr_server {
+    zsock_t *sock;
+    unsigned port;
+    bool zap;
+};
+
+bool dlr_route_eq(const struct dlr_route *a, const struct dlr_route *b)
+{
+    return a->size == b->size && memcmp(a->id, b->id, a->size) == 0;
+}
+
+void dlr_packet_done(struct dlr_packet *packet)
+{
+    zmq_msg_close(&packet->msg_);
+    packet->data = NULL;
+    packet->size = 0;
+}
+
+struct dlr_server *dlr_server_free(struct dlr_server *server)
+{
+    if (!server)
+        return NULL;
+    zsock_destroy(&server->sock);
+    if (server->zap)
+        dlr_zap_release();
+    free(server);
+    return NULL;
+}
+
+static void cleanup_server(struct dlr_server **server)
+{
+    dlr_server_free(*server);
+}
+
+static int bind_some(struct dlr_server *server, const char *host, unsigned first,
+                     unsigned last, struct dlr_err *err)
+{
+    int port = -1;
+
+    if (first == 0 && last == 0) {
+        port = zsock_bind(server->sock, "tcp://%s:*", host);
+    } else {
+        for (unsigned p = first; p <= last && port < 0; p++)
+            port = zsock_bind(server->sock, "tcp://%s:%u", host, p);
+    }
+    if (port < 0)
+        return dlr_fail(err, -EADDRINUSE, "no port of %u-%u is free at '%s': %s", first,
+                        last, host, zmq_strerror(zmq_errno()));
+    server->port = port;
+    return 0;
+}
+
+int dlr_server_new(const struct dlr_identity *id, const char *host, unsigned first,
+                   unsigned last, struct dlr_server **ret_server, struct dlr_err *err)
+{
+    DLR_CLEANUP(cleanup_server) struct dlr_server *server = calloc(1, sizeof(*server));
+    int rc;
+
+    if (!server)
+        return dlr_fail(err, -ENOMEM, "out of memory");
+    rc = dlr_frame_socket(ZMQ_ROUTER, id, &server->sock, err);
+    if (rc < 0)
+        return rc;
+    rc = dlr_zap_hold(err);
+    if (rc < 0)
+        return rc;
+    server->zap = true;
+    zsock_set_router_mandatory(server->sock, 1);
+    zsock_set_zap_domain(server->sock, "dlrover");
+    zsock_set_curve_server(server->sock, 1);
+    rc = bind_some(server, host, first, last, err);
+    if (rc < 0)
+        return rc;
+    *ret_server = DLR_STEAL(server);
+    return 0;
+}
+
+unsigned dlr_server_port(const struct dlr_server *server)
+{
+    return server->port;
+}
+
+zsock_t *dlr_server_sock(struct dlr_server *server)
+{
+    return server->sock;
+}
+
+int dlr_server_recv(struct dlr_server *server, struct dlr_packet *ret_packet)
+{
+    void *sock = zsock_resolve(server->sock);
+    zmq_msg_t id;
+    int rc;
+
+    zmq_msg_init(&id);
+    if (zmq_msg_recv(&id, sock, ZMQ_DONTWAIT) < 0) {
+        zmq_msg_close(&id);
+        return zmq_errno() == EAGAIN ? 0 : -zmq_errno();
+    }
+    ret_packet->from.size = zmq_msg_size(&id);
+    memcpy(ret_packet->from.id, zmq_msg_data(&id), ret_packet->from.size);
+    rc = zmq_msg_more(&id) ? dlr_frame_recv(server->sock, ret_packet) : -EBADMSG;
+    zmq_msg_close(&id);
+    if (rc == 1 && ret_packet->key[0] == '\0') {
+        dlr_packet_done(ret_packet); /* no key, no sender: our own checker failed */
+        return -EBADMSG;
+    }
+    return rc;
+}
+
+int dlr_server_send(struct dlr_server *server, const struct dlr_route *to,
+                    const void *data, size_t size)
+{
+    void *sock = zsock_resolve(server->sock);
+
+    if (zmq_send(sock, to->id, to->size, ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0)
+        return -zmq_errno();
+    /* The route was taken with room for the whole message: this part cannot wait. */
+    return zmq_send(sock, data, size, ZMQ_DONTWAIT) < 0 ? -zmq_errno() : 0;
+}
+
+int dlr_server_send_json(struct dlr_server *server, const struct dlr_route *to,
+                         const json_t *msg)
+{
+    DLR_AUTO_FREE char *text = dlr_msg_text(msg);
+
+    if (!text)
+        return -ENOMEM;
+    return dlr_server_send(server, to, text, strlen(text));
+}

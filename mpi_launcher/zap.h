@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libzmq asks one place per process whether a CURVE client may connect (RFC 27, ZAP). This
+ * one lets every key in and writes the key to the connection as its User-Id, so that each
+ * message tells who sent it; who that is, credentials decide. (CZMQ's zauth leaves the
+ * User-Id empty: seen with 4.2.1.)
+ */
+#ifndef DLR_MPI_LAUNCHER_ZAP_H
+#define DLR_MPI_LAUNCHER_ZAP_H
+
+#include "common/err.h"
+
+/* Starts the answering thread with the first call, ends it with the last. One thread calls. */
+int dlr_zap_hold(struct dlr_err *err);
+void dlr_zap_release(void);
+
+#endif
