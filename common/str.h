@@ -17,7 +17,9 @@ const char *dlr_after(const char *s, const char *prefix);
 int dlr_format(char *buf, size_t size, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* "200ms", "30s", "2m", "1h", or a bare number of seconds. -EINVAL, -ERANGE. */
+/* "200ms", "30s", "2m", "1h", or a bare number of seconds. -EINVAL; -ERANGE beyond 24 days,
+ * so that every result fits the int of poll(2).
+ */
 int dlr_parse_duration_ms(const char *text, int64_t *ret_ms);
 
 /* "4096", "64k", "2m", "4g" (powers of 1024, either case, a trailing 'b' or 'ib' allowed). */

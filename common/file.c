@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+
+#define LOAD_STEP 4096
+
+int dlr_write_all(int fd, const void *buf, size_t size)
+{
+    const char *p = buf;
+
+    while (size > 0) {
+        ssize_t n = write(fd, p, size);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        if (n == 0)
+            return -EIO;
+        p += n;
+        size -= (size_t)n;
+    }
+    return 0;
+}
+
+int dlr_read_all(int fd, void *buf, size_t size)
+{
+    char *p = buf;
+
+    while (size > 0) {
+        ssize_t n = read(fd, p, size);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        if (n == 0)
+            return -ENODATA;
+        p += n;
+        size -= (size_t)n;
+    }
+    return 0;
+}
+
+static int fail_errno(struct dlr_err *err, const char *what, const char *name)
+{
+    int code = -errno;
+
+    return dlr_fail(err, code, "cannot %s '%s': %s", what, name, strerror(-code));
+}
+
+/* The directory that holds name, opened so that it can be synced, and name's last part. */
+static int open_dir(int dirfd, const char *name, int *ret_fd, const char **ret_base,
+                    struct dlr_err *err)
+{
+    const char *slash = strrchr(name, '/');
+    const char *base = slash ? slash + 1 : name;
+    char dir[PATH_MAX] = ".";
+    int fd;
+
+    if (!*base || dlr_streq(base, ".") || dlr_streq(base, ".."))
+        return dlr_fail(err, -EINVAL, "'%s' does not name a file", name);
+    if (slash && dlr_format(dir, sizeof(dir), "%.*s", (int)(slash - name + 1), name) < 0)
+        return dlr_fail(err, -ENAMETOOLONG, "the path of '%s' is too long", base);
+    fd = openat(dirfd, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return fail_errno(err, "open the directory of", name);
+    *ret_fd = fd;
+    *ret_base = base;
+    return 0;
+}
+
+/* A file nobody else has: the directory may be shared by nodes, so a pid would not do. What a
+ * crash leaves under such a name is never read.
+ */
+static int create_temporary(int dir, const char *base, mode_t mode, char *name, size_t size,
+                            int *ret_fd, struct dlr_err *err)
+{
+    uint64_t random;
+    int fd;
+
+    if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+        return fail_errno(err, "get a random number for", base);
+    if (dlr_format(name, size, ".%.200s.%016" PRIx64, base, random) < 0)
+        return dlr_fail(err, -ENAMETOOLONG, "the name '%s' is too long", base);
+    fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (fd < 0)
+        return fail_errno(err, "create a file beside", base);
+    *ret_fd = fd;
+    return 0;
+}
+
+/* Writes the parts and makes them durable; the descriptor is closed in any case. */
+static int fill(int fd, const char *base, const struct iovec *parts, unsigned nparts,
+                struct dlr_err *err)
+{
+    DLR_AUTO_CLOSE int owned = fd;
+
+    for (unsigned i = 0; i < nparts; i++) {
+        int rc = dlr_write_all(owned, parts[i].iov_base, parts[i].iov_len);
+
+        if (rc < 0)
+            return dlr_fail(err, rc, "cannot write '%s': %s", base, strerror(-rc));
+    }
+    if (fsync(owned) < 0)
+        return fail_errno(err, "sync", base);
+    if (close(dlr_steal_fd(&owned)) < 0)
+        return fail_errno(err, "close", base);
+    return 0;
+}
+
+int dlr_file_replace(int dirfd, const char *name, mode_t mode, const struct iovec *parts,
+                     unsigned nparts, struct dlr_err *err)
+{
+    DLR_AUTO_CLOSE int dir = -1;
+    char temporary[NAME_MAX + 1];
+    const char *base;
+    int fd = -1, rc;
+
+    rc = open_dir(dirfd, name, &dir, &base, err);
+    if (rc < 0)
+        return rc;
+    rc = create_temporary(dir, base, mode, temporary, sizeof(temporary), &fd, err);
+    if (rc < 0)
+        return rc;
+    rc = fill(fd, base, parts, nparts, err);
+    if (rc == 0 && renameat(dir, temporary, dir, base) < 0)
+        rc = fail_errno(err, "replace", base);
+    if (rc < 0) {
+        unlinkat(dir, temporary, 0);
+        return rc;
+    }
+    if (fsync(dir) < 0)
+        return fail_errno(err, "sync the directory of", name);
+    return 0;
+}
+
+/* Doubles buf up to max + 1 bytes and one for the NUL. */
+static int grow(char **buf, size_t *room, size_t max)
+{
+    size_t want = *room ? *room * 2 : LOAD_STEP;
+    char *more;
+
+    if (want > max + 1)
+        want = max + 1;
+    more = realloc(*buf, want + 1);
+    if (!more)
+        return -ENOMEM;
+    *buf = more;
+    *room = want;
+    return 0;
+}
+
+int dlr_file_load(int dirfd, const char *name, size_t max, char **ret_text,
+                  size_t *ret_size, struct dlr_err *err)
+{
+    DLR_AUTO_CLOSE int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC);
+    DLR_AUTO_FREE char *text = NULL;
+    size_t size = 0, room = 0;
+
+    if (fd < 0)
+        return fail_errno(err, "open", name);
+    for (;;) {
+        ssize_t n;
+
+        if (size == room && grow(&text, &room, max) < 0)
+            return dlr_fail(err, -ENOMEM, "no memory to read '%s'", name);
+        n = read(fd, text + size, room - size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return fail_errno(err, "read", name);
+        if (n == 0)
+            break;
+        size += (size_t)n;
+        if (size > max)
+            return dlr_fail(err, -EFBIG, "'%s' is larger than %zu bytes", name, max);
+    }
+    text[size] = '\0';
+    *ret_text = DLR_STEAL(text);
+    if (ret_size)
+        *ret_size = size;
+    return 0;
+}
+
+static bool is_dir(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+int dlr_mkdirs(const char *path, mode_t mode, struct dlr_err *err)
+{
+    char part[PATH_MAX];
+
+    if (!*path)
+        return dlr_fail(err, -EINVAL, "an empty path is no directory");
+    if (dlr_format(part, sizeof(part), "%s", path) < 0)
+        return dlr_fail(err, -ENAMETOOLONG, "the path '%.64s...' is too long", path);
+    for (char *p = part + 1;; p++) {
+        char here = *p;
+
+        if (here != '/' && here != '\0')
+            continue;
+        *p = '\0';
+        /* What exists may refuse mkdir with other codes than EEXIST (read-only, automount). */
+        if (mkdir(part, mode) < 0) {
+            int code = errno == EEXIST ? ENOTDIR : errno;
+
+            if (!is_dir(part))
+                return dlr_fail(err, -code, "cannot create the directory '%s': %s", part,
+                                strerror(code));
+        }
+        *p = here;
+        if (!here)
+            return 0;
+    }
+}

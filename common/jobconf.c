@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/jobconf.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define FIELD(f) offsetof(struct dlr_jobconf, f)
+
+/* clang-format off */
+const struct dlr_opt dlr_jobconf_opts[] = {
+    {"enable", DLR_OPT_SWITCH, FIELD(enable), "off", "on|off",
+     "keep the job running through failures"},
+    {"spares", DLR_OPT_UINT, FIELD(spares), "0", "N",
+     "nodes of the allocation kept warm to replace lost ones"},
+    {"max-restarts", DLR_OPT_UINT, FIELD(max_restarts), "3", "N",
+     "give up after N restarts caused by the program itself"},
+    {"heartbeat", DLR_OPT_BEAT, FIELD(beat), "200ms:5", "TIME[:MISSED]",
+     "time between beats, and how many missed ones make a node dead"},
+    {"state-dir", DLR_OPT_PATH, FIELD(state_dir), "", "DIR",
+     "directory on a shared file system for journal and state, $HOME/.dlrover when empty"},
+    {"checks", DLR_OPT_WORD, FIELD(checks), "all", "LIST",
+     "health checks before each round: all, none, or names with commas between"},
+    {"checkpoint", DLR_OPT_SWITCH, FIELD(checkpoint), "on", "on|off",
+     "reserve node memory for snapshots"},
+    {"agent-timeout", DLR_OPT_DURATION, FIELD(agent_timeout_ms), "30s", "TIME",
+     "limit for the agents of a job to start and report"},
+    {"rendezvous-timeout", DLR_OPT_DURATION, FIELD(rendezvous_timeout_ms), "20s", "TIME",
+     "limit for one rendezvous"},
+    {"transfer-timeout", DLR_OPT_DURATION, FIELD(transfer_timeout_ms), "60s", "TIME",
+     "limit for moving copies before a round"},
+    {"launch-timeout", DLR_OPT_DURATION, FIELD(launch_timeout_ms), "60s", "TIME",
+     "limit for srun to start every task of a round"},
+    {"restore-timeout", DLR_OPT_DURATION, FIELD(restore_timeout_ms), "60s", "TIME",
+     "limit from the first restore of a round to the last"},
+    {"end-timeout", DLR_OPT_DURATION, FIELD(end_timeout_ms), "10s", "TIME",
+     "limit for the processes of a round to be gone"},
+    {"persist-timeout", DLR_OPT_DURATION, FIELD(persist_timeout_ms), "60s", "TIME",
+     "limit for survivors to write their state before a requeue"},
+    {"requeue-timeout", DLR_OPT_DURATION, FIELD(requeue_timeout_ms), "30s", "TIME",
+     "limit for slurmctld to take a requeue"},
+    {"election-timeout", DLR_OPT_DURATION, FIELD(election_timeout_ms), "10s", "TIME",
+     "limit for agents without a supervisor to agree"},
+    DLR_OPT_END,
+};
+/* clang-format on */
+
+void dlr_jobconf_init(struct dlr_jobconf *conf)
+{
+    struct dlr_err err;
+
+    if (dlr_opt_defaults(dlr_jobconf_opts, conf, &err) < 0) {
+        fprintf(stderr, "dlr: %s\n", err.text);
+        abort();
+    }
+}
+
+int64_t dlr_jobconf_dead_ms(const struct dlr_jobconf *conf)
+{
+    return (int64_t)conf->beat.every_ms * conf->beat.missed;
+}

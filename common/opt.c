@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/opt.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "common/str.h"
+
+#define NAME_ROOM 64 /* of a row's name in "name=value" */
+#define BEAT_MISSED 5
+#define BEAT_MISSED_MIN 2 /* one late beat must not kill a node */
+#define BEAT_MISSED_MAX 1000
+#define BEAT_MIN_MS 10
+#define BEAT_MAX_MS 60000
+
+/* One value of any type, parsed aside so that a failure changes nothing. */
+union value {
+    bool on;
+    unsigned number;
+    int64_t ms;
+    uint64_t bytes;
+    struct dlr_beat_conf beat;
+    char text[DLR_OPT_TEXT];
+};
+
+static int parse_switch(const char *text, union value *ret)
+{
+    static const char *const on[] = {"on", "yes", "true", "1"};
+    static const char *const off[] = {"off", "no", "false", "0"};
+
+    for (size_t i = 0; i < sizeof(on) / sizeof(on[0]); i++) {
+        ret->on = dlr_streq(text, on[i]);
+        if (ret->on || dlr_streq(text, off[i]))
+            return 0;
+    }
+    return -EINVAL;
+}
+
+static int parse_uint(const char *text, union value *ret)
+{
+    return dlr_parse_uint(text, UINT_MAX, &ret->number);
+}
+
+static int parse_duration(const char *text, union value *ret)
+{
+    int rc = dlr_parse_duration_ms(text, &ret->ms);
+
+    return rc < 0 ? rc : ret->ms == 0 ? -ERANGE : 0;
+}
+
+static int parse_size(const char *text, union value *ret)
+{
+    return dlr_parse_size(text, &ret->bytes);
+}
+
+static int parse_text(const char *text, union value *ret, bool blanks)
+{
+    size_t n = strlen(text);
+
+    if (n >= sizeof(ret->text))
+        return -ERANGE;
+    for (const char *p = text; *p; p++) {
+        unsigned char c = (unsigned char)*p;
+
+        if (c < ' ' || c == 0x7f)
+            return -EINVAL;
+        if (!blanks && (c == ' ' || c > 0x7e || strchr("'\"`", c)))
+            return -EINVAL;
+    }
+    memcpy(ret->text, text, n + 1);
+    return 0;
+}
+
+static int parse_path(const char *text, union value *ret)
+{
+    return *text && *text != '/' ? -EINVAL : parse_text(text, ret, true);
+}
+
+static int parse_word(const char *text, union value *ret)
+{
+    return parse_text(text, ret, false);
+}
+
+static int parse_beat(const char *text, union value *ret)
+{
+    const char *colon = strchrnul(text, ':');
+    unsigned missed = BEAT_MISSED;
+    char time[32];
+    int64_t ms;
+    int rc;
+
+    if (dlr_format(time, sizeof(time), "%.*s", (int)(colon - text), text) < 0)
+        return -EINVAL;
+    rc = dlr_parse_duration_ms(time, &ms);
+    if (rc == 0 && *colon)
+        rc = dlr_parse_uint(colon + 1, BEAT_MISSED_MAX, &missed);
+    if (rc < 0)
+        return rc;
+    if (ms < BEAT_MIN_MS || ms > BEAT_MAX_MS || missed < BEAT_MISSED_MIN)
+        return -ERANGE;
+    ret->beat = (struct dlr_beat_conf){.every_ms = (unsigned)ms, .missed = missed};
+    return 0;
+}
+
+static const struct {
+    int (*parse)(const char *text, union value *ret);
+    size_t size;
+    const char *want;
+} types[] = {
+    [DLR_OPT_SWITCH] = {parse_switch, sizeof(bool), "'on' or 'off'"},
+    [DLR_OPT_UINT] = {parse_uint, sizeof(unsigned), "a whole number from 0 to 4294967295"},
+    [DLR_OPT_DURATION] = {parse_duration, sizeof(int64_t),
+                          "a time above 0 and up to 24 days, such as '30s', '2m' or '500ms'"},
+    [DLR_OPT_SIZE] = {parse_size, sizeof(uint64_t),
+                      "a size in bytes, such as '4096', '64k' or '4g'"},
+    [DLR_OPT_PATH] = {parse_path, DLR_OPT_TEXT,
+                      "an absolute path of printable characters, at most 1023 bytes"},
+    [DLR_OPT_WORD] = {parse_word, DLR_OPT_TEXT,
+                      "a word of printable characters without blanks or quotes, at most "
+                      "1023 bytes"},
+    [DLR_OPT_BEAT] = {parse_beat, sizeof(struct dlr_beat_conf),
+                      "TIME[:MISSED], a time from 10ms to 1m and a count from 2 to 1000, "
+                      "such as '200ms:5'"},
+};
+
+const struct dlr_opt *dlr_opt_find(const struct dlr_opt *table, const char *name)
+{
+    for (const struct dlr_opt *opt = table; opt->name; opt++)
+        if (dlr_streq(opt->name, name))
+            return opt;
+    return NULL;
+}
+
+static int unknown(const struct dlr_opt *table, const char *name, struct dlr_err *err)
+{
+    char known[DLR_ERR_TEXT / 2 + 64] = "";
+    size_t used = 0;
+
+    for (const struct dlr_opt *opt = table; opt->name && used < sizeof(known); opt++)
+        used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s",
+                                 used ? ", " : "", opt->name);
+    return dlr_fail(err, -ENOENT, "unknown option '%.64s': known are %s", name, known);
+}
+
+int dlr_opt_set(const struct dlr_opt *table, const char *name, const char *value,
+                void *conf, struct dlr_err *err)
+{
+    const struct dlr_opt *opt = dlr_opt_find(table, name ? name : "");
+    union value parsed;
+    int rc;
+
+    if (!opt)
+        return unknown(table, name ? name : "", err);
+    if (!value)
+        return dlr_fail(err, -EINVAL, "option '%s' needs a value: %s", opt->name,
+                        types[opt->type].want);
+    rc = types[opt->type].parse(value, &parsed);
+    if (rc < 0)
+        return dlr_fail(err, -EINVAL, "option '%s': bad value '%.64s'%s: must be %s",
+                        opt->name, value, strlen(value) > 64 ? "..." : "",
+                        types[opt->type].want);
+    if (types[opt->type].size == DLR_OPT_TEXT)
+        strcpy((char *)conf + opt->offset, parsed.text);
+    else
+        memcpy((char *)conf + opt->offset, &parsed, types[opt->type].size);
+    return 0;
+}
+
+int dlr_opt_set_word(const struct dlr_opt *table, const char *word, void *conf,
+                     struct dlr_err *err)
+{
+    const char *equals = strchr(word, '=');
+    char name[NAME_ROOM];
+
+    if (!equals)
+        return dlr_opt_set(table, word, NULL, conf, err);
+    if (dlr_format(name, sizeof(name), "%.*s", (int)(equals - word), word) < 0)
+        return unknown(table, word, err);
+    return dlr_opt_set(table, name, equals + 1, conf, err);
+}
+
+int dlr_opt_defaults(const struct dlr_opt *table, void *conf, struct dlr_err *err)
+{
+    for (const struct dlr_opt *opt = table; opt->name; opt++) {
+        int rc = dlr_opt_set(table, opt->name, opt->value, conf, err);
+
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int show_size(uint64_t bytes, char *buf, size_t size)
+{
+    static const char units[] = "kmgtp";
+    char unit[2] = "";
+
+    for (size_t i = 0; i < sizeof(units) - 1 && bytes && bytes % 1024 == 0; i++) {
+        bytes /= 1024;
+        unit[0] = units[i];
+    }
+    return dlr_format(buf, size, "%llu%s", (unsigned long long)bytes, unit);
+}
+
+static int show_ms(int64_t ms, char *buf, size_t size)
+{
+    bool whole = ms % 1000 == 0;
+
+    return dlr_format(buf, size, "%lld%s", (long long)(whole ? ms / 1000 : ms),
+                      whole ? "s" : "ms");
+}
+
+int dlr_opt_show(const struct dlr_opt *opt, const void *conf, char *buf, size_t size)
+{
+    const void *at = (const char *)conf + opt->offset;
+    const struct dlr_beat_conf *beat = at;
+    char time[32];
+
+    switch (opt->type) {
+    case DLR_OPT_SWITCH:
+        return dlr_format(buf, size, "%s", *(const bool *)at ? "on" : "off");
+    case DLR_OPT_UINT:
+        return dlr_format(buf, size, "%u", *(const unsigned *)at);
+    case DLR_OPT_DURATION:
+        return show_ms(*(const int64_t *)at, buf, size);
+    case DLR_OPT_SIZE:
+        return show_size(*(const uint64_t *)at, buf, size);
+    case DLR_OPT_PATH:
+    case DLR_OPT_WORD:
+        return dlr_format(buf, size, "%s", (const char *)at);
+    case DLR_OPT_BEAT:
+        show_ms(beat->every_ms, time, sizeof(time));
+        return dlr_format(buf, size, "%s:%u", time, beat->missed);
+    }
+    return -EINVAL;
+}
+
+static int left_column(const struct dlr_opt *opt, const char *prefix)
+{
+    return (int)(strlen("  --=") + strlen(prefix) + strlen(opt->name) + strlen(opt->arg));
+}
+
+void dlr_opt_help(const struct dlr_opt *table, const char *prefix, FILE *out)
+{
+    int width = 0;
+
+    for (const struct dlr_opt *opt = table; opt->name; opt++)
+        if (left_column(opt, prefix) > width)
+            width = left_column(opt, prefix);
+    for (const struct dlr_opt *opt = table; opt->name; opt++) {
+        fprintf(out, "  --%s%s=%s%*s  %s", prefix, opt->name, opt->arg,
+                width - left_column(opt, prefix), "", opt->help);
+        if (*opt->value)
+            fprintf(out, " (default %s)", opt->value);
+        fputc('\n', out);
+    }
+}

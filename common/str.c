@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/str.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+bool dlr_streq(const char *a, const char *b)
+{
+    return a && b && strcmp(a, b) == 0;
+}
+
+const char *dlr_after(const char *s, const char *prefix)
+{
+    size_t n = strlen(prefix);
+
+    return s && strncmp(s, prefix, n) == 0 ? s + n : NULL;
+}
+
+int dlr_format(char *buf, size_t size, const char *fmt, ...)
+{
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vsnprintf(buf, size, fmt, ap);
+    va_end(ap);
+    if (n >= 0 && (size_t)n < size)
+        return 0;
+    if (size > 0)
+        buf[0] = '\0';
+    return -ENAMETOOLONG;
+}
+
+/* Digits at *text; leaves *text behind them. strtoull would take signs, blanks and a base. */
+static int digits(const char **text, uint64_t *ret_value)
+{
+    const char *p = *text;
+    uint64_t value = 0;
+
+    if (!p || !isdigit((unsigned char)*p))
+        return -EINVAL;
+    for (; isdigit((unsigned char)*p); p++)
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value))
+            return -ERANGE;
+    *text = p;
+    *ret_value = value;
+    return 0;
+}
+
+int dlr_parse_uint(const char *text, unsigned max, unsigned *ret_value)
+{
+    uint64_t value;
+    int rc = digits(&text, &value);
+
+    if (rc < 0)
+        return rc;
+    if (*text)
+        return -EINVAL;
+    if (value > max)
+        return -ERANGE;
+    *ret_value = (unsigned)value;
+    return 0;
+}
+
+int dlr_parse_duration_ms(const char *text, int64_t *ret_ms)
+{
+    static const struct {
+        const char *unit;
+        unsigned ms;
+    } units[] = {{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}};
+    uint64_t value;
+    int rc = digits(&text, &value);
+
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+        if (!dlr_streq(text, units[i].unit))
+            continue;
+        if (__builtin_mul_overflow(value, units[i].ms, &value) || value > INT32_MAX)
+            return -ERANGE;
+        *ret_ms = (int64_t)value;
+        return 0;
+    }
+    return -EINVAL;
+}
+
+/* The power of two a size's unit stands for, -EINVAL for an unknown one. */
+static int size_shift(const char *unit)
+{
+    static const char letters[] = "kmgtp";
+    const char *letter;
+
+    if (!*unit)
+        return 0;
+    letter = strchr(letters, tolower((unsigned char)*unit));
+    if (letter)
+        unit++;
+    if (*unit && strcasecmp(unit, "b") != 0 && (!letter || strcasecmp(unit, "ib") != 0))
+        return -EINVAL;
+    return letter ? 10 * (int)(letter - letters + 1) : 0;
+}
+
+int dlr_parse_size(const char *text, uint64_t *ret_bytes)
+{
+    uint64_t value;
+    int rc = digits(&text, &value);
+    int shift;
+
+    if (rc < 0)
+        return rc;
+    shift = size_shift(text);
+    if (shift < 0)
+        return shift;
+    if (value > UINT64_MAX >> shift)
+        return -ERANGE;
+    *ret_bytes = value << shift;
+    return 0;
+}
