@@ -23,42 +23,80 @@ frozen() { # PID
     { stat=$(<"/proc/$1/stat"); } 2>/dev/null && [[ ${stat##*) } == T* ]]
 }
 
-# SIGKILLs what FILE records and waits until it is gone, with all its children:
-# the kernel ends a pid namespace before the parent of its process 1 sees it end.
-kill_recorded() { # FILE
-    local pid deadline
+# Prints the processes outside that wait for a command inside: nsenter's, one
+# per exec. They stop themselves when their command is stopped.
+callers() { # HOST_INIT…
+    local inside='' pid
 
-    pid=$(recorded_pid "$1") || return 0
+    for pid in "$@"; do
+        inside+=" $(pid_ns "$pid") "
+    done
+    ps -e -o pidns=,ppid=,args= | while read -r ns pid _; do
+        [[ $inside != *" $ns "* ]] || echo "$pid"
+    done | sort -u | while read -r pid; do
+        [[ $(ps -o comm= -p "$pid") != nsenter ]] || echo "$pid"
+    done
+}
+
+# SIGKILLs what the FILEs record and waits until all are gone, and with them
+# every process inside: the kernel ends a pid namespace before its process 1.
+# It does not while a dead process is not reaped, so stopped callers are woken.
+kill_recorded() { # FILE…
+    local file pid pids=() parents=() deadline
+
+    for file in "$@"; do
+        if pid=$(recorded_pid "$file"); then
+            pids+=("$pid")
+        fi
+    done
+    [[ ${#pids[@]} -gt 0 ]] || return 0
+    mapfile -t parents < <(callers "${pids[@]}")
+    kill -KILL "${pids[@]}" 2>/dev/null || true
     deadline=$(($(now_ms) + die_timeout_s * 1000))
-    kill -KILL "$pid" 2>/dev/null || true
-    while recorded_pid "$1" >/dev/null; do
-        (($(now_ms) < deadline)) || die "process $pid does not die ($1)"
-        pause_ms 5
+    for file in "$@"; do
+        while recorded_pid "$file" >/dev/null; do
+            [[ ${#parents[@]} -eq 0 ]] || kill -CONT "${parents[@]}" 2>/dev/null || true
+            if (($(now_ms) > deadline)); then
+                echo "$progname: process $(recorded_pid "$file") does not die ($file)" >&2
+                return 1
+            fi
+            pause_ms 5
+        done
     done
 }
 
 # A power loss is silent: without its cable first, the dying processes' kernel
-# would close their connections with FIN and RST. Removing the cable also ends
-# a network namespace that unsent data would keep for minutes.
+# would close their connections with FIN and RST.
 power_off() { # HOST
     in_room ip link set "$1" down
     kill_recorded "$dir/hosts/$1/init"
-    in_room ip link del "$1"
+    # Gone already, unless unsent data keeps the network namespace for minutes.
+    in_room ip link del "$1" 2>/dev/null || true
 }
 
 # Hosts first, with their cables in, so that their connections end properly.
 power_off_all() {
-    local init pid
+    local inits=("$dir"/hosts/*/init) room
 
-    for init in "$dir"/hosts/*/init; do
-        if pid=$(recorded_pid "$init"); then
-            kill -KILL "$pid" 2>/dev/null || true
-        fi
-    done
-    for init in "$dir"/hosts/*/init; do
-        kill_recorded "$init"
-    done
+    # Whatever happens to the hosts, they cannot outlive the room.
+    kill_recorded "${inits[@]}" || true
+    if room=$(lost_room); then
+        kill -KILL "$room"
+    fi
     kill_recorded "$dir/room"
+}
+
+# Prints the pid of this directory's room if the directory does not know it:
+# someone removed the files of a live cluster.
+lost_room() {
+    local pid args
+
+    ! room_pid >/dev/null || return 1
+    while read -r pid args; do
+        [[ $args != *" $lib/room.sh $dir "* || $args == unshare* ]] || break
+        pid=
+    done < <(ps -e -o pid=,args=)
+    [[ -n $pid ]] && echo "$pid"
 }
 
 # No mount of the room is visible here; --one-file-system is the second guard.
@@ -92,23 +130,56 @@ cmd_boot() {
 }
 
 # slurmctld may not have noticed that the node was gone and still calls it
-# idle: what counts is that it knows the slurmd started since.
+# idle: what counts is that it knows the slurmd started since. After a boot of
+# ctl it asks every node first.
 wait_registered() { # HOST SINCE_S DEADLINE_MS
-    local start=0
-
-    [[ -n $(slurm_states) || $1 == ctl ]] ||
+    [[ $1 == ctl || -n $(slurm_states) ]] ||
         die "$1 has power, but slurmctld does not answer"
-    until [[ $start =~ ^[0-9]+$ ]] && ((start >= $2)); do
-        if [[ $1 == ctl && -n $(slurm_states) ]]; then
-            return 0
-        fi
+    until if [[ $1 == ctl ]]; then knows_all; else knows_since "$1" "$2"; fi; do
         [[ ! -e $dir/hosts/$1/log/ended ]] ||
             die "$1: $(<"$dir/hosts/$1/log/ended")$(last_words "$1")"
-        (($(now_ms) < $3)) || die "$1: Slurm does not see it in time$(last_words "$1")"
+        (($(now_ms) < $3)) || die "$1: not in Slurm in time$(last_words "$1")"
         pause_ms "$poll_ms"
-        [[ $1 == ctl ]] || start=$(at_ctl scontrol show node "$1" |
-            sed -n 's/.*SlurmdStartTime=\([^ ]*\).*/\1/p')
     done
+}
+
+knows_since() { # NODE SINCE_S
+    local start
+
+    start=$(at_ctl scontrol show node "$1" |
+        sed -n 's/.*SlurmdStartTime=\([0-9]*\).*/\1/p')
+    [[ -n $start && $start -ge $2 ]]
+}
+
+knows_all() {
+    local states node links
+
+    states=$(slurm_states)
+    [[ -n $states ]] || return 1
+    links=$(links_down)
+    for node in $(node_names "$nodes"); do
+        if [[ $(host_state "$node" "$links") == up ]]; then
+            ! grep -q "^$node unknown" <<<"$states" || return 1
+        fi
+    done
+}
+
+# Prints the hosts whose cable is out, with a blank around each.
+links_down() {
+    in_room ip -o link show | sed -n '/,UP/!s/^[0-9]*: \([^@:]*\).*/\1/p' |
+        { printf ' '; tr '\n' ' '; }
+}
+
+host_state() { # HOST LINKS_DOWN
+    local pid state
+
+    pid=$(host_pid "$1") || { echo dead; return; }
+    state=up
+    [[ $2 != *" $1 "* ]] || state="cut"
+    if frozen "$pid"; then
+        [[ $state == cut ]] && state=frozen,cut || state=frozen
+    fi
+    echo "$state"
 }
 
 # Stopping init first keeps it from continuing others; kill(-1) reaches every
@@ -128,17 +199,15 @@ cmd_freeze() {
 }
 
 cmd_thaw() {
-    local pid
+    local pid caller
 
     need_one_host "$@"
     pid=$(need_power "$1")
     signal_all "$pid" CONT
     kill -CONT "$pid"
-    # nsenter stops itself with the command it runs; wake these up as well.
-    ps -e -o pidns=,ppid= | sed -n "s/^ *$(pid_ns "$pid") *//p" | sort -u |
-        while read -r parent; do
-            [[ $(ps -o comm= -p "$parent") != nsenter ]] || kill -CONT "$parent"
-        done
+    for caller in $(callers "$pid"); do
+        kill -CONT "$caller"
+    done
 }
 
 pid_ns() { # PID
