@@ -1,4 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-# Tests and gates.
-$(BUILD)/tests/%: $(BUILD)/obj/tests/%.o
-	$(call link,$(UNIT_LIBS) -lcmocka)
+# Unit tests and gates.
+
+# --- unit tests: tests/test_x.c is built and run by `make unit`. It is linked with COMMON and
+# with the sources and libraries named here, one or two lines for each test.
+UNIT_OBJS_test_msg := $(MSG)
+UNIT_LIBS_test_msg := -ljansson
+UNIT_LIBS_test_file := -Wl,--wrap=fsync,--wrap=renameat,--wrap=write,--wrap=close
+
+.SECONDEXPANSION:
+$(BUILD)/tests/test_%: $(BUILD)/obj/tests/test_%.o $$(call obj,$$(COMMON) $$(UNIT_OBJS_test_$$*))
+	$(call link,$(UNIT_LIBS_$(@F)) -lcmocka)
+.SECONDARY: $(patsubst $(BUILD)/tests/%,$(BUILD)/obj/tests/%.o,$(UNIT_TESTS))
+
+unit: $(UNIT_TESTS) ## unit tests: seconds, no root, no Slurm, MPI or GPU
+	@tests/run_unit.sh $(BUILD)/log $(UNIT_TESTS)
+.PHONY: unit

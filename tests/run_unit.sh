@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# usage: tests/run_unit.sh LOGDIR PROGRAM...
+#
+# Runs cmocka programs, keeps their output in LOGDIR, shows that of those that fail, and ends
+# with "N passed, N failed, N skipped" (of test functions). Exit status 1 when any failed.
+
+set -euo pipefail
+
+limit_s=${UNIT_TIMEOUT_S:-60} # of one program
+
+# Sum of the counts cmocka prints as "[  WORD  ] N test(s)" in a log.
+count() {
+    sed -nE "s/^\[ *$1 *\] ([0-9]+) test\(s\).*/\1/p" "$2" | awk '{n += $1} END {print n + 0}'
+}
+
+[[ $# -ge 1 ]] || { sed -n '4,7s/^# //p' "$0" >&2; exit 2; }
+logs=$1
+shift
+mkdir -p "$logs"
+passed=0 failed=0 skipped=0
+
+for program in "$@"; do
+    log=$logs/${program##*/}.log
+    rc=0
+    timeout -k 5 "$limit_s" "$program" >"$log" 2>&1 </dev/null || rc=$?
+    bad=$(count FAILED "$log")
+    # A crash, a leak or a time-out has no line of its own in cmocka's summary.
+    if [[ $rc -ne 0 && $bad -eq 0 ]]; then
+        bad=1
+        [[ $rc -ne 124 ]] || echo "stopped after $limit_s s" >>"$log"
+    fi
+    passed=$((passed + $(count PASSED "$log")))
+    skipped=$((skipped + $(count SKIPPED "$log")))
+    failed=$((failed + bad))
+    if [[ $bad -gt 0 ]]; then
+        echo "not ok: ${program##*/} (exit status $rc), the end of $log:"
+        grep -vE '^\[ *(RUN|OK) *\]' "$log" | tail -n 40 | sed 's/^/    /'
+    fi
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[[ $failed -eq 0 ]]
