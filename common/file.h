@@ -15,7 +15,7 @@
 int dlr_write_all(int fd, const void *buf, size_t size);
 int dlr_read_all(int fd, void *buf, size_t size);
 
-/* Replaces dirfd/name by the concatenation of parts so that a crash at any moment leaves
+/* Replaces dirfd/name (name may be a path) by the concatenation of parts so that a crash at any moment leaves
  * the old file or the new one: temporary file, write, fsync, renameat, fsync of the
  * directory, each checked. mode as in open(2). Blocking. 0 or -errno with text.
  */

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the running program is installed, so that it finds the programs beside it. */
+#ifndef DLR_COMMON_SELF_H
+#define DLR_COMMON_SELF_H
+
+#include <stddef.h>
+
+/* Writes the path of the program called name in the directory of the running one. 0 or
+ * -ENAMETOOLONG, -errno of readlink(2).
+ */
+int dlr_self_sibling(const char *name, char *buf, size_t size);
+
+#endif

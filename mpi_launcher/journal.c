@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi_launcher/journal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/file.h"
+#include "common/log.h"
+
+#define MAX_LINES 8192
+
+struct line {
+    struct line *next;
+    char *path; /* NULL: a line of the journal; else the file that text replaces */
+    size_t size;
+    char text[];
+};
+
+struct dlr_journal {
+    int fd;
+    pthread_t writer;
+    pthread_mutex_t lock;
+    pthread_cond_t some, none; /* something is queued; everything is written */
+    struct line *head, **tail;
+    unsigned queued, dropped;
+    bool closing, idle;
+};
+
+static struct line *take(struct dlr_journal *j)
+{
+    struct line *line;
+
+    pthread_mutex_lock(&j->lock);
+    while (!j->head && !j->closing) {
+        j->idle = true;
+        pthread_cond_broadcast(&j->none);
+        pthread_cond_wait(&j->some, &j->lock);
+    }
+    j->idle = false;
+    line = j->head;
+    if (line) {
+        j->head = line->next;
+        if (!j->head)
+            j->tail = &j->head;
+        j->queued--;
+    }
+    pthread_mutex_unlock(&j->lock);
+    return line;
+}
+
+static void replace(const struct line *line)
+{
+    struct iovec part = {(void *)line->text, line->size};
+    struct dlr_err err;
+
+    if (dlr_file_replace(AT_FDCWD, line->path, 0644, &part, 1, &err) < 0)
+        dlr_warn("the state is not written: %s", err.text);
+}
+
+static void *write_lines(void *arg)
+{
+    struct dlr_journal *j = arg;
+    struct line *line;
+
+    while ((line = take(j))) {
+        if (line->path)
+            replace(line);
+        else
+            dlr_write_all(j->fd, line->text, line->size);
+        free(line->path);
+        free(line);
+    }
+    pthread_mutex_lock(&j->lock);
+    j->idle = true;
+    pthread_cond_broadcast(&j->none);
+    pthread_mutex_unlock(&j->lock);
+    return NULL;
+}
+
+int dlr_journal_open(const char *path, struct dlr_journal **ret, struct dlr_err *err)
+{
+    struct dlr_journal *j = calloc(1, sizeof(*j));
+    pthread_condattr_t attr;
+
+    if (!j)
+        return dlr_fail(err, -ENOMEM, "no memory for the journal");
+    j->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (j->fd < 0) {
+        free(j);
+        return dlr_fail(err, -errno, "cannot open '%s': %s", path, strerror(errno));
+    }
+    j->tail = &j->head;
+    pthread_mutex_init(&j->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&j->some, NULL);
+    pthread_cond_init(&j->none, &attr);
+    pthread_condattr_destroy(&attr);
+    if (pthread_create(&j->writer, NULL, write_lines, j)) {
+        close(j->fd);
+        free(j);
+        return dlr_fail(err, -EAGAIN, "cannot start the journal's thread");
+    }
+    *ret = j;
+    return 0;
+}
+
+static void queue_text(struct dlr_journal *j, const char *path, const char *text)
+{
+    size_t size = strlen(text);
+    struct line *line = malloc(sizeof(*line) + size + 1);
+
+    if (!line)
+        return;
+    line->next = NULL;
+    line->path = path ? strdup(path) : NULL;
+    line->size = size + 1;
+    memcpy(line->text, text, size);
+    line->text[size] = '\n';
+    pthread_mutex_lock(&j->lock);
+    if (j->queued >= MAX_LINES) {
+        j->dropped++;
+        free(line->path);
+        free(line);
+    } else {
+        *j->tail = line;
+        j->tail = &line->next;
+        j->queued++;
+        pthread_cond_signal(&j->some);
+    }
+    pthread_mutex_unlock(&j->lock);
+}
+
+void dlr_journal_event(struct dlr_journal *j, const char *name, json_t *fields)
+{
+    DLR_AUTO_FREE char *text = NULL;
+    char when[32];
+    json_t *line;
+
+    if (!j) {
+        json_decref(fields);
+        return;
+    }
+    dlr_wall_text(dlr_wall_ns(), when, sizeof(when));
+    line = json_pack("{s:s,s:s}", "time", when, "event", name);
+    if (line && j->dropped)
+        json_object_set_new(line, "dropped_lines", json_integer(j->dropped));
+    if (line && fields)
+        json_object_update(line, fields);
+    text = line ? json_dumps(line, JSON_COMPACT) : NULL;
+    if (text)
+        queue_text(j, NULL, text);
+    json_decref(line);
+    json_decref(fields);
+}
+
+void dlr_journal_replace(struct dlr_journal *j, const char *path, const char *text)
+{
+    if (j)
+        queue_text(j, path, text);
+}
+
+void dlr_journal_note(struct dlr_journal *j, const char *name, const char *fmt, ...)
+{
+    json_error_t jerr;
+    va_list ap;
+    json_t *fields;
+    char object[512];
+
+    snprintf(object, sizeof(object), "{%s}", fmt);
+    va_start(ap, fmt);
+    fields = json_vpack_ex(&jerr, 0, object, ap);
+    va_end(ap);
+    dlr_journal_event(j, name, fields);
+}
+
+struct dlr_journal *dlr_journal_close(struct dlr_journal *j, int64_t timeout_ms)
+{
+    struct timespec until;
+    int rc = 0;
+
+    if (!j)
+        return NULL;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += timeout_ms / 1000 + 1;
+    pthread_mutex_lock(&j->lock);
+    j->closing = true;
+    pthread_cond_signal(&j->some);
+    while ((!j->idle || j->head) && rc == 0)
+        rc = pthread_cond_timedwait(&j->none, &j->lock, &until);
+    pthread_mutex_unlock(&j->lock);
+    if (rc) { /* the file system hangs: leave thread and memory to the end of the process */
+        pthread_detach(j->writer);
+        return NULL;
+    }
+    pthread_join(j->writer, NULL);
+    close(j->fd);
+    pthread_mutex_destroy(&j->lock);
+    pthread_cond_destroy(&j->some);
+    pthread_cond_destroy(&j->none);
+    free(j);
+    return NULL;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The journal: every event of a run is one line of JSON in events.jsonl. It is the only
+ * record; status, report and tests read nothing else. Lines are written by a thread of their own
+ * behind a bounded queue, so that a file system that hangs stops no beat.
+ */
+#ifndef DLR_MPI_LAUNCHER_JOURNAL_H
+#define DLR_MPI_LAUNCHER_JOURNAL_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+struct dlr_journal;
+
+/* Opens path for appending (created with mode 0644) and starts the writer. */
+int dlr_journal_open(const char *path, struct dlr_journal **ret, struct dlr_err *err);
+
+/* Adds {"time":"<UTC>","event":name, ...fields}. fields may be NULL; it is taken over. Does
+ * not block: when the queue is full the line is dropped, and the next line that fits
+ * says how many were. j may be NULL (nothing happens).
+ */
+void dlr_journal_event(struct dlr_journal *j, const char *name, json_t *fields);
+
+/* Same with jansson's json_pack() format of an object's body: "s:i,s:s", ... */
+void dlr_journal_note(struct dlr_journal *j, const char *name, const char *fmt, ...);
+
+/* Replaces the file at path by text, durably, from the same thread and in the same order as
+ * the lines. Does not block; dropped like a line when the queue is full.
+ */
+void dlr_journal_replace(struct dlr_journal *j, const char *path, const char *text);
+
+/* Writes what is queued, at most timeout_ms, and closes. Accepts NULL, returns NULL. */
+struct dlr_journal *dlr_journal_close(struct dlr_journal *j, int64_t timeout_ms);
+
+#endif

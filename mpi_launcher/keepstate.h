@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a supervisor leaves to the one started after it: a memory file that the keeper holds.
+ * The first bytes are the key pair (identity.h), then a length and one JSON object. It never
+ * touches a disk.
+ */
+#ifndef DLR_MPI_LAUNCHER_KEEPSTATE_H
+#define DLR_MPI_LAUNCHER_KEEPSTATE_H
+
+#include <jansson.h>
+
+#include "common/err.h"
+
+#define DLR_KEEPSTATE_MAX 65536 /* bytes of JSON */
+
+/* The object saved last; -ENOENT when there is none yet. *ret is the caller's. */
+int dlr_keepstate_load(int fd, json_t **ret, struct dlr_err *err);
+/* Replaces it. state stays the caller's. */
+int dlr_keepstate_save(int fd, const json_t *state, struct dlr_err *err);
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The policy engine: events and time in, actions out. No sockets, no clocks, no Slurm, so
+ * that the supervisor drives it with real events and a test (later: the simulator) with any.
+ */
+#ifndef DLR_MPI_LAUNCHER_POLICY_H
+#define DLR_MPI_LAUNCHER_POLICY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+enum dlr_phase {
+    DLR_PHASE_AGENTS,     /* agents start and report */
+    DLR_PHASE_RENDEZVOUS, /* candidates meet, a plan is made */
+    DLR_PHASE_PREPARE,    /* copies move to where the ranks will be */
+    DLR_PHASE_RUN,        /* the user's step */
+    DLR_PHASE_END,        /* the round's processes go away */
+    DLR_PHASE_PERSIST,    /* survivors write their state */
+    DLR_PHASE_REQUEUE,    /* slurmctld was asked; the end comes from outside */
+    DLR_PHASE_DONE,
+};
+
+enum dlr_cause { /* of the end of a round */
+    DLR_CAUSE_NONE,
+    DLR_CAUSE_NODE,    /* a node of the round died; costs no restart */
+    DLR_CAUSE_PROGRAM, /* the program failed; costs one */
+    DLR_CAUSE_RESTORE, /* a copy turned out bad; costs none, the copy is struck off */
+    DLR_CAUSE_SIGNAL,  /* somebody wants the end */
+};
+
+struct dlr_policy_conf {
+    unsigned nnodes;  /* of the allocation, numbered from 0 */
+    unsigned nplaces; /* nodes that a round needs */
+    unsigned max_restarts;
+    unsigned rendezvous_tries; /* with MPI and no node lost, before doing without */
+    int64_t agent_timeout_ms, rendezvous_timeout_ms, transfer_timeout_ms, end_timeout_ms,
+        persist_timeout_ms, requeue_timeout_ms;
+    int64_t suspect_ms; /* an unexplained end of the step waits this long for its reason */
+};
+
+/* Each is called from inside an event function and must not call one itself. */
+struct dlr_policy_ops {
+    void (*start_agents)(void *arg);
+    void (*rendezvous)(void *arg, bool with_mpi);
+    void (*stop_rendezvous)(void *arg);
+    void (*prepare)(void *arg, uint32_t round);
+    void (*launch)(void *arg, uint32_t round);
+    void (*end_round)(void *arg, uint32_t round, enum dlr_cause cause, const char *why);
+    void (*persist)(void *arg);
+    void (*requeue)(void *arg, const char *why);
+    void (*finish)(void *arg, int code, const char *why); /* why NULL: it just ended */
+};
+
+struct dlr_policy;
+
+int dlr_policy_new(const struct dlr_policy_conf *conf, const struct dlr_policy_ops *ops,
+                   void *arg, struct dlr_policy **ret, struct dlr_err *err);
+struct dlr_policy *dlr_policy_free(struct dlr_policy *p);
+
+/* What outlives a supervisor and a requeue: used restarts and the number of the next round. */
+void dlr_policy_resume(struct dlr_policy *p, uint32_t next_round, unsigned restarts);
+
+/* Events. now_ms: CLOCK_BOOTTIME in milliseconds, never going back. */
+void dlr_policy_start(struct dlr_policy *p, int64_t now_ms);
+void dlr_policy_node_up(struct dlr_policy *p, unsigned node, int64_t now_ms);
+void dlr_policy_node_dead(struct dlr_policy *p, unsigned node, const char *why,
+                          int64_t now_ms);
+void dlr_policy_agents_gone(struct dlr_policy *p, int64_t now_ms); /* the agent step ended */
+
+/* The rendezvous ended: 0 with a plan, whose member[i] says that node i has a place;
+ * -ENOSPC: too few healthy nodes; another error: it failed.
+ */
+void dlr_policy_planned(struct dlr_policy *p, int rc, const unsigned char *member,
+                        const char *why, int64_t now_ms);
+void dlr_policy_prepared(struct dlr_policy *p, int rc, const char *why, int64_t now_ms);
+void dlr_policy_worker_exit(struct dlr_policy *p, uint32_t round, int rank, unsigned node,
+                            int wait_status, int64_t now_ms);
+void dlr_policy_restore_failed(struct dlr_policy *p, uint32_t round, const char *why,
+                               int64_t now_ms);
+void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code, int64_t now_ms);
+void dlr_policy_clean(struct dlr_policy *p, unsigned node, uint32_t round, int64_t now_ms);
+void dlr_policy_signal(struct dlr_policy *p, int sig, int64_t now_ms);
+void dlr_policy_persisted(struct dlr_policy *p, int64_t now_ms);
+void dlr_policy_requeue_failed(struct dlr_policy *p, const char *why, int64_t now_ms);
+void dlr_policy_tick(struct dlr_policy *p, int64_t now_ms);
+
+/* When dlr_policy_tick() must be called; INT64_MAX when no limit runs. */
+int64_t dlr_policy_deadline_ms(const struct dlr_policy *p);
+
+enum dlr_phase dlr_policy_phase(const struct dlr_policy *p);
+const char *dlr_phase_name(enum dlr_phase phase);
+const char *dlr_cause_name(enum dlr_cause cause);
+uint32_t dlr_policy_round(const struct dlr_policy *p); /* of the plan in force */
+unsigned dlr_policy_restarts(const struct dlr_policy *p);
+unsigned dlr_policy_alive(const struct dlr_policy *p); /* nodes that are up */
+bool dlr_policy_is_alive(const struct dlr_policy *p, unsigned node);
+
+#endif

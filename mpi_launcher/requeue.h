@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Puts the job back into the queue without its dead nodes. */
+#ifndef DLR_MPI_LAUNCHER_REQUEUE_H
+#define DLR_MPI_LAUNCHER_REQUEUE_H
+
+#include <stdint.h>
+
+#include "common/err.h"
+
+struct dlr_requeue {
+    uint32_t job_id;
+    const char *exclude;           /* "n2,n7", or "" */
+    unsigned min_nodes, max_nodes; /* the job may start with; 0: as it is */
+    int64_t timeout_ms;
+};
+
+/* Requeue first, then exclude: only a pending job's list may be changed, and it is pending
+ * while its processes are still ending. The caller is one of those: run this in a child that
+ * ignores SIGTERM (it has KillWait seconds). Blocking for up to timeout_ms. A job that is requeued but whose
+ * list could not be set is a success with a text in err.
+ */
+int dlr_requeue_job(const struct dlr_requeue *r, struct dlr_err *err);
+
+#endif

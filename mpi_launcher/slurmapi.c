@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi_launcher/slurmapi.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <slurm/slurm.h>
+#include <slurm/slurm_errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/str.h"
+
+#define MAX_NAMES 65536
+
+/* libslurm reads its configuration once, before the first RPC (slurm_init, slurm.h). */
+static void connect_once(void)
+{
+    static bool done;
+
+    if (!done)
+        slurm_init(NULL);
+    done = true;
+}
+
+static int slurm_failed(struct dlr_err *err, const char *what)
+{
+    int code = slurm_get_errno();
+    const char *text = slurm_strerror(code);
+
+    switch (code) {
+    case ESLURM_JOB_NOT_PENDING:
+    case ESLURM_JOB_SETTING_DB_INX:
+    case ESLURM_TRANSITION_STATE_NO_UPDATE:
+        return dlr_fail(err, -EAGAIN, "%s: %s", what, text);
+    case ESLURM_ACCESS_DENIED:
+    case ESLURM_USER_ID_MISSING:
+        return dlr_fail(err, -EPERM, "%s: %s", what, text);
+    case ESLURM_DISABLED:
+    case ESLURM_BATCH_ONLY:
+        return dlr_fail(err, -ENOTSUP, "%s: %s", what, text);
+    case ESLURM_INVALID_JOB_ID:
+    case ESLURM_ALREADY_DONE:
+        return dlr_fail(err, -ESRCH, "%s: %s", what, text);
+    default:
+        return dlr_fail(err, -EIO, "%s: %s", what, text);
+    }
+}
+
+char **dlr_slurm_free_names(char **names, unsigned n)
+{
+    for (unsigned i = 0; names && i < n; i++)
+        free(names[i]);
+    free(names);
+    return NULL;
+}
+
+int dlr_slurm_expand(const char *list, char ***ret_names, unsigned *ret_n,
+                     struct dlr_err *err)
+{
+    hostlist_t hl = slurm_hostlist_create(list);
+    int n = hl ? slurm_hostlist_count(hl) : 0;
+    unsigned i = 0;
+    char **names, *name;
+
+    if (n <= 0 || n > MAX_NAMES) {
+        if (hl)
+            slurm_hostlist_destroy(hl);
+        return dlr_fail(err, -EINVAL, "'%s' is not a list of nodes", list);
+    }
+    names = calloc(n, sizeof(*names));
+    while (names && i < n && (name = slurm_hostlist_shift(hl)))
+        names[i++] = name; /* allocated with malloc: slurm_hostlist_shift(3) */
+    slurm_hostlist_destroy(hl);
+    if (!names)
+        return dlr_fail(err, -ENOMEM, "no memory for %d names", n);
+    *ret_names = names;
+    *ret_n = i;
+    return 0;
+}
+
+int dlr_slurm_load_job(uint32_t job_id, struct dlr_slurm_job *ret, struct dlr_err *err)
+{
+    job_info_msg_t *msg = NULL;
+    const slurm_job_info_t *job;
+
+    connect_once();
+    if (slurm_load_job(&msg, job_id, SHOW_DETAIL) != SLURM_SUCCESS)
+        return slurm_failed(err, "cannot load the job");
+    if (!msg->record_count) {
+        slurm_free_job_info_msg(msg);
+        return dlr_fail(err, -ESRCH, "there is no job %u", job_id);
+    }
+    job = &msg->job_array[0];
+    memset(ret, 0, sizeof(*ret));
+    if (job->batch_host)
+        dlr_format(ret->batch_host, sizeof(ret->batch_host), "%s", job->batch_host);
+    if (job->exc_nodes)
+        dlr_format(ret->exc_nodes, sizeof(ret->exc_nodes), "%s", job->exc_nodes);
+    ret->restarts = job->restart_cnt;
+    ret->state = job->job_state & JOB_STATE_BASE;
+    slurm_free_job_info_msg(msg);
+    return 0;
+}
+
+int dlr_slurm_requeue(uint32_t job_id, struct dlr_err *err)
+{
+    connect_once();
+    if (slurm_requeue(job_id, 0) != SLURM_SUCCESS)
+        return slurm_failed(err, "cannot requeue the job");
+    return 0;
+}
+
+int dlr_slurm_update_pending(uint32_t job_id, const char *exclude, unsigned min_nodes,
+                             unsigned max_nodes, struct dlr_err *err)
+{
+    job_desc_msg_t desc;
+
+    connect_once();
+    slurm_init_job_desc_msg(&desc);
+    desc.job_id = job_id;
+    desc.exc_nodes = (char *)exclude;
+    if (min_nodes) {
+        desc.min_nodes = min_nodes;
+        desc.max_nodes = max_nodes;
+    }
+    if (slurm_update_job(&desc) != SLURM_SUCCESS)
+        return slurm_failed(err, "cannot exclude nodes from the job");
+    return 0;
+}
+
+int dlr_slurm_cancel_steps_of(uint32_t job_id, pid_t srun_pid, struct dlr_err *err)
+{
+    job_step_info_response_msg_t *msg = NULL;
+    int n = 0;
+
+    connect_once();
+    if (slurm_get_job_steps(0, job_id, NO_VAL, &msg, SHOW_ALL) != SLURM_SUCCESS)
+        return slurm_failed(err, "cannot list the job's steps");
+    for (uint32_t i = 0; i < msg->job_step_count; i++) {
+        const job_step_info_t *step = &msg->job_steps[i];
+
+        if (step->srun_pid != (uint32_t)srun_pid)
+            continue;
+        slurm_kill_job_step(job_id, step->step_id.step_id, SIGKILL);
+        n++;
+    }
+    slurm_free_job_step_info_response_msg(msg);
+    return n;
+}

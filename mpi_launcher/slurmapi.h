@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Slurm's C API, the little of it we use, behind one file: signatures change by release.
+ * Every call but dlr_slurm_expand() talks to slurmctld and may block for MessageTimeout:
+ * call it in a process that may wait. Errors carry Slurm's own text.
+ */
+#ifndef DLR_MPI_LAUNCHER_SLURMAPI_H
+#define DLR_MPI_LAUNCHER_SLURMAPI_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/err.h"
+
+/* "n[1-3,7]" -> its names in order, *ret_n of them, and the array's; free with
+ * dlr_slurm_free_names(). -EINVAL.
+ */
+int dlr_slurm_expand(const char *list, char ***ret_names, unsigned *ret_n,
+                     struct dlr_err *err);
+char **dlr_slurm_free_names(char **names, unsigned n);
+
+struct dlr_slurm_job {
+    char batch_host[256];
+    char exc_nodes[4096];
+    unsigned restarts;
+    uint32_t state; /* Slurm's base state */
+};
+int dlr_slurm_load_job(uint32_t job_id, struct dlr_slurm_job *ret, struct dlr_err *err);
+
+/* Puts a batch job back into the queue. -EPERM, -ENOTSUP (not a batch job, requeue disabled). */
+int dlr_slurm_requeue(uint32_t job_id, struct dlr_err *err);
+
+/* For a pending job: nodes it must not get, and how many it takes. exclude "" clears.
+ * -EAGAIN: not pending yet, or slurmctld is busy with it: try again.
+ */
+int dlr_slurm_update_pending(uint32_t job_id, const char *exclude, unsigned min_nodes,
+                             unsigned max_nodes, struct dlr_err *err);
+
+/* Cancels the steps of a job that were started by the srun with this pid. Their number. */
+int dlr_slurm_cancel_steps_of(uint32_t job_id, pid_t srun_pid, struct dlr_err *err);
+
+#endif
