@@ -22,7 +22,7 @@ DLR_LDFLAGS = -pthread $(if $(SAN),-fsanitize=$(SAN))
 COMMON := common/clock.c common/err.c common/file.c common/jobconf.c common/local.c \
   common/log.c common/opt.c common/self.c common/str.c
 MSG := common/msg.c
-TOPO := hwloc_topo/node.c hwloc_topo/switches.c hwloc_topo/order.c hwloc_topo/partners.c
+TOPO := hwloc_topo/node.c hwloc_topo/names.c hwloc_topo/switches.c hwloc_topo/order.c hwloc_topo/partners.c
 HEALTH := health/checks.c health/reach.c health/run.c
 SLOT := ckpt/slot.c ckpt/slot_meta.c ckpt/store.c ckpt/crc32c.c
 CKPT_LIB := ckpt/client.c ckpt/regions.c ckpt/copy.c ckpt/supervised.c ckpt/alone.c \
@@ -30,18 +30,20 @@ CKPT_LIB := ckpt/client.c ckpt/regions.c ckpt/copy.c ckpt/supervised.c ckpt/alon
 DATA := ckpt/data_main.c ckpt/data_local.c ckpt/data_store.c ckpt/data_stream.c ckpt/data_ucx.c
 CTL := mpi_launcher/beat.c mpi_launcher/identity.c mpi_launcher/zap.c mpi_launcher/endpoint.c \
   mpi_launcher/endpoint_frame.c mpi_launcher/endpoint_client.c
+PLAN := mpi_launcher/plan.c mpi_launcher/plan_nodes.c mpi_launcher/plan_restore.c \
+  mpi_launcher/plan_json.c mpi_launcher/plan_read.c mpi_launcher/plan_input.c
 KEEPER := mpi_launcher/keeper.c
 SUPERVISOR := mpi_launcher/supervisor.c mpi_launcher/sup_control.c mpi_launcher/sup_round.c \
   mpi_launcher/sup_copies.c mpi_launcher/sup_end.c mpi_launcher/sup_state.c \
   mpi_launcher/policy.c mpi_launcher/journal.c mpi_launcher/keepstate.c \
   mpi_launcher/stepplan.c mpi_launcher/srun_options.c mpi_launcher/steps.c \
-  mpi_launcher/members.c mpi_launcher/plan.c mpi_launcher/requeue.c mpi_launcher/slurmapi.c \
+  mpi_launcher/members.c $(PLAN) mpi_launcher/requeue.c mpi_launcher/slurmapi.c \
   mpi_launcher/runinfo.c mpi_launcher/persist.c ckpt/commit.c
 AGENT := mpi_launcher/agent.c mpi_launcher/agent_control.c mpi_launcher/agent_local.c \
   mpi_launcher/agent_tasks.c mpi_launcher/agent_data.c mpi_launcher/agent_ranks.c \
-  mpi_launcher/election.c mpi_launcher/plan.c mpi_launcher/requeue.c \
+  mpi_launcher/election.c $(PLAN) mpi_launcher/requeue.c \
   mpi_launcher/slurmapi.c mpi_launcher/persist.c
-RENDEZVOUS := mpi_launcher/rendezvous.c mpi_launcher/report.c mpi_launcher/plan.c
+RENDEZVOUS := mpi_launcher/rendezvous.c mpi_launcher/report.c $(PLAN)
 CLI := mpi_launcher/cli.c mpi_launcher/cli_status.c mpi_launcher/cli_events.c \
   mpi_launcher/cli_check.c mpi_launcher/cli_state.c
 PLUGIN := spank/plugin.c spank/allocator.c spank/handover.c spank/options.c spank/task_env.c \

@@ -6,6 +6,15 @@
 UNIT_OBJS_test_msg := $(MSG)
 UNIT_LIBS_test_msg := -ljansson
 UNIT_LIBS_test_file := -Wl,--wrap=fsync,--wrap=renameat,--wrap=write,--wrap=close
+UNIT_OBJS_test_topo := $(TOPO)
+UNIT_LIBS_test_topo := -lhwloc
+UNIT_OBJS_test_order := $(TOPO)
+UNIT_LIBS_test_order := -lhwloc
+UNIT_OBJS_test_partners := $(TOPO)
+UNIT_LIBS_test_partners := -lhwloc
+UNIT_OBJS_test_health := $(HEALTH)
+UNIT_OBJS_test_plan := $(PLAN) $(HEALTH) $(TOPO) $(MSG)
+UNIT_LIBS_test_plan := -lhwloc -ljansson
 
 .SECONDEXPANSION:
 $(BUILD)/tests/test_%: $(BUILD)/obj/tests/test_%.o $$(call obj,$$(COMMON) $$(UNIT_OBJS_test_$$*))

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Node topology and the switch tree. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/str.h"
+#include "hwloc_topo/names.h"
+#include "hwloc_topo/topo.h"
+
+static void synthetic_nodes_are_counted(void **state)
+{
+    static const struct {
+        const char *text;
+        struct dlr_topo_summary want;
+    } rows[] = {
+        {"numa:2 core:8 pu:2", {0, 2, 16, 32, 2ull << 30, 0, 0}},
+        {"pack:2 numa:2(memory=4GB) core:3 pu:1", {2, 4, 12, 12, 16000000000ull, 0, 0}},
+        {"pack:1 core:1 pu:1", {1, 1, 1, 1, 1ull << 30, 0, 0}},
+    };
+    size_t i;
+
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct dlr_topo_summary got;
+        struct dlr_topo *topo = NULL;
+        struct dlr_err err = {0};
+
+        print_message("  %s\n", rows[i].text);
+        assert_int_equal(dlr_topo_load(rows[i].text, &topo, &err), 0);
+        dlr_topo_summary(topo, &got);
+        assert_int_equal(got.packages, rows[i].want.packages);
+        assert_int_equal(got.numa_nodes, rows[i].want.numa_nodes);
+        assert_int_equal(got.cores, rows[i].want.cores);
+        assert_int_equal(got.pus, rows[i].want.pus);
+        assert_int_equal(got.memory_bytes, rows[i].want.memory_bytes);
+        assert_int_equal(got.gpus + got.nics, 0);
+        assert_null(dlr_topo_free(topo));
+    }
+}
+
+static void bad_topology_is_named(void **state)
+{
+    static const char *const rows[] = {"nonsense:0", "/nowhere/at/all.xml"};
+    struct dlr_topo *topo = NULL;
+    struct dlr_err err = {0};
+    char want[128];
+    size_t i;
+
+    for (i = 0; i < 2; i++) {
+        assert_int_equal(dlr_topo_load(rows[i], &topo, &err), -EINVAL);
+        dlr_format(want, sizeof(want), "%s '%s'",
+                   rows[i][0] == '/' ? "hwloc cannot load" : "bad topology", rows[i]);
+        assert_non_null(strstr(err.text, rows[i]));
+        assert_null(topo);
+    }
+    assert_null(dlr_topo_free(NULL));
+}
+
+static void this_node_has_a_cpu(void **state)
+{
+    struct dlr_topo_summary got;
+    struct dlr_topo *topo = NULL;
+
+    assert_int_equal(dlr_topo_load(NULL, &topo, NULL), 0);
+    dlr_topo_summary(topo, &got);
+    assert_true(got.pus >= 1 && got.numa_nodes >= 1);
+    dlr_topo_free(topo);
+}
+
+/* Figures counted in the files with grep; see the README beside them. */
+static void recorded_machines_show_their_cards(void **state)
+{
+    static const struct {
+        const char *file;
+        unsigned numa, pus, gpus, nics;
+    } rows[] = {
+        {"power8gpudistances.xml", 2, 16, 4, 0},
+        {"AMD-19h-Zen3-2xEpyc-7763.xml", 2, 128, 0, 0},
+        {"24em64t-2n6c2t-pci.xml", 2, 24, 0, 3},
+        {"32em64t-2n8c2t-pci-wholeio.xml", 2, 32, 2, 3},
+        {"96em64t-4n4d3ca2co-pci.xml", 4, 96, 1, 8},
+    };
+    const char *dir = getenv("DLROVER_FIXTURES");
+    size_t i;
+
+    if (!dir)
+        dir = "../shared/fixtures/hwloc";
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct dlr_topo_summary got;
+        struct dlr_topo *topo = NULL;
+        char path[1024];
+
+        dlr_format(path, sizeof(path), "%s%s/%s", dir[0] == '/' ? "" : "./", dir,
+                   rows[i].file);
+        if (access(path, R_OK) < 0) {
+            print_message("  no recorded machines in '%s'\n", dir);
+            skip();
+        }
+        print_message("  %s\n", rows[i].file);
+        assert_int_equal(dlr_topo_load(path, &topo, NULL), 0);
+        dlr_topo_summary(topo, &got);
+        dlr_topo_free(topo);
+        print_message("  %u %u %u %u\n", got.numa_nodes, got.pus, got.gpus, got.nics);
+        assert_int_equal(got.numa_nodes, rows[i].numa);
+        assert_int_equal(got.pus, rows[i].pus);
+        assert_int_equal(got.gpus, rows[i].gpus);
+        assert_int_equal(got.nics, rows[i].nics);
+    }
+}
+
+static void leaf_is_the_switch_before_the_node(void **state)
+{
+    static const char *const rows[][2] = {
+        {"spine.leaf0.n1", "leaf0"}, {"s0.n1", "s0"}, {"n1", ""}, {"", ""}, {".n1", ""},
+        {"a.b.c.d", "c"},
+    };
+    char buf[DLR_TOPO_NAME];
+    size_t i;
+
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        print_message("  %s\n", rows[i][0]);
+        assert_int_equal(dlr_topo_leaf(rows[i][0], buf, sizeof(buf)), 0);
+        assert_string_equal(buf, rows[i][1]);
+    }
+    assert_int_equal(dlr_topo_leaf("s.verylong.n1", buf, 4), -ENAMETOOLONG);
+}
+
+static void common_counts_switches_from_the_root(void **state)
+{
+    static const struct {
+        const char *a, *b;
+        unsigned want;
+    } rows[] = {
+        {"s.l0.n1", "s.l0.n2", 2}, {"s.l0.n1", "s.l1.n3", 1}, {"s.l0.n1", "t.l0.n1", 0},
+        {"n1", "n1", 0},           {"s.l0.n1", "s.n9", 1},    {"s.l0.n1", "s.l00.n1", 1},
+        {"", "", 0},
+    };
+    size_t i;
+
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        print_message("  %s %s\n", rows[i].a, rows[i].b);
+        assert_int_equal(dlr_topo_common(rows[i].a, rows[i].b), rows[i].want);
+        assert_int_equal(dlr_topo_common(rows[i].b, rows[i].a), rows[i].want);
+    }
+}
+
+static const char tree_text[] =
+    "SwitchName=leaf0 Level=0 LinkSpeed=1 Nodes=n[1-2] \n"
+    "SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=n[3,10-11] \n"
+    "SwitchName=leaf2 Level=0 LinkSpeed=1 Nodes=gpu01,x[08-09]y \n"
+    "SwitchName=mid Level=1 LinkSpeed=1 Nodes=n[1-3,10-11] Switches=leaf[0-1] \n"
+    "SwitchName=spine Level=2 LinkSpeed=1 Nodes=n[1-3,10-11],gpu01,x[08-09]y "
+    "Switches=mid,leaf2 \n";
+
+static void slurm_tree_gives_each_node_its_path(void **state)
+{
+    static const char *const rows[][2] = {
+        {"n1", "spine.mid.leaf0.n1"},   {"n10", "spine.mid.leaf1.n10"},
+        {"gpu01", "spine.leaf2.gpu01"}, {"x09y", "spine.leaf2.x09y"},
+        {"n4", "n4"},                   {"n3", "spine.mid.leaf1.n3"},
+    };
+    struct dlr_topo_node nodes[6] = {{"", ""}};
+    struct dlr_err err = {0};
+    size_t i;
+
+    for (i = 0; i < 6; i++)
+        dlr_format(nodes[i].name, sizeof(nodes[i].name), "%s", rows[i][0]);
+    assert_int_equal(dlr_topo_paths_from_slurm(tree_text, nodes, 6, &err), 0);
+    for (i = 0; i < 6; i++) {
+        assert_string_equal(nodes[i].name, rows[i][0]);
+        assert_string_equal(nodes[i].path, rows[i][1]);
+    }
+}
+
+static void text_that_is_no_tree_is_refused_with_its_line(void **state)
+{
+    static const char not_line1[] = "line 1 is not a switch of topology/tree";
+    static const char bad2[] = "line 2 has a malformed list or a loop";
+    static const struct {
+        const char *text, *want;
+    } rows[] = {
+        {"", not_line1},
+        {"\n\n", not_line1},
+        {"No topology information available\n", not_line1},
+        {"BlockName=b0 BlockIndex=0 Nodes=n[1-2]\n", not_line1},
+        {"SwitchName= Level=0 Nodes=n1\n", not_line1},
+        {"SwitchName=a.b Level=0 Nodes=n1\n", not_line1},
+        {"SwitchName=a Nodes=n1\nsome words\n", "line 2 is not a switch of topology/tree"},
+        {"SwitchName=a Nodes=n1\nSwitchName=b Nodes=n[2-1]\n", bad2},
+        {"SwitchName=a Nodes=n1\nSwitchName=b Nodes=n[2-\n", bad2},
+        {"SwitchName=a Nodes=n1\nSwitchName=b Nodes=n[1-2][3-4]\n", bad2},
+        {"SwitchName=a Nodes=n1\nSwitchName=b Nodes=n[0-999999999]\n", bad2},
+        {"SwitchName=a Nodes=n1\nSwitchName=b Nodes=n[0-99999999999]\n", bad2},
+        {"SwitchName=a Nodes=n1\nSwitchName=b Nodes=n1,,n2\n", bad2},
+        {"SwitchName=l Nodes=n1\nSwitchName=b Switches=c,l\nSwitchName=c Switches=b\n",
+         "line 1 has a malformed list or a loop"},
+    };
+    size_t i;
+
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct dlr_topo_node node = {"n1", ""};
+        struct dlr_err err = {0};
+
+        print_message("  %s\n", rows[i].text);
+        assert_int_equal(dlr_topo_paths_from_slurm(rows[i].text, &node, 1, &err), -EBADMSG);
+        assert_string_equal(err.text, rows[i].want);
+    }
+}
+
+static void natural_order_reads_numbers(void **state)
+{
+    static const char *const rows[] = {"",    "a",   "a1",   "a01b2", "a1b2", "a1b10",
+                                       "a02", "a2",  "a10",  "a10x",  "b",
+                                       "n99999999999999999999", "n100000000000000000000"};
+    size_t i, j, n = sizeof(rows) / sizeof(rows[0]);
+
+    for (i = 0; i < n; i++)
+        for (j = 0; j < n; j++) {
+            int rc = dlr_topo_name_cmp(rows[i], strlen(rows[i]), rows[j], strlen(rows[j]));
+
+            assert_int_equal((rc > 0) - (rc < 0), (i > j) - (i < j));
+        }
+}
+
+int main(void)
+{
+    /* libpciaccess leaks a little at each load; sysfs names the devices without it. */
+    setenv("HWLOC_PLUGINS_BLACKLIST", "hwloc_pci.so", 1);
+
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(synthetic_nodes_are_counted),
+        cmocka_unit_test(bad_topology_is_named),
+        cmocka_unit_test(this_node_has_a_cpu),
+        cmocka_unit_test(recorded_machines_show_their_cards),
+        cmocka_unit_test(leaf_is_the_switch_before_the_node),
+        cmocka_unit_test(common_counts_switches_from_the_root),
+        cmocka_unit_test(slurm_tree_gives_each_node_its_path),
+        cmocka_unit_test(text_that_is_no_tree_is_refused_with_its_line),
+        cmocka_unit_test(natural_order_reads_numbers),
+    };
+
+    return cmocka_run_group_tests_name("topo", tests, NULL, NULL);
+}
