@@ -39,11 +39,11 @@ static inline void dlr_cleanup_closedir(DIR **d)
 #define DLR_AUTO_CLOSEDIR DLR_CLEANUP(dlr_cleanup_closedir)
 
 /* Hands the pointer in var over to the caller's expression and clears var. */
-#define DLR_STEAL(var)                                                                   \
-    ({                                                                                   \
-        __typeof__(var) dlr_stolen_ = (var);                                             \
-        (var) = NULL;                                                                    \
-        dlr_stolen_;                                                                     \
+#define DLR_STEAL(var)                                                                 \
+    ({                                                                                 \
+        __typeof__(var) dlr_stolen_ = (var);                                           \
+        (var) = NULL;                                                                  \
+        dlr_stolen_;                                                                   \
     })
 
 /* Same for a descriptor: *fd becomes -1. */

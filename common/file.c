@@ -72,7 +72,8 @@ static int open_dir(int dirfd, const char *name, int *ret_fd, const char **ret_b
 
     if (!*base || dlr_streq(base, ".") || dlr_streq(base, ".."))
         return dlr_fail(err, -EINVAL, "'%s' does not name a file", name);
-    if (slash && dlr_format(dir, sizeof(dir), "%.*s", (int)(slash - name + 1), name) < 0)
+    if (slash &&
+        dlr_format(dir, sizeof(dir), "%.*s", (int)(slash - name + 1), name) < 0)
         return dlr_fail(err, -ENAMETOOLONG, "the path of '%s' is too long", base);
     fd = openat(dirfd, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
@@ -85,8 +86,8 @@ static int open_dir(int dirfd, const char *name, int *ret_fd, const char **ret_b
 /* A file nobody else has: the directory may be shared by nodes, so a pid would not do. What a
  * crash leaves under such a name is never read.
  */
-static int create_temporary(int dir, const char *base, mode_t mode, char *name, size_t size,
-                            int *ret_fd, struct dlr_err *err)
+static int create_temporary(int dir, const char *base, mode_t mode, char *name,
+                            size_t size, int *ret_fd, struct dlr_err *err)
 {
     uint64_t random;
     int fd;
@@ -121,8 +122,8 @@ static int fill(int fd, const char *base, const struct iovec *parts, unsigned np
     return 0;
 }
 
-int dlr_file_replace(int dirfd, const char *name, mode_t mode, const struct iovec *parts,
-                     unsigned nparts, struct dlr_err *err)
+int dlr_file_replace(int dirfd, const char *name, mode_t mode,
+                     const struct iovec *parts, unsigned nparts, struct dlr_err *err)
 {
     DLR_AUTO_CLOSE int dir = -1;
     char temporary[NAME_MAX + 1];
@@ -221,8 +222,8 @@ int dlr_mkdirs(const char *path, mode_t mode, struct dlr_err *err)
             int code = errno == EEXIST ? ENOTDIR : errno;
 
             if (!is_dir(part))
-                return dlr_fail(err, -code, "cannot create the directory '%s': %s", part,
-                                strerror(code));
+                return dlr_fail(err, -code, "cannot create the directory '%s': %s",
+                                part, strerror(code));
         }
         *p = here;
         if (!here)

@@ -19,8 +19,8 @@ int dlr_read_all(int fd, void *buf, size_t size);
  * the old file or the new one: temporary file, write, fsync, renameat, fsync of the
  * directory, each checked. mode as in open(2). Blocking. 0 or -errno with text.
  */
-int dlr_file_replace(int dirfd, const char *name, mode_t mode, const struct iovec *parts,
-                     unsigned nparts, struct dlr_err *err);
+int dlr_file_replace(int dirfd, const char *name, mode_t mode,
+                     const struct iovec *parts, unsigned nparts, struct dlr_err *err);
 
 /* Reads a whole file of at most max bytes into a NUL-terminated heap buffer owned by the
  * caller. -EFBIG when larger.

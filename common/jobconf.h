@@ -12,14 +12,14 @@
 #include "common/opt.h"
 
 struct dlr_jobconf {
-    bool enable;                   /* --dlrover=on|off */
-    unsigned spares;               /* nodes of the allocation kept warm */
-    unsigned max_restarts;         /* new rounds after faults of the program itself */
-    struct dlr_beat_conf beat;     /* --dlrover-heartbeat */
-    char state_dir[DLR_OPT_TEXT];  /* empty: $HOME/.dlrover */
-    char checks[DLR_OPT_TEXT];     /* health checks of the rendezvous: "all", "none", a,b */
-    bool checkpoint;               /* off: no memory is reserved, no snapshot is made */
-    int64_t agent_timeout_ms;      /* agents of a job to start and report */
+    bool enable;                  /* --dlrover=on|off */
+    unsigned spares;              /* nodes of the allocation kept warm */
+    unsigned max_restarts;        /* new rounds after faults of the program itself */
+    struct dlr_beat_conf beat;    /* --dlrover-heartbeat */
+    char state_dir[DLR_OPT_TEXT]; /* empty: $HOME/.dlrover */
+    char checks[DLR_OPT_TEXT]; /* health checks of the rendezvous: "all", "none", a,b */
+    bool checkpoint;           /* off: no memory is reserved, no snapshot is made */
+    int64_t agent_timeout_ms;  /* agents of a job to start and report */
     int64_t rendezvous_timeout_ms; /* one rendezvous */
     int64_t transfer_timeout_ms;   /* copies moved before a round starts */
     int64_t launch_timeout_ms;     /* srun to start every task of a round */

@@ -37,7 +37,8 @@ void dlr_local_text(struct dlr_local_msg *msg, const char *fmt, ...)
     msg->text_len = (uint32_t)strlen(msg->text);
 }
 
-int dlr_local_send(int fd, const struct dlr_local_msg *msg, const int *fds, unsigned nfds)
+int dlr_local_send(int fd, const struct dlr_local_msg *msg, const int *fds,
+                   unsigned nfds)
 {
     union {
         struct cmsghdr align;
@@ -152,7 +153,8 @@ static int address(const char *path, struct sockaddr_un *ret, struct dlr_err *er
 /* A limit on each blocking call of the socket, connect included. */
 static int set_timeout(int fd, int64_t timeout_ms)
 {
-    struct timeval tv = {.tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000};
+    struct timeval tv = {.tv_sec = timeout_ms / 1000,
+                         .tv_usec = timeout_ms % 1000 * 1000};
 
     if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv)) < 0 ||
         setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)) < 0)

@@ -18,45 +18,53 @@
 
 enum dlr_local_type {
     /* slurmstepd's plugin -> agent */
-    DLR_LOCAL_STEPD = 1,  /* round; one connection per step and node; EOF: step is gone */
-    DLR_LOCAL_TASK = 2,   /* round, rank, arg[0] = pid */
-    DLR_LOCAL_EXIT = 3,   /* round, rank, arg[0] = wait status */
+    DLR_LOCAL_STEPD =
+        1,              /* round; one connection per step and node; EOF: step is gone */
+    DLR_LOCAL_TASK = 2, /* round, rank, arg[0] = pid */
+    DLR_LOCAL_EXIT = 3, /* round, rank, arg[0] = wait status */
     DLR_LOCAL_STDERR = 4, /* round, rank, text = last lines (from dlrover-stderr) */
 
     /* worker (libdlrover) -> agent */
-    DLR_LOCAL_HELLO = 16,    /* round, rank, arg[0] = world size */
-    DLR_LOCAL_RESERVE = 17,  /* round, rank, arg[0] = bytes of one slot, header included */
-    DLR_LOCAL_SEALED = 18,   /* round, rank, step, arg[0] = slot, arg[1] = current step */
-    DLR_LOCAL_DEAD = 19,     /* round, rank, step, text = why */
+    DLR_LOCAL_HELLO = 16, /* round, rank, arg[0] = world size */
+    DLR_LOCAL_RESERVE =
+        17, /* round, rank, arg[0] = bytes of one slot, header included */
+    DLR_LOCAL_SEALED = 18, /* round, rank, step, arg[0] = slot, arg[1] = current step */
+    DLR_LOCAL_DEAD = 19,   /* round, rank, step, text = why */
     DLR_LOCAL_RESTORED = 20, /* round, rank, step, arg[0] = version's round,
                                 arg[1] = 0 or errno, text = why */
     DLR_LOCAL_BYE = 21,      /* round, rank: the worker closes in order */
 
     /* agent -> worker */
-    DLR_LOCAL_WELCOME = 32, /* arg[0] = 1: restore (arg[1], step) = version's (round, step),
+    DLR_LOCAL_WELCOME =
+        32, /* arg[0] = 1: restore (arg[1], step) = version's (round, step),
                                arg[2] = slot holding it (index into fds - 1);
                                fds: page, then slots when there are any */
-    DLR_LOCAL_SLOTS = 33,   /* arg[0] = number; fds: slots. arg[0] = 0: refused, text */
-    DLR_LOCAL_GO = 34,      /* all ranks restored: run */
+    DLR_LOCAL_SLOTS = 33, /* arg[0] = number; fds: slots. arg[0] = 0: refused, text */
+    DLR_LOCAL_GO = 34,    /* all ranks restored: run */
 
     /* agent -> data process */
     DLR_LOCAL_D_CONFIG = 48,  /* round; text = JSON, see docs/protocol.md */
     DLR_LOCAL_D_RESERVE = 49, /* rank, arg[0] = bytes, arg[1] = slots */
-    DLR_LOCAL_D_SEND = 50,    /* rank, round, step, arg[0] = version's round, arg[1] = request
+    DLR_LOCAL_D_SEND =
+        50, /* rank, round, step, arg[0] = version's round, arg[1] = request
                                  id, text = receiver's UCX address in hex */
-    DLR_LOCAL_D_LOAD = 51,    /* rank, step, arg[0] = version's round, arg[1] = id,
+    DLR_LOCAL_D_LOAD = 51, /* rank, step, arg[0] = version's round, arg[1] = id,
                                  text = path of a file */
-    DLR_LOCAL_D_SAVE = 52,    /* same, the other way */
-    DLR_LOCAL_D_COMMIT = 53,  /* arg[0] = version's round, step: mark, free older slots */
-    DLR_LOCAL_D_DROP = 54,    /* arg[0] = version's round, step: kill every version newer */
-    DLR_LOCAL_D_ABORT = 55,   /* arg[0] = version's round, step: this one is DEAD */
+    DLR_LOCAL_D_SAVE = 52, /* same, the other way */
+    DLR_LOCAL_D_COMMIT =
+        53, /* arg[0] = version's round, step: mark, free older slots */
+    DLR_LOCAL_D_DROP =
+        54, /* arg[0] = version's round, step: kill every version newer */
+    DLR_LOCAL_D_ABORT = 55, /* arg[0] = version's round, step: this one is DEAD */
 
     /* data process -> agent */
-    DLR_LOCAL_D_HELLO = 64,    /* text = UCX address in hex */
-    DLR_LOCAL_D_RESERVED = 65, /* rank, arg[0] = slots, arg[1] = errno, text; fds: slots */
-    DLR_LOCAL_D_DONE = 66,     /* rank, step, arg[0] = version's round, arg[1] = id,
+    DLR_LOCAL_D_HELLO = 64, /* text = UCX address in hex */
+    DLR_LOCAL_D_RESERVED =
+        65,                /* rank, arg[0] = slots, arg[1] = errno, text; fds: slots */
+    DLR_LOCAL_D_DONE = 66, /* rank, step, arg[0] = version's round, arg[1] = id,
                                   arg[2] = errno, text: SEND, LOAD or SAVE ended */
-    DLR_LOCAL_D_COPIED = 67,   /* rank, step, arg[0] = version's round: a verified copy was
+    DLR_LOCAL_D_COPIED =
+        67, /* rank, step, arg[0] = version's round: a verified copy was
                                   received; arg[1] = bytes, arg[2] = nanoseconds */
 };
 

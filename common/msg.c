@@ -38,8 +38,8 @@ int dlr_msg_parse(const void *buf, size_t size, json_t **ret_msg, struct dlr_err
                         DLR_MSG_MAX);
     msg = json_loadb(buf, size, JSON_REJECT_DUPLICATES, &why);
     if (!msg)
-        return dlr_fail(err, -EBADMSG, "a message is not JSON: byte %d: %s", why.position,
-                        why.text);
+        return dlr_fail(err, -EBADMSG, "a message is not JSON: byte %d: %s",
+                        why.position, why.text);
     rc = check_head(msg, err);
     if (rc < 0)
         return rc;

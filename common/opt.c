@@ -111,19 +111,23 @@ static const struct {
     const char *want;
 } types[] = {
     [DLR_OPT_SWITCH] = {parse_switch, sizeof(bool), "'on' or 'off'"},
-    [DLR_OPT_UINT] = {parse_uint, sizeof(unsigned), "a whole number from 0 to 4294967295"},
-    [DLR_OPT_DURATION] = {parse_duration, sizeof(int64_t),
-                          "a time above 0 and up to 24 days, such as '30s', '2m' or '500ms'"},
+    [DLR_OPT_UINT] = {parse_uint, sizeof(unsigned),
+                      "a whole number from 0 to 4294967295"},
+    [DLR_OPT_DURATION] =
+        {parse_duration, sizeof(int64_t),
+         "a time above 0 and up to 24 days, such as '30s', '2m' or '500ms'"},
     [DLR_OPT_SIZE] = {parse_size, sizeof(uint64_t),
                       "a size in bytes, such as '4096', '64k' or '4g'"},
     [DLR_OPT_PATH] = {parse_path, DLR_OPT_TEXT,
                       "an absolute path of printable characters, at most 1023 bytes"},
-    [DLR_OPT_WORD] = {parse_word, DLR_OPT_TEXT,
-                      "a word of printable characters without blanks or quotes, at most "
-                      "1023 bytes"},
-    [DLR_OPT_BEAT] = {parse_beat, sizeof(struct dlr_beat_conf),
-                      "TIME[:MISSED], a time from 10ms to 1m and a count from 2 to 1000, "
-                      "such as '200ms:5'"},
+    [DLR_OPT_WORD] =
+        {parse_word, DLR_OPT_TEXT,
+         "a word of printable characters without blanks or quotes, at most "
+         "1023 bytes"},
+    [DLR_OPT_BEAT] =
+        {parse_beat, sizeof(struct dlr_beat_conf),
+         "TIME[:MISSED], a time from 10ms to 1m and a count from 2 to 1000, "
+         "such as '200ms:5'"},
 };
 
 const struct dlr_opt *dlr_opt_find(const struct dlr_opt *table, const char *name)
@@ -240,7 +244,8 @@ int dlr_opt_show(const struct dlr_opt *opt, const void *conf, char *buf, size_t 
 
 static int left_column(const struct dlr_opt *opt, const char *prefix)
 {
-    return (int)(strlen("  --=") + strlen(prefix) + strlen(opt->name) + strlen(opt->arg));
+    return (int)(strlen("  --=") + strlen(prefix) + strlen(opt->name) +
+                 strlen(opt->arg));
 }
 
 void dlr_opt_help(const struct dlr_opt *table, const char *prefix, FILE *out)
