@@ -23,7 +23,7 @@ COMMON := common/clock.c common/err.c common/file.c common/jobconf.c common/loca
   common/log.c common/opt.c common/self.c common/str.c
 MSG := common/msg.c
 TOPO := hwloc_topo/node.c hwloc_topo/names.c hwloc_topo/switches.c hwloc_topo/order.c hwloc_topo/partners.c
-HEALTH := health/checks.c health/reach.c health/run.c
+HEALTH := health/checks.c health/clock.c health/disk.c health/reach.c health/run.c health/verdict.c
 SLOT := ckpt/slot.c ckpt/slot_meta.c ckpt/store.c ckpt/crc32c.c
 CKPT_LIB := ckpt/client.c ckpt/regions.c ckpt/copy.c ckpt/supervised.c ckpt/alone.c \
   ckpt/device.c ckpt/device_host.c ckpt/device_cuda.c
@@ -31,7 +31,7 @@ DATA := ckpt/data_main.c ckpt/data_local.c ckpt/data_store.c ckpt/data_stream.c 
 CTL := mpi_launcher/beat.c mpi_launcher/identity.c mpi_launcher/zap.c mpi_launcher/endpoint.c \
   mpi_launcher/endpoint_frame.c mpi_launcher/endpoint_client.c
 PLAN := mpi_launcher/plan.c mpi_launcher/plan_nodes.c mpi_launcher/plan_restore.c \
-  mpi_launcher/plan_json.c mpi_launcher/plan_read.c mpi_launcher/plan_input.c
+  mpi_launcher/plan_json.c mpi_launcher/plan_read.c mpi_launcher/plan_input.c health/verdict.c
 KEEPER := mpi_launcher/keeper.c
 SUPERVISOR := mpi_launcher/supervisor.c mpi_launcher/sup_control.c mpi_launcher/sup_round.c \
   mpi_launcher/sup_copies.c mpi_launcher/sup_end.c mpi_launcher/sup_state.c \
@@ -46,9 +46,10 @@ AGENT := mpi_launcher/agent.c mpi_launcher/agent_control.c mpi_launcher/agent_lo
 RENDEZVOUS := mpi_launcher/rendezvous.c mpi_launcher/report.c $(PLAN)
 CLI := mpi_launcher/cli.c mpi_launcher/cli_status.c mpi_launcher/cli_events.c \
   mpi_launcher/cli_check.c mpi_launcher/cli_state.c
-PLUGIN := spank/plugin.c spank/allocator.c spank/handover.c spank/options.c spank/task_env.c \
-  spank/notify.c common/clock.c common/err.c common/jobconf.c common/local.c common/log.c \
-  common/opt.c common/str.c
+SPANK := spank/allocator.c spank/cmdline.c spank/fds.c spank/handover.c spank/notify.c \
+  spank/options.c spank/sweep.c spank/tap.c spank/task_env.c
+PLUGIN := spank/plugin.c $(SPANK) common/clock.c common/err.c common/jobconf.c \
+  common/local.c common/log.c common/opt.c common/str.c
 
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 

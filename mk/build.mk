@@ -23,7 +23,7 @@ $(BUILD)/spank_dlrover.so: $(call obj,$(PLUGIN)) spank/dlr_spank.symbols
 
 $(BUILD)/dlrover-keeper: $(call obj,$(KEEPER) $(COMMON))
 	$(call link)
-$(BUILD)/dlrover-stderr: $(call obj,spank/stderr_main.c $(COMMON))
+$(BUILD)/dlrover-stderr: $(call obj,spank/stderr_main.c spank/tail.c $(COMMON))
 	$(call link)
 $(BUILD)/dlrover-supervisor: $(call obj,$(SUPERVISOR) $(CTL) $(TOPO) $(SLOT) $(COMMON) $(MSG))
 	$(call link,-lczmq -lzmq -lmunge -ljansson -lslurm -lhwloc -lisal -lxxhash)

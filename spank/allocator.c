@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "spank/allocator.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "spank/cmdline.h"
+#include "spank/options.h"
+
+/* Set name to value unless the user has set name or its opposite. no-kill takes "set" only. */
+static const struct {
+    const char *name, *value, *opposite;
+} vars[] = {
+    {"SBATCH_NO_KILL", "set", NULL},
+    {"SBATCH_REQUEUE", "1", "SBATCH_NO_REQUEUE"},
+    {"SBATCH_OPEN_MODE", "append", NULL},
+    {"SALLOC_NO_KILL", "set", NULL},
+};
+#define NVARS (sizeof(vars) / sizeof(*vars))
+
+/* Options of sbatch and salloc that never take an argument from the next word: flags, and
+ * those whose argument is optional (it must then be in the same word).
+ */
+static const char short_flags[] = "hHIkKOQsuvVWX";
+/* clang-format off */
+static const char *const long_flags[] = {
+    "bell", "contiguous", "exclusive", "external", "get-user-env", "help", "hold",
+    "ignore-pbs", "immediate", "kill-command", "nice", "no-bell", "no-kill", "no-requeue",
+    "no-shell", "overcommit", "oversubscribe", "parsable", "propagate", "quiet", "reboot",
+    "requeue", "resv-ports", "share", "spread-job", "stepmgr", "test-only", "usage",
+    "use-min-nodes", "verbose", "version", "wait", "x11",
+};
+/* clang-format on */
+
+static bool is_long_flag(const char *name)
+{
+    for (size_t i = 0; i < sizeof(long_flags) / sizeof(*long_flags); i++)
+        if (dlr_streq(name, long_flags[i]))
+            return true;
+    return false;
+}
+
+/* Whether the word after this option is its argument. */
+static bool takes_next(const char *word)
+{
+    if (dlr_after(word, "--"))
+        return !strchr(word, '=') && !is_long_flag(word + 2);
+    for (const char *c = word + 1; *c; c++)
+        if (!strchr(short_flags, *c))
+            return c[1] == '\0'; /* else the rest of the word is the argument */
+    return false;
+}
+
+int dlr_allocator_scan(char *const argv[])
+{
+    int found = DLR_ALLOCATOR_UNKNOWN;
+
+    for (size_t i = argv[0] ? 1 : 0; argv[i]; i++) {
+        const char *value = dlr_after(argv[i], "--dlrover=");
+        bool on;
+
+        if (argv[i][0] != '-' || dlr_streq(argv[i], "-") || dlr_streq(argv[i], "--"))
+            break;
+        if (dlr_streq(argv[i], "--dlrover"))
+            value = argv[i + 1];
+        if (value && dlr_options_switch(value, &on) == 0)
+            found = on;
+        if (takes_next(argv[i]) && argv[i + 1])
+            i++;
+    }
+    return found;
+}
+
+int dlr_allocator_cli(void)
+{
+    DLR_AUTO_FREE char *text = NULL;
+    DLR_AUTO_FREE char **argv = NULL;
+
+    if (dlr_cmdline_load(&text, &argv, NULL) < 0)
+        return DLR_ALLOCATOR_UNKNOWN;
+    return dlr_allocator_scan(argv);
+}
+
+static void apply(struct dlr_allocator *alloc, bool on)
+{
+    for (size_t i = 0; i < NVARS; i++) {
+        unsigned bit = 1u << i;
+
+        if (on && !(alloc->set & bit) && !getenv(vars[i].name) &&
+            !(vars[i].opposite && getenv(vars[i].opposite))) {
+            if (setenv(vars[i].name, vars[i].value, 0) == 0)
+                alloc->set |= bit;
+        } else if (!on && (alloc->set & bit)) {
+            unsetenv(vars[i].name);
+            alloc->set &= ~bit;
+        }
+    }
+}
+
+void dlr_allocator_start(struct dlr_allocator *alloc, int cli, bool before)
+{
+    alloc->cli = cli;
+    apply(alloc, cli == DLR_ALLOCATOR_UNKNOWN ? before : cli);
+}
+
+void dlr_allocator_option(struct dlr_allocator *alloc, bool on)
+{
+    if (alloc->cli == DLR_ALLOCATOR_UNKNOWN)
+        apply(alloc, on);
+}
+
+void dlr_allocator_end(struct dlr_allocator *alloc)
+{
+    apply(alloc, false);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "spank/handover.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "spank/cmdline.h"
+#include "spank/fds.h"
+
+#define KEEPER "dlrover-keeper"
+#define SEPARATOR "--"
+
+/* Whether mark ("<job>.<restarts>.<run>") belongs to job. */
+static bool marks_job(const char *mark, const char *job)
+{
+    const char *rest = dlr_after(mark, job);
+
+    return job[0] && rest && rest[0] == '.';
+}
+
+enum dlr_handover dlr_handover_decide(const struct dlr_spank_conf *conf,
+                                      const char *job, const char *supervised)
+{
+    if (!conf->job.enable)
+        return DLR_HANDOVER_NO;
+    if (!job || !job[0])
+        return conf->asked ? DLR_HANDOVER_NOWHERE : DLR_HANDOVER_NO;
+    if (supervised && marks_job(supervised, job))
+        return DLR_HANDOVER_NO;
+    return DLR_HANDOVER_YES;
+}
+
+static char *setting(const struct dlr_spank_conf *conf, size_t row)
+{
+    const struct dlr_opt *opt = &dlr_jobconf_opts[row];
+    char value[DLR_OPT_TEXT + 1];
+    char *word = NULL;
+
+    if (dlr_opt_show(opt, &conf->job, value, sizeof(value)) < 0 ||
+        asprintf(&word, "--%s=%s", opt->name, value) < 0)
+        return NULL;
+    return word;
+}
+
+void dlr_handover_free(char **argv)
+{
+    if (!argv)
+        return;
+    for (size_t i = 0; argv[i] && !dlr_streq(argv[i], SEPARATOR); i++)
+        free(argv[i]);
+    free(argv);
+}
+
+int dlr_handover_argv(const struct dlr_spank_conf *conf, char *const srun[],
+                      char ***ret_argv, struct dlr_err *err)
+{
+    size_t rows = dlr_options_count(), words = 0, at = 0;
+    static char separator[] = SEPARATOR;
+    char **argv;
+
+    while (srun[words])
+        words++;
+    argv = calloc(rows + words + 3, sizeof(*argv));
+    if (!argv)
+        return dlr_fail(err, -ENOMEM, "out of memory");
+    if (asprintf(&argv[at], "%s/" KEEPER, conf->libexec) < 0)
+        argv[at] = NULL;
+    for (size_t row = 0; row < rows && argv[at]; row++)
+        argv[++at] = setting(conf, row);
+    if (!argv[at]) {
+        dlr_handover_free(argv);
+        return dlr_fail(err, -ENOMEM, "out of memory");
+    }
+    argv[++at] = separator;
+    memcpy(argv + at + 1, srun, words * sizeof(*argv));
+    *ret_argv = argv;
+    return 0;
+}
+
+int dlr_handover_exec(char *const argv[], struct dlr_err *err)
+{
+    sigset_t none, before;
+    int rc;
+
+    if (access(argv[0], X_OK) < 0) {
+        rc = -errno;
+        return dlr_fail(err, rc, "cannot run '%s': %s", argv[0], strerror(-rc));
+    }
+    rc = dlr_fds_close_on_exec(STDERR_FILENO + 1);
+    if (rc < 0)
+        return dlr_fail(err, rc, "cannot read /proc/self/fd: %s", strerror(-rc));
+    /* exec puts handlers back to the default by itself; what the user had ignored (nohup)
+     * stays ignored, as it would in srun.
+     */
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, &before);
+    execv(argv[0], argv);
+    rc = -errno;
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return dlr_fail(err, rc, "cannot run '%s': %s", argv[0], strerror(-rc));
+}
+
+int dlr_handover_run(const struct dlr_spank_conf *conf, struct dlr_err *err)
+{
+    DLR_AUTO_FREE char *text = NULL;
+    DLR_AUTO_FREE char **srun = NULL;
+    char **argv = NULL;
+    int rc = dlr_cmdline_load(&text, &srun, err);
+
+    if (rc == 0)
+        rc = dlr_handover_argv(conf, srun, &argv, err);
+    if (rc == 0)
+        rc = dlr_handover_exec(argv, err);
+    dlr_handover_free(argv);
+    return rc;
+}

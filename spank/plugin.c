@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The SPANK plugin: reads what Slurm says, calls the module that knows, translates the result.
+ *
+ * Install it as "optional": Slurm then ignores every return value but those of options. What
+ * non-zero does where a site has made it "required" (spank(8), Slurm 22.05 to 25.11), and when
+ * we return it:
+ *
+ *   hook            runs in                        non-zero would                       we do
+ *   init            every command, slurmd, stepd   stop sbatch and srun; drain a node   never
+ *   option          sbatch, salloc, srun           stop the command with the message    -1: bad value
+ *   init_post_opt   sbatch, salloc, srun, stepd    stop the command; drain a node       never
+ *   user_init       slurmstepd                     fail the step                        never
+ *   task_init       the task, before its exec      fail the task                        never
+ *   task_post_fork  slurmstepd                     fail the step                        never
+ *   task_exit       slurmstepd                     be logged                            never
+ *   job_epilog      slurmd's helper                drain the node                       never
+ *
+ * Only 0 and -1 are returned: before 25.05 a positive value is no failure, from then on it is.
+ */
+#include <slurm/spank.h>
+
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "spank/allocator.h"
+#include "spank/handover.h"
+#include "spank/notify.h"
+#include "spank/options.h"
+#include "spank/sweep.h"
+#include "spank/tap.h"
+#include "spank/task_env.h"
+
+SPANK_PLUGIN(dlrover, 1);
+
+static struct {
+    struct dlr_spank_conf conf;
+    struct dlr_allocator alloc; /* sbatch, salloc */
+    bool in_round;              /* slurmstepd: the step is a supervisor's */
+    uint32_t round;
+    int agent;
+    struct dlr_tap tap;
+} plugin = {.agent = -1, .tap = DLR_TAP_NONE};
+
+static void log_to_slurm(void *arg, enum dlr_log_level level, const char *text)
+{
+    if (level == DLR_LOG_ERROR)
+        slurm_error("dlrover: %s", text);
+    else if (level == DLR_LOG_DEBUG)
+        slurm_debug("dlrover: %s", text);
+    else
+        slurm_info("dlrover: %s", text);
+}
+
+static void complain(const struct dlr_err *err)
+{
+    dlr_error("%s", err->text);
+}
+
+static int take_option(int row, const char *value, int remote)
+{
+    struct dlr_err err = {0};
+
+    if (remote)
+        return 0; /* it was judged where the user gave it */
+    if (dlr_options_set(&plugin.conf, row, value, &err) < 0) {
+        complain(&err);
+        return -1;
+    }
+    if (spank_context() == S_CTX_ALLOCATOR)
+        dlr_allocator_option(&plugin.alloc, plugin.conf.job.enable);
+    return 0;
+}
+
+static void register_options(spank_t sp)
+{
+    for (size_t row = 0; row < dlr_options_count(); row++) {
+        DLR_AUTO_FREE char *usage = dlr_options_usage(row);
+        char name[DLR_OPTIONS_NAME];
+        struct spank_option option = {.name = name,
+                                      .arginfo = (char *)dlr_jobconf_opts[row].arg,
+                                      .usage = usage ? usage : name,
+                                      .has_arg = 1,
+                                      .val = row,
+                                      .cb = take_option};
+
+        dlr_options_name(row, name);
+        if (spank_option_register(sp, &option) !=
+            ESPANK_SUCCESS) /* Slurm keeps a copy */
+            dlr_error("Slurm does not take option --%s", name);
+    }
+}
+
+int slurm_spank_init(spank_t sp, int ac, char *av[])
+{
+    spank_context_t where = spank_context();
+
+    dlr_log_to(log_to_slurm, NULL, DLR_LOG_DEBUG);
+    dlr_options_init(&plugin.conf);
+    dlr_options_site(&plugin.conf, ac, av, where == S_CTX_REMOTE ? NULL : complain);
+    register_options(sp);
+    if (where == S_CTX_ALLOCATOR || where == S_CTX_LOCAL)
+        dlr_options_env(&plugin.conf, complain);
+    if (where == S_CTX_ALLOCATOR)
+        dlr_allocator_start(&plugin.alloc, dlr_allocator_cli(), plugin.conf.job.enable);
+    return 0;
+}
+
+int slurm_spank_init_post_opt(spank_t sp, int ac, char *av[])
+{
+    struct dlr_err err = {0};
+    enum dlr_handover what;
+
+    if (spank_context() == S_CTX_ALLOCATOR)
+        dlr_allocator_end(&plugin.alloc);
+    if (spank_context() != S_CTX_LOCAL)
+        return 0;
+    what = dlr_handover_decide(&plugin.conf, getenv("SLURM_JOB_ID"),
+                               getenv("DLROVER_SUPERVISED"));
+    if (what == DLR_HANDOVER_NOWHERE)
+        dlr_warn("supervision needs an allocation (sbatch or salloc); running without");
+    else if (what == DLR_HANDOVER_YES && dlr_handover_run(&plugin.conf, &err) < 0)
+        dlr_error("%s: running without supervision", err.text);
+    return 0;
+}
+
+int slurm_spank_user_init(spank_t sp, int ac, char *av[])
+{
+    struct dlr_task_round round;
+    struct dlr_err err = {0};
+    char **env = NULL;
+
+    if (spank_get_item(sp, S_JOB_ENV, &env) != ESPANK_SUCCESS ||
+        !dlr_task_round_find(env, &round))
+        return 0;
+    plugin.in_round = true;
+    plugin.round = round.round;
+    if (dlr_notify_step(round.socket, round.round, &plugin.agent, &err) < 0)
+        dlr_debug("no word to the agent: %s", err.text);
+    dlr_tap_open(&plugin.tap);
+    return 0;
+}
+
+static void put_env(spank_t sp, const struct dlr_task_env *env)
+{
+    for (const struct dlr_task_var *v = env->vars; v < env->vars + env->count; v++)
+        if (!v->value)
+            spank_unsetenv(sp, v->name);
+        else if (spank_setenv(sp, v->name, v->value, 1) != ESPANK_SUCCESS)
+            dlr_error("cannot set %s", v->name);
+}
+
+int slurm_spank_task_init(spank_t sp, int ac, char *av[])
+{
+    struct dlr_task_round round;
+    struct dlr_task_self self = {0};
+    struct dlr_task_env vars = {0};
+    struct dlr_err err = {0};
+    char **env = NULL;
+
+    if (!plugin.in_round || spank_get_item(sp, S_JOB_ENV, &env) != ESPANK_SUCCESS ||
+        !dlr_task_round_find(env, &round) ||
+        spank_get_item(sp, S_TASK_GLOBAL_ID, &self.rank) != ESPANK_SUCCESS ||
+        spank_get_item(sp, S_JOB_TOTAL_TASK_COUNT, &self.world) != ESPANK_SUCCESS)
+        return 0;
+    self.node = dlr_task_getenv(env, "SLURMD_NODENAME");
+    if (dlr_tap_insert(&plugin.tap, plugin.conf.libexec, round.socket, round.round,
+                       self.rank, &err) < 0)
+        dlr_debug("%s: the last lines of rank %u will not be known", err.text,
+                  self.rank);
+    if (dlr_task_env_make(&round, &self, &vars, &err) < 0)
+        dlr_error("%s: the environment is Slurm's", err.text);
+    put_env(sp, &vars);
+    dlr_task_env_free(&vars);
+    return 0;
+}
+
+int slurm_spank_task_post_fork(spank_t sp, int ac, char *av[])
+{
+    uint32_t rank;
+    pid_t pid;
+
+    dlr_tap_forked(&plugin.tap); /* every task is forked before the first of these */
+    if (plugin.in_round &&
+        spank_get_item(sp, S_TASK_GLOBAL_ID, &rank) == ESPANK_SUCCESS &&
+        spank_get_item(sp, S_TASK_PID, &pid) == ESPANK_SUCCESS)
+        dlr_notify_task(plugin.agent, plugin.round, rank, pid);
+    return 0;
+}
+
+int slurm_spank_task_exit(spank_t sp, int ac, char *av[])
+{
+    uint32_t rank;
+    int status;
+
+    if (!plugin.in_round ||
+        spank_get_item(sp, S_TASK_GLOBAL_ID, &rank) != ESPANK_SUCCESS ||
+        spank_get_item(sp, S_TASK_EXIT_STATUS, &status) != ESPANK_SUCCESS)
+        return 0;
+    dlr_tap_wait(&plugin.tap, rank, DLR_TAP_SOON_MS); /* its last lines first */
+    dlr_notify_exit(plugin.agent, plugin.round, rank, status);
+    dlr_tap_wait(&plugin.tap, rank, DLR_TAP_DRAIN_MS);
+    return 0;
+}
+
+int slurm_spank_job_epilog(spank_t sp, int ac, char *av[])
+{
+    struct dlr_err err = {0};
+    uint32_t job;
+    uid_t uid;
+    gid_t gid;
+
+    dlr_log_to(log_to_slurm, NULL, DLR_LOG_DEBUG); /* init is not called here */
+    if (spank_get_item(sp, S_JOB_ID, &job) != ESPANK_SUCCESS ||
+        spank_get_item(sp, S_JOB_UID, &uid) != ESPANK_SUCCESS ||
+        spank_get_item(sp, S_JOB_GID, &gid) != ESPANK_SUCCESS)
+        return 0;
+    if (dlr_sweep_job(DLR_SWEEP_ROOT, uid, gid, job, DLR_SWEEP_LIMIT_MS, &err) < 0)
+        complain(&err);
+    return 0;
+}
