@@ -15,7 +15,7 @@ setup_file() {
     stage "$BATS_FILE_TMPDIR/stage"
     "$BATS_TEST_DIRNAME/vcluster" up --nodes 5 --leaves 2 \
         --prefix "$BATS_FILE_TMPDIR/stage" --plugin-args "a=1 b" \
-        >"$BATS_FILE_TMPDIR/up" 3>&-
+        >"$BATS_FILE_TMPDIR/up"
 }
 
 teardown_file() {
@@ -115,6 +115,14 @@ except OSError as e:
     grep -q 'all 5 nodes idle' "$BATS_FILE_TMPDIR/up"
     run -0 "$vcluster" exec ctl -- sinfo -h -o '%D %T'
     [ "$output" = "5 idle" ]
+}
+
+@test "the cluster keeps none of its caller's descriptors" {
+    local pid
+
+    for pid in $(pgrep -f "$VCLUSTER_DIR"); do
+        [ ! -e "/proc/$pid/fd/3" ] || [ "$(readlink /proc/$pid/fd/3)" != "$(readlink /proc/self/fd/3)" ]
+    done
 }
 
 @test "nothing of it shows on the machine around it" {
@@ -222,8 +230,9 @@ END
 }
 
 @test "kill takes every process and boot brings a new boot of the node" {
-    local before
+    local before mac
 
+    mac=$("$vcluster" exec n3 -- cat /sys/class/net/eth0/address)
     before=$("$vcluster" exec n3 -- cat /proc/sys/kernel/random/boot_id)
     "$vcluster" exec n3 -- sh -c 'setsid sleep 300 >/dev/null 2>&1 & touch /tmp/t /var/tmp/v'
     readlink "/proc/$("$vcluster" status --json |
@@ -236,6 +245,7 @@ END
     run -1 "$vcluster" kill n3
     run -0 "$vcluster" boot n3
     [ "$(state_of n3)" = up ]
+    [ "$("$vcluster" exec n3 -- cat /sys/class/net/eth0/address)" = "$mac" ]
     [ "$("$vcluster" exec n3 -- cat /proc/sys/kernel/random/boot_id)" != "$before" ]
     "$vcluster" exec n3 -- sh -c 'test ! -e /tmp/t && test -e /var/tmp/v'
     run -0 "$vcluster" exec --user alice ctl -- srun --quiet -w n3 hostname
@@ -255,8 +265,9 @@ END
 @test "freeze stops every process of a node, thaw lets them go on" {
     local sleeper
 
-    "$vcluster" exec n4 -- sleep 1 3>&- &
+    "$vcluster" exec n4 -- sleep 1.5 3>&- &
     sleeper=$!
+    eventually "$vcluster" exec n4 -- pgrep -xf 'sleep 1.5' >/dev/null
     "$vcluster" freeze n4
     [ "$(state_of n4)" = frozen ]
     run -125 "$vcluster" exec n4 -- true
@@ -289,6 +300,30 @@ END
     kill "$caller"
     wait "$caller" || true
     eventually bash -c "! '$vcluster' exec n1 -- pgrep -r S,R -xf 'sleep 301' >/dev/null"
+}
+
+@test "Ctrl-C reaches the command, whose own exit status counts" {
+    local pid rc=0
+
+    setsid "$vcluster" exec n1 -- bash -c \
+        'trap "exit 5" INT; echo ready; read -t 20 <> <(:)' >"$BATS_TEST_TMPDIR/out" 3>&- &
+    pid=$!
+    eventually grep -q ready "$BATS_TEST_TMPDIR/out"
+    kill -INT -- "-$pid"
+    wait "$pid" || rc=$?
+    [ "$rc" = 5 ]
+}
+
+@test "the directory may lie where hosts have something of their own" {
+    local below dir
+
+    for below in /home /opt /run /var/tmp; do
+        dir=$(mktemp -d "$below/vcluster-test.XXXXXX")
+        "$vcluster" up --dir "$dir" --nodes 1 --leaves 1
+        run "$vcluster" exec --dir "$dir" --user alice ctl -- srun --quiet pwd
+        "$vcluster" down --dir "$dir"
+        [ "$output" = /home/alice ]
+    done
 }
 
 @test "wrong use is said in one line" {
@@ -329,7 +364,7 @@ END
 @test "two clusters side by side do not disturb each other" {
     local other=$BATS_TEST_TMPDIR/other
 
-    "$vcluster" up --dir "$other" --nodes 2 --leaves 1 3>&-
+    "$vcluster" up --dir "$other" --nodes 2 --leaves 1
     run -0 "$vcluster" exec --dir "$other" ctl -- sinfo -h -o %D
     [ "$output" = 2 ]
     namespaces "$other" >"$BATS_TEST_TMPDIR/ns"
@@ -344,14 +379,14 @@ END
 @test "a cluster whose processes are gone is stale, and up starts afresh" {
     local dir=$BATS_TEST_TMPDIR/vc room
 
-    "$vcluster" up --dir "$dir" --nodes 1 --leaves 1 3>&-
+    "$vcluster" up --dir "$dir" --nodes 1 --leaves 1
     read -r room _ <"$dir/room"
     kill -KILL "$room"
     eventually bash -c "! kill -0 $room 2>/dev/null"
     run -1 "$vcluster" status --dir "$dir"
     [[ $output == *"is dead"* ]]
     touch "$dir/home/alice/old"
-    run -0 "$vcluster" up --dir "$dir" --nodes 1 --leaves 1 3>&-
+    run -0 "$vcluster" up --dir "$dir" --nodes 1 --leaves 1
     [[ $output == *"cleaning up a stale cluster"*"1 nodes idle"* ]]
     [ ! -e "$dir/home/alice/old" ]
     "$vcluster" down --dir "$dir"
@@ -377,7 +412,7 @@ END
     local dir=$BATS_TEST_TMPDIR/vc
 
     run -1 unshare --mount bash -c \
-        "mount --bind /bin/false /usr/sbin/slurmd; '$vcluster' up --dir '$dir'" 3>&-
+        "mount --bind /bin/false /usr/sbin/slurmd; '$vcluster' up --dir '$dir'"
     [[ $output == *": slurmd ended with status 1"* ]]
     [ ! -e "$dir" ]
 }

@@ -76,6 +76,14 @@ address_of() { # HOST
     fi
 }
 
+# The same at every boot, as a real card's: others remember it.
+mac_of() { # HOST
+    local address
+
+    address=$(address_of "$1")
+    printf '02:00:0a:53:00:%02x\n' "${address##*.}"
+}
+
 # The first leaves get one node more when the division leaves a rest.
 leaf_of() { # HOST NODES LEAVES
     local i=$((${1#n} - 1)) rest=$(($2 % $3)) share=$(($2 / $3))

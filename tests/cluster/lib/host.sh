@@ -13,38 +13,46 @@ set -euEo pipefail
 lib=$(dirname "${BASH_SOURCE[0]}")
 # shellcheck source=tests/cluster/lib/common.sh
 source "$lib/common.sh"
+# shellcheck source=tests/cluster/lib/conf.sh
+source "$lib/conf.sh"
 
 cable_timeout_s=30
 tmp_options=mode=1777,nosuid,nodev
 
-# A sysfs belongs to the network namespace it was mounted in; UCX looks there
-# for its devices and would find the machine's instead of eth0.
-mount_sys() { # DIR
-    mount -t sysfs sysfs /sys
-    [[ ! -d /sys/fs/cgroup ]] || mount --rbind "$1/view/cgroup" /sys/fs/cgroup
+# Binds a file or directory of DIR, the working directory. DIR may lie below a
+# place that was mounted over before, where only relative names still reach it.
+bind() { # OURS TARGET
+    mount --no-canonicalize --rbind "$1" "$2"
 }
 
-# DIR may lie under /tmp or /run, so what comes from it is mounted first.
-mount_all() { # DIR HOST SHM_SIZE
-    local disk=$1/hosts/$2
+# A sysfs belongs to the network namespace it was mounted in; UCX looks there
+# for its devices and would find the machine's instead of eth0.
+mount_sys() {
+    mount -t sysfs sysfs /sys
+    [[ ! -d /sys/fs/cgroup ]] || bind view/cgroup /sys/fs/cgroup
+}
 
-    mount_sys "$1"
-    mount --bind "$disk/etc" /etc
-    mount --bind "$disk/log" /var/log
-    mount --bind "$disk/spool" /var/spool
-    mount --bind "$disk/munge" /var/lib/munge
-    mount --bind "$disk/tmp" /var/tmp
-    mount --bind "$1/home" /home
-    mount --rbind "$1/view/opt" /opt
+mount_all() { # HOST SHM_SIZE
+    local disk=hosts/$1
+
+    mount_sys
+    bind "view/etc/$1" /etc
+    bind "$disk/log" /var/log
+    bind "$disk/spool" /var/spool
+    bind "$disk/munge" /var/lib/munge
+    bind "$disk/tmp" /var/tmp
+    bind home /home
+    bind view/opt /opt
     mount -t proc proc /proc
-    mount --bind "$disk/boot_id" /proc/sys/kernel/random/boot_id
-    mount -t tmpfs -o "$tmp_options,size=$3" none /dev/shm
+    bind "$disk/boot_id" /proc/sys/kernel/random/boot_id
+    mount -t tmpfs -o "$tmp_options,size=$2" none /dev/shm
     [[ ! -d /dev/mqueue ]] || mount -t mqueue none /dev/mqueue
     mount -t tmpfs -o mode=755,nosuid,nodev none /run
     mount -t tmpfs -o "$tmp_options" none /tmp
     install -d -m 1777 /run/lock
     install -d -o munge -g munge /run/munge
     install -d -o slurm -g slurm /run/slurm
+    cd /
 }
 
 network() { # HOST
@@ -79,10 +87,14 @@ main() {
     exec {progress}<>"$4" {go}<>"$5"
     # $step is the last thing tried; its own words are in the log.
     trap 'echo "$host failed $step" >&$progress' ERR
+    umask 022
+    step="its /etc"
+    host_etc "$dir/view/etc" "$host"
     step="its host name"
     hostname "$host"
     step="its mounts"
-    mount_all "$dir" "$host" "$3"
+    cd "$dir"
+    mount_all "$host" "$3"
     no_ipv6
     echo "$host born" >&"$progress"
     step="its cable"

@@ -6,13 +6,15 @@
 # so the kernel removes everything when this process is killed. Not for users:
 # vcluster starts it.
 #
-# usage: room.sh DIR STAGE PROGRESS
+# usage: room.sh DIR PROGRESS CLUSTER NODES LEAVES STAGE PLUGIN_ARGS
 
-set -euo pipefail
+set -euEo pipefail
 
 lib=$(dirname "${BASH_SOURCE[0]}")
 # shellcheck source=tests/cluster/lib/common.sh
 source "$lib/common.sh"
+# shellcheck source=tests/cluster/lib/conf.sh
+source "$lib/conf.sh"
 
 # /opt as the hosts see it: the machine's own, and the stage over /opt/dlrover.
 view_opt() { # VIEW STAGE
@@ -31,6 +33,15 @@ view_opt() { # VIEW STAGE
     mount -o remount,bind,ro "$1/dlrover"
 }
 
+# What each host's /etc is made from, and, later, these themselves.
+view_etc() { # VIEW CLUSTER NODES LEAVES STAGE PLUGIN_ARGS
+    local view=$1
+
+    shift
+    mount -t tmpfs -o mode=755 none "$view"
+    write_etc "$view/base" "$@"
+}
+
 # The namespace of a host gets a fresh /sys; the cgroup tree must come along.
 view_cgroup() { # VIEW
     [[ ! -d /sys/fs/cgroup ]] || mount --rbind /sys/fs/cgroup "$1"
@@ -43,13 +54,14 @@ bridge() {
 }
 
 main() {
-    local dir=$1 stage=$2 progress
+    local dir=$1 stage=$6 progress
 
     # First of all, so that "down" finds this process whatever happens next.
     record_self "$dir/room"
-    exec {progress}<>"$3"
-    trap 'echo "room failed see $dir/room.log" >&$progress' ERR
-    set -E
+    exec {progress}<>"$2"
+    trap 'echo "room failed" >&$progress' ERR
+    umask 022
+    view_etc "$dir/view/etc" "${@:3}"
     view_opt "$dir/view/opt" "$stage"
     view_cgroup "$dir/view/cgroup"
     bridge
