@@ -15,17 +15,24 @@
 
 struct dlr_commit;
 
+/* A reason of dlr_commit_missed() that begins with this word says that the order came after
+ * the step: the next ones are given earlier.
+ */
+#define DLR_COMMIT_LATE "late"
+
 struct dlr_commit_ops {
     void (*save_at)(void *arg, struct dlr_version v);
+    /* took_ms: from the first rank's seal to the decision */
     void (*commit)(void *arg, struct dlr_version v, int64_t took_ms);
     void (*abort)(void *arg, struct dlr_version v, const char *why);
 };
 
 struct dlr_commit_conf {
     bool copies;           /* a copy on a partner is part of the promise */
-    int64_t decide_ms;     /* an undecided version is aborted after this */
-    unsigned margin_steps; /* first distance of save_at from the newest known step */
-    unsigned margin_max;
+    int64_t decide_ms;     /* once its step was reached, an undecided version is aborted
+                              after this */
+    unsigned margin_steps; /* first distance of save_at from the newest known step; 0: 2 */
+    unsigned margin_max;   /* 0: 64 */
 };
 
 int dlr_commit_new(const struct dlr_commit_conf *conf, const struct dlr_commit_ops *ops,

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ckpt/commit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+
+#define DEFAULT_MARGIN 2
+#define DEFAULT_MARGIN_MAX 64
+#define CLEAN_COMMITS 16 /* in a row, before the margin shrinks by one */
+#define LEAD_MS 5        /* an order takes this long to reach every rank */
+#define RATE_WINDOW_MS 500
+#define STEP_MAX ((uint64_t)1 << 62)
+
+enum set { OWNER_READY, PARTNER_READY, SEALED, COPIED, NSETS };
+
+/* What is known of the ranks' steps. The newest step seen, when it was first seen and when
+ * the ranks last spoke; a window over which the rate is measured.
+ */
+struct pace {
+    bool known;
+    uint64_t step;
+    int64_t first_ms, last_ms;
+    uint64_t window_step;
+    int64_t window_ms;
+    double per_ms;
+};
+
+struct dlr_commit {
+    struct dlr_commit_conf conf;
+    struct dlr_commit_ops ops;
+    void *arg;
+
+    bool running;
+    uint32_t round;
+    unsigned world;
+    uint64_t *sets; /* NSETS bitmaps of words() each */
+    unsigned count[NSETS];
+
+    struct pace pace;
+    unsigned margin, clean;
+
+    bool has_newest, has_pending;
+    struct dlr_version newest, pending;
+    uint64_t last_step;   /* newest step of this round that was ever ordered */
+    int64_t reached_ms;   /* the pending step was known as reached; -1: not yet */
+    int64_t first_seal_ms; /* -1: none */
+};
+
+static size_t words(unsigned world)
+{
+    return (world + 63) / 64;
+}
+
+/* True when rank was not in the set before. */
+static bool add(struct dlr_commit *c, enum set set, unsigned rank)
+{
+    uint64_t *word = &c->sets[set * words(c->world) + rank / 64];
+    uint64_t bit = UINT64_C(1) << (rank % 64);
+
+    if (*word & bit)
+        return false;
+    *word |= bit;
+    c->count[set]++;
+    return true;
+}
+
+static void clear(struct dlr_commit *c, enum set set)
+{
+    memset(&c->sets[set * words(c->world)], 0, words(c->world) * sizeof(uint64_t));
+    c->count[set] = 0;
+}
+
+static bool full(const struct dlr_commit *c, enum set set)
+{
+    return c->count[set] == c->world;
+}
+
+static void pace_see(struct pace *p, uint64_t step, int64_t now_ms)
+{
+    if (!p->known) {
+        p->known = true;
+        p->step = p->window_step = step;
+        p->first_ms = p->last_ms = p->window_ms = now_ms;
+        return;
+    }
+    if (now_ms > p->last_ms)
+        p->last_ms = now_ms;
+    if (step <= p->step)
+        return;
+    p->step = step;
+    p->first_ms = now_ms;
+    if (now_ms - p->window_ms < RATE_WINDOW_MS)
+        return;
+    p->per_ms = (double)(step - p->window_step) / (double)(now_ms - p->window_ms);
+    p->window_step = step;
+    p->window_ms = now_ms;
+}
+
+/* Steps that have gone by since the newest known one, when an order of now arrives. What is
+ * known may be a beat old; a rank that said the same step again is less than one further.
+ */
+static uint64_t pace_ahead(const struct pace *p, int64_t now_ms)
+{
+    double since_first = p->per_ms * (double)(now_ms - p->first_ms + LEAD_MS);
+    double since_last = 1.0 + p->per_ms * (double)(now_ms - p->last_ms + LEAD_MS);
+    double ahead = since_first < since_last ? since_first : since_last;
+
+    return ahead > 0 ? (uint64_t)ahead : 0;
+}
+
+static void post(struct dlr_commit *c, int64_t now_ms)
+{
+    uint64_t step;
+
+    if (!c->running || c->has_pending || !c->pace.known || !full(c, OWNER_READY) ||
+        (c->conf.copies && !full(c, PARTNER_READY)))
+        return;
+    step = c->pace.step + pace_ahead(&c->pace, now_ms) + c->margin;
+    if (step <= c->last_step)
+        step = c->last_step + 1;
+    if (step >= STEP_MAX)
+        return;
+    clear(c, SEALED);
+    clear(c, COPIED);
+    c->last_step = step;
+    c->pending = (struct dlr_version){.round = c->round, .step = step};
+    c->has_pending = true;
+    c->reached_ms = c->first_seal_ms = -1;
+    c->ops.save_at(c->arg, c->pending);
+}
+
+static void decide_abort(struct dlr_commit *c, const char *why)
+{
+    struct dlr_version v = c->pending;
+
+    if (!c->has_pending)
+        return;
+    c->has_pending = false;
+    c->clean = 0;
+    c->ops.abort(c->arg, v, why);
+}
+
+static void decide_commit(struct dlr_commit *c, int64_t now_ms)
+{
+    struct dlr_version v = c->pending;
+
+    c->has_pending = false;
+    c->has_newest = true;
+    c->newest = v;
+    if (++c->clean >= CLEAN_COMMITS) {
+        c->clean = 0;
+        if (c->margin > c->conf.margin_steps)
+            c->margin--;
+    }
+    c->ops.commit(c->arg, v, now_ms - c->first_seal_ms);
+}
+
+/* The decision's clock runs from the moment the step is known as reached: until then no slot
+ * holds anything of it, and a program with long steps is not in default.
+ */
+static void reached(struct dlr_commit *c, int64_t now_ms)
+{
+    if (c->has_pending && c->reached_ms < 0)
+        c->reached_ms = now_ms;
+}
+
+static void see_step(struct dlr_commit *c, uint64_t step, int64_t now_ms)
+{
+    if (step >= STEP_MAX)
+        return;
+    pace_see(&c->pace, step, now_ms);
+    if (c->has_pending && step >= c->pending.step)
+        reached(c, now_ms);
+}
+
+static bool is_pending(const struct dlr_commit *c, unsigned rank, struct dlr_version v)
+{
+    return c->has_pending && rank < c->world && dlr_version_eq(v, c->pending);
+}
+
+static void settle(struct dlr_commit *c, int64_t now_ms)
+{
+    if (!full(c, SEALED) || (c->conf.copies && !full(c, COPIED)))
+        return;
+    decide_commit(c, now_ms);
+    post(c, now_ms);
+}
+
+int dlr_commit_new(const struct dlr_commit_conf *conf, const struct dlr_commit_ops *ops,
+                   void *arg, struct dlr_commit **ret, struct dlr_err *err)
+{
+    struct dlr_commit *c;
+
+    if (conf->decide_ms <= 0)
+        return dlr_fail(err, -EINVAL, "decide_ms must be positive");
+    c = calloc(1, sizeof(*c));
+    if (!c)
+        return dlr_fail(err, -ENOMEM, "out of memory");
+    c->conf = *conf;
+    if (!c->conf.margin_steps)
+        c->conf.margin_steps = DEFAULT_MARGIN;
+    if (!c->conf.margin_max)
+        c->conf.margin_max = DEFAULT_MARGIN_MAX;
+    if (c->conf.margin_max < c->conf.margin_steps)
+        c->conf.margin_max = c->conf.margin_steps;
+    c->margin = c->conf.margin_steps;
+    c->ops = *ops;
+    c->arg = arg;
+    *ret = c;
+    return 0;
+}
+
+struct dlr_commit *dlr_commit_free(struct dlr_commit *c)
+{
+    if (c)
+        free(c->sets);
+    free(c);
+    return NULL;
+}
+
+int dlr_commit_round(struct dlr_commit *c, uint32_t round, unsigned world,
+                     const struct dlr_version *restored)
+{
+    DLR_AUTO_FREE uint64_t *sets = NULL;
+
+    dlr_commit_stop(c, "a new round begins");
+    if (!world)
+        return -EINVAL;
+    sets = calloc(NSETS * words(world), sizeof(*sets));
+    if (!sets)
+        return -ENOMEM;
+    free(c->sets);
+    c->sets = DLR_STEAL(sets);
+    memset(c->count, 0, sizeof(c->count));
+    c->round = round;
+    c->world = world;
+    c->pace = (struct pace){.per_ms = c->pace.per_ms};
+    c->has_newest = restored != NULL;
+    if (restored)
+        c->newest = *restored;
+    c->last_step = restored ? restored->step : 0;
+    c->running = true;
+    return 0;
+}
+
+void dlr_commit_stop(struct dlr_commit *c, const char *why)
+{
+    c->running = false;
+    decide_abort(c, why);
+}
+
+void dlr_commit_ready(struct dlr_commit *c, uint32_t round, unsigned rank, bool partner,
+                      int64_t now_ms)
+{
+    if (!c->running || round != c->round || rank >= c->world)
+        return;
+    if (add(c, partner ? PARTNER_READY : OWNER_READY, rank))
+        post(c, now_ms);
+}
+
+void dlr_commit_progress(struct dlr_commit *c, uint32_t round, uint64_t step,
+                         int64_t now_ms)
+{
+    if (!c->running || round != c->round)
+        return;
+    see_step(c, step, now_ms);
+    post(c, now_ms);
+}
+
+void dlr_commit_sealed(struct dlr_commit *c, unsigned rank, struct dlr_version v,
+                       uint64_t at_step, int64_t now_ms)
+{
+    if (!c->running || v.round != c->round || rank >= c->world)
+        return;
+    see_step(c, at_step, now_ms);
+    if (!is_pending(c, rank, v))
+        return;
+    reached(c, now_ms);
+    if (c->first_seal_ms < 0)
+        c->first_seal_ms = now_ms;
+    if (add(c, SEALED, rank))
+        settle(c, now_ms);
+}
+
+void dlr_commit_copied(struct dlr_commit *c, unsigned rank, struct dlr_version v,
+                       int64_t now_ms)
+{
+    if (!is_pending(c, rank, v))
+        return;
+    reached(c, now_ms);
+    if (add(c, COPIED, rank))
+        settle(c, now_ms);
+}
+
+void dlr_commit_missed(struct dlr_commit *c, unsigned rank, struct dlr_version v,
+                       const char *why, int64_t now_ms)
+{
+    if (!is_pending(c, rank, v))
+        return;
+    if (why && dlr_after(why, DLR_COMMIT_LATE)) {
+        c->margin *= 2;
+        if (c->margin > c->conf.margin_max)
+            c->margin = c->conf.margin_max;
+    }
+    decide_abort(c, why);
+    post(c, now_ms);
+}
+
+void dlr_commit_tick(struct dlr_commit *c, int64_t now_ms)
+{
+    if (dlr_commit_deadline_ms(c) > now_ms)
+        return;
+    decide_abort(c, "not every rank had its copy in time");
+    post(c, now_ms);
+}
+
+int64_t dlr_commit_deadline_ms(const struct dlr_commit *c)
+{
+    if (!c->has_pending || c->reached_ms < 0)
+        return INT64_MAX;
+    return c->reached_ms + c->conf.decide_ms;
+}
+
+bool dlr_commit_newest(const struct dlr_commit *c, struct dlr_version *ret)
+{
+    if (c->has_newest)
+        *ret = c->newest;
+    return c->has_newest;
+}
+
+bool dlr_commit_pending(const struct dlr_commit *c, struct dlr_version *ret)
+{
+    if (c->has_pending)
+        *ret = c->pending;
+    return c->has_pending;
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The commit state machine, event by event. Its margin is looked at from inside, so this
+ * program includes its source; test_commit_orders.c explores whole jobs.
+ */
+#include "ckpt/commit.c"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+struct seen {
+    unsigned saves, commits, aborts;
+    struct dlr_version save, commit, abort;
+    int64_t took_ms;
+    char why[64];
+};
+
+static void on_save(void *arg, struct dlr_version v)
+{
+    struct seen *s = arg;
+
+    s->saves++;
+    s->save = v;
+}
+
+static void on_commit(void *arg, struct dlr_version v, int64_t took_ms)
+{
+    struct seen *s = arg;
+
+    s->commits++;
+    s->commit = v;
+    s->took_ms = took_ms;
+}
+
+static void on_abort(void *arg, struct dlr_version v, const char *why)
+{
+    struct seen *s = arg;
+
+    s->aborts++;
+    s->abort = v;
+    snprintf(s->why, sizeof(s->why), "%s", why);
+}
+
+static const struct dlr_commit_ops seen_ops = {on_save, on_commit, on_abort};
+
+struct rig {
+    struct seen seen;
+    struct dlr_commit *c;
+};
+
+static void rig_up(struct rig *r, unsigned world, bool copies)
+{
+    struct dlr_commit_conf conf = {.copies = copies, .decide_ms = 1000};
+
+    memset(&r->seen, 0, sizeof(r->seen));
+    assert_int_equal(dlr_commit_new(&conf, &seen_ops, &r->seen, &r->c, NULL), 0);
+    assert_int_equal(dlr_commit_round(r->c, 7, world, NULL), 0);
+}
+
+static void all_ready(struct rig *r, bool copies)
+{
+    for (unsigned i = 0; i < r->c->world; i++) {
+        dlr_commit_ready(r->c, 7, i, false, 0);
+        if (copies)
+            dlr_commit_ready(r->c, 7, i, true, 0);
+    }
+}
+
+/* Every rank seals the ordered version, and with copies has it copied. */
+static void all_save(struct rig *r, bool copies, int64_t now_ms)
+{
+    struct dlr_version v = r->seen.save;
+
+    for (unsigned i = 0; i < r->c->world; i++) {
+        dlr_commit_sealed(r->c, i, v, v.step, now_ms);
+        if (copies)
+            dlr_commit_copied(r->c, i, v, now_ms + 3);
+    }
+}
+
+static void first_order_waits_for_every_rank_and_a_step(void **state)
+{
+    struct rig r;
+
+    rig_up(&r, 70, true);
+    dlr_commit_progress(r.c, 7, 10, 0);
+    for (unsigned i = 0; i < 70; i++)
+        dlr_commit_ready(r.c, 7, i, false, 0);
+    for (unsigned i = 0; i < 69; i++)
+        dlr_commit_ready(r.c, 7, i, true, 0);
+    dlr_commit_ready(r.c, 7, 3, true, 0);   /* said twice */
+    dlr_commit_ready(r.c, 7, 900, true, 0); /* nobody */
+    dlr_commit_ready(r.c, 6, 69, true, 0);  /* of another round */
+    assert_int_equal(r.seen.saves, 0);
+    dlr_commit_ready(r.c, 7, 69, true, 0);
+    assert_int_equal(r.seen.saves, 1);
+    assert_int_equal(r.seen.save.step, 12);
+    assert_int_equal(r.seen.save.round, 7);
+    dlr_commit_free(r.c);
+}
+
+static void commit_needs_every_seal_and_every_copy_once(void **state)
+{
+    struct rig r;
+
+    rig_up(&r, 2, true);
+    all_ready(&r, true);
+    dlr_commit_progress(r.c, 7, 0, 0);
+    dlr_commit_sealed(r.c, 0, r.seen.save, 2, 100);
+    dlr_commit_sealed(r.c, 0, r.seen.save, 2, 101);
+    dlr_commit_copied(r.c, 0, r.seen.save, 102);
+    dlr_commit_copied(r.c, 1, r.seen.save, 103);
+    assert_int_equal(r.seen.commits, 0);
+    dlr_commit_sealed(r.c, 1, r.seen.save, 2, 104);
+    assert_int_equal(r.seen.commits, 1);
+    assert_int_equal(r.seen.commit.step, 2);
+    assert_int_equal(r.seen.took_ms, 4);
+    assert_int_equal(r.seen.saves, 2); /* the next at once */
+    dlr_commit_sealed(r.c, 1, r.seen.commit, 2, 105);
+    dlr_commit_missed(r.c, 1, r.seen.commit, "late", 106);
+    assert_int_equal(r.seen.commits, 1);
+    assert_int_equal(r.seen.aborts, 0);
+    dlr_commit_free(r.c);
+}
+
+static void without_copies_seals_suffice(void **state)
+{
+    struct rig r;
+
+    rig_up(&r, 3, false);
+    all_ready(&r, false);
+    dlr_commit_progress(r.c, 7, 5, 0);
+    all_save(&r, false, 10);
+    assert_int_equal(r.seen.commits, 1);
+    dlr_commit_free(r.c);
+}
+
+static void an_aborted_version_is_never_committed(void **state)
+{
+    struct rig r;
+    struct dlr_version gone;
+
+    rig_up(&r, 2, true);
+    all_ready(&r, true);
+    dlr_commit_progress(r.c, 7, 1, 0);
+    gone = r.seen.save;
+    dlr_commit_sealed(r.c, 0, gone, 3, 10);
+    dlr_commit_missed(r.c, 1, gone, "no free slot", 11);
+    assert_int_equal(r.seen.aborts, 1);
+    assert_string_equal(r.seen.why, "no free slot");
+    assert_int_equal(r.seen.saves, 2);
+    assert_true(r.seen.save.step > gone.step);
+    for (unsigned i = 0; i < 2; i++) {
+        dlr_commit_sealed(r.c, i, gone, 3, 12);
+        dlr_commit_copied(r.c, i, gone, 12);
+    }
+    assert_int_equal(r.seen.commits, 0);
+    all_save(&r, true, 20);
+    assert_int_equal(r.seen.commits, 1);
+    dlr_commit_free(r.c);
+}
+
+static void lateness_doubles_the_margin_and_clean_commits_shrink_it(void **state)
+{
+    static const unsigned margins[] = {4, 8, 16, 32, 64, 64};
+    struct rig r;
+    uint64_t known = 1;
+
+    rig_up(&r, 1, false);
+    all_ready(&r, false);
+    dlr_commit_progress(r.c, 7, known, 0);
+    for (unsigned i = 0; i < 6; i++) {
+        dlr_commit_missed(r.c, 0, r.seen.save, "late by 3 steps", 0);
+        assert_int_equal(r.c->margin, margins[i]);
+    }
+    for (unsigned i = 0; i < 16; i++)
+        all_save(&r, false, 0);
+    assert_int_equal(r.c->margin, 63);
+    for (unsigned i = 0; i < 16 * 70; i++)
+        all_save(&r, false, 0);
+    assert_int_equal(r.c->margin, 2);
+    dlr_commit_missed(r.c, 0, r.seen.save, "no free slot", 0);
+    assert_int_equal(r.c->margin, 2);
+    dlr_commit_free(r.c);
+}
+
+static void deadline_runs_from_the_step_not_from_the_order(void **state)
+{
+    struct rig r;
+
+    rig_up(&r, 2, true);
+    all_ready(&r, true);
+    dlr_commit_progress(r.c, 7, 1, 0);
+    assert_true(dlr_commit_deadline_ms(r.c) == INT64_MAX);
+    dlr_commit_tick(r.c, 50000);
+    assert_int_equal(r.seen.aborts, 0);
+    dlr_commit_progress(r.c, 7, 3, 50000);
+    assert_int_equal(dlr_commit_deadline_ms(r.c), 51000);
+    dlr_commit_tick(r.c, 50999);
+    assert_int_equal(r.seen.aborts, 0);
+    dlr_commit_tick(r.c, 51000);
+    assert_int_equal(r.seen.aborts, 1);
+    assert_string_equal(r.seen.why, "not every rank had its copy in time");
+    assert_int_equal(r.seen.saves, 2);
+    dlr_commit_free(r.c);
+}
+
+static void old_knowledge_is_carried_forward_at_the_rate_seen(void **state)
+{
+    struct rig r;
+
+    rig_up(&r, 1, false);
+    for (uint64_t ms = 0; ms <= 1000; ms += 200)
+        dlr_commit_progress(r.c, 7, ms / 10, (int64_t)ms); /* a step in 10 ms */
+    dlr_commit_ready(r.c, 7, 0, false, 1195);
+    assert_int_equal(r.seen.save.step, 100 + 20 + 2);
+    dlr_commit_stop(r.c, "");
+    /* the same step heard again just now: less than one step has passed */
+    dlr_commit_round(r.c, 8, 1, NULL);
+    dlr_commit_progress(r.c, 8, 100, 2000);
+    dlr_commit_progress(r.c, 8, 100, 9000);
+    dlr_commit_ready(r.c, 8, 0, false, 9000);
+    assert_int_equal(r.seen.save.step, 100 + 1 + 2);
+    dlr_commit_free(r.c);
+}
+
+static void a_new_round_aborts_what_was_open_and_forgets(void **state)
+{
+    struct dlr_version restored = {.round = 7, .step = 2}, v;
+    struct rig r;
+
+    rig_up(&r, 1, false);
+    all_ready(&r, false);
+    dlr_commit_progress(r.c, 7, 0, 0);
+    all_save(&r, false, 0);
+    v = r.seen.save;
+    assert_int_equal(dlr_commit_round(r.c, 8, 1, &restored), 0);
+    assert_int_equal(r.seen.aborts, 1);
+    assert_true(dlr_commit_newest(r.c, &restored) && restored.step == 2);
+    dlr_commit_sealed(r.c, 0, v, 4, 0); /* of the round before */
+    dlr_commit_progress(r.c, 7, 9, 0);
+    assert_int_equal(r.seen.commits, 1);
+    assert_false(dlr_commit_pending(r.c, &v));
+    dlr_commit_progress(r.c, 8, 0, 0);
+    dlr_commit_ready(r.c, 8, 0, false, 0);
+    assert_int_equal(r.seen.save.round, 8);
+    assert_int_equal(r.seen.save.step, 3); /* never at or before the restored step */
+    assert_int_equal(dlr_commit_round(r.c, 9, 0, NULL), -EINVAL);
+    assert_int_equal(dlr_commit_round(r.c, 9, 1, NULL), 0);
+    assert_false(dlr_commit_newest(r.c, &v));
+    dlr_commit_free(r.c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(first_order_waits_for_every_rank_and_a_step),
+        cmocka_unit_test(commit_needs_every_seal_and_every_copy_once),
+        cmocka_unit_test(without_copies_seals_suffice),
+        cmocka_unit_test(an_aborted_version_is_never_committed),
+        cmocka_unit_test(lateness_doubles_the_margin_and_clean_commits_shrink_it),
+        cmocka_unit_test(deadline_runs_from_the_step_not_from_the_order),
+        cmocka_unit_test(old_knowledge_is_carried_forward_at_the_rate_seen),
+        cmocka_unit_test(a_new_round_aborts_what_was_open_and_forgets),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
