@@ -38,6 +38,7 @@ enum dlr_local_type {
     DLR_LOCAL_WELCOME =
         32, /* arg[0] = 1: restore (arg[1], step) = version's (round, step),
                                arg[2] = slot holding it (index into fds - 1);
+                               text = the key, "cluster.job.run" (of dlr_slot_key());
                                fds: page, then slots when there are any */
     DLR_LOCAL_SLOTS = 33, /* arg[0] = number; fds: slots. arg[0] = 0: refused, text */
     DLR_LOCAL_GO = 34,    /* all ranks restored: run */
