@@ -3,8 +3,11 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 BUILD ?= build
-CC ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
 MPICC ?= mpicc
+CUDA_HOME ?= /usr/local/cuda
 CFLAGS ?= -O2 -g
 VERSION := $(shell cat VERSION)
 LIBEXECDIR = $(PREFIX)/libexec/dlrover
@@ -62,7 +65,7 @@ all: $(PROGRAMS) $(BUILD)/libdlrover.so $(BUILD)/spank_dlrover.so $(EXAMPLES) ##
 .PHONY: all
 .DELETE_ON_ERROR:
 
-include mk/build.mk mk/install.mk mk/check.mk
+include mk/build.mk mk/install.mk mk/check.mk mk/gates.mk
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18

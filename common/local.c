@@ -51,11 +51,10 @@ int dlr_local_send(int fd, const struct dlr_local_msg *msg, const int *fds,
     if (msg->text_len >= DLR_LOCAL_TEXT || nfds > DLR_LOCAL_FDS)
         return -EINVAL;
     if (nfds > 0) {
-        struct cmsghdr *c;
+        struct cmsghdr *c = &control.align;
 
         hdr.msg_control = control.bytes;
         hdr.msg_controllen = CMSG_SPACE(sizeof(int) * nfds);
-        c = CMSG_FIRSTHDR(&hdr);
         c->cmsg_level = SOL_SOCKET;
         c->cmsg_type = SCM_RIGHTS;
         c->cmsg_len = CMSG_LEN(sizeof(int) * nfds);

@@ -1,9 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-# How each product is linked.
-$(BUILD)/obj/%.o: %.c
+# How each product is compiled and linked.
+
+# Everything is compiled again when the words of the command change: PREFIX ends up in programs.
+FLAGS_NOW := $(CC) $(DLR_CFLAGS) $(CFLAGS) $(CPPFLAGS) $(LDFLAGS)
+ifneq ($(file <$(BUILD)/flags),$(FLAGS_NOW))
+$(shell mkdir -p $(BUILD))
+$(file >$(BUILD)/flags,$(FLAGS_NOW))
+endif
+# Open MPI's wrapper uses the compiler of the rest.
+export OMPI_CC := $(CC)
+
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC    $<")
 	$(Q)$(CC) $(DLR_CFLAGS) $(CFLAGS) $(CPPFLAGS) $(XCFLAGS) -MMD -MP -c -o $@ $<
+
+# Device memory: with the CUDA headers the back end is compiled in; libcudart itself is opened at run
+# time, so that one build serves nodes with and without GPUs.
+CUDA_HEADER := $(firstword $(wildcard $(CUDA_HOME)/include/cuda_runtime_api.h /usr/include/cuda_runtime_api.h))
+ifneq ($(CUDA_HEADER),)
+$(BUILD)/obj/ckpt/device_cuda.o $(BUILD)/analyze/ckpt/device_cuda.ok: XCFLAGS = -DDLR_HAVE_CUDA -isystem $(dir $(CUDA_HEADER))
+else
+$(BUILD)/obj/ckpt/device_cuda.o: | $(BUILD)/no-cuda
+endif
+$(BUILD)/no-cuda:
+	@mkdir -p $(@D)
+	@echo "no CUDA headers under $(CUDA_HOME): built without device memory (CUDA_HOME= names another place)"
+	@touch $@
 
 define link
 	@mkdir -p $(@D)
