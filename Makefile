@@ -27,7 +27,7 @@ COMMON := common/clock.c common/err.c common/file.c common/jobconf.c common/loca
 MSG := common/msg.c
 TOPO := hwloc_topo/node.c hwloc_topo/names.c hwloc_topo/switches.c hwloc_topo/order.c hwloc_topo/partners.c
 HEALTH := health/checks.c health/clock.c health/disk.c health/reach.c health/run.c health/verdict.c
-SLOT := ckpt/slot.c ckpt/slot_meta.c ckpt/store.c ckpt/crc32c.c
+SLOT := ckpt/slot.c ckpt/slot_meta.c ckpt/slot_write.c ckpt/store.c ckpt/crc32c.c
 CKPT_LIB := ckpt/client.c ckpt/regions.c ckpt/copy.c ckpt/supervised.c ckpt/alone.c \
   ckpt/device.c ckpt/device_host.c ckpt/device_cuda.c
 DATA := ckpt/data_main.c ckpt/data_local.c ckpt/data_store.c ckpt/data_stream.c ckpt/data_ucx.c
@@ -36,12 +36,13 @@ CTL := mpi_launcher/beat.c mpi_launcher/identity.c mpi_launcher/zap.c mpi_launch
 PLAN := mpi_launcher/plan.c mpi_launcher/plan_nodes.c mpi_launcher/plan_restore.c \
   mpi_launcher/plan_json.c mpi_launcher/plan_read.c mpi_launcher/plan_input.c health/verdict.c
 KEEPER := mpi_launcher/keeper.c
-SUPERVISOR := mpi_launcher/supervisor.c mpi_launcher/sup_control.c mpi_launcher/sup_round.c \
+SUPERVISOR := mpi_launcher/supervisor.c mpi_launcher/sup_control.c mpi_launcher/sup_meet.c mpi_launcher/sup_round.c \
   mpi_launcher/sup_copies.c mpi_launcher/sup_end.c mpi_launcher/sup_state.c \
   mpi_launcher/policy.c mpi_launcher/journal.c mpi_launcher/keepstate.c \
   mpi_launcher/stepplan.c mpi_launcher/srun_options.c mpi_launcher/steps.c \
-  mpi_launcher/members.c $(PLAN) mpi_launcher/requeue.c mpi_launcher/slurmapi.c \
-  mpi_launcher/runinfo.c mpi_launcher/persist.c ckpt/commit.c
+  mpi_launcher/members.c $(PLAN) mpi_launcher/slurmapi.c mpi_launcher/runinfo.c \
+  mpi_launcher/persist.c ckpt/commit.c
+SLURM := mpi_launcher/slurm_main.c mpi_launcher/requeue.c mpi_launcher/slurmapi.c
 AGENT := mpi_launcher/agent.c mpi_launcher/agent_control.c mpi_launcher/agent_local.c \
   mpi_launcher/agent_tasks.c mpi_launcher/agent_data.c mpi_launcher/agent_ranks.c \
   mpi_launcher/election.c $(PLAN) mpi_launcher/requeue.c \
@@ -57,7 +58,7 @@ PLUGIN := spank/plugin.c $(SPANK) common/clock.c common/err.c common/jobconf.c \
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 
 PROGRAMS := $(addprefix $(BUILD)/,dlrover dlrover-keeper dlrover-supervisor dlrover-agent \
-  dlrover-data dlrover-rendezvous dlrover-stderr)
+  dlrover-data dlrover-rendezvous dlrover-slurm dlrover-stderr)
 EXAMPLES := $(BUILD)/examples/mpi_train $(BUILD)/examples/mpi_plain
 UNIT_TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The supervisor's inside, shared by its files (sup_*.c, supervisor.c) and nobody else. One
+ * thread, one reactor; the policy engine decides, these carry it out.
+ */
+#ifndef DLR_MPI_LAUNCHER_SUP_H
+#define DLR_MPI_LAUNCHER_SUP_H
+
+#include <czmq.h>
+#include <jansson.h>
+
+#include "ckpt/commit.h"
+#include "common/jobconf.h"
+#include "mpi_launcher/endpoint.h"
+#include "mpi_launcher/identity.h"
+#include "mpi_launcher/journal.h"
+#include "mpi_launcher/members.h"
+#include "mpi_launcher/plan.h"
+#include "mpi_launcher/policy.h"
+#include "mpi_launcher/runinfo.h"
+#include "mpi_launcher/stepplan.h"
+#include "mpi_launcher/steps.h"
+
+/* Gathering reports from agents, without MPI: for a rendezvous or before a requeue. */
+struct dlr_gather {
+    bool active, for_persist;
+    uint64_t id;
+    unsigned char *asked; /* [nnodes] 1: its answer is still out */
+    struct dlr_plan_report *reports;
+    unsigned n;
+};
+
+/* Transfers that must end before the next thing may begin. */
+struct dlr_transfer {
+    uint64_t id;
+    unsigned rank, from, to; /* nodes */
+    char path[DLR_PLAN_WHERE]; /* not "": between a file and node 'to' */
+    bool essential;            /* without it the round cannot begin */
+    bool started, ended;
+};
+
+struct dlr_sup {
+    /* fixed after the start */
+    struct dlr_jobconf conf;
+    struct dlr_runinfo info;
+    struct dlr_run_id id;
+    struct dlr_stepplan step;
+    char **argv; /* srun's words */
+    uint32_t job_number;
+    uint32_t resume_round; /* where a former supervisor or incarnation stopped */
+    unsigned resume_restarts;
+    bool took_over;        /* a supervisor of this incarnation died before us */
+    pid_t former_workers;  /* its srun, 0 none */
+    uint64_t refused;      /* messages dropped: strangers, malformed, unknown */
+    char batch[DLR_TOPO_NAME]; /* this host's node name, "" when it is none of the job's */
+    char address[64];          /* where agents connect */
+    int state_fd;              /* the keeper's memory file, -1 without keeper */
+    int64_t started_ms;
+
+    zloop_t *loop;
+    struct dlr_server *server;
+    struct dlr_identity *identity;
+    struct dlr_members members;
+    struct dlr_policy *policy;
+    struct dlr_commit *commit;
+    struct dlr_journal *journal;
+
+    /* processes */
+    struct dlr_proc agents, rendezvous, workers, helper; /* helper: requeue, cancel */
+    int rendezvous_out, helper_out;                      /* read end of its stdout */
+    char *rendezvous_text;
+    size_t rendezvous_size;
+    bool rendezvous_eof, rendezvous_ended;
+
+    /* the plan in force, and what the next one must know */
+    struct dlr_plan plan;
+    bool have_plan;
+    struct dlr_plan_seat *former;
+    unsigned nformer;
+    struct dlr_plan_struck *struck;
+    unsigned nstruck;
+    struct dlr_plan_file *files;
+    unsigned nfiles;
+    struct dlr_gather gather;
+    char token[33];
+
+    /* transfers of the preparation, or writes of a persist */
+    struct dlr_transfer *transfers;
+    unsigned ntransfers, moved;
+    uint64_t next_id;
+    struct dlr_version transfer_version;
+    bool preparing, persisting, persist_done;
+    struct dlr_plan persist_plan;
+    int transfer_rc;
+    char transfer_why[256];
+
+    /* the round */
+    int64_t phase_ms;   /* when the present phase began */
+    uint32_t running_round;
+    int64_t launch_ms, launch_deadline_ms;
+    bool saving_told;
+    unsigned tasks_up;  /* tasks that have started */
+    unsigned char *restored; /* [world] 1: has loaded, 2: has failed */
+    unsigned nrestored;
+    int64_t restore_deadline_ms; /* INT64_MAX: none runs */
+    bool first_step_seen;
+    struct dlr_failure { /* the first failure of the round, told once its stderr is here */
+        bool set, told;
+        unsigned rank, node;
+        int status;
+        char *text;
+    } failure;
+    int wanted_signal;
+
+    /* progress */
+    int64_t progress_ms;  /* last line */
+    uint64_t progress_step;
+    int64_t commit_ms;    /* newest commit */
+    unsigned commits, aborts;
+    int64_t tick_ms;      /* last tick, to see our own lag */
+
+    bool finished;
+    int exit_code;
+    int64_t bye_deadline_ms;
+};
+
+/* supervisor.c */
+int64_t dlr_sup_now(void);
+void dlr_sup_watch(struct dlr_sup *s, struct dlr_proc *proc, zloop_fn *fn);
+void dlr_sup_unwatch(struct dlr_sup *s, struct dlr_proc *proc);
+void dlr_sup_say(struct dlr_sup *s, const char *fmt, ...) /* one line to the user's stderr */
+    __attribute__((format(printf, 2, 3)));
+
+/* sup_control.c: messages of agents */
+int dlr_sup_on_message(struct dlr_sup *s);
+void dlr_sup_send(struct dlr_sup *s, unsigned node, json_t *msg); /* takes msg over */
+void dlr_sup_send_all(struct dlr_sup *s, json_t *msg);            /* to all that are alive */
+void dlr_sup_judge(struct dlr_sup *s, int64_t now_ms); /* who is silent for too long */
+void dlr_sup_send_peers(struct dlr_sup *s);
+
+/* sup_meet.c: agents and rendezvous */
+void dlr_sup_start_agents(void *arg);
+void dlr_sup_rendezvous(void *arg, bool with_mpi);
+void dlr_sup_stop_rendezvous(void *arg);
+void dlr_sup_on_report(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_gather(struct dlr_sup *s, bool for_persist);
+void dlr_sup_gather_lost(struct dlr_sup *s, unsigned node);
+void dlr_sup_new_plan(struct dlr_sup *s);
+bool dlr_sup_is_candidate(const struct dlr_sup *s, unsigned node);
+int dlr_sup_agents_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg);
+
+/* sup_round.c: launch, watch, end */
+void dlr_sup_launch(void *arg, uint32_t round);
+void dlr_sup_end_round(void *arg, uint32_t round, enum dlr_cause cause, const char *why);
+void dlr_sup_on_task(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_on_exit(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_on_stderr(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_tell_failure(struct dlr_sup *s);
+void dlr_sup_on_restored(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_progress(struct dlr_sup *s, int64_t now_ms);
+
+/* sup_copies.c: where copies go */
+void dlr_sup_prepare(void *arg, uint32_t round);
+void dlr_sup_persist(void *arg);
+void dlr_sup_persist_reports(struct dlr_sup *s);
+void dlr_sup_on_done(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_on_ready(struct dlr_sup *s, unsigned node, unsigned rank, uint32_t round,
+                      uint64_t bytes);
+void dlr_sup_transfers_lost(struct dlr_sup *s, unsigned node);
+void dlr_sup_transfers_check(struct dlr_sup *s); /* all ended: tells the policy */
+int dlr_sup_place_of(const struct dlr_sup *s, unsigned rank);
+int dlr_sup_node_of(const struct dlr_sup *s, unsigned place);
+void dlr_sup_strike(struct dlr_sup *s, const char *where, int rank, struct dlr_version v);
+extern const struct dlr_commit_ops dlr_sup_commit_ops;
+
+/* sup_end.c: the run's end */
+void dlr_sup_requeue(void *arg, const char *why);
+void dlr_sup_finish(void *arg, int code, const char *why);
+void dlr_sup_cancel_steps(struct dlr_sup *s, pid_t srun_pid);
+
+/* sup_state.c: what outlives this process */
+void dlr_sup_save_state(struct dlr_sup *s);
+int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err);
+
+/* A version as JSON, null when v is NULL. */
+json_t *dlr_sup_version(const struct dlr_version *v);
+
+#endif

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What agents say: who may speak, beats and leases, and which function each message goes to. */
+#include <errno.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/msg.h"
+#include "common/str.h"
+#include "mpi_launcher/beat.h"
+#include "mpi_launcher/sup.h"
+
+#define LATE_MS 150       /* our own reactor was late: nobody is judged for it */
+#define JUDGE_EXTRA_MS 50 /* on top of dead time: the lease has run out before the verdict */
+#define WHO_EVERY_MS 1000
+#define ANY_SIZE (1ull << 50)
+
+/* --- sending ----------------------------------------------------------------------------- */
+
+void dlr_sup_send(struct dlr_sup *s, unsigned node, json_t *msg)
+{
+    if (msg && s->members.list[node].here)
+        dlr_server_send_json(s->server, &s->members.list[node].route, msg);
+    json_decref(msg);
+}
+
+void dlr_sup_send_all(struct dlr_sup *s, json_t *msg)
+{
+    for (unsigned i = 0; i < s->members.n; i++)
+        dlr_sup_send(s, i, json_incref(msg));
+    json_decref(msg);
+}
+
+void dlr_sup_send_peers(struct dlr_sup *s)
+{
+    json_t *msg = dlr_msg_new("peers"), *peers = json_array();
+
+    for (unsigned i = 0; i < s->members.n; i++) {
+        const struct dlr_member *m = &s->members.list[i];
+
+        if (m->here)
+            json_array_append_new(peers, json_pack("{s:s,s:s,s:s}", "node", m->node.name,
+                                                   "addr", m->addr, "key", m->peer_key));
+    }
+    json_object_set_new(msg, "peers", peers);
+    json_object_set_new(msg, "batch", json_string(s->batch));
+    json_object_set_new(msg, "state",
+                        json_pack("{s:i,s:i,s:i,s:s}", "places", s->step.nplaces, "world",
+                                  s->step.world, "nodes", s->members.n, "dir", s->info.dir));
+    dlr_sup_send_all(s, msg);
+}
+
+/* --- who may speak ------------------------------------------------------------------------- */
+
+static void ask_who(struct dlr_sup *s, const struct dlr_route *to)
+{
+    static int64_t asked_ms; /* one limit for all: strangers get no more of our time */
+    DLR_AUTO_JSON json_t *msg = NULL;
+
+    if (dlr_sup_now() - asked_ms < WHO_EVERY_MS / 10)
+        return;
+    asked_ms = dlr_sup_now();
+    msg = dlr_msg_new("who");
+    dlr_server_send_json(s->server, to, msg);
+}
+
+static void welcome(struct dlr_sup *s, unsigned node)
+{
+    json_t *msg = dlr_msg_new("welcome");
+    int dead = dlr_jobconf_dead_ms(&s->conf), end = s->conf.end_timeout_ms;
+
+    json_object_set_new(msg, "gen", json_integer(s->id.gen));
+    json_object_set_new(msg, "beat_ms", json_integer(s->conf.beat.every_ms));
+    json_object_set_new(msg, "dead_ms", json_integer(dead));
+    json_object_set_new(msg, "end_ms", json_integer(end));
+    dlr_sup_send(s, node, msg);
+}
+
+static void node_is_up(struct dlr_sup *s, unsigned node)
+{
+    struct dlr_member *m = &s->members.list[node];
+    char leaf[DLR_TOPO_NAME] = "";
+
+    m->here = true;
+    m->heard_ms = dlr_sup_now();
+    dlr_topo_leaf(m->node.path, leaf, sizeof(leaf));
+    dlr_journal_note(s->journal, "node_up", "s:s,s:s,s:s,s:i", "node", m->node.name, "leaf",
+                     leaf, "boot", m->boot, "cpus", m->cpus);
+    dlr_sup_send_peers(s);
+    dlr_policy_node_up(s->policy, node, dlr_sup_now());
+}
+
+static void take_hello(struct dlr_sup *s, const struct dlr_packet *packet, const json_t *msg)
+{
+    char key[DLR_KEY_TEXT];
+    struct dlr_err err;
+    const char *cred;
+    bool was_here;
+    int node;
+
+    if (dlr_msg_str(msg, "cred", &cred) < 0 ||
+        dlr_identity_verify(cred, &s->id, key, &err) < 0 || !dlr_streq(key, packet->key)) {
+        s->refused++;
+        return;
+    }
+    node = -1;
+    if (dlr_msg_str(msg, "node", &cred) == 0)
+        node = dlr_members_find(&s->members, cred);
+    was_here = node >= 0 && s->members.list[node].here;
+    node = dlr_members_hello(&s->members, msg, packet, dlr_sup_now(), &err);
+    if (node < 0) {
+        s->refused++;
+        return;
+    }
+    welcome(s, node);
+    if (!was_here)
+        node_is_up(s, node);
+    else
+        dlr_sup_send_peers(s); /* a new address of its data process, say */
+}
+
+/* --- beats ----------------------------------------------------------------------------------- */
+
+/* A node that was given up speaks again: it comes back as a spare once it is clean. */
+static void come_back(struct dlr_sup *s, unsigned node, const struct dlr_packet *packet)
+{
+    struct dlr_member *m = &s->members.list[node];
+    DLR_AUTO_JSON json_t *msg = NULL;
+
+    if (dlr_sup_now() - m->heard_ms < WHO_EVERY_MS)
+        return;
+    m->heard_ms = dlr_sup_now();
+    msg = dlr_msg_new("kill");
+    json_object_set_new(msg, "round", json_integer(dlr_policy_round(s->policy)));
+    dlr_server_send_json(s->server, &packet->from, msg);
+}
+
+static void take_beat(struct dlr_sup *s, unsigned node, const struct dlr_packet *packet)
+{
+    struct dlr_member *m = &s->members.list[node];
+    unsigned char buf[DLR_BEAT_BYTES];
+    struct dlr_beat beat, lease;
+
+    if (dlr_beat_unpack(packet->data, packet->size, &beat) < 0 || beat.kind != DLR_BEAT ||
+        beat.gen != s->id.gen) {
+        s->refused++;
+        return;
+    }
+    if (!m->here) {
+        come_back(s, node, packet);
+        return;
+    }
+    m->heard_ms = dlr_sup_now();
+    m->round = beat.round;
+    m->step_min = beat.step_min;
+    m->step_max = beat.step_max;
+    if (beat.step_max != DLR_BEAT_NO_STEP)
+        dlr_commit_progress(s->commit, beat.round, beat.step_max, m->heard_ms);
+    lease = (struct dlr_beat){.kind = DLR_LEASE,
+                              .gen = beat.gen,
+                              .seq = beat.seq,
+                              .sent_ns = beat.sent_ns,
+                              .round = beat.round,
+                              .lease_ms = dlr_jobconf_dead_ms(&s->conf)};
+    dlr_beat_pack(&lease, buf);
+    dlr_server_send(s->server, &packet->from, buf, sizeof(buf));
+}
+
+static void lose(struct dlr_sup *s, unsigned node, int64_t silent_ms, int64_t now_ms)
+{
+    struct dlr_member *m = &s->members.list[node];
+    char why[300];
+
+    m->here = false;
+    snprintf(why, sizeof(why), "node %.200s was silent for %lld ms", m->node.name,
+             (long long)silent_ms);
+    dlr_sup_say(s, "%s", why);
+    dlr_journal_note(s->journal, "node_dead", "s:s,s:s,s:I", "node", m->node.name, "why",
+                     "silent", "silent_ms", (json_int_t)silent_ms);
+    dlr_sup_gather_lost(s, node);
+    dlr_sup_transfers_lost(s, node);
+    dlr_sup_send_peers(s);
+    dlr_policy_node_dead(s->policy, node, why, now_ms);
+}
+
+void dlr_sup_judge(struct dlr_sup *s, int64_t now_ms)
+{
+    int64_t late = now_ms - s->tick_ms, limit;
+
+    s->tick_ms = now_ms;
+    limit = dlr_jobconf_dead_ms(&s->conf) + JUDGE_EXTRA_MS;
+    for (unsigned i = 0; i < s->members.n && !s->finished; i++) {
+        struct dlr_member *m = &s->members.list[i];
+
+        if (late > LATE_MS)
+            m->heard_ms += late;
+        if (m->here && now_ms - m->heard_ms > limit)
+            lose(s, i, now_ms - m->heard_ms, now_ms);
+    }
+}
+
+/* --- messages --------------------------------------------------------------------------------- */
+
+/* Fields that most messages have; false when one of them is missing or wrong. */
+static bool snapshot_fields(const json_t *msg, unsigned world, unsigned *ret_rank,
+                            struct dlr_version *ret_v, const char *round_key)
+{
+    uint64_t rank, round, step;
+
+    if (dlr_msg_uint(msg, "rank", world - 1, &rank) < 0 ||
+        dlr_msg_uint(msg, round_key, UINT32_MAX, &round) < 0 ||
+        dlr_msg_uint(msg, "step", INT64_MAX, &step) < 0)
+        return false;
+    *ret_rank = rank;
+    *ret_v = (struct dlr_version){.round = round, .step = step};
+    return true;
+}
+
+static void on_ready(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    uint64_t rank, round, bytes;
+
+    if (dlr_msg_uint(msg, "rank", s->step.world - 1, &rank) < 0 ||
+        dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
+        dlr_msg_uint(msg, "bytes", ANY_SIZE, &bytes) < 0 || !s->have_plan)
+        return;
+    dlr_sup_on_ready(s, node, rank, round, bytes);
+}
+
+static void on_sealed(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    struct dlr_version v;
+    uint64_t at = 0;
+    unsigned rank;
+
+    if (!snapshot_fields(msg, s->step.world, &rank, &v, "round"))
+        return;
+    dlr_msg_uint(msg, "at", INT64_MAX, &at);
+    if (s->have_plan && dlr_sup_node_of(s, dlr_sup_place_of(s, rank)) == (int)node)
+        dlr_commit_sealed(s->commit, rank, v, at, dlr_sup_now());
+}
+
+static void on_copied(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    struct dlr_version v;
+    unsigned rank, place;
+
+    if (!snapshot_fields(msg, s->step.world, &rank, &v, "vround") || !s->have_plan)
+        return;
+    place = dlr_sup_place_of(s, rank);
+    if (dlr_sup_node_of(s, s->plan.places[place].partner) == (int)node)
+        dlr_commit_copied(s->commit, rank, v, dlr_sup_now());
+}
+
+static void on_missed(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    const char *why = "";
+    struct dlr_version v;
+    unsigned rank;
+
+    if (!snapshot_fields(msg, s->step.world, &rank, &v, "round"))
+        return;
+    dlr_msg_str(msg, "why", &why);
+    dlr_commit_missed(s->commit, rank, v, why, dlr_sup_now());
+}
+
+static void on_clean(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    uint64_t round;
+
+    if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0)
+        return;
+    if (!s->members.list[node].here)
+        node_is_up(s, node);
+    else
+        dlr_policy_clean(s->policy, node, round, dlr_sup_now());
+}
+
+static const struct {
+    const char *type;
+    void (*take)(struct dlr_sup *s, unsigned node, const json_t *msg);
+} handlers[] = {
+    {"task", dlr_sup_on_task},         {"exit", dlr_sup_on_exit},
+    {"stderr", dlr_sup_on_stderr},     {"clean", on_clean},
+    {"ready", on_ready},               {"sealed", on_sealed},
+    {"copied", on_copied},             {"missed", on_missed},
+    {"restored", dlr_sup_on_restored}, {"done", dlr_sup_on_done},
+    {"report", dlr_sup_on_report},
+};
+
+static void take_json(struct dlr_sup *s, const struct dlr_packet *packet)
+{
+    DLR_AUTO_JSON json_t *msg = NULL;
+    struct dlr_err err;
+    const char *type;
+    int node;
+
+    if (dlr_msg_parse(packet->data, packet->size, &msg, &err) < 0) {
+        s->refused++;
+        return;
+    }
+    type = dlr_msg_type(msg);
+    if (dlr_streq(type, "hello")) {
+        take_hello(s, packet, msg);
+        return;
+    }
+    node = dlr_members_by_route(&s->members, &packet->from);
+    if (node < 0) {
+        ask_who(s, &packet->from);
+        return;
+    }
+    if (!s->members.list[node].here && !dlr_streq(type, "clean"))
+        return; /* given up: it counts again when it is clean */
+    for (unsigned i = 0; i < sizeof(handlers) / sizeof(*handlers); i++) {
+        if (dlr_streq(type, handlers[i].type)) {
+            handlers[i].take(s, node, msg);
+            return;
+        }
+    }
+    s->refused++;
+}
+
+int dlr_sup_on_message(struct dlr_sup *s)
+{
+    struct dlr_packet packet;
+    int node, rc = dlr_server_recv(s->server, &packet);
+
+    if (rc <= 0)
+        return rc;
+    if (dlr_beat_is(packet.data, packet.size)) {
+        node = dlr_members_by_route(&s->members, &packet.from);
+        if (node < 0)
+            ask_who(s, &packet.from);
+        else
+            take_beat(s, node, &packet);
+    } else if (!s->finished) {
+        take_json(s, &packet);
+    }
+    dlr_packet_done(&packet);
+    return 0;
+}

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where copies go: to the nodes whose ranks will load them and to new partners before a
+ * round, to files before a requeue; and what the commit engine decides while a round runs.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/msg.h"
+#include "common/str.h"
+#include "mpi_launcher/persist.h"
+#include "mpi_launcher/sup.h"
+
+/* --- commit engine ------------------------------------------------------------------------- */
+
+static void decide(struct dlr_sup *s, const char *type, struct dlr_version v)
+{
+    json_t *msg = dlr_msg_new(type);
+
+    json_object_set_new(msg, "round", json_integer(v.round));
+    json_object_set_new(msg, "step", json_integer(v.step));
+    dlr_sup_send_all(s, msg);
+}
+
+static void on_save_at(void *arg, struct dlr_version v)
+{
+    struct dlr_sup *s = arg;
+
+    if (!s->saving_told)
+        dlr_journal_note(s->journal, "saving", "s:I,s:I", "round", (json_int_t)v.round,
+                         "took_ms", (json_int_t)(dlr_sup_now() - s->launch_ms));
+    s->saving_told = true;
+    decide(s, "save_at", v);
+}
+
+static void on_commit(void *arg, struct dlr_version v, int64_t took_ms)
+{
+    struct dlr_sup *s = arg;
+
+    s->commits++;
+    s->commit_ms = dlr_sup_now();
+    decide(s, "commit", v);
+}
+
+static void on_abort(void *arg, struct dlr_version v, const char *why)
+{
+    struct dlr_sup *s = arg;
+
+    s->aborts++;
+    decide(s, "abort", v);
+}
+
+const struct dlr_commit_ops dlr_sup_commit_ops = {
+    .save_at = on_save_at, .commit = on_commit, .abort = on_abort};
+
+/* --- the plan's geography -------------------------------------------------------------------- */
+
+int dlr_sup_place_of(const struct dlr_sup *s, unsigned rank)
+{
+    unsigned p = 0;
+
+    while (p + 1 < s->plan.nplaces && rank >= s->plan.places[p + 1].first_rank)
+        p++;
+    return p;
+}
+
+int dlr_sup_node_of(const struct dlr_sup *s, unsigned place)
+{
+    return dlr_members_find(&s->members, s->plan.places[place].node.name);
+}
+
+void dlr_sup_strike(struct dlr_sup *s, const char *where, int rank, struct dlr_version v)
+{
+    struct dlr_plan_struck *more = realloc(s->struck, (s->nstruck + 1) * sizeof(*more));
+
+    if (!more)
+        return;
+    s->struck = more;
+    memset(&more[s->nstruck], 0, sizeof(*more));
+    dlr_format(more[s->nstruck].where, sizeof(more->where), "%s", where);
+    more[s->nstruck].rank = rank;
+    more[s->nstruck++].version = v;
+}
+
+/* --- transfers --------------------------------------------------------------------------------- */
+
+static struct dlr_transfer *add_transfer(struct dlr_sup *s, unsigned rank, int from, int to,
+                                         bool essential)
+{
+    struct dlr_transfer *t;
+
+    if (from < 0 || to < 0)
+        return NULL;
+    t = realloc(s->transfers, (s->ntransfers + 1) * sizeof(*t));
+    if (!t)
+        return NULL;
+    s->transfers = t;
+    t += s->ntransfers++;
+    memset(t, 0, sizeof(*t));
+    t->id = ++s->next_id;
+    t->rank = rank;
+    t->from = from;
+    t->to = to;
+    t->essential = essential;
+    return t;
+}
+
+static void ask(struct dlr_sup *s, const struct dlr_transfer *t, const char *type,
+                unsigned node, const char *key, const char *value)
+{
+    json_t *msg = dlr_msg_new(type);
+
+    json_object_set_new(msg, "id", json_integer(t->id));
+    json_object_set_new(msg, "round", json_integer(dlr_policy_round(s->policy)));
+    json_object_set_new(msg, "rank", json_integer(t->rank));
+    json_object_set_new(msg, "vround", json_integer(s->transfer_version.round));
+    json_object_set_new(msg, "step", json_integer(s->transfer_version.step));
+    json_object_set_new(msg, key, json_string(value));
+    dlr_sup_send(s, node, msg);
+}
+
+static void ask_reserve(struct dlr_sup *s, unsigned node, unsigned rank, uint64_t bytes)
+{
+    json_t *msg = dlr_msg_new("reserve");
+
+    json_object_set_new(msg, "round", json_integer(dlr_policy_round(s->policy)));
+    json_object_set_new(msg, "rank", json_integer(rank));
+    json_object_set_new(msg, "bytes", json_integer(bytes));
+    dlr_sup_send(s, node, msg);
+}
+
+/* The receiver has its slots: the holder may send, or it may load the file. */
+static void start_transfer(struct dlr_sup *s, struct dlr_transfer *t)
+{
+    const char *data = s->members.list[t->to].data;
+
+    t->started = true;
+    if (t->path[0])
+        ask(s, t, "load", t->to, "path", t->path);
+    else
+        ask(s, t, "send", t->from, "data", data ? data : "");
+}
+
+static void end_transfer(struct dlr_sup *s, struct dlr_transfer *t, int rc, const char *why)
+{
+    if (t->ended)
+        return;
+    t->ended = true;
+    if (rc == 0) {
+        s->moved++;
+        return;
+    }
+    dlr_journal_note(s->journal, "copy_failed", "s:i,s:s,s:s,s:s", "rank", t->rank, "from",
+                     t->path[0] ? t->path : s->members.list[t->from].node.name, "to",
+                     s->members.list[t->to].node.name, "why", why);
+    if (!t->essential)
+        return;
+    if (s->transfer_rc == 0)
+        snprintf(s->transfer_why, sizeof(s->transfer_why), "rank %u's copy: %.200s", t->rank,
+                 why);
+    s->transfer_rc = rc;
+    if (rc != -EPIPE) /* a lost node strikes nothing: the next plan knows it is gone */
+        dlr_sup_strike(s, t->path[0] ? t->path : s->members.list[t->from].node.name, t->rank,
+                       s->transfer_version);
+}
+
+static struct dlr_transfer *find_transfer(struct dlr_sup *s, uint64_t id)
+{
+    for (unsigned i = 0; i < s->ntransfers; i++)
+        if (s->transfers[i].id == id)
+            return &s->transfers[i];
+    return NULL;
+}
+
+void dlr_sup_on_done(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    struct dlr_transfer *t;
+    const char *why = "";
+    uint64_t id;
+    int64_t rc;
+
+    if (dlr_msg_uint(msg, "id", INT64_MAX, &id) < 0 || dlr_msg_int(msg, "rc", &rc) < 0)
+        return;
+    dlr_msg_str(msg, "why", &why);
+    t = find_transfer(s, id);
+    if (t && (node == t->from || node == t->to))
+        end_transfer(s, t, rc ? -EIO : 0, why);
+}
+
+void dlr_sup_transfers_lost(struct dlr_sup *s, unsigned node)
+{
+    for (unsigned i = 0; i < s->ntransfers; i++)
+        if (s->transfers[i].from == node || s->transfers[i].to == node)
+            end_transfer(s, &s->transfers[i], -EPIPE, "the node is gone");
+}
+
+/* --- preparation ---------------------------------------------------------------------------------- */
+
+static void new_token(struct dlr_sup *s)
+{
+    unsigned char raw[16];
+
+    if (getrandom(raw, sizeof(raw), 0) != sizeof(raw))
+        memset(raw, 0, sizeof(raw));
+    for (unsigned i = 0; i < sizeof(raw); i++)
+        snprintf(s->token + 2 * i, 3, "%02x", raw[i]);
+}
+
+static json_t *round_nodes(struct dlr_sup *s, json_t *partners)
+{
+    json_t *nodes = json_array();
+
+    for (unsigned p = 0; p < s->plan.nplaces; p++) {
+        const struct dlr_plan_place *place = &s->plan.places[p];
+        const char *data = s->members.list[dlr_sup_node_of(s, p)].data;
+        json_t *ranks = json_array();
+
+        for (unsigned t = 0; t < place->tasks; t++)
+            json_array_append_new(ranks, json_integer(place->first_rank + t));
+        json_array_append_new(nodes,
+                              json_pack("{s:s,s:o,s:s}", "node", place->node.name, "ranks",
+                                        ranks, "data", data ? data : ""));
+        if (place->partner != p)
+            json_object_set_new(partners, place->node.name,
+                                json_string(s->plan.places[place->partner].node.name));
+    }
+    return nodes;
+}
+
+static void tell_round(struct dlr_sup *s, uint32_t round)
+{
+    json_t *msg = dlr_msg_new("round"), *partners = json_object();
+
+    new_token(s);
+    json_object_set_new(msg, "round", json_integer(round));
+    json_object_set_new(msg, "token", json_string(s->token));
+    json_object_set_new(msg, "nodes", round_nodes(s, partners));
+    json_object_set_new(msg, "partners", partners);
+    json_object_set_new(msg, "restore",
+                        s->plan.restore
+                            ? json_pack("{s:I,s:I}", "vround",
+                                        (json_int_t)s->plan.version.round, "step",
+                                        (json_int_t)s->plan.version.step)
+                            : json_null());
+    dlr_sup_send_all(s, msg);
+}
+
+/* A rank's copy comes to its node, and to the partner that is to keep it: from whoever has
+ * it. A receiver that holds it already says so at once.
+ */
+static void move_rank(struct dlr_sup *s, unsigned rank)
+{
+    const struct dlr_plan_source *src = &s->plan.sources[rank];
+    unsigned place = dlr_sup_place_of(s, rank);
+    int home = dlr_sup_node_of(s, place);
+    int partner = dlr_sup_node_of(s, s->plan.places[place].partner);
+    int holder = src->from == DLR_PLAN_NODE ? dlr_members_find(&s->members, src->where) : home;
+    int to[2] = {src->from == DLR_PLAN_LOCAL ? -1 : home, partner};
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct dlr_transfer *t;
+
+        if (to[i] < 0 || (i == 1 && (partner == home || partner == holder)))
+            continue;
+        t = add_transfer(s, rank, src->from == DLR_PLAN_FILE ? to[i] : holder, to[i], i == 0);
+        if (!t)
+            continue;
+        if (src->from == DLR_PLAN_FILE)
+            dlr_format(t->path, sizeof(t->path), "%s", src->where);
+        ask_reserve(s, to[i], rank, src->bytes);
+    }
+}
+
+void dlr_sup_prepare(void *arg, uint32_t round)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_sup_new_plan(s);
+    s->phase_ms = dlr_sup_now();
+    s->ntransfers = s->moved = 0;
+    s->transfer_rc = 0;
+    s->preparing = true;
+    s->saving_told = false;
+    s->transfer_version = s->plan.version;
+    tell_round(s, round);
+    dlr_commit_round(s->commit, round, s->plan.world,
+                     s->plan.restore ? &s->plan.version : NULL);
+    for (unsigned r = 0; s->plan.restore && r < s->plan.world; r++)
+        move_rank(s, r);
+}
+
+void dlr_sup_on_ready(struct dlr_sup *s, unsigned node, unsigned rank, uint32_t round,
+                      uint64_t bytes)
+{
+    unsigned place = dlr_sup_place_of(s, rank);
+    int home = dlr_sup_node_of(s, place);
+    int partner = dlr_sup_node_of(s, s->plan.places[place].partner);
+
+    if (round != dlr_policy_round(s->policy))
+        return;
+    for (unsigned i = 0; s->preparing && i < s->ntransfers; i++) {
+        struct dlr_transfer *t = &s->transfers[i];
+
+        if (t->to == node && t->rank == rank && !t->started && !t->ended)
+            start_transfer(s, t);
+    }
+    if (dlr_policy_phase(s->policy) != DLR_PHASE_RUN)
+        return; /* slots for a transfer; the worker asks for its own */
+    if ((int)node == home) {
+        dlr_commit_ready(s->commit, round, rank, false, dlr_sup_now());
+        if (partner != home)
+            ask_reserve(s, partner, rank, bytes);
+    } else if ((int)node == partner) {
+        dlr_commit_ready(s->commit, round, rank, true, dlr_sup_now());
+    }
+}
+
+static void prepared(struct dlr_sup *s)
+{
+    s->preparing = false;
+    if (s->transfer_rc == 0)
+        dlr_journal_note(s->journal, "prepared", "s:I,s:I,s:i", "round",
+                         (json_int_t)dlr_policy_round(s->policy), "took_ms",
+                         (json_int_t)(dlr_sup_now() - s->phase_ms), "copies", s->moved);
+    dlr_policy_prepared(s->policy, s->transfer_rc, s->transfer_why, dlr_sup_now());
+}
+
+/* --- survivors write their state ------------------------------------------------------------------ */
+
+void dlr_sup_persist(void *arg)
+{
+    struct dlr_sup *s = arg;
+
+    s->phase_ms = dlr_sup_now();
+    s->ntransfers = s->moved = 0;
+    s->transfer_rc = 0;
+    if (s->conf.checkpoint && dlr_policy_alive(s->policy))
+        dlr_sup_gather(s, true);
+    else
+        s->persist_done = true;
+}
+
+static void persist_rank(struct dlr_sup *s, const struct dlr_plan *plan, const char *dir,
+                         unsigned rank)
+{
+    const struct dlr_plan_source *src = &plan->sources[rank];
+    struct dlr_transfer *t;
+    int holder;
+
+    if (src->from == DLR_PLAN_FILE)
+        return; /* it is written already */
+    holder = dlr_members_find(&s->members, src->where);
+    t = add_transfer(s, rank, holder, holder, true);
+    if (!t || dlr_persist_path(dir, rank, plan->version, t->path, sizeof(t->path)) < 0)
+        return;
+    t->started = true;
+    ask(s, t, "persist", holder, "path", t->path);
+}
+
+void dlr_sup_persist_reports(struct dlr_sup *s)
+{
+    struct dlr_plan_want want = {.nplaces = s->step.nplaces,
+                                 .tasks = s->step.tasks,
+                                 .files = s->files,
+                                 .nfiles = s->nfiles,
+                                 .struck = s->struck,
+                                 .nstruck = s->nstruck};
+    struct dlr_plan plan = {0};
+    char dir[DLR_RUN_PATH + 32];
+    struct dlr_err err;
+
+    snprintf(dir, sizeof(dir), "%s/persist", s->info.dir);
+    want.has_committed = dlr_commit_newest(s->commit, &want.committed);
+    if (dlr_plan_restorable(s->gather.reports, s->gather.n, &want, &plan, &err) < 0 ||
+        !plan.restore || dlr_mkdirs(dir, 0700, &err) < 0) {
+        dlr_journal_note(s->journal, "persist", "s:n,s:i,s:s", "version", "files", 0, "why",
+                         "no version is whole on the nodes that are left");
+        dlr_sup_say(s, "no checkpoint is whole on the nodes that are left");
+        s->persist_done = true;
+    } else {
+        s->transfer_version = plan.version;
+        s->persisting = true;
+        for (unsigned r = 0; r < plan.world; r++)
+            persist_rank(s, &plan, dir, r);
+        s->persist_plan = plan;
+        memset(&plan, 0, sizeof(plan));
+    }
+    dlr_plan_done(&plan);
+}
+
+/* Every rank's slot is in its file: the manifest makes them a checkpoint. */
+static void write_manifest(struct dlr_sup *s)
+{
+    const struct dlr_plan *plan = &s->persist_plan;
+    struct dlr_plan_file *files = calloc(plan->world, sizeof(*files));
+    char dir[DLR_RUN_PATH + 32];
+    struct dlr_err err = {0};
+    int rc = s->transfer_rc;
+
+    snprintf(dir, sizeof(dir), "%s/persist", s->info.dir);
+    snprintf(err.text, sizeof(err.text), "%s", s->transfer_why);
+    for (unsigned r = 0; files && r < plan->world; r++) {
+        files[r].copy = (struct dlr_plan_copy){.rank = r,
+                                               .world = plan->world,
+                                               .version = plan->version,
+                                               .bytes = plan->sources[r].bytes};
+        dlr_persist_path(dir, r, plan->version, files[r].path, sizeof(files[r].path));
+    }
+    if (rc == 0 && s->moved)
+        rc = files ? dlr_persist_save(dir, files, plan->world, &err) : -ENOMEM;
+    dlr_journal_note(s->journal, "persist", "s:o,s:i,s:I,s:s", "version",
+                     dlr_sup_version(rc < 0 ? NULL : &plan->version), "files", s->moved,
+                     "took_ms", (json_int_t)(dlr_sup_now() - s->phase_ms), "why",
+                     rc < 0 ? err.text : "");
+    if (rc < 0)
+        dlr_sup_say(s, "the checkpoint is not written: %s", err.text);
+    else
+        dlr_sup_say(s, "version %u/%llu of %u ranks is written to %s", plan->version.round,
+                    (unsigned long long)plan->version.step, plan->world, dir);
+    free(files);
+    dlr_plan_done(&s->persist_plan);
+}
+
+void dlr_sup_transfers_check(struct dlr_sup *s)
+{
+    if (s->persist_done) {
+        s->persist_done = false;
+        dlr_policy_persisted(s->policy, dlr_sup_now());
+        return;
+    }
+    if (!s->preparing && !s->persisting)
+        return;
+    if (s->preparing && dlr_policy_phase(s->policy) != DLR_PHASE_PREPARE) {
+        s->preparing = false; /* a node died: the next plan moves what it needs */
+        return;
+    }
+    for (unsigned i = 0; i < s->ntransfers; i++)
+        if (!s->transfers[i].ended)
+            return;
+    if (s->preparing) {
+        prepared(s);
+        return;
+    }
+    s->persisting = false;
+    write_manifest(s);
+    dlr_policy_persisted(s->policy, dlr_sup_now());
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of a run: back into the queue, or over. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/msg.h"
+#include "common/self.h"
+#include "mpi_launcher/sup.h"
+
+/* Room that finish leaves agents beyond the end of their tasks. */
+#define BYE_EXTRA_MS 2000
+
+/* Starts dlrover-slurm; out is its stdout or -1. */
+static int start_slurm(struct dlr_sup *s, struct dlr_words *words, int out,
+                       struct dlr_proc *ret, struct dlr_err *err)
+{
+    struct dlr_env env = {0};
+    int rc = dlr_env_copy(&env, true);
+
+    if (rc == 0)
+        rc = dlr_proc_start(words->list, env.list, -1, out, -1, ret, err);
+    dlr_env_done(&env);
+    return rc;
+}
+
+static void slurm_words(struct dlr_sup *s, struct dlr_words *words, const char *verb)
+{
+    char path[4096] = "dlrover-slurm";
+
+    dlr_self_sibling("dlrover-slurm", path, sizeof(path));
+    dlr_words_add(words, "%s", path);
+    dlr_words_add(words, "%s", verb);
+    dlr_words_add(words, "%s", s->info.job);
+}
+
+static int cancel_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+{
+    int status;
+
+    zloop_poller_end(loop, item);
+    waitid(P_PIDFD, item->fd, NULL, WEXITED);
+    close(item->fd);
+    (void)status;
+    return 0;
+}
+
+void dlr_sup_cancel_steps(struct dlr_sup *s, pid_t srun_pid)
+{
+    struct dlr_words words = {0};
+    struct dlr_proc proc = {0};
+    struct dlr_err err;
+
+    if (!srun_pid)
+        return;
+    slurm_words(s, &words, "cancel-steps");
+    dlr_words_add(&words, "%d", (int)srun_pid);
+    if (start_slurm(s, &words, -1, &proc, &err) == 0) {
+        zmq_pollitem_t item = {.fd = proc.pidfd, .events = ZMQ_POLLIN};
+
+        zloop_poller(s->loop, &item, cancel_ended, s);
+    }
+    dlr_words_done(&words);
+}
+
+/* --- requeue --------------------------------------------------------------------------------- */
+
+static int requeue_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+{
+    struct dlr_sup *s = arg;
+    char text[512] = "";
+    ssize_t n = read(s->helper_out, text, sizeof(text) - 1);
+    int status;
+
+    close(s->helper_out);
+    s->helper_out = -1;
+    dlr_sup_unwatch(s, &s->helper);
+    status = dlr_proc_reap(&s->helper);
+    text[n > 0 ? strcspn(text, "\n") : 0] = '\0';
+    if (status != 0)
+        dlr_policy_requeue_failed(s->policy, text[0] ? text : "dlrover-slurm failed",
+                                  dlr_sup_now());
+    else if (text[0])
+        dlr_sup_say(s, "requeued, but %s", text);
+    return 0; /* Slurm ends us from here on */
+}
+
+static char *dead_nodes(struct dlr_sup *s, json_t *names)
+{
+    char *list = strdup("");
+
+    for (unsigned i = 0; i < s->members.n; i++) {
+        char *longer = NULL;
+
+        if (dlr_policy_is_alive(s->policy, i))
+            continue;
+        json_array_append_new(names, json_string(s->members.list[i].node.name));
+        if (asprintf(&longer, "%s%s%s", list, list[0] ? "," : "",
+                     s->members.list[i].node.name) < 0)
+            break;
+        free(list);
+        list = longer;
+    }
+    return list;
+}
+
+void dlr_sup_requeue(void *arg, const char *why)
+{
+    struct dlr_sup *s = arg;
+    json_t *names = json_array();
+    DLR_AUTO_FREE char *list = dead_nodes(s, names);
+    struct dlr_words words = {0};
+    struct dlr_err err = {0};
+    int pipes[2];
+
+    dlr_sup_say(s, "%s: requeueing the job without %s", why, list[0] ? list : "any node");
+    dlr_journal_note(s->journal, "requeue", "s:s,s:o,s:i", "why", why, "exclude", names,
+                     "min_nodes", s->step.nplaces);
+    dlr_sup_save_state(s);
+    if (pipe2(pipes, O_CLOEXEC) < 0)
+        return;
+    slurm_words(s, &words, "requeue");
+    dlr_words_add(&words, "%s", list[0] ? list : "-");
+    dlr_words_add(&words, "%u", s->step.nplaces);
+    dlr_words_add(&words, "%u", s->members.n);
+    dlr_words_add(&words, "%lldms", (long long)s->conf.requeue_timeout_ms);
+    if (start_slurm(s, &words, pipes[1], &s->helper, &err) == 0) {
+        s->helper_out = dlr_steal_fd(&pipes[0]);
+        dlr_sup_watch(s, &s->helper, requeue_ended);
+    }
+    close(pipes[1]);
+    if (pipes[0] >= 0)
+        close(pipes[0]);
+    dlr_words_done(&words);
+}
+
+/* --- over ---------------------------------------------------------------------------------------- */
+
+static void say_why(struct dlr_sup *s, const char *why)
+{
+    const struct dlr_failure *f = &s->failure;
+
+    dlr_sup_say(s, "%s", why);
+    if (!f->set || !f->text || !f->text[0] || s->wanted_signal)
+        return;
+    dlr_sup_say(s, "last lines of rank %u on %s:", f->rank,
+                s->members.list[f->node].node.name);
+    for (const char *line = f->text; *line;) {
+        size_t n = strcspn(line, "\n");
+
+        dlr_sup_say(s, "  | %.*s", (int)n, line);
+        line += n + (line[n] == '\n');
+    }
+}
+
+void dlr_sup_finish(void *arg, int code, const char *why)
+{
+    struct dlr_sup *s = arg;
+    int64_t now = dlr_sup_now();
+    json_t *row;
+
+    dlr_sup_tell_failure(s);
+    if (why)
+        say_why(s, why);
+    row = json_pack("{s:i,s:s?,s:f,s:I}", "code", code, "why", why, "wall_s",
+                    (now - s->started_ms) / 1000.0, "rounds",
+                    (json_int_t)(s->have_plan ? dlr_policy_round(s->policy) + 1 : 0));
+    dlr_journal_event(s->journal, "end", row);
+    s->finished = true;
+    s->exit_code = code;
+    s->bye_deadline_ms = now + s->conf.end_timeout_ms + BYE_EXTRA_MS;
+    dlr_sup_send_all(s, dlr_msg_new("bye"));
+}

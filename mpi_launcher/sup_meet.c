@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a round comes to its plan: agents start, candidates meet in an MPI program (or report
+ * over the control plane), and one plan comes out.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/msg.h"
+#include "common/self.h"
+#include "common/str.h"
+#include "mpi_launcher/sup.h"
+
+#define PLAN_MARK "DLROVER-PLAN "
+#define PLAN_TEXT_MAX (16u << 20)
+#define PEER_TIMEOUT_MS 300 /* of the reachability check: a silent peer costs this once */
+
+/* --- internal steps ---------------------------------------------------------------------- */
+
+static int internal_env(struct dlr_sup *s, struct dlr_env *env)
+{
+    int rc = dlr_env_copy(env, true);
+
+    if (rc == 0)
+        rc = dlr_env_set(env, "DLROVER_SUPERVISED", "%s.%u.%s", s->info.job,
+                         s->info.incarnation, s->info.name);
+    return rc;
+}
+
+/* "srun" and what every internal step says: it names all it wants. */
+static void internal_words(struct dlr_sup *s, struct dlr_words *w, const char *name,
+                           const char *mpi)
+{
+    DLR_AUTO_FREE char *list = NULL;
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < s->members.n; i++) {
+        char *longer = NULL;
+
+        if (!dlr_sup_is_candidate(s, i))
+            continue;
+        if (asprintf(&longer, "%s%s%s", list ? list : "", list ? "," : "",
+                     s->members.list[i].node.name) < 0)
+            return;
+        free(list);
+        list = longer;
+        n++;
+    }
+    dlr_words_add(w, "srun");
+    dlr_words_add(w, "--jobid=%s", s->info.job);
+    dlr_words_add(w, "--job-name=%s", name);
+    dlr_words_add(w, "--nodes=%u", n);
+    dlr_words_add(w, "--ntasks=%u", n);
+    dlr_words_add(w, "--ntasks-per-node=1");
+    dlr_words_add(w, "--nodelist=%s", list ? list : "");
+    dlr_words_add(w, "--mpi=%s", mpi);
+    dlr_words_add(w, "--overlap");
+    dlr_words_add(w, "--cpu-bind=none");
+    dlr_words_add(w, "--input=none");
+    dlr_words_add(w, "--export=ALL");
+    dlr_words_add(w, "--quiet");
+}
+
+bool dlr_sup_is_candidate(const struct dlr_sup *s, unsigned node)
+{
+    return dlr_policy_phase(s->policy) == DLR_PHASE_AGENTS ||
+           (s->members.list[node].here && dlr_policy_is_alive(s->policy, node));
+}
+
+/* --- agents -------------------------------------------------------------------------------- */
+
+int dlr_sup_agents_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_sup_unwatch(s, &s->agents);
+    dlr_proc_reap(&s->agents);
+    if (s->finished)
+        return -1;
+    dlr_policy_agents_gone(s->policy, dlr_sup_now());
+    return s->finished ? -1 : 0;
+}
+
+static void agent_words(struct dlr_sup *s, struct dlr_words *w)
+{
+    char path[4096] = "dlrover-agent", value[DLR_OPT_TEXT];
+    const char *ports = getenv("SLURM_SRUN_PORT_RANGE");
+
+    dlr_self_sibling("dlrover-agent", path, sizeof(path));
+    dlr_words_add(w, "--no-kill");
+    dlr_words_add(w, "--kill-on-bad-exit=0");
+    dlr_words_add(w, "--wait=0");
+    dlr_words_add(w, "%s", path);
+    dlr_words_add(w, "--control=%s", s->address);
+    dlr_words_add(w, "--job=%s", s->info.job);
+    dlr_words_add(w, "--run=%s", s->info.name);
+    dlr_words_add(w, "--gen=%u", s->id.gen);
+    dlr_words_add(w, "--memory=%s", s->info.memory);
+    dlr_words_add(w, "--key=%s", s->info.key);
+    dlr_words_add(w, "--run-dir=%s", s->info.dir);
+    dlr_words_add(w, "--peer-ports=%s", ports ? ports : "0");
+    for (const struct dlr_opt *o = dlr_jobconf_opts; o->name; o++)
+        if (dlr_opt_show(o, &s->conf, value, sizeof(value)) == 0)
+            dlr_words_add(w, "--%s=%s", o->name, value);
+}
+
+void dlr_sup_start_agents(void *arg)
+{
+    struct dlr_sup *s = arg;
+    DLR_AUTO_FREE char *cred = NULL;
+    DLR_AUTO_CLOSE int log = -1;
+    struct dlr_words words = {0};
+    struct dlr_env env = {0};
+    char path[DLR_RUN_PATH + 32];
+    struct dlr_err err = {0};
+
+    if (s->agents.pid)
+        return; /* those of a supervisor that died go on */
+    snprintf(path, sizeof(path), "%s/agents.log", s->info.dir);
+    log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    internal_words(s, &words, "dlrover-agents", "none");
+    agent_words(s, &words);
+    if (dlr_identity_credential(s->identity, &s->id, &cred, &err) < 0 ||
+        internal_env(s, &env) < 0 || dlr_env_set(&env, "DLROVER_CRED", "%s", cred) < 0 ||
+        dlr_proc_start(words.list, env.list, -1, log, log, &s->agents, &err) < 0)
+        dlr_sup_say(s, "cannot start the agents: %s", err.text);
+    else
+        dlr_sup_watch(s, &s->agents, dlr_sup_agents_ended);
+    dlr_words_done(&words);
+    dlr_env_done(&env);
+    dlr_sup_save_state(s);
+}
+
+/* --- what the plan must know ---------------------------------------------------------------- */
+
+static void fill_want(struct dlr_sup *s, struct dlr_plan_want *want)
+{
+    memset(want, 0, sizeof(*want));
+    want->nplaces = s->step.nplaces;
+    want->tasks = s->step.tasks;
+    memcpy(want->batch, s->batch, sizeof(want->batch));
+    want->former = s->former;
+    want->nformer = s->nformer;
+    want->files = s->files;
+    want->nfiles = s->nfiles;
+    want->struck = s->struck;
+    want->nstruck = s->nstruck;
+    want->has_committed = dlr_commit_newest(s->commit, &want->committed);
+}
+
+static int write_input(struct dlr_sup *s, const char *path, struct dlr_err *err)
+{
+    DLR_AUTO_FREE const char **names = calloc(2 * s->members.n, sizeof(*names));
+    DLR_AUTO_JSON json_t *input = NULL;
+    DLR_AUTO_FREE char *text = NULL;
+    const char **addrs = names ? names + s->members.n : NULL;
+    struct dlr_plan_survey survey = {
+        .checks = s->conf.checks,
+        .disk_path = s->info.dir,
+        .shm_path = "/dev/shm",
+        .store_dir = s->conf.checkpoint ? s->info.memory : "",
+        .key = s->info.key,
+        .peer_timeout_ms = PEER_TIMEOUT_MS,
+        .peer_nodes = names,
+        .peer_addrs = addrs,
+    };
+    struct dlr_plan_want want;
+    struct iovec part;
+
+    for (unsigned i = 0; names && i < s->members.n; i++) {
+        if (!dlr_sup_is_candidate(s, i))
+            continue;
+        names[survey.npeers] = s->members.list[i].node.name;
+        addrs[survey.npeers++] = s->members.list[i].addr;
+    }
+    fill_want(s, &want);
+    input = names ? dlr_plan_input_to_json(&want, &survey) : NULL;
+    text = input ? dlr_msg_text(input) : NULL;
+    if (!text)
+        return dlr_fail(err, -ENOMEM, "no memory for the rendezvous");
+    part = (struct iovec){text, strlen(text)};
+    return dlr_file_replace(AT_FDCWD, path, 0600, &part, 1, err);
+}
+
+/* --- the plan comes ------------------------------------------------------------------------- */
+
+static json_t *place_row(struct dlr_sup *s, const struct dlr_plan_place *p)
+{
+    char leaf[DLR_TOPO_NAME] = "";
+
+    dlr_topo_leaf(p->node.path, leaf, sizeof(leaf));
+    return json_pack("{s:s,s:s,s:i,s:i,s:s,s:b}", "node", p->node.name, "leaf", leaf, "first",
+                     p->first_rank, "tasks", p->tasks, "partner",
+                     s->plan.places[p->partner].node.name, "moved", p->moved);
+}
+
+static void tell_plan(struct dlr_sup *s, int64_t took_ms)
+{
+    json_t *places = json_array(), *spares = json_array(), *out = json_array();
+    json_t *notes = json_array();
+
+    for (unsigned i = 0; i < s->plan.nplaces; i++)
+        json_array_append_new(places, place_row(s, &s->plan.places[i]));
+    for (unsigned i = 0; i < s->plan.nspares; i++)
+        json_array_append_new(spares, json_string(s->plan.spares[i].name));
+    for (unsigned i = 0; i < s->plan.nout; i++)
+        json_array_append_new(out, json_pack("{s:s,s:s}", "node", s->plan.out[i].node,
+                                             "reason", s->plan.out[i].reason));
+    for (unsigned i = 0; i < s->plan.nnotes; i++) {
+        json_array_append_new(notes, json_string(s->plan.notes[i]));
+        dlr_sup_say(s, "%s", s->plan.notes[i]);
+    }
+    for (unsigned i = 0; i < s->plan.nverdicts; i++)
+        dlr_journal_note(s->journal, "check", "s:s,s:s,s:s,s:s", "node",
+                         s->plan.verdicts[i].node, "check", s->plan.verdicts[i].check.check,
+                         "verdict",
+                         dlr_health_verdict_name(s->plan.verdicts[i].check.verdict), "reason",
+                         s->plan.verdicts[i].check.reason);
+    dlr_journal_note(s->journal, "plan", "s:I,s:I,s:o,s:o,s:o,s:o,s:o", "round",
+                     (json_int_t)dlr_policy_round(s->policy), "took_ms", (json_int_t)took_ms,
+                     "places", places, "spares", spares, "out", out, "restore",
+                     dlr_sup_version(s->plan.restore ? &s->plan.version : NULL), "notes",
+                     notes);
+}
+
+/* The seats of this plan are what the next one starts from. */
+static void keep_seats(struct dlr_sup *s)
+{
+    free(s->former);
+    s->former = calloc(s->plan.nplaces, sizeof(*s->former));
+    s->nformer = s->former ? s->plan.nplaces : 0;
+    for (unsigned i = 0; i < s->nformer; i++) {
+        s->former[i].node = s->plan.places[i].node;
+        memcpy(s->former[i].partner, s->plan.places[s->plan.places[i].partner].node.name,
+               sizeof(s->former[i].partner));
+    }
+}
+
+static void take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan, const char *why)
+{
+    DLR_AUTO_FREE unsigned char *member = calloc(s->members.n, 1);
+
+    if (rc < 0) {
+        if (rc == -ENOSPC)
+            dlr_sup_say(s, "%s", why);
+        dlr_journal_note(s->journal, "rendezvous_failed", "s:s", "why", why);
+        dlr_plan_done(plan);
+        dlr_policy_planned(s->policy, rc, NULL, why, dlr_sup_now());
+        return;
+    }
+    for (unsigned i = 0; i < plan->nplaces; i++) {
+        int node = dlr_members_find(&s->members, plan->places[i].node.name);
+
+        if (node >= 0 && member)
+            member[node] = 1;
+        else
+            rc = -EBADMSG;
+    }
+    if (rc < 0 || plan->world != s->step.world || plan->nplaces != s->step.nplaces) {
+        dlr_plan_done(plan);
+        dlr_policy_planned(s->policy, -EBADMSG, NULL, "the plan is not of this run",
+                           dlr_sup_now());
+        return;
+    }
+    if (s->have_plan)
+        dlr_plan_done(&s->plan);
+    s->plan = *plan;
+    s->have_plan = true;
+    dlr_policy_planned(s->policy, 0, member, NULL, dlr_sup_now());
+}
+
+/* Called by dlr_sup_prepare() first thing: the round has its number now. */
+void dlr_sup_new_plan(struct dlr_sup *s)
+{
+    tell_plan(s, dlr_sup_now() - s->phase_ms);
+    keep_seats(s);
+    dlr_sup_save_state(s);
+}
+
+/* --- rendezvous by MPI -------------------------------------------------------------------- */
+
+static void read_plan(struct dlr_sup *s, int status)
+{
+    const char *at = s->rendezvous_text ? strstr(s->rendezvous_text, PLAN_MARK) : NULL;
+    DLR_AUTO_JSON json_t *j = NULL;
+    struct dlr_plan plan = {0};
+    struct dlr_err err = {0};
+    json_error_t jerr;
+    int rc;
+
+    if (at) {
+        at += strlen(PLAN_MARK);
+        j = json_loadb(at, strcspn(at, "\n"), JSON_REJECT_DUPLICATES, &jerr);
+    }
+    if (!j)
+        rc = dlr_fail(&err, -EPROTO, "the rendezvous ended with code %d and no plan (see "
+                                     "rendezvous.log beside the journal)",
+                      WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+    else
+        rc = dlr_plan_from_json(j, &plan, &err);
+    take_plan(s, rc, &plan, err.text);
+}
+
+static void close_rendezvous(struct dlr_sup *s)
+{
+    zmq_pollitem_t item = {.fd = s->rendezvous_out, .events = ZMQ_POLLIN};
+
+    if (s->rendezvous_out >= 0) {
+        zloop_poller_end(s->loop, &item);
+        close(s->rendezvous_out);
+    }
+    s->rendezvous_out = -1;
+}
+
+static void rendezvous_check(struct dlr_sup *s)
+{
+    int status;
+
+    if (!s->rendezvous_eof || !s->rendezvous_ended)
+        return;
+    status = dlr_proc_reap(&s->rendezvous);
+    s->rendezvous_ended = false;
+    read_plan(s, status);
+}
+
+static int rendezvous_output(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+{
+    struct dlr_sup *s = arg;
+    char *more = realloc(s->rendezvous_text, s->rendezvous_size + 65537);
+    ssize_t n;
+
+    if (!more || s->rendezvous_size > PLAN_TEXT_MAX)
+        n = 0;
+    else
+        n = read(item->fd, more + s->rendezvous_size, 65536);
+    if (more) {
+        s->rendezvous_text = more;
+        s->rendezvous_size += n > 0 ? n : 0;
+        more[s->rendezvous_size] = '\0';
+    }
+    if (n > 0 || (n < 0 && errno == EAGAIN))
+        return 0;
+    close_rendezvous(s);
+    s->rendezvous_eof = true;
+    rendezvous_check(s);
+    return 0;
+}
+
+static int rendezvous_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_sup_unwatch(s, &s->rendezvous);
+    s->rendezvous_ended = true;
+    rendezvous_check(s);
+    return 0;
+}
+
+static int start_mpi(struct dlr_sup *s, struct dlr_err *err)
+{
+    char path[4096], input[DLR_RUN_PATH + 32], logname[DLR_RUN_PATH + 32];
+    DLR_AUTO_CLOSE int log = -1, in = -1;
+    struct dlr_words words = {0};
+    struct dlr_env env = {0};
+    int pipes[2], rc;
+
+    snprintf(input, sizeof(input), "%s/rendezvous.json", s->info.dir);
+    snprintf(logname, sizeof(logname), "%s/rendezvous.log", s->info.dir);
+    if ((rc = write_input(s, input, err)) < 0 ||
+        (rc = dlr_self_sibling("dlrover-rendezvous", path, sizeof(path))) < 0)
+        return rc;
+    if (pipe2(pipes, O_CLOEXEC | O_NONBLOCK) < 0)
+        return dlr_fail(err, -errno, "pipe: %s", strerror(errno));
+    in = pipes[1];
+    fcntl(in, F_SETFL, 0);
+    log = open(logname, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    internal_words(s, &words, "dlrover-rendezvous", "pmix");
+    dlr_words_add(&words, "%s", path);
+    dlr_words_add(&words, "--input=%s", input);
+    rc = internal_env(s, &env);
+    if (rc == 0)
+        rc = dlr_proc_start(words.list, env.list, -1, in, log, &s->rendezvous, err);
+    dlr_words_done(&words);
+    dlr_env_done(&env);
+    if (rc < 0) {
+        close(pipes[0]);
+        return rc;
+    }
+    s->rendezvous_out = pipes[0];
+    return 0;
+}
+
+void dlr_sup_rendezvous(void *arg, bool with_mpi)
+{
+    struct dlr_sup *s = arg;
+    zmq_pollitem_t item = {.events = ZMQ_POLLIN};
+    struct dlr_err err;
+    json_t *names = json_array();
+
+    s->phase_ms = dlr_sup_now();
+    for (unsigned i = 0; i < s->members.n; i++)
+        if (dlr_sup_is_candidate(s, i))
+            json_array_append_new(names, json_string(s->members.list[i].node.name));
+    dlr_journal_note(s->journal, "rendezvous", "s:b,s:o", "mpi", with_mpi, "candidates",
+                     names);
+    if (!with_mpi) {
+        dlr_sup_say(s, "no rendezvous by MPI; agents report instead, network checks that "
+                       "need MPI are left out");
+        dlr_sup_gather(s, false);
+        return;
+    }
+    free(s->rendezvous_text);
+    s->rendezvous_text = NULL;
+    s->rendezvous_size = 0;
+    s->rendezvous_eof = s->rendezvous_ended = false;
+    if (start_mpi(s, &err) < 0) {
+        dlr_sup_say(s, "cannot start the rendezvous: %s", err.text);
+        return; /* its limit runs */
+    }
+    dlr_sup_watch(s, &s->rendezvous, rendezvous_ended);
+    item.fd = s->rendezvous_out;
+    zloop_poller(s->loop, &item, rendezvous_output, s);
+}
+
+void dlr_sup_stop_rendezvous(void *arg)
+{
+    struct dlr_sup *s = arg;
+
+    s->gather.active = false;
+    close_rendezvous(s);
+    if (!s->rendezvous.pid)
+        return;
+    if (!s->rendezvous_ended)
+        dlr_sup_unwatch(s, &s->rendezvous);
+    dlr_sup_cancel_steps(s, s->rendezvous.pid);
+    dlr_proc_kill(&s->rendezvous, SIGKILL);
+    dlr_proc_reap(&s->rendezvous);
+    s->rendezvous_ended = false;
+}
+
+/* --- rendezvous without MPI: reports over the control plane ------------------------------------ */
+
+static void gather_done(struct dlr_sup *s)
+{
+    struct dlr_plan plan = {0};
+    struct dlr_plan_want want;
+    struct dlr_err err = {0};
+    int rc;
+
+    s->gather.active = false;
+    if (s->gather.for_persist) {
+        dlr_sup_persist_reports(s);
+        return;
+    }
+    fill_want(s, &want);
+    rc = dlr_plan_make(s->gather.reports, s->gather.n, &want, &plan, &err);
+    take_plan(s, rc, &plan, err.text);
+}
+
+static void gather_check(struct dlr_sup *s)
+{
+    if (!s->gather.active)
+        return;
+    for (unsigned i = 0; i < s->members.n; i++)
+        if (s->gather.asked[i])
+            return;
+    gather_done(s);
+}
+
+void dlr_sup_gather(struct dlr_sup *s, bool for_persist)
+{
+    char input[DLR_RUN_PATH + 32];
+    struct dlr_gather *g = &s->gather;
+    struct dlr_err err;
+
+    for (unsigned i = 0; i < g->n; i++)
+        dlr_plan_report_done(&g->reports[i]);
+    free(g->reports);
+    free(g->asked);
+    *g = (struct dlr_gather){.active = true, .for_persist = for_persist, .id = ++s->next_id};
+    g->reports = calloc(s->members.n, sizeof(*g->reports));
+    g->asked = calloc(s->members.n, 1);
+    snprintf(input, sizeof(input), "%s/rendezvous.json", s->info.dir);
+    if (!g->reports || !g->asked || write_input(s, input, &err) < 0) {
+        g->active = false;
+        return; /* the limit of the phase runs */
+    }
+    for (unsigned i = 0; i < s->members.n; i++) {
+        json_t *msg;
+
+        if (!dlr_sup_is_candidate(s, i))
+            continue;
+        g->asked[i] = 1;
+        msg = dlr_msg_new("report");
+        json_object_set_new(msg, "id", json_integer(g->id));
+        json_object_set_new(msg, "input", json_string(input));
+        dlr_sup_send(s, i, msg);
+    }
+}
+
+void dlr_sup_on_report(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    struct dlr_gather *g = &s->gather;
+    struct dlr_err err;
+    uint64_t id;
+
+    if (!g->active || dlr_msg_uint(msg, "id", INT64_MAX, &id) < 0 || id != g->id ||
+        !g->asked[node])
+        return;
+    g->asked[node] = 0;
+    if (dlr_plan_report_from_json(json_object_get(msg, "report"), &g->reports[g->n], &err) ==
+        0)
+        g->n++;
+    gather_check(s);
+}
+
+void dlr_sup_gather_lost(struct dlr_sup *s, unsigned node)
+{
+    if (!s->gather.active)
+        return;
+    s->gather.asked[node] = 0;
+    if (s->gather.for_persist) /* a rendezvous begins anew by itself */
+        gather_check(s);
+    else
+        s->gather.active = false;
+}

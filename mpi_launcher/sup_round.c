@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A round of the user's step: launched from the plan, watched, ended. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/msg.h"
+#include "common/str.h"
+#include "mpi_launcher/beat.h"
+#include "mpi_launcher/sup.h"
+
+#define PROGRESS_EVERY_MS 2000
+#define PORT_FIRST 20000 /* MASTER_PORT of a round: a place in [20000, 30000) by job and round */
+#define PORT_SPAN 10000
+
+/* --- launch ------------------------------------------------------------------------------ */
+
+/* One line per task: the node of its place (srun(1), SLURM_HOSTFILE). */
+static int write_hostfile(struct dlr_sup *s, const char *path, struct dlr_err *err)
+{
+    DLR_AUTO_FCLOSE FILE *f = fopen(path, "we");
+
+    if (!f)
+        return dlr_fail(err, -errno, "cannot write '%s': %s", path, strerror(errno));
+    for (unsigned p = 0; p < s->plan.nplaces; p++)
+        for (unsigned t = 0; t < s->plan.places[p].tasks; t++)
+            fprintf(f, "%s\n", s->plan.places[p].node.name);
+    return fflush(f) ? dlr_fail(err, -errno, "cannot write '%s'", path) : 0;
+}
+
+/* "n3,n1" and "1,1" in rank order; the caller frees both. */
+static int lists(const struct dlr_sup *s, char **ret_nodes, char **ret_tasks)
+{
+    size_t size = (size_t)s->plan.nplaces * (DLR_TOPO_NAME + 12) + 1, n = 0, t = 0;
+
+    *ret_nodes = malloc(size);
+    *ret_tasks = malloc(size);
+    if (!*ret_nodes || !*ret_tasks)
+        return -ENOMEM;
+    for (unsigned p = 0; p < s->plan.nplaces; p++) {
+        n += snprintf(*ret_nodes + n, size - n, "%s%s", p ? "," : "",
+                      s->plan.places[p].node.name);
+        t += snprintf(*ret_tasks + t, size - t, "%s%u", p ? "," : "",
+                      s->plan.places[p].tasks);
+    }
+    return 0;
+}
+
+static int worker_env(struct dlr_sup *s, uint32_t round, const char *hostfile,
+                      struct dlr_env *env)
+{
+    DLR_AUTO_FREE char *nodes = NULL, *tasks = NULL;
+    unsigned port = PORT_FIRST + (s->job_number * 101u + round * 7u) % PORT_SPAN;
+    int rc = lists(s, &nodes, &tasks);
+
+    if (rc < 0 || (rc = dlr_env_copy(env, false)) < 0)
+        return rc;
+    rc |= dlr_env_set(env, "DLROVER_SUPERVISED", "%s.%u.%s", s->info.job,
+                      s->info.incarnation, s->info.name);
+    rc |= dlr_env_set(env, "SLURM_HOSTFILE", "%s", hostfile);
+    rc |= dlr_env_set(env, "SLURM_JOB_NODELIST", "%s", nodes);
+    rc |= dlr_env_set(env, "SLURM_JOB_NUM_NODES", "%u", s->plan.nplaces);
+    rc |= dlr_env_set(env, "DLROVER_ROUND", "%u", round);
+    rc |= dlr_env_set(env, "DLROVER_RUN", "%s", s->info.name);
+    rc |= dlr_env_set(env, "DLROVER_KEY", "%s", s->info.key);
+    rc |= dlr_env_set(env, "DLROVER_NODES", "%s", nodes);
+    rc |= dlr_env_set(env, "DLROVER_TASKS", "%s", tasks);
+    rc |= dlr_env_set(env, "DLROVER_MASTER_PORT", "%u", port);
+    rc |= dlr_env_set(env, "DLROVER_AGENT_SOCKET", "%s/agent.sock", s->info.memory);
+    return rc ? -ENOMEM : 0;
+}
+
+static void worker_words(struct dlr_sup *s, uint32_t round, struct dlr_words *w)
+{
+    dlr_words_add(w, "srun");
+    for (unsigned i = 0; i < s->step.noptions; i++)
+        dlr_words_add(w, "%s", s->step.options[i]);
+    dlr_words_add(w, "--overlap");
+    dlr_words_add(w, "--nodes=%u", s->plan.nplaces);
+    dlr_words_add(w, "--ntasks=%u", s->plan.world);
+    dlr_words_add(w, "--distribution=arbitrary");
+    if (round > s->resume_round || s->info.incarnation)
+        dlr_words_add(w, "--open-mode=append"); /* later rounds go on where one stopped */
+    for (char **p = s->step.program; *p; p++)
+        dlr_words_add(w, "%s", *p);
+}
+
+/* The first round reads our stdin; a later one can start over only in a regular file. */
+static int worker_stdin(const struct dlr_sup *s, uint32_t round)
+{
+    struct stat st;
+
+    if (round == s->resume_round)
+        return 0;
+    if (fstat(0, &st) == 0 && S_ISREG(st.st_mode) && lseek(0, 0, SEEK_SET) == 0)
+        return 0;
+    return -1;
+}
+
+static int workers_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+{
+    struct dlr_sup *s = arg;
+    int status;
+
+    dlr_sup_unwatch(s, &s->workers);
+    status = dlr_proc_reap(&s->workers);
+    dlr_policy_step_ended(s->policy, s->running_round,
+                          WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+                          dlr_sup_now());
+    return s->finished && !s->agents.pid ? -1 : 0;
+}
+
+static void reset_round(struct dlr_sup *s, uint32_t round)
+{
+    free(s->restored);
+    s->restored = calloc(s->plan.world, 1);
+    s->nrestored = s->tasks_up = 0;
+    s->first_step_seen = false;
+    s->restore_deadline_ms = INT64_MAX;
+    free(s->failure.text);
+    memset(&s->failure, 0, sizeof(s->failure));
+    s->running_round = round;
+    s->launch_ms = dlr_sup_now();
+}
+
+void dlr_sup_launch(void *arg, uint32_t round)
+{
+    struct dlr_sup *s = arg;
+    char hostfile[DLR_RUN_PATH + 32];
+    struct dlr_words words = {0};
+    struct dlr_env env = {0};
+    struct dlr_err err = {0};
+
+    reset_round(s, round);
+    snprintf(hostfile, sizeof(hostfile), "%s/hosts", s->info.dir);
+    worker_words(s, round, &words);
+    dlr_journal_note(s->journal, "launch", "s:I,s:i,s:i", "round", (json_int_t)round, "world",
+                     s->plan.world, "nodes", s->plan.nplaces);
+    if (write_hostfile(s, hostfile, &err) < 0 || worker_env(s, round, hostfile, &env) < 0 ||
+        dlr_proc_start(words.list, env.list, worker_stdin(s, round), 1, 2, &s->workers,
+                       &err) < 0)
+        dlr_sup_say(s, "cannot start the workers: %s", err.text); /* launch limit runs */
+    else
+        dlr_sup_watch(s, &s->workers, workers_ended);
+    s->launch_deadline_ms = s->launch_ms + s->conf.launch_timeout_ms;
+    dlr_words_done(&words);
+    dlr_env_done(&env);
+    dlr_sup_save_state(s);
+}
+
+/* --- watch --------------------------------------------------------------------------------- */
+
+static bool of_round(const struct dlr_sup *s, const json_t *msg, unsigned *ret_rank)
+{
+    uint64_t round, rank;
+
+    if (!s->have_plan || dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
+        dlr_msg_uint(msg, "rank", s->plan.world - 1, &rank) < 0 || round != s->running_round)
+        return false;
+    *ret_rank = rank;
+    return true;
+}
+
+void dlr_sup_on_task(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    unsigned rank;
+
+    if (!of_round(s, msg, &rank) || ++s->tasks_up != s->plan.world)
+        return;
+    s->launch_deadline_ms = INT64_MAX;
+    dlr_journal_note(s->journal, "running", "s:I,s:I", "round", (json_int_t)s->running_round,
+                     "took_ms", (json_int_t)(dlr_sup_now() - s->launch_ms));
+}
+
+void dlr_sup_tell_failure(struct dlr_sup *s)
+{
+    struct dlr_failure *f = &s->failure;
+    json_t *row;
+
+    if (!f->set || f->told)
+        return;
+    f->told = true;
+    row = json_pack("{s:I,s:i,s:s,s:s}", "round", (json_int_t)s->running_round, "rank",
+                    f->rank, "node", s->members.list[f->node].node.name, "stderr",
+                    f->text ? f->text : "");
+    if (row && WIFSIGNALED(f->status))
+        json_object_set_new(row, "signal", json_integer(WTERMSIG(f->status)));
+    else if (row)
+        json_object_set_new(row, "code", json_integer(WEXITSTATUS(f->status)));
+    dlr_journal_event(s->journal, "worker_exit", row);
+}
+
+void dlr_sup_on_exit(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    int64_t status;
+    unsigned rank;
+
+    if (!of_round(s, msg, &rank) || dlr_msg_int(msg, "status", &status) < 0)
+        return;
+    if (status != 0 && !s->failure.set && dlr_policy_phase(s->policy) == DLR_PHASE_RUN) {
+        s->failure.set = true;
+        s->failure.rank = rank;
+        s->failure.node = node;
+        s->failure.status = status;
+    }
+    dlr_policy_worker_exit(s->policy, s->running_round, rank, node, status, dlr_sup_now());
+}
+
+void dlr_sup_on_stderr(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    const char *text;
+    unsigned rank;
+
+    if (!of_round(s, msg, &rank) || dlr_msg_str(msg, "text", &text) < 0 || !s->failure.set ||
+        s->failure.rank != rank || s->failure.text)
+        return;
+    s->failure.text = strdup(text);
+    dlr_sup_tell_failure(s);
+}
+
+static void restore_failed(struct dlr_sup *s, unsigned rank, unsigned node,
+                           struct dlr_version v, const char *why)
+{
+    const char *where = s->members.list[node].node.name;
+    char text[600];
+
+    snprintf(text, sizeof(text), "rank %u could not load version %u/%llu on %s: %s", rank,
+             v.round, (unsigned long long)v.step, where, why);
+    dlr_sup_say(s, "%s", text);
+    dlr_journal_note(s->journal, "restore_failed", "s:I,s:i,s:o,s:s,s:s", "round",
+                     (json_int_t)s->running_round, "rank", rank, "version",
+                     dlr_sup_version(&v), "where", where, "why", why);
+    dlr_sup_strike(s, where, rank, v);
+    s->restore_deadline_ms = INT64_MAX;
+    dlr_policy_restore_failed(s->policy, s->running_round, text, dlr_sup_now());
+}
+
+static void all_restored(struct dlr_sup *s, struct dlr_version v)
+{
+    json_t *msg = dlr_msg_new("go");
+
+    s->restore_deadline_ms = INT64_MAX;
+    json_object_set_new(msg, "round", json_integer(s->running_round));
+    dlr_sup_send_all(s, msg);
+    dlr_journal_note(s->journal, "restored", "s:I,s:o,s:I", "round",
+                     (json_int_t)s->running_round, "version", dlr_sup_version(&v), "took_ms",
+                     (json_int_t)(dlr_sup_now() - s->launch_ms));
+}
+
+void dlr_sup_on_restored(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    const char *why = "";
+    struct dlr_version v;
+    uint64_t vround, step;
+    int64_t rc;
+    unsigned rank;
+
+    if (!of_round(s, msg, &rank) || dlr_msg_uint(msg, "vround", UINT32_MAX, &vround) < 0 ||
+        dlr_msg_uint(msg, "step", INT64_MAX, &step) < 0 || dlr_msg_int(msg, "rc", &rc) < 0 ||
+        dlr_policy_phase(s->policy) != DLR_PHASE_RUN || !s->restored || s->restored[rank])
+        return;
+    v = (struct dlr_version){.round = vround, .step = step};
+    dlr_msg_str(msg, "why", &why);
+    if (rc) {
+        s->restored[rank] = 2;
+        restore_failed(s, rank, node, v, why);
+        return;
+    }
+    s->restored[rank] = 1;
+    if (s->nrestored++ == 0)
+        s->restore_deadline_ms = dlr_sup_now() + s->conf.restore_timeout_ms;
+    if (s->nrestored == s->plan.world)
+        all_restored(s, v);
+}
+
+/* --- progress ------------------------------------------------------------------------------ */
+
+static json_t *progress_row(struct dlr_sup *s, uint64_t step, double rate, int64_t now_ms)
+{
+    struct dlr_version newest;
+    bool has = dlr_commit_newest(s->commit, &newest);
+
+    return json_pack("{s:I,s:I,s:f,s:o,s:I,s:i,s:i}", "round", (json_int_t)s->running_round,
+                     "step", (json_int_t)step, "rate", rate, "committed",
+                     dlr_sup_version(has ? &newest : NULL), "commit_age_ms",
+                     (json_int_t)(has && s->commit_ms ? now_ms - s->commit_ms : -1), "commits",
+                     s->commits, "aborts", s->aborts);
+}
+
+void dlr_sup_progress(struct dlr_sup *s, int64_t now_ms)
+{
+    uint64_t step;
+    double rate;
+
+    if (dlr_policy_phase(s->policy) != DLR_PHASE_RUN)
+        return;
+    if (now_ms >= s->launch_deadline_ms) {
+        s->launch_deadline_ms = INT64_MAX;
+        dlr_sup_say(s, "%u of %u tasks have started after %lld s (--dlrover-launch-timeout)",
+                    s->tasks_up, s->plan.world, (long long)s->conf.launch_timeout_ms / 1000);
+        dlr_policy_step_ended(s->policy, s->running_round, 1, now_ms);
+        return;
+    }
+    step = dlr_members_step(&s->members, s->running_round);
+    if (step == DLR_BEAT_NO_STEP)
+        return;
+    if (!s->first_step_seen) {
+        s->first_step_seen = true;
+        s->progress_ms = now_ms;
+        s->progress_step = step;
+        dlr_journal_note(s->journal, "first_step", "s:I,s:I", "round",
+                         (json_int_t)s->running_round, "step", (json_int_t)step);
+        return;
+    }
+    if (now_ms - s->progress_ms < PROGRESS_EVERY_MS || step == s->progress_step)
+        return;
+    rate = (double)(step - s->progress_step) * 1000.0 / (now_ms - s->progress_ms);
+    s->progress_ms = now_ms;
+    s->progress_step = step;
+    dlr_journal_event(s->journal, "progress", progress_row(s, step, rate, now_ms));
+}
+
+/* --- the end of a round ---------------------------------------------------------------------- */
+
+static void tell_end(struct dlr_sup *s, uint32_t round, enum dlr_cause cause, const char *why)
+{
+    uint64_t step = dlr_members_step(&s->members, round);
+    struct dlr_version newest, pending;
+    bool has = dlr_commit_newest(s->commit, &newest);
+    bool open = dlr_commit_pending(s->commit, &pending);
+    json_t *row = json_pack("{s:I,s:s,s:s,s:o,s:o,s:i}", "round", (json_int_t)round, "cause",
+                            dlr_cause_name(cause), "why", why, "committed",
+                            dlr_sup_version(has ? &newest : NULL), "pending",
+                            dlr_sup_version(open ? &pending : NULL), "restarts",
+                            dlr_policy_restarts(s->policy));
+
+    if (row && step != DLR_BEAT_NO_STEP)
+        json_object_set_new(row, "step", json_integer(step));
+    dlr_journal_event(s->journal, "round_end", row);
+}
+
+void dlr_sup_end_round(void *arg, uint32_t round, enum dlr_cause cause, const char *why)
+{
+    struct dlr_sup *s = arg;
+    json_t *msg = dlr_msg_new("kill");
+
+    s->phase_ms = dlr_sup_now();
+    s->launch_deadline_ms = s->restore_deadline_ms = INT64_MAX;
+    json_object_set_new(msg, "round", json_integer(round));
+    dlr_sup_send_all(s, msg);
+    if (cause != DLR_CAUSE_SIGNAL)
+        dlr_sup_say(s, "round %u ends: %s", round, why);
+    tell_end(s, round, cause, why);
+    dlr_commit_stop(s->commit, why);
+    if (!s->workers.pid)
+        return;
+    /* srun alone, never its process group: its shepherd then cancels the step. */
+    dlr_sup_unwatch(s, &s->workers);
+    dlr_sup_cancel_steps(s, s->workers.pid);
+    dlr_proc_kill(&s->workers, SIGKILL);
+    dlr_proc_reap(&s->workers);
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What outlives a supervisor: state.json for the next incarnation of the job, and the
+ * keeper's memory file for the next supervisor of this one.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/msg.h"
+#include "common/str.h"
+#include "mpi_launcher/keepstate.h"
+#include "mpi_launcher/persist.h"
+#include "mpi_launcher/sup.h"
+
+#define STATE_MAX 65536
+
+json_t *dlr_sup_version(const struct dlr_version *v)
+{
+    if (!v)
+        return json_null();
+    return json_pack("[I,I]", (json_int_t)v->round, (json_int_t)v->step);
+}
+
+static json_t *run_state(struct dlr_sup *s)
+{
+    struct dlr_version newest;
+    bool has = dlr_commit_newest(s->commit, &newest);
+    uint32_t next = s->have_plan ? dlr_policy_round(s->policy) + 1 : s->resume_round;
+
+    return json_pack("{s:i,s:i,s:I,s:i,s:i,s:i,s:o}", "v", DLR_MSG_VERSION, "incarnation",
+                     s->info.incarnation, "next_round", (json_int_t)next, "restarts",
+                     dlr_policy_restarts(s->policy), "places", s->step.nplaces, "world",
+                     s->step.world, "committed", dlr_sup_version(has ? &newest : NULL));
+}
+
+static void keep(struct dlr_sup *s, json_t *state)
+{
+    json_t *more = json_deep_copy(state);
+    struct dlr_err err;
+
+    if (!more)
+        return;
+    json_object_set_new(more, "run", json_string(s->info.name));
+    json_object_set_new(more, "address", json_string(s->address));
+    json_object_set_new(more, "agents_pid", json_integer(s->agents.pid));
+    json_object_set_new(more, "workers_pid", json_integer(s->workers.pid));
+    if (dlr_keepstate_save(s->state_fd, more, &err) < 0)
+        dlr_sup_say(s, "%s", err.text);
+    json_decref(more);
+}
+
+void dlr_sup_save_state(struct dlr_sup *s)
+{
+    DLR_AUTO_JSON json_t *state = run_state(s);
+    DLR_AUTO_FREE char *text = state ? json_dumps(state, JSON_COMPACT) : NULL;
+    char path[DLR_RUN_PATH + 32];
+
+    if (!text)
+        return;
+    snprintf(path, sizeof(path), "%s/state.json", s->info.dir);
+    dlr_journal_replace(s->journal, path, text);
+    if (s->state_fd >= 0)
+        keep(s, state);
+}
+
+/* --- reading ---------------------------------------------------------------------------- */
+
+static uint64_t number(const json_t *state, const char *key, uint64_t max)
+{
+    uint64_t value = 0;
+
+    dlr_msg_uint(state, key, max, &value);
+    return value;
+}
+
+static void take_run_state(struct dlr_sup *s, const json_t *state)
+{
+    s->step.nplaces = number(state, "places", DLR_PLAN_NODES_MAX);
+    s->step.world = number(state, "world", DLR_PLAN_RANKS_MAX);
+    s->resume_round = number(state, "next_round", UINT32_MAX);
+    s->resume_restarts = number(state, "restarts", UINT32_MAX);
+}
+
+/* A supervisor of this incarnation died: its agents go on, its workers' step is ended. */
+static int take_over(struct dlr_sup *s, const json_t *state, struct dlr_err *err)
+{
+    const char *address = "";
+    struct dlr_proc old = {0};
+
+    dlr_msg_str(state, "address", &address);
+    dlr_format(s->address, sizeof(s->address), "%s", address);
+    s->took_over = true;
+    take_run_state(s, state);
+    if (dlr_proc_adopt(number(state, "workers_pid", INT32_MAX), &old) == 0) {
+        dlr_proc_kill(&old, SIGKILL);
+        s->former_workers = old.pid;
+    }
+    dlr_proc_adopt(number(state, "agents_pid", INT32_MAX), &s->agents);
+    return dlr_identity_load(s->state_fd, &s->identity, err);
+}
+
+static int load_file(struct dlr_sup *s, struct dlr_err *err)
+{
+    DLR_AUTO_FREE char *text = NULL;
+    DLR_AUTO_JSON json_t *state = NULL;
+    char path[DLR_RUN_PATH + 32];
+    json_error_t jerr;
+    int rc;
+
+    snprintf(path, sizeof(path), "%s/state.json", s->info.dir);
+    rc = dlr_file_load(AT_FDCWD, path, STATE_MAX, &text, NULL, err);
+    if (rc == -ENOENT)
+        return 0; /* the run begins */
+    if (rc < 0)
+        return rc;
+    state = json_loads(text, JSON_REJECT_DUPLICATES, &jerr);
+    if (!json_is_object(state))
+        return dlr_fail(err, -EBADMSG, "'%s' is not the state of a run: %s", path, jerr.text);
+    take_run_state(s, state);
+    return 0;
+}
+
+static void load_persisted(struct dlr_sup *s)
+{
+    char dir[DLR_RUN_PATH + 32];
+    struct dlr_err err;
+    int rc;
+
+    snprintf(dir, sizeof(dir), "%s/persist", s->info.dir);
+    rc = dlr_persist_load(dir, &s->files, &s->nfiles, &err);
+    if (rc < 0 && rc != -ENOENT)
+        dlr_sup_say(s, "ignoring the written checkpoint: %s", err.text);
+}
+
+int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err)
+{
+    DLR_AUTO_JSON json_t *kept = NULL;
+    const char *name = NULL;
+    struct dlr_err quiet;
+    int rc;
+
+    if (s->state_fd >= 0 && dlr_keepstate_load(s->state_fd, &kept, &quiet) == 0)
+        dlr_msg_str(kept, "run", &name);
+    rc = dlr_runinfo_make(s->argv, s->conf.state_dir, name, &s->info, err);
+    if (rc < 0)
+        return rc;
+    dlr_format(s->id.job, sizeof(s->id.job), "%s", s->info.job);
+    dlr_format(s->id.run, sizeof(s->id.run), "%s", s->info.name);
+    s->id.gen = s->info.incarnation;
+    if (dlr_parse_uint(s->info.job, UINT32_MAX, &s->job_number) < 0)
+        return dlr_fail(err, -EINVAL, "SLURM_JOB_ID='%s' is not a number", s->info.job);
+    rc = kept ? take_over(s, kept, err) : load_file(s, err);
+    if (rc == 0)
+        load_persisted(s);
+    return rc;
+}

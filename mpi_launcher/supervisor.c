@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dlrover-supervisor: one per run. Reads its words, opens what it needs, and then only turns
+ * events into calls of the policy engine.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/str.h"
+#include "mpi_launcher/slurmapi.h"
+#include "mpi_launcher/sup.h"
+
+#define STATE_FD 9       /* given by the keeper */
+#define TICK_MS 50       /* silence and limits are looked at this often */
+#define EXIT_REFUSED 2   /* bad words: nothing was started */
+#define SUSPECT_EXTRA 500 /* ms on top of dead time: an end of srun waits for its reason */
+#define RENDEZVOUS_TRIES 2
+#define SAVE_MARGIN 2      /* steps ahead that a save is announced */
+#define SAVE_MARGIN_MAX 64
+#define DECIDE_MS 10000 /* an undecided version is aborted after this */
+
+int64_t dlr_sup_now(void)
+{
+    return dlr_now_ms();
+}
+
+void dlr_sup_say(struct dlr_sup *s, const char *fmt, ...)
+{
+    char text[2048];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    fprintf(stderr, "dlrover: %s\n", text);
+}
+
+void dlr_sup_watch(struct dlr_sup *s, struct dlr_proc *proc, zloop_fn *fn)
+{
+    zmq_pollitem_t item = {.fd = proc->pidfd, .events = ZMQ_POLLIN};
+
+    zloop_poller(s->loop, &item, fn, s);
+}
+
+void dlr_sup_unwatch(struct dlr_sup *s, struct dlr_proc *proc)
+{
+    zmq_pollitem_t item = {.fd = proc->pidfd, .events = ZMQ_POLLIN};
+
+    zloop_poller_end(s->loop, &item);
+}
+
+static const struct dlr_policy_ops policy_ops = {
+    .start_agents = dlr_sup_start_agents,
+    .rendezvous = dlr_sup_rendezvous,
+    .stop_rendezvous = dlr_sup_stop_rendezvous,
+    .prepare = dlr_sup_prepare,
+    .launch = dlr_sup_launch,
+    .end_round = dlr_sup_end_round,
+    .persist = dlr_sup_persist,
+    .requeue = dlr_sup_requeue,
+    .finish = dlr_sup_finish,
+};
+
+/* --- the reactor --------------------------------------------------------------------------- */
+
+static int on_message(zloop_t *loop, zsock_t *sock, void *arg)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_sup_on_message(s);
+    dlr_sup_transfers_check(s);
+    return s->finished && !s->agents.pid ? -1 : 0;
+}
+
+static int on_signal(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+{
+    struct dlr_sup *s = arg;
+    struct signalfd_siginfo info;
+
+    while (read(item->fd, &info, sizeof(info)) == sizeof(info)) {
+        if (info.ssi_signo == SIGUSR1 || info.ssi_signo == SIGUSR2 ||
+            info.ssi_signo == SIGPIPE)
+            continue;
+        s->wanted_signal = info.ssi_signo;
+        dlr_policy_signal(s->policy, info.ssi_signo, dlr_sup_now());
+    }
+    return s->finished && !s->agents.pid ? -1 : 0;
+}
+
+static void last_wait(struct dlr_sup *s, int64_t now_ms)
+{
+    if (now_ms < s->bye_deadline_ms)
+        return;
+    dlr_sup_cancel_steps(s, s->agents.pid);
+    dlr_proc_kill(&s->agents, SIGKILL);
+    s->bye_deadline_ms = INT64_MAX;
+}
+
+static int on_tick(zloop_t *loop, int timer, void *arg)
+{
+    struct dlr_sup *s = arg;
+    int64_t now = dlr_sup_now();
+
+    if (s->finished) {
+        last_wait(s, now);
+        return s->agents.pid ? 0 : -1;
+    }
+    dlr_sup_judge(s, now);
+    if (now >= dlr_commit_deadline_ms(s->commit))
+        dlr_commit_tick(s->commit, now);
+    if (now >= dlr_policy_deadline_ms(s->policy))
+        dlr_policy_tick(s->policy, now);
+    if (now >= s->restore_deadline_ms) {
+        s->restore_deadline_ms = INT64_MAX;
+        dlr_policy_restore_failed(s->policy, dlr_policy_round(s->policy),
+                                  "not every rank has loaded its state in time "
+                                  "(--dlrover-restore-timeout)",
+                                  now);
+    }
+    dlr_sup_progress(s, now);
+    dlr_sup_transfers_check(s);
+    return 0;
+}
+
+/* --- the start ------------------------------------------------------------------------------ */
+
+static void usage(FILE *out)
+{
+    fputs("usage: dlrover-supervisor [--OPTION=VALUE]... -- SRUN-ARGUMENT...\n"
+          "Started by dlrover-keeper; not meant for people. It supervises one srun of a job.\n",
+          out);
+    dlr_opt_help(dlr_jobconf_opts, "", out);
+}
+
+static int read_words(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err)
+{
+    int i;
+
+    dlr_jobconf_init(&s->conf);
+    for (i = 1; i < argc && !dlr_streq(argv[i], "--"); i++) {
+        const char *word = dlr_after(argv[i], "--");
+
+        if (!word)
+            return dlr_fail(err, -EINVAL, "unexpected word '%s'", argv[i]);
+        if (dlr_opt_set_word(dlr_jobconf_opts, word, &s->conf, err) < 0)
+            return -EINVAL;
+    }
+    return i + 1 < argc ? i + 1 : dlr_fail(err, -EINVAL, "no srun command after '--'");
+}
+
+static void run_plain(char **argv)
+{
+    setenv("DLROVER_SUPERVISED", getenv("SLURM_JOB_ID") ? getenv("SLURM_JOB_ID") : "0", 1);
+    execvp("srun", argv);
+    fprintf(stderr, "dlrover: cannot start srun: %s\n", strerror(errno));
+    exit(127);
+}
+
+static int open_nodes(struct dlr_sup *s, struct dlr_err *err)
+{
+    const char *list = getenv("SLURM_JOB_NODELIST"), *here = getenv("SLURMD_NODENAME");
+    char **names = NULL;
+    unsigned n = 0;
+    int rc;
+
+    if (!list)
+        return dlr_fail(err, -EINVAL, "SLURM_JOB_NODELIST is not set: not inside a job");
+    rc = dlr_slurm_expand(list, &names, &n, err);
+    if (rc == 0)
+        rc = dlr_members_new(names, n, &s->members, err);
+    dlr_slurm_free_names(names, n);
+    if (rc == 0 && here && dlr_members_find(&s->members, here) >= 0)
+        dlr_format(s->batch, sizeof(s->batch), "%s", here);
+    return rc;
+}
+
+static int plan_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err)
+{
+    struct dlr_stepplan_in in = {
+        .argc = argc,
+        .argv = argv,
+        .nnodes = s->members.n,
+        .spares = s->conf.spares,
+        .nplaces = s->step.nplaces, /* of an earlier incarnation, by dlr_sup_load_state() */
+        .ntasks = getenv("SLURM_NTASKS"),
+        .per_node = getenv("SLURM_NTASKS_PER_NODE"),
+    };
+    unsigned world = s->step.world;
+    int rc = dlr_stepplan_make(&in, &s->step, err);
+
+    if (rc == 0 && world && !s->step.plain && s->step.world != world)
+        return dlr_fail(err, -EINVAL, "the run began with %u tasks and would go on with %u",
+                        world, s->step.world);
+    return rc;
+}
+
+static int open_control(struct dlr_sup *s, struct dlr_err *err)
+{
+    char host[256] = "localhost";
+    unsigned first = 0, last = 0;
+    int rc = 0;
+
+    if (!s->identity)
+        rc = dlr_identity_new(&s->identity, err);
+    if (rc == 0 && s->state_fd >= 0)
+        rc = dlr_identity_save(s->identity, s->state_fd, err);
+    if (rc < 0)
+        return rc;
+    if (s->address[0]) /* a supervisor before us had this port: agents still call it */
+        first = last = strtoul(strrchr(s->address, ':') + 1, NULL, 10);
+    else if (getenv("SLURM_SRUN_PORT_RANGE"))
+        sscanf(getenv("SLURM_SRUN_PORT_RANGE"), "%u-%u", &first, &last);
+    rc = dlr_server_new(s->identity, "*", first, last, &s->server, err);
+    if (rc < 0)
+        return rc;
+    gethostname(host, sizeof(host) - 1);
+    return dlr_format(s->address, sizeof(s->address), "%.50s:%u", host,
+                      dlr_server_port(s->server));
+}
+
+static int open_policy(struct dlr_sup *s, struct dlr_err *err)
+{
+    int64_t dead = dlr_jobconf_dead_ms(&s->conf);
+    struct dlr_policy_conf pc = {
+        .nnodes = s->members.n,
+        .nplaces = s->step.nplaces,
+        .max_restarts = s->conf.max_restarts,
+        .rendezvous_tries = RENDEZVOUS_TRIES,
+        .agent_timeout_ms = s->conf.agent_timeout_ms,
+        .rendezvous_timeout_ms = s->conf.rendezvous_timeout_ms,
+        .transfer_timeout_ms = s->conf.transfer_timeout_ms,
+        .end_timeout_ms = s->conf.end_timeout_ms,
+        .persist_timeout_ms = s->conf.persist_timeout_ms,
+        .requeue_timeout_ms = s->conf.requeue_timeout_ms,
+        .suspect_ms = dead + SUSPECT_EXTRA,
+    };
+    struct dlr_commit_conf cc = {
+        .copies = s->step.nplaces > 1,
+        .decide_ms = DECIDE_MS,
+        .margin_steps = SAVE_MARGIN,
+        .margin_max = SAVE_MARGIN_MAX,
+    };
+    int rc = dlr_policy_new(&pc, &policy_ops, s, &s->policy, err);
+
+    if (rc == 0)
+        rc = dlr_commit_new(&cc, &dlr_sup_commit_ops, s, &s->commit, err);
+    return rc;
+}
+
+static int open_journal(struct dlr_sup *s, struct dlr_err *err)
+{
+    char path[DLR_RUN_PATH + 32];
+    int rc;
+
+    snprintf(path, sizeof(path), "%s/events.jsonl", s->info.dir);
+    rc = dlr_journal_open(path, &s->journal, err);
+    return rc;
+}
+
+static int open_signals(struct dlr_sup *s)
+{
+    static const int sigs[] = {SIGINT,  SIGTERM, SIGHUP, SIGQUIT,
+                               SIGUSR1, SIGUSR2, SIGPIPE};
+    zmq_pollitem_t item = {.events = ZMQ_POLLIN};
+    sigset_t set;
+
+    sigemptyset(&set);
+    for (unsigned i = 0; i < sizeof(sigs) / sizeof(*sigs); i++)
+        sigaddset(&set, sigs[i]);
+    item.fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (item.fd < 0)
+        return -errno;
+    return zloop_poller(s->loop, &item, on_signal, s);
+}
+
+static void block_signals(void)
+{
+    sigset_t set;
+
+    sigfillset(&set);
+    sigdelset(&set, SIGSEGV);
+    sigdelset(&set, SIGABRT);
+    sigdelset(&set, SIGBUS);
+    sigdelset(&set, SIGFPE);
+    sigdelset(&set, SIGILL);
+    sigprocmask(SIG_SETMASK, &set, NULL);
+}
+
+static int prepare(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err)
+{
+    int rc;
+
+    s->argv = argv;
+    if ((rc = open_nodes(s, err)) < 0 || (rc = plan_step(s, argc, argv, err)) < 0)
+        return rc;
+    if (s->step.plain)
+        run_plain(argv);
+    dlr_stepplan_done(&s->step);
+    if ((rc = dlr_sup_load_state(s, err)) < 0 || (rc = plan_step(s, argc, argv, err)) < 0 ||
+        (rc = open_control(s, err)) < 0 || (rc = open_policy(s, err)) < 0)
+        return rc;
+    return open_journal(s, err);
+}
+
+static void tell_start(struct dlr_sup *s, int argc, char **argv)
+{
+    json_t *nodes = json_array(), *words = json_array();
+
+    for (unsigned i = 0; i < s->members.n; i++)
+        json_array_append_new(nodes, json_string(s->members.list[i].node.name));
+    for (int i = 0; i < argc; i++)
+        json_array_append_new(words, json_string(argv[i]));
+    dlr_journal_note(s->journal, "start",
+                     "s:s,s:s,s:i,s:i,s:o,s:i,s:i,s:i,s:o,s:i,s:i,s:i,s:s", "job", s->info.job,
+                     "run", s->info.name, "incarnation", s->info.incarnation, "generation",
+                     s->took_over ? 2 : 1, "nodes", nodes, "places", s->step.nplaces, "spares",
+                     s->members.n - s->step.nplaces, "world", s->step.world, "argv", words,
+                     "beat_ms", s->conf.beat.every_ms, "dead_ms",
+                     (int)dlr_jobconf_dead_ms(&s->conf), "max_restarts",
+                     s->conf.max_restarts, "version", DLR_VERSION);
+}
+
+static int run(struct dlr_sup *s)
+{
+    int64_t now = dlr_sup_now();
+
+    s->loop = zloop_new();
+    zloop_set_nonstop(s->loop, true);
+    zloop_reader(s->loop, dlr_server_sock(s->server), on_message, s);
+    zloop_timer(s->loop, TICK_MS, 0, on_tick, s);
+    if (open_signals(s) < 0)
+        return 1;
+    s->started_ms = s->tick_ms = now;
+    dlr_policy_resume(s->policy, s->resume_round, s->resume_restarts);
+    if (s->took_over && s->agents.pid)
+        dlr_sup_watch(s, &s->agents, dlr_sup_agents_ended);
+    dlr_policy_start(s->policy, now);
+    zloop_start(s->loop);
+    zloop_destroy(&s->loop);
+    return s->exit_code;
+}
+
+int main(int argc, char **argv)
+{
+    static struct dlr_sup sup = {.state_fd = -1,
+                                 .rendezvous_out = -1,
+                                 .helper_out = -1,
+                                 .restore_deadline_ms = INT64_MAX,
+                                 .bye_deadline_ms = INT64_MAX};
+    struct dlr_sup *s = &sup;
+    struct dlr_err err;
+    int first, code;
+
+    if (argc == 2 && dlr_streq(argv[1], "--help")) {
+        usage(stdout);
+        return 0;
+    }
+    if (argc == 2 && dlr_streq(argv[1], "--version")) {
+        puts("dlrover-supervisor " DLR_VERSION);
+        return 0;
+    }
+    block_signals();
+    if (fcntl(STATE_FD, F_SETFD, FD_CLOEXEC) == 0)
+        s->state_fd = STATE_FD;
+    first = read_words(s, argc, argv, &err);
+    if (first < 0 || prepare(s, argc - first, argv + first, &err) < 0) {
+        dlr_sup_say(s, "%s", err.text);
+        return EXIT_REFUSED;
+    }
+    tell_start(s, argc - first, argv + first);
+    code = run(s);
+    dlr_journal_close(s->journal, 5000);
+    dlr_server_free(s->server);
+    return code;
+}
