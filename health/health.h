@@ -20,13 +20,14 @@ struct dlr_health_env {
     const char *root;        /* "" on a node; prefix of /proc and /sys paths */
     const char *disk_path;   /* directories whose file system must have space: job state */
     const char *shm_path;    /* where snapshots go: /dev/shm */
-    uint64_t shm_need_bytes; /* snapshot memory this job wants here, 0 unknown */
+    uint64_t shm_need_bytes; /* snapshot memory still to be reserved here, 0 unknown */
     int64_t ref_wall_ns;     /* the batch host's clock, 0 unknown */
     int64_t ref_taken_ns;    /* local CLOCK_BOOTTIME when ref_wall_ns was received */
     int64_t ref_error_ns;    /* half of the round trip: how far off ref may be */
     const char *const *peers; /* "host:port" of each candidate's agent, NULL-terminated;
                                  NULL unknown. A connection that opens or is refused shows
                                  the node; silence does not */
+    const char *const *peer_names; /* how reasons call them; NULL: by host */
     int64_t peer_timeout_ms;
     unsigned char *silent; /* NULL, or one byte per peer, set to 1 for each that was silent */
 };
@@ -59,5 +60,6 @@ int dlr_health_run(const struct dlr_health_env *env, const char *list,
 enum dlr_health_verdict dlr_health_worst(const struct dlr_health_result *r, size_t n);
 
 const char *dlr_health_verdict_name(enum dlr_health_verdict v); /* "ok" "skip" ... */
+int dlr_health_verdict_parse(const char *name); /* the verdict, or -EINVAL */
 
 #endif

@@ -118,6 +118,18 @@ struct dlr_plan_survey {
 json_t *dlr_plan_input_to_json(const struct dlr_plan_want *want,
                                const struct dlr_plan_survey *survey);
 
+/* The same read back; fields that are absent are empty. Owns what want and survey point to,
+ * json included. dlr_plan_input_done(), also after a failure.
+ */
+struct dlr_plan_input {
+    struct dlr_plan_want want; /* nplaces 0 when there was none */
+    struct dlr_plan_survey survey;
+    json_t *json;
+};
+int dlr_plan_input_from_json(json_t *j, struct dlr_plan_input *ret_input,
+                             struct dlr_err *err);
+void dlr_plan_input_done(struct dlr_plan_input *input);
+
 /* --- the plan ------------------------------------------------------------------------ */
 
 struct dlr_plan_place {

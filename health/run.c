@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of checks, and running some of them. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/str.h"
+#include "health/checks.h"
+#include "health/health.h"
+
+#define PEER_TIMEOUT_MS 1000
+
+// clang-format off
+const struct dlr_health_check dlr_health_checks[] = {
+    {"memory", "memory for the snapshots, uncorrected memory errors", dlr_health_memory},
+    {"cpu",    "CPUs online and ours to use, load",                   dlr_health_cpu},
+    {"disk",   "space for state and for snapshots",                   dlr_health_disk},
+    {"clock",  "offset of the clock against the batch host's",        dlr_health_clock},
+    {"reach",  "every other node answers",                            dlr_health_reach},
+    {NULL, NULL, NULL},
+};
+// clang-format on
+
+void dlr_health_env_init(struct dlr_health_env *env)
+{
+    memset(env, 0, sizeof(*env));
+    env->root = "";
+    env->shm_path = "/dev/shm";
+    env->peer_timeout_ms = PEER_TIMEOUT_MS;
+}
+
+void dlr_health_say(struct dlr_health_result *ret, enum dlr_health_verdict verdict,
+                    const char *fmt, ...)
+{
+    va_list ap;
+
+    ret->verdict = verdict;
+    va_start(ap, fmt);
+    vsnprintf(ret->reason, sizeof(ret->reason), fmt, ap);
+    va_end(ap);
+}
+
+/* --- a call that may not come back ------------------------------------------------------ */
+
+struct bounded {
+    pthread_mutex_t lock;
+    pthread_cond_t done;
+    bool is_done, left;
+    void (*fn)(void *arg);
+    void *arg;
+};
+
+static void *run_bounded(void *arg)
+{
+    struct bounded *b = arg;
+    bool left;
+
+    b->fn(b->arg);
+    pthread_mutex_lock(&b->lock);
+    b->is_done = true;
+    left = b->left;
+    pthread_cond_signal(&b->done);
+    pthread_mutex_unlock(&b->lock);
+    if (left) {
+        free(b->arg);
+        free(b);
+    }
+    return NULL;
+}
+
+static struct timespec deadline_in(int64_t timeout_ms)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_sec += timeout_ms / 1000;
+    t.tv_nsec += timeout_ms % 1000 * 1000000;
+    if (t.tv_nsec >= 1000000000) {
+        t.tv_sec++;
+        t.tv_nsec -= 1000000000;
+    }
+    return t;
+}
+
+static int start_detached(struct bounded *b)
+{
+    pthread_attr_t attr;
+    pthread_t thread;
+    int rc = pthread_attr_init(&attr);
+
+    if (rc)
+        return -rc;
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    rc = pthread_create(&thread, &attr, run_bounded, b);
+    pthread_attr_destroy(&attr);
+    return -rc;
+}
+
+int dlr_health_bounded(void (*fn)(void *arg), void *arg, int64_t timeout_ms)
+{
+    struct bounded *b = calloc(1, sizeof(*b));
+    struct timespec until = deadline_in(timeout_ms);
+    int rc = 0;
+    bool done;
+
+    if (!b)
+        return -ENOMEM;
+    pthread_mutex_init(&b->lock, NULL);
+    pthread_cond_init(&b->done, NULL);
+    b->fn = fn;
+    b->arg = arg;
+    rc = start_detached(b);
+    if (rc < 0) {
+        free(b);
+        return rc;
+    }
+    pthread_mutex_lock(&b->lock);
+    while (!b->is_done && rc == 0)
+        rc = pthread_cond_clockwait(&b->done, &b->lock, CLOCK_MONOTONIC, &until);
+    done = b->is_done;
+    b->left = !done;
+    pthread_mutex_unlock(&b->lock);
+    if (done)
+        free(b);
+    return done ? 0 : -ETIMEDOUT;
+}
+
+/* --- running ------------------------------------------------------------------------- */
+
+static const struct dlr_health_check *find(const char *name, size_t size)
+{
+    const struct dlr_health_check *c;
+
+    for (c = dlr_health_checks; c->name; c++)
+        if (strlen(c->name) == size && memcmp(c->name, name, size) == 0)
+            return c;
+    return NULL;
+}
+
+static int unknown(const char *name, size_t size, struct dlr_err *err)
+{
+    char known[256] = "";
+    const struct dlr_health_check *c;
+
+    for (c = dlr_health_checks; c->name; c++) {
+        strncat(known, " ", sizeof(known) - strlen(known) - 1);
+        strncat(known, c->name, sizeof(known) - strlen(known) - 1);
+    }
+    return dlr_fail(err, -EINVAL, "unknown check '%.*s'; known are all, none,%s",
+                    (int)(size < 64 ? size : 64), name, known);
+}
+
+/* Which rows of the table list names, as a bit mask. */
+static int select_checks(const char *list, unsigned *ret_mask, struct dlr_err *err)
+{
+    unsigned mask = 0;
+
+    if (dlr_streq(list, "all"))
+        mask = ~0u;
+    else if (!dlr_streq(list, "none"))
+        for (;;) {
+            size_t size = strcspn(list, ",");
+            const struct dlr_health_check *c = find(list, size);
+
+            if (!c)
+                return unknown(list, size, err);
+            mask |= 1u << (c - dlr_health_checks);
+            if (!list[size])
+                break;
+            list += size + 1;
+        }
+    *ret_mask = mask;
+    return 0;
+}
+
+int dlr_health_run(const struct dlr_health_env *env, const char *list,
+                   struct dlr_health_result *ret, size_t max, struct dlr_err *err)
+{
+    const struct dlr_health_check *c;
+    unsigned mask = 0;
+    size_t n = 0;
+    int rc = select_checks(list, &mask, err);
+
+    if (rc < 0)
+        return rc;
+    for (c = dlr_health_checks; c->name && n < max; c++) {
+        if (!(mask & 1u << (c - dlr_health_checks)))
+            continue;
+        memset(&ret[n], 0, sizeof(ret[n]));
+        ret[n].check = c->name;
+        c->run(env, &ret[n++]);
+    }
+    return (int)n;
+}

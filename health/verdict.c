@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verdicts and their names. */
+#include <errno.h>
+
+#include "common/str.h"
+#include "health/health.h"
+
+static const char *const names[] = {
+    [DLR_HEALTH_OK] = "ok",
+    [DLR_HEALTH_SKIP] = "skip",
+    [DLR_HEALTH_WARN] = "warn",
+    [DLR_HEALTH_FAIL] = "fail",
+};
+
+const char *dlr_health_verdict_name(enum dlr_health_verdict v)
+{
+    return names[v];
+}
+
+int dlr_health_verdict_parse(const char *name)
+{
+    int v;
+
+    for (v = DLR_HEALTH_OK; v <= DLR_HEALTH_FAIL; v++)
+        if (dlr_streq(names[v], name))
+            return v;
+    return -EINVAL;
+}
+
+enum dlr_health_verdict dlr_health_worst(const struct dlr_health_result *r, size_t n)
+{
+    enum dlr_health_verdict worst = DLR_HEALTH_OK;
+    size_t i;
+
+    for (i = 0; i < n; i++)
+        if (r[i].verdict != DLR_HEALTH_SKIP && r[i].verdict > worst)
+            worst = r[i].verdict;
+    return worst;
+}
