@@ -45,8 +45,8 @@ struct dlr_commit {
 
     bool has_newest, has_pending;
     struct dlr_version newest, pending;
-    uint64_t last_step;   /* newest step of this round that was ever ordered */
-    int64_t reached_ms;   /* the pending step was known as reached; -1: not yet */
+    uint64_t last_step;    /* newest step of this round that was ever ordered */
+    int64_t reached_ms;    /* the pending step was known as reached; -1: not yet */
     int64_t first_seal_ms; /* -1: none */
 };
 

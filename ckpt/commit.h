@@ -28,11 +28,12 @@ struct dlr_commit_ops {
 };
 
 struct dlr_commit_conf {
-    bool copies;           /* a copy on a partner is part of the promise */
-    int64_t decide_ms;     /* once its step was reached, an undecided version is aborted
-                              after this */
-    unsigned margin_steps; /* first distance of save_at from the newest known step; 0: 2 */
-    unsigned margin_max;   /* 0: 64 */
+    bool copies; /* a copy on a partner is part of the promise */
+    /* an undecided version is aborted so long after its step was reached */
+    int64_t decide_ms;
+    /* first distance of save_at from the newest known step, 0: 2; its limit, 0: 64 */
+    unsigned margin_steps;
+    unsigned margin_max;
 };
 
 int dlr_commit_new(const struct dlr_commit_conf *conf, const struct dlr_commit_ops *ops,

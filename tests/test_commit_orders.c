@@ -118,7 +118,8 @@ static void check(struct world *w)
 {
     if (ex.naive) {
         for (unsigned s = 1; s <= ex.steps && w->dead == NOBODY && !w->whole; s++)
-            w->whole = restorable(w, s, 0) && restorable(w, s, 1) && restorable(w, s, 2);
+            w->whole =
+                restorable(w, s, 0) && restorable(w, s, 1) && restorable(w, s, 2);
         if (!w->whole)
             return;
     } else if (!w->c.has_newest) {
@@ -409,7 +410,8 @@ static void agent_hears(const struct world *w, unsigned r)
     unsigned decided = w->committed | w->aborted, word = w->heard[r] + 1u;
     struct world n;
 
-    while (word <= 2 * ex.steps + 1 && !((word % 2 ? decided : w->ordered) & 1u << word / 2))
+    while (word <= 2 * ex.steps + 1 &&
+           !((word % 2 ? decided : w->ordered) & 1u << word / 2))
         word++;
     if (r == w->dead || word > 2 * ex.steps + 1)
         return;
