@@ -6,6 +6,10 @@
 UNIT_OBJS_test_msg := $(MSG)
 UNIT_LIBS_test_msg := -ljansson
 UNIT_LIBS_test_file := -Wl,--wrap=fsync,--wrap=renameat,--wrap=write,--wrap=close
+UNIT_OBJS_test_slot := $(SLOT)
+UNIT_LIBS_test_slot := -lisal -lxxhash
+UNIT_OBJS_test_store := $(SLOT)
+UNIT_LIBS_test_store := -lisal -lxxhash
 UNIT_OBJS_test_topo := $(TOPO)
 UNIT_LIBS_test_topo := -lhwloc
 UNIT_OBJS_test_order := $(TOPO)
@@ -15,6 +19,11 @@ UNIT_LIBS_test_partners := -lhwloc
 UNIT_OBJS_test_health := $(HEALTH)
 UNIT_OBJS_test_plan := $(PLAN) $(HEALTH) $(TOPO) $(MSG)
 UNIT_LIBS_test_plan := -lhwloc -ljansson
+UNIT_OBJS_test_plugin := $(PLUGIN) tests/fake_spank.c
+UNIT_OBJS_test_allocator := $(SPANK)
+UNIT_OBJS_test_task_env := $(SPANK)
+UNIT_OBJS_test_tap := $(SPANK) spank/tail.c
+$(BUILD)/tests/test_tap: | $(BUILD)/dlrover-stderr
 
 .SECONDEXPANSION:
 $(BUILD)/tests/test_%: $(BUILD)/obj/tests/test_%.o $$(call obj,$$(COMMON) $$(UNIT_OBJS_test_$$*))

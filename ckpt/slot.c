@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "ckpt/slot.h"
+#include "ckpt/slot_meta.h"
+#include "common/cleanup.h"
+
+#define TOUCH_THREADS 8 /* at most */
+#define TOUCH_MIN (UINT64_C(64) << 20) /* bytes a thread is worth */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+struct dlr_slot {
+    struct dlr_slot_page *page; /* the mapping */
+    uint64_t bytes;
+    int fd; /* -1: the caller's */
+};
+
+void *dlr_slot_base(const struct dlr_slot *slot)
+{
+    return slot->page;
+}
+
+int dlr_slot_fd(const struct dlr_slot *slot)
+{
+    return slot->fd;
+}
+
+uint64_t dlr_slot_bytes(const struct dlr_slot *slot)
+{
+    return slot->bytes;
+}
+
+enum dlr_slot_state dlr_slot_state(const struct dlr_slot *slot)
+{
+    uint32_t state = atomic_load_explicit(&slot->page->state, memory_order_acquire);
+
+    return state > DLR_SLOT_DEAD ? DLR_SLOT_DEAD : (enum dlr_slot_state)state;
+}
+
+void dlr_slot_set_state(struct dlr_slot *slot, enum dlr_slot_state state)
+{
+    /* Before: what was written is visible to who sees the state. After: nobody sees what is
+     * written next with the old state. */
+    atomic_thread_fence(memory_order_seq_cst);
+    atomic_store_explicit(&slot->page->state, (uint32_t)state, memory_order_seq_cst);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+struct dlr_slot *dlr_slot_unmap(struct dlr_slot *slot)
+{
+    if (slot) {
+        munmap(slot->page, slot->bytes);
+        dlr_cleanup_close(&slot->fd);
+        free(slot);
+    }
+    return NULL;
+}
+
+/* Maps bytes of fd (-1: memory of this process's own). */
+static int map(int fd, uint64_t bytes, int prot, struct dlr_slot **ret, struct dlr_err *err)
+{
+    int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+    struct dlr_slot *slot = calloc(1, sizeof(*slot));
+
+    if (!slot)
+        return dlr_fail(err, -ENOMEM, "no memory");
+    slot->page = mmap(NULL, bytes, prot, flags, fd, 0);
+    if (slot->page == MAP_FAILED) {
+        int code = -errno;
+
+        free(slot);
+        return dlr_fail(err, code, "cannot map a slot of %" PRIu64 " bytes: %s", bytes,
+                        strerror(-code));
+    }
+    slot->bytes = bytes;
+    slot->fd = -1;
+    *ret = slot;
+    return 0;
+}
+
+static void format(struct dlr_slot *slot)
+{
+    slot->page->magic = 0;
+    slot->page->version = DLR_META_VERSION;
+    slot->page->bytes = slot->bytes;
+    dlr_slot_set_state(slot, DLR_SLOT_FREE);
+    slot->page->magic = DLR_SLOT_MAGIC;
+}
+
+int dlr_slot_anonymous(uint64_t size, struct dlr_slot **ret, struct dlr_err *err)
+{
+    int rc = map(-1, size, PROT_READ | PROT_WRITE, ret, err);
+
+    if (rc == 0)
+        format(*ret);
+    return rc;
+}
+
+/* 0 with the file's size when fd is a slot file that is all there. */
+static int check_file(int fd, uint64_t *ret_bytes, struct dlr_err *err)
+{
+    struct dlr_slot_page page;
+    struct stat st;
+    ssize_t n;
+
+    if (fstat(fd, &st) < 0)
+        return dlr_fail(err, -errno, "cannot look at a slot file: %m");
+    if (!S_ISREG(st.st_mode))
+        return dlr_fail(err, -EBADMSG, "not a regular file");
+    n = pread(fd, &page, sizeof(page), 0);
+    if (n < 0)
+        return dlr_fail(err, -errno, "cannot read a slot file: %m");
+    if (n < (ssize_t)sizeof(page) || page.magic != DLR_SLOT_MAGIC)
+        return dlr_fail(err, -EBADMSG, "not a slot file");
+    if (page.version != DLR_META_VERSION)
+        return dlr_fail(err, -EBADMSG, "unknown slot version %" PRIu32, page.version);
+    if (page.bytes < 2 * DLR_SLOT_PAGE || page.bytes > DLR_SLOT_DATA_MAX ||
+        page.bytes > (uint64_t)st.st_size)
+        return dlr_fail(err, -EBADMSG, "a slot of %" PRIu64 " bytes in a file of %" PRIu64,
+                        page.bytes, (uint64_t)st.st_size);
+    *ret_bytes = page.bytes;
+    return 0;
+}
+
+int dlr_slot_map(int fd, bool writable, struct dlr_slot **ret, struct dlr_err *err)
+{
+    uint64_t bytes;
+    int rc = check_file(fd, &bytes, err);
+
+    if (rc < 0)
+        return rc;
+    return map(fd, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, ret, err);
+}
+
+struct touch {
+    pthread_t thread;
+    char *from;
+    uint64_t bytes;
+    int rc;
+};
+
+static void *touch_run(void *arg)
+{
+    struct touch *t = arg;
+
+    if (madvise(t->from, t->bytes, MADV_POPULATE_WRITE) == 0)
+        return NULL;
+    t->rc = -errno;
+    if (t->rc != -EINVAL) /* an older kernel does not know the advice */
+        return NULL;
+    t->rc = 0;
+    for (uint64_t i = 0; i < t->bytes; i += DLR_SLOT_PAGE)
+        __atomic_fetch_or(&t->from[i], 0, __ATOMIC_RELAXED);
+    return NULL;
+}
+
+/* Faults every page in, in parallel: it is memory bandwidth and page clearing. */
+static int touch(struct dlr_slot *slot)
+{
+    struct touch part[TOUCH_THREADS] = {0};
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    uint64_t n = slot->bytes / TOUCH_MIN + 1, step;
+    int rc = 0;
+
+    if (n > TOUCH_THREADS)
+        n = TOUCH_THREADS;
+    if (n > (uint64_t)cpus)
+        n = cpus > 0 ? (uint64_t)cpus : 1;
+    step = dlr_align_up(slot->bytes / n + 1, DLR_SLOT_PAGE);
+    for (uint64_t i = 0, at = 0; i < n; i++, at += step) {
+        part[i].from = (char *)slot->page + at;
+        part[i].bytes = at >= slot->bytes ? 0
+                        : slot->bytes - at < step ? slot->bytes - at
+                                                  : step;
+        if (i == 0 || part[i].bytes == 0 ||
+            pthread_create(&part[i].thread, NULL, touch_run, &part[i]) != 0) {
+            if (part[i].bytes > 0)
+                touch_run(&part[i]); /* the first, and any that got no thread */
+            part[i].thread = 0;
+        }
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        if (part[i].thread)
+            pthread_join(part[i].thread, NULL);
+        if (part[i].rc < 0)
+            rc = part[i].rc;
+    }
+    return rc;
+}
+
+/* Opens or creates a file of our own. *ret_old is its size before. */
+static int open_own(int dirfd, const char *name, int *ret_fd, uint64_t *ret_old,
+                    struct dlr_err *err)
+{
+    int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
+    DLR_AUTO_CLOSE int fd = openat(dirfd, name, flags, 0600);
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return dlr_fail(err, -errno, "cannot open '%s': %m", name);
+    if (!S_ISREG(st.st_mode) || st.st_uid != geteuid())
+        return dlr_fail(err, -EEXIST, "'%s' is there and is no file of ours", name);
+    *ret_old = (uint64_t)st.st_size;
+    *ret_fd = dlr_steal_fd(&fd);
+    return 0;
+}
+
+/* Makes the file a slot of at least size bytes; a slot that is there keeps its contents. */
+static int fill_slot(int fd, uint64_t size, struct dlr_slot **ret, struct dlr_err *err)
+{
+    uint64_t old = 0;
+    bool adopted = check_file(fd, &old, NULL) == 0;
+    struct dlr_slot *slot;
+    int rc;
+
+    if (old > size)
+        size = old;
+    rc = -posix_fallocate(fd, 0, (off_t)size);
+    if (rc < 0)
+        return dlr_fail(err, rc, "cannot reserve %" PRIu64 " bytes: %s", size,
+                        strerror(-rc));
+    rc = map(fd, size, PROT_READ | PROT_WRITE, &slot, err);
+    if (rc < 0)
+        return rc;
+    rc = touch(slot);
+    if (rc < 0) {
+        dlr_slot_unmap(slot);
+        return dlr_fail(err, rc, "cannot touch %" PRIu64 " bytes: %s", size, strerror(-rc));
+    }
+    if (adopted)
+        slot->page->bytes = size;
+    else
+        format(slot);
+    *ret = slot;
+    return 0;
+}
+
+int dlr_slot_create(int dirfd, const char *name, uint64_t size, struct dlr_slot **ret,
+                    struct dlr_err *err)
+{
+    DLR_AUTO_CLOSE int fd = -1;
+    struct dlr_err why;
+    uint64_t old = 0;
+    int rc;
+
+    if (size < 2 * DLR_SLOT_PAGE || size > DLR_SLOT_DATA_MAX || size % DLR_SLOT_PAGE)
+        return dlr_fail(err, -EINVAL, "a slot cannot have %" PRIu64 " bytes", size);
+    rc = open_own(dirfd, name, &fd, &old, err);
+    if (rc < 0)
+        return rc;
+    rc = fill_slot(fd, size, ret, &why);
+    if (rc < 0) {
+        /* What was there stays as it was; what was not leaves nothing. */
+        if (old == 0 || ftruncate(fd, (off_t)old) < 0)
+            unlinkat(dirfd, name, 0);
+        return dlr_fail(err, rc, "slot '%s': %s", name, why.text);
+    }
+    (*ret)->fd = dlr_steal_fd(&fd);
+    return 0;
+}

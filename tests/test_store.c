@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "ckpt/slot_meta.h"
+#include "ckpt/slot_write.h"
+#include "ckpt/store.h"
+#include "common/cleanup.h"
+#include "common/str.h"
+
+#define KEY 99
+
+static unsigned char data[5000];
+static char dir[64];
+
+/* A slot file with a snapshot in the state asked for. */
+static void put(const char *name, int32_t rank, uint64_t key, uint64_t step,
+                enum dlr_slot_state state)
+{
+    const struct dlr_ckpt_region region = {"d", DLR_CKPT_LOCAL, "u8", 1, 1,
+                                           {5000}, {0}, {5000}, {0}, data};
+    const struct dlr_slot_owner owner = {key, rank, 8};
+    struct dlr_slot_plan *plan;
+    struct dlr_slot *slot;
+    int fd = open(dir, O_RDONLY | O_DIRECTORY);
+
+    assert_int_equal(dlr_slot_plan_new(&region, 1, &owner, &plan, NULL), 0);
+    assert_int_equal(dlr_slot_create(fd, name, dlr_slot_plan_bytes(plan), &slot, NULL), 0);
+    assert_int_equal(dlr_slot_begin(slot, plan, (struct dlr_version){1, step}, NULL), 0);
+    memset(dlr_slot_data(slot, plan, 0), 7, dlr_slot_plan_data(plan));
+    dlr_slot_set_crc(slot, plan, 0,
+                     dlr_crc32c(0, dlr_slot_data(slot, plan, 0), dlr_slot_plan_data(plan)));
+    dlr_slot_seal(slot, plan);
+    dlr_slot_set_state(slot, state);
+    dlr_slot_unmap(slot);
+    dlr_slot_plan_free(plan);
+    close(fd);
+}
+
+static void spoil(const char *name, off_t at)
+{
+    char path[128];
+    unsigned char byte;
+    int fd;
+
+    dlr_format(path, sizeof(path), "%s/%s", dir, name);
+    fd = open(path, O_RDWR);
+    assert_int_equal(pread(fd, &byte, 1, at), 1);
+    byte ^= 4;
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    close(fd);
+}
+
+static int setup(void **state)
+{
+    dlr_format(dir, sizeof(dir), "/dev/shm/dlr-test-store-XXXXXX");
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    return dlr_store_remove(dir, NULL);
+}
+
+static void lists_whole_snapshots_of_the_key_in_order(void **state)
+{
+    DLR_AUTO_FREE struct dlr_store_item *items = NULL;
+    unsigned bad;
+
+    put("r5.s1", 5, KEY, 10, DLR_SLOT_COMMITTED);
+    put("r5.s0", 5, KEY, 11, DLR_SLOT_SEALED);
+    put("r0.s0", 0, KEY, 11, DLR_SLOT_SEALED);
+    put("r1.s0", 1, KEY, 11, DLR_SLOT_OPEN);
+    put("r2.s0", 2, KEY, 11, DLR_SLOT_DEAD);
+    put("r3.s0", 3, KEY + 1, 11, DLR_SLOT_SEALED);
+    put("r4.s0.tmp", 4, KEY, 11, DLR_SLOT_SEALED);
+    put("r06.s0", 6, KEY, 11, DLR_SLOT_SEALED);
+    assert_int_equal(dlr_store_list(dir, KEY, true, &items, &bad, NULL), 3);
+    assert_int_equal(bad, 0);
+    assert_int_equal(items[0].rank, 0);
+    assert_int_equal(items[1].rank, 5);
+    assert_int_equal(items[1].slot, 0);
+    assert_int_equal(items[2].slot, 1);
+    assert_int_equal(items[2].state, DLR_SLOT_COMMITTED);
+    assert_int_equal(items[2].info.version.step, 10);
+}
+
+static void what_is_corrupt_is_left_out_and_counted(void **state)
+{
+    DLR_AUTO_FREE struct dlr_store_item *items = NULL;
+    unsigned bad;
+
+    put("r0.s0", 0, KEY, 11, DLR_SLOT_SEALED);
+    put("r1.s0", 1, KEY, 11, DLR_SLOT_SEALED);
+    put("r2.s0", 2, KEY, 11, DLR_SLOT_SEALED);
+    put("r3.s0", 4, KEY, 11, DLR_SLOT_SEALED); /* another rank's under this name */
+    spoil("r1.s0", 8192 + 100);                /* data */
+    spoil("r2.s0", 4096 + 60);                 /* head */
+    assert_int_equal(dlr_store_list(dir, KEY, true, &items, &bad, NULL), 1);
+    assert_int_equal(bad, 3);
+    assert_int_equal(items[0].rank, 0);
+}
+
+static void without_verify_only_the_head_is_looked_at(void **state)
+{
+    DLR_AUTO_FREE struct dlr_store_item *items = NULL;
+    unsigned bad;
+
+    put("r1.s0", 1, KEY, 11, DLR_SLOT_SEALED);
+    spoil("r1.s0", 8192 + 100);
+    assert_int_equal(dlr_store_list(dir, KEY, false, &items, &bad, NULL), 1);
+}
+
+static void a_missing_directory_is_an_empty_store(void **state)
+{
+    struct dlr_store_item *items = NULL;
+
+    assert_int_equal(dlr_store_list("/nonexistent/dir", KEY, true, &items, NULL, NULL), 0);
+    assert_null(items);
+    assert_int_equal(dlr_store_remove("/nonexistent/dir", NULL), 0);
+}
+
+static void removal_does_not_follow_links(void **state)
+{
+    char outside[] = "/dev/shm/dlr-test-outside-XXXXXX", path[128];
+    int fd = mkstemp(outside);
+
+    close(fd);
+    put("r0.s0", 0, KEY, 1, DLR_SLOT_SEALED);
+    dlr_format(path, sizeof(path), "%s/link", dir);
+    assert_int_equal(symlink(outside, path), 0);
+    assert_int_equal(dlr_store_remove(dir, NULL), 0);
+    assert_int_equal(access(dir, F_OK), -1);
+    assert_int_equal(access(outside, F_OK), 0);
+
+    assert_int_equal(symlink("/dev/shm", dir), 0);
+    assert_true(dlr_store_remove(dir, NULL) < 0); /* the directory itself is a link */
+    unlink(dir);
+    unlink(outside);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(lists_whole_snapshots_of_the_key_in_order),
+        T(what_is_corrupt_is_left_out_and_counted),
+        T(without_verify_only_the_head_is_looked_at),
+        T(a_missing_directory_is_an_empty_store),
+        T(removal_does_not_follow_links),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
