@@ -51,7 +51,7 @@ RENDEZVOUS := mpi_launcher/rendezvous.c mpi_launcher/report.c $(PLAN)
 CLI := mpi_launcher/cli.c mpi_launcher/cli_status.c mpi_launcher/cli_events.c \
   mpi_launcher/cli_check.c mpi_launcher/cli_state.c
 SPANK := spank/allocator.c spank/cmdline.c spank/fds.c spank/handover.c spank/notify.c \
-  spank/options.c spank/sweep.c spank/tap.c spank/task_env.c
+  spank/options.c spank/step.c spank/sweep.c spank/tap.c spank/task_env.c
 PLUGIN := spank/plugin.c $(SPANK) common/clock.c common/err.c common/jobconf.c \
   common/local.c common/log.c common/opt.c common/str.c
 

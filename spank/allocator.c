@@ -79,7 +79,7 @@ int dlr_allocator_cli(void)
     DLR_AUTO_FREE char *text = NULL;
     DLR_AUTO_FREE char **argv = NULL;
 
-    if (dlr_cmdline_load(&text, &argv, NULL) < 0)
+    if (dlr_cmdline_argv(&text, &argv, NULL) < 0)
         return DLR_ALLOCATOR_UNKNOWN;
     return dlr_allocator_scan(argv);
 }

@@ -59,18 +59,29 @@ static int read_text(int fd, char **ret_text, size_t *ret_size)
     return 0;
 }
 
-int dlr_cmdline_load(char **ret_text, char ***ret_argv, struct dlr_err *err)
+static int load(const char *path, char **ret_text, char ***ret_words,
+                struct dlr_err *err)
 {
-    DLR_AUTO_CLOSE int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    DLR_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
     DLR_AUTO_FREE char *text = NULL;
     size_t size = 0;
     int rc = fd < 0 ? -errno : read_text(fd, &text, &size);
 
     if (rc < 0)
-        return dlr_fail(err, rc, "cannot read /proc/self/cmdline: %s", strerror(-rc));
-    *ret_argv = dlr_cmdline_split(text, size);
-    if (!*ret_argv)
+        return dlr_fail(err, rc, "cannot read %s: %s", path, strerror(-rc));
+    *ret_words = dlr_cmdline_split(text, size);
+    if (!*ret_words)
         return dlr_fail(err, -ENOMEM, "out of memory");
     *ret_text = DLR_STEAL(text);
     return 0;
+}
+
+int dlr_cmdline_argv(char **ret_text, char ***ret_words, struct dlr_err *err)
+{
+    return load("/proc/self/cmdline", ret_text, ret_words, err);
+}
+
+int dlr_cmdline_environ(char **ret_text, char ***ret_words, struct dlr_err *err)
+{
+    return load("/proc/self/environ", ret_text, ret_words, err);
 }

@@ -83,7 +83,7 @@ int dlr_handover_argv(const struct dlr_spank_conf *conf, char *const srun[],
     return 0;
 }
 
-int dlr_handover_exec(char *const argv[], struct dlr_err *err)
+int dlr_handover_exec(char *const argv[], char *const env[], struct dlr_err *err)
 {
     sigset_t none, before;
     int rc;
@@ -100,7 +100,7 @@ int dlr_handover_exec(char *const argv[], struct dlr_err *err)
      */
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, &before);
-    execv(argv[0], argv);
+    execve(argv[0], argv, env);
     rc = -errno;
     sigprocmask(SIG_SETMASK, &before, NULL);
     return dlr_fail(err, rc, "cannot run '%s': %s", argv[0], strerror(-rc));
@@ -110,13 +110,17 @@ int dlr_handover_run(const struct dlr_spank_conf *conf, struct dlr_err *err)
 {
     DLR_AUTO_FREE char *text = NULL;
     DLR_AUTO_FREE char **srun = NULL;
+    DLR_AUTO_FREE char *env_text = NULL;
+    DLR_AUTO_FREE char **env = NULL;
     char **argv = NULL;
-    int rc = dlr_cmdline_load(&text, &srun, err);
+    int rc = dlr_cmdline_argv(&text, &srun, err);
 
+    if (rc == 0)
+        rc = dlr_cmdline_environ(&env_text, &env, err);
     if (rc == 0)
         rc = dlr_handover_argv(conf, srun, &argv, err);
     if (rc == 0)
-        rc = dlr_handover_exec(argv, err);
+        rc = dlr_handover_exec(argv, env, err);
     dlr_handover_free(argv);
     return rc;
 }

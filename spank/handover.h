@@ -30,12 +30,16 @@ int dlr_handover_argv(const struct dlr_spank_conf *conf, char *const srun[],
 /* Frees what dlr_handover_argv() made; NULL is fine. */
 void dlr_handover_free(char **argv);
 
-/* Becomes argv[0]: descriptors from 3 on are closed and signals that srun has blocked are
- * let through. Returns -errno only when that failed; srun can go on then.
+/* Becomes argv[0] with the environment env: descriptors from 3 on are closed, and signals
+ * that srun has blocked are let through. Returns -errno only when that failed; srun can go on
+ * then.
  */
-int dlr_handover_exec(char *const argv[], struct dlr_err *err);
+int dlr_handover_exec(char *const argv[], char *const env[], struct dlr_err *err);
 
-/* Both, with this srun's own words. Returns -errno only when it failed. */
+/* Both, with the words and the environment this srun was started with: what it has made of
+ * its options since (SLURM_MPI_TYPE and more) would steer every srun of the supervisor.
+ * Returns -errno only when it failed.
+ */
 int dlr_handover_run(const struct dlr_spank_conf *conf, struct dlr_err *err);
 
 #endif

@@ -23,22 +23,17 @@
 #include "common/log.h"
 #include "spank/allocator.h"
 #include "spank/handover.h"
-#include "spank/notify.h"
 #include "spank/options.h"
+#include "spank/step.h"
 #include "spank/sweep.h"
-#include "spank/tap.h"
-#include "spank/task_env.h"
 
 SPANK_PLUGIN(dlrover, 1);
 
 static struct {
     struct dlr_spank_conf conf;
     struct dlr_allocator alloc; /* sbatch, salloc */
-    bool in_round;              /* slurmstepd: the step is a supervisor's */
-    uint32_t round;
-    int agent;
-    struct dlr_tap tap;
-} plugin = {.agent = -1, .tap = DLR_TAP_NONE};
+    struct dlr_step step;       /* slurmstepd */
+} plugin = {.step = DLR_STEP_NONE};
 
 static void log_to_slurm(void *arg, enum dlr_log_level level, const char *text)
 {
@@ -70,6 +65,7 @@ static int take_option(int row, const char *value, int remote)
     return 0;
 }
 
+/* Slurm keeps copies. */
 static void register_options(spank_t sp)
 {
     for (size_t row = 0; row < dlr_options_count(); row++) {
@@ -83,8 +79,7 @@ static void register_options(spank_t sp)
                                       .cb = take_option};
 
         dlr_options_name(row, name);
-        if (spank_option_register(sp, &option) !=
-            ESPANK_SUCCESS) /* Slurm keeps a copy */
+        if (spank_option_register(sp, &option) != ESPANK_SUCCESS)
             dlr_error("Slurm does not take option --%s", name);
     }
 }
@@ -124,18 +119,10 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char *av[])
 
 int slurm_spank_user_init(spank_t sp, int ac, char *av[])
 {
-    struct dlr_task_round round;
-    struct dlr_err err = {0};
     char **env = NULL;
 
-    if (spank_get_item(sp, S_JOB_ENV, &env) != ESPANK_SUCCESS ||
-        !dlr_task_round_find(env, &round))
-        return 0;
-    plugin.in_round = true;
-    plugin.round = round.round;
-    if (dlr_notify_step(round.socket, round.round, &plugin.agent, &err) < 0)
-        dlr_debug("no word to the agent: %s", err.text);
-    dlr_tap_open(&plugin.tap);
+    if (spank_get_item(sp, S_JOB_ENV, &env) == ESPANK_SUCCESS)
+        dlr_step_begin(&plugin.step, env);
     return 0;
 }
 
@@ -150,23 +137,17 @@ static void put_env(spank_t sp, const struct dlr_task_env *env)
 
 int slurm_spank_task_init(spank_t sp, int ac, char *av[])
 {
-    struct dlr_task_round round;
-    struct dlr_task_self self = {0};
-    struct dlr_task_env vars = {0};
+    struct dlr_task_env vars;
     struct dlr_err err = {0};
+    uint32_t rank, world;
     char **env = NULL;
 
-    if (!plugin.in_round || spank_get_item(sp, S_JOB_ENV, &env) != ESPANK_SUCCESS ||
-        !dlr_task_round_find(env, &round) ||
-        spank_get_item(sp, S_TASK_GLOBAL_ID, &self.rank) != ESPANK_SUCCESS ||
-        spank_get_item(sp, S_JOB_TOTAL_TASK_COUNT, &self.world) != ESPANK_SUCCESS)
+    if (spank_get_item(sp, S_JOB_ENV, &env) != ESPANK_SUCCESS ||
+        spank_get_item(sp, S_TASK_GLOBAL_ID, &rank) != ESPANK_SUCCESS ||
+        spank_get_item(sp, S_JOB_TOTAL_TASK_COUNT, &world) != ESPANK_SUCCESS)
         return 0;
-    self.node = dlr_task_getenv(env, "SLURMD_NODENAME");
-    if (dlr_tap_insert(&plugin.tap, plugin.conf.libexec, round.socket, round.round,
-                       self.rank, &err) < 0)
-        dlr_debug("%s: the last lines of rank %u will not be known", err.text,
-                  self.rank);
-    if (dlr_task_env_make(&round, &self, &vars, &err) < 0)
+    if (dlr_step_task(&plugin.step, env, rank, world, plugin.conf.libexec, &vars,
+                      &err) < 0)
         dlr_error("%s: the environment is Slurm's", err.text);
     put_env(sp, &vars);
     dlr_task_env_free(&vars);
@@ -178,11 +159,9 @@ int slurm_spank_task_post_fork(spank_t sp, int ac, char *av[])
     uint32_t rank;
     pid_t pid;
 
-    dlr_tap_forked(&plugin.tap); /* every task is forked before the first of these */
-    if (plugin.in_round &&
-        spank_get_item(sp, S_TASK_GLOBAL_ID, &rank) == ESPANK_SUCCESS &&
+    if (spank_get_item(sp, S_TASK_GLOBAL_ID, &rank) == ESPANK_SUCCESS &&
         spank_get_item(sp, S_TASK_PID, &pid) == ESPANK_SUCCESS)
-        dlr_notify_task(plugin.agent, plugin.round, rank, pid);
+        dlr_step_forked(&plugin.step, rank, pid);
     return 0;
 }
 
@@ -191,13 +170,9 @@ int slurm_spank_task_exit(spank_t sp, int ac, char *av[])
     uint32_t rank;
     int status;
 
-    if (!plugin.in_round ||
-        spank_get_item(sp, S_TASK_GLOBAL_ID, &rank) != ESPANK_SUCCESS ||
-        spank_get_item(sp, S_TASK_EXIT_STATUS, &status) != ESPANK_SUCCESS)
-        return 0;
-    dlr_tap_wait(&plugin.tap, rank, DLR_TAP_SOON_MS); /* its last lines first */
-    dlr_notify_exit(plugin.agent, plugin.round, rank, status);
-    dlr_tap_wait(&plugin.tap, rank, DLR_TAP_DRAIN_MS);
+    if (spank_get_item(sp, S_TASK_GLOBAL_ID, &rank) == ESPANK_SUCCESS &&
+        spank_get_item(sp, S_TASK_EXIT_STATUS, &status) == ESPANK_SUCCESS)
+        dlr_step_ended(&plugin.step, rank, status);
     return 0;
 }
 

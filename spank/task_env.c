@@ -68,14 +68,15 @@ static int find_place(const struct dlr_task_round *round, unsigned rank,
 {
     const char *nodes = round->nodes, *tasks = round->tasks;
     struct place p = {0};
-    bool found = false;
+    bool found = false, bad = false;
     char node[256], text[16];
 
     while (next_word(&nodes, node, sizeof(node))) {
         unsigned here;
 
-        if (!next_word(&tasks, text, sizeof(text)) ||
-            dlr_parse_uint(text, MAX_TASKS, &here) < 0 || here > MAX_TASKS - p.world)
+        bad = !next_word(&tasks, text, sizeof(text)) ||
+              dlr_parse_uint(text, MAX_TASKS, &here) < 0 || here > MAX_TASKS - p.world;
+        if (bad)
             break;
         if (p.nodes == 0)
             memcpy(p.first, node, sizeof(node));
@@ -89,7 +90,7 @@ static int find_place(const struct dlr_task_round *round, unsigned rank,
         p.world += here;
         p.nodes++;
     }
-    if (*nodes || *tasks)
+    if (bad || *nodes || *tasks)
         return dlr_fail(err, -EINVAL, "bad rank map: nodes '%s', tasks '%s'",
                         round->nodes, round->tasks);
     if (!found)

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "spank/step.h"
+
+#include "common/log.h"
+#include "spank/notify.h"
+
+void dlr_step_begin(struct dlr_step *step, char *const env[])
+{
+    struct dlr_task_round round;
+    struct dlr_err err = {0};
+
+    if (!dlr_task_round_find(env, &round))
+        return;
+    step->in_round = true;
+    step->round = round.round;
+    if (dlr_notify_step(round.socket, round.round, &step->agent, &err) < 0)
+        dlr_debug("no word to the agent: %s", err.text);
+    if (dlr_tap_open(&step->tap) < 0)
+        dlr_debug("no pipe: last lines of stderr may be late");
+}
+
+void dlr_step_forked(struct dlr_step *step, uint32_t rank, pid_t pid)
+{
+    if (!step->in_round)
+        return;
+    dlr_tap_forked(&step->tap); /* every task is forked before the first of these */
+    dlr_notify_task(step->agent, step->round, rank, pid);
+}
+
+void dlr_step_ended(struct dlr_step *step, uint32_t rank, int status)
+{
+    if (!step->in_round)
+        return;
+    dlr_tap_wait(&step->tap, rank, DLR_TAP_SOON_MS);
+    dlr_notify_exit(step->agent, step->round, rank, status);
+    dlr_tap_wait(&step->tap, rank, DLR_TAP_DRAIN_MS);
+}
+
+int dlr_step_task(const struct dlr_step *step, char *const env[], uint32_t rank,
+                  uint32_t world, const char *libexec, struct dlr_task_env *ret,
+                  struct dlr_err *err)
+{
+    struct dlr_task_self self = {rank, world, dlr_task_getenv(env, "SLURMD_NODENAME")};
+    struct dlr_task_round round;
+    struct dlr_err why = {0};
+
+    ret->count = 0;
+    if (!step->in_round || !dlr_task_round_find(env, &round))
+        return 0;
+    if (dlr_tap_insert(&step->tap, libexec, round.socket, round.round, rank, &why) < 0)
+        dlr_debug("%s: the last lines of rank %u will not be known", why.text, rank);
+    return dlr_task_env_make(&round, &self, ret, err);
+}

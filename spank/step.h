@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A supervisor's step on this node, as slurmstepd lives through it. On every other step these
+ * functions do nothing.
+ */
+#ifndef DLR_SPANK_STEP_H
+#define DLR_SPANK_STEP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/err.h"
+#include "spank/tap.h"
+#include "spank/task_env.h"
+
+struct dlr_step {
+    bool in_round; /* it is a supervisor's */
+    uint32_t round;
+    int agent; /* connection to the agent, -1 without */
+    struct dlr_tap tap;
+};
+
+#define DLR_STEP_NONE                                                                  \
+    {                                                                                  \
+        .agent = -1, .tap = DLR_TAP_NONE                                               \
+    }
+
+/* Before the tasks are forked, as the user: tells the agent. env is the step's. */
+void dlr_step_begin(struct dlr_step *step, char *const env[]);
+
+/* In slurmstepd, for each task once all are forked, and when it has ended. The agent knows a
+ * task's last lines before its end, unless they take longer than DLR_TAP_SOON_MS.
+ */
+void dlr_step_forked(struct dlr_step *step, uint32_t rank, pid_t pid);
+void dlr_step_ended(struct dlr_step *step, uint32_t rank, int status);
+
+/* In the task, as the user: taps its stderr and makes the changes to its environment. 0 or
+ * -errno with text; *ret is the caller's: dlr_task_env_free(), empty on failure and where the
+ * step is not a supervisor's.
+ */
+int dlr_step_task(const struct dlr_step *step, char *const env[], uint32_t rank,
+                  uint32_t world, const char *libexec, struct dlr_task_env *ret,
+                  struct dlr_err *err);
+
+#endif

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "common/str.h"
+#include "spank/allocator.h"
+#include "spank/cmdline.h"
+#include "spank/handover.h"
+
+#define MAX_WORDS 12
+
+static int scan_gives(const char *const *words, int want)
+{
+    int got = dlr_allocator_scan((char *const *)words);
+
+    if (got != want)
+        print_error("%s %s ...: %d instead of %d\n", words[0], words[1], got, want);
+    return got == want;
+}
+
+static void scan_finds_the_option_and_nothing_behind_the_script(void **state)
+{
+    static const struct {
+        int want;
+        const char *words[MAX_WORDS];
+    } rows[] = {
+        {-1, {"sbatch", NULL}},
+        {-1, {"sbatch", "job.sh", NULL}},
+        {1, {"sbatch", "--dlrover=on", "job.sh", NULL}},
+        {1, {"sbatch", "--dlrover", "on", "job.sh", NULL}},
+        {0, {"sbatch", "--dlrover=on", "--dlrover=off", "job.sh", NULL}},
+        {1, {"sbatch", "--dlrover=off", "--dlrover", "yes", "job.sh", NULL}},
+        {-1, {"sbatch", "job.sh", "--dlrover=on", NULL}},
+        {1, {"sbatch", "-N", "5", "--dlrover=on", "job.sh", NULL}},
+        {1, {"sbatch", "-N5", "-J", "a b", "--dlrover=on", NULL}},
+        {1, {"sbatch", "--nodes", "5", "--dlrover=on", "job.sh", NULL}},
+        {1, {"sbatch", "--hold", "--dlrover=on", "job.sh", NULL}},
+        {-1, {"sbatch", "--hold", "job.sh", "--dlrover=on", NULL}},
+        {-1, {"sbatch", "-vH", "job.sh", "--dlrover=on", NULL}},
+        {1, {"sbatch", "-vHN", "5", "--dlrover=on", NULL}},
+        {-1, {"sbatch", "--exclusive", "job.sh", "--dlrover=on", NULL}},
+        {-1, {"sbatch", "-N", "--dlrover=on", "job.sh", NULL}},
+        {-1, {"sbatch", "--comment", "--dlrover=on", "job.sh", NULL}},
+        {-1, {"sbatch", "--", "--dlrover=on", NULL}},
+        {1, {"sbatch", "--wrap", "srun x", "--dlrover=on", NULL}},
+        {-1, {"sbatch", "--dlrover=maybe", "job.sh", NULL}},
+        {-1, {"sbatch", "--dlrover", NULL}},
+        {-1, {"sbatch", "--dlrover-spares=1", "job.sh", NULL}},
+        {1, {"salloc", "--no-shell", "-k", "--dlrover=1", "bash", NULL}},
+        {-1, {NULL}},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+        assert_true(scan_gives(rows[i].words, rows[i].want));
+}
+
+static int clean(void **state)
+{
+    unsetenv("SBATCH_NO_KILL");
+    unsetenv("SBATCH_REQUEUE");
+    unsetenv("SBATCH_NO_REQUEUE");
+    unsetenv("SBATCH_OPEN_MODE");
+    unsetenv("SALLOC_NO_KILL");
+    return 0;
+}
+
+static void assert_set(const char *no_kill, const char *requeue, const char *mode)
+{
+    const char *const names[] = {"SBATCH_NO_KILL", "SBATCH_REQUEUE",
+                                 "SBATCH_OPEN_MODE"};
+    const char *const want[] = {no_kill, requeue, mode};
+
+    for (size_t i = 0; i < 3; i++) {
+        if (want[i])
+            assert_string_equal(getenv(names[i]), want[i]);
+        else
+            assert_null(getenv(names[i]));
+    }
+}
+
+static void an_option_of_the_script_sets_and_takes_back(void **state)
+{
+    struct dlr_allocator alloc = {0};
+
+    dlr_allocator_start(&alloc, DLR_ALLOCATOR_UNKNOWN, false);
+    assert_set(NULL, NULL, NULL);
+    dlr_allocator_option(&alloc, true);
+    dlr_allocator_option(&alloc, true); /* Slurm may call twice */
+    assert_set("set", "1", "append");
+    assert_string_equal(getenv("SALLOC_NO_KILL"), "set");
+    dlr_allocator_option(&alloc, false);
+    assert_set(NULL, NULL, NULL);
+    dlr_allocator_option(&alloc, true);
+    dlr_allocator_end(&alloc); /* the job must not inherit them */
+    assert_set(NULL, NULL, NULL);
+}
+
+static void the_command_line_has_the_last_word(void **state)
+{
+    struct dlr_allocator alloc = {0};
+
+    dlr_allocator_start(&alloc, 0, true);
+    dlr_allocator_option(&alloc, true); /* from an #SBATCH line */
+    assert_set(NULL, NULL, NULL);
+    dlr_allocator_start(&alloc, 1, false);
+    dlr_allocator_option(&alloc, false);
+    assert_set("set", "1", "append");
+    dlr_allocator_end(&alloc);
+}
+
+static void what_the_user_has_set_stays(void **state)
+{
+    struct dlr_allocator alloc = {0};
+
+    setenv("SBATCH_NO_REQUEUE", "1", 1);
+    setenv("SBATCH_OPEN_MODE", "truncate", 1);
+    dlr_allocator_start(&alloc, DLR_ALLOCATOR_UNKNOWN, true);
+    assert_set("set", NULL, "truncate");
+    dlr_allocator_end(&alloc);
+    assert_set(NULL, NULL, "truncate");
+}
+
+static void an_srun_is_handed_over_once_and_only_inside_an_allocation(void **state)
+{
+    static const struct {
+        bool enable, asked;
+        const char *job, *supervised;
+        enum dlr_handover want;
+    } rows[] = {
+        {false, false, "12", NULL, DLR_HANDOVER_NO},
+        {false, true, "12", NULL, DLR_HANDOVER_NO},
+        {true, true, "12", NULL, DLR_HANDOVER_YES},
+        {true, false, "12", NULL, DLR_HANDOVER_YES},
+        {true, true, NULL, NULL, DLR_HANDOVER_NOWHERE},
+        {true, true, "", NULL, DLR_HANDOVER_NOWHERE},
+        {true, false, NULL, NULL, DLR_HANDOVER_NO}, /* a site's default is no request */
+        {true, true, "12", "12.0.run", DLR_HANDOVER_NO},
+        {true, true, "12", "123.0.run", DLR_HANDOVER_YES},
+        {true, true, "123", "12.0.run", DLR_HANDOVER_YES},
+        {true, true, "12", "", DLR_HANDOVER_YES},
+        {true, true, "12", "12", DLR_HANDOVER_YES},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct dlr_spank_conf conf;
+
+        dlr_options_init(&conf);
+        conf.job.enable = rows[i].enable;
+        conf.asked = rows[i].asked;
+        assert_int_equal(dlr_handover_decide(&conf, rows[i].job, rows[i].supervised),
+                         rows[i].want);
+    }
+}
+
+static void the_keeper_is_told_every_setting_and_sruns_own_words(void **state)
+{
+    char *const srun[] = {"srun", "-n2", "", "a b", NULL};
+    struct dlr_spank_conf conf;
+    size_t rows = dlr_options_count();
+    char **argv = NULL;
+
+    dlr_options_init(&conf);
+    dlr_options_site(&conf, 2, (char *[]){"prefix=/opt/x", "spares=2"}, NULL);
+    assert_int_equal(dlr_handover_argv(&conf, srun, &argv, NULL), 0);
+    assert_string_equal(argv[0], "/opt/x/libexec/dlrover/dlrover-keeper");
+    assert_string_equal(argv[1], "--enable=off");
+    assert_string_equal(argv[2], "--spares=2");
+    assert_string_equal(argv[rows + 1], "--");
+    for (size_t i = 0; i < 4; i++)
+        assert_string_equal(argv[rows + 2 + i], srun[i]);
+    assert_null(argv[rows + 6]);
+    dlr_handover_free(argv);
+}
+
+static void a_keeper_that_is_not_there_is_named(void **state)
+{
+    struct dlr_err err = {0};
+    char *const argv[] = {"/nowhere/dlrover-keeper", NULL};
+
+    assert_int_equal(dlr_handover_exec(argv, argv + 1, &err), -ENOENT);
+    assert_string_equal(
+        err.text, "cannot run '/nowhere/dlrover-keeper': No such file or directory");
+}
+
+static void words_are_cut_at_each_nul(void **state)
+{
+    char text[] = "srun\0\0a b\0";
+    char **argv = dlr_cmdline_split(text, sizeof(text) - 1);
+
+    assert_string_equal(argv[0], "srun");
+    assert_string_equal(argv[1], "");
+    assert_string_equal(argv[2], "a b");
+    assert_null(argv[3]);
+    free(argv);
+}
+
+static void an_unended_last_word_and_an_empty_text_are_fine(void **state)
+{
+    char text[] = "a\0b", none[1] = "";
+    char **argv = dlr_cmdline_split(text, 3), **empty = dlr_cmdline_split(none, 0);
+
+    assert_string_equal(argv[1], "b");
+    assert_null(argv[2]);
+    assert_null(empty[0]);
+    free(argv);
+    free(empty);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scan_finds_the_option_and_nothing_behind_the_script),
+        cmocka_unit_test_setup(an_option_of_the_script_sets_and_takes_back, clean),
+        cmocka_unit_test_setup(the_command_line_has_the_last_word, clean),
+        cmocka_unit_test_setup(what_the_user_has_set_stays, clean),
+        cmocka_unit_test(an_srun_is_handed_over_once_and_only_inside_an_allocation),
+        cmocka_unit_test(the_keeper_is_told_every_setting_and_sruns_own_words),
+        cmocka_unit_test(a_keeper_that_is_not_there_is_named),
+        cmocka_unit_test(words_are_cut_at_each_nul),
+        cmocka_unit_test(an_unended_last_word_and_an_empty_text_are_fine),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The hooks, called as Slurm calls them. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/jobconf.h"
+#include "common/local.h"
+#include "common/str.h"
+#include "tests/fake_spank.h"
+
+#define MESSAGE_LIMIT_MS 2000
+
+static int reset(void **state)
+{
+    static const char *const names[] = {
+        "DLROVER",      "DLROVER_SPARES", "DLROVER_MAX_RESTARTS", "SBATCH_NO_KILL",
+        "SLURM_JOB_ID", "SBATCH_REQUEUE", "DLROVER_SUPERVISED",   "SBATCH_OPEN_MODE",
+    };
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        unsetenv(names[i]);
+    return 0;
+}
+
+static void init(spank_context_t context, int ac, char *av[])
+{
+    fake_reset(context);
+    assert_int_equal(slurm_spank_init(NULL, ac, av), 0);
+}
+
+static void every_row_of_the_table_is_an_option_in_every_context(void **state)
+{
+    static const spank_context_t contexts[] = {S_CTX_LOCAL, S_CTX_REMOTE,
+                                               S_CTX_ALLOCATOR, S_CTX_SLURMD};
+
+    for (size_t i = 0; i < sizeof(contexts) / sizeof(*contexts); i++) {
+        init(contexts[i], 0, NULL);
+        assert_string_equal(fake.options[0].name, "dlrover");
+        assert_string_equal(fake.options[0].arginfo, "on|off");
+        assert_string_equal(fake.options[1].name, "dlrover-spares");
+        assert_string_equal(
+            fake.options[1].usage,
+            "nodes of the allocation kept warm to replace lost ones (default 0)");
+        for (unsigned row = 0; dlr_jobconf_opts[row].name; row++)
+            assert_int_equal(fake.options[row].val, row);
+        assert_null(dlr_jobconf_opts[fake.noptions].name);
+        assert_string_equal(fake.log, "");
+    }
+}
+
+static void a_bad_option_is_one_line_and_stops_the_command(void **state)
+{
+    static const struct {
+        const char *name, *value, *text;
+    } rows[] = {
+        {"dlrover-spares", "x",
+         "error: dlrover: --dlrover-spares: bad value 'x': must be a whole number from "
+         "0 "
+         "to 4294967295\n"},
+        {"dlrover", "maybe",
+         "error: dlrover: --dlrover: bad value 'maybe': must be 'on' or 'off'\n"},
+        {"dlrover", "(null)",
+         "error: dlrover: --dlrover needs a value: --dlrover=on|off\n"},
+        {"dlrover-heartbeat", NULL,
+         "error: dlrover: --dlrover-heartbeat needs a value: "
+         "--dlrover-heartbeat=TIME[:MISSED]\n"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        init(S_CTX_LOCAL, 0, NULL);
+        assert_int_equal(fake_option(rows[i].name, rows[i].value, 0), -1);
+        assert_string_equal(fake.log, rows[i].text);
+    }
+}
+
+static void on_a_node_no_option_fails(void **state)
+{
+    init(S_CTX_REMOTE, 1, (char *[]){"nonsense"});
+    assert_int_equal(fake_option("dlrover-spares", "x", 1), 0);
+    assert_int_equal(fake_option("dlrover", NULL, 1), 0);
+    assert_string_equal(fake.log, "");
+}
+
+static void a_bad_word_of_the_site_is_said_and_ignored(void **state)
+{
+    init(S_CTX_LOCAL, 3, (char *[]){"spares=many", "colour", "enable=on"});
+    assert_string_equal(
+        fake.log,
+        "error: dlrover: ignoring 'spares=many' in plugstack.conf: bad value 'many': "
+        "must "
+        "be a whole number from 0 to 4294967295\n"
+        "error: dlrover: ignoring 'colour' in plugstack.conf: not NAME=VALUE\n");
+}
+
+static void a_bad_variable_is_said_and_ignored(void **state)
+{
+    setenv("DLROVER_MAX_RESTARTS", "-1", 1);
+    init(S_CTX_LOCAL, 0, NULL);
+    assert_string_equal(fake.log,
+                        "error: dlrover: ignoring DLROVER_MAX_RESTARTS in the "
+                        "environment: bad value '-1': must be a whole number from 0 to "
+                        "4294967295\n");
+}
+
+static void an_option_in_the_script_reaches_the_allocator(void **state)
+{
+    init(S_CTX_ALLOCATOR, 0, NULL);
+    assert_null(getenv("SBATCH_NO_KILL"));
+    assert_int_equal(fake_option("dlrover-spares", "1", 0), 0);
+    assert_null(getenv("SBATCH_NO_KILL"));
+    assert_int_equal(fake_option("dlrover", "on", 0), 0);
+    assert_string_equal(getenv("SBATCH_NO_KILL"), "set");
+    assert_string_equal(getenv("SBATCH_REQUEUE"), "1");
+    assert_string_equal(getenv("SBATCH_OPEN_MODE"), "append");
+    assert_int_equal(slurm_spank_init_post_opt(NULL, 0, NULL), 0);
+    assert_null(getenv("SBATCH_NO_KILL"));
+}
+
+static void the_environment_and_the_site_reach_the_allocator(void **state)
+{
+    setenv("DLROVER", "on", 1);
+    init(S_CTX_ALLOCATOR, 0, NULL);
+    assert_string_equal(getenv("SBATCH_NO_KILL"), "set");
+    slurm_spank_init_post_opt(NULL, 0, NULL);
+    setenv("DLROVER", "off", 1);
+    init(S_CTX_ALLOCATOR, 1, (char *[]){"enable=on"});
+    assert_null(getenv("SBATCH_NO_KILL"));
+    unsetenv("DLROVER");
+    init(S_CTX_ALLOCATOR, 1, (char *[]){"enable=on"});
+    assert_string_equal(getenv("SBATCH_NO_KILL"), "set");
+    slurm_spank_init_post_opt(NULL, 0, NULL);
+}
+
+static void srun_says_why_it_runs_alone(void **state)
+{
+    init(S_CTX_LOCAL, 1, (char *[]){"libexec=/nowhere"});
+    fake_option("dlrover", "on", 0);
+    assert_int_equal(slurm_spank_init_post_opt(NULL, 0, NULL), 0);
+    assert_string_equal(fake.log,
+                        "info: dlrover: supervision needs an allocation (sbatch "
+                        "or salloc); running without\n");
+    setenv("SLURM_JOB_ID", "12", 1);
+    fake.log[0] = '\0';
+    assert_int_equal(slurm_spank_init_post_opt(NULL, 0, NULL), 0);
+    assert_string_equal(fake.log,
+                        "error: dlrover: cannot run '/nowhere/dlrover-keeper': No "
+                        "such file or directory: running without supervision\n");
+    setenv("DLROVER_SUPERVISED", "12.0.x", 1);
+    fake.log[0] = '\0';
+    assert_int_equal(slurm_spank_init_post_opt(NULL, 0, NULL), 0);
+    assert_string_equal(fake.log, "");
+}
+
+/* An agent's socket and the environment of a round that names it. */
+struct agent {
+    int fd, peer;
+    char dir[64], path[96];
+    char var[128];
+    char *env[8];
+};
+
+static void agent_start(struct agent *a)
+{
+    static char round[] = "DLROVER_ROUND=4", nodes[] = "DLROVER_NODES=n2,n1",
+                tasks[] = "DLROVER_TASKS=1,1", port[] = "DLROVER_MASTER_PORT=2900",
+                self[] = "SLURMD_NODENAME=n1";
+
+    *a = (struct agent){.fd = -1, .peer = -1};
+    dlr_format(a->dir, sizeof(a->dir), "/tmp/dlr-plugin.XXXXXX");
+    assert_non_null(mkdtemp(a->dir));
+    dlr_format(a->path, sizeof(a->path), "%s/agent.sock", a->dir);
+    dlr_format(a->var, sizeof(a->var), "DLROVER_AGENT_SOCKET=%s", a->path);
+    assert_int_equal(dlr_local_listen(a->path, &a->fd, NULL), 0);
+    a->env[0] = round;
+    a->env[1] = nodes;
+    a->env[2] = tasks;
+    a->env[3] = port;
+    a->env[4] = self;
+    a->env[5] = a->var;
+}
+
+static void agent_stop(struct agent *a)
+{
+    close(a->fd);
+    if (a->peer >= 0)
+        close(a->peer);
+    unlink(a->path);
+    rmdir(a->dir);
+}
+
+static void expect(struct agent *a, enum dlr_local_type type, int rank, uint64_t arg)
+{
+    struct pollfd pfd = {.fd = a->peer < 0 ? a->fd : a->peer, .events = POLLIN};
+    struct dlr_local_msg msg;
+    int fds[DLR_LOCAL_FDS];
+    unsigned nfds;
+
+    assert_int_equal(poll(&pfd, 1, MESSAGE_LIMIT_MS), 1);
+    if (a->peer < 0) {
+        a->peer = accept(a->fd, NULL, NULL);
+        pfd.fd = a->peer;
+        assert_int_equal(poll(&pfd, 1, MESSAGE_LIMIT_MS), 1);
+    }
+    assert_int_equal(dlr_local_recv(a->peer, &msg, fds, &nfds), 1);
+    assert_int_equal(msg.type, type);
+    assert_int_equal(msg.round, 4);
+    assert_int_equal(msg.rank, rank);
+    assert_int_equal(msg.arg[0], arg);
+}
+
+/* Slurm copies and frees a job's environment between hooks: nothing may point into it. */
+static void scrub(struct agent *a)
+{
+    memset(a->var, 'x', sizeof(a->var) - 1);
+    fake.job_env = NULL;
+}
+
+static void a_step_of_a_round_is_told_to_the_agent(void **state)
+{
+    struct agent a;
+
+    agent_start(&a);
+    init(S_CTX_REMOTE, 0, NULL);
+    fake.job_env = a.env;
+    fake.rank = 1;
+    fake.pid = 4711;
+    fake.status = 9;
+    assert_int_equal(slurm_spank_user_init(NULL, 0, NULL), 0);
+    scrub(&a);
+    assert_int_equal(slurm_spank_task_post_fork(NULL, 0, NULL), 0);
+    assert_int_equal(slurm_spank_task_exit(NULL, 0, NULL), 0);
+    expect(&a, DLR_LOCAL_STEPD, -1, 0);
+    expect(&a, DLR_LOCAL_TASK, 1, 4711);
+    expect(&a, DLR_LOCAL_EXIT, 1, 9);
+    agent_stop(&a);
+}
+
+static void a_task_of_a_round_gets_its_environment(void **state)
+{
+    struct agent a;
+
+    agent_start(&a);
+    init(S_CTX_REMOTE, 1, (char *[]){"libexec=/nowhere"});
+    fake.job_env = a.env;
+    fake.rank = 1;
+    fake.world = 2;
+    slurm_spank_user_init(NULL, 0, NULL);
+    assert_int_equal(slurm_spank_task_init(NULL, 0, NULL), 0);
+    assert_string_equal(fake_var("RANK"), "1");
+    assert_string_equal(fake_var("MASTER_ADDR"), "n2");
+    assert_string_equal(fake_var("SLURM_JOB_NODELIST"), "n2,n1");
+    assert_string_equal(fake_var("DLROVER_SUPERVISED"), "-");
+    agent_stop(&a);
+}
+
+static void a_task_that_does_not_fit_the_map_says_so_and_runs(void **state)
+{
+    struct agent a;
+
+    agent_start(&a);
+    init(S_CTX_REMOTE, 1, (char *[]){"libexec=/nowhere"});
+    fake.job_env = a.env;
+    fake.world = 2; /* rank 0 on n1, the map says n2 */
+    slurm_spank_user_init(NULL, 0, NULL);
+    assert_int_equal(slurm_spank_task_init(NULL, 0, NULL), 0);
+    assert_int_equal(fake.nvars, 0);
+    assert_non_null(strstr(fake.log,
+                           "error: dlrover: rank 0 runs on n1, the rank map says "
+                           "n2: the environment is Slurm's\n"));
+    agent_stop(&a);
+}
+
+static void an_agent_that_is_gone_stops_nothing(void **state)
+{
+    struct agent a;
+
+    agent_start(&a);
+    agent_stop(&a);
+    init(S_CTX_REMOTE, 0, NULL);
+    fake.job_env = a.env;
+    fake.rank = 1;
+    assert_int_equal(slurm_spank_user_init(NULL, 0, NULL), 0);
+    assert_int_equal(slurm_spank_task_post_fork(NULL, 0, NULL), 0);
+    assert_int_equal(slurm_spank_task_exit(NULL, 0, NULL), 0);
+    assert_null(strstr(fake.log, "error"));
+}
+
+static void the_epilog_removes_the_jobs_memory(void **state)
+{
+    char dir[64], path[96];
+    int fd;
+
+    fake_reset(S_CTX_JOB_SCRIPT);
+    fake.uid = getuid();
+    fake.gid = getgid();
+    fake.job = 3000000000u + (unsigned)getpid();
+    dlr_format(dir, sizeof(dir), "/dev/shm/dlrover-%u-%u", fake.uid, fake.job);
+    dlr_format(path, sizeof(path), "%s/p0", dir);
+    assert_int_equal(slurm_spank_job_epilog(NULL, 0, NULL), 0); /* nothing there */
+    assert_int_equal(mkdir(dir, 0700), 0);
+    fd = open(path, O_CREAT | O_WRONLY, 0600);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(slurm_spank_job_epilog(NULL, 0, NULL), 0);
+    assert_int_equal(access(dir, F_OK), -1);
+    assert_string_equal(fake.log, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_row_of_the_table_is_an_option_in_every_context),
+        cmocka_unit_test(a_bad_option_is_one_line_and_stops_the_command),
+        cmocka_unit_test(on_a_node_no_option_fails),
+        cmocka_unit_test(a_bad_word_of_the_site_is_said_and_ignored),
+        cmocka_unit_test_setup(a_bad_variable_is_said_and_ignored, reset),
+        cmocka_unit_test_setup(an_option_in_the_script_reaches_the_allocator, reset),
+        cmocka_unit_test_setup(the_environment_and_the_site_reach_the_allocator, reset),
+        cmocka_unit_test_setup(srun_says_why_it_runs_alone, reset),
+        cmocka_unit_test(a_step_of_a_round_is_told_to_the_agent),
+        cmocka_unit_test(a_task_of_a_round_gets_its_environment),
+        cmocka_unit_test(a_task_that_does_not_fit_the_map_says_so_and_runs),
+        cmocka_unit_test(an_agent_that_is_gone_stops_nothing),
+        cmocka_unit_test(the_epilog_removes_the_jobs_memory),
+    };
+
+    return cmocka_run_group_tests(tests, reset, NULL);
+}

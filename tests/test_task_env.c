@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/str.h"
+#include "spank/task_env.h"
+
+static const struct dlr_task_round round4 = {
+    .round = 2,
+    .socket = "/dev/shm/x/agent.sock",
+    .nodes = "n3,n1,n4,n2",
+    .tasks = "2,2,1,3",
+    .port = 29500,
+};
+
+static const char *value_of(const struct dlr_task_env *env, const char *name)
+{
+    for (unsigned i = 0; i < env->count; i++)
+        if (dlr_streq(env->vars[i].name, name))
+            return env->vars[i].value ? env->vars[i].value : "(out)";
+    return "(none)";
+}
+
+static void each_rank_sees_its_place(void **state)
+{
+    static const struct {
+        unsigned rank;
+        const char *node, *group, *local, *local_world;
+    } rows[] = {
+        {0, "n3", "0", "0", "2"}, {1, "n3", "0", "1", "2"}, {2, "n1", "1", "0", "2"},
+        {4, "n4", "2", "0", "1"}, {5, "n2", "3", "0", "3"}, {7, "n2", "3", "2", "3"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct dlr_task_self self = {rows[i].rank, 8, rows[i].node};
+        struct dlr_task_env env;
+        char rank[16];
+
+        assert_int_equal(dlr_task_env_make(&round4, &self, &env, NULL), 0);
+        dlr_format(rank, sizeof(rank), "%u", rows[i].rank);
+        assert_string_equal(value_of(&env, "RANK"), rank);
+        assert_string_equal(value_of(&env, "GROUP_RANK"), rows[i].group);
+        assert_string_equal(value_of(&env, "SLURM_NODEID"), rows[i].group);
+        assert_string_equal(value_of(&env, "LOCAL_RANK"), rows[i].local);
+        assert_string_equal(value_of(&env, "LOCAL_WORLD_SIZE"), rows[i].local_world);
+        dlr_task_env_free(&env);
+    }
+}
+
+static void the_round_is_the_same_for_all(void **state)
+{
+    static const char *const want[][2] = {
+        {"SLURM_JOB_NODELIST", "n3,n1,n4,n2"},
+        {"SLURM_NODELIST", "n3,n1,n4,n2"},
+        {"SLURM_STEP_NODELIST", "n3,n1,n4,n2"},
+        {"SLURM_JOB_NUM_NODES", "4"},
+        {"SLURM_NNODES", "4"},
+        {"SLURM_STEP_NUM_NODES", "4"},
+        {"SLURM_NTASKS", "8"},
+        {"SLURM_NPROCS", "8"},
+        {"SLURM_STEP_NUM_TASKS", "8"},
+        {"SLURM_TASKS_PER_NODE", "2(x2),1,3"},
+        {"SLURM_STEP_TASKS_PER_NODE", "2(x2),1,3"},
+        {"WORLD_SIZE", "8"},
+        {"GROUP_WORLD_SIZE", "4"},
+        {"MASTER_ADDR", "n3"},
+        {"MASTER_PORT", "29500"},
+        {"DLROVER_SUPERVISED", "(out)"},
+        {"DLROVER_CRED", "(out)"},
+        {"DLROVER_NODES", "(out)"},
+        {"DLROVER_TASKS", "(out)"},
+        {"SLURM_HOSTFILE", "(out)"},
+        {"SLURM_OVERLAP", "(out)"},
+        {"DLROVER_ROUND", "(none)"},
+    };
+    const struct dlr_task_self self = {3, 8, "n1"};
+    struct dlr_task_env env;
+
+    assert_int_equal(dlr_task_env_make(&round4, &self, &env, NULL), 0);
+    for (size_t i = 0; i < sizeof(want) / sizeof(*want); i++)
+        assert_string_equal(value_of(&env, want[i][0]), want[i][1]);
+    dlr_task_env_free(&env);
+}
+
+static void a_round_that_does_not_fit_is_refused_with_the_reason(void **state)
+{
+    static const struct {
+        const char *nodes, *tasks;
+        struct dlr_task_self self;
+        const char *text;
+    } rows[] = {
+        {"n1,n2", "1,1", {0, 3, "n1"}, "the step has 3 tasks, the rank map 2"},
+        {"n1,n2", "1,1", {1, 2, "n1"}, "rank 1 runs on n1, the rank map says n2"},
+        {"n1,n2", "1,1", {2, 2, "n1"}, "rank 2 is not in the rank map of 2"},
+        {"n1,n2", "1", {0, 1, "n1"}, "bad rank map: nodes 'n1,n2', tasks '1'"},
+        {"n1", "1,1", {0, 1, "n1"}, "bad rank map: nodes 'n1', tasks '1,1'"},
+        {"n1,,n2", "1,1", {0, 2, "n1"}, "bad rank map: nodes 'n1,,n2', tasks '1,1'"},
+        {"n1", "-1", {0, 1, "n1"}, "bad rank map: nodes 'n1', tasks '-1'"},
+        {"n1,n2",
+         "16777216,1",
+         {0, 1, "n1"},
+         "bad rank map: nodes 'n1,n2', tasks '16777216,1'"},
+        {"", "", {0, 0, NULL}, "rank 0 is not in the rank map of 0"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct dlr_task_round r = {.nodes = rows[i].nodes, .tasks = rows[i].tasks};
+        struct dlr_task_env env;
+        struct dlr_err err = {0};
+
+        assert_int_equal(dlr_task_env_make(&r, &rows[i].self, &env, &err), -EINVAL);
+        assert_string_equal(err.text, rows[i].text);
+    }
+}
+
+static void without_a_node_name_and_a_port_the_rest_is_made(void **state)
+{
+    const struct dlr_task_round r = {.nodes = "n1", .tasks = "1"};
+    const struct dlr_task_self self = {0, 1, NULL};
+    struct dlr_task_env env;
+
+    assert_int_equal(dlr_task_env_make(&r, &self, &env, NULL), 0);
+    assert_string_equal(value_of(&env, "MASTER_PORT"), "(none)");
+    assert_string_equal(value_of(&env, "SLURM_TASKS_PER_NODE"), "1");
+    dlr_task_env_free(&env);
+}
+
+static void a_step_is_a_round_only_when_all_is_said(void **state)
+{
+    static const struct {
+        bool want;
+        char *env[6];
+    } rows[] = {
+        {false, {NULL}},
+        {true,
+         {"DLROVER_ROUND=7", "DLROVER_AGENT_SOCKET=/s", "DLROVER_NODES=a",
+          "DLROVER_TASKS=1", "DLROVER_MASTER_PORT=29", NULL}},
+        {true,
+         {"DLROVER_ROUND=7", "DLROVER_AGENT_SOCKET=/s", "DLROVER_NODES=a",
+          "DLROVER_TASKS=1", NULL}},
+        {false,
+         {"DLROVER_ROUND=7", "DLROVER_AGENT_SOCKET=/s", NULL}}, /* inside a task */
+        {false, {"DLROVER_NODES=a", "DLROVER_TASKS=1", "DLROVER_ROUND=7", NULL}},
+        {false,
+         {"DLROVER_ROUND=x", "DLROVER_AGENT_SOCKET=/s", "DLROVER_NODES=a",
+          "DLROVER_TASKS=1", NULL}},
+        {false,
+         {"DLROVER_ROUND=7", "DLROVER_AGENT_SOCKET=/s", "DLROVER_NODES=a",
+          "DLROVER_TASKS=1", "DLROVER_MASTER_PORT=65536", NULL}},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct dlr_task_round r = {0};
+
+        assert_int_equal(dlr_task_round_find((char *const *)rows[i].env, &r),
+                         rows[i].want);
+        assert_int_equal(r.round, rows[i].want ? 7 : 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_rank_sees_its_place),
+        cmocka_unit_test(the_round_is_the_same_for_all),
+        cmocka_unit_test(a_round_that_does_not_fit_is_refused_with_the_reason),
+        cmocka_unit_test(without_a_node_name_and_a_port_the_rest_is_made),
+        cmocka_unit_test(a_step_is_a_round_only_when_all_is_said),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
