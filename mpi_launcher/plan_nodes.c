@@ -92,7 +92,7 @@ static void count_silence(struct dlr_plan_nodes *pn, unsigned speaker, int step)
     for (i = 0; i < r->nsilent; i++) {
         long at = dlr_plan_nodes_find(pn, r->silent[i]);
 
-        if (at >= 0 && at != speaker)
+        if (at >= 0 && at != speaker && !pn->doubt[at])
             pn->silent_by[at] += (unsigned)step;
     }
 }
