@@ -159,7 +159,10 @@ static int read_words(struct dlr_sup *s, int argc, char **argv, struct dlr_err *
 
 static void run_plain(char **argv)
 {
-    setenv("DLROVER_SUPERVISED", getenv("SLURM_JOB_ID") ? getenv("SLURM_JOB_ID") : "0", 1);
+    char mark[64];
+
+    snprintf(mark, sizeof(mark), "%.32s.0.plain", getenv("SLURM_JOB_ID"));
+    setenv("DLROVER_SUPERVISED", mark, 1);
     execvp("srun", argv);
     fprintf(stderr, "dlrover: cannot start srun: %s\n", strerror(errno));
     exit(127);

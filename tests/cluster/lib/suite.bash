@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+# What the end-to-end tests share: one cluster per file with the suite installed, jobs of
+# alice, waits on the journal. Loaded by *.bats; needs $REPO.
+REPO=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+VC=$REPO/tests/cluster/vcluster
+STAGE=${DLROVER_STAGE:-$REPO/build/stage}
+export VCLUSTER_DIR=${BATS_FILE_TMPDIR:-/tmp}/vc
+WAIT=${DLROVER_TEST_WAIT:-90} # seconds: the limit of every wait below
+
+need_stage() {
+    [[ -x $STAGE/opt/dlrover/bin/dlrover ]] && return
+    echo "no installed suite in $STAGE: make install DESTDIR=$STAGE PREFIX=/opt/dlrover" >&2
+    return 1
+}
+
+# cluster_up NODES LEAVES [vcluster options]: with the suite installed
+cluster_up() {
+    local nodes=$1 leaves=$2
+    shift 2
+    need_stage && "$VC" up --nodes "$nodes" --leaves "$leaves" --prefix "$STAGE" "$@"
+}
+
+cluster_down() { "$VC" down; }
+
+ctl() { "$VC" exec ctl -- "$@"; }
+alice() { "$VC" exec --user alice ctl -- "$@"; }
+on() { local node=$1; shift; "$VC" exec "$node" -- "$@"; }
+alice_home() { echo "$VCLUSTER_DIR/home/alice"; }
+
+# job_file NAME <<script: puts a batch script into alice's home
+job_file() {
+    cat >"$(alice_home)/$1"
+    chown 3001:3001 "$(alice_home)/$1"
+}
+
+# submit [sbatch options] SCRIPT: prints the job id
+submit() { alice sbatch --parsable "$@" | cut -d';' -f1; }
+
+# journal JOB: path of the newest run's journal (outside the cluster)
+journal() { ls -t "$(alice_home)"/.dlrover/job-"$1"/*/events.jsonl 2>/dev/null | head -n 1; }
+
+# await [-n COUNT] JOB JQ-CONDITION: waits until COUNT events (default 1) of the journal meet it
+await() { "$REPO/tests/cluster/lib/await" --limit "$WAIT" --home "$(alice_home)" "$@"; }
+
+# await_job JOB: waits for its end, prints Slurm's final state and exit code ("COMPLETED 0:0")
+await_job() {
+    local until=$((SECONDS + WAIT)) line
+    while ((SECONDS < until)); do
+        line=$(ctl scontrol show job "$1" | tr ' ' '\n' |
+            sed -n 's/^JobState=//p; s/^ExitCode=//p' | paste -sd' ')
+        case $line in
+        PENDING* | RUNNING* | COMPLETING* | CONFIGURING* | REQUEUED*) ;;
+        *) echo "$line"; return ;;
+        esac
+        read -rt 0.2 <> <(:) || :
+    done
+    echo "job $1 still '$line' after $WAIT s" >&2
+    return 1
+}
+
+# events JOB JQ-FILTER: the journal through jq, compact
+events() { jq -c "$2" "$(journal "$1")"; }
+
+# all nodes up and idle again after a test that killed some
+heal_cluster() {
+    local until=$((SECONDS + WAIT)) node
+    ctl scancel --user=alice --full 2>/dev/null || :
+    for node in $("$VC" status --json | jq -r '.hosts[] | select(.state != "up") | .name'); do
+        "$VC" thaw "$node" 2>/dev/null || "$VC" heal "$node" 2>/dev/null || :
+        "$VC" boot "$node" 2>/dev/null || :
+    done
+    while ((SECONDS < until)); do
+        ctl sinfo -h -N -o %T | sort -u | paste -sd' ' | grep -qx idle && return
+        ctl scontrol update nodename=ALL state=resume 2>/dev/null || :
+        read -rt 0.3 <> <(:) || :
+    done
+    ctl sinfo >&2
+    return 1
+}
+
+# what a job must not leave on a node: processes of alice, shared memory
+leftovers() {
+    local node
+    for node in "$@"; do
+        on "$node" sh -c 'ps -u alice -o pid=,args= ; ls -d /dev/shm/dlrover-* 2>/dev/null' |
+            sed "s/^/$node: /"
+    done
+}

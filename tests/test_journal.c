@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The journal's writer, and the state that a supervisor leaves behind. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/file.h"
+#include "mpi_launcher/journal.h"
+#include "mpi_launcher/keepstate.h"
+
+static char dir[] = "/tmp/dlr-journal-XXXXXX";
+
+static int make_dir(void **state)
+{
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+static int remove_dir(void **state)
+{
+    char command[64];
+
+    snprintf(command, sizeof(command), "rm -rf %s", dir);
+    return system(command);
+}
+
+static char *load(const char *name)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY);
+    struct dlr_err err;
+    char *text = NULL;
+
+    assert_int_equal(dlr_file_load(fd, name, 1 << 20, &text, NULL, &err), 0);
+    close(fd);
+    return text;
+}
+
+static void lines_come_in_order_with_their_time(void **state)
+{
+    char path[64];
+    struct dlr_journal *j;
+    struct dlr_err err;
+    json_t *first;
+    char *text;
+
+    snprintf(path, sizeof(path), "%s/a", dir);
+    assert_int_equal(dlr_journal_open(path, &j, &err), 0);
+    dlr_journal_note(j, "plan", "s:i,s:[i,i]", "round", 3, "restore", 2, 40);
+    dlr_journal_event(j, "end", NULL);
+    dlr_journal_close(j, 1000);
+    text = load("a");
+    first = json_loads(text, JSON_DISABLE_EOF_CHECK, NULL);
+    assert_non_null(first);
+    assert_string_equal(json_string_value(json_object_get(first, "event")), "plan");
+    assert_int_equal(strlen(json_string_value(json_object_get(first, "time"))), 24);
+    assert_non_null(strstr(text, "\"round\":3,\"restore\":[2,40]}\n"));
+    assert_non_null(strstr(text, "\"event\":\"end\"}\n"));
+    json_decref(first);
+    free(text);
+}
+
+static void state_file_is_replaced_after_the_lines_before_it(void **state)
+{
+    char path[64], other[64];
+    struct dlr_journal *j;
+    struct dlr_err err;
+    char *text;
+
+    snprintf(path, sizeof(path), "%s/b", dir);
+    snprintf(other, sizeof(other), "%s/state.json", dir);
+    assert_int_equal(dlr_journal_open(path, &j, &err), 0);
+    dlr_journal_replace(j, other, "{\"round\":1}");
+    dlr_journal_replace(j, other, "{\"round\":2}");
+    dlr_journal_close(j, 1000);
+    text = load("state.json");
+    assert_string_equal(text, "{\"round\":2}\n");
+    free(text);
+}
+
+static void file_system_that_hangs_blocks_nobody(void **state)
+{
+    struct dlr_journal *j;
+    struct dlr_err err;
+    char path[64];
+    int64_t begun;
+    int reader;
+
+    signal(SIGPIPE, SIG_IGN);
+    snprintf(path, sizeof(path), "%s/fifo", dir); /* a full pipe hangs as a dead server does */
+    assert_int_equal(mkfifo(path, 0600), 0);
+    reader = open(path, O_RDONLY | O_NONBLOCK);
+    assert_int_equal(dlr_journal_open(path, &j, &err), 0);
+    begun = dlr_now_ms();
+    for (unsigned i = 0; i < 20000; i++)
+        dlr_journal_note(j, "progress", "s:i", "step", i);
+    dlr_journal_close(j, 100);
+    assert_in_range(dlr_now_ms() - begun, 0, 20000);
+    close(reader);
+}
+
+static void kept_state_comes_back_whole(void **state)
+{
+    int fd = memfd_create("test", MFD_CLOEXEC);
+    json_t *out = NULL, *in = json_pack("{s:i,s:s}", "round", 7, "run", "abc-0");
+    struct dlr_err err;
+
+    assert_int_equal(dlr_keepstate_load(fd, &out, &err), -ENOENT);
+    assert_int_equal(dlr_keepstate_save(fd, in, &err), 0);
+    assert_int_equal(dlr_keepstate_load(fd, &out, &err), 0);
+    assert_true(json_equal(in, out));
+    json_decref(out);
+    pwrite(fd, "\xff\xff\xff\x7f", 4, 4096); /* a length that is not true */
+    assert_int_equal(dlr_keepstate_load(fd, &out, &err), -EBADMSG);
+    json_decref(in);
+    close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_come_in_order_with_their_time),
+        cmocka_unit_test(state_file_is_replaced_after_the_lines_before_it),
+        cmocka_unit_test(file_system_that_hangs_blocks_nobody),
+        cmocka_unit_test(kept_state_comes_back_whole),
+    };
+
+    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}
