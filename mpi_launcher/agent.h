@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The agent: one process per node of the allocation. Private to mpi_launcher/agent*.c; one
+ * thread, one zloop, and nothing that blocks: files other than /dev/shm, Slurm and UCX are for
+ * child processes.
+ *
+ *   agent.c            options, start, the loop
+ *   agent_memory.c     the memory directory
+ *   agent_control.c    the supervisor's messages and ours to it
+ *   agent_lease.c      beats out, leases in; what happens when the lease runs out
+ *   agent_round.c      what a round is: its nodes, ranks, partner
+ *   agent_local.c      connections of this node's plugin and workers
+ *   agent_tasks.c      the workers as processes: watch, kill, say when they are gone
+ *   agent_ranks.c      the workers as ranks: pages, slots, restore
+ *   agent_save.c       save_at, commit, abort
+ *   agent_data.c       the data process; requests to it
+ *   agent_report.c     a node report by a child
+ *   agent_peers.c      the other agents
+ *   agent_watchdog.c   is the supervisor's host gone? the election's hands
+ *   agent_succeed.c    what the elected one does (the blocking part: agent_succeed_main.c)
+ */
+#ifndef DLR_MPI_LAUNCHER_AGENT_H
+#define DLR_MPI_LAUNCHER_AGENT_H
+
+#include <czmq.h>
+#include <jansson.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "ckpt/page.h"
+#include "ckpt/slot.h"
+#include "ckpt/store.h"
+#include "ckpt/version.h"
+#include "common/err.h"
+#include "common/jobconf.h"
+#include "common/local.h"
+#include "mpi_launcher/endpoint.h"
+#include "mpi_launcher/identity.h"
+
+#define DLR_AGENT_NODE 256     /* a node's name, NUL included */
+#define DLR_AGENT_ADDR 280     /* "host:port" */
+#define DLR_AGENT_EXIT_MS 1000 /* an ended task's status, told by its slurmstepd, may take */
+#define DLR_AGENT_RETRY_MS 50  /* between two rounds of SIGKILL while tasks are left */
+#define DLR_AGENT_CONNS 4096   /* local connections at once */
+#define DLR_AGENT_UCX 4096     /* a UCX address in hex, NUL included */
+
+struct dlr_agent;
+struct dlr_election;
+struct dlr_successor;
+
+/* --- agent.c ------------------------------------------------------------------------ */
+
+struct dlr_agent_conf { /* what only the agent is told; see agent_conf.c */
+    char control[DLR_OPT_TEXT]; /* host:port of the supervisor */
+    char job[DLR_OPT_TEXT];
+    char run[DLR_OPT_TEXT];
+    unsigned gen;
+    char memory[DLR_OPT_TEXT]; /* directory of this run's snapshots */
+    char run_dir[DLR_OPT_TEXT]; /* journal and state, on a shared file system */
+    char key[DLR_OPT_TEXT];     /* "cluster.job.run" */
+    char peer_ports[DLR_OPT_TEXT];
+    char node[DLR_OPT_TEXT];
+    char data_program[DLR_OPT_TEXT];
+    char report_program[DLR_OPT_TEXT];
+};
+
+extern const struct dlr_opt dlr_agent_opts[];
+
+/* Where an order came from, and thus where its answer goes. */
+enum dlr_agent_from { DLR_AGENT_SELF, DLR_AGENT_SUPERVISOR, DLR_AGENT_PEER };
+struct dlr_agent_origin {
+    enum dlr_agent_from from;
+    struct dlr_route route; /* of a peer */
+    uint64_t id;            /* the order's number, echoed */
+};
+
+struct dlr_agent_node { /* one of the round */
+    char *name;
+    char *data; /* its data process's UCX address in hex */
+    int32_t *ranks;
+    unsigned nranks;
+};
+
+struct dlr_agent_round {
+    bool known; /* a round was announced */
+    uint32_t round;
+    char token[33];
+    struct dlr_agent_node *nodes;
+    unsigned nnodes;
+    char partner[DLR_AGENT_NODE]; /* keeps our copies; "" nobody */
+    int32_t *accept;              /* ranks whose copies may come here */
+    unsigned naccept;
+    bool has_restore;
+    struct dlr_version restore;
+};
+
+struct dlr_agent_tasks { /* agent_tasks.c */
+    zlistx_t *all;       /* struct task */
+    int64_t doomed;      /* every round up to it is to be killed; -1 none */
+    int retry_timer;     /* -1: off */
+};
+
+struct dlr_agent_data { /* agent_data.c */
+    int fd, pidfd;      /* -1: not running */
+    pid_t pid;
+    char address[DLR_AGENT_UCX]; /* "" until it said hello */
+    zlistx_t *out;               /* messages that did not fit yet */
+    zlistx_t *requests;          /* sends, loads and saves that run */
+    uint64_t last_id;
+    unsigned failures;
+    int timer; /* -1: off */
+};
+
+struct dlr_agent_peers { /* agent_peers.c */
+    struct dlr_server *server;
+    char addr[DLR_AGENT_ADDR];
+    struct dlr_agent_peer *all;
+    unsigned n;
+    char batch[DLR_AGENT_NODE];
+    unsigned min_nodes, max_nodes; /* a requeued job may start with; 0 unknown */
+    unsigned world;                /* ranks; 0 unknown */
+    struct dlr_election *election;
+    int timer;      /* -1: off */
+    int probe_fd;   /* connecting to the supervisor's host; -1: not */
+    int probe_timer;
+    int witness_pidfd; /* asking slurmctld; -1: not */
+};
+
+struct dlr_agent {
+    struct dlr_agent_conf conf;
+    struct dlr_jobconf job;
+    struct dlr_run_id run;
+    char node[DLR_AGENT_NODE];
+    char boot[64];
+    zloop_t *loop;
+    struct dlr_identity *id;
+    char *cred; /* made once: an old one proves as much */
+    int signal_fd;
+    int dir_fd; /* the memory directory */
+    bool told_to_end, ending;
+
+    struct dlr_client *control;
+    struct sockaddr_in control_addr;
+    uint64_t dropped; /* messages that were malformed or out of place */
+
+    unsigned every_ms;
+    int64_t dead_ms, end_ms;
+    int lease_fd, beat_timer;
+    uint32_t seq;
+    int64_t answered_ns; /* when the last lease came; 0: none yet */
+    int64_t lease_until_ns;
+
+    struct dlr_agent_round round;
+    int listen_fd;
+    zlistx_t *conns; /* struct dlr_agent_conn */
+    struct dlr_agent_tasks tasks;
+    struct dlr_agent_rank **ranks;
+    unsigned nranks;
+    bool saving; /* a version is undecided */
+    uint64_t save_step;
+    bool has_committed;
+    struct dlr_version committed; /* newest commit known here */
+    struct dlr_agent_data data;
+    struct dlr_agent_peers peers;
+    zlistx_t *surveys; /* reports being made */
+    struct dlr_successor *successor;
+};
+
+/* Watches fd for input. fn as of zloop; dlr_agent_unwatch() before fd is closed. */
+void dlr_agent_watch(struct dlr_agent *a, int fd, zloop_fn *fn, void *arg);
+void dlr_agent_watch_out(struct dlr_agent *a, int fd, zloop_fn *fn, void *arg);
+void dlr_agent_unwatch(struct dlr_agent *a, int fd);
+
+/* One timer from now; -1 is never a timer. Ends *timer first when it runs. */
+void dlr_agent_timer(struct dlr_agent *a, int *timer, int64_t after_ms,
+                     zloop_timer_fn *fn, void *arg);
+void dlr_agent_timer_end(struct dlr_agent *a, int *timer);
+
+/* Kills the tasks, takes the memory away and ends the loop. */
+void dlr_agent_end(struct dlr_agent *a);
+
+/* --- agent_conf.c ------------------------------------------------------------------- */
+
+/* Reads argv; 1: help or version was printed. -EINVAL with text. */
+int dlr_agent_conf_parse(int argc, char **argv, struct dlr_agent *a, struct dlr_err *err);
+
+/* --- agent_memory.c ----------------------------------------------------------------- */
+
+/* Makes path and its parent, both ours and 0700, never through a link. *ret_fd: caller's. */
+int dlr_agent_memory_open(const char *path, int *ret_fd, struct dlr_err *err);
+/* Removes what dlr_agent_memory_open() made; with contents also when it is not empty. */
+void dlr_agent_memory_remove(const char *path, bool contents);
+
+/* --- agent_control.c ---------------------------------------------------------------- */
+
+int dlr_agent_control_start(struct dlr_agent *a, const char *key, struct dlr_err *err);
+void dlr_agent_control_stop(struct dlr_agent *a);
+void dlr_agent_hello(struct dlr_agent *a);
+/* Sends msg to the supervisor and releases it. A lost supervisor loses it: all that matters
+ * is said again after the next welcome.
+ */
+void dlr_agent_say(struct dlr_agent *a, json_t *msg);
+/* Same to where an order came from; nothing for SELF. */
+void dlr_agent_answer(struct dlr_agent *a, const struct dlr_agent_origin *to, json_t *msg);
+/* "done" with rc (negative errno or 0) and why. */
+void dlr_agent_done(struct dlr_agent *a, const struct dlr_agent_origin *to, int rc,
+                    const char *why);
+/* persist, from the supervisor or a peer. */
+void dlr_agent_persist(struct dlr_agent *a, const json_t *msg,
+                       const struct dlr_agent_origin *from);
+
+/* --- agent_lease.c ------------------------------------------------------------------ */
+
+int dlr_agent_lease_start(struct dlr_agent *a, struct dlr_err *err);
+void dlr_agent_lease_stop(struct dlr_agent *a);
+void dlr_agent_lease_pace(struct dlr_agent *a); /* every_ms has changed */
+void dlr_agent_lease_take(struct dlr_agent *a, const void *data, size_t size);
+
+/* --- agent_round.c ------------------------------------------------------------------ */
+
+int dlr_agent_round_parse(const struct dlr_agent *a, const json_t *msg,
+                          struct dlr_agent_round *ret_round);
+void dlr_agent_round_done(struct dlr_agent_round *round);
+/* Makes *round (taken over) the current one. */
+void dlr_agent_round_enter(struct dlr_agent *a, struct dlr_agent_round *round);
+const struct dlr_agent_node *dlr_agent_round_node(const struct dlr_agent_round *round,
+                                                  const char *name);
+bool dlr_agent_round_is(const struct dlr_agent *a, uint64_t round);
+
+/* --- agent_local.c ------------------------------------------------------------------ */
+
+enum dlr_agent_conn_kind { DLR_CONN_NEW, DLR_CONN_STEPD, DLR_CONN_WORKER, DLR_CONN_STDERR };
+
+struct dlr_agent_conn {
+    struct dlr_agent *agent;
+    int fd;
+    int pid; /* of the peer */
+    enum dlr_agent_conn_kind kind;
+    uint32_t round;
+    int32_t rank;
+};
+
+int dlr_agent_local_start(struct dlr_agent *a, struct dlr_err *err);
+void dlr_agent_local_stop(struct dlr_agent *a);
+/* Closes workers of rounds before this one. */
+void dlr_agent_local_drop_workers(struct dlr_agent *a, uint32_t before_round);
+bool dlr_agent_local_has_stepd(const struct dlr_agent *a, uint32_t round);
+bool dlr_agent_local_send(struct dlr_agent_conn *c, const struct dlr_local_msg *msg,
+                          const int *fds, unsigned nfds);
+
+/* --- agent_tasks.c ------------------------------------------------------------------ */
+
+int dlr_agent_tasks_start(struct dlr_agent *a, struct dlr_err *err);
+void dlr_agent_tasks_stop(struct dlr_agent *a);
+void dlr_agent_tasks_add(struct dlr_agent *a, struct dlr_agent_conn *stepd, int32_t rank,
+                         pid_t pid);
+void dlr_agent_tasks_exit(struct dlr_agent *a, uint32_t round, int32_t rank, int status);
+/* The step of round has left the node. */
+void dlr_agent_tasks_step_gone(struct dlr_agent *a, struct dlr_agent_conn *stepd);
+/* Kills all tasks of rounds up to this one, now and when they appear late, until none is left. */
+void dlr_agent_tasks_kill(struct dlr_agent *a, uint32_t round);
+void dlr_agent_tasks_kill_all(struct dlr_agent *a);
+/* Says "clean" for round when nothing of it is left; again when it was said before. */
+void dlr_agent_tasks_settle(struct dlr_agent *a, uint32_t round);
+unsigned dlr_agent_tasks_left(const struct dlr_agent *a);
+/* Forgets ended tasks of older rounds. */
+void dlr_agent_tasks_round(struct dlr_agent *a, uint32_t round);
+void dlr_agent_tasks_retell(struct dlr_agent *a);
+
+/* --- agent_ranks.c ------------------------------------------------------------------ */
+
+struct dlr_agent_rank {
+    int32_t rank;
+    struct dlr_agent_conn *worker; /* NULL: not here, or gone */
+    struct dlr_page *page;         /* of the worker; NULL before its hello */
+    int page_fd;
+    struct dlr_slot *slots[DLR_STORE_SLOTS]; /* mapped when this node owns the rank */
+    int slot_fds[DLR_STORE_SLOTS];
+    unsigned reading[DLR_STORE_SLOTS]; /* requests of the data process that read it */
+    bool own;                          /* runs here in this round */
+    bool reserving, asked;             /* by the data process; by the worker */
+    uint64_t bytes;                    /* reserved; 0: not */
+    bool restored;                     /* said, with: */
+    int restored_rc;
+};
+
+/* The rank's entry; with make, a new one when there is none (NULL: out of memory). */
+struct dlr_agent_rank *dlr_agent_rank(struct dlr_agent *a, int32_t rank, bool make);
+void dlr_agent_ranks_round(struct dlr_agent *a); /* a new round was entered */
+void dlr_agent_ranks_stop(struct dlr_agent *a);
+void dlr_agent_ranks_hello(struct dlr_agent *a, struct dlr_agent_conn *c);
+void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
+                             bool worker);
+void dlr_agent_ranks_reserved(struct dlr_agent *a, int32_t rank, int rc, const char *why);
+void dlr_agent_ranks_restored(struct dlr_agent *a, const struct dlr_local_msg *msg);
+void dlr_agent_ranks_gone(struct dlr_agent *a, struct dlr_agent_conn *c);
+void dlr_agent_ranks_go(struct dlr_agent *a);
+void dlr_agent_ranks_retell(struct dlr_agent *a);
+void dlr_agent_ranks_steps(const struct dlr_agent *a, uint64_t *ret_min, uint64_t *ret_max);
+/* The slot of rank that holds version whole, or -1. */
+int dlr_agent_rank_holding(const struct dlr_agent_rank *r, struct dlr_version version);
+int dlr_agent_rank_open(struct dlr_agent *a, struct dlr_agent_rank *r);
+
+/* --- agent_save.c ------------------------------------------------------------------- */
+
+void dlr_agent_save_at(struct dlr_agent *a, uint64_t step);
+void dlr_agent_save_commit(struct dlr_agent *a, uint64_t step);
+void dlr_agent_save_abort(struct dlr_agent *a, uint64_t step);
+void dlr_agent_save_sealed(struct dlr_agent *a, const struct dlr_local_msg *msg);
+void dlr_agent_save_missed(struct dlr_agent *a, int32_t rank, uint64_t step,
+                           const char *why);
+
+/* --- agent_data.c ------------------------------------------------------------------- */
+
+int dlr_agent_data_start(struct dlr_agent *a, struct dlr_err *err);
+void dlr_agent_data_stop(struct dlr_agent *a);
+void dlr_agent_data_send(struct dlr_agent *a, const struct dlr_local_msg *msg);
+/* D_CONFIG, and with drop also D_DROP, of the current round. */
+void dlr_agent_data_round(struct dlr_agent *a, bool drop);
+/* D_SEND, D_LOAD or D_SAVE; text is address or path. Its end is told to from. */
+void dlr_agent_data_request(struct dlr_agent *a, enum dlr_local_type type, int32_t rank,
+                            struct dlr_version version, const char *text,
+                            const struct dlr_agent_origin *from);
+
+/* --- agent_report.c ----------------------------------------------------------------- */
+
+/* Starts a child that makes a report; "report" goes to from when it is there. */
+void dlr_agent_report(struct dlr_agent *a, const struct dlr_agent_origin *from);
+void dlr_agent_report_stop(struct dlr_agent *a);
+
+/* --- agent_peers.c ------------------------------------------------------------------ */
+
+struct dlr_agent_peer {
+    char node[DLR_AGENT_NODE];
+    char addr[DLR_AGENT_ADDR];
+    char key[DLR_KEY_TEXT];
+    struct dlr_client *client; /* made when it is first spoken to */
+};
+
+int dlr_agent_peers_start(struct dlr_agent *a, struct dlr_err *err);
+void dlr_agent_peers_stop(struct dlr_agent *a);
+void dlr_agent_peers_set(struct dlr_agent *a, const json_t *msg);
+/* Sends msg to the peer and releases it. */
+void dlr_agent_peers_say(struct dlr_agent *a, const char *node, json_t *msg);
+
+/* --- agent_watchdog.c --------------------------------------------------------------- */
+
+void dlr_agent_watchdog_peers(struct dlr_agent *a); /* they have changed */
+/* No lease for a dead-time; called with each beat while it lasts. */
+void dlr_agent_watchdog_silence(struct dlr_agent *a);
+void dlr_agent_watchdog_answered(struct dlr_agent *a); /* the supervisor spoke */
+void dlr_agent_watchdog_stop(struct dlr_agent *a);
+
+/* --- agent_succeed.c ---------------------------------------------------------------- */
+
+void dlr_agent_succeed(struct dlr_agent *a);
+void dlr_agent_succeed_stop(struct dlr_agent *a);
+/* True when a requeue runs that must end before we do; dlr_agent_end() comes from there. */
+bool dlr_agent_succeed_holds(struct dlr_agent *a);
+void dlr_agent_succeed_report(struct dlr_agent *a, const char *node, const json_t *report);
+void dlr_agent_succeed_done(struct dlr_agent *a, uint64_t id, int rc, const char *why);
+/* The blocking part: reads what to do from fd, does it, returns an exit status. */
+int dlr_agent_succeed_main(int fd);
+
+#endif

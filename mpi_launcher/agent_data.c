@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "common/msg.h"
+#include "common/str.h"
+#include "mpi_launcher/agent.h"
+#include "mpi_launcher/spawn.h"
+
+#define STARTS_MAX 5       /* of a data process that dies again and again */
+#define FIRST_PAUSE_MS 100 /* doubled with each */
+
+struct request {
+    uint64_t id;
+    enum dlr_local_type type;
+    struct dlr_agent_origin from;
+    int32_t rank;
+    struct dlr_version version;
+    int slot;       /* of the rank's that it reads; -1: not one of ours */
+    uint32_t round; /* in which it began: entries of ranks last one round */
+};
+
+static int on_data(zloop_t *loop, zmq_pollitem_t *item, void *arg);
+
+static void tell_end(struct dlr_agent *a, struct request *q, int rc, const char *why)
+{
+    struct dlr_agent_rank *r = dlr_agent_rank(a, q->rank, false);
+
+    if (r && q->slot >= 0 && dlr_agent_round_is(a, q->round) && r->reading[q->slot] > 0)
+        r->reading[q->slot]--;
+    if (q->from.from == DLR_AGENT_SELF && rc < 0 &&
+        dlr_agent_round_is(a, q->version.round))
+        dlr_agent_save_missed(a, q->rank, q->version.step, why);
+    if (q->from.from == DLR_AGENT_SELF && q->from.id > 0)
+        dlr_agent_succeed_done(a, q->from.id, rc, why);
+    dlr_agent_done(a, &q->from, rc, why);
+    free(q);
+}
+
+static void fail_all(struct dlr_agent *a, const char *why)
+{
+    struct request *q;
+    struct dlr_local_msg *m;
+
+    while ((m = zlistx_detach(a->data.out, NULL)))
+        free(m);
+    while ((q = zlistx_detach(a->data.requests, NULL)))
+        tell_end(a, q, -EIO, why);
+}
+
+static int start_again(zloop_t *loop, int timer, void *arg)
+{
+    struct dlr_agent *a = arg;
+    struct dlr_err err;
+
+    a->data.timer = -1;
+    if (dlr_agent_data_start(a, &err) < 0)
+        dlr_error("%s: %s", a->node, err.text);
+    return 0;
+}
+
+static void forget_process(struct dlr_agent *a)
+{
+    int status;
+
+    dlr_agent_unwatch(a, a->data.fd);
+    close(a->data.fd);
+    a->data.fd = -1;
+    kill(a->data.pid, SIGKILL);
+    if (dlr_spawn_reap(a->data.pidfd, &status) == -EAGAIN)
+        close(a->data.pidfd); /* its zombie is ours until we end */
+    a->data.pidfd = -1;
+    a->data.address[0] = '\0';
+}
+
+/* What it held is in slot headers; what it was doing has failed. */
+static void lost(struct dlr_agent *a)
+{
+    forget_process(a);
+    for (unsigned i = 0; i < a->nranks; i++)
+        if (a->ranks[i]->reserving)
+            dlr_agent_ranks_reserved(a, a->ranks[i]->rank, -EIO, "no data process");
+    fail_all(a, "the data process died");
+    if (++a->data.failures >= STARTS_MAX) {
+        dlr_error("%s: the data process died %u times: no more snapshots here", a->node,
+                  a->data.failures);
+    } else if (!a->told_to_end) {
+        dlr_warn("%s: the data process died; starting it again", a->node);
+        dlr_agent_timer(a, &a->data.timer, FIRST_PAUSE_MS << (a->data.failures - 1),
+                        start_again, a);
+    }
+    dlr_agent_hello(a);
+}
+
+static void on_hello(struct dlr_agent *a, const struct dlr_local_msg *m)
+{
+    if (dlr_format(a->data.address, sizeof(a->data.address), "%s", m->text) < 0)
+        return;
+    if (a->control) /* else the first hello is still to come */
+        dlr_agent_hello(a);
+    if (a->round.known)
+        dlr_agent_data_round(a, false);
+}
+
+static void on_done(struct dlr_agent *a, const struct dlr_local_msg *m)
+{
+    struct request *q = zlistx_first(a->data.requests);
+
+    while (q && q->id != m->arg[1])
+        q = zlistx_next(a->data.requests);
+    if (!q) {
+        a->dropped++;
+        return;
+    }
+    zlistx_detach_cur(a->data.requests);
+    tell_end(a, q, m->arg[2] > INT32_MAX ? -EIO : -(int)m->arg[2], m->text);
+}
+
+static void on_copied(struct dlr_agent *a, const struct dlr_local_msg *m)
+{
+    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i, s:I, s:I, s:I, s:I}", "v",
+                               DLR_MSG_VERSION, "t", "copied", "round",
+                               (json_int_t)a->round.round, "rank", m->rank, "vround",
+                               (json_int_t)m->arg[0], "step", (json_int_t)m->step, "bytes",
+                               (json_int_t)m->arg[1], "ns", (json_int_t)m->arg[2]));
+}
+
+static void dispatch(struct dlr_agent *a, const struct dlr_local_msg *m)
+{
+    switch (m->type) {
+    case DLR_LOCAL_D_HELLO:
+        on_hello(a, m);
+        return;
+    case DLR_LOCAL_D_RESERVED:
+        dlr_agent_ranks_reserved(a, m->rank, -(int)(m->arg[1] & INT32_MAX), m->text);
+        return;
+    case DLR_LOCAL_D_DONE:
+        on_done(a, m);
+        return;
+    case DLR_LOCAL_D_COPIED:
+        on_copied(a, m);
+        return;
+    default:
+        a->dropped++;
+    }
+}
+
+static void flush(struct dlr_agent *a)
+{
+    struct dlr_local_msg *m;
+
+    while ((m = zlistx_first(a->data.out))) {
+        if (dlr_local_send(a->data.fd, m, NULL, 0) == -EAGAIN)
+            return;
+        zlistx_detach(a->data.out, NULL);
+        free(m);
+    }
+    dlr_agent_unwatch(a, a->data.fd);
+    dlr_agent_watch(a, a->data.fd, on_data, a);
+}
+
+static int on_data(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+{
+    struct dlr_agent *a = arg;
+    struct dlr_local_msg m;
+    int fds[DLR_LOCAL_FDS], rc;
+    unsigned nfds = 0;
+
+    rc = dlr_local_recv(a->data.fd, &m, fds, &nfds);
+    for (unsigned i = 0; i < nfds; i++)
+        close(fds[i]); /* the files have names: agent_ranks.c opens them */
+    if (rc == 0 || (rc < 0 && rc != -EAGAIN)) {
+        lost(a);
+        return 0;
+    }
+    if (rc > 0)
+        dispatch(a, &m);
+    if (a->data.fd >= 0 && zlistx_size(a->data.out) > 0)
+        flush(a);
+    return 0;
+}
+
+void dlr_agent_data_send(struct dlr_agent *a, const struct dlr_local_msg *msg)
+{
+    struct dlr_local_msg *copy;
+
+    if (a->data.fd < 0)
+        return;
+    if (zlistx_size(a->data.out) == 0 &&
+        dlr_local_send(a->data.fd, msg, NULL, 0) != -EAGAIN)
+        return; /* another failure shows itself as an end of file */
+    copy = malloc(sizeof(*copy));
+    if (!copy)
+        return;
+    *copy = *msg;
+    if (zlistx_size(a->data.out) == 0) {
+        dlr_agent_unwatch(a, a->data.fd);
+        dlr_agent_watch_out(a, a->data.fd, on_data, a);
+    }
+    zlistx_add_end(a->data.out, copy);
+}
+
+static json_t *accepted(const struct dlr_agent_round *round)
+{
+    json_t *list = json_array();
+
+    for (unsigned i = 0; i < round->naccept; i++)
+        json_array_append_new(list, json_integer(round->accept[i]));
+    return list;
+}
+
+void dlr_agent_data_round(struct dlr_agent *a, bool drop)
+{
+    const struct dlr_agent_round *round = &a->round;
+    DLR_AUTO_JSON json_t *conf = json_pack(
+        "{s:s, s:s, s:I, s:s, s:o}", "dir", a->conf.memory, "key", a->conf.key, "round",
+        (json_int_t)round->round, "token", round->token, "accept", accepted(round));
+    DLR_AUTO_FREE char *text = conf ? dlr_msg_text(conf) : NULL;
+    struct dlr_local_msg m;
+
+    if (!text)
+        return;
+    dlr_local_init(&m, DLR_LOCAL_D_CONFIG);
+    m.round = round->round;
+    dlr_local_text(&m, "%s", text);
+    dlr_agent_data_send(a, &m);
+    if (!drop)
+        return;
+    dlr_local_init(&m, DLR_LOCAL_D_DROP);
+    m.round = round->round;
+    m.arg[0] = round->has_restore ? round->restore.round : UINT32_MAX;
+    m.step = round->has_restore ? round->restore.step : UINT64_MAX;
+    dlr_agent_data_send(a, &m);
+}
+
+static int reads_slot(struct dlr_agent *a, const struct request *q)
+{
+    struct dlr_agent_rank *r = dlr_agent_rank(a, q->rank, false);
+
+    if (!r || q->type == DLR_LOCAL_D_LOAD)
+        return -1;
+    return dlr_agent_rank_holding(r, q->version);
+}
+
+void dlr_agent_data_request(struct dlr_agent *a, enum dlr_local_type type, int32_t rank,
+                            struct dlr_version version, const char *text,
+                            const struct dlr_agent_origin *from)
+{
+    struct request *q = calloc(1, sizeof(*q));
+    struct dlr_agent_rank *r;
+    struct dlr_local_msg m;
+
+    if (!q)
+        return;
+    *q = (struct request){.id = ++a->data.last_id, .type = type, .from = *from,
+                          .rank = rank, .version = version, .slot = -1,
+                          .round = a->round.round};
+    if (a->data.fd < 0) {
+        tell_end(a, q, -ENOTCONN, "no data process on this node");
+        return;
+    }
+    q->slot = reads_slot(a, q);
+    r = dlr_agent_rank(a, rank, false);
+    if (q->slot >= 0)
+        r->reading[q->slot]++;
+    zlistx_add_end(a->data.requests, q);
+    dlr_local_init(&m, type);
+    m.round = a->round.round;
+    m.rank = rank;
+    m.step = version.step;
+    m.arg[0] = version.round;
+    m.arg[1] = q->id;
+    dlr_local_text(&m, "%s", text);
+    dlr_agent_data_send(a, &m);
+}
+
+int dlr_agent_data_start(struct dlr_agent *a, struct dlr_err *err)
+{
+    const char *argv[] = {a->conf.data_program, NULL};
+    struct dlr_spawn spawn = {.argv = argv, .out_fd = -1};
+    DLR_AUTO_CLOSE int ours = -1;
+    DLR_AUTO_CLOSE int theirs = -1;
+    int pair[2], rc;
+
+    if (!a->data.out) {
+        a->data.out = zlistx_new();
+        a->data.requests = zlistx_new();
+    }
+    if (!a->data.out || !a->data.requests)
+        return dlr_fail(err, -ENOMEM, "out of memory");
+    if (!a->job.checkpoint)
+        return 0;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return dlr_fail(err, -errno, "socketpair: %s", strerror(errno));
+    ours = pair[0];
+    theirs = pair[1];
+    fcntl(ours, F_SETFL, O_NONBLOCK);
+    spawn.pass_fd = theirs;
+    rc = dlr_spawn(&spawn, &a->data.pid, &a->data.pidfd, err);
+    if (rc < 0)
+        return rc;
+    a->data.fd = dlr_steal_fd(&ours);
+    dlr_agent_watch(a, a->data.fd, on_data, a);
+    return 0;
+}
+
+void dlr_agent_data_stop(struct dlr_agent *a)
+{
+    dlr_agent_timer_end(a, &a->data.timer);
+    if (a->data.fd >= 0)
+        forget_process(a);
+    if (a->data.out && a->data.requests)
+        fail_all(a, "the agent ends");
+    zlistx_destroy(&a->data.out);
+    zlistx_destroy(&a->data.requests);
+}

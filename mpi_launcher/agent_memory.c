@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ckpt/store.h"
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "common/str.h"
+#include "mpi_launcher/agent.h"
+
+/* /dev/shm is everybody's: a name there may be taken by somebody else, or be a link. */
+static int check_ours(int fd, const char *path, struct dlr_err *err)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) < 0)
+        return dlr_fail(err, -errno, "cannot stat '%s': %s", path, strerror(errno));
+    if (st.st_uid != geteuid())
+        return dlr_fail(err, -EPERM,
+                        "'%s' belongs to uid %u: somebody has taken the name", path,
+                        st.st_uid);
+    if ((st.st_mode & 077) != 0)
+        return dlr_fail(err, -EPERM, "'%s' has mode %03o, not 700", path,
+                        st.st_mode & 0777);
+    return 0;
+}
+
+static int open_level(int parent, const char *name, const char *path, int *ret_fd,
+                      struct dlr_err *err)
+{
+    DLR_AUTO_CLOSE int fd = -1;
+    int rc;
+
+    if (mkdirat(parent, name, 0700) < 0 && errno != EEXIST)
+        return dlr_fail(err, -errno, "cannot make '%s': %s", path, strerror(errno));
+    fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return dlr_fail(err, -errno, "cannot open '%s': %s", path, strerror(errno));
+    rc = check_ours(fd, path, err);
+    if (rc < 0)
+        return rc;
+    *ret_fd = dlr_steal_fd(&fd);
+    return 0;
+}
+
+int dlr_agent_memory_open(const char *path, int *ret_fd, struct dlr_err *err)
+{
+    char top[DLR_OPT_TEXT], job[DLR_OPT_TEXT];
+    DLR_AUTO_CLOSE int top_fd = -1;
+    DLR_AUTO_CLOSE int job_fd = -1;
+    const char *run = strrchr(path, '/');
+    char *slash;
+    int rc;
+
+    if (path[0] != '/' || !run[1] || dlr_format(job, sizeof(job), "%s", path) < 0)
+        return dlr_fail(err, -EINVAL, "'%s' is no path of a memory directory", path);
+    job[run - path] = '\0';
+    memcpy(top, job, sizeof(top));
+    slash = strrchr(top, '/');
+    if (!slash || slash == top || !slash[1])
+        return dlr_fail(err, -EINVAL, "'%s' is no path of a memory directory", path);
+    *slash = '\0';
+    top_fd = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (top_fd < 0)
+        return dlr_fail(err, -errno, "cannot open '%s': %s", top, strerror(errno));
+    rc = open_level(top_fd, slash + 1, job, &job_fd, err);
+    return rc < 0 ? rc : open_level(job_fd, run + 1, path, ret_fd, err);
+}
+
+void dlr_agent_memory_remove(const char *path, bool contents)
+{
+    char job[DLR_OPT_TEXT];
+    const char *run = strrchr(path, '/');
+    struct dlr_err err;
+
+    if (!contents)
+        rmdir(path);
+    else if (dlr_store_remove(path, &err) < 0)
+        dlr_error("cannot remove '%s': %s", path, err.text);
+    if (run && dlr_format(job, sizeof(job), "%.*s", (int)(run - path), path) == 0)
+        rmdir(job); /* another run of the job may still use it */
+}

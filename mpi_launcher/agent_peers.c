@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/msg.h"
+#include "common/str.h"
+#include "mpi_launcher/agent.h"
+#include "mpi_launcher/election.h"
+
+#define PEERS_MAX 131072
+#define STATE_MAX 4096 /* bytes of the policy's state as text */
+
+static struct dlr_agent_peer *find_key(struct dlr_agent *a, const char *key)
+{
+    for (unsigned i = 0; i < a->peers.n; i++)
+        if (dlr_streq(a->peers.all[i].key, key))
+            return &a->peers.all[i];
+    return NULL;
+}
+
+static struct dlr_agent_peer *find_node(struct dlr_agent *a, const char *node)
+{
+    for (unsigned i = 0; i < a->peers.n; i++)
+        if (dlr_streq(a->peers.all[i].node, node))
+            return &a->peers.all[i];
+    return NULL;
+}
+
+/* --- what a peer says on our socket ----------------------------------------------------- */
+
+static void vote(struct dlr_agent *a, const struct dlr_route *to)
+{
+    bool silent = a->peers.election && dlr_election_is_silent(a->peers.election);
+    DLR_AUTO_JSON json_t *msg =
+        json_pack("{s:i, s:s, s:I, s:s, s:b}", "v", DLR_MSG_VERSION, "t", "vote", "gen",
+                  (json_int_t)a->run.gen, "node", a->node, "silent", silent);
+
+    if (msg)
+        dlr_server_send_json(a->peers.server, to, msg);
+}
+
+/* A peer may order only what a successor needs, and only while we miss the supervisor too. */
+static int on_order(struct dlr_agent *a, const struct dlr_agent_peer *peer,
+                    const struct dlr_packet *p, const json_t *msg)
+{
+    struct dlr_agent_origin from = {.from = DLR_AGENT_PEER, .route = p->from};
+    const char *type = dlr_msg_type(msg);
+    uint64_t gen;
+
+    if (dlr_msg_uint(msg, "gen", UINT32_MAX, &gen) < 0 || gen != a->run.gen)
+        return -EBADMSG;
+    if (dlr_streq(type, "silent")) {
+        vote(a, &p->from);
+        if (a->peers.election)
+            dlr_election_vote(a->peers.election, peer->node, true, dlr_now_ms());
+        return 0;
+    }
+    if (dlr_msg_uint(msg, "id", INT64_MAX, &from.id) < 0)
+        return -EBADMSG;
+    if (!a->peers.election || !dlr_election_is_silent(a->peers.election)) {
+        dlr_agent_done(a, &from, -EBUSY, "the supervisor answers here");
+        return 0;
+    }
+    if (dlr_streq(type, "report"))
+        dlr_agent_report(a, &from);
+    else if (dlr_streq(type, "persist"))
+        dlr_agent_persist(a, msg, &from);
+    else
+        return -EBADMSG;
+    return 0;
+}
+
+static int on_server(zloop_t *loop, zsock_t *sock, void *arg)
+{
+    struct dlr_agent *a = arg;
+    DLR_AUTO_JSON json_t *msg = NULL;
+    struct dlr_agent_peer *peer;
+    struct dlr_packet p;
+    int rc = dlr_server_recv(a->peers.server, &p);
+
+    if (rc == 0)
+        return 0;
+    if (rc < 0) {
+        a->dropped++;
+        return 0;
+    }
+    peer = find_key(a, p.key);
+    if (!peer || dlr_msg_parse(p.data, p.size, &msg, NULL) < 0 ||
+        on_order(a, peer, &p, msg) < 0)
+        a->dropped++;
+    dlr_packet_done(&p);
+    return 0;
+}
+
+/* --- what it answers on the socket we made to it ------------------------------------------- */
+
+static int on_answer(struct dlr_agent *a, struct dlr_agent_peer *peer, const json_t *msg)
+{
+    const char *type = dlr_msg_type(msg), *why = "";
+    uint64_t gen, id, rc;
+
+    if (dlr_streq(type, "vote")) {
+        const json_t *silent = json_object_get(msg, "silent");
+
+        if (dlr_msg_uint(msg, "gen", UINT32_MAX, &gen) < 0 || gen != a->run.gen ||
+            !json_is_boolean(silent) || !a->peers.election)
+            return -EBADMSG;
+        dlr_election_vote(a->peers.election, peer->node, json_is_true(silent),
+                          dlr_now_ms());
+        return 0;
+    }
+    if (dlr_streq(type, "report")) {
+        dlr_agent_succeed_report(a, peer->node, json_object_get(msg, "report"));
+        return 0;
+    }
+    if (!dlr_streq(type, "done") || dlr_msg_uint(msg, "id", INT64_MAX, &id) < 0 ||
+        dlr_msg_uint(msg, "rc", INT32_MAX, &rc) < 0)
+        return -EBADMSG;
+    dlr_msg_str(msg, "why", &why);
+    dlr_agent_succeed_done(a, id, -(int)rc, why);
+    return 0;
+}
+
+static int on_client(zloop_t *loop, zsock_t *sock, void *arg)
+{
+    struct dlr_agent *a = arg;
+    DLR_AUTO_JSON json_t *msg = NULL;
+    struct dlr_packet p;
+
+    for (unsigned i = 0; i < a->peers.n; i++) {
+        struct dlr_agent_peer *peer = &a->peers.all[i];
+
+        if (!peer->client || dlr_client_sock(peer->client) != sock)
+            continue;
+        if (dlr_client_recv(peer->client, &p) <= 0)
+            return 0;
+        if (dlr_msg_parse(p.data, p.size, &msg, NULL) < 0 || on_answer(a, peer, msg) < 0)
+            a->dropped++;
+        dlr_packet_done(&p);
+        return 0;
+    }
+    return 0;
+}
+
+void dlr_agent_peers_say(struct dlr_agent *a, const char *node, json_t *msg)
+{
+    struct dlr_agent_peer *peer = find_node(a, node);
+    struct dlr_err err;
+
+    if (peer && !peer->client) {
+        if (dlr_client_new(a->id, peer->key, peer->addr, &peer->client, &err) < 0) {
+            dlr_debug("%s", err.text);
+            peer->client = NULL;
+        } else {
+            zloop_reader(a->loop, dlr_client_sock(peer->client), on_client, a);
+            zloop_reader_set_tolerant(a->loop, dlr_client_sock(peer->client));
+        }
+    }
+    if (peer && peer->client && msg)
+        dlr_client_send_json(peer->client, msg);
+    json_decref(msg);
+}
+
+/* --- who they are ----------------------------------------------------------------------- */
+
+static void forget_client(struct dlr_agent *a, struct dlr_agent_peer *peer)
+{
+    if (!peer->client)
+        return;
+    zloop_reader_end(a->loop, dlr_client_sock(peer->client));
+    peer->client = dlr_client_free(peer->client);
+}
+
+static void forget_all(struct dlr_agent *a)
+{
+    for (unsigned i = 0; i < a->peers.n; i++)
+        forget_client(a, &a->peers.all[i]);
+    free(a->peers.all);
+    a->peers.all = NULL;
+    a->peers.n = 0;
+}
+
+static int parse_list(const json_t *list, struct dlr_agent_peer **ret, unsigned *ret_n)
+{
+    size_t n = json_array_size(list);
+    DLR_AUTO_FREE struct dlr_agent_peer *all = NULL;
+
+    if (!json_is_array(list) || n > PEERS_MAX)
+        return -EBADMSG;
+    all = calloc(n ? n : 1, sizeof(*all));
+    if (!all)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *j = json_array_get(list, i);
+        const char *node, *addr, *key;
+
+        if (dlr_msg_str(j, "node", &node) < 0 || dlr_msg_str(j, "addr", &addr) < 0 ||
+            dlr_msg_str(j, "key", &key) < 0 ||
+            dlr_format(all[i].node, sizeof(all[i].node), "%s", node) < 0 ||
+            dlr_format(all[i].addr, sizeof(all[i].addr), "%s", addr) < 0 ||
+            dlr_format(all[i].key, sizeof(all[i].key), "%s", key) < 0)
+            return -EBADMSG;
+    }
+    *ret_n = (unsigned)n;
+    *ret = DLR_STEAL(all);
+    return 0;
+}
+
+static void take_state(struct dlr_agent *a, const json_t *state)
+{
+    uint64_t places = 0, nodes = 0, world = 0;
+    DLR_AUTO_FREE char *text = json_is_object(state) ? dlr_msg_text(state) : NULL;
+
+    if (!text || strlen(text) > STATE_MAX)
+        return;
+    dlr_msg_uint(state, "places", PEERS_MAX, &places);
+    dlr_msg_uint(state, "nodes", PEERS_MAX, &nodes);
+    dlr_msg_uint(state, "world", INT32_MAX, &world);
+    a->peers.world = (unsigned)world;
+    a->peers.min_nodes = (unsigned)places;
+    a->peers.max_nodes = (unsigned)nodes;
+}
+
+void dlr_agent_peers_set(struct dlr_agent *a, const json_t *msg)
+{
+    struct dlr_agent_peer *all = NULL;
+    const char *batch;
+    unsigned n = 0;
+
+    if (dlr_msg_str(msg, "batch", &batch) < 0 || strlen(batch) >= DLR_AGENT_NODE ||
+        parse_list(json_object_get(msg, "peers"), &all, &n) < 0) {
+        a->dropped++;
+        return;
+    }
+    forget_all(a);
+    a->peers.all = all;
+    a->peers.n = n;
+    dlr_format(a->peers.batch, sizeof(a->peers.batch), "%s", batch);
+    take_state(a, json_object_get(msg, "state"));
+    dlr_agent_watchdog_peers(a);
+}
+
+/* --- our own socket --------------------------------------------------------------------- */
+
+static int parse_ports(const char *text, unsigned *ret_first, unsigned *ret_last)
+{
+    char first[16];
+    const char *dash = strchr(text, '-');
+    int rc;
+
+    if (!dash) {
+        rc = dlr_parse_uint(text, 65535, ret_first);
+        *ret_last = *ret_first;
+        return rc;
+    }
+    if (dlr_format(first, sizeof(first), "%.*s", (int)(dash - text), text) < 0)
+        return -EINVAL;
+    rc = dlr_parse_uint(first, 65535, ret_first);
+    return rc < 0 ? rc : dlr_parse_uint(dash + 1, 65535, ret_last);
+}
+
+/* The address others reach us at: the one this host uses to speak to the supervisor's. */
+static int own_address(const struct sockaddr_in *to, char *buf, size_t size)
+{
+    DLR_AUTO_CLOSE int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in mine;
+    socklen_t len = sizeof(mine);
+
+    if (fd < 0 || connect(fd, (const struct sockaddr *)to, sizeof(*to)) < 0 ||
+        getsockname(fd, (struct sockaddr *)&mine, &len) < 0)
+        return -errno;
+    return inet_ntop(AF_INET, &mine.sin_addr, buf, size) ? 0 : -errno;
+}
+
+static int resolve(const char *hostport, struct sockaddr_in *ret, struct dlr_err *err)
+{
+    struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found;
+    const char *colon = strrchr(hostport, ':');
+    char host[DLR_AGENT_ADDR];
+    int rc;
+
+    if (!colon || dlr_format(host, sizeof(host), "%.*s", (int)(colon - hostport),
+                             hostport) < 0)
+        return dlr_fail(err, -EINVAL, "--control='%s' is not HOST:PORT", hostport);
+    rc = getaddrinfo(host, colon + 1, &hints, &found);
+    if (rc != 0)
+        return dlr_fail(err, -EINVAL, "--control='%s': %s", hostport, gai_strerror(rc));
+    memcpy(ret, found->ai_addr, sizeof(*ret));
+    freeaddrinfo(found);
+    return 0;
+}
+
+int dlr_agent_peers_start(struct dlr_agent *a, struct dlr_err *err)
+{
+    unsigned first, last;
+    char host[64];
+    int rc = resolve(a->conf.control, &a->control_addr, err);
+
+    if (rc < 0)
+        return rc;
+    if (parse_ports(a->conf.peer_ports, &first, &last) < 0 || first > last)
+        return dlr_fail(err, -EINVAL, "--peer-ports='%s' is not FIRST-LAST",
+                        a->conf.peer_ports);
+    rc = own_address(&a->control_addr, host, sizeof(host));
+    if (rc < 0)
+        return dlr_fail(err, rc, "no way to %s: %s", a->conf.control, strerror(-rc));
+    rc = dlr_server_new(a->id, "*", first, last, &a->peers.server, err);
+    if (rc < 0)
+        return rc;
+    zloop_reader(a->loop, dlr_server_sock(a->peers.server), on_server, a);
+    zloop_reader_set_tolerant(a->loop, dlr_server_sock(a->peers.server));
+    return dlr_format(a->peers.addr, sizeof(a->peers.addr), "%s:%u", host,
+                      dlr_server_port(a->peers.server));
+}
+
+void dlr_agent_peers_stop(struct dlr_agent *a)
+{
+    dlr_agent_watchdog_stop(a);
+    forget_all(a);
+    if (!a->peers.server)
+        return;
+    zloop_reader_end(a->loop, dlr_server_sock(a->peers.server));
+    a->peers.server = dlr_server_free(a->peers.server);
+}

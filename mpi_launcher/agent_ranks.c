@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "common/msg.h"
+#include "common/str.h"
+#include "mpi_launcher/agent.h"
+
+struct dlr_agent_rank *dlr_agent_rank(struct dlr_agent *a, int32_t rank, bool make)
+{
+    struct dlr_agent_rank **more, *r;
+
+    for (unsigned i = 0; i < a->nranks; i++)
+        if (a->ranks[i]->rank == rank)
+            return a->ranks[i];
+    if (!make)
+        return NULL;
+    more = realloc(a->ranks, (a->nranks + 1) * sizeof(*more));
+    if (!more)
+        return NULL;
+    a->ranks = more;
+    r = calloc(1, sizeof(*r));
+    if (!r)
+        return NULL;
+    r->rank = rank;
+    r->page_fd = -1;
+    for (unsigned k = 0; k < DLR_STORE_SLOTS; k++)
+        r->slot_fds[k] = -1;
+    a->ranks[a->nranks++] = r;
+    return r;
+}
+
+static void close_slots(struct dlr_agent_rank *r)
+{
+    for (unsigned k = 0; k < DLR_STORE_SLOTS; k++) {
+        r->slots[k] = dlr_slot_unmap(r->slots[k]);
+        if (r->slot_fds[k] >= 0)
+            close(r->slot_fds[k]);
+        r->slot_fds[k] = -1;
+    }
+}
+
+static void close_page(struct dlr_agent_rank *r)
+{
+    if (r->page)
+        munmap(r->page, DLR_PAGE_SIZE);
+    if (r->page_fd >= 0)
+        close(r->page_fd);
+    r->page = NULL;
+    r->page_fd = -1;
+}
+
+static void free_rank(struct dlr_agent_rank *r)
+{
+    close_slots(r);
+    close_page(r);
+    free(r);
+}
+
+void dlr_agent_ranks_stop(struct dlr_agent *a)
+{
+    for (unsigned i = 0; i < a->nranks; i++)
+        free_rank(a->ranks[i]);
+    free(a->ranks);
+    a->ranks = NULL;
+    a->nranks = 0;
+}
+
+/* Maps the slot files of the rank that are there. Their number. */
+int dlr_agent_rank_open(struct dlr_agent *a, struct dlr_agent_rank *r)
+{
+    int n = 0;
+
+    close_slots(r);
+    for (unsigned k = 0; k < DLR_STORE_SLOTS; k++) {
+        struct dlr_err err;
+        char name[64];
+
+        dlr_store_name(r->rank, k, name, sizeof(name));
+        r->slot_fds[k] = openat(a->dir_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        if (r->slot_fds[k] < 0)
+            continue;
+        if (dlr_slot_map(r->slot_fds[k], true, &r->slots[k], &err) < 0) {
+            dlr_warn("%s: ignoring '%s': %s", a->node, name, err.text);
+            close(r->slot_fds[k]);
+            r->slot_fds[k] = -1;
+            continue;
+        }
+        n++;
+    }
+    return n;
+}
+
+int dlr_agent_rank_holding(const struct dlr_agent_rank *r, struct dlr_version version)
+{
+    for (unsigned k = 0; k < DLR_STORE_SLOTS; k++) {
+        struct dlr_slot_info info;
+        enum dlr_slot_state state;
+
+        if (!r->slots[k])
+            continue;
+        state = dlr_slot_state(r->slots[k]);
+        if ((state == DLR_SLOT_SEALED || state == DLR_SLOT_COMMITTED) &&
+            dlr_slot_info(r->slots[k], &info) == 0 && info.rank == r->rank &&
+            dlr_version_eq(info.version, version))
+            return (int)k;
+    }
+    return -1;
+}
+
+/* A worker that died while it wrote leaves its slot OPEN; nobody else will end it. */
+static void bury_open_slots(struct dlr_agent_rank *r)
+{
+    for (unsigned k = 0; k < DLR_STORE_SLOTS; k++)
+        if (r->slots[k] && dlr_slot_state(r->slots[k]) == DLR_SLOT_OPEN)
+            dlr_slot_set_state(r->slots[k], DLR_SLOT_DEAD);
+}
+
+void dlr_agent_ranks_round(struct dlr_agent *a)
+{
+    const struct dlr_agent_node *me = dlr_agent_round_node(&a->round, a->node);
+
+    for (unsigned i = 0; i < a->nranks; i++)
+        if (a->ranks[i]->own)
+            bury_open_slots(a->ranks[i]);
+    dlr_agent_ranks_stop(a);
+    a->has_committed = a->round.has_restore;
+    a->committed = a->round.restore;
+    for (unsigned i = 0; me && i < me->nranks; i++) {
+        struct dlr_agent_rank *r = dlr_agent_rank(a, me->ranks[i], true);
+
+        if (r)
+            r->own = true;
+    }
+}
+
+/* Each worker gets a page of its own: one of an earlier round may still have the old one. */
+static int make_page(struct dlr_agent *a, struct dlr_agent_rank *r)
+{
+    char name[32];
+    int rc;
+
+    close_page(r);
+    dlr_format(name, sizeof(name), "p%d", r->rank);
+    unlinkat(a->dir_fd, name, 0);
+    r->page_fd = openat(a->dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (r->page_fd < 0)
+        return -errno;
+    rc = posix_fallocate(r->page_fd, 0, DLR_PAGE_SIZE);
+    if (rc > 0)
+        return -rc;
+    r->page = mmap(NULL, DLR_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, r->page_fd, 0);
+    if (r->page == MAP_FAILED) {
+        r->page = NULL;
+        return -errno;
+    }
+    r->page->magic = DLR_PAGE_MAGIC;
+    r->page->size = DLR_PAGE_SIZE;
+    r->page->rank = r->rank;
+    r->page->round = a->round.round;
+    r->page->begun_step = DLR_PAGE_NEVER;
+    r->page->save_at = DLR_PAGE_NEVER;
+    r->page->committed_step = DLR_PAGE_NEVER;
+    return 0;
+}
+
+static void say_restored(struct dlr_agent *a, struct dlr_agent_rank *r, const char *why)
+{
+    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i, s:I, s:I, s:i, s:s}", "v",
+                               DLR_MSG_VERSION, "t", "restored", "round",
+                               (json_int_t)a->round.round, "rank", r->rank, "vround",
+                               (json_int_t)a->round.restore.round, "step",
+                               (json_int_t)a->round.restore.step, "rc", r->restored_rc,
+                               "why", why));
+}
+
+/* The worker gets no welcome then: a rank that began from nothing beside ranks that did not
+ * would be wrong, silently.
+ */
+static void refuse(struct dlr_agent *a, struct dlr_agent_rank *r, int rc, const char *why)
+{
+    r->restored = true;
+    r->restored_rc = -rc;
+    say_restored(a, r, why);
+}
+
+void dlr_agent_ranks_hello(struct dlr_agent *a, struct dlr_agent_conn *c)
+{
+    struct dlr_agent_rank *r = dlr_agent_rank(a, c->rank, false);
+    int fds[1 + DLR_STORE_SLOTS], holding = -1, rc;
+    struct dlr_local_msg m;
+    unsigned n = 0;
+
+    if (!r || !r->own || r->worker) {
+        a->dropped++;
+        return;
+    }
+    rc = make_page(a, r);
+    if (rc < 0) {
+        refuse(a, r, rc, "no room for the progress page");
+        return;
+    }
+    r->worker = c;
+    dlr_local_init(&m, DLR_LOCAL_WELCOME);
+    m.round = a->round.round;
+    m.rank = r->rank;
+    fds[n++] = r->page_fd;
+    if (a->round.has_restore) {
+        dlr_agent_rank_open(a, r);
+        holding = dlr_agent_rank_holding(r, a->round.restore);
+        if (holding < 0) {
+            refuse(a, r, -ENOENT, "the version to restore is not on this node");
+            return;
+        }
+        m.arg[0] = 1;
+        m.arg[1] = a->round.restore.round;
+        m.step = a->round.restore.step;
+        for (int k = 0; k < DLR_STORE_SLOTS; k++) {
+            if (k == holding)
+                m.arg[2] = n - 1;
+            if (r->slot_fds[k] >= 0)
+                fds[n++] = r->slot_fds[k];
+        }
+    }
+    dlr_agent_local_send(c, &m, fds, n);
+}
+
+void dlr_agent_ranks_gone(struct dlr_agent *a, struct dlr_agent_conn *c)
+{
+    struct dlr_agent_rank *r = dlr_agent_rank(a, c->rank, false);
+
+    if (r && r->worker == c)
+        r->worker = NULL;
+}
+
+static void say_ready(struct dlr_agent *a, const struct dlr_agent_rank *r)
+{
+    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i, s:I}", "v", DLR_MSG_VERSION, "t",
+                               "ready", "round", (json_int_t)a->round.round, "rank",
+                               r->rank, "bytes", (json_int_t)r->bytes));
+}
+
+static void tell_slots(struct dlr_agent *a, struct dlr_agent_rank *r, const char *why)
+{
+    struct dlr_local_msg m;
+    int fds[DLR_STORE_SLOTS];
+    unsigned n = 0;
+
+    dlr_local_init(&m, DLR_LOCAL_SLOTS);
+    m.round = a->round.round;
+    m.rank = r->rank;
+    for (unsigned k = 0; !why && k < DLR_STORE_SLOTS; k++)
+        if (r->slot_fds[k] >= 0)
+            fds[n++] = r->slot_fds[k];
+    m.arg[0] = n;
+    if (n == 0)
+        dlr_local_text(&m, "%s", why ? why : "the slots have gone");
+    if (r->worker)
+        dlr_agent_local_send(r->worker, &m, fds, n);
+}
+
+void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
+                             bool worker)
+{
+    struct dlr_agent_rank *r = dlr_agent_rank(a, rank, !worker);
+    struct dlr_local_msg m;
+
+    if (!r || bytes == 0)
+        return;
+    r->asked = r->asked || worker;
+    if (!a->job.checkpoint) {
+        dlr_agent_ranks_reserved(a, rank, -ENOTSUP, "checkpoint=off");
+        return;
+    }
+    r->reserving = true;
+    r->bytes = bytes;
+    dlr_local_init(&m, DLR_LOCAL_D_RESERVE);
+    m.round = a->round.round;
+    m.rank = rank;
+    m.arg[0] = bytes;
+    m.arg[1] = DLR_STORE_SLOTS;
+    dlr_agent_data_send(a, &m);
+}
+
+void dlr_agent_ranks_reserved(struct dlr_agent *a, int32_t rank, int rc, const char *why)
+{
+    struct dlr_agent_rank *r = dlr_agent_rank(a, rank, false);
+    bool asked;
+
+    if (!r)
+        return;
+    asked = r->asked;
+    r->reserving = r->asked = false;
+    if (rc == 0 && r->own && dlr_agent_rank_open(a, r) < DLR_STORE_SLOTS) {
+        rc = -EIO;
+        why = "the slots have gone";
+    }
+    if (rc == 0 && asked)
+        bury_open_slots(r); /* this worker has none yet, and the last one is gone */
+    if (rc < 0)
+        r->bytes = 0;
+    if (asked)
+        tell_slots(a, r, rc < 0 ? why : NULL);
+    if (rc == 0)
+        say_ready(a, r);
+    else
+        dlr_agent_save_missed(a, rank, 0, why);
+}
+
+void dlr_agent_ranks_restored(struct dlr_agent *a, const struct dlr_local_msg *msg)
+{
+    struct dlr_agent_rank *r = dlr_agent_rank(a, msg->rank, false);
+
+    if (!r || r->restored || !a->round.has_restore || msg->arg[1] > INT32_MAX) {
+        a->dropped++;
+        return;
+    }
+    r->restored = true;
+    r->restored_rc = (int)msg->arg[1];
+    say_restored(a, r, msg->text);
+}
+
+void dlr_agent_ranks_go(struct dlr_agent *a)
+{
+    struct dlr_local_msg m;
+
+    dlr_local_init(&m, DLR_LOCAL_GO);
+    m.round = a->round.round;
+    for (unsigned i = 0; i < a->nranks; i++) {
+        m.rank = a->ranks[i]->rank;
+        if (a->ranks[i]->worker)
+            dlr_agent_local_send(a->ranks[i]->worker, &m, NULL, 0);
+    }
+}
+
+void dlr_agent_ranks_retell(struct dlr_agent *a)
+{
+    for (unsigned i = 0; i < a->nranks; i++) {
+        struct dlr_agent_rank *r = a->ranks[i];
+
+        if (r->bytes && !r->reserving)
+            say_ready(a, r);
+        if (r->restored)
+            say_restored(a, r, "");
+    }
+}
+
+void dlr_agent_ranks_steps(const struct dlr_agent *a, uint64_t *ret_min, uint64_t *ret_max)
+{
+    *ret_min = *ret_max = DLR_PAGE_NEVER;
+    for (unsigned i = 0; i < a->nranks; i++) {
+        uint64_t step = a->ranks[i]->page ? a->ranks[i]->page->begun_step : DLR_PAGE_NEVER;
+
+        if (step == DLR_PAGE_NEVER)
+            continue;
+        if (*ret_min == DLR_PAGE_NEVER || step < *ret_min)
+            *ret_min = step;
+        if (*ret_max == DLR_PAGE_NEVER || step > *ret_max)
+            *ret_max = step;
+    }
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/msg.h"
+#include "common/str.h"
+#include "mpi_launcher/agent.h"
+
+#define NODES_MAX 131072
+#define RANKS_MAX (1 << 20)
+#define TOKEN_DIGITS 32
+
+bool dlr_agent_round_is(const struct dlr_agent *a, uint64_t round)
+{
+    return a->round.known && a->round.round == round;
+}
+
+const struct dlr_agent_node *dlr_agent_round_node(const struct dlr_agent_round *round,
+                                                  const char *name)
+{
+    for (unsigned i = 0; i < round->nnodes; i++)
+        if (dlr_streq(round->nodes[i].name, name))
+            return &round->nodes[i];
+    return NULL;
+}
+
+void dlr_agent_round_done(struct dlr_agent_round *round)
+{
+    for (unsigned i = 0; i < round->nnodes; i++) {
+        free(round->nodes[i].ranks);
+        free(round->nodes[i].name);
+        free(round->nodes[i].data);
+    }
+    free(round->nodes);
+    free(round->accept);
+    memset(round, 0, sizeof(*round));
+}
+
+static int parse_node(const json_t *j, struct dlr_agent_node *ret)
+{
+    const json_t *ranks = json_object_get(j, "ranks");
+    const char *name, *data;
+    size_t n = json_array_size(ranks);
+
+    if (dlr_msg_str(j, "node", &name) < 0 || dlr_msg_str(j, "data", &data) < 0 ||
+        strlen(name) >= DLR_AGENT_NODE || strlen(data) >= DLR_AGENT_UCX ||
+        !json_is_array(ranks) || n > RANKS_MAX)
+        return -EBADMSG;
+    ret->name = strdup(name);
+    ret->data = strdup(data);
+    ret->ranks = calloc(n ? n : 1, sizeof(*ret->ranks));
+    if (!ret->name || !ret->data || !ret->ranks)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *rank = json_array_get(ranks, i);
+
+        if (!json_is_integer(rank) || json_integer_value(rank) < 0 ||
+            json_integer_value(rank) >= RANKS_MAX)
+            return -EBADMSG;
+        ret->ranks[ret->nranks++] = (int32_t)json_integer_value(rank);
+    }
+    return 0;
+}
+
+static int parse_nodes(const json_t *list, struct dlr_agent_round *ret)
+{
+    size_t n = json_array_size(list);
+
+    if (!json_is_array(list) || n > NODES_MAX)
+        return -EBADMSG;
+    ret->nodes = calloc(n ? n : 1, sizeof(*ret->nodes));
+    if (!ret->nodes)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        int rc = parse_node(json_array_get(list, i), &ret->nodes[ret->nnodes++]);
+
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int accept_ranks(struct dlr_agent_round *r, const struct dlr_agent_node *node)
+{
+    int32_t *more;
+
+    if (!node || node->nranks == 0)
+        return 0;
+    more = realloc(r->accept, (r->naccept + node->nranks) * sizeof(*more));
+    if (!more)
+        return -ENOMEM;
+    r->accept = more;
+    memcpy(more + r->naccept, node->ranks, node->nranks * sizeof(*more));
+    r->naccept += node->nranks;
+    return 0;
+}
+
+/* Copies may come here of our own ranks (restore) and of those whose partner this node is. */
+static int parse_partners(const json_t *map, const char *me, struct dlr_agent_round *ret)
+{
+    const char *of;
+    json_t *value;
+    int rc = accept_ranks(ret, dlr_agent_round_node(ret, me));
+
+    if (rc < 0 || !json_is_object(map))
+        return rc < 0 ? rc : -EBADMSG;
+    json_object_foreach((json_t *)map, of, value)
+    {
+        const char *to = json_string_value(value);
+
+        if (!to)
+            return -EBADMSG;
+        if (dlr_streq(of, me) && !dlr_streq(to, me) &&
+            dlr_format(ret->partner, sizeof(ret->partner), "%s", to) < 0)
+            return -EBADMSG;
+        if (dlr_streq(to, me) && !dlr_streq(of, me)) {
+            rc = accept_ranks(ret, dlr_agent_round_node(ret, of));
+            if (rc < 0)
+                return rc;
+        }
+    }
+    return 0;
+}
+
+static int parse_restore(const json_t *j, struct dlr_agent_round *ret)
+{
+    uint64_t vround, step;
+
+    if (json_is_null(j))
+        return 0;
+    if (dlr_msg_uint(j, "vround", UINT32_MAX, &vround) < 0 ||
+        dlr_msg_uint(j, "step", INT64_MAX, &step) < 0)
+        return -EBADMSG;
+    ret->has_restore = true;
+    ret->restore = (struct dlr_version){(uint32_t)vround, step};
+    return 0;
+}
+
+static int parse(const struct dlr_agent *a, const json_t *msg, struct dlr_agent_round *ret)
+{
+    uint64_t round;
+    const char *token;
+    int rc;
+
+    if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
+        dlr_msg_str(msg, "token", &token) < 0 || strlen(token) != TOKEN_DIGITS ||
+        strspn(token, "0123456789abcdef") != TOKEN_DIGITS)
+        return -EBADMSG;
+    if (a->round.known && round < a->round.round)
+        return -ESTALE;
+    ret->known = true;
+    ret->round = (uint32_t)round;
+    memcpy(ret->token, token, TOKEN_DIGITS + 1);
+    rc = parse_nodes(json_object_get(msg, "nodes"), ret);
+    rc = rc < 0 ? rc : parse_partners(json_object_get(msg, "partners"), a->node, ret);
+    return rc < 0 ? rc : parse_restore(json_object_get(msg, "restore"), ret);
+}
+
+int dlr_agent_round_parse(const struct dlr_agent *a, const json_t *msg,
+                          struct dlr_agent_round *ret_round)
+{
+    int rc = parse(a, msg, ret_round);
+
+    if (rc < 0)
+        dlr_agent_round_done(ret_round);
+    return rc;
+}
+
+/* The same round once more (a supervisor that came back) changes addresses and partners, not
+ * what the workers have.
+ */
+void dlr_agent_round_enter(struct dlr_agent *a, struct dlr_agent_round *round)
+{
+    bool again = dlr_agent_round_is(a, round->round);
+
+    dlr_agent_round_done(&a->round);
+    a->round = *round;
+    memset(round, 0, sizeof(*round));
+    if (!again) {
+        a->saving = false;
+        dlr_agent_local_drop_workers(a, a->round.round);
+        dlr_agent_tasks_round(a, a->round.round);
+        dlr_agent_ranks_round(a);
+    }
+    dlr_agent_data_round(a, !again);
+}

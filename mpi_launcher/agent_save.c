@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The slots of this node's own ranks are marked here, before the data process hears of the
+ * decision: it then finds nothing to change in them, so no mark of its can fall into a slot that
+ * a worker has begun to fill again. Partners' slots are the data process's.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/msg.h"
+#include "mpi_launcher/agent.h"
+
+void dlr_agent_save_missed(struct dlr_agent *a, int32_t rank, uint64_t step,
+                           const char *why)
+{
+    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i, s:I, s:s}", "v", DLR_MSG_VERSION, "t",
+                               "missed", "round", (json_int_t)a->round.round, "rank", rank,
+                               "step", (json_int_t)step, "why", why));
+}
+
+static struct dlr_version here(const struct dlr_agent *a, uint64_t step)
+{
+    return (struct dlr_version){a->round.round, step};
+}
+
+/* FREE or DEAD, and not being read by the data process. -1: none. */
+static int choose_slot(const struct dlr_agent_rank *r)
+{
+    for (int k = 0; k < DLR_STORE_SLOTS; k++) {
+        enum dlr_slot_state state;
+
+        if (!r->slots[k] || r->reading[k] > 0)
+            continue;
+        state = dlr_slot_state(r->slots[k]);
+        if (state == DLR_SLOT_FREE || state == DLR_SLOT_DEAD)
+            return k;
+    }
+    return -1;
+}
+
+/* The order of the two accesses is the handshake of ckpt/page.h. */
+static const char *post(const struct dlr_agent_rank *r, uint64_t step)
+{
+    uint64_t begun;
+    int k;
+
+    if (!r->worker || !r->page || !r->bytes || r->reserving)
+        return "not ready";
+    k = choose_slot(r);
+    if (k < 0)
+        return "no slot is free";
+    r->page->save_slot = (uint64_t)k;
+    r->page->save_at = step;
+    begun = r->page->begun_step;
+    return begun != DLR_PAGE_NEVER && begun >= step ? "late" : NULL;
+}
+
+void dlr_agent_save_at(struct dlr_agent *a, uint64_t step)
+{
+    a->saving = true;
+    a->save_step = step;
+    for (unsigned i = 0; i < a->nranks; i++) {
+        const char *why = a->ranks[i]->own ? post(a->ranks[i], step) : NULL;
+
+        if (why)
+            dlr_agent_save_missed(a, a->ranks[i]->rank, step, why);
+    }
+}
+
+static bool get_version(const struct dlr_slot *slot, struct dlr_version *ret)
+{
+    struct dlr_slot_info info;
+    enum dlr_slot_state state;
+
+    if (!slot)
+        return false;
+    state = dlr_slot_state(slot);
+    if ((state != DLR_SLOT_SEALED && state != DLR_SLOT_COMMITTED) ||
+        dlr_slot_info(slot, &info) < 0)
+        return false;
+    *ret = info.version;
+    return true;
+}
+
+static void commit_rank(struct dlr_agent_rank *r, struct dlr_version v)
+{
+    for (unsigned k = 0; k < DLR_STORE_SLOTS; k++) {
+        struct dlr_version held;
+        int order;
+
+        if (!get_version(r->slots[k], &held))
+            continue;
+        order = dlr_version_cmp(held, v);
+        if (order == 0)
+            dlr_slot_set_state(r->slots[k], DLR_SLOT_COMMITTED);
+        else if (order < 0)
+            dlr_slot_set_state(r->slots[k], DLR_SLOT_FREE);
+    }
+    if (r->page)
+        r->page->committed_step = v.step;
+}
+
+static void abort_rank(struct dlr_agent_rank *r, struct dlr_version v)
+{
+    for (unsigned k = 0; k < DLR_STORE_SLOTS; k++) {
+        struct dlr_version held;
+
+        if (get_version(r->slots[k], &held) && dlr_version_eq(held, v))
+            dlr_slot_set_state(r->slots[k], DLR_SLOT_DEAD);
+    }
+}
+
+static void tell_data(struct dlr_agent *a, enum dlr_local_type type, uint64_t step)
+{
+    struct dlr_local_msg m;
+
+    dlr_local_init(&m, type);
+    m.round = a->round.round;
+    m.arg[0] = a->round.round;
+    m.step = step;
+    dlr_agent_data_send(a, &m);
+}
+
+void dlr_agent_save_commit(struct dlr_agent *a, uint64_t step)
+{
+    struct dlr_version v = here(a, step);
+
+    if (a->has_committed && dlr_version_cmp(v, a->committed) <= 0)
+        return; /* said again */
+    a->has_committed = true;
+    a->committed = v;
+    if (a->saving && a->save_step == step)
+        a->saving = false;
+    for (unsigned i = 0; i < a->nranks; i++)
+        if (a->ranks[i]->own)
+            commit_rank(a->ranks[i], v);
+    tell_data(a, DLR_LOCAL_D_COMMIT, step);
+}
+
+void dlr_agent_save_abort(struct dlr_agent *a, uint64_t step)
+{
+    struct dlr_version v = here(a, step);
+
+    if (a->has_committed && dlr_version_cmp(v, a->committed) <= 0)
+        return; /* a decision is irrevocable */
+    if (a->saving && a->save_step == step)
+        a->saving = false;
+    for (unsigned i = 0; i < a->nranks; i++)
+        if (a->ranks[i]->own)
+            abort_rank(a->ranks[i], v);
+    tell_data(a, DLR_LOCAL_D_ABORT, step);
+}
+
+static void copy_to_partner(struct dlr_agent *a, int32_t rank, struct dlr_version v)
+{
+    const struct dlr_agent_node *to = dlr_agent_round_node(&a->round, a->round.partner);
+    struct dlr_agent_origin self = {.from = DLR_AGENT_SELF};
+
+    if (!a->round.partner[0])
+        return;
+    if (!to || !to->data[0]) {
+        dlr_agent_save_missed(a, rank, v.step, "the partner has no data process");
+        return;
+    }
+    dlr_agent_data_request(a, DLR_LOCAL_D_SEND, rank, v, to->data, &self);
+}
+
+void dlr_agent_save_sealed(struct dlr_agent *a, const struct dlr_local_msg *msg)
+{
+    struct dlr_agent_rank *r = dlr_agent_rank(a, msg->rank, false);
+    struct dlr_version v = here(a, msg->step);
+
+    if (!r || !r->own || msg->step > INT64_MAX || msg->arg[1] > INT64_MAX) {
+        a->dropped++;
+        return;
+    }
+    if (!a->saving || a->save_step != msg->step) {
+        abort_rank(r, v); /* decided without it */
+        return;
+    }
+    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i, s:I, s:I}", "v", DLR_MSG_VERSION, "t",
+                               "sealed", "round", (json_int_t)a->round.round, "rank",
+                               r->rank, "step", (json_int_t)msg->step, "at",
+                               (json_int_t)msg->arg[1]));
+    copy_to_partner(a, r->rank, v);
+}

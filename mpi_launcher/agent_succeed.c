@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the elected agent does: collect what is left, have it written, requeue the job. Each
+ * step has a limit; whatever fails, the requeue comes, since nobody else is left to ask for it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/file.h"
+#include "common/log.h"
+#include "common/msg.h"
+#include "common/str.h"
+#include "mpi_launcher/agent.h"
+#include "mpi_launcher/election.h"
+#include "mpi_launcher/persist.h"
+#include "mpi_launcher/plan.h"
+#include "mpi_launcher/spawn.h"
+
+#define EXCLUDE_MAX 65536
+
+enum phase { COLLECT, PERSIST, REQUEUE, OVER };
+
+struct dlr_successor {
+    struct dlr_agent *agent;
+    enum phase phase;
+    unsigned waiting; /* answers of this phase that are still out */
+    struct dlr_plan_report *reports;
+    unsigned nreports;
+    struct dlr_plan plan;
+    struct dlr_plan_file *files; /* [plan.world] once persisting */
+    bool whole;                  /* every one of them was written */
+    int timer, pidfd;
+    bool end_after; /* we were told to end: first the child */
+};
+
+static void next(struct dlr_successor *s);
+
+/* --- children for what may block -------------------------------------------------------- */
+
+static int child_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+{
+    struct dlr_successor *s = arg;
+    struct dlr_agent *a = s->agent;
+    int status = -1;
+
+    dlr_agent_unwatch(a, s->pidfd);
+    if (dlr_spawn_reap(s->pidfd, &status) == -EAGAIN)
+        close(s->pidfd);
+    s->pidfd = -1;
+    if (s->phase == REQUEUE) {
+        s->phase = OVER;
+        dlr_agent_timer_end(a, &s->timer);
+        if (status != 0)
+            dlr_error("%s: the job could not be requeued", a->node);
+        if (s->end_after)
+            dlr_agent_end(a);
+        return 0;
+    }
+    if (s->waiting > 0 && --s->waiting == 0)
+        next(s);
+    return 0;
+}
+
+static int start_child(struct dlr_successor *s, json_t *what)
+{
+    static const char *const argv[] = {"/proc/self/exe", "--succeed", NULL};
+    DLR_AUTO_FREE char *text = what ? json_dumps(what, JSON_COMPACT) : NULL;
+    DLR_AUTO_CLOSE int fd = memfd_create("dlrover-succeed", MFD_CLOEXEC);
+    struct dlr_spawn spawn = {.argv = argv, .out_fd = -1, .pass_fd = fd};
+    struct dlr_err err = {0};
+    pid_t pid;
+    int rc;
+
+    json_decref(what);
+    if (fd < 0 || !text || s->pidfd >= 0)
+        return -EIO;
+    rc = dlr_write_all(fd, text, strlen(text));
+    rc = rc < 0 ? rc : dlr_spawn(&spawn, &pid, &s->pidfd, &err);
+    if (rc < 0) {
+        dlr_error("%s: %s", s->agent->node, err.text);
+        return rc;
+    }
+    dlr_agent_watch(s->agent, s->pidfd, child_ended, s);
+    return 0;
+}
+
+static int on_late(zloop_t *loop, int timer, void *arg)
+{
+    struct dlr_successor *s = arg;
+
+    s->timer = -1;
+    if (s->phase == REQUEUE || s->phase == OVER) {
+        if (s->end_after)
+            dlr_agent_end(s->agent);
+        return 0;
+    }
+    dlr_warn("%s: going on without %u answers", s->agent->node, s->waiting);
+    next(s);
+    return 0;
+}
+
+/* --- collect ---------------------------------------------------------------------------- */
+
+static void collect(struct dlr_successor *s)
+{
+    struct dlr_agent *a = s->agent;
+    struct dlr_agent_origin self = {.from = DLR_AGENT_SELF};
+
+    s->reports = calloc(a->peers.n + 1, sizeof(*s->reports));
+    dlr_agent_timer(a, &s->timer, a->job.rendezvous_timeout_ms, on_late, s);
+    s->waiting = 2; /* our own report, and the directory */
+    for (unsigned i = 0; i < a->peers.n; i++) {
+        const char *node = a->peers.all[i].node;
+
+        if (dlr_streq(node, a->node) || dlr_streq(node, a->peers.batch) ||
+            !dlr_election_live(a->peers.election, node, dlr_now_ms()))
+            continue;
+        s->waiting++;
+        dlr_agent_peers_say(a, node,
+                            json_pack("{s:i, s:s, s:I, s:i}", "v", DLR_MSG_VERSION, "t",
+                                      "report", "gen", (json_int_t)a->run.gen, "id", 1));
+    }
+    if (start_child(s, json_pack("{s:s, s:s, s:s, s:s}", "do", "prepare", "dir",
+                                 a->conf.run_dir, "node", a->node, "batch",
+                                 a->peers.batch)) < 0)
+        s->waiting--;
+    dlr_agent_report(a, &self);
+}
+
+void dlr_agent_succeed_report(struct dlr_agent *a, const char *node, const json_t *report)
+{
+    struct dlr_successor *s = a->successor;
+    struct dlr_err err = {0};
+
+    if (!s || s->phase != COLLECT || !s->reports || s->nreports > a->peers.n)
+        return;
+    if (report && dlr_plan_report_from_json(report, &s->reports[s->nreports], &err) == 0)
+        s->nreports++;
+    else
+        dlr_warn("%s: no report of %s: %s", a->node, node, err.text);
+    if (s->waiting > 0 && --s->waiting == 0)
+        next(s);
+}
+
+/* --- persist ---------------------------------------------------------------------------- */
+
+static uint64_t layout_of(const struct dlr_successor *s, int32_t rank)
+{
+    for (unsigned i = 0; i < s->nreports; i++)
+        for (unsigned c = 0; c < s->reports[i].ncopies; c++) {
+            const struct dlr_plan_copy *copy = &s->reports[i].copies[c];
+
+            if (copy->rank == rank && dlr_version_eq(copy->version, s->plan.version))
+                return copy->layout;
+        }
+    return 0;
+}
+
+static void persist_rank(struct dlr_successor *s, unsigned rank, const char *dir)
+{
+    struct dlr_agent *a = s->agent;
+    const struct dlr_plan_source *src = &s->plan.sources[rank];
+    struct dlr_plan_file *f = &s->files[rank];
+    struct dlr_agent_origin self = {.from = DLR_AGENT_SELF, .id = rank + 1};
+    DLR_AUTO_JSON json_t *msg = NULL;
+
+    f->copy = (struct dlr_plan_copy){.rank = (int32_t)rank,
+                                     .world = s->plan.world,
+                                     .version = s->plan.version,
+                                     .bytes = src->bytes,
+                                     .layout = layout_of(s, (int32_t)rank)};
+    dlr_persist_path(dir, (int32_t)rank, s->plan.version, f->path, sizeof(f->path));
+    msg = json_pack("{s:i, s:s, s:I, s:I, s:i, s:I, s:I, s:s}", "v", DLR_MSG_VERSION, "t",
+                    "persist", "gen", (json_int_t)a->run.gen, "id", (json_int_t)rank + 1,
+                    "rank", (int)rank, "vround", (json_int_t)s->plan.version.round, "step",
+                    (json_int_t)s->plan.version.step, "path", f->path);
+    if (!msg)
+        return;
+    s->waiting++;
+    if (dlr_streq(src->where, a->node))
+        dlr_agent_persist(a, msg, &self);
+    else
+        dlr_agent_peers_say(a, src->where, json_incref(msg));
+}
+
+static bool choose(struct dlr_successor *s)
+{
+    unsigned world = s->agent->peers.world;
+    struct dlr_plan_want want = {.nplaces = 1, .tasks = &world};
+    struct dlr_err err = {0};
+
+    if (world == 0 || s->nreports == 0)
+        return false;
+    if (dlr_plan_restorable(s->reports, s->nreports, &want, &s->plan, &err) < 0) {
+        dlr_warn("%s: %s", s->agent->node, err.text);
+        return false;
+    }
+    for (unsigned i = 0; i < s->plan.nnotes; i++)
+        dlr_warn("%s: %s", s->agent->node, s->plan.notes[i]);
+    return s->plan.restore;
+}
+
+static void persist(struct dlr_successor *s)
+{
+    struct dlr_agent *a = s->agent;
+    char dir[DLR_OPT_TEXT + 16];
+
+    s->phase = PERSIST;
+    s->waiting = 1; /* held until every order is out */
+    if (choose(s))
+        s->files = calloc(s->plan.world, sizeof(*s->files));
+    if (s->files) {
+        s->whole = true;
+        dlr_agent_timer(a, &s->timer, a->job.persist_timeout_ms, on_late, s);
+        dlr_format(dir, sizeof(dir), "%s/persist", a->conf.run_dir);
+        for (unsigned r = 0; r < s->plan.world; r++)
+            persist_rank(s, r, dir);
+    }
+    if (--s->waiting == 0)
+        next(s);
+}
+
+void dlr_agent_succeed_done(struct dlr_agent *a, uint64_t id, int rc, const char *why)
+{
+    struct dlr_successor *s = a->successor;
+
+    if (!s || s->phase != PERSIST)
+        return; /* a peer that would not report counts when the limit ends */
+    if (rc < 0) {
+        dlr_warn("%s: rank %llu is not written: %s", a->node, (unsigned long long)id - 1,
+                 why);
+        s->whole = false;
+    }
+    if (s->waiting > 0 && --s->waiting == 0)
+        next(s);
+}
+
+/* --- requeue ---------------------------------------------------------------------------- */
+
+/* The supervisor's node, and whoever did not answer while the others did. */
+static void list_dead(struct dlr_agent *a, char *buf, size_t size)
+{
+    size_t len = 0;
+
+    buf[0] = '\0';
+    for (unsigned i = 0; i < a->peers.n; i++) {
+        const char *node = a->peers.all[i].node;
+
+        if (!dlr_streq(node, a->peers.batch) &&
+            dlr_election_live(a->peers.election, node, dlr_now_ms()))
+            continue;
+        if (len + strlen(node) + 2 > size)
+            return;
+        len += (size_t)snprintf(buf + len, size - len, "%s%s", len ? "," : "", node);
+    }
+    if (len == 0)
+        dlr_format(buf, size, "%s", a->peers.batch);
+}
+
+static json_t *list_files(const struct dlr_successor *s)
+{
+    json_t *list = json_array();
+
+    for (unsigned r = 0; s->files && s->whole && r < s->plan.world; r++) {
+        const struct dlr_plan_file *f = &s->files[r];
+        char layout[17];
+
+        dlr_format(layout, sizeof(layout), "%llx", (unsigned long long)f->copy.layout);
+        json_array_append_new(list,
+                              json_pack("{s:i, s:I, s:s, s:s}", "rank", f->copy.rank,
+                                        "bytes", (json_int_t)f->copy.bytes, "layout",
+                                        layout, "path", f->path));
+    }
+    return list;
+}
+
+static void requeue(struct dlr_successor *s)
+{
+    struct dlr_agent *a = s->agent;
+    DLR_AUTO_FREE char *dead = calloc(1, EXCLUDE_MAX);
+    int rc;
+
+    s->phase = REQUEUE;
+    if (!dead)
+        return;
+    list_dead(a, dead, EXCLUDE_MAX);
+    dlr_warn("%s: requeueing job %s without %s", a->node, a->run.job, dead);
+    dlr_agent_timer(a, &s->timer, 2 * a->job.requeue_timeout_ms, on_late, s);
+    rc = start_child(
+        s, json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:o}", "do",
+                     "requeue", "dir", a->conf.run_dir, "job", a->run.job, "exclude", dead,
+                     "node", a->node, "min", (int)a->peers.min_nodes, "max",
+                     (int)a->peers.max_nodes, "timeout_ms",
+                     (json_int_t)a->job.requeue_timeout_ms, "vround",
+                     (json_int_t)s->plan.version.round, "step",
+                     (json_int_t)s->plan.version.step, "files", list_files(s)));
+    if (rc < 0)
+        dlr_error("%s: the job could not be requeued", a->node);
+}
+
+static void next(struct dlr_successor *s)
+{
+    dlr_agent_timer_end(s->agent, &s->timer);
+    s->waiting = 0;
+    if (s->phase == COLLECT)
+        persist(s);
+    else if (s->phase == PERSIST)
+        requeue(s);
+}
+
+/* --- begin and end ------------------------------------------------------------------------ */
+
+void dlr_agent_succeed(struct dlr_agent *a)
+{
+    struct dlr_successor *s = calloc(1, sizeof(*s));
+
+    if (!s || a->successor) {
+        free(s);
+        return;
+    }
+    s->agent = a;
+    s->timer = s->pidfd = -1;
+    a->successor = s;
+    dlr_warn("%s: elected to go on for the supervisor on %s", a->node, a->peers.batch);
+    collect(s);
+}
+
+bool dlr_agent_succeed_holds(struct dlr_agent *a)
+{
+    if (!a->successor || a->successor->phase != REQUEUE || a->successor->pidfd < 0)
+        return false;
+    a->successor->end_after = true;
+    return true;
+}
+
+void dlr_agent_succeed_stop(struct dlr_agent *a)
+{
+    struct dlr_successor *s = a->successor;
+
+    if (!s || (s->phase == REQUEUE && !a->ending)) /* slurmctld was asked: no way back */
+        return;
+    a->successor = NULL;
+    dlr_agent_timer_end(a, &s->timer);
+    if (s->pidfd >= 0) {
+        dlr_agent_unwatch(a, s->pidfd);
+        close(s->pidfd);
+    }
+    for (unsigned i = 0; i < s->nreports; i++)
+        dlr_plan_report_done(&s->reports[i]);
+    free(s->reports);
+    dlr_plan_done(&s->plan);
+    free(s->files);
+    free(s);
+}

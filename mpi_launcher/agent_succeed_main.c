@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The part of a succession that may block: the run's directory, its journal, slurmctld. A
+ * process of its own, told by its parent on a descriptor; a requeue's SIGTERM does not stop it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/log.h"
+#include "common/msg.h"
+#include "common/self.h"
+#include "common/str.h"
+#include "mpi_launcher/agent.h"
+#include "mpi_launcher/journal.h"
+#include "mpi_launcher/persist.h"
+#include "mpi_launcher/spawn.h"
+
+#define JOURNAL_MS 5000 /* for its last lines */
+#define WORK_MAX (256u << 20)
+
+static int prepare(const json_t *work, const char *dir, struct dlr_journal *journal,
+                   struct dlr_err *err)
+{
+    char path[DLR_OPT_TEXT + 16];
+    const char *node, *batch;
+
+    if (dlr_msg_str(work, "node", &node) < 0 || dlr_msg_str(work, "batch", &batch) < 0)
+        return -EBADMSG;
+    dlr_journal_note(journal, "takeover", "s:s,s:s,s:s", "node", node, "from", batch, "why",
+                     "the batch host is silent");
+    dlr_format(path, sizeof(path), "%s/persist", dir);
+    return dlr_mkdirs(path, 0700, err);
+}
+
+static int read_file(const json_t *j, unsigned world, const struct dlr_version *v,
+                     struct dlr_plan_file *ret)
+{
+    uint64_t rank, bytes;
+    const char *layout, *path;
+
+    if (dlr_msg_uint(j, "rank", world - 1, &rank) < 0 ||
+        dlr_msg_uint(j, "bytes", INT64_MAX, &bytes) < 0 ||
+        dlr_msg_str(j, "layout", &layout) < 0 || dlr_msg_str(j, "path", &path) < 0)
+        return -EBADMSG;
+    ret->copy = (struct dlr_plan_copy){.rank = (int32_t)rank,
+                                       .world = world,
+                                       .version = *v,
+                                       .bytes = bytes,
+                                       .layout = strtoull(layout, NULL, 16)};
+    return dlr_format(ret->path, sizeof(ret->path), "%s", path);
+}
+
+/* The manifest makes the files a checkpoint; without files the former one stays. */
+static int save(const json_t *work, const char *dir, struct dlr_journal *journal,
+                struct dlr_err *err)
+{
+    const json_t *list = json_object_get(work, "files");
+    unsigned world = (unsigned)json_array_size(list);
+    DLR_AUTO_FREE struct dlr_plan_file *files = calloc(world + 1, sizeof(*files));
+    char path[DLR_OPT_TEXT + 16];
+    uint64_t vround = 0, step = 0;
+    struct dlr_version v;
+    int rc = 0;
+
+    dlr_msg_uint(work, "vround", UINT32_MAX, &vround);
+    dlr_msg_uint(work, "step", INT64_MAX, &step);
+    v = (struct dlr_version){(uint32_t)vround, step};
+    for (unsigned i = 0; files && rc == 0 && i < world; i++)
+        rc = read_file(json_array_get(list, i), world, &v, &files[i]);
+    dlr_format(path, sizeof(path), "%s/persist", dir);
+    if (rc == 0 && files && world > 0)
+        rc = dlr_persist_save(path, files, world, err);
+    if (world == 0 || rc < 0)
+        dlr_journal_note(journal, "persist", "s:n,s:i,s:s", "version", "files", 0, "why",
+                         rc < 0 ? err->text : "no version is whole on the nodes left");
+    else
+        dlr_journal_note(journal, "persist", "s:[I,I],s:i,s:s", "version",
+                         (json_int_t)vround, (json_int_t)step, "files", (int)world, "why",
+                         "");
+    return rc;
+}
+
+static int ask_slurmctld(const json_t *work, struct dlr_err *err)
+{
+    const char *job, *exclude;
+    uint64_t min, max, timeout_ms;
+    char program[4096], min_text[16], max_text[16], time_text[32];
+    const char *argv[] = {program,  "requeue", NULL,      NULL,
+                          min_text, max_text,  time_text, NULL};
+    struct dlr_spawn spawn = {.argv = argv, .out_fd = STDERR_FILENO, .pass_fd = -1};
+    int pidfd, status, rc;
+    pid_t pid;
+
+    if (dlr_msg_str(work, "job", &job) < 0 || dlr_msg_str(work, "exclude", &exclude) < 0 ||
+        dlr_msg_uint(work, "min", INT32_MAX, &min) < 0 ||
+        dlr_msg_uint(work, "max", INT32_MAX, &max) < 0 ||
+        dlr_msg_uint(work, "timeout_ms", INT32_MAX, &timeout_ms) < 0)
+        return dlr_fail(err, -EBADMSG, "malformed work");
+    argv[2] = job;
+    argv[3] = *exclude ? exclude : "-";
+    dlr_format(min_text, sizeof(min_text), "%u", (unsigned)min);
+    dlr_format(max_text, sizeof(max_text), "%u", (unsigned)max);
+    dlr_format(time_text, sizeof(time_text), "%ums", (unsigned)timeout_ms);
+    rc = dlr_self_sibling("dlrover-slurm", program, sizeof(program));
+    rc = rc < 0 ? rc : dlr_spawn(&spawn, &pid, &pidfd, err);
+    if (rc < 0)
+        return rc;
+    close(pidfd);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (status != 0)
+        return dlr_fail(err, -EIO, "dlrover-slurm failed");
+    return 0;
+}
+
+static int requeue(const json_t *work, const char *dir, struct dlr_journal *journal,
+                   struct dlr_err *err)
+{
+    const char *exclude = "", *node = "";
+    uint64_t min = 0;
+    int rc;
+
+    dlr_msg_str(work, "exclude", &exclude);
+    dlr_msg_str(work, "node", &node);
+    dlr_msg_uint(work, "min", INT32_MAX, &min);
+    if (save(work, dir, journal, err) < 0)
+        dlr_error("%s: the checkpoint is not written: %s", node, err->text);
+    dlr_journal_note(journal, "requeue", "s:s,s:[s],s:i,s:s", "why",
+                     "the batch host is silent", "exclude", exclude, "min_nodes", (int)min,
+                     "by", node);
+    rc = ask_slurmctld(work, err);
+    if (rc < 0)
+        dlr_journal_note(journal, "requeue_failed", "s:s", "why", err->text);
+    return rc;
+}
+
+static int work_on(const json_t *work, struct dlr_err *err)
+{
+    const char *what, *dir;
+    char path[DLR_OPT_TEXT + 32];
+    struct dlr_journal *journal = NULL;
+    int rc;
+
+    if (dlr_msg_str(work, "do", &what) < 0 || dlr_msg_str(work, "dir", &dir) < 0)
+        return dlr_fail(err, -EBADMSG, "malformed work");
+    dlr_format(path, sizeof(path), "%s/events.jsonl", dir);
+    if (dlr_journal_open(path, &journal, err) < 0)
+        dlr_warn("%s", err->text); /* the job matters more than its record */
+    rc = dlr_streq(what, "requeue") ? requeue(work, dir, journal, err)
+                                    : prepare(work, dir, journal, err);
+    dlr_journal_close(journal, JOURNAL_MS);
+    return rc;
+}
+
+int dlr_agent_succeed_main(int fd)
+{
+    DLR_AUTO_JSON json_t *work = NULL;
+    DLR_AUTO_FREE char *text = NULL;
+    struct dlr_err err = {0};
+    struct stat st;
+
+    signal(SIGTERM, SIG_IGN);
+    if (fstat(fd, &st) < 0 || st.st_size <= 0 || st.st_size > WORK_MAX)
+        return EXIT_FAILURE;
+    text = malloc((size_t)st.st_size);
+    if (!text || pread(fd, text, (size_t)st.st_size, 0) != st.st_size)
+        return EXIT_FAILURE;
+    work = json_loadb(text, (size_t)st.st_size, 0, NULL);
+    if (work_on(work, &err) < 0) {
+        dlr_error("%s", err.text);
+        return EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}

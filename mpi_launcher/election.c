@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi_launcher/election.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+
+#define NEVER INT64_MIN
+
+struct voter {
+    char *node;
+    bool silent;
+    int64_t heard_ms; /* NEVER: not yet */
+};
+
+struct dlr_election {
+    struct dlr_election_ops ops;
+    void *arg;
+    struct voter *voters; /* without batch, with me */
+    unsigned n, me;
+    int64_t vote_ms;
+    bool silent, won;
+    bool witness;             /* slurmctld answered ... */
+    int64_t witness_ms;       /* ... then */
+    int64_t asked_witness_ms; /* NEVER: not yet */
+    int64_t quorum_ms;        /* since when this agent would win; NEVER: would not */
+};
+
+struct dlr_election *dlr_election_free(struct dlr_election *e)
+{
+    if (!e)
+        return NULL;
+    for (unsigned i = 0; i < e->n; i++)
+        free(e->voters[i].node);
+    free(e->voters);
+    free(e);
+    return NULL;
+}
+
+static void cleanup_election(struct dlr_election **e)
+{
+    dlr_election_free(*e);
+}
+
+int dlr_election_new(const char *me, const char *batch, const char *const *nodes,
+                     unsigned n, int64_t vote_ms, const struct dlr_election_ops *ops,
+                     void *arg, struct dlr_election **ret, struct dlr_err *err)
+{
+    DLR_CLEANUP(cleanup_election) struct dlr_election *e = calloc(1, sizeof(*e));
+    bool found = false;
+
+    if (!e || !(e->voters = calloc(n ? n : 1, sizeof(*e->voters))))
+        return dlr_fail(err, -ENOMEM, "out of memory");
+    e->ops = *ops;
+    e->arg = arg;
+    e->vote_ms = vote_ms;
+    e->asked_witness_ms = e->quorum_ms = NEVER;
+    for (unsigned i = 0; i < n; i++) {
+        struct voter *v = &e->voters[e->n];
+
+        if (dlr_streq(nodes[i], batch))
+            continue;
+        v->heard_ms = NEVER;
+        v->node = strdup(nodes[i]);
+        if (!v->node)
+            return dlr_fail(err, -ENOMEM, "out of memory");
+        if (dlr_streq(nodes[i], me)) {
+            found = true;
+            e->me = e->n;
+        }
+        e->n++;
+    }
+    if (!found)
+        return dlr_fail(err, -ENOENT, "'%s' is not among those who may vote", me);
+    *ret = DLR_STEAL(e);
+    return 0;
+}
+
+static bool fresh(const struct dlr_election *e, const struct voter *v, int64_t now_ms)
+{
+    return v->heard_ms != NEVER && now_ms - v->heard_ms <= e->vote_ms;
+}
+
+/* This agent's own vote needs no message. */
+static bool votes_silent(const struct dlr_election *e, unsigned i, int64_t now_ms)
+{
+    if (i == e->me)
+        return e->silent;
+    return e->voters[i].silent && fresh(e, &e->voters[i], now_ms);
+}
+
+static void ask_witness(struct dlr_election *e, int64_t now_ms)
+{
+    if (e->asked_witness_ms != NEVER && now_ms - e->asked_witness_ms < e->vote_ms)
+        return;
+    e->asked_witness_ms = now_ms;
+    e->ops.witness(e->arg);
+}
+
+static bool has_quorum(struct dlr_election *e, unsigned yes, int64_t now_ms)
+{
+    if (e->n > 1 && 2 * yes > e->n)
+        return true;
+    if (e->n > 2 || yes == 0)
+        return false;
+    if (e->witness && now_ms - e->witness_ms <= 2 * e->vote_ms)
+        return true;
+    ask_witness(e, now_ms);
+    return false;
+}
+
+static void count(struct dlr_election *e, int64_t now_ms)
+{
+    unsigned yes = 0;
+    bool lowest = true;
+
+    if (!e->silent || e->won)
+        return;
+    for (unsigned i = 0; i < e->n; i++) {
+        if (!votes_silent(e, i, now_ms))
+            continue;
+        yes++;
+        if (strcmp(e->voters[i].node, e->voters[e->me].node) < 0) /* order of names */
+            lowest = false;
+    }
+    if (!has_quorum(e, yes, now_ms) || !lowest) {
+        e->quorum_ms = NEVER;
+        return;
+    }
+    if (e->quorum_ms == NEVER)
+        e->quorum_ms = now_ms;
+    if (now_ms - e->quorum_ms < e->vote_ms)
+        return;
+    e->won = true;
+    e->ops.win(e->arg);
+}
+
+void dlr_election_silent(struct dlr_election *e, bool silent, int64_t now_ms)
+{
+    bool deposed = e->won && !silent;
+
+    if (silent == e->silent)
+        return;
+    e->silent = silent;
+    e->won = e->won && silent;
+    e->quorum_ms = NEVER;
+    if (silent)
+        dlr_election_tick(e, now_ms);
+    if (deposed)
+        e->ops.stand_down(e->arg);
+}
+
+void dlr_election_vote(struct dlr_election *e, const char *node, bool silent,
+                       int64_t now_ms)
+{
+    for (unsigned i = 0; i < e->n; i++) {
+        if (i == e->me || !dlr_streq(e->voters[i].node, node))
+            continue;
+        e->voters[i].silent = silent;
+        e->voters[i].heard_ms = now_ms;
+        count(e, now_ms);
+        return;
+    }
+}
+
+void dlr_election_witness(struct dlr_election *e, bool reachable, int64_t now_ms)
+{
+    e->witness = reachable;
+    e->witness_ms = now_ms;
+    count(e, now_ms);
+}
+
+void dlr_election_tick(struct dlr_election *e, int64_t now_ms)
+{
+    if (!e->silent)
+        return;
+    for (unsigned i = 0; i < e->n; i++)
+        if (i != e->me)
+            e->ops.ask(e->arg, e->voters[i].node);
+    count(e, now_ms);
+}
+
+bool dlr_election_is_silent(const struct dlr_election *e)
+{
+    return e->silent;
+}
+
+bool dlr_election_won(const struct dlr_election *e)
+{
+    return e->won;
+}
+
+bool dlr_election_live(const struct dlr_election *e, const char *node, int64_t now_ms)
+{
+    for (unsigned i = 0; i < e->n; i++)
+        if (dlr_streq(e->voters[i].node, node))
+            return i == e->me || fresh(e, &e->voters[i], now_ms);
+    return false;
+}

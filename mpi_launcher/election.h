@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who goes on when the supervisor's host is gone: the lowest-named live agent that a majority
+ * of the agents agrees with. Pure: events and time in, actions out.
+ *
+ * The electorate is every peer but the batch node's. An agent votes "silent" when it has
+ * heard nothing from the supervisor for two dead-times and the supervisor's host does not
+ * answer a connect. Votes age: one older than vote_ms counts no more, so a dead voter is no voter.
+ *   more than half of the electorate votes silent     -> quorum
+ *   electorate of 1, or half of 2                      -> slurmctld is the witness: quorum when
+ *                                                        it can be reached from here
+ * With a quorum the lowest name among the silent voters wins. It has to hold for one vote_ms,
+ * so that two agents whose views differ by a message do not both win.
+ */
+#ifndef DLR_MPI_LAUNCHER_ELECTION_H
+#define DLR_MPI_LAUNCHER_ELECTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+struct dlr_election; /* opaque */
+
+/* Each is called from inside an event function and must not call one itself. */
+struct dlr_election_ops {
+    void (*ask)(void *arg, const char *node); /* "the supervisor is silent here; there?" */
+    void (*witness)(void *arg);               /* find out whether slurmctld answers */
+    void (*win)(void *arg);                   /* this agent goes on; once */
+    void (*stand_down)(void *arg);            /* the supervisor is back, after a win */
+};
+
+/* nodes: the peers' names, me among them; copied. batch: the supervisor's node. */
+int dlr_election_new(const char *me, const char *batch, const char *const *nodes,
+                     unsigned n, int64_t vote_ms, const struct dlr_election_ops *ops,
+                     void *arg, struct dlr_election **ret, struct dlr_err *err);
+struct dlr_election *dlr_election_free(struct dlr_election *e); /* accepts NULL */
+
+/* What this agent sees; true starts asking, false ends everything. */
+void dlr_election_silent(struct dlr_election *e, bool silent, int64_t now_ms);
+
+/* A peer said how it sees the supervisor, asked or not. Unknown names are ignored. */
+void dlr_election_vote(struct dlr_election *e, const char *node, bool silent,
+                       int64_t now_ms);
+
+/* The answer to ops.witness. */
+void dlr_election_witness(struct dlr_election *e, bool reachable, int64_t now_ms);
+
+/* Call every vote_ms / 2 while silent: asks again and counts. */
+void dlr_election_tick(struct dlr_election *e, int64_t now_ms);
+
+bool dlr_election_is_silent(const struct dlr_election *e);
+bool dlr_election_won(const struct dlr_election *e);
+
+/* True when node's vote is fresh: it is alive, and here. */
+bool dlr_election_live(const struct dlr_election *e, const char *node, int64_t now_ms);
+
+#endif
