@@ -28,8 +28,8 @@ MSG := common/msg.c
 TOPO := hwloc_topo/node.c hwloc_topo/names.c hwloc_topo/switches.c hwloc_topo/order.c hwloc_topo/partners.c
 HEALTH := health/checks.c health/clock.c health/disk.c health/reach.c health/run.c health/verdict.c
 SLOT := ckpt/slot.c ckpt/slot_meta.c ckpt/slot_write.c ckpt/store.c ckpt/crc32c.c
-CKPT_LIB := ckpt/client.c ckpt/regions.c ckpt/copy.c ckpt/supervised.c ckpt/alone.c \
-  ckpt/device.c ckpt/device_host.c ckpt/device_cuda.c
+CKPT_LIB := ckpt/client.c ckpt/conf.c ckpt/regions.c ckpt/copy.c ckpt/saver.c ckpt/load.c \
+  ckpt/supervised.c ckpt/alone.c ckpt/alone_files.c ckpt/device.c ckpt/device_cuda.c
 DATA := ckpt/data_main.c ckpt/data_local.c ckpt/data_store.c ckpt/data_stream.c ckpt/data_ucx.c
 CTL := mpi_launcher/beat.c mpi_launcher/identity.c mpi_launcher/zap.c mpi_launcher/endpoint.c \
   mpi_launcher/endpoint_frame.c mpi_launcher/endpoint_client.c
@@ -43,10 +43,13 @@ SUPERVISOR := mpi_launcher/supervisor.c mpi_launcher/sup_control.c mpi_launcher/
   mpi_launcher/members.c $(PLAN) mpi_launcher/slurmapi.c mpi_launcher/runinfo.c \
   mpi_launcher/persist.c ckpt/commit.c
 SLURM := mpi_launcher/slurm_main.c mpi_launcher/requeue.c mpi_launcher/slurmapi.c
-AGENT := mpi_launcher/agent.c mpi_launcher/agent_control.c mpi_launcher/agent_local.c \
-  mpi_launcher/agent_tasks.c mpi_launcher/agent_data.c mpi_launcher/agent_ranks.c \
-  mpi_launcher/election.c $(PLAN) mpi_launcher/requeue.c \
-  mpi_launcher/slurmapi.c mpi_launcher/persist.c
+AGENT := mpi_launcher/agent.c mpi_launcher/agent_conf.c mpi_launcher/agent_memory.c \
+  mpi_launcher/agent_control.c mpi_launcher/agent_lease.c mpi_launcher/agent_round.c \
+  mpi_launcher/agent_local.c mpi_launcher/agent_tasks.c mpi_launcher/agent_ranks.c \
+  mpi_launcher/agent_save.c mpi_launcher/agent_data.c mpi_launcher/agent_report.c \
+  mpi_launcher/agent_peers.c mpi_launcher/agent_watchdog.c mpi_launcher/agent_succeed.c \
+  mpi_launcher/agent_succeed_main.c mpi_launcher/election.c mpi_launcher/spawn.c \
+  mpi_launcher/journal.c mpi_launcher/persist.c $(PLAN)
 RENDEZVOUS := mpi_launcher/rendezvous.c mpi_launcher/report.c $(PLAN)
 CLI := mpi_launcher/cli.c mpi_launcher/cli_status.c mpi_launcher/cli_events.c \
   mpi_launcher/cli_check.c mpi_launcher/cli_state.c
@@ -54,6 +57,7 @@ SPANK := spank/allocator.c spank/cmdline.c spank/fds.c spank/handover.c spank/no
   spank/options.c spank/step.c spank/sweep.c spank/tap.c spank/task_env.c
 PLUGIN := spank/plugin.c $(SPANK) common/clock.c common/err.c common/jobconf.c \
   common/local.c common/log.c common/opt.c common/str.c
+CHARLM := examples/charlm.c examples/matmul.c examples/text.c
 
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# Unit tests and gates.
+# Tests.
 
 # --- unit tests: tests/test_x.c is built and run by `make unit`. It is linked with COMMON and
 # with the sources and libraries named here, one or two lines for each test.
+UNIT_OBJS_test_charlm := $(CHARLM)
+UNIT_LIBS_test_charlm := -lxxhash -lm
 UNIT_OBJS_test_msg := $(MSG)
 UNIT_LIBS_test_msg := -ljansson
 UNIT_LIBS_test_file := -Wl,--wrap=fsync,--wrap=renameat,--wrap=write,--wrap=close
@@ -36,4 +38,8 @@ $(BUILD)/tests/test_%: $(BUILD)/obj/tests/test_%.o $$(call obj,$$(COMMON) $$(UNI
 
 unit: $(UNIT_TESTS) ## unit tests: seconds, no root, no Slurm, MPI or GPU
 	@tests/run_unit.sh $(BUILD)/log $(UNIT_TESTS)
-.PHONY: unit
+check: ## everything: gates, unit tests, virtual clusters (root)
+	@scripts/check
+bench: all ## benchmarks, to build/bench.json (root)
+	@bench/run
+.PHONY: unit check bench

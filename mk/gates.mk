@@ -18,8 +18,8 @@ check-headers: ## each header compiles alone
 check-symbols: $(BUILD)/libdlrover.so $(BUILD)/spank_dlrover.so ## libraries export what they should
 	@tests/check_symbols.sh $(BUILD)/libdlrover.so ckpt/libdlrover.symbols
 	@tests/check_symbols.sh $(BUILD)/spank_dlrover.so spank/dlr_spank.symbols '^(slurm|spank)_'
-check-man: ## manual pages are clean and name every option
-	@tests/check_man.sh
+check-man: $(MAN_PAGES) ## manual pages are clean and name every option
+	@tests/check_man.sh $(MAN_PAGES)
 shellcheck: ## scripts are clean
 	@shellcheck -x -P SCRIPTDIR $(SHELL_FILES)
 analyze: $(patsubst %.c,$(BUILD)/analyze/%.ok,$(OUR_SOURCES)) ## gcc -fanalyzer and cppcheck

@@ -1,13 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-# make install DESTDIR= PREFIX=
+# Manual pages, and make install DESTDIR= PREFIX=
+SHARE = $(DESTDIR)$(PREFIX)/share
+PYTHONDIR = $(DESTDIR)$(PREFIX)/lib/python3/dist-packages
+MAN_PAGES := $(patsubst man/%.scd,$(BUILD)/man/%,$(wildcard man/*.scd))
+
+$(BUILD)/man/%: man/%.scd
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  MAN   $@")
+	$(Q)scdoc <$< >$@
+man: $(MAN_PAGES) ## manual pages
+all: $(MAN_PAGES)
+
 install: all ## install under DESTDIR/PREFIX
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(PREFIX)/lib/pkgconfig \
-	  $(DESTDIR)$(PREFIX)/include/dlrover $(DESTDIR)$(PLUGINDIR) $(DESTDIR)$(PREFIX)/share/dlrover/examples
-	install -m755 $(BUILD)/dlrover $(DESTDIR)$(PREFIX)/bin/
-	install -m755 $(addprefix $(BUILD)/dlrover-,keeper supervisor agent data rendezvous slurm stderr) $(DESTDIR)$(LIBEXECDIR)/
-	install -m644 $(BUILD)/libdlrover.so $(DESTDIR)$(PREFIX)/lib/libdlrover.so.0
-	ln -sf libdlrover.so.0 $(DESTDIR)$(PREFIX)/lib/libdlrover.so
-	install -m644 ckpt/ckpt.h $(DESTDIR)$(PREFIX)/include/dlrover/
-	install -m755 $(BUILD)/spank_dlrover.so $(DESTDIR)$(PLUGINDIR)/
-	install -m755 $(EXAMPLES) $(DESTDIR)$(PREFIX)/share/dlrover/examples/
-.PHONY: install
+	$(Q)install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(PREFIX)/lib/pkgconfig \
+	  $(DESTDIR)$(PREFIX)/include/dlrover $(DESTDIR)$(PLUGINDIR) $(SHARE)/dlrover/examples $(SHARE)/dlrover/etc
+	$(Q)install -m755 $(BUILD)/dlrover $(DESTDIR)$(PREFIX)/bin/
+	$(Q)install -m755 $(filter $(BUILD)/dlrover-%,$(PROGRAMS)) $(DESTDIR)$(LIBEXECDIR)/
+	$(Q)install -m644 $(BUILD)/libdlrover.so $(DESTDIR)$(PREFIX)/lib/libdlrover.so.0
+	$(Q)ln -sf libdlrover.so.0 $(DESTDIR)$(PREFIX)/lib/libdlrover.so
+	$(Q)install -m644 ckpt/ckpt.h $(DESTDIR)$(PREFIX)/include/dlrover/
+	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' dlrover.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/dlrover.pc
+	$(Q)install -m755 $(BUILD)/spank_dlrover.so $(DESTDIR)$(PLUGINDIR)/
+	$(Q)install -m755 $(EXAMPLES) $(wildcard examples/*.py) $(SHARE)/dlrover/examples/
+	$(Q)$(if $(wildcard examples/*.sbatch),install -m644 $(wildcard examples/*.sbatch examples/README.md) $(SHARE)/dlrover/examples/)
+	$(Q)for page in $(MAN_PAGES); do \
+	  install -D -m644 $$page $(SHARE)/man/man$${page##*.}/$${page##*/} || exit 1; done
+	$(Q)for file in $(wildcard python/dlrover/*.py); do install -D -m644 $$file $(PYTHONDIR)/$${file#python/} || exit 1; done
+	$(Q)for file in $(shell find etc -type f); do install -D -m644 $$file $(SHARE)/dlrover/$$file || exit 1; done
+	$(Q)$(if $(wildcard completions/dlrover.bash),install -D -m644 completions/dlrover.bash \
+	  $(SHARE)/bash-completion/completions/dlrover)
+	@echo "installed under $(DESTDIR)$(PREFIX)"
+.PHONY: install man
