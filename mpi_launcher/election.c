@@ -81,7 +81,7 @@ int dlr_election_new(const char *me, const char *batch, const char *const *nodes
 
 static bool fresh(const struct dlr_election *e, const struct voter *v, int64_t now_ms)
 {
-    return v->heard_ms != NEVER && now_ms - v->heard_ms <= e->vote_ms;
+    return v->heard_ms != NEVER && now_ms - v->heard_ms < e->vote_ms;
 }
 
 /* This agent's own vote needs no message. */

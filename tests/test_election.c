@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi_launcher/election.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/str.h"
+
+#define VOTE_MS 1000
+
+/* A few agents whose messages arrive at once, later or never. */
+struct agent {
+    const char *name;
+    struct dlr_election *e;
+    bool dead;    /* neither speaks nor hears */
+    bool ctld;    /* reaches slurmctld */
+    unsigned won, deposed, asked_ctld;
+    struct world *world;
+};
+
+struct world {
+    struct agent all[6];
+    unsigned n;
+    bool cut[6][6]; /* [from][to]: nothing gets through */
+    int64_t now;
+};
+
+static unsigned find(const struct world *w, const char *name)
+{
+    for (unsigned i = 0; i < w->n; i++)
+        if (dlr_streq(w->all[i].name, name))
+            return i;
+    fail();
+    return 0;
+}
+
+static bool passes(const struct world *w, unsigned from, unsigned to)
+{
+    return !w->all[from].dead && !w->all[to].dead && !w->cut[from][to];
+}
+
+/* As the agent does: "silent" counts as a vote, and is answered with one. */
+static void ask(void *arg, const char *node)
+{
+    struct agent *me = arg;
+    struct world *w = me->world;
+    unsigned from = (unsigned)(me - w->all), to = find(w, node);
+
+    if (!passes(w, from, to) || !w->all[to].e)
+        return;
+    dlr_election_vote(w->all[to].e, me->name, true, w->now);
+    if (passes(w, to, from))
+        dlr_election_vote(me->e, node, dlr_election_is_silent(w->all[to].e), w->now);
+}
+
+static void witness(void *arg)
+{
+    struct agent *me = arg;
+
+    me->asked_ctld++;
+}
+
+static void win(void *arg)
+{
+    ((struct agent *)arg)->won++;
+}
+
+static void stand_down(void *arg)
+{
+    ((struct agent *)arg)->deposed++;
+}
+
+static const struct dlr_election_ops ops = {ask, witness, win, stand_down};
+
+/* names: "n1 n2 n3"; the first is the batch node and has no election. */
+static void build(struct world *w, const char *names)
+{
+    static char text[64];
+    const char *list[6];
+    char *rest = text;
+
+    memset(w, 0, sizeof(*w));
+    dlr_format(text, sizeof(text), "%s", names);
+    for (char *name; (name = strsep(&rest, " "));) {
+        list[w->n] = name;
+        w->all[w->n] = (struct agent){.name = name, .ctld = true, .world = w};
+        w->n++;
+    }
+    for (unsigned i = 1; i < w->n; i++)
+        assert_int_equal(dlr_election_new(list[i], list[0], list, w->n, VOTE_MS, &ops,
+                                          &w->all[i], &w->all[i].e, NULL),
+                         0);
+    w->all[0].dead = true;
+}
+
+static void demolish(struct world *w)
+{
+    for (unsigned i = 0; i < w->n; i++)
+        dlr_election_free(w->all[i].e);
+}
+
+static void pass(struct world *w, int64_t ms)
+{
+    for (int64_t end = w->now + ms; w->now < end; w->now += VOTE_MS / 2) {
+        for (unsigned i = 1; i < w->n; i++) {
+            struct agent *a = &w->all[i];
+
+            if (a->dead || !a->e)
+                continue;
+            if (a->asked_ctld > 0) {
+                a->asked_ctld = 0;
+                dlr_election_witness(a->e, a->ctld, w->now);
+            }
+            dlr_election_tick(a->e, w->now);
+        }
+    }
+}
+
+static void all_silent(struct world *w)
+{
+    for (unsigned i = 1; i < w->n; i++)
+        if (!w->all[i].dead)
+            dlr_election_silent(w->all[i].e, true, w->now);
+}
+
+static void the_winner_is_the_lowest_of_a_majority(void **state)
+{
+    static const struct {
+        const char *what, *names;
+        const char *dead, *sees; /* space before each name */
+        const char *no_ctld;
+        const char *winner; /* "" nobody */
+    } rows[] = {
+        {"four live", "n1 n2 n3 n4 n5", "", "", "", "n2"},
+        {"the lowest is dead too", "n1 n2 n3 n4 n5", " n2", "", "", "n3"},
+        {"half of four is no majority", "n1 n2 n3 n4 n5", " n2 n3", "", "", ""},
+        {"the lowest still hears", "n1 n2 n3 n4 n5", "", " n2", "", "n3"},
+        {"two of four still hear", "n1 n2 n3 n4 n5", "", " n2 n3", "", ""},
+        {"batch host in the middle of the names", "n3 n1 n2 n4 n5", "", "", "", "n1"},
+        {"three: two of two", "n1 n2 n3", "", "", "", "n2"},
+        {"three: one of two, slurmctld answers", "n1 n2 n3", " n2", "", "", "n3"},
+        {"three: one of two, slurmctld does not", "n1 n2 n3", " n2", "", " n3", ""},
+        {"two: slurmctld answers", "n1 n2", "", "", "", "n2"},
+        {"two: slurmctld does not", "n1 n2", "", "", " n2", ""},
+        {"four: one of three is none", "n1 n2 n3 n4", " n2 n3", "", "", ""},
+        {"names are compared as text", "n1 n10 n2 n3", "", "", "", "n10"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct world w;
+
+        print_message("row '%s'\n", rows[i].what);
+        build(&w, rows[i].names);
+        for (unsigned k = 1; k < w.n; k++) {
+            char name[16];
+
+            dlr_format(name, sizeof(name), " %s", w.all[k].name);
+            w.all[k].dead = strstr(rows[i].dead, name);
+            w.all[k].ctld = !strstr(rows[i].no_ctld, name);
+            if (!w.all[k].dead && !strstr(rows[i].sees, name))
+                dlr_election_silent(w.all[k].e, true, w.now);
+        }
+        pass(&w, 5 * VOTE_MS);
+        for (unsigned k = 1; k < w.n; k++)
+            assert_int_equal(w.all[k].won, dlr_streq(w.all[k].name, rows[i].winner));
+        demolish(&w);
+    }
+}
+
+/* n2 and n3 do not hear each other, n4 and n5 hear both: the lowest wins, the other waits as
+ * long as somebody tells of it. Here nobody does, so the hold is what is tested: with a cut
+ * between the two halves neither half of four has a majority.
+ */
+static void halves_that_cannot_meet_elect_nobody(void **state)
+{
+    struct world w;
+
+    build(&w, "n1 n2 n3 n4 n5");
+    for (unsigned i = 1; i <= 2; i++)
+        for (unsigned k = 3; k <= 4; k++)
+            w.cut[i][k] = w.cut[k][i] = true;
+    all_silent(&w);
+    pass(&w, 10 * VOTE_MS);
+    for (unsigned i = 1; i < w.n; i++)
+        assert_int_equal(w.all[i].won, 0);
+    memset(w.cut, 0, sizeof(w.cut));
+    pass(&w, 3 * VOTE_MS);
+    assert_int_equal(w.all[1].won, 1);
+    assert_int_equal(w.all[2].won + w.all[3].won + w.all[4].won, 0);
+    demolish(&w);
+}
+
+static void a_win_takes_a_whole_vote_time(void **state)
+{
+    struct world w;
+
+    build(&w, "n1 n2 n3 n4");
+    all_silent(&w);
+    pass(&w, VOTE_MS);
+    assert_int_equal(w.all[1].won, 0);
+    pass(&w, VOTE_MS);
+    assert_int_equal(w.all[1].won, 1);
+    demolish(&w);
+}
+
+static void a_supervisor_that_is_back_ends_it(void **state)
+{
+    struct world w;
+
+    build(&w, "n1 n2 n3 n4");
+    all_silent(&w);
+    pass(&w, 3 * VOTE_MS);
+    assert_int_equal(w.all[1].won, 1);
+    assert_true(dlr_election_won(w.all[1].e));
+    dlr_election_silent(w.all[1].e, false, w.now);
+    assert_int_equal(w.all[1].deposed, 1);
+    assert_false(dlr_election_won(w.all[1].e));
+    dlr_election_silent(w.all[1].e, false, w.now);
+    assert_int_equal(w.all[1].deposed, 1);
+    demolish(&w);
+}
+
+static void votes_age(void **state)
+{
+    struct world w;
+
+    build(&w, "n1 n2 n3 n4");
+    all_silent(&w);
+    dlr_election_tick(w.all[1].e, w.now);
+    w.all[2].dead = w.all[3].dead = true; /* both right after they have voted */
+    assert_true(dlr_election_live(w.all[1].e, "n3", w.now));
+    pass(&w, 5 * VOTE_MS);
+    assert_false(dlr_election_live(w.all[1].e, "n3", w.now));
+    assert_int_equal(w.all[1].won, 0);
+    demolish(&w);
+}
+
+static void strangers_and_the_batch_node_have_no_vote(void **state)
+{
+    static const char *const names[] = {"n1", "n2", "n3", "n4"};
+    struct dlr_election *e = NULL;
+    struct dlr_err err;
+    struct world w;
+
+    build(&w, "n1 n2 n3 n4");
+    w.all[2].dead = w.all[3].dead = true;
+    dlr_election_silent(w.all[1].e, true, 0);
+    for (int64_t now = 0; now < 5 * VOTE_MS; now += VOTE_MS / 2) {
+        dlr_election_vote(w.all[1].e, "n1", true, now);
+        dlr_election_vote(w.all[1].e, "n9", true, now);
+        dlr_election_vote(w.all[1].e, "n2", true, now);
+        dlr_election_tick(w.all[1].e, now);
+    }
+    assert_int_equal(w.all[1].won, 0);
+    demolish(&w);
+    assert_int_equal(dlr_election_new("n1", "n1", names, 4, VOTE_MS, &ops, NULL, &e, &err),
+                     -ENOENT);
+    assert_int_equal(dlr_election_new("n7", "n1", names, 4, VOTE_MS, &ops, NULL, &e, &err),
+                     -ENOENT);
+    assert_string_equal(err.text, "'n7' is not among those who may vote");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_winner_is_the_lowest_of_a_majority),
+        cmocka_unit_test(halves_that_cannot_meet_elect_nobody),
+        cmocka_unit_test(a_win_takes_a_whole_vote_time),
+        cmocka_unit_test(a_supervisor_that_is_back_ends_it),
+        cmocka_unit_test(votes_age),
+        cmocka_unit_test(strangers_and_the_batch_node_have_no_vote),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
