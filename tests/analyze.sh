@@ -21,5 +21,5 @@ new=$(sed -nE "s/^[^ ]+: In function '([^']+)':.*/function \1/p
     grep -vxFf <(sed 's/ *#.*//; /^$/d' "$known") || true)
 [[ -n $new ]] || exit 0
 echo "$report" >&2
-sed 's,^,not in tests/analyze.known: ,' <<<"$new" >&2
+awk '{print "not in tests/analyze.known: " $0}' <<<"$new" >&2
 exit 1
