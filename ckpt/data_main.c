@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dlrover-data: the agent's child that moves snapshots between nodes. It holds no state that
+ * is not in slot headers, so that it can be killed and started again at any time.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "ckpt/data_state.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/opt.h"
+#include "common/str.h"
+
+#define AGENT_FD 3
+#define SAY_TIMEOUT_S 10 /* an agent that does not read for so long is gone */
+#define BURST 64         /* UCX events before the agent is looked at again */
+
+#define FIELD(f) offsetof(struct dlr_data_conf, f)
+// clang-format off
+static const struct dlr_opt opts[] = {
+    {"transfer-timeout", DLR_OPT_DURATION, FIELD(transfer_timeout_ms), "60s", "TIME",
+     "limit of one copy between two nodes"},
+    {"answer-timeout", DLR_OPT_DURATION, FIELD(answer_timeout_ms), "5s", "TIME",
+     "limit for a receiver to have a free slot"},
+    {"log", DLR_OPT_WORD, FIELD(log), "warn", "LEVEL",
+     "messages shown: error, warn, info or debug"},
+    DLR_OPT_END,
+};
+// clang-format on
+
+void dlr_data_say(struct dlr_data *d, const struct dlr_local_msg *msg, const int *fds,
+                  unsigned nfds)
+{
+    int rc = dlr_local_send(d->agent, msg, fds, nfds);
+
+    if (rc < 0) {
+        dlr_error("cannot tell the agent: %s", strerror(-rc));
+        _Exit(1);
+    }
+}
+
+void dlr_data_done(struct dlr_data *d, int32_t rank, struct dlr_version v, uint64_t id,
+                   int rc, const char *why)
+{
+    struct dlr_local_msg msg;
+
+    dlr_local_init(&msg, DLR_LOCAL_D_DONE);
+    msg.round = d->round;
+    msg.rank = rank;
+    msg.step = v.step;
+    msg.arg[0] = v.round;
+    msg.arg[1] = id;
+    msg.arg[2] = (uint64_t)-rc;
+    if (rc < 0)
+        dlr_local_text(&msg, "%s: %s", why, strerror(-rc));
+    dlr_data_say(d, &msg, NULL, 0);
+}
+
+/* False when the agent is gone. */
+static bool hear(struct dlr_data *d)
+{
+    struct dlr_local_msg msg;
+    int fds[DLR_LOCAL_FDS];
+    unsigned nfds = 0;
+    int rc = dlr_local_recv(d->agent, &msg, fds, &nfds);
+
+    for (unsigned i = 0; i < nfds; i++)
+        close(fds[i]);
+    if (rc == -EBADMSG)
+        d->dropped++;
+    else if (rc > 0)
+        dlr_data_obey(d, &msg);
+    return rc > 0 || rc == -EBADMSG || rc == -EAGAIN || rc == -EINTR;
+}
+
+static void on_message(void *arg, unsigned kind, struct dlr_net_in *in)
+{
+    dlr_data_recv(arg, kind, in);
+}
+
+static void on_down(void *arg, struct dlr_net_peer *peer, int rc)
+{
+    dlr_data_send_down(arg, peer, rc);
+    dlr_data_recv_down(arg, peer, rc);
+}
+
+/* Milliseconds until the next deadline, as poll(2) takes them. */
+static int until(struct dlr_data *d)
+{
+    int64_t now = dlr_now_ms();
+    int64_t a = dlr_data_send_tick(d, now), b = dlr_data_recv_tick(d, now);
+    int64_t left = (a < b ? a : b) - now;
+
+    if (left == DLR_DATA_NEVER - now)
+        return -1;
+    return left < 0 ? 0 : left > 60000 ? 60000 : (int)left;
+}
+
+static void loop(struct dlr_data *d)
+{
+    struct pollfd fds[] = {
+        {.fd = d->agent, .events = POLLIN},
+        {.fd = dlr_work_fd(d->work), .events = POLLIN},
+        {.fd = dlr_net_fd(d->net), .events = POLLIN},
+    };
+
+    for (;;) {
+        unsigned n = 0;
+        int wait;
+
+        while (n < BURST && dlr_net_progress(d->net) > 0)
+            n++;
+        wait = until(d);
+        if (n == BURST || dlr_net_arm(d->net) < 0)
+            wait = 0;
+        if (poll(fds, 3, wait) < 0 && errno != EINTR)
+            return;
+        if (fds[1].revents)
+            dlr_work_finish(d->work);
+        if (fds[0].revents && !hear(d))
+            return;
+    }
+}
+
+static int start(struct dlr_data *d, struct dlr_err *err)
+{
+    static const struct dlr_net_ops ops = {.in = on_message, .down = on_down};
+    struct timeval limit = {.tv_sec = SAY_TIMEOUT_S};
+    int rc;
+
+    setsockopt(d->agent, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+    rc = dlr_work_new(&d->work, err);
+    if (rc == 0)
+        rc = dlr_net_open(&ops, d, &d->net, err);
+    return rc < 0 ? rc : dlr_data_hello(d, err);
+}
+
+static void usage(FILE *out)
+{
+    fprintf(out,
+            "usage: dlrover-data [OPTION...]\n"
+            "Moves snapshots between nodes. Started by dlrover-agent, which talks to "
+            "it over descriptor 3.\n\n");
+    dlr_opt_help(opts, "", out);
+    fprintf(out, "  --help, --version\n"
+                 "\nTransports are chosen by UCX (UCX_TLS, UCX_NET_DEVICES).\n");
+}
+
+/* 0 to go on, 1 when it was answered, -errno. */
+static int parse(int argc, char **argv, struct dlr_data_conf *conf, struct dlr_err *err)
+{
+    int rc = dlr_opt_defaults(opts, conf, err);
+
+    for (int i = 1; i < argc && rc == 0; i++) {
+        const char *word = dlr_after(argv[i], "--");
+
+        if (dlr_streq(argv[i], "--help")) {
+            usage(stdout);
+            return 1;
+        }
+        if (dlr_streq(argv[i], "--version")) {
+            printf("dlrover-data %s\n", DLR_VERSION);
+            return 1;
+        }
+        if (word)
+            rc = dlr_opt_set_word(opts, word, conf, err);
+        else
+            rc = dlr_fail(err, -EINVAL, "unexpected argument '%s'", argv[i]);
+    }
+    if (rc == 0 && dlr_log_level_parse(conf->log) < 0)
+        rc = dlr_fail(err, -EINVAL, "log: '%s' is none of error, warn, info, debug",
+                      conf->log);
+    return rc;
+}
+
+static bool is_agent(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
+}
+
+int main(int argc, char **argv)
+{
+    static struct dlr_data d = {.agent = AGENT_FD, .dir = -1};
+    struct dlr_err err;
+    int rc = parse(argc, argv, &d.conf, &err);
+
+    if (rc != 0) {
+        if (rc < 0)
+            fprintf(stderr, "dlrover-data: %s\n", err.text);
+        return rc < 0 ? 2 : 0;
+    }
+    if (!is_agent(AGENT_FD)) {
+        fprintf(stderr, "dlrover-data: descriptor 3 is no socket: "
+                        "this program is started by dlrover-agent\n");
+        return 2;
+    }
+    dlr_log_to(NULL, NULL, (enum dlr_log_level)dlr_log_level_parse(d.conf.log));
+    fcntl(AGENT_FD, F_SETFD, FD_CLOEXEC);
+    signal(SIGPIPE, SIG_IGN);
+    dup2(STDERR_FILENO, STDOUT_FILENO); /* UCX logs to stdout, which is the user's */
+    rc = start(&d, &err);
+    if (rc < 0) {
+        dlr_error("%s", err.text);
+        return 1;
+    }
+    loop(&d);
+    if (d.dropped)
+        dlr_info("%" PRIu64 " messages dropped", d.dropped);
+    fflush(NULL);
+    _Exit(0); /* the work thread may be inside a write that hangs */
+}

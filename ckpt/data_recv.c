@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The receiving side of a transfer. The receiver chooses the slot and checks everything: no
+ * length or place that comes from outside is used before it was compared with the slot's.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/data_state.h"
+#include "common/clock.h"
+#include "common/log.h"
+
+#define RECVS_MAX 4096 /* at once */
+
+struct dlr_recv {
+    struct dlr_recv *next;
+    struct dlr_data *d;
+    uint64_t id, peer_id;
+    int32_t rank;
+    struct dlr_version version;
+    uint32_t round;
+    unsigned char token[DLR_WIRE_TOKEN];
+    struct dlr_net_peer *peer;
+    void *meta; /* until there is a slot for it */
+    size_t meta_bytes;
+    uint64_t data_bytes;
+    struct dlr_held *held; /* NULL: waits for a slot */
+    unsigned char *got;    /* bitmap of chunks */
+    uint32_t nchunks, ngot;
+    int64_t start_ms, start_ns;
+};
+
+/* In a time that does not depend on where they differ. */
+static bool same_token(const unsigned char *a, const unsigned char *b)
+{
+    unsigned char differ = 0;
+
+    for (unsigned i = 0; i < DLR_WIRE_TOKEN; i++)
+        differ |= a[i] ^ b[i];
+    return differ == 0;
+}
+
+static struct dlr_wire_answer answer_to(const struct dlr_recv *r, int rc)
+{
+    struct dlr_wire_answer answer = {.magic = DLR_WIRE_MAGIC,
+                                     .version = DLR_WIRE_VERSION,
+                                     .error = (uint32_t)-rc,
+                                     .id = r->peer_id,
+                                     .peer_id = r->id};
+
+    memcpy(answer.token, r->token, sizeof(answer.token));
+    return answer;
+}
+
+static void say(const struct dlr_recv *r, unsigned kind, int rc)
+{
+    struct dlr_wire_answer answer = answer_to(r, rc);
+
+    if (dlr_net_send(r->peer, kind, &answer, sizeof(answer), NULL, 0, NULL, NULL) < 0)
+        dlr_debug("cannot answer the sender of rank %d", r->rank);
+}
+
+static void tell_agent(struct dlr_data *d, const struct dlr_recv *r, int64_t ns)
+{
+    struct dlr_local_msg msg;
+
+    dlr_local_init(&msg, DLR_LOCAL_D_COPIED);
+    msg.round = d->round;
+    msg.rank = r->rank;
+    msg.step = r->version.step;
+    msg.arg[0] = r->version.round;
+    msg.arg[1] = r->data_bytes;
+    msg.arg[2] = (uint64_t)ns;
+    dlr_data_say(d, &msg, NULL, 0);
+}
+
+static void forget(struct dlr_recv *r)
+{
+    struct dlr_data *d = r->d;
+    struct dlr_recv **at = &d->recvs;
+
+    while (*at != r)
+        at = &(*at)->next;
+    *at = r->next;
+    d->nrecvs--;
+    dlr_net_peer_put(r->peer);
+    free(r->meta);
+    free(r->got);
+    free(r);
+}
+
+/* Ends r: the slot is whole, or DEAD and free for others. */
+static void end(struct dlr_recv *r, int rc)
+{
+    struct dlr_data *d = r->d;
+    bool opened = r->held != NULL;
+
+    if (opened && !dlr_held_write_done(r->held, rc == 0) && rc == 0)
+        rc = -ECANCELED; /* aborted while the last chunks came */
+    say(r, opened ? DLR_WIRE_ACK : DLR_WIRE_ANSWER, rc);
+    if (rc == 0)
+        tell_agent(d, r, dlr_now_ns() - r->start_ns);
+    else
+        dlr_debug("copy of rank %d step %llu given up: %s", r->rank,
+                  (unsigned long long)r->version.step, strerror(-rc));
+    forget(r);
+    if (opened)
+        dlr_data_recv_retry(d);
+}
+
+/* Gives r a slot when one is free. */
+static void open_slot(struct dlr_recv *r)
+{
+    struct dlr_held *held = dlr_held_choose(&r->d->held, r->rank);
+    struct dlr_err err;
+    int rc;
+
+    if (!held)
+        return;
+    rc = dlr_slot_put_meta(held->slot, r->meta, r->meta_bytes, &err);
+    if (rc < 0) {
+        dlr_debug("copy of rank %d refused: %s", r->rank, err.text);
+        end(r, rc);
+        return;
+    }
+    r->held = held;
+    dlr_held_write(held, r->version);
+    r->start_ns = dlr_now_ns();
+    say(r, DLR_WIRE_ANSWER, 0);
+    if (!r->nchunks)
+        end(r, 0);
+}
+
+static bool accepted(const struct dlr_data *d, int32_t rank)
+{
+    for (unsigned i = 0; i < d->naccept; i++)
+        if (d->accept[i] == rank)
+            return true;
+    return false;
+}
+
+/* Whether this sender may send this at all. */
+static int check_sender(const struct dlr_data *d, const struct dlr_wire_begin *head)
+{
+    if (!d->configured || head->round > d->round)
+        return -EAGAIN; /* our agent has not told us yet */
+    if (head->round < d->round || head->vround > head->round)
+        return -ESTALE;
+    if (!same_token(head->token, d->token))
+        return -EACCES;
+    if (!accepted(d, head->rank))
+        return -EPERM;
+    return d->nrecvs < RECVS_MAX ? 0 : -EBUSY;
+}
+
+static int check_meta(struct dlr_data *d, const struct dlr_wire_begin *head,
+                      const void *meta, struct dlr_slot_info *ret)
+{
+    uint64_t room = dlr_held_room(&d->held, head->rank);
+    struct dlr_err err;
+    int rc = dlr_slot_check_meta(meta, head->meta_bytes, room ? room : UINT64_MAX, ret,
+                                 &err);
+
+    if (rc < 0) {
+        dlr_debug("copy of rank %d refused: %s", head->rank, err.text);
+        return rc;
+    }
+    if (ret->rank != head->rank || ret->version.round != head->vround ||
+        ret->version.step != head->step || ret->data_bytes != head->data_bytes)
+        return -EBADMSG;
+    return ret->key == d->key ? 0 : -EACCES;
+}
+
+/* The same rank's version again: its sender has begun anew, the older transfer is void. */
+static void end_older(struct dlr_data *d, const struct dlr_wire_begin *head)
+{
+    for (struct dlr_recv *r = d->recvs; r; r = r->next) {
+        if (r->rank == head->rank && r->version.round == head->vround &&
+            r->version.step == head->step) {
+            end(r, -ECANCELED);
+            return;
+        }
+    }
+}
+
+static int new_recv(struct dlr_data *d, const struct dlr_wire_begin *head,
+                    const unsigned char *payload, const struct dlr_slot_info *info,
+                    struct dlr_recv **ret)
+{
+    struct dlr_recv *r = calloc(1, sizeof(*r));
+    int rc = -ENOMEM;
+
+    if (!r)
+        return rc;
+    *r = (struct dlr_recv){.d = d, .id = ++d->last_id, .peer_id = head->id};
+    r->rank = head->rank;
+    r->version = info->version;
+    r->round = head->round;
+    r->meta_bytes = head->meta_bytes;
+    r->data_bytes = info->data_bytes;
+    r->nchunks = info->nchunks;
+    r->start_ms = dlr_now_ms();
+    memcpy(r->token, head->token, sizeof(r->token));
+    r->meta = malloc(r->meta_bytes);
+    r->got = calloc(1, info->nchunks / 8 + 1);
+    if (r->meta && r->got)
+        rc = dlr_net_peer(d->net, payload, head->address_bytes, &r->peer, NULL);
+    if (rc < 0) {
+        free(r->meta);
+        free(r->got);
+        free(r);
+        return rc;
+    }
+    memcpy(r->meta, payload + head->address_bytes, r->meta_bytes);
+    r->next = d->recvs;
+    d->recvs = r;
+    d->nrecvs++;
+    *ret = r;
+    return 0;
+}
+
+static int begin(struct dlr_data *d, const struct dlr_wire_begin *head,
+                 const unsigned char *payload)
+{
+    struct dlr_slot_info info;
+    struct dlr_recv *r;
+    int rc = check_sender(d, head);
+
+    if (rc < 0)
+        return rc;
+    rc = check_meta(d, head, payload + head->address_bytes, &info);
+    if (rc < 0)
+        return rc;
+    if (dlr_held_version(&d->held, head->rank, info.version)) {
+        struct dlr_recv known = {
+            .rank = head->rank, .version = info.version, .data_bytes = info.data_bytes};
+
+        tell_agent(d, &known, 0);
+        return -EALREADY;
+    }
+    end_older(d, head);
+    rc = new_recv(d, head, payload, &info, &r);
+    if (rc == 0)
+        open_slot(r);
+    return rc;
+}
+
+static void on_begin(struct dlr_data *d, struct dlr_net_in *in)
+{
+    struct dlr_wire_answer answer = {.magic = DLR_WIRE_MAGIC,
+                                     .version = DLR_WIRE_VERSION};
+    struct dlr_wire_begin head;
+    int rc;
+
+    if (in->head_bytes != sizeof(head) || !in->data) {
+        d->dropped++;
+        return;
+    }
+    memcpy(&head, in->head, sizeof(head));
+    if (head.magic != DLR_WIRE_MAGIC || head.version != DLR_WIRE_VERSION ||
+        !head.address_bytes || head.address_bytes > DLR_WIRE_ADDRESS_MAX ||
+        !head.meta_bytes ||
+        in->bytes != (uint64_t)head.address_bytes + head.meta_bytes) {
+        d->dropped++;
+        return;
+    }
+    rc = begin(d, &head, in->data);
+    if (rc == 0)
+        return;
+    if (rc != -EAGAIN && rc != -EALREADY)
+        d->dropped++;
+    /* Whoever that is learns nothing but its own token. */
+    memcpy(answer.token, head.token, sizeof(answer.token));
+    answer.id = head.id;
+    answer.error = (uint32_t)-rc;
+    dlr_net_reply(in, DLR_WIRE_ANSWER, &answer, sizeof(answer));
+}
+
+static struct dlr_recv *find(struct dlr_data *d, const struct dlr_wire_chunk *head)
+{
+    struct dlr_recv *r = d->recvs;
+
+    while (r && r->id != head->id)
+        r = r->next;
+    return r && r->held && same_token(head->token, r->token) ? r : NULL;
+}
+
+static void on_chunk(struct dlr_data *d, struct dlr_net_in *in)
+{
+    struct dlr_wire_chunk head;
+    struct dlr_recv *r = NULL;
+    size_t bytes;
+    uint32_t crc;
+    void *to;
+
+    if (in->head_bytes == sizeof(head) && in->data) {
+        memcpy(&head, in->head, sizeof(head));
+        if (head.magic == DLR_WIRE_MAGIC && head.version == DLR_WIRE_VERSION)
+            r = find(d, &head);
+    }
+    if (!r || head.index >= r->nchunks ||
+        r->got[head.index / 8] & 1u << head.index % 8 ||
+        dlr_slot_chunk(r->held->slot, head.index, &to, &bytes, &crc) < 0 ||
+        in->bytes != bytes) {
+        d->dropped++;
+        return;
+    }
+    if (r->held->doomed) {
+        end(r, -ECANCELED);
+        return;
+    }
+    memcpy(to, in->data, bytes);
+    if (dlr_crc32c(0, to, bytes) != crc) {
+        dlr_warn("a chunk of rank %d step %llu came damaged", r->rank,
+                 (unsigned long long)r->version.step);
+        end(r, -EBADMSG);
+        return;
+    }
+    r->got[head.index / 8] |= (unsigned char)(1u << head.index % 8);
+    if (++r->ngot == r->nchunks)
+        end(r, 0);
+}
+
+static void on_answer(struct dlr_data *d, unsigned kind, const struct dlr_net_in *in)
+{
+    struct dlr_wire_answer answer;
+
+    if (in->head_bytes != sizeof(answer)) {
+        d->dropped++;
+        return;
+    }
+    memcpy(&answer, in->head, sizeof(answer));
+    if (answer.magic == DLR_WIRE_MAGIC && answer.version == DLR_WIRE_VERSION)
+        dlr_data_send_answer(d, kind, &answer);
+    else
+        d->dropped++;
+}
+
+void dlr_data_recv(struct dlr_data *d, unsigned kind, struct dlr_net_in *in)
+{
+    if (kind == DLR_WIRE_BEGIN)
+        on_begin(d, in);
+    else if (kind == DLR_WIRE_CHUNK)
+        on_chunk(d, in);
+    else
+        on_answer(d, kind, in);
+}
+
+void dlr_data_recv_retry(struct dlr_data *d)
+{
+    struct dlr_recv *r;
+
+    do {
+        r = d->recvs;
+        while (r && (r->held || !dlr_held_choose(&d->held, r->rank)))
+            r = r->next;
+        if (r)
+            open_slot(r);
+    } while (r);
+}
+
+/* Ending one transfer may open or end others: each search begins anew. */
+static struct dlr_recv *of_another_round(struct dlr_data *d)
+{
+    struct dlr_recv *r = d->recvs;
+
+    while (r && r->round == d->round)
+        r = r->next;
+    return r;
+}
+
+void dlr_data_recv_round(struct dlr_data *d)
+{
+    struct dlr_recv *r;
+
+    while ((r = of_another_round(d)))
+        end(r, -ECANCELED);
+}
+
+static struct dlr_recv *from(struct dlr_data *d, const struct dlr_net_peer *peer)
+{
+    struct dlr_recv *r = d->recvs;
+
+    while (r && r->peer != peer)
+        r = r->next;
+    return r;
+}
+
+void dlr_data_recv_down(struct dlr_data *d, struct dlr_net_peer *peer, int rc)
+{
+    struct dlr_recv *r;
+
+    while ((r = from(d, peer)))
+        end(r, rc);
+}
+
+static int64_t deadline(const struct dlr_recv *r)
+{
+    const struct dlr_data_conf *conf = &r->d->conf;
+
+    return r->start_ms +
+           (r->held ? conf->transfer_timeout_ms : conf->answer_timeout_ms);
+}
+
+int64_t dlr_data_recv_tick(struct dlr_data *d, int64_t now_ms)
+{
+    int64_t first = DLR_DATA_NEVER;
+    struct dlr_recv *r = d->recvs;
+
+    while (r) {
+        if (deadline(r) <= now_ms) {
+            end(r, r->held ? -ETIMEDOUT : -EBUSY);
+            r = d->recvs;
+            first = DLR_DATA_NEVER;
+            continue;
+        }
+        if (deadline(r) < first)
+            first = deadline(r);
+        r = r->next;
+    }
+    return first;
+}

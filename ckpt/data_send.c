@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sending side of a transfer: BEGIN, wait for ACCEPT, chunks, wait for ACK. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/data_state.h"
+#include "common/clock.h"
+#include "common/log.h"
+
+#define WINDOW 8      /* chunks in flight */
+#define RETRY_MS 20   /* a receiver that is not in our round yet is asked again */
+#define DRAIN_MS 200  /* an ended transfer's requests, before its connection is cut */
+#define STUCK_MS 5000 /* ... and after: UCX has lost them, only a new process helps */
+
+enum state { ASKING, RETRY, STREAMING, SENT, ENDING };
+
+struct dlr_send {
+    struct dlr_send *next;
+    struct dlr_data *d;
+    enum state state;
+    uint64_t id, agent_id, peer_id;
+    int32_t rank;
+    struct dlr_version version;
+    uint32_t round;
+    unsigned char token[DLR_WIRE_TOKEN];
+    struct dlr_held *held;
+    struct dlr_net_peer *peer;
+    unsigned char *begin; /* payload of BEGIN */
+    size_t begin_bytes;
+    uint32_t nchunks, sent;
+    unsigned inflight;
+    int rc;
+    const char *why;
+    int64_t start_ms, retry_ms, end_ms;
+    bool cut;
+};
+
+static void release(struct dlr_send *s)
+{
+    struct dlr_data *d = s->d;
+    struct dlr_send **at = &d->sends;
+
+    while (*at != s)
+        at = &(*at)->next;
+    *at = s->next;
+    dlr_held_read_done(s->held);
+    dlr_net_peer_put(s->peer);
+    dlr_data_done(d, s->rank, s->version, s->agent_id, s->rc, s->why);
+    free(s->begin);
+    free(s);
+    dlr_data_recv_retry(d);
+}
+
+/* The transfer's fate is known; it leaves when its buffers are its own again. */
+static void end(struct dlr_send *s, int rc, const char *why)
+{
+    if (s->state == ENDING)
+        return;
+    s->state = ENDING;
+    s->rc = rc;
+    s->why = why;
+    s->end_ms = dlr_now_ms();
+    if (!s->inflight)
+        release(s);
+}
+
+static void pump(struct dlr_send *s);
+
+/* A request of s ended; while it was counted, end() could not release s. */
+static void landed(struct dlr_send *s, int rc, const char *why)
+{
+    if (rc < 0)
+        end(s, rc, why);
+    s->inflight--;
+    if (s->state == STREAMING)
+        pump(s);
+    else if (s->state == ENDING && !s->inflight)
+        release(s);
+}
+
+static void on_chunk_sent(void *arg, int rc)
+{
+    landed(arg, rc, "the connection to the receiver failed");
+}
+
+static void on_begin_sent(void *arg, int rc)
+{
+    landed(arg, rc, "cannot reach the receiver");
+}
+
+static void pump(struct dlr_send *s)
+{
+    struct dlr_wire_chunk head = {
+        .magic = DLR_WIRE_MAGIC, .version = DLR_WIRE_VERSION, .id = s->peer_id};
+
+    memcpy(head.token, s->token, sizeof(head.token));
+    while (s->inflight < WINDOW && s->sent < s->nchunks) {
+        size_t bytes;
+        uint32_t crc;
+        void *data;
+        int rc = dlr_slot_chunk(s->held->slot, s->sent, &data, &bytes, &crc);
+
+        head.index = s->sent;
+        if (rc == 0)
+            rc = dlr_net_send(s->peer, DLR_WIRE_CHUNK, &head, sizeof(head), data, bytes,
+                              on_chunk_sent, s);
+        if (rc < 0) {
+            end(s, rc, "cannot send to the receiver");
+            return;
+        }
+        s->inflight++;
+        s->sent++;
+    }
+    if (s->sent == s->nchunks)
+        s->state = SENT;
+}
+
+static void ask(struct dlr_send *s)
+{
+    struct dlr_slot_info info;
+    struct dlr_wire_begin head = {.magic = DLR_WIRE_MAGIC,
+                                  .version = DLR_WIRE_VERSION,
+                                  .round = s->round,
+                                  .rank = s->rank,
+                                  .vround = s->version.round,
+                                  .step = s->version.step,
+                                  .id = s->id};
+    const void *addr;
+    size_t bytes;
+    int rc = dlr_slot_info(s->held->slot, &info);
+
+    dlr_net_address(s->d->net, &addr, &bytes);
+    memcpy(head.token, s->token, sizeof(head.token));
+    head.address_bytes = (uint16_t)bytes;
+    head.meta_bytes = (uint32_t)(s->begin_bytes - bytes);
+    head.data_bytes = info.data_bytes;
+    s->state = ASKING;
+    if (rc == 0)
+        rc = dlr_net_send(s->peer, DLR_WIRE_BEGIN, &head, sizeof(head), s->begin,
+                          s->begin_bytes, on_begin_sent, s);
+    if (rc < 0)
+        end(s, rc, "cannot send to the receiver");
+    else
+        s->inflight++;
+}
+
+/* Address and meta block, as BEGIN carries them. */
+static int load_begin(struct dlr_send *s)
+{
+    struct dlr_slot_info info;
+    const void *addr, *meta;
+    size_t addr_bytes, meta_bytes;
+
+    dlr_net_address(s->d->net, &addr, &addr_bytes);
+    dlr_slot_meta(s->held->slot, &meta, &meta_bytes);
+    if (!meta_bytes || dlr_slot_info(s->held->slot, &info) < 0)
+        return -EBADMSG;
+    s->begin_bytes = addr_bytes + meta_bytes;
+    s->begin = malloc(s->begin_bytes);
+    if (!s->begin)
+        return -ENOMEM;
+    memcpy(s->begin, addr, addr_bytes);
+    memcpy(s->begin + addr_bytes, meta, meta_bytes);
+    s->nchunks = info.nchunks;
+    return 0;
+}
+
+static int unhex(const char *text, unsigned char *ret, size_t max, size_t *ret_bytes)
+{
+    size_t n = strlen(text) / 2;
+
+    if (strlen(text) % 2 || n > max || !n)
+        return -EINVAL;
+    for (size_t i = 0; i < n; i++) {
+        static const char digits[] = "0123456789abcdef";
+        const char *hi = strchr(digits, text[2 * i]);
+        const char *lo = strchr(digits, text[2 * i + 1]);
+
+        if (!hi || !lo)
+            return -EINVAL;
+        ret[i] = (unsigned char)((hi - digits) << 4 | (lo - digits));
+    }
+    *ret_bytes = n;
+    return 0;
+}
+
+static int connect_to(struct dlr_send *s, const char *hex, struct dlr_err *err)
+{
+    unsigned char addr[DLR_WIRE_ADDRESS_MAX];
+    size_t bytes;
+
+    if (unhex(hex, addr, sizeof(addr), &bytes) < 0)
+        return dlr_fail(err, -EINVAL, "the receiver's address is malformed");
+    return dlr_net_peer(s->d->net, addr, bytes, &s->peer, err);
+}
+
+static int start(struct dlr_data *d, const struct dlr_local_msg *msg,
+                 struct dlr_err *err)
+{
+    struct dlr_version v = {(uint32_t)msg->arg[0], msg->step};
+    struct dlr_held *held = dlr_held_version(&d->held, msg->rank, v);
+    struct dlr_send *s;
+    int rc;
+
+    if (!d->configured || msg->round != d->round)
+        return dlr_fail(err, -ESTALE, "not in round %u", msg->round);
+    if (!held)
+        return dlr_fail(err, -ENOENT, "this version is not held here");
+    s = calloc(1, sizeof(*s));
+    if (!s)
+        return dlr_fail(err, -ENOMEM, "out of memory");
+    *s = (struct dlr_send){.d = d, .id = ++d->last_id, .agent_id = msg->arg[1]};
+    s->rank = msg->rank;
+    s->version = v;
+    s->round = msg->round;
+    s->held = held;
+    s->start_ms = dlr_now_ms();
+    memcpy(s->token, d->token, sizeof(s->token));
+    rc = load_begin(s);
+    if (rc < 0)
+        dlr_fail(err, rc, "the slot's meta block is not sound");
+    else
+        rc = connect_to(s, msg->text, err);
+    if (rc < 0) {
+        free(s->begin);
+        free(s);
+        return rc;
+    }
+    dlr_held_read(held);
+    s->next = d->sends;
+    d->sends = s;
+    ask(s);
+    return 0;
+}
+
+void dlr_data_send(struct dlr_data *d, const struct dlr_local_msg *msg)
+{
+    struct dlr_version v = {(uint32_t)msg->arg[0], msg->step};
+    struct dlr_err err;
+    int rc = start(d, msg, &err);
+
+    if (rc < 0)
+        dlr_data_done(d, msg->rank, v, msg->arg[1], rc, err.text);
+}
+
+static void on_answer(struct dlr_send *s, const struct dlr_wire_answer *answer)
+{
+    switch (answer->error) {
+    case 0:
+        s->peer_id = answer->peer_id;
+        s->state = STREAMING;
+        pump(s);
+        return;
+    case EAGAIN:
+        s->state = RETRY;
+        s->retry_ms = dlr_now_ms() + RETRY_MS;
+        return;
+    case EALREADY:
+        end(s, 0, "it was there already");
+        return;
+    default:
+        end(s, -(int)answer->error, "the receiver refused it");
+    }
+}
+
+void dlr_data_send_answer(struct dlr_data *d, unsigned kind,
+                          const struct dlr_wire_answer *answer)
+{
+    struct dlr_send *s = d->sends;
+
+    while (s && s->id != answer->id)
+        s = s->next;
+    if (!s || memcmp(answer->token, s->token, sizeof(s->token)) != 0 ||
+        answer->error > INT16_MAX) {
+        d->dropped++;
+        return;
+    }
+    if (kind == DLR_WIRE_ANSWER && s->state == ASKING)
+        on_answer(s, answer);
+    else if (kind == DLR_WIRE_ACK && answer->error)
+        end(s, -(int)answer->error, "the receiver gave it up");
+    else if (kind == DLR_WIRE_ACK && s->state == SENT)
+        end(s, 0, "");
+    else
+        d->dropped++;
+}
+
+void dlr_data_send_round(struct dlr_data *d)
+{
+    struct dlr_send *s = d->sends, *next;
+
+    for (; s; s = next) {
+        next = s->next;
+        if (s->round != d->round)
+            end(s, -ECANCELED, "a new round began");
+    }
+}
+
+void dlr_data_send_down(struct dlr_data *d, struct dlr_net_peer *peer, int rc)
+{
+    struct dlr_send *s = d->sends, *next;
+
+    for (; s; s = next) {
+        next = s->next;
+        if (s->peer == peer)
+            end(s, rc, "the connection to the receiver failed");
+    }
+}
+
+/* Ends or retries what is due; when to look at it again. */
+static int64_t look(struct dlr_send *s, int64_t now_ms)
+{
+    const struct dlr_data_conf *conf = &s->d->conf;
+    int64_t at;
+
+    if (s->state == ENDING) {
+        if (!s->cut && now_ms >= s->end_ms + DRAIN_MS) {
+            s->cut = true;
+            dlr_net_drop(s->d->net, s->peer);
+        }
+        if (now_ms >= s->end_ms + STUCK_MS) {
+            dlr_error("UCX keeps a request of a closed connection: ending");
+            _Exit(1);
+        }
+        return s->end_ms + (s->cut ? STUCK_MS : DRAIN_MS);
+    }
+    if (now_ms >= s->start_ms + conf->transfer_timeout_ms) {
+        end(s, -ETIMEDOUT, "it took too long");
+        return now_ms;
+    }
+    if (s->state == RETRY && now_ms >= s->start_ms + conf->answer_timeout_ms) {
+        end(s, -ESTALE, "the receiver is not in this round");
+        return now_ms;
+    }
+    if (s->state == RETRY && now_ms < s->retry_ms)
+        return s->retry_ms;
+    at = s->start_ms + conf->transfer_timeout_ms;
+    if (s->state == RETRY)
+        ask(s); /* s may be gone */
+    return at;
+}
+
+int64_t dlr_data_send_tick(struct dlr_data *d, int64_t now_ms)
+{
+    struct dlr_send *s = d->sends, *next;
+    int64_t first = DLR_DATA_NEVER, at;
+
+    for (; s; s = next) {
+        next = s->next;
+        at = look(s, now_ms);
+        if (at < first)
+            first = at;
+    }
+    return first;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The data process: what its parts share. One loop thread owns all of it; the work thread
+ * sees only its jobs.
+ */
+#ifndef DLR_CKPT_DATA_STATE_H
+#define DLR_CKPT_DATA_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ckpt/data_store.h"
+#include "ckpt/data_ucx.h"
+#include "ckpt/data_wire.h"
+#include "ckpt/data_work.h"
+#include "common/local.h"
+
+#define DLR_DATA_NEVER INT64_MAX
+
+struct dlr_data_conf {
+    int64_t transfer_timeout_ms; /* one transfer, from its beginning to its end */
+    int64_t answer_timeout_ms;   /* a receiver to have a slot, and the round's token */
+    char log[1024];              /* level of messages */
+};
+
+struct dlr_send;
+struct dlr_recv;
+
+struct dlr_data {
+    struct dlr_data_conf conf;
+    int agent; /* socket; its end of file ends the process */
+    int dir;   /* -1 until the first D_CONFIG */
+    struct dlr_net *net;
+    struct dlr_work *work;
+    struct dlr_holdings held;
+
+    bool configured;
+    uint32_t round;
+    unsigned char token[DLR_WIRE_TOKEN];
+    uint64_t key;
+    int32_t *accept;
+    unsigned naccept;
+
+    struct dlr_send *sends;
+    struct dlr_recv *recvs;
+    unsigned nrecvs;
+    uint64_t last_id;
+    uint64_t dropped; /* messages that were malformed or not from this round */
+};
+
+/* --- data_main.c */
+/* Sends to the agent; an agent that does not read for long ends the process. */
+void dlr_data_say(struct dlr_data *d, const struct dlr_local_msg *msg, const int *fds,
+                  unsigned nfds);
+/* D_DONE: rc is 0 or -errno. */
+void dlr_data_done(struct dlr_data *d, int32_t rank, struct dlr_version v, uint64_t id,
+                   int rc, const char *why);
+
+/* --- data_local.c */
+void dlr_data_obey(struct dlr_data *d, const struct dlr_local_msg *msg);
+int dlr_data_hello(struct dlr_data *d, struct dlr_err *err);
+
+/* --- data_files.c: jobs of the work thread */
+void dlr_data_reserve(struct dlr_data *d, int32_t rank, uint64_t bytes, unsigned slots);
+void dlr_data_load(struct dlr_data *d, const struct dlr_local_msg *msg);
+void dlr_data_save(struct dlr_data *d, const struct dlr_local_msg *msg);
+
+/* --- data_send.c */
+void dlr_data_send(struct dlr_data *d, const struct dlr_local_msg *msg);
+void dlr_data_send_answer(struct dlr_data *d, unsigned kind,
+                          const struct dlr_wire_answer *answer);
+/* Ends every transfer of another round than the current one. */
+void dlr_data_send_round(struct dlr_data *d);
+void dlr_data_send_down(struct dlr_data *d, struct dlr_net_peer *peer, int rc);
+/* Does what is due; the time of the next such thing. */
+int64_t dlr_data_send_tick(struct dlr_data *d, int64_t now_ms);
+
+/* --- data_recv.c */
+void dlr_data_recv(struct dlr_data *d, unsigned kind, struct dlr_net_in *in);
+void dlr_data_recv_round(struct dlr_data *d);
+/* A slot may have become free: transfers that wait for one look again. */
+void dlr_data_recv_retry(struct dlr_data *d);
+void dlr_data_recv_down(struct dlr_data *d, struct dlr_net_peer *peer, int rc);
+int64_t dlr_data_recv_tick(struct dlr_data *d, int64_t now_ms);
+
+#endif

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ckpt/data_store.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/store.h"
+#include "common/cleanup.h"
+#include "common/str.h"
+
+#define NAME_BYTES 32
+
+static bool whole(const struct dlr_held *held, struct dlr_slot_info *ret)
+{
+    enum dlr_slot_state state = dlr_slot_state(held->slot);
+
+    return (state == DLR_SLOT_SEALED || state == DLR_SLOT_COMMITTED) &&
+           dlr_slot_info(held->slot, ret) == 0;
+}
+
+static bool in_use(const struct dlr_held *held)
+{
+    return held->readers || held->writing;
+}
+
+struct dlr_held *dlr_held_find(const struct dlr_holdings *h, int32_t rank, uint32_t k)
+{
+    struct dlr_held *held = h->first;
+
+    while (held && (held->rank != rank || held->k != k))
+        held = held->next;
+    return held;
+}
+
+static int put(struct dlr_holdings *h, int32_t rank, uint32_t k, struct dlr_slot *slot,
+               int fd)
+{
+    struct dlr_held *held = dlr_held_find(h, rank, k);
+
+    if (held && in_use(held))
+        return -EBUSY;
+    if (!held) {
+        held = calloc(1, sizeof(*held));
+        if (!held)
+            return -ENOMEM;
+        held->rank = rank;
+        held->k = k;
+        held->next = h->first;
+        h->first = held;
+    } else {
+        if (dlr_slot_fd(held->slot) < 0)
+            close(held->fd);
+        dlr_slot_unmap(held->slot);
+    }
+    held->slot = slot;
+    held->fd = fd;
+    return 0;
+}
+
+int dlr_held_add(struct dlr_holdings *h, int32_t rank, uint32_t k,
+                 struct dlr_slot *slot)
+{
+    int rc = put(h, rank, k, slot, dlr_slot_fd(slot));
+
+    if (rc < 0)
+        dlr_slot_unmap(slot);
+    return rc;
+}
+
+static int adopt(struct dlr_holdings *h, int dirfd, const char *name)
+{
+    DLR_AUTO_CLOSE int fd = -1;
+    struct dlr_slot *slot;
+    char again[NAME_BYTES];
+    int32_t rank;
+    unsigned k;
+    int rc;
+
+    if (sscanf(name, "r%d.s%u", &rank, &k) != 2 || rank < 0 ||
+        dlr_store_name(rank, k, again, sizeof(again)) < 0 || !dlr_streq(again, name))
+        return -EINVAL;
+    if (dlr_held_find(h, rank, k))
+        return 0;
+    fd = openat(dirfd, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return -errno;
+    rc = dlr_slot_map(fd, true, &slot, NULL);
+    if (rc < 0)
+        return rc;
+    rc = put(h, rank, k, slot, fd);
+    if (rc < 0) {
+        dlr_slot_unmap(slot);
+        return rc;
+    }
+    (void)dlr_steal_fd(&fd);
+    return 0;
+}
+
+int dlr_held_scan(struct dlr_holdings *h, int dirfd, struct dlr_err *err)
+{
+    int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DLR_AUTO_CLOSEDIR DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+
+    if (!dir) {
+        int rc = -errno;
+
+        if (fd >= 0)
+            close(fd);
+        return dlr_fail(err, rc, "cannot read the memory directory: %s", strerror(-rc));
+    }
+    while ((entry = readdir(dir)))
+        adopt(h, dirfd, entry->d_name);
+    return 0;
+}
+
+struct dlr_held *dlr_held_version(const struct dlr_holdings *h, int32_t rank,
+                                  struct dlr_version v)
+{
+    struct dlr_slot_info info;
+
+    for (struct dlr_held *held = h->first; held; held = held->next)
+        if (held->rank == rank && !held->writing && !held->doomed &&
+            whole(held, &info) && info.rank == rank && dlr_version_eq(info.version, v))
+            return held;
+    return NULL;
+}
+
+static bool may_be_overwritten(const struct dlr_holdings *h,
+                               const struct dlr_held *held)
+{
+    struct dlr_slot_info info;
+
+    if (in_use(held))
+        return false;
+    switch (dlr_slot_state(held->slot)) {
+    case DLR_SLOT_FREE:
+    case DLR_SLOT_DEAD:
+        return true;
+    case DLR_SLOT_SEALED:
+        return dlr_slot_info(held->slot, &info) < 0 ||
+               (h->has_newest && dlr_version_cmp(info.version, h->newest) < 0);
+    default:
+        return false;
+    }
+}
+
+struct dlr_held *dlr_held_choose(const struct dlr_holdings *h, int32_t rank)
+{
+    for (struct dlr_held *held = h->first; held; held = held->next)
+        if (held->rank == rank && may_be_overwritten(h, held))
+            return held;
+    return NULL;
+}
+
+uint64_t dlr_held_room(const struct dlr_holdings *h, int32_t rank)
+{
+    uint64_t room = 0;
+
+    for (struct dlr_held *held = h->first; held; held = held->next)
+        if (held->rank == rank && dlr_slot_bytes(held->slot) > room)
+            room = dlr_slot_bytes(held->slot);
+    return room;
+}
+
+/* What was decided while it was in use. */
+static void settle(struct dlr_held *held)
+{
+    if (in_use(held))
+        return;
+    if (held->doomed)
+        dlr_slot_set_state(held->slot, DLR_SLOT_DEAD);
+    else if (held->stale)
+        dlr_slot_set_state(held->slot, DLR_SLOT_FREE);
+    held->doomed = held->stale = false;
+}
+
+void dlr_held_read(struct dlr_held *held)
+{
+    held->readers++;
+}
+
+void dlr_held_read_done(struct dlr_held *held)
+{
+    held->readers--;
+    settle(held);
+}
+
+void dlr_held_write(struct dlr_held *held, struct dlr_version v)
+{
+    held->writing = true;
+    held->version = v;
+}
+
+bool dlr_held_write_done(struct dlr_held *held, bool good)
+{
+    good = good && !held->doomed;
+    held->writing = false;
+    dlr_slot_set_state(held->slot, good ? DLR_SLOT_SEALED : DLR_SLOT_DEAD);
+    settle(held);
+    return good;
+}
+
+static void doom(struct dlr_held *held)
+{
+    held->doomed = true;
+    settle(held);
+}
+
+void dlr_held_commit(struct dlr_holdings *h, struct dlr_version v)
+{
+    struct dlr_slot_info info;
+
+    if (!h->has_newest || dlr_version_cmp(v, h->newest) > 0)
+        h->newest = v;
+    h->has_newest = true;
+    for (struct dlr_held *held = h->first; held; held = held->next) {
+        if (held->writing) {
+            if (dlr_version_cmp(held->version, v) < 0)
+                held->doomed = true;
+            continue;
+        }
+        if (!whole(held, &info))
+            continue;
+        if (dlr_version_eq(info.version, v))
+            dlr_slot_set_state(held->slot, DLR_SLOT_COMMITTED);
+        else if (dlr_version_cmp(info.version, v) < 0)
+            held->stale = true;
+        settle(held);
+    }
+}
+
+void dlr_held_abort(struct dlr_holdings *h, struct dlr_version v)
+{
+    struct dlr_slot_info info;
+
+    for (struct dlr_held *held = h->first; held; held = held->next) {
+        if (held->writing) {
+            if (dlr_version_eq(held->version, v))
+                held->doomed = true;
+        } else if (dlr_slot_state(held->slot) == DLR_SLOT_SEALED &&
+                   whole(held, &info) && dlr_version_eq(info.version, v)) {
+            doom(held);
+        }
+    }
+}
+
+void dlr_held_drop(struct dlr_holdings *h, const struct dlr_version *v)
+{
+    struct dlr_slot_info info;
+
+    h->has_newest = v != NULL;
+    if (v)
+        h->newest = *v;
+    for (struct dlr_held *held = h->first; held; held = held->next) {
+        if (held->writing) {
+            if (!v || dlr_version_cmp(held->version, *v) > 0)
+                held->doomed = true;
+        } else if (dlr_slot_state(held->slot) == DLR_SLOT_OPEN) {
+            doom(held);
+        } else if (whole(held, &info) &&
+                   (!v || dlr_version_cmp(info.version, *v) > 0)) {
+            doom(held);
+        }
+    }
+}

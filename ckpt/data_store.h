@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The slots that this node's data process holds: which may be read, which may be overwritten.
+ * What is known is in the slots' own headers; only who uses one right now is kept beside.
+ */
+#ifndef DLR_CKPT_DATA_STORE_H
+#define DLR_CKPT_DATA_STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ckpt/slot.h"
+#include "ckpt/version.h"
+#include "common/err.h"
+
+struct dlr_held {
+    struct dlr_held *next;
+    int32_t rank;
+    uint32_t k;
+    struct dlr_slot *slot;
+    int fd;                     /* of its file */
+    unsigned readers;           /* transfers and saves that read it */
+    bool writing;               /* a transfer or a load of version fills it */
+    bool doomed;                /* becomes DEAD when it is no longer used */
+    bool stale;                 /* becomes FREE then */
+    struct dlr_version version; /* while writing */
+};
+
+struct dlr_holdings {
+    struct dlr_held *first;
+    bool has_newest;
+    struct dlr_version newest; /* the newest commit, or what was restored */
+};
+
+/* Maps the slot files lying in a directory. Those that cannot be used are skipped. */
+int dlr_held_scan(struct dlr_holdings *h, int dirfd, struct dlr_err *err);
+
+/* Takes slot over (also on failure); replaces what was held under rank and k. -EBUSY when
+ * that is in use.
+ */
+int dlr_held_add(struct dlr_holdings *h, int32_t rank, uint32_t k,
+                 struct dlr_slot *slot);
+
+struct dlr_held *dlr_held_find(const struct dlr_holdings *h, int32_t rank, uint32_t k);
+
+/* The whole (SEALED or COMMITTED) snapshot of rank at v, NULL when there is none. */
+struct dlr_held *dlr_held_version(const struct dlr_holdings *h, int32_t rank,
+                                  struct dlr_version v);
+
+/* A slot of rank that may be overwritten: FREE, DEAD, or undecided but older than the newest
+ * commit; never one in use, never a COMMITTED one.
+ */
+struct dlr_held *dlr_held_choose(const struct dlr_holdings *h, int32_t rank);
+
+/* The largest slot of rank in bytes, 0 when there is none. */
+uint64_t dlr_held_room(const struct dlr_holdings *h, int32_t rank);
+
+void dlr_held_read(struct dlr_held *held);
+void dlr_held_read_done(struct dlr_held *held);
+void dlr_held_write(struct dlr_held *held, struct dlr_version v);
+/* good: it is whole. Returns false when it became DEAD: not good, or given up meanwhile. */
+bool dlr_held_write_done(struct dlr_held *held, bool good);
+
+/* Decisions. */
+void dlr_held_commit(struct dlr_holdings *h, struct dlr_version v);
+void dlr_held_abort(struct dlr_holdings *h, struct dlr_version v);
+/* Kills every version newer than *v (NULL: all) and whatever is half written. */
+void dlr_held_drop(struct dlr_holdings *h, const struct dlr_version *v);
+
+#endif

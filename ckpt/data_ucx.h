@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Active messages over UCX: one worker, cached endpoints, descriptors to wait on. UCX never
+ * decides that a peer is dead in time: who knows it drops the peer. One thread.
+ */
+#ifndef DLR_CKPT_DATA_UCX_H
+#define DLR_CKPT_DATA_UCX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/err.h"
+
+#define DLR_NET_HEAD_MAX 64
+
+struct dlr_net;
+struct dlr_net_peer;
+
+/* A send or receive ended: 0 or -errno (-ECANCELED after a drop). From then on, and not
+ * before, its buffer is the caller's again.
+ */
+typedef void (*dlr_net_done_fn)(void *arg, int rc);
+
+/* One message that came in; valid during the call only. */
+struct dlr_net_in {
+    const void *head;
+    size_t head_bytes;
+    const void *data; /* NULL when deferred: only dlr_net_take() gets it */
+    size_t bytes;
+    bool deferred, taken;
+    void *desc, *reply_ep;
+    struct dlr_net *net;
+};
+
+struct dlr_net_ops {
+    void (*in)(void *arg, unsigned kind, struct dlr_net_in *in);
+    /* The peer failed: its sends and receives end with errors, it cannot be used again. */
+    void (*down)(void *arg, struct dlr_net_peer *peer, int rc);
+};
+
+int dlr_net_open(const struct dlr_net_ops *ops, void *arg, struct dlr_net **ret,
+                 struct dlr_err *err);
+/* Endpoints are closed without a word; a worker with requests in flight is left alone. */
+struct dlr_net *dlr_net_close(struct dlr_net *net);
+
+/* This process's address; belongs to net. */
+void dlr_net_address(const struct dlr_net *net, const void **ret_addr,
+                     size_t *ret_bytes);
+
+int dlr_net_fd(const struct dlr_net *net); /* readable: call dlr_net_progress() */
+/* Calls back for what happened. The number of events, 0: nothing more now. */
+unsigned dlr_net_progress(struct dlr_net *net);
+/* To be called before waiting on the descriptor; -EAGAIN: progress first. */
+int dlr_net_arm(struct dlr_net *net);
+
+/* The endpoint to an address, made when there is none. Does not block. *ret stays valid, if
+ * perhaps useless, until it is put back; the connection is kept.
+ */
+int dlr_net_peer(struct dlr_net *net, const void *addr, size_t bytes,
+                 struct dlr_net_peer **ret, struct dlr_err *err);
+void dlr_net_peer_put(struct dlr_net_peer *peer); /* accepts NULL */
+
+/* Closes it at once; everything in flight there ends with -ECANCELED. */
+void dlr_net_drop(struct dlr_net *net, struct dlr_net_peer *peer);
+
+/* Sends; head is copied, data stays the caller's until done (may be NULL) is called, never
+ * from within this call. -errno: nothing was sent and done will not be called.
+ */
+int dlr_net_send(struct dlr_net_peer *peer, unsigned kind, const void *head,
+                 size_t head_bytes, const void *data, size_t bytes,
+                 dlr_net_done_fn done, void *arg);
+
+/* Answers to where a message came from, whoever that is; best effort. */
+void dlr_net_reply(struct dlr_net_in *in, unsigned kind, const void *head,
+                   size_t head_bytes);
+
+/* Takes the message's in->bytes into buf; done may be called within. */
+void dlr_net_take(struct dlr_net_in *in, void *buf, dlr_net_done_fn done, void *arg);
+
+#endif

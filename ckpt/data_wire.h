@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Heads of the active messages between data processes (docs/protocol.md section 4). Little
+ * endian. Every head begins the same way; the token is the round's, 16 bytes.
+ */
+#ifndef DLR_CKPT_DATA_WIRE_H
+#define DLR_CKPT_DATA_WIRE_H
+
+#include <assert.h>
+#include <stdint.h>
+
+#define DLR_WIRE_MAGIC 0x31574c44u /* "DLW1" */
+#define DLR_WIRE_VERSION 1
+#define DLR_WIRE_TOKEN 16
+#define DLR_WIRE_ADDRESS_MAX 4096
+
+enum dlr_wire_kind {
+    DLR_WIRE_BEGIN = 1,  /* sender: payload is its UCX address, then the meta block */
+    DLR_WIRE_ANSWER = 2, /* receiver: error 0 is ACCEPT, else REFUSE */
+    DLR_WIRE_CHUNK = 3,  /* sender: payload is the chunk */
+    DLR_WIRE_ACK = 4,    /* receiver: error 0: whole and SEALED */
+};
+
+struct dlr_wire_begin {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t address_bytes;
+    unsigned char token[DLR_WIRE_TOKEN];
+    uint32_t round;
+    int32_t rank;
+    uint32_t vround;
+    uint32_t meta_bytes;
+    uint64_t step;
+    uint64_t data_bytes;
+    uint64_t id; /* the sender's for this transfer */
+};
+static_assert(sizeof(struct dlr_wire_begin) == 64, "wire layout");
+
+struct dlr_wire_answer { /* ANSWER and ACK */
+    uint32_t magic;
+    uint16_t version;
+    uint16_t zero;
+    unsigned char token[DLR_WIRE_TOKEN]; /* as it came in BEGIN */
+    uint32_t error;                      /* errno */
+    uint32_t zero2;
+    uint64_t id;      /* the sender's */
+    uint64_t peer_id; /* the receiver's, for the chunks */
+};
+static_assert(sizeof(struct dlr_wire_answer) == 48, "wire layout");
+
+struct dlr_wire_chunk {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t zero;
+    unsigned char token[DLR_WIRE_TOKEN];
+    uint64_t id; /* the receiver's */
+    uint32_t index;
+    uint32_t zero2;
+};
+static_assert(sizeof(struct dlr_wire_chunk) == 40, "wire layout");
+
+#endif
