@@ -17,7 +17,7 @@ Q := $(if $(V),,@)
 DLR_WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
   -Wformat=2 -Wundef -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers
 DLR_CFLAGS = -std=gnu11 -fPIC -pthread -D_GNU_SOURCE -I. $(DLR_WARN) $(if $(WERROR),-Werror) \
-  $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) \
+  $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer) \
   -DDLR_VERSION='"$(VERSION)"' -DDLR_LIBEXECDIR='"$(LIBEXECDIR)"'
 DLR_LDFLAGS = -pthread $(if $(SAN),-fsanitize=$(SAN))
 
@@ -52,8 +52,11 @@ AGENT := mpi_launcher/agent.c mpi_launcher/agent_conf.c mpi_launcher/agent_memor
   mpi_launcher/agent_succeed_main.c mpi_launcher/election.c mpi_launcher/spawn.c \
   mpi_launcher/journal.c mpi_launcher/persist.c $(PLAN)
 RENDEZVOUS := mpi_launcher/rendezvous.c mpi_launcher/report.c $(PLAN)
+CLI_READ := mpi_launcher/cli_args.c mpi_launcher/cli_find.c mpi_launcher/cli_json.c \
+  mpi_launcher/cli_reader.c mpi_launcher/cli_state.c mpi_launcher/cli_text.c \
+  mpi_launcher/cli_view.c mpi_launcher/cli_words.c
 CLI := mpi_launcher/cli.c mpi_launcher/cli_status.c mpi_launcher/cli_events.c \
-  mpi_launcher/cli_check.c mpi_launcher/cli_state.c
+  mpi_launcher/cli_check.c mpi_launcher/cli_watch.c $(CLI_READ)
 SPANK := spank/allocator.c spank/cmdline.c spank/fds.c spank/handover.c spank/notify.c \
   spank/options.c spank/step.c spank/sweep.c spank/tap.c spank/task_env.c
 PLUGIN := spank/plugin.c $(SPANK) common/clock.c common/err.c common/jobconf.c \

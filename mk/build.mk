@@ -56,6 +56,12 @@ $(BUILD)/dlrover-agent: $(call obj,$(AGENT) $(CTL) $(TOPO) $(SLOT) $(COMMON) $(M
 	$(call link,-lczmq -lzmq -lmunge -ljansson -lhwloc -lisal -lxxhash)
 $(BUILD)/dlrover-data: $(call obj,$(DATA) $(SLOT) $(COMMON) $(MSG))
 	$(call link,-lucp -lucs -ljansson -lisal -lxxhash)
+# What `dlrover version` says the suite was built with: read from headers, not linked.
+SLURM_BUILT := $(shell echo SLURM_VERSION_NUMBER | $(CC) $(CPPFLAGS) -E -P \
+  -include slurm/slurm_version.h -x c - 2>/dev/null | sed -n '/^0x/p')
+$(BUILD)/obj/mpi_launcher/cli.o $(BUILD)/analyze/mpi_launcher/cli.ok: XCFLAGS = \
+  $(if $(SLURM_BUILT),-DDLR_SLURM_BUILT=$(SLURM_BUILT)) \
+  -DDLR_UCX_BUILT='"$(shell pkg-config --modversion ucx 2>/dev/null)"'
 $(BUILD)/dlrover: $(call obj,$(CLI) $(HEALTH) $(TOPO) $(COMMON) $(MSG))
 	$(call link,-ljansson -lhwloc -lslurm)
 

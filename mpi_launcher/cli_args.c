@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi_launcher/cli_args.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <string.h>
+
+#include "common/str.h"
+#include "mpi_launcher/cli.h"
+
+#define MAX_OPTS 16
+#define MAX_WORD 32 /* a longer word is nobody's slip of a short one */
+#define MAX_SLIPS 2 /* letters wrong, missing, too many or swapped */
+
+static const struct dlr_cli_opt help_opt = {"help", NULL, "this text"};
+
+static unsigned least(unsigned a, unsigned b, unsigned c)
+{
+    unsigned n = a < b ? a : b;
+
+    return n < c ? n : c;
+}
+
+/* Letters to change, add, drop or swap to make b of a; both are short. */
+static unsigned slips(const char *a, const char *b)
+{
+    unsigned d[MAX_WORD + 1][MAX_WORD + 1];
+    size_t na = strlen(a), nb = strlen(b);
+
+    if (na > MAX_WORD || nb > MAX_WORD)
+        return MAX_WORD;
+    for (size_t i = 0; i <= na; i++)
+        d[i][0] = (unsigned)i;
+    for (size_t j = 0; j <= nb; j++)
+        d[0][j] = (unsigned)j;
+    for (size_t i = 1; i <= na; i++)
+        for (size_t j = 1; j <= nb; j++) {
+            d[i][j] = least(d[i - 1][j] + 1, d[i][j - 1] + 1,
+                            d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1, MAX_WORD);
+        }
+    return d[na][nb];
+}
+
+const char *dlr_cli_nearest(const char *word, const char *const *names, size_t n)
+{
+    unsigned best = MAX_SLIPS + 1;
+    const char *ret = NULL;
+
+    for (size_t i = 0; i < n; i++) {
+        unsigned far = slips(word, names[i]);
+
+        if (strlen(word) >= 3 && dlr_after(names[i], word))
+            far = 1; /* the beginning of the right word */
+        if (far < best && far < strlen(word)) {
+            best = far;
+            ret = names[i];
+        }
+    }
+    return ret;
+}
+
+static void print_opt(const struct dlr_cli_opt *opt, int width, FILE *out)
+{
+    int used = fprintf(out, "  --%s%s%s", opt->name, opt->arg ? "=" : "",
+                       opt->arg ? opt->arg : "");
+
+    fprintf(out, "%*s%s\n", width - used, "", opt->help);
+}
+
+void dlr_cli_help(const struct dlr_cli_cmd *cmd, FILE *out)
+{
+    int width = 8;
+
+    for (const struct dlr_cli_opt *o = cmd->opts; o->name; o++) {
+        int n = (int)(strlen(o->name) + (o->arg ? strlen(o->arg) + 1 : 0));
+
+        width = n > width ? n : width;
+    }
+    fprintf(out, "usage: dlrover %s [OPTION...]%s%s\n\n%s\n\n", cmd->name,
+            cmd->words[0] ? " " : "", cmd->words, cmd->summary);
+    for (const struct dlr_cli_opt *o = cmd->opts; o->name; o++)
+        print_opt(o, width + 6, out);
+    print_opt(&help_opt, width + 6, out);
+    if (cmd->notes)
+        fprintf(out, "\n%s", cmd->notes);
+}
+
+/* The table as getopt_long(3) wants it; *ret_names: the same names for suggestions. */
+static size_t long_options(const struct dlr_cli_cmd *cmd, struct option *longs,
+                           const char **names)
+{
+    size_t n = 0;
+
+    for (const struct dlr_cli_opt *o = cmd->opts; o->name && n < MAX_OPTS - 1;
+         o++, n++) {
+        names[n] = o->name;
+        longs[n] = (struct option){o->name, o->arg ? required_argument : no_argument,
+                                   NULL, (int)n + 256};
+    }
+    names[n] = help_opt.name;
+    longs[n] = (struct option){help_opt.name, no_argument, NULL, 'h'};
+    longs[n + 1] = (struct option){0};
+    return n + 1;
+}
+
+static int wrong(const struct dlr_cli_cmd *cmd, const char *text)
+{
+    fprintf(stderr, "dlrover %s: %s (see 'dlrover help %s')\n", cmd->name, text,
+            cmd->name);
+    return DLR_CLI_USAGE;
+}
+
+static int wrong_option(const struct dlr_cli_cmd *cmd, const char *word, bool no_value,
+                        const char *const *names, size_t n)
+{
+    char name[MAX_WORD + 2] = "", text[512];
+    const char *near;
+
+    if (no_value) {
+        snprintf(text, sizeof(text), "'%.200s' needs a value", word);
+        return wrong(cmd, text);
+    }
+    if (dlr_after(word, "--"))
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
+    near = name[0] ? dlr_cli_nearest(name, names, n) : NULL;
+    if (near && dlr_streq(near, name))
+        snprintf(text, sizeof(text), "'--%s' takes no value", name);
+    else if (near)
+        snprintf(text, sizeof(text), "unknown option '%.200s', did you mean '--%s'?",
+                 word, near);
+    else
+        snprintf(text, sizeof(text), "unknown option '%.200s'", word);
+    return wrong(cmd, text);
+}
+
+bool dlr_cli_parse(const struct dlr_cli_cmd *cmd, int argc, char **argv,
+                   dlr_cli_set_fn set, void *arg, int *ret_code)
+{
+    struct option longs[MAX_OPTS + 1];
+    const char *names[MAX_OPTS];
+    size_t n = long_options(cmd, longs, names);
+    struct dlr_err err = {0};
+    int c, rc = 0;
+
+    optind = 0; /* start anew: another command may have been parsed before */
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, ":h", longs, NULL)) != -1 && rc == 0) {
+        if (c == 'h') {
+            dlr_cli_help(cmd, stdout);
+            *ret_code = DLR_CLI_OK;
+            return false;
+        }
+        if (c == '?' || c == ':') {
+            *ret_code = wrong_option(cmd, argv[optind - 1], c == ':', names, n);
+            return false;
+        }
+        rc = set(arg, names[c - 256], optarg, &err);
+    }
+    for (int i = optind; i < argc && rc == 0; i++)
+        rc = set(arg, NULL, argv[i], &err);
+    if (rc == 0)
+        return true;
+    *ret_code = wrong(cmd, err.text);
+    return false;
+}

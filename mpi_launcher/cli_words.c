@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi_launcher/cli_words.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/str.h"
+#include "mpi_launcher/cli_text.h"
+
+#define MAX_NAMES 8 /* of a list; the rest is counted */
+#define NAME_ROOM 32
+
+/* {field} is a field's value, {field:form} one of the forms below; what stands in [...] is
+ * said only when all of its fields are there and not empty.
+ */
+/* clang-format off */
+static const struct {
+    const char *event, *words;
+} table[] = {
+    {"start", "[{generation:later}a supervisor started again: ]run {run} of job {job}: "
+              "{places} nodes train, {spares} spare, {world} ranks"
+              "[; begins at round {round:above0}]"},
+    {"node_up", "{node} is here[ on {leaf}][, {cpus} CPUs]"},
+    {"node_dead", "{node} is dead: {why}[ for {silent_ms:ms}]"},
+    {"rendezvous", "{candidates:count} nodes meet[{mpi:false}, without MPI]"},
+    {"rendezvous_failed", "the rendezvous failed[: {why}]"},
+    {"check", "check '{check}' of {node}: {verdict}[: {reason}]"},
+    {"plan", "round {round} is planned: {places:count} nodes[, {spares:count} spare]"
+             "[; {places:moved}][; left out: {out:nodes}]"
+             "[; resumes from {restore:version}][; {notes}]"},
+    {"copy_failed", "the copy of rank {rank} could not go from {from} to {to}[: {why}]"},
+    {"prepared", "copies are in place[: {copies} moved][ in {took_ms:ms}]"},
+    {"launch", "round {round} starts: {world} ranks on {nodes} nodes"},
+    {"running", "every task of round {round} has started[ in {took_ms:ms}]"},
+    {"restored", "every rank has loaded {version:version}[, {took_ms:ms} after the start]"},
+    {"restore_failed", "rank {rank} could not load {version:version} on {where}[: {why}]"},
+    {"first_step", "first step of round {round}: {step}"},
+    {"saving", "saves begin[, {took_ms:ms} after the start]"},
+    {"progress", "step {step}[, {rate} steps/s][, committed {committed:version}]"
+                 "[, {commits} commits][, {aborts:above0} saves given up]"},
+    {"worker_exit", "rank {rank} on {node}[ exited with code {code}]"
+                    "[ was killed by {signal:signal}][; its last line: {stderr:last}]"},
+    {"round_end", "round {round} ends: {why}[; at step {step}]"
+                  "[; committed {committed:version}][; {restarts} restarts used]"},
+    {"cleared", "nothing of round {round} is left[ after {took_ms:ms}]"},
+    {"persist", "[survivors wrote {version:version}: {files} files][ in {took_ms:ms}]"
+                "[{version:null}no checkpoint was written][: {why}]"},
+    {"requeue", "slurmctld is asked to requeue the job[ without {exclude}]: {why}"},
+    {"successor", "the agent on {node} took over[: {why}]"},
+    {"end", "the run is over with code {code}[: {why}]"
+            "[; {rounds} rounds][ in {wall_s:s}]"},
+};
+/* clang-format on */
+
+struct text {
+    char *buf;
+    size_t size, used; /* used < size; buf[used] is NUL */
+};
+
+static void add(struct text *t, const char *piece, size_t n)
+{
+    if (n > t->size - t->used - 1)
+        n = t->size - t->used - 1;
+    memcpy(t->buf + t->used, piece, n);
+    t->used += n;
+    t->buf[t->used] = '\0';
+}
+
+static void add_text(struct text *t, const char *piece)
+{
+    add(t, piece, strlen(piece));
+}
+
+static void add_int(struct text *t, long long n)
+{
+    char digits[24];
+
+    snprintf(digits, sizeof(digits), "%lld", n);
+    add_text(t, digits);
+}
+
+static void add_span(struct text *t, double ms)
+{
+    char span[32];
+
+    dlr_cli_span(ms > 0 && ms < 1e15 ? (int64_t)ms : 0, span, sizeof(span));
+    add_text(t, span);
+}
+
+/* --- forms: each says whether there was something to say --------------------------- */
+
+static bool put_names(struct text *t, const json_t *list)
+{
+    size_t n = json_array_size(list);
+
+    for (size_t i = 0; i < n && i < MAX_NAMES; i++) {
+        const char *name = json_string_value(json_array_get(list, i));
+
+        add_text(t, i ? ", " : "");
+        add_text(t, name ? name : "?");
+    }
+    if (n > MAX_NAMES) {
+        add_text(t, ", ... ");
+        add_int(t, (long long)n);
+        add_text(t, " in all");
+    }
+    return n > 0;
+}
+
+static bool put_plain(struct text *t, const json_t *v)
+{
+    char number[32];
+
+    switch (v ? json_typeof(v) : JSON_NULL) {
+    case JSON_STRING:
+        add_text(t, json_string_value(v));
+        return json_string_length(v) > 0;
+    case JSON_INTEGER:
+        add_int(t, json_integer_value(v));
+        return true;
+    case JSON_REAL:
+        snprintf(number, sizeof(number), "%.3g", json_real_value(v));
+        add_text(t, number);
+        return true;
+    case JSON_TRUE:
+    case JSON_FALSE:
+        add_text(t, json_is_true(v) ? "yes" : "no");
+        return true;
+    case JSON_ARRAY:
+        return put_names(t, v);
+    default:
+        return false;
+    }
+}
+
+static bool put_ms(struct text *t, const json_t *v)
+{
+    if (json_is_number(v))
+        add_span(t, json_number_value(v));
+    return json_is_number(v);
+}
+
+static bool put_s(struct text *t, const json_t *v)
+{
+    if (json_is_number(v))
+        add_span(t, json_number_value(v) * 1000);
+    return json_is_number(v);
+}
+
+static bool put_count(struct text *t, const json_t *v)
+{
+    add_int(t, (long long)json_array_size(v));
+    return json_array_size(v) > 0;
+}
+
+static bool put_version(struct text *t, const json_t *v)
+{
+    if (json_array_size(v) != 2)
+        return false;
+    add_text(t, "step ");
+    add_int(t, json_integer_value(json_array_get(v, 1)));
+    add_text(t, " of round ");
+    add_int(t, json_integer_value(json_array_get(v, 0)));
+    return true;
+}
+
+static bool put_signal(struct text *t, const json_t *v)
+{
+    int sig = (int)json_integer_value(v);
+
+    add_text(t, "signal ");
+    add_int(t, sig);
+    if (sig > 0 && sig < 65) {
+        add_text(t, " (");
+        add_text(t, strsignal(sig));
+        add_text(t, ")");
+    }
+    return json_is_integer(v);
+}
+
+/* The last line of a text, or of a list of lines, that is not empty. */
+static bool put_last(struct text *t, const json_t *v)
+{
+    const char *s = json_string_value(v), *line = NULL;
+    size_t len = 0;
+
+    for (size_t i = json_array_size(v); i > 0 && !(s && s[0]); i--)
+        s = json_string_value(json_array_get(v, i - 1));
+    while (s && *s) {
+        size_t n = strcspn(s, "\n");
+
+        if (n) {
+            line = s;
+            len = n;
+        }
+        s += n + (s[n] == '\n');
+    }
+    if (line)
+        add(t, line, len);
+    return line != NULL;
+}
+
+/* Places that have another node than in the round before: "n5 has rank 2". */
+static bool put_moved(struct text *t, const json_t *v)
+{
+    unsigned told = 0;
+
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        const json_t *p = json_array_get(v, i);
+        const char *node = json_string_value(json_object_get(p, "node"));
+        long long first = json_integer_value(json_object_get(p, "first"));
+        long long tasks = json_integer_value(json_object_get(p, "tasks"));
+
+        if (!node || !json_is_true(json_object_get(p, "moved")) || told++ >= MAX_NAMES)
+            continue;
+        add_text(t, told > 1 ? ", " : "");
+        add_text(t, node);
+        add_text(t, tasks > 1 ? " takes ranks " : " takes rank ");
+        add_int(t, first);
+        if (tasks > 1) {
+            add_text(t, "-");
+            add_int(t, first + tasks - 1);
+        }
+    }
+    if (told > MAX_NAMES)
+        add_text(t, ", and others");
+    return told > 0;
+}
+
+static bool put_nodes(struct text *t, const json_t *v)
+{
+    size_t n = json_array_size(v);
+
+    for (size_t i = 0; i < n && i < MAX_NAMES; i++) {
+        const json_t *row = json_array_get(v, i);
+        const char *node = json_string_value(json_object_get(row, "node"));
+        const char *reason = json_string_value(json_object_get(row, "reason"));
+
+        add_text(t, i ? ", " : "");
+        add_text(t, node ? node : "?");
+        add_text(t, " (");
+        add_text(t, reason ? reason : "?");
+        add_text(t, ")");
+    }
+    if (n > MAX_NAMES)
+        add_text(t, ", ...");
+    return n > 0;
+}
+
+/* Conditions: they print nothing and hold or not. */
+
+static bool if_later(struct text *t, const json_t *v)
+{
+    return json_integer_value(v) > 1;
+}
+
+static bool if_false(struct text *t, const json_t *v)
+{
+    return json_is_false(v);
+}
+
+static bool if_null(struct text *t, const json_t *v)
+{
+    return json_is_null(v);
+}
+
+static bool put_above0(struct text *t, const json_t *v)
+{
+    return json_integer_value(v) > 0 && put_plain(t, v);
+}
+
+static const struct {
+    const char *name;
+    bool (*put)(struct text *t, const json_t *value);
+} forms[] = {
+    {"", put_plain},        {"ms", put_ms},           {"s", put_s},
+    {"count", put_count},   {"version", put_version}, {"signal", put_signal},
+    {"last", put_last},     {"moved", put_moved},     {"nodes", put_nodes},
+    {"later", if_later},    {"false", if_false},      {"null", if_null},
+    {"above0", put_above0},
+};
+
+/* --- templates ----------------------------------------------------------------------- */
+
+/* One placeholder without its braces; false when the event has nothing there. */
+static bool put_field(struct text *t, const char *spec, size_t n, const json_t *event)
+{
+    char name[NAME_ROOM], *form;
+    const json_t *value;
+
+    snprintf(name, sizeof(name), "%.*s", (int)n, spec);
+    form = strchr(name, ':');
+    if (form)
+        *form++ = '\0';
+    value = json_object_get(event, name);
+    for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++)
+        if (dlr_streq(forms[i].name, form ? form : ""))
+            return forms[i].put(t, value);
+    return false;
+}
+
+/* True when every field of the template was there. */
+static bool put_template(struct text *t, const char *at, const char *end,
+                         const json_t *event, bool optional)
+{
+    bool all = true;
+
+    while (at < end) {
+        size_t n = strcspn(at, "[{");
+        size_t mark = t->used;
+        const char *close;
+
+        n = at + n > end ? (size_t)(end - at) : n;
+        add(t, at, n);
+        at += n;
+        if (at >= end)
+            break;
+        close = strchr(at, *at == '[' ? ']' : '}');
+        mark = t->used;
+        if (*at == '[' && !put_template(t, at + 1, close, event, true)) {
+            t->used = mark;
+            t->buf[mark] = '\0';
+        } else if (*at == '{' &&
+                   !put_field(t, at + 1, (size_t)(close - at - 1), event)) {
+            all = false;
+            if (!optional)
+                add_text(t, "?");
+        }
+        at = close + 1;
+    }
+    return all;
+}
+
+static void put_unknown(struct text *t, const char *name, const json_t *event)
+{
+    const char *key;
+    json_t *value;
+
+    add_text(t, name);
+    json_object_foreach((json_t *)event, key, value)
+    {
+        size_t mark = t->used;
+
+        if (dlr_streq(key, "time") || dlr_streq(key, "event"))
+            continue;
+        add_text(t, " ");
+        add_text(t, key);
+        add_text(t, "=");
+        if (!put_plain(t, value) && !json_is_string(value)) {
+            t->used = mark;
+            t->buf[mark] = '\0';
+        }
+    }
+}
+
+void dlr_cli_words(const json_t *event, char *buf, size_t size)
+{
+    const char *name = json_string_value(json_object_get(event, "event"));
+    struct text t = {buf, size, 0};
+    size_t i = 0;
+
+    buf[0] = '\0';
+    while (i < sizeof(table) / sizeof(*table) && !dlr_streq(table[i].event, name))
+        i++;
+    if (i < sizeof(table) / sizeof(*table))
+        put_template(&t, table[i].words, table[i].words + strlen(table[i].words), event,
+                     false);
+    else
+        put_unknown(&t, name ? name : "?", event);
+    if (json_integer_value(json_object_get(event, "dropped_lines")) > 0)
+        put_template(&t, " ({dropped_lines} lines lost so far)",
+                     strchr(" ({dropped_lines} lines lost so far)", '\0'), event,
+                     false);
+    dlr_cli_clean(buf);
+}
+
+const char *dlr_cli_event_name(size_t i)
+{
+    return i < sizeof(table) / sizeof(*table) ? table[i].event : NULL;
+}

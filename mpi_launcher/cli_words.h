@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What each event of the journal means in plain words: one table. */
+#ifndef DLR_MPI_LAUNCHER_CLI_WORDS_H
+#define DLR_MPI_LAUNCHER_CLI_WORDS_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+#define DLR_CLI_WORDS 1024 /* a buffer that holds what an event is worth saying */
+
+/* Writes the event as one line of printable text, cut where buf ends. An event that is not
+ * in the table is shown by its name and fields.
+ */
+void dlr_cli_words(const json_t *event, char *buf, size_t size);
+
+/* The names in the table, in the order in which events usually happen; NULL at the end. */
+const char *dlr_cli_event_name(size_t i);
+
+#endif
