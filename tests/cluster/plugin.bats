@@ -1,0 +1,405 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# The Slurm plugin on a real Slurm, up to the keeper and from the task on: what lies between has
+# tests of its own. Needs root and the packages of scripts/install-deps. Takes the plugin from
+# DLR_STAGE (what "make install" left there) or builds it.
+
+# Scripts are written here that expand elsewhere; bats sets stderr.
+# shellcheck disable=SC2016,SC2154
+bats_require_minimum_version 1.5.0
+
+vcluster=$BATS_TEST_DIRNAME/vcluster
+root=$BATS_TEST_DIRNAME/../..
+limit_s=20
+
+setup_file() {
+    export VCLUSTER_DIR=$BATS_FILE_TMPDIR/vc
+    stage "$BATS_FILE_TMPDIR/stage/opt/dlrover"
+    "$BATS_TEST_DIRNAME/vcluster" up --nodes 2 --leaves 1 \
+        --prefix "$BATS_FILE_TMPDIR/stage" --plugin-args "checks=none max-restarts=7" \
+        >"$BATS_FILE_TMPDIR/up"
+    as alice tee -a agent.py >/dev/null <"$BATS_TEST_DIRNAME/lib/agent.py"
+}
+
+teardown_file() {
+    "$BATS_TEST_DIRNAME/vcluster" down
+}
+
+# The plugin and dlrover-stderr as built, and a keeper that says what it was given.
+stage() { # PREFIX
+    local built=$BATS_FILE_TMPDIR/build
+
+    mkdir -p "$1/lib/slurm" "$1/libexec/dlrover" "$1/bin"
+    if [[ -n ${DLR_STAGE:-} ]]; then
+        cp "$DLR_STAGE/opt/dlrover/lib/slurm/spank_dlrover.so" "$1/lib/slurm/"
+        cp "$DLR_STAGE/opt/dlrover/libexec/dlrover/dlrover-stderr" "$1/libexec/dlrover/"
+    else
+        make -C "$root" -s BUILD="$built" PREFIX=/opt/dlrover \
+            "$built/spank_dlrover.so" "$built/dlrover-stderr" >/dev/null
+        cp "$built/spank_dlrover.so" "$1/lib/slurm/"
+        cp "$built/dlrover-stderr" "$1/libexec/dlrover/"
+    fi
+    cat >"$1/libexec/dlrover/dlrover-keeper" <<'END'
+#!/bin/bash
+echo "keeper $$"
+printf 'word <%s>\n' "$@"
+sed -n '/^Sig\(Blk\|Ign\)/s/:\s*/ /p' /proc/self/status
+fds=$(ls /proc/self/fd) # and one of ls itself
+echo "fds" $fds
+[[ -z $KEEPER_ENV ]] || tr '\0' '\n' </proc/$$/environ >"$KEEPER_ENV"
+[[ -z $KEEPER_CAT ]] || sed 's/^/stdin /'
+exit "${KEEPER_RC:-0}"
+END
+    chmod 755 "$1/libexec/dlrover/dlrover-keeper"
+}
+
+as() { # USER COMMAND…
+    local user=$1
+
+    shift
+    timeout "$limit_s" "$vcluster" exec --user "$user" ctl -- "$@"
+}
+
+on() { # HOST COMMAND…
+    local host=$1
+
+    shift
+    timeout "$limit_s" "$vcluster" exec "$host" -- "$@"
+}
+
+# A file in alice's home, from stdin.
+put() { # NAME
+    as alice tee "$1" >/dev/null
+}
+
+# What sbatch -v says it asks for: the three options supervision needs.
+asked() {
+    grep -oE '(no-kill|open-mode|requeue) +: .*' | sed 's/ *: /=/' | sort | paste -sd' '
+}
+wanted="no-kill=set open-mode=a requeue=requeue"
+
+plain_script() { # [DIRECTIVE…]
+    printf '#!/bin/bash\n'
+    [[ $# -eq 0 ]] || printf '#SBATCH %s\n' "$@"
+    echo 'echo "script $*"'
+}
+
+@test "sbatch and srun --help list every option" {
+    run -0 as alice srun --help
+    for name in dlrover dlrover-spares dlrover-max-restarts dlrover-heartbeat dlrover-state-dir; do
+        [[ $output == *"--$name="* ]]
+    done
+}
+
+@test "an #SBATCH line turns on no-kill, requeue and append" {
+    plain_script --dlrover=on | put on.sh
+    run -0 as alice sbatch -v on.sh
+    [ "$(asked <<<"$output")" = "$wanted" ]
+    run -0 as alice scontrol show job "$(grep -oE 'job [0-9]+' <<<"$output" | tail -n1 | cut -d' ' -f2)"
+    [[ $output == *Requeue=1* ]]
+}
+
+@test "so does a script on stdin, the command line, and the environment" {
+    run -0 as alice sbatch -v < <(plain_script --dlrover=on)
+    [ "$(asked <<<"$output")" = "$wanted" ]
+    plain_script | put off.sh
+    run -0 as alice sbatch -v -N 2 --dlrover=on off.sh
+    [ "$(asked <<<"$output")" = "$wanted" ]
+    run -0 as alice sbatch -v -J name --dlrover on --wrap true
+    [ "$(asked <<<"$output")" = "$wanted" ]
+    run -0 as alice env DLROVER=on sbatch -v off.sh
+    [ "$(asked <<<"$output")" = "$wanted" ]
+}
+
+@test "nothing is turned on without the option, by a script's own arguments, or with off" {
+    plain_script | put off.sh
+    plain_script --dlrover=on | put on.sh
+    run -0 as alice sbatch -v off.sh
+    [ "$(asked <<<"$output")" = "" ]
+    run -0 as alice sbatch -v off.sh --dlrover=on
+    [ "$(asked <<<"$output")" = "" ]
+    run -0 as alice sbatch -v --dlrover=off on.sh --dlrover=on
+    [ "$(asked <<<"$output")" = "" ]
+    run -0 as alice sbatch -v < <(plain_script --dlrover=on --dlrover=off)
+    [ "$(asked <<<"$output")" = "" ]
+}
+
+@test "what the user asks for himself is kept" {
+    plain_script --dlrover=on | put on.sh
+    run -0 as alice sbatch -v --no-requeue --open-mode=truncate on.sh
+    [ "$(asked <<<"$output")" = "no-kill=set open-mode=t requeue=no-requeue requeue=no-requeue" ]
+    run -0 as alice env SBATCH_NO_REQUEUE=1 sbatch -v on.sh
+    [ "$(asked <<<"$output")" = "no-kill=set open-mode=a requeue=no-requeue" ]
+}
+
+@test "salloc turns on no-kill and its srun is supervised" {
+    run -0 as alice salloc -v -N 2 --dlrover=on bash -c 'env; srun prog'
+    [[ $output == *"no-kill             : set"* ]]
+    [[ $output != *SALLOC_NO_KILL* ]]
+    [[ $output == *"word <prog>"* ]]
+}
+
+@test "srun becomes the keeper: same pid, words, stdin, exit code" {
+    plain_script '-N 2 --dlrover=on --dlrover-spares=1' | put job.sh
+    put job.sh <<'END'
+#!/bin/bash
+#SBATCH -N 2 --dlrover=on
+#SBATCH --dlrover-spares=1
+env >batch.env
+export KEEPER_ENV=keeper.env KEEPER_CAT=1 KEEPER_RC=7
+env >srun.env
+bash -c 'echo "srun $$"; exec srun -n2 --mpi=none --dlrover-heartbeat=100ms:8 prog "a b" "" c' <<<"some input" 3</dev/null
+echo "rc $?"
+END
+    run -0 as alice sbatch -W -o out job.sh
+    run -0 as alice cat out
+    [ "${lines[1]#keeper }" = "${lines[0]#srun }" ]
+    words=$(grep -A99 -Fx 'word <-->' <<<"$output" | grep ^word | paste -sd' ')
+    [ "$words" = 'word <--> word <srun> word <-n2> word <--mpi=none> word <--dlrover-heartbeat=100ms:8> word <prog> word <a b> word <> word <c>' ]
+    grep -Fx 'word <--spares=1>' <<<"$output"
+    grep -Fx 'word <--heartbeat=100ms:8>' <<<"$output"
+    grep -Fx 'word <--checks=none>' <<<"$output" # plugstack.conf's
+    grep -Fx 'word <--max-restarts=7>' <<<"$output"
+    grep -Fx 'word <--state-dir=>' <<<"$output"
+    grep -Fx 'SigBlk 0000000000000000' <<<"$output"
+    grep -Fx 'SigIgn 0000000000000000' <<<"$output"
+    grep -Fx 'fds 0 1 2 3' <<<"$output"
+    grep -Fx 'stdin some input' <<<"$output"
+    grep -Fx 'rc 7' <<<"$output"
+}
+
+@test "the keeper's environment is the one srun was started with, the job's holds no option of ours" {
+    run -0 as alice bash -c 'diff <(grep -vE "^(SHLVL|_)=" srun.env | sort) <(grep -vE "^(SHLVL|_)=" keeper.env | sort)'
+    run -1 as alice grep -E '^(SBATCH|SALLOC)_' batch.env
+}
+
+@test "nohup'd stays nohup'd" {
+    run -0 as alice salloc -N 2 --dlrover=on bash -c 'trap "" HUP; srun prog'
+    [[ $output == *"SigIgn 0000000000000001"* ]]
+}
+
+@test "a setting comes from site, environment, script and command line in this order" {
+    word() { # SRUN-PREFIX OPTION…
+        as alice salloc -N 2 --dlrover=on "$@" 2>/dev/null | grep -E 'max-restarts='
+    }
+    [ "$(word srun prog)" = "word <--max-restarts=7>" ]
+    [ "$(word env DLROVER_MAX_RESTARTS=5 srun prog)" = "word <--max-restarts=5>" ]
+    [ "$(word --dlrover-max-restarts=4 env DLROVER_MAX_RESTARTS=5 srun prog)" = "word <--max-restarts=4>" ]
+    [ "$(word --dlrover-max-restarts=4 env DLROVER_MAX_RESTARTS=5 \
+        srun --dlrover-max-restarts=2 prog | head -n1)" = "word <--max-restarts=2>" ]
+}
+
+@test "an srun of a supervisor, an srun with off and an srun outside run as they are" {
+    run -0 as alice salloc -N 2 -n 2 --dlrover=on bash -c \
+        'DLROVER_SUPERVISED=$SLURM_JOB_ID.0.run srun -n2 echo inner
+         srun --dlrover=off -n2 echo alone'
+    [ "$(grep -cx inner <<<"$output")" = 2 ]
+    [ "$(grep -cx alone <<<"$output")" = 2 ]
+    [[ $output != *keeper* ]]
+    run -0 --separate-stderr as alice srun --dlrover=on -n1 echo outside
+    [ "$output" = outside ]
+    [ "$stderr" = "srun: dlrover: supervision needs an allocation (sbatch or salloc); running without" ]
+}
+
+@test "another job's mark does not count" {
+    run -0 as alice salloc -N 2 --dlrover=on bash -c 'DLROVER_SUPERVISED=9$SLURM_JOB_ID.0.run srun prog'
+    [[ $output == *"word <prog>"* ]]
+}
+
+@test "a bad option is one clear line and no job" {
+    run ! as alice sbatch --dlrover-spares=many --wrap true
+    [ "${lines[0]}" = "sbatch: error: dlrover: --dlrover-spares: bad value 'many': must be a whole number from 0 to 4294967295" ]
+    run ! as alice sbatch < <(plain_script --dlrover=perhaps)
+    [ "${lines[0]}" = "sbatch: error: dlrover: --dlrover: bad value 'perhaps': must be 'on' or 'off'" ]
+    run ! as alice srun --dlrover-state-dir=here -n1 true
+    [[ ${lines[0]} == "srun: error: dlrover: --dlrover-state-dir: bad value 'here': must be an absolute path"* ]]
+    run -0 as alice env DLROVER_SPARES=-1 srun -n1 echo runs
+    [[ ${lines[0]} == "srun: error: dlrover: ignoring DLROVER_SPARES in the environment: bad value '-1'"* ]]
+    [ "${lines[1]}" = runs ]
+}
+
+@test "a bad word in plugstack.conf is said and ignored" {
+    on ctl sed -i 's/$/ colour=red/' /etc/slurm/plugstack.conf
+    run -0 as alice srun -n1 echo runs
+    on ctl sed -i 's/ colour=red$//' /etc/slurm/plugstack.conf
+    [[ ${lines[0]} == "srun: error: dlrover: ignoring 'colour=red' in plugstack.conf: unknown option 'colour'"* ]]
+    [ "${lines[1]}" = runs ]
+}
+
+@test "without a keeper srun says so and goes on" {
+    keeper=$BATS_FILE_TMPDIR/stage/opt/dlrover/libexec/dlrover/dlrover-keeper
+    mv "$keeper" "$keeper.away"
+    run -0 as alice salloc -Q -N 2 -n 2 --dlrover=on srun -n2 echo runs
+    mv "$keeper.away" "$keeper"
+    [ "${lines[0]}" = "srun: error: dlrover: cannot run '/opt/dlrover/libexec/dlrover/dlrover-keeper': No such file or directory: running without supervision" ]
+    [ "$(grep -cx runs <<<"$output")" = 2 ]
+}
+
+# Everything an srun without our option leaves behind, but for what differs between any two jobs.
+trace() { # NAME
+    as alice rm -f "$1".*
+    as alice sbatch -W -N 2 -n 2 -o "$1.out" plain.sh "$1" >/dev/null
+    as alice bash -c "cat $1.out $1.env.*" |
+        sed -E '/^SLURM_(JOB_ID|JOBID|TASK_PID|SRUN_COMM_PORT|STEP_LAUNCHER_PORT|LAUNCHER_PORT)=/d'
+}
+
+@test "without the option everything is, to the byte, as without the plugin" {
+    put plain.sh <<'END'
+#!/bin/bash
+env | sort >env.batch
+srun -l bash -c 'env | grep -v ^_= | sort >$0.env.$SLURM_PROCID; ls -l /proc/self/fd | sed "s/.*-> //; s/[0-9]*//g" >>$0.env.$SLURM_PROCID; echo out; echo err >&2; exit $SLURM_PROCID' "$1" >words 2>err
+echo "rc $?"
+sort words err
+END
+    with=$(trace same)
+    for host in ctl n1 n2; do
+        on "$host" mv /etc/slurm/plugstack.conf /etc/slurm/away
+    done
+    run ! as alice srun --dlrover=on -n1 true # it is out
+    without=$(trace same)
+    for host in ctl n1 n2; do
+        on "$host" mv /etc/slurm/away /etc/slurm/plugstack.conf
+    done
+    diff <(echo "$with") <(echo "$without")
+    grep -q SLURM_PROCID=1 <<<"$with"
+    grep -q '^rc 1$' <<<"$with"
+}
+
+# An allocation with stand-ins for the agents and the environment a supervisor gives to the step of
+# round 3: two tasks on n2, one on n1. The body is run there.
+round_job() { # BODY
+    cat <<END
+#!/bin/bash
+#SBATCH -N 2 --ntasks-per-node=2
+export D=/tmp/agent.\$SLURM_JOB_ID DLROVER_SUPERVISED=\$SLURM_JOB_ID.0.r
+unset SLURM_NTASKS_PER_NODE SLURM_TASKS_PER_NODE
+rm -f agent.n?
+exec 3< <(exec srun --overlap -N2 -n2 bash -c 'mkdir \$D; exec python3 agent.py \$D/sock agent.\$SLURMD_NODENAME')
+agents=\$!
+read -ru3 && read -ru3
+printf 'n2\nn2\nn1\n' >hosts
+export SLURM_HOSTFILE=\$PWD/hosts SLURM_NTASKS=3 DLROVER_ROUND=3 DLROVER_RUN=r DLROVER_KEY=k \\
+    DLROVER_NODES=n2,n1 DLROVER_TASKS=2,1 DLROVER_MASTER_PORT=2900 DLROVER_AGENT_SOCKET=\$D/sock
+round() { srun --overlap -m arbitrary -n3 "\$@"; }
+$1
+kill \$agents
+END
+}
+
+@test "a round's tasks see the round and the agents see the tasks" {
+    round_job "round bash -c 'env >env.\$SLURM_PROCID; echo \"last words of \$RANK\" >&2; exit \$((RANK * 3))' 2>err; echo \"rc \$?\"" | put round.sh
+    run -0 as alice sbatch -W -o out round.sh
+    run -0 as alice cat out
+    [[ $output == *"rc 6"* ]]
+    run -0 as alice cat env.2
+    for var in SLURM_JOB_NODELIST=n2,n1 SLURM_STEP_NODELIST=n2,n1 SLURM_NODEID=1 SLURM_NTASKS=3 RANK=2 \
+        WORLD_SIZE=3 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 GROUP_RANK=1 GROUP_WORLD_SIZE=2 MASTER_ADDR=n2 \
+        MASTER_PORT=2900 SLURM_TASKS_PER_NODE=2,1 SLURM_PROCID=2 SLURM_LOCALID=0; do
+        grep -qFx "$var" <<<"$output"
+    done
+    run -1 grep -E '^(DLROVER_(SUPERVISED|NODES|TASKS)|SLURM_HOSTFILE|SLURM_OVERLAP)=' <<<"$output"
+    run -0 as alice grep -h 'last words' err
+    [ "$(sort <<<"$output" | paste -sd,)" = "last words of 0,last words of 1,last words of 2" ]
+    run -0 as alice sed 's/ [0-9]* .TASK./ /' agent.n1
+    [[ $output == *"STEPD 3 -1 0 ''"* ]]
+    [[ $output == *"TASK 3 2 "* ]]
+    [[ $output == *"STDERR 3 2 0 'last words of 2\n'"* ]]
+    [[ $output == *"EXIT 3 2 1536 ''"* ]]
+    [ "${lines[-1]}" = EOF ]
+    run -0 as alice grep -c TASK agent.n2
+    [ "$output" = 2 ]
+}
+
+@test "a lot of stderr comes through whole, through srun and into files" {
+    # of a step that is killed srun 22.05 itself loses some, with and without the plugin
+    round_job 'words="seq -f \"\$RANK %.0f\" 50000 >&2"
+round bash -c "$words" 2>err
+round -e err.%t bash -c "$words; kill -9 \$\$"' | put round.sh
+    as alice sbatch -W -o out round.sh || true
+    # srun may cut into lines when it merges tasks; it adds lines of its own
+    run -0 as alice bash -c 'grep -v "srun:" err | tr -cd 0-9 | wc -c'
+    [ "$output" -eq "$(for r in 0 1 2; do seq -f "$r%.0f" 50000; done | tr -d '\n' | wc -c)" ]
+    for r in 0 1 2; do
+        run -0 as alice bash -c "cmp err.$r <(seq -f '$r %.0f' 50000)"
+    done
+    run -0 as alice grep -hE '^EXIT' agent.n2
+    [ "$(sort -u <<<"$output" | paste -sd,)" = "EXIT 3 0 0 '',EXIT 3 0 9 '',EXIT 3 1 0 '',EXIT 3 1 9 ''" ]
+}
+
+@test "no agent, no dlrover-stderr: the round runs" {
+    tap=$BATS_FILE_TMPDIR/stage/opt/dlrover/libexec/dlrover/dlrover-stderr
+    mv "$tap" "$tap.away"
+    round_job 'export DLROVER_AGENT_SOCKET=/tmp/nobody; round bash -c "echo said \$RANK >&2" 2>err' | put round.sh
+    run -0 as alice sbatch -W -o out round.sh
+    mv "$tap.away" "$tap"
+    run -0 as alice grep -c said err
+    [ "$output" = 3 ]
+}
+
+# Looks again until it is so, with a limit.
+becomes_true() { # COMMAND…
+    local end=$((SECONDS + limit_s))
+
+    until "$@"; do
+        ((SECONDS < end)) || return 1
+        read -rt 0.05 <> <(:) || true
+    done
+}
+
+said_go() {
+    [[ $(as alice cat err 2>/dev/null | grep -c go) == 3 ]]
+}
+
+no_tap() { # HOST
+    ! on "$1" pgrep -x dlrover-stderr >/dev/null
+}
+
+@test "a cancelled round leaves no process" {
+    round_job 'round bash -c "echo go >&2; sleep 300 & sleep 300" 2>err' | put round.sh
+    as alice rm -f err
+    as alice sbatch --parsable -o out round.sh >"$BATS_TEST_TMPDIR/job"
+    becomes_true said_go
+    as alice scancel "$(cat "$BATS_TEST_TMPDIR/job")"
+    for host in n1 n2; do
+        becomes_true no_tap "$host"
+        run -1 on "$host" pgrep -f 'sleep 300'
+    done
+}
+
+# No job is on a node any more: the epilogs have run.
+is_idle() {
+    [[ $(on ctl sinfo -h -N -o %T | sort -u) == idle ]]
+}
+
+@test "the epilog removes a job's memory and nothing else" {
+    uid=$(as alice id -u)
+    on n1 install -d -o alice -g alice -m 0700 /tmp/precious
+    on n1 install -o alice -g alice -m 0600 /dev/null /tmp/precious/file
+    put memory.sh <<'END'
+#!/bin/bash
+#SBATCH -N 2 --dlrover=off
+srun -n2 -N2 bash -c 'd=/dev/shm/dlrover-$(id -u)-$SLURM_JOB_ID; mkdir -m 700 -p $d/run $d/../dlrover-$(id -u)-9; echo x >$d/run/p0; ln -s /tmp/precious $d/run/link'
+END
+    run -0 as alice sbatch -W --parsable -o out memory.sh
+    job=${lines[0]}
+    becomes_true is_idle
+    for host in n1 n2; do
+        run -2 on "$host" ls -d "/dev/shm/dlrover-$uid-$job"
+        run -0 on "$host" ls -d "/dev/shm/dlrover-$uid-9"
+    done
+    run -0 on n1 ls /tmp/precious/file
+}
+
+@test "a link in place of the memory's name is left, with a line in slurmd's log" {
+    put link.sh <<'END'
+#!/bin/bash
+#SBATCH -N 1 -w n1
+ln -s /tmp/precious "/dev/shm/dlrover-$(id -u)-$SLURM_JOB_ID"
+END
+    run -0 as alice sbatch -W --parsable -o out link.sh
+    job=${lines[0]}
+    becomes_true is_idle
+    run -0 on n1 ls /tmp/precious/file
+    run -0 on n1 grep "cannot remove '/dev/shm/dlrover-.*-$job'" /var/log/slurm/slurmd.log
+}
