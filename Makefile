@@ -46,7 +46,7 @@ SUPERVISOR := mpi_launcher/supervisor.c mpi_launcher/sup_control.c mpi_launcher/
 SLURM := mpi_launcher/slurm_main.c mpi_launcher/requeue.c mpi_launcher/slurmapi.c
 AGENT := mpi_launcher/agent.c mpi_launcher/agent_conf.c mpi_launcher/agent_memory.c \
   mpi_launcher/agent_control.c mpi_launcher/agent_lease.c mpi_launcher/agent_round.c \
-  mpi_launcher/agent_local.c mpi_launcher/agent_tasks.c mpi_launcher/agent_ranks.c \
+  mpi_launcher/agent_local.c mpi_launcher/agent_tasks.c mpi_launcher/agent_sweep.c mpi_launcher/agent_ranks.c \
   mpi_launcher/agent_save.c mpi_launcher/agent_data.c mpi_launcher/agent_report.c \
   mpi_launcher/agent_peers.c mpi_launcher/agent_watchdog.c mpi_launcher/agent_succeed.c \
   mpi_launcher/agent_succeed_main.c mpi_launcher/election.c mpi_launcher/spawn.c \
