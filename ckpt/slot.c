@@ -11,7 +11,7 @@
 #include "ckpt/slot_meta.h"
 #include "common/cleanup.h"
 
-#define TOUCH_THREADS 8 /* at most */
+#define TOUCH_THREADS 8                /* at most */
 #define TOUCH_MIN (UINT64_C(64) << 20) /* bytes a thread is worth */
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
@@ -65,7 +65,8 @@ struct dlr_slot *dlr_slot_unmap(struct dlr_slot *slot)
 }
 
 /* Maps bytes of fd (-1: memory of this process's own). */
-static int map(int fd, uint64_t bytes, int prot, struct dlr_slot **ret, struct dlr_err *err)
+static int map(int fd, uint64_t bytes, int prot, struct dlr_slot **ret,
+               struct dlr_err *err)
 {
     int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
     struct dlr_slot *slot = calloc(1, sizeof(*slot));
@@ -124,8 +125,9 @@ static int check_file(int fd, uint64_t *ret_bytes, struct dlr_err *err)
         return dlr_fail(err, -EBADMSG, "unknown slot version %" PRIu32, page.version);
     if (page.bytes < 2 * DLR_SLOT_PAGE || page.bytes > DLR_SLOT_DATA_MAX ||
         page.bytes > (uint64_t)st.st_size)
-        return dlr_fail(err, -EBADMSG, "a slot of %" PRIu64 " bytes in a file of %" PRIu64,
-                        page.bytes, (uint64_t)st.st_size);
+        return dlr_fail(err, -EBADMSG,
+                        "a slot of %" PRIu64 " bytes in a file of %" PRIu64, page.bytes,
+                        (uint64_t)st.st_size);
     *ret_bytes = page.bytes;
     return 0;
 }
@@ -177,7 +179,7 @@ static int touch(struct dlr_slot *slot)
     step = dlr_align_up(slot->bytes / n + 1, DLR_SLOT_PAGE);
     for (uint64_t i = 0, at = 0; i < n; i++, at += step) {
         part[i].from = (char *)slot->page + at;
-        part[i].bytes = at >= slot->bytes ? 0
+        part[i].bytes = at >= slot->bytes         ? 0
                         : slot->bytes - at < step ? slot->bytes - at
                                                   : step;
         if (i == 0 || part[i].bytes == 0 ||
@@ -233,7 +235,8 @@ static int fill_slot(int fd, uint64_t size, struct dlr_slot **ret, struct dlr_er
     rc = touch(slot);
     if (rc < 0) {
         dlr_slot_unmap(slot);
-        return dlr_fail(err, rc, "cannot touch %" PRIu64 " bytes: %s", size, strerror(-rc));
+        return dlr_fail(err, rc, "cannot touch %" PRIu64 " bytes: %s", size,
+                        strerror(-rc));
     }
     if (adopted)
         slot->page->bytes = size;

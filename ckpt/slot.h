@@ -47,8 +47,8 @@ int dlr_slot_create(int dirfd, const char *name, uint64_t size, struct dlr_slot 
  */
 int dlr_slot_map(int fd, bool writable, struct dlr_slot **ret, struct dlr_err *err);
 struct dlr_slot *dlr_slot_unmap(struct dlr_slot *slot); /* accepts NULL, returns NULL */
-int dlr_slot_fd(const struct dlr_slot *slot);           /* -1 when mapped by descriptor */
-uint64_t dlr_slot_bytes(const struct dlr_slot *slot);   /* of the file */
+int dlr_slot_fd(const struct dlr_slot *slot);         /* -1 when mapped by descriptor */
+uint64_t dlr_slot_bytes(const struct dlr_slot *slot); /* of the file */
 
 enum dlr_slot_state dlr_slot_state(const struct dlr_slot *slot);
 void dlr_slot_set_state(struct dlr_slot *slot, enum dlr_slot_state state);
@@ -70,7 +70,8 @@ int dlr_slot_info(const struct dlr_slot *slot, struct dlr_slot_info *ret);
 uint64_t dlr_slot_key(const char *text);
 
 /* The meta block as it stands, and chunk i of the data. Pointers into the mapping. */
-void dlr_slot_meta(const struct dlr_slot *slot, const void **ret_meta, size_t *ret_bytes);
+void dlr_slot_meta(const struct dlr_slot *slot, const void **ret_meta,
+                   size_t *ret_bytes);
 int dlr_slot_chunk(const struct dlr_slot *slot, uint32_t i, void **ret_data,
                    size_t *ret_bytes, uint32_t *ret_crc);
 

@@ -44,7 +44,8 @@ int dlr_region_bytes(const struct dlr_ckpt_region *region, uint64_t *ret_bytes,
         uint64_t n = region->local_shape[d], whole = region->global_shape[d];
 
         if (n > whole || region->offset[d] > whole - n)
-            return dlr_fail(err, -EINVAL, "the box leaves the array in dimension %u", d);
+            return dlr_fail(err, -EINVAL, "the box leaves the array in dimension %u",
+                            d);
         if (n != 0 && bytes > DLR_SLOT_DATA_MAX / n)
             return dlr_fail(err, -ERANGE, "the box is larger than 2^46 bytes");
         bytes *= n;
@@ -73,7 +74,8 @@ static void load_shape(const unsigned char *from, struct dlr_ckpt_region *r)
 }
 
 /* Whether the entry's bytes are those of its box and follow the regions before it. */
-static bool placed_well(const struct dlr_meta_walk *walk, const struct dlr_ckpt_region *r,
+static bool placed_well(const struct dlr_meta_walk *walk,
+                        const struct dlr_ckpt_region *r,
                         const struct dlr_meta_entry *entry)
 {
     uint64_t room = walk->head.data_bytes, bytes;
@@ -82,8 +84,8 @@ static bool placed_well(const struct dlr_meta_walk *walk, const struct dlr_ckpt_
         return false;
     if (entry->used > bytes || (entry->kind != DLR_CKPT_BLOB && entry->used != bytes))
         return false;
-    return entry->off == dlr_align_up(walk->end, DLR_SLOT_ALIGN) && entry->off <= room &&
-           bytes <= room - entry->off;
+    return entry->off == dlr_align_up(walk->end, DLR_SLOT_ALIGN) &&
+           entry->off <= room && bytes <= room - entry->off;
 }
 
 int dlr_meta_next(struct dlr_meta_walk *walk, struct dlr_slot_region *ret)
@@ -96,7 +98,8 @@ int dlr_meta_next(struct dlr_meta_walk *walk, struct dlr_slot_region *ret)
     if (walk->index == walk->head.nregions)
         return 0;
     memcpy(&entry, meta + at.entries + walk->index * sizeof(entry), sizeof(entry));
-    if (entry.ndim > DLR_CKPT_DIMS_MAX || walk->head.ndims - walk->dim < 3u * entry.ndim ||
+    if (entry.ndim > DLR_CKPT_DIMS_MAX ||
+        walk->head.ndims - walk->dim < 3u * entry.ndim ||
         walk->head.names_bytes - walk->name <= entry.name_bytes)
         return -EBADMSG;
     *r = (struct dlr_ckpt_region){.kind = entry.kind,
@@ -129,26 +132,29 @@ static int check_head(const struct dlr_meta_head *head, uint64_t slot_bytes,
     uint64_t chunks, meta_end;
 
     if (head->magic != DLR_META_MAGIC)
-        return dlr_fail(err, -EBADMSG, "not a snapshot: magic is %08" PRIx32, head->magic);
+        return dlr_fail(err, -EBADMSG, "not a snapshot: magic is %08" PRIx32,
+                        head->magic);
     if (head->version != DLR_META_VERSION || head->head_bytes != sizeof(*head))
         return dlr_fail(err, -EBADMSG, "unknown format version %u", head->version);
     if (head->crc != dlr_crc32c(0, head, offsetof(struct dlr_meta_head, crc)))
         return dlr_fail(err, -EBADMSG, "the head's checksum is wrong");
-    if (head->nregions > DLR_META_REGIONS_MAX || head->meta_bytes > DLR_META_BYTES_MAX ||
-        head->data_bytes > DLR_SLOT_DATA_MAX)
+    if (head->nregions > DLR_META_REGIONS_MAX ||
+        head->meta_bytes > DLR_META_BYTES_MAX || head->data_bytes > DLR_SLOT_DATA_MAX)
         return dlr_fail(err, -EBADMSG, "the head's counts are beyond any limit");
     if (parts_of(head).end + sizeof(uint32_t) != head->meta_bytes)
-        return dlr_fail(err, -EBADMSG, "the meta block's parts do not add up to %" PRIu32,
+        return dlr_fail(err, -EBADMSG,
+                        "the meta block's parts do not add up to %" PRIu32,
                         head->meta_bytes);
     chunks = (head->data_bytes + DLR_SLOT_CHUNK - 1) / DLR_SLOT_CHUNK;
     if (head->nchunks != chunks)
-        return dlr_fail(err, -EBADMSG, "%" PRIu32 " chunks, not %" PRIu64, head->nchunks,
-                        chunks);
+        return dlr_fail(err, -EBADMSG, "%" PRIu32 " chunks, not %" PRIu64,
+                        head->nchunks, chunks);
     meta_end = (uint64_t)DLR_SLOT_PAGE + head->meta_bytes;
     if (head->data_off != dlr_align_up(meta_end, DLR_SLOT_PAGE))
         return dlr_fail(err, -EBADMSG, "the data begins in a wrong place");
     if (head->data_off > slot_bytes || head->data_bytes > slot_bytes - head->data_off)
-        return dlr_fail(err, -EBADMSG, "%" PRIu64 " bytes do not fit a slot of %" PRIu64,
+        return dlr_fail(err, -EBADMSG,
+                        "%" PRIu64 " bytes do not fit a slot of %" PRIu64,
                         head->data_off + head->data_bytes, slot_bytes);
     if (head->rank < 0 || head->world == 0 || (uint32_t)head->rank >= head->world)
         return dlr_fail(err, -EBADMSG, "rank %" PRId32 " of %" PRIu32, head->rank,
@@ -169,7 +175,8 @@ static int check_regions(const void *meta, size_t bytes, struct dlr_err *err)
     while (rc > 0);
     if (rc < 0)
         return dlr_fail(err, rc, "region %" PRIu32 " is malformed", walk.index);
-    if (walk.dim != walk.head.ndims || dlr_align_up(walk.name, 8) != walk.head.names_bytes ||
+    if (walk.dim != walk.head.ndims ||
+        dlr_align_up(walk.name, 8) != walk.head.names_bytes ||
         dlr_align_up(walk.end, DLR_SLOT_ALIGN) != walk.head.data_bytes)
         return dlr_fail(err, -EBADMSG, "the region table does not add up");
     return 0;
@@ -237,7 +244,8 @@ int dlr_slot_info(const struct dlr_slot *slot, struct dlr_slot_info *ret)
     return rc;
 }
 
-void dlr_slot_meta(const struct dlr_slot *slot, const void **ret_meta, size_t *ret_bytes)
+void dlr_slot_meta(const struct dlr_slot *slot, const void **ret_meta,
+                   size_t *ret_bytes)
 {
     struct dlr_meta_head head;
 
@@ -289,7 +297,8 @@ int dlr_slot_verify(const struct dlr_slot *slot, struct dlr_err *err)
         struct dlr_meta_head head;
 
         rc = load_head(slot, &head, err);
-        return rc < 0 ? rc : dlr_fail(err, -EBADMSG, "the head changed while it was read");
+        return rc < 0 ? rc
+                      : dlr_fail(err, -EBADMSG, "the head changed while it was read");
     }
     rc = dlr_slot_check_meta(meta, bytes, dlr_slot_bytes(slot), &info, err);
     for (uint32_t i = 0; rc == 0 && i < info.nchunks; i++) {
@@ -301,7 +310,8 @@ int dlr_slot_verify(const struct dlr_slot *slot, struct dlr_err *err)
         if (rc < 0)
             return dlr_fail(err, rc, "chunk %" PRIu32 " is gone", i);
         if (dlr_crc32c(0, data, size) != crc)
-            return dlr_fail(err, -EBADMSG, "chunk %" PRIu32 " of %" PRIu32 " is corrupt", i,
+            return dlr_fail(err, -EBADMSG,
+                            "chunk %" PRIu32 " of %" PRIu32 " is corrupt", i,
                             info.nchunks);
     }
     return rc;

@@ -28,7 +28,8 @@ static int count(const struct dlr_ckpt_region *regions, unsigned n,
     uint64_t data = 0, names = 0, dims = 0, meta;
 
     if (n > DLR_META_REGIONS_MAX)
-        return dlr_fail(err, -ERANGE, "%u regions, at most %u", n, DLR_META_REGIONS_MAX);
+        return dlr_fail(err, -ERANGE, "%u regions, at most %u", n,
+                        DLR_META_REGIONS_MAX);
     for (unsigned i = 0; i < n; i++) {
         struct dlr_err why;
         uint64_t bytes;
@@ -67,7 +68,8 @@ uint64_t dlr_slot_size(const struct dlr_ckpt_region *regions, unsigned n)
     return head.data_off + dlr_align_up(head.data_bytes, DLR_SLOT_PAGE);
 }
 
-static void write_tables(struct dlr_slot_plan *plan, const struct dlr_ckpt_region *regions)
+static void write_tables(struct dlr_slot_plan *plan,
+                         const struct dlr_ckpt_region *regions)
 {
     struct dlr_meta_entry *entry = (struct dlr_meta_entry *)plan->tables;
     uint64_t *dim = (uint64_t *)(entry + plan->head.nregions);
@@ -98,8 +100,8 @@ static void write_tables(struct dlr_slot_plan *plan, const struct dlr_ckpt_regio
 }
 
 int dlr_slot_plan_new(const struct dlr_ckpt_region *regions, unsigned n,
-                      const struct dlr_slot_owner *owner, struct dlr_slot_plan **ret_plan,
-                      struct dlr_err *err)
+                      const struct dlr_slot_owner *owner,
+                      struct dlr_slot_plan **ret_plan, struct dlr_err *err)
 {
     struct dlr_meta_head head = {.magic = DLR_META_MAGIC,
                                  .version = DLR_META_VERSION,
@@ -210,13 +212,14 @@ int dlr_slot_begin(struct dlr_slot *slot, const struct dlr_slot_plan *plan,
     return 0;
 }
 
-void *dlr_slot_data(struct dlr_slot *slot, const struct dlr_slot_plan *plan, uint64_t off)
+void *dlr_slot_data(struct dlr_slot *slot, const struct dlr_slot_plan *plan,
+                    uint64_t off)
 {
     return (char *)dlr_slot_base(slot) + plan->head.data_off + off;
 }
 
-void dlr_slot_set_crc(struct dlr_slot *slot, const struct dlr_slot_plan *plan, uint32_t i,
-                      uint32_t crc)
+void dlr_slot_set_crc(struct dlr_slot *slot, const struct dlr_slot_plan *plan,
+                      uint32_t i, uint32_t crc)
 {
     unsigned char *crcs = meta_of(slot) + sizeof(plan->head) + plan->tables_bytes;
 

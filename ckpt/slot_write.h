@@ -22,8 +22,8 @@ struct dlr_slot_owner {
  * -EINVAL and -ERANGE name the region. *ret_plan: dlr_slot_plan_free().
  */
 int dlr_slot_plan_new(const struct dlr_ckpt_region *regions, unsigned n,
-                      const struct dlr_slot_owner *owner, struct dlr_slot_plan **ret_plan,
-                      struct dlr_err *err);
+                      const struct dlr_slot_owner *owner,
+                      struct dlr_slot_plan **ret_plan, struct dlr_err *err);
 struct dlr_slot_plan *dlr_slot_plan_free(struct dlr_slot_plan *plan); /* accepts NULL */
 
 uint64_t dlr_slot_plan_bytes(const struct dlr_slot_plan *plan); /* of a slot file */
@@ -50,11 +50,12 @@ int dlr_slot_begin(struct dlr_slot *slot, const struct dlr_slot_plan *plan,
                    struct dlr_version version, const uint64_t *used);
 
 /* Where data byte off of a begun snapshot lies. */
-void *dlr_slot_data(struct dlr_slot *slot, const struct dlr_slot_plan *plan, uint64_t off);
+void *dlr_slot_data(struct dlr_slot *slot, const struct dlr_slot_plan *plan,
+                    uint64_t off);
 
 /* CRC32C of chunk i; several threads may set different chunks. */
-void dlr_slot_set_crc(struct dlr_slot *slot, const struct dlr_slot_plan *plan, uint32_t i,
-                      uint32_t crc);
+void dlr_slot_set_crc(struct dlr_slot *slot, const struct dlr_slot_plan *plan,
+                      uint32_t i, uint32_t crc);
 
 /* Makes it whole: checksums of the meta block, then state SEALED. */
 void dlr_slot_seal(struct dlr_slot *slot, const struct dlr_slot_plan *plan);

@@ -25,7 +25,8 @@ static bool parse_name(const char *name, int32_t *ret_rank, uint32_t *ret_slot)
         dlr_format(rank, sizeof(rank), "%.*s", (int)(dot - name - 1), name + 1) < 0 ||
         dlr_parse_uint(rank, INT32_MAX, &r) < 0 || dlr_parse_uint(dot + 2, 255, &k) < 0)
         return false;
-    if (dlr_store_name((int32_t)r, k, again, sizeof(again)) < 0 || !dlr_streq(again, name))
+    if (dlr_store_name((int32_t)r, k, again, sizeof(again)) < 0 ||
+        !dlr_streq(again, name))
         return false;
     *ret_rank = (int32_t)r;
     *ret_slot = k;
@@ -38,7 +39,8 @@ static bool parse_name(const char *name, int32_t *ret_rank, uint32_t *ret_slot)
 static int look(int dir, const char *name, uint64_t key, bool verify,
                 struct dlr_store_item *item)
 {
-    DLR_AUTO_CLOSE int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    DLR_AUTO_CLOSE int fd =
+        openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     struct dlr_slot *slot;
     int rc = fd < 0 ? -errno : dlr_slot_map(fd, false, &slot, NULL);
 
@@ -50,7 +52,9 @@ static int look(int dir, const char *name, uint64_t key, bool verify,
         if (rc == 0)
             rc = dlr_slot_info(slot, &item->info);
         if (rc == 0)
-            rc = item->info.key != key ? 0 : item->info.rank == item->rank ? 1 : -EBADMSG;
+            rc = item->info.key != key           ? 0
+                 : item->info.rank == item->rank ? 1
+                                                 : -EBADMSG;
     }
     dlr_slot_unmap(slot);
     return rc;
@@ -65,7 +69,8 @@ static int by_rank(const void *a, const void *b)
     return x->slot < y->slot ? -1 : x->slot > y->slot;
 }
 
-static int append(struct dlr_store_item **items, unsigned *n, const struct dlr_store_item *item)
+static int append(struct dlr_store_item **items, unsigned *n,
+                  const struct dlr_store_item *item)
 {
     struct dlr_store_item *more = realloc(*items, (*n + (size_t)1) * sizeof(*more));
 
@@ -128,7 +133,8 @@ int dlr_store_remove(const char *dir, struct dlr_err *err)
         if (fstatat(dirfd(d), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
             st.st_uid == geteuid() && unlinkat(dirfd(d), entry->d_name, 0) < 0 &&
             errno != ENOENT)
-            return dlr_fail(err, -errno, "cannot remove '%s/%s': %m", dir, entry->d_name);
+            return dlr_fail(err, -errno, "cannot remove '%s/%s': %m", dir,
+                            entry->d_name);
     }
     if (rmdir(dir) < 0 && errno != ENOENT)
         return dlr_fail(err, -errno, "cannot remove '%s': %m", dir);

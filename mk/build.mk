@@ -39,6 +39,7 @@ $(BUILD)/libdlrover.a: $(call obj,$(CKPT_LIB) $(SLOT) $(COMMON))
 
 $(BUILD)/libdlrover.so: $(call obj,$(CKPT_LIB) $(SLOT) $(COMMON)) ckpt/libdlrover.symbols
 	$(call link,-shared -Wl$(comma)-soname=libdlrover.so.0 -Wl$(comma)--version-script=ckpt/libdlrover.symbols -lisal -lxxhash -ldl)
+	$(Q)ln -sf $(@F) $@.0
 comma := ,
 
 $(BUILD)/spank_dlrover.so: $(call obj,$(PLUGIN)) spank/dlr_spank.symbols

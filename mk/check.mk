@@ -16,6 +16,12 @@ UNIT_OBJS_test_policy := mpi_launcher/policy.c
 UNIT_OBJS_test_journal := mpi_launcher/journal.c mpi_launcher/keepstate.c
 UNIT_LIBS_test_journal := -ljansson
 UNIT_OBJS_test_stepplan := mpi_launcher/stepplan.c mpi_launcher/srun_options.c
+UNIT_OBJS_test_ckpt_alone := $(CKPT_LIB) $(SLOT)
+UNIT_LIBS_test_ckpt_alone := -lisal -lxxhash -ldl
+UNIT_OBJS_test_ckpt_client := $(CKPT_LIB) $(SLOT)
+UNIT_LIBS_test_ckpt_client := -lisal -lxxhash -ldl
+UNIT_OBJS_test_ckpt_device := $(CKPT_LIB) $(SLOT)
+UNIT_LIBS_test_ckpt_device := -lisal -lxxhash -ldl
 UNIT_OBJS_test_topo := $(TOPO)
 UNIT_LIBS_test_topo := -lhwloc
 UNIT_OBJS_test_order := $(TOPO)
@@ -30,6 +36,18 @@ UNIT_OBJS_test_allocator := $(SPANK)
 UNIT_OBJS_test_task_env := $(SPANK)
 UNIT_OBJS_test_tap := $(SPANK) spank/tail.c
 $(BUILD)/tests/test_tap: | $(BUILD)/dlrover-stderr
+UNIT_OBJS_test_beat := mpi_launcher/beat.c
+UNIT_OBJS_test_election := mpi_launcher/election.c
+UNIT_OBJS_test_persist := mpi_launcher/persist.c $(MSG)
+UNIT_LIBS_test_persist := -ljansson
+UNIT_OBJS_test_identity := tests/private_munged.c $(CTL) $(MSG)
+UNIT_LIBS_test_identity := -lczmq -lzmq -lmunge -ljansson
+UNIT_OBJS_test_agent := tests/agent_rig.c tests/agent_role.c tests/private_munged.c $(CTL) \
+  $(SLOT) $(MSG)
+UNIT_LIBS_test_agent := -lczmq -lzmq -lmunge -ljansson -lisal -lxxhash
+UNIT_OBJS_test_agent_ranks := $(UNIT_OBJS_test_agent)
+UNIT_LIBS_test_agent_ranks := $(UNIT_LIBS_test_agent)
+$(BUILD)/tests/test_agent $(BUILD)/tests/test_agent_ranks: | $(BUILD)/dlrover-agent
 
 .SECONDEXPANSION:
 $(BUILD)/tests/test_%: $(BUILD)/obj/tests/test_%.o $$(call obj,$$(COMMON) $$(UNIT_OBJS_test_$$*))

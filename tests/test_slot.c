@@ -20,7 +20,16 @@ static uint64_t scalar;
 static char blob[100];
 
 static const struct dlr_ckpt_region regions[] = {
-    {"model/weights", DLR_CKPT_SHARD, "f32", 4, 2, {1400, 1000}, {700, 0}, {700, 1000}, {0}, big},
+    {"model/weights",
+     DLR_CKPT_SHARD,
+     "f32",
+     4,
+     2,
+     {1400, 1000},
+     {700, 0},
+     {700, 1000},
+     {0},
+     big},
     {"count", DLR_CKPT_LOCAL, "u64", 8, 0, {0}, {0}, {0}, {0}, &scalar},
     {"rng", DLR_CKPT_BLOB, "u8", 1, 1, {100}, {0}, {100}, {0}, blob},
 };
@@ -42,7 +51,8 @@ static void fill(struct dlr_slot *slot, const struct dlr_slot_plan *plan)
         uint64_t from = (uint64_t)i * DLR_SLOT_CHUNK;
         size_t n = data - from < DLR_SLOT_CHUNK ? data - from : DLR_SLOT_CHUNK;
 
-        dlr_slot_set_crc(slot, plan, i, dlr_crc32c(0, dlr_slot_data(slot, plan, from), n));
+        dlr_slot_set_crc(slot, plan, i,
+                         dlr_crc32c(0, dlr_slot_data(slot, plan, from), n));
     }
 }
 
@@ -60,8 +70,10 @@ static int setup(void **state)
     scalar = 42;
     memset(blob, 'b', sizeof(blob));
     assert_int_equal(dlr_slot_plan_new(regions, N, &owner, &f->plan, NULL), 0);
-    assert_int_equal(dlr_slot_anonymous(dlr_slot_plan_bytes(f->plan), &f->slot, NULL), 0);
-    assert_int_equal(dlr_slot_begin(f->slot, f->plan, (struct dlr_version){2, 77}, used), 0);
+    assert_int_equal(dlr_slot_anonymous(dlr_slot_plan_bytes(f->plan), &f->slot, NULL),
+                     0);
+    assert_int_equal(
+        dlr_slot_begin(f->slot, f->plan, (struct dlr_version){2, 77}, used), 0);
     fill(f->slot, f->plan);
     dlr_slot_seal(f->slot, f->plan);
     *state = f;
@@ -131,7 +143,8 @@ static void the_regions_come_back_as_they_were_named(void **state)
         assert_string_equal(r.region.name, regions[i].name);
         assert_string_equal(r.region.dtype, regions[i].dtype);
         assert_int_equal(r.region.kind, regions[i].kind);
-        assert_memory_equal(r.region.offset, regions[i].offset, sizeof(r.region.offset));
+        assert_memory_equal(r.region.offset, regions[i].offset,
+                            sizeof(r.region.offset));
         assert_memory_equal(r.region.local_shape, regions[i].local_shape,
                             sizeof(r.region.local_shape));
         assert_int_equal(r.used, i == 2 ? 33 : r.bytes);
@@ -170,8 +183,9 @@ static void a_cut_meta_block_is_refused(void **state)
         DLR_AUTO_FREE unsigned char *copy = malloc(n + 1); /* ASan sees a read beyond */
 
         memcpy(copy, meta, n);
-        assert_int_equal(dlr_slot_check_meta(copy, n, dlr_slot_bytes(f->slot), NULL, NULL),
-                         -EBADMSG);
+        assert_int_equal(
+            dlr_slot_check_meta(copy, n, dlr_slot_bytes(f->slot), NULL, NULL),
+            -EBADMSG);
     }
 }
 
@@ -385,8 +399,8 @@ static void a_large_region_table_stays_compact(void **state)
 
     for (unsigned i = 0; i < MANY; i++) {
         snprintf(names[i], sizeof(names[i]), "module.layers.%u.attention.weight", i);
-        many[i] = (struct dlr_ckpt_region){names[i], DLR_CKPT_SHARD, "bf16", 2, 1,
-                                           {10},     {0},            {10}};
+        many[i] = (struct dlr_ckpt_region){names[i], DLR_CKPT_SHARD, "bf16", 2,
+                                           1,        {10},           {0},    {10}};
     }
     assert_int_equal(dlr_slot_plan_new(many, MANY, &owner, &plan, NULL), 0);
     assert_int_equal(dlr_slot_plan_data(plan), MANY * 64);

@@ -23,19 +23,22 @@ static char dir[64];
 static void put(const char *name, int32_t rank, uint64_t key, uint64_t step,
                 enum dlr_slot_state state)
 {
-    const struct dlr_ckpt_region region = {"d", DLR_CKPT_LOCAL, "u8", 1, 1,
-                                           {5000}, {0}, {5000}, {0}, data};
+    const struct dlr_ckpt_region region = {"d", DLR_CKPT_LOCAL, "u8", 1,   1, {5000},
+                                           {0}, {5000},         {0},  data};
     const struct dlr_slot_owner owner = {key, rank, 8};
     struct dlr_slot_plan *plan;
     struct dlr_slot *slot;
     int fd = open(dir, O_RDONLY | O_DIRECTORY);
 
     assert_int_equal(dlr_slot_plan_new(&region, 1, &owner, &plan, NULL), 0);
-    assert_int_equal(dlr_slot_create(fd, name, dlr_slot_plan_bytes(plan), &slot, NULL), 0);
-    assert_int_equal(dlr_slot_begin(slot, plan, (struct dlr_version){1, step}, NULL), 0);
+    assert_int_equal(dlr_slot_create(fd, name, dlr_slot_plan_bytes(plan), &slot, NULL),
+                     0);
+    assert_int_equal(dlr_slot_begin(slot, plan, (struct dlr_version){1, step}, NULL),
+                     0);
     memset(dlr_slot_data(slot, plan, 0), 7, dlr_slot_plan_data(plan));
-    dlr_slot_set_crc(slot, plan, 0,
-                     dlr_crc32c(0, dlr_slot_data(slot, plan, 0), dlr_slot_plan_data(plan)));
+    dlr_slot_set_crc(
+        slot, plan, 0,
+        dlr_crc32c(0, dlr_slot_data(slot, plan, 0), dlr_slot_plan_data(plan)));
     dlr_slot_seal(slot, plan);
     dlr_slot_set_state(slot, state);
     dlr_slot_unmap(slot);
@@ -121,7 +124,8 @@ static void a_missing_directory_is_an_empty_store(void **state)
 {
     struct dlr_store_item *items = NULL;
 
-    assert_int_equal(dlr_store_list("/nonexistent/dir", KEY, true, &items, NULL, NULL), 0);
+    assert_int_equal(dlr_store_list("/nonexistent/dir", KEY, true, &items, NULL, NULL),
+                     0);
     assert_null(items);
     assert_int_equal(dlr_store_remove("/nonexistent/dir", NULL), 0);
 }

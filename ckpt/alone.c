@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Without a job: each rank writes its snapshots to files. There is nobody to decide, so that
+ * every due step is saved by every rank or its fence says that it was not.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "ckpt/alone_files.h"
+#include "ckpt/client.h"
+#include "ckpt/load.h"
+#include "ckpt/slot_meta.h"
+#include "common/cleanup.h"
+#include "common/file.h"
+
+#define KEEP 2 /* versions that all ranks have */
+
+struct alone {
+    int dirfd;
+    struct dlr_slot *slot;
+    uint64_t step; /* of the snapshot under way */
+    uint64_t
+        newer_than; /* what was restored; older files belong to this line of steps */
+    bool restored, begun;
+};
+
+static int alone_open(struct dlr_ckpt *ck)
+{
+    struct alone *al = calloc(1, sizeof(*al));
+    int rc = al ? dlr_mkdirs(ck->conf.dir, 0777, &ck->err)
+                : dlr_fail(&ck->err, -ENOMEM, "no memory");
+
+    if (rc < 0) {
+        free(al);
+        return rc;
+    }
+    al->dirfd = open(ck->conf.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ck->page = aligned_alloc(DLR_PAGE_SIZE, DLR_PAGE_SIZE);
+    if (al->dirfd < 0 || !ck->page) {
+        rc = dlr_fail(&ck->err, al->dirfd < 0 ? -errno : -ENOMEM,
+                      "cannot open '%s': %m", ck->conf.dir);
+        dlr_cleanup_close(&al->dirfd);
+        free(ck->page);
+        free(al);
+        return rc;
+    }
+    memset(ck->page, 0, DLR_PAGE_SIZE);
+    atomic_store(&ck->page->begun_step, DLR_PAGE_NEVER);
+    atomic_store(&ck->page->committed_step, DLR_PAGE_NEVER);
+    ck->key = dlr_slot_key("alone");
+    ck->mode = al;
+    return 0;
+}
+
+static int alone_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret, unsigned max)
+{
+    struct alone *al = ck->mode;
+    DLR_AUTO_FREE uint64_t *steps = NULL;
+    int n = dlr_alone_complete(al->dirfd, ck->conf.world, &steps, &ck->err);
+    unsigned out = 0;
+
+    for (int i = 0; i < n && out < max; i++) {
+        struct dlr_slot_info info;
+
+        if (dlr_alone_map(al->dirfd, ck->conf.rank, steps[i], false, NULL, &info,
+                          &ck->err) < 0 ||
+            info.world != (uint32_t)ck->conf.world)
+            continue;
+        ret[out++] = (struct dlr_ckpt_version){0, steps[i], info.data_bytes};
+    }
+    return n < 0 ? n : (int)out;
+}
+
+/* Whether every rank's file of step is sound. All ranks must choose the same step without a
+ * word between them, so each of them verifies all.
+ */
+static int verify_all(struct dlr_ckpt *ck, uint64_t step, struct dlr_err *err)
+{
+    struct alone *al = ck->mode;
+
+    for (int rank = 0; rank < ck->conf.world; rank++) {
+        struct dlr_slot_info info;
+        int rc = dlr_alone_map(al->dirfd, rank, step, true, NULL, &info, err);
+
+        if (rc == 0 && info.world != (uint32_t)ck->conf.world)
+            return dlr_fail(err, -EPROTO,
+                            "step %" PRIu64 " was saved by %" PRIu32
+                            " ranks, now %d run",
+                            step, info.world, ck->conf.world);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int load_step(struct dlr_ckpt *ck, uint64_t step)
+{
+    struct alone *al = ck->mode;
+    struct dlr_slot_info info;
+    struct dlr_slot *slot;
+    int rc =
+        dlr_alone_map(al->dirfd, ck->conf.rank, step, false, &slot, &info, &ck->err);
+
+    if (rc < 0)
+        return rc;
+    rc = dlr_load(slot, &ck->regions, ck->ops, ck->dev, &ck->err);
+    dlr_slot_unmap(slot);
+    return rc;
+}
+
+static int alone_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
+{
+    struct alone *al = ck->mode;
+    DLR_AUTO_FREE uint64_t *steps = NULL;
+    int n = dlr_alone_complete(al->dirfd, ck->conf.world, &steps, &ck->err);
+
+    if (n < 0)
+        return n;
+    for (int i = 0; i < n; i++) {
+        int rc = verify_all(ck, steps[i], &ck->err);
+
+        if (rc == -EPROTO) /* the program, not the file, is another */
+            return ck->err.code = -EBADMSG;
+        if (rc < 0)
+            continue; /* an older one may be whole */
+        rc = load_step(ck, steps[i]);
+        if (rc < 0)
+            return rc;
+        al->restored = true;
+        al->newer_than = *ret_step = steps[i];
+        return 1;
+    }
+    return 0;
+}
+
+/* --- in the helper thread ---------------------------------------------------------- */
+
+/* What is older than the second newest version that all ranks have is not needed. */
+static int drop_old(struct dlr_ckpt *ck, struct dlr_err *err)
+{
+    struct alone *al = ck->mode;
+    DLR_AUTO_FREE uint64_t *steps = NULL;
+    int n = dlr_alone_complete(al->dirfd, ck->conf.world, &steps, err);
+
+    if (n < KEEP)
+        return n < 0 ? n : 0;
+    return dlr_alone_remove(al->dirfd, ck->conf.rank, 0, steps[KEEP - 1], err);
+}
+
+static int write_file(struct dlr_ckpt *ck, struct dlr_err *err)
+{
+    struct alone *al = ck->mode;
+    const struct iovec all = {dlr_slot_base(al->slot), dlr_slot_plan_bytes(ck->plan)};
+    char name[NAME_MAX + 1];
+    int rc = dlr_alone_name(ck->conf.rank, al->step, name, sizeof(name));
+
+    return rc < 0 ? rc : dlr_file_replace(al->dirfd, name, 0644, &all, 1, err);
+}
+
+static int finish(void *arg, int rc, struct dlr_err *err)
+{
+    struct dlr_ckpt *ck = arg;
+    struct alone *al = ck->mode;
+
+    if (ck->dev)
+        ck->ops->release(ck->dev);
+    if (rc == 0) {
+        dlr_slot_seal(al->slot, ck->plan);
+        rc = write_file(ck, err);
+    } else {
+        dlr_fail(err, rc, "the snapshot of step %" PRIu64 " was given up: %s", al->step,
+                 strerror(-rc));
+    }
+    if (rc < 0) {
+        atomic_fetch_add(&ck->page->given_up, 1);
+        return rc;
+    }
+    atomic_fetch_add(&ck->page->copied_bytes, dlr_slot_plan_data(ck->plan));
+    atomic_store(&ck->page->committed_step, al->step);
+    return drop_old(ck, err);
+}
+
+static void posted(void *arg)
+{
+}
+
+static int receive(void *arg)
+{
+    return -ENOTCONN;
+}
+
+static const struct dlr_saver_ops saver_ops = {finish, posted, receive};
+
+/* --- in the program's thread ------------------------------------------------------- */
+
+static int alone_start(struct dlr_ckpt *ck)
+{
+    struct alone *al = ck->mode;
+    int rc = dlr_slot_anonymous(dlr_slot_plan_bytes(ck->plan), &al->slot, &ck->err);
+
+    return rc < 0 ? rc
+                  : dlr_saver_new(ck->conf.threads, &saver_ops, ck, -1, &ck->saver,
+                                  &ck->err);
+}
+
+/* Removes what belongs to another line of steps than the one that begins now: a later start
+ * must not mix them.
+ */
+static int drop_others(struct dlr_ckpt *ck, uint64_t step)
+{
+    struct alone *al = ck->mode;
+    uint64_t from = al->restored ? al->newer_than + 1 : step;
+
+    al->begun = true;
+    return dlr_alone_remove(al->dirfd, ck->conf.rank, from, UINT64_MAX, &ck->err);
+}
+
+static int alone_due(struct dlr_ckpt *ck, uint64_t step, struct dlr_slot **ret_slot,
+                     struct dlr_version *ret_version)
+{
+    struct alone *al = ck->mode;
+    uint64_t every = ck->conf.every;
+    int rc = al->begun ? 0 : drop_others(ck, step);
+
+    atomic_store(&ck->page->save_at, (step / every + 1) * every);
+    if (rc < 0 || step % every != 0)
+        return rc;
+    if (dlr_saver_busy(ck->saver))
+        return dlr_fail(&ck->err, -EBUSY, "the last snapshot is not finished");
+    al->step = step;
+    *ret_slot = al->slot;
+    *ret_version = (struct dlr_version){0, step};
+    return 1;
+}
+
+static void alone_missed(struct dlr_ckpt *ck, uint64_t step, const char *why)
+{
+}
+
+static void alone_close(struct dlr_ckpt *ck)
+{
+    struct alone *al = ck->mode;
+
+    dlr_slot_unmap(al->slot);
+    close(al->dirfd);
+    free(al);
+    free(ck->page);
+}
+
+const struct dlr_backend dlr_backend_alone = {
+    .open = alone_open,
+    .list = alone_list,
+    .restore = alone_restore,
+    .start = alone_start,
+    .due = alone_due,
+    .missed = alone_missed,
+    .close = alone_close,
+    .fence_whole = true,
+};

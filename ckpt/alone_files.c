@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ckpt/alone_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+
+#include "ckpt/slot_meta.h"
+#include "common/cleanup.h"
+#include "common/str.h"
+
+int dlr_alone_name(int rank, uint64_t step, char *buf, size_t size)
+{
+    return dlr_format(buf, size, "r%d-%" PRIu64 ".slot", rank, step);
+}
+
+/* Reads a name back; false for any other file. */
+static bool parse_name(const char *name, int *ret_rank, uint64_t *ret_step)
+{
+    char again[NAME_MAX + 1];
+
+    if (sscanf(name, "r%d-%" SCNu64 ".slot", ret_rank, ret_step) != 2 || *ret_rank < 0)
+        return false;
+    return dlr_alone_name(*ret_rank, *ret_step, again, sizeof(again)) == 0 &&
+           dlr_streq(again, name);
+}
+
+static DIR *open_again(int dirfd, struct dlr_err *err)
+{
+    int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+    if (!dir) {
+        dlr_fail(err, -errno, "cannot read the directory: %m");
+        if (fd >= 0)
+            close(fd);
+    }
+    return dir;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* Keeps of the n steps (one entry for each rank's file) those that occur world times. */
+static int keep_complete(uint64_t *steps, unsigned n, int world)
+{
+    unsigned out = 0;
+
+    qsort(steps, n, sizeof(*steps), newest_first);
+    for (unsigned i = 0, run; i < n; i += run) {
+        for (run = 1; i + run < n && steps[i + run] == steps[i]; run++)
+            ;
+        if (run >= (unsigned)world)
+            steps[out++] = steps[i];
+    }
+    return (int)out;
+}
+
+int dlr_alone_complete(int dirfd, int world, uint64_t **ret_steps, struct dlr_err *err)
+{
+    DLR_AUTO_CLOSEDIR DIR *dir = open_again(dirfd, err);
+    DLR_AUTO_FREE uint64_t *steps = NULL;
+    unsigned n = 0, room = 0;
+
+    if (!dir)
+        return -EIO;
+    for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
+        uint64_t step;
+        int rank;
+
+        if (!parse_name(entry->d_name, &rank, &step) || rank >= world)
+            continue;
+        if (n == room) {
+            uint64_t *more = realloc(steps, (room + 64u) * sizeof(*steps));
+
+            if (!more)
+                return dlr_fail(err, -ENOMEM, "no memory");
+            steps = more;
+            room += 64;
+        }
+        steps[n++] = step;
+    }
+    if (n > 0)
+        n = (unsigned)keep_complete(steps, n, world);
+    *ret_steps = DLR_STEAL(steps);
+    return (int)n;
+}
+
+int dlr_alone_map(int dirfd, int rank, uint64_t step, bool whole, struct dlr_slot **ret,
+                  struct dlr_slot_info *ret_info, struct dlr_err *err)
+{
+    DLR_AUTO_CLOSE int fd = -1;
+    struct dlr_slot *slot;
+    struct dlr_err why;
+    char name[NAME_MAX + 1];
+    int rc = dlr_alone_name(rank, step, name, sizeof(name));
+
+    if (rc < 0)
+        return dlr_fail(err, rc, "no such name");
+    fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return dlr_fail(err, -errno, "cannot open '%s': %m", name);
+    rc = dlr_slot_map(fd, false, &slot, &why);
+    if (rc < 0)
+        return dlr_fail(err, rc, "'%s': %s", name, why.text);
+    rc = dlr_slot_info(slot, ret_info);
+    if (rc < 0 || ret_info->rank != rank || ret_info->version.step != step)
+        rc = dlr_fail(&why, -EBADMSG, "its head is corrupt or of another snapshot");
+    else if (whole)
+        rc = dlr_slot_verify(slot, &why);
+    if (rc < 0 || !ret)
+        slot = dlr_slot_unmap(slot);
+    if (rc < 0)
+        return dlr_fail(err, rc, "'%s': %s", name, why.text);
+    if (ret)
+        *ret = slot;
+    return 0;
+}
+
+int dlr_alone_remove(int dirfd, int rank, uint64_t from, uint64_t to,
+                     struct dlr_err *err)
+{
+    DLR_AUTO_CLOSEDIR DIR *dir = open_again(dirfd, err);
+    char half[32];
+
+    if (!dir || dlr_format(half, sizeof(half), ".r%d-", rank) < 0)
+        return -EIO;
+    for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
+        const char *name = entry->d_name;
+        uint64_t step;
+        int r;
+        bool mine =
+            parse_name(name, &r, &step) && r == rank && step >= from && step < to;
+
+        if ((mine || dlr_after(name, half)) && unlinkat(dirfd, name, 0) < 0 &&
+            errno != ENOENT)
+            return dlr_fail(err, -errno, "cannot remove '%s': %m", name);
+    }
+    return 0;
+}

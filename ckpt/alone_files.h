@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The files of a program that runs without a job: r<rank>-<step>.slot in one directory that
+ * all ranks share.
+ */
+#ifndef DLR_CKPT_ALONE_FILES_H
+#define DLR_CKPT_ALONE_FILES_H
+
+#include <stdint.h>
+
+#include "ckpt/slot.h"
+#include "common/err.h"
+
+int dlr_alone_name(int rank, uint64_t step, char *buf, size_t size);
+
+/* The steps for which each of world ranks has a file, newest first. *ret_steps is a heap
+ * array owned by the caller; its length is returned.
+ */
+int dlr_alone_complete(int dirfd, int world, uint64_t **ret_steps, struct dlr_err *err);
+
+/* Maps the file of rank and step and checks that it says so. -EBADMSG, -errno. With whole
+ * every byte is verified. *ret may be NULL.
+ */
+int dlr_alone_map(int dirfd, int rank, uint64_t step, bool whole, struct dlr_slot **ret,
+                  struct dlr_slot_info *ret_info, struct dlr_err *err);
+
+/* Removes this rank's files of steps in [from, to), and what a crash left half-written. */
+int dlr_alone_remove(int dirfd, int rank, uint64_t from, uint64_t to,
+                     struct dlr_err *err);
+
+#endif

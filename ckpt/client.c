@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The public calls. What they share with both back ends is here; see client.h. */
+#include "ckpt/client.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/str.h"
+
+static __thread struct dlr_err open_err;
+
+int dlr_ckpt_open(const struct dlr_ckpt_conf *conf, struct dlr_ckpt **ret_ck)
+{
+    const char *socket = getenv("DLROVER_AGENT_SOCKET"),
+               *round = getenv("DLROVER_ROUND");
+    struct dlr_ckpt *ck = calloc(1, sizeof(*ck));
+    int rc;
+
+    if (!ck)
+        return dlr_fail(&open_err, -ENOMEM, "no memory");
+    ck->last_step = DLR_PAGE_NEVER;
+    ck->pid = getpid();
+    ck->backend = socket && *socket && round && *round ? &dlr_backend_supervised
+                                                       : &dlr_backend_alone;
+    rc = dlr_client_conf_load(conf, &ck->conf, &ck->err);
+    if (rc == 0)
+        rc = ck->backend->open(ck);
+    if (rc < 0) {
+        open_err = ck->err;
+        free(ck);
+        return rc;
+    }
+    *ret_ck = ck;
+    return 0;
+}
+
+int dlr_ckpt_add(struct dlr_ckpt *ck, const struct dlr_ckpt_region *region)
+{
+    if (ck->closed_list)
+        return dlr_fail(&ck->err, -EBUSY, "regions are named before restore and begin");
+    return dlr_regions_add(&ck->regions, region, &ck->err);
+}
+
+int dlr_ckpt_add_array(struct dlr_ckpt *ck, const char *name, enum dlr_ckpt_kind kind,
+                       const char *dtype, uint32_t item_size, void *addr, uint64_t n)
+{
+    const struct dlr_ckpt_region region = {.name = name,
+                                           .kind = kind,
+                                           .dtype = dtype,
+                                           .item_size = item_size,
+                                           .ndim = 1,
+                                           .global_shape = {n},
+                                           .local_shape = {n},
+                                           .addr = addr};
+
+    return dlr_ckpt_add(ck, &region);
+}
+
+int dlr_ckpt_blob_size(struct dlr_ckpt *ck, const char *name, uint64_t bytes)
+{
+    unsigned i;
+
+    if (dlr_regions_find(&ck->regions, name, &i) < 0 ||
+        ck->regions.list[i].kind != DLR_CKPT_BLOB)
+        return dlr_fail(&ck->err, -ENOENT, "no blob is called '%s'", name);
+    if (bytes > ck->regions.bytes[i])
+        return dlr_fail(&ck->err, -ERANGE, "blob '%s' has room for %" PRIu64 " bytes",
+                        name, ck->regions.bytes[i]);
+    ck->regions.used[i] = bytes;
+    return 0;
+}
+
+/* Finds the device, if any, that holds regions. */
+static int find_device(struct dlr_ckpt *ck)
+{
+    const struct dlr_regions *rs = &ck->regions;
+
+    for (unsigned i = 0; i < rs->n; i++) {
+        const struct dlr_device_ops *ops =
+            rs->bytes[i] > 0 ? dlr_device_of(rs->list[i].addr) : NULL;
+        int rc;
+
+        if (!ops) {
+            ck->host_waits |= rs->list[i].kind != DLR_CKPT_BLOB && rs->bytes[i] > 0;
+            continue;
+        }
+        if (rs->list[i].kind == DLR_CKPT_BLOB)
+            return dlr_fail(&ck->err, -ENOTSUP, "blob '%s' must be in host memory",
+                            rs->list[i].name);
+        ck->on_device[i] = true;
+        if (ck->dev)
+            continue;
+        rc = ops->open(rs->list[i].addr, &ck->dev, &ck->err);
+        if (rc < 0)
+            return rc;
+        ck->ops = ops;
+    }
+    return 0;
+}
+
+/* Each BLOB is read from a copy of ours, made in begin. */
+static int find_sources(struct dlr_ckpt *ck)
+{
+    const struct dlr_regions *rs = &ck->regions;
+    size_t room = 0, at = 0;
+
+    for (unsigned i = 0; i < rs->n; i++)
+        room += rs->list[i].kind == DLR_CKPT_BLOB ? rs->bytes[i] : 0;
+    ck->blobs = calloc(1, room + 1);
+    ck->src = calloc(rs->n + 1u, sizeof(*ck->src));
+    ck->on_device = calloc(rs->n + 1u, sizeof(*ck->on_device));
+    if (!ck->blobs || !ck->src || !ck->on_device)
+        return dlr_fail(&ck->err, -ENOMEM, "no memory for %u regions", rs->n);
+    for (unsigned i = 0; i < rs->n; i++) {
+        ck->src[i] = rs->list[i].addr;
+        if (rs->list[i].kind == DLR_CKPT_BLOB) {
+            ck->src[i] = ck->blobs + at;
+            at += rs->bytes[i];
+        }
+    }
+    return find_device(ck);
+}
+
+/* The list of regions is final from here on. */
+static int close_list(struct dlr_ckpt *ck)
+{
+    const struct dlr_slot_owner owner = {ck->key, ck->conf.rank,
+                                         (uint32_t)ck->conf.world};
+    int rc;
+
+    if (ck->closed_list)
+        return ck->plan ? 0 : -EINVAL;
+    ck->closed_list = true;
+    rc = find_sources(ck);
+    return rc < 0 ? rc
+                  : dlr_slot_plan_new(ck->regions.list, ck->regions.n, &owner,
+                                      &ck->plan, &ck->err);
+}
+
+/* Saving begins to be possible. A failure turns saving off, once and for all. */
+static int start(struct dlr_ckpt *ck)
+{
+    int rc = close_list(ck);
+
+    ck->started = true;
+    if (rc == 0)
+        rc = ck->backend->start(ck);
+    ck->off = rc < 0;
+    return rc;
+}
+
+int dlr_ckpt_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret, unsigned max)
+{
+    return ck->backend->list(ck, ret, max);
+}
+
+int dlr_ckpt_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
+{
+    int rc;
+
+    if (ck->started)
+        return dlr_fail(&ck->err, -EBUSY,
+                        "restore comes once and before the first begin");
+    rc = close_list(ck);
+    if (rc == 0)
+        rc = ck->backend->restore(ck, ret_step);
+    if (rc < 0)
+        return rc;
+    /* Memory is reserved while the program computes its first step. What fails here is told
+     * by begin: the restore itself went well. */
+    start(ck);
+    return rc;
+}
+
+static void copy_blobs(struct dlr_ckpt *ck)
+{
+    const struct dlr_regions *rs = &ck->regions;
+
+    for (unsigned i = 0; i < rs->n; i++) {
+        unsigned char *to = (unsigned char *)ck->src[i];
+
+        if (rs->list[i].kind != DLR_CKPT_BLOB)
+            continue;
+        if (rs->used[i] > 0)
+            memcpy(to, rs->list[i].addr, rs->used[i]);
+        memset(to + rs->used[i], 0, rs->bytes[i] - rs->used[i]);
+    }
+}
+
+/* Starts the snapshot of a due step in slot. */
+static int start_snapshot(struct dlr_ckpt *ck, struct dlr_slot *slot,
+                          struct dlr_version version, void *stream)
+{
+    const struct dlr_copy_job job = {.slot = slot,
+                                     .plan = ck->plan,
+                                     .src = ck->src,
+                                     .ops = ck->ops,
+                                     .dev = ck->dev,
+                                     .on_device = ck->on_device};
+    int rc;
+
+    if (dlr_saver_busy(ck->saver))
+        return dlr_fail(&ck->err, -EBUSY, "the last snapshot is not finished");
+    rc = dlr_slot_begin(slot, ck->plan, version, ck->regions.used);
+    if (rc < 0)
+        return dlr_fail(&ck->err, rc, "the slot is too small for the regions");
+    copy_blobs(ck);
+    rc = ck->ops ? ck->ops->after(ck->dev, stream) : 0;
+    if (rc < 0) {
+        dlr_slot_set_state(slot, DLR_SLOT_DEAD);
+        return dlr_fail(&ck->err, rc, "%s refused to wait for the stream",
+                        ck->ops->name);
+    }
+    return dlr_saver_begin(ck->saver, &job);
+}
+
+static int save(struct dlr_ckpt *ck, uint64_t step, void *stream)
+{
+    struct dlr_version version;
+    struct dlr_slot *slot;
+    int rc;
+
+    if (ck->off || getpid() != ck->pid)
+        return 0;
+    rc = ck->backend->due(ck, step, &slot, &version);
+    if (rc == 0)
+        return 0;
+    if (rc > 0)
+        rc = start_snapshot(ck, slot, version, stream);
+    if (rc < 0) {
+        atomic_fetch_add(&ck->page->given_up, 1);
+        ck->backend->missed(ck, step, ck->err.text);
+        return rc;
+    }
+    atomic_fetch_add(&ck->page->saves, 1);
+    return 1;
+}
+
+/* Makes the step known; false when it is not after the last one. */
+static bool announce(struct dlr_ckpt *ck, uint64_t step, int64_t now)
+{
+    if (step == DLR_PAGE_NEVER ||
+        (ck->last_step != DLR_PAGE_NEVER && step <= ck->last_step))
+        return false;
+    ck->last_step = step;
+    atomic_store_explicit(&ck->page->progress_ns, (uint64_t)now, memory_order_relaxed);
+    atomic_store(&ck->page->begun_step, step);
+    return true;
+}
+
+int dlr_ckpt_begin(struct dlr_ckpt *ck, uint64_t step, void *stream)
+{
+    int64_t now = dlr_now_ns();
+    int rc = 0;
+
+    if (!ck->started)
+        rc = start(ck);
+    else if (ck->off && ck->err.code < 0 && ck->last_step == DLR_PAGE_NEVER)
+        rc = ck->err.code; /* what failed after restore is told once */
+    if (!announce(ck, step, now))
+        return dlr_fail(&ck->err, -EINVAL, "step %" PRIu64 " does not follow %" PRIu64,
+                        step, ck->last_step);
+    if (rc == 0 && atomic_load(&ck->page->save_at) <= step)
+        rc = save(ck, step, stream);
+    atomic_fetch_add_explicit(&ck->page->begin_ns, (uint64_t)(dlr_now_ns() - now),
+                              memory_order_relaxed);
+    return rc;
+}
+
+int dlr_ckpt_progress(struct dlr_ckpt *ck, uint64_t step)
+{
+    if (!announce(ck, step, dlr_now_ns()))
+        return dlr_fail(&ck->err, -EINVAL, "step %" PRIu64 " does not follow %" PRIu64,
+                        step, ck->last_step);
+    if (ck->saver && atomic_load(&ck->page->save_at) == step && getpid() == ck->pid)
+        ck->backend->missed(ck, step, "this step was reported without begin");
+    return 0;
+}
+
+/* Makes stream wait instead of the host; -ENOTSUP when the host must. */
+static int hold_stream(struct dlr_ckpt *ck, void *stream)
+{
+    int rc = ck->dev && !ck->host_waits ? ck->ops->hold(ck->dev, stream) : -ENOTSUP;
+
+    if (rc == 0)
+        dlr_saver_limit(ck->saver, ck->conf.fence_ms);
+    return rc;
+}
+
+static int wait_copies(struct dlr_ckpt *ck, void *stream)
+{
+    bool whole = ck->backend->fence_whole;
+    int rc = 0;
+
+    if (whole ? dlr_saver_busy(ck->saver) : dlr_saver_reading(ck->saver)) {
+        if (hold_stream(ck, stream) == 0)
+            return 0;
+        rc = dlr_saver_wait(ck->saver, ck->conf.fence_ms, whole);
+        if (rc < 0)
+            return dlr_fail(&ck->err, rc,
+                            "the snapshot of step %" PRIu64
+                            " was not finished within %u ms",
+                            ck->last_step, ck->conf.fence_ms);
+    }
+    return dlr_saver_result(ck->saver, &ck->err);
+}
+
+int dlr_ckpt_fence(struct dlr_ckpt *ck, void *stream)
+{
+    int64_t now;
+    int rc;
+
+    if (!ck->saver || !(dlr_saver_busy(ck->saver) || dlr_saver_failed(ck->saver)))
+        return 0;
+    if (getpid() != ck->pid)
+        return 0;
+    now = dlr_now_ns();
+    rc = wait_copies(ck, stream);
+    atomic_fetch_add_explicit(&ck->page->fence_ns, (uint64_t)(dlr_now_ns() - now),
+                              memory_order_relaxed);
+    return rc;
+}
+
+void dlr_ckpt_stats(const struct dlr_ckpt *ck, struct dlr_ckpt_stats *ret)
+{
+    struct dlr_page *page = ck->page;
+    uint64_t committed = atomic_load(&page->committed_step);
+
+    *ret = (struct dlr_ckpt_stats){
+        .saves = atomic_load(&page->saves),
+        .given_up = atomic_load(&page->given_up),
+        .committed_step = committed == DLR_PAGE_NEVER ? 0 : committed,
+        .begin_ns = atomic_load(&page->begin_ns),
+        .fence_ns = atomic_load(&page->fence_ns),
+        .copied_bytes = atomic_load(&page->copied_bytes),
+    };
+}
+
+const char *dlr_ckpt_error(const struct dlr_ckpt *ck)
+{
+    const struct dlr_err *err = ck ? &ck->err : &open_err;
+
+    return err->text[0] ? err->text : "no error";
+}
+
+void dlr_ckpt_close(struct dlr_ckpt *ck)
+{
+    if (!ck)
+        return;
+    if (getpid() != ck->pid)
+        return; /* a forked child: nothing of this is its own */
+    if (ck->saver && dlr_saver_busy(ck->saver))
+        dlr_saver_wait(ck->saver, ck->conf.fence_ms, true);
+    ck->saver = dlr_saver_free(ck->saver);
+    ck->backend->close(ck);
+    if (ck->dev)
+        ck->ops->close(ck->dev);
+    dlr_slot_plan_free(ck->plan);
+    dlr_regions_done(&ck->regions);
+    free(ck->src);
+    free(ck->on_device);
+    free(ck->blobs);
+    free(ck);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is behind struct dlr_ckpt, and what the two ways of keeping snapshots (under a job,
+ * alone) do differently.
+ */
+#ifndef DLR_CKPT_CLIENT_H
+#define DLR_CKPT_CLIENT_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "ckpt/conf.h"
+#include "ckpt/device.h"
+#include "ckpt/page.h"
+#include "ckpt/regions.h"
+#include "ckpt/saver.h"
+#include "ckpt/slot_write.h"
+#include "common/err.h"
+
+struct dlr_ckpt;
+
+struct dlr_backend {
+    /* On success ck->page and ck->key are set. */
+    int (*open)(struct dlr_ckpt *ck);
+    int (*list)(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret, unsigned max);
+    /* 1 with *ret_step, 0 nothing there. */
+    int (*restore)(struct dlr_ckpt *ck, uint64_t *ret_step);
+    /* The regions are final and ck->plan is made: prepares slots, starts ck->saver. */
+    int (*start)(struct dlr_ckpt *ck);
+    /* save_at is step or older. 1: fill *ret_slot with *ret_version; 0: not due; -errno: due
+     * and impossible.
+     */
+    int (*due)(struct dlr_ckpt *ck, uint64_t step, struct dlr_slot **ret_slot,
+               struct dlr_version *ret_version);
+    /* A due step was not saved: whoever waits for it must know. */
+    void (*missed)(struct dlr_ckpt *ck, uint64_t step, const char *why);
+    void (*close)(struct dlr_ckpt *ck); /* the saver is gone already */
+    bool fence_whole; /* a fence waits for the end of a snapshot, not of its copy */
+};
+
+extern const struct dlr_backend dlr_backend_supervised, dlr_backend_alone;
+
+struct dlr_ckpt {
+    struct dlr_client_conf conf;
+    const struct dlr_backend *backend;
+    void *mode; /* the back end's own */
+    struct dlr_page *page;
+    struct dlr_regions regions;
+    uint64_t key; /* of the slots */
+
+    /* from the first restore or begin on */
+    bool closed_list, started, off;
+    struct dlr_slot_plan *plan;
+    const void **src; /* per region: the program's memory, or our copy of a BLOB */
+    bool *on_device;
+    unsigned char *blobs;
+    bool host_waits; /* some host memory is read after begin */
+    const struct dlr_device_ops *ops;
+    struct dlr_device *dev;
+    struct dlr_saver *saver;
+
+    uint64_t last_step; /* DLR_PAGE_NEVER before the first */
+    pid_t pid;          /* a forked child has no helper threads */
+    struct dlr_err err;
+};
+
+#endif

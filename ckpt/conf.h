@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A handle's settings: what the program gave, else the environment, else the default. */
+#ifndef DLR_CKPT_CONF_H
+#define DLR_CKPT_CONF_H
+
+#include <limits.h>
+#include <stdint.h>
+
+#include "ckpt/ckpt.h"
+#include "common/err.h"
+#include "common/opt.h"
+
+struct dlr_client_conf {
+    char dir[PATH_MAX];
+    int rank, world;
+    unsigned every, fence_ms, threads, restore_ms;
+};
+
+/* Every variable of the environment that is a number, with its default. */
+extern const struct dlr_opt dlr_client_opts[];
+
+int dlr_client_conf_load(const struct dlr_ckpt_conf *given, struct dlr_client_conf *ret,
+                         struct dlr_err *err);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that the host does not read directly: how a snapshot gets at it. One back end per
+ * kind of device; host memory needs none.
+ *
+ * A snapshot: after(stream) in begin; hold(stream) in fence; in the copy thread enter(), then
+ * fetch() and wait() for the two halves of a staging buffer in turn, release(), leave().
+ */
+#ifndef DLR_CKPT_DEVICE_H
+#define DLR_CKPT_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/err.h"
+
+#define DLR_DEVICE_HALF (8u << 20) /* bytes of each half of the staging buffer */
+
+struct dlr_device; /* one per handle; opaque */
+
+struct dlr_device_ops {
+    const char *name;
+    bool (*owns)(const void *addr);
+    /* For the device that holds addr; all regions of a handle must be on one. */
+    int (*open)(const void *addr, struct dlr_device **ret, struct dlr_err *err);
+    void (*close)(struct dlr_device *dev);
+
+    /* The copies of the next snapshot wait for all that is on stream now. */
+    int (*after)(struct dlr_device *dev, void *stream);
+    /* What is put on stream from now on waits for release() of this snapshot. The host does
+     * not wait. -ENOTSUP: the host must.
+     */
+    int (*hold)(struct dlr_device *dev, void *stream);
+    void (*release)(struct dlr_device *dev);
+
+    int (*enter)(struct dlr_device *dev); /* for the calling thread */
+    void (*leave)(struct dlr_device *dev);
+    /* Starts copying to byte 'at' of a half (0, 1). */
+    int (*fetch)(struct dlr_device *dev, unsigned half, size_t at, const void *src,
+                 size_t bytes);
+    /* Blocks until what was fetched into a half is there. */
+    int (*wait)(struct dlr_device *dev, unsigned half, const void **ret_host);
+
+    int (*store)(struct dlr_device *dev, void *dst, const void *src, size_t bytes);
+};
+
+/* The back end that owns addr, NULL for host memory. */
+const struct dlr_device_ops *dlr_device_of(const void *addr);
+
+/* CUDA by the driver's own interface; NULL when it was not built. */
+const struct dlr_device_ops *dlr_device_cuda(void);
+
+#endif

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* CUDA by the driver's interface. The library is taken only where the program has loaded it
+ * already, so that nothing here initialises a GPU.
+ */
+#include "ckpt/device.h"
+
+#ifndef DLR_HAVE_CUDA
+
+const struct dlr_device_ops *dlr_device_cuda(void)
+{
+    return NULL;
+}
+
+#else
+
+#include <cuda.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+/* cuda.h maps some of these names to newer versions, which NAME() follows. */
+#define NAME(fn) NAME_(fn)
+#define NAME_(fn) #fn
+#define FUNCTIONS(X)                                                                   \
+    X(cuPointerGetAttribute)                                                           \
+    X(cuCtxPushCurrent)                                                                \
+    X(cuCtxPopCurrent)                                                                 \
+    X(cuStreamCreate)                                                                  \
+    X(cuStreamDestroy)                                                                 \
+    X(cuStreamWaitEvent)                                                               \
+    X(cuStreamWaitValue32)                                                             \
+    X(cuEventCreate)                                                                   \
+    X(cuEventDestroy)                                                                  \
+    X(cuEventRecord)                                                                   \
+    X(cuEventSynchronize)                                                              \
+    X(cuMemHostAlloc)                                                                  \
+    X(cuMemHostGetDevicePointer)                                                       \
+    X(cuMemFreeHost)                                                                   \
+    X(cuMemcpyDtoHAsync)                                                               \
+    X(cuMemcpyHtoD)
+
+#define POINTER(fn) __typeof__(&fn) p_##fn;
+#define NAMED_POINTER(fn) POINTER(fn)
+
+/* One pointer per function, called p_<name as cuda.h maps it>. */
+static struct {
+    FUNCTIONS(NAMED_POINTER)
+} cu;
+#define CU(fn) CU_(fn)
+#define CU_(fn) cu.p_##fn
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool loaded;
+
+struct dlr_device {
+    CUcontext ctx;
+    CUstream stream;         /* of the copies */
+    CUevent begun;           /* what the caller's stream had at begin */
+    CUevent fetched[2];      /* the copies into a half */
+    unsigned char *stage;    /* pinned, two halves */
+    volatile uint32_t *done; /* pinned: the last snapshot that was released */
+    CUdeviceptr done_dev;    /* the same word for streams */
+    uint32_t turn;           /* the last snapshot that was begun */
+};
+
+static void load(void)
+{
+    void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+
+    if (!lib)
+        return;
+    loaded = true;
+#define LOAD(fn)                                                                       \
+    CU(fn) = (__typeof__(CU(fn)))dlsym(lib, NAME(fn));                                 \
+    loaded = loaded && CU(fn);
+    FUNCTIONS(LOAD)
+    if (!loaded)
+        dlclose(lib);
+}
+
+static int result(CUresult r)
+{
+    switch (r) {
+    case CUDA_SUCCESS:
+        return 0;
+    case CUDA_ERROR_OUT_OF_MEMORY:
+        return -ENOMEM;
+    case CUDA_ERROR_INVALID_VALUE:
+        return -EINVAL;
+    case CUDA_ERROR_NOT_SUPPORTED:
+        return -ENOTSUP;
+    case CUDA_ERROR_DEINITIALIZED:
+        return -ENODEV;
+    default:
+        return -EIO;
+    }
+}
+
+static bool owns(const void *addr)
+{
+    unsigned type = 0;
+
+    return CU(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                     (CUdeviceptr)(uintptr_t)addr) == CUDA_SUCCESS &&
+           type == CU_MEMORYTYPE_DEVICE;
+}
+
+static int enter(struct dlr_device *dev)
+{
+    return result(CU(cuCtxPushCurrent)(dev->ctx));
+}
+
+static void leave(struct dlr_device *dev)
+{
+    CUcontext old;
+
+    CU(cuCtxPopCurrent)(&old);
+}
+
+static void cuda_close(struct dlr_device *dev)
+{
+    if (enter(dev) == 0) {
+        if (dev->stage)
+            CU(cuMemFreeHost)(dev->stage);
+        if (dev->done)
+            CU(cuMemFreeHost)((void *)dev->done);
+        for (unsigned i = 0; i < 2; i++)
+            if (dev->fetched[i])
+                CU(cuEventDestroy)(dev->fetched[i]);
+        if (dev->begun)
+            CU(cuEventDestroy)(dev->begun);
+        if (dev->stream)
+            CU(cuStreamDestroy)(dev->stream);
+        leave(dev);
+    }
+    free(dev);
+}
+
+/* In the device's context: stream, events, staging buffer, the word streams wait for. */
+static CUresult build(struct dlr_device *dev)
+{
+    unsigned event = CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC;
+    CUresult r = CU(cuStreamCreate)(&dev->stream, CU_STREAM_NON_BLOCKING);
+
+    if (r == CUDA_SUCCESS)
+        r = CU(cuEventCreate)(&dev->begun, CU_EVENT_DISABLE_TIMING);
+    for (unsigned i = 0; r == CUDA_SUCCESS && i < 2; i++)
+        r = CU(cuEventCreate)(&dev->fetched[i], event);
+    if (r == CUDA_SUCCESS)
+        r = CU(cuMemHostAlloc)((void **)&dev->stage, 2 * DLR_DEVICE_HALF, 0);
+    if (r == CUDA_SUCCESS)
+        r = CU(cuMemHostAlloc)((void **)&dev->done, sizeof(*dev->done),
+                               CU_MEMHOSTALLOC_DEVICEMAP);
+    if (r == CUDA_SUCCESS) {
+        *dev->done = 0;
+        r = CU(cuMemHostGetDevicePointer)(&dev->done_dev, (void *)dev->done, 0);
+    }
+    return r;
+}
+
+static int cuda_open(const void *addr, struct dlr_device **ret, struct dlr_err *err)
+{
+    struct dlr_device *dev = calloc(1, sizeof(*dev));
+    CUresult r;
+
+    if (!dev)
+        return dlr_fail(err, -ENOMEM, "no memory");
+    r = CU(cuPointerGetAttribute)(&dev->ctx, CU_POINTER_ATTRIBUTE_CONTEXT,
+                                  (CUdeviceptr)(uintptr_t)addr);
+    if (r == CUDA_SUCCESS)
+        r = CU(cuCtxPushCurrent)(dev->ctx);
+    if (r != CUDA_SUCCESS) {
+        free(dev);
+        return dlr_fail(err, result(r), "cannot use the GPU's context: CUDA error %d",
+                        (int)r);
+    }
+    r = build(dev);
+    leave(dev);
+    if (r != CUDA_SUCCESS) {
+        cuda_close(dev);
+        return dlr_fail(err, result(r),
+                        "cannot prepare copies from the GPU: CUDA error %d", (int)r);
+    }
+    *ret = dev;
+    return 0;
+}
+
+static int after(struct dlr_device *dev, void *stream)
+{
+    int rc = enter(dev);
+
+    if (rc < 0)
+        return rc;
+    rc = result(CU(cuEventRecord)(dev->begun, stream));
+    if (rc == 0)
+        rc = result(CU(cuStreamWaitEvent)(dev->stream, dev->begun, 0));
+    leave(dev);
+    if (rc == 0)
+        dev->turn++;
+    return rc;
+}
+
+static int hold(struct dlr_device *dev, void *stream)
+{
+    int rc = enter(dev);
+
+    if (rc < 0)
+        return rc;
+    rc = result(CU(cuStreamWaitValue32)(stream, dev->done_dev, dev->turn,
+                                        CU_STREAM_WAIT_VALUE_GEQ));
+    leave(dev);
+    return rc;
+}
+
+static void release(struct dlr_device *dev)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    *dev->done = dev->turn; /* begin makes no new turn while one is under way */
+}
+
+static int fetch(struct dlr_device *dev, unsigned half, size_t at, const void *src,
+                 size_t bytes)
+{
+    unsigned char *to = dev->stage + half * (size_t)DLR_DEVICE_HALF + at;
+    int rc = result(
+        CU(cuMemcpyDtoHAsync)(to, (CUdeviceptr)(uintptr_t)src, bytes, dev->stream));
+
+    return rc < 0 ? rc : result(CU(cuEventRecord)(dev->fetched[half], dev->stream));
+}
+
+static int wait(struct dlr_device *dev, unsigned half, const void **ret_host)
+{
+    *ret_host = dev->stage + half * (size_t)DLR_DEVICE_HALF;
+    return result(CU(cuEventSynchronize)(dev->fetched[half]));
+}
+
+static int store(struct dlr_device *dev, void *dst, const void *src, size_t bytes)
+{
+    int rc = enter(dev);
+
+    if (rc < 0)
+        return rc;
+    rc = result(CU(cuMemcpyHtoD)((CUdeviceptr)(uintptr_t)dst, src, bytes));
+    leave(dev);
+    return rc;
+}
+
+const struct dlr_device_ops *dlr_device_cuda(void)
+{
+    static const struct dlr_device_ops ops = {
+        "CUDA",  owns,  cuda_open, cuda_close, after, hold,
+        release, enter, leave,     fetch,      wait,  store,
+    };
+
+    bool there;
+
+    /* A program may load CUDA after the first handle was opened: ask until it is there. */
+    pthread_mutex_lock(&lock);
+    if (!loaded)
+        load();
+    there = loaded;
+    pthread_mutex_unlock(&lock);
+    return there ? &ops : NULL;
+}
+
+#endif

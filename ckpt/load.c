@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ckpt/load.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ckpt/slot_meta.h"
+#include "common/cleanup.h"
+#include "common/str.h"
+
+struct target {
+    uint64_t off, bytes; /* in the data area */
+    unsigned region;     /* of ours */
+};
+
+struct targets {
+    struct target *list; /* ascending */
+    unsigned n;
+};
+
+static void shape_text(const struct dlr_ckpt_region *r, char *buf, size_t size)
+{
+    size_t at = (size_t)snprintf(buf, size, "[");
+
+    for (unsigned d = 0; d < r->ndim && at < size; d++)
+        at += (size_t)snprintf(buf + at, size - at,
+                               "%s%" PRIu64 "+%" PRIu64 " of %" PRIu64, d ? ", " : "",
+                               r->offset[d], r->local_shape[d], r->global_shape[d]);
+    if (at < size)
+        snprintf(buf + at, size - at, "]");
+}
+
+/* What of a region in the snapshot is not as it is here. */
+static int compare(const struct dlr_slot_region *there,
+                   const struct dlr_ckpt_region *here, uint64_t room,
+                   struct dlr_err *err)
+{
+    const struct dlr_ckpt_region *r = &there->region;
+    size_t row = here->ndim * sizeof(uint64_t);
+    char a[160], b[160];
+
+    if (r->kind != here->kind)
+        return dlr_fail(err, -EBADMSG,
+                        "region '%s' is of kind %d in the snapshot, %d here",
+                        here->name, (int)r->kind, (int)here->kind);
+    if (!dlr_streq(r->dtype, here->dtype) || r->item_size != here->item_size)
+        return dlr_fail(err, -EBADMSG,
+                        "region '%s' holds %s (%u bytes) in the snapshot, %s (%u) here",
+                        here->name, r->dtype, r->item_size, here->dtype,
+                        here->item_size);
+    if (r->kind == DLR_CKPT_BLOB)
+        return there->used <= room
+                   ? 0
+                   : dlr_fail(err, -EBADMSG,
+                              "region '%s' has %" PRIu64
+                              " bytes in the snapshot, room for %" PRIu64 " here",
+                              here->name, there->used, room);
+    if (r->ndim == here->ndim &&
+        memcmp(r->global_shape, here->global_shape, row) == 0 &&
+        memcmp(r->offset, here->offset, row) == 0 &&
+        memcmp(r->local_shape, here->local_shape, row) == 0)
+        return 0;
+    shape_text(r, a, sizeof(a));
+    shape_text(here, b, sizeof(b));
+    return dlr_fail(err, -EBADMSG, "region '%s' is %s in the snapshot, %s here",
+                    here->name, a, b);
+}
+
+/* Finds each region of the snapshot here; none may be left over on either side. */
+static int match(const void *meta, size_t bytes, struct dlr_regions *rs,
+                 struct targets *t, struct dlr_err *err)
+{
+    DLR_AUTO_FREE unsigned char *found = calloc(1, rs->n + 1u);
+    struct dlr_slot_region there;
+    struct dlr_meta_walk walk;
+    int rc = dlr_meta_walk_init(&walk, meta, bytes);
+
+    if (!found)
+        return dlr_fail(err, -ENOMEM, "no memory");
+    while (rc == 0 && (rc = dlr_meta_next(&walk, &there)) > 0) {
+        unsigned i;
+
+        rc = dlr_regions_find(rs, there.region.name, &i);
+        if (rc < 0 || t->n == rs->n)
+            return dlr_fail(err, -EBADMSG,
+                            "the snapshot holds region '%s', which was not named",
+                            there.region.name);
+        rc = compare(&there, &rs->list[i], rs->bytes[i], err);
+        if (rc < 0)
+            return rc;
+        found[i] = 1;
+        rs->used[i] = there.used;
+        t->list[t->n++] = (struct target){there.off, there.used, i};
+    }
+    if (rc < 0)
+        return dlr_fail(err, -EBADMSG, "region %u of the snapshot is malformed",
+                        walk.index);
+    for (unsigned i = 0; i < rs->n; i++)
+        if (!found[i])
+            return dlr_fail(err, -EBADMSG, "region '%s' is not in the snapshot",
+                            rs->list[i].name);
+    return 0;
+}
+
+static int put(void *dst, const void *src, size_t bytes,
+               const struct dlr_device_ops *ops, struct dlr_device *dev)
+{
+    if (ops && ops->owns(dst))
+        return ops->store(dev, dst, src, bytes);
+    memcpy(dst, src, bytes);
+    return 0;
+}
+
+/* Hands data [from, from + size) to the targets it belongs to; *first moves along. */
+static int scatter(const struct targets *t, unsigned *first, uint64_t from, size_t size,
+                   const char *data, const struct dlr_regions *rs,
+                   const struct dlr_device_ops *ops, struct dlr_device *dev)
+{
+    uint64_t to = from + size;
+    int rc = 0;
+
+    while (*first < t->n && t->list[*first].off + t->list[*first].bytes <= from)
+        (*first)++;
+    for (unsigned i = *first; rc == 0 && i < t->n && t->list[i].off < to; i++) {
+        const struct target *x = &t->list[i];
+        uint64_t a = x->off > from ? x->off : from;
+        uint64_t b = x->off + x->bytes < to ? x->off + x->bytes : to;
+
+        if (a < b)
+            rc = put((char *)rs->list[x->region].addr + (a - x->off), data + (a - from),
+                     b - a, ops, dev);
+    }
+    return rc;
+}
+
+static int load_chunks(const struct dlr_slot *slot, const struct dlr_slot_info *info,
+                       const struct targets *t, const struct dlr_regions *rs,
+                       const struct dlr_device_ops *ops, struct dlr_device *dev,
+                       struct dlr_err *err)
+{
+    unsigned first = 0;
+
+    for (uint32_t i = 0; i < info->nchunks; i++) {
+        size_t size;
+        uint32_t crc;
+        void *data;
+        int rc = dlr_slot_chunk(slot, i, &data, &size, &crc);
+
+        if (rc < 0)
+            return dlr_fail(err, -EBADMSG, "chunk %" PRIu32 " is gone", i);
+        if (dlr_crc32c(0, data, size) != crc)
+            return dlr_fail(err, -EBADMSG,
+                            "chunk %" PRIu32 " of %" PRIu32 " is corrupt", i,
+                            info->nchunks);
+        rc = scatter(t, &first, (uint64_t)i * DLR_SLOT_CHUNK, size, data, rs, ops, dev);
+        if (rc < 0)
+            return dlr_fail(err, rc, "cannot write chunk %" PRIu32 " to the device: %s",
+                            i, strerror(-rc));
+    }
+    return 0;
+}
+
+int dlr_load(const struct dlr_slot *slot, struct dlr_regions *rs,
+             const struct dlr_device_ops *ops, struct dlr_device *dev,
+             struct dlr_err *err)
+{
+    DLR_AUTO_FREE struct target *list = calloc(rs->n + 1u, sizeof(*list));
+    struct targets t = {list, 0};
+    struct dlr_slot_info info;
+    const void *meta;
+    size_t bytes;
+    int rc;
+
+    if (!list)
+        return dlr_fail(err, -ENOMEM, "no memory");
+    dlr_slot_meta(slot, &meta, &bytes);
+    if (bytes == 0)
+        return dlr_fail(err, -EBADMSG, "the snapshot's head is corrupt");
+    rc = dlr_slot_check_meta(meta, bytes, dlr_slot_bytes(slot), &info, err);
+    if (rc == 0)
+        rc = match(meta, bytes, rs, &t, err);
+    if (rc == 0)
+        rc = load_chunks(slot, &info, &t, rs, ops, dev, err);
+    return rc;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The helper thread of a handle: copies snapshots beside the program and, under a job, is the
+ * only one that uses the agent's socket from then on.
+ */
+#ifndef DLR_CKPT_SAVER_H
+#define DLR_CKPT_SAVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ckpt/copy.h"
+#include "common/err.h"
+
+struct dlr_saver; /* opaque */
+
+/* Called in the helper thread. */
+struct dlr_saver_ops {
+    /* The copy ended with rc and no source is read any more. Seals or kills the slot, tells
+     * who must know; returns rc or its own failure, with text.
+     */
+    int (*finish)(void *arg, int rc, struct dlr_err *err);
+    void (*posted)(void *arg); /* dlr_saver_post() was called */
+    int (*receive)(
+        void *arg); /* the socket is readable; < 0: do not look at it again */
+};
+
+/* sock: -1 for none; it stays the caller's. */
+int dlr_saver_new(unsigned threads, const struct dlr_saver_ops *ops, void *arg,
+                  int sock, struct dlr_saver **ret, struct dlr_err *err);
+
+/* Gives up what is being copied, waits for the thread, frees. Accepts NULL. */
+struct dlr_saver *dlr_saver_free(struct dlr_saver *saver);
+
+/* Starts a snapshot; stop and deadline_ns of job are the saver's own. -EBUSY. */
+int dlr_saver_begin(struct dlr_saver *saver, const struct dlr_copy_job *job);
+
+/* Calls ops->posted() soon. Does not block. */
+void dlr_saver_post(struct dlr_saver *saver);
+
+/* True while sources are read, while the last snapshot is unfinished, while its failure was
+ * not taken: a load each.
+ */
+bool dlr_saver_reading(const struct dlr_saver *saver);
+bool dlr_saver_busy(const struct dlr_saver *saver);
+bool dlr_saver_failed(const struct dlr_saver *saver);
+
+/* Waits until sources are free, with whole until the snapshot is finished, at most
+ * timeout_ms; then gives it up, makes sure that sources are free, and returns -ETIMEDOUT.
+ */
+int dlr_saver_wait(struct dlr_saver *saver, int64_t timeout_ms, bool whole);
+
+/* The snapshot under way is given up after this long, without anybody waiting. */
+void dlr_saver_limit(struct dlr_saver *saver, int64_t timeout_ms);
+
+/* Takes the failure of the last snapshot: its code with text, 0 when there is none. */
+int dlr_saver_result(struct dlr_saver *saver, struct dlr_err *err);
+
+#endif

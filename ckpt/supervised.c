@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Under a job: the node's agent gives the slots and says when to use them (docs/protocol.md
+ * section 3). The program's thread uses the socket until the saver runs, the saver from then
+ * on.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "ckpt/client.h"
+#include "ckpt/load.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/local.h"
+#include "common/log.h"
+#include "common/str.h"
+
+#define CONNECT_MS 5000
+#define SEND_MS 1000 /* the agent reads all the time; then it is as good as gone */
+
+struct supervised {
+    int sock;
+    uint32_t round;
+    struct dlr_local_msg msg; /* scratch of who uses the socket now */
+
+    bool offered; /* a version to restore, not yet asked for */
+    struct dlr_version offer;
+    struct dlr_slot *offer_slot;
+    char offer_fault[DLR_ERR_TEXT]; /* why there is no offer_slot */
+
+    pthread_mutex_t lock; /* the helper's word to the program's thread and back */
+    struct dlr_slot *slots[DLR_LOCAL_FDS];
+    unsigned nslots;
+    bool missed;
+    uint64_t missed_step;
+    char missed_why[256];
+    atomic_bool gone;
+
+    unsigned slot; /* in use by the snapshot under way */
+    struct dlr_version version;
+};
+
+static void agent_is_gone(struct supervised *sup, const char *why)
+{
+    if (!atomic_exchange(&sup->gone, true))
+        dlr_warn("nothing is saved from now on: %s", why);
+}
+
+/* -ETIMEDOUT when fd is not ready for events by deadline_ms. */
+static int wait_fd(int fd, short events, int64_t deadline_ms)
+{
+    struct pollfd p = {fd, events, 0};
+    int64_t left = deadline_ms - dlr_now_ms();
+    int n;
+
+    do
+        n = poll(&p, 1, left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left);
+    while (n < 0 && errno == EINTR && (left = deadline_ms - dlr_now_ms()) > 0);
+    return n > 0 ? 0 : n == 0 ? -ETIMEDOUT : -errno;
+}
+
+/* Sends sup->msg; the socket does not block, the wait for room in it is limited. */
+static int tell(struct supervised *sup)
+{
+    int64_t deadline = dlr_now_ms() + SEND_MS;
+    int rc;
+
+    while ((rc = dlr_local_send(sup->sock, &sup->msg, NULL, 0)) == -EAGAIN) {
+        rc = wait_fd(sup->sock, POLLOUT, deadline);
+        if (rc < 0)
+            break;
+    }
+    if (rc < 0)
+        agent_is_gone(sup, "the agent of this node does not answer");
+    return rc;
+}
+
+/* Begins a message about this rank in sup->msg. */
+static struct dlr_local_msg *compose(struct dlr_ckpt *ck, enum dlr_local_type type,
+                                     uint64_t step)
+{
+    struct supervised *sup = ck->mode;
+
+    dlr_local_init(&sup->msg, type);
+    sup->msg.round = sup->round;
+    sup->msg.rank = ck->conf.rank;
+    sup->msg.step = step;
+    return &sup->msg;
+}
+
+/* Waits for a message of this type; others are passed over. Its descriptors are the caller's. */
+static int await(struct dlr_ckpt *ck, enum dlr_local_type type, int fds[DLR_LOCAL_FDS],
+                 unsigned *ret_nfds)
+{
+    struct supervised *sup = ck->mode;
+    int64_t deadline = dlr_now_ms() + ck->conf.restore_ms;
+
+    for (;;) {
+        int rc = wait_fd(sup->sock, POLLIN, deadline);
+
+        if (rc < 0)
+            return dlr_fail(&ck->err, rc, "no word from the agent within %u ms",
+                            ck->conf.restore_ms);
+        rc = dlr_local_recv(sup->sock, &sup->msg, fds, ret_nfds);
+        if (rc == -EAGAIN)
+            continue;
+        if (rc == 0)
+            return dlr_fail(&ck->err, -ECONNRESET, "the agent closed the connection");
+        if (rc < 0)
+            return dlr_fail(&ck->err, rc, "cannot understand the agent: %s",
+                            strerror(-rc));
+        if (sup->msg.type == type)
+            return 0;
+        for (unsigned i = 0; i < *ret_nfds; i++)
+            close(fds[i]);
+    }
+}
+
+static int map_page(struct dlr_ckpt *ck, int fd)
+{
+    struct supervised *sup = ck->mode;
+    struct dlr_page *page =
+        mmap(NULL, DLR_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    if (page == MAP_FAILED)
+        return dlr_fail(&ck->err, -errno, "cannot map the progress page: %m");
+    if (lseek(fd, 0, SEEK_END) < DLR_PAGE_SIZE || page->magic != DLR_PAGE_MAGIC ||
+        page->size != DLR_PAGE_SIZE || page->rank != ck->conf.rank ||
+        page->round != sup->round) {
+        munmap(page, DLR_PAGE_SIZE);
+        return dlr_fail(&ck->err, -EBADMSG,
+                        "the progress page is not that of this rank");
+    }
+    ck->page = page;
+    return 0;
+}
+
+/* What WELCOME says and carries; closes the descriptors. */
+static int take_welcome(struct dlr_ckpt *ck, const int *fds, unsigned nfds)
+{
+    struct supervised *sup = ck->mode;
+    const struct dlr_local_msg *msg = &sup->msg;
+    struct dlr_err err = {0};
+    int rc = nfds > 0 ? map_page(ck, fds[0])
+                      : dlr_fail(&ck->err, -EBADMSG, "the agent sent no progress page");
+
+    ck->key = dlr_slot_key(msg->text);
+    sup->offered = rc == 0 && msg->arg[0] == 1;
+    sup->offer = (struct dlr_version){(uint32_t)msg->arg[1], msg->step};
+    if (sup->offered) {
+        if (nfds < 2 || msg->arg[2] >= nfds - 1)
+            dlr_fail(&err, -EBADMSG, "the agent did not send the slot it names");
+        else
+            dlr_slot_map(fds[1 + msg->arg[2]], false, &sup->offer_slot, &err);
+        dlr_format(sup->offer_fault, sizeof(sup->offer_fault), "%s", err.text);
+    }
+    for (unsigned i = 0; i < nfds; i++)
+        close(fds[i]);
+    return rc;
+}
+
+static void release(struct dlr_ckpt *ck)
+{
+    struct supervised *sup = ck->mode;
+
+    for (unsigned i = 0; i < DLR_LOCAL_FDS; i++)
+        dlr_slot_unmap(sup->slots[i]);
+    dlr_slot_unmap(sup->offer_slot);
+    if (ck->page)
+        munmap(ck->page, DLR_PAGE_SIZE);
+    if (sup->sock >= 0)
+        close(sup->sock);
+    pthread_mutex_destroy(&sup->lock);
+    free(sup);
+    ck->mode = NULL;
+    ck->page = NULL;
+}
+
+static int join(struct dlr_ckpt *ck)
+{
+    struct supervised *sup = ck->mode;
+    const char *round = getenv("DLROVER_ROUND");
+    int fds[DLR_LOCAL_FDS], rc;
+    unsigned nfds = 0;
+
+    rc = dlr_parse_uint(round, UINT_MAX, &sup->round);
+    if (rc < 0)
+        return dlr_fail(&ck->err, rc, "DLROVER_ROUND='%s' must be a number", round);
+    rc = dlr_local_connect(getenv("DLROVER_AGENT_SOCKET"), CONNECT_MS, &sup->sock,
+                           &ck->err);
+    if (rc < 0)
+        return rc;
+    if (fcntl(sup->sock, F_SETFL, O_NONBLOCK) < 0)
+        return dlr_fail(&ck->err, -errno, "cannot set up the agent's socket: %m");
+    compose(ck, DLR_LOCAL_HELLO, 0)->arg[0] = (uint64_t)ck->conf.world;
+    rc = tell(sup);
+    if (rc < 0)
+        return dlr_fail(&ck->err, rc, "cannot speak to the agent: %s", strerror(-rc));
+    rc = await(ck, DLR_LOCAL_WELCOME, fds, &nfds);
+    return rc < 0 ? rc : take_welcome(ck, fds, nfds);
+}
+
+static int supervised_open(struct dlr_ckpt *ck)
+{
+    struct supervised *sup = calloc(1, sizeof(*sup));
+    int rc;
+
+    if (!sup)
+        return dlr_fail(&ck->err, -ENOMEM, "no memory");
+    sup->sock = -1;
+    pthread_mutex_init(&sup->lock, NULL);
+    ck->mode = sup;
+    rc = join(ck);
+    if (rc < 0)
+        release(ck);
+    return rc;
+}
+
+/* The offered slot must be what the agent said it is, and this rank's. */
+static int check_offer(struct dlr_ckpt *ck, struct dlr_slot_info *info,
+                       struct dlr_err *err)
+{
+    struct supervised *sup = ck->mode;
+    enum dlr_slot_state state;
+
+    if (!sup->offer_slot)
+        return dlr_fail(err, -EBADMSG, "%s", sup->offer_fault);
+    state = dlr_slot_state(sup->offer_slot);
+    if (state != DLR_SLOT_SEALED && state != DLR_SLOT_COMMITTED)
+        return dlr_fail(err, -EBADMSG, "the slot is in state %d, not sealed",
+                        (int)state);
+    if (dlr_slot_info(sup->offer_slot, info) < 0)
+        return dlr_fail(err, -EBADMSG, "the snapshot's head is corrupt");
+    if (info->key != ck->key)
+        return dlr_fail(err, -EBADMSG, "the snapshot is another run's");
+    if (!dlr_version_eq(info->version, sup->offer))
+        return dlr_fail(
+            err, -EBADMSG,
+            "the slot holds version %" PRIu32 ".%" PRIu64 ", not %" PRIu32 ".%" PRIu64,
+            info->version.round, info->version.step, sup->offer.round, sup->offer.step);
+    if (info->rank != ck->conf.rank)
+        return dlr_fail(err, -EBADMSG, "the snapshot is rank %" PRId32 "'s",
+                        info->rank);
+    if (info->world != (uint32_t)ck->conf.world)
+        return dlr_fail(err, -EBADMSG,
+                        "the snapshot is of %" PRIu32 " ranks, now %d run", info->world,
+                        ck->conf.world);
+    return 0;
+}
+
+static int supervised_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret,
+                           unsigned max)
+{
+    struct supervised *sup = ck->mode;
+    struct dlr_slot_info info;
+
+    if (!sup->offered || max == 0 || check_offer(ck, &info, &ck->err) < 0)
+        return 0;
+    *ret =
+        (struct dlr_ckpt_version){sup->offer.round, sup->offer.step, info.data_bytes};
+    return 1;
+}
+
+static int supervised_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
+{
+    struct supervised *sup = ck->mode;
+    struct dlr_slot_info info;
+    int fds[DLR_LOCAL_FDS], rc, sent;
+    struct dlr_local_msg *msg;
+    unsigned nfds = 0;
+
+    if (!sup->offered)
+        return 0;
+    rc = check_offer(ck, &info, &ck->err);
+    if (rc == 0)
+        rc = dlr_load(sup->offer_slot, &ck->regions, ck->ops, ck->dev, &ck->err);
+    sup->offer_slot = dlr_slot_unmap(sup->offer_slot);
+    sup->offered = false;
+    msg = compose(ck, DLR_LOCAL_RESTORED, sup->offer.step);
+    msg->arg[0] = sup->offer.round;
+    msg->arg[1] = (uint64_t)-rc;
+    if (rc < 0)
+        dlr_local_text(msg, "%s", ck->err.text);
+    sent = tell(sup);
+    if (sent < 0)
+        return dlr_fail(&ck->err, sent, "the agent is gone");
+    if (rc < 0) {
+        /* All ranks load the same version or none goes on: the round is about to end. */
+        struct dlr_err why = ck->err;
+
+        await(ck, DLR_LOCAL_GO, fds, &nfds);
+        ck->err = why;
+        return rc;
+    }
+    rc = await(ck, DLR_LOCAL_GO, fds, &nfds);
+    if (rc < 0)
+        return rc;
+    *ret_step = sup->offer.step;
+    return 1;
+}
+
+/* --- in the helper thread ---------------------------------------------------------- */
+
+/* Seals the snapshot and says so at once, or lets the slot go. */
+static int finish(void *arg, int rc, struct dlr_err *err)
+{
+    struct dlr_ckpt *ck = arg;
+    struct supervised *sup = ck->mode;
+    struct dlr_slot *slot = sup->slots[sup->slot];
+    struct dlr_local_msg *msg;
+
+    if (ck->dev)
+        ck->ops->release(ck->dev);
+    if (rc == 0) {
+        dlr_slot_seal(slot, ck->plan);
+        atomic_fetch_add(&ck->page->copied_bytes, dlr_slot_plan_data(ck->plan));
+        msg = compose(ck, DLR_LOCAL_SEALED, sup->version.step);
+        msg->arg[0] = sup->slot;
+        msg->arg[1] = atomic_load(&ck->page->begun_step);
+    } else {
+        atomic_fetch_add(&ck->page->given_up, 1);
+        dlr_slot_set_state(slot, DLR_SLOT_DEAD);
+        dlr_fail(err, rc, "the snapshot of step %" PRIu64 " was given up: %s",
+                 sup->version.step,
+                 rc == -ECANCELED || rc == -ETIMEDOUT
+                     ? "the fence could not wait longer"
+                     : strerror(-rc));
+        msg = compose(ck, DLR_LOCAL_DEAD, sup->version.step);
+        dlr_local_text(msg, "%s", err->text);
+    }
+    if (!atomic_load(&sup->gone))
+        tell(sup);
+    return rc;
+}
+
+static void posted(void *arg)
+{
+    struct dlr_ckpt *ck = arg;
+    struct supervised *sup = ck->mode;
+    bool missed;
+
+    pthread_mutex_lock(&sup->lock);
+    missed = sup->missed;
+    sup->missed = false;
+    if (missed) {
+        compose(ck, DLR_LOCAL_DEAD, sup->missed_step);
+        dlr_local_text(&sup->msg, "%s", sup->missed_why);
+    }
+    pthread_mutex_unlock(&sup->lock);
+    if (missed && !atomic_load(&sup->gone))
+        tell(sup);
+}
+
+/* Slots once; the descriptors are closed by the caller. */
+static void take_slots(struct supervised *sup, const int *fds, unsigned nfds)
+{
+    struct dlr_slot *mapped[DLR_LOCAL_FDS];
+    struct dlr_err err;
+
+    if (nfds == 0) {
+        agent_is_gone(sup,
+                      sup->msg.text[0] ? sup->msg.text : "the agent has no memory");
+        return;
+    }
+    for (unsigned i = 0; i < nfds; i++)
+        if (dlr_slot_map(fds[i], true, &mapped[i], &err) < 0) {
+            while (i-- > 0)
+                dlr_slot_unmap(mapped[i]);
+            agent_is_gone(sup, err.text);
+            return;
+        }
+    pthread_mutex_lock(&sup->lock);
+    memcpy(sup->slots, mapped, nfds * sizeof(*mapped));
+    sup->nslots = nfds;
+    pthread_mutex_unlock(&sup->lock);
+}
+
+static int receive(void *arg)
+{
+    struct dlr_ckpt *ck = arg;
+    struct supervised *sup = ck->mode;
+    int fds[DLR_LOCAL_FDS];
+    unsigned nfds = 0;
+    int rc = dlr_local_recv(sup->sock, &sup->msg, fds, &nfds);
+
+    if (rc == -EAGAIN)
+        return 0;
+    if (rc <= 0) {
+        agent_is_gone(sup, "the agent of this node is gone");
+        return -ECONNRESET;
+    }
+    if (sup->msg.type == DLR_LOCAL_SLOTS && sup->nslots == 0)
+        take_slots(sup, fds, nfds);
+    for (unsigned i = 0; i < nfds; i++)
+        close(fds[i]);
+    return 0;
+}
+
+static const struct dlr_saver_ops saver_ops = {finish, posted, receive};
+
+/* --- in the program's thread ------------------------------------------------------- */
+
+static int supervised_start(struct dlr_ckpt *ck)
+{
+    struct supervised *sup = ck->mode;
+    int rc;
+
+    compose(ck, DLR_LOCAL_RESERVE, 0)->arg[0] = dlr_slot_plan_bytes(ck->plan);
+    rc = tell(sup);
+    if (rc < 0)
+        return dlr_fail(&ck->err, rc, "cannot ask the agent for memory: %s",
+                        strerror(-rc));
+    return dlr_saver_new(ck->conf.threads, &saver_ops, ck, sup->sock, &ck->saver,
+                         &ck->err);
+}
+
+static int supervised_due(struct dlr_ckpt *ck, uint64_t step,
+                          struct dlr_slot **ret_slot, struct dlr_version *ret_version)
+{
+    struct supervised *sup = ck->mode;
+    uint64_t slot = atomic_load(&ck->page->save_slot);
+    unsigned nslots;
+
+    if (atomic_load(&ck->page->save_at) != step || atomic_load(&sup->gone))
+        return 0;
+    pthread_mutex_lock(&sup->lock);
+    nslots = sup->nslots;
+    pthread_mutex_unlock(&sup->lock);
+    if (slot >= nslots)
+        return dlr_fail(&ck->err, -ENODEV, "slot %" PRIu64 " of %u is not here yet",
+                        slot, nslots);
+    if (dlr_saver_busy(ck->saver))
+        return dlr_fail(&ck->err, -EBUSY, "the last snapshot is not finished");
+    sup->slot = (unsigned)slot;
+    sup->version = (struct dlr_version){sup->round, step};
+    *ret_slot = sup->slots[slot];
+    *ret_version = sup->version;
+    return 1;
+}
+
+static void supervised_missed(struct dlr_ckpt *ck, uint64_t step, const char *why)
+{
+    struct supervised *sup = ck->mode;
+
+    pthread_mutex_lock(&sup->lock);
+    sup->missed = true;
+    sup->missed_step = step;
+    snprintf(sup->missed_why, sizeof(sup->missed_why), "%s", why);
+    pthread_mutex_unlock(&sup->lock);
+    dlr_saver_post(ck->saver);
+}
+
+static void supervised_close(struct dlr_ckpt *ck)
+{
+    struct supervised *sup = ck->mode;
+
+    compose(ck, DLR_LOCAL_BYE, 0);
+    if (!atomic_load(&sup->gone))
+        tell(sup);
+    release(ck);
+}
+
+const struct dlr_backend dlr_backend_supervised = {
+    .open = supervised_open,
+    .list = supervised_list,
+    .restore = supervised_restore,
+    .start = supervised_start,
+    .due = supervised_due,
+    .missed = supervised_missed,
+    .close = supervised_close,
+};
