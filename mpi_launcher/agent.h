@@ -10,6 +10,7 @@
  *   agent_round.c      what a round is: its nodes, ranks, partner
  *   agent_local.c      connections of this node's plugin and workers
  *   agent_tasks.c      the workers as processes: watch, kill, say when they are gone
+ *   agent_sweep.c      what tasks forked and left behind
  *   agent_ranks.c      the workers as ranks: pages, slots, restore
  *   agent_save.c       save_at, commit, abort
  *   agent_data.c       the data process; requests to it
@@ -248,6 +249,13 @@ void dlr_agent_local_drop_workers(struct dlr_agent *a, uint32_t before_round);
 bool dlr_agent_local_has_stepd(const struct dlr_agent *a, uint32_t round);
 bool dlr_agent_local_send(struct dlr_agent_conn *c, const struct dlr_local_msg *msg,
                           const int *fds, unsigned nfds);
+
+/* --- agent_sweep.c ------------------------------------------------------------------- */
+
+/* Kills every process of this run and of rounds up to this one, by the marks in its
+ * environment. How many there were: 0, nothing of them is left on this node. Reads /proc.
+ */
+unsigned dlr_agent_sweep(const struct dlr_agent *a, uint32_t round);
 
 /* --- agent_tasks.c ------------------------------------------------------------------ */
 

@@ -27,7 +27,8 @@ struct task {
     bool killed;
     bool told; /* its end, with status */
     int status;
-    int timer; /* until an end without a status is told; -1 off */
+    int64_t gone_ms; /* wall clock: who ended first is told from it */
+    int timer;       /* until an end without a status is told; -1 off */
 };
 
 static void say_task(struct task *t)
@@ -39,9 +40,10 @@ static void say_task(struct task *t)
 
 static void say_exit(struct task *t)
 {
-    dlr_agent_say(t->agent, json_pack("{s:i, s:s, s:I, s:i, s:i}", "v", DLR_MSG_VERSION,
+    dlr_agent_say(t->agent, json_pack("{s:i, s:s, s:I, s:i, s:i, s:I}", "v", DLR_MSG_VERSION,
                                       "t", "exit", "round", (json_int_t)t->round, "rank",
-                                      t->rank, "status", t->status));
+                                      t->rank, "status", t->status, "at_ms",
+                                      (json_int_t)t->gone_ms));
 }
 
 static void tell_end(struct task *t, int status)
@@ -51,6 +53,8 @@ static void tell_end(struct task *t, int status)
         return;
     t->told = true;
     t->status = status;
+    if (!t->gone_ms)
+        t->gone_ms = dlr_wall_ns() / 1000000;
     say_exit(t);
 }
 
@@ -106,6 +110,12 @@ static void kill_task(struct task *t)
         t->killed = true;
 }
 
+static void say_clean(struct dlr_agent *a, uint32_t round, unsigned killed)
+{
+    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i}", "v", DLR_MSG_VERSION, "t", "clean",
+                               "round", (json_int_t)round, "killed", (int)killed));
+}
+
 static int retry(zloop_t *loop, int timer, void *arg);
 
 static void kill_doomed(struct dlr_agent *a)
@@ -123,8 +133,10 @@ static void kill_doomed(struct dlr_agent *a)
         kill_group(left[i]);
     for (unsigned i = 0; i < n; i++)
         kill_task(left[i]);
-    if (n > 0)
+    if (dlr_agent_sweep(a, (uint32_t)a->tasks.doomed) + n > 0)
         dlr_agent_timer(a, &a->tasks.retry_timer, DLR_AGENT_RETRY_MS, retry, a);
+    else
+        say_clean(a, (uint32_t)a->tasks.doomed, 0);
 }
 
 static int retry(zloop_t *loop, int timer, void *arg)
@@ -171,7 +183,10 @@ static int on_end(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
     struct task *t = arg;
 
+    t->gone_ms = dlr_wall_ns() / 1000000;
     unwatch_task(t);
+    if (t->round <= t->agent->tasks.doomed)
+        kill_doomed(t->agent); /* the last one gone: the node is clean at once */
     if (t->told)
         dlr_agent_tasks_settle(t->agent, t->round);
     else if (!t->stepd)
@@ -270,8 +285,9 @@ void dlr_agent_tasks_settle(struct dlr_agent *a, uint32_t round)
 {
     unsigned killed = 0, seen = 0;
 
-    if (a->ending || dlr_agent_local_has_stepd(a, round))
-        return;
+    if (a->ending || (int64_t)round <= a->tasks.doomed ||
+        dlr_agent_local_has_stepd(a, round))
+        return; /* of a doomed round kill_doomed() tells the end */
     for (struct task *t = zlistx_first(a->tasks.all); t; t = zlistx_next(a->tasks.all)) {
         if (t->round != round)
             continue;
@@ -280,10 +296,8 @@ void dlr_agent_tasks_settle(struct dlr_agent *a, uint32_t round)
         seen++;
         killed += t->killed;
     }
-    if (seen == 0 && (int64_t)round > a->tasks.doomed)
-        return; /* it has not begun here */
-    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i}", "v", DLR_MSG_VERSION, "t", "clean",
-                               "round", (json_int_t)round, "killed", (int)killed));
+    if (seen > 0) /* else: it has not begun here */
+        say_clean(a, round, killed);
 }
 
 static void free_task(struct task *t)

@@ -35,7 +35,7 @@ static json_t *nodes_of(const struct dlr_cli_state *s)
             "{s:s,s:o,s:s,s:o}", "node", n->name, "leaf", text_or_null(n->leaf), "role",
             dlr_cli_role_name(n->role), "reason", text_or_null(n->reason));
 
-        if (row && n->role == DLR_CLI_TRAINING) {
+        if (row && n->tasks > 0) {
             json_object_set_new(row, "first", json_integer(n->first));
             json_object_set_new(row, "tasks", json_integer(n->tasks));
             json_object_set_new(row, "partner", text_or_null(n->partner));

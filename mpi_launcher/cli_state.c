@@ -40,6 +40,7 @@ static const char *const roles[] = {
     [DLR_CLI_WAITING] = "waiting",   [DLR_CLI_READY] = "ready",
     [DLR_CLI_TRAINING] = "training", [DLR_CLI_SPARE] = "spare",
     [DLR_CLI_OUT] = "left out",      [DLR_CLI_DEAD] = "dead",
+    [DLR_CLI_RELEASED] = "released",
 };
 
 const char *dlr_cli_phase_name(enum dlr_cli_phase phase)
@@ -421,12 +422,27 @@ void dlr_cli_state_done(struct dlr_cli_state *s)
     *s = (struct dlr_cli_state){0};
 }
 
+enum dlr_cli_role dlr_cli_state_role(const struct dlr_cli_state *s,
+                                     const struct dlr_cli_node *n)
+{
+    bool gone = s->phase == DLR_CLI_OVER || s->phase == DLR_CLI_REQUEUE;
+
+    if (n->role == DLR_CLI_OUT || n->role == DLR_CLI_DEAD)
+        return n->role;
+    if (gone)
+        return DLR_CLI_RELEASED;
+    if (n->role == DLR_CLI_TRAINING &&
+        (s->phase < DLR_CLI_LAUNCH || s->phase > DLR_CLI_TRAIN))
+        return DLR_CLI_READY;
+    return n->role;
+}
+
 unsigned dlr_cli_state_count(const struct dlr_cli_state *s, enum dlr_cli_role role)
 {
     unsigned n = 0;
 
     for (size_t i = 0; i < s->nnodes; i++)
-        n += s->nodes[i].role == role;
+        n += dlr_cli_state_role(s, &s->nodes[i]) == role;
     return n;
 }
 

@@ -17,13 +17,15 @@ enum dlr_cli_role {
     DLR_CLI_SPARE,
     DLR_CLI_OUT, /* left out by the plan */
     DLR_CLI_DEAD,
+    DLR_CLI_RELEASED, /* the run is over, or back in the queue */
+    DLR_CLI_ROLES,
 };
 
 struct dlr_cli_node {
-    char *name, *leaf; /* leaf may be NULL */
-    enum dlr_cli_role role;
-    char *reason;  /* why OUT or DEAD, else NULL */
-    int64_t first; /* rank; TRAINING only, as those below */
+    char *name, *leaf;      /* leaf may be NULL */
+    enum dlr_cli_role role; /* by the plan: ask dlr_cli_state_role() */
+    char *reason;           /* why OUT or DEAD, else NULL */
+    int64_t first;          /* rank; TRAINING only, as those below */
     int64_t tasks;
     char *partner; /* node that holds the copies, or NULL */
     bool moved;    /* has its ranks since this round */
@@ -105,6 +107,9 @@ void dlr_cli_state_settle(struct dlr_cli_state *s);
 
 enum dlr_cli_mood dlr_cli_state_mood(const struct dlr_cli_state *s, int64_t now_ms);
 
+/* What the node does now: one with ranks trains only while there is a round. */
+enum dlr_cli_role dlr_cli_state_role(const struct dlr_cli_state *s,
+                                     const struct dlr_cli_node *n);
 unsigned dlr_cli_state_count(const struct dlr_cli_state *s, enum dlr_cli_role role);
 
 /* Words of JSON ("train") and for people ("training"). */

@@ -101,9 +101,11 @@ static void put_title(struct page *p, const struct dlr_cli_state *s,
     put(p, BOLD, "%s", s->job ? s->job : run->job);
     put(p, NORMAL, "  run %s", s->run ? s->run : run->run);
     if (s->incarnation)
-        put(p, NORMAL, "  requeued %lld times", (long long)s->incarnation);
+        put(p, NORMAL, "  requeued %lld time%s", (long long)s->incarnation,
+            s->incarnation == 1 ? "" : "s");
     if (run->others)
-        put(p, DIM, "  (%u other runs, see --run)", run->others);
+        put(p, DIM, "  (%u other run%s, see --run)", run->others,
+            run->others == 1 ? "" : "s");
     put(p, NORMAL, "  ");
     if (p->look->width > p->column + 19)
         pad_to(p, p->look->width - 19);
@@ -121,8 +123,11 @@ static void put_mood(struct page *p, const struct dlr_cli_state *s, int64_t now_
     if (s->over) {
         dlr_cli_time_text(s->phase_ms, when, sizeof(when));
         dlr_cli_span((int64_t)(s->wall_s * 1000), span, sizeof(span));
-        put(p, NORMAL, "at %.19s, %lld rounds in %s, exit code %lld", when,
-            (long long)s->rounds, span, (long long)s->code);
+        put(p, NORMAL, "at %.19s, %lld round%s in %s, exit code %lld", when,
+            (long long)s->rounds, s->rounds == 1 ? "" : "s", span, (long long)s->code);
+    } else if (mood == DLR_CLI_STALLED) {
+        dlr_cli_span(now_ms - s->step_ms, span, sizeof(span));
+        put(p, NORMAL, "for %s; round %lld", span, (long long)s->round);
     } else {
         dlr_cli_span(now_ms - s->phase_ms, span, sizeof(span));
         put(p, NORMAL, "%s, for %s", dlr_cli_phase_words(s->phase), span);
@@ -180,7 +185,7 @@ static void put_counts(struct page *p, const struct dlr_cli_state *s)
     bool any = false;
 
     label(p, "nodes");
-    for (int role = DLR_CLI_WAITING; role <= DLR_CLI_DEAD; role++) {
+    for (int role = 0; role < DLR_CLI_ROLES; role++) {
         unsigned n = dlr_cli_state_count(s, role);
 
         if (n)
@@ -198,7 +203,8 @@ static void put_counts(struct page *p, const struct dlr_cli_state *s)
 
 static void put_doubts(struct page *p, const struct dlr_cli_state *s, int64_t now_ms)
 {
-    bool quiet = now_ms - s->last_ms > SILENT_MS && !s->over && s->phase != DLR_CLI_RUN;
+    bool quiet = now_ms - s->last_ms > SILENT_MS && !s->over &&
+                 s->phase != DLR_CLI_RUN && s->phase != DLR_CLI_REQUEUE;
     char span[32];
 
     if (quiet) {
@@ -232,7 +238,7 @@ static unsigned wider(unsigned width, const char *text)
 
 static void ranks_text(const struct dlr_cli_node *n, char *buf, size_t size)
 {
-    if (n->role != DLR_CLI_TRAINING)
+    if (n->tasks < 1)
         snprintf(buf, size, "-");
     else if (n->tasks > 1)
         snprintf(buf, size, "%lld-%lld", (long long)n->first,
@@ -250,7 +256,7 @@ static struct widths measure(const struct dlr_cli_state *s)
         ranks_text(&s->nodes[i], ranks, sizeof(ranks));
         w.leaf = wider(w.leaf, s->nodes[i].leaf);
         w.node = wider(w.node, s->nodes[i].name);
-        w.role = wider(w.role, dlr_cli_role_name(s->nodes[i].role));
+        w.role = wider(w.role, dlr_cli_role_name(dlr_cli_state_role(s, &s->nodes[i])));
         w.ranks = wider(w.ranks, ranks);
     }
     return w;
@@ -264,14 +270,18 @@ static const char *role_style(enum dlr_cli_role role)
     case DLR_CLI_DEAD:
     case DLR_CLI_OUT:
         return RED;
+    case DLR_CLI_RELEASED:
+        return NORMAL;
     default:
         return YELLOW;
     }
 }
 
-static void put_node(struct page *p, const struct widths *w,
-                     const struct dlr_cli_node *n, bool same_leaf)
+static void put_node(struct page *p, const struct dlr_cli_state *s,
+                     const struct widths *w, const struct dlr_cli_node *n,
+                     bool same_leaf)
 {
+    enum dlr_cli_role role = dlr_cli_state_role(s, n);
     char ranks[48];
 
     ranks_text(n, ranks, sizeof(ranks));
@@ -280,7 +290,7 @@ static void put_node(struct page *p, const struct widths *w,
         : n->leaf && n->leaf[0] ? n->leaf
                                 : "-",
         (int)w->node, n->name);
-    put(p, role_style(n->role), "%-*s", (int)w->role, dlr_cli_role_name(n->role));
+    put(p, role_style(role), "%-*s", (int)w->role, dlr_cli_role_name(role));
     put(p, NORMAL, "  %-*s  ", (int)w->ranks, ranks);
     if (n->moved)
         put(p, YELLOW, "took over; ");
@@ -332,7 +342,7 @@ static void put_nodes(struct page *p, const struct dlr_cli_state *s, size_t room
     for (size_t i = 0; i < shown; i++) {
         const struct dlr_cli_node *n = &s->nodes[order[i]];
 
-        put_node(p, &w, n, n->leaf && dlr_streq(n->leaf, leaf));
+        put_node(p, s, &w, n, n->leaf && dlr_streq(n->leaf, leaf));
         leaf = n->leaf;
     }
     if (shown < s->nnodes) {

@@ -11,45 +11,46 @@
 #define MAX_NAMES 8 /* of a list; the rest is counted */
 #define NAME_ROOM 32
 
-/* {field} is a field's value, {field:form} one of the forms below; what stands in [...] is
- * said only when all of its fields are there and not empty.
+/* {field} is a field's value, {field:form} one of the forms below, {field#noun} a number (or the
+ * length of a list) with its noun; what stands in [...] is said only when all of its fields are
+ * there and not empty.
  */
 /* clang-format off */
 static const struct {
     const char *event, *words;
 } table[] = {
     {"start", "[{generation:later}a supervisor started again: ]run {run} of job {job}: "
-              "{places} nodes train, {spares} spare, {world} ranks"
+              "{places#node} for {world#rank}, {spares} spare"
               "[; begins at round {round:above0}]"},
-    {"node_up", "{node} is here[ on {leaf}][, {cpus} CPUs]"},
+    {"node_up", "{node} is here[ on {leaf}][, {cpus#CPU}]"},
     {"node_dead", "{node} is dead: {why}[ for {silent_ms:ms}]"},
-    {"rendezvous", "{candidates:count} nodes meet[{mpi:false}, without MPI]"},
+    {"rendezvous", "{candidates#node} meet[{mpi:false}, without MPI]"},
     {"rendezvous_failed", "the rendezvous failed[: {why}]"},
     {"check", "check '{check}' of {node}: {verdict}[: {reason}]"},
-    {"plan", "round {round} is planned: {places:count} nodes[, {spares:count} spare]"
+    {"plan", "round {round} is planned: {places#node}[, {spares:count} spare]"
              "[; {places:moved}][; left out: {out:nodes}]"
              "[; resumes from {restore:version}][; {notes}]"},
     {"copy_failed", "the copy of rank {rank} could not go from {from} to {to}[: {why}]"},
-    {"prepared", "copies are in place[: {copies} moved][ in {took_ms:ms}]"},
-    {"launch", "round {round} starts: {world} ranks on {nodes} nodes"},
+    {"prepared", "copies are in place[: {copies:above0} moved][ in {took_ms:ms}]"},
+    {"launch", "round {round} starts: {world#rank} on {nodes#node}"},
     {"running", "every task of round {round} has started[ in {took_ms:ms}]"},
     {"restored", "every rank has loaded {version:version}[, {took_ms:ms} after the start]"},
     {"restore_failed", "rank {rank} could not load {version:version} on {where}[: {why}]"},
     {"first_step", "first step of round {round}: {step}"},
     {"saving", "saves begin[, {took_ms:ms} after the start]"},
     {"progress", "step {step}[, {rate} steps/s][, committed {committed:version}]"
-                 "[, {commits} commits][, {aborts:above0} saves given up]"},
+                 "[, {commits#commit}][, {aborts:above0} saves given up]"},
     {"worker_exit", "rank {rank} on {node}[ exited with code {code}]"
                     "[ was killed by {signal:signal}][; its last line: {stderr:last}]"},
     {"round_end", "round {round} ends: {why}[; at step {step}]"
-                  "[; committed {committed:version}][; {restarts} restarts used]"},
+                  "[; committed {committed:version}]"},
     {"cleared", "nothing of round {round} is left[ after {took_ms:ms}]"},
-    {"persist", "[survivors wrote {version:version}: {files} files][ in {took_ms:ms}]"
+    {"persist", "[survivors wrote {version:version}: {files#file}][ in {took_ms:ms}]"
                 "[{version:null}no checkpoint was written][: {why}]"},
     {"requeue", "slurmctld is asked to requeue the job[ without {exclude}]: {why}"},
     {"successor", "the agent on {node} took over[: {why}]"},
     {"end", "the run is over with code {code}[: {why}]"
-            "[; {rounds} rounds][ in {wall_s:s}]"},
+            "[; {rounds#round}][ in {wall_s:s}]"},
 };
 /* clang-format on */
 
@@ -283,17 +284,35 @@ static const struct {
 
 /* --- templates ----------------------------------------------------------------------- */
 
+static bool put_number(struct text *t, const json_t *v, const char *noun)
+{
+    long long n =
+        json_is_array(v) ? (long long)json_array_size(v) : json_integer_value(v);
+
+    if (!json_is_array(v) && !json_is_integer(v))
+        return false;
+    add_int(t, n);
+    add_text(t, " ");
+    add_text(t, noun);
+    add_text(t, n == 1 ? "" : "s");
+    return true;
+}
+
 /* One placeholder without its braces; false when the event has nothing there. */
 static bool put_field(struct text *t, const char *spec, size_t n, const json_t *event)
 {
     char name[NAME_ROOM], *form;
     const json_t *value;
+    bool number;
 
     snprintf(name, sizeof(name), "%.*s", (int)n, spec);
-    form = strchr(name, ':');
+    form = strpbrk(name, ":#");
+    number = form && *form == '#';
     if (form)
         *form++ = '\0';
     value = json_object_get(event, name);
+    if (number)
+        return put_number(t, value, form);
     for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++)
         if (dlr_streq(forms[i].name, form ? form : ""))
             return forms[i].put(t, value);

@@ -328,7 +328,10 @@ void dlr_policy_worker_exit(struct dlr_policy *p, uint32_t round, int rank, unsi
     char why[128];
     int code = exit_code_of(wait_status);
 
-    if (p->phase != DLR_PHASE_RUN || round != p->round || code == 0)
+    if (round != p->round || code == 0)
+        return;
+    if (p->phase != DLR_PHASE_RUN &&
+        (p->phase != DLR_PHASE_END || p->cause != DLR_CAUSE_PROGRAM))
         return;
     if (WIFSIGNALED(wait_status))
         snprintf(why, sizeof(why), "rank %d was killed by signal %d (%s)", rank,
@@ -336,7 +339,10 @@ void dlr_policy_worker_exit(struct dlr_policy *p, uint32_t round, int rank, unsi
     else
         snprintf(why, sizeof(why), "rank %d exited with code %d", rank, code);
     p->exit_code = code;
-    end_round(p, DLR_CAUSE_PROGRAM, why, now_ms);
+    if (p->phase == DLR_PHASE_RUN)
+        end_round(p, DLR_CAUSE_PROGRAM, why, now_ms);
+    else /* it ended before the one that was told first */
+        snprintf(p->why, sizeof(p->why), "%s", why);
 }
 
 void dlr_policy_restore_failed(struct dlr_policy *p, uint32_t round, const char *why,

@@ -74,6 +74,7 @@ void dlr_policy_agents_gone(struct dlr_policy *p, int64_t now_ms); /* the agent 
 void dlr_policy_planned(struct dlr_policy *p, int rc, const unsigned char *member,
                         const char *why, int64_t now_ms);
 void dlr_policy_prepared(struct dlr_policy *p, int rc, const char *why, int64_t now_ms);
+/* A task ended, not with 0. Told again while the round ends: this one was the first. */
 void dlr_policy_worker_exit(struct dlr_policy *p, uint32_t round, int rank, unsigned node,
                             int wait_status, int64_t now_ms);
 void dlr_policy_restore_failed(struct dlr_policy *p, uint32_t round, const char *why,

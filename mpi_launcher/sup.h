@@ -103,12 +103,13 @@ struct dlr_sup {
     unsigned nrestored;
     int64_t restore_deadline_ms; /* INT64_MAX: none runs */
     bool first_step_seen;
-    struct dlr_failure { /* the first failure of the round, told once its stderr is here */
+    struct dlr_failure { /* the failure that came first, told when the round is cleared */
         bool set, told;
         unsigned rank, node;
         int status;
-        char *text;
+        int64_t at_ms; /* by its node's wall clock */
     } failure;
+    char **tails; /* [world] last lines of stderr, NULL none yet */
     int wanted_signal;
 
     /* progress */

@@ -143,13 +143,14 @@ void dlr_sup_requeue(void *arg, const char *why)
 static void say_why(struct dlr_sup *s, const char *why)
 {
     const struct dlr_failure *f = &s->failure;
+    const char *tail = f->set && s->tails ? s->tails[f->rank] : NULL;
 
     dlr_sup_say(s, "%s", why);
-    if (!f->set || !f->text || !f->text[0] || s->wanted_signal)
+    if (!tail || !tail[0] || s->wanted_signal)
         return;
     dlr_sup_say(s, "last lines of rank %u on %s:", f->rank,
                 s->members.list[f->node].node.name);
-    for (const char *line = f->text; *line;) {
+    for (const char *line = tail; *line;) {
         size_t n = strcspn(line, "\n");
 
         dlr_sup_say(s, "  | %.*s", (int)n, line);

@@ -402,6 +402,7 @@ void dlr_sup_rendezvous(void *arg, bool with_mpi)
     struct dlr_err err;
     json_t *names = json_array();
 
+    dlr_sup_tell_failure(s);
     s->phase_ms = dlr_sup_now();
     for (unsigned i = 0; i < s->members.n; i++)
         if (dlr_sup_is_candidate(s, i))

@@ -2,6 +2,7 @@
 /* A round of the user's step: launched from the plan, watched, ended. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -118,12 +119,15 @@ static int workers_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 
 static void reset_round(struct dlr_sup *s, uint32_t round)
 {
+    for (unsigned i = 0; s->tails && i < s->plan.world; i++)
+        free(s->tails[i]);
+    free(s->tails);
+    s->tails = calloc(s->plan.world, sizeof(*s->tails));
     free(s->restored);
     s->restored = calloc(s->plan.world, 1);
     s->nrestored = s->tasks_up = 0;
     s->first_step_seen = false;
     s->restore_deadline_ms = INT64_MAX;
-    free(s->failure.text);
     memset(&s->failure, 0, sizeof(s->failure));
     s->running_round = round;
     s->launch_ms = dlr_sup_now();
@@ -188,7 +192,7 @@ void dlr_sup_tell_failure(struct dlr_sup *s)
     f->told = true;
     row = json_pack("{s:I,s:i,s:s,s:s}", "round", (json_int_t)s->running_round, "rank",
                     f->rank, "node", s->members.list[f->node].node.name, "stderr",
-                    f->text ? f->text : "");
+                    s->tails && s->tails[f->rank] ? s->tails[f->rank] : "");
     if (row && WIFSIGNALED(f->status))
         json_object_set_new(row, "signal", json_integer(WTERMSIG(f->status)));
     else if (row)
@@ -196,19 +200,33 @@ void dlr_sup_tell_failure(struct dlr_sup *s)
     dlr_journal_event(s->journal, "worker_exit", row);
 }
 
+/* A failure breaks its peers' connections, and they fail too: the one that ended first, by
+ * its node's clock, is the reason. Tasks that we killed are none.
+ */
+static bool is_reason(const struct dlr_sup *s, int status, int64_t at_ms)
+{
+    enum dlr_phase phase = dlr_policy_phase(s->policy);
+
+    if (status == 0)
+        return false;
+    if (phase == DLR_PHASE_RUN)
+        return !s->failure.set;
+    return phase == DLR_PHASE_END && s->failure.set && at_ms < s->failure.at_ms &&
+           !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
 void dlr_sup_on_exit(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
-    int64_t status;
+    int64_t status, at_ms = 0;
     unsigned rank;
 
     if (!of_round(s, msg, &rank) || dlr_msg_int(msg, "status", &status) < 0)
         return;
-    if (status != 0 && !s->failure.set && dlr_policy_phase(s->policy) == DLR_PHASE_RUN) {
-        s->failure.set = true;
-        s->failure.rank = rank;
-        s->failure.node = node;
-        s->failure.status = status;
-    }
+    dlr_msg_int(msg, "at_ms", &at_ms);
+    if (!is_reason(s, status, at_ms))
+        return;
+    s->failure = (struct dlr_failure){
+        .set = true, .rank = rank, .node = node, .status = status, .at_ms = at_ms};
     dlr_policy_worker_exit(s->policy, s->running_round, rank, node, status, dlr_sup_now());
 }
 
@@ -217,11 +235,10 @@ void dlr_sup_on_stderr(struct dlr_sup *s, unsigned node, const json_t *msg)
     const char *text;
     unsigned rank;
 
-    if (!of_round(s, msg, &rank) || dlr_msg_str(msg, "text", &text) < 0 || !s->failure.set ||
-        s->failure.rank != rank || s->failure.text)
+    if (!of_round(s, msg, &rank) || dlr_msg_str(msg, "text", &text) < 0 || !s->tails)
         return;
-    s->failure.text = strdup(text);
-    dlr_sup_tell_failure(s);
+    free(s->tails[rank]);
+    s->tails[rank] = strdup(text);
 }
 
 static void restore_failed(struct dlr_sup *s, unsigned rank, unsigned node,
