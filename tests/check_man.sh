@@ -27,7 +27,7 @@ while IFS=: read -r file name; do
         common/jobconf.c:enable) option=--dlrover ;;
         common/jobconf.c:*) option=--dlrover-$name ;;
         mpi_launcher/agent_conf.c:*) continue ;; # a program that only the supervisor starts
-        *) option="(--$name|$name=)" ;;
+        *) option="(--$name|$name=[A-Za-z]*)" ;;
     esac
     grep -qE -e "(^|[^a-zA-Z0-9-])$option([^a-zA-Z0-9-]|\$)" "$text" ||
         { echo "no manual page names $option (a row of $file)" >&2; bad=1; }

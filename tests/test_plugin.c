@@ -16,6 +16,8 @@
 
 #include <cmocka.h>
 
+#include "common/cleanup.h"
+#include "common/file.h"
 #include "common/jobconf.h"
 #include "common/local.h"
 #include "common/str.h"
@@ -58,6 +60,34 @@ static void every_row_of_the_table_is_an_option_in_every_context(void **state)
             assert_int_equal(fake.options[row].val, row);
         assert_null(dlr_jobconf_opts[fake.noptions].name);
         assert_string_equal(fake.log, "");
+    }
+}
+
+/* What is there to install must not say what is not so. */
+static void sample_and_manual_name_every_option_with_its_default(void **state)
+{
+    DLR_AUTO_FREE char *sample = NULL;
+    DLR_AUTO_FREE char *manual = NULL;
+    size_t size;
+
+    if (dlr_file_load(AT_FDCWD, "etc/plugstack.conf.d/dlrover.conf", 1 << 16, &sample,
+                      &size, NULL) < 0 ||
+        dlr_file_load(AT_FDCWD, "man/spank_dlrover.8.scd", 1 << 16, &manual, &size,
+                      NULL) < 0)
+        skip(); /* not started in the root of the sources */
+    for (const struct dlr_opt *opt = dlr_jobconf_opts; opt->name; opt++) {
+        char line[512];
+        bool first = dlr_streq(opt->name, "enable");
+
+        dlr_format(line, sizeof(line), "\n#   %s=%s", opt->name, opt->value);
+        sprintf(line + strlen(line), "%*s %s\n", (int)(31 - strlen(line)), "",
+                opt->help);
+        if (!strstr(sample, line))
+            print_error("the sample has no line '%s'\n", line + 1);
+        assert_non_null(strstr(sample, line));
+        dlr_format(line, sizeof(line), "\n*--dlrover%s%s*=", first ? "" : "-",
+                   first ? "" : opt->name);
+        assert_non_null(strstr(manual, line));
     }
 }
 
@@ -323,6 +353,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_of_the_table_is_an_option_in_every_context),
+        cmocka_unit_test(sample_and_manual_name_every_option_with_its_default),
         cmocka_unit_test(a_bad_option_is_one_line_and_stops_the_command),
         cmocka_unit_test(on_a_node_no_option_fails),
         cmocka_unit_test(a_bad_word_of_the_site_is_said_and_ignored),
