@@ -235,6 +235,7 @@ int dlr_topo_paths_from_slurm(const char *text, struct dlr_topo_node *nodes, siz
         memcpy(nodes[i].path, nodes[i].name, sizeof(nodes[i].name));
     }
     qsort_r(t.by_name, n, sizeof(*t.by_name), by_node_name, nodes);
-    qsort(t.sw, t.n, sizeof(*t.sw), by_switch_name);
+    if (t.n)
+        qsort(t.sw, t.n, sizeof(*t.sw), by_switch_name);
     return link_all(&t, err);
 }

@@ -39,11 +39,13 @@ static int load_stdin(char **ret_text, size_t *ret_size)
 
     do {
         if (room - size < 4096) {
-            char *more = realloc(text, room = room ? 2 * room : 65536);
+            size_t bigger = room ? 2 * room : 65536;
+            char *more = bigger <= INPUT_MAX ? realloc(text, bigger) : NULL;
 
-            if (!more || room > INPUT_MAX)
-                return -ENOMEM;
+            if (!more)
+                return bigger <= INPUT_MAX ? -ENOMEM : -EFBIG;
             text = more;
+            room = bigger;
         }
         n = read(STDIN_FILENO, text + size, room - size);
         if (n < 0 && errno != EINTR)

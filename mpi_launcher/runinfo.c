@@ -92,7 +92,7 @@ int dlr_runinfo_make(char *const *argv, const char *state_dir, const char *name,
                      struct dlr_runinfo *ret, struct dlr_err *err)
 {
     const char *restarts = getenv("SLURM_RESTART_COUNT");
-    unsigned hash = hash_of(argv), nth;
+    unsigned hash = hash_of(argv), nth = 0;
     struct dlr_runinfo info = {0};
     int rc;
 

@@ -93,7 +93,7 @@ static char *dead_nodes(struct dlr_sup *s, json_t *names)
 {
     char *list = strdup("");
 
-    for (unsigned i = 0; i < s->members.n; i++) {
+    for (unsigned i = 0; list && i < s->members.n; i++) {
         char *longer = NULL;
 
         if (dlr_policy_is_alive(s->policy, i))
@@ -117,6 +117,10 @@ void dlr_sup_requeue(void *arg, const char *why)
     struct dlr_err err = {0};
     int pipes[2];
 
+    if (!list) { /* no memory: the end of the requeue's time says so */
+        json_decref(names);
+        return;
+    }
     dlr_sup_say(s, "%s: requeueing the job without %s", why, list[0] ? list : "any node");
     dlr_journal_note(s->journal, "requeue", "s:s,s:o,s:i", "why", why, "exclude", names,
                      "min_nodes", s->step.nplaces);
