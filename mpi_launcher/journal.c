@@ -33,6 +33,7 @@ struct dlr_journal {
     struct line *head, **tail;
     unsigned queued, dropped;
     bool closing, idle;
+    bool abandoned; /* nobody joins the writer: it frees everything when it comes back */
 };
 
 static struct line *take(struct dlr_journal *j)
@@ -66,10 +67,20 @@ static void replace(const struct line *line)
         dlr_warn("the state is not written: %s", err.text);
 }
 
+static void destroy(struct dlr_journal *j)
+{
+    close(j->fd);
+    pthread_mutex_destroy(&j->lock);
+    pthread_cond_destroy(&j->some);
+    pthread_cond_destroy(&j->none);
+    free(j);
+}
+
 static void *write_lines(void *arg)
 {
     struct dlr_journal *j = arg;
     struct line *line;
+    bool abandoned;
 
     while ((line = take(j))) {
         if (line->path)
@@ -81,8 +92,11 @@ static void *write_lines(void *arg)
     }
     pthread_mutex_lock(&j->lock);
     j->idle = true;
+    abandoned = j->abandoned;
     pthread_cond_broadcast(&j->none);
     pthread_mutex_unlock(&j->lock);
+    if (abandoned)
+        destroy(j);
     return NULL;
 }
 
@@ -197,16 +211,14 @@ struct dlr_journal *dlr_journal_close(struct dlr_journal *j, int64_t timeout_ms)
     pthread_cond_signal(&j->some);
     while ((!j->idle || j->head) && rc == 0)
         rc = pthread_cond_timedwait(&j->none, &j->lock, &until);
-    pthread_mutex_unlock(&j->lock);
-    if (rc) { /* the file system hangs: leave thread and memory to the end of the process */
+    if (rc) { /* the file system hangs: the writer is on its own */
+        j->abandoned = true;
         pthread_detach(j->writer);
-        return NULL;
     }
+    pthread_mutex_unlock(&j->lock);
+    if (rc)
+        return NULL;
     pthread_join(j->writer, NULL);
-    close(j->fd);
-    pthread_mutex_destroy(&j->lock);
-    pthread_cond_destroy(&j->some);
-    pthread_cond_destroy(&j->none);
-    free(j);
+    destroy(j);
     return NULL;
 }
