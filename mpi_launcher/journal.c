@@ -200,6 +200,7 @@ void dlr_journal_note(struct dlr_journal *j, const char *name, const char *fmt, 
 struct dlr_journal *dlr_journal_close(struct dlr_journal *j, int64_t timeout_ms)
 {
     struct timespec until;
+    bool hangs;
     int rc = 0;
 
     if (!j)
@@ -211,12 +212,13 @@ struct dlr_journal *dlr_journal_close(struct dlr_journal *j, int64_t timeout_ms)
     pthread_cond_signal(&j->some);
     while ((!j->idle || j->head) && rc == 0)
         rc = pthread_cond_timedwait(&j->none, &j->lock, &until);
-    if (rc) { /* the file system hangs: the writer is on its own */
+    hangs = !j->idle || j->head;
+    if (hangs) { /* the writer is on its own */
         j->abandoned = true;
         pthread_detach(j->writer);
     }
     pthread_mutex_unlock(&j->lock);
-    if (rc)
+    if (hangs)
         return NULL;
     pthread_join(j->writer, NULL);
     destroy(j);
