@@ -119,7 +119,7 @@ struct dlr_sup {
     unsigned commits, aborts;
     int64_t tick_ms;      /* last tick, to see our own lag */
 
-    bool finished;
+    bool finished, requeue_asked;
     int exit_code;
     int64_t bye_deadline_ms;
 };

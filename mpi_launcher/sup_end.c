@@ -125,6 +125,7 @@ void dlr_sup_requeue(void *arg, const char *why)
     dlr_journal_note(s->journal, "requeue", "s:s,s:o,s:i", "why", why, "exclude", names,
                      "min_nodes", s->step.nplaces);
     dlr_sup_save_state(s);
+    s->requeue_asked = true;
     if (pipe2(pipes, O_CLOEXEC) < 0)
         return;
     slurm_words(s, &words, "requeue");
@@ -166,15 +167,16 @@ void dlr_sup_finish(void *arg, int code, const char *why)
 {
     struct dlr_sup *s = arg;
     int64_t now = dlr_sup_now();
+    bool requeued = s->requeue_asked && s->wanted_signal;
     json_t *row;
 
     dlr_sup_tell_failure(s);
-    if (why)
+    if (why && !requeued) /* else: the signal was Slurm's way to take the job back */
         say_why(s, why);
     row = json_pack("{s:i,s:s?,s:f,s:I}", "code", code, "why", why, "wall_s",
                     (now - s->started_ms) / 1000.0, "rounds",
                     (json_int_t)(s->have_plan ? dlr_policy_round(s->policy) + 1 : 0));
-    dlr_journal_event(s->journal, "end", row);
+    dlr_journal_event(s->journal, requeued ? "requeued" : "end", row);
     s->finished = true;
     s->exit_code = code;
     s->bye_deadline_ms = now + s->conf.end_timeout_ms + BYE_EXTRA_MS;
