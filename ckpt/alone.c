@@ -184,6 +184,10 @@ static int finish(void *arg, int rc, struct dlr_err *err)
     return drop_old(ck, err);
 }
 
+static void finished(void *arg)
+{
+}
+
 static void posted(void *arg)
 {
 }
@@ -193,7 +197,7 @@ static int receive(void *arg)
     return -ENOTCONN;
 }
 
-static const struct dlr_saver_ops saver_ops = {finish, posted, receive};
+static const struct dlr_saver_ops saver_ops = {finish, finished, posted, receive};
 
 /* --- in the program's thread ------------------------------------------------------- */
 

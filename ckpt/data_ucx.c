@@ -87,21 +87,6 @@ static int fail(struct dlr_err *err, ucs_status_t status, const char *what)
     return dlr_fail(err, net_errno(status), "%s: %s", what, ucs_status_string(status));
 }
 
-/* What must hold whatever the environment leaves open: a connect to a black hole must not
- * block (133 s with the default, UCX 1.13).
- */
-static void set_config(ucp_config_t *config)
-{
-    static const char *const set[][2] = {{"TCP_CONN_NB", "y"}};
-    char name[64];
-
-    for (unsigned i = 0; i < sizeof(set) / sizeof(set[0]); i++) {
-        snprintf(name, sizeof(name), "UCX_%s", set[i][0]);
-        if (!getenv(name) && ucp_config_modify(config, set[i][0], set[i][1]) != UCS_OK)
-            dlr_debug("UCX does not know %s", name);
-    }
-}
-
 static int open_context(struct dlr_net *net, struct dlr_err *err)
 {
     ucp_params_t params = {.field_mask =
@@ -109,11 +94,15 @@ static int open_context(struct dlr_net *net, struct dlr_err *err)
                            .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
                            .name = "dlrover-data"};
     ucp_config_t *config;
-    ucs_status_t status = ucp_config_read(NULL, NULL, &config);
+    ucs_status_t status;
 
+    /* A connect to a black hole must not block (133 s with the default of UCX 1.13). Only the
+     * environment reaches a transport's settings: ucp_config_modify() calls it invalid.
+     */
+    setenv("UCX_TCP_CONN_NB", "y", 0);
+    status = ucp_config_read(NULL, NULL, &config);
     if (status != UCS_OK)
         return fail(err, status, "cannot read UCX's configuration");
-    set_config(config);
     status = ucp_init(&params, config, &net->context);
     ucp_config_release(config);
     return status == UCS_OK ? 0 : fail(err, status, "cannot start UCX");

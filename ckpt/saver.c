@@ -65,6 +65,7 @@ static void save(struct dlr_saver *saver)
     atomic_store(&saver->busy, false);
     pthread_cond_broadcast(&saver->changed);
     pthread_mutex_unlock(&saver->lock);
+    saver->ops->finished(saver->arg);
 }
 
 /* Does what was asked for; false when the thread is to end. */

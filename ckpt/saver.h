@@ -15,10 +15,12 @@ struct dlr_saver; /* opaque */
 
 /* Called in the helper thread. */
 struct dlr_saver_ops {
-    /* The copy ended with rc and no source is read any more. Seals or kills the slot, tells
-     * who must know; returns rc or its own failure, with text.
+    /* The copy ended with rc and no source is read any more. Seals or kills the slot; returns
+     * rc or its own failure, with text.
      */
     int (*finish)(void *arg, int rc, struct dlr_err *err);
+    /* The next snapshot may begin: tells who must know of the last one. */
+    void (*finished)(void *arg);
     void (*posted)(void *arg); /* dlr_saver_post() was called */
     int (*receive)(
         void *arg); /* the socket is readable; < 0: do not look at it again */

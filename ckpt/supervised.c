@@ -308,7 +308,7 @@ static int supervised_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
 
 /* --- in the helper thread ---------------------------------------------------------- */
 
-/* Seals the snapshot and says so at once, or lets the slot go. */
+/* Seals the snapshot or lets the slot go, and puts the word about it into sup->msg. */
 static int finish(void *arg, int rc, struct dlr_err *err)
 {
     struct dlr_ckpt *ck = arg;
@@ -335,9 +335,17 @@ static int finish(void *arg, int rc, struct dlr_err *err)
         msg = compose(ck, DLR_LOCAL_DEAD, sup->version.step);
         dlr_local_text(msg, "%s", err->text);
     }
+    return rc;
+}
+
+/* An answer can be the order of the next snapshot: it must find this one finished. */
+static void finished(void *arg)
+{
+    struct dlr_ckpt *ck = arg;
+    struct supervised *sup = ck->mode;
+
     if (!atomic_load(&sup->gone))
         tell(sup);
-    return rc;
 }
 
 static void posted(void *arg)
@@ -403,7 +411,7 @@ static int receive(void *arg)
     return 0;
 }
 
-static const struct dlr_saver_ops saver_ops = {finish, posted, receive};
+static const struct dlr_saver_ops saver_ops = {finish, finished, posted, receive};
 
 /* --- in the program's thread ------------------------------------------------------- */
 

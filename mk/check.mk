@@ -12,6 +12,11 @@ UNIT_OBJS_test_slot := $(SLOT)
 UNIT_LIBS_test_slot := -lisal -lxxhash
 UNIT_OBJS_test_store := $(SLOT)
 UNIT_LIBS_test_store := -lisal -lxxhash
+UNIT_OBJS_test_data := tests/data_rig.c $(SLOT)
+UNIT_LIBS_test_data := -lisal -lxxhash
+UNIT_OBJS_test_data_wire := ckpt/data_ucx.c $(UNIT_OBJS_test_data)
+UNIT_LIBS_test_data_wire := -lucp -lucs -lisal -lxxhash
+$(BUILD)/tests/test_data $(BUILD)/tests/test_data_wire: | $(BUILD)/dlrover-data
 UNIT_OBJS_test_policy := mpi_launcher/policy.c
 UNIT_OBJS_test_journal := mpi_launcher/journal.c mpi_launcher/keepstate.c
 UNIT_LIBS_test_journal := -ljansson
