@@ -38,11 +38,15 @@ void dlr_health_say(struct dlr_health_result *ret, enum dlr_health_verdict verdi
                     const char *fmt, ...)
 {
     va_list ap;
+    char *p;
 
     ret->verdict = verdict;
     va_start(ap, fmt);
     vsnprintf(ret->reason, sizeof(ret->reason), fmt, ap);
     va_end(ap);
+    for (p = ret->reason; *p; p++) /* it travels as JSON, and a path can be any bytes */
+        if (*p < ' ' || *p > '~')
+            *p = '?';
 }
 
 /* --- a call that may not come back ------------------------------------------------------ */
