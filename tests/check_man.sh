@@ -26,7 +26,7 @@ while IFS=: read -r file name; do
     case $file:$name in
         common/jobconf.c:enable) option=--dlrover ;;
         common/jobconf.c:*) option=--dlrover-$name ;;
-        mpi_launcher/agent_conf.c:*) continue ;; # a program that only the supervisor starts
+        mpi_launcher/agent_conf.c:* | ckpt/data_main.c:*) continue ;; # only our programs start these
         *) option="(--$name|$name=[A-Za-z]*)" ;;
     esac
     grep -qE -e "(^|[^a-zA-Z0-9-])$option([^a-zA-Z0-9-]|\$)" "$text" ||
