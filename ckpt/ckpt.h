@@ -54,8 +54,8 @@ struct dlr_ckpt; /* opaque */
 struct dlr_ckpt_conf {
     const char *dir;   /* alone: directory of the files. DLROVER_CKPT_DIR, else
                           "./dlrover-ckpt" */
-    int rank, world;   /* world 0: from RANK/WORLD_SIZE, SLURM_PROCID/SLURM_NTASKS,
-                          OMPI_COMM_WORLD_RANK/SIZE, PMI_RANK/SIZE, else 0 of 1 */
+    int rank, world;   /* world 0: from RANK/WORLD_SIZE, OMPI_COMM_WORLD_RANK/SIZE,
+                          PMI_RANK/SIZE, SLURM_PROCID/SLURM_NTASKS, else 0 of 1 */
     unsigned every;    /* alone: save each N-th step. DLROVER_CKPT_EVERY, else 1 */
     unsigned fence_ms; /* budget of one fence: after it the snapshot is given up.
                           DLROVER_CKPT_FENCE_MS, else 10000 */
@@ -93,8 +93,9 @@ struct dlr_ckpt_version {
     uint64_t bytes; /* of this rank's regions */
 };
 
-/* Opens the checkpoint of this rank. Blocking: connects to the node's agent (<= 5 s) when
- * DLROVER_AGENT_SOCKET is set, else creates dir. *ret_ck: dlr_ckpt_close().
+/* Opens the checkpoint of this rank. Blocking: when DLROVER_AGENT_SOCKET is set it connects to
+ * the node's agent (<= 5 s) and waits until what is to be restored has come to this node (<=
+ * DLROVER_RESTORE_MS); else it creates dir. *ret_ck: dlr_ckpt_close().
  */
 int dlr_ckpt_open(const struct dlr_ckpt_conf *conf, struct dlr_ckpt **ret_ck);
 
@@ -111,7 +112,8 @@ int dlr_ckpt_add_array(struct dlr_ckpt *ck, const char *name, enum dlr_ckpt_kind
 int dlr_ckpt_blob_size(struct dlr_ckpt *ck, const char *name, uint64_t bytes);
 
 /* The versions restore could take, newest first: at most max, their number is returned.
- * Under a job that is the one version all ranks agreed on. Blocking as restore is.
+ * Under a job that is the one version all ranks agreed on, -EBADMSG when it is not sound here;
+ * alone only the files' heads are looked at, restore may find one corrupt.
  */
 int dlr_ckpt_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret, unsigned max);
 
@@ -127,12 +129,13 @@ int dlr_ckpt_restore(struct dlr_ckpt *ck, uint64_t *ret_step);
  * copying when a save of this step was decided, otherwise costs a load and a compare. stream:
  * a cudaStream_t whose work precedes the copies, NULL for host memory. 1 when a snapshot was
  * started, 0 when none is due. Does not block. Steps must increase.
+ * -EBUSY, -ENODEV and the like: the step was due and could not be saved.
  */
 int dlr_ckpt_begin(struct dlr_ckpt *ck, uint64_t step, void *stream);
 
-/* After it the regions may change. Host memory: waits for the copies of the last begin, at
- * most fence_ms; then that version is given up (-ETIMEDOUT, counted) and memory may change
- * all the same. Device memory: makes stream wait and returns at once. 0 when nothing was
+/* After it the regions may change. Host memory: waits for the copies of the last begin (alone:
+ * until its file is durable), at most fence_ms; then that version is given up (-ETIMEDOUT,
+ * counted) and memory may change all the same. Device memory: makes stream wait and returns at once. 0 when nothing was
  * pending.
  */
 int dlr_ckpt_fence(struct dlr_ckpt *ck, void *stream);

@@ -210,6 +210,7 @@ void dlr_agent_ranks_hello(struct dlr_agent *a, struct dlr_agent_conn *c)
     dlr_local_init(&m, DLR_LOCAL_WELCOME);
     m.round = a->round.round;
     m.rank = r->rank;
+    dlr_local_text(&m, "%s", a->conf.key);
     fds[n++] = r->page_fd;
     if (a->round.has_restore) {
         dlr_agent_rank_open(a, r);
