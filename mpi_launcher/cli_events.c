@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/str.h"
 #include "mpi_launcher/cli.h"
 #include "mpi_launcher/cli_args.h"
@@ -20,6 +21,7 @@
 struct events {
     struct dlr_cli_where where;
     bool follow, json, all;
+    char since[32];   /* the same as in the journal; "" without */
     int64_t since_ms; /* 0: all */
     int64_t interval_ms;
     const char *wanted[MAX_WANTED];
@@ -144,7 +146,8 @@ static bool take_line(struct events *ev, const char *line, size_t size)
     int64_t ms = 0;
     bool going = true;
 
-    if (dlr_cli_is_progress(line, size) && !is_wanted(ev, "progress"))
+    if (dlr_cli_is_progress(line, size) &&
+        (!is_wanted(ev, "progress") || dlr_cli_is_before(line, ev->since)))
         return true;
     e = dlr_cli_event_parse(line, size);
     name = json_string_value(json_object_get(e, "event"));
@@ -184,16 +187,16 @@ static int follow(struct events *ev, struct dlr_cli_reader *r, bool *going,
                   struct dlr_err *err)
 {
     struct dlr_cli_watch w;
-    enum dlr_cli_news news = DLR_CLI_CHANGED;
+    enum dlr_cli_news news = DLR_CLI_CHANGED; /* since it was read last, maybe */
     int rc = dlr_cli_watch_init(&w, r->path, err);
 
     if (rc < 0)
         return rc;
-    while (rc == 0 && *going && news != DLR_CLI_STOP && !ferror(stdout)) {
+    while ((rc = print_new(ev, r, going, err)) == 0 && *going && news != DLR_CLI_STOP &&
+           !ferror(stdout)) {
         news = dlr_cli_watch_wait(&w, ev->interval_ms);
         if (news == DLR_CLI_SUSPEND)
             raise(SIGSTOP);
-        rc = print_new(ev, r, going, err);
     }
     dlr_cli_watch_done(&w);
     if (rc == 0 && news == DLR_CLI_STOP)
@@ -209,6 +212,8 @@ static int run_events(struct events *ev)
     bool going = true;
     int rc = dlr_cli_find(&ev->where, &run, &err);
 
+    if (ev->since_ms)
+        dlr_wall_text(ev->since_ms * 1000000, ev->since, sizeof(ev->since));
     if (rc == 0) {
         dlr_cli_reader_init(&reader, run.journal);
         rc = print_new(ev, &reader, &going, &err);

@@ -119,8 +119,9 @@ int dlr_cli_reader_next(struct dlr_cli_reader *r, char **ret_line, size_t *ret_s
         char *nl = line ? memchr(line + seen, '\n', r->end - r->start - seen) : NULL;
 
         if (nl) {
-            bool whole = !r->skipping;
+            bool whole = !r->skipping && nl - line <= DLR_CLI_LINE_MAX;
 
+            r->skipped += !whole && !r->skipping;
             *nl = '\0';
             r->start = (size_t)(nl - r->buf) + 1;
             r->skipping = false;
@@ -172,4 +173,9 @@ bool dlr_cli_is_progress(const char *line, size_t size)
 
     return size > at + n && memcmp(line, LINE_START, sizeof(LINE_START) - 1) == 0 &&
            memcmp(line + at, PROGRESS, n) == 0 && line[size - 1] == '}';
+}
+
+bool dlr_cli_is_before(const char *line, const char *time)
+{
+    return strncmp(line + sizeof(LINE_START) - 1, time, strlen(time)) < 0;
 }

@@ -45,4 +45,7 @@ json_t *dlr_cli_event_parse(const char *line, size_t size);
  */
 bool dlr_cli_is_progress(const char *line, size_t size);
 
+/* For such a line: whether its time is before one written the same way ("": never). */
+bool dlr_cli_is_before(const char *line, const char *time);
+
 #endif

@@ -26,7 +26,7 @@ static const struct {
     [DLR_CLI_TRAIN] = {"train", "training"},
     [DLR_CLI_ENDING] = {"end", "the processes of the last round go away"},
     [DLR_CLI_CLEARED] = {"cleared", "the next round is being prepared"},
-    [DLR_CLI_PERSIST] = {"persist", "survivors have written their state"},
+    [DLR_CLI_PERSIST] = {"persist", "survivors write their state"},
     [DLR_CLI_REQUEUE] = {"requeue", "back in the queue"},
     [DLR_CLI_OVER] = {"over", "over"},
 };
@@ -302,6 +302,16 @@ static void on_why(struct dlr_cli_state *s, const json_t *e)
     set_text(&s->why, text_of(e, "why"));
 }
 
+static void on_takeover(struct dlr_cli_state *s, const json_t *e)
+{
+    struct dlr_cli_node *n = node_of(s, text_of(e, "from"));
+
+    if (n && n->role != DLR_CLI_DEAD)
+        lose_node(n, DLR_CLI_DEAD, text_of(e, "why"));
+    s->had_round = true;
+    on_why(s, e);
+}
+
 static void on_end(struct dlr_cli_state *s, const json_t *e)
 {
     const json_t *wall = json_object_get(e, "wall_s");
@@ -333,6 +343,8 @@ static const struct {
     {"cleared", DLR_CLI_CLEARED, NULL},
     {"persist", DLR_CLI_PERSIST, NULL},
     {"requeue", DLR_CLI_REQUEUE, on_why},
+    {"requeued", DLR_CLI_REQUEUE, on_why},
+    {"takeover", DLR_CLI_PERSIST, on_takeover},
     {"end", DLR_CLI_OVER, on_end},
 };
 

@@ -11,8 +11,9 @@
 #include "mpi_launcher/cli_words.h"
 
 #define SILENT_MS                                                                      \
-    60000           /* a journal quiet for so long may be that of a job that is gone */
-#define TABLE_MIN 3 /* rows of nodes shown however small the terminal is */
+    60000            /* a journal quiet for so long may be that of a job that is gone */
+#define FEW_EVENTS 4 /* shown when there is no room for all nodes and events */
+#define FIXED_ROWS 3 /* the head of the table, an empty line, the line of the cursor */
 
 #define BOLD "\033[1m"
 #define RED "\033[1;31m"
@@ -28,6 +29,12 @@ struct page {
 
 /* --- writing ------------------------------------------------------------------------- */
 
+/* Whether the terminal has a line left; the cursor rests on its last one. */
+static bool is_full(const struct page *p)
+{
+    return p->look->height && p->rows + 1 >= p->look->height;
+}
+
 /* Writes what of the text fits the line; continuation bytes of UTF-8 take no column. */
 __attribute__((format(printf, 3, 4))) static void put(struct page *p, const char *style,
                                                       const char *fmt, ...)
@@ -37,6 +44,8 @@ __attribute__((format(printf, 3, 4))) static void put(struct page *p, const char
     size_t n = 0;
     va_list ap;
 
+    if (is_full(p))
+        return;
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
@@ -56,6 +65,8 @@ __attribute__((format(printf, 3, 4))) static void put(struct page *p, const char
 
 static void end_line(struct page *p)
 {
+    if (is_full(p))
+        return;
     if (p->look->live)
         fputs("\033[K", p->look->out);
     fputc('\n', p->look->out);
@@ -65,9 +76,9 @@ static void end_line(struct page *p)
 
 static void pad_to(struct page *p, unsigned column)
 {
-    do
-        put(p, NORMAL, " ");
-    while (p->column < column && (!p->look->width || p->column < p->look->width));
+    unsigned n = column > p->column ? column - p->column : 1;
+
+    put(p, NORMAL, "%*s", (int)n, "");
 }
 
 static void label(struct page *p, const char *name)
@@ -346,18 +357,17 @@ static void put_nodes(struct page *p, const struct dlr_cli_state *s, size_t room
         leaf = n->leaf;
     }
     if (shown < s->nnodes) {
-        put(p, DIM, "... and %zu more nodes", s->nnodes - shown);
+        put(p, DIM, "... and %zu more", s->nnodes - shown);
         end_line(p);
     }
 }
 
 /* --- all ------------------------------------------------------------------------------- */
 
-static void put_events(struct page *p, const struct dlr_cli_state *s, int64_t now_ms)
+static void put_events(struct page *p, const struct dlr_cli_state *s, size_t n,
+                       int64_t now_ms)
 {
-    uint64_t first = s->nlast > DLR_CLI_LAST ? s->nlast - DLR_CLI_LAST : 0;
-
-    for (uint64_t i = first; i < s->nlast; i++) {
+    for (uint64_t i = s->nlast - n; i < s->nlast; i++) {
         const json_t *e = s->last[i % DLR_CLI_LAST];
         const char *time = json_string_value(json_object_get(e, "time"));
         char words[DLR_CLI_WORDS], when[32] = "?";
@@ -370,6 +380,19 @@ static void put_events(struct page *p, const struct dlr_cli_state *s, int64_t no
         put(p, NORMAL, "%s", words);
         end_line(p);
     }
+}
+
+/* Nodes come before old events; a table that does not fit needs a line to say so. */
+static void share_rows(size_t rows, size_t nodes, size_t *room, size_t *events)
+{
+    if (nodes > rows)
+        nodes = rows + 1; /* does not fit, by how much is no matter */
+    if (nodes + *events <= rows)
+        return;
+    if (*events > FEW_EVENTS)
+        *events = rows > nodes + FEW_EVENTS ? rows - nodes : FEW_EVENTS;
+    if (nodes + *events > rows)
+        *room = rows > *events + 1 ? rows - *events - 1 : 1;
 }
 
 void dlr_cli_view(const struct dlr_cli_look *look, const struct dlr_cli_state *s,
@@ -386,12 +409,12 @@ void dlr_cli_view(const struct dlr_cli_look *look, const struct dlr_cli_state *s
     put_counts(p, s);
     put_doubts(p, s, now_ms);
     end_line(p);
-    if (look->height) { /* the table's head, its "more" line, two empty ones, the cursor's */
-        room = look->height > p->rows + events + 4 ? look->height - p->rows - events - 4
-                                                   : 0;
-        room = room < TABLE_MIN ? TABLE_MIN : room;
-    }
+    if (look->height)
+        share_rows(look->height > p->rows + FIXED_ROWS
+                       ? look->height - p->rows - FIXED_ROWS
+                       : 0,
+                   s->nnodes, &room, &events);
     put_nodes(p, s, room);
     end_line(p);
-    put_events(p, s, now_ms);
+    put_events(p, s, events, now_ms);
 }

@@ -47,8 +47,12 @@ static const struct {
     {"cleared", "nothing of round {round} is left[ after {took_ms:ms}]"},
     {"persist", "[survivors wrote {version:version}: {files#file}][ in {took_ms:ms}]"
                 "[{version:null}no checkpoint was written][: {why}]"},
-    {"requeue", "slurmctld is asked to requeue the job[ without {exclude}]: {why}"},
-    {"successor", "the agent on {node} took over[: {why}]"},
+    {"requeue", "slurmctld is asked[ by the agent on {by}] to requeue the job"
+                "[ without {exclude}]: {why}"},
+    {"requeued", "Slurm has taken the job back[: {why}][; {rounds#round}]"
+                 "[ in {wall_s:s}]"},
+    {"takeover", "the agent on {node} acts for the supervisor on {from}[: {why}]"},
+    {"requeue_failed", "the job could not be requeued[: {why}]"},
     {"end", "the run is over with code {code}[: {why}]"
             "[; {rounds#round}][ in {wall_s:s}]"},
 };

@@ -1,0 +1,826 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dlrover status and events on journals that were recorded, and on hostile ones. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+#include "common/clock.h"
+#include "common/file.h"
+#include "common/str.h"
+#include "mpi_launcher/cli.h"
+#include "mpi_launcher/cli_args.h"
+#include "mpi_launcher/cli_find.h"
+#include "mpi_launcher/cli_reader.h"
+#include "mpi_launcher/cli_state.h"
+#include "mpi_launcher/cli_text.h"
+#include "mpi_launcher/cli_view.h"
+#include "mpi_launcher/cli_words.h"
+
+#define LIMIT_MS 5000 /* for a child to say or do what is expected */
+
+static char dir[64]; /* the state directory of a test */
+
+/* --- words ------------------------------------------------------------------------- */
+
+/* clang-format off */
+static const struct {
+    const char *event, *words;
+} words_rows[] = {
+    {"{\"event\":\"start\",\"job\":\"7\",\"run\":\"a-0\",\"generation\":1,\"places\":4,"
+     "\"spares\":1,\"world\":8,\"round\":0}",
+     "run a-0 of job 7: 4 nodes for 8 ranks, 1 spare"},
+    {"{\"event\":\"start\",\"job\":\"7\",\"run\":\"a-0\",\"generation\":2,\"places\":1,"
+     "\"spares\":0,\"world\":1,\"round\":3}",
+     "a supervisor started again: run a-0 of job 7: 1 node for 1 rank, 0 spare; "
+     "begins at round 3"},
+    {"{\"event\":\"node_up\",\"node\":\"n1\",\"leaf\":\"leaf0\",\"cpus\":2}",
+     "n1 is here on leaf0, 2 CPUs"},
+    {"{\"event\":\"node_up\",\"node\":\"n1\",\"leaf\":\"\"}", "n1 is here"},
+    {"{\"event\":\"node_dead\",\"node\":\"n2\",\"why\":\"silent\",\"silent_ms\":1050}",
+     "n2 is dead: silent for 1.05 s"},
+    {"{\"event\":\"rendezvous\",\"mpi\":true,\"candidates\":[\"n1\"]}", "1 node meet"},
+    {"{\"event\":\"rendezvous\",\"mpi\":false,\"candidates\":[\"n1\",\"n2\"]}",
+     "2 nodes meet, without MPI"},
+    {"{\"event\":\"rendezvous_failed\",\"why\":\"too slow\"}",
+     "the rendezvous failed: too slow"},
+    {"{\"event\":\"check\",\"node\":\"n1\",\"check\":\"disk\",\"verdict\":\"warn\","
+     "\"reason\":\"2 GiB\"}", "check 'disk' of n1: warn: 2 GiB"},
+    {"{\"event\":\"plan\",\"round\":1,\"places\":[{\"node\":\"n1\",\"first\":0,\"tasks\":2,"
+     "\"moved\":false},{\"node\":\"n5\",\"first\":2,\"tasks\":2,\"moved\":true}],"
+     "\"spares\":[\"n4\"],\"out\":[{\"node\":\"n3\",\"reason\":\"bad disk\"}],"
+     "\"restore\":[0,120],\"notes\":[\"one\"]}",
+     "round 1 is planned: 2 nodes, 1 spare; n5 takes ranks 2-3; left out: n3 (bad disk); "
+     "resumes from step 120 of round 0; one"},
+    {"{\"event\":\"plan\",\"round\":0,\"places\":[{\"node\":\"n1\",\"first\":0,\"tasks\":1,"
+     "\"moved\":false}],\"spares\":[],\"out\":[],\"restore\":null,\"notes\":[]}",
+     "round 0 is planned: 1 node"},
+    {"{\"event\":\"copy_failed\",\"rank\":3,\"from\":\"n1\",\"to\":\"n2\",\"why\":\"x\"}",
+     "the copy of rank 3 could not go from n1 to n2: x"},
+    {"{\"event\":\"prepared\",\"round\":0,\"took_ms\":18,\"copies\":0}",
+     "copies are in place in 0.02 s"},
+    {"{\"event\":\"launch\",\"round\":2,\"world\":4,\"nodes\":4}",
+     "round 2 starts: 4 ranks on 4 nodes"},
+    {"{\"event\":\"running\",\"round\":2,\"took_ms\":402}",
+     "every task of round 2 has started in 0.40 s"},
+    {"{\"event\":\"restored\",\"round\":2,\"version\":[1,44],\"took_ms\":900}",
+     "every rank has loaded step 44 of round 1, 0.90 s after the start"},
+    {"{\"event\":\"restore_failed\",\"rank\":1,\"version\":[1,44],\"where\":\"n2\","
+     "\"why\":\"bad sum\"}", "rank 1 could not load step 44 of round 1 on n2: bad sum"},
+    {"{\"event\":\"first_step\",\"round\":2,\"step\":45}", "first step of round 2: 45"},
+    {"{\"event\":\"saving\",\"round\":2,\"took_ms\":1500}",
+     "saves begin, 1.50 s after the start"},
+    {"{\"event\":\"progress\",\"step\":9,\"rate\":12.51,\"committed\":[0,8],\"commits\":3,"
+     "\"aborts\":0}", "step 9, 12.5 steps/s, committed step 8 of round 0, 3 commits"},
+    {"{\"event\":\"worker_exit\",\"rank\":3,\"node\":\"n4\",\"code\":7,"
+     "\"stderr\":\"first\\nlast words\\n\\n\"}",
+     "rank 3 on n4 exited with code 7; its last line: last words"},
+    {"{\"event\":\"worker_exit\",\"rank\":3,\"node\":\"n4\",\"signal\":9,\"stderr\":[]}",
+     "rank 3 on n4 was killed by signal 9 (Killed)"},
+    {"{\"event\":\"worker_exit\",\"rank\":0,\"node\":\"n1\",\"code\":1,"
+     "\"stderr\":[\"a\",\"b\"]}", "rank 0 on n1 exited with code 1; its last line: b"},
+    {"{\"event\":\"round_end\",\"round\":0,\"cause\":\"node\",\"why\":\"n2 was silent\","
+     "\"step\":122,\"committed\":[0,120],\"pending\":null,\"restarts\":0}",
+     "round 0 ends: n2 was silent; at step 122; committed step 120 of round 0"},
+    {"{\"event\":\"cleared\",\"round\":0,\"took_ms\":81}",
+     "nothing of round 0 is left after 0.08 s"},
+    {"{\"event\":\"persist\",\"version\":[0,48],\"files\":4,\"took_ms\":480,\"why\":\"\"}",
+     "survivors wrote step 48 of round 0: 4 files in 0.48 s"},
+    {"{\"event\":\"persist\",\"version\":null,\"files\":0,\"why\":\"no room\"}",
+     "no checkpoint was written: no room"},
+    {"{\"event\":\"requeue\",\"why\":\"3 are left\",\"exclude\":[\"n2\",\"n3\"]}",
+     "slurmctld is asked to requeue the job without n2, n3: 3 are left"},
+    {"{\"event\":\"requeue\",\"why\":\"3 are left\",\"exclude\":[]}",
+     "slurmctld is asked to requeue the job: 3 are left"},
+    {"{\"event\":\"requeue\",\"why\":\"n1 is silent\",\"exclude\":[\"n1\"],\"by\":\"n2\"}",
+     "slurmctld is asked by the agent on n2 to requeue the job without n1: n1 is silent"},
+    {"{\"event\":\"requeued\",\"code\":0,\"why\":\"x\",\"wall_s\":3.5,\"rounds\":2}",
+     "Slurm has taken the job back: x; 2 rounds in 3.50 s"},
+    {"{\"event\":\"requeue_failed\",\"why\":\"x\"}",
+     "the job could not be requeued: x"},
+    {"{\"event\":\"takeover\",\"node\":\"n2\",\"from\":\"n1\",\"why\":\"silent\"}",
+     "the agent on n2 acts for the supervisor on n1: silent"},
+    {"{\"event\":\"end\",\"code\":0,\"why\":null,\"wall_s\":250.2,\"rounds\":1}",
+     "the run is over with code 0; 1 round in 4 min 10 s"},
+    {"{\"event\":\"news\",\"time\":\"x\",\"a\":1,\"b\":[\"x\",\"y\"],\"c\":{}}",
+     "news a=1 b=x, y"},
+    {"{\"event\":\"cleared\",\"dropped_lines\":3}",
+     "nothing of round ? is left (3 lines lost so far)"},
+    {"{\"event\":\"node_dead\",\"node\":\"\\u001b[2J\",\"why\":\"a\\nb\\u009b\"}",
+     "?[2J is dead: a b??"},
+};
+/* clang-format on */
+
+static void events_are_said_in_plain_words(void **state)
+{
+    char words[DLR_CLI_WORDS];
+
+    for (size_t i = 0; i < sizeof(words_rows) / sizeof(*words_rows); i++) {
+        json_t *e = json_loads(words_rows[i].event, 0, NULL);
+
+        assert_non_null(e);
+        dlr_cli_words(e, words, sizeof(words));
+        if (!dlr_streq(words, words_rows[i].words))
+            print_error("%s\n", words_rows[i].event);
+        assert_string_equal(words, words_rows[i].words);
+        json_decref(e);
+    }
+}
+
+static void every_event_in_the_table_has_a_row_here(void **state)
+{
+    char key[64];
+
+    for (size_t i = 0; dlr_cli_event_name(i); i++) {
+        bool found = false;
+
+        snprintf(key, sizeof(key), "\"event\":\"%s\"", dlr_cli_event_name(i));
+        for (size_t r = 0; r < sizeof(words_rows) / sizeof(*words_rows); r++)
+            found = found || strstr(words_rows[r].event, key);
+        if (!found)
+            print_error("%s\n", dlr_cli_event_name(i));
+        assert_true(found);
+    }
+}
+
+/* Names in the first column of the table of docs/journal.md. */
+static void every_documented_event_is_known(void **state)
+{
+    FILE *f = fopen("docs/journal.md", "re");
+    char line[1024], name[64];
+    unsigned known = 0;
+
+    assert_non_null(f);
+    while (fgets(line, sizeof(line), f)) {
+        bool found = false;
+
+        if (sscanf(line, "| %63[a-z_] |", name) != 1 || dlr_streq(name, "event"))
+            continue;
+        for (size_t i = 0; dlr_cli_event_name(i) && !found; i++)
+            found = dlr_streq(dlr_cli_event_name(i), name);
+        if (!found)
+            print_error("%s\n", name);
+        assert_true(found);
+        known++;
+    }
+    fclose(f);
+    assert_true(known > 15);
+}
+
+static void a_line_is_cut_where_the_buffer_ends(void **state)
+{
+    json_t *e =
+        json_pack("{s:s,s:s}", "event", "rendezvous_failed", "why", "0123456789");
+    char small[26];
+
+    dlr_cli_words(e, small, sizeof(small));
+    assert_string_equal(small, "the rendezvous failed: 01");
+    json_decref(e);
+}
+
+/* --- times --------------------------------------------------------------------------- */
+
+static void spans_are_short(void **state)
+{
+    static const struct {
+        int64_t ms;
+        const char *text;
+    } rows[] = {{-5, "0.00 s"},          {840, "0.84 s"},
+                {12300, "12.3 s"},       {252000, "4 min 12 s"},
+                {11100000, "3 h 5 min"}, {187200000, "2 d 4 h"}};
+    char span[32];
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        dlr_cli_span(rows[i].ms, span, sizeof(span));
+        assert_string_equal(span, rows[i].text);
+    }
+}
+
+static void times_are_read_as_people_write_them(void **state)
+{
+    static const struct {
+        const char *text;
+        int rc;
+        int64_t ms;
+    } rows[] = {
+        {"10m", 0, 1795000000000 - 600000},
+        {"2026-11-18T06:26:40.250Z", 0, 1794983200250},
+        {"2026-11-18T06:26:40", 0, 1794983200000},
+        {"2026-11-18 06:26", 0, 1794983160000},
+        {"2026-11-18", 0, 1794960000000},
+        {"01:00", 0, 1794963600000},
+        {"yesterday", -EINVAL, 0},
+        {"", -EINVAL, 0},
+        {"2026-11-18T06:26:40.2Z", -EINVAL, 0},
+        {"2026-11-18T06:26:40 and more", -EINVAL, 0},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        int64_t ms = 0;
+        int rc = dlr_cli_since_parse(rows[i].text, 1795000000000, &ms);
+
+        if (rc != rows[i].rc || ms != rows[i].ms)
+            print_error("%s: %d %lld\n", rows[i].text, rc, (long long)ms);
+        assert_int_equal(rc, rows[i].rc);
+        assert_true(ms == rows[i].ms);
+    }
+}
+
+/* --- what was meant -------------------------------------------------------------------- */
+
+static void slips_find_the_word_that_was_meant(void **state)
+{
+    static const char *const names[] = {"status", "events", "check", "version", "help"};
+    static const struct {
+        const char *word, *meant;
+    } rows[] = {{"statsu", "status"}, {"evnts", "events"}, {"chekc", "check"},
+                {"ver", "version"},   {"launch", NULL},    {"x", NULL},
+                {"", NULL},           {"STATUS", NULL}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        const char *near = dlr_cli_nearest(rows[i].word, names, 5);
+
+        if (rows[i].meant)
+            assert_string_equal(near, rows[i].meant);
+        else
+            assert_null(near);
+    }
+}
+
+/* --- state ----------------------------------------------------------------------------- */
+
+static void load(struct dlr_cli_state *s, const char *path)
+{
+    struct dlr_cli_reader r;
+    struct dlr_err err;
+    size_t size;
+    char *line;
+
+    dlr_cli_state_init(s);
+    dlr_cli_reader_init(&r, path);
+    while (dlr_cli_reader_next(&r, &line, &size, &err) > 0)
+        dlr_cli_state_line(s, line, size);
+    dlr_cli_state_settle(s);
+    dlr_cli_reader_done(&r);
+}
+
+static const struct dlr_cli_node *node(const struct dlr_cli_state *s, const char *name)
+{
+    for (size_t i = 0; i < s->nnodes; i++)
+        if (dlr_streq(s->nodes[i].name, name))
+            return &s->nodes[i];
+    fail_msg("no node %s", name);
+    return NULL;
+}
+
+static void a_lost_node_shows_beside_the_one_that_took_over(void **state)
+{
+    struct dlr_cli_state s;
+
+    load(&s, "tests/journals/node-loss.jsonl");
+    assert_int_equal(s.round, 1);
+    assert_int_equal(s.step, 221);
+    assert_int_equal(s.committed.round, 1);
+    assert_int_equal(s.committed.step, 218);
+    assert_int_equal(s.commit_ms, s.last_ms - 240);
+    assert_int_equal(s.restarts, 0);
+    assert_int_equal(node(&s, "n2")->role, DLR_CLI_DEAD);
+    assert_string_equal(node(&s, "n2")->reason, "silent for 1.05 s, 03:00:12");
+    assert_int_equal(node(&s, "n5")->role, DLR_CLI_TRAINING);
+    assert_int_equal(node(&s, "n5")->first, 1);
+    assert_true(node(&s, "n5")->moved);
+    assert_int_equal(dlr_cli_state_count(&s, DLR_CLI_TRAINING), 4);
+    assert_int_equal(dlr_cli_state_mood(&s, s.last_ms + 1000), DLR_CLI_GOES_ON);
+    assert_int_equal(dlr_cli_state_mood(&s, s.last_ms + 11000), DLR_CLI_STALLED);
+    dlr_cli_state_done(&s);
+}
+
+static void ends_are_told_apart(void **state)
+{
+    static const struct {
+        const char *path;
+        enum dlr_cli_mood mood;
+        int64_t code, restarts;
+        unsigned released, dead;
+    } rows[] = {
+        {"tests/journals/done.jsonl", DLR_CLI_DONE, 0, 0, 5, 0},
+        {"tests/journals/crash-loop.jsonl", DLR_CLI_FAILED, 7, 2, 5, 0},
+        {"tests/journals/requeue.jsonl", DLR_CLI_REQUEUED, 0, 0, 3, 2},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct dlr_cli_state s;
+
+        load(&s, rows[i].path);
+        assert_int_equal(dlr_cli_state_mood(&s, s.last_ms), rows[i].mood);
+        assert_int_equal(s.code, rows[i].code);
+        assert_int_equal(s.restarts, rows[i].restarts);
+        assert_int_equal(dlr_cli_state_count(&s, DLR_CLI_RELEASED), rows[i].released);
+        assert_int_equal(dlr_cli_state_count(&s, DLR_CLI_DEAD), rows[i].dead);
+        assert_int_equal(s.bad_lines, 0);
+        dlr_cli_state_done(&s);
+    }
+}
+
+/* The phase and mood after each event of a life. */
+static void phases_follow_the_events(void **state)
+{
+    static const struct {
+        const char *event, *more;
+        enum dlr_cli_phase phase;
+        enum dlr_cli_mood mood;
+    } rows[] = {
+        {"start", "\"nodes\":[\"a\",\"b\"]", DLR_CLI_AGENTS, DLR_CLI_STARTING},
+        {"node_up", "\"node\":\"a\"", DLR_CLI_AGENTS, DLR_CLI_STARTING},
+        {"rendezvous", "\"mpi\":true", DLR_CLI_MEET, DLR_CLI_STARTING},
+        {"check", "\"node\":\"a\"", DLR_CLI_MEET, DLR_CLI_STARTING},
+        {"plan", "\"round\":0,\"restore\":null", DLR_CLI_PREPARE, DLR_CLI_STARTING},
+        {"launch", "\"round\":0", DLR_CLI_LAUNCH, DLR_CLI_STARTING},
+        {"running", "\"round\":0", DLR_CLI_RUN, DLR_CLI_GOES_ON},
+        {"first_step", "\"round\":0,\"step\":1", DLR_CLI_TRAIN, DLR_CLI_GOES_ON},
+        {"worker_exit", "\"rank\":1", DLR_CLI_TRAIN, DLR_CLI_GOES_ON},
+        {"round_end", "\"cause\":\"program\"", DLR_CLI_ENDING, DLR_CLI_RECOVERING},
+        {"cleared", "\"round\":0", DLR_CLI_CLEARED, DLR_CLI_RECOVERING},
+        {"plan", "\"round\":1,\"restore\":[0,1]", DLR_CLI_PREPARE, DLR_CLI_RECOVERING},
+        {"running", "\"round\":1", DLR_CLI_LOAD, DLR_CLI_RECOVERING},
+        {"restored", "\"round\":1", DLR_CLI_RUN, DLR_CLI_GOES_ON},
+        {"progress", "\"step\":9,\"rate\":0.01", DLR_CLI_TRAIN, DLR_CLI_GOES_ON},
+        {"takeover", "\"node\":\"a\",\"from\":\"b\"", DLR_CLI_PERSIST,
+         DLR_CLI_RECOVERING},
+        {"requeue", "\"why\":\"x\"", DLR_CLI_REQUEUE, DLR_CLI_REQUEUED},
+        {"requeued", "\"why\":\"x\"", DLR_CLI_REQUEUE, DLR_CLI_REQUEUED},
+        {"start", "\"incarnation\":1", DLR_CLI_AGENTS, DLR_CLI_RECOVERING},
+        {"end", "\"code\":130", DLR_CLI_OVER, DLR_CLI_FAILED},
+    };
+    struct dlr_cli_state s;
+    char line[256];
+
+    dlr_cli_state_init(&s);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        snprintf(line, sizeof(line),
+                 "{\"time\":\"2026-11-21T03:00:%02zu.000Z\",\"event\":\"%s\",%s}", i,
+                 rows[i].event, rows[i].more);
+        dlr_cli_state_line(&s, line, strlen(line));
+        dlr_cli_state_settle(&s);
+        if (s.phase != rows[i].phase ||
+            dlr_cli_state_mood(&s, s.last_ms) != rows[i].mood)
+            print_error("row %zu: %s\n", i, rows[i].event);
+        assert_int_equal(s.phase, rows[i].phase);
+        assert_int_equal(dlr_cli_state_mood(&s, s.last_ms), rows[i].mood);
+    }
+    dlr_cli_state_done(&s);
+}
+
+static void hostile_lines_are_counted_and_passed_over(void **state)
+{
+    struct dlr_cli_state s;
+
+    load(&s, "tests/journals/hostile.jsonl");
+    assert_int_equal(s.bad_lines, 4);
+    assert_int_equal(s.dropped_lines, 5);
+    assert_false(s.over);                    /* the last line is only half written */
+    assert_int_equal(s.phase, DLR_CLI_MEET); /* from behind the half line before it */
+    dlr_cli_state_done(&s);
+}
+
+/* --- reader ------------------------------------------------------------------------------ */
+
+static void append(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "ae");
+
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static int next(struct dlr_cli_reader *r, const char *want)
+{
+    struct dlr_err err;
+    size_t size = 0;
+    char *line = NULL;
+    int rc = dlr_cli_reader_next(r, &line, &size, &err);
+
+    if (rc == 1 && want) {
+        assert_string_equal(line, want);
+        assert_int_equal(size, strlen(want));
+    }
+    return rc;
+}
+
+static void half_a_line_waits_for_its_rest(void **state)
+{
+    struct dlr_cli_reader r;
+    char path[128];
+
+    snprintf(path, sizeof(path), "%s/half", dir);
+    append(path, "one\ntw");
+    dlr_cli_reader_init(&r, path);
+    assert_int_equal(next(&r, "one"), 1);
+    assert_int_equal(next(&r, NULL), 0);
+    append(path, "o\n\n");
+    assert_int_equal(next(&r, "two"), 1);
+    assert_int_equal(next(&r, ""), 1);
+    assert_int_equal(next(&r, NULL), 0);
+    dlr_cli_reader_done(&r);
+}
+
+static void a_file_that_was_replaced_is_read_from_its_start(void **state)
+{
+    struct dlr_cli_reader r;
+    char path[128], other[128];
+
+    snprintf(path, sizeof(path), "%s/first", dir);
+    snprintf(other, sizeof(other), "%s/second", dir);
+    append(path, "one\ntwo\n");
+    append(other, "three\nfour and more\n");
+    dlr_cli_reader_init(&r, path);
+    assert_int_equal(next(&r, "one"), 1);
+    assert_int_equal(next(&r, "two"), 1);
+    assert_int_equal(next(&r, NULL), 0);
+    assert_int_equal(rename(other, path), 0);
+    assert_int_equal(next(&r, NULL), -ESTALE);
+    assert_int_equal(next(&r, "three"), 1);
+    assert_int_equal(next(&r, "four and more"), 1);
+    assert_int_equal(next(&r, NULL), 0);
+    assert_int_equal(truncate(path, 0), 0);
+    assert_int_equal(next(&r, NULL), -ESTALE);
+    assert_int_equal(next(&r, NULL), 0);
+    dlr_cli_reader_done(&r);
+}
+
+static void a_line_without_end_is_skipped(void **state)
+{
+    struct dlr_cli_reader r;
+    char path[128];
+
+    snprintf(path, sizeof(path), "%s/huge", dir);
+    append(path, "one\n");
+    assert_int_equal(truncate(path, DLR_CLI_LINE_MAX + 1000000),
+                     0); /* a hole of NULs */
+    append(path, "\ntwo\n");
+    dlr_cli_reader_init(&r, path);
+    assert_int_equal(next(&r, "one"), 1);
+    assert_int_equal(next(&r, "two"), 1);
+    assert_int_equal(r.skipped, 1);
+    assert_true(r.size <= 2 * DLR_CLI_LINE_MAX + 2000000);
+    dlr_cli_reader_done(&r);
+}
+
+static void what_is_no_file_is_refused(void **state)
+{
+    struct dlr_cli_reader r;
+
+    dlr_cli_reader_init(&r, dir);
+    assert_int_equal(next(&r, NULL), -EINVAL);
+    dlr_cli_reader_done(&r);
+    dlr_cli_reader_init(&r, "/nowhere/at/all");
+    assert_int_equal(next(&r, NULL), -ENOENT);
+    dlr_cli_reader_done(&r);
+}
+
+/* --- the commands ------------------------------------------------------------------------ */
+
+static void put_journal(const char *job, const char *run, const char *fixture)
+{
+    char path[256];
+    char *text;
+    size_t size;
+    struct dlr_err err;
+
+    snprintf(path, sizeof(path), "%s/job-%s/%s", dir, job, run);
+    assert_int_equal(dlr_mkdirs(path, 0700, &err), 0);
+    strcat(path, "/events.jsonl");
+    assert_int_equal(dlr_file_load(AT_FDCWD, fixture, 1 << 20, &text, &size, &err), 0);
+    append(path, text);
+    free(text);
+}
+
+/* Starts the command in a child; its stdout and stderr come out of *ret_fd. */
+static pid_t start(int (*command)(int, char **), char *const *argv, int *ret_fd)
+{
+    int fds[2], argc = 0;
+    pid_t pid;
+
+    assert_int_equal(pipe(fds), 0);
+    while (argv[argc])
+        argc++;
+    fflush(NULL);
+    pid = fork();
+    if (pid == 0) {
+        int code;
+
+        dup2(fds[1], 1);
+        dup2(fds[1], 2);
+        close(fds[0]);
+        close(fds[1]);
+        code = command(argc, (char **)argv);
+        fflush(NULL);
+        _exit(code);
+    }
+    close(fds[1]);
+    *ret_fd = fds[0];
+    return pid;
+}
+
+/* Reads until text has come, or the end when it is NULL. */
+static void read_until(int fd, char *buf, size_t size, const char *text)
+{
+    int64_t deadline = dlr_now_ms() + LIMIT_MS;
+    size_t used = strlen(buf);
+    ssize_t n = 1;
+
+    while (n > 0 && used < size - 1 && !(text && strstr(buf, text))) {
+        struct pollfd pfd = {.fd = fd, .events = POLLIN};
+
+        assert_true(poll(&pfd, 1, (int)(deadline - dlr_now_ms())) > 0);
+        n = read(fd, buf + used, size - 1 - used);
+        used += n > 0 ? (size_t)n : 0;
+        buf[used] = '\0';
+    }
+}
+
+static int finish(pid_t pid)
+{
+    int status;
+
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static int run(int (*command)(int, char **), char *buf, size_t size, ...)
+{
+    static char first[] = "command";
+    char state_dir[128];
+    char *argv[10] = {first, state_dir};
+    int fd, n = 2;
+    va_list ap;
+    pid_t pid;
+
+    snprintf(state_dir, sizeof(state_dir), "--state-dir=%s", dir);
+    va_start(ap, size);
+    while (n < 9 && (argv[n] = va_arg(ap, char *)))
+        n++;
+    va_end(ap);
+    buf[0] = '\0';
+    pid = start(command, argv, &fd);
+    read_until(fd, buf, size, NULL);
+    close(fd);
+    return finish(pid);
+}
+
+static void status_says_whether_it_goes_on(void **state)
+{
+    char text[16384];
+
+    put_journal("41", "9f00aa12-0", "tests/journals/node-loss.jsonl");
+    assert_int_equal(run(dlr_cli_status, text, sizeof(text), "41", NULL), 0);
+    assert_non_null(strstr(text, "job 41  run 9f00aa12-0  "));
+    assert_non_null(strstr(text, "\nnodes      4 training, 1 dead; 4 ranks\n"));
+    assert_non_null(
+        strstr(text, "       n2    dead      -      silent for 1.05 s, 03:00:12\n"));
+    assert_non_null(strstr(text, "leaf1  n4    training  3      copies on n5\n"));
+    assert_non_null(
+        strstr(text, "       n5    training  1      took over; copies on n4\n"));
+    assert_null(strchr(text, '\033'));
+}
+
+static void status_as_json_is_one_object(void **state)
+{
+    char text[32768];
+    json_t *j;
+
+    put_journal("41", "9f00aa12-0", "tests/journals/node-loss.jsonl");
+    assert_int_equal(run(dlr_cli_status, text, sizeof(text), "--json", NULL), 0);
+    j = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    assert_non_null(j);
+    assert_string_equal(json_string_value(json_object_get(j, "state")), "stalled");
+    assert_int_equal(json_array_size(json_object_get(j, "nodes")), 5);
+    assert_int_equal(json_array_size(json_object_get(j, "events")), DLR_CLI_LAST);
+    assert_int_equal(json_integer_value(json_object_get(j, "step")), 221);
+    json_decref(j);
+}
+
+static void nothing_hostile_reaches_the_terminal(void **state)
+{
+    char text[32768];
+    int (*const commands[])(int, char **) = {dlr_cli_status, dlr_cli_events};
+
+    put_journal("45", "bad", "tests/journals/hostile.jsonl");
+    for (size_t c = 0; c < 2; c++) {
+        assert_int_equal(run(commands[c], text, sizeof(text), "45", NULL), 0);
+        for (const char *p = text; *p; p++)
+            assert_true(*p == '\n' || ((unsigned char)*p >= ' ' && *p != 0x7f));
+    }
+    assert_non_null(strstr(text, "4 lines of"));
+}
+
+static void a_missing_journal_is_one_line_that_says_where(void **state)
+{
+    char text[4096], want[512];
+
+    put_journal("41", "r", "tests/journals/done.jsonl");
+    assert_int_equal(run(dlr_cli_status, text, sizeof(text), "99", NULL), 1);
+    snprintf(
+        want, sizeof(want),
+        "dlrover: no journal: looked for '%s/job-99/*/events.jsonl' (--state-dir names "
+        "another place)\n",
+        dir);
+    assert_string_equal(text, want);
+    assert_int_equal(run(dlr_cli_events, text, sizeof(text), "41", "--run=x", NULL), 1);
+    snprintf(
+        want, sizeof(want),
+        "dlrover: no journal: looked for '%s/job-41/x/events.jsonl' (--state-dir names "
+        "another place)\n",
+        dir);
+    assert_string_equal(text, want);
+    assert_int_equal(
+        run(dlr_cli_status, text, sizeof(text), "--state-dir=/nowhere", NULL), 1);
+    assert_string_equal(text,
+                        "dlrover: cannot read the state directory '/nowhere': No such "
+                        "file or directory\n");
+}
+
+static void wrong_words_are_one_line_and_code_2(void **state)
+{
+    static const struct {
+        const char *words[2], *text;
+    } rows[] = {
+        {{"--josn"}, "unknown option '--josn', did you mean '--json'?"},
+        {{"--nothing-like-it"}, "unknown option '--nothing-like-it'"},
+        {{"--run"}, "'--run' needs a value"},
+        {{"--once=1"}, "'--once' takes no value"},
+        {{"-z"}, "unknown option '-z'"},
+        {{"1", "2"}, "one job at a time: '2' is one too many"},
+        {{"--once", "--watch"}, "--once and --watch exclude each other"},
+        {{"--interval=0s"},
+         "--interval=0s: must be a time from 50ms on, such as '500ms' or '2s'"},
+    };
+    char text[4096], want[512];
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        assert_int_equal(run(dlr_cli_status, text, sizeof(text), rows[i].words[0],
+                             rows[i].words[1], NULL),
+                         DLR_CLI_USAGE);
+        snprintf(want, sizeof(want), "dlrover status: %s (see 'dlrover help status')\n",
+                 rows[i].text);
+        assert_string_equal(text, want);
+    }
+    assert_int_equal(run(dlr_cli_status, text, sizeof(text), "../etc", NULL), 1);
+    assert_string_equal(text, "dlrover: '../etc' is not the name of a job\n");
+}
+
+static void events_can_be_chosen(void **state)
+{
+    char text[8192];
+
+    put_journal("41", "r", "tests/journals/node-loss.jsonl");
+    assert_int_equal(
+        run(dlr_cli_events, text, sizeof(text), "--event=node_dead,cleared", NULL), 0);
+    assert_string_equal(text,
+                        "2026-11-21 03:00:12.830  n2 is dead: silent for 1.05 s\n"
+                        "2026-11-21 03:00:12.920  nothing of round 0 is left after "
+                        "0.08 s\n");
+    assert_int_equal(run(dlr_cli_events, text, sizeof(text), "--event=progress",
+                         "--since=2026-11-21T03:00:22", NULL),
+                     0);
+    assert_string_equal(text,
+                        "2026-11-21 03:00:22.550  step 221, 12.5 steps/s, committed "
+                        "step 218 of round 1, 55 commits, 1 saves given up\n");
+    assert_int_equal(
+        run(dlr_cli_events, text, sizeof(text), "--json", "--event=end", NULL), 0);
+    assert_string_equal(text, "");
+}
+
+static void following_ends_with_the_run(void **state)
+{
+    char state_dir[128], path[256], text[16384] = "";
+    char *argv[] = {"events", "--follow", "--interval=60s", state_dir, NULL};
+    pid_t pid;
+    int fd;
+
+    put_journal("41", "r", "tests/journals/node-loss.jsonl");
+    snprintf(state_dir, sizeof(state_dir), "--state-dir=%s", dir);
+    snprintf(path, sizeof(path), "%s/job-41/r/events.jsonl", dir);
+    pid = start(dlr_cli_events, argv, &fd);
+    read_until(fd, text, sizeof(text), "saves begin, 0.90 s");
+    append(path, "{\"time\":\"2026-11-21T03:01:00.000Z\",\"event\":\"node_dead\","
+                 "\"node\":\"n4\",\"why\":\"silent\"}\n");
+    read_until(fd, text, sizeof(text), "n4 is dead: silent\n");
+    append(path,
+           "{\"time\":\"2026-11-21T03:01:01.000Z\",\"event\":\"end\",\"code\":1}\n");
+    read_until(fd, text, sizeof(text), NULL);
+    assert_non_null(strstr(text, "the run is over with code 1\n"));
+    assert_int_equal(finish(pid), 0);
+    close(fd);
+}
+
+static void the_newest_run_is_shown_unless_one_is_named(void **state)
+{
+    struct timespec old[2] = {{1000, 0}, {1000, 0}};
+    char text[16384], path[256];
+
+    put_journal("42", "loop", "tests/journals/crash-loop.jsonl");
+    put_journal("44", "ok", "tests/journals/done.jsonl");
+    put_journal("44", "other", "tests/journals/requeue.jsonl");
+    snprintf(path, sizeof(path), "%s/job-44/other/events.jsonl", dir);
+    assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
+    snprintf(path, sizeof(path), "%s/job-42/loop/events.jsonl", dir);
+    assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
+    assert_int_equal(run(dlr_cli_status, text, sizeof(text), NULL), 0);
+    assert_non_null(strstr(text, "job 44  run ok  (1 other run, see --run)  "));
+    assert_non_null(strstr(text, "\nDONE  at 2026-11-21 03:00:16, 1 round in 22.8 s"));
+    assert_int_equal(run(dlr_cli_status, text, sizeof(text), "--run=loop", NULL), 0);
+    assert_non_null(strstr(text, "\nFAILED  at "));
+}
+
+/* A small terminal: the view fits, what is out of the ordinary is still there. */
+static void a_small_terminal_shows_the_dead_first(void **state)
+{
+    struct dlr_cli_look look = {.width = 40, .height = 18};
+    struct dlr_cli_run where = {.job = "41", .run = "r"};
+    struct dlr_cli_state s;
+    size_t size, lines = 0;
+    char *text = NULL;
+
+    load(&s, "tests/journals/node-loss.jsonl");
+    look.out = open_memstream(&text, &size);
+    dlr_cli_view(&look, &s, &where, s.last_ms);
+    fclose(look.out);
+    assert_non_null(strstr(text, "       n2    dead"));
+    assert_non_null(strstr(text, "... and 2 more\n"));
+    for (char *line = text, *nl; (nl = strchr(line, '\n')); line = nl + 1, lines++)
+        assert_true(nl - line <= 40);
+    assert_true(lines < 18);
+    free(text);
+    dlr_cli_state_done(&s);
+}
+
+/* --- main ---------------------------------------------------------------------------------- */
+
+static int make_dir(void **state)
+{
+    strcpy(dir, "/tmp/test_cli.XXXXXX");
+    unsetenv("SLURM_JOB_ID");
+    unsetenv("DLROVER_STATE_DIR");
+    setenv("TZ", "UTC", 1);
+    tzset();
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+static int remove_dir(void **state)
+{
+    char command[128];
+
+    snprintf(command, sizeof(command), "rm -rf '%s'", dir);
+    return system(command);
+}
+
+#define IN_DIR(test) cmocka_unit_test_setup_teardown(test, make_dir, remove_dir)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_DIR(events_are_said_in_plain_words),
+        IN_DIR(every_event_in_the_table_has_a_row_here),
+        IN_DIR(every_documented_event_is_known),
+        IN_DIR(a_line_is_cut_where_the_buffer_ends),
+        IN_DIR(spans_are_short),
+        IN_DIR(times_are_read_as_people_write_them),
+        IN_DIR(slips_find_the_word_that_was_meant),
+        IN_DIR(a_lost_node_shows_beside_the_one_that_took_over),
+        IN_DIR(ends_are_told_apart),
+        IN_DIR(phases_follow_the_events),
+        IN_DIR(hostile_lines_are_counted_and_passed_over),
+        IN_DIR(half_a_line_waits_for_its_rest),
+        IN_DIR(a_file_that_was_replaced_is_read_from_its_start),
+        IN_DIR(a_line_without_end_is_skipped),
+        IN_DIR(what_is_no_file_is_refused),
+        IN_DIR(status_says_whether_it_goes_on),
+        IN_DIR(status_as_json_is_one_object),
+        IN_DIR(nothing_hostile_reaches_the_terminal),
+        IN_DIR(a_missing_journal_is_one_line_that_says_where),
+        IN_DIR(wrong_words_are_one_line_and_code_2),
+        IN_DIR(events_can_be_chosen),
+        IN_DIR(following_ends_with_the_run),
+        IN_DIR(the_newest_run_is_shown_unless_one_is_named),
+        IN_DIR(a_small_terminal_shows_the_dead_first),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
