@@ -15,7 +15,7 @@
 
 #define PROC_FILE_MAX (1u << 20)
 #define LOW_MEMORY_PERCENT 2 /* available of all: the kernel is about to kill someone */
-#define LOAD_PER_CPU 4       /* runnable tasks; a busy node has 1, a forgotten job adds 1 */
+#define LOAD_PER_CPU 4 /* runnable tasks; a busy node has 1, a forgotten job adds 1 */
 
 /* Reads root + path. NULL when it cannot be read; the caller frees it. */
 static char *load(const struct dlr_health_env *env, const char *path)
@@ -99,17 +99,18 @@ void dlr_health_memory(const struct dlr_health_env *env, struct dlr_health_resul
     uint64_t total, available, bad = edac_count(env, "ue_count");
 
     if (bad)
-        dlr_health_say(ret, DLR_HEALTH_FAIL, "edac: %" PRIu64 " uncorrected memory errors",
-                       bad);
+        dlr_health_say(ret, DLR_HEALTH_FAIL,
+                       "edac: %" PRIu64 " uncorrected memory errors", bad);
     else if (!text || !meminfo(text, "MemTotal:", &total) ||
              !meminfo(text, "MemAvailable:", &available))
         dlr_health_say(ret, DLR_HEALTH_SKIP, "/proc/meminfo cannot be read");
     else if (available < env->shm_need_bytes)
-        dlr_health_say(ret, DLR_HEALTH_FAIL, "%.2f GiB available, snapshots need %.2f GiB",
-                       gib(available), gib(env->shm_need_bytes));
+        dlr_health_say(ret, DLR_HEALTH_FAIL,
+                       "%.2f GiB available, snapshots need %.2f GiB", gib(available),
+                       gib(env->shm_need_bytes));
     else if (available < total / 100 * LOW_MEMORY_PERCENT)
-        dlr_health_say(ret, DLR_HEALTH_WARN, "%.2f of %.2f GiB available", gib(available),
-                       gib(total));
+        dlr_health_say(ret, DLR_HEALTH_WARN, "%.2f of %.2f GiB available",
+                       gib(available), gib(total));
     else
         dlr_health_say(ret, DLR_HEALTH_OK, "%.2f of %.2f GiB available", gib(available),
                        gib(total));
@@ -167,6 +168,6 @@ void dlr_health_cpu(const struct dlr_health_env *env, struct dlr_health_result *
     dlr_health_say(ret,
                    load_now >= (uint64_t)LOAD_PER_CPU * online ? DLR_HEALTH_WARN
                                                                : DLR_HEALTH_OK,
-                   "%u of %u CPUs are ours, load %.*s", allowed ? allowed : online, online,
-                   width, load_text);
+                   "%u of %u CPUs are ours, load %.*s", allowed ? allowed : online,
+                   online, width, load_text);
 }

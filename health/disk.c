@@ -43,11 +43,13 @@ static void judge(const struct query *q, uint64_t need, struct dlr_health_result
     else if (q->st.f_files && !q->st.f_favail)
         dlr_health_say(ret, DLR_HEALTH_FAIL, "'%.160s' has no inode free", q->path);
     else if (!free_bytes || free_bytes < need)
-        dlr_health_say(ret, DLR_HEALTH_FAIL, "'%.120s' has %.0f MiB free, %.0f are needed",
-                       q->path, mib(free_bytes), mib(need));
+        dlr_health_say(ret, DLR_HEALTH_FAIL,
+                       "'%.120s' has %.0f MiB free, %.0f are needed", q->path,
+                       mib(free_bytes), mib(need));
     else if (free_bytes < LOW_BYTES || (q->st.f_files && q->st.f_favail < LOW_FILES))
-        dlr_health_say(ret, DLR_HEALTH_WARN, "'%.120s' has %.0f MiB and %llu inodes free",
-                       q->path, mib(free_bytes), (unsigned long long)q->st.f_favail);
+        dlr_health_say(ret, DLR_HEALTH_WARN,
+                       "'%.120s' has %.0f MiB and %llu inodes free", q->path,
+                       mib(free_bytes), (unsigned long long)q->st.f_favail);
     else
         dlr_health_say(ret, DLR_HEALTH_OK, "'%.160s' has %.0f MiB free", q->path,
                        mib(free_bytes));
@@ -66,8 +68,8 @@ static void check_path(const char *path, uint64_t need, struct dlr_health_result
     if (rc == 0)
         judge(q, need, ret);
     else if (rc == -ETIMEDOUT)
-        dlr_health_say(ret, DLR_HEALTH_FAIL, "'%.160s' does not answer within %d ms", path,
-                       DISK_TIMEOUT_MS);
+        dlr_health_say(ret, DLR_HEALTH_FAIL, "'%.160s' does not answer within %d ms",
+                       path, DISK_TIMEOUT_MS);
     else
         dlr_health_say(ret, DLR_HEALTH_SKIP, "cannot check: %s", strerror(-rc));
     if (rc != -ETIMEDOUT) /* else the thread's */
@@ -77,7 +79,8 @@ static void check_path(const char *path, uint64_t need, struct dlr_health_result
 void dlr_health_disk(const struct dlr_health_env *env, struct dlr_health_result *ret)
 {
     struct dlr_health_result shm = *ret;
-    bool both = env->disk_path && env->disk_path[0] && env->shm_path && env->shm_path[0];
+    bool both =
+        env->disk_path && env->disk_path[0] && env->shm_path && env->shm_path[0];
 
     dlr_health_say(ret, DLR_HEALTH_SKIP, "no directory to look at");
     if (env->disk_path && env->disk_path[0])

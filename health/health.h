@@ -17,19 +17,21 @@ enum dlr_health_verdict {
 
 /* What checks look at and are measured against. Tests point root at a recorded tree. */
 struct dlr_health_env {
-    const char *root;        /* "" on a node; prefix of /proc and /sys paths */
-    const char *disk_path;   /* directories whose file system must have space: job state */
-    const char *shm_path;    /* where snapshots go: /dev/shm */
-    uint64_t shm_need_bytes; /* snapshot memory still to be reserved here, 0 unknown */
-    int64_t ref_wall_ns;     /* the batch host's clock, 0 unknown */
-    int64_t ref_taken_ns;    /* local CLOCK_BOOTTIME when ref_wall_ns was received */
-    int64_t ref_error_ns;    /* half of the round trip: how far off ref may be */
+    const char *root; /* "" on a node; prefix of /proc and /sys paths */
+    const char
+        *disk_path;       /* directories whose file system must have space: job state */
+    const char *shm_path; /* where snapshots go: /dev/shm */
+    uint64_t shm_need_bytes;  /* snapshot memory still to be reserved here, 0 unknown */
+    int64_t ref_wall_ns;      /* the batch host's clock, 0 unknown */
+    int64_t ref_taken_ns;     /* local CLOCK_BOOTTIME when ref_wall_ns was received */
+    int64_t ref_error_ns;     /* half of the round trip: how far off ref may be */
     const char *const *peers; /* "host:port" of each candidate's agent, NULL-terminated;
                                  NULL unknown. A connection that opens or is refused shows
                                  the node; silence does not */
     const char *const *peer_names; /* how reasons call them; NULL: by host */
     int64_t peer_timeout_ms;
-    unsigned char *silent; /* NULL, or one byte per peer, set to 1 for each that was silent */
+    unsigned char
+        *silent; /* NULL, or one byte per peer, set to 1 for each that was silent */
 };
 
 struct dlr_health_result {

@@ -107,8 +107,8 @@ static void take_answer(struct pollfd *pfd, enum answer *ret)
     pfd->fd = -1;
 }
 
-static void ask_all(const struct peers *peers, struct pollfd *pfds, enum answer *answers,
-                    int64_t deadline_ms)
+static void ask_all(const struct peers *peers, struct pollfd *pfds,
+                    enum answer *answers, int64_t deadline_ms)
 {
     unsigned waiting = 0, i;
 
@@ -153,8 +153,8 @@ static void report(const struct dlr_health_env *env, const struct peers *peers,
         if (env->silent)
             env->silent[i] = 1;
         if (shown + 1 == silent &&
-            dlr_format(names + used, sizeof(names) - used, "%s%s%s", used ? ", " : "", name,
-                       answers[i] == UNNAMED ? " (no address)" : "") == 0)
+            dlr_format(names + used, sizeof(names) - used, "%s%s%s", used ? ", " : "",
+                       name, answers[i] == UNNAMED ? " (no address)" : "") == 0)
             shown++;
     }
     if (silent)
@@ -201,7 +201,8 @@ void dlr_health_reach(const struct dlr_health_env *env, struct dlr_health_result
     rc = pfds && answers ? dlr_health_bounded(resolve, peers, env->peer_timeout_ms)
                          : -ENOMEM;
     if (rc == -ETIMEDOUT) { /* peers stay the thread's */
-        dlr_health_say(ret, DLR_HEALTH_WARN, "names of nodes have no answer within %lld ms",
+        dlr_health_say(ret, DLR_HEALTH_WARN,
+                       "names of nodes have no answer within %lld ms",
                        (long long)env->peer_timeout_ms);
         return;
     }

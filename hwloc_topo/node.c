@@ -54,7 +54,8 @@ static int find_usable(struct dlr_topo *topo)
     return 0;
 }
 
-int dlr_topo_load(const char *synthetic, struct dlr_topo **ret_topo, struct dlr_err *err)
+int dlr_topo_load(const char *synthetic, struct dlr_topo **ret_topo,
+                  struct dlr_err *err)
 {
     DLR_CLEANUP(cleanup_topo) struct dlr_topo *topo = calloc(1, sizeof(*topo));
     int rc;

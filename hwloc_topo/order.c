@@ -17,7 +17,8 @@ static int by_place(const void *a, const void *b, void *arg)
     const struct dlr_topo_node *y = &nodes[*(const unsigned *)b];
     int rc = dlr_topo_path_cmp(x->path, dlr_topo_above(x), y->path, dlr_topo_above(y));
 
-    return rc ? rc : dlr_topo_name_cmp(x->name, strlen(x->name), y->name, strlen(y->name));
+    return rc ? rc
+              : dlr_topo_name_cmp(x->name, strlen(x->name), y->name, strlen(y->name));
 }
 
 void dlr_topo_order(const struct dlr_topo_node *nodes, size_t n, unsigned *ret_order)
@@ -32,9 +33,9 @@ void dlr_topo_order(const struct dlr_topo_node *nodes, size_t n, unsigned *ret_o
 /* Of the free nodes (in natural name order) the first that shares exactly level switches
  * with the lost one, or -1.
  */
-static long find_free(const struct dlr_topo_node *nodes, const unsigned *by_name, size_t n,
-                      const unsigned char *is_free, const struct dlr_topo_node *lost,
-                      unsigned level)
+static long find_free(const struct dlr_topo_node *nodes, const unsigned *by_name,
+                      size_t n, const unsigned char *is_free,
+                      const struct dlr_topo_node *lost, unsigned level)
 {
     size_t i;
 
@@ -48,7 +49,8 @@ static long find_free(const struct dlr_topo_node *nodes, const unsigned *by_name
 static int by_name(const void *a, const void *b, void *arg)
 {
     const struct dlr_topo_node *nodes = arg;
-    const char *x = nodes[*(const unsigned *)a].name, *y = nodes[*(const unsigned *)b].name;
+    const char *x = nodes[*(const unsigned *)a].name,
+               *y = nodes[*(const unsigned *)b].name;
 
     return dlr_topo_name_cmp(x, strlen(x), y, strlen(y));
 }
@@ -66,9 +68,10 @@ static unsigned depth(const struct dlr_topo_node *node)
 /* Closest pairs first over all lost places: one place's second choice must not take another's
  * neighbour on its own leaf.
  */
-static void fill_places(const struct dlr_topo_node *nodes, const unsigned *sorted, size_t n,
-                        unsigned *place, size_t nplaces, unsigned char *is_lost,
-                        unsigned char *is_free, unsigned deepest)
+static void fill_places(const struct dlr_topo_node *nodes, const unsigned *sorted,
+                        size_t n, unsigned *place, size_t nplaces,
+                        unsigned char *is_lost, unsigned char *is_free,
+                        unsigned deepest)
 {
     unsigned level;
     size_t p;
@@ -76,7 +79,8 @@ static void fill_places(const struct dlr_topo_node *nodes, const unsigned *sorte
     for (level = deepest + 1; level-- > 0;)
         for (p = 0; p < nplaces; p++) {
             long i = !is_lost[p] ? -1
-                                 : find_free(nodes, sorted, n, is_free, &nodes[place[p]], level);
+                                 : find_free(nodes, sorted, n, is_free,
+                                             &nodes[place[p]], level);
 
             if (i < 0)
                 continue;
@@ -112,8 +116,8 @@ int dlr_topo_replace(const struct dlr_topo_node *nodes, size_t n, const unsigned
     for (i = 0; i < n; i++)
         nfree += is_free[i];
     if (nfree < nlost)
-        return dlr_fail(err, -ENOSPC, "%zu nodes are lost and %zu are free: %zu short", nlost,
-                        nfree, nlost - nfree);
+        return dlr_fail(err, -ENOSPC, "%zu nodes are lost and %zu are free: %zu short",
+                        nlost, nfree, nlost - nfree);
     memcpy(out, place, nplaces * sizeof(*out));
     if (nlost) {
         qsort_r(sorted, n, sizeof(*sorted), by_name, (void *)nodes);

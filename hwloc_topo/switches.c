@@ -62,7 +62,8 @@ static void cleanup_tree(struct tree *t)
 }
 
 /* The value of " key=VALUE" in a line; its bytes in *ret_size, NULL when absent. */
-static const char *field(const char *line, size_t size, const char *key, size_t *ret_size)
+static const char *field(const char *line, size_t size, const char *key,
+                         size_t *ret_size)
 {
     size_t nkey = strlen(key), i, n;
 
@@ -100,7 +101,8 @@ static int add_switch(struct tree *t, const char *line, size_t size, unsigned nu
     if (!name || name != line + strlen("SwitchName=") || !n ||
         dlr_format(sw->name, sizeof(sw->name), "%.*s", (int)n, name) < 0 ||
         strchr(sw->name, '.'))
-        return dlr_fail(err, -EBADMSG, "line %u is not a switch of topology/tree", number);
+        return dlr_fail(err, -EBADMSG, "line %u is not a switch of topology/tree",
+                        number);
     sw->nodes = field(line, size, "Nodes=", &sw->nnodes);
     sw->switches = field(line, size, "Switches=", &sw->nswitches);
     sw->line = number;
@@ -212,7 +214,8 @@ static int link_all(struct tree *t, struct dlr_err *err)
             if (pass == 1 && !sw->nswitches && sw->nnodes)
                 rc = dlr_topo_expand(sw->nodes, sw->nnodes, place_node, t);
             if (rc < 0)
-                return dlr_fail(err, rc, "line %u has a malformed list or a loop", sw->line);
+                return dlr_fail(err, rc, "line %u has a malformed list or a loop",
+                                sw->line);
         }
     return 0;
 }

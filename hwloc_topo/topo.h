@@ -21,7 +21,8 @@ struct dlr_topo; /* opaque: a loaded hwloc topology */
  * e.g. "numa:2 core:8 pu:2", or the path of an XML file starting with '/' or '.').
  * On success *ret_topo is owned by the caller: dlr_topo_free().
  */
-int dlr_topo_load(const char *synthetic, struct dlr_topo **ret_topo, struct dlr_err *err);
+int dlr_topo_load(const char *synthetic, struct dlr_topo **ret_topo,
+                  struct dlr_err *err);
 struct dlr_topo *dlr_topo_free(struct dlr_topo *topo); /* accepts NULL, returns NULL */
 
 struct dlr_topo_summary {

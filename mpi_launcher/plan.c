@@ -62,7 +62,8 @@ static bool may_sit(const struct dlr_plan_nodes *pn, unsigned i)
     return pn->usable[i] && !pn->doubt[i];
 }
 
-static void why_out(const struct dlr_plan_nodes *pn, unsigned i, struct dlr_plan_out *out)
+static void why_out(const struct dlr_plan_nodes *pn, unsigned i,
+                    struct dlr_plan_out *out)
 {
     const struct dlr_plan_report *r = pn->report[i];
     unsigned k = 0;
@@ -119,8 +120,8 @@ static bool same_leaf(const struct dlr_topo_node *a, const struct dlr_topo_node 
 /* Takes spares off the fullest leaf, one by one, its last node first. order holds n nodes
  * leaf by leaf; *keep gets how many stay at the front of each leaf, at the leaf's start.
  */
-static void hold_back(const struct dlr_plan_nodes *pn, const unsigned *order, unsigned n,
-                      unsigned nplaces, unsigned *keep)
+static void hold_back(const struct dlr_plan_nodes *pn, const unsigned *order,
+                      unsigned n, unsigned nplaces, unsigned *keep)
 {
     unsigned start = 0, left = n - nplaces, i;
 
@@ -139,8 +140,8 @@ static void hold_back(const struct dlr_plan_nodes *pn, const unsigned *order, un
     }
 }
 
-static int place_afresh(const struct dlr_plan_nodes *pn, const unsigned *order, unsigned n,
-                        unsigned nplaces, unsigned *ret_place)
+static int place_afresh(const struct dlr_plan_nodes *pn, const unsigned *order,
+                        unsigned n, unsigned nplaces, unsigned *ret_place)
 {
     DLR_AUTO_FREE unsigned *keep = calloc(n + 1, sizeof(*keep));
     unsigned stay = 0, p = 0, i;
@@ -169,7 +170,8 @@ static int place_again(const struct dlr_plan_nodes *pn, unsigned nplaces,
         return no_memory(err);
     for (i = 0; i < pn->nall; i++)
         alive[i] = may_sit(pn, i);
-    return dlr_topo_replace(pn->node, pn->nall, pn->seat, nplaces, alive, ret_place, err);
+    return dlr_topo_replace(pn->node, pn->nall, pn->seat, nplaces, alive, ret_place,
+                            err);
 }
 
 static int too_few(const struct dlr_plan_nodes *pn, const struct dlr_plan_want *want,
@@ -217,8 +219,9 @@ static int seat_nodes(struct dlr_plan_nodes *pn, const struct dlr_plan_want *wan
     return 0;
 }
 
-static int fill_places(const struct dlr_plan_nodes *pn, const struct dlr_plan_want *want,
-                       const unsigned *place, struct dlr_plan *plan)
+static int fill_places(const struct dlr_plan_nodes *pn,
+                       const struct dlr_plan_want *want, const unsigned *place,
+                       struct dlr_plan *plan)
 {
     DLR_AUTO_FREE unsigned *partner = calloc(want->nplaces, sizeof(*partner));
     unsigned rank = 0, p;

@@ -20,7 +20,8 @@
 /* Limits on what is taken from outside. */
 #define DLR_PLAN_NODES_MAX 131072u
 #define DLR_PLAN_RANKS_MAX 1048576u
-#define DLR_PLAN_PROBES 64u /* peers each node tries to reach: the next ones in name order */
+#define DLR_PLAN_PROBES                                                                \
+    64u /* peers each node tries to reach: the next ones in name order */
 #define DLR_PLAN_NOTES_MAX 16u
 #define DLR_PLAN_NOTE 512
 #define DLR_PLAN_WHERE 4096 /* a node's name or a file's path */
@@ -59,14 +60,16 @@ struct dlr_plan_report {
  */
 int dlr_plan_report_from_json(const json_t *j, struct dlr_plan_report *ret_report,
                               struct dlr_err *err);
-json_t *dlr_plan_report_to_json(const struct dlr_plan_report *report); /* caller's; NULL: memory */
+json_t *dlr_plan_report_to_json(
+    const struct dlr_plan_report *report); /* caller's; NULL: memory */
 void dlr_plan_report_done(struct dlr_plan_report *report);
 
 /* --- what the supervisor wants ------------------------------------------------------- */
 
 /* A place of the former round. */
 struct dlr_plan_seat {
-    struct dlr_topo_node node;   /* path as in the former plan, for the choice of a successor */
+    struct dlr_topo_node
+        node; /* path as in the former plan, for the choice of a successor */
     char partner[DLR_TOPO_NAME]; /* who kept its copies, "" nobody */
 };
 
@@ -85,7 +88,8 @@ struct dlr_plan_struck {
 struct dlr_plan_want {
     unsigned nplaces;      /* training nodes */
     const unsigned *tasks; /* [nplaces] tasks of each place; their sum is the world */
-    char batch[DLR_TOPO_NAME]; /* node of the supervisor: kept when in doubt; "" unknown */
+    char batch
+        [DLR_TOPO_NAME]; /* node of the supervisor: kept when in doubt; "" unknown */
     const struct dlr_plan_seat *former; /* [nformer]; nformer 0: first round */
     unsigned nformer;
     const struct dlr_plan_file *files; /* persisted copies */
@@ -94,19 +98,20 @@ struct dlr_plan_want {
     unsigned nstruck;
     bool limited; /* nothing newer than newest may be restored */
     struct dlr_version newest;
-    bool has_committed; /* the newest commit the supervisor knows: explains what is missing */
+    bool
+        has_committed; /* the newest commit the supervisor knows: explains what is missing */
     struct dlr_version committed;
 };
 
 /* How each node makes its report; see dlr_plan_input_to_json(). */
 struct dlr_plan_survey {
-    const char *checks;    /* "all", "none", "memory,clock" */
-    const char *disk_path; /* state directory */
-    const char *shm_path;  /* "/dev/shm" */
-    const char *store_dir; /* memory directory of the run, "" none */
-    const char *key;       /* "cluster.job.run" */
-    uint64_t shm_need_bytes;   /* 0 unknown */
-    int64_t peer_timeout_ms;   /* of the reachability check */
+    const char *checks;      /* "all", "none", "memory,clock" */
+    const char *disk_path;   /* state directory */
+    const char *shm_path;    /* "/dev/shm" */
+    const char *store_dir;   /* memory directory of the run, "" none */
+    const char *key;         /* "cluster.job.run" */
+    uint64_t shm_need_bytes; /* 0 unknown */
+    int64_t peer_timeout_ms; /* of the reachability check */
     unsigned npeers;
     const char *const *peer_nodes; /* [npeers] every candidate */
     const char *const *peer_addrs; /* [npeers] "host:port" of its agent's peer socket */
@@ -142,7 +147,8 @@ struct dlr_plan_place {
 
 struct dlr_plan_out {
     char node[DLR_TOPO_NAME];
-    char reason[DLR_PLAN_NOTE]; /* "memory: 3 uncorrected errors", "3 of 4 nodes cannot ..." */
+    char reason
+        [DLR_PLAN_NOTE]; /* "memory: 3 uncorrected errors", "3 of 4 nodes cannot ..." */
 };
 
 /* A verdict other than OK, for the journal. */
@@ -165,17 +171,17 @@ struct dlr_plan_source {
 
 struct dlr_plan {
     unsigned nplaces, world;
-    struct dlr_plan_place *places;      /* [nplaces] in rank order */
-    struct dlr_topo_node *spares;       /* usable and without a place, in topology order */
+    struct dlr_plan_place *places; /* [nplaces] in rank order */
+    struct dlr_topo_node *spares;  /* usable and without a place, in topology order */
     unsigned nspares;
-    struct dlr_plan_out *out;           /* reported, but left out of this round */
+    struct dlr_plan_out *out; /* reported, but left out of this round */
     unsigned nout;
-    struct dlr_plan_verdict *verdicts;  /* of all reports, in name order */
+    struct dlr_plan_verdict *verdicts; /* of all reports, in name order */
     unsigned nverdicts;
-    bool restore;                       /* false: ranks start from nothing */
-    struct dlr_version version;         /* the newest every rank can load */
-    struct dlr_plan_source *sources;    /* [world] when restore */
-    char (*notes)[DLR_PLAN_NOTE];       /* why something newer is not restorable */
+    bool restore;                    /* false: ranks start from nothing */
+    struct dlr_version version;      /* the newest every rank can load */
+    struct dlr_plan_source *sources; /* [world] when restore */
+    char (*notes)[DLR_PLAN_NOTE];    /* why something newer is not restorable */
     unsigned nnotes;
 };
 

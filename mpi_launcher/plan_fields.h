@@ -19,14 +19,15 @@ const char *dlr_plan_from_name(enum dlr_plan_from from);
 int dlr_plan_text(const json_t *j, const char *key, char *buf, size_t size);
 /* A node's name: also not empty and free of blanks, slashes and control characters. */
 int dlr_plan_name(const json_t *j, const char *key, char *buf, size_t size);
-int dlr_plan_unsigned(const json_t *j, const char *key, unsigned max, unsigned *ret_value);
+int dlr_plan_unsigned(const json_t *j, const char *key, unsigned max,
+                      unsigned *ret_value);
 /* "node" and "topo". */
 int dlr_plan_node_from_json(const json_t *j, struct dlr_topo_node *ret_node);
 
 /* The array under key and its length; an absent one is empty (NULL). -EBADMSG for another
  * type or more than max items.
  */
-int dlr_plan_array(const json_t *j, const char *key, size_t max, const json_t **ret_array,
-                   size_t *ret_n);
+int dlr_plan_array(const json_t *j, const char *key, size_t max,
+                   const json_t **ret_array, size_t *ret_n);
 
 #endif

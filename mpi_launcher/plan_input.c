@@ -46,13 +46,13 @@ static json_t *struck_to_json(const struct dlr_plan_struck *s)
 }
 
 /* Puts a new array of n items under key. */
-#define PUT_LIST(j, key, n, item)                                                        \
-    ({                                                                                   \
-        json_t *array_ = json_array();                                                   \
-        int rc_ = json_object_set_new((j), (key), array_);                               \
-        for (unsigned i = 0; rc_ == 0 && i < (n); i++)                                   \
-            rc_ = dlr_plan_put(array_, (item)) ? 0 : -1;                                 \
-        rc_;                                                                             \
+#define PUT_LIST(j, key, n, item)                                                      \
+    ({                                                                                 \
+        json_t *array_ = json_array();                                                 \
+        int rc_ = json_object_set_new((j), (key), array_);                             \
+        for (unsigned i = 0; rc_ == 0 && i < (n); i++)                                 \
+            rc_ = dlr_plan_put(array_, (item)) ? 0 : -1;                               \
+        rc_;                                                                           \
     })
 
 static json_t *want_to_json(const struct dlr_plan_want *w)
@@ -90,7 +90,8 @@ static json_t *survey_to_json(const struct dlr_plan_survey *s)
 json_t *dlr_plan_input_to_json(const struct dlr_plan_want *want,
                                const struct dlr_plan_survey *survey)
 {
-    DLR_AUTO_JSON json_t *j = json_pack("{s:i, s:s}", "v", DLR_MSG_VERSION, "t", "input");
+    DLR_AUTO_JSON json_t *j =
+        json_pack("{s:i, s:s}", "v", DLR_MSG_VERSION, "t", "input");
 
     if (!j || json_object_set_new(j, "want", want_to_json(want)) < 0)
         return NULL;
@@ -310,7 +311,8 @@ void dlr_plan_input_done(struct dlr_plan_input *input)
 int dlr_plan_input_from_json(json_t *j, struct dlr_plan_input *ret_input,
                              struct dlr_err *err)
 {
-    const json_t *want = json_object_get(j, "want"), *survey = json_object_get(j, "survey");
+    const json_t *want = json_object_get(j, "want"),
+                 *survey = json_object_get(j, "survey");
     int rc = 0;
 
     memset(ret_input, 0, sizeof(*ret_input));

@@ -23,9 +23,9 @@ json_t *dlr_plan_copy_to_json(const struct dlr_plan_copy *c)
 
     dlr_format(layout, sizeof(layout), "%016" PRIx64, c->layout);
     return json_pack("{s:i, s:I, s:I, s:I, s:I, s:s}", "rank", (int)c->rank, "world",
-                     (json_int_t)c->world, "vround", (json_int_t)c->version.round, "step",
-                     (json_int_t)c->version.step, "bytes", (json_int_t)c->bytes, "layout",
-                     layout);
+                     (json_int_t)c->world, "vround", (json_int_t)c->version.round,
+                     "step", (json_int_t)c->version.step, "bytes", (json_int_t)c->bytes,
+                     "layout", layout);
 }
 
 static json_t *check_to_json(const struct dlr_plan_check *c)
@@ -40,9 +40,9 @@ json_t *dlr_plan_report_to_json(const struct dlr_plan_report *r)
     json_t *checks = json_array(), *silent = json_array(), *copies = json_array();
     unsigned i;
 
-    j = json_pack("{s:s, s:s, s:i, s:s, s:o*, s:o*, s:o*}", "node", r->node.name, "topo",
-                  r->node.path, "cpus", (int)r->cpus, "boot", r->boot, "checks", checks,
-                  "silent", silent, "versions", copies);
+    j = json_pack("{s:s, s:s, s:i, s:s, s:o*, s:o*, s:o*}", "node", r->node.name,
+                  "topo", r->node.path, "cpus", (int)r->cpus, "boot", r->boot, "checks",
+                  checks, "silent", silent, "versions", copies);
     if (!j || !checks || !silent || !copies)
         return NULL;
     for (i = 0; i < r->nchecks; i++)
@@ -61,10 +61,10 @@ json_t *dlr_plan_report_to_json(const struct dlr_plan_report *r)
 
 static json_t *place_to_json(const struct dlr_plan_place *p)
 {
-    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:b}", "node", p->node.name, "topo",
-                     p->node.path, "cpus", (int)p->cpus, "first", (int)p->first_rank,
-                     "tasks", (int)p->tasks, "partner", (int)p->partner, "moved",
-                     (int)p->moved);
+    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:b}", "node", p->node.name,
+                     "topo", p->node.path, "cpus", (int)p->cpus, "first",
+                     (int)p->first_rank, "tasks", (int)p->tasks, "partner",
+                     (int)p->partner, "moved", (int)p->moved);
 }
 
 static json_t *node_to_json(const struct dlr_topo_node *n)

@@ -100,7 +100,8 @@ static void count_silence(struct dlr_plan_nodes *pn, unsigned speaker, int step)
 /* The node that most cannot reach, when that is more than half of those asked; of equals the
  * supervisor's node is kept longest, then the one first by name. -1: nobody is in doubt.
  */
-static long most_silent(const struct dlr_plan_nodes *pn, unsigned voters, const char *batch)
+static long most_silent(const struct dlr_plan_nodes *pn, unsigned voters,
+                        const char *batch)
 {
     long worst = -1;
     unsigned i;
@@ -142,9 +143,9 @@ static void vote(struct dlr_plan_nodes *pn, const char *batch)
     }
 }
 
-int dlr_plan_nodes_init(struct dlr_plan_nodes *pn, const struct dlr_plan_report *reports,
-                        unsigned nreports, const struct dlr_plan_want *want,
-                        struct dlr_err *err)
+int dlr_plan_nodes_init(struct dlr_plan_nodes *pn,
+                        const struct dlr_plan_report *reports, unsigned nreports,
+                        const struct dlr_plan_want *want, struct dlr_err *err)
 {
     unsigned i;
 

@@ -8,9 +8,9 @@
 #include "mpi_launcher/plan.h"
 
 struct dlr_plan_nodes {
-    unsigned n;                            /* nodes that reported, by the bytes of names */
+    unsigned n; /* nodes that reported, by the bytes of names */
     const struct dlr_plan_report **report; /* [n] */
-    unsigned nall;              /* and after them the former round's nodes that did not */
+    unsigned nall; /* and after them the former round's nodes that did not */
     struct dlr_topo_node *node; /* [nall] */
     unsigned char *usable;      /* [nall] it reported and failed no check */
     unsigned char *doubt;       /* [nall] most others cannot reach it */
@@ -20,9 +20,9 @@ struct dlr_plan_nodes {
 };
 
 /* 0, -EEXIST, -ENOMEM. dlr_plan_nodes_done() in every case. */
-int dlr_plan_nodes_init(struct dlr_plan_nodes *pn, const struct dlr_plan_report *reports,
-                        unsigned nreports, const struct dlr_plan_want *want,
-                        struct dlr_err *err);
+int dlr_plan_nodes_init(struct dlr_plan_nodes *pn,
+                        const struct dlr_plan_report *reports, unsigned nreports,
+                        const struct dlr_plan_want *want, struct dlr_err *err);
 void dlr_plan_nodes_done(struct dlr_plan_nodes *pn);
 
 /* Index of a node that reported, or -1. */

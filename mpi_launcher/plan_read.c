@@ -38,7 +38,8 @@ int dlr_plan_name(const json_t *j, const char *key, char *buf, size_t size)
     return buf[0] ? 0 : -EBADMSG;
 }
 
-int dlr_plan_unsigned(const json_t *j, const char *key, unsigned max, unsigned *ret_value)
+int dlr_plan_unsigned(const json_t *j, const char *key, unsigned max,
+                      unsigned *ret_value)
 {
     uint64_t value;
     int rc = dlr_msg_uint(j, key, max, &value);
@@ -61,8 +62,8 @@ int dlr_plan_node_from_json(const json_t *j, struct dlr_topo_node *ret_node)
     return rc;
 }
 
-int dlr_plan_array(const json_t *j, const char *key, size_t max, const json_t **ret_array,
-                   size_t *ret_n)
+int dlr_plan_array(const json_t *j, const char *key, size_t max,
+                   const json_t **ret_array, size_t *ret_n)
 {
     const json_t *array = json_object_get(j, key);
 
@@ -177,7 +178,8 @@ static int read_copies(const json_t *j, struct dlr_plan_report *r)
     if (rc == 0 && !(r->copies = calloc(n + 1, sizeof(*r->copies))))
         rc = -ENOMEM;
     for (i = 0; rc == 0 && i < n; i++)
-        rc = dlr_plan_copy_from_json(json_array_get(array, i), &r->copies[r->ncopies++]);
+        rc =
+            dlr_plan_copy_from_json(json_array_get(array, i), &r->copies[r->ncopies++]);
     return rc;
 }
 
@@ -205,7 +207,8 @@ int dlr_plan_report_from_json(const json_t *j, struct dlr_plan_report *ret_repor
         rc = read_copies(j, &r);
     }
     if (rc < 0)
-        return dlr_fail(err, rc == -ENOMEM ? rc : -EBADMSG, "bad report: field '%s'", part);
+        return dlr_fail(err, rc == -ENOMEM ? rc : -EBADMSG, "bad report: field '%s'",
+                        part);
     *ret_report = r;
     memset(&r, 0, sizeof(r));
     return 0;
@@ -284,7 +287,8 @@ static int read_places(const json_t *j, struct dlr_plan *plan)
         struct dlr_plan_place *p = &plan->places[plan->nplaces++];
 
         rc = read_place(json_array_get(places, i), (unsigned)n, p);
-        if (rc == 0 && (p->first_rank != rank || !p->tasks || p->tasks > plan->world - rank))
+        if (rc == 0 &&
+            (p->first_rank != rank || !p->tasks || p->tasks > plan->world - rank))
             rc = -EBADMSG;
         rank += p->tasks;
     }
@@ -311,7 +315,8 @@ static int read_source(const json_t *j, struct dlr_plan_source *s)
     s->from = (enum dlr_plan_from)f;
     if (s->from == DLR_PLAN_LOCAL)
         return 0;
-    if (dlr_msg_str(j, "where", &where) < 0 || !where[0] || strlen(where) >= DLR_PLAN_WHERE)
+    if (dlr_msg_str(j, "where", &where) < 0 || !where[0] ||
+        strlen(where) >= DLR_PLAN_WHERE)
         return -EBADMSG;
     s->where = strdup(where);
     return s->where ? 0 : -ENOMEM;
@@ -348,7 +353,8 @@ static int read_notes(const json_t *j, struct dlr_plan *plan)
     for (i = 0; rc == 0 && i < n; i++) {
         const char *text = json_string_value(json_array_get(notes, i));
 
-        if (!text || dlr_format(plan->notes[plan->nnotes++], DLR_PLAN_NOTE, "%s", text) < 0)
+        if (!text ||
+            dlr_format(plan->notes[plan->nnotes++], DLR_PLAN_NOTE, "%s", text) < 0)
             rc = -EBADMSG;
     }
     return rc;
@@ -363,8 +369,8 @@ static int read_error(const json_t *j, struct dlr_err *err)
 
     if (!error)
         return 0;
-    if (dlr_msg_int(error, "code", &code) < 0 || dlr_msg_str(error, "text", &text) < 0 ||
-        code >= 0 || code < -4095)
+    if (dlr_msg_int(error, "code", &code) < 0 ||
+        dlr_msg_str(error, "text", &text) < 0 || code >= 0 || code < -4095)
         return dlr_fail(err, -EBADMSG, "bad plan: field 'error'");
     return dlr_fail(err, (int)code, "%s", text);
 }

@@ -153,7 +153,8 @@ static int take(struct pick *k, const struct held *h, long seat)
     return s->from == DLR_PLAN_LOCAL || s->where ? 0 : -ENOMEM;
 }
 
-static int take_version(struct pick *k, size_t at, size_t end, const unsigned *place_node)
+static int take_version(struct pick *k, size_t at, size_t end,
+                        const unsigned *place_node)
 {
     unsigned place = 0, last = k->want->tasks[0];
 
@@ -211,8 +212,8 @@ static void explain_rank(const struct pick *k, int32_t rank, struct dlr_version 
     const char *a, *b, *fate_a, *fate_b;
 
     if (p < 0) {
-        note(k->plan, "rank %d: no copy of version %u/%" PRIu64 " is left", rank, v.round,
-             v.step);
+        note(k->plan, "rank %d: no copy of version %u/%" PRIu64 " is left", rank,
+             v.round, v.step);
         return;
     }
     a = k->want->former[p].node.name;
@@ -220,14 +221,14 @@ static void explain_rank(const struct pick *k, int32_t rank, struct dlr_version 
     fate_a = fate(k, a, rank, v);
     fate_b = fate(k, b, rank, v);
     if (!b[0] || dlr_streq(a, b))
-        note(k->plan, "rank %d: version %u/%" PRIu64 " was on %s only: %s", rank, v.round,
-             v.step, a, fate_a);
+        note(k->plan, "rank %d: version %u/%" PRIu64 " was on %s only: %s", rank,
+             v.round, v.step, a, fate_a);
     else if (dlr_streq(fate_a, fate_b))
         note(k->plan, "rank %d: version %u/%" PRIu64 " was on %s and %s, both %s", rank,
              v.round, v.step, a, b, fate_a);
     else
-        note(k->plan, "rank %d: version %u/%" PRIu64 " was on %s (%s) and %s (%s)", rank,
-             v.round, v.step, a, fate_a, b, fate_b);
+        note(k->plan, "rank %d: version %u/%" PRIu64 " was on %s (%s) and %s (%s)",
+             rank, v.round, v.step, a, fate_a, b, fate_b);
 }
 
 /* Ranks without a copy of v among held[at..end). */
@@ -260,7 +261,8 @@ static void explain(const struct pick *k)
     if (k->want->limited && k->want->has_committed &&
         dlr_version_cmp(v, k->want->newest) > 0)
         return; /* not wanted, so not missing */
-    if (k->want->has_committed && (!plan->restore || dlr_version_cmp(v, plan->version) > 0)) {
+    if (k->want->has_committed &&
+        (!plan->restore || dlr_version_cmp(v, plan->version) > 0)) {
         for (; at < k->nheld; at = end) {
             end = group_end(k, at, &ranks);
             if (dlr_version_eq(k->held[at].version, v))
@@ -269,7 +271,8 @@ static void explain(const struct pick *k)
         explain_missing(k, at, end, v);
         return;
     }
-    if (!k->nheld || (plan->restore && dlr_version_eq(k->held[0].version, plan->version)))
+    if (!k->nheld ||
+        (plan->restore && dlr_version_eq(k->held[0].version, plan->version)))
         return;
     group_end(k, 0, &ranks);
     note(k->plan, "version %u/%" PRIu64 " is not whole: %u of %u ranks have it",

@@ -24,10 +24,10 @@
 
 enum exit_code { DONE = 0, FAILED = 1, USAGE = 2 };
 
-static const char usage[] =
-    "usage: dlrover-rendezvous [--no-mpi] --input=PATH\n"
-    "Started by the supervisor (one MPI rank per node) and by agents (--no-mpi, '-' is\n"
-    "the standard input). Not for people.\n";
+static const char usage[] = "usage: dlrover-rendezvous [--no-mpi] --input=PATH\n"
+                            "Started by the supervisor (one MPI rank per node) and by "
+                            "agents (--no-mpi, '-' is\n"
+                            "the standard input). Not for people.\n";
 
 /* --- input --------------------------------------------------------------------------- */
 
@@ -132,8 +132,8 @@ struct meeting {
     struct dlr_plan_input input;
     int rc; /* of this rank; carried in its report */
     struct dlr_err err;
-    char *mine;   /* report as text */
-    char *all;    /* everybody's, one after the other */
+    char *mine; /* report as text */
+    char *all;  /* everybody's, one after the other */
     int *sizes, *offsets;
     double phase_ms[5]; /* init, input, clock, report, gather */
 };
@@ -188,7 +188,8 @@ static void share_input(struct meeting *m, const char *path)
  */
 static void share_clock(struct meeting *m, struct dlr_report_clock *ret_clock)
 {
-    int mine = m->rc == 0 && dlr_streq(m->node, m->input.want.batch) ? m->rank : -1, root;
+    int mine = m->rc == 0 && dlr_streq(m->node, m->input.want.batch) ? m->rank : -1,
+        root;
     int64_t before_ns, after_ns, wall_ns;
 
     memset(ret_clock, 0, sizeof(*ret_clock));
@@ -243,8 +244,8 @@ static int parse_reports(struct meeting *m, struct dlr_plan_report *reports,
     int i, rc = 0;
 
     for (i = 0; rc == 0 && i < m->size; i++) {
-        DLR_AUTO_JSON json_t *j = json_loadb(m->all + m->offsets[i], (size_t)m->sizes[i],
-                                             JSON_REJECT_DUPLICATES, NULL);
+        DLR_AUTO_JSON json_t *j = json_loadb(
+            m->all + m->offsets[i], (size_t)m->sizes[i], JSON_REJECT_DUPLICATES, NULL);
 
         rc = j ? dlr_plan_report_from_json(j, &reports[i], err)
                : dlr_fail(err, -EBADMSG, "the report of rank %d is not JSON", i);
@@ -330,7 +331,8 @@ static int meet(const char *path, int64_t start_ns)
         rc = print_line("DLROVER-PLAN", plan);
     }
     if (m.rank == 0 && (!same || rc < 0))
-        dlr_error("%s", same ? "cannot print the plan" : "ranks computed different plans");
+        dlr_error("%s",
+                  same ? "cannot print the plan" : "ranks computed different plans");
     MPI_Finalize();
     return !same || rc < 0 ? FAILED : DONE;
 }

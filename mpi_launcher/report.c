@@ -33,7 +33,8 @@ static void who(struct dlr_plan_report *r)
 
     memset(r, 0, sizeof(*r));
     dlr_report_node_name(r->node.name, sizeof(r->node.name));
-    if (!path || !path[0] || dlr_format(r->node.path, sizeof(r->node.path), "%s", path) < 0)
+    if (!path || !path[0] ||
+        dlr_format(r->node.path, sizeof(r->node.path), "%s", path) < 0)
         memcpy(r->node.path, r->node.name, sizeof(r->node.name));
     if (dlr_file_load(AT_FDCWD, "/proc/sys/kernel/random/boot_id", 256, &boot, &size,
                       NULL) == 0)
@@ -58,7 +59,8 @@ static void add_check(struct dlr_plan_report *r, const char *check,
         return;
     r->nchecks++;
     dlr_format(c->check, sizeof(c->check), "%s", check);
-    dlr_format(c->reason, sizeof(c->reason), "%.*s", (int)sizeof(c->reason) - 1, reason);
+    dlr_format(c->reason, sizeof(c->reason), "%.*s", (int)sizeof(c->reason) - 1,
+               reason);
     plain(c->reason);
     c->verdict = verdict;
 }
@@ -94,7 +96,8 @@ static int by_name(const void *a, const void *b, void *arg)
 /* The peers that follow this node in name order, round the end, at most DLR_PLAN_PROBES: each
  * node is asked by as many others, and nobody asks all of a large job.
  */
-static int choose_peers(const struct dlr_plan_survey *s, const char *self, struct ring *ring)
+static int choose_peers(const struct dlr_plan_survey *s, const char *self,
+                        struct ring *ring)
 {
     DLR_AUTO_FREE unsigned *order = calloc(s->npeers + 1, sizeof(*order));
     unsigned start = 0, i;
@@ -133,8 +136,9 @@ static int keep_silent(const struct ring *ring, struct dlr_plan_report *r)
 
 /* --- checks -------------------------------------------------------------------------- */
 
-static int run_checks(const struct dlr_plan_survey *s, const struct dlr_report_clock *clock,
-                      struct dlr_plan_report *r, struct dlr_err *err)
+static int run_checks(const struct dlr_plan_survey *s,
+                      const struct dlr_report_clock *clock, struct dlr_plan_report *r,
+                      struct dlr_err *err)
 {
     DLR_CLEANUP(cleanup_ring) struct ring ring = {0};
     struct dlr_health_result got[CHECKS_ROOM];
@@ -155,8 +159,8 @@ static int run_checks(const struct dlr_plan_survey *s, const struct dlr_report_c
     env.silent = ring.silent;
     if (s->peer_timeout_ms)
         env.peer_timeout_ms = s->peer_timeout_ms;
-    n = dlr_health_run(&env, s->checks && s->checks[0] ? s->checks : "none", got, CHECKS_ROOM,
-                       err);
+    n = dlr_health_run(&env, s->checks && s->checks[0] ? s->checks : "none", got,
+                       CHECKS_ROOM, err);
     if (n < 0)
         return n;
     for (i = 0; i < n; i++)
@@ -187,8 +191,8 @@ static int list_copies(const struct dlr_plan_survey *s, struct dlr_plan_report *
 
     if (!s->store_dir || !s->store_dir[0])
         return 0;
-    n = dlr_store_list(s->store_dir, dlr_slot_key(s->key ? s->key : ""), true, &items, &bad,
-                       err);
+    n = dlr_store_list(s->store_dir, dlr_slot_key(s->key ? s->key : ""), true, &items,
+                       &bad, err);
     if (n < 0)
         return n;
     r->copies = calloc((size_t)n + 1, sizeof(*r->copies));
@@ -220,7 +224,8 @@ static unsigned count_cpus(void)
 }
 
 void dlr_report_make(const struct dlr_plan_survey *survey,
-                     const struct dlr_report_clock *clock, struct dlr_plan_report *ret_report)
+                     const struct dlr_report_clock *clock,
+                     struct dlr_plan_report *ret_report)
 {
     struct dlr_err err = {0};
     int rc;

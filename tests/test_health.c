@@ -100,7 +100,8 @@ static void recorded_nodes_get_their_verdict(void **state)
         {"absent", "memory", 0, DLR_HEALTH_SKIP, "/proc/meminfo cannot be read"},
         {"good", "cpu", 0, DLR_HEALTH_OK, "8 of 8 CPUs are ours, load 1.25"},
         {"busy", "cpu", 0, DLR_HEALTH_WARN, "3 of 8 CPUs are ours, load 33.10"},
-        {"strange", "cpu", 0, DLR_HEALTH_SKIP, "/sys/devices/system/cpu cannot be read"},
+        {"strange", "cpu", 0, DLR_HEALTH_SKIP,
+         "/sys/devices/system/cpu cannot be read"},
         {"absent", "cpu", 0, DLR_HEALTH_SKIP, "/sys/devices/system/cpu cannot be read"},
     };
     size_t i;
@@ -136,7 +137,8 @@ static void disks_get_their_verdict(void **state)
         {"/big", NULL, 0, DLR_HEALTH_OK, "'/big' has 102400 MiB free"},
         {NULL, "/shm", 0, DLR_HEALTH_OK, "'/shm' has 2048 MiB free"},
         {NULL, NULL, 0, DLR_HEALTH_SKIP, "no directory to look at"},
-        {"/small", NULL, 0, DLR_HEALTH_WARN, "'/small' has 8 MiB and 900000 inodes free"},
+        {"/small", NULL, 0, DLR_HEALTH_WARN,
+         "'/small' has 8 MiB and 900000 inodes free"},
         {"/fewinodes", "/shm", 0, DLR_HEALTH_WARN,
          "'/fewinodes' has 1024 MiB and 5 inodes free"},
         {"/full", "/shm", 0, DLR_HEALTH_FAIL, "'/full' has 0 MiB free, 0 are needed"},
@@ -188,11 +190,11 @@ static void clocks_get_their_verdict(void **state)
         int64_t off_ms, error_ms;
         enum dlr_health_verdict want;
     } rows[] = {
-        {0, 1, DLR_HEALTH_OK},       {900, 1, DLR_HEALTH_OK},   {-900, 1, DLR_HEALTH_OK},
-        {1500, 1, DLR_HEALTH_WARN},  {-1500, 1, DLR_HEALTH_WARN},
-        {1500, 600, DLR_HEALTH_OK},  {59000, 1, DLR_HEALTH_WARN},
-        {62000, 1, DLR_HEALTH_FAIL}, {-62000, 1, DLR_HEALTH_FAIL},
-        {62000, 5000, DLR_HEALTH_WARN},
+        {0, 1, DLR_HEALTH_OK},        {900, 1, DLR_HEALTH_OK},
+        {-900, 1, DLR_HEALTH_OK},     {1500, 1, DLR_HEALTH_WARN},
+        {-1500, 1, DLR_HEALTH_WARN},  {1500, 600, DLR_HEALTH_OK},
+        {59000, 1, DLR_HEALTH_WARN},  {62000, 1, DLR_HEALTH_FAIL},
+        {-62000, 1, DLR_HEALTH_FAIL}, {62000, 5000, DLR_HEALTH_WARN},
     };
     struct dlr_health_result got;
     struct dlr_health_env env;
@@ -254,8 +256,8 @@ static void silent_nodes_are_named_within_one_limit(void **state)
     int open_fd = listen_here(8, open_addr, sizeof(open_addr));
     int closed_fd = listen_here(-1, closed_addr, sizeof(closed_addr));
     int full_fd = listen_here(0, full_addr, sizeof(full_addr)), filler[4];
-    const char *const peers[] = {open_addr, closed_addr, full_addr, full_addr, "nonsense",
-                                 NULL};
+    const char *const peers[] = {open_addr, closed_addr, full_addr,
+                                 full_addr, "nonsense",  NULL};
     const char *const names[] = {"n1", "n2", "n3", "n4", "n5"};
     unsigned char silent[5] = {0};
     struct dlr_health_result got;

@@ -81,7 +81,8 @@ static void nodes_of_a_leaf_stand_together(void **state)
 static void order_does_not_depend_on_the_order_given(void **state)
 {
     struct dlr_topo_node nodes[MAX], mixed[MAX];
-    size_t n = nodes_from("s.l1.n1 s.l0.n2 s.l1.n30 s.l0.n4 s.l2.n5 s.l2.n05 n7", nodes);
+    size_t n =
+        nodes_from("s.l1.n1 s.l0.n2 s.l1.n30 s.l0.n4 s.l2.n5 s.l2.n05 n7", nodes);
     unsigned order[MAX], round;
     char want[256], got[256];
     size_t i;
@@ -106,7 +107,8 @@ static void order_does_not_depend_on_the_order_given(void **state)
 
 static void a_name_with_dots_is_not_a_switch(void **state)
 {
-    struct dlr_topo_node nodes[2] = {{"n2.b.org", "n2.b.org"}, {"n1.z.org", "s.l0.n1.z.org"}};
+    struct dlr_topo_node nodes[2] = {{"n2.b.org", "n2.b.org"},
+                                     {"n1.z.org", "s.l0.n1.z.org"}};
     unsigned order[2];
 
     dlr_topo_order(nodes, 2, order);
@@ -192,7 +194,9 @@ static void many_nodes_are_ordered(void **state)
     print_message("  16,384 nodes in %.1f ms\n", (double)(dlr_now_ns() - t0) / 1e6);
     for (i = 1; i < n; i++)
         assert_true(dlr_topo_common(nodes[order[i - 1]].path, nodes[order[i]].path) >=
-                    (i % 16 ? 3u : i % 512 ? 2u : 1u));
+                    (i % 16    ? 3u
+                     : i % 512 ? 2u
+                               : 1u));
     free(nodes);
     free(order);
 }

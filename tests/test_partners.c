@@ -94,7 +94,8 @@ static void no_permutation_does_better_up_to_seven_nodes(void **state)
 
     for (n = 2; n <= MAX_BRUTE; n++)
         try_leaves(leaf, n, 0, 0, &tried);
-    assert_int_equal(tried, 2 + 5 + 15 + 52 + 203 + 877); /* Bell numbers: all partitions */
+    assert_int_equal(tried,
+                     2 + 5 + 15 + 52 + 203 + 877); /* Bell numbers: all partitions */
 }
 
 static void larger_jobs_leave_the_leaf_where_they_can(void **state)

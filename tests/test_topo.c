@@ -120,7 +120,11 @@ static void recorded_machines_show_their_cards(void **state)
 static void leaf_is_the_switch_before_the_node(void **state)
 {
     static const char *const rows[][2] = {
-        {"spine.leaf0.n1", "leaf0"}, {"s0.n1", "s0"}, {"n1", ""}, {"", ""}, {".n1", ""},
+        {"spine.leaf0.n1", "leaf0"},
+        {"s0.n1", "s0"},
+        {"n1", ""},
+        {"", ""},
+        {".n1", ""},
         {"a.b.c.d", "c"},
     };
     char buf[DLR_TOPO_NAME];
@@ -140,8 +144,12 @@ static void common_counts_switches_from_the_root(void **state)
         const char *a, *b;
         unsigned want;
     } rows[] = {
-        {"s.l0.n1", "s.l0.n2", 2}, {"s.l0.n1", "s.l1.n3", 1}, {"s.l0.n1", "t.l0.n1", 0},
-        {"n1", "n1", 0},           {"s.l0.n1", "s.n9", 1},    {"s.l0.n1", "s.l00.n1", 1},
+        {"s.l0.n1", "s.l0.n2", 2},
+        {"s.l0.n1", "s.l1.n3", 1},
+        {"s.l0.n1", "t.l0.n1", 0},
+        {"n1", "n1", 0},
+        {"s.l0.n1", "s.n9", 1},
+        {"s.l0.n1", "s.l00.n1", 1},
         {"", "", 0},
     };
     size_t i;
@@ -164,9 +172,12 @@ static const char tree_text[] =
 static void slurm_tree_gives_each_node_its_path(void **state)
 {
     static const char *const rows[][2] = {
-        {"n1", "spine.mid.leaf0.n1"},   {"n10", "spine.mid.leaf1.n10"},
-        {"gpu01", "spine.leaf2.gpu01"}, {"x09y", "spine.leaf2.x09y"},
-        {"n4", "n4"},                   {"n3", "spine.mid.leaf1.n3"},
+        {"n1", "spine.mid.leaf0.n1"},
+        {"n10", "spine.mid.leaf1.n10"},
+        {"gpu01", "spine.leaf2.gpu01"},
+        {"x09y", "spine.leaf2.x09y"},
+        {"n4", "n4"},
+        {"n3", "spine.mid.leaf1.n3"},
     };
     struct dlr_topo_node nodes[6] = {{"", ""}};
     struct dlr_err err = {0};
@@ -194,7 +205,8 @@ static void text_that_is_no_tree_is_refused_with_its_line(void **state)
         {"BlockName=b0 BlockIndex=0 Nodes=n[1-2]\n", not_line1},
         {"SwitchName= Level=0 Nodes=n1\n", not_line1},
         {"SwitchName=a.b Level=0 Nodes=n1\n", not_line1},
-        {"SwitchName=a Nodes=n1\nsome words\n", "line 2 is not a switch of topology/tree"},
+        {"SwitchName=a Nodes=n1\nsome words\n",
+         "line 2 is not a switch of topology/tree"},
         {"SwitchName=a Nodes=n1\nSwitchName=b Nodes=n[2-1]\n", bad2},
         {"SwitchName=a Nodes=n1\nSwitchName=b Nodes=n[2-\n", bad2},
         {"SwitchName=a Nodes=n1\nSwitchName=b Nodes=n[1-2][3-4]\n", bad2},
@@ -211,21 +223,33 @@ static void text_that_is_no_tree_is_refused_with_its_line(void **state)
         struct dlr_err err = {0};
 
         print_message("  %s\n", rows[i].text);
-        assert_int_equal(dlr_topo_paths_from_slurm(rows[i].text, &node, 1, &err), -EBADMSG);
+        assert_int_equal(dlr_topo_paths_from_slurm(rows[i].text, &node, 1, &err),
+                         -EBADMSG);
         assert_string_equal(err.text, rows[i].want);
     }
 }
 
 static void natural_order_reads_numbers(void **state)
 {
-    static const char *const rows[] = {"",    "a",   "a1",   "a01b2", "a1b2", "a1b10",
-                                       "a02", "a2",  "a10",  "a10x",  "b",
-                                       "n99999999999999999999", "n100000000000000000000"};
+    static const char *const rows[] = {"",
+                                       "a",
+                                       "a1",
+                                       "a01b2",
+                                       "a1b2",
+                                       "a1b10",
+                                       "a02",
+                                       "a2",
+                                       "a10",
+                                       "a10x",
+                                       "b",
+                                       "n99999999999999999999",
+                                       "n100000000000000000000"};
     size_t i, j, n = sizeof(rows) / sizeof(rows[0]);
 
     for (i = 0; i < n; i++)
         for (j = 0; j < n; j++) {
-            int rc = dlr_topo_name_cmp(rows[i], strlen(rows[i]), rows[j], strlen(rows[j]));
+            int rc =
+                dlr_topo_name_cmp(rows[i], strlen(rows[i]), rows[j], strlen(rows[j]));
 
             assert_int_equal((rc > 0) - (rc < 0), (i > j) - (i < j));
         }
