@@ -65,8 +65,8 @@ struct dlr_ckpt_conf {
 enum dlr_ckpt_kind {
     DLR_CKPT_SHARD = 0,      /* this rank's box of a global array */
     DLR_CKPT_REPLICATED = 1, /* the same on every rank */
-    DLR_CKPT_LOCAL = 2,      /* this rank's own: generator state, position in the data */
-    DLR_CKPT_BLOB = 3,       /* bytes copied at once in begin; may change their length up
+    DLR_CKPT_LOCAL = 2, /* this rank's own: generator state, position in the data */
+    DLR_CKPT_BLOB = 3,  /* bytes copied at once in begin; may change their length up
                                 to the length they were added with */
 };
 
@@ -77,7 +77,8 @@ enum dlr_ckpt_kind {
 struct dlr_ckpt_region {
     const char *name; /* unique in this rank, <= DLR_CKPT_NAME_MAX bytes, UTF-8 */
     enum dlr_ckpt_kind kind;
-    const char *dtype;  /* "f32", "bf16", "u8": text kept with the data, not interpreted */
+    const char
+        *dtype; /* "f32", "bf16", "u8": text kept with the data, not interpreted */
     uint32_t item_size; /* bytes */
     uint32_t ndim;      /* 0: one item */
     uint64_t global_shape[DLR_CKPT_DIMS_MAX];

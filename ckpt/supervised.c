@@ -255,7 +255,8 @@ static int check_offer(struct dlr_ckpt *ck, struct dlr_slot_info *info,
     return 0;
 }
 
-static int supervised_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret, unsigned max)
+static int supervised_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret,
+                           unsigned max)
 {
     struct supervised *sup = ck->mode;
     struct dlr_slot_info info;
@@ -266,7 +267,8 @@ static int supervised_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret, un
     rc = check_offer(ck, &info, &ck->err);
     if (rc < 0)
         return rc; /* not 0: a rank must not begin anew beside ranks that load it */
-    *ret = (struct dlr_ckpt_version){sup->offer.round, sup->offer.step, info.data_bytes};
+    *ret =
+        (struct dlr_ckpt_version){sup->offer.round, sup->offer.step, info.data_bytes};
     return 1;
 }
 

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The calls of libdlrover for tensors, arrays and buffers."""
+import ctypes
+import os
+import warnings
+
+from . import _lib
+
+lib = _lib.load()
+
+TORCH_NAMES = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
+
+
+class Error(OSError):
+    """A call failed; errno and the library's reason."""
+
+
+def _short(dtype):
+    """float32 as f32, bool as bool: text that is kept with the data and compared at restore."""
+    text = str(dtype).replace("torch.", "")
+    stem = text.rstrip("0123456789")
+    return TORCH_NAMES.get(stem, stem) + text[len(stem):]
+
+
+def _describe(array):
+    """Address, shape, bytes of an item and the type's name of C-ordered memory."""
+    if hasattr(array, "data_ptr"):  # a torch tensor
+        if not array.is_contiguous():
+            raise ValueError("the tensor is not contiguous")
+        return (array.data_ptr(), tuple(array.shape), array.element_size(),
+                _short(array.dtype))
+    if hasattr(array, "__array_interface__"):  # a numpy array
+        if not array.flags.c_contiguous or not array.flags.writeable:
+            raise ValueError("the array is not C-contiguous and writable")
+        return array.ctypes.data, array.shape, array.itemsize, _short(array.dtype)
+    view = memoryview(array)
+    if view.readonly or not view.c_contiguous:
+        raise ValueError("the buffer is not contiguous and writable")
+    address = ctypes.addressof((ctypes.c_char * view.nbytes).from_buffer(array))
+    return address, (view.nbytes,), 1, "u8"
+
+
+class Checkpoint:
+    """The memory of this rank that is its state. See ckpt.h for what each call promises.
+
+    Failures of naming and restoring raise Error; failures of saving warn, since they must
+    not end a training.
+    """
+
+    def __init__(self, directory=None, rank=0, world=0, every=0, fence_ms=0, threads=0):
+        conf = _lib.Conf(os.fsencode(directory) if directory else None, rank, world, every,
+                         fence_ms, threads)
+        handle = _lib.HANDLE()
+        self._handle = None
+        self._kept = []  # what must live as long as its address is known
+        self._check(lib.dlr_ckpt_open(conf, handle))
+        self._handle = handle
+
+    def _check(self, code):
+        if code < 0:
+            raise Error(-code, lib.dlr_ckpt_error(self._handle).decode(errors="replace"))
+        return code
+
+    def _warn(self, code):
+        if code < 0:
+            text = lib.dlr_ckpt_error(self._handle).decode(errors="replace")
+            warnings.warn(f"dlrover: {text}", RuntimeWarning, stacklevel=3)
+        return code
+
+    def add(self, name, array, kind="shard", global_shape=None, offset=None):
+        """Names an array: a torch tensor, a numpy array or a writable buffer."""
+        try:
+            address, shape, item, dtype = _describe(array)
+        except ValueError as error:
+            raise ValueError(f"'{name}': {error}") from None
+        if len(shape) > _lib.DIMS_MAX:
+            raise ValueError(f"'{name}': more than {_lib.DIMS_MAX} dimensions")
+        row = ctypes.c_uint64 * _lib.DIMS_MAX
+        region = _lib.Region(
+            name=name.encode(), kind=_lib.KINDS[kind], dtype=dtype.encode(), item_size=item,
+            ndim=len(shape), global_shape=row(*(global_shape or shape)),
+            offset=row(*(offset or ())), local_shape=row(*shape), addr=address or None)
+        self._check(lib.dlr_ckpt_add(self._handle, region))
+        self._kept.append(array)
+
+    def blob_size(self, name, size):
+        """The bytes of a blob that count from now on."""
+        self._check(lib.dlr_ckpt_blob_size(self._handle, name.encode(), size))
+
+    def list(self, most=16):
+        """(round, step, bytes) of what can be restored, newest first."""
+        versions = (_lib.Version * most)()
+        found = self._check(lib.dlr_ckpt_list(self._handle, versions, most))
+        return [(v.round, v.step, v.bytes) for v in versions[:found]]
+
+    def restore(self):
+        """Fills what was named; the step it is of, None when there is nothing."""
+        step = ctypes.c_uint64()
+        found = self._check(lib.dlr_ckpt_restore(self._handle, step))
+        return step.value if found else None
+
+    def begin(self, step, stream=None):
+        """The state is that of step and at rest until fence(). True when it is being saved."""
+        return self._warn(lib.dlr_ckpt_begin(self._handle, step, stream)) > 0
+
+    def fence(self, stream=None):
+        """After it the state may change."""
+        self._warn(lib.dlr_ckpt_fence(self._handle, stream))
+
+    def progress(self, step):
+        """Reports a step without saving it."""
+        self._warn(lib.dlr_ckpt_progress(self._handle, step))
+
+    def stats(self):
+        stats = _lib.Stats()
+        lib.dlr_ckpt_stats(self._handle, stats)
+        return {name: getattr(stats, name) for name, _ in stats._fields_}
+
+    def close(self):
+        if self._handle:
+            lib.dlr_ckpt_close(self._handle)
+        self._handle = None
+        self._kept.clear()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()

@@ -1,0 +1,96 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# The Python binding without a job, with Debian's Python and PyTorch.
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/.."
+    python=/usr/bin/python3
+    "$python" -c 'import torch' 2>/dev/null || skip "no python3-torch"
+    build=${BUILD:-build}
+    export DLROVER_LIB=${DLROVER_LIB:-$PWD/build/libdlrover.so}
+    [[ $build != /* ]] || DLROVER_LIB=$build/libdlrover.so
+    [[ -e $DLROVER_LIB ]] || skip "no $DLROVER_LIB: make first"
+    export PYTHONPATH=$PWD/python DLROVER_CKPT_DIR=$BATS_TEST_TMPDIR/ck PYTHONDONTWRITEBYTECODE=1
+    unset DLROVER_AGENT_SOCKET RANK WORLD_SIZE SLURM_PROCID SLURM_NTASKS
+}
+
+# Trains 8 steps undisturbed and, elsewhere, killed after step 5.
+train() {
+    undisturbed=$(DLROVER_CKPT_DIR=$BATS_TEST_TMPDIR/calm "$python" tests/python_train.py 8 "$1" 0)
+    run "$python" tests/python_train.py 8 "$1" 5
+    [ "$status" -eq 137 ]
+    again=$("$python" tests/python_train.py 8 "$1" 0)
+    echo "$undisturbed"; echo "$again"
+}
+
+@test "a killed training with Adam ends with the same bits" {
+    train adam
+    [ "${again%%$'\n'*}" = "from 5" ]
+    [ "${again##*$'\n'}" = "${undisturbed##*$'\n'}" ]
+}
+
+@test "a killed training with SGD and momentum ends with the same bits" {
+    train sgd
+    [ "${again%%$'\n'*}" = "from 5" ]
+    [ "${again##*$'\n'}" = "${undisturbed##*$'\n'}" ]
+}
+
+@test "a corrupt newest file is passed over, corrupt files alone are a fresh start" {
+    train adam
+    rm -r "$DLROVER_CKPT_DIR"
+    run "$python" tests/python_train.py 8 adam 5
+    printf x | dd of="$DLROVER_CKPT_DIR/r0-5.slot" bs=1 seek=30000 conv=notrunc 2>/dev/null
+    run "$python" tests/python_train.py 8 adam 6
+    [ "${lines[0]}" = "from 4" ]
+    for file in "$DLROVER_CKPT_DIR"/*.slot; do
+        printf x | dd of="$file" bs=1 seek=30000 conv=notrunc 2>/dev/null
+    done
+    run "$python" tests/python_train.py 8 adam 0
+    [ "${lines[0]}" = "from 0" ]
+    [ "${lines[2]}" = "${undisturbed##*$'\n'}" ]
+}
+
+@test "arrays and buffers are named, saved and loaded in place" {
+    run "$python" - <<'PY'
+import numpy as np, dlrover
+a, b = np.arange(12, dtype=np.float32).reshape(3, 4), bytearray(b"hello")
+with dlrover.Checkpoint() as ck:
+    ck.add("a", a)
+    ck.add("b", b, "blob")
+    assert ck.restore() is None
+    assert ck.begin(3)
+    ck.fence()
+    assert ck.stats()["committed_step"] == 3
+a[:], b[:] = 0, b"-----"
+with dlrover.Checkpoint() as ck:
+    ck.add("a", a)
+    ck.add("b", b, "blob")
+    assert ck.list()[0][1] == 3
+    assert ck.restore() == 3
+assert a[2, 3] == 11 and b == b"hello"
+PY
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
+@test "what cannot be saved is refused by name" {
+    run "$python" - <<'PY'
+import numpy as np, dlrover
+ck = dlrover.Checkpoint()
+for bad in (np.zeros((4, 4)).T, np.zeros(4)[::2], b"readonly"):
+    try:
+        ck.add("it", bad)
+        raise SystemExit("taken")
+    except ValueError as error:
+        assert str(error).startswith("'it': "), error
+ck.add("it", np.zeros(4))
+try:
+    ck.add("it", np.zeros(4))
+    raise SystemExit("taken")
+except dlrover.Error as error:
+    assert "was named before" in str(error), error
+PY
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
