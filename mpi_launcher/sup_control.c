@@ -182,12 +182,30 @@ static void lose(struct dlr_sup *s, unsigned node, int64_t silent_ms, int64_t no
     dlr_policy_node_dead(s->policy, node, why, now_ms);
 }
 
+/* Half of the nodes or more silent at once is more likely our own link: acting on it could
+ * only take the job from the majority, which elects a successor meanwhile.
+ */
+static bool is_mass_silence(const struct dlr_sup *s, int64_t now_ms, int64_t limit)
+{
+    unsigned here = 0, silent = 0;
+
+    for (unsigned i = 0; i < s->members.n; i++) {
+        const struct dlr_member *m = &s->members.list[i];
+
+        here += m->here;
+        silent += m->here && now_ms - m->heard_ms > limit;
+    }
+    return silent && 2 * silent >= here;
+}
+
 void dlr_sup_judge(struct dlr_sup *s, int64_t now_ms)
 {
     int64_t late = now_ms - s->tick_ms, limit;
 
     s->tick_ms = now_ms;
     limit = dlr_jobconf_dead_ms(&s->conf) + JUDGE_EXTRA_MS;
+    if (is_mass_silence(s, now_ms, limit))
+        limit += s->conf.mass_silence_ms;
     for (unsigned i = 0; i < s->members.n && !s->finished; i++) {
         struct dlr_member *m = &s->members.list[i];
 
