@@ -8,7 +8,7 @@ export VCLUSTER_DIR=${BATS_FILE_TMPDIR:-/tmp}/vc
 WAIT=${DLROVER_TEST_WAIT:-90} # seconds: the limit of every wait below
 
 need_stage() {
-    [[ -x $STAGE/opt/dlrover/bin/dlrover ]] && return
+    [[ -e $STAGE/opt/dlrover/lib/slurm/spank_dlrover.so ]] && return
     echo "no installed suite in $STAGE: make install DESTDIR=$STAGE PREFIX=/opt/dlrover" >&2
     return 1
 }

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+# An MPI program that knows nothing of the suite, under every failure of this release. What
+# must come out is its own result: "done: sum N" with the right N, and exit code 0.
+load lib/suite
+
+setup_file() { cluster_up 5 2; }
+teardown_file() { cluster_down; }
+setup() {
+    # the sum of mpi_plain: every iteration k adds k*(k+1)/2-like terms; it checks itself
+    job_file plain.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j
+#SBATCH --dlrover=on
+export SLURM_MPI_TYPE=pmix
+srun /opt/dlrover/share/dlrover/examples/mpi_plain "$@"
+code=$?
+echo "srun returned $code"
+exit $code
+SH
+}
+teardown() { heal_cluster; }
+
+output() { cat "$(alice_home)/out.$1"; }
+
+# result JOB ITERATIONS TASKS: the program ended well, with the right sum
+result() { output "$1" | grep -x "done: sum $2"; }
+
+@test "a worker killed by SIGKILL: all ranks start again on their nodes" {
+    job=$(submit -N5 --dlrover-spares=1 plain.sh --iterations 30 --iter-ms 100)
+    await "$job" running
+    on n2 pkill -KILL -x mpi_plain
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    result "$job" 4650
+    [ "$(events "$job" 'select(.event=="round_end").why')" = '"rank 1 was killed by signal 9 (Killed)"' ]
+    [ "$(events "$job" 'select(.event=="plan").places|map(.node)' | sort -u | wc -l)" -eq 1 ]
+    [ "$(events "$job" 'select(.event=="worker_exit")|[.rank,.node,.signal]')" = '[1,"n2",9]' ]
+}
+
+@test "a node that dies: a spare under the same switch takes its ranks, no other moves" {
+    job=$(submit -N5 --dlrover-spares=1 plain.sh --iterations 30 --iter-ms 100)
+    await "$job" running
+    "$VC" kill n2
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    result "$job" 4650
+    [ "$(events "$job" 'select(.event=="node_dead").node')" = '"n2"' ]
+    [ "$(events "$job" 'select(.event=="plan").places|map(.node)|join(" ")' | paste -sd,)" = \
+        '"n1 n2 n4 n5","n1 n3 n4 n5"' ]
+    [ "$(events "$job" 'select(.event=="plan" and .round==1).places|map(select(.moved).leaf)|join(" ")')" = '"leaf0"' ]
+    [ "$(events "$job" 'select(.event=="round_end")|[.cause,.restarts]')" = '["node",0]' ]
+    output "$job" | grep -x "rank 1 on n3"
+}
+
+@test "a second node that dies later, with two spares" {
+    job=$(submit -N5 --dlrover-spares=2 plain.sh --iterations 40 --iter-ms 100)
+    await "$job" running
+    first=$(events "$job" 'select(.event=="plan").places[1].node' | tr -d '"')
+    "$VC" kill "$first"
+    await "$job" "e['event']=='running' and e['round']==1"
+    second=$(events "$job" 'select(.event=="plan" and .round==1).places[2].node' | tr -d '"')
+    "$VC" kill "$second"
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(events "$job" 'select(.event=="node_dead").node' | paste -sd' ')" = "\"$first\" \"$second\"" ]
+    output "$job" | grep -q '^done: sum'
+}
+
+@test "a crash loop ends with the worker's code, the reason and its last words" {
+    job=$(submit -N4 --dlrover-max-restarts=1 plain.sh --iterations 30 --iter-ms 50 --fail-rank 2 --fail-at 3 --exit-code 7)
+    [ "$(await_job "$job")" = "FAILED 7:0" ]
+    output "$job" | grep -F "dlrover: given up after 1 restarts (--dlrover-max-restarts): rank 2 exited with code 7"
+    output "$job" | grep -A1 -F "dlrover: last lines of rank 2 on" | grep -F "mpi_plain: rank 2 fails in iteration 3"
+    output "$job" | grep -x "srun returned 7"
+    [ -z "$(leftovers n1 n2 n3 n4 n5)" ]
+}
+
+@test "no spare left: the job is requeued without the dead node" {
+    job=$(submit -N4 plain.sh --iterations 30 --iter-ms 100)
+    await "$job" running
+    "$VC" kill n2
+    await "$job" requeue
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(events "$job" 'select(.event=="requeue").exclude')" = '["n2"]' ]
+    [ "$(events "$job" 'select(.event=="plan").places|map(.node)|join(" ")' | tail -n 1)" = '"n1 n3 n4 n5"' ]
+    output "$job" | grep -x "srun returned 0"
+}
+
+@test "the batch host dies: the agents have the job requeued without it" {
+    job=$(submit -N4 plain.sh --iterations 30 --iter-ms 100)
+    await "$job" running
+    "$VC" kill n1
+    await "$job" requeue
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(events "$job" 'select(.event=="requeue")|[.exclude[0],.by]')" = '["n1","n2"]' ]
+    output "$job" | grep -x "srun returned 0"
+}
+
+@test "the supervisor is killed: the keeper starts it again, the job ends well" {
+    job=$(submit -N5 --dlrover-spares=1 plain.sh --iterations 30 --iter-ms 100)
+    await "$job" running
+    on n1 pkill -KILL -f dlrover-supervisor
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(events "$job" 'select(.event=="start").generation' | paste -sd' ')" = "1 2" ]
+    output "$job" | grep -x "srun returned 0"
+    [ -z "$(leftovers n1 n2 n3 n4 n5)" ]
+}
+
+@test "scancel leaves no process and no shared memory" {
+    job=$(submit -N5 --dlrover-spares=1 plain.sh --iterations 1000 --iter-ms 100)
+    await "$job" running
+    ctl scancel "$job"
+    [ "$(await_job "$job" | cut -d' ' -f1)" = CANCELLED ]
+    ctl true
+    [ -z "$(leftovers n1 n2 n3 n4 n5)" ]
+}
+
+@test "Ctrl-C on srun in an salloc leaves no process and no shared memory" {
+    alice bash -c 'cd; exec setsid --wait salloc -N5 --dlrover=on --dlrover-spares=1 --quiet bash -c "
+        echo \$SLURM_JOB_ID >job; echo \$\$ >shell
+        srun --mpi=pmix /opt/dlrover/share/dlrover/examples/mpi_plain --iterations 1000 --iter-ms 100 & echo \$! >srun; wait \$!; echo \$? >code"' &
+    salloc=$!
+    until [ -s "$(alice_home)/job" ]; do read -rt 0.1 <> <(:) || :; done
+    job=$(cat "$(alice_home)/job")
+    await "$job" running
+    ctl kill -INT "$(cat "$(alice_home)/srun")"
+    wait "$salloc" || :
+    [ "$(cat "$(alice_home)/code")" -eq 130 ]
+    [ -z "$(leftovers ctl n1 n2 n3 n4 n5)" ]
+}
+
+@test "a mistake gets one line that names it, and nothing is started" {
+    run alice sbatch -N2 --dlrover=maybe --wrap true
+    [ "$status" -ne 0 ]
+    [[ $output == *"--dlrover=maybe"* || $output == *"'maybe'"* ]]
+    run alice sbatch -N2 --dlrover=on --dlrover-heartbeat=fast --wrap true
+    [ "$status" -ne 0 ]
+    [[ $output == *fast* ]]
+    job=$(submit -N2 --dlrover-spares=2 plain.sh)
+    [ "$(await_job "$job")" = "FAILED 2:0" ]
+    output "$job" | grep -F "dlrover: --dlrover-spares=2 leaves no node to train on in an allocation of 2"
+    job_file pty.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j
+srun -w n1 hostname
+SH
+    job=$(submit -N2 --dlrover=on pty.sh)
+    [ "$(await_job "$job")" = "FAILED 2:0" ]
+    output "$job" | grep -F "dlrover: srun --nodelist cannot be supervised"
+}
