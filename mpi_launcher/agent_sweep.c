@@ -32,7 +32,9 @@ static const char *value_of(const char *block, size_t size, const char *name)
     return NULL;
 }
 
-static bool is_ours(int proc, const char *pid, const char *run, uint32_t round, char *block)
+/* A run's name is not enough: two jobs of one user may run the same words on one node. */
+static bool is_ours(int proc, const char *pid, const struct dlr_run_id *run, uint32_t round,
+                    char *block)
 {
     char path[64], comm[32] = "";
     DLR_AUTO_CLOSE int fd = -1;
@@ -47,8 +49,8 @@ static bool is_ours(int proc, const char *pid, const char *run, uint32_t round, 
     if (n <= 0)
         return false; /* gone, a zombie, or a program that hides itself */
     block[n] = '\0';
-    value = value_of(block, (size_t)n, "DLROVER_RUN");
-    if (!dlr_streq(value, run))
+    if (!dlr_streq(value_of(block, (size_t)n, "DLROVER_RUN"), run->run) ||
+        !dlr_streq(value_of(block, (size_t)n, "SLURM_JOB_ID"), run->job))
         return false;
     value = value_of(block, (size_t)n, "DLROVER_ROUND");
     if (!value || dlr_parse_uint(value, UINT32_MAX, &its) < 0 || its > round)
@@ -79,7 +81,7 @@ unsigned dlr_agent_sweep(const struct dlr_agent *a, uint32_t round)
         pidfd = (int)syscall(SYS_pidfd_open, (pid_t)strtol(entry->d_name, NULL, 10), 0);
         if (pidfd < 0)
             continue;
-        if (is_ours(dirfd(proc), entry->d_name, a->run.run, round, block)) {
+        if (is_ours(dirfd(proc), entry->d_name, &a->run, round, block)) {
             syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
             left++;
         }

@@ -101,13 +101,22 @@ static void kill_group(const struct task *t)
         }
 }
 
-/* EPERM: the task is still being made and is root's; the retry gets it. */
+/* EPERM: the task is still being made and is root's; the retry gets it. ESRCH: its group's
+ * signal was quicker.
+ */
 static void kill_task(struct task *t)
 {
-    if (t->pidfd < 0)
-        return;
-    if (syscall(SYS_pidfd_send_signal, t->pidfd, SIGKILL, NULL, 0) == 0)
+    if (syscall(SYS_pidfd_send_signal, t->pidfd, SIGKILL, NULL, 0) == 0 || errno == ESRCH)
         t->killed = true;
+}
+
+static unsigned count_killed(const struct dlr_agent *a, uint32_t round)
+{
+    unsigned n = 0;
+
+    for (struct task *t = zlistx_first(a->tasks.all); t; t = zlistx_next(a->tasks.all))
+        n += t->round == round && t->killed;
+    return n;
 }
 
 static void say_clean(struct dlr_agent *a, uint32_t round, unsigned killed)
@@ -133,10 +142,12 @@ static void kill_doomed(struct dlr_agent *a)
         kill_group(left[i]);
     for (unsigned i = 0; i < n; i++)
         kill_task(left[i]);
-    if (dlr_agent_sweep(a, (uint32_t)a->tasks.doomed) + n > 0)
+    if (dlr_agent_sweep(a, (uint32_t)a->tasks.doomed) + n > 0) {
         dlr_agent_timer(a, &a->tasks.retry_timer, DLR_AGENT_RETRY_MS, retry, a);
-    else
-        say_clean(a, (uint32_t)a->tasks.doomed, 0);
+        return;
+    }
+    dlr_agent_timer_end(a, &a->tasks.retry_timer);
+    say_clean(a, (uint32_t)a->tasks.doomed, count_killed(a, (uint32_t)a->tasks.doomed));
 }
 
 static int retry(zloop_t *loop, int timer, void *arg)
@@ -274,7 +285,7 @@ void dlr_agent_tasks_step_gone(struct dlr_agent *a, struct dlr_agent_conn *stepd
         else
             left = true;
     }
-    if (!left || a->ending)
+    if (!left || a->ending || (int64_t)stepd->round <= a->tasks.doomed)
         return;
     dlr_warn("%s: the step of round %u has left, its tasks have not: killing them",
              a->node, stepd->round);
@@ -283,7 +294,7 @@ void dlr_agent_tasks_step_gone(struct dlr_agent *a, struct dlr_agent_conn *stepd
 
 void dlr_agent_tasks_settle(struct dlr_agent *a, uint32_t round)
 {
-    unsigned killed = 0, seen = 0;
+    bool seen = false;
 
     if (a->ending || (int64_t)round <= a->tasks.doomed ||
         dlr_agent_local_has_stepd(a, round))
@@ -293,11 +304,10 @@ void dlr_agent_tasks_settle(struct dlr_agent *a, uint32_t round)
             continue;
         if (t->pidfd >= 0 || !t->told)
             return;
-        seen++;
-        killed += t->killed;
+        seen = true;
     }
-    if (seen > 0) /* else: it has not begun here */
-        say_clean(a, round, killed);
+    if (seen) /* else: it has not begun here */
+        say_clean(a, round, count_killed(a, round));
 }
 
 static void free_task(struct task *t)

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A real dlrover-agent with everything around it played by the test: supervisor, slurmstepd,
+ * workers, data process (this program once more, see dlr_rig_role()).
+ */
+#ifndef DLR_TESTS_AGENT_RIG_H
+#define DLR_TESTS_AGENT_RIG_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "common/local.h"
+#include "mpi_launcher/beat.h"
+#include "mpi_launcher/endpoint.h"
+
+#define RIG_WAIT_MS 5000 /* for what must come */
+#define RIG_EVERY_MS 50
+#define RIG_DEAD_MS 500
+#define RIG_TOKEN "00112233445566778899aabbccddeeff"
+
+struct rig {
+    struct dlr_identity *id;
+    struct dlr_server *server;
+    struct dlr_route agent; /* of its last message */
+    bool leasing;           /* beats are answered */
+    struct dlr_beat beat;   /* the last one */
+    pid_t pid;
+    int pidfd, status;
+    char memory[128], socket[160], log[128], peer_addr[64], peer_key[DLR_KEY_TEXT];
+    char dir[64];
+};
+
+/* Plays data process or report program and does not return when started as one. */
+void dlr_rig_role(int argc, char **argv);
+
+/* Starts munged, server and agent, waits for its hello and welcomes it; skips the test where
+ * there is no munged. more: a further option or NULL.
+ */
+void dlr_rig_start(struct rig *r, const char *more);
+/* Ends what is left, frees; fails the test when the agent left something behind. */
+void dlr_rig_stop(struct rig *r);
+/* For teardown: takes away what a failed test has left. */
+void dlr_rig_abandon(struct rig *r);
+/* The agent's end, waited for; its wait status. */
+int dlr_rig_wait_end(struct rig *r);
+
+/* The next message of this type; others are dropped, beats answered. The caller's. */
+json_t *dlr_rig_expect(struct rig *r, const char *type);
+/* True when no message of type comes within ms. */
+bool dlr_rig_silent(struct rig *r, const char *type, int64_t ms);
+/* {"v":1,"t":type} and the members of json_pack's format. */
+void dlr_rig_say(struct rig *r, const char *type, const char *fmt, ...);
+/* A round in which this node ("n1") has these ranks, and "n2" the rank 9 whose copies come here. */
+void dlr_rig_round(struct rig *r, unsigned round, const char *ranks, const char *restore);
+json_int_t dlr_rig_int(const json_t *msg, const char *key);
+const char *dlr_rig_str(const json_t *msg, const char *key);
+
+/* Local side: a connection; a message on it; the next one from the agent, false: end of file. */
+int dlr_rig_connect(struct rig *r);
+void dlr_rig_send(int fd, enum dlr_local_type type, unsigned round, int rank, uint64_t step,
+                  uint64_t arg0, uint64_t arg1);
+bool dlr_rig_recv(int fd, struct dlr_local_msg *ret, int ret_fds[DLR_LOCAL_FDS],
+                  unsigned *ret_nfds);
+/* True once the fake data process has noted this line. */
+bool dlr_rig_noted(struct rig *r, const char *line);
+
+#endif
