@@ -67,7 +67,7 @@ obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 
 PROGRAMS := $(addprefix $(BUILD)/,dlrover dlrover-keeper dlrover-supervisor dlrover-agent \
   dlrover-data dlrover-rendezvous dlrover-slurm dlrover-stderr)
-EXAMPLES := $(BUILD)/examples/mpi_train $(BUILD)/examples/mpi_plain
+EXAMPLES := $(addprefix $(BUILD)/examples/,mpi_train mpi_plain ckpt_hello)
 UNIT_TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 
 all: $(PROGRAMS) $(BUILD)/libdlrover.so $(BUILD)/spank_dlrover.so $(EXAMPLES) ## build everything

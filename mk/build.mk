@@ -79,3 +79,12 @@ $(BUILD)/examples/mpi_train: $(call obj,examples/mpi_train.c examples/args.c $(C
 	$(call link,-L$(BUILD) -ldlrover -lxxhash -lm -Wl$(comma)-rpath$(comma)'$$ORIGIN/../../../lib:$$ORIGIN/..')
 $(BUILD)/examples/mpi_plain: $(call obj,examples/mpi_plain.c examples/args.c)
 	$(call link)
+# As a user of the installed library compiles it.
+$(BUILD)/include/dlrover/ckpt.h: ckpt/ckpt.h
+	@mkdir -p $(@D)
+	$(Q)ln -sf $(abspath $<) $@
+$(BUILD)/obj/examples/ckpt_hello.o: XCFLAGS = -I$(BUILD)/include
+$(BUILD)/obj/examples/ckpt_hello.o: | $(BUILD)/include/dlrover/ckpt.h
+$(BUILD)/examples/ckpt_hello: LINKER = $(CC)
+$(BUILD)/examples/ckpt_hello: $(call obj,examples/ckpt_hello.c) $(BUILD)/libdlrover.so
+	$(call link,-L$(BUILD) -ldlrover -Wl$(comma)-rpath$(comma)'$$ORIGIN/../../../lib:$$ORIGIN/..')
