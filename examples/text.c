@@ -72,8 +72,11 @@ static int append_entry(struct text *text, int dir, const char *name)
     if (fd < 0)
         return -errno;
     file = fdopen(fd, "r");
-    if (!file)
-        abort(); /* a descriptor just opened for reading: only memory can lack */
+    if (!file) {
+        rc = -errno;
+        close(fd);
+        return rc;
+    }
     rc = append_file(text, file);
     fclose(file);
     text->read[text->files++] = st;
