@@ -13,6 +13,8 @@
 #define CLEAN_COMMITS 16 /* in a row, before the margin shrinks by one */
 #define LEAD_MS 5        /* an order takes this long to reach every rank */
 #define RATE_WINDOW_MS 500
+#define BACKOFF_MS 100     /* after an abort that waiting may cure; doubles each time */
+#define BACKOFF_MAX_MS 10000
 #define STEP_MAX ((uint64_t)1 << 62)
 
 enum set { OWNER_READY, PARTNER_READY, SEALED, COPIED, NSETS };
@@ -48,6 +50,8 @@ struct dlr_commit {
     uint64_t last_step;    /* newest step of this round that was ever ordered */
     int64_t reached_ms;    /* the pending step was known as reached; -1: not yet */
     int64_t first_seal_ms; /* -1: none */
+    int64_t hold_ms;       /* nothing is ordered before this */
+    int64_t backoff_ms;    /* of the next such abort */
 };
 
 static size_t words(unsigned world)
@@ -116,7 +120,8 @@ static void post(struct dlr_commit *c, int64_t now_ms)
 {
     uint64_t step;
 
-    if (!c->running || c->has_pending || !c->pace.known || !full(c, OWNER_READY) ||
+    if (!c->running || c->has_pending || now_ms < c->hold_ms || !c->pace.known ||
+        !full(c, OWNER_READY) ||
         (c->conf.copies && !full(c, PARTNER_READY)))
         return;
     step = c->pace.step + pace_ahead(&c->pace, now_ms) + c->margin;
@@ -144,6 +149,17 @@ static void decide_abort(struct dlr_commit *c, const char *why)
     c->ops.abort(c->arg, v, why);
 }
 
+/* What failed (no free slot, a partner that refuses) will fail again at once: orders that can
+ * only be aborted cost every rank a copy. The next progress after the pause tries again.
+ */
+static void back_off(struct dlr_commit *c, int64_t now_ms)
+{
+    c->hold_ms = now_ms + c->backoff_ms;
+    c->backoff_ms *= 2;
+    if (c->backoff_ms > BACKOFF_MAX_MS)
+        c->backoff_ms = BACKOFF_MAX_MS;
+}
+
 static void decide_commit(struct dlr_commit *c, int64_t now_ms)
 {
     struct dlr_version v = c->pending;
@@ -151,6 +167,7 @@ static void decide_commit(struct dlr_commit *c, int64_t now_ms)
     c->has_pending = false;
     c->has_newest = true;
     c->newest = v;
+    c->backoff_ms = BACKOFF_MS;
     if (++c->clean >= CLEAN_COMMITS) {
         c->clean = 0;
         if (c->margin > c->conf.margin_steps)
@@ -243,6 +260,8 @@ int dlr_commit_round(struct dlr_commit *c, uint32_t round, unsigned world,
     if (restored)
         c->newest = *restored;
     c->last_step = restored ? restored->step : 0;
+    c->hold_ms = INT64_MIN;
+    c->backoff_ms = BACKOFF_MS;
     c->running = true;
     return 0;
 }
@@ -305,6 +324,8 @@ void dlr_commit_missed(struct dlr_commit *c, unsigned rank, struct dlr_version v
         c->margin *= 2;
         if (c->margin > c->conf.margin_max)
             c->margin = c->conf.margin_max;
+    } else {
+        back_off(c, now_ms);
     }
     decide_abort(c, why);
     post(c, now_ms);
@@ -315,7 +336,7 @@ void dlr_commit_tick(struct dlr_commit *c, int64_t now_ms)
     if (dlr_commit_deadline_ms(c) > now_ms)
         return;
     decide_abort(c, "not every rank had its copy in time");
-    post(c, now_ms);
+    back_off(c, now_ms);
 }
 
 int64_t dlr_commit_deadline_ms(const struct dlr_commit *c)

@@ -150,6 +150,7 @@ static void an_aborted_version_is_never_committed(void **state)
     dlr_commit_missed(r.c, 1, gone, "no free slot", 11);
     assert_int_equal(r.seen.aborts, 1);
     assert_string_equal(r.seen.why, "no free slot");
+    dlr_commit_progress(r.c, 7, 3, 200);
     assert_int_equal(r.seen.saves, 2);
     assert_true(r.seen.save.step > gone.step);
     for (unsigned i = 0; i < 2; i++) {
@@ -157,8 +158,28 @@ static void an_aborted_version_is_never_committed(void **state)
         dlr_commit_copied(r.c, i, gone, 12);
     }
     assert_int_equal(r.seen.commits, 0);
-    all_save(&r, true, 20);
+    all_save(&r, true, 220);
     assert_int_equal(r.seen.commits, 1);
+    dlr_commit_free(r.c);
+}
+
+static void orders_that_fail_are_spaced_until_one_succeeds(void **state)
+{
+    struct rig r;
+    int64_t now = 0;
+
+    rig_up(&r, 1, false);
+    all_ready(&r, false);
+    for (uint64_t step = 1; step <= 1000; step++, now += 10) { /* 10 s */
+        dlr_commit_progress(r.c, 7, step, now);
+        dlr_commit_missed(r.c, 0, r.seen.save, "no free slot", now);
+    }
+    assert_in_range(r.seen.saves, 5, 8); /* at 0, 0.1, 0.3, 0.7, 1.5, 3.1, 6.3 s */
+    dlr_commit_progress(r.c, 7, 1001, now + 10000);
+    all_save(&r, false, now + 10000);
+    dlr_commit_missed(r.c, 0, r.seen.save, "no free slot", now + 10010);
+    dlr_commit_progress(r.c, 7, 1010, now + 10120);
+    assert_true(dlr_commit_pending(r.c, &r.seen.save));
     dlr_commit_free(r.c);
 }
 
@@ -203,6 +224,8 @@ static void deadline_runs_from_the_step_not_from_the_order(void **state)
     dlr_commit_tick(r.c, 51000);
     assert_int_equal(r.seen.aborts, 1);
     assert_string_equal(r.seen.why, "not every rank had its copy in time");
+    assert_int_equal(r.seen.saves, 1);
+    dlr_commit_progress(r.c, 7, 4, 51100);
     assert_int_equal(r.seen.saves, 2);
     dlr_commit_free(r.c);
 }
@@ -260,6 +283,7 @@ int main(void)
         cmocka_unit_test(commit_needs_every_seal_and_every_copy_once),
         cmocka_unit_test(without_copies_seals_suffice),
         cmocka_unit_test(an_aborted_version_is_never_committed),
+        cmocka_unit_test(orders_that_fail_are_spaced_until_one_succeeds),
         cmocka_unit_test(lateness_doubles_the_margin_and_clean_commits_shrink_it),
         cmocka_unit_test(deadline_runs_from_the_step_not_from_the_order),
         cmocka_unit_test(old_knowledge_is_carried_forward_at_the_rate_seen),
