@@ -104,7 +104,8 @@ static int take_signals(struct dlr_agent *a, struct dlr_err *err)
 
 static void read_boot_id(struct dlr_agent *a)
 {
-    DLR_AUTO_CLOSE int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    DLR_AUTO_CLOSE int fd =
+        open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : read(fd, a->boot, sizeof(a->boot) - 1);
 
     while (n > 0 && (a->boot[n - 1] == '\n' || a->boot[n - 1] == '\0'))

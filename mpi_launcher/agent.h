@@ -39,12 +39,13 @@
 #include "mpi_launcher/endpoint.h"
 #include "mpi_launcher/identity.h"
 
-#define DLR_AGENT_NODE 256     /* a node's name, NUL included */
-#define DLR_AGENT_ADDR 280     /* "host:port" */
-#define DLR_AGENT_EXIT_MS 1000 /* an ended task's status, told by its slurmstepd, may take */
-#define DLR_AGENT_RETRY_MS 50  /* between two rounds of SIGKILL while tasks are left */
-#define DLR_AGENT_CONNS 4096   /* local connections at once */
-#define DLR_AGENT_UCX 4096     /* a UCX address in hex, NUL included */
+#define DLR_AGENT_NODE 256 /* a node's name, NUL included */
+#define DLR_AGENT_ADDR 280 /* "host:port" */
+#define DLR_AGENT_EXIT_MS                                                              \
+    1000 /* an ended task's status, told by its slurmstepd, may take */
+#define DLR_AGENT_RETRY_MS 50 /* between two rounds of SIGKILL while tasks are left */
+#define DLR_AGENT_CONNS 4096  /* local connections at once */
+#define DLR_AGENT_UCX 4096    /* a UCX address in hex, NUL included */
 
 struct dlr_agent;
 struct dlr_election;
@@ -52,12 +53,12 @@ struct dlr_successor;
 
 /* --- agent.c ------------------------------------------------------------------------ */
 
-struct dlr_agent_conf { /* what only the agent is told; see agent_conf.c */
+struct dlr_agent_conf {         /* what only the agent is told; see agent_conf.c */
     char control[DLR_OPT_TEXT]; /* host:port of the supervisor */
     char job[DLR_OPT_TEXT];
     char run[DLR_OPT_TEXT];
     unsigned gen;
-    char memory[DLR_OPT_TEXT]; /* directory of this run's snapshots */
+    char memory[DLR_OPT_TEXT];  /* directory of this run's snapshots */
     char run_dir[DLR_OPT_TEXT]; /* journal and state, on a shared file system */
     char key[DLR_OPT_TEXT];     /* "cluster.job.run" */
     char peer_ports[DLR_OPT_TEXT];
@@ -122,8 +123,8 @@ struct dlr_agent_peers { /* agent_peers.c */
     unsigned min_nodes, max_nodes; /* a requeued job may start with; 0 unknown */
     unsigned world;                /* ranks; 0 unknown */
     struct dlr_election *election;
-    int timer;      /* -1: off */
-    int probe_fd;   /* connecting to the supervisor's host; -1: not */
+    int timer;    /* -1: off */
+    int probe_fd; /* connecting to the supervisor's host; -1: not */
     int probe_timer;
     int witness_pidfd; /* asking slurmctld; -1: not */
 };
@@ -184,7 +185,8 @@ void dlr_agent_end(struct dlr_agent *a);
 /* --- agent_conf.c ------------------------------------------------------------------- */
 
 /* Reads argv; 1: help or version was printed. -EINVAL with text. */
-int dlr_agent_conf_parse(int argc, char **argv, struct dlr_agent *a, struct dlr_err *err);
+int dlr_agent_conf_parse(int argc, char **argv, struct dlr_agent *a,
+                         struct dlr_err *err);
 
 /* --- agent_memory.c ----------------------------------------------------------------- */
 
@@ -203,7 +205,8 @@ void dlr_agent_hello(struct dlr_agent *a);
  */
 void dlr_agent_say(struct dlr_agent *a, json_t *msg);
 /* Same to where an order came from; nothing for SELF. */
-void dlr_agent_answer(struct dlr_agent *a, const struct dlr_agent_origin *to, json_t *msg);
+void dlr_agent_answer(struct dlr_agent *a, const struct dlr_agent_origin *to,
+                      json_t *msg);
 /* "done" with rc (negative errno or 0) and why. */
 void dlr_agent_done(struct dlr_agent *a, const struct dlr_agent_origin *to, int rc,
                     const char *why);
@@ -231,7 +234,12 @@ bool dlr_agent_round_is(const struct dlr_agent *a, uint64_t round);
 
 /* --- agent_local.c ------------------------------------------------------------------ */
 
-enum dlr_agent_conn_kind { DLR_CONN_NEW, DLR_CONN_STEPD, DLR_CONN_WORKER, DLR_CONN_STDERR };
+enum dlr_agent_conn_kind {
+    DLR_CONN_NEW,
+    DLR_CONN_STEPD,
+    DLR_CONN_WORKER,
+    DLR_CONN_STDERR
+};
 
 struct dlr_agent_conn {
     struct dlr_agent *agent;
@@ -261,9 +269,10 @@ unsigned dlr_agent_sweep(const struct dlr_agent *a, uint32_t round);
 
 int dlr_agent_tasks_start(struct dlr_agent *a, struct dlr_err *err);
 void dlr_agent_tasks_stop(struct dlr_agent *a);
-void dlr_agent_tasks_add(struct dlr_agent *a, struct dlr_agent_conn *stepd, int32_t rank,
-                         pid_t pid);
-void dlr_agent_tasks_exit(struct dlr_agent *a, uint32_t round, int32_t rank, int status);
+void dlr_agent_tasks_add(struct dlr_agent *a, struct dlr_agent_conn *stepd,
+                         int32_t rank, pid_t pid);
+void dlr_agent_tasks_exit(struct dlr_agent *a, uint32_t round, int32_t rank,
+                          int status);
 /* The step of round has left the node. */
 void dlr_agent_tasks_step_gone(struct dlr_agent *a, struct dlr_agent_conn *stepd);
 /* Kills all tasks of rounds up to this one, now and when they appear late, until none is left. */
@@ -300,12 +309,14 @@ void dlr_agent_ranks_stop(struct dlr_agent *a);
 void dlr_agent_ranks_hello(struct dlr_agent *a, struct dlr_agent_conn *c);
 void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
                              bool worker);
-void dlr_agent_ranks_reserved(struct dlr_agent *a, int32_t rank, int rc, const char *why);
+void dlr_agent_ranks_reserved(struct dlr_agent *a, int32_t rank, int rc,
+                              const char *why);
 void dlr_agent_ranks_restored(struct dlr_agent *a, const struct dlr_local_msg *msg);
 void dlr_agent_ranks_gone(struct dlr_agent *a, struct dlr_agent_conn *c);
 void dlr_agent_ranks_go(struct dlr_agent *a);
 void dlr_agent_ranks_retell(struct dlr_agent *a);
-void dlr_agent_ranks_steps(const struct dlr_agent *a, uint64_t *ret_min, uint64_t *ret_max);
+void dlr_agent_ranks_steps(const struct dlr_agent *a, uint64_t *ret_min,
+                           uint64_t *ret_max);
 /* The slot of rank that holds version whole, or -1. */
 int dlr_agent_rank_holding(const struct dlr_agent_rank *r, struct dlr_version version);
 int dlr_agent_rank_open(struct dlr_agent *a, struct dlr_agent_rank *r);
@@ -366,7 +377,8 @@ void dlr_agent_succeed(struct dlr_agent *a);
 void dlr_agent_succeed_stop(struct dlr_agent *a);
 /* True when a requeue runs that must end before we do; dlr_agent_end() comes from there. */
 bool dlr_agent_succeed_holds(struct dlr_agent *a);
-void dlr_agent_succeed_report(struct dlr_agent *a, const char *node, const json_t *report);
+void dlr_agent_succeed_report(struct dlr_agent *a, const char *node,
+                              const json_t *report);
 void dlr_agent_succeed_done(struct dlr_agent *a, uint64_t id, int rc, const char *why);
 /* The blocking part: reads what to do from fd, does it, returns an exit status. */
 int dlr_agent_succeed_main(int fd);

@@ -39,8 +39,10 @@ static void help(void)
 {
     printf("usage: dlrover-agent --control=HOST:PORT --job=ID --run=NAME --memory=DIR "
            "--key=TEXT [OPTION...]\n\n"
-           "Keeps one node of a supervised job: its workers, its snapshots. Started by the\n"
-           "supervisor with srun; the environment variable DLROVER_CRED says whom to trust.\n"
+           "Keeps one node of a supervised job: its workers, its snapshots. Started by "
+           "the\n"
+           "supervisor with srun; the environment variable DLROVER_CRED says whom to "
+           "trust.\n"
            "\n");
     dlr_opt_help(dlr_agent_opts, "", stdout);
     printf("\nSettings of the job:\n");
@@ -82,19 +84,18 @@ static int check_needed(struct dlr_agent *a, struct dlr_err *err)
 {
     const struct {
         const char *name, *value;
-    } needed[] = {{"control", a->conf.control},
-                  {"job", a->conf.job},
-                  {"run", a->conf.run},
-                  {"memory", a->conf.memory},
-                  {"run-dir", a->conf.run_dir},
-                  {"key", a->conf.key}};
+    } needed[] = {{"control", a->conf.control}, {"job", a->conf.job},
+                  {"run", a->conf.run},         {"memory", a->conf.memory},
+                  {"run-dir", a->conf.run_dir}, {"key", a->conf.key}};
 
     if (!getenv("DLROVER_CRED"))
-        return dlr_fail(err, -EINVAL, "DLROVER_CRED is not set: this program is started "
-                                      "by dlrover's supervisor, not by hand; see --help");
+        return dlr_fail(err, -EINVAL,
+                        "DLROVER_CRED is not set: this program is started "
+                        "by dlrover's supervisor, not by hand; see --help");
     for (size_t i = 0; i < sizeof(needed) / sizeof(*needed); i++)
         if (!*needed[i].value)
-            return dlr_fail(err, -EINVAL, "--%s is missing; see --help", needed[i].name);
+            return dlr_fail(err, -EINVAL, "--%s is missing; see --help",
+                            needed[i].name);
     if (dlr_format(a->run.job, sizeof(a->run.job), "%s", a->conf.job) < 0 ||
         dlr_format(a->run.run, sizeof(a->run.run), "%s", a->conf.run) < 0)
         return dlr_fail(err, -EINVAL, "--job or --run is too long");
@@ -102,7 +103,8 @@ static int check_needed(struct dlr_agent *a, struct dlr_err *err)
     return 0;
 }
 
-int dlr_agent_conf_parse(int argc, char **argv, struct dlr_agent *a, struct dlr_err *err)
+int dlr_agent_conf_parse(int argc, char **argv, struct dlr_agent *a,
+                         struct dlr_err *err)
 {
     int rc = dlr_opt_defaults(dlr_agent_opts, &a->conf, err);
 

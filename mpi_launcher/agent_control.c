@@ -24,7 +24,8 @@ void dlr_agent_say(struct dlr_agent *a, json_t *msg)
     json_decref(msg);
 }
 
-void dlr_agent_answer(struct dlr_agent *a, const struct dlr_agent_origin *to, json_t *msg)
+void dlr_agent_answer(struct dlr_agent *a, const struct dlr_agent_origin *to,
+                      json_t *msg)
 {
     if (to->from == DLR_AGENT_SUPERVISOR) {
         dlr_agent_say(a, msg);
@@ -42,7 +43,8 @@ void dlr_agent_done(struct dlr_agent *a, const struct dlr_agent_origin *to, int 
         return;
     dlr_agent_answer(a, to,
                      json_pack("{s:i, s:s, s:I, s:i, s:s}", "v", DLR_MSG_VERSION, "t",
-                               "done", "id", (json_int_t)to->id, "rc", -rc, "why", why));
+                               "done", "id", (json_int_t)to->id, "rc", -rc, "why",
+                               why));
 }
 
 static int count_cpus(void)
@@ -59,14 +61,15 @@ void dlr_agent_hello(struct dlr_agent *a)
     struct statvfs vfs = {0};
 
     fstatvfs(a->dir_fd, &vfs);
-    dlr_agent_say(a, json_pack("{s:i, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:s, s:i, "
-                               "s:I}",
-                               "v", DLR_MSG_VERSION, "t", "hello", "cred", a->cred,
-                               "node", a->node, "boot", a->boot, "pid", (int)getpid(),
-                               "topo", topo ? topo : a->node, "addr", a->peers.addr,
-                               "key", dlr_identity_key(a->id), "data", a->data.address,
-                               "cpus", count_cpus(), "shm_free",
-                               (json_int_t)(vfs.f_bavail * vfs.f_frsize)));
+    dlr_agent_say(a,
+                  json_pack("{s:i, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:s, s:i, "
+                            "s:I}",
+                            "v", DLR_MSG_VERSION, "t", "hello", "cred", a->cred, "node",
+                            a->node, "boot", a->boot, "pid", (int)getpid(), "topo",
+                            topo ? topo : a->node, "addr", a->peers.addr, "key",
+                            dlr_identity_key(a->id), "data", a->data.address, "cpus",
+                            count_cpus(), "shm_free",
+                            (json_int_t)(vfs.f_bavail * vfs.f_frsize)));
 }
 
 static int on_who(struct dlr_agent *a, const json_t *msg)
@@ -202,7 +205,8 @@ static int decide(struct dlr_agent *a, const json_t *msg,
     uint64_t round, step;
 
     if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
-        !dlr_agent_round_is(a, round) || dlr_msg_uint(msg, "step", INT64_MAX, &step) < 0)
+        !dlr_agent_round_is(a, round) ||
+        dlr_msg_uint(msg, "step", INT64_MAX, &step) < 0)
         return -EBADMSG;
     fn(a, step);
     return 0;

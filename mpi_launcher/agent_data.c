@@ -125,11 +125,12 @@ static void on_done(struct dlr_agent *a, const struct dlr_local_msg *m)
 
 static void on_copied(struct dlr_agent *a, const struct dlr_local_msg *m)
 {
-    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i, s:I, s:I, s:I, s:I}", "v",
-                               DLR_MSG_VERSION, "t", "copied", "round",
-                               (json_int_t)a->round.round, "rank", m->rank, "vround",
-                               (json_int_t)m->arg[0], "step", (json_int_t)m->step, "bytes",
-                               (json_int_t)m->arg[1], "ns", (json_int_t)m->arg[2]));
+    dlr_agent_say(a,
+                  json_pack("{s:i, s:s, s:I, s:i, s:I, s:I, s:I, s:I}", "v",
+                            DLR_MSG_VERSION, "t", "copied", "round",
+                            (json_int_t)a->round.round, "rank", m->rank, "vround",
+                            (json_int_t)m->arg[0], "step", (json_int_t)m->step, "bytes",
+                            (json_int_t)m->arg[1], "ns", (json_int_t)m->arg[2]));
 }
 
 static void dispatch(struct dlr_agent *a, const struct dlr_local_msg *m)
@@ -259,8 +260,12 @@ void dlr_agent_data_request(struct dlr_agent *a, enum dlr_local_type type, int32
 
     if (!q)
         return;
-    *q = (struct request){.id = ++a->data.last_id, .type = type, .from = *from,
-                          .rank = rank, .version = version, .slot = -1,
+    *q = (struct request){.id = ++a->data.last_id,
+                          .type = type,
+                          .from = *from,
+                          .rank = rank,
+                          .version = version,
+                          .slot = -1,
                           .round = a->round.round};
     if (a->data.fd < 0) {
         tell_end(a, q, -ENOTCONN, "no data process on this node");

@@ -9,7 +9,7 @@
 #include "mpi_launcher/agent.h"
 #include "mpi_launcher/beat.h"
 
-#define MS 1000000ll     /* nanoseconds */
+#define MS 1000000ll        /* nanoseconds */
 #define LEASE_MAX_MS 600000 /* a longer one is a malformed one */
 
 /* The supervisor may have declared this node dead: nothing of the round may go on here. */
@@ -31,7 +31,8 @@ static int lease_over(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 
 static void extend(struct dlr_agent *a, int64_t until_ns)
 {
-    struct itimerspec when = {.it_value = {until_ns / 1000000000, until_ns % 1000000000}};
+    struct itimerspec when = {
+        .it_value = {until_ns / 1000000000, until_ns % 1000000000}};
 
     if (until_ns <= a->lease_until_ns)
         return;

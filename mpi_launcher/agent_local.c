@@ -210,7 +210,8 @@ void dlr_agent_local_drop_workers(struct dlr_agent *a, uint32_t before_round)
 
 bool dlr_agent_local_has_stepd(const struct dlr_agent *a, uint32_t round)
 {
-    for (struct dlr_agent_conn *c = zlistx_first(a->conns); c; c = zlistx_next(a->conns))
+    for (struct dlr_agent_conn *c = zlistx_first(a->conns); c;
+         c = zlistx_next(a->conns))
         if (c->kind == DLR_CONN_STEPD && c->round == round)
             return true;
     return false;

@@ -101,7 +101,8 @@ static int on_server(zloop_t *loop, zsock_t *sock, void *arg)
 
 /* --- what it answers on the socket we made to it ------------------------------------------- */
 
-static int on_answer(struct dlr_agent *a, struct dlr_agent_peer *peer, const json_t *msg)
+static int on_answer(struct dlr_agent *a, struct dlr_agent_peer *peer,
+                     const json_t *msg)
 {
     const char *type = dlr_msg_type(msg), *why = "";
     uint64_t gen, id, rc;
@@ -141,7 +142,8 @@ static int on_client(zloop_t *loop, zsock_t *sock, void *arg)
             continue;
         if (dlr_client_recv(peer->client, &p) <= 0)
             return 0;
-        if (dlr_msg_parse(p.data, p.size, &msg, NULL) < 0 || on_answer(a, peer, msg) < 0)
+        if (dlr_msg_parse(p.data, p.size, &msg, NULL) < 0 ||
+            on_answer(a, peer, msg) < 0)
             a->dropped++;
         dlr_packet_done(&p);
         return 0;
@@ -286,8 +288,8 @@ static int resolve(const char *hostport, struct sockaddr_in *ret, struct dlr_err
     char host[DLR_AGENT_ADDR];
     int rc;
 
-    if (!colon || dlr_format(host, sizeof(host), "%.*s", (int)(colon - hostport),
-                             hostport) < 0)
+    if (!colon ||
+        dlr_format(host, sizeof(host), "%.*s", (int)(colon - hostport), hostport) < 0)
         return dlr_fail(err, -EINVAL, "--control='%s' is not HOST:PORT", hostport);
     rc = getaddrinfo(host, colon + 1, &hints, &found);
     if (rc != 0)

@@ -155,7 +155,8 @@ static int make_page(struct dlr_agent *a, struct dlr_agent_rank *r)
     rc = posix_fallocate(r->page_fd, 0, DLR_PAGE_SIZE);
     if (rc > 0)
         return -rc;
-    r->page = mmap(NULL, DLR_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, r->page_fd, 0);
+    r->page =
+        mmap(NULL, DLR_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, r->page_fd, 0);
     if (r->page == MAP_FAILED) {
         r->page = NULL;
         return -errno;
@@ -183,7 +184,8 @@ static void say_restored(struct dlr_agent *a, struct dlr_agent_rank *r, const ch
 /* The worker gets no welcome then: a rank that began from nothing beside ranks that did not
  * would be wrong, silently.
  */
-static void refuse(struct dlr_agent *a, struct dlr_agent_rank *r, int rc, const char *why)
+static void refuse(struct dlr_agent *a, struct dlr_agent_rank *r, int rc,
+                   const char *why)
 {
     r->restored = true;
     r->restored_rc = -rc;
@@ -289,7 +291,8 @@ void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
     dlr_agent_data_send(a, &m);
 }
 
-void dlr_agent_ranks_reserved(struct dlr_agent *a, int32_t rank, int rc, const char *why)
+void dlr_agent_ranks_reserved(struct dlr_agent *a, int32_t rank, int rc,
+                              const char *why)
 {
     struct dlr_agent_rank *r = dlr_agent_rank(a, rank, false);
     bool asked;
@@ -352,11 +355,13 @@ void dlr_agent_ranks_retell(struct dlr_agent *a)
     }
 }
 
-void dlr_agent_ranks_steps(const struct dlr_agent *a, uint64_t *ret_min, uint64_t *ret_max)
+void dlr_agent_ranks_steps(const struct dlr_agent *a, uint64_t *ret_min,
+                           uint64_t *ret_max)
 {
     *ret_min = *ret_max = DLR_PAGE_NEVER;
     for (unsigned i = 0; i < a->nranks; i++) {
-        uint64_t step = a->ranks[i]->page ? a->ranks[i]->page->begun_step : DLR_PAGE_NEVER;
+        uint64_t step =
+            a->ranks[i]->page ? a->ranks[i]->page->begun_step : DLR_PAGE_NEVER;
 
         if (step == DLR_PAGE_NEVER)
             continue;

@@ -32,7 +32,8 @@ static int write_input(struct dlr_agent *a, const struct dlr_agent_origin *from,
 {
     const char **names = calloc(a->peers.n + 1, sizeof(*names));
     const char **addrs = calloc(a->peers.n + 1, sizeof(*addrs));
-    bool full = from->from == DLR_AGENT_SUPERVISOR; /* a successor wants versions, at once */
+    bool full =
+        from->from == DLR_AGENT_SUPERVISOR; /* a successor wants versions, at once */
     struct dlr_plan_want want = {0};
     struct dlr_plan_survey survey = {.checks = full ? a->job.checks : "none",
                                      .disk_path = a->conf.run_dir,
@@ -71,11 +72,12 @@ static void tell(struct dlr_agent *a, const struct dlr_agent_origin *to, json_t 
         return;
     }
     dlr_agent_answer(a, to,
-                     json_pack("{s:i, s:s, s:I, s:O}", "v", DLR_MSG_VERSION, "t", "report",
-                               "id", (json_int_t)to->id, "report", report));
+                     json_pack("{s:i, s:s, s:I, s:O}", "v", DLR_MSG_VERSION, "t",
+                               "report", "id", (json_int_t)to->id, "report", report));
 }
 
-static void fail(struct dlr_agent *a, const struct dlr_agent_origin *to, const char *why)
+static void fail(struct dlr_agent *a, const struct dlr_agent_origin *to,
+                 const char *why)
 {
     if (to->from == DLR_AGENT_SELF)
         dlr_agent_succeed_report(a, a->node, NULL);

@@ -97,7 +97,8 @@ static int accept_ranks(struct dlr_agent_round *r, const struct dlr_agent_node *
 }
 
 /* Copies may come here of our own ranks (restore) and of those whose partner this node is. */
-static int parse_partners(const json_t *map, const char *me, struct dlr_agent_round *ret)
+static int parse_partners(const json_t *map, const char *me,
+                          struct dlr_agent_round *ret)
 {
     const char *of;
     json_t *value;
@@ -137,7 +138,8 @@ static int parse_restore(const json_t *j, struct dlr_agent_round *ret)
     return 0;
 }
 
-static int parse(const struct dlr_agent *a, const json_t *msg, struct dlr_agent_round *ret)
+static int parse(const struct dlr_agent *a, const json_t *msg,
+                 struct dlr_agent_round *ret)
 {
     uint64_t round;
     const char *token;

@@ -12,9 +12,9 @@
 void dlr_agent_save_missed(struct dlr_agent *a, int32_t rank, uint64_t step,
                            const char *why)
 {
-    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i, s:I, s:s}", "v", DLR_MSG_VERSION, "t",
-                               "missed", "round", (json_int_t)a->round.round, "rank", rank,
-                               "step", (json_int_t)step, "why", why));
+    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i, s:I, s:s}", "v", DLR_MSG_VERSION,
+                               "t", "missed", "round", (json_int_t)a->round.round,
+                               "rank", rank, "step", (json_int_t)step, "why", why));
 }
 
 static struct dlr_version here(const struct dlr_agent *a, uint64_t step)
@@ -177,9 +177,9 @@ void dlr_agent_save_sealed(struct dlr_agent *a, const struct dlr_local_msg *msg)
         abort_rank(r, v); /* decided without it */
         return;
     }
-    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i, s:I, s:I}", "v", DLR_MSG_VERSION, "t",
-                               "sealed", "round", (json_int_t)a->round.round, "rank",
-                               r->rank, "step", (json_int_t)msg->step, "at",
+    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i, s:I, s:I}", "v", DLR_MSG_VERSION,
+                               "t", "sealed", "round", (json_int_t)a->round.round,
+                               "rank", r->rank, "step", (json_int_t)msg->step, "at",
                                (json_int_t)msg->arg[1]));
     copy_to_partner(a, r->rank, v);
 }

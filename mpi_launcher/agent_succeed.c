@@ -122,7 +122,8 @@ static void collect(struct dlr_successor *s)
         s->waiting++;
         dlr_agent_peers_say(a, node,
                             json_pack("{s:i, s:s, s:I, s:i}", "v", DLR_MSG_VERSION, "t",
-                                      "report", "gen", (json_int_t)a->run.gen, "id", 1));
+                                      "report", "gen", (json_int_t)a->run.gen, "id",
+                                      1));
     }
     if (start_child(s, json_pack("{s:s, s:s, s:s, s:s}", "do", "prepare", "dir",
                                  a->conf.run_dir, "node", a->node, "batch",
@@ -131,14 +132,16 @@ static void collect(struct dlr_successor *s)
     dlr_agent_report(a, &self);
 }
 
-void dlr_agent_succeed_report(struct dlr_agent *a, const char *node, const json_t *report)
+void dlr_agent_succeed_report(struct dlr_agent *a, const char *node,
+                              const json_t *report)
 {
     struct dlr_successor *s = a->successor;
     struct dlr_err err = {0};
 
     if (!s || s->phase != COLLECT || !s->reports || s->nreports > a->peers.n)
         return;
-    if (report && dlr_plan_report_from_json(report, &s->reports[s->nreports], &err) == 0)
+    if (report &&
+        dlr_plan_report_from_json(report, &s->reports[s->nreports], &err) == 0)
         s->nreports++;
     else
         dlr_warn("%s: no report of %s: %s", a->node, node, err.text);
@@ -174,10 +177,11 @@ static void persist_rank(struct dlr_successor *s, unsigned rank, const char *dir
                                      .bytes = src->bytes,
                                      .layout = layout_of(s, (int32_t)rank)};
     dlr_persist_path(dir, (int32_t)rank, s->plan.version, f->path, sizeof(f->path));
-    msg = json_pack("{s:i, s:s, s:I, s:I, s:i, s:I, s:I, s:s}", "v", DLR_MSG_VERSION, "t",
-                    "persist", "gen", (json_int_t)a->run.gen, "id", (json_int_t)rank + 1,
-                    "rank", (int)rank, "vround", (json_int_t)s->plan.version.round, "step",
-                    (json_int_t)s->plan.version.step, "path", f->path);
+    msg =
+        json_pack("{s:i, s:s, s:I, s:I, s:i, s:I, s:I, s:s}", "v", DLR_MSG_VERSION, "t",
+                  "persist", "gen", (json_int_t)a->run.gen, "id", (json_int_t)rank + 1,
+                  "rank", (int)rank, "vround", (json_int_t)s->plan.version.round,
+                  "step", (json_int_t)s->plan.version.step, "path", f->path);
     if (!msg)
         return;
     s->waiting++;
@@ -231,8 +235,8 @@ void dlr_agent_succeed_done(struct dlr_agent *a, uint64_t id, int rc, const char
     if (!s || s->phase != PERSIST)
         return; /* a peer that would not report counts when the limit ends */
     if (rc < 0) {
-        dlr_warn("%s: rank %llu is not written: %s", a->node, (unsigned long long)id - 1,
-                 why);
+        dlr_warn("%s: rank %llu is not written: %s", a->node,
+                 (unsigned long long)id - 1, why);
         s->whole = false;
     }
     if (s->waiting > 0 && --s->waiting == 0)
@@ -292,8 +296,8 @@ static void requeue(struct dlr_successor *s)
     dlr_agent_timer(a, &s->timer, 2 * a->job.requeue_timeout_ms, on_late, s);
     rc = start_child(
         s, json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:o}", "do",
-                     "requeue", "dir", a->conf.run_dir, "job", a->run.job, "exclude", dead,
-                     "node", a->node, "min", (int)a->peers.min_nodes, "max",
+                     "requeue", "dir", a->conf.run_dir, "job", a->run.job, "exclude",
+                     dead, "node", a->node, "min", (int)a->peers.min_nodes, "max",
                      (int)a->peers.max_nodes, "timeout_ms",
                      (json_int_t)a->job.requeue_timeout_ms, "vround",
                      (json_int_t)s->plan.version.round, "step",
@@ -341,7 +345,8 @@ void dlr_agent_succeed_stop(struct dlr_agent *a)
 {
     struct dlr_successor *s = a->successor;
 
-    if (!s || (s->phase == REQUEUE && !a->ending)) /* slurmctld was asked: no way back */
+    if (!s ||
+        (s->phase == REQUEUE && !a->ending)) /* slurmctld was asked: no way back */
         return;
     a->successor = NULL;
     dlr_agent_timer_end(a, &s->timer);

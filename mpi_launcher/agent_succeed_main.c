@@ -33,8 +33,8 @@ static int prepare(const json_t *work, const char *dir, struct dlr_journal *jour
 
     if (dlr_msg_str(work, "node", &node) < 0 || dlr_msg_str(work, "batch", &batch) < 0)
         return -EBADMSG;
-    dlr_journal_note(journal, "takeover", "s:s,s:s,s:s", "node", node, "from", batch, "why",
-                     "the batch host is silent");
+    dlr_journal_note(journal, "takeover", "s:s,s:s,s:s", "node", node, "from", batch,
+                     "why", "the batch host is silent");
     dlr_format(path, sizeof(path), "%s/persist", dir);
     return dlr_mkdirs(path, 0700, err);
 }
@@ -78,12 +78,13 @@ static int save(const json_t *work, const char *dir, struct dlr_journal *journal
     if (rc == 0 && files && world > 0)
         rc = dlr_persist_save(path, files, world, err);
     if (world == 0 || rc < 0)
-        dlr_journal_note(journal, "persist", "s:n,s:i,s:s", "version", "files", 0, "why",
+        dlr_journal_note(journal, "persist", "s:n,s:i,s:s", "version", "files", 0,
+                         "why",
                          rc < 0 ? err->text : "no version is whole on the nodes left");
     else
         dlr_journal_note(journal, "persist", "s:[I,I],s:i,s:s", "version",
-                         (json_int_t)vround, (json_int_t)step, "files", (int)world, "why",
-                         "");
+                         (json_int_t)vround, (json_int_t)step, "files", (int)world,
+                         "why", "");
     return rc;
 }
 
@@ -98,7 +99,8 @@ static int ask_slurmctld(const json_t *work, struct dlr_err *err)
     int pidfd, status, rc;
     pid_t pid;
 
-    if (dlr_msg_str(work, "job", &job) < 0 || dlr_msg_str(work, "exclude", &exclude) < 0 ||
+    if (dlr_msg_str(work, "job", &job) < 0 ||
+        dlr_msg_str(work, "exclude", &exclude) < 0 ||
         dlr_msg_uint(work, "min", INT32_MAX, &min) < 0 ||
         dlr_msg_uint(work, "max", INT32_MAX, &max) < 0 ||
         dlr_msg_uint(work, "timeout_ms", INT32_MAX, &timeout_ms) < 0)
@@ -133,8 +135,8 @@ static int requeue(const json_t *work, const char *dir, struct dlr_journal *jour
     if (save(work, dir, journal, err) < 0)
         dlr_error("%s: the checkpoint is not written: %s", node, err->text);
     dlr_journal_note(journal, "requeue", "s:s,s:[s],s:i,s:s", "why",
-                     "the batch host is silent", "exclude", exclude, "min_nodes", (int)min,
-                     "by", node);
+                     "the batch host is silent", "exclude", exclude, "min_nodes",
+                     (int)min, "by", node);
     rc = ask_slurmctld(work, err);
     if (rc < 0)
         dlr_journal_note(journal, "requeue_failed", "s:s", "why", err->text);

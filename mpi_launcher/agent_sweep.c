@@ -18,7 +18,8 @@
 #include "common/str.h"
 #include "mpi_launcher/agent.h"
 
-#define ENVIRON_MAX (256u << 10) /* of a process; marks stand near the front or not at all */
+#define ENVIRON_MAX                                                                    \
+    (256u << 10) /* of a process; marks stand near the front or not at all */
 
 /* The value of NAME in a block of "NAME=value\0" entries, NULL when it is not there. */
 static const char *value_of(const char *block, size_t size, const char *name)
@@ -33,8 +34,8 @@ static const char *value_of(const char *block, size_t size, const char *name)
 }
 
 /* A run's name is not enough: two jobs of one user may run the same words on one node. */
-static bool is_ours(int proc, const char *pid, const struct dlr_run_id *run, uint32_t round,
-                    char *block)
+static bool is_ours(int proc, const char *pid, const struct dlr_run_id *run,
+                    uint32_t round, char *block)
 {
     char path[64], comm[32] = "";
     DLR_AUTO_CLOSE int fd = -1;

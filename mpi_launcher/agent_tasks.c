@@ -34,16 +34,16 @@ struct task {
 static void say_task(struct task *t)
 {
     dlr_agent_say(t->agent, json_pack("{s:i, s:s, s:I, s:i, s:i}", "v", DLR_MSG_VERSION,
-                                      "t", "task", "round", (json_int_t)t->round, "rank",
-                                      t->rank, "pid", (int)t->pid));
+                                      "t", "task", "round", (json_int_t)t->round,
+                                      "rank", t->rank, "pid", (int)t->pid));
 }
 
 static void say_exit(struct task *t)
 {
-    dlr_agent_say(t->agent, json_pack("{s:i, s:s, s:I, s:i, s:i, s:I}", "v", DLR_MSG_VERSION,
-                                      "t", "exit", "round", (json_int_t)t->round, "rank",
-                                      t->rank, "status", t->status, "at_ms",
-                                      (json_int_t)t->gone_ms));
+    dlr_agent_say(t->agent,
+                  json_pack("{s:i, s:s, s:I, s:i, s:i, s:I}", "v", DLR_MSG_VERSION, "t",
+                            "exit", "round", (json_int_t)t->round, "rank", t->rank,
+                            "status", t->status, "at_ms", (json_int_t)t->gone_ms));
 }
 
 static void tell_end(struct task *t, int status)
@@ -106,7 +106,8 @@ static void kill_group(const struct task *t)
  */
 static void kill_task(struct task *t)
 {
-    if (syscall(SYS_pidfd_send_signal, t->pidfd, SIGKILL, NULL, 0) == 0 || errno == ESRCH)
+    if (syscall(SYS_pidfd_send_signal, t->pidfd, SIGKILL, NULL, 0) == 0 ||
+        errno == ESRCH)
         t->killed = true;
 }
 
@@ -121,8 +122,9 @@ static unsigned count_killed(const struct dlr_agent *a, uint32_t round)
 
 static void say_clean(struct dlr_agent *a, uint32_t round, unsigned killed)
 {
-    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i}", "v", DLR_MSG_VERSION, "t", "clean",
-                               "round", (json_int_t)round, "killed", (int)killed));
+    dlr_agent_say(a,
+                  json_pack("{s:i, s:s, s:I, s:i}", "v", DLR_MSG_VERSION, "t", "clean",
+                            "round", (json_int_t)round, "killed", (int)killed));
 }
 
 static int retry(zloop_t *loop, int timer, void *arg);
@@ -228,8 +230,8 @@ static pid_t parent_of(pid_t pid)
     return p && sscanf(p, ") %*c %d", &ppid) == 1 ? ppid : -1;
 }
 
-void dlr_agent_tasks_add(struct dlr_agent *a, struct dlr_agent_conn *stepd, int32_t rank,
-                         pid_t pid)
+void dlr_agent_tasks_add(struct dlr_agent *a, struct dlr_agent_conn *stepd,
+                         int32_t rank, pid_t pid)
 {
     struct task *t;
     int pidfd;
@@ -247,8 +249,13 @@ void dlr_agent_tasks_add(struct dlr_agent *a, struct dlr_agent_conn *stepd, int3
     t = calloc(1, sizeof(*t));
     if (!t)
         return;
-    *t = (struct task){.agent = a, .stepd = stepd, .round = stepd->round, .rank = rank,
-                       .pid = pid, .pidfd = pidfd, .timer = -1};
+    *t = (struct task){.agent = a,
+                       .stepd = stepd,
+                       .round = stepd->round,
+                       .rank = rank,
+                       .pid = pid,
+                       .pidfd = pidfd,
+                       .timer = -1};
     zlistx_add_end(a->tasks.all, t);
     say_task(t);
     if (pidfd >= 0)
@@ -276,7 +283,8 @@ void dlr_agent_tasks_step_gone(struct dlr_agent *a, struct dlr_agent_conn *stepd
 {
     bool left = false;
 
-    for (struct task *t = zlistx_first(a->tasks.all); t; t = zlistx_next(a->tasks.all)) {
+    for (struct task *t = zlistx_first(a->tasks.all); t;
+         t = zlistx_next(a->tasks.all)) {
         if (t->stepd != stepd)
             continue;
         t->stepd = NULL;
@@ -299,7 +307,8 @@ void dlr_agent_tasks_settle(struct dlr_agent *a, uint32_t round)
     if (a->ending || (int64_t)round <= a->tasks.doomed ||
         dlr_agent_local_has_stepd(a, round))
         return; /* of a doomed round kill_doomed() tells the end */
-    for (struct task *t = zlistx_first(a->tasks.all); t; t = zlistx_next(a->tasks.all)) {
+    for (struct task *t = zlistx_first(a->tasks.all); t;
+         t = zlistx_next(a->tasks.all)) {
         if (t->round != round)
             continue;
         if (t->pidfd >= 0 || !t->told)
@@ -332,7 +341,8 @@ void dlr_agent_tasks_round(struct dlr_agent *a, uint32_t round)
 
 void dlr_agent_tasks_retell(struct dlr_agent *a)
 {
-    for (struct task *t = zlistx_first(a->tasks.all); t; t = zlistx_next(a->tasks.all)) {
+    for (struct task *t = zlistx_first(a->tasks.all); t;
+         t = zlistx_next(a->tasks.all)) {
         say_task(t);
         if (t->told)
             say_exit(t);

@@ -187,8 +187,8 @@ void dlr_agent_watchdog_peers(struct dlr_agent *a)
     for (unsigned i = 0; i < a->peers.n; i++)
         names[i] = a->peers.all[i].node;
     /* Not among the voters: the batch node's own agent, or one that was given up. */
-    if (dlr_election_new(a->node, a->peers.batch, names, a->peers.n, a->dead_ms, &ops, a,
-                         &a->peers.election, NULL) < 0)
+    if (dlr_election_new(a->node, a->peers.batch, names, a->peers.n, a->dead_ms, &ops,
+                         a, &a->peers.election, NULL) < 0)
         a->peers.election = NULL;
     free(names);
 }

@@ -28,8 +28,9 @@ struct dlr_beat {
     uint32_t seq;
     uint64_t sent_ns; /* CLOCK_BOOTTIME of the agent when it sent the beat */
     uint32_t round;
-    uint32_t lease_ms;           /* lease: workers may run until sent_ns + lease_ms */
-    uint64_t step_min, step_max; /* beat: over the node's ranks; DLR_BEAT_NO_STEP: none */
+    uint32_t lease_ms; /* lease: workers may run until sent_ns + lease_ms */
+    uint64_t step_min,
+        step_max; /* beat: over the node's ranks; DLR_BEAT_NO_STEP: none */
 };
 
 void dlr_beat_pack(const struct dlr_beat *beat, unsigned char ret_buf[DLR_BEAT_BYTES]);

@@ -23,10 +23,11 @@ struct dlr_election; /* opaque */
 
 /* Each is called from inside an event function and must not call one itself. */
 struct dlr_election_ops {
-    void (*ask)(void *arg, const char *node); /* "the supervisor is silent here; there?" */
-    void (*witness)(void *arg);               /* find out whether slurmctld answers */
-    void (*win)(void *arg);                   /* this agent goes on; once */
-    void (*stand_down)(void *arg);            /* the supervisor is back, after a win */
+    void (*ask)(void *arg,
+                const char *node); /* "the supervisor is silent here; there?" */
+    void (*witness)(void *arg);    /* find out whether slurmctld answers */
+    void (*win)(void *arg);        /* this agent goes on; once */
+    void (*stand_down)(void *arg); /* the supervisor is back, after a win */
 };
 
 /* nodes: the peers' names, me among them; copied. batch: the supervisor's node. */

@@ -7,8 +7,9 @@
 
 #include "common/err.h"
 
-#define DLR_KEY_TEXT 41     /* a public key in Z85, NUL included */
-#define DLR_IDENTITY_BYTES 64 /* what dlr_identity_save() writes: public, then secret key */
+#define DLR_KEY_TEXT 41 /* a public key in Z85, NUL included */
+#define DLR_IDENTITY_BYTES                                                             \
+    64 /* what dlr_identity_save() writes: public, then secret key */
 
 struct dlr_identity; /* opaque */
 

@@ -16,8 +16,8 @@
 #define MANIFEST_MAX (64u << 20) /* bytes: 64 per rank at DLR_PLAN_RANKS_MAX */
 #define SUFFIX ".slot"
 
-int dlr_persist_path(const char *dir, int32_t rank, struct dlr_version version, char *buf,
-                     size_t size)
+int dlr_persist_path(const char *dir, int32_t rank, struct dlr_version version,
+                     char *buf, size_t size)
 {
     return dlr_format(buf, size, "%s/r%d-%u-%llu" SUFFIX, dir, rank, version.round,
                       (unsigned long long)version.step);
@@ -40,7 +40,8 @@ static const char *base_name(const char *path)
 }
 
 /* Each rank of one version, once, of one world and layout. */
-static int check_whole(const struct dlr_plan_file *files, unsigned n, struct dlr_err *err)
+static int check_whole(const struct dlr_plan_file *files, unsigned n,
+                       struct dlr_err *err)
 {
     const struct dlr_plan_copy *first = &files[0].copy;
     DLR_AUTO_FREE bool *seen = calloc(n ? n : 1, sizeof(*seen));
@@ -71,10 +72,10 @@ static json_t *manifest(const struct dlr_plan_file *files, unsigned n)
 
     dlr_format(layout, sizeof(layout), "%016llx", (unsigned long long)first->layout);
     for (unsigned i = 0; i < n; i++)
-        json_array_append_new(list, json_pack("{s:i, s:s, s:I}", "rank",
-                                              files[i].copy.rank, "file",
-                                              base_name(files[i].path), "bytes",
-                                              (json_int_t)files[i].copy.bytes));
+        json_array_append_new(list,
+                              json_pack("{s:i, s:s, s:I}", "rank", files[i].copy.rank,
+                                        "file", base_name(files[i].path), "bytes",
+                                        (json_int_t)files[i].copy.bytes));
     return json_pack("{s:i, s:s, s:i, s:I, s:I, s:s, s:o}", "v", DLR_MSG_VERSION, "t",
                      "manifest", "world", (int)first->world, "vround",
                      (json_int_t)first->version.round, "step",
@@ -148,7 +149,8 @@ static int parse_file(const char *dir, const json_t *j, const struct dlr_plan_co
     return dlr_format(ret->path, sizeof(ret->path), "%s/%s", dir, name);
 }
 
-static int parse_head(const json_t *m, struct dlr_plan_copy *ret, const json_t **ret_list)
+static int parse_head(const json_t *m, struct dlr_plan_copy *ret,
+                      const json_t **ret_list)
 {
     uint64_t world, vround, step;
     const char *layout;
@@ -188,14 +190,15 @@ int dlr_persist_load(const char *dir, struct dlr_plan_file **ret_files, unsigned
     m = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
     if (!json_is_object(m) || !json_is_string(json_object_get(m, "t")) ||
         parse_head(m, &all, &list) < 0)
-        return dlr_fail(err, -EBADMSG, "'%s/" DLR_PERSIST_MANIFEST "' is malformed", dir);
+        return dlr_fail(err, -EBADMSG, "'%s/" DLR_PERSIST_MANIFEST "' is malformed",
+                        dir);
     files = calloc(all.world, sizeof(*files));
     if (!files)
         return dlr_fail(err, -ENOMEM, "out of memory");
     for (unsigned i = 0; i < all.world; i++)
         if (parse_file(dir, json_array_get(list, i), &all, &files[i]) < 0)
-            return dlr_fail(err, -EBADMSG, "file %u of the manifest in '%s' is malformed",
-                            i, dir);
+            return dlr_fail(err, -EBADMSG,
+                            "file %u of the manifest in '%s' is malformed", i, dir);
     rc = check_whole(files, all.world, err);
     if (rc < 0)
         return rc;

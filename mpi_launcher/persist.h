@@ -12,8 +12,8 @@
 #define DLR_PERSIST_MANIFEST "manifest.json"
 
 /* "<dir>/r<rank>-<vround>-<step>.slot" */
-int dlr_persist_path(const char *dir, int32_t rank, struct dlr_version version, char *buf,
-                     size_t size);
+int dlr_persist_path(const char *dir, int32_t rank, struct dlr_version version,
+                     char *buf, size_t size);
 
 /* Writes dir/manifest.json, durably. files holds every rank of one version once, all of one
  * layout, each in dir and already durable; -EINVAL otherwise. Then removes slot files of dir

@@ -16,7 +16,8 @@
 #define PASS_FD 3
 
 /* Between fork and exec in a process with threads: async-signal-safe calls only. */
-static void child(const struct dlr_spawn *spawn, int null_fd, int report_fd, pid_t parent)
+static void child(const struct dlr_spawn *spawn, int null_fd, int report_fd,
+                  pid_t parent)
 {
     sigset_t none;
     int rc;

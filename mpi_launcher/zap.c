@@ -33,8 +33,8 @@ static void answer(zsock_t *sock)
            streq(mechanism, "CURVE") && cred && zframe_size(cred) == KEY_BYTES;
     if (good)
         zmq_z85_encode(key, zframe_data(cred), KEY_BYTES);
-    zstr_sendx(sock, "1.0", id ? id : "", good ? "200" : "400", good ? "OK" : "CURVE only",
-               key, "", NULL);
+    zstr_sendx(sock, "1.0", id ? id : "", good ? "200" : "400",
+               good ? "OK" : "CURVE only", key, "", NULL);
     zframe_destroy(&cred);
     free(version);
     free(id);

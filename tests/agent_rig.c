@@ -19,8 +19,8 @@
 
 #include <cmocka.h>
 
-#include "common/clock.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/msg.h"
 #include "common/self.h"
 #include "common/str.h"
@@ -76,7 +76,8 @@ static void welcome(struct rig *r)
     char key[DLR_KEY_TEXT];
     struct dlr_err err = {0};
 
-    assert_int_equal(dlr_identity_verify(dlr_rig_str(hello, "cred"), &run, key, &err), 0);
+    assert_int_equal(dlr_identity_verify(dlr_rig_str(hello, "cred"), &run, key, &err),
+                     0);
     assert_string_equal(key, dlr_rig_str(hello, "key"));
     assert_string_equal(dlr_rig_str(hello, "node"), "n1");
     dlr_format(r->peer_addr, sizeof(r->peer_addr), "%s", dlr_rig_str(hello, "addr"));
@@ -84,6 +85,7 @@ static void welcome(struct rig *r)
     json_decref(hello);
     dlr_rig_say(r, "welcome", "s:i, s:i, s:i, s:i", "gen", 1, "beat_ms", RIG_EVERY_MS,
                 "dead_ms", RIG_DEAD_MS, "end_ms", 2000);
+    dlr_rig_sync(r); /* what it knows is told again after a welcome: let that pass */
 }
 
 void dlr_rig_start(struct rig *r, const char *more)
@@ -169,8 +171,11 @@ static void take_beat(struct rig *r, const struct dlr_packet *p)
     assert_int_equal(r->beat.kind, DLR_BEAT);
     if (!r->leasing)
         return;
-    lease = (struct dlr_beat){.kind = DLR_LEASE, .gen = r->beat.gen, .seq = r->beat.seq,
-                              .sent_ns = r->beat.sent_ns, .round = r->beat.round,
+    lease = (struct dlr_beat){.kind = DLR_LEASE,
+                              .gen = r->beat.gen,
+                              .seq = r->beat.seq,
+                              .sent_ns = r->beat.sent_ns,
+                              .round = r->beat.round,
                               .lease_ms = RIG_DEAD_MS};
     dlr_beat_pack(&lease, buf);
     dlr_server_send(r->server, &p->from, buf, sizeof(buf));
@@ -257,16 +262,33 @@ void dlr_rig_say(struct rig *r, const char *type, const char *fmt, ...)
     assert_int_equal(dlr_server_send_json(r->server, &r->agent, msg), 0);
 }
 
-void dlr_rig_round(struct rig *r, unsigned round, const char *ranks, const char *restore)
+void dlr_rig_round(struct rig *r, unsigned round, const char *ranks,
+                   const char *restore)
 {
     json_t *list = json_loads(ranks, 0, NULL);
     json_t *from = json_loads(restore, JSON_DECODE_ANY, NULL);
 
-    dlr_rig_say(r, "round", "s:i, s:s, s:[{s:s, s:o, s:s}, {s:s, s:[i], s:s}], s:{s:s, s:s}, "
-                            "s:o",
+    dlr_rig_say(r, "round",
+                "s:i, s:s, s:[{s:s, s:o, s:s}, {s:s, s:[i], s:s}], s:{s:s, s:s}, "
+                "s:o",
                 "round", (int)round, "token", RIG_TOKEN, "nodes", "node", "n1", "ranks",
                 list, "data", "aa", "node", "n2", "ranks", 9, "data", "bb", "partners",
                 "n1", "n2", "n2", "n1", "restore", from);
+}
+
+void dlr_rig_sync(struct rig *r)
+{
+    static int id = 1000000;
+    bool mine = false;
+
+    dlr_rig_say(r, "send", "s:i, s:I, s:i, s:i, s:i, s:s", "id", ++id, "round",
+                (json_int_t)UINT32_MAX, "rank", 0, "vround", 0, "step", 0, "data", "");
+    while (!mine) {
+        json_t *msg = dlr_rig_expect(r, "done");
+
+        mine = dlr_rig_int(msg, "id") == id;
+        json_decref(msg);
+    }
 }
 
 json_int_t dlr_rig_int(const json_t *msg, const char *key)
@@ -299,8 +321,8 @@ int dlr_rig_connect(struct rig *r)
     return fd;
 }
 
-void dlr_rig_send(int fd, enum dlr_local_type type, unsigned round, int rank, uint64_t step,
-                  uint64_t arg0, uint64_t arg1)
+void dlr_rig_send(int fd, enum dlr_local_type type, unsigned round, int rank,
+                  uint64_t step, uint64_t arg0, uint64_t arg1)
 {
     struct dlr_local_msg m;
 

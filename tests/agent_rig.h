@@ -50,15 +50,20 @@ json_t *dlr_rig_expect(struct rig *r, const char *type);
 bool dlr_rig_silent(struct rig *r, const char *type, int64_t ms);
 /* {"v":1,"t":type} and the members of json_pack's format. */
 void dlr_rig_say(struct rig *r, const char *type, const char *fmt, ...);
+/* Returns when the agent has taken everything said before: an order for a round that cannot
+ * be is answered by nothing else. Drops what came meanwhile.
+ */
+void dlr_rig_sync(struct rig *r);
 /* A round in which this node ("n1") has these ranks, and "n2" the rank 9 whose copies come here. */
-void dlr_rig_round(struct rig *r, unsigned round, const char *ranks, const char *restore);
+void dlr_rig_round(struct rig *r, unsigned round, const char *ranks,
+                   const char *restore);
 json_int_t dlr_rig_int(const json_t *msg, const char *key);
 const char *dlr_rig_str(const json_t *msg, const char *key);
 
 /* Local side: a connection; a message on it; the next one from the agent, false: end of file. */
 int dlr_rig_connect(struct rig *r);
-void dlr_rig_send(int fd, enum dlr_local_type type, unsigned round, int rank, uint64_t step,
-                  uint64_t arg0, uint64_t arg1);
+void dlr_rig_send(int fd, enum dlr_local_type type, unsigned round, int rank,
+                  uint64_t step, uint64_t arg0, uint64_t arg1);
 bool dlr_rig_recv(int fd, struct dlr_local_msg *ret, int ret_fds[DLR_LOCAL_FDS],
                   unsigned *ret_nfds);
 /* True once the fake data process has noted this line. */

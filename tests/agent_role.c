@@ -28,7 +28,8 @@ static void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 static void note(const char *fmt, ...)
 {
-    int fd = open(getenv("DLR_TEST_LOG"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    int fd =
+        open(getenv("DLR_TEST_LOG"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     va_list ap;
 
     va_start(ap, fmt);
@@ -40,11 +41,13 @@ static void note(const char *fmt, ...)
 static void on_config(const struct dlr_local_msg *m)
 {
     DLR_AUTO_JSON json_t *conf = json_loads(m->text, 0, NULL);
-    DLR_AUTO_FREE char *accept = json_dumps(json_object_get(conf, "accept"), JSON_COMPACT);
+    DLR_AUTO_FREE char *accept =
+        json_dumps(json_object_get(conf, "accept"), JSON_COMPACT);
 
     if (dir_fd >= 0)
         close(dir_fd);
-    dir_fd = open(json_string_value(json_object_get(conf, "dir")), O_RDONLY | O_DIRECTORY);
+    dir_fd =
+        open(json_string_value(json_object_get(conf, "dir")), O_RDONLY | O_DIRECTORY);
     note("config %u %s %s %s\n", m->round,
          json_string_value(json_object_get(conf, "key")),
          json_string_value(json_object_get(conf, "token")), accept);
@@ -142,7 +145,8 @@ void dlr_rig_role(int argc, char **argv)
     if (!dlr_streq(getenv("DLR_TEST_ROLE"), "child"))
         return;
     if (argc > 1 && dlr_streq(argv[1], "--no-mpi"))
-        printf("a line before\nDLROVER-REPORT {\"node\":\"n1\",\"input\":\"%s\"}\n", argv[2]);
+        printf("a line before\nDLROVER-REPORT {\"node\":\"n1\",\"input\":\"%s\"}\n",
+               argv[2]);
     else
         be_data_process();
     exit(0);

@@ -54,8 +54,8 @@ static void run_munged(void)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(null_fd, 1);
     dup2(null_fd, 2);
-    execl(PROGRAM, PROGRAM, "--foreground", "--force", "--num-threads=1", args[0], args[1],
-          args[2], args[3], args[4], NULL);
+    execl(PROGRAM, PROGRAM, "--foreground", "--force", "--num-threads=1", args[0],
+          args[1], args[2], args[3], args[4], NULL);
     _exit(127);
 }
 

@@ -7,6 +7,7 @@
 
 void dlr_test_munged_start(void);
 void dlr_test_munged_stop(void);
-bool dlr_test_munged_runs(void); /* false where munged is not installed or did not start */
+bool dlr_test_munged_runs(
+    void); /* false where munged is not installed or did not start */
 
 #endif

@@ -187,7 +187,8 @@ static void workers_end_with_the_lease(void **state)
     gone = dlr_now_ms();
     waitpid(pid, NULL, 0);
     close(stepd);
-    print_message("gone %lld ms after the last leased beat\n", (long long)(gone - last));
+    print_message("gone %lld ms after the last leased beat\n",
+                  (long long)(gone - last));
     assert_true(gone - last >= RIG_DEAD_MS);
     expect_clean(0, 1);
     expect_exit(0, -1);
@@ -267,10 +268,9 @@ static void what_happened_is_told_again_to_a_new_supervisor(void **state)
     expect_exit(0, 256);
     close(stepd);
     expect_clean(0, 0);
-    dlr_rig_say(&rig, "who", "");
-    json_decref(dlr_rig_expect(&rig, "hello"));
-    dlr_rig_say(&rig, "welcome", "s:i, s:i, s:i, s:i", "gen", 1, "beat_ms", 60, "dead_ms",
-                RIG_DEAD_MS, "end_ms", 2000);
+    dlr_rig_sync(&rig);
+    dlr_rig_say(&rig, "welcome", "s:i, s:i, s:i, s:i", "gen", 1, "beat_ms", 60,
+                "dead_ms", RIG_DEAD_MS, "end_ms", 2000);
     expect_task(0, pid);
     expect_exit(0, 256);
     expect_clean(0, 0);
@@ -299,8 +299,7 @@ static void only_sigterm_and_bye_end_it(void **state)
     dlr_rig_start(&rig, NULL);
     for (size_t i = 0; i < sizeof(harmless) / sizeof(*harmless); i++)
         kill(rig.pid, harmless[i]);
-    dlr_rig_say(&rig, "who", "");
-    json_decref(dlr_rig_expect(&rig, "hello"));
+    dlr_rig_sync(&rig);
     dlr_rig_say(&rig, "bye", "");
     assert_int_equal(dlr_rig_wait_end(&rig), 0);
     dlr_rig_stop(&rig);
@@ -313,8 +312,10 @@ static void malformed_messages_do_nothing(void **state)
         "{",
         "[]",
         "{\"v\":1,\"t\":\"round\"}",
-        "{\"v\":1,\"t\":\"round\",\"round\":1,\"token\":\"zz\",\"nodes\":[],\"partners\":{}}",
-        "{\"v\":1,\"t\":\"round\",\"round\":1,\"token\":\"" RIG_TOKEN "\",\"nodes\":[7],"
+        "{\"v\":1,\"t\":\"round\",\"round\":1,\"token\":\"zz\",\"nodes\":[],"
+        "\"partners\":{}}",
+        "{\"v\":1,\"t\":\"round\",\"round\":1,\"token\":\"" RIG_TOKEN
+        "\",\"nodes\":[7],"
         "\"partners\":{},\"restore\":null}",
         "{\"v\":1,\"t\":\"round\",\"round\":1,\"token\":\"" RIG_TOKEN "\",\"nodes\":[],"
         "\"partners\":{\"n1\":7},\"restore\":null}",
@@ -323,8 +324,10 @@ static void malformed_messages_do_nothing(void **state)
         "{\"v\":1,\"t\":\"save_at\",\"round\":5,\"step\":1}",
         "{\"v\":1,\"t\":\"peers\",\"batch\":7}",
         "{\"v\":1,\"t\":\"peers\",\"batch\":\"n2\",\"peers\":[{\"node\":1}]}",
-        "{\"v\":1,\"t\":\"welcome\",\"gen\":1,\"beat_ms\":0,\"dead_ms\":1,\"end_ms\":1}",
-        "{\"v\":1,\"t\":\"welcome\",\"gen\":9,\"beat_ms\":1,\"dead_ms\":1,\"end_ms\":1}",
+        "{\"v\":1,\"t\":\"welcome\",\"gen\":1,\"beat_ms\":0,\"dead_ms\":1,\"end_ms\":"
+        "1}",
+        "{\"v\":1,\"t\":\"welcome\",\"gen\":9,\"beat_ms\":1,\"dead_ms\":1,\"end_ms\":"
+        "1}",
         "{\"v\":1,\"t\":\"send\",\"id\":1}",
         "{\"v\":2,\"t\":\"bye\"}",
         "DLRB",
@@ -333,8 +336,7 @@ static void malformed_messages_do_nothing(void **state)
     dlr_rig_start(&rig, NULL);
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
         dlr_server_send(rig.server, &rig.agent, rows[i], strlen(rows[i]));
-    dlr_rig_say(&rig, "who", "");
-    json_decref(dlr_rig_expect(&rig, "hello"));
+    dlr_rig_sync(&rig);
     dlr_rig_stop(&rig);
 }
 
@@ -349,8 +351,9 @@ static void by_hand_it_says_what_it_is(void **state)
     out = popen(cmd, "r");
     assert_non_null(fgets(line, sizeof(line), out));
     assert_int_equal(WEXITSTATUS(pclose(out)), 2);
-    assert_string_equal(line, "dlr: DLROVER_CRED is not set: this program is started by "
-                              "dlrover's supervisor, not by hand; see --help\n");
+    assert_string_equal(line,
+                        "dlr: DLROVER_CRED is not set: this program is started by "
+                        "dlrover's supervisor, not by hand; see --help\n");
 }
 
 static int clear(void **state)

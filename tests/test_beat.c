@@ -20,9 +20,9 @@ static const struct dlr_beat sample = {.kind = DLR_BEAT,
 static void a_beat_has_the_bytes_that_the_header_draws(void **state)
 {
     static const unsigned char want[DLR_BEAT_BYTES] = {
-        'D',  'L',  'R',  'B',  1, 0, 1, 0, 3,   0, 0, 0, 4, 3, 2, 1,
-        0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 7, 0, 0, 0, 0, 0, 0, 0,
-        119,  0,    0,    0,    0, 0, 0, 0, 120, 0, 0, 0, 0, 0, 0, 0};
+        'D',  'L',  'R',  'B',  1,    0,    1,    0,    3,   0, 0, 0, 4, 3, 2, 1,
+        0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 7,   0, 0, 0, 0, 0, 0, 0,
+        119,  0,    0,    0,    0,    0,    0,    0,    120, 0, 0, 0, 0, 0, 0, 0};
     unsigned char buf[DLR_BEAT_BYTES];
 
     dlr_beat_pack(&sample, buf);
@@ -31,8 +31,12 @@ static void a_beat_has_the_bytes_that_the_header_draws(void **state)
 
 static void both_kinds_survive_the_way(void **state)
 {
-    struct dlr_beat lease = {.kind = DLR_LEASE, .gen = 3, .seq = 9, .sent_ns = 12345,
-                             .round = 2, .lease_ms = 1000};
+    struct dlr_beat lease = {.kind = DLR_LEASE,
+                             .gen = 3,
+                             .seq = 9,
+                             .sent_ns = 12345,
+                             .round = 2,
+                             .lease_ms = 1000};
     struct dlr_beat none = sample, got;
     unsigned char buf[DLR_BEAT_BYTES];
 
@@ -61,10 +65,17 @@ static void what_is_no_beat_is_refused(void **state)
         size_t at;
         unsigned char value;
     } rows[] = {
-        {"magic", 0, 'X'},          {"magic's end", 3, 'b'},   {"version 0", 4, 0},
-        {"version 2", 4, 2},        {"version 257", 5, 1},     {"kind 0", 6, 0},
-        {"kind 3", 6, 3},           {"kind 257", 7, 1},        {"a beat with a lease", 28, 1},
-        {"steps swapped", 32, 200}, {"a lease with steps", 6, 2},
+        {"magic", 0, 'X'},
+        {"magic's end", 3, 'b'},
+        {"version 0", 4, 0},
+        {"version 2", 4, 2},
+        {"version 257", 5, 1},
+        {"kind 0", 6, 0},
+        {"kind 3", 6, 3},
+        {"kind 257", 7, 1},
+        {"a beat with a lease", 28, 1},
+        {"steps swapped", 32, 200},
+        {"a lease with steps", 6, 2},
     };
     unsigned char buf[DLR_BEAT_BYTES + 1];
     struct dlr_beat got;

@@ -18,8 +18,8 @@
 struct agent {
     const char *name;
     struct dlr_election *e;
-    bool dead;    /* neither speaks nor hears */
-    bool ctld;    /* reaches slurmctld */
+    bool dead; /* neither speaks nor hears */
+    bool ctld; /* reaches slurmctld */
     unsigned won, deposed, asked_ctld;
     struct world *world;
 };
@@ -259,10 +259,10 @@ static void strangers_and_the_batch_node_have_no_vote(void **state)
     }
     assert_int_equal(w.all[1].won, 0);
     demolish(&w);
-    assert_int_equal(dlr_election_new("n1", "n1", names, 4, VOTE_MS, &ops, NULL, &e, &err),
-                     -ENOENT);
-    assert_int_equal(dlr_election_new("n7", "n1", names, 4, VOTE_MS, &ops, NULL, &e, &err),
-                     -ENOENT);
+    assert_int_equal(
+        dlr_election_new("n1", "n1", names, 4, VOTE_MS, &ops, NULL, &e, &err), -ENOENT);
+    assert_int_equal(
+        dlr_election_new("n7", "n1", names, 4, VOTE_MS, &ops, NULL, &e, &err), -ENOENT);
     assert_string_equal(err.text, "'n7' is not among those who may vote");
 }
 

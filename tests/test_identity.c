@@ -52,7 +52,7 @@ static void a_credential_proves_its_key(void **state)
         skip();
     assert_int_equal(dlr_identity_credential(id, &run, &cred, &err), 0);
     assert_null(strstr(cred, dlr_identity_key(id))); /* MUNGE's text, not ours */
-    for (int i = 0; i < 2; i++) {                    /* a replayed one proves it still */
+    for (int i = 0; i < 2; i++) { /* a replayed one proves it still */
         assert_int_equal(dlr_identity_verify(cred, &run, key, &err), 0);
         assert_string_equal(key, dlr_identity_key(id));
     }
@@ -165,9 +165,9 @@ static void a_server_knows_the_key_of_each_sender(void **state)
     assert_int_equal(dlr_server_new(ids[0], "127.0.0.1", 0, 0, &server, &err), 0);
     dlr_format(at, sizeof(at), "127.0.0.1:%u", dlr_server_port(server));
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(dlr_client_new(ids[i + 1], dlr_identity_key(ids[0]), at,
-                                        &clients[i], &err),
-                         0);
+        assert_int_equal(
+            dlr_client_new(ids[i + 1], dlr_identity_key(ids[0]), at, &clients[i], &err),
+            0);
         assert_int_equal(dlr_client_send(clients[i], i ? "two" : "one", 3), 0);
     }
     for (int i = 0; i < 2; i++) {
@@ -227,7 +227,8 @@ static void a_taken_port_is_passed_over(void **state)
     port = dlr_server_port(a);
     assert_int_equal(dlr_server_new(id, "127.0.0.1", port, port + 20, &b, &err), 0);
     assert_true(dlr_server_port(b) > port);
-    assert_int_equal(dlr_server_new(id, "127.0.0.1", port, port, &c, &err), -EADDRINUSE);
+    assert_int_equal(dlr_server_new(id, "127.0.0.1", port, port, &c, &err),
+                     -EADDRINUSE);
     dlr_server_free(a);
     dlr_server_free(b);
     dlr_identity_free(id);

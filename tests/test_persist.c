@@ -127,17 +127,23 @@ static void a_bad_manifest_is_refused(void **state)
         "[]",
         "{}",
         "{\"v\":1,\"t\":7}",
-        "{\"v\":1,\"t\":\"manifest\",\"world\":0,\"vround\":0,\"step\":1,\"layout\":\"0\","
+        "{\"v\":1,\"t\":\"manifest\",\"world\":0,\"vround\":0,\"step\":1,\"layout\":"
+        "\"0\","
         "\"files\":[]}",
-        "{\"v\":1,\"t\":\"manifest\",\"world\":1,\"vround\":0,\"step\":1,\"layout\":\"0\","
+        "{\"v\":1,\"t\":\"manifest\",\"world\":1,\"vround\":0,\"step\":1,\"layout\":"
+        "\"0\","
         "\"files\":[]}",
-        "{\"v\":1,\"t\":\"manifest\",\"world\":1,\"vround\":0,\"step\":1,\"layout\":\"xy\","
+        "{\"v\":1,\"t\":\"manifest\",\"world\":1,\"vround\":0,\"step\":1,\"layout\":"
+        "\"xy\","
         "\"files\":[{\"rank\":0,\"file\":\"r0.slot\",\"bytes\":1}]}",
-        "{\"v\":1,\"t\":\"manifest\",\"world\":1,\"vround\":0,\"step\":1,\"layout\":\"0\","
+        "{\"v\":1,\"t\":\"manifest\",\"world\":1,\"vround\":0,\"step\":1,\"layout\":"
+        "\"0\","
         "\"files\":[{\"rank\":1,\"file\":\"r0.slot\",\"bytes\":1}]}",
-        "{\"v\":1,\"t\":\"manifest\",\"world\":1,\"vround\":0,\"step\":1,\"layout\":\"0\","
+        "{\"v\":1,\"t\":\"manifest\",\"world\":1,\"vround\":0,\"step\":1,\"layout\":"
+        "\"0\","
         "\"files\":[{\"rank\":0,\"file\":\"r/../x\",\"bytes\":1}]}",
-        "{\"v\":1,\"t\":\"manifest\",\"world\":1,\"vround\":0,\"step\":-1,\"layout\":\"0\","
+        "{\"v\":1,\"t\":\"manifest\",\"world\":1,\"vround\":0,\"step\":-1,\"layout\":"
+        "\"0\","
         "\"files\":[{\"rank\":0,\"file\":\"r0.slot\",\"bytes\":1}]}",
     };
     struct dlr_plan_file *got = NULL;
@@ -155,10 +161,12 @@ static void a_bad_manifest_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_manifest_survives_the_way_and_prunes, make_dir,
+        cmocka_unit_test_setup_teardown(a_manifest_survives_the_way_and_prunes,
+                                        make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(what_is_not_whole_is_refused, make_dir,
                                         remove_dir),
-        cmocka_unit_test_setup_teardown(what_is_not_whole_is_refused, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(a_bad_manifest_is_refused, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(a_bad_manifest_is_refused, make_dir,
+                                        remove_dir),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The agent as keeper of snapshots: pages, slots, saves, restore, the data process. */
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "ckpt/page.h"
+#include "ckpt/slot_write.h"
+#include "common/msg.h"
+#include "common/str.h"
+#include "tests/agent_rig.h"
+#include "tests/private_munged.h"
+
+static struct rig rig;
+
+struct worker {
+    int fd, rank;
+    unsigned round;
+    struct dlr_page *page;
+    struct dlr_slot *slots[2];
+    struct dlr_slot_plan *plan;
+    struct dlr_local_msg welcome;
+};
+
+static const struct dlr_ckpt_region region = {.name = "w",
+                                              .dtype = "u8",
+                                              .item_size = 1,
+                                              .ndim = 1,
+                                              .global_shape = {5000},
+                                              .local_shape = {5000}};
+
+static void close_fds(const int *fds, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        close(fds[i]);
+}
+
+/* Says hello and takes the welcome; false when the agent gives none. */
+static bool hello(struct worker *w, unsigned round, int rank)
+{
+    struct dlr_slot_owner owner = {dlr_slot_key("c.17.run"), rank, 10};
+    struct dlr_err err = {0};
+    int fds[DLR_LOCAL_FDS];
+    unsigned n;
+
+    memset(w, 0, sizeof(*w));
+    w->rank = rank;
+    w->round = round;
+    w->fd = dlr_rig_connect(&rig);
+    assert_int_equal(dlr_slot_plan_new(&region, 1, &owner, &w->plan, &err), 0);
+    dlr_rig_send(w->fd, DLR_LOCAL_HELLO, round, rank, 0, 2, 0);
+    if (!dlr_rig_recv(w->fd, &w->welcome, fds, &n))
+        return false;
+    assert_int_equal(w->welcome.type, DLR_LOCAL_WELCOME);
+    assert_true(n >= 1);
+    w->page = mmap(NULL, DLR_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
+    assert_ptr_not_equal(w->page, MAP_FAILED);
+    assert_int_equal(w->page->magic, DLR_PAGE_MAGIC);
+    assert_int_equal(w->page->rank, rank);
+    close_fds(fds, n);
+    return true;
+}
+
+static void reserve(struct worker *w)
+{
+    struct dlr_local_msg m;
+    struct dlr_err err = {0};
+    int fds[DLR_LOCAL_FDS];
+    unsigned n;
+
+    dlr_rig_send(w->fd, DLR_LOCAL_RESERVE, w->round, w->rank, 0,
+                 dlr_slot_plan_bytes(w->plan), 0);
+    assert_true(dlr_rig_recv(w->fd, &m, fds, &n));
+    assert_int_equal(m.type, DLR_LOCAL_SLOTS);
+    assert_int_equal(m.arg[0], 2);
+    assert_int_equal(n, 2);
+    for (int k = 0; k < 2; k++)
+        assert_int_equal(dlr_slot_map(fds[k], true, &w->slots[k], &err), 0);
+    close_fds(fds, n);
+}
+
+static void expect_ready(int rank)
+{
+    json_t *msg = dlr_rig_expect(&rig, "ready");
+
+    assert_int_equal(dlr_rig_int(msg, "rank"), rank);
+    assert_true(dlr_rig_int(msg, "bytes") > 0);
+    json_decref(msg);
+}
+
+static void expect_missed(int step, const char *why)
+{
+    json_t *msg = dlr_rig_expect(&rig, "missed");
+
+    assert_int_equal(dlr_rig_int(msg, "step"), step);
+    assert_string_equal(dlr_rig_str(msg, "why"), why);
+    json_decref(msg);
+}
+
+static void wait_for_save_at(struct worker *w, uint64_t step)
+{
+    dlr_rig_sync(&rig);
+    assert_int_equal(w->page->save_at, step);
+}
+
+/* What libdlrover does at that step. Returns the slot. */
+static unsigned save(struct worker *w, uint64_t step)
+{
+    unsigned k = (unsigned)w->page->save_slot;
+    struct dlr_slot *slot = w->slots[k];
+    uint64_t bytes = dlr_slot_plan_data(w->plan);
+    struct dlr_err err = {0};
+    void *data;
+
+    assert_true(k < 2);
+    assert_int_equal(dlr_slot_plan_chunks(w->plan), 1);
+    assert_int_equal(
+        dlr_slot_begin(slot, w->plan, (struct dlr_version){w->round, step}, NULL), 0);
+    data = dlr_slot_data(slot, w->plan, 0);
+    memset(data, (int)step, bytes);
+    dlr_slot_set_crc(slot, w->plan, 0, dlr_crc32c(0, data, bytes));
+    dlr_slot_seal(slot, w->plan);
+    if (dlr_slot_verify(slot, &err) < 0)
+        fail_msg("%s", err.text);
+    dlr_rig_send(w->fd, DLR_LOCAL_SEALED, w->round, w->rank, step, k, step);
+    return k;
+}
+
+static void bye(struct worker *w)
+{
+    for (int k = 0; k < 2; k++)
+        dlr_slot_unmap(w->slots[k]);
+    dlr_slot_plan_free(w->plan);
+    if (w->page)
+        munmap(w->page, DLR_PAGE_SIZE);
+    close(w->fd);
+}
+
+static void begin(struct worker *w)
+{
+    dlr_rig_start(&rig, NULL);
+    dlr_rig_round(&rig, 0, "[4]", "null");
+    dlr_rig_sync(&rig);
+    assert_true(hello(w, 0, 4));
+    assert_int_equal(w->welcome.arg[0], 0);
+    reserve(w);
+    expect_ready(4);
+}
+
+static void post(struct worker *w, int step)
+{
+    dlr_rig_say(&rig, "save_at", "s:i, s:i", "round", 0, "step", step);
+    wait_for_save_at(w, (uint64_t)step);
+}
+
+static void expect_sealed(int step)
+{
+    json_t *msg = dlr_rig_expect(&rig, "sealed");
+
+    assert_int_equal(dlr_rig_int(msg, "rank"), 4);
+    assert_int_equal(dlr_rig_int(msg, "step"), step);
+    assert_int_equal(dlr_rig_int(msg, "at"), step);
+    json_decref(msg);
+}
+
+static void decide(const char *what, int step)
+{
+    dlr_rig_say(&rig, what, "s:i, s:i", "round", 0, "step", step);
+    dlr_rig_sync(&rig);
+}
+
+static void saves_alternate_between_slots_that_are_free(void **state)
+{
+    struct worker w;
+    unsigned last = 2;
+
+    begin(&w);
+    for (int step = 10; step < 50; step += 10) {
+        char line[64];
+        unsigned k;
+
+        post(&w, step);
+        k = save(&w, (uint64_t)step);
+        assert_int_not_equal(k, last);
+        expect_sealed(step);
+        dlr_format(line, sizeof(line), "send 4 0/%d bb\n", step);
+        assert_true(dlr_rig_noted(&rig, line));
+        decide("commit", step);
+        assert_int_equal(dlr_slot_state(w.slots[k]), DLR_SLOT_COMMITTED);
+        assert_int_equal(w.page->committed_step, step);
+        if (last < 2)
+            assert_int_equal(dlr_slot_state(w.slots[last]), DLR_SLOT_FREE);
+        dlr_format(line, sizeof(line), "commit 0/%d\n", step);
+        assert_true(dlr_rig_noted(&rig, line));
+        last = k;
+    }
+    decide("abort", 40); /* decided already, the other way */
+    assert_int_equal(dlr_slot_state(w.slots[last]), DLR_SLOT_COMMITTED);
+    bye(&w);
+    dlr_rig_stop(&rig);
+}
+
+static void an_aborted_version_dies_and_frees_its_slot(void **state)
+{
+    struct worker w;
+    unsigned kept, k;
+
+    begin(&w);
+    post(&w, 10);
+    kept = save(&w, 10);
+    expect_sealed(10);
+    decide("commit", 10);
+    post(&w, 20);
+    k = save(&w, 20);
+    expect_sealed(20);
+    decide("abort", 20);
+    assert_int_equal(dlr_slot_state(w.slots[k]), DLR_SLOT_DEAD);
+    assert_int_equal(dlr_slot_state(w.slots[kept]), DLR_SLOT_COMMITTED);
+    post(&w, 30);
+    assert_int_equal(w.page->save_slot, k);
+    bye(&w);
+    dlr_rig_stop(&rig);
+}
+
+static void an_undecided_version_is_never_overwritten(void **state)
+{
+    struct worker w;
+
+    begin(&w);
+    post(&w, 10);
+    save(&w, 10);
+    expect_sealed(10);
+    decide("commit", 10);
+    post(&w, 20);
+    save(&w, 20);
+    expect_sealed(20);
+    dlr_rig_say(&rig, "save_at", "s:i, s:i", "round", 0, "step", 30);
+    expect_missed(30, "no slot is free");
+    assert_int_equal(w.page->save_at, 20);
+    bye(&w);
+    dlr_rig_stop(&rig);
+}
+
+static void a_rank_that_is_past_the_step_has_missed_it(void **state)
+{
+    struct worker w;
+
+    begin(&w);
+    w.page->begun_step = 12;
+    dlr_rig_say(&rig, "save_at", "s:i, s:i", "round", 0, "step", 12);
+    expect_missed(12, "late");
+    assert_true(dlr_rig_silent(&rig, "none", 3 * RIG_EVERY_MS));
+    assert_int_equal(rig.beat.step_min, 12);
+    assert_int_equal(rig.beat.step_max, 12);
+    dlr_rig_send(w.fd, DLR_LOCAL_DEAD, 0, 4, 12, 0, 0);
+    expect_missed(12, "");
+    bye(&w);
+    dlr_rig_stop(&rig);
+}
+
+static void a_seal_after_the_decision_is_dead(void **state)
+{
+    struct worker w;
+    unsigned k;
+
+    begin(&w);
+    post(&w, 10);
+    decide("abort", 10);
+    k = save(&w, 10);
+    decide("abort", 10); /* follows the seal */
+    assert_true(dlr_rig_silent(&rig, "sealed", 100));
+    assert_int_equal(dlr_slot_state(w.slots[k]), DLR_SLOT_DEAD);
+    bye(&w);
+    dlr_rig_stop(&rig);
+}
+
+static void nobody_saves_before_it_is_ready(void **state)
+{
+    struct worker w;
+
+    dlr_rig_start(&rig, NULL);
+    dlr_rig_round(&rig, 0, "[4]", "null");
+    dlr_rig_sync(&rig);
+    assert_true(hello(&w, 0, 4));
+    dlr_rig_say(&rig, "save_at", "s:i, s:i", "round", 0, "step", 5);
+    expect_missed(5, "not ready");
+    bye(&w);
+    dlr_rig_stop(&rig);
+}
+
+static void the_next_round_restores_what_was_committed(void **state)
+{
+    struct worker w;
+    struct dlr_local_msg m;
+    json_t *msg;
+    int fds[DLR_LOCAL_FDS];
+    unsigned n, k;
+
+    begin(&w);
+    post(&w, 10);
+    k = save(&w, 10);
+    expect_sealed(10);
+    decide("commit", 10);
+    bye(&w);
+    dlr_rig_round(&rig, 1, "[4]", "{\"vround\":0,\"step\":10}");
+    assert_true(
+        dlr_rig_noted(&rig, "config 1 c.17.run " RIG_TOKEN " [4,9]\ndrop 0/10\n"));
+    assert_true(hello(&w, 1, 4));
+    assert_int_equal(w.welcome.arg[0], 1);
+    assert_int_equal(w.welcome.arg[1], 0);
+    assert_int_equal(w.welcome.step, 10);
+    assert_int_equal(w.welcome.arg[2], k);
+    dlr_local_init(&m, DLR_LOCAL_RESTORED);
+    m.round = 1;
+    m.rank = 4;
+    m.step = 10;
+    m.arg[1] = EBADMSG;
+    dlr_local_text(&m, "region 'w': checksum");
+    assert_int_equal(dlr_local_send(w.fd, &m, NULL, 0), 0);
+    msg = dlr_rig_expect(&rig, "restored");
+    assert_int_equal(dlr_rig_int(msg, "round"), 1);
+    assert_int_equal(dlr_rig_int(msg, "vround"), 0);
+    assert_int_equal(dlr_rig_int(msg, "step"), 10);
+    assert_int_equal(dlr_rig_int(msg, "rc"), EBADMSG);
+    assert_string_equal(dlr_rig_str(msg, "why"), "region 'w': checksum");
+    json_decref(msg);
+    dlr_rig_say(&rig, "go", "s:i", "round", 1);
+    assert_true(dlr_rig_recv(w.fd, &m, fds, &n));
+    assert_int_equal(m.type, DLR_LOCAL_GO);
+    bye(&w);
+    dlr_rig_stop(&rig);
+}
+
+/* A rank that began from nothing beside ranks that did not would be wrong, silently. */
+static void a_version_that_is_not_here_is_told_and_nobody_welcomed(void **state)
+{
+    struct dlr_local_msg m;
+    json_t *msg;
+    int fd;
+
+    dlr_rig_start(&rig, NULL);
+    dlr_rig_round(&rig, 3, "[4]", "{\"vround\":1,\"step\":10}");
+    dlr_rig_sync(&rig);
+    fd = dlr_rig_connect(&rig);
+    dlr_rig_send(fd, DLR_LOCAL_HELLO, 3, 4, 0, 2, 0);
+    msg = dlr_rig_expect(&rig, "restored");
+    assert_int_equal(dlr_rig_int(msg, "rc"), ENOENT);
+    json_decref(msg);
+    assert_int_equal(recv(fd, &m, sizeof(m), MSG_DONTWAIT), -1);
+    close(fd);
+    dlr_rig_stop(&rig);
+}
+
+static void another_rounds_worker_is_turned_away(void **state)
+{
+    struct worker w;
+
+    dlr_rig_start(&rig, NULL);
+    dlr_rig_round(&rig, 2, "[4]", "null");
+    dlr_rig_sync(&rig);
+    assert_false(hello(&w, 1, 4));
+    bye(&w);
+    dlr_rig_round(&rig, 1, "[4]", "null"); /* rounds do not go back */
+    dlr_rig_sync(&rig);
+    assert_false(hello(&w, 1, 4));
+    bye(&w);
+    dlr_rig_stop(&rig);
+}
+
+static void orders_reach_the_data_process_and_their_end_comes_back(void **state)
+{
+    static const struct {
+        const char *order, *key, *text, *line;
+    } rows[] = {
+        {"send", "data", "cafe", "send 9 0/7 cafe\n"},
+        {"load", "path", "/x/y", "load 9 0/7 /x/y\n"},
+        {"persist", "path", "/x/z", "save 9 0/7 /x/z\n"},
+    };
+    json_t *msg;
+
+    dlr_rig_start(&rig, NULL);
+    dlr_rig_round(&rig, 0, "[4]", "null");
+    dlr_rig_say(&rig, "reserve", "s:i, s:i, s:i", "round", 0, "rank", 9, "bytes",
+                65536);
+    expect_ready(9);
+    assert_true(
+        dlr_rig_noted(&rig, "drop 4294967295/18446744073709551615\nreserve 9 65536\n"));
+    for (int i = 0; i < 3; i++) {
+        dlr_rig_say(&rig, rows[i].order, "s:i, s:i, s:i, s:i, s:i, s:s", "id", 100 + i,
+                    "round", 0, "rank", 9, "vround", 0, "step", 7, rows[i].key,
+                    rows[i].text);
+        msg = dlr_rig_expect(&rig, "done");
+        assert_int_equal(dlr_rig_int(msg, "id"), 100 + i);
+        assert_int_equal(dlr_rig_int(msg, "rc"), 0);
+        json_decref(msg);
+        assert_true(dlr_rig_noted(&rig, rows[i].line));
+    }
+    dlr_rig_say(&rig, "send", "s:i, s:i, s:i, s:i, s:i, s:s", "id", 200, "round", 5,
+                "rank", 9, "vround", 0, "step", 7, "data", "cafe");
+    msg = dlr_rig_expect(&rig, "done");
+    assert_int_equal(dlr_rig_int(msg, "rc"), ESTALE);
+    json_decref(msg);
+    dlr_rig_stop(&rig);
+}
+
+static void a_data_process_that_dies_is_started_again(void **state)
+{
+    const char *address;
+    json_t *msg;
+    pid_t pid;
+
+    dlr_rig_start(&rig, NULL);
+    dlr_rig_round(&rig, 0, "[4]", "null");
+    assert_true(dlr_rig_noted(&rig, "config 0"));
+    dlr_rig_sync(&rig);
+    dlr_rig_say(&rig, "who", "");
+    msg = dlr_rig_expect(&rig, "hello");
+    address = dlr_after(dlr_rig_str(msg, "data"), "c0ffee");
+    assert_non_null(address);
+    pid = (pid_t)strtol(address, NULL, 10);
+    json_decref(msg);
+    kill(pid, SIGKILL);
+    msg = dlr_rig_expect(&rig, "hello");
+    assert_string_equal(dlr_rig_str(msg, "data"), "");
+    json_decref(msg);
+    msg = dlr_rig_expect(&rig, "hello");
+    assert_non_null(dlr_after(dlr_rig_str(msg, "data"), "c0ffee"));
+    json_decref(msg);
+    assert_true(dlr_rig_noted(&rig, "config 0 c.17.run"));
+    dlr_rig_stop(&rig);
+}
+
+static void without_checkpoints_nothing_is_reserved(void **state)
+{
+    struct dlr_local_msg m;
+    struct worker w;
+    int fds[DLR_LOCAL_FDS];
+    unsigned n;
+
+    dlr_rig_start(&rig, "--checkpoint=off");
+    dlr_rig_round(&rig, 0, "[4]", "null");
+    dlr_rig_sync(&rig);
+    assert_true(hello(&w, 0, 4));
+    dlr_rig_send(w.fd, DLR_LOCAL_RESERVE, 0, 4, 0, 65536, 0);
+    assert_true(dlr_rig_recv(w.fd, &m, fds, &n));
+    assert_int_equal(m.type, DLR_LOCAL_SLOTS);
+    assert_int_equal(m.arg[0], 0);
+    assert_string_equal(m.text, "checkpoint=off");
+    bye(&w);
+    dlr_rig_stop(&rig);
+}
+
+static int clear(void **state)
+{
+    dlr_rig_abandon(&rig);
+    return 0;
+}
+
+static int start(void **state)
+{
+    dlr_test_munged_start();
+    return 0;
+}
+
+static int stop(void **state)
+{
+    dlr_test_munged_stop();
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, clear)
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(saves_alternate_between_slots_that_are_free),
+        TEST(an_aborted_version_dies_and_frees_its_slot),
+        TEST(an_undecided_version_is_never_overwritten),
+        TEST(a_rank_that_is_past_the_step_has_missed_it),
+        TEST(a_seal_after_the_decision_is_dead),
+        TEST(nobody_saves_before_it_is_ready),
+        TEST(the_next_round_restores_what_was_committed),
+        TEST(a_version_that_is_not_here_is_told_and_nobody_welcomed),
+        TEST(another_rounds_worker_is_turned_away),
+        TEST(orders_reach_the_data_process_and_their_end_comes_back),
+        TEST(a_data_process_that_dies_is_started_again),
+        TEST(without_checkpoints_nothing_is_reserved),
+    };
+
+    dlr_rig_role(argc, argv);
+    return cmocka_run_group_tests(tests, start, stop);
+}
