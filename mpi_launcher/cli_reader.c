@@ -66,7 +66,7 @@ static int make_room(struct dlr_cli_reader *r, struct dlr_err *err)
     size_t used = r->end - r->start, size = r->size;
     char *more;
 
-    if (r->start) {
+    if (r->buf && r->start) {
         memmove(r->buf, r->buf + r->start, used);
         r->start = 0;
         r->end = used;

@@ -115,11 +115,12 @@ static void forget_nodes(struct dlr_cli_state *s)
 static struct dlr_cli_node *node_of(struct dlr_cli_state *s, const char *name)
 {
     const json_t *at = name ? json_object_get(s->index, name) : NULL;
+    DLR_AUTO_FREE char *copy = NULL;
     struct dlr_cli_node *more;
 
     if (at)
         return &s->nodes[json_integer_value(at)];
-    if (!name || !name[0])
+    if (!name || !name[0] || !(copy = strdup(name)))
         return NULL;
     if ((s->nnodes & (s->nnodes - 1)) == 0) { /* full at each power of two */
         more = realloc(s->nodes, (s->nnodes ? 2 * s->nnodes : 1) * sizeof(*more));
@@ -127,15 +128,10 @@ static struct dlr_cli_node *node_of(struct dlr_cli_state *s, const char *name)
             return NULL;
         s->nodes = more;
     }
-    more = &s->nodes[s->nnodes];
-    *more = (struct dlr_cli_node){.name = strdup(name)};
-    if (!more->name ||
-        json_object_set_new(s->index, name, json_integer((json_int_t)s->nnodes)) < 0) {
-        free(more->name);
+    if (json_object_set_new(s->index, name, json_integer((json_int_t)s->nnodes)) < 0)
         return NULL;
-    }
-    s->nnodes++;
-    return more;
+    s->nodes[s->nnodes] = (struct dlr_cli_node){.name = DLR_STEAL(copy)};
+    return &s->nodes[s->nnodes++];
 }
 
 /* --- events ---------------------------------------------------------------------------- */
@@ -176,8 +172,7 @@ static void on_node_up(struct dlr_cli_state *s, const json_t *e)
     n->role = DLR_CLI_READY;
 }
 
-static void lose_node(struct dlr_cli_node *n, enum dlr_cli_role role,
-                      const char *reason)
+static void set_role(struct dlr_cli_node *n, enum dlr_cli_role role, const char *reason)
 {
     clear_node(n);
     n->role = role;
@@ -198,7 +193,7 @@ static void on_node_dead(struct dlr_cli_state *s, const json_t *e)
     dlr_cli_time_text(s->last_ms, when, sizeof(when));
     snprintf(reason, sizeof(reason), "%.128s%s%s, %.8s", why ? why : "?",
              span[0] ? " for " : "", span, when + 11);
-    lose_node(n, DLR_CLI_DEAD, reason);
+    set_role(n, DLR_CLI_DEAD, reason);
 }
 
 static void take_place(struct dlr_cli_state *s, const json_t *p)
@@ -218,34 +213,54 @@ static void take_place(struct dlr_cli_state *s, const json_t *p)
         set_text(&n->leaf, text_of(p, "leaf"));
 }
 
+static void take_spares(struct dlr_cli_state *s, const json_t *names)
+{
+    for (size_t i = 0; i < json_array_size(names); i++) {
+        struct dlr_cli_node *n =
+            node_of(s, json_string_value(json_array_get(names, i)));
+
+        if (!n)
+            continue;
+        set_role(n, DLR_CLI_SPARE, NULL);
+        n->placed = true;
+    }
+}
+
+static void take_out(struct dlr_cli_state *s, const json_t *rows)
+{
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        struct dlr_cli_node *n = node_of(s, text_of(row, "node"));
+
+        if (!n || n->role == DLR_CLI_DEAD)
+            continue;
+        set_role(n, DLR_CLI_OUT, text_of(row, "reason"));
+        n->placed = true;
+    }
+}
+
+/* The plan knows nothing of this node. */
+static void forget_place(struct dlr_cli_node *n)
+{
+    if (n->role == DLR_CLI_WAITING)
+        set_role(n, DLR_CLI_DEAD, "its agent has not reported");
+    else if (n->role == DLR_CLI_TRAINING || n->role == DLR_CLI_SPARE)
+        set_role(n, DLR_CLI_OUT, "its last round did not end there in time");
+}
+
 static void on_plan(struct dlr_cli_state *s, const json_t *e)
 {
-    const json_t *row, *places = json_object_get(e, "places");
-    const json_t *spares = json_object_get(e, "spares"),
-                 *out = json_object_get(e, "out");
-    struct dlr_cli_node *n;
-    size_t i;
+    const json_t *places = json_object_get(e, "places");
 
-    for (i = 0; i < s->nnodes; i++)
+    for (size_t i = 0; i < s->nnodes; i++)
         s->nodes[i].placed = false;
-    json_array_foreach(places, i, row) take_place(s, row);
-    json_array_foreach(spares, i, row)
-    {
-        if (!(n = node_of(s, json_string_value(row))))
-            continue;
-        lose_node(n, DLR_CLI_SPARE, NULL);
-        n->placed = true;
-    }
-    json_array_foreach(out, i, row)
-    {
-        if (!(n = node_of(s, text_of(row, "node"))) || n->role == DLR_CLI_DEAD)
-            continue;
-        lose_node(n, DLR_CLI_OUT, text_of(row, "reason"));
-        n->placed = true;
-    }
-    for (i = 0; i < s->nnodes; i++)
-        if (!s->nodes[i].placed && s->nodes[i].role != DLR_CLI_DEAD)
-            lose_node(&s->nodes[i], DLR_CLI_DEAD, "its agent has not reported");
+    for (size_t i = 0; i < json_array_size(places); i++)
+        take_place(s, json_array_get(places, i));
+    take_spares(s, json_object_get(e, "spares"));
+    take_out(s, json_object_get(e, "out"));
+    for (size_t i = 0; i < s->nnodes; i++)
+        if (!s->nodes[i].placed)
+            forget_place(&s->nodes[i]);
     s->round = int_of(e, "round", s->round);
     set_version(&s->restore, json_object_get(e, "restore"));
     s->step = -1;
@@ -307,7 +322,7 @@ static void on_takeover(struct dlr_cli_state *s, const json_t *e)
     struct dlr_cli_node *n = node_of(s, text_of(e, "from"));
 
     if (n && n->role != DLR_CLI_DEAD)
-        lose_node(n, DLR_CLI_DEAD, text_of(e, "why"));
+        set_role(n, DLR_CLI_DEAD, text_of(e, "why"));
     s->had_round = true;
     on_why(s, e);
 }

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash disable=SC2207 # words are split on purpose: none holds a blank
+# Completion of dlrover(1) for bash. Options are those that "dlrover help COMMAND" prints.
+
+# The state directory that the words so far name, else the default.
+_dlrover_state_dir() {
+    local i
+
+    for ((i = 2; i < ${#COMP_WORDS[@]}; i++)); do
+        case ${COMP_WORDS[i]} in
+            --state-dir) # bash splits words at '='
+                [[ ${COMP_WORDS[i + 1]-} == = ]] && ((i++))
+                printf '%s\n' "${COMP_WORDS[i + 1]/#\~/$HOME}"
+                return
+                ;;
+            --state-dir=*)
+                printf '%s\n' "${COMP_WORDS[i]#*=}"
+                return
+                ;;
+        esac
+    done
+    printf '%s\n' "${DLROVER_STATE_DIR:-$HOME/.dlrover}"
+}
+
+# What may follow an option that takes a value.
+_dlrover_value() { # OPTION CURRENT
+    local dir
+
+    case $1 in
+        --state-dir) COMPREPLY=($(compgen -d -- "$2")) ;;
+        --run)
+            dir=$(_dlrover_state_dir)
+            COMPREPLY=($(compgen -W "$(cd "$dir" 2>/dev/null &&
+                printf '%s\n' job-*/*/events.jsonl | sed -n 's|^job-[^*/]*/\([^*]*\)/.*|\1|p')" -- "$2"))
+            ;;
+        --event)
+            COMPREPLY=($(compgen -W "start node_up node_dead rendezvous rendezvous_failed
+                check plan copy_failed prepared launch running restored restore_failed
+                first_step saving progress worker_exit round_end cleared persist requeue
+                requeued requeue_failed takeover end" -- "$2"))
+            ;;
+        --checks)
+            COMPREPLY=($(compgen -W "all none $(dlrover check --list 2>/dev/null |
+                sed -n 's/^ *\([a-z]*\) .*/\1/p')" -- "$2"))
+            ;;
+        *) COMPREPLY=() ;;
+    esac
+}
+
+_dlrover() {
+    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} options
+
+    COMPREPLY=()
+    if ((COMP_CWORD == 1)); then
+        COMPREPLY=($(compgen -W "status events check version help --help --version" -- "$cur"))
+        return
+    fi
+    if [[ ${COMP_WORDS[1]} == help ]]; then
+        ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W "status events check version" -- "$cur"))
+        return
+    fi
+    [[ $cur == = ]] && cur=''
+    [[ $prev == = ]] && prev=${COMP_WORDS[COMP_CWORD - 2]}
+    [[ ${COMP_WORDS[COMP_CWORD]} == = ]] && prev=${COMP_WORDS[COMP_CWORD - 1]}
+    options=$(dlrover help "${COMP_WORDS[1]}" 2>/dev/null |
+        sed -nE 's/^ +(--[a-z-]+=?).*/\1/p')
+    if [[ $prev == --* ]] && grep -qx -e "$prev=" <<<"$options"; then
+        _dlrover_value "$prev" "$cur"
+    elif [[ $cur == -* ]]; then
+        COMPREPLY=($(compgen -W "$options" -- "$cur"))
+        [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace 2>/dev/null
+    elif [[ ${COMP_WORDS[1]} == status || ${COMP_WORDS[1]} == events ]]; then
+        options=$(cd "$(_dlrover_state_dir)" 2>/dev/null && printf '%s\n' job-* |
+            sed -n 's/^job-\([^*]*\)$/\1/p')
+        COMPREPLY=($(compgen -W "$options" -- "$cur"))
+    fi
+    return 0
+}
+
+complete -F _dlrover dlrover

@@ -1,0 +1,140 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# The dlrover command as it is typed: help, slips, completion, manual. Needs no Slurm.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/.." || exit
+    dlrover=$(readlink -f "${BUILD:-build}/dlrover")
+    unset SLURM_JOB_ID DLROVER_STATE_DIR
+    export HOME=$BATS_TEST_TMPDIR TZ=UTC
+}
+
+put_journal() { # JOB RUN FIXTURE
+    mkdir -p "$HOME/.dlrover/job-$1/$2"
+    cp "tests/journals/$3.jsonl" "$HOME/.dlrover/job-$1/$2/events.jsonl"
+}
+
+# What Tab would offer behind these words; the last is the one being typed.
+complete_words() {
+    bash -c '
+        PATH=$1:$PATH
+        source completions/dlrover.bash
+        shift
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+        _dlrover
+        printf "%s\n" "${COMPREPLY[@]}"' - "${dlrover%/*}" "$@"
+}
+
+@test "without words it prints its commands and fails" {
+    run -2 "$dlrover"
+    [[ $output == *"usage: dlrover COMMAND"* ]]
+    run -0 "$dlrover" --help
+    for command in status events check version help; do
+        [[ $output == *"  $command "* ]]
+    done
+}
+
+@test "a slip is one line with what was meant" {
+    run -2 "$dlrover" stauts
+    [[ $output == "dlrover: unknown command 'stauts', did you mean 'status'?" ]]
+    run -2 "$dlrover" frobnicate
+    [[ $output == "dlrover: unknown command 'frobnicate' (see 'dlrover help')" ]]
+    run -2 "$dlrover" help evnts
+    [[ $output == "dlrover: unknown command 'evnts', did you mean 'events'?" ]]
+}
+
+@test "help of each command is the same by both ways" {
+    for command in status events check version; do
+        run -0 "$dlrover" help "$command"
+        [[ $output == "usage: dlrover $command"* ]]
+        [[ $output == "$("$dlrover" "$command" --help)" ]]
+    done
+}
+
+@test "version names the suite and the Slurm it was built for" {
+    run -0 "$dlrover" --version
+    [[ ${lines[0]} == "dlrover    $(cat VERSION)" ]]
+    [[ ${lines[1]} =~ ^for\ Slurm\ \ [0-9]+\.[0-9]+\.[0-9]+$ ]]
+    run -0 "$dlrover" version --json
+    [[ $(jq -r .dlrover <<<"$output") == "$(cat VERSION)" ]]
+}
+
+@test "the manual names every option of every command" {
+    page=$(scdoc <man/dlrover.1.scd | groff -man -Tascii -P-cbou 2>/dev/null)
+    for command in status events check version; do
+        for option in $("$dlrover" help "$command" | sed -nE 's/^ +(--[a-z-]+).*/\1/p'); do
+            [[ $option == --help ]] || grep -qE -e "(^|[^a-z-])$option([^a-z-]|$)" <<<"$page" || {
+                echo "dlrover(1) does not name $option of $command"
+                return 1
+            }
+        done
+    done
+}
+
+@test "the manual and the completion name every event of the journal" {
+    page=$(scdoc <man/dlrover.1.scd | groff -man -Tascii -P-cbou 2>/dev/null)
+    sed -nE 's/^\| ([a-z_]+) \|.*/\1/p' docs/journal.md | grep -vx event >"$BATS_TEST_TMPDIR/events"
+    [[ -s $BATS_TEST_TMPDIR/events ]]
+    while read -r event; do
+        grep -qw "$event" <<<"$page" || { echo "dlrover(1) does not name $event"; return 1; }
+        complete_words dlrover events --event = "$event" | grep -qx "$event"
+    done <"$BATS_TEST_TMPDIR/events"
+}
+
+@test "every field of status --json is in the manual" {
+    page=$(scdoc <man/dlrover.1.scd | groff -man -t -Tascii -P-cbou 2>/dev/null |
+        sed -n '/JSON OF STATUS/,/EXIT STATUS/p')
+    put_journal 7 r node-loss
+    for field in $("$dlrover" status --json | jq -r 'keys[]'); do
+        grep -qw "$field" <<<"$page" || { echo "dlrover(1) does not name $field"; return 1; }
+    done
+}
+
+@test "completion offers commands, options, jobs and runs" {
+    put_journal 41 one node-loss
+    put_journal 412 two 'done'
+    [[ $(complete_words dlrover st) == status ]]
+    [[ $(complete_words dlrover help v) == version ]]
+    [[ $(complete_words dlrover status --j) == --json ]]
+    [[ $(complete_words dlrover events --s) == $'--since=\n--state-dir=' ]]
+    [[ $(complete_words dlrover status 41) == $'41\n412' ]]
+    [[ $(complete_words dlrover status --run = "") == $'one\ntwo' ]]
+    [[ $(complete_words dlrover check --li) == --list ]]
+    [[ $(complete_words dlrover check --checks = cl) == clock ]]
+    [[ $(complete_words dlrover status --state-dir = /nowhere "") == "" ]]
+}
+
+@test "a view on a terminal follows the journal and leaves the screen as it was" {
+    put_journal 7 r node-loss
+    journal=$HOME/.dlrover/job-7/r/events.jsonl
+    python3 - "$dlrover" "$journal" <<'PYTHON'
+import os, pty, select, signal, sys, time
+
+out = b""
+
+def until(text, fd, limit=10):
+    global out
+    end = time.time() + limit
+    while text not in out:
+        assert time.time() < end, (text, out)
+        if select.select([fd], [], [], 0.1)[0]:
+            out += os.read(fd, 65536)
+
+os.environ["TERM"] = "xterm"
+pid, fd = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], ["dlrover", "status", "--interval=60s"])
+until(b"\033[?1049h", fd)
+until(b"saves begin", fd)
+with open(sys.argv[2], "a") as journal:
+    journal.write('{"time":"2026-11-21T03:02:00.000Z","event":"node_dead","node":"n4","why":"silent"}\n')
+until(b"n4 is dead: silent", fd)
+os.write(fd, b"\003")
+until(b"\033[?25h\033[?1049l", fd)
+until(b"n4 is dead", fd)
+status = os.waitpid(pid, 0)[1]
+assert os.WIFEXITED(status) and os.WEXITSTATUS(status) == 128 + signal.SIGINT, status
+PYTHON
+}
