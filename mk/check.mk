@@ -27,6 +27,12 @@ UNIT_OBJS_test_ckpt_client := $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_client := -lisal -lxxhash -ldl
 UNIT_OBJS_test_ckpt_device := $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_device := -lisal -lxxhash -ldl
+ifneq ($(CUDA_HEADER),)
+$(BUILD)/obj/tests/test_ckpt_device.o $(BUILD)/obj/tests/fake_cuda.o: XCFLAGS = -DDLR_HAVE_CUDA -isystem $(dir $(CUDA_HEADER))
+$(BUILD)/tests/fake/libcuda.so.1: $(BUILD)/obj/tests/fake_cuda.o
+	$(call link,-shared -Wl$(comma)-soname=libcuda.so.1)
+$(BUILD)/tests/test_ckpt_device: | $(BUILD)/tests/fake/libcuda.so.1
+endif
 UNIT_OBJS_test_topo := $(TOPO)
 UNIT_LIBS_test_topo := -lhwloc
 UNIT_OBJS_test_order := $(TOPO)
@@ -36,6 +42,8 @@ UNIT_LIBS_test_partners := -lhwloc
 UNIT_OBJS_test_health := $(HEALTH)
 UNIT_OBJS_test_plan := tests/plan_rig.c $(PLAN) $(TOPO) $(MSG)
 UNIT_LIBS_test_plan := -lhwloc -ljansson
+UNIT_OBJS_test_report := mpi_launcher/report.c $(PLAN) $(HEALTH) $(TOPO) $(SLOT) $(MSG)
+UNIT_LIBS_test_report := -lhwloc -ljansson -lisal -lxxhash
 UNIT_OBJS_test_plan_json := $(UNIT_OBJS_test_plan)
 UNIT_LIBS_test_plan_json := -lhwloc -ljansson
 UNIT_OBJS_test_plugin := $(PLUGIN) tests/fake_spank.c
