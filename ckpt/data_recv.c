@@ -25,9 +25,20 @@ struct dlr_recv {
     size_t meta_bytes;
     uint64_t data_bytes;
     struct dlr_held *held; /* NULL: waits for a slot */
-    unsigned char *got;    /* bitmap of chunks */
+    unsigned char *got;    /* bitmap of chunks that came or are being fetched */
     uint32_t nchunks, ngot;
+    unsigned inflight; /* being fetched into the slot */
     int64_t start_ms, start_ns;
+    bool ending, cut;
+    int rc;
+    int64_t end_ms;
+};
+
+struct piece { /* a chunk that is being fetched */
+    struct dlr_recv *r;
+    void *to;
+    size_t bytes;
+    uint32_t crc;
 };
 
 /* In a time that does not depend on where they differ. */
@@ -56,7 +67,7 @@ static void say(const struct dlr_recv *r, unsigned kind, int rc)
 {
     struct dlr_wire_answer answer = answer_to(r, rc);
 
-    if (dlr_net_send(r->peer, kind, &answer, sizeof(answer), NULL, 0, NULL, NULL) < 0)
+    if (dlr_net_tell(r->peer, kind, (struct dlr_net_part){&answer, sizeof(answer)}) < 0)
         dlr_debug("cannot answer the sender of rank %d", r->rank);
 }
 
@@ -89,11 +100,12 @@ static void forget(struct dlr_recv *r)
     free(r);
 }
 
-/* Ends r: the slot is whole, or DEAD and free for others. */
-static void end(struct dlr_recv *r, int rc)
+/* Nothing is fetched into the slot any more: it is whole, or DEAD and free for others. */
+static void release(struct dlr_recv *r)
 {
     struct dlr_data *d = r->d;
     bool opened = r->held != NULL;
+    int rc = r->rc;
 
     if (opened && !dlr_held_write_done(r->held, rc == 0) && rc == 0)
         rc = -ECANCELED; /* aborted while the last chunks came */
@@ -106,6 +118,18 @@ static void end(struct dlr_recv *r, int rc)
     forget(r);
     if (opened)
         dlr_data_recv_retry(d);
+}
+
+/* The transfer's fate is known; it leaves when UCX has let go of the slot. */
+static void end(struct dlr_recv *r, int rc)
+{
+    if (r->ending)
+        return;
+    r->ending = true;
+    r->rc = rc;
+    r->end_ms = dlr_now_ms();
+    if (!r->inflight)
+        release(r);
 }
 
 /* Gives r a slot when one is free. */
@@ -175,7 +199,7 @@ static int check_meta(struct dlr_data *d, const struct dlr_wire_begin *head,
 static void end_older(struct dlr_data *d, const struct dlr_wire_begin *head)
 {
     for (struct dlr_recv *r = d->recvs; r; r = r->next) {
-        if (r->rank == head->rank && r->version.round == head->vround &&
+        if (!r->ending && r->rank == head->rank && r->version.round == head->vround &&
             r->version.step == head->step) {
             end(r, -ECANCELED);
             return;
@@ -252,19 +276,19 @@ static void on_begin(struct dlr_data *d, struct dlr_net_in *in)
     struct dlr_wire_begin head;
     int rc;
 
-    if (in->head_bytes != sizeof(head) || !in->data) {
+    if (in->offered || in->bytes < sizeof(head)) {
         d->dropped++;
         return;
     }
-    memcpy(&head, in->head, sizeof(head));
+    memcpy(&head, in->data, sizeof(head));
     if (head.magic != DLR_WIRE_MAGIC || head.version != DLR_WIRE_VERSION ||
         !head.address_bytes || head.address_bytes > DLR_WIRE_ADDRESS_MAX ||
         !head.meta_bytes ||
-        in->bytes != (uint64_t)head.address_bytes + head.meta_bytes) {
+        in->bytes - sizeof(head) != (uint64_t)head.address_bytes + head.meta_bytes) {
         d->dropped++;
         return;
     }
-    rc = begin(d, &head, in->data);
+    rc = begin(d, &head, (const unsigned char *)in->data + sizeof(head));
     if (rc == 0)
         return;
     if (rc != -EAGAIN && rc != -EALREADY)
@@ -273,7 +297,7 @@ static void on_begin(struct dlr_data *d, struct dlr_net_in *in)
     memcpy(answer.token, head.token, sizeof(answer.token));
     answer.id = head.id;
     answer.error = (uint32_t)-rc;
-    dlr_net_reply(in, DLR_WIRE_ANSWER, &answer, sizeof(answer));
+    dlr_net_reply(in, DLR_WIRE_ANSWER, (struct dlr_net_part){&answer, sizeof(answer)});
 }
 
 static struct dlr_recv *find(struct dlr_data *d, const struct dlr_wire_chunk *head)
@@ -282,54 +306,94 @@ static struct dlr_recv *find(struct dlr_data *d, const struct dlr_wire_chunk *he
 
     while (r && r->id != head->id)
         r = r->next;
-    return r && r->held && same_token(head->token, r->token) ? r : NULL;
+    return r && r->held && !r->ending && same_token(head->token, r->token) ? r : NULL;
+}
+
+/* The transfer that wants this chunk, and where it goes; NULL: nobody asked for it. */
+static struct dlr_recv *expected(struct dlr_data *d, const struct dlr_net_in *in,
+                                 struct piece *ret)
+{
+    struct dlr_wire_chunk head;
+    struct dlr_recv *r;
+    unsigned char bit, *got;
+
+    if (!in->offered || in->head_bytes != sizeof(head))
+        return NULL;
+    memcpy(&head, in->head, sizeof(head));
+    if (head.magic != DLR_WIRE_MAGIC || head.version != DLR_WIRE_VERSION)
+        return NULL;
+    r = find(d, &head);
+    if (!r || head.index >= r->nchunks ||
+        dlr_slot_chunk(r->held->slot, head.index, &ret->to, &ret->bytes, &ret->crc) <
+            0 ||
+        in->bytes != ret->bytes)
+        return NULL;
+    got = &r->got[head.index / 8];
+    bit = (unsigned char)(1u << head.index % 8);
+    if (*got & bit)
+        return NULL;
+    *got |= bit;
+    ret->r = r;
+    return r;
+}
+
+/* A chunk is in its place, or will not come. */
+static void landed(const struct piece *p, int rc)
+{
+    struct dlr_recv *r = p->r;
+
+    if (rc == 0 && !r->ending && dlr_crc32c(0, p->to, p->bytes) != p->crc) {
+        dlr_warn("a chunk of rank %d step %llu came damaged", r->rank,
+                 (unsigned long long)r->version.step);
+        rc = -EBADMSG;
+    }
+    if (rc == 0 && r->held->doomed)
+        rc = -ECANCELED;
+    if (rc < 0)
+        end(r, rc);
+    r->inflight--;
+    if (!r->ending && ++r->ngot == r->nchunks)
+        end(r, 0);
+    else if (r->ending && !r->inflight)
+        release(r);
+}
+
+static void on_fetched(void *arg, int rc)
+{
+    landed(arg, rc);
+    free(arg);
 }
 
 static void on_chunk(struct dlr_data *d, struct dlr_net_in *in)
 {
-    struct dlr_wire_chunk head;
-    struct dlr_recv *r = NULL;
-    size_t bytes;
-    uint32_t crc;
-    void *to;
+    struct piece p, *kept;
+    struct dlr_recv *r = expected(d, in, &p);
+    int rc;
 
-    if (in->head_bytes == sizeof(head) && in->data) {
-        memcpy(&head, in->head, sizeof(head));
-        if (head.magic == DLR_WIRE_MAGIC && head.version == DLR_WIRE_VERSION)
-            r = find(d, &head);
-    }
-    if (!r || head.index >= r->nchunks ||
-        r->got[head.index / 8] & 1u << head.index % 8 ||
-        dlr_slot_chunk(r->held->slot, head.index, &to, &bytes, &crc) < 0 ||
-        in->bytes != bytes) {
+    if (!r) {
         d->dropped++;
         return;
     }
-    if (r->held->doomed) {
-        end(r, -ECANCELED);
+    r->inflight++;
+    kept = malloc(sizeof(*kept));
+    if (kept)
+        *kept = p;
+    rc = kept ? dlr_net_take(in, p.to, on_fetched, kept) : -ENOMEM;
+    if (rc == 0)
         return;
-    }
-    memcpy(to, in->data, bytes);
-    if (dlr_crc32c(0, to, bytes) != crc) {
-        dlr_warn("a chunk of rank %d step %llu came damaged", r->rank,
-                 (unsigned long long)r->version.step);
-        end(r, -EBADMSG);
-        return;
-    }
-    r->got[head.index / 8] |= (unsigned char)(1u << head.index % 8);
-    if (++r->ngot == r->nchunks)
-        end(r, 0);
+    free(kept);
+    landed(&p, rc < 0 ? rc : 0);
 }
 
 static void on_answer(struct dlr_data *d, unsigned kind, const struct dlr_net_in *in)
 {
     struct dlr_wire_answer answer;
 
-    if (in->head_bytes != sizeof(answer)) {
+    if (in->offered || in->bytes != sizeof(answer)) {
         d->dropped++;
         return;
     }
-    memcpy(&answer, in->head, sizeof(answer));
+    memcpy(&answer, in->data, sizeof(answer));
     if (answer.magic == DLR_WIRE_MAGIC && answer.version == DLR_WIRE_VERSION)
         dlr_data_send_answer(d, kind, &answer);
     else
@@ -352,7 +416,7 @@ void dlr_data_recv_retry(struct dlr_data *d)
 
     do {
         r = d->recvs;
-        while (r && (r->held || !dlr_held_choose(&d->held, r->rank)))
+        while (r && (r->held || r->ending || !dlr_held_choose(&d->held, r->rank)))
             r = r->next;
         if (r)
             open_slot(r);
@@ -364,7 +428,7 @@ static struct dlr_recv *of_another_round(struct dlr_data *d)
 {
     struct dlr_recv *r = d->recvs;
 
-    while (r && r->round == d->round)
+    while (r && (r->ending || r->round == d->round))
         r = r->next;
     return r;
 }
@@ -381,7 +445,7 @@ static struct dlr_recv *from(struct dlr_data *d, const struct dlr_net_peer *peer
 {
     struct dlr_recv *r = d->recvs;
 
-    while (r && r->peer != peer)
+    while (r && (r->ending || r->peer != peer))
         r = r->next;
     return r;
 }
@@ -394,12 +458,27 @@ void dlr_data_recv_down(struct dlr_data *d, struct dlr_net_peer *peer, int rc)
         end(r, rc);
 }
 
+/* When something is due for r. */
 static int64_t deadline(const struct dlr_recv *r)
 {
     const struct dlr_data_conf *conf = &r->d->conf;
 
+    if (r->ending)
+        return r->end_ms + (r->cut ? DLR_DATA_STUCK_MS : DLR_DATA_DRAIN_MS);
     return r->start_ms +
            (r->held ? conf->transfer_timeout_ms : conf->answer_timeout_ms);
+}
+
+static void act(struct dlr_recv *r)
+{
+    if (!r->ending) {
+        end(r, r->held ? -ETIMEDOUT : -EBUSY);
+    } else if (!r->cut) {
+        r->cut = true;
+        dlr_net_drop(r->d->net, r->peer);
+    } else {
+        dlr_data_stuck();
+    }
 }
 
 int64_t dlr_data_recv_tick(struct dlr_data *d, int64_t now_ms)
@@ -409,7 +488,7 @@ int64_t dlr_data_recv_tick(struct dlr_data *d, int64_t now_ms)
 
     while (r) {
         if (deadline(r) <= now_ms) {
-            end(r, r->held ? -ETIMEDOUT : -EBUSY);
+            act(r); /* others may end with it: begin anew */
             r = d->recvs;
             first = DLR_DATA_NEVER;
             continue;

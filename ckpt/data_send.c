@@ -8,10 +8,8 @@
 #include "common/clock.h"
 #include "common/log.h"
 
-#define WINDOW 8      /* chunks in flight */
-#define RETRY_MS 20   /* a receiver that is not in our round yet is asked again */
-#define DRAIN_MS 200  /* an ended transfer's requests, before its connection is cut */
-#define STUCK_MS 5000 /* ... and after: UCX has lost them, only a new process helps */
+#define WINDOW 8    /* chunks in flight */
+#define RETRY_MS 20 /* a receiver that is not in our round yet is asked again */
 
 enum state { ASKING, RETRY, STREAMING, SENT, ENDING };
 
@@ -26,7 +24,7 @@ struct dlr_send {
     unsigned char token[DLR_WIRE_TOKEN];
     struct dlr_held *held;
     struct dlr_net_peer *peer;
-    unsigned char *begin; /* payload of BEGIN */
+    unsigned char *begin; /* BEGIN as it is sent: head, address, meta block */
     size_t begin_bytes;
     uint32_t nchunks, sent;
     unsigned inflight;
@@ -103,8 +101,9 @@ static void pump(struct dlr_send *s)
 
         head.index = s->sent;
         if (rc == 0)
-            rc = dlr_net_send(s->peer, DLR_WIRE_CHUNK, &head, sizeof(head), data, bytes,
-                              on_chunk_sent, s);
+            rc = dlr_net_offer(s->peer, DLR_WIRE_CHUNK,
+                               (struct dlr_net_part){&head, sizeof(head)},
+                               (struct dlr_net_part){data, bytes}, on_chunk_sent, s);
         if (rc < 0) {
             end(s, rc, "cannot send to the receiver");
             return;
@@ -118,7 +117,19 @@ static void pump(struct dlr_send *s)
 
 static void ask(struct dlr_send *s)
 {
-    struct dlr_slot_info info;
+    int rc =
+        dlr_net_send(s->peer, DLR_WIRE_BEGIN,
+                     (struct dlr_net_part){s->begin, s->begin_bytes}, on_begin_sent, s);
+
+    s->state = ASKING;
+    if (rc < 0)
+        end(s, rc, "cannot send to the receiver");
+    else
+        s->inflight++;
+}
+
+static int load_begin(struct dlr_send *s)
+{
     struct dlr_wire_begin head = {.magic = DLR_WIRE_MAGIC,
                                   .version = DLR_WIRE_VERSION,
                                   .round = s->round,
@@ -126,28 +137,6 @@ static void ask(struct dlr_send *s)
                                   .vround = s->version.round,
                                   .step = s->version.step,
                                   .id = s->id};
-    const void *addr;
-    size_t bytes;
-    int rc = dlr_slot_info(s->held->slot, &info);
-
-    dlr_net_address(s->d->net, &addr, &bytes);
-    memcpy(head.token, s->token, sizeof(head.token));
-    head.address_bytes = (uint16_t)bytes;
-    head.meta_bytes = (uint32_t)(s->begin_bytes - bytes);
-    head.data_bytes = info.data_bytes;
-    s->state = ASKING;
-    if (rc == 0)
-        rc = dlr_net_send(s->peer, DLR_WIRE_BEGIN, &head, sizeof(head), s->begin,
-                          s->begin_bytes, on_begin_sent, s);
-    if (rc < 0)
-        end(s, rc, "cannot send to the receiver");
-    else
-        s->inflight++;
-}
-
-/* Address and meta block, as BEGIN carries them. */
-static int load_begin(struct dlr_send *s)
-{
     struct dlr_slot_info info;
     const void *addr, *meta;
     size_t addr_bytes, meta_bytes;
@@ -156,13 +145,18 @@ static int load_begin(struct dlr_send *s)
     dlr_slot_meta(s->held->slot, &meta, &meta_bytes);
     if (!meta_bytes || dlr_slot_info(s->held->slot, &info) < 0)
         return -EBADMSG;
-    s->begin_bytes = addr_bytes + meta_bytes;
+    memcpy(head.token, s->token, sizeof(head.token));
+    head.address_bytes = (uint16_t)addr_bytes;
+    head.meta_bytes = (uint32_t)meta_bytes;
+    head.data_bytes = info.data_bytes;
+    s->nchunks = info.nchunks;
+    s->begin_bytes = sizeof(head) + addr_bytes + meta_bytes;
     s->begin = malloc(s->begin_bytes);
     if (!s->begin)
         return -ENOMEM;
-    memcpy(s->begin, addr, addr_bytes);
-    memcpy(s->begin + addr_bytes, meta, meta_bytes);
-    s->nchunks = info.nchunks;
+    memcpy(s->begin, &head, sizeof(head));
+    memcpy(s->begin + sizeof(head), addr, addr_bytes);
+    memcpy(s->begin + sizeof(head) + addr_bytes, meta, meta_bytes);
     return 0;
 }
 
@@ -315,15 +309,13 @@ static int64_t look(struct dlr_send *s, int64_t now_ms)
     int64_t at;
 
     if (s->state == ENDING) {
-        if (!s->cut && now_ms >= s->end_ms + DRAIN_MS) {
+        if (!s->cut && now_ms >= s->end_ms + DLR_DATA_DRAIN_MS) {
             s->cut = true;
             dlr_net_drop(s->d->net, s->peer);
         }
-        if (now_ms >= s->end_ms + STUCK_MS) {
-            dlr_error("UCX keeps a request of a closed connection: ending");
-            _Exit(1);
-        }
-        return s->end_ms + (s->cut ? STUCK_MS : DRAIN_MS);
+        if (now_ms >= s->end_ms + DLR_DATA_STUCK_MS)
+            dlr_data_stuck();
+        return s->end_ms + (s->cut ? DLR_DATA_STUCK_MS : DLR_DATA_DRAIN_MS);
     }
     if (now_ms >= s->start_ms + conf->transfer_timeout_ms) {
         end(s, -ETIMEDOUT, "it took too long");

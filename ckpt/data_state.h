@@ -15,6 +15,10 @@
 #include "common/local.h"
 
 #define DLR_DATA_NEVER INT64_MAX
+#define DLR_DATA_DRAIN_MS                                                              \
+    200 /* requests of an ended transfer, before its connection is cut */
+#define DLR_DATA_STUCK_MS                                                              \
+    5000 /* and after: UCX has lost them, only a new process helps */
 
 struct dlr_data_conf {
     int64_t transfer_timeout_ms; /* one transfer, from its beginning to its end */
@@ -54,6 +58,11 @@ void dlr_data_say(struct dlr_data *d, const struct dlr_local_msg *msg, const int
 /* D_DONE: rc is 0 or -errno. */
 void dlr_data_done(struct dlr_data *d, int32_t rank, struct dlr_version v, uint64_t id,
                    int rc, const char *why);
+
+/* UCX keeps a request of a closed connection, and with it somebody's memory: ends the process,
+ * which the agent starts again.
+ */
+void dlr_data_stuck(void) __attribute__((noreturn));
 
 /* --- data_local.c */
 void dlr_data_obey(struct dlr_data *d, const struct dlr_local_msg *msg);

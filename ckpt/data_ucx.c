@@ -47,7 +47,7 @@ struct op {
     dlr_net_done_fn done;
     void *arg;
     size_t bytes;
-    unsigned char head[DLR_NET_HEAD_MAX];
+    unsigned char head[DLR_NET_HEAD_MAX]; /* UCX reads it until the request ends */
 };
 
 static int net_errno(ucs_status_t status)
@@ -119,15 +119,21 @@ static ucs_status_t on_message(void *arg, const void *head, size_t head_bytes,
                             .bytes = bytes,
                             .net = kind->net};
 
+    if (!bytes && head_bytes) { /* told or replied */
+        in.data = head;
+        in.bytes = head_bytes;
+        in.head_bytes = 0;
+    }
+
     if (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) {
-        in.deferred = true;
+        in.offered = true;
         in.desc = data;
         in.data = NULL;
     }
     if (param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP)
         in.reply_ep = param->reply_ep;
     kind->net->ops.in(kind->net->arg, kind->kind, &in);
-    if (!in.deferred)
+    if (!in.offered)
         return UCS_OK;
     return in.taken ? UCS_INPROGRESS : UCS_ERR_REJECTED;
 }
@@ -348,54 +354,78 @@ static void on_sent(void *request, ucs_status_t status, void *arg)
     finish(arg, net_errno(status));
 }
 
-static int post(struct dlr_net *net, struct dlr_net_peer *peer, ucp_ep_h ep,
-                unsigned kind, const void *head, size_t head_bytes, const void *data,
-                size_t bytes, dlr_net_done_fn done, void *arg)
+static int post(struct op op, ucp_ep_h ep, unsigned kind, uint32_t flags,
+                struct dlr_net_part head, struct dlr_net_part data)
 {
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                         UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
         .cb.send = on_sent,
-        .flags = UCP_AM_SEND_FLAG_EAGER | UCP_AM_SEND_FLAG_REPLY};
-    struct op *op;
+        .flags = flags | UCP_AM_SEND_FLAG_REPLY};
+    struct op *kept = malloc(sizeof(*kept));
     ucs_status_ptr_t request;
 
-    if (head_bytes > DLR_NET_HEAD_MAX)
-        return -EINVAL;
-    op = calloc(1, sizeof(*op));
-    if (!op)
+    if (!kept)
         return -ENOMEM;
-    *op = (struct op){.net = net, .peer = peer, .done = done, .arg = arg};
-    memcpy(op->head, head, head_bytes);
-    param.user_data = op;
-    request = ucp_am_send_nbx(ep, kind, op->head, head_bytes, data, bytes, &param);
+    *kept = op;
+    if (head.bytes)
+        memcpy(kept->head, head.at, head.bytes);
+    param.user_data = kept;
+    request =
+        ucp_am_send_nbx(ep, kind, kept->head, head.bytes, data.at, data.bytes, &param);
     if (UCS_PTR_IS_ERR(request)) {
-        free(op);
+        free(kept);
         return net_errno(UCS_PTR_STATUS(request));
     }
-    if (peer)
-        peer->ops++;
+    if (op.peer)
+        op.peer->ops++;
     else
-        net->orphans++;
+        op.net->orphans++;
     return 0;
 }
 
-int dlr_net_send(struct dlr_net_peer *peer, unsigned kind, const void *head,
-                 size_t head_bytes, const void *data, size_t bytes,
+int dlr_net_send(struct dlr_net_peer *peer, unsigned kind, struct dlr_net_part data,
                  dlr_net_done_fn done, void *arg)
 {
+    struct op op = {.net = peer->net, .peer = peer, .done = done, .arg = arg};
+
     if (!peer->ep || peer->failed)
         return -ENOTCONN;
-    return post(peer->net, peer, peer->ep, kind, head, head_bytes, data, bytes, done,
-                arg);
+    return post(op, peer->ep, kind, UCP_AM_SEND_FLAG_EAGER, (struct dlr_net_part){0},
+                data);
 }
 
-void dlr_net_reply(struct dlr_net_in *in, unsigned kind, const void *head,
-                   size_t head_bytes)
+int dlr_net_offer(struct dlr_net_peer *peer, unsigned kind, struct dlr_net_part head,
+                  struct dlr_net_part data, dlr_net_done_fn done, void *arg)
 {
-    if (in->reply_ep)
-        (void)post(in->net, NULL, in->reply_ep, kind, head, head_bytes, NULL, 0, NULL,
-                   NULL);
+    struct op op = {.net = peer->net, .peer = peer, .done = done, .arg = arg};
+
+    if (!peer->ep || peer->failed)
+        return -ENOTCONN;
+    if (head.bytes > DLR_NET_HEAD_MAX)
+        return -EINVAL;
+    return post(op, peer->ep, kind, UCP_AM_SEND_FLAG_RNDV, head, data);
+}
+
+int dlr_net_tell(struct dlr_net_peer *peer, unsigned kind, struct dlr_net_part data)
+{
+    struct op op = {.net = peer->net, .peer = peer};
+
+    if (!peer->ep || peer->failed)
+        return -ENOTCONN;
+    if (data.bytes > DLR_NET_HEAD_MAX)
+        return -EINVAL;
+    return post(op, peer->ep, kind, UCP_AM_SEND_FLAG_EAGER, data,
+                (struct dlr_net_part){0});
+}
+
+void dlr_net_reply(struct dlr_net_in *in, unsigned kind, struct dlr_net_part data)
+{
+    struct op op = {.net = in->net};
+
+    if (in->reply_ep && data.bytes <= DLR_NET_HEAD_MAX)
+        (void)post(op, in->reply_ep, kind, UCP_AM_SEND_FLAG_EAGER, data,
+                   (struct dlr_net_part){0});
 }
 
 static void on_taken(void *request, ucs_status_t status, size_t length, void *arg)
@@ -408,7 +438,7 @@ static void on_taken(void *request, ucs_status_t status, size_t length, void *ar
     finish(op, net_errno(status));
 }
 
-void dlr_net_take(struct dlr_net_in *in, void *buf, dlr_net_done_fn done, void *arg)
+int dlr_net_take(struct dlr_net_in *in, void *buf, dlr_net_done_fn done, void *arg)
 {
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
                                                  UCP_OP_ATTR_FIELD_USER_DATA |
@@ -417,22 +447,19 @@ void dlr_net_take(struct dlr_net_in *in, void *buf, dlr_net_done_fn done, void *
     ucs_status_ptr_t request;
     struct op *op;
 
-    in->taken = true;
-    if (!in->deferred) {
-        memcpy(buf, in->data, in->bytes);
-        done(arg, 0);
-        return;
-    }
-    op = calloc(1, sizeof(*op));
-    if (!op) {
-        in->taken = false;
-        done(arg, -ENOMEM);
-        return;
-    }
+    if (!in->offered || in->taken)
+        return -EINVAL;
+    op = malloc(sizeof(*op));
+    if (!op)
+        return -ENOMEM;
     *op = (struct op){.net = in->net, .done = done, .arg = arg, .bytes = in->bytes};
     param.user_data = op;
+    in->taken = true; /* the descriptor is UCX's again, whatever comes */
     in->net->orphans++;
     request = ucp_am_recv_data_nbx(in->net->worker, in->desc, buf, in->bytes, &param);
-    if (!UCS_PTR_IS_PTR(request))
-        finish(op, net_errno(UCS_PTR_STATUS(request)));
+    if (UCS_PTR_IS_PTR(request))
+        return 0;
+    in->net->orphans--;
+    free(op);
+    return UCS_PTR_IS_ERR(request) ? net_errno(UCS_PTR_STATUS(request)) : 1;
 }

@@ -20,13 +20,20 @@ struct dlr_net_peer;
  */
 typedef void (*dlr_net_done_fn)(void *arg, int rc);
 
+struct dlr_net_part {
+    const void *at;
+    size_t bytes;
+};
+
 /* One message that came in; valid during the call only. */
 struct dlr_net_in {
+    bool offered; /* only its head is here; dlr_net_take() fetches the rest */
     const void *head;
-    size_t head_bytes;
-    const void *data; /* NULL when deferred: only dlr_net_take() gets it */
-    size_t bytes;
-    bool deferred, taken;
+    size_t head_bytes; /* 0 when it was sent, not offered */
+    const void *data;  /* NULL when offered */
+    size_t bytes;      /* of data, here or there */
+
+    bool taken;
     void *desc, *reply_ep;
     struct dlr_net *net;
 };
@@ -62,18 +69,28 @@ void dlr_net_peer_put(struct dlr_net_peer *peer); /* accepts NULL */
 /* Closes it at once; everything in flight there ends with -ECANCELED. */
 void dlr_net_drop(struct dlr_net *net, struct dlr_net_peer *peer);
 
-/* Sends; head is copied, data stays the caller's until done (may be NULL) is called, never
- * from within this call. -errno: nothing was sent and done will not be called.
+/* Sends data. It stays the caller's until done (may be NULL) is called, never from within
+ * this call. -errno: nothing was sent and done will not be called.
  */
-int dlr_net_send(struct dlr_net_peer *peer, unsigned kind, const void *head,
-                 size_t head_bytes, const void *data, size_t bytes,
+int dlr_net_send(struct dlr_net_peer *peer, unsigned kind, struct dlr_net_part data,
                  dlr_net_done_fn done, void *arg);
 
-/* Answers to where a message came from, whoever that is; best effort. */
-void dlr_net_reply(struct dlr_net_in *in, unsigned kind, const void *head,
-                   size_t head_bytes);
+/* Sends head (copied, at most DLR_NET_HEAD_MAX bytes) and lets the receiver fetch data, or
+ * refuse it. Otherwise as dlr_net_send(). (With UCX 1.13 over TCP a head before data that is
+ * sent in several pieces arrived as the head of a later message; one that is offered did not.)
+ */
+int dlr_net_offer(struct dlr_net_peer *peer, unsigned kind, struct dlr_net_part head,
+                  struct dlr_net_part data, dlr_net_done_fn done, void *arg);
 
-/* Takes the message's in->bytes into buf; done may be called within. */
-void dlr_net_take(struct dlr_net_in *in, void *buf, dlr_net_done_fn done, void *arg);
+/* Sends at most DLR_NET_HEAD_MAX bytes, copied. */
+int dlr_net_tell(struct dlr_net_peer *peer, unsigned kind, struct dlr_net_part data);
+
+/* The same to where a message came from, whoever that is; best effort. */
+void dlr_net_reply(struct dlr_net_in *in, unsigned kind, struct dlr_net_part data);
+
+/* Fetches an offered message's data into buf. 0: done will be called; 1: it is there already,
+ * done will not be called; -errno: it will not come.
+ */
+int dlr_net_take(struct dlr_net_in *in, void *buf, dlr_net_done_fn done, void *arg);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Heads of the active messages between data processes (docs/protocol.md section 4). Little
- * endian. Every head begins the same way; the token is the round's, 16 bytes.
+/* The active messages between data processes (docs/protocol.md section 4). Little endian. All
+ * begin the same way; the token is the round's, 16 bytes.
  */
 #ifndef DLR_CKPT_DATA_WIRE_H
 #define DLR_CKPT_DATA_WIRE_H
@@ -14,9 +14,9 @@
 #define DLR_WIRE_ADDRESS_MAX 4096
 
 enum dlr_wire_kind {
-    DLR_WIRE_BEGIN = 1,  /* sender: payload is its UCX address, then the meta block */
+    DLR_WIRE_BEGIN = 1,  /* sender: begin, then its UCX address, then the meta block */
     DLR_WIRE_ANSWER = 2, /* receiver: error 0 is ACCEPT, else REFUSE */
-    DLR_WIRE_CHUNK = 3,  /* sender: payload is the chunk */
+    DLR_WIRE_CHUNK = 3,  /* sender: head of an offer; the data is the chunk */
     DLR_WIRE_ACK = 4,    /* receiver: error 0: whole and SEALED */
 };
 

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/data_rig.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ckpt/slot_write.h"
+#include "ckpt/store.h"
+#include "common/clock.h"
+#include "common/self.h"
+#include "common/str.h"
+
+static void die(const char *what, const char *why)
+{
+    fprintf(stderr, "data_rig: %s: %s\n", what, why);
+    abort();
+}
+
+/* The program lies beside the caller, or one folder up from a test. */
+static void find_program(char *path, size_t size)
+{
+    if (dlr_self_sibling("dlrover-data", path, size) == 0 && access(path, X_OK) == 0)
+        return;
+    if (dlr_self_sibling("../dlrover-data", path, size) < 0 || access(path, X_OK) < 0)
+        die("dlrover-data", "not built");
+}
+
+void rig_start(struct rig_data *p, const char *dir, const char *option)
+{
+    struct dlr_local_msg msg;
+    char program[4096];
+    int pair[2];
+
+    find_program(program, sizeof(program));
+    if (dir) /* it may be p's own */
+        memmove(p->dir, dir, strlen(dir) + 1);
+    else if (dlr_format(p->dir, sizeof(p->dir), "/dev/shm/dlr-rig-XXXXXX") < 0 ||
+             !mkdtemp(p->dir))
+        die("mkdtemp", strerror(errno));
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        die("socketpair", strerror(errno));
+    p->pid = fork();
+    if (p->pid < 0)
+        die("fork", strerror(errno));
+    if (p->pid == 0) {
+        if (pair[1] == 3)
+            fcntl(3, F_SETFD, 0);
+        else
+            dup2(pair[1], 3);
+        execl(program, program, option, (char *)NULL);
+        _exit(127);
+    }
+    close(pair[1]);
+    p->fd = pair[0];
+    rig_await(p, DLR_LOCAL_D_HELLO, &msg);
+    dlr_format(p->address, sizeof(p->address), "%s", msg.text);
+}
+
+static void reap(struct rig_data *p)
+{
+    close(p->fd);
+    waitpid(p->pid, NULL, 0);
+    p->pid = 0;
+}
+
+void rig_end(struct rig_data *p)
+{
+    shutdown(p->fd, SHUT_RDWR);
+    reap(p);
+}
+
+void rig_kill(struct rig_data *p)
+{
+    kill(p->pid, SIGKILL);
+    reap(p);
+}
+
+void rig_remove(struct rig_data *p)
+{
+    dlr_store_remove(p->dir, NULL);
+}
+
+static bool readable(struct rig_data *p, int ms)
+{
+    struct pollfd fd = {.fd = p->fd, .events = POLLIN};
+
+    return poll(&fd, 1, ms) == 1;
+}
+
+bool rig_silent(struct rig_data *p, int ms)
+{
+    return !readable(p, ms);
+}
+
+void rig_next(struct rig_data *p, struct dlr_local_msg *ret)
+{
+    int fds[DLR_LOCAL_FDS];
+    unsigned nfds = 0;
+
+    if (!readable(p, RIG_ANSWER_MS))
+        die("dlrover-data", "no message in time");
+    if (dlr_local_recv(p->fd, ret, fds, &nfds) != 1)
+        die("dlrover-data", "it has ended");
+    for (unsigned i = 0; i < nfds; i++)
+        close(fds[i]);
+}
+
+void rig_await(struct rig_data *p, enum dlr_local_type type, struct dlr_local_msg *ret)
+{
+    do
+        rig_next(p, ret);
+    while (ret->type != type);
+}
+
+static void say(struct rig_data *p, const struct dlr_local_msg *msg)
+{
+    int rc = dlr_local_send(p->fd, msg, NULL, 0);
+
+    if (rc < 0)
+        die("send to dlrover-data", strerror(-rc));
+}
+
+void rig_config(struct rig_data *p, uint32_t round, const char *token,
+                const char *accept)
+{
+    struct dlr_local_msg msg;
+
+    dlr_local_init(&msg, DLR_LOCAL_D_CONFIG);
+    msg.round = round;
+    dlr_local_text(&msg,
+                   "{\"dir\":\"%s\",\"key\":\"" RIG_KEY
+                   "\",\"round\":%u,\"token\":\"%s\",\"accept\":%s}",
+                   p->dir, round, token, accept);
+    say(p, &msg);
+}
+
+int rig_reserve(struct rig_data *p, int32_t rank, uint64_t bytes)
+{
+    struct dlr_local_msg msg;
+
+    dlr_local_init(&msg, DLR_LOCAL_D_RESERVE);
+    msg.rank = rank;
+    msg.arg[0] = bytes;
+    msg.arg[1] = DLR_STORE_SLOTS;
+    say(p, &msg);
+    rig_await(p, DLR_LOCAL_D_RESERVED, &msg);
+    if (msg.rank != rank || (!msg.arg[1] && msg.arg[0] != DLR_STORE_SLOTS))
+        die("D_RESERVED", "not what was asked for");
+    return (int)msg.arg[1];
+}
+
+struct dlr_slot *rig_slot(struct rig_data *p, int32_t rank, unsigned k)
+{
+    struct dlr_slot *slot;
+    struct dlr_err err;
+    char path[128];
+    int fd;
+
+    dlr_format(path, sizeof(path), "%s/r%d.s%u", p->dir, rank, k);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        die(path, strerror(errno));
+    if (dlr_slot_map(fd, true, &slot, &err) < 0)
+        die(path, err.text);
+    close(fd);
+    return slot;
+}
+
+static struct dlr_ckpt_region region_of(uint64_t data)
+{
+    return (struct dlr_ckpt_region){.name = "state",
+                                    .kind = DLR_CKPT_LOCAL,
+                                    .dtype = "u8",
+                                    .item_size = 1,
+                                    .ndim = 1,
+                                    .global_shape = {data},
+                                    .local_shape = {data}};
+}
+
+uint64_t rig_slot_bytes(uint64_t data)
+{
+    struct dlr_ckpt_region region = region_of(data);
+
+    return dlr_slot_size(&region, 1);
+}
+
+/* Different bytes for each version and place; fast enough for gigabytes. */
+static void scramble(void *buf, size_t bytes, uint64_t seed)
+{
+    unsigned char *p = buf;
+
+    for (; bytes >= 8; bytes -= 8, p += 8) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        memcpy(p, &seed, 8);
+    }
+    memset(p, 0x5a, bytes);
+}
+
+void rig_snapshot(struct dlr_slot *slot, int32_t rank, struct dlr_version v,
+                  uint64_t data)
+{
+    struct dlr_slot_owner owner = {dlr_slot_key(RIG_KEY), rank, 64};
+    struct dlr_ckpt_region region = region_of(data);
+    struct dlr_slot_plan *plan;
+    struct dlr_err err;
+    uint64_t left;
+
+    if (dlr_slot_plan_new(&region, 1, &owner, &plan, &err) < 0)
+        die("plan", err.text);
+    if (dlr_slot_begin(slot, plan, v, NULL) < 0)
+        die("begin", "the slot is too small");
+    left = dlr_slot_plan_data(plan);
+    for (uint32_t i = 0; i < dlr_slot_plan_chunks(plan); i++, left -= DLR_SLOT_CHUNK) {
+        size_t bytes = left < DLR_SLOT_CHUNK ? left : DLR_SLOT_CHUNK;
+        void *at = dlr_slot_data(slot, plan, (uint64_t)i * DLR_SLOT_CHUNK);
+
+        scramble(at, bytes, v.step * 1000003 + (uint64_t)rank * 17 + i);
+        dlr_slot_set_crc(slot, plan, i, dlr_crc32c(0, at, bytes));
+    }
+    dlr_slot_seal(slot, plan);
+    dlr_slot_plan_free(plan);
+}
+
+void rig_order(struct rig_data *p, enum dlr_local_type type, uint32_t round,
+               int32_t rank, struct dlr_version v, uint64_t id, const char *text)
+{
+    struct dlr_local_msg msg;
+
+    dlr_local_init(&msg, type);
+    msg.round = round;
+    msg.rank = rank;
+    msg.step = v.step;
+    msg.arg[0] = v.round;
+    msg.arg[1] = id;
+    dlr_local_text(&msg, "%s", text);
+    say(p, &msg);
+}
+
+int rig_done(struct rig_data *p, uint64_t id, char *why, size_t size)
+{
+    struct dlr_local_msg msg;
+
+    rig_await(p, DLR_LOCAL_D_DONE, &msg);
+    if (msg.arg[1] != id)
+        die("D_DONE", "of another request");
+    if (why)
+        dlr_format(why, size, "%s", msg.text);
+    return (int)msg.arg[2];
+}

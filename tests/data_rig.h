@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An agent's side of dlrover-data, for tests and benchmarks: starts the program with a
+ * directory of its own in node memory and speaks with it. Whatever fails ends the caller with a
+ * line on stderr.
+ */
+#ifndef DLR_TESTS_DATA_RIG_H
+#define DLR_TESTS_DATA_RIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "ckpt/slot.h"
+#include "common/local.h"
+
+#define RIG_ANSWER_MS 20000 /* limit of every wait for the program */
+#define RIG_TOKEN "00112233445566778899aabbccddeeff"
+#define RIG_KEY "cluster.1.run"
+
+struct rig_data {
+    pid_t pid;
+    int fd;
+    char dir[64];
+    char address[DLR_LOCAL_TEXT];
+};
+
+/* Starts it; option (may be NULL) is a word of its command line. dir NULL: a new one. */
+void rig_start(struct rig_data *p, const char *dir, const char *option);
+/* Ends it (by closing its socket, or SIGKILL) and waits for it. */
+void rig_end(struct rig_data *p);
+void rig_kill(struct rig_data *p);
+void rig_remove(struct rig_data *p); /* its directory */
+
+/* The next message, which must come within RIG_ANSWER_MS; its descriptors are closed. */
+void rig_next(struct rig_data *p, struct dlr_local_msg *ret);
+/* The next of this type; others before it are passed over. */
+void rig_await(struct rig_data *p, enum dlr_local_type type, struct dlr_local_msg *ret);
+/* True when nothing comes for so long. */
+bool rig_silent(struct rig_data *p, int ms);
+
+/* accept: a JSON list, "[0,1]". */
+void rig_config(struct rig_data *p, uint32_t round, const char *token,
+                const char *accept);
+/* Two slots for rank; the errno of the answer. Mapped by rig_slot(). */
+int rig_reserve(struct rig_data *p, int32_t rank, uint64_t bytes);
+struct dlr_slot *rig_slot(struct rig_data *p, int32_t rank, unsigned k);
+
+/* Bytes of a slot file for a snapshot of one region of data bytes. */
+uint64_t rig_slot_bytes(uint64_t data);
+/* Makes a SEALED snapshot of pseudo-random bytes in slot. */
+void rig_snapshot(struct dlr_slot *slot, int32_t rank, struct dlr_version v,
+                  uint64_t data);
+
+/* D_SEND, D_LOAD, D_SAVE (id: what D_DONE will carry); D_COMMIT, D_ABORT, D_DROP. */
+void rig_order(struct rig_data *p, enum dlr_local_type type, uint32_t round,
+               int32_t rank, struct dlr_version v, uint64_t id, const char *text);
+/* The errno of the next D_DONE; 0: it went well. text of it in why (may be NULL). */
+int rig_done(struct rig_data *p, uint64_t id, char *why, size_t size);
+
+#endif

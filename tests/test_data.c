@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two or three dlrover-data processes on this host, over UCX's TCP, and this program in the
+ * role of their agents.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/clock.h"
+#include "common/str.h"
+#include "tests/data_rig.h"
+
+#define MIB (UINT64_C(1) << 20)
+#define RANK 3
+#define ROUND 5
+#define BOUND_MS 2000 /* a transfer that is cancelled must be gone by then */
+
+static const struct dlr_version v7 = {ROUND, 7}, v8 = {ROUND, 8};
+
+struct pair {
+    struct rig_data from, to;
+    struct dlr_slot *src, *dst[2]; /* src: slot 0 of RANK */
+    uint64_t data;
+};
+
+static void pair_up(struct pair *p, uint64_t data, const char *option)
+{
+    p->data = data;
+    rig_start(&p->from, NULL, option);
+    rig_start(&p->to, NULL, option);
+    rig_config(&p->from, ROUND, RIG_TOKEN, "[]");
+    rig_config(&p->to, ROUND, RIG_TOKEN, "[2,3]");
+    assert_int_equal(rig_reserve(&p->from, RANK, rig_slot_bytes(data)), 0);
+    assert_int_equal(rig_reserve(&p->to, RANK, rig_slot_bytes(data)), 0);
+    p->src = rig_slot(&p->from, RANK, 0);
+    p->dst[0] = rig_slot(&p->to, RANK, 0);
+    p->dst[1] = rig_slot(&p->to, RANK, 1);
+    rig_snapshot(p->src, RANK, v7, data);
+}
+
+static void pair_down(struct pair *p)
+{
+    dlr_slot_unmap(p->src);
+    dlr_slot_unmap(p->dst[0]);
+    dlr_slot_unmap(p->dst[1]);
+    if (p->from.pid)
+        rig_end(&p->from);
+    if (p->to.pid)
+        rig_end(&p->to);
+    rig_remove(&p->from);
+    rig_remove(&p->to);
+}
+
+static void send_v(struct pair *p, struct dlr_version v, uint64_t id)
+{
+    rig_order(&p->from, DLR_LOCAL_D_SEND, ROUND, RANK, v, id, p->to.address);
+}
+
+static bool any_whole(const struct pair *p)
+{
+    for (unsigned k = 0; k < 2; k++)
+        if (dlr_slot_state(p->dst[k]) == DLR_SLOT_SEALED ||
+            dlr_slot_state(p->dst[k]) == DLR_SLOT_COMMITTED)
+            return true;
+    return false;
+}
+
+/* The slot of the receiver that holds v whole, compared byte by byte with from. */
+static struct dlr_slot *expect_copy(struct pair *p, const struct dlr_slot *from)
+{
+    struct dlr_slot_info want, have;
+    const void *a, *b;
+    size_t an, bn;
+    uint32_t crc;
+    void *ad, *bd;
+
+    assert_int_equal(dlr_slot_info(from, &want), 0);
+    for (unsigned k = 0; k < 2; k++) {
+        if (dlr_slot_state(p->dst[k]) < DLR_SLOT_SEALED ||
+            dlr_slot_state(p->dst[k]) > DLR_SLOT_COMMITTED ||
+            dlr_slot_info(p->dst[k], &have) < 0 ||
+            !dlr_version_eq(have.version, want.version))
+            continue;
+        dlr_slot_meta(from, &a, &an);
+        dlr_slot_meta(p->dst[k], &b, &bn);
+        assert_int_equal(an, bn);
+        assert_memory_equal(a, b, an);
+        for (uint32_t i = 0; i < want.nchunks; i++) {
+            assert_int_equal(dlr_slot_chunk(from, i, &ad, &an, &crc), 0);
+            assert_int_equal(dlr_slot_chunk(p->dst[k], i, &bd, &bn, &crc), 0);
+            assert_memory_equal(ad, bd, an);
+        }
+        return p->dst[k];
+    }
+    fail_msg("the receiver has no whole copy");
+    return NULL;
+}
+
+/* Waits until the receiver has taken a slot for what comes. */
+static void await_open(struct pair *p)
+{
+    int64_t limit = dlr_now_ms() + RIG_ANSWER_MS;
+
+    while (dlr_slot_state(p->dst[0]) != DLR_SLOT_OPEN &&
+           dlr_slot_state(p->dst[1]) != DLR_SLOT_OPEN)
+        assert_true(dlr_now_ms() < limit);
+}
+
+/* Orders come in turn, and an answer to a later one says that the earlier were done. */
+static void settle(struct rig_data *p)
+{
+    rig_order(p, DLR_LOCAL_D_SEND, ROUND, 99, v7, 77, "00");
+    assert_int_not_equal(rig_done(p, 77, NULL, 0), 0);
+}
+
+static void a_copy_is_bit_equal_and_told(void **state)
+{
+    struct dlr_local_msg msg;
+    struct pair p;
+
+    pair_up(&p, 64 * MIB + 12345, NULL);
+    send_v(&p, v7, 11);
+    assert_int_equal(rig_done(&p.from, 11, NULL, 0), 0);
+    rig_await(&p.to, DLR_LOCAL_D_COPIED, &msg);
+    assert_int_equal(msg.rank, RANK);
+    assert_int_equal(msg.step, 7);
+    assert_int_equal(msg.arg[0], ROUND);
+    assert_true(msg.arg[1] >= p.data && msg.arg[2] > 0);
+    expect_copy(&p, p.src);
+    send_v(&p, v7, 12); /* once more: it is there */
+    assert_int_equal(rig_done(&p.from, 12, NULL, 0), 0);
+    rig_await(&p.to, DLR_LOCAL_D_COPIED, &msg);
+    pair_down(&p);
+}
+
+static void a_new_copy_waits_for_the_decision_about_the_old(void **state)
+{
+    struct dlr_slot *src8;
+    struct pair p;
+
+    pair_up(&p, 2 * MIB, NULL);
+    rig_snapshot(p.dst[0], RANK, (struct dlr_version){ROUND, 5}, p.data);
+    rig_snapshot(p.dst[1], RANK, (struct dlr_version){ROUND, 6}, p.data);
+    send_v(&p, v7, 1);
+    assert_true(rig_silent(&p.from, 100)); /* both slots are undecided */
+    rig_order(&p.to, DLR_LOCAL_D_COMMIT, ROUND, -1, (struct dlr_version){ROUND, 6}, 0,
+              "");
+    assert_int_equal(rig_done(&p.from, 1, NULL, 0), 0);
+    assert_int_equal(dlr_slot_state(p.dst[1]), DLR_SLOT_COMMITTED);
+    src8 = rig_slot(&p.from, RANK, 1);
+    rig_snapshot(src8, RANK, v8, p.data);
+    send_v(&p, v8, 2);
+    assert_true(rig_silent(&p.from, 100)); /* one committed, one undecided */
+    rig_order(&p.to, DLR_LOCAL_D_ABORT, ROUND, -1, v7, 0, "");
+    assert_int_equal(rig_done(&p.from, 2, NULL, 0), 0);
+    expect_copy(&p, src8);
+    assert_int_equal(dlr_slot_state(p.dst[1]), DLR_SLOT_COMMITTED);
+    dlr_slot_unmap(src8);
+    pair_down(&p);
+}
+
+static void a_full_receiver_refuses_after_its_limit(void **state)
+{
+    struct pair p;
+
+    pair_up(&p, MIB, "--answer-timeout=200ms");
+    rig_snapshot(p.dst[0], RANK, (struct dlr_version){ROUND, 5}, p.data);
+    rig_snapshot(p.dst[1], RANK, (struct dlr_version){ROUND, 6}, p.data);
+    send_v(&p, v7, 1);
+    assert_int_equal(rig_done(&p.from, 1, NULL, 0), EBUSY);
+    pair_down(&p);
+}
+
+static void strangers_are_refused(void **state)
+{
+    static const struct {
+        const char *what, *token, *accept;
+        uint32_t round;
+        int want;
+    } rows[] = {
+        {"token", "00112233445566778899aabbccddee00", "[3]", ROUND, EACCES},
+        {"older round", RIG_TOKEN, "[3]", ROUND + 1, ESTALE},
+        {"receiver behind", RIG_TOKEN, "[3]", ROUND - 1, ESTALE},
+        {"rank", RIG_TOKEN, "[1,2,4]", ROUND, EPERM},
+    };
+    struct pair p;
+
+    pair_up(&p, MIB, "--answer-timeout=200ms");
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        rig_config(&p.to, rows[i].round, rows[i].token, rows[i].accept);
+        settle(&p.to);
+        send_v(&p, v7, i);
+        if (rig_done(&p.from, i, NULL, 0) != rows[i].want)
+            fail_msg("%s: not refused as it should be", rows[i].what);
+        assert_false(any_whole(&p));
+    }
+    pair_down(&p);
+}
+
+static void a_receiver_that_hears_of_the_round_later_takes_it(void **state)
+{
+    struct pair p;
+
+    pair_up(&p, MIB, NULL);
+    rig_config(&p.to, ROUND - 1, "ffffffffffffffffffffffffffffffff", "[3]");
+    settle(&p.to);
+    send_v(&p, v7, 1);
+    assert_true(rig_silent(&p.from, 100));
+    rig_config(&p.to, ROUND, RIG_TOKEN, "[3]");
+    assert_int_equal(rig_done(&p.from, 1, NULL, 0), 0);
+    expect_copy(&p, p.src);
+    pair_down(&p);
+}
+
+static void a_snapshot_too_large_for_the_slot_is_refused(void **state)
+{
+    struct rig_data small;
+    struct pair p;
+
+    pair_up(&p, 4 * MIB, NULL);
+    rig_start(&small, NULL, NULL);
+    rig_config(&small, ROUND, RIG_TOKEN, "[3]");
+    assert_int_equal(rig_reserve(&small, RANK, rig_slot_bytes(MIB)), 0);
+    rig_order(&p.from, DLR_LOCAL_D_SEND, ROUND, RANK, v7, 1, small.address);
+    assert_int_equal(rig_done(&p.from, 1, NULL, 0), EBADMSG);
+    rig_end(&small);
+    rig_remove(&small);
+    pair_down(&p);
+}
+
+static void damaged_data_never_becomes_whole(void **state)
+{
+    unsigned char *data;
+    size_t bytes;
+    uint32_t crc;
+    void *at;
+    struct pair p;
+
+    pair_up(&p, 8 * MIB, NULL);
+    assert_int_equal(dlr_slot_chunk(p.src, 5, &at, &bytes, &crc), 0);
+    data = at;
+    data[777] ^= 4;
+    send_v(&p, v7, 1);
+    assert_int_equal(rig_done(&p.from, 1, NULL, 0), EBADMSG);
+    assert_false(any_whole(&p));
+    data[777] ^= 4;
+    send_v(&p, v7, 2); /* its slot is free again */
+    assert_int_equal(rig_done(&p.from, 2, NULL, 0), 0);
+    expect_copy(&p, p.src);
+    pair_down(&p);
+}
+
+static void a_killed_receiver_ends_the_transfer(void **state)
+{
+    struct pair p;
+
+    pair_up(&p, 256 * MIB, NULL);
+    send_v(&p, v7, 1);
+    await_open(&p);
+    rig_kill(&p.to);
+    assert_int_not_equal(rig_done(&p.from, 1, NULL, 0), 0);
+    pair_down(&p);
+}
+
+/* The peer says nothing more and its kernel keeps the connection: what a dead node is. */
+static void a_silent_receiver_is_left_at_the_next_round(void **state)
+{
+    struct pair p;
+    int64_t from_ms;
+
+    pair_up(&p, 256 * MIB, NULL);
+    send_v(&p, v7, 1);
+    await_open(&p);
+    kill(p.to.pid, SIGSTOP);
+    assert_true(rig_silent(&p.from, 200));
+    from_ms = dlr_now_ms();
+    rig_config(&p.from, ROUND + 1, RIG_TOKEN, "[]");
+    assert_int_equal(rig_done(&p.from, 1, NULL, 0), ECANCELED);
+    assert_true(dlr_now_ms() - from_ms < BOUND_MS);
+    kill(p.to.pid, SIGCONT);
+    pair_down(&p);
+}
+
+/* A sender that died, or that thaws when its round is over: the slot is never whole and is
+ * used again, and nothing of the old transfer gets into it.
+ */
+static void a_lost_sender_leaves_the_slot_usable(void **state)
+{
+    struct rig_data other;
+    struct dlr_slot *slot;
+    struct pair p;
+
+    for (unsigned freeze = 0; freeze < 2; freeze++) {
+        pair_up(&p, 256 * MIB, NULL);
+        send_v(&p, v7, 1);
+        await_open(&p);
+        if (freeze)
+            kill(p.from.pid, SIGSTOP);
+        else
+            rig_kill(&p.from);
+        rig_config(&p.to, ROUND + 1, RIG_TOKEN, "[3]");
+        rig_start(&other, NULL, NULL);
+        rig_config(&other, ROUND + 1, RIG_TOKEN, "[]");
+        assert_int_equal(rig_reserve(&other, RANK, rig_slot_bytes(p.data)), 0);
+        slot = rig_slot(&other, RANK, 0);
+        rig_snapshot(slot, RANK, v8, p.data);
+        assert_false(any_whole(&p));
+        rig_order(&other, DLR_LOCAL_D_SEND, ROUND + 1, RANK, v8, 2, p.to.address);
+        assert_int_equal(rig_done(&other, 2, NULL, 0), 0);
+        if (freeze) {
+            kill(p.from.pid, SIGCONT);
+            assert_int_not_equal(rig_done(&p.from, 1, NULL, 0), 0);
+        }
+        expect_copy(&p, slot);
+        dlr_slot_unmap(slot);
+        rig_end(&other);
+        rig_remove(&other);
+        pair_down(&p);
+    }
+}
+
+static void a_restarted_process_adopts_its_slots(void **state)
+{
+    struct pair p;
+
+    pair_up(&p, 4 * MIB, NULL);
+    dlr_slot_set_state(p.dst[0], DLR_SLOT_OPEN); /* half received when it died */
+    rig_kill(&p.from);
+    rig_kill(&p.to);
+    rig_start(&p.from, p.from.dir, NULL);
+    rig_start(&p.to, p.to.dir, NULL);
+    rig_config(&p.from, ROUND, RIG_TOKEN, "[]");
+    rig_config(&p.to, ROUND, RIG_TOKEN, "[3]");
+    assert_int_equal(rig_reserve(&p.to, RANK, rig_slot_bytes(p.data)), 0);
+    assert_int_equal(dlr_slot_state(p.dst[0]), DLR_SLOT_DEAD);
+    send_v(&p, v7, 1);
+    assert_int_equal(rig_done(&p.from, 1, NULL, 0), 0);
+    expect_copy(&p, p.src);
+    pair_down(&p);
+}
+
+static void a_file_gives_back_what_was_saved(void **state)
+{
+    char path[128], why[256];
+    unsigned char byte;
+    struct pair p;
+    int fd;
+
+    pair_up(&p, 3 * MIB + 99, NULL);
+    dlr_format(path, sizeof(path), "%s/saved.slot", p.from.dir);
+    rig_order(&p.from, DLR_LOCAL_D_SAVE, ROUND, RANK, v7, 1, path);
+    assert_int_equal(rig_done(&p.from, 1, NULL, 0), 0);
+    rig_order(&p.from, DLR_LOCAL_D_SAVE, ROUND, RANK, v8, 2, path);
+    assert_int_equal(rig_done(&p.from, 2, NULL, 0), ENOENT);
+
+    fd = open(path, O_RDWR);
+    assert_true(fd >= 0);
+    assert_int_equal(pread(fd, &byte, 1, 2 * MIB), 1);
+    byte ^= 1;
+    assert_int_equal(pwrite(fd, &byte, 1, 2 * MIB), 1);
+    rig_order(&p.to, DLR_LOCAL_D_LOAD, ROUND, RANK, v7, 3, path);
+    assert_int_equal(rig_done(&p.to, 3, why, sizeof(why)), EBADMSG);
+    assert_string_equal(why, "chunk 1 of 4 is corrupt: Bad message");
+    assert_false(any_whole(&p));
+    byte ^= 1;
+    assert_int_equal(pwrite(fd, &byte, 1, 2 * MIB), 1);
+    close(fd);
+
+    rig_order(&p.to, DLR_LOCAL_D_LOAD, ROUND, RANK, v8, 4, path);
+    assert_int_equal(rig_done(&p.to, 4, NULL, 0), EBADMSG); /* another version */
+    rig_order(&p.to, DLR_LOCAL_D_LOAD, ROUND, RANK, v7, 5, path);
+    assert_int_equal(rig_done(&p.to, 5, NULL, 0), 0);
+    expect_copy(&p, p.src);
+    unlink(path);
+    pair_down(&p);
+}
+
+static void decisions_change_the_states_of_slots(void **state)
+{
+    struct dlr_version v5 = {ROUND, 5}, none = {UINT32_MAX, UINT64_MAX};
+    struct pair p;
+
+    pair_up(&p, MIB, NULL);
+    rig_snapshot(p.dst[0], RANK, v7, p.data);
+    rig_snapshot(p.dst[1], RANK, v8, p.data);
+    rig_order(&p.to, DLR_LOCAL_D_COMMIT, ROUND, -1, v7, 0, "");
+    rig_order(&p.to, DLR_LOCAL_D_ABORT, ROUND, -1, v7, 0, ""); /* decided: no effect */
+    settle(&p.to);
+    assert_int_equal(dlr_slot_state(p.dst[0]), DLR_SLOT_COMMITTED);
+    assert_int_equal(dlr_slot_state(p.dst[1]), DLR_SLOT_SEALED);
+    rig_order(&p.to, DLR_LOCAL_D_COMMIT, ROUND, -1, v8, 0, "");
+    settle(&p.to);
+    assert_int_equal(dlr_slot_state(p.dst[0]), DLR_SLOT_FREE);
+    assert_int_equal(dlr_slot_state(p.dst[1]), DLR_SLOT_COMMITTED);
+    rig_snapshot(p.dst[0], RANK, v5, p.data);
+    rig_order(&p.to, DLR_LOCAL_D_DROP, ROUND, -1, v5, 0, "");
+    settle(&p.to);
+    assert_int_equal(dlr_slot_state(p.dst[0]), DLR_SLOT_SEALED);
+    assert_int_equal(dlr_slot_state(p.dst[1]), DLR_SLOT_DEAD);
+    rig_order(&p.to, DLR_LOCAL_D_DROP, ROUND, -1, none, 0, "");
+    settle(&p.to);
+    assert_int_equal(dlr_slot_state(p.dst[0]), DLR_SLOT_DEAD);
+    pair_down(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_copy_is_bit_equal_and_told),
+        cmocka_unit_test(a_new_copy_waits_for_the_decision_about_the_old),
+        cmocka_unit_test(a_full_receiver_refuses_after_its_limit),
+        cmocka_unit_test(strangers_are_refused),
+        cmocka_unit_test(a_receiver_that_hears_of_the_round_later_takes_it),
+        cmocka_unit_test(a_snapshot_too_large_for_the_slot_is_refused),
+        cmocka_unit_test(damaged_data_never_becomes_whole),
+        cmocka_unit_test(a_killed_receiver_ends_the_transfer),
+        cmocka_unit_test(a_silent_receiver_is_left_at_the_next_round),
+        cmocka_unit_test(a_lost_sender_leaves_the_slot_usable),
+        cmocka_unit_test(a_restarted_process_adopts_its_slots),
+        cmocka_unit_test(a_file_gives_back_what_was_saved),
+        cmocka_unit_test(decisions_change_the_states_of_slots),
+    };
+
+    setenv("UCX_TLS", "tcp,self", 1); /* shared memory would hide the network */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
