@@ -297,7 +297,7 @@ static int wait_copies(struct dlr_ckpt *ck, void *stream)
     int rc = 0;
 
     if (whole ? dlr_saver_busy(ck->saver) : dlr_saver_reading(ck->saver)) {
-        if (hold_stream(ck, stream) == 0)
+        if (!whole && hold_stream(ck, stream) == 0)
             return 0;
         rc = dlr_saver_wait(ck->saver, ck->conf.fence_ms, whole);
         if (rc < 0)

@@ -57,13 +57,13 @@ static bool loaded;
 
 struct dlr_device {
     CUcontext ctx;
-    CUstream stream;         /* of the copies */
-    CUevent begun;           /* what the caller's stream had at begin */
-    CUevent fetched[2];      /* the copies into a half */
-    unsigned char *stage;    /* pinned, two halves */
-    volatile uint32_t *done; /* pinned: the last snapshot that was released */
-    CUdeviceptr done_dev;    /* the same word for streams */
-    uint32_t turn;           /* the last snapshot that was begun */
+    CUstream stream;        /* of the copies */
+    CUevent begun;          /* what the caller's stream had at begin */
+    CUevent fetched[2];     /* the copies into a half */
+    unsigned char *stage;   /* pinned, two halves */
+    _Atomic uint32_t *done; /* pinned: the last snapshot that was released */
+    CUdeviceptr done_dev;   /* the same word for streams */
+    uint32_t turn;          /* the last snapshot that was begun */
 };
 
 static void load(void)
@@ -155,7 +155,7 @@ static CUresult build(struct dlr_device *dev)
         r = CU(cuMemHostAlloc)((void **)&dev->done, sizeof(*dev->done),
                                CU_MEMHOSTALLOC_DEVICEMAP);
     if (r == CUDA_SUCCESS) {
-        *dev->done = 0;
+        atomic_store(dev->done, 0);
         r = CU(cuMemHostGetDevicePointer)(&dev->done_dev, (void *)dev->done, 0);
     }
     return r;
@@ -217,8 +217,8 @@ static int hold(struct dlr_device *dev, void *stream)
 
 static void release(struct dlr_device *dev)
 {
-    atomic_thread_fence(memory_order_seq_cst);
-    *dev->done = dev->turn; /* begin makes no new turn while one is under way */
+    atomic_store(dev->done,
+                 dev->turn); /* begin makes no new turn while one is under way */
 }
 
 static int fetch(struct dlr_device *dev, unsigned half, size_t at, const void *src,

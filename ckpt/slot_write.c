@@ -162,6 +162,8 @@ bool dlr_slot_plan_piece(const struct dlr_slot_plan *plan, uint64_t from, uint64
 {
     unsigned low = 0, high = plan->head.nregions;
 
+    if (from >= to)
+        return false;
     while (low < high) { /* the first region that ends after from */
         unsigned mid = low + (high - low) / 2;
 

@@ -390,6 +390,22 @@ static void a_file_that_is_no_slot_or_is_cut_is_not_mapped(void **state)
     close(fd);
 }
 
+static void pieces_cover_a_window_and_end_with_it(void **state)
+{
+    struct fixture *f = *state;
+    struct dlr_slot_piece p;
+
+    assert_true(dlr_slot_plan_piece(f->plan, 1000, 2000, &p));
+    assert_int_equal(p.region, 0);
+    assert_int_equal(p.at, 1000);
+    assert_int_equal(p.bytes, 1000);
+    assert_false(dlr_slot_plan_piece(f->plan, 2000, 2000, &p));
+    assert_true(dlr_slot_plan_piece(f->plan, 2800000, 2800200, &p));
+    assert_int_equal(p.region, 1);
+    assert_int_equal(p.bytes, 8);
+    assert_false(dlr_slot_plan_piece(f->plan, 2800008, 2800064, &p)); /* padding */
+}
+
 static void a_large_region_table_stays_compact(void **state)
 {
     enum { MANY = 13600 };
@@ -441,6 +457,7 @@ int main(void)
         T(a_slot_too_small_for_the_plan_is_not_begun),
         T(files_are_created_adopted_and_grown),
         T(a_file_that_is_no_slot_or_is_cut_is_not_mapped),
+        T(pieces_cover_a_window_and_end_with_it),
         T(a_large_region_table_stays_compact),
         T(no_regions_at_all_make_a_sound_slot),
     };

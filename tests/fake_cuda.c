@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A stand-in for the CUDA driver, built as libcuda.so.1: streams are threads with a queue,
+ * device memory is host memory under an address that the host may not touch. It checks order
+ * and ownership, nothing about speed; no GPU is involved.
+ */
+#include "tests/fake_cuda.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum kind { COPY, RECORD, WAIT_EVENT, WAIT_VALUE, GATE, FILL, END };
+
+struct op {
+    enum kind kind;
+    void *dst;
+    const void *src;
+    size_t bytes;
+    uint32_t value;
+    struct CUevent_st *event;
+    struct op *next;
+};
+
+struct CUstream_st {
+    pthread_t thread;
+    struct op *first, **last;
+};
+
+struct CUevent_st {
+    unsigned recorded, done; /* counts of records put on a stream, and reached */
+};
+
+struct memory {
+    char *device, *host;
+    size_t bytes;
+    struct memory *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static struct CUstream_st legacy; /* the stream called NULL; its thread starts on use */
+static struct memory *memories;
+static bool gate_open;
+static int fail_copy;
+static int context; /* its address is the only context */
+
+static char *to_host(uintptr_t address)
+{
+    for (struct memory *m = memories; m; m = m->next)
+        if (address >= (uintptr_t)m->device &&
+            address < (uintptr_t)m->device + m->bytes)
+            return m->host + (address - (uintptr_t)m->device);
+    return NULL;
+}
+
+/* Whether op may be carried out now. Under the lock. */
+static bool ready(const struct op *op)
+{
+    if (op->kind == GATE)
+        return gate_open;
+    if (op->kind == WAIT_EVENT)
+        return (int)(op->event->done - op->value) >= 0;
+    if (op->kind == WAIT_VALUE)
+        return (int)(__atomic_load_n((const uint32_t *)op->src, __ATOMIC_ACQUIRE) -
+                     op->value) >= 0;
+    return true;
+}
+
+static void carry_out(struct op *op)
+{
+    if (op->kind == COPY)
+        memcpy(op->dst, op->src, op->bytes);
+    if (op->kind == FILL)
+        memset(op->dst, (int)op->value, op->bytes);
+    if (op->kind == RECORD)
+        op->event->done = op->value;
+}
+
+static void *run(void *arg)
+{
+    struct CUstream_st *s = arg;
+    bool end = false;
+
+    pthread_mutex_lock(&lock);
+    while (!end) {
+        struct op *op = s->first;
+
+        if (!op || !ready(op)) {
+            struct timespec soon;
+
+            /* A value in memory changes without a signal: a GPU polls it, so does this. */
+            clock_gettime(CLOCK_REALTIME, &soon);
+            soon.tv_nsec += 1000000;
+            if (soon.tv_nsec >= 1000000000) {
+                soon.tv_sec++;
+                soon.tv_nsec -= 1000000000;
+            }
+            pthread_cond_timedwait(&changed, &lock, &soon);
+            continue;
+        }
+        carry_out(op);
+        end = op->kind == END;
+        s->first = op->next;
+        if (!s->first)
+            s->last = &s->first;
+        free(op);
+        pthread_cond_broadcast(&changed);
+    }
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+static void put(struct CUstream_st *s, struct op op)
+{
+    struct op *copy = malloc(sizeof(*copy));
+
+    *copy = op;
+    copy->next = NULL;
+    pthread_mutex_lock(&lock);
+    if (!s)
+        s = &legacy;
+    if (!s->last) {
+        s->last = &s->first;
+        pthread_create(&s->thread, NULL, run, s);
+        if (s == &legacy)
+            pthread_detach(s->thread);
+    }
+    if (op.kind == RECORD)
+        copy->value = ++op.event->recorded;
+    if (op.kind == WAIT_EVENT)
+        copy->value = op.event->recorded;
+    *s->last = copy;
+    s->last = &copy->next;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+CUresult fake_cuda_alloc(CUdeviceptr *ret, size_t bytes)
+{
+    struct memory *m = calloc(1, sizeof(*m));
+    int fd = memfd_create("device", 0);
+
+    if (ftruncate(fd, (off_t)bytes) < 0)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    m->bytes = bytes;
+    m->host = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    m->device = mmap(NULL, bytes, PROT_NONE, MAP_SHARED, fd, 0);
+    close(fd);
+    m->next = memories;
+    memories = m;
+    *ret = (CUdeviceptr)(uintptr_t)m->device;
+    return CUDA_SUCCESS;
+}
+
+void *fake_cuda_look(CUdeviceptr ptr)
+{
+    return to_host((uintptr_t)ptr);
+}
+
+void fake_cuda_gate(CUstream stream)
+{
+    pthread_mutex_lock(&lock);
+    gate_open = false;
+    pthread_mutex_unlock(&lock);
+    put(stream, (struct op){.kind = GATE});
+}
+
+void fake_cuda_open_gate(void)
+{
+    pthread_mutex_lock(&lock);
+    gate_open = true;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+void fake_cuda_fill(CUstream stream, CUdeviceptr ptr, unsigned char value, size_t bytes)
+{
+    put(stream, (struct op){.kind = FILL,
+                            .dst = to_host((uintptr_t)ptr),
+                            .value = value,
+                            .bytes = bytes});
+}
+
+void fake_cuda_fail_copy(int n)
+{
+    fail_copy = n;
+}
+
+CUresult CUDAAPI cuPointerGetAttribute(void *data, CUpointer_attribute attribute,
+                                       CUdeviceptr ptr)
+{
+    if (!to_host((uintptr_t)ptr))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
+        *(unsigned *)data = CU_MEMORYTYPE_DEVICE;
+    if (attribute == CU_POINTER_ATTRIBUTE_CONTEXT)
+        *(CUcontext *)data = (CUcontext)&context;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxPushCurrent(CUcontext ctx)
+{
+    return ctx == (CUcontext)&context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUresult CUDAAPI cuCtxPopCurrent(CUcontext *ctx)
+{
+    *ctx = (CUcontext)&context;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuStreamCreate(CUstream *stream, unsigned flags)
+{
+    *stream = calloc(1, sizeof(**stream));
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuStreamDestroy(CUstream stream)
+{
+    bool used;
+
+    pthread_mutex_lock(&lock);
+    used = stream->last != NULL;
+    pthread_mutex_unlock(&lock);
+    if (used) {
+        put(stream, (struct op){.kind = END});
+        pthread_join(stream->thread, NULL);
+    }
+    free(stream);
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
+{
+    put(stream, (struct op){.kind = WAIT_EVENT, .event = event});
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuStreamWaitValue32(CUstream stream, CUdeviceptr addr,
+                                     cuuint32_t value, unsigned flags)
+{
+    if (flags != CU_STREAM_WAIT_VALUE_GEQ)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    put(stream, (struct op){.kind = WAIT_VALUE,
+                            .src = (void *)(uintptr_t)addr,
+                            .value = value});
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuEventCreate(CUevent *event, unsigned flags)
+{
+    *event = calloc(1, sizeof(**event));
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuEventDestroy(CUevent event)
+{
+    free(event);
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuEventRecord(CUevent event, CUstream stream)
+{
+    put(stream, (struct op){.kind = RECORD, .event = event});
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuEventSynchronize(CUevent event)
+{
+    pthread_mutex_lock(&lock);
+    while (event->done != event->recorded)
+        pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemHostAlloc(void **ret, size_t bytes, unsigned flags)
+{
+    *ret = malloc(bytes);
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr *ret, void *host, unsigned flags)
+{
+    *ret = (CUdeviceptr)(uintptr_t)host;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemFreeHost(void *p)
+{
+    free(p);
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemcpyDtoHAsync(void *dst, CUdeviceptr src, size_t bytes,
+                                   CUstream stream)
+{
+    if (!to_host((uintptr_t)src) || (fail_copy > 0 && --fail_copy == 0))
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    put(stream,
+        (struct op){
+            .kind = COPY, .dst = dst, .src = to_host((uintptr_t)src), .bytes = bytes});
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemcpyHtoD(CUdeviceptr dst, const void *src, size_t bytes)
+{
+    if (!to_host((uintptr_t)dst))
+        return CUDA_ERROR_INVALID_VALUE;
+    memcpy(to_host((uintptr_t)dst), src, bytes);
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a test tells the stand-in for the CUDA driver (tests/fake_cuda.c) beside the driver's
+ * own calls.
+ */
+#ifndef DLR_TESTS_FAKE_CUDA_H
+#define DLR_TESTS_FAKE_CUDA_H
+
+#include <cuda.h>
+
+/* "Device" memory: the address faults when the host touches it. */
+CUresult fake_cuda_alloc(CUdeviceptr *ret, size_t bytes);
+/* Where the host of the test finds the same bytes. */
+void *fake_cuda_look(CUdeviceptr ptr);
+/* A kernel that takes until fake_cuda_open(); one that fills memory. */
+void fake_cuda_gate(CUstream stream);
+void fake_cuda_open_gate(void);
+void fake_cuda_fill(CUstream stream, CUdeviceptr ptr, unsigned char value,
+                    size_t bytes);
+/* Makes the n-th copy from now on fail (1: the next). */
+void fake_cuda_fail_copy(int n);
+
+#endif

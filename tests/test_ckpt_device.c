@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The CUDA back end against a stand-in for the driver (tests/fake_cuda.c): order, ownership and
+ * failures. What a GPU does is not tested here.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ckpt/ckpt.h"
+#include "ckpt/copy.h"
+#include "ckpt/device.h"
+#include "ckpt/slot_meta.h"
+#include "common/cleanup.h"
+#include "common/str.h"
+
+#ifndef DLR_HAVE_CUDA
+
+static void the_cuda_back_end(void **state)
+{
+    print_message("no CUDA headers: the CUDA back end was not built\n");
+    skip();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_cuda_back_end)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/self.h"
+#include "tests/fake_cuda.h"
+
+#define BIG ((20u << 20) + 12345) /* more than both halves of the staging buffer */
+#define SMALL 1000u
+
+static struct {
+    __typeof__(&fake_cuda_alloc) alloc;
+    __typeof__(&fake_cuda_look) look;
+    __typeof__(&fake_cuda_gate) gate;
+    __typeof__(&fake_cuda_open_gate) open_gate;
+    __typeof__(&fake_cuda_fill) fill;
+    __typeof__(&fake_cuda_fail_copy) fail_copy;
+    __typeof__(&cuStreamCreate) stream_create;
+    __typeof__(&cuStreamDestroy) stream_destroy;
+} fake;
+
+static CUdeviceptr big, small;
+static unsigned char host[SMALL];
+
+static int load_fake(void **state)
+{
+    char path[PATH_MAX];
+    void *lib;
+
+    assert_null(
+        dlr_device_of(host)); /* without a driver in the program there is no device */
+    assert_int_equal(dlr_self_sibling("fake/libcuda.so.1", path, sizeof(path)), 0);
+    lib = dlopen(path, RTLD_NOW);
+    if (!lib)
+        fail_msg("%s", dlerror());
+    fake.alloc = (__typeof__(fake.alloc))dlsym(lib, "fake_cuda_alloc");
+    fake.look = (__typeof__(fake.look))dlsym(lib, "fake_cuda_look");
+    fake.gate = (__typeof__(fake.gate))dlsym(lib, "fake_cuda_gate");
+    fake.open_gate = (__typeof__(fake.open_gate))dlsym(lib, "fake_cuda_open_gate");
+    fake.fill = (__typeof__(fake.fill))dlsym(lib, "fake_cuda_fill");
+    fake.fail_copy = (__typeof__(fake.fail_copy))dlsym(lib, "fake_cuda_fail_copy");
+    fake.stream_create = (__typeof__(fake.stream_create))dlsym(lib, "cuStreamCreate");
+    fake.stream_destroy =
+        (__typeof__(fake.stream_destroy))dlsym(lib, "cuStreamDestroy_v2");
+    assert_int_equal(fake.alloc(&big, BIG), CUDA_SUCCESS);
+    assert_int_equal(fake.alloc(&small, SMALL), CUDA_SUCCESS);
+    return 0;
+}
+
+struct fixture {
+    const struct dlr_device_ops *ops;
+    struct dlr_device *dev;
+    struct dlr_slot_plan *plan;
+    struct dlr_slot *slot;
+    struct dlr_copy *copy;
+    struct dlr_copy_job job;
+    CUstream stream;
+    pthread_t thread;
+    atomic_bool stop;
+    _Atomic int64_t deadline_ns;
+    int rc;
+};
+
+static const void *src[3];
+static const bool on_device[3] = {true, false, true};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    const struct dlr_slot_owner owner = {1, 0, 1};
+    struct dlr_ckpt_region regions[3] = {
+        {"big", DLR_CKPT_SHARD, "u8", 1, 1, {BIG}, {0}, {BIG}, {0}, NULL},
+        {"host", DLR_CKPT_SHARD, "u8", 1, 1, {SMALL}, {0}, {SMALL}, {0}, NULL},
+        {"small", DLR_CKPT_SHARD, "u8", 1, 1, {SMALL}, {0}, {SMALL}, {0}, NULL}};
+
+    src[0] = (void *)(uintptr_t)big;
+    src[1] = host;
+    src[2] = (void *)(uintptr_t)small;
+    f->ops = dlr_device_of(src[0]);
+    assert_non_null(f->ops);
+    assert_int_equal(f->ops->open(src[0], &f->dev, NULL), 0);
+    assert_int_equal(dlr_slot_plan_new(regions, 3, &owner, &f->plan, NULL), 0);
+    assert_int_equal(dlr_slot_anonymous(dlr_slot_plan_bytes(f->plan), &f->slot, NULL),
+                     0);
+    assert_int_equal(dlr_copy_new(1, &f->copy, NULL), 0);
+    f->job = (struct dlr_copy_job){.slot = f->slot,
+                                   .plan = f->plan,
+                                   .src = src,
+                                   .ops = f->ops,
+                                   .dev = f->dev,
+                                   .on_device = on_device,
+                                   .stop = &f->stop,
+                                   .deadline_ns = &f->deadline_ns};
+    assert_int_equal(fake.stream_create(&f->stream, 0), CUDA_SUCCESS);
+    memset(fake.look(big), 1, BIG);
+    memset(fake.look(small), 1, SMALL);
+    memset(host, 1, SMALL);
+    fake.open_gate();
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    f->ops->close(f->dev);
+    fake.stream_destroy(f->stream);
+    dlr_copy_free(f->copy);
+    dlr_slot_plan_free(f->plan);
+    dlr_slot_unmap(f->slot);
+    free(f);
+    return 0;
+}
+
+static void *copy_thread(void *arg)
+{
+    struct fixture *f = arg;
+
+    f->rc = dlr_copy_run(f->copy, &f->job);
+    f->ops->release(f->dev);
+    return NULL;
+}
+
+static void begin(struct fixture *f)
+{
+    assert_int_equal(dlr_slot_begin(f->slot, f->plan, (struct dlr_version){0, 1}, NULL),
+                     0);
+    assert_int_equal(f->ops->after(f->dev, f->stream), 0);
+    assert_int_equal(pthread_create(&f->thread, NULL, copy_thread, f), 0);
+}
+
+static int finish(struct fixture *f)
+{
+    pthread_join(f->thread, NULL);
+    return f->rc;
+}
+
+/* All of the snapshot's bytes are 1 and its sums are right. */
+static void assert_snapshot_of_ones(struct fixture *f)
+{
+    struct dlr_slot_piece p;
+    uint64_t data = dlr_slot_plan_data(f->plan);
+
+    dlr_slot_seal(f->slot, f->plan);
+    assert_int_equal(dlr_slot_verify(f->slot, NULL), 0);
+    for (uint64_t at = 0; dlr_slot_plan_piece(f->plan, at, data, &p);
+         at = p.off + p.bytes) {
+        const unsigned char *bytes = dlr_slot_data(f->slot, f->plan, p.off);
+
+        for (uint64_t i = 0; i < p.bytes; i++)
+            if (bytes[i] != 1)
+                fail_msg("byte %d of region %u is %u", (int)i, p.region, bytes[i]);
+    }
+}
+
+static void host_memory_has_no_device(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_null(dlr_device_of(host));
+    assert_null(dlr_device_of(f));
+    assert_string_equal(dlr_device_of((void *)(uintptr_t)(big + BIG - 1))->name,
+                        "CUDA");
+}
+
+static void a_snapshot_takes_both_memories(void **state)
+{
+    struct fixture *f = *state;
+
+    begin(f);
+    assert_int_equal(finish(f), 0);
+    assert_snapshot_of_ones(f);
+}
+
+static void copies_wait_for_the_stream_and_the_stream_for_the_copies(void **state)
+{
+    struct fixture *f = *state;
+    int64_t t0;
+
+    memset(fake.look(big), 9, BIG);
+    fake.gate(f->stream); /* a long computation that ends in the state to be saved */
+    fake.fill(f->stream, big, 1, BIG);
+    begin(f);
+    t0 = dlr_now_ms();
+    assert_int_equal(f->ops->hold(f->dev, f->stream), 0);
+    assert_true(dlr_now_ms() - t0 <
+                1000);                 /* the gate is closed: the host did not wait */
+    fake.fill(f->stream, big, 2, BIG); /* the update */
+    fake.fill(f->stream, small, 2, SMALL);
+    fake.open_gate();
+    assert_int_equal(finish(f), 0);
+    assert_snapshot_of_ones(f);
+    fake.stream_destroy(f->stream); /* after all that was put on it */
+    assert_int_equal(fake.stream_create(&f->stream, 0), CUDA_SUCCESS);
+    assert_int_equal(((unsigned char *)fake.look(big))[BIG - 1], 2);
+}
+
+static void a_given_up_snapshot_releases_the_stream(void **state)
+{
+    struct fixture *f = *state;
+
+    fake.gate(f->stream);
+    begin(f);
+    assert_int_equal(f->ops->hold(f->dev, f->stream), 0);
+    fake.fill(f->stream, big, 2, BIG);
+    atomic_store(&f->deadline_ns, dlr_now_ns());
+    fake.open_gate();
+    assert_int_equal(finish(f), -ETIMEDOUT);
+    fake.stream_destroy(f->stream);
+    assert_int_equal(fake.stream_create(&f->stream, 0), CUDA_SUCCESS);
+    assert_int_equal(((unsigned char *)fake.look(big))[0], 2);
+}
+
+static void a_failed_copy_is_told_and_the_next_snapshot_is_whole(void **state)
+{
+    struct fixture *f = *state;
+
+    for (int n = 1; n <= 4; n++) { /* 3 pieces of "big", 1 of "small" */
+        fake.fail_copy(n);
+        begin(f);
+        assert_int_equal(finish(f), -EIO);
+    }
+    fake.fail_copy(0);
+    begin(f);
+    assert_int_equal(finish(f), 0);
+    assert_snapshot_of_ones(f);
+}
+
+static void a_program_restores_device_memory(void **state)
+{
+    char dir[] = "/tmp/dlr-test-device-XXXXXX", command[64];
+    const struct dlr_ckpt_conf conf = {.dir = dir, .world = 1};
+    struct dlr_ckpt *ck;
+    uint64_t step = 0;
+
+    assert_non_null(mkdtemp(dir));
+    for (unsigned i = 0; i < BIG; i++)
+        ((unsigned char *)fake.look(big))[i] = (unsigned char)(i * 13 + i / 256);
+    for (unsigned life = 0; life < 2; life++) {
+        assert_int_equal(dlr_ckpt_open(&conf, &ck), 0);
+        dlr_ckpt_add_array(ck, "big", DLR_CKPT_SHARD, "u8", 1, (void *)(uintptr_t)big,
+                           BIG);
+        dlr_ckpt_add_array(ck, "host", DLR_CKPT_SHARD, "u8", 1, host, SMALL);
+        assert_int_equal(dlr_ckpt_restore(ck, &step), life);
+        if (life == 0) {
+            assert_int_equal(dlr_ckpt_begin(ck, 5, NULL), 1);
+            assert_int_equal(dlr_ckpt_fence(ck, NULL), 0);
+            memset(fake.look(big), 0, BIG);
+            memset(host, 0, SMALL);
+        }
+        dlr_ckpt_close(ck);
+    }
+    assert_int_equal(step, 5);
+    assert_int_equal(host[77], 1);
+    for (unsigned i = 0; i < BIG; i++)
+        if (((unsigned char *)fake.look(big))[i] != (unsigned char)(i * 13 + i / 256))
+            fail_msg("byte %u", i);
+    dlr_format(command, sizeof(command), "rm -rf %s", dir);
+    assert_int_equal(system(command), 0);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(host_memory_has_no_device),
+        T(a_snapshot_takes_both_memories),
+        T(copies_wait_for_the_stream_and_the_stream_for_the_copies),
+        T(a_given_up_snapshot_releases_the_stream),
+        T(a_failed_copy_is_told_and_the_next_snapshot_is_whole),
+        T(a_program_restores_device_memory),
+    };
+
+    return cmocka_run_group_tests(tests, load_fake, NULL);
+}
+
+#endif
