@@ -126,6 +126,13 @@ int dlr_env_set(struct dlr_env *env, const char *name, const char *fmt, ...)
     return append(&env->list, &env->n, &env->room, entry);
 }
 
+int dlr_steps_pmix_env(struct dlr_env *env)
+{
+    if (getenv("SLURM_PMIX_FENCE"))
+        return 0;
+    return dlr_env_set(env, "SLURM_PMIX_FENCE", "tree");
+}
+
 void dlr_env_done(struct dlr_env *env)
 {
     free_list(env->list, env->n);

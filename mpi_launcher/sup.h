@@ -145,7 +145,8 @@ void dlr_sup_stop_rendezvous(void *arg);
 void dlr_sup_on_report(struct dlr_sup *s, unsigned node, const json_t *msg);
 void dlr_sup_gather(struct dlr_sup *s, bool for_persist);
 void dlr_sup_gather_lost(struct dlr_sup *s, unsigned node);
-void dlr_sup_new_plan(struct dlr_sup *s);
+void dlr_sup_tell_plan(struct dlr_sup *s); /* the round has its number */
+void dlr_sup_keep_plan(struct dlr_sup *s); /* its seats are the former ones from now on */
 bool dlr_sup_is_candidate(const struct dlr_sup *s, unsigned node);
 int dlr_sup_agents_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg);
 

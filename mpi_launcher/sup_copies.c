@@ -249,8 +249,20 @@ static void tell_round(struct dlr_sup *s, uint32_t round)
     dlr_sup_send_all(s, msg);
 }
 
+/* True when the place and its partner are those of the round that committed the version. */
+static bool is_protected(const struct dlr_sup *s, unsigned place)
+{
+    const struct dlr_plan_place *p = &s->plan.places[place];
+    struct dlr_version newest;
+
+    return place < s->nformer && dlr_commit_newest(s->commit, &newest) &&
+           dlr_version_eq(newest, s->plan.version) &&
+           dlr_streq(s->former[place].node.name, p->node.name) &&
+           dlr_streq(s->former[place].partner, s->plan.places[p->partner].node.name);
+}
+
 /* A rank's copy comes to its node, and to the partner that is to keep it: from whoever has
- * it. A receiver that holds it already says so at once.
+ * it.
  */
 static void move_rank(struct dlr_sup *s, unsigned rank)
 {
@@ -264,7 +276,8 @@ static void move_rank(struct dlr_sup *s, unsigned rank)
     for (unsigned i = 0; i < 2; i++) {
         struct dlr_transfer *t;
 
-        if (to[i] < 0 || (i == 1 && (partner == home || partner == holder)))
+        if (to[i] < 0 || (i == 1 && (partner == home || partner == holder ||
+                                     (src->from == DLR_PLAN_LOCAL && is_protected(s, place)))))
             continue;
         t = add_transfer(s, rank, src->from == DLR_PLAN_FILE ? to[i] : holder, to[i], i == 0);
         if (!t)
@@ -279,7 +292,7 @@ void dlr_sup_prepare(void *arg, uint32_t round)
 {
     struct dlr_sup *s = arg;
 
-    dlr_sup_new_plan(s);
+    dlr_sup_tell_plan(s);
     s->phase_ms = dlr_sup_now();
     s->ntransfers = s->moved = 0;
     s->transfer_rc = 0;
@@ -287,10 +300,11 @@ void dlr_sup_prepare(void *arg, uint32_t round)
     s->saving_told = false;
     s->transfer_version = s->plan.version;
     tell_round(s, round);
-    dlr_commit_round(s->commit, round, s->plan.world,
-                     s->plan.restore ? &s->plan.version : NULL);
     for (unsigned r = 0; s->plan.restore && r < s->plan.world; r++)
         move_rank(s, r);
+    dlr_commit_round(s->commit, round, s->plan.world,
+                     s->plan.restore ? &s->plan.version : NULL);
+    dlr_sup_keep_plan(s);
 }
 
 void dlr_sup_on_ready(struct dlr_sup *s, unsigned node, unsigned rank, uint32_t round,

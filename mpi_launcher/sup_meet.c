@@ -274,10 +274,13 @@ static void take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan, const ch
     dlr_policy_planned(s->policy, 0, member, NULL, dlr_sup_now());
 }
 
-/* Called by dlr_sup_prepare() first thing: the round has its number now. */
-void dlr_sup_new_plan(struct dlr_sup *s)
+void dlr_sup_tell_plan(struct dlr_sup *s)
 {
     tell_plan(s, dlr_sup_now() - s->phase_ms);
+}
+
+void dlr_sup_keep_plan(struct dlr_sup *s)
+{
     keep_seats(s);
     dlr_sup_save_state(s);
 }
@@ -380,9 +383,12 @@ static int start_mpi(struct dlr_sup *s, struct dlr_err *err)
     fcntl(in, F_SETFL, 0);
     log = open(logname, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     internal_words(s, &words, "dlrover-rendezvous", "pmix");
+    dlr_words_add(&words, "--kill-on-bad-exit=1");
     dlr_words_add(&words, "%s", path);
     dlr_words_add(&words, "--input=%s", input);
     rc = internal_env(s, &env);
+    if (rc == 0)
+        rc = dlr_steps_pmix_env(&env);
     if (rc == 0)
         rc = dlr_proc_start(words.list, env.list, -1, in, log, &s->rendezvous, err);
     dlr_words_done(&words);
