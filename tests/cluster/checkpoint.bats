@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+# A training job with state under every failure of this release. Every rank writes a hash of
+# its state after each step; whatever happens, a step has one hash, and the final weights are
+# those of an undisturbed run, bit for bit.
+load lib/suite
+
+STEPS=60
+
+setup_file() {
+    cluster_up 5 2
+    train_file
+    # The undisturbed runs: the same program and size of world without us.
+    for world in 4 3; do
+        job=$(submit -N$world --dlrover=off train.sh $STEPS ref.$world --no-ckpt)
+        [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    done
+}
+teardown_file() { cluster_down; }
+setup() { name=t$BATS_TEST_NUMBER; }
+teardown() { heal_cluster; }
+
+train_file() {
+    job_file train.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j
+steps=$1 name=$2
+shift 2
+export SLURM_MPI_TYPE=pmix
+srun /opt/dlrover/share/dlrover/examples/mpi_train --params small --steps "$steps" \
+    --step-ms 100 --save-weights "$name.weights" --hash-log "$name.hashes" "$@"
+SH
+}
+
+output() { cat "$(alice_home)/out.$1"; }
+
+# start SPARES [sbatch options]: a supervised run, named after its test
+start() {
+    local spares=$1
+    shift
+    submit --dlrover=on --dlrover-spares="$spares" "$@" train.sh $STEPS "$name"
+}
+
+# the run has saved: at least COUNT commits were told
+saved() { await "$1" "e['event']=='progress' and e['commits']>=${2:-5}" >/dev/null; }
+
+# same_as_undisturbed WORLD: the weights, and one hash for each step of each rank ever computed
+same_as_undisturbed() {
+    cmp "$(alice_home)/$name.weights" "$(alice_home)/ref.$1.weights"
+    [ "$(cat "$(alice_home)/$name.hashes" "$(alice_home)/ref.$1.hashes" | awk '{print $1, $2}' | sort -u | wc -l)" -eq $STEPS ]
+}
+
+# resumed JOB: step of the version that the newest round was restored from
+resumed() { events "$1" 'select(.event=="restored").version[1]' | tail -n 1; }
+# the newest commit known when the last round but one ended
+committed() { events "$1" 'select(.event=="round_end").committed[1]' | tail -n 1; }
+
+no_committed_step_lost() { [ "$(resumed "$1")" -ge "$(committed "$1")" ]; }
+
+@test "a worker killed by SIGKILL: every rank resumes from its node's memory" {
+    job=$(start 1 -N5)
+    saved "$job"
+    on n2 pkill -KILL -x mpi_train
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(resumed "$job")" -gt 0 ]
+    no_committed_step_lost "$job"
+    [ "$(events "$job" 'select(.event=="prepared").copies' | tail -n 1)" -eq 0 ]
+    same_as_undisturbed 4
+    [ -z "$(leftovers n1 n2 n3 n4 n5)" ]
+}
+
+@test "a node killed: the spare gets the lost rank's state from its partner" {
+    job=$(start 1 -N5)
+    saved "$job"
+    "$VC" kill n2
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(resumed "$job")" -gt 0 ]
+    no_committed_step_lost "$job"
+    same_as_undisturbed 4
+    output "$job" | grep -x "resumed from step $(resumed "$job")"
+}
+
+@test "a second node killed later: the copies of the first loss had been made again" {
+    job=$(start 2 -N5)
+    saved "$job"
+    "$VC" kill n2
+    await "$job" "e['event']=='first_step' and e['round']==1"
+    second=$(events "$job" 'select(.event=="plan" and .round==1).places[0].partner' | tr -d '"')
+    "$VC" kill "$second"
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(events "$job" 'select(.event=="restored")' | wc -l)" -eq 2 ]
+    no_committed_step_lost "$job"
+    same_as_undisturbed 3
+}
+
+@test "a node killed in the middle of a save: that version is nowhere, the one before is whole" {
+    job=$(start 1 -N5)
+    saved "$job"
+    on n2 tc qdisc add dev eth0 root tbf rate 8mbit burst 64k latency 50ms # a copy takes seconds
+    step=$(events "$job" 'select(.event=="progress").step' | tail -n 1)
+    await "$job" "e['event']=='progress' and e['step']>$step+5"
+    "$VC" kill n2
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    pending=$(events "$job" 'select(.event=="round_end").pending[1]')
+    [ "$pending" -gt "$(committed "$job")" ]
+    [ "$(resumed "$job")" -lt "$pending" ]
+    no_committed_step_lost "$job"
+    same_as_undisturbed 4
+}
+
+@test "a node killed while a copy is on its way to the spare: the next plan does without it" {
+    job=$(start 2 -N5)
+    saved "$job"
+    victim=$(events "$job" 'select(.event=="plan").places[1].node' | tr -d '"')
+    for spare in $(events "$job" 'select(.event=="plan").spares[]' | tr -d '"'); do
+        on "$spare" tc qdisc add dev eth0 root tbf rate 4mbit burst 64k latency 50ms
+        on "$spare" tc qdisc add dev eth0 handle ffff: ingress
+        on "$spare" tc filter add dev eth0 parent ffff: u32 match u32 0 0 police rate 16mbit burst 64k drop flowid :1
+    done
+    "$VC" kill "$victim"
+    plan=$(await "$job" "e['event']=='plan' and e['round']==1")
+    "$VC" kill "$(jq -r '.places[]|select(.moved).node' <<<"$plan")"
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(events "$job" 'select(.event=="prepared" and .round==1)' | wc -l)" -eq 0 ]
+    [ "$(resumed "$job")" -gt 0 ]
+    no_committed_step_lost "$job"
+    same_as_undisturbed 3
+}
+
+@test "owner and partner killed together: a clear line, a start from nothing, no wrong byte" {
+    job=$(start 2 -N5)
+    saved "$job"
+    owner=$(events "$job" 'select(.event=="plan").places[1]')
+    "$VC" kill "$(jq -r .node <<<"$owner")"
+    "$VC" kill "$(jq -r .partner <<<"$owner")"
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    output "$job" | grep -E "^dlrover: .*rank 1.*(gone|lost)"
+    [ "$(events "$job" 'select(.event=="plan").restore' | tail -n 1)" = null ]
+    same_as_undisturbed 3
+}
+
+@test "no spare left: survivors write the state, the requeued job goes on from it" {
+    job=$(start 0 -N4)
+    saved "$job"
+    "$VC" kill n2
+    await "$job" requeue
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(events "$job" 'select(.event=="persist").files')" -eq 4 ]
+    [ "$(resumed "$job")" -gt 0 ]
+    no_committed_step_lost "$job"
+    same_as_undisturbed 4
+}
+
+@test "the batch host dies: the agents write the state, the requeued job goes on from it" {
+    job=$(start 0 -N4)
+    saved "$job"
+    "$VC" kill n1
+    await "$job" requeue
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(events "$job" 'select(.event=="persist").files')" -eq 4 ]
+    [ "$(resumed "$job")" -gt 0 ]
+    same_as_undisturbed 4
+}
+
+@test "the data process killed: saving goes on, a node lost later costs no committed step" {
+    job=$(start 1 -N5)
+    saved "$job" 3
+    on n2 pkill -KILL -f dlrover-data
+    count=$(events "$job" 'select(.event=="progress").commits' | tail -n 1)
+    saved "$job" $((count + 5))
+    "$VC" kill n2
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    no_committed_step_lost "$job"
+    same_as_undisturbed 4
+}
