@@ -138,3 +138,24 @@ status = os.waitpid(pid, 0)[1]
 assert os.WIFEXITED(status) and os.WEXITSTATUS(status) == 128 + signal.SIGINT, status
 PYTHON
 }
+
+@test "the list of limits is that of the sources" {
+    run -0 tests/check_limits.sh
+}
+
+# shellcheck disable=SC2016 # backquotes are text
+@test "the README names what is there, and options as the sources have them" {
+    while read -r path; do
+        [[ -e $path ]] || { echo "README.md links to '$path'"; return 1; }
+    done < <(grep -oE '\]\([a-z][^):]*\)' README.md docs/*.md | sed -E 's/^[^(]*\(//; s/\)$//' | sort -u)
+    for option in spares max-restarts heartbeat checks; do
+        default=$(sed -nE "s/^ *\{\"$option\", [^,]*, [^,]*, \"([^\"]*)\".*/\1/p" common/jobconf.c)
+        grep -qE "^\| \`--dlrover-$option=[^|]*\| $default \|" <(sed 's/\\|/,/g' README.md) || {
+            echo "README.md does not say $option=$default"
+            return 1
+        }
+    done
+    for folder in $(sed -n '/^## Folders/,$p' README.md | grep -oE '^\| [^|]*' | grep -oE '`[a-z_]+/`' | tr -d '`'); do
+        [[ -d $folder ]] || { echo "README.md names $folder"; return 1; }
+    done
+}
