@@ -16,6 +16,7 @@ public() {
     case $1 in
         common/*) ;;
         hwloc_topo/topo.h | health/health.h) ;;
+        tests/*) ;; # which only bench/ may see
         ckpt/ckpt.h | ckpt/commit.h | ckpt/page.h | ckpt/slot.h | ckpt/store.h | ckpt/version.h) ;;
         *) return 1 ;;
     esac
@@ -29,7 +30,8 @@ may_see() {
         health:common | health:hwloc_topo) ;;
         spank:common | spank:hwloc_topo | spank:health) ;;
         mpi_launcher:common | mpi_launcher:hwloc_topo | mpi_launcher:health | mpi_launcher:ckpt) ;;
-        examples:ckpt | bench:*) ;;
+        examples:ckpt) ;;
+        bench:*) ;;
         *) return 1 ;;
     esac
 }
