@@ -150,7 +150,8 @@ struct dlr_agent {
     int64_t dead_ms, end_ms;
     int lease_fd, beat_timer;
     uint32_t seq;
-    int64_t answered_ns; /* when the last lease came; 0: none yet */
+    int64_t beat_ns;     /* when the last beat went */
+    int64_t answered_ns; /* when the last lease came, own lag added; 0: none yet */
     int64_t lease_until_ns;
 
     struct dlr_agent_round round;

@@ -10,6 +10,7 @@
 #include "mpi_launcher/beat.h"
 
 #define MS 1000000ll        /* nanoseconds */
+#define LAG_MS 100          /* of our own reactor */
 #define LEASE_MAX_MS 600000 /* a longer one is a malformed one */
 
 /* The supervisor may have declared this node dead: nothing of the round may go on here. */
@@ -56,6 +57,18 @@ void dlr_agent_lease_take(struct dlr_agent *a, const void *data, size_t size)
     dlr_agent_watchdog_answered(a);
 }
 
+/* An agent that was stopped itself (a suspended job, a busy node) has heard nothing either: that
+ * time is no silence of the supervisor's. The workers' lease knows no such mercy.
+ */
+static void forgive_own_lag(struct dlr_agent *a, int64_t now_ns)
+{
+    int64_t late_ns = now_ns - a->beat_ns - a->every_ms * MS;
+
+    if (a->beat_ns && a->answered_ns && late_ns > LAG_MS * MS)
+        a->answered_ns += late_ns;
+    a->beat_ns = now_ns;
+}
+
 static int beat(zloop_t *loop, int timer, void *arg)
 {
     struct dlr_agent *a = arg;
@@ -66,6 +79,7 @@ static int beat(zloop_t *loop, int timer, void *arg)
                          .sent_ns = (uint64_t)dlr_now_ns(),
                          .round = a->round.known ? a->round.round : 0};
 
+    forgive_own_lag(a, (int64_t)b.sent_ns);
     dlr_agent_ranks_steps(a, &b.step_min, &b.step_max);
     dlr_beat_pack(&b, buf);
     dlr_client_send(a->control, buf, sizeof(buf));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The supervisor is silent. Is its host gone, or only the process (its keeper starts it again
- * within a second)? A connect tells: accepted or refused, the host is there.
+ * within a second)? A connect tells: accepted or refused, the host is there, and is waited
+ * for until the election limit. A frozen host still accepts; nobody can tell the two apart.
  */
 #include <errno.h>
 #include <signal.h>
@@ -43,8 +44,9 @@ static int tick(zloop_t *loop, int timer, void *arg)
 static void set_silent(struct dlr_agent *a, bool silent)
 {
     if (silent && !dlr_election_is_silent(a->peers.election))
-        dlr_warn("%s: supervisor and its host are silent: asking the other agents",
-                 a->node);
+        dlr_warn(
+            "%s: the supervisor has been silent for %lld ms: asking the other agents",
+            a->node, (long long)((dlr_now_ns() - a->answered_ns) / 1000000));
     dlr_election_silent(a->peers.election, silent, dlr_now_ms());
     if (silent && a->peers.timer < 0)
         dlr_agent_timer(a, &a->peers.timer, a->dead_ms / 2, tick, a);
@@ -71,6 +73,11 @@ static int probe_again(zloop_t *loop, int timer, void *arg)
     return 0;
 }
 
+static bool waited_enough(const struct dlr_agent *a)
+{
+    return (dlr_now_ns() - a->answered_ns) / 1000000 > a->job.election_timeout_ms;
+}
+
 /* Some errors mean that the network says the host is gone, sooner than the timer would. */
 static int probe_answered(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
@@ -80,7 +87,8 @@ static int probe_answered(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 
     getsockopt(a->peers.probe_fd, SOL_SOCKET, SO_ERROR, &error, &len);
     end_probe(a);
-    set_silent(a, error == EHOSTUNREACH || error == ENETUNREACH || error == ETIMEDOUT);
+    set_silent(a, error == EHOSTUNREACH || error == ENETUNREACH || error == ETIMEDOUT ||
+                      waited_enough(a));
     dlr_agent_timer(a, &a->peers.probe_timer, a->dead_ms, probe_again, a);
     return 0;
 }
