@@ -164,36 +164,31 @@ static void *touch_run(void *arg)
     return NULL;
 }
 
-/* Faults every page in, in parallel: it is memory bandwidth and page clearing. */
-static int touch(struct dlr_slot *slot)
+int dlr_slot_touch(struct dlr_slot *slot, unsigned threads)
 {
     struct touch part[TOUCH_THREADS] = {0};
-    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     uint64_t n = slot->bytes / TOUCH_MIN + 1, step;
-    int rc = 0;
+    int rc;
 
     if (n > TOUCH_THREADS)
         n = TOUCH_THREADS;
-    if (n > (uint64_t)cpus)
-        n = cpus > 0 ? (uint64_t)cpus : 1;
-    step = dlr_align_up(slot->bytes / n + 1, DLR_SLOT_PAGE);
-    for (uint64_t i = 0, at = 0; i < n; i++, at += step) {
-        part[i].from = (char *)slot->page + at;
-        part[i].bytes = at >= slot->bytes         ? 0
-                        : slot->bytes - at < step ? slot->bytes - at
-                                                  : step;
-        if (i == 0 || part[i].bytes == 0 ||
-            pthread_create(&part[i].thread, NULL, touch_run, &part[i]) != 0) {
-            if (part[i].bytes > 0)
-                touch_run(&part[i]); /* the first, and any that got no thread */
+    if (n > threads)
+        n = threads;
+    step = dlr_align_up(slot->bytes / n, DLR_SLOT_PAGE);
+    for (uint64_t i = 0; i < n; i++) {
+        part[i].from = (char *)slot->page + i * step;
+        part[i].bytes = i + 1 < n ? step : slot->bytes - i * step;
+        if (i > 0 && pthread_create(&part[i].thread, NULL, touch_run, &part[i]) != 0) {
             part[i].thread = 0;
+            touch_run(&part[i]);
         }
     }
-    for (uint64_t i = 0; i < n; i++) {
+    touch_run(&part[0]);
+    rc = part[0].rc;
+    for (uint64_t i = 1; i < n; i++) {
         if (part[i].thread)
             pthread_join(part[i].thread, NULL);
-        if (part[i].rc < 0)
-            rc = part[i].rc;
+        rc = part[i].rc < 0 ? part[i].rc : rc;
     }
     return rc;
 }
@@ -220,6 +215,7 @@ static int fill_slot(int fd, uint64_t size, struct dlr_slot **ret, struct dlr_er
 {
     uint64_t old = 0;
     bool adopted = check_file(fd, &old, NULL) == 0;
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     struct dlr_slot *slot;
     int rc;
 
@@ -232,7 +228,7 @@ static int fill_slot(int fd, uint64_t size, struct dlr_slot **ret, struct dlr_er
     rc = map(fd, size, PROT_READ | PROT_WRITE, &slot, err);
     if (rc < 0)
         return rc;
-    rc = touch(slot);
+    rc = dlr_slot_touch(slot, cpus > 0 ? (unsigned)cpus : 1);
     if (rc < 0) {
         dlr_slot_unmap(slot);
         return dlr_fail(err, rc, "cannot touch %" PRIu64 " bytes: %s", size,

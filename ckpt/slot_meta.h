@@ -111,6 +111,11 @@ int dlr_region_bytes(const struct dlr_ckpt_region *region, uint64_t *ret_bytes,
 /* A slot in this process's own memory, state FREE: what is written to files when alone. */
 int dlr_slot_anonymous(uint64_t size, struct dlr_slot **ret, struct dlr_err *err);
 
+/* Faults every page of the mapping in, with at most so many threads (>= 1): memory bandwidth
+ * and page clearing the first time, page tables in each further process.
+ */
+int dlr_slot_touch(struct dlr_slot *slot, unsigned threads);
+
 void *dlr_slot_base(const struct dlr_slot *slot);
 
 #endif

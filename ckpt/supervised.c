@@ -16,6 +16,7 @@
 
 #include "ckpt/client.h"
 #include "ckpt/load.h"
+#include "ckpt/slot_meta.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/local.h"
@@ -388,6 +389,9 @@ static void take_slots(struct supervised *sup, const int *fds, unsigned nfds)
             agent_is_gone(sup, err.text);
             return;
         }
+    /* Here and not in the first copies, for which a fence would wait. */
+    for (unsigned i = 0; i < nfds; i++)
+        dlr_slot_touch(mapped[i], 1);
     pthread_mutex_lock(&sup->lock);
     memcpy(sup->slots, mapped, nfds * sizeof(*mapped));
     sup->nslots = nfds;

@@ -32,7 +32,7 @@ class Bound:
         self._model, self._optimizer, self._extra = model, optimizer, extra
         self._options = options
         self._ck = Checkpoint(**options)
-        self._named = False
+        self._named = self._plain = False
         self._note = bytearray(EXTRA_ROOM)
         self._random = torch.get_rng_state()
         self._on_gpu = any(p.is_cuda for p in model.parameters())
@@ -76,6 +76,7 @@ class Bound:
             self._ck.add(name, tensor)
         self._ck.add("torch.random", self._random, "blob")
         self._ck.add("python", self._note, "blob")
+        self._plain = any(self._plain_state())
         self._named = True
 
     def _make_state(self):
@@ -129,7 +130,7 @@ class Bound:
     def _write_note(self):
         groups = self._optimizer.param_groups if self._optimizer else ()
         note = {"groups": [{k: v for k, v in g.items() if k != "params"} for g in groups],
-                "state": self._plain_state()}
+                "state": self._plain_state() if self._plain else []}
         if self._extra is not None:
             note["extra"] = self._extra.state_dict()
         text = pickle.dumps(note)
