@@ -4,7 +4,7 @@
 # The Python binding without a job, with Debian's Python and PyTorch.
 
 setup() {
-    cd "$BATS_TEST_DIRNAME/.."
+    cd "$BATS_TEST_DIRNAME/.." || exit
     python=/usr/bin/python3
     "$python" -c 'import torch' 2>/dev/null || skip "no python3-torch"
     build=${BUILD:-build}
