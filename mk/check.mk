@@ -51,8 +51,10 @@ UNIT_OBJS_test_allocator := $(SPANK)
 UNIT_OBJS_test_task_env := $(SPANK)
 UNIT_OBJS_test_tap := $(SPANK) spank/tail.c
 $(BUILD)/tests/test_tap: | $(BUILD)/dlrover-stderr
-UNIT_OBJS_test_cli := mpi_launcher/cli_status.c mpi_launcher/cli_events.c mpi_launcher/cli_watch.c $(CLI_READ)
+UNIT_OBJS_test_cli := $(CLI_READ)
 UNIT_LIBS_test_cli := -ljansson
+UNIT_OBJS_test_cli_run := mpi_launcher/cli_status.c mpi_launcher/cli_events.c mpi_launcher/cli_watch.c $(CLI_READ)
+UNIT_LIBS_test_cli_run := -ljansson
 UNIT_OBJS_test_beat := mpi_launcher/beat.c
 UNIT_OBJS_test_election := mpi_launcher/election.c
 UNIT_OBJS_test_persist := mpi_launcher/persist.c $(MSG)
