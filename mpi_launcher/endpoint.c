@@ -13,7 +13,6 @@
 struct dlr_server {
     zsock_t *sock;
     unsigned port;
-    bool zap;
 };
 
 bool dlr_route_eq(const struct dlr_route *a, const struct dlr_route *b)
@@ -33,8 +32,6 @@ struct dlr_server *dlr_server_free(struct dlr_server *server)
     if (!server)
         return NULL;
     zsock_destroy(&server->sock);
-    if (server->zap)
-        dlr_zap_release();
     free(server);
     return NULL;
 }
@@ -73,10 +70,9 @@ int dlr_server_new(const struct dlr_identity *id, const char *host, unsigned fir
     rc = dlr_frame_socket(ZMQ_ROUTER, id, &server->sock, err);
     if (rc < 0)
         return rc;
-    rc = dlr_zap_hold(err);
+    rc = dlr_zap_start(err);
     if (rc < 0)
         return rc;
-    server->zap = true;
     zsock_set_router_mandatory(server->sock, 1);
     zsock_set_zap_domain(server->sock, "dlrover");
     zsock_set_curve_server(server->sock, 1);

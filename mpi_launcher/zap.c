@@ -10,7 +10,7 @@
 
 /* The address is the process's by RFC 27, hence the one place of file-scope state here. */
 static zactor_t *answerer;
-static unsigned holders;
+static bool bound; /* written by its thread before it says that it runs */
 
 /* Request: version, request id, domain, address, identity, mechanism, credentials (key). */
 static void answer(zsock_t *sock)
@@ -45,10 +45,10 @@ static void answer(zsock_t *sock)
 static void run(zsock_t *pipe, void *arg)
 {
     zsock_t *sock = zsock_new(ZMQ_REP);
-    bool bound = sock && zsock_bind(sock, "inproc://zeromq.zap.01") >= 0;
-    zpoller_t *poller = zpoller_new(pipe, bound ? sock : NULL, NULL);
+    zpoller_t *poller = zpoller_new(pipe, sock, NULL);
 
-    zsock_signal(pipe, bound ? 0 : 1);
+    bound = zsock_bind(sock, "inproc://zeromq.zap.01") >= 0;
+    zsock_signal(pipe, 0);
     for (;;) {
         void *which = zpoller_wait(poller, -1);
 
@@ -60,21 +60,18 @@ static void run(zsock_t *pipe, void *arg)
     zsock_destroy(&sock);
 }
 
-int dlr_zap_hold(struct dlr_err *err)
+static void stop(void)
 {
-    if (holders == 0) {
-        zactor_t *actor = zactor_new(run, NULL); /* waits for its first signal */
-
-        if (!actor)
-            return dlr_fail(err, -EIO, "cannot start the key checker");
-        answerer = actor;
-    }
-    holders++;
-    return 0;
+    zactor_destroy(&answerer);
 }
 
-void dlr_zap_release(void)
+int dlr_zap_start(struct dlr_err *err)
 {
-    if (holders > 0 && --holders == 0)
-        zactor_destroy(&answerer);
+    if (!answerer) {
+        zsys_init(); /* its own exit handler must run after ours */
+        answerer = zactor_new(run, NULL);
+        if (answerer)
+            atexit(stop);
+    }
+    return bound ? 0 : dlr_fail(err, -EIO, "cannot start the key checker");
 }

@@ -9,8 +9,9 @@
 
 #include "common/err.h"
 
-/* Starts the answering thread with the first call, ends it with the last. One thread calls. */
-int dlr_zap_hold(struct dlr_err *err);
-void dlr_zap_release(void);
+/* Starts the answering thread; the first call does, and exit(3) ends it. It is never started
+ * twice: libzmq frees the address behind the back of who closed it.
+ */
+int dlr_zap_start(struct dlr_err *err);
 
 #endif
