@@ -12,6 +12,7 @@
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "common/str.h"
+#include "mpi_launcher/spawn.h"
 
 #define EXIT_USAGE 2
 #define SUCCEED_FD 3 /* where agent_succeed.c's child reads what to do */
@@ -53,6 +54,25 @@ void dlr_agent_timer_end(struct dlr_agent *a, int *timer)
     if (*timer >= 0)
         zloop_timer_end(a->loop, *timer);
     *timer = -1;
+}
+
+static int buried(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+{
+    int status, fd = item->fd;
+
+    dlr_agent_unwatch(arg, fd);
+    if (dlr_spawn_reap(fd, &status) < 0)
+        close(fd);
+    return 0;
+}
+
+void dlr_agent_bury(struct dlr_agent *a, pid_t pid, int pidfd)
+{
+    int status;
+
+    kill(pid, SIGKILL);
+    if (dlr_spawn_reap(pidfd, &status) < 0)
+        dlr_agent_watch(a, pidfd, buried, a);
 }
 
 static int stop_loop(zloop_t *loop, int timer, void *arg)
@@ -144,7 +164,8 @@ static int start(struct dlr_agent *a, struct dlr_err *err)
 
     if (rc < 0)
         return rc;
-    rc = dlr_agent_memory_open(a->conf.memory, &a->dir_fd, err);
+    rc = dlr_agent_memory_wait(a->conf.memory, DLR_AGENT_LEAVE_MS, err);
+    rc = rc < 0 ? rc : dlr_agent_memory_open(a->conf.memory, &a->dir_fd, err);
     if (rc < 0)
         return rc;
     a->every_ms = a->job.beat.every_ms;

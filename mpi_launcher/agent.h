@@ -43,9 +43,10 @@
 #define DLR_AGENT_ADDR 280 /* "host:port" */
 #define DLR_AGENT_EXIT_MS                                                              \
     1000 /* an ended task's status, told by its slurmstepd, may take */
-#define DLR_AGENT_RETRY_MS 50 /* between two rounds of SIGKILL while tasks are left */
-#define DLR_AGENT_CONNS 4096  /* local connections at once */
-#define DLR_AGENT_UCX 4096    /* a UCX address in hex, NUL included */
+#define DLR_AGENT_RETRY_MS 50   /* between two rounds of SIGKILL while tasks are left */
+#define DLR_AGENT_LEAVE_MS 5000 /* an agent before this one may take to end */
+#define DLR_AGENT_CONNS 4096    /* local connections at once */
+#define DLR_AGENT_UCX 4096      /* a UCX address in hex, NUL included */
 
 struct dlr_agent;
 struct dlr_election;
@@ -180,6 +181,9 @@ void dlr_agent_timer(struct dlr_agent *a, int *timer, int64_t after_ms,
                      zloop_timer_fn *fn, void *arg);
 void dlr_agent_timer_end(struct dlr_agent *a, int *timer);
 
+/* Kills a child that is not needed any more and reaps it, now or when it has ended. */
+void dlr_agent_bury(struct dlr_agent *a, pid_t pid, int pidfd);
+
 /* Kills the tasks, takes the memory away and ends the loop. */
 void dlr_agent_end(struct dlr_agent *a);
 
@@ -191,6 +195,8 @@ int dlr_agent_conf_parse(int argc, char **argv, struct dlr_agent *a,
 
 /* --- agent_memory.c ----------------------------------------------------------------- */
 
+/* Waits for an agent that still keeps path to end. Blocking, for the start. -EBUSY. */
+int dlr_agent_memory_wait(const char *path, int64_t timeout_ms, struct dlr_err *err);
 /* Makes path and its parent, both ours and 0700, never through a link. *ret_fd: caller's. */
 int dlr_agent_memory_open(const char *path, int *ret_fd, struct dlr_err *err);
 /* Removes what dlr_agent_memory_open() made; with contents also when it is not empty. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -68,14 +67,10 @@ static int start_again(zloop_t *loop, int timer, void *arg)
 
 static void forget_process(struct dlr_agent *a)
 {
-    int status;
-
     dlr_agent_unwatch(a, a->data.fd);
     close(a->data.fd);
     a->data.fd = -1;
-    kill(a->data.pid, SIGKILL);
-    if (dlr_spawn_reap(a->data.pidfd, &status) == -EAGAIN)
-        close(a->data.pidfd); /* its zombie is ours until we end */
+    dlr_agent_bury(a, a->data.pid, a->data.pidfd);
     a->data.pidfd = -1;
     a->data.address[0] = '\0';
 }

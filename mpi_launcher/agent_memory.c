@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "ckpt/store.h"
@@ -10,6 +12,31 @@
 #include "common/log.h"
 #include "common/str.h"
 #include "mpi_launcher/agent.h"
+
+/* An agent that was told to end takes the memory with it: its successor must not have begun
+ * to use it by then.
+ */
+int dlr_agent_memory_wait(const char *path, int64_t timeout_ms, struct dlr_err *err)
+{
+    DLR_AUTO_CLOSE int sock = -1;
+    DLR_AUTO_CLOSE int pidfd = -1;
+    struct pollfd p = {.events = POLLIN};
+    char name[DLR_OPT_TEXT + 16];
+    unsigned uid;
+    int pid = -1;
+
+    dlr_format(name, sizeof(name), "%s/agent.sock", path);
+    if (dlr_local_connect(name, 0, &sock, NULL) < 0 ||
+        dlr_local_peer(sock, &uid, &pid) < 0)
+        return 0; /* nobody listens */
+    pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (pidfd < 0)
+        return 0; /* has just ended */
+    p.fd = pidfd;
+    if (poll(&p, 1, (int)timeout_ms) == 0)
+        return dlr_fail(err, -EBUSY, "another agent, pid %d, keeps '%s'", pid, path);
+    return 0;
+}
 
 /* /dev/shm is everybody's: a name there may be taken by somebody else, or be a link. */
 static int check_ours(int fd, const char *path, struct dlr_err *err)

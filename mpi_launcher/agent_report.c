@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -88,14 +87,11 @@ static void fail(struct dlr_agent *a, const struct dlr_agent_origin *to,
 static void end(struct survey *s)
 {
     struct dlr_agent *a = s->agent;
-    int status;
 
     dlr_agent_timer_end(a, &s->timer);
     dlr_agent_unwatch(a, s->fd);
     close(s->fd);
-    kill(s->pid, SIGKILL); /* it has closed its stdout: nothing more is to come */
-    if (dlr_spawn_reap(s->pidfd, &status) == -EAGAIN)
-        close(s->pidfd);
+    dlr_agent_bury(a, s->pid, s->pidfd); /* its stdout has ended: no more is to come */
     zlistx_detach(a->surveys, zlistx_find(a->surveys, s));
     free(s->text);
     free(s);

@@ -39,6 +39,8 @@ void dlr_rig_role(int argc, char **argv);
 void dlr_rig_start(struct rig *r, const char *more);
 /* Ends what is left, frees; fails the test when the agent left something behind. */
 void dlr_rig_stop(struct rig *r);
+/* Starts another agent in the place of the first, which is told to end meanwhile. */
+void dlr_rig_replace(struct rig *r);
 /* For teardown: takes away what a failed test has left. */
 void dlr_rig_abandon(struct rig *r);
 /* The agent's end, waited for; its wait status. */
