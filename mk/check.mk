@@ -14,10 +14,10 @@ UNIT_OBJS_test_store := $(SLOT)
 UNIT_LIBS_test_store := -lisal -lxxhash
 UNIT_OBJS_test_data := tests/data_rig.c $(SLOT)
 UNIT_LIBS_test_data := -lisal -lxxhash
-UNIT_OBJS_test_data_wire := ckpt/data_ucx.c $(UNIT_OBJS_test_data)
+UNIT_OBJS_test_data_wire := ckpt/data_ucx.c ckpt/data_lane.c $(UNIT_OBJS_test_data)
 UNIT_LIBS_test_data_wire := -lucp -lucs -lisal -lxxhash
 $(BUILD)/tests/test_data $(BUILD)/tests/test_data_wire: | $(BUILD)/dlrover-data
-UNIT_OBJS_test_policy := mpi_launcher/policy.c
+UNIT_OBJS_test_policy := mpi_launcher/policy.c mpi_launcher/policy_state.c
 UNIT_OBJS_test_journal := mpi_launcher/journal.c mpi_launcher/keepstate.c
 UNIT_LIBS_test_journal := -ljansson
 UNIT_OBJS_test_stepplan := mpi_launcher/stepplan.c mpi_launcher/srun_options.c
@@ -71,7 +71,7 @@ $(BUILD)/tests/test_agent $(BUILD)/tests/test_agent_ranks: | $(BUILD)/dlrover-ag
 .SECONDEXPANSION:
 $(BUILD)/tests/test_%: $(BUILD)/obj/tests/test_%.o $$(call obj,$$(COMMON) $$(UNIT_OBJS_test_$$*))
 	$(call link,$(UNIT_LIBS_$(@F)) -lcmocka)
-.SECONDARY: $(patsubst $(BUILD)/tests/%,$(BUILD)/obj/tests/%.o,$(UNIT_TESTS))
+.SECONDARY:
 
 unit: $(UNIT_TESTS) ## unit tests: seconds, no root, no Slurm, MPI or GPU
 	@tests/run_unit.sh $(BUILD)/log $(UNIT_TESTS)
