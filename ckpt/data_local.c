@@ -139,6 +139,8 @@ static void configure(struct dlr_data *d, const struct dlr_local_msg *msg)
     bury_unfinished(d);
     dlr_data_send_round(d);
     dlr_data_recv_round(d);
+    dlr_net_drop_idle(
+        d->net); /* to nodes that are peers no longer, or soon made again */
 }
 
 static void drop(struct dlr_data *d, const struct dlr_local_msg *msg)

@@ -23,6 +23,7 @@
 
 #define AGENT_FD 3
 #define SAY_TIMEOUT_S 10 /* an agent that does not read for so long is gone */
+#define CLOSING_MS 1     /* UCX is looked at so often while it closes a connection */
 #define BURST 64         /* UCX events before the agent is looked at again */
 
 #define FIELD(f) offsetof(struct dlr_data_conf, f)
@@ -107,6 +108,8 @@ static int until(struct dlr_data *d)
     int64_t a = dlr_data_send_tick(d, now), b = dlr_data_recv_tick(d, now);
     int64_t left = (a < b ? a : b) - now;
 
+    if (dlr_net_closing(d->net))
+        return CLOSING_MS;
     if (left == DLR_DATA_NEVER - now)
         return -1;
     return left < 0 ? 0 : left > 60000 ? 60000 : (int)left;

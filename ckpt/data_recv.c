@@ -228,7 +228,7 @@ static int new_recv(struct dlr_data *d, const struct dlr_wire_begin *head,
     r->meta = malloc(r->meta_bytes);
     r->got = calloc(1, info->nchunks / 8 + 1);
     if (r->meta && r->got)
-        rc = dlr_net_peer(d->net, payload, head->address_bytes, &r->peer, NULL);
+        rc = dlr_net_peer(d->net, payload, head->address_bytes, false, &r->peer, NULL);
     if (rc < 0) {
         free(r->meta);
         free(r->got);

@@ -141,7 +141,7 @@ static int load_begin(struct dlr_send *s)
     const void *addr, *meta;
     size_t addr_bytes, meta_bytes;
 
-    dlr_net_address(s->d->net, &addr, &addr_bytes);
+    dlr_net_own_address(s->peer, &addr, &addr_bytes);
     dlr_slot_meta(s->held->slot, &meta, &meta_bytes);
     if (!meta_bytes || dlr_slot_info(s->held->slot, &info) < 0)
         return -EBADMSG;
@@ -186,7 +186,7 @@ static int connect_to(struct dlr_send *s, const char *hex, struct dlr_err *err)
 
     if (unhex(hex, addr, sizeof(addr), &bytes) < 0)
         return dlr_fail(err, -EINVAL, "the receiver's address is malformed");
-    return dlr_net_peer(s->d->net, addr, bytes, &s->peer, err);
+    return dlr_net_peer(s->d->net, addr, bytes, true, &s->peer, err);
 }
 
 static int start(struct dlr_data *d, const struct dlr_local_msg *msg,
@@ -211,12 +211,14 @@ static int start(struct dlr_data *d, const struct dlr_local_msg *msg,
     s->held = held;
     s->start_ms = dlr_now_ms();
     memcpy(s->token, d->token, sizeof(s->token));
-    rc = load_begin(s);
-    if (rc < 0)
-        dlr_fail(err, rc, "the slot's meta block is not sound");
-    else
-        rc = connect_to(s, msg->text, err);
+    rc = connect_to(s, msg->text, err);
+    if (rc == 0) {
+        rc = load_begin(s);
+        if (rc < 0)
+            dlr_fail(err, rc, "the slot's meta block is not sound");
+    }
     if (rc < 0) {
+        dlr_net_peer_put(s->peer);
         free(s->begin);
         free(s);
         return rc;

@@ -2,19 +2,22 @@
 #include "ckpt/data_ucx.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <ucp/api/ucp.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
-#include "ckpt/data_wire.h"
+#include "ckpt/data_lane.h"
 #include "common/cleanup.h"
-#include "common/log.h"
+
+#define CLOSE_TRIES                                                                    \
+    10000 /* progress calls until the process gives up closing in order */
 
 struct dlr_net_peer {
     struct dlr_net_peer *next;
     struct dlr_net *net;
-    ucp_ep_h ep; /* NULL once it is closed or closing */
+    struct dlr_lane *own; /* NULL: on the main lane */
+    ucp_ep_h ep;          /* NULL once it is closed or closing */
     ucs_status_ptr_t closing;
     unsigned ops;  /* in flight */
     unsigned refs; /* of our callers */
@@ -24,19 +27,17 @@ struct dlr_net_peer {
     unsigned char addr[];
 };
 
+/* Bulk goes out on a lane of its own for each receiver. UCX 1.13 keeps the socket of a closed
+ * endpoint open while the other side may still send on it, and crashes when such a socket
+ * fails while it also waits for room to write; only the end of the worker ends it.
+ */
 struct dlr_net {
     ucp_context_h context;
-    ucp_worker_h worker;
-    ucp_address_t *address;
-    size_t address_bytes;
-    int fd;
+    struct dlr_lane main;
+    int fd; /* epoll of all lanes */
     struct dlr_net_ops ops;
     void *arg;
     struct dlr_net_peer *peers;
-    struct kind {
-        struct dlr_net *net;
-        unsigned kind;
-    } kinds[DLR_WIRE_ACK + 1];
     unsigned failed, orphans; /* peers to report; requests in flight without a peer */
 };
 
@@ -50,81 +51,24 @@ struct op {
     unsigned char head[DLR_NET_HEAD_MAX]; /* UCX reads it until the request ends */
 };
 
-static int net_errno(ucs_status_t status)
-{
-    switch (status) {
-    case UCS_OK:
-        return 0;
-    case UCS_ERR_NO_MEMORY:
-        return -ENOMEM;
-    case UCS_ERR_INVALID_PARAM:
-    case UCS_ERR_INVALID_ADDR:
-        return -EINVAL;
-    case UCS_ERR_UNREACHABLE:
-    case UCS_ERR_NO_DEVICE:
-        return -EHOSTUNREACH;
-    case UCS_ERR_CONNECTION_RESET:
-    case UCS_ERR_ENDPOINT_TIMEOUT:
-    case UCS_ERR_NOT_CONNECTED:
-        return -ECONNRESET;
-    case UCS_ERR_TIMED_OUT:
-        return -ETIMEDOUT;
-    case UCS_ERR_CANCELED:
-        return -ECANCELED;
-    case UCS_ERR_MESSAGE_TRUNCATED:
-        return -EMSGSIZE;
-    case UCS_ERR_REJECTED:
-        return -ECONNREFUSED;
-    case UCS_ERR_BUSY:
-        return -EAGAIN;
-    default:
-        return -EIO;
-    }
-}
-
-static int fail(struct dlr_err *err, ucs_status_t status, const char *what)
-{
-    return dlr_fail(err, net_errno(status), "%s: %s", what, ucs_status_string(status));
-}
-
-static int open_context(struct dlr_net *net, struct dlr_err *err)
-{
-    ucp_params_t params = {.field_mask =
-                               UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
-                           .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
-                           .name = "dlrover-data"};
-    ucp_config_t *config;
-    ucs_status_t status;
-
-    /* A connect to a black hole must not block (133 s with the default of UCX 1.13). Only the
-     * environment reaches a transport's settings: ucp_config_modify() calls it invalid.
-     */
-    setenv("UCX_TCP_CONN_NB", "y", 0);
-    status = ucp_config_read(NULL, NULL, &config);
-    if (status != UCS_OK)
-        return fail(err, status, "cannot read UCX's configuration");
-    status = ucp_init(&params, config, &net->context);
-    ucp_config_release(config);
-    return status == UCS_OK ? 0 : fail(err, status, "cannot start UCX");
-}
-
 static ucs_status_t on_message(void *arg, const void *head, size_t head_bytes,
                                void *data, size_t bytes,
                                const ucp_am_recv_param_t *param)
 {
-    struct kind *kind = arg;
+    struct dlr_lane_kind *kind = arg;
+    struct dlr_net *net = kind->lane->owner;
     struct dlr_net_in in = {.head = head,
                             .head_bytes = head_bytes,
                             .data = data,
                             .bytes = bytes,
-                            .net = kind->net};
+                            .net = net,
+                            .lane = kind->lane};
 
     if (!bytes && head_bytes) { /* told or replied */
         in.data = head;
         in.bytes = head_bytes;
         in.head_bytes = 0;
     }
-
     if (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) {
         in.offered = true;
         in.desc = data;
@@ -132,50 +76,41 @@ static ucs_status_t on_message(void *arg, const void *head, size_t head_bytes,
     }
     if (param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP)
         in.reply_ep = param->reply_ep;
-    kind->net->ops.in(kind->net->arg, kind->kind, &in);
+    net->ops.in(net->arg, kind->kind, &in);
     if (!in.offered)
         return UCS_OK;
     return in.taken ? UCS_INPROGRESS : UCS_ERR_REJECTED;
 }
 
-static int open_worker(struct dlr_net *net, struct dlr_err *err)
+static int open_lane(struct dlr_net *net, struct dlr_lane *lane, struct dlr_err *err)
 {
-    ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
-                                  .thread_mode = UCS_THREAD_MODE_SINGLE};
-    ucs_status_t status = ucp_worker_create(net->context, &params, &net->worker);
+    struct epoll_event event = {.events = EPOLLIN};
+    int rc = dlr_lane_open(lane, net->context, on_message, net, err);
 
-    if (status == UCS_OK)
-        status = ucp_worker_get_efd(net->worker, &net->fd);
-    if (status == UCS_OK)
-        status =
-            ucp_worker_get_address(net->worker, &net->address, &net->address_bytes);
-    for (unsigned i = DLR_WIRE_BEGIN; status == UCS_OK && i <= DLR_WIRE_ACK; i++) {
-        ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
-                                                        UCP_AM_HANDLER_PARAM_FIELD_CB |
-                                                        UCP_AM_HANDLER_PARAM_FIELD_ARG,
-                                          .id = i,
-                                          .cb = on_message,
-                                          .arg = &net->kinds[i]};
-
-        net->kinds[i] = (struct kind){.net = net, .kind = i};
-        status = ucp_worker_set_am_recv_handler(net->worker, &handler);
+    if (rc == 0 && epoll_ctl(net->fd, EPOLL_CTL_ADD, lane->fd, &event) < 0) {
+        rc = dlr_fail(err, -errno, "cannot watch a UCX worker: %m");
+        dlr_lane_close(lane);
     }
-    return status == UCS_OK ? 0 : fail(err, status, "cannot open a UCX worker");
+    return rc;
 }
 
 int dlr_net_open(const struct dlr_net_ops *ops, void *arg, struct dlr_net **ret,
                  struct dlr_err *err)
 {
     struct dlr_net *net = calloc(1, sizeof(*net));
-    int rc;
+    int rc = 0;
 
     if (!net)
         return dlr_fail(err, -ENOMEM, "out of memory");
     net->ops = *ops;
     net->arg = arg;
-    rc = open_context(net, err);
+    net->fd = epoll_create1(EPOLL_CLOEXEC);
+    if (net->fd < 0)
+        rc = dlr_fail(err, -errno, "epoll_create1: %m");
     if (rc == 0)
-        rc = open_worker(net, err);
+        rc = dlr_lane_context(&net->context, err);
+    if (rc == 0)
+        rc = open_lane(net, &net->main, err);
     if (rc < 0) {
         dlr_net_close(net);
         return rc;
@@ -200,26 +135,37 @@ static bool close_ep(struct dlr_net_peer *peer)
         ucp_request_free(peer->closing);
     }
     peer->closing = NULL;
-    return peer->ops == 0 && peer->refs == 0;
+    return peer->ops == 0;
 }
 
-/* Reports failed peers and frees those that are closed. */
+static void report_failed(struct dlr_net *net)
+{
+    struct dlr_net_peer *peer;
+
+    while (net->failed) { /* a callback may drop others: begin again each time */
+        net->failed--;
+        for (peer = net->peers; peer && !(peer->failed && peer->ep); peer = peer->next)
+            ;
+        if (!peer)
+            continue;
+        net->ops.down(net->arg, peer, dlr_lane_errno(peer->status));
+        close_ep(peer);
+    }
+}
+
+/* Outside of UCX's callbacks: reports failed peers, lets go of those that are closed. */
 static void reap(struct dlr_net *net)
 {
     struct dlr_net_peer **at = &net->peers, *peer;
 
-    while (net->failed) { /* a callback may drop others: begin again each time */
-        for (peer = net->peers; peer && !(peer->failed && peer->ep); peer = peer->next)
-            ;
-        if (!peer)
-            break;
-        net->failed--;
-        net->ops.down(net->arg, peer, net_errno(peer->status));
-        close_ep(peer);
-    }
-    net->failed = 0;
+    report_failed(net);
     while ((peer = *at)) {
-        if (!peer->ep && close_ep(peer)) {
+        if (!peer->ep && close_ep(peer) && peer->own) {
+            dlr_lane_close(peer->own);
+            free(peer->own);
+            peer->own = NULL;
+        }
+        if (!peer->ep && !peer->closing && !peer->ops && !peer->refs) {
             *at = peer->next;
             free(peer);
         } else {
@@ -234,18 +180,14 @@ struct dlr_net *dlr_net_close(struct dlr_net *net)
         return NULL;
     for (struct dlr_net_peer *p = net->peers; p; p = p->next)
         close_ep(p);
-    for (unsigned i = 0; net->peers && i < 1000; i++) {
-        ucp_worker_progress(net->worker);
-        reap(net);
-    }
+    for (unsigned i = 0; net->peers && i < CLOSE_TRIES; i++)
+        dlr_net_progress(net);
     if (net->peers || net->orphans)
         return NULL;
-    if (net->address)
-        ucp_worker_release_address(net->worker, net->address);
-    if (net->worker)
-        ucp_worker_destroy(net->worker);
+    dlr_lane_close(&net->main);
     if (net->context)
         ucp_cleanup(net->context);
+    dlr_cleanup_close(&net->fd);
     free(net);
     return NULL;
 }
@@ -253,8 +195,17 @@ struct dlr_net *dlr_net_close(struct dlr_net *net)
 void dlr_net_address(const struct dlr_net *net, const void **ret_addr,
                      size_t *ret_bytes)
 {
-    *ret_addr = net->address;
-    *ret_bytes = net->address_bytes;
+    *ret_addr = net->main.address;
+    *ret_bytes = net->main.address_bytes;
+}
+
+void dlr_net_own_address(const struct dlr_net_peer *peer, const void **ret_addr,
+                         size_t *ret_bytes)
+{
+    const struct dlr_lane *lane = peer->own ? peer->own : &peer->net->main;
+
+    *ret_addr = lane->address;
+    *ret_bytes = lane->address_bytes;
 }
 
 int dlr_net_fd(const struct dlr_net *net)
@@ -264,15 +215,32 @@ int dlr_net_fd(const struct dlr_net *net)
 
 unsigned dlr_net_progress(struct dlr_net *net)
 {
-    unsigned n = ucp_worker_progress(net->worker);
+    unsigned n = ucp_worker_progress(net->main.worker);
 
+    for (struct dlr_net_peer *p = net->peers; p; p = p->next)
+        if (p->own)
+            n += ucp_worker_progress(p->own->worker);
     reap(net);
     return n;
 }
 
+bool dlr_net_closing(const struct dlr_net *net)
+{
+    const struct dlr_net_peer *p = net->peers;
+
+    while (p && (p->ep || !(p->closing || p->ops)))
+        p = p->next;
+    return p != NULL;
+}
+
 int dlr_net_arm(struct dlr_net *net)
 {
-    return net_errno(ucp_worker_arm(net->worker));
+    ucs_status_t status = ucp_worker_arm(net->main.worker);
+
+    for (struct dlr_net_peer *p = net->peers; p && status == UCS_OK; p = p->next)
+        if (p->own)
+            status = ucp_worker_arm(p->own->worker);
+    return dlr_lane_errno(status);
 }
 
 static void on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
@@ -286,41 +254,67 @@ static void on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
     peer->net->failed++;
 }
 
-int dlr_net_peer(struct dlr_net *net, const void *addr, size_t bytes,
-                 struct dlr_net_peer **ret, struct dlr_err *err)
+static struct dlr_net_peer *known(struct dlr_net *net, const void *addr, size_t bytes,
+                                  bool own)
+{
+    struct dlr_net_peer *p = net->peers;
+
+    while (p && (!p->ep || p->failed || own != (p->own != NULL) || p->bytes != bytes ||
+                 memcmp(p->addr, addr, bytes) != 0))
+        p = p->next;
+    return p;
+}
+
+static int connect_peer(struct dlr_net_peer *p, struct dlr_err *err)
 {
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
                                             UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                                             UCP_EP_PARAM_FIELD_ERR_HANDLER,
                               .err_mode = UCP_ERR_HANDLING_MODE_PEER,
-                              .err_handler = {.cb = on_error}};
-    struct dlr_net_peer *p;
-    ucs_status_t status;
+                              .err_handler = {.cb = on_error, .arg = p},
+                              .address = (const ucp_address_t *)p->addr};
+    const struct dlr_lane *lane = p->own ? p->own : &p->net->main;
+    ucs_status_t status = ucp_ep_create(lane->worker, &params, &p->ep);
 
-    for (p = net->peers; p; p = p->next) {
-        if (p->ep && !p->failed && p->bytes == bytes &&
-            memcmp(p->addr, addr, bytes) == 0) {
-            p->refs++;
-            *ret = p;
-            return 0;
-        }
+    if (status == UCS_OK)
+        return 0;
+    return dlr_fail(err, dlr_lane_errno(status), "cannot connect: %s",
+                    ucs_status_string(status));
+}
+
+int dlr_net_peer(struct dlr_net *net, const void *addr, size_t bytes, bool own,
+                 struct dlr_net_peer **ret, struct dlr_err *err)
+{
+    struct dlr_net_peer *p = known(net, addr, bytes, own);
+    int rc = 0;
+
+    if (p) {
+        p->refs++;
+        *ret = p;
+        return 0;
     }
     p = calloc(1, sizeof(*p) + bytes);
     if (!p)
         return dlr_fail(err, -ENOMEM, "out of memory");
-    p->net = net;
-    p->bytes = bytes;
+    *p = (struct dlr_net_peer){.net = net, .bytes = bytes, .refs = 1};
     memcpy(p->addr, addr, bytes);
-    params.address = (const ucp_address_t *)p->addr;
-    params.err_handler.arg = p;
-    status = ucp_ep_create(net->worker, &params, &p->ep);
-    if (status != UCS_OK) {
+    if (own) {
+        p->own = calloc(1, sizeof(*p->own));
+        rc = p->own ? open_lane(net, p->own, err)
+                    : dlr_fail(err, -ENOMEM, "out of memory");
+    }
+    if (rc == 0) {
+        rc = connect_peer(p, err);
+        if (rc < 0 && own)
+            dlr_lane_close(p->own);
+    }
+    if (rc < 0) {
+        free(p->own);
         free(p);
-        return fail(err, status, "cannot connect");
+        return rc;
     }
     p->next = net->peers;
     net->peers = p;
-    p->refs = 1;
     *ret = p;
     return 0;
 }
@@ -333,8 +327,14 @@ void dlr_net_peer_put(struct dlr_net_peer *peer)
 
 void dlr_net_drop(struct dlr_net *net, struct dlr_net_peer *peer)
 {
-    if (peer->ep)
-        close_ep(peer);
+    close_ep(peer);
+}
+
+void dlr_net_drop_idle(struct dlr_net *net)
+{
+    for (struct dlr_net_peer *p = net->peers; p; p = p->next)
+        if (!p->refs && !p->ops)
+            close_ep(p);
 }
 
 static void finish(struct op *op, int rc)
@@ -351,7 +351,7 @@ static void finish(struct op *op, int rc)
 static void on_sent(void *request, ucs_status_t status, void *arg)
 {
     ucp_request_free(request);
-    finish(arg, net_errno(status));
+    finish(arg, dlr_lane_errno(status));
 }
 
 static int post(struct op op, ucp_ep_h ep, unsigned kind, uint32_t flags,
@@ -375,7 +375,7 @@ static int post(struct op op, ucp_ep_h ep, unsigned kind, uint32_t flags,
         ucp_am_send_nbx(ep, kind, kept->head, head.bytes, data.at, data.bytes, &param);
     if (UCS_PTR_IS_ERR(request)) {
         free(kept);
-        return net_errno(UCS_PTR_STATUS(request));
+        return dlr_lane_errno(UCS_PTR_STATUS(request));
     }
     if (op.peer)
         op.peer->ops++;
@@ -435,7 +435,7 @@ static void on_taken(void *request, ucs_status_t status, size_t length, void *ar
     if (status == UCS_OK && length != op->bytes)
         status = UCS_ERR_MESSAGE_TRUNCATED;
     ucp_request_free(request);
-    finish(op, net_errno(status));
+    finish(op, dlr_lane_errno(status));
 }
 
 int dlr_net_take(struct dlr_net_in *in, void *buf, dlr_net_done_fn done, void *arg)
@@ -444,6 +444,7 @@ int dlr_net_take(struct dlr_net_in *in, void *buf, dlr_net_done_fn done, void *a
                                                  UCP_OP_ATTR_FIELD_USER_DATA |
                                                  UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
                                  .cb.recv_am = on_taken};
+    const struct dlr_lane *lane = in->lane;
     ucs_status_ptr_t request;
     struct op *op;
 
@@ -456,10 +457,10 @@ int dlr_net_take(struct dlr_net_in *in, void *buf, dlr_net_done_fn done, void *a
     param.user_data = op;
     in->taken = true; /* the descriptor is UCX's again, whatever comes */
     in->net->orphans++;
-    request = ucp_am_recv_data_nbx(in->net->worker, in->desc, buf, in->bytes, &param);
+    request = ucp_am_recv_data_nbx(lane->worker, in->desc, buf, in->bytes, &param);
     if (UCS_PTR_IS_PTR(request))
         return 0;
     in->net->orphans--;
     free(op);
-    return UCS_PTR_IS_ERR(request) ? net_errno(UCS_PTR_STATUS(request)) : 1;
+    return UCS_PTR_IS_ERR(request) ? dlr_lane_errno(UCS_PTR_STATUS(request)) : 1;
 }

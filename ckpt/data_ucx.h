@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Active messages over UCX: one worker, cached endpoints, descriptors to wait on. UCX never
- * decides that a peer is dead in time: who knows it drops the peer. One thread.
+/* Active messages over UCX: cached connections and one descriptor to wait on. UCX never decides
+ * that a peer is dead in time: who knows it drops the peer. One thread.
  */
 #ifndef DLR_CKPT_DATA_UCX_H
 #define DLR_CKPT_DATA_UCX_H
@@ -34,7 +34,7 @@ struct dlr_net_in {
     size_t bytes;      /* of data, here or there */
 
     bool taken;
-    void *desc, *reply_ep;
+    void *desc, *reply_ep, *lane;
     struct dlr_net *net;
 };
 
@@ -56,18 +56,27 @@ void dlr_net_address(const struct dlr_net *net, const void **ret_addr,
 int dlr_net_fd(const struct dlr_net *net); /* readable: call dlr_net_progress() */
 /* Calls back for what happened. The number of events, 0: nothing more now. */
 unsigned dlr_net_progress(struct dlr_net *net);
+/* A dropped connection still has requests. Their ends come from dlr_net_progress() and are not
+ * seen on the descriptor.
+ */
+bool dlr_net_closing(const struct dlr_net *net);
 /* To be called before waiting on the descriptor; -EAGAIN: progress first. */
 int dlr_net_arm(struct dlr_net *net);
 
-/* The endpoint to an address, made when there is none. Does not block. *ret stays valid, if
- * perhaps useless, until it is put back; the connection is kept.
+/* The connection to an address, made when there is none. Does not block. *ret stays valid, if
+ * perhaps useless, until it is put back; the connection is kept. own: on a worker of its own,
+ * which bulk takes; the other side answers to dlr_net_own_address() then.
  */
-int dlr_net_peer(struct dlr_net *net, const void *addr, size_t bytes,
+int dlr_net_peer(struct dlr_net *net, const void *addr, size_t bytes, bool own,
                  struct dlr_net_peer **ret, struct dlr_err *err);
+void dlr_net_own_address(const struct dlr_net_peer *peer, const void **ret_addr,
+                         size_t *ret_bytes);
 void dlr_net_peer_put(struct dlr_net_peer *peer); /* accepts NULL */
 
 /* Closes it at once; everything in flight there ends with -ECANCELED. */
 void dlr_net_drop(struct dlr_net *net, struct dlr_net_peer *peer);
+/* Closes those that nobody holds. */
+void dlr_net_drop_idle(struct dlr_net *net);
 
 /* Sends data. It stays the caller's until done (may be NULL) is called, never from within
  * this call. -errno: nothing was sent and done will not be called.

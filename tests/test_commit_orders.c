@@ -247,6 +247,8 @@ static struct world *fork_world(const struct world *w, struct world *n)
 {
     *n = *w;
     n->c.sets = n->bits;
+    n->c.hold_ms = INT64_MIN; /* any pause may be over by now */
+    n->c.backoff_ms = 1;
     now_in = n;
     return n;
 }

@@ -104,21 +104,33 @@ static struct dlr_slot *expect_copy(struct pair *p, const struct dlr_slot *from)
     return NULL;
 }
 
-/* Waits until the receiver has taken a slot for what comes. */
-static void await_open(struct pair *p)
-{
-    int64_t limit = dlr_now_ms() + RIG_ANSWER_MS;
-
-    while (dlr_slot_state(p->dst[0]) != DLR_SLOT_OPEN &&
-           dlr_slot_state(p->dst[1]) != DLR_SLOT_OPEN)
-        assert_true(dlr_now_ms() < limit);
-}
-
 /* Orders come in turn, and an answer to a later one says that the earlier were done. */
 static void settle(struct rig_data *p)
 {
     rig_order(p, DLR_LOCAL_D_SEND, ROUND, 99, v7, 77, "00");
     assert_int_not_equal(rig_done(p, 77, NULL, 0), 0);
+}
+
+/* Sends v7 and returns in the middle of it: begins anew when it was too quick for us. */
+static void send_and_catch(struct pair *p)
+{
+    struct dlr_version none = {UINT32_MAX, UINT64_MAX};
+
+    for (unsigned i = 0; i < 20; i++) {
+        int64_t limit = dlr_now_ms() + RIG_ANSWER_MS;
+
+        send_v(p, v7, 1);
+        while (!any_whole(p)) {
+            if (dlr_slot_state(p->dst[0]) == DLR_SLOT_OPEN ||
+                dlr_slot_state(p->dst[1]) == DLR_SLOT_OPEN)
+                return;
+            assert_true(dlr_now_ms() < limit);
+        }
+        assert_int_equal(rig_done(&p->from, 1, NULL, 0), 0);
+        rig_order(&p->to, DLR_LOCAL_D_DROP, ROUND, -1, none, 0, "");
+        settle(&p->to);
+    }
+    fail_msg("it was always too quick");
 }
 
 static void a_copy_is_bit_equal_and_told(void **state)
@@ -262,9 +274,8 @@ static void a_killed_receiver_ends_the_transfer(void **state)
 {
     struct pair p;
 
-    pair_up(&p, 256 * MIB, NULL);
-    send_v(&p, v7, 1);
-    await_open(&p);
+    pair_up(&p, 128 * MIB, NULL);
+    send_and_catch(&p);
     rig_kill(&p.to);
     assert_int_not_equal(rig_done(&p.from, 1, NULL, 0), 0);
     pair_down(&p);
@@ -276,9 +287,8 @@ static void a_silent_receiver_is_left_at_the_next_round(void **state)
     struct pair p;
     int64_t from_ms;
 
-    pair_up(&p, 256 * MIB, NULL);
-    send_v(&p, v7, 1);
-    await_open(&p);
+    pair_up(&p, 128 * MIB, NULL);
+    send_and_catch(&p);
     kill(p.to.pid, SIGSTOP);
     assert_true(rig_silent(&p.from, 200));
     from_ms = dlr_now_ms();
@@ -299,9 +309,8 @@ static void a_lost_sender_leaves_the_slot_usable(void **state)
     struct pair p;
 
     for (unsigned freeze = 0; freeze < 2; freeze++) {
-        pair_up(&p, 256 * MIB, NULL);
-        send_v(&p, v7, 1);
-        await_open(&p);
+        pair_up(&p, 128 * MIB, NULL);
+        send_and_catch(&p);
         if (freeze)
             kill(p.from.pid, SIGSTOP);
         else
@@ -411,7 +420,7 @@ static void decisions_change_the_states_of_slots(void **state)
     pair_down(&p);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_copy_is_bit_equal_and_told),
@@ -429,6 +438,8 @@ int main(void)
         cmocka_unit_test(decisions_change_the_states_of_slots),
     };
 
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     setenv("UCX_TLS", "tcp,self", 1); /* shared memory would hide the network */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -103,7 +103,7 @@ static void connect_to(struct raw *r, const char *hex)
         assert_int_equal(sscanf(hex + 2 * i, "%2x", &byte), 1);
         addr[i] = (unsigned char)byte;
     }
-    assert_int_equal(dlr_net_peer(r->net, addr, n, &r->peer, NULL), 0);
+    assert_int_equal(dlr_net_peer(r->net, addr, n, false, &r->peer, NULL), 0);
 }
 
 static void fill_begin(struct raw *r)
