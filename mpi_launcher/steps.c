@@ -130,7 +130,7 @@ int dlr_steps_pmix_env(struct dlr_env *env)
 {
     if (getenv("SLURM_PMIX_FENCE"))
         return 0;
-    return dlr_env_set(env, "SLURM_PMIX_FENCE", "tree");
+    return dlr_env_set(env, "SLURM_PMIX_FENCE", "ring");
 }
 
 void dlr_env_done(struct dlr_env *env)

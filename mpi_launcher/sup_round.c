@@ -179,6 +179,8 @@ void dlr_sup_on_task(struct dlr_sup *s, unsigned node, const json_t *msg)
     if (!of_round(s, msg, &rank) || ++s->tasks_up != s->plan.world)
         return;
     s->launch_deadline_ms = INT64_MAX;
+    if (s->plan.restore) /* a start that hangs before its first restore ends, too */
+        s->restore_deadline_ms = dlr_sup_now() + s->conf.restore_timeout_ms;
     dlr_journal_note(s->journal, "running", "s:I,s:I", "round", (json_int_t)s->running_round,
                      "took_ms", (json_int_t)(dlr_sup_now() - s->launch_ms));
 }
@@ -291,9 +293,7 @@ void dlr_sup_on_restored(struct dlr_sup *s, unsigned node, const json_t *msg)
         return;
     }
     s->restored[rank] = 1;
-    if (s->nrestored++ == 0)
-        s->restore_deadline_ms = dlr_sup_now() + s->conf.restore_timeout_ms;
-    if (s->nrestored == s->plan.world)
+    if (++s->nrestored == s->plan.world)
         all_restored(s, v);
 }
 
@@ -330,6 +330,8 @@ void dlr_sup_progress(struct dlr_sup *s, int64_t now_ms)
         return;
     if (!s->first_step_seen) {
         s->first_step_seen = true;
+        if (!s->nrestored) /* it runs and does not want what there is */
+            s->restore_deadline_ms = INT64_MAX;
         s->progress_ms = now_ms;
         s->progress_step = step;
         dlr_journal_note(s->journal, "first_step", "s:I,s:I", "round",
