@@ -247,6 +247,7 @@ trace() { # NAME
 @test "without the option everything is, to the byte, as without the plugin" {
     put plain.sh <<'END'
 #!/bin/bash
+export SLURM_MPI_TYPE=none # PMIx would name step and ports in dozens of variables
 env | sort >env.batch
 srun -l bash -c 'env | grep -v ^_= | sort >$0.env.$SLURM_PROCID; ls -l /proc/self/fd | sed "s/.*-> //; s/[0-9]*//g" >>$0.env.$SLURM_PROCID; echo out; echo err >&2; exit $SLURM_PROCID' "$1" >words 2>err
 echo "rc $?"

@@ -85,7 +85,7 @@ SlurmUser=slurm
 AuthType=auth/munge
 AuthInfo=socket=/run/munge/munge.socket.2,cred_expire=5
 CredType=cred/munge
-MpiDefault=none
+MpiDefault=pmix
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
