@@ -81,4 +81,4 @@ help: ## this list
 clean: ## remove build/
 	rm -rf $(BUILD)
 .PHONY: help clean
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD) -type f -name '*.d' 2>/dev/null)
