@@ -13,7 +13,7 @@
 #define CLEAN_COMMITS 16 /* in a row, before the margin shrinks by one */
 #define LEAD_MS 5        /* an order takes this long to reach every rank */
 #define RATE_WINDOW_MS 500
-#define BACKOFF_MS 100     /* after an abort that waiting may cure; doubles each time */
+#define BACKOFF_MS 100 /* after an abort that waiting may cure; doubles each time */
 #define BACKOFF_MAX_MS 10000
 #define STEP_MAX ((uint64_t)1 << 62)
 
@@ -121,8 +121,7 @@ static void post(struct dlr_commit *c, int64_t now_ms)
     uint64_t step;
 
     if (!c->running || c->has_pending || now_ms < c->hold_ms || !c->pace.known ||
-        !full(c, OWNER_READY) ||
-        (c->conf.copies && !full(c, PARTNER_READY)))
+        !full(c, OWNER_READY) || (c->conf.copies && !full(c, PARTNER_READY)))
         return;
     step = c->pace.step + pace_ahead(&c->pace, now_ms) + c->margin;
     if (step <= c->last_step)

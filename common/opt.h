@@ -36,9 +36,9 @@ struct dlr_opt {
     const char *help;  /* one sentence, lower case, no full stop */
 };
 
-#define DLR_OPT_END                             \
-    {                                           \
-        NULL, DLR_OPT_UINT, 0, NULL, NULL, NULL \
+#define DLR_OPT_END                                                                    \
+    {                                                                                  \
+        NULL, DLR_OPT_UINT, 0, NULL, NULL, NULL                                        \
     }
 
 /* Sets every field of conf to its default. A bad default is our bug: -EINVAL. */

@@ -20,7 +20,8 @@ int dlr_members_new(char *const *names, unsigned n, struct dlr_members *ret,
         struct dlr_member *m = &ret->list[i];
 
         if (dlr_format(m->node.name, sizeof(m->node.name), "%s", names[i]) < 0)
-            return dlr_fail(err, -ENAMETOOLONG, "the node name '%s' is too long", names[i]);
+            return dlr_fail(err, -ENAMETOOLONG, "the node name '%s' is too long",
+                            names[i]);
         memcpy(m->node.path, m->node.name, sizeof(m->node.name));
         m->step_min = m->step_max = DLR_BEAT_NO_STEP;
     }
@@ -67,7 +68,8 @@ static bool is_hex(const char *s)
 }
 
 int dlr_members_hello(struct dlr_members *m, const json_t *msg,
-                      const struct dlr_packet *packet, int64_t now_ms, struct dlr_err *err)
+                      const struct dlr_packet *packet, int64_t now_ms,
+                      struct dlr_err *err)
 {
     struct dlr_member row;
     const char *name, *data = "";
@@ -113,4 +115,3 @@ uint64_t dlr_members_step(const struct dlr_members *m, uint32_t round)
     }
     return step;
 }
-

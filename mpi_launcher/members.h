@@ -15,16 +15,16 @@
 
 struct dlr_member {
     struct dlr_topo_node node;
-    bool here;               /* its agent has said hello and was not lost since */
-    struct dlr_route route;  /* of that agent's connection */
-    char key[DLR_KEY_TEXT];  /* the key that connection was made with */
-    char boot[64];           /* boot id: a new one is a node that was rebooted */
-    char addr[300];          /* "host:port" and key of the agent's peer socket */
+    bool here;              /* its agent has said hello and was not lost since */
+    struct dlr_route route; /* of that agent's connection */
+    char key[DLR_KEY_TEXT]; /* the key that connection was made with */
+    char boot[64];          /* boot id: a new one is a node that was rebooted */
+    char addr[300];         /* "host:port" and key of the agent's peer socket */
     char peer_key[DLR_KEY_TEXT];
-    char *data;              /* hex UCX address of its data process, NULL none */
+    char *data; /* hex UCX address of its data process, NULL none */
     unsigned cpus;
-    int64_t heard_ms;        /* CLOCK_BOOTTIME of its last beat or hello */
-    uint32_t round;          /* it is in, by its beats */
+    int64_t heard_ms;            /* CLOCK_BOOTTIME of its last beat or hello */
+    uint32_t round;              /* it is in, by its beats */
     uint64_t step_min, step_max; /* DLR_BEAT_NO_STEP: none */
 };
 
@@ -43,7 +43,8 @@ int dlr_members_by_route(const struct dlr_members *m, const struct dlr_route *ro
 
 /* Takes a checked hello: fills the row. -EBADMSG names the field that is wrong. */
 int dlr_members_hello(struct dlr_members *m, const json_t *msg,
-                      const struct dlr_packet *packet, int64_t now_ms, struct dlr_err *err);
+                      const struct dlr_packet *packet, int64_t now_ms,
+                      struct dlr_err *err);
 
 /* Newest step any node of the round has told; DLR_BEAT_NO_STEP: none. */
 uint64_t dlr_members_step(const struct dlr_members *m, uint32_t round);

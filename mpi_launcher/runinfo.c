@@ -27,8 +27,8 @@ static unsigned hash_of(char *const *argv)
 }
 
 /* Counts the lines equal to hash in the file and adds one; other sruns of the script wait. */
-static int count_occurrence(const struct dlr_runinfo *info, unsigned hash, unsigned *ret,
-                            struct dlr_err *err)
+static int count_occurrence(const struct dlr_runinfo *info, unsigned hash,
+                            unsigned *ret, struct dlr_err *err)
 {
     DLR_AUTO_FCLOSE FILE *f = NULL;
     char path[DLR_RUN_PATH + 64];
@@ -73,7 +73,8 @@ static int copy_env(const char *name, const char *fallback, char *buf, size_t si
     return 0;
 }
 
-static int make_job_dir(struct dlr_runinfo *info, const char *state_dir, struct dlr_err *err)
+static int make_job_dir(struct dlr_runinfo *info, const char *state_dir,
+                        struct dlr_err *err)
 {
     int rc;
 
@@ -81,8 +82,8 @@ static int make_job_dir(struct dlr_runinfo *info, const char *state_dir, struct 
         rc = dlr_format(info->job_dir, sizeof(info->job_dir), "%s/job-%s", state_dir,
                         info->job);
     else
-        rc = dlr_format(info->job_dir, sizeof(info->job_dir), "%s/.dlrover/job-%s", home(),
-                        info->job);
+        rc = dlr_format(info->job_dir, sizeof(info->job_dir), "%s/.dlrover/job-%s",
+                        home(), info->job);
     if (rc < 0)
         return dlr_fail(err, rc, "the state directory's path is too long");
     return dlr_mkdirs(info->job_dir, 0700, err);
@@ -97,11 +98,12 @@ int dlr_runinfo_make(char *const *argv, const char *state_dir, const char *name,
     int rc;
 
     if ((rc = copy_env("SLURM_JOB_ID", NULL, info.job, sizeof(info.job), err)) < 0 ||
-        (rc = copy_env("SLURM_CLUSTER_NAME", "cluster", info.cluster, sizeof(info.cluster),
-                       err)) < 0)
+        (rc = copy_env("SLURM_CLUSTER_NAME", "cluster", info.cluster,
+                       sizeof(info.cluster), err)) < 0)
         return rc;
     if (restarts && dlr_parse_uint(restarts, 1u << 30, &info.incarnation) < 0)
-        return dlr_fail(err, -EINVAL, "SLURM_RESTART_COUNT='%s' is not a number", restarts);
+        return dlr_fail(err, -EINVAL, "SLURM_RESTART_COUNT='%s' is not a number",
+                        restarts);
     if ((rc = make_job_dir(&info, state_dir, err)) < 0)
         return rc;
     if (name)

@@ -12,12 +12,12 @@
 struct dlr_runinfo {
     char job[32];
     char cluster[64];
-    char name[64];             /* "a1b2c3d4-0": hash of argv and directory, occurrence */
-    unsigned incarnation;      /* SLURM_RESTART_COUNT: how often the job was requeued */
-    char job_dir[DLR_RUN_PATH];   /* <state-dir>/job-<id> */
-    char dir[DLR_RUN_PATH];       /* <state-dir>/job-<id>/<name>: journal and state */
-    char memory[DLR_RUN_PATH];    /* /dev/shm/dlrover-<uid>-<job>/<name> on each node */
-    char key[256];                /* "cluster.job.run" */
+    char name[64];        /* "a1b2c3d4-0": hash of argv and directory, occurrence */
+    unsigned incarnation; /* SLURM_RESTART_COUNT: how often the job was requeued */
+    char job_dir[DLR_RUN_PATH]; /* <state-dir>/job-<id> */
+    char dir[DLR_RUN_PATH];     /* <state-dir>/job-<id>/<name>: journal and state */
+    char memory[DLR_RUN_PATH];  /* /dev/shm/dlrover-<uid>-<job>/<name> on each node */
+    char key[256];              /* "cluster.job.run" */
 };
 
 /* Fills ret from the environment (SLURM_JOB_ID, SLURM_RESTART_COUNT, SLURM_CLUSTER_NAME, HOME)

@@ -15,7 +15,8 @@ static void usage(FILE *out)
 {
     fputs("usage: dlrover-slurm requeue JOB EXCLUDE MIN-NODES MAX-NODES TIMEOUT\n"
           "       dlrover-slurm cancel-steps JOB SRUN-PID\n"
-          "Requeues a job without some nodes ('-': none), or cancels the steps that an srun\n"
+          "Requeues a job without some nodes ('-': none), or cancels the steps that an "
+          "srun\n"
           "started. Called by dlrover-supervisor and dlrover-agent.\n",
           out);
 }

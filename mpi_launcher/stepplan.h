@@ -22,13 +22,13 @@ struct dlr_stepplan_in {
 };
 
 struct dlr_stepplan {
-    bool plain;          /* this srun starts no step: run it as it is */
-    char **options;      /* words kept, on the heap; NULL-terminated */
+    bool plain;     /* this srun starts no step: run it as it is */
+    char **options; /* words kept, on the heap; NULL-terminated */
     unsigned noptions;
-    char **program;      /* points into argv: program and its arguments */
-    unsigned nplaces;    /* nodes of a round */
-    unsigned world;      /* tasks of a round */
-    unsigned *tasks;     /* [nplaces] at each place, block distribution */
+    char **program;   /* points into argv: program and its arguments */
+    unsigned nplaces; /* nodes of a round */
+    unsigned world;   /* tasks of a round */
+    unsigned *tasks;  /* [nplaces] at each place, block distribution */
 };
 
 /* -EINVAL with one line for the user: what was given, and what would be right. */

@@ -98,7 +98,8 @@ static void file_system_that_hangs_blocks_nobody(void **state)
     int reader;
 
     signal(SIGPIPE, SIG_IGN);
-    snprintf(path, sizeof(path), "%s/fifo", dir); /* a full pipe hangs as a dead server does */
+    snprintf(path, sizeof(path), "%s/fifo",
+             dir); /* a full pipe hangs as a dead server does */
     assert_int_equal(mkfifo(path, 0600), 0);
     reader = open(path, O_RDONLY | O_NONBLOCK);
     assert_int_equal(dlr_journal_open(path, &j, &err), 0);

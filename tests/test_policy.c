@@ -179,8 +179,9 @@ static void second_death_without_spare_writes_and_requeues(void **state)
     assert_string_equal(l.text, "end0 node persist requeue ");
     assert_string_equal(l.why, "3 nodes are left and 4 are needed");
     dlr_policy_requeue_failed(p, "not a batch job", 310);
-    assert_string_equal(l.why, "3 nodes are left and 4 are needed, and the job could not be "
-                               "requeued: not a batch job");
+    assert_string_equal(l.why,
+                        "3 nodes are left and 4 are needed, and the job could not be "
+                        "requeued: not a batch job");
     assert_int_equal(l.code, 1);
     dlr_policy_free(p);
 }
@@ -296,7 +297,8 @@ static void bad_copy_costs_no_restart_but_not_for_ever(void **state)
     }
     assert_int_equal(round, 9);
     assert_int_equal(dlr_policy_restarts(p), 0);
-    assert_string_equal(l.why, "no copy could be used 9 times in a row, last: rank 1: bad CRC");
+    assert_string_equal(
+        l.why, "no copy could be used 9 times in a row, last: rank 1: bad CRC");
     dlr_policy_free(p);
 }
 

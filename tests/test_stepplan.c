@@ -15,8 +15,8 @@
 #include "mpi_launcher/stepplan.h"
 
 struct row {
-    const char *line;   /* without "srun" */
-    const char *plan;   /* "options | program | places x world", or the error */
+    const char *line; /* without "srun" */
+    const char *plan; /* "options | program | places x world", or the error */
     unsigned nnodes, spares, nplaces;
     const char *ntasks, *per_node;
 };
@@ -37,8 +37,8 @@ static const struct row rows[] = {
     {"a.out", " | a.out | 4x8 2,2,2,2", 5, 1, 0, NULL, "2"},
     {"a.out", " | a.out | 4x8 2,2,2,2", 5, 1, 0, "10", NULL},
     {"-n 4 a.out", " | a.out | 4x4 1,1,1,1", 5, 1, 0, "10", "2"},
-    {"--mpi=pmix -c 2 --mem 4g -- a.out -x", "--mpi=pmix -c 2 --mem 4g | a.out -x | 4x4 1,1,1,1",
-     5, 1},
+    {"--mpi=pmix -c 2 --mem 4g -- a.out -x",
+     "--mpi=pmix -c 2 --mem 4g | a.out -x | 4x4 1,1,1,1", 5, 1},
     {"-o out.%t -e err a.out", "-o out.%t -e err | a.out | 4x4 1,1,1,1", 5, 1},
     {"-K1 -vv a.out", "-K1 -v -v | a.out | 4x4 1,1,1,1", 5, 1},
     {"--label --unknown=1 a.out", "--label --unknown=1 | a.out | 4x4 1,1,1,1", 5, 1},
@@ -47,17 +47,21 @@ static const struct row rows[] = {
     {"a.out", " | a.out | 4x4 1,1,1,1", 4, 1, 4},
     {"--version", "plain", 5, 1},
     {"-N 5 a.out",
-     "srun --nodes=5 needs 5 nodes, but the allocation of 5 has 4 beside its 1 spare(s) "
+     "srun --nodes=5 needs 5 nodes, but the allocation of 5 has 4 beside its 1 "
+     "spare(s) "
      "(--dlrover-spares)",
      5, 1},
     {"-w n1 a.out",
-     "srun --nodelist cannot be supervised: the round chooses the nodes; leave it out", 5, 1},
+     "srun --nodelist cannot be supervised: the round chooses the nodes; leave it out",
+     5, 1},
     {"--pty bash",
-     "srun --pty cannot be supervised: a terminal cannot be carried over to a new round; "
+     "srun --pty cannot be supervised: a terminal cannot be carried over to a new "
+     "round; "
      "add --dlrover=off to this srun",
      5, 1},
     {"--gpus=8 a.out",
-     "srun --gpus cannot be supervised: a total does not follow the number of nodes; say "
+     "srun --gpus cannot be supervised: a total does not follow the number of nodes; "
+     "say "
      "--gpus-per-node or --gpus-per-task",
      5, 1},
     {"-n x a.out", "srun --ntasks 'x' is not a number from 1 to 1048576", 5, 1},
@@ -65,11 +69,13 @@ static const struct row rows[] = {
     {"-%", "srun has no option -% (in '-%')", 5, 1},
     {"-n 4", "srun: no program to run was named", 5, 1},
     {"a.out",
-     "--dlrover-spares=5 leaves no node to train on in an allocation of 5: ask for more "
+     "--dlrover-spares=5 leaves no node to train on in an allocation of 5: ask for "
+     "more "
      "nodes or fewer spares",
      5, 5},
     {"a.out",
-     "7 tasks do not divide over 5 nodes, so it is not clear how many 4 nodes should run: "
+     "7 tasks do not divide over 5 nodes, so it is not clear how many 4 nodes should "
+     "run: "
      "say srun --ntasks=N",
      5, 1, 0, "7"},
     {"-N 3 -n 2 a.out", "2 task(s) cannot fill 3 nodes: say --nodes=2", 5, 1},
