@@ -33,7 +33,8 @@ struct dlr_journal {
     struct line *head, **tail;
     unsigned queued, dropped;
     bool closing, idle;
-    bool abandoned; /* nobody joins the writer: it frees everything when it comes back */
+    bool
+        abandoned; /* nobody joins the writer: it frees everything when it comes back */
 };
 
 static struct line *take(struct dlr_journal *j)
@@ -149,6 +150,8 @@ static void queue_text(struct dlr_journal *j, const char *path, const char *text
         *j->tail = line;
         j->tail = &line->next;
         j->queued++;
+        if (!path)
+            j->dropped = 0; /* this line has said how many were lost before it */
         pthread_cond_signal(&j->some);
     }
     pthread_mutex_unlock(&j->lock);

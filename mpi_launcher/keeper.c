@@ -3,6 +3,7 @@
  * of one that died, starts another, passes signals on, and returns its exit code.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -23,10 +24,12 @@
 #include "common/self.h"
 #include "common/str.h"
 
-#define MAX_LIVES 5        /* supervisors started for one run */
-#define QUIET_MS 600000    /* one that lived so long does not count */
-#define STATE_FD 9         /* where the supervisor finds the memory file */
-#define EXIT_REFUSED 2     /* the supervisor's word that starting it again is no use */
+#define MAX_LIVES 5     /* supervisors started for one run */
+#define QUIET_MS 600000 /* one that lived so long does not count */
+#define STATE_FD 9      /* where the supervisor finds the memory file */
+#define CHILDREN_MS                                                                    \
+    15000              /* for sruns to cancel their steps when no supervisor is left */
+#define EXIT_REFUSED 2 /* the supervisor's word that starting it again is no use */
 
 static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
@@ -53,18 +56,18 @@ static int block_signals(int *ret_fd)
     return *ret_fd < 0 ? -errno : 0;
 }
 
+/* Signals stay blocked: the supervisor reads them when it is ready, and one that comes while it
+ * starts does not kill it.
+ */
 static void become_supervisor(char **argv, int state_fd, pid_t parent)
 {
     char path[PATH_MAX];
-    sigset_t none;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1); /* the keeper is gone already */
     if (dup2(state_fd, STATE_FD) < 0)
         _exit(127);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
     if (dlr_self_sibling("dlrover-supervisor", path, sizeof(path)) < 0)
         _exit(127);
     argv[0] = path;
@@ -102,8 +105,10 @@ static bool reap(pid_t supervisor, int *ret_status)
     return ended;
 }
 
-/* Passes signals on until the supervisor has ended; its wait status. */
-static int watch(pid_t supervisor, int signal_fd, bool *ret_told_to_end)
+/* Passes signals on until the supervisor has ended; its wait status. *ret_told: the newest
+ * signal that means the end.
+ */
+static int watch(pid_t supervisor, int signal_fd, int *ret_told)
 {
     struct pollfd pfd = {.fd = signal_fd, .events = POLLIN};
     struct signalfd_siginfo info;
@@ -117,19 +122,68 @@ static int watch(pid_t supervisor, int signal_fd, bool *ret_told_to_end)
                 continue;
             kill(supervisor, info.ssi_signo);
             if (info.ssi_signo != SIGUSR1 && info.ssi_signo != SIGUSR2)
-                *ret_told_to_end = true;
+                *ret_told = info.ssi_signo;
         }
         if (reap(supervisor, &status))
             return status;
     }
 }
 
+/* No supervisor will end what the last one left: its sruns are our children now. They cancel
+ * their steps when they are told to end.
+ */
+static void end_children(int signal_fd)
+{
+    struct pollfd pfd = {.fd = signal_fd, .events = POLLIN};
+    struct signalfd_siginfo info;
+    int64_t until = dlr_now_ms() + CHILDREN_MS;
+    char path[64], text[4096] = "";
+    DLR_AUTO_CLOSE int fd = -1;
+    ssize_t n;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+    text[n > 0 ? n : 0] = '\0';
+    for (char *at = text, *end; *at; at = *end ? end + 1 : end) {
+        pid_t pid = (pid_t)strtol(at, &end, 10);
+
+        if (pid <= 1 || end == at)
+            break;
+        kill(pid, SIGTERM);
+    }
+    for (;;) {
+        int64_t left = until - dlr_now_ms();
+        pid_t pid;
+
+        while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+            ;
+        if (pid < 0 || left <= 0)
+            return;
+        poll(&pfd, 1, (int)left);
+        while (read(signal_fd, &info, sizeof(info)) == sizeof(info))
+            ; /* a child has ended, or somebody is impatient */
+    }
+}
+
+/* The exit code when no supervisor is to be started any more, -1 otherwise. */
+static int last_word(int status, unsigned lives, int signal_fd)
+{
+    if (WIFEXITED(status) && WEXITSTATUS(status) != 127)
+        return WEXITSTATUS(status);
+    if (WIFSIGNALED(status) && lives < MAX_LIVES)
+        return -1;
+    if (WIFSIGNALED(status))
+        dlr_error("the supervisor died %u times, giving up", lives);
+    end_children(signal_fd);
+    return WIFSIGNALED(status) ? 1 : 127;
+}
+
 static int run(char **argv)
 {
     DLR_AUTO_CLOSE int state_fd = memfd_create("dlrover-state", MFD_CLOEXEC);
     DLR_AUTO_CLOSE int signal_fd = -1;
-    bool told_to_end = false;
-    int status;
+    int status, code, told = 0;
 
     if (state_fd < 0 || block_signals(&signal_fd) < 0 ||
         prctl(PR_SET_CHILD_SUBREAPER, 1) < 0) {
@@ -140,19 +194,18 @@ static int run(char **argv)
         int64_t begun = dlr_now_ms();
         pid_t pid = start_supervisor(argv, state_fd);
 
-        if (pid < 0)
-            return 1;
-        status = watch(pid, signal_fd, &told_to_end);
-        if (WIFEXITED(status) && WEXITSTATUS(status) != 127)
-            return WEXITSTATUS(status);
-        if (told_to_end || WIFEXITED(status))
-            return WIFEXITED(status) ? 127 : 128 + WTERMSIG(status);
-        if (dlr_now_ms() - begun > QUIET_MS)
-            lives = 0;
-        if (lives >= MAX_LIVES) {
-            dlr_error("the supervisor died %u times, giving up", lives);
+        if (pid < 0) {
+            end_children(signal_fd);
             return 1;
         }
+        if (told) /* the one that died may not have heeded it */
+            kill(pid, told);
+        status = watch(pid, signal_fd, &told);
+        if (dlr_now_ms() - begun > QUIET_MS)
+            lives = 1;
+        code = last_word(status, lives, signal_fd);
+        if (code >= 0)
+            return code;
         dlr_warn("the supervisor was killed by signal %d, starting it again",
                  WTERMSIG(status));
     }

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "mpi_launcher/policy.h"
-
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,99 +6,11 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "common/cleanup.h"
+#include "mpi_launcher/policy_impl.h"
 
 /* Every setback strikes a copy off, so they end by themselves; this ends a bug's loop. */
 #define MAX_SETBACKS 8
-
-enum node_state { NODE_UNSEEN, NODE_UP, NODE_DEAD };
-
-struct node {
-    enum node_state state;
-    bool member; /* has a place in the plan in force */
-    bool dirty;  /* has not yet said that the ended round is gone */
-};
-
-struct dlr_policy {
-    struct dlr_policy_conf conf;
-    struct dlr_policy_ops ops;
-    void *arg;
-    struct node *nodes;
-
-    enum dlr_phase phase;
-    int64_t deadline_ms; /* of the phase; INT64_MAX: none */
-    uint32_t round, next_round;
-    unsigned restarts;
-    unsigned failed_rendezvous; /* in a row, with no node lost */
-    unsigned setbacks;          /* in a row: copies that could not be moved or loaded */
-
-    enum dlr_cause cause; /* why the round ends, while it does */
-    char why[256];
-    int exit_code; /* what the run returns when it has to end */
-    bool ended;    /* srun of the round has returned */
-    bool suspect;  /* it has, and nobody has said why */
-};
-
-static const char *const phase_names[] = {"agents", "rendezvous", "prepare", "run",
-                                          "end",    "persist",    "requeue", "done"};
-static const char *const cause_names[] = {"none", "node", "program", "restore", "signal"};
-
-const char *dlr_phase_name(enum dlr_phase phase)
-{
-    return phase_names[phase];
-}
-
-const char *dlr_cause_name(enum dlr_cause cause)
-{
-    return cause_names[cause];
-}
-
-int dlr_policy_new(const struct dlr_policy_conf *conf, const struct dlr_policy_ops *ops,
-                   void *arg, struct dlr_policy **ret, struct dlr_err *err)
-{
-    struct dlr_policy *p;
-
-    if (!conf->nplaces || conf->nplaces > conf->nnodes)
-        return dlr_fail(err, -EINVAL, "%u nodes cannot hold %u places", conf->nnodes,
-                        conf->nplaces);
-    p = calloc(1, sizeof(*p));
-    if (!p)
-        return dlr_fail(err, -ENOMEM, "no memory for the policy");
-    p->nodes = calloc(conf->nnodes, sizeof(*p->nodes));
-    if (!p->nodes) {
-        free(p);
-        return dlr_fail(err, -ENOMEM, "no memory for the policy");
-    }
-    p->conf = *conf;
-    p->ops = *ops;
-    p->arg = arg;
-    p->deadline_ms = INT64_MAX;
-    *ret = p;
-    return 0;
-}
-
-struct dlr_policy *dlr_policy_free(struct dlr_policy *p)
-{
-    if (p)
-        free(p->nodes);
-    free(p);
-    return NULL;
-}
-
-void dlr_policy_resume(struct dlr_policy *p, uint32_t next_round, unsigned restarts)
-{
-    p->next_round = next_round;
-    p->restarts = restarts;
-}
-
-static unsigned count(const struct dlr_policy *p, enum node_state state)
-{
-    unsigned n = 0;
-
-    for (unsigned i = 0; i < p->conf.nnodes; i++)
-        n += p->nodes[i].state == state;
-    return n;
-}
+#define MAX_AGENT_STARTS 5 /* of one supervisor: agents that always end are no help */
 
 static void enter(struct dlr_policy *p, enum dlr_phase phase, int64_t now_ms,
                   int64_t limit_ms)
@@ -127,9 +37,9 @@ static void meet(struct dlr_policy *p, int64_t now_ms)
 {
     char why[128];
 
-    if (count(p, NODE_UP) < p->conf.nplaces) {
+    if (dlr_policy_count(p, NODE_UP) < p->conf.nplaces) {
         snprintf(why, sizeof(why), "%u nodes are left and %u are needed",
-                 count(p, NODE_UP), p->conf.nplaces);
+                 dlr_policy_count(p, NODE_UP), p->conf.nplaces);
         give_back(p, why, now_ms);
         return;
     }
@@ -137,17 +47,47 @@ static void meet(struct dlr_policy *p, int64_t now_ms)
     p->ops.rendezvous(p->arg, p->failed_rendezvous < p->conf.rendezvous_tries);
 }
 
-void dlr_policy_start(struct dlr_policy *p, int64_t now_ms)
+static void call_agents(struct dlr_policy *p, int64_t now_ms)
 {
+    p->agent_starts++;
     enter(p, DLR_PHASE_AGENTS, now_ms, p->conf.agent_timeout_ms);
     p->ops.start_agents(p->arg);
+}
+
+void dlr_policy_start(struct dlr_policy *p, int64_t now_ms)
+{
+    call_agents(p, now_ms);
+}
+
+static void end_round(struct dlr_policy *p, enum dlr_cause cause, const char *why,
+                      int64_t now_ms);
+
+/* The agents are there, or late. A round whose end nobody has seen is ended first. */
+static void assembled(struct dlr_policy *p, int64_t now_ms)
+{
+    char why[sizeof(p->why)];
+
+    if (!dlr_policy_count(p, NODE_UP)) {
+        finish(p, 1,
+               "no agent has reported in time (--dlrover-agent-timeout); agents.log "
+               "beside the journal may say why");
+        return;
+    }
+    if (!p->unclean) {
+        meet(p, now_ms);
+        return;
+    }
+    for (unsigned i = 0; i < p->conf.nnodes; i++)
+        p->nodes[i].member = p->nodes[i].state == NODE_UP;
+    memcpy(why, p->why, sizeof(why));
+    end_round(p, p->cause, why, now_ms);
 }
 
 void dlr_policy_node_up(struct dlr_policy *p, unsigned node, int64_t now_ms)
 {
     p->nodes[node].state = NODE_UP;
-    if (p->phase == DLR_PHASE_AGENTS && count(p, NODE_UNSEEN) == 0)
-        meet(p, now_ms);
+    if (p->phase == DLR_PHASE_AGENTS && dlr_policy_count(p, NODE_UNSEEN) == 0)
+        assembled(p, now_ms);
 }
 
 /* --- the end of a round ---------------------------------------------------------- */
@@ -157,8 +97,8 @@ static void set_back(struct dlr_policy *p, const char *why, int64_t now_ms)
     char text[384];
 
     if (++p->setbacks > MAX_SETBACKS) {
-        snprintf(text, sizeof(text), "no copy could be used %u times in a row, last: %s",
-                 p->setbacks, why);
+        snprintf(text, sizeof(text),
+                 "no copy could be used %u times in a row, last: %s", p->setbacks, why);
         finish(p, 1, text);
         return;
     }
@@ -180,7 +120,8 @@ static void after_end(struct dlr_policy *p, int64_t now_ms)
         return;
     }
     if (p->cause == DLR_CAUSE_PROGRAM && p->restarts++ >= p->conf.max_restarts) {
-        snprintf(why, sizeof(why), "given up after %u restarts (--dlrover-max-restarts): %s",
+        snprintf(why, sizeof(why),
+                 "given up after %u restarts (--dlrover-max-restarts): %s",
                  p->conf.max_restarts, p->why);
         finish(p, p->exit_code ? p->exit_code : 1, why);
         return;
@@ -204,7 +145,7 @@ static void check_clean(struct dlr_policy *p, int64_t now_ms)
 static void end_round(struct dlr_policy *p, enum dlr_cause cause, const char *why,
                       int64_t now_ms)
 {
-    p->suspect = false;
+    p->suspect = p->unclean = false;
     p->cause = cause;
     snprintf(p->why, sizeof(p->why), "%s", why);
     for (unsigned i = 0; i < p->conf.nnodes; i++)
@@ -214,7 +155,8 @@ static void end_round(struct dlr_policy *p, enum dlr_cause cause, const char *wh
     check_clean(p, now_ms);
 }
 
-void dlr_policy_clean(struct dlr_policy *p, unsigned node, uint32_t round, int64_t now_ms)
+void dlr_policy_clean(struct dlr_policy *p, unsigned node, uint32_t round,
+                      int64_t now_ms)
 {
     if (round != p->round)
         return;
@@ -233,8 +175,8 @@ void dlr_policy_node_dead(struct dlr_policy *p, unsigned node, const char *why,
     p->nodes[node].dirty = false;
     switch (p->phase) {
     case DLR_PHASE_AGENTS:
-        if (count(p, NODE_UNSEEN) == 0)
-            meet(p, now_ms);
+        if (dlr_policy_count(p, NODE_UNSEEN) == 0)
+            assembled(p, now_ms);
         break;
     case DLR_PHASE_RENDEZVOUS:
         p->ops.stop_rendezvous(p->arg);
@@ -260,13 +202,52 @@ void dlr_policy_node_dead(struct dlr_policy *p, unsigned node, const char *why,
     }
 }
 
+/* Losing the agents is not losing nodes: they are started again, and a round that ran, whose
+ * workers nobody can vouch for any more, is ended as soon as they are back.
+ */
+static void agents_again(struct dlr_policy *p, int64_t now_ms)
+{
+    if (p->agent_starts >= MAX_AGENT_STARTS) {
+        finish(p, 1,
+               "the agents ended again and again; agents.log beside the journal may "
+               "say why");
+        return;
+    }
+    for (unsigned i = 0; i < p->conf.nnodes; i++) {
+        if (p->nodes[i].state == NODE_UP)
+            p->nodes[i].state = NODE_UNSEEN;
+        p->nodes[i].dirty = false;
+    }
+    call_agents(p, now_ms);
+}
+
 void dlr_policy_agents_gone(struct dlr_policy *p, int64_t now_ms)
 {
-    if (p->phase == DLR_PHASE_DONE || p->phase == DLR_PHASE_REQUEUE)
+    switch (p->phase) {
+    case DLR_PHASE_DONE:
+    case DLR_PHASE_REQUEUE:
         return;
-    p->exit_code = 1;
-    p->cause = DLR_CAUSE_SIGNAL;
-    finish(p, 1, "the agents ended");
+    case DLR_PHASE_PERSIST:
+        dlr_policy_persisted(p, now_ms);
+        return;
+    case DLR_PHASE_RENDEZVOUS:
+        p->ops.stop_rendezvous(p->arg);
+        break;
+    case DLR_PHASE_RUN:
+        end_round(p, DLR_CAUSE_CONTROL, "the agents ended", now_ms);
+        p->unclean = true;
+        break;
+    case DLR_PHASE_END:
+        if (p->cause == DLR_CAUSE_SIGNAL) {
+            finish(p, p->exit_code, p->why);
+            return;
+        }
+        p->unclean = true;
+        break;
+    default:
+        break;
+    }
+    agents_again(p, now_ms);
 }
 
 /* --- rendezvous and preparation -------------------------------------------------- */
@@ -322,8 +303,8 @@ static int exit_code_of(int wait_status)
     return WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 1;
 }
 
-void dlr_policy_worker_exit(struct dlr_policy *p, uint32_t round, int rank, unsigned node,
-                            int wait_status, int64_t now_ms)
+void dlr_policy_worker_exit(struct dlr_policy *p, uint32_t round, int rank,
+                            unsigned node, int wait_status, int64_t now_ms)
 {
     char why[128];
     int code = exit_code_of(wait_status);
@@ -352,7 +333,8 @@ void dlr_policy_restore_failed(struct dlr_policy *p, uint32_t round, const char 
         end_round(p, DLR_CAUSE_RESTORE, why, now_ms);
 }
 
-void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code, int64_t now_ms)
+void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code,
+                           int64_t now_ms)
 {
     if (p->phase != DLR_PHASE_RUN || round != p->round)
         return;
@@ -365,6 +347,15 @@ void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code, int64
     /* Slurm may be first to tell of a node's death: wait for the agents' word. */
     p->suspect = true;
     p->deadline_ms = now_ms + p->conf.suspect_ms;
+}
+
+void dlr_policy_launch_late(struct dlr_policy *p, uint32_t round, const char *why,
+                            int64_t now_ms)
+{
+    if (p->phase != DLR_PHASE_RUN || round != p->round)
+        return;
+    p->exit_code = 1;
+    end_round(p, DLR_CAUSE_PROGRAM, why, now_ms);
 }
 
 void dlr_policy_signal(struct dlr_policy *p, int sig, int64_t now_ms)
@@ -408,7 +399,8 @@ void dlr_policy_requeue_failed(struct dlr_policy *p, const char *why, int64_t no
 
     if (p->phase != DLR_PHASE_REQUEUE)
         return;
-    snprintf(text, sizeof(text), "%s, and the job could not be requeued: %s", p->why, why);
+    snprintf(text, sizeof(text), "%s, and the job could not be requeued: %s", p->why,
+             why);
     finish(p, 1, text);
 }
 
@@ -419,14 +411,15 @@ static void agents_late(struct dlr_policy *p, int64_t now_ms)
     for (unsigned i = 0; i < p->conf.nnodes; i++)
         if (p->nodes[i].state == NODE_UNSEEN)
             p->nodes[i].state = NODE_DEAD;
-    meet(p, now_ms);
+    assembled(p, now_ms);
 }
 
 static void end_late(struct dlr_policy *p, int64_t now_ms)
 {
     for (unsigned i = 0; i < p->conf.nnodes; i++)
         if (p->nodes[i].dirty)
-            p->nodes[i].state = NODE_DEAD; /* its processes did not go: not fit to be used */
+            p->nodes[i].state =
+                NODE_DEAD; /* its processes did not go: not fit to be used */
     after_end(p, now_ms);
 }
 
@@ -464,34 +457,4 @@ void dlr_policy_tick(struct dlr_policy *p, int64_t now_ms)
     case DLR_PHASE_DONE:
         break;
     }
-}
-
-int64_t dlr_policy_deadline_ms(const struct dlr_policy *p)
-{
-    return p->deadline_ms;
-}
-
-enum dlr_phase dlr_policy_phase(const struct dlr_policy *p)
-{
-    return p->phase;
-}
-
-uint32_t dlr_policy_round(const struct dlr_policy *p)
-{
-    return p->round;
-}
-
-unsigned dlr_policy_restarts(const struct dlr_policy *p)
-{
-    return p->restarts;
-}
-
-unsigned dlr_policy_alive(const struct dlr_policy *p)
-{
-    return count(p, NODE_UP);
-}
-
-bool dlr_policy_is_alive(const struct dlr_policy *p, unsigned node)
-{
-    return p->nodes[node].state == NODE_UP;
 }

@@ -22,11 +22,12 @@ enum dlr_phase {
 };
 
 enum dlr_cause { /* of the end of a round */
-    DLR_CAUSE_NONE,
-    DLR_CAUSE_NODE,    /* a node of the round died; costs no restart */
-    DLR_CAUSE_PROGRAM, /* the program failed; costs one */
-    DLR_CAUSE_RESTORE, /* a copy turned out bad; costs none, the copy is struck off */
-    DLR_CAUSE_SIGNAL,  /* somebody wants the end */
+                 DLR_CAUSE_NONE,
+                 DLR_CAUSE_NODE,    /* a node of the round died; costs no restart */
+                 DLR_CAUSE_PROGRAM, /* the program failed; costs one */
+                 DLR_CAUSE_RESTORE, /* a copy turned out bad; costs none, the copy is struck off */
+                 DLR_CAUSE_SIGNAL, /* somebody wants the end */
+                 DLR_CAUSE_CONTROL, /* supervisor or agents were lost: nobody watched; costs none */
 };
 
 struct dlr_policy_conf {
@@ -34,9 +35,10 @@ struct dlr_policy_conf {
     unsigned nplaces; /* nodes that a round needs */
     unsigned max_restarts;
     unsigned rendezvous_tries; /* with MPI and no node lost, before doing without */
-    int64_t agent_timeout_ms, rendezvous_timeout_ms, transfer_timeout_ms, end_timeout_ms,
-        persist_timeout_ms, requeue_timeout_ms;
-    int64_t suspect_ms; /* an unexplained end of the step waits this long for its reason */
+    int64_t agent_timeout_ms, rendezvous_timeout_ms, transfer_timeout_ms,
+        end_timeout_ms, persist_timeout_ms, requeue_timeout_ms;
+    int64_t
+        suspect_ms; /* an unexplained end of the step waits this long for its reason */
 };
 
 /* Each is called from inside an event function and must not call one itself. */
@@ -61,12 +63,21 @@ struct dlr_policy *dlr_policy_free(struct dlr_policy *p);
 /* What outlives a supervisor and a requeue: used restarts and the number of the next round. */
 void dlr_policy_resume(struct dlr_policy *p, uint32_t next_round, unsigned restarts);
 
+/* After dlr_policy_resume(): the former supervisor of this incarnation died, so processes of
+ * its newest round may be left. They are ended before anything else is begun.
+ */
+void dlr_policy_take_over(struct dlr_policy *p, const char *why);
+
+/* Before dlr_policy_start(): the node was lost in an earlier run of the job; not waited for. */
+void dlr_policy_lost_before(struct dlr_policy *p, unsigned node);
+
 /* Events. now_ms: CLOCK_BOOTTIME in milliseconds, never going back. */
 void dlr_policy_start(struct dlr_policy *p, int64_t now_ms);
 void dlr_policy_node_up(struct dlr_policy *p, unsigned node, int64_t now_ms);
 void dlr_policy_node_dead(struct dlr_policy *p, unsigned node, const char *why,
                           int64_t now_ms);
-void dlr_policy_agents_gone(struct dlr_policy *p, int64_t now_ms); /* the agent step ended */
+/* The agent step ended: it is started again, at most a few times. */
+void dlr_policy_agents_gone(struct dlr_policy *p, int64_t now_ms);
 
 /* The rendezvous ended: 0 with a plan, whose member[i] says that node i has a place;
  * -ENOSPC: too few healthy nodes; another error: it failed.
@@ -75,12 +86,17 @@ void dlr_policy_planned(struct dlr_policy *p, int rc, const unsigned char *membe
                         const char *why, int64_t now_ms);
 void dlr_policy_prepared(struct dlr_policy *p, int rc, const char *why, int64_t now_ms);
 /* A task ended, not with 0. Told again while the round ends: this one was the first. */
-void dlr_policy_worker_exit(struct dlr_policy *p, uint32_t round, int rank, unsigned node,
-                            int wait_status, int64_t now_ms);
+void dlr_policy_worker_exit(struct dlr_policy *p, uint32_t round, int rank,
+                            unsigned node, int wait_status, int64_t now_ms);
 void dlr_policy_restore_failed(struct dlr_policy *p, uint32_t round, const char *why,
                                int64_t now_ms);
-void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code, int64_t now_ms);
-void dlr_policy_clean(struct dlr_policy *p, unsigned node, uint32_t round, int64_t now_ms);
+void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code,
+                           int64_t now_ms);
+/* Tasks of the round are missing: its time to start them is over. */
+void dlr_policy_launch_late(struct dlr_policy *p, uint32_t round, const char *why,
+                            int64_t now_ms);
+void dlr_policy_clean(struct dlr_policy *p, unsigned node, uint32_t round,
+                      int64_t now_ms);
 void dlr_policy_signal(struct dlr_policy *p, int sig, int64_t now_ms);
 void dlr_policy_persisted(struct dlr_policy *p, int64_t now_ms);
 void dlr_policy_requeue_failed(struct dlr_policy *p, const char *why, int64_t now_ms);
@@ -96,5 +112,7 @@ uint32_t dlr_policy_round(const struct dlr_policy *p); /* of the plan in force *
 unsigned dlr_policy_restarts(const struct dlr_policy *p);
 unsigned dlr_policy_alive(const struct dlr_policy *p); /* nodes that are up */
 bool dlr_policy_is_alive(const struct dlr_policy *p, unsigned node);
+bool dlr_policy_is_lost(const struct dlr_policy *p,
+                        unsigned node); /* dead or never came */
 
 #endif

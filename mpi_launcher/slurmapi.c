@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/str.h"
 
@@ -83,15 +84,19 @@ int dlr_slurm_load_job(uint32_t job_id, struct dlr_slurm_job *ret, struct dlr_er
 {
     job_info_msg_t *msg = NULL;
     const slurm_job_info_t *job;
+    uint32_t i;
 
     connect_once();
     if (slurm_load_job(&msg, job_id, SHOW_DETAIL) != SLURM_SUCCESS)
         return slurm_failed(err, "cannot load the job");
-    if (!msg->record_count) {
+    /* The id of an array is also that of one of its tasks, and asking for it brings all. */
+    for (i = 0; i < msg->record_count && msg->job_array[i].job_id != job_id; i++)
+        ;
+    if (i == msg->record_count) {
         slurm_free_job_info_msg(msg);
         return dlr_fail(err, -ESRCH, "there is no job %u", job_id);
     }
-    job = &msg->job_array[0];
+    job = &msg->job_array[i];
     memset(ret, 0, sizeof(*ret));
     if (job->batch_host)
         dlr_format(ret->batch_host, sizeof(ret->batch_host), "%s", job->batch_host);
@@ -129,6 +134,18 @@ int dlr_slurm_update_pending(uint32_t job_id, const char *exclude, unsigned min_
     return 0;
 }
 
+/* Slurm's name of a host is its short one. */
+static bool is_this_host(const char *name)
+{
+    char host[256] = "";
+    size_t n;
+
+    if (!name || gethostname(host, sizeof(host) - 1) < 0)
+        return true; /* not known: the pid decides */
+    n = strcspn(host, ".");
+    return strcspn(name, ".") == n && strncmp(name, host, n) == 0;
+}
+
 int dlr_slurm_cancel_steps_of(uint32_t job_id, pid_t srun_pid, struct dlr_err *err)
 {
     job_step_info_response_msg_t *msg = NULL;
@@ -140,8 +157,9 @@ int dlr_slurm_cancel_steps_of(uint32_t job_id, pid_t srun_pid, struct dlr_err *e
     for (uint32_t i = 0; i < msg->job_step_count; i++) {
         const job_step_info_t *step = &msg->job_steps[i];
 
-        if (step->srun_pid != (uint32_t)srun_pid)
-            continue;
+        if (step->step_id.job_id != job_id || step->srun_pid != (uint32_t)srun_pid ||
+            !is_this_host(step->srun_host))
+            continue; /* of another task of the array, or another host's process */
         slurm_kill_job_step(job_id, step->step_id.step_id, SIGKILL);
         n++;
     }

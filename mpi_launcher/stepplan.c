@@ -14,7 +14,8 @@ struct reader {
     const struct dlr_stepplan_in *in;
     struct dlr_stepplan *plan;
     struct dlr_err *err;
-    const char *ntasks, *nodes, *per_node; /* the last word of each on the command line */
+    const char *ntasks, *nodes,
+        *per_node; /* the last word of each on the command line */
     int at;
 };
 
@@ -66,7 +67,8 @@ static int take_long(struct reader *r, const char *word)
     const struct dlr_srun_option *o = dlr_srun_find(name, len);
     const char *value = equals ? equals + 1 : NULL, *next = NULL;
 
-    if (dlr_after(name, "dlrover") && (name[7] == '\0' || name[7] == '=' || name[7] == '-')) {
+    if (dlr_after(name, "dlrover") &&
+        (name[7] == '\0' || name[7] == '=' || name[7] == '-')) {
         if (!value)
             r->at++; /* all of ours have an argument */
         return 0;
@@ -92,7 +94,8 @@ static int take_letters(struct reader *r, const char *word)
         int rc;
 
         if (!o)
-            return dlr_fail(r->err, -EINVAL, "srun has no option -%c (in '%s')", *p, word);
+            return dlr_fail(r->err, -EINVAL, "srun has no option -%c (in '%s')", *p,
+                            word);
         if (o->arg != DLR_SRUN_NO_ARG && p[1])
             value = p + 1;
         if (o->arg == DLR_SRUN_ARG && !value) {
@@ -100,7 +103,8 @@ static int take_letters(struct reader *r, const char *word)
                 return dlr_fail(r->err, -EINVAL, "srun -%c needs an argument", *p);
             value = next = r->in->argv[++r->at];
         }
-        if (dlr_format(joined, sizeof(joined), "%s%s", single, next || !value ? "" : value))
+        if (dlr_format(joined, sizeof(joined), "%s%s", single,
+                       next || !value ? "" : value))
             return dlr_fail(r->err, -EINVAL, "srun -%c: its argument is too long", *p);
         rc = apply(r, o, value, joined, next);
         if (rc < 0 || value)
@@ -134,8 +138,8 @@ static int read_words(struct reader *r)
 static int number(struct reader *r, const char *what, const char *text, unsigned *ret)
 {
     if (dlr_parse_uint(text, MAX_TASKS, ret) < 0 || !*ret)
-        return dlr_fail(r->err, -EINVAL, "%s '%s' is not a number from 1 to %u", what, text,
-                        MAX_TASKS);
+        return dlr_fail(r->err, -EINVAL, "%s '%s' is not a number from 1 to %u", what,
+                        text, MAX_TASKS);
     return 0;
 }
 
@@ -157,10 +161,11 @@ static int nodes_wanted(struct reader *r, unsigned most, unsigned *ret)
     if (dash && (rc = number(r, "srun --nodes", dash + 1, &high)) < 0)
         return rc;
     if (low > most)
-        return dlr_fail(r->err, -EINVAL,
-                        "srun --nodes=%s needs %u nodes, but the allocation of %u has %u "
-                        "beside its %u spare(s) (--dlrover-spares)",
-                        r->nodes, low, r->in->nnodes, most, r->in->spares);
+        return dlr_fail(
+            r->err, -EINVAL,
+            "srun --nodes=%s needs %u nodes, but the allocation of %u has %u "
+            "beside its %u spare(s) (--dlrover-spares)",
+            r->nodes, low, r->in->nnodes, most, r->in->spares);
     *ret = high < most ? high : most;
     return 0;
 }
@@ -174,10 +179,11 @@ static int choose_places(struct reader *r)
         return 0;
     }
     if (r->in->spares >= r->in->nnodes)
-        return dlr_fail(r->err, -EINVAL,
-                        "--dlrover-spares=%u leaves no node to train on in an allocation of "
-                        "%u: ask for more nodes or fewer spares",
-                        r->in->spares, r->in->nnodes);
+        return dlr_fail(
+            r->err, -EINVAL,
+            "--dlrover-spares=%u leaves no node to train on in an allocation of "
+            "%u: ask for more nodes or fewer spares",
+            r->in->spares, r->in->nnodes);
     most = r->in->nnodes - r->in->spares;
     r->plan->nplaces = most;
     return r->nodes ? nodes_wanted(r, most, &r->plan->nplaces) : 0;
@@ -199,8 +205,12 @@ static int choose_world(struct reader *r)
         return rc;
     }
     if (r->per_node || r->in->per_node) {
-        rc = number(r, "--ntasks-per-node", r->per_node ? r->per_node : r->in->per_node, &n);
-        p->world = n * p->nplaces;
+        rc = number(r, "--ntasks-per-node", r->per_node ? r->per_node : r->in->per_node,
+                    &n);
+        if (rc == 0 && n > MAX_TASKS / p->nplaces)
+            return dlr_fail(r->err, -EINVAL,
+                            "%u tasks on each of %u nodes are too many", n, p->nplaces);
+        p->world = rc == 0 ? n * p->nplaces : 0;
         return rc;
     }
     if (!r->in->ntasks) {
@@ -211,10 +221,11 @@ static int choose_world(struct reader *r)
     if (rc < 0)
         return rc;
     if (n % r->in->nnodes)
-        return dlr_fail(r->err, -EINVAL,
-                        "%u tasks do not divide over %u nodes, so it is not clear how many "
-                        "%u nodes should run: say srun --ntasks=N",
-                        n, r->in->nnodes, p->nplaces);
+        return dlr_fail(
+            r->err, -EINVAL,
+            "%u tasks do not divide over %u nodes, so it is not clear how many "
+            "%u nodes should run: say srun --ntasks=N",
+            n, r->in->nnodes, p->nplaces);
     p->world = n / r->in->nnodes * p->nplaces;
     return 0;
 }
@@ -224,8 +235,9 @@ static int spread(struct reader *r)
     struct dlr_stepplan *p = r->plan;
 
     if (p->world < p->nplaces)
-        return dlr_fail(r->err, -EINVAL, "%u task(s) cannot fill %u nodes: say --nodes=%u",
-                        p->world, p->nplaces, p->world);
+        return dlr_fail(r->err, -EINVAL,
+                        "%u task(s) cannot fill %u nodes: say --nodes=%u", p->world,
+                        p->nplaces, p->world);
     p->tasks = calloc(p->nplaces, sizeof(*p->tasks));
     if (!p->tasks)
         return dlr_fail(r->err, -ENOMEM, "no memory for the step");

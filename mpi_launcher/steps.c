@@ -19,20 +19,37 @@
 extern char **environ;
 
 /* What places a step or marks a supervised srun; each round says it anew (srun(1), INPUT
- * ENVIRONMENT VARIABLES; slurm-facts on hostfiles: an inherited SLURM_NTASKS breaks them).
+ * ENVIRONMENT VARIABLES). An inherited SLURM_NTASKS breaks hostfiles, and a total such as
+ * SLURM_GPUS makes a step on fewer nodes wait for ever.
  */
-static const char *const placing[] = {
-    "SLURM_HOSTFILE",      "SLURM_NTASKS",           "SLURM_NPROCS",
-    "SLURM_NNODES",        "SLURM_JOB_NUM_NODES",    "SLURM_NODELIST",
-    "SLURM_JOB_NODELIST",  "SLURM_TASKS_PER_NODE",   "SLURM_NTASKS_PER_NODE",
-    "SLURM_DISTRIBUTION",  "SLURM_EXCLUSIVE",        "SLURM_OVERLAP",
-    "SLURM_NO_KILL",       "SLURM_JOB_CPUS_PER_NODE", "SLURM_STEP_NODELIST",
-    "SLURM_STEP_NUM_NODES", "SLURM_STEP_NUM_TASKS",  "SLURM_STEP_TASKS_PER_NODE",
-    "SLURM_SPREAD_JOB",    "SLURM_USE_MIN_NODES",    "DLROVER_SUPERVISED",
-    NULL};
+static const char *const placing[] = {"SLURM_HOSTFILE",
+                                      "SLURM_NTASKS",
+                                      "SLURM_NPROCS",
+                                      "SLURM_NNODES",
+                                      "SLURM_JOB_NUM_NODES",
+                                      "SLURM_NODELIST",
+                                      "SLURM_JOB_NODELIST",
+                                      "SLURM_TASKS_PER_NODE",
+                                      "SLURM_NTASKS_PER_NODE",
+                                      "SLURM_DISTRIBUTION",
+                                      "SLURM_EXCLUSIVE",
+                                      "SLURM_OVERLAP",
+                                      "SLURM_NO_KILL",
+                                      "SLURM_JOB_CPUS_PER_NODE",
+                                      "SLURM_STEP_NODELIST",
+                                      "SLURM_STEP_NUM_NODES",
+                                      "SLURM_STEP_NUM_TASKS",
+                                      "SLURM_STEP_TASKS_PER_NODE",
+                                      "SLURM_SPREAD_JOB",
+                                      "SLURM_USE_MIN_NODES",
+                                      "SLURM_GPUS",
+                                      "SLURM_NTASKS_PER_GPU",
+                                      "SLURM_NTASKS_PER_TRES",
+                                      "DLROVER_SUPERVISED",
+                                      NULL};
 
 /* Slurm's variables that an internal step keeps: how to find the cluster and the job. */
-static const char *const kept[] = {"SLURM_CONF", "SLURM_JOB_ID", "SLURM_JOBID",
+static const char *const kept[] = {"SLURM_CONF",         "SLURM_JOB_ID",  "SLURM_JOBID",
                                    "SLURM_CLUSTER_NAME", "SLURM_JOB_UID", NULL};
 
 static bool named(const char *entry, const char *const *names)
@@ -87,7 +104,8 @@ static void free_list(char **list, unsigned n)
 int dlr_env_copy(struct dlr_env *env, bool scrubbed)
 {
     for (char **e = environ; *e; e++)
-        if (wanted(*e, scrubbed) && append(&env->list, &env->n, &env->room, strdup(*e)) < 0)
+        if (wanted(*e, scrubbed) &&
+            append(&env->list, &env->n, &env->room, strdup(*e)) < 0)
             return -ENOMEM;
     return 0;
 }
@@ -187,8 +205,12 @@ int dlr_proc_start(char *const *argv, char *const *envp, int in, int out, int er
     ret->pid = pid;
     ret->pidfd = pidfd_open(pid, 0);
     if (ret->pidfd < 0) {
+        int rc = -errno;
+
         kill(pid, SIGKILL);
-        return dlr_fail(err, -errno, "cannot watch %s: %s", argv[0], strerror(errno));
+        waitpid(pid, NULL, 0);
+        ret->pid = 0;
+        return dlr_fail(err, rc, "cannot watch %s: %s", argv[0], strerror(-rc));
     }
     return 0;
 }
@@ -202,6 +224,23 @@ int dlr_proc_adopt(pid_t pid, struct dlr_proc *ret)
     ret->pid = pid;
     ret->pidfd = fd;
     return 0;
+}
+
+pid_t dlr_proc_parent(pid_t pid)
+{
+    char path[64], text[512], *p;
+    DLR_AUTO_CLOSE int fd = -1;
+    ssize_t n;
+    int ppid;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    if (n <= 0)
+        return -ESRCH;
+    text[n] = '\0';
+    p = strrchr(text, ')'); /* the name before it may hold anything */
+    return p && sscanf(p, ") %*c %d", &ppid) == 1 ? ppid : -ESRCH;
 }
 
 int dlr_proc_reap(struct dlr_proc *proc)

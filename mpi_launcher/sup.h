@@ -32,7 +32,7 @@ struct dlr_gather {
 /* Transfers that must end before the next thing may begin. */
 struct dlr_transfer {
     uint64_t id;
-    unsigned rank, from, to; /* nodes */
+    unsigned rank, from, to;   /* nodes */
     char path[DLR_PLAN_WHERE]; /* not "": between a file and node 'to' */
     bool essential;            /* without it the round cannot begin */
     bool started, ended;
@@ -48,12 +48,14 @@ struct dlr_sup {
     uint32_t job_number;
     uint32_t resume_round; /* where a former supervisor or incarnation stopped */
     unsigned resume_restarts;
-    bool took_over;        /* a supervisor of this incarnation died before us */
-    pid_t former_workers;  /* its srun, 0 none */
-    uint64_t refused;      /* messages dropped: strangers, malformed, unknown */
-    char batch[DLR_TOPO_NAME]; /* this host's node name, "" when it is none of the job's */
-    char address[64];          /* where agents connect */
-    int state_fd;              /* the keeper's memory file, -1 without keeper */
+    bool took_over; /* a supervisor of this incarnation died before us */
+    struct dlr_proc former_workers; /* its srun */
+    uint64_t refused; /* messages dropped: strangers, malformed, unknown */
+    char batch
+        [DLR_TOPO_NAME]; /* this host's node name, "" when it is none of the job's */
+    char address[64];    /* where agents connect */
+    int state_fd;        /* the keeper's memory file, -1 without keeper */
+    int signal_fd;
     int64_t started_ms;
 
     zloop_t *loop;
@@ -94,16 +96,21 @@ struct dlr_sup {
     char transfer_why[256];
 
     /* the round */
-    int64_t phase_ms;   /* when the present phase began */
+    int64_t phase_ms; /* when the present phase began */
     uint32_t running_round;
     int64_t launch_ms, launch_deadline_ms;
     bool saving_told;
-    unsigned tasks_up;  /* tasks that have started */
+    bool launched; /* a round of this incarnation has had stdin and output */
+    bool ending; /* its processes are being ended, the journal has not said 'cleared' */
+    bool end_told;           /* the round's end is in the journal */
+    unsigned char *up;       /* [world] 1: has started */
+    unsigned tasks_up;       /* how many have */
     unsigned char *restored; /* [world] 1: has loaded, 2: has failed */
     unsigned nrestored;
     int64_t restore_deadline_ms; /* INT64_MAX: none runs */
     bool first_step_seen;
-    struct dlr_failure { /* the failure that came first, told when the round is cleared */
+    struct
+        dlr_failure { /* the failure that came first, told when the round is cleared */
         bool set, told;
         unsigned rank, node;
         int status;
@@ -113,12 +120,15 @@ struct dlr_sup {
     int wanted_signal;
 
     /* progress */
-    int64_t progress_ms;  /* last line */
+    int64_t progress_ms; /* last line */
     uint64_t progress_step;
-    int64_t commit_ms;    /* newest commit */
+    int64_t commit_ms; /* newest commit */
     unsigned commits, aborts;
-    int64_t tick_ms;      /* last tick, to see our own lag */
+    int64_t tick_ms; /* last tick, to see our own lag */
 
+    unsigned char
+        *unfit;      /* [nnodes] 1: health checks left it out when too few were fit */
+    bool lost_saved; /* there is a file that names lost nodes */
     bool finished, requeue_asked;
     int exit_code;
     int64_t bye_deadline_ms;
@@ -128,35 +138,53 @@ struct dlr_sup {
 int64_t dlr_sup_now(void);
 void dlr_sup_watch(struct dlr_sup *s, struct dlr_proc *proc, zloop_fn *fn);
 void dlr_sup_unwatch(struct dlr_sup *s, struct dlr_proc *proc);
-void dlr_sup_say(struct dlr_sup *s, const char *fmt, ...) /* one line to the user's stderr */
+void dlr_sup_say(struct dlr_sup *s, const char *fmt,
+                 ...) /* one line to the user's stderr */
     __attribute__((format(printf, 2, 3)));
 
 /* sup_control.c: messages of agents */
 int dlr_sup_on_message(struct dlr_sup *s);
 void dlr_sup_send(struct dlr_sup *s, unsigned node, json_t *msg); /* takes msg over */
-void dlr_sup_send_all(struct dlr_sup *s, json_t *msg);            /* to all that are alive */
+void dlr_sup_send_all(struct dlr_sup *s, json_t *msg); /* to all that are alive */
 void dlr_sup_judge(struct dlr_sup *s, int64_t now_ms); /* who is silent for too long */
 void dlr_sup_send_peers(struct dlr_sup *s);
 
-/* sup_meet.c: agents and rendezvous */
+/* sup_agents.c: steps of our own */
 void dlr_sup_start_agents(void *arg);
+int dlr_sup_agents_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg);
+bool dlr_sup_is_candidate(const struct dlr_sup *s, unsigned node);
+int dlr_sup_internal_env(struct dlr_sup *s, struct dlr_env *env);
+/* "srun" and what every internal step says: it names all it wants. */
+void dlr_sup_internal_words(struct dlr_sup *s, struct dlr_words *w, const char *name,
+                            const char *mpi);
+
+/* sup_meet.c: how a plan comes about */
 void dlr_sup_rendezvous(void *arg, bool with_mpi);
 void dlr_sup_stop_rendezvous(void *arg);
-void dlr_sup_on_report(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_tell_plan(struct dlr_sup *s); /* the round has its number */
+void dlr_sup_keep_plan(
+    struct dlr_sup *s); /* its seats are the former ones from now on */
+void dlr_sup_fill_want(struct dlr_sup *s, struct dlr_plan_want *want);
+int dlr_sup_write_input(struct dlr_sup *s, const char *path, struct dlr_err *err);
+/* A rendezvous has ended: with the plan (taken over), or with rc and why there is none. */
+void dlr_sup_take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan,
+                       const char *why);
+
+/* sup_gather.c: reports over the control plane */
 void dlr_sup_gather(struct dlr_sup *s, bool for_persist);
 void dlr_sup_gather_lost(struct dlr_sup *s, unsigned node);
-void dlr_sup_tell_plan(struct dlr_sup *s); /* the round has its number */
-void dlr_sup_keep_plan(struct dlr_sup *s); /* its seats are the former ones from now on */
-bool dlr_sup_is_candidate(const struct dlr_sup *s, unsigned node);
-int dlr_sup_agents_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg);
+void dlr_sup_on_report(struct dlr_sup *s, unsigned node, const json_t *msg);
 
 /* sup_round.c: launch, watch, end */
 void dlr_sup_launch(void *arg, uint32_t round);
-void dlr_sup_end_round(void *arg, uint32_t round, enum dlr_cause cause, const char *why);
+void dlr_sup_end_round(void *arg, uint32_t round, enum dlr_cause cause,
+                       const char *why);
 void dlr_sup_on_task(struct dlr_sup *s, unsigned node, const json_t *msg);
 void dlr_sup_on_exit(struct dlr_sup *s, unsigned node, const json_t *msg);
 void dlr_sup_on_stderr(struct dlr_sup *s, unsigned node, const json_t *msg);
+/* Of the round that has ended: who failed first, and that nothing of it is left. */
 void dlr_sup_tell_failure(struct dlr_sup *s);
+void dlr_sup_tell_cleared(struct dlr_sup *s);
 void dlr_sup_on_restored(struct dlr_sup *s, unsigned node, const json_t *msg);
 void dlr_sup_progress(struct dlr_sup *s, int64_t now_ms);
 
@@ -171,17 +199,23 @@ void dlr_sup_transfers_lost(struct dlr_sup *s, unsigned node);
 void dlr_sup_transfers_check(struct dlr_sup *s); /* all ended: tells the policy */
 int dlr_sup_place_of(const struct dlr_sup *s, unsigned rank);
 int dlr_sup_node_of(const struct dlr_sup *s, unsigned place);
-void dlr_sup_strike(struct dlr_sup *s, const char *where, int rank, struct dlr_version v);
+void dlr_sup_strike(struct dlr_sup *s, const char *where, int rank,
+                    struct dlr_version v);
 extern const struct dlr_commit_ops dlr_sup_commit_ops;
 
 /* sup_end.c: the run's end */
 void dlr_sup_requeue(void *arg, const char *why);
 void dlr_sup_finish(void *arg, int code, const char *why);
 void dlr_sup_cancel_steps(struct dlr_sup *s, pid_t srun_pid);
+/* Ends an srun and its step and forgets it; it is reaped when it is gone, whenever that is. */
+void dlr_sup_let_go(struct dlr_sup *s, struct dlr_proc *proc);
 
 /* sup_state.c: what outlives this process */
 void dlr_sup_save_state(struct dlr_sup *s);
 int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err);
+/* Nodes that are lost, for later sruns of the same script: Slurm notices much later. */
+void dlr_sup_save_lost(struct dlr_sup *s);
+void dlr_sup_load_lost(struct dlr_sup *s);
 
 /* A version as JSON, null when v is NULL. */
 json_t *dlr_sup_version(const struct dlr_version *v);

@@ -9,8 +9,9 @@
 #include "mpi_launcher/beat.h"
 #include "mpi_launcher/sup.h"
 
-#define LATE_MS 150       /* our own reactor was late: nobody is judged for it */
-#define JUDGE_EXTRA_MS 50 /* on top of dead time: the lease has run out before the verdict */
+#define LATE_MS 150 /* our own reactor was late: nobody is judged for it */
+#define JUDGE_EXTRA_MS                                                                 \
+    50 /* on top of dead time: the lease has run out before the verdict */
 #define WHO_EVERY_MS 1000
 #define ANY_SIZE (1ull << 50)
 
@@ -38,14 +39,16 @@ void dlr_sup_send_peers(struct dlr_sup *s)
         const struct dlr_member *m = &s->members.list[i];
 
         if (m->here)
-            json_array_append_new(peers, json_pack("{s:s,s:s,s:s}", "node", m->node.name,
-                                                   "addr", m->addr, "key", m->peer_key));
+            json_array_append_new(peers,
+                                  json_pack("{s:s,s:s,s:s}", "node", m->node.name,
+                                            "addr", m->addr, "key", m->peer_key));
     }
     json_object_set_new(msg, "peers", peers);
     json_object_set_new(msg, "batch", json_string(s->batch));
     json_object_set_new(msg, "state",
-                        json_pack("{s:i,s:i,s:i,s:s}", "places", s->step.nplaces, "world",
-                                  s->step.world, "nodes", s->members.n, "dir", s->info.dir));
+                        json_pack("{s:i,s:i,s:i,s:s}", "places", s->step.nplaces,
+                                  "world", s->step.world, "nodes", s->members.n, "dir",
+                                  s->info.dir));
     dlr_sup_send_all(s, msg);
 }
 
@@ -83,13 +86,22 @@ static void node_is_up(struct dlr_sup *s, unsigned node)
     m->here = true;
     m->heard_ms = dlr_sup_now();
     dlr_topo_leaf(m->node.path, leaf, sizeof(leaf));
-    dlr_journal_note(s->journal, "node_up", "s:s,s:s,s:s,s:i", "node", m->node.name, "leaf",
-                     leaf, "boot", m->boot, "cpus", m->cpus);
+    dlr_journal_note(s->journal, "node_up", "s:s,s:s,s:s,s:i", "node", m->node.name,
+                     "leaf", leaf, "boot", m->boot, "cpus", m->cpus);
     dlr_sup_send_peers(s);
+    dlr_sup_save_lost(s);
     dlr_policy_node_up(s->policy, node, dlr_sup_now());
 }
 
-static void take_hello(struct dlr_sup *s, const struct dlr_packet *packet, const json_t *msg)
+static void say_bye(struct dlr_sup *s, const struct dlr_route *to)
+{
+    DLR_AUTO_JSON json_t *msg = dlr_msg_new("bye");
+
+    dlr_server_send_json(s->server, to, msg);
+}
+
+static void take_hello(struct dlr_sup *s, const struct dlr_packet *packet,
+                       const json_t *msg)
 {
     char key[DLR_KEY_TEXT];
     struct dlr_err err;
@@ -98,13 +110,18 @@ static void take_hello(struct dlr_sup *s, const struct dlr_packet *packet, const
     int node;
 
     if (dlr_msg_str(msg, "cred", &cred) < 0 ||
-        dlr_identity_verify(cred, &s->id, key, &err) < 0 || !dlr_streq(key, packet->key)) {
+        dlr_identity_verify(cred, &s->id, key, &err) < 0 ||
+        !dlr_streq(key, packet->key)) {
         s->refused++;
         return;
     }
     node = -1;
     if (dlr_msg_str(msg, "node", &cred) == 0)
         node = dlr_members_find(&s->members, cred);
+    if (s->finished) { /* it comes too late to be of use: it must not stay */
+        say_bye(s, &packet->from);
+        return;
+    }
     was_here = node >= 0 && s->members.list[node].here;
     node = dlr_members_hello(&s->members, msg, packet, dlr_sup_now(), &err);
     if (node < 0) {
@@ -140,8 +157,8 @@ static void take_beat(struct dlr_sup *s, unsigned node, const struct dlr_packet 
     unsigned char buf[DLR_BEAT_BYTES];
     struct dlr_beat beat, lease;
 
-    if (dlr_beat_unpack(packet->data, packet->size, &beat) < 0 || beat.kind != DLR_BEAT ||
-        beat.gen != s->id.gen) {
+    if (dlr_beat_unpack(packet->data, packet->size, &beat) < 0 ||
+        beat.kind != DLR_BEAT || beat.gen != s->id.gen) {
         s->refused++;
         return;
     }
@@ -165,21 +182,48 @@ static void take_beat(struct dlr_sup *s, unsigned node, const struct dlr_packet 
     dlr_server_send(s->server, &packet->from, buf, sizeof(buf));
 }
 
+/* From now on the node is not heard, until it comes back. */
+static void give_up(struct dlr_sup *s, unsigned node, const char *why,
+                    const char *reason, int64_t silent_ms)
+{
+    struct dlr_member *m = &s->members.list[node];
+
+    m->here = false;
+    dlr_sup_say(s, "%s", why);
+    dlr_journal_note(s->journal, "node_dead", "s:s,s:s,s:I", "node", m->node.name,
+                     "why", reason, "silent_ms", (json_int_t)silent_ms);
+    dlr_sup_gather_lost(s, node);
+    dlr_sup_transfers_lost(s, node);
+    dlr_sup_send_peers(s);
+    dlr_sup_save_lost(s);
+}
+
 static void lose(struct dlr_sup *s, unsigned node, int64_t silent_ms, int64_t now_ms)
 {
     struct dlr_member *m = &s->members.list[node];
     char why[300];
 
-    m->here = false;
     snprintf(why, sizeof(why), "node %.200s was silent for %lld ms", m->node.name,
              (long long)silent_ms);
-    dlr_sup_say(s, "%s", why);
-    dlr_journal_note(s->journal, "node_dead", "s:s,s:s,s:I", "node", m->node.name, "why",
-                     "silent", "silent_ms", (json_int_t)silent_ms);
-    dlr_sup_gather_lost(s, node);
-    dlr_sup_transfers_lost(s, node);
-    dlr_sup_send_peers(s);
+    give_up(s, node, why, "silent", silent_ms);
     dlr_policy_node_dead(s->policy, node, why, now_ms);
+}
+
+/* The policy has given up a node whose processes did not end. It counts again when it says
+ * that they have.
+ */
+static void give_up_unclean(struct dlr_sup *s)
+{
+    char why[300];
+
+    for (unsigned i = 0; i < s->members.n; i++) {
+        if (!s->members.list[i].here || !dlr_policy_is_lost(s->policy, i))
+            continue;
+        snprintf(why, sizeof(why),
+                 "node %.200s did not get rid of the round's processes in time",
+                 s->members.list[i].node.name);
+        give_up(s, i, why, "unclean", 0);
+    }
 }
 
 /* Half of the nodes or more silent at once is more likely our own link: acting on it could
@@ -203,6 +247,7 @@ void dlr_sup_judge(struct dlr_sup *s, int64_t now_ms)
     int64_t late = now_ms - s->tick_ms, limit;
 
     s->tick_ms = now_ms;
+    give_up_unclean(s);
     limit = dlr_jobconf_dead_ms(&s->conf) + JUDGE_EXTRA_MS;
     if (is_mass_silence(s, now_ms, limit))
         limit += s->conf.mass_silence_ms;
@@ -287,21 +332,27 @@ static void on_clean(struct dlr_sup *s, unsigned node, const json_t *msg)
 
     if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0)
         return;
-    if (!s->members.list[node].here)
-        node_is_up(s, node);
-    else
+    if (s->members.list[node].here)
         dlr_policy_clean(s->policy, node, round, dlr_sup_now());
+    else if (round >= dlr_policy_round(s->policy))
+        node_is_up(s,
+                   node); /* an older answer says nothing of the round it was lost in */
 }
 
 static const struct {
     const char *type;
     void (*take)(struct dlr_sup *s, unsigned node, const json_t *msg);
 } handlers[] = {
-    {"task", dlr_sup_on_task},         {"exit", dlr_sup_on_exit},
-    {"stderr", dlr_sup_on_stderr},     {"clean", on_clean},
-    {"ready", on_ready},               {"sealed", on_sealed},
-    {"copied", on_copied},             {"missed", on_missed},
-    {"restored", dlr_sup_on_restored}, {"done", dlr_sup_on_done},
+    {"task", dlr_sup_on_task},
+    {"exit", dlr_sup_on_exit},
+    {"stderr", dlr_sup_on_stderr},
+    {"clean", on_clean},
+    {"ready", on_ready},
+    {"sealed", on_sealed},
+    {"copied", on_copied},
+    {"missed", on_missed},
+    {"restored", dlr_sup_on_restored},
+    {"done", dlr_sup_on_done},
     {"report", dlr_sup_on_report},
 };
 
@@ -326,6 +377,8 @@ static void take_json(struct dlr_sup *s, const struct dlr_packet *packet)
         ask_who(s, &packet->from);
         return;
     }
+    if (s->finished)
+        return;
     if (!s->members.list[node].here && !dlr_streq(type, "clean"))
         return; /* given up: it counts again when it is clean */
     for (unsigned i = 0; i < sizeof(handlers) / sizeof(*handlers); i++) {
@@ -350,7 +403,7 @@ int dlr_sup_on_message(struct dlr_sup *s)
             ask_who(s, &packet.from);
         else
             take_beat(s, node, &packet);
-    } else if (!s->finished) {
+    } else {
         take_json(s, &packet);
     }
     dlr_packet_done(&packet);

@@ -349,6 +349,8 @@ void dlr_sup_persist(void *arg)
 {
     struct dlr_sup *s = arg;
 
+    dlr_sup_tell_failure(s);
+    dlr_sup_tell_cleared(s);
     s->phase_ms = dlr_sup_now();
     s->ntransfers = s->moved = 0;
     s->transfer_rc = 0;
@@ -369,8 +371,14 @@ static void persist_rank(struct dlr_sup *s, const struct dlr_plan *plan, const c
         return; /* it is written already */
     holder = dlr_members_find(&s->members, src->where);
     t = add_transfer(s, rank, holder, holder, true);
-    if (!t || dlr_persist_path(dir, rank, plan->version, t->path, sizeof(t->path)) < 0)
+    if (!t || dlr_persist_path(dir, rank, plan->version, t->path, sizeof(t->path)) < 0) {
+        s->transfer_rc = -EIO; /* a manifest must not name a file that nobody writes */
+        snprintf(s->transfer_why, sizeof(s->transfer_why), "rank %u's copy: nobody can write it",
+                 rank);
+        if (t)
+            t->ended = true;
         return;
+    }
     t->started = true;
     ask(s, t, "persist", holder, "path", t->path);
 }

@@ -2,6 +2,7 @@
 /* The end of a run: back into the queue, or over. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -38,14 +39,12 @@ static void slurm_words(struct dlr_sup *s, struct dlr_words *words, const char *
     dlr_words_add(words, "%s", s->info.job);
 }
 
-static int cancel_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+/* A process that nobody waits for has ended. */
+static int reap(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
-    int status;
-
     zloop_poller_end(loop, item);
     waitid(P_PIDFD, item->fd, NULL, WEXITED);
     close(item->fd);
-    (void)status;
     return 0;
 }
 
@@ -62,9 +61,23 @@ void dlr_sup_cancel_steps(struct dlr_sup *s, pid_t srun_pid)
     if (start_slurm(s, &words, -1, &proc, &err) == 0) {
         zmq_pollitem_t item = {.fd = proc.pidfd, .events = ZMQ_POLLIN};
 
-        zloop_poller(s->loop, &item, cancel_ended, s);
+        zloop_poller(s->loop, &item, reap, s);
     }
     dlr_words_done(&words);
+}
+
+/* srun alone, never its process group: its shepherd then cancels the step. */
+void dlr_sup_let_go(struct dlr_sup *s, struct dlr_proc *proc)
+{
+    zmq_pollitem_t item = {.fd = proc->pidfd, .events = ZMQ_POLLIN};
+
+    if (!proc->pid)
+        return;
+    dlr_sup_unwatch(s, proc);
+    dlr_sup_cancel_steps(s, proc->pid);
+    dlr_proc_kill(proc, SIGKILL);
+    zloop_poller(s->loop, &item, reap, s);
+    *proc = (struct dlr_proc){.pidfd = -1};
 }
 
 /* --- requeue --------------------------------------------------------------------------------- */
@@ -89,14 +102,15 @@ static int requeue_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     return 0; /* Slurm ends us from here on */
 }
 
-static char *dead_nodes(struct dlr_sup *s, json_t *names)
+/* The new allocation must do without the dead, and without those that a check left out. */
+static char *useless_nodes(struct dlr_sup *s, json_t *names)
 {
     char *list = strdup("");
 
     for (unsigned i = 0; list && i < s->members.n; i++) {
         char *longer = NULL;
 
-        if (dlr_policy_is_alive(s->policy, i))
+        if (dlr_policy_is_alive(s->policy, i) && !(s->unfit && s->unfit[i]))
             continue;
         json_array_append_new(names, json_string(s->members.list[i].node.name));
         if (asprintf(&longer, "%s%s%s", list, list[0] ? "," : "",
@@ -112,7 +126,7 @@ void dlr_sup_requeue(void *arg, const char *why)
 {
     struct dlr_sup *s = arg;
     json_t *names = json_array();
-    DLR_AUTO_FREE char *list = dead_nodes(s, names);
+    DLR_AUTO_FREE char *list = useless_nodes(s, names);
     struct dlr_words words = {0};
     struct dlr_err err = {0};
     int pipes[2];
@@ -121,7 +135,8 @@ void dlr_sup_requeue(void *arg, const char *why)
         json_decref(names);
         return;
     }
-    dlr_sup_say(s, "%s: requeueing the job without %s", why, list[0] ? list : "any node");
+    dlr_sup_say(s, "%s: requeueing the job without %s", why,
+                list[0] ? list : "any node");
     dlr_journal_note(s->journal, "requeue", "s:s,s:o,s:i", "why", why, "exclude", names,
                      "min_nodes", s->step.nplaces);
     dlr_sup_save_state(s);
@@ -171,6 +186,7 @@ void dlr_sup_finish(void *arg, int code, const char *why)
     json_t *row;
 
     dlr_sup_tell_failure(s);
+    dlr_sup_tell_cleared(s);
     if (why && !requeued) /* else: the signal was Slurm's way to take the job back */
         say_why(s, why);
     row = json_pack("{s:i,s:s?,s:f,s:I}", "code", code, "why", why, "wall_s",
@@ -180,5 +196,7 @@ void dlr_sup_finish(void *arg, int code, const char *why)
     s->finished = true;
     s->exit_code = code;
     s->bye_deadline_ms = now + s->conf.end_timeout_ms + BYE_EXTRA_MS;
+    dlr_sup_let_go(s,
+                   &s->workers); /* none, but when there is no other way to end them */
     dlr_sup_send_all(s, dlr_msg_new("bye"));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a round comes to its plan: agents start, candidates meet in an MPI program (or report
- * over the control plane), and one plan comes out.
+/* How a round comes to its plan: candidates meet in an MPI program (or report over the control
+ * plane: sup_gather.c), and one plan comes out.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,127 +18,12 @@
 
 #define PLAN_MARK "DLROVER-PLAN "
 #define PLAN_TEXT_MAX (16u << 20)
-#define PEER_TIMEOUT_MS 300 /* of the reachability check: a silent peer costs this once */
-
-/* --- internal steps ---------------------------------------------------------------------- */
-
-static int internal_env(struct dlr_sup *s, struct dlr_env *env)
-{
-    int rc = dlr_env_copy(env, true);
-
-    if (rc == 0)
-        rc = dlr_env_set(env, "DLROVER_SUPERVISED", "%s.%u.%s", s->info.job,
-                         s->info.incarnation, s->info.name);
-    return rc;
-}
-
-/* "srun" and what every internal step says: it names all it wants. */
-static void internal_words(struct dlr_sup *s, struct dlr_words *w, const char *name,
-                           const char *mpi)
-{
-    DLR_AUTO_FREE char *list = NULL;
-    unsigned n = 0;
-
-    for (unsigned i = 0; i < s->members.n; i++) {
-        char *longer = NULL;
-
-        if (!dlr_sup_is_candidate(s, i))
-            continue;
-        if (asprintf(&longer, "%s%s%s", list ? list : "", list ? "," : "",
-                     s->members.list[i].node.name) < 0)
-            return;
-        free(list);
-        list = longer;
-        n++;
-    }
-    dlr_words_add(w, "srun");
-    dlr_words_add(w, "--jobid=%s", s->info.job);
-    dlr_words_add(w, "--job-name=%s", name);
-    dlr_words_add(w, "--nodes=%u", n);
-    dlr_words_add(w, "--ntasks=%u", n);
-    dlr_words_add(w, "--ntasks-per-node=1");
-    dlr_words_add(w, "--nodelist=%s", list ? list : "");
-    dlr_words_add(w, "--mpi=%s", mpi);
-    dlr_words_add(w, "--overlap");
-    dlr_words_add(w, "--cpu-bind=none");
-    dlr_words_add(w, "--input=none");
-    dlr_words_add(w, "--export=ALL");
-    dlr_words_add(w, "--quiet");
-}
-
-bool dlr_sup_is_candidate(const struct dlr_sup *s, unsigned node)
-{
-    return dlr_policy_phase(s->policy) == DLR_PHASE_AGENTS ||
-           (s->members.list[node].here && dlr_policy_is_alive(s->policy, node));
-}
-
-/* --- agents -------------------------------------------------------------------------------- */
-
-int dlr_sup_agents_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
-{
-    struct dlr_sup *s = arg;
-
-    dlr_sup_unwatch(s, &s->agents);
-    dlr_proc_reap(&s->agents);
-    if (s->finished)
-        return -1;
-    dlr_policy_agents_gone(s->policy, dlr_sup_now());
-    return s->finished ? -1 : 0;
-}
-
-static void agent_words(struct dlr_sup *s, struct dlr_words *w)
-{
-    char path[4096] = "dlrover-agent", value[DLR_OPT_TEXT];
-    const char *ports = getenv("SLURM_SRUN_PORT_RANGE");
-
-    dlr_self_sibling("dlrover-agent", path, sizeof(path));
-    dlr_words_add(w, "--no-kill");
-    dlr_words_add(w, "--kill-on-bad-exit=0");
-    dlr_words_add(w, "--wait=0");
-    dlr_words_add(w, "%s", path);
-    dlr_words_add(w, "--control=%s", s->address);
-    dlr_words_add(w, "--job=%s", s->info.job);
-    dlr_words_add(w, "--run=%s", s->info.name);
-    dlr_words_add(w, "--gen=%u", s->id.gen);
-    dlr_words_add(w, "--memory=%s", s->info.memory);
-    dlr_words_add(w, "--key=%s", s->info.key);
-    dlr_words_add(w, "--run-dir=%s", s->info.dir);
-    dlr_words_add(w, "--peer-ports=%s", ports ? ports : "0");
-    for (const struct dlr_opt *o = dlr_jobconf_opts; o->name; o++)
-        if (dlr_opt_show(o, &s->conf, value, sizeof(value)) == 0)
-            dlr_words_add(w, "--%s=%s", o->name, value);
-}
-
-void dlr_sup_start_agents(void *arg)
-{
-    struct dlr_sup *s = arg;
-    DLR_AUTO_FREE char *cred = NULL;
-    DLR_AUTO_CLOSE int log = -1;
-    struct dlr_words words = {0};
-    struct dlr_env env = {0};
-    char path[DLR_RUN_PATH + 32];
-    struct dlr_err err = {0};
-
-    if (s->agents.pid)
-        return; /* those of a supervisor that died go on */
-    snprintf(path, sizeof(path), "%s/agents.log", s->info.dir);
-    log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    internal_words(s, &words, "dlrover-agents", "none");
-    agent_words(s, &words);
-    if (dlr_identity_credential(s->identity, &s->id, &cred, &err) < 0 ||
-        internal_env(s, &env) < 0 || dlr_env_set(&env, "DLROVER_CRED", "%s", cred) < 0 ||
-        dlr_proc_start(words.list, env.list, -1, log, log, &s->agents, &err) < 0)
-        dlr_sup_say(s, "cannot start the agents: %s", err.text);
-    else
-        dlr_sup_watch(s, &s->agents, dlr_sup_agents_ended);
-    dlr_words_done(&words);
-    dlr_env_done(&env);
-    dlr_sup_save_state(s);
-}
+#define PEER_TIMEOUT_MS                                                                \
+    300 /* of the reachability check: a silent peer costs this once */
 
 /* --- what the plan must know ---------------------------------------------------------------- */
 
-static void fill_want(struct dlr_sup *s, struct dlr_plan_want *want)
+void dlr_sup_fill_want(struct dlr_sup *s, struct dlr_plan_want *want)
 {
     memset(want, 0, sizeof(*want));
     want->nplaces = s->step.nplaces;
@@ -153,7 +38,7 @@ static void fill_want(struct dlr_sup *s, struct dlr_plan_want *want)
     want->has_committed = dlr_commit_newest(s->commit, &want->committed);
 }
 
-static int write_input(struct dlr_sup *s, const char *path, struct dlr_err *err)
+int dlr_sup_write_input(struct dlr_sup *s, const char *path, struct dlr_err *err)
 {
     DLR_AUTO_FREE const char **names = calloc(2 * s->members.n, sizeof(*names));
     DLR_AUTO_JSON json_t *input = NULL;
@@ -178,7 +63,7 @@ static int write_input(struct dlr_sup *s, const char *path, struct dlr_err *err)
         names[survey.npeers] = s->members.list[i].node.name;
         addrs[survey.npeers++] = s->members.list[i].addr;
     }
-    fill_want(s, &want);
+    dlr_sup_fill_want(s, &want);
     input = names ? dlr_plan_input_to_json(&want, &survey) : NULL;
     text = input ? dlr_msg_text(input) : NULL;
     if (!text)
@@ -194,9 +79,21 @@ static json_t *place_row(struct dlr_sup *s, const struct dlr_plan_place *p)
     char leaf[DLR_TOPO_NAME] = "";
 
     dlr_topo_leaf(p->node.path, leaf, sizeof(leaf));
-    return json_pack("{s:s,s:s,s:i,s:i,s:s,s:b}", "node", p->node.name, "leaf", leaf, "first",
-                     p->first_rank, "tasks", p->tasks, "partner",
+    return json_pack("{s:s,s:s,s:i,s:i,s:s,s:b}", "node", p->node.name, "leaf", leaf,
+                     "first", p->first_rank, "tasks", p->tasks, "partner",
                      s->plan.places[p->partner].node.name, "moved", p->moved);
+}
+
+static void tell_verdicts(struct dlr_sup *s, const struct dlr_plan *plan)
+{
+    for (unsigned i = 0; i < plan->nverdicts; i++) {
+        const struct dlr_plan_verdict *v = &plan->verdicts[i];
+
+        dlr_journal_note(s->journal, "check", "s:s,s:s,s:s,s:s", "node", v->node,
+                         "check", v->check.check, "verdict",
+                         dlr_health_verdict_name(v->check.verdict), "reason",
+                         v->check.reason);
+    }
 }
 
 static void tell_plan(struct dlr_sup *s, int64_t took_ms)
@@ -215,17 +112,12 @@ static void tell_plan(struct dlr_sup *s, int64_t took_ms)
         json_array_append_new(notes, json_string(s->plan.notes[i]));
         dlr_sup_say(s, "%s", s->plan.notes[i]);
     }
-    for (unsigned i = 0; i < s->plan.nverdicts; i++)
-        dlr_journal_note(s->journal, "check", "s:s,s:s,s:s,s:s", "node",
-                         s->plan.verdicts[i].node, "check", s->plan.verdicts[i].check.check,
-                         "verdict",
-                         dlr_health_verdict_name(s->plan.verdicts[i].check.verdict), "reason",
-                         s->plan.verdicts[i].check.reason);
-    dlr_journal_note(s->journal, "plan", "s:I,s:I,s:o,s:o,s:o,s:o,s:o", "round",
-                     (json_int_t)dlr_policy_round(s->policy), "took_ms", (json_int_t)took_ms,
-                     "places", places, "spares", spares, "out", out, "restore",
-                     dlr_sup_version(s->plan.restore ? &s->plan.version : NULL), "notes",
-                     notes);
+    tell_verdicts(s, &s->plan);
+    dlr_journal_note(
+        s->journal, "plan", "s:I,s:I,s:o,s:o,s:o,s:o,s:o", "round",
+        (json_int_t)dlr_policy_round(s->policy), "took_ms", (json_int_t)took_ms,
+        "places", places, "spares", spares, "out", out, "restore",
+        dlr_sup_version(s->plan.restore ? &s->plan.version : NULL), "notes", notes);
 }
 
 /* The seats of this plan are what the next one starts from. */
@@ -236,21 +128,45 @@ static void keep_seats(struct dlr_sup *s)
     s->nformer = s->former ? s->plan.nplaces : 0;
     for (unsigned i = 0; i < s->nformer; i++) {
         s->former[i].node = s->plan.places[i].node;
-        memcpy(s->former[i].partner, s->plan.places[s->plan.places[i].partner].node.name,
+        memcpy(s->former[i].partner,
+               s->plan.places[s->plan.places[i].partner].node.name,
                sizeof(s->former[i].partner));
     }
 }
 
-static void take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan, const char *why)
+/* Too few nodes are fit: another allocation may help, without those that are not. With none
+ * fit it is nothing of the nodes' (a full file system that all share, say), and would not.
+ */
+static void no_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan, const char *why)
+{
+    unsigned left = 0;
+
+    tell_verdicts(s, plan);
+    free(s->unfit);
+    s->unfit = calloc(s->members.n, 1);
+    for (unsigned i = 0; i < plan->nout; i++) {
+        int node = dlr_members_find(&s->members, plan->out[i].node);
+
+        if (node >= 0 && s->unfit)
+            s->unfit[node] = 1;
+    }
+    for (unsigned i = 0; i < s->members.n; i++)
+        left += s->unfit && !s->unfit[i] && dlr_sup_is_candidate(s, i);
+    if (rc == -ENOSPC && !left)
+        rc = -ENODEV;
+    dlr_sup_say(s, "%s", why);
+    dlr_journal_note(s->journal, "rendezvous_failed", "s:s", "why", why);
+    dlr_plan_done(plan);
+    dlr_policy_planned(s->policy, rc, NULL, why, dlr_sup_now());
+}
+
+void dlr_sup_take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan,
+                       const char *why)
 {
     DLR_AUTO_FREE unsigned char *member = calloc(s->members.n, 1);
 
     if (rc < 0) {
-        if (rc == -ENOSPC)
-            dlr_sup_say(s, "%s", why);
-        dlr_journal_note(s->journal, "rendezvous_failed", "s:s", "why", why);
-        dlr_plan_done(plan);
-        dlr_policy_planned(s->policy, rc, NULL, why, dlr_sup_now());
+        no_plan(s, rc, plan, why);
         return;
     }
     for (unsigned i = 0; i < plan->nplaces; i++) {
@@ -269,6 +185,8 @@ static void take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan, const ch
     }
     if (s->have_plan)
         dlr_plan_done(&s->plan);
+    free(s->unfit);
+    s->unfit = NULL;
     s->plan = *plan;
     s->have_plan = true;
     dlr_policy_planned(s->policy, 0, member, NULL, dlr_sup_now());
@@ -301,12 +219,13 @@ static void read_plan(struct dlr_sup *s, int status)
         j = json_loadb(at, strcspn(at, "\n"), JSON_REJECT_DUPLICATES, &jerr);
     }
     if (!j)
-        rc = dlr_fail(&err, -EPROTO, "the rendezvous ended with code %d and no plan (see "
-                                     "rendezvous.log beside the journal)",
+        rc = dlr_fail(&err, -EPROTO,
+                      "the rendezvous ended with code %d and no plan (see "
+                      "rendezvous.log beside the journal)",
                       WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
     else
         rc = dlr_plan_from_json(j, &plan, &err);
-    take_plan(s, rc, &plan, err.text);
+    dlr_sup_take_plan(s, rc, &plan, err.text);
 }
 
 static void close_rendezvous(struct dlr_sup *s)
@@ -374,19 +293,21 @@ static int start_mpi(struct dlr_sup *s, struct dlr_err *err)
 
     snprintf(input, sizeof(input), "%s/rendezvous.json", s->info.dir);
     snprintf(logname, sizeof(logname), "%s/rendezvous.log", s->info.dir);
-    if ((rc = write_input(s, input, err)) < 0 ||
-        (rc = dlr_self_sibling("dlrover-rendezvous", path, sizeof(path))) < 0)
+    if ((rc = dlr_sup_write_input(s, input, err)) < 0)
         return rc;
+    rc = dlr_self_sibling("dlrover-rendezvous", path, sizeof(path));
+    if (rc < 0)
+        return dlr_fail(err, rc, "cannot find dlrover-rendezvous: %s", strerror(-rc));
     if (pipe2(pipes, O_CLOEXEC | O_NONBLOCK) < 0)
         return dlr_fail(err, -errno, "pipe: %s", strerror(errno));
     in = pipes[1];
     fcntl(in, F_SETFL, 0);
     log = open(logname, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    internal_words(s, &words, "dlrover-rendezvous", "pmix");
+    dlr_sup_internal_words(s, &words, "dlrover-rendezvous", "pmix");
     dlr_words_add(&words, "--kill-on-bad-exit=1");
     dlr_words_add(&words, "%s", path);
     dlr_words_add(&words, "--input=%s", input);
-    rc = internal_env(s, &env);
+    rc = dlr_sup_internal_env(s, &env);
     if (rc == 0)
         rc = dlr_steps_pmix_env(&env);
     if (rc == 0)
@@ -405,10 +326,11 @@ void dlr_sup_rendezvous(void *arg, bool with_mpi)
 {
     struct dlr_sup *s = arg;
     zmq_pollitem_t item = {.events = ZMQ_POLLIN};
-    struct dlr_err err;
+    struct dlr_err err = {0};
     json_t *names = json_array();
 
     dlr_sup_tell_failure(s);
+    dlr_sup_tell_cleared(s);
     s->phase_ms = dlr_sup_now();
     for (unsigned i = 0; i < s->members.n; i++)
         if (dlr_sup_is_candidate(s, i))
@@ -416,8 +338,9 @@ void dlr_sup_rendezvous(void *arg, bool with_mpi)
     dlr_journal_note(s->journal, "rendezvous", "s:b,s:o", "mpi", with_mpi, "candidates",
                      names);
     if (!with_mpi) {
-        dlr_sup_say(s, "no rendezvous by MPI; agents report instead, network checks that "
-                       "need MPI are left out");
+        dlr_sup_say(s,
+                    "no rendezvous by MPI; agents report instead, network checks that "
+                    "need MPI are left out");
         dlr_sup_gather(s, false);
         return;
     }
@@ -440,99 +363,6 @@ void dlr_sup_stop_rendezvous(void *arg)
 
     s->gather.active = false;
     close_rendezvous(s);
-    if (!s->rendezvous.pid)
-        return;
-    if (!s->rendezvous_ended)
-        dlr_sup_unwatch(s, &s->rendezvous);
-    dlr_sup_cancel_steps(s, s->rendezvous.pid);
-    dlr_proc_kill(&s->rendezvous, SIGKILL);
-    dlr_proc_reap(&s->rendezvous);
+    dlr_sup_let_go(s, &s->rendezvous);
     s->rendezvous_ended = false;
-}
-
-/* --- rendezvous without MPI: reports over the control plane ------------------------------------ */
-
-static void gather_done(struct dlr_sup *s)
-{
-    struct dlr_plan plan = {0};
-    struct dlr_plan_want want;
-    struct dlr_err err = {0};
-    int rc;
-
-    s->gather.active = false;
-    if (s->gather.for_persist) {
-        dlr_sup_persist_reports(s);
-        return;
-    }
-    fill_want(s, &want);
-    rc = dlr_plan_make(s->gather.reports, s->gather.n, &want, &plan, &err);
-    take_plan(s, rc, &plan, err.text);
-}
-
-static void gather_check(struct dlr_sup *s)
-{
-    if (!s->gather.active)
-        return;
-    for (unsigned i = 0; i < s->members.n; i++)
-        if (s->gather.asked[i])
-            return;
-    gather_done(s);
-}
-
-void dlr_sup_gather(struct dlr_sup *s, bool for_persist)
-{
-    char input[DLR_RUN_PATH + 32];
-    struct dlr_gather *g = &s->gather;
-    struct dlr_err err;
-
-    for (unsigned i = 0; i < g->n; i++)
-        dlr_plan_report_done(&g->reports[i]);
-    free(g->reports);
-    free(g->asked);
-    *g = (struct dlr_gather){.active = true, .for_persist = for_persist, .id = ++s->next_id};
-    g->reports = calloc(s->members.n, sizeof(*g->reports));
-    g->asked = calloc(s->members.n, 1);
-    snprintf(input, sizeof(input), "%s/rendezvous.json", s->info.dir);
-    if (!g->reports || !g->asked || write_input(s, input, &err) < 0) {
-        g->active = false;
-        return; /* the limit of the phase runs */
-    }
-    for (unsigned i = 0; i < s->members.n; i++) {
-        json_t *msg;
-
-        if (!dlr_sup_is_candidate(s, i))
-            continue;
-        g->asked[i] = 1;
-        msg = dlr_msg_new("report");
-        json_object_set_new(msg, "id", json_integer(g->id));
-        json_object_set_new(msg, "input", json_string(input));
-        dlr_sup_send(s, i, msg);
-    }
-}
-
-void dlr_sup_on_report(struct dlr_sup *s, unsigned node, const json_t *msg)
-{
-    struct dlr_gather *g = &s->gather;
-    struct dlr_err err;
-    uint64_t id;
-
-    if (!g->active || dlr_msg_uint(msg, "id", INT64_MAX, &id) < 0 || id != g->id ||
-        !g->asked[node])
-        return;
-    g->asked[node] = 0;
-    if (dlr_plan_report_from_json(json_object_get(msg, "report"), &g->reports[g->n], &err) ==
-        0)
-        g->n++;
-    gather_check(s);
-}
-
-void dlr_sup_gather_lost(struct dlr_sup *s, unsigned node)
-{
-    if (!s->gather.active)
-        return;
-    s->gather.asked[node] = 0;
-    if (s->gather.for_persist) /* a rendezvous begins anew by itself */
-        gather_check(s);
-    else
-        s->gather.active = false;
 }

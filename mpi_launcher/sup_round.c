@@ -17,7 +17,8 @@
 #include "mpi_launcher/sup.h"
 
 #define PROGRESS_EVERY_MS 2000
-#define PORT_FIRST 20000 /* MASTER_PORT of a round: a place in [20000, 30000) by job and round */
+#define PORT_FIRST                                                                     \
+    20000 /* MASTER_PORT of a round: a place in [20000, 30000) by job and round */
 #define PORT_SPAN 10000
 
 /* --- launch ------------------------------------------------------------------------------ */
@@ -78,7 +79,7 @@ static int worker_env(struct dlr_sup *s, uint32_t round, const char *hostfile,
     return rc ? -ENOMEM : 0;
 }
 
-static void worker_words(struct dlr_sup *s, uint32_t round, struct dlr_words *w)
+static void worker_words(struct dlr_sup *s, struct dlr_words *w)
 {
     dlr_words_add(w, "srun");
     for (unsigned i = 0; i < s->step.noptions; i++)
@@ -87,18 +88,19 @@ static void worker_words(struct dlr_sup *s, uint32_t round, struct dlr_words *w)
     dlr_words_add(w, "--nodes=%u", s->plan.nplaces);
     dlr_words_add(w, "--ntasks=%u", s->plan.world);
     dlr_words_add(w, "--distribution=arbitrary");
-    if (round > s->resume_round || s->info.incarnation)
-        dlr_words_add(w, "--open-mode=append"); /* later rounds go on where one stopped */
+    if (s->launched || s->took_over || s->info.incarnation)
+        dlr_words_add(w,
+                      "--open-mode=append"); /* later rounds go on where one stopped */
     for (char **p = s->step.program; *p; p++)
         dlr_words_add(w, "%s", *p);
 }
 
 /* The first round reads our stdin; a later one can start over only in a regular file. */
-static int worker_stdin(const struct dlr_sup *s, uint32_t round)
+static int worker_stdin(const struct dlr_sup *s)
 {
     struct stat st;
 
-    if (round == s->resume_round)
+    if (!s->launched && !s->took_over)
         return 0;
     if (fstat(0, &st) == 0 && S_ISREG(st.st_mode) && lseek(0, 0, SEEK_SET) == 0)
         return 0;
@@ -113,7 +115,8 @@ static int workers_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     dlr_sup_unwatch(s, &s->workers);
     status = dlr_proc_reap(&s->workers);
     dlr_policy_step_ended(s->policy, s->running_round,
-                          WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+                          WIFEXITED(status) ? WEXITSTATUS(status)
+                                            : 128 + WTERMSIG(status),
                           dlr_sup_now());
     return s->finished && !s->agents.pid ? -1 : 0;
 }
@@ -126,8 +129,10 @@ static void reset_round(struct dlr_sup *s, uint32_t round)
     s->tails = calloc(s->plan.world, sizeof(*s->tails));
     free(s->restored);
     s->restored = calloc(s->plan.world, 1);
+    free(s->up);
+    s->up = calloc(s->plan.world, 1);
     s->nrestored = s->tasks_up = 0;
-    s->first_step_seen = false;
+    s->first_step_seen = s->end_told = false;
     s->restore_deadline_ms = INT64_MAX;
     memset(&s->failure, 0, sizeof(s->failure));
     s->running_round = round;
@@ -144,15 +149,18 @@ void dlr_sup_launch(void *arg, uint32_t round)
 
     reset_round(s, round);
     snprintf(hostfile, sizeof(hostfile), "%s/hosts", s->info.dir);
-    worker_words(s, round, &words);
-    dlr_journal_note(s->journal, "launch", "s:I,s:i,s:i", "round", (json_int_t)round, "world",
-                     s->plan.world, "nodes", s->plan.nplaces);
-    if (write_hostfile(s, hostfile, &err) < 0 || worker_env(s, round, hostfile, &env) < 0 ||
-        dlr_proc_start(words.list, env.list, worker_stdin(s, round), 1, 2, &s->workers,
-                       &err) < 0)
-        dlr_sup_say(s, "cannot start the workers: %s", err.text); /* launch limit runs */
+    worker_words(s, &words);
+    dlr_journal_note(s->journal, "launch", "s:I,s:i,s:i", "round", (json_int_t)round,
+                     "world", s->plan.world, "nodes", s->plan.nplaces);
+    if (write_hostfile(s, hostfile, &err) < 0 ||
+        worker_env(s, round, hostfile, &env) < 0 ||
+        dlr_proc_start(words.list, env.list, worker_stdin(s), 1, 2, &s->workers, &err) <
+            0)
+        dlr_sup_say(s, "cannot start the workers: %s",
+                    err.text); /* launch limit runs */
     else
         dlr_sup_watch(s, &s->workers, workers_ended);
+    s->launched = true;
     s->launch_deadline_ms = s->launch_ms + s->conf.launch_timeout_ms;
     dlr_words_done(&words);
     dlr_env_done(&env);
@@ -166,7 +174,8 @@ static bool of_round(const struct dlr_sup *s, const json_t *msg, unsigned *ret_r
     uint64_t round, rank;
 
     if (!s->have_plan || dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
-        dlr_msg_uint(msg, "rank", s->plan.world - 1, &rank) < 0 || round != s->running_round)
+        dlr_msg_uint(msg, "rank", s->plan.world - 1, &rank) < 0 ||
+        round != s->running_round)
         return false;
     *ret_rank = rank;
     return true;
@@ -176,13 +185,17 @@ void dlr_sup_on_task(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
     unsigned rank;
 
-    if (!of_round(s, msg, &rank) || ++s->tasks_up != s->plan.world)
+    if (!of_round(s, msg, &rank) || !s->up || s->up[rank])
+        return; /* an agent that reconnects says it again */
+    s->up[rank] = 1;
+    if (++s->tasks_up < s->plan.world)
         return;
     s->launch_deadline_ms = INT64_MAX;
     if (s->plan.restore) /* a start that hangs before its first restore ends, too */
         s->restore_deadline_ms = dlr_sup_now() + s->conf.restore_timeout_ms;
-    dlr_journal_note(s->journal, "running", "s:I,s:I", "round", (json_int_t)s->running_round,
-                     "took_ms", (json_int_t)(dlr_sup_now() - s->launch_ms));
+    dlr_journal_note(s->journal, "running", "s:I,s:I", "round",
+                     (json_int_t)s->running_round, "took_ms",
+                     (json_int_t)(dlr_sup_now() - s->launch_ms));
 }
 
 void dlr_sup_tell_failure(struct dlr_sup *s)
@@ -230,7 +243,8 @@ void dlr_sup_on_exit(struct dlr_sup *s, unsigned node, const json_t *msg)
         return;
     s->failure = (struct dlr_failure){
         .set = true, .rank = rank, .node = node, .status = status, .at_ms = at_ms};
-    dlr_policy_worker_exit(s->policy, s->running_round, rank, node, status, dlr_sup_now());
+    dlr_policy_worker_exit(s->policy, s->running_round, rank, node, status,
+                           dlr_sup_now());
 }
 
 void dlr_sup_on_stderr(struct dlr_sup *s, unsigned node, const json_t *msg)
@@ -250,8 +264,8 @@ static void restore_failed(struct dlr_sup *s, unsigned rank, unsigned node,
     const char *where = s->members.list[node].node.name;
     char text[600];
 
-    snprintf(text, sizeof(text), "rank %u could not load version %u/%llu on %s: %s", rank,
-             v.round, (unsigned long long)v.step, where, why);
+    snprintf(text, sizeof(text), "rank %u could not load version %u/%llu on %s: %s",
+             rank, v.round, (unsigned long long)v.step, where, why);
     dlr_sup_say(s, "%s", text);
     dlr_journal_note(s->journal, "restore_failed", "s:I,s:i,s:o,s:s,s:s", "round",
                      (json_int_t)s->running_round, "rank", rank, "version",
@@ -269,8 +283,8 @@ static void all_restored(struct dlr_sup *s, struct dlr_version v)
     json_object_set_new(msg, "round", json_integer(s->running_round));
     dlr_sup_send_all(s, msg);
     dlr_journal_note(s->journal, "restored", "s:I,s:o,s:I", "round",
-                     (json_int_t)s->running_round, "version", dlr_sup_version(&v), "took_ms",
-                     (json_int_t)(dlr_sup_now() - s->launch_ms));
+                     (json_int_t)s->running_round, "version", dlr_sup_version(&v),
+                     "took_ms", (json_int_t)(dlr_sup_now() - s->launch_ms));
 }
 
 void dlr_sup_on_restored(struct dlr_sup *s, unsigned node, const json_t *msg)
@@ -281,9 +295,12 @@ void dlr_sup_on_restored(struct dlr_sup *s, unsigned node, const json_t *msg)
     int64_t rc;
     unsigned rank;
 
-    if (!of_round(s, msg, &rank) || dlr_msg_uint(msg, "vround", UINT32_MAX, &vround) < 0 ||
-        dlr_msg_uint(msg, "step", INT64_MAX, &step) < 0 || dlr_msg_int(msg, "rc", &rc) < 0 ||
-        dlr_policy_phase(s->policy) != DLR_PHASE_RUN || !s->restored || s->restored[rank])
+    if (!of_round(s, msg, &rank) ||
+        dlr_msg_uint(msg, "vround", UINT32_MAX, &vround) < 0 ||
+        dlr_msg_uint(msg, "step", INT64_MAX, &step) < 0 ||
+        dlr_msg_int(msg, "rc", &rc) < 0 ||
+        dlr_policy_phase(s->policy) != DLR_PHASE_RUN || !s->restored ||
+        s->restored[rank])
         return;
     v = (struct dlr_version){.round = vround, .step = step};
     dlr_msg_str(msg, "why", &why);
@@ -299,16 +316,29 @@ void dlr_sup_on_restored(struct dlr_sup *s, unsigned node, const json_t *msg)
 
 /* --- progress ------------------------------------------------------------------------------ */
 
-static json_t *progress_row(struct dlr_sup *s, uint64_t step, double rate, int64_t now_ms)
+static json_t *progress_row(struct dlr_sup *s, uint64_t step, double rate,
+                            int64_t now_ms)
 {
     struct dlr_version newest;
     bool has = dlr_commit_newest(s->commit, &newest);
 
-    return json_pack("{s:I,s:I,s:f,s:o,s:I,s:i,s:i}", "round", (json_int_t)s->running_round,
-                     "step", (json_int_t)step, "rate", rate, "committed",
-                     dlr_sup_version(has ? &newest : NULL), "commit_age_ms",
-                     (json_int_t)(has && s->commit_ms ? now_ms - s->commit_ms : -1), "commits",
-                     s->commits, "aborts", s->aborts);
+    return json_pack("{s:I,s:I,s:f,s:o,s:I,s:i,s:i}", "round",
+                     (json_int_t)s->running_round, "step", (json_int_t)step, "rate",
+                     rate, "committed", dlr_sup_version(has ? &newest : NULL),
+                     "commit_age_ms",
+                     (json_int_t)(has && s->commit_ms ? now_ms - s->commit_ms : -1),
+                     "commits", s->commits, "aborts", s->aborts);
+}
+
+static void launch_late(struct dlr_sup *s, int64_t now_ms)
+{
+    char why[128];
+
+    s->launch_deadline_ms = INT64_MAX;
+    snprintf(why, sizeof(why),
+             "%u of %u tasks have started after %lld s (--dlrover-launch-timeout)",
+             s->tasks_up, s->plan.world, (long long)s->conf.launch_timeout_ms / 1000);
+    dlr_policy_launch_late(s->policy, s->running_round, why, now_ms);
 }
 
 void dlr_sup_progress(struct dlr_sup *s, int64_t now_ms)
@@ -319,10 +349,7 @@ void dlr_sup_progress(struct dlr_sup *s, int64_t now_ms)
     if (dlr_policy_phase(s->policy) != DLR_PHASE_RUN)
         return;
     if (now_ms >= s->launch_deadline_ms) {
-        s->launch_deadline_ms = INT64_MAX;
-        dlr_sup_say(s, "%u of %u tasks have started after %lld s (--dlrover-launch-timeout)",
-                    s->tasks_up, s->plan.world, (long long)s->conf.launch_timeout_ms / 1000);
-        dlr_policy_step_ended(s->policy, s->running_round, 1, now_ms);
+        launch_late(s, now_ms);
         return;
     }
     step = dlr_members_step(&s->members, s->running_round);
@@ -348,14 +375,15 @@ void dlr_sup_progress(struct dlr_sup *s, int64_t now_ms)
 
 /* --- the end of a round ---------------------------------------------------------------------- */
 
-static void tell_end(struct dlr_sup *s, uint32_t round, enum dlr_cause cause, const char *why)
+static void tell_end(struct dlr_sup *s, uint32_t round, enum dlr_cause cause,
+                     const char *why)
 {
     uint64_t step = dlr_members_step(&s->members, round);
     struct dlr_version newest, pending;
     bool has = dlr_commit_newest(s->commit, &newest);
     bool open = dlr_commit_pending(s->commit, &pending);
-    json_t *row = json_pack("{s:I,s:s,s:s,s:o,s:o,s:i}", "round", (json_int_t)round, "cause",
-                            dlr_cause_name(cause), "why", why, "committed",
+    json_t *row = json_pack("{s:I,s:s,s:s,s:o,s:o,s:i}", "round", (json_int_t)round,
+                            "cause", dlr_cause_name(cause), "why", why, "committed",
                             dlr_sup_version(has ? &newest : NULL), "pending",
                             dlr_sup_version(open ? &pending : NULL), "restarts",
                             dlr_policy_restarts(s->policy));
@@ -374,15 +402,22 @@ void dlr_sup_end_round(void *arg, uint32_t round, enum dlr_cause cause, const ch
     s->launch_deadline_ms = s->restore_deadline_ms = INT64_MAX;
     json_object_set_new(msg, "round", json_integer(round));
     dlr_sup_send_all(s, msg);
-    if (cause != DLR_CAUSE_SIGNAL)
-        dlr_sup_say(s, "round %u ends: %s", round, why);
-    tell_end(s, round, cause, why);
+    if (!s->end_told) { /* else once more, for agents that were started again */
+        if (cause != DLR_CAUSE_SIGNAL)
+            dlr_sup_say(s, "round %u ends: %s", round, why);
+        tell_end(s, round, cause, why);
+    }
+    s->end_told = s->ending = true;
     dlr_commit_stop(s->commit, why);
-    if (!s->workers.pid)
+    dlr_sup_let_go(s, &s->workers);
+}
+
+void dlr_sup_tell_cleared(struct dlr_sup *s)
+{
+    if (!s->ending)
         return;
-    /* srun alone, never its process group: its shepherd then cancels the step. */
-    dlr_sup_unwatch(s, &s->workers);
-    dlr_sup_cancel_steps(s, s->workers.pid);
-    dlr_proc_kill(&s->workers, SIGKILL);
-    dlr_proc_reap(&s->workers);
+    s->ending = false;
+    dlr_journal_note(s->journal, "cleared", "s:I,s:I", "round",
+                     (json_int_t)dlr_policy_round(s->policy), "took_ms",
+                     (json_int_t)(dlr_sup_now() - s->phase_ms));
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/file.h"
@@ -31,10 +32,11 @@ static json_t *run_state(struct dlr_sup *s)
     bool has = dlr_commit_newest(s->commit, &newest);
     uint32_t next = s->have_plan ? dlr_policy_round(s->policy) + 1 : s->resume_round;
 
-    return json_pack("{s:i,s:i,s:I,s:i,s:i,s:i,s:o}", "v", DLR_MSG_VERSION, "incarnation",
-                     s->info.incarnation, "next_round", (json_int_t)next, "restarts",
-                     dlr_policy_restarts(s->policy), "places", s->step.nplaces, "world",
-                     s->step.world, "committed", dlr_sup_version(has ? &newest : NULL));
+    return json_pack("{s:i,s:i,s:I,s:i,s:i,s:i,s:o}", "v", DLR_MSG_VERSION,
+                     "incarnation", s->info.incarnation, "next_round", (json_int_t)next,
+                     "restarts", dlr_policy_restarts(s->policy), "places",
+                     s->step.nplaces, "world", s->step.world, "committed",
+                     dlr_sup_version(has ? &newest : NULL));
 }
 
 static void keep(struct dlr_sup *s, json_t *state)
@@ -85,21 +87,32 @@ static void take_run_state(struct dlr_sup *s, const json_t *state)
     s->resume_restarts = number(state, "restarts", UINT32_MAX);
 }
 
+/* Orphans of the former supervisor are the keeper's children, as we are: a pid that is not one
+ * of them is somebody else's by now.
+ */
+static void adopt(pid_t pid, struct dlr_proc *ret)
+{
+    struct dlr_proc proc = {0};
+
+    if (pid <= 1 || dlr_proc_adopt(pid, &proc) < 0)
+        return;
+    if (dlr_proc_parent(pid) == getppid())
+        *ret = proc;
+    else
+        close(proc.pidfd);
+}
+
 /* A supervisor of this incarnation died: its agents go on, its workers' step is ended. */
 static int take_over(struct dlr_sup *s, const json_t *state, struct dlr_err *err)
 {
     const char *address = "";
-    struct dlr_proc old = {0};
 
     dlr_msg_str(state, "address", &address);
     dlr_format(s->address, sizeof(s->address), "%s", address);
     s->took_over = true;
     take_run_state(s, state);
-    if (dlr_proc_adopt(number(state, "workers_pid", INT32_MAX), &old) == 0) {
-        dlr_proc_kill(&old, SIGKILL);
-        s->former_workers = old.pid;
-    }
-    dlr_proc_adopt(number(state, "agents_pid", INT32_MAX), &s->agents);
+    adopt(number(state, "workers_pid", INT32_MAX), &s->former_workers);
+    adopt(number(state, "agents_pid", INT32_MAX), &s->agents);
     return dlr_identity_load(s->state_fd, &s->identity, err);
 }
 
@@ -119,7 +132,8 @@ static int load_file(struct dlr_sup *s, struct dlr_err *err)
         return rc;
     state = json_loads(text, JSON_REJECT_DUPLICATES, &jerr);
     if (!json_is_object(state))
-        return dlr_fail(err, -EBADMSG, "'%s' is not the state of a run: %s", path, jerr.text);
+        return dlr_fail(err, -EBADMSG, "'%s' is not the state of a run: %s", path,
+                        jerr.text);
     take_run_state(s, state);
     return 0;
 }
@@ -157,4 +171,54 @@ int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err)
     if (rc == 0)
         load_persisted(s);
     return rc;
+}
+
+/* --- lost nodes --------------------------------------------------------------------------- */
+
+static void lost_path(const struct dlr_sup *s, char *path, size_t size)
+{
+    snprintf(path, size, "%s/lost-%u", s->info.job_dir, s->info.incarnation);
+}
+
+void dlr_sup_save_lost(struct dlr_sup *s)
+{
+    DLR_AUTO_FREE char *text = strdup("");
+    char path[DLR_RUN_PATH + 32];
+
+    for (unsigned i = 0; text && i < s->members.n; i++) {
+        const struct dlr_member *m = &s->members.list[i];
+        char *longer = NULL;
+
+        if (m->here || (!m->boot[0] && !dlr_policy_is_lost(s->policy, i)))
+            continue; /* it is there, or may still come */
+        if (asprintf(&longer, "%s%s\n", text, m->node.name) < 0)
+            return;
+        free(text);
+        text = longer;
+    }
+    if (!text || (!text[0] && !s->lost_saved))
+        return;
+    s->lost_saved = true;
+    lost_path(s, path, sizeof(path));
+    dlr_journal_replace(s->journal, path, text);
+}
+
+void dlr_sup_load_lost(struct dlr_sup *s)
+{
+    DLR_AUTO_FREE char *text = NULL;
+    char path[DLR_RUN_PATH + 32], *line, *rest;
+    struct dlr_err err;
+    int node;
+
+    lost_path(s, path, sizeof(path));
+    if (dlr_file_load(AT_FDCWD, path, STATE_MAX, &text, NULL, &err) < 0)
+        return; /* none was lost */
+    for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        node = dlr_members_find(&s->members, line);
+        if (node < 0)
+            continue;
+        dlr_sup_say(s, "node %s was lost earlier in this job: going on without it",
+                    line);
+        dlr_policy_lost_before(s->policy, node);
+    }
 }

@@ -19,12 +19,13 @@
 #include "mpi_launcher/slurmapi.h"
 #include "mpi_launcher/sup.h"
 
-#define STATE_FD 9       /* given by the keeper */
-#define TICK_MS 50       /* silence and limits are looked at this often */
-#define EXIT_REFUSED 2   /* bad words: nothing was started */
-#define SUSPECT_EXTRA 500 /* ms on top of dead time: an end of srun waits for its reason */
+#define STATE_FD 9     /* given by the keeper */
+#define TICK_MS 50     /* silence and limits are looked at this often */
+#define EXIT_REFUSED 2 /* bad words: nothing was started */
+#define SUSPECT_EXTRA                                                                  \
+    500 /* ms on top of dead time: an end of srun waits for its reason */
 #define RENDEZVOUS_TRIES 2
-#define SAVE_MARGIN 2      /* steps ahead that a save is announced */
+#define SAVE_MARGIN 2 /* steps ahead that a save is announced */
 #define SAVE_MARGIN_MAX 64
 #define DECIDE_MS 10000 /* an undecided version is aborted after this */
 
@@ -81,18 +82,24 @@ static int on_message(zloop_t *loop, zsock_t *sock, void *arg)
     return s->finished && !s->agents.pid ? -1 : 0;
 }
 
-static int on_signal(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+static void take_signals(struct dlr_sup *s)
 {
-    struct dlr_sup *s = arg;
     struct signalfd_siginfo info;
 
-    while (read(item->fd, &info, sizeof(info)) == sizeof(info)) {
+    while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info)) {
         if (info.ssi_signo == SIGUSR1 || info.ssi_signo == SIGUSR2 ||
             info.ssi_signo == SIGPIPE)
             continue;
         s->wanted_signal = info.ssi_signo;
         dlr_policy_signal(s->policy, info.ssi_signo, dlr_sup_now());
     }
+}
+
+static int on_signal(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+{
+    struct dlr_sup *s = arg;
+
+    take_signals(s);
     return s->finished && !s->agents.pid ? -1 : 0;
 }
 
@@ -136,7 +143,8 @@ static int on_tick(zloop_t *loop, int timer, void *arg)
 static void usage(FILE *out)
 {
     fputs("usage: dlrover-supervisor [--OPTION=VALUE]... -- SRUN-ARGUMENT...\n"
-          "Started by dlrover-keeper; not meant for people. It supervises one srun of a job.\n",
+          "Started by dlrover-keeper; not meant for people. It supervises one srun of "
+          "a job.\n",
           out);
     dlr_opt_help(dlr_jobconf_opts, "", out);
 }
@@ -160,9 +168,12 @@ static int read_words(struct dlr_sup *s, int argc, char **argv, struct dlr_err *
 static void run_plain(char **argv)
 {
     char mark[64];
+    sigset_t none;
 
     snprintf(mark, sizeof(mark), "%.32s.0.plain", getenv("SLURM_JOB_ID"));
     setenv("DLROVER_SUPERVISED", mark, 1);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
     execvp("srun", argv);
     fprintf(stderr, "dlrover: cannot start srun: %s\n", strerror(errno));
     exit(127);
@@ -176,7 +187,8 @@ static int open_nodes(struct dlr_sup *s, struct dlr_err *err)
     int rc;
 
     if (!list)
-        return dlr_fail(err, -EINVAL, "SLURM_JOB_NODELIST is not set: not inside a job");
+        return dlr_fail(err, -EINVAL,
+                        "SLURM_JOB_NODELIST is not set: not inside a job");
     rc = dlr_slurm_expand(list, &names, &n, err);
     if (rc == 0)
         rc = dlr_members_new(names, n, &s->members, err);
@@ -193,7 +205,8 @@ static int plan_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *e
         .argv = argv,
         .nnodes = s->members.n,
         .spares = s->conf.spares,
-        .nplaces = s->step.nplaces, /* of an earlier incarnation, by dlr_sup_load_state() */
+        .nplaces =
+            s->step.nplaces, /* of an earlier incarnation, by dlr_sup_load_state() */
         .ntasks = getenv("SLURM_NTASKS"),
         .per_node = getenv("SLURM_NTASKS_PER_NODE"),
     };
@@ -201,8 +214,9 @@ static int plan_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *e
     int rc = dlr_stepplan_make(&in, &s->step, err);
 
     if (rc == 0 && world && !s->step.plain && s->step.world != world)
-        return dlr_fail(err, -EINVAL, "the run began with %u tasks and would go on with %u",
-                        world, s->step.world);
+        return dlr_fail(err, -EINVAL,
+                        "the run began with %u tasks and would go on with %u", world,
+                        s->step.world);
     return rc;
 }
 
@@ -279,7 +293,7 @@ static int open_signals(struct dlr_sup *s)
     sigemptyset(&set);
     for (unsigned i = 0; i < sizeof(sigs) / sizeof(*sigs); i++)
         sigaddset(&set, sigs[i]);
-    item.fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    s->signal_fd = item.fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     if (item.fd < 0)
         return -errno;
     return zloop_poller(s->loop, &item, on_signal, s);
@@ -308,8 +322,9 @@ static int prepare(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err
     if (s->step.plain)
         run_plain(argv);
     dlr_stepplan_done(&s->step);
-    if ((rc = dlr_sup_load_state(s, err)) < 0 || (rc = plan_step(s, argc, argv, err)) < 0 ||
-        (rc = open_control(s, err)) < 0 || (rc = open_policy(s, err)) < 0)
+    if ((rc = dlr_sup_load_state(s, err)) < 0 ||
+        (rc = plan_step(s, argc, argv, err)) < 0 || (rc = open_control(s, err)) < 0 ||
+        (rc = open_policy(s, err)) < 0)
         return rc;
     return open_journal(s, err);
 }
@@ -322,14 +337,25 @@ static void tell_start(struct dlr_sup *s, int argc, char **argv)
         json_array_append_new(nodes, json_string(s->members.list[i].node.name));
     for (int i = 0; i < argc; i++)
         json_array_append_new(words, json_string(argv[i]));
-    dlr_journal_note(s->journal, "start",
-                     "s:s,s:s,s:i,s:i,s:o,s:i,s:i,s:i,s:o,s:i,s:i,s:i,s:s", "job", s->info.job,
-                     "run", s->info.name, "incarnation", s->info.incarnation, "generation",
-                     s->took_over ? 2 : 1, "nodes", nodes, "places", s->step.nplaces, "spares",
-                     s->members.n - s->step.nplaces, "world", s->step.world, "argv", words,
-                     "beat_ms", s->conf.beat.every_ms, "dead_ms",
-                     (int)dlr_jobconf_dead_ms(&s->conf), "max_restarts",
-                     s->conf.max_restarts, "version", DLR_VERSION);
+    dlr_journal_note(
+        s->journal, "start", "s:s,s:s,s:i,s:i,s:I,s:o,s:i,s:i,s:i,s:o,s:i,s:i,s:i,s:s",
+        "job", s->info.job, "run", s->info.name, "incarnation", s->info.incarnation,
+        "generation", s->took_over ? 2 : 1, "round", (json_int_t)s->resume_round,
+        "nodes", nodes, "places", s->step.nplaces, "spares",
+        s->members.n - s->step.nplaces, "world", s->step.world, "argv", words,
+        "beat_ms", s->conf.beat.every_ms, "dead_ms", (int)dlr_jobconf_dead_ms(&s->conf),
+        "max_restarts", s->conf.max_restarts, "version", DLR_VERSION);
+}
+
+/* The agents of a supervisor that died go on, its workers do not: their agents could not reach
+ * anybody meanwhile, and nobody heard what they said.
+ */
+static void take_over(struct dlr_sup *s)
+{
+    dlr_policy_take_over(s->policy, "the supervisor died and was started again");
+    dlr_sup_let_go(s, &s->former_workers);
+    if (s->agents.pid)
+        dlr_sup_watch(s, &s->agents, dlr_sup_agents_ended);
 }
 
 static int run(struct dlr_sup *s)
@@ -344,10 +370,14 @@ static int run(struct dlr_sup *s)
         return 1;
     s->started_ms = s->tick_ms = now;
     dlr_policy_resume(s->policy, s->resume_round, s->resume_restarts);
-    if (s->took_over && s->agents.pid)
-        dlr_sup_watch(s, &s->agents, dlr_sup_agents_ended);
-    dlr_policy_start(s->policy, now);
-    zloop_start(s->loop);
+    dlr_sup_load_lost(s);
+    if (s->took_over)
+        take_over(s);
+    take_signals(s); /* one that came before us may end the run before it begins */
+    if (!s->finished)
+        dlr_policy_start(s->policy, now);
+    if (!s->finished || s->agents.pid)
+        zloop_start(s->loop);
     zloop_destroy(&s->loop);
     return s->exit_code;
 }

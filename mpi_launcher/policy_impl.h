@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The policy engine's inside, shared by its two files and nobody else. */
+#ifndef DLR_MPI_LAUNCHER_POLICY_IMPL_H
+#define DLR_MPI_LAUNCHER_POLICY_IMPL_H
+
+#include "mpi_launcher/policy.h"
+
+enum node_state { NODE_UNSEEN, NODE_UP, NODE_DEAD };
+
+struct node {
+    enum node_state state;
+    bool member; /* has a place in the plan in force */
+    bool dirty;  /* has not yet said that the ended round is gone */
+};
+
+struct dlr_policy {
+    struct dlr_policy_conf conf;
+    struct dlr_policy_ops ops;
+    void *arg;
+    struct node *nodes;
+
+    enum dlr_phase phase;
+    int64_t deadline_ms; /* of the phase; INT64_MAX: none */
+    uint32_t round, next_round;
+    unsigned restarts;
+    unsigned failed_rendezvous; /* in a row, with no node lost */
+    unsigned setbacks;          /* in a row: copies that could not be moved or loaded */
+
+    enum dlr_cause cause; /* why the round ends, while it does */
+    char why[256];
+    int exit_code; /* what the run returns when it has to end */
+    bool ended;    /* srun of the round has returned */
+    bool suspect;  /* it has, and nobody has said why */
+
+    bool unclean; /* nobody has made sure that the round's processes are gone */
+    unsigned agent_starts; /* how often agents were started */
+};
+
+/* How many nodes are in that state. */
+unsigned dlr_policy_count(const struct dlr_policy *p, enum node_state state);
+
+#endif
