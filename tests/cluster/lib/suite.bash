@@ -61,6 +61,10 @@ await_job() {
 # events JOB JQ-FILTER: the journal through jq, compact
 events() { jq -c "$2" "$(journal "$1")"; }
 
+# slow_link NODE, full_link NODE: what it sends crawls at 8 Mb/s, or not any more
+slow_link() { on "$1" tc qdisc add dev eth0 root tbf rate 8mbit burst 64k latency 50ms; }
+full_link() { on "$1" tc qdisc del dev eth0 root 2>/dev/null || :; }
+
 # all nodes up and idle again after a test that killed some
 heal_cluster() {
     local until=$((SECONDS + WAIT)) node
@@ -69,6 +73,7 @@ heal_cluster() {
         "$VC" thaw "$node" 2>/dev/null || "$VC" heal "$node" 2>/dev/null || :
         "$VC" boot "$node" 2>/dev/null || :
     done
+    for node in $("$VC" status --json | jq -r '.hosts[].name'); do full_link "$node"; done
     while ((SECONDS < until)); do
         ctl sinfo -h -N -o %T | sort -u | paste -sd' ' | grep -qx idle && return
         ctl scontrol update nodename=ALL state=resume 2>/dev/null || :
