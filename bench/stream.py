@@ -1,0 +1,119 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""How fast a snapshot gets to the partner node, beside what the same pair of nodes can do.
+
+The ceiling is the best of raw TCP and of ucx_perftest's put, active message and tagged transfers at
+three sizes with error handling on, measured in turn with the stream, on an open link and on one
+shaped to 2 and to 1 Gb/s. Every byte of the stream is checked by CRC32C at the receiver. Takes about
+4 minutes.
+"""
+import os
+import statistics
+import subprocess
+import sys
+
+from lib.cluster import REPO, Cluster, Failed, main, wait_for
+from lib.rows import confidence, row, say
+
+BUILD = os.environ.get("BUILD", f"{REPO}/build")
+ROUNDS = int(os.environ.get("BENCH_STREAM_ROUNDS", 5))
+COPIES = 4  # the first of each run warms up and is not counted
+RUN_LIMIT_S = 60
+PORT = 21000
+TESTS = ("ucp_put_bw", "ucp_am_bw", "tag_bw")
+SIZES = {"256K": 1 << 18, "1M": 1 << 20, "8M": 8 << 20}
+# link, MiB of a copy, bytes that one ucx_perftest moves
+LINKS = ((None, 256, 1 << 29), ("2gbit", 64, 1 << 27), ("1gbit", 64, 1 << 26))
+ENV = ("env", "UCX_TLS=tcp,self")  # shared memory would pass the network by
+
+
+class Pair:
+    """Two nodes of a cluster, and programs that run on both."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+        self.program = f"{os.path.abspath(BUILD)}/stream"
+
+    def start(self, host, *words):
+        return subprocess.Popen(
+            [f"{REPO}/tests/cluster/vcluster", "--dir", self.cluster.dir, "exec", host, "--", *ENV,
+             *map(str, words)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def finish(self, child, what):
+        try:
+            out, err = child.communicate(timeout=RUN_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            raise Failed(f"{what}: not done in {RUN_LIMIT_S} s") from None
+        if child.returncode:
+            raise Failed(f"{what}: {err.strip() or child.returncode}")
+        return out
+
+    def copies(self, kind, mib):
+        """GB/s of each copy but the first."""
+        receiver = self.start("n2", self.program, f"{kind}recv", mib, COPIES)
+        where = receiver.stdout.readline().strip()
+        if not where:
+            self.finish(receiver, f"{kind}recv")
+        target = ["n2", where] if kind else [where]
+        out = self.finish(self.start("n1", self.program, f"{kind}send", *target, mib, COPIES),
+                          f"{kind}send")
+        self.finish(receiver, f"{kind}recv")
+        pairs = [line.split() for line in out.splitlines()]
+        return [int(size) / int(ns) for size, ns in pairs][1:]
+
+    def perftest(self, test, size, total):
+        """GB/s, over all of it."""
+        port = PORT
+        server = self.start("n2", "ucx_perftest", "-e", "-p", port)
+
+        def listens():
+            if server.poll() is not None:
+                self.finish(server, "ucx_perftest")
+            return self.cluster.vc("exec", "n2", "--", "ss", "-Hltn", f"sport = :{port}")
+        wait_for("ucx_perftest to listen", listens, RUN_LIMIT_S)
+        out = self.finish(self.start("n1", "ucx_perftest", "n2", "-e", "-p", port, "-t", test, "-s",
+                                     size, "-n", max(4, total // size), "-w", 4, "-f"), test)
+        self.finish(server, "ucx_perftest")
+        return float(out.splitlines()[-1].split()[5]) * (1 << 20) / 1e9
+
+    def shape(self, rate):
+        """What n2 receives passes at this rate from now on."""
+        with open(f"{self.cluster.dir}/room", encoding="utf-8") as f:
+            room = f.read().split()[0]
+        tc = ["nsenter", "-t", room, "--net", "tc", "qdisc", "replace", "dev", "n2", "root"]
+        subprocess.run([*tc, "tbf", "rate", rate, "burst", "256k", "latency", "20ms"], check=True)
+
+
+def measure_link(pair, link, mib, total):
+    if link:
+        pair.shape(link)
+    stream, ceilings = [], {}
+    for i in range(ROUNDS if not link else min(ROUNDS, 3)):
+        stream += pair.copies("", mib)
+        ceilings.setdefault("TCP", []).extend(pair.copies("tcp-", mib))
+        for test in TESTS:
+            for name, size in SIZES.items():
+                ceilings.setdefault(f"{test} {name}", []).append(pair.perftest(test, size, total))
+        say(f"{link or 'open link'}, round {i + 1}: {stream[-1]:.2f} GB/s")
+    medians = {name: statistics.median(values) for name, values in ceilings.items()}
+    best = max(medians, key=medians.get)
+    value = statistics.median(stream)
+    row(f"stream.{link}" if link else "stream", value, "GB/s",
+        pair.cluster.setup(f"n1 to n2, copies of {mib} MiB, CRC32C on, median of {len(stream)}, "
+                           f"UCX over TCP, link {link or 'as fast as the machine'}"),
+        ceiling=medians[best], ceiling_name=best, ratio=value / medians[best],
+        noise=confidence(stream), ceilings={k: round(v, 3) for k, v in medians.items()})
+
+
+def measure():
+    subprocess.run(["make", "-s", "-C", REPO, f"BUILD={BUILD}", f"{BUILD}/stream"],
+                   stdout=sys.stderr, check=True)
+    with Cluster(2, 1) as cluster:
+        pair = Pair(cluster)
+        for link, mib, total in LINKS:
+            measure_link(pair, link, mib, total)
+
+
+main(measure)
