@@ -49,9 +49,9 @@ class Cluster:
         """A command of the user where jobs are submitted."""
         return self.run("exec", "--user", self.user, "ctl", "--", *words)
 
-    def submit(self, *words):
+    def submit(self, words, env=()):
         """Gives the job's id, or what sbatch said instead."""
-        p = self.command("sbatch", "--parsable", *words)
+        p = self.command("env", *env, "sbatch", "--parsable", *words)
         if p.returncode != 0:
             return None, (p.stderr or p.stdout).strip()
         return p.stdout.strip().split(";")[0], None

@@ -6,7 +6,8 @@ Seconds ending in _s are lengths of the phases between the kill and the first ne
 order, and add up to resume_s: detect (kill to node counted as dead), fence (to the moment when
 nothing of the round is left and nodes meet), rendezvous (to the plan), prepare (copies move),
 launch (to every task having started), restore (MPI starts, every rank loads its state), first_step.
-The kill is the moment just before the command that cuts the power.
+The kill is the moment just before the command that cuts the power. save_in_flight says whether a
+save had been ordered (pending_step) and not yet been decided when the round ended.
 """
 import filecmp
 import hashlib
@@ -126,6 +127,7 @@ def figures(r, reference):
         "steps_computed_again": again,
         "steps_with_the_same_loss": same,
         "save_in_flight": end["pending"] is not None,
+        "pending_step": end["pending"][1] if end["pending"] else None,
         "weights_equal": equal,
         "weights_sha256": sha256(r.t.weights),
         "reference_sha256": sha256(reference.weights),
