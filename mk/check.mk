@@ -17,7 +17,13 @@ UNIT_LIBS_test_data := -lisal -lxxhash
 UNIT_OBJS_test_data_wire := ckpt/data_ucx.c ckpt/data_lane.c $(UNIT_OBJS_test_data)
 UNIT_LIBS_test_data_wire := -lucp -lucs -lisal -lxxhash
 $(BUILD)/tests/test_data $(BUILD)/tests/test_data_wire: | $(BUILD)/dlrover-data
-UNIT_OBJS_test_policy := mpi_launcher/policy.c mpi_launcher/policy_state.c
+UNIT_OBJS_test_policy := tests/policy_rig.c mpi_launcher/policy.c mpi_launcher/policy_state.c
+UNIT_OBJS_test_policy_control := $(UNIT_OBJS_test_policy)
+UNIT_OBJS_test_steps := mpi_launcher/steps.c
+UNIT_OBJS_test_members := mpi_launcher/members.c $(CTL) $(MSG)
+UNIT_LIBS_test_members := -lczmq -lzmq -lmunge -ljansson
+UNIT_OBJS_test_runinfo := mpi_launcher/runinfo.c
+UNIT_LIBS_test_runinfo := -lxxhash
 UNIT_OBJS_test_journal := mpi_launcher/journal.c mpi_launcher/keepstate.c
 UNIT_LIBS_test_journal := -ljansson
 UNIT_OBJS_test_stepplan := mpi_launcher/stepplan.c mpi_launcher/srun_options.c

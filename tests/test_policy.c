@@ -11,129 +11,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mpi_launcher/policy.h"
-
-struct log {
-    char text[4096];
-    char why[512];
-    int code;
-};
-
-static void add(struct log *l, const char *word, int n)
-{
-    size_t at = strlen(l->text);
-
-    if (n < 0)
-        snprintf(l->text + at, sizeof(l->text) - at, "%s ", word);
-    else
-        snprintf(l->text + at, sizeof(l->text) - at, "%s%d ", word, n);
-}
-
-static void start_agents(void *arg)
-{
-    add(arg, "agents", -1);
-}
-static void rendezvous(void *arg, bool with_mpi)
-{
-    add(arg, with_mpi ? "meet" : "report", -1);
-}
-static void stop_rendezvous(void *arg)
-{
-    add(arg, "stop", -1);
-}
-static void prepare(void *arg, uint32_t round)
-{
-    add(arg, "prepare", round);
-}
-static void launch(void *arg, uint32_t round)
-{
-    add(arg, "launch", round);
-}
-static void end_round(void *arg, uint32_t round, enum dlr_cause cause, const char *why)
-{
-    add(arg, "end", round);
-    add(arg, dlr_cause_name(cause), -1);
-}
-static void persist(void *arg)
-{
-    add(arg, "persist", -1);
-}
-static void requeue(void *arg, const char *why)
-{
-    add(arg, "requeue", -1);
-    snprintf(((struct log *)arg)->why, 512, "%s", why);
-}
-static void finish(void *arg, int code, const char *why)
-{
-    struct log *l = arg;
-
-    add(l, "finish", code);
-    l->code = code;
-    snprintf(l->why, sizeof(l->why), "%s", why ? why : "");
-}
-
-static const struct dlr_policy_ops ops = {start_agents, rendezvous, stop_rendezvous,
-                                          prepare,      launch,     end_round,
-                                          persist,      requeue,    finish};
-
-/* 5 nodes of which 4 train: members 0..3 unless told otherwise. */
-static const struct dlr_policy_conf conf = {.nnodes = 5,
-                                            .nplaces = 4,
-                                            .max_restarts = 2,
-                                            .rendezvous_tries = 2,
-                                            .agent_timeout_ms = 1000,
-                                            .rendezvous_timeout_ms = 1000,
-                                            .transfer_timeout_ms = 1000,
-                                            .end_timeout_ms = 1000,
-                                            .persist_timeout_ms = 1000,
-                                            .requeue_timeout_ms = 1000,
-                                            .suspect_ms = 500};
-
-static struct dlr_policy *begin(struct log *l)
-{
-    struct dlr_policy *p = NULL;
-    struct dlr_err err;
-
-    memset(l, 0, sizeof(*l));
-    assert_int_equal(dlr_policy_new(&conf, &ops, l, &p, &err), 0);
-    dlr_policy_start(p, 0);
-    return p;
-}
-
-static void plan(struct dlr_policy *p, const char *members, int64_t now)
-{
-    unsigned char m[5];
-
-    for (unsigned i = 0; i < 5; i++)
-        m[i] = members[i] == 'x';
-    dlr_policy_planned(p, 0, m, NULL, now);
-}
-
-/* Up to the launch of round 0 on nodes 0..3 with node 4 as spare. */
-static struct dlr_policy *running(struct log *l)
-{
-    struct dlr_policy *p = begin(l);
-
-    for (unsigned i = 0; i < 5; i++)
-        dlr_policy_node_up(p, i, 10);
-    plan(p, "xxxx.", 20);
-    dlr_policy_prepared(p, 0, NULL, 30);
-    assert_string_equal(l->text, "agents meet prepare0 launch0 ");
-    l->text[0] = '\0';
-    return p;
-}
-
-static void all_clean(struct dlr_policy *p, uint32_t round, int64_t now)
-{
-    for (unsigned i = 0; i < 5; i++)
-        if (dlr_policy_is_alive(p, i))
-            dlr_policy_clean(p, i, round, now);
-}
+#include "tests/policy_rig.h"
 
 static void run_that_ends_well_finishes_with_zero(void **state)
 {
-    struct log l;
-    struct dlr_policy *p = running(&l);
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
 
     dlr_policy_step_ended(p, 0, 0, 100);
     assert_string_equal(l.text, "finish0 ");
@@ -143,13 +26,13 @@ static void run_that_ends_well_finishes_with_zero(void **state)
 
 static void dead_node_is_replaced_and_costs_no_restart(void **state)
 {
-    struct log l;
-    struct dlr_policy *p = running(&l);
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
 
     dlr_policy_node_dead(p, 1, "node n2 was silent", 100);
     assert_string_equal(l.text, "end0 node ");
-    all_clean(p, 0, 120);
-    plan(p, "x.xxx", 130);
+    policy_all_clean(p, 0, 120);
+    policy_plan(p, "x.xxx", 130);
     dlr_policy_prepared(p, 0, NULL, 140);
     assert_string_equal(l.text, "end0 node meet prepare1 launch1 ");
     assert_int_equal(dlr_policy_restarts(p), 0);
@@ -158,8 +41,8 @@ static void dead_node_is_replaced_and_costs_no_restart(void **state)
 
 static void dead_spare_ends_nothing(void **state)
 {
-    struct log l;
-    struct dlr_policy *p = running(&l);
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
 
     dlr_policy_node_dead(p, 4, "silent", 100);
     assert_string_equal(l.text, "");
@@ -168,12 +51,12 @@ static void dead_spare_ends_nothing(void **state)
 
 static void second_death_without_spare_writes_and_requeues(void **state)
 {
-    struct log l;
-    struct dlr_policy *p = running(&l);
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
 
     dlr_policy_node_dead(p, 4, "silent", 100);
     dlr_policy_node_dead(p, 2, "silent", 200);
-    all_clean(p, 0, 220);
+    policy_all_clean(p, 0, 220);
     assert_string_equal(l.text, "end0 node persist ");
     dlr_policy_persisted(p, 300);
     assert_string_equal(l.text, "end0 node persist requeue ");
@@ -188,15 +71,15 @@ static void second_death_without_spare_writes_and_requeues(void **state)
 
 static void crash_loop_ends_with_the_workers_code(void **state)
 {
-    struct log l;
-    struct dlr_policy *p = running(&l);
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
 
     for (unsigned round = 0; round < 3; round++) {
         dlr_policy_worker_exit(p, round, 2, 1, 7 << 8, 100);
-        all_clean(p, round, 110);
+        policy_all_clean(p, round, 110);
         if (round == 2)
             break;
-        plan(p, "xxxx.", 120);
+        policy_plan(p, "xxxx.", 120);
         dlr_policy_prepared(p, 0, NULL, 130);
     }
     assert_string_equal(l.text, "end0 program meet prepare1 launch1 end1 program meet "
@@ -208,8 +91,8 @@ static void crash_loop_ends_with_the_workers_code(void **state)
 
 static void death_found_while_ending_explains_the_crash(void **state)
 {
-    struct log l;
-    struct dlr_policy *p = running(&l);
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
 
     dlr_policy_worker_exit(p, 0, 2, 1, SIGABRT, 100); /* its peer's connection broke */
     for (unsigned i = 0; i < 3; i++)
@@ -222,8 +105,8 @@ static void death_found_while_ending_explains_the_crash(void **state)
 
 static void sruns_own_failure_waits_for_its_reason(void **state)
 {
-    struct log l;
-    struct dlr_policy *p = running(&l);
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
 
     dlr_policy_step_ended(p, 0, 137, 100);
     assert_string_equal(l.text, "");
@@ -232,7 +115,7 @@ static void sruns_own_failure_waits_for_its_reason(void **state)
     assert_string_equal(l.text, "end0 node ");
     dlr_policy_free(p);
 
-    p = running(&l);
+    p = policy_running(&l);
     dlr_policy_step_ended(p, 0, 137, 100);
     dlr_policy_tick(p, 600);
     assert_string_equal(l.text, "end0 program ");
@@ -241,8 +124,8 @@ static void sruns_own_failure_waits_for_its_reason(void **state)
 
 static void node_that_does_not_become_clean_is_lost(void **state)
 {
-    struct log l;
-    struct dlr_policy *p = running(&l);
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
 
     dlr_policy_worker_exit(p, 0, 0, 0, SIGSEGV, 100);
     for (unsigned i = 0; i < 3; i++)
@@ -255,8 +138,8 @@ static void node_that_does_not_become_clean_is_lost(void **state)
 
 static void node_lost_in_a_rendezvous_starts_it_again(void **state)
 {
-    struct log l;
-    struct dlr_policy *p = begin(&l);
+    struct policy_log l;
+    struct dlr_policy *p = policy_begin(&l);
 
     for (unsigned i = 0; i < 5; i++)
         dlr_policy_node_up(p, i, 10);
@@ -267,8 +150,8 @@ static void node_lost_in_a_rendezvous_starts_it_again(void **state)
 
 static void rendezvous_goes_without_mpi_after_two_failures(void **state)
 {
-    struct log l;
-    struct dlr_policy *p = begin(&l);
+    struct policy_log l;
+    struct dlr_policy *p = policy_begin(&l);
 
     for (unsigned i = 0; i < 5; i++)
         dlr_policy_node_up(p, i, 10);
@@ -283,16 +166,16 @@ static void rendezvous_goes_without_mpi_after_two_failures(void **state)
 
 static void bad_copy_costs_no_restart_but_not_for_ever(void **state)
 {
-    struct log l;
-    struct dlr_policy *p = running(&l);
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
     uint32_t round = 0;
 
     while (l.code == 0 && round < 100) {
         dlr_policy_restore_failed(p, round, "rank 1: bad CRC", 100);
-        all_clean(p, round++, 110);
+        policy_all_clean(p, round++, 110);
         if (dlr_policy_phase(p) == DLR_PHASE_DONE)
             break;
-        plan(p, "xxxx.", 120);
+        policy_plan(p, "xxxx.", 120);
         dlr_policy_prepared(p, 0, NULL, 130);
     }
     assert_int_equal(round, 9);
@@ -304,8 +187,8 @@ static void bad_copy_costs_no_restart_but_not_for_ever(void **state)
 
 static void missing_agents_are_done_without_when_enough_came(void **state)
 {
-    struct log l;
-    struct dlr_policy *p = begin(&l);
+    struct policy_log l;
+    struct dlr_policy *p = policy_begin(&l);
 
     for (unsigned i = 0; i < 4; i++)
         dlr_policy_node_up(p, i, 10);
@@ -317,39 +200,39 @@ static void missing_agents_are_done_without_when_enough_came(void **state)
 
 static void signal_ends_the_round_and_the_run(void **state)
 {
-    struct log l;
-    struct dlr_policy *p = running(&l);
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
 
     dlr_policy_signal(p, SIGTERM, 100);
-    all_clean(p, 0, 110);
+    policy_all_clean(p, 0, 110);
     assert_string_equal(l.text, "end0 signal finish143 ");
     dlr_policy_free(p);
 }
 
 static void restarts_used_before_a_requeue_count(void **state)
 {
-    struct log l;
+    struct policy_log l;
     struct dlr_policy *p = NULL;
     struct dlr_err err;
 
     memset(&l, 0, sizeof(l));
-    assert_int_equal(dlr_policy_new(&conf, &ops, &l, &p, &err), 0);
+    assert_int_equal(dlr_policy_new(&policy_conf, &policy_ops, &l, &p, &err), 0);
     dlr_policy_resume(p, 7, 2);
     dlr_policy_start(p, 0);
     for (unsigned i = 0; i < 5; i++)
         dlr_policy_node_up(p, i, 10);
-    plan(p, "xxxx.", 20);
+    policy_plan(p, "xxxx.", 20);
     dlr_policy_prepared(p, 0, NULL, 30);
     dlr_policy_worker_exit(p, 7, 0, 0, 1 << 8, 40);
-    all_clean(p, 7, 50);
+    policy_all_clean(p, 7, 50);
     assert_string_equal(l.text, "agents meet prepare7 launch7 end7 program finish1 ");
     dlr_policy_free(p);
 }
 
 static void words_of_an_older_round_are_ignored(void **state)
 {
-    struct log l;
-    struct dlr_policy *p = running(&l);
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
 
     dlr_policy_worker_exit(p, 9, 0, 0, SIGSEGV, 100);
     dlr_policy_step_ended(p, 9, 1, 100);

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The policy engine when supervisor or agents are lost, or never come. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <signal.h>
+#include <string.h>
+
+#include "tests/policy_rig.h"
+
+static void takeover_ends_the_former_round_first(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = NULL;
+    struct dlr_err err;
+
+    memset(&l, 0, sizeof(l));
+    assert_int_equal(dlr_policy_new(&policy_conf, &policy_ops, &l, &p, &err), 0);
+    dlr_policy_resume(p, 3, 2);
+    dlr_policy_take_over(p, "the supervisor died");
+    dlr_policy_start(p, 0);
+    for (unsigned i = 0; i < 5; i++)
+        dlr_policy_node_up(p, i, 10);
+    assert_string_equal(l.text, "agents end2 control ");
+    for (unsigned i = 0; i < 4; i++)
+        dlr_policy_clean(p, i, 2, 20);
+    assert_string_equal(l.text,
+                        "agents end2 control "); /* a spare may hold some, too */
+    dlr_policy_clean(p, 4, 2, 30);
+    assert_string_equal(l.text, "agents end2 control meet ");
+    assert_int_equal(dlr_policy_restarts(p), 2);
+    dlr_policy_free(p);
+}
+
+static void takeover_before_the_first_round_has_nothing_to_end(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = NULL;
+    struct dlr_err err;
+
+    memset(&l, 0, sizeof(l));
+    assert_int_equal(dlr_policy_new(&policy_conf, &policy_ops, &l, &p, &err), 0);
+    dlr_policy_resume(p, 0, 0);
+    dlr_policy_take_over(p, "the supervisor died");
+    dlr_policy_start(p, 0);
+    for (unsigned i = 0; i < 5; i++)
+        dlr_policy_node_up(p, i, 10);
+    assert_string_equal(l.text, "agents meet ");
+    dlr_policy_free(p);
+}
+
+static void lost_agents_are_started_again_and_the_round_ended(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_agents_gone(p, 100);
+    assert_string_equal(l.text, "end0 control agents ");
+    policy_all_up(p, 200);
+    assert_string_equal(l.text, "end0 control agents end0 control ");
+    policy_all_clean(p, 0, 300);
+    assert_string_equal(l.text, "end0 control agents end0 control meet ");
+    assert_int_equal(dlr_policy_restarts(p), 0);
+    dlr_policy_free(p);
+}
+
+static void agents_lost_while_a_crash_ends_do_not_hide_it(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_worker_exit(p, 0, 1, 1, 7 << 8, 100);
+    dlr_policy_agents_gone(p, 110);
+    policy_all_up(p, 200);
+    policy_all_clean(p, 0, 300);
+    assert_string_equal(l.text, "end0 program agents end0 program meet ");
+    assert_int_equal(dlr_policy_restarts(p), 1);
+    dlr_policy_free(p);
+}
+
+static void agents_that_always_end_are_given_up(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_begin(&l);
+
+    for (unsigned i = 0; i < 10 && dlr_policy_phase(p) != DLR_PHASE_DONE; i++)
+        dlr_policy_agents_gone(p, 10 + i);
+    assert_string_equal(l.text, "agents agents agents agents agents finish1 ");
+    assert_non_null(strstr(l.why, "agents.log"));
+    dlr_policy_free(p);
+}
+
+/* Requeued, the job would be the same with no node to run on. */
+static void no_agent_at_all_is_no_reason_to_requeue(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_begin(&l);
+
+    dlr_policy_tick(p, 1000);
+    assert_string_equal(l.text, "agents finish1 ");
+    assert_non_null(strstr(l.why, "--dlrover-agent-timeout"));
+    dlr_policy_free(p);
+}
+
+static void node_lost_in_an_earlier_run_is_not_waited_for(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = NULL;
+    struct dlr_err err;
+
+    memset(&l, 0, sizeof(l));
+    assert_int_equal(dlr_policy_new(&policy_conf, &policy_ops, &l, &p, &err), 0);
+    dlr_policy_lost_before(p, 2);
+    dlr_policy_start(p, 0);
+    policy_all_up(p, 10);
+    assert_string_equal(l.text, "agents meet ");
+    assert_false(dlr_policy_is_alive(p, 2));
+    dlr_policy_free(p);
+}
+
+static void tasks_that_never_start_end_the_round_with_that_reason(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    for (unsigned r = 0; r < 3; r++) {
+        dlr_policy_launch_late(p, r, "3 of 4 tasks have started", 100);
+        policy_all_clean(p, r, 110);
+        if (r < 2) {
+            policy_plan(p, "xxxx.", 120);
+            dlr_policy_prepared(p, 0, NULL, 130);
+        }
+    }
+    assert_non_null(strstr(l.text, "end2 program finish1 "));
+    assert_non_null(strstr(l.why, "3 of 4 tasks have started"));
+    dlr_policy_free(p);
+}
+
+static void signal_while_agents_start_ends_the_run(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_begin(&l);
+
+    dlr_policy_signal(p, SIGINT, 5);
+    assert_string_equal(l.text, "agents finish130 ");
+    dlr_policy_node_up(p, 0, 10);
+    dlr_policy_agents_gone(p, 20);
+    assert_string_equal(l.text, "agents finish130 ");
+    dlr_policy_free(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(takeover_ends_the_former_round_first),
+        cmocka_unit_test(takeover_before_the_first_round_has_nothing_to_end),
+        cmocka_unit_test(lost_agents_are_started_again_and_the_round_ended),
+        cmocka_unit_test(agents_lost_while_a_crash_ends_do_not_hide_it),
+        cmocka_unit_test(agents_that_always_end_are_given_up),
+        cmocka_unit_test(no_agent_at_all_is_no_reason_to_requeue),
+        cmocka_unit_test(node_lost_in_an_earlier_run_is_not_waited_for),
+        cmocka_unit_test(tasks_that_never_start_end_the_round_with_that_reason),
+        cmocka_unit_test(signal_while_agents_start_ends_the_run),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The name of a run: the same after a requeue, another for each srun of a script. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/str.h"
+#include "mpi_launcher/runinfo.h"
+
+static char dir[64];
+static char *train[] = {"srun", "train", "a b", NULL};
+static char *other[] = {"srun", "train", "a", "b", NULL};
+
+static int setup(void **state)
+{
+    snprintf(dir, sizeof(dir), "/tmp/dlr-runinfo-XXXXXX");
+    assert_non_null(mkdtemp(dir));
+    setenv("SLURM_JOB_ID", "42", 1);
+    setenv("SLURM_CLUSTER_NAME", "blue", 1);
+    unsetenv("SLURM_RESTART_COUNT");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    char cmd[128];
+
+    snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
+    return system(cmd);
+}
+
+static struct dlr_runinfo make(char **argv, const char *name)
+{
+    struct dlr_runinfo info;
+    struct dlr_err err;
+
+    assert_int_equal(dlr_runinfo_make(argv, dir, name, &info, &err), 0);
+    return info;
+}
+
+static void equal_sruns_are_counted_others_are_not_mixed_up(void **state)
+{
+    struct dlr_runinfo a0 = make(train, NULL), b0 = make(other, NULL);
+    struct dlr_runinfo a1 = make(train, NULL);
+
+    assert_string_equal(strrchr(a0.name, '-'), "-0");
+    assert_string_equal(strrchr(b0.name, '-'), "-0");
+    assert_string_equal(strrchr(a1.name, '-'), "-1");
+    assert_memory_equal(a0.name, a1.name, 8);
+    assert_memory_not_equal(a0.name, b0.name, 8);
+}
+
+static void names_are_the_same_after_a_requeue(void **state)
+{
+    struct dlr_runinfo first = make(train, NULL), again;
+
+    setenv("SLURM_RESTART_COUNT", "1", 1);
+    again = make(train, NULL);
+    assert_string_equal(again.name, first.name);
+    assert_string_equal(again.dir, first.dir);
+    assert_int_equal(again.incarnation, 1);
+}
+
+static void supervisor_started_again_is_no_new_occurrence(void **state)
+{
+    struct dlr_runinfo first = make(train, NULL), again = make(train, first.name);
+
+    assert_string_equal(again.name, first.name);
+    assert_string_equal(strrchr(make(train, NULL).name, '-'), "-1");
+}
+
+static void sruns_at_once_get_different_names(void **state)
+{
+    struct dlr_runinfo last;
+
+    for (int i = 0; i < 7; i++)
+        if (fork() == 0) {
+            make(train, NULL);
+            _exit(0);
+        }
+    for (int i = 0, status; i < 7; i++) {
+        assert_true(wait(&status) > 0);
+        assert_int_equal(status, 0);
+    }
+    last = make(train, NULL);
+    assert_string_equal(strrchr(last.name, '-'), "-7");
+}
+
+static void places_are_the_runs_own_and_private(void **state)
+{
+    struct dlr_runinfo info = make(train, NULL);
+    char path[512];
+    struct stat st;
+
+    snprintf(path, sizeof(path), "%s/job-42/%s", dir, info.name);
+    assert_string_equal(info.dir, path);
+    assert_int_equal(stat(info.dir, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0700);
+    snprintf(path, sizeof(path), "/dev/shm/dlrover-%u-42/%s", getuid(), info.name);
+    assert_string_equal(info.memory, path);
+    snprintf(path, sizeof(path), "blue.42.%s", info.name);
+    assert_string_equal(info.key, path);
+}
+
+static void bad_environments_are_named(void **state)
+{
+    static const struct {
+        const char *name, *value, *text;
+    } rows[] = {
+        {"SLURM_JOB_ID", NULL, "SLURM_JOB_ID is not set: not inside a Slurm job"},
+        {"SLURM_JOB_ID", "../x", "SLURM_JOB_ID='../x' is not a name"},
+        {"SLURM_RESTART_COUNT", "-1", "SLURM_RESTART_COUNT='-1' is not a number"},
+    };
+    struct dlr_runinfo info;
+    struct dlr_err err;
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        print_message("%s\n", rows[i].text);
+        setenv("SLURM_JOB_ID", "42", 1);
+        if (rows[i].value)
+            setenv(rows[i].name, rows[i].value, 1);
+        else
+            unsetenv(rows[i].name);
+        assert_int_equal(dlr_runinfo_make(train, dir, NULL, &info, &err), -EINVAL);
+        assert_string_equal(err.text, rows[i].text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(equal_sruns_are_counted_others_are_not_mixed_up,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(names_are_the_same_after_a_requeue, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(supervisor_started_again_is_no_new_occurrence,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(sruns_at_once_get_different_names, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(places_are_the_runs_own_and_private, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(bad_environments_are_named, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
