@@ -135,7 +135,8 @@ static int run_tcp_recv(uint64_t data, unsigned copies)
     return 0;
 }
 
-static int run_tcp_send(const char *host, const char *port, uint64_t data, unsigned copies)
+static int run_tcp_send(const char *host, const char *port, uint64_t data,
+                        unsigned copies)
 {
     struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found;
     char *from = memory(data), answer;

@@ -73,7 +73,8 @@ int dlr_sup_node_of(const struct dlr_sup *s, unsigned place)
     return dlr_members_find(&s->members, s->plan.places[place].node.name);
 }
 
-void dlr_sup_strike(struct dlr_sup *s, const char *where, int rank, struct dlr_version v)
+void dlr_sup_strike(struct dlr_sup *s, const char *where, int rank,
+                    struct dlr_version v)
 {
     struct dlr_plan_struck *more = realloc(s->struck, (s->nstruck + 1) * sizeof(*more));
 
@@ -88,8 +89,8 @@ void dlr_sup_strike(struct dlr_sup *s, const char *where, int rank, struct dlr_v
 
 /* --- transfers --------------------------------------------------------------------------------- */
 
-static struct dlr_transfer *add_transfer(struct dlr_sup *s, unsigned rank, int from, int to,
-                                         bool essential)
+static struct dlr_transfer *add_transfer(struct dlr_sup *s, unsigned rank, int from,
+                                         int to, bool essential)
 {
     struct dlr_transfer *t;
 
@@ -145,7 +146,8 @@ static void start_transfer(struct dlr_sup *s, struct dlr_transfer *t)
         ask(s, t, "send", t->from, "data", data ? data : "");
 }
 
-static void end_transfer(struct dlr_sup *s, struct dlr_transfer *t, int rc, const char *why)
+static void end_transfer(struct dlr_sup *s, struct dlr_transfer *t, int rc,
+                         const char *why)
 {
     if (t->ended)
         return;
@@ -154,18 +156,18 @@ static void end_transfer(struct dlr_sup *s, struct dlr_transfer *t, int rc, cons
         s->moved++;
         return;
     }
-    dlr_journal_note(s->journal, "copy_failed", "s:i,s:s,s:s,s:s", "rank", t->rank, "from",
-                     t->path[0] ? t->path : s->members.list[t->from].node.name, "to",
-                     s->members.list[t->to].node.name, "why", why);
+    dlr_journal_note(s->journal, "copy_failed", "s:i,s:s,s:s,s:s", "rank", t->rank,
+                     "from", t->path[0] ? t->path : s->members.list[t->from].node.name,
+                     "to", s->members.list[t->to].node.name, "why", why);
     if (!t->essential)
         return;
     if (s->transfer_rc == 0)
-        snprintf(s->transfer_why, sizeof(s->transfer_why), "rank %u's copy: %.200s", t->rank,
-                 why);
+        snprintf(s->transfer_why, sizeof(s->transfer_why), "rank %u's copy: %.200s",
+                 t->rank, why);
     s->transfer_rc = rc;
     if (rc != -EPIPE) /* a lost node strikes nothing: the next plan knows it is gone */
-        dlr_sup_strike(s, t->path[0] ? t->path : s->members.list[t->from].node.name, t->rank,
-                       s->transfer_version);
+        dlr_sup_strike(s, t->path[0] ? t->path : s->members.list[t->from].node.name,
+                       t->rank, s->transfer_version);
 }
 
 static struct dlr_transfer *find_transfer(struct dlr_sup *s, uint64_t id)
@@ -222,8 +224,8 @@ static json_t *round_nodes(struct dlr_sup *s, json_t *partners)
         for (unsigned t = 0; t < place->tasks; t++)
             json_array_append_new(ranks, json_integer(place->first_rank + t));
         json_array_append_new(nodes,
-                              json_pack("{s:s,s:o,s:s}", "node", place->node.name, "ranks",
-                                        ranks, "data", data ? data : ""));
+                              json_pack("{s:s,s:o,s:s}", "node", place->node.name,
+                                        "ranks", ranks, "data", data ? data : ""));
         if (place->partner != p)
             json_object_set_new(partners, place->node.name,
                                 json_string(s->plan.places[place->partner].node.name));
@@ -270,16 +272,19 @@ static void move_rank(struct dlr_sup *s, unsigned rank)
     unsigned place = dlr_sup_place_of(s, rank);
     int home = dlr_sup_node_of(s, place);
     int partner = dlr_sup_node_of(s, s->plan.places[place].partner);
-    int holder = src->from == DLR_PLAN_NODE ? dlr_members_find(&s->members, src->where) : home;
+    int holder =
+        src->from == DLR_PLAN_NODE ? dlr_members_find(&s->members, src->where) : home;
     int to[2] = {src->from == DLR_PLAN_LOCAL ? -1 : home, partner};
 
     for (unsigned i = 0; i < 2; i++) {
         struct dlr_transfer *t;
 
-        if (to[i] < 0 || (i == 1 && (partner == home || partner == holder ||
-                                     (src->from == DLR_PLAN_LOCAL && is_protected(s, place)))))
+        if (to[i] < 0 ||
+            (i == 1 && (partner == home || partner == holder ||
+                        (src->from == DLR_PLAN_LOCAL && is_protected(s, place)))))
             continue;
-        t = add_transfer(s, rank, src->from == DLR_PLAN_FILE ? to[i] : holder, to[i], i == 0);
+        t = add_transfer(s, rank, src->from == DLR_PLAN_FILE ? to[i] : holder, to[i],
+                         i == 0);
         if (!t)
             continue;
         if (src->from == DLR_PLAN_FILE)
@@ -360,8 +365,8 @@ void dlr_sup_persist(void *arg)
         s->persist_done = true;
 }
 
-static void persist_rank(struct dlr_sup *s, const struct dlr_plan *plan, const char *dir,
-                         unsigned rank)
+static void persist_rank(struct dlr_sup *s, const struct dlr_plan *plan,
+                         const char *dir, unsigned rank)
 {
     const struct dlr_plan_source *src = &plan->sources[rank];
     struct dlr_transfer *t;
@@ -371,10 +376,11 @@ static void persist_rank(struct dlr_sup *s, const struct dlr_plan *plan, const c
         return; /* it is written already */
     holder = dlr_members_find(&s->members, src->where);
     t = add_transfer(s, rank, holder, holder, true);
-    if (!t || dlr_persist_path(dir, rank, plan->version, t->path, sizeof(t->path)) < 0) {
+    if (!t ||
+        dlr_persist_path(dir, rank, plan->version, t->path, sizeof(t->path)) < 0) {
         s->transfer_rc = -EIO; /* a manifest must not name a file that nobody writes */
-        snprintf(s->transfer_why, sizeof(s->transfer_why), "rank %u's copy: nobody can write it",
-                 rank);
+        snprintf(s->transfer_why, sizeof(s->transfer_why),
+                 "rank %u's copy: nobody can write it", rank);
         if (t)
             t->ended = true;
         return;
@@ -399,8 +405,8 @@ void dlr_sup_persist_reports(struct dlr_sup *s)
     want.has_committed = dlr_commit_newest(s->commit, &want.committed);
     if (dlr_plan_restorable(s->gather.reports, s->gather.n, &want, &plan, &err) < 0 ||
         !plan.restore || dlr_mkdirs(dir, 0700, &err) < 0) {
-        dlr_journal_note(s->journal, "persist", "s:n,s:i,s:s", "version", "files", 0, "why",
-                         "no version is whole on the nodes that are left");
+        dlr_journal_note(s->journal, "persist", "s:n,s:i,s:s", "version", "files", 0,
+                         "why", "no version is whole on the nodes that are left");
         dlr_sup_say(s, "no checkpoint is whole on the nodes that are left");
         s->persist_done = true;
     } else {
@@ -441,8 +447,9 @@ static void write_manifest(struct dlr_sup *s)
     if (rc < 0)
         dlr_sup_say(s, "the checkpoint is not written: %s", err.text);
     else
-        dlr_sup_say(s, "version %u/%llu of %u ranks is written to %s", plan->version.round,
-                    (unsigned long long)plan->version.step, plan->world, dir);
+        dlr_sup_say(s, "version %u/%llu of %u ranks is written to %s",
+                    plan->version.round, (unsigned long long)plan->version.step,
+                    plan->world, dir);
     free(files);
     dlr_plan_done(&s->persist_plan);
 }
