@@ -64,17 +64,21 @@ void rig_start(struct rig_data *p, const char *dir, const char *option)
     dlr_format(p->address, sizeof(p->address), "%s", msg.text);
 }
 
-static void reap(struct rig_data *p)
+static int reap(struct rig_data *p)
 {
+    int status = -1;
+
     close(p->fd);
-    waitpid(p->pid, NULL, 0);
+    waitpid(p->pid, &status, 0);
     p->pid = 0;
+    return status;
 }
 
 void rig_end(struct rig_data *p)
 {
     shutdown(p->fd, SHUT_RDWR);
-    reap(p);
+    if (reap(p) != 0)
+        die("dlrover-data", "it did not end well");
 }
 
 void rig_kill(struct rig_data *p)

@@ -26,7 +26,7 @@ struct rig_data {
 
 /* Starts it; option (may be NULL) is a word of its command line. dir NULL: a new one. */
 void rig_start(struct rig_data *p, const char *dir, const char *option);
-/* Ends it (by closing its socket, or SIGKILL) and waits for it. */
+/* Ends it: in order, by closing its socket, and it must end well; or by SIGKILL. */
 void rig_end(struct rig_data *p);
 void rig_kill(struct rig_data *p);
 void rig_remove(struct rig_data *p); /* its directory */
