@@ -29,7 +29,7 @@ class Recovery:
 
     def __init__(self, training, node, killed_at):
         self.t, self.node, self.killed_at = training, node, killed_at
-        self.before = training.first("plan", round=0)
+        self.before = [e for e in training.events if e["event"] == "plan"][-1]
 
     def at(self, event):
         return seconds(event["time"]) - self.killed_at if event else None

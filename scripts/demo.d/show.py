@@ -7,6 +7,7 @@ import os
 import select
 import shutil
 import signal
+import subprocess
 import sys
 import time
 
@@ -139,7 +140,7 @@ class Demo:
         if not r:
             if e["event"] == "plan":
                 spares = ", ".join(e["spares"]) or "none"
-                self.screen.say("round 0", "  ".join(
+                self.screen.say(f"round {e['round']}", "  ".join(
                     f"{n}: rank {v[0]}" for n, v in ranks(e).items() if v) + f"  spare: {spares}")
                 self.choose(e)
             return
@@ -154,8 +155,8 @@ class Demo:
 
     def tell_node_dead(self, e):
         batch = self.train.first("start")["nodes"][0]
-        return (f"noticed by the supervisor on {batch}: {e['node']} "
-                f"{e['why']} for {e['silent_ms'] / 1e3:.2f} s")
+        silent = f" for {e['silent_ms'] / 1e3:.2f} s" if e.get("silent_ms") else ""
+        return f"noticed by the supervisor on {batch}: {e['node']} {e['why']}{silent}"
 
     def tell_round_end(self, e):
         committed = e["committed"][1] if e["committed"] else "none"
@@ -368,12 +369,15 @@ def main():
         rc = demo.run()
         if demo.o.keep:
             demo.look_around()
-    except Failure as why:
+        return rc
+    except BrokenPipeError: # nobody reads us any more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (Failure, OSError, subprocess.SubprocessError) as why:
         demo.fail(why)
         return 1
     finally:
         demo.screen.clear()
-    return rc
 
 
 sys.exit(main())
