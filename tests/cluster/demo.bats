@@ -30,7 +30,10 @@ interrupt_at() {
     env --default-signal=INT "$REPO/scripts/demo" --dir "$dir" "$@" >"$log" 2>&1 3>&- &
     pid=$!
     until grep -qE "$pattern" "$log"; do
-        ((SECONDS < until)) && kill -0 "$pid" || { cat "$log"; return 1; }
+        if ((SECONDS > until)) || ! kill -0 "$pid"; then
+            cat "$log"
+            return 1
+        fi
         read -rt 0.05 <> <(:) || :
     done
     kill -INT "$pid"
