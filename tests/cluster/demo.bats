@@ -6,8 +6,8 @@ bats_require_minimum_version 1.5.0
 load lib/suite
 
 setup() {
-    need_stage
     dir=$BATS_TEST_TMPDIR/vc
+    need_stage
     log=$BATS_TEST_TMPDIR/log
     export DLROVER_BUILD=$BATS_TEST_TMPDIR/build
 }
