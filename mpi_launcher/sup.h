@@ -190,6 +190,8 @@ void dlr_sup_progress(struct dlr_sup *s, int64_t now_ms);
 
 /* sup_copies.c: where copies go */
 void dlr_sup_prepare(void *arg, uint32_t round);
+/* Nodes, partners and addresses of the round; said again when an address has changed. */
+void dlr_sup_tell_round(struct dlr_sup *s, uint32_t round);
 void dlr_sup_persist(void *arg);
 void dlr_sup_persist_reports(struct dlr_sup *s);
 void dlr_sup_on_done(struct dlr_sup *s, unsigned node, const json_t *msg);

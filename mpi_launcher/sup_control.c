@@ -100,6 +100,14 @@ static void say_bye(struct dlr_sup *s, const struct dlr_route *to)
     dlr_server_send_json(s->server, to, msg);
 }
 
+/* A node's data process was started again: its peers must send to the new one. */
+static void new_address(struct dlr_sup *s)
+{
+    dlr_sup_send_peers(s);
+    if (dlr_policy_phase(s->policy) == DLR_PHASE_RUN)
+        dlr_sup_tell_round(s, dlr_policy_round(s->policy));
+}
+
 static void take_hello(struct dlr_sup *s, const struct dlr_packet *packet,
                        const json_t *msg)
 {
@@ -132,7 +140,7 @@ static void take_hello(struct dlr_sup *s, const struct dlr_packet *packet,
     if (!was_here)
         node_is_up(s, node);
     else
-        dlr_sup_send_peers(s); /* a new address of its data process, say */
+        new_address(s);
 }
 
 /* --- beats ----------------------------------------------------------------------------------- */

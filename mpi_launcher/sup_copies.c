@@ -51,6 +51,9 @@ static void on_abort(void *arg, struct dlr_version v, const char *why)
     struct dlr_sup *s = arg;
 
     s->aborts++;
+    if (!dlr_after(why, DLR_COMMIT_LATE)) /* those that are late come often and mean little */
+        dlr_journal_note(s->journal, "save_failed", "s:o,s:s", "version",
+                         dlr_sup_version(&v), "why", why);
     decide(s, "abort", v);
 }
 
@@ -233,11 +236,10 @@ static json_t *round_nodes(struct dlr_sup *s, json_t *partners)
     return nodes;
 }
 
-static void tell_round(struct dlr_sup *s, uint32_t round)
+void dlr_sup_tell_round(struct dlr_sup *s, uint32_t round)
 {
     json_t *msg = dlr_msg_new("round"), *partners = json_object();
 
-    new_token(s);
     json_object_set_new(msg, "round", json_integer(round));
     json_object_set_new(msg, "token", json_string(s->token));
     json_object_set_new(msg, "nodes", round_nodes(s, partners));
@@ -304,7 +306,8 @@ void dlr_sup_prepare(void *arg, uint32_t round)
     s->preparing = true;
     s->saving_told = false;
     s->transfer_version = s->plan.version;
-    tell_round(s, round);
+    new_token(s);
+    dlr_sup_tell_round(s, round);
     for (unsigned r = 0; s->plan.restore && r < s->plan.world; r++)
         move_rank(s, r);
     dlr_commit_round(s->commit, round, s->plan.world,

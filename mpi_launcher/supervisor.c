@@ -25,6 +25,7 @@
 #define SUSPECT_EXTRA                                                                  \
     500 /* ms on top of dead time: an end of srun waits for its reason */
 #define RENDEZVOUS_TRIES 2
+#define GONE_BEATS 4 /* missed after the farewell: the agent has ended */
 #define SAVE_MARGIN 2 /* steps ahead that a save is announced */
 #define SAVE_MARGIN_MAX 64
 #define DECIDE_MS 10000 /* an undecided version is aborted after this */
@@ -103,9 +104,23 @@ static int on_signal(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     return s->finished && !s->agents.pid ? -1 : 0;
 }
 
+/* True when every agent that lives has gone: none has beaten for a while. */
+static bool agents_left(const struct dlr_sup *s, int64_t now_ms)
+{
+    int64_t quiet_ms = GONE_BEATS * (int64_t)s->conf.beat.every_ms;
+
+    for (unsigned i = 0; i < s->members.n; i++)
+        if (s->members.list[i].here && now_ms - s->members.list[i].heard_ms < quiet_ms)
+            return false;
+    return true;
+}
+
+/* Their srun ends by itself, unless a node is dead: it would wait for Slurm to notice. */
 static void last_wait(struct dlr_sup *s, int64_t now_ms)
 {
-    if (now_ms < s->bye_deadline_ms)
+    bool all_alive = dlr_policy_alive(s->policy) == s->members.n;
+
+    if (now_ms < s->bye_deadline_ms && (all_alive || !agents_left(s, now_ms)))
         return;
     dlr_sup_cancel_steps(s, s->agents.pid);
     dlr_proc_kill(&s->agents, SIGKILL);
