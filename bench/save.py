@@ -15,8 +15,11 @@ STEPS = int(os.environ.get("BENCH_SAVE_STEPS", 250))
 STEP_MS = 100
 SKIP = 10
 NODES = 2
-SIZES = {"small": ("--params small --batch 16", 5.07e6), "large": ("--params default --batch 4", 43.9e6)}
-DAEMONS = ("dlrover-", "dlrover-agent", "dlrover-data")
+# arguments of the program, and bytes of state in each rank
+SIZES = {
+    "small": ("--params small --batch 16", 5.07e6),
+    "large": ("--params default --batch 4", 43.9e6),
+}
 
 
 class Cpu:
@@ -90,7 +93,9 @@ def report_blocked(cluster, size, steps):
     wall_ms = 1e3 * (steps[-1]["time"] - steps[SKIP]["time"])
     row(f"save.{size}.blocked_share", 100 * sum(blocked) / wall_ms, "%", setup,
         what="share of a step spent in begin and fence, over all steps",
-        saves=saves, steps=len(blocked), given_up=steps[-1]["given_up"])
+        saves=saves, steps=len(blocked), given_up=steps[-1]["given_up"],
+        begin_ms=(steps[-1]["begin_ns"] - steps[SKIP]["begin_ns"]) / 1e6,
+        fence_ms=(steps[-1]["fence_ns"] - steps[SKIP]["fence_ns"]) / 1e6)
     # A step without a save spends well under a microsecond there.
     busy = [b for b in blocked if b > 1e-3] or blocked
     row(f"save.{size}.blocked_p99", percentile(blocked, 99), "ms", setup, n=len(blocked),

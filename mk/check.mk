@@ -83,6 +83,6 @@ unit: $(UNIT_TESTS) ## unit tests: seconds, no root, no Slurm, MPI or GPU
 	@tests/run_unit.sh $(BUILD)/log $(UNIT_TESTS)
 check: ## everything: gates, unit tests, virtual clusters (root)
 	@scripts/check
-bench: ## benchmarks, to build/bench.json (root; 18 minutes; BENCH="start resume" are some of them)
+bench: ## benchmarks, to build/bench.json (root; 20 minutes; BENCH="start resume" are some of them)
 	@BUILD=$(BUILD) bench/run $(BENCH)
 .PHONY: unit check bench
