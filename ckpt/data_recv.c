@@ -10,8 +10,6 @@
 #include "common/clock.h"
 #include "common/log.h"
 
-#define RECVS_MAX 4096 /* at once */
-
 struct dlr_recv {
     struct dlr_recv *next;
     struct dlr_data *d;
@@ -27,29 +25,20 @@ struct dlr_recv {
     struct dlr_held *held; /* NULL: waits for a slot */
     unsigned char *got;    /* bitmap of chunks that came or are being fetched */
     uint32_t nchunks, ngot;
-    unsigned inflight; /* being fetched into the slot */
+    unsigned inflight; /* being fetched into the slot, or checked there */
     int64_t start_ms, start_ns;
     bool ending, cut;
     int rc;
     int64_t end_ms;
 };
 
-struct piece { /* a chunk that is being fetched */
+struct piece { /* a chunk that is being fetched, then checked */
+    struct dlr_job job;
     struct dlr_recv *r;
     void *to;
     size_t bytes;
     uint32_t crc;
 };
-
-/* In a time that does not depend on where they differ. */
-static bool same_token(const unsigned char *a, const unsigned char *b)
-{
-    unsigned char differ = 0;
-
-    for (unsigned i = 0; i < DLR_WIRE_TOKEN; i++)
-        differ |= a[i] ^ b[i];
-    return differ == 0;
-}
 
 static struct dlr_wire_answer answer_to(const struct dlr_recv *r, int rc)
 {
@@ -155,46 +144,6 @@ static void open_slot(struct dlr_recv *r)
         end(r, 0);
 }
 
-static bool accepted(const struct dlr_data *d, int32_t rank)
-{
-    for (unsigned i = 0; i < d->naccept; i++)
-        if (d->accept[i] == rank)
-            return true;
-    return false;
-}
-
-/* Whether this sender may send this at all. */
-static int check_sender(const struct dlr_data *d, const struct dlr_wire_begin *head)
-{
-    if (!d->configured || head->round > d->round)
-        return -EAGAIN; /* our agent has not told us yet */
-    if (head->round < d->round || head->vround > head->round)
-        return -ESTALE;
-    if (!same_token(head->token, d->token))
-        return -EACCES;
-    if (!accepted(d, head->rank))
-        return -EPERM;
-    return d->nrecvs < RECVS_MAX ? 0 : -EBUSY;
-}
-
-static int check_meta(struct dlr_data *d, const struct dlr_wire_begin *head,
-                      const void *meta, struct dlr_slot_info *ret)
-{
-    uint64_t room = dlr_held_room(&d->held, head->rank);
-    struct dlr_err err;
-    int rc = dlr_slot_check_meta(meta, head->meta_bytes, room ? room : UINT64_MAX, ret,
-                                 &err);
-
-    if (rc < 0) {
-        dlr_debug("copy of rank %d refused: %s", head->rank, err.text);
-        return rc;
-    }
-    if (ret->rank != head->rank || ret->version.round != head->vround ||
-        ret->version.step != head->step || ret->data_bytes != head->data_bytes)
-        return -EBADMSG;
-    return ret->key == d->key ? 0 : -EACCES;
-}
-
 /* The same rank's version again: its sender has begun anew, the older transfer is void. */
 static void end_older(struct dlr_data *d, const struct dlr_wire_begin *head)
 {
@@ -248,11 +197,11 @@ static int begin(struct dlr_data *d, const struct dlr_wire_begin *head,
 {
     struct dlr_slot_info info;
     struct dlr_recv *r;
-    int rc = check_sender(d, head);
+    int rc = dlr_data_check_sender(d, head);
 
     if (rc < 0)
         return rc;
-    rc = check_meta(d, head, payload + head->address_bytes, &info);
+    rc = dlr_data_check_meta(d, head, payload + head->address_bytes, &info);
     if (rc < 0)
         return rc;
     if (dlr_held_version(&d->held, head->rank, info.version)) {
@@ -306,7 +255,9 @@ static struct dlr_recv *find(struct dlr_data *d, const struct dlr_wire_chunk *he
 
     while (r && r->id != head->id)
         r = r->next;
-    return r && r->held && !r->ending && same_token(head->token, r->token) ? r : NULL;
+    return r && r->held && !r->ending && dlr_data_same_token(head->token, r->token)
+               ? r
+               : NULL;
 }
 
 /* The transfer that wants this chunk, and where it goes; NULL: nobody asked for it. */
@@ -337,16 +288,12 @@ static struct dlr_recv *expected(struct dlr_data *d, const struct dlr_net_in *in
     return r;
 }
 
-/* A chunk is in its place, or will not come. */
-static void landed(const struct piece *p, int rc)
+/* A chunk is whole in its place, or is not and will not be. */
+static void landed(struct piece *p, int rc)
 {
     struct dlr_recv *r = p->r;
 
-    if (rc == 0 && !r->ending && dlr_crc32c(0, p->to, p->bytes) != p->crc) {
-        dlr_warn("a chunk of rank %d step %llu came damaged", r->rank,
-                 (unsigned long long)r->version.step);
-        rc = -EBADMSG;
-    }
+    free(p);
     if (rc == 0 && r->held->doomed)
         rc = -ECANCELED;
     if (rc < 0)
@@ -358,31 +305,51 @@ static void landed(const struct piece *p, int rc)
         release(r);
 }
 
+static int run_check(struct dlr_job *job, struct dlr_err *err)
+{
+    struct piece *p = (struct piece *)job;
+
+    return dlr_crc32c(0, p->to, p->bytes) == p->crc ? 0 : -EBADMSG;
+}
+
+static void check_done(struct dlr_job *job)
+{
+    struct piece *p = (struct piece *)job;
+
+    if (job->rc < 0)
+        dlr_warn("a chunk of rank %d step %llu came damaged", p->r->rank,
+                 (unsigned long long)p->r->version.step);
+    landed(p, job->rc);
+}
+
+/* Another thread reads it once more, so that this one can go on with the network. */
 static void on_fetched(void *arg, int rc)
 {
-    landed(arg, rc);
-    free(arg);
+    struct piece *p = arg;
+
+    if (rc < 0 || p->r->ending)
+        landed(p, rc);
+    else
+        dlr_work_add(p->r->d->check, &p->job);
 }
 
 static void on_chunk(struct dlr_data *d, struct dlr_net_in *in)
 {
-    struct piece p, *kept;
-    struct dlr_recv *r = expected(d, in, &p);
+    struct piece *p = calloc(1, sizeof(*p));
+    struct dlr_recv *r = p ? expected(d, in, p) : NULL;
     int rc;
 
     if (!r) {
         d->dropped++;
+        free(p);
         return;
     }
+    p->job.run = run_check;
+    p->job.done = check_done;
     r->inflight++;
-    kept = malloc(sizeof(*kept));
-    if (kept)
-        *kept = p;
-    rc = kept ? dlr_net_take(in, p.to, on_fetched, kept) : -ENOMEM;
-    if (rc == 0)
-        return;
-    free(kept);
-    landed(&p, rc < 0 ? rc : 0);
+    rc = dlr_net_take(in, p->to, on_fetched, p);
+    if (rc != 0)
+        on_fetched(p, rc < 0 ? rc : 0);
 }
 
 static void on_answer(struct dlr_data *d, unsigned kind, const struct dlr_net_in *in)

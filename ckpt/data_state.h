@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The data process: what its parts share. One loop thread owns all of it; the work thread
- * sees only its jobs.
+/* The data process: what its parts share. One loop thread owns all of it; two others see
+ * only their jobs.
  */
 #ifndef DLR_CKPT_DATA_STATE_H
 #define DLR_CKPT_DATA_STATE_H
@@ -34,7 +34,8 @@ struct dlr_data {
     int agent; /* socket; its end of file ends the process */
     int dir;   /* -1 until the first D_CONFIG */
     struct dlr_net *net;
-    struct dlr_work *work;
+    struct dlr_work *work;  /* files and memory */
+    struct dlr_work *check; /* checksums of what comes in */
     struct dlr_holdings held;
 
     bool configured;
@@ -82,6 +83,15 @@ void dlr_data_send_round(struct dlr_data *d);
 void dlr_data_send_down(struct dlr_data *d, struct dlr_net_peer *peer, int rc);
 /* Does what is due; the time of the next such thing. */
 int64_t dlr_data_send_tick(struct dlr_data *d, int64_t now_ms);
+
+/* --- data_check.c */
+/* In a time that does not depend on where they differ. */
+bool dlr_data_same_token(const unsigned char *a, const unsigned char *b);
+/* Whether this sender may send this at all: 0 or -errno. */
+int dlr_data_check_sender(const struct dlr_data *d, const struct dlr_wire_begin *head);
+/* The meta block against itself, its head and the slots of its rank. */
+int dlr_data_check_meta(struct dlr_data *d, const struct dlr_wire_begin *head,
+                        const void *meta, struct dlr_slot_info *ret);
 
 /* --- data_recv.c */
 void dlr_data_recv(struct dlr_data *d, unsigned kind, struct dlr_net_in *in);

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether a transfer that somebody wants to begin is one of ours. */
+#include <errno.h>
+
+#include "ckpt/data_state.h"
+#include "common/log.h"
+
+#define RECVS_MAX 4096 /* at once */
+
+bool dlr_data_same_token(const unsigned char *a, const unsigned char *b)
+{
+    unsigned char differ = 0;
+
+    for (unsigned i = 0; i < DLR_WIRE_TOKEN; i++)
+        differ |= a[i] ^ b[i];
+    return differ == 0;
+}
+
+static bool accepted(const struct dlr_data *d, int32_t rank)
+{
+    for (unsigned i = 0; i < d->naccept; i++)
+        if (d->accept[i] == rank)
+            return true;
+    return false;
+}
+
+int dlr_data_check_sender(const struct dlr_data *d, const struct dlr_wire_begin *head)
+{
+    if (!d->configured || head->round > d->round)
+        return -EAGAIN; /* our agent has not told us yet */
+    if (head->round < d->round || head->vround > head->round)
+        return -ESTALE;
+    if (!dlr_data_same_token(head->token, d->token))
+        return -EACCES;
+    if (!accepted(d, head->rank))
+        return -EPERM;
+    return d->nrecvs < RECVS_MAX ? 0 : -EBUSY;
+}
+
+int dlr_data_check_meta(struct dlr_data *d, const struct dlr_wire_begin *head,
+                        const void *meta, struct dlr_slot_info *ret)
+{
+    uint64_t room = dlr_held_room(&d->held, head->rank);
+    struct dlr_err err;
+    int rc = dlr_slot_check_meta(meta, head->meta_bytes, room ? room : UINT64_MAX, ret,
+                                 &err);
+
+    if (rc < 0) {
+        dlr_debug("copy of rank %d refused: %s", head->rank, err.text);
+        return rc;
+    }
+    if (ret->rank != head->rank || ret->version.round != head->vround ||
+        ret->version.step != head->step || ret->data_bytes != head->data_bytes)
+        return -EBADMSG;
+    return ret->key == d->key ? 0 : -EACCES;
+}
