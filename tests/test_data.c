@@ -326,6 +326,7 @@ static void a_lost_sender_leaves_the_slot_usable(void **state)
         assert_int_equal(rig_done(&other, 2, NULL, 0), 0);
         if (freeze) {
             kill(p.from.pid, SIGCONT);
+            rig_config(&p.from, ROUND + 1, RIG_TOKEN, "[]");
             assert_int_not_equal(rig_done(&p.from, 1, NULL, 0), 0);
         }
         expect_copy(&p, slot);
