@@ -46,6 +46,7 @@
 #define DLR_AGENT_RETRY_MS 50   /* between two rounds of SIGKILL while tasks are left */
 #define DLR_AGENT_LEAVE_MS 5000 /* an agent before this one may take to end */
 #define DLR_AGENT_CONNS 4096    /* local connections at once */
+#define DLR_AGENT_ABORTS 16    /* told again to a data process that is started again */
 #define DLR_AGENT_UCX 4096      /* a UCX address in hex, NUL included */
 
 struct dlr_agent;
@@ -163,6 +164,7 @@ struct dlr_agent {
     unsigned nranks;
     bool saving; /* a version is undecided */
     uint64_t save_step;
+    uint64_t aborted[DLR_AGENT_ABORTS]; /* steps of this round, the newest last; 0 none */
     bool has_committed;
     struct dlr_version committed; /* newest commit known here */
     struct dlr_agent_data data;
@@ -333,6 +335,8 @@ int dlr_agent_rank_open(struct dlr_agent *a, struct dlr_agent_rank *r);
 void dlr_agent_save_at(struct dlr_agent *a, uint64_t step);
 void dlr_agent_save_commit(struct dlr_agent *a, uint64_t step);
 void dlr_agent_save_abort(struct dlr_agent *a, uint64_t step);
+/* A data process was started again: it may have missed what was decided meanwhile. */
+void dlr_agent_save_retell(struct dlr_agent *a);
 void dlr_agent_save_sealed(struct dlr_agent *a, const struct dlr_local_msg *msg);
 void dlr_agent_save_missed(struct dlr_agent *a, int32_t rank, uint64_t step,
                            const char *why);

@@ -100,8 +100,10 @@ static void on_hello(struct dlr_agent *a, const struct dlr_local_msg *m)
         return;
     if (a->control) /* else the first hello is still to come */
         dlr_agent_hello(a);
-    if (a->round.known)
-        dlr_agent_data_round(a, false);
+    if (!a->round.known)
+        return;
+    dlr_agent_data_round(a, false);
+    dlr_agent_save_retell(a);
 }
 
 static void on_done(struct dlr_agent *a, const struct dlr_local_msg *m)

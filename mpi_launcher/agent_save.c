@@ -147,7 +147,18 @@ void dlr_agent_save_abort(struct dlr_agent *a, uint64_t step)
     for (unsigned i = 0; i < a->nranks; i++)
         if (a->ranks[i]->own)
             abort_rank(a->ranks[i], v);
+    memmove(a->aborted, a->aborted + 1, sizeof(a->aborted) - sizeof(a->aborted[0]));
+    a->aborted[DLR_AGENT_ABORTS - 1] = step;
     tell_data(a, DLR_LOCAL_D_ABORT, step);
+}
+
+void dlr_agent_save_retell(struct dlr_agent *a)
+{
+    if (a->has_committed && a->committed.round == a->round.round)
+        tell_data(a, DLR_LOCAL_D_COMMIT, a->committed.step);
+    for (unsigned i = 0; i < DLR_AGENT_ABORTS; i++)
+        if (a->aborted[i])
+            tell_data(a, DLR_LOCAL_D_ABORT, a->aborted[i]);
 }
 
 static void copy_to_partner(struct dlr_agent *a, int32_t rank, struct dlr_version v)
