@@ -159,7 +159,7 @@ no_committed_step_lost() { [ "$(resumed "$1")" -ge "$(committed "$1")" ]; }
 }
 
 @test "the data process killed: saving goes on, a node lost later costs no committed step" {
-    job=$(start 1 -N5)
+    job=$(submit -N5 --dlrover=on --dlrover-spares=1 train.sh $STEPS "$name" --step-ms 300)
     saved "$job" 3
     on n2 pkill -KILL -f dlrover-data
     count=$(events "$job" 'select(.event=="progress").commits' | tail -n 1)
