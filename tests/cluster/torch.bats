@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+# A PyTorch program (gloo, one process a node) loses a node: the state of every step and the
+# final weights are those of an undisturbed run, bit for bit.
+load lib/suite
+
+STEPS=60
+export WAIT=180 # four interpreters import torch on two cores
+
+setup_file() {
+    /usr/bin/python3 -c 'import torch' 2>/dev/null || skip "python3-torch is not installed"
+    cluster_up 5 2
+    job_file torch.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j
+export PYTHONPATH=/opt/dlrover/lib/python3/dist-packages
+name=$1
+shift
+srun /usr/bin/python3 /opt/dlrover/share/dlrover/examples/torch_train.py --params small \
+    --steps 60 --save-weights "$name.weights" --hash-log "$name.hashes" "$@"
+SH
+}
+teardown_file() { cluster_down; }
+
+@test "a PyTorch program goes on after its node died, to the same bits" {
+    job=$(submit -N4 --dlrover=off torch.sh ref)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    job=$(submit -N5 --dlrover=on --dlrover-spares=1 torch.sh run)
+    await "$job" "e['event']=='progress' and e['commits']>=3"
+    "$VC" kill n2
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(events "$job" 'select(.event=="restored").version[1]')" -gt 0 ]
+    cmp "$(alice_home)/run.weights" "$(alice_home)/ref.weights"
+    [ "$(cat "$(alice_home)"/{run,ref}.hashes | awk '{print $1, $2}' | sort -u | wc -l)" -eq $STEPS ]
+    [ -z "$(leftovers n1 n3 n4 n5)" ]
+}
