@@ -46,7 +46,7 @@
 #define DLR_AGENT_RETRY_MS 50   /* between two rounds of SIGKILL while tasks are left */
 #define DLR_AGENT_LEAVE_MS 5000 /* an agent before this one may take to end */
 #define DLR_AGENT_CONNS 4096    /* local connections at once */
-#define DLR_AGENT_ABORTS 16    /* told again to a data process that is started again */
+#define DLR_AGENT_ABORTS 16     /* told again to a data process that is started again */
 #define DLR_AGENT_UCX 4096      /* a UCX address in hex, NUL included */
 
 struct dlr_agent;
@@ -164,7 +164,8 @@ struct dlr_agent {
     unsigned nranks;
     bool saving; /* a version is undecided */
     uint64_t save_step;
-    uint64_t aborted[DLR_AGENT_ABORTS]; /* steps of this round, the newest last; 0 none */
+    uint64_t
+        aborted[DLR_AGENT_ABORTS]; /* steps of this round, the newest last; 0 none */
     bool has_committed;
     struct dlr_version committed; /* newest commit known here */
     struct dlr_agent_data data;

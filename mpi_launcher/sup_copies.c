@@ -51,7 +51,8 @@ static void on_abort(void *arg, struct dlr_version v, const char *why)
     struct dlr_sup *s = arg;
 
     s->aborts++;
-    if (!dlr_after(why, DLR_COMMIT_LATE)) /* those that are late come often and mean little */
+    if (!dlr_after(
+            why, DLR_COMMIT_LATE)) /* those that are late come often and mean little */
         dlr_journal_note(s->journal, "save_failed", "s:o,s:s", "version",
                          dlr_sup_version(&v), "why", why);
     decide(s, "abort", v);

@@ -25,7 +25,7 @@
 #define SUSPECT_EXTRA                                                                  \
     500 /* ms on top of dead time: an end of srun waits for its reason */
 #define RENDEZVOUS_TRIES 2
-#define GONE_BEATS 4 /* missed after the farewell: the agent has ended */
+#define GONE_BEATS 4  /* missed after the farewell: the agent has ended */
 #define SAVE_MARGIN 2 /* steps ahead that a save is announced */
 #define SAVE_MARGIN_MAX 64
 #define DECIDE_MS 10000 /* an undecided version is aborted after this */
