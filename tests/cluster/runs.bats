@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+# Runs as users write them: several sruns in a script, arrays, salloc, other sizes, output files,
+# signals at any moment, and the loss of our own processes. The programs are shell scripts:
+# nothing here needs MPI.
+load lib/suite
+
+setup_file() { cluster_up 5 2; }
+teardown_file() { cluster_down; }
+setup() {
+    # count.sh TICKS [NAME]: each task says who it is, then writes a line per tick (0.1 s)
+    job_file count.sh <<'SH'
+#!/bin/bash
+echo "rank $RANK of $WORLD_SIZE on $SLURMD_NODENAME"
+for ((i = 0; i < $1; i++)); do
+    echo "$DLROVER_ROUND $RANK" >>"$HOME/ticks.$SLURM_JOB_ID${2:+.$2}"
+    read -rt 0.1 <> <(:) || :
+done
+SH
+    chmod +x "$(alice_home)/count.sh"
+}
+teardown() { heal_cluster; }
+
+output() { cat "$(alice_home)/out.$1"; }
+all_journals() { ls "$(alice_home)"/.dlrover/job-"$1"/*/events.jsonl; }
+nothing_is_left() { [ -z "$(leftovers n1 n2 n3 n4 n5)" ]; }
+
+# No line of a round stands after the first of a later one: no two rounds ever ran at once.
+rounds_in_order() { awk '$1 < last { bad = 1 } { last = $1 } END { exit bad }' "$1"; }
+
+# batch NAME OPTIONS <<commands: a supervised batch script
+batch() {
+    local name=$1 options=$2
+    { printf '#!/bin/bash\n#SBATCH -o out.%%j --dlrover=on %s\n' "$options"; cat; } | job_file "$name"
+}
+
+@test "sruns one after the other, and equal ones in a loop, are runs of their own" {
+    batch row.sh "-N5 --dlrover-spares=1" <<'SH'
+srun ./count.sh 2 first
+for i in 1 2 3; do srun ./count.sh 2 loop; echo "turn $i returned $?"; done
+SH
+    job=$(submit row.sh)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(output "$job" | grep -c '^turn . returned 0$')" -eq 3 ]
+    [ "$(all_journals "$job" | sed 's,.*-\([0-9]*\)/events.jsonl,\1,' | sort | paste -sd' ')" = "0 0 1 2" ]
+    [ "$(all_journals "$job" | xargs jq -c 'select(.event=="end").code' | paste -sd' ')" = "0 0 0 0" ]
+    nothing_is_left
+}
+
+@test "two sruns at once do not meet; one that fails leaves the other alone" {
+    batch pair.sh "-N4 --dlrover-max-restarts=0" <<'SH'
+srun -N2 ./count.sh 30 good & good=$!
+srun -N2 bash -c './count.sh 5 bad; exit 4' & bad=$!
+wait $good; echo "good returned $?"
+wait $bad; echo "bad returned $?"
+SH
+    job=$(submit pair.sh)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    output "$job" | grep -x "good returned 0"
+    output "$job" | grep -x "bad returned 4"
+    [ "$(grep -c '^0 ' "$(alice_home)/ticks.$job.good")" -eq 60 ]
+    nothing_is_left
+}
+
+@test "a node lost in the first srun is not asked for by the second" {
+    batch later.sh "-N5 --dlrover-spares=1" <<'SH'
+srun ./count.sh 20 first
+echo "first returned $?"
+srun ./count.sh 2 second
+echo "second returned $?"
+SH
+    job=$(submit later.sh)
+    await "$job" running
+    "$VC" kill n2
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    output "$job" | grep -x "second returned 0"
+    output "$job" | grep -x "dlrover: node n2 was lost earlier in this job: going on without it"
+    [ "$(events "$job" 'select(.event=="rendezvous").candidates|join(" ")')" = '"n1 n3 n4 n5"' ]
+}
+
+# job ids of the array's tasks that run: a task gets its own when it starts
+task_ids() { ctl squeue -h -r -t running -j "$1" -o %A; }
+
+# the node of rank 1 in the newest round
+second_place() { events "$1" 'select(.event=="plan").places[1].node' | tail -n 1 | tr -d '"'; }
+
+@test "tasks of an array fail and are requeued one by one" {
+    batch array.sh "-N2 --exclusive" <<'SH'
+echo "task $SLURM_ARRAY_TASK_ID begins, restart ${SLURM_RESTART_COUNT:-0}"
+srun ./count.sh 40
+SH
+    array=$(submit --array=0-1 array.sh)
+    until [ "$(task_ids "$array" | wc -l)" -eq 2 ]; do read -rt 0.2 <> <(:) || :; done
+    one=$(task_ids "$array" | head -n 1) two=$(task_ids "$array" | tail -n 1)
+    await "$one" running
+    await "$two" running
+    for job in "$one" "$two"; do
+        on "$(second_place "$job")" pkill -KILL -f count.sh
+        await "$job" "e['event']=='running' and e['round']==1"
+    done
+    # the task that has the array's own id is the one a careless requeue would take for all
+    "$VC" kill "$(second_place "$array")"
+    await "$array" requeue
+    for job in "$one" "$two"; do
+        await "$job" "e['event']=='end' and e['code']==0"
+        [ "$(output "$job" | grep -c begins)" -eq $((job == array ? 2 : 1)) ] # who was requeued
+        rounds_in_order "$(alice_home)/ticks.$job"
+    done
+}
+
+@test "a signal ends the run in whatever phase it comes" {
+    batch phases.sh "-N3 --dlrover-spares=1" <<'SH'
+srun ./count.sh 1000
+echo "srun returned $?"
+SH
+    for event in start node_up rendezvous plan launch running; do
+        job=$(submit phases.sh)
+        await "$job" "$event"
+        on "$(ctl squeue -h -j "$job" -o %B)" pkill -TERM -x dlrover-keeper
+        [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+        output "$job" | grep -x "srun returned 143"
+        nothing_is_left
+    done
+}
+
+@test "a signal that comes while the supervisor is started again is heeded" {
+    batch again.sh "-N2" <<'SH'
+srun ./count.sh 1000
+echo "srun returned $?"
+SH
+    job=$(submit again.sh)
+    await "$job" running
+    host=$(ctl squeue -h -j "$job" -o %B)
+    on "$host" sh -c 'pkill -KILL -x dlrover-supervi; pkill -INT -x dlrover-keeper' # 15 letters
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    output "$job" | grep -x "srun returned 130"
+    nothing_is_left
+}
+
+@test "a supervisor that is started again ends the old round first, output goes on" {
+    batch take.sh "-N4 --dlrover-spares=1" <<'SH'
+srun -o words.%j ./count.sh 30
+echo "srun returned $?"
+SH
+    job=$(submit take.sh)
+    await "$job" running
+    for life in 1 2; do
+        on "$(ctl squeue -h -j "$job" -o %B)" pkill -KILL -x dlrover-supervi
+        await "$job" "e['event']=='running' and e['round']==$life"
+    done
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    output "$job" | grep -x "srun returned 0"
+    rounds_in_order "$(alice_home)/ticks.$job"
+    [ "$(grep -c '^rank' "$(alice_home)/words.$job")" -eq 9 ] # 3 rounds of 3 tasks
+    [ "$(events "$job" 'select(.event=="round_end")|[.cause,.restarts]' | sort -u)" = '["control",0]' ]
+    nothing_is_left
+}
+
+@test "the agents' step is lost: it is started again, the round with it, no node is given up" {
+    batch agents.sh "-N4 --dlrover-spares=1" <<'SH'
+srun ./count.sh 30
+echo "srun returned $?"
+SH
+    job=$(submit agents.sh)
+    await "$job" running
+    step=$(ctl squeue -h -s -j "$job" -o '%i %j' | awk '$2 == "dlrover-agents" { print $1 }')
+    ctl scancel "$step"
+    await "$job" "e['event']=='running' and e['round']==1"
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    output "$job" | grep -x "srun returned 0"
+    rounds_in_order "$(alice_home)/ticks.$job"
+    [ -z "$(events "$job" 'select(.event=="node_dead")')" ]
+    [ "$(events "$job" 'select(.event=="round_end")|[.cause,.restarts]')" = '["control",0]' ]
+    nothing_is_left
+}
+
+@test "sizes: as many nodes and tasks as srun would use, less the spares" {
+    batch sizes.sh "-N5 --exclusive --dlrover-spares=1" <<'SH'
+size() { echo "== $*"; srun "$@" ./count.sh 0 | sort -V; }
+size
+size -n 3
+size -N 2 -n 4
+size --ntasks-per-node=2 -N 3
+size -n 6
+SH
+    job=$(submit sizes.sh)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    sizes=$(output "$job" | awk '/^==/ { if (n) print head, n; head = $0; n = "" } /^rank/ { n = n " " $6 } END { print head, n }')
+    diff <(echo "$sizes" | sed 's/ *$//; s/  */ /g') - <<'END'
+== n1 n2 n4 n5
+== -n 3 n1 n2 n4
+== -N 2 -n 4 n1 n1 n4 n4
+== --ntasks-per-node=2 -N 3 n1 n1 n2 n2 n4 n4
+== -n 6 n1 n1 n2 n2 n4 n5
+END
+}
+
+@test "output files of a pattern go on over rounds" {
+    batch files.sh "-N2" <<'SH'
+cat >files <<'END'
+echo "round $DLROVER_ROUND of $RANK"
+until grep -qs "^round $DLROVER_ROUND" part.0 && grep -qs "^round $DLROVER_ROUND" part.1; do :; done
+[ "$RANK$DLROVER_ROUND" != 10 ]
+END
+srun -o part.%t bash files
+SH
+    job=$(submit files.sh)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    for rank in 0 1; do
+        [ "$(grep '^round' "$(alice_home)/part.$rank" | paste -sd,)" = "round 0 of $rank,round 1 of $rank" ]
+    done
+}
+
+@test "stdin reaches the first round; a file is read again by the second" {
+    batch stdin.sh "-N2" <<'SH'
+echo "from a pipe" | srun -n1 cat
+echo "from a file" >in
+srun -n1 bash -c 'read -r line; echo "round $DLROVER_ROUND read $line"; [ $DLROVER_ROUND = 1 ]' <in
+SH
+    job=$(submit stdin.sh)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    output "$job" | grep -x "from a pipe"
+    output "$job" | grep -x "round 1 read from a file"
+}
+
+@test "without restarts the program's own code comes back" {
+    batch code.sh "-N2 --dlrover-max-restarts=0" <<'SH'
+srun bash -c 'exit 3'
+echo "srun returned $?"
+srun bash -c 'kill -SEGV $$'
+echo "srun returned $?"
+srun no-such-program
+echo "srun returned $?"
+SH
+    job=$(submit code.sh)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(output "$job" | sed -n 's/^srun returned //p' | paste -sd' ')" = "3 139 2" ]
+}
+
+@test "srun in an salloc is supervised, from the allocation's own host" {
+    run alice bash -c "cd; salloc -N3 --dlrover=on --dlrover-spares=1 --quiet bash -c '
+        srun ./count.sh 0; echo code \$?; srun --dlrover=off -n1 echo alone'"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c '^rank' <<<"$output")" -eq 2 ]
+    grep -x "code 0" <<<"$output"
+    grep -x alone <<<"$output"
+    [ -z "$(leftovers ctl n1 n2 n3)" ]
+}
