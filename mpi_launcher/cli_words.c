@@ -38,7 +38,7 @@ static const struct {
     {"restore_failed", "rank {rank} could not load {version:version} on {where}[: {why}]"},
     {"first_step", "first step of round {round}: {step}"},
     {"saving", "saves begin[, {took_ms:ms} after the start]"},
-    {"save_failed", "version {version:version} was given up: {why}"},
+    {"save_failed", "{version:version} was given up: {why}"},
     {"progress", "step {step}[, {rate} steps/s][, committed {committed:version}]"
                  "[, {commits#commit}][, {aborts:above0} saves given up]"},
     {"worker_exit", "rank {rank} on {node}[ exited with code {code}]"

@@ -69,6 +69,8 @@ static const struct {
     {"{\"event\":\"restore_failed\",\"rank\":1,\"version\":[1,44],\"where\":\"n2\","
      "\"why\":\"bad sum\"}", "rank 1 could not load step 44 of round 1 on n2: bad sum"},
     {"{\"event\":\"first_step\",\"round\":2,\"step\":45}", "first step of round 2: 45"},
+    {"{\"event\":\"save_failed\",\"version\":[0,23],\"why\":\"no free slot\"}",
+     "step 23 of round 0 was given up: no free slot"},
     {"{\"event\":\"saving\",\"round\":2,\"took_ms\":1500}",
      "saves begin, 1.50 s after the start"},
     {"{\"event\":\"progress\",\"step\":9,\"rate\":12.51,\"committed\":[0,8],\"commits\":3,"
