@@ -41,12 +41,15 @@ callers() { # HOST_INIT…
 # SIGKILLs what the FILEs record and waits until all are gone, and with them
 # every process inside: the kernel ends a pid namespace before its process 1.
 # It does not while a dead process is not reaped, so stopped callers are woken.
+# The unshare that made the namespaces lives in some of them and ends last.
 kill_recorded() { # FILE…
-    local file pid pids=() parents=() deadline
+    local file pid maker pids=() parents=() makers=() deadline
 
     for file in "$@"; do
         if pid=$(recorded_pid "$file"); then
             pids+=("$pid")
+            maker=$(ps -o ppid= -p "$pid" | tr -d ' ') || continue
+            [[ $(ps -o comm= -p "$maker") != unshare ]] || makers+=("$(proc_identity "$maker")")
         fi
     done
     [[ ${#pids[@]} -gt 0 ]] || return 0
@@ -60,6 +63,12 @@ kill_recorded() { # FILE…
                 echo "$progname: process $(recorded_pid "$file") does not die ($file)" >&2
                 return 1
             fi
+            pause_ms 5
+        done
+    done
+    for maker in "${makers[@]}"; do
+        while [[ -n $maker && $(proc_identity "${maker%% *}") == "$maker" ]]; do
+            (($(now_ms) <= deadline)) || return 1
             pause_ms 5
         done
     done
