@@ -204,6 +204,11 @@ static int choose_world(struct reader *r)
             p->nplaces = p->world; /* as srun does: no more nodes than tasks */
         return rc;
     }
+    if (r->in->world &&
+        !r->per_node) { /* the environment is of another allocation now */
+        p->world = r->in->world;
+        return 0;
+    }
     if (r->per_node || r->in->per_node) {
         rc = number(r, "--ntasks-per-node", r->per_node ? r->per_node : r->in->per_node,
                     &n);

@@ -17,6 +17,7 @@ struct dlr_stepplan_in {
     unsigned nnodes;      /* nodes of the allocation */
     unsigned spares;      /* of them kept warm */
     unsigned nplaces;     /* of an earlier incarnation of this run; 0: none */
+    unsigned world;       /* its tasks; 0: none */
     const char *ntasks;   /* SLURM_NTASKS or NULL */
     const char *per_node; /* SLURM_NTASKS_PER_NODE or NULL */
 };

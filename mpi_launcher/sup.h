@@ -48,7 +48,8 @@ struct dlr_sup {
     uint32_t job_number;
     uint32_t resume_round; /* where a former supervisor or incarnation stopped */
     unsigned resume_restarts;
-    bool took_over; /* a supervisor of this incarnation died before us */
+    bool ended_before; /* exit_code was told before a requeue: nothing is to be run */
+    bool took_over;    /* a supervisor of this incarnation died before us */
     struct dlr_proc former_workers; /* its srun */
     uint64_t refused; /* messages dropped: strangers, malformed, unknown */
     char batch

@@ -195,6 +195,8 @@ void dlr_sup_finish(void *arg, int code, const char *why)
     dlr_journal_event(s->journal, requeued ? "requeued" : "end", row);
     s->finished = true;
     s->exit_code = code;
+    if (!s->wanted_signal) /* else it did not end by itself */
+        dlr_sup_save_state(s);
     s->bye_deadline_ms = now + s->conf.end_timeout_ms + BYE_EXTRA_MS;
     dlr_sup_let_go(s,
                    &s->workers); /* none, but when there is no other way to end them */

@@ -2,6 +2,7 @@
 /* What outlives a supervisor: state.json for the next incarnation of the job, and the
  * keeper's memory file for the next supervisor of this one.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -31,11 +32,12 @@ static json_t *run_state(struct dlr_sup *s)
     struct dlr_version newest;
     bool has = dlr_commit_newest(s->commit, &newest);
     uint32_t next = s->have_plan ? dlr_policy_round(s->policy) + 1 : s->resume_round;
+    json_t *ended = s->finished ? json_integer(s->exit_code) : json_null();
 
-    return json_pack("{s:i,s:i,s:I,s:i,s:i,s:i,s:o}", "v", DLR_MSG_VERSION,
-                     "incarnation", s->info.incarnation, "next_round", (json_int_t)next,
-                     "restarts", dlr_policy_restarts(s->policy), "places",
-                     s->step.nplaces, "world", s->step.world, "committed",
+    return json_pack("{s:o,s:i,s:i,s:I,s:i,s:i,s:i,s:o}", "ended", ended, "v",
+                     DLR_MSG_VERSION, "incarnation", s->info.incarnation, "next_round",
+                     (json_int_t)next, "restarts", dlr_policy_restarts(s->policy),
+                     "places", s->step.nplaces, "world", s->step.world, "committed",
                      dlr_sup_version(has ? &newest : NULL));
 }
 
@@ -87,6 +89,16 @@ static void take_run_state(struct dlr_sup *s, const json_t *state)
     s->resume_restarts = number(state, "restarts", UINT32_MAX);
 }
 
+/* It has ended already: its code is all that is left to be told. */
+static void take_end(struct dlr_sup *s, const json_t *state)
+{
+    uint64_t code;
+
+    s->ended_before = dlr_msg_uint(state, "ended", 255, &code) == 0;
+    if (s->ended_before)
+        s->exit_code = (int)code;
+}
+
 /* Orphans of the former supervisor are the keeper's children, as we are: a pid that is not one
  * of them is somebody else's by now.
  */
@@ -111,30 +123,72 @@ static int take_over(struct dlr_sup *s, const json_t *state, struct dlr_err *err
     dlr_format(s->address, sizeof(s->address), "%s", address);
     s->took_over = true;
     take_run_state(s, state);
+    take_end(s, state);
     adopt(number(state, "workers_pid", INT32_MAX), &s->former_workers);
     adopt(number(state, "agents_pid", INT32_MAX), &s->agents);
     return dlr_identity_load(s->state_fd, &s->identity, err);
 }
 
-static int load_file(struct dlr_sup *s, struct dlr_err *err)
+static int read_state(const char *dir, json_t **ret, struct dlr_err *err)
 {
     DLR_AUTO_FREE char *text = NULL;
-    DLR_AUTO_JSON json_t *state = NULL;
-    char path[DLR_RUN_PATH + 32];
+    char path[DLR_RUN_PATH + 300];
     json_error_t jerr;
+    json_t *state;
     int rc;
 
-    snprintf(path, sizeof(path), "%s/state.json", s->info.dir);
+    snprintf(path, sizeof(path), "%s/state.json", dir);
     rc = dlr_file_load(AT_FDCWD, path, STATE_MAX, &text, NULL, err);
-    if (rc == -ENOENT)
-        return 0; /* the run begins */
     if (rc < 0)
         return rc;
     state = json_loads(text, JSON_REJECT_DUPLICATES, &jerr);
-    if (!json_is_object(state))
+    if (!json_is_object(state)) {
+        json_decref(state);
         return dlr_fail(err, -EBADMSG, "'%s' is not the state of a run: %s", path,
                         jerr.text);
+    }
+    *ret = state;
+    return 0;
+}
+
+/* True when a run of the job was cut short in the former incarnation, by a requeue: the script
+ * begins again for its sake. A job that was over and is run again by hand has none.
+ */
+static bool was_cut_short(const struct dlr_sup *s)
+{
+    DLR_AUTO_CLOSEDIR DIR *d = opendir(s->info.job_dir);
+    char dir[DLR_RUN_PATH + 256];
+    struct dirent *e;
+    bool found = false;
+
+    while (d && !found && (e = readdir(d))) {
+        DLR_AUTO_JSON json_t *state = NULL;
+        struct dlr_err err;
+
+        snprintf(dir, sizeof(dir), "%.*s/%.255s", DLR_RUN_PATH - 1, s->info.job_dir,
+                 e->d_name);
+        if (e->d_name[0] != '.' && read_state(dir, &state, &err) == 0)
+            found =
+                number(state, "incarnation", UINT32_MAX) + 1 == s->info.incarnation &&
+                !json_is_integer(json_object_get(state, "ended"));
+    }
+    return found;
+}
+
+static int load_file(struct dlr_sup *s, struct dlr_err *err)
+{
+    DLR_AUTO_JSON json_t *state = NULL;
+    int rc = read_state(s->info.dir, &state, err);
+
+    if (rc < 0)
+        return rc == -ENOENT ? 0 : rc; /* 0: the run begins */
     take_run_state(s, state);
+    if (!json_is_integer(json_object_get(state, "ended")))
+        return 0;
+    if (was_cut_short(s))
+        take_end(s, state);
+    else
+        s->resume_restarts = 0; /* the job was over: somebody wants it all again */
     return 0;
 }
 

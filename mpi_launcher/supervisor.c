@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@
 #include "mpi_launcher/sup.h"
 
 #define STATE_FD 9     /* given by the keeper */
+#define SAY_MS 1000    /* for the reader of our last lines, when nothing else waits */
 #define TICK_MS 50     /* silence and limits are looked at this often */
 #define EXIT_REFUSED 2 /* bad words: nothing was started */
 #define SUSPECT_EXTRA                                                                  \
@@ -35,15 +37,21 @@ int64_t dlr_sup_now(void)
     return dlr_now_ms();
 }
 
+/* A reader that stands still (a pager, Ctrl-S) must not stop the leases: the line is lost then,
+ * the journal has it. A pipe that poll(2) calls writable takes PIPE_BUF bytes at once.
+ */
 void dlr_sup_say(struct dlr_sup *s, const char *fmt, ...)
 {
+    bool done = !s->policy || dlr_policy_phase(s->policy) == DLR_PHASE_DONE;
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
     char text[2048];
     va_list ap;
 
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    fprintf(stderr, "dlrover: %s\n", text);
+    if (poll(&out, 1, done ? SAY_MS : 0) != 0)
+        fprintf(stderr, "dlrover: %s\n", text);
 }
 
 void dlr_sup_watch(struct dlr_sup *s, struct dlr_proc *proc, zloop_fn *fn)
@@ -104,8 +112,8 @@ static int on_signal(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     return s->finished && !s->agents.pid ? -1 : 0;
 }
 
-/* True when every agent that lives has gone: none has beaten for a while. */
-static bool agents_left(const struct dlr_sup *s, int64_t now_ms)
+/* True when every agent that was here has gone: none has beaten for a while. */
+static bool agents_have_left(const struct dlr_sup *s, int64_t now_ms)
 {
     int64_t quiet_ms = GONE_BEATS * (int64_t)s->conf.beat.every_ms;
 
@@ -118,9 +126,11 @@ static bool agents_left(const struct dlr_sup *s, int64_t now_ms)
 /* Their srun ends by itself, unless a node is dead: it would wait for Slurm to notice. */
 static void last_wait(struct dlr_sup *s, int64_t now_ms)
 {
-    bool all_alive = dlr_policy_alive(s->policy) == s->members.n;
+    bool lost = false;
 
-    if (now_ms < s->bye_deadline_ms && (all_alive || !agents_left(s, now_ms)))
+    for (unsigned i = 0; i < s->members.n; i++)
+        lost |= dlr_policy_is_lost(s->policy, i);
+    if (now_ms < s->bye_deadline_ms && (!lost || !agents_have_left(s, now_ms)))
         return;
     dlr_sup_cancel_steps(s, s->agents.pid);
     dlr_proc_kill(&s->agents, SIGKILL);
@@ -213,6 +223,25 @@ static int open_nodes(struct dlr_sup *s, struct dlr_err *err)
     return rc;
 }
 
+/* srun's words alone: a mistake in them, and one that starts no step. What this allocation makes
+ * of them is known only with the state of an earlier incarnation.
+ */
+static int read_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err)
+{
+    struct dlr_stepplan_in in = {.argc = argc, .argv = argv, .nnodes = s->members.n};
+    struct dlr_stepplan step;
+    bool plain;
+    int rc = dlr_stepplan_make(&in, &step, err);
+
+    if (rc < 0)
+        return rc;
+    plain = step.plain;
+    dlr_stepplan_done(&step);
+    if (plain)
+        run_plain(argv);
+    return 0;
+}
+
 static int plan_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err)
 {
     struct dlr_stepplan_in in = {
@@ -220,8 +249,8 @@ static int plan_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *e
         .argv = argv,
         .nnodes = s->members.n,
         .spares = s->conf.spares,
-        .nplaces =
-            s->step.nplaces, /* of an earlier incarnation, by dlr_sup_load_state() */
+        .nplaces = s->step.nplaces, /* both by dlr_sup_load_state() */
+        .world = s->step.world,
         .ntasks = getenv("SLURM_NTASKS"),
         .per_node = getenv("SLURM_NTASKS_PER_NODE"),
     };
@@ -332,11 +361,8 @@ static int prepare(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err
     int rc;
 
     s->argv = argv;
-    if ((rc = open_nodes(s, err)) < 0 || (rc = plan_step(s, argc, argv, err)) < 0)
+    if ((rc = open_nodes(s, err)) < 0 || (rc = read_step(s, argc, argv, err)) < 0)
         return rc;
-    if (s->step.plain)
-        run_plain(argv);
-    dlr_stepplan_done(&s->step);
     if ((rc = dlr_sup_load_state(s, err)) < 0 ||
         (rc = plan_step(s, argc, argv, err)) < 0 || (rc = open_control(s, err)) < 0 ||
         (rc = open_policy(s, err)) < 0)
@@ -423,6 +449,15 @@ int main(int argc, char **argv)
     if (first < 0 || prepare(s, argc - first, argv + first, &err) < 0) {
         dlr_sup_say(s, "%s", err.text);
         return EXIT_REFUSED;
+    }
+    if (s->ended_before) {
+        if (s->took_over)
+            dlr_proc_kill(&s->agents, SIGTERM); /* their farewell may have been lost */
+        else
+            dlr_sup_say(s, "this srun ended with code %d before the job was requeued",
+                        s->exit_code);
+        dlr_journal_close(s->journal, 5000);
+        return s->exit_code;
     }
     tell_start(s, argc - first, argv + first);
     code = run(s);

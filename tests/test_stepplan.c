@@ -19,6 +19,7 @@ struct row {
     const char *plan; /* "options | program | places x world", or the error */
     unsigned nnodes, spares, nplaces;
     const char *ntasks, *per_node;
+    unsigned world; /* of an earlier incarnation */
 };
 
 static const struct row rows[] = {
@@ -45,6 +46,8 @@ static const struct row rows[] = {
     {"--overlap --exclusive -m block --no-kill a.out", " | a.out | 4x4 1,1,1,1", 5, 1},
     {"--dlrover=on --dlrover-spares 1 a.out", " | a.out | 4x4 1,1,1,1", 5, 1},
     {"a.out", " | a.out | 4x4 1,1,1,1", 4, 1, 4},
+    {"a.out", " | a.out | 4x8 2,2,2,2", 4, 1, 4, "10", NULL, 8},
+    {"-n 4 a.out", " | a.out | 4x4 1,1,1,1", 4, 1, 4, "10", NULL, 4},
     {"--version", "plain", 5, 1},
     {"-N 5 a.out",
      "srun --nodes=5 needs 5 nodes, but the allocation of 5 has 4 beside its 1 "
@@ -121,6 +124,7 @@ static void every_line_is_planned_or_refused_as_the_table_says(void **state)
                                      .nplaces = rows[i].nplaces,
                                      .ntasks = rows[i].ntasks,
                                      .per_node = rows[i].per_node,
+                                     .world = rows[i].world,
                                      .argv = argv};
         struct dlr_stepplan plan;
         struct dlr_err err;

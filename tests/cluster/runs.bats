@@ -245,3 +245,26 @@ SH
     grep -x alone <<<"$output"
     [ -z "$(leftovers ctl n1 n2 n3)" ]
 }
+
+@test "after a requeue, sruns that had ended before are not run again" {
+    batch requeue.sh "-N3 -n6 --exclusive" <<'SH'
+srun ./count.sh 2 first
+echo "first returned $?"
+srun bash -c 'exit 0'
+srun --dlrover-max-restarts=0 bash -c 'exit 6'
+echo "third returned $?"
+srun ./count.sh 50 last
+echo "last returned $?"
+SH
+    job=$(submit requeue.sh)
+    until [ -s "$(alice_home)/ticks.$job.last" ]; do read -rt 0.1 <> <(:) || :; done
+    "$VC" kill "$(second_place "$job")"
+    await "$job" requeue
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(grep -c . "$(alice_home)/ticks.$job.first")" -eq 12 ]
+    [ "$(output "$job" | grep -c '^first returned 0$')" -eq 2 ]
+    [ "$(output "$job" | grep -c '^third returned 6$')" -eq 2 ]
+    [ "$(output "$job" | grep -c 'this srun ended with code 6 before the job was requeued$')" -eq 1 ]
+    [ "$(output "$job" | grep -c '^last returned 0$')" -eq 1 ]
+    rounds_in_order "$(alice_home)/ticks.$job.last"
+}
