@@ -36,7 +36,7 @@ _dlrover_value() { # OPTION CURRENT
         --event)
             COMPREPLY=($(compgen -W "start node_up node_dead rendezvous rendezvous_failed
                 check plan copy_failed prepared launch running restored restore_failed save_failed
-                first_step saving save_failed progress worker_exit round_end cleared persist requeue
+                first_step saving progress worker_exit round_end cleared persist requeue
                 requeued requeue_failed takeover end" -- "$2"))
             ;;
         --checks)
