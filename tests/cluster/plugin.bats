@@ -356,6 +356,8 @@ no_tap() { # HOST
     ! on "$1" pgrep -x dlrover-stderr >/dev/null
 }
 
+no_sleep() { ! on "$1" pgrep -xf 'sleep 300' >"$BATS_TEST_TMPDIR/sleep"; }
+
 @test "a cancelled round leaves no process" {
     round_job 'round bash -c "echo go >&2; sleep 300 & sleep 300" 2>err' | put round.sh
     as alice rm -f err
@@ -364,7 +366,7 @@ no_tap() { # HOST
     as alice scancel "$(cat "$BATS_TEST_TMPDIR/job")"
     for host in n1 n2; do
         becomes_true no_tap "$host"
-        run -1 on "$host" pgrep -f 'sleep 300'
+        becomes_true no_sleep "$host"
     done
 }
 
