@@ -75,7 +75,7 @@ interrupt_at() {
     [ "$output" = "demo: n1 is the batch host: its death is a requeue, not a restart (see scripts/demo --help)" ]
     run -1 demo --stage "$BATS_TEST_TMPDIR"
     [[ ${lines[-1]} == "demo: nothing is installed in $BATS_TEST_TMPDIR/opt/dlrover"* ]]
-    open=$(mktemp -d) && chmod 755 "$open" # the clone may be closed to others
+    open=$(mktemp -d /tmp/dlr-open.XXXXXX) && chmod 755 "$open" # the clone may be closed to others
     install -m 755 "$REPO/scripts/demo" "$open/demo"
     run -1 setpriv --reuid=65534 --clear-groups "$open/demo"
     rm -r "$open"
