@@ -3,18 +3,29 @@
 """What supervision costs while nothing fails, in steps per second.
 
 The same program runs in turn plain, plain again, supervised without saving, and supervised with
-saving; BENCH_BLOCKS (8) times, each time in another order, inside one allocation of 2 nodes. A
+saving; BENCH_BLOCKS (6) times, each time in another order, inside one allocation of 2 nodes. A
 block's runs are compared with each other only, and the median of the blocks counts. The two plain
-runs give the noise floor: what the same comparison says about two things that are equal. Takes
-about 50 s for each block.
+runs give the noise floor: what the same comparison says about two things that are equal.
+
+A closer look at the part that is felt all the time, supervisor and agents at work: within one
+supervised run they are stopped (SIGSTOP) for half a second and let go for half a second, in turn,
+BENCH_PAIRS (60) times. For the noise floor as many pairs are measured in between in which nobody is
+stopped. Takes about 50 s for each block and 2 s for each pair.
 """
 import os
+import signal
+import time
 from statistics import median
 
-from lib.cluster import EXAMPLES, Cluster, Failed, main, read_lines
+from lib.cluster import EXAMPLES, Cluster, Failed, main, read_lines, wait_for
 from lib.rows import median_interval, row, say
 
-BLOCKS = int(os.environ.get("BENCH_BLOCKS", 8))
+BLOCKS = int(os.environ.get("BENCH_BLOCKS", 6))
+PAIRS = int(os.environ.get("BENCH_PAIRS", 60))
+WINDOW_S = 0.5
+SETTLE_S = 0.05  # left out at the beginning of a window
+# A stopped agent sends no beats; that must not be taken for its death.
+PATIENT = "--dlrover-heartbeat=200ms:100"
 SKIP = 10  # first steps, in which caches warm up and saving starts
 ARMS = {
     "plain": "--dlrover=off {train} --no-ckpt",
@@ -86,8 +97,80 @@ def report(cluster, case, blocks):
         f"{median(slower['saving']):+.2f} %, noise floor {floor:.2f} %")
 
 
+def daemons(cluster):
+    found = []
+    for node in ("n1", "n2"):
+        for name in ("dlrover-agent", "dlrover-supervi"):
+            found += cluster.processes(node, name)
+    if len(found) < 3:
+        raise Failed("supervisor and agents are not to be found")
+    return found
+
+
+def window(pids, stopped):
+    """Lets half a second pass with those processes at work or not; its (begin, end)."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP if stopped else signal.SIGCONT)
+    time.sleep(SETTLE_S)
+    begin = time.time()
+    time.sleep(WINDOW_S - SETTLE_S)
+    return begin, time.time()
+
+
+def speed_within(stamps, times):
+    begin, end = times
+    inside = [t for t in stamps if begin <= t <= end]
+    if len(inside) < 3:
+        raise Failed(f"only {len(inside)} steps in {WINDOW_S} s")
+    return (len(inside) - 1) / (inside[-1] - inside[0])
+
+
+def toggle(pids):
+    """[(really stopped?, window at work, window stopped)]; the order of the two alternates."""
+    pairs = []
+    try:
+        for i in range(2 * PAIRS):
+            real, stopped_first = i % 2 == 0, i // 2 % 2 == 0
+            times = {stopped: window(pids, stopped and real)
+                     for stopped in (stopped_first, not stopped_first)}
+            pairs.append((real, times[False], times[True]))
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+    return pairs
+
+
+def measure_daemons(cluster):
+    job = cluster.submit(
+        f"srun {PATIENT} {ARMS['supervised'].format(train=EXAMPLES + '/mpi_train')} "
+        "--params small --steps 10000000 --log daemons.log", "-N2")
+    log = f"{cluster.home}/daemons.log"
+    wait_for("steps", lambda: len(read_lines(log)) > 10 * SKIP)
+    pairs = toggle(daemons(cluster))
+    cluster.cancel(job)
+    stamps = [e["time"] for e in read_lines(log) if e["event"] == "step"]
+    slower = {True: [], False: []}
+    for real, at_work, stopped in pairs:
+        slower[real].append(
+            100 * (1 - speed_within(stamps, at_work) / speed_within(stamps, stopped)))
+    setup = cluster.setup(f"mpi_train --params small, CPU-bound, on 2 nodes; {PAIRS} pairs of "
+                          f"windows of {WINDOW_S} s in one run, no saves")
+    floor = abs(median(slower[False])) + (median_interval(slower[False]) or 0)
+    cost = median(slower[True])
+    row("cost.daemons", cost, "%", setup, noise=floor, interval=median_interval(slower[True]),
+        below_noise=abs(cost) <= floor, ceiling=100.0, ratio=1 - cost / 100,
+        ceiling_name="steps/s with supervisor and agents stopped",
+        what="fewer steps/s while supervisor and agents are at work")
+    say(f"daemons: {cost:+.2f} %, noise floor {floor:.2f} %")
+
+
 def measure():
     with Cluster(2) as cluster:
+        if PAIRS:
+            measure_daemons(cluster)
+            cluster.wait_idle()
+        if not BLOCKS:
+            return
         for case in CASES:
             say(f"{case}: {BLOCKS} blocks of 4 runs")
             cluster.run_script(script(case, BLOCKS), "-N2", limit=120 * BLOCKS)
