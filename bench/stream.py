@@ -8,6 +8,7 @@ shaped to 2 and to 1 Gb/s. Every byte of the stream is checked by CRC32C at the 
 4 minutes.
 """
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -32,7 +33,10 @@ class Pair:
 
     def __init__(self, cluster):
         self.cluster = cluster
-        self.program = f"{os.path.abspath(BUILD)}/stream"
+        # Nodes see neither this machine's /tmp nor its /home, where the build may be.
+        for name in ("stream", "dlrover-data"):
+            shutil.copy(f"{BUILD}/{name}", cluster.home)
+        self.program = "/home/alice/stream"
 
     def start(self, host, *words):
         return subprocess.Popen(
