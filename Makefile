@@ -40,7 +40,7 @@ KEEPER := mpi_launcher/keeper.c
 SUPERVISOR := mpi_launcher/supervisor.c mpi_launcher/sup_control.c mpi_launcher/sup_agents.c mpi_launcher/sup_meet.c mpi_launcher/sup_gather.c mpi_launcher/sup_round.c \
   mpi_launcher/sup_copies.c mpi_launcher/sup_end.c mpi_launcher/sup_state.c \
   mpi_launcher/policy.c mpi_launcher/policy_state.c mpi_launcher/journal.c mpi_launcher/keepstate.c \
-  mpi_launcher/stepplan.c mpi_launcher/srun_options.c mpi_launcher/steps.c \
+  mpi_launcher/stepplan.c mpi_launcher/srun_options.c mpi_launcher/srun_end.c mpi_launcher/steps.c \
   mpi_launcher/members.c $(PLAN) mpi_launcher/slurmapi.c mpi_launcher/runinfo.c \
   mpi_launcher/persist.c ckpt/commit.c
 SLURM := mpi_launcher/slurm_main.c mpi_launcher/requeue.c mpi_launcher/slurmapi.c

@@ -26,6 +26,7 @@ UNIT_OBJS_test_runinfo := mpi_launcher/runinfo.c
 UNIT_LIBS_test_runinfo := -lxxhash
 UNIT_OBJS_test_journal := mpi_launcher/journal.c mpi_launcher/keepstate.c
 UNIT_LIBS_test_journal := -ljansson
+UNIT_OBJS_test_srun_end := mpi_launcher/srun_end.c
 UNIT_OBJS_test_stepplan := mpi_launcher/stepplan.c mpi_launcher/srun_options.c
 UNIT_OBJS_test_ckpt_alone := $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_alone := -lisal -lxxhash -ldl
