@@ -242,6 +242,42 @@ int dlr_opt_show(const struct dlr_opt *opt, const void *conf, char *buf, size_t 
     return -EINVAL;
 }
 
+int dlr_opt_number(const struct dlr_opt *opt, const void *conf, uint64_t *ret_number)
+{
+    const void *at = (const char *)conf + opt->offset;
+
+    switch (opt->type) {
+    case DLR_OPT_UINT:
+        *ret_number = *(const unsigned *)at;
+        return 0;
+    case DLR_OPT_DURATION:
+        *ret_number = (uint64_t) * (const int64_t *)at;
+        return 0;
+    case DLR_OPT_SIZE:
+        *ret_number = *(const uint64_t *)at;
+        return 0;
+    case DLR_OPT_BEAT:
+        *ret_number = ((const struct dlr_beat_conf *)at)->every_ms;
+        return 0;
+    default:
+        return -EINVAL;
+    }
+}
+
+void dlr_opt_put_number(const struct dlr_opt *opt, void *conf, uint64_t number)
+{
+    void *at = (char *)conf + opt->offset;
+
+    if (opt->type == DLR_OPT_UINT)
+        *(unsigned *)at = (unsigned)number;
+    else if (opt->type == DLR_OPT_DURATION)
+        *(int64_t *)at = (int64_t)number;
+    else if (opt->type == DLR_OPT_SIZE)
+        *(uint64_t *)at = number;
+    else if (opt->type == DLR_OPT_BEAT)
+        ((struct dlr_beat_conf *)at)->every_ms = (unsigned)number;
+}
+
 static int left_column(const struct dlr_opt *opt, const char *prefix)
 {
     return (int)(strlen("  --=") + strlen(prefix) + strlen(opt->name) +

@@ -6,6 +6,7 @@
 #define DLR_COMMON_OPT_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "common/err.h"
@@ -56,6 +57,14 @@ int dlr_opt_set_word(const struct dlr_opt *table, const char *word, void *conf,
 
 /* The field's value as text that dlr_opt_set() would take. */
 int dlr_opt_show(const struct dlr_opt *opt, const void *conf, char *buf, size_t size);
+
+/* A field that has an order, as a number: counts, milliseconds, bytes, of a heartbeat the time
+ * between beats. -EINVAL for the other types.
+ */
+int dlr_opt_number(const struct dlr_opt *opt, const void *conf, uint64_t *ret_number);
+
+/* Sets such a field to what dlr_opt_number() has said of another struct. */
+void dlr_opt_put_number(const struct dlr_opt *opt, void *conf, uint64_t number);
 
 /* Prints "  --<prefix><name>=ARG   help (default)" for each row, aligned. */
 void dlr_opt_help(const struct dlr_opt *table, const char *prefix, FILE *out);

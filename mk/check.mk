@@ -55,6 +55,7 @@ UNIT_OBJS_test_plan_json := $(UNIT_OBJS_test_plan)
 UNIT_LIBS_test_plan_json := -lhwloc -ljansson
 UNIT_OBJS_test_plugin := $(PLUGIN) tests/fake_spank.c
 UNIT_OBJS_test_allocator := $(SPANK)
+UNIT_OBJS_test_options := $(SPANK)
 UNIT_OBJS_test_task_env := $(SPANK)
 UNIT_OBJS_test_tap := $(SPANK) spank/tail.c
 $(BUILD)/tests/test_tap: | $(BUILD)/dlrover-stderr

@@ -25,6 +25,7 @@ void dlr_options_init(struct dlr_spank_conf *conf)
 {
     memset(conf, 0, sizeof(*conf));
     dlr_jobconf_init(&conf->job);
+    conf->site = conf->job;
     if (dlr_opt_defaults(site_opts, conf, NULL) < 0)
         conf->libexec[0] = '\0'; /* built with a bad DLR_LIBEXECDIR: nothing is found */
 }
@@ -52,6 +53,8 @@ static int set_site(struct dlr_spank_conf *conf, const char *word, struct dlr_er
                         word);
     if (dlr_opt_find(site_opts, name))
         rc = dlr_opt_set_word(site_opts, word, conf, &why);
+    else if (dlr_jobrules_has(name))
+        rc = dlr_jobrules_set(&conf->rules, name, word + len + 1, &why);
     else
         rc = dlr_opt_set_word(dlr_jobconf_opts, word, &conf->job, &why);
     if (rc < 0)
@@ -72,6 +75,8 @@ void dlr_options_site(struct dlr_spank_conf *conf, int count, char *const words[
         if (set_site(conf, words[i], &err) < 0 && bad)
             bad(&err);
     }
+    dlr_jobrules_fit(&conf->rules, &conf->job);
+    conf->site = conf->job;
 }
 
 size_t dlr_options_count(void)
@@ -101,6 +106,20 @@ static void env_name(size_t row, char name[DLR_OPTIONS_NAME])
         *c = *c == '-' ? '_' : toupper((unsigned char)*c);
 }
 
+void dlr_options_disown(void)
+{
+    for (size_t row = 0; dlr_jobconf_opts[row].name; row++) {
+        char name[DLR_OPTIONS_NAME], var[DLR_OPTIONS_NAME + 64];
+
+        dlr_options_name(row, name);
+        for (char *c = name; *c; c++)
+            *c = *c == '-' ? '_' : *c;
+        if (dlr_format(var, sizeof(var), "SLURM_SPANK__SLURM_SPANK_OPTION_dlrover_%s",
+                       name) == 0)
+            unsetenv(var);
+    }
+}
+
 char *dlr_options_usage(size_t row)
 {
     const struct dlr_opt *opt = &dlr_jobconf_opts[row];
@@ -116,11 +135,17 @@ static int set_row(struct dlr_spank_conf *conf, size_t row, const char *value,
                    struct dlr_err *err)
 {
     const struct dlr_opt *opt = &dlr_jobconf_opts[row];
-    int rc = dlr_opt_set(dlr_jobconf_opts, opt->name, value, &conf->job, err);
+    struct dlr_jobconf wanted = conf->job;
+    int rc = dlr_opt_set(dlr_jobconf_opts, opt->name, value, &wanted, err);
 
-    if (rc == 0 && dlr_streq(opt->name, "enable"))
+    if (rc == 0)
+        rc = dlr_jobrules_check(&conf->rules, row, &wanted, &conf->site, err);
+    if (rc < 0)
+        return rc;
+    conf->job = wanted;
+    if (dlr_streq(opt->name, "enable"))
         conf->asked = true;
-    return rc;
+    return 0;
 }
 
 void dlr_options_env(struct dlr_spank_conf *conf, dlr_options_bad_fn bad)

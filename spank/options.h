@@ -10,6 +10,7 @@
 
 #include "common/err.h"
 #include "common/jobconf.h"
+#include "common/jobrules.h"
 
 #define DLR_OPTIONS_NAME 64 /* bytes of an option's or a variable's name */
 
@@ -17,6 +18,8 @@ struct dlr_spank_conf {
     struct dlr_jobconf job;
     char libexec[DLR_OPT_TEXT]; /* where dlrover-keeper and dlrover-stderr are */
     char prefix[DLR_OPT_TEXT];  /* not empty: libexec is <prefix>/libexec/dlrover */
+    struct dlr_jobrules rules;  /* what users may not set */
+    struct dlr_jobconf site;    /* job as the site left it, before any user's word */
     bool asked;                 /* job.enable is the user's word, not the site's */
 };
 
@@ -26,14 +29,19 @@ typedef void (*dlr_options_bad_fn)(const struct dlr_err *err);
 /* Everything at its default. */
 void dlr_options_init(struct dlr_spank_conf *conf);
 
-/* Takes the words of plugstack.conf ("spares=1", "libexec=/opt/..."). A bad word goes to bad
- * (may be NULL) and changes nothing.
+/* Takes the words of plugstack.conf ("spares=1", "libexec=/opt/...", "forbid=checks"). A bad
+ * word goes to bad (may be NULL) and changes nothing. What follows has to keep to its rules.
  */
 void dlr_options_site(struct dlr_spank_conf *conf, int count, char *const words[],
                       dlr_options_bad_fn bad);
 
 /* Takes DLROVER=on and DLROVER_<NAME>=value from this process's environment. */
 void dlr_options_env(struct dlr_spank_conf *conf, dlr_options_bad_fn bad);
+
+/* Takes the options of the job that this process is in out of the environment, where Slurm has
+ * put them for its srun: a job that is submitted from inside another is a job of its own.
+ */
+void dlr_options_disown(void);
 
 /* Number of rows of the job's table. */
 size_t dlr_options_count(void);
@@ -49,8 +57,8 @@ void dlr_options_name(size_t row, char name[DLR_OPTIONS_NAME]);
 char *dlr_options_usage(size_t row);
 
 /* Sets a row from an option of the command line, a script or Slurm's own propagation. value
- * may be NULL or "(null)", which Slurm hands over for an option without a value. -EINVAL
- * with a text that names the option; conf is unchanged then.
+ * may be NULL or "(null)", which Slurm hands over for an option without a value. -EINVAL, or
+ * -EPERM when the site forbids it, with a text that names the option; conf is unchanged then.
  */
 int dlr_options_set(struct dlr_spank_conf *conf, size_t row, const char *value,
                     struct dlr_err *err);

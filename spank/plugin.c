@@ -94,8 +94,10 @@ int slurm_spank_init(spank_t sp, int ac, char *av[])
     register_options(sp);
     if (where == S_CTX_ALLOCATOR || where == S_CTX_LOCAL)
         dlr_options_env(&plugin.conf, complain);
-    if (where == S_CTX_ALLOCATOR)
+    if (where == S_CTX_ALLOCATOR) {
+        dlr_options_disown();
         dlr_allocator_start(&plugin.alloc, dlr_allocator_cli(), plugin.conf.job.enable);
+    }
     return 0;
 }
 

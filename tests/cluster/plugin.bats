@@ -190,6 +190,56 @@ END
         srun --dlrover-max-restarts=2 prog | head -n1)" = "word <--max-restarts=2>" ]
 }
 
+# Slurm hands a script's options to each srun in it, and the shell's variables with the rest of
+# its environment.
+@test "each source overrides the ones before it, from sbatch to the srun inside" {
+    put chain.sh <<'END'
+#!/bin/bash
+#SBATCH -N 2 --dlrover=on
+srun prog
+DLROVER_MAX_RESTARTS=5 srun prog
+srun --dlrover-max-restarts=2 prog
+END
+    as alice cat chain.sh | sed '2a #SBATCH --dlrover-max-restarts=4' | put chain4.sh
+    chain() { # ENVIRONMENT SCRIPT OPTION…
+        local env=$1 script=$2
+
+        shift 2
+        as alice rm -f out # it would be appended to
+        as alice env "$env" sbatch -W -o out "$@" "$script" >/dev/null || return
+        as alice sed -n 's/^word <--max-restarts=\(.*\)>$/\1/p' out | paste -sd' '
+    }
+    [ "$(chain A=b chain.sh)" = "7 5 2" ]                    # the site's
+    [ "$(chain DLROVER_MAX_RESTARTS=6 chain.sh)" = "6 5 2" ] # the shell's that typed sbatch
+    [ "$(chain DLROVER_MAX_RESTARTS=6 chain4.sh)" = "4 4 2" ] # the script's
+    [ "$(chain DLROVER_MAX_RESTARTS=6 chain4.sh --dlrover-max-restarts=3)" = "3 3 2" ]
+}
+
+@test "a job submitted from inside another does not inherit its options" {
+    plain_script '-N 1 -o inner' | sed 's/^echo.*/srun echo plain/' | put inner.sh
+    run -0 as alice salloc -Q -N 1 --dlrover=on sbatch -W inner.sh
+    run -0 as alice cat inner
+    [ "$output" = plain ]
+}
+
+@test "what a site forbids or limits is one clear line and no job" {
+    on ctl sed -i 's/$/ forbid=state-dir max-spares=2 min-heartbeat=100ms/' /etc/slurm/plugstack.conf
+    run ! as alice sbatch < <(plain_script --dlrover-spares=3)
+    [ "${lines[0]}" = "sbatch: error: dlrover: --dlrover-spares: 3 is more than this site allows: at most 2" ]
+    run ! as alice sbatch --dlrover-heartbeat=50ms --wrap true
+    [ "${lines[0]}" = "sbatch: error: dlrover: --dlrover-heartbeat: 50ms:5 is less than this site allows: at least 100ms" ]
+    run ! as alice srun --dlrover-state-dir=/tmp -n1 true
+    [ "${lines[0]}" = "srun: error: dlrover: --dlrover-state-dir: this site does not let jobs set it; it is '' here" ]
+    # nor by what Slurm itself would have put there
+    run ! as alice env SLURM_SPANK__SLURM_SPANK_OPTION_dlrover_dlrover_spares=9 srun -n1 true
+    [ "${lines[0]}" = "srun: error: dlrover: --dlrover-spares: 9 is more than this site allows: at most 2" ]
+    run -0 as alice env DLROVER_STATE_DIR=/tmp srun -n1 echo runs
+    [ "${lines[0]}" = "srun: error: dlrover: ignoring DLROVER_STATE_DIR in the environment: this site does not let jobs set it; it is '' here" ]
+    run -0 as alice srun --dlrover-spares=2 -n1 echo runs
+    [ "$output" = runs ]
+    on ctl sed -i 's/ forbid=.*$//' /etc/slurm/plugstack.conf
+}
+
 @test "an srun of a supervisor, an srun with off and an srun outside run as they are" {
     run -0 as alice salloc -N 2 -n 2 --dlrover=on bash -c \
         'DLROVER_SUPERVISED=$SLURM_JOB_ID.0.run srun -n2 echo inner
