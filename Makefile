@@ -23,7 +23,7 @@ DLR_LDFLAGS = -pthread $(if $(SAN),-fsanitize=$(SAN))
 
 # --- sources: one list per product --------------------------------------------------
 COMMON := common/clock.c common/err.c common/file.c common/jobconf.c common/jobrules.c \
-  common/local.c common/log.c common/opt.c common/self.c common/str.c
+  common/local.c common/log.c common/memory.c common/opt.c common/self.c common/str.c
 MSG := common/msg.c
 TOPO := hwloc_topo/node.c hwloc_topo/names.c hwloc_topo/switches.c hwloc_topo/order.c hwloc_topo/partners.c
 HEALTH := health/checks.c health/clock.c health/disk.c health/reach.c health/run.c health/verdict.c
@@ -60,7 +60,7 @@ CLI := mpi_launcher/cli.c mpi_launcher/cli_status.c mpi_launcher/cli_events.c \
 SPANK := spank/allocator.c spank/cmdline.c spank/fds.c spank/handover.c spank/notify.c \
   spank/options.c spank/step.c spank/sweep.c spank/tap.c spank/task_env.c
 PLUGIN := spank/plugin.c $(SPANK) common/clock.c common/err.c common/jobconf.c \
-  common/jobrules.c common/local.c common/log.c common/opt.c common/str.c
+  common/jobrules.c common/local.c common/log.c common/memory.c common/opt.c common/str.c
 CHARLM := examples/charlm.c examples/matmul.c examples/text.c
 
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/str.h"
@@ -167,7 +168,8 @@ int dlr_local_connect(const char *path, int64_t timeout_ms, int *ret_fd,
     int flags = SOCK_SEQPACKET | SOCK_CLOEXEC | (timeout_ms > 0 ? 0 : SOCK_NONBLOCK);
     struct sockaddr_un addr;
     DLR_AUTO_CLOSE int fd = -1;
-    int rc = address(path, &addr, err);
+    unsigned uid = 0;
+    int pid, rc = address(path, &addr, err);
 
     if (rc < 0)
         return rc;
@@ -182,6 +184,11 @@ int dlr_local_connect(const char *path, int64_t timeout_ms, int *ret_fd,
         rc = -ETIMEDOUT;
     if (rc < 0)
         return dlr_fail(err, rc, "cannot connect to '%s': %s", path, strerror(-rc));
+    rc = dlr_local_peer(fd, &uid, &pid);
+    if (rc == 0 && uid != geteuid())
+        rc = -EPERM;
+    if (rc < 0)
+        return dlr_fail(err, rc, "'%s' is a socket of uid %u, not ours", path, uid);
     *ret_fd = dlr_steal_fd(&fd);
     return 0;
 }

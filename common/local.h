@@ -103,7 +103,8 @@ int dlr_local_recv(int fd, struct dlr_local_msg *ret_msg, int ret_fds[DLR_LOCAL_
                    unsigned *ret_nfds);
 
 /* Connects to a socket path; timeout_ms bounds connecting and each later send and receive
- * (0: non-blocking). *ret_fd is close-on-exec and the caller's.
+ * (0: non-blocking). *ret_fd is close-on-exec and the caller's. -EPERM when the one who
+ * listens is not our own effective user: what he sends would be believed.
  */
 int dlr_local_connect(const char *path, int64_t timeout_ms, int *ret_fd,
                       struct dlr_err *err);

@@ -4,9 +4,15 @@
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "common/str.h"
+
+int dlr_self_keep_secrets(void)
+{
+    return prctl(PR_SET_DUMPABLE, 0) < 0 ? -errno : 0;
+}
 
 int dlr_self_sibling(const char *name, char *buf, size_t size)
 {

@@ -10,4 +10,9 @@
  */
 int dlr_self_sibling(const char *name, char *buf, size_t size);
 
+/* From now on memory and descriptors of this process are closed to others of the same user (no
+ * ptrace, no /proc/PID/mem, no core dump): it holds a secret key. An exec ends it.
+ */
+int dlr_self_keep_secrets(void);
+
 #endif

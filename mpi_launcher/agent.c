@@ -11,6 +11,7 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/self.h"
 #include "common/str.h"
 #include "mpi_launcher/spawn.h"
 
@@ -164,7 +165,8 @@ static int start(struct dlr_agent *a, struct dlr_err *err)
 
     if (rc < 0)
         return rc;
-    rc = dlr_agent_memory_wait(a->conf.memory, DLR_AGENT_LEAVE_MS, err);
+    rc = dlr_agent_memory_place(a, err);
+    rc = rc < 0 ? rc : dlr_agent_memory_wait(a->conf.memory, DLR_AGENT_LEAVE_MS, err);
     rc = rc < 0 ? rc : dlr_agent_memory_open(a->conf.memory, &a->dir_fd, err);
     if (rc < 0)
         return rc;
@@ -220,6 +222,7 @@ int main(int argc, char **argv)
 
     if (argc == 2 && dlr_streq(argv[1], "--succeed"))
         return dlr_agent_succeed_main(SUCCEED_FD);
+    dlr_self_keep_secrets();
     init(&agent);
     rc = dlr_agent_conf_parse(argc, argv, &agent, &err);
     if (rc > 0)

@@ -146,6 +146,7 @@ struct dlr_agent {
 
     struct dlr_client *control;
     struct sockaddr_in control_addr;
+    bool squatted;    /* somebody else has the usual name of the memory */
     uint64_t dropped; /* messages that were malformed or out of place */
 
     unsigned every_ms;
@@ -199,6 +200,10 @@ int dlr_agent_conf_parse(int argc, char **argv, struct dlr_agent *a,
 /* --- agent_memory.c ----------------------------------------------------------------- */
 
 /* Waits for an agent that still keeps path to end. Blocking, for the start. -EBUSY. */
+/* Chooses the name of the job's memory on this node: conf.memory becomes another when somebody
+ * else has the usual one, which is told (dlr_agent.squatted).
+ */
+int dlr_agent_memory_place(struct dlr_agent *a, struct dlr_err *err);
 int dlr_agent_memory_wait(const char *path, int64_t timeout_ms, struct dlr_err *err);
 /* Makes path and its parent, both ours and 0700, never through a link. *ret_fd: caller's. */
 int dlr_agent_memory_open(const char *path, int *ret_fd, struct dlr_err *err);

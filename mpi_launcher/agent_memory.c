@@ -10,8 +10,25 @@
 #include "ckpt/store.h"
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/memory.h"
 #include "common/str.h"
 #include "mpi_launcher/agent.h"
+
+int dlr_agent_memory_place(struct dlr_agent *a, struct dlr_err *err)
+{
+    char usual[DLR_OPT_TEXT];
+    bool taken;
+    int rc;
+
+    memcpy(usual, a->conf.memory, sizeof(usual));
+    rc = dlr_memory_claim(usual, a->conf.memory, sizeof(a->conf.memory), &taken, err);
+    if (rc == 0 && taken) {
+        dlr_warn("%s: '%s' is not ours: somebody has taken the name; using '%s'",
+                 a->node, usual, a->conf.memory);
+        a->squatted = true;
+    }
+    return rc;
+}
 
 /* An agent that was told to end takes the memory with it: its successor must not have begun
  * to use it by then.

@@ -129,6 +129,7 @@ int dlr_identity_credential(const struct dlr_identity *id, const struct dlr_run_
 
     if (!ctx || !text)
         return dlr_fail(err, -ENOMEM, "out of memory");
+    munge_ctx_set(ctx, MUNGE_OPT_UID_RESTRICTION, getuid()); /* nobody else reads it */
     rc = munge_encode(ret_cred, ctx, text, (int)strlen(text));
     if (rc != EMUNGE_SUCCESS)
         return dlr_fail(err, -EACCES, "cannot make a credential: %s",

@@ -37,8 +37,8 @@ const unsigned char *dlr_identity_secret(const struct dlr_identity *id);
 int dlr_identity_save(const struct dlr_identity *id, int fd, struct dlr_err *err);
 int dlr_identity_load(int fd, struct dlr_identity **ret_id, struct dlr_err *err);
 
-/* A MUNGE credential with payload {"job","run","gen","key"}; *ret_cred is on the heap and the
- * caller's (free()). It holds no secret. Blocking: asks the local munged.
+/* A MUNGE credential with payload {"job","run","gen","key"} that only our own uid (and root) can
+ * decode; *ret_cred is on the heap and the caller's (free()). It holds no secret. Blocking: asks the local munged.
  */
 int dlr_identity_credential(const struct dlr_identity *id, const struct dlr_run_id *run,
                             char **ret_cred, struct dlr_err *err);

@@ -185,6 +185,7 @@ static int run(char **argv)
     DLR_AUTO_CLOSE int signal_fd = -1;
     int status, code, told = 0;
 
+    dlr_self_keep_secrets(); /* the key pair is in the memory file */
     if (state_fd < 0 || block_signals(&signal_fd) < 0 ||
         prctl(PR_SET_CHILD_SUBREAPER, 1) < 0) {
         dlr_error("cannot prepare the keeper: %s", strerror(errno));

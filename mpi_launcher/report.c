@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,6 +11,7 @@
 #include "ckpt/store.h"
 #include "common/cleanup.h"
 #include "common/file.h"
+#include "common/memory.h"
 #include "common/str.h"
 
 #define CHECKS_ROOM 32
@@ -185,14 +187,16 @@ static int list_copies(const struct dlr_plan_survey *s, struct dlr_plan_report *
                        struct dlr_err *err)
 {
     DLR_AUTO_FREE struct dlr_store_item *items = NULL;
-    char text[64];
+    char text[64], dir[PATH_MAX];
     unsigned bad = 0;
     int n, i;
 
     if (!s->store_dir || !s->store_dir[0])
         return 0;
-    n = dlr_store_list(s->store_dir, dlr_slot_key(s->key ? s->key : ""), true, &items,
-                       &bad, err);
+    if (dlr_memory_find(s->store_dir, dir, sizeof(dir)) < 0)
+        return dlr_fail(err, -ENAMETOOLONG, "'%s' is too long", s->store_dir);
+    n = dlr_store_list(dir, dlr_slot_key(s->key ? s->key : ""), true, &items, &bad,
+                       err);
     if (n < 0)
         return n;
     r->copies = calloc((size_t)n + 1, sizeof(*r->copies));
@@ -201,7 +205,7 @@ static int list_copies(const struct dlr_plan_survey *s, struct dlr_plan_report *
     for (i = 0; i < n; i++)
         r->copies[r->ncopies++] = (struct dlr_plan_copy){
             items[i].rank, items[i].info.world, items[i].info.version,
-            file_bytes(s->store_dir, &items[i]), items[i].info.layout};
+            file_bytes(dir, &items[i]), items[i].info.layout};
     if (bad) {
         dlr_format(text, sizeof(text), "%u snapshots failed their verification", bad);
         add_check(r, "snapshots", DLR_HEALTH_WARN, text);

@@ -73,6 +73,31 @@ static int copy_env(const char *name, const char *fallback, char *buf, size_t si
     return 0;
 }
 
+/* Whoever can write into it decides what is restored, and where the journal goes. */
+static int check_ours(const char *path, struct dlr_err *err)
+{
+    struct stat st;
+
+    if (lstat(path, &st) < 0)
+        return dlr_fail(err, -errno, "cannot stat '%s': %s", path, strerror(errno));
+    if (!S_ISDIR(st.st_mode))
+        return dlr_fail(err, -ENOTDIR,
+                        "'%s' is no directory: somebody has taken the name of the "
+                        "job's state",
+                        path);
+    if (st.st_uid != geteuid())
+        return dlr_fail(err, -EPERM,
+                        "'%s' is of uid %u: somebody has taken the name of the job's "
+                        "state; name another --dlrover-state-dir",
+                        path, st.st_uid);
+    if (st.st_mode & 022)
+        return dlr_fail(err, -EPERM,
+                        "'%s' can be written by others (mode %03o): take that away "
+                        "with chmod go-w",
+                        path, st.st_mode & 0777);
+    return 0;
+}
+
 static int make_job_dir(struct dlr_runinfo *info, const char *state_dir,
                         struct dlr_err *err)
 {
@@ -86,7 +111,8 @@ static int make_job_dir(struct dlr_runinfo *info, const char *state_dir,
                         home(), info->job);
     if (rc < 0)
         return dlr_fail(err, rc, "the state directory's path is too long");
-    return dlr_mkdirs(info->job_dir, 0700, err);
+    rc = dlr_mkdirs(info->job_dir, 0700, err);
+    return rc < 0 ? rc : check_ours(info->job_dir, err);
 }
 
 int dlr_runinfo_make(char *const *argv, const char *state_dir, const char *name,
@@ -117,7 +143,8 @@ int dlr_runinfo_make(char *const *argv, const char *state_dir, const char *name,
     snprintf(info.memory, sizeof(info.memory), "/dev/shm/dlrover-%u-%s/%s", getuid(),
              info.job, info.name);
     snprintf(info.key, sizeof(info.key), "%s.%s.%s", info.cluster, info.job, info.name);
-    if ((rc = dlr_mkdirs(info.dir, 0700, err)) < 0)
+    if ((rc = dlr_mkdirs(info.dir, 0700, err)) < 0 ||
+        (rc = check_ours(info.dir, err)) < 0)
         return rc;
     *ret = info;
     return 0;

@@ -16,6 +16,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/self.h"
 #include "common/str.h"
 #include "mpi_launcher/slurmapi.h"
 #include "mpi_launcher/sup.h"
@@ -442,6 +443,7 @@ int main(int argc, char **argv)
         puts("dlrover-supervisor " DLR_VERSION);
         return 0;
     }
+    dlr_self_keep_secrets();
     block_signals();
     if (fcntl(STATE_FD, F_SETFD, FD_CLOEXEC) == 0)
         s->state_fd = STATE_FD;

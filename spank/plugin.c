@@ -21,6 +21,7 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/memory.h"
 #include "spank/allocator.h"
 #include "spank/handover.h"
 #include "spank/options.h"
@@ -121,10 +122,13 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char *av[])
 
 int slurm_spank_user_init(spank_t sp, int ac, char *av[])
 {
+    struct dlr_step_job job = {.root = DLR_MEMORY_ROOT};
     char **env = NULL;
 
-    if (spank_get_item(sp, S_JOB_ENV, &env) == ESPANK_SUCCESS)
-        dlr_step_begin(&plugin.step, env);
+    if (spank_get_item(sp, S_JOB_ENV, &env) == ESPANK_SUCCESS &&
+        spank_get_item(sp, S_JOB_ID, &job.id) == ESPANK_SUCCESS &&
+        spank_get_item(sp, S_JOB_UID, &job.uid) == ESPANK_SUCCESS)
+        dlr_step_begin(&plugin.step, env, &job);
     return 0;
 }
 
@@ -190,7 +194,7 @@ int slurm_spank_job_epilog(spank_t sp, int ac, char *av[])
         spank_get_item(sp, S_JOB_UID, &uid) != ESPANK_SUCCESS ||
         spank_get_item(sp, S_JOB_GID, &gid) != ESPANK_SUCCESS)
         return 0;
-    if (dlr_sweep_job(DLR_SWEEP_ROOT, uid, gid, job, DLR_SWEEP_LIMIT_MS, &err) < 0)
+    if (dlr_sweep_job(DLR_MEMORY_ROOT, uid, gid, job, DLR_SWEEP_LIMIT_MS, &err) < 0)
         complain(&err);
     return 0;
 }

@@ -1,10 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "spank/step.h"
 
+#include <errno.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
 #include "common/log.h"
+#include "common/memory.h"
+#include "common/str.h"
 #include "spank/notify.h"
 
-void dlr_step_begin(struct dlr_step *step, char *const env[])
+/* Connects to the agent at path, which the user has written. */
+static int connect_agent(struct dlr_step *step, const char *path,
+                         const struct dlr_step_job *job, struct dlr_err *err)
+{
+    DLR_AUTO_CLOSE int at = -1;
+    char name[64];
+    int rc;
+
+    if (geteuid() != job->uid)
+        return dlr_fail(err, -EPERM, "uid %u is not the job's, %u", geteuid(),
+                        job->uid);
+    rc = dlr_memory_socket(job->root, path, job->id, &at, err);
+    if (rc < 0)
+        return rc;
+    dlr_format(name, sizeof(name), "/proc/self/fd/%d", at);
+    return dlr_notify_step(name, step->round, &step->agent, err);
+}
+
+void dlr_step_begin(struct dlr_step *step, char *const env[],
+                    const struct dlr_step_job *job)
 {
     struct dlr_task_round round;
     struct dlr_err err = {0};
@@ -13,8 +38,10 @@ void dlr_step_begin(struct dlr_step *step, char *const env[])
         return;
     step->in_round = true;
     step->round = round.round;
-    if (dlr_notify_step(round.socket, round.round, &step->agent, &err) < 0)
+    if (connect_agent(step, round.socket, job, &err) < 0)
         dlr_debug("no word to the agent: %s", err.text);
+    else if (dlr_memory_find(round.socket, step->socket, sizeof(step->socket)) < 0)
+        step->socket[0] = '\0';
     if (dlr_tap_open(&step->tap) < 0)
         dlr_debug("no pipe: last lines of stderr may be late");
 }
@@ -47,6 +74,8 @@ int dlr_step_task(const struct dlr_step *step, char *const env[], uint32_t rank,
     ret->count = 0;
     if (!step->in_round || !dlr_task_round_find(env, &round))
         return 0;
+    if (step->socket[0])
+        round.socket = step->socket;
     if (dlr_tap_insert(&step->tap, libexec, round.socket, round.round, rank, &why) < 0)
         dlr_debug("%s: the last lines of rank %u will not be known", why.text, rank);
     return dlr_task_env_make(&round, &self, ret, err);

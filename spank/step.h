@@ -13,10 +13,18 @@
 #include "spank/tap.h"
 #include "spank/task_env.h"
 
+/* Whose step it is. */
+struct dlr_step_job {
+    unsigned id;
+    uid_t uid;
+    const char *root; /* of the jobs' memory: DLR_MEMORY_ROOT */
+};
+
 struct dlr_step {
     bool in_round; /* it is a supervisor's */
     uint32_t round;
-    int agent; /* connection to the agent, -1 without */
+    char socket[256]; /* the agent's, as it is called on this node */
+    int agent;        /* connection to the agent, -1 without */
     struct dlr_tap tap;
 };
 
@@ -25,8 +33,12 @@ struct dlr_step {
         .agent = -1, .tap = DLR_TAP_NONE                                               \
     }
 
-/* Before the tasks are forked, as the user: tells the agent. env is the step's. */
-void dlr_step_begin(struct dlr_step *step, char *const env[]);
+/* Before the tasks are forked, as the user: tells the agent. env is the step's, its words are
+ * the user's: only a socket of the job's own memory is used, and nothing when the process is not
+ * the job's user.
+ */
+void dlr_step_begin(struct dlr_step *step, char *const env[],
+                    const struct dlr_step_job *job);
 
 /* In slurmstepd, for each task once all are forked, and when it has ended. The agent knows a
  * task's last lines before its end, unless they take longer than DLR_TAP_SOON_MS.

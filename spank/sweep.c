@@ -15,6 +15,7 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/memory.h"
 #include "common/str.h"
 
 /* Opens a directory of owner; a link or somebody else's directory is refused. */
@@ -96,13 +97,38 @@ int dlr_sweep_tree(const char *root, const char *name, uid_t owner)
     return rc;
 }
 
+/* Calls fn for each name below root that may be the job's; the worst of what it returns. */
+static int for_each(const char *root, const char *name, uid_t owner,
+                    int (*fn)(const char *root, const char *name, uid_t owner))
+{
+    DLR_AUTO_CLOSEDIR DIR *dir = opendir(root);
+    struct dirent *entry;
+    int worst = 0;
+
+    if (!dir)
+        return -errno;
+    while ((entry = readdir(dir))) {
+        int rc =
+            dlr_memory_is(entry->d_name, name) ? fn(root, entry->d_name, owner) : 0;
+
+        if (rc < 0)
+            worst = rc;
+    }
+    return worst;
+}
+
+static int is_there(const char *root, const char *name, uid_t owner)
+{
+    return -EEXIST;
+}
+
 /* The child's exit status is an errno, 0 when all went well. */
 static void run_child(const char *root, const char *name, uid_t uid, gid_t gid)
 {
     if (geteuid() == 0 &&
         (setgroups(1, &gid) < 0 || setgid(gid) < 0 || setuid(uid) < 0))
         _exit(errno);
-    _exit(-dlr_sweep_tree(root, name, uid));
+    _exit(-for_each(root, name, uid, dlr_sweep_tree));
 }
 
 /* Waits for the child's end of the pipe to be closed, which the kernel does at its end, then
@@ -133,17 +159,12 @@ int dlr_sweep_job(const char *root, uid_t uid, gid_t gid, uint32_t job,
                   int64_t limit_ms, struct dlr_err *err)
 {
     DLR_AUTO_CLOSE int fd = -1, child_fd = -1;
-    struct stat st;
-    char name[64], path[4096];
+    char name[DLR_MEMORY_NAME];
     int pair[2], rc;
     pid_t pid;
 
-    rc = dlr_format(name, sizeof(name), "dlrover-%u-%u", (unsigned)uid, job);
-    if (rc == 0)
-        rc = dlr_format(path, sizeof(path), "%s/%s", root, name);
-    if (rc < 0)
-        return dlr_fail(err, rc, "the name of the job's memory is too long");
-    if (lstat(path, &st) < 0 && errno == ENOENT)
+    dlr_format(name, sizeof(name), "dlrover-%u-%u", (unsigned)uid, job);
+    if (for_each(root, name, uid, is_there) == 0)
         return 0;
     if (pipe2(pair, O_CLOEXEC) < 0)
         return dlr_fail(err, -errno, "cannot make a pipe: %s", strerror(errno));
@@ -156,6 +177,11 @@ int dlr_sweep_job(const char *root, uid_t uid, gid_t gid, uint32_t job,
         run_child(root, name, uid, gid);
     close(dlr_steal_fd(&child_fd));
     rc = await(pid, fd, limit_ms);
-    return rc < 0 ? dlr_fail(err, rc, "cannot remove '%s': %s", path, strerror(-rc))
+    if (rc == -EPERM)
+        return dlr_fail(err, rc,
+                        "'%s/%s' is not of uid %u: somebody has taken the name", root,
+                        name, (unsigned)uid);
+    return rc < 0 ? dlr_fail(err, rc, "cannot remove '%s/%s': %s", root, name,
+                             strerror(-rc))
                   : 0;
 }

@@ -68,8 +68,10 @@ static bool take(struct dlr_tap *tap, uint32_t rank)
 
 static void keep(struct dlr_tap *tap, uint32_t rank)
 {
-    uint32_t *more = realloc(tap->ranks, (tap->count + 1) * sizeof(*more));
+    uint32_t *more = NULL;
 
+    if (tap->count < DLR_TAP_RANKS_MAX)
+        more = realloc(tap->ranks, (tap->count + 1) * sizeof(*more));
     if (more) {
         tap->ranks = more;
         tap->ranks[tap->count++] = rank;
@@ -77,39 +79,52 @@ static void keep(struct dlr_tap *tap, uint32_t rank)
 }
 
 /* Reads one rank: 1, 0 when none is there yet, -1 when none will come. */
-static int read_one(struct dlr_tap *tap)
+static int read_one(struct dlr_tap *tap, uint32_t *ret_rank)
 {
     uint32_t rank;
     ssize_t n =
         read(tap->done[0], &rank, sizeof(rank)); /* whole: pipes are, below 4 KiB */
 
-    if (n == sizeof(rank))
-        keep(tap, rank);
-    else if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-        return -1;
-    return n == sizeof(rank);
+    if (n == sizeof(rank)) {
+        *ret_rank = rank;
+        return 1;
+    }
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR) ? -1 : 0;
+}
+
+/* The user holds the writing end and may never stop: what is read and what is kept is bounded,
+ * and the limit counts while there is more to read, too.
+ */
+static void await_rank(struct dlr_tap *tap, uint32_t rank, int64_t deadline)
+{
+    for (unsigned n = 0;; n++) {
+        int64_t left = n < DLR_TAP_RANKS_MAX ? 1 : deadline - dlr_now_ms();
+        uint32_t got;
+        int rc = left > 0 ? read_one(tap, &got) : -1;
+
+        if (rc < 0 || (rc > 0 && got == rank))
+            return;
+        if (rc > 0) {
+            keep(tap, got);
+        } else {
+            struct pollfd pfd = {.fd = tap->done[0], .events = POLLIN};
+
+            left = deadline - dlr_now_ms();
+            if (left <= 0)
+                return;
+            poll(&pfd, 1, (int)left);
+        }
+    }
 }
 
 void dlr_tap_wait(struct dlr_tap *tap, uint32_t rank, int64_t limit_ms)
 {
-    int64_t begun = dlr_now_ms(), now = begun;
+    int64_t begun = dlr_now_ms();
 
     if (limit_ms > tap->budget_ms)
         limit_ms = tap->budget_ms;
-    while (tap->done[0] >= 0 && !take(tap, rank)) {
-        int rc = read_one(tap);
-
-        if (rc < 0)
-            break;
-        if (rc == 0) {
-            struct pollfd pfd = {.fd = tap->done[0], .events = POLLIN};
-
-            now = dlr_now_ms();
-            if (now - begun >= limit_ms)
-                break;
-            poll(&pfd, 1, (int)(limit_ms - (now - begun)));
-        }
-    }
+    if (tap->done[0] >= 0 && !take(tap, rank))
+        await_rank(tap, rank, begun + limit_ms);
     tap->budget_ms -= dlr_now_ms() - begun;
     if (tap->budget_ms < 0)
         tap->budget_ms = 0;

@@ -18,6 +18,8 @@
 #define DLR_TAP_SOON_MS 100 /* to be done before the task's end is told to the agent */
 #define DLR_TAP_DRAIN_MS 1000 /* all waits of a step for it together */
 #define DLR_TAP_DONE_FD 3     /* where dlrover-stderr finds the writing end of done */
+#define DLR_TAP_RANKS_MAX                                                              \
+    16384 /* kept, and read without a look at the clock: what a pipe holds */
 
 struct dlr_tap {
     int done[2]; /* each dlrover-stderr writes its rank (uint32_t) when it is done */

@@ -234,7 +234,8 @@ int dlr_task_env_make(const struct dlr_task_round *round,
     if (rc < 0)
         return rc;
     if (!add_lists(&env, round) || !add_numbers(&env, &place, round, self->rank) ||
-        !add(&env, "MASTER_ADDR", place.first) || !take_out(&env)) {
+        !add(&env, "MASTER_ADDR", place.first) ||
+        !add(&env, "DLROVER_AGENT_SOCKET", round->socket) || !take_out(&env)) {
         dlr_task_env_free(&env);
         return dlr_fail(err, -ENOMEM, "out of memory");
     }

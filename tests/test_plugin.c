@@ -24,6 +24,7 @@
 #include "tests/fake_spank.h"
 
 #define MESSAGE_LIMIT_MS 2000
+#define NO_JOB 3000000000u /* Slurm has no such ids */
 
 static int reset(void **state)
 {
@@ -197,7 +198,8 @@ static void srun_says_why_it_runs_alone(void **state)
 /* An agent's socket and the environment of a round that names it. */
 struct agent {
     int fd, peer;
-    char dir[64], path[96];
+    uint32_t job;
+    char job_dir[64], dir[80], path[96];
     char var[128];
     char *env[8];
 };
@@ -208,9 +210,11 @@ static void agent_start(struct agent *a)
                 tasks[] = "DLROVER_TASKS=1,1", port[] = "DLROVER_MASTER_PORT=2900",
                 self[] = "SLURMD_NODENAME=n1";
 
-    *a = (struct agent){.fd = -1, .peer = -1};
-    dlr_format(a->dir, sizeof(a->dir), "/tmp/dlr-plugin.XXXXXX");
-    assert_non_null(mkdtemp(a->dir));
+    *a = (struct agent){.fd = -1, .peer = -1, .job = NO_JOB + getpid()};
+    dlr_format(a->job_dir, sizeof(a->job_dir), "/dev/shm/dlrover-%u-%u", geteuid(),
+               a->job);
+    dlr_format(a->dir, sizeof(a->dir), "%s/run", a->job_dir);
+    assert_int_equal(mkdir(a->job_dir, 0700) | mkdir(a->dir, 0700), 0);
     dlr_format(a->path, sizeof(a->path), "%s/agent.sock", a->dir);
     dlr_format(a->var, sizeof(a->var), "DLROVER_AGENT_SOCKET=%s", a->path);
     assert_int_equal(dlr_local_listen(a->path, &a->fd, NULL), 0);
@@ -229,6 +233,15 @@ static void agent_stop(struct agent *a)
         close(a->peer);
     unlink(a->path);
     rmdir(a->dir);
+    rmdir(a->job_dir);
+}
+
+/* The step's job, as Slurm says it. */
+static void enter(struct agent *a)
+{
+    fake.job_env = a->env;
+    fake.job = a->job;
+    fake.uid = geteuid();
 }
 
 static void expect(struct agent *a, enum dlr_local_type type, int rank, uint64_t arg)
@@ -264,7 +277,7 @@ static void a_step_of_a_round_is_told_to_the_agent(void **state)
 
     agent_start(&a);
     init(S_CTX_REMOTE, 0, NULL);
-    fake.job_env = a.env;
+    enter(&a);
     fake.rank = 1;
     fake.pid = 4711;
     fake.status = 9;
@@ -278,13 +291,98 @@ static void a_step_of_a_round_is_told_to_the_agent(void **state)
     agent_stop(&a);
 }
 
+/* What the user writes into the step's environment opens nothing but his own job's socket. */
+static void only_the_jobs_own_socket_is_connected_to(void **state)
+{
+    static const char *const forms[][2] = {
+        /* before and behind the name of the job's directory */
+        {"/dev/shm/", "/../x/agent.sock"},    {"/dev/shm/", "/run/other"},
+        {"/dev/shm/", "/agent.sock"},         {"/dev/shm/", "1/run/agent.sock"},
+        {"/tmp/", "/run/agent.sock"},         {"", "/run/agent.sock"},
+        {"/dev/shm/", "/run/agent.sock%n%s"},
+    };
+    struct agent a;
+
+    agent_start(&a);
+    for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++) {
+        dlr_format(a.var, sizeof(a.var), "DLROVER_AGENT_SOCKET=%s%s%s", forms[i][0],
+                   strrchr(a.job_dir, '/') + 1, forms[i][1]);
+        init(S_CTX_REMOTE, 0, NULL);
+        enter(&a);
+        assert_int_equal(slurm_spank_user_init(NULL, 0, NULL), 0);
+        assert_non_null(strstr(fake.log, "is no socket of this job's agent"));
+    }
+    agent_stop(&a);
+}
+
+/* What a user can put in place of the socket: nothing of it is followed or waited for. */
+static void links_fifos_and_files_in_place_of_the_socket_are_refused(void **state)
+{
+    static const mode_t types[] = {0 /* a link */, S_IFIFO | 0600, S_IFREG | 0600};
+    char real[sizeof(((struct agent *)0)->path) + 8];
+    struct agent a;
+
+    agent_start(&a);
+    dlr_format(real, sizeof(real), "%s.real", a.path);
+    assert_int_equal(rename(a.path, real), 0);
+    for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
+        if (types[i])
+            assert_int_equal(mknod(a.path, types[i], 0), 0);
+        else
+            assert_int_equal(symlink(real, a.path), 0);
+        init(S_CTX_REMOTE, 0, NULL);
+        enter(&a);
+        assert_int_equal(slurm_spank_user_init(NULL, 0, NULL), 0);
+        assert_non_null(strstr(fake.log, "Socket operation on non-socket"));
+        unlink(a.path);
+    }
+    unlink(real);
+    agent_stop(&a);
+}
+
+static void a_process_that_is_not_the_jobs_user_connects_to_nothing(void **state)
+{
+    struct agent a;
+    struct pollfd pfd = {.events = POLLIN};
+
+    agent_start(&a);
+    init(S_CTX_REMOTE, 0, NULL);
+    enter(&a);
+    fake.uid++;
+    assert_int_equal(slurm_spank_user_init(NULL, 0, NULL), 0);
+    pfd.fd = a.fd;
+    assert_int_equal(poll(&pfd, 1, 0), 0);
+    assert_non_null(strstr(fake.log, "is not the job's"));
+    agent_stop(&a);
+}
+
+static void a_full_socket_does_not_hold_the_step_up(void **state)
+{
+    struct agent a;
+    int fds[128];
+    unsigned n = 0;
+
+    agent_start(&a);
+    assert_int_equal(listen(a.fd, 1), 0);
+    while (n < 128 && dlr_local_connect(a.path, 0, &fds[n], NULL) == 0)
+        n++;
+    assert_in_range(n, 1, 127);
+    init(S_CTX_REMOTE, 0, NULL);
+    enter(&a);
+    assert_int_equal(slurm_spank_user_init(NULL, 0, NULL), 0);
+    assert_non_null(strstr(fake.log, "Resource temporarily unavailable"));
+    while (n > 0)
+        close(fds[--n]);
+    agent_stop(&a);
+}
+
 static void a_task_of_a_round_gets_its_environment(void **state)
 {
     struct agent a;
 
     agent_start(&a);
     init(S_CTX_REMOTE, 1, (char *[]){"libexec=/nowhere"});
-    fake.job_env = a.env;
+    enter(&a);
     fake.rank = 1;
     fake.world = 2;
     slurm_spank_user_init(NULL, 0, NULL);
@@ -302,7 +400,7 @@ static void a_task_that_does_not_fit_the_map_says_so_and_runs(void **state)
 
     agent_start(&a);
     init(S_CTX_REMOTE, 1, (char *[]){"libexec=/nowhere"});
-    fake.job_env = a.env;
+    enter(&a);
     fake.world = 2; /* rank 0 on n1, the map says n2 */
     slurm_spank_user_init(NULL, 0, NULL);
     assert_int_equal(slurm_spank_task_init(NULL, 0, NULL), 0);
@@ -320,7 +418,7 @@ static void an_agent_that_is_gone_stops_nothing(void **state)
     agent_start(&a);
     agent_stop(&a);
     init(S_CTX_REMOTE, 0, NULL);
-    fake.job_env = a.env;
+    enter(&a);
     fake.rank = 1;
     assert_int_equal(slurm_spank_user_init(NULL, 0, NULL), 0);
     assert_int_equal(slurm_spank_task_post_fork(NULL, 0, NULL), 0);
@@ -363,6 +461,10 @@ int main(void)
         cmocka_unit_test_setup(srun_says_why_it_runs_alone, reset),
         cmocka_unit_test(a_step_of_a_round_is_told_to_the_agent),
         cmocka_unit_test(a_task_of_a_round_gets_its_environment),
+        cmocka_unit_test(only_the_jobs_own_socket_is_connected_to),
+        cmocka_unit_test(links_fifos_and_files_in_place_of_the_socket_are_refused),
+        cmocka_unit_test(a_process_that_is_not_the_jobs_user_connects_to_nothing),
+        cmocka_unit_test(a_full_socket_does_not_hold_the_step_up),
         cmocka_unit_test(a_task_that_does_not_fit_the_map_says_so_and_runs),
         cmocka_unit_test(an_agent_that_is_gone_stops_nothing),
         cmocka_unit_test(the_epilog_removes_the_jobs_memory),

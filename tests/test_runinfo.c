@@ -112,6 +112,31 @@ static void places_are_the_runs_own_and_private(void **state)
     assert_string_equal(info.key, path);
 }
 
+/* In a state directory that others may write, anybody can make the job's name first. */
+static void a_taken_state_directory_is_refused(void **state)
+{
+    struct dlr_runinfo info;
+    char path[128], want[256];
+    struct dlr_err err;
+
+    snprintf(path, sizeof(path), "%s/job-42", dir);
+    assert_int_equal(symlink("/tmp", path), 0);
+    assert_int_equal(dlr_runinfo_make(train, dir, NULL, &info, &err), -ENOTDIR);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(chmod(path, 0777), 0);
+    assert_int_equal(dlr_runinfo_make(train, dir, NULL, &info, &err), -EPERM);
+    snprintf(want, sizeof(want),
+             "'%s' can be written by others (mode 777): take that away with chmod go-w",
+             path);
+    assert_string_equal(err.text, want);
+    if (getuid() == 0) {
+        assert_int_equal(chmod(path, 0700) | chown(path, 1, 1), 0);
+        assert_int_equal(dlr_runinfo_make(train, dir, NULL, &info, &err), -EPERM);
+        assert_non_null(strstr(err.text, "is of uid 1: somebody has taken the name"));
+    }
+}
+
 static void bad_environments_are_named(void **state)
 {
     static const struct {
@@ -148,6 +173,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(sruns_at_once_get_different_names, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(places_are_the_runs_own_and_private, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_taken_state_directory_is_refused, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(bad_environments_are_named, setup, teardown),
     };

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -170,6 +171,34 @@ static void ranks_may_be_done_in_any_order(void **state)
     dlr_tap_close(&tap);
 }
 
+/* The user's processes hold the writing end, slurmstepd reads it as root. */
+static void a_flood_of_ranks_neither_holds_up_nor_fills_memory(void **state)
+{
+    static uint32_t ranks[1024];
+    struct dlr_tap tap;
+    int status = 0;
+    pid_t pid;
+
+    memset(ranks, 7, sizeof(ranks));
+    assert_int_equal(dlr_tap_open(&tap), 0);
+    pid = fork();
+    if (pid == 0) {
+        struct pollfd pfd = {.fd = tap.done[1], .events = POLLOUT};
+
+        for (;;)
+            if (write(tap.done[1], ranks, sizeof(ranks)) < 0)
+                poll(&pfd, 1, WAIT_LIMIT_MS);
+    }
+    dlr_tap_forked(&tap);
+    for (int i = 0; i < 3; i++)
+        dlr_tap_wait(&tap, 1, 100);
+    assert_true(tap.budget_ms <= DLR_TAP_DRAIN_MS - 300);
+    assert_in_range(tap.count, 1, DLR_TAP_RANKS_MAX);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    dlr_tap_close(&tap);
+}
+
 static void a_program_that_is_missing_leaves_stderr_alone(void **state)
 {
     struct dlr_tap tap = DLR_TAP_NONE;
@@ -284,6 +313,21 @@ static void a_jobs_memory_of_another_owner_is_left(void **state)
     assert_int_equal(access(path, F_OK), -1);
 }
 
+static void memory_beside_a_taken_name_is_removed_too(void **state)
+{
+    char path[128], other[160];
+
+    make_memory(path, sizeof(path), 12);
+    dlr_format(other, sizeof(other), "%s.0123abcd", path);
+    assert_int_equal(rename(path, other), 0);
+    assert_int_equal(mknod(path, S_IFIFO | 0600, 0), 0); /* the squatter's */
+    assert_int_equal(dlr_sweep_job(dir, getuid(), getgid(), 12, WAIT_LIMIT_MS, NULL),
+                     -ENOTDIR);
+    assert_int_equal(access(other, F_OK), -1);
+    assert_int_equal(access(path, F_OK), 0);
+    unlink(path);
+}
+
 static void a_tree_that_is_too_deep_is_left(void **state)
 {
     char path[128], deep[160];
@@ -310,11 +354,13 @@ int main(void)
         cmocka_unit_test(without_an_agent_stderr_still_goes_through),
         cmocka_unit_test(a_process_in_the_background_costs_one_budget_only),
         cmocka_unit_test(ranks_may_be_done_in_any_order),
+        cmocka_unit_test(a_flood_of_ranks_neither_holds_up_nor_fills_memory),
         cmocka_unit_test(a_program_that_is_missing_leaves_stderr_alone),
         cmocka_unit_test(the_tail_is_whole_lines_of_plain_text),
         cmocka_unit_test(a_long_stream_keeps_its_end),
         cmocka_unit_test(a_jobs_memory_is_removed_and_links_are_not_followed),
         cmocka_unit_test(a_jobs_memory_of_another_owner_is_left),
+        cmocka_unit_test(memory_beside_a_taken_name_is_removed_too),
         cmocka_unit_test(a_tree_that_is_too_deep_is_left),
     };
 

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/memory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+
+#define SUFFIX 8 /* hex digits behind a name that somebody else has */
+#define TRIES 16 /* random names until we give up */
+#define PREFIX "/dlrover-"
+
+/* A path cut in three: where everybody may write, the job's directory, the rest. */
+struct parts {
+    char top[PATH_MAX], name[DLR_MEMORY_NAME];
+    const char *rest; /* "" or "/RUN...", belongs to the path */
+};
+
+bool dlr_memory_is(const char *entry, const char *name)
+{
+    const char *rest = dlr_after(entry, name);
+
+    if (!rest || !*rest)
+        return rest;
+    return rest[0] == '.' && strlen(rest) == 1 + SUFFIX &&
+           strspn(rest + 1, "0123456789abcdef") == SUFFIX;
+}
+
+bool dlr_memory_owned(int dirfd, const char *name, uid_t owner)
+{
+    struct stat st;
+
+    return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
+           st.st_uid == owner;
+}
+
+/* -ENOENT when no part of it is a job's directory. */
+static int split(const char *path, struct parts *ret)
+{
+    const char *at = strstr(path, PREFIX), *end;
+    int rc;
+
+    if (!at || path[0] != '/' || at == path)
+        return -ENOENT;
+    end = strchrnul(at + 1, '/');
+    rc = dlr_format(ret->top, sizeof(ret->top), "%.*s", (int)(at - path), path);
+    if (rc == 0)
+        rc = dlr_format(ret->name, sizeof(ret->name), "%.*s", (int)(end - at - 1),
+                        at + 1);
+    ret->rest = end;
+    return rc;
+}
+
+static int open_top(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    return fd < 0 ? -errno : fd;
+}
+
+/* Puts the name that our directory has into name. -ENOENT when we have none. */
+static int find_ours(int top, char name[DLR_MEMORY_NAME])
+{
+    DLR_AUTO_CLOSEDIR DIR *dir = NULL;
+    struct dirent *entry;
+    int fd;
+
+    if (dlr_memory_owned(top, name, geteuid()))
+        return 0;
+    fd = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir) {
+        int rc = -errno;
+
+        if (fd >= 0)
+            close(fd);
+        return rc;
+    }
+    while ((entry = readdir(dir)))
+        if (dlr_memory_is(entry->d_name, name) &&
+            dlr_memory_owned(top, entry->d_name, geteuid()))
+            return dlr_format(name, DLR_MEMORY_NAME, "%s", entry->d_name);
+    return -ENOENT;
+}
+
+int dlr_memory_find(const char *path, char *buf, size_t size)
+{
+    DLR_AUTO_CLOSE int top = -1;
+    struct parts p;
+
+    if (split(path, &p) == 0)
+        top = open_top(p.top);
+    if (top < 0 || find_ours(top, p.name) < 0)
+        return dlr_format(buf, size, "%s", path);
+    return dlr_format(buf, size, "%s/%s%s", p.top, p.name, p.rest);
+}
+
+/* Makes the directory, under another name when somebody has this one. 1: somebody had. */
+static int make(int top, char name[DLR_MEMORY_NAME])
+{
+    char other[DLR_MEMORY_NAME];
+    unsigned random;
+
+    if (mkdirat(top, name, 0700) == 0)
+        return 0;
+    for (unsigned i = 0; errno == EEXIST && i < TRIES; i++) {
+        if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+            return -errno;
+        if (dlr_format(other, sizeof(other), "%s.%08x", name, random) < 0)
+            return -ENAMETOOLONG;
+        if (mkdirat(top, other, 0700) == 0) {
+            memcpy(name, other, sizeof(other));
+            return 1;
+        }
+    }
+    return -errno;
+}
+
+int dlr_memory_claim(const char *path, char *buf, size_t size, bool *ret_taken,
+                     struct dlr_err *err)
+{
+    DLR_AUTO_CLOSE int top = -1;
+    bool taken = false;
+    struct parts p;
+    int rc = split(path, &p);
+
+    if (rc < 0)
+        return dlr_fail(err, -EINVAL, "'%s' is no path of a memory directory", path);
+    top = open_top(p.top);
+    if (top < 0)
+        return dlr_fail(err, top, "cannot open '%s': %s", p.top, strerror(-top));
+    rc = find_ours(top, p.name);
+    if (rc == 0)
+        taken = strlen(p.name) > SUFFIX && p.name[strlen(p.name) - SUFFIX - 1] == '.';
+    else if (rc == -ENOENT) {
+        rc = make(top, p.name);
+        taken = rc > 0;
+    }
+    if (rc < 0)
+        return dlr_fail(err, rc, "cannot make '%s/%s': %s", p.top, p.name,
+                        strerror(-rc));
+    *ret_taken = taken;
+    return dlr_format(buf, size, "%s/%s%s", p.top, p.name, p.rest);
+}
+
+/* The next part of a path that a user chose, never over a link or a mount. Kernels before 5.6 do
+ * not know openat2(2): there a mount is entered.
+ */
+static int step_in(int dir, const char *name, int flags)
+{
+    struct open_how how = {.flags = (uint64_t)(flags | O_PATH | O_NOFOLLOW | O_CLOEXEC),
+                           .resolve = RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS |
+                                      RESOLVE_NO_MAGICLINKS | RESOLVE_BENEATH};
+    int fd = (int)syscall(SYS_openat2, dir, name, &how, sizeof(how));
+
+    if (fd < 0 && (errno == ENOSYS || errno == EPERM))
+        fd = openat(dir, name, flags | O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+/* "/RUN/agent.sock": 0 with the run's name. */
+static int read_rest(const char *rest, char *run, size_t size)
+{
+    size_t len = rest[0] == '/' ? strcspn(rest + 1, "/") : 0;
+
+    if (len == 0 || rest[1] == '.' || !dlr_streq(rest + 1 + len, "/agent.sock"))
+        return -EINVAL;
+    return dlr_format(run, size, "%.*s", (int)len, rest + 1);
+}
+
+static int open_socket(int root, const char *job, const char *run, int *ret_fd)
+{
+    DLR_AUTO_CLOSE int job_fd = step_in(root, job, O_DIRECTORY);
+    DLR_AUTO_CLOSE int run_fd = job_fd < 0 ? job_fd : step_in(job_fd, run, O_DIRECTORY);
+    DLR_AUTO_CLOSE int fd = run_fd < 0 ? run_fd : step_in(run_fd, "agent.sock", 0);
+    struct stat st;
+
+    if (fd < 0)
+        return fd;
+    if (fstat(fd, &st) < 0)
+        return -errno;
+    if (!S_ISSOCK(st.st_mode))
+        return -ENOTSOCK;
+    if (st.st_uid != geteuid())
+        return -EPERM;
+    *ret_fd = dlr_steal_fd(&fd);
+    return 0;
+}
+
+int dlr_memory_socket(const char *root, const char *path, unsigned job, int *ret_fd,
+                      struct dlr_err *err)
+{
+    char want[DLR_MEMORY_NAME], run[NAME_MAX + 1];
+    DLR_AUTO_CLOSE int top = -1;
+    struct parts p;
+    int rc = split(path, &p);
+
+    if (rc == 0)
+        rc = dlr_format(want, sizeof(want), "dlrover-%u-%u", (unsigned)geteuid(), job);
+    if (rc < 0 || !dlr_streq(p.top, root) || !dlr_streq(p.name, want) ||
+        read_rest(p.rest, run, sizeof(run)) < 0)
+        return dlr_fail(err, -EINVAL, "'%.200s' is no socket of this job's agent",
+                        path);
+    top = open_top(root);
+    rc = top < 0 ? top : find_ours(top, p.name);
+    if (rc == 0)
+        rc = open_socket(top, p.name, run, ret_fd);
+    return rc < 0 ? dlr_fail(err, rc, "cannot open '%.200s': %s", path, strerror(-rc))
+                  : 0;
+}

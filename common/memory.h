@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a job's memory is on this node: TOP/dlrover-UID-JOB/RUN, TOP being everybody's. Anybody
+ * can take that name before the job comes; ours is then TOP/dlrover-UID-JOB.XXXXXXXX, found by
+ * its owner. Nothing in here follows a link or trusts a directory of somebody else.
+ */
+#ifndef DLR_COMMON_MEMORY_H
+#define DLR_COMMON_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "common/err.h"
+
+#define DLR_MEMORY_ROOT "/dev/shm"
+#define DLR_MEMORY_NAME 96 /* of a job's directory, NUL included */
+
+/* Whether entry of TOP is a name that the job's directory called name may have there. */
+bool dlr_memory_is(const char *entry, const char *name);
+
+/* Whether dirfd/name is a directory of owner, no link to one. */
+bool dlr_memory_owned(int dirfd, const char *name, uid_t owner);
+
+/* path with the name that the job's directory has on this node; path as it is when there is
+ * none, or when no part of it begins with "dlrover-". -ENAMETOOLONG.
+ */
+int dlr_memory_find(const char *path, char *buf, size_t size);
+
+/* Same, and makes the job's directory (0700) when we have none. *ret_taken: somebody else has its
+ * usual name. -errno with text.
+ */
+int dlr_memory_claim(const char *path, char *buf, size_t size, bool *ret_taken,
+                     struct dlr_err *err);
+
+/* Opens the socket of the agent that path names ("<root>/dlrover-<uid>-<job>/RUN/agent.sock")
+ * with O_PATH; dlr_local_connect() takes "/proc/self/fd/<*ret_fd>". path comes from the user:
+ * any other form is -EINVAL, links and mounts on the way are refused, and so is what is not the
+ * socket of the process's own effective user. Never blocks on a file system the user has
+ * mounted. -errno with text.
+ */
+int dlr_memory_socket(const char *root, const char *path, unsigned job, int *ret_fd,
+                      struct dlr_err *err);
+
+#endif
