@@ -19,6 +19,8 @@ const struct dlr_opt dlr_jobconf_opts[] = {
      "time between beats, and how many missed ones make a node dead"},
     {"state-dir", DLR_OPT_PATH, FIELD(state_dir), "", "DIR",
      "directory on a shared file system for journal and state, $HOME/.dlrover when empty"},
+    {"name", DLR_OPT_NAME, FIELD(name), "", "NAME",
+     "what this srun's run is called, to tell equal sruns apart"},
     {"checks", DLR_OPT_WORD, FIELD(checks), "all", "LIST",
      "health checks before each round: all, none, or names with commas between"},
     {"checkpoint", DLR_OPT_SWITCH, FIELD(checkpoint), "on", "on|off",

@@ -17,6 +17,7 @@ struct dlr_jobconf {
     unsigned max_restarts;        /* new rounds after faults of the program itself */
     struct dlr_beat_conf beat;    /* --dlrover-heartbeat */
     char state_dir[DLR_OPT_TEXT]; /* empty: $HOME/.dlrover */
+    char name[DLR_OPT_TEXT];      /* --dlrover-name, empty: none was given */
     char checks[DLR_OPT_TEXT]; /* health checks of the rendezvous: "all", "none", a,b */
     bool checkpoint;           /* off: no memory is reserved, no snapshot is made */
     int64_t agent_timeout_ms;  /* agents of a job to start and report */

@@ -84,6 +84,17 @@ static int parse_word(const char *text, union value *ret)
     return parse_text(text, ret, false);
 }
 
+static int parse_name(const char *text, union value *ret)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "0123456789._-";
+
+    if (strlen(text) > DLR_OPT_NAME_MAX || text[strspn(text, letters)] ||
+        *text == '.' || *text == '-')
+        return -EINVAL;
+    return parse_text(text, ret, false);
+}
+
 static int parse_beat(const char *text, union value *ret)
 {
     const char *colon = strchrnul(text, ':');
@@ -124,6 +135,9 @@ static const struct {
         {parse_word, DLR_OPT_TEXT,
          "a word of printable characters without blanks or quotes, at most "
          "1023 bytes"},
+    [DLR_OPT_NAME] = {parse_name, DLR_OPT_TEXT,
+                      "at most 32 letters, digits, '.', '_' and '-', the first one "
+                      "neither '.' nor '-'"},
     [DLR_OPT_BEAT] =
         {parse_beat, sizeof(struct dlr_beat_conf),
          "TIME[:MISSED], a time from 10ms to 1m and a count from 2 to 1000, "
@@ -234,6 +248,7 @@ int dlr_opt_show(const struct dlr_opt *opt, const void *conf, char *buf, size_t 
         return show_size(*(const uint64_t *)at, buf, size);
     case DLR_OPT_PATH:
     case DLR_OPT_WORD:
+    case DLR_OPT_NAME:
         return dlr_format(buf, size, "%s", (const char *)at);
     case DLR_OPT_BEAT:
         show_ms(beat->every_ms, time, sizeof(time));

@@ -18,10 +18,12 @@ enum dlr_opt_type {
     DLR_OPT_SIZE,     /* uint64_t, bytes: 64k, 2m, 4g */
     DLR_OPT_PATH,     /* char[DLR_OPT_TEXT]: an absolute path, or empty */
     DLR_OPT_WORD,     /* char[DLR_OPT_TEXT]: printable, no blanks, no quotes */
+    DLR_OPT_NAME,     /* char[DLR_OPT_TEXT]: a file's name, at most DLR_OPT_NAME_MAX */
     DLR_OPT_BEAT,     /* struct dlr_beat_conf: TIME[:MISSED] */
 };
 
 #define DLR_OPT_TEXT 1024
+#define DLR_OPT_NAME_MAX 32
 
 struct dlr_beat_conf {
     unsigned every_ms;

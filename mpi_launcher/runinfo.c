@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,9 @@
 
 #include "common/cleanup.h"
 #include "common/file.h"
+#include "common/log.h"
 #include "common/str.h"
+#include "mpi_launcher/procid.h"
 
 static unsigned hash_of(char *const *argv)
 {
@@ -26,26 +29,110 @@ static unsigned hash_of(char *const *argv)
     return (unsigned)(h ^ h >> 32);
 }
 
-/* Counts the lines equal to hash in the file and adds one; other sruns of the script wait. */
-static int count_occurrence(const struct dlr_runinfo *info, unsigned hash,
+/* Sruns of the script that start at the same time come one after the other. A file system
+ * without locks (Lustre may be mounted so) leaves that to chance.
+ */
+static int lock(FILE *f)
+{
+    if (flock(fileno(f), LOCK_EX) == 0 || errno == ENOSYS || errno == ENOLCK ||
+        errno == EOPNOTSUPP)
+        return 0;
+    return -errno;
+}
+
+/* Counts the lines that begin with base; -EBUSY when the run of one is alive. */
+static int count_lines(FILE *f, const char *base, unsigned *ret)
+{
+    struct dlr_procid id;
+    char line[256];
+    unsigned n = 0;
+
+    rewind(f);
+    while (fgets(line, sizeof(line), f)) {
+        const char *rest = dlr_after(line, base);
+
+        if (!rest || *rest != ' ')
+            continue;
+        n++;
+        if (dlr_procid_parse(rest + 1, &id) == 0 && dlr_procid_alive(&id))
+            return -EBUSY;
+    }
+    *ret = n;
+    return 0;
+}
+
+static int is_busy(const struct dlr_run_want *want, struct dlr_err *err)
+{
+    if (want->asked[0])
+        return dlr_fail(err, -EBUSY,
+                        "run '%s' of this job is still running: give this srun a "
+                        "--dlrover-name of its own",
+                        want->asked);
+    return dlr_fail(err, -EBUSY,
+                    "an srun with the same words is still running in this job: tell "
+                    "them apart with --dlrover-name=NAME, which must not change when "
+                    "the job is requeued");
+}
+
+/* How many runs of this incarnation had the same base before; adds this one. */
+static int count_occurrence(const struct dlr_runinfo *info,
+                            const struct dlr_run_want *want, const char *base,
                             unsigned *ret, struct dlr_err *err)
 {
     DLR_AUTO_FCLOSE FILE *f = NULL;
-    char path[DLR_RUN_PATH + 64];
-    unsigned value, n = 0;
+    char path[DLR_RUN_PATH + 64], text[DLR_PROCID_TEXT];
+    struct dlr_procid id = {.pid = want->keeper, .host = "-"};
+    int rc;
 
-    snprintf(path, sizeof(path), "%s/runs-%u", info->job_dir, info->incarnation);
+    snprintf(path, sizeof(path), "%s/.runs-%u", info->job_dir, info->incarnation);
     f = fopen(path, "a+e");
-    if (!f || flock(fileno(f), LOCK_EX) < 0)
-        return dlr_fail(err, -errno, "cannot open '%s': %s", path, strerror(errno));
-    rewind(f);
-    while (fscanf(f, "%x", &value) == 1)
-        n += value == hash;
-    fprintf(f, "%08x\n", hash);
+    rc = f ? lock(f) : -errno;
+    if (rc < 0)
+        return dlr_fail(err, rc, "cannot open '%s': %s", path, strerror(-rc));
+    rc = count_lines(f, base, ret);
+    if (rc < 0)
+        return is_busy(want, err);
+    dlr_procid_of(want->keeper, &id);
+    dlr_procid_show(&id, text);
+    fprintf(f, "%s %s\n", base, text);
     if (fflush(f))
         return dlr_fail(err, -errno, "cannot write '%s': %s", path, strerror(errno));
-    *ret = n;
     return 0;
+}
+
+/* Names of this form are given to runs that nobody has named. */
+static bool looks_given(const char *name)
+{
+    size_t n = strspn(name, "0123456789abcdef");
+
+    return n == 8 && name[n] == '-' && name[n + 1] &&
+           !name[n + 1 + strspn(name + n + 1, "0123456789")];
+}
+
+static int name_run(const struct dlr_run_want *want, struct dlr_runinfo *info,
+                    struct dlr_err *err)
+{
+    unsigned hash = hash_of(want->argv), nth = 0;
+    bool named = want->asked[0];
+    char base[sizeof(info->name)];
+    int rc;
+
+    if (want->kept)
+        return dlr_format(info->name, sizeof(info->name), "%s", want->kept);
+    if (looks_given(want->asked))
+        return dlr_fail(err, -EINVAL,
+                        "--dlrover-name: '%s' looks like the name of a run without "
+                        "one: choose another",
+                        want->asked);
+    rc = named ? dlr_format(base, sizeof(base), "%s", want->asked)
+               : dlr_format(base, sizeof(base), "%08x", hash);
+    rc = rc < 0 ? rc : count_occurrence(info, want, base, &nth, err);
+    if (rc < 0)
+        return rc;
+    if (named && !nth)
+        return dlr_format(info->name, sizeof(info->name), "%s", base);
+    return dlr_format(info->name, sizeof(info->name), "%s%c%u", base, named ? '+' : '-',
+                      nth);
 }
 
 static const char *home(void)
@@ -98,6 +185,36 @@ static int check_ours(const char *path, struct dlr_err *err)
     return 0;
 }
 
+/* `dlrover status` looks in the home directory, where nothing says which directory a site has
+ * set in plugstack.conf. A link that cannot be made is no reason not to run.
+ */
+static void leave_link(const struct dlr_runinfo *info)
+{
+    char dir[DLR_RUN_PATH], link[DLR_RUN_PATH + 64], old[DLR_RUN_PATH];
+    ssize_t n;
+
+    if (dlr_format(dir, sizeof(dir), "%s/.dlrover", home()) < 0 ||
+        dlr_format(link, sizeof(link), "%s/job-%s", dir, info->job) < 0 ||
+        dlr_mkdirs(dir, 0700, NULL) < 0)
+        return;
+    n = readlink(link, old, sizeof(old) - 1);
+    old[n > 0 ? n : 0] = '\0';
+    if (dlr_streq(link, info->job_dir) || dlr_streq(old, info->job_dir))
+        return;
+    if (n > 0) /* of an older job with this number */
+        unlink(link);
+    if (symlink(info->job_dir, link) < 0)
+        dlr_debug("cannot link '%s': %s", link, strerror(errno));
+}
+
+static void remove_link(const char *path)
+{
+    struct stat st;
+
+    if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && st.st_uid == geteuid())
+        unlink(path);
+}
+
 static int make_job_dir(struct dlr_runinfo *info, const char *state_dir,
                         struct dlr_err *err)
 {
@@ -111,15 +228,20 @@ static int make_job_dir(struct dlr_runinfo *info, const char *state_dir,
                         home(), info->job);
     if (rc < 0)
         return dlr_fail(err, rc, "the state directory's path is too long");
+    if (!state_dir[0]) /* of an srun of this job with another directory */
+        remove_link(info->job_dir);
     rc = dlr_mkdirs(info->job_dir, 0700, err);
-    return rc < 0 ? rc : check_ours(info->job_dir, err);
+    if (rc == 0)
+        rc = check_ours(info->job_dir, err);
+    if (rc == 0 && state_dir[0])
+        leave_link(info);
+    return rc;
 }
 
-int dlr_runinfo_make(char *const *argv, const char *state_dir, const char *name,
-                     struct dlr_runinfo *ret, struct dlr_err *err)
+int dlr_runinfo_make(const struct dlr_run_want *want, struct dlr_runinfo *ret,
+                     struct dlr_err *err)
 {
     const char *restarts = getenv("SLURM_RESTART_COUNT");
-    unsigned hash = hash_of(argv), nth = 0;
     struct dlr_runinfo info = {0};
     int rc;
 
@@ -130,14 +252,9 @@ int dlr_runinfo_make(char *const *argv, const char *state_dir, const char *name,
     if (restarts && dlr_parse_uint(restarts, 1u << 30, &info.incarnation) < 0)
         return dlr_fail(err, -EINVAL, "SLURM_RESTART_COUNT='%s' is not a number",
                         restarts);
-    if ((rc = make_job_dir(&info, state_dir, err)) < 0)
+    if ((rc = make_job_dir(&info, want->state_dir, err)) < 0 ||
+        (rc = name_run(want, &info, err)) < 0)
         return rc;
-    if (name)
-        snprintf(info.name, sizeof(info.name), "%s", name);
-    else if ((rc = count_occurrence(&info, hash, &nth, err)) < 0)
-        return rc;
-    else
-        snprintf(info.name, sizeof(info.name), "%08x-%u", hash, nth);
     if (dlr_format(info.dir, sizeof(info.dir), "%s/%s", info.job_dir, info.name) < 0)
         return dlr_fail(err, -ENAMETOOLONG, "the state directory's path is too long");
     snprintf(info.memory, sizeof(info.memory), "/dev/shm/dlrover-%u-%s/%s", getuid(),

@@ -5,6 +5,8 @@
 #ifndef DLR_MPI_LAUNCHER_RUNINFO_H
 #define DLR_MPI_LAUNCHER_RUNINFO_H
 
+#include <sys/types.h>
+
 #include "common/err.h"
 
 #define DLR_RUN_PATH 2048
@@ -12,7 +14,7 @@
 struct dlr_runinfo {
     char job[32];
     char cluster[64];
-    char name[64];        /* "a1b2c3d4-0": hash of argv and directory, occurrence */
+    char name[64]; /* "train", "train+1"; or "a1b2c3d4-0": hash of argv and directory */
     unsigned incarnation; /* SLURM_RESTART_COUNT: how often the job was requeued */
     char job_dir[DLR_RUN_PATH]; /* <state-dir>/job-<id> */
     char dir[DLR_RUN_PATH];     /* <state-dir>/job-<id>/<name>: journal and state */
@@ -20,12 +22,22 @@ struct dlr_runinfo {
     char key[256];              /* "cluster.job.run" */
 };
 
-/* Fills ret from the environment (SLURM_JOB_ID, SLURM_RESTART_COUNT, SLURM_CLUSTER_NAME, HOME)
- * and creates the directories (0700). state_dir "" is $HOME/.dlrover. name: one given before
- * (a supervisor started again), or NULL to count a new occurrence of this srun in this
- * incarnation, under a lock. Blocking: file system.
+/* Which run is asked for. */
+struct dlr_run_want {
+    char *const *argv;     /* srun's words */
+    const char *state_dir; /* "": $HOME/.dlrover */
+    const char *asked;     /* --dlrover-name, "" for none */
+    const char *kept; /* the name of a supervisor that died before us, NULL: none */
+    pid_t keeper;     /* the run is alive as long as this process */
+};
+
+/* Fills ret from want and the environment (SLURM_JOB_ID, SLURM_RESTART_COUNT,
+ * SLURM_CLUSTER_NAME, HOME) and creates the directories (0700). Without a kept name it counts
+ * one more occurrence of the name asked for, or of these words in this directory, in this
+ * incarnation, under a lock: "train", then "train+1". -EBUSY when one of those is still
+ * running: which was which could not be known after a requeue. Blocking: file system.
  */
-int dlr_runinfo_make(char *const *argv, const char *state_dir, const char *name,
-                     struct dlr_runinfo *ret, struct dlr_err *err);
+int dlr_runinfo_make(const struct dlr_run_want *want, struct dlr_runinfo *ret,
+                     struct dlr_err *err);
 
 #endif

@@ -213,7 +213,13 @@ int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err)
 
     if (s->state_fd >= 0 && dlr_keepstate_load(s->state_fd, &kept, &quiet) == 0)
         dlr_msg_str(kept, "run", &name);
-    rc = dlr_runinfo_make(s->argv, s->conf.state_dir, name, &s->info, err);
+    rc = dlr_runinfo_make(
+        &(struct dlr_run_want){.argv = s->argv,
+                               .state_dir = s->conf.state_dir,
+                               .asked = s->conf.name,
+                               .kept = name,
+                               .keeper = s->state_fd >= 0 ? getppid() : getpid()},
+        &s->info, err);
     if (rc < 0)
         return rc;
     dlr_format(s->id.job, sizeof(s->id.job), "%s", s->info.job);
@@ -231,7 +237,7 @@ int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err)
 
 static void lost_path(const struct dlr_sup *s, char *path, size_t size)
 {
-    snprintf(path, size, "%s/lost-%u", s->info.job_dir, s->info.incarnation);
+    snprintf(path, size, "%s/.lost-%u", s->info.job_dir, s->info.incarnation);
 }
 
 void dlr_sup_save_lost(struct dlr_sup *s)

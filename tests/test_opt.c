@@ -21,6 +21,7 @@ struct conf {
     uint64_t room;
     char dir[DLR_OPT_TEXT];
     char word[DLR_OPT_TEXT];
+    char name[DLR_OPT_TEXT];
     struct dlr_beat_conf beat;
 };
 
@@ -34,6 +35,7 @@ static const struct dlr_opt table[] = {
     {"room", DLR_OPT_SIZE, FIELD(room), "64k", "SIZE", "a size"},
     {"dir", DLR_OPT_PATH, FIELD(dir), "", "DIR", "a path"},
     {"word", DLR_OPT_WORD, FIELD(word), "all", "LIST", "a word"},
+    {"name", DLR_OPT_NAME, FIELD(name), "", "NAME", "a name"},
     {"beat", DLR_OPT_BEAT, FIELD(beat), "200ms:5", "TIME[:MISSED]", "a beat"},
     DLR_OPT_END,
 };
@@ -86,6 +88,10 @@ static void good_words_are_taken(void **state)
         {"dir=", "dir", ""},
         {"word=memory,clock", "word", "memory,clock"},
         {"word=", "word", ""},
+        {"name=lm-7.B_2", "name", "lm-7.B_2"},
+        {"name=", "name", ""},
+        {"name=0123456789012345678901234567890x", "name",
+         "0123456789012345678901234567890x"},
         {"beat=1s", "beat", "1s:5"},
         {"beat=50ms:20", "beat", "50ms:20"},
     };
@@ -141,14 +147,17 @@ static void bad_words_name_option_value_and_remedy(void **state)
          "option 'word': bad value 'a\"b': must be a word of printable characters "
          "without "
          "blanks or quotes, at most 1023 bytes"},
+        {"name=a/b", -EINVAL,
+         "option 'name': bad value 'a/b': must be at most 32 letters, digits, '.', '_' "
+         "and '-', the first one neither '.' nor '-'"},
         {"beat=1ms", -EINVAL,
          "option 'beat': bad value '1ms': must be TIME[:MISSED], a time from 10ms to "
          "1m "
          "and a count from 2 to 1000, such as '200ms:5'"},
         {"nn=1", -ENOENT,
-         "unknown option 'nn': known are on, n, wait, room, dir, word, beat"},
+         "unknown option 'nn': known are on, n, wait, room, dir, word, name, beat"},
         {"=1", -ENOENT,
-         "unknown option '': known are on, n, wait, room, dir, word, beat"},
+         "unknown option '': known are on, n, wait, room, dir, word, name, beat"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -179,6 +188,23 @@ static void beats_have_limits(void **state)
         "beat=200ms,5",
         "beat=200ms:-5",
         "beat=00000000000000000000000000000000200ms:5",
+    };
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct conf conf;
+
+        print_message("row '%s'\n", bad[i]);
+        start(&conf);
+        assert_int_equal(dlr_opt_set_word(table, bad[i], &conf, NULL), -EINVAL);
+    }
+}
+
+static void names_are_names_of_files(void **state)
+{
+    static const char *const bad[] = {
+        "name=.",    "name=..",       "name=.x",
+        "name=-x",   "name=a b",      "name=a+1",
+        "name=a\nb", "name=\xc3\xb6", "name=012345678901234567890123456789012",
     };
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -242,6 +268,7 @@ static void help_is_aligned_and_names_defaults(void **state)
                               "  --x-room=SIZE           a size (default 64k)\n"
                               "  --x-dir=DIR             a path\n"
                               "  --x-word=LIST           a word (default all)\n"
+                              "  --x-name=NAME           a name\n"
                               "  --x-beat=TIME[:MISSED]  a beat (default 200ms:5)\n");
     free(text);
 }
@@ -273,6 +300,7 @@ int main(void)
         cmocka_unit_test(good_words_are_taken),
         cmocka_unit_test(bad_words_name_option_value_and_remedy),
         cmocka_unit_test(beats_have_limits),
+        cmocka_unit_test(names_are_names_of_files),
         cmocka_unit_test(a_long_value_is_refused_and_quoted_in_part),
         cmocka_unit_test(options_accept_the_same_value_twice),
         cmocka_unit_test(a_bad_default_is_reported),

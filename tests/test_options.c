@@ -22,6 +22,7 @@ static const char *const values[][4] = {
     [DLR_OPT_SIZE] = {"11m", "12m", "13m", "14m"},
     [DLR_OPT_PATH] = {"/site", "/env", "/script", "/cli"},
     [DLR_OPT_WORD] = {"memory", "cpu", "disk", "clock"},
+    [DLR_OPT_NAME] = {"site", "env", "script", "cli"},
     [DLR_OPT_BEAT] = {"11ms:3", "12ms:4", "13ms:5", "14ms:6"},
 };
 

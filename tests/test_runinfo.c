@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/str.h"
+#include "mpi_launcher/procid.h"
 #include "mpi_launcher/runinfo.h"
 
 static char dir[64];
@@ -27,6 +28,7 @@ static int setup(void **state)
     assert_non_null(mkdtemp(dir));
     setenv("SLURM_JOB_ID", "42", 1);
     setenv("SLURM_CLUSTER_NAME", "blue", 1);
+    setenv("HOME", dir, 1);
     unsetenv("SLURM_RESTART_COUNT");
     return 0;
 }
@@ -39,19 +41,29 @@ static int teardown(void **state)
     return system(cmd);
 }
 
-static struct dlr_runinfo make(char **argv, const char *name)
+static int try(char **argv, const char *asked, const char *kept, pid_t keeper,
+               struct dlr_runinfo *ret, struct dlr_err *err)
+{
+    struct dlr_run_want want = {
+        .argv = argv, .state_dir = dir, .asked = asked, .kept = kept, .keeper = keeper};
+
+    return dlr_runinfo_make(&want, ret, err);
+}
+
+/* A run that is over at once. */
+static struct dlr_runinfo make(char **argv, const char *asked)
 {
     struct dlr_runinfo info;
     struct dlr_err err;
 
-    assert_int_equal(dlr_runinfo_make(argv, dir, name, &info, &err), 0);
+    assert_int_equal(try(argv, asked, NULL, 0, &info, &err), 0);
     return info;
 }
 
 static void equal_sruns_are_counted_others_are_not_mixed_up(void **state)
 {
-    struct dlr_runinfo a0 = make(train, NULL), b0 = make(other, NULL);
-    struct dlr_runinfo a1 = make(train, NULL);
+    struct dlr_runinfo a0 = make(train, ""), b0 = make(other, "");
+    struct dlr_runinfo a1 = make(train, "");
 
     assert_string_equal(strrchr(a0.name, '-'), "-0");
     assert_string_equal(strrchr(b0.name, '-'), "-0");
@@ -60,23 +72,66 @@ static void equal_sruns_are_counted_others_are_not_mixed_up(void **state)
     assert_memory_not_equal(a0.name, b0.name, 8);
 }
 
+static void a_name_is_counted_whatever_the_words_are(void **state)
+{
+    assert_string_equal(make(train, "lm").name, "lm");
+    assert_string_equal(make(other, "lm").name, "lm+1");
+    assert_string_equal(make(train, "lm").name, "lm+2");
+    assert_string_equal(make(train, "l").name, "l");
+    assert_string_equal(strrchr(make(train, "").name, '-'), "-0");
+}
+
 static void names_are_the_same_after_a_requeue(void **state)
 {
-    struct dlr_runinfo first = make(train, NULL), again;
+    struct dlr_runinfo first = make(train, ""), again;
 
+    make(train, "lm");
     setenv("SLURM_RESTART_COUNT", "1", 1);
-    again = make(train, NULL);
+    again = make(train, "");
     assert_string_equal(again.name, first.name);
     assert_string_equal(again.dir, first.dir);
     assert_int_equal(again.incarnation, 1);
+    assert_string_equal(make(train, "lm").name, "lm");
 }
 
 static void supervisor_started_again_is_no_new_occurrence(void **state)
 {
-    struct dlr_runinfo first = make(train, NULL), again = make(train, first.name);
+    struct dlr_runinfo first = make(train, ""), again;
 
+    assert_int_equal(try(train, "", first.name, getpid(), &again, NULL), 0);
     assert_string_equal(again.name, first.name);
-    assert_string_equal(strrchr(make(train, NULL).name, '-'), "-1");
+    assert_string_equal(strrchr(make(train, "").name, '-'), "-1");
+}
+
+static void equal_runs_alive_at_once_are_refused(void **state)
+{
+    struct dlr_runinfo info;
+    struct dlr_err err;
+
+    assert_int_equal(try(train, "", NULL, getpid(), &info, &err), 0);
+    assert_int_equal(try(other, "", NULL, getpid(), &info, &err), 0);
+    assert_int_equal(try(train, "lm", NULL, getpid(), &info, &err), 0);
+    assert_int_equal(try(train, "", NULL, getpid(), &info, &err), -EBUSY);
+    assert_string_equal(err.text,
+                        "an srun with the same words is still running in this job: "
+                        "tell them apart with --dlrover-name=NAME, which must not "
+                        "change when the job is requeued");
+    assert_int_equal(try(train, "lm", NULL, getpid(), &info, &err), -EBUSY);
+    assert_string_equal(err.text, "run 'lm' of this job is still running: give this "
+                                  "srun a --dlrover-name of its own");
+    assert_int_equal(try(train, "lm2", NULL, getpid(), &info, &err), 0);
+}
+
+static void names_that_are_given_to_others_are_refused(void **state)
+{
+    struct dlr_runinfo info;
+    struct dlr_err err;
+
+    assert_int_equal(try(train, "0123abcd-7", NULL, 0, &info, &err), -EINVAL);
+    assert_string_equal(err.text, "--dlrover-name: '0123abcd-7' looks like the name of "
+                                  "a run without one: choose another");
+    assert_string_equal(make(train, "0123abcd-7x").name, "0123abcd-7x");
+    assert_string_equal(make(train, "0123abcd").name, "0123abcd");
 }
 
 static void sruns_at_once_get_different_names(void **state)
@@ -85,20 +140,61 @@ static void sruns_at_once_get_different_names(void **state)
 
     for (int i = 0; i < 7; i++)
         if (fork() == 0) {
-            make(train, NULL);
+            make(train, "");
             _exit(0);
         }
     for (int i = 0, status; i < 7; i++) {
         assert_true(wait(&status) > 0);
         assert_int_equal(status, 0);
     }
-    last = make(train, NULL);
+    last = make(train, "");
     assert_string_equal(strrchr(last.name, '-'), "-7");
+}
+
+static void a_pid_that_is_another_process_by_now_is_not_the_run(void **state)
+{
+    struct dlr_procid id, other_id;
+    char text[DLR_PROCID_TEXT];
+
+    assert_int_equal(dlr_procid_of(getpid(), &id), 0);
+    dlr_procid_show(&id, text);
+    assert_int_equal(dlr_procid_parse(text, &other_id), 0);
+    assert_true(dlr_procid_alive(&other_id));
+    other_id.start--;
+    assert_false(dlr_procid_alive(&other_id));
+    strcpy(id.host, "elsewhere");
+    assert_false(dlr_procid_alive(&id));
+    assert_int_equal(dlr_procid_parse("1 2 host", &id), -EBADMSG);
+    assert_int_equal(dlr_procid_parse("77", &id), -EBADMSG);
+}
+
+/* The home directory shows the runs whose state is elsewhere. */
+static void a_link_leads_to_another_state_directory(void **state)
+{
+    char link[128], target[512] = "", job_dir[128];
+    struct dlr_runinfo info;
+    struct dlr_run_want want = {.argv = train, .state_dir = "", .asked = "x"};
+
+    snprintf(link, sizeof(link), "%s/.dlrover/job-42", dir);
+    snprintf(job_dir, sizeof(job_dir), "%s/job-42", dir);
+    info = make(train, "");
+    assert_true(readlink(link, target, sizeof(target) - 1) > 0);
+    assert_string_equal(target, job_dir);
+    make(train, "");
+    assert_int_equal(unlink(link), 0);
+    assert_int_equal(symlink("/nowhere", link), 0); /* an older job's */
+    make(train, "");
+    memset(target, 0, sizeof(target));
+    assert_true(readlink(link, target, sizeof(target) - 1) > 0);
+    assert_string_equal(target, job_dir);
+    assert_int_equal(dlr_runinfo_make(&want, &info, NULL), 0);
+    assert_int_equal(readlink(link, target, sizeof(target)),
+                     -1); /* it is there itself */
 }
 
 static void places_are_the_runs_own_and_private(void **state)
 {
-    struct dlr_runinfo info = make(train, NULL);
+    struct dlr_runinfo info = make(train, "");
     char path[512];
     struct stat st;
 
@@ -121,18 +217,18 @@ static void a_taken_state_directory_is_refused(void **state)
 
     snprintf(path, sizeof(path), "%s/job-42", dir);
     assert_int_equal(symlink("/tmp", path), 0);
-    assert_int_equal(dlr_runinfo_make(train, dir, NULL, &info, &err), -ENOTDIR);
+    assert_int_equal(try(train, "", NULL, 0, &info, &err), -ENOTDIR);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkdir(path, 0700), 0);
     assert_int_equal(chmod(path, 0777), 0);
-    assert_int_equal(dlr_runinfo_make(train, dir, NULL, &info, &err), -EPERM);
+    assert_int_equal(try(train, "", NULL, 0, &info, &err), -EPERM);
     snprintf(want, sizeof(want),
              "'%s' can be written by others (mode 777): take that away with chmod go-w",
              path);
     assert_string_equal(err.text, want);
     if (getuid() == 0) {
         assert_int_equal(chmod(path, 0700) | chown(path, 1, 1), 0);
-        assert_int_equal(dlr_runinfo_make(train, dir, NULL, &info, &err), -EPERM);
+        assert_int_equal(try(train, "", NULL, 0, &info, &err), -EPERM);
         assert_non_null(strstr(err.text, "is of uid 1: somebody has taken the name"));
     }
 }
@@ -156,7 +252,7 @@ static void bad_environments_are_named(void **state)
             setenv(rows[i].name, rows[i].value, 1);
         else
             unsetenv(rows[i].name);
-        assert_int_equal(dlr_runinfo_make(train, dir, NULL, &info, &err), -EINVAL);
+        assert_int_equal(try(train, "", NULL, 0, &info, &err), -EINVAL);
         assert_string_equal(err.text, rows[i].text);
     }
 }
@@ -170,6 +266,15 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(supervisor_started_again_is_no_new_occurrence,
                                         setup, teardown),
+        cmocka_unit_test_setup_teardown(a_name_is_counted_whatever_the_words_are, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(equal_runs_alive_at_once_are_refused, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(names_that_are_given_to_others_are_refused,
+                                        setup, teardown),
+        cmocka_unit_test(a_pid_that_is_another_process_by_now_is_not_the_run),
+        cmocka_unit_test_setup_teardown(a_link_leads_to_another_state_directory, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(sruns_at_once_get_different_names, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(places_are_the_runs_own_and_private, setup,

@@ -61,6 +61,30 @@ SH
     nothing_is_left
 }
 
+@test "equal sruns at once are told apart by their names, unnamed ones are refused" {
+    batch named.sh "-N2" <<'SH'
+srun ./count.sh 15 same & first=$!
+until [ -s "ticks.$SLURM_JOB_ID.same" ]; do read -rt 0.1 <> <(:) || :; done
+srun ./count.sh 15 same; echo "second returned $?"
+for name in a b; do srun --dlrover-name=$name ./count.sh 15 same & done
+wait; echo "all are over"
+for i in 1 2; do srun --dlrover-name=a true; done
+SH
+    job=$(submit --dlrover-state-dir="/home/alice/elsewhere" named.sh)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    output "$job" | grep -x "second returned 2"
+    output "$job" | grep "^dlrover: an srun with the same words is still running .*--dlrover-name=NAME"
+    journals=$(ls "$(alice_home)/elsewhere/job-$job"/*/events.jsonl)
+    [ "$(echo "$journals" | sed 's,.*job-[0-9]*/\(.*\)/events.jsonl,\1,; s/^[0-9a-f]\{8\}-/HASH-/' |
+        sort | paste -sd' ')" = "HASH-0 a a+1 a+2 b" ]
+    [ "$(echo "$journals" | xargs jq -c 'select(.event=="end").code' | paste -sd' ')" = "0 0 0 0 0" ]
+    [ "$(grep -c . "$(alice_home)/ticks.$job.same")" -eq 90 ] # three runs of two tasks
+    run alice /opt/dlrover/bin/dlrover status --once --run=a+2 "$job" # the state is elsewhere
+    [ "$status" -eq 0 ]
+    [[ $output == *DONE* ]]
+    nothing_is_left
+}
+
 @test "a node lost in the first srun is not asked for by the second" {
     batch later.sh "-N5 --dlrover-spares=1" <<'SH'
 srun ./count.sh 20 first
