@@ -25,7 +25,8 @@ DLR_LDFLAGS = -pthread $(if $(SAN),-fsanitize=$(SAN))
 COMMON := common/clock.c common/err.c common/file.c common/jobconf.c common/jobrules.c \
   common/local.c common/log.c common/memory.c common/opt.c common/self.c common/str.c
 MSG := common/msg.c
-TOPO := hwloc_topo/node.c hwloc_topo/names.c hwloc_topo/switches.c hwloc_topo/order.c hwloc_topo/partners.c
+ORDER := hwloc_topo/names.c hwloc_topo/switches.c hwloc_topo/order.c hwloc_topo/choose.c
+TOPO := hwloc_topo/node.c hwloc_topo/partners.c $(ORDER)
 HEALTH := health/checks.c health/clock.c health/disk.c health/reach.c health/run.c health/verdict.c
 SLOT := ckpt/slot.c ckpt/slot_meta.c ckpt/slot_write.c ckpt/store.c ckpt/crc32c.c
 CKPT_LIB := ckpt/client.c ckpt/conf.c ckpt/regions.c ckpt/copy.c ckpt/saver.c ckpt/load.c \
@@ -44,7 +45,8 @@ SUPERVISOR := mpi_launcher/supervisor.c mpi_launcher/sup_control.c mpi_launcher/
   mpi_launcher/members.c $(PLAN) mpi_launcher/slurmapi.c mpi_launcher/runinfo.c \
   mpi_launcher/procid.c \
   mpi_launcher/persist.c ckpt/commit.c
-SLURM := mpi_launcher/slurm_main.c mpi_launcher/requeue.c mpi_launcher/slurmapi.c
+SLURM := mpi_launcher/slurm_main.c mpi_launcher/requeue.c mpi_launcher/slurmapi.c \
+  mpi_launcher/shown.c mpi_launcher/runinfo.c mpi_launcher/procid.c $(ORDER)
 AGENT := mpi_launcher/agent.c mpi_launcher/agent_conf.c mpi_launcher/agent_memory.c \
   mpi_launcher/agent_control.c mpi_launcher/agent_lease.c mpi_launcher/agent_round.c \
   mpi_launcher/agent_local.c mpi_launcher/agent_tasks.c mpi_launcher/agent_sweep.c mpi_launcher/agent_ranks.c \
@@ -58,7 +60,7 @@ CLI_READ := mpi_launcher/cli_args.c mpi_launcher/cli_find.c mpi_launcher/cli_jso
   mpi_launcher/cli_view.c mpi_launcher/cli_words.c
 CLI := mpi_launcher/cli.c mpi_launcher/cli_status.c mpi_launcher/cli_events.c \
   mpi_launcher/cli_check.c mpi_launcher/cli_watch.c $(CLI_READ)
-SPANK := spank/allocator.c spank/cmdline.c spank/fds.c spank/handover.c spank/notify.c \
+SPANK := spank/allocator.c spank/batch.c spank/cmdline.c spank/fds.c spank/handover.c spank/notify.c \
   spank/options.c spank/step.c spank/sweep.c spank/tap.c spank/task_env.c
 PLUGIN := spank/plugin.c $(SPANK) common/clock.c common/err.c common/jobconf.c \
   common/jobrules.c common/local.c common/log.c common/memory.c common/opt.c common/str.c

@@ -64,6 +64,14 @@ int dlr_topo_paths_from_slurm(const char *text, struct dlr_topo_node *nodes, siz
  */
 void dlr_topo_order(const struct dlr_topo_node *nodes, size_t n, unsigned *ret_order);
 
+/* Chooses who trains when a job begins: of the n nodes in order (dlr_topo_order() of those that
+ * can take part) nplaces, still in that order; the others are spares. Spares come off the
+ * fullest leaf, its last node first, so that every leaf keeps one near. nplaces <= n. 0 or
+ * -ENOMEM.
+ */
+int dlr_topo_choose(const struct dlr_topo_node *nodes, const unsigned *order, size_t n,
+                    size_t nplaces, unsigned *ret_place);
+
 /* Chooses which node takes the place of each lost one so that only lost nodes' ranks move.
  *   place[p]      index of the node at place p of the former round (places in rank order)
  *   alive[i]      whether node i can take part

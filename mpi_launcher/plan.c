@@ -108,58 +108,6 @@ static int list_out(const struct dlr_plan_nodes *pn, struct dlr_plan *plan)
 
 /* --- places -------------------------------------------------------------------------- */
 
-static bool same_leaf(const struct dlr_topo_node *a, const struct dlr_topo_node *b)
-{
-    char x[DLR_TOPO_PATH], y[DLR_TOPO_PATH];
-
-    dlr_topo_leaf(a->path, x, sizeof(x));
-    dlr_topo_leaf(b->path, y, sizeof(y));
-    return dlr_streq(x, y);
-}
-
-/* Takes spares off the fullest leaf, one by one, its last node first. order holds n nodes
- * leaf by leaf; *keep gets how many stay at the front of each leaf, at the leaf's start.
- */
-static void hold_back(const struct dlr_plan_nodes *pn, const unsigned *order,
-                      unsigned n, unsigned nplaces, unsigned *keep)
-{
-    unsigned start = 0, left = n - nplaces, i;
-
-    for (i = 0; i < n; i++) {
-        if (i && !same_leaf(&pn->node[order[i - 1]], &pn->node[order[i]]))
-            start = i;
-        keep[start]++;
-    }
-    while (left--) {
-        unsigned most = 0;
-
-        for (i = 0; i < n; i++)
-            if (keep[i] >= keep[most])
-                most = i;
-        keep[most]--;
-    }
-}
-
-static int place_afresh(const struct dlr_plan_nodes *pn, const unsigned *order,
-                        unsigned n, unsigned nplaces, unsigned *ret_place)
-{
-    DLR_AUTO_FREE unsigned *keep = calloc(n + 1, sizeof(*keep));
-    unsigned stay = 0, p = 0, i;
-
-    if (!keep)
-        return -ENOMEM;
-    hold_back(pn, order, n, nplaces, keep);
-    for (i = 0; i < n && p < nplaces; i++) {
-        if (i == 0 || !same_leaf(&pn->node[order[i - 1]], &pn->node[order[i]]))
-            stay = keep[i];
-        if (stay) {
-            ret_place[p++] = order[i];
-            stay--;
-        }
-    }
-    return 0;
-}
-
 static int place_again(const struct dlr_plan_nodes *pn, unsigned nplaces,
                        unsigned *ret_place, struct dlr_err *err)
 {
@@ -208,7 +156,7 @@ static int seat_nodes(struct dlr_plan_nodes *pn, const struct dlr_plan_want *wan
     if (want->nformer == want->nplaces)
         rc = place_again(pn, want->nplaces, place, err);
     else
-        rc = place_afresh(pn, order, good, want->nplaces, place);
+        rc = dlr_topo_choose(pn->node, order, good, want->nplaces, place);
     if (rc < 0)
         return rc == -ENOMEM ? no_memory(err) : rc;
     for (i = 0; i < want->nplaces; i++)

@@ -188,22 +188,22 @@ static int check_ours(const char *path, struct dlr_err *err)
 /* `dlrover status` looks in the home directory, where nothing says which directory a site has
  * set in plugstack.conf. A link that cannot be made is no reason not to run.
  */
-static void leave_link(const struct dlr_runinfo *info)
+static void leave_link(const char *job, const char *job_dir)
 {
     char dir[DLR_RUN_PATH], link[DLR_RUN_PATH + 64], old[DLR_RUN_PATH];
     ssize_t n;
 
     if (dlr_format(dir, sizeof(dir), "%s/.dlrover", home()) < 0 ||
-        dlr_format(link, sizeof(link), "%s/job-%s", dir, info->job) < 0 ||
+        dlr_format(link, sizeof(link), "%s/job-%s", dir, job) < 0 ||
         dlr_mkdirs(dir, 0700, NULL) < 0)
         return;
     n = readlink(link, old, sizeof(old) - 1);
     old[n > 0 ? n : 0] = '\0';
-    if (dlr_streq(link, info->job_dir) || dlr_streq(old, info->job_dir))
+    if (dlr_streq(link, job_dir) || dlr_streq(old, job_dir))
         return;
     if (n > 0) /* of an older job with this number */
         unlink(link);
-    if (symlink(info->job_dir, link) < 0)
+    if (symlink(job_dir, link) < 0)
         dlr_debug("cannot link '%s': %s", link, strerror(errno));
 }
 
@@ -215,26 +215,21 @@ static void remove_link(const char *path)
         unlink(path);
 }
 
-static int make_job_dir(struct dlr_runinfo *info, const char *state_dir,
+int dlr_runinfo_job_dir(const char *state_dir, const char *job, char *buf, size_t size,
                         struct dlr_err *err)
 {
-    int rc;
+    int rc = state_dir[0] ? dlr_format(buf, size, "%s/job-%s", state_dir, job)
+                          : dlr_format(buf, size, "%s/.dlrover/job-%s", home(), job);
 
-    if (state_dir[0])
-        rc = dlr_format(info->job_dir, sizeof(info->job_dir), "%s/job-%s", state_dir,
-                        info->job);
-    else
-        rc = dlr_format(info->job_dir, sizeof(info->job_dir), "%s/.dlrover/job-%s",
-                        home(), info->job);
     if (rc < 0)
         return dlr_fail(err, rc, "the state directory's path is too long");
     if (!state_dir[0]) /* of an srun of this job with another directory */
-        remove_link(info->job_dir);
-    rc = dlr_mkdirs(info->job_dir, 0700, err);
+        remove_link(buf);
+    rc = dlr_mkdirs(buf, 0700, err);
     if (rc == 0)
-        rc = check_ours(info->job_dir, err);
+        rc = check_ours(buf, err);
     if (rc == 0 && state_dir[0])
-        leave_link(info);
+        leave_link(job, buf);
     return rc;
 }
 
@@ -252,7 +247,8 @@ int dlr_runinfo_make(const struct dlr_run_want *want, struct dlr_runinfo *ret,
     if (restarts && dlr_parse_uint(restarts, 1u << 30, &info.incarnation) < 0)
         return dlr_fail(err, -EINVAL, "SLURM_RESTART_COUNT='%s' is not a number",
                         restarts);
-    if ((rc = make_job_dir(&info, want->state_dir, err)) < 0 ||
+    if ((rc = dlr_runinfo_job_dir(want->state_dir, info.job, info.job_dir,
+                                  sizeof(info.job_dir), err)) < 0 ||
         (rc = name_run(want, &info, err)) < 0)
         return rc;
     if (dlr_format(info.dir, sizeof(info.dir), "%s/%s", info.job_dir, info.name) < 0)

@@ -5,6 +5,7 @@
 #ifndef DLR_MPI_LAUNCHER_RUNINFO_H
 #define DLR_MPI_LAUNCHER_RUNINFO_H
 
+#include <stddef.h>
 #include <sys/types.h>
 
 #include "common/err.h"
@@ -39,5 +40,9 @@ struct dlr_run_want {
  */
 int dlr_runinfo_make(const struct dlr_run_want *want, struct dlr_runinfo *ret,
                      struct dlr_err *err);
+
+/* Writes the path of a job's directory (state_dir "" is $HOME/.dlrover) and creates it (0700). */
+int dlr_runinfo_job_dir(const char *state_dir, const char *job, char *buf, size_t size,
+                        struct dlr_err *err);
 
 #endif

@@ -1,23 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dlrover-slurm: the calls to slurmctld that supervisor and agents need, in a process that
- * may wait for it and that a requeue's SIGTERM does not stop.
+/* dlrover-slurm: the calls to slurmctld that supervisor, agents and plugin need, in a process
+ * that may wait for it and that a requeue's SIGTERM does not stop.
  */
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/cleanup.h"
 #include "common/err.h"
 #include "common/str.h"
 #include "mpi_launcher/requeue.h"
+#include "mpi_launcher/runinfo.h"
+#include "mpi_launcher/shown.h"
 #include "mpi_launcher/slurmapi.h"
 
 static void usage(FILE *out)
 {
     fputs("usage: dlrover-slurm requeue JOB EXCLUDE MIN-NODES MAX-NODES TIMEOUT\n"
           "       dlrover-slurm cancel-steps JOB SRUN-PID\n"
-          "Requeues a job without some nodes ('-': none), or cancels the steps that an "
+          "       dlrover-slurm show SPARES STATE-DIR\n"
+          "Requeues a job without some nodes ('-': none), cancels the steps that an "
           "srun\n"
-          "started. Called by dlrover-supervisor and dlrover-agent.\n",
+          "started, or prints what a batch script sees of this job ('': ~/.dlrover). "
+          "Called\n"
+          "by dlrover-supervisor, dlrover-agent and the plugin.\n",
           out);
 }
 
@@ -59,6 +67,59 @@ static int cancel_steps(char **argv)
     return dlr_slurm_cancel_steps_of(job, pid, &err) < 0 ? fail(&err) : 0;
 }
 
+/* The nodes of list with their paths; the caller frees them. NULL with text. */
+static struct dlr_topo_node *read_nodes(const char *list, unsigned *ret_n,
+                                        struct dlr_err *err)
+{
+    struct dlr_topo_node *nodes;
+    char **names = NULL;
+    unsigned n = 0;
+
+    if (dlr_slurm_expand(list, &names, &n, err) < 0)
+        return NULL;
+    nodes = calloc(n, sizeof(*nodes));
+    for (unsigned i = 0; nodes && i < n; i++)
+        dlr_format(nodes[i].name, sizeof(nodes[i].name), "%s", names[i]);
+    dlr_slurm_free_names(names, n);
+    if (nodes)
+        dlr_shown_topology(nodes, n);
+    *ret_n = n;
+    return nodes;
+}
+
+/* "NAME=value" lines for the environment of the batch script. */
+static int show(char **argv)
+{
+    struct dlr_shown_in in = {
+        .job = getenv("SLURM_JOB_ID"),
+        .list = getenv("SLURM_JOB_NODELIST"),
+        .tasks = getenv("SLURM_TASKS_PER_NODE"),
+        .cpus = getenv("SLURM_JOB_CPUS_PER_NODE"),
+        .ntasks = getenv("SLURM_NTASKS"),
+    };
+    const char *restarts = getenv("SLURM_RESTART_COUNT");
+    DLR_AUTO_FREE struct dlr_topo_node *nodes = NULL;
+    bool again = restarts && !dlr_streq(restarts, "0");
+    struct dlr_err err = {0};
+    char dir[DLR_RUN_PATH];
+    unsigned spares;
+
+    if (dlr_parse_uint(argv[0], 1u << 24, &spares) < 0 || !in.job || !in.list) {
+        usage(stderr);
+        return 2;
+    }
+    in.nodes = nodes = read_nodes(in.list, &in.n, &err);
+    if (!nodes || dlr_runinfo_job_dir(argv[1], in.job, dir, sizeof(dir), &err) < 0)
+        return 1;
+    if (dlr_shown_places(in.n, spares, again ? dlr_shown_load(dir) : 0, &in.nplaces) <
+            0 ||
+        dlr_shown_write(&in, stdout, &err) < 0)
+        return 1;
+    if (!again)
+        dlr_shown_save(dir, in.nplaces);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     signal(SIGTERM, SIG_IGN);
@@ -74,6 +135,8 @@ int main(int argc, char **argv)
         return requeue(argv + 2);
     if (argc == 4 && dlr_streq(argv[1], "cancel-steps"))
         return cancel_steps(argv + 2);
+    if (argc == 4 && dlr_streq(argv[1], "show"))
+        return show(argv + 2);
     usage(stderr);
     return 2;
 }

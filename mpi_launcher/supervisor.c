@@ -205,9 +205,21 @@ static void run_plain(char **argv)
     exit(127);
 }
 
+/* The plugin shows a batch script what it trains on; what the job has stands beside it, marked
+ * with the job's id: a job submitted from this one inherits the marks.
+ */
+static const char *of_allocation(const char *all, const char *shown)
+{
+    const char *job = getenv("DLROVER_ALL_JOB");
+
+    return job && dlr_streq(job, getenv("SLURM_JOB_ID")) && getenv(all) ? getenv(all)
+                                                                        : getenv(shown);
+}
+
 static int open_nodes(struct dlr_sup *s, struct dlr_err *err)
 {
-    const char *list = getenv("SLURM_JOB_NODELIST"), *here = getenv("SLURMD_NODENAME");
+    const char *list = of_allocation("DLROVER_ALL_NODES", "SLURM_JOB_NODELIST");
+    const char *here = getenv("SLURMD_NODENAME");
     char **names = NULL;
     unsigned n = 0;
     int rc;
@@ -252,7 +264,7 @@ static int plan_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *e
         .spares = s->conf.spares,
         .nplaces = s->step.nplaces, /* both by dlr_sup_load_state() */
         .world = s->step.world,
-        .ntasks = getenv("SLURM_NTASKS"),
+        .ntasks = of_allocation("DLROVER_ALL_NTASKS", "SLURM_NTASKS"),
         .per_node = getenv("SLURM_NTASKS_PER_NODE"),
     };
     unsigned world = s->step.world;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/str.h"
+#include "spank/task_env.h"
 
 #define FIELD(f) offsetof(struct dlr_spank_conf, f)
 
@@ -148,7 +149,8 @@ static int set_row(struct dlr_spank_conf *conf, size_t row, const char *value,
     return 0;
 }
 
-void dlr_options_env(struct dlr_spank_conf *conf, dlr_options_bad_fn bad)
+void dlr_options_env(struct dlr_spank_conf *conf, char *const env[],
+                     dlr_options_bad_fn bad)
 {
     for (size_t row = 0; dlr_jobconf_opts[row].name; row++) {
         struct dlr_err err = {0}, why = {0};
@@ -157,7 +159,7 @@ void dlr_options_env(struct dlr_spank_conf *conf, dlr_options_bad_fn bad)
         int rc;
 
         env_name(row, name);
-        value = getenv(name);
+        value = dlr_task_getenv(env, name);
         if (!value)
             continue;
         rc = set_row(conf, row, value, &why);

@@ -35,8 +35,9 @@ void dlr_options_init(struct dlr_spank_conf *conf);
 void dlr_options_site(struct dlr_spank_conf *conf, int count, char *const words[],
                       dlr_options_bad_fn bad);
 
-/* Takes DLROVER=on and DLROVER_<NAME>=value from this process's environment. */
-void dlr_options_env(struct dlr_spank_conf *conf, dlr_options_bad_fn bad);
+/* Takes DLROVER=on and DLROVER_<NAME>=value from an environment. bad may be NULL. */
+void dlr_options_env(struct dlr_spank_conf *conf, char *const env[],
+                     dlr_options_bad_fn bad);
 
 /* Takes the options of the job that this process is in out of the environment, where Slurm has
  * put them for its srun: a job that is submitted from inside another is a job of its own.

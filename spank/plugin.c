@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The SPANK plugin: reads what Slurm says, calls the module that knows, translates the result.
  *
- * Install it as "optional": Slurm then ignores every return value but those of options. What
- * non-zero does where a site has made it "required" (spank(8), Slurm 22.05 to 25.11), and when
- * we return it:
+ * Install it as "optional": Slurm then ignores every return value but those of options. Where it
+ * is "required" (spank(8), Slurm 22.05 to 25.11), and when we return non-zero:
  *
  *   hook            runs in                        non-zero would                       we do
  *   init            every command, slurmd, stepd   stop sbatch and srun; drain a node   never
@@ -55,10 +54,8 @@ static int take_option(int row, const char *value, int remote)
 {
     struct dlr_err err = {0};
 
-    if (remote)
-        return 0; /* it was judged where the user gave it */
-    if (dlr_options_set(&plugin.conf, row, value, &err) < 0) {
-        complain(&err);
+    if (dlr_options_set(&plugin.conf, row, value, &err) < 0 && !remote) {
+        complain(&err); /* remote: it was judged where the user gave it */
         return -1;
     }
     if (spank_context() == S_CTX_ALLOCATOR)
@@ -88,13 +85,16 @@ static void register_options(spank_t sp)
 int slurm_spank_init(spank_t sp, int ac, char *av[])
 {
     spank_context_t where = spank_context();
+    char **env = NULL;
 
     dlr_log_to(log_to_slurm, NULL, DLR_LOG_DEBUG);
     dlr_options_init(&plugin.conf);
     dlr_options_site(&plugin.conf, ac, av, where == S_CTX_REMOTE ? NULL : complain);
     register_options(sp);
+    if (where == S_CTX_REMOTE && spank_get_item(sp, S_JOB_ENV, &env) == ESPANK_SUCCESS)
+        dlr_options_env(&plugin.conf, env, NULL);
     if (where == S_CTX_ALLOCATOR || where == S_CTX_LOCAL)
-        dlr_options_env(&plugin.conf, complain);
+        dlr_options_env(&plugin.conf, environ, complain);
     if (where == S_CTX_ALLOCATOR) {
         dlr_options_disown();
         dlr_allocator_start(&plugin.alloc, dlr_allocator_cli(), plugin.conf.job.enable);
@@ -145,15 +145,15 @@ int slurm_spank_task_init(spank_t sp, int ac, char *av[])
 {
     struct dlr_task_env vars;
     struct dlr_err err = {0};
-    uint32_t rank, world;
+    struct dlr_step_place at;
     char **env = NULL;
 
     if (spank_get_item(sp, S_JOB_ENV, &env) != ESPANK_SUCCESS ||
-        spank_get_item(sp, S_TASK_GLOBAL_ID, &rank) != ESPANK_SUCCESS ||
-        spank_get_item(sp, S_JOB_TOTAL_TASK_COUNT, &world) != ESPANK_SUCCESS)
+        spank_get_item(sp, S_JOB_STEPID, &at.step) != ESPANK_SUCCESS ||
+        spank_get_item(sp, S_TASK_GLOBAL_ID, &at.rank) != ESPANK_SUCCESS ||
+        spank_get_item(sp, S_JOB_TOTAL_TASK_COUNT, &at.world) != ESPANK_SUCCESS)
         return 0;
-    if (dlr_step_task(&plugin.step, env, rank, world, plugin.conf.libexec, &vars,
-                      &err) < 0)
+    if (dlr_step_task(&plugin.step, &plugin.conf, env, &at, &vars, &err) < 0)
         dlr_error("%s: the environment is Slurm's", err.text);
     put_env(sp, &vars);
     dlr_task_env_free(&vars);

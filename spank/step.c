@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "common/memory.h"
 #include "common/str.h"
+#include "spank/batch.h"
 #include "spank/notify.h"
 
 /* Connects to the agent at path, which the user has written. */
@@ -63,20 +64,25 @@ void dlr_step_ended(struct dlr_step *step, uint32_t rank, int status)
     dlr_tap_wait(&step->tap, rank, DLR_TAP_DRAIN_MS);
 }
 
-int dlr_step_task(const struct dlr_step *step, char *const env[], uint32_t rank,
-                  uint32_t world, const char *libexec, struct dlr_task_env *ret,
-                  struct dlr_err *err)
+int dlr_step_task(const struct dlr_step *step, const struct dlr_spank_conf *conf,
+                  char *const env[], const struct dlr_step_place *at,
+                  struct dlr_task_env *ret, struct dlr_err *err)
 {
-    struct dlr_task_self self = {rank, world, dlr_task_getenv(env, "SLURMD_NODENAME")};
+    struct dlr_task_self self = {at->rank, at->world,
+                                 dlr_task_getenv(env, "SLURMD_NODENAME")};
     struct dlr_task_round round;
     struct dlr_err why = {0};
 
     ret->count = 0;
+    if (dlr_batch_is(at->step))
+        return dlr_batch_env(conf, env, ret, err);
     if (!step->in_round || !dlr_task_round_find(env, &round))
         return 0;
     if (step->socket[0])
         round.socket = step->socket;
-    if (dlr_tap_insert(&step->tap, libexec, round.socket, round.round, rank, &why) < 0)
-        dlr_debug("%s: the last lines of rank %u will not be known", why.text, rank);
+    if (dlr_tap_insert(&step->tap, conf->libexec, round.socket, round.round, at->rank,
+                       &why) < 0)
+        dlr_debug("%s: the last lines of rank %u will not be known", why.text,
+                  at->rank);
     return dlr_task_env_make(&round, &self, ret, err);
 }

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "common/err.h"
+#include "spank/options.h"
 #include "spank/tap.h"
 #include "spank/task_env.h"
 
@@ -46,12 +47,17 @@ void dlr_step_begin(struct dlr_step *step, char *const env[],
 void dlr_step_forked(struct dlr_step *step, uint32_t rank, pid_t pid);
 void dlr_step_ended(struct dlr_step *step, uint32_t rank, int status);
 
-/* In the task, as the user: taps its stderr and makes the changes to its environment. 0 or
- * -errno with text; *ret is the caller's: dlr_task_env_free(), empty on failure and where the
- * step is not a supervisor's.
+/* Which task it is. */
+struct dlr_step_place {
+    uint32_t step, rank, world;
+};
+
+/* In the task, as the user: taps its stderr and makes the changes to its environment, or those
+ * of a batch script. 0 or -errno with text; *ret is the caller's: dlr_task_env_free(), empty on
+ * failure and where nobody supervises.
  */
-int dlr_step_task(const struct dlr_step *step, char *const env[], uint32_t rank,
-                  uint32_t world, const char *libexec, struct dlr_task_env *ret,
-                  struct dlr_err *err);
+int dlr_step_task(const struct dlr_step *step, const struct dlr_spank_conf *conf,
+                  char *const env[], const struct dlr_step_place *at,
+                  struct dlr_task_env *ret, struct dlr_err *err);
 
 #endif

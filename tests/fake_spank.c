@@ -63,6 +63,9 @@ spank_err_t spank_get_item(spank_t sp, spank_item_t item, ...)
     case S_JOB_ID:
         *va_arg(ap, uint32_t *) = fake.job;
         break;
+    case S_JOB_STEPID:
+        *va_arg(ap, uint32_t *) = fake.step;
+        break;
     case S_JOB_UID:
         *va_arg(ap, uid_t *) = fake.uid;
         break;

@@ -16,7 +16,7 @@
 struct fake_spank {
     spank_context_t context;
     char **job_env; /* S_JOB_ENV */
-    uint32_t job, rank, world;
+    uint32_t job, step, rank, world;
     uid_t uid;
     gid_t gid;
     pid_t pid;

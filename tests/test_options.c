@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -61,7 +62,7 @@ static void gather(struct dlr_spank_conf *conf, size_t row, unsigned sources)
     dlr_format(word, sizeof(word), "%s=%s", opt->name, value[0]);
     dlr_options_init(conf);
     dlr_options_site(conf, sources & SITE ? 1 : 0, words, NULL);
-    dlr_options_env(conf, NULL);
+    dlr_options_env(conf, environ, NULL);
     if (sources & SCRIPT)
         assert_int_equal(dlr_options_set(conf, row, value[2], NULL), 0);
     if (sources & CLI)
@@ -187,7 +188,7 @@ static void the_environment_is_no_way_round(void **state)
     setenv("DLROVER_SPARES", "9", 1);
     dlr_options_init(&conf);
     dlr_options_site(&conf, 3, words, say);
-    dlr_options_env(&conf, say);
+    dlr_options_env(&conf, environ, say);
     unsetenv("DLROVER_CHECKS");
     unsetenv("DLROVER_SPARES");
     assert_string_equal(conf.job.checks, "memory");
