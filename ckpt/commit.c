@@ -271,6 +271,23 @@ void dlr_commit_stop(struct dlr_commit *c, const char *why)
     decide_abort(c, why);
 }
 
+void dlr_commit_hold(struct dlr_commit *c)
+{
+    c->hold_ms = INT64_MAX;
+}
+
+void dlr_commit_go_on(struct dlr_commit *c, const struct dlr_version *newest,
+                      uint64_t ordered_step)
+{
+    if (newest && (!c->has_newest || dlr_version_cmp(*newest, c->newest) > 0)) {
+        c->has_newest = true;
+        c->newest = *newest;
+    }
+    if (ordered_step < STEP_MAX && ordered_step > c->last_step)
+        c->last_step = ordered_step;
+    c->hold_ms = INT64_MIN;
+}
+
 void dlr_commit_ready(struct dlr_commit *c, uint32_t round, unsigned rank, bool partner,
                       int64_t now_ms)
 {

@@ -49,6 +49,14 @@ int dlr_commit_round(struct dlr_commit *c, uint32_t round, unsigned world,
 /* No round runs: nothing is decided until the next dlr_commit_round(). */
 void dlr_commit_stop(struct dlr_commit *c, const char *why);
 
+/* The round runs already, under an engine that is gone: nothing is ordered until
+ * dlr_commit_go_on(), which tells the newest version that it had committed (NULL: none but
+ * what was restored) and the newest step that it had ordered; later ones follow.
+ */
+void dlr_commit_hold(struct dlr_commit *c);
+void dlr_commit_go_on(struct dlr_commit *c, const struct dlr_version *newest,
+                      uint64_t ordered_step);
+
 /* Events. Unknown ranks, other rounds and repeated ones are ignored. now in milliseconds. */
 void dlr_commit_ready(struct dlr_commit *c, uint32_t round, unsigned rank, bool partner,
                       int64_t now_ms);

@@ -37,7 +37,7 @@ _dlrover_value() { # OPTION CURRENT
             COMPREPLY=($(compgen -W "start node_up node_dead rendezvous rendezvous_failed
                 check plan copy_failed prepared launch running restored restore_failed save_failed
                 first_step saving progress worker_exit round_end cleared persist requeue
-                requeued requeue_failed takeover end" -- "$2"))
+                requeued requeue_failed takeover adopted end" -- "$2"))
             ;;
         --checks)
             COMPREPLY=($(compgen -W "all none $(dlrover check --list 2>/dev/null |

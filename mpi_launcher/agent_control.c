@@ -78,6 +78,24 @@ static int on_who(struct dlr_agent *a, const json_t *msg)
     return 0;
 }
 
+/* Where this node stands: what a supervisor that knows nothing yet needs to go on. First, so
+ * that it can judge what is said after it.
+ */
+static void say_told(struct dlr_agent *a)
+{
+    json_t *committed =
+        a->has_committed
+            ? json_pack("{s:I,s:I}", "vround", (json_int_t)a->committed.round, "step",
+                        (json_int_t)a->committed.step)
+            : json_null();
+
+    dlr_agent_say(a, json_pack("{s:i,s:s,s:I,s:I,s:o,s:I}", "v", DLR_MSG_VERSION, "t",
+                               "told", "round",
+                               a->round.known ? (json_int_t)a->round.round : -1,
+                               "doomed", (json_int_t)a->tasks.doomed, "committed",
+                               committed, "ordered", (json_int_t)a->save_step));
+}
+
 static int on_welcome(struct dlr_agent *a, const json_t *msg)
 {
     uint64_t gen, beat_ms, dead_ms, end_ms;
@@ -93,6 +111,7 @@ static int on_welcome(struct dlr_agent *a, const json_t *msg)
         a->every_ms = (unsigned)beat_ms;
         dlr_agent_lease_pace(a);
     }
+    say_told(a);
     dlr_agent_tasks_retell(a); /* it may be a supervisor that knows nothing yet */
     dlr_agent_ranks_retell(a);
     return 0;

@@ -181,6 +181,7 @@ void dlr_agent_round_enter(struct dlr_agent *a, struct dlr_agent_round *round)
     memset(round, 0, sizeof(*round));
     if (!again) {
         a->saving = false;
+        a->save_step = 0;
         memset(a->aborted, 0, sizeof(a->aborted));
         dlr_agent_local_drop_workers(a, a->round.round);
         dlr_agent_tasks_round(a, a->round.round);

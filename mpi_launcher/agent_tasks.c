@@ -172,8 +172,8 @@ void dlr_agent_tasks_kill_all(struct dlr_agent *a)
 {
     uint32_t newest = a->round.known ? a->round.round : 0;
 
-    if (!a->tasks.all)
-        return;
+    if (!a->tasks.all || (!a->round.known && zlistx_size(a->tasks.all) == 0))
+        return; /* no round yet: the first one is not doomed before it begins */
     for (struct task *t = zlistx_first(a->tasks.all); t; t = zlistx_next(a->tasks.all))
         if (t->round > newest)
             newest = t->round;

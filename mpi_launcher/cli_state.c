@@ -317,6 +317,17 @@ static void on_why(struct dlr_cli_state *s, const json_t *e)
     set_text(&s->why, text_of(e, "why"));
 }
 
+/* The supervisor was started again, the round was not: who trains stands here once more. */
+static void on_adopted(struct dlr_cli_state *s, const json_t *e)
+{
+    const json_t *places = json_object_get(e, "places");
+
+    for (size_t i = 0; i < json_array_size(places); i++)
+        take_place(s, json_array_get(places, i));
+    take_spares(s, json_object_get(e, "spares"));
+    s->round = int_of(e, "round", s->round);
+}
+
 static void on_takeover(struct dlr_cli_state *s, const json_t *e)
 {
     struct dlr_cli_node *n = node_of(s, text_of(e, "from"));
@@ -359,6 +370,7 @@ static const struct {
     {"persist", DLR_CLI_PERSIST, NULL},
     {"requeue", DLR_CLI_REQUEUE, on_why},
     {"requeued", DLR_CLI_REQUEUE, on_why},
+    {"adopted", DLR_CLI_RUN, on_adopted},
     {"takeover", DLR_CLI_PERSIST, on_takeover},
     {"end", DLR_CLI_OVER, on_end},
 };

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -23,15 +24,25 @@
 #include "common/log.h"
 #include "common/self.h"
 #include "common/str.h"
+#include "mpi_launcher/exits.h"
 
 #define MAX_LIVES 5     /* supervisors started for one run */
 #define QUIET_MS 600000 /* one that lived so long does not count */
 #define STATE_FD 9      /* where the supervisor finds the memory file */
+#define BELL_FD 10      /* and the eventfd that rings for each of exits.h */
+#define ABOVE_FDS 16    /* what is passed on is first moved out of their way */
 #define CHILDREN_MS                                                                    \
     15000              /* for sruns to cancel their steps when no supervisor is left */
 #define EXIT_REFUSED 2 /* the supervisor's word that starting it again is no use */
 
 static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+
+struct keeper {
+    char **argv;
+    int state_fd, bell_fd, signal_fd;
+    unsigned ended; /* processes of former supervisors */
+    int told;       /* the newest signal that means the end */
+};
 
 static void usage(FILE *out)
 {
@@ -56,41 +67,50 @@ static int block_signals(int *ret_fd)
     return *ret_fd < 0 ? -errno : 0;
 }
 
+/* True when both are where the supervisor looks for them. Close-on-exec is off there. */
+static bool pass_on(int state_fd, int bell_fd)
+{
+    int state = fcntl(state_fd, F_DUPFD_CLOEXEC, ABOVE_FDS);
+    int bell = fcntl(bell_fd, F_DUPFD_CLOEXEC, ABOVE_FDS);
+
+    return state >= 0 && bell >= 0 && dup2(state, STATE_FD) == STATE_FD &&
+           dup2(bell, BELL_FD) == BELL_FD;
+}
+
 /* Signals stay blocked: the supervisor reads them when it is ready, and one that comes while it
- * starts does not kill it.
+ * starts does not kill it. Without us it ends the run: SIGTERM when we are gone.
  */
-static void become_supervisor(char **argv, int state_fd, pid_t parent)
+static void become_supervisor(const struct keeper *k, pid_t parent)
 {
     char path[PATH_MAX];
 
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
         _exit(1); /* the keeper is gone already */
-    if (dup2(state_fd, STATE_FD) < 0)
+    if (!pass_on(k->state_fd, k->bell_fd) ||
+        dlr_self_sibling("dlrover-supervisor", path, sizeof(path)) < 0)
         _exit(127);
-    if (dlr_self_sibling("dlrover-supervisor", path, sizeof(path)) < 0)
-        _exit(127);
-    argv[0] = path;
-    execv(argv[0], argv);
-    dlr_error("cannot start '%s': %s", argv[0], strerror(errno));
+    k->argv[0] = path;
+    execv(path, k->argv);
+    dlr_error("cannot start '%s': %s", path, strerror(errno));
     _exit(127);
 }
 
-static pid_t start_supervisor(char **argv, int state_fd)
+static pid_t start_supervisor(const struct keeper *k)
 {
     pid_t self = getpid(), pid = fork();
 
     if (pid == 0)
-        become_supervisor(argv, state_fd, self);
+        become_supervisor(k, self);
     if (pid < 0)
         dlr_error("cannot start the supervisor: %s", strerror(errno));
     return pid;
 }
 
 /* Reaps what has ended; true when the supervisor did. Others are the sruns of a supervisor
- * that died: they became ours.
+ * that died: they became ours, and the next one is told how they ended.
  */
-static bool reap(pid_t supervisor, int *ret_status)
+static bool reap(struct keeper *k, pid_t supervisor, int *ret_status)
 {
     bool ended = false;
     int status;
@@ -100,31 +120,33 @@ static bool reap(pid_t supervisor, int *ret_status)
         if (pid == supervisor) {
             *ret_status = status;
             ended = true;
+            continue;
         }
+        if (dlr_exits_add(k->state_fd, ++k->ended, pid, status) < 0)
+            dlr_warn("the end of process %d is not told", (int)pid);
+        eventfd_write(k->bell_fd, 1);
     }
     return ended;
 }
 
-/* Passes signals on until the supervisor has ended; its wait status. *ret_told: the newest
- * signal that means the end.
- */
-static int watch(pid_t supervisor, int signal_fd, int *ret_told)
+/* Passes signals on until the supervisor has ended; its wait status. */
+static int watch(struct keeper *k, pid_t supervisor)
 {
-    struct pollfd pfd = {.fd = signal_fd, .events = POLLIN};
+    struct pollfd pfd = {.fd = k->signal_fd, .events = POLLIN};
     struct signalfd_siginfo info;
     int status = 0;
 
     for (;;) {
         if (poll(&pfd, 1, -1) < 0 && errno != EINTR)
             dlr_warn("poll: %s", strerror(errno));
-        while (read(signal_fd, &info, sizeof(info)) == sizeof(info)) {
+        while (read(k->signal_fd, &info, sizeof(info)) == sizeof(info)) {
             if (info.ssi_signo == SIGCHLD)
                 continue;
             kill(supervisor, info.ssi_signo);
             if (info.ssi_signo != SIGUSR1 && info.ssi_signo != SIGUSR2)
-                *ret_told = info.ssi_signo;
+                k->told = info.ssi_signo;
         }
-        if (reap(supervisor, &status))
+        if (reap(k, supervisor, &status))
             return status;
     }
 }
@@ -179,32 +201,39 @@ static int last_word(int status, unsigned lives, int signal_fd)
     return WIFSIGNALED(status) ? 1 : 127;
 }
 
-static int run(char **argv)
+static int prepare(struct keeper *k)
 {
-    DLR_AUTO_CLOSE int state_fd = memfd_create("dlrover-state", MFD_CLOEXEC);
-    DLR_AUTO_CLOSE int signal_fd = -1;
-    int status, code, told = 0;
+    int rc;
 
     dlr_self_keep_secrets(); /* the key pair is in the memory file */
-    if (state_fd < 0 || block_signals(&signal_fd) < 0 ||
-        prctl(PR_SET_CHILD_SUBREAPER, 1) < 0) {
-        dlr_error("cannot prepare the keeper: %s", strerror(errno));
-        return 1;
-    }
+    k->state_fd = memfd_create("dlrover-state", MFD_CLOEXEC);
+    k->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (k->state_fd < 0 || k->bell_fd < 0)
+        return -errno;
+    rc = block_signals(&k->signal_fd);
+    if (rc < 0)
+        return rc;
+    return prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 ? -errno : 0;
+}
+
+static int run(struct keeper *k)
+{
+    int status, code;
+
     for (unsigned lives = 1;; lives++) {
         int64_t begun = dlr_now_ms();
-        pid_t pid = start_supervisor(argv, state_fd);
+        pid_t pid = start_supervisor(k);
 
         if (pid < 0) {
-            end_children(signal_fd);
+            end_children(k->signal_fd);
             return 1;
         }
-        if (told) /* the one that died may not have heeded it */
-            kill(pid, told);
-        status = watch(pid, signal_fd, &told);
+        if (k->told) /* the one that died may not have heeded it */
+            kill(pid, k->told);
+        status = watch(k, pid);
         if (dlr_now_ms() - begun > QUIET_MS)
             lives = 1;
-        code = last_word(status, lives, signal_fd);
+        code = last_word(status, lives, k->signal_fd);
         if (code >= 0)
             return code;
         dlr_warn("the supervisor was killed by signal %d, starting it again",
@@ -214,6 +243,9 @@ static int run(char **argv)
 
 int main(int argc, char **argv)
 {
+    struct keeper k = {.argv = argv};
+    int rc;
+
     if (argc == 2 && dlr_streq(argv[1], "--help")) {
         usage(stdout);
         return 0;
@@ -226,5 +258,10 @@ int main(int argc, char **argv)
         usage(stderr);
         return EXIT_REFUSED;
     }
-    return run(argv);
+    rc = prepare(&k);
+    if (rc < 0) {
+        dlr_error("cannot prepare the keeper: %s", strerror(-rc));
+        return 1;
+    }
+    return run(&k);
 }

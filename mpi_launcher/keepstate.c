@@ -8,7 +8,7 @@
 
 #include "common/cleanup.h"
 
-#define LENGTH_AT 4096 /* the key pair's page comes first */
+#define LENGTH_AT 8192 /* after the pages of the key pair and of exits.h */
 #define TEXT_AT (LENGTH_AT + sizeof(uint32_t))
 
 int dlr_keepstate_load(int fd, json_t **ret, struct dlr_err *err)

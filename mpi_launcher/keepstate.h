@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a supervisor leaves to the one started after it: a memory file that the keeper holds.
- * The first bytes are the key pair (identity.h), then a length and one JSON object. It never
- * touches a disk.
+ * A page with the key pair (identity.h), one with ended processes (exits.h), then a length and
+ * one JSON object. It never touches a disk.
  */
 #ifndef DLR_MPI_LAUNCHER_KEEPSTATE_H
 #define DLR_MPI_LAUNCHER_KEEPSTATE_H
@@ -10,7 +10,7 @@
 
 #include "common/err.h"
 
-#define DLR_KEEPSTATE_MAX 65536 /* bytes of JSON */
+#define DLR_KEEPSTATE_MAX (64u << 20) /* bytes of JSON: a plan has a line per rank */
 
 /* The object saved last; -ENOENT when there is none yet. *ret is the caller's. */
 int dlr_keepstate_load(int fd, json_t **ret, struct dlr_err *err);

@@ -83,6 +83,27 @@ static void assembled(struct dlr_policy *p, int64_t now_ms)
     end_round(p, p->cause, why, now_ms);
 }
 
+/* --- a round of a former supervisor that still runs ------------------------------ */
+
+void dlr_policy_adopt(struct dlr_policy *p, const unsigned char *member, int64_t now_ms)
+{
+    p->round = p->next_round - 1;
+    for (unsigned i = 0; i < p->conf.nnodes; i++)
+        p->nodes[i].member = member[i];
+    p->agent_starts = 1;
+    enter(p, DLR_PHASE_RUN, now_ms, -1);
+}
+
+void dlr_policy_adopt_failed(struct dlr_policy *p, const char *why, int64_t now_ms)
+{
+    if (p->phase != DLR_PHASE_RUN)
+        return;
+    dlr_policy_take_over(p, why);
+    enter(p, DLR_PHASE_AGENTS, now_ms, p->conf.agent_timeout_ms);
+    if (dlr_policy_count(p, NODE_UNSEEN) == 0)
+        assembled(p, now_ms);
+}
+
 void dlr_policy_node_up(struct dlr_policy *p, unsigned node, int64_t now_ms)
 {
     p->nodes[node].state = NODE_UP;

@@ -38,6 +38,19 @@ struct dlr_transfer {
     bool started, ended;
 };
 
+/* A round of the former supervisor that may go on under this one. */
+struct dlr_adopt {
+    bool wanted;       /* it ran, and its srun and its agents are there */
+    bool active;       /* its nodes are being heard */
+    pid_t workers_pid; /* its srun, the keeper's child; 0 none */
+    int64_t begun_ms, deadline_ms, started_ms;
+    unsigned char *told; /* [nnodes] 1: still has the round */
+    uint64_t *ordered;   /* [nnodes] newest step it was ordered to save, 0 none */
+    bool has_newest;
+    struct dlr_version newest; /* commit that any of them knows */
+    json_t *later;             /* [[node, message]]: to be judged when all are heard */
+};
+
 struct dlr_sup {
     /* fixed after the start */
     struct dlr_jobconf conf;
@@ -48,9 +61,14 @@ struct dlr_sup {
     uint32_t job_number;
     uint32_t resume_round; /* where a former supervisor or incarnation stopped */
     unsigned resume_restarts;
-    bool ended_before; /* exit_code was told before a requeue: nothing is to be run */
-    bool took_over;    /* a supervisor of this incarnation died before us */
+    bool ended_before;   /* exit_code was told before a requeue: nothing is to be run */
+    bool took_over;      /* a supervisor of this incarnation died before us */
+    unsigned generation; /* supervisors of this incarnation, this one too */
     struct dlr_proc former_workers; /* its srun */
+    struct dlr_adopt adopt;
+    pid_t keeper;
+    int64_t asked_ms; /* since then so many strangers were asked who they are */
+    unsigned asked;
     uint64_t refused; /* messages dropped: strangers, malformed, unknown */
     char batch
         [DLR_TOPO_NAME]; /* this host's node name, "" when it is none of the job's */
@@ -100,7 +118,7 @@ struct dlr_sup {
     int64_t phase_ms; /* when the present phase began */
     uint32_t running_round;
     int64_t launch_ms, launch_deadline_ms;
-    bool saving_told;
+    bool running_told, go_told, saving_told;
     bool launched; /* a round of this incarnation has had stdin and output */
     bool ending; /* its processes are being ended, the journal has not said 'cleared' */
     bool end_told;           /* the round's end is in the journal */
@@ -109,7 +127,7 @@ struct dlr_sup {
     unsigned char *restored; /* [world] 1: has loaded, 2: has failed */
     unsigned nrestored;
     int64_t restore_deadline_ms; /* INT64_MAX: none runs */
-    bool first_step_seen;
+    bool first_step_seen, first_step_told;
     struct
         dlr_failure { /* the failure that came first, told when the round is cleared */
         bool set, told;
@@ -148,6 +166,8 @@ int dlr_sup_on_message(struct dlr_sup *s);
 void dlr_sup_send(struct dlr_sup *s, unsigned node, json_t *msg); /* takes msg over */
 void dlr_sup_send_all(struct dlr_sup *s, json_t *msg); /* to all that are alive */
 void dlr_sup_judge(struct dlr_sup *s, int64_t now_ms); /* who is silent for too long */
+/* The node counts as dead from now on. */
+void dlr_sup_lose(struct dlr_sup *s, unsigned node, int64_t silent_ms, int64_t now_ms);
 void dlr_sup_send_peers(struct dlr_sup *s);
 
 /* sup_agents.c: steps of our own */
@@ -162,7 +182,8 @@ void dlr_sup_internal_words(struct dlr_sup *s, struct dlr_words *w, const char *
 /* sup_meet.c: how a plan comes about */
 void dlr_sup_rendezvous(void *arg, bool with_mpi);
 void dlr_sup_stop_rendezvous(void *arg);
-void dlr_sup_tell_plan(struct dlr_sup *s); /* the round has its number */
+void dlr_sup_tell_plan(struct dlr_sup *s);    /* the round has its number */
+json_t *dlr_sup_plan_rows(struct dlr_sup *s); /* places, spares and restore of it */
 void dlr_sup_keep_plan(
     struct dlr_sup *s); /* its seats are the former ones from now on */
 void dlr_sup_fill_want(struct dlr_sup *s, struct dlr_plan_want *want);
@@ -188,8 +209,23 @@ void dlr_sup_tell_failure(struct dlr_sup *s);
 void dlr_sup_tell_cleared(struct dlr_sup *s);
 void dlr_sup_on_restored(struct dlr_sup *s, unsigned node, const json_t *msg);
 void dlr_sup_progress(struct dlr_sup *s, int64_t now_ms);
+void dlr_sup_step_ended(struct dlr_sup *s, int status); /* srun's, of the round */
+
+/* sup_adopt.c: a round of the former supervisor goes on */
+/* What the next supervisor must know of the round; NULL when none runs. */
+json_t *dlr_sup_round_state(const struct dlr_sup *s);
+int dlr_sup_load_round(struct dlr_sup *s, const json_t *state);
+/* Once the policy is there; false: the round must be ended. */
+bool dlr_sup_adopt_start(struct dlr_sup *s, int bell_fd);
+void dlr_sup_adopt_failed(struct dlr_sup *s, const char *why);
+void dlr_sup_adopt_tick(struct dlr_sup *s, int64_t now_ms);
+/* True when msg is kept until it is known whether the round goes on. */
+bool dlr_sup_adopt_later(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_on_told(struct dlr_sup *s, unsigned node, const json_t *msg);
 
 /* sup_copies.c: where copies go */
+/* "save_at", "commit" or "abort" of a version, to every agent. */
+void dlr_sup_decide(struct dlr_sup *s, const char *type, struct dlr_version v);
 void dlr_sup_prepare(void *arg, uint32_t round);
 /* Nodes, partners and addresses of the round; said again when an address has changed. */
 void dlr_sup_tell_round(struct dlr_sup *s, uint32_t round);
@@ -215,6 +251,7 @@ void dlr_sup_let_go(struct dlr_sup *s, struct dlr_proc *proc);
 
 /* sup_state.c: what outlives this process */
 void dlr_sup_save_state(struct dlr_sup *s);
+void dlr_sup_keep(struct dlr_sup *s); /* the keeper's part of it alone */
 int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err);
 /* Nodes that are lost, for later sruns of the same script: Slurm notices much later. */
 void dlr_sup_save_lost(struct dlr_sup *s);

@@ -54,14 +54,19 @@ void dlr_sup_send_peers(struct dlr_sup *s)
 
 /* --- who may speak ------------------------------------------------------------------------- */
 
+/* One limit for all: strangers get no more of our time. It lets each node be asked at once:
+ * after a supervisor's death they all come back within their leases.
+ */
 static void ask_who(struct dlr_sup *s, const struct dlr_route *to)
 {
-    static int64_t asked_ms; /* one limit for all: strangers get no more of our time */
     DLR_AUTO_JSON json_t *msg = NULL;
 
-    if (dlr_sup_now() - asked_ms < WHO_EVERY_MS / 10)
+    if (dlr_sup_now() - s->asked_ms >= WHO_EVERY_MS) {
+        s->asked_ms = dlr_sup_now();
+        s->asked = 0;
+    }
+    if (s->asked++ >= 2 * s->members.n)
         return;
-    asked_ms = dlr_sup_now();
     msg = dlr_msg_new("who");
     dlr_server_send_json(s->server, to, msg);
 }
@@ -206,10 +211,12 @@ static void give_up(struct dlr_sup *s, unsigned node, const char *why,
     dlr_sup_save_lost(s);
 }
 
-static void lose(struct dlr_sup *s, unsigned node, int64_t silent_ms, int64_t now_ms)
+void dlr_sup_lose(struct dlr_sup *s, unsigned node, int64_t silent_ms, int64_t now_ms)
 {
     struct dlr_member *m = &s->members.list[node];
     char why[300];
+
+    dlr_sup_adopt_failed(s, "the supervisor died, and a node with it");
 
     snprintf(why, sizeof(why), "node %.200s was silent for %lld ms", m->node.name,
              (long long)silent_ms);
@@ -265,7 +272,7 @@ void dlr_sup_judge(struct dlr_sup *s, int64_t now_ms)
         if (late > LATE_MS)
             m->heard_ms += late;
         if (m->here && now_ms - m->heard_ms > limit)
-            lose(s, i, now_ms - m->heard_ms, now_ms);
+            dlr_sup_lose(s, i, now_ms - m->heard_ms, now_ms);
     }
 }
 
@@ -351,17 +358,12 @@ static const struct {
     const char *type;
     void (*take)(struct dlr_sup *s, unsigned node, const json_t *msg);
 } handlers[] = {
-    {"task", dlr_sup_on_task},
-    {"exit", dlr_sup_on_exit},
-    {"stderr", dlr_sup_on_stderr},
-    {"clean", on_clean},
-    {"ready", on_ready},
-    {"sealed", on_sealed},
-    {"copied", on_copied},
-    {"missed", on_missed},
-    {"restored", dlr_sup_on_restored},
-    {"done", dlr_sup_on_done},
-    {"report", dlr_sup_on_report},
+    {"told", dlr_sup_on_told}, {"task", dlr_sup_on_task},
+    {"exit", dlr_sup_on_exit}, {"stderr", dlr_sup_on_stderr},
+    {"clean", on_clean},       {"ready", on_ready},
+    {"sealed", on_sealed},     {"copied", on_copied},
+    {"missed", on_missed},     {"restored", dlr_sup_on_restored},
+    {"done", dlr_sup_on_done}, {"report", dlr_sup_on_report},
 };
 
 static void take_json(struct dlr_sup *s, const struct dlr_packet *packet)

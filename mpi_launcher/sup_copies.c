@@ -17,7 +17,7 @@
 
 /* --- commit engine ------------------------------------------------------------------------- */
 
-static void decide(struct dlr_sup *s, const char *type, struct dlr_version v)
+void dlr_sup_decide(struct dlr_sup *s, const char *type, struct dlr_version v)
 {
     json_t *msg = dlr_msg_new(type);
 
@@ -33,8 +33,11 @@ static void on_save_at(void *arg, struct dlr_version v)
     if (!s->saving_told)
         dlr_journal_note(s->journal, "saving", "s:I,s:I", "round", (json_int_t)v.round,
                          "took_ms", (json_int_t)(dlr_sup_now() - s->launch_ms));
-    s->saving_told = true;
-    decide(s, "save_at", v);
+    if (!s->saving_told) {
+        s->saving_told = true;
+        dlr_sup_keep(s);
+    }
+    dlr_sup_decide(s, "save_at", v);
 }
 
 static void on_commit(void *arg, struct dlr_version v, int64_t took_ms)
@@ -43,7 +46,7 @@ static void on_commit(void *arg, struct dlr_version v, int64_t took_ms)
 
     s->commits++;
     s->commit_ms = dlr_sup_now();
-    decide(s, "commit", v);
+    dlr_sup_decide(s, "commit", v);
 }
 
 static void on_abort(void *arg, struct dlr_version v, const char *why)
@@ -55,7 +58,7 @@ static void on_abort(void *arg, struct dlr_version v, const char *why)
             why, DLR_COMMIT_LATE)) /* those that are late come often and mean little */
         dlr_journal_note(s->journal, "save_failed", "s:o,s:s", "version",
                          dlr_sup_version(&v), "why", why);
-    decide(s, "abort", v);
+    dlr_sup_decide(s, "abort", v);
 }
 
 const struct dlr_commit_ops dlr_sup_commit_ops = {

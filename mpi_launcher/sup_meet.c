@@ -96,15 +96,24 @@ static void tell_verdicts(struct dlr_sup *s, const struct dlr_plan *plan)
     }
 }
 
-static void tell_plan(struct dlr_sup *s, int64_t took_ms)
+json_t *dlr_sup_plan_rows(struct dlr_sup *s)
 {
-    json_t *places = json_array(), *spares = json_array(), *out = json_array();
-    json_t *notes = json_array();
+    json_t *places = json_array(), *spares = json_array();
 
     for (unsigned i = 0; i < s->plan.nplaces; i++)
         json_array_append_new(places, place_row(s, &s->plan.places[i]));
     for (unsigned i = 0; i < s->plan.nspares; i++)
         json_array_append_new(spares, json_string(s->plan.spares[i].name));
+    return json_pack("{s:I,s:o,s:o,s:o}", "round",
+                     (json_int_t)dlr_policy_round(s->policy), "places", places,
+                     "spares", spares, "restore",
+                     dlr_sup_version(s->plan.restore ? &s->plan.version : NULL));
+}
+
+static void tell_plan(struct dlr_sup *s, int64_t took_ms)
+{
+    json_t *row = dlr_sup_plan_rows(s), *out = json_array(), *notes = json_array();
+
     for (unsigned i = 0; i < s->plan.nout; i++)
         json_array_append_new(out, json_pack("{s:s,s:s}", "node", s->plan.out[i].node,
                                              "reason", s->plan.out[i].reason));
@@ -113,11 +122,10 @@ static void tell_plan(struct dlr_sup *s, int64_t took_ms)
         dlr_sup_say(s, "%s", s->plan.notes[i]);
     }
     tell_verdicts(s, &s->plan);
-    dlr_journal_note(
-        s->journal, "plan", "s:I,s:I,s:o,s:o,s:o,s:o,s:o", "round",
-        (json_int_t)dlr_policy_round(s->policy), "took_ms", (json_int_t)took_ms,
-        "places", places, "spares", spares, "out", out, "restore",
-        dlr_sup_version(s->plan.restore ? &s->plan.version : NULL), "notes", notes);
+    json_object_set_new(row, "took_ms", json_integer(took_ms));
+    json_object_set_new(row, "out", out);
+    json_object_set_new(row, "notes", notes);
+    dlr_journal_event(s->journal, "plan", row);
 }
 
 /* The seats of this plan are what the next one starts from. */

@@ -107,6 +107,14 @@ static int worker_stdin(const struct dlr_sup *s)
     return -1;
 }
 
+void dlr_sup_step_ended(struct dlr_sup *s, int status)
+{
+    dlr_policy_step_ended(s->policy, s->running_round,
+                          WIFEXITED(status) ? WEXITSTATUS(status)
+                                            : 128 + WTERMSIG(status),
+                          dlr_sup_now());
+}
+
 static int workers_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
     struct dlr_sup *s = arg;
@@ -114,10 +122,7 @@ static int workers_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 
     dlr_sup_unwatch(s, &s->workers);
     status = dlr_proc_reap(&s->workers);
-    dlr_policy_step_ended(s->policy, s->running_round,
-                          WIFEXITED(status) ? WEXITSTATUS(status)
-                                            : 128 + WTERMSIG(status),
-                          dlr_sup_now());
+    dlr_sup_step_ended(s, status);
     return s->finished && !s->agents.pid ? -1 : 0;
 }
 
@@ -132,7 +137,9 @@ static void reset_round(struct dlr_sup *s, uint32_t round)
     free(s->up);
     s->up = calloc(s->plan.world, 1);
     s->nrestored = s->tasks_up = 0;
-    s->first_step_seen = s->end_told = false;
+    s->first_step_seen = s->first_step_told = s->end_told = false;
+    s->running_told = s->go_told = false;
+    s->adopt.workers_pid = 0;
     s->restore_deadline_ms = INT64_MAX;
     memset(&s->failure, 0, sizeof(s->failure));
     s->running_round = round;
@@ -191,8 +198,13 @@ void dlr_sup_on_task(struct dlr_sup *s, unsigned node, const json_t *msg)
     if (++s->tasks_up < s->plan.world)
         return;
     s->launch_deadline_ms = INT64_MAX;
-    if (s->plan.restore) /* a start that hangs before its first restore ends, too */
+    if (s->plan.restore && !s->go_told && !s->first_step_told)
+        /* a start that hangs before its first restore ends, too */
         s->restore_deadline_ms = dlr_sup_now() + s->conf.restore_timeout_ms;
+    if (s->running_told)
+        return; /* by the former supervisor */
+    s->running_told = true;
+    dlr_sup_keep(s);
     dlr_journal_note(s->journal, "running", "s:I,s:I", "round",
                      (json_int_t)s->running_round, "took_ms",
                      (json_int_t)(dlr_sup_now() - s->launch_ms));
@@ -236,7 +248,8 @@ void dlr_sup_on_exit(struct dlr_sup *s, unsigned node, const json_t *msg)
     int64_t status, at_ms = 0;
     unsigned rank;
 
-    if (!of_round(s, msg, &rank) || dlr_msg_int(msg, "status", &status) < 0)
+    if (!of_round(s, msg, &rank) || dlr_msg_int(msg, "status", &status) < 0 ||
+        dlr_sup_adopt_later(s, node, msg))
         return;
     dlr_msg_int(msg, "at_ms", &at_ms);
     if (!is_reason(s, status, at_ms))
@@ -282,6 +295,10 @@ static void all_restored(struct dlr_sup *s, struct dlr_version v)
     s->restore_deadline_ms = INT64_MAX;
     json_object_set_new(msg, "round", json_integer(s->running_round));
     dlr_sup_send_all(s, msg);
+    if (s->go_told)
+        return; /* by the former supervisor, but perhaps not to all */
+    s->go_told = true;
+    dlr_sup_keep(s);
     dlr_journal_note(s->journal, "restored", "s:I,s:o,s:I", "round",
                      (json_int_t)s->running_round, "version", dlr_sup_version(&v),
                      "took_ms", (json_int_t)(dlr_sup_now() - s->launch_ms));
@@ -300,7 +317,7 @@ void dlr_sup_on_restored(struct dlr_sup *s, unsigned node, const json_t *msg)
         dlr_msg_uint(msg, "step", INT64_MAX, &step) < 0 ||
         dlr_msg_int(msg, "rc", &rc) < 0 ||
         dlr_policy_phase(s->policy) != DLR_PHASE_RUN || !s->restored ||
-        s->restored[rank])
+        s->restored[rank] || dlr_sup_adopt_later(s, node, msg))
         return;
     v = (struct dlr_version){.round = vround, .step = step};
     dlr_msg_str(msg, "why", &why);
@@ -346,7 +363,7 @@ void dlr_sup_progress(struct dlr_sup *s, int64_t now_ms)
     uint64_t step;
     double rate;
 
-    if (dlr_policy_phase(s->policy) != DLR_PHASE_RUN)
+    if (dlr_policy_phase(s->policy) != DLR_PHASE_RUN || s->adopt.active)
         return;
     if (now_ms >= s->launch_deadline_ms) {
         launch_late(s, now_ms);
@@ -361,6 +378,10 @@ void dlr_sup_progress(struct dlr_sup *s, int64_t now_ms)
             s->restore_deadline_ms = INT64_MAX;
         s->progress_ms = now_ms;
         s->progress_step = step;
+        if (s->first_step_told)
+            return; /* by the former supervisor */
+        s->first_step_told = true;
+        dlr_sup_keep(s);
         dlr_journal_note(s->journal, "first_step", "s:I,s:I", "round",
                          (json_int_t)s->running_round, "step", (json_int_t)step);
         return;
@@ -410,6 +431,7 @@ void dlr_sup_end_round(void *arg, uint32_t round, enum dlr_cause cause, const ch
     s->end_told = s->ending = true;
     dlr_commit_stop(s->commit, why);
     dlr_sup_let_go(s, &s->workers);
+    dlr_sup_keep(s);
 }
 
 void dlr_sup_tell_cleared(struct dlr_sup *s)

@@ -14,6 +14,7 @@
 #include "common/file.h"
 #include "common/msg.h"
 #include "common/str.h"
+#include "mpi_launcher/exits.h"
 #include "mpi_launcher/keepstate.h"
 #include "mpi_launcher/persist.h"
 #include "mpi_launcher/sup.h"
@@ -41,20 +42,26 @@ static json_t *run_state(struct dlr_sup *s)
                      dlr_sup_version(has ? &newest : NULL));
 }
 
-static void keep(struct dlr_sup *s, json_t *state)
+void dlr_sup_keep(struct dlr_sup *s)
 {
-    json_t *more = json_deep_copy(state);
+    DLR_AUTO_JSON json_t *state = s->state_fd >= 0 ? run_state(s) : NULL;
+    json_t *round;
     struct dlr_err err;
 
-    if (!more)
+    if (!state)
         return;
-    json_object_set_new(more, "run", json_string(s->info.name));
-    json_object_set_new(more, "address", json_string(s->address));
-    json_object_set_new(more, "agents_pid", json_integer(s->agents.pid));
-    json_object_set_new(more, "workers_pid", json_integer(s->workers.pid));
-    if (dlr_keepstate_save(s->state_fd, more, &err) < 0)
+    json_object_set_new(state, "run", json_string(s->info.name));
+    json_object_set_new(state, "generation", json_integer(s->generation));
+    json_object_set_new(state, "address", json_string(s->address));
+    json_object_set_new(state, "agents_pid", json_integer(s->agents.pid));
+    json_object_set_new(
+        state, "workers_pid",
+        json_integer(s->adopt.workers_pid ? s->adopt.workers_pid : s->workers.pid));
+    round = dlr_sup_round_state(s);
+    if (round)
+        json_object_set_new(state, "running", round);
+    if (dlr_keepstate_save(s->state_fd, state, &err) < 0)
         dlr_sup_say(s, "%s", err.text);
-    json_decref(more);
 }
 
 void dlr_sup_save_state(struct dlr_sup *s)
@@ -67,8 +74,7 @@ void dlr_sup_save_state(struct dlr_sup *s)
         return;
     snprintf(path, sizeof(path), "%s/state.json", s->info.dir);
     dlr_journal_replace(s->journal, path, text);
-    if (s->state_fd >= 0)
-        keep(s, state);
+    dlr_sup_keep(s);
 }
 
 /* --- reading ---------------------------------------------------------------------------- */
@@ -114,7 +120,23 @@ static void adopt(pid_t pid, struct dlr_proc *ret)
         close(proc.pidfd);
 }
 
-/* A supervisor of this incarnation died: its agents go on, its workers' step is ended. */
+/* Its round can go on when all that it consists of is there: agents, and an srun that runs or
+ * whose end the keeper has seen.
+ */
+static void adopt_round(struct dlr_sup *s, const json_t *state)
+{
+    pid_t pid = number(state, "workers_pid", INT32_MAX);
+    int status;
+
+    if (!s->agents.pid || pid <= 1 ||
+        (!s->former_workers.pid && dlr_exits_find(s->state_fd, pid, &status) < 0) ||
+        dlr_sup_load_round(s, json_object_get(state, "running")) < 0)
+        return;
+    s->adopt.workers_pid = pid;
+    s->adopt.wanted = true;
+}
+
+/* A supervisor of this incarnation died: its agents go on, and its round if it can. */
 static int take_over(struct dlr_sup *s, const json_t *state, struct dlr_err *err)
 {
     const char *address = "";
@@ -122,10 +144,12 @@ static int take_over(struct dlr_sup *s, const json_t *state, struct dlr_err *err
     dlr_msg_str(state, "address", &address);
     dlr_format(s->address, sizeof(s->address), "%s", address);
     s->took_over = true;
+    s->generation = number(state, "generation", UINT32_MAX - 1) + 1;
     take_run_state(s, state);
     take_end(s, state);
     adopt(number(state, "workers_pid", INT32_MAX), &s->former_workers);
     adopt(number(state, "agents_pid", INT32_MAX), &s->agents);
+    adopt_round(s, state);
     return dlr_identity_load(s->state_fd, &s->identity, err);
 }
 

@@ -21,7 +21,8 @@
 #include "mpi_launcher/slurmapi.h"
 #include "mpi_launcher/sup.h"
 
-#define STATE_FD 9     /* given by the keeper */
+#define STATE_FD 9 /* given by the keeper: memory file, eventfd of exits.h */
+#define BELL_FD 10
 #define SAY_MS 1000    /* for the reader of our last lines, when nothing else waits */
 #define TICK_MS 50     /* silence and limits are looked at this often */
 #define EXIT_REFUSED 2 /* bad words: nothing was started */
@@ -92,6 +93,12 @@ static int on_message(zloop_t *loop, zsock_t *sock, void *arg)
     return s->finished && !s->agents.pid ? -1 : 0;
 }
 
+/* The keeper is this srun for the script: whoever killed it has ended the run. */
+static int meant(const struct dlr_sup *s, int sig)
+{
+    return sig == SIGTERM && getppid() != s->keeper ? SIGKILL : sig;
+}
+
 static void take_signals(struct dlr_sup *s)
 {
     struct signalfd_siginfo info;
@@ -100,8 +107,8 @@ static void take_signals(struct dlr_sup *s)
         if (info.ssi_signo == SIGUSR1 || info.ssi_signo == SIGUSR2 ||
             info.ssi_signo == SIGPIPE)
             continue;
-        s->wanted_signal = info.ssi_signo;
-        dlr_policy_signal(s->policy, info.ssi_signo, dlr_sup_now());
+        s->wanted_signal = meant(s, info.ssi_signo);
+        dlr_policy_signal(s->policy, s->wanted_signal, dlr_sup_now());
     }
 }
 
@@ -148,6 +155,7 @@ static int on_tick(zloop_t *loop, int timer, void *arg)
         return s->agents.pid ? 0 : -1;
     }
     dlr_sup_judge(s, now);
+    dlr_sup_adopt_tick(s, now);
     if (now >= dlr_commit_deadline_ms(s->commit))
         dlr_commit_tick(s->commit, now);
     if (now >= dlr_policy_deadline_ms(s->policy))
@@ -394,22 +402,26 @@ static void tell_start(struct dlr_sup *s, int argc, char **argv)
     dlr_journal_note(
         s->journal, "start", "s:s,s:s,s:i,s:i,s:I,s:o,s:i,s:i,s:i,s:o,s:i,s:i,s:i,s:s",
         "job", s->info.job, "run", s->info.name, "incarnation", s->info.incarnation,
-        "generation", s->took_over ? 2 : 1, "round", (json_int_t)s->resume_round,
-        "nodes", nodes, "places", s->step.nplaces, "spares",
-        s->members.n - s->step.nplaces, "world", s->step.world, "argv", words,
-        "beat_ms", s->conf.beat.every_ms, "dead_ms", (int)dlr_jobconf_dead_ms(&s->conf),
-        "max_restarts", s->conf.max_restarts, "version", DLR_VERSION);
+        "generation", s->generation, "round", (json_int_t)s->resume_round, "nodes",
+        nodes, "places", s->step.nplaces, "spares", s->members.n - s->step.nplaces,
+        "world", s->step.world, "argv", words, "beat_ms", s->conf.beat.every_ms,
+        "dead_ms", (int)dlr_jobconf_dead_ms(&s->conf), "max_restarts",
+        s->conf.max_restarts, "version", DLR_VERSION);
 }
 
-/* The agents of a supervisor that died go on, its workers do not: their agents could not reach
- * anybody meanwhile, and nobody heard what they said.
- */
+/* The agents of a supervisor that died go on; its workers do when all of it is in order. */
 static void take_over(struct dlr_sup *s)
 {
-    dlr_policy_take_over(s->policy, "the supervisor died and was started again");
-    dlr_sup_let_go(s, &s->former_workers);
     if (s->agents.pid)
         dlr_sup_watch(s, &s->agents, dlr_sup_agents_ended);
+    if (s->adopt.wanted) {
+        s->workers = s->former_workers;
+        if (dlr_sup_adopt_start(s, BELL_FD))
+            return;
+        s->workers = (struct dlr_proc){.pidfd = -1};
+    }
+    dlr_policy_take_over(s->policy, "the supervisor died and was started again");
+    dlr_sup_let_go(s, &s->former_workers);
 }
 
 static int run(struct dlr_sup *s)
@@ -428,7 +440,7 @@ static int run(struct dlr_sup *s)
     if (s->took_over)
         take_over(s);
     take_signals(s); /* one that came before us may end the run before it begins */
-    if (!s->finished)
+    if (!s->finished && !s->adopt.active)
         dlr_policy_start(s->policy, now);
     if (!s->finished || s->agents.pid)
         zloop_start(s->loop);
@@ -442,6 +454,8 @@ int main(int argc, char **argv)
                                  .rendezvous_out = -1,
                                  .helper_out = -1,
                                  .restore_deadline_ms = INT64_MAX,
+                                 .generation = 1,
+                                 .adopt.deadline_ms = INT64_MAX,
                                  .bye_deadline_ms = INT64_MAX};
     struct dlr_sup *s = &sup;
     struct dlr_err err;
@@ -457,8 +471,10 @@ int main(int argc, char **argv)
     }
     dlr_self_keep_secrets();
     block_signals();
+    s->keeper = getppid();
     if (fcntl(STATE_FD, F_SETFD, FD_CLOEXEC) == 0)
         s->state_fd = STATE_FD;
+    fcntl(BELL_FD, F_SETFD, FD_CLOEXEC);
     first = read_words(s, argc, argv, &err);
     if (first < 0 || prepare(s, argc - first, argv + first, &err) < 0) {
         dlr_sup_say(s, "%s", err.text);

@@ -276,6 +276,24 @@ static void a_new_round_aborts_what_was_open_and_forgets(void **state)
     dlr_commit_free(r.c);
 }
 
+static void a_round_that_is_taken_over_orders_nothing_until_it_goes_on(void **state)
+{
+    struct dlr_version committed = {.round = 7, .step = 20}, v;
+    struct rig r;
+
+    rig_up(&r, 1, false);
+    dlr_commit_hold(r.c);
+    all_ready(&r, false);
+    dlr_commit_progress(r.c, 7, 21, 0);
+    assert_int_equal(r.seen.saves, 0);
+    dlr_commit_go_on(r.c, &committed, 25); /* 25 was ordered: its answers are unknown */
+    dlr_commit_progress(r.c, 7, 21, 10);
+    assert_int_equal(r.seen.saves, 1);
+    assert_int_equal(r.seen.save.step, 26);
+    assert_true(dlr_commit_newest(r.c, &v) && v.step == 20);
+    dlr_commit_free(r.c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +305,7 @@ int main(void)
         cmocka_unit_test(lateness_doubles_the_margin_and_clean_commits_shrink_it),
         cmocka_unit_test(deadline_runs_from_the_step_not_from_the_order),
         cmocka_unit_test(old_knowledge_is_carried_forward_at_the_rate_seen),
+        cmocka_unit_test(a_round_that_is_taken_over_orders_nothing_until_it_goes_on),
         cmocka_unit_test(a_new_round_aborts_what_was_open_and_forgets),
     };
 

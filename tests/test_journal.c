@@ -18,6 +18,7 @@
 
 #include "common/clock.h"
 #include "common/file.h"
+#include "mpi_launcher/exits.h"
 #include "mpi_launcher/journal.h"
 #include "mpi_launcher/keepstate.h"
 
@@ -122,9 +123,33 @@ static void kept_state_comes_back_whole(void **state)
     assert_int_equal(dlr_keepstate_load(fd, &out, &err), 0);
     assert_true(json_equal(in, out));
     json_decref(out);
-    pwrite(fd, "\xff\xff\xff\x7f", 4, 4096); /* a length that is not true */
+    pwrite(fd, "\xff\xff\xff\x7f", 4, 8192); /* a length that is not true */
     assert_int_equal(dlr_keepstate_load(fd, &out, &err), -EBADMSG);
     json_decref(in);
+    close(fd);
+}
+
+static void ends_of_processes_are_kept_beside_the_state(void **state)
+{
+    int fd = memfd_create("test", MFD_CLOEXEC), status = -1;
+    json_t *out = NULL, *in = json_pack("{s:i}", "round", 7);
+    struct dlr_err err;
+
+    assert_int_equal(dlr_exits_find(fd, 100, &status), -ENOENT);
+    assert_int_equal(dlr_keepstate_save(fd, in, &err), 0);
+    for (unsigned i = 1; i <= DLR_EXITS + 10; i++)
+        assert_int_equal(dlr_exits_add(fd, i, 1000 + i, i << 8), 0);
+    assert_int_equal(dlr_exits_add(fd, DLR_EXITS + 11, 1100, 9),
+                     0); /* that pid again */
+    assert_int_equal(dlr_exits_find(fd, 1100, &status), 0);
+    assert_int_equal(status, 9);
+    assert_int_equal(dlr_exits_find(fd, 1000 + DLR_EXITS, &status), 0);
+    assert_int_equal(status, DLR_EXITS << 8);
+    assert_int_equal(dlr_exits_find(fd, 1001, &status), -ENOENT); /* too old */
+    assert_int_equal(dlr_keepstate_load(fd, &out, &err), 0);
+    assert_true(json_equal(in, out));
+    json_decref(in);
+    json_decref(out);
     close(fd);
 }
 
@@ -135,6 +160,7 @@ int main(void)
         cmocka_unit_test(state_file_is_replaced_after_the_lines_before_it),
         cmocka_unit_test(file_system_that_hangs_blocks_nobody),
         cmocka_unit_test(kept_state_comes_back_whole),
+        cmocka_unit_test(ends_of_processes_are_kept_beside_the_state),
     };
 
     return cmocka_run_group_tests(tests, make_dir, remove_dir);

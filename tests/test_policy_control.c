@@ -52,6 +52,54 @@ static void takeover_before_the_first_round_has_nothing_to_end(void **state)
     dlr_policy_free(p);
 }
 
+static struct dlr_policy *adopting(struct policy_log *l)
+{
+    static const unsigned char member[5] = {1, 1, 1, 1, 0};
+    struct dlr_policy *p = NULL;
+    struct dlr_err err;
+
+    memset(l, 0, sizeof(*l));
+    assert_int_equal(dlr_policy_new(&policy_conf, &policy_ops, l, &p, &err), 0);
+    dlr_policy_resume(p, 3, 1);
+    dlr_policy_adopt(p, member, 0);
+    return p;
+}
+
+static void a_round_that_goes_on_is_watched_as_any(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = adopting(&l);
+
+    policy_all_up(p, 10);
+    assert_int_equal(dlr_policy_phase(p), DLR_PHASE_RUN);
+    assert_int_equal(dlr_policy_round(p), 2);
+    assert_string_equal(l.text, "");
+    dlr_policy_node_dead(p, 4, "n4 is silent", 20); /* a spare */
+    assert_string_equal(l.text, "");
+    dlr_policy_node_dead(p, 1, "n1 is silent", 30);
+    assert_string_equal(l.text, "end2 node ");
+    assert_int_equal(dlr_policy_restarts(p), 1);
+    dlr_policy_free(p);
+}
+
+static void a_round_that_cannot_go_on_ends_when_all_nodes_are_seen(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = adopting(&l);
+
+    for (unsigned i = 0; i < 3; i++)
+        dlr_policy_node_up(p, i, 10);
+    dlr_policy_adopt_failed(p, "n2 has ended it", 20);
+    assert_string_equal(l.text, "");
+    dlr_policy_node_up(p, 3, 30);
+    dlr_policy_node_dead(p, 4, "it did not come back", 40);
+    assert_string_equal(l.text, "end2 control ");
+    policy_all_clean(p, 2, 50);
+    assert_string_equal(l.text, "end2 control meet ");
+    assert_int_equal(dlr_policy_restarts(p), 1);
+    dlr_policy_free(p);
+}
+
 static void lost_agents_are_started_again_and_the_round_ended(void **state)
 {
     struct policy_log l;
@@ -156,6 +204,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takeover_ends_the_former_round_first),
+        cmocka_unit_test(a_round_that_goes_on_is_watched_as_any),
+        cmocka_unit_test(a_round_that_cannot_go_on_ends_when_all_nodes_are_seen),
         cmocka_unit_test(takeover_before_the_first_round_has_nothing_to_end),
         cmocka_unit_test(lost_agents_are_started_again_and_the_round_ended),
         cmocka_unit_test(agents_lost_while_a_crash_ends_do_not_hide_it),

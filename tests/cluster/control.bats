@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+# What survives when a part of the control plane goes away: nothing is restarted that need not
+# be, and nothing hangs. The training program writes a hash of its state after each step.
+load lib/suite
+
+setup_file() {
+    cluster_up 4 2
+    job_file plain.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j
+#SBATCH --dlrover=on
+export SLURM_MPI_TYPE=pmix
+srun /opt/dlrover/share/dlrover/examples/mpi_plain "$@"
+code=$?
+echo "srun returned $code"
+exit $code
+SH
+    job_file train.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j
+#SBATCH --dlrover=on
+export SLURM_MPI_TYPE=pmix
+srun /opt/dlrover/share/dlrover/examples/mpi_train --params small --step-ms 100 "$@"
+SH
+    # The undisturbed run that the others must equal.
+    job=$(submit -N3 --dlrover=off train.sh --steps 60 --save-weights ref.weights --hash-log ref.hashes --no-ckpt)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+}
+teardown_file() { cluster_down; }
+setup() { name=t$BATS_TEST_NUMBER; }
+teardown() { heal_cluster; }
+
+output() { cat "$(alice_home)/out.$1"; }
+
+# The lease is long enough for a loaded machine: it is not what is tested here.
+calm=--dlrover-heartbeat=200ms:25
+
+train() { submit "$@" train.sh --steps 60 --save-weights "$name.weights" --hash-log "$name.hashes"; }
+
+same_as_undisturbed() {
+    cmp "$(alice_home)/$name.weights" "$(alice_home)/ref.weights"
+    [ "$(cat "$(alice_home)/$name.hashes" "$(alice_home)/ref.hashes" | awk '{print $1, $2}' | sort -u | wc -l)" -eq 60 ]
+}
+
+# the pids of a program, node by node
+pids() {
+    local node
+    for node in n1 n2 n3 n4; do echo "$node $(on "$node" pgrep -x "$1" | paste -sd' ')"; done
+}
+
+kill_supervisor() { on n1 pkill -KILL -x dlrover-supervi; }
+
+@test "the supervisor is killed twice: its round goes on, nothing is restarted" {
+    job=$(train -N4 --dlrover-spares=1 $calm)
+    await "$job" "e['event']=='progress' and e['commits']>=3"
+    before=$(pids mpi_train)
+    kill_supervisor
+    await "$job" adopted
+    await "$job" "e['event']=='progress' and e['step']>=40 and e['committed'][1]>=30"
+    kill_supervisor
+    await -n 2 "$job" adopted
+    [ "$(pids mpi_train)" = "$before" ]
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(events "$job" 'select(.event=="start").generation' | paste -sd' ')" = "1 2 3" ]
+    [ -z "$(events "$job" 'select(.event=="round_end")')" ]
+    [ "$(events "$job" 'select(.event=="launch").round')" = 0 ]
+    [ "$(events "$job" 'select(.event=="end").code')" = 0 ]
+    same_as_undisturbed
+    [ -z "$(leftovers n1 n2 n3 n4)" ]
+}
+
+@test "the supervisor is killed, then a node: the next one sees it and resumes" {
+    job=$(train -N4 --dlrover-spares=1)
+    await "$job" "e['event']=='progress' and e['commits']>=3"
+    kill_supervisor
+    await "$job" "e['event']=='start' and e['generation']==2"
+    "$VC" kill n2
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(events "$job" 'select(.event=="node_dead").node')" = '"n2"' ]
+    [ "$(events "$job" 'select(.event=="restored").version[1]')" -ge 10 ]
+    [ "$(events "$job" 'select(.event=="round_end").restarts')" = 0 ]
+    same_as_undisturbed
+}
+
+@test "the supervisor is killed while nodes meet and while a round ends" {
+    job=$(submit -N4 --dlrover-spares=1 plain.sh --iterations 30 --iter-ms 100)
+    await "$job" rendezvous
+    kill_supervisor
+    await "$job" running
+    on n2 pkill -KILL -x mpi_plain
+    await "$job" round_end
+    kill_supervisor
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    output "$job" | grep -x "done: sum 2790"
+    output "$job" | grep -x "srun returned 0"
+    [ "$(events "$job" 'select(.event=="round_end").restarts' | sort -u)" = 0 ]
+    [ -z "$(leftovers n1 n2 n3 n4)" ]
+}
+
+@test "the keeper is killed, as srun would be: the run ends, the script goes on" {
+    job=$(submit -N4 --dlrover-spares=1 plain.sh --iterations 1000 --iter-ms 100)
+    await "$job" running
+    on n1 pkill -KILL -x dlrover-keeper
+    [ "$(await_job "$job")" = "FAILED 137:0" ]
+    output "$job" | grep -x "srun returned 137"
+    [ -z "$(events "$job" 'select(.event=="requeue")')" ]
+    [ -z "$(leftovers n1 n2 n3 n4)" ]
+}
