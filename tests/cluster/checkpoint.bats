@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # A training job with state under every failure of this release. Every rank writes a hash of
 # its state after each step; whatever happens, a step has one hash, and the final weights are
-# those of an undisturbed run, bit for bit.
+# those of an undisturbed run, bit for bit. Under production runs what is charged to a job's cgroup or
+# ends in a requeue; how copies are chosen and struck off is the same with any configuration.
 load lib/suite
 
 STEPS=60
@@ -56,6 +57,7 @@ committed() { events "$1" 'select(.event=="round_end").committed[1]' | tail -n 1
 
 no_committed_step_lost() { [ "$(resumed "$1")" -ge "$(committed "$1")" ]; }
 
+# bats test_tags=production
 @test "a worker killed by SIGKILL: every rank resumes from its node's memory" {
     job=$(start 1 -N5)
     saved "$job"
@@ -68,6 +70,7 @@ no_committed_step_lost() { [ "$(resumed "$1")" -ge "$(committed "$1")" ]; }
     [ -z "$(leftovers n1 n2 n3 n4 n5)" ]
 }
 
+# bats test_tags=production
 @test "a node killed: the spare gets the lost rank's state from its partner" {
     job=$(start 1 -N5)
     saved "$job"
@@ -79,6 +82,7 @@ no_committed_step_lost() { [ "$(resumed "$1")" -ge "$(committed "$1")" ]; }
     output "$job" | grep -x "resumed from step $(resumed "$job")"
 }
 
+# bats test_tags=production
 @test "a second node killed later: the copies of the first loss had been made again" {
     job=$(start 2 -N5)
     saved "$job"
@@ -135,6 +139,7 @@ no_committed_step_lost() { [ "$(resumed "$1")" -ge "$(committed "$1")" ]; }
     same_as_undisturbed 3
 }
 
+# bats test_tags=production
 @test "no spare left: survivors write the state, the requeued job goes on from it" {
     job=$(start 0 -N4)
     saved "$job"
@@ -147,6 +152,7 @@ no_committed_step_lost() { [ "$(resumed "$1")" -ge "$(committed "$1")" ]; }
     same_as_undisturbed 4
 }
 
+# bats test_tags=production
 @test "the batch host dies: the agents write the state, the requeued job goes on from it" {
     job=$(start 0 -N4)
     saved "$job"

@@ -25,6 +25,7 @@ output() { cat "$(alice_home)/out.$1"; }
 # result JOB ITERATIONS TASKS: the program ended well, with the right sum
 result() { output "$1" | grep -x "done: sum $2"; }
 
+# bats test_tags=production
 @test "a worker killed by SIGKILL: all ranks start again on their nodes" {
     job=$(submit -N5 --dlrover-spares=1 plain.sh --iterations 30 --iter-ms 100)
     await "$job" running
@@ -36,6 +37,7 @@ result() { output "$1" | grep -x "done: sum $2"; }
     [ "$(events "$job" 'select(.event=="worker_exit")|[.rank,.node,.signal]')" = '[1,"n2",9]' ]
 }
 
+# bats test_tags=production
 @test "a node that dies: a spare under the same switch takes its ranks, no other moves" {
     job=$(submit -N5 --dlrover-spares=1 plain.sh --iterations 30 --iter-ms 100)
     await "$job" running
@@ -50,6 +52,7 @@ result() { output "$1" | grep -x "done: sum $2"; }
     output "$job" | grep -x "rank 1 on n3"
 }
 
+# bats test_tags=production
 @test "a second node that dies later, with two spares" {
     job=$(submit -N5 --dlrover-spares=2 plain.sh --iterations 40 --iter-ms 100)
     await "$job" running
@@ -63,6 +66,7 @@ result() { output "$1" | grep -x "done: sum $2"; }
     output "$job" | grep -q '^done: sum'
 }
 
+# bats test_tags=production
 @test "a crash loop ends with the worker's code, the reason and its last words" {
     job=$(submit -N4 --dlrover-max-restarts=1 plain.sh --iterations 30 --iter-ms 50 --fail-rank 2 --fail-at 3 --exit-code 7)
     [ "$(await_job "$job")" = "FAILED 7:0" ]
@@ -72,6 +76,7 @@ result() { output "$1" | grep -x "done: sum $2"; }
     [ -z "$(leftovers n1 n2 n3 n4 n5)" ]
 }
 
+# bats test_tags=production
 @test "no spare left: the job is requeued without the dead node" {
     job=$(submit -N4 plain.sh --iterations 30 --iter-ms 100)
     await "$job" running
@@ -83,6 +88,7 @@ result() { output "$1" | grep -x "done: sum $2"; }
     output "$job" | grep -x "srun returned 0"
 }
 
+# bats test_tags=production
 @test "the batch host dies: the agents have the job requeued without it" {
     job=$(submit -N4 plain.sh --iterations 30 --iter-ms 100)
     await "$job" running
@@ -93,6 +99,7 @@ result() { output "$1" | grep -x "done: sum $2"; }
     output "$job" | grep -x "srun returned 0"
 }
 
+# bats test_tags=production
 @test "the supervisor is killed: the keeper starts it again, the job ends well" {
     job=$(submit -N5 --dlrover-spares=1 plain.sh --iterations 30 --iter-ms 100)
     await "$job" running
@@ -103,6 +110,7 @@ result() { output "$1" | grep -x "done: sum $2"; }
     [ -z "$(leftovers n1 n2 n3 n4 n5)" ]
 }
 
+# bats test_tags=production
 @test "scancel leaves no process and no shared memory" {
     job=$(submit -N5 --dlrover-spares=1 plain.sh --iterations 1000 --iter-ms 100)
     await "$job" running
@@ -112,6 +120,7 @@ result() { output "$1" | grep -x "done: sum $2"; }
     [ -z "$(leftovers n1 n2 n3 n4 n5)" ]
 }
 
+# bats test_tags=production
 @test "Ctrl-C on srun in an salloc leaves no process and no shared memory" {
     alice bash -c 'cd; exec setsid --wait salloc -N5 --dlrover=on --dlrover-spares=1 --quiet bash -c "
         echo \$SLURM_JOB_ID >job; echo \$\$ >shell

@@ -5,6 +5,7 @@ load lib/suite
 setup_file() { cluster_up 5 2 --shm-size 300m; }
 teardown_file() { cluster_down; }
 
+# bats test_tags=production
 @test "a node whose shared memory is full is left out, and dlrover check says why" {
     on n2 dd if=/dev/zero of=/dev/shm/fill bs=1M status=none || : # until it is full
     run on n2 /opt/dlrover/bin/dlrover check

@@ -3,7 +3,9 @@
 #
 # The Slurm plugin on a real Slurm, up to the keeper and from the task on: what lies between has
 # tests of its own. Needs root and the packages of scripts/install-deps. Takes the plugin from
-# DLR_STAGE (what "make install" left there) or builds it.
+# DLR_STAGE (what "make install" left there) or builds it. Under production run the hooks inside slurmd
+# and slurmstepd, which have an extern step and cgroups there; what sbatch and srun make of options is
+# read from the same command lines with any configuration.
 
 # Scripts are written here that expand elsewhere; bats sets stderr.
 # shellcheck disable=SC2016,SC2154
@@ -15,8 +17,13 @@ limit_s=20
 
 setup_file() {
     export VCLUSTER_DIR=$BATS_FILE_TMPDIR/vc
+    local lacks
+    if [[ ${DLROVER_PROFILE:-plain} == production ]]; then
+        lacks=$(source "$BATS_TEST_DIRNAME/lib/cgroup.sh" && cgroup_lacks)
+        [[ -z $lacks ]] || skip "profile production cannot be had: $lacks"
+    fi
     stage "$BATS_FILE_TMPDIR/stage/opt/dlrover"
-    "$BATS_TEST_DIRNAME/vcluster" up --nodes 2 --leaves 1 \
+    "$BATS_TEST_DIRNAME/vcluster" up --nodes 2 --leaves 1 --profile "${DLROVER_PROFILE:-plain}" \
         --prefix "$BATS_FILE_TMPDIR/stage" --plugin-args "checks=none max-restarts=7" \
         >"$BATS_FILE_TMPDIR/up"
     as alice tee -a agent.py >/dev/null <"$BATS_TEST_DIRNAME/lib/agent.py"
@@ -133,6 +140,7 @@ plain_script() { # [DIRECTIVE…]
     [ "$(asked <<<"$output")" = "no-kill=set open-mode=a requeue=no-requeue" ]
 }
 
+# bats test_tags=production
 @test "salloc turns on no-kill and its srun is supervised" {
     run -0 as alice salloc -v -N 2 --dlrover=on bash -c 'env; srun prog'
     [[ $output == *"no-kill             : set"* ]]
@@ -140,6 +148,7 @@ plain_script() { # [DIRECTIVE…]
     [[ $output == *"word <prog>"* ]]
 }
 
+# bats test_tags=production
 @test "srun becomes the keeper: same pid, words, stdin, exit code" {
     plain_script '-N 2 --dlrover=on --dlrover-spares=1' | put job.sh
     put job.sh <<'END'
@@ -338,6 +347,7 @@ kill \$agents
 END
 }
 
+# bats test_tags=production
 @test "a round's tasks see the round and the agents see the tasks" {
     round_job "round bash -c 'env >env.\$SLURM_PROCID; echo \"last words of \$RANK\" >&2; exit \$((RANK * 3))' 2>err; echo \"rc \$?\"" | put round.sh
     run -0 as alice sbatch -W -o out round.sh
@@ -408,6 +418,7 @@ no_tap() { # HOST
 
 no_sleep() { ! on "$1" pgrep -xf 'sleep 300' >"$BATS_TEST_TMPDIR/sleep"; }
 
+# bats test_tags=production
 @test "a cancelled round leaves no process" {
     round_job 'round bash -c "echo go >&2; sleep 300 & sleep 300" 2>err' | put round.sh
     as alice rm -f err
@@ -425,6 +436,7 @@ is_idle() {
     [[ $(on ctl sinfo -h -N -o %T | sort -u) == idle ]]
 }
 
+# bats test_tags=production
 @test "the epilog removes a job's memory and nothing else" {
     uid=$(as alice id -u)
     on n1 install -d -o alice -g alice -m 0700 /tmp/precious

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs as users write them: several sruns in a script, arrays, salloc, other sizes, output files,
 # signals at any moment, and the loss of our own processes. The programs are shell scripts:
-# nothing here needs MPI.
+# nothing here needs MPI. Under production runs what has several steps at once or is killed by Slurm;
+# names, sizes and files are the same with any configuration.
 load lib/suite
 
 setup_file() { cluster_up 5 2; }
@@ -46,6 +47,7 @@ SH
     nothing_is_left
 }
 
+# bats test_tags=production
 @test "two sruns at once do not meet; one that fails leaves the other alone" {
     batch pair.sh "-N4 --dlrover-max-restarts=0" <<'SH'
 srun -N2 ./count.sh 30 good & good=$!
@@ -131,6 +133,7 @@ SH
     done
 }
 
+# bats test_tags=production
 @test "a signal ends the run in whatever phase it comes" {
     batch phases.sh "-N3 --dlrover-spares=1" <<'SH'
 srun ./count.sh 1000
@@ -179,6 +182,7 @@ SH
     nothing_is_left
 }
 
+# bats test_tags=production
 @test "the agents' step is lost: it is started again, the round with it, no node is given up" {
     batch agents.sh "-N4 --dlrover-spares=1" <<'SH'
 srun ./count.sh 30
@@ -260,6 +264,7 @@ SH
     [ "$(output "$job" | sed -n 's/^srun returned //p' | paste -sd' ')" = "3 139 2" ]
 }
 
+# bats test_tags=production
 @test "srun in an salloc is supervised, from the allocation's own host" {
     run alice bash -c "cd; salloc -N3 --dlrover=on --dlrover-spares=1 --quiet bash -c '
         srun ./count.sh 0; echo code \$?; srun --dlrover=off -n1 echo alone'"

@@ -21,6 +21,7 @@ SH
 }
 teardown_file() { cluster_down; }
 
+# bats test_tags=production
 @test "a PyTorch program goes on after its node died, to the same bits" {
     job=$(submit -N4 --dlrover=off torch.sh ref)
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]

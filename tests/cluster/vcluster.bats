@@ -344,7 +344,7 @@ END
 2 status --xml
 1 up
 1 up --dir /etc
-1 up --profile production
+2 up --profile fast
 1 up --dir $BATS_TEST_TMPDIR/x --prefix /nowhere
 1 kill n6
 1 kill ../home
@@ -359,6 +359,52 @@ END
         "mount --bind /dev/null /usr/sbin/slurmctld; '$vcluster' up --dir '$BATS_TEST_TMPDIR/x'"
     [[ $output == *"package slurmctld is missing: run scripts/install-deps" ]]
     [ ! -e "$BATS_TEST_TMPDIR/x" ]
+}
+
+# The folders that production clusters have in the machine's cgroup tree.
+cgroup_folders() {
+    find /sys/fs/cgroup -maxdepth 3 -path '*/vc[0-9]*' -prune 2>/dev/null | sort
+}
+
+memory_limit='cat /sys/fs/cgroup/memory/slurm_*/uid_3001/job_$SLURM_JOB_ID/memory.limit_in_bytes'
+
+@test "the production profile confines memory, GPUs and processes of a job" {
+    local dir=$BATS_TEST_TMPDIR/vc lacks
+
+    lacks=$(source "$BATS_TEST_DIRNAME/lib/cgroup.sh" && cgroup_lacks)
+    [ -z "$lacks" ] || skip "profile production cannot be had: $lacks"
+    cgroup_folders >"$BATS_TEST_TMPDIR/folders"
+    "$vcluster" up --dir "$dir" --nodes 2 --leaves 1 --profile production
+    inside() { "$vcluster" exec --dir "$dir" --user alice ctl -- "$@"; }
+    run -0 inside srun -Q -N2 --mem=200 bash -c "$memory_limit"
+    [ "$output" = $'209715200\n209715200' ]
+    run -0 inside srun -Q -N1 --gpus=2 bash -c 'echo $CUDA_VISIBLE_DEVICES; cat /run/gpus/gpu3 || true' 2>&1
+    [[ $output == *0,1*"Operation not permitted"* ]]
+    run inside srun -N1 --mem=100 bash -c 'head -c 300m /dev/zero | tail -c 300m | wc -c'
+    [ "$status" -ne 0 ]
+    [[ $output == *"oom-kill"* ]]
+    inside srun -Q -N1 -w n1 bash -c 'setsid sleep 302 & :'
+    eventually bash -c "! '$vcluster' exec --dir '$dir' n1 -- pgrep -xf 'sleep 302' >/dev/null"
+    # A node that lost its power in the middle of a job starts without that job's cgroups.
+    inside sbatch -Q -w n1 --mem=200 --wrap 'sleep 303' >/dev/null
+    eventually bash -c "'$vcluster' exec --dir '$dir' n1 -- pgrep -xf 'sleep 303' >/dev/null"
+    "$vcluster" kill n1 --dir "$dir"
+    "$vcluster" boot n1 --dir "$dir"
+    run -0 "$vcluster" exec --dir "$dir" n1 -- find /sys/fs/cgroup/memory -name 'job_*'
+    [ -z "$output" ]
+    "$vcluster" down --dir "$dir"
+    cgroup_folders | diff "$BATS_TEST_TMPDIR/folders" -
+}
+
+@test "a machine without the cgroups of the production profile gets one line that says so" {
+    local lib=$BATS_TEST_DIRNAME/lib
+
+    run -1 unshare --mount bash -c "source '$lib/common.sh'; source '$lib/cgroup.sh'
+        umount \$(cgroup_mount memory) 2>/dev/null
+        '$vcluster' up --dir '$BATS_TEST_TMPDIR/vc' --profile production"
+    [ "${#lines[@]}" = 1 ]
+    [[ $output == *"profile 'production' cannot be had: no writable cgroup v1 hierarchy of"*memory* ]]
+    [ ! -e "$BATS_TEST_TMPDIR/vc" ]
 }
 
 @test "two clusters side by side do not disturb each other" {

@@ -73,33 +73,72 @@ write_topology() { # FILE NODES LEAVES
     } >"$1"
 }
 
-# Real sites differ from this in three ways on purpose: a dead node is noticed
-# after 10 s instead of 300, a requeued job starts after 5 s instead of 120,
-# and nothing confines tasks. config_overrides lets a small machine claim two
-# cores per node.
-write_slurm_conf() { # FILE CLUSTER NODES
+# Quick and open: a dead node is noticed after 10 s instead of 300, a requeued
+# job starts after 5 s instead of 120, and nothing confines tasks.
+plain_conf() { # NODES
+    cat <<END
+AuthInfo=socket=/run/munge/munge.socket.2,cred_expire=5
+MpiDefault=pmix
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+SelectTypeParameters=CR_Core
+SlurmdTimeout=10
+KillWait=5
+NodeName=n[1-$1] Sockets=1 CoresPerSocket=2 ThreadsPerCore=1 RealMemory=2048 State=UNKNOWN
+END
+}
+
+# What sites run: Slurm's own defaults where they keep them (MpiDefault=none,
+# the times), confinement where its documentation advises it. A GPU is a device
+# file with nothing behind it: Slurm counts it, confines it and tells its number.
+production_conf() { # NODES
+    cat <<END
+AuthInfo=socket=/run/munge/munge.socket.2,cred_expire=120
+MpiDefault=none
+ProctrackType=proctrack/cgroup
+TaskPlugin=task/affinity,task/cgroup
+PrologFlags=Contain
+JobAcctGatherType=jobacct_gather/linux
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=800
+GresTypes=gpu
+KillOnBadExit=1
+WaitTime=30
+TreeWidth=2
+SlurmdTimeout=300
+KillWait=30
+NodeName=n[1-$1] Sockets=1 CoresPerSocket=2 ThreadsPerCore=1 RealMemory=2048 Gres=gpu:4 State=UNKNOWN
+END
+}
+
+# Cores are confined where the machine has as many as a node claims.
+write_cgroup_conf() { # FILE PROFILE
+    # Named, or slurmd 22.05 looks for systemd where cgroup v2 is mounted. The
+    # v1 plugin does nothing until a cgroup task or proctrack plugin asks it.
+    echo "CgroupPlugin=cgroup/v1" >"$1"
+    [[ $2 == production ]] || return 0
+    printf '%s\n' CgroupMountpoint=/sys/fs/cgroup ConstrainRAMSpace=yes \
+        ConstrainDevices=yes >>"$1"
+    [[ $(nproc) -lt 2 ]] || echo ConstrainCores=yes >>"$1"
+}
+
+# config_overrides lets a small machine claim two cores per node.
+write_slurm_conf() { # FILE CLUSTER NODES PROFILE
     cat >"$1" <<END
 ClusterName=$2
 SlurmctldHost=ctl
 SlurmUser=slurm
 AuthType=auth/munge
-AuthInfo=socket=/run/munge/munge.socket.2,cred_expire=5
 CredType=cred/munge
-MpiDefault=pmix
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
 JobCompType=jobcomp/none
 AccountingStorageType=accounting_storage/none
 SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
 TopologyPlugin=topology/tree
 SchedulerParameters=sched_interval=2,bf_interval=2
 SlurmdParameters=config_overrides
 ReturnToService=2
 JobRequeue=1
-SlurmdTimeout=10
-KillWait=5
 InactiveLimit=0
 MailProg=/bin/true
 PluginDir=/usr/lib/$(uname -m)-linux-gnu/slurm-wlm
@@ -111,21 +150,20 @@ SlurmdPidFile=/run/slurm/slurmd.pid
 SlurmctldLogFile=/var/log/slurm/slurmctld.log
 SlurmdLogFile=/var/log/slurm/slurmd.log
 TmpFS=/tmp
-NodeName=n[1-$3] Sockets=1 CoresPerSocket=2 ThreadsPerCore=1 RealMemory=2048 State=UNKNOWN
+$("$4_conf" "$3")
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 END
 }
 
-write_slurm() { # ETC CLUSTER NODES LEAVES STAGE PLUGIN_ARGS
+write_slurm() { # ETC CLUSTER NODES LEAVES STAGE PLUGIN_ARGS PROFILE
     local plugin=/opt/dlrover/lib/slurm/spank_dlrover.so
 
     rm -rf "$1/slurm"
     mkdir -p "$1/slurm"
-    write_slurm_conf "$1/slurm/slurm.conf" "$2" "$3"
+    write_slurm_conf "$1/slurm/slurm.conf" "$2" "$3" "$7"
     write_topology "$1/slurm/topology.conf" "$3" "$4"
-    # Named, or slurmd 22.05 looks for systemd where cgroup v2 is mounted. The
-    # v1 plugin does nothing until a cgroup task or proctrack plugin asks it.
-    echo "CgroupPlugin=cgroup/v1" >"$1/slurm/cgroup.conf"
+    write_cgroup_conf "$1/slurm/cgroup.conf" "$7"
+    [[ $7 != production ]] || echo "Name=gpu File=/run/gpus/gpu[0-3]" >"$1/slurm/gres.conf"
     : >"$1/slurm/plugstack.conf"
     if [[ -n $5 && -e $5$plugin ]]; then
         echo "optional $plugin${6:+ $6}" >"$1/slurm/plugstack.conf"
@@ -134,7 +172,7 @@ write_slurm() { # ETC CLUSTER NODES LEAVES STAGE PLUGIN_ARGS
 
 # The copy every host starts from. It is in the room's memory: 1500 small files
 # per host cost a second on some disks, and shadow files stay off the disk.
-write_etc() { # ETC CLUSTER NODES LEAVES STAGE PLUGIN_ARGS
+write_etc() { # ETC CLUSTER NODES LEAVES STAGE PLUGIN_ARGS PROFILE
     cp -a /etc "$1"
     write_accounts "$1"
     write_names "$1" "$3"

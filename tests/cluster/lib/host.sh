@@ -4,8 +4,9 @@
 # Process 1 of a virtual host. Not for users: vcluster starts it, in fresh pid,
 # mount, network, UTS and IPC namespaces.
 #
-# usage: host.sh DIR HOST SHM_SIZE PROGRESS GO
+# usage: host.sh DIR HOST SHM_SIZE PROGRESS GO CLUSTER
 #
+# With a CLUSTER the host has cgroups of its own, CLUSTER/HOST of the machine's.
 # Tells its steps on the fifo PROGRESS and waits on the fifo GO for its cable.
 
 set -euEo pipefail
@@ -15,6 +16,9 @@ lib=$(dirname "${BASH_SOURCE[0]}")
 source "$lib/common.sh"
 # shellcheck source=tests/cluster/lib/conf.sh
 source "$lib/conf.sh"
+
+# shellcheck source=tests/cluster/lib/cgroup.sh
+source "$lib/cgroup.sh"
 
 cable_timeout_s=30
 tmp_options=mode=1777,nosuid,nodev
@@ -27,15 +31,19 @@ bind() { # OURS TARGET
 
 # A sysfs belongs to the network namespace it was mounted in; UCX looks there
 # for its devices and would find the machine's instead of eth0.
-mount_sys() {
+mount_sys() { # CLUSTER
     mount -t sysfs sysfs /sys
-    [[ ! -d /sys/fs/cgroup ]] || bind view/cgroup /sys/fs/cgroup
+    if [[ -n $1 ]]; then
+        cgroup_mounts
+    elif [[ -d /sys/fs/cgroup ]]; then
+        bind view/cgroup /sys/fs/cgroup
+    fi
 }
 
-mount_all() { # HOST SHM_SIZE
+mount_all() { # HOST SHM_SIZE CLUSTER
     local disk=hosts/$1
 
-    mount_sys
+    mount_sys "$3"
     bind "view/etc/$1" /etc
     bind "$disk/log" /var/log
     bind "$disk/spool" /var/spool
@@ -53,6 +61,17 @@ mount_all() { # HOST SHM_SIZE
     install -d -o munge -g munge /run/munge
     install -d -o slurm -g slurm /run/slurm
     cd /
+}
+
+# Slurm ignores a GPU without a device file.
+gpus() {
+    local i
+
+    mkdir /run/gpus
+    mount -t tmpfs -o mode=755,nosuid none /run/gpus
+    for i in 0 1 2 3; do
+        mknod -m 666 "/run/gpus/gpu$i" c 195 "$i"
+    done
 }
 
 network() { # HOST
@@ -80,7 +99,7 @@ daemon() { # PROGRAM: runs it and tells vcluster when it ends
 }
 
 main() {
-    local dir=$1 host=$2 progress go
+    local dir=$1 host=$2 cluster=$6 progress go step
 
     # The machine's /proc is still mounted: this is the pid outside.
     record_self "$dir/hosts/$host/init"
@@ -88,13 +107,21 @@ main() {
     # $step is the last thing tried; its own words are in the log.
     trap 'echo "$host failed $step" >&$progress' ERR
     umask 022
+    if [[ -n $cluster && ! -v IN_CGROUP ]]; then
+        step="its cgroups"
+        cgroup_enter "$cluster" "$host"
+        # A namespace's root is where the process that makes it stands; same pid.
+        IN_CGROUP=1 exec unshare --cgroup bash "${BASH_SOURCE[0]}" "$@" {progress}>&- {go}>&-
+    fi
+    unset IN_CGROUP
     step="its /etc"
     host_etc "$dir/view/etc" "$host"
     step="its host name"
     hostname "$host"
     step="its mounts"
     cd "$dir"
-    mount_all "$host" "$3"
+    mount_all "$host" "$3" "$cluster"
+    [[ -z $cluster ]] || gpus
     no_ipv6
     echo "$host born" >&"$progress"
     step="its cable"

@@ -93,6 +93,7 @@ power_off_all() {
         kill -KILL "$room"
     fi
     kill_recorded "$dir/room"
+    cgroup_remove "$(cluster_name)"
 }
 
 # Prints the pid of this directory's room if the directory does not know it:

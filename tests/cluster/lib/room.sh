@@ -6,7 +6,7 @@
 # so the kernel removes everything when this process is killed. Not for users:
 # vcluster starts it.
 #
-# usage: room.sh DIR PROGRESS CLUSTER NODES LEAVES STAGE PLUGIN_ARGS
+# usage: room.sh DIR PROGRESS CLUSTER NODES LEAVES STAGE PLUGIN_ARGS PROFILE
 
 set -euEo pipefail
 
@@ -34,7 +34,7 @@ view_opt() { # VIEW STAGE
 }
 
 # What each host's /etc is made from, and, later, these themselves.
-view_etc() { # VIEW CLUSTER NODES LEAVES STAGE PLUGIN_ARGS
+view_etc() { # VIEW CLUSTER NODES LEAVES STAGE PLUGIN_ARGS PROFILE
     local view=$1
 
     shift

@@ -20,7 +20,7 @@ close_inherited() {
     done
 }
 
-start_room() { # CLUSTER NODES LEAVES STAGE PLUGIN_ARGS
+start_room() { # CLUSTER NODES LEAVES STAGE PLUGIN_ARGS PROFILE
     mkdir -p "$dir"/view/{etc,opt,cgroup}
     # setsid: Ctrl-C on a terminal is for vcluster, which then cleans up.
     (
@@ -30,6 +30,11 @@ start_room() { # CLUSTER NODES LEAVES STAGE PLUGIN_ARGS
             "$dir" "$dir/progress" "$@"
     ) >>"$dir/room.log" 2>&1 </dev/null &
     disown
+}
+
+# Names the cgroups a host is confined to; nothing where it is not.
+host_cgroup() { # PROFILE
+    [[ $1 != production ]] || cluster_name
 }
 
 # Starts the init of HOST in the room; it answers "HOST born" on the fifo.
@@ -46,7 +51,7 @@ start_host() { # HOST
         exec nsenter -t "$room" --mount --net --pid -- \
             env -i PATH="$sane_path" LANG=C.UTF-8 setsid --fork \
             unshare --mount --net --pid --uts --ipc --fork bash "$lib/host.sh" \
-            "$dir" "$1" "$shm_size" "$dir/progress" "$disk/go"
+            "$dir" "$1" "$shm_size" "$dir/progress" "$disk/go" "$(host_cgroup "$profile")"
     ) >>"$disk/log/init.log" 2>&1 </dev/null
 }
 
