@@ -77,7 +77,7 @@ all: $(PROGRAMS) $(BUILD)/libdlrover.so $(BUILD)/spank_dlrover.so $(EXAMPLES) ##
 .PHONY: all
 .DELETE_ON_ERROR:
 
-include mk/build.mk mk/install.mk mk/check.mk mk/gates.mk
+include mk/build.mk mk/install.mk mk/check.mk mk/gates.mk mk/fuzz.mk
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18

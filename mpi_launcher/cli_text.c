@@ -44,13 +44,19 @@ void dlr_cli_span(int64_t ms, char *buf, size_t size)
         snprintf(buf, size, "%lld d %lld h", s / 86400, s / 3600 % 24);
 }
 
+/* Years whose nanoseconds fit 64 bits. */
+static bool is_sane(const struct tm *tm)
+{
+    return tm->tm_year >= 1970 - 1900 && tm->tm_year < 2200 - 1900;
+}
+
 int dlr_cli_time_parse(const char *text, int64_t *ret_ms)
 {
     struct tm tm = {0};
     unsigned ms = 0;
     const char *end = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
 
-    if (!end)
+    if (!end || !is_sane(&tm))
         return -EINVAL;
     if (*end == '.') {
         char digits[4] = "";
@@ -91,7 +97,7 @@ int dlr_cli_since_parse(const char *text, int64_t now_ms, int64_t *ret_ms)
         tm.tm_hour = tm.tm_min = tm.tm_sec = 0;
         tm.tm_isdst = -1;
         end = strptime(text, forms[i], &tm);
-        if (!end || (*end && !dlr_streq(end, "Z")))
+        if (!end || !is_sane(&tm) || (*end && !dlr_streq(end, "Z")))
             continue;
         *ret_ms = (int64_t)(*end ? timegm(&tm) : mktime(&tm)) * 1000;
         return 0;

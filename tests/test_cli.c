@@ -218,6 +218,8 @@ static void times_are_read_as_people_write_them(void **state)
         {"", -EINVAL, 0},
         {"2026-11-18T06:26:40.2Z", -EINVAL, 0},
         {"2026-11-18T06:26:40 and more", -EINVAL, 0},
+        {"6026-11-18T06:26:40.250Z", -EINVAL, 0}, /* its nanoseconds do not fit */
+        {"1026-11-18", -EINVAL, 0},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+# Fuzzing with libFuzzer: `make fuzz` gives every target FUZZ_SECONDS, FUZZ_JOBS at a time. A new target is one
+# line of FUZZ_TARGETS below: its name, its file being tests/fuzz/fuzz_NAME.c, and the sources and libraries it
+# is linked with; what it begins with is in tests/fuzz/corpus/NAME/, words worth trying in NAME.dict beside it.
+FUZZ_SECONDS ?= 60
+FUZZ_JOBS ?= $(shell nproc)
+FUZZ_CC ?= clang
+FUZZ_DIR := $(BUILD)/fuzz
+FUZZ_FLAGS := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+
+# $(call fuzz,NAME,SOURCES,LIBRARIES)
+define fuzz
+FUZZ_NAMES += $(1)
+$(FUZZ_DIR)/fuzz_$(1): $(patsubst %.c,$(FUZZ_DIR)/obj/%.o,tests/fuzz/fuzz_$(1).c $(sort $(2) $(COMMON)))
+	@echo "  FUZZ  $$@"
+	$(Q)$(FUZZ_CC) -fsanitize=fuzzer $(FUZZ_FLAGS) -pthread -o $$@ $$^ $(3)
+endef
+
+FUZZ_SUP := $(filter-out mpi_launcher/supervisor.c mpi_launcher/sup_control.c,$(SUPERVISOR)) $(CTL) $(TOPO) $(SLOT) $(MSG)
+FUZZ_SUP_LIBS := -Wl,--wrap=dlr_server_send,--wrap=dlr_server_send_json,--wrap=dlr_identity_verify,--wrap=dlr_proc_start \
+  -lczmq -lzmq -lmunge -ljansson -lslurm -lxxhash -lisal -lhwloc -L/usr/lib/x86_64-linux-gnu/slurm-wlm
+
+$(eval $(call fuzz,opt,$(SPANK)))
+$(eval $(call fuzz,beat,mpi_launcher/beat.c))
+$(eval $(call fuzz,local))
+$(eval $(call fuzz,msg_agent,mpi_launcher/agent_round.c mpi_launcher/agent_peers.c mpi_launcher/election.c $(CTL) $(MSG),-lczmq -lzmq -lmunge -ljansson))
+$(eval $(call fuzz,msg_supervisor,$(FUZZ_SUP),$(FUZZ_SUP_LIBS)))
+$(eval $(call fuzz,stepplan,mpi_launcher/stepplan.c mpi_launcher/srun_options.c))
+$(eval $(call fuzz,plan,$(PLAN) $(TOPO) $(MSG),-lhwloc -ljansson))
+$(eval $(call fuzz,journal,$(CLI_READ),-ljansson))
+
+$(FUZZ_DIR)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(Q)$(FUZZ_CC) $(filter-out -Werror,$(DLR_CFLAGS)) $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c -o $@ $<
+
+fuzz: $(addprefix $(FUZZ_DIR)/fuzz_,$(FUZZ_NAMES)) ## fuzz all parsers, FUZZ_SECONDS=60 each
+	@tests/fuzz/run $(FUZZ_DIR) $(FUZZ_SECONDS) $(FUZZ_JOBS) $(FUZZ_NAMES)
+.PHONY: fuzz
+.SECONDARY:

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a supervisor may say to an agent, one message on each line. The messages are real, the hands
+ * of the agent are not: what an order would do is left out, that its numbers are in range is not.
+ */
+#include "mpi_launcher/agent_control.c"
+#include "tests/fuzz/fuzz.h"
+
+#define HANDS(name, ...)                                                               \
+    void name(__VA_ARGS__)                                                             \
+    {                                                                                  \
+    }
+
+HANDS(dlr_agent_lease_pace, struct dlr_agent *a)
+HANDS(dlr_agent_tasks_retell, struct dlr_agent *a)
+HANDS(dlr_agent_ranks_retell, struct dlr_agent *a)
+HANDS(dlr_agent_ranks_round, struct dlr_agent *a)
+HANDS(dlr_agent_ranks_go, struct dlr_agent *a)
+HANDS(dlr_agent_tasks_round, struct dlr_agent *a, uint32_t round)
+HANDS(dlr_agent_tasks_kill, struct dlr_agent *a, uint32_t round)
+HANDS(dlr_agent_tasks_settle, struct dlr_agent *a, uint32_t round)
+HANDS(dlr_agent_local_drop_workers, struct dlr_agent *a, uint32_t before)
+HANDS(dlr_agent_data_round, struct dlr_agent *a, bool fresh)
+HANDS(dlr_agent_save_at, struct dlr_agent *a, uint64_t step)
+HANDS(dlr_agent_save_commit, struct dlr_agent *a, uint64_t step)
+HANDS(dlr_agent_save_abort, struct dlr_agent *a, uint64_t step)
+HANDS(dlr_agent_report, struct dlr_agent *a, const struct dlr_agent_origin *from)
+HANDS(dlr_agent_end, struct dlr_agent *a)
+HANDS(dlr_agent_watchdog_peers, struct dlr_agent *a)
+HANDS(dlr_agent_watchdog_stop, struct dlr_agent *a)
+HANDS(dlr_agent_succeed_report, struct dlr_agent *a, const char *node, const json_t *r)
+HANDS(dlr_agent_succeed_done, struct dlr_agent *a, uint64_t id, int rc, const char *why)
+
+void dlr_agent_lease_take(struct dlr_agent *a, const void *data, size_t size)
+{
+    struct dlr_beat beat;
+
+    dlr_beat_unpack(data, size, &beat);
+}
+
+void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
+                             bool worker)
+{
+    FUZZ_CHECK(rank >= 0 && bytes > 0 && bytes <= INT64_MAX && !worker);
+}
+
+void dlr_agent_data_request(struct dlr_agent *a, enum dlr_local_type type, int32_t rank,
+                            struct dlr_version version, const char *text,
+                            const struct dlr_agent_origin *from)
+{
+    FUZZ_CHECK(rank >= 0 && version.step <= INT64_MAX && strlen(text) < DLR_LOCAL_TEXT);
+}
+
+static void check_round(const struct dlr_agent_round *r)
+{
+    FUZZ_CHECK(strlen(r->token) == (r->known ? 32 : 0));
+    for (unsigned i = 0; i < r->nnodes; i++) {
+        FUZZ_CHECK(r->nodes[i].name);
+        for (unsigned k = 0; k < r->nodes[i].nranks; k++)
+            FUZZ_CHECK(r->nodes[i].ranks[k] >= 0);
+    }
+    for (unsigned i = 0; i < r->naccept; i++)
+        FUZZ_CHECK(r->accept[i] >= 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct dlr_agent agent; /* large */
+    static struct dlr_identity *id;
+    struct dlr_agent *a = &agent;
+    char *all = fuzz_text(data, size), *rest = all, *line;
+
+    memset(a, 0, sizeof(*a));
+    if (!id)
+        FUZZ_CHECK(dlr_identity_new(&id, NULL) == 0);
+    a->id = id;
+    a->run.gen = 1;
+    memcpy(a->node, "n1", 3);
+    while ((line = fuzz_line(&rest))) {
+        struct dlr_packet packet = {.data = line, .size = strlen(line)};
+
+        if (dispatch(a, &packet) < 0)
+            a->dropped++;
+        check_round(&a->round);
+        FUZZ_CHECK(a->every_ms <= BEAT_MAX_MS && a->dead_ms <= WAIT_MAX_MS);
+    }
+    dlr_agent_round_done(&a->round);
+    dlr_agent_peers_stop(a);
+    free(all);
+    return 0;
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What agents may say to a supervisor in the middle of a round: one message on each line, its first
+ * character says which node (0 to 3) sends it, anything else is a stranger. Policy, commit protocol and
+ * handlers are the real ones; no process is started and nothing is sent.
+ */
+#include "mpi_launcher/sup_control.c"
+
+#include <stdarg.h>
+
+#include "tests/fuzz/fuzz.h"
+
+#define NODES 4
+#define PLAN                                                                           \
+    "{\"v\":1,\"world\":4,\"restore\":null,\"spares\":[],\"out\":[],\"verdicts\":[],"  \
+    "\"sources\":[],\"notes\":[],\"places\":["                                         \
+    "{\"node\":\"n1\",\"topo\":\"s0.n1\",\"cpus\":2,\"first\":0,\"tasks\":2,"          \
+    "\"partner\":1,\"moved\":false},"                                                  \
+    "{\"node\":\"n2\",\"topo\":\"s0.n2\",\"cpus\":2,\"first\":2,\"tasks\":2,"          \
+    "\"partner\":0,\"moved\":false}]}"
+
+static int64_t now_ms;
+
+/* --- instead of supervisor.c, endpoint.c, identity.c and what starts processes ------------- */
+
+int64_t dlr_sup_now(void)
+{
+    return now_ms;
+}
+void dlr_sup_watch(struct dlr_sup *s, struct dlr_proc *proc, zloop_fn *fn)
+{
+}
+void dlr_sup_unwatch(struct dlr_sup *s, struct dlr_proc *proc)
+{
+}
+void dlr_sup_say(struct dlr_sup *s, const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+}
+int __wrap_dlr_server_send(struct dlr_server *server, const struct dlr_route *to,
+                           const void *data, size_t size);
+int __wrap_dlr_server_send(struct dlr_server *server, const struct dlr_route *to,
+                           const void *data, size_t size)
+{
+    return 0;
+}
+int __wrap_dlr_server_send_json(struct dlr_server *server, const struct dlr_route *to,
+                                const json_t *msg);
+int __wrap_dlr_server_send_json(struct dlr_server *server, const struct dlr_route *to,
+                                const json_t *msg)
+{
+    char *text = dlr_msg_text(msg);
+
+    FUZZ_CHECK(text); /* what we answer is always a message */
+    free(text);
+    return 0;
+}
+int __wrap_dlr_identity_verify(const char *cred, const struct dlr_run_id *run,
+                               char ret_key[DLR_KEY_TEXT], struct dlr_err *err);
+int __wrap_dlr_identity_verify(const char *cred, const struct dlr_run_id *run,
+                               char ret_key[DLR_KEY_TEXT], struct dlr_err *err)
+{
+    ret_key[0] = '\0';
+    return dlr_streq(cred, "good") ? 0 : -EACCES;
+}
+int __wrap_dlr_proc_start(char *const *argv, char *const *env, int in, int out, int err,
+                          struct dlr_proc *ret, struct dlr_err *why);
+int __wrap_dlr_proc_start(char *const *argv, char *const *env, int in, int out, int err,
+                          struct dlr_proc *ret, struct dlr_err *why)
+{
+    return -EPERM;
+}
+
+/* --- the policy's hands: what a round would be -------------------------------------------- */
+
+static void none(void *arg)
+{
+}
+static void none_bool(void *arg, bool with_mpi)
+{
+}
+static void none_round(void *arg, uint32_t round)
+{
+}
+static void none_end(void *arg, uint32_t round, enum dlr_cause cause, const char *why)
+{
+}
+static void none_why(void *arg, const char *why)
+{
+}
+static void none_finish(void *arg, int code, const char *why)
+{
+    ((struct dlr_sup *)arg)->finished = true;
+}
+
+static void start(struct dlr_sup *s)
+{
+    static const struct dlr_policy_ops ops = {none,       none_bool,  none,
+                                              none_round, none_round, none_end,
+                                              none,       none_why,   none_finish};
+    char n1[] = "n1", n2[] = "n2", n3[] = "n3", n4[] = "n4";
+    char *names[NODES] = {n1, n2, n3, n4};
+    unsigned char member[NODES] = {1, 1, 0, 0};
+    struct dlr_policy_conf pc = {NODES, 2,    3,    2,    1000, 1000,
+                                 1000,  1000, 1000, 1000, 100};
+    struct dlr_commit_conf cc = {true, 1000, 2, 64};
+    json_t *plan = json_loads(PLAN, 0, NULL);
+    struct dlr_err err;
+
+    now_ms = 1000;
+    dlr_jobconf_init(&s->conf);
+    s->state_fd = -1;
+    s->id.gen = 1;
+    s->step.world = 4;
+    s->step.nplaces = 2;
+    memcpy(s->info.job_dir, "/nonexistent", 13);
+    memcpy(s->info.dir, "/nonexistent", 13);
+    FUZZ_CHECK(dlr_members_new(names, NODES, &s->members, &err) == 0);
+    FUZZ_CHECK(dlr_policy_new(&pc, &ops, s, &s->policy, &err) == 0);
+    FUZZ_CHECK(dlr_commit_new(&cc, &dlr_sup_commit_ops, s, &s->commit, &err) == 0);
+    FUZZ_CHECK(plan && dlr_plan_from_json(plan, &s->plan, &err) == 0);
+    json_decref(plan);
+    s->have_plan = true;
+    dlr_policy_start(s->policy, now_ms);
+    for (unsigned i = 0; i < NODES; i++) {
+        struct dlr_member *m = &s->members.list[i];
+
+        m->here = true;
+        m->heard_ms = now_ms;
+        m->route = (struct dlr_route){.size = 1, .id = {(unsigned char)('0' + i)}};
+        dlr_policy_node_up(s->policy, i, now_ms);
+    }
+    dlr_policy_planned(s->policy, 0, member, "", now_ms);
+    dlr_commit_round(s->commit, dlr_policy_round(s->policy), 4, NULL);
+    dlr_policy_prepared(s->policy, 0, "", now_ms);
+    s->running_round = dlr_policy_round(s->policy);
+    s->tails = calloc(4, sizeof(*s->tails));
+    s->restored = calloc(4, 1);
+    s->up = calloc(4, 1);
+    FUZZ_CHECK(s->tails && s->restored && s->up);
+    FUZZ_CHECK(dlr_policy_phase(s->policy) == DLR_PHASE_RUN);
+}
+
+static void stop(struct dlr_sup *s)
+{
+    for (unsigned i = 0; i < 4; i++)
+        free(s->tails[i]);
+    free(s->tails);
+    free(s->restored);
+    free(s->up);
+    free(s->struck);
+    dlr_plan_done(&s->plan);
+    dlr_policy_free(s->policy);
+    dlr_commit_free(s->commit);
+    dlr_members_done(&s->members);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct dlr_sup sup; /* large */
+    char *all = fuzz_text(data, size), *rest = all, *line;
+
+    memset(&sup, 0, sizeof(sup));
+    start(&sup);
+    while ((line = fuzz_line(&rest)) && *line) {
+        struct dlr_packet packet = {.data = line + 1, .size = strlen(line + 1)};
+
+        packet.from = (struct dlr_route){.size = 1, .id = {(unsigned char)line[0]}};
+        take_json(&sup, &packet);
+        now_ms += 10;
+    }
+    dlr_commit_tick(sup.commit, now_ms);
+    dlr_policy_tick(sup.policy, now_ms);
+    stop(&sup);
+    free(all);
+    return 0;
+}
