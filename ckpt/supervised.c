@@ -16,6 +16,7 @@
 
 #include "ckpt/client.h"
 #include "ckpt/load.h"
+#include "ckpt/reach.h"
 #include "ckpt/slot_meta.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
@@ -194,8 +195,7 @@ static int join(struct dlr_ckpt *ck)
     rc = dlr_parse_uint(round, UINT_MAX, &sup->round);
     if (rc < 0)
         return dlr_fail(&ck->err, rc, "DLROVER_ROUND='%s' must be a number", round);
-    rc = dlr_local_connect(getenv("DLROVER_AGENT_SOCKET"), CONNECT_MS, &sup->sock,
-                           &ck->err);
+    rc = dlr_reach_agent(CONNECT_MS, &sup->sock, &ck->err);
     if (rc < 0)
         return rc;
     if (fcntl(sup->sock, F_SETFL, O_NONBLOCK) < 0)

@@ -2,6 +2,7 @@
 #include "spank/step.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -26,7 +27,20 @@ static int connect_agent(struct dlr_step *step, const char *path,
     if (rc < 0)
         return rc;
     dlr_format(name, sizeof(name), "/proc/self/fd/%d", at);
-    return dlr_notify_step(name, step->round, &step->agent, err);
+    rc = dlr_notify_step(name, step->round, &step->agent, err);
+    if (rc == 0)
+        step->name = dlr_steal_fd(&at);
+    return rc;
+}
+
+/* The agent's socket as a descriptor that the program inherits: in a container its path names
+ * nothing, or something else, but "/proc/self/fd/N" leads to it still.
+ */
+static unsigned leave_name(const struct dlr_step *step)
+{
+    int fd = step->name < 0 ? -1 : fcntl(step->name, F_DUPFD, DLR_STEP_FD);
+
+    return fd < 0 ? 0 : (unsigned)fd;
 }
 
 void dlr_step_begin(struct dlr_step *step, char *const env[],
@@ -84,5 +98,6 @@ int dlr_step_task(const struct dlr_step *step, const struct dlr_spank_conf *conf
                        &why) < 0)
         dlr_debug("%s: the last lines of rank %u will not be known", why.text,
                   at->rank);
+    round.fd = leave_name(step);
     return dlr_task_env_make(&round, &self, ret, err);
 }

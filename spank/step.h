@@ -26,12 +26,13 @@ struct dlr_step {
     uint32_t round;
     char socket[256]; /* the agent's, as it is called on this node */
     int agent;        /* connection to the agent, -1 without */
+    int name;         /* its socket's file, for O_PATH; -1 without */
     struct dlr_tap tap;
 };
 
 #define DLR_STEP_NONE                                                                  \
     {                                                                                  \
-        .agent = -1, .tap = DLR_TAP_NONE                                               \
+        .agent = -1, .name = -1, .tap = DLR_TAP_NONE                                   \
     }
 
 /* Before the tasks are forked, as the user: tells the agent. env is the step's, its words are
@@ -51,6 +52,11 @@ void dlr_step_ended(struct dlr_step *step, uint32_t rank, int status);
 struct dlr_step_place {
     uint32_t step, rank, world;
 };
+
+/* A task finds its agent here and above (DLROVER_AGENT_FD), out of the way of shells, which number
+ * their own from 10.
+ */
+#define DLR_STEP_FD 64
 
 /* In the task, as the user: taps its stderr and makes the changes to its environment, or those
  * of a batch script. 0 or -errno with text; *ret is the caller's: dlr_task_env_free(), empty on

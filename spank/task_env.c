@@ -185,6 +185,8 @@ static bool add_numbers(struct dlr_task_env *env, const struct place *p,
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
         if (!add_number(env, numbers[i].name, numbers[i].value))
             return false;
+    if (round->fd && !add_number(env, "DLROVER_AGENT_FD", round->fd))
+        return false;
     return !round->port || add_number(env, "MASTER_PORT", round->port);
 }
 

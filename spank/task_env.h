@@ -16,7 +16,8 @@ struct dlr_task_round {
     const char *socket; /* DLROVER_AGENT_SOCKET */
     const char *nodes;  /* DLROVER_NODES: names in rank order, "n3,n1" */
     const char *tasks;  /* DLROVER_TASKS: tasks of each of them, "2,2" */
-    unsigned port;      /* DLROVER_MASTER_PORT, 0 when absent */
+    unsigned fd;   /* the same socket as a descriptor of the task, 0: there is none */
+    unsigned port; /* DLROVER_MASTER_PORT, 0 when absent */
 };
 
 /* What Slurm says of the task. */

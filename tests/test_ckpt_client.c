@@ -616,11 +616,32 @@ static void a_page_of_another_rank_or_no_agent_at_all_fails_open(void **state)
     assert_int_equal(dlr_ckpt_open(NULL, &f->ck), -ENOENT);
 }
 
+/* As in a container: the path is not there, or leads to a file that nobody listens on. */
+static void an_agent_out_of_sight_is_reached_by_its_descriptor(void **state)
+{
+    struct fixture *f = *state;
+    int fd = open(f->agent.path, O_PATH | O_CLOEXEC);
+    char number[16];
+
+    assert_true(fd >= 0);
+    dlr_format(number, sizeof(number), "%d", fd);
+    setenv("DLROVER_AGENT_FD", number, 1);
+    setenv("DLROVER_AGENT_SOCKET", "/dev/shm/elsewhere/agent.sock", 1);
+    join(f);
+    close(fd);
+    dlr_ckpt_close(f->ck);
+    setenv("DLROVER_AGENT_FD", "0",
+           1); /* closed long ago, and taken by something else */
+    assert_true(dlr_ckpt_open(NULL, &f->ck) < 0);
+    unsetenv("DLROVER_AGENT_FD");
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(a_step_without_an_order_saves_nothing),
+        T(an_agent_out_of_sight_is_reached_by_its_descriptor),
         T(an_ordered_step_is_sealed_and_told),
         T(memory_may_change_after_the_fence),
         T(an_order_before_the_slots_are_here_is_reported),

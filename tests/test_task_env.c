@@ -17,6 +17,7 @@ static const struct dlr_task_round round4 = {
     .nodes = "n3,n1,n4,n2",
     .tasks = "2,2,1,3",
     .port = 29500,
+    .fd = 64,
 };
 
 static const char *value_of(const struct dlr_task_env *env, const char *name)
@@ -71,6 +72,7 @@ static void the_round_is_the_same_for_all(void **state)
         {"GROUP_WORLD_SIZE", "4"},
         {"MASTER_ADDR", "n3"},
         {"MASTER_PORT", "29500"},
+        {"DLROVER_AGENT_FD", "64"},
         {"DLROVER_SUPERVISED", "(out)"},
         {"DLROVER_CRED", "(out)"},
         {"DLROVER_NODES", "(out)"},
