@@ -25,6 +25,8 @@ const struct dlr_opt dlr_jobconf_opts[] = {
      "health checks before each round: all, none, or names with commas between"},
     {"checkpoint", DLR_OPT_SWITCH, FIELD(checkpoint), "on", "on|off",
      "reserve node memory for snapshots"},
+    {"stdin-spool", DLR_OPT_SIZE, FIELD(stdin_spool), "64m", "SIZE",
+     "of a pipe on srun's stdin this much is kept for later rounds"},
     {"agent-timeout", DLR_OPT_DURATION, FIELD(agent_timeout_ms), "30s", "TIME",
      "limit for the agents of a job to start and report"},
     {"rendezvous-timeout", DLR_OPT_DURATION, FIELD(rendezvous_timeout_ms), "20s", "TIME",

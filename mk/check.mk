@@ -24,6 +24,7 @@ UNIT_OBJS_test_members := mpi_launcher/members.c $(CTL) $(MSG)
 UNIT_LIBS_test_members := -lczmq -lzmq -lmunge -ljansson
 UNIT_OBJS_test_runinfo := mpi_launcher/runinfo.c mpi_launcher/procid.c
 UNIT_LIBS_test_runinfo := -lxxhash
+UNIT_OBJS_test_spool := mpi_launcher/spool.c
 UNIT_OBJS_test_journal := mpi_launcher/journal.c mpi_launcher/keepstate.c mpi_launcher/exits.c
 UNIT_LIBS_test_journal := -ljansson
 UNIT_OBJS_test_srun_end := mpi_launcher/srun_end.c

@@ -119,7 +119,8 @@ struct dlr_sup {
     uint32_t running_round;
     int64_t launch_ms, launch_deadline_ms;
     bool running_told, go_told, saving_told;
-    bool launched; /* a round of this incarnation has had stdin and output */
+    int64_t stdin_at; /* where our standard input began, -1 when that is no file */
+    bool launched;    /* a round of this incarnation has had stdin and output */
     bool ending; /* its processes are being ended, the journal has not said 'cleared' */
     bool end_told;           /* the round's end is in the journal */
     unsigned char *up;       /* [world] 1: has started */
@@ -222,6 +223,11 @@ void dlr_sup_adopt_tick(struct dlr_sup *s, int64_t now_ms);
 /* True when msg is kept until it is known whether the round goes on. */
 bool dlr_sup_adopt_later(struct dlr_sup *s, unsigned node, const json_t *msg);
 void dlr_sup_on_told(struct dlr_sup *s, unsigned node, const json_t *msg);
+
+/* sup_stdin.c */
+void dlr_sup_stdin_start(struct dlr_sup *s); /* before anything is read from it */
+/* The descriptor a round's srun reads from; the caller's, -1 for none. */
+int dlr_sup_stdin(struct dlr_sup *s);
 
 /* sup_copies.c: where copies go */
 /* "save_at", "commit" or "abort" of a version, to every agent. */

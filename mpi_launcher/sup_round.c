@@ -95,18 +95,6 @@ static void worker_words(struct dlr_sup *s, struct dlr_words *w)
         dlr_words_add(w, "%s", *p);
 }
 
-/* The first round reads our stdin; a later one can start over only in a regular file. */
-static int worker_stdin(const struct dlr_sup *s)
-{
-    struct stat st;
-
-    if (!s->launched && !s->took_over)
-        return 0;
-    if (fstat(0, &st) == 0 && S_ISREG(st.st_mode) && lseek(0, 0, SEEK_SET) == 0)
-        return 0;
-    return -1;
-}
-
 void dlr_sup_step_ended(struct dlr_sup *s, int status)
 {
     dlr_policy_step_ended(s->policy, s->running_round,
@@ -149,6 +137,7 @@ static void reset_round(struct dlr_sup *s, uint32_t round)
 void dlr_sup_launch(void *arg, uint32_t round)
 {
     struct dlr_sup *s = arg;
+    DLR_AUTO_CLOSE int input = dlr_sup_stdin(s);
     char hostfile[DLR_RUN_PATH + 32];
     struct dlr_words words = {0};
     struct dlr_env env = {0};
@@ -161,8 +150,7 @@ void dlr_sup_launch(void *arg, uint32_t round)
                      "world", s->plan.world, "nodes", s->plan.nplaces);
     if (write_hostfile(s, hostfile, &err) < 0 ||
         worker_env(s, round, hostfile, &env) < 0 ||
-        dlr_proc_start(words.list, env.list, worker_stdin(s), 1, 2, &s->workers, &err) <
-            0)
+        dlr_proc_start(words.list, env.list, input, 1, 2, &s->workers, &err) < 0)
         dlr_sup_say(s, "cannot start the workers: %s",
                     err.text); /* launch limit runs */
     else

@@ -54,6 +54,7 @@ void dlr_sup_keep(struct dlr_sup *s)
     json_object_set_new(state, "generation", json_integer(s->generation));
     json_object_set_new(state, "address", json_string(s->address));
     json_object_set_new(state, "agents_pid", json_integer(s->agents.pid));
+    json_object_set_new(state, "stdin_at", json_integer(s->stdin_at));
     json_object_set_new(
         state, "workers_pid",
         json_integer(s->adopt.workers_pid ? s->adopt.workers_pid : s->workers.pid));
@@ -147,6 +148,8 @@ static int take_over(struct dlr_sup *s, const json_t *state, struct dlr_err *err
     s->generation = number(state, "generation", UINT32_MAX - 1) + 1;
     take_run_state(s, state);
     take_end(s, state);
+    if (s->stdin_at >= 0)
+        s->stdin_at = number(state, "stdin_at", INT64_MAX);
     adopt(number(state, "workers_pid", INT32_MAX), &s->former_workers);
     adopt(number(state, "agents_pid", INT32_MAX), &s->agents);
     adopt_round(s, state);

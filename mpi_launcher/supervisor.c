@@ -382,6 +382,7 @@ static int prepare(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err
     int rc;
 
     s->argv = argv;
+    dlr_sup_stdin_start(s);
     if ((rc = open_nodes(s, err)) < 0 || (rc = read_step(s, argc, argv, err)) < 0)
         return rc;
     if ((rc = dlr_sup_load_state(s, err)) < 0 ||

@@ -238,16 +238,25 @@ SH
     done
 }
 
-@test "stdin reaches the first round; a file is read again by the second" {
+@test "stdin reaches every round from its beginning, from a file and from a pipe" {
     batch stdin.sh "-N2" <<'SH'
-echo "from a pipe" | srun -n1 cat
-echo "from a file" >in
-srun -n1 bash -c 'read -r line; echo "round $DLROVER_ROUND read $line"; [ $DLROVER_ROUND = 1 ]' <in
+turn='while read -r line; do echo "round $DLROVER_ROUND read $line" >>read.$1; done; [ $DLROVER_ROUND = 1 ]'
+printf '%s\n' skipped one two >in
+{ read -r line; srun -n1 bash -c "$turn" - file; } <in
+printf '%s\n' one two | srun -n1 bash -c "$turn" - pipe
+printf '%s\n' one two | srun -n1 --dlrover-stdin-spool=4 bash -c "$turn" - short
+printf '%s\n' one two | while read -r line; do srun -n1 -i none echo "loop: $line"; done
 SH
     job=$(submit stdin.sh)
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
-    output "$job" | grep -x "from a pipe"
-    output "$job" | grep -x "round 1 read from a file"
+    for kind in file pipe; do
+        [ "$(paste -sd, "$(alice_home)/read.$kind")" = \
+            "round 0 read one,round 0 read two,round 1 read one,round 1 read two" ]
+    done
+    [ "$(paste -sd, "$(alice_home)/read.short")" = "round 0 read one,round 0 read two" ]
+    output "$job" | grep -x "dlrover: this round gets no standard input: more than 4 bytes have come, and no more is kept (--dlrover-stdin-spool)"
+    [ "$(output "$job" | sed -n 's/^loop: //p' | paste -sd,)" = "one,two" ]
+    nothing_is_left
 }
 
 @test "without restarts the program's own code comes back" {
