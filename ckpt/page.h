@@ -12,6 +12,7 @@
 #define DLR_PAGE_MAGIC 0x31504c44u /* "DLP1" */
 #define DLR_PAGE_SIZE 4096
 #define DLR_PAGE_NEVER UINT64_MAX
+#define DLR_PAGE_HELD UINT64_MAX /* lease_ns: no end until further word */
 
 /* Who missed what is decided by this order (a Dekker handshake, both sides seq_cst):
  *   worker: store begun_step, then load save_at; equal -> save
@@ -36,6 +37,9 @@ struct dlr_page {
     _Alignas(64) _Atomic uint64_t save_at; /* DLR_PAGE_NEVER: none decided */
     _Atomic uint64_t save_slot;            /* slot to use; stored before save_at */
     _Atomic uint64_t committed_step;       /* of this round; DLR_PAGE_NEVER: none */
+    _Atomic uint64_t
+        lease_ns; /* CLOCK_BOOTTIME; the worker is killed then; 0: never set */
+    _Atomic uint32_t lease_seq; /* futex: one more with each lease */
 
     unsigned char room[4096 - 192]; /* hang detection, timing */
 };

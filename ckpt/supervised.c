@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "ckpt/client.h"
+#include "ckpt/lease.h"
 #include "ckpt/load.h"
 #include "ckpt/reach.h"
 #include "ckpt/slot_meta.h"
@@ -141,7 +142,7 @@ static int map_page(struct dlr_ckpt *ck, int fd)
                         "the progress page is not that of this rank");
     }
     ck->page = page;
-    return 0;
+    return dlr_lease_follow(fd, &ck->err);
 }
 
 /* What WELCOME says and carries; closes the descriptors. */

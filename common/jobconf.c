@@ -27,6 +27,8 @@ const struct dlr_opt dlr_jobconf_opts[] = {
      "reserve node memory for snapshots"},
     {"stdin-spool", DLR_OPT_SIZE, FIELD(stdin_spool), "64m", "SIZE",
      "of a pipe on srun's stdin this much is kept for later rounds"},
+    {"lease-timer", DLR_OPT_SWITCH, FIELD(lease_timer), "on", "on|off",
+     "a kernel timer in each worker with libdlrover kills it when its node's lease ends"},
     {"agent-timeout", DLR_OPT_DURATION, FIELD(agent_timeout_ms), "30s", "TIME",
      "limit for the agents of a job to start and report"},
     {"rendezvous-timeout", DLR_OPT_DURATION, FIELD(rendezvous_timeout_ms), "20s", "TIME",

@@ -21,6 +21,7 @@ struct dlr_jobconf {
     char checks[DLR_OPT_TEXT]; /* health checks of the rendezvous: "all", "none", a,b */
     bool checkpoint;           /* off: no memory is reserved, no snapshot is made */
     uint64_t stdin_spool;      /* bytes of a pipe kept for later rounds */
+    bool lease_timer;          /* workers with libdlrover carry a timer that kills */
     int64_t agent_timeout_ms;  /* agents of a job to start and report */
     int64_t rendezvous_timeout_ms; /* one rendezvous */
     int64_t transfer_timeout_ms;   /* copies moved before a round starts */

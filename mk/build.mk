@@ -38,7 +38,7 @@ $(BUILD)/libdlrover.a: $(call obj,$(CKPT_LIB) $(SLOT) $(COMMON))
 	$(Q)rm -f $@ && ar rcs $@ $^
 
 $(BUILD)/libdlrover.so: $(call obj,$(CKPT_LIB) $(SLOT) $(COMMON)) ckpt/libdlrover.symbols
-	$(call link,-shared -Wl$(comma)-soname=libdlrover.so.0 -Wl$(comma)--version-script=ckpt/libdlrover.symbols -lisal -lxxhash -ldl)
+	$(call link,-shared -Wl$(comma)-soname=libdlrover.so.0 -Wl$(comma)--version-script=ckpt/libdlrover.symbols -Wl$(comma)-z$(comma)nodelete -lisal -lxxhash -ldl)
 	$(Q)ln -sf $(@F) $@.0
 comma := ,
 

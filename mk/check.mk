@@ -41,6 +41,7 @@ $(BUILD)/tests/fake/libcuda.so.1: $(BUILD)/obj/tests/fake_cuda.o
 	$(call link,-shared -Wl$(comma)-soname=libcuda.so.1)
 $(BUILD)/tests/test_ckpt_device: | $(BUILD)/tests/fake/libcuda.so.1
 endif
+UNIT_OBJS_test_lease := ckpt/lease.c
 UNIT_OBJS_test_topo := $(TOPO)
 UNIT_LIBS_test_topo := -lhwloc
 UNIT_OBJS_test_order := $(TOPO)

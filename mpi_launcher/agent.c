@@ -97,8 +97,14 @@ static int on_signal(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     struct dlr_agent *a = arg;
     struct signalfd_siginfo info;
 
-    if (read(a->signal_fd, &info, sizeof(info)) == sizeof(info))
-        a->told_to_end = true;
+    while (read(a->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+        if (info.ssi_signo == SIGTSTP)
+            dlr_agent_suspend(a);
+        else if (info.ssi_signo == SIGCONT)
+            dlr_agent_suspend_awake(a);
+        else
+            a->told_to_end = true;
+    }
     if (a->told_to_end && !dlr_agent_succeed_holds(a))
         dlr_agent_end(a);
     return 0;
@@ -107,17 +113,20 @@ static int on_signal(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 /* A signal sent to the whole job (scancel -s, --signal) must not take the snapshots away. */
 static int take_signals(struct dlr_agent *a, struct dlr_err *err)
 {
-    sigset_t term;
+    static const int wanted[] = {SIGTERM, SIGTSTP, SIGCONT};
+    sigset_t set;
 
     for (int sig = 1; sig < NSIG; sig++)
         if (sig != SIGCHLD && sig != SIGSEGV && sig != SIGBUS && sig != SIGFPE &&
             sig != SIGILL && sig != SIGABRT && sig != SIGTRAP)
             signal(sig, SIG_IGN);
-    signal(SIGTERM, SIG_DFL);
-    sigemptyset(&term);
-    sigaddset(&term, SIGTERM);
-    sigprocmask(SIG_BLOCK, &term, NULL);
-    a->signal_fd = signalfd(-1, &term, SFD_CLOEXEC | SFD_NONBLOCK);
+    sigemptyset(&set);
+    for (unsigned i = 0; i < sizeof(wanted) / sizeof(*wanted); i++) {
+        signal(wanted[i], SIG_DFL);
+        sigaddset(&set, wanted[i]);
+    }
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    a->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (a->signal_fd < 0)
         return dlr_fail(err, -errno, "signalfd: %s", strerror(errno));
     return 0;
@@ -137,7 +146,7 @@ static void read_boot_id(struct dlr_agent *a)
 static void init(struct dlr_agent *a)
 {
     a->signal_fd = a->dir_fd = a->lease_fd = a->listen_fd = -1;
-    a->beat_timer = a->tasks.retry_timer = a->data.timer = -1;
+    a->suspend_timer = a->beat_timer = a->tasks.retry_timer = a->data.timer = -1;
     a->data.fd = a->data.pidfd = -1;
     a->tasks.doomed = -1;
     a->peers.timer = a->peers.probe_fd = a->peers.probe_timer = -1;

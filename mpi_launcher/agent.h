@@ -7,6 +7,7 @@
  *   agent_memory.c     the memory directory
  *   agent_control.c    the supervisor's messages and ours to it
  *   agent_lease.c      beats out, leases in; what happens when the lease runs out
+ *   agent_suspend.c    Slurm suspends the job: the lease is held
  *   agent_round.c      what a round is: its nodes, ranks, partner
  *   agent_local.c      connections of this node's plugin and workers
  *   agent_tasks.c      the workers as processes: watch, kill, say when they are gone
@@ -155,7 +156,11 @@ struct dlr_agent {
     uint32_t seq;
     int64_t beat_ns;     /* when the last beat went */
     int64_t answered_ns; /* when the last lease came, own lag added; 0: none yet */
+    int64_t heard_ns;    /* the same, nothing added */
     int64_t lease_until_ns;
+    int64_t awake_ns;  /* a hold that was asked for before does not count any more */
+    bool suspended;    /* SIGTSTP came: SIGSTOP follows */
+    int suspend_timer; /* -1: off */
 
     struct dlr_agent_round round;
     int listen_fd;
@@ -235,6 +240,17 @@ int dlr_agent_lease_start(struct dlr_agent *a, struct dlr_err *err);
 void dlr_agent_lease_stop(struct dlr_agent *a);
 void dlr_agent_lease_pace(struct dlr_agent *a); /* every_ms has changed */
 void dlr_agent_lease_take(struct dlr_agent *a, const void *data, size_t size);
+void dlr_agent_lease_beat(struct dlr_agent *a); /* one now, beside those of the timer */
+/* Writes the lease into a worker's page: the timer in the worker follows it. */
+void dlr_agent_lease_show(const struct dlr_agent *a, struct dlr_page *page);
+/* A held lease ends, after grace_ms unless the supervisor says otherwise before. */
+void dlr_agent_lease_unhold(struct dlr_agent *a, int64_t grace_ms);
+
+/* --- agent_suspend.c ---------------------------------------------------------------- */
+
+void dlr_agent_suspend(struct dlr_agent *a); /* SIGTSTP */
+void dlr_agent_suspend_awake(
+    struct dlr_agent *a); /* SIGCONT; without a SIGTSTP nothing */
 
 /* --- agent_round.c ------------------------------------------------------------------ */
 

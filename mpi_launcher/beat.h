@@ -16,6 +16,7 @@
 #define DLR_BEAT_BYTES 48
 #define DLR_BEAT_VERSION 1
 #define DLR_BEAT_NO_STEP UINT64_MAX
+#define DLR_LEASE_HELD UINT32_MAX /* lease_ms: until the next lease, whenever that is */
 
 enum dlr_beat_kind {
     DLR_BEAT = 1,  /* agent to supervisor */

@@ -24,6 +24,10 @@ static const struct {
               "[; begins at round {round:above0}]"},
     {"node_up", "{node} is here[ on {leaf}][, {cpus#CPU}]"},
     {"node_dead", "{node} is dead: {why}[ for {silent_ms:ms}]"},
+    {"lapsed", "{node} did not hear the supervisor[ for {silent_ms:ms}]"
+               "[ and killed {killed#task}]"},
+    {"suspended", "Slurm suspends the job[, says {node}]"},
+    {"resumed", "the job goes on[ after {held_ms:ms}]"},
     {"rendezvous", "{candidates#node} meet[{mpi:false}, without MPI]"},
     {"rendezvous_failed", "the rendezvous failed[: {why}]"},
     {"check", "check '{check}' of {node}: {verdict}[: {reason}]"},

@@ -94,6 +94,7 @@ int dlr_members_hello(struct dlr_members *m, const json_t *msg,
     row.route = packet->from;
     memcpy(row.key, packet->key, sizeof(row.key));
     row.here = true;
+    row.asleep = false;
     row.heard_ms = now_ms;
     row.data = data[0] ? strdup(data) : NULL;
     free(m->list[i].data);

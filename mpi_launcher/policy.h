@@ -96,6 +96,9 @@ void dlr_policy_prepared(struct dlr_policy *p, int rc, const char *why, int64_t 
 /* A task ended, not with 0. Told again while the round ends: this one was the first. */
 void dlr_policy_worker_exit(struct dlr_policy *p, uint32_t round, int rank,
                             unsigned node, int wait_status, int64_t now_ms);
+/* A node that lives has killed its tasks, because the supervisor was not heard there. */
+void dlr_policy_lapsed(struct dlr_policy *p, uint32_t round, const char *why,
+                       int64_t now_ms);
 void dlr_policy_restore_failed(struct dlr_policy *p, uint32_t round, const char *why,
                                int64_t now_ms);
 void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code,

@@ -144,6 +144,8 @@ struct dlr_sup {
     uint64_t progress_step;
     int64_t commit_ms; /* newest commit */
     unsigned commits, aborts;
+    int64_t
+        awake_ms;    /* CLOCK_BOOTTIME: the first node is, after a suspension; 0 none */
     int64_t tick_ms; /* last tick, to see our own lag */
 
     unsigned char
@@ -155,7 +157,6 @@ struct dlr_sup {
 };
 
 /* supervisor.c */
-int64_t dlr_sup_now(void);
 void dlr_sup_watch(struct dlr_sup *s, struct dlr_proc *proc, zloop_fn *fn);
 void dlr_sup_unwatch(struct dlr_sup *s, struct dlr_proc *proc);
 void dlr_sup_say(struct dlr_sup *s, const char *fmt,
@@ -170,6 +171,13 @@ void dlr_sup_judge(struct dlr_sup *s, int64_t now_ms); /* who is silent for too 
 /* The node counts as dead from now on. */
 void dlr_sup_lose(struct dlr_sup *s, unsigned node, int64_t silent_ms, int64_t now_ms);
 void dlr_sup_send_peers(struct dlr_sup *s);
+
+/* sup_suspend.c: a suspended job */
+int64_t dlr_sup_now(void);  /* milliseconds; stands still while the job is suspended */
+bool dlr_sup_is_held(void); /* it does now */
+void dlr_sup_on_suspend(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_on_awake(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_end_hold(struct dlr_sup *s); /* if everybody is awake; with every tick */
 
 /* sup_agents.c: steps of our own */
 void dlr_sup_start_agents(void *arg);

@@ -185,12 +185,13 @@ static void take_beat(struct dlr_sup *s, unsigned node, const struct dlr_packet 
     m->step_max = beat.step_max;
     if (beat.step_max != DLR_BEAT_NO_STEP)
         dlr_commit_progress(s->commit, beat.round, beat.step_max, m->heard_ms);
-    lease = (struct dlr_beat){.kind = DLR_LEASE,
-                              .gen = beat.gen,
-                              .seq = beat.seq,
-                              .sent_ns = beat.sent_ns,
-                              .round = beat.round,
-                              .lease_ms = dlr_jobconf_dead_ms(&s->conf)};
+    lease = (struct dlr_beat){
+        .kind = DLR_LEASE,
+        .gen = beat.gen,
+        .seq = beat.seq,
+        .sent_ns = beat.sent_ns,
+        .round = beat.round,
+        .lease_ms = dlr_sup_is_held() ? DLR_LEASE_HELD : dlr_jobconf_dead_ms(&s->conf)};
     dlr_beat_pack(&lease, buf);
     dlr_server_send(s->server, &packet->from, buf, sizeof(buf));
 }
@@ -354,16 +355,45 @@ static void on_clean(struct dlr_sup *s, unsigned node, const json_t *msg)
                    node); /* an older answer says nothing of the round it was lost in */
 }
 
+/* We were too slow for it, or the way back was: its workers are gone, it is not. */
+static void on_lapsed(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    const char *name = s->members.list[node].node.name;
+    uint64_t round, silent_ms, killed;
+    char why[300];
+
+    if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
+        dlr_msg_uint(msg, "silent_ms", INT64_MAX, &silent_ms) < 0 ||
+        dlr_msg_uint(msg, "killed", INT32_MAX, &killed) < 0)
+        return;
+    snprintf(why, sizeof(why),
+             "node %.200s did not hear the supervisor for %llu ms: its lease ran out",
+             name, (unsigned long long)silent_ms);
+    dlr_journal_note(s->journal, "lapsed", "s:s,s:I,s:I,s:I", "node", name, "round",
+                     (json_int_t)round, "silent_ms", (json_int_t)silent_ms, "killed",
+                     (json_int_t)killed);
+    dlr_policy_lapsed(s->policy, round, why, dlr_sup_now());
+}
+
 static const struct {
     const char *type;
     void (*take)(struct dlr_sup *s, unsigned node, const json_t *msg);
 } handlers[] = {
-    {"told", dlr_sup_on_told}, {"task", dlr_sup_on_task},
-    {"exit", dlr_sup_on_exit}, {"stderr", dlr_sup_on_stderr},
-    {"clean", on_clean},       {"ready", on_ready},
-    {"sealed", on_sealed},     {"copied", on_copied},
-    {"missed", on_missed},     {"restored", dlr_sup_on_restored},
-    {"done", dlr_sup_on_done}, {"report", dlr_sup_on_report},
+    {"told", dlr_sup_on_told},
+    {"task", dlr_sup_on_task},
+    {"exit", dlr_sup_on_exit},
+    {"stderr", dlr_sup_on_stderr},
+    {"clean", on_clean},
+    {"lapsed", on_lapsed},
+    {"suspend", dlr_sup_on_suspend},
+    {"awake", dlr_sup_on_awake},
+    {"ready", on_ready},
+    {"sealed", on_sealed},
+    {"copied", on_copied},
+    {"missed", on_missed},
+    {"restored", dlr_sup_on_restored},
+    {"done", dlr_sup_on_done},
+    {"report", dlr_sup_on_report},
 };
 
 static void take_json(struct dlr_sup *s, const struct dlr_packet *packet)

@@ -34,11 +34,6 @@
 #define SAVE_MARGIN_MAX 64
 #define DECIDE_MS 10000 /* an undecided version is aborted after this */
 
-int64_t dlr_sup_now(void)
-{
-    return dlr_now_ms();
-}
-
 /* A reader that stands still (a pager, Ctrl-S) must not stop the leases: the line is lost then,
  * the journal has it. A pipe that poll(2) calls writable takes PIPE_BUF bytes at once.
  */
@@ -148,8 +143,10 @@ static void last_wait(struct dlr_sup *s, int64_t now_ms)
 static int on_tick(zloop_t *loop, int timer, void *arg)
 {
     struct dlr_sup *s = arg;
-    int64_t now = dlr_sup_now();
+    int64_t now;
 
+    dlr_sup_end_hold(s);
+    now = dlr_sup_now();
     if (s->finished) {
         last_wait(s, now);
         return s->agents.pid ? 0 : -1;

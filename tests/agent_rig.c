@@ -127,6 +127,7 @@ void dlr_rig_start(struct rig *r, const char *more)
     dlr_format(r->socket, sizeof(r->socket), "%s/agent.sock", r->memory);
     dlr_format(r->log, sizeof(r->log), "%s/log", r->dir);
     r->leasing = true;
+    r->holding = false;
     assert_int_equal(dlr_identity_new(&r->id, &err), 0);
     assert_int_equal(dlr_server_new(r->id, "127.0.0.1", 0, 0, &r->server, &err), 0);
     spawn_agent(r, more);
@@ -197,7 +198,7 @@ static void take_beat(struct rig *r, const struct dlr_packet *p)
                               .seq = r->beat.seq,
                               .sent_ns = r->beat.sent_ns,
                               .round = r->beat.round,
-                              .lease_ms = RIG_DEAD_MS};
+                              .lease_ms = r->holding ? DLR_LEASE_HELD : RIG_DEAD_MS};
     dlr_beat_pack(&lease, buf);
     dlr_server_send(r->server, &p->from, buf, sizeof(buf));
 }

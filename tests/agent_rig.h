@@ -23,6 +23,7 @@ struct rig {
     struct dlr_server *server;
     struct dlr_route agent; /* of its last message */
     bool leasing;           /* beats are answered */
+    bool holding;           /* with a lease without end */
     struct dlr_beat beat;   /* the last one */
     pid_t pid;
     int pidfd, status;

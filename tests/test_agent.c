@@ -168,6 +168,16 @@ static void a_task_that_comes_late_is_killed_too(void **state)
     dlr_rig_stop(&rig);
 }
 
+static void expect_lapsed(int killed)
+{
+    json_t *msg = dlr_rig_expect(&rig, "lapsed");
+
+    assert_int_equal(dlr_rig_int(msg, "round"), 0);
+    assert_int_equal(dlr_rig_int(msg, "killed"), killed);
+    assert_true(dlr_rig_int(msg, "silent_ms") > 0);
+    json_decref(msg);
+}
+
 static void workers_end_with_the_lease(void **state)
 {
     int stepd, alive[2];
@@ -190,9 +200,70 @@ static void workers_end_with_the_lease(void **state)
     print_message("gone %lld ms after the last leased beat\n",
                   (long long)(gone - last));
     assert_true(gone - last >= RIG_DEAD_MS);
+    expect_lapsed(1);
     expect_clean(0, 1);
     expect_exit(0, -1);
     rig.leasing = true;
+    dlr_rig_stop(&rig);
+}
+
+/* As slurmstepd does it: SIGTSTP, SIGSTOP, a while later SIGCONT. Returns before the SIGCONT. */
+static void suspend_agent(void)
+{
+    siginfo_t info;
+
+    kill(rig.pid, SIGTSTP);
+    json_decref(dlr_rig_expect(&rig, "suspend"));
+    dlr_rig_silent(&rig, "awake", 2 * RIG_EVERY_MS); /* its next beat is answered */
+    kill(rig.pid, SIGSTOP);
+    assert_int_equal(waitid(P_PID, (id_t)rig.pid, &info, WSTOPPED), 0);
+}
+
+static void a_suspended_job_keeps_its_workers(void **state)
+{
+    int stepd, alive[2];
+    pid_t pid;
+
+    dlr_rig_start(&rig, NULL);
+    dlr_rig_round(&rig, 0, "[0]", "null");
+    stepd = begin_step();
+    pid = start_task(alive);
+    dlr_rig_send(stepd, DLR_LOCAL_TASK, 0, 0, 0, (uint64_t)pid, 0);
+    expect_task(0, pid);
+    rig.holding = true;
+    suspend_agent();
+    assert_true(dlr_rig_silent(&rig, "lapsed", 2 * RIG_DEAD_MS));
+    rig.holding = false;
+    kill(rig.pid, SIGCONT);
+    json_decref(dlr_rig_expect(&rig, "awake"));
+    assert_true(dlr_rig_silent(&rig, "lapsed", 2 * RIG_DEAD_MS));
+    rig.leasing = false; /* and then it lives by the lease again */
+    expect_lapsed(1);
+    assert_true(all_gone(alive[0], RIG_WAIT_MS));
+    waitpid(pid, NULL, 0);
+    close(stepd);
+    rig.leasing = true;
+    dlr_rig_stop(&rig);
+}
+
+static void a_node_stopped_without_a_hold_is_a_frozen_one(void **state)
+{
+    int stepd, alive[2];
+    pid_t pid;
+
+    dlr_rig_start(&rig, NULL);
+    dlr_rig_round(&rig, 0, "[0]", "null");
+    stepd = begin_step();
+    pid = start_task(alive);
+    dlr_rig_send(stepd, DLR_LOCAL_TASK, 0, 0, 0, (uint64_t)pid, 0);
+    expect_task(0, pid);
+    suspend_agent(); /* the supervisor does not agree */
+    assert_true(dlr_rig_silent(&rig, "lapsed", 2 * RIG_DEAD_MS));
+    kill(rig.pid, SIGCONT);
+    expect_lapsed(1);
+    assert_true(all_gone(alive[0], RIG_WAIT_MS));
+    waitpid(pid, NULL, 0);
+    close(stepd);
     dlr_rig_stop(&rig);
 }
 
@@ -456,6 +527,8 @@ int main(int argc, char **argv)
         TEST(kill_takes_tasks_and_their_children),
         TEST(a_task_that_comes_late_is_killed_too),
         TEST(workers_end_with_the_lease),
+        TEST(a_suspended_job_keeps_its_workers),
+        TEST(a_node_stopped_without_a_hold_is_a_frozen_one),
         TEST(a_step_that_leaves_its_tasks_behind_is_finished_off),
         TEST(pids_of_others_are_refused),
         TEST(stderr_comes_through_as_text),

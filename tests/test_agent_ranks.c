@@ -14,6 +14,7 @@
 
 #include "ckpt/page.h"
 #include "ckpt/slot_write.h"
+#include "common/clock.h"
 #include "common/msg.h"
 #include "common/str.h"
 #include "tests/agent_rig.h"
@@ -379,6 +380,54 @@ static void another_rounds_worker_is_turned_away(void **state)
     dlr_rig_stop(&rig);
 }
 
+/* Waits until the page's lease is another one; 0: it is not, in the rig's time. */
+static uint64_t next_lease(const struct dlr_page *page, uint64_t last_ns)
+{
+    int64_t until = dlr_now_ms() + RIG_WAIT_MS;
+
+    while (dlr_now_ms() < until) {
+        if (page->lease_ns != last_ns)
+            return page->lease_ns;
+        dlr_rig_silent(&rig, "x", RIG_EVERY_MS); /* answers beats */
+    }
+    return 0;
+}
+
+static void the_page_shows_the_lease(void **state)
+{
+    uint64_t first_ns;
+    struct worker w;
+
+    dlr_rig_start(&rig, NULL);
+    dlr_rig_round(&rig, 0, "[4]", "null");
+    dlr_rig_sync(&rig);
+    assert_true(hello(&w, 0, 4));
+    first_ns = next_lease(w.page, 0);
+    assert_true(first_ns > rig.beat.sent_ns);
+    assert_true(next_lease(w.page, first_ns) > first_ns);
+    rig.holding = true;
+    for (uint64_t ns = first_ns; ns != DLR_PAGE_HELD;)
+        assert_int_not_equal(ns = next_lease(w.page, ns), 0);
+    rig.holding = false;
+    assert_true(next_lease(w.page, DLR_PAGE_HELD) > first_ns);
+    bye(&w);
+    dlr_rig_stop(&rig);
+}
+
+static void without_the_timer_the_page_shows_none(void **state)
+{
+    struct worker w;
+
+    dlr_rig_start(&rig, "--lease-timer=off");
+    dlr_rig_round(&rig, 0, "[4]", "null");
+    dlr_rig_sync(&rig);
+    assert_true(hello(&w, 0, 4));
+    dlr_rig_silent(&rig, "x", 4 * RIG_EVERY_MS); /* leases come and go */
+    assert_int_equal(w.page->lease_ns, 0);
+    bye(&w);
+    dlr_rig_stop(&rig);
+}
+
 static void without_checkpoints_nothing_is_reserved(void **state)
 {
     struct dlr_local_msg m;
@@ -431,6 +480,8 @@ int main(int argc, char **argv)
         TEST(the_next_round_restores_what_was_committed),
         TEST(a_version_that_is_not_here_is_told_and_nobody_welcomed),
         TEST(another_rounds_worker_is_turned_away),
+        TEST(the_page_shows_the_lease),
+        TEST(without_the_timer_the_page_shows_none),
         TEST(without_checkpoints_nothing_is_reserved),
     };
 

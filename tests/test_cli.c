@@ -85,6 +85,10 @@ static const struct {
     {"{\"event\":\"round_end\",\"round\":0,\"cause\":\"node\",\"why\":\"n2 was silent\","
      "\"step\":122,\"committed\":[0,120],\"pending\":null,\"restarts\":0}",
      "round 0 ends: n2 was silent; at step 122; committed step 120 of round 0"},
+    {"{\"event\":\"lapsed\",\"node\":\"n2\",\"round\":0,\"silent_ms\":1003,\"killed\":1}",
+     "n2 did not hear the supervisor for 1.00 s and killed 1 task"},
+    {"{\"event\":\"suspended\",\"node\":\"n2\"}", "Slurm suspends the job, says n2"},
+    {"{\"event\":\"resumed\",\"held_ms\":61500}", "the job goes on after 1 min 1 s"},
     {"{\"event\":\"cleared\",\"round\":0,\"took_ms\":81}",
      "nothing of round 0 is left after 0.08 s"},
     {"{\"event\":\"persist\",\"version\":[0,48],\"files\":4,\"took_ms\":480,\"why\":\"\"}",

@@ -198,6 +198,34 @@ static void missing_agents_are_done_without_when_enough_came(void **state)
     dlr_policy_free(p);
 }
 
+/* The supervisor was stopped, not the program: its restarts are not used up. */
+static void lapsed_lease_costs_no_restart(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_lapsed(p, 0, "not heard", 100);
+    dlr_policy_worker_exit(p, 0, 1, 1, SIGKILL, 110);
+    policy_all_clean(p, 0, 120);
+    assert_int_equal(dlr_policy_restarts(p), 0);
+    assert_string_equal(l.text, "end0 control meet ");
+    dlr_policy_free(p);
+}
+
+static void lapse_told_late_explains_the_kills(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_worker_exit(p, 0, 1, 1, SIGKILL, 100);
+    dlr_policy_lapsed(p, 9, "of another round", 105);
+    dlr_policy_lapsed(p, 0, "not heard", 110);
+    policy_all_clean(p, 0, 120);
+    assert_int_equal(dlr_policy_restarts(p), 0);
+    assert_string_equal(l.text, "end0 program meet ");
+    dlr_policy_free(p);
+}
+
 static void signal_ends_the_round_and_the_run(void **state)
 {
     struct policy_log l;
@@ -256,6 +284,8 @@ int main(void)
         cmocka_unit_test(rendezvous_goes_without_mpi_after_two_failures),
         cmocka_unit_test(bad_copy_costs_no_restart_but_not_for_ever),
         cmocka_unit_test(missing_agents_are_done_without_when_enough_came),
+        cmocka_unit_test(lapsed_lease_costs_no_restart),
+        cmocka_unit_test(lapse_told_late_explains_the_kills),
         cmocka_unit_test(signal_ends_the_round_and_the_run),
         cmocka_unit_test(restarts_used_before_a_requeue_count),
         cmocka_unit_test(words_of_an_older_round_are_ignored),

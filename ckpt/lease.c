@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ckpt/lease.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ckpt/page.h"
+
+#define NS_PER_S 1000000000ull
+
+/* One for the process, not one for each checkpoint that it opens: the lease goes on when the
+ * program has closed its checkpoint, until its end.
+ */
+static struct {
+    pid_t pid; /* whose timer and thread these are: a forked child has neither */
+    timer_t timer;
+    struct dlr_page *_Atomic page;
+} lease;
+
+static void wake(struct dlr_page *page)
+{
+    syscall(SYS_futex, &page->lease_seq, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+static void arm(uint64_t lease_ns)
+{
+    struct itimerspec when = {0}; /* all zero: never */
+
+    if (lease_ns != DLR_PAGE_HELD)
+        when.it_value = (struct timespec){(time_t)(lease_ns / NS_PER_S),
+                                          (long)(lease_ns % NS_PER_S)};
+    timer_settime(lease.timer, TIMER_ABSTIME, &when, NULL);
+}
+
+/* Sleeps until the agent writes the next lease; if it never does, the timer has the last word. */
+static void *keep_armed(void *arg)
+{
+    for (;;) {
+        struct dlr_page *page = atomic_load(&lease.page);
+        uint32_t seq = atomic_load(&page->lease_seq);
+
+        arm(atomic_load(&page->lease_ns));
+        if (page == atomic_load(&lease.page))
+            syscall(SYS_futex, &page->lease_seq, FUTEX_WAIT, seq, NULL, NULL, 0);
+    }
+    return NULL;
+}
+
+/* A thread of its own, with every signal blocked: the program's may be anywhere. */
+static int start_thread(struct dlr_err *err)
+{
+    sigset_t all, old;
+    pthread_t thread;
+    int rc;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    rc = pthread_create(&thread, NULL, keep_armed, NULL);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (rc > 0)
+        return dlr_fail(err, -rc, "cannot start the lease's thread: %s", strerror(rc));
+    pthread_setname_np(thread, "dlr-lease");
+    pthread_detach(thread);
+    return 0;
+}
+
+static int start(struct dlr_err *err)
+{
+    struct sigevent kill = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
+    int rc;
+
+    if (timer_create(CLOCK_BOOTTIME, &kill, &lease.timer) < 0)
+        return dlr_fail(err, -errno, "cannot create the lease's timer: %s",
+                        strerror(errno));
+    arm(atomic_load(&atomic_load(&lease.page)->lease_ns)); /* before anything is run */
+    rc = start_thread(err);
+    if (rc < 0) {
+        timer_delete(lease.timer);
+        return rc;
+    }
+    lease.pid = getpid();
+    return 0;
+}
+
+int dlr_lease_follow(int page_fd, struct dlr_err *err)
+{
+    struct dlr_page *page =
+        mmap(NULL, DLR_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, page_fd, 0);
+    struct dlr_page *old;
+
+    if (page == MAP_FAILED)
+        return dlr_fail(err, -errno, "cannot map the page of the lease: %s",
+                        strerror(errno));
+    old = atomic_exchange(&lease.page, page);
+    if (lease.pid != getpid())
+        return start(err);
+    /* The old page stays mapped, the thread may look at it still. Nobody else writes it now. */
+    atomic_fetch_add(&old->lease_seq, 1);
+    wake(old);
+    return 0;
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The timer that kills a worker: this program plays the agent, a child of it the worker. */
+#include <linux/futex.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "ckpt/lease.h"
+#include "ckpt/page.h"
+#include "common/clock.h"
+
+#define SOON_MS 50    /* a lease that is to run out */
+#define SPARE_MS 1500 /* one that is to be renewed before */
+#define LONG_MS 600000
+
+struct worker {
+    pid_t pid;
+    int page_fd;
+    struct dlr_page *page;
+    int said; /* the worker writes a byte when it follows, and when it is told to */
+    int tell;
+};
+
+static void set_lease(struct dlr_page *page, uint64_t lease_ns)
+{
+    atomic_store(&page->lease_ns, lease_ns);
+    atomic_fetch_add(&page->lease_seq, 1);
+    syscall(SYS_futex, &page->lease_seq, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+static uint64_t in_ms(int64_t ms)
+{
+    return (uint64_t)(dlr_now_ns() + ms * 1000000);
+}
+
+static int make_page(struct dlr_page **ret_page)
+{
+    int fd = memfd_create("page", MFD_CLOEXEC);
+
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, DLR_PAGE_SIZE), 0);
+    *ret_page = mmap(NULL, DLR_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(*ret_page, MAP_FAILED);
+    return fd;
+}
+
+/* In the worker: answers each byte with a byte, until there is nobody to answer. */
+static void answer(int in, int out)
+{
+    char c;
+
+    while (read(in, &c, 1) == 1 && write(out, &c, 1) == 1)
+        ;
+}
+
+/* A worker that follows a page with this lease; more_fd (-1: none) is followed after it. */
+static struct worker begin(uint64_t lease_ns, int more_fd)
+{
+    struct worker w;
+    int in[2], out[2];
+    char c = 'x';
+
+    w.page_fd = make_page(&w.page);
+    set_lease(w.page, lease_ns);
+    assert_int_equal(pipe(in), 0);
+    assert_int_equal(pipe(out), 0);
+    w.pid = fork();
+    if (w.pid == 0) {
+        struct dlr_err err;
+
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        close(in[1]);
+        close(out[0]);
+        if (dlr_lease_follow(w.page_fd, &err) < 0 ||
+            (more_fd >= 0 && dlr_lease_follow(more_fd, &err) < 0))
+            _exit(1);
+        answer(in[0], out[1]);
+        _exit(0);
+    }
+    close(in[0]);
+    close(out[1]);
+    w.tell = in[1];
+    w.said = out[0];
+    assert_int_equal(write(w.tell, &c, 1), 1);
+    return w;
+}
+
+static bool heard(const struct worker *w)
+{
+    char c;
+
+    return read(w->said, &c, 1) == 1;
+}
+
+static bool answers(const struct worker *w)
+{
+    return write(w->tell, "y", 1) == 1 && heard(w);
+}
+
+static void wait_until(uint64_t ns)
+{
+    struct timespec when = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+
+    while (clock_nanosleep(CLOCK_BOOTTIME, TIMER_ABSTIME, &when, NULL) != 0)
+        ;
+}
+
+static int end(struct worker *w)
+{
+    int status;
+
+    assert_int_equal(waitpid(w->pid, &status, 0), w->pid);
+    close(w->tell);
+    close(w->said);
+    close(w->page_fd);
+    munmap(w->page, DLR_PAGE_SIZE);
+    return status;
+}
+
+static void leave(struct worker *w)
+{
+    close(w->tell);
+    w->tell = -1;
+    assert_int_equal(end(w), 0); /* it ends by itself: nobody has killed it */
+}
+
+static void a_lease_that_runs_out_kills(void **state)
+{
+    struct worker w = begin(in_ms(LONG_MS), -1);
+
+    assert_true(heard(&w));
+    set_lease(w.page, in_ms(SOON_MS));
+    assert_int_equal(end(&w), SIGKILL);
+}
+
+static void a_stopped_process_is_killed_where_it_stands(void **state)
+{
+    struct worker w = begin(in_ms(LONG_MS), -1);
+    uint64_t lease_ns = in_ms(SPARE_MS);
+    siginfo_t info;
+
+    assert_true(heard(&w));
+    set_lease(w.page, lease_ns);
+    assert_true(answers(&w));
+    assert_int_equal(kill(w.pid, SIGSTOP), 0);
+    assert_int_equal(waitid(P_PID, (id_t)w.pid, &info, WSTOPPED), 0);
+    assert_int_equal(write(w.tell, "y", 1), 1); /* would be answered after a SIGCONT */
+    assert_int_equal(waitid(P_PID, (id_t)w.pid, &info, WEXITED | WNOWAIT), 0);
+    assert_true((uint64_t)dlr_now_ns() >= lease_ns);
+    kill(w.pid, SIGCONT);
+    assert_false(heard(&w));
+    assert_int_equal(end(&w), SIGKILL);
+}
+
+static void one_that_is_over_already_kills_before_a_word(void **state)
+{
+    struct worker w = begin(1, -1);
+
+    assert_false(heard(&w));
+    assert_int_equal(end(&w), SIGKILL);
+}
+
+static void a_renewed_one_does_not(void **state)
+{
+    uint64_t first_ns = in_ms(SPARE_MS);
+    struct worker w = begin(first_ns, -1);
+
+    assert_true(heard(&w));
+    set_lease(w.page, in_ms(LONG_MS));
+    wait_until(first_ns + 50000000);
+    assert_true(answers(&w));
+    leave(&w);
+}
+
+static void a_held_one_has_no_end_until_the_next(void **state)
+{
+    uint64_t first_ns = in_ms(SPARE_MS);
+    struct worker w = begin(first_ns, -1);
+
+    assert_true(heard(&w));
+    set_lease(w.page, DLR_PAGE_HELD);
+    wait_until(first_ns + 50000000);
+    assert_true(answers(&w));
+    set_lease(w.page, in_ms(SOON_MS));
+    assert_int_equal(end(&w), SIGKILL);
+}
+
+static void one_that_was_never_set_does_nothing(void **state)
+{
+    struct worker w = begin(0, -1);
+
+    assert_true(heard(&w));
+    leave(&w);
+}
+
+/* A checkpoint that is opened again gets a new page; the old one is not written any more. */
+static void the_newest_page_counts(void **state)
+{
+    uint64_t first_ns = in_ms(SPARE_MS);
+    struct dlr_page *more;
+    int fd = make_page(&more);
+    struct worker w;
+
+    set_lease(more, in_ms(LONG_MS));
+    w = begin(first_ns, fd);
+    assert_true(heard(&w));
+    wait_until(first_ns + 50000000);
+    assert_true(answers(&w));
+    set_lease(more, in_ms(SOON_MS));
+    assert_int_equal(end(&w), SIGKILL);
+    munmap(more, DLR_PAGE_SIZE);
+    close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_lease_that_runs_out_kills),
+        cmocka_unit_test(a_stopped_process_is_killed_where_it_stands),
+        cmocka_unit_test(one_that_is_over_already_kills_before_a_word),
+        cmocka_unit_test(a_renewed_one_does_not),
+        cmocka_unit_test(a_held_one_has_no_end_until_the_next),
+        cmocka_unit_test(one_that_was_never_set_does_nothing),
+        cmocka_unit_test(the_newest_page_counts),
+    };
+
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
