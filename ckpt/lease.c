@@ -72,6 +72,18 @@ static int start_thread(struct dlr_err *err)
     return 0;
 }
 
+/* Slurm suspends a job with SIGTSTP and, two seconds later, SIGSTOP. The first would stop us
+ * before the agent can hold the lease, so it is ignored unless the program wants it.
+ */
+static void outlast_sigtstp(void)
+{
+    struct sigaction now;
+
+    if (sigaction(SIGTSTP, NULL, &now) == 0 && !(now.sa_flags & SA_SIGINFO) &&
+        now.sa_handler == SIG_DFL)
+        signal(SIGTSTP, SIG_IGN);
+}
+
 static int start(struct dlr_err *err)
 {
     struct sigevent kill = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
@@ -87,6 +99,7 @@ static int start(struct dlr_err *err)
         return rc;
     }
     lease.pid = getpid();
+    outlast_sigtstp();
     return 0;
 }
 

@@ -48,7 +48,7 @@ const struct dlr_opt dlr_jobconf_opts[] = {
     {"election-timeout", DLR_OPT_DURATION, FIELD(election_timeout_ms), "10s", "TIME",
      "limit for agents without a supervisor to agree"},
     {"mass-silence", DLR_OPT_DURATION, FIELD(mass_silence_ms), "10s", "TIME",
-     "when half of the nodes fall silent at once it may be us: wait this much longer"},
+     "when more nodes than spares, or half of all, fall silent: wait this much longer"},
     DLR_OPT_END,
 };
 /* clang-format on */

@@ -243,7 +243,9 @@ static void give_up_unclean(struct dlr_sup *s)
 }
 
 /* Half of the nodes or more silent at once is more likely our own link: acting on it could
- * only take the job from the majority, which elects a successor meanwhile.
+ * only take the job from the majority, which elects a successor meanwhile. And of more than the
+ * spares can replace, to act sooner is no help: they may come back, a requeue takes minutes. Who
+ * has been silent for half of the limit counts here: no two fall silent at the same moment.
  */
 static bool is_mass_silence(const struct dlr_sup *s, int64_t now_ms, int64_t limit)
 {
@@ -253,9 +255,9 @@ static bool is_mass_silence(const struct dlr_sup *s, int64_t now_ms, int64_t lim
         const struct dlr_member *m = &s->members.list[i];
 
         here += m->here;
-        silent += m->here && now_ms - m->heard_ms > limit;
+        silent += m->here && now_ms - m->heard_ms > limit / 2;
     }
-    return silent && 2 * silent >= here;
+    return silent && (2 * silent >= here || here - silent < s->step.nplaces);
 }
 
 void dlr_sup_judge(struct dlr_sup *s, int64_t now_ms)
