@@ -14,7 +14,7 @@ teardown_file() { cluster_down; }
     job_file plain.sh <<'SH'
 #!/bin/bash
 #SBATCH -o out.%j
-srun /opt/dlrover/share/dlrover/examples/mpi_plain --iterations 5 --iter-ms 50
+srun --mpi=pmix /opt/dlrover/share/dlrover/examples/mpi_plain --iterations 5 --iter-ms 50
 SH
     job=$(submit -N5 --dlrover=on --dlrover-spares=1 plain.sh)
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]

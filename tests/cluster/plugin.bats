@@ -33,19 +33,19 @@ teardown_file() {
     "$BATS_TEST_DIRNAME/vcluster" down
 }
 
-# The plugin and dlrover-stderr as built, and a keeper that says what it was given.
+# The plugin and its helpers as built, and a keeper that says what it was given.
 stage() { # PREFIX
     local built=$BATS_FILE_TMPDIR/build
 
     mkdir -p "$1/lib/slurm" "$1/libexec/dlrover" "$1/bin"
     if [[ -n ${DLR_STAGE:-} ]]; then
         cp "$DLR_STAGE/opt/dlrover/lib/slurm/spank_dlrover.so" "$1/lib/slurm/"
-        cp "$DLR_STAGE/opt/dlrover/libexec/dlrover/dlrover-stderr" "$1/libexec/dlrover/"
+        cp "$DLR_STAGE"/opt/dlrover/libexec/dlrover/dlrover-{stderr,slurm} "$1/libexec/dlrover/"
     else
         make -C "$root" -s BUILD="$built" PREFIX=/opt/dlrover \
-            "$built/spank_dlrover.so" "$built/dlrover-stderr" >/dev/null
+            "$built/spank_dlrover.so" "$built/dlrover-stderr" "$built/dlrover-slurm" >/dev/null
         cp "$built/spank_dlrover.so" "$1/lib/slurm/"
-        cp "$built/dlrover-stderr" "$1/libexec/dlrover/"
+        cp "$built/dlrover-stderr" "$built/dlrover-slurm" "$1/libexec/dlrover/"
     fi
     cat >"$1/libexec/dlrover/dlrover-keeper" <<'END'
 #!/bin/bash
@@ -332,15 +332,15 @@ round_job() { # BODY
     cat <<END
 #!/bin/bash
 #SBATCH -N 2 --ntasks-per-node=2
-export D=/tmp/agent.\$SLURM_JOB_ID DLROVER_SUPERVISED=\$SLURM_JOB_ID.0.r
+export D=/dev/shm/dlrover-\$UID-\$SLURM_JOB_ID/r DLROVER_SUPERVISED=\$SLURM_JOB_ID.0.r
 unset SLURM_NTASKS_PER_NODE SLURM_TASKS_PER_NODE
 rm -f agent.n?
-exec 3< <(exec srun --overlap -N2 -n2 bash -c 'mkdir \$D; exec python3 agent.py \$D/sock agent.\$SLURMD_NODENAME')
+exec 3< <(exec srun --overlap -N2 -n2 bash -c 'umask 077; mkdir -p \$D; exec python3 agent.py \$D/agent.sock agent.\$SLURMD_NODENAME')
 agents=\$!
 read -ru3 && read -ru3
 printf 'n2\nn2\nn1\n' >hosts
 export SLURM_HOSTFILE=\$PWD/hosts SLURM_NTASKS=3 DLROVER_ROUND=3 DLROVER_RUN=r DLROVER_KEY=k \\
-    DLROVER_NODES=n2,n1 DLROVER_TASKS=2,1 DLROVER_MASTER_PORT=2900 DLROVER_AGENT_SOCKET=\$D/sock
+    DLROVER_NODES=n2,n1 DLROVER_TASKS=2,1 DLROVER_MASTER_PORT=2900 DLROVER_AGENT_SOCKET=\$D/agent.sock
 round() { srun --overlap -m arbitrary -n3 "\$@"; }
 $1
 kill \$agents
@@ -349,7 +349,7 @@ END
 
 # bats test_tags=production
 @test "a round's tasks see the round and the agents see the tasks" {
-    round_job "round bash -c 'env >env.\$SLURM_PROCID; echo \"last words of \$RANK\" >&2; exit \$((RANK * 3))' 2>err; echo \"rc \$?\"" | put round.sh
+    round_job "round -K0 bash -c 'env >env.\$SLURM_PROCID; echo \"last words of \$RANK\" >&2; exit \$((RANK * 3))' 2>err; echo \"rc \$?\"" | put round.sh
     run -0 as alice sbatch -W -o out round.sh
     run -0 as alice cat out
     [[ $output == *"rc 6"* ]]
