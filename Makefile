@@ -34,12 +34,12 @@ CKPT_LIB := ckpt/client.c ckpt/conf.c ckpt/regions.c ckpt/copy.c ckpt/saver.c ck
 DATA := ckpt/data_main.c ckpt/data_local.c ckpt/data_store.c ckpt/data_send.c ckpt/data_recv.c \
   ckpt/data_files.c ckpt/data_work.c ckpt/data_check.c ckpt/data_ucx.c ckpt/data_lane.c
 CTL := mpi_launcher/beat.c mpi_launcher/identity.c mpi_launcher/zap.c mpi_launcher/endpoint.c \
-  mpi_launcher/endpoint_frame.c mpi_launcher/endpoint_client.c
+  mpi_launcher/endpoint_frame.c mpi_launcher/endpoint_guard.c mpi_launcher/endpoint_client.c
 PLAN := mpi_launcher/plan.c mpi_launcher/plan_nodes.c mpi_launcher/plan_restore.c \
   mpi_launcher/plan_json.c mpi_launcher/plan_read.c mpi_launcher/plan_input.c health/verdict.c
 KEEPER := mpi_launcher/keeper.c mpi_launcher/exits.c
 SUPERVISOR := mpi_launcher/supervisor.c mpi_launcher/sup_control.c mpi_launcher/sup_agents.c mpi_launcher/sup_meet.c mpi_launcher/sup_gather.c mpi_launcher/sup_round.c \
-  mpi_launcher/sup_copies.c mpi_launcher/sup_end.c mpi_launcher/sup_suspend.c mpi_launcher/sup_state.c mpi_launcher/sup_adopt.c \
+  mpi_launcher/sup_copies.c mpi_launcher/sup_strangers.c mpi_launcher/sup_end.c mpi_launcher/sup_suspend.c mpi_launcher/sup_state.c mpi_launcher/sup_adopt.c \
   mpi_launcher/policy.c mpi_launcher/policy_state.c mpi_launcher/journal.c mpi_launcher/keepstate.c mpi_launcher/exits.c \
   mpi_launcher/stepplan.c mpi_launcher/srun_options.c mpi_launcher/srun_end.c mpi_launcher/steps.c \
   mpi_launcher/members.c $(PLAN) mpi_launcher/slurmapi.c mpi_launcher/runinfo.c \
@@ -51,7 +51,7 @@ AGENT := mpi_launcher/agent.c mpi_launcher/agent_conf.c mpi_launcher/agent_memor
   mpi_launcher/agent_control.c mpi_launcher/agent_lease.c mpi_launcher/agent_suspend.c mpi_launcher/agent_round.c \
   mpi_launcher/agent_local.c mpi_launcher/agent_tasks.c mpi_launcher/agent_sweep.c mpi_launcher/agent_ranks.c \
   mpi_launcher/agent_save.c mpi_launcher/agent_data.c mpi_launcher/agent_report.c \
-  mpi_launcher/agent_peers.c mpi_launcher/agent_watchdog.c mpi_launcher/agent_succeed.c \
+  mpi_launcher/agent_peers.c mpi_launcher/agent_strangers.c mpi_launcher/agent_watchdog.c mpi_launcher/agent_succeed.c \
   mpi_launcher/agent_succeed_main.c mpi_launcher/election.c mpi_launcher/spawn.c \
   mpi_launcher/journal.c mpi_launcher/persist.c $(PLAN)
 RENDEZVOUS := mpi_launcher/rendezvous.c mpi_launcher/report.c $(PLAN)

@@ -72,6 +72,8 @@ UNIT_OBJS_test_persist := mpi_launcher/persist.c $(MSG)
 UNIT_LIBS_test_persist := -ljansson
 UNIT_OBJS_test_identity := tests/private_munged.c $(CTL) $(MSG)
 UNIT_LIBS_test_identity := -lczmq -lzmq -lmunge -ljansson
+UNIT_OBJS_test_endpoint := $(CTL) $(MSG)
+UNIT_LIBS_test_endpoint := -lczmq -lzmq -lmunge -ljansson
 UNIT_OBJS_test_agent := tests/agent_rig.c tests/agent_role.c tests/private_munged.c $(CTL) \
   $(SLOT) $(MSG)
 UNIT_LIBS_test_agent := -lczmq -lzmq -lmunge -ljansson -lisal -lxxhash

@@ -147,7 +147,9 @@ struct dlr_agent {
 
     struct dlr_client *control;
     struct sockaddr_in control_addr;
-    bool squatted;    /* somebody else has the usual name of the memory */
+    char taken[DLR_OPT_TEXT]; /* usual name of the memory, when somebody else has it */
+    uint64_t strangers, strangers_told; /* connections that are none of ours */
+    int64_t strangers_ms;
     uint64_t dropped; /* messages that were malformed or out of place */
 
     unsigned every_ms;
@@ -206,7 +208,7 @@ int dlr_agent_conf_parse(int argc, char **argv, struct dlr_agent *a,
 
 /* Waits for an agent that still keeps path to end. Blocking, for the start. -EBUSY. */
 /* Chooses the name of the job's memory on this node: conf.memory becomes another when somebody
- * else has the usual one, which is told (dlr_agent.squatted).
+ * else has the usual one, (dlr_agent.taken).
  */
 int dlr_agent_memory_place(struct dlr_agent *a, struct dlr_err *err);
 int dlr_agent_memory_wait(const char *path, int64_t timeout_ms, struct dlr_err *err);
@@ -395,6 +397,14 @@ void dlr_agent_peers_stop(struct dlr_agent *a);
 void dlr_agent_peers_set(struct dlr_agent *a, const json_t *msg);
 /* Sends msg to the peer and releases it. */
 void dlr_agent_peers_say(struct dlr_agent *a, const char *node, json_t *msg);
+
+/* --- agent_strangers.c ---------------------------------------------------------------- */
+
+/* Tells the supervisor of new ones, now and then; and, to one that is new itself, of a name that
+ * was taken.
+ */
+void dlr_agent_strangers(struct dlr_agent *a);
+void dlr_agent_strangers_retell(struct dlr_agent *a);
 
 /* --- agent_watchdog.c --------------------------------------------------------------- */
 

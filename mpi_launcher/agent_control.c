@@ -114,6 +114,7 @@ static int on_welcome(struct dlr_agent *a, const json_t *msg)
     say_told(a);
     dlr_agent_tasks_retell(a); /* it may be a supervisor that knows nothing yet */
     dlr_agent_ranks_retell(a);
+    dlr_agent_strangers_retell(a);
     return 0;
 }
 

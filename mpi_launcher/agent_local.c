@@ -180,8 +180,13 @@ static int on_accept(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     if (fd < 0)
         return 0;
     c = calloc(1, sizeof(*c));
-    if (!c || dlr_local_peer(fd, &uid, &pid) < 0 || uid != geteuid() ||
-        zlistx_size(a->conns) >= DLR_AGENT_CONNS) {
+    if (dlr_local_peer(fd, &uid, &pid) < 0 || uid != geteuid()) {
+        close(fd);
+        free(c);
+        a->strangers++;
+        return 0;
+    }
+    if (!c || zlistx_size(a->conns) >= DLR_AGENT_CONNS) {
         close(fd);
         free(c);
         a->dropped++;

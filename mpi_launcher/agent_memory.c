@@ -25,7 +25,7 @@ int dlr_agent_memory_place(struct dlr_agent *a, struct dlr_err *err)
     if (rc == 0 && taken) {
         dlr_warn("%s: '%s' is not ours: somebody has taken the name; using '%s'",
                  a->node, usual, a->conf.memory);
-        a->squatted = true;
+        dlr_format(a->taken, sizeof(a->taken), "%s", usual);
     }
     return rc;
 }

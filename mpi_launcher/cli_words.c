@@ -28,6 +28,8 @@ static const struct {
                "[ and killed {killed#task}]"},
     {"suspended", "Slurm suspends the job[, says {node}]"},
     {"resumed", "the job goes on[ after {held_ms:ms}]"},
+    {"strangers", "{count#connection} to {node} could not prove who made them"},
+    {"name_taken", "on {node} somebody else has the name '{name}': stepped around"},
     {"rendezvous", "{candidates#node} meet[{mpi:false}, without MPI]"},
     {"rendezvous_failed", "the rendezvous failed[: {why}]"},
     {"check", "check '{check}' of {node}: {verdict}[: {reason}]"},

@@ -8,10 +8,12 @@
 #include "common/cleanup.h"
 #include "common/msg.h"
 #include "mpi_launcher/endpoint_frame.h"
+#include "mpi_launcher/endpoint_guard.h"
 #include "mpi_launcher/zap.h"
 
 struct dlr_server {
     zsock_t *sock;
+    struct dlr_guard *guard;
     unsigned port;
 };
 
@@ -31,6 +33,7 @@ struct dlr_server *dlr_server_free(struct dlr_server *server)
 {
     if (!server)
         return NULL;
+    server->guard = dlr_guard_free(server->guard);
     zsock_destroy(&server->sock);
     free(server);
     return NULL;
@@ -76,7 +79,9 @@ int dlr_server_new(const struct dlr_identity *id, const char *host, unsigned fir
     zsock_set_router_mandatory(server->sock, 1);
     zsock_set_zap_domain(server->sock, "dlrover");
     zsock_set_curve_server(server->sock, 1);
-    rc = bind_some(server, host, first, last, err);
+    rc = dlr_guard_new(server->sock, &server->guard, err);
+    if (rc == 0)
+        rc = bind_some(server, host, first, last, err);
     if (rc < 0)
         return rc;
     *ret_server = DLR_STEAL(server);
@@ -86,6 +91,11 @@ int dlr_server_new(const struct dlr_identity *id, const char *host, unsigned fir
 unsigned dlr_server_port(const struct dlr_server *server)
 {
     return server->port;
+}
+
+uint64_t dlr_server_strangers(const struct dlr_server *server)
+{
+    return dlr_guard_strangers(server->guard);
 }
 
 zsock_t *dlr_server_sock(struct dlr_server *server)

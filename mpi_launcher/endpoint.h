@@ -18,6 +18,8 @@
 #include "mpi_launcher/identity.h"
 
 #define DLR_ENDPOINT_HWM 4096 /* messages waiting per peer; more are dropped */
+#define DLR_ENDPOINT_HANDSHAKE_MS                                                      \
+    5000 /* a connection that has not proven its key by then is cut */
 
 struct dlr_server; /* opaque */
 struct dlr_client; /* opaque */
@@ -52,6 +54,9 @@ struct dlr_server *dlr_server_free(struct dlr_server *server); /* accepts NULL *
 
 unsigned dlr_server_port(const struct dlr_server *server);
 zsock_t *dlr_server_sock(struct dlr_server *server); /* for zloop_reader() */
+
+/* Connections so far that could not prove a key: see endpoint_guard.h. */
+uint64_t dlr_server_strangers(const struct dlr_server *server);
 
 /* Takes one message. 1: *ret_packet is the caller's (dlr_packet_done()); 0: none waits;
  * -EBADMSG: one was dropped because it was malformed. zloop's readers are level-triggered:

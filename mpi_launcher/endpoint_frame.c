@@ -6,8 +6,6 @@
 
 #include "common/msg.h"
 
-#define HANDSHAKE_MS 5000 /* a connection that has not proven its key by then is cut */
-
 int dlr_frame_socket(int type, const struct dlr_identity *id, zsock_t **ret_sock,
                      struct dlr_err *err)
 {
@@ -22,7 +20,7 @@ int dlr_frame_socket(int type, const struct dlr_identity *id, zsock_t **ret_sock
     zsock_set_sndhwm(sock, DLR_ENDPOINT_HWM);
     zsock_set_rcvhwm(sock, DLR_ENDPOINT_HWM);
     zsock_set_maxmsgsize(sock, DLR_MSG_MAX);
-    zsock_set_handshake_ivl(sock, HANDSHAKE_MS);
+    zsock_set_handshake_ivl(sock, DLR_ENDPOINT_HANDSHAKE_MS);
     zsock_set_curve_publickey_bin(sock, dlr_identity_public(id));
     zsock_set_curve_secretkey_bin(sock, dlr_identity_secret(id));
     *ret_sock = sock;

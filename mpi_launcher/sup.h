@@ -70,6 +70,8 @@ struct dlr_sup {
     int64_t asked_ms; /* since then so many strangers were asked who they are */
     unsigned asked;
     uint64_t refused; /* messages dropped: strangers, malformed, unknown */
+    uint64_t strangers, strangers_told; /* who said hello without being one of us */
+    int64_t strangers_ms;               /* the journal was told last */
     char batch
         [DLR_TOPO_NAME]; /* this host's node name, "" when it is none of the job's */
     char address[64];    /* where agents connect */
@@ -255,6 +257,10 @@ int dlr_sup_node_of(const struct dlr_sup *s, unsigned place);
 void dlr_sup_strike(struct dlr_sup *s, const char *where, int rank,
                     struct dlr_version v);
 extern const struct dlr_commit_ops dlr_sup_commit_ops;
+
+/* sup_strangers.c: who has no business with us */
+void dlr_sup_strangers(struct dlr_sup *s, int64_t now_ms);
+void dlr_sup_on_strangers(struct dlr_sup *s, unsigned node, const json_t *msg);
 
 /* sup_end.c: the run's end */
 void dlr_sup_requeue(void *arg, const char *why);

@@ -14,6 +14,7 @@
     50 /* on top of dead time: the lease has run out before the verdict */
 #define WHO_EVERY_MS 1000
 #define ANY_SIZE (1ull << 50)
+#define HELLO_MAX (64u << 10) /* bytes of a message of somebody we do not know */
 
 /* --- sending ----------------------------------------------------------------------------- */
 
@@ -126,6 +127,7 @@ static void take_hello(struct dlr_sup *s, const struct dlr_packet *packet,
         dlr_identity_verify(cred, &s->id, key, &err) < 0 ||
         !dlr_streq(key, packet->key)) {
         s->refused++;
+        s->strangers++;
         return;
     }
     node = -1;
@@ -396,6 +398,7 @@ static const struct {
     {"restored", dlr_sup_on_restored},
     {"done", dlr_sup_on_done},
     {"report", dlr_sup_on_report},
+    {"strangers", dlr_sup_on_strangers},
 };
 
 static void take_json(struct dlr_sup *s, const struct dlr_packet *packet)
@@ -405,7 +408,9 @@ static void take_json(struct dlr_sup *s, const struct dlr_packet *packet)
     const char *type;
     int node;
 
-    if (dlr_msg_parse(packet->data, packet->size, &msg, &err) < 0) {
+    if ((packet->size > HELLO_MAX &&
+         dlr_members_by_route(&s->members, &packet->from) < 0) ||
+        dlr_msg_parse(packet->data, packet->size, &msg, &err) < 0) {
         s->refused++;
         return;
     }

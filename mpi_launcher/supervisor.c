@@ -165,6 +165,7 @@ static int on_tick(zloop_t *loop, int timer, void *arg)
                                   now);
     }
     dlr_sup_progress(s, now);
+    dlr_sup_strangers(s, now);
     dlr_sup_transfers_check(s);
     return 0;
 }

@@ -13,6 +13,7 @@
 HANDS(dlr_agent_lease_pace, struct dlr_agent *a)
 HANDS(dlr_agent_tasks_retell, struct dlr_agent *a)
 HANDS(dlr_agent_ranks_retell, struct dlr_agent *a)
+HANDS(dlr_agent_strangers_retell, struct dlr_agent *a)
 HANDS(dlr_agent_ranks_round, struct dlr_agent *a)
 HANDS(dlr_agent_ranks_go, struct dlr_agent *a)
 HANDS(dlr_agent_tasks_round, struct dlr_agent *a, uint32_t round)

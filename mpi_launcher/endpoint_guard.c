@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi_launcher/endpoint_guard.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/str.h"
+#include "mpi_launcher/endpoint.h"
+
+#define EVENTS                                                                         \
+    (ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |                              \
+     ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_DISCONNECTED)
+#define SLACK_MS 500 /* a handshake's limit is noticed so much early, or late */
+
+/* A connection that has not proven its key. */
+struct half {
+    int fd;
+    int64_t since_ms;
+};
+
+struct dlr_guard {
+    zsock_t *sock; /* the server's */
+    zactor_t *actor;
+    void *events;                              /* a PAIR of libzmq's monitor */
+    struct half half[DLR_GUARD_HALF_OPEN + 1]; /* oldest first */
+    unsigned n;
+    bool left; /* the next connection that ends went by itself */
+    atomic_uint_fast64_t strangers;
+};
+
+/* Forgets a connection; -1 when it has proven its key, else for how long it was there. */
+static int64_t take_out(struct dlr_guard *g, int fd)
+{
+    for (unsigned i = 0; i < g->n; i++) {
+        if (g->half[i].fd == fd) {
+            int64_t age = dlr_now_ms() - g->half[i].since_ms;
+
+            memmove(g->half + i, g->half + i + 1, (--g->n - i) * sizeof(*g->half));
+            return age;
+        }
+    }
+    return -1;
+}
+
+static void came(struct dlr_guard *g, int fd)
+{
+    take_out(g, fd);
+    g->half[g->n++] = (struct half){fd, dlr_now_ms()};
+    if (g->n <= DLR_GUARD_HALF_OPEN)
+        return;
+    /* libzmq reads an end of file and closes. Should the number mean another connection by
+     * now, that one is made again by its owner.
+     */
+    shutdown(g->half[0].fd, SHUT_RDWR);
+    take_out(g, g->half[0].fd);
+    g->strangers++;
+}
+
+/* libzmq says first that a handshake failed without a reason when the other side went away or took
+ * too long; what broke the protocol ends without that.
+ */
+static void went(struct dlr_guard *g, int fd)
+{
+    int64_t age = take_out(g, fd);
+
+    if (age >= 0 && (!g->left || age > DLR_ENDPOINT_HANDSHAKE_MS - SLACK_MS))
+        g->strangers++;
+    g->left = false;
+}
+
+/* An event: number and value in one frame, the address in the next. */
+static void take(struct dlr_guard *g)
+{
+    uint16_t event = 0;
+    uint32_t value = 0;
+    zmq_msg_t frame;
+
+    for (bool first = true, more = true; more; first = false) {
+        zmq_msg_init(&frame);
+        if (zmq_msg_recv(&frame, g->events, ZMQ_DONTWAIT) < 0) {
+            zmq_msg_close(&frame);
+            return;
+        }
+        if (first && zmq_msg_size(&frame) >= sizeof(event) + sizeof(value)) {
+            memcpy(&event, zmq_msg_data(&frame), sizeof(event));
+            memcpy(&value, (char *)zmq_msg_data(&frame) + sizeof(event), sizeof(value));
+        }
+        more = zmq_msg_more(&frame);
+        zmq_msg_close(&frame);
+    }
+    if (event == ZMQ_EVENT_ACCEPTED)
+        came(g, (int)value);
+    else if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
+        take_out(g, (int)value);
+    else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+        g->left = true;
+    else if (event == ZMQ_EVENT_DISCONNECTED)
+        went(g, (int)value);
+}
+
+static void run(zsock_t *pipe, void *arg)
+{
+    struct dlr_guard *g = arg;
+    zpoller_t *poller = zpoller_new(pipe, g->events, NULL);
+
+    zsock_signal(pipe, 0);
+    while (zpoller_wait(poller, -1) == g->events)
+        take(g);
+    zpoller_destroy(&poller);
+}
+
+struct dlr_guard *dlr_guard_free(struct dlr_guard *guard)
+{
+    if (!guard)
+        return NULL;
+    zactor_destroy(&guard->actor);
+    /* First this: libzmq's thread would wait for one who reads what it says. */
+    if (guard->events)
+        zmq_socket_monitor(zsock_resolve(guard->sock), NULL, 0);
+    if (guard->events)
+        zmq_close(guard->events);
+    free(guard);
+    return NULL;
+}
+
+static void cleanup_guard(struct dlr_guard **guard)
+{
+    dlr_guard_free(*guard);
+}
+
+int dlr_guard_new(zsock_t *sock, struct dlr_guard **ret_guard, struct dlr_err *err)
+{
+    DLR_CLEANUP(cleanup_guard) struct dlr_guard *g = calloc(1, sizeof(*g));
+    int no_limit = 0;
+    uint64_t random; /* libzmq frees a name some time after its socket */
+    char name[64];
+
+    if (!g)
+        return dlr_fail(err, -ENOMEM, "out of memory");
+    if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+        return dlr_fail(err, -errno, "getrandom: %s", strerror(errno));
+    dlr_format(name, sizeof(name), "inproc://guard-%016" PRIx64, random);
+    g->sock = sock;
+    g->events = zmq_socket(zsys_init(), ZMQ_PAIR);
+    /* libzmq's own thread waits when this queue is full. */
+    if (!g->events ||
+        zmq_setsockopt(g->events, ZMQ_RCVHWM, &no_limit, sizeof(no_limit)) < 0 ||
+        zmq_socket_monitor(zsock_resolve(sock), name, EVENTS) < 0 ||
+        zmq_connect(g->events, name) < 0)
+        return dlr_fail(err, -zmq_errno(), "cannot watch a port: %s",
+                        zmq_strerror(zmq_errno()));
+    g->actor = zactor_new(run, g);
+    if (!g->actor)
+        return dlr_fail(err, -EAGAIN, "cannot start a thread");
+    *ret_guard = DLR_STEAL(g);
+    return 0;
+}
+
+uint64_t dlr_guard_strangers(const struct dlr_guard *guard)
+{
+    return atomic_load(&guard->strangers);
+}

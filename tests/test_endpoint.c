@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A control port and those who have no business there. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/clock.h"
+#include "common/str.h"
+#include "mpi_launcher/endpoint.h"
+#include "mpi_launcher/endpoint_guard.h"
+
+#define LIMIT_MS 10000 /* of every wait */
+#define FLOOD (3 * DLR_GUARD_HALF_OPEN)
+
+static struct dlr_identity *ours, *theirs;
+static struct dlr_server *server;
+static char address[64];
+
+static int start(void **state)
+{
+    zsys_handler_set(NULL);
+    if (dlr_identity_new(&ours, NULL) < 0 || dlr_identity_new(&theirs, NULL) < 0 ||
+        dlr_server_new(ours, "127.0.0.1", 0, 0, &server, NULL) < 0)
+        return -1;
+    return dlr_format(address, sizeof(address), "127.0.0.1:%u",
+                      dlr_server_port(server));
+}
+
+static int stop(void **state)
+{
+    server = dlr_server_free(server);
+    ours = dlr_identity_free(ours);
+    theirs = dlr_identity_free(theirs);
+    return 0;
+}
+
+static int dial(void)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)dlr_server_port(server)),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+    return fd;
+}
+
+/* Whether the server ends the connection within the limit; what it says before is read. */
+static bool is_cut(int fd, int limit_ms)
+{
+    int64_t until = dlr_now_ms() + limit_ms;
+    struct pollfd pfd = {.fd = fd, .events = POLLIN};
+    char buf[256];
+
+    for (;;) {
+        int64_t left = until - dlr_now_ms();
+
+        if (poll(&pfd, 1, left > 0 ? (int)left : 0) <= 0)
+            return false;
+        if (recv(fd, buf, sizeof(buf), MSG_DONTWAIT) <= 0)
+            return true;
+    }
+}
+
+/* A client of ours gets one message through. */
+static void check_service(void)
+{
+    struct dlr_client *client = NULL;
+    struct dlr_packet packet;
+    zpoller_t *poller = zpoller_new(dlr_server_sock(server), NULL);
+
+    assert_int_equal(
+        dlr_client_new(theirs, dlr_identity_key(ours), address, &client, NULL), 0);
+    assert_int_equal(dlr_client_send(client, "hello", 5), 0);
+    assert_non_null(zpoller_wait(poller, LIMIT_MS));
+    assert_int_equal(dlr_server_recv(server, &packet), 1);
+    assert_int_equal(packet.size, 5);
+    assert_string_equal(packet.key, dlr_identity_key(theirs));
+    dlr_packet_done(&packet);
+    zpoller_destroy(&poller);
+    dlr_client_free(client);
+}
+
+static void await_strangers(uint64_t want)
+{
+    int64_t until = dlr_now_ms() + LIMIT_MS;
+
+    while (dlr_server_strangers(server) < want && dlr_now_ms() < until)
+        poll(NULL, 0, 5); /* counted by another thread */
+    assert_in_range(dlr_server_strangers(server), want, UINT32_MAX);
+}
+
+static void a_flood_of_connections_leaves_room_for_ours(void **state)
+{
+    static int fds[FLOOD];
+    unsigned cut = 0;
+
+    for (unsigned i = 0; i < FLOOD; i++)
+        fds[i] = dial();
+    check_service(); /* among them */
+    for (unsigned i = 0; i < FLOOD - DLR_GUARD_HALF_OPEN; i++)
+        cut += is_cut(fds[i], LIMIT_MS / 2);
+    assert_int_equal(cut, FLOOD - DLR_GUARD_HALF_OPEN);
+    await_strangers(FLOOD - DLR_GUARD_HALF_OPEN);
+    for (unsigned i = 0; i < FLOOD; i++)
+        close(fds[i]);
+}
+
+/* Nothing of these is a handshake of ours; the port goes on serving. */
+static void garbage_is_cut_and_counted(void **state)
+{
+    static const char hello[] = "GET / HTTP/1.1\r\nHost: n1\r\n\r\n";
+    static char greeting[64] = {(char)0xff, 0,    0, 0, 0,   0,   0,   0,
+                                1,          0x7f, 3, 0, 'N', 'U', 'L', 'L'};
+    static char huge[1 << 16];
+    const struct {
+        const char *bytes;
+        size_t size;
+    } rows[] = {{hello, sizeof(hello) - 1}, {greeting, 64}, {huge, sizeof(huge)}};
+
+    memset(huge, 0xff, sizeof(huge));
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        uint64_t before = dlr_server_strangers(server);
+        int fd = dial();
+
+        assert_in_range(send(fd, rows[i].bytes, rows[i].size, MSG_NOSIGNAL), 1,
+                        rows[i].size);
+        assert_true(is_cut(fd, LIMIT_MS));
+        await_strangers(before + 1);
+        close(fd);
+    }
+    check_service();
+}
+
+static void who_has_not_the_servers_key_gets_nothing_through(void **state)
+{
+    uint64_t before = dlr_server_strangers(server);
+    struct dlr_client *client = NULL;
+    zpoller_t *poller = zpoller_new(dlr_server_sock(server), NULL);
+
+    assert_int_equal(
+        dlr_client_new(theirs, dlr_identity_key(theirs), address, &client, NULL), 0);
+    dlr_client_send(client, "hello", 5);
+    await_strangers(before + 1);
+    assert_null(zpoller_wait(poller, 0));
+    zpoller_destroy(&poller);
+    dlr_client_free(client);
+    check_service();
+}
+
+/* The agents' watchdog looks in like that. */
+static void a_probe_is_no_stranger(void **state)
+{
+    uint64_t before = dlr_server_strangers(server);
+
+    for (int i = 0; i < 20; i++)
+        close(dial());
+    check_service(); /* later than all of them */
+    assert_int_equal(dlr_server_strangers(server), before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_probe_is_no_stranger, start, stop),
+        cmocka_unit_test_setup_teardown(a_flood_of_connections_leaves_room_for_ours,
+                                        start, stop),
+        cmocka_unit_test_setup_teardown(garbage_is_cut_and_counted, start, stop),
+        cmocka_unit_test_setup_teardown(
+            who_has_not_the_servers_key_gets_nothing_through, start, stop),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
