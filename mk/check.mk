@@ -19,7 +19,7 @@ UNIT_LIBS_test_data_wire := -lucp -lucs -lisal -lxxhash
 $(BUILD)/tests/test_data $(BUILD)/tests/test_data_wire: | $(BUILD)/dlrover-data
 UNIT_OBJS_test_policy := tests/policy_rig.c mpi_launcher/policy.c mpi_launcher/policy_state.c
 UNIT_OBJS_test_policy_control := $(UNIT_OBJS_test_policy)
-UNIT_OBJS_test_steps := mpi_launcher/steps.c
+UNIT_OBJS_test_steps := mpi_launcher/steps.c mpi_launcher/srun_options.c
 UNIT_OBJS_test_members := mpi_launcher/members.c $(CTL) $(MSG)
 UNIT_LIBS_test_members := -lczmq -lzmq -lmunge -ljansson
 UNIT_OBJS_test_runinfo := mpi_launcher/runinfo.c mpi_launcher/procid.c
@@ -28,7 +28,7 @@ UNIT_OBJS_test_spool := mpi_launcher/spool.c
 UNIT_OBJS_test_journal := mpi_launcher/journal.c mpi_launcher/keepstate.c mpi_launcher/exits.c
 UNIT_LIBS_test_journal := -ljansson
 UNIT_OBJS_test_srun_end := mpi_launcher/srun_end.c
-UNIT_OBJS_test_stepplan := mpi_launcher/stepplan.c mpi_launcher/srun_options.c
+UNIT_OBJS_test_stepplan := $(STEPPLAN)
 UNIT_OBJS_test_ckpt_alone := $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_alone := -lisal -lxxhash -ldl
 UNIT_OBJS_test_ckpt_client := $(CKPT_LIB) $(SLOT)

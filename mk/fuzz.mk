@@ -25,7 +25,7 @@ $(eval $(call fuzz,beat,mpi_launcher/beat.c))
 $(eval $(call fuzz,local))
 $(eval $(call fuzz,msg_agent,mpi_launcher/agent_round.c mpi_launcher/agent_peers.c mpi_launcher/election.c $(CTL) $(MSG),-lczmq -lzmq -lmunge -ljansson))
 $(eval $(call fuzz,msg_supervisor,$(FUZZ_SUP),$(FUZZ_SUP_LIBS)))
-$(eval $(call fuzz,stepplan,mpi_launcher/stepplan.c mpi_launcher/srun_options.c))
+$(eval $(call fuzz,stepplan,$(STEPPLAN)))
 $(eval $(call fuzz,plan,$(PLAN) $(TOPO) $(MSG),-lhwloc -ljansson))
 $(eval $(call fuzz,journal,$(CLI_READ),-ljansson))
 

@@ -108,6 +108,40 @@ static int list_out(const struct dlr_plan_nodes *pn, struct dlr_plan *plan)
 
 /* --- places -------------------------------------------------------------------------- */
 
+static bool has_place(const unsigned *place, unsigned n, unsigned node)
+{
+    for (unsigned p = 0; p < n; p++)
+        if (place[p] == node)
+            return true;
+    return false;
+}
+
+/* Those preferred that may sit, then others in topology order; all of them in that order, unless
+ * the list's own is asked for.
+ */
+static void place_preferred(const struct dlr_plan_nodes *pn, const unsigned *order,
+                            unsigned n, const struct dlr_plan_want *want,
+                            unsigned *ret_place)
+{
+    unsigned p = 0, sorted = 0;
+
+    for (unsigned i = 0; i < want->nprefer && p < want->nplaces; i++) {
+        long at = dlr_plan_nodes_find(pn, want->prefer[i]);
+
+        if (at >= 0 && may_sit(pn, at) && !has_place(ret_place, p, at))
+            ret_place[p++] = at;
+    }
+    for (unsigned i = 0; i < n && p < want->nplaces; i++)
+        if (!has_place(ret_place, p, order[i]))
+            ret_place[p++] = order[i];
+    for (unsigned i = 0; i < n && !want->ordered; i++)
+        for (unsigned k = sorted; k < p; k++)
+            if (ret_place[k] == order[i]) {
+                ret_place[k] = ret_place[sorted];
+                ret_place[sorted++] = order[i];
+            }
+}
+
 static int place_again(const struct dlr_plan_nodes *pn, unsigned nplaces,
                        unsigned *ret_place, struct dlr_err *err)
 {
@@ -142,7 +176,7 @@ static int seat_nodes(struct dlr_plan_nodes *pn, const struct dlr_plan_want *wan
     DLR_AUTO_FREE unsigned *order = calloc(pn->n + 1, sizeof(*order));
     DLR_AUTO_FREE unsigned char *seated = calloc(pn->nall + 1, 1);
     unsigned good = 0, i;
-    int rc;
+    int rc = 0;
 
     plan->spares = calloc(pn->n + 1, sizeof(*plan->spares));
     if (!order || !seated || !plan->spares)
@@ -155,6 +189,8 @@ static int seat_nodes(struct dlr_plan_nodes *pn, const struct dlr_plan_want *wan
         return too_few(pn, want, plan, good, err);
     if (want->nformer == want->nplaces)
         rc = place_again(pn, want->nplaces, place, err);
+    else if (want->nprefer)
+        place_preferred(pn, order, good, want, place);
     else
         rc = dlr_topo_choose(pn->node, order, good, want->nplaces, place);
     if (rc < 0)

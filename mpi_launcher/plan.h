@@ -92,6 +92,9 @@ struct dlr_plan_want {
         [DLR_TOPO_NAME]; /* node of the supervisor: kept when in doubt; "" unknown */
     const struct dlr_plan_seat *former; /* [nformer]; nformer 0: first round */
     unsigned nformer;
+    const char *const *prefer; /* [nprefer] nodes that come first in the first round */
+    unsigned nprefer;
+    bool ordered;                      /* and take places in this order */
     const struct dlr_plan_file *files; /* persisted copies */
     unsigned nfiles;
     const struct dlr_plan_struck *struck;
@@ -188,6 +191,7 @@ struct dlr_plan {
 /* Computes the plan.
  *   First round: healthy nodes in topology order; spares come off the leaf that has most
  *   nodes left, its last node first (ties: the last leaf), so each leaf is likely to keep one.
+ *   Nodes that are preferred have places before all others.
  *   Later: only places of nodes that are gone or left out move (dlr_topo_replace).
  *   A node with a FAIL verdict never takes part. A node that most others cannot reach is left
  *   out while there are enough without it. WARN and SKIP are told and change nothing.

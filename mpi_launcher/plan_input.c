@@ -61,8 +61,11 @@ static json_t *want_to_json(const struct dlr_plan_want *w)
 
     if (!j || PUT_LIST(j, "tasks", w->nplaces, json_integer(w->tasks[i])) < 0 ||
         PUT_LIST(j, "former", w->nformer, seat_to_json(&w->former[i])) < 0 ||
+        PUT_LIST(j, "prefer", w->nprefer, json_string(w->prefer[i])) < 0 ||
         PUT_LIST(j, "files", w->nfiles, file_to_json(&w->files[i])) < 0 ||
         PUT_LIST(j, "struck", w->nstruck, struck_to_json(&w->struck[i])) < 0)
+        return NULL;
+    if (w->ordered && json_object_set_new(j, "ordered", json_true()) < 0)
         return NULL;
     if (w->limited && json_object_set_new(j, "newest", version_to_json(w->newest)) < 0)
         return NULL;
@@ -210,6 +213,28 @@ static int read_struck(const json_t *j, struct dlr_plan_want *w)
     return rc;
 }
 
+static int read_prefer(const json_t *j, struct dlr_plan_want *w)
+{
+    const json_t *array;
+    const char **names;
+    size_t n, i;
+    int rc = dlr_plan_array(j, "prefer", DLR_PLAN_NODES_MAX, &array, &n);
+
+    if (rc < 0)
+        return rc;
+    w->prefer = names = calloc(n + 1, sizeof(*names));
+    if (!names)
+        return -ENOMEM;
+    for (i = 0; i < n; i++) {
+        names[i] = json_string_value(json_array_get(array, i));
+        if (!names[i] || strlen(names[i]) >= DLR_TOPO_NAME)
+            return -EBADMSG;
+    }
+    w->nprefer = (unsigned)n;
+    w->ordered = json_is_true(json_object_get(j, "ordered"));
+    return 0;
+}
+
 static int read_want(const json_t *j, struct dlr_plan_want *w)
 {
     const json_t *newest = json_object_get(j, "newest");
@@ -228,6 +253,8 @@ static int read_want(const json_t *j, struct dlr_plan_want *w)
         rc = read_version(committed, &w->committed);
     if (rc == 0)
         rc = read_former(j, w);
+    if (rc == 0)
+        rc = read_prefer(j, w);
     if (rc == 0)
         rc = read_files(j, w);
     return rc == 0 ? read_struck(j, w) : rc;
@@ -300,6 +327,7 @@ void dlr_plan_input_done(struct dlr_plan_input *input)
 {
     free((void *)input->want.tasks);
     free((void *)input->want.former);
+    free((void *)input->want.prefer);
     free((void *)input->want.files);
     free((void *)input->want.struck);
     free((void *)input->survey.peer_nodes);

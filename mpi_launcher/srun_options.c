@@ -3,16 +3,16 @@
 
 #include <string.h>
 
+#include "common/str.h"
+
 #define NO_ARG DLR_SRUN_NO_ARG
 #define ARG DLR_SRUN_ARG
 #define OPTIONAL_ARG DLR_SRUN_OPTIONAL_ARG
 #define PASS DLR_SRUN_PASS
 #define DROP DLR_SRUN_DROP
-#define NTASKS DLR_SRUN_NTASKS
-#define NODES DLR_SRUN_NODES
-#define PER_NODE DLR_SRUN_PER_NODE
 #define REFUSE DLR_SRUN_REFUSE
 #define PLAIN DLR_SRUN_PLAIN
+#define TAKE(what) DLR_SRUN_##what
 
 /* Names, letters and arguments as in srun(1); sorted by name. */
 /* clang-format off */
@@ -33,6 +33,7 @@ const struct dlr_srun_option dlr_srun_options[] = {
     {"compress", 0, OPTIONAL_ARG, PASS, NULL},
     {"constraint", 'C', ARG, PASS, NULL},
     {"container", 0, ARG, PASS, NULL},
+    {"container-id", 0, ARG, PASS, NULL},
     {"contiguous", 0, NO_ARG, PASS, NULL},
     {"core-spec", 'S', ARG, PASS, NULL},
     {"cores-per-socket", 0, ARG, PASS, NULL},
@@ -45,21 +46,21 @@ const struct dlr_srun_option dlr_srun_options[] = {
     {"delay-boot", 0, ARG, PASS, NULL},
     {"dependency", 'd', ARG, PASS, NULL},
     {"disable-status", 'X', NO_ARG, PASS, NULL},
-    {"distribution", 'm', ARG, DROP, NULL},
+    {"distribution", 'm', ARG, TAKE(DISTRIBUTION), NULL},
     {"epilog", 0, ARG, PASS, NULL},
     {"error", 'e', ARG, PASS, NULL},
     {"exact", 0, NO_ARG, PASS, NULL},
-    {"exclude", 'x', ARG, REFUSE,
-     "the round chooses the nodes; leave it out"},
+    {"exclude", 'x', ARG, TAKE(EXCLUDE), NULL},
     {"exclusive", 0, OPTIONAL_ARG, DROP, NULL},
-    {"export", 0, ARG, PASS, NULL},
+    {"export", 0, ARG, TAKE(EXPORT), NULL},
     {"export-file", 0, ARG, PASS, NULL},
+    {"external-launcher", 0, OPTIONAL_ARG, PLAIN,
+     "the program starts its tasks by itself"},
     {"extra-node-info", 'B', ARG, PASS, NULL},
     {"gid", 0, ARG, PASS, NULL},
     {"gpu-bind", 0, ARG, PASS, NULL},
     {"gpu-freq", 0, ARG, PASS, NULL},
-    {"gpus", 'G', ARG, REFUSE,
-     "a total does not follow the number of nodes; say --gpus-per-node or --gpus-per-task"},
+    {"gpus", 'G', ARG, TAKE(GPUS), NULL},
     {"gpus-per-node", 0, ARG, PASS, NULL},
     {"gpus-per-socket", 0, ARG, PASS, NULL},
     {"gpus-per-task", 0, ARG, PASS, NULL},
@@ -67,15 +68,14 @@ const struct dlr_srun_option dlr_srun_options[] = {
     {"gres-flags", 0, ARG, PASS, NULL},
     {"help", 'h', NO_ARG, PLAIN, NULL},
     {"het-group", 0, ARG, REFUSE,
-     "heterogeneous jobs lose all components with one node; use one component"},
+     "a component of a heterogeneous job cannot do without a node; add --dlrover=off to this srun"},
     {"hint", 0, ARG, PASS, NULL},
     {"hold", 'H', NO_ARG, PASS, NULL},
     {"immediate", 'I', OPTIONAL_ARG, PASS, NULL},
     {"input", 'i', ARG, PASS, NULL},
     {"interactive", 0, NO_ARG, PASS, NULL},
     {"job-name", 'J', ARG, PASS, NULL},
-    {"jobid", 0, ARG, REFUSE,
-     "the step runs in this job; leave it out"},
+    {"jobid", 0, ARG, TAKE(JOBID), NULL},
     {"kill-on-bad-exit", 'K', OPTIONAL_ARG, PASS, NULL},
     {"label", 'l', NO_ARG, PASS, NULL},
     {"licenses", 'L', ARG, PASS, NULL},
@@ -95,21 +95,20 @@ const struct dlr_srun_option dlr_srun_options[] = {
     {"no-allocate", 'Z', NO_ARG, REFUSE,
      "it runs outside of any allocation; leave it out"},
     {"no-kill", 'k', OPTIONAL_ARG, DROP, NULL},
-    {"nodefile", 'F', ARG, REFUSE,
-     "the round chooses the nodes; leave it out"},
-    {"nodelist", 'w', ARG, REFUSE,
-     "the round chooses the nodes; leave it out"},
-    {"nodes", 'N', ARG, NODES, NULL},
-    {"ntasks", 'n', ARG, NTASKS, NULL},
+    {"nodefile", 'F', ARG, TAKE(NODEFILE), NULL},
+    {"nodelist", 'w', ARG, TAKE(NODELIST), NULL},
+    {"nodes", 'N', ARG, TAKE(NODES), NULL},
+    {"ntasks", 'n', ARG, TAKE(NTASKS), NULL},
     {"ntasks-per-core", 0, ARG, REFUSE,
-     "say --ntasks or --ntasks-per-node"},
+     "the round places tasks by node; say --ntasks or --ntasks-per-node"},
     {"ntasks-per-gpu", 0, ARG, REFUSE,
-     "say --ntasks or --ntasks-per-node"},
-    {"ntasks-per-node", 0, ARG, PER_NODE, NULL},
+     "the round places tasks by node; say --ntasks or --ntasks-per-node"},
+    {"ntasks-per-node", 0, ARG, TAKE(PER_NODE), NULL},
     {"ntasks-per-socket", 0, ARG, REFUSE,
-     "say --ntasks or --ntasks-per-node"},
+     "the round places tasks by node; say --ntasks or --ntasks-per-node"},
     {"open-mode", 0, ARG, PASS, NULL},
     {"output", 'o', ARG, PASS, NULL},
+    {"oom-kill-step", 0, OPTIONAL_ARG, PASS, NULL},
     {"overcommit", 'O', NO_ARG, PASS, NULL},
     {"overlap", 0, NO_ARG, DROP, NULL},
     {"oversubscribe", 's', NO_ARG, PASS, NULL},
@@ -121,22 +120,22 @@ const struct dlr_srun_option dlr_srun_options[] = {
     {"profile", 0, ARG, PASS, NULL},
     {"prolog", 0, ARG, PASS, NULL},
     {"propagate", 0, OPTIONAL_ARG, PASS, NULL},
-    {"pty", 0, OPTIONAL_ARG, REFUSE,
-     "a terminal cannot be carried over to a new round; add --dlrover=off to this srun"},
+    {"pty", 0, OPTIONAL_ARG, PLAIN,
+     "a terminal cannot be carried over to a new round"},
     {"qos", 'q', ARG, PASS, NULL},
     {"quiet", 'Q', NO_ARG, PASS, NULL},
     {"quit-on-interrupt", 0, NO_ARG, PASS, NULL},
     {"reboot", 0, NO_ARG, PASS, NULL},
-    {"relative", 'r', ARG, REFUSE,
-     "the round chooses the nodes; leave it out"},
+    {"relative", 'r', ARG, TAKE(RELATIVE), NULL},
     {"reservation", 0, ARG, PASS, NULL},
     {"resv-ports", 0, OPTIONAL_ARG, PASS, NULL},
     {"send-libs", 0, OPTIONAL_ARG, PASS, NULL},
+    {"segment", 0, ARG, DROP, NULL},
     {"signal", 0, ARG, PASS, NULL},
     {"slurmd-debug", 0, ARG, PASS, NULL},
     {"sockets-per-node", 0, ARG, PASS, NULL},
     {"spread-job", 0, NO_ARG, REFUSE,
-     "the round chooses the nodes; leave it out"},
+     "the round places tasks by node; say --nodes and --ntasks"},
     {"switches", 0, ARG, PASS, NULL},
     {"task-epilog", 0, ARG, PASS, NULL},
     {"task-prolog", 0, ARG, PASS, NULL},
@@ -159,6 +158,45 @@ const struct dlr_srun_option dlr_srun_options[] = {
     {"wait", 'W', ARG, PASS, NULL},
     {"wckey", 0, ARG, PASS, NULL},
     {"x11", 0, OPTIONAL_ARG, PASS, NULL},
+    {NULL, 0, NO_ARG, PASS, NULL},
+};
+
+/* Variables that srun reads (srun(1), INPUT ENVIRONMENT VARIABLES) and that say where tasks go;
+ * and what it leaves to the sruns inside a task. All others pass. A job's environment speaks of
+ * the whole allocation, a round has its own size.
+ */
+const struct dlr_srun_option dlr_srun_vars[] = {
+    {"SLURM_CLUSTERS", 0, ARG, DROP, NULL},
+    {"SLURM_DISTRIBUTION", 0, ARG, TAKE(DISTRIBUTION), NULL},
+    {"SLURM_DIST_PLANESIZE", 0, ARG, DROP, NULL},
+    {"SLURM_EXCLUSIVE", 0, ARG, DROP, NULL},
+    {"SLURM_EXPORT_ENV", 0, ARG, TAKE(EXPORT), NULL},
+    {"SLURM_GPUS", 0, ARG, TAKE(GPUS), NULL},
+    {"SLURM_HET_SIZE", 0, ARG, REFUSE,
+     "a heterogeneous job cannot do without a node; add --dlrover=off to this srun"},
+    {"SLURM_HOSTFILE", 0, ARG, TAKE(HOSTFILE), NULL},
+    {"SLURM_JOB_CPUS_PER_NODE", 0, ARG, DROP, NULL},
+    {"SLURM_JOB_NODELIST", 0, ARG, DROP, NULL},
+    {"SLURM_JOB_NUM_NODES", 0, ARG, DROP, NULL},
+    {"SLURM_NNODES", 0, ARG, DROP, NULL},
+    {"SLURM_NODELIST", 0, ARG, DROP, NULL},
+    {"SLURM_NO_KILL", 0, ARG, DROP, NULL},
+    {"SLURM_NPROCS", 0, ARG, DROP, NULL},
+    {"SLURM_NTASKS", 0, ARG, TAKE(NTASKS), NULL},
+    {"SLURM_NTASKS_PER_CORE", 0, ARG, DROP, NULL},
+    {"SLURM_NTASKS_PER_GPU", 0, ARG, DROP, NULL},
+    {"SLURM_NTASKS_PER_NODE", 0, ARG, TAKE(PER_NODE), NULL},
+    {"SLURM_NTASKS_PER_SOCKET", 0, ARG, DROP, NULL},
+    {"SLURM_NTASKS_PER_TRES", 0, ARG, DROP, NULL},
+    {"SLURM_OVERLAP", 0, ARG, DROP, NULL},
+    {"SLURM_SPREAD_JOB", 0, ARG, DROP, NULL},
+    {"SLURM_STEP_NODELIST", 0, ARG, DROP, NULL},
+    {"SLURM_STEP_NUM_NODES", 0, ARG, DROP, NULL},
+    {"SLURM_STEP_NUM_TASKS", 0, ARG, DROP, NULL},
+    {"SLURM_STEP_TASKS_PER_NODE", 0, ARG, DROP, NULL},
+    {"SLURM_TASKS_PER_NODE", 0, ARG, DROP, NULL},
+    {"SLURM_USE_MIN_NODES", 0, ARG, DROP, NULL},
+    {"SRUN_EXPORT_ENV", 0, ARG, TAKE(EXPORT), NULL},
     {NULL, 0, NO_ARG, PASS, NULL},
 };
 /* clang-format on */
@@ -184,5 +222,16 @@ const struct dlr_srun_option *dlr_srun_find_letter(char letter)
     for (const struct dlr_srun_option *o = dlr_srun_options; o->name; o++)
         if (o->letter == letter)
             return o;
+    return NULL;
+}
+
+const struct dlr_srun_option *dlr_srun_find_var(const char *entry)
+{
+    for (const struct dlr_srun_option *o = dlr_srun_vars; o->name; o++) {
+        const char *rest = dlr_after(entry, o->name);
+
+        if (rest && *rest == '=')
+            return o;
+    }
     return NULL;
 }

@@ -10,26 +10,40 @@
 
 #include "common/err.h"
 
+/* The names in a list of nodes ("n[1-3],n7"), or in a file of such lists; repeated names stay.
+ * *ret_names and each name in it are on the heap.
+ */
+typedef int (*dlr_stepplan_expand_fn)(const char *text, bool is_file, char ***ret_names,
+                                      unsigned *ret_n, struct dlr_err *err);
+
 /* What the allocation offers. */
 struct dlr_stepplan_in {
     int argc;
-    char **argv;          /* srun's, argv[0] included */
-    unsigned nnodes;      /* nodes of the allocation */
-    unsigned spares;      /* of them kept warm */
-    unsigned nplaces;     /* of an earlier incarnation of this run; 0: none */
-    unsigned world;       /* its tasks; 0: none */
-    const char *ntasks;   /* SLURM_NTASKS or NULL */
-    const char *per_node; /* SLURM_NTASKS_PER_NODE or NULL */
+    char **argv;        /* srun's, argv[0] included */
+    char *const *env;   /* srun's environment; NULL: empty */
+    unsigned nnodes;    /* nodes of the allocation */
+    char *const *names; /* [nnodes] in the allocation's order */
+    unsigned spares;    /* of them kept warm */
+    unsigned nplaces;   /* of an earlier incarnation of this run; 0: none */
+    unsigned world;     /* its tasks; 0: none */
+    dlr_stepplan_expand_fn expand;
 };
 
 struct dlr_stepplan {
-    bool plain;     /* this srun starts no step: run it as it is */
-    char **options; /* words kept, on the heap; NULL-terminated */
+    bool plain; /* this srun is run as it is */
+    char note
+        [256]; /* one line for the user about what is not as he may think, "" none */
+    char **options; /* words kept and words rewritten, on the heap; NULL-terminated */
     unsigned noptions;
     char **program;   /* points into argv: program and its arguments */
     unsigned nplaces; /* nodes of a round */
     unsigned world;   /* tasks of a round */
     unsigned *tasks;  /* [nplaces] at each place, block distribution */
+    unsigned *prefer; /* [nprefer] nodes that get a place while they live */
+    unsigned nprefer;
+    bool ordered;             /* and in this order */
+    unsigned char *barred;    /* [nnodes] 1: takes no part (--exclude) */
+    const char *distribution; /* what tasks find in SLURM_DISTRIBUTION */
 };
 
 /* -EINVAL with one line for the user: what was given, and what would be right. */

@@ -15,38 +15,15 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "mpi_launcher/srun_options.h"
 
 extern char **environ;
 
-/* What places a step or marks a supervised srun; each round says it anew (srun(1), INPUT
- * ENVIRONMENT VARIABLES). An inherited SLURM_NTASKS breaks hostfiles, and a total such as
- * SLURM_GPUS makes a step on fewer nodes wait for ever.
+/* Marks a supervised srun; each says it anew. What places a step is in the table of srun's
+ * variables: an inherited SLURM_NTASKS breaks hostfiles, and a total such as SLURM_GPUS makes a
+ * step on fewer nodes wait for ever.
  */
-static const char *const placing[] = {"SLURM_HOSTFILE",
-                                      "SLURM_NTASKS",
-                                      "SLURM_NPROCS",
-                                      "SLURM_NNODES",
-                                      "SLURM_JOB_NUM_NODES",
-                                      "SLURM_NODELIST",
-                                      "SLURM_JOB_NODELIST",
-                                      "SLURM_TASKS_PER_NODE",
-                                      "SLURM_NTASKS_PER_NODE",
-                                      "SLURM_DISTRIBUTION",
-                                      "SLURM_EXCLUSIVE",
-                                      "SLURM_OVERLAP",
-                                      "SLURM_NO_KILL",
-                                      "SLURM_JOB_CPUS_PER_NODE",
-                                      "SLURM_STEP_NODELIST",
-                                      "SLURM_STEP_NUM_NODES",
-                                      "SLURM_STEP_NUM_TASKS",
-                                      "SLURM_STEP_TASKS_PER_NODE",
-                                      "SLURM_SPREAD_JOB",
-                                      "SLURM_USE_MIN_NODES",
-                                      "SLURM_GPUS",
-                                      "SLURM_NTASKS_PER_GPU",
-                                      "SLURM_NTASKS_PER_TRES",
-                                      "DLROVER_SUPERVISED",
-                                      NULL};
+static const char *const marks[] = {"DLROVER_SUPERVISED", NULL};
 
 /* Slurm's variables that an internal step keeps: how to find the cluster and the job. */
 static const char *const kept[] = {"SLURM_CONF",         "SLURM_JOB_ID",  "SLURM_JOBID",
@@ -64,7 +41,7 @@ static bool named(const char *entry, const char *const *names)
 
 static bool wanted(const char *entry, bool scrubbed)
 {
-    if (named(entry, placing))
+    if (named(entry, marks) || dlr_srun_find_var(entry))
         return false;
     if (!scrubbed || named(entry, kept))
         return true;

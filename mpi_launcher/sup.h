@@ -57,7 +57,8 @@ struct dlr_sup {
     struct dlr_runinfo info;
     struct dlr_run_id id;
     struct dlr_stepplan step;
-    char **argv; /* srun's words */
+    const char **prefer; /* [step.nprefer] their names */
+    char **argv;         /* srun's words */
     uint32_t job_number;
     uint32_t resume_round; /* where a former supervisor or incarnation stopped */
     unsigned resume_restarts;
@@ -164,6 +165,18 @@ void dlr_sup_unwatch(struct dlr_sup *s, struct dlr_proc *proc);
 void dlr_sup_say(struct dlr_sup *s, const char *fmt,
                  ...) /* one line to the user's stderr */
     __attribute__((format(printf, 2, 3)));
+
+/* sup_step.c: the user's srun as a plan; the first does not return for one that runs as it is */
+int dlr_sup_read_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err);
+int dlr_sup_plan_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err);
+/* The plugin shows a batch script what it trains on; what the job has stands beside it, marked
+ * with the job's id: a job submitted from this one inherits the marks.
+ */
+const char *dlr_sup_of_allocation(const char *all, const char *shown);
+bool dlr_sup_is_barred(const struct dlr_sup *s, unsigned node); /* --exclude */
+void dlr_sup_bar_nodes(struct dlr_sup *s);
+/* SLURM_JOB_CPUS_PER_NODE and SLURM_DISTRIBUTION as tasks of the round should see them. */
+int dlr_sup_shape_env(const struct dlr_sup *s, struct dlr_env *env);
 
 /* sup_control.c: messages of agents */
 int dlr_sup_on_message(struct dlr_sup *s);

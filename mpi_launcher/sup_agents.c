@@ -49,6 +49,9 @@ void dlr_sup_internal_words(struct dlr_sup *s, struct dlr_words *w, const char *
     dlr_words_add(w, "--nodelist=%s", list ? list : "");
     dlr_words_add(w, "--mpi=%s", mpi);
     dlr_words_add(w, "--overlap");
+    dlr_words_add(w, "--mem=0"); /* the job's, whatever it is */
+    dlr_words_add(w, "--gres=none");
+    dlr_words_add(w, "--distribution=block");
     dlr_words_add(w, "--cpu-bind=none");
     dlr_words_add(w, "--input=none");
     dlr_words_add(w, "--export=ALL");

@@ -110,7 +110,8 @@ static char *useless_nodes(struct dlr_sup *s, json_t *names)
     for (unsigned i = 0; list && i < s->members.n; i++) {
         char *longer = NULL;
 
-        if (dlr_policy_is_alive(s->policy, i) && !(s->unfit && s->unfit[i]))
+        if (dlr_sup_is_barred(s, i) || /* it is good for others */
+            (dlr_policy_is_alive(s->policy, i) && !(s->unfit && s->unfit[i])))
             continue;
         json_array_append_new(names, json_string(s->members.list[i].node.name));
         if (asprintf(&longer, "%s%s%s", list, list[0] ? "," : "",

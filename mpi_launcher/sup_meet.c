@@ -31,6 +31,9 @@ void dlr_sup_fill_want(struct dlr_sup *s, struct dlr_plan_want *want)
     memcpy(want->batch, s->batch, sizeof(want->batch));
     want->former = s->former;
     want->nformer = s->nformer;
+    want->prefer = s->prefer;
+    want->nprefer = s->prefer ? s->step.nprefer : 0;
+    want->ordered = s->step.ordered;
     want->files = s->files;
     want->nfiles = s->nfiles;
     want->struck = s->struck;

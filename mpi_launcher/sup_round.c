@@ -75,6 +75,7 @@ static int worker_env(struct dlr_sup *s, uint32_t round, const char *hostfile,
     rc |= dlr_env_set(env, "DLROVER_TASKS", "%s", tasks);
     rc |= dlr_env_set(env, "DLROVER_MASTER_PORT", "%u", port);
     rc |= dlr_env_set(env, "DLROVER_AGENT_SOCKET", "%s/agent.sock", s->info.memory);
+    rc |= dlr_sup_shape_env(s, env);
     rc |= dlr_steps_pmix_env(env);
     return rc ? -ENOMEM : 0;
 }

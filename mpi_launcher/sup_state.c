@@ -276,7 +276,8 @@ void dlr_sup_save_lost(struct dlr_sup *s)
         const struct dlr_member *m = &s->members.list[i];
         char *longer = NULL;
 
-        if (m->here || (!m->boot[0] && !dlr_policy_is_lost(s->policy, i)))
+        if (m->here || dlr_sup_is_barred(s, i) ||
+            (!m->boot[0] && !dlr_policy_is_lost(s->policy, i)))
             continue; /* it is there, or may still come */
         if (asprintf(&longer, "%s%s\n", text, m->node.name) < 0)
             return;

@@ -197,34 +197,9 @@ static int read_words(struct dlr_sup *s, int argc, char **argv, struct dlr_err *
     return i + 1 < argc ? i + 1 : dlr_fail(err, -EINVAL, "no srun command after '--'");
 }
 
-static void run_plain(char **argv)
-{
-    char mark[64];
-    sigset_t none;
-
-    snprintf(mark, sizeof(mark), "%.32s.0.plain", getenv("SLURM_JOB_ID"));
-    setenv("DLROVER_SUPERVISED", mark, 1);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    execvp("srun", argv);
-    fprintf(stderr, "dlrover: cannot start srun: %s\n", strerror(errno));
-    exit(127);
-}
-
-/* The plugin shows a batch script what it trains on; what the job has stands beside it, marked
- * with the job's id: a job submitted from this one inherits the marks.
- */
-static const char *of_allocation(const char *all, const char *shown)
-{
-    const char *job = getenv("DLROVER_ALL_JOB");
-
-    return job && dlr_streq(job, getenv("SLURM_JOB_ID")) && getenv(all) ? getenv(all)
-                                                                        : getenv(shown);
-}
-
 static int open_nodes(struct dlr_sup *s, struct dlr_err *err)
 {
-    const char *list = of_allocation("DLROVER_ALL_NODES", "SLURM_JOB_NODELIST");
+    const char *list = dlr_sup_of_allocation("DLROVER_ALL_NODES", "SLURM_JOB_NODELIST");
     const char *here = getenv("SLURMD_NODENAME");
     char **names = NULL;
     unsigned n = 0;
@@ -239,47 +214,6 @@ static int open_nodes(struct dlr_sup *s, struct dlr_err *err)
     dlr_slurm_free_names(names, n);
     if (rc == 0 && here && dlr_members_find(&s->members, here) >= 0)
         dlr_format(s->batch, sizeof(s->batch), "%s", here);
-    return rc;
-}
-
-/* srun's words alone: a mistake in them, and one that starts no step. What this allocation makes
- * of them is known only with the state of an earlier incarnation.
- */
-static int read_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err)
-{
-    struct dlr_stepplan_in in = {.argc = argc, .argv = argv, .nnodes = s->members.n};
-    struct dlr_stepplan step;
-    bool plain;
-    int rc = dlr_stepplan_make(&in, &step, err);
-
-    if (rc < 0)
-        return rc;
-    plain = step.plain;
-    dlr_stepplan_done(&step);
-    if (plain)
-        run_plain(argv);
-    return 0;
-}
-
-static int plan_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err)
-{
-    struct dlr_stepplan_in in = {
-        .argc = argc,
-        .argv = argv,
-        .nnodes = s->members.n,
-        .spares = s->conf.spares,
-        .nplaces = s->step.nplaces, /* both by dlr_sup_load_state() */
-        .world = s->step.world,
-        .ntasks = of_allocation("DLROVER_ALL_NTASKS", "SLURM_NTASKS"),
-        .per_node = getenv("SLURM_NTASKS_PER_NODE"),
-    };
-    unsigned world = s->step.world;
-    int rc = dlr_stepplan_make(&in, &s->step, err);
-
-    if (rc == 0 && world && !s->step.plain && s->step.world != world)
-        return dlr_fail(err, -EINVAL,
-                        "the run began with %u tasks and would go on with %u", world,
-                        s->step.world);
     return rc;
 }
 
@@ -381,11 +315,12 @@ static int prepare(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err
 
     s->argv = argv;
     dlr_sup_stdin_start(s);
-    if ((rc = open_nodes(s, err)) < 0 || (rc = read_step(s, argc, argv, err)) < 0)
+    if ((rc = open_nodes(s, err)) < 0 ||
+        (rc = dlr_sup_read_step(s, argc, argv, err)) < 0)
         return rc;
     if ((rc = dlr_sup_load_state(s, err)) < 0 ||
-        (rc = plan_step(s, argc, argv, err)) < 0 || (rc = open_control(s, err)) < 0 ||
-        (rc = open_policy(s, err)) < 0)
+        (rc = dlr_sup_plan_step(s, argc, argv, err)) < 0 ||
+        (rc = open_control(s, err)) < 0 || (rc = open_policy(s, err)) < 0)
         return rc;
     return open_journal(s, err);
 }
@@ -435,6 +370,7 @@ static int run(struct dlr_sup *s)
         return 1;
     s->started_ms = s->tick_ms = now;
     dlr_policy_resume(s->policy, s->resume_round, s->resume_restarts);
+    dlr_sup_bar_nodes(s);
     dlr_sup_load_lost(s);
     if (s->took_over)
         take_over(s);

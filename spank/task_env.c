@@ -41,6 +41,7 @@ bool dlr_task_round_find(char *const env[], struct dlr_task_round *ret)
         .socket = dlr_task_getenv(env, "DLROVER_AGENT_SOCKET"),
         .nodes = dlr_task_getenv(env, "DLROVER_NODES"),
         .tasks = dlr_task_getenv(env, "DLROVER_TASKS"),
+        .order = dlr_task_getenv(env, "DLROVER_DISTRIBUTION"),
     };
 
     if (!number || dlr_parse_uint(number, UINT32_MAX, &r.round) < 0 || !r.socket ||
@@ -207,15 +208,15 @@ static bool add_lists(struct dlr_task_env *env, const struct dlr_task_round *rou
     return true;
 }
 
-/* What only a supervisor's own srun may see: with the first, an srun inside a task would take
- * itself for one; the next would lay its tasks out like ours; with the last two, its tasks
- * would take themselves for ours.
+/* What only a supervisor's own srun may see: with it, an srun inside a task would lay its tasks
+ * out like ours, or they would take themselves for ours. The mark DLROVER_SUPERVISED stays: an
+ * srun inside a task is the task's own affair and runs as it is.
  */
 static bool take_out(struct dlr_task_env *env)
 {
-    static const char *const names[] = {"DLROVER_SUPERVISED", "SLURM_HOSTFILE",
-                                        "SLURM_OVERLAP",      "DLROVER_CRED",
-                                        "DLROVER_NODES",      "DLROVER_TASKS"};
+    static const char *const names[] = {"SLURM_HOSTFILE", "SLURM_OVERLAP",
+                                        "DLROVER_CRED",   "DLROVER_NODES",
+                                        "DLROVER_TASKS",  "DLROVER_DISTRIBUTION"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
         if (!add(env, names[i], NULL))
@@ -237,7 +238,9 @@ int dlr_task_env_make(const struct dlr_task_round *round,
         return rc;
     if (!add_lists(&env, round) || !add_numbers(&env, &place, round, self->rank) ||
         !add(&env, "MASTER_ADDR", place.first) ||
-        !add(&env, "DLROVER_AGENT_SOCKET", round->socket) || !take_out(&env)) {
+        !add(&env, "DLROVER_AGENT_SOCKET", round->socket) ||
+        (round->order && !add(&env, "SLURM_DISTRIBUTION", round->order)) ||
+        !take_out(&env)) {
         dlr_task_env_free(&env);
         return dlr_fail(err, -ENOMEM, "out of memory");
     }

@@ -18,6 +18,7 @@ struct dlr_task_round {
     const char *tasks;  /* DLROVER_TASKS: tasks of each of them, "2,2" */
     unsigned fd;   /* the same socket as a descriptor of the task, 0: there is none */
     unsigned port; /* DLROVER_MASTER_PORT, 0 when absent */
+    const char *order; /* DLROVER_DISTRIBUTION: as the user's srun would say, or NULL */
 };
 
 /* What Slurm says of the task. */

@@ -388,9 +388,47 @@ static void many_nodes_are_planned(void **state)
     free(tasks);
 }
 
+/* --- preferred nodes ------------------------------------------------------------------ */
+
+static void preferred_nodes_come_first_in_the_first_round(void **state)
+{
+    static const struct {
+        const char *nodes, *former;
+        const char *prefer[3];
+        bool ordered;
+        const char *want;
+    } rows[] = {
+        {"l0.n1;l0.n2;l1.n3;l1.n4", NULL, {"n4"}, false, "n1 n4 | n2 n3 |"},
+        {"l0.n1;l0.n2;l1.n3;l1.n4", NULL, {"n4", "n2"}, false, "n2 n4 | n1 n3 |"},
+        {"l0.n1;l0.n2;l1.n3;l1.n4", NULL, {"n4", "n2"}, true, "n4 n2 | n1 n3 |"},
+        {"l0.n1;l0.n2;l1.n3", NULL, {"n4", "n4", "n3"}, true, "n3 n1 | n2 |"},
+        {"l0.n1;l0.n2!;l1.n3", NULL, {"n2", "n3"}, false, "n1 n3 |  | n2: MEM"},
+        {"l0.n1;l0.n2;l1.n3", "l0.n1 l0.n2", {"n3"}, false, "n1 n2 | n3 |"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        char got[2048], want[2048];
+        struct dlr_plan plan;
+        struct plan_rig w;
+
+        plan_rig_setup(&w, 2, rows[i].nodes, rows[i].former);
+        w.want.prefer = rows[i].prefer;
+        while (w.want.nprefer < 3 && rows[i].prefer[w.want.nprefer])
+            w.want.nprefer++;
+        w.want.ordered = rows[i].ordered;
+        assert_int_equal(dlr_plan_make(w.reports, w.n, &w.want, &plan, NULL), 0);
+        plan_rig_describe(&plan, got, sizeof(got));
+        expect(rows[i].want, want, sizeof(want));
+        assert_string_equal(got, want);
+        dlr_plan_done(&plan);
+        plan_rig_teardown(&w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(preferred_nodes_come_first_in_the_first_round),
         cmocka_unit_test(nodes_get_their_places),
         cmocka_unit_test(the_supervisors_node_is_kept_when_two_disagree),
         cmocka_unit_test(ranks_of_a_place_follow_each_other),

@@ -180,6 +180,9 @@ static void the_input_survives_json(void **state)
     w.want.nstruck = 1;
     w.want.files = &file;
     w.want.nfiles = 1;
+    w.want.prefer = nodes;
+    w.want.nprefer = 2;
+    w.want.ordered = true;
     w.want.has_committed = true;
     w.want.committed = (struct dlr_version){4, 120};
     w.want.limited = true;
@@ -203,6 +206,7 @@ static void an_input_may_be_empty_but_not_wrong(void **state)
                                       "{\"want\":{\"tasks\":[0]}}",
                                       "{\"want\":{\"tasks\":7}}",
                                       "{\"want\":{\"former\":[{}]}}",
+                                      "{\"want\":{\"tasks\":[1],\"prefer\":[7]}}",
                                       "{\"want\":{\"struck\":[{\"where\":\"x\"}]}}",
                                       "{\"survey\":{\"peer_timeout_ms\":-1}}",
                                       "{\"survey\":{\"peers\":[{\"node\":\"n\"}]}}",

@@ -390,7 +390,7 @@ static void a_task_of_a_round_gets_its_environment(void **state)
     assert_string_equal(fake_var("RANK"), "1");
     assert_string_equal(fake_var("MASTER_ADDR"), "n2");
     assert_string_equal(fake_var("SLURM_JOB_NODELIST"), "n2,n1");
-    assert_string_equal(fake_var("DLROVER_SUPERVISED"), "-");
+    assert_string_equal(fake_var("DLROVER_NODES"), "-");
     agent_stop(&a);
 }
 

@@ -109,11 +109,12 @@ static void a_round_that_reads_nothing_takes_nothing_away(void **state)
 
 static void the_next_round_waits_until_the_last_ones_srun_is_gone(void **state)
 {
-    int first = round_begins(), second = round_begins();
-    struct pollfd pfd = {.fd = second, .events = POLLIN};
+    int first = round_begins(), second;
+    struct pollfd pfd = {.events = POLLIN};
 
     come("x");
-    reads(first, "x");
+    reads(first, "x"); /* so it has its turn */
+    pfd.fd = second = round_begins();
     assert_int_equal(poll(&pfd, 1, 0), 0);
     close(first);
     reads(second, "x");

@@ -17,72 +17,200 @@
 struct row {
     const char *line; /* without "srun" */
     const char *plan; /* "options | program | places x world", or the error */
-    unsigned nnodes, spares, nplaces;
-    const char *ntasks, *per_node;
-    unsigned world; /* of an earlier incarnation */
+    unsigned nnodes, spares;
+    const char *env;         /* "NAME=value NAME=value" */
+    unsigned nplaces, world; /* of an earlier incarnation */
 };
 
+#define NEIGHBOURS                                                                     \
+    " puts neighbouring ranks on different nodes, but a round keeps the 2 ranks of a " \
+    "node together: say block, or one task per node"
+#define OURS                                                                           \
+    "--export=DLROVER_SUPERVISED,DLROVER_ROUND,DLROVER_RUN,DLROVER_KEY,DLROVER_NODES," \
+    "DLROVER_TASKS,DLROVER_MASTER_PORT,DLROVER_AGENT_SOCKET,DLROVER_DISTRIBUTION"
+#define BY_NODE "the round places tasks by node; say --ntasks or --ntasks-per-node"
+
+/* clang-format off */
 static const struct row rows[] = {
-    {"a.out", " | a.out | 4x4 1,1,1,1", 5, 1},
-    {"a.out -n 3", " | a.out -n 3 | 4x4 1,1,1,1", 5, 1},
-    {"-n 8 a.out", " | a.out | 4x8 2,2,2,2", 5, 1},
-    {"-n8 -l a.out", "-l | a.out | 4x8 2,2,2,2", 5, 1},
-    {"-ln8 a.out", "-l | a.out | 4x8 2,2,2,2", 5, 1},
-    {"--ntasks=6 a.out", " | a.out | 4x6 2,2,1,1", 5, 1},
-    {"--ntasks 6 a.out", " | a.out | 4x6 2,2,1,1", 5, 1},
-    {"--chd /tmp --exclusi a.out", "--chd /tmp | a.out | 4x4 1,1,1,1", 5, 1},
-    {"-n 2 a.out", " | a.out | 2x2 1,1", 5, 1},
-    {"-N 3 a.out", " | a.out | 3x3 1,1,1", 5, 1},
-    {"-N 2-4 a.out", " | a.out | 4x4 1,1,1,1", 5, 1},
-    {"--ntasks-per-node=2 a.out", " | a.out | 4x8 2,2,2,2", 5, 1},
-    {"a.out", " | a.out | 4x8 2,2,2,2", 5, 1, 0, NULL, "2"},
-    {"a.out", " | a.out | 4x8 2,2,2,2", 5, 1, 0, "10", NULL},
-    {"-n 4 a.out", " | a.out | 4x4 1,1,1,1", 5, 1, 0, "10", "2"},
-    {"--mpi=pmix -c 2 --mem 4g -- a.out -x",
-     "--mpi=pmix -c 2 --mem 4g | a.out -x | 4x4 1,1,1,1", 5, 1},
-    {"-o out.%t -e err a.out", "-o out.%t -e err | a.out | 4x4 1,1,1,1", 5, 1},
-    {"-K1 -vv a.out", "-K1 -v -v | a.out | 4x4 1,1,1,1", 5, 1},
-    {"--label --unknown=1 a.out", "--label --unknown=1 | a.out | 4x4 1,1,1,1", 5, 1},
-    {"--overlap --exclusive -m block --no-kill a.out", " | a.out | 4x4 1,1,1,1", 5, 1},
-    {"--dlrover=on --dlrover-spares 1 a.out", " | a.out | 4x4 1,1,1,1", 5, 1},
-    {"a.out", " | a.out | 4x4 1,1,1,1", 4, 1, 4},
-    {"a.out", " | a.out | 4x8 2,2,2,2", 4, 1, 4, "10", NULL, 8},
-    {"-n 4 a.out", " | a.out | 4x4 1,1,1,1", 4, 1, 4, "10", NULL, 4},
-    {"--version", "plain", 5, 1},
-    {"-N 5 a.out",
-     "srun --nodes=5 needs 5 nodes, but the allocation of 5 has 4 beside its 1 "
-     "spare(s) "
-     "(--dlrover-spares)",
-     5, 1},
-    {"-w n1 a.out",
-     "srun --nodelist cannot be supervised: the round chooses the nodes; leave it out",
-     5, 1},
-    {"--pty bash",
-     "srun --pty cannot be supervised: a terminal cannot be carried over to a new "
-     "round; "
-     "add --dlrover=off to this srun",
-     5, 1},
-    {"--gpus=8 a.out",
-     "srun --gpus cannot be supervised: a total does not follow the number of nodes; "
-     "say "
-     "--gpus-per-node or --gpus-per-task",
-     5, 1},
+    /* sizes */
+    {"a.out", " | a.out | 4x4 1,1,1,1 cyclic", 5, 1},
+    {"a.out -n 3", " | a.out -n 3 | 4x4 1,1,1,1 cyclic", 5, 1},
+    {"-n 8 a.out", " | a.out | 4x8 2,2,2,2 block", 5, 1},
+    {"-n8 -l a.out", "-l | a.out | 4x8 2,2,2,2 block", 5, 1},
+    {"-ln8 a.out", "-l | a.out | 4x8 2,2,2,2 block", 5, 1},
+    {"--ntasks=6 a.out", " | a.out | 4x6 2,2,1,1 block", 5, 1},
+    {"--ntasks 6 a.out", " | a.out | 4x6 2,2,1,1 block", 5, 1},
+    {"-n 2 a.out", " | a.out | 2x2 1,1 cyclic on n1,n2", 5, 1},
     {"-n x a.out", "srun --ntasks 'x' is not a number from 1 to 1048576", 5, 1},
+    {"-n 0 a.out", "srun --ntasks '0' is not a number from 1 to 1048576", 5, 1},
+    {"-N 3 a.out", " | a.out | 3x3 1,1,1 cyclic on n1,n2,n3", 5, 1},
+    {"-N 2-4 a.out", " | a.out | 4x4 1,1,1,1 cyclic", 5, 1},
+    {"-N 2-9 a.out", " | a.out | 4x4 1,1,1,1 cyclic", 5, 1},
+    {"-N 1,3,8 a.out", " | a.out | 3x3 1,1,1 cyclic on n1,n2,n3", 5, 1},
+    {"-N 1-9:2 a.out", " | a.out | 3x3 1,1,1 cyclic on n1,n2,n3", 5, 1},
+    {"-N 2- a.out", "srun --nodes '' is not a number from 1 to 1048576", 5, 1},
+    {"-N 1-9:0 a.out", "srun --nodes: step '0' is not a number from 1 to 1048576", 5, 1},
+    {"-N 5 a.out",
+     "srun --nodes=5 needs more nodes than there are: the allocation of 5 has 4 beside its "
+     "1 spare(s) (--dlrover-spares)", 5, 1},
+    {"-N 3 -n 2 a.out", "2 task(s) cannot fill 3 nodes: say --nodes=2", 5, 1},
+    {"--ntasks-per-node=2 a.out", " | a.out | 4x8 2,2,2,2 block", 5, 1},
+    {"--ntasks-per-node=1 -n 3 a.out", " | a.out | 3x3 1,1,1 cyclic on n1,n2,n3", 5, 1},
+    {"--ntasks-per-core=1 a.out", "srun --ntasks-per-core cannot be supervised: " BY_NODE, 5, 1},
+    {"--ntasks-per-gpu 1 a.out", "srun --ntasks-per-gpu cannot be supervised: " BY_NODE, 5, 1},
+    {"--ntasks-per-socket=1 a.out", "srun --ntasks-per-socket cannot be supervised: " BY_NODE, 5, 1},
+    {"a.out",
+     "--dlrover-spares=5 leaves no node to train on in an allocation of 5: ask for more "
+     "nodes or fewer spares", 5, 5},
+    /* sizes of the environment are the allocation's */
+    {"a.out", " | a.out | 4x8 2,2,2,2 block", 5, 1, "SLURM_NTASKS_PER_NODE=2"},
+    {"a.out", " | a.out | 4x8 2,2,2,2 block", 5, 1, "SLURM_NTASKS=10 SLURM_NPROCS=10"},
+    {"-n 4 a.out", " | a.out | 4x4 1,1,1,1 cyclic", 5, 1, "SLURM_NTASKS=10 SLURM_NTASKS_PER_NODE=2"},
+    {"a.out", " | a.out | 4x4 1,1,1,1 cyclic", 5, 1, "SLURM_NNODES=5 SLURM_JOB_NUM_NODES=5"},
+    {"a.out",
+     "SLURM_NTASKS=7 does not divide over 5 nodes, so it is not clear what 4 nodes should "
+     "have: say it on srun's command line", 5, 1, "SLURM_NTASKS=7"},
+    /* after a requeue */
+    {"a.out", " | a.out | 4x4 1,1,1,1 cyclic", 4, 1, "", 4},
+    {"a.out", " | a.out | 4x8 2,2,2,2 block", 4, 1, "SLURM_NTASKS=10", 4, 8},
+    {"-n 4 a.out", " | a.out | 4x4 1,1,1,1 cyclic", 4, 1, "SLURM_NTASKS=10", 4, 4},
+    {"-w n2,n9 -N2 a.out", " | a.out | 2x2 1,1 cyclic on n2", 4, 1, "", 2, 2},
+    {"-r 3 -N2 a.out", " | a.out | 2x2 1,1 cyclic on n4", 4, 1, "", 2, 2},
+    /* nodes by name */
+    {"-w n3 a.out", " | a.out | 4x4 1,1,1,1 cyclic on n3", 5, 1},
+    {"-w n3,n2 -N 2 a.out", " | a.out | 2x2 1,1 cyclic on n3,n2", 5, 1},
+    {"--nodelist=n3 -N1 -n2 a.out", " | a.out | 1x2 2 block on n3", 5, 1},
+    {"-w n3,n3 -N2 a.out", " | a.out | 2x2 1,1 cyclic on n3", 5, 1},
+    {"-w ./file -N2 a.out", " | a.out | 2x2 1,1 cyclic on n4,n1", 5, 1},
+    {"-F file -N2 a.out", " | a.out | 2x2 1,1 cyclic on n4,n1", 5, 1},
+    {"-w n9 a.out", "srun --nodelist: node n9 is not in this job", 5, 1},
+    {"-w n1,n2,n3 -N 2 a.out",
+     "srun --nodelist names 3 nodes, but 2 are to run tasks beside the spares (--dlrover-spares)",
+     5, 1},
+    {"-w n1,n2 -n 1 a.out",
+     "srun --nodelist names 2 nodes, but 1 are to run tasks: say --nodes", 5, 0},
+    {"-x n1 a.out", " | a.out | 3x3 1,1,1 cyclic not n1", 5, 1},
+    {"-x n1,n9 -N2 a.out", " | a.out | 2x2 1,1 cyclic on n2,n3 not n1", 5, 1},
+    {"-x n1 -w n1 a.out", "node n1 is both in srun --nodelist and in --exclude", 5, 1},
+    {"-x n1 -N 4 a.out",
+     "srun --nodes=4 needs more nodes than there are: the allocation of 5 has 3 beside its "
+     "1 spare(s) (--dlrover-spares) and 1 left out (--exclude)", 5, 1},
+    {"-r 1 -N2 a.out", " | a.out | 2x2 1,1 cyclic on n2,n3", 5, 1},
+    {"-r 4 -N2 a.out",
+     "srun --relative=4: 2 nodes are needed from there on, the allocation of 5 has 1: say --nodes", 5, 1},
+    {"-r 1 -x n2 -N2 a.out", " | a.out | 2x2 1,1 cyclic on n3,n4 not n2", 5, 1},
+    {"-r 1 -w n1 -N1 a.out", "srun --relative and --nodelist both name nodes: say one", 5, 1},
+    {"-r x a.out", "srun --relative 'x' is not a number", 5, 1},
+    /* distribution */
+    {"-m block -n 8 a.out", " | a.out | 4x8 2,2,2,2 block", 5, 1},
+    {"-m cyclic a.out", " | a.out | 4x4 1,1,1,1 cyclic", 5, 1},
+    {"-m cyclic -n 8 a.out", "srun --distribution=cyclic" NEIGHBOURS, 5, 1},
+    {"-n 8 a.out", "SLURM_DISTRIBUTION=cyclic:block" NEIGHBOURS, 5, 1,
+     "SLURM_DISTRIBUTION=cyclic:block"},
+    {"-m plane=2 -n 8 a.out", " | a.out | 4x8 2,2,2,2 plane", 5, 1},
+    {"-m plane=1 -n 8 a.out", "srun --distribution=plane=1" NEIGHBOURS, 5, 1},
+    {"-m plane -n 8 a.out", " | a.out | 4x8 2,2,2,2 plane", 5, 1, "SLURM_DIST_PLANESIZE=4"},
+    {"-m block:cyclic -n 8 a.out", " | a.out | 4x8 2,2,2,2 block", 5, 1},
+    {"-m block:block -n 8 a.out",
+     " | a.out | 4x8 2,2,2,2 block (srun --distribution=block:block: nodes are filled so, but "
+     "within a node Slurm's default holds; --cpu-bind chooses cores)", 5, 1},
+    {"-m arbitrary -w n3,n3,n1 a.out", " | a.out | 2x3 2,1 arbitrary on n3,n1 in order", 5, 1},
+    {"-m arbitrary -n 3 -w n3,n3,n1 a.out", " | a.out | 2x3 2,1 arbitrary on n3,n1 in order", 5, 1},
+    {"-m arbitrary -n 4 -w n3,n3,n1 a.out",
+     "srun --ntasks=4 and 3 nodes in rank order: say one for each task", 5, 1},
+    {"-m arbitrary -w n3,n1,n3 a.out",
+     "srun --distribution=arbitrary: a round keeps the ranks of a node together: list each "
+     "node's ranks one after the other", 5, 1},
+    {"-m arbitrary a.out",
+     "srun --distribution=arbitrary needs the nodes in rank order: add --nodelist or set "
+     "SLURM_HOSTFILE", 5, 1},
+    {"a.out", " | a.out | 2x2 1,1 arbitrary on n4,n1 in order", 5, 1, "SLURM_HOSTFILE=file"},
+    {"-m arbitrary -w n1,n2,n3,n4,n5 a.out",
+     "srun --distribution=arbitrary needs more nodes than there are: the allocation of 5 has 4 "
+     "beside its 1 spare(s) (--dlrover-spares)", 5, 1},
+    /* devices */
+    {"--gpus=8 a.out", "--gpus-per-node=2 | a.out | 4x4 1,1,1,1 cyclic", 5, 1},
+    {"-G a100:8 a.out", "--gpus-per-node=a100:2 | a.out | 4x4 1,1,1,1 cyclic", 5, 1},
+    {"--gpus=6 a.out",
+     "srun --gpus=6 does not divide over 4 nodes: say --gpus-per-node or --gpus-per-task", 5, 1},
+    {"--gpus=a:4,b:4 a.out",
+     "srun --gpus=a:4,b:4 does not divide over 4 nodes: say --gpus-per-node or --gpus-per-task",
+     5, 1},
+    {"a.out", "--gpus-per-node=2 | a.out | 4x4 1,1,1,1 cyclic", 5, 1, "SLURM_GPUS=10"},
+    {"--gpus-per-node=1 a.out", "--gpus-per-node=1 | a.out | 4x4 1,1,1,1 cyclic", 5, 1, "SLURM_GPUS=7"},
+    {"--gres=gpu:1 a.out", "--gres=gpu:1 | a.out | 4x4 1,1,1,1 cyclic", 5, 1, "SLURM_GPUS=7"},
+    {"a.out",
+     "SLURM_GPUS=7 does not divide over 5 nodes: say --gpus-per-node or --gpus-per-task", 5, 1,
+     "SLURM_GPUS=7"},
+    {"--gpus-per-task=1 --gpus-per-socket 1 --gpu-bind=none a.out",
+     "--gpus-per-task=1 --gpus-per-socket 1 --gpu-bind=none | a.out | 4x4 1,1,1,1 cyclic", 5, 1},
+    /* environment of tasks */
+    {"--export=ALL a.out", "--export=ALL | a.out | 4x4 1,1,1,1 cyclic", 5, 1},
+    {"--export=ALL,A=b a.out", "--export=ALL,A=b | a.out | 4x4 1,1,1,1 cyclic", 5, 1},
+    {"--export=NONE a.out", OURS " | a.out | 4x4 1,1,1,1 cyclic", 5, 1},
+    {"--export=A,B=c a.out", OURS ",A,B=c | a.out | 4x4 1,1,1,1 cyclic", 5, 1},
+    {"a.out", OURS " | a.out | 4x4 1,1,1,1 cyclic", 5, 1, "SLURM_EXPORT_ENV=NONE"},
+    {"a.out", "--export=ALL | a.out | 4x4 1,1,1,1 cyclic", 5, 1,
+     "SRUN_EXPORT_ENV=ALL SLURM_EXPORT_ENV=NONE"},
+    {"--export=ALL a.out", "--export=ALL | a.out | 4x4 1,1,1,1 cyclic", 5, 1, "SLURM_EXPORT_ENV=NONE"},
+    /* what passes */
+    {"--chd /tmp --exclusi a.out", "--chd /tmp | a.out | 4x4 1,1,1,1 cyclic", 5, 1},
+    {"--mpi=pmix -c 2 --mem 4g -- a.out -x",
+     "--mpi=pmix -c 2 --mem 4g | a.out -x | 4x4 1,1,1,1 cyclic", 5, 1},
+    {"-o out.%t -e err -i in.%t a.out", "-o out.%t -e err -i in.%t | a.out | 4x4 1,1,1,1 cyclic", 5, 1},
+    {"-K1 -vv -W 5 -t 10 a.out", "-K1 -v -v -W 5 -t 10 | a.out | 4x4 1,1,1,1 cyclic", 5, 1},
+    {"--label --unknown=1 a.out", "--label --unknown=1 | a.out | 4x4 1,1,1,1 cyclic", 5, 1},
+    {"--multi-prog conf", "--multi-prog | conf | 4x4 1,1,1,1 cyclic", 5, 1},
+    {"--bcast=/tmp/x --cpu-bind=cores --exact a.out",
+     "--bcast=/tmp/x --cpu-bind=cores --exact | a.out | 4x4 1,1,1,1 cyclic", 5, 1},
+    /* what the round says itself */
+    {"--overlap --exclusive -m block --no-kill a.out", " | a.out | 4x4 1,1,1,1 block", 5, 1},
+    {"--dlrover=on --dlrover-spares 1 a.out", " | a.out | 4x4 1,1,1,1 cyclic", 5, 1},
+    {"--jobid=7 a.out", " | a.out | 4x4 1,1,1,1 cyclic", 5, 1, "SLURM_JOB_ID=7"},
+    {"--jobid=8 a.out",
+     "srun --jobid=8 cannot be supervised from job 7: submit it there, or add --dlrover=off to "
+     "this srun", 5, 1, "SLURM_JOB_ID=7"},
+    /* what is not for us */
+    {"--version", "plain", 5, 1},
+    {"--pty bash",
+     "plain (srun --pty is run without supervision: a terminal cannot be carried over to a new "
+     "round)", 5, 1},
+    {"--het-group=1 a.out",
+     "srun --het-group cannot be supervised: a component of a heterogeneous job cannot do "
+     "without a node; add --dlrover=off to this srun", 5, 1},
+    {"a.out",
+     "SLURM_HET_SIZE is set: a heterogeneous job cannot do without a node; add --dlrover=off to "
+     "this srun", 5, 1, "SLURM_HET_SIZE=2"},
+    {"-M c2 a.out",
+     "srun --clusters cannot be supervised: the step runs in this job's cluster; leave it out", 5, 1},
+    {"-Z a.out",
+     "srun --no-allocate cannot be supervised: it runs outside of any allocation; leave it out", 5, 1},
+    {"--spread-job a.out",
+     "srun --spread-job cannot be supervised: the round places tasks by node; say --nodes and "
+     "--ntasks", 5, 1},
     {"-n", "srun -n needs an argument", 5, 1},
+    {"--ntasks", "srun --ntasks needs an argument", 5, 1},
     {"-%", "srun has no option -% (in '-%')", 5, 1},
     {"-n 4", "srun: no program to run was named", 5, 1},
-    {"a.out",
-     "--dlrover-spares=5 leaves no node to train on in an allocation of 5: ask for "
-     "more "
-     "nodes or fewer spares",
-     5, 5},
-    {"a.out",
-     "7 tasks do not divide over 5 nodes, so it is not clear how many 4 nodes should "
-     "run: "
-     "say srun --ntasks=N",
-     5, 1, 0, "7"},
-    {"-N 3 -n 2 a.out", "2 task(s) cannot fill 3 nodes: say --nodes=2", 5, 1},
+    {"--dlrover", "srun: no program to run was named", 5, 1},
 };
+/* clang-format on */
+
+static char *names[] = {"n1", "n2", "n3", "n4", "n5"};
+
+/* Commas only; the one file there is holds n4 and n1. */
+static int expand(const char *text, bool is_file, char ***ret_names, unsigned *ret_n,
+                  struct dlr_err *err)
+{
+    char copy[128], *rest, *word;
+
+    snprintf(copy, sizeof(copy), "%s", is_file ? "n4,n1" : text);
+    *ret_names = calloc(16, sizeof(**ret_names));
+    *ret_n = 0;
+    for (word = strtok_r(copy, ",", &rest); word; word = strtok_r(NULL, ",", &rest))
+        (*ret_names)[(*ret_n)++] = strdup(word);
+    return 0;
+}
 
 static int split(const char *line, char *copy, char **argv)
 {
@@ -96,44 +224,56 @@ static int split(const char *line, char *copy, char **argv)
     return argc;
 }
 
-static void show(const struct dlr_stepplan *plan, char *buf, size_t size)
+static void show(const struct dlr_stepplan *plan, unsigned nnodes, char *buf,
+                 size_t size)
 {
     size_t n = 0;
 
-    if (plan->plain) {
-        snprintf(buf, size, "plain");
-        return;
-    }
     buf[0] = '\0';
-    for (unsigned i = 0; i < plan->noptions; i++)
+    for (unsigned i = 0; i < plan->noptions && !plan->plain; i++)
         n += snprintf(buf + n, size - n, "%s%s", i ? " " : "", plan->options[i]);
-    n += snprintf(buf + n, size - n, " |");
-    for (char **p = plan->program; *p; p++)
+    n += snprintf(buf + n, size - n, plan->plain ? "plain" : " |");
+    for (char **p = plan->program; !plan->plain && *p; p++)
         n += snprintf(buf + n, size - n, " %s", *p);
-    n += snprintf(buf + n, size - n, " | %ux%u ", plan->nplaces, plan->world);
-    for (unsigned i = 0; i < plan->nplaces; i++)
+    if (!plan->plain)
+        n += snprintf(buf + n, size - n, " | %ux%u ", plan->nplaces, plan->world);
+    for (unsigned i = 0; i < plan->nplaces && !plan->plain; i++)
         n += snprintf(buf + n, size - n, "%s%u", i ? "," : "", plan->tasks[i]);
+    if (!plan->plain)
+        n += snprintf(buf + n, size - n, " %s", plan->distribution);
+    for (unsigned i = 0; i < plan->nprefer; i++)
+        n += snprintf(buf + n, size - n, "%s%s", i ? "," : " on ",
+                      names[plan->prefer[i]]);
+    if (plan->ordered)
+        n += snprintf(buf + n, size - n, " in order");
+    for (unsigned i = 0; plan->barred && i < nnodes; i++)
+        if (plan->barred[i])
+            n += snprintf(buf + n, size - n, " not %s", names[i]);
+    if (plan->note[0])
+        snprintf(buf + n, size - n, " (%s)", plan->note);
 }
 
 static void every_line_is_planned_or_refused_as_the_table_says(void **state)
 {
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-        char copy[512], got[1024], *argv[32];
+        char copy[512], env_copy[512], got[1024], *argv[32], *env[32];
         struct dlr_stepplan_in in = {.nnodes = rows[i].nnodes,
                                      .spares = rows[i].spares,
                                      .nplaces = rows[i].nplaces,
-                                     .ntasks = rows[i].ntasks,
-                                     .per_node = rows[i].per_node,
                                      .world = rows[i].world,
+                                     .names = names,
+                                     .expand = expand,
+                                     .env = env + 1,
                                      .argv = argv};
         struct dlr_stepplan plan;
         struct dlr_err err;
 
         in.argc = split(rows[i].line, copy, argv);
+        split(rows[i].env ? rows[i].env : "", env_copy, env);
         if (dlr_stepplan_make(&in, &plan, &err) < 0) {
             snprintf(got, sizeof(got), "%s", err.text);
         } else {
-            show(&plan, got, sizeof(got));
+            show(&plan, rows[i].nnodes, got, sizeof(got));
             dlr_stepplan_done(&plan);
         }
         if (strcmp(got, rows[i].plan))
@@ -148,8 +288,17 @@ static void every_option_has_one_row_and_every_refusal_a_reason(void **state)
         assert_ptr_equal(dlr_srun_find(o->name, strlen(o->name)), o);
         if (o->letter)
             assert_ptr_equal(dlr_srun_find_letter(o->letter), o);
+        assert_true(o->action == DLR_SRUN_PLAIN ||
+                    (o->action == DLR_SRUN_REFUSE) == (o->why != NULL));
+    }
+    for (const struct dlr_srun_option *o = dlr_srun_vars; o->name; o++) {
+        char entry[64];
+
+        snprintf(entry, sizeof(entry), "%s=x", o->name);
+        assert_ptr_equal(dlr_srun_find_var(entry), o);
         assert_int_equal(o->action == DLR_SRUN_REFUSE, o->why != NULL);
     }
+    assert_null(dlr_srun_find_var("SLURM_NTASKS_X=x"));
 }
 
 int main(void)

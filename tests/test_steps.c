@@ -46,6 +46,8 @@ static const struct {
     {"SLURM_GPUS", false, false},      {"SLURM_NTASKS_PER_GPU", false, false},
     {"SLURM_HOSTFILE", false, false},  {"SLURM_JOB_NODELIST", false, false},
     {"SLURM_EXCLUSIVE", false, false}, {"DLROVER_SUPERVISED", false, false},
+    {"SLURM_OPEN_MODE", true, false},  {"SLURM_EXPORT_ENV", false, false},
+    {"SLURM_GRES", true, false},       {"SRUN_CPUS_PER_TASK", true, false},
     {"SLURM_NTASKS_X", true, false},   {"DLROVER_HEARTBEAT", true, true},
 };
 

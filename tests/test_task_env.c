@@ -18,6 +18,7 @@ static const struct dlr_task_round round4 = {
     .tasks = "2,2,1,3",
     .port = 29500,
     .fd = 64,
+    .order = "block",
 };
 
 static const char *value_of(const struct dlr_task_env *env, const char *name)
@@ -73,7 +74,9 @@ static void the_round_is_the_same_for_all(void **state)
         {"MASTER_ADDR", "n3"},
         {"MASTER_PORT", "29500"},
         {"DLROVER_AGENT_FD", "64"},
-        {"DLROVER_SUPERVISED", "(out)"},
+        {"DLROVER_SUPERVISED", "(none)"}, /* stays as it is */
+        {"SLURM_DISTRIBUTION", "block"},
+        {"DLROVER_DISTRIBUTION", "(out)"},
         {"DLROVER_CRED", "(out)"},
         {"DLROVER_NODES", "(out)"},
         {"DLROVER_TASKS", "(out)"},

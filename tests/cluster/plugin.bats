@@ -359,7 +359,7 @@ END
         MASTER_PORT=2900 SLURM_TASKS_PER_NODE=2,1 SLURM_PROCID=2 SLURM_LOCALID=0; do
         grep -qFx "$var" <<<"$output"
     done
-    run -1 grep -E '^(DLROVER_(SUPERVISED|NODES|TASKS)|SLURM_HOSTFILE|SLURM_OVERLAP)=' <<<"$output"
+    run -1 grep -E '^(DLROVER_(NODES|TASKS)|SLURM_HOSTFILE|SLURM_OVERLAP)=' <<<"$output"
     run -0 as alice grep -h 'last words' err
     [ "$(sort <<<"$output" | paste -sd,)" = "last words of 0,last words of 1,last words of 2" ]
     run -0 as alice sed 's/ [0-9]* .TASK./ /' agent.n1

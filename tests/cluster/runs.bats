@@ -215,9 +215,9 @@ SH
     sizes=$(output "$job" | awk '/^==/ { if (n) print head, n; head = $0; n = "" } /^rank/ { n = n " " $6 } END { print head, n }')
     diff <(echo "$sizes" | sed 's/ *$//; s/  */ /g') - <<'END'
 == n1 n2 n4 n5
-== -n 3 n1 n2 n4
-== -N 2 -n 4 n1 n1 n4 n4
-== --ntasks-per-node=2 -N 3 n1 n1 n2 n2 n4 n4
+== -n 3 n1 n2 n3
+== -N 2 -n 4 n1 n1 n2 n2
+== --ntasks-per-node=2 -N 3 n1 n1 n2 n2 n3 n3
 == -n 6 n1 n1 n2 n2 n4 n5
 END
 }

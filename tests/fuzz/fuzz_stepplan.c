@@ -20,12 +20,33 @@ static void check(const struct dlr_stepplan_in *in, const struct dlr_stepplan *p
     FUZZ_CHECK(plan->program >= in->argv && plan->program <= in->argv + in->argc);
     for (unsigned i = 0; i < plan->noptions; i++)
         FUZZ_CHECK(plan->options[i]);
+    for (unsigned i = 0; i < plan->nprefer; i++)
+        FUZZ_CHECK(plan->prefer[i] < in->nnodes && !plan->barred[plan->prefer[i]]);
+    FUZZ_CHECK(plan->nprefer <= plan->nplaces && plan->distribution);
+}
+
+/* Names with commas between; a file holds the second node, twice. */
+static int expand(const char *text, bool is_file, char ***ret_names, unsigned *ret_n,
+                  struct dlr_err *err)
+{
+    char *copy = strdup(is_file ? "n2,n2" : text), *rest;
+
+    *ret_names = calloc(strlen(copy) + 1, sizeof(**ret_names));
+    *ret_n = 0;
+    for (char *w = strtok_r(copy, ",", &rest); w; w = strtok_r(NULL, ",", &rest))
+        (*ret_names)[(*ret_n)++] = strdup(w);
+    free(copy);
+    return 0;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char srun[] = "srun", *words[WORDS_MAX + 1] = {srun}, *all, *rest, *line;
-    struct dlr_stepplan_in in = {.argc = 1, .argv = words};
+    static char ntasks[] = "SLURM_NTASKS=4", per_node[] = "SLURM_NTASKS_PER_NODE=2",
+                n1[] = "n1", n2[] = "n2", n3[] = "n3", n4[] = "n4", other[] = "other";
+    char *names[] = {n1, n2, n3, n4, other, other, other, other}, *env[3] = {NULL};
+    struct dlr_stepplan_in in = {
+        .argc = 1, .argv = words, .names = names, .env = env, .expand = expand};
     struct dlr_stepplan plan;
     struct dlr_err err = {0};
 
@@ -33,8 +54,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     in.nnodes = data[0] % 8 + 1;
     in.spares = data[0] / 8 % 4;
-    in.ntasks = data[0] & 64 ? "4" : NULL;
-    in.per_node = data[0] & 128 ? "2" : NULL;
+    if (data[0] & 64)
+        env[0] = ntasks;
+    if (data[0] & 128)
+        env[data[0] & 64 ? 1 : 0] = per_node;
     all = rest = fuzz_text(data + 1, size - 1);
     while (in.argc < WORDS_MAX && (line = fuzz_line(&rest)))
         words[in.argc++] = line;

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi_launcher/stepplan_read.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/str.h"
+
+int dlr_stepplan_keep(struct dlr_stepplan_read *r, const char *fmt, ...)
+{
+    char *word = NULL;
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vasprintf(&word, fmt, ap);
+    va_end(ap);
+    if (n < 0)
+        return dlr_fail(r->err, -ENOMEM, "no memory for srun's options");
+    r->plan->options[r->plan->noptions++] = word;
+    return 0;
+}
+
+const char *dlr_stepplan_getenv(const struct dlr_stepplan_in *in, const char *name)
+{
+    for (char *const *e = in->env; e && *e; e++) {
+        const char *rest = dlr_after(*e, name);
+
+        if (rest && *rest == '=')
+            return rest + 1;
+    }
+    return NULL;
+}
+
+int dlr_stepplan_number(struct dlr_stepplan_read *r, const char *what, const char *text,
+                        unsigned *ret)
+{
+    if (dlr_parse_uint(text, DLR_STEPPLAN_TASKS, ret) < 0 || !*ret)
+        return dlr_fail(r->err, -EINVAL, "%s '%s' is not a number from 1 to %u", what,
+                        text, DLR_STEPPLAN_TASKS);
+    return 0;
+}
+
+unsigned dlr_stepplan_barred(const struct dlr_stepplan_read *r)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < r->in->nnodes; i++)
+        n += r->plan->barred[i];
+    return n;
+}
+
+int dlr_stepplan_too_many(struct dlr_stepplan_read *r, const char *what,
+                          const char *text, unsigned most)
+{
+    char barred[64] = "";
+
+    if (dlr_stepplan_barred(r))
+        snprintf(barred, sizeof(barred), " and %u left out (--exclude)",
+                 dlr_stepplan_barred(r));
+    return dlr_fail(r->err, -EINVAL,
+                    "%s=%s needs more nodes than there are: the allocation of %u has "
+                    "%u beside its %u spare(s) (--dlrover-spares)%s",
+                    what, text, r->in->nnodes, most, r->in->spares, barred);
+}
+
+static void be_plain(struct dlr_stepplan_read *r, const struct dlr_srun_option *o)
+{
+    r->plan->plain = true;
+    if (o->why)
+        dlr_format(r->plan->note, sizeof(r->plan->note),
+                   "srun --%s is run without supervision: %s", o->name, o->why);
+}
+
+/* One option with its value (NULL: none) as the words that stood there. */
+static int apply(struct dlr_stepplan_read *r, const struct dlr_srun_option *o,
+                 const char *value, const char *word, const char *next_word)
+{
+    int rc;
+
+    switch (o->action) {
+    case DLR_SRUN_PASS:
+        break;
+    case DLR_SRUN_DROP:
+        return 0;
+    case DLR_SRUN_PLAIN:
+        be_plain(r, o);
+        return 0;
+    case DLR_SRUN_REFUSE:
+        return dlr_fail(r->err, -EINVAL, "srun --%s cannot be supervised: %s", o->name,
+                        o->why);
+    default:
+        r->value[o->action] = value;
+        r->by_env[o->action] = false;
+        return 0;
+    }
+    r->gpus_said |= dlr_after(o->name, "gpus-per-") || dlr_streq(o->name, "gres");
+    rc = dlr_stepplan_keep(r, "%s", word);
+    return rc < 0 || !next_word ? rc : dlr_stepplan_keep(r, "%s", next_word);
+}
+
+static int take_long(struct dlr_stepplan_read *r, const char *word)
+{
+    const char *name = word + 2, *equals = strchr(name, '=');
+    size_t len = equals ? (size_t)(equals - name) : strlen(name);
+    const struct dlr_srun_option *o = dlr_srun_find(name, len);
+    const char *value = equals ? equals + 1 : NULL, *next = NULL;
+
+    if (dlr_after(name, "dlrover") &&
+        (name[7] == '\0' || name[7] == '=' || name[7] == '-')) {
+        if (!value)
+            r->at++; /* all of ours have an argument */
+        return 0;
+    }
+    if (!o)
+        return dlr_stepplan_keep(r, "%s",
+                                 word); /* another plugin's, or srun will complain */
+    if (o->arg == DLR_SRUN_ARG && !value) {
+        if (r->at + 1 >= r->in->argc)
+            return dlr_fail(r->err, -EINVAL, "srun --%s needs an argument", o->name);
+        value = next = r->in->argv[++r->at];
+    }
+    return apply(r, o, value, word, next);
+}
+
+/* "-lN4": letters up to the first with an argument, which takes the rest or the next word. */
+static int take_letters(struct dlr_stepplan_read *r, const char *word)
+{
+    for (const char *p = word + 1; *p; p++) {
+        const struct dlr_srun_option *o = dlr_srun_find_letter(*p);
+        const char *value = NULL, *next = NULL;
+        char single[3] = {'-', *p, '\0'};
+        char joined[4096];
+        int rc;
+
+        if (!o)
+            return dlr_fail(r->err, -EINVAL, "srun has no option -%c (in '%s')", *p,
+                            word);
+        if (o->arg != DLR_SRUN_NO_ARG && p[1])
+            value = p + 1;
+        if (o->arg == DLR_SRUN_ARG && !value) {
+            if (r->at + 1 >= r->in->argc)
+                return dlr_fail(r->err, -EINVAL, "srun -%c needs an argument", *p);
+            value = next = r->in->argv[++r->at];
+        }
+        if (dlr_format(joined, sizeof(joined), "%s%s", single,
+                       next || !value ? "" : value))
+            return dlr_fail(r->err, -EINVAL, "srun -%c: its argument is too long", *p);
+        rc = apply(r, o, value, joined, next);
+        if (rc < 0 || value)
+            return rc;
+    }
+    return 0;
+}
+
+static int read_words(struct dlr_stepplan_read *r)
+{
+    for (r->at = 1; r->at < r->in->argc; r->at++) {
+        const char *word = r->in->argv[r->at];
+        int rc;
+
+        if (dlr_streq(word, "--")) {
+            r->at++;
+            break;
+        }
+        if (word[0] != '-' || !word[1])
+            break;
+        rc = word[1] == '-' ? take_long(r, word) : take_letters(r, word);
+        if (rc < 0)
+            return rc;
+    }
+    if (r->at > r->in->argc)
+        r->at = r->in->argc;
+    r->plan->program = r->in->argv + r->at;
+    if (!r->plan->plain && r->at >= r->in->argc)
+        return dlr_fail(r->err, -EINVAL, "srun: no program to run was named");
+    return 0;
+}
+
+/* What the command line has not said; of two variables for one thing the later row wins. */
+static int read_env(struct dlr_stepplan_read *r)
+{
+    for (const struct dlr_srun_option *o = dlr_srun_vars; o->name; o++) {
+        const char *value = o->action == DLR_SRUN_DROP || o->action == DLR_SRUN_PASS
+                                ? NULL
+                                : dlr_stepplan_getenv(r->in, o->name);
+
+        if (!value)
+            continue;
+        if (o->action == DLR_SRUN_REFUSE)
+            return dlr_fail(r->err, -EINVAL, "%s is set: %s", o->name, o->why);
+        if (r->value[o->action] && !r->by_env[o->action])
+            continue;
+        r->value[o->action] = value;
+        r->by_env[o->action] = true;
+    }
+    return 0;
+}
+
+int dlr_stepplan_read(struct dlr_stepplan_read *r)
+{
+    size_t most = 16; /* room for words of our own */
+    int rc;
+
+    for (int i = 0; i < r->in->argc; i++) /* "-lvv" becomes a word for each letter */
+        most += strlen(r->in->argv[i]) + 1;
+    r->plan->options = calloc(most, sizeof(*r->plan->options));
+    if (!r->plan->options)
+        return dlr_fail(r->err, -ENOMEM, "no memory for srun's options");
+    rc = read_words(r);
+    return rc < 0 || r->plan->plain ? rc : read_env(r);
+}

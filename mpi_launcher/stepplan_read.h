@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads srun's words and variables into values by what they say. Private to the step plan. */
+#ifndef DLR_MPI_LAUNCHER_STEPPLAN_READ_H
+#define DLR_MPI_LAUNCHER_STEPPLAN_READ_H
+
+#include <stdbool.h>
+
+#define DLR_STEPPLAN_TASKS 1048576u
+
+#include "common/err.h"
+#include "mpi_launcher/srun_options.h"
+#include "mpi_launcher/stepplan.h"
+
+struct dlr_stepplan_read {
+    const struct dlr_stepplan_in *in;
+    struct dlr_stepplan *plan;
+    struct dlr_err *err;
+    /* By action: the last word on the command line, else the variable's value, else NULL. */
+    const char *value[DLR_SRUN_ACTIONS];
+    bool by_env[DLR_SRUN_ACTIONS]; /* it is a variable's */
+    bool gpus_said; /* the command line asks for generic resources itself */
+    int at;
+};
+
+/* Fills value and by_env, and of the plan: plain, note, options, program. */
+int dlr_stepplan_read(struct dlr_stepplan_read *r);
+
+/* Adds a word to the plan's options. */
+int dlr_stepplan_keep(struct dlr_stepplan_read *r, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* A number from 1 on, or -EINVAL that names what. */
+int dlr_stepplan_number(struct dlr_stepplan_read *r, const char *what, const char *text,
+                        unsigned *ret);
+
+/* Nodes that take no part. */
+unsigned dlr_stepplan_barred(const struct dlr_stepplan_read *r);
+
+/* -EINVAL: what=text asks for more than the most nodes there are. */
+int dlr_stepplan_too_many(struct dlr_stepplan_read *r, const char *what,
+                          const char *text, unsigned most);
+
+/* stepplan_seats.c: nodes by name before the sizes are known, ranks on nodes after it. */
+int dlr_stepplan_read_exclude(struct dlr_stepplan_read *r);
+int dlr_stepplan_read_prefer(struct dlr_stepplan_read *r);
+int dlr_stepplan_check_prefer(struct dlr_stepplan_read *r);
+int dlr_stepplan_choose_seats(struct dlr_stepplan_read *r);
+
+const char *dlr_stepplan_getenv(const struct dlr_stepplan_in *in, const char *name);
+
+#endif
