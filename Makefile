@@ -23,7 +23,7 @@ DLR_LDFLAGS = -pthread $(if $(SAN),-fsanitize=$(SAN))
 
 # --- sources: one list per product --------------------------------------------------
 COMMON := common/clock.c common/err.c common/file.c common/jobconf.c common/jobrules.c \
-  common/local.c common/log.c common/memory.c common/opt.c common/self.c common/str.c
+  common/local.c common/log.c common/memory.c common/opt.c common/self.c common/str.c common/version.c
 MSG := common/msg.c
 ORDER := hwloc_topo/names.c hwloc_topo/switches.c hwloc_topo/order.c hwloc_topo/choose.c
 TOPO := hwloc_topo/node.c hwloc_topo/partners.c $(ORDER)
@@ -60,12 +60,15 @@ RENDEZVOUS := mpi_launcher/rendezvous.c mpi_launcher/report.c $(PLAN)
 CLI_READ := mpi_launcher/cli_args.c mpi_launcher/cli_find.c mpi_launcher/cli_json.c \
   mpi_launcher/cli_reader.c mpi_launcher/cli_state.c mpi_launcher/cli_text.c \
   mpi_launcher/cli_view.c mpi_launcher/cli_words.c
+DOCTOR := mpi_launcher/doctor.c mpi_launcher/doctor_job.c mpi_launcher/doctor_look.c \
+  mpi_launcher/doctor_node.c mpi_launcher/doctor_nodes.c mpi_launcher/doctor_plugin.c \
+  mpi_launcher/doctor_slurm.c mpi_launcher/libfile.c mpi_launcher/plugstack.c
 CLI := mpi_launcher/cli.c mpi_launcher/cli_status.c mpi_launcher/cli_events.c \
-  mpi_launcher/cli_check.c mpi_launcher/cli_watch.c $(CLI_READ)
+  mpi_launcher/cli_check.c mpi_launcher/cli_doctor.c mpi_launcher/cli_watch.c $(DOCTOR) $(CLI_READ)
 SPANK := spank/allocator.c spank/batch.c spank/cmdline.c spank/fds.c spank/handover.c spank/notify.c \
   spank/options.c spank/step.c spank/sweep.c spank/tap.c spank/task_env.c
 PLUGIN := spank/plugin.c $(SPANK) common/clock.c common/err.c common/jobconf.c \
-  common/jobrules.c common/local.c common/log.c common/memory.c common/opt.c common/str.c
+  common/jobrules.c common/local.c common/log.c common/memory.c common/opt.c common/str.c common/version.c
 CHARLM := examples/charlm.c examples/matmul.c examples/text.c
 
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))

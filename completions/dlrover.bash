@@ -40,8 +40,9 @@ _dlrover_value() { # OPTION CURRENT
                 requeued requeue_failed takeover adopted end" -- "$2"))
             ;;
         --checks)
-            COMPREPLY=($(compgen -W "all none $(dlrover check --list 2>/dev/null |
-                sed -n 's/^ *\([a-z]*\) .*/\1/p')" -- "$2"))
+            COMPREPLY=($(compgen -W "all $([[ ${COMP_WORDS[1]} == doctor ]] || echo none)
+                $(dlrover "${COMP_WORDS[1]}" --list 2>/dev/null |
+                    sed -n 's/^ *\([a-z]*\) .*/\1/p')" -- "$2"))
             ;;
         *) COMPREPLY=() ;;
     esac
@@ -52,11 +53,11 @@ _dlrover() {
 
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        COMPREPLY=($(compgen -W "status events check version help --help --version" -- "$cur"))
+        COMPREPLY=($(compgen -W "status events check doctor version help --help --version" -- "$cur"))
         return
     fi
     if [[ ${COMP_WORDS[1]} == help ]]; then
-        ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W "status events check version" -- "$cur"))
+        ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W "status events check doctor version" -- "$cur"))
         return
     fi
     [[ $cur == = ]] && cur=''

@@ -66,6 +66,9 @@ UNIT_OBJS_test_cli := $(CLI_READ)
 UNIT_LIBS_test_cli := -ljansson
 UNIT_OBJS_test_cli_run := mpi_launcher/cli_status.c mpi_launcher/cli_events.c mpi_launcher/cli_watch.c $(CLI_READ)
 UNIT_LIBS_test_cli_run := -ljansson
+UNIT_OBJS_test_doctor := $(DOCTOR) $(HEALTH) $(MSG)
+UNIT_LIBS_test_doctor := -ljansson -lmunge
+$(BUILD)/tests/test_doctor: | $(BUILD)/spank_dlrover.so
 UNIT_OBJS_test_beat := mpi_launcher/beat.c
 UNIT_OBJS_test_election := mpi_launcher/election.c
 UNIT_OBJS_test_persist := mpi_launcher/persist.c $(MSG)

@@ -28,6 +28,8 @@ static const struct {
      "whether a job goes on: state, steps, checkpoint, nodes"},
     {"events", dlr_cli_events, "what happened to a job, one line for each event"},
     {"check", dlr_cli_check, "the health checks, on this node"},
+    {"doctor", dlr_cli_doctor,
+     "what of the installation is not as it should be, and what to do"},
     {"version", dlr_cli_version, "versions of the suite and of what it was built with"},
 };
 #define NCOMMANDS (sizeof(commands) / sizeof(*commands))

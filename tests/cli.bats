@@ -31,7 +31,7 @@ complete_words() {
     run -2 "$dlrover"
     [[ $output == *"usage: dlrover COMMAND"* ]]
     run -0 "$dlrover" --help
-    for command in status events check version help; do
+    for command in status events check doctor version help; do
         [[ $output == *"  $command "* ]]
     done
 }
@@ -46,7 +46,7 @@ complete_words() {
 }
 
 @test "help of each command is the same by both ways" {
-    for command in status events check version; do
+    for command in status events check doctor version; do
         run -0 "$dlrover" help "$command"
         [[ $output == "usage: dlrover $command"* ]]
         [[ $output == "$("$dlrover" "$command" --help)" ]]
@@ -61,9 +61,28 @@ complete_words() {
     [[ $(jq -r .dlrover <<<"$output") == "$(cat VERSION)" ]]
 }
 
+@test "doctor knows its words, and tells of a host without Slurm what is missing" {
+    run -0 "$dlrover" doctor --list
+    [[ ${lines[0]} == "plugstack "* ]]
+    page=$(scdoc <man/dlrover.1.scd | groff -man -rHY=0 -rLL=400n -Tascii -P-cbou 2>/dev/null)
+    for check in $("$dlrover" doctor --list | sed 's/ .*//'); do
+        grep -qw "$check" <<<"$page" || { echo "dlrover(1) does not name $check"; return 1; }
+    done
+    run -2 "$dlrover" doctor --checks=plugstack,nonsense
+    [[ $output == "dlrover doctor: unknown check 'nonsense', known are those of --list (see 'dlrover help doctor')" ]]
+    run -2 "$dlrover" doctor --limit=0s
+    export SLURM_CONF=$BATS_TEST_TMPDIR/slurm.conf
+    run -1 "$dlrover" doctor --checks=plugstack,plugin,nodes --limit=5s
+    [[ ${lines[0]} == "problem  plugstack    '$BATS_TEST_TMPDIR/plugstack.conf' has no line that loads the plugin: add 'optional "* ]]
+    [[ ${lines[1]} == "skip     plugin       no line loads the plugin" ]]
+    [[ ${lines[2]} == "skip     nodes        not inside a job" ]]
+    run -1 "$dlrover" doctor --checks=plugstack --json
+    [[ $(jq -r '.checks[0].verdict, .problems' <<<"$output" | paste -sd' ') == "problem 1" ]]
+}
+
 @test "the manual names every option of every command" {
-    page=$(scdoc <man/dlrover.1.scd | groff -man -Tascii -P-cbou 2>/dev/null)
-    for command in status events check version; do
+    page=$(scdoc <man/dlrover.1.scd | groff -man -rHY=0 -rLL=400n -Tascii -P-cbou 2>/dev/null)
+    for command in status events check doctor version; do
         for option in $("$dlrover" help "$command" | sed -nE 's/^ +(--[a-z-]+).*/\1/p'); do
             [[ $option == --help ]] || grep -qE -e "(^|[^a-z-])$option([^a-z-]|$)" <<<"$page" || {
                 echo "dlrover(1) does not name $option of $command"
@@ -74,7 +93,7 @@ complete_words() {
 }
 
 @test "the manual and the completion name every event of the journal" {
-    page=$(scdoc <man/dlrover.1.scd | groff -man -Tascii -P-cbou 2>/dev/null)
+    page=$(scdoc <man/dlrover.1.scd | groff -man -rHY=0 -rLL=400n -Tascii -P-cbou 2>/dev/null)
     sed -nE 's/^\| ([a-z_]+) \|.*/\1/p' docs/journal.md | grep -vx event >"$BATS_TEST_TMPDIR/events"
     [[ -s $BATS_TEST_TMPDIR/events ]]
     while read -r event; do
@@ -84,7 +103,7 @@ complete_words() {
 }
 
 @test "every field of status --json is in the manual" {
-    page=$(scdoc <man/dlrover.1.scd | groff -man -t -Tascii -P-cbou 2>/dev/null |
+    page=$(scdoc <man/dlrover.1.scd | groff -man -t -rHY=0 -rLL=400n -Tascii -P-cbou 2>/dev/null |
         sed -n '/JSON OF STATUS/,/EXIT STATUS/p')
     put_journal 7 r node-loss
     for field in $("$dlrover" status --json | jq -r 'keys[]'); do
@@ -103,6 +122,8 @@ complete_words() {
     [[ $(complete_words dlrover status --run = "") == $'one\ntwo' ]]
     [[ $(complete_words dlrover check --li) == --list ]]
     [[ $(complete_words dlrover check --checks = cl) == clock ]]
+    [[ $(complete_words dlrover doctor --checks = slurmd) == slurmd ]]
+    [[ $(complete_words dlrover doctor --checks = no) == nodes ]]
     [[ $(complete_words dlrover status --state-dir = /nowhere "") == "" ]]
 }
 
@@ -146,7 +167,7 @@ PYTHON
 # shellcheck disable=SC2016 # backquotes are text
 @test "the README names what is there, and options as the sources have them" {
     while read -r path; do
-        [[ -e $path ]] || { echo "README.md links to '$path'"; return 1; }
+        [[ -e $path || -e docs/$path ]] || { echo "README.md links to '$path'"; return 1; }
     done < <(grep -oE '\]\([a-z][^):]*\)' README.md docs/*.md | sed -E 's/^[^(]*\(//; s/\)$//' | sort -u)
     for option in spares max-restarts heartbeat checks; do
         default=$(sed -nE "s/^ *\{\"$option\", [^,]*, [^,]*, \"([^\"]*)\".*/\1/p" common/jobconf.c)

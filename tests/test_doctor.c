@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What dlrover doctor reads: plugstack.conf, libraries, logind.conf, /proc, Slurm's settings. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/self.h"
+#include "common/str.h"
+#include "mpi_launcher/doctor.h"
+#include "mpi_launcher/libfile.h"
+
+#define PLUGIN_MAX (16u << 20)
+
+/* --- plugstack.conf ------------------------------------------------------------------ */
+
+static void includes_are_followed_as_slurm_does(void **state)
+{
+    static const struct {
+        const char *conf, *plugin, *words;
+        unsigned line;
+        bool required;
+    } want[] = {
+        {"/etc/slurm/plugstack.conf", "/usr/lib/slurm/spank_limits.so", "soft=1", 2,
+         true},
+        {"/etc/slurm/plugstack.conf.d/../dlrover.line",
+         "/usr/lib/slurm/spank_dlrover.so", "spares=1 forbid=checks", 1, false},
+        {"/etc/slurm/plugstack.conf", "pyxis.so", "sbatch_support=1 runtime_path=/run",
+         5, false},
+    };
+    struct dlr_plugstack stack;
+
+    assert_int_equal(dlr_plugstack_load("tests/doctor/includes",
+                                        "/etc/slurm/plugstack.conf",
+                                        "/nowhere:/usr/lib/slurm", &stack, NULL),
+                     0);
+    assert_int_equal(stack.n, 3);
+    assert_string_equal(stack.bad, "");
+    for (size_t i = 0; i < 3; i++) {
+        assert_string_equal(stack.lines[i].conf, want[i].conf);
+        assert_string_equal(stack.lines[i].plugin, want[i].plugin);
+        assert_string_equal(stack.lines[i].words, want[i].words);
+        assert_int_equal(stack.lines[i].line, want[i].line);
+        assert_int_equal(stack.lines[i].required, want[i].required);
+    }
+    dlr_plugstack_done(&stack);
+}
+
+static void what_is_not_there_or_not_right_is_told_apart(void **state)
+{
+    struct dlr_plugstack stack;
+    struct dlr_err err = {0};
+
+    assert_int_equal(
+        dlr_plugstack_load("tests/doctor/none", "/plugstack.conf", NULL, &stack, &err),
+        0);
+    assert_int_equal(stack.n, 0);
+    assert_int_equal(dlr_plugstack_load("tests/doctor/bad", "/etc/slurm/plugstack.conf",
+                                        NULL, &stack, &err),
+                     0);
+    assert_int_equal(stack.n, 0);
+    assert_string_equal(stack.bad, "/etc/slurm/plugstack.conf:2");
+    assert_int_equal(dlr_plugstack_load("tests/doctor/circle",
+                                        "/etc/slurm/plugstack.conf", NULL, &stack,
+                                        &err),
+                     -ELOOP);
+}
+
+/* --- a root with a plugin in it ------------------------------------------------------ */
+
+static char root[64], plugin_path[PATH_MAX];
+static char *plugin;
+static size_t plugin_size;
+
+static void put(const char *path, const void *text, size_t size)
+{
+    struct iovec part = {(void *)text, size};
+    char full[PATH_MAX], *slash;
+
+    dlr_format(full, sizeof(full), "%s%s", root, path);
+    slash = strrchr(full, '/');
+    *slash = '\0';
+    assert_int_equal(dlr_mkdirs(full, 0755, NULL), 0);
+    *slash = '/';
+    assert_int_equal(dlr_file_replace(AT_FDCWD, full, 0755, &part, 1, NULL), 0);
+}
+
+static void put_text(const char *path, const char *text)
+{
+    put(path, text, strlen(text));
+}
+
+static int make_root(void **state)
+{
+    char dir[PATH_MAX];
+
+    dlr_format(root, sizeof(root), "/tmp/dlr_doctor.XXXXXX");
+    if (dlr_self_sibling("../spank_dlrover.so", dir, sizeof(dir)) < 0 ||
+        dlr_file_load(AT_FDCWD, dir, PLUGIN_MAX, &plugin, &plugin_size, NULL) < 0 ||
+        !mkdtemp(root))
+        return -1;
+    dlr_format(plugin_path, sizeof(plugin_path), "%s/lib/spank_dlrover.so", root);
+    return 0;
+}
+
+static int remove_root(void **state)
+{
+    char command[128];
+
+    free(plugin);
+    dlr_format(command, sizeof(command), "rm -rf '%s'", root);
+    return system(command);
+}
+
+static struct dlr_doctor doctor(const char *words)
+{
+    struct dlr_doctor d = {
+        .root = root, .plugstack = "/plugstack.conf", .release = "22.05.8"};
+    char line[256];
+
+    dlr_format(line, sizeof(line), "%s\n", words);
+    put_text("/plugstack.conf", line);
+    return d;
+}
+
+/* The plugin as built, but for the Slurm release in it. */
+static void put_plugin(unsigned release)
+{
+    struct dlr_libfile file = {plugin, plugin_size};
+    unsigned built = 0, *at = NULL;
+
+    assert_int_equal(dlr_libfile_symbol(&file, "plugin_version", &built, sizeof(built)),
+                     0);
+    for (size_t i = 0; i + sizeof(built) <= plugin_size && !at; i += sizeof(built))
+        if (memcmp(plugin + i, &built, sizeof(built)) == 0)
+            at = (unsigned *)(plugin + i);
+    assert_non_null(at);
+    *at = release;
+    put("/lib/spank_dlrover.so", plugin, plugin_size);
+    *at = built;
+}
+
+static void assert_says(const struct dlr_doctor_result *r,
+                        enum dlr_doctor_verdict verdict, const char *part)
+{
+    if (r->verdict != verdict || !strstr(r->text, part))
+        print_error("%s: %s\ninstead of %s: ...%s...\n",
+                    dlr_doctor_verdict_name(r->verdict), r->text,
+                    dlr_doctor_verdict_name(verdict), part);
+    assert_true(r->verdict == verdict && strstr(r->text, part));
+}
+
+static void the_line_is_judged(void **state)
+{
+    static const struct {
+        const char *line;
+        enum dlr_doctor_verdict verdict;
+        const char *part;
+    } rows[] = {
+        {"optional /lib/spank_dlrover.so", DLR_DOCTOR_OK,
+         "/plugstack.conf:1 loads '/lib/spank_dlrover.so'"},
+        {"optional /lib/spank_dlrover.so spares=1 forbid=checks min-heartbeat=1s "
+         "prefix=/x",
+         DLR_DOCTOR_OK, "with spares=1"},
+        {"# optional /lib/spank_dlrover.so", DLR_DOCTOR_PROBLEM,
+         "has no line that loads the plugin: add 'optional "},
+        {"required /lib/spank_dlrover.so", DLR_DOCTOR_PROBLEM, "write 'optional'"},
+        {"optional /lib/spank_dlrover.so spares=few", DLR_DOCTOR_PROBLEM,
+         "the plugin ignores 'spares=few': "},
+        {"optional /lib/spank_dlrover.so max-colour=1", DLR_DOCTOR_PROBLEM,
+         "the plugin ignores 'max-colour=1': unknown option 'colour'"},
+        {"optional /lib/spank_dlrover.so\noptional /lib/spank_dlrover.so",
+         DLR_DOCTOR_PROBLEM, "2 lines load the plugin"},
+        {"optional /lib/spank_dlrover.so\nmaybe x.so", DLR_DOCTOR_PROBLEM,
+         "Slurm cannot read /plugstack.conf:2"},
+    };
+
+    put_plugin(0x160508);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct dlr_doctor d = doctor(rows[i].line);
+        struct dlr_doctor_result r = {0};
+
+        dlr_doctor_plugstack(&d, &r);
+        assert_says(&r, rows[i].verdict, rows[i].part);
+    }
+}
+
+static void the_file_must_fit_the_release(void **state)
+{
+    static const struct {
+        unsigned built;
+        const char *running;
+        enum dlr_doctor_verdict verdict;
+        const char *part;
+    } rows[] = {
+        {0x160508, "22.05.8", DLR_DOCTOR_OK, "for Slurm 22.05, this is 22.05.8"},
+        {0x160500, "22.05.11", DLR_DOCTOR_OK, "for Slurm 22.05"},
+        {0x170200, "22.05.8", DLR_DOCTOR_PROBLEM,
+         "was built for Slurm 23.02 and loads into no other, this is 22.05.8"},
+        {0x160508, "", DLR_DOCTOR_SKIP, "is for Slurm 22.05"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct dlr_doctor d = doctor("optional /lib/spank_dlrover.so");
+        struct dlr_doctor_result r = {0};
+
+        put_plugin(rows[i].built);
+        dlr_format(d.release, sizeof(d.release), "%s", rows[i].running);
+        dlr_doctor_plugin(&d, &r);
+        assert_says(&r, rows[i].verdict, rows[i].part);
+    }
+}
+
+static void a_file_that_is_no_library_is_named(void **state)
+{
+    struct dlr_doctor d = doctor("optional /lib/spank_dlrover.so");
+    struct dlr_doctor_result r = {0};
+
+    put_text("/lib/spank_dlrover.so", "text");
+    dlr_doctor_plugin(&d, &r);
+    assert_says(&r, DLR_DOCTOR_PROBLEM,
+                "is no library of this machine: install the plugin");
+    unlink(plugin_path);
+    dlr_doctor_plugin(&d, &r);
+    assert_says(&r, DLR_DOCTOR_PROBLEM, "No such file or directory");
+}
+
+static void a_library_cut_anywhere_is_read_without_harm(void **state)
+{
+    for (size_t size = 0; size < plugin_size; size += 997) {
+        char *copy = malloc(size ? size : 1);
+        struct dlr_libfile file = {copy, size};
+        char version[64];
+        unsigned built;
+
+        memcpy(copy, plugin, size);
+        if (size >= 64) {
+            dlr_libfile_symbol(&file, "plugin_version", &built, sizeof(built));
+            dlr_libfile_version(&file, version, sizeof(version));
+        }
+        free(copy);
+    }
+}
+
+static void a_library_says_its_version(void **state)
+{
+    struct dlr_libfile file = {plugin, plugin_size};
+    char version[64];
+
+    assert_int_equal(dlr_libfile_version(&file, version, sizeof(version)), 0);
+    assert_string_equal(version, DLR_VERSION);
+}
+
+/* --- slurmd -------------------------------------------------------------------------- */
+
+static void put_slurmd(const char *maps, long long started_s)
+{
+    char text[512];
+
+    put_text("/proc/stat", "cpu 1 2\nbtime 1000\n");
+    put_text("/proc/77/comm", "slurmd\n");
+    dlr_format(text, sizeof(text),
+               "77 (slurm d) S 1 1 1 0 -1 0 0 0 0 0 1 1 0 0 20 0 1 0 %lld 1 1",
+               (started_s - 1000) * sysconf(_SC_CLK_TCK));
+    put_text("/proc/77/stat", text);
+    put_text("/proc/77/maps", maps);
+}
+
+static void an_slurmd_without_this_plugin_is_seen(void **state)
+{
+    struct dlr_doctor d = doctor("optional /lib/spank_dlrover.so");
+    struct dlr_doctor_result r = {0};
+    char maps[512];
+    struct stat st;
+
+    put_text("/proc/1/comm", "systemd\n");
+    put_plugin(0x170200);
+    dlr_doctor_slurmd(&d, &r);
+    assert_says(&r, DLR_DOCTOR_SKIP, "slurmd cannot load the plugin");
+    put_plugin(0x160508);
+    dlr_doctor_slurmd(&d, &r);
+    assert_says(&r, DLR_DOCTOR_SKIP, "no slurmd runs here");
+    assert_int_equal(stat(plugin_path, &st), 0);
+    dlr_format(maps, sizeof(maps), "7f00-7f01 r--p 00000000 fe:00 %llu   %s\n",
+               (unsigned long long)st.st_ino, plugin_path);
+    put_slurmd(maps, st.st_mtime + 5);
+    dlr_doctor_slurmd(&d, &r);
+    assert_says(&r, DLR_DOCTOR_OK, "slurmd (pid 77) has loaded the plugin");
+    put_slurmd(maps, st.st_mtime - 5); /* the file was written over since */
+    dlr_doctor_slurmd(&d, &r);
+    assert_says(&r, DLR_DOCTOR_PROBLEM, "has not loaded the plugin as it is now");
+    put_slurmd("7f00-7f01 r--p 00000000 fe:00 1   /lib/libc.so.6\n", st.st_mtime + 5);
+    dlr_doctor_slurmd(&d, &r);
+    assert_says(&r, DLR_DOCTOR_PROBLEM, "restart slurmd");
+    put_slurmd("", st.st_ctime + 5); /* maps of another user are empty */
+    dlr_doctor_slurmd(&d, &r);
+    assert_says(&r, DLR_DOCTOR_OK, "was started since the plugin was installed");
+    put_slurmd("", st.st_ctime - 5);
+    dlr_doctor_slurmd(&d, &r);
+    assert_says(&r, DLR_DOCTOR_PROBLEM, "was started before the plugin was installed");
+}
+
+/* --- settings ------------------------------------------------------------------------ */
+
+static void logind_is_read_as_systemd_does(void **state)
+{
+    static const struct {
+        const char *root;
+        int value, built_in;
+    } rows[] = {
+        {"tests/doctor/logind_yes", 1, 0},
+        {"tests/doctor/logind_no", 0, -1},
+        {"tests/doctor/logind_default", -ENOENT, 0},
+        {"tests/doctor/none", -ENOENT, -1},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        int built_in;
+
+        assert_int_equal(dlr_doctor_remove_ipc(rows[i].root, &built_in), rows[i].value);
+        assert_int_equal(built_in, rows[i].built_in);
+    }
+}
+
+static char config[] = "Configuration data as of 2026-11-21T13:32:49\n"
+                       "AuthInfo                = cred_expire=5\n"
+                       "JobContainerType        = job_container/tmpfs\n"
+                       "PrologFlags             = Alloc,Contain\n"
+                       "ProctrackType           = proctrack/pgid\n"
+                       "PluginDir               = /a:/b\n"
+                       "JobRequeue              = 1\n"
+                       "Prolog                  = (null)\n"
+                       "SlurmdTimeout           = 300 sec\n"
+                       "TopologyPlugin          = topology/none\n"
+                       "TreeWidth               = 50\n";
+
+static void slurms_settings_are_judged(void **state)
+{
+    static const struct {
+        void (*run)(const struct dlr_doctor *d, struct dlr_doctor_result *ret);
+        const char *release;
+        enum dlr_doctor_verdict verdict;
+        const char *part;
+    } rows[] = {
+        {dlr_doctor_proctrack, "22.05.8", DLR_DOCTOR_PROBLEM, "set proctrack/cgroup"},
+        {dlr_doctor_container, "22.05.8", DLR_DOCTOR_NOTE, "JobContainerType="},
+        {dlr_doctor_prolog, "23.02.5", DLR_DOCTOR_NOTE, "before Slurm 23.02.6"},
+        {dlr_doctor_prolog, "23.02.6", DLR_DOCTOR_OK, "PrologFlags=Alloc,Contain"},
+        {dlr_doctor_prolog, "24.05.0", DLR_DOCTOR_OK, "PrologFlags=Alloc,Contain"},
+        {dlr_doctor_requeue, "22.05.8", DLR_DOCTOR_OK, "starts 6 s later"},
+        {dlr_doctor_topology, "22.05.8", DLR_DOCTOR_NOTE, "no switch is known"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct dlr_doctor d = {.root = root, .config = config};
+        struct dlr_doctor_result r = {0};
+
+        dlr_format(d.release, sizeof(d.release), "%s", rows[i].release);
+        rows[i].run(&d, &r);
+        assert_says(&r, rows[i].verdict, rows[i].part);
+        d.config = NULL;
+        rows[i].run(&d, &r);
+        assert_says(&r, DLR_DOCTOR_SKIP, "the configuration is not known");
+    }
+}
+
+static void a_setting_is_found_by_its_whole_name(void **state)
+{
+    struct dlr_doctor d = {.config = config};
+    char value[64];
+
+    assert_true(dlr_doctor_config(&d, "SlurmdTimeout", value, sizeof(value)));
+    assert_string_equal(value, "300 sec");
+    assert_false(dlr_doctor_config(&d, "Prolog", value, sizeof(value))); /* (null) */
+    assert_false(dlr_doctor_config(&d, "Slurmd", value, sizeof(value)));
+}
+
+/* --- what the nodes of a job say ----------------------------------------------------- */
+
+#define PROBE(node, version, ns, reach, problems)                                      \
+    "dlrover-probe {\"node\":\"" node "\",\"version\":\"" version "\",\"ns\":" ns      \
+    ",\"reach\":" reach ",\"state\":true,\"problems\":[" problems "]}\n"
+#define GOOD "5000000000"
+
+static void the_nodes_answers_are_judged(void **state)
+{
+    static const struct {
+        void (*run)(const struct dlr_doctor *d, struct dlr_doctor_result *ret);
+        char *nodes;
+        enum dlr_doctor_verdict verdict;
+        const char *part;
+    } rows[] = {
+        {dlr_doctor_nodes,
+         "a prolog's words\n" PROBE("n1", DLR_VERSION, GOOD, "true", "")
+             PROBE("n2", DLR_VERSION, GOOD, "true", ""),
+         DLR_DOCTOR_OK, "2 nodes have version"},
+        {dlr_doctor_nodes, "srun: error\n" PROBE("n1", DLR_VERSION, GOOD, "true", ""),
+         DLR_DOCTOR_PROBLEM, "1 of 2 nodes answered"},
+        {dlr_doctor_nodes,
+         PROBE("n1", DLR_VERSION, GOOD, "true", "")
+             PROBE("n2", "0.0.1", GOOD, "true", ""),
+         DLR_DOCTOR_PROBLEM, "n2 has version 0.0.1, this host " DLR_VERSION},
+        {dlr_doctor_nodes,
+         PROBE("n1", DLR_VERSION, GOOD, "true",
+               "{\"check\":\"ipc\",\"text\":\"RemoveIPC\"}")
+             PROBE("n2", DLR_VERSION, GOOD, "true",
+                   "{\"check\":\"shm\",\"text\":\"full\"}"),
+         DLR_DOCTOR_PROBLEM, "n1: ipc: RemoveIPC (and 1 more)"},
+        {dlr_doctor_clock,
+         PROBE("n1", "1", GOOD, "true", "") PROBE("n2", "1", "65000000000", "true", ""),
+         DLR_DOCTOR_PROBLEM, "n2 is 59.0 s ahead of this host"},
+        {dlr_doctor_clock, PROBE("n1", "1", "3500000000", "true", ""), DLR_DOCTOR_OK,
+         "all within"},
+        {dlr_doctor_clock, PROBE("n1", "1", "1", "true", ""), DLR_DOCTOR_PROBLEM,
+         "n1 is 4.0 s behind this host"},
+        {dlr_doctor_network,
+         PROBE("n1", "1", GOOD, "true", "") PROBE("n2", "1", GOOD, "false", ""),
+         DLR_DOCTOR_PROBLEM, "n2 cannot connect"},
+        {dlr_doctor_nodes, NULL, DLR_DOCTOR_PROBLEM, "does not come back"},
+        {dlr_doctor_clock, NULL, DLR_DOCTOR_SKIP, "the nodes were not asked"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct dlr_doctor d = {.self = "/opt/bin/dlrover",
+                               .nodes = rows[i].nodes,
+                               .nodes_rc = rows[i].nodes ? 0 : -ETIMEDOUT,
+                               .nodes_wanted = 2,
+                               .nodes_from_ns = 4000000000,
+                               .nodes_to_ns = 6000000000};
+        struct dlr_doctor_result r = {0};
+
+        rows[i].run(&d, &r);
+        assert_says(&r, rows[i].verdict, rows[i].part);
+    }
+}
+
+/* --- limits -------------------------------------------------------------------------- */
+
+static void hangs(const struct dlr_doctor *d, void *ret)
+{
+    for (;;)
+        pause();
+}
+
+static void crashes(const struct dlr_doctor *d, void *ret)
+{
+    raise(SIGKILL);
+}
+
+static void works(const struct dlr_doctor *d, void *ret)
+{
+    memset(ret, 'x', PLUGIN_MAX); /* more than a pipe holds */
+}
+
+static void a_check_that_hangs_or_dies_is_a_result(void **state)
+{
+    char *buf = calloc(1, PLUGIN_MAX);
+    struct dlr_doctor d = {.limit_ms = 50};
+    struct dlr_doctor_check check = {"name", "what it is for", DLR_DOCTOR_HOST, NULL};
+    struct dlr_doctor_result r;
+
+    assert_int_equal(dlr_doctor_bounded(hangs, &d, buf, 1, 50, "x"), -ETIMEDOUT);
+    assert_int_equal(dlr_doctor_bounded(crashes, &d, buf, 1, 60000, "x"), -EIO);
+    assert_int_equal(dlr_doctor_bounded(works, &d, buf, PLUGIN_MAX, 60000, "x"), 0);
+    assert_int_equal(buf[PLUGIN_MAX - 1], 'x');
+    free(buf);
+    check.run = (void (*)(const struct dlr_doctor *, struct dlr_doctor_result *))hangs;
+    dlr_doctor_run(&d, &check, &r);
+    assert_says(&r, DLR_DOCTOR_PROBLEM, "no answer within 0.1 s");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(includes_are_followed_as_slurm_does),
+        cmocka_unit_test(what_is_not_there_or_not_right_is_told_apart),
+        cmocka_unit_test(the_line_is_judged),
+        cmocka_unit_test(the_file_must_fit_the_release),
+        cmocka_unit_test(a_file_that_is_no_library_is_named),
+        cmocka_unit_test(a_library_cut_anywhere_is_read_without_harm),
+        cmocka_unit_test(a_library_says_its_version),
+        cmocka_unit_test(an_slurmd_without_this_plugin_is_seen),
+        cmocka_unit_test(logind_is_read_as_systemd_does),
+        cmocka_unit_test(slurms_settings_are_judged),
+        cmocka_unit_test(a_setting_is_found_by_its_whole_name),
+        cmocka_unit_test(the_nodes_answers_are_judged),
+        cmocka_unit_test(a_check_that_hangs_or_dies_is_a_result),
+    };
+
+    return cmocka_run_group_tests(tests, make_root, remove_root);
+}
