@@ -95,6 +95,7 @@ int dlr_members_hello(struct dlr_members *m, const json_t *msg,
     memcpy(row.key, packet->key, sizeof(row.key));
     row.here = true;
     row.asleep = false;
+    row.unlaunched = 0;
     row.heard_ms = now_ms;
     row.data = data[0] ? strdup(data) : NULL;
     free(m->list[i].data);

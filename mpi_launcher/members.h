@@ -24,8 +24,9 @@ struct dlr_member {
     char peer_key[DLR_KEY_TEXT];
     char *data; /* hex UCX address of its data process, NULL none */
     unsigned cpus;
-    int64_t heard_ms;            /* CLOCK_BOOTTIME of its last beat or hello */
-    uint32_t round;              /* it is in, by its beats */
+    unsigned unlaunched; /* starts of the agents' step that failed on it, in a row */
+    int64_t heard_ms;    /* CLOCK_BOOTTIME of its last beat or hello */
+    uint32_t round;      /* it is in, by its beats */
     uint64_t step_min, step_max; /* DLR_BEAT_NO_STEP: none */
 };
 

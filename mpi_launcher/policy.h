@@ -76,7 +76,9 @@ void dlr_policy_adopt(struct dlr_policy *p, const unsigned char *member,
 /* It turned out that it does not, or not everywhere: it is ended when all nodes are seen. */
 void dlr_policy_adopt_failed(struct dlr_policy *p, const char *why, int64_t now_ms);
 
-/* Before dlr_policy_start(): the node was lost in an earlier run of the job; not waited for. */
+/* Before dlr_policy_start(): the node was lost in an earlier run of the job; not waited for.
+ * Before dlr_policy_agents_gone(): its agent could not be started.
+ */
 void dlr_policy_lost_before(struct dlr_policy *p, unsigned node);
 
 /* Events. now_ms: CLOCK_BOOTTIME in milliseconds, never going back. */

@@ -116,6 +116,38 @@ enum dlr_srun_end dlr_srun_end_of(int wait_status, bool started, const char *tex
     return end;
 }
 
+/* "Task launch for StepId=1.0 failed on node n2: Communication connection failure" */
+static bool names_node(const char *line, size_t len, char *ret_name, char *ret_why)
+{
+    static const char before[] = " failed on node ";
+    const char *name = memmem(line, len, before, strlen(before)), *colon;
+
+    if (!has(line, len, "Task launch for") || !name)
+        return false;
+    name += strlen(before);
+    colon = memchr(name, ':', line + len - name);
+    if (!colon || colon == name || colon - name >= DLR_SRUN_NODE)
+        return false;
+    memcpy(ret_name, name, colon - name);
+    ret_name[colon - name] = '\0';
+    colon += strspn(colon, ": ");
+    snprintf(ret_why, DLR_SRUN_WORDS, "%.*s", (int)(line + len - colon), colon);
+    return true;
+}
+
+const char *dlr_srun_end_node(const char *text, char *ret_name, char *ret_why)
+{
+    while (*text) {
+        size_t len = strcspn(text, "\n");
+        const char *line = dlr_after(text, "srun: "), *end = text + len;
+
+        text = end + (*end == '\n');
+        if (line && line <= end && names_node(line, end - line, ret_name, ret_why))
+            return text;
+    }
+    return NULL;
+}
+
 const char *dlr_srun_end_name(enum dlr_srun_end end)
 {
     static const char *const names[] = {"ok",      "program", "control", "busy",

@@ -29,6 +29,14 @@ enum dlr_srun_end {
 enum dlr_srun_end dlr_srun_end_of(int wait_status, bool started, const char *text,
                                   char *ret_words);
 
+#define DLR_SRUN_NODE 256
+
+/* The next line of srun's in text that names a node on which the step could not be started: the
+ * node's name (DLR_SRUN_NODE bytes) and why (DLR_SRUN_WORDS bytes). Returns where to go on;
+ * NULL: there is no more.
+ */
+const char *dlr_srun_end_node(const char *text, char *ret_name, char *ret_why);
+
 /* "busy", "control", ... as the journal writes it. */
 const char *dlr_srun_end_name(enum dlr_srun_end end);
 

@@ -90,7 +90,8 @@ struct dlr_sup {
 
     /* processes */
     struct dlr_proc agents, rendezvous, workers, helper; /* helper: requeue, cancel */
-    int rendezvous_out, helper_out;                      /* read end of its stdout */
+    off_t agents_log_from;          /* its srun's words in the log */
+    int rendezvous_out, helper_out; /* read end of its stdout */
     char *rendezvous_text;
     size_t rendezvous_size;
     bool rendezvous_eof, rendezvous_ended;
@@ -184,6 +185,9 @@ void dlr_sup_send(struct dlr_sup *s, unsigned node, json_t *msg); /* takes msg o
 void dlr_sup_send_all(struct dlr_sup *s, json_t *msg); /* to all that are alive */
 void dlr_sup_judge(struct dlr_sup *s, int64_t now_ms); /* who is silent for too long */
 /* The node counts as dead from now on. */
+void dlr_sup_give_up(struct dlr_sup *s, unsigned node, const char *why,
+                     const char *reason,
+                     int64_t silent_ms); /* same, without its policy */
 void dlr_sup_lose(struct dlr_sup *s, unsigned node, int64_t silent_ms, int64_t now_ms);
 void dlr_sup_send_peers(struct dlr_sup *s);
 
@@ -202,6 +206,11 @@ int dlr_sup_internal_env(struct dlr_sup *s, struct dlr_env *env);
 /* "srun" and what every internal step says: it names all it wants. */
 void dlr_sup_internal_words(struct dlr_sup *s, struct dlr_words *w, const char *name,
                             const char *mpi);
+
+/* sup_launch.c: nodes that do not start an agent */
+void dlr_sup_agents_log(const struct dlr_sup *s, char *path, size_t size);
+/* The agents' step has ended: leaves out those nodes, when it ended for them. */
+void dlr_sup_agents_refused(struct dlr_sup *s);
 
 /* sup_meet.c: how a plan comes about */
 void dlr_sup_rendezvous(void *arg, bool with_mpi);

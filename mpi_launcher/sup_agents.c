@@ -77,6 +77,7 @@ int dlr_sup_agents_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
         return -1;
     dlr_sup_say(s, "the agents ended (see agents.log beside the journal)");
     s->gather.active = false;
+    dlr_sup_agents_refused(s);
     for (unsigned i = 0; i < s->members.n; i++) {
         s->members.list[i].here = false;
         dlr_sup_transfers_lost(s, i);
@@ -120,8 +121,9 @@ void dlr_sup_start_agents(void *arg)
 
     if (s->agents.pid)
         return; /* those of a supervisor that died go on */
-    snprintf(path, sizeof(path), "%s/agents.log", s->info.dir);
+    dlr_sup_agents_log(s, path, sizeof(path));
     log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    s->agents_log_from = log < 0 ? 0 : lseek(log, 0, SEEK_END);
     dlr_sup_internal_words(s, &words, "dlrover-agents", "none");
     agent_words(s, &words);
     if (dlr_identity_credential(s->identity, &s->id, &cred, &err) < 0 ||

@@ -199,8 +199,8 @@ static void take_beat(struct dlr_sup *s, unsigned node, const struct dlr_packet 
 }
 
 /* From now on the node is not heard, until it comes back. */
-static void give_up(struct dlr_sup *s, unsigned node, const char *why,
-                    const char *reason, int64_t silent_ms)
+void dlr_sup_give_up(struct dlr_sup *s, unsigned node, const char *why,
+                     const char *reason, int64_t silent_ms)
 {
     struct dlr_member *m = &s->members.list[node];
 
@@ -223,7 +223,7 @@ void dlr_sup_lose(struct dlr_sup *s, unsigned node, int64_t silent_ms, int64_t n
 
     snprintf(why, sizeof(why), "node %.200s was silent for %lld ms", m->node.name,
              (long long)silent_ms);
-    give_up(s, node, why, "silent", silent_ms);
+    dlr_sup_give_up(s, node, why, "silent", silent_ms);
     dlr_policy_node_dead(s->policy, node, why, now_ms);
 }
 
@@ -240,7 +240,7 @@ static void give_up_unclean(struct dlr_sup *s)
         snprintf(why, sizeof(why),
                  "node %.200s did not get rid of the round's processes in time",
                  s->members.list[i].node.name);
-        give_up(s, i, why, "unclean", 0);
+        dlr_sup_give_up(s, i, why, "unclean", 0);
     }
 }
 

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nodes on which the agents' step could not be started. srun gives up the whole step for one of
+ * them, on the nodes that have it already, too; so the step is asked for without it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "mpi_launcher/srun_end.h"
+#include "mpi_launcher/sup.h"
+
+/* The first failure may be a passing one, of the network or of slurmd. */
+#define LAUNCH_TRIES 2
+#define WORDS_MAX 65536 /* of srun's last ones that are read */
+
+void dlr_sup_agents_log(const struct dlr_sup *s, char *path, size_t size)
+{
+    snprintf(path, size, "%s/agents.log", s->info.dir);
+}
+
+/* What the step has left in the log; NULL when it cannot be read. Owned by the caller. */
+static char *last_words(const struct dlr_sup *s)
+{
+    char path[DLR_RUN_PATH + 32];
+    DLR_AUTO_CLOSE int fd = -1;
+    off_t from = s->agents_log_from, end;
+    char *text;
+    ssize_t n;
+
+    dlr_sup_agents_log(s, path, sizeof(path));
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
+    if (end < 0 || !(text = calloc(1, WORDS_MAX + 1)))
+        return NULL;
+    if (end - from > WORDS_MAX)
+        from = end - WORDS_MAX;
+    n = pread(fd, text, WORDS_MAX, from);
+    text[n > 0 ? n : 0] = '\0';
+    return text;
+}
+
+static unsigned candidates(const struct dlr_sup *s)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < s->members.n; i++)
+        n += dlr_sup_is_candidate(s, i);
+    return n;
+}
+
+static void refuse(struct dlr_sup *s, unsigned node, const char *reason)
+{
+    struct dlr_member *m = &s->members.list[node];
+    char why[512];
+
+    if (dlr_policy_is_lost(s->policy, node) || ++m->unlaunched < LAUNCH_TRIES ||
+        candidates(s) < 2)
+        return; /* to leave out the last one is no help */
+    snprintf(why, sizeof(why), "node %.200s: its agent cannot be started: %.200s",
+             m->node.name, reason);
+    dlr_policy_lost_before(s->policy, node);
+    dlr_sup_give_up(s, node, why, reason, 0);
+}
+
+void dlr_sup_agents_refused(struct dlr_sup *s)
+{
+    char name[DLR_SRUN_NODE], reason[DLR_SRUN_WORDS];
+    DLR_AUTO_FREE char *text = NULL;
+    const char *at;
+
+    if (dlr_policy_phase(s->policy) != DLR_PHASE_AGENTS || s->finished)
+        return;
+    at = text = last_words(s);
+    while (at && (at = dlr_srun_end_node(at, name, reason))) {
+        int node = dlr_members_find(&s->members, name);
+
+        if (node >= 0)
+            refuse(s, node, reason);
+    }
+}

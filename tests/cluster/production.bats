@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+# What only a cluster configured as real sites do it can do to a job: memory and GPUs that are
+# confined and counted, an extern step, a narrow launch tree, long timeouts. All of it runs on
+# that profile, once.
+# bats file_tags=production
+load lib/suite
+
+setup_file() {
+    [[ $PROFILE == production ]] || skip "runs with DLROVER_PROFILE=production"
+    cluster_up 5 2
+}
+teardown_file() { cluster_down; }
+setup() {
+    # show.sh TICKS: each task says what it was given, then works in ticks of 0.1 s
+    job_file show.sh <<'SH'
+#!/bin/bash
+limit=$(cat /sys/fs/cgroup/memory/slurm_*/uid_*/job_"$SLURM_JOB_ID"/memory.limit_in_bytes)
+echo "round $DLROVER_ROUND $SLURMD_NODENAME gpus $CUDA_VISIBLE_DEVICES of $((limit >> 20)) MB, $(wc -w <<<"$(taskset -cp $$ | sed 's/.*: //; s/[,-]/ /g')") ends of cores"
+for ((i = 0; i < $1; i++)); do
+    read -rt 0.1 <> <(:) || :
+done
+SH
+    chmod +x "$(alice_home)/show.sh"
+}
+teardown() { heal_cluster; }
+
+output() { cat "$(alice_home)/out.$1"; }
+
+# batch NAME OPTIONS <<commands: a supervised batch script
+batch() {
+    local name=$1 options=$2
+    { printf '#!/bin/bash\n#SBATCH -o out.%%j --dlrover=on %s\n' "$options"; cat; } | job_file "$name"
+}
+
+@test "GPUs and memory go to the tasks of every round: our own steps take none" {
+    batch gpus.sh "-N4 --gpus-per-node=4 --mem=600 --dlrover-spares=1" <<'SH'
+srun ./show.sh 30
+SH
+    job=$(submit gpus.sh)
+    await "$job" running
+    "$VC" kill n2
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(output "$job" | grep -c '^round [01] n[1-5] gpus 0,1,2,3 of 600 MB')" -eq 6 ]
+}
+
+@test "a node dead before its agent starts, above others in the launch tree" {
+    batch late.sh "-N5 --dlrover-spares=1" <<'SH'
+touch "started.$SLURM_JOB_ID"
+until [ -e "go.$SLURM_JOB_ID" ]; do read -rt 0.1 <> <(:) || :; done
+srun ./show.sh 10
+SH
+    job=$(submit late.sh)
+    until [ -e "$(alice_home)/started.$job" ]; do read -rt 0.1 <> <(:) || :; done
+    "$VC" kill n2
+    touch "$(alice_home)/go.$job"
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    output "$job" | grep -x "dlrover: node n2: its agent cannot be started: .*"
+    [ "$(events "$job" 'select(.event=="node_dead").node')" = '"n2"' ]
+    [ "$(events "$job" 'select(.event=="plan").places|map(.node)|join(" ")')" = '"n1 n3 n4 n5"' ]
+}
+
+@test "slurmctld notices the death in the middle of the run: it goes on, a later round starts" {
+    batch noticed.sh "-N5 --dlrover-spares=1" <<'SH'
+srun ./show.sh 80
+SH
+    job=$(submit noticed.sh)
+    await "$job" running
+    "$VC" kill n2
+    await "$job" "e['event']=='running' and e['round']==1"
+    ctl scontrol update nodename=n2 state=down reason=dead
+    until ctl squeue -h -j "$job" -o %N | grep -q 'n\[1,3-5\]'; do read -rt 0.1 <> <(:) || :; done
+    on n3 pkill -KILL -f show.sh
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(events "$job" 'select(.event=="round_end").cause' | paste -sd' ')" = '"node" "program"' ]
+    [ "$(output "$job" | grep -c '^round 2 ')" -eq 4 ]
+}
+
+@test "a requeued job comes back by itself once its dead node is DOWN" {
+    batch back.sh "-N4" <<'SH'
+srun ./show.sh 30
+SH
+    job=$(submit back.sh)
+    await "$job" running
+    "$VC" kill n2
+    await "$job" requeue
+    ctl scontrol update nodename=n2 state=down reason=dead
+    WAIT=240 # KillWait, then cred_expire + 1 s: Slurm's own rule, nobody hurries it
+    await "$job" "e['event']=='start' and e['incarnation']==1"
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(events "$job" 'select(.event=="plan").places|map(.node)|join(" ")' | tail -n 1)" = '"n1 n3 n4 n5"' ]
+}
