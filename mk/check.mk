@@ -54,6 +54,7 @@ UNIT_LIBS_test_plan := -lhwloc -ljansson
 UNIT_OBJS_test_report := mpi_launcher/report.c $(PLAN) $(HEALTH) $(TOPO) $(SLOT) $(MSG)
 UNIT_LIBS_test_report := -lhwloc -ljansson -lisal -lxxhash
 UNIT_OBJS_test_shown := mpi_launcher/shown.c $(ORDER) $(SPANK)
+UNIT_OBJS_test_hosts := mpi_launcher/hosts.c
 UNIT_OBJS_test_plan_json := $(UNIT_OBJS_test_plan)
 UNIT_LIBS_test_plan_json := -lhwloc -ljansson
 UNIT_OBJS_test_plugin := $(PLUGIN) tests/fake_spank.c

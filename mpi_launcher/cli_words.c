@@ -39,6 +39,7 @@ static const struct {
     {"copy_failed", "the copy of rank {rank} could not go from {from} to {to}[: {why}]"},
     {"prepared", "copies are in place[: {copies:above0} moved][ in {took_ms:ms}]"},
     {"launch", "round {round} starts: {world#rank} on {nodes#node}"},
+    {"renamed", "where the program's words say {from}, it is told {to}"},
     {"running", "every task of round {round} has started[ in {took_ms:ms}]"},
     {"restored", "every rank has loaded {version:version}[, {took_ms:ms} after the start]"},
     {"restore_failed", "rank {rank} could not load {version:version} on {where}[: {why}]"},

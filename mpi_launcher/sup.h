@@ -51,6 +51,12 @@ struct dlr_adopt {
     json_t *later;             /* [[node, message]]: to be judged when all are heard */
 };
 
+/* A place as the script knew it when it wrote the program's words. */
+struct dlr_role {
+    int node;  /* its index, -1: none of the job's */
+    bool used; /* words that name it were changed for this round */
+};
+
 struct dlr_sup {
     /* fixed after the start */
     struct dlr_jobconf conf;
@@ -59,6 +65,9 @@ struct dlr_sup {
     struct dlr_stepplan step;
     const char **prefer; /* [step.nprefer] their names */
     char **argv;         /* srun's words */
+    int *shown;          /* [nshown] nodes that the script was shown, in rank order */
+    unsigned nshown;
+    struct dlr_role *roles; /* [nplaces], NULL before the first plan */
     uint32_t job_number;
     uint32_t resume_round; /* where a former supervisor or incarnation stopped */
     unsigned resume_restarts;
@@ -283,6 +292,19 @@ extern const struct dlr_commit_ops dlr_sup_commit_ops;
 /* sup_strangers.c: who has no business with us */
 void dlr_sup_strangers(struct dlr_sup *s, int64_t now_ms);
 void dlr_sup_on_strangers(struct dlr_sup *s, unsigned node, const json_t *msg);
+
+/* sup_names.c: nodes in the program's words */
+/* Whether the program can run where the plan says; if not, why: a word is a node that is lost. */
+bool dlr_sup_names_fit(struct dlr_sup *s, const struct dlr_plan *plan, char *why,
+                       size_t size);
+/* The program's words for the plan in force: free(). NULL when out of memory. */
+char **dlr_sup_names_words(struct dlr_sup *s);
+int dlr_sup_names_env(struct dlr_sup *s, struct dlr_env *env);
+void dlr_sup_names_tell(struct dlr_sup *s); /* what was changed by these two */
+/* srun's words with numbers for the job's nodes, the same after a requeue: free(). NULL when out
+ * of memory.
+ */
+char **dlr_sup_names_numbered(struct dlr_sup *s);
 
 /* sup_end.c: the run's end */
 void dlr_sup_requeue(void *arg, const char *why);

@@ -175,6 +175,7 @@ void dlr_sup_take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan,
                        const char *why)
 {
     DLR_AUTO_FREE unsigned char *member = calloc(s->members.n, 1);
+    char names[512];
 
     if (rc < 0) {
         no_plan(s, rc, plan, why);
@@ -192,6 +193,10 @@ void dlr_sup_take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan,
         dlr_plan_done(plan);
         dlr_policy_planned(s->policy, -EBADMSG, NULL, "the plan is not of this run",
                            dlr_sup_now());
+        return;
+    }
+    if (!dlr_sup_names_fit(s, plan, names, sizeof(names))) {
+        no_plan(s, -ENOSPC, plan, names);
         return;
     }
     if (s->have_plan)

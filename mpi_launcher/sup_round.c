@@ -54,6 +54,17 @@ static int lists(const struct dlr_sup *s, char **ret_nodes, char **ret_tasks)
     return 0;
 }
 
+/* Whether the user asked for tasks per node: some programs refuse to run without the variable. */
+static bool asked_per_node(const struct dlr_sup *s)
+{
+    if (getenv("SLURM_NTASKS_PER_NODE"))
+        return true;
+    for (char **word = s->argv; *word && word < s->step.program; word++)
+        if (dlr_after(*word, "--ntasks-per-n"))
+            return true;
+    return false;
+}
+
 static int worker_env(struct dlr_sup *s, uint32_t round, const char *hostfile,
                       struct dlr_env *env)
 {
@@ -61,7 +72,8 @@ static int worker_env(struct dlr_sup *s, uint32_t round, const char *hostfile,
     unsigned port = PORT_FIRST + (s->job_number * 101u + round * 7u) % PORT_SPAN;
     int rc = lists(s, &nodes, &tasks);
 
-    if (rc < 0 || (rc = dlr_env_copy(env, false)) < 0)
+    if (rc < 0 || (rc = dlr_env_copy(env, false)) < 0 ||
+        (rc = dlr_sup_names_env(s, env)) < 0)
         return rc;
     rc |= dlr_env_set(env, "DLROVER_SUPERVISED", "%s.%u.%s", s->info.job,
                       s->info.incarnation, s->info.name);
@@ -73,6 +85,8 @@ static int worker_env(struct dlr_sup *s, uint32_t round, const char *hostfile,
     rc |= dlr_env_set(env, "DLROVER_KEY", "%s", s->info.key);
     rc |= dlr_env_set(env, "DLROVER_NODES", "%s", nodes);
     rc |= dlr_env_set(env, "DLROVER_TASKS", "%s", tasks);
+    if (asked_per_node(s))
+        rc |= dlr_env_set(env, "DLROVER_PER_NODE", "1");
     rc |= dlr_env_set(env, "DLROVER_MASTER_PORT", "%u", port);
     rc |= dlr_env_set(env, "DLROVER_AGENT_SOCKET", "%s/agent.sock", s->info.memory);
     rc |= dlr_sup_shape_env(s, env);
@@ -82,6 +96,8 @@ static int worker_env(struct dlr_sup *s, uint32_t round, const char *hostfile,
 
 static void worker_words(struct dlr_sup *s, struct dlr_words *w)
 {
+    DLR_AUTO_FREE char **program = dlr_sup_names_words(s);
+
     dlr_words_add(w, "srun");
     for (unsigned i = 0; i < s->step.noptions; i++)
         dlr_words_add(w, "%s", s->step.options[i]);
@@ -92,7 +108,7 @@ static void worker_words(struct dlr_sup *s, struct dlr_words *w)
     if (s->launched || s->took_over || s->info.incarnation)
         dlr_words_add(w,
                       "--open-mode=append"); /* later rounds go on where one stopped */
-    for (char **p = s->step.program; *p; p++)
+    for (char **p = program ? program : s->step.program; *p; p++)
         dlr_words_add(w, "%s", *p);
 }
 
@@ -156,6 +172,7 @@ void dlr_sup_launch(void *arg, uint32_t round)
                     err.text); /* launch limit runs */
     else
         dlr_sup_watch(s, &s->workers, workers_ended);
+    dlr_sup_names_tell(s);
     s->launched = true;
     s->launch_deadline_ms = s->launch_ms + s->conf.launch_timeout_ms;
     dlr_words_done(&words);

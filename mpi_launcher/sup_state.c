@@ -234,14 +234,17 @@ static void load_persisted(struct dlr_sup *s)
 int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err)
 {
     DLR_AUTO_JSON json_t *kept = NULL;
+    DLR_AUTO_FREE char **words = dlr_sup_names_numbered(s);
     const char *name = NULL;
     struct dlr_err quiet;
     int rc;
 
     if (s->state_fd >= 0 && dlr_keepstate_load(s->state_fd, &kept, &quiet) == 0)
         dlr_msg_str(kept, "run", &name);
+    if (!words)
+        return dlr_fail(err, -ENOMEM, "out of memory");
     rc = dlr_runinfo_make(
-        &(struct dlr_run_want){.argv = s->argv,
+        &(struct dlr_run_want){.argv = words,
                                .state_dir = s->conf.state_dir,
                                .asked = s->conf.name,
                                .kept = name,

@@ -19,6 +19,7 @@ struct place {
     unsigned group;       /* index of this task's node */
     unsigned local;       /* index of this task on it */
     unsigned local_world; /* tasks of it */
+    unsigned most;        /* tasks of the fullest node */
     char node[256];       /* its name */
     char first[256];      /* name of the node of rank 0 */
 };
@@ -42,6 +43,7 @@ bool dlr_task_round_find(char *const env[], struct dlr_task_round *ret)
         .nodes = dlr_task_getenv(env, "DLROVER_NODES"),
         .tasks = dlr_task_getenv(env, "DLROVER_TASKS"),
         .order = dlr_task_getenv(env, "DLROVER_DISTRIBUTION"),
+        .per_node = dlr_task_getenv(env, "DLROVER_PER_NODE") != NULL,
     };
 
     if (!number || dlr_parse_uint(number, UINT32_MAX, &r.round) < 0 || !r.socket ||
@@ -88,6 +90,7 @@ static int find_place(const struct dlr_task_round *round, unsigned rank,
             p.local_world = here;
             memcpy(p.node, node, sizeof(node));
         }
+        p.most = here > p.most ? here : p.most;
         p.world += here;
         p.nodes++;
     }
@@ -186,6 +189,8 @@ static bool add_numbers(struct dlr_task_env *env, const struct place *p,
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
         if (!add_number(env, numbers[i].name, numbers[i].value))
             return false;
+    if (round->per_node && !add_number(env, "SLURM_NTASKS_PER_NODE", p->most))
+        return false;
     if (round->fd && !add_number(env, "DLROVER_AGENT_FD", round->fd))
         return false;
     return !round->port || add_number(env, "MASTER_PORT", round->port);
@@ -214,9 +219,9 @@ static bool add_lists(struct dlr_task_env *env, const struct dlr_task_round *rou
  */
 static bool take_out(struct dlr_task_env *env)
 {
-    static const char *const names[] = {"SLURM_HOSTFILE", "SLURM_OVERLAP",
-                                        "DLROVER_CRED",   "DLROVER_NODES",
-                                        "DLROVER_TASKS",  "DLROVER_DISTRIBUTION"};
+    static const char *const names[] = {
+        "SLURM_HOSTFILE", "SLURM_OVERLAP",        "DLROVER_CRED",    "DLROVER_NODES",
+        "DLROVER_TASKS",  "DLROVER_DISTRIBUTION", "DLROVER_PER_NODE"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
         if (!add(env, names[i], NULL))

@@ -17,6 +17,7 @@ struct dlr_task_round {
     const char *nodes;  /* DLROVER_NODES: names in rank order, "n3,n1" */
     const char *tasks;  /* DLROVER_TASKS: tasks of each of them, "2,2" */
     unsigned fd;   /* the same socket as a descriptor of the task, 0: there is none */
+    bool per_node; /* DLROVER_PER_NODE: the user asked for tasks per node */
     unsigned port; /* DLROVER_MASTER_PORT, 0 when absent */
     const char *order; /* DLROVER_DISTRIBUTION: as the user's srun would say, or NULL */
 };

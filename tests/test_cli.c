@@ -111,6 +111,8 @@ static const struct {
      "the job could not be requeued: x"},
     {"{\"event\":\"adopted\",\"round\":2,\"took_ms\":90}",
      "round 2 goes on under the new supervisor, found whole in 0.09 s"},
+    {"{\"event\":\"renamed\",\"round\":1,\"from\":\"n2\",\"to\":\"n5\"}",
+     "where the program's words say n2, it is told n5"},
     {"{\"event\":\"takeover\",\"node\":\"n2\",\"from\":\"n1\",\"why\":\"silent\"}",
      "the agent on n2 acts for the supervisor on n1: silent"},
     {"{\"event\":\"end\",\"code\":0,\"why\":null,\"wall_s\":250.2,\"rounds\":1}",

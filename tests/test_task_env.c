@@ -19,6 +19,7 @@ static const struct dlr_task_round round4 = {
     .port = 29500,
     .fd = 64,
     .order = "block",
+    .per_node = true,
 };
 
 static const char *value_of(const struct dlr_task_env *env, const char *name)
@@ -77,6 +78,8 @@ static void the_round_is_the_same_for_all(void **state)
         {"DLROVER_SUPERVISED", "(none)"}, /* stays as it is */
         {"SLURM_DISTRIBUTION", "block"},
         {"DLROVER_DISTRIBUTION", "(out)"},
+        {"SLURM_NTASKS_PER_NODE", "3"},
+        {"DLROVER_PER_NODE", "(out)"},
         {"DLROVER_CRED", "(out)"},
         {"DLROVER_NODES", "(out)"},
         {"DLROVER_TASKS", "(out)"},
