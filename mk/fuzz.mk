@@ -17,7 +17,8 @@ $(FUZZ_DIR)/fuzz_$(1): $(patsubst %.c,$(FUZZ_DIR)/obj/%.o,tests/fuzz/fuzz_$(1).c
 endef
 
 FUZZ_SUP := $(filter-out mpi_launcher/supervisor.c mpi_launcher/sup_control.c,$(SUPERVISOR)) $(CTL) $(TOPO) $(SLOT) $(MSG)
-FUZZ_SUP_LIBS := -Wl,--wrap=dlr_server_send,--wrap=dlr_server_send_json,--wrap=dlr_identity_verify,--wrap=dlr_proc_start \
+# The target's own dlr_sup_now() and the like come first and count.
+FUZZ_SUP_LIBS := -Wl,--allow-multiple-definition -Wl,--wrap=dlr_server_send,--wrap=dlr_server_send_json,--wrap=dlr_identity_verify,--wrap=dlr_proc_start \
   -lczmq -lzmq -lmunge -ljansson -lslurm -lxxhash -lisal -lhwloc -L/usr/lib/x86_64-linux-gnu/slurm-wlm
 
 $(eval $(call fuzz,opt,$(SPANK)))

@@ -1,0 +1,181 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What another user of a node may try against a job: stranger.py UID JOB PORT,... [PAYLOAD CREDENTIAL].
+
+Prints a line for everything that worked and must not. PORTs are those of the job on this node. PAYLOAD is
+what the supervisor's CREDENTIAL says: with its public key, which nobody should have, messages are sent
+as if this were an agent.
+"""
+import ctypes
+import json
+import os
+import signal
+import socket
+import stat
+import struct
+import subprocess
+import sys
+
+uid, job = int(sys.argv[1]), sys.argv[2]
+ports = [int(port) for port in sys.argv[3].split(",")]
+payload = json.loads(sys.argv[4]) if len(sys.argv) > 4 else None
+seen = sys.argv[5] if len(sys.argv) > 5 else None
+FLOOD = 300  # connections at once
+WAIT_MS = 1500  # for an answer that must not come
+
+
+def must_fail(what, fn, *args):
+    try:
+        fn(*args)
+    except OSError:
+        return
+    print(f"{what} worked")
+
+
+def processes():
+    """Those of the owner, with their names."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.stat(f"/proc/{pid}").st_uid == uid:
+                yield int(pid), open(f"/proc/{pid}/comm").read().strip()
+        except OSError:
+            pass
+
+
+def memory():
+    shm = "/dev/shm"
+    mine = [n for n in os.listdir(shm) if n.startswith(f"dlrover-{uid}-{job}")]
+    if not any(os.stat(f"{shm}/{n}").st_uid == uid for n in mine):
+        print("there is no memory of the job to try")
+    for name in mine:
+        path = f"{shm}/{name}"
+        if os.stat(path).st_uid != uid:
+            continue
+        if stat.S_IMODE(os.stat(path).st_mode) != 0o700:
+            print(f"{path} is open to others")
+        must_fail(f"listing {path}", os.listdir, path)
+        must_fail(f"writing into {path}", open, f"{path}/x", "w")
+        must_fail(f"renaming {path}", os.rename, path, f"{shm}/stolen")
+        must_fail(f"removing {path}", os.rmdir, path)
+
+
+def the_processes():
+    names = set()
+    for pid, name in processes():
+        names.add(name)
+        must_fail(f"killing {name}", os.kill, pid, signal.SIGKILL)
+        must_fail(f"stopping {name}", os.kill, pid, signal.SIGSTOP)
+        for part in ("environ", "mem", "maps", "fd/9"):
+            must_fail(f"reading {part} of {name}", open, f"/proc/{pid}/{part}", "rb")
+        link = f"/proc/{pid}/fd"
+        must_fail(f"listing descriptors of {name}", os.listdir, link)
+    if "dlrover-agent" not in names:
+        print(f"there is no agent to try, only {sorted(names)}")
+    # Abstract sockets have no mode; ours have names in directories.
+    for line in open("/proc/net/unix").read().splitlines()[1:]:
+        word = line.split()
+        if len(word) > 7 and "dlrover" in word[7]:
+            s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            must_fail(f"connecting to {word[7]}", s.connect, word[7].replace("@", "\0", 1))
+
+
+def garbage(host, port):
+    huge = struct.pack(">BQ", 2, 1 << 62)  # the head of an endless ZMTP frame
+    greeting = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"CURVE".ljust(20, b"\0") + bytes(32)
+    null = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
+    for bytes_ in (b"GET / HTTP/1.1\r\n\r\n", os.urandom(65536), b"\xff" * (1 << 20), bytes(1 << 20),
+                   greeting + huge + bytes(1 << 20), null + huge, b'{"v":1,"t":"bye"}', b"DLRB" + bytes(44)):
+        try:
+            with socket.create_connection((host, port), 2) as s:
+                s.settimeout(0.2)
+                s.sendall(bytes_)
+                s.recv(64)
+        except OSError:
+            pass
+
+
+def flood(host, port):
+    held = []
+    for _ in range(FLOOD):
+        try:
+            s = socket.socket()
+            s.setblocking(False)
+            s.connect_ex((host, port))
+            held.append(s)
+        except OSError:
+            break
+    return held
+
+
+class Zmq:
+    """As much of libzmq as an agent has."""
+
+    DEALER, LINGER, RCVTIMEO, PUB, SEC, SERVER = 5, 17, 27, 48, 49, 50
+
+    def __init__(self):
+        self.lib = ctypes.CDLL("libzmq.so.5")
+        for name in ("zmq_ctx_new", "zmq_socket"):
+            getattr(self.lib, name).restype = ctypes.c_void_p
+        self.ctx = ctypes.c_void_p(self.lib.zmq_ctx_new())
+        pub, sec = ctypes.create_string_buffer(41), ctypes.create_string_buffer(41)
+        self.lib.zmq_curve_keypair(pub, sec)
+        self.pub, self.sec = pub.value, sec.value
+
+    def dealer(self, host, port, server):
+        s = ctypes.c_void_p(self.lib.zmq_socket(self.ctx, self.DEALER))
+        for option, value in ((self.LINGER, 0), (self.RCVTIMEO, WAIT_MS)):
+            number = ctypes.c_int(value)
+            self.lib.zmq_setsockopt(s, option, ctypes.byref(number), 4)
+        for option, value in ((self.SERVER, server), (self.PUB, self.pub), (self.SEC, self.sec)):
+            self.lib.zmq_setsockopt(s, option, value + b"\0", 41)
+        self.lib.zmq_connect(s, f"tcp://{host}:{port}".encode())
+        return s
+
+    def ask(self, host, port, server, messages):
+        """What comes back; [] when nothing does."""
+        s, got = self.dealer(host, port, server), []
+        for m in messages:
+            self.lib.zmq_send(s, m, len(m), 0)
+        buf = ctypes.create_string_buffer(1 << 16)
+        while (n := self.lib.zmq_recv(s, buf, len(buf), 0)) >= 0:
+            got.append(buf.raw[: min(n, len(buf))])
+        self.lib.zmq_close(s)
+        return got
+
+
+def credential(says):
+    return subprocess.run(["munge", "-s", json.dumps(says)], capture_output=True, text=True,
+                          check=True).stdout.strip()
+
+
+def as_agent(zmq, host, port):
+    other = b"rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7"  # the key of an example in RFC 27
+    if zmq.ask(host, port, other, [b'{"v":1,"t":"bye"}']):
+        print(f"port {port} answers who has not its key")
+    if not payload:
+        return
+    run = {**payload, "key": zmq.pub.decode()}
+    hello = {"v": 1, "t": "hello", "node": "n2", "boot": "b", "pid": 1, "topo": "n2", "addr": f"{host}:1",
+             "key": zmq.pub.decode(), "data": "", "cpus": 1, "shm_free": 1}
+    messages = [json.dumps({**hello, "cred": c}).encode() for c in (credential(run), seen or "", "MUNGE:AAA=:")]
+    messages += [b'{"v":1,"t":"bye"}', b'{"v":1,"t":"exit","round":0,"rank":0,"status":9,"at_ms":1}',
+                 b'{"v":1,"t":"kill","round":0}', b'{"v":1,"t":"persist","gen":1,"id":1,"rank":0}',
+                 b"[" * (1 << 20), b"x" * (8 << 20)]
+    for answer in zmq.ask(host, port, payload["key"].encode(), messages):
+        if json.loads(answer).get("t") != "who":
+            print(f"port {port} answers a stranger: {answer[:200]!r}")
+
+
+def main():
+    memory()
+    the_processes()
+    zmq, held, host = Zmq(), [], socket.gethostname()
+    for port in ports:
+        held += flood(host, port)
+        garbage(host, port)
+        as_agent(zmq, host, port)
+    for s in held:
+        s.close()
+
+
+main()

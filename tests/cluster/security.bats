@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+# A second user on the nodes of a job. bob may look, knock and take names; alice's job goes on, and
+# says who knocked.
+load lib/suite
+
+setup_file() {
+    cluster_up 3 1
+    install -m 755 "$REPO/tests/cluster/lib/stranger.py" "$VCLUSTER_DIR/home/bob/"
+    # work.sh: a batch script; its ranks save every step until there is a file called stop.JOB
+    job_file work.py <<'PY'
+import ctypes, os, time
+lib = ctypes.CDLL("/opt/dlrover/lib/libdlrover.so")
+ck, step = ctypes.c_void_p(), ctypes.c_uint64()
+state = ctypes.create_string_buffer(b"secret " * 4096)
+assert lib.dlr_ckpt_open(None, ctypes.byref(ck)) == 0
+assert lib.dlr_ckpt_add_array(ck, b"w", 0, b"u8", ctypes.c_size_t(1), state, ctypes.c_size_t(len(state))) >= 0
+assert lib.dlr_ckpt_restore(ck, ctypes.byref(step)) >= 0
+while not os.path.exists("stop." + os.environ["SLURM_JOB_ID"]):
+    step.value += 1
+    lib.dlr_ckpt_begin(ck, step, None)
+    time.sleep(0.05)
+    lib.dlr_ckpt_fence(ck, None)
+lib.dlr_ckpt_close(ck)
+PY
+    job_file work.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j --dlrover=on -N2 -w n1,n2
+srun python3 work.py
+SH
+}
+teardown_file() { cluster_down; }
+teardown() { heal_cluster; }
+
+refused() { ! "$@"; }
+as_alice() { local node=$1; shift; "$VC" exec --user alice "$node" -- "$@"; }
+bob() { local node=$1; shift; "$VC" exec --user bob "$node" -- "$@"; }
+saved() { await "$1" "e['event']=='progress' and e['commits']>=${2:-3}" >/dev/null; }
+finish() {
+    alice touch "stop.$1"
+    [ "$(await_job "$1")" = "COMPLETED 0:0" ] || { cat "$(alice_home)/out.$1" >&2; return 1; }
+}
+# the ports our processes listen on, with commas between
+ports() { on "$1" ss -Hltnp | sed -n 's/^LISTEN *[0-9]* *[0-9]* *[^ ]*:\([0-9]*\) .*"dlrover-.*/\1/p' | sort -u | paste -sd,; }
+agent_of() { on "$1" pgrep -u alice -x dlrover-agent; }
+commits() { events "$1" 'select(.event=="progress").commits' | tail -n 1; }
+
+@test "what another user tries on the nodes of a job fails, is told, and changes nothing" {
+    job=$(submit work.sh)
+    saved "$job"
+    # The worst case: the supervisor's credential, which names its public key, has come into bob's hands.
+    cred=$(on n2 cat "/proc/$(agent_of n2)/environ" | tr '\0' '\n' | sed -n 's/^DLROVER_CRED=//p')
+    payload=$(alice unmunge -m /dev/null <<<"$cred")
+    jq -e '.key' <<<"$payload"
+    refused bob n1 unmunge -m /dev/null <<<"$cred" # even then he cannot read it himself
+    before=$(on n1 sh -c 'cat /proc/$(pgrep -x dlrover-supervi)/status' | sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p')
+    run bob n1 /home/bob/stranger.py 3001 "$job" "$(ports n1)" "$payload" "$cred"
+    echo "$output"
+    [ "$status" -eq 0 ] && [ -z "$output" ]
+    run bob n2 /home/bob/stranger.py 3001 "$job" "$(ports n2)"
+    echo "$output"
+    [ "$status" -eq 0 ] && [ -z "$output" ]
+    after=$(on n1 sh -c 'cat /proc/$(pgrep -x dlrover-supervi)/status' | sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p')
+    [ $((after - before)) -lt 65536 ] # KiB, after 16 MiB of garbage for each port
+    await "$job" "e['event']=='strangers' and e['node']=='n1' and e['count']>0"
+    await "$job" "e['event']=='strangers' and e['node']=='n2' and e['count']>0"
+    saved "$job" $(($(commits "$job") + 3))
+    finish "$job"
+    [ -z "$(events "$job" 'select(.event=="node_dead" or .event=="worker_exit" or .event=="round_end")')" ]
+    [ -z "$(leftovers n1 n2)" ]
+}
+
+@test "names that somebody has taken in /dev/shm are stepped around, told, and left to their owner" {
+    first=$(submit -N1 --dlrover=off --wrap true)
+    await_job "$first"
+    usual=/dev/shm/dlrover-3001-$((first + 1))
+    bob n1 sh -c "mkdir -m 777 $usual $usual/x && mkfifo $usual/agent.sock"
+    bob n2 ln -s /home/bob "$usual"
+    job=$(submit work.sh)
+    [ "$job" -eq $((first + 1)) ]
+    saved "$job"
+    await "$job" "e['event']=='name_taken' and e['node']=='n1' and e['name'].startswith('$usual/')"
+    await "$job" "e['event']=='name_taken' and e['node']=='n2'"
+    on n1 sh -c "stat -c '%U %a' $usual.????????" | grep -x "alice 700"
+    on n1 sh -c "find $usual.????????/ -type f ! -perm 600 -o -type s ! -perm 600" | { ! grep .; }
+    # a rank restored after a failure finds its copy there
+    on n2 pkill -KILL -f work.py
+    await "$job" "e['event']=='restored'"
+    finish "$job"
+    # the epilog takes away what is alice's, and only that
+    local until=$((SECONDS + WAIT))
+    while on n1 sh -c "ls -d $usual.* 2>/dev/null" && ((SECONDS < until)); do read -rt 0.2 <> <(:) || :; done
+    [ "$(on n1 sh -c "ls -d $usual*")" = "$usual" ]
+    bob n1 test -p "$usual/agent.sock"
+    bob n2 test -L "$usual"
+    grep -rF "'$usual' is not of uid 3001: somebody has taken the name" "$VCLUSTER_DIR/hosts/n1/log"
+    bob n1 rm -r "$usual"
+    bob n2 rm "$usual"
+}
+
+@test "no secret is left where others of the same user could read it" {
+    job=$(submit work.sh)
+    saved "$job"
+    for name in dlrover-keeper dlrover-supervi dlrover-agent; do
+        pid=$(on n1 pgrep -u alice -x "$name")
+        for part in mem environ; do # what a debugger of her own or a core file would show
+            refused as_alice n1 head -c 1 "/proc/$pid/$part"
+        done
+        refused as_alice n1 ls "/proc/$pid/fd"
+    done
+    # neither tokens (32 digits) nor keys (40 characters) in files or on command lines
+    finish "$job"
+    refused grep -rE '"token"|"[0-9a-f]{32}"|"[^" /]{40}"' "$(alice_home)/.dlrover/job-$job"
+    [ "$(stat -c %a "$(alice_home)/.dlrover/job-$job")" = 700 ]
+}
+
+@test "a state directory that others can write is refused in one line" {
+    alice mkdir -p shared
+    job=$(submit -N1 --dlrover=off --wrap true)
+    await_job "$job"
+    alice mkdir -m 777 "shared/job-$((job + 1))"
+    job=$(submit --dlrover-state-dir=/home/alice/shared work.sh)
+    await_job "$job" | grep FAILED
+    grep -F "can be written by others (mode 777): take that away with chmod go-w" "$(alice_home)/out.$job"
+}
