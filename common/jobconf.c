@@ -47,6 +47,8 @@ const struct dlr_opt dlr_jobconf_opts[] = {
      "limit for slurmctld to take a requeue"},
     {"election-timeout", DLR_OPT_DURATION, FIELD(election_timeout_ms), "10s", "TIME",
      "limit for agents without a supervisor to agree"},
+    {"controller-timeout", DLR_OPT_DURATION, FIELD(controller_timeout_ms), "10m", "TIME",
+     "limit for slurmctld to be back when it is away and something must be started"},
     {"mass-silence", DLR_OPT_DURATION, FIELD(mass_silence_ms), "10s", "TIME",
      "when more nodes than spares, or half of all, fall silent: wait this much longer"},
     DLR_OPT_END,

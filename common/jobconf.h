@@ -31,6 +31,7 @@ struct dlr_jobconf {
     int64_t persist_timeout_ms;    /* survivors to write their state before a requeue */
     int64_t requeue_timeout_ms;    /* slurmctld to take a requeue */
     int64_t election_timeout_ms;   /* agents without a supervisor to agree */
+    int64_t controller_timeout_ms; /* slurmctld to be back */
     int64_t mass_silence_ms;       /* too many nodes silent at once: wait so long */
 };
 

@@ -370,6 +370,7 @@ static const struct {
     {"persist", DLR_CLI_PERSIST, NULL},
     {"requeue", DLR_CLI_REQUEUE, on_why},
     {"requeued", DLR_CLI_REQUEUE, on_why},
+    {"controller_away", DLR_CLI_CLEARED, on_why},
     {"adopted", DLR_CLI_RUN, on_adopted},
     {"takeover", DLR_CLI_PERSIST, on_takeover},
     {"end", DLR_CLI_OVER, on_end},

@@ -59,6 +59,8 @@ static const struct {
                 "[ without {exclude}]: {why}"},
     {"requeued", "Slurm has taken the job back[: {why}][; {rounds#round}]"
                  "[ in {wall_s:s}]"},
+    {"controller_away", "{why}: waiting for it"},
+    {"controller_back", "slurmctld answers again[ after {took_ms:ms}]"},
     {"adopted", "round {round} goes on under the new supervisor[, found whole in {took_ms:ms}]"},
     {"takeover", "the agent on {node} acts for the supervisor on {from}[: {why}]"},
     {"requeue_failed", "the job could not be requeued[: {why}]"},

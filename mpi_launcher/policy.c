@@ -126,11 +126,22 @@ static void set_back(struct dlr_policy *p, const char *why, int64_t now_ms)
     meet(p, now_ms);
 }
 
+static void wait_for_controller(struct dlr_policy *p, const char *why, int64_t now_ms)
+{
+    enter(p, DLR_PHASE_WAIT, now_ms, p->conf.controller_timeout_ms);
+    p->ops.wait_controller(p->arg, why);
+}
+
 static void after_end(struct dlr_policy *p, int64_t now_ms)
 {
     char why[512];
 
     p->failed_rendezvous = 0;
+    if (p->away && p->cause != DLR_CAUSE_SIGNAL) {
+        p->away = false;
+        wait_for_controller(p, p->why, now_ms);
+        return;
+    }
     if (p->cause == DLR_CAUSE_RESTORE) {
         set_back(p, p->why, now_ms);
         return;
@@ -439,6 +450,44 @@ void dlr_policy_requeue_failed(struct dlr_policy *p, const char *why, int64_t no
     finish(p, 1, text);
 }
 
+/* --- slurmctld is away ------------------------------------------------------------- */
+
+void dlr_policy_controller_away(struct dlr_policy *p, const char *why, int64_t now_ms)
+{
+    p->given = p->phase == DLR_PHASE_REQUEUE;
+    switch (p->phase) {
+    case DLR_PHASE_RUN:
+        p->away = true;
+        end_round(p, DLR_CAUSE_CONTROL, why, now_ms);
+        break;
+    case DLR_PHASE_RENDEZVOUS:
+        p->ops.stop_rendezvous(p->arg);
+        wait_for_controller(p, why, now_ms);
+        break;
+    case DLR_PHASE_AGENTS:
+    case DLR_PHASE_REQUEUE:
+        wait_for_controller(p, why, now_ms);
+        break;
+    default:
+        break;
+    }
+}
+
+void dlr_policy_controller_back(struct dlr_policy *p, int64_t now_ms)
+{
+    if (p->phase != DLR_PHASE_WAIT)
+        return;
+    if (p->given) {
+        enter(p, DLR_PHASE_REQUEUE, now_ms, p->conf.requeue_timeout_ms);
+        p->ops.requeue(p->arg, p->why);
+    } else if (dlr_policy_count(p, NODE_UP)) {
+        meet(p, now_ms);
+    } else {
+        p->agent_starts--; /* that start was none */
+        call_agents(p, now_ms);
+    }
+}
+
 /* --- limits ------------------------------------------------------------------------ */
 
 static void agents_late(struct dlr_policy *p, int64_t now_ms)
@@ -488,6 +537,9 @@ void dlr_policy_tick(struct dlr_policy *p, int64_t now_ms)
         break;
     case DLR_PHASE_REQUEUE:
         dlr_policy_requeue_failed(p, "slurmctld did not act in time", now_ms);
+        break;
+    case DLR_PHASE_WAIT:
+        finish(p, 1, "slurmctld cannot be reached (--dlrover-controller-timeout)");
         break;
     case DLR_PHASE_DONE:
         break;

@@ -18,6 +18,7 @@ enum dlr_phase {
     DLR_PHASE_END,        /* the round's processes go away */
     DLR_PHASE_PERSIST,    /* survivors write their state */
     DLR_PHASE_REQUEUE,    /* slurmctld was asked; the end comes from outside */
+    DLR_PHASE_WAIT,       /* slurmctld is away: nothing can be started */
     DLR_PHASE_DONE,
 };
 
@@ -36,7 +37,7 @@ struct dlr_policy_conf {
     unsigned max_restarts;
     unsigned rendezvous_tries; /* with MPI and no node lost, before doing without */
     int64_t agent_timeout_ms, rendezvous_timeout_ms, transfer_timeout_ms,
-        end_timeout_ms, persist_timeout_ms, requeue_timeout_ms;
+        end_timeout_ms, persist_timeout_ms, requeue_timeout_ms, controller_timeout_ms;
     int64_t
         suspect_ms; /* an unexplained end of the step waits this long for its reason */
 };
@@ -52,6 +53,7 @@ struct dlr_policy_ops {
     void (*persist)(void *arg);
     void (*requeue)(void *arg, const char *why);
     void (*finish)(void *arg, int code, const char *why); /* why NULL: it just ended */
+    void (*wait_controller)(void *arg, const char *why);  /* begins */
 };
 
 struct dlr_policy;
@@ -113,6 +115,11 @@ void dlr_policy_clean(struct dlr_policy *p, unsigned node, uint32_t round,
 void dlr_policy_signal(struct dlr_policy *p, int sig, int64_t now_ms);
 void dlr_policy_persisted(struct dlr_policy *p, int64_t now_ms);
 void dlr_policy_requeue_failed(struct dlr_policy *p, const char *why, int64_t now_ms);
+/* What failed (the start of agents or of a round, a rendezvous, a requeue) did so because
+ * slurmctld is away: costs nothing, is begun again when it is back.
+ */
+void dlr_policy_controller_away(struct dlr_policy *p, const char *why, int64_t now_ms);
+void dlr_policy_controller_back(struct dlr_policy *p, int64_t now_ms);
 void dlr_policy_tick(struct dlr_policy *p, int64_t now_ms);
 
 /* When dlr_policy_tick() must be called; INT64_MAX when no limit runs. */

@@ -31,6 +31,8 @@ struct dlr_policy {
     int exit_code; /* what the run returns when it has to end */
     bool ended;    /* srun of the round has returned */
     bool suspect;  /* it has, and nobody has said why */
+    bool away;     /* slurmctld: the round ends because it could not be begun */
+    bool given;    /* the wait for it was for a requeue */
 
     bool unclean; /* nobody has made sure that the round's processes are gone */
     unsigned agent_starts; /* how often agents were started */

@@ -6,8 +6,9 @@
 
 #include "mpi_launcher/policy_impl.h"
 
-static const char *const phase_names[] = {"agents", "rendezvous", "prepare", "run",
-                                          "end",    "persist",    "requeue", "done"};
+static const char *const phase_names[] = {"agents",  "rendezvous", "prepare",
+                                          "run",     "end",        "persist",
+                                          "requeue", "wait",       "done"};
 static const char *const cause_names[] = {"none",    "node",   "program",
                                           "restore", "signal", "control"};
 

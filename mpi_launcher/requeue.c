@@ -39,7 +39,12 @@ int dlr_requeue_job(const struct dlr_requeue *r, struct dlr_err *err)
     char list[8192];
     int rc;
 
-    if (dlr_slurm_load_job(r->job_id, &job, &quiet) < 0)
+    rc = dlr_slurm_load_job(r->job_id, &job, &quiet);
+    if (rc == 0 && job.restarts > r->incarnation) {
+        dlr_fail(err, -EALREADY, "somebody has done so before");
+        return 0;
+    }
+    if (rc < 0)
         job.exc_nodes[0] = '\0';
     rc = merge(job.exc_nodes, r->exclude, list, sizeof(list));
     if (rc < 0)

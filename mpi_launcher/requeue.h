@@ -9,7 +9,8 @@
 
 struct dlr_requeue {
     uint32_t job_id;
-    const char *exclude;           /* "n2,n7", or "" */
+    unsigned incarnation; /* of the job that is meant: a later one is left alone */
+    const char *exclude;  /* "n2,n7", or "" */
     unsigned min_nodes, max_nodes; /* the job may start with; 0: as it is */
     int64_t timeout_ms;
 };
@@ -17,7 +18,7 @@ struct dlr_requeue {
 /* Requeue first, then exclude: only a pending job's list may be changed, and it is pending
  * while its processes are still ending. The caller is one of those: run this in a child that
  * ignores SIGTERM (it has KillWait seconds). Blocking for up to timeout_ms. A job that is requeued but whose
- * list could not be set is a success with a text in err.
+ * list could not be set, or that was requeued before, is a success with a text in err.
  */
 int dlr_requeue_job(const struct dlr_requeue *r, struct dlr_err *err);
 

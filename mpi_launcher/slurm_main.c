@@ -18,11 +18,14 @@
 
 static void usage(FILE *out)
 {
-    fputs("usage: dlrover-slurm requeue JOB EXCLUDE MIN-NODES MAX-NODES TIMEOUT\n"
+    fputs("usage: dlrover-slurm requeue JOB EXCLUDE MIN-NODES MAX-NODES TIMEOUT "
+          "[INCARNATION]\n"
+          "       dlrover-slurm ping\n"
           "       dlrover-slurm cancel-steps JOB SRUN-PID\n"
           "       dlrover-slurm show SPARES STATE-DIR\n"
-          "Requeues a job without some nodes ('-': none), cancels the steps that an "
-          "srun\n"
+          "Requeues a job without some nodes ('-': none), asks whether slurmctld "
+          "answers,\n"
+          "cancels the steps that an srun\n"
           "started, or prints what a batch script sees of this job ('': ~/.dlrover). "
           "Called\n"
           "by dlrover-supervisor, dlrover-agent and the plugin.\n",
@@ -37,13 +40,15 @@ static int fail(const struct dlr_err *err)
 
 static int requeue(char **argv)
 {
-    struct dlr_requeue r = {.exclude = dlr_streq(argv[1], "-") ? "" : argv[1]};
+    struct dlr_requeue r = {.exclude = dlr_streq(argv[1], "-") ? "" : argv[1],
+                            .incarnation = UINT32_MAX};
     struct dlr_err err = {0};
 
     if (dlr_parse_uint(argv[0], UINT32_MAX, &r.job_id) < 0 ||
         dlr_parse_uint(argv[2], 1u << 24, &r.min_nodes) < 0 ||
         dlr_parse_uint(argv[3], 1u << 24, &r.max_nodes) < 0 ||
-        dlr_parse_duration_ms(argv[4], &r.timeout_ms) < 0) {
+        dlr_parse_duration_ms(argv[4], &r.timeout_ms) < 0 ||
+        (argv[5] && dlr_parse_uint(argv[5], UINT32_MAX, &r.incarnation) < 0)) {
         usage(stderr);
         return 2;
     }
@@ -52,6 +57,13 @@ static int requeue(char **argv)
     if (err.code)
         puts(err.text);
     return 0;
+}
+
+static int ping(void)
+{
+    struct dlr_err err = {0};
+
+    return dlr_slurm_ping(&err) < 0 ? fail(&err) : 0;
 }
 
 static int cancel_steps(char **argv)
@@ -131,8 +143,10 @@ int main(int argc, char **argv)
         puts("dlrover-slurm " DLR_VERSION);
         return 0;
     }
-    if (argc == 7 && dlr_streq(argv[1], "requeue"))
+    if ((argc == 7 || argc == 8) && dlr_streq(argv[1], "requeue"))
         return requeue(argv + 2);
+    if (argc == 2 && dlr_streq(argv[1], "ping"))
+        return ping();
     if (argc == 4 && dlr_streq(argv[1], "cancel-steps"))
         return cancel_steps(argv + 2);
     if (argc == 4 && dlr_streq(argv[1], "show"))

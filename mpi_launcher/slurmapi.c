@@ -80,6 +80,14 @@ int dlr_slurm_expand(const char *list, char ***ret_names, unsigned *ret_n,
     return 0;
 }
 
+int dlr_slurm_ping(struct dlr_err *err)
+{
+    connect_once();
+    if (slurm_ping(0) == SLURM_SUCCESS || slurm_ping(1) == SLURM_SUCCESS)
+        return 0;
+    return slurm_failed(err, "slurmctld does not answer");
+}
+
 int dlr_slurm_load_job(uint32_t job_id, struct dlr_slurm_job *ret, struct dlr_err *err)
 {
     job_info_msg_t *msg = NULL;

@@ -18,6 +18,11 @@ int dlr_slurm_expand(const char *list, char ***ret_names, unsigned *ret_n,
                      struct dlr_err *err);
 char **dlr_slurm_free_names(char **names, unsigned n);
 
+/* Does slurmctld, or its backup, answer, and does munged work? Asks once, without the long
+ * attempts of other calls. -EIO.
+ */
+int dlr_slurm_ping(struct dlr_err *err);
+
 struct dlr_slurm_job {
     char batch_host[256];
     char exc_nodes[4096];

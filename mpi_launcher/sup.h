@@ -57,6 +57,28 @@ struct dlr_role {
     bool used; /* words that name it were changed for this round */
 };
 
+/* What slurmctld is asked for: without an answer it is away, else this has failed by itself. */
+enum dlr_asking {
+    DLR_ASK_NOTHING,
+    DLR_ASK_AGENTS,  /* the agents' step ended before any was there */
+    DLR_ASK_PLAN,    /* the rendezvous made none */
+    DLR_ASK_STEP,    /* the workers' srun ended and had started nothing */
+    DLR_ASK_LAUNCH,  /* or did not end */
+    DLR_ASK_REQUEUE, /* was not taken */
+    DLR_ASK_AGAIN,   /* it was away */
+};
+
+struct dlr_controller {
+    enum dlr_asking what;
+    struct dlr_proc ask;
+    enum dlr_phase phase; /* of the policy when it was asked, and since when */
+    int64_t phase_ms;
+    int code; /* of the srun */
+    char why[256];
+    int64_t late_ms, again_ms, since_ms;
+    int64_t back_ms; /* it came back; 0 it was never away */
+};
+
 struct dlr_sup {
     /* fixed after the start */
     struct dlr_jobconf conf;
@@ -76,6 +98,7 @@ struct dlr_sup {
     unsigned generation; /* supervisors of this incarnation, this one too */
     struct dlr_proc former_workers; /* its srun */
     struct dlr_adopt adopt;
+    struct dlr_controller controller;
     pid_t keeper;
     int64_t asked_ms; /* since then so many strangers were asked who they are */
     unsigned asked;
@@ -306,7 +329,19 @@ void dlr_sup_names_tell(struct dlr_sup *s); /* what was changed by these two */
  */
 char **dlr_sup_names_numbered(struct dlr_sup *s);
 
+/* sup_controller.c: slurmctld is away */
+/* Blames code or why when slurmctld answers, else waits for it. Returns at once. */
+void dlr_sup_ask_controller(struct dlr_sup *s, enum dlr_asking what, int code,
+                            const char *why);
+void dlr_sup_wait_controller(void *arg, const char *why);
+void dlr_sup_controller_tick(struct dlr_sup *s, int64_t now_ms);
+
 /* sup_end.c: the run's end */
+/* "dlrover-slurm VERB [JOB]", and its start; out is its stdout or -1. */
+void dlr_sup_slurm_words(struct dlr_sup *s, struct dlr_words *words, const char *verb,
+                         bool job);
+int dlr_sup_start_slurm(struct dlr_sup *s, struct dlr_words *words, int out,
+                        struct dlr_proc *ret, struct dlr_err *err);
 void dlr_sup_requeue(void *arg, const char *why);
 void dlr_sup_finish(void *arg, int code, const char *why);
 void dlr_sup_cancel_steps(struct dlr_sup *s, pid_t srun_pid);

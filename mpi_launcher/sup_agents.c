@@ -82,7 +82,10 @@ int dlr_sup_agents_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
         s->members.list[i].here = false;
         dlr_sup_transfers_lost(s, i);
     }
-    dlr_policy_agents_gone(s->policy, dlr_sup_now());
+    if (dlr_policy_phase(s->policy) == DLR_PHASE_AGENTS)
+        dlr_sup_ask_controller(s, DLR_ASK_AGENTS, 0, "");
+    else
+        dlr_policy_agents_gone(s->policy, dlr_sup_now());
     return s->finished && !s->agents.pid ? -1 : 0;
 }
 

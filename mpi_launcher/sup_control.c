@@ -96,6 +96,7 @@ static void node_is_up(struct dlr_sup *s, unsigned node)
                      "leaf", leaf, "boot", m->boot, "cpus", m->cpus);
     dlr_sup_send_peers(s);
     dlr_sup_save_lost(s);
+    dlr_sup_keep(s);
     dlr_policy_node_up(s->policy, node, dlr_sup_now());
 }
 
@@ -114,25 +115,38 @@ static void new_address(struct dlr_sup *s)
         dlr_sup_tell_round(s, dlr_policy_round(s->policy));
 }
 
-static void take_hello(struct dlr_sup *s, const struct dlr_packet *packet,
-                       const json_t *msg)
+/* Its connection has proven the key; that the key is of our user's a credential says, once: munged
+ * may be slow or away when the node comes back.
+ */
+static bool is_proven(struct dlr_sup *s, int node, const struct dlr_packet *packet,
+                      const json_t *msg)
 {
     char key[DLR_KEY_TEXT];
     struct dlr_err err;
     const char *cred;
-    bool was_here;
-    int node;
 
-    if (dlr_msg_str(msg, "cred", &cred) < 0 ||
-        dlr_identity_verify(cred, &s->id, key, &err) < 0 ||
-        !dlr_streq(key, packet->key)) {
+    if (node >= 0 && dlr_streq(s->members.list[node].key, packet->key))
+        return true;
+    return dlr_msg_str(msg, "cred", &cred) == 0 &&
+           dlr_identity_verify(cred, &s->id, key, &err) == 0 &&
+           dlr_streq(key, packet->key);
+}
+
+static void take_hello(struct dlr_sup *s, const struct dlr_packet *packet,
+                       const json_t *msg)
+{
+    struct dlr_err err;
+    const char *name;
+    bool was_here;
+    int node = -1;
+
+    if (dlr_msg_str(msg, "node", &name) == 0)
+        node = dlr_members_find(&s->members, name);
+    if (!is_proven(s, node, packet, msg)) {
         s->refused++;
         s->strangers++;
         return;
     }
-    node = -1;
-    if (dlr_msg_str(msg, "node", &cred) == 0)
-        node = dlr_members_find(&s->members, cred);
     if (s->finished) { /* it comes too late to be of use: it must not stay */
         say_bye(s, &packet->from);
         return;

@@ -16,9 +16,8 @@
 /* Room that finish leaves agents beyond the end of their tasks. */
 #define BYE_EXTRA_MS 2000
 
-/* Starts dlrover-slurm; out is its stdout or -1. */
-static int start_slurm(struct dlr_sup *s, struct dlr_words *words, int out,
-                       struct dlr_proc *ret, struct dlr_err *err)
+int dlr_sup_start_slurm(struct dlr_sup *s, struct dlr_words *words, int out,
+                        struct dlr_proc *ret, struct dlr_err *err)
 {
     struct dlr_env env = {0};
     int rc = dlr_env_copy(&env, true);
@@ -29,14 +28,16 @@ static int start_slurm(struct dlr_sup *s, struct dlr_words *words, int out,
     return rc;
 }
 
-static void slurm_words(struct dlr_sup *s, struct dlr_words *words, const char *verb)
+void dlr_sup_slurm_words(struct dlr_sup *s, struct dlr_words *words, const char *verb,
+                         bool job)
 {
     char path[4096] = "dlrover-slurm";
 
     dlr_self_sibling("dlrover-slurm", path, sizeof(path));
     dlr_words_add(words, "%s", path);
     dlr_words_add(words, "%s", verb);
-    dlr_words_add(words, "%s", s->info.job);
+    if (job)
+        dlr_words_add(words, "%s", s->info.job);
 }
 
 /* A process that nobody waits for has ended. */
@@ -56,9 +57,9 @@ void dlr_sup_cancel_steps(struct dlr_sup *s, pid_t srun_pid)
 
     if (!srun_pid)
         return;
-    slurm_words(s, &words, "cancel-steps");
+    dlr_sup_slurm_words(s, &words, "cancel-steps", true);
     dlr_words_add(&words, "%d", (int)srun_pid);
-    if (start_slurm(s, &words, -1, &proc, &err) == 0) {
+    if (dlr_sup_start_slurm(s, &words, -1, &proc, &err) == 0) {
         zmq_pollitem_t item = {.fd = proc.pidfd, .events = ZMQ_POLLIN};
 
         zloop_poller(s->loop, &item, reap, s);
@@ -95,8 +96,8 @@ static int requeue_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     status = dlr_proc_reap(&s->helper);
     text[n > 0 ? strcspn(text, "\n") : 0] = '\0';
     if (status != 0)
-        dlr_policy_requeue_failed(s->policy, text[0] ? text : "dlrover-slurm failed",
-                                  dlr_sup_now());
+        dlr_sup_ask_controller(s, DLR_ASK_REQUEUE, 0,
+                               text[0] ? text : "dlrover-slurm failed");
     else if (text[0])
         dlr_sup_say(s, "requeued, but %s", text);
     return 0; /* Slurm ends us from here on */
@@ -144,12 +145,13 @@ void dlr_sup_requeue(void *arg, const char *why)
     s->requeue_asked = true;
     if (pipe2(pipes, O_CLOEXEC) < 0)
         return;
-    slurm_words(s, &words, "requeue");
+    dlr_sup_slurm_words(s, &words, "requeue", true);
     dlr_words_add(&words, "%s", list[0] ? list : "-");
     dlr_words_add(&words, "%u", s->step.nplaces);
     dlr_words_add(&words, "%u", s->members.n);
     dlr_words_add(&words, "%lldms", (long long)s->conf.requeue_timeout_ms);
-    if (start_slurm(s, &words, pipes[1], &s->helper, &err) == 0) {
+    dlr_words_add(&words, "%u", s->info.incarnation);
+    if (dlr_sup_start_slurm(s, &words, pipes[1], &s->helper, &err) == 0) {
         s->helper_out = dlr_steal_fd(&pipes[0]);
         dlr_sup_watch(s, &s->helper, requeue_ended);
     }

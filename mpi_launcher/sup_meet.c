@@ -234,13 +234,15 @@ static void read_plan(struct dlr_sup *s, int status)
         at += strlen(PLAN_MARK);
         j = json_loadb(at, strcspn(at, "\n"), JSON_REJECT_DUPLICATES, &jerr);
     }
-    if (!j)
-        rc = dlr_fail(&err, -EPROTO,
-                      "the rendezvous ended with code %d and no plan (see "
-                      "rendezvous.log beside the journal)",
-                      WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
-    else
-        rc = dlr_plan_from_json(j, &plan, &err);
+    if (!j) {
+        dlr_fail(&err, -EPROTO,
+                 "the rendezvous ended with code %d and no plan (see "
+                 "rendezvous.log beside the journal)",
+                 WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+        dlr_sup_ask_controller(s, DLR_ASK_PLAN, 0, err.text);
+        return;
+    }
+    rc = dlr_plan_from_json(j, &plan, &err);
     dlr_sup_take_plan(s, rc, &plan, err.text);
 }
 

@@ -114,10 +114,12 @@ static void worker_words(struct dlr_sup *s, struct dlr_words *w)
 
 void dlr_sup_step_ended(struct dlr_sup *s, int status)
 {
-    dlr_policy_step_ended(s->policy, s->running_round,
-                          WIFEXITED(status) ? WEXITSTATUS(status)
-                                            : 128 + WTERMSIG(status),
-                          dlr_sup_now());
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+
+    if (code && !s->tasks_up && dlr_policy_phase(s->policy) == DLR_PHASE_RUN)
+        dlr_sup_ask_controller(s, DLR_ASK_STEP, code, "");
+    else
+        dlr_policy_step_ended(s->policy, s->running_round, code, dlr_sup_now());
 }
 
 static int workers_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
@@ -361,7 +363,10 @@ static void launch_late(struct dlr_sup *s, int64_t now_ms)
     snprintf(why, sizeof(why),
              "%u of %u tasks have started after %lld s (--dlrover-launch-timeout)",
              s->tasks_up, s->plan.world, (long long)s->conf.launch_timeout_ms / 1000);
-    dlr_policy_launch_late(s->policy, s->running_round, why, now_ms);
+    if (s->tasks_up)
+        dlr_policy_launch_late(s->policy, s->running_round, why, now_ms);
+    else
+        dlr_sup_ask_controller(s, DLR_ASK_LAUNCH, 0, why);
 }
 
 void dlr_sup_progress(struct dlr_sup *s, int64_t now_ms)

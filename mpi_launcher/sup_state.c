@@ -42,6 +42,29 @@ static json_t *run_state(struct dlr_sup *s)
                      dlr_sup_version(has ? &newest : NULL));
 }
 
+/* Of the nodes' connections, proven by a credential. */
+static json_t *known_keys(const struct dlr_sup *s)
+{
+    json_t *keys = json_object();
+
+    for (unsigned i = 0; i < s->members.n; i++)
+        if (s->members.list[i].key[0])
+            json_object_set_new(keys, s->members.list[i].node.name,
+                                json_string(s->members.list[i].key));
+    return keys;
+}
+
+static void take_keys(struct dlr_sup *s, const json_t *keys)
+{
+    for (unsigned i = 0; i < s->members.n; i++) {
+        struct dlr_member *m = &s->members.list[i];
+        const char *key;
+
+        if (dlr_msg_str(keys, m->node.name, &key) == 0)
+            dlr_format(m->key, sizeof(m->key), "%s", key);
+    }
+}
+
 void dlr_sup_keep(struct dlr_sup *s)
 {
     DLR_AUTO_JSON json_t *state = s->state_fd >= 0 ? run_state(s) : NULL;
@@ -53,6 +76,7 @@ void dlr_sup_keep(struct dlr_sup *s)
     json_object_set_new(state, "run", json_string(s->info.name));
     json_object_set_new(state, "generation", json_integer(s->generation));
     json_object_set_new(state, "address", json_string(s->address));
+    json_object_set_new(state, "keys", known_keys(s));
     json_object_set_new(state, "agents_pid", json_integer(s->agents.pid));
     json_object_set_new(state, "stdin_at", json_integer(s->stdin_at));
     json_object_set_new(
@@ -150,6 +174,7 @@ static int take_over(struct dlr_sup *s, const json_t *state, struct dlr_err *err
     take_end(s, state);
     if (s->stdin_at >= 0)
         s->stdin_at = number(state, "stdin_at", INT64_MAX);
+    take_keys(s, json_object_get(state, "keys"));
     adopt(number(state, "workers_pid", INT32_MAX), &s->former_workers);
     adopt(number(state, "agents_pid", INT32_MAX), &s->agents);
     adopt_round(s, state);

@@ -28,6 +28,8 @@
 #define EXIT_REFUSED 2 /* bad words: nothing was started */
 #define SUSPECT_EXTRA                                                                  \
     500 /* ms on top of dead time: an end of srun waits for its reason */
+#define REQUEUE_EXTRA_MS                                                               \
+    60000 /* for the last call of a requeue, and for slurmctld to be asked why */
 #define RENDEZVOUS_TRIES 2
 #define GONE_BEATS 4  /* missed after the farewell: the agent has ended */
 #define SAVE_MARGIN 2 /* steps ahead that a save is announced */
@@ -75,6 +77,7 @@ static const struct dlr_policy_ops policy_ops = {
     .persist = dlr_sup_persist,
     .requeue = dlr_sup_requeue,
     .finish = dlr_sup_finish,
+    .wait_controller = dlr_sup_wait_controller,
 };
 
 /* --- the reactor --------------------------------------------------------------------------- */
@@ -99,8 +102,12 @@ static void take_signals(struct dlr_sup *s)
     struct signalfd_siginfo info;
 
     while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info)) {
-        if (info.ssi_signo == SIGUSR1 || info.ssi_signo == SIGUSR2 ||
-            info.ssi_signo == SIGPIPE)
+        if (info.ssi_signo == SIGUSR1 || info.ssi_signo == SIGUSR2) {
+            if (s->tasks_up) /* its srun listens by then, and passes it on to the tasks */
+                dlr_proc_kill(&s->workers, info.ssi_signo);
+            continue;
+        }
+        if (info.ssi_signo == SIGPIPE)
             continue;
         s->wanted_signal = meant(s, info.ssi_signo);
         dlr_policy_signal(s->policy, s->wanted_signal, dlr_sup_now());
@@ -153,6 +160,7 @@ static int on_tick(zloop_t *loop, int timer, void *arg)
     }
     dlr_sup_judge(s, now);
     dlr_sup_adopt_tick(s, now);
+    dlr_sup_controller_tick(s, now);
     if (now >= dlr_commit_deadline_ms(s->commit))
         dlr_commit_tick(s->commit, now);
     if (now >= dlr_policy_deadline_ms(s->policy))
@@ -254,7 +262,8 @@ static int open_policy(struct dlr_sup *s, struct dlr_err *err)
         .transfer_timeout_ms = s->conf.transfer_timeout_ms,
         .end_timeout_ms = s->conf.end_timeout_ms,
         .persist_timeout_ms = s->conf.persist_timeout_ms,
-        .requeue_timeout_ms = s->conf.requeue_timeout_ms,
+        .requeue_timeout_ms = s->conf.requeue_timeout_ms + REQUEUE_EXTRA_MS,
+        .controller_timeout_ms = s->conf.controller_timeout_ms,
         .suspect_ms = dead + SUSPECT_EXTRA,
     };
     struct dlr_commit_conf cc = {

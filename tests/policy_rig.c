@@ -63,9 +63,14 @@ static void finish(void *arg, int code, const char *why)
     snprintf(l->why, sizeof(l->why), "%s", why ? why : "");
 }
 
-const struct dlr_policy_ops policy_ops = {start_agents, rendezvous, stop_rendezvous,
-                                          prepare,      launch,     end_round,
-                                          persist,      requeue,    finish};
+static void wait_controller(void *arg, const char *why)
+{
+    add(arg, "wait", -1);
+}
+
+const struct dlr_policy_ops policy_ops = {
+    start_agents, rendezvous, stop_rendezvous, prepare, launch,
+    end_round,    persist,    requeue,         finish,  wait_controller};
 
 /* 5 nodes of which 4 train: members 0..3 unless told otherwise. */
 const struct dlr_policy_conf policy_conf = {.nnodes = 5,
@@ -78,6 +83,7 @@ const struct dlr_policy_conf policy_conf = {.nnodes = 5,
                                             .end_timeout_ms = 1000,
                                             .persist_timeout_ms = 1000,
                                             .requeue_timeout_ms = 1000,
+                                            .controller_timeout_ms = 5000,
                                             .suspect_ms = 500};
 
 struct dlr_policy *policy_begin(struct policy_log *l)

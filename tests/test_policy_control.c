@@ -52,6 +52,59 @@ static void takeover_before_the_first_round_has_nothing_to_end(void **state)
     dlr_policy_free(p);
 }
 
+static void a_start_without_slurmctld_costs_nothing_and_is_begun_again(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_controller_away(p, "slurmctld cannot be reached", 100);
+    policy_all_clean(p, 0, 200);
+    assert_string_equal(l.text, "end0 control wait ");
+    dlr_policy_node_dead(p, 4, "n4 is silent", 300);
+    dlr_policy_controller_back(p, 2000);
+    assert_string_equal(l.text, "end0 control wait meet ");
+    dlr_policy_controller_away(p, "slurmctld cannot be reached", 2100);
+    assert_string_equal(l.text, "end0 control wait meet stop wait ");
+    dlr_policy_controller_back(p, 3000);
+    assert_int_equal(dlr_policy_phase(p), DLR_PHASE_RENDEZVOUS);
+    assert_int_equal(dlr_policy_restarts(p), 0);
+    dlr_policy_controller_away(p, "slurmctld cannot be reached", 3100);
+    dlr_policy_tick(p, 8100);
+    assert_int_equal(l.code, 1);
+    assert_string_equal(l.why,
+                        "slurmctld cannot be reached (--dlrover-controller-timeout)");
+    dlr_policy_free(p);
+}
+
+static void a_requeue_waits_for_slurmctld(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_node_dead(p, 0, "n0 is silent", 10);
+    dlr_policy_node_dead(p, 4, "n4 is silent", 11);
+    policy_all_clean(p, 0, 20);
+    dlr_policy_persisted(p, 30);
+    assert_string_equal(l.text, "end0 node persist requeue ");
+    dlr_policy_controller_away(p, "slurmctld cannot be reached", 40);
+    dlr_policy_controller_back(p, 2000);
+    assert_string_equal(l.text, "end0 node persist requeue wait requeue ");
+    assert_string_equal(l.why, "3 nodes are left and 4 are needed");
+    dlr_policy_free(p);
+}
+
+static void an_interrupt_ends_the_wait_for_slurmctld(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_controller_away(p, "slurmctld cannot be reached", 100);
+    dlr_policy_signal(p, SIGINT, 150);
+    policy_all_clean(p, 0, 200);
+    assert_string_equal(l.text, "end0 control finish130 ");
+    dlr_policy_free(p);
+}
+
 static struct dlr_policy *adopting(struct policy_log *l)
 {
     static const unsigned char member[5] = {1, 1, 1, 1, 0};
@@ -204,6 +257,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takeover_ends_the_former_round_first),
+        cmocka_unit_test(a_start_without_slurmctld_costs_nothing_and_is_begun_again),
+        cmocka_unit_test(a_requeue_waits_for_slurmctld),
+        cmocka_unit_test(an_interrupt_ends_the_wait_for_slurmctld),
         cmocka_unit_test(a_round_that_goes_on_is_watched_as_any),
         cmocka_unit_test(a_round_that_cannot_go_on_ends_when_all_nodes_are_seen),
         cmocka_unit_test(takeover_before_the_first_round_has_nothing_to_end),

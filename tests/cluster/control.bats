@@ -106,3 +106,59 @@ kill_supervisor() { on n1 pkill -KILL -x dlrover-supervi; }
     [ -z "$(events "$job" 'select(.event=="requeue")')" ]
     [ -z "$(leftovers n1 n2 n3 n4)" ]
 }
+
+# It saves its state first: a job it does not remember would be killed by the one after it.
+stop_slurmctld() {
+    ctl pkill -TERM -x slurmctld
+    while ctl pgrep -x slurmctld >/dev/null; do read -rt 0.1 <> <(:) || :; done
+}
+start_slurmctld() { ctl sh -c 'setsid slurmctld >/dev/null 2>&1'; }
+
+@test "slurmctld is away: rounds go on; what cannot be started waits and costs nothing" {
+    job=$(submit -N4 --dlrover-spares=1 --dlrover-max-restarts=1 plain.sh --iterations 60 --iter-ms 100)
+    await "$job" running
+    stop_slurmctld
+    on n2 pkill -KILL -x mpi_plain
+    await "$job" controller_away
+    start_slurmctld
+    await "$job" controller_back
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    output "$job" | grep -x "srun returned 0"
+    [ "$(events "$job" 'select(.event=="round_end").why')" = '"rank 1 was killed by signal 9 (Killed)"' ]
+    output "$job" | grep -F "dlrover: slurmctld cannot be reached: waiting for it (--dlrover-controller-timeout)"
+}
+
+@test "munged stands still everywhere: nobody notices, nor a new supervisor" {
+    job=$(submit -N4 --dlrover-spares=1 $calm plain.sh --iterations 60 --iter-ms 100)
+    await "$job" running
+    for node in n1 n2 n3 n4; do on $node pkill -STOP -x munged; done
+    kill_supervisor
+    await "$job" adopted
+    for node in n1 n2 n3 n4; do on $node pkill -CONT -x munged; done
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ -z "$(events "$job" 'select(.event=="round_end" or .event=="node_dead")')" ]
+}
+
+@test "USR1 and USR2 reach the tasks as they do from a plain srun, and nobody else" {
+    job_file signal.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j
+srun bash -c 'trap "echo usr1 \$SLURM_PROCID >>$1.usr1" USR1; trap "echo usr2 >>$1.usr2" USR2
+    echo up >>$1.up; until [ -e $1.go ]; do sleep 0.1; done' - "$1" &
+echo $! >$1.srun
+trap : USR1
+wait $!; while kill -0 $! 2>/dev/null; do wait $!; done
+SH
+    for mode in off on; do
+        out=$(alice_home)/$name.$mode
+        job=$(submit -N3 --dlrover=$mode signal.sh "$name.$mode")
+        until [ "$(cat "$out.up" 2>/dev/null | wc -l)" -eq 3 ]; do read -rt 0.1 <> <(:) || :; done
+        on n1 kill -USR2 "$(cat "$out.srun")"
+        alice scancel -s USR1 "$job"
+        until [ "$(cat "$out.usr1" "$out.usr2" 2>/dev/null | sort -u | wc -l)" -eq 4 ]; do read -rt 0.1 <> <(:) || :; done
+        touch "$out.go"
+        [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+        [ "$(wc -l <"$out.usr2")" -eq 3 ]
+    done
+    [ -z "$(events "$job" 'select(.event=="round_end" or .event=="node_dead")')" ]
+}
