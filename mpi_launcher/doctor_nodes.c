@@ -320,6 +320,14 @@ void dlr_doctor_nodes(const struct dlr_doctor *d, struct dlr_doctor_result *ret)
                        DLR_VERSION);
 }
 
+/* How far outside of the time of the step this is. */
+static int64_t off_ms(const struct dlr_doctor *d, int64_t ns)
+{
+    if (ns < d->nodes_from_ns)
+        return (ns - d->nodes_from_ns) / 1000000;
+    return ns > d->nodes_to_ns ? (ns - d->nodes_to_ns) / 1000000 : 0;
+}
+
 void dlr_doctor_clock(const struct dlr_doctor *d, struct dlr_doctor_result *ret)
 {
     int64_t worst_ms = 0;
@@ -330,12 +338,8 @@ void dlr_doctor_clock(const struct dlr_doctor *d, struct dlr_doctor_result *ret)
     if (!asked(d, ret))
         return;
     while ((j = next_answer(&at))) {
-        int64_t ns = json_integer_value(json_object_get(j, "ns")), off = 0;
+        int64_t off = off_ms(d, json_integer_value(json_object_get(j, "ns")));
 
-        if (ns < d->nodes_from_ns)
-            off = (ns - d->nodes_from_ns) / 1000000;
-        else if (ns > d->nodes_to_ns)
-            off = (ns - d->nodes_to_ns) / 1000000;
         if (llabs(off) > llabs(worst_ms)) {
             worst_ms = off;
             dlr_format(node, sizeof(node), "%s",

@@ -20,6 +20,7 @@
 
 #define NAME "dlrover" /* SPANK_PLUGIN() of ours */
 #define PROC_MAX (4u << 20)
+#define START_ROUNDED 2 /* seconds: /proc tells when a process started no better */
 
 static void cleanup_stack(struct dlr_plugstack *stack)
 {
@@ -115,10 +116,42 @@ static void no_line(const struct dlr_doctor *d, struct dlr_doctor_result *ret)
         d->plugstack, slash ? path : "/usr/local");
 }
 
+static void judge_line(const struct dlr_plugstack_line *line, unsigned count,
+                       const char *bad, struct dlr_doctor_result *ret)
+{
+    char word[DLR_ERR_TEXT];
+
+    bad_word(line->words, word, sizeof(word));
+    if (line->required)
+        dlr_doctor_say(
+            ret, DLR_DOCTOR_PROBLEM,
+            "%.300s:%u loads the plugin as 'required', so that one that does "
+            "not load stops every command and drains nodes: write 'optional'",
+            line->conf, line->line);
+    else if (count > 1)
+        dlr_doctor_say(ret, DLR_DOCTOR_PROBLEM,
+                       "%u lines load the plugin and Slurm takes the first, %.300s:%u: "
+                       "remove the others",
+                       count, line->conf, line->line);
+    else if (word[0])
+        dlr_doctor_say(ret, DLR_DOCTOR_PROBLEM,
+                       "%.200s:%u: the plugin ignores %s: see spank_dlrover(8)",
+                       line->conf, line->line, word);
+    else if (bad[0])
+        dlr_doctor_say(ret, DLR_DOCTOR_PROBLEM,
+                       "Slurm cannot read %s: a line is 'optional FILE WORDS', "
+                       "'required FILE WORDS' or 'include FILE'",
+                       bad);
+    else
+        dlr_doctor_say(ret, DLR_DOCTOR_OK, "%.300s:%u loads '%.300s'%s%.300s",
+                       line->conf, line->line, line->plugin,
+                       line->words[0] ? " with " : "", line->words);
+}
+
 void dlr_doctor_plugstack(const struct dlr_doctor *d, struct dlr_doctor_result *ret)
 {
     struct dlr_plugstack_line line;
-    char bad[DLR_ERR_TEXT], word[DLR_ERR_TEXT];
+    char bad[DLR_ERR_TEXT];
     struct dlr_err err = {0};
     unsigned count;
     int rc = dlr_doctor_plugin_line(d, &line, &count, bad, &err);
@@ -132,31 +165,7 @@ void dlr_doctor_plugstack(const struct dlr_doctor *d, struct dlr_doctor_result *
         no_line(d, ret);
         return;
     }
-    bad_word(line.words, word, sizeof(word));
-    if (line.required)
-        dlr_doctor_say(
-            ret, DLR_DOCTOR_PROBLEM,
-            "%.300s:%u loads the plugin as 'required', so that one that does "
-            "not load stops every command and drains nodes: write 'optional'",
-            line.conf, line.line);
-    else if (count > 1)
-        dlr_doctor_say(ret, DLR_DOCTOR_PROBLEM,
-                       "%u lines load the plugin and Slurm takes the first, %.300s:%u: "
-                       "remove the others",
-                       count, line.conf, line.line);
-    else if (word[0])
-        dlr_doctor_say(ret, DLR_DOCTOR_PROBLEM,
-                       "%.200s:%u: the plugin ignores %s: see spank_dlrover(8)",
-                       line.conf, line.line, word);
-    else if (bad[0])
-        dlr_doctor_say(ret, DLR_DOCTOR_PROBLEM,
-                       "Slurm cannot read %s: a line is 'optional FILE WORDS', "
-                       "'required FILE WORDS' or 'include FILE'",
-                       bad);
-    else
-        dlr_doctor_say(ret, DLR_DOCTOR_OK, "%.300s:%u loads '%.300s'%s%.300s",
-                       line.conf, line.line, line.plugin, line.words[0] ? " with " : "",
-                       line.words);
+    judge_line(&line, count, bad, ret);
 }
 
 /* --- the file ------------------------------------------------------------------------ */
@@ -333,22 +342,19 @@ static int64_t started_s(const struct dlr_doctor *d, const char *pid)
            (int64_t)(ticks / (unsigned long long)sysconf(_SC_CLK_TCK));
 }
 
-/* What slurmd has mapped: 1 this very file, 0 another or an older one, -1 not to be seen. */
-static int maps_plugin(const struct dlr_doctor *d, const char *pid, const char *path,
-                       const struct stat *st)
+/* Whether slurmd has the file mapped: 1, 0, or -1 when this user does not see. Of a file that
+ * was replaced the kernel adds "(deleted)". Inodes are not compared: overlayfs shows others.
+ */
+static int maps_plugin(const struct dlr_doctor *d, const char *pid, const char *path)
 {
     DLR_AUTO_FREE char *maps = load_proc(d, pid, "maps");
     char *rest = maps, *line;
     bool seen = false;
 
-    if (!maps || !*maps)
-        return -1;
-    while ((line = strsep(&rest, "\n"))) {
-        unsigned long long inode = 0;
+    while (maps && (line = strsep(&rest, "\n"))) {
         const char *file = strchr(line, '/');
 
-        if (sscanf(line, "%*s %*s %*s %*s %20llu", &inode) == 1 && file &&
-            inode == st->st_ino && dlr_streq(file, path))
+        if (file && dlr_streq(file, path))
             return 1;
         seen |= file != NULL;
     }
@@ -364,6 +370,7 @@ void dlr_doctor_slurmd(const struct dlr_doctor *d, struct dlr_doctor_result *ret
     char path[PATH_MAX], real[PATH_MAX], pid[64];
     struct stat st;
     int64_t since;
+    bool older;
     int maps;
 
     if (!find_plugin(d, &line, ret))
@@ -383,13 +390,14 @@ void dlr_doctor_slurmd(const struct dlr_doctor *d, struct dlr_doctor_result *ret
         dlr_doctor_say(ret, DLR_DOCTOR_SKIP, "the plugin's file is not there");
         return;
     }
-    maps = maps_plugin(d, pid, realpath(path, real) ? real : path, &st);
+    maps = maps_plugin(d, pid, realpath(path, real) ? real : path);
     since = started_s(d, pid);
-    if (maps == 0 || (maps > 0 && since && since < st.st_mtime))
+    older = since && since + START_ROUNDED < st.st_ctime;
+    if (maps == 0 || (maps > 0 && older))
         dlr_doctor_say(ret, DLR_DOCTOR_PROBLEM,
                        "slurmd (pid %s) has not loaded the plugin as it is now, %s",
                        pid, todo);
-    else if (maps < 0 && since && since < st.st_ctime)
+    else if (maps < 0 && older)
         dlr_doctor_say(
             ret, DLR_DOCTOR_PROBLEM,
             "slurmd (pid %s) was started before the plugin was installed, %s", pid,
