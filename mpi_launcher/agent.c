@@ -13,6 +13,7 @@
 #include "common/log.h"
 #include "common/self.h"
 #include "common/str.h"
+#include "mpi_launcher/agent_host.h"
 #include "mpi_launcher/spawn.h"
 
 #define EXIT_USAGE 2
@@ -209,12 +210,13 @@ static void stop(struct dlr_agent *a)
         dlr_agent_data_stop(a);
         dlr_agent_ranks_stop(a);
         dlr_agent_peers_stop(a);
-        dlr_agent_control_stop(a);
     }
-    dlr_agent_round_done(&a->round);
-    zloop_destroy(&a->loop);
     if (a->dir_fd >= 0)
         dlr_agent_memory_remove(a->conf.memory, a->ending);
+    if (a->loop)
+        dlr_agent_control_stop(a);
+    dlr_agent_round_done(&a->round);
+    zloop_destroy(&a->loop);
     if (a->dir_fd >= 0)
         close(a->dir_fd);
     if (a->signal_fd >= 0)
@@ -229,6 +231,8 @@ int main(int argc, char **argv)
     struct dlr_err err = {0};
     int rc;
 
+    if (argc > 2 && dlr_streq(argv[1], "--host"))
+        return dlr_host_main(argv + 2);
     if (argc == 2 && dlr_streq(argv[1], "--succeed"))
         return dlr_agent_succeed_main(SUCCEED_FD);
     dlr_self_keep_secrets();

@@ -13,6 +13,7 @@
 #include "mpi_launcher/beat.h"
 
 #define BEAT_MAX_MS 60000   /* between beats */
+#define LEFT_MS 500         /* for our last word to be on its way */
 #define WAIT_MAX_MS 3600000 /* dead-time and end limit */
 
 static const struct dlr_agent_origin supervisor = {.from = DLR_AGENT_SUPERVISOR};
@@ -348,6 +349,10 @@ void dlr_agent_control_stop(struct dlr_agent *a)
 {
     if (!a->control)
         return;
+    if (a->ending) { /* the run need not wait for our silence */
+        dlr_agent_say(a, dlr_msg_new("left"));
+        dlr_client_linger(a->control, LEFT_MS);
+    }
     zloop_reader_end(a->loop, dlr_client_sock(a->control));
     a->control = dlr_client_free(a->control);
 }

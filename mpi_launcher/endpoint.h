@@ -80,6 +80,8 @@ int dlr_server_send_json(struct dlr_server *server, const struct dlr_route *to,
 int dlr_client_new(const struct dlr_identity *id, const char *server_key,
                    const char *hostport, struct dlr_client **ret_client,
                    struct dlr_err *err);
+/* How long what was sent may still be on its way after dlr_client_free(); 0 from the start. */
+void dlr_client_linger(struct dlr_client *client, int ms);
 struct dlr_client *dlr_client_free(struct dlr_client *client); /* accepts NULL */
 
 zsock_t *dlr_client_sock(struct dlr_client *client);

@@ -24,6 +24,11 @@ struct dlr_client *dlr_client_free(struct dlr_client *client)
     return NULL;
 }
 
+void dlr_client_linger(struct dlr_client *client, int ms)
+{
+    zsock_set_linger(client->sock, ms);
+}
+
 static void cleanup_client(struct dlr_client **client)
 {
     dlr_client_free(*client);

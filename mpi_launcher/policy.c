@@ -69,8 +69,8 @@ static void assembled(struct dlr_policy *p, int64_t now_ms)
 
     if (!dlr_policy_count(p, NODE_UP)) {
         finish(p, 1,
-               "no agent has reported in time (--dlrover-agent-timeout); agents.log "
-               "beside the journal may say why");
+               "no agent has reported in time (--dlrover-agent-timeout); agents.log in "
+               "the job's state directory may say why");
         return;
     }
     if (!p->unclean) {
@@ -241,8 +241,8 @@ static void agents_again(struct dlr_policy *p, int64_t now_ms)
 {
     if (p->agent_starts >= MAX_AGENT_STARTS) {
         finish(p, 1,
-               "the agents ended again and again; agents.log beside the journal may "
-               "say why");
+               "the agents ended again and again; agents.log in the job's state "
+               "directory may say why");
         return;
     }
     for (unsigned i = 0; i < p->conf.nnodes; i++) {

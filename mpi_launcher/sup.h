@@ -122,7 +122,9 @@ struct dlr_sup {
 
     /* processes */
     struct dlr_proc agents, rendezvous, workers, helper; /* helper: requeue, cancel */
-    off_t agents_log_from;          /* its srun's words in the log */
+    off_t agents_log_from; /* its srun's words in the log */
+    bool agents_shared;    /* their step is the job's: it goes on after this run */
+    int hosts_fd;          /* the write end of the input of a step of our own */
     int rendezvous_out, helper_out; /* read end of its stdout */
     char *rendezvous_text;
     size_t rendezvous_size;
@@ -233,6 +235,8 @@ void dlr_sup_end_hold(struct dlr_sup *s); /* if everybody is awake; with every t
 /* sup_agents.c: steps of our own */
 void dlr_sup_start_agents(void *arg);
 int dlr_sup_agents_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg);
+void dlr_sup_on_left(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_last_wait(struct dlr_sup *s, int64_t now_ms); /* after the run's end */
 bool dlr_sup_is_candidate(const struct dlr_sup *s, unsigned node);
 int dlr_sup_internal_env(struct dlr_sup *s, struct dlr_env *env);
 /* "srun" and what every internal step says: it names all it wants. */
@@ -243,6 +247,14 @@ void dlr_sup_internal_words(struct dlr_sup *s, struct dlr_words *w, const char *
 void dlr_sup_agents_log(const struct dlr_sup *s, char *path, size_t size);
 /* The agents' step has ended: leaves out those nodes, when it ended for them. */
 void dlr_sup_agents_refused(struct dlr_sup *s);
+
+/* sup_hosts.c: the agents' step, shared by the runs of a batch job */
+/* An agent of this run on every node; s->agents is the step's srun, ours or another run's. */
+int dlr_sup_hosts_start(struct dlr_sup *s, struct dlr_err *err);
+/* pid is what a former supervisor of this run had in s->agents, of a shared step. */
+void dlr_sup_hosts_adopt(struct dlr_sup *s, pid_t pid);
+void dlr_sup_hosts_end_run(struct dlr_sup *s); /* without a word over the network */
+void dlr_sup_hosts_close(struct dlr_sup *s);   /* a step of our own may end */
 
 /* sup_meet.c: how a plan comes about */
 void dlr_sup_rendezvous(void *arg, bool with_mpi);

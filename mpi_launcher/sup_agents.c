@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps of our own: what all of them say to srun, and the agents'. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "common/self.h"
 #include "mpi_launcher/sup.h"
+
+#define GONE_BEATS 4 /* missed after the farewell: the agent has ended */
 
 /* --- internal steps ---------------------------------------------------------------------- */
 
@@ -75,7 +75,7 @@ int dlr_sup_agents_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     dlr_proc_reap(&s->agents);
     if (s->finished)
         return -1;
-    dlr_sup_say(s, "the agents ended (see agents.log beside the journal)");
+    dlr_sup_say(s, "the agents ended (see agents.log in the job's state directory)");
     s->gather.active = false;
     dlr_sup_agents_refused(s);
     for (unsigned i = 0; i < s->members.n; i++) {
@@ -89,54 +89,67 @@ int dlr_sup_agents_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     return s->finished && !s->agents.pid ? -1 : 0;
 }
 
-static void agent_words(struct dlr_sup *s, struct dlr_words *w)
-{
-    char path[4096] = "dlrover-agent", value[DLR_OPT_TEXT];
-    const char *ports = getenv("SLURM_SRUN_PORT_RANGE");
-
-    dlr_self_sibling("dlrover-agent", path, sizeof(path));
-    dlr_words_add(w, "--no-kill");
-    dlr_words_add(w, "--kill-on-bad-exit=0");
-    dlr_words_add(w, "--wait=0");
-    dlr_words_add(w, "%s", path);
-    dlr_words_add(w, "--control=%s", s->address);
-    dlr_words_add(w, "--job=%s", s->info.job);
-    dlr_words_add(w, "--run=%s", s->info.name);
-    dlr_words_add(w, "--gen=%u", s->id.gen);
-    dlr_words_add(w, "--memory=%s", s->info.memory);
-    dlr_words_add(w, "--key=%s", s->info.key);
-    dlr_words_add(w, "--run-dir=%s", s->info.dir);
-    dlr_words_add(w, "--peer-ports=%s", ports ? ports : "0");
-    for (const struct dlr_opt *o = dlr_jobconf_opts; o->name; o++)
-        if (dlr_opt_show(o, &s->conf, value, sizeof(value)) == 0)
-            dlr_words_add(w, "--%s=%s", o->name, value);
-}
-
 void dlr_sup_start_agents(void *arg)
 {
     struct dlr_sup *s = arg;
-    DLR_AUTO_FREE char *cred = NULL;
-    DLR_AUTO_CLOSE int log = -1;
-    struct dlr_words words = {0};
-    struct dlr_env env = {0};
-    char path[DLR_RUN_PATH + 32];
     struct dlr_err err = {0};
 
     if (s->agents.pid)
         return; /* those of a supervisor that died go on */
-    dlr_sup_agents_log(s, path, sizeof(path));
-    log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    s->agents_log_from = log < 0 ? 0 : lseek(log, 0, SEEK_END);
-    dlr_sup_internal_words(s, &words, "dlrover-agents", "none");
-    agent_words(s, &words);
-    if (dlr_identity_credential(s->identity, &s->id, &cred, &err) < 0 ||
-        dlr_sup_internal_env(s, &env) < 0 ||
-        dlr_env_set(&env, "DLROVER_CRED", "%s", cred) < 0 ||
-        dlr_proc_start(words.list, env.list, -1, log, log, &s->agents, &err) < 0)
+    if (dlr_sup_hosts_start(s, &err) < 0)
         dlr_sup_say(s, "cannot start the agents: %s", err.text);
     else
         dlr_sup_watch(s, &s->agents, dlr_sup_agents_ended);
-    dlr_words_done(&words);
-    dlr_env_done(&env);
     dlr_sup_save_state(s);
+}
+
+/* --- their end ------------------------------------------------------------------------------ */
+
+/* True when every agent that was here has gone: it said so, or has not beaten for a while. */
+static bool have_left(const struct dlr_sup *s, int64_t now_ms)
+{
+    int64_t quiet_ms = GONE_BEATS * (int64_t)s->conf.beat.every_ms;
+
+    for (unsigned i = 0; i < s->members.n; i++)
+        if (s->members.list[i].here && now_ms - s->members.list[i].heard_ms < quiet_ms)
+            return false;
+    return true;
+}
+
+/* The step is the job's: it goes on, this run has no more to do with it. */
+static void part(struct dlr_sup *s)
+{
+    if (!s->agents.pid)
+        return;
+    dlr_sup_unwatch(s, &s->agents);
+    close(s->agents.pidfd);
+    s->agents = (struct dlr_proc){.pidfd = -1};
+}
+
+void dlr_sup_on_left(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    if (!s->finished)
+        return; /* its beats end: the node is judged by that */
+    s->members.list[node].here = false;
+    if (s->agents_shared && have_left(s, dlr_sup_now()))
+        part(s);
+}
+
+/* A step of our own ends by itself, unless a node is dead: it would wait for Slurm to notice. */
+void dlr_sup_last_wait(struct dlr_sup *s, int64_t now_ms)
+{
+    bool lost = false;
+
+    for (unsigned i = 0; i < s->members.n; i++)
+        lost |= dlr_policy_is_lost(s->policy, i);
+    lost |= s->agents_shared;
+    if (now_ms < s->bye_deadline_ms && (!lost || !have_left(s, now_ms)))
+        return;
+    s->bye_deadline_ms = INT64_MAX;
+    if (s->agents_shared) {
+        part(s);
+        return;
+    }
+    dlr_sup_cancel_steps(s, s->agents.pid);
+    dlr_proc_kill(&s->agents, SIGKILL);
 }

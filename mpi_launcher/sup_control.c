@@ -413,6 +413,7 @@ static const struct {
     {"done", dlr_sup_on_done},
     {"report", dlr_sup_on_report},
     {"strangers", dlr_sup_on_strangers},
+    {"left", dlr_sup_on_left},
 };
 
 static void take_json(struct dlr_sup *s, const struct dlr_packet *packet)
@@ -438,8 +439,11 @@ static void take_json(struct dlr_sup *s, const struct dlr_packet *packet)
         ask_who(s, &packet->from);
         return;
     }
-    if (s->finished)
+    if (s->finished) {
+        if (dlr_streq(type, "left"))
+            dlr_sup_on_left(s, node, msg);
         return;
+    }
     if (!s->members.list[node].here && !dlr_streq(type, "clean"))
         return; /* given up: it counts again when it is clean */
     for (unsigned i = 0; i < sizeof(handlers) / sizeof(*handlers); i++) {

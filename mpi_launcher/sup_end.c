@@ -204,4 +204,5 @@ void dlr_sup_finish(void *arg, int code, const char *why)
     dlr_sup_let_go(s,
                    &s->workers); /* none, but when there is no other way to end them */
     dlr_sup_send_all(s, dlr_msg_new("bye"));
+    dlr_sup_hosts_close(s);
 }

@@ -18,7 +18,7 @@
 
 void dlr_sup_agents_log(const struct dlr_sup *s, char *path, size_t size)
 {
-    snprintf(path, size, "%s/agents.log", s->info.dir);
+    snprintf(path, size, "%s/agents.log", s->info.job_dir);
 }
 
 /* What the step has left in the log; NULL when it cannot be read. Owned by the caller. */

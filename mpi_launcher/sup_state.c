@@ -78,6 +78,7 @@ void dlr_sup_keep(struct dlr_sup *s)
     json_object_set_new(state, "address", json_string(s->address));
     json_object_set_new(state, "keys", known_keys(s));
     json_object_set_new(state, "agents_pid", json_integer(s->agents.pid));
+    json_object_set_new(state, "agents_shared", json_boolean(s->agents_shared));
     json_object_set_new(state, "stdin_at", json_integer(s->stdin_at));
     json_object_set_new(
         state, "workers_pid",
@@ -176,7 +177,10 @@ static int take_over(struct dlr_sup *s, const json_t *state, struct dlr_err *err
         s->stdin_at = number(state, "stdin_at", INT64_MAX);
     take_keys(s, json_object_get(state, "keys"));
     adopt(number(state, "workers_pid", INT32_MAX), &s->former_workers);
-    adopt(number(state, "agents_pid", INT32_MAX), &s->agents);
+    if (json_is_true(json_object_get(state, "agents_shared")))
+        dlr_sup_hosts_adopt(s, number(state, "agents_pid", INT32_MAX));
+    else
+        adopt(number(state, "agents_pid", INT32_MAX), &s->agents);
     adopt_round(s, state);
     return dlr_identity_load(s->state_fd, &s->identity, err);
 }

@@ -31,7 +31,6 @@
 #define REQUEUE_EXTRA_MS                                                               \
     60000 /* for the last call of a requeue, and for slurmctld to be asked why */
 #define RENDEZVOUS_TRIES 2
-#define GONE_BEATS 4  /* missed after the farewell: the agent has ended */
 #define SAVE_MARGIN 2 /* steps ahead that a save is announced */
 #define SAVE_MARGIN_MAX 64
 #define DECIDE_MS 10000 /* an undecided version is aborted after this */
@@ -122,31 +121,6 @@ static int on_signal(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     return s->finished && !s->agents.pid ? -1 : 0;
 }
 
-/* True when every agent that was here has gone: none has beaten for a while. */
-static bool agents_have_left(const struct dlr_sup *s, int64_t now_ms)
-{
-    int64_t quiet_ms = GONE_BEATS * (int64_t)s->conf.beat.every_ms;
-
-    for (unsigned i = 0; i < s->members.n; i++)
-        if (s->members.list[i].here && now_ms - s->members.list[i].heard_ms < quiet_ms)
-            return false;
-    return true;
-}
-
-/* Their srun ends by itself, unless a node is dead: it would wait for Slurm to notice. */
-static void last_wait(struct dlr_sup *s, int64_t now_ms)
-{
-    bool lost = false;
-
-    for (unsigned i = 0; i < s->members.n; i++)
-        lost |= dlr_policy_is_lost(s->policy, i);
-    if (now_ms < s->bye_deadline_ms && (!lost || !agents_have_left(s, now_ms)))
-        return;
-    dlr_sup_cancel_steps(s, s->agents.pid);
-    dlr_proc_kill(&s->agents, SIGKILL);
-    s->bye_deadline_ms = INT64_MAX;
-}
-
 static int on_tick(zloop_t *loop, int timer, void *arg)
 {
     struct dlr_sup *s = arg;
@@ -155,7 +129,7 @@ static int on_tick(zloop_t *loop, int timer, void *arg)
     dlr_sup_end_hold(s);
     now = dlr_sup_now();
     if (s->finished) {
-        last_wait(s, now);
+        dlr_sup_last_wait(s, now);
         return s->agents.pid ? 0 : -1;
     }
     dlr_sup_judge(s, now);
@@ -397,6 +371,7 @@ int main(int argc, char **argv)
     static struct dlr_sup sup = {.state_fd = -1,
                                  .rendezvous_out = -1,
                                  .helper_out = -1,
+                                 .hosts_fd = -1,
                                  .restore_deadline_ms = INT64_MAX,
                                  .generation = 1,
                                  .adopt.deadline_ms = INT64_MAX,
@@ -426,7 +401,7 @@ int main(int argc, char **argv)
     }
     if (s->ended_before) {
         if (s->took_over)
-            dlr_proc_kill(&s->agents, SIGTERM); /* their farewell may have been lost */
+            dlr_sup_hosts_end_run(s); /* the agents' farewell may have been lost */
         else
             dlr_sup_say(s, "this srun ended with code %d before the job was requeued",
                         s->exit_code);

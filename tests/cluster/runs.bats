@@ -38,10 +38,12 @@ batch() {
     batch row.sh "-N5 --dlrover-spares=1" <<'SH'
 srun ./count.sh 2 first
 for i in 1 2 3; do srun ./count.sh 2 loop; echo "turn $i returned $?"; done
+squeue -h -s -j $SLURM_JOB_ID -o 'step %j'
 SH
     job=$(submit row.sh)
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     [ "$(output "$job" | grep -c '^turn . returned 0$')" -eq 3 ]
+    [ "$(output "$job" | grep -c '^step dlrover-agents$')" -eq 1 ]
     [ "$(all_journals "$job" | sed 's,.*-\([0-9]*\)/events.jsonl,\1,' | sort | paste -sd' ')" = "0 0 1 2" ]
     [ "$(all_journals "$job" | xargs jq -c 'select(.event=="end").code' | paste -sd' ')" = "0 0 0 0" ]
     nothing_is_left
@@ -198,6 +200,32 @@ SH
     rounds_in_order "$(alice_home)/ticks.$job"
     [ -z "$(events "$job" 'select(.event=="node_dead")')" ]
     [ "$(events "$job" 'select(.event=="round_end")|[.cause,.restarts]')" = '["control",0]' ]
+    nothing_is_left
+}
+
+# a run of its own ends; what the other has in common with it goes on
+@test "two runs share the agents' step, which outlives both supervisors and the run that began it" {
+    batch share.sh "-N4" <<'SH'
+srun -N2 --dlrover-name=short ./count.sh 60 short & short=$!
+until [ -s "$HOME/ticks.$SLURM_JOB_ID.short" ]; do read -rt 0.1 <> <(:) || :; done
+srun -N2 --dlrover-name=long ./count.sh 100 long & long=$!
+wait $short; echo "short returned $?"; touch "$HOME/short.is.over"
+wait $long; echo "long returned $?"
+squeue -h -s -j $SLURM_JOB_ID -o 'step %j'
+SH
+    job=$(submit share.sh)
+    await -n 2 "$job" running
+    on "$(ctl squeue -h -j "$job" -o %B)" pkill -KILL -x dlrover-supervi # both
+    await -n 2 "$job" adopted
+    until [ -e "$(alice_home)/short.is.over" ]; do read -rt 0.1 <> <(:) || :; done
+    long=$(alice_home)/.dlrover/job-$job/long/events.jsonl
+    "$VC" kill "$(jq -r 'select(.event=="plan").places[1].node' "$long" | tail -n 1)"
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    output "$job" | grep -x "short returned 0"
+    output "$job" | grep -x "long returned 0"
+    [ "$(jq -c 'select(.event=="round_end").cause' "$long")" = '"node"' ]
+    [ "$(output "$job" | grep -c '^step dlrover-agents$')" -eq 1 ]
+    rounds_in_order "$(alice_home)/ticks.$job.long"
     nothing_is_left
 }
 

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The agents' step. The runs of a batch job share one: the first starts it, those that come
+ * later write an order into the pipe that its srun reads from. It ends with the job. Elsewhere
+ * (salloc) nothing would end it, so each run has a step of its own.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/self.h"
+#include "common/str.h"
+#include "mpi_launcher/agent_host.h"
+#include "mpi_launcher/procid.h"
+#include "mpi_launcher/sup.h"
+
+/* Where runs of this incarnation find the step: who its srun is, and the pipe into it. */
+static void path_of(const struct dlr_sup *s, const char *what, char *buf, size_t size)
+{
+    snprintf(buf, size, "%s/.agents-%u%s", s->info.job_dir, s->info.incarnation, what);
+}
+
+static bool may_share(const struct dlr_sup *s)
+{
+    return s->batch[0] && dlr_streq(getenv("ENVIRONMENT"), "BATCH");
+}
+
+/* The record, locked as long as it is open: whoever has it may start the step or write an order.
+ * One who does not get it does not wait: it takes a step of its own.
+ */
+static int open_record(const struct dlr_sup *s)
+{
+    char path[DLR_RUN_PATH + 64];
+    int fd;
+
+    path_of(s, "", path, sizeof(path));
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        close(fd);
+        return -errno;
+    }
+    return fd < 0 ? -errno : fd;
+}
+
+static bool read_record(int fd, struct dlr_procid *ret)
+{
+    char text[DLR_PROCID_TEXT] = "";
+
+    return pread(fd, text, sizeof(text) - 1, 0) > 0 &&
+           dlr_procid_parse(text, ret) == 0 && dlr_procid_alive(ret);
+}
+
+static void write_record(int fd, pid_t pid)
+{
+    char text[DLR_PROCID_TEXT];
+    struct dlr_procid id;
+
+    if (dlr_procid_of(pid, &id) < 0)
+        return; /* it has ended already, which its pidfd tells */
+    dlr_procid_show(&id, text);
+    if (ftruncate(fd, 0) < 0 || pwrite(fd, text, strlen(text), 0) < 0)
+        return; /* the next run starts a step of its own */
+}
+
+/* --- what is said ---------------------------------------------------------------------------- */
+
+static void agent_words(struct dlr_sup *s, struct dlr_words *w)
+{
+    const char *ports = getenv("SLURM_SRUN_PORT_RANGE");
+    char value[DLR_OPT_TEXT];
+
+    dlr_words_add(w, "--control=%s", s->address);
+    dlr_words_add(w, "--job=%s", s->info.job);
+    dlr_words_add(w, "--run=%s", s->info.name);
+    dlr_words_add(w, "--gen=%u", s->id.gen);
+    dlr_words_add(w, "--memory=%s", s->info.memory);
+    dlr_words_add(w, "--key=%s", s->info.key);
+    dlr_words_add(w, "--run-dir=%s", s->info.dir);
+    dlr_words_add(w, "--peer-ports=%s", ports ? ports : "0");
+    for (const struct dlr_opt *o = dlr_jobconf_opts; o->name; o++)
+        if (dlr_opt_show(o, &s->conf, value, sizeof(value)) == 0)
+            dlr_words_add(w, "--%s=%s", o->name, value);
+}
+
+static int write_order(const struct dlr_sup *s, const char *order)
+{
+    DLR_AUTO_CLOSE int fd = -1;
+    char path[DLR_RUN_PATH + 64];
+    struct stat st;
+
+    path_of(s, ".in", path, sizeof(path));
+    fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISFIFO(st.st_mode))
+        return -ENXIO; /* nobody reads it */
+    return write(fd, order, strlen(order)) == (ssize_t)strlen(order) ? 0 : -EAGAIN;
+}
+
+/* --- the step -------------------------------------------------------------------------------- */
+
+/* The step goes on when the run that started it has ended, so the pipe must not end with it:
+ * srun itself holds it open for writing.
+ */
+static int make_pipe(const struct dlr_sup *s)
+{
+    char path[DLR_RUN_PATH + 64];
+    int fd;
+
+    path_of(s, ".in", path, sizeof(path));
+    unlink(path); /* of a step that is gone: old orders may be in it */
+    if (mkfifo(path, 0600) < 0)
+        return -errno;
+    fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    return fd < 0 ? -errno : fd;
+}
+
+/* The step's srun may have to tell why it ends: from here on. */
+static int open_log(struct dlr_sup *s)
+{
+    char path[DLR_RUN_PATH + 32];
+    int fd;
+
+    dlr_sup_agents_log(s, path, sizeof(path));
+    fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    s->agents_log_from = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+    return fd;
+}
+
+static int start_step(struct dlr_sup *s, const struct dlr_words *agent,
+                      const char *cred, int in, struct dlr_err *err)
+{
+    char path[DLR_RUN_PATH + 32];
+    struct dlr_words words = {0};
+    struct dlr_env env = {0};
+    DLR_AUTO_CLOSE int log = -1;
+    int rc;
+
+    log = open_log(s);
+    dlr_sup_internal_words(s, &words, "dlrover-agents", "none");
+    dlr_self_sibling("dlrover-agent", path, sizeof(path));
+    dlr_words_add(&words, "--input=all");
+    dlr_words_add(&words, "--no-kill");
+    dlr_words_add(&words, "--kill-on-bad-exit=0");
+    dlr_words_add(&words, "--wait=0");
+    dlr_words_add(&words, "%s", path);
+    dlr_words_add(&words, "--host");
+    for (unsigned i = 0; i < agent->n; i++)
+        dlr_words_add(&words, "%s", agent->list[i]);
+    rc = dlr_sup_internal_env(s, &env);
+    if (rc == 0)
+        rc = dlr_env_set(&env, "DLROVER_CRED", "%s", cred);
+    rc = rc < 0 ? dlr_fail(err, rc, "out of memory")
+                : dlr_proc_start(words.list, env.list, in, log, log, &s->agents, err);
+    dlr_words_done(&words);
+    dlr_env_done(&env);
+    return rc;
+}
+
+/* Joins the job's step, or starts it. */
+static int share(struct dlr_sup *s, int record, const struct dlr_words *agent,
+                 const char *cred, struct dlr_err *err)
+{
+    DLR_AUTO_FREE char *order =
+        dlr_host_order(s->info.name, cred, agent->list, agent->n);
+    DLR_AUTO_CLOSE int in = -1;
+    DLR_AUTO_CLOSE int log = -1;
+    struct dlr_procid id;
+    int rc;
+
+    if (read_record(record, &id) && order && write_order(s, order) == 0) {
+        log = open_log(s);
+        return dlr_proc_adopt(id.pid, &s->agents);
+    }
+    in = make_pipe(s);
+    if (in < 0)
+        return in;
+    rc = start_step(s, agent, cred, in, err);
+    if (rc == 0)
+        write_record(record, s->agents.pid);
+    return rc;
+}
+
+/* Its pipe is ours: when we close it, the step ends after its agents. */
+static int own(struct dlr_sup *s, const struct dlr_words *agent, const char *cred,
+               struct dlr_err *err)
+{
+    DLR_AUTO_CLOSE int in = -1;
+    int pipes[2], rc;
+
+    if (pipe2(pipes, O_CLOEXEC) < 0)
+        return dlr_fail(err, -errno, "cannot make a pipe: %s", strerror(errno));
+    in = pipes[0];
+    s->hosts_fd = pipes[1];
+    rc = start_step(s, agent, cred, in, err);
+    if (rc < 0)
+        dlr_sup_hosts_close(s);
+    return rc;
+}
+
+void dlr_sup_hosts_close(struct dlr_sup *s)
+{
+    if (s->hosts_fd >= 0)
+        close(s->hosts_fd);
+    s->hosts_fd = -1;
+}
+
+int dlr_sup_hosts_start(struct dlr_sup *s, struct dlr_err *err)
+{
+    DLR_AUTO_FREE char *cred = NULL;
+    DLR_AUTO_CLOSE int record = -1;
+    struct dlr_words agent = {0};
+    int rc = dlr_identity_credential(s->identity, &s->id, &cred, err);
+
+    if (rc < 0)
+        return rc;
+    agent_words(s, &agent);
+    dlr_sup_hosts_close(s);
+    record = may_share(s) ? open_record(s) : -1;
+    rc = record < 0 ? record : share(s, record, &agent, cred, err);
+    s->agents_shared = rc == 0;
+    if (rc < 0) /* no FIFOs here, or no lock: nothing that should stop a run */
+        rc = own(s, &agent, cred, err);
+    dlr_words_done(&agent);
+    return rc;
+}
+
+void dlr_sup_hosts_adopt(struct dlr_sup *s, pid_t pid)
+{
+    DLR_AUTO_CLOSE int record = -1;
+    char path[DLR_RUN_PATH + 64];
+    struct dlr_procid id;
+
+    path_of(s, "", path, sizeof(path));
+    record = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    s->agents_shared = record >= 0 && read_record(record, &id) && id.pid == pid &&
+                       dlr_proc_adopt(pid, &s->agents) == 0;
+}
+
+void dlr_sup_hosts_end_run(struct dlr_sup *s)
+{
+    DLR_AUTO_FREE char *order = dlr_host_order(s->info.name, NULL, NULL, 0);
+
+    if (!s->agents_shared)
+        dlr_proc_kill(&s->agents, SIGTERM);
+    else if (order)
+        write_order(s, order);
+}
