@@ -40,8 +40,10 @@ static int lock(FILE *f)
     return -errno;
 }
 
-/* Counts the lines that begin with base; -EBUSY when the run of one is alive. */
-static int count_lines(FILE *f, const char *base, unsigned *ret)
+/* Counts the lines that begin with base; -EBUSY when the run of one is alive, 1 when that is
+ * us: a supervisor that died early left it.
+ */
+static int count_lines(FILE *f, const char *base, pid_t keeper, unsigned *ret)
 {
     struct dlr_procid id;
     char line[256];
@@ -53,9 +55,9 @@ static int count_lines(FILE *f, const char *base, unsigned *ret)
 
         if (!rest || *rest != ' ')
             continue;
-        n++;
+        *ret = n++;
         if (dlr_procid_parse(rest + 1, &id) == 0 && dlr_procid_alive(&id))
-            return -EBUSY;
+            return id.pid == keeper ? 1 : -EBUSY;
     }
     *ret = n;
     return 0;
@@ -89,9 +91,9 @@ static int count_occurrence(const struct dlr_runinfo *info,
     rc = f ? lock(f) : -errno;
     if (rc < 0)
         return dlr_fail(err, rc, "cannot open '%s': %s", path, strerror(-rc));
-    rc = count_lines(f, base, ret);
-    if (rc < 0)
-        return is_busy(want, err);
+    rc = count_lines(f, base, want->keeper, ret);
+    if (rc != 0)
+        return rc < 0 ? is_busy(want, err) : 0;
     dlr_procid_of(want->keeper, &id);
     dlr_procid_show(&id, text);
     fprintf(f, "%s %s\n", base, text);

@@ -406,6 +406,7 @@ int main(int argc, char **argv)
             dlr_sup_say(s, "this srun ended with code %d before the job was requeued",
                         s->exit_code);
         dlr_journal_close(s->journal, 5000);
+        dlr_server_free(s->server);
         return s->exit_code;
     }
     tell_start(s, argc - first, argv + first);
