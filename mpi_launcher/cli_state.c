@@ -31,10 +31,10 @@ static const struct {
     [DLR_CLI_OVER] = {"over", "over"},
 };
 static const char *const moods[] = {
-    [DLR_CLI_STARTING] = "starting", [DLR_CLI_GOES_ON] = "running",
-    [DLR_CLI_STALLED] = "stalled",   [DLR_CLI_RECOVERING] = "recovering",
-    [DLR_CLI_REQUEUED] = "requeued", [DLR_CLI_DONE] = "done",
-    [DLR_CLI_FAILED] = "failed",
+    [DLR_CLI_STARTING] = "starting",   [DLR_CLI_GOES_ON] = "running",
+    [DLR_CLI_STALLED] = "stalled",     [DLR_CLI_RECOVERING] = "recovering",
+    [DLR_CLI_SUSPENDED] = "suspended", [DLR_CLI_REQUEUED] = "requeued",
+    [DLR_CLI_DONE] = "done",           [DLR_CLI_FAILED] = "failed",
 };
 static const char *const roles[] = {
     [DLR_CLI_WAITING] = "waiting",   [DLR_CLI_READY] = "ready",
@@ -141,6 +141,7 @@ static void on_start(struct dlr_cli_state *s, const json_t *e)
     const json_t *names = json_object_get(e, "nodes");
 
     s->had_round = s->had_round || s->round >= 0 || int_of(e, "round", 0) > 0;
+    s->suspended = false;
     forget_nodes(s);
     for (size_t i = 0; i < json_array_size(names); i++)
         node_of(s, json_string_value(json_array_get(names, i)));
@@ -349,6 +350,17 @@ static void on_end(struct dlr_cli_state *s, const json_t *e)
     on_why(s, e);
 }
 
+static void on_suspended(struct dlr_cli_state *s, const json_t *e)
+{
+    s->suspended = true;
+}
+
+static void on_resumed(struct dlr_cli_state *s, const json_t *e)
+{
+    s->suspended = false;
+    s->step_ms = s->last_ms; /* no step could come meanwhile */
+}
+
 /* phase NOTHING: the event leaves the phase as it is. */
 static const struct {
     const char *event;
@@ -358,6 +370,8 @@ static const struct {
     {"start", DLR_CLI_AGENTS, on_start},
     {"node_up", DLR_CLI_NOTHING, on_node_up},
     {"node_dead", DLR_CLI_NOTHING, on_node_dead},
+    {"suspended", DLR_CLI_NOTHING, on_suspended},
+    {"resumed", DLR_CLI_NOTHING, on_resumed},
     {"rendezvous", DLR_CLI_MEET, NULL},
     {"plan", DLR_CLI_PREPARE, on_plan},
     {"launch", DLR_CLI_LAUNCH, NULL},
@@ -497,6 +511,8 @@ static bool stalled(const struct dlr_cli_state *s, int64_t now_ms)
 
 enum dlr_cli_mood dlr_cli_state_mood(const struct dlr_cli_state *s, int64_t now_ms)
 {
+    if (s->suspended && s->phase < DLR_CLI_REQUEUE)
+        return DLR_CLI_SUSPENDED;
     switch (s->phase) {
     case DLR_CLI_OVER:
         return s->code == 0 ? DLR_CLI_DONE : DLR_CLI_FAILED;

@@ -54,6 +54,7 @@ enum dlr_cli_mood {
     DLR_CLI_GOES_ON,
     DLR_CLI_STALLED, /* steps have stopped coming */
     DLR_CLI_RECOVERING,
+    DLR_CLI_SUSPENDED, /* by Slurm: everything stands still */
     DLR_CLI_REQUEUED,
     DLR_CLI_DONE,
     DLR_CLI_FAILED,
@@ -73,6 +74,7 @@ struct dlr_cli_state {
     json_t *index; /* name -> place in nodes */
 
     enum dlr_cli_phase phase;
+    bool suspended;
     int64_t phase_ms; /* all times: since the epoch */
     int64_t last_ms;  /* of the newest event */
     int64_t round;    /* -1: none yet */

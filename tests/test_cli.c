@@ -366,6 +366,8 @@ static void phases_follow_the_events(void **state)
         {"running", "\"round\":1", DLR_CLI_LOAD, DLR_CLI_RECOVERING},
         {"restored", "\"round\":1", DLR_CLI_RUN, DLR_CLI_GOES_ON},
         {"progress", "\"step\":9,\"rate\":0.01", DLR_CLI_TRAIN, DLR_CLI_GOES_ON},
+        {"suspended", "\"node\":\"a\"", DLR_CLI_TRAIN, DLR_CLI_SUSPENDED},
+        {"resumed", "\"held_ms\":61500", DLR_CLI_TRAIN, DLR_CLI_GOES_ON},
         {"start", "\"generation\":2", DLR_CLI_AGENTS, DLR_CLI_RECOVERING},
         {"adopted", "\"round\":1,\"places\":[{\"node\":\"a\"}]", DLR_CLI_RUN,
          DLR_CLI_GOES_ON},
