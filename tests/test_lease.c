@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The timer that kills a worker: this program plays the agent, a child of it the worker. */
 #include <linux/futex.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -22,8 +23,10 @@
 #include "common/clock.h"
 
 #define SOON_MS 50    /* a lease that is to run out */
-#define SPARE_MS 1500 /* one that is to be renewed before */
+#define SPARE_MS 1500 /* one that ends after what is to be done before */
 #define LONG_MS 600000
+
+static bool forks; /* the next worker does */
 
 struct worker {
     pid_t pid;
@@ -65,6 +68,27 @@ static void answer(int in, int out)
         ;
 }
 
+static void *nothing(void *arg)
+{
+    return arg;
+}
+
+/* A child of the worker: as a loader of data it uses threads, and lives while it is spoken to. */
+static void begin_child(int in, int out)
+{
+    pthread_t thread;
+    char c;
+
+    if (fork() != 0)
+        return;
+    if (pthread_create(&thread, NULL, nothing, NULL) != 0 ||
+        pthread_join(thread, NULL) != 0 || write(out, "c", 1) != 1)
+        _exit(1);
+    while (read(in, &c, 1) == 1 && write(out, "d", 1) == 1)
+        ;
+    _exit(0);
+}
+
 /* A worker that follows a page with this lease; more_fd (-1: none) is followed after it. */
 static struct worker begin(uint64_t lease_ns, int more_fd)
 {
@@ -86,6 +110,11 @@ static struct worker begin(uint64_t lease_ns, int more_fd)
         if (dlr_lease_follow(w.page_fd, &err) < 0 ||
             (more_fd >= 0 && dlr_lease_follow(more_fd, &err) < 0))
             _exit(1);
+        if (forks) {
+            begin_child(in[0], out[1]);
+            for (;;)
+                pause();
+        }
         answer(in[0], out[1]);
         _exit(0);
     }
@@ -93,7 +122,8 @@ static struct worker begin(uint64_t lease_ns, int more_fd)
     close(out[1]);
     w.tell = in[1];
     w.said = out[0];
-    assert_int_equal(write(w.tell, &c, 1), 1);
+    if (!forks)
+        (void)!write(w.tell, &c, 1); /* it may have been killed already */
     return w;
 }
 
@@ -147,13 +177,12 @@ static void a_lease_that_runs_out_kills(void **state)
 
 static void a_stopped_process_is_killed_where_it_stands(void **state)
 {
-    struct worker w = begin(in_ms(LONG_MS), -1);
-    uint64_t lease_ns = in_ms(SPARE_MS);
+    uint64_t lease_ns =
+        in_ms(SPARE_MS); /* set before the first word: no thread's doing */
+    struct worker w = begin(lease_ns, -1);
     siginfo_t info;
 
     assert_true(heard(&w));
-    set_lease(w.page, lease_ns);
-    assert_true(answers(&w));
     assert_int_equal(kill(w.pid, SIGSTOP), 0);
     assert_int_equal(waitid(P_PID, (id_t)w.pid, &info, WSTOPPED), 0);
     assert_int_equal(write(w.tell, "y", 1), 1); /* would be answered after a SIGCONT */
@@ -205,6 +234,28 @@ static void one_that_was_never_set_does_nothing(void **state)
     leave(&w);
 }
 
+static void a_forked_child_has_no_timer_and_threads_of_its_own(void **state)
+{
+    struct worker w;
+    int status;
+    char c = '\0';
+
+    forks = true;
+    w = begin(in_ms(LONG_MS), -1);
+    forks = false;
+    assert_int_equal(read(w.said, &c, 1), 1);
+    assert_int_equal(c, 'c');
+    set_lease(w.page, in_ms(SOON_MS));
+    assert_int_equal(waitpid(w.pid, &status, 0), w.pid);
+    assert_int_equal(status, SIGKILL);
+    assert_true(answers(&w)); /* the child does */
+    close(w.tell);
+    assert_false(heard(&w)); /* and now it has ended */
+    close(w.said);
+    close(w.page_fd);
+    munmap(w.page, DLR_PAGE_SIZE);
+}
+
 /* A checkpoint that is opened again gets a new page; the old one is not written any more. */
 static void the_newest_page_counts(void **state)
 {
@@ -233,6 +284,7 @@ int main(void)
         cmocka_unit_test(a_renewed_one_does_not),
         cmocka_unit_test(a_held_one_has_no_end_until_the_next),
         cmocka_unit_test(one_that_was_never_set_does_nothing),
+        cmocka_unit_test(a_forked_child_has_no_timer_and_threads_of_its_own),
         cmocka_unit_test(the_newest_page_counts),
     };
 
