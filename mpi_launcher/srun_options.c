@@ -51,7 +51,7 @@ const struct dlr_srun_option dlr_srun_options[] = {
     {"error", 'e', ARG, PASS, NULL},
     {"exact", 0, NO_ARG, PASS, NULL},
     {"exclude", 'x', ARG, TAKE(EXCLUDE), NULL},
-    {"exclusive", 0, OPTIONAL_ARG, DROP, NULL},
+    {"exclusive", 0, OPTIONAL_ARG, TAKE(EXCLUSIVE), NULL},
     {"export", 0, ARG, TAKE(EXPORT), NULL},
     {"export-file", 0, ARG, PASS, NULL},
     {"external-launcher", 0, OPTIONAL_ARG, PLAIN,

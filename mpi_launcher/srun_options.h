@@ -20,6 +20,7 @@ enum dlr_srun_action {
     DLR_SRUN_NODEFILE, /* the same, in a file */
     DLR_SRUN_HOSTFILE, /* a node for each task, in a file */
     DLR_SRUN_EXCLUDE,
+    DLR_SRUN_EXCLUSIVE, /* of a step: its own CPUs, --exact says as much */
     DLR_SRUN_RELATIVE,
     DLR_SRUN_DISTRIBUTION,
     DLR_SRUN_GPUS, /* a total */

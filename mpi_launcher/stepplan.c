@@ -44,6 +44,8 @@ static int nodes_wanted(reader *r, unsigned most, unsigned *ret)
             rc = dlr_stepplan_number(r, "srun --nodes", dash, &high);
         if (rc < 0)
             return rc;
+        if (dash && !r->least)
+            r->least = low;
         if (high > most)
             high = most;
         if (high >= low && low + (high - low) / step * step > *ret)
@@ -109,6 +111,29 @@ static int world_by_node(reader *r)
     return rc;
 }
 
+/* srun(1): --cpus-per-task alone means as many tasks as the CPUs of the nodes have room for. */
+static int world_by_cpus(reader *r)
+{
+    const char *text = dlr_stepplan_getenv(r->in, "SLURM_JOB_CPUS_PER_NODE");
+    unsigned each, here;
+    char count[16];
+    int rc = dlr_stepplan_number(r, "srun --cpus-per-task", r->cpus, &each);
+
+    r->plan->world = r->plan->nplaces;
+    if (rc < 0 || !text)
+        return rc;
+    if (strchr(text, ',') ||
+        dlr_format(count, sizeof(count), "%.*s", (int)strcspn(text, "("), text) < 0)
+        return dlr_fail(r->err, -EINVAL,
+                        "srun --cpus-per-task=%s: the job's nodes have different "
+                        "numbers of CPUs: say --ntasks",
+                        r->cpus);
+    rc = dlr_stepplan_number(r, "SLURM_JOB_CPUS_PER_NODE", count, &here);
+    if (rc == 0 && here / each > 1)
+        r->plan->world *= here / each;
+    return rc;
+}
+
 static int choose_world(reader *r)
 {
     const char *ntasks = r->value[DLR_SRUN_NTASKS];
@@ -131,6 +156,8 @@ static int choose_world(reader *r)
     }
     if (r->value[DLR_SRUN_PER_NODE])
         return world_by_node(r);
+    if (!ntasks && r->cpus)
+        return world_by_cpus(r);
     if (!ntasks) {
         p->world = p->nplaces;
         return 0;
@@ -171,7 +198,8 @@ static int rewrite_gpus(reader *r)
 /* What the plugin needs in a task to know that it is of a round. */
 #define OURS                                                                           \
     "DLROVER_SUPERVISED,DLROVER_ROUND,DLROVER_RUN,DLROVER_KEY,DLROVER_NODES,"          \
-    "DLROVER_TASKS,DLROVER_MASTER_PORT,DLROVER_AGENT_SOCKET,DLROVER_DISTRIBUTION"
+    "DLROVER_TASKS,DLROVER_MASTER_PORT,DLROVER_AGENT_SOCKET,DLROVER_SHAPE,DLROVER_"    \
+    "PER_NODE"
 
 static int rewrite_export(reader *r)
 {
@@ -200,6 +228,16 @@ static int check_jobid(reader *r)
         text, job ? job : "nowhere");
 }
 
+static int describe(reader *r)
+{
+    char plane[40] = "";
+
+    if (r->plane)
+        snprintf(plane, sizeof(plane), " SLURM_DIST_PLANESIZE=%u", r->plane);
+    return dlr_format(r->plan->shape, sizeof(r->plan->shape), "SLURM_DISTRIBUTION=%s%s",
+                      r->distribution, plane);
+}
+
 int dlr_stepplan_make(const struct dlr_stepplan_in *in, struct dlr_stepplan *ret,
                       struct dlr_err *err)
 {
@@ -211,7 +249,8 @@ int dlr_stepplan_make(const struct dlr_stepplan_in *in, struct dlr_stepplan *ret
                                              choose_world,
                                              dlr_stepplan_choose_seats,
                                              rewrite_gpus,
-                                             rewrite_export};
+                                             rewrite_export,
+                                             describe};
     reader r = {.in = in, .plan = ret, .err = err};
     int rc;
 

@@ -41,9 +41,9 @@ struct dlr_stepplan {
     unsigned *tasks;  /* [nplaces] at each place, block distribution */
     unsigned *prefer; /* [nprefer] nodes that get a place while they live */
     unsigned nprefer;
-    bool ordered;             /* and in this order */
-    unsigned char *barred;    /* [nnodes] 1: takes no part (--exclude) */
-    const char *distribution; /* what tasks find in SLURM_DISTRIBUTION */
+    bool ordered;          /* and in this order */
+    unsigned char *barred; /* [nnodes] 1: takes no part (--exclude) */
+    char shape[128]; /* what tasks find of the layout: "SLURM_DISTRIBUTION=block ..." */
 };
 
 /* -EINVAL with one line for the user: what was given, and what would be right. */

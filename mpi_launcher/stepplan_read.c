@@ -92,11 +92,15 @@ static int apply(struct dlr_stepplan_read *r, const struct dlr_srun_option *o,
     case DLR_SRUN_REFUSE:
         return dlr_fail(r->err, -EINVAL, "srun --%s cannot be supervised: %s", o->name,
                         o->why);
+    case DLR_SRUN_EXCLUSIVE:
+        return value ? 0 : dlr_stepplan_keep(r, "--exact");
     default:
         r->value[o->action] = value;
         r->by_env[o->action] = false;
         return 0;
     }
+    if (o->letter == 'c')
+        r->cpus = value;
     r->gpus_said |= dlr_after(o->name, "gpus-per-") || dlr_streq(o->name, "gres");
     rc = dlr_stepplan_keep(r, "%s", word);
     return rc < 0 || !next_word ? rc : dlr_stepplan_keep(r, "%s", next_word);
@@ -174,6 +178,8 @@ static int read_words(struct dlr_stepplan_read *r)
     }
     if (r->at > r->in->argc)
         r->at = r->in->argc;
+    if (!r->cpus)
+        r->cpus = dlr_stepplan_getenv(r->in, "SRUN_CPUS_PER_TASK");
     r->plan->program = r->in->argv + r->at;
     if (!r->plan->plain && r->at >= r->in->argc)
         return dlr_fail(r->err, -EINVAL, "srun: no program to run was named");

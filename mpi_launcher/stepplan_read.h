@@ -18,6 +18,10 @@ struct dlr_stepplan_read {
     /* By action: the last word on the command line, else the variable's value, else NULL. */
     const char *value[DLR_SRUN_ACTIONS];
     bool by_env[DLR_SRUN_ACTIONS]; /* it is a variable's */
+    const char *cpus;              /* --cpus-per-task, or NULL */
+    const char *distribution;      /* as srun itself would call it */
+    unsigned least;                /* nodes: the lower end of a range, 0 none */
+    unsigned plane;                /* 0: none */
     bool gpus_said; /* the command line asks for generic resources itself */
     int at;
 };

@@ -182,7 +182,7 @@ static int spread_as_listed(reader *r)
     p->world = world;
     p->nplaces = p->nprefer;
     p->ordered = true;
-    p->distribution = "arbitrary";
+    r->distribution = "arbitrary";
     return 0;
 }
 
@@ -205,12 +205,14 @@ static int check_distribution(reader *r)
     unsigned plane = 0;
 
     /* as srun itself puts it into the environment of tasks */
-    p->distribution = p->world <= p->nplaces ? "cyclic" : "block";
+    r->distribution =
+        p->world <= (r->least ? r->least : p->nplaces) ? "cyclic" : "block";
     if (!text)
         return 0;
     if ((rest = dlr_after(text, "cyclic"))) {
         if (p->world > p->nplaces)
             return refuse_distribution(r, text);
+        r->distribution = "cyclic";
     } else if ((rest = dlr_after(text, "plane"))) {
         size = *rest == '=' ? rest + 1
                             : dlr_stepplan_getenv(r->in, "SLURM_DIST_PLANESIZE");
@@ -218,9 +220,10 @@ static int check_distribution(reader *r)
             plane < p->tasks[0])
             return refuse_distribution(r, text);
         rest = "";
-        p->distribution = "plane";
+        r->plane = plane;
+        r->distribution = "plane";
     } else if ((rest = dlr_after(text, "block"))) {
-        p->distribution = "block";
+        r->distribution = "block";
     }
     if (rest && *rest == ':' && !dlr_after(rest, ":cyclic") && rest[1] != '*')
         dlr_format(p->note, sizeof(p->note),
@@ -300,7 +303,7 @@ int dlr_stepplan_choose_seats(struct dlr_stepplan_read *r)
         rc = take_first(r);
     if (rc == 0 && !is_arbitrary(r))
         rc = check_distribution(r);
-    if (rc == 0 && !p->distribution)
-        p->distribution = "arbitrary";
+    if (rc == 0 && !r->distribution)
+        r->distribution = "arbitrary";
     return rc;
 }

@@ -242,6 +242,6 @@ int dlr_sup_shape_env(const struct dlr_sup *s, struct dlr_env *env)
         rc = set_cpus(s, shown, n, text, env);
     dlr_slurm_free_names(shown, n);
     if (rc == 0)
-        rc = dlr_env_set(env, "DLROVER_DISTRIBUTION", "%s", s->step.distribution);
+        rc = dlr_env_set(env, "DLROVER_SHAPE", "%s", s->step.shape);
     return rc;
 }

@@ -35,6 +35,30 @@ static const char *const long_flags[] = {
 };
 /* clang-format on */
 
+/* A job that a task of a round submits is a job of its own. */
+static void forget_round(void)
+{
+    static const char *const names[] = {"RANK",
+                                        "WORLD_SIZE",
+                                        "LOCAL_RANK",
+                                        "LOCAL_WORLD_SIZE",
+                                        "GROUP_RANK",
+                                        "MASTER_ADDR",
+                                        "MASTER_PORT",
+                                        "GROUP_WORLD_SIZE",
+                                        "DLROVER_RUN",
+                                        "DLROVER_KEY",
+                                        "DLROVER_MASTER_PORT",
+                                        "DLROVER_AGENT_SOCKET",
+                                        "DLROVER_AGENT_FD",
+                                        "DLROVER_SUPERVISED",
+                                        "DLROVER_ROUND"};
+
+    for (size_t i = 0; getenv("DLROVER_ROUND") && i < sizeof(names) / sizeof(*names);
+         i++)
+        unsetenv(names[i]);
+}
+
 static bool is_long_flag(const char *name)
 {
     for (size_t i = 0; i < sizeof(long_flags) / sizeof(*long_flags); i++)
@@ -102,6 +126,7 @@ static void apply(struct dlr_allocator *alloc, bool on)
 
 void dlr_allocator_start(struct dlr_allocator *alloc, int cli, bool before)
 {
+    forget_round();
     alloc->cli = cli;
     apply(alloc, cli == DLR_ALLOCATOR_UNKNOWN ? before : cli);
 }

@@ -26,7 +26,8 @@ int dlr_allocator_scan(char *const argv[]);
 /* The same for this process's command line; unknown too when it cannot be read. */
 int dlr_allocator_cli(void);
 
-/* Starts with what the command line said and, where it said nothing, with before (what
+/* Takes what a round around us has put into the environment out of it: the new job has no part
+ * in that. Starts with what the command line said and, where it said nothing, with before (what
  * plugstack.conf and the environment say).
  */
 void dlr_allocator_start(struct dlr_allocator *alloc, int cli, bool before);

@@ -42,7 +42,7 @@ bool dlr_task_round_find(char *const env[], struct dlr_task_round *ret)
         .socket = dlr_task_getenv(env, "DLROVER_AGENT_SOCKET"),
         .nodes = dlr_task_getenv(env, "DLROVER_NODES"),
         .tasks = dlr_task_getenv(env, "DLROVER_TASKS"),
-        .order = dlr_task_getenv(env, "DLROVER_DISTRIBUTION"),
+        .shape = dlr_task_getenv(env, "DLROVER_SHAPE"),
         .per_node = dlr_task_getenv(env, "DLROVER_PER_NODE") != NULL,
     };
 
@@ -213,6 +213,25 @@ static bool add_lists(struct dlr_task_env *env, const struct dlr_task_round *rou
     return true;
 }
 
+/* How the user's own srun would describe the layout; ours is always "arbitrary". */
+static bool add_shape(struct dlr_task_env *env, const char *shape)
+{
+    static const char *const names[] = {"SLURM_DISTRIBUTION", "SLURM_DIST_PLANESIZE"};
+
+    for (size_t i = 0; shape && i < sizeof(names) / sizeof(*names); i++) {
+        const char *at = strstr(shape, names[i]);
+        const char *value = at ? dlr_after(at + strlen(names[i]), "=") : NULL;
+        char text[32];
+
+        if (!value)
+            continue;
+        dlr_format(text, sizeof(text), "%.*s", (int)strcspn(value, " "), value);
+        if (!add(env, names[i], text))
+            return false;
+    }
+    return true;
+}
+
 /* What only a supervisor's own srun may see: with it, an srun inside a task would lay its tasks
  * out like ours, or they would take themselves for ours. The mark DLROVER_SUPERVISED stays: an
  * srun inside a task is the task's own affair and runs as it is.
@@ -220,8 +239,8 @@ static bool add_lists(struct dlr_task_env *env, const struct dlr_task_round *rou
 static bool take_out(struct dlr_task_env *env)
 {
     static const char *const names[] = {
-        "SLURM_HOSTFILE", "SLURM_OVERLAP",        "DLROVER_CRED",    "DLROVER_NODES",
-        "DLROVER_TASKS",  "DLROVER_DISTRIBUTION", "DLROVER_PER_NODE"};
+        "SLURM_HOSTFILE", "SLURM_OVERLAP", "DLROVER_CRED",    "DLROVER_NODES",
+        "DLROVER_TASKS",  "DLROVER_SHAPE", "DLROVER_PER_NODE"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
         if (!add(env, names[i], NULL))
@@ -244,8 +263,7 @@ int dlr_task_env_make(const struct dlr_task_round *round,
     if (!add_lists(&env, round) || !add_numbers(&env, &place, round, self->rank) ||
         !add(&env, "MASTER_ADDR", place.first) ||
         !add(&env, "DLROVER_AGENT_SOCKET", round->socket) ||
-        (round->order && !add(&env, "SLURM_DISTRIBUTION", round->order)) ||
-        !take_out(&env)) {
+        !add_shape(&env, round->shape) || !take_out(&env)) {
         dlr_task_env_free(&env);
         return dlr_fail(err, -ENOMEM, "out of memory");
     }

@@ -19,7 +19,7 @@ struct dlr_task_round {
     unsigned fd;   /* the same socket as a descriptor of the task, 0: there is none */
     bool per_node; /* DLROVER_PER_NODE: the user asked for tasks per node */
     unsigned port; /* DLROVER_MASTER_PORT, 0 when absent */
-    const char *order; /* DLROVER_DISTRIBUTION: as the user's srun would say, or NULL */
+    const char *shape; /* DLROVER_SHAPE: as the user's srun would say, or NULL */
 };
 
 /* What Slurm says of the task. */

@@ -212,9 +212,25 @@ static void an_unended_last_word_and_an_empty_text_are_fine(void **state)
     free(empty);
 }
 
+static void a_job_submitted_by_a_task_knows_nothing_of_its_round(void **state)
+{
+    struct dlr_allocator alloc = {0};
+
+    setenv("RANK", "3", 1);
+    dlr_allocator_start(&alloc, 0, false);
+    assert_string_equal(getenv("RANK"), "3"); /* somebody else's */
+    setenv("DLROVER_ROUND", "1", 1);
+    setenv("DLROVER_AGENT_SOCKET", "/s", 1);
+    dlr_allocator_start(&alloc, 0, false);
+    assert_null(getenv("RANK"));
+    assert_null(getenv("DLROVER_AGENT_SOCKET"));
+    assert_null(getenv("DLROVER_ROUND"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_submitted_by_a_task_knows_nothing_of_its_round),
         cmocka_unit_test(scan_finds_the_option_and_nothing_behind_the_script),
         cmocka_unit_test_setup(an_option_of_the_script_sets_and_takes_back, clean),
         cmocka_unit_test_setup(the_command_line_has_the_last_word, clean),

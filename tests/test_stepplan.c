@@ -27,7 +27,8 @@ struct row {
     "node together: say block, or one task per node"
 #define OURS                                                                           \
     "--export=DLROVER_SUPERVISED,DLROVER_ROUND,DLROVER_RUN,DLROVER_KEY,DLROVER_NODES," \
-    "DLROVER_TASKS,DLROVER_MASTER_PORT,DLROVER_AGENT_SOCKET,DLROVER_DISTRIBUTION"
+    "DLROVER_TASKS,DLROVER_MASTER_PORT,DLROVER_AGENT_SOCKET,DLROVER_SHAPE,DLROVER_"    \
+    "PER_NODE"
 #define BY_NODE "the round places tasks by node; say --ntasks or --ntasks-per-node"
 
 /* clang-format off */
@@ -44,10 +45,10 @@ static const struct row rows[] = {
     {"-n x a.out", "srun --ntasks 'x' is not a number from 1 to 1048576", 5, 1},
     {"-n 0 a.out", "srun --ntasks '0' is not a number from 1 to 1048576", 5, 1},
     {"-N 3 a.out", " | a.out | 3x3 1,1,1 cyclic on n1,n2,n3", 5, 1},
-    {"-N 2-4 a.out", " | a.out | 4x4 1,1,1,1 cyclic", 5, 1},
-    {"-N 2-9 a.out", " | a.out | 4x4 1,1,1,1 cyclic", 5, 1},
+    {"-N 2-4 a.out", " | a.out | 4x4 1,1,1,1 block", 5, 1},
+    {"-N 2-9 a.out", " | a.out | 4x4 1,1,1,1 block", 5, 1},
     {"-N 1,3,8 a.out", " | a.out | 3x3 1,1,1 cyclic on n1,n2,n3", 5, 1},
-    {"-N 1-9:2 a.out", " | a.out | 3x3 1,1,1 cyclic on n1,n2,n3", 5, 1},
+    {"-N 1-9:2 a.out", " | a.out | 3x3 1,1,1 block on n1,n2,n3", 5, 1},
     {"-N 2- a.out", "srun --nodes '' is not a number from 1 to 1048576", 5, 1},
     {"-N 1-9:0 a.out", "srun --nodes: step '0' is not a number from 1 to 1048576", 5, 1},
     {"-N 5 a.out",
@@ -62,6 +63,15 @@ static const struct row rows[] = {
     {"a.out",
      "--dlrover-spares=5 leaves no node to train on in an allocation of 5: ask for more "
      "nodes or fewer spares", 5, 5},
+    {"-c 2 a.out", "-c 2 | a.out | 4x8 2,2,2,2 block", 5, 1, "SLURM_JOB_CPUS_PER_NODE=4(x5)"},
+    {"-c3 a.out", "-c3 | a.out | 4x4 1,1,1,1 cyclic", 5, 1, "SLURM_JOB_CPUS_PER_NODE=4(x5)"},
+    {"-c 9 a.out", "-c 9 | a.out | 4x4 1,1,1,1 cyclic", 5, 1, "SLURM_JOB_CPUS_PER_NODE=4(x5)"},
+    {"-c 2 -n 4 a.out", "-c 2 | a.out | 4x4 1,1,1,1 cyclic", 5, 1, "SLURM_JOB_CPUS_PER_NODE=4(x5)"},
+    {"a.out", " | a.out | 4x8 2,2,2,2 block", 5, 1,
+     "SRUN_CPUS_PER_TASK=2 SLURM_JOB_CPUS_PER_NODE=4(x5)"},
+    {"-c 2 a.out",
+     "srun --cpus-per-task=2: the job's nodes have different numbers of CPUs: say --ntasks", 5, 1,
+     "SLURM_JOB_CPUS_PER_NODE=4(x4),2"},
     /* sizes of the environment are the allocation's */
     {"a.out", " | a.out | 4x8 2,2,2,2 block", 5, 1, "SLURM_NTASKS_PER_NODE=2"},
     {"a.out", " | a.out | 4x8 2,2,2,2 block", 5, 1, "SLURM_NTASKS=10 SLURM_NPROCS=10"},
@@ -107,9 +117,9 @@ static const struct row rows[] = {
     {"-m cyclic -n 8 a.out", "srun --distribution=cyclic" NEIGHBOURS, 5, 1},
     {"-n 8 a.out", "SLURM_DISTRIBUTION=cyclic:block" NEIGHBOURS, 5, 1,
      "SLURM_DISTRIBUTION=cyclic:block"},
-    {"-m plane=2 -n 8 a.out", " | a.out | 4x8 2,2,2,2 plane", 5, 1},
+    {"-m plane=2 -n 8 a.out", " | a.out | 4x8 2,2,2,2 plane/2", 5, 1},
     {"-m plane=1 -n 8 a.out", "srun --distribution=plane=1" NEIGHBOURS, 5, 1},
-    {"-m plane -n 8 a.out", " | a.out | 4x8 2,2,2,2 plane", 5, 1, "SLURM_DIST_PLANESIZE=4"},
+    {"-m plane -n 8 a.out", " | a.out | 4x8 2,2,2,2 plane/4", 5, 1, "SLURM_DIST_PLANESIZE=4"},
     {"-m block:cyclic -n 8 a.out", " | a.out | 4x8 2,2,2,2 block", 5, 1},
     {"-m block:block -n 8 a.out",
      " | a.out | 4x8 2,2,2,2 block (srun --distribution=block:block: nodes are filled so, but "
@@ -154,7 +164,7 @@ static const struct row rows[] = {
      "SRUN_EXPORT_ENV=ALL SLURM_EXPORT_ENV=NONE"},
     {"--export=ALL a.out", "--export=ALL | a.out | 4x4 1,1,1,1 cyclic", 5, 1, "SLURM_EXPORT_ENV=NONE"},
     /* what passes */
-    {"--chd /tmp --exclusi a.out", "--chd /tmp | a.out | 4x4 1,1,1,1 cyclic", 5, 1},
+    {"--chd /tmp --exclusiv a.out", "--chd /tmp --exact | a.out | 4x4 1,1,1,1 cyclic", 5, 1},
     {"--mpi=pmix -c 2 --mem 4g -- a.out -x",
      "--mpi=pmix -c 2 --mem 4g | a.out -x | 4x4 1,1,1,1 cyclic", 5, 1},
     {"-o out.%t -e err -i in.%t a.out", "-o out.%t -e err -i in.%t | a.out | 4x4 1,1,1,1 cyclic", 5, 1},
@@ -164,7 +174,7 @@ static const struct row rows[] = {
     {"--bcast=/tmp/x --cpu-bind=cores --exact a.out",
      "--bcast=/tmp/x --cpu-bind=cores --exact | a.out | 4x4 1,1,1,1 cyclic", 5, 1},
     /* what the round says itself */
-    {"--overlap --exclusive -m block --no-kill a.out", " | a.out | 4x4 1,1,1,1 block", 5, 1},
+    {"--overlap --exclusive=user -m block --no-kill a.out", " | a.out | 4x4 1,1,1,1 block", 5, 1},
     {"--dlrover=on --dlrover-spares 1 a.out", " | a.out | 4x4 1,1,1,1 cyclic", 5, 1},
     {"--jobid=7 a.out", " | a.out | 4x4 1,1,1,1 cyclic", 5, 1, "SLURM_JOB_ID=7"},
     {"--jobid=8 a.out",
@@ -224,6 +234,18 @@ static int split(const char *line, char *copy, char **argv)
     return argc;
 }
 
+/* "block", "plane/2" */
+static int show_shape(const char *shape, char *buf, size_t size)
+{
+    const char *at = strstr(shape, " SLURM_DIST_PLANESIZE=");
+    char name[16] = "", plane[16] = "";
+
+    sscanf(shape, "SLURM_DISTRIBUTION=%15s", name);
+    if (at)
+        sscanf(at, " SLURM_DIST_PLANESIZE=%15s", plane);
+    return snprintf(buf, size, " %s%s%s", name, at ? "/" : "", plane);
+}
+
 static void show(const struct dlr_stepplan *plan, unsigned nnodes, char *buf,
                  size_t size)
 {
@@ -240,7 +262,7 @@ static void show(const struct dlr_stepplan *plan, unsigned nnodes, char *buf,
     for (unsigned i = 0; i < plan->nplaces && !plan->plain; i++)
         n += snprintf(buf + n, size - n, "%s%u", i ? "," : "", plan->tasks[i]);
     if (!plan->plain)
-        n += snprintf(buf + n, size - n, " %s", plan->distribution);
+        n += show_shape(plan->shape, buf + n, size - n);
     for (unsigned i = 0; i < plan->nprefer; i++)
         n += snprintf(buf + n, size - n, "%s%s", i ? "," : " on ",
                       names[plan->prefer[i]]);

@@ -18,7 +18,7 @@ static const struct dlr_task_round round4 = {
     .tasks = "2,2,1,3",
     .port = 29500,
     .fd = 64,
-    .order = "block",
+    .shape = "SLURM_DISTRIBUTION=plane SLURM_DIST_PLANESIZE=2",
     .per_node = true,
 };
 
@@ -76,8 +76,9 @@ static void the_round_is_the_same_for_all(void **state)
         {"MASTER_PORT", "29500"},
         {"DLROVER_AGENT_FD", "64"},
         {"DLROVER_SUPERVISED", "(none)"}, /* stays as it is */
-        {"SLURM_DISTRIBUTION", "block"},
-        {"DLROVER_DISTRIBUTION", "(out)"},
+        {"SLURM_DISTRIBUTION", "plane"},
+        {"SLURM_DIST_PLANESIZE", "2"},
+        {"DLROVER_SHAPE", "(out)"},
         {"SLURM_NTASKS_PER_NODE", "3"},
         {"DLROVER_PER_NODE", "(out)"},
         {"DLROVER_CRED", "(out)"},

@@ -22,7 +22,7 @@ static void check(const struct dlr_stepplan_in *in, const struct dlr_stepplan *p
         FUZZ_CHECK(plan->options[i]);
     for (unsigned i = 0; i < plan->nprefer; i++)
         FUZZ_CHECK(plan->prefer[i] < in->nnodes && !plan->barred[plan->prefer[i]]);
-    FUZZ_CHECK(plan->nprefer <= plan->nplaces && plan->distribution);
+    FUZZ_CHECK(plan->nprefer <= plan->nplaces && plan->shape[0]);
 }
 
 /* Names with commas between; a file holds the second node, twice. */
