@@ -31,7 +31,7 @@ struct alone {
 static int alone_open(struct dlr_ckpt *ck)
 {
     struct alone *al = calloc(1, sizeof(*al));
-    int rc = al ? dlr_mkdirs(ck->conf.dir, 0777, &ck->err)
+    int rc = al ? dlr_mkdirs(ck->conf.dir, 0700, &ck->err)
                 : dlr_fail(&ck->err, -ENOMEM, "no memory");
 
     if (rc < 0) {
@@ -158,7 +158,7 @@ static int write_file(struct dlr_ckpt *ck, struct dlr_err *err)
     char name[NAME_MAX + 1];
     int rc = dlr_alone_name(ck->conf.rank, al->step, name, sizeof(name));
 
-    return rc < 0 ? rc : dlr_file_replace(al->dirfd, name, 0644, &all, 1, err);
+    return rc < 0 ? rc : dlr_file_replace(al->dirfd, name, 0600, &all, 1, err);
 }
 
 static int finish(void *arg, int rc, struct dlr_err *err)

@@ -28,7 +28,7 @@ static int nodes_wanted(reader *r, unsigned most, unsigned *ret)
     for (char *part = strtok_r(copy, ",", &rest); part;
          part = strtok_r(NULL, ",", &rest)) {
         char *step_text = strchr(part, ':'), *dash = strchr(part, '-');
-        unsigned low, high, step = 1;
+        unsigned low = 0, high, step = 1;
         int rc = 0;
 
         if (step_text)

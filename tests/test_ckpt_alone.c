@@ -97,6 +97,16 @@ static bool there(const char *name)
     return access(path, F_OK) == 0;
 }
 
+static unsigned mode_of(const char *name)
+{
+    struct stat st = {0};
+    char path[128];
+
+    dlr_format(path, sizeof(path), "%s/%s", dir, name);
+    assert_int_equal(stat(path, &st), 0);
+    return st.st_mode & 0777;
+}
+
 static void spoil(const char *name, off_t at)
 {
     char path[128];
@@ -163,6 +173,8 @@ static void only_due_steps_are_saved_and_two_are_kept(void **state)
     run_steps(2, 1, 35, 10);
     assert_restores(2, 30);
     assert_true(there("r0-20.slot") && there("r1-30.slot"));
+    assert_int_equal(mode_of("r0-20.slot"),
+                     0600); /* a state is nobody else's business */
     /* Rank 0 wrote step 30 when 20 was the newest that both had; rank 1 came later. */
     assert_true(there("r0-10.slot"));
     assert_false(there("r1-10.slot"));
