@@ -13,55 +13,56 @@ output() { cat "$(alice_home)/out.$1"; }
 # of the newest round: the node at PLACE
 place() { events "$1" "select(.event==\"plan\").places[$2].node" | tail -n 1 | tr -d '"'; }
 
-# meet.py HOW: finds rank 0 as HOW does, meets the others there, counts beats with all of them
+# meet.py NODES HEAD:PORT: finds rank 0 as the script did, as JAX and as Lightning do, and meets the
+# others there three times; then all count beats together.
 meeting() {
     job_file meet.py <<'PY'
 import os, re, socket, subprocess, sys, time
-env, how = os.environ, sys.argv[1]
+env = os.environ
+rank, world = int(env["SLURM_PROCID"]), int(env["SLURM_NTASKS"])
 
-def jax_first(nodes):  # the first host of a list, as jax's SlurmCluster cuts it out
+def given():
+    head, port = sys.argv[2].split(":")
+    return head, int(port)
+
+def jax():  # the first host of a list, as its SlurmCluster cuts it out
+    nodes = env["SLURM_STEP_NODELIST"]
+    assert int(env["SLURM_STEP_NUM_NODES"]) == world, env["SLURM_STEP_NUM_NODES"]
+    port = int(env["SLURM_JOB_ID"]) % 2**12 + (65535 - 2**12 + 1)
     cut = re.search(r"[,\[]", nodes)
     if not cut:
-        return nodes
+        return nodes, port
     head, rest = nodes[:cut.start()], nodes[cut.start() + 1:]
-    return head if nodes[cut.start()] == "," else head + re.split(r"[,-]", rest)[0]
+    return head if nodes[cut.start()] == "," else head + re.split(r"[,-]", rest)[0], port
 
-def lightning_first(nodes):
-    nodes = re.sub(r"\[(.*?)[,-].*\]", "\\1", nodes)
-    nodes = re.sub(r"\[(.*?)\]", "\\1", nodes)
-    return nodes.split(" ")[0].split(",")[0]
-
-rank, world = int(env["SLURM_PROCID"]), int(env["SLURM_NTASKS"])
-if how == "jax":
-    head = jax_first(env["SLURM_STEP_NODELIST"])
-    port = int(env["SLURM_JOB_ID"]) % 2**12 + (65535 - 2**12 + 1)
-    assert int(env["SLURM_STEP_NUM_NODES"]) == world, env["SLURM_STEP_NUM_NODES"]
-elif how == "lightning":
-    devices, nodes = 1, int(sys.argv[2])
-    head, port = lightning_first(env["SLURM_NODELIST"]), int(env["MASTER_PORT"])
-    assert world == devices * nodes, (world, nodes)
+def lightning():
+    devices, nodes = 1, env["SLURM_NODELIST"]
+    assert world == devices * int(sys.argv[1]), (world, sys.argv[1])
     assert "SLURM_NTASKS_PER_NODE" in env, "it wants --ntasks-per-node"
     assert int(env["SLURM_NODEID"]) * devices + int(env["SLURM_LOCALID"]) == rank
-else:  # the head that the script has found
-    head, port = sys.argv[2].split(":")
-    port = int(port)
+    nodes = re.sub(r"\[(.*?)\]", "\\1", re.sub(r"\[(.*?)[,-].*\]", "\\1", nodes))
+    return nodes.split(" ")[0].split(",")[0], int(env["MASTER_PORT"])
+
+def meet(head, port):
+    if rank == 0:
+        door = socket.create_server((head, port))
+        return [door.accept()[0] for _ in range(world - 1)]
+    while True:
+        try:
+            return [socket.create_connection((head, port), 5)]
+        except ConnectionRefusedError:
+            time.sleep(0.05)
+
 names = subprocess.run(["scontrol", "show", "hostnames", env["SLURM_JOB_NODELIST"]],
                        capture_output=True, text=True, check=True).stdout.split()
 assert names[int(env["SLURM_NODEID"])] == socket.gethostname() == env["SLURMD_NODENAME"], names
 assert len(names) == int(env["SLURM_NNODES"]) == int(env["SLURM_JOB_NUM_NODES"])
-assert names[0] == head == env["MASTER_ADDR"], (names, head, env["MASTER_ADDR"])
 assert (rank, world) == (int(env["RANK"]), int(env["WORLD_SIZE"]))
-
-if rank == 0:
-    door = socket.create_server((head, port))
-    peers = [door.accept()[0] for _ in range(world - 1)]
-else:
-    peers = None
-    while not peers:
-        try:
-            peers = [socket.create_connection((head, port), 5)]
-        except ConnectionRefusedError:
-            time.sleep(0.05)
+peers = []
+for way in given, jax, lightning:
+    head, port = way()
+    assert names[0] == head == env["MASTER_ADDR"], (way, names, head, env["MASTER_ADDR"])
+    peers += meet(head, port)
 for beat in range(60):
     for p in peers:
         p.sendall(b"x")
@@ -70,25 +71,6 @@ for beat in range(60):
     time.sleep(0.1)
 print(f"rank {rank} of {world} met the others at {head} in round {env['DLROVER_ROUND']}")
 PY
-}
-
-# The head node dies (the batch host: the job is requeued), then, in the second life, another.
-head_then_another() { # JOB TASKS
-    local job=$1 tasks=$2 head other
-    await "$job" running
-    head=$(place "$job" 0)
-    "$VC" kill "$head"
-    await "$job" "e['event']=='running' and e.get('round',0)>=1"
-    other=$(place "$job" 1)
-    [ "$other" != "$head" ]
-    "$VC" kill "$other"
-    state=$(await_job "$job")
-    output "$job" # shown when one of these fails
-    [ "$state" = "COMPLETED 0:0" ]
-    output "$job" | grep -x "srun returned 0"
-    [ "$(output "$job" | grep -c "^rank . of $tasks met the others at $(place "$job" 0) in round 2$")" -eq "$tasks" ]
-    # one run from end to end, though its words named the head
-    [ "$(ls -d "$(alice_home)/.dlrover/job-$job"/*/ | wc -l)" -eq 1 ]
 }
 
 @test "the batch script sees who trains, in rank order, and the rest beside it" {
@@ -107,44 +89,87 @@ SH
     output "$job" | grep -x 4
     [ "$(output "$job" | sed -n 's/^script //p')" = "$(output "$job" | sed -n 's/^ranks //p')" ]
     output "$job" | grep -x 'script n1 n2 n4 n5'
-    output "$job" | grep -x 'two n1 n4'
+    output "$job" | grep -x 'two n1 n2'
 }
 
-@test "a list made with scontrol: the head node dies, then another" {
+@test "scontrol's list, JAX's way, Lightning's way: the head node dies, then another" {
     meeting
-    job_file head.sh <<'SH'
-#!/bin/bash
-#SBATCH -o out.%j -N4 --dlrover=on --dlrover-spares=1
-head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-srun python3 meet.py given "$head:29400"
-echo "srun returned $?"
-SH
-    job=$(submit head.sh)
-    head_then_another "$job" 3
-}
-
-@test "JAX's way: the head node dies, then another" {
-    meeting
-    job_file jax.sh <<'SH'
-#!/bin/bash
-#SBATCH -o out.%j -N4 --dlrover=on --dlrover-spares=1
-srun python3 meet.py jax
-echo "srun returned $?"
-SH
-    job=$(submit jax.sh)
-    head_then_another "$job" 3
-}
-
-@test "Lightning's way: the head node dies, then another" {
-    meeting
-    job_file lightning.sh <<'SH'
+    job_file meet.sh <<'SH'
 #!/bin/bash
 #SBATCH -o out.%j -N4 --ntasks-per-node=1 --dlrover=on --dlrover-spares=1
-srun python3 meet.py lightning "$SLURM_NNODES"
+head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+srun python3 meet.py "$SLURM_NNODES" "$head:29400"
 echo "srun returned $?"
 SH
-    job=$(submit lightning.sh)
-    head_then_another "$job" 3
+    job=$(submit meet.sh)
+    await "$job" running
+    head=$(place "$job" 0)
+    "$VC" kill "$head" # the batch host: the job is requeued
+    await "$job" "e['event']=='running' and e.get('round',0)>=1"
+    other=$(place "$job" 1)
+    [ "$other" != "$head" ]
+    "$VC" kill "$other"
+    state=$(await_job "$job")
+    output "$job" # shown when one of these fails
+    [ "$state" = "COMPLETED 0:0" ]
+    output "$job" | grep -x "srun returned 0"
+    last="round $(events "$job" 'select(.event=="launch").round' | tail -n 1)"
+    [ "$(output "$job" | grep -c "^rank . of 3 met the others at $(place "$job" 0) in $last$")" -eq 3 ]
+    # one run from end to end, though its words named the head
+    [ "$(ls -d "$(alice_home)/.dlrover/job-$job"/*/ | wc -l)" -eq 1 ]
+}
+
+# until the job has said TEXT
+until_said() { # JOB TEXT
+    local limit=$((SECONDS + WAIT))
+    until grep -qsxF "$2" "$(alice_home)/out.$1"; do
+        ((SECONDS < limit)) || { echo "no '$2' after $WAIT s"; output "$1"; return 1; }
+        read -rt 0.2 <> <(:) || :
+    done
+}
+
+@test "torchrun with --rdzv_endpoint: the head node dies, then another" {
+    /usr/bin/python3 -c 'import torch' 2>/dev/null || skip "python3-torch is not installed"
+    job_file elastic.py <<'PY'
+import os, time
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+world = dist.get_world_size()
+if dist.get_rank() == 0:
+    print(f"round {os.environ['DLROVER_ROUND']} is up", flush=True)
+for beat in range(30):
+    ones = torch.ones(1)
+    dist.all_reduce(ones)
+    assert ones.item() == world, ones
+    time.sleep(0.1)
+if dist.get_rank() == 0:
+    print(f"{world} workers in round {os.environ['DLROVER_ROUND']}", flush=True)
+PY
+    job_file torchrun.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j -N3 --dlrover=on --dlrover-spares=1
+export OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=eth0
+head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+# Debian's torch 1.13 loses the defaults of --redirects and --tee under Python 3.11
+srun --ntasks-per-node=1 torchrun --nnodes="$SLURM_NNODES" --nproc_per_node=2 --redirects=9:1 --tee=9:1 \
+    --rdzv_backend=c10d --rdzv_id="$SLURM_JOB_ID" --rdzv_endpoint "$head:29500" elastic.py
+echo "srun returned $?"
+SH
+    job=$(submit torchrun.sh)
+    until_said "$job" "round 0 is up"
+    head=$(place "$job" 0)
+    "$VC" kill "$head"
+    until_said "$job" "round 1 is up"
+    [ "$(place "$job" 0)" != "$head" ]
+    "$VC" kill "$(place "$job" 1)"
+    state=$(await_job "$job")
+    output "$job" # shown when one of these fails
+    [ "$state" = "COMPLETED 0:0" ]
+    output "$job" | grep -x "4 workers in round $(events "$job" 'select(.event=="launch").round' | tail -n 1)"
+    output "$job" | grep -x "srun returned 0"
+    [ "$(events "$job" 'select(.event=="round_end").cause' | sort -u)" = '"node"' ]
 }
 
 @test "words and variables that name a node: its successor in its place, else a requeue" {
