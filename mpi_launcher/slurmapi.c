@@ -3,14 +3,13 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <slurm/slurm.h>
-#include <slurm/slurm_errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/str.h"
+#include "mpi_launcher/slurm_compat.h"
 
 #define MAX_NAMES 65536
 
@@ -59,7 +58,7 @@ char **dlr_slurm_free_names(char **names, unsigned n)
 int dlr_slurm_expand(const char *list, char ***ret_names, unsigned *ret_n,
                      struct dlr_err *err)
 {
-    hostlist_t hl = slurm_hostlist_create(list);
+    dlr_slurm_hostlist hl = slurm_hostlist_create(list);
     int n = hl ? slurm_hostlist_count(hl) : 0;
     unsigned i = 0;
     char **names, *name;
@@ -160,7 +159,7 @@ int dlr_slurm_cancel_steps_of(uint32_t job_id, pid_t srun_pid, struct dlr_err *e
     int n = 0;
 
     connect_once();
-    if (slurm_get_job_steps(0, job_id, NO_VAL, &msg, SHOW_ALL) != SLURM_SUCCESS)
+    if (dlr_slurm_steps_of(job_id, &msg) != SLURM_SUCCESS)
         return slurm_failed(err, "cannot list the job's steps");
     for (uint32_t i = 0; i < msg->job_step_count; i++) {
         const job_step_info_t *step = &msg->job_steps[i];
@@ -168,7 +167,7 @@ int dlr_slurm_cancel_steps_of(uint32_t job_id, pid_t srun_pid, struct dlr_err *e
         if (step->step_id.job_id != job_id || step->srun_pid != (uint32_t)srun_pid ||
             !is_this_host(step->srun_host))
             continue; /* of another task of the array, or another host's process */
-        slurm_kill_job_step(job_id, step->step_id.step_id, SIGKILL);
+        dlr_slurm_signal_step(step->step_id, SIGKILL);
         n++;
     }
     slurm_free_job_step_info_response_msg(msg);

@@ -40,7 +40,7 @@ may_see() {
 may_use() {
     case $2 in
         slurm/spank.h) [[ $1 == spank/* ]] ;;
-        slurm/*) [[ $1 == mpi_launcher/slurmapi.c ]] ;;
+        slurm/*) [[ $1 == mpi_launcher/slurm_compat.h ]] ;;
         mpi.h) [[ $1 == mpi_launcher/rendezvous.c || $1 == examples/* || $1 == bench/* ]] ;;
         ucp/* | uct/* | ucs/* | isa-l.h | isa-l/*) [[ $1 == ckpt/* || $1 == bench/* ]] ;;
         hwloc.h | hwloc/*) [[ $1 == hwloc_topo/* ]] ;;

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Slurm's API as it was in 22.05, in each release from there to 25.11: the only place that includes its
+ * headers and knows its releases. What changed, and when, was read in slurm/slurm.h of each
+ * release (docs/plugin.md has the table); `make check-slurm-api` compiles against declarations
+ * of all of them.
+ */
+#ifndef DLR_MPI_LAUNCHER_SLURM_COMPAT_H
+#define DLR_MPI_LAUNCHER_SLURM_COMPAT_H
+
+#define SLURM_BACKWARD_COMPAT /* from 26.05 on: job ids stay numbers */
+#include <slurm/slurm.h>
+#include <slurm/slurm_errno.h>
+
+#if SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(22, 5, 0)
+#error "Slurm 22.05 is the oldest release that is supported"
+#endif
+
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 11, 0)
+typedef hostlist_t *dlr_slurm_hostlist;
+#else
+typedef hostlist_t dlr_slurm_hostlist; /* is a pointer there */
+#endif
+
+/* All steps of job. 0, or -1 with slurm_get_errno(); *ret is freed with
+ * slurm_free_job_step_info_response_msg().
+ */
+static inline int dlr_slurm_steps_of(uint32_t job, job_step_info_response_msg_t **ret)
+{
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 11, 0)
+    slurm_step_id_t all = {.job_id = job, .step_id = NO_VAL, .step_het_comp = NO_VAL};
+
+    return slurm_get_job_steps(&all, ret, SHOW_ALL);
+#else
+    return slurm_get_job_steps(0, job, NO_VAL, ret, SHOW_ALL);
+#endif
+}
+
+/* Sends signal to every task of a step. 0, or -1 with slurm_get_errno(). */
+static inline int dlr_slurm_signal_step(slurm_step_id_t step, uint16_t signal)
+{
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 11, 0)
+    return slurm_kill_job_step(&step, signal, 0);
+#elif SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 11, 0)
+    return slurm_kill_job_step(step.job_id, step.step_id, signal, 0);
+#else
+    return slurm_kill_job_step(step.job_id, step.step_id, signal);
+#endif
+}
+
+#endif

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# usage: tests/check_slurm_api.sh CC [FLAGS...]
+#
+# Compiles what calls Slurm's API against the declarations of each release that is supported
+# (tests/slurm_api), and what the plugin is made of against each release's number. With
+# SLURM_INCLUDES="DIR..." also against real headers: each DIR holds slurm/slurm.h.
+
+set -euo pipefail
+
+[[ $# -ge 1 ]] || { sed -n '4,8s/^# //p' "$0" >&2; exit 2; }
+releases=(22.05 23.02 23.11 24.05 24.11 25.05 25.11)
+failed=0
+
+# Says which release does not compile, with the compiler's words.
+try() { # WHAT COMMAND...
+    local what=$1 words
+
+    shift
+    words=$("$@" 2>&1) && return
+    printf '%s\n%s: does not compile\n' "$words" "$what" >&2
+    failed=1
+}
+
+for release in "${releases[@]}"; do
+    number=$(printf '0x%02x%02x' "$((10#${release%.*}))" "$((10#${release#*.}))")
+    try "mpi_launcher/slurmapi.c for Slurm $release" \
+        "$@" -Itests/slurm_api -DDLR_SLURM="$number" -fsyntax-only mpi_launcher/slurmapi.c
+done
+for dir in ${SLURM_INCLUDES:-}; do
+    for file in mpi_launcher/slurmapi.c spank/*.c; do
+        try "$file with the headers in $dir" "$@" -I"$dir" -fsyntax-only "$file"
+    done
+done
+exit "$failed"

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What mpi_launcher/slurm_compat.h and slurmapi.c use of <slurm/slurm.h>, declared as release
+ * DLR_SLURM declares it (0x1605 is 22.05), so that `make check-slurm-api` can compile for releases whose
+ * headers are not on this machine. Written from what was read in slurm/slurm.h of tag
+ * slurm-22-05-8-1 and of branches slurm-23.02 to slurm-25.11 (github.com/SchedMD/slurm); names and
+ * types only, members that are not used left out: compiles, never runs.
+ */
+#ifndef DLR_TESTS_SLURM_API_H
+#define DLR_TESTS_SLURM_API_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#define SLURM_VERSION_NUM(a, b, c) (((a) << 16) + ((b) << 8) + (c))
+#define SLURM_VERSION_NUMBER (DLR_SLURM << 8)
+
+#define SLURM_SUCCESS 0
+#define NO_VAL 0xfffffffe
+#define SHOW_ALL 0x0001
+#define SHOW_DETAIL 0x0002
+#define JOB_STATE_BASE 0x000000ff
+
+typedef struct {
+    uint32_t job_id, step_het_comp, step_id;
+#if DLR_SLURM >= 0x190b
+    uint64_t sluid;
+#endif
+} slurm_step_id_t;
+
+#if DLR_SLURM >= 0x170b
+typedef struct hostlist hostlist_t;
+#define HOSTLIST hostlist_t *
+#else
+typedef struct hostlist *hostlist_t;
+#define HOSTLIST hostlist_t
+#endif
+HOSTLIST slurm_hostlist_create(const char *names);
+int slurm_hostlist_count(HOSTLIST hl);
+char *slurm_hostlist_shift(HOSTLIST hl);
+void slurm_hostlist_destroy(HOSTLIST hl);
+
+typedef struct {
+    char *batch_host, *exc_nodes;
+    uint32_t job_id, job_state, restart_cnt;
+} slurm_job_info_t;
+typedef struct {
+    uint32_t record_count;
+    slurm_job_info_t *job_array;
+} job_info_msg_t;
+typedef struct {
+    uint32_t job_id, min_nodes, max_nodes;
+    char *exc_nodes;
+} job_desc_msg_t;
+typedef struct {
+    slurm_step_id_t step_id;
+    char *srun_host;
+    uint32_t srun_pid;
+} job_step_info_t;
+typedef struct job_step_info_response_msg {
+    uint32_t job_step_count;
+    job_step_info_t *job_steps;
+} job_step_info_response_msg_t;
+
+void slurm_init(const char *conf);
+#if DLR_SLURM >= 0x1a05 && !defined(SLURM_BACKWARD_COMPAT)
+int slurm_load_job(job_info_msg_t **resp, slurm_step_id_t *step_id, uint16_t flags);
+int slurm_requeue(slurm_step_id_t *step_id, uint32_t flags);
+#else
+int slurm_load_job(job_info_msg_t **resp, uint32_t job_id, uint16_t flags);
+int slurm_requeue(uint32_t job_id, uint32_t flags);
+#endif
+void slurm_free_job_info_msg(job_info_msg_t *msg);
+void slurm_init_job_desc_msg(job_desc_msg_t *desc);
+int slurm_update_job(job_desc_msg_t *desc);
+void slurm_free_job_step_info_response_msg(job_step_info_response_msg_t *msg);
+
+#if DLR_SLURM >= 0x190b
+int slurm_get_job_steps(slurm_step_id_t *step_id, job_step_info_response_msg_t **resp,
+                        uint16_t flags);
+int slurm_kill_job_step(slurm_step_id_t *step_id, uint16_t signal, uint16_t flags);
+#else
+int slurm_get_job_steps(time_t since, uint32_t job_id, uint32_t step_id,
+                        job_step_info_response_msg_t **resp, uint16_t flags);
+#if DLR_SLURM >= 0x170b
+int slurm_kill_job_step(uint32_t job_id, uint32_t step_id, uint16_t signal,
+                        uint16_t flags);
+#else
+int slurm_kill_job_step(uint32_t job_id, uint32_t step_id, uint16_t signal);
+#endif
+#endif
+
+#endif
