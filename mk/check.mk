@@ -72,6 +72,8 @@ UNIT_OBJS_test_cli_run := mpi_launcher/cli_status.c mpi_launcher/cli_events.c mp
 UNIT_LIBS_test_cli_run := -ljansson
 UNIT_OBJS_test_doctor := $(DOCTOR) $(HEALTH) $(MSG)
 UNIT_LIBS_test_doctor := -ljansson -lmunge
+UNIT_OBJS_test_doctor_job := $(UNIT_OBJS_test_doctor)
+UNIT_LIBS_test_doctor_job := $(UNIT_LIBS_test_doctor)
 $(BUILD)/tests/test_doctor: | $(BUILD)/spank_dlrover.so
 UNIT_OBJS_test_beat := mpi_launcher/beat.c
 UNIT_OBJS_test_election := mpi_launcher/election.c

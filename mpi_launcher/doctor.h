@@ -103,6 +103,12 @@ bool dlr_doctor_config(const struct dlr_doctor *d, const char *key, char *buf,
 int dlr_doctor_plugin_line(const struct dlr_doctor *d, struct dlr_plugstack_line *ret,
                            unsigned *ret_count, char *bad, struct dlr_err *err);
 
+/* The process id of this host's slurmd; false when none is to be seen. */
+bool dlr_doctor_find_slurmd(const struct dlr_doctor *d, char ret_pid[64]);
+
+/* A file of /proc/PID as text, the caller's; NULL when it cannot be read. */
+char *dlr_doctor_proc(const struct dlr_doctor *d, const char *pid, const char *name);
+
 /* RemoveIPC as logind.conf and its drop-ins below root say it: 1 yes, 0 no, -ENOENT when none
  * says so; then *ret_default is what the file's comment names as built in (1, 0, -1 unknown).
  */

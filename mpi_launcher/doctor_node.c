@@ -110,25 +110,42 @@ static bool has_rdma(const struct dlr_doctor *d)
     return false;
 }
 
+/* Bytes that may be locked: what slurmd may, as jobs inherit it, else this process. */
+static uint64_t lock_limit(const struct dlr_doctor *d, const char **ret_whose)
+{
+    static const char key[] = "\nMax locked memory";
+    char pid[64], hard[32] = "";
+    struct rlimit own;
+    bool there = dlr_doctor_find_slurmd(d, pid);
+    DLR_AUTO_FREE char *limits = there ? dlr_doctor_proc(d, pid, "limits") : NULL;
+    const char *at = limits ? strstr(limits, key) : NULL;
+
+    *ret_whose = "slurmd, and so a job,";
+    if (at && sscanf(at + strlen(key), "%*s %31s", hard) == 1)
+        return dlr_streq(hard, "unlimited") ? UINT64_MAX : strtoull(hard, NULL, 10);
+    *ret_whose = "this shell";
+    if (getrlimit(RLIMIT_MEMLOCK, &own) < 0 || own.rlim_max == RLIM_INFINITY)
+        return UINT64_MAX;
+    return own.rlim_max;
+}
+
 void dlr_doctor_memlock(const struct dlr_doctor *d, struct dlr_doctor_result *ret)
 {
-    struct rlimit limit;
-    bool rdma = has_rdma(d);
+    const char *whose;
+    uint64_t limit = lock_limit(d, &whose);
 
-    if (getrlimit(RLIMIT_MEMLOCK, &limit) < 0)
-        dlr_doctor_say(ret, SKIP, "%s", strerror(errno));
-    else if (limit.rlim_max == RLIM_INFINITY)
-        dlr_doctor_say(ret, OK, "unlimited");
-    else if (rdma)
+    if (limit == UINT64_MAX)
+        dlr_doctor_say(ret, OK, "%s may lock any amount", whose);
+    else if (has_rdma(d))
         dlr_doctor_say(
             ret, PROBLEM,
-            "at most %llu KiB may be locked and RDMA devices need more: "
+            "%s may lock %llu KiB, RDMA devices need more: "
             "LimitMEMLOCK=infinity for slurmd ('systemctl edit slurmd'), and "
             "in limits.conf where users log in",
-            (unsigned long long)limit.rlim_max >> 10);
+            whose, (unsigned long long)limit >> 10);
     else
-        dlr_doctor_say(ret, OK, "%llu KiB; there is no RDMA device that needs more",
-                       (unsigned long long)limit.rlim_max >> 10);
+        dlr_doctor_say(ret, OK, "%s may lock %llu KiB; no RDMA device here needs more",
+                       whose, (unsigned long long)limit >> 10);
 }
 
 /* --- RemoveIPC ----------------------------------------------------------------------- */

@@ -295,7 +295,7 @@ void dlr_doctor_programs(const struct dlr_doctor *d, struct dlr_doctor_result *r
 
 /* --- slurmd -------------------------------------------------------------------------- */
 
-static char *load_proc(const struct dlr_doctor *d, const char *pid, const char *name)
+char *dlr_doctor_proc(const struct dlr_doctor *d, const char *pid, const char *name)
 {
     char path[PATH_MAX], *text = NULL;
     size_t size;
@@ -306,7 +306,7 @@ static char *load_proc(const struct dlr_doctor *d, const char *pid, const char *
     return text;
 }
 
-static bool find_slurmd(const struct dlr_doctor *d, char ret_pid[64])
+bool dlr_doctor_find_slurmd(const struct dlr_doctor *d, char ret_pid[64])
 {
     DLR_AUTO_CLOSEDIR DIR *dir = NULL;
     char path[PATH_MAX];
@@ -316,7 +316,7 @@ static bool find_slurmd(const struct dlr_doctor *d, char ret_pid[64])
         dir = opendir(path);
     while (dir && (e = readdir(dir))) {
         DLR_AUTO_FREE char *comm = isdigit((unsigned char)e->d_name[0])
-                                       ? load_proc(d, e->d_name, "comm")
+                                       ? dlr_doctor_proc(d, e->d_name, "comm")
                                        : NULL;
 
         if (comm && (dlr_streq(comm, "slurmd\n") || dlr_after(comm, "slurmd-")))
@@ -328,8 +328,8 @@ static bool find_slurmd(const struct dlr_doctor *d, char ret_pid[64])
 /* Seconds since the epoch when the process was started, 0 when /proc does not say. */
 static int64_t started_s(const struct dlr_doctor *d, const char *pid)
 {
-    DLR_AUTO_FREE char *stat_text = load_proc(d, pid, "stat");
-    DLR_AUTO_FREE char *boot = load_proc(d, ".", "stat");
+    DLR_AUTO_FREE char *stat_text = dlr_doctor_proc(d, pid, "stat");
+    DLR_AUTO_FREE char *boot = dlr_doctor_proc(d, ".", "stat");
     char *at = stat_text ? strrchr(stat_text, ')') : NULL;
     const char *btime = boot ? strstr(boot, "\nbtime ") : NULL;
     unsigned long long ticks = 0;
@@ -347,7 +347,7 @@ static int64_t started_s(const struct dlr_doctor *d, const char *pid)
  */
 static int maps_plugin(const struct dlr_doctor *d, const char *pid, const char *path)
 {
-    DLR_AUTO_FREE char *maps = load_proc(d, pid, "maps");
+    DLR_AUTO_FREE char *maps = dlr_doctor_proc(d, pid, "maps");
     char *rest = maps, *line;
     bool seen = false;
 
@@ -380,7 +380,7 @@ void dlr_doctor_slurmd(const struct dlr_doctor *d, struct dlr_doctor_result *ret
         dlr_doctor_say(ret, DLR_DOCTOR_SKIP, "slurmd cannot load the plugin");
         return;
     }
-    if (!find_slurmd(d, pid)) {
+    if (!dlr_doctor_find_slurmd(d, pid)) {
         dlr_doctor_say(ret, DLR_DOCTOR_SKIP,
                        "no slurmd runs here, or none this user sees");
         return;
