@@ -291,6 +291,34 @@ static void a_step_of_a_round_is_told_to_the_agent(void **state)
     agent_stop(&a);
 }
 
+/* Whatever is written behind an option: one line says what is wrong, and steers no terminal. */
+static void hostile_option_text_becomes_one_plain_line(void **state)
+{
+    static char endless[1 << 20];
+    static const char *const texts[] = {
+        "%n%n%s%s",     "a\nslurm_error: forged", "\033[2J\033]0;title\a",
+        "\xff\xfe\x80", "'\"`$(reboot)",          "\",\"enable\":\"on",
+        endless,
+    };
+
+    memset(endless, 'x', sizeof(endless) - 1);
+    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+        for (unsigned row = 0; dlr_jobconf_opts[row].name; row++) {
+            enum dlr_opt_type type = dlr_jobconf_opts[row].type;
+
+            init(S_CTX_LOCAL, 0, NULL);
+            if (type == DLR_OPT_WORD && texts[i] == texts[0])
+                continue; /* an honest word */
+            assert_int_equal(fake.options[row].cb(row, texts[i], 0), -1);
+            assert_ptr_equal(strchr(fake.log, '\n'), fake.log + strlen(fake.log) - 1);
+            for (const char *c = fake.log; c[1]; c++)
+                assert_true((unsigned char)*c >= ' ' && *c != 0x7f);
+            assert_int_equal(fake.options[row].cb(row, texts[i], 1),
+                             0); /* in slurmstepd */
+        }
+    }
+}
+
 /* What the user writes into the step's environment opens nothing but his own job's socket. */
 static void only_the_jobs_own_socket_is_connected_to(void **state)
 {
@@ -461,6 +489,7 @@ int main(void)
         cmocka_unit_test_setup(srun_says_why_it_runs_alone, reset),
         cmocka_unit_test(a_step_of_a_round_is_told_to_the_agent),
         cmocka_unit_test(a_task_of_a_round_gets_its_environment),
+        cmocka_unit_test(hostile_option_text_becomes_one_plain_line),
         cmocka_unit_test(only_the_jobs_own_socket_is_connected_to),
         cmocka_unit_test(links_fifos_and_files_in_place_of_the_socket_are_refused),
         cmocka_unit_test(a_process_that_is_not_the_jobs_user_connects_to_nothing),
