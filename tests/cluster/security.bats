@@ -41,7 +41,7 @@ finish() {
 }
 # the ports our processes listen on, with commas between
 ports() { on "$1" ss -Hltnp | sed -n 's/^LISTEN *[0-9]* *[0-9]* *[^ ]*:\([0-9]*\) .*"dlrover-.*/\1/p' | sort -u | paste -sd,; }
-agent_of() { on "$1" pgrep -u alice -x dlrover-agent; }
+agent_of() { on "$1" pgrep -o -u alice -x dlrover-agent; }
 commits() { events "$1" 'select(.event=="progress").commits' | tail -n 1; }
 
 @test "what another user tries on the nodes of a job fails, is told, and changes nothing" {
@@ -52,14 +52,14 @@ commits() { events "$1" 'select(.event=="progress").commits' | tail -n 1; }
     payload=$(alice unmunge -m /dev/null <<<"$cred")
     jq -e '.key' <<<"$payload"
     refused bob n1 unmunge -m /dev/null <<<"$cred" # even then he cannot read it himself
-    before=$(on n1 sh -c 'cat /proc/$(pgrep -x dlrover-supervi)/status' | sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p')
+    before=$(on n1 sh -c 'cat /proc/$(pgrep -o -x dlrover-supervi)/status' | sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p')
     run bob n1 /home/bob/stranger.py 3001 "$job" "$(ports n1)" "$payload" "$cred"
     echo "$output"
     [ "$status" -eq 0 ] && [ -z "$output" ]
     run bob n2 /home/bob/stranger.py 3001 "$job" "$(ports n2)"
     echo "$output"
     [ "$status" -eq 0 ] && [ -z "$output" ]
-    after=$(on n1 sh -c 'cat /proc/$(pgrep -x dlrover-supervi)/status' | sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p')
+    after=$(on n1 sh -c 'cat /proc/$(pgrep -o -x dlrover-supervi)/status' | sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p')
     [ $((after - before)) -lt 65536 ] # KiB, after 16 MiB of garbage for each port
     await "$job" "e['event']=='strangers' and e['node']=='n1' and e['count']>0"
     await "$job" "e['event']=='strangers' and e['node']=='n2' and e['count']>0"
@@ -101,7 +101,7 @@ commits() { events "$1" 'select(.event=="progress").commits' | tail -n 1; }
     job=$(submit work.sh)
     saved "$job"
     for name in dlrover-keeper dlrover-supervi dlrover-agent; do
-        pid=$(on n1 pgrep -u alice -x "$name")
+        pid=$(on n1 pgrep -o -u alice -x "$name")
         for part in mem environ; do # what a debugger of her own or a core file would show
             refused as_alice n1 head -c 1 "/proc/$pid/$part"
         done
