@@ -182,6 +182,8 @@ static int rewrite_gpus(reader *r)
 
     if (!text || (by_env && r->gpus_said))
         return 0;
+    if (by_env && r->plan->nplaces == r->in->nnodes) /* all there is, however it lies */
+        return dlr_stepplan_keep(r, "--gpus=%s", text);
     colon = strrchr(text, ':');
     rc = dlr_stepplan_number(r, what, colon ? colon + 1 : text, &total);
     if (rc < 0)
@@ -228,14 +230,30 @@ static int check_jobid(reader *r)
         text, job ? job : "nowhere");
 }
 
+/* The job's total, for the nodes of the round; "" when it does not divide. */
+static void describe_gpus(reader *r, char *buf, size_t size)
+{
+    const char *text = dlr_stepplan_getenv(r->in, "SLURM_GPUS");
+    const char *colon = text ? strrchr(text, ':') : NULL;
+    const char *number = colon ? colon + 1 : text;
+    unsigned total;
+
+    if (text && strlen(text) < 64 && !strpbrk(text, " ,") &&
+        dlr_parse_uint(number, DLR_STEPPLAN_TASKS, &total) == 0 &&
+        total % r->in->nnodes == 0)
+        snprintf(buf, size, " SLURM_GPUS=%.*s%u", (int)(number - text), text,
+                 total / r->in->nnodes * r->plan->nplaces);
+}
+
 static int describe(reader *r)
 {
-    char plane[40] = "";
+    char plane[40] = "", gpus[100] = "";
 
     if (r->plane)
         snprintf(plane, sizeof(plane), " SLURM_DIST_PLANESIZE=%u", r->plane);
-    return dlr_format(r->plan->shape, sizeof(r->plan->shape), "SLURM_DISTRIBUTION=%s%s",
-                      r->distribution, plane);
+    describe_gpus(r, gpus, sizeof(gpus));
+    return dlr_format(r->plan->shape, sizeof(r->plan->shape),
+                      "SLURM_DISTRIBUTION=%s%s%s", r->distribution, plane, gpus);
 }
 
 int dlr_stepplan_make(const struct dlr_stepplan_in *in, struct dlr_stepplan *ret,

@@ -43,7 +43,7 @@ struct dlr_stepplan {
     unsigned nprefer;
     bool ordered;          /* and in this order */
     unsigned char *barred; /* [nnodes] 1: takes no part (--exclude) */
-    char shape[128]; /* what tasks find of the layout: "SLURM_DISTRIBUTION=block ..." */
+    char shape[192]; /* what tasks find of the layout: "SLURM_DISTRIBUTION=block ..." */
 };
 
 /* -EINVAL with one line for the user: what was given, and what would be right. */

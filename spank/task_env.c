@@ -216,12 +216,13 @@ static bool add_lists(struct dlr_task_env *env, const struct dlr_task_round *rou
 /* How the user's own srun would describe the layout; ours is always "arbitrary". */
 static bool add_shape(struct dlr_task_env *env, const char *shape)
 {
-    static const char *const names[] = {"SLURM_DISTRIBUTION", "SLURM_DIST_PLANESIZE"};
+    static const char *const names[] = {"SLURM_DISTRIBUTION", "SLURM_DIST_PLANESIZE",
+                                        "SLURM_GPUS"};
 
     for (size_t i = 0; shape && i < sizeof(names) / sizeof(*names); i++) {
         const char *at = strstr(shape, names[i]);
         const char *value = at ? dlr_after(at + strlen(names[i]), "=") : NULL;
-        char text[32];
+        char text[80];
 
         if (!value)
             continue;

@@ -147,6 +147,7 @@ static const struct row rows[] = {
      "srun --gpus=a:4,b:4 does not divide over 4 nodes: say --gpus-per-node or --gpus-per-task",
      5, 1},
     {"a.out", "--gpus-per-node=2 | a.out | 4x4 1,1,1,1 cyclic", 5, 1, "SLURM_GPUS=10"},
+    {"a.out", "--gpus=7 | a.out | 5x5 1,1,1,1,1 cyclic", 5, 0, "SLURM_GPUS=7"},
     {"--gpus-per-node=1 a.out", "--gpus-per-node=1 | a.out | 4x4 1,1,1,1 cyclic", 5, 1, "SLURM_GPUS=7"},
     {"--gres=gpu:1 a.out", "--gres=gpu:1 | a.out | 4x4 1,1,1,1 cyclic", 5, 1, "SLURM_GPUS=7"},
     {"a.out",

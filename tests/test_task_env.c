@@ -18,7 +18,7 @@ static const struct dlr_task_round round4 = {
     .tasks = "2,2,1,3",
     .port = 29500,
     .fd = 64,
-    .shape = "SLURM_DISTRIBUTION=plane SLURM_DIST_PLANESIZE=2",
+    .shape = "SLURM_DISTRIBUTION=plane SLURM_DIST_PLANESIZE=2 SLURM_GPUS=a100:8",
     .per_node = true,
 };
 
@@ -78,6 +78,7 @@ static void the_round_is_the_same_for_all(void **state)
         {"DLROVER_SUPERVISED", "(none)"}, /* stays as it is */
         {"SLURM_DISTRIBUTION", "plane"},
         {"SLURM_DIST_PLANESIZE", "2"},
+        {"SLURM_GPUS", "a100:8"},
         {"DLROVER_SHAPE", "(out)"},
         {"SLURM_NTASKS_PER_NODE", "3"},
         {"DLROVER_PER_NODE", "(out)"},

@@ -39,6 +39,8 @@ differs() {
     case $2 in
     SLURM_NODEID | SLURM_TASKS_PER_NODE | SLURM_STEP_TASKS_PER_NODE)
         [[ $1 == arbitrary ]] ;;                         # in rank order, not by name
+    SLURM_GPUS_ON_NODE | SLURM_STEP_GPUS)
+        [[ $1 == job ]] ;;                               # Slurm shares a total out as it likes
     SLURM_STEPID | SLURM_STEP_ID | SLURM_TASK_PID) ;;    # of this step
     *_PORT | SLURM_PMIX_MAPPING_SERV) ;;                 # of this step
     SLURM_JOB_NODELIST | SLURM_NODELIST) ;;              # the round's nodes, not the job's
