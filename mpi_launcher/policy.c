@@ -37,6 +37,10 @@ static void meet(struct dlr_policy *p, int64_t now_ms)
 {
     char why[128];
 
+    if (p->leaving) {
+        give_back(p, "another run of the job needs the requeue", now_ms);
+        return;
+    }
     if (dlr_policy_count(p, NODE_UP) < p->conf.nplaces) {
         snprintf(why, sizeof(why), "%u nodes are left and %u are needed",
                  dlr_policy_count(p, NODE_UP), p->conf.nplaces);
@@ -448,6 +452,35 @@ void dlr_policy_requeue_failed(struct dlr_policy *p, const char *why, int64_t no
     snprintf(text, sizeof(text), "%s, and the job could not be requeued: %s", p->why,
              why);
     finish(p, 1, text);
+}
+
+void dlr_policy_leave(struct dlr_policy *p, int64_t now_ms)
+{
+    if (p->leaving)
+        return;
+    p->leaving = true;
+    if (p->phase == DLR_PHASE_RUN) {
+        end_round(p, DLR_CAUSE_CONTROL, "another run of the job needs the requeue",
+                  now_ms);
+    } else if (p->phase == DLR_PHASE_RENDEZVOUS) {
+        p->ops.stop_rendezvous(p->arg);
+        meet(p, now_ms);
+    } else if (p->phase == DLR_PHASE_PREPARE) {
+        meet(p, now_ms);
+    }
+}
+
+void dlr_policy_stay(struct dlr_policy *p, int64_t now_ms)
+{
+    p->leaving = false;
+    if (p->phase == DLR_PHASE_REQUEUE)
+        meet(p, now_ms);
+}
+
+void dlr_policy_requeue_limit(struct dlr_policy *p, int64_t deadline_ms)
+{
+    if (p->phase == DLR_PHASE_REQUEUE)
+        p->deadline_ms = deadline_ms;
 }
 
 /* --- slurmctld is away ------------------------------------------------------------- */

@@ -114,6 +114,15 @@ void dlr_policy_clean(struct dlr_policy *p, unsigned node, uint32_t round,
                       int64_t now_ms);
 void dlr_policy_signal(struct dlr_policy *p, int sig, int64_t now_ms);
 void dlr_policy_persisted(struct dlr_policy *p, int64_t now_ms);
+/* Another run of the job has it requeued: this one ends its round, persists and is ready to be
+ * taken back, too. dlr_policy_stay(): it was not requeued after all.
+ */
+void dlr_policy_leave(struct dlr_policy *p, int64_t now_ms);
+void dlr_policy_stay(struct dlr_policy *p, int64_t now_ms);
+/* While it is to be requeued: another limit, for those that are waited for. No event: ops may
+ * call it.
+ */
+void dlr_policy_requeue_limit(struct dlr_policy *p, int64_t deadline_ms);
 void dlr_policy_requeue_failed(struct dlr_policy *p, const char *why, int64_t now_ms);
 /* What failed (the start of agents or of a round, a rendezvous, a requeue) did so because
  * slurmctld is away: costs nothing, is begun again when it is back.

@@ -34,6 +34,7 @@ struct dlr_policy {
     bool away;     /* slurmctld: the round ends because it could not be begun */
     bool given;    /* the wait for it was for a requeue */
 
+    bool leaving; /* the allocation is given back for another run */
     bool unclean; /* nobody has made sure that the round's processes are gone */
     unsigned agent_starts; /* how often agents were started */
 };

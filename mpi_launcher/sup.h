@@ -16,9 +16,12 @@
 #include "mpi_launcher/members.h"
 #include "mpi_launcher/plan.h"
 #include "mpi_launcher/policy.h"
+#include "mpi_launcher/procid.h"
 #include "mpi_launcher/runinfo.h"
 #include "mpi_launcher/stepplan.h"
 #include "mpi_launcher/steps.h"
+
+#define DLR_SUP_RUNS 64 /* of a job at once that are waited for before a requeue */
 
 /* Gathering reports from agents, without MPI: for a rendezvous or before a requeue. */
 struct dlr_gather {
@@ -189,6 +192,14 @@ struct dlr_sup {
     unsigned char
         *unfit;      /* [nnodes] 1: health checks left it out when too few were fit */
     bool lost_saved; /* there is a file that names lost nodes */
+    struct {
+        int fd; /* tells of new files in the job's directory, -1: not watched */
+        struct dlr_procid others[DLR_SUP_RUNS]; /* keepers of other runs */
+        unsigned n;
+        bool leads, waits, follows;
+        int64_t until_ms;
+        char why[256];
+    } leave;
     bool finished, requeue_asked;
     int exit_code;
     int64_t bye_deadline_ms;
@@ -348,7 +359,17 @@ void dlr_sup_ask_controller(struct dlr_sup *s, enum dlr_asking what, int code,
 void dlr_sup_wait_controller(void *arg, const char *why);
 void dlr_sup_controller_tick(struct dlr_sup *s, int64_t now_ms);
 
+/* sup_leave.c: a requeue takes every run of the job with it */
+void dlr_sup_leave_start(struct dlr_sup *s);
+/* This run may be requeued. True when the others may, too; false: dlr_sup_requeue_now() is
+ * called when they are, or by the run that wanted it first.
+ */
+bool dlr_sup_leave_ready(struct dlr_sup *s, const char *why);
+void dlr_sup_leave_tick(struct dlr_sup *s, int64_t now_ms);
+void dlr_sup_leave_cancel(struct dlr_sup *s); /* it does not come to a requeue */
+
 /* sup_end.c: the run's end */
+void dlr_sup_requeue_now(struct dlr_sup *s, const char *why);
 /* "dlrover-slurm VERB [JOB]", and its start; out is its stdout or -1. */
 void dlr_sup_slurm_words(struct dlr_sup *s, struct dlr_words *words, const char *verb,
                          bool job);

@@ -127,6 +127,15 @@ static char *useless_nodes(struct dlr_sup *s, json_t *names)
 void dlr_sup_requeue(void *arg, const char *why)
 {
     struct dlr_sup *s = arg;
+
+    s->requeue_asked = true;
+    dlr_sup_save_state(s);
+    if (dlr_sup_leave_ready(s, why))
+        dlr_sup_requeue_now(s, why);
+}
+
+void dlr_sup_requeue_now(struct dlr_sup *s, const char *why)
+{
     json_t *names = json_array();
     DLR_AUTO_FREE char *list = useless_nodes(s, names);
     struct dlr_words words = {0};
@@ -141,8 +150,6 @@ void dlr_sup_requeue(void *arg, const char *why)
                 list[0] ? list : "any node");
     dlr_journal_note(s->journal, "requeue", "s:s,s:o,s:i", "why", why, "exclude", names,
                      "min_nodes", s->step.nplaces);
-    dlr_sup_save_state(s);
-    s->requeue_asked = true;
     if (pipe2(pipes, O_CLOEXEC) < 0)
         return;
     dlr_sup_slurm_words(s, &words, "requeue", true);
@@ -196,6 +203,8 @@ void dlr_sup_finish(void *arg, int code, const char *why)
                     (now - s->started_ms) / 1000.0, "rounds",
                     (json_int_t)(s->have_plan ? dlr_policy_round(s->policy) + 1 : 0));
     dlr_journal_event(s->journal, requeued ? "requeued" : "end", row);
+    if (!requeued)
+        dlr_sup_leave_cancel(s);
     s->finished = true;
     s->exit_code = code;
     if (!s->wanted_signal) /* else it did not end by itself */

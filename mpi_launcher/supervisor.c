@@ -133,6 +133,7 @@ static int on_tick(zloop_t *loop, int timer, void *arg)
         return s->agents.pid ? 0 : -1;
     }
     dlr_sup_judge(s, now);
+    dlr_sup_leave_tick(s, now);
     dlr_sup_adopt_tick(s, now);
     dlr_sup_controller_tick(s, now);
     if (now >= dlr_commit_deadline_ms(s->commit))
@@ -360,6 +361,8 @@ static int run(struct dlr_sup *s)
     take_signals(s); /* one that came before us may end the run before it begins */
     if (!s->finished && !s->adopt.active)
         dlr_policy_start(s->policy, now);
+    if (!s->finished)
+        dlr_sup_leave_start(s);
     if (!s->finished || s->agents.pid)
         zloop_start(s->loop);
     zloop_destroy(&s->loop);
@@ -372,6 +375,7 @@ int main(int argc, char **argv)
                                  .rendezvous_out = -1,
                                  .helper_out = -1,
                                  .hosts_fd = -1,
+                                 .leave.fd = -1,
                                  .restore_deadline_ms = INT64_MAX,
                                  .generation = 1,
                                  .adopt.deadline_ms = INT64_MAX,

@@ -168,6 +168,36 @@ static void lost_agents_are_started_again_and_the_round_ended(void **state)
     dlr_policy_free(p);
 }
 
+static void a_run_that_is_well_leaves_with_another(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_leave(p, 100);
+    dlr_policy_leave(p, 110);
+    policy_all_clean(p, 0, 200);
+    assert_string_equal(l.text, "end0 control persist ");
+    dlr_policy_persisted(p, 300);
+    assert_string_equal(l.text, "end0 control persist requeue ");
+    dlr_policy_requeue_limit(p, 5000);
+    assert_int_equal(dlr_policy_deadline_ms(p), 5000);
+    dlr_policy_stay(p, 400); /* the other one could not have it */
+    assert_string_equal(l.text, "end0 control persist requeue meet ");
+    assert_int_equal(dlr_policy_restarts(p), 0);
+    dlr_policy_free(p);
+}
+
+static void a_run_that_begins_while_another_leaves_runs_no_round(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_begin(&l);
+
+    dlr_policy_leave(p, 5);
+    policy_all_up(p, 10);
+    assert_string_equal(l.text, "agents persist ");
+    dlr_policy_free(p);
+}
+
 static void agents_lost_while_a_crash_ends_do_not_hide_it(void **state)
 {
     struct policy_log l;
@@ -264,6 +294,8 @@ int main(void)
         cmocka_unit_test(a_round_that_cannot_go_on_ends_when_all_nodes_are_seen),
         cmocka_unit_test(takeover_before_the_first_round_has_nothing_to_end),
         cmocka_unit_test(lost_agents_are_started_again_and_the_round_ended),
+        cmocka_unit_test(a_run_that_is_well_leaves_with_another),
+        cmocka_unit_test(a_run_that_begins_while_another_leaves_runs_no_round),
         cmocka_unit_test(agents_lost_while_a_crash_ends_do_not_hide_it),
         cmocka_unit_test(agents_that_always_end_are_given_up),
         cmocka_unit_test(no_agent_at_all_is_no_reason_to_requeue),

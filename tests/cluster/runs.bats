@@ -335,3 +335,28 @@ SH
     [ "$(output "$job" | grep -c '^last returned 0$')" -eq 1 ]
     rounds_in_order "$(alice_home)/ticks.$job.last"
 }
+
+@test "a requeue for one run takes the other's state along; each goes on from its own" {
+    batch both.sh "-N3 --exclusive" <<'SH'
+hello=/opt/dlrover/share/dlrover/examples/ckpt_hello
+if [ -z "$SLURM_RESTART_COUNT" ]; then last=1000000; else last=10; fi
+srun -N3 --dlrover-name=wide $hello $last & wide=$!
+srun -N1 --dlrover-name=narrow $hello $last & narrow=$!
+wait $wide; echo "wide returned $?"
+wait $narrow; echo "narrow returned $?"
+SH
+    job=$(submit both.sh)
+    await -n 2 "$job" saving
+    for run in wide narrow; do
+        until grep -q '"committed":[^n]' "$(alice_home)/.dlrover/job-$job/$run/events.jsonl"; do read -rt 0.2 <> <(:) || :; done
+    done
+    head=$(jq -r 'select(.event=="plan").places[0].node' "$(alice_home)/.dlrover/job-$job/narrow/events.jsonl")
+    lost=$(printf '%s\n' n1 n2 n3 | grep -v -e "$head" -e "$(ctl squeue -h -j "$job" -o %B)" | head -n 1)
+    "$VC" kill "$lost"
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    output "$job" | grep -x "wide returned 0"
+    output "$job" | grep -x "narrow returned 0"
+    [ "$(output "$job" | grep -c '^from step [1-9]')" -eq 4 ] # ranks of both
+    output "$job" | grep -x "dlrover: another run has the job requeued: writing the state of this one"
+    nothing_is_left
+}
