@@ -79,11 +79,12 @@ static void start(struct host *h, const char *const *words)
         dlr_error("no agent for run '%s': out of memory", run);
 }
 
-static void end_all(struct host *h, const char *run)
+/* run NULL: to the agents of all. */
+static void signal_all(struct host *h, const char *run, int sig)
 {
     for (unsigned i = 0; i < h->n; i++)
         if (!run || dlr_streq(h->children[i].run, run))
-            kill(h->children[i].pid, SIGTERM);
+            kill(h->children[i].pid, sig);
 }
 
 static void obey(struct host *h, const char *line, size_t size)
@@ -99,7 +100,7 @@ static void obey(struct host *h, const char *line, size_t size)
         return;
     }
     if (!words) {
-        end_all(h, run);
+        signal_all(h, run, SIGTERM);
         return;
     }
     setenv("DLROVER_CRED", cred, 1);
@@ -143,9 +144,12 @@ static void read_input(struct host *h)
 
 /* --- signals ------------------------------------------------------------------------------- */
 
-/* A signal sent to the whole job (scancel -s, --signal) must not take the agents away. */
+/* A signal sent to the whole job (scancel -s, --signal) must not take the agents away. That it is
+ * suspended, and resumed, proctrack/cgroup tells none but a step's tasks: us.
+ */
 static int take_signals(void)
 {
+    static const int wanted[] = {SIGTERM, SIGCHLD, SIGTSTP, SIGCONT};
     sigset_t set;
 
     for (int sig = 1; sig < NSIG; sig++)
@@ -154,8 +158,8 @@ static int take_signals(void)
             signal(sig, SIG_IGN);
     signal(SIGTERM, SIG_DFL);
     sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGCHLD);
+    for (unsigned i = 0; i < sizeof(wanted) / sizeof(*wanted); i++)
+        sigaddset(&set, wanted[i]);
     sigprocmask(SIG_SETMASK, &set, NULL);
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
@@ -177,9 +181,9 @@ static void read_signals(struct host *h, int signal_fd)
     struct signalfd_siginfo info;
 
     while (read(signal_fd, &info, sizeof(info)) == sizeof(info))
-        if (info.ssi_signo == SIGTERM) {
-            h->ending = true;
-            end_all(h, NULL);
+        if (info.ssi_signo != SIGCHLD) {
+            h->ending |= info.ssi_signo == SIGTERM;
+            signal_all(h, NULL, (int)info.ssi_signo);
         }
     bury(h);
 }

@@ -73,6 +73,7 @@ freeze_thaw_cut_heal() {
     [[ $(nodes_of "$job" 2) == *n3* ]]
 }
 
+# bats test_tags=production
 @test "with the library: a thawed node executes nothing, a cut one stops before the verdict" {
     job=$(submit -N4 --dlrover-spares=1 stamps.sh 100000 lib)
     await "$job" "e['event']=='progress' and e['commits']>=1"
@@ -95,6 +96,7 @@ freeze_thaw_cut_heal() {
     [ "$(events "$job" 'select(.event=="round_end").restarts' | sort -u)" = 0 ]
 }
 
+# bats test_tags=production
 @test "a suspended job goes on where it was, longer than the dead-time later" {
     job=$(submit -N3 stamps.sh 250 lib)
     await "$job" "e['event']=='progress' and e['commits']>=1"
