@@ -19,7 +19,6 @@ teardown_file() { cluster_down; }
 teardown() { heal_cluster; }
 
 output() { cat "$(alice_home)/out.$1"; }
-nothing_is_left() { [ -z "$(leftovers n1 n2 n3 n4)" ]; }
 
 # of the newest round: the node at PLACE
 place() { events "$1" "select(.event==\"plan\").places[$2].node" | tail -n 1 | tr -d '"'; }
@@ -45,14 +44,16 @@ SH
     on "$(place "$job" 1)" pkill -KILL -f 'bash count.sh'
     await "$job" "e['event']=='running' and e['round']==1"
     [ "$(events "$job" 'select(.event=="round_end" and .round==0).cause')" = '"program"' ]
-    "$VC" kill "$(place "$job" 2)"
+    dead=$(place "$job" 2)
+    "$VC" kill "$dead"
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     output "$job" | grep -x "srun returned 0"
-    [ "$(output "$job" | grep -c '^rank . ends in round 2$')" -eq 3 ]
+    last=$(events "$job" 'select(.event=="launch").round' | tail -n 1)
+    [ "$(output "$job" | grep -c "^rank . ends in round $last$")" -eq 3 ]
     # no two rounds ran at once, and the place of the dead node went to the spare
     awk '$1 < last { bad = 1 } { last = $1 } END { exit bad }' "$(alice_home)/ticks.$job"
-    [ "$(grep -c "^2 2 of 3 on $(place "$job" 2), master $first\$" "$(alice_home)/ticks.$job")" -eq 60 ]
-    [ -z "$(leftovers n1 n2 n3 n4 | grep -v "^$(events "$job" 'select(.event=="node_dead").node' | tr -d '"'):")" ]
+    [ "$(grep -c "^$last 2 of 3 on $(place "$job" 2), master $first\$" "$(alice_home)/ticks.$job")" -eq 60 ]
+    [ -z "$(leftovers n1 n2 n3 n4 | grep -v "^$dead:")" ]
 }
 
 @test "with our library mounted: saves, and restores after a death" {
