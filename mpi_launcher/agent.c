@@ -231,11 +231,11 @@ int main(int argc, char **argv)
     struct dlr_err err = {0};
     int rc;
 
+    dlr_self_keep_secrets();
     if (argc > 2 && dlr_streq(argv[1], "--host"))
         return dlr_host_main(argv + 2);
     if (argc == 2 && dlr_streq(argv[1], "--succeed"))
         return dlr_agent_succeed_main(SUCCEED_FD);
-    dlr_self_keep_secrets();
     init(&agent);
     rc = dlr_agent_conf_parse(argc, argv, &agent, &err);
     if (rc > 0)
