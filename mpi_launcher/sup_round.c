@@ -357,12 +357,19 @@ static json_t *progress_row(struct dlr_sup *s, uint64_t step, double rate,
 
 static void launch_late(struct dlr_sup *s, int64_t now_ms)
 {
-    char why[128];
+    char why[160];
 
     s->launch_deadline_ms = INT64_MAX;
-    snprintf(why, sizeof(why),
-             "%u of %u tasks have started after %lld s (--dlrover-launch-timeout)",
-             s->tasks_up, s->plan.world, (long long)s->conf.launch_timeout_ms / 1000);
+    if (s->tasks_up)
+        snprintf(why, sizeof(why),
+                 "%u of %u tasks have started after %lld s (--dlrover-launch-timeout)",
+                 s->tasks_up, s->plan.world,
+                 (long long)s->conf.launch_timeout_ms / 1000);
+    else
+        snprintf(why, sizeof(why),
+                 "srun has started no task in %lld s (--dlrover-launch-timeout); what "
+                 "it waits for it has said on its stderr",
+                 (long long)s->conf.launch_timeout_ms / 1000);
     if (s->tasks_up)
         dlr_policy_launch_late(s->policy, s->running_round, why, now_ms);
     else
