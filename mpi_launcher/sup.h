@@ -125,9 +125,9 @@ struct dlr_sup {
 
     /* processes */
     struct dlr_proc agents, rendezvous, workers, helper; /* helper: requeue, cancel */
-    off_t agents_log_from; /* its srun's words in the log */
-    bool agents_shared;    /* their step is the job's: it goes on after this run */
-    int hosts_fd;          /* the write end of the input of a step of our own */
+    off_t agents_log_from, rendezvous_log_from; /* their srun's words in the logs */
+    bool agents_shared; /* their step is the job's: it goes on after this run */
+    int hosts_fd;       /* the write end of the input of a step of our own */
     int rendezvous_out, helper_out; /* read end of its stdout */
     char *rendezvous_text;
     size_t rendezvous_size;
@@ -258,6 +258,10 @@ void dlr_sup_internal_words(struct dlr_sup *s, struct dlr_words *w, const char *
 void dlr_sup_agents_log(const struct dlr_sup *s, char *path, size_t size);
 /* The agents' step has ended: leaves out those nodes, when it ended for them. */
 void dlr_sup_agents_refused(struct dlr_sup *s);
+/* The last rendezvous failed because Slurm has removed the job's mount namespace: no step can be
+ * started in this allocation any more.
+ */
+bool dlr_sup_container_gone(const struct dlr_sup *s);
 
 /* sup_hosts.c: the agents' step, shared by the runs of a batch job */
 /* An agent of this run on every node; s->agents is the step's srun, ours or another run's. */

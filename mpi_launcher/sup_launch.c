@@ -21,16 +21,14 @@ void dlr_sup_agents_log(const struct dlr_sup *s, char *path, size_t size)
     snprintf(path, size, "%s/agents.log", s->info.job_dir);
 }
 
-/* What the step has left in the log; NULL when it cannot be read. Owned by the caller. */
-static char *last_words(const struct dlr_sup *s)
+/* What a step has left in its log; NULL when it cannot be read. Owned by the caller. */
+static char *last_words(const char *path, off_t from)
 {
-    char path[DLR_RUN_PATH + 32];
     DLR_AUTO_CLOSE int fd = -1;
-    off_t from = s->agents_log_from, end;
+    off_t end;
     char *text;
     ssize_t n;
 
-    dlr_sup_agents_log(s, path, sizeof(path));
     fd = open(path, O_RDONLY | O_CLOEXEC);
     end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
     if (end < 0 || !(text = calloc(1, WORDS_MAX + 1)))
@@ -69,15 +67,31 @@ void dlr_sup_agents_refused(struct dlr_sup *s)
 {
     char name[DLR_SRUN_NODE], reason[DLR_SRUN_WORDS];
     DLR_AUTO_FREE char *text = NULL;
+    char path[DLR_RUN_PATH + 32];
     const char *at;
 
     if (dlr_policy_phase(s->policy) != DLR_PHASE_AGENTS || s->finished)
         return;
-    at = text = last_words(s);
+    dlr_sup_agents_log(s, path, sizeof(path));
+    at = text = last_words(path, s->agents_log_from);
     while (at && (at = dlr_srun_end_node(at, name, reason))) {
         int node = dlr_members_find(&s->members, name);
 
         if (node >= 0)
             refuse(s, node, reason);
     }
+}
+
+/* Before 23.02.6 slurmctld ends the extern step on all nodes of a job that has lost one, and
+ * with it goes the mount namespace of job_container/tmpfs: running steps have it, a new one
+ * cannot enter it.
+ */
+bool dlr_sup_container_gone(const struct dlr_sup *s)
+{
+    DLR_AUTO_FREE char *text = NULL;
+    char path[DLR_RUN_PATH + 32];
+
+    snprintf(path, sizeof(path), "%s/rendezvous.log", s->info.dir);
+    text = last_words(path, s->rendezvous_log_from);
+    return text && strstr(text, "error: container_g_join failed");
 }

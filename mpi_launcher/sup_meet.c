@@ -234,6 +234,13 @@ static void read_plan(struct dlr_sup *s, int status)
         at += strlen(PLAN_MARK);
         j = json_loadb(at, strcspn(at, "\n"), JSON_REJECT_DUPLICATES, &jerr);
     }
+    if (!j && dlr_sup_container_gone(s)) {
+        dlr_sup_take_plan(
+            s, -ENOSPC, &plan,
+            "with a node lost, Slurm has removed the job's container "
+            "(job_container/tmpfs): no step can be started here any more");
+        return;
+    }
     if (!j) {
         dlr_fail(&err, -EPROTO,
                  "the rendezvous ended with code %d and no plan (see "
@@ -321,6 +328,7 @@ static int start_mpi(struct dlr_sup *s, struct dlr_err *err)
     in = pipes[1];
     fcntl(in, F_SETFL, 0);
     log = open(logname, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    s->rendezvous_log_from = log < 0 ? 0 : lseek(log, 0, SEEK_END);
     dlr_sup_internal_words(s, &words, "dlrover-rendezvous", "pmix");
     dlr_words_add(&words, "--kill-on-bad-exit=1");
     dlr_words_add(&words, "%s", path);
