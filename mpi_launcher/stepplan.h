@@ -41,6 +41,7 @@ struct dlr_stepplan {
     unsigned *tasks;  /* [nplaces] at each place, block distribution */
     unsigned *prefer; /* [nprefer] nodes that get a place while they live */
     unsigned nprefer;
+    bool first;            /* nobody named them: they are the allocation's first */
     bool ordered;          /* and in this order */
     unsigned char *barred; /* [nnodes] 1: takes no part (--exclude) */
     char shape[192]; /* what tasks find of the layout: "SLURM_DISTRIBUTION=block ..." */

@@ -279,6 +279,7 @@ static int take_first(reader *r)
 
     if (p->prefer || r->in->nplaces || p->nplaces + r->in->spares >= here)
         return 0;
+    p->first = true;
     return take_from(r, 0);
 }
 

@@ -11,6 +11,7 @@
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/str.h"
+#include "mpi_launcher/claims.h"
 #include "mpi_launcher/slurmapi.h"
 #include "mpi_launcher/sup.h"
 
@@ -112,6 +113,42 @@ static int plan_env(struct dlr_env *env)
     return ntasks ? dlr_env_set(env, "SLURM_NTASKS", "%s", ntasks) : 0;
 }
 
+/* Nodes that no other run of the job has begun on, when the user names none. */
+static unsigned take_free(struct dlr_sup *s, char *const *names, unsigned *ret_chosen)
+{
+    DLR_AUTO_FREE unsigned char *may = calloc(s->members.n + 1, 1);
+    char path[DLR_RUN_PATH + 32];
+    struct dlr_err err;
+    int n;
+
+    for (unsigned i = 0; may && i < s->members.n; i++)
+        may[i] = !dlr_sup_is_barred(s, i);
+    snprintf(path, sizeof(path), "%s/.nodes-%u", s->info.job_dir, s->info.incarnation);
+    n = may ? dlr_claims_take(path, s->state_fd >= 0 ? getppid() : getpid(), names, may,
+                              s->members.n, s->step.nplaces, ret_chosen, &err)
+            : -ENOMEM;
+    return n < 0 ? 0 : n; /* they meet, as they would without any file */
+}
+
+static int prefer(struct dlr_sup *s, char *const *names, struct dlr_err *err)
+{
+    DLR_AUTO_FREE unsigned *chosen = calloc(s->members.n + 1, sizeof(*chosen));
+    unsigned *list = s->step.prefer, n = s->step.nprefer, taken = 0;
+
+    s->prefer = calloc(s->members.n + 1, sizeof(*s->prefer));
+    if (!s->prefer || !chosen)
+        return dlr_fail(err, -ENOMEM, "no memory for the step");
+    if (s->step.first)
+        taken = take_free(s, names, chosen);
+    if (taken) {
+        list = chosen;
+        s->step.nprefer = n = taken;
+    }
+    for (unsigned i = 0; i < n; i++)
+        s->prefer[i] = names[list[i]];
+    return 0;
+}
+
 static int make_plan(struct dlr_sup *s, struct dlr_stepplan_in *in, struct dlr_err *err)
 {
     DLR_AUTO_FREE char **names = calloc(s->members.n + 1, sizeof(*names));
@@ -127,9 +164,7 @@ static int make_plan(struct dlr_sup *s, struct dlr_stepplan_in *in, struct dlr_e
     else
         rc = dlr_stepplan_make(in, &s->step, err);
     if (rc == 0)
-        s->prefer = calloc(s->step.nprefer + 1, sizeof(*s->prefer));
-    for (unsigned i = 0; rc == 0 && s->prefer && i < s->step.nprefer; i++)
-        s->prefer[i] = names[s->step.prefer[i]];
+        rc = prefer(s, names, err);
     dlr_env_done(&env);
     return rc;
 }

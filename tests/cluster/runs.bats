@@ -62,6 +62,7 @@ SH
     output "$job" | grep -x "good returned 0"
     output "$job" | grep -x "bad returned 4"
     [ "$(grep -c '^0 ' "$(alice_home)/ticks.$job.good")" -eq 60 ]
+    [ "$(all_journals "$job" | xargs jq -r 'select(.event=="plan").places[].node' | sort -u | wc -l)" -eq 4 ]
     nothing_is_left
 }
 
