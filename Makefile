@@ -11,7 +11,8 @@ CUDA_HOME ?= /usr/local/cuda
 CFLAGS ?= -O2 -g
 VERSION := $(shell cat VERSION)
 LIBEXECDIR = $(PREFIX)/libexec/dlrover
-PLUGINDIR ?= $(PREFIX)/lib/slurm
+LIBDIR ?= $(PREFIX)/lib
+PLUGINDIR ?= $(LIBDIR)/slurm
 Q := $(if $(V),,@)
 
 DLR_WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
@@ -83,7 +84,7 @@ all: $(PROGRAMS) $(BUILD)/libdlrover.so $(BUILD)/spank_dlrover.so $(EXAMPLES) ##
 .PHONY: all
 .DELETE_ON_ERROR:
 
-include mk/build.mk mk/install.mk mk/check.mk mk/gates.mk mk/fuzz.mk
+include mk/build.mk mk/install.mk mk/package.mk mk/check.mk mk/gates.mk mk/fuzz.mk
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18

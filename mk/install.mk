@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Manual pages, and make install DESTDIR= PREFIX=
 SHARE = $(DESTDIR)$(PREFIX)/share
-PYTHONDIR = $(DESTDIR)$(PREFIX)/lib/python3/dist-packages
+PYTHONSITE ?= $(PREFIX)/lib/python3/dist-packages
+PYTHONDIR = $(DESTDIR)$(PYTHONSITE)
 MAN_PAGES := $(patsubst man/%.scd,$(BUILD)/man/%,$(wildcard man/*.scd))
 
 $(BUILD)/man/%: man/%.scd
@@ -12,14 +13,14 @@ man: $(MAN_PAGES) ## manual pages
 all: $(MAN_PAGES)
 
 install: all ## install under DESTDIR/PREFIX
-	$(Q)install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(PREFIX)/lib/pkgconfig \
+	$(Q)install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(LIBDIR)/pkgconfig \
 	  $(DESTDIR)$(PREFIX)/include/dlrover $(DESTDIR)$(PLUGINDIR) $(SHARE)/dlrover/examples $(SHARE)/dlrover/etc
 	$(Q)install -m755 $(BUILD)/dlrover $(DESTDIR)$(PREFIX)/bin/
 	$(Q)install -m755 $(filter $(BUILD)/dlrover-%,$(PROGRAMS)) $(DESTDIR)$(LIBEXECDIR)/
-	$(Q)install -m644 $(BUILD)/libdlrover.so $(DESTDIR)$(PREFIX)/lib/libdlrover.so.0
-	$(Q)ln -sf libdlrover.so.0 $(DESTDIR)$(PREFIX)/lib/libdlrover.so
+	$(Q)install -m644 $(BUILD)/libdlrover.so $(DESTDIR)$(LIBDIR)/libdlrover.so.0
+	$(Q)ln -sf libdlrover.so.0 $(DESTDIR)$(LIBDIR)/libdlrover.so
 	$(Q)install -m644 ckpt/ckpt.h $(DESTDIR)$(PREFIX)/include/dlrover/
-	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' dlrover.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/dlrover.pc
+	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' dlrover.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/dlrover.pc
 	$(Q)install -m755 $(BUILD)/spank_dlrover.so $(DESTDIR)$(PLUGINDIR)/
 	$(Q)install -m755 $(EXAMPLES) $(wildcard examples/*.py) $(SHARE)/dlrover/examples/
 	$(Q)$(if $(wildcard examples/*.sbatch),install -m644 $(wildcard examples/*.sbatch examples/README.md) $(SHARE)/dlrover/examples/)
