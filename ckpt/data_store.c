@@ -130,6 +130,12 @@ struct dlr_held *dlr_held_version(const struct dlr_holdings *h, int32_t rank,
     return NULL;
 }
 
+/* One version is undecided at a time: what is not newer than an aborted one is decided, too. */
+static bool was_aborted(const struct dlr_holdings *h, struct dlr_version v)
+{
+    return h->has_aborted && v.round == h->aborted.round && v.step <= h->aborted.step;
+}
+
 static bool may_be_overwritten(const struct dlr_holdings *h,
                                const struct dlr_held *held)
 {
@@ -143,7 +149,8 @@ static bool may_be_overwritten(const struct dlr_holdings *h,
         return true;
     case DLR_SLOT_SEALED:
         return dlr_slot_info(held->slot, &info) < 0 ||
-               (h->has_newest && dlr_version_cmp(info.version, h->newest) < 0);
+               (h->has_newest && dlr_version_cmp(info.version, h->newest) < 0) ||
+               was_aborted(h, info.version);
     default:
         return false;
     }
@@ -238,6 +245,9 @@ void dlr_held_abort(struct dlr_holdings *h, struct dlr_version v)
 {
     struct dlr_slot_info info;
 
+    if (!was_aborted(h, v))
+        h->aborted = v;
+    h->has_aborted = true;
     for (struct dlr_held *held = h->first; held; held = held->next) {
         if (held->writing) {
             if (dlr_version_eq(held->version, v))

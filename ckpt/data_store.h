@@ -29,6 +29,8 @@ struct dlr_holdings {
     struct dlr_held *first;
     bool has_newest;
     struct dlr_version newest; /* the newest commit, or what was restored */
+    bool has_aborted;
+    struct dlr_version aborted; /* the newest: a copy of it may come after the word */
 };
 
 /* Maps the slot files lying in a directory. Those that cannot be used are skipped. */
@@ -46,8 +48,8 @@ struct dlr_held *dlr_held_find(const struct dlr_holdings *h, int32_t rank, uint3
 struct dlr_held *dlr_held_version(const struct dlr_holdings *h, int32_t rank,
                                   struct dlr_version v);
 
-/* A slot of rank that may be overwritten: FREE, DEAD, or undecided but older than the newest
- * commit; never one in use, never a COMMITTED one.
+/* A slot of rank that may be overwritten: FREE, DEAD, undecided but older than the newest
+ * commit, or aborted before it was whole; never one in use, never a COMMITTED one.
  */
 struct dlr_held *dlr_held_choose(const struct dlr_holdings *h, int32_t rank);
 

@@ -10,7 +10,7 @@ UNIT_LIBS_test_msg := -ljansson
 UNIT_LIBS_test_file := -Wl,--wrap=fsync,--wrap=renameat,--wrap=write,--wrap=close
 UNIT_OBJS_test_slot := $(SLOT)
 UNIT_LIBS_test_slot := -lisal -lxxhash
-UNIT_OBJS_test_store := $(SLOT)
+UNIT_OBJS_test_store := $(SLOT) ckpt/data_store.c
 UNIT_LIBS_test_store := -lisal -lxxhash
 UNIT_OBJS_test_data := tests/data_rig.c $(SLOT)
 UNIT_LIBS_test_data := -lisal -lxxhash

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "ckpt/data_store.h"
 #include "ckpt/slot_meta.h"
 #include "ckpt/slot_write.h"
 #include "ckpt/store.h"
@@ -149,6 +150,33 @@ static void removal_does_not_follow_links(void **state)
     unlink(outside);
 }
 
+/* Its sender had not heard the word yet: the slot would be nobody's for ever. */
+static void a_copy_that_comes_after_its_abort_holds_no_slot(void **state)
+{
+    const struct dlr_version v10 = {1, 10}, v11 = {1, 11}, v12 = {1, 12};
+    int fd = open(dir, O_RDONLY | O_DIRECTORY);
+    struct dlr_holdings h = {0};
+
+    put("r3.s0", 3, KEY, 10, DLR_SLOT_COMMITTED);
+    dlr_held_abort(&h, v11);
+    dlr_held_abort(&h, v10); /* said again to a process that was started again */
+    put("r3.s1", 3, KEY, 11, DLR_SLOT_SEALED);
+    assert_true(dlr_held_scan(&h, fd, NULL) >= 0);
+    assert_ptr_equal(dlr_held_choose(&h, 3), dlr_held_find(&h, 3, 1));
+    put("r4.s0", 4, KEY, 12, DLR_SLOT_SEALED);
+    assert_true(dlr_held_scan(&h, fd, NULL) >= 0);
+    assert_null(dlr_held_choose(&h, 4));
+    dlr_held_abort(&h, v12);
+    assert_non_null(dlr_held_choose(&h, 4));
+    for (struct dlr_held *held = h.first, *next; held; held = next) {
+        next = held->next;
+        dlr_slot_unmap(held->slot);
+        close(held->fd);
+        free(held);
+    }
+    close(fd);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -158,6 +186,7 @@ int main(void)
         T(without_verify_only_the_head_is_looked_at),
         T(a_missing_directory_is_an_empty_store),
         T(removal_does_not_follow_links),
+        T(a_copy_that_comes_after_its_abort_holds_no_slot),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
