@@ -229,7 +229,8 @@ int main(int argc, char **argv)
 {
     static struct dlr_agent agent; /* large */
     struct dlr_err err = {0};
-    int rc;
+    bool kept = argc > 1 && dlr_streq(argv[1], "--kept"); /* by agent_nanny.c */
+    int rc, code;
 
     dlr_self_keep_secrets();
     if (argc > 2 && dlr_streq(argv[1], "--host"))
@@ -237,7 +238,7 @@ int main(int argc, char **argv)
     if (argc == 2 && dlr_streq(argv[1], "--succeed"))
         return dlr_agent_succeed_main(SUCCEED_FD);
     init(&agent);
-    rc = dlr_agent_conf_parse(argc, argv, &agent, &err);
+    rc = dlr_agent_conf_parse(argc - kept, argv + kept, &agent, &err);
     if (rc > 0)
         return EXIT_SUCCESS;
     if (rc < 0) {
@@ -245,6 +246,8 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     rc = take_signals(&agent, &err);
+    if (rc == 0 && kept && (rc = dlr_agent_nanny(agent.node, &code)) > 0)
+        return code;
     rc = rc < 0 ? rc : start(&agent, &err);
     if (rc < 0)
         dlr_error("%s: %s", agent.node, err.text);

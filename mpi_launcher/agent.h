@@ -4,6 +4,7 @@
  * child processes.
  *
  *   agent.c            options, start, the loop
+ *   agent_nanny.c      starts it again when it dies
  *   agent_memory.c     the memory directory
  *   agent_control.c    the supervisor's messages and ours to it
  *   agent_lease.c      beats out, leases in; what happens when the lease runs out
@@ -197,6 +198,13 @@ void dlr_agent_bury(struct dlr_agent *a, pid_t pid, int pidfd);
 
 /* Kills the tasks, takes the memory away and ends the loop. */
 void dlr_agent_end(struct dlr_agent *a);
+
+/* --- agent_nanny.c ------------------------------------------------------------------ */
+
+/* Returns 0 in the process that is to be the agent, a child of the caller; 1 in the caller
+ * itself, with the exit code, when no agent is to be started any more; -errno.
+ */
+int dlr_agent_nanny(const char *node, int *ret_code);
 
 /* --- agent_conf.c ------------------------------------------------------------------- */
 

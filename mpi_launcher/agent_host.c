@@ -64,7 +64,7 @@ static int add_child(struct host *h, const char *run, pid_t pid, int pidfd)
 /* words: options, NULL-terminated. The credential is in the environment by now. */
 static void start(struct host *h, const char *const *words)
 {
-    const char *argv[DLR_HOST_WORDS + 2] = {h->program};
+    const char *argv[DLR_HOST_WORDS + 3] = {h->program, "--kept"};
     struct dlr_spawn spawn = {.argv = argv, .out_fd = STDERR_FILENO, .pass_fd = -1};
     const char *run = run_of(words);
     struct dlr_err err;
@@ -72,7 +72,7 @@ static void start(struct host *h, const char *const *words)
     pid_t pid;
 
     for (unsigned i = 0; words[i] && i < DLR_HOST_WORDS; i++)
-        argv[i + 1] = words[i];
+        argv[i + 2] = words[i];
     if (dlr_spawn(&spawn, &pid, &pidfd, &err) < 0)
         dlr_error("no agent for run '%s': %s", run, err.text);
     else if (add_child(h, run, pid, pidfd) < 0)

@@ -277,6 +277,11 @@ void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
 
     if (!r || bytes == 0)
         return;
+    if (!worker && r->bytes == bytes && !r->reserving) {
+        say_ready(
+            a, r); /* said again to a new supervisor; a copy may be on its way there */
+        return;
+    }
     r->asked = r->asked || worker;
     if (!a->job.checkpoint) {
         dlr_agent_ranks_reserved(a, rank, -ENOTSUP, "checkpoint=off");

@@ -98,6 +98,13 @@ void dlr_policy_adopt(struct dlr_policy *p, const unsigned char *member, int64_t
     enter(p, DLR_PHASE_RUN, now_ms, -1);
 }
 
+void dlr_policy_watch_lost(struct dlr_policy *p, uint32_t round, const char *why,
+                           int64_t now_ms)
+{
+    if (p->phase == DLR_PHASE_RUN && round == p->round)
+        end_round(p, DLR_CAUSE_CONTROL, why, now_ms);
+}
+
 void dlr_policy_adopt_failed(struct dlr_policy *p, const char *why, int64_t now_ms)
 {
     if (p->phase != DLR_PHASE_RUN)

@@ -78,6 +78,10 @@ void dlr_policy_adopt(struct dlr_policy *p, const unsigned char *member,
 /* It turned out that it does not, or not everywhere: it is ended when all nodes are seen. */
 void dlr_policy_adopt_failed(struct dlr_policy *p, const char *why, int64_t now_ms);
 
+/* Nobody watches a part of the round any more: an agent that knew it is gone. */
+void dlr_policy_watch_lost(struct dlr_policy *p, uint32_t round, const char *why,
+                           int64_t now_ms);
+
 /* Before dlr_policy_start(): the node was lost in an earlier run of the job; not waited for.
  * Before dlr_policy_agents_gone(): its agent could not be started.
  */

@@ -45,6 +45,7 @@ struct dlr_transfer {
 struct dlr_adopt {
     bool wanted;       /* it ran, and its srun and its agents are there */
     bool active;       /* its nodes are being heard */
+    bool moved;        /* a data process has been started again since */
     pid_t workers_pid; /* its srun, the keeper's child; 0 none */
     int64_t begun_ms, deadline_ms, started_ms;
     unsigned char *told; /* [nnodes] 1: still has the round */

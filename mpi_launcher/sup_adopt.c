@@ -181,7 +181,8 @@ static void adopted(struct dlr_sup *s)
     s->adopt.active = false;
     settle_saves(s);
     tell_adopted(s);
-    dlr_sup_tell_round(s, s->running_round);
+    if (s->adopt.moved) /* else it would only disturb copies that are on their way */
+        dlr_sup_tell_round(s, s->running_round);
     dlr_sup_keep(s);
     replay(s);
     workers_over(s);
@@ -212,6 +213,28 @@ static void take_committed(struct dlr_adopt *a, const json_t *v)
     a->newest = version;
 }
 
+/* A node that had the round knows nothing of it: its agent died and was started again. The
+ * tasks go on there unwatched, and what it was to move or to end, nobody does.
+ */
+static void agent_is_new(struct dlr_sup *s, unsigned node, int64_t round)
+{
+    const char *name = s->members.list[node].node.name;
+    json_t *msg;
+    char why[300];
+
+    if (round == dlr_policy_round(s->policy))
+        return;
+    dlr_sup_transfers_lost(s, node);
+    dlr_sup_gather_lost(s, node);
+    if (dlr_policy_phase(s->policy) == DLR_PHASE_END) {
+        msg = dlr_msg_new("kill");
+        json_object_set_new(msg, "round", json_integer(s->running_round));
+        dlr_sup_send(s, node, msg);
+    }
+    snprintf(why, sizeof(why), "the agent of %.200s died and was started again", name);
+    dlr_policy_watch_lost(s->policy, s->running_round, why, dlr_sup_now());
+}
+
 void dlr_sup_on_told(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
     struct dlr_adopt *a = &s->adopt;
@@ -219,8 +242,13 @@ void dlr_sup_on_told(struct dlr_sup *s, unsigned node, const json_t *msg)
     uint64_t ordered = 0;
     char why[400];
 
-    if (!a->active || !is_member(s, node))
+    if (!s->have_plan || !is_member(s, node))
         return;
+    if (!a->active) {
+        if (dlr_msg_int(msg, "round", &round) == 0)
+            agent_is_new(s, node, round);
+        return;
+    }
     if (dlr_msg_int(msg, "round", &round) < 0 ||
         dlr_msg_int(msg, "doomed", &doomed) < 0 || round != s->running_round ||
         doomed >= round) {

@@ -132,12 +132,21 @@ static bool is_proven(struct dlr_sup *s, int node, const struct dlr_packet *pack
            dlr_streq(key, packet->key);
 }
 
+/* Its data process has another address than the one that was told. */
+static bool has_moved(const struct dlr_sup *s, int node, const json_t *msg)
+{
+    const char *now = "", *before = node >= 0 ? s->members.list[node].data : NULL;
+
+    dlr_msg_str(msg, "data", &now);
+    return !dlr_streq(now, before ? before : "");
+}
+
 static void take_hello(struct dlr_sup *s, const struct dlr_packet *packet,
                        const json_t *msg)
 {
     struct dlr_err err;
     const char *name;
-    bool was_here;
+    bool was_here, moved;
     int node = -1;
 
     if (dlr_msg_str(msg, "node", &name) == 0)
@@ -151,6 +160,7 @@ static void take_hello(struct dlr_sup *s, const struct dlr_packet *packet,
         say_bye(s, &packet->from);
         return;
     }
+    moved = has_moved(s, node, msg);
     was_here = node >= 0 && s->members.list[node].here;
     node = dlr_members_hello(&s->members, msg, packet, dlr_sup_now(), &err);
     if (node < 0) {
@@ -160,8 +170,9 @@ static void take_hello(struct dlr_sup *s, const struct dlr_packet *packet,
     welcome(s, node);
     if (!was_here)
         node_is_up(s, node);
-    else
+    else if (moved)
         new_address(s);
+    s->adopt.moved |= moved;
 }
 
 /* --- beats ----------------------------------------------------------------------------------- */

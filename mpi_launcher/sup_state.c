@@ -42,26 +42,33 @@ static json_t *run_state(struct dlr_sup *s)
                      dlr_sup_version(has ? &newest : NULL));
 }
 
-/* Of the nodes' connections, proven by a credential. */
-static json_t *known_keys(const struct dlr_sup *s)
+/* The keys of the nodes' connections, proven by a credential, and their data processes. */
+static json_t *known_peers(const struct dlr_sup *s)
 {
-    json_t *keys = json_object();
+    json_t *peers = json_object();
 
-    for (unsigned i = 0; i < s->members.n; i++)
-        if (s->members.list[i].key[0])
-            json_object_set_new(keys, s->members.list[i].node.name,
-                                json_string(s->members.list[i].key));
-    return keys;
+    for (unsigned i = 0; i < s->members.n; i++) {
+        const struct dlr_member *m = &s->members.list[i];
+
+        if (m->key[0])
+            json_object_set_new(
+                peers, m->node.name,
+                json_pack("{s:s,s:s}", "key", m->key, "data", m->data ? m->data : ""));
+    }
+    return peers;
 }
 
-static void take_keys(struct dlr_sup *s, const json_t *keys)
+static void take_peers(struct dlr_sup *s, const json_t *peers)
 {
     for (unsigned i = 0; i < s->members.n; i++) {
         struct dlr_member *m = &s->members.list[i];
-        const char *key;
+        const json_t *peer = json_object_get(peers, m->node.name);
+        const char *key, *data;
 
-        if (dlr_msg_str(keys, m->node.name, &key) == 0)
-            dlr_format(m->key, sizeof(m->key), "%s", key);
+        if (dlr_msg_str(peer, "key", &key) < 0 || dlr_msg_str(peer, "data", &data) < 0)
+            continue;
+        dlr_format(m->key, sizeof(m->key), "%s", key);
+        m->data = data[0] ? strdup(data) : NULL;
     }
 }
 
@@ -76,7 +83,7 @@ void dlr_sup_keep(struct dlr_sup *s)
     json_object_set_new(state, "run", json_string(s->info.name));
     json_object_set_new(state, "generation", json_integer(s->generation));
     json_object_set_new(state, "address", json_string(s->address));
-    json_object_set_new(state, "keys", known_keys(s));
+    json_object_set_new(state, "peers", known_peers(s));
     json_object_set_new(state, "agents_pid", json_integer(s->agents.pid));
     json_object_set_new(state, "agents_shared", json_boolean(s->agents_shared));
     json_object_set_new(state, "stdin_at", json_integer(s->stdin_at));
@@ -175,7 +182,7 @@ static int take_over(struct dlr_sup *s, const json_t *state, struct dlr_err *err
     take_end(s, state);
     if (s->stdin_at >= 0)
         s->stdin_at = number(state, "stdin_at", INT64_MAX);
-    take_keys(s, json_object_get(state, "keys"));
+    take_peers(s, json_object_get(state, "peers"));
     adopt(number(state, "workers_pid", INT32_MAX), &s->former_workers);
     if (json_is_true(json_object_get(state, "agents_shared")))
         dlr_sup_hosts_adopt(s, number(state, "agents_pid", INT32_MAX));

@@ -162,3 +162,26 @@ SH
     done
     [ -z "$(events "$job" 'select(.event=="round_end" or .event=="node_dead")')" ]
 }
+
+@test "an agent is killed on a node that lives: it is started again, no node is given up" {
+    job=$(train -N3)
+    await "$job" "e['event']=='progress' and e['commits']>=3"
+    on n2 pkill -KILL -n -x dlrover-agent
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(events "$job" 'select(.event=="round_end")|[.cause,.why,.restarts]')" = \
+        '["control","the agent of n2 died and was started again",0]' ]
+    [ -z "$(events "$job" 'select(.event=="node_dead" or .event=="requeue")')" ]
+    [ "$(events "$job" 'select(.event=="restored").version[1]')" -ge 10 ]
+    same_as_undisturbed
+    [ -z "$(leftovers n1 n2 n3)" ]
+}
+
+@test "a data process is killed: saves go on, nothing is restarted" {
+    job=$(train -N3)
+    await "$job" "e['event']=='progress' and e['commits']>=3"
+    on n2 pkill -KILL -x dlrover-data
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ -z "$(events "$job" 'select(.event=="round_end")')" ]
+    [ "$(events "$job" 'select(.event=="progress").committed[1]' | tail -n 1)" -ge 35 ]
+    same_as_undisturbed
+}
