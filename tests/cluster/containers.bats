@@ -53,7 +53,7 @@ SH
     # no two rounds ran at once, and the place of the dead node went to the spare
     awk '$1 < last { bad = 1 } { last = $1 } END { exit bad }' "$(alice_home)/ticks.$job"
     [ "$(grep -c "^$last 2 of 3 on $(place "$job" 2), master $first\$" "$(alice_home)/ticks.$job")" -eq 60 ]
-    [ -z "$(leftovers n1 n2 n3 n4 | grep -v "^$dead:")" ]
+    run ! grep -v "^$dead:" < <(leftovers n1 n2 n3 n4)
 }
 
 @test "with our library mounted: saves, and restores after a death" {

@@ -152,7 +152,7 @@ SH
     for mode in off on; do
         out=$(alice_home)/$name.$mode
         job=$(submit -N3 --dlrover=$mode signal.sh "$name.$mode")
-        until [ "$(cat "$out.up" 2>/dev/null | wc -l)" -eq 3 ]; do read -rt 0.1 <> <(:) || :; done
+        until [ "$(wc -l 2>/dev/null <"$out.up" || echo 0)" -eq 3 ]; do read -rt 0.1 <> <(:) || :; done
         on n1 kill -USR2 "$(cat "$out.srun")"
         alice scancel -s USR1 "$job"
         until [ "$(cat "$out.usr1" "$out.usr2" 2>/dev/null | sort -u | wc -l)" -eq 4 ]; do read -rt 0.1 <> <(:) || :; done

@@ -84,6 +84,7 @@ SH
     "$VC" kill n2
     await "$job" requeue
     ctl scontrol update nodename=n2 state=down reason=dead
+    # shellcheck disable=SC2034 # read by lib/suite
     WAIT=240 # KillWait, then cred_expire + 1 s: Slurm's own rule, nobody hurries it
     await "$job" "e['event']=='start' and e['incarnation']==1"
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]

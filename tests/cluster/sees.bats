@@ -116,7 +116,7 @@ SH
     last="round $(events "$job" 'select(.event=="launch").round' | tail -n 1)"
     [ "$(output "$job" | grep -c "^rank . of 3 met the others at $(place "$job" 0) in $last$")" -eq 3 ]
     # one run from end to end, though its words named the head
-    [ "$(ls -d "$(alice_home)/.dlrover/job-$job"/*/ | wc -l)" -eq 1 ]
+    [ "$(find "$(alice_home)/.dlrover/job-$job" -mindepth 1 -maxdepth 1 -type d | wc -l)" -eq 1 ]
 }
 
 # until the job has said TEXT

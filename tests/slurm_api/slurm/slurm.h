@@ -63,6 +63,7 @@ typedef struct job_step_info_response_msg {
 } job_step_info_response_msg_t;
 
 void slurm_init(const char *conf);
+int slurm_ping(int dest);
 #if DLR_SLURM >= 0x1a05 && !defined(SLURM_BACKWARD_COMPAT)
 int slurm_load_job(job_info_msg_t **resp, slurm_step_id_t *step_id, uint16_t flags);
 int slurm_requeue(slurm_step_id_t *step_id, uint32_t flags);
