@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ckpt/copy_sum.h"
 #include "common/clock.h"
 
-#define BLOCK (64u << 10) /* stays in the second-level cache between copy and CRC */
+#define BLOCK (64u << 10) /* between two looks at whether to give up */
 #define CHUNKS_PER_HALF (DLR_DEVICE_HALF / DLR_SLOT_CHUNK)
 
 struct dlr_copy {
@@ -40,9 +41,18 @@ static int given_up(const struct dlr_copy_job *job)
     return deadline != 0 && dlr_now_ns() > deadline ? -ETIMEDOUT : 0;
 }
 
-/* Bytes [from, to) of the data area: pieces of regions, zeros between them. */
-static void fill(const struct dlr_copy_job *job, const struct stage *stage,
-                 uint64_t from, uint64_t to)
+/* Sets bytes to zero and sums them. */
+static uint32_t pad(unsigned char *dst, uint64_t bytes, uint32_t crc)
+{
+    memset(dst, 0, bytes);
+    return dlr_crc32c(crc, dst, bytes);
+}
+
+/* Fills bytes [from, to) of the data area: pieces of regions, zeros between them. Returns
+ * crc with them.
+ */
+static uint32_t fill(const struct dlr_copy_job *job, const struct stage *stage,
+                     uint64_t from, uint64_t to, uint32_t crc)
 {
     struct dlr_slot_piece p;
 
@@ -50,17 +60,16 @@ static void fill(const struct dlr_copy_job *job, const struct stage *stage,
         unsigned char *dst = dlr_slot_data(job->slot, job->plan, from);
         const unsigned char *src;
 
-        if (!dlr_slot_plan_piece(job->plan, from, to, &p)) {
-            memset(dst, 0, to - from);
-            return;
-        }
-        memset(dst, 0, p.off - from);
+        if (!dlr_slot_plan_piece(job->plan, from, to, &p))
+            return pad(dst, to - from, crc);
+        crc = pad(dst, p.off - from, crc);
         src = job->ops && job->on_device[p.region]
                   ? stage->host + (p.off - stage->from)
                   : (const unsigned char *)job->src[p.region] + p.at;
-        memcpy(dst + (p.off - from), src, p.bytes);
+        crc = dlr_copy_sum(dst + (p.off - from), src, p.bytes, crc);
         from = p.off + p.bytes;
     }
+    return crc;
 }
 
 static int copy_chunk(const struct dlr_copy_job *job, const struct stage *stage,
@@ -76,8 +85,7 @@ static int copy_chunk(const struct dlr_copy_job *job, const struct stage *stage,
 
         if (rc < 0)
             return rc;
-        fill(job, stage, from, from + n);
-        crc = dlr_crc32c(crc, dlr_slot_data(job->slot, job->plan, from), n);
+        crc = fill(job, stage, from, from + n, crc);
         from += n;
     }
     dlr_slot_set_crc(job->slot, job->plan, i, crc);

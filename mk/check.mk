@@ -46,6 +46,8 @@ $(BUILD)/tests/fake/libcuda.so.1: $(BUILD)/obj/tests/fake_cuda.o
 $(BUILD)/tests/test_ckpt_device: | $(BUILD)/tests/fake/libcuda.so.1
 endif
 UNIT_OBJS_test_lease := ckpt/lease.c
+UNIT_OBJS_test_copy := ckpt/copy.c ckpt/copy_sum.c $(SLOT)
+UNIT_LIBS_test_copy := -lisal -lxxhash
 UNIT_OBJS_test_topo := $(TOPO)
 UNIT_LIBS_test_topo := -lhwloc
 UNIT_OBJS_test_order := $(TOPO)

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies memory and sums it on the way: each block is read from main memory once, and what is
+ * written does not pass through the caches.
+ */
+#ifndef DLR_CKPT_COPY_SUM_H
+#define DLR_CKPT_COPY_SUM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Copies bytes from src to dst, which do not overlap, and returns their CRC32C after crc, as
+ * dlr_crc32c(crc, src, bytes) does. The sum is of what was read: it covers the copy too. Fastest
+ * where dst is a multiple of 64. Another thread that is told of the copy sees all of dst.
+ */
+uint32_t dlr_copy_sum(void *dst, const void *src, size_t bytes, uint32_t crc);
+
+#endif
