@@ -137,7 +137,8 @@ int dlr_ckpt_begin(struct dlr_ckpt *ck, uint64_t step, void *stream);
 /* After it the regions may change. Host memory: waits for the copies of the last begin (alone:
  * until its file is durable), at most fence_ms; then that version is given up (-ETIMEDOUT,
  * counted) and memory may change all the same. Device memory: makes stream wait and returns at once. 0 when nothing was
- * pending.
+ * pending. -EBADMSG: DLROVER_CKPT_AUDIT found that a region changed since begin (the text names
+ * it); the version is given up unless all ranks committed it meanwhile.
  */
 int dlr_ckpt_fence(struct dlr_ckpt *ck, void *stream);
 
@@ -152,6 +153,7 @@ struct dlr_ckpt_stats {
     uint64_t committed_step;     /* newest step known as safe on two nodes; 0 none */
     uint64_t begin_ns, fence_ns; /* total time spent in these calls */
     uint64_t copied_bytes;
+    uint64_t changed; /* fences that found a region changed (DLROVER_CKPT_AUDIT) */
 };
 void dlr_ckpt_stats(const struct dlr_ckpt *ck, struct dlr_ckpt_stats *ret);
 

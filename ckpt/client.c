@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/log.h"
 #include "common/str.h"
 
 static __thread struct dlr_err open_err;
@@ -215,6 +216,12 @@ static int start_snapshot(struct dlr_ckpt *ck, struct dlr_slot *slot,
         return dlr_fail(&ck->err, rc, "%s refused to wait for the stream",
                         ck->ops->name);
     }
+    rc = dlr_audit_begin(&ck->audit, ck->conf.audit, &ck->regions, ck->on_device,
+                         version.step);
+    if (rc < 0) {
+        dlr_slot_set_state(slot, DLR_SLOT_DEAD);
+        return dlr_fail(&ck->err, rc, "no memory to audit the regions");
+    }
     return dlr_saver_begin(ck->saver, &job);
 }
 
@@ -309,17 +316,41 @@ static int wait_copies(struct dlr_ckpt *ck, void *stream)
     return dlr_saver_result(ck->saver, &ck->err);
 }
 
+/* Nothing is read any more and the program has not gone on: what differs changed too early. */
+static int audit(struct dlr_ckpt *ck)
+{
+    uint64_t step = ck->audit.step;
+    unsigned first = 0, n;
+    int rc;
+
+    n = dlr_audit_end(&ck->audit, &ck->regions, ck->on_device, &first);
+    if (n == 0)
+        return 0;
+    atomic_fetch_add(&ck->page->changed, 1);
+    rc = dlr_fail(&ck->err, -EBADMSG,
+                  "region '%s' (%u in all) changed between begin and fence of step "
+                  "%" PRIu64 ": write it after the fence only",
+                  ck->regions.list[first].name, n, step);
+    dlr_warn("%s", ck->err.text);
+    ck->backend->missed(ck, step, ck->err.text);
+    return rc;
+}
+
 int dlr_ckpt_fence(struct dlr_ckpt *ck, void *stream)
 {
     int64_t now;
     int rc;
 
-    if (!ck->saver || !(dlr_saver_busy(ck->saver) || dlr_saver_failed(ck->saver)))
+    if (!ck->saver ||
+        !(dlr_saver_busy(ck->saver) || dlr_saver_failed(ck->saver) || ck->audit.open))
         return 0;
     if (getpid() != ck->pid)
         return 0;
     now = dlr_now_ns();
     rc = wait_copies(ck, stream);
+    if (rc == 0)
+        rc = audit(ck);
+    ck->audit.open = false;
     atomic_fetch_add_explicit(&ck->page->fence_ns, (uint64_t)(dlr_now_ns() - now),
                               memory_order_relaxed);
     return rc;
@@ -337,6 +368,7 @@ void dlr_ckpt_stats(const struct dlr_ckpt *ck, struct dlr_ckpt_stats *ret)
         .begin_ns = atomic_load(&page->begin_ns),
         .fence_ns = atomic_load(&page->fence_ns),
         .copied_bytes = atomic_load(&page->copied_bytes),
+        .changed = atomic_load(&page->changed),
     };
 }
 
@@ -360,6 +392,7 @@ void dlr_ckpt_close(struct dlr_ckpt *ck)
     if (ck->dev)
         ck->ops->close(ck->dev);
     dlr_slot_plan_free(ck->plan);
+    dlr_audit_done(&ck->audit);
     dlr_regions_done(&ck->regions);
     free(ck->src);
     free(ck->on_device);

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "ckpt/audit.h"
 #include "ckpt/conf.h"
 #include "ckpt/device.h"
 #include "ckpt/page.h"
@@ -57,6 +58,7 @@ struct dlr_ckpt {
     const struct dlr_device_ops *ops;
     struct dlr_device *dev;
     struct dlr_saver *saver;
+    struct dlr_audit audit;
 
     uint64_t last_step; /* DLR_PAGE_NEVER before the first */
     pid_t pid;          /* a forked child has no helper threads */

@@ -13,7 +13,7 @@
 struct dlr_client_conf {
     char dir[PATH_MAX];
     int rank, world;
-    unsigned every, fence_ms, threads, restore_ms;
+    unsigned every, fence_ms, threads, restore_ms, audit;
 };
 
 /* Every variable of the environment that is a number, with its default. */

@@ -32,6 +32,7 @@ struct dlr_page {
     _Atomic uint64_t saves, given_up;
     _Atomic uint64_t begin_ns, fence_ns; /* totals */
     _Atomic uint64_t copied_bytes;
+    _Atomic uint64_t changed; /* fences that found memory changed */
 
     /* written by the agent */
     _Alignas(64) _Atomic uint64_t save_at; /* DLR_PAGE_NEVER: none decided */

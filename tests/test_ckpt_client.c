@@ -376,6 +376,42 @@ static void memory_may_change_after_the_fence(void **state)
     dlr_ckpt_close(f->ck);
 }
 
+static void an_audit_names_a_region_changed_before_its_fence(void **state)
+{
+    struct fixture *f = *state;
+    struct dlr_ckpt_stats stats;
+    uint64_t step = 1;
+
+    setenv("DLROVER_CKPT_AUDIT", "2", 1);
+    join(f);
+    unsetenv("DLROVER_CKPT_AUDIT");
+    dlr_ckpt_begin(f->ck, 1, NULL);
+    give_slots(f);
+    for (unsigned save = 0; save < 6;
+         save++) { /* audited: the first, third and fifth */
+        bool early = save == 1 || save == 2;
+
+        step = save_from(f, step + 1, save % 2);
+        expect(f, DLR_LOCAL_SEALED);
+        f->weights[N - 1] ^= early;
+        if (save != 2) {
+            assert_int_equal(dlr_ckpt_fence(f->ck, NULL), 0);
+            continue;
+        }
+        assert_int_equal(dlr_ckpt_fence(f->ck, NULL), -EBADMSG);
+        assert_non_null(
+            strstr(dlr_ckpt_error(f->ck), "region 'weights' (2 in all) changed"));
+        assert_true(atomic_load(&f->was_warned));
+        expect(f, DLR_LOCAL_DEAD);
+        assert_int_equal(f->agent.msg.step, step);
+        assert_string_equal(f->agent.msg.text, dlr_ckpt_error(f->ck));
+        assert_int_equal(dlr_ckpt_fence(f->ck, NULL), 0); /* told once */
+    }
+    dlr_ckpt_stats(f->ck, &stats);
+    assert_int_equal(stats.changed, 1);
+    dlr_ckpt_close(f->ck);
+}
+
 static void an_order_before_the_slots_are_here_is_reported(void **state)
 {
     struct fixture *f = *state;
@@ -644,6 +680,7 @@ int main(void)
         T(an_agent_out_of_sight_is_reached_by_its_descriptor),
         T(an_ordered_step_is_sealed_and_told),
         T(memory_may_change_after_the_fence),
+        T(an_audit_names_a_region_changed_before_its_fence),
         T(an_order_before_the_slots_are_here_is_reported),
         T(a_step_that_is_only_reported_is_missed),
         T(a_fence_beyond_its_budget_gives_up_and_tells_when_it_let_go),
