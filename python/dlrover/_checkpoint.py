@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The calls of libdlrover for tensors, arrays and buffers."""
 import ctypes
+import errno
 import os
 import warnings
 
@@ -44,7 +45,8 @@ class Checkpoint:
     """The memory of this rank that is its state. See ckpt.h for what each call promises.
 
     Failures of naming and restoring raise Error; failures of saving warn, since they must
-    not end a training.
+    not end a training. After close(), and in a forked child,
+    whose threads the library's are not, saving does nothing.
     """
 
     def __init__(self, directory=None, rank=0, world=0, every=0, fence_ms=0, threads=0):
@@ -55,6 +57,15 @@ class Checkpoint:
         self._kept = []  # what must live as long as its address is known
         self._check(lib.dlr_ckpt_open(conf, handle))
         self._handle = handle
+
+    @property
+    def closed(self):
+        return not self._handle
+
+    def _open_handle(self):
+        if not self._handle:
+            raise Error(errno.EBADF, "the checkpoint is closed")
+        return self._handle
 
     def _check(self, code):
         if code < 0:
@@ -80,40 +91,45 @@ class Checkpoint:
             name=name.encode(), kind=_lib.KINDS[kind], dtype=dtype.encode(), item_size=item,
             ndim=len(shape), global_shape=row(*(global_shape or shape)),
             offset=row(*(offset or ())), local_shape=row(*shape), addr=address or None)
-        self._check(lib.dlr_ckpt_add(self._handle, region))
+        self._check(lib.dlr_ckpt_add(self._open_handle(), region))
         self._kept.append(array)
 
     def blob_size(self, name, size):
         """The bytes of a blob that count from now on."""
-        self._check(lib.dlr_ckpt_blob_size(self._handle, name.encode(), size))
+        self._check(lib.dlr_ckpt_blob_size(self._open_handle(), name.encode(), size))
 
     def list(self, most=16):
         """(round, step, bytes) of what can be restored, newest first."""
         versions = (_lib.Version * most)()
-        found = self._check(lib.dlr_ckpt_list(self._handle, versions, most))
+        found = self._check(lib.dlr_ckpt_list(self._open_handle(), versions, most))
         return [(v.round, v.step, v.bytes) for v in versions[:found]]
 
     def restore(self):
         """Fills what was named; the step it is of, None when there is nothing."""
         step = ctypes.c_uint64()
-        found = self._check(lib.dlr_ckpt_restore(self._handle, step))
+        found = self._check(lib.dlr_ckpt_restore(self._open_handle(), step))
         return step.value if found else None
 
     def begin(self, step, stream=None):
         """The state is that of step and at rest until fence(). True when it is being saved."""
+        if not self._handle:
+            return False
         return self._warn(lib.dlr_ckpt_begin(self._handle, step, stream)) > 0
 
     def fence(self, stream=None):
         """After it the state may change."""
-        self._warn(lib.dlr_ckpt_fence(self._handle, stream))
+        if self._handle:
+            self._warn(lib.dlr_ckpt_fence(self._handle, stream))
 
     def progress(self, step):
         """Reports a step without saving it."""
-        self._warn(lib.dlr_ckpt_progress(self._handle, step))
+        if self._handle:
+            self._warn(lib.dlr_ckpt_progress(self._handle, step))
 
     def stats(self):
         stats = _lib.Stats()
-        lib.dlr_ckpt_stats(self._handle, stats)
+        if self._handle:
+            lib.dlr_ckpt_stats(self._handle, stats)
         return {name: getattr(stats, name) for name, _ in stats._fields_}
 
     def close(self):

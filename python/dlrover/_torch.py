@@ -4,10 +4,13 @@ import functools
 import os
 import pickle
 import types
+import warnings
 
 import torch
 
+from . import _random
 from ._checkpoint import Checkpoint
+from ._optimizer import State
 
 EXTRA_ROOM = 1 << 20  # bytes for what is no tensor: learning rates, extra
 
@@ -15,7 +18,7 @@ EXTRA_ROOM = 1 << 20  # bytes for what is no tensor: learning rates, extra
 class Bound:
     """A model and an optimizer whose every tensor is saved and restored in place.
 
-        ck = dlrover.bind(model, optimizer)
+        ck = dlrover.bind(model, optimizer, extra={"scheduler": scheduler, "scaler": scaler})
         step = ck.restore()               # 0: a fresh start
         while step < last:
             loss(model(...)).backward()
@@ -23,16 +26,22 @@ class Bound:
             step += 1
             ck.step(step)
 
-    Saved are parameters, buffers, the optimizer's state and options, torch's CPU random
-    generator and extra (anything with state_dict and load_state_dict: a scheduler, a
-    position in the data). Tensors must be contiguous and keep their memory.
+    Saved are parameters, buffers, the optimizer's state and options, the generators of random
+    numbers (torch's on the CPU and on the current GPU, Python's, numpy's) and extra: an object
+    with state_dict and load_state_dict (a scheduler, a GradScaler, a loader's position), a
+    dict of such objects, or a function which returns a value to keep when called without an
+    argument and takes it back as its only one. Tied weights are stored once. Tensors must be
+    contiguous and keep their memory: one that moved is named in a warning, and nothing is
+    saved from then on. A forked child (a DataLoader's worker) saves nothing.
     """
 
     def __init__(self, model, optimizer=None, extra=None, **options):
-        self._model, self._optimizer, self._extra = model, optimizer, extra
+        self._model, self._extra = model, extra
+        self._state = State(optimizer) if optimizer is not None else None
         self._options = options
         self._ck = Checkpoint(**options)
-        self._named = self._plain = False
+        self._slots, self._names, self._addresses = [], [], []
+        self._named = self._plain = self._lost = False
         self._note = bytearray(EXTRA_ROOM)
         self._random = torch.get_rng_state()
         self._on_gpu = any(p.is_cuda for p in model.parameters())
@@ -46,6 +55,9 @@ class Bound:
         return torch.cuda.current_stream().cuda_stream if self._on_gpu else None
 
     def _fence_before_update(self, optimizer):
+        if hasattr(optimizer, "register_step_pre_hook"):  # PyTorch 2
+            optimizer.register_step_pre_hook(lambda *_: self.fence())
+            return
         update = optimizer.step
 
         @functools.wraps(update)
@@ -56,40 +68,41 @@ class Bound:
         # A method again, since schedulers look into it.
         optimizer.step = types.MethodType(step, optimizer)
 
-    def _state_tensors(self):
-        """The optimizer's tensors by the position of their parameter."""
-        at = 0
-        for group in self._optimizer.param_groups if self._optimizer else ():
-            for parameter in group["params"]:
-                for key, value in sorted(self._optimizer.state.get(parameter, {}).items()):
-                    if torch.is_tensor(value):
-                        yield f"optimizer.{at}.{key}", value
-                at += 1
+    def _tensors(self):
+        """(name, kind, holder, key) of each tensor, holder[key] being the live one."""
+        for path, module in self._model.named_modules():
+            path += "." if path else ""
+            # pylint: disable=protected-access
+            for key, value in module._parameters.items():
+                if value is not None:
+                    yield f"model.{path}{key}", "shard", module._parameters, key
+            for key, value in module._buffers.items():
+                if value is not None:
+                    kind = "local" if value.is_cuda else "blob"
+                    yield f"buffer.{path}{key}", kind, module._buffers, key
+        for name, holder, key in self._state.tensors() if self._state else ():
+            yield name, "shard", holder, key
 
     def _name_all(self):
         """Once every tensor exists: after the first update, or when it is to be loaded."""
-        for name, tensor in self._model.named_parameters():
-            self._ck.add("model." + name, tensor.detach())
-        for name, tensor in self._model.named_buffers():
-            self._ck.add("buffer." + name, tensor, "local" if tensor.is_cuda else "blob")
-        for name, tensor in self._state_tensors():
-            self._ck.add(name, tensor)
+        seen = set()
+        for name, kind, holder, key in self._tensors():
+            tensor = holder[key].detach()
+            where = (tensor.data_ptr(), tensor.shape, tensor.dtype)
+            self._slots.append((holder, key))
+            self._names.append(name)
+            self._addresses.append(where[0])
+            if where not in seen or not where[0]:
+                self._ck.add(name, tensor, kind)
+            seen.add(where)
         self._ck.add("torch.random", self._random, "blob")
         self._ck.add("python", self._note, "blob")
-        self._plain = any(self._plain_state())
+        self._plain = bool(self._state and self._state.plain())
         self._named = True
 
-    def _make_state(self):
-        """Lets the optimizer make its tensors by an update without gradients. What it does
-        to them does not matter: they are about to be loaded.
-        """
-        kept = [(p, p.grad) for g in self._optimizer.param_groups for p in g["params"]]
-        for parameter, _ in kept:
-            if parameter.requires_grad:
-                parameter.grad = torch.zeros_like(parameter)
-        type(self._optimizer).step(self._optimizer)
-        for parameter, gradient in kept:
-            parameter.grad = gradient
+    def _forget_names(self):
+        self._slots, self._names, self._addresses = [], [], []
+        self._named = False
 
     def _start_again(self, weights):
         """Nothing was sound after all (files of a program without a job): as if nothing had
@@ -98,11 +111,11 @@ class Bound:
         with torch.no_grad():
             for parameter, value in zip(self._model.parameters(), weights):
                 parameter.copy_(value)
-        if self._optimizer is not None:
-            self._optimizer.state.clear()
+        if self._state:
+            self._state.clear()
         self._ck.close()
         self._ck = Checkpoint(**self._options)
-        self._named = False
+        self._forget_names()
         return 0
 
     def restore(self):
@@ -111,13 +124,12 @@ class Bound:
             return 0
         alone = "DLROVER_AGENT_SOCKET" not in os.environ
         weights = [p.detach().clone() for p in self._model.parameters()] if alone else []
-        if self._optimizer is not None:
-            self._make_state()
+        if self._state:
+            self._state.make_all()
         self._name_all()
         step = self._ck.restore()
         if step is None:
             return self._start_again(weights)
-        torch.set_rng_state(self._random)
         self._read_note()
         return step
 
@@ -128,41 +140,66 @@ class Bound:
             return True  # restore says what is wrong with it, to the other ranks too
 
     def _write_note(self):
-        groups = self._optimizer.param_groups if self._optimizer else ()
-        note = {"groups": [{k: v for k, v in g.items() if k != "params"} for g in groups],
-                "state": self._plain_state() if self._plain else []}
-        if self._extra is not None:
+        note = {"random": _random.get()}
+        if self._state:
+            note["groups"], note["without"] = self._state.groups(), list(self._state.aside)
+            note["state"] = self._state.plain() if self._plain else []
+        if isinstance(self._extra, dict):
+            note["extra"] = {key: one.state_dict() for key, one in self._extra.items()}
+        elif hasattr(self._extra, "state_dict"):
             note["extra"] = self._extra.state_dict()
+        elif self._extra is not None:
+            note["extra"] = self._extra()
         text = pickle.dumps(note)
         if len(text) > EXTRA_ROOM:
             raise ValueError(f"extra and options take {len(text)} bytes, room is {EXTRA_ROOM}")
         self._note[:len(text)] = text
         self._ck.blob_size("python", len(text))
-
-    def _plain_state(self):
-        """What of the optimizer's state is no tensor."""
-        return [{k: v for k, v in self._optimizer.state.get(p, {}).items()
-                 if not torch.is_tensor(v)}
-                for g in self._optimizer.param_groups for p in g["params"]
-                ] if self._optimizer else []
+        self._random.copy_(torch.get_rng_state())
 
     def _read_note(self):
         note = pickle.loads(self._note)  # ends by itself: what follows is not looked at
-        parameters = []
-        for group, saved in zip(self._optimizer.param_groups if self._optimizer else (),
-                                note["groups"]):
-            group.update(saved)
-            parameters += group["params"]
-        for parameter, saved in zip(parameters, note["state"]):
-            self._optimizer.state[parameter].update(saved)
-        if self._extra is not None:
+        if self._state:
+            self._state.put_groups(note["groups"])
+            self._state.put_plain(note["state"])
+            self._state.forget(note["without"])
+        if isinstance(self._extra, dict):
+            for key, one in self._extra.items():
+                one.load_state_dict(note["extra"][key])
+        elif hasattr(self._extra, "load_state_dict"):
             self._extra.load_state_dict(note["extra"])
+        elif self._extra is not None:
+            self._extra(note["extra"])
+        torch.set_rng_state(self._random)
+        _random.put(note["random"])
+
+    def _in_place(self):
+        """Whether what was named is still what the program trains."""
+        if self._lost:
+            return False
+        if self._state and not self._state.adopt():
+            self._lost = "the optimizer has parameters or state it had not in the first step"
+        else:
+            now = [holder[key].data_ptr() for holder, key in self._slots]
+            if now == self._addresses:
+                return True
+            at = next(i for i, old in enumerate(self._addresses) if now[i] != old)
+            self._lost = f"'{self._names[at]}' is at another address than in the first step"
+        warnings.warn(f"dlrover: {self._lost}; nothing is saved any more", RuntimeWarning,
+                      stacklevel=3)
+        return False
 
     def step(self, step):
         """The state is that of step now; it is saved beside what follows when a save is due."""
+        if self._ck.closed:
+            return False
         if not self._named:
+            if self._state:
+                self._state.set_aside_missing()
             self._name_all()
-        self._random.copy_(torch.get_rng_state())
+        if not self._in_place():
+            self._ck.progress(step)
+            return False
         self._write_note()
         return self._ck.begin(step, self._stream())
 
