@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "ckpt/data_state.h"
@@ -157,6 +158,25 @@ static int used_bytes(const struct dlr_slot *slot, uint64_t *ret, struct dlr_err
     return rc;
 }
 
+/* Refused before it fills the disk; what is reserved for root does not count. */
+static int check_room(const char *path, uint64_t bytes, struct dlr_err *err)
+{
+    const char *slash = strrchr(path, '/');
+    char dir[DLR_LOCAL_TEXT];
+    struct statvfs fs;
+    uint64_t room;
+
+    snprintf(dir, sizeof(dir), "%.*s", slash ? (int)(slash - path) : 0, path);
+    if (statvfs(dir[0] ? dir : "/", &fs) < 0)
+        return dlr_fail(err, -errno, "cannot look at '%s': %m", dir);
+    room = (uint64_t)fs.f_bavail * fs.f_frsize;
+    if (room < bytes)
+        return dlr_fail(err, -ENOSPC,
+                        "'%s' has room for %" PRIu64 " of %" PRIu64 " bytes", dir, room,
+                        bytes);
+    return 0;
+}
+
 static int run_save(struct dlr_job *job, struct dlr_err *err)
 {
     struct file_job *f = (struct file_job *)job;
@@ -172,6 +192,8 @@ static int run_save(struct dlr_job *job, struct dlr_err *err)
         {(char *)dlr_slot_base(f->held->slot) + DLR_SLOT_PAGE, used - DLR_SLOT_PAGE},
         {(void *)zero, page.bytes - used},
     };
+    if (rc == 0)
+        rc = check_room(f->path, page.bytes, err);
     return rc < 0 ? rc : dlr_file_replace(AT_FDCWD, f->path, 0600, parts, 3, err);
 }
 
@@ -275,7 +297,7 @@ void dlr_data_save(struct dlr_data *d, const struct dlr_local_msg *msg)
     }
     f->job.run = run_save;
     dlr_held_read(f->held);
-    dlr_work_add(d->work, &f->job);
+    dlr_work_add(d->save, &f->job);
 }
 
 void dlr_data_load(struct dlr_data *d, const struct dlr_local_msg *msg)

@@ -121,6 +121,7 @@ static void loop(struct dlr_data *d)
         {.fd = d->agent, .events = POLLIN},
         {.fd = dlr_work_fd(d->work), .events = POLLIN},
         {.fd = dlr_work_fd(d->check), .events = POLLIN},
+        {.fd = dlr_work_fd(d->save), .events = POLLIN},
         {.fd = dlr_net_fd(d->net), .events = POLLIN},
     };
 
@@ -133,12 +134,14 @@ static void loop(struct dlr_data *d)
         wait = until(d);
         if (n == BURST || dlr_net_arm(d->net) < 0)
             wait = 0;
-        if (poll(fds, 4, wait) < 0 && errno != EINTR)
+        if (poll(fds, 5, wait) < 0 && errno != EINTR)
             return;
         if (fds[1].revents)
             dlr_work_finish(d->work);
         if (fds[2].revents)
             dlr_work_finish(d->check);
+        if (fds[3].revents)
+            dlr_work_finish(d->save);
         if (fds[0].revents && !hear(d))
             return;
     }
@@ -154,6 +157,8 @@ static int start(struct dlr_data *d, struct dlr_err *err)
     rc = dlr_work_new(&d->work, err);
     if (rc == 0)
         rc = dlr_work_new(&d->check, err);
+    if (rc == 0)
+        rc = dlr_work_new(&d->save, err);
     if (rc == 0)
         rc = dlr_net_open(&ops, d, &d->net, err);
     return rc < 0 ? rc : dlr_data_hello(d, err);

@@ -36,6 +36,8 @@ struct dlr_data {
     struct dlr_net *net;
     struct dlr_work *work;  /* files and memory */
     struct dlr_work *check; /* checksums of what comes in */
+    struct dlr_work
+        *save; /* slots to files: may take long, nothing else waits for it */
     struct dlr_holdings held;
 
     bool configured;

@@ -20,9 +20,11 @@ struct dlr_jobconf {
     char name[DLR_OPT_TEXT];      /* --dlrover-name, empty: none was given */
     char checks[DLR_OPT_TEXT]; /* health checks of the rendezvous: "all", "none", a,b */
     bool checkpoint;           /* off: no memory is reserved, no snapshot is made */
-    uint64_t stdin_spool;      /* bytes of a pipe kept for later rounds */
-    bool lease_timer;          /* workers with libdlrover carry a timer that kills */
-    int64_t agent_timeout_ms;  /* agents of a job to start and report */
+    struct dlr_every_conf persist_every; /* a committed version goes to the disk */
+    unsigned persist_keep;               /* of them; 0 counts as 1 */
+    uint64_t stdin_spool;                /* bytes of a pipe kept for later rounds */
+    bool lease_timer;         /* workers with libdlrover carry a timer that kills */
+    int64_t agent_timeout_ms; /* agents of a job to start and report */
     int64_t rendezvous_timeout_ms; /* one rendezvous */
     int64_t transfer_timeout_ms;   /* copies moved before a round starts */
     int64_t launch_timeout_ms;     /* srun to start every task of a round */

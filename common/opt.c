@@ -23,6 +23,7 @@ union value {
     int64_t ms;
     uint64_t bytes;
     struct dlr_beat_conf beat;
+    struct dlr_every_conf every;
     char text[DLR_OPT_TEXT];
 };
 
@@ -116,6 +117,27 @@ static int parse_beat(const char *text, union value *ret)
     return 0;
 }
 
+static int parse_every(const char *text, union value *ret)
+{
+    int64_t ms;
+    int rc;
+
+    ret->every = (struct dlr_every_conf){0};
+    if (dlr_streq(text, "off"))
+        return 0;
+    if (text[strspn(text, "0123456789")] == '\0') {
+        rc = dlr_parse_uint(text, UINT_MAX, &ret->every.steps);
+        return rc < 0 ? rc : ret->every.steps == 0 ? -ERANGE : 0;
+    }
+    rc = dlr_parse_duration_ms(text, &ms);
+    if (rc < 0)
+        return rc;
+    if (ms == 0 || ms > INT_MAX)
+        return -ERANGE;
+    ret->every.ms = (unsigned)ms;
+    return 0;
+}
+
 static const struct {
     int (*parse)(const char *text, union value *ret);
     size_t size;
@@ -142,6 +164,9 @@ static const struct {
         {parse_beat, sizeof(struct dlr_beat_conf),
          "TIME[:MISSED], a time from 10ms to 1m and a count from 2 to 1000, "
          "such as '200ms:5'"},
+    [DLR_OPT_EVERY] = {parse_every, sizeof(struct dlr_every_conf),
+                       "'off', a count of steps such as '1000', or a time such as "
+                       "'10m'"},
 };
 
 const struct dlr_opt *dlr_opt_find(const struct dlr_opt *table, const char *name)
@@ -235,6 +260,7 @@ int dlr_opt_show(const struct dlr_opt *opt, const void *conf, char *buf, size_t 
 {
     const void *at = (const char *)conf + opt->offset;
     const struct dlr_beat_conf *beat = at;
+    const struct dlr_every_conf *every = at;
     char time[32];
 
     switch (opt->type) {
@@ -253,6 +279,11 @@ int dlr_opt_show(const struct dlr_opt *opt, const void *conf, char *buf, size_t 
     case DLR_OPT_BEAT:
         show_ms(beat->every_ms, time, sizeof(time));
         return dlr_format(buf, size, "%s:%u", time, beat->missed);
+    case DLR_OPT_EVERY:
+        if (every->ms > 0)
+            return show_ms(every->ms, buf, size);
+        return every->steps ? dlr_format(buf, size, "%u", every->steps)
+                            : dlr_format(buf, size, "off");
     }
     return -EINVAL;
 }

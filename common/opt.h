@@ -20,6 +20,7 @@ enum dlr_opt_type {
     DLR_OPT_WORD,     /* char[DLR_OPT_TEXT]: printable, no blanks, no quotes */
     DLR_OPT_NAME,     /* char[DLR_OPT_TEXT]: a file's name, at most DLR_OPT_NAME_MAX */
     DLR_OPT_BEAT,     /* struct dlr_beat_conf: TIME[:MISSED] */
+    DLR_OPT_EVERY,    /* struct dlr_every_conf: off, STEPS or TIME */
 };
 
 #define DLR_OPT_TEXT 1024
@@ -28,6 +29,12 @@ enum dlr_opt_type {
 struct dlr_beat_conf {
     unsigned every_ms;
     unsigned missed; /* beats of silence after which a node counts as dead */
+};
+
+/* How often something is done; both 0: never. */
+struct dlr_every_conf {
+    unsigned steps;
+    unsigned ms;
 };
 
 struct dlr_opt {

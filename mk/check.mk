@@ -82,6 +82,8 @@ UNIT_OBJS_test_beat := mpi_launcher/beat.c
 UNIT_OBJS_test_election := mpi_launcher/election.c
 UNIT_OBJS_test_persist := mpi_launcher/persist.c $(MSG)
 UNIT_LIBS_test_persist := -ljansson
+UNIT_OBJS_test_persist_crash := $(UNIT_OBJS_test_persist)
+UNIT_LIBS_test_persist_crash := -ljansson -Wl,--wrap=write,--wrap=fsync,--wrap=renameat,--wrap=unlinkat
 UNIT_OBJS_test_identity := tests/private_munged.c $(CTL) $(MSG)
 UNIT_LIBS_test_identity := -lczmq -lzmq -lmunge -ljansson
 UNIT_OBJS_test_endpoint := $(CTL) $(MSG)

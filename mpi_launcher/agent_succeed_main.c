@@ -76,7 +76,7 @@ static int save(const json_t *work, const char *dir, struct dlr_journal *journal
         rc = read_file(json_array_get(list, i), world, &v, &files[i]);
     dlr_format(path, sizeof(path), "%s/persist", dir);
     if (rc == 0 && files && world > 0)
-        rc = dlr_persist_save(path, files, world, err);
+        rc = dlr_persist_save(path, files, world, 0, err);
     if (world == 0 || rc < 0)
         dlr_journal_note(journal, "persist", "s:n,s:i,s:s", "version", "files", 0,
                          "why",

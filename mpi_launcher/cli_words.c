@@ -55,6 +55,9 @@ static const struct {
     {"cleared", "nothing of round {round} is left[ after {took_ms:ms}]"},
     {"persist", "[survivors wrote {version:version}: {files#file}][ in {took_ms:ms}]"
                 "[{version:null}no checkpoint was written][: {why}]"},
+    {"persisted", "[{version:version} is on the disk: {files#file}][ in {took_ms:ms}]"
+                  "[; {skipped:above0} left out so far]"
+                  "[{wanted:version} was not written: {why}]"},
     {"requeue", "slurmctld is asked[ by the agent on {by}] to requeue the job"
                 "[ without {exclude}]: {why}"},
     {"requeued", "Slurm has taken the job back[: {why}][; {rounds#round}]"

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,11 +16,19 @@
 
 #define MANIFEST_MAX (64u << 20) /* bytes: 64 per rank at DLR_PLAN_RANKS_MAX */
 #define SUFFIX ".slot"
+#define MANIFEST "manifest"
+#define MANIFEST_SUFFIX ".json"
 
 int dlr_persist_path(const char *dir, int32_t rank, struct dlr_version version,
                      char *buf, size_t size)
 {
     return dlr_format(buf, size, "%s/r%d-%u-%llu" SUFFIX, dir, rank, version.round,
+                      (unsigned long long)version.step);
+}
+
+int dlr_persist_manifest(struct dlr_version version, char *buf, size_t size)
+{
+    return dlr_format(buf, size, MANIFEST "-%u-%llu" MANIFEST_SUFFIX, version.round,
                       (unsigned long long)version.step);
 }
 
@@ -82,57 +91,6 @@ static json_t *manifest(const struct dlr_plan_file *files, unsigned n)
                      (json_int_t)first->version.step, "layout", layout, "files", list);
 }
 
-static bool named(const struct dlr_plan_file *files, unsigned n, const char *name)
-{
-    for (unsigned i = 0; i < n; i++)
-        if (dlr_streq(base_name(files[i].path), name))
-            return true;
-    return false;
-}
-
-/* Best effort: what cannot be removed only takes room. */
-static void prune(const char *dir, const struct dlr_plan_file *files, unsigned n)
-{
-    DLR_AUTO_CLOSEDIR DIR *d = opendir(dir);
-    struct dirent *e;
-
-    while (d && (e = readdir(d))) {
-        size_t len = strlen(e->d_name);
-
-        if (e->d_name[0] != 'r' || len < sizeof(SUFFIX) ||
-            !dlr_streq(e->d_name + len - strlen(SUFFIX), SUFFIX))
-            continue;
-        if (!named(files, n, e->d_name))
-            unlinkat(dirfd(d), e->d_name, 0);
-    }
-}
-
-int dlr_persist_save(const char *dir, const struct dlr_plan_file *files, unsigned n,
-                     struct dlr_err *err)
-{
-    DLR_AUTO_CLOSE int fd = open_dir(dir, err);
-    DLR_AUTO_JSON json_t *m = NULL;
-    DLR_AUTO_FREE char *text = NULL;
-    struct iovec part;
-    int rc;
-
-    if (fd < 0)
-        return fd;
-    rc = check_whole(files, n, err);
-    if (rc < 0)
-        return rc;
-    m = manifest(files, n);
-    text = m ? dlr_msg_text(m) : NULL;
-    if (!text)
-        return dlr_fail(err, -ENOMEM, "out of memory");
-    part = (struct iovec){text, strlen(text)};
-    rc = dlr_file_replace(fd, DLR_PERSIST_MANIFEST, 0600, &part, 1, err);
-    if (rc < 0)
-        return rc;
-    prune(dir, files, n);
-    return 0;
-}
-
 static int parse_file(const char *dir, const json_t *j, const struct dlr_plan_copy *all,
                       struct dlr_plan_file *ret)
 {
@@ -170,39 +128,191 @@ static int parse_head(const json_t *m, struct dlr_plan_copy *ret,
     return *layout == '\0' || *end != '\0' ? -EBADMSG : 0;
 }
 
-int dlr_persist_load(const char *dir, struct dlr_plan_file **ret_files, unsigned *ret_n,
-                     struct dlr_err *err)
+/* One manifest's files, appended to *files. */
+static int load_manifest(int fd, const char *dir, const char *name,
+                         struct dlr_plan_file **files, unsigned *n, struct dlr_err *err)
 {
-    DLR_AUTO_CLOSE int fd = open_dir(dir, err);
     DLR_AUTO_FREE char *text = NULL;
-    DLR_AUTO_FREE struct dlr_plan_file *files = NULL;
     DLR_AUTO_JSON json_t *m = NULL;
     struct dlr_plan_copy all = {0};
+    struct dlr_plan_file *more;
     const json_t *list;
     size_t size = 0;
-    int rc;
+    int rc = dlr_file_load(fd, name, MANIFEST_MAX, &text, &size, err);
 
-    if (fd < 0)
-        return fd;
-    rc = dlr_file_load(fd, DLR_PERSIST_MANIFEST, MANIFEST_MAX, &text, &size, err);
     if (rc < 0)
         return rc;
     m = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
     if (!json_is_object(m) || !json_is_string(json_object_get(m, "t")) ||
         parse_head(m, &all, &list) < 0)
-        return dlr_fail(err, -EBADMSG, "'%s/" DLR_PERSIST_MANIFEST "' is malformed",
-                        dir);
-    files = calloc(all.world, sizeof(*files));
-    if (!files)
+        return dlr_fail(err, -EBADMSG, "'%s/%s' is malformed", dir, name);
+    more = realloc(*files, (*n + (size_t)all.world) * sizeof(*more));
+    if (!more)
         return dlr_fail(err, -ENOMEM, "out of memory");
+    *files = more;
+    more += *n;
+    memset(more, 0, all.world * sizeof(*more));
     for (unsigned i = 0; i < all.world; i++)
-        if (parse_file(dir, json_array_get(list, i), &all, &files[i]) < 0)
-            return dlr_fail(err, -EBADMSG,
-                            "file %u of the manifest in '%s' is malformed", i, dir);
-    rc = check_whole(files, all.world, err);
-    if (rc < 0)
-        return rc;
-    *ret_n = all.world;
+        if (parse_file(dir, json_array_get(list, i), &all, &more[i]) < 0)
+            return dlr_fail(err, -EBADMSG, "file %u of '%s/%s' is malformed", i, dir,
+                            name);
+    rc = check_whole(more, all.world, err);
+    if (rc == 0)
+        *n += all.world;
+    return rc;
+}
+
+static bool is_manifest(const char *name)
+{
+    size_t len = strlen(name);
+
+    return dlr_after(name, MANIFEST) && len > strlen(MANIFEST_SUFFIX) &&
+           dlr_streq(name + len - strlen(MANIFEST_SUFFIX), MANIFEST_SUFFIX);
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const struct dlr_plan_file *x = a, *y = b;
+    int rc = dlr_version_cmp(y->copy.version, x->copy.version);
+
+    return rc ? rc : (x->copy.rank > y->copy.rank) - (x->copy.rank < y->copy.rank);
+}
+
+int dlr_persist_load(const char *dir, struct dlr_plan_file **ret_files, unsigned *ret_n,
+                     struct dlr_err *err)
+{
+    DLR_AUTO_CLOSEDIR DIR *d = opendir(dir);
+    DLR_AUTO_FREE struct dlr_plan_file *files = NULL;
+    struct dirent *e;
+    struct dlr_err why;
+    int bad = -ENOENT;
+    unsigned n = 0;
+
+    if (!d)
+        return dlr_fail(err, -errno, "cannot open '%s': %s", dir, strerror(errno));
+    dlr_fail(err, 0, "%s", "");
+    while ((e = readdir(d))) {
+        int rc;
+
+        if (!is_manifest(e->d_name))
+            continue;
+        rc = load_manifest(dirfd(d), dir, e->d_name, &files, &n, &why);
+        if (rc == -ENOMEM)
+            return dlr_fail(err, rc, "%s", why.text);
+        if (rc < 0)
+            bad = dlr_fail(err, rc, "%s", why.text);
+    }
+    if (n == 0)
+        return bad != -ENOENT ? bad : dlr_fail(err, bad, "'%s' has no manifest", dir);
+    qsort(files, n, sizeof(*files), newest_first);
+    *ret_n = n;
     *ret_files = DLR_STEAL(files);
     return 0;
+}
+
+/* --- what is no longer wanted ------------------------------------------------------------ */
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Version of "r<rank>-<vround>-<step>.slot"; false for any other name. */
+static bool slot_version(const char *name, struct dlr_version *ret)
+{
+    unsigned rank, vround;
+    unsigned long long step;
+    char again[64];
+
+    if (sscanf(name, "r%u-%u-%llu" SUFFIX, &rank, &vround, &step) != 3 ||
+        dlr_format(again, sizeof(again), "r%u-%u-%llu" SUFFIX, rank, vround, step) <
+            0 ||
+        !dlr_streq(again, name))
+        return false;
+    *ret = (struct dlr_version){vround, step};
+    return true;
+}
+
+/* The slot files of dir that are older than v and in no manifest. Best effort: what cannot be
+ * removed only takes room. Newer ones may be on their way to a manifest of their own.
+ */
+static void prune_slots(DIR *d, const char **kept, unsigned n, struct dlr_version v)
+{
+    struct dirent *e;
+
+    qsort(kept, n, sizeof(*kept), by_name);
+    rewinddir(d);
+    while ((e = readdir(d))) {
+        const char *name = e->d_name;
+        struct dlr_version its;
+
+        if (slot_version(name, &its) && dlr_version_cmp(its, v) < 0 &&
+            !bsearch(&name, kept, n, sizeof(*kept), by_name))
+            unlinkat(dirfd(d), name, 0);
+    }
+}
+
+static void prune(const char *dir, struct dlr_version v, unsigned keep)
+{
+    DLR_AUTO_FREE struct dlr_plan_file *files = NULL;
+    DLR_AUTO_FREE const char **kept = NULL;
+    DLR_AUTO_CLOSEDIR DIR *d = opendir(dir);
+    unsigned n = 0, nkept = 0, nversions = 0;
+    char name[DLR_PERSIST_NAME];
+
+    if (!d || dlr_persist_load(dir, &files, &n, NULL) < 0 ||
+        !(kept = calloc(n, sizeof(*kept))))
+        return;
+    for (unsigned i = 0; i < n; i++) {
+        struct dlr_version its = files[i].copy.version;
+
+        if (i == 0 || !dlr_version_eq(its, files[i - 1].copy.version))
+            nversions++;
+        if (nversions > keep && dlr_version_cmp(its, v) < 0) {
+            dlr_persist_manifest(its, name, sizeof(name));
+            unlinkat(dirfd(d), name, 0);
+            continue;
+        }
+        kept[nkept++] = base_name(files[i].path);
+    }
+    fsync(
+        dirfd(d)); /* no manifest without its files, whatever reaches the disk first */
+    prune_slots(d, kept, nkept, v);
+}
+
+void dlr_persist_forget(const char *dir, unsigned world, struct dlr_version version,
+                        const atomic_bool *stop)
+{
+    char path[DLR_PLAN_WHERE];
+
+    for (unsigned r = 0; r < world && !atomic_load(stop); r++)
+        if (dlr_persist_path(dir, (int32_t)r, version, path, sizeof(path)) >= 0)
+            unlink(path);
+}
+
+int dlr_persist_save(const char *dir, const struct dlr_plan_file *files, unsigned n,
+                     unsigned keep, struct dlr_err *err)
+{
+    DLR_AUTO_CLOSE int fd = open_dir(dir, err);
+    DLR_AUTO_JSON json_t *m = NULL;
+    DLR_AUTO_FREE char *text = NULL;
+    char name[DLR_PERSIST_NAME];
+    struct iovec part;
+    int rc;
+
+    if (fd < 0)
+        return fd;
+    rc = check_whole(files, n, err);
+    if (rc < 0)
+        return rc;
+    m = manifest(files, n);
+    text = m ? dlr_msg_text(m) : NULL;
+    if (!text)
+        return dlr_fail(err, -ENOMEM, "out of memory");
+    part = (struct iovec){text, strlen(text)};
+    dlr_persist_manifest(files[0].copy.version, name, sizeof(name));
+    rc = dlr_file_replace(fd, name, 0600, &part, 1, err);
+    if (rc == 0 && keep > 0)
+        prune(dir, files[0].copy.version, keep);
+    return rc;
 }

@@ -143,6 +143,7 @@ struct dlr_sup {
     unsigned nstruck;
     struct dlr_plan_file *files;
     unsigned nfiles;
+    struct dlr_periodic *periodic; /* sup_periodic.c; NULL: nothing is written */
     struct dlr_gather gather;
     char token[33];
 

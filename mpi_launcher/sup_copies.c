@@ -14,6 +14,7 @@
 #include "common/str.h"
 #include "mpi_launcher/persist.h"
 #include "mpi_launcher/sup.h"
+#include "mpi_launcher/sup_periodic.h"
 
 /* --- commit engine ------------------------------------------------------------------------- */
 
@@ -47,6 +48,7 @@ static void on_commit(void *arg, struct dlr_version v, int64_t took_ms)
     s->commits++;
     s->commit_ms = dlr_sup_now();
     dlr_sup_decide(s, "commit", v);
+    dlr_sup_periodic_commit(s, v);
 }
 
 static void on_abort(void *arg, struct dlr_version v, const char *why)
@@ -195,6 +197,8 @@ void dlr_sup_on_done(struct dlr_sup *s, unsigned node, const json_t *msg)
     if (dlr_msg_uint(msg, "id", INT64_MAX, &id) < 0 || dlr_msg_int(msg, "rc", &rc) < 0)
         return;
     dlr_msg_str(msg, "why", &why);
+    if (dlr_sup_periodic_done(s, node, id, rc ? -EIO : 0, why))
+        return;
     t = find_transfer(s, id);
     if (t && (node == t->from || node == t->to))
         end_transfer(s, t, rc ? -EIO : 0, why);
@@ -361,6 +365,7 @@ void dlr_sup_persist(void *arg)
 {
     struct dlr_sup *s = arg;
 
+    dlr_sup_periodic_stop(s);
     dlr_sup_tell_failure(s);
     dlr_sup_tell_cleared(s);
     s->phase_ms = dlr_sup_now();
@@ -433,6 +438,7 @@ static void write_manifest(struct dlr_sup *s)
     const struct dlr_plan *plan = &s->persist_plan;
     struct dlr_plan_file *files = calloc(plan->world, sizeof(*files));
     char dir[DLR_RUN_PATH + 32];
+    unsigned keep = s->conf.persist_keep ? s->conf.persist_keep : 1;
     struct dlr_err err = {0};
     int rc = s->transfer_rc;
 
@@ -446,7 +452,7 @@ static void write_manifest(struct dlr_sup *s)
         dlr_persist_path(dir, r, plan->version, files[r].path, sizeof(files[r].path));
     }
     if (rc == 0 && s->moved)
-        rc = files ? dlr_persist_save(dir, files, plan->world, &err) : -ENOMEM;
+        rc = files ? dlr_persist_save(dir, files, plan->world, keep, &err) : -ENOMEM;
     dlr_journal_note(s->journal, "persist", "s:o,s:i,s:I,s:s", "version",
                      dlr_sup_version(rc < 0 ? NULL : &plan->version), "files", s->moved,
                      "took_ms", (json_int_t)(dlr_sup_now() - s->phase_ms), "why",

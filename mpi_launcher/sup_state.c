@@ -18,6 +18,7 @@
 #include "mpi_launcher/keepstate.h"
 #include "mpi_launcher/persist.h"
 #include "mpi_launcher/sup.h"
+#include "mpi_launcher/sup_periodic.h"
 
 #define STATE_MAX 65536
 
@@ -263,8 +264,9 @@ static void load_persisted(struct dlr_sup *s)
 
     snprintf(dir, sizeof(dir), "%s/persist", s->info.dir);
     rc = dlr_persist_load(dir, &s->files, &s->nfiles, &err);
-    if (rc < 0 && rc != -ENOENT)
+    if (rc != -ENOENT && err.text[0])
         dlr_sup_say(s, "ignoring the written checkpoint: %s", err.text);
+    dlr_sup_periodic_start(s);
 }
 
 int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err)

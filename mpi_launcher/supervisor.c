@@ -20,6 +20,7 @@
 #include "common/str.h"
 #include "mpi_launcher/slurmapi.h"
 #include "mpi_launcher/sup.h"
+#include "mpi_launcher/sup_periodic.h"
 
 #define STATE_FD 9 /* given by the keeper: memory file, eventfd of exits.h */
 #define BELL_FD 10
@@ -149,6 +150,7 @@ static int on_tick(zloop_t *loop, int timer, void *arg)
     }
     dlr_sup_progress(s, now);
     dlr_sup_strangers(s, now);
+    dlr_sup_periodic_tick(s);
     dlr_sup_transfers_check(s);
     return 0;
 }

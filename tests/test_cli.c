@@ -99,6 +99,11 @@ static const struct {
      "survivors wrote step 48 of round 0: 4 files in 0.48 s"},
     {"{\"event\":\"persist\",\"version\":null,\"files\":0,\"why\":\"no room\"}",
      "no checkpoint was written: no room"},
+    {"{\"event\":\"persisted\",\"version\":[0,48],\"files\":4,\"bytes\":9,\"took_ms\":480,"
+     "\"skipped\":2}",
+     "step 48 of round 0 is on the disk: 4 files in 0.48 s; 2 left out so far"},
+    {"{\"event\":\"persisted\",\"version\":null,\"wanted\":[0,48],\"why\":\"no room\"}",
+     "step 48 of round 0 was not written: no room"},
     {"{\"event\":\"requeue\",\"why\":\"3 are left\",\"exclude\":[\"n2\",\"n3\"]}",
      "slurmctld is asked to requeue the job without n2, n3: 3 are left"},
     {"{\"event\":\"requeue\",\"why\":\"3 are left\",\"exclude\":[]}",

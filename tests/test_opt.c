@@ -23,6 +23,7 @@ struct conf {
     char word[DLR_OPT_TEXT];
     char name[DLR_OPT_TEXT];
     struct dlr_beat_conf beat;
+    struct dlr_every_conf every;
 };
 
 #define FIELD(f) offsetof(struct conf, f)
@@ -37,6 +38,7 @@ static const struct dlr_opt table[] = {
     {"word", DLR_OPT_WORD, FIELD(word), "all", "LIST", "a word"},
     {"name", DLR_OPT_NAME, FIELD(name), "", "NAME", "a name"},
     {"beat", DLR_OPT_BEAT, FIELD(beat), "200ms:5", "TIME[:MISSED]", "a beat"},
+    {"every", DLR_OPT_EVERY, FIELD(every), "off", "STEPS|TIME", "how often"},
     DLR_OPT_END,
 };
 /* clang-format on */
@@ -94,6 +96,10 @@ static void good_words_are_taken(void **state)
          "0123456789012345678901234567890x"},
         {"beat=1s", "beat", "1s:5"},
         {"beat=50ms:20", "beat", "50ms:20"},
+        {"every=100", "every", "100"},
+        {"every=10m", "every", "600s"},
+        {"every=500ms", "every", "500ms"},
+        {"every=off", "every", "off"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -120,6 +126,12 @@ static void bad_words_name_option_value_and_remedy(void **state)
         {"on=maybe", -EINVAL, "option 'on': bad value 'maybe': must be 'on' or 'off'"},
         {"on=", -EINVAL, "option 'on': bad value '': must be 'on' or 'off'"},
         {"on", -EINVAL, "option 'on' needs a value: 'on' or 'off'"},
+        {"every=0", -EINVAL,
+         "option 'every': bad value '0': must be 'off', a count of steps such as "
+         "'1000', or a time such as '10m'"},
+        {"every=-5m", -EINVAL,
+         "option 'every': bad value '-5m': must be 'off', a count of steps such as "
+         "'1000', or a time such as '10m'"},
         {"n=-1", -EINVAL,
          "option 'n': bad value '-1': must be a whole number from 0 to 4294967295"},
         {"n=4294967296", -EINVAL,
@@ -155,9 +167,11 @@ static void bad_words_name_option_value_and_remedy(void **state)
          "1m "
          "and a count from 2 to 1000, such as '200ms:5'"},
         {"nn=1", -ENOENT,
-         "unknown option 'nn': known are on, n, wait, room, dir, word, name, beat"},
+         "unknown option 'nn': known are on, n, wait, room, dir, word, name, beat, "
+         "every"},
         {"=1", -ENOENT,
-         "unknown option '': known are on, n, wait, room, dir, word, name, beat"},
+         "unknown option '': known are on, n, wait, room, dir, word, name, beat, "
+         "every"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -269,7 +283,8 @@ static void help_is_aligned_and_names_defaults(void **state)
                               "  --x-dir=DIR             a path\n"
                               "  --x-word=LIST           a word (default all)\n"
                               "  --x-name=NAME           a name\n"
-                              "  --x-beat=TIME[:MISSED]  a beat (default 200ms:5)\n");
+                              "  --x-beat=TIME[:MISSED]  a beat (default 200ms:5)\n"
+                              "  --x-every=STEPS|TIME    how often (default off)\n");
     free(text);
 }
 

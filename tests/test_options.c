@@ -25,6 +25,7 @@ static const char *const values[][4] = {
     [DLR_OPT_WORD] = {"memory", "cpu", "disk", "clock"},
     [DLR_OPT_NAME] = {"site", "env", "script", "cli"},
     [DLR_OPT_BEAT] = {"11ms:3", "12ms:4", "13ms:5", "14ms:6"},
+    [DLR_OPT_EVERY] = {"11", "12s", "13", "14s"},
 };
 
 static void variable(size_t row, char name[DLR_OPTIONS_NAME])

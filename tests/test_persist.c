@@ -75,19 +75,19 @@ static void a_manifest_survives_the_way_and_prunes(void **state)
     touch("r0-2-120.slot");
     touch("r0-1-90.slot");
     touch("notes.slot.txt");
-    assert_int_equal(dlr_persist_save(dir, files, 3, &err), 0);
+    assert_int_equal(dlr_persist_save(dir, files, 3, 1, &err), 0);
     assert_true(there("r0-2-120.slot"));
     assert_false(there("r0-1-90.slot"));
     assert_true(there("notes.slot.txt"));
     assert_int_equal(dlr_persist_load(dir, &got, &n, &err), 0);
     assert_int_equal(n, 3);
-    for (unsigned i = 0; i < 3; i++) {
-        assert_int_equal(got[i].copy.rank, files[i].copy.rank);
-        assert_int_equal(got[i].copy.world, 3);
-        assert_true(dlr_version_eq(got[i].copy.version, files[i].copy.version));
-        assert_int_equal(got[i].copy.bytes, files[i].copy.bytes);
-        assert_true(got[i].copy.layout == 0xfedcba9876543210);
-        assert_string_equal(got[i].path, files[i].path);
+    for (unsigned i = 0; i < 3; i++) { /* in the order of ranks */
+        assert_int_equal(got[2 - i].copy.rank, files[i].copy.rank);
+        assert_int_equal(got[2 - i].copy.world, 3);
+        assert_true(dlr_version_eq(got[2 - i].copy.version, files[i].copy.version));
+        assert_int_equal(got[2 - i].copy.bytes, files[i].copy.bytes);
+        assert_true(got[2 - i].copy.layout == 0xfedcba9876543210);
+        assert_string_equal(got[2 - i].path, files[i].path);
     }
 }
 
@@ -97,16 +97,56 @@ static void what_is_not_whole_is_refused(void **state)
     struct dlr_err err = {0};
 
     fill(files, 2);
-    assert_int_equal(dlr_persist_save(dir, files, 1, &err), -EINVAL);
+    assert_int_equal(dlr_persist_save(dir, files, 1, 1, &err), -EINVAL);
     assert_string_equal(err.text, "1 of 2 ranks in the manifest");
-    assert_int_equal(dlr_persist_save(dir, files, 0, &err), -EINVAL);
+    assert_int_equal(dlr_persist_save(dir, files, 0, 1, &err), -EINVAL);
     files[1].copy.rank = files[0].copy.rank;
-    assert_int_equal(dlr_persist_save(dir, files, 2, &err), -EINVAL);
+    assert_int_equal(dlr_persist_save(dir, files, 2, 1, &err), -EINVAL);
     assert_string_equal(err.text, "rank 1 twice or out of range");
     fill(files, 2);
     files[1].copy.version.step++;
-    assert_int_equal(dlr_persist_save(dir, files, 2, &err), -EINVAL);
+    assert_int_equal(dlr_persist_save(dir, files, 2, 1, &err), -EINVAL);
     assert_string_equal(err.text, "rank 0 is of another version");
+}
+
+static void save_version(uint32_t vround, uint64_t step, unsigned keep)
+{
+    struct dlr_plan_file files[2];
+    struct dlr_err err = {0};
+
+    fill(files, 2);
+    for (unsigned i = 0; i < 2; i++) {
+        files[i].copy.version = (struct dlr_version){vround, step};
+        dlr_persist_path(dir, files[i].copy.rank, files[i].copy.version, files[i].path,
+                         sizeof(files[i].path));
+        touch(strrchr(files[i].path, '/') + 1);
+    }
+    assert_int_equal(dlr_persist_save(dir, files, 2, keep, &err), 0);
+}
+
+static void so_many_versions_are_kept(void **state)
+{
+    DLR_AUTO_FREE struct dlr_plan_file *got = NULL;
+    struct dlr_err err = {0};
+    unsigned n = 0;
+
+    save_version(0, 100, 2);
+    save_version(0, 200, 2);
+    touch("r0-0-150.slot"); /* of a write that failed */
+    touch("r0-1-60.slot");  /* of one that goes on */
+    save_version(1, 50, 2); /* newer, though its step is lower */
+    assert_false(there("manifest-0-100.json"));
+    assert_false(there("r0-0-100.slot"));
+    assert_false(there("r0-0-150.slot"));
+    assert_true(there("r0-1-60.slot"));
+    assert_int_equal(dlr_persist_load(dir, &got, &n, &err), 0);
+    assert_int_equal(n, 4);
+    assert_true(dlr_version_eq(got[0].copy.version, (struct dlr_version){1, 50}));
+    assert_true(dlr_version_eq(got[2].copy.version, (struct dlr_version){0, 200}));
+    for (unsigned i = 0; i < n; i++)
+        assert_true(there(strrchr(got[i].path, '/') + 1));
+    save_version(1, 70, 0);
+    assert_true(there("manifest-0-200.json"));
 }
 
 static void write_manifest(const char *text)
@@ -156,6 +196,12 @@ static void a_bad_manifest_is_refused(void **state)
         write_manifest(rows[i]);
         assert_int_equal(dlr_persist_load(dir, &got, &n, &err), -EBADMSG);
     }
+    save_version(0, 1, 1);
+    assert_int_equal(dlr_persist_load(dir, &got, &n, &err),
+                     0); /* passed over, and told */
+    assert_int_equal(n, 2);
+    assert_non_null(strstr(err.text, "manifest.json"));
+    free(got);
 }
 
 int main(void)
@@ -163,6 +209,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_manifest_survives_the_way_and_prunes,
                                         make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(so_many_versions_are_kept, make_dir,
+                                        remove_dir),
         cmocka_unit_test_setup_teardown(what_is_not_whole_is_refused, make_dir,
                                         remove_dir),
         cmocka_unit_test_setup_teardown(a_bad_manifest_is_refused, make_dir,

@@ -139,6 +139,19 @@ no_committed_step_lost() { [ "$(resumed "$1")" -ge "$(committed "$1")" ]; }
     same_as_undisturbed 3
 }
 
+@test "owner and partner killed together: what was written while steps went on is loaded" {
+    job=$(start 2 -N5 --dlrover-persist-every=10)
+    await "$job" "e['event']=='persisted' and e['version'] and e['version'][1]>=20" >/dev/null
+    owner=$(events "$job" 'select(.event=="plan").places[]|select(.node!="n1" and .partner!="n1")')
+    "$VC" kill "$(jq -r .node <<<"$owner")"
+    "$VC" kill "$(jq -r .partner <<<"$owner")"
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(resumed "$job")" -ge 20 ]
+    events "$job" 'select(.event=="persisted" and .version).version[1]' | grep -x "$(resumed "$job")"
+    [ "$(find "$(alice_home)/.dlrover/job-$job" -name 'manifest-*.json' | wc -l)" -eq 2 ]
+    same_as_undisturbed 3
+}
+
 # bats test_tags=production
 @test "no spare left: survivors write the state, the requeued job goes on from it" {
     job=$(start 0 -N4)

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi_launcher/sup_periodic.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/file.h"
+#include "common/msg.h"
+#include "common/str.h"
+#include "mpi_launcher/persist.h"
+
+/* What blocks; the thread's alone until `over` is set. */
+struct manifest {
+    char dir[DLR_RUN_PATH + 32];
+    struct dlr_version version;
+    unsigned world, keep;
+    bool give_up; /* remove what was written of the version */
+    int rc;
+    struct dlr_err err;
+    struct dlr_plan_file *files; /* every version that is there now */
+    unsigned nfiles;
+    uint64_t bytes;         /* of this one */
+    atomic_bool over, stop; /* stop: the survivors write now */
+};
+
+enum state { IDLE, WRITING, MANIFEST };
+
+struct dlr_periodic {
+    enum state state;
+    struct dlr_version version, last;
+    uint32_t round;
+    uint64_t first_id; /* of rank 0's request; the others follow */
+    unsigned world, left, skipped;
+    unsigned char *done; /* [world] */
+    int64_t begun_ms, last_ms;
+    int rc;
+    char why[256];
+    struct manifest *manifest;
+    bool said; /* that it does not work */
+};
+
+void dlr_sup_periodic_start(struct dlr_sup *s)
+{
+    struct dlr_periodic *p;
+    char dir[DLR_RUN_PATH + 32];
+    struct dlr_err err;
+
+    if (!s->conf.checkpoint ||
+        (!s->conf.persist_every.steps && !s->conf.persist_every.ms))
+        return;
+    snprintf(dir, sizeof(dir), "%s/persist", s->info.dir);
+    if (dlr_mkdirs(dir, 0700, &err) < 0) {
+        dlr_sup_say(s, "no snapshot will be written: %s", err.text);
+        return;
+    }
+    p = s->periodic = calloc(1, sizeof(*p));
+    if (!p)
+        return;
+    p->last_ms = dlr_sup_now();
+    if (s->nfiles)
+        p->last = s->files[0].copy.version;
+}
+
+/* --- the thread ---------------------------------------------------------------------------- */
+
+static int add_files(struct manifest *m, struct dlr_plan_file *files)
+{
+    for (unsigned r = 0; r < m->world; r++) {
+        struct stat st;
+
+        dlr_persist_path(m->dir, (int32_t)r, m->version, files[r].path,
+                         sizeof(files[r].path));
+        if (stat(files[r].path, &st) < 0)
+            return dlr_fail(&m->err, -errno, "'%s' was written and is not there: %s",
+                            files[r].path, strerror(errno));
+        files[r].copy = (struct dlr_plan_copy){.rank = (int32_t)r,
+                                               .world = m->world,
+                                               .version = m->version,
+                                               .bytes = (uint64_t)st.st_size};
+        m->bytes += (uint64_t)st.st_size;
+    }
+    return dlr_persist_save(m->dir, files, m->world, m->keep, &m->err);
+}
+
+static void *write_manifest(void *arg)
+{
+    struct manifest *m = arg;
+    struct dlr_plan_file *files = calloc(m->world, sizeof(*files));
+    struct dlr_err quiet;
+
+    if (m->give_up)
+        dlr_persist_forget(m->dir, m->world, m->version, &m->stop);
+    else
+        m->rc = files ? add_files(m, files) : -ENOMEM;
+    free(files);
+    if (m->rc == 0 && !m->give_up)
+        dlr_persist_load(m->dir, &m->files, &m->nfiles, &quiet);
+    atomic_store(&m->over, true);
+    return NULL;
+}
+
+static void start_manifest(struct dlr_sup *s)
+{
+    struct dlr_periodic *p = s->periodic;
+    struct manifest *m = calloc(1, sizeof(*m));
+    pthread_t thread;
+
+    p->state = IDLE;
+    if (!m)
+        return;
+    snprintf(m->dir, sizeof(m->dir), "%s/persist", s->info.dir);
+    m->version = p->version;
+    m->world = p->world;
+    m->keep = s->conf.persist_keep ? s->conf.persist_keep : 1;
+    m->give_up = p->rc < 0;
+    if (pthread_create(&thread, NULL, write_manifest, m) != 0) {
+        free(m);
+        return;
+    }
+    pthread_detach(thread); /* a file system that hangs must not hold the run's end */
+    p->manifest = m;
+    p->state = MANIFEST;
+}
+
+/* --- one version ----------------------------------------------------------------------------- */
+
+static void fail(struct dlr_sup *s, struct dlr_version v, const char *why)
+{
+    struct dlr_periodic *p = s->periodic;
+
+    dlr_journal_note(s->journal, "persisted", "s:n,s:o,s:s", "version", "wanted",
+                     dlr_sup_version(&v), "why", why);
+    if (!p->said)
+        dlr_sup_say(s, "step %llu is not written to the state directory: %s",
+                    (unsigned long long)v.step, why);
+    p->said = true;
+}
+
+static bool is_due(const struct dlr_sup *s, struct dlr_version v)
+{
+    const struct dlr_every_conf *every = &s->conf.persist_every;
+    const struct dlr_periodic *p = s->periodic;
+
+    if (every->ms)
+        return dlr_sup_now() - p->last_ms >= (int64_t)every->ms;
+    return v.step / every->steps != p->last.step / every->steps;
+}
+
+static void ask(struct dlr_sup *s, unsigned rank)
+{
+    struct dlr_periodic *p = s->periodic;
+    char path[DLR_PLAN_WHERE], dir[DLR_RUN_PATH + 32];
+    json_t *msg = dlr_msg_new("persist");
+
+    snprintf(dir, sizeof(dir), "%s/persist", s->info.dir);
+    dlr_persist_path(dir, (int32_t)rank, p->version, path, sizeof(path));
+    json_object_set_new(msg, "id", json_integer((json_int_t)(p->first_id + rank)));
+    json_object_set_new(msg, "round", json_integer(p->round));
+    json_object_set_new(msg, "rank", json_integer(rank));
+    json_object_set_new(msg, "vround", json_integer(p->version.round));
+    json_object_set_new(msg, "step", json_integer((json_int_t)p->version.step));
+    json_object_set_new(msg, "path", json_string(path));
+    dlr_sup_send(s, (unsigned)dlr_sup_node_of(s, dlr_sup_place_of(s, rank)), msg);
+}
+
+void dlr_sup_periodic_commit(struct dlr_sup *s, struct dlr_version v)
+{
+    struct dlr_periodic *p = s->periodic;
+    unsigned char *done;
+
+    if (!p || !is_due(s, v))
+        return;
+    p->last = v;
+    p->last_ms = dlr_sup_now();
+    if (p->state != IDLE) {
+        p->skipped++;
+        fail(s, v, "the write of an older one goes on");
+        return;
+    }
+    done = realloc(p->done, s->plan.world);
+    if (!done)
+        return;
+    p->done = done;
+    memset(done, 0, s->plan.world);
+    p->state = WRITING;
+    p->version = v;
+    p->round = dlr_policy_round(s->policy);
+    p->world = p->left = s->plan.world;
+    p->first_id = s->next_id + 1;
+    s->next_id += p->world;
+    p->begun_ms = dlr_sup_now();
+    p->rc = 0;
+    for (unsigned r = 0; r < p->world; r++)
+        ask(s, r);
+}
+
+bool dlr_sup_periodic_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc,
+                           const char *why)
+{
+    struct dlr_periodic *p = s->periodic;
+    unsigned rank;
+
+    if (!p || p->state != WRITING || id < p->first_id || id - p->first_id >= p->world)
+        return false;
+    rank = (unsigned)(id - p->first_id);
+    if (p->done[rank] || dlr_sup_node_of(s, dlr_sup_place_of(s, rank)) != (int)node)
+        return true;
+    p->done[rank] = 1;
+    p->left--;
+    if (rc < 0 && p->rc == 0) {
+        p->rc = rc;
+        snprintf(p->why, sizeof(p->why), "rank %u: %.200s", rank, why);
+    }
+    if (p->left > 0)
+        return true;
+    if (p->rc < 0)
+        fail(s, p->version, p->why);
+    start_manifest(s);
+    return true;
+}
+
+void dlr_sup_periodic_stop(struct dlr_sup *s)
+{
+    if (s->periodic && s->periodic->manifest)
+        atomic_store(&s->periodic->manifest->stop, true);
+}
+
+static void written(struct dlr_sup *s, struct manifest *m)
+{
+    struct dlr_periodic *p = s->periodic;
+
+    free(s->files);
+    s->files = m->files;
+    s->nfiles = m->nfiles;
+    p->said = false;
+    dlr_journal_note(s->journal, "persisted", "s:o,s:i,s:I,s:I,s:i", "version",
+                     dlr_sup_version(&m->version), "files", (int)m->world, "bytes",
+                     (json_int_t)m->bytes, "took_ms",
+                     (json_int_t)(dlr_sup_now() - p->begun_ms), "skipped", p->skipped);
+}
+
+void dlr_sup_periodic_tick(struct dlr_sup *s)
+{
+    struct dlr_periodic *p = s->periodic;
+
+    if (p && p->state == WRITING &&
+        (dlr_policy_phase(s->policy) != DLR_PHASE_RUN ||
+         dlr_policy_round(s->policy) != p->round)) {
+        p->state =
+            IDLE; /* files without a manifest mean nothing, the next one removes them */
+        fail(s, p->version, "its round has ended");
+        return;
+    }
+    if (!p || p->state != MANIFEST || !atomic_load(&p->manifest->over))
+        return;
+    p->state = IDLE;
+    if (p->manifest->rc < 0)
+        fail(s, p->manifest->version, p->manifest->err.text);
+    else if (!p->manifest->give_up)
+        written(s, p->manifest);
+    free(p->manifest);
+    p->manifest = NULL;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Committed versions written to the state directory while steps go on (--dlrover-persist-every).
+ * One at a time: each rank's node writes its slot, a thread of the supervisor the manifest. What
+ * fails or comes too late is told and counted, nothing waits for it.
+ */
+#ifndef DLR_MPI_LAUNCHER_SUP_PERIODIC_H
+#define DLR_MPI_LAUNCHER_SUP_PERIODIC_H
+
+#include "mpi_launcher/sup.h"
+
+void dlr_sup_periodic_start(struct dlr_sup *s); /* once the state was read */
+void dlr_sup_periodic_commit(struct dlr_sup *s, struct dlr_version v);
+/* A node's `done`; false when it answers something else. */
+bool dlr_sup_periodic_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc,
+                           const char *why);
+void dlr_sup_periodic_stop(struct dlr_sup *s); /* before survivors write their state */
+void dlr_sup_periodic_tick(struct dlr_sup *s);
+
+#endif

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A new version over an old one, cut short at every system call, and with every one failing:
+ * what is found afterwards is the old version or the new one, with all their files.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "mpi_launcher/persist.h"
+
+#define RANKS 2
+#define CRASHED 77
+
+static int at, count; /* the call that is cut short; 0 none */
+static bool failing;  /* it fails instead */
+static char dir[64];
+
+/* True: the call fails. */
+static bool here(void)
+{
+    if (at == 0 || ++count != at)
+        return false;
+    if (!failing)
+        _exit(CRASHED);
+    errno = ENOSPC;
+    return true;
+}
+
+ssize_t __real_write(int fd, const void *buf, size_t n);
+ssize_t __wrap_write(int fd, const void *buf, size_t n);
+ssize_t __wrap_write(int fd, const void *buf, size_t n)
+{
+    if (at && count + 1 == at && n > 1)
+        __real_write(fd, buf, n / 2); /* a part had reached the file */
+    return here() ? -1 : __real_write(fd, buf, n);
+}
+
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+int __wrap_fsync(int fd)
+{
+    return here() ? -1 : __real_fsync(fd);
+}
+
+int __real_renameat(int fd, const char *from, int to_fd, const char *to);
+int __wrap_renameat(int fd, const char *from, int to_fd, const char *to);
+int __wrap_renameat(int fd, const char *from, int to_fd, const char *to)
+{
+    return here() ? -1 : __real_renameat(fd, from, to_fd, to);
+}
+
+int __real_unlinkat(int fd, const char *name, int flags);
+int __wrap_unlinkat(int fd, const char *name, int flags);
+int __wrap_unlinkat(int fd, const char *name, int flags)
+{
+    return here() ? -1 : __real_unlinkat(fd, name, flags);
+}
+
+static int save(uint64_t step)
+{
+    struct dlr_plan_file files[RANKS] = {0};
+
+    for (int32_t r = 0; r < RANKS; r++) {
+        files[r].copy = (struct dlr_plan_copy){
+            .rank = r, .world = RANKS, .version = {0, step}, .bytes = 4096};
+        dlr_persist_path(dir, r, files[r].copy.version, files[r].path,
+                         sizeof(files[r].path));
+        close(open(files[r].path, O_WRONLY | O_CREAT, 0600));
+    }
+    return dlr_persist_save(dir, files, RANKS, 1, NULL);
+}
+
+/* Whatever is there is whole; returns the newest version's step. */
+static uint64_t found(void)
+{
+    DLR_AUTO_FREE struct dlr_plan_file *got = NULL;
+    struct dlr_err err;
+    unsigned n = 0;
+
+    assert_int_equal(dlr_persist_load(dir, &got, &n, &err), 0);
+    assert_string_equal(err.text, "");
+    assert_true(n >= RANKS);
+    for (unsigned i = 0; i < n; i++)
+        assert_int_equal(access(got[i].path, F_OK), 0);
+    return got[0].copy.version.step;
+}
+
+static void remove_dir(void)
+{
+    char cmd[128];
+
+    dlr_format(cmd, sizeof(cmd), "rm -r '%s'", dir);
+    assert_int_equal(system(cmd), 0);
+}
+
+static void begin(void)
+{
+    at = 0;
+    dlr_format(dir, sizeof(dir), "/tmp/dlr-crash-XXXXXX");
+    assert_non_null(mkdtemp(dir));
+    assert_int_equal(save(100), 0);
+}
+
+/* One call after the other until one is beyond the last. */
+static void a_crash_leaves_old_or_new(void **state)
+{
+    bool seen_old = false, over = false;
+
+    for (int n = 1; !over; n++) {
+        int status;
+        pid_t pid;
+
+        begin();
+        pid = fork();
+        if (pid == 0) {
+            at = n;
+            count = 0;
+            _exit(save(200) < 0 ? 1 : 0);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        over = WEXITSTATUS(status) == 0;
+        assert_true(over || WEXITSTATUS(status) == CRASHED);
+        if (found() == 100)
+            seen_old = true;
+        else
+            assert_int_equal(found(), 200);
+        if (over) {
+            assert_int_equal(found(), 200);
+            assert_true(n > 5); /* the calls were wrapped at all */
+        }
+        remove_dir();
+    }
+    assert_true(seen_old);
+}
+
+static void a_failing_call_leaves_old_or_new(void **state)
+{
+    failing = true;
+    for (int n = 1;; n++) {
+        int rc;
+
+        begin();
+        at = n;
+        count = 0;
+        rc = save(200);
+        at = 0;
+        if (rc == 0)
+            assert_int_equal(found(), 200);
+        else
+            found();
+        remove_dir();
+        if (count < n)
+            break;
+    }
+    failing = false;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_crash_leaves_old_or_new),
+        cmocka_unit_test(a_failing_call_leaves_old_or_new),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
