@@ -65,7 +65,8 @@ CLI_READ := mpi_launcher/cli_args.c mpi_launcher/cli_find.c mpi_launcher/cli_jso
 DOCTOR := mpi_launcher/doctor.c mpi_launcher/doctor_job.c mpi_launcher/doctor_look.c \
   mpi_launcher/doctor_node.c mpi_launcher/doctor_nodes.c mpi_launcher/doctor_plugin.c \
   mpi_launcher/doctor_slurm.c mpi_launcher/libfile.c mpi_launcher/plugstack.c
-CLI := mpi_launcher/cli.c mpi_launcher/cli_status.c mpi_launcher/cli_events.c \
+CKPT_READ := ckpt/slot.c ckpt/slot_meta.c ckpt/crc32c.c ckpt/safetensors.c
+CLI := mpi_launcher/cli_ckpt.c mpi_launcher/persist.c $(CKPT_READ) mpi_launcher/cli.c mpi_launcher/cli_status.c mpi_launcher/cli_events.c \
   mpi_launcher/cli_check.c mpi_launcher/cli_doctor.c mpi_launcher/cli_watch.c $(DOCTOR) $(CLI_READ)
 SPANK := spank/allocator.c spank/batch.c spank/cmdline.c spank/fds.c spank/handover.c spank/notify.c \
   spank/options.c spank/step.c spank/sweep.c spank/tap.c spank/task_env.c

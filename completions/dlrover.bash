@@ -39,6 +39,8 @@ _dlrover_value() { # OPTION CURRENT
                 first_step saving progress worker_exit round_end cleared persist persisted requeue
                 requeued requeue_failed takeover adopted controller_away controller_back end" -- "$2"))
             ;;
+        --to) COMPREPLY=($(compgen -W "safetensors" -- "$2")) ;;
+        --output) COMPREPLY=($(compgen -d -- "$2")) ;;
         --checks)
             COMPREPLY=($(compgen -W "all $([[ ${COMP_WORDS[1]} == doctor ]] || echo none)
                 $(dlrover "${COMP_WORDS[1]}" --list 2>/dev/null |
@@ -53,11 +55,11 @@ _dlrover() {
 
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        COMPREPLY=($(compgen -W "status events check doctor version help --help --version" -- "$cur"))
+        COMPREPLY=($(compgen -W "status events ckpt check doctor version help --help --version" -- "$cur"))
         return
     fi
     if [[ ${COMP_WORDS[1]} == help ]]; then
-        ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W "status events check doctor version" -- "$cur"))
+        ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W "status events ckpt check doctor version" -- "$cur"))
         return
     fi
     [[ $cur == = ]] && cur=''
@@ -70,7 +72,9 @@ _dlrover() {
     elif [[ $cur == -* ]]; then
         COMPREPLY=($(compgen -W "$options" -- "$cur"))
         [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace 2>/dev/null
-    elif [[ ${COMP_WORDS[1]} == status || ${COMP_WORDS[1]} == events ]]; then
+    elif [[ ${COMP_WORDS[1]} == ckpt ]] && ((COMP_CWORD == 2)); then
+        COMPREPLY=($(compgen -W "ls verify export rm" -- "$cur"))
+    elif [[ ${COMP_WORDS[1]} == ckpt || ${COMP_WORDS[1]} == status || ${COMP_WORDS[1]} == events ]]; then
         options=$(cd "$(_dlrover_state_dir)" 2>/dev/null && printf '%s\n' job-* |
             sed -n 's/^job-\([^*]*\)$/\1/p')
         COMPREPLY=($(compgen -W "$options" -- "$cur"))

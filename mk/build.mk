@@ -68,7 +68,7 @@ $(BUILD)/obj/mpi_launcher/cli.o $(BUILD)/analyze/mpi_launcher/cli.ok: XCFLAGS = 
   $(if $(SLURM_BUILT),-DDLR_SLURM_BUILT=$(SLURM_BUILT)) \
   -DDLR_UCX_BUILT='"$(shell pkg-config --modversion ucx 2>/dev/null)"'
 $(BUILD)/dlrover: $(call obj,$(CLI) $(HEALTH) $(TOPO) $(COMMON) $(MSG))
-	$(call link,-ljansson -lhwloc -lslurm -lmunge)
+	$(call link,-ljansson -lhwloc -lslurm -lmunge -lisal -lxxhash)
 
 $(BUILD)/obj/mpi_launcher/rendezvous.o: XCFLAGS = $(shell $(MPICC) --showme:compile)
 $(BUILD)/dlrover-rendezvous: LINKER = $(MPICC)

@@ -27,6 +27,7 @@ static const struct {
     {"status", dlr_cli_status,
      "whether a job goes on: state, steps, checkpoint, nodes"},
     {"events", dlr_cli_events, "what happened to a job, one line for each event"},
+    {"ckpt", dlr_cli_ckpt, "snapshots that a run has on the disk: list, check, export"},
     {"check", dlr_cli_check, "the health checks, on this node"},
     {"doctor", dlr_cli_doctor,
      "what of the installation is not as it should be, and what to do"},

@@ -12,6 +12,7 @@
 int dlr_cli_status(int argc, char **argv);
 int dlr_cli_events(int argc, char **argv);
 int dlr_cli_check(int argc, char **argv);
+int dlr_cli_ckpt(int argc, char **argv);
 int dlr_cli_doctor(int argc, char **argv);
 int dlr_cli_version(int argc, char **argv);
 

@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dlrover ckpt: the snapshots that a run has written to its state directory. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ckpt/safetensors.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/file.h"
+#include "common/str.h"
+#include "mpi_launcher/cli.h"
+#include "mpi_launcher/cli_args.h"
+#include "mpi_launcher/cli_find.h"
+#include "mpi_launcher/cli_text.h"
+#include "mpi_launcher/persist.h"
+
+#define BAR 30
+#define BAR_EVERY_MS 100
+
+struct ckpt {
+    struct dlr_cli_where where;
+    const char *verb, *target, *to, *output;
+    uint64_t step;
+    bool has_step, json;
+    char dir[PATH_MAX];
+    struct dlr_plan_file *files; /* newest version first, each rank in turn */
+    unsigned n;
+    uint64_t total, passed; /* bytes of the work under way */
+    int64_t drawn_ms;
+};
+
+static const struct dlr_cli_opt opts[] = {
+    {"step", "N", "this snapshot; without it the newest (export), each (ls, verify)"},
+    {"to", "FORM", "of an export: safetensors"},
+    {"output", "DIR", "where an export goes: rank-N.safetensors for each rank"},
+    {"run", "NAME", "the run, when the job has several"},
+    {"state-dir", "DIR", "what the job was given as --dlrover-state-dir"},
+    {"json", NULL, "ls: a JSON array"},
+    {0},
+};
+static const struct dlr_cli_cmd cmd = {
+    "ckpt", "ls|verify|export|rm [JOB|DIR]",
+    "Lists, checks, exports or removes the snapshots that a run has on the disk.", opts,
+    "ls      what is there\n"
+    "verify  reads every byte and compares the checksums made when it was saved\n"
+    "export  --to=safetensors --output=DIR: checked, for other tools to read\n"
+    "rm      --step=N: removes it; a job that runs then does without it\n\n"
+    "DIR is a word with a '/' in it: a directory that holds manifests.\n"
+    "Exit status: 0, 1 when something is corrupt or not there, 2 on wrong usage.\n"};
+
+static int set_word(struct ckpt *c, const char *value, struct dlr_err *err)
+{
+    static const char *const verbs[] = {"ls", "verify", "export", "rm"};
+    const char *near;
+
+    if (c->verb && c->target)
+        return dlr_fail(err, -EINVAL, "'%.64s' is one word too many", value);
+    if (c->verb) {
+        c->target = value;
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(*verbs); i++)
+        if (dlr_streq(value, verbs[i]))
+            c->verb = verbs[i];
+    if (c->verb)
+        return 0;
+    near = dlr_cli_nearest(value, verbs, sizeof(verbs) / sizeof(*verbs));
+    return near ? dlr_fail(err, -EINVAL, "unknown word '%.64s', did you mean '%s'?",
+                           value, near)
+                : dlr_fail(err, -EINVAL,
+                           "unknown word '%.64s': must be ls, verify, export or rm",
+                           value);
+}
+
+static int set(void *arg, const char *name, const char *value, struct dlr_err *err)
+{
+    struct ckpt *c = arg;
+    unsigned step;
+
+    if (!name)
+        return set_word(c, value, err);
+    if (dlr_streq(name, "json")) {
+        c->json = true;
+    } else if (dlr_streq(name, "run")) {
+        c->where.run = value;
+    } else if (dlr_streq(name, "state-dir")) {
+        c->where.state_dir = value;
+    } else if (dlr_streq(name, "output")) {
+        c->output = value;
+    } else if (dlr_streq(name, "to")) {
+        c->to = value;
+        if (!dlr_streq(value, "safetensors"))
+            return dlr_fail(err, -EINVAL, "--to=%.64s: must be safetensors", value);
+    } else {
+        if (dlr_parse_uint(value, UINT32_MAX, &step) < 0)
+            return dlr_fail(err, -EINVAL, "--step=%.64s: must be a number of steps",
+                            value);
+        c->has_step = true;
+        c->step = step;
+    }
+    return 0;
+}
+
+/* What the words must be together; NULL: they are. */
+static const char *check_words(const struct ckpt *c)
+{
+    if (!c->verb)
+        return "one of ls, verify, export and rm is missing";
+    if (dlr_streq(c->verb, "export") && (!c->to || !c->output))
+        return "export needs --to=safetensors and --output=DIR";
+    if (!dlr_streq(c->verb, "export") && (c->to || c->output))
+        return "--to and --output belong to export";
+    if (dlr_streq(c->verb, "rm") && !c->has_step)
+        return "rm needs --step=N";
+    if (c->json && !dlr_streq(c->verb, "ls"))
+        return "--json belongs to ls";
+    return NULL;
+}
+
+/* --- what is there ----------------------------------------------------------------------- */
+
+static int find_dir(struct ckpt *c, struct dlr_err *err)
+{
+    struct dlr_cli_run run;
+    char *slash;
+    int rc;
+
+    if (c->target && strchr(c->target, '/')) {
+        if (dlr_format(c->dir, sizeof(c->dir), "%s", c->target) < 0)
+            return dlr_fail(err, -ENAMETOOLONG, "the path is too long");
+        return 0;
+    }
+    c->where.job = c->target;
+    rc = dlr_cli_find(&c->where, &run, err);
+    if (rc < 0)
+        return rc;
+    slash = strrchr(run.journal, '/');
+    rc = dlr_format(c->dir, sizeof(c->dir), "%.*s/persist", (int)(slash - run.journal),
+                    run.journal);
+    return rc < 0 ? dlr_fail(err, rc, "the path is too long") : 0;
+}
+
+static unsigned end_of(const struct ckpt *c, unsigned at)
+{
+    unsigned i = at;
+
+    while (i < c->n &&
+           dlr_version_eq(c->files[i].copy.version, c->files[at].copy.version))
+        i++;
+    return i;
+}
+
+/* Leaves the versions that are meant; -ENOENT when that is none. */
+static int choose(struct ckpt *c, struct dlr_err *err)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < c->n; i++)
+        if (!c->has_step || c->files[i].copy.version.step == c->step)
+            c->files[n++] = c->files[i];
+    c->n = n;
+    if (n > 0 && dlr_streq(c->verb, "export"))
+        c->n = end_of(c, 0);
+    return n ? 0
+             : dlr_fail(err, -ENOENT, "no snapshot of step %" PRIu64 " in '%s'",
+                        c->step, c->dir);
+}
+
+static void size_text(uint64_t bytes, char *buf, size_t size)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    double value = (double)bytes;
+    unsigned u = 0;
+
+    for (; value >= 1024 && u < 5; u++)
+        value /= 1024;
+    snprintf(buf, size, u ? "%.1f %s" : "%.0f %s", value, units[u]);
+}
+
+static uint64_t bytes_of(const struct ckpt *c, unsigned at, unsigned end)
+{
+    uint64_t bytes = 0;
+
+    for (unsigned i = at; i < end; i++)
+        bytes += c->files[i].copy.bytes;
+    return bytes;
+}
+
+/* --- ls ------------------------------------------------------------------------------------ */
+
+/* Files that are not there, or shorter than they were. */
+static unsigned missing(const struct ckpt *c, unsigned at, unsigned end,
+                        int64_t *ret_written_ms)
+{
+    unsigned n = 0;
+
+    *ret_written_ms = 0;
+    for (unsigned i = at; i < end; i++) {
+        struct stat st;
+
+        if (stat(c->files[i].path, &st) < 0 ||
+            (uint64_t)st.st_size < c->files[i].copy.bytes)
+            n++;
+        else if (st.st_mtim.tv_sec * INT64_C(1000) > *ret_written_ms)
+            *ret_written_ms = st.st_mtim.tv_sec * INT64_C(1000);
+    }
+    return n;
+}
+
+static void list_one(const struct ckpt *c, unsigned at, unsigned end)
+{
+    struct dlr_version v = c->files[at].copy.version;
+    char size[32], when[32] = "-";
+    int64_t written_ms;
+    unsigned gone = missing(c, at, end, &written_ms);
+
+    size_text(bytes_of(c, at, end), size, sizeof(size));
+    if (written_ms)
+        dlr_cli_time_brief(written_ms, dlr_cli_now_ms(), when, sizeof(when));
+    printf("%10" PRIu64 " %6" PRIu32 " %7u %12s  %-12s", v.step, v.round, end - at,
+           size, when);
+    if (gone)
+        printf("  %u of %u files are gone or too short", gone, end - at);
+    putchar('\n');
+}
+
+static int list(const struct ckpt *c)
+{
+    json_t *all = json_array();
+    int code = DLR_CLI_OK;
+
+    if (!c->json)
+        printf("%10s %6s %7s %12s  %s\n", "step", "round", "ranks", "size", "written");
+    for (unsigned at = 0, end; at < c->n; at = end) {
+        int64_t written_ms;
+
+        end = end_of(c, at);
+        if (!c->json)
+            list_one(c, at, end);
+        json_array_append_new(
+            all, json_pack("{s:I,s:I,s:i,s:I,s:i}", "step",
+                           (json_int_t)c->files[at].copy.version.step, "vround",
+                           (json_int_t)c->files[at].copy.version.round, "world",
+                           (int)(end - at), "bytes", (json_int_t)bytes_of(c, at, end),
+                           "missing", (int)missing(c, at, end, &written_ms)));
+        if (missing(c, at, end, &written_ms))
+            code = DLR_CLI_FAIL;
+    }
+    if (c->json) {
+        json_dumpf(all, stdout, JSON_INDENT(2));
+        putchar('\n');
+    }
+    json_decref(all);
+    return code;
+}
+
+/* --- verify and export ----------------------------------------------------------------------- */
+
+static void draw(struct ckpt *c, uint64_t bytes)
+{
+    int64_t now = dlr_now_ms();
+    int full;
+
+    c->passed += bytes;
+    if (!isatty(STDERR_FILENO) ||
+        (c->passed < c->total && now - c->drawn_ms < BAR_EVERY_MS))
+        return;
+    c->drawn_ms = now;
+    full = c->total ? (int)(c->passed * BAR / c->total) : BAR;
+    full = full > BAR ? BAR : full;
+    fprintf(stderr, "\r%s [%.*s%*s] %3d %%", c->verb, full,
+            "##############################", BAR - full, "",
+            c->total ? (int)(c->passed * 100 / c->total) : 100);
+}
+
+static void end_bar(void)
+{
+    if (isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr);
+}
+
+static int check_chunks(struct ckpt *c, const struct dlr_slot *slot, uint32_t n,
+                        struct dlr_err *err)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        size_t bytes;
+        uint32_t crc;
+        void *data;
+
+        if (dlr_slot_chunk(slot, i, &data, &bytes, &crc) < 0 ||
+            dlr_crc32c(0, data, bytes) != crc)
+            return dlr_fail(err, -EBADMSG,
+                            "chunk %" PRIu32 " of %" PRIu32 " is corrupt", i, n);
+        draw(c, bytes);
+    }
+    return 0;
+}
+
+/* *ret is a file whose every byte is right: dlr_slot_unmap(). */
+static int open_file(struct ckpt *c, const struct dlr_plan_file *f,
+                     struct dlr_slot **ret, struct dlr_err *err)
+{
+    DLR_AUTO_CLOSE int fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct dlr_slot_info info;
+    struct dlr_slot *slot;
+    const void *meta;
+    size_t bytes;
+    int rc;
+
+    if (fd < 0)
+        return dlr_fail(err, -errno, "cannot be opened: %s", strerror(errno));
+    rc = dlr_slot_map(fd, false, &slot, err);
+    if (rc < 0)
+        return rc;
+    dlr_slot_meta(slot, &meta, &bytes);
+    rc = dlr_slot_check_meta(meta, bytes, dlr_slot_bytes(slot), &info, err);
+    if (rc == 0 && (info.rank != f->copy.rank || info.world != f->copy.world ||
+                    !dlr_version_eq(info.version, f->copy.version)))
+        rc = dlr_fail(err, -EBADMSG,
+                      "holds rank %" PRId32 " of %" PRIu32 " at step %" PRIu64
+                      " of round %" PRIu32,
+                      info.rank, info.world, info.version.step, info.version.round);
+    if (rc == 0)
+        rc = check_chunks(c, slot, info.nchunks, err);
+    if (rc < 0)
+        dlr_slot_unmap(slot);
+    else
+        *ret = slot;
+    return rc;
+}
+
+static int export_slot(const struct ckpt *c, const struct dlr_plan_file *f,
+                       const struct dlr_slot *slot, struct dlr_err *err)
+{
+    struct dlr_safetensors st;
+    char path[PATH_MAX];
+    int rc = dlr_format(path, sizeof(path), "%s/rank-%" PRId32 ".safetensors",
+                        c->output, f->copy.rank);
+
+    if (rc < 0)
+        return dlr_fail(err, rc, "the path is too long");
+    rc = dlr_safetensors_make(slot, &st, err);
+    if (rc < 0)
+        return rc;
+    rc = dlr_file_replace(AT_FDCWD, path, 0666, st.parts, st.nparts, err);
+    dlr_safetensors_done(&st);
+    return rc;
+}
+
+static int read_one(struct ckpt *c, unsigned at, unsigned end, bool export)
+{
+    struct dlr_version v = c->files[at].copy.version;
+    unsigned bad = 0;
+    char size[32];
+
+    for (unsigned i = at; i < end; i++) {
+        struct dlr_slot *slot = NULL;
+        struct dlr_err err = {0};
+        int rc = open_file(c, &c->files[i], &slot, &err);
+
+        if (rc == 0 && export)
+            rc = export_slot(c, &c->files[i], slot, &err);
+        dlr_slot_unmap(slot);
+        if (rc == 0)
+            continue;
+        end_bar();
+        fprintf(stderr,
+                "dlrover ckpt: rank %" PRId32 " of step %" PRIu64 ", '%s': %s\n",
+                c->files[i].copy.rank, v.step, c->files[i].path, err.text);
+        bad++;
+        if (export)
+            return DLR_CLI_FAIL;
+    }
+    end_bar();
+    size_text(bytes_of(c, at, end), size, sizeof(size));
+    if (!bad)
+        printf("step %" PRIu64 " of round %" PRIu32
+               ": %u files, %s, every byte is right%s%s\n",
+               v.step, v.round, end - at, size, export ? "; exported to " : "",
+               export ? c->output : "");
+    return bad ? DLR_CLI_FAIL : DLR_CLI_OK;
+}
+
+static int read_all(struct ckpt *c, bool export)
+{
+    struct dlr_err err;
+    int code = DLR_CLI_OK;
+
+    if (export && dlr_mkdirs(c->output, 0777, &err) < 0) {
+        fprintf(stderr, "dlrover ckpt: %s\n", err.text);
+        return DLR_CLI_FAIL;
+    }
+    c->total = bytes_of(c, 0, c->n);
+    for (unsigned at = 0, end; at < c->n; at = end) {
+        end = end_of(c, at);
+        if (read_one(c, at, end, export) != DLR_CLI_OK)
+            code = DLR_CLI_FAIL;
+    }
+    return code;
+}
+
+/* --- rm -------------------------------------------------------------------------------------- */
+
+static int remove_all(const struct ckpt *c)
+{
+    char path[PATH_MAX], name[DLR_PERSIST_NAME];
+    int code = DLR_CLI_OK;
+
+    /* The manifest first: what it named means nothing from then on. */
+    for (unsigned at = 0; at < c->n; at = end_of(c, at)) {
+        dlr_persist_manifest(c->files[at].copy.version, name, sizeof(name));
+        if (dlr_format(path, sizeof(path), "%s/%s", c->dir, name) < 0 ||
+            unlink(path) < 0) {
+            fprintf(stderr, "dlrover ckpt: cannot remove '%s/%s': %s\n", c->dir, name,
+                    strerror(errno));
+            return DLR_CLI_FAIL;
+        }
+    }
+    for (unsigned i = 0; i < c->n; i++)
+        if (unlink(c->files[i].path) < 0 && errno != ENOENT) {
+            fprintf(stderr, "dlrover ckpt: cannot remove '%s': %s\n", c->files[i].path,
+                    strerror(errno));
+            code = DLR_CLI_FAIL;
+        }
+    return code;
+}
+
+static int run(struct ckpt *c)
+{
+    struct dlr_err err = {0};
+    int rc = find_dir(c, &err);
+
+    if (rc == 0)
+        rc = dlr_persist_load(c->dir, &c->files, &c->n, &err);
+    if (rc == 0 && err.text[0])
+        fprintf(stderr, "dlrover ckpt: ignoring a manifest: %s\n", err.text);
+    if (rc == 0)
+        rc = choose(c, &err);
+    if (rc < 0) {
+        fprintf(stderr, "dlrover ckpt: %s\n", err.text);
+        return DLR_CLI_FAIL;
+    }
+    if (dlr_streq(c->verb, "ls"))
+        return list(c);
+    if (dlr_streq(c->verb, "rm"))
+        return remove_all(c);
+    return read_all(c, dlr_streq(c->verb, "export"));
+}
+
+int dlr_cli_ckpt(int argc, char **argv)
+{
+    struct ckpt c = {0};
+    const char *wrong;
+    int code;
+
+    if (!dlr_cli_parse(&cmd, argc, argv, set, &c, &code))
+        return code;
+    wrong = check_words(&c);
+    if (wrong) {
+        fprintf(stderr, "dlrover ckpt: %s (see 'dlrover help ckpt')\n", wrong);
+        return DLR_CLI_USAGE;
+    }
+    code = run(&c);
+    free(c.files);
+    return code;
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dlrover ckpt on snapshots that are whole, spoilt, gone; and words that are wrong. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "ckpt/slot_meta.h"
+#include "ckpt/slot_write.h"
+#include "common/str.h"
+#include "mpi_launcher/cli.h"
+#include "mpi_launcher/persist.h"
+
+#define RANKS 2
+
+static char dir[64], text[16384];
+
+static void put_slot(const char *path, int32_t rank, struct dlr_version v)
+{
+    static unsigned char data[5000];
+    const struct dlr_ckpt_region region = {"d", DLR_CKPT_LOCAL, "u8", 1,   1, {5000},
+                                           {0}, {5000},         {0},  data};
+    const struct dlr_slot_owner owner = {7, rank, RANKS};
+    struct dlr_slot_plan *plan;
+    struct dlr_slot *slot;
+
+    assert_int_equal(dlr_slot_plan_new(&region, 1, &owner, &plan, NULL), 0);
+    assert_int_equal(
+        dlr_slot_create(AT_FDCWD, path, dlr_slot_plan_bytes(plan), &slot, NULL), 0);
+    assert_int_equal(dlr_slot_begin(slot, plan, v, NULL), 0);
+    memset(dlr_slot_data(slot, plan, 0), 7, dlr_slot_plan_data(plan));
+    dlr_slot_set_crc(
+        slot, plan, 0,
+        dlr_crc32c(0, dlr_slot_data(slot, plan, 0), dlr_slot_plan_data(plan)));
+    dlr_slot_seal(slot, plan);
+    dlr_slot_unmap(slot);
+    dlr_slot_plan_free(plan);
+}
+
+static void put_version(uint32_t vround, uint64_t step)
+{
+    struct dlr_plan_file files[RANKS] = {0};
+
+    for (int32_t r = 0; r < RANKS; r++) {
+        struct dlr_plan_file *f = &files[r];
+
+        f->copy = (struct dlr_plan_copy){
+            .rank = r, .world = RANKS, .version = {vround, step}, .bytes = 16384};
+        dlr_persist_path(dir, r, f->copy.version, f->path, sizeof(f->path));
+        put_slot(f->path, r, f->copy.version);
+    }
+    assert_int_equal(dlr_persist_save(dir, files, RANKS, 0, NULL), 0);
+}
+
+static int make_dir(void **state)
+{
+    dlr_format(dir, sizeof(dir), "/tmp/dlr-cli-ckpt-XXXXXX");
+    if (!mkdtemp(dir))
+        return -1;
+    put_version(0, 100);
+    put_version(1, 200);
+    return 0;
+}
+
+static int remove_dir(void **state)
+{
+    char command[128];
+
+    dlr_format(command, sizeof(command), "rm -r '%s'", dir);
+    return system(command);
+}
+
+/* Runs "dlrover ckpt WORDS" ("DIR" stands for the directory); text is what it says. */
+static int ckpt(const char *words)
+{
+    char copy[256], option[160], *argv[16] = {(char *)"ckpt"};
+    int argc = 1, fds[2], status;
+    size_t n = 0;
+    ssize_t got;
+    pid_t pid;
+
+    dlr_format(copy, sizeof(copy), "%s", words);
+    for (char *w = strtok(copy, " "); w; w = strtok(NULL, " "))
+        argv[argc++] = w;
+    for (int i = 1; i < argc; i++) {
+        if (dlr_streq(argv[i], "DIR"))
+            argv[i] = dir;
+        if (dlr_streq(argv[i], "--output=DIR")) {
+            dlr_format(option, sizeof(option), "--output=%s/out", dir);
+            argv[i] = option;
+        }
+    }
+    assert_int_equal(pipe(fds), 0);
+    fflush(NULL);
+    pid = fork();
+    if (pid == 0) {
+        dup2(fds[1], 1);
+        dup2(fds[1], 2);
+        status = dlr_cli_ckpt(argc, argv);
+        fflush(NULL);
+        _exit(status);
+    }
+    close(fds[1]);
+    while ((got = read(fds[0], text + n, sizeof(text) - 1 - n)) > 0)
+        n += (size_t)got;
+    text[n] = '\0';
+    close(fds[0]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void spoil(const char *name, off_t at)
+{
+    char path[128];
+    unsigned char byte;
+    int fd;
+
+    dlr_format(path, sizeof(path), "%s/%s", dir, name);
+    fd = open(path, O_RDWR);
+    assert_int_equal(pread(fd, &byte, 1, at), 1);
+    byte ^= 1;
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    close(fd);
+}
+
+static bool there(const char *name)
+{
+    char path[128];
+
+    dlr_format(path, sizeof(path), "%s/%s", dir, name);
+    return access(path, F_OK) == 0;
+}
+
+static void ls_shows_what_is_there(void **state)
+{
+    json_t *all;
+    char path[128];
+
+    assert_int_equal(ckpt("ls DIR"), 0);
+    assert_true(strstr(text, "200") < strstr(text, "100")); /* the newest first */
+    assert_int_equal(ckpt("ls --json DIR"), 0);
+    all = json_loads(text, 0, NULL);
+    assert_int_equal(json_array_size(all), 2);
+    assert_int_equal(
+        json_integer_value(json_object_get(json_array_get(all, 0), "step")), 200);
+    assert_int_equal(
+        json_integer_value(json_object_get(json_array_get(all, 1), "world")), RANKS);
+    json_decref(all);
+    dlr_format(path, sizeof(path), "%s/r1-1-200.slot", dir);
+    unlink(path);
+    assert_int_equal(ckpt("ls DIR"), 1);
+    assert_non_null(strstr(text, "1 of 2 files are gone"));
+}
+
+static void verify_finds_the_spoilt_byte(void **state)
+{
+    assert_int_equal(ckpt("verify DIR"), 0);
+    assert_non_null(strstr(text, "step 200 of round 1: 2 files"));
+    spoil("r1-0-100.slot", 8192 + 4000);
+    assert_int_equal(ckpt("verify DIR"), 1);
+    assert_non_null(strstr(text, "rank 1 of step 100"));
+    assert_non_null(strstr(text, "chunk 0 of 1 is corrupt"));
+    assert_non_null(strstr(text, "step 200 of round 1: 2 files"));
+    assert_int_equal(ckpt("verify --step=200 DIR"), 0);
+    spoil("r0-1-200.slot", 4096 + 30);
+    assert_int_equal(ckpt("verify --step=200 DIR"), 1);
+}
+
+static void export_writes_only_what_is_right(void **state)
+{
+    assert_int_equal(ckpt("export --to=safetensors --output=DIR DIR"), 0);
+    assert_true(there("out/rank-0.safetensors"));
+    assert_true(there("out/rank-1.safetensors"));
+    assert_int_equal(remove_dir(NULL), 0);
+    assert_int_equal(make_dir(NULL), 0);
+    spoil("r0-0-100.slot", 8192 + 1);
+    assert_int_equal(ckpt("export --step=100 --to=safetensors --output=DIR DIR"), 1);
+    assert_false(there("out/rank-0.safetensors"));
+}
+
+static void rm_removes_one(void **state)
+{
+    assert_int_equal(ckpt("rm --step=100 DIR"), 0);
+    assert_false(there("manifest-0-100.json"));
+    assert_false(there("r0-0-100.slot"));
+    assert_true(there("r1-1-200.slot"));
+    assert_int_equal(ckpt("rm --step=100 DIR"), 1);
+    assert_non_null(strstr(text, "no snapshot of step 100"));
+}
+
+static void wrong_words_cost_one_line(void **state)
+{
+    static const struct {
+        const char *words, *says;
+    } rows[] = {
+        {"", "one of ls, verify, export and rm is missing"},
+        {"verfy DIR", "did you mean 'verify'"},
+        {"frobnicate", "must be ls, verify, export or rm"},
+        {"ls DIR DIR", "one word too many"},
+        {"rm DIR", "rm needs --step=N"},
+        {"rm --step=x DIR", "--step=x: must be a number"},
+        {"export DIR", "export needs --to=safetensors and --output=DIR"},
+        {"export --to=zip DIR", "--to=zip: must be safetensors"},
+        {"ls --output=/x DIR", "belong to export"},
+        {"verify --json DIR", "--json belongs to ls"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        print_message("row '%s'\n", rows[i].words);
+        assert_int_equal(ckpt(rows[i].words), DLR_CLI_USAGE);
+        assert_non_null(strstr(text, rows[i].says));
+        assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+    }
+    assert_int_equal(ckpt("ls /nowhere/at/all"), 1);
+    assert_non_null(strstr(text, "cannot open '/nowhere/at/all'"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(ls_shows_what_is_there, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(verify_finds_the_spoilt_byte, make_dir,
+                                        remove_dir),
+        cmocka_unit_test_setup_teardown(export_writes_only_what_is_right, make_dir,
+                                        remove_dir),
+        cmocka_unit_test_setup_teardown(rm_removes_one, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(wrong_words_cost_one_line, make_dir,
+                                        remove_dir),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
