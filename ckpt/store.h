@@ -10,7 +10,8 @@
 
 #include "ckpt/slot.h"
 
-#define DLR_STORE_SLOTS 2 /* per rank */
+#define DLR_STORE_SLOTS 2     /* per rank */
+#define DLR_STORE_SLOTS_MAX 3 /* of an own rank while --dlrover-persist-every is on */
 
 struct dlr_store_item {
     int32_t rank;

@@ -333,13 +333,15 @@ struct dlr_agent_rank {
     struct dlr_agent_conn *worker; /* NULL: not here, or gone */
     struct dlr_page *page;         /* of the worker; NULL before its hello */
     int page_fd;
-    struct dlr_slot *slots[DLR_STORE_SLOTS]; /* mapped when this node owns the rank */
-    int slot_fds[DLR_STORE_SLOTS];
-    unsigned reading[DLR_STORE_SLOTS]; /* requests of the data process that read it */
-    bool own;                          /* runs here in this round */
-    bool reserving, asked;             /* by the data process; by the worker */
-    uint64_t bytes;                    /* reserved; 0: not */
-    bool restored;                     /* said, with: */
+    struct dlr_slot
+        *slots[DLR_STORE_SLOTS_MAX]; /* mapped when this node owns the rank */
+    int slot_fds[DLR_STORE_SLOTS_MAX];
+    unsigned
+        reading[DLR_STORE_SLOTS_MAX]; /* requests of the data process that read it */
+    bool own;                         /* runs here in this round */
+    bool reserving, asked;            /* by the data process; by the worker */
+    uint64_t bytes;                   /* reserved; 0: not */
+    bool restored;                    /* said, with: */
     int restored_rc;
 };
 

@@ -30,7 +30,7 @@ struct dlr_agent_rank *dlr_agent_rank(struct dlr_agent *a, int32_t rank, bool ma
         return NULL;
     r->rank = rank;
     r->page_fd = -1;
-    for (unsigned k = 0; k < DLR_STORE_SLOTS; k++)
+    for (unsigned k = 0; k < DLR_STORE_SLOTS_MAX; k++)
         r->slot_fds[k] = -1;
     a->ranks[a->nranks++] = r;
     return r;
@@ -38,7 +38,7 @@ struct dlr_agent_rank *dlr_agent_rank(struct dlr_agent *a, int32_t rank, bool ma
 
 static void close_slots(struct dlr_agent_rank *r)
 {
-    for (unsigned k = 0; k < DLR_STORE_SLOTS; k++) {
+    for (unsigned k = 0; k < DLR_STORE_SLOTS_MAX; k++) {
         r->slots[k] = dlr_slot_unmap(r->slots[k]);
         if (r->slot_fds[k] >= 0)
             close(r->slot_fds[k]);
@@ -78,7 +78,7 @@ int dlr_agent_rank_open(struct dlr_agent *a, struct dlr_agent_rank *r)
     int n = 0;
 
     close_slots(r);
-    for (unsigned k = 0; k < DLR_STORE_SLOTS; k++) {
+    for (unsigned k = 0; k < DLR_STORE_SLOTS_MAX; k++) {
         struct dlr_err err;
         char name[64];
 
@@ -99,7 +99,7 @@ int dlr_agent_rank_open(struct dlr_agent *a, struct dlr_agent_rank *r)
 
 int dlr_agent_rank_holding(const struct dlr_agent_rank *r, struct dlr_version version)
 {
-    for (unsigned k = 0; k < DLR_STORE_SLOTS; k++) {
+    for (unsigned k = 0; k < DLR_STORE_SLOTS_MAX; k++) {
         struct dlr_slot_info info;
         enum dlr_slot_state state;
 
@@ -117,7 +117,7 @@ int dlr_agent_rank_holding(const struct dlr_agent_rank *r, struct dlr_version ve
 /* A worker that died while it wrote leaves its slot OPEN; nobody else will end it. */
 static void bury_open_slots(struct dlr_agent_rank *r)
 {
-    for (unsigned k = 0; k < DLR_STORE_SLOTS; k++)
+    for (unsigned k = 0; k < DLR_STORE_SLOTS_MAX; k++)
         if (r->slots[k] && dlr_slot_state(r->slots[k]) == DLR_SLOT_OPEN)
             dlr_slot_set_state(r->slots[k], DLR_SLOT_DEAD);
 }
@@ -196,7 +196,7 @@ static void refuse(struct dlr_agent *a, struct dlr_agent_rank *r, int rc,
 void dlr_agent_ranks_hello(struct dlr_agent *a, struct dlr_agent_conn *c)
 {
     struct dlr_agent_rank *r = dlr_agent_rank(a, c->rank, false);
-    int fds[1 + DLR_STORE_SLOTS], holding = -1, rc;
+    int fds[1 + DLR_STORE_SLOTS_MAX], holding = -1, rc;
     struct dlr_local_msg m;
     unsigned n = 0;
 
@@ -225,7 +225,7 @@ void dlr_agent_ranks_hello(struct dlr_agent *a, struct dlr_agent_conn *c)
         m.arg[0] = 1;
         m.arg[1] = a->round.restore.round;
         m.step = a->round.restore.step;
-        for (int k = 0; k < DLR_STORE_SLOTS; k++) {
+        for (int k = 0; k < DLR_STORE_SLOTS_MAX; k++) {
             if (k == holding)
                 m.arg[2] = n - 1;
             if (r->slot_fds[k] >= 0)
@@ -253,13 +253,13 @@ static void say_ready(struct dlr_agent *a, const struct dlr_agent_rank *r)
 static void tell_slots(struct dlr_agent *a, struct dlr_agent_rank *r, const char *why)
 {
     struct dlr_local_msg m;
-    int fds[DLR_STORE_SLOTS];
+    int fds[DLR_STORE_SLOTS_MAX];
     unsigned n = 0;
 
     dlr_local_init(&m, DLR_LOCAL_SLOTS);
     m.round = a->round.round;
     m.rank = r->rank;
-    for (unsigned k = 0; !why && k < DLR_STORE_SLOTS; k++)
+    for (unsigned k = 0; !why && k < DLR_STORE_SLOTS_MAX; k++)
         if (r->slot_fds[k] >= 0)
             fds[n++] = r->slot_fds[k];
     m.arg[0] = n;
@@ -267,6 +267,15 @@ static void tell_slots(struct dlr_agent *a, struct dlr_agent_rank *r, const char
         dlr_local_text(&m, "%s", why ? why : "the slots have gone");
     if (r->worker)
         dlr_agent_local_send(r->worker, &m, fds, n);
+}
+
+/* A slot that is being written to the disk is not free for a save: the third makes up for it. */
+static unsigned slots_of(const struct dlr_agent *a, const struct dlr_agent_rank *r)
+{
+    const struct dlr_every_conf *every = &a->job.persist_every;
+
+    return r->own && (every->steps || every->ms) ? DLR_STORE_SLOTS_MAX
+                                                 : DLR_STORE_SLOTS;
 }
 
 void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
@@ -293,7 +302,7 @@ void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
     m.round = a->round.round;
     m.rank = rank;
     m.arg[0] = bytes;
-    m.arg[1] = DLR_STORE_SLOTS;
+    m.arg[1] = slots_of(a, r);
     dlr_agent_data_send(a, &m);
 }
 
@@ -307,7 +316,7 @@ void dlr_agent_ranks_reserved(struct dlr_agent *a, int32_t rank, int rc,
         return;
     asked = r->asked;
     r->reserving = r->asked = false;
-    if (rc == 0 && r->own && dlr_agent_rank_open(a, r) < DLR_STORE_SLOTS) {
+    if (rc == 0 && r->own && dlr_agent_rank_open(a, r) < (int)slots_of(a, r)) {
         rc = -EIO;
         why = "the slots have gone";
     }

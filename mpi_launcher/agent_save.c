@@ -25,7 +25,7 @@ static struct dlr_version here(const struct dlr_agent *a, uint64_t step)
 /* FREE or DEAD, and not being read by the data process. -1: none. */
 static int choose_slot(const struct dlr_agent_rank *r)
 {
-    for (int k = 0; k < DLR_STORE_SLOTS; k++) {
+    for (int k = 0; k < DLR_STORE_SLOTS_MAX; k++) {
         enum dlr_slot_state state;
 
         if (!r->slots[k] || r->reading[k] > 0)
@@ -83,7 +83,7 @@ static bool get_version(const struct dlr_slot *slot, struct dlr_version *ret)
 
 static void commit_rank(struct dlr_agent_rank *r, struct dlr_version v)
 {
-    for (unsigned k = 0; k < DLR_STORE_SLOTS; k++) {
+    for (unsigned k = 0; k < DLR_STORE_SLOTS_MAX; k++) {
         struct dlr_version held;
         int order;
 
@@ -101,7 +101,7 @@ static void commit_rank(struct dlr_agent_rank *r, struct dlr_version v)
 
 static void abort_rank(struct dlr_agent_rank *r, struct dlr_version v)
 {
-    for (unsigned k = 0; k < DLR_STORE_SLOTS; k++) {
+    for (unsigned k = 0; k < DLR_STORE_SLOTS_MAX; k++) {
         struct dlr_version held;
 
         if (get_version(r->slots[k], &held) && dlr_version_eq(held, v))

@@ -26,7 +26,8 @@ struct worker {
     int fd, rank;
     unsigned round;
     struct dlr_page *page;
-    struct dlr_slot *slots[2];
+    struct dlr_slot *slots[3];
+    unsigned nslots; /* 0 means 2 */
     struct dlr_slot_plan *plan;
     struct dlr_local_msg welcome;
 };
@@ -81,9 +82,9 @@ static void reserve(struct worker *w)
                  dlr_slot_plan_bytes(w->plan), 0);
     assert_true(dlr_rig_recv(w->fd, &m, fds, &n));
     assert_int_equal(m.type, DLR_LOCAL_SLOTS);
-    assert_int_equal(m.arg[0], 2);
-    assert_int_equal(n, 2);
-    for (int k = 0; k < 2; k++)
+    assert_int_equal(m.arg[0], w->nslots ? w->nslots : 2);
+    assert_int_equal(n, m.arg[0]);
+    for (unsigned k = 0; k < n; k++)
         assert_int_equal(dlr_slot_map(fds[k], true, &w->slots[k], &err), 0);
     close_fds(fds, n);
 }
@@ -121,7 +122,7 @@ static unsigned save(struct worker *w, uint64_t step)
     struct dlr_err err = {0};
     void *data;
 
-    assert_true(k < 2);
+    assert_true(k < 3);
     assert_int_equal(dlr_slot_plan_chunks(w->plan), 1);
     assert_int_equal(
         dlr_slot_begin(slot, w->plan, (struct dlr_version){w->round, step}, NULL), 0);
@@ -137,7 +138,7 @@ static unsigned save(struct worker *w, uint64_t step)
 
 static void bye(struct worker *w)
 {
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < 3; k++)
         dlr_slot_unmap(w->slots[k]);
     dlr_slot_plan_free(w->plan);
     if (w->page)
@@ -414,6 +415,39 @@ static void the_page_shows_the_lease(void **state)
     dlr_rig_stop(&rig);
 }
 
+static void a_slow_write_leaves_two_slots_for_saves(void **state)
+{
+    struct dlr_slot_info info;
+    struct worker w;
+    unsigned held;
+
+    dlr_rig_start(&rig, "--persist-every=10");
+    dlr_rig_round(&rig, 0, "[4]", "null");
+    dlr_rig_sync(&rig);
+    assert_true(hello(&w, 0, 4));
+    w.nslots = 3;
+    reserve(&w);
+    expect_ready(4);
+    post(&w, 10);
+    held = save(&w, 10);
+    expect_sealed(10);
+    decide("commit", 10);
+    dlr_rig_say(&rig, "persist", "s:i, s:i, s:i, s:i, s:i, s:s", "id", 9, "round", 0,
+                "rank", 4, "vround", 0, "step", 10, "path", "/hold");
+    assert_true(dlr_rig_noted(&rig, "save 4 0/10 /hold\n"));
+    for (int step = 20; step < 60; step += 10) {
+        post(&w, step);
+        assert_int_not_equal(save(&w, (uint64_t)step), held);
+        expect_sealed(step);
+        decide("commit", step);
+    }
+    assert_int_equal(dlr_slot_verify(w.slots[held], NULL), 0);
+    assert_int_equal(dlr_slot_info(w.slots[held], &info), 0);
+    assert_int_equal(info.version.step, 10);
+    bye(&w);
+    dlr_rig_stop(&rig);
+}
+
 static void without_the_timer_the_page_shows_none(void **state)
 {
     struct worker w;
@@ -481,6 +515,7 @@ int main(int argc, char **argv)
         TEST(a_version_that_is_not_here_is_told_and_nobody_welcomed),
         TEST(another_rounds_worker_is_turned_away),
         TEST(the_page_shows_the_lease),
+        TEST(a_slow_write_leaves_two_slots_for_saves),
         TEST(without_the_timer_the_page_shows_none),
         TEST(without_checkpoints_nothing_is_reserved),
     };
