@@ -2,6 +2,7 @@
 """Finds libdlrover and declares its calls, as <dlrover/ckpt.h> has them."""
 import ctypes
 import os
+import shutil
 
 DIMS_MAX = 8
 KINDS = {"shard": 0, "replicated": 1, "local": 2, "blob": 3}
@@ -30,8 +31,7 @@ class Version(ctypes.Structure):
 class Stats(ctypes.Structure):
     _fields_ = [("saves", ctypes.c_uint64), ("given_up", ctypes.c_uint64),
                 ("committed_step", ctypes.c_uint64), ("begin_ns", ctypes.c_uint64),
-                ("fence_ns", ctypes.c_uint64), ("copied_bytes", ctypes.c_uint64),
-                ("changed", ctypes.c_uint64)]
+                ("fence_ns", ctypes.c_uint64), ("copied_bytes", ctypes.c_uint64)]
 
 
 HANDLE = ctypes.c_void_p
@@ -51,13 +51,19 @@ CALLS = {
 
 
 def candidates():
-    """Where the library may be: told, beside this package as installed or built, anywhere."""
+    """Where the library may be: told, beside this package as installed or built, beside the
+    command dlrover, where the suite is installed by default, where the loader looks.
+    """
     here = os.path.dirname(os.path.abspath(__file__))
     if os.environ.get("DLROVER_LIB"):
         return [os.environ["DLROVER_LIB"]]
-    beside = [os.path.join(here, "..", "..", "..", "libdlrover.so.0"),
-              os.path.join(here, "..", "..", "build", "libdlrover.so")]
-    return [path for path in beside if os.path.exists(path)] + ["libdlrover.so.0"]
+    command = os.path.realpath(shutil.which("dlrover") or "/usr/local/bin/dlrover")
+    lib = os.path.join("lib", "libdlrover.so.0")
+    paths = [os.path.join(here, "..", "..", "..", "libdlrover.so.0"),
+             os.path.join(here, "..", "..", "build", "libdlrover.so"),
+             os.path.join(os.path.dirname(command), "..", lib),
+             os.path.join("/opt/dlrover", lib)]
+    return [path for path in paths if os.path.exists(path)] + ["libdlrover.so.0"]
 
 
 def load():

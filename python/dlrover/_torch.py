@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A PyTorch model and its optimizer as the state of a rank."""
 import functools
+import operator
 import os
 import pickle
 import types
@@ -40,7 +41,7 @@ class Bound:
         self._state = State(optimizer) if optimizer is not None else None
         self._options = options
         self._ck = Checkpoint(**options)
-        self._slots, self._names, self._addresses = [], [], []
+        self._holders, self._keys, self._names, self._addresses = [], [], [], []
         self._named = self._plain = self._lost = False
         self._note = bytearray(EXTRA_ROOM)
         self._random = torch.get_rng_state()
@@ -89,7 +90,8 @@ class Bound:
         for name, kind, holder, key in self._tensors():
             tensor = holder[key].detach()
             where = (tensor.data_ptr(), tensor.shape, tensor.dtype)
-            self._slots.append((holder, key))
+            self._holders.append(holder)
+            self._keys.append(key)
             self._names.append(name)
             self._addresses.append(where[0])
             if where not in seen or not where[0]:
@@ -101,7 +103,7 @@ class Bound:
         self._named = True
 
     def _forget_names(self):
-        self._slots, self._names, self._addresses = [], [], []
+        self._holders, self._keys, self._names, self._addresses = [], [], [], []
         self._named = False
 
     def _start_again(self, weights):
@@ -180,7 +182,8 @@ class Bound:
         if self._state and not self._state.adopt():
             self._lost = "the optimizer has parameters or state it had not in the first step"
         else:
-            now = [holder[key].data_ptr() for holder, key in self._slots]
+            live = map(operator.getitem, self._holders, self._keys)
+            now = list(map(torch.Tensor.data_ptr, live))
             if now == self._addresses:
                 return True
             at = next(i for i, old in enumerate(self._addresses) if now[i] != old)
