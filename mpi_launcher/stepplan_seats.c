@@ -56,7 +56,7 @@ static int nodes_of(reader *r, const char *what, const char *text, bool is_file,
         return rc;
     if (!list)
         return dlr_fail(r->err, -ENOMEM, "no memory for the nodes");
-    *ret = DLR_STEAL(list);
+    *ret = kept ? DLR_STEAL(list) : NULL; /* of no node: as if none were named */
     *ret_n = kept;
     return 0;
 }
