@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,16 +18,24 @@
 #include "common/log.h"
 
 #define MAX_LINES 8192
+#define OPEN_MS                                                                        \
+    1000 /* for the file system to open the journal: then lines wait for it */
+
+enum kind { LINE, LAST, REPLACE, APPEND };
 
 struct line {
     struct line *next;
-    char *path; /* NULL: a line of the journal; else the file that text replaces */
+    enum kind kind;
+    char *path; /* of REPLACE and APPEND: the other file */
     size_t size;
     char text[];
 };
 
 struct dlr_journal {
-    int fd;
+    char *path;
+    int fd, open_rc;
+    bool opened;
+    off_t end; /* of the file after our newest line, -1: not known; the writer's own */
     pthread_t writer;
     pthread_mutex_t lock;
     pthread_cond_t some, none; /* something is queued; everything is written */
@@ -68,13 +77,67 @@ static void replace(const struct line *line)
         dlr_warn("the state is not written: %s", err.text);
 }
 
+static void append(const struct line *line)
+{
+    DLR_AUTO_CLOSE int fd = -1;
+
+    fd = open(line->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (fd < 0 || dlr_write_all(fd, line->text, line->size) < 0)
+        dlr_warn("cannot write '%s': %s", line->path, strerror(errno));
+}
+
+/* Asked of the path: NFS asks its server for the size when a file is opened. */
+static bool is_only_ours(const struct dlr_journal *j)
+{
+    DLR_AUTO_CLOSE int fd = -1;
+    struct stat st;
+
+    fd = j->end < 0 ? -1 : open(j->path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 || fstat(fd, &st) < 0 || st.st_size == j->end;
+}
+
+static void write_line(struct dlr_journal *j, const struct line *line)
+{
+    switch (line->kind) {
+    case REPLACE:
+        replace(line);
+        return;
+    case APPEND:
+        append(line);
+        return;
+    case LAST:
+        if (!is_only_ours(j))
+            return;
+        break;
+    case LINE:
+        break;
+    }
+    if (j->fd >= 0 && dlr_write_all(j->fd, line->text, line->size) == 0)
+        j->end = lseek(j->fd, 0, SEEK_CUR);
+}
+
 static void destroy(struct dlr_journal *j)
 {
-    close(j->fd);
+    if (j->fd >= 0)
+        close(j->fd);
+    free(j->path);
     pthread_mutex_destroy(&j->lock);
     pthread_cond_destroy(&j->some);
     pthread_cond_destroy(&j->none);
     free(j);
+}
+
+static void open_file(struct dlr_journal *j)
+{
+    int fd = open(j->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    int rc = fd < 0 ? -errno : 0;
+
+    pthread_mutex_lock(&j->lock);
+    j->fd = fd;
+    j->open_rc = rc;
+    j->opened = true;
+    pthread_cond_broadcast(&j->none);
+    pthread_mutex_unlock(&j->lock);
 }
 
 static void *write_lines(void *arg)
@@ -83,11 +146,9 @@ static void *write_lines(void *arg)
     struct line *line;
     bool abandoned;
 
+    open_file(j);
     while ((line = take(j))) {
-        if (line->path)
-            replace(line);
-        else
-            dlr_write_all(j->fd, line->text, line->size);
+        write_line(j, line);
         free(line->path);
         free(line);
     }
@@ -101,18 +162,27 @@ static void *write_lines(void *arg)
     return NULL;
 }
 
-int dlr_journal_open(const char *path, struct dlr_journal **ret, struct dlr_err *err)
+static struct timespec after_ms(int64_t ms)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_nsec += ms % 1000 * 1000000;
+    t.tv_sec += ms / 1000 + t.tv_nsec / 1000000000;
+    t.tv_nsec %= 1000000000;
+    return t;
+}
+
+static struct dlr_journal *make(const char *path)
 {
     struct dlr_journal *j = calloc(1, sizeof(*j));
     pthread_condattr_t attr;
 
     if (!j)
-        return dlr_fail(err, -ENOMEM, "no memory for the journal");
-    j->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (j->fd < 0) {
-        free(j);
-        return dlr_fail(err, -errno, "cannot open '%s': %s", path, strerror(errno));
-    }
+        return NULL;
+    j->path = strdup(path);
+    j->fd = -1;
+    j->end = -1;
     j->tail = &j->head;
     pthread_mutex_init(&j->lock, NULL);
     pthread_condattr_init(&attr);
@@ -120,16 +190,15 @@ int dlr_journal_open(const char *path, struct dlr_journal **ret, struct dlr_err 
     pthread_cond_init(&j->some, NULL);
     pthread_cond_init(&j->none, &attr);
     pthread_condattr_destroy(&attr);
-    if (pthread_create(&j->writer, NULL, write_lines, j)) {
-        close(j->fd);
-        free(j);
-        return dlr_fail(err, -EAGAIN, "cannot start the journal's thread");
+    if (!j->path || pthread_create(&j->writer, NULL, write_lines, j)) {
+        destroy(j);
+        return NULL;
     }
-    *ret = j;
-    return 0;
+    return j;
 }
 
-static void queue_text(struct dlr_journal *j, const char *path, const char *text)
+static void queue_text(struct dlr_journal *j, enum kind kind, const char *path,
+                       const char *text)
 {
     size_t size = strlen(text);
     struct line *line = malloc(sizeof(*line) + size + 1);
@@ -137,6 +206,7 @@ static void queue_text(struct dlr_journal *j, const char *path, const char *text
     if (!line)
         return;
     line->next = NULL;
+    line->kind = kind;
     line->path = path ? strdup(path) : NULL;
     line->size = size + 1;
     memcpy(line->text, text, size);
@@ -157,7 +227,8 @@ static void queue_text(struct dlr_journal *j, const char *path, const char *text
     pthread_mutex_unlock(&j->lock);
 }
 
-void dlr_journal_event(struct dlr_journal *j, const char *name, json_t *fields)
+static void tell(struct dlr_journal *j, enum kind kind, const char *name,
+                 json_t *fields)
 {
     DLR_AUTO_FREE char *text = NULL;
     char when[32];
@@ -175,15 +246,31 @@ void dlr_journal_event(struct dlr_journal *j, const char *name, json_t *fields)
         json_object_update(line, fields);
     text = line ? json_dumps(line, JSON_COMPACT) : NULL;
     if (text)
-        queue_text(j, NULL, text);
+        queue_text(j, kind, NULL, text);
     json_decref(line);
     json_decref(fields);
+}
+
+void dlr_journal_event(struct dlr_journal *j, const char *name, json_t *fields)
+{
+    tell(j, LINE, name, fields);
+}
+
+void dlr_journal_last(struct dlr_journal *j, const char *name, json_t *fields)
+{
+    tell(j, LAST, name, fields);
 }
 
 void dlr_journal_replace(struct dlr_journal *j, const char *path, const char *text)
 {
     if (j)
-        queue_text(j, path, text);
+        queue_text(j, REPLACE, path, text);
+}
+
+void dlr_journal_append(struct dlr_journal *j, const char *path, const char *text)
+{
+    if (j)
+        queue_text(j, APPEND, path, text);
 }
 
 void dlr_journal_note(struct dlr_journal *j, const char *name, const char *fmt, ...)
@@ -202,14 +289,12 @@ void dlr_journal_note(struct dlr_journal *j, const char *name, const char *fmt, 
 
 struct dlr_journal *dlr_journal_close(struct dlr_journal *j, int64_t timeout_ms)
 {
-    struct timespec until;
+    struct timespec until = after_ms(timeout_ms);
     bool hangs;
     int rc = 0;
 
     if (!j)
         return NULL;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += timeout_ms / 1000 + 1;
     pthread_mutex_lock(&j->lock);
     j->closing = true;
     pthread_cond_signal(&j->some);
@@ -226,4 +311,25 @@ struct dlr_journal *dlr_journal_close(struct dlr_journal *j, int64_t timeout_ms)
     pthread_join(j->writer, NULL);
     destroy(j);
     return NULL;
+}
+
+int dlr_journal_open(const char *path, struct dlr_journal **ret, struct dlr_err *err)
+{
+    struct dlr_journal *j = make(path);
+    struct timespec until = after_ms(OPEN_MS);
+    int late = 0, rc;
+
+    if (!j)
+        return dlr_fail(err, -ENOMEM, "cannot start the journal's thread");
+    pthread_mutex_lock(&j->lock);
+    while (!j->opened && !late)
+        late = pthread_cond_timedwait(&j->none, &j->lock, &until);
+    rc = j->opened ? j->open_rc : 0;
+    pthread_mutex_unlock(&j->lock);
+    if (rc < 0) {
+        dlr_journal_close(j, OPEN_MS);
+        return dlr_fail(err, rc, "cannot open '%s': %s", path, strerror(-rc));
+    }
+    *ret = j;
+    return 0;
 }

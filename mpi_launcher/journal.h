@@ -13,7 +13,9 @@
 
 struct dlr_journal;
 
-/* Opens path for appending (created with mode 0644) and starts the writer. */
+/* Opens path for appending (created with mode 0644) and starts the writer. Waits a second at
+ * most: a file system that hangs longer is waited for by the writer alone.
+ */
 int dlr_journal_open(const char *path, struct dlr_journal **ret, struct dlr_err *err);
 
 /* Adds {"time":"<UTC>","event":name, ...fields}. fields may be NULL; it is taken over. Does
@@ -22,13 +24,21 @@ int dlr_journal_open(const char *path, struct dlr_journal **ret, struct dlr_err 
  */
 void dlr_journal_event(struct dlr_journal *j, const char *name, json_t *fields);
 
-/* Same with jansson's json_pack() format of an object's body: "s:i,s:s", ... */
+/* Same for a line that ends the journal: it is left out when somebody else has written into the
+ * file since our newest line. A supervisor that was deposed must not have the last word.
+ */
+void dlr_journal_last(struct dlr_journal *j, const char *name, json_t *fields);
+
+/* Same as the first with jansson's json_pack() format of an object's body: "s:i,s:s", ... */
 void dlr_journal_note(struct dlr_journal *j, const char *name, const char *fmt, ...);
 
 /* Replaces the file at path by text, durably, from the same thread and in the same order as
  * the lines. Does not block; dropped like a line when the queue is full.
  */
 void dlr_journal_replace(struct dlr_journal *j, const char *path, const char *text);
+
+/* Same, but text and a newline are added to the file at path (created with mode 0644). */
+void dlr_journal_append(struct dlr_journal *j, const char *path, const char *text);
 
 /* Writes what is queued, at most timeout_ms, and closes. Accepts NULL, returns NULL. */
 struct dlr_journal *dlr_journal_close(struct dlr_journal *j, int64_t timeout_ms);

@@ -202,7 +202,10 @@ void dlr_sup_finish(void *arg, int code, const char *why)
     row = json_pack("{s:i,s:s?,s:f,s:I}", "code", code, "why", why, "wall_s",
                     (now - s->started_ms) / 1000.0, "rounds",
                     (json_int_t)(s->have_plan ? dlr_policy_round(s->policy) + 1 : 0));
-    dlr_journal_event(s->journal, requeued ? "requeued" : "end", row);
+    if (s->wanted_signal) /* who took over from a host that was cut off had it ended, too */
+        dlr_journal_last(s->journal, requeued ? "requeued" : "end", row);
+    else
+        dlr_journal_event(s->journal, "end", row);
     if (!requeued)
         dlr_sup_leave_cancel(s);
     s->finished = true;

@@ -112,6 +112,70 @@ static void file_system_that_hangs_blocks_nobody(void **state)
     close(reader);
 }
 
+static void last_line_is_left_out_when_somebody_else_has_written(void **state)
+{
+    struct dlr_journal *ours, *other;
+    struct dlr_err err;
+    char path[64], *text;
+
+    snprintf(path, sizeof(path), "%s/deposed", dir);
+    assert_int_equal(dlr_journal_open(path, &ours, &err), 0);
+    dlr_journal_note(ours, "start", "s:i", "generation", 1);
+    dlr_journal_replace(ours, path, "{}"); /* somebody else's, by another inode */
+    dlr_journal_last(ours, "end", json_pack("{s:i}", "code", 143));
+    dlr_journal_close(ours, 5000);
+    text = load("deposed");
+    assert_string_equal(text, "{}\n");
+    free(text);
+    assert_int_equal(dlr_journal_open(path, &ours, &err), 0);
+    dlr_journal_note(ours, "start", "s:i", "generation", 2);
+    dlr_journal_last(ours, "end", json_pack("{s:i}", "code", 0));
+    dlr_journal_close(ours, 5000);
+    assert_int_equal(dlr_journal_open(path, &other, &err), 0);
+    dlr_journal_note(other, "takeover", "s:s", "node", "n2");
+    dlr_journal_close(other, 5000);
+    text = load("deposed"); /* nobody else had written then */
+    assert_non_null(strstr(text, "\"event\":\"end\",\"code\":0}\n"));
+    free(text);
+}
+
+static void file_that_does_not_open_is_waited_for_by_the_writer_alone(void **state)
+{
+    char path[64], text[256] = "";
+    struct dlr_journal *j;
+    struct dlr_err err;
+    ssize_t n, size = 0;
+    int reader;
+
+    snprintf(path, sizeof(path), "%s/late", dir);
+    assert_int_equal(mkfifo(path, 0600), 0); /* opening it hangs: nobody reads */
+    assert_int_equal(dlr_journal_open(path, &j, &err), 0);
+    dlr_journal_note(j, "start", "s:i", "generation", 2);
+    reader = open(path, O_RDONLY);
+    dlr_journal_close(j, 5000);
+    while ((n = read(reader, text + size, sizeof(text) - 1 - size)) > 0)
+        size += n;
+    assert_non_null(strstr(text, "\"event\":\"start\",\"generation\":2}\n"));
+    close(reader);
+}
+
+static void text_is_added_to_another_file(void **state)
+{
+    char path[64], other[64], *text;
+    struct dlr_journal *j;
+    struct dlr_err err;
+
+    snprintf(path, sizeof(path), "%s/c", dir);
+    snprintf(other, sizeof(other), "%s/rendezvous.log", dir);
+    assert_int_equal(dlr_journal_open(path, &j, &err), 0);
+    dlr_journal_append(j, other, "srun: one");
+    dlr_journal_append(j, other, "srun: two");
+    dlr_journal_close(j, 5000);
+    text = load("rendezvous.log");
+    assert_string_equal(text, "srun: one\nsrun: two\n");
+    free(text);
+}
+
 static void kept_state_comes_back_whole(void **state)
 {
     int fd = memfd_create("test", MFD_CLOEXEC);
@@ -159,6 +223,9 @@ int main(void)
         cmocka_unit_test(lines_come_in_order_with_their_time),
         cmocka_unit_test(state_file_is_replaced_after_the_lines_before_it),
         cmocka_unit_test(file_system_that_hangs_blocks_nobody),
+        cmocka_unit_test(last_line_is_left_out_when_somebody_else_has_written),
+        cmocka_unit_test(file_that_does_not_open_is_waited_for_by_the_writer_alone),
+        cmocka_unit_test(text_is_added_to_another_file),
         cmocka_unit_test(kept_state_comes_back_whole),
         cmocka_unit_test(ends_of_processes_are_kept_beside_the_state),
     };
