@@ -10,16 +10,15 @@
 
 /* Every setback strikes a copy off, so they end by themselves; this ends a bug's loop. */
 #define MAX_SETBACKS 8
-#define MAX_AGENT_STARTS 5 /* of one supervisor: agents that always end are no help */
 
-static void enter(struct dlr_policy *p, enum dlr_phase phase, int64_t now_ms,
-                  int64_t limit_ms)
+void dlr_policy_enter(struct dlr_policy *p, enum dlr_phase phase, int64_t now_ms,
+                      int64_t limit_ms)
 {
     p->phase = phase;
     p->deadline_ms = limit_ms < 0 ? INT64_MAX : now_ms + limit_ms;
 }
 
-static void finish(struct dlr_policy *p, int code, const char *why)
+void dlr_policy_finish(struct dlr_policy *p, int code, const char *why)
 {
     p->phase = DLR_PHASE_DONE;
     p->deadline_ms = INT64_MAX;
@@ -29,11 +28,11 @@ static void finish(struct dlr_policy *p, int code, const char *why)
 static void give_back(struct dlr_policy *p, const char *why, int64_t now_ms)
 {
     snprintf(p->why, sizeof(p->why), "%s", why);
-    enter(p, DLR_PHASE_PERSIST, now_ms, p->conf.persist_timeout_ms);
+    dlr_policy_enter(p, DLR_PHASE_PERSIST, now_ms, p->conf.persist_timeout_ms);
     p->ops.persist(p->arg);
 }
 
-static void meet(struct dlr_policy *p, int64_t now_ms)
+void dlr_policy_meet(struct dlr_policy *p, int64_t now_ms)
 {
     char why[128];
 
@@ -47,79 +46,49 @@ static void meet(struct dlr_policy *p, int64_t now_ms)
         give_back(p, why, now_ms);
         return;
     }
-    enter(p, DLR_PHASE_RENDEZVOUS, now_ms, p->conf.rendezvous_timeout_ms);
+    dlr_policy_enter(p, DLR_PHASE_RENDEZVOUS, now_ms, p->conf.rendezvous_timeout_ms);
     p->ops.rendezvous(p->arg, p->failed_rendezvous < p->conf.rendezvous_tries);
 }
 
-static void call_agents(struct dlr_policy *p, int64_t now_ms)
+void dlr_policy_call_agents(struct dlr_policy *p, int64_t now_ms)
 {
     p->agent_starts++;
-    enter(p, DLR_PHASE_AGENTS, now_ms, p->conf.agent_timeout_ms);
+    dlr_policy_enter(p, DLR_PHASE_AGENTS, now_ms, p->conf.agent_timeout_ms);
     p->ops.start_agents(p->arg);
 }
 
 void dlr_policy_start(struct dlr_policy *p, int64_t now_ms)
 {
-    call_agents(p, now_ms);
+    dlr_policy_call_agents(p, now_ms);
 }
 
-static void end_round(struct dlr_policy *p, enum dlr_cause cause, const char *why,
-                      int64_t now_ms);
-
 /* The agents are there, or late. A round whose end nobody has seen is ended first. */
-static void assembled(struct dlr_policy *p, int64_t now_ms)
+void dlr_policy_assembled(struct dlr_policy *p, int64_t now_ms)
 {
     char why[sizeof(p->why)];
 
     if (!dlr_policy_count(p, NODE_UP)) {
-        finish(p, 1,
-               "no agent has reported in time (--dlrover-agent-timeout); agents.log in "
-               "the job's state directory may say why");
+        dlr_policy_finish(
+            p, 1,
+            "no agent has reported in time (--dlrover-agent-timeout); agents.log in "
+            "the job's state directory may say why");
         return;
     }
     if (!p->unclean) {
-        meet(p, now_ms);
+        dlr_policy_meet(p, now_ms);
         return;
     }
     for (unsigned i = 0; i < p->conf.nnodes; i++)
         p->nodes[i].member = p->nodes[i].state == NODE_UP;
     memcpy(why, p->why, sizeof(why));
-    end_round(p, p->cause, why, now_ms);
-}
-
-/* --- a round of a former supervisor that still runs ------------------------------ */
-
-void dlr_policy_adopt(struct dlr_policy *p, const unsigned char *member, int64_t now_ms)
-{
-    p->round = p->next_round - 1;
-    for (unsigned i = 0; i < p->conf.nnodes; i++)
-        p->nodes[i].member = member[i];
-    p->agent_starts = 1;
-    enter(p, DLR_PHASE_RUN, now_ms, -1);
-}
-
-void dlr_policy_watch_lost(struct dlr_policy *p, uint32_t round, const char *why,
-                           int64_t now_ms)
-{
-    if (p->phase == DLR_PHASE_RUN && round == p->round)
-        end_round(p, DLR_CAUSE_CONTROL, why, now_ms);
-}
-
-void dlr_policy_adopt_failed(struct dlr_policy *p, const char *why, int64_t now_ms)
-{
-    if (p->phase != DLR_PHASE_RUN)
-        return;
-    dlr_policy_take_over(p, why);
-    enter(p, DLR_PHASE_AGENTS, now_ms, p->conf.agent_timeout_ms);
-    if (dlr_policy_count(p, NODE_UNSEEN) == 0)
-        assembled(p, now_ms);
+    dlr_policy_end_round(p, p->cause, why, now_ms);
 }
 
 void dlr_policy_node_up(struct dlr_policy *p, unsigned node, int64_t now_ms)
 {
     p->nodes[node].state = NODE_UP;
     if (p->phase == DLR_PHASE_AGENTS && dlr_policy_count(p, NODE_UNSEEN) == 0)
-        assembled(p, now_ms);
+        dlr_policy_assembled(p, now_ms);
 }
 
 /* --- the end of a round ---------------------------------------------------------- */
@@ -131,15 +100,15 @@ static void set_back(struct dlr_policy *p, const char *why, int64_t now_ms)
     if (++p->setbacks > MAX_SETBACKS) {
         snprintf(text, sizeof(text),
                  "no copy could be used %u times in a row, last: %s", p->setbacks, why);
-        finish(p, 1, text);
+        dlr_policy_finish(p, 1, text);
         return;
     }
-    meet(p, now_ms);
+    dlr_policy_meet(p, now_ms);
 }
 
-static void wait_for_controller(struct dlr_policy *p, const char *why, int64_t now_ms)
+void dlr_policy_wait(struct dlr_policy *p, const char *why, int64_t now_ms)
 {
-    enter(p, DLR_PHASE_WAIT, now_ms, p->conf.controller_timeout_ms);
+    dlr_policy_enter(p, DLR_PHASE_WAIT, now_ms, p->conf.controller_timeout_ms);
     p->ops.wait_controller(p->arg, why);
 }
 
@@ -150,7 +119,7 @@ static void after_end(struct dlr_policy *p, int64_t now_ms)
     p->failed_rendezvous = 0;
     if (p->away && p->cause != DLR_CAUSE_SIGNAL) {
         p->away = false;
-        wait_for_controller(p, p->why, now_ms);
+        dlr_policy_wait(p, p->why, now_ms);
         return;
     }
     if (p->cause == DLR_CAUSE_RESTORE) {
@@ -159,17 +128,17 @@ static void after_end(struct dlr_policy *p, int64_t now_ms)
     }
     p->setbacks = 0;
     if (p->cause == DLR_CAUSE_SIGNAL) {
-        finish(p, p->exit_code, p->why);
+        dlr_policy_finish(p, p->exit_code, p->why);
         return;
     }
     if (p->cause == DLR_CAUSE_PROGRAM && p->restarts++ >= p->conf.max_restarts) {
         snprintf(why, sizeof(why),
                  "given up after %u restarts (--dlrover-max-restarts): %s",
                  p->conf.max_restarts, p->why);
-        finish(p, p->exit_code ? p->exit_code : 1, why);
+        dlr_policy_finish(p, p->exit_code ? p->exit_code : 1, why);
         return;
     }
-    meet(p, now_ms);
+    dlr_policy_meet(p, now_ms);
 }
 
 static void check_clean(struct dlr_policy *p, int64_t now_ms)
@@ -185,15 +154,15 @@ static void check_clean(struct dlr_policy *p, int64_t now_ms)
 /* The first reason ends the round; a node's death found later explains the failures that it
  * caused, so it takes the place of a failure of the program.
  */
-static void end_round(struct dlr_policy *p, enum dlr_cause cause, const char *why,
-                      int64_t now_ms)
+void dlr_policy_end_round(struct dlr_policy *p, enum dlr_cause cause, const char *why,
+                          int64_t now_ms)
 {
     p->suspect = p->unclean = false;
     p->cause = cause;
     snprintf(p->why, sizeof(p->why), "%s", why);
     for (unsigned i = 0; i < p->conf.nnodes; i++)
         p->nodes[i].dirty = p->nodes[i].member && p->nodes[i].state == NODE_UP;
-    enter(p, DLR_PHASE_END, now_ms, p->conf.end_timeout_ms);
+    dlr_policy_enter(p, DLR_PHASE_END, now_ms, p->conf.end_timeout_ms);
     p->ops.end_round(p->arg, p->round, cause, why);
     check_clean(p, now_ms);
 }
@@ -219,19 +188,19 @@ void dlr_policy_node_dead(struct dlr_policy *p, unsigned node, const char *why,
     switch (p->phase) {
     case DLR_PHASE_AGENTS:
         if (dlr_policy_count(p, NODE_UNSEEN) == 0)
-            assembled(p, now_ms);
+            dlr_policy_assembled(p, now_ms);
         break;
     case DLR_PHASE_RENDEZVOUS:
         p->ops.stop_rendezvous(p->arg);
-        meet(p, now_ms);
+        dlr_policy_meet(p, now_ms);
         break;
     case DLR_PHASE_PREPARE:
         if (member)
-            meet(p, now_ms);
+            dlr_policy_meet(p, now_ms);
         break;
     case DLR_PHASE_RUN:
         if (member)
-            end_round(p, DLR_CAUSE_NODE, why, now_ms);
+            dlr_policy_end_round(p, DLR_CAUSE_NODE, why, now_ms);
         break;
     case DLR_PHASE_END:
         if (member && p->cause == DLR_CAUSE_PROGRAM) {
@@ -243,54 +212,6 @@ void dlr_policy_node_dead(struct dlr_policy *p, unsigned node, const char *why,
     default:
         break;
     }
-}
-
-/* Losing the agents is not losing nodes: they are started again, and a round that ran, whose
- * workers nobody can vouch for any more, is ended as soon as they are back.
- */
-static void agents_again(struct dlr_policy *p, int64_t now_ms)
-{
-    if (p->agent_starts >= MAX_AGENT_STARTS) {
-        finish(p, 1,
-               "the agents ended again and again; agents.log in the job's state "
-               "directory may say why");
-        return;
-    }
-    for (unsigned i = 0; i < p->conf.nnodes; i++) {
-        if (p->nodes[i].state == NODE_UP)
-            p->nodes[i].state = NODE_UNSEEN;
-        p->nodes[i].dirty = false;
-    }
-    call_agents(p, now_ms);
-}
-
-void dlr_policy_agents_gone(struct dlr_policy *p, int64_t now_ms)
-{
-    switch (p->phase) {
-    case DLR_PHASE_DONE:
-    case DLR_PHASE_REQUEUE:
-        return;
-    case DLR_PHASE_PERSIST:
-        dlr_policy_persisted(p, now_ms);
-        return;
-    case DLR_PHASE_RENDEZVOUS:
-        p->ops.stop_rendezvous(p->arg);
-        break;
-    case DLR_PHASE_RUN:
-        end_round(p, DLR_CAUSE_CONTROL, "the agents ended", now_ms);
-        p->unclean = true;
-        break;
-    case DLR_PHASE_END:
-        if (p->cause == DLR_CAUSE_SIGNAL) {
-            finish(p, p->exit_code, p->why);
-            return;
-        }
-        p->unclean = true;
-        break;
-    default:
-        break;
-    }
-    agents_again(p, now_ms);
 }
 
 /* --- rendezvous and preparation -------------------------------------------------- */
@@ -308,18 +229,18 @@ void dlr_policy_planned(struct dlr_policy *p, int rc, const unsigned char *membe
     }
     if (rc < 0) {
         if (p->failed_rendezvous++ < p->conf.rendezvous_tries) {
-            meet(p, now_ms);
+            dlr_policy_meet(p, now_ms);
             return;
         }
         snprintf(text, sizeof(text), "no rendezvous: %s", why);
-        finish(p, 1, text);
+        dlr_policy_finish(p, 1, text);
         return;
     }
     p->failed_rendezvous = 0;
     p->round = p->next_round++;
     for (unsigned i = 0; i < p->conf.nnodes; i++)
         p->nodes[i].member = member[i];
-    enter(p, DLR_PHASE_PREPARE, now_ms, p->conf.transfer_timeout_ms);
+    dlr_policy_enter(p, DLR_PHASE_PREPARE, now_ms, p->conf.transfer_timeout_ms);
     p->ops.prepare(p->arg, p->round);
 }
 
@@ -333,7 +254,7 @@ void dlr_policy_prepared(struct dlr_policy *p, int rc, const char *why, int64_t 
     }
     p->ended = p->suspect = false;
     p->exit_code = 0;
-    enter(p, DLR_PHASE_RUN, now_ms, -1);
+    dlr_policy_enter(p, DLR_PHASE_RUN, now_ms, -1);
     p->ops.launch(p->arg, p->round);
 }
 
@@ -364,7 +285,7 @@ void dlr_policy_worker_exit(struct dlr_policy *p, uint32_t round, int rank,
         snprintf(why, sizeof(why), "rank %d exited with code %d", rank, code);
     p->exit_code = code;
     if (p->phase == DLR_PHASE_RUN)
-        end_round(p, DLR_CAUSE_PROGRAM, why, now_ms);
+        dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, why, now_ms);
     else /* it ended before the one that was told first */
         snprintf(p->why, sizeof(p->why), "%s", why);
 }
@@ -376,7 +297,7 @@ void dlr_policy_lapsed(struct dlr_policy *p, uint32_t round, const char *why,
     if (round != p->round)
         return;
     if (p->phase == DLR_PHASE_RUN)
-        end_round(p, DLR_CAUSE_CONTROL, why, now_ms);
+        dlr_policy_end_round(p, DLR_CAUSE_CONTROL, why, now_ms);
     else if (p->phase == DLR_PHASE_END && p->cause == DLR_CAUSE_PROGRAM) {
         p->cause = DLR_CAUSE_CONTROL;
         snprintf(p->why, sizeof(p->why), "%s", why);
@@ -387,7 +308,7 @@ void dlr_policy_restore_failed(struct dlr_policy *p, uint32_t round, const char 
                                int64_t now_ms)
 {
     if (p->phase == DLR_PHASE_RUN && round == p->round)
-        end_round(p, DLR_CAUSE_RESTORE, why, now_ms);
+        dlr_policy_end_round(p, DLR_CAUSE_RESTORE, why, now_ms);
 }
 
 void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code,
@@ -398,7 +319,7 @@ void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code,
     p->ended = true;
     p->exit_code = code;
     if (code == 0) {
-        finish(p, 0, NULL);
+        dlr_policy_finish(p, 0, NULL);
         return;
     }
     /* Slurm may be first to tell of a node's death: wait for the agents' word. */
@@ -412,7 +333,7 @@ void dlr_policy_launch_late(struct dlr_policy *p, uint32_t round, const char *wh
     if (p->phase != DLR_PHASE_RUN || round != p->round)
         return;
     p->exit_code = 1;
-    end_round(p, DLR_CAUSE_PROGRAM, why, now_ms);
+    dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, why, now_ms);
 }
 
 void dlr_policy_signal(struct dlr_policy *p, int sig, int64_t now_ms)
@@ -423,7 +344,7 @@ void dlr_policy_signal(struct dlr_policy *p, int sig, int64_t now_ms)
     p->exit_code = 128 + sig;
     switch (p->phase) {
     case DLR_PHASE_RUN:
-        end_round(p, DLR_CAUSE_SIGNAL, why, now_ms);
+        dlr_policy_end_round(p, DLR_CAUSE_SIGNAL, why, now_ms);
         break;
     case DLR_PHASE_END:
         p->cause = DLR_CAUSE_SIGNAL;
@@ -431,12 +352,12 @@ void dlr_policy_signal(struct dlr_policy *p, int sig, int64_t now_ms)
         break;
     case DLR_PHASE_RENDEZVOUS:
         p->ops.stop_rendezvous(p->arg);
-        finish(p, p->exit_code, why);
+        dlr_policy_finish(p, p->exit_code, why);
         break;
     case DLR_PHASE_DONE:
         break;
     default:
-        finish(p, p->exit_code, why);
+        dlr_policy_finish(p, p->exit_code, why);
     }
 }
 
@@ -446,7 +367,7 @@ void dlr_policy_persisted(struct dlr_policy *p, int64_t now_ms)
 {
     if (p->phase != DLR_PHASE_PERSIST)
         return;
-    enter(p, DLR_PHASE_REQUEUE, now_ms, p->conf.requeue_timeout_ms);
+    dlr_policy_enter(p, DLR_PHASE_REQUEUE, now_ms, p->conf.requeue_timeout_ms);
     p->ops.requeue(p->arg, p->why);
 }
 
@@ -458,7 +379,7 @@ void dlr_policy_requeue_failed(struct dlr_policy *p, const char *why, int64_t no
         return;
     snprintf(text, sizeof(text), "%s, and the job could not be requeued: %s", p->why,
              why);
-    finish(p, 1, text);
+    dlr_policy_finish(p, 1, text);
 }
 
 void dlr_policy_leave(struct dlr_policy *p, int64_t now_ms)
@@ -467,13 +388,13 @@ void dlr_policy_leave(struct dlr_policy *p, int64_t now_ms)
         return;
     p->leaving = true;
     if (p->phase == DLR_PHASE_RUN) {
-        end_round(p, DLR_CAUSE_CONTROL, "another run of the job needs the requeue",
-                  now_ms);
+        dlr_policy_end_round(p, DLR_CAUSE_CONTROL,
+                             "another run of the job needs the requeue", now_ms);
     } else if (p->phase == DLR_PHASE_RENDEZVOUS) {
         p->ops.stop_rendezvous(p->arg);
-        meet(p, now_ms);
+        dlr_policy_meet(p, now_ms);
     } else if (p->phase == DLR_PHASE_PREPARE) {
-        meet(p, now_ms);
+        dlr_policy_meet(p, now_ms);
     }
 }
 
@@ -481,51 +402,13 @@ void dlr_policy_stay(struct dlr_policy *p, int64_t now_ms)
 {
     p->leaving = false;
     if (p->phase == DLR_PHASE_REQUEUE)
-        meet(p, now_ms);
+        dlr_policy_meet(p, now_ms);
 }
 
 void dlr_policy_requeue_limit(struct dlr_policy *p, int64_t deadline_ms)
 {
     if (p->phase == DLR_PHASE_REQUEUE)
         p->deadline_ms = deadline_ms;
-}
-
-/* --- slurmctld is away ------------------------------------------------------------- */
-
-void dlr_policy_controller_away(struct dlr_policy *p, const char *why, int64_t now_ms)
-{
-    p->given = p->phase == DLR_PHASE_REQUEUE;
-    switch (p->phase) {
-    case DLR_PHASE_RUN:
-        p->away = true;
-        end_round(p, DLR_CAUSE_CONTROL, why, now_ms);
-        break;
-    case DLR_PHASE_RENDEZVOUS:
-        p->ops.stop_rendezvous(p->arg);
-        wait_for_controller(p, why, now_ms);
-        break;
-    case DLR_PHASE_AGENTS:
-    case DLR_PHASE_REQUEUE:
-        wait_for_controller(p, why, now_ms);
-        break;
-    default:
-        break;
-    }
-}
-
-void dlr_policy_controller_back(struct dlr_policy *p, int64_t now_ms)
-{
-    if (p->phase != DLR_PHASE_WAIT)
-        return;
-    if (p->given) {
-        enter(p, DLR_PHASE_REQUEUE, now_ms, p->conf.requeue_timeout_ms);
-        p->ops.requeue(p->arg, p->why);
-    } else if (dlr_policy_count(p, NODE_UP)) {
-        meet(p, now_ms);
-    } else {
-        p->agent_starts--; /* that start was none */
-        call_agents(p, now_ms);
-    }
 }
 
 /* --- limits ------------------------------------------------------------------------ */
@@ -535,7 +418,7 @@ static void agents_late(struct dlr_policy *p, int64_t now_ms)
     for (unsigned i = 0; i < p->conf.nnodes; i++)
         if (p->nodes[i].state == NODE_UNSEEN)
             p->nodes[i].state = NODE_DEAD;
-    assembled(p, now_ms);
+    dlr_policy_assembled(p, now_ms);
 }
 
 static void end_late(struct dlr_policy *p, int64_t now_ms)
@@ -567,7 +450,7 @@ void dlr_policy_tick(struct dlr_policy *p, int64_t now_ms)
         break;
     case DLR_PHASE_RUN:
         snprintf(why, sizeof(why), "srun ended with code %d", p->exit_code);
-        end_round(p, DLR_CAUSE_PROGRAM, why, now_ms);
+        dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, why, now_ms);
         break;
     case DLR_PHASE_END:
         end_late(p, now_ms);
@@ -579,7 +462,8 @@ void dlr_policy_tick(struct dlr_policy *p, int64_t now_ms)
         dlr_policy_requeue_failed(p, "slurmctld did not act in time", now_ms);
         break;
     case DLR_PHASE_WAIT:
-        finish(p, 1, "slurmctld cannot be reached (--dlrover-controller-timeout)");
+        dlr_policy_finish(p, 1,
+                          "slurmctld cannot be reached (--dlrover-controller-timeout)");
         break;
     case DLR_PHASE_DONE:
         break;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The policy engine's inside, shared by its two files and nobody else. */
+/* The policy engine's inside, shared by its files and nobody else. */
 #ifndef DLR_MPI_LAUNCHER_POLICY_IMPL_H
 #define DLR_MPI_LAUNCHER_POLICY_IMPL_H
 
@@ -41,5 +41,18 @@ struct dlr_policy {
 
 /* How many nodes are in that state. */
 unsigned dlr_policy_count(const struct dlr_policy *p, enum node_state state);
+
+/* limit_ms < 0: none */
+void dlr_policy_enter(struct dlr_policy *p, enum dlr_phase phase, int64_t now_ms,
+                      int64_t limit_ms);
+void dlr_policy_finish(struct dlr_policy *p, int code, const char *why);
+/* The next round begins, or the allocation is given back. */
+void dlr_policy_meet(struct dlr_policy *p, int64_t now_ms);
+void dlr_policy_call_agents(struct dlr_policy *p, int64_t now_ms);
+/* The agents are there, or late. A round whose end nobody has seen is ended first. */
+void dlr_policy_assembled(struct dlr_policy *p, int64_t now_ms);
+void dlr_policy_end_round(struct dlr_policy *p, enum dlr_cause cause, const char *why,
+                          int64_t now_ms);
+void dlr_policy_wait(struct dlr_policy *p, const char *why, int64_t now_ms);
 
 #endif
