@@ -94,3 +94,49 @@ PY
     echo "$output"
     [ "$status" -eq 0 ]
 }
+
+state() {
+    "$python" tests/python_state.py "$1"
+}
+
+@test "all random numbers, scheduler and loader go on where they were" { state random_numbers; }
+
+@test "extra as a function is kept and given back" { state extra_function; }
+
+@test "optimizer state that appears late is saved, with Adam and with momentum" {
+    state late_adam
+    rm -rf "$DLROVER_CKPT_DIR"
+    state late_momentum
+}
+
+@test "f32 state of bf16 weights comes back with every bit" { state wide_state; }
+
+@test "tied weights are stored once" { state tied; }
+
+@test "a tensor that moved is named and nothing wrong is saved" { state moved; }
+
+@test "a forked worker leaves the checkpoint to its parent" { state fork; }
+
+@test "a wheel installs without a network and finds the library beside the command" {
+    local dir=$BATS_TEST_TMPDIR
+
+    "$python" -c 'import setuptools, ensurepip, pip, venv, wheel' || skip "no python3-venv, -pip or -wheel"
+    mkdir -p "$dir/src/python" "$dir/prefix/bin" "$dir/prefix/lib"
+    cp pyproject.toml VERSION "$dir/src/"
+    cp -r python/dlrover "$dir/src/python/"
+    cp "$DLROVER_LIB" "$dir/prefix/lib/libdlrover.so.0"
+    printf '#!/bin/sh\n' >"$dir/prefix/bin/dlrover"
+    chmod 755 "$dir/prefix/bin/dlrover"
+    "$python" -m pip wheel -q --no-index --no-build-isolation --no-deps -w "$dir" "$dir/src"
+    "$python" -m venv --system-site-packages "$dir/venv"
+    "$dir/venv/bin/pip" install -q --no-index --no-deps "$dir"/dlrover_slurm-*-py3-none-any.whl
+    cp tests/python_train.py "$dir/"
+    cd "$dir"
+    unset DLROVER_LIB PYTHONPATH
+    PATH=$dir/prefix/bin:$PATH run "$dir/venv/bin/python" -c 'import dlrover; print(dlrover.__file__)'
+    echo "$output"
+    [[ $output == "$dir/venv/"* ]]
+    PATH=$dir/prefix/bin:$PATH run "$dir/venv/bin/python" python_train.py 2 adam 0
+    echo "$output"
+    [ "${lines[1]}" = "saves 2" ]
+}

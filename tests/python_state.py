@@ -1,0 +1,256 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What dlrover.bind() promises about state, one function each: python_state.py NAME. Each
+trains once undisturbed, once to the half and again from there in new objects, and compares.
+"""
+import os
+import random
+import shutil
+import sys
+import warnings
+
+import numpy as np
+import torch
+from torch import nn
+
+import dlrover
+
+DIR = os.environ["DLROVER_CKPT_DIR"]
+
+
+class Loader:
+    """A position in the data, as loaders keep it."""
+
+    at = 0
+
+    def state_dict(self):
+        return {"at": self.at}
+
+    def load_state_dict(self, state):
+        self.at = state["at"]
+
+
+def equal(one, two):
+    assert len(one) == len(two), (one, two)
+    for a, b in zip(one, two):
+        if torch.is_tensor(a):
+            assert a.dtype == b.dtype and torch.equal(a.view(-1).view(torch.uint8) if a.dim()
+                else a, b.view(-1).view(torch.uint8) if b.dim() else b), (a, b)
+        else:
+            assert a == b, (a, b)
+
+
+def twice(run, steps=6, half=3):
+    """run(first state maker's seed, last step) gives what must be equal."""
+    whole = run(1, steps)
+    shutil.rmtree(DIR)
+    run(1, half)
+    equal(whole, run(99, steps))  # other first weights and numbers: all must be loaded
+
+
+def seed(value):
+    torch.manual_seed(value)
+    random.seed(value)
+    np.random.seed(value)
+
+
+def tensors_of(model, optimizer):
+    found = [p.detach().clone() for p in model.parameters()]
+    for p in model.parameters():
+        found += [v for _, v in sorted(optimizer.state[p].items())]
+    return found
+
+
+def random_numbers():
+    """Python's, numpy's and torch's, a scheduler, a scaler and a loader in one call."""
+    def run(start, last):
+        seed(start)
+        model = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.3), nn.Linear(4, 1))
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+        loader = Loader()
+        ck = dlrover.bind(model, optimizer, extra={"scheduler": scheduler, "loader": loader})
+        step = ck.restore()
+        assert loader.at == 2 * step, (loader.at, step)
+        while step < last:
+            data = torch.randn(2, 3) * random.random() + float(np.random.rand())
+            optimizer.zero_grad()
+            model(data).square().mean().backward()
+            optimizer.step()
+            scheduler.step()
+            loader.at += 2
+            step += 1
+            ck.step(step)
+        ck.close()
+        return tensors_of(model, optimizer) + [scheduler.get_last_lr(), random.random(),
+                                               float(np.random.rand()), loader.at]
+    twice(run)
+
+
+def extra_function():
+    def run(start, last):
+        seed(start)
+        model, kept = nn.Linear(2, 1), {}
+        def extra(*saved):
+            kept.update(*saved)
+            return dict(kept)
+        ck = dlrover.bind(model, extra=extra)
+        step = ck.restore()
+        while step < last:
+            step += 1
+            kept[str(step)] = step
+            ck.step(step)
+            ck.fence()
+        ck.close()
+        return [p.detach() for p in model.parameters()] + [kept]
+    twice(run)
+
+
+def late(make):
+    """A second head without gradients until step 2: its optimizer state appears late."""
+    def run(start, last, plain=False):
+        seed(start)
+        model = nn.ModuleList([nn.Linear(3, 2), nn.Linear(3, 2)])
+        optimizer = make(model.parameters())
+        ck = dlrover.bind(model, optimizer)
+        step = ck.restore()
+        while step < last:
+            optimizer.zero_grad(set_to_none=True)
+            model[int(step >= late.since)](torch.randn(4, 3)).square().mean().backward()
+            optimizer.step()
+            step += 1
+            if not plain:
+                ck.step(step)
+            assert not ck._lost, ck._lost
+        ck.close()
+        return tensors_of(model, optimizer)
+    for late.since in (2, 4):  # before and after the step that is loaded
+        shutil.rmtree(DIR, ignore_errors=True)
+        equal(run(1, 6, plain=True), run(1, 6))  # saving changes nothing
+        shutil.rmtree(DIR)
+        twice(run)
+
+
+def late_adam():
+    late(lambda parameters: torch.optim.Adam(parameters, lr=1e-2, weight_decay=0.1))
+
+
+def late_momentum():
+    late(lambda parameters: torch.optim.SGD(parameters, 0.1, momentum=0.9, dampening=0.5))
+
+
+class WideMomentum(torch.optim.Optimizer):
+    """Keeps f32 state of bf16 parameters, has a hook like PyTorch 2's."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, {"lr": 0.1})
+        self.hooks = []
+
+    def register_step_pre_hook(self, hook):
+        self.hooks.append(hook)
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for hook in self.hooks:
+            hook(self, (), {})
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    sums = self.state[p].setdefault("sum", torch.zeros(p.shape))
+                    sums.mul_(0.9).add_(p.grad.float())
+                    p.sub_((group["lr"] * sums).to(p.dtype))
+
+
+def wide_state():
+    """f32 state of bf16 parameters comes back as f32, with every bit."""
+    def run(start, last):
+        seed(start)
+        model = nn.Linear(5, 3).to(torch.bfloat16)
+        optimizer = WideMomentum(model.parameters())
+        ck = dlrover.bind(model, optimizer)
+        step = ck.restore()
+        assert len(optimizer.hooks) == 1
+        while step < last:
+            optimizer.zero_grad()
+            model(torch.randn(4, 5).to(torch.bfloat16)).square().mean().backward()
+            optimizer.step()
+            step += 1
+            assert ck.step(step)
+        ck.close()
+        return [t.float() if t.dtype == torch.bfloat16 else t
+                for t in tensors_of(model, optimizer)]
+    twice(run)
+
+
+def tied():
+    """Weights used in two places are stored once, also when two parameters share memory."""
+    ck = dlrover.bind(nn.ModuleList([nn.Linear(100, 100, bias=False)]))
+    ck.step(1)
+    ck.close()
+    with dlrover.Checkpoint() as one:
+        size = one.list()[0][2]
+    shutil.rmtree(DIR)
+    model = nn.ModuleList([nn.Linear(100, 100, bias=False) for _ in range(3)])
+    model[1].weight = model[0].weight
+    model[2].weight = nn.Parameter(model[0].weight.detach())
+    ck = dlrover.bind(model)
+    ck.step(1)
+    ck.close()
+    want = model[0].weight.detach().clone()
+    with torch.no_grad():
+        model[0].weight.zero_()
+    ck = dlrover.bind(model)
+    assert abs(ck._ck.list()[0][2] - size) < 40000, (ck._ck.list(), size)
+    assert ck.restore() == 1
+    assert torch.equal(model[2].weight, want)
+    ck.close()
+
+
+def moved():
+    """A tensor in other memory is named, once, and no wrong state is saved."""
+    model = nn.Linear(4, 4)
+    ck = dlrover.bind(model)
+    assert ck.step(1)
+    ck.fence()
+    model.weight.data = model.weight.data * 2
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        assert not ck.step(2)
+        assert not ck.step(3)
+    assert len(said) == 1 and "'model.weight' is at another address" in str(said[0].message)
+    assert ck.stats()["committed_step"] == 1
+    ck.close()
+
+
+def fork():
+    """A worker forked off saves nothing, leaves the parent's files alone and ends."""
+    model = nn.Linear(4, 4)
+    ck = dlrover.bind(model)
+    assert ck.step(1)
+    ck.fence()
+    child = os.fork()
+    if child == 0:
+        failed = ck.step(2)
+        ck.fence()
+        ck.close()
+        os._exit(int(failed))
+    assert os.waitpid(child, 0)[1] == 0
+    assert ck.step(2)
+    ck.fence()
+    assert ck.stats()["committed_step"] == 2
+
+    class Numbers(torch.utils.data.Dataset):
+        def __len__(self):
+            return 8
+
+        def __getitem__(self, at):
+            assert ck.step(100 + at) is False
+            return at
+
+    assert sum(int(x) for x in torch.utils.data.DataLoader(Numbers(), num_workers=2)) == 28
+    assert ck.step(3)
+    ck.close()
+
+
+torch.set_num_threads(1)
+globals()[sys.argv[1]]()
