@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "ckpt/page.h"
+#include "common/clock.h"
 
 #define STACK_BYTES (256u << 10)
 #define NS_PER_S 1000000000ull
@@ -120,6 +121,15 @@ static void outlast_sigtstp(void)
         signal(SIGTSTP, SIG_IGN);
 }
 
+/* A timer set to the past kills an interrupt later, and some instructions are run until then. */
+static void obey(uint64_t lease_ns)
+{
+    arm(lease_ns);
+    if (lease_ns != 0 && lease_ns != DLR_PAGE_HELD &&
+        lease_ns <= (uint64_t)dlr_now_ns())
+        kill(getpid(), SIGKILL);
+}
+
 static int start(struct dlr_err *err)
 {
     struct sigevent kill = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
@@ -128,7 +138,7 @@ static int start(struct dlr_err *err)
     if (timer_create(CLOCK_BOOTTIME, &kill, &lease.timer) < 0)
         return dlr_fail(err, -errno, "cannot create the lease's timer: %s",
                         strerror(errno));
-    arm(atomic_load(&atomic_load(&lease.page)->lease_ns)); /* before anything is run */
+    obey(atomic_load(&atomic_load(&lease.page)->lease_ns)); /* before anything is run */
     rc = start_thread(err);
     if (rc < 0) {
         timer_delete(lease.timer);
