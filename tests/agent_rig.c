@@ -58,7 +58,7 @@ static void exec_agent(struct rig *r, const char *cred, const char *more)
     dlr_format(words[n++], 4200, "--data-program=%s", self);
     dlr_format(words[n++], 4200, "--report-program=%s", self);
     dlr_format(words[n++], 4200, "--heartbeat=%dms:%d", RIG_EVERY_MS,
-               RIG_DEAD_MS / RIG_EVERY_MS);
+               (int)r->dead_ms / RIG_EVERY_MS);
     for (unsigned i = 0; i < n; i++)
         argv[i + 1] = words[i];
     argv[n + 1] = more;
@@ -88,7 +88,7 @@ static void welcome(struct rig *r)
     memcpy(r->peer_key, key, sizeof(key));
     json_decref(hello);
     dlr_rig_say(r, "welcome", "s:i, s:i, s:i, s:i", "gen", 1, "beat_ms", RIG_EVERY_MS,
-                "dead_ms", RIG_DEAD_MS, "end_ms", 2000);
+                "dead_ms", (int)r->dead_ms, "end_ms", 2000);
     dlr_rig_sync(r); /* what it knows is told again after a welcome: let that pass */
 }
 
@@ -114,7 +114,7 @@ void dlr_rig_replace(struct rig *r)
     welcome(r);
 }
 
-void dlr_rig_start(struct rig *r, const char *more)
+static void start(struct rig *r, const char *more, unsigned dead_ms)
 {
     struct dlr_err err = {0};
 
@@ -128,10 +128,21 @@ void dlr_rig_start(struct rig *r, const char *more)
     dlr_format(r->log, sizeof(r->log), "%s/log", r->dir);
     r->leasing = true;
     r->holding = false;
+    r->dead_ms = dead_ms;
     assert_int_equal(dlr_identity_new(&r->id, &err), 0);
     assert_int_equal(dlr_server_new(r->id, "127.0.0.1", 0, 0, &r->server, &err), 0);
     spawn_agent(r, more);
     welcome(r);
+}
+
+void dlr_rig_start(struct rig *r, const char *more)
+{
+    start(r, more, RIG_LEASE_MS);
+}
+
+void dlr_rig_start_leased(struct rig *r)
+{
+    start(r, NULL, RIG_DEAD_MS);
 }
 
 int dlr_rig_wait_end(struct rig *r)
@@ -198,7 +209,7 @@ static void take_beat(struct rig *r, const struct dlr_packet *p)
                               .seq = r->beat.seq,
                               .sent_ns = r->beat.sent_ns,
                               .round = r->beat.round,
-                              .lease_ms = r->holding ? DLR_LEASE_HELD : RIG_DEAD_MS};
+                              .lease_ms = r->holding ? DLR_LEASE_HELD : r->dead_ms};
     dlr_beat_pack(&lease, buf);
     dlr_server_send(r->server, &p->from, buf, sizeof(buf));
 }
@@ -298,7 +309,8 @@ void dlr_rig_round(struct rig *r, unsigned round, const char *ranks,
                 "n1", "n2", "n2", "n1", "restore", from);
 }
 
-void dlr_rig_sync(struct rig *r)
+/* An order for a round that cannot be is answered by nothing else. */
+static void ask_and_hear(struct rig *r)
 {
     static int id = 1000000;
     bool mine = false;
@@ -311,6 +323,15 @@ void dlr_rig_sync(struct rig *r)
         mine = dlr_rig_int(msg, "id") == id;
         json_decref(msg);
     }
+}
+
+/* The agent looks at all its sources before it looks at one again, in an order that we do not
+ * know: its second answer is later than all that was there before the first.
+ */
+void dlr_rig_sync(struct rig *r)
+{
+    ask_and_hear(r);
+    ask_and_hear(r);
 }
 
 json_int_t dlr_rig_int(const json_t *msg, const char *key)

@@ -13,9 +13,10 @@
 #include "mpi_launcher/beat.h"
 #include "mpi_launcher/endpoint.h"
 
-#define RIG_WAIT_MS 5000 /* for what must come */
+#define RIG_WAIT_MS 30000 /* for what must come */
 #define RIG_EVERY_MS 50
-#define RIG_DEAD_MS 500
+#define RIG_DEAD_MS 1500   /* of tests about it: we must not pause for so long */
+#define RIG_LEASE_MS 45000 /* of all others */
 #define RIG_TOKEN "00112233445566778899aabbccddeeff"
 
 struct rig {
@@ -24,6 +25,7 @@ struct rig {
     struct dlr_route agent; /* of its last message */
     bool leasing;           /* beats are answered */
     bool holding;           /* with a lease without end */
+    unsigned dead_ms;       /* how long a lease is */
     struct dlr_beat beat;   /* the last one */
     pid_t pid;
     int pidfd, status;
@@ -38,6 +40,8 @@ void dlr_rig_role(int argc, char **argv);
  * there is no munged. more: a further option or NULL.
  */
 void dlr_rig_start(struct rig *r, const char *more);
+/* The same with leases that run out while the test waits for it: RIG_DEAD_MS. */
+void dlr_rig_start_leased(struct rig *r);
 /* Ends what is left, frees; fails the test when the agent left something behind. */
 void dlr_rig_stop(struct rig *r);
 /* Starts another agent in the place of the first, which is told to end meanwhile. */
@@ -53,8 +57,8 @@ json_t *dlr_rig_expect(struct rig *r, const char *type);
 bool dlr_rig_silent(struct rig *r, const char *type, int64_t ms);
 /* {"v":1,"t":type} and the members of json_pack's format. */
 void dlr_rig_say(struct rig *r, const char *type, const char *fmt, ...);
-/* Returns when the agent has taken everything said before: an order for a round that cannot
- * be is answered by nothing else. Drops what came meanwhile.
+/* Returns when the agent has taken everything that we said before, and the next message that
+ * each worker and the data process had sent. Drops what came meanwhile.
  */
 void dlr_rig_sync(struct rig *r);
 /* A round in which this node ("n1") has these ranks, and "n2" the rank 9 whose copies come here. */

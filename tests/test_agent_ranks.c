@@ -226,7 +226,8 @@ static void an_aborted_version_dies_and_frees_its_slot(void **state)
     decide("abort", 20);
     assert_int_equal(dlr_slot_state(w.slots[k]), DLR_SLOT_DEAD);
     assert_int_equal(dlr_slot_state(w.slots[kept]), DLR_SLOT_COMMITTED);
-    for (int i = 0; i < 100 && w.page->save_at != 30; i++) {
+    for (int64_t until = dlr_now_ms() + RIG_WAIT_MS;
+         dlr_now_ms() < until && w.page->save_at != 30;) {
         dlr_rig_say(&rig, "save_at", "s:i, s:i", "round", 0, "step", 30);
         dlr_rig_sync(&rig); /* it is taken when the copy's end is known here */
     }
@@ -263,7 +264,9 @@ static void a_rank_that_is_past_the_step_has_missed_it(void **state)
     w.page->begun_step = 12;
     dlr_rig_say(&rig, "save_at", "s:i, s:i", "round", 0, "step", 12);
     expect_missed(12, "late");
-    assert_true(dlr_rig_silent(&rig, "none", 3 * RIG_EVERY_MS));
+    for (int64_t until = dlr_now_ms() + RIG_WAIT_MS;
+         dlr_now_ms() < until && rig.beat.step_min != 12;)
+        dlr_rig_silent(&rig, "x", RIG_EVERY_MS);
     assert_int_equal(rig.beat.step_min, 12);
     assert_int_equal(rig.beat.step_max, 12);
     dlr_rig_send(w.fd, DLR_LOCAL_DEAD, 0, 4, 12, 0, 0);
