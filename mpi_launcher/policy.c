@@ -10,6 +10,7 @@
 
 /* Every setback strikes a copy off, so they end by themselves; this ends a bug's loop. */
 #define MAX_SETBACKS 8
+#define MAX_UNSTARTED 2 /* sruns in a row that end and have started nothing */
 
 void dlr_policy_enter(struct dlr_policy *p, enum dlr_phase phase, int64_t now_ms,
                       int64_t limit_ms)
@@ -131,6 +132,11 @@ static void after_end(struct dlr_policy *p, int64_t now_ms)
         dlr_policy_finish(p, p->exit_code, p->why);
         return;
     }
+    if (p->cause == DLR_CAUSE_PROGRAM && p->refused) {
+        dlr_policy_finish(p, p->exit_code ? p->exit_code : 1, p->why);
+        return;
+    }
+    p->refused = false;
     if (p->cause == DLR_CAUSE_PROGRAM && p->restarts++ >= p->conf.max_restarts) {
         snprintf(why, sizeof(why),
                  "given up after %u restarts (--dlrover-max-restarts): %s",
@@ -252,7 +258,7 @@ void dlr_policy_prepared(struct dlr_policy *p, int rc, const char *why, int64_t 
         set_back(p, why, now_ms); /* the next plan does without what failed */
         return;
     }
-    p->ended = p->suspect = false;
+    p->ended = p->suspect = p->started = false;
     p->exit_code = 0;
     dlr_policy_enter(p, DLR_PHASE_RUN, now_ms, -1);
     p->ops.launch(p->arg, p->round);
@@ -309,6 +315,14 @@ void dlr_policy_restore_failed(struct dlr_policy *p, uint32_t round, const char 
 {
     if (p->phase == DLR_PHASE_RUN && round == p->round)
         dlr_policy_end_round(p, DLR_CAUSE_RESTORE, why, now_ms);
+}
+
+void dlr_policy_started(struct dlr_policy *p, uint32_t round)
+{
+    if (p->phase != DLR_PHASE_RUN || round != p->round)
+        return;
+    p->started = true;
+    p->unstarted = 0;
 }
 
 void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code,
@@ -430,10 +444,27 @@ static void end_late(struct dlr_policy *p, int64_t now_ms)
     after_end(p, now_ms);
 }
 
+/* srun's end, and nobody has said why. One that starts no task may have met a passing trouble
+ * once; the second time it is told no by Slurm, and would be again.
+ */
+static void unexplained(struct dlr_policy *p, int64_t now_ms)
+{
+    char why[160];
+
+    if (!p->started && ++p->unstarted >= MAX_UNSTARTED) {
+        p->refused = true;
+        snprintf(why, sizeof(why),
+                 "srun has ended %u times in a row with code %d and started no task; "
+                 "why stands above in its own words",
+                 p->unstarted, p->exit_code);
+    } else {
+        snprintf(why, sizeof(why), "srun ended with code %d", p->exit_code);
+    }
+    dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, why, now_ms);
+}
+
 void dlr_policy_tick(struct dlr_policy *p, int64_t now_ms)
 {
-    char why[64];
-
     if (now_ms < p->deadline_ms)
         return;
     p->deadline_ms = INT64_MAX;
@@ -449,8 +480,7 @@ void dlr_policy_tick(struct dlr_policy *p, int64_t now_ms)
         dlr_policy_prepared(p, -ETIMEDOUT, "copies took too long", now_ms);
         break;
     case DLR_PHASE_RUN:
-        snprintf(why, sizeof(why), "srun ended with code %d", p->exit_code);
-        dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, why, now_ms);
+        unexplained(p, now_ms);
         break;
     case DLR_PHASE_END:
         end_late(p, now_ms);

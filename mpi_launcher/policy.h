@@ -109,6 +109,10 @@ void dlr_policy_lapsed(struct dlr_policy *p, uint32_t round, const char *why,
                        int64_t now_ms);
 void dlr_policy_restore_failed(struct dlr_policy *p, uint32_t round, const char *why,
                                int64_t now_ms);
+/* A task of the round has started. When srun fails in two rounds in a row and had started none,
+ * no third is begun: it would be refused, too.
+ */
+void dlr_policy_started(struct dlr_policy *p, uint32_t round);
 void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code,
                            int64_t now_ms);
 /* Tasks of the round are missing: its time to start them is over. */

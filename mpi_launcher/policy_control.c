@@ -16,6 +16,7 @@ void dlr_policy_adopt(struct dlr_policy *p, const unsigned char *member, int64_t
     for (unsigned i = 0; i < p->conf.nnodes; i++)
         p->nodes[i].member = member[i];
     p->agent_starts = 1;
+    p->started = true;
     dlr_policy_enter(p, DLR_PHASE_RUN, now_ms, -1);
 }
 

@@ -28,11 +28,14 @@ struct dlr_policy {
 
     enum dlr_cause cause; /* why the round ends, while it does */
     char why[256];
-    int exit_code; /* what the run returns when it has to end */
-    bool ended;    /* srun of the round has returned */
-    bool suspect;  /* it has, and nobody has said why */
-    bool away;     /* slurmctld: the round ends because it could not be begun */
-    bool given;    /* the wait for it was for a requeue */
+    int exit_code;      /* what the run returns when it has to end */
+    bool started;       /* a task of the round has */
+    unsigned unstarted; /* rounds in a row whose srun ended and had started no task */
+    bool refused;       /* and no further one is to be tried */
+    bool ended;         /* srun of the round has returned */
+    bool suspect;       /* it has, and nobody has said why */
+    bool away;          /* slurmctld: the round ends because it could not be begun */
+    bool given;         /* the wait for it was for a requeue */
 
     bool leaving; /* the allocation is given back for another run */
     bool unclean; /* nobody has made sure that the round's processes are gone */

@@ -269,6 +269,48 @@ static void words_of_an_older_round_are_ignored(void **state)
     dlr_policy_free(p);
 }
 
+static void next_round(struct dlr_policy *p, uint32_t round, int64_t now)
+{
+    policy_all_clean(p, round - 1, now);
+    policy_plan(p, "xxxx.", now + 10);
+    dlr_policy_prepared(p, 0, NULL, now + 20);
+}
+
+static void srun_that_is_refused_twice_ends_the_run(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_step_ended(p, 0, 1, 100);
+    dlr_policy_tick(p, 600);
+    next_round(p, 1, 700);
+    dlr_policy_step_ended(p, 1, 1, 800);
+    dlr_policy_tick(p, 1300);
+    policy_all_clean(p, 1, 1400);
+    assert_int_equal(dlr_policy_phase(p), DLR_PHASE_DONE);
+    assert_int_equal(l.code, 1);
+    assert_string_equal(l.why,
+                        "srun has ended 2 times in a row with code 1 and started no "
+                        "task; why stands above in its own words");
+    dlr_policy_free(p);
+}
+
+static void srun_that_starts_tasks_in_between_is_not_refused(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_step_ended(p, 0, 1, 100);
+    dlr_policy_tick(p, 600);
+    next_round(p, 1, 700);
+    dlr_policy_started(p, 1);
+    dlr_policy_step_ended(p, 1, 1, 800);
+    dlr_policy_tick(p, 1300);
+    policy_all_clean(p, 1, 1400);
+    assert_int_equal(dlr_policy_phase(p), DLR_PHASE_RENDEZVOUS);
+    dlr_policy_free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +331,8 @@ int main(void)
         cmocka_unit_test(signal_ends_the_round_and_the_run),
         cmocka_unit_test(restarts_used_before_a_requeue_count),
         cmocka_unit_test(words_of_an_older_round_are_ignored),
+        cmocka_unit_test(srun_that_is_refused_twice_ends_the_run),
+        cmocka_unit_test(srun_that_starts_tasks_in_between_is_not_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
