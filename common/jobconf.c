@@ -29,6 +29,8 @@ const struct dlr_opt dlr_jobconf_opts[] = {
      "how often a committed snapshot is written to the state directory while steps go on"},
     {"persist-keep", DLR_OPT_UINT, FIELD(persist_keep), "2", "COUNT",
      "snapshots kept in the state directory, at least 1"},
+    {"ckpt-mem", DLR_OPT_SHARE, FIELD(ckpt_mem), "100%", "SIZE|PERCENT",
+     "of a node's memory, or of what the job has of it, snapshots take at most this"},
     {"stdin-spool", DLR_OPT_SIZE, FIELD(stdin_spool), "64m", "SIZE",
      "of a pipe on srun's stdin this much is kept for later rounds"},
     {"lease-timer", DLR_OPT_SWITCH, FIELD(lease_timer), "on", "on|off",

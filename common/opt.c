@@ -96,6 +96,25 @@ static int parse_name(const char *text, union value *ret)
     return parse_text(text, ret, false);
 }
 
+static int parse_share(const char *text, union value *ret)
+{
+    size_t n = strlen(text);
+    char number[8];
+    unsigned percent;
+    uint64_t bytes;
+
+    if (n == 0 || text[n - 1] != '%') {
+        int rc = dlr_parse_size(text, &bytes);
+
+        return rc < 0 ? rc : bytes == 0 ? -ERANGE : parse_text(text, ret, false);
+    }
+    if (dlr_format(number, sizeof(number), "%.*s", (int)(n < 8 ? n - 1 : 7), text) <
+            0 ||
+        dlr_parse_uint(number, 100, &percent) < 0)
+        return -EINVAL;
+    return percent == 0 ? -ERANGE : parse_text(text, ret, false);
+}
+
 static int parse_beat(const char *text, union value *ret)
 {
     const char *colon = strchrnul(text, ':');
@@ -160,6 +179,9 @@ static const struct {
     [DLR_OPT_NAME] = {parse_name, DLR_OPT_TEXT,
                       "at most 32 letters, digits, '.', '_' and '-', the first one "
                       "neither '.' nor '-'"},
+    [DLR_OPT_SHARE] =
+        {parse_share, DLR_OPT_TEXT,
+         "a size above 0, such as '512m' or '4g', or a share from '1%' to '100%'"},
     [DLR_OPT_BEAT] =
         {parse_beat, sizeof(struct dlr_beat_conf),
          "TIME[:MISSED], a time from 10ms to 1m and a count from 2 to 1000, "
@@ -275,6 +297,7 @@ int dlr_opt_show(const struct dlr_opt *opt, const void *conf, char *buf, size_t 
     case DLR_OPT_PATH:
     case DLR_OPT_WORD:
     case DLR_OPT_NAME:
+    case DLR_OPT_SHARE:
         return dlr_format(buf, size, "%s", (const char *)at);
     case DLR_OPT_BEAT:
         show_ms(beat->every_ms, time, sizeof(time));

@@ -19,6 +19,7 @@ enum dlr_opt_type {
     DLR_OPT_PATH,     /* char[DLR_OPT_TEXT]: an absolute path, or empty */
     DLR_OPT_WORD,     /* char[DLR_OPT_TEXT]: printable, no blanks, no quotes */
     DLR_OPT_NAME,     /* char[DLR_OPT_TEXT]: a file's name, at most DLR_OPT_NAME_MAX */
+    DLR_OPT_SHARE,    /* char[DLR_OPT_TEXT]: a size above 0, or 1% to 100% */
     DLR_OPT_BEAT,     /* struct dlr_beat_conf: TIME[:MISSED] */
     DLR_OPT_EVERY,    /* struct dlr_every_conf: off, STEPS or TIME */
 };

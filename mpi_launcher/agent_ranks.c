@@ -11,6 +11,7 @@
 #include "common/msg.h"
 #include "common/str.h"
 #include "mpi_launcher/agent.h"
+#include "mpi_launcher/agent_budget.h"
 
 struct dlr_agent_rank *dlr_agent_rank(struct dlr_agent *a, int32_t rank, bool make)
 {
@@ -278,11 +279,34 @@ static unsigned slots_of(const struct dlr_agent *a, const struct dlr_agent_rank 
                                                  : DLR_STORE_SLOTS;
 }
 
+/* Before anything is written: what all ranks here have, and this one beside them. */
+static int check_budget(const struct dlr_agent *a, const struct dlr_agent_rank *r,
+                        uint64_t bytes, struct dlr_err *err)
+{
+    const struct dlr_budget budget = {a->job.ckpt_mem, dlr_budget_node("")};
+    unsigned others = 0;
+    uint64_t all = 0;
+
+    for (unsigned i = 0; i < a->nranks; i++) {
+        const struct dlr_agent_rank *o = a->ranks[i];
+        uint64_t its;
+
+        if (o == r || o->bytes == 0)
+            continue;
+        others++;
+        if (__builtin_mul_overflow(o->bytes, (uint64_t)slots_of(a, o), &its) ||
+            __builtin_add_overflow(all, its, &all))
+            all = UINT64_MAX;
+    }
+    return dlr_budget_check(&budget, r->rank, slots_of(a, r), bytes, others, all, err);
+}
+
 void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
                              bool worker)
 {
     struct dlr_agent_rank *r = dlr_agent_rank(a, rank, !worker);
     struct dlr_local_msg m;
+    struct dlr_err err;
 
     if (!r || bytes == 0)
         return;
@@ -294,6 +318,10 @@ void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
     r->asked = r->asked || worker;
     if (!a->job.checkpoint) {
         dlr_agent_ranks_reserved(a, rank, -ENOTSUP, "checkpoint=off");
+        return;
+    }
+    if (check_budget(a, r, bytes, &err) < 0) {
+        dlr_agent_ranks_reserved(a, rank, err.code, err.text);
         return;
     }
     r->reserving = true;

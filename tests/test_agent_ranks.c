@@ -465,6 +465,26 @@ static void without_the_timer_the_page_shows_none(void **state)
     dlr_rig_stop(&rig);
 }
 
+static void memory_beyond_the_budget_is_refused_before_it_is_taken(void **state)
+{
+    struct dlr_local_msg m;
+    struct worker w;
+    int fds[DLR_LOCAL_FDS];
+    unsigned n;
+
+    dlr_rig_start(&rig, "--ckpt-mem=100k");
+    dlr_rig_round(&rig, 0, "[4]", "null");
+    dlr_rig_sync(&rig);
+    assert_true(hello(&w, 0, 4));
+    dlr_rig_send(w.fd, DLR_LOCAL_RESERVE, 0, 4, 0, 65536, 0);
+    assert_true(dlr_rig_recv(w.fd, &m, fds, &n));
+    assert_int_equal(m.type, DLR_LOCAL_SLOTS);
+    assert_int_equal(m.arg[0], 0);
+    assert_non_null(strstr(m.text, "2 x 0.1 MB for rank 4 and 0.0 MB for 0 others"));
+    bye(&w);
+    dlr_rig_stop(&rig);
+}
+
 static void without_checkpoints_nothing_is_reserved(void **state)
 {
     struct dlr_local_msg m;
@@ -520,6 +540,7 @@ int main(int argc, char **argv)
         TEST(the_page_shows_the_lease),
         TEST(a_slow_write_leaves_two_slots_for_saves),
         TEST(without_the_timer_the_page_shows_none),
+        TEST(memory_beyond_the_budget_is_refused_before_it_is_taken),
         TEST(without_checkpoints_nothing_is_reserved),
     };
 

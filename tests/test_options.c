@@ -24,6 +24,7 @@ static const char *const values[][4] = {
     [DLR_OPT_PATH] = {"/site", "/env", "/script", "/cli"},
     [DLR_OPT_WORD] = {"memory", "cpu", "disk", "clock"},
     [DLR_OPT_NAME] = {"site", "env", "script", "cli"},
+    [DLR_OPT_SHARE] = {"11%", "12m", "13%", "14g"},
     [DLR_OPT_BEAT] = {"11ms:3", "12ms:4", "13ms:5", "14ms:6"},
     [DLR_OPT_EVERY] = {"11", "12s", "13", "14s"},
 };
