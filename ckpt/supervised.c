@@ -17,6 +17,7 @@
 #include "ckpt/client.h"
 #include "ckpt/lease.h"
 #include "ckpt/load.h"
+#include "ckpt/oom.h"
 #include "ckpt/reach.h"
 #include "ckpt/slot_meta.h"
 #include "common/cleanup.h"
@@ -222,6 +223,8 @@ static int supervised_open(struct dlr_ckpt *ck)
     rc = join(ck);
     if (rc < 0)
         release(ck);
+    else
+        dlr_oom_first();
     return rc;
 }
 

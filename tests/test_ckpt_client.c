@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -16,6 +17,7 @@
 #include <cmocka.h>
 
 #include "ckpt/ckpt.h"
+#include "ckpt/oom.h"
 #include "ckpt/page.h"
 #include "ckpt/slot_meta.h"
 #include "ckpt/store.h"
@@ -298,6 +300,27 @@ static void offer(struct fixture *f, uint64_t step, uint64_t k)
     f->agent.offer = true;
     f->agent.version = (struct dlr_version){ROUND, step};
     f->agent.offer_slot = k;
+}
+
+static int oom_score(void)
+{
+    FILE *f = fopen("/proc/self/oom_score_adj", "re");
+    int score = 0;
+
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%d", &score), 1);
+    fclose(f);
+    return score;
+}
+
+static void a_worker_goes_before_its_agent_when_memory_runs_out(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_true(oom_score() < DLR_OOM_SCORE);
+    join(f);
+    assert_true(oom_score() >= DLR_OOM_SCORE);
+    dlr_ckpt_close(f->ck);
 }
 
 static void a_step_without_an_order_saves_nothing(void **state)
@@ -676,6 +699,7 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
+        T(a_worker_goes_before_its_agent_when_memory_runs_out),
         T(a_step_without_an_order_saves_nothing),
         T(an_agent_out_of_sight_is_reached_by_its_descriptor),
         T(an_ordered_step_is_sealed_and_told),
