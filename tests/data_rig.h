@@ -13,7 +13,7 @@
 #include "ckpt/slot.h"
 #include "common/local.h"
 
-#define RIG_ANSWER_MS 20000 /* limit of every wait for the program */
+#define RIG_ANSWER_MS 60000 /* limit of every wait for the program */
 #define RIG_TOKEN "00112233445566778899aabbccddeeff"
 #define RIG_KEY "cluster.1.run"
 
