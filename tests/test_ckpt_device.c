@@ -215,16 +215,13 @@ static void a_snapshot_takes_both_memories(void **state)
 static void copies_wait_for_the_stream_and_the_stream_for_the_copies(void **state)
 {
     struct fixture *f = *state;
-    int64_t t0;
 
     memset(fake.look(big), 9, BIG);
     fake.gate(f->stream); /* a long computation that ends in the state to be saved */
     fake.fill(f->stream, big, 1, BIG);
     begin(f);
-    t0 = dlr_now_ms();
+    /* The gate is closed: a host that waited would not come back. */
     assert_int_equal(f->ops->hold(f->dev, f->stream), 0);
-    assert_true(dlr_now_ms() - t0 <
-                1000);                 /* the gate is closed: the host did not wait */
     fake.fill(f->stream, big, 2, BIG); /* the update */
     fake.fill(f->stream, small, 2, SMALL);
     fake.open_gate();

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,6 +45,17 @@ static const struct fs file_systems[] = {
     {"/stale", ESTALE, 0, 0, 0, 0},
     {"/private", EACCES, 0, 0, 0, 0},
 };
+
+static unsigned polls_in_vain;
+
+int poll(struct pollfd *fds, nfds_t n, int timeout_ms)
+{
+    struct timespec limit = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
+    int rc = ppoll(fds, n, timeout_ms < 0 ? NULL : &limit, NULL);
+
+    polls_in_vain += rc == 0;
+    return rc;
+}
 
 static pthread_mutex_t server_gone = PTHREAD_MUTEX_INITIALIZER;
 
@@ -262,7 +274,6 @@ static void silent_nodes_are_named_within_one_limit(void **state)
     unsigned char silent[5] = {0};
     struct dlr_health_result got;
     struct dlr_health_env env;
-    int64_t t0;
     unsigned i;
 
     fill(full_addr, filler, 4);
@@ -270,10 +281,10 @@ static void silent_nodes_are_named_within_one_limit(void **state)
     env.peers = peers;
     env.peer_names = names;
     env.silent = silent;
-    env.peer_timeout_ms = 300;
-    t0 = dlr_now_ms();
+    env.peer_timeout_ms = 1000;
+    polls_in_vain = 0;
     run_one(&env, "reach", &got);
-    assert_true(dlr_now_ms() - t0 < 3 * 300); /* not one limit for each */
+    assert_in_range(polls_in_vain, 0, 1); /* not one limit for each */
     assert_int_equal(got.verdict, DLR_HEALTH_WARN);
     assert_string_equal(got.reason, "cannot reach n3, n4, n5 (no address) (3 of 5)");
     assert_memory_equal(silent, "\0\0\1\1\1", 5);

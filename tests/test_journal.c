@@ -16,11 +16,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/clock.h"
 #include "common/file.h"
 #include "mpi_launcher/exits.h"
 #include "mpi_launcher/journal.h"
 #include "mpi_launcher/keepstate.h"
+
+#define LIMIT_MS 30000 /* for lines to be on their way to the disk */
 
 static char dir[] = "/tmp/dlr-journal-XXXXXX";
 
@@ -60,7 +61,7 @@ static void lines_come_in_order_with_their_time(void **state)
     assert_int_equal(dlr_journal_open(path, &j, &err), 0);
     dlr_journal_note(j, "plan", "s:i,s:[i,i]", "round", 3, "restore", 2, 40);
     dlr_journal_event(j, "end", NULL);
-    dlr_journal_close(j, 1000);
+    dlr_journal_close(j, LIMIT_MS);
     text = load("a");
     first = json_loads(text, JSON_DISABLE_EOF_CHECK, NULL);
     assert_non_null(first);
@@ -84,7 +85,7 @@ static void state_file_is_replaced_after_the_lines_before_it(void **state)
     assert_int_equal(dlr_journal_open(path, &j, &err), 0);
     dlr_journal_replace(j, other, "{\"round\":1}");
     dlr_journal_replace(j, other, "{\"round\":2}");
-    dlr_journal_close(j, 1000);
+    dlr_journal_close(j, LIMIT_MS);
     text = load("state.json");
     assert_string_equal(text, "{\"round\":2}\n");
     free(text);
@@ -95,7 +96,6 @@ static void file_system_that_hangs_blocks_nobody(void **state)
     struct dlr_journal *j;
     struct dlr_err err;
     char path[64];
-    int64_t begun;
     int reader;
 
     signal(SIGPIPE, SIG_IGN);
@@ -104,11 +104,9 @@ static void file_system_that_hangs_blocks_nobody(void **state)
     assert_int_equal(mkfifo(path, 0600), 0);
     reader = open(path, O_RDONLY | O_NONBLOCK);
     assert_int_equal(dlr_journal_open(path, &j, &err), 0);
-    begun = dlr_now_ms();
     for (unsigned i = 0; i < 20000; i++)
         dlr_journal_note(j, "progress", "s:i", "step", i);
-    dlr_journal_close(j, 100);
-    assert_in_range(dlr_now_ms() - begun, 0, 20000);
+    dlr_journal_close(j, 100); /* comes back at all: nobody ever reads */
     close(reader);
 }
 
