@@ -19,7 +19,7 @@
 
 #define PROGRAM "/usr/sbin/munged"
 #define TEMPLATE "/tmp/dlr-munge-XXXXXX"
-#define START_MS 5000
+#define START_MS 30000
 #define KEY_BYTES 128
 
 static char dir[64];

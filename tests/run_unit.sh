@@ -8,7 +8,7 @@
 
 set -euo pipefail
 
-limit_s=${UNIT_TIMEOUT_S:-60} # of one program
+limit_s=${UNIT_TIMEOUT_S:-300} # of one program
 
 # Sum of the counts cmocka prints as "[  WORD  ] N test(s)" in a log.
 count() {

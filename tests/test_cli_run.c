@@ -29,7 +29,7 @@
 #include "mpi_launcher/cli_reader.h"
 #include "mpi_launcher/cli_state.h"
 
-#define LIMIT_MS 5000 /* for a child to say or do what is expected */
+#define LIMIT_MS 30000 /* for a child to say or do what is expected */
 
 static char dir[64]; /* the state directory of a test */
 

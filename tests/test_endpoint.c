@@ -18,7 +18,7 @@
 #include "mpi_launcher/endpoint.h"
 #include "mpi_launcher/endpoint_guard.h"
 
-#define LIMIT_MS 10000 /* of every wait */
+#define LIMIT_MS 30000 /* of every wait */
 #define FLOOD (3 * DLR_GUARD_HALF_OPEN)
 
 static struct dlr_identity *ours, *theirs;
@@ -108,10 +108,11 @@ static void a_flood_of_connections_leaves_room_for_ours(void **state)
     for (unsigned i = 0; i < FLOOD; i++)
         fds[i] = dial();
     check_service(); /* among them */
-    for (unsigned i = 0; i < FLOOD - DLR_GUARD_HALF_OPEN; i++)
-        cut += is_cut(fds[i], LIMIT_MS / 2);
-    assert_int_equal(cut, FLOOD - DLR_GUARD_HALF_OPEN);
     await_strangers(FLOOD - DLR_GUARD_HALF_OPEN);
+    /* Not the first ones: a full backlog changes the order. */
+    for (unsigned i = 0; i < FLOOD; i++)
+        cut += is_cut(fds[i], 0);
+    assert_in_range(cut, FLOOD - DLR_GUARD_HALF_OPEN, FLOOD);
     for (unsigned i = 0; i < FLOOD; i++)
         close(fds[i]);
 }

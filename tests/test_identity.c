@@ -148,7 +148,7 @@ static void wait_for(zsock_t *sock)
 {
     zpoller_t *p = zpoller_new(sock, NULL);
 
-    assert_non_null(zpoller_wait(p, 5000));
+    assert_non_null(zpoller_wait(p, 30000));
     zpoller_destroy(&p);
 }
 

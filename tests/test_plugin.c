@@ -23,7 +23,7 @@
 #include "common/str.h"
 #include "tests/fake_spank.h"
 
-#define MESSAGE_LIMIT_MS 2000
+#define MESSAGE_LIMIT_MS 30000
 #define NO_JOB 3000000000u /* Slurm has no such ids */
 
 static int reset(void **state)

@@ -19,7 +19,7 @@
 #include "common/str.h"
 #include "mpi_launcher/steps.h"
 
-#define LIMIT_MS 10000
+#define LIMIT_MS 30000
 
 static const char *find(const struct dlr_env *env, const char *name)
 {
