@@ -148,9 +148,9 @@ result() { output "$1" | grep -x "done: sum $2"; }
     job_file pty.sh <<'SH'
 #!/bin/bash
 #SBATCH -o out.%j
-srun -w n1 hostname
+srun --het-group=0 hostname
 SH
     job=$(submit -N2 --dlrover=on pty.sh)
     [ "$(await_job "$job")" = "FAILED 2:0" ]
-    output "$job" | grep -F "dlrover: srun --nodelist cannot be supervised"
+    output "$job" | grep -F "dlrover: srun --het-group cannot be supervised"
 }

@@ -31,7 +31,7 @@ teardown_file() {
     [ ! -s "$BATS_FILE_TMPDIR/where" ] || rm -rf "$(cat "$BATS_FILE_TMPDIR/where")"
 }
 
-as_nobody() { setpriv --reuid=nobody --regid=nogroup --clear-groups env HOME=/nonexistent "$@"; }
+as_nobody() { setpriv --reuid=nobody --regid=nogroup --clear-groups env -u TMPDIR HOME=/nonexistent "$@"; }
 
 @test "make deb: packages without a complaint of lintian" {
     as_nobody make -s -C "$clone" deb
