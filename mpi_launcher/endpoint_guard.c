@@ -17,7 +17,8 @@
 #define EVENTS                                                                         \
     (ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |                              \
      ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_DISCONNECTED)
-#define SLACK_MS 500 /* a handshake's limit is noticed so much early, or late */
+#define FDS_MAX 16384 /* connections above are taken for unproven */
+#define SLACK_MS 500  /* a handshake's limit is noticed so much early, or late */
 
 /* A connection that has not proven its key. */
 struct half {
@@ -32,8 +33,22 @@ struct dlr_guard {
     struct half half[DLR_GUARD_HALF_OPEN + 1]; /* oldest first */
     unsigned n;
     bool left; /* the next connection that ends went by itself */
+    unsigned
+        shaken; /* handshakes that succeeded; of which connection, libzmq does not say */
+    atomic_bool proven[FDS_MAX]; /* by a message that came */
     atomic_uint_fast64_t strangers;
 };
+
+static bool is_proven(const struct dlr_guard *g, int fd)
+{
+    return fd >= 0 && fd < FDS_MAX && atomic_load(&g->proven[fd]);
+}
+
+void dlr_guard_proven(struct dlr_guard *guard, int fd)
+{
+    if (fd >= 0 && fd < FDS_MAX)
+        atomic_store(&guard->proven[fd], true);
+}
 
 /* Forgets a connection; -1 when it has proven its key, else for how long it was there. */
 static int64_t take_out(struct dlr_guard *g, int fd)
@@ -49,10 +64,22 @@ static int64_t take_out(struct dlr_guard *g, int fd)
     return -1;
 }
 
+static void take_out_proven(struct dlr_guard *g)
+{
+    for (unsigned i = g->n; i-- > 0;)
+        if (is_proven(g, g->half[i].fd)) {
+            take_out(g, g->half[i].fd);
+            g->shaken -= g->shaken > 0;
+        }
+}
+
 static void came(struct dlr_guard *g, int fd)
 {
     take_out(g, fd);
     g->half[g->n++] = (struct half){fd, dlr_now_ms()};
+    if (g->n <= DLR_GUARD_HALF_OPEN)
+        return;
+    take_out_proven(g);
     if (g->n <= DLR_GUARD_HALF_OPEN)
         return;
     /* libzmq reads an end of file and closes. Should the number mean another connection by
@@ -68,9 +95,16 @@ static void came(struct dlr_guard *g, int fd)
  */
 static void went(struct dlr_guard *g, int fd)
 {
+    bool proven = is_proven(g, fd);
     int64_t age = take_out(g, fd);
 
-    if (age >= 0 && (!g->left || age > DLR_ENDPOINT_HANDSHAKE_MS - SLACK_MS))
+    if (age >= 0 && !g->left && g->shaken > 0) {
+        g->shaken--;
+        proven = true;
+    }
+    if (fd >= 0 && fd < FDS_MAX)
+        atomic_store(&g->proven[fd], false);
+    if (age >= 0 && !proven && (!g->left || age > DLR_ENDPOINT_HANDSHAKE_MS - SLACK_MS))
         g->strangers++;
     g->left = false;
 }
@@ -98,7 +132,7 @@ static void take(struct dlr_guard *g)
     if (event == ZMQ_EVENT_ACCEPTED)
         came(g, (int)value);
     else if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
-        take_out(g, (int)value);
+        g->shaken++;
     else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
         g->left = true;
     else if (event == ZMQ_EVENT_DISCONNECTED)

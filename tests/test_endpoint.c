@@ -170,11 +170,39 @@ static void a_probe_is_no_stranger(void **state)
     assert_int_equal(dlr_server_strangers(server), before);
 }
 
+/* More clients than may be unproven, and all of them stay. */
+static void those_who_have_proven_their_key_take_no_room(void **state)
+{
+    enum { MANY = DLR_GUARD_HALF_OPEN + 20 };
+    static struct dlr_client *clients[MANY];
+    uint64_t before = dlr_server_strangers(server);
+    zpoller_t *poller = zpoller_new(dlr_server_sock(server), NULL);
+    struct dlr_packet packet;
+
+    for (unsigned i = 0; i < MANY; i++) {
+        assert_int_equal(
+            dlr_client_new(theirs, dlr_identity_key(ours), address, &clients[i], NULL),
+            0);
+        assert_int_equal(dlr_client_send(clients[i], "hello", 5), 0);
+        assert_non_null(zpoller_wait(poller, LIMIT_MS));
+        assert_int_equal(dlr_server_recv(server, &packet), 1);
+        dlr_packet_done(&packet);
+    }
+    assert_int_equal(dlr_server_strangers(server), before);
+    for (unsigned i = 0; i < MANY; i++)
+        clients[i] = dlr_client_free(clients[i]);
+    zpoller_destroy(&poller);
+    check_service();
+    assert_int_equal(dlr_server_strangers(server), before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_probe_is_no_stranger, start, stop),
         cmocka_unit_test_setup_teardown(a_flood_of_connections_leaves_room_for_ours,
+                                        start, stop),
+        cmocka_unit_test_setup_teardown(those_who_have_proven_their_key_take_no_room,
                                         start, stop),
         cmocka_unit_test_setup_teardown(garbage_is_cut_and_counted, start, stop),
         cmocka_unit_test_setup_teardown(
