@@ -140,3 +140,20 @@ state() {
     echo "$output"
     [ "${lines[1]}" = "saves 2" ]
 }
+
+@test "the structures of the binding are as large as those of the header" {
+    cat >"$BATS_TEST_TMPDIR/sizes.c" <<'END'
+#include <stdio.h>
+#include "ckpt/ckpt.h"
+int main(void)
+{
+    printf("%zu %zu %zu %zu\n", sizeof(struct dlr_ckpt_conf), sizeof(struct dlr_ckpt_region),
+           sizeof(struct dlr_ckpt_version), sizeof(struct dlr_ckpt_stats));
+    return 0;
+}
+END
+    cc -I. -o "$BATS_TEST_TMPDIR/sizes" "$BATS_TEST_TMPDIR/sizes.c"
+    [ "$("$BATS_TEST_TMPDIR/sizes")" = "$("$python" -c 'import ctypes
+from dlrover import _lib
+print(*map(ctypes.sizeof, (_lib.Conf, _lib.Region, _lib.Version, _lib.Stats)))')" ]
+}
