@@ -66,6 +66,6 @@ def main():
 
 
 library()
-# In the place of this folder, whose copy.py is not the one that torch imports.
+# In the place of this folder, whose files are not the modules that torch imports.
 sys.path[0] = os.path.join(REPO, "python")
 main()

@@ -40,7 +40,7 @@ def main():
             for threads in (1, 2):
                 measure(mb, threads)
     except (subprocess.SubprocessError, OSError) as e:
-        sys.exit(f"copy.py: {e}")
+        sys.exit(f"copysum.py: {e}")
 
 
 main()
