@@ -26,7 +26,9 @@ static void become_agent(pid_t parent, const sigset_t *before)
     sigprocmask(SIG_SETMASK, before, NULL);
 }
 
-/* Its wait status, when it has ended; SIGTERM, the end of the step, is passed on to it. */
+/* Its wait status, when it has ended. The end of the step is passed on to it, and, since
+ * proctrack/cgroup tells our own parent alone, that the job is suspended and resumed.
+ */
 static int watch(pid_t child, const sigset_t *set)
 {
     int status = 0;
@@ -34,8 +36,8 @@ static int watch(pid_t child, const sigset_t *set)
     for (;;) {
         int sig = sigwaitinfo(set, NULL);
 
-        if (sig == SIGTERM)
-            kill(child, SIGTERM);
+        if (sig > 0 && sig != SIGCHLD)
+            kill(child, sig);
         if (waitpid(child, &status, WNOHANG) == child)
             return status;
     }
@@ -45,6 +47,8 @@ static void take_signals(sigset_t *ret_set, sigset_t *ret_before)
 {
     sigemptyset(ret_set);
     sigaddset(ret_set, SIGTERM);
+    sigaddset(ret_set, SIGTSTP);
+    sigaddset(ret_set, SIGCONT);
     sigaddset(ret_set, SIGCHLD);
     sigprocmask(SIG_BLOCK, ret_set, ret_before);
 }

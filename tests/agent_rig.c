@@ -43,7 +43,7 @@ static void exec_agent(struct rig *r, const char *cred, const char *more)
 {
     char path[4200], self[4096], words[12][4200];
     const char *argv[16] = {path};
-    unsigned n = 0;
+    unsigned n = 0, kept = r->kept;
 
     agent_path(path, sizeof(path));
     dlr_self_sibling(program_invocation_short_name, self, sizeof(self));
@@ -59,9 +59,10 @@ static void exec_agent(struct rig *r, const char *cred, const char *more)
     dlr_format(words[n++], 4200, "--report-program=%s", self);
     dlr_format(words[n++], 4200, "--heartbeat=%dms:%d", RIG_EVERY_MS,
                (int)r->dead_ms / RIG_EVERY_MS);
+    argv[1] = "--kept";
     for (unsigned i = 0; i < n; i++)
-        argv[i + 1] = words[i];
-    argv[n + 1] = more;
+        argv[kept + i + 1] = words[i];
+    argv[kept + n + 1] = more;
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
     setenv("DLROVER_CRED", cred, 1);
     setenv("DLR_TEST_ROLE", "child", 1);
@@ -114,11 +115,12 @@ void dlr_rig_replace(struct rig *r)
     welcome(r);
 }
 
-static void start(struct rig *r, const char *more, unsigned dead_ms)
+static void start(struct rig *r, const char *more, unsigned dead_ms, bool kept)
 {
     struct dlr_err err = {0};
 
     memset(r, 0, sizeof(*r));
+    r->kept = kept;
     if (!dlr_test_munged_runs())
         skip();
     dlr_format(r->dir, sizeof(r->dir), "/tmp/dlr-agent-XXXXXX");
@@ -137,12 +139,17 @@ static void start(struct rig *r, const char *more, unsigned dead_ms)
 
 void dlr_rig_start(struct rig *r, const char *more)
 {
-    start(r, more, RIG_LEASE_MS);
+    start(r, more, RIG_LEASE_MS, false);
 }
 
 void dlr_rig_start_leased(struct rig *r)
 {
-    start(r, NULL, RIG_DEAD_MS);
+    start(r, NULL, RIG_DEAD_MS, false);
+}
+
+void dlr_rig_start_kept(struct rig *r)
+{
+    start(r, NULL, RIG_LEASE_MS, true);
 }
 
 int dlr_rig_wait_end(struct rig *r)

@@ -23,6 +23,7 @@ struct rig {
     struct dlr_identity *id;
     struct dlr_server *server;
     struct dlr_route agent; /* of its last message */
+    bool kept;              /* pid is the parent that starts it again, not itself */
     bool leasing;           /* beats are answered */
     bool holding;           /* with a lease without end */
     unsigned dead_ms;       /* how long a lease is */
@@ -42,6 +43,8 @@ void dlr_rig_role(int argc, char **argv);
 void dlr_rig_start(struct rig *r, const char *more);
 /* The same with leases that run out while the test waits for it: RIG_DEAD_MS. */
 void dlr_rig_start_leased(struct rig *r);
+/* The same as Slurm's task starts it: under a parent that starts it again when it dies. */
+void dlr_rig_start_kept(struct rig *r);
 /* Ends what is left, frees; fails the test when the agent left something behind. */
 void dlr_rig_stop(struct rig *r);
 /* Starts another agent in the place of the first, which is told to end meanwhile. */

@@ -292,6 +292,17 @@ static void a_node_stopped_without_a_hold_is_a_frozen_one(void **state)
     dlr_rig_stop(&rig);
 }
 
+/* With proctrack/cgroup Slurm tells the task alone, which is the agent's parent. */
+static void a_suspension_told_to_the_parent_reaches_the_agent(void **state)
+{
+    dlr_rig_start_kept(&rig);
+    kill(rig.pid, SIGTSTP);
+    json_decref(dlr_rig_expect(&rig, "suspend"));
+    kill(rig.pid, SIGCONT);
+    json_decref(dlr_rig_expect(&rig, "awake"));
+    dlr_rig_stop(&rig);
+}
+
 static void a_step_that_leaves_its_tasks_behind_is_finished_off(void **state)
 {
     int stepd, alive[2];
@@ -561,6 +572,7 @@ int main(int argc, char **argv)
         TEST(workers_end_with_the_lease),
         TEST(a_suspended_job_keeps_its_workers),
         TEST(a_node_stopped_without_a_hold_is_a_frozen_one),
+        TEST(a_suspension_told_to_the_parent_reaches_the_agent),
         TEST(a_step_that_leaves_its_tasks_behind_is_finished_off),
         TEST(pids_of_others_are_refused),
         TEST(stderr_comes_through_as_text),

@@ -96,7 +96,7 @@ freeze_thaw_cut_heal() {
     [ "$(events "$job" 'select(.event=="round_end").restarts' | sort -u)" = 0 ]
 }
 
-# Not on production: there the journal once had no word of the suspension while it lasted; why is open.
+# bats test_tags=production
 @test "a suspended job goes on where it was, longer than the dead-time later" {
     job=$(submit -N3 stamps.sh 250 lib)
     await "$job" "e['event']=='progress' and e['commits']>=1"
