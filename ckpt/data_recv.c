@@ -157,8 +157,8 @@ static void end_older(struct dlr_data *d, const struct dlr_wire_begin *head)
 }
 
 static int new_recv(struct dlr_data *d, const struct dlr_wire_begin *head,
-                    const unsigned char *payload, const struct dlr_slot_info *info,
-                    struct dlr_recv **ret)
+                    const void *address, const void *meta,
+                    const struct dlr_slot_info *info, struct dlr_recv **ret)
 {
     struct dlr_recv *r = calloc(1, sizeof(*r));
     int rc = -ENOMEM;
@@ -177,14 +177,14 @@ static int new_recv(struct dlr_data *d, const struct dlr_wire_begin *head,
     r->meta = malloc(r->meta_bytes);
     r->got = calloc(1, info->nchunks / 8 + 1);
     if (r->meta && r->got)
-        rc = dlr_net_peer(d->net, payload, head->address_bytes, false, &r->peer, NULL);
+        rc = dlr_net_peer(d->net, address, head->address_bytes, false, &r->peer, NULL);
     if (rc < 0) {
         free(r->meta);
         free(r->got);
         free(r);
         return rc;
     }
-    memcpy(r->meta, payload + head->address_bytes, r->meta_bytes);
+    memcpy(r->meta, meta, r->meta_bytes);
     r->next = d->recvs;
     d->recvs = r;
     d->nrecvs++;
@@ -193,7 +193,7 @@ static int new_recv(struct dlr_data *d, const struct dlr_wire_begin *head,
 }
 
 static int begin(struct dlr_data *d, const struct dlr_wire_begin *head,
-                 const unsigned char *payload)
+                 const void *address, const void *meta)
 {
     struct dlr_slot_info info;
     struct dlr_recv *r;
@@ -201,7 +201,7 @@ static int begin(struct dlr_data *d, const struct dlr_wire_begin *head,
 
     if (rc < 0)
         return rc;
-    rc = dlr_data_check_meta(d, head, payload + head->address_bytes, &info);
+    rc = dlr_data_check_meta(d, head, meta, &info);
     if (rc < 0)
         return rc;
     if (dlr_held_version(&d->held, head->rank, info.version)) {
@@ -212,7 +212,7 @@ static int begin(struct dlr_data *d, const struct dlr_wire_begin *head,
         return -EALREADY;
     }
     end_older(d, head);
-    rc = new_recv(d, head, payload, &info, &r);
+    rc = new_recv(d, head, address, meta, &info, &r);
     if (rc == 0)
         open_slot(r);
     return rc;
@@ -223,21 +223,15 @@ static void on_begin(struct dlr_data *d, struct dlr_net_in *in)
     struct dlr_wire_answer answer = {.magic = DLR_WIRE_MAGIC,
                                      .version = DLR_WIRE_VERSION};
     struct dlr_wire_begin head;
+    const void *address, *meta;
     int rc;
 
-    if (in->offered || in->bytes < sizeof(head)) {
+    if (in->offered ||
+        dlr_wire_read_begin(in->data, in->bytes, &head, &address, &meta) < 0) {
         d->dropped++;
         return;
     }
-    memcpy(&head, in->data, sizeof(head));
-    if (head.magic != DLR_WIRE_MAGIC || head.version != DLR_WIRE_VERSION ||
-        !head.address_bytes || head.address_bytes > DLR_WIRE_ADDRESS_MAX ||
-        !head.meta_bytes ||
-        in->bytes - sizeof(head) != (uint64_t)head.address_bytes + head.meta_bytes) {
-        d->dropped++;
-        return;
-    }
-    rc = begin(d, &head, (const unsigned char *)in->data + sizeof(head));
+    rc = begin(d, &head, address, meta);
     if (rc == 0)
         return;
     if (rc != -EAGAIN && rc != -EALREADY)
@@ -268,10 +262,7 @@ static struct dlr_recv *expected(struct dlr_data *d, const struct dlr_net_in *in
     struct dlr_recv *r;
     unsigned char bit, *got;
 
-    if (!in->offered || in->head_bytes != sizeof(head))
-        return NULL;
-    memcpy(&head, in->head, sizeof(head));
-    if (head.magic != DLR_WIRE_MAGIC || head.version != DLR_WIRE_VERSION)
+    if (!in->offered || dlr_wire_read_chunk(in->head, in->head_bytes, &head) < 0)
         return NULL;
     r = find(d, &head);
     if (!r || head.index >= r->nchunks ||
@@ -356,12 +347,7 @@ static void on_answer(struct dlr_data *d, unsigned kind, const struct dlr_net_in
 {
     struct dlr_wire_answer answer;
 
-    if (in->offered || in->bytes != sizeof(answer)) {
-        d->dropped++;
-        return;
-    }
-    memcpy(&answer, in->data, sizeof(answer));
-    if (answer.magic == DLR_WIRE_MAGIC && answer.version == DLR_WIRE_VERSION)
+    if (!in->offered && dlr_wire_read_answer(in->data, in->bytes, &answer) == 0)
         dlr_data_send_answer(d, kind, &answer);
     else
         d->dropped++;

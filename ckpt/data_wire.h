@@ -6,6 +6,7 @@
 #define DLR_CKPT_DATA_WIRE_H
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define DLR_WIRE_MAGIC 0x31574c44u /* "DLW1" */
@@ -57,5 +58,16 @@ struct dlr_wire_chunk {
     uint32_t zero2;
 };
 static_assert(sizeof(struct dlr_wire_chunk) == 40, "wire layout");
+
+/* Take a message apart that came from outside: 0, or -EBADMSG for one that we never send. They
+ * know lengths, magic and version; whose it is and what it asks for is for the caller to judge.
+ */
+
+/* *ret_address (head's address_bytes) and *ret_meta (its meta_bytes) point into the message. */
+int dlr_wire_read_begin(const void *msg, size_t bytes, struct dlr_wire_begin *ret,
+                        const void **ret_address, const void **ret_meta);
+int dlr_wire_read_answer(const void *msg, size_t bytes, struct dlr_wire_answer *ret);
+/* msg: the head of an offer. */
+int dlr_wire_read_chunk(const void *msg, size_t bytes, struct dlr_wire_chunk *ret);
 
 #endif
