@@ -6,6 +6,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "ckpt/safetensors.h"
 #include "ckpt/slot_meta.h"
 #include "common/str.h"
 
@@ -70,6 +71,8 @@ static int check(const struct dlr_ckpt_region *r, uint64_t *ret_bytes,
     if (!r->name || !*r->name || strlen(r->name) > DLR_CKPT_NAME_MAX)
         return dlr_fail(err, -EINVAL, "a region's name must have 1 to %d bytes",
                         DLR_CKPT_NAME_MAX);
+    if (dlr_streq(r->name, DLR_SAFETENSORS_OWN))
+        return dlr_fail(err, -EINVAL, "a region cannot be named '%s'", r->name);
     if (!r->dtype || strlen(r->dtype) > DLR_CKPT_DTYPE_MAX)
         return dlr_fail(err, -EINVAL, "region '%s': dtype must have at most %d bytes",
                         r->name, DLR_CKPT_DTYPE_MAX);

@@ -80,6 +80,30 @@ static int by_size(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* A name is a key of the header: there once, and not the one that is the form's own. */
+static int check_names(const struct tensor *list, unsigned n, struct dlr_err *err)
+{
+    DLR_AUTO_FREE const char **names = calloc(n + 1u, sizeof(*names));
+
+    if (!names)
+        return dlr_fail(err, -ENOMEM, "out of memory");
+    for (unsigned i = 0; i < n; i++)
+        names[i] = list[i].r.region.name;
+    qsort(names, n, sizeof(*names), by_name);
+    for (unsigned i = 0; i < n; i++) {
+        if (dlr_streq(names[i], DLR_SAFETENSORS_OWN))
+            return dlr_fail(err, -EBADMSG, "a region is named '%s'", names[i]);
+        if (i > 0 && dlr_streq(names[i], names[i - 1]))
+            return dlr_fail(err, -EBADMSG, "two regions are named '%s'", names[i]);
+    }
+    return 0;
+}
+
 static int read_tensors(const struct dlr_slot *slot, struct dlr_slot_info *info,
                         struct tensor **ret, uint64_t *ret_off, struct dlr_err *err)
 {
@@ -107,6 +131,9 @@ static int read_tensors(const struct dlr_slot *slot, struct dlr_slot_info *info,
     }
     if (n != info->nregions)
         return dlr_fail(err, -EBADMSG, "region %u is malformed", n);
+    rc = check_names(list, n, err);
+    if (rc < 0)
+        return rc;
     if (n > 0)
         qsort(list, n, sizeof(*list), by_size);
     *ret_off = walk.head.data_off;
@@ -129,6 +156,15 @@ static void put_text(FILE *out, const char *text)
             fputc(c, out);
     }
     fputc('"', out);
+}
+
+/* A type's name as it can stand in a line of words. */
+static const char *plain_dtype(const char *dtype)
+{
+    for (const char *p = dtype; *p; p++)
+        if (*p <= ' ' || *p >= 0x7f || *p == '"' || *p == '\\')
+            return "-";
+    return *dtype ? dtype : "-";
 }
 
 static void put_dims(FILE *out, const uint64_t *dims, unsigned n)
@@ -166,8 +202,7 @@ static void put_region(FILE *out, const struct tensor *t, uint32_t crc)
     fputc(',', out);
     put_text(out, key);
     fprintf(out, ":\"%s dtype=%s item=%" PRIu32 " global=", kinds[r->kind],
-            t->dtype[0] && t->dtype[strcspn(t->dtype, "\"\\")] == '\0' ? t->dtype : "-",
-            r->item_size);
+            plain_dtype(t->dtype), r->item_size);
     put_dims(out, r->global_shape, r->ndim);
     fputs(" offset=", out);
     put_dims(out, r->offset, r->ndim);
@@ -180,7 +215,8 @@ static void put_header(FILE *out, const struct dlr_slot_info *info,
     uint64_t at = 0;
 
     fprintf(out,
-            "{\"__metadata__\":{\"format\":\"dlrover-1\",\"dlrover.round\":\"%" PRIu32
+            "{\"" DLR_SAFETENSORS_OWN
+            "\":{\"format\":\"dlrover-1\",\"dlrover.round\":\"%" PRIu32
             "\",\"dlrover.step\":\"%" PRIu64 "\",\"dlrover.rank\":\"%" PRId32
             "\",\"dlrover.world\":\"%" PRIu32 "\"",
             info->version.round, info->version.step, info->rank, info->world);

@@ -10,6 +10,9 @@
 
 #include "ckpt/slot.h"
 
+/* The header's key for what is no tensor; no region may have this name (dlr_regions_add()). */
+#define DLR_SAFETENSORS_OWN "__metadata__"
+
 /* The file's parts in order: [0] the header, owned by this struct; the others point into the
  * slot, which must outlive it.
  */
@@ -20,8 +23,9 @@ struct dlr_safetensors {
     uint64_t bytes; /* of the file */
 };
 
-/* Of a slot that dlr_slot_verify() found good. -EBADMSG, -ENOMEM, -EFBIG (a header beyond the
- * 100 MB that readers take) with text. Blocking: reads all data once for the checksums.
+/* Of a slot that dlr_slot_verify() found good. -EBADMSG (also for names that cannot be keys),
+ * -ENOMEM, -EFBIG (a header beyond the 100 MB that readers take) with text. Blocking: reads all
+ * data once for the checksums.
  */
 int dlr_safetensors_make(const struct dlr_slot *slot, struct dlr_safetensors *ret,
                          struct dlr_err *err);

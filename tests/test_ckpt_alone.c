@@ -333,6 +333,11 @@ static void bad_calls_are_refused_with_a_reason(void **state)
     assert_string_equal(dlr_ckpt_error(r.ck), "region 'data' was named before");
     assert_int_equal(dlr_ckpt_add_array(r.ck, "", DLR_CKPT_SHARD, "i32", 4, &x, 1),
                      -EINVAL);
+    assert_int_equal(
+        dlr_ckpt_add_array(r.ck, "__metadata__", DLR_CKPT_SHARD, "i32", 4, &x, 1),
+        -EINVAL);
+    assert_string_equal(dlr_ckpt_error(r.ck),
+                        "a region cannot be named '__metadata__'");
     assert_int_equal(dlr_ckpt_add_array(r.ck, "x", DLR_CKPT_SHARD, "i32", 0, &x, 1),
                      -EINVAL);
     assert_int_equal(dlr_ckpt_add_array(r.ck, "x", DLR_CKPT_SHARD, "i32", 4, NULL, 1),

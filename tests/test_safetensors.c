@@ -202,12 +202,44 @@ static void a_spoilt_table_is_refused(void **state)
     dlr_slot_unmap(slot);
 }
 
+static void a_name_that_cannot_be_a_key_is_refused(void **state)
+{
+    static const struct {
+        const char *names[2], *why;
+    } rows[] = {
+        {{"a", "__metadata__"}, "a region is named '__metadata__'"},
+        {{"a", "a"}, "two regions are named 'a'"},
+    };
+    const struct dlr_slot_owner owner = {7, 0, 1};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct dlr_ckpt_region two[] = {regions[0], regions[0]};
+        struct dlr_slot_plan *plan;
+        struct dlr_safetensors st;
+        struct dlr_slot *slot;
+        struct dlr_err err;
+
+        for (unsigned k = 0; k < 2; k++)
+            two[k].name = rows[i].names[k];
+        assert_int_equal(dlr_slot_plan_new(two, 2, &owner, &plan, NULL), 0);
+        assert_int_equal(dlr_slot_anonymous(dlr_slot_plan_bytes(plan), &slot, NULL), 0);
+        assert_int_equal(dlr_slot_begin(slot, plan, (struct dlr_version){0, 1}, NULL),
+                         0);
+        dlr_slot_seal(slot, plan);
+        assert_int_equal(dlr_safetensors_make(slot, &st, &err), -EBADMSG);
+        assert_string_equal(err.text, rows[i].why);
+        dlr_slot_plan_free(plan);
+        dlr_slot_unmap(slot);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_strict_reader_takes_it),
         cmocka_unit_test(metadata_says_what_the_form_cannot),
         cmocka_unit_test(a_spoilt_table_is_refused),
+        cmocka_unit_test(a_name_that_cannot_be_a_key_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
