@@ -29,6 +29,11 @@ $(eval $(call fuzz,msg_supervisor,$(FUZZ_SUP),$(FUZZ_SUP_LIBS)))
 $(eval $(call fuzz,stepplan,$(STEPPLAN)))
 $(eval $(call fuzz,plan,$(PLAN) $(TOPO) $(MSG),-lhwloc -ljansson))
 $(eval $(call fuzz,journal,$(CLI_READ),-ljansson))
+$(eval $(call fuzz,meta,$(SLOT),-lisal -lxxhash))
+$(eval $(call fuzz,safetensors,ckpt/safetensors.c $(SLOT),-lisal -lxxhash -ljansson))
+$(eval $(call fuzz,data,ckpt/data_recv.c ckpt/data_wire.c ckpt/data_check.c ckpt/data_store.c $(SLOT),-lisal -lxxhash))
+$(eval $(call fuzz,manifest,mpi_launcher/persist.c $(MSG),-ljansson))
+$(eval $(call fuzz,host,mpi_launcher/host_order.c $(MSG),-ljansson))
 
 $(FUZZ_DIR)/obj/%.o: %.c
 	@mkdir -p $(@D)
