@@ -8,6 +8,7 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "spank/cmdline.h"
+#include "spank/open_mode.h"
 #include "spank/options.h"
 
 /* Set name to value unless the user has set name or its opposite. no-kill takes "set" only. */
@@ -20,6 +21,7 @@ static const struct {
     {"SALLOC_NO_KILL", "set", NULL},
 };
 #define NVARS (sizeof(vars) / sizeof(*vars))
+#define OPEN_MODE 2 /* its row */
 
 /* Options of sbatch and salloc that never take an argument from the next word: flags, and
  * those whose argument is optional (it must then be in the same word).
@@ -78,11 +80,12 @@ static bool takes_next(const char *word)
     return false;
 }
 
-int dlr_allocator_scan(char *const argv[])
+/* Words up to the script or program, their arguments included. */
+static size_t own_words(char *const argv[], int *ret_dlrover)
 {
-    int found = DLR_ALLOCATOR_UNKNOWN;
+    size_t i = argv[0] ? 1 : 0;
 
-    for (size_t i = argv[0] ? 1 : 0; argv[i]; i++) {
+    for (; argv[i]; i++) {
         const char *value = dlr_after(argv[i], "--dlrover=");
         bool on;
 
@@ -91,10 +94,18 @@ int dlr_allocator_scan(char *const argv[])
         if (dlr_streq(argv[i], "--dlrover"))
             value = argv[i + 1];
         if (value && dlr_options_switch(value, &on) == 0)
-            found = on;
+            *ret_dlrover = on;
         if (takes_next(argv[i]) && argv[i + 1])
             i++;
     }
+    return i;
+}
+
+int dlr_allocator_scan(char *const argv[])
+{
+    int found = DLR_ALLOCATOR_UNKNOWN;
+
+    own_words(argv, &found);
     return found;
 }
 
@@ -126,8 +137,12 @@ static void apply(struct dlr_allocator *alloc, bool on)
 
 void dlr_allocator_start(struct dlr_allocator *alloc, int cli, bool before)
 {
+    const char *mode = getenv("SLURM_OPEN_MODE");
+
     forget_round();
     alloc->cli = cli;
+    if (!mode || dlr_format(alloc->open_mode, sizeof(alloc->open_mode), "%s", mode) < 0)
+        alloc->open_mode[0] = '\0';
     apply(alloc, cli == DLR_ALLOCATOR_UNKNOWN ? before : cli);
 }
 
@@ -137,7 +152,24 @@ void dlr_allocator_option(struct dlr_allocator *alloc, bool on)
         apply(alloc, on);
 }
 
+/* sbatch has made SLURM_OPEN_MODE of ours. */
+static void restore_open_mode(const struct dlr_allocator *alloc)
+{
+    DLR_AUTO_FREE char *text = NULL;
+    DLR_AUTO_FREE char **argv = NULL;
+    int dlrover = 0;
+
+    if (!(alloc->set & (1u << OPEN_MODE)) || dlr_cmdline_argv(&text, &argv, NULL) < 0 ||
+        dlr_open_mode_said(argv, own_words(argv, &dlrover)))
+        return;
+    if (alloc->open_mode[0])
+        setenv("SLURM_OPEN_MODE", alloc->open_mode, 1);
+    else
+        unsetenv("SLURM_OPEN_MODE");
+}
+
 void dlr_allocator_end(struct dlr_allocator *alloc)
 {
+    restore_open_mode(alloc);
     apply(alloc, false);
 }

@@ -11,8 +11,9 @@
 #define DLR_ALLOCATOR_UNKNOWN (-1)
 
 struct dlr_allocator {
-    int cli;      /* 1 on, 0 off: the command line's word, which is final */
-    unsigned set; /* bit i: we set the i-th variable */
+    int cli;            /* 1 on, 0 off: the command line's word, which is final */
+    unsigned set;       /* bit i: we set the i-th variable */
+    char open_mode[16]; /* SLURM_OPEN_MODE as it was, "" none */
 };
 
 /* Looks for --dlrover among sbatch's or salloc's own options, the last one wins: 1 on, 0 off,
@@ -37,7 +38,9 @@ void dlr_allocator_start(struct dlr_allocator *alloc, int cli, bool before);
  */
 void dlr_allocator_option(struct dlr_allocator *alloc, bool on);
 
-/* Every option is parsed: takes the variables back, so that the job does not inherit them. */
+/* Every option is parsed: takes the variables back, so that the job does not inherit them, nor,
+ * unless the user said --open-mode himself, what sbatch made of one of them.
+ */
 void dlr_allocator_end(struct dlr_allocator *alloc);
 
 #endif

@@ -4,7 +4,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -12,6 +14,7 @@
 #include "spank/allocator.h"
 #include "spank/cmdline.h"
 #include "spank/handover.h"
+#include "spank/open_mode.h"
 
 #define MAX_WORDS 12
 
@@ -112,6 +115,57 @@ static void the_command_line_has_the_last_word(void **state)
     dlr_allocator_option(&alloc, false);
     assert_set("set", "1", "append");
     dlr_allocator_end(&alloc);
+}
+
+static void write_script(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+
+    assert_non_null(f);
+    fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void an_open_mode_is_the_users_where_he_says_it(void **state)
+{
+    static const struct {
+        bool want;
+        const char *script; /* NULL: no such file */
+        const char *words[6];
+        size_t own;
+    } rows[] = {
+        {false,
+         "#!/bin/sh\n#SBATCH -N2\nsrun --open-mode=append x\n",
+         {"sbatch", "@"},
+         1},
+        {true, "#!/bin/sh\n#SBATCH -N2 --open-mode=append\n", {"sbatch", "@"}, 1},
+        {true, "#SBATCH --open-mode append", {"sbatch", "@"}, 1},
+        {false, "#SBATCH -N2\n# --open-mode=append", {"sbatch", "@"}, 1},
+        {true, "", {"sbatch", "--open-mode=append", "@"}, 2},
+        {true, "", {"sbatch", "--open", "append", "@"}, 3},
+        {false, "", {"sbatch", "-N2", "@", "--open-mode=append"}, 2},
+        {false, NULL, {"sbatch", "--wrap=srun x"}, 2},
+        {false, NULL, {"sbatch", "--wrap", "srun x"}, 3},
+        {true, NULL, {"sbatch", "@"}, 1}, /* who knows */
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        char path[] = "/tmp/dlr-script-XXXXXX", *words[6] = {NULL};
+        int fd = mkstemp(path);
+
+        assert_true(fd >= 0);
+        close(fd);
+        for (size_t w = 0; w < 6 && rows[i].words[w]; w++)
+            words[w] =
+                dlr_streq(rows[i].words[w], "@") ? path : (char *)rows[i].words[w];
+        if (rows[i].script)
+            write_script(path, rows[i].script);
+        else
+            unlink(path);
+        if (dlr_open_mode_said(words, rows[i].own) != rows[i].want)
+            fail_msg("row %zu", i);
+        unlink(path);
+    }
 }
 
 static void what_the_user_has_set_stays(void **state)
@@ -235,6 +289,7 @@ int main(void)
         cmocka_unit_test_setup(an_option_of_the_script_sets_and_takes_back, clean),
         cmocka_unit_test_setup(the_command_line_has_the_last_word, clean),
         cmocka_unit_test_setup(what_the_user_has_set_stays, clean),
+        cmocka_unit_test(an_open_mode_is_the_users_where_he_says_it),
         cmocka_unit_test(an_srun_is_handed_over_once_and_only_inside_an_allocation),
         cmocka_unit_test(the_keeper_is_told_every_setting_and_sruns_own_words),
         cmocka_unit_test(a_keeper_that_is_not_there_is_named),

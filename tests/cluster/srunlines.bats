@@ -148,6 +148,39 @@ ROWS
         "$(alice_home)/out/pty/on/stderr"
 }
 
+@test "a file that is there: replaced or added to as without us, and added to by later rounds" {
+    job_file files.sh <<'SH'
+cd "$1" || exit
+for o in "" --open-mode=append --open-mode=truncate; do
+    echo old >file
+    srun $o -n1 -o file -e errors bash -c 'echo "round $DLROVER_ROUND"
+        until grep -q "round $DLROVER_ROUND" file; do read -rt 0.1 <> <(:) || :; done
+        [ $DLROVER_ROUND = 1 ]'
+    echo "$o:" $(cat file)
+done
+SH
+    mode_job() { # DIR [sbatch options]: prints the job
+        mkdir "$(alice_home)/$1" && chown 3001:3001 "$(alice_home)/$1"
+        { echo '#!/bin/bash'; [ -z "$2" ] || echo "#SBATCH $2"
+            echo ". ./files.sh $1"; } | job_file "$1.sh"
+        submit -o "$1.out" -N1 "$1.sh"
+    }
+    job=$(mode_job modes --dlrover=on)
+    also=$(mode_job asked "--dlrover=on --open-mode=append")
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(await_job "$also")" = "COMPLETED 0:0" ]
+    diff <(grep -v ^dlrover: "$(alice_home)/modes.out") - <<'END'
+: round 0 round 1
+--open-mode=append: old round 0 round 1
+--open-mode=truncate: round 0 round 1
+END
+    diff <(grep -v ^dlrover: "$(alice_home)/asked.out") - <<'END'
+: old round 0 round 1
+--open-mode=append: old round 0 round 1
+--open-mode=truncate: round 0 round 1
+END
+}
+
 @test "environment of tasks, kinds of MPI" {
     table vars "-N2 --ntasks-per-node=2 --exclusive" <<'ROWS'
 bare: ~/show
