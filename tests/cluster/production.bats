@@ -37,7 +37,7 @@ batch() {
 srun ./show.sh 30
 SH
     job=$(submit gpus.sh)
-    await "$job" running
+    until [ "$(output "$job" | grep -c '^round 0 ')" -eq 3 ]; do read -rt 0.1 <> <(:) || :; done
     "$VC" kill n2
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     [ "$(output "$job" | grep -c '^round [01] n[1-5] gpus 0,1,2,3 of 600 MB')" -eq 6 ]
