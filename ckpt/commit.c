@@ -17,7 +17,18 @@
 #define BACKOFF_MAX_MS 10000
 #define STEP_MAX ((uint64_t)1 << 62)
 
-enum set { OWNER_READY, PARTNER_READY, SEALED, COPIED, NSETS };
+/* READY and WHOLE of a snapshot's own node, then of each other holder. */
+enum set { OWNER_READY, SEALED, HOLDERS, NSETS = HOLDERS + 2 * DLR_COMMIT_COPIES_MAX };
+
+static enum set ready_at(unsigned holder)
+{
+    return holder ? HOLDERS + 2 * (holder - 1) : OWNER_READY;
+}
+
+static enum set copied_at(unsigned holder)
+{
+    return HOLDERS + 2 * (holder - 1) + 1;
+}
 
 /* What is known of the ranks' steps. The newest step seen, when it was first seen and when
  * the ranks last spoke; a window over which the rate is measured.
@@ -83,6 +94,14 @@ static bool full(const struct dlr_commit *c, enum set set)
     return c->count[set] == c->world;
 }
 
+static bool every_holder(const struct dlr_commit *c, enum set (*at)(unsigned holder))
+{
+    for (unsigned k = 1; k <= c->conf.copies; k++)
+        if (!full(c, at(k)))
+            return false;
+    return true;
+}
+
 static void pace_see(struct pace *p, uint64_t step, int64_t now_ms)
 {
     if (!p->known) {
@@ -121,7 +140,7 @@ static void post(struct dlr_commit *c, int64_t now_ms)
     uint64_t step;
 
     if (!c->running || c->has_pending || now_ms < c->hold_ms || !c->pace.known ||
-        !full(c, OWNER_READY) || (c->conf.copies && !full(c, PARTNER_READY)))
+        !full(c, OWNER_READY) || !every_holder(c, ready_at))
         return;
     step = c->pace.step + pace_ahead(&c->pace, now_ms) + c->margin;
     if (step <= c->last_step)
@@ -129,7 +148,8 @@ static void post(struct dlr_commit *c, int64_t now_ms)
     if (step >= STEP_MAX)
         return;
     clear(c, SEALED);
-    clear(c, COPIED);
+    for (unsigned k = 1; k <= c->conf.copies; k++)
+        clear(c, copied_at(k));
     c->last_step = step;
     c->pending = (struct dlr_version){.round = c->round, .step = step};
     c->has_pending = true;
@@ -200,7 +220,7 @@ static bool is_pending(const struct dlr_commit *c, unsigned rank, struct dlr_ver
 
 static void settle(struct dlr_commit *c, int64_t now_ms)
 {
-    if (!full(c, SEALED) || (c->conf.copies && !full(c, COPIED)))
+    if (!full(c, SEALED) || !every_holder(c, copied_at))
         return;
     decide_commit(c, now_ms);
     post(c, now_ms);
@@ -213,6 +233,9 @@ int dlr_commit_new(const struct dlr_commit_conf *conf, const struct dlr_commit_o
 
     if (conf->decide_ms <= 0)
         return dlr_fail(err, -EINVAL, "decide_ms must be positive");
+    if (conf->copies > DLR_COMMIT_COPIES_MAX)
+        return dlr_fail(err, -EINVAL, "%u copies, at most %u", conf->copies,
+                        DLR_COMMIT_COPIES_MAX);
     c = calloc(1, sizeof(*c));
     if (!c)
         return dlr_fail(err, -ENOMEM, "out of memory");
@@ -288,12 +311,12 @@ void dlr_commit_go_on(struct dlr_commit *c, const struct dlr_version *newest,
     c->hold_ms = INT64_MIN;
 }
 
-void dlr_commit_ready(struct dlr_commit *c, uint32_t round, unsigned rank, bool partner,
-                      int64_t now_ms)
+void dlr_commit_ready(struct dlr_commit *c, uint32_t round, unsigned rank,
+                      unsigned holder, int64_t now_ms)
 {
-    if (!c->running || round != c->round || rank >= c->world)
+    if (!c->running || round != c->round || rank >= c->world || holder > c->conf.copies)
         return;
-    if (add(c, partner ? PARTNER_READY : OWNER_READY, rank))
+    if (add(c, ready_at(holder), rank))
         post(c, now_ms);
 }
 
@@ -321,13 +344,13 @@ void dlr_commit_sealed(struct dlr_commit *c, unsigned rank, struct dlr_version v
         settle(c, now_ms);
 }
 
-void dlr_commit_copied(struct dlr_commit *c, unsigned rank, struct dlr_version v,
-                       int64_t now_ms)
+void dlr_commit_copied(struct dlr_commit *c, unsigned rank, unsigned holder,
+                       struct dlr_version v, int64_t now_ms)
 {
-    if (!is_pending(c, rank, v))
+    if (!is_pending(c, rank, v) || holder == 0 || holder > c->conf.copies)
         return;
     reached(c, now_ms);
-    if (add(c, COPIED, rank))
+    if (add(c, copied_at(holder), rank))
         settle(c, now_ms);
 }
 

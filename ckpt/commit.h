@@ -27,8 +27,11 @@ struct dlr_commit_ops {
     void (*abort)(void *arg, struct dlr_version v, const char *why);
 };
 
+#define DLR_COMMIT_COPIES_MAX 4u
+
 struct dlr_commit_conf {
-    bool copies; /* a copy on a partner is part of the promise */
+    /* holders beside its owner that a snapshot must reach: all are part of the promise */
+    unsigned copies;
     /* an undecided version is aborted so long after its step was reached */
     int64_t decide_ms;
     /* first distance of save_at from the newest known step, 0: 2; its limit, 0: 64 */
@@ -41,8 +44,8 @@ int dlr_commit_new(const struct dlr_commit_conf *conf, const struct dlr_commit_o
 struct dlr_commit *dlr_commit_free(struct dlr_commit *c);
 
 /* A round of world ranks begins, restored from restored (or NULL). An undecided version of
- * the former round is aborted. Saving starts when every rank is ready at its owner and, with
- * copies, at its partner.
+ * the former round is aborted. Saving starts when every rank is ready at its owner and at
+ * each of its other holders.
  */
 int dlr_commit_round(struct dlr_commit *c, uint32_t round, unsigned world,
                      const struct dlr_version *restored);
@@ -57,15 +60,17 @@ void dlr_commit_hold(struct dlr_commit *c);
 void dlr_commit_go_on(struct dlr_commit *c, const struct dlr_version *newest,
                       uint64_t ordered_step);
 
-/* Events. Unknown ranks, other rounds and repeated ones are ignored. now in milliseconds. */
-void dlr_commit_ready(struct dlr_commit *c, uint32_t round, unsigned rank, bool partner,
-                      int64_t now_ms);
+/* Events. Unknown ranks, other rounds and repeated ones are ignored. now in milliseconds.
+ * holder: 0 the rank's own node, 1 to conf.copies the others.
+ */
+void dlr_commit_ready(struct dlr_commit *c, uint32_t round, unsigned rank,
+                      unsigned holder, int64_t now_ms);
 void dlr_commit_progress(struct dlr_commit *c, uint32_t round, uint64_t step,
                          int64_t now_ms);
 void dlr_commit_sealed(struct dlr_commit *c, unsigned rank, struct dlr_version v,
                        uint64_t at_step, int64_t now_ms);
-void dlr_commit_copied(struct dlr_commit *c, unsigned rank, struct dlr_version v,
-                       int64_t now_ms);
+void dlr_commit_copied(struct dlr_commit *c, unsigned rank, unsigned holder,
+                       struct dlr_version v, int64_t now_ms);
 void dlr_commit_missed(struct dlr_commit *c, unsigned rank, struct dlr_version v,
                        const char *why, int64_t now_ms);
 void dlr_commit_tick(struct dlr_commit *c, int64_t now_ms); /* deadline of decisions */

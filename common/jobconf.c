@@ -31,6 +31,8 @@ const struct dlr_opt dlr_jobconf_opts[] = {
      "snapshots kept in the state directory, at least 1"},
     {"ckpt-mem", DLR_OPT_SHARE, FIELD(ckpt_mem), "100%", "SIZE|PERCENT",
      "of a node's memory, or of what the job has of it, snapshots take at most this"},
+    {"redundancy", DLR_OPT_COPIES, FIELD(redundancy), "partner", "none|partner[:K]",
+     "on how many other nodes a copy of each snapshot is kept"},
     {"stdin-spool", DLR_OPT_SIZE, FIELD(stdin_spool), "64m", "SIZE",
      "of a pipe on srun's stdin this much is kept for later rounds"},
     {"lease-timer", DLR_OPT_SWITCH, FIELD(lease_timer), "on", "on|off",

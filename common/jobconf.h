@@ -23,10 +23,11 @@ struct dlr_jobconf {
     struct dlr_every_conf persist_every; /* a committed version goes to the disk */
     unsigned persist_keep;               /* of them; 0 counts as 1 */
     char ckpt_mem
-        [DLR_OPT_TEXT];   /* snapshots on a node: a size, or N% of what the job has */
-    uint64_t stdin_spool; /* bytes of a pipe kept for later rounds */
-    bool lease_timer;     /* workers with libdlrover carry a timer that kills */
-    int64_t agent_timeout_ms;      /* agents of a job to start and report */
+        [DLR_OPT_TEXT]; /* snapshots on a node: a size, or N% of what the job has */
+    struct dlr_redundancy_conf redundancy; /* where snapshots are beside their node */
+    uint64_t stdin_spool;                  /* bytes of a pipe kept for later rounds */
+    bool lease_timer;         /* workers with libdlrover carry a timer that kills */
+    int64_t agent_timeout_ms; /* agents of a job to start and report */
     int64_t rendezvous_timeout_ms; /* one rendezvous */
     int64_t transfer_timeout_ms;   /* copies moved before a round starts */
     int64_t launch_timeout_ms;     /* srun to start every task of a round */

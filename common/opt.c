@@ -24,6 +24,7 @@ union value {
     uint64_t bytes;
     struct dlr_beat_conf beat;
     struct dlr_every_conf every;
+    struct dlr_redundancy_conf redundancy;
     char text[DLR_OPT_TEXT];
 };
 
@@ -157,6 +158,31 @@ static int parse_every(const char *text, union value *ret)
     return 0;
 }
 
+static int parse_copies(const char *text, union value *ret)
+{
+    struct dlr_redundancy_conf *r = &ret->redundancy;
+    const char *count;
+    int rc;
+
+    *r = (struct dlr_redundancy_conf){.kind = DLR_REDUNDANCY_NONE};
+    if (dlr_streq(text, "none"))
+        return 0;
+    *r = (struct dlr_redundancy_conf){DLR_REDUNDANCY_PARTNER, 1};
+    if (dlr_streq(text, "partner"))
+        return 0;
+    count = dlr_after(text, "partner:");
+    rc = count ? dlr_parse_uint(count, DLR_COPIES_MAX, &r->copies) : -EINVAL;
+    return rc < 0 ? rc : r->copies == 0 ? -ERANGE : 0;
+}
+
+static int show_copies(const struct dlr_redundancy_conf *r, char *buf, size_t size)
+{
+    if (r->kind == DLR_REDUNDANCY_NONE)
+        return dlr_format(buf, size, "none");
+    return r->copies == 1 ? dlr_format(buf, size, "partner")
+                          : dlr_format(buf, size, "partner:%u", r->copies);
+}
+
 static const struct {
     int (*parse)(const char *text, union value *ret);
     size_t size;
@@ -189,6 +215,8 @@ static const struct {
     [DLR_OPT_EVERY] = {parse_every, sizeof(struct dlr_every_conf),
                        "'off', a count of steps such as '1000', or a time such as "
                        "'10m'"},
+    [DLR_OPT_COPIES] = {parse_copies, sizeof(struct dlr_redundancy_conf),
+                        "'none', 'partner', or 'partner:K' with K from 1 to 4"},
 };
 
 const struct dlr_opt *dlr_opt_find(const struct dlr_opt *table, const char *name)
@@ -307,6 +335,8 @@ int dlr_opt_show(const struct dlr_opt *opt, const void *conf, char *buf, size_t 
             return show_ms(every->ms, buf, size);
         return every->steps ? dlr_format(buf, size, "%u", every->steps)
                             : dlr_format(buf, size, "off");
+    case DLR_OPT_COPIES:
+        return show_copies(at, buf, size);
     }
     return -EINVAL;
 }

@@ -22,6 +22,7 @@ enum dlr_opt_type {
     DLR_OPT_SHARE,    /* char[DLR_OPT_TEXT]: a size above 0, or 1% to 100% */
     DLR_OPT_BEAT,     /* struct dlr_beat_conf: TIME[:MISSED] */
     DLR_OPT_EVERY,    /* struct dlr_every_conf: off, STEPS or TIME */
+    DLR_OPT_COPIES,   /* struct dlr_redundancy_conf: none or partner[:K] */
 };
 
 #define DLR_OPT_TEXT 1024
@@ -36,6 +37,16 @@ struct dlr_beat_conf {
 struct dlr_every_conf {
     unsigned steps;
     unsigned ms;
+};
+
+/* Where a snapshot is beside its own node. */
+enum dlr_redundancy { DLR_REDUNDANCY_NONE, DLR_REDUNDANCY_PARTNER };
+
+#define DLR_COPIES_MAX 4 /* holders of one snapshot beside its own node */
+
+struct dlr_redundancy_conf {
+    enum dlr_redundancy kind;
+    unsigned copies; /* other nodes that keep something of it; so many may be lost */
 };
 
 struct dlr_opt {

@@ -94,4 +94,13 @@ int dlr_topo_replace(const struct dlr_topo_node *nodes, size_t n, const unsigned
 void dlr_topo_partners(const struct dlr_topo_node *nodes, const unsigned *place,
                        size_t nplaces, unsigned *ret_partner);
 
+/* The same for several copies: ret_holder[p * copies + j], all different and none p itself,
+ * the first as dlr_topo_partners() has it, the others on leaves that have nothing yet where
+ * that can be. Every place keeps as many copies as are kept of it. copies is from 1 to
+ * DLR_TOPO_COPIES_MAX and less than nplaces (or nplaces < 2).
+ */
+#define DLR_TOPO_COPIES_MAX 4
+void dlr_topo_copies(const struct dlr_topo_node *nodes, const unsigned *place,
+                     size_t nplaces, unsigned copies, unsigned *ret_holder);
+
 #endif

@@ -94,8 +94,9 @@ struct dlr_agent_round {
     char token[33];
     struct dlr_agent_node *nodes;
     unsigned nnodes;
-    char partner[DLR_AGENT_NODE]; /* keeps our copies; "" nobody */
-    int32_t *accept;              /* ranks whose copies may come here */
+    char partners[DLR_COPIES_MAX][DLR_AGENT_NODE]; /* keep our copies */
+    unsigned npartners;
+    int32_t *accept; /* ranks whose copies may come here */
     unsigned naccept;
     bool has_restore;
     struct dlr_version restore;

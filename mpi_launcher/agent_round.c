@@ -96,6 +96,31 @@ static int accept_ranks(struct dlr_agent_round *r, const struct dlr_agent_node *
     return 0;
 }
 
+/* The nodes that keep the copies of one, as the message names them. */
+static int parse_partners_of(const char *of, const json_t *list, const char *me,
+                             struct dlr_agent_round *ret)
+{
+    size_t n = json_array_size(list);
+    int rc = 0;
+
+    if (!json_is_array(list) || n > DLR_COPIES_MAX)
+        return -EBADMSG;
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        const char *to = json_string_value(json_array_get(list, i));
+
+        if (!to)
+            return -EBADMSG;
+        if (dlr_streq(to, of))
+            continue;
+        if (dlr_streq(of, me) &&
+            dlr_format(ret->partners[ret->npartners++], DLR_AGENT_NODE, "%s", to) < 0)
+            return -EBADMSG;
+        if (dlr_streq(to, me))
+            rc = accept_ranks(ret, dlr_agent_round_node(ret, of));
+    }
+    return rc;
+}
+
 /* Copies may come here of our own ranks (restore) and of those whose partner this node is. */
 static int parse_partners(const json_t *map, const char *me,
                           struct dlr_agent_round *ret)
@@ -108,18 +133,9 @@ static int parse_partners(const json_t *map, const char *me,
         return rc < 0 ? rc : -EBADMSG;
     json_object_foreach((json_t *)map, of, value)
     {
-        const char *to = json_string_value(value);
-
-        if (!to)
-            return -EBADMSG;
-        if (dlr_streq(of, me) && !dlr_streq(to, me) &&
-            dlr_format(ret->partner, sizeof(ret->partner), "%s", to) < 0)
-            return -EBADMSG;
-        if (dlr_streq(to, me) && !dlr_streq(of, me)) {
-            rc = accept_ranks(ret, dlr_agent_round_node(ret, of));
-            if (rc < 0)
-                return rc;
-        }
+        rc = parse_partners_of(of, value, me, ret);
+        if (rc < 0)
+            return rc;
     }
     return 0;
 }

@@ -161,18 +161,19 @@ void dlr_agent_save_retell(struct dlr_agent *a)
             tell_data(a, DLR_LOCAL_D_ABORT, a->aborted[i]);
 }
 
-static void copy_to_partner(struct dlr_agent *a, int32_t rank, struct dlr_version v)
+static void copy_to_partners(struct dlr_agent *a, int32_t rank, struct dlr_version v)
 {
-    const struct dlr_agent_node *to = dlr_agent_round_node(&a->round, a->round.partner);
     struct dlr_agent_origin self = {.from = DLR_AGENT_SELF};
 
-    if (!a->round.partner[0])
-        return;
-    if (!to || !to->data[0]) {
-        dlr_agent_save_missed(a, rank, v.step, "the partner has no data process");
-        return;
+    for (unsigned i = 0; i < a->round.npartners; i++) {
+        const struct dlr_agent_node *to =
+            dlr_agent_round_node(&a->round, a->round.partners[i]);
+
+        if (to && to->data[0])
+            dlr_agent_data_request(a, DLR_LOCAL_D_SEND, rank, v, to->data, &self);
+        else
+            dlr_agent_save_missed(a, rank, v.step, "a partner has no data process");
     }
-    dlr_agent_data_request(a, DLR_LOCAL_D_SEND, rank, v, to->data, &self);
 }
 
 void dlr_agent_save_sealed(struct dlr_agent *a, const struct dlr_local_msg *msg)
@@ -192,5 +193,5 @@ void dlr_agent_save_sealed(struct dlr_agent *a, const struct dlr_local_msg *msg)
                                "t", "sealed", "round", (json_int_t)a->round.round,
                                "rank", r->rank, "step", (json_int_t)msg->step, "at",
                                (json_int_t)msg->arg[1]));
-    copy_to_partner(a, r->rank, v);
+    copy_to_partners(a, r->rank, v);
 }

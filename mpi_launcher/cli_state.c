@@ -197,6 +197,25 @@ static void on_node_dead(struct dlr_cli_state *s, const json_t *e)
     set_role(n, DLR_CLI_DEAD, reason);
 }
 
+/* "n2", or "n2, n3" where several nodes keep its copies. */
+static void take_partners(struct dlr_cli_node *n, const json_t *p)
+{
+    const json_t *names = json_object_get(p, "partners");
+    char all[DLR_CLI_PARTNERS] = "";
+    size_t used = 0;
+
+    set_text(&n->partner, text_of(p, "partner"));
+    if (json_array_size(names) < 2)
+        return;
+    for (size_t i = 0; i < json_array_size(names) && used < sizeof(all); i++) {
+        const char *name = json_string_value(json_array_get(names, i));
+
+        used += (size_t)snprintf(all + used, sizeof(all) - used, "%s%s", i ? ", " : "",
+                                 name ? name : "?");
+    }
+    set_text(&n->partner, all);
+}
+
 static void take_place(struct dlr_cli_state *s, const json_t *p)
 {
     struct dlr_cli_node *n = node_of(s, text_of(p, "node"));
@@ -209,7 +228,7 @@ static void take_place(struct dlr_cli_state *s, const json_t *p)
     n->first = int_of(p, "first", 0);
     n->tasks = int_of(p, "tasks", 1);
     n->moved = json_is_true(json_object_get(p, "moved"));
-    set_text(&n->partner, text_of(p, "partner"));
+    take_partners(n, p);
     if (text_of(p, "leaf"))
         set_text(&n->leaf, text_of(p, "leaf"));
 }

@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DLR_CLI_LAST 8 /* events shown by status */
+#define DLR_CLI_PARTNERS 1100 /* bytes of their names */
+#define DLR_CLI_LAST 8        /* events shown by status */
 
 enum dlr_cli_role {
     DLR_CLI_WAITING, /* its agent has not reported */
@@ -27,7 +28,7 @@ struct dlr_cli_node {
     char *reason;           /* why OUT or DEAD, else NULL */
     int64_t first;          /* rank; TRAINING only, as those below */
     int64_t tasks;
-    char *partner; /* node that holds the copies, or NULL */
+    char *partner; /* nodes that hold the copies, "n2" or "n2, n3", or NULL */
     bool moved;    /* has its ranks since this round */
     bool placed;   /* scratch of a plan */
 };

@@ -21,8 +21,7 @@
 #define SKIP DLR_DOCTOR_SKIP
 #define PROBLEM DLR_DOCTOR_PROBLEM
 #define LOW_BYTES (64ull << 20) /* journal and state of a long job take a few MiB */
-#define COPIES 4                /* slots of its own and of a partner, two each */
-#define COPIES_PERSIST 5        /* and one that may be on its way to the disk */
+#define SLOTS 2                 /* of a snapshot on each node that keeps it */
 
 enum source { DEFAULT, SITE, ENVIRONMENT, OPTION };
 
@@ -190,14 +189,16 @@ void dlr_doctor_budget(const struct dlr_doctor *d, struct dlr_doctor_result *ret
     uint64_t limit = job_memory(), room, least;
     struct dlr_jobconf conf;
     struct statvfs st;
-    int copies = COPIES;
+    unsigned copies;
     char given[64] = "no limit of Slurm's is known";
 
     dlr_jobconf_init(&conf);
     setting(d, "checkpoint", &conf);
     setting(d, "persist-every", &conf);
+    setting(d, "redundancy", &conf);
+    copies = SLOTS * (1 + conf.redundancy.copies);
     if (conf.persist_every.steps || conf.persist_every.ms)
-        copies = COPIES_PERSIST;
+        copies++; /* one that may be on its way to the disk */
     if (!conf.checkpoint) {
         dlr_doctor_say(ret, OK, "--dlrover-checkpoint=off: no memory is taken");
         return;
@@ -220,6 +221,6 @@ void dlr_doctor_budget(const struct dlr_doctor *d, struct dlr_doctor_result *ret
         dlr_doctor_say(
             ret, OK,
             "%s here and /dev/shm has %.0f MiB free: at most %.0f MiB of state "
-            "on a node, as %d times of it is taken beside the program itself",
-            given, mib(room), mib(least / (unsigned)copies), copies);
+            "on a node, as %u times of it is taken beside the program itself",
+            given, mib(room), mib(least / copies), copies);
 }

@@ -66,11 +66,13 @@ void dlr_plan_report_done(struct dlr_plan_report *report);
 
 /* --- what the supervisor wants ------------------------------------------------------- */
 
+#define DLR_PLAN_SEVERAL "*" /* more than one node kept the copies */
+
 /* A place of the former round. */
 struct dlr_plan_seat {
     struct dlr_topo_node
         node; /* path as in the former plan, for the choice of a successor */
-    char partner[DLR_TOPO_NAME]; /* who kept its copies, "" nobody */
+    char partner[DLR_TOPO_NAME]; /* who kept its copies: "" nobody, or SEVERAL */
 };
 
 struct dlr_plan_file {

@@ -211,7 +211,7 @@ static void explain_rank(const struct pick *k, int32_t rank, struct dlr_version 
     long p = former_seat(k->want, rank);
     const char *a, *b, *fate_a, *fate_b;
 
-    if (p < 0) {
+    if (p < 0 || dlr_streq(k->want->former[p].partner, DLR_PLAN_SEVERAL)) {
         note(k->plan, "rank %d: no copy of version %u/%" PRIu64 " is left", rank,
              v.round, v.step);
         return;

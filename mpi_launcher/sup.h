@@ -137,6 +137,8 @@ struct dlr_sup {
     /* the plan in force, and what the next one must know */
     struct dlr_plan plan;
     bool have_plan;
+    unsigned *holders; /* sup_redundancy.c: [places][copies] of the plan in force */
+    int *kept;         /* nodes of the last round that was prepared; NULL: none */
     struct dlr_plan_seat *former;
     unsigned nformer;
     struct dlr_plan_struck *struck;
@@ -340,6 +342,21 @@ int dlr_sup_node_of(const struct dlr_sup *s, unsigned place);
 void dlr_sup_strike(struct dlr_sup *s, const char *where, int rank,
                     struct dlr_version v);
 extern const struct dlr_commit_ops dlr_sup_commit_ops;
+
+/* sup_redundancy.c: which nodes keep a snapshot. holder 0 is the rank's own node, 1 to copies
+ * are the others.
+ */
+unsigned dlr_sup_copies(const struct dlr_sup *s);
+int dlr_sup_redundancy_check(const struct dlr_sup *s, struct dlr_err *err);
+int dlr_sup_holders_make(struct dlr_sup *s); /* for s->plan */
+unsigned dlr_sup_holder(const struct dlr_sup *s, unsigned place, unsigned holder);
+int dlr_sup_holder_node(const struct dlr_sup *s, unsigned place, unsigned holder);
+/* Which holder node is to the ranks of place, -1: none. */
+int dlr_sup_holder_of(const struct dlr_sup *s, unsigned place, unsigned node);
+/* The holders of this round are those whom the next one asks about. */
+void dlr_sup_holders_keep(struct dlr_sup *s);
+bool dlr_sup_holder_kept(const struct dlr_sup *s, unsigned place, unsigned holder);
+json_t *dlr_sup_holder_names(const struct dlr_sup *s, unsigned place);
 
 /* sup_strangers.c: who has no business with us */
 void dlr_sup_strangers(struct dlr_sup *s, int64_t now_ms);

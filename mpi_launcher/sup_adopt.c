@@ -50,7 +50,7 @@ static int load_plan(struct dlr_sup *s, const json_t *state)
             break;
     if (p == s->plan.nplaces && s->plan.world == s->step.world &&
         s->plan.nplaces == s->step.nplaces)
-        return 0;
+        return dlr_sup_holders_make(s);
     dlr_plan_done(&s->plan);
     return -ESTALE;
 }

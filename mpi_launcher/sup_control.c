@@ -350,13 +350,14 @@ static void on_sealed(struct dlr_sup *s, unsigned node, const json_t *msg)
 static void on_copied(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
     struct dlr_version v;
-    unsigned rank, place;
+    unsigned rank;
+    int holder;
 
     if (!snapshot_fields(msg, s->step.world, &rank, &v, "vround") || !s->have_plan)
         return;
-    place = dlr_sup_place_of(s, rank);
-    if (dlr_sup_node_of(s, s->plan.places[place].partner) == (int)node)
-        dlr_commit_copied(s->commit, rank, v, dlr_sup_now());
+    holder = dlr_sup_holder_of(s, dlr_sup_place_of(s, rank), node);
+    if (holder > 0)
+        dlr_commit_copied(s->commit, rank, (unsigned)holder, v, dlr_sup_now());
 }
 
 static void on_missed(struct dlr_sup *s, unsigned node, const json_t *msg)

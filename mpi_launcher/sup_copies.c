@@ -237,9 +237,8 @@ static json_t *round_nodes(struct dlr_sup *s, json_t *partners)
         json_array_append_new(nodes,
                               json_pack("{s:s,s:o,s:s}", "node", place->node.name,
                                         "ranks", ranks, "data", data ? data : ""));
-        if (place->partner != p)
-            json_object_set_new(partners, place->node.name,
-                                json_string(s->plan.places[place->partner].node.name));
+        if (dlr_sup_copies(s) > 0)
+            json_object_set_new(partners, place->node.name, dlr_sup_holder_names(s, p));
     }
     return nodes;
 }
@@ -261,45 +260,41 @@ void dlr_sup_tell_round(struct dlr_sup *s, uint32_t round)
     dlr_sup_send_all(s, msg);
 }
 
-/* True when the place and its partner are those of the round that committed the version. */
-static bool is_protected(const struct dlr_sup *s, unsigned place)
+/* True when the place and that holder are those of the round that committed the version. */
+static bool is_protected(const struct dlr_sup *s, unsigned place, unsigned holder)
 {
-    const struct dlr_plan_place *p = &s->plan.places[place];
     struct dlr_version newest;
 
-    return place < s->nformer && dlr_commit_newest(s->commit, &newest) &&
+    return dlr_commit_newest(s->commit, &newest) &&
            dlr_version_eq(newest, s->plan.version) &&
-           dlr_streq(s->former[place].node.name, p->node.name) &&
-           dlr_streq(s->former[place].partner, s->plan.places[p->partner].node.name);
+           dlr_sup_holder_kept(s, place, holder);
 }
 
-/* A rank's copy comes to its node, and to the partner that is to keep it: from whoever has
- * it.
+/* A rank's copy comes to its node, and to the others that are to keep it: from whoever has
+ * it. Only its own node's is needed to begin.
  */
 static void move_rank(struct dlr_sup *s, unsigned rank)
 {
     const struct dlr_plan_source *src = &s->plan.sources[rank];
     unsigned place = dlr_sup_place_of(s, rank);
     int home = dlr_sup_node_of(s, place);
-    int partner = dlr_sup_node_of(s, s->plan.places[place].partner);
-    int holder =
+    int from =
         src->from == DLR_PLAN_NODE ? dlr_members_find(&s->members, src->where) : home;
-    int to[2] = {src->from == DLR_PLAN_LOCAL ? -1 : home, partner};
 
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned k = 0; k <= dlr_sup_copies(s); k++) {
+        int to = k ? dlr_sup_holder_node(s, place, k) : home;
         struct dlr_transfer *t;
 
-        if (to[i] < 0 ||
-            (i == 1 && (partner == home || partner == holder ||
-                        (src->from == DLR_PLAN_LOCAL && is_protected(s, place)))))
+        if (to < 0 || (k > 0 && to == home) ||
+            (src->from != DLR_PLAN_FILE && to == from) ||
+            (src->from == DLR_PLAN_LOCAL && is_protected(s, place, k)))
             continue;
-        t = add_transfer(s, rank, src->from == DLR_PLAN_FILE ? to[i] : holder, to[i],
-                         i == 0);
+        t = add_transfer(s, rank, src->from == DLR_PLAN_FILE ? to : from, to, k == 0);
         if (!t)
             continue;
         if (src->from == DLR_PLAN_FILE)
             dlr_format(t->path, sizeof(t->path), "%s", src->where);
-        ask_reserve(s, to[i], rank, src->bytes);
+        ask_reserve(s, to, rank, src->bytes);
     }
 }
 
@@ -327,8 +322,7 @@ void dlr_sup_on_ready(struct dlr_sup *s, unsigned node, unsigned rank, uint32_t 
                       uint64_t bytes)
 {
     unsigned place = dlr_sup_place_of(s, rank);
-    int home = dlr_sup_node_of(s, place);
-    int partner = dlr_sup_node_of(s, s->plan.places[place].partner);
+    int holder = dlr_sup_holder_of(s, place, node);
 
     if (round != dlr_policy_round(s->policy))
         return;
@@ -340,13 +334,11 @@ void dlr_sup_on_ready(struct dlr_sup *s, unsigned node, unsigned rank, uint32_t 
     }
     if (dlr_policy_phase(s->policy) != DLR_PHASE_RUN)
         return; /* slots for a transfer; the worker asks for its own */
-    if ((int)node == home) {
-        dlr_commit_ready(s->commit, round, rank, false, dlr_sup_now());
-        if (partner != home)
-            ask_reserve(s, partner, rank, bytes);
-    } else if ((int)node == partner) {
-        dlr_commit_ready(s->commit, round, rank, true, dlr_sup_now());
-    }
+    if (holder < 0)
+        return;
+    dlr_commit_ready(s->commit, round, rank, (unsigned)holder, dlr_sup_now());
+    for (unsigned k = 1; holder == 0 && k <= dlr_sup_copies(s); k++)
+        ask_reserve(s, (unsigned)dlr_sup_holder_node(s, place, k), rank, bytes);
 }
 
 static void prepared(struct dlr_sup *s)

@@ -77,14 +77,21 @@ int dlr_sup_write_input(struct dlr_sup *s, const char *path, struct dlr_err *err
 
 /* --- the plan comes ------------------------------------------------------------------------- */
 
-static json_t *place_row(struct dlr_sup *s, const struct dlr_plan_place *p)
+static json_t *place_row(struct dlr_sup *s, unsigned place)
 {
+    const struct dlr_plan_place *p = &s->plan.places[place];
     char leaf[DLR_TOPO_NAME] = "";
+    json_t *row;
 
     dlr_topo_leaf(p->node.path, leaf, sizeof(leaf));
-    return json_pack("{s:s,s:s,s:i,s:i,s:s,s:b}", "node", p->node.name, "leaf", leaf,
-                     "first", p->first_rank, "tasks", p->tasks, "partner",
-                     s->plan.places[p->partner].node.name, "moved", p->moved);
+    row = json_pack("{s:s,s:s,s:i,s:i,s:b}", "node", p->node.name, "leaf", leaf,
+                    "first", p->first_rank, "tasks", p->tasks, "moved", p->moved);
+    if (p->partner != place)
+        json_object_set_new(row, "partner",
+                            json_string(s->plan.places[p->partner].node.name));
+    if (dlr_sup_copies(s) > 1)
+        json_object_set_new(row, "partners", dlr_sup_holder_names(s, place));
+    return row;
 }
 
 static void tell_verdicts(struct dlr_sup *s, const struct dlr_plan *plan)
@@ -104,7 +111,7 @@ json_t *dlr_sup_plan_rows(struct dlr_sup *s)
     json_t *places = json_array(), *spares = json_array();
 
     for (unsigned i = 0; i < s->plan.nplaces; i++)
-        json_array_append_new(places, place_row(s, &s->plan.places[i]));
+        json_array_append_new(places, place_row(s, i));
     for (unsigned i = 0; i < s->plan.nspares; i++)
         json_array_append_new(spares, json_string(s->plan.spares[i].name));
     return json_pack("{s:I,s:o,s:o,s:o}", "round",
@@ -134,14 +141,18 @@ static void tell_plan(struct dlr_sup *s, int64_t took_ms)
 /* The seats of this plan are what the next one starts from. */
 static void keep_seats(struct dlr_sup *s)
 {
+    dlr_sup_holders_keep(s);
     free(s->former);
     s->former = calloc(s->plan.nplaces, sizeof(*s->former));
     s->nformer = s->former ? s->plan.nplaces : 0;
     for (unsigned i = 0; i < s->nformer; i++) {
         s->former[i].node = s->plan.places[i].node;
-        memcpy(s->former[i].partner,
-               s->plan.places[s->plan.places[i].partner].node.name,
-               sizeof(s->former[i].partner));
+        if (dlr_sup_copies(s) > 1)
+            memcpy(s->former[i].partner, DLR_PLAN_SEVERAL, sizeof(DLR_PLAN_SEVERAL));
+        else
+            memcpy(s->former[i].partner,
+                   s->plan.places[s->plan.places[i].partner].node.name,
+                   sizeof(s->former[i].partner));
     }
 }
 
@@ -205,6 +216,10 @@ void dlr_sup_take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan,
     s->unfit = NULL;
     s->plan = *plan;
     s->have_plan = true;
+    if (dlr_sup_holders_make(s) < 0) {
+        dlr_policy_planned(s->policy, -ENOMEM, NULL, "out of memory", dlr_sup_now());
+        return;
+    }
     dlr_policy_planned(s->policy, 0, member, NULL, dlr_sup_now());
 }
 

@@ -244,7 +244,7 @@ static int open_policy(struct dlr_sup *s, struct dlr_err *err)
         .suspect_ms = dead + SUSPECT_EXTRA,
     };
     struct dlr_commit_conf cc = {
-        .copies = s->step.nplaces > 1,
+        .copies = dlr_sup_copies(s),
         .decide_ms = DECIDE_MS,
         .margin_steps = SAVE_MARGIN,
         .margin_max = SAVE_MARGIN_MAX,
@@ -306,6 +306,7 @@ static int prepare(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err
         return rc;
     if ((rc = dlr_sup_load_state(s, err)) < 0 ||
         (rc = dlr_sup_plan_step(s, argc, argv, err)) < 0 ||
+        (rc = dlr_sup_redundancy_check(s, err)) < 0 ||
         (rc = open_control(s, err)) < 0 || (rc = open_policy(s, err)) < 0)
         return rc;
     return open_journal(s, err);

@@ -309,7 +309,7 @@ void dlr_rig_round(struct rig *r, unsigned round, const char *ranks,
     json_t *from = json_loads(restore, JSON_DECODE_ANY, NULL);
 
     dlr_rig_say(r, "round",
-                "s:i, s:s, s:[{s:s, s:o, s:s}, {s:s, s:[i], s:s}], s:{s:s, s:s}, "
+                "s:i, s:s, s:[{s:s, s:o, s:s}, {s:s, s:[i], s:s}], s:{s:[s], s:[s]}, "
                 "s:o",
                 "round", (int)round, "token", RIG_TOKEN, "nodes", "node", "n1", "ranks",
                 list, "data", "aa", "node", "n2", "ranks", 9, "data", "bb", "partners",

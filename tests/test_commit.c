@@ -50,7 +50,7 @@ struct rig {
     struct dlr_commit *c;
 };
 
-static void rig_up(struct rig *r, unsigned world, bool copies)
+static void rig_up(struct rig *r, unsigned world, unsigned copies)
 {
     struct dlr_commit_conf conf = {.copies = copies, .decide_ms = 1000};
 
@@ -62,9 +62,9 @@ static void rig_up(struct rig *r, unsigned world, bool copies)
 static void all_ready(struct rig *r, bool copies)
 {
     for (unsigned i = 0; i < r->c->world; i++) {
-        dlr_commit_ready(r->c, 7, i, false, 0);
+        dlr_commit_ready(r->c, 7, i, 0, 0);
         if (copies)
-            dlr_commit_ready(r->c, 7, i, true, 0);
+            dlr_commit_ready(r->c, 7, i, 1, 0);
     }
 }
 
@@ -76,7 +76,7 @@ static void all_save(struct rig *r, bool copies, int64_t now_ms)
     for (unsigned i = 0; i < r->c->world; i++) {
         dlr_commit_sealed(r->c, i, v, v.step, now_ms);
         if (copies)
-            dlr_commit_copied(r->c, i, v, now_ms + 3);
+            dlr_commit_copied(r->c, i, 1, v, now_ms + 3);
     }
 }
 
@@ -87,17 +87,43 @@ static void first_order_waits_for_every_rank_and_a_step(void **state)
     rig_up(&r, 70, true);
     dlr_commit_progress(r.c, 7, 10, 0);
     for (unsigned i = 0; i < 70; i++)
-        dlr_commit_ready(r.c, 7, i, false, 0);
+        dlr_commit_ready(r.c, 7, i, 0, 0);
     for (unsigned i = 0; i < 69; i++)
-        dlr_commit_ready(r.c, 7, i, true, 0);
-    dlr_commit_ready(r.c, 7, 3, true, 0);   /* said twice */
-    dlr_commit_ready(r.c, 7, 900, true, 0); /* nobody */
-    dlr_commit_ready(r.c, 6, 69, true, 0);  /* of another round */
+        dlr_commit_ready(r.c, 7, i, 1, 0);
+    dlr_commit_ready(r.c, 7, 3, 1, 0);   /* said twice */
+    dlr_commit_ready(r.c, 7, 900, 1, 0); /* nobody */
+    dlr_commit_ready(r.c, 6, 69, 1, 0);  /* of another round */
     assert_int_equal(r.seen.saves, 0);
-    dlr_commit_ready(r.c, 7, 69, true, 0);
+    dlr_commit_ready(r.c, 7, 69, 1, 0);
     assert_int_equal(r.seen.saves, 1);
     assert_int_equal(r.seen.save.step, 12);
     assert_int_equal(r.seen.save.round, 7);
+    dlr_commit_free(r.c);
+}
+
+static void three_copies_are_three_promises(void **state)
+{
+    struct rig r;
+
+    rig_up(&r, 2, 3);
+    dlr_commit_progress(r.c, 7, 0, 0);
+    for (unsigned holder = 0; holder < 4; holder++) {
+        assert_int_equal(r.seen.saves, 0);
+        dlr_commit_ready(r.c, 7, 0, holder, 0);
+        dlr_commit_ready(r.c, 7, 1, holder, 0);
+    }
+    dlr_commit_ready(r.c, 7, 1, 4, 0); /* nobody */
+    assert_int_equal(r.seen.saves, 1);
+    for (unsigned rank = 0; rank < 2; rank++) {
+        dlr_commit_sealed(r.c, rank, r.seen.save, 2, 100);
+        for (unsigned holder = 3; holder > 0; holder--) {
+            assert_int_equal(r.seen.commits, 0);
+            dlr_commit_copied(r.c, rank, holder, (struct dlr_version){7, 2}, 101);
+            dlr_commit_copied(r.c, rank, 0, (struct dlr_version){7, 2}, 101);
+            dlr_commit_copied(r.c, rank, 4, (struct dlr_version){7, 2}, 101);
+        }
+    }
+    assert_int_equal(r.seen.commits, 1);
     dlr_commit_free(r.c);
 }
 
@@ -110,8 +136,8 @@ static void commit_needs_every_seal_and_every_copy_once(void **state)
     dlr_commit_progress(r.c, 7, 0, 0);
     dlr_commit_sealed(r.c, 0, r.seen.save, 2, 100);
     dlr_commit_sealed(r.c, 0, r.seen.save, 2, 101);
-    dlr_commit_copied(r.c, 0, r.seen.save, 102);
-    dlr_commit_copied(r.c, 1, r.seen.save, 103);
+    dlr_commit_copied(r.c, 0, 1, r.seen.save, 102);
+    dlr_commit_copied(r.c, 1, 1, r.seen.save, 103);
     assert_int_equal(r.seen.commits, 0);
     dlr_commit_sealed(r.c, 1, r.seen.save, 2, 104);
     assert_int_equal(r.seen.commits, 1);
@@ -155,7 +181,7 @@ static void an_aborted_version_is_never_committed(void **state)
     assert_true(r.seen.save.step > gone.step);
     for (unsigned i = 0; i < 2; i++) {
         dlr_commit_sealed(r.c, i, gone, 3, 12);
-        dlr_commit_copied(r.c, i, gone, 12);
+        dlr_commit_copied(r.c, i, 1, gone, 12);
     }
     assert_int_equal(r.seen.commits, 0);
     all_save(&r, true, 220);
@@ -237,14 +263,14 @@ static void old_knowledge_is_carried_forward_at_the_rate_seen(void **state)
     rig_up(&r, 1, false);
     for (uint64_t ms = 0; ms <= 1000; ms += 200)
         dlr_commit_progress(r.c, 7, ms / 10, (int64_t)ms); /* a step in 10 ms */
-    dlr_commit_ready(r.c, 7, 0, false, 1195);
+    dlr_commit_ready(r.c, 7, 0, 0, 1195);
     assert_int_equal(r.seen.save.step, 100 + 20 + 2);
     dlr_commit_stop(r.c, "");
     /* the same step heard again just now: less than one step has passed */
     dlr_commit_round(r.c, 8, 1, NULL);
     dlr_commit_progress(r.c, 8, 100, 2000);
     dlr_commit_progress(r.c, 8, 100, 9000);
-    dlr_commit_ready(r.c, 8, 0, false, 9000);
+    dlr_commit_ready(r.c, 8, 0, 0, 9000);
     assert_int_equal(r.seen.save.step, 100 + 1 + 2);
     dlr_commit_free(r.c);
 }
@@ -267,7 +293,7 @@ static void a_new_round_aborts_what_was_open_and_forgets(void **state)
     assert_int_equal(r.seen.commits, 1);
     assert_false(dlr_commit_pending(r.c, &v));
     dlr_commit_progress(r.c, 8, 0, 0);
-    dlr_commit_ready(r.c, 8, 0, false, 0);
+    dlr_commit_ready(r.c, 8, 0, 0, 0);
     assert_int_equal(r.seen.save.round, 8);
     assert_int_equal(r.seen.save.step, 3); /* never at or before the restored step */
     assert_int_equal(dlr_commit_round(r.c, 9, 0, NULL), -EINVAL);
@@ -299,6 +325,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(first_order_waits_for_every_rank_and_a_step),
         cmocka_unit_test(commit_needs_every_seal_and_every_copy_once),
+        cmocka_unit_test(three_copies_are_three_promises),
         cmocka_unit_test(without_copies_seals_suffice),
         cmocka_unit_test(an_aborted_version_is_never_committed),
         cmocka_unit_test(orders_that_fail_are_spaced_until_one_succeeds),

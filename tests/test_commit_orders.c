@@ -397,7 +397,7 @@ static void supervisor_hears(const struct world *w, unsigned r, unsigned s)
         visit(&n);
     }
     if (w->copied[r] & 1u << s) {
-        dlr_commit_copied(&fork_world(w, &n)->c, r, v, 0);
+        dlr_commit_copied(&fork_world(w, &n)->c, r, 1, v, 0);
         visit(&n);
     }
     if (w->missed[r] & 1u << s) {
@@ -456,14 +456,14 @@ static void start(struct world *w)
 {
     static const struct dlr_commit_ops ops = {ex_save, ex_commit, ex_abort};
     struct dlr_commit_conf conf = {
-        .copies = true, .decide_ms = 1000, .margin_steps = 1, .margin_max = 1};
+        .copies = 1, .decide_ms = 1000, .margin_steps = 1, .margin_max = 1};
     struct dlr_commit *c;
 
     assert_int_equal(dlr_commit_new(&conf, &ops, NULL, &c, NULL), 0);
     assert_int_equal(dlr_commit_round(c, 0, ex.ranks, NULL), 0);
     for (unsigned r = 0; r < ex.ranks; r++) {
-        dlr_commit_ready(c, 0, r, false, 0);
-        dlr_commit_ready(c, 0, r, true, 0);
+        dlr_commit_ready(c, 0, r, 0, 0);
+        dlr_commit_ready(c, 0, r, 1, 0);
     }
     memset(w, 0, sizeof(*w));
     memcpy(&w->c, c, sizeof(w->c));

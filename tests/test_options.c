@@ -27,6 +27,7 @@ static const char *const values[][4] = {
     [DLR_OPT_SHARE] = {"11%", "12m", "13%", "14g"},
     [DLR_OPT_BEAT] = {"11ms:3", "12ms:4", "13ms:5", "14ms:6"},
     [DLR_OPT_EVERY] = {"11", "12s", "13", "14s"},
+    [DLR_OPT_COPIES] = {"none", "partner:2", "partner:3", "partner:4"},
 };
 
 static void variable(size_t row, char name[DLR_OPTIONS_NAME])

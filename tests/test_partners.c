@@ -119,6 +119,68 @@ static void larger_jobs_leave_the_leaf_where_they_can(void **state)
     }
 }
 
+/* Each place keeps as many as are kept of it, none twice and none of its own. */
+static void assert_fair(const unsigned *holder, unsigned n, unsigned copies)
+{
+    for (unsigned j = 0; j < copies; j++) {
+        unsigned char used[MAX] = {0};
+
+        for (unsigned p = 0; p < n; p++) {
+            unsigned at = holder[p * copies + j];
+
+            assert_true(at < n && at != p && !used[at]);
+            used[at] = 1;
+            for (unsigned i = 0; i < j; i++)
+                assert_int_not_equal(holder[p * copies + i], at);
+        }
+    }
+}
+
+static void every_number_of_copies_is_fair(void **state)
+{
+    struct dlr_topo_node nodes[MAX];
+    unsigned leaf[MAX], place[MAX], holder[MAX * DLR_TOPO_COPIES_MAX], one[MAX];
+
+    srand(12);
+    for (unsigned round = 0; round < 1000; round++) {
+        unsigned copies = 1 + round % DLR_TOPO_COPIES_MAX;
+        unsigned n = copies + 1 + (unsigned)rand() % (MAX - copies - 1);
+
+        for (unsigned i = 0; i < n; i++)
+            leaf[i] = (unsigned)rand() % (1 + round % 9);
+        make_nodes(leaf, n, nodes, place);
+        dlr_topo_copies(nodes, place, n, copies, holder);
+        assert_fair(holder, n, copies);
+        dlr_topo_partners(nodes, place, n, one);
+        for (unsigned p = 0; p < n; p++)
+            assert_int_equal(one[p], holder[p * copies]);
+    }
+}
+
+static void with_leaves_enough_no_two_copies_share_one(void **state)
+{
+    struct dlr_topo_node nodes[MAX];
+    unsigned leaf[MAX], place[MAX], holder[MAX * DLR_TOPO_COPIES_MAX];
+
+    for (unsigned copies = 1; copies <= DLR_TOPO_COPIES_MAX; copies++)
+        for (unsigned leaves = copies + 1; leaves <= 6; leaves++) {
+            unsigned n = leaves * 3;
+
+            for (unsigned i = 0; i < n; i++)
+                leaf[i] = i % leaves;
+            make_nodes(leaf, n, nodes, place);
+            dlr_topo_copies(nodes, place, n, copies, holder);
+            for (unsigned p = 0; p < n; p++)
+                for (unsigned j = 0; j < copies; j++) {
+                    unsigned at = leaf[holder[p * copies + j]];
+
+                    assert_int_not_equal(at, leaf[p]);
+                    for (unsigned i = 0; i < j; i++)
+                        assert_int_not_equal(leaf[holder[p * copies + i]], at);
+                }
+        }
+}
+
 static void one_node_has_nobody(void **state)
 {
     struct dlr_topo_node node = {"n1", "s.l.n1"};
@@ -135,6 +197,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_permutation_does_better_up_to_seven_nodes),
         cmocka_unit_test(larger_jobs_leave_the_leaf_where_they_can),
+        cmocka_unit_test(every_number_of_copies_is_fair),
+        cmocka_unit_test(with_leaves_enough_no_two_copies_share_one),
         cmocka_unit_test(one_node_has_nobody),
     };
 

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+# What is kept of a snapshot on other nodes, with each value of --dlrover-redundancy: the nodes it
+# is promised for are killed at once, and the run must go on from the newest committed step, bit for bit.
+load lib/suite
+
+STEPS=40
+
+setup_file() {
+    cluster_up 5 2
+    job_file train.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j
+steps=$1 name=$2
+shift 2
+export SLURM_MPI_TYPE=pmix
+srun /opt/dlrover/share/dlrover/examples/mpi_train --params small --steps "$steps" \
+    --step-ms 100 --save-weights "$name.weights" --hash-log "$name.hashes" "$@"
+SH
+    job=$(submit -N3 --dlrover=off train.sh $STEPS ref --no-ckpt)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+}
+teardown_file() { cluster_down; }
+setup() { name=t$BATS_TEST_NUMBER; }
+teardown() { heal_cluster; }
+
+output() { cat "$(alice_home)/out.$1"; }
+
+# start VALUE: three training nodes, two spares, under that redundancy
+start() {
+    submit --dlrover=on --dlrover-spares=2 -N5 --dlrover-redundancy="$1" train.sh $STEPS "$name"
+}
+
+# the run has saved: at least five commits were told
+saved() { await "$1" "e['event']=='progress' and e['commits']>=5" >/dev/null; }
+
+# the nodes that train, but for the batch host's
+training() { events "$1" 'select(.event=="plan" and .round==0).places[].node' | tr -d '"' | grep -vx n1; }
+
+# no committed step was lost, and each step of each rank ever computed has one hash: the reference's
+same_as_undisturbed() {
+    local resumed committed
+    resumed=$(events "$1" 'select(.event=="restored").version[1]' | tail -n 1)
+    committed=$(events "$1" 'select(.event=="round_end").committed[1]' | tail -n 1)
+    [ "$resumed" -gt 0 ]
+    [ "$resumed" -ge "$committed" ]
+    cmp "$(alice_home)/$name.weights" "$(alice_home)/ref.weights"
+    [ "$(cat "$(alice_home)/$name.hashes" "$(alice_home)/ref.hashes" | awk '{print $1, $2}' | sort -u | wc -l)" -eq $STEPS ]
+}
+
+# kill_training JOB: every training node but the batch host's, at once
+kill_training() {
+    local nodes
+    mapfile -t nodes < <(training "$1")
+    [ "${#nodes[@]}" -eq 2 ]
+    "$VC" kill "${nodes[0]}" &
+    "$VC" kill "${nodes[1]}"
+    wait
+}
+
+@test "partner:2: two of three training nodes killed at once, every committed step is there" {
+    job=$(start partner:2)
+    saved "$job"
+    [ "$(events "$job" 'select(.event=="plan").places[].partners|unique|length' | sort -u)" = 2 ]
+    alice /opt/dlrover/bin/dlrover status "$job" | grep 'copies on n[0-9], n[0-9]'
+    kill_training "$job"
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    same_as_undisturbed "$job"
+}
+
+@test "none: a crash of the program costs no committed step" {
+    job=$(start none)
+    saved "$job"
+    on n2 pkill -KILL -x mpi_train
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    same_as_undisturbed "$job"
+}
+
+@test "more copies than there are other nodes are refused in one line" {
+    job=$(start partner:3)
+    [[ $(await_job "$job") == FAILED* ]]
+    output "$job" | grep -- "--dlrover-redundancy=partner:3 needs at least 4 training nodes, this run has 3"
+}
