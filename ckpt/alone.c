@@ -13,6 +13,7 @@
 #include "ckpt/alone_files.h"
 #include "ckpt/client.h"
 #include "ckpt/load.h"
+#include "ckpt/reshape.h"
 #include "ckpt/slot_meta.h"
 #include "common/cleanup.h"
 #include "common/file.h"
@@ -60,54 +61,76 @@ static int alone_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret, unsigne
 {
     struct alone *al = ck->mode;
     DLR_AUTO_FREE uint64_t *steps = NULL;
-    int n = dlr_alone_complete(al->dirfd, ck->conf.world, &steps, &ck->err);
+    int n = dlr_alone_complete(al->dirfd, 1, &steps, &ck->err);
     unsigned out = 0;
 
     for (int i = 0; i < n && out < max; i++) {
-        struct dlr_slot_info info;
+        struct dlr_slot_info info, own;
 
-        if (dlr_alone_map(al->dirfd, ck->conf.rank, steps[i], false, NULL, &info,
-                          &ck->err) < 0 ||
-            info.world != (uint32_t)ck->conf.world)
+        if (dlr_alone_map(al->dirfd, 0, steps[i], false, NULL, &info, &ck->err) < 0 ||
+            !dlr_alone_all(al->dirfd, info.world, steps[i]))
             continue;
-        ret[out++] = (struct dlr_ckpt_version){0, steps[i], info.data_bytes};
+        if (dlr_alone_map(al->dirfd, ck->conf.rank, steps[i], false, NULL, &own,
+                          &ck->err) < 0 ||
+            own.world != info.world)
+            own.data_bytes = 0;
+        ret[out++] = (struct dlr_ckpt_version){0, steps[i], own.data_bytes, info.world};
     }
     return n < 0 ? n : (int)out;
 }
 
-/* Whether every rank's file of step is sound. All ranks must choose the same step without a
- * word between them, so each of them verifies all.
+/* Whether every rank's file of step is sound; rank 0's says how many ranks made it. All ranks
+ * must choose the same step without a word between them, so each of them verifies all.
  */
-static int verify_all(struct dlr_ckpt *ck, uint64_t step, struct dlr_err *err)
+static int verify_all(struct dlr_ckpt *ck, uint64_t step, uint32_t *ret_world)
 {
     struct alone *al = ck->mode;
+    struct dlr_slot_info first = {.world = 1}, info;
+    struct dlr_err quiet;
 
-    for (int rank = 0; rank < ck->conf.world; rank++) {
-        struct dlr_slot_info info;
-        int rc = dlr_alone_map(al->dirfd, rank, step, true, NULL, &info, err);
+    for (uint32_t rank = 0; rank < first.world; rank++) {
+        int rc = dlr_alone_map(al->dirfd, (int)rank, step, true, NULL, &info, &quiet);
 
-        if (rc == 0 && info.world != (uint32_t)ck->conf.world)
-            return dlr_fail(err, -EPROTO,
-                            "step %" PRIu64 " was saved by %" PRIu32
-                            " ranks, now %d run",
-                            step, info.world, ck->conf.world);
         if (rc < 0)
             return rc;
+        if (rank == 0)
+            first = info;
+        if (info.world != first.world)
+            return -EBADMSG; /* a file of another line of steps */
     }
+    *ret_world = first.world;
     return 0;
 }
 
-static int load_step(struct dlr_ckpt *ck, uint64_t step)
+static int open_source(void *arg, int rank, struct dlr_slot **ret, struct dlr_err *err)
 {
+    struct dlr_ckpt *ck = arg;
     struct alone *al = ck->mode;
     struct dlr_slot_info info;
-    struct dlr_slot *slot;
-    int rc =
-        dlr_alone_map(al->dirfd, ck->conf.rank, step, false, &slot, &info, &ck->err);
 
+    return dlr_alone_map(al->dirfd, rank, al->newer_than, false, ret, &info, err);
+}
+
+static int alone_peek(struct dlr_ckpt *ck, int rank, struct dlr_slot **ret)
+{
+    return open_source(ck, rank, ret, &ck->err);
+}
+
+static int load_step(struct dlr_ckpt *ck, uint64_t step, uint32_t world)
+{
+    struct alone *al = ck->mode;
+    const struct dlr_sources from = {world, open_source, ck};
+    struct dlr_slot *slot;
+    int rc;
+
+    al->newer_than = step;
+    if (world != (uint32_t)ck->conf.world)
+        return dlr_reshape(&from, ck->conf.rank, &ck->regions, &ck->unmatched, ck->ops,
+                           ck->dev, &ck->err);
+    rc = open_source(ck, ck->conf.rank, &slot, &ck->err);
     if (rc < 0)
         return rc;
-    rc = dlr_load(slot, &ck->regions, ck->ops, ck->dev, &ck->err);
+    rc = dlr_load(slot, &ck->regions, &ck->unmatched, ck->ops, ck->dev, &ck->err);
     dlr_slot_unmap(slot);
     return rc;
 }
@@ -116,22 +139,22 @@ static int alone_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
 {
     struct alone *al = ck->mode;
     DLR_AUTO_FREE uint64_t *steps = NULL;
-    int n = dlr_alone_complete(al->dirfd, ck->conf.world, &steps, &ck->err);
+    int n = dlr_alone_complete(al->dirfd, 1, &steps, &ck->err);
 
     if (n < 0)
         return n;
     for (int i = 0; i < n; i++) {
-        int rc = verify_all(ck, steps[i], &ck->err);
+        uint32_t world;
+        int rc;
 
-        if (rc == -EPROTO) /* the program, not the file, is another */
-            return ck->err.code = -EBADMSG;
-        if (rc < 0)
+        if (verify_all(ck, steps[i], &world) < 0)
             continue; /* an older one may be whole */
-        rc = load_step(ck, steps[i]);
+        rc = load_step(ck, steps[i], world);
         if (rc < 0)
             return rc;
         al->restored = true;
-        al->newer_than = *ret_step = steps[i];
+        ck->from_world = world;
+        *ret_step = steps[i];
         return 1;
     }
     return 0;
@@ -148,6 +171,9 @@ static int drop_old(struct dlr_ckpt *ck, struct dlr_err *err)
 
     if (n < KEEP)
         return n < 0 ? n : 0;
+    if (ck->conf.rank == 0) /* of ranks that are no more */
+        for (uint32_t r = (uint32_t)ck->conf.world; r < ck->from_world; r++)
+            dlr_alone_remove(al->dirfd, (int)r, 0, steps[KEEP - 1], err);
     return dlr_alone_remove(al->dirfd, ck->conf.rank, 0, steps[KEEP - 1], err);
 }
 
@@ -259,6 +285,7 @@ const struct dlr_backend dlr_backend_alone = {
     .open = alone_open,
     .list = alone_list,
     .restore = alone_restore,
+    .peek = alone_peek,
     .start = alone_start,
     .due = alone_due,
     .missed = alone_missed,

@@ -92,6 +92,17 @@ int dlr_alone_complete(int dirfd, int world, uint64_t **ret_steps, struct dlr_er
     return (int)n;
 }
 
+bool dlr_alone_all(int dirfd, uint32_t world, uint64_t step)
+{
+    char name[NAME_MAX + 1];
+
+    for (uint32_t rank = 0; rank < world; rank++)
+        if (dlr_alone_name((int)rank, step, name, sizeof(name)) < 0 ||
+            faccessat(dirfd, name, R_OK, 0) < 0)
+            return false;
+    return true;
+}
+
 int dlr_alone_map(int dirfd, int rank, uint64_t step, bool whole, struct dlr_slot **ret,
                   struct dlr_slot_info *ret_info, struct dlr_err *err)
 {

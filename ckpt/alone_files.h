@@ -17,6 +17,9 @@ int dlr_alone_name(int rank, uint64_t step, char *buf, size_t size);
  */
 int dlr_alone_complete(int dirfd, int world, uint64_t **ret_steps, struct dlr_err *err);
 
+/* Whether each of world ranks has a file of step. */
+bool dlr_alone_all(int dirfd, uint32_t world, uint64_t step);
+
 /* Maps the file of rank and step and checks that it says so. -EBADMSG, -errno. With whole
  * every byte is verified. *ret may be NULL.
  */

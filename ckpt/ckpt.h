@@ -91,7 +91,8 @@ struct dlr_ckpt_region {
 struct dlr_ckpt_version {
     uint32_t round; /* of the run that made it; 0 when alone */
     uint64_t step;
-    uint64_t bytes; /* of this rank's regions */
+    uint64_t bytes; /* of this rank's regions; 0 when it was no rank of that world */
+    uint32_t world; /* ranks that made it */
 };
 
 /* Opens the checkpoint of this rank. Blocking: when DLROVER_AGENT_SOCKET is set it connects to
@@ -118,13 +119,42 @@ int dlr_ckpt_blob_size(struct dlr_ckpt *ck, const char *name, uint64_t bytes);
  */
 int dlr_ckpt_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret, unsigned max);
 
+/* Names that only one side has: in the version and not named here (left over), or named here and
+ * not in the version (missing; such a region is left as it is). Either is an error of restore
+ * unless what (a sum of these) allows it. Before restore.
+ */
+enum dlr_ckpt_unmatched { DLR_CKPT_LEFTOVER = 1, DLR_CKPT_MISSING = 2 };
+int dlr_ckpt_allow(struct dlr_ckpt *ck, unsigned what);
+
+/* The names that restore found on one side only, whether that was allowed or made it fail: at
+ * most max of them, their number is returned. They are the handle's. -EINVAL for another what.
+ */
+int dlr_ckpt_unmatched(const struct dlr_ckpt *ck, enum dlr_ckpt_unmatched what,
+                       const char **ret_names, unsigned max);
+
 /* Loads the newest version that every rank holds whole, verified by CRC32C, into the
  * regions. Collective in effect: all ranks load the same version or none returns. 1 with
  * *ret_step set; 0 when there is nothing to restore (regions untouched); -EBADMSG when the
  * data does not match the regions named (text says which region). Blocking, bounded by the
  * supervisor's restore limit. Call once, before the first begin.
+ *
+ * A version that another number of ranks made is loaded too: a SHARD's box is put together from
+ * the boxes of the same name and global shape, a REPLICATED region comes from any rank, LOCAL and
+ * BLOB are those of the rank with this number (missing when there was none: dlr_ckpt_allow(),
+ * dlr_ckpt_peek()). Boxes that several ranks had must be equal there: -EBADMSG when they are not.
  */
 int dlr_ckpt_restore(struct dlr_ckpt *ck, uint64_t *ret_step);
+
+/* Reads a region of any rank of the version that restore loaded, a rank that is no more included:
+ * up to room bytes into buf, the region's bytes in *ret_bytes (buf may be NULL: only how many) and
+ * what it was in *ret_region (may be NULL; name and dtype are the handle's until the next call,
+ * addr is NULL). After restore and before the first begin. -ENOENT: nothing was restored, or no
+ * such rank, region, or copy within reach (under a job: this node's memory and the written files);
+ * -ERANGE: buf is too small; -EBADMSG: a chunk is corrupt. Blocking.
+ */
+int dlr_ckpt_peek(struct dlr_ckpt *ck, int rank, const char *name, void *buf,
+                  uint64_t room, uint64_t *ret_bytes,
+                  struct dlr_ckpt_region *ret_region);
 
 /* Says that the regions hold the state of step and stay as they are until fence. Starts
  * copying when a save of this step was decided, otherwise costs a load and a compare. stream:

@@ -393,6 +393,7 @@ void dlr_ckpt_close(struct dlr_ckpt *ck)
         ck->ops->close(ck->dev);
     dlr_slot_plan_free(ck->plan);
     dlr_audit_done(&ck->audit);
+    dlr_unmatched_done(&ck->unmatched);
     dlr_regions_done(&ck->regions);
     free(ck->src);
     free(ck->on_device);

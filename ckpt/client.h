@@ -15,6 +15,7 @@
 #include "ckpt/regions.h"
 #include "ckpt/saver.h"
 #include "ckpt/slot_write.h"
+#include "ckpt/unmatched.h"
 #include "common/err.h"
 
 struct dlr_ckpt;
@@ -25,6 +26,10 @@ struct dlr_backend {
     int (*list)(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret, unsigned max);
     /* 1 with *ret_step, 0 nothing there. */
     int (*restore)(struct dlr_ckpt *ck, uint64_t *ret_step);
+    /* Maps the slot of a rank of the version that restore took, its head checked; -ENOENT. The
+     * text is in ck->err.
+     */
+    int (*peek)(struct dlr_ckpt *ck, int rank, struct dlr_slot **ret_slot);
     /* The regions are final and ck->plan is made: prepares slots, starts ck->saver. */
     int (*start)(struct dlr_ckpt *ck);
     /* save_at is step or older. 1: fill *ret_slot with *ret_version; 0: not due; -errno: due
@@ -47,6 +52,9 @@ struct dlr_ckpt {
     struct dlr_page *page;
     struct dlr_regions regions;
     uint64_t key; /* of the slots */
+    struct dlr_unmatched unmatched;
+    uint32_t from_world; /* of the version that was restored; 0 none */
+    char peeked[DLR_CKPT_NAME_MAX + DLR_CKPT_DTYPE_MAX + 2]; /* name and dtype */
 
     /* from the first restore or begin on */
     bool closed_list, started, off;

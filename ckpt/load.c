@@ -32,14 +32,10 @@ static void shape_text(const struct dlr_ckpt_region *r, char *buf, size_t size)
         snprintf(buf + at, size - at, "]");
 }
 
-/* What of a region in the snapshot is not as it is here. */
-static int compare(const struct dlr_slot_region *there,
-                   const struct dlr_ckpt_region *here, uint64_t room,
-                   struct dlr_err *err)
+int dlr_load_same_type(const struct dlr_slot_region *there,
+                       const struct dlr_ckpt_region *here, struct dlr_err *err)
 {
     const struct dlr_ckpt_region *r = &there->region;
-    size_t row = here->ndim * sizeof(uint64_t);
-    char a[160], b[160];
 
     if (r->kind != here->kind)
         return dlr_fail(err, -EBADMSG,
@@ -50,6 +46,17 @@ static int compare(const struct dlr_slot_region *there,
                         "region '%s' holds %s (%u bytes) in the snapshot, %s (%u) here",
                         here->name, r->dtype, r->item_size, here->dtype,
                         here->item_size);
+    return 0;
+}
+
+int dlr_load_same_box(const struct dlr_slot_region *there,
+                      const struct dlr_ckpt_region *here, uint64_t room,
+                      struct dlr_err *err)
+{
+    const struct dlr_ckpt_region *r = &there->region;
+    size_t row = here->ndim * sizeof(uint64_t);
+    char a[160], b[160];
+
     if (r->kind == DLR_CKPT_BLOB)
         return there->used <= room
                    ? 0
@@ -68,9 +75,9 @@ static int compare(const struct dlr_slot_region *there,
                     here->name, a, b);
 }
 
-/* Finds each region of the snapshot here; none may be left over on either side. */
+/* Finds each region of the snapshot here; what is left over on either side is noted. */
 static int match(const void *meta, size_t bytes, struct dlr_regions *rs,
-                 struct targets *t, struct dlr_err *err)
+                 struct targets *t, struct dlr_unmatched *u, struct dlr_err *err)
 {
     DLR_AUTO_FREE unsigned char *found = calloc(1, rs->n + 1u);
     struct dlr_slot_region there;
@@ -83,11 +90,13 @@ static int match(const void *meta, size_t bytes, struct dlr_regions *rs,
         unsigned i;
 
         rc = dlr_regions_find(rs, there.region.name, &i);
-        if (rc < 0 || t->n == rs->n)
-            return dlr_fail(err, -EBADMSG,
-                            "the snapshot holds region '%s', which was not named",
-                            there.region.name);
-        rc = compare(&there, &rs->list[i], rs->bytes[i], err);
+        if (rc < 0 || found[i]) {
+            rc = dlr_names_add(&u->left, there.region.name);
+            continue;
+        }
+        rc = dlr_load_same_type(&there, &rs->list[i], err);
+        if (rc == 0)
+            rc = dlr_load_same_box(&there, &rs->list[i], rs->bytes[i], err);
         if (rc < 0)
             return rc;
         found[i] = 1;
@@ -95,17 +104,15 @@ static int match(const void *meta, size_t bytes, struct dlr_regions *rs,
         t->list[t->n++] = (struct target){there.off, there.used, i};
     }
     if (rc < 0)
-        return dlr_fail(err, -EBADMSG, "region %u of the snapshot is malformed",
-                        walk.index);
+        return dlr_fail(err, rc, "region %u of the snapshot is malformed", walk.index);
     for (unsigned i = 0; i < rs->n; i++)
-        if (!found[i])
-            return dlr_fail(err, -EBADMSG, "region '%s' is not in the snapshot",
-                            rs->list[i].name);
-    return 0;
+        if (!found[i] && dlr_names_add(&u->missing, rs->list[i].name) < 0)
+            return dlr_fail(err, -ENOMEM, "no memory");
+    return dlr_unmatched_check(u, err);
 }
 
-static int put(void *dst, const void *src, size_t bytes,
-               const struct dlr_device_ops *ops, struct dlr_device *dev)
+int dlr_load_put(void *dst, const void *src, size_t bytes,
+                 const struct dlr_device_ops *ops, struct dlr_device *dev)
 {
     if (ops && ops->owns(dst))
         return ops->store(dev, dst, src, bytes);
@@ -129,8 +136,8 @@ static int scatter(const struct targets *t, unsigned *first, uint64_t from, size
         uint64_t b = x->off + x->bytes < to ? x->off + x->bytes : to;
 
         if (a < b)
-            rc = put((char *)rs->list[x->region].addr + (a - x->off), data + (a - from),
-                     b - a, ops, dev);
+            rc = dlr_load_put((char *)rs->list[x->region].addr + (a - x->off),
+                              data + (a - from), b - a, ops, dev);
     }
     return rc;
 }
@@ -163,8 +170,8 @@ static int load_chunks(const struct dlr_slot *slot, const struct dlr_slot_info *
 }
 
 int dlr_load(const struct dlr_slot *slot, struct dlr_regions *rs,
-             const struct dlr_device_ops *ops, struct dlr_device *dev,
-             struct dlr_err *err)
+             struct dlr_unmatched *unmatched, const struct dlr_device_ops *ops,
+             struct dlr_device *dev, struct dlr_err *err)
 {
     DLR_AUTO_FREE struct target *list = calloc(rs->n + 1u, sizeof(*list));
     struct targets t = {list, 0};
@@ -175,12 +182,13 @@ int dlr_load(const struct dlr_slot *slot, struct dlr_regions *rs,
 
     if (!list)
         return dlr_fail(err, -ENOMEM, "no memory");
+    dlr_unmatched_done(unmatched);
     dlr_slot_meta(slot, &meta, &bytes);
     if (bytes == 0)
         return dlr_fail(err, -EBADMSG, "the snapshot's head is corrupt");
     rc = dlr_slot_check_meta(meta, bytes, dlr_slot_bytes(slot), &info, err);
     if (rc == 0)
-        rc = match(meta, bytes, rs, &t, err);
+        rc = match(meta, bytes, rs, &t, unmatched, err);
     if (rc == 0)
         rc = load_chunks(slot, &info, &t, rs, ops, dev, err);
     return rc;

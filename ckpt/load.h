@@ -6,14 +6,31 @@
 #include "ckpt/device.h"
 #include "ckpt/regions.h"
 #include "ckpt/slot.h"
+#include "ckpt/unmatched.h"
+
+struct dlr_slot_region;
 
 /* Compares the snapshot's regions with rs and copies each byte that its CRC vouches for.
  * Blocking. -EBADMSG names the region and what differs (nothing is written then), or the
- * corrupt chunk (regions are then partly overwritten). BLOBs get their length. dev may be
- * NULL when no region is on a device.
+ * corrupt chunk (regions are then partly overwritten). Names of one side only are put into
+ * unmatched, and are an error (with nothing written) unless it allows them. BLOBs get their
+ * length. dev may be NULL when no region is on a device.
  */
 int dlr_load(const struct dlr_slot *slot, struct dlr_regions *rs,
-             const struct dlr_device_ops *ops, struct dlr_device *dev,
-             struct dlr_err *err);
+             struct dlr_unmatched *unmatched, const struct dlr_device_ops *ops,
+             struct dlr_device *dev, struct dlr_err *err);
+
+/* -EBADMSG with text when kind, type or size of an item differ. */
+int dlr_load_same_type(const struct dlr_slot_region *there,
+                       const struct dlr_ckpt_region *here, struct dlr_err *err);
+
+/* -EBADMSG with text when the boxes are not the same; a BLOB only has to fit into room. */
+int dlr_load_same_box(const struct dlr_slot_region *there,
+                      const struct dlr_ckpt_region *here, uint64_t room,
+                      struct dlr_err *err);
+
+/* Copies to host or device memory. */
+int dlr_load_put(void *dst, const void *src, size_t bytes,
+                 const struct dlr_device_ops *ops, struct dlr_device *dev);
 
 #endif

@@ -272,9 +272,14 @@ static int supervised_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret,
     rc = check_offer(ck, &info, &ck->err);
     if (rc < 0)
         return rc; /* not 0: a rank must not begin anew beside ranks that load it */
-    *ret =
-        (struct dlr_ckpt_version){sup->offer.round, sup->offer.step, info.data_bytes};
+    *ret = (struct dlr_ckpt_version){sup->offer.round, sup->offer.step, info.data_bytes,
+                                     info.world};
     return 1;
+}
+
+static int supervised_peek(struct dlr_ckpt *ck, int rank, struct dlr_slot **ret)
+{
+    return dlr_fail(&ck->err, -ENOTSUP, "peek is not possible under a job yet");
 }
 
 static int supervised_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
@@ -289,7 +294,8 @@ static int supervised_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
         return 0;
     rc = check_offer(ck, &info, &ck->err);
     if (rc == 0)
-        rc = dlr_load(sup->offer_slot, &ck->regions, ck->ops, ck->dev, &ck->err);
+        rc = dlr_load(sup->offer_slot, &ck->regions, &ck->unmatched, ck->ops, ck->dev,
+                      &ck->err);
     sup->offer_slot = dlr_slot_unmap(sup->offer_slot);
     sup->offered = false;
     msg = compose(ck, DLR_LOCAL_RESTORED, sup->offer.step);
@@ -311,6 +317,7 @@ static int supervised_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
     rc = await(ck, DLR_LOCAL_GO, fds, &nfds);
     if (rc < 0)
         return rc;
+    ck->from_world = info.world;
     *ret_step = sup->offer.step;
     return 1;
 }
@@ -491,6 +498,7 @@ const struct dlr_backend dlr_backend_supervised = {
     .open = supervised_open,
     .list = supervised_list,
     .restore = supervised_restore,
+    .peek = supervised_peek,
     .start = supervised_start,
     .due = supervised_due,
     .missed = supervised_missed,

@@ -74,6 +74,41 @@ PY
     [ "$status" -eq 0 ]
 }
 
+@test "another number of ranks, other names, and what a vanished rank held" {
+    run "$python" - <<'PY'
+import numpy as np, dlrover
+whole = np.arange(21, dtype=np.float32).reshape(7, 3)
+parts = [whole[:, :2].copy(), whole[:, 2:].copy()]
+for rank, part in enumerate(parts):
+    with dlrover.Checkpoint(rank=rank, world=2) as ck:
+        ck.add("w", part, global_shape=(7, 3), offset=(0, 2 * rank))
+        ck.add("note", bytearray(b"rank %d" % rank), "blob")
+        assert ck.begin(1)
+        ck.fence()
+got = np.zeros_like(whole)
+with dlrover.Checkpoint(rank=0, world=1) as ck:
+    ck.add("w", got)
+    ck.add("more", np.zeros(1))
+    try:
+        ck.restore()
+        raise SystemExit("taken")
+    except dlrover.Error as error:
+        assert "holds 'note'" in str(error) and "lacks 'more'" in str(error), error
+    assert ck.leftover() == ["note"] and ck.missing() == ["more"]
+    ck.allow(leftover=True, missing=True)
+    assert ck.restore() == 1
+    assert (got == whole).all()
+    assert ck.peek(1, "note") == b"rank 1"
+    try:
+        ck.peek(2, "note")
+        raise SystemExit("taken")
+    except dlrover.Error as error:
+        assert "ranks 0 to 1" in str(error), error
+PY
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
 @test "what cannot be saved is refused by name" {
     run "$python" - <<'PY'
 import numpy as np, dlrover

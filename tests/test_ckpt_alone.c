@@ -211,7 +211,7 @@ static void a_cut_file_is_passed_over(void **state)
     assert_restores(1, 1);
 }
 
-static void another_number_of_ranks_is_refused_by_all(void **state)
+static void what_the_ranks_did_not_share_needs_as_many_of_them(void **state)
 {
     struct rank r = {0};
     uint64_t step;
@@ -219,7 +219,10 @@ static void another_number_of_ranks_is_refused_by_all(void **state)
     run_steps(3, 1, 1, 1);
     join(&r, 0, 2, 1);
     assert_int_equal(dlr_ckpt_restore(r.ck, &step), -EBADMSG);
-    assert_string_equal(dlr_ckpt_error(r.ck), "step 1 was saved by 3 ranks, now 2 run");
+    assert_string_equal(
+        dlr_ckpt_error(r.ck),
+        "region 'data' was the same box on several ranks, with other contents on rank "
+        "1: only the same number of ranks can load it (or name it LOCAL)");
     leave(&r);
 }
 
@@ -269,7 +272,10 @@ static const struct mismatch {
     {"data", "u32",
      "region 'data' is [0+400000 of 400000] in the snapshot, [0+399999 of 399999] here",
      4, N - 1},
-    {"date", "u32", "the snapshot holds region 'data', which was not named", 4, N},
+    {"date", "u32",
+     "the version holds 'data', not named here, and lacks 'date', named here "
+     "(dlr_ckpt_allow)",
+     4, N},
 };
 
 static void regions_that_differ_are_named(void **state)
@@ -303,7 +309,8 @@ static void a_region_that_is_new_is_named(void **state)
     join(&r, 0, 1, 1);
     dlr_ckpt_add_array(r.ck, "more", DLR_CKPT_LOCAL, "i32", 4, &more, 1);
     assert_int_equal(dlr_ckpt_restore(r.ck, &step), -EBADMSG);
-    assert_string_equal(dlr_ckpt_error(r.ck), "region 'more' is not in the snapshot");
+    assert_string_equal(dlr_ckpt_error(r.ck), "the version lacks 'more', named here "
+                                              "(dlr_ckpt_allow: DLR_CKPT_MISSING)");
     leave(&r);
 }
 
@@ -454,7 +461,7 @@ int main(void)
         T(the_newest_step_that_all_ranks_have_is_taken),
         T(a_corrupt_file_of_any_rank_makes_all_go_back),
         T(a_cut_file_is_passed_over),
-        T(another_number_of_ranks_is_refused_by_all),
+        T(what_the_ranks_did_not_share_needs_as_many_of_them),
         T(a_fresh_line_of_steps_does_not_mix_with_an_older_one),
         T(what_is_newer_than_the_restored_step_goes),
         T(half_written_files_of_a_crash_are_swept),

@@ -2,6 +2,7 @@
 """The calls of libdlrover for tensors, arrays and buffers."""
 import ctypes
 import errno
+import functools
 import os
 import warnings
 
@@ -103,6 +104,38 @@ class Checkpoint:
         versions = (_lib.Version * most)()
         found = self._check(lib.dlr_ckpt_list(self._open_handle(), versions, most))
         return [(v.round, v.step, v.bytes) for v in versions[:found]]
+
+    def allow(self, leftover=False, missing=False):
+        """Lets restore pass when names are left over in the version or missing from it."""
+        what = _lib.LEFTOVER * leftover + _lib.MISSING * missing
+        self._check(lib.dlr_ckpt_allow(self._open_handle(), what))
+
+    def _unmatched(self, what):
+        count = lib.dlr_ckpt_unmatched(self._open_handle(), what, None, 0)
+        names = (ctypes.c_char_p * max(count, 1))()
+        lib.dlr_ckpt_unmatched(self._open_handle(), what, names, count)
+        return [name.decode(errors="replace") for name in names[:count]]
+
+    def leftover(self):
+        """Names that restore found in the version only."""
+        return self._unmatched(_lib.LEFTOVER)
+
+    def missing(self):
+        """Names that restore did not find in the version."""
+        return self._unmatched(_lib.MISSING)
+
+    def peek(self, rank, name):
+        """The bytes of a region of any rank of the version that restore loaded, as a bytearray:
+        after restore(), before the first begin().
+        """
+        size = ctypes.c_uint64()
+        call = functools.partial(lib.dlr_ckpt_peek, self._open_handle(), rank, name.encode())
+        self._check(call(None, 0, size, None))
+        data = bytearray(size.value)
+        if data:
+            self._check(call((ctypes.c_char * len(data)).from_buffer(data), len(data), size,
+                             None))
+        return data
 
     def restore(self):
         """Fills what was named; the step it is of, None when there is nothing."""

@@ -5,6 +5,7 @@ import os
 import shutil
 
 DIMS_MAX = 8
+LEFTOVER, MISSING = 1, 2
 KINDS = {"shard": 0, "replicated": 1, "local": 2, "blob": 3}
 
 
@@ -25,7 +26,7 @@ class Region(ctypes.Structure):
 
 class Version(ctypes.Structure):
     _fields_ = [("round", ctypes.c_uint32), ("step", ctypes.c_uint64),
-                ("bytes", ctypes.c_uint64)]
+                ("bytes", ctypes.c_uint64), ("world", ctypes.c_uint32)]
 
 
 class Stats(ctypes.Structure):
@@ -41,6 +42,12 @@ CALLS = {
     "dlr_ckpt_add": (ctypes.c_int, HANDLE, ctypes.POINTER(Region)),
     "dlr_ckpt_blob_size": (ctypes.c_int, HANDLE, ctypes.c_char_p, ctypes.c_uint64),
     "dlr_ckpt_list": (ctypes.c_int, HANDLE, ctypes.POINTER(Version), ctypes.c_uint),
+    "dlr_ckpt_allow": (ctypes.c_int, HANDLE, ctypes.c_uint),
+    "dlr_ckpt_unmatched": (ctypes.c_int, HANDLE, ctypes.c_uint,
+                           ctypes.POINTER(ctypes.c_char_p), ctypes.c_uint),
+    "dlr_ckpt_peek": (ctypes.c_int, HANDLE, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p,
+                      ctypes.c_uint64, ctypes.POINTER(ctypes.c_uint64),
+                      ctypes.POINTER(Region)),
     "dlr_ckpt_restore": (ctypes.c_int, HANDLE, ctypes.POINTER(ctypes.c_uint64)),
     "dlr_ckpt_begin": (ctypes.c_int, HANDLE, ctypes.c_uint64, ctypes.c_void_p),
     "dlr_ckpt_fence": (ctypes.c_int, HANDLE, ctypes.c_void_p),

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loads a version that another number of ranks made: each region is put together from the boxes
+ * that it shares with theirs.
+ */
+#ifndef DLR_CKPT_RESHAPE_H
+#define DLR_CKPT_RESHAPE_H
+
+#include "ckpt/device.h"
+#include "ckpt/regions.h"
+#include "ckpt/slot.h"
+#include "ckpt/unmatched.h"
+
+/* A version and how to look at it. open() maps the slot of one of its ranks, whose head it has
+ * checked to be of that version, rank and world; the caller unmaps it.
+ */
+struct dlr_sources {
+    uint32_t world;
+    int (*open)(void *arg, int rank, struct dlr_slot **ret_slot, struct dlr_err *err);
+    void *arg;
+};
+
+/* Fills rs as rank (of another world) has it. A SHARD's box is covered by boxes of the same name
+ * and global shape, each item by at least one (two ranks whose boxes overlap must agree there: the
+ * first two are compared, in host memory); a REPLICATED one comes from any rank; LOCAL and BLOB are
+ * rank's own, so a rank beyond the version's world has none: they are missing. A name counts as
+ * left over when every rank looked at has it and it is not in rs. What is read is what the CRCs
+ * vouch for. -EBADMSG names the region or the chunk; regions may be partly overwritten then.
+ * Blocking; looks at no more ranks than it takes, beginning with its own.
+ */
+int dlr_reshape(const struct dlr_sources *from, int rank, struct dlr_regions *rs,
+                struct dlr_unmatched *unmatched, const struct dlr_device_ops *ops,
+                struct dlr_device *dev, struct dlr_err *err);
+
+#endif
