@@ -5,11 +5,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -92,13 +94,81 @@ static int find_ours(int top, char name[DLR_MEMORY_NAME])
     return -ENOENT;
 }
 
+/* A directory of root's that nobody else may write to. */
+static int open_roots(int dir, const char *name, struct stat *ret)
+{
+    DLR_AUTO_CLOSE int fd =
+        openat(dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd < 0 || fstat(fd, ret) < 0)
+        return -errno;
+    if (ret->st_uid != 0 || (ret->st_mode & 022))
+        return -EPERM;
+    return dlr_steal_fd(&fd);
+}
+
+int dlr_memory_own(const char *name, char *buf, size_t size)
+{
+    const char *own = dlr_after(name, PREFIX + 1);
+    struct stat outer, inner;
+    DLR_AUTO_CLOSE int root = open_roots(AT_FDCWD, DLR_MEMORY_OWN, &outer);
+    DLR_AUTO_CLOSE int fd = root < 0 || !own ? -ENOENT : open_roots(root, own, &inner);
+    struct statfs fs;
+
+    if (root < 0 || fd < 0)
+        return root < 0 ? root : fd;
+    if (outer.st_dev == inner.st_dev || fstatfs(fd, &fs) < 0 ||
+        (unsigned)fs.f_type != TMPFS_MAGIC)
+        return -ENOENT; /* nothing is mounted there */
+    return dlr_format(buf, size, "%s/%s", DLR_MEMORY_OWN, own);
+}
+
+/* Whether our directory below top has the run of p already. */
+static bool has_run(const char *top, const struct parts *p)
+{
+    DLR_AUTO_CLOSE int fd = open_top(top);
+    char name[DLR_MEMORY_NAME], run[PATH_MAX];
+    struct stat st;
+
+    memcpy(name, p->name, sizeof(name));
+    return fd >= 0 && find_ours(fd, name) == 0 &&
+           dlr_format(run, sizeof(run), "%s%.*s", name,
+                      (int)(p->rest[0] ? 1 + strcspn(p->rest + 1, "/") : 0),
+                      p->rest) == 0 &&
+           fstatat(fd, run, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* The job's own tmpfs, unless the run has begun without it. */
+static void choose_top(struct parts *p)
+{
+    char own[PATH_MAX];
+
+    if (dlr_streq(p->top, DLR_MEMORY_ROOT) &&
+        dlr_memory_own(p->name, own, sizeof(own)) == 0 &&
+        (has_run(own, p) || !has_run(p->top, p)))
+        memcpy(p->top, own, sizeof(own));
+}
+
+int dlr_memory_top(const char *path, char *buf, size_t size)
+{
+    struct parts p;
+    int rc = split(path, &p);
+
+    if (rc < 0)
+        return rc;
+    choose_top(&p);
+    return dlr_format(buf, size, "%s", p.top);
+}
+
 int dlr_memory_find(const char *path, char *buf, size_t size)
 {
     DLR_AUTO_CLOSE int top = -1;
     struct parts p;
 
-    if (split(path, &p) == 0)
+    if (split(path, &p) == 0) {
+        choose_top(&p);
         top = open_top(p.top);
+    }
     if (top < 0 || find_ours(top, p.name) < 0)
         return dlr_format(buf, size, "%s", path);
     return dlr_format(buf, size, "%s/%s%s", p.top, p.name, p.rest);
@@ -135,6 +205,7 @@ int dlr_memory_claim(const char *path, char *buf, size_t size, bool *ret_taken,
 
     if (rc < 0)
         return dlr_fail(err, -EINVAL, "'%s' is no path of a memory directory", path);
+    choose_top(&p);
     top = open_top(p.top);
     if (top < 0)
         return dlr_fail(err, top, "cannot open '%s': %s", p.top, strerror(-top));
@@ -210,7 +281,8 @@ int dlr_memory_socket(const char *root, const char *path, unsigned job, int *ret
         read_rest(p.rest, run, sizeof(run)) < 0)
         return dlr_fail(err, -EINVAL, "'%.200s' is no socket of this job's agent",
                         path);
-    top = open_top(root);
+    choose_top(&p);
+    top = open_top(p.top);
     rc = top < 0 ? top : find_ours(top, p.name);
     if (rc == 0)
         rc = open_socket(top, p.name, run, ret_fd);

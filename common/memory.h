@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a job's memory is on this node: TOP/dlrover-UID-JOB/RUN, TOP being everybody's. Anybody
- * can take that name before the job comes; ours is then TOP/dlrover-UID-JOB.XXXXXXXX, found by
- * its owner. Nothing in here follows a link or trusts a directory of somebody else.
+/* Where a job's memory is on this node: TOP/dlrover-UID-JOB/RUN. TOP is the job's own tmpfs,
+ * DLR_MEMORY_OWN/UID-JOB, where the plugin has mounted one as root (spank/jobmem.h), else
+ * DLR_MEMORY_ROOT, which is everybody's. There anybody can take that name before the job comes;
+ * ours is then TOP/dlrover-UID-JOB.XXXXXXXX, found by its owner. Nothing in here follows a link
+ * or trusts a directory of somebody else. A path below DLR_MEMORY_ROOT stands for both: that is
+ * what processes on different nodes tell each other.
  */
 #ifndef DLR_COMMON_MEMORY_H
 #define DLR_COMMON_MEMORY_H
@@ -13,6 +16,7 @@
 #include "common/err.h"
 
 #define DLR_MEMORY_ROOT "/dev/shm"
+#define DLR_MEMORY_OWN "/run/dlrover"
 #define DLR_MEMORY_NAME 96 /* of a job's directory, NUL included */
 
 /* Whether entry of TOP is a name that the job's directory called name may have there. */
@@ -21,7 +25,16 @@ bool dlr_memory_is(const char *entry, const char *name);
 /* Whether dirfd/name is a directory of owner, no link to one. */
 bool dlr_memory_owned(int dirfd, const char *name, uid_t owner);
 
-/* path with the name that the job's directory has on this node; path as it is when there is
+/* The tmpfs that root has mounted for the job whose directory is called name. -ENOENT when there
+ * is none, -EPERM when something else is there: it and the directory that it is in must be root's
+ * and writable by nobody else.
+ */
+int dlr_memory_own(const char *name, char *buf, size_t size);
+
+/* TOP of path on this node. -ENOENT when no part of it is a job's directory. */
+int dlr_memory_top(const char *path, char *buf, size_t size);
+
+/* path with TOP and with the name that the job's directory has on this node; path as it is when there is
  * none, or when no part of it begins with "dlrover-". -ENAMETOOLONG.
  */
 int dlr_memory_find(const char *path, char *buf, size_t size);

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/str.h"
@@ -284,6 +285,18 @@ int dlr_opt_defaults(const struct dlr_opt *table, void *conf, struct dlr_err *er
             return rc;
     }
     return 0;
+}
+
+uint64_t dlr_opt_share(const char *share, uint64_t whole)
+{
+    size_t n = strlen(share);
+    uint64_t bytes, percent;
+
+    if (n > 0 && share[n - 1] == '%') {
+        percent = strtoul(share, NULL, 10);
+        return whole ? whole / 100 * percent + whole % 100 * percent / 100 : UINT64_MAX;
+    }
+    return dlr_parse_size(share, &bytes) < 0 ? UINT64_MAX : bytes;
 }
 
 static int show_size(uint64_t bytes, char *buf, size_t size)

@@ -90,6 +90,11 @@ void dlr_opt_put_number(const struct dlr_opt *opt, void *conf, uint64_t number);
 /* Prints "  --<prefix><name>=ARG   help (default)" for each row, aligned. */
 void dlr_opt_help(const struct dlr_opt *table, const char *prefix, FILE *out);
 
+/* What a DLR_OPT_SHARE is of whole bytes, a size as it is; UINT64_MAX for a share of 0, which is
+ * not known.
+ */
+uint64_t dlr_opt_share(const char *share, uint64_t whole);
+
 /* The row called name, or NULL. */
 const struct dlr_opt *dlr_opt_find(const struct dlr_opt *table, const char *name);
 

@@ -5,9 +5,9 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "common/opt.h"
 #include "common/str.h"
 
 #define MB 1e6
@@ -91,25 +91,11 @@ uint64_t dlr_budget_node(const char *root)
     return least;
 }
 
-/* Bytes allowed; UINT64_MAX when nothing is known to hold them against. */
-static uint64_t allowed(const struct dlr_budget *b)
-{
-    size_t n = strlen(b->option);
-    unsigned long percent;
-    uint64_t bytes;
-
-    if (n > 0 && b->option[n - 1] == '%') {
-        percent = strtoul(b->option, NULL, 10);
-        return b->node ? b->node / 100 * percent : UINT64_MAX;
-    }
-    return dlr_parse_size(b->option, &bytes) < 0 ? UINT64_MAX : bytes;
-}
-
 int dlr_budget_check(const struct dlr_budget *budget, int32_t rank, unsigned slots,
                      uint64_t bytes, unsigned others, uint64_t all_others,
                      struct dlr_err *err)
 {
-    uint64_t limit = allowed(budget), sum;
+    uint64_t limit = dlr_opt_share(budget->option, budget->node), sum;
 
     if (!__builtin_mul_overflow(bytes, (uint64_t)slots, &sum) &&
         !__builtin_add_overflow(sum, all_others, &sum) && sum <= limit)

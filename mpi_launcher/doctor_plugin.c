@@ -70,6 +70,18 @@ int dlr_doctor_plugin_line(const struct dlr_doctor *d, struct dlr_plugstack_line
 
 /* --- the line ------------------------------------------------------------------------ */
 
+/* Words that only plugstack.conf may have: the table of spank/options.c. */
+static bool is_sites(const char *word)
+{
+    static const char *const words[] = {"prefix", "libexec", "job-tmpfs",
+                                        "job-tmpfs-size"};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+        if (dlr_streq(word, words[i]))
+            return true;
+    return false;
+}
+
 /* The first of the line's words that the plugin would ignore, with why; "" when all are good. */
 static void bad_word(const char *words, char *ret, size_t size)
 {
@@ -93,7 +105,7 @@ static void bad_word(const char *words, char *ret, size_t size)
             rc = dlr_fail(&err, -EINVAL, "not NAME=VALUE");
         else if (dlr_jobrules_has(word))
             rc = dlr_jobrules_set(&rules, word, value, &err);
-        else if (!dlr_streq(word, "prefix") && !dlr_streq(word, "libexec"))
+        else if (!is_sites(word))
             rc = dlr_opt_set(dlr_jobconf_opts, word, value, &conf, &err);
         if (rc < 0)
             snprintf(ret, size, "'%.64s%s%.64s': %.300s", word, value ? "=" : "",

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/log.h"
 #include "common/str.h"
 #include "spank/cmdline.h"
 #include "spank/fds.h"
@@ -123,4 +124,16 @@ int dlr_handover_run(const struct dlr_spank_conf *conf, struct dlr_err *err)
         rc = dlr_handover_exec(argv, env, err);
     dlr_handover_free(argv);
     return rc;
+}
+
+void dlr_handover_srun(const struct dlr_spank_conf *conf)
+{
+    enum dlr_handover what =
+        dlr_handover_decide(conf, getenv("SLURM_JOB_ID"), getenv("DLROVER_SUPERVISED"));
+    struct dlr_err err = {0};
+
+    if (what == DLR_HANDOVER_NOWHERE)
+        dlr_warn("supervision needs an allocation (sbatch or salloc); running without");
+    else if (what == DLR_HANDOVER_YES && dlr_handover_run(conf, &err) < 0)
+        dlr_error("%s: running without supervision", err.text);
 }

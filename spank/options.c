@@ -18,6 +18,10 @@ static const struct dlr_opt site_opts[] = {
      "where dlrover-keeper and dlrover-stderr are"},
     {"prefix", DLR_OPT_PATH, FIELD(prefix), "", "DIR",
      "where the suite is installed: libexec is DIR/libexec/dlrover"},
+    {"job-tmpfs", DLR_OPT_SWITCH, FIELD(job_tmpfs), "on", "on|off",
+     "each supervised job has a tmpfs of its own in /run/dlrover on its nodes"},
+    {"job-tmpfs-size", DLR_OPT_SHARE, FIELD(job_tmpfs_size), "100%", "SIZE|PERCENT",
+     "how large it may grow, of the memory that the job has on the node"},
     DLR_OPT_END,
 };
 /* clang-format on */

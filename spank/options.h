@@ -18,9 +18,11 @@ struct dlr_spank_conf {
     struct dlr_jobconf job;
     char libexec[DLR_OPT_TEXT]; /* where dlrover-keeper and dlrover-stderr are */
     char prefix[DLR_OPT_TEXT];  /* not empty: libexec is <prefix>/libexec/dlrover */
-    struct dlr_jobrules rules;  /* what users may not set */
-    struct dlr_jobconf site;    /* job as the site left it, before any user's word */
-    bool asked;                 /* job.enable is the user's word, not the site's */
+    bool job_tmpfs;             /* each job gets a tmpfs of its own */
+    char job_tmpfs_size[DLR_OPT_TEXT]; /* its size, or share of the job's memory */
+    struct dlr_jobrules rules;         /* what users may not set */
+    struct dlr_jobconf site; /* job as the site left it, before any user's word */
+    bool asked;              /* job.enable is the user's word, not the site's */
 };
 
 /* Told of each setting that was ignored, with a text fit for the user. */

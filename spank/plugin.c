@@ -23,9 +23,10 @@
 #include "common/memory.h"
 #include "spank/allocator.h"
 #include "spank/handover.h"
+#include "spank/items.h"
+#include "spank/jobmem.h"
 #include "spank/options.h"
 #include "spank/step.h"
-#include "spank/sweep.h"
 
 SPANK_PLUGIN(dlrover, 1);
 
@@ -85,13 +86,13 @@ static void register_options(spank_t sp)
 int slurm_spank_init(spank_t sp, int ac, char *av[])
 {
     spank_context_t where = spank_context();
-    char **env = NULL;
+    char **env = where == S_CTX_REMOTE ? dlr_items_env(sp) : NULL;
 
     dlr_log_to(log_to_slurm, NULL, DLR_LOG_DEBUG);
     dlr_options_init(&plugin.conf);
     dlr_options_site(&plugin.conf, ac, av, where == S_CTX_REMOTE ? NULL : complain);
     register_options(sp);
-    if (where == S_CTX_REMOTE && spank_get_item(sp, S_JOB_ENV, &env) == ESPANK_SUCCESS)
+    if (env)
         dlr_options_env(&plugin.conf, env, NULL);
     if (where == S_CTX_ALLOCATOR || where == S_CTX_LOCAL)
         dlr_options_env(&plugin.conf, environ, complain);
@@ -104,41 +105,27 @@ int slurm_spank_init(spank_t sp, int ac, char *av[])
 
 int slurm_spank_init_post_opt(spank_t sp, int ac, char *av[])
 {
-    struct dlr_err err = {0};
-    enum dlr_handover what;
+    struct dlr_jobmem job;
+    char **env = dlr_items_env(sp);
 
     if (spank_context() == S_CTX_ALLOCATOR)
         dlr_allocator_end(&plugin.alloc);
-    if (spank_context() != S_CTX_LOCAL)
-        return 0;
-    what = dlr_handover_decide(&plugin.conf, getenv("SLURM_JOB_ID"),
-                               getenv("DLROVER_SUPERVISED"));
-    if (what == DLR_HANDOVER_NOWHERE)
-        dlr_warn("supervision needs an allocation (sbatch or salloc); running without");
-    else if (what == DLR_HANDOVER_YES && dlr_handover_run(&plugin.conf, &err) < 0)
-        dlr_error("%s: running without supervision", err.text);
+    else if (spank_context() == S_CTX_LOCAL)
+        dlr_handover_srun(&plugin.conf);
+    else if (spank_context() == S_CTX_REMOTE && env && dlr_items_job(sp, &job))
+        dlr_jobmem_begin(&plugin.conf, env, &job);
     return 0;
 }
 
 int slurm_spank_user_init(spank_t sp, int ac, char *av[])
 {
-    struct dlr_step_job job = {.root = DLR_MEMORY_ROOT};
-    char **env = NULL;
+    struct dlr_jobmem job;
+    char **env = dlr_items_env(sp);
 
-    if (spank_get_item(sp, S_JOB_ENV, &env) == ESPANK_SUCCESS &&
-        spank_get_item(sp, S_JOB_ID, &job.id) == ESPANK_SUCCESS &&
-        spank_get_item(sp, S_JOB_UID, &job.uid) == ESPANK_SUCCESS)
-        dlr_step_begin(&plugin.step, env, &job);
+    if (env && dlr_items_job(sp, &job))
+        dlr_step_begin(&plugin.step, env,
+                       &(struct dlr_step_job){job.job, job.uid, DLR_MEMORY_ROOT});
     return 0;
-}
-
-static void put_env(spank_t sp, const struct dlr_task_env *env)
-{
-    for (const struct dlr_task_var *v = env->vars; v < env->vars + env->count; v++)
-        if (!v->value)
-            spank_unsetenv(sp, v->name);
-        else if (spank_setenv(sp, v->name, v->value, 1) != ESPANK_SUCCESS)
-            dlr_error("cannot set %s", v->name);
 }
 
 int slurm_spank_task_init(spank_t sp, int ac, char *av[])
@@ -146,16 +133,13 @@ int slurm_spank_task_init(spank_t sp, int ac, char *av[])
     struct dlr_task_env vars;
     struct dlr_err err = {0};
     struct dlr_step_place at;
-    char **env = NULL;
+    char **env = dlr_items_env(sp);
 
-    if (spank_get_item(sp, S_JOB_ENV, &env) != ESPANK_SUCCESS ||
-        spank_get_item(sp, S_JOB_STEPID, &at.step) != ESPANK_SUCCESS ||
-        spank_get_item(sp, S_TASK_GLOBAL_ID, &at.rank) != ESPANK_SUCCESS ||
-        spank_get_item(sp, S_JOB_TOTAL_TASK_COUNT, &at.world) != ESPANK_SUCCESS)
+    if (!env || !dlr_items_place(sp, &at))
         return 0;
     if (dlr_step_task(&plugin.step, &plugin.conf, env, &at, &vars, &err) < 0)
         dlr_error("%s: the environment is Slurm's", err.text);
-    put_env(sp, &vars);
+    dlr_items_put(sp, &vars);
     dlr_task_env_free(&vars);
     return 0;
 }
@@ -184,17 +168,10 @@ int slurm_spank_task_exit(spank_t sp, int ac, char *av[])
 
 int slurm_spank_job_epilog(spank_t sp, int ac, char *av[])
 {
-    struct dlr_err err = {0};
-    uint32_t job;
-    uid_t uid;
-    gid_t gid;
+    struct dlr_jobmem job;
 
     dlr_log_to(log_to_slurm, NULL, DLR_LOG_DEBUG); /* init is not called here */
-    if (spank_get_item(sp, S_JOB_ID, &job) != ESPANK_SUCCESS ||
-        spank_get_item(sp, S_JOB_UID, &uid) != ESPANK_SUCCESS ||
-        spank_get_item(sp, S_JOB_GID, &gid) != ESPANK_SUCCESS)
-        return 0;
-    if (dlr_sweep_job(DLR_MEMORY_ROOT, uid, gid, job, DLR_SWEEP_LIMIT_MS, &err) < 0)
-        complain(&err);
+    if (dlr_items_job(sp, &job))
+        dlr_jobmem_end(&job);
     return 0;
 }

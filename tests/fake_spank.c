@@ -72,6 +72,9 @@ spank_err_t spank_get_item(spank_t sp, spank_item_t item, ...)
     case S_JOB_GID:
         *va_arg(ap, gid_t *) = fake.gid;
         break;
+    case S_JOB_ALLOC_MEM:
+        *va_arg(ap, uint64_t *) = fake.mem_mb;
+        break;
     case S_JOB_TOTAL_TASK_COUNT:
         *va_arg(ap, uint32_t *) = fake.world;
         break;

@@ -17,6 +17,7 @@ struct fake_spank {
     spank_context_t context;
     char **job_env; /* S_JOB_ENV */
     uint32_t job, step, rank, world;
+    uint64_t mem_mb; /* S_JOB_ALLOC_MEM */
     uid_t uid;
     gid_t gid;
     pid_t pid;

@@ -2,7 +2,7 @@
 # A node that fails a health check is left out of the round, with the reason.
 load lib/suite
 
-setup_file() { cluster_up 5 2 --shm-size 300m; }
+setup_file() { cluster_up 5 2 --shm-size 300m --plugin-args job-tmpfs=off; }
 teardown_file() { cluster_down; }
 
 # bats test_tags=production

@@ -69,7 +69,50 @@ commits() { events "$1" 'select(.event=="progress").commits' | tail -n 1; }
     [ -z "$(leftovers n1 n2)" ]
 }
 
-@test "names that somebody has taken in /dev/shm are stepped around, told, and left to their owner" {
+# mounts NODE: the tmpfs of jobs there
+mounts() { on "$1" sh -c 'findmnt -rn -o TARGET,OPTIONS -t tmpfs | grep "^/run/dlrover/" || :'; }
+no_mounts() { [ -z "$(mounts n1)$(mounts n2)$(on n1 ls /run/dlrover)$(on n2 ls /run/dlrover)" ]; }
+within() { # CONDITION...: waits until it is met
+    local until=$((SECONDS + WAIT))
+    until "$@"; do ((SECONDS < until)) || return; read -rt 0.2 <> <(:) || :; done
+}
+
+# bats test_tags=production
+@test "another user who fills /dev/shm and takes the job's name there keeps nothing from it" {
+    first=$(submit -N1 --dlrover=off --wrap true)
+    await_job "$first"
+    usual=/dev/shm/dlrover-3001-$((first + 1))
+    for node in n1 n2; do
+        on "$node" mount -o remount,size=4m /dev/shm
+        bob "$node" sh -c "mkdir -m 777 $usual; head -c 8m /dev/zero >/dev/shm/full" || :
+        refused bob "$node" sh -c "mkdir -p /run/dlrover/3001-$((first + 1))"
+    done
+    job=$(submit work.sh)
+    [ "$job" -eq $((first + 1)) ]
+    saved "$job"
+    own=/run/dlrover/3001-$job
+    for node in n1 n2; do
+        mounts "$node" | grep "^$own .*nosuid.*nodev.*noexec"
+        on "$node" stat -c '%U %a' "$own" "$own/dlrover-3001-$job" | paste -sd, | grep -x 'root 755,alice 700'
+        on "$node" sh -c "ls $own/dlrover-3001-$job/*/r0.s0 $own/dlrover-3001-$job/*/r1.s0" | grep -q .
+        refused bob "$node" ls "$own/dlrover-3001-$job"
+        refused bob "$node" touch "$own/x"
+        refused bob "$node" umount "$own"
+    done
+    # a rank restored after a failure finds its copy there
+    on n2 pkill -KILL -f work.py
+    await "$job" "e['event']=='restored'"
+    finish "$job"
+    [ -z "$(events "$job" 'select(.event=="name_taken" or .event=="node_dead")')" ]
+    within no_mounts
+    for node in n1 n2; do
+        bob "$node" sh -c "rm -r $usual /dev/shm/full"
+        on "$node" mount -o remount,size=2g /dev/shm
+    done
+}
+
+@test "without a tmpfs of its own: names taken in /dev/shm are stepped around, told, and left to their owner" {
+    for node in n1 n2; do on "$node" sed -i 's/$/ job-tmpfs=off/' /etc/slurm/plugstack.conf; done
     first=$(submit -N1 --dlrover=off --wrap true)
     await_job "$first"
     usual=/dev/shm/dlrover-3001-$((first + 1))
@@ -95,6 +138,8 @@ commits() { events "$1" 'select(.event=="progress").commits' | tail -n 1; }
     grep -rF "'$usual' is not of uid 3001: somebody has taken the name" "$VCLUSTER_DIR/hosts/n1/log"
     bob n1 rm -r "$usual"
     bob n2 rm "$usual"
+    [ -z "$(mounts n1)$(mounts n2)" ]
+    for node in n1 n2; do on "$node" sed -i 's/ job-tmpfs=off$//' /etc/slurm/plugstack.conf; done
 }
 
 @test "no secret is left where others of the same user could read it" {

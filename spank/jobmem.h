@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A job's own tmpfs on a node: DLR_MEMORY_OWN/UID-JOB, in which nobody but the job's user can
+ * make anything. slurmstepd mounts it as root before the job's agent starts, the epilog takes
+ * it away.
+ */
+#ifndef DLR_SPANK_JOBMEM_H
+#define DLR_SPANK_JOBMEM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/err.h"
+#include "spank/options.h"
+
+struct dlr_jobmem {
+    uint32_t job;
+    uid_t uid;
+    gid_t gid;
+    uint64_t
+        mb; /* of memory that Slurm has given it on this node; 0: it keeps no account */
+};
+
+/* In slurmstepd, as root, before a step's tasks: mounts it where the step is the job's agents'
+ * and the site has not switched it off, and says in slurmd's log when that fails. env is the
+ * step's.
+ */
+void dlr_jobmem_begin(const struct dlr_spank_conf *conf, char *const env[],
+                      const struct dlr_jobmem *job);
+
+/* In the epilog, as root: removes what the job has left in memory, here and in DLR_MEMORY_ROOT. */
+void dlr_jobmem_end(const struct dlr_jobmem *job);
+
+/* Whether a step with env is the one of job's agents. env is the user's: what he can have with
+ * it is what his agents have.
+ */
+bool dlr_jobmem_wanted(char *const env[], uint32_t job);
+
+/* How large it may grow: size as in job-tmpfs-size, of job_mb, what Slurm has given the job here;
+ * of half of the node's memory where Slurm gives no limit (0), as /dev/shm has it.
+ */
+uint64_t dlr_jobmem_bytes(const char *size, uint64_t job_mb);
+
+/* As root: mounts it, with a directory "dlrover-UID-JOB" of the user's in it. 0 also when it is
+ * there already. -errno with text; nothing is left of a failure then.
+ */
+int dlr_jobmem_mount(const struct dlr_jobmem *job, uint64_t bytes, struct dlr_err *err);
+
+/* As root: empties it as the user, as in dlr_sweep_job(), because a mount namespace of another
+ * job may hold a copy of the mount for longer, and takes it away. 0 also when there is none.
+ */
+int dlr_jobmem_umount(const struct dlr_jobmem *job, int64_t limit_ms,
+                      struct dlr_err *err);
+
+#endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A job's own tmpfs. Root alone can mount one, so this runs as root, in a mount namespace of its
+ * own with an empty /run and /dev/shm.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/memory.h"
+#include "common/str.h"
+#include "spank/jobmem.h"
+
+#define OWN DLR_MEMORY_OWN "/3001-7"
+#define NAME "dlrover-3001-7"
+#define RUN DLR_MEMORY_ROOT "/" NAME "/a1b2-0"
+#define LIMIT_MS 10000
+#define BYTES (UINT64_C(4) << 20)
+
+static const struct dlr_jobmem job = {.job = 7, .uid = 3001, .gid = 3001};
+static bool can_mount;
+
+static int start(void **state)
+{
+    can_mount = geteuid() == 0 && unshare(CLONE_NEWNS) == 0 &&
+                mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+                mount("none", "/run", "tmpfs", 0, "mode=755") == 0 &&
+                mount("none", "/dev/shm", "tmpfs", 0, "mode=1777") == 0;
+    return 0;
+}
+
+static int clean(void **state)
+{
+    if (can_mount)
+        while (umount2(OWN, MNT_DETACH) == 0)
+            ;
+    rmdir(OWN);
+    return 0;
+}
+
+static void mounted(uint64_t bytes)
+{
+    struct dlr_err err = {0};
+
+    if (dlr_jobmem_mount(&job, bytes, &err) < 0)
+        fail_msg("%s", err.text);
+}
+
+/* Runs fn as a user; what it returns is its exit status. */
+static int as(uid_t uid, int (*fn)(void))
+{
+    int status = -1;
+    pid_t pid = fork();
+
+    if (pid == 0)
+        _exit(setgid(uid) < 0 || setuid(uid) < 0 ? 99 : fn());
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void only_the_agents_step_of_this_job_asks_for_it(void **state)
+{
+    static const struct {
+        const char *env[3];
+        bool wanted;
+    } rows[] = {
+        {{"DLROVER_SUPERVISED=7.0.a", "DLROVER_CRED=x"}, true},
+        {{"DLROVER_SUPERVISED=7.0.a"}, false},
+        {{"DLROVER_CRED=x"}, false},
+        {{"DLROVER_SUPERVISED=70.0.a", "DLROVER_CRED=x"}, false},
+        {{"DLROVER_SUPERVISED=7", "DLROVER_CRED=x"}, false},
+        {{NULL}, false},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+        assert_int_equal(dlr_jobmem_wanted((char *const *)rows[i].env, 7),
+                         rows[i].wanted);
+}
+
+static void its_size_is_of_the_jobs_memory(void **state)
+{
+    assert_int_equal(dlr_jobmem_bytes("100%", 64), 64 << 20);
+    assert_int_equal(dlr_jobmem_bytes("25%", 64), 16 << 20);
+    assert_int_equal(dlr_jobmem_bytes("1m", 64), 1 << 20);
+    assert_int_equal(dlr_jobmem_bytes("4g", 64), 64 << 20); /* not more than it has */
+    assert_true(dlr_jobmem_bytes("100%", 0) > 0);           /* no limit of Slurm's */
+    assert_true(dlr_jobmem_bytes("100%", 0) <=
+                (uint64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 2);
+}
+
+static int claim(void)
+{
+    char path[PATH_MAX];
+    bool taken = true;
+
+    if (dlr_memory_claim(RUN, path, sizeof(path), &taken, NULL) < 0 || taken)
+        return 1;
+    if (!dlr_streq(path, OWN "/" NAME "/a1b2-0"))
+        return 2;
+    return mkdir(path, 0700) < 0 ? 3 : 0;
+}
+
+static int find(void)
+{
+    char path[PATH_MAX];
+
+    return dlr_memory_find(RUN "/agent.sock", path, sizeof(path)) < 0 ||
+           !dlr_streq(path, OWN "/" NAME "/a1b2-0/agent.sock");
+}
+
+static int intrude(void)
+{
+    if (mkdir(OWN "/x", 0700) == 0 || open(OWN "/f", O_CREAT | O_WRONLY, 0600) >= 0)
+        return 1;
+    if (open(OWN "/" NAME, O_RDONLY) >= 0 || rename(OWN "/" NAME, OWN "/y") == 0)
+        return 2;
+    return rmdir(OWN) == 0 || mkdir(DLR_MEMORY_OWN "/1-1", 0700) == 0 ? 3 : 0;
+}
+
+static int fill(void)
+{
+    int fd = open(OWN "/" NAME "/fill", O_CREAT | O_WRONLY, 0600);
+
+    return posix_fallocate(fd, 0, 2 * BYTES) != ENOSPC;
+}
+
+static void the_user_has_it_and_nobody_else(void **state)
+{
+    struct statvfs fs;
+    struct stat st;
+
+    if (!can_mount)
+        skip();
+    mounted(BYTES);
+    assert_int_equal(statvfs(OWN, &fs), 0);
+    assert_int_equal(fs.f_blocks * fs.f_frsize, BYTES);
+    assert_int_equal(fs.f_flag & (ST_NODEV | ST_NOSUID | ST_NOEXEC),
+                     ST_NODEV | ST_NOSUID | ST_NOEXEC);
+    assert_int_equal(stat(OWN "/" NAME, &st), 0);
+    assert_int_equal(st.st_uid, 3001);
+    assert_int_equal(st.st_mode & 07777, 0700);
+    assert_int_equal(as(3001, claim), 0);
+    assert_int_equal(as(3001, find), 0);
+    assert_int_equal(as(3001, fill), 0);
+    assert_int_equal(as(3001, intrude), 2); /* his own he may open */
+    assert_int_equal(as(3002, intrude), 0);
+    mounted(BYTES); /* another step of the job */
+    assert_int_equal(access(OWN "/" NAME "/a1b2-0", F_OK), 0);
+}
+
+static void a_run_that_began_without_it_goes_on_without(void **state)
+{
+    char path[PATH_MAX];
+
+    if (!can_mount)
+        skip();
+    assert_int_equal(mkdir(DLR_MEMORY_ROOT "/" NAME, 0700) | mkdir(RUN, 0700), 0);
+    assert_int_equal(
+        chown(DLR_MEMORY_ROOT "/" NAME, 3001, 3001) | chown(RUN, 3001, 3001), 0);
+    mounted(BYTES);
+    assert_int_equal(seteuid(3001), 0);
+    assert_int_equal(dlr_memory_find(RUN, path, sizeof(path)), 0);
+    assert_int_equal(seteuid(0), 0);
+    assert_string_equal(path, RUN);
+    assert_int_equal(rmdir(RUN) | rmdir(DLR_MEMORY_ROOT "/" NAME), 0);
+}
+
+/* What is not root's own doing is not taken for it. */
+static void what_root_has_not_mounted_is_not_used(void **state)
+{
+    char path[PATH_MAX];
+
+    if (!can_mount)
+        skip();
+    mkdir(DLR_MEMORY_OWN, 0755);
+    assert_int_equal(mkdir(OWN, 0755), 0);
+    assert_int_equal(dlr_memory_own(NAME, path, sizeof(path)), -ENOENT); /* no mount */
+    assert_int_equal(mount("none", OWN, "tmpfs", 0, "mode=777"), 0);
+    assert_int_equal(dlr_memory_own(NAME, path, sizeof(path)), -EPERM);
+    assert_int_equal(chmod(OWN, 0755), 0);
+    assert_int_equal(dlr_memory_own(NAME, path, sizeof(path)), 0);
+    assert_int_equal(chown(OWN, 3001, 3001), 0);
+    assert_int_equal(dlr_memory_own(NAME, path, sizeof(path)), -EPERM);
+    assert_int_equal(chown(OWN, 0, 0) | chmod(DLR_MEMORY_OWN, 0777), 0);
+    assert_int_equal(dlr_memory_own(NAME, path, sizeof(path)), -EPERM);
+    assert_int_equal(chmod(DLR_MEMORY_OWN, 0755), 0);
+}
+
+static void the_epilog_takes_it_away_with_what_is_in_it(void **state)
+{
+    struct dlr_err err = {0};
+    struct stat before, after;
+    int file;
+
+    if (!can_mount)
+        skip();
+    assert_int_equal(dlr_jobmem_umount(&job, LIMIT_MS, &err), 0); /* none there */
+    mounted(BYTES);
+    assert_int_equal(as(3001, claim), 0);
+    assert_int_equal(symlink("/etc", OWN "/" NAME "/a1b2-0/link"), 0);
+    file = open(OWN "/" NAME "/a1b2-0/p0", O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    assert_int_equal(fchown(file, 3001, 3001), 0);
+    assert_int_equal(stat("/etc", &before), 0);
+    /* Somebody still has a file of it open, as a mount namespace elsewhere would. */
+    assert_int_equal(dlr_jobmem_umount(&job, LIMIT_MS, &err), 0);
+    assert_int_equal(access(OWN, F_OK), -1);
+    assert_int_equal(fstat(file, &after), 0);
+    assert_int_equal(after.st_nlink, 0); /* its memory goes with the descriptor */
+    close(file);
+    assert_int_equal(stat("/etc", &after), 0);
+    assert_int_equal(before.st_mtime, after.st_mtime);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_the_agents_step_of_this_job_asks_for_it),
+        cmocka_unit_test(its_size_is_of_the_jobs_memory),
+        cmocka_unit_test_teardown(the_user_has_it_and_nobody_else, clean),
+        cmocka_unit_test_teardown(a_run_that_began_without_it_goes_on_without, clean),
+        cmocka_unit_test_teardown(what_root_has_not_mounted_is_not_used, clean),
+        cmocka_unit_test_teardown(the_epilog_takes_it_away_with_what_is_in_it, clean),
+    };
+
+    return cmocka_run_group_tests(tests, start, NULL);
+}
