@@ -44,7 +44,7 @@ KEEPER := mpi_launcher/keeper.c mpi_launcher/exits.c
 SUPERVISOR := mpi_launcher/supervisor.c mpi_launcher/sup_control.c mpi_launcher/sup_agents.c mpi_launcher/sup_launch.c mpi_launcher/sup_meet.c mpi_launcher/sup_gather.c mpi_launcher/sup_round.c \
   mpi_launcher/sup_copies.c mpi_launcher/sup_redundancy.c mpi_launcher/sup_periodic.c mpi_launcher/sup_strangers.c mpi_launcher/sup_end.c mpi_launcher/sup_suspend.c mpi_launcher/sup_state.c mpi_launcher/sup_adopt.c \
   mpi_launcher/sup_names.c mpi_launcher/sup_controller.c mpi_launcher/hosts.c \
-  mpi_launcher/policy.c mpi_launcher/policy_control.c mpi_launcher/policy_state.c mpi_launcher/journal.c mpi_launcher/keepstate.c mpi_launcher/exits.c \
+  mpi_launcher/policy.c mpi_launcher/policy_control.c mpi_launcher/policy_leave.c mpi_launcher/policy_state.c mpi_launcher/journal.c mpi_launcher/keepstate.c mpi_launcher/exits.c \
   $(STEPPLAN) mpi_launcher/sup_step.c mpi_launcher/srun_end.c mpi_launcher/steps.c \
   mpi_launcher/members.c $(PLAN) mpi_launcher/slurmapi.c mpi_launcher/runinfo.c \
   mpi_launcher/claims.c mpi_launcher/sup_leave.c mpi_launcher/sup_hosts.c mpi_launcher/host_order.c mpi_launcher/procid.c mpi_launcher/spool.c mpi_launcher/sup_stdin.c \

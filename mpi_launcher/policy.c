@@ -26,25 +26,18 @@ void dlr_policy_finish(struct dlr_policy *p, int code, const char *why)
     p->ops.finish(p->arg, code, why);
 }
 
-static void give_back(struct dlr_policy *p, const char *why, int64_t now_ms)
-{
-    snprintf(p->why, sizeof(p->why), "%s", why);
-    dlr_policy_enter(p, DLR_PHASE_PERSIST, now_ms, p->conf.persist_timeout_ms);
-    p->ops.persist(p->arg);
-}
-
 void dlr_policy_meet(struct dlr_policy *p, int64_t now_ms)
 {
     char why[128];
 
     if (p->leaving) {
-        give_back(p, "another run of the job needs the requeue", now_ms);
+        dlr_policy_give_back(p, "another run of the job needs the requeue", now_ms);
         return;
     }
     if (dlr_policy_count(p, NODE_UP) < p->conf.nplaces) {
         snprintf(why, sizeof(why), "%u nodes are left and %u are needed",
                  dlr_policy_count(p, NODE_UP), p->conf.nplaces);
-        give_back(p, why, now_ms);
+        dlr_policy_give_back(p, why, now_ms);
         return;
     }
     dlr_policy_enter(p, DLR_PHASE_RENDEZVOUS, now_ms, p->conf.rendezvous_timeout_ms);
@@ -230,7 +223,7 @@ void dlr_policy_planned(struct dlr_policy *p, int rc, const unsigned char *membe
     if (p->phase != DLR_PHASE_RENDEZVOUS)
         return;
     if (rc == -ENOSPC) {
-        give_back(p, why, now_ms);
+        dlr_policy_give_back(p, why, now_ms);
         return;
     }
     if (rc < 0) {
@@ -373,56 +366,6 @@ void dlr_policy_signal(struct dlr_policy *p, int sig, int64_t now_ms)
     default:
         dlr_policy_finish(p, p->exit_code, why);
     }
-}
-
-/* --- giving the allocation back -------------------------------------------------- */
-
-void dlr_policy_persisted(struct dlr_policy *p, int64_t now_ms)
-{
-    if (p->phase != DLR_PHASE_PERSIST)
-        return;
-    dlr_policy_enter(p, DLR_PHASE_REQUEUE, now_ms, p->conf.requeue_timeout_ms);
-    p->ops.requeue(p->arg, p->why);
-}
-
-void dlr_policy_requeue_failed(struct dlr_policy *p, const char *why, int64_t now_ms)
-{
-    char text[640];
-
-    if (p->phase != DLR_PHASE_REQUEUE)
-        return;
-    snprintf(text, sizeof(text), "%s, and the job could not be requeued: %s", p->why,
-             why);
-    dlr_policy_finish(p, 1, text);
-}
-
-void dlr_policy_leave(struct dlr_policy *p, int64_t now_ms)
-{
-    if (p->leaving)
-        return;
-    p->leaving = true;
-    if (p->phase == DLR_PHASE_RUN) {
-        dlr_policy_end_round(p, DLR_CAUSE_CONTROL,
-                             "another run of the job needs the requeue", now_ms);
-    } else if (p->phase == DLR_PHASE_RENDEZVOUS) {
-        p->ops.stop_rendezvous(p->arg);
-        dlr_policy_meet(p, now_ms);
-    } else if (p->phase == DLR_PHASE_PREPARE) {
-        dlr_policy_meet(p, now_ms);
-    }
-}
-
-void dlr_policy_stay(struct dlr_policy *p, int64_t now_ms)
-{
-    p->leaving = false;
-    if (p->phase == DLR_PHASE_REQUEUE)
-        dlr_policy_meet(p, now_ms);
-}
-
-void dlr_policy_requeue_limit(struct dlr_policy *p, int64_t deadline_ms)
-{
-    if (p->phase == DLR_PHASE_REQUEUE)
-        p->deadline_ms = deadline_ms;
 }
 
 /* --- limits ------------------------------------------------------------------------ */

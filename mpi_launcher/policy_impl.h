@@ -51,6 +51,8 @@ void dlr_policy_enter(struct dlr_policy *p, enum dlr_phase phase, int64_t now_ms
 void dlr_policy_finish(struct dlr_policy *p, int code, const char *why);
 /* The next round begins, or the allocation is given back. */
 void dlr_policy_meet(struct dlr_policy *p, int64_t now_ms);
+/* Nothing more can be done here: writes the state and asks for a requeue. */
+void dlr_policy_give_back(struct dlr_policy *p, const char *why, int64_t now_ms);
 void dlr_policy_call_agents(struct dlr_policy *p, int64_t now_ms);
 /* The agents are there, or late. A round whose end nobody has seen is ended first. */
 void dlr_policy_assembled(struct dlr_policy *p, int64_t now_ms);
