@@ -60,7 +60,7 @@ AGENT := mpi_launcher/agent.c mpi_launcher/agent_nanny.c mpi_launcher/agent_host
   mpi_launcher/journal.c mpi_launcher/persist.c $(PLAN)
 RENDEZVOUS := mpi_launcher/rendezvous.c mpi_launcher/report.c $(PLAN)
 CLI_READ := mpi_launcher/cli_args.c mpi_launcher/cli_find.c mpi_launcher/cli_json.c \
-  mpi_launcher/cli_reader.c mpi_launcher/cli_state.c mpi_launcher/cli_text.c \
+  mpi_launcher/cli_mood.c mpi_launcher/cli_reader.c mpi_launcher/cli_state.c mpi_launcher/cli_text.c \
   mpi_launcher/cli_view.c mpi_launcher/cli_words.c
 DOCTOR := mpi_launcher/doctor.c mpi_launcher/doctor_job.c mpi_launcher/doctor_look.c \
   mpi_launcher/doctor_node.c mpi_launcher/doctor_nodes.c mpi_launcher/doctor_plugin.c \
