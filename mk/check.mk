@@ -10,6 +10,8 @@ UNIT_LIBS_test_msg := -ljansson
 UNIT_LIBS_test_file := -Wl,--wrap=fsync,--wrap=renameat,--wrap=write,--wrap=close
 UNIT_OBJS_test_slot := $(SLOT)
 UNIT_LIBS_test_slot := -lisal -lxxhash
+UNIT_OBJS_test_slot_file := $(SLOT)
+UNIT_LIBS_test_slot_file := -lisal -lxxhash
 UNIT_OBJS_test_store := $(SLOT) ckpt/data_store.c
 UNIT_LIBS_test_store := -lisal -lxxhash
 UNIT_OBJS_test_data := tests/data_rig.c $(SLOT)
@@ -38,8 +40,10 @@ UNIT_LIBS_test_ckpt_reshape := -lisal -lxxhash -ldl
 UNIT_OBJS_test_box := ckpt/box.c
 UNIT_OBJS_test_ckpt_alone := $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_alone := -lisal -lxxhash -ldl
-UNIT_OBJS_test_ckpt_client := $(CKPT_LIB) $(SLOT)
+UNIT_OBJS_test_ckpt_client := tests/played_agent.c $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_client := -lisal -lxxhash -ldl
+UNIT_OBJS_test_ckpt_restore := $(UNIT_OBJS_test_ckpt_client)
+UNIT_LIBS_test_ckpt_restore := -lisal -lxxhash -ldl
 UNIT_OBJS_test_ckpt_device := $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_device := -lisal -lxxhash -ldl
 ifneq ($(CUDA_HEADER),)
@@ -100,9 +104,11 @@ UNIT_LIBS_test_endpoint := -lczmq -lzmq -lmunge -ljansson
 UNIT_OBJS_test_agent := tests/agent_rig.c tests/agent_role.c tests/private_munged.c $(CTL) \
   $(SLOT) $(MSG)
 UNIT_LIBS_test_agent := -lczmq -lzmq -lmunge -ljansson -lisal -lxxhash
-UNIT_OBJS_test_agent_ranks := $(UNIT_OBJS_test_agent)
+UNIT_OBJS_test_agent_orders := $(UNIT_OBJS_test_agent)
+UNIT_LIBS_test_agent_orders := $(UNIT_LIBS_test_agent)
+UNIT_OBJS_test_agent_ranks := tests/worker_rig.c $(UNIT_OBJS_test_agent)
 UNIT_LIBS_test_agent_ranks := $(UNIT_LIBS_test_agent)
-$(BUILD)/tests/test_agent $(BUILD)/tests/test_agent_ranks: | $(BUILD)/dlrover-agent
+$(addprefix $(BUILD)/tests/,test_agent test_agent_orders test_agent_ranks): | $(BUILD)/dlrover-agent
 
 .SECONDEXPANSION:
 $(BUILD)/tests/test_%: $(BUILD)/obj/tests/test_%.o $$(call obj,$$(COMMON) $$(UNIT_OBJS_test_$$*))

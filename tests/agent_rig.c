@@ -417,3 +417,15 @@ bool dlr_rig_noted(struct rig *r, const char *line)
     close(notify);
     return found;
 }
+
+int dlr_rig_munged(void **state)
+{
+    dlr_test_munged_start();
+    return 0;
+}
+
+int dlr_rig_munged_end(void **state)
+{
+    dlr_test_munged_stop();
+    return 0;
+}

@@ -70,6 +70,10 @@ void dlr_rig_round(struct rig *r, unsigned round, const char *ranks,
 json_int_t dlr_rig_int(const json_t *msg, const char *key);
 const char *dlr_rig_str(const json_t *msg, const char *key);
 
+/* Setup and teardown of a group of tests: a munged of their own. */
+int dlr_rig_munged(void **state);
+int dlr_rig_munged_end(void **state);
+
 /* Local side: a connection; a message on it; the next one from the agent, false: end of file. */
 int dlr_rig_connect(struct rig *r);
 void dlr_rig_send(int fd, enum dlr_local_type type, unsigned round, int rank,

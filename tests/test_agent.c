@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,11 +16,8 @@
 
 #include "common/clock.h"
 #include "common/msg.h"
-#include "common/self.h"
-#include "common/str.h"
 #include "mpi_launcher/agent.h"
 #include "tests/agent_rig.h"
-#include "tests/private_munged.h"
 
 static struct rig rig;
 
@@ -337,27 +332,6 @@ static void pids_of_others_are_refused(void **state)
     dlr_rig_stop(&rig);
 }
 
-static void stderr_comes_through_as_text(void **state)
-{
-    struct dlr_local_msg m;
-    json_t *msg;
-    int fd;
-
-    dlr_rig_start(&rig, NULL);
-    dlr_rig_round(&rig, 0, "[0]", "null");
-    fd = dlr_rig_connect(&rig);
-    dlr_local_init(&m, DLR_LOCAL_STDERR);
-    m.rank = 3;
-    dlr_local_text(&m, "bad \xff\xfe\x01 thing\n\tat line 5\n");
-    assert_int_equal(dlr_local_send(fd, &m, NULL, 0), 0);
-    msg = dlr_rig_expect(&rig, "stderr");
-    assert_int_equal(dlr_rig_int(msg, "rank"), 3);
-    assert_string_equal(dlr_rig_str(msg, "text"), "bad ??? thing\n\tat line 5\n");
-    json_decref(msg);
-    close(fd);
-    dlr_rig_stop(&rig);
-}
-
 static void what_happened_is_told_again_to_a_new_supervisor(void **state)
 {
     int stepd, alive[2];
@@ -385,179 +359,9 @@ static void what_happened_is_told_again_to_a_new_supervisor(void **state)
     dlr_rig_stop(&rig);
 }
 
-static void a_report_is_made_by_a_child(void **state)
-{
-    json_t *msg;
-
-    dlr_rig_start(&rig, NULL);
-    dlr_rig_say(&rig, "report", "s:i", "id", 77);
-    msg = dlr_rig_expect(&rig, "report");
-    assert_int_equal(dlr_rig_int(msg, "id"), 77);
-    assert_string_equal(dlr_rig_str(json_object_get(msg, "report"), "node"), "n1");
-    json_decref(msg);
-    dlr_rig_stop(&rig);
-}
-
-static void only_sigterm_and_bye_end_it(void **state)
-{
-    static const int harmless[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGUSR1, SIGUSR2,
-                                   SIGALRM, SIGPIPE, SIGTSTP, SIGCONT, SIGXCPU};
-
-    dlr_rig_start(&rig, NULL);
-    for (size_t i = 0; i < sizeof(harmless) / sizeof(*harmless); i++)
-        kill(rig.pid, harmless[i]);
-    dlr_rig_sync(&rig);
-    dlr_rig_say(&rig, "bye", "");
-    assert_int_equal(dlr_rig_wait_end(&rig), 0);
-    dlr_rig_stop(&rig);
-}
-
-static void an_agent_waits_for_the_one_before_it(void **state)
-{
-    dlr_rig_start(&rig, NULL);
-    dlr_rig_replace(&rig);
-    assert_int_equal(access(rig.socket, F_OK), 0); /* not taken away with the old one */
-    dlr_rig_round(&rig, 0, "[0]", "null");
-    dlr_rig_sync(&rig);
-    dlr_rig_stop(&rig);
-}
-
-static void orders_reach_the_data_process_and_their_end_comes_back(void **state)
-{
-    static const struct {
-        const char *order, *key, *text, *line;
-    } rows[] = {
-        {"send", "data", "cafe", "send 9 0/7 cafe\n"},
-        {"load", "path", "/x/y", "load 9 0/7 /x/y\n"},
-        {"persist", "path", "/x/z", "save 9 0/7 /x/z\n"},
-    };
-    json_t *msg;
-
-    dlr_rig_start(&rig, NULL);
-    dlr_rig_round(&rig, 0, "[4]", "null");
-    assert_true(dlr_rig_noted(&rig, "drop 4294967295/18446744073709551615\n"));
-    dlr_rig_say(&rig, "reserve", "s:i, s:i, s:i", "round", 0, "rank", 9, "bytes",
-                65536);
-    json_decref(dlr_rig_expect(&rig, "ready"));
-    assert_true(dlr_rig_noted(&rig, "reserve 9 65536\n"));
-    for (int i = 0; i < 3; i++) {
-        dlr_rig_say(&rig, rows[i].order, "s:i, s:i, s:i, s:i, s:i, s:s", "id", 100 + i,
-                    "round", 0, "rank", 9, "vround", 0, "step", 7, rows[i].key,
-                    rows[i].text);
-        msg = dlr_rig_expect(&rig, "done");
-        assert_int_equal(dlr_rig_int(msg, "id"), 100 + i);
-        assert_int_equal(dlr_rig_int(msg, "rc"), 0);
-        json_decref(msg);
-        assert_true(dlr_rig_noted(&rig, rows[i].line));
-    }
-    dlr_rig_say(&rig, "send", "s:i, s:i, s:i, s:i, s:i, s:s", "id", 200, "round", 5,
-                "rank", 9, "vround", 0, "step", 7, "data", "cafe");
-    msg = dlr_rig_expect(&rig, "done");
-    assert_int_equal(dlr_rig_int(msg, "rc"), ESTALE);
-    json_decref(msg);
-    dlr_rig_stop(&rig);
-}
-
-/* The pid in the address that the next hello with (or without) one has; 0 without. */
-static pid_t next_data_process(bool with)
-{
-    for (;;) {
-        json_t *msg = dlr_rig_expect(&rig, "hello");
-        const char *address = dlr_rig_str(msg, "data");
-        const char *text = dlr_after(address, "c0ffee");
-        pid_t pid = text ? (pid_t)strtol(text, NULL, 10) : 0;
-
-        if (!text)
-            assert_string_equal(address, "");
-        json_decref(msg);
-        if ((pid != 0) == with)
-            return pid;
-    }
-}
-
-static void a_data_process_that_dies_is_started_again(void **state)
-{
-    pid_t pid;
-
-    dlr_rig_start(&rig, NULL);
-    dlr_rig_round(&rig, 0, "[4]", "null");
-    assert_true(dlr_rig_noted(&rig, "config 0"));
-    dlr_rig_sync(&rig);
-    dlr_rig_say(&rig, "who", "");
-    pid = next_data_process(true);
-    kill(pid, SIGKILL);
-    next_data_process(false);
-    assert_int_not_equal(next_data_process(true), pid);
-    assert_true(dlr_rig_noted(&rig, "config 0 c.17.run"));
-    dlr_rig_stop(&rig);
-}
-
-static void malformed_messages_do_nothing(void **state)
-{
-    static const char *const rows[] = {
-        "",
-        "{",
-        "[]",
-        "{\"v\":1,\"t\":\"round\"}",
-        "{\"v\":1,\"t\":\"round\",\"round\":1,\"token\":\"zz\",\"nodes\":[],"
-        "\"partners\":{}}",
-        "{\"v\":1,\"t\":\"round\",\"round\":1,\"token\":\"" RIG_TOKEN
-        "\",\"nodes\":[7],"
-        "\"partners\":{},\"restore\":null}",
-        "{\"v\":1,\"t\":\"round\",\"round\":1,\"token\":\"" RIG_TOKEN "\",\"nodes\":[],"
-        "\"partners\":{\"n1\":7},\"restore\":null}",
-        "{\"v\":1,\"t\":\"round\",\"round\":-1}",
-        "{\"v\":1,\"t\":\"kill\"}",
-        "{\"v\":1,\"t\":\"save_at\",\"round\":5,\"step\":1}",
-        "{\"v\":1,\"t\":\"peers\",\"batch\":7}",
-        "{\"v\":1,\"t\":\"peers\",\"batch\":\"n2\",\"peers\":[{\"node\":1}]}",
-        "{\"v\":1,\"t\":\"welcome\",\"gen\":1,\"beat_ms\":0,\"dead_ms\":1,\"end_ms\":"
-        "1}",
-        "{\"v\":1,\"t\":\"welcome\",\"gen\":9,\"beat_ms\":1,\"dead_ms\":1,\"end_ms\":"
-        "1}",
-        "{\"v\":1,\"t\":\"send\",\"id\":1}",
-        "{\"v\":2,\"t\":\"bye\"}",
-        "DLRB",
-    };
-
-    dlr_rig_start(&rig, NULL);
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
-        dlr_server_send(rig.server, &rig.agent, rows[i], strlen(rows[i]));
-    dlr_rig_sync(&rig);
-    dlr_rig_stop(&rig);
-}
-
-static void by_hand_it_says_what_it_is(void **state)
-{
-    char path[4200], here[4096], cmd[4400], line[512] = "";
-    FILE *out;
-
-    dlr_self_sibling("..", here, sizeof(here));
-    dlr_format(path, sizeof(path), "%s/dlrover-agent", here);
-    dlr_format(cmd, sizeof(cmd), "%s 2>&1", path);
-    out = popen(cmd, "r");
-    assert_non_null(fgets(line, sizeof(line), out));
-    assert_int_equal(WEXITSTATUS(pclose(out)), 2);
-    assert_string_equal(line,
-                        "dlr: DLROVER_CRED is not set: this program is started by "
-                        "dlrover's supervisor, not by hand; see --help\n");
-}
-
 static int clear(void **state)
 {
     dlr_rig_abandon(&rig);
-    return 0;
-}
-
-static int start(void **state)
-{
-    dlr_test_munged_start();
-    return 0;
-}
-
-static int stop(void **state)
-{
-    dlr_test_munged_stop();
     return 0;
 }
 
@@ -575,17 +379,9 @@ int main(int argc, char **argv)
         TEST(a_suspension_told_to_the_parent_reaches_the_agent),
         TEST(a_step_that_leaves_its_tasks_behind_is_finished_off),
         TEST(pids_of_others_are_refused),
-        TEST(stderr_comes_through_as_text),
         TEST(what_happened_is_told_again_to_a_new_supervisor),
-        TEST(a_report_is_made_by_a_child),
-        TEST(only_sigterm_and_bye_end_it),
-        TEST(an_agent_waits_for_the_one_before_it),
-        TEST(orders_reach_the_data_process_and_their_end_comes_back),
-        TEST(a_data_process_that_dies_is_started_again),
-        TEST(malformed_messages_do_nothing),
-        TEST(by_hand_it_says_what_it_is),
     };
 
     dlr_rig_role(argc, argv);
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, dlr_rig_munged, dlr_rig_munged_end);
 }

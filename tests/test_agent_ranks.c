@@ -6,88 +6,16 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include "ckpt/page.h"
-#include "ckpt/slot_write.h"
 #include "common/clock.h"
 #include "common/msg.h"
 #include "common/str.h"
-#include "tests/agent_rig.h"
-#include "tests/private_munged.h"
+#include "tests/worker_rig.h"
 
 static struct rig rig;
-
-struct worker {
-    int fd, rank;
-    unsigned round;
-    struct dlr_page *page;
-    struct dlr_slot *slots[3];
-    unsigned nslots; /* 0 means 2 */
-    struct dlr_slot_plan *plan;
-    struct dlr_local_msg welcome;
-};
-
-static const struct dlr_ckpt_region region = {.name = "w",
-                                              .dtype = "u8",
-                                              .item_size = 1,
-                                              .ndim = 1,
-                                              .global_shape = {5000},
-                                              .local_shape = {5000}};
-
-static void close_fds(const int *fds, unsigned n)
-{
-    for (unsigned i = 0; i < n; i++)
-        close(fds[i]);
-}
-
-/* Says hello and takes the welcome; false when the agent gives none. */
-static bool hello(struct worker *w, unsigned round, int rank)
-{
-    struct dlr_slot_owner owner = {dlr_slot_key("c.17.run"), rank, 10};
-    struct dlr_err err = {0};
-    int fds[DLR_LOCAL_FDS];
-    unsigned n;
-
-    memset(w, 0, sizeof(*w));
-    w->rank = rank;
-    w->round = round;
-    w->fd = dlr_rig_connect(&rig);
-    assert_int_equal(dlr_slot_plan_new(&region, 1, &owner, &w->plan, &err), 0);
-    dlr_rig_send(w->fd, DLR_LOCAL_HELLO, round, rank, 0, 2, 0);
-    if (!dlr_rig_recv(w->fd, &w->welcome, fds, &n))
-        return false;
-    assert_int_equal(w->welcome.type, DLR_LOCAL_WELCOME);
-    assert_true(n >= 1);
-    w->page = mmap(NULL, DLR_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
-    assert_ptr_not_equal(w->page, MAP_FAILED);
-    assert_int_equal(w->page->magic, DLR_PAGE_MAGIC);
-    assert_int_equal(w->page->rank, rank);
-    close_fds(fds, n);
-    return true;
-}
-
-static void reserve(struct worker *w)
-{
-    struct dlr_local_msg m;
-    struct dlr_err err = {0};
-    int fds[DLR_LOCAL_FDS];
-    unsigned n;
-
-    dlr_rig_send(w->fd, DLR_LOCAL_RESERVE, w->round, w->rank, 0,
-                 dlr_slot_plan_bytes(w->plan), 0);
-    assert_true(dlr_rig_recv(w->fd, &m, fds, &n));
-    assert_int_equal(m.type, DLR_LOCAL_SLOTS);
-    assert_int_equal(m.arg[0], w->nslots ? w->nslots : 2);
-    assert_int_equal(n, m.arg[0]);
-    for (unsigned k = 0; k < n; k++)
-        assert_int_equal(dlr_slot_map(fds[k], true, &w->slots[k], &err), 0);
-    close_fds(fds, n);
-}
 
 static void expect_ready(int rank)
 {
@@ -113,47 +41,14 @@ static void wait_for_save_at(struct worker *w, uint64_t step)
     assert_int_equal(w->page->save_at, step);
 }
 
-/* What libdlrover does at that step. Returns the slot. */
-static unsigned save(struct worker *w, uint64_t step)
-{
-    unsigned k = (unsigned)w->page->save_slot;
-    struct dlr_slot *slot = w->slots[k];
-    uint64_t bytes = dlr_slot_plan_data(w->plan);
-    struct dlr_err err = {0};
-    void *data;
-
-    assert_true(k < 3);
-    assert_int_equal(dlr_slot_plan_chunks(w->plan), 1);
-    assert_int_equal(
-        dlr_slot_begin(slot, w->plan, (struct dlr_version){w->round, step}, NULL), 0);
-    data = dlr_slot_data(slot, w->plan, 0);
-    memset(data, (int)step, bytes);
-    dlr_slot_set_crc(slot, w->plan, 0, dlr_crc32c(0, data, bytes));
-    dlr_slot_seal(slot, w->plan);
-    if (dlr_slot_verify(slot, &err) < 0)
-        fail_msg("%s", err.text);
-    dlr_rig_send(w->fd, DLR_LOCAL_SEALED, w->round, w->rank, step, k, step);
-    return k;
-}
-
-static void bye(struct worker *w)
-{
-    for (int k = 0; k < 3; k++)
-        dlr_slot_unmap(w->slots[k]);
-    dlr_slot_plan_free(w->plan);
-    if (w->page)
-        munmap(w->page, DLR_PAGE_SIZE);
-    close(w->fd);
-}
-
 static void begin(struct worker *w)
 {
     dlr_rig_start(&rig, NULL);
     dlr_rig_round(&rig, 0, "[4]", "null");
     dlr_rig_sync(&rig);
-    assert_true(hello(w, 0, 4));
+    assert_true(rig_hello(&rig, w, 0, 4));
     assert_int_equal(w->welcome.arg[0], 0);
-    reserve(w);
+    rig_worker_slots(w);
     expect_ready(4);
 }
 
@@ -190,7 +85,7 @@ static void saves_alternate_between_slots_that_are_free(void **state)
         unsigned k;
 
         post(&w, step);
-        k = save(&w, (uint64_t)step);
+        k = rig_save(&w, (uint64_t)step);
         assert_int_not_equal(k, last);
         expect_sealed(step);
         dlr_format(line, sizeof(line), "send 4 0/%d bb\n", step);
@@ -206,7 +101,7 @@ static void saves_alternate_between_slots_that_are_free(void **state)
     }
     decide("abort", 40); /* decided already, the other way */
     assert_int_equal(dlr_slot_state(w.slots[last]), DLR_SLOT_COMMITTED);
-    bye(&w);
+    rig_bye(&w);
     dlr_rig_stop(&rig);
 }
 
@@ -217,11 +112,11 @@ static void an_aborted_version_dies_and_frees_its_slot(void **state)
 
     begin(&w);
     post(&w, 10);
-    kept = save(&w, 10);
+    kept = rig_save(&w, 10);
     expect_sealed(10);
     decide("commit", 10);
     post(&w, 20);
-    k = save(&w, 20);
+    k = rig_save(&w, 20);
     expect_sealed(20);
     decide("abort", 20);
     assert_int_equal(dlr_slot_state(w.slots[k]), DLR_SLOT_DEAD);
@@ -233,7 +128,7 @@ static void an_aborted_version_dies_and_frees_its_slot(void **state)
     }
     assert_int_equal(w.page->save_at, 30);
     assert_int_equal(w.page->save_slot, k);
-    bye(&w);
+    rig_bye(&w);
     dlr_rig_stop(&rig);
 }
 
@@ -243,16 +138,16 @@ static void an_undecided_version_is_never_overwritten(void **state)
 
     begin(&w);
     post(&w, 10);
-    save(&w, 10);
+    rig_save(&w, 10);
     expect_sealed(10);
     decide("commit", 10);
     post(&w, 20);
-    save(&w, 20);
+    rig_save(&w, 20);
     expect_sealed(20);
     dlr_rig_say(&rig, "save_at", "s:i, s:i", "round", 0, "step", 30);
     expect_missed(30, "no slot is free");
     assert_int_equal(w.page->save_at, 20);
-    bye(&w);
+    rig_bye(&w);
     dlr_rig_stop(&rig);
 }
 
@@ -271,7 +166,7 @@ static void a_rank_that_is_past_the_step_has_missed_it(void **state)
     assert_int_equal(rig.beat.step_max, 12);
     dlr_rig_send(w.fd, DLR_LOCAL_DEAD, 0, 4, 12, 0, 0);
     expect_missed(12, "");
-    bye(&w);
+    rig_bye(&w);
     dlr_rig_stop(&rig);
 }
 
@@ -283,11 +178,11 @@ static void a_seal_after_the_decision_is_dead(void **state)
     begin(&w);
     post(&w, 10);
     decide("abort", 10);
-    k = save(&w, 10);
+    k = rig_save(&w, 10);
     decide("abort", 10); /* follows the seal */
     assert_true(dlr_rig_silent(&rig, "sealed", 100));
     assert_int_equal(dlr_slot_state(w.slots[k]), DLR_SLOT_DEAD);
-    bye(&w);
+    rig_bye(&w);
     dlr_rig_stop(&rig);
 }
 
@@ -298,10 +193,10 @@ static void nobody_saves_before_it_is_ready(void **state)
     dlr_rig_start(&rig, NULL);
     dlr_rig_round(&rig, 0, "[4]", "null");
     dlr_rig_sync(&rig);
-    assert_true(hello(&w, 0, 4));
+    assert_true(rig_hello(&rig, &w, 0, 4));
     dlr_rig_say(&rig, "save_at", "s:i, s:i", "round", 0, "step", 5);
     expect_missed(5, "not ready");
-    bye(&w);
+    rig_bye(&w);
     dlr_rig_stop(&rig);
 }
 
@@ -315,14 +210,14 @@ static void the_next_round_restores_what_was_committed(void **state)
 
     begin(&w);
     post(&w, 10);
-    k = save(&w, 10);
+    k = rig_save(&w, 10);
     expect_sealed(10);
     decide("commit", 10);
-    bye(&w);
+    rig_bye(&w);
     dlr_rig_round(&rig, 1, "[4]", "{\"vround\":0,\"step\":10}");
     assert_true(
         dlr_rig_noted(&rig, "config 1 c.17.run " RIG_TOKEN " [4,9]\ndrop 0/10\n"));
-    assert_true(hello(&w, 1, 4));
+    assert_true(rig_hello(&rig, &w, 1, 4));
     assert_int_equal(w.welcome.arg[0], 1);
     assert_int_equal(w.welcome.arg[1], 0);
     assert_int_equal(w.welcome.step, 10);
@@ -344,7 +239,7 @@ static void the_next_round_restores_what_was_committed(void **state)
     dlr_rig_say(&rig, "go", "s:i", "round", 1);
     assert_true(dlr_rig_recv(w.fd, &m, fds, &n));
     assert_int_equal(m.type, DLR_LOCAL_GO);
-    bye(&w);
+    rig_bye(&w);
     dlr_rig_stop(&rig);
 }
 
@@ -375,12 +270,12 @@ static void another_rounds_worker_is_turned_away(void **state)
     dlr_rig_start(&rig, NULL);
     dlr_rig_round(&rig, 2, "[4]", "null");
     dlr_rig_sync(&rig);
-    assert_false(hello(&w, 1, 4));
-    bye(&w);
+    assert_false(rig_hello(&rig, &w, 1, 4));
+    rig_bye(&w);
     dlr_rig_round(&rig, 1, "[4]", "null"); /* rounds do not go back */
     dlr_rig_sync(&rig);
-    assert_false(hello(&w, 1, 4));
-    bye(&w);
+    assert_false(rig_hello(&rig, &w, 1, 4));
+    rig_bye(&w);
     dlr_rig_stop(&rig);
 }
 
@@ -405,7 +300,7 @@ static void the_page_shows_the_lease(void **state)
     dlr_rig_start(&rig, NULL);
     dlr_rig_round(&rig, 0, "[4]", "null");
     dlr_rig_sync(&rig);
-    assert_true(hello(&w, 0, 4));
+    assert_true(rig_hello(&rig, &w, 0, 4));
     first_ns = next_lease(w.page, 0);
     assert_true(first_ns > rig.beat.sent_ns);
     assert_true(next_lease(w.page, first_ns) > first_ns);
@@ -414,7 +309,7 @@ static void the_page_shows_the_lease(void **state)
         assert_int_not_equal(ns = next_lease(w.page, ns), 0);
     rig.holding = false;
     assert_true(next_lease(w.page, DLR_PAGE_HELD) > first_ns);
-    bye(&w);
+    rig_bye(&w);
     dlr_rig_stop(&rig);
 }
 
@@ -427,12 +322,12 @@ static void a_slow_write_leaves_two_slots_for_saves(void **state)
     dlr_rig_start(&rig, "--persist-every=10");
     dlr_rig_round(&rig, 0, "[4]", "null");
     dlr_rig_sync(&rig);
-    assert_true(hello(&w, 0, 4));
+    assert_true(rig_hello(&rig, &w, 0, 4));
     w.nslots = 3;
-    reserve(&w);
+    rig_worker_slots(&w);
     expect_ready(4);
     post(&w, 10);
-    held = save(&w, 10);
+    held = rig_save(&w, 10);
     expect_sealed(10);
     decide("commit", 10);
     dlr_rig_say(&rig, "persist", "s:i, s:i, s:i, s:i, s:i, s:s", "id", 9, "round", 0,
@@ -440,14 +335,14 @@ static void a_slow_write_leaves_two_slots_for_saves(void **state)
     assert_true(dlr_rig_noted(&rig, "save 4 0/10 /hold\n"));
     for (int step = 20; step < 60; step += 10) {
         post(&w, step);
-        assert_int_not_equal(save(&w, (uint64_t)step), held);
+        assert_int_not_equal(rig_save(&w, (uint64_t)step), held);
         expect_sealed(step);
         decide("commit", step);
     }
     assert_int_equal(dlr_slot_verify(w.slots[held], NULL), 0);
     assert_int_equal(dlr_slot_info(w.slots[held], &info), 0);
     assert_int_equal(info.version.step, 10);
-    bye(&w);
+    rig_bye(&w);
     dlr_rig_stop(&rig);
 }
 
@@ -458,10 +353,10 @@ static void without_the_timer_the_page_shows_none(void **state)
     dlr_rig_start(&rig, "--lease-timer=off");
     dlr_rig_round(&rig, 0, "[4]", "null");
     dlr_rig_sync(&rig);
-    assert_true(hello(&w, 0, 4));
+    assert_true(rig_hello(&rig, &w, 0, 4));
     dlr_rig_silent(&rig, "x", 4 * RIG_EVERY_MS); /* leases come and go */
     assert_int_equal(w.page->lease_ns, 0);
-    bye(&w);
+    rig_bye(&w);
     dlr_rig_stop(&rig);
 }
 
@@ -475,13 +370,13 @@ static void memory_beyond_the_budget_is_refused_before_it_is_taken(void **state)
     dlr_rig_start(&rig, "--ckpt-mem=100k");
     dlr_rig_round(&rig, 0, "[4]", "null");
     dlr_rig_sync(&rig);
-    assert_true(hello(&w, 0, 4));
+    assert_true(rig_hello(&rig, &w, 0, 4));
     dlr_rig_send(w.fd, DLR_LOCAL_RESERVE, 0, 4, 0, 65536, 0);
     assert_true(dlr_rig_recv(w.fd, &m, fds, &n));
     assert_int_equal(m.type, DLR_LOCAL_SLOTS);
     assert_int_equal(m.arg[0], 0);
     assert_non_null(strstr(m.text, "2 x 0.1 MB for rank 4 and 0.0 MB for 0 others"));
-    bye(&w);
+    rig_bye(&w);
     dlr_rig_stop(&rig);
 }
 
@@ -495,31 +390,19 @@ static void without_checkpoints_nothing_is_reserved(void **state)
     dlr_rig_start(&rig, "--checkpoint=off");
     dlr_rig_round(&rig, 0, "[4]", "null");
     dlr_rig_sync(&rig);
-    assert_true(hello(&w, 0, 4));
+    assert_true(rig_hello(&rig, &w, 0, 4));
     dlr_rig_send(w.fd, DLR_LOCAL_RESERVE, 0, 4, 0, 65536, 0);
     assert_true(dlr_rig_recv(w.fd, &m, fds, &n));
     assert_int_equal(m.type, DLR_LOCAL_SLOTS);
     assert_int_equal(m.arg[0], 0);
     assert_string_equal(m.text, "checkpoint=off");
-    bye(&w);
+    rig_bye(&w);
     dlr_rig_stop(&rig);
 }
 
 static int clear(void **state)
 {
     dlr_rig_abandon(&rig);
-    return 0;
-}
-
-static int start(void **state)
-{
-    dlr_test_munged_start();
-    return 0;
-}
-
-static int stop(void **state)
-{
-    dlr_test_munged_stop();
     return 0;
 }
 
@@ -545,5 +428,5 @@ int main(int argc, char **argv)
     };
 
     dlr_rig_role(argc, argv);
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, dlr_rig_munged, dlr_rig_munged_end);
 }

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A worker as the agent meets it: what libdlrover says and does, one small region. */
+#ifndef DLR_TESTS_WORKER_RIG_H
+#define DLR_TESTS_WORKER_RIG_H
+
+#include "ckpt/page.h"
+#include "ckpt/slot_write.h"
+#include "tests/agent_rig.h"
+
+struct worker {
+    int fd, rank;
+    unsigned round;
+    struct dlr_page *page;
+    struct dlr_slot *slots[3];
+    unsigned nslots; /* 0 means 2 */
+    struct dlr_slot_plan *plan;
+    struct dlr_local_msg welcome;
+};
+
+/* Says hello and takes the welcome; false when the agent gives none. */
+bool rig_hello(struct rig *rig, struct worker *w, unsigned round, int rank);
+/* Asks for slots and maps them. */
+void rig_worker_slots(struct worker *w);
+/* What libdlrover does at that step. Returns the slot. */
+unsigned rig_save(struct worker *w, uint64_t step);
+void rig_bye(struct worker *w);
+
+#endif
