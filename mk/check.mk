@@ -30,6 +30,7 @@ UNIT_OBJS_test_agent_host := mpi_launcher/host_order.c $(MSG)
 UNIT_LIBS_test_agent_host := -ljansson
 $(BUILD)/tests/test_agent_host: | $(BUILD)/dlrover-agent
 UNIT_OBJS_test_claims := mpi_launcher/claims.c mpi_launcher/procid.c
+UNIT_OBJS_test_aside := mpi_launcher/aside.c
 UNIT_OBJS_test_spool := mpi_launcher/spool.c
 UNIT_OBJS_test_journal := mpi_launcher/journal.c mpi_launcher/keepstate.c mpi_launcher/exits.c
 UNIT_LIBS_test_journal := -ljansson

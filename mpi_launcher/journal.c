@@ -19,7 +19,7 @@
 
 #define MAX_LINES 8192
 #define OPEN_MS                                                                        \
-    1000 /* for the file system to open the journal: then lines wait for it */
+    300 /* for the file system to open the journal: then lines wait for it */
 
 enum kind { LINE, LAST, REPLACE, APPEND };
 
@@ -34,7 +34,7 @@ struct line {
 struct dlr_journal {
     char *path;
     int fd, open_rc;
-    bool opened;
+    bool opened, late; /* late: nobody waits to be told that it failed */
     off_t end; /* of the file after our newest line, -1: not known; the writer's own */
     pthread_t writer;
     pthread_mutex_t lock;
@@ -136,6 +136,9 @@ static void open_file(struct dlr_journal *j)
     j->fd = fd;
     j->open_rc = rc;
     j->opened = true;
+    if (rc < 0 && j->late)
+        dlr_warn("there will be no journal: cannot open '%s': %s", j->path,
+                 strerror(-rc));
     pthread_cond_broadcast(&j->none);
     pthread_mutex_unlock(&j->lock);
 }
@@ -325,6 +328,7 @@ int dlr_journal_open(const char *path, struct dlr_journal **ret, struct dlr_err 
     while (!j->opened && !late)
         late = pthread_cond_timedwait(&j->none, &j->lock, &until);
     rc = j->opened ? j->open_rc : 0;
+    j->late = !j->opened;
     pthread_mutex_unlock(&j->lock);
     if (rc < 0) {
         dlr_journal_close(j, OPEN_MS);

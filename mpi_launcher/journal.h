@@ -13,8 +13,8 @@
 
 struct dlr_journal;
 
-/* Opens path for appending (created with mode 0644) and starts the writer. Waits a second at
- * most: a file system that hangs longer is waited for by the writer alone.
+/* Opens path for appending (created with mode 0644) and starts the writer. Waits a
+ * moment at most: a file system that hangs longer is waited for by the writer alone.
  */
 int dlr_journal_open(const char *path, struct dlr_journal **ret, struct dlr_err *err);
 

@@ -26,8 +26,8 @@ enum exit_code { DONE = 0, FAILED = 1, USAGE = 2 };
 
 static const char usage[] = "usage: dlrover-rendezvous [--no-mpi] --input=PATH\n"
                             "Started by the supervisor (one MPI rank per node) and by "
-                            "agents (--no-mpi, '-' is\n"
-                            "the standard input). Not for people.\n";
+                            "agents (--no-mpi). '-' is\n"
+                            "the standard input, of the first rank. Not for people.\n";
 
 /* --- input --------------------------------------------------------------------------- */
 
@@ -157,12 +157,13 @@ static double since_ms(int64_t *from_ns)
     return ms;
 }
 
-/* One rank reads the file, all get its text: thousands of nodes do not open one file, and it
- * need not be on a shared file system.
+/* One rank reads it, all get its text: thousands of nodes do not open one file, and it need not
+ * be on a shared file system. '-' is the first rank's standard input.
  */
 static void share_input(struct meeting *m, const char *path)
 {
-    int mine = access(path, R_OK) == 0 ? m->rank : INT_MAX, root;
+    bool has = dlr_streq(path, "-") ? m->rank == 0 : access(path, R_OK) == 0;
+    int mine = has ? m->rank : INT_MAX, root;
     unsigned long long bytes = 0;
     char *text = NULL;
     size_t size = 0;

@@ -217,14 +217,22 @@ static void remove_link(const char *path)
         unlink(path);
 }
 
-int dlr_runinfo_job_dir(const char *state_dir, const char *job, char *buf, size_t size,
-                        struct dlr_err *err)
+static int job_path(const char *state_dir, const char *job, char *buf, size_t size,
+                    struct dlr_err *err)
 {
     int rc = state_dir[0] ? dlr_format(buf, size, "%s/job-%s", state_dir, job)
                           : dlr_format(buf, size, "%s/.dlrover/job-%s", home(), job);
 
+    return rc < 0 ? dlr_fail(err, rc, "the state directory's path is too long") : 0;
+}
+
+int dlr_runinfo_job_dir(const char *state_dir, const char *job, char *buf, size_t size,
+                        struct dlr_err *err)
+{
+    int rc = job_path(state_dir, job, buf, size, err);
+
     if (rc < 0)
-        return dlr_fail(err, rc, "the state directory's path is too long");
+        return rc;
     if (!state_dir[0]) /* of an srun of this job with another directory */
         remove_link(buf);
     rc = dlr_mkdirs(buf, 0700, err);
@@ -249,17 +257,19 @@ int dlr_runinfo_make(const struct dlr_run_want *want, struct dlr_runinfo *ret,
     if (restarts && dlr_parse_uint(restarts, 1u << 30, &info.incarnation) < 0)
         return dlr_fail(err, -EINVAL, "SLURM_RESTART_COUNT='%s' is not a number",
                         restarts);
-    if ((rc = dlr_runinfo_job_dir(want->state_dir, info.job, info.job_dir,
-                                  sizeof(info.job_dir), err)) < 0 ||
-        (rc = name_run(want, &info, err)) < 0)
+    rc = want->kept ? job_path(want->state_dir, info.job, info.job_dir,
+                               sizeof(info.job_dir), err)
+                    : dlr_runinfo_job_dir(want->state_dir, info.job, info.job_dir,
+                                          sizeof(info.job_dir), err);
+    if (rc < 0 || (rc = name_run(want, &info, err)) < 0)
         return rc;
     if (dlr_format(info.dir, sizeof(info.dir), "%s/%s", info.job_dir, info.name) < 0)
         return dlr_fail(err, -ENAMETOOLONG, "the state directory's path is too long");
     snprintf(info.memory, sizeof(info.memory), "/dev/shm/dlrover-%u-%s/%s", getuid(),
              info.job, info.name);
     snprintf(info.key, sizeof(info.key), "%s.%s.%s", info.cluster, info.job, info.name);
-    if ((rc = dlr_mkdirs(info.dir, 0700, err)) < 0 ||
-        (rc = check_ours(info.dir, err)) < 0)
+    if (!want->kept && ((rc = dlr_mkdirs(info.dir, 0700, err)) < 0 ||
+                        (rc = check_ours(info.dir, err)) < 0))
         return rc;
     *ret = info;
     return 0;

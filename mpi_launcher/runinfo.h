@@ -33,10 +33,11 @@ struct dlr_run_want {
 };
 
 /* Fills ret from want and the environment (SLURM_JOB_ID, SLURM_RESTART_COUNT,
- * SLURM_CLUSTER_NAME, HOME) and creates the directories (0700). Without a kept name it counts
- * one more occurrence of the name asked for, or of these words in this directory, in this
- * incarnation, under a lock: "train", then "train+1". -EBUSY when one of those is still
- * running: which was which could not be known after a requeue. Blocking: file system.
+ * SLURM_CLUSTER_NAME, HOME). With a kept name it asks no file system. Without, it creates the
+ * directories (0700) and counts one more occurrence of the name asked for, or of these words in
+ * this directory, in this incarnation, under a lock: "train", then "train+1". -EBUSY when one of
+ * those is still running: which was which could not be known after a requeue. Blocking: file
+ * system.
  */
 int dlr_runinfo_make(const struct dlr_run_want *want, struct dlr_runinfo *ret,
                      struct dlr_err *err);

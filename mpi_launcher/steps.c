@@ -152,7 +152,8 @@ void dlr_words_done(struct dlr_words *words)
     memset(words, 0, sizeof(*words));
 }
 
-static void child(char *const *argv, char *const *envp, int in, int out, int err_fd)
+static void child(char *const *argv, char *const *envp, int in, int out, int err_fd,
+                  int pass)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     sigset_t none;
@@ -161,22 +162,26 @@ static void child(char *const *argv, char *const *envp, int in, int out, int err
     if (dup2(in < 0 ? null : in, 0) < 0 || dup2(out < 0 ? null : out, 1) < 0 ||
         dup2(err_fd < 0 ? null : err_fd, 2) < 0)
         _exit(127);
+    if (pass == DLR_STEPS_PASS_FD)
+        fcntl(pass, F_SETFD, 0);
+    else if (pass >= 0 && dup2(pass, DLR_STEPS_PASS_FD) < 0)
+        _exit(127);
     for (int sig = 1; sig < NSIG; sig++)
         signal(sig, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    closefrom(3);
+    closefrom(pass < 0 ? DLR_STEPS_PASS_FD : DLR_STEPS_PASS_FD + 1);
     execvpe(argv[0], argv, envp);
     _exit(127);
 }
 
-int dlr_proc_start(char *const *argv, char *const *envp, int in, int out, int err_fd,
-                   struct dlr_proc *ret, struct dlr_err *err)
+int dlr_proc_start_with(char *const *argv, char *const *envp, int in, int out,
+                        int err_fd, int pass, struct dlr_proc *ret, struct dlr_err *err)
 {
     pid_t pid = fork();
 
     if (pid == 0)
-        child(argv, envp, in, out, err_fd);
+        child(argv, envp, in, out, err_fd, pass);
     if (pid < 0)
         return dlr_fail(err, -errno, "cannot start %s: %s", argv[0], strerror(errno));
     ret->pid = pid;
@@ -190,6 +195,12 @@ int dlr_proc_start(char *const *argv, char *const *envp, int in, int out, int er
         return dlr_fail(err, rc, "cannot watch %s: %s", argv[0], strerror(-rc));
     }
     return 0;
+}
+
+int dlr_proc_start(char *const *argv, char *const *envp, int in, int out, int err_fd,
+                   struct dlr_proc *ret, struct dlr_err *err)
+{
+    return dlr_proc_start_with(argv, envp, in, out, err_fd, -1, ret, err);
 }
 
 int dlr_proc_adopt(pid_t pid, struct dlr_proc *ret)

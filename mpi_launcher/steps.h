@@ -56,6 +56,14 @@ struct dlr_proc {
 int dlr_proc_start(char *const *argv, char *const *envp, int in, int out, int err_fd,
                    struct dlr_proc *ret, struct dlr_err *err);
 
+#define DLR_STEPS_PASS_FD 3
+#define DLR_STEPS_PASS_PATH "/proc/self/fd/3"
+
+/* Same; the process has pass as descriptor DLR_STEPS_PASS_FD, too (-1: none). */
+int dlr_proc_start_with(char *const *argv, char *const *envp, int in, int out,
+                        int err_fd, int pass, struct dlr_proc *ret,
+                        struct dlr_err *err);
+
 /* Takes a process that somebody else started; 0 or -ESRCH. */
 int dlr_proc_adopt(pid_t pid, struct dlr_proc *ret);
 

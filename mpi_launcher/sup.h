@@ -10,6 +10,7 @@
 
 #include "ckpt/commit.h"
 #include "common/jobconf.h"
+#include "mpi_launcher/aside.h"
 #include "mpi_launcher/endpoint.h"
 #include "mpi_launcher/identity.h"
 #include "mpi_launcher/journal.h"
@@ -126,7 +127,10 @@ struct dlr_sup {
 
     /* processes */
     struct dlr_proc agents, rendezvous, workers, helper; /* helper: requeue, cancel */
-    off_t agents_log_from, rendezvous_log_from; /* their srun's words in the logs */
+    off_t agents_log_from; /* its srun's words in the log */
+    int rendezvous_log;    /* what its srun says, in memory; -1 none */
+    struct dlr_aside_lane files_lane;
+    bool files_late_told;
     bool agents_shared; /* their step is the job's: it goes on after this run */
     int hosts_fd;       /* the write end of the input of a step of our own */
     int rendezvous_out, helper_out; /* read end of its stdout */
@@ -156,6 +160,8 @@ struct dlr_sup {
     struct dlr_version transfer_version;
     bool preparing, persisting, persist_done;
     struct dlr_plan persist_plan;
+    struct dlr_sup_manifest *manifest; /* being written by this: */
+    struct dlr_aside *manifest_work;
     int transfer_rc;
     char transfer_why[256];
 
@@ -260,6 +266,7 @@ void dlr_sup_internal_words(struct dlr_sup *s, struct dlr_words *w, const char *
 
 /* sup_launch.c: nodes that do not start an agent */
 void dlr_sup_agents_log(const struct dlr_sup *s, char *path, size_t size);
+void dlr_sup_rendezvous_log(struct dlr_sup *s); /* puts it into its file, closes it */
 /* The agents' step has ended: leaves out those nodes, when it ended for them. */
 void dlr_sup_agents_refused(struct dlr_sup *s);
 /* The last rendezvous failed because Slurm has removed the job's mount namespace: no step can be
@@ -283,10 +290,48 @@ json_t *dlr_sup_plan_rows(struct dlr_sup *s); /* places, spares and restore of i
 void dlr_sup_keep_plan(
     struct dlr_sup *s); /* its seats are the former ones from now on */
 void dlr_sup_fill_want(struct dlr_sup *s, struct dlr_plan_want *want);
-int dlr_sup_write_input(struct dlr_sup *s, const char *path, struct dlr_err *err);
 /* A rendezvous has ended: with the plan (taken over), or with rc and why there is none. */
 void dlr_sup_take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan,
                        const char *why);
+
+/* sup_files.c: the state directory from inside the loop */
+#define DLR_SUP_FILE_MAX 65536 /* of a file that is read: its end */
+
+struct dlr_sup_file {
+    char path[DLR_RUN_PATH + 64], other[DLR_RUN_PATH + 64];
+    char *text; /* what is to be written, or was read */
+    int flags;  /* of open(2) */
+    off_t at;   /* read from here; of a file that was opened its end */
+    int fd;     /* -1 none */
+};
+
+/* text: to be written, copied, or NULL. NULL when out of memory. */
+struct dlr_sup_file *dlr_sup_file_new(const char *path, const char *text);
+void dlr_sup_file_done(struct dlr_sup_file **f);
+/* Has a work done by another thread and waits a moment for it: what it returns, or -ETIMEDOUT or
+ * -EBUSY when the file system hangs; then *f is NULL. *f may be NULL: -ENOMEM.
+ */
+int dlr_sup_file_call(struct dlr_sup *s, dlr_aside_fn fn, struct dlr_sup_file **f);
+int dlr_sup_file_do(struct dlr_sup *s, dlr_aside_fn fn, const char *path,
+                    const char *text);
+/* The works. All but the last return 0 or -errno. */
+int dlr_sup_file_open(void *arg); /* by flags: fd, at */
+int dlr_sup_file_record(
+    void *arg); /* by flags, locked if it may be created: fd, text */
+int dlr_sup_file_rewrite(void *arg); /* text is all that fd holds; closes it */
+int dlr_sup_file_pipe(void *arg);    /* a new one for fd */
+int dlr_sup_file_order(void *arg);   /* text into a pipe that is read from */
+int dlr_sup_file_load(void *arg);    /* text */
+int dlr_sup_file_claim(void *arg);   /* text to other, which is linked to path */
+int dlr_sup_file_exists(void *arg);
+int dlr_sup_file_remove(void *arg);
+int dlr_sup_file_mkdirs(void *arg);
+int dlr_sup_file_watch(void *arg); /* path by the inotify descriptor fd */
+bool dlr_sup_file_hangs(const struct dlr_sup *s); /* one of these goes on */
+/* The end of a file, from there on; NULL when it cannot be read. free(). */
+char *dlr_sup_file_text(struct dlr_sup *s, const char *path, off_t from);
+/* A descriptor to read text from that asks no file system; the caller's. */
+int dlr_sup_file_memory(const char *text);
 
 /* sup_gather.c: reports over the control plane */
 void dlr_sup_gather(struct dlr_sup *s, bool for_persist);
@@ -357,6 +402,10 @@ int dlr_sup_holder_of(const struct dlr_sup *s, unsigned place, unsigned node);
 void dlr_sup_holders_keep(struct dlr_sup *s);
 bool dlr_sup_holder_kept(const struct dlr_sup *s, unsigned place, unsigned holder);
 json_t *dlr_sup_holder_names(const struct dlr_sup *s, unsigned place);
+
+/* sup_manifest.c: every rank's slot is in its file, this makes them a checkpoint */
+void dlr_sup_write_manifest(
+    struct dlr_sup *s); /* the policy is told when it is there */
 
 /* sup_strangers.c: who has no business with us */
 void dlr_sup_strangers(struct dlr_sup *s, int64_t now_ms);

@@ -408,12 +408,13 @@ void dlr_sup_persist_reports(struct dlr_sup *s)
     snprintf(dir, sizeof(dir), "%s/persist", s->info.dir);
     want.has_committed = dlr_commit_newest(s->commit, &want.committed);
     if (dlr_plan_restorable(s->gather.reports, s->gather.n, &want, &plan, &err) < 0 ||
-        !plan.restore || dlr_mkdirs(dir, 0700, &err) < 0) {
+        !plan.restore) {
         dlr_journal_note(s->journal, "persist", "s:n,s:i,s:s", "version", "files", 0,
                          "why", "no version is whole on the nodes that are left");
         dlr_sup_say(s, "no checkpoint is whole on the nodes that are left");
         s->persist_done = true;
     } else {
+        dlr_sup_file_do(s, dlr_sup_file_mkdirs, dir, NULL); /* who writes will say */
         s->transfer_version = plan.version;
         s->persisting = true;
         for (unsigned r = 0; r < plan.world; r++)
@@ -422,41 +423,6 @@ void dlr_sup_persist_reports(struct dlr_sup *s)
         memset(&plan, 0, sizeof(plan));
     }
     dlr_plan_done(&plan);
-}
-
-/* Every rank's slot is in its file: the manifest makes them a checkpoint. */
-static void write_manifest(struct dlr_sup *s)
-{
-    const struct dlr_plan *plan = &s->persist_plan;
-    struct dlr_plan_file *files = calloc(plan->world, sizeof(*files));
-    char dir[DLR_RUN_PATH + 32];
-    unsigned keep = s->conf.persist_keep ? s->conf.persist_keep : 1;
-    struct dlr_err err = {0};
-    int rc = s->transfer_rc;
-
-    snprintf(dir, sizeof(dir), "%s/persist", s->info.dir);
-    snprintf(err.text, sizeof(err.text), "%s", s->transfer_why);
-    for (unsigned r = 0; files && r < plan->world; r++) {
-        files[r].copy = (struct dlr_plan_copy){.rank = r,
-                                               .world = plan->world,
-                                               .version = plan->version,
-                                               .bytes = plan->sources[r].bytes};
-        dlr_persist_path(dir, r, plan->version, files[r].path, sizeof(files[r].path));
-    }
-    if (rc == 0 && s->moved)
-        rc = files ? dlr_persist_save(dir, files, plan->world, keep, &err) : -ENOMEM;
-    dlr_journal_note(s->journal, "persist", "s:o,s:i,s:I,s:s", "version",
-                     dlr_sup_version(rc < 0 ? NULL : &plan->version), "files", s->moved,
-                     "took_ms", (json_int_t)(dlr_sup_now() - s->phase_ms), "why",
-                     rc < 0 ? err.text : "");
-    if (rc < 0)
-        dlr_sup_say(s, "the checkpoint is not written: %s", err.text);
-    else
-        dlr_sup_say(s, "version %u/%llu of %u ranks is written to %s",
-                    plan->version.round, (unsigned long long)plan->version.step,
-                    plan->world, dir);
-    free(files);
-    dlr_plan_done(&s->persist_plan);
 }
 
 void dlr_sup_transfers_check(struct dlr_sup *s)
@@ -479,7 +445,6 @@ void dlr_sup_transfers_check(struct dlr_sup *s)
         prepared(s);
         return;
     }
-    s->persisting = false;
-    write_manifest(s);
-    dlr_policy_persisted(s->policy, dlr_sup_now());
+    s->persisting = false; /* every rank's slot is in its file */
+    dlr_sup_write_manifest(s);
 }

@@ -36,9 +36,7 @@ static void gather_check(struct dlr_sup *s)
 
 void dlr_sup_gather(struct dlr_sup *s, bool for_persist)
 {
-    char input[DLR_RUN_PATH + 32];
     struct dlr_gather *g = &s->gather;
-    struct dlr_err err;
 
     for (unsigned i = 0; i < g->n; i++)
         dlr_plan_report_done(&g->reports[i]);
@@ -48,8 +46,7 @@ void dlr_sup_gather(struct dlr_sup *s, bool for_persist)
         .active = true, .for_persist = for_persist, .id = ++s->next_id};
     g->reports = calloc(s->members.n, sizeof(*g->reports));
     g->asked = calloc(s->members.n, 1);
-    snprintf(input, sizeof(input), "%s/rendezvous.json", s->info.dir);
-    if (!g->reports || !g->asked || dlr_sup_write_input(s, input, &err) < 0) {
+    if (!g->reports || !g->asked) {
         g->active = false;
         return; /* the limit of the phase runs */
     }
@@ -61,7 +58,6 @@ void dlr_sup_gather(struct dlr_sup *s, bool for_persist)
         g->asked[i] = 1;
         msg = dlr_msg_new("report");
         json_object_set_new(msg, "id", json_integer(g->id));
-        json_object_set_new(msg, "input", json_string(input));
         dlr_sup_send(s, i, msg);
     }
 }

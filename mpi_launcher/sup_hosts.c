@@ -7,8 +7,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -31,40 +29,34 @@ static bool may_share(const struct dlr_sup *s)
 }
 
 /* The record, locked as long as it is open: whoever has it may start the step or write an order.
- * One who does not get it does not wait: it takes a step of its own.
+ * One who does not get it does not wait: it takes a step of its own. NULL: not got.
  */
-static int open_record(const struct dlr_sup *s)
+static struct dlr_sup_file *open_record(struct dlr_sup *s, int flags)
 {
+    DLR_CLEANUP(dlr_sup_file_done) struct dlr_sup_file *f = NULL;
     char path[DLR_RUN_PATH + 64];
-    int fd;
 
     path_of(s, "", path, sizeof(path));
-    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0) {
-        close(fd);
-        return -errno;
-    }
-    return fd < 0 ? -errno : fd;
+    f = dlr_sup_file_new(path, NULL);
+    if (f)
+        f->flags = flags;
+    return dlr_sup_file_call(s, dlr_sup_file_record, &f) < 0 ? NULL : DLR_STEAL(f);
 }
 
-static bool read_record(int fd, struct dlr_procid *ret)
+static bool read_record(const struct dlr_sup_file *f, struct dlr_procid *ret)
 {
-    char text[DLR_PROCID_TEXT] = "";
-
-    return pread(fd, text, sizeof(text) - 1, 0) > 0 &&
-           dlr_procid_parse(text, ret) == 0 && dlr_procid_alive(ret);
+    return f->text[0] && dlr_procid_parse(f->text, ret) == 0 && dlr_procid_alive(ret);
 }
 
-static void write_record(int fd, pid_t pid)
+/* Of one that is not written, the next run starts a step of its own. */
+static void write_record(struct dlr_sup *s, struct dlr_sup_file **f, pid_t pid)
 {
-    char text[DLR_PROCID_TEXT];
     struct dlr_procid id;
 
     if (dlr_procid_of(pid, &id) < 0)
         return; /* it has ended already, which its pidfd tells */
-    dlr_procid_show(&id, text);
-    if (ftruncate(fd, 0) < 0 || pwrite(fd, text, strlen(text), 0) < 0)
-        return; /* the next run starts a step of its own */
+    dlr_procid_show(&id, (*f)->text);
+    dlr_sup_file_call(s, dlr_sup_file_rewrite, f);
 }
 
 /* --- what is said ---------------------------------------------------------------------------- */
@@ -87,17 +79,12 @@ static void agent_words(struct dlr_sup *s, struct dlr_words *w)
             dlr_words_add(w, "--%s=%s", o->name, value);
 }
 
-static int write_order(const struct dlr_sup *s, const char *order)
+static int write_order(struct dlr_sup *s, const char *order)
 {
-    DLR_AUTO_CLOSE int fd = -1;
     char path[DLR_RUN_PATH + 64];
-    struct stat st;
 
     path_of(s, ".in", path, sizeof(path));
-    fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISFIFO(st.st_mode))
-        return -ENXIO; /* nobody reads it */
-    return write(fd, order, strlen(order)) == (ssize_t)strlen(order) ? 0 : -EAGAIN;
+    return dlr_sup_file_do(s, dlr_sup_file_order, path, order);
 }
 
 /* --- the step -------------------------------------------------------------------------------- */
@@ -105,29 +92,34 @@ static int write_order(const struct dlr_sup *s, const char *order)
 /* The step goes on when the run that started it has ended, so the pipe must not end with it:
  * srun itself holds it open for writing.
  */
-static int make_pipe(const struct dlr_sup *s)
+static int make_pipe(struct dlr_sup *s)
 {
+    DLR_CLEANUP(dlr_sup_file_done) struct dlr_sup_file *f = NULL;
     char path[DLR_RUN_PATH + 64];
-    int fd;
+    int rc;
 
     path_of(s, ".in", path, sizeof(path));
-    unlink(path); /* of a step that is gone: old orders may be in it */
-    if (mkfifo(path, 0600) < 0)
-        return -errno;
-    fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    return fd < 0 ? -errno : fd;
+    f = dlr_sup_file_new(path,
+                         NULL); /* in that of a step that is gone are old orders */
+    rc = dlr_sup_file_call(s, dlr_sup_file_pipe, &f);
+    return rc < 0 ? rc : dlr_steal_fd(&f->fd);
 }
 
-/* The step's srun may have to tell why it ends: from here on. */
+/* The step's srun may have to tell why it ends: from here on. -1: nobody will know. */
 static int open_log(struct dlr_sup *s)
 {
+    DLR_CLEANUP(dlr_sup_file_done) struct dlr_sup_file *f = NULL;
     char path[DLR_RUN_PATH + 32];
-    int fd;
 
     dlr_sup_agents_log(s, path, sizeof(path));
-    fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    s->agents_log_from = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
-    return fd;
+    f = dlr_sup_file_new(path, NULL);
+    if (f)
+        f->flags = O_WRONLY | O_CREAT | O_APPEND;
+    s->agents_log_from = 0;
+    if (dlr_sup_file_call(s, dlr_sup_file_open, &f) < 0)
+        return -1;
+    s->agents_log_from = f->at;
+    return dlr_steal_fd(&f->fd);
 }
 
 static int start_step(struct dlr_sup *s, const struct dlr_words *agent,
@@ -161,8 +153,8 @@ static int start_step(struct dlr_sup *s, const struct dlr_words *agent,
 }
 
 /* Joins the job's step, or starts it. */
-static int share(struct dlr_sup *s, int record, const struct dlr_words *agent,
-                 const char *cred, struct dlr_err *err)
+static int share(struct dlr_sup *s, struct dlr_sup_file **record,
+                 const struct dlr_words *agent, const char *cred, struct dlr_err *err)
 {
     DLR_AUTO_FREE char *order =
         dlr_host_order(s->info.name, cred, agent->list, agent->n);
@@ -171,7 +163,7 @@ static int share(struct dlr_sup *s, int record, const struct dlr_words *agent,
     struct dlr_procid id;
     int rc;
 
-    if (read_record(record, &id) && order && write_order(s, order) == 0) {
+    if (read_record(*record, &id) && order && write_order(s, order) == 0) {
         log = open_log(s);
         return dlr_proc_adopt(id.pid, &s->agents);
     }
@@ -180,7 +172,7 @@ static int share(struct dlr_sup *s, int record, const struct dlr_words *agent,
         return in;
     rc = start_step(s, agent, cred, in, err);
     if (rc == 0)
-        write_record(record, s->agents.pid);
+        write_record(s, record, s->agents.pid);
     return rc;
 }
 
@@ -211,7 +203,7 @@ void dlr_sup_hosts_close(struct dlr_sup *s)
 int dlr_sup_hosts_start(struct dlr_sup *s, struct dlr_err *err)
 {
     DLR_AUTO_FREE char *cred = NULL;
-    DLR_AUTO_CLOSE int record = -1;
+    DLR_CLEANUP(dlr_sup_file_done) struct dlr_sup_file *record = NULL;
     struct dlr_words agent = {0};
     int rc = dlr_identity_credential(s->identity, &s->id, &cred, err);
 
@@ -219,8 +211,8 @@ int dlr_sup_hosts_start(struct dlr_sup *s, struct dlr_err *err)
         return rc;
     agent_words(s, &agent);
     dlr_sup_hosts_close(s);
-    record = may_share(s) ? open_record(s) : -1;
-    rc = record < 0 ? record : share(s, record, &agent, cred, err);
+    record = may_share(s) ? open_record(s, O_RDWR | O_CREAT) : NULL;
+    rc = record ? share(s, &record, &agent, cred, err) : -EAGAIN;
     s->agents_shared = rc == 0;
     if (rc < 0) /* no FIFOs here, or no lock: nothing that should stop a run */
         rc = own(s, &agent, cred, err);
@@ -230,13 +222,11 @@ int dlr_sup_hosts_start(struct dlr_sup *s, struct dlr_err *err)
 
 void dlr_sup_hosts_adopt(struct dlr_sup *s, pid_t pid)
 {
-    DLR_AUTO_CLOSE int record = -1;
-    char path[DLR_RUN_PATH + 64];
+    DLR_CLEANUP(dlr_sup_file_done)
+    struct dlr_sup_file *record = open_record(s, O_RDONLY);
     struct dlr_procid id;
 
-    path_of(s, "", path, sizeof(path));
-    record = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    s->agents_shared = record >= 0 && read_record(record, &id) && id.pid == pid &&
+    s->agents_shared = record && read_record(record, &id) && id.pid == pid &&
                        dlr_proc_adopt(pid, &s->agents) == 0;
 }
 

@@ -14,30 +14,10 @@
 
 /* The first failure may be a passing one, of the network or of slurmd. */
 #define LAUNCH_TRIES 2
-#define WORDS_MAX 65536 /* of srun's last ones that are read */
 
 void dlr_sup_agents_log(const struct dlr_sup *s, char *path, size_t size)
 {
     snprintf(path, size, "%s/agents.log", s->info.job_dir);
-}
-
-/* What a step has left in its log; NULL when it cannot be read. Owned by the caller. */
-static char *last_words(const char *path, off_t from)
-{
-    DLR_AUTO_CLOSE int fd = -1;
-    off_t end;
-    char *text;
-    ssize_t n;
-
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
-    if (end < 0 || !(text = calloc(1, WORDS_MAX + 1)))
-        return NULL;
-    if (end - from > WORDS_MAX)
-        from = end - WORDS_MAX;
-    n = pread(fd, text, WORDS_MAX, from);
-    text[n > 0 ? n : 0] = '\0';
-    return text;
 }
 
 static unsigned candidates(const struct dlr_sup *s)
@@ -73,7 +53,7 @@ void dlr_sup_agents_refused(struct dlr_sup *s)
     if (dlr_policy_phase(s->policy) != DLR_PHASE_AGENTS || s->finished)
         return;
     dlr_sup_agents_log(s, path, sizeof(path));
-    at = text = last_words(path, s->agents_log_from);
+    at = text = dlr_sup_file_text(s, path, s->agents_log_from);
     while (at && (at = dlr_srun_end_node(at, name, reason))) {
         int node = dlr_members_find(&s->members, name);
 
@@ -82,16 +62,40 @@ void dlr_sup_agents_refused(struct dlr_sup *s)
     }
 }
 
+/* What srun has said of the present rendezvous; NULL: nothing. Owned by the caller. */
+static char *rendezvous_words(const struct dlr_sup *s)
+{
+    off_t end = s->rendezvous_log < 0 ? -1 : lseek(s->rendezvous_log, 0, SEEK_END);
+    char *text = end > 0 ? calloc(1, DLR_SUP_FILE_MAX + 1) : NULL;
+
+    if (text && pread(s->rendezvous_log, text, DLR_SUP_FILE_MAX,
+                      end > DLR_SUP_FILE_MAX ? end - DLR_SUP_FILE_MAX : 0) < 0)
+        text[0] = '\0';
+    return text;
+}
+
 /* Before 23.02.6 slurmctld ends the extern step on all nodes of a job that has lost one, and
  * with it goes the mount namespace of job_container/tmpfs: running steps have it, a new one
  * cannot enter it.
  */
 bool dlr_sup_container_gone(const struct dlr_sup *s)
 {
-    DLR_AUTO_FREE char *text = NULL;
+    DLR_AUTO_FREE char *text = rendezvous_words(s);
+
+    return text && strstr(text, "error: container_g_join failed");
+}
+
+void dlr_sup_rendezvous_log(struct dlr_sup *s)
+{
+    DLR_AUTO_FREE char *text = rendezvous_words(s);
     char path[DLR_RUN_PATH + 32];
 
     snprintf(path, sizeof(path), "%s/rendezvous.log", s->info.dir);
-    text = last_words(path, s->rendezvous_log_from);
-    return text && strstr(text, "error: container_g_join failed");
+    if (text && text[0]) {
+        text[strlen(text) - (text[strlen(text) - 1] == '\n')] = '\0';
+        dlr_journal_append(s->journal, path, text);
+    }
+    if (s->rendezvous_log >= 0)
+        close(s->rendezvous_log);
+    s->rendezvous_log = -1;
 }

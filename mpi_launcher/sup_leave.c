@@ -17,8 +17,6 @@
 #include "common/str.h"
 #include "mpi_launcher/sup.h"
 
-#define FILE_MAX 65536
-
 static pid_t keeper(const struct dlr_sup *s)
 {
     return s->state_fd >= 0 ? getppid() : getpid();
@@ -34,35 +32,31 @@ static void path_of(const struct dlr_sup *s, pid_t ready, char *buf, size_t size
 }
 
 /* The keeper of the run that wants the requeue; false when none does. */
-static bool read_first(const struct dlr_sup *s, struct dlr_procid *ret)
+static bool read_first(struct dlr_sup *s, struct dlr_procid *ret)
 {
     char path[DLR_RUN_PATH + 64];
     DLR_AUTO_FREE char *text = NULL;
-    struct dlr_err err;
 
     path_of(s, 0, path, sizeof(path));
-    return dlr_file_load(AT_FDCWD, path, FILE_MAX, &text, NULL, &err) == 0 &&
-           dlr_procid_parse(text, ret) == 0 && dlr_procid_alive(ret);
+    text = dlr_sup_file_text(s, path, 0);
+    return text && dlr_procid_parse(text, ret) == 0 && dlr_procid_alive(ret);
 }
 
-/* Of several that want it at once one gets the name. */
-static bool become_first(const struct dlr_sup *s)
+/* Of several that want it at once one gets the name. A broken directory is no reason not to. */
+static bool become_first(struct dlr_sup *s)
 {
-    char path[DLR_RUN_PATH + 64], own[DLR_RUN_PATH + 64], text[DLR_PROCID_TEXT];
+    DLR_CLEANUP(dlr_sup_file_done) struct dlr_sup_file *f = NULL;
+    char path[DLR_RUN_PATH + 64], text[DLR_PROCID_TEXT];
     struct dlr_procid id;
-    int fd, rc;
 
-    path_of(s, 0, path, sizeof(path));
-    path_of(s, keeper(s), own, sizeof(own));
     if (dlr_procid_of(keeper(s), &id) < 0)
         return true;
     dlr_procid_show(&id, text);
-    fd = open(own, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return true; /* a broken directory is no reason not to requeue */
-    rc = dlr_write_all(fd, text, strlen(text));
-    close(fd);
-    return rc < 0 || link(own, path) == 0 || errno != EEXIST;
+    path_of(s, 0, path, sizeof(path));
+    f = dlr_sup_file_new(path, text);
+    if (f)
+        path_of(s, keeper(s), f->other, sizeof(f->other));
+    return dlr_sup_file_call(s, dlr_sup_file_claim, &f) != -EEXIST;
 }
 
 /* Keepers of the runs of this incarnation that are alive, but ours. */
@@ -70,14 +64,12 @@ static void list_others(struct dlr_sup *s)
 {
     char path[DLR_RUN_PATH + 64], *line, *rest;
     DLR_AUTO_FREE char *text = NULL;
-    struct dlr_err err;
 
     s->leave.n = 0;
     snprintf(path, sizeof(path), "%s/.runs-%u", s->info.job_dir, s->info.incarnation);
-    if (dlr_file_load(AT_FDCWD, path, FILE_MAX, &text, NULL, &err) < 0)
-        return;
-    for (line = strtok_r(text, "\n", &rest); line && s->leave.n < DLR_SUP_RUNS;
-         line = strtok_r(NULL, "\n", &rest)) {
+    text = dlr_sup_file_text(s, path, 0);
+    for (line = text ? strtok_r(text, "\n", &rest) : NULL;
+         line && s->leave.n < DLR_SUP_RUNS; line = strtok_r(NULL, "\n", &rest)) {
         struct dlr_procid *id = &s->leave.others[s->leave.n];
         const char *space = strchr(line, ' ');
 
@@ -93,7 +85,8 @@ static bool all_are_ready(struct dlr_sup *s)
 
     for (unsigned i = 0; i < s->leave.n; i++) {
         path_of(s, s->leave.others[i].pid, path, sizeof(path));
-        if (access(path, F_OK) < 0 && dlr_procid_alive(&s->leave.others[i]))
+        if (dlr_sup_file_do(s, dlr_sup_file_exists, path, NULL) < 0 &&
+            dlr_procid_alive(&s->leave.others[i]))
             return false;
     }
     return true;
@@ -127,7 +120,7 @@ static void stay(struct dlr_sup *s)
     char path[DLR_RUN_PATH + 64];
 
     path_of(s, keeper(s), path, sizeof(path));
-    unlink(path);
+    dlr_sup_file_do(s, dlr_sup_file_remove, path, NULL);
     s->leave.follows = s->requeue_asked = false;
     dlr_policy_stay(s->policy, dlr_sup_now());
 }
@@ -137,7 +130,8 @@ void dlr_sup_leave_tick(struct dlr_sup *s, int64_t now_ms)
     char path[DLR_RUN_PATH + 64];
 
     path_of(s, 0, path, sizeof(path));
-    if (s->leave.follows && access(path, F_OK) < 0 && errno == ENOENT) {
+    if (s->leave.follows &&
+        dlr_sup_file_do(s, dlr_sup_file_exists, path, NULL) == -ENOENT) {
         stay(s);
     } else if (s->leave.waits && (now_ms >= s->leave.until_ms || all_are_ready(s))) {
         s->leave.waits = false;
@@ -153,9 +147,9 @@ void dlr_sup_leave_cancel(struct dlr_sup *s)
     if (!s->leave.leads)
         return;
     path_of(s, keeper(s), path, sizeof(path));
-    unlink(path);
+    dlr_sup_file_do(s, dlr_sup_file_remove, path, NULL);
     path_of(s, 0, path, sizeof(path));
-    unlink(path);
+    dlr_sup_file_do(s, dlr_sup_file_remove, path, NULL);
     s->leave.leads = s->leave.waits = false;
 }
 
@@ -195,14 +189,17 @@ static int on_file(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 
 void dlr_sup_leave_start(struct dlr_sup *s)
 {
+    DLR_CLEANUP(dlr_sup_file_done) struct dlr_sup_file *f = NULL;
     zmq_pollitem_t item = {.events = ZMQ_POLLIN};
 
     if (!s->batch[0] || !dlr_streq(getenv("ENVIRONMENT"), "BATCH"))
         return; /* no job that could be requeued */
     s->leave.fd = item.fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    if (item.fd < 0 || inotify_add_watch(item.fd, s->info.job_dir, IN_CREATE) < 0 ||
+    f = dlr_sup_file_new(s->info.job_dir, NULL);
+    if (f && item.fd >= 0)
+        f->fd = fcntl(item.fd, F_DUPFD_CLOEXEC, 0);
+    if (dlr_sup_file_call(s, dlr_sup_file_watch, &f) < 0 ||
         zloop_poller(s->loop, &item, on_file, s) < 0)
-        dlr_sup_say(s, "no requeue of another run will be noticed: %s",
-                    strerror(errno));
+        dlr_sup_say(s, "no requeue of another run will be noticed");
     look(s);
 }

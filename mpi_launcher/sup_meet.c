@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,7 +42,8 @@ void dlr_sup_fill_want(struct dlr_sup *s, struct dlr_plan_want *want)
     want->has_committed = dlr_commit_newest(s->commit, &want->committed);
 }
 
-int dlr_sup_write_input(struct dlr_sup *s, const char *path, struct dlr_err *err)
+/* As a descriptor, which the first rank's standard input comes from. */
+static int make_input(struct dlr_sup *s, int *ret_fd, struct dlr_err *err)
 {
     DLR_AUTO_FREE const char **names = calloc(2 * s->members.n, sizeof(*names));
     DLR_AUTO_JSON json_t *input = NULL;
@@ -58,7 +60,7 @@ int dlr_sup_write_input(struct dlr_sup *s, const char *path, struct dlr_err *err
         .peer_addrs = addrs,
     };
     struct dlr_plan_want want;
-    struct iovec part;
+    int fd;
 
     for (unsigned i = 0; names && i < s->members.n; i++) {
         if (!dlr_sup_is_candidate(s, i))
@@ -71,8 +73,11 @@ int dlr_sup_write_input(struct dlr_sup *s, const char *path, struct dlr_err *err
     text = input ? dlr_msg_text(input) : NULL;
     if (!text)
         return dlr_fail(err, -ENOMEM, "no memory for the rendezvous");
-    part = (struct iovec){text, strlen(text)};
-    return dlr_file_replace(AT_FDCWD, path, 0600, &part, 1, err);
+    fd = dlr_sup_file_memory(text);
+    if (fd < 0)
+        return dlr_fail(err, fd, "no memory for the rendezvous");
+    *ret_fd = fd;
+    return 0;
 }
 
 /* --- the plan comes ------------------------------------------------------------------------- */
@@ -238,6 +243,7 @@ void dlr_sup_keep_plan(struct dlr_sup *s)
 
 static void read_plan(struct dlr_sup *s, int status)
 {
+    bool gone = dlr_sup_container_gone(s);
     const char *at = s->rendezvous_text ? strstr(s->rendezvous_text, PLAN_MARK) : NULL;
     DLR_AUTO_JSON json_t *j = NULL;
     struct dlr_plan plan = {0};
@@ -249,7 +255,8 @@ static void read_plan(struct dlr_sup *s, int status)
         at += strlen(PLAN_MARK);
         j = json_loadb(at, strcspn(at, "\n"), JSON_REJECT_DUPLICATES, &jerr);
     }
-    if (!j && dlr_sup_container_gone(s)) {
+    dlr_sup_rendezvous_log(s);
+    if (!j && gone) {
         dlr_sup_take_plan(
             s, -ENOSPC, &plan,
             "with a node lost, Slurm has removed the job's container "
@@ -325,34 +332,34 @@ static int rendezvous_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 
 static int start_mpi(struct dlr_sup *s, struct dlr_err *err)
 {
-    char path[4096], input[DLR_RUN_PATH + 32], logname[DLR_RUN_PATH + 32];
-    DLR_AUTO_CLOSE int log = -1, in = -1;
+    DLR_AUTO_CLOSE int input = -1, out = -1;
+    char path[4096];
     struct dlr_words words = {0};
     struct dlr_env env = {0};
     int pipes[2], rc;
 
-    snprintf(input, sizeof(input), "%s/rendezvous.json", s->info.dir);
-    snprintf(logname, sizeof(logname), "%s/rendezvous.log", s->info.dir);
-    if ((rc = dlr_sup_write_input(s, input, err)) < 0)
+    if ((rc = make_input(s, &input, err)) < 0)
         return rc;
     rc = dlr_self_sibling("dlrover-rendezvous", path, sizeof(path));
     if (rc < 0)
         return dlr_fail(err, rc, "cannot find dlrover-rendezvous: %s", strerror(-rc));
     if (pipe2(pipes, O_CLOEXEC | O_NONBLOCK) < 0)
         return dlr_fail(err, -errno, "pipe: %s", strerror(errno));
-    in = pipes[1];
-    fcntl(in, F_SETFL, 0);
-    log = open(logname, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    s->rendezvous_log_from = log < 0 ? 0 : lseek(log, 0, SEEK_END);
+    out = pipes[1];
+    fcntl(out, F_SETFL, 0);
+    dlr_sup_rendezvous_log(s);
+    s->rendezvous_log = memfd_create("dlrover-rendezvous", MFD_CLOEXEC);
     dlr_sup_internal_words(s, &words, "dlrover-rendezvous", "pmix");
     dlr_words_add(&words, "--kill-on-bad-exit=1");
+    dlr_words_add(&words, "--input=0"); /* the first rank has our words and tells all */
     dlr_words_add(&words, "%s", path);
-    dlr_words_add(&words, "--input=%s", input);
+    dlr_words_add(&words, "--input=-");
     rc = dlr_sup_internal_env(s, &env);
     if (rc == 0)
         rc = dlr_steps_pmix_env(&env);
     if (rc == 0)
-        rc = dlr_proc_start(words.list, env.list, -1, in, log, &s->rendezvous, err);
+        rc = dlr_proc_start(words.list, env.list, input, out, s->rendezvous_log,
+                            &s->rendezvous, err);
     dlr_words_done(&words);
     dlr_env_done(&env);
     if (rc < 0) {
@@ -405,5 +412,6 @@ void dlr_sup_stop_rendezvous(void *arg)
     s->gather.active = false;
     close_rendezvous(s);
     dlr_sup_let_go(s, &s->rendezvous);
+    dlr_sup_rendezvous_log(s);
     s->rendezvous_ended = false;
 }

@@ -47,14 +47,16 @@ void dlr_sup_periodic_start(struct dlr_sup *s)
 {
     struct dlr_periodic *p;
     char dir[DLR_RUN_PATH + 32];
-    struct dlr_err err;
+    int rc;
 
     if (!s->conf.checkpoint ||
         (!s->conf.persist_every.steps && !s->conf.persist_every.ms))
         return;
     snprintf(dir, sizeof(dir), "%s/persist", s->info.dir);
-    if (dlr_mkdirs(dir, 0700, &err) < 0) {
-        dlr_sup_say(s, "no snapshot will be written: %s", err.text);
+    rc = dlr_sup_file_do(s, dlr_sup_file_mkdirs, dir, NULL);
+    if (rc < 0 && rc != -ETIMEDOUT && rc != -EBUSY) { /* these two: it may be there */
+        dlr_sup_say(s, "no snapshot will be written: cannot create '%s': %s", dir,
+                    strerror(-rc));
         return;
     }
     p = s->periodic = calloc(1, sizeof(*p));

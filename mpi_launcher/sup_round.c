@@ -23,17 +23,24 @@
 
 /* --- launch ------------------------------------------------------------------------------ */
 
-/* One line per task: the node of its place (srun(1), SLURM_HOSTFILE). */
-static int write_hostfile(struct dlr_sup *s, const char *path, struct dlr_err *err)
+/* One line per task: the node of its place (srun(1), SLURM_HOSTFILE). srun gets it as a
+ * descriptor: a file server that hangs must not hold up a launch, or us.
+ */
+static int make_hostfile(struct dlr_sup *s, int *ret_fd, struct dlr_err *err)
 {
-    DLR_AUTO_FCLOSE FILE *f = fopen(path, "we");
+    DLR_AUTO_FREE char *text = NULL;
+    size_t size = 0;
+    DLR_AUTO_FCLOSE FILE *f = open_memstream(&text, &size);
+    int fd;
 
-    if (!f)
-        return dlr_fail(err, -errno, "cannot write '%s': %s", path, strerror(errno));
-    for (unsigned p = 0; p < s->plan.nplaces; p++)
+    for (unsigned p = 0; f && p < s->plan.nplaces; p++)
         for (unsigned t = 0; t < s->plan.places[p].tasks; t++)
             fprintf(f, "%s\n", s->plan.places[p].node.name);
-    return fflush(f) ? dlr_fail(err, -errno, "cannot write '%s'", path) : 0;
+    fd = !f || fflush(f) ? -ENOMEM : dlr_sup_file_memory(text);
+    if (fd < 0)
+        return dlr_fail(err, fd, "no memory for the list of nodes");
+    *ret_fd = fd;
+    return 0;
 }
 
 /* "n3,n1" and "1,1" in rank order; the caller frees both. */
@@ -65,8 +72,7 @@ static bool asked_per_node(const struct dlr_sup *s)
     return false;
 }
 
-static int worker_env(struct dlr_sup *s, uint32_t round, const char *hostfile,
-                      struct dlr_env *env)
+static int worker_env(struct dlr_sup *s, uint32_t round, struct dlr_env *env)
 {
     DLR_AUTO_FREE char *nodes = NULL, *tasks = NULL;
     unsigned port = PORT_FIRST + (s->job_number * 101u + round * 7u) % PORT_SPAN;
@@ -77,7 +83,7 @@ static int worker_env(struct dlr_sup *s, uint32_t round, const char *hostfile,
         return rc;
     rc |= dlr_env_set(env, "DLROVER_SUPERVISED", "%s.%u.%s", s->info.job,
                       s->info.incarnation, s->info.name);
-    rc |= dlr_env_set(env, "SLURM_HOSTFILE", "%s", hostfile);
+    rc |= dlr_env_set(env, "SLURM_HOSTFILE", "%s", DLR_STEPS_PASS_PATH);
     rc |= dlr_env_set(env, "SLURM_JOB_NODELIST", "%s", nodes);
     rc |= dlr_env_set(env, "SLURM_JOB_NUM_NODES", "%u", s->plan.nplaces);
     rc |= dlr_env_set(env, "DLROVER_ROUND", "%u", round);
@@ -157,19 +163,18 @@ void dlr_sup_launch(void *arg, uint32_t round)
 {
     struct dlr_sup *s = arg;
     DLR_AUTO_CLOSE int input = dlr_sup_stdin(s);
-    char hostfile[DLR_RUN_PATH + 32];
+    DLR_AUTO_CLOSE int hosts = -1;
     struct dlr_words words = {0};
     struct dlr_env env = {0};
     struct dlr_err err = {0};
 
     reset_round(s, round);
-    snprintf(hostfile, sizeof(hostfile), "%s/hosts", s->info.dir);
     worker_words(s, &words);
     dlr_journal_note(s->journal, "launch", "s:I,s:i,s:i", "round", (json_int_t)round,
                      "world", s->plan.world, "nodes", s->plan.nplaces);
-    if (write_hostfile(s, hostfile, &err) < 0 ||
-        worker_env(s, round, hostfile, &env) < 0 ||
-        dlr_proc_start(words.list, env.list, input, 1, 2, &s->workers, &err) < 0)
+    if (make_hostfile(s, &hosts, &err) < 0 || worker_env(s, round, &env) < 0 ||
+        dlr_proc_start_with(words.list, env.list, input, 1, 2, hosts, &s->workers,
+                            &err) < 0)
         dlr_sup_say(s, "cannot start the workers: %s",
                     err.text); /* launch limit runs */
     else

@@ -295,8 +295,10 @@ int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err)
     s->id.gen = s->info.incarnation;
     if (dlr_parse_uint(s->info.job, UINT32_MAX, &s->job_number) < 0)
         return dlr_fail(err, -EINVAL, "SLURM_JOB_ID='%s' is not a number", s->info.job);
+    if (kept) /* the first supervisor has made it; workers must not wait for it now */
+        dlr_sup_file_do(s, dlr_sup_file_mkdirs, s->info.dir, NULL);
     rc = kept ? take_over(s, kept, err) : load_file(s, err);
-    if (rc == 0)
+    if (rc == 0 && !dlr_sup_file_hangs(s))
         load_persisted(s);
     return rc;
 }
@@ -340,6 +342,8 @@ void dlr_sup_load_lost(struct dlr_sup *s)
     int node;
 
     lost_path(s, path, sizeof(path));
+    if (dlr_sup_file_hangs(s))
+        return;
     if (dlr_file_load(AT_FDCWD, path, STATE_MAX, &text, NULL, &err) < 0)
         return; /* none was lost */
     for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {

@@ -138,7 +138,7 @@ static int prefer(struct dlr_sup *s, char *const *names, struct dlr_err *err)
     s->prefer = calloc(s->members.n + 1, sizeof(*s->prefer));
     if (!s->prefer || !chosen)
         return dlr_fail(err, -ENOMEM, "no memory for the step");
-    if (s->step.first)
+    if (s->step.first && !dlr_sup_file_hangs(s))
         taken = take_free(s, names, chosen);
     if (taken) {
         list = chosen;

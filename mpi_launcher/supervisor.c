@@ -376,6 +376,7 @@ int main(int argc, char **argv)
 {
     static struct dlr_sup sup = {.state_fd = -1,
                                  .rendezvous_out = -1,
+                                 .rendezvous_log = -1,
                                  .helper_out = -1,
                                  .hosts_fd = -1,
                                  .leave.fd = -1,

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The state directory from inside the loop: its file server may be gone, and leases must go on.
+ * Each of these waits a moment at most; while one hangs, the others fail at once.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/str.h"
+#include "mpi_launcher/sup.h"
+
+#define FILE_MS 250 /* less than any node may be without a lease */
+
+/* --- works: they use nothing but their job ------------------------------------------------ */
+
+int dlr_sup_file_open(void *arg)
+{
+    struct dlr_sup_file *f = arg;
+
+    f->fd = open(f->path, f->flags | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (f->fd < 0)
+        return -errno;
+    f->at = lseek(f->fd, 0, SEEK_END);
+    return 0;
+}
+
+int dlr_sup_file_record(void *arg)
+{
+    struct dlr_sup_file *f = arg;
+    ssize_t n;
+
+    f->fd = open(f->path, f->flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (f->fd < 0 || ((f->flags & O_CREAT) && flock(f->fd, LOCK_EX | LOCK_NB) < 0))
+        return -errno;
+    f->text = calloc(1, DLR_PROCID_TEXT);
+    n = f->text ? pread(f->fd, f->text, DLR_PROCID_TEXT - 1, 0) : -1;
+    return n < 0 ? -EIO : 0;
+}
+
+int dlr_sup_file_rewrite(void *arg)
+{
+    struct dlr_sup_file *f = arg;
+    size_t size = strlen(f->text);
+
+    if (ftruncate(f->fd, 0) < 0 || pwrite(f->fd, f->text, size, 0) != (ssize_t)size)
+        return -EIO;
+    close(dlr_steal_fd(&f->fd)); /* and the lock is free */
+    return 0;
+}
+
+int dlr_sup_file_pipe(void *arg)
+{
+    struct dlr_sup_file *f = arg;
+
+    unlink(f->path);
+    if (mkfifo(f->path, 0600) < 0)
+        return -errno;
+    f->fd = open(f->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    return f->fd < 0 ? -errno : 0;
+}
+
+int dlr_sup_file_order(void *arg)
+{
+    struct dlr_sup_file *f = arg;
+    DLR_AUTO_CLOSE int fd = -1;
+    size_t size = strlen(f->text);
+    struct stat st;
+
+    fd = open(f->path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISFIFO(st.st_mode))
+        return -ENXIO; /* nobody reads it */
+    return write(fd, f->text, size) == (ssize_t)size ? 0 : -EAGAIN;
+}
+
+int dlr_sup_file_load(void *arg)
+{
+    struct dlr_sup_file *f = arg;
+    DLR_AUTO_CLOSE int fd = -1;
+    off_t end;
+    ssize_t n;
+
+    fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
+    if (end < 0 || !(f->text = calloc(1, DLR_SUP_FILE_MAX + 1)))
+        return -errno;
+    n = pread(fd, f->text, DLR_SUP_FILE_MAX,
+              end - f->at > DLR_SUP_FILE_MAX ? end - DLR_SUP_FILE_MAX : f->at);
+    return n < 0 ? -errno : 0;
+}
+
+/* Of several that give their file this name at once one gets it. */
+int dlr_sup_file_claim(void *arg)
+{
+    struct dlr_sup_file *f = arg;
+    DLR_AUTO_CLOSE int fd = -1;
+
+    fd = open(f->other, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0 || dlr_write_all(fd, f->text, strlen(f->text)) < 0)
+        return -EIO;
+    return link(f->other, f->path) < 0 ? -errno : 0;
+}
+
+int dlr_sup_file_exists(void *arg)
+{
+    struct dlr_sup_file *f = arg;
+
+    return access(f->path, F_OK) < 0 ? -errno : 0;
+}
+
+int dlr_sup_file_remove(void *arg)
+{
+    struct dlr_sup_file *f = arg;
+
+    return unlink(f->path) < 0 ? -errno : 0;
+}
+
+int dlr_sup_file_mkdirs(void *arg)
+{
+    struct dlr_sup_file *f = arg;
+    struct dlr_err err;
+
+    return dlr_mkdirs(f->path, 0700, &err);
+}
+
+int dlr_sup_file_watch(void *arg)
+{
+    struct dlr_sup_file *f = arg;
+
+    return inotify_add_watch(f->fd, f->path, IN_CREATE) < 0 ? -errno : 0;
+}
+
+/* --- waiting for them ----------------------------------------------------------------------- */
+
+static void forget(void *arg)
+{
+    struct dlr_sup_file *f = arg;
+
+    if (!f)
+        return;
+    if (f->fd >= 0)
+        close(f->fd);
+    free(f->text);
+    free(f);
+}
+
+void dlr_sup_file_done(struct dlr_sup_file **f)
+{
+    forget(*f);
+}
+
+struct dlr_sup_file *dlr_sup_file_new(const char *path, const char *text)
+{
+    struct dlr_sup_file *f = calloc(1, sizeof(*f));
+
+    if (!f)
+        return NULL;
+    f->fd = -1;
+    f->text = text ? strdup(text) : NULL;
+    if (dlr_format(f->path, sizeof(f->path), "%s", path) == 0 && (!text || f->text))
+        return f;
+    forget(f);
+    return NULL;
+}
+
+int dlr_sup_file_call(struct dlr_sup *s, dlr_aside_fn fn, struct dlr_sup_file **f)
+{
+    int rc = *f ? dlr_aside_call(&s->files_lane, fn, *f, forget, FILE_MS) : -ENOMEM;
+
+    if (rc == -ETIMEDOUT && !s->files_late_told) {
+        s->files_late_told = true;
+        dlr_sup_say(s, "the state directory '%s' hangs: going on without it",
+                    s->info.job_dir);
+    }
+    if (rc == -ETIMEDOUT || rc == -EBUSY)
+        *f = NULL;
+    return rc;
+}
+
+int dlr_sup_file_do(struct dlr_sup *s, dlr_aside_fn fn, const char *path,
+                    const char *text)
+{
+    DLR_CLEANUP(dlr_sup_file_done)
+    struct dlr_sup_file *f = dlr_sup_file_new(path, text);
+
+    return dlr_sup_file_call(s, fn, &f);
+}
+
+char *dlr_sup_file_text(struct dlr_sup *s, const char *path, off_t from)
+{
+    DLR_CLEANUP(dlr_sup_file_done)
+    struct dlr_sup_file *f = dlr_sup_file_new(path, NULL);
+
+    if (f)
+        f->at = from;
+    return dlr_sup_file_call(s, dlr_sup_file_load, &f) < 0 ? NULL : DLR_STEAL(f->text);
+}
+
+bool dlr_sup_file_hangs(const struct dlr_sup *s)
+{
+    return s->files_lane.late;
+}
+
+int dlr_sup_file_memory(const char *text)
+{
+    DLR_AUTO_CLOSE int fd = memfd_create("dlrover", MFD_CLOEXEC);
+
+    if (fd < 0 || dlr_write_all(fd, text, strlen(text)) < 0 ||
+        lseek(fd, 0, SEEK_SET) < 0)
+        return -EIO;
+    return dlr_steal_fd(&fd);
+}
