@@ -132,7 +132,8 @@ struct dlr_sup {
     struct dlr_aside_lane files_lane;
     bool files_late_told;
     bool agents_shared; /* their step is the job's: it goes on after this run */
-    int hosts_fd;       /* the write end of the input of a step of our own */
+    struct dlr_procid agents_id; /* of its srun, then */
+    int hosts_fd;                /* the write end of the input of a step of our own */
     int rendezvous_out, helper_out; /* read end of its stdout */
     char *rendezvous_text;
     size_t rendezvous_size;
@@ -277,8 +278,10 @@ bool dlr_sup_container_gone(const struct dlr_sup *s);
 /* sup_hosts.c: the agents' step, shared by the runs of a batch job */
 /* An agent of this run on every node; s->agents is the step's srun, ours or another run's. */
 int dlr_sup_hosts_start(struct dlr_sup *s, struct dlr_err *err);
-/* pid is what a former supervisor of this run had in s->agents, of a shared step. */
-void dlr_sup_hosts_adopt(struct dlr_sup *s, pid_t pid);
+/* id is a former supervisor's s->agents_id as text. The job's record is not asked: its file
+ * server may be the reason why that supervisor died.
+ */
+void dlr_sup_hosts_adopt(struct dlr_sup *s, const char *id);
 void dlr_sup_hosts_end_run(struct dlr_sup *s); /* without a word over the network */
 void dlr_sup_hosts_close(struct dlr_sup *s);   /* a step of our own may end */
 
@@ -315,9 +318,8 @@ int dlr_sup_file_call(struct dlr_sup *s, dlr_aside_fn fn, struct dlr_sup_file **
 int dlr_sup_file_do(struct dlr_sup *s, dlr_aside_fn fn, const char *path,
                     const char *text);
 /* The works. All but the last return 0 or -errno. */
-int dlr_sup_file_open(void *arg); /* by flags: fd, at */
-int dlr_sup_file_record(
-    void *arg); /* by flags, locked if it may be created: fd, text */
+int dlr_sup_file_open(void *arg);    /* by flags: fd, at */
+int dlr_sup_file_record(void *arg);  /* made if need be, locked: fd, text */
 int dlr_sup_file_rewrite(void *arg); /* text is all that fd holds; closes it */
 int dlr_sup_file_pipe(void *arg);    /* a new one for fd */
 int dlr_sup_file_order(void *arg);   /* text into a pipe that is read from */

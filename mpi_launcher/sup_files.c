@@ -37,8 +37,8 @@ int dlr_sup_file_record(void *arg)
     struct dlr_sup_file *f = arg;
     ssize_t n;
 
-    f->fd = open(f->path, f->flags | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (f->fd < 0 || ((f->flags & O_CREAT) && flock(f->fd, LOCK_EX | LOCK_NB) < 0))
+    f->fd = open(f->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (f->fd < 0 || flock(f->fd, LOCK_EX | LOCK_NB) < 0)
         return -errno;
     f->text = calloc(1, DLR_PROCID_TEXT);
     n = f->text ? pread(f->fd, f->text, DLR_PROCID_TEXT - 1, 0) : -1;

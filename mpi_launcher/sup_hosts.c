@@ -31,15 +31,13 @@ static bool may_share(const struct dlr_sup *s)
 /* The record, locked as long as it is open: whoever has it may start the step or write an order.
  * One who does not get it does not wait: it takes a step of its own. NULL: not got.
  */
-static struct dlr_sup_file *open_record(struct dlr_sup *s, int flags)
+static struct dlr_sup_file *open_record(struct dlr_sup *s)
 {
     DLR_CLEANUP(dlr_sup_file_done) struct dlr_sup_file *f = NULL;
     char path[DLR_RUN_PATH + 64];
 
     path_of(s, "", path, sizeof(path));
     f = dlr_sup_file_new(path, NULL);
-    if (f)
-        f->flags = flags;
     return dlr_sup_file_call(s, dlr_sup_file_record, &f) < 0 ? NULL : DLR_STEAL(f);
 }
 
@@ -49,13 +47,11 @@ static bool read_record(const struct dlr_sup_file *f, struct dlr_procid *ret)
 }
 
 /* Of one that is not written, the next run starts a step of its own. */
-static void write_record(struct dlr_sup *s, struct dlr_sup_file **f, pid_t pid)
+static void write_record(struct dlr_sup *s, struct dlr_sup_file **f)
 {
-    struct dlr_procid id;
-
-    if (dlr_procid_of(pid, &id) < 0)
+    if (dlr_procid_of(s->agents.pid, &s->agents_id) < 0)
         return; /* it has ended already, which its pidfd tells */
-    dlr_procid_show(&id, (*f)->text);
+    dlr_procid_show(&s->agents_id, (*f)->text);
     dlr_sup_file_call(s, dlr_sup_file_rewrite, f);
 }
 
@@ -160,19 +156,18 @@ static int share(struct dlr_sup *s, struct dlr_sup_file **record,
         dlr_host_order(s->info.name, cred, agent->list, agent->n);
     DLR_AUTO_CLOSE int in = -1;
     DLR_AUTO_CLOSE int log = -1;
-    struct dlr_procid id;
     int rc;
 
-    if (read_record(*record, &id) && order && write_order(s, order) == 0) {
+    if (read_record(*record, &s->agents_id) && order && write_order(s, order) == 0) {
         log = open_log(s);
-        return dlr_proc_adopt(id.pid, &s->agents);
+        return dlr_proc_adopt(s->agents_id.pid, &s->agents);
     }
     in = make_pipe(s);
     if (in < 0)
         return in;
     rc = start_step(s, agent, cred, in, err);
     if (rc == 0)
-        write_record(s, record, s->agents.pid);
+        write_record(s, record);
     return rc;
 }
 
@@ -211,7 +206,7 @@ int dlr_sup_hosts_start(struct dlr_sup *s, struct dlr_err *err)
         return rc;
     agent_words(s, &agent);
     dlr_sup_hosts_close(s);
-    record = may_share(s) ? open_record(s, O_RDWR | O_CREAT) : NULL;
+    record = may_share(s) ? open_record(s) : NULL;
     rc = record ? share(s, &record, &agent, cred, err) : -EAGAIN;
     s->agents_shared = rc == 0;
     if (rc < 0) /* no FIFOs here, or no lock: nothing that should stop a run */
@@ -220,14 +215,11 @@ int dlr_sup_hosts_start(struct dlr_sup *s, struct dlr_err *err)
     return rc;
 }
 
-void dlr_sup_hosts_adopt(struct dlr_sup *s, pid_t pid)
+void dlr_sup_hosts_adopt(struct dlr_sup *s, const char *id)
 {
-    DLR_CLEANUP(dlr_sup_file_done)
-    struct dlr_sup_file *record = open_record(s, O_RDONLY);
-    struct dlr_procid id;
-
-    s->agents_shared = record && read_record(record, &id) && id.pid == pid &&
-                       dlr_proc_adopt(pid, &s->agents) == 0;
+    s->agents_shared = dlr_procid_parse(id, &s->agents_id) == 0 &&
+                       dlr_procid_alive(&s->agents_id) &&
+                       dlr_proc_adopt(s->agents_id.pid, &s->agents) == 0;
 }
 
 void dlr_sup_hosts_end_run(struct dlr_sup *s)

@@ -76,6 +76,7 @@ static void take_peers(struct dlr_sup *s, const json_t *peers)
 void dlr_sup_keep(struct dlr_sup *s)
 {
     DLR_AUTO_JSON json_t *state = s->state_fd >= 0 ? run_state(s) : NULL;
+    char agents[DLR_PROCID_TEXT];
     json_t *round;
     struct dlr_err err;
 
@@ -86,7 +87,10 @@ void dlr_sup_keep(struct dlr_sup *s)
     json_object_set_new(state, "address", json_string(s->address));
     json_object_set_new(state, "peers", known_peers(s));
     json_object_set_new(state, "agents_pid", json_integer(s->agents.pid));
-    json_object_set_new(state, "agents_shared", json_boolean(s->agents_shared));
+    if (s->agents_shared) {
+        dlr_procid_show(&s->agents_id, agents);
+        json_object_set_new(state, "agents_id", json_string(agents));
+    }
     json_object_set_new(state, "stdin_at", json_integer(s->stdin_at));
     json_object_set_new(
         state, "workers_pid",
@@ -173,7 +177,7 @@ static void adopt_round(struct dlr_sup *s, const json_t *state)
 /* A supervisor of this incarnation died: its agents go on, and its round if it can. */
 static int take_over(struct dlr_sup *s, const json_t *state, struct dlr_err *err)
 {
-    const char *address = "";
+    const char *address = "", *agents;
 
     dlr_msg_str(state, "address", &address);
     dlr_format(s->address, sizeof(s->address), "%s", address);
@@ -185,8 +189,8 @@ static int take_over(struct dlr_sup *s, const json_t *state, struct dlr_err *err
         s->stdin_at = number(state, "stdin_at", INT64_MAX);
     take_peers(s, json_object_get(state, "peers"));
     adopt(number(state, "workers_pid", INT32_MAX), &s->former_workers);
-    if (json_is_true(json_object_get(state, "agents_shared")))
-        dlr_sup_hosts_adopt(s, number(state, "agents_pid", INT32_MAX));
+    if (dlr_msg_str(state, "agents_id", &agents) == 0)
+        dlr_sup_hosts_adopt(s, agents);
     else
         adopt(number(state, "agents_pid", INT32_MAX), &s->agents);
     adopt_round(s, state);
