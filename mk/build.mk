@@ -13,7 +13,7 @@ export OMPI_CC := $(CC)
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC    $<")
-	$(Q)$(CC) $(DLR_CFLAGS) $(CFLAGS) $(CPPFLAGS) $(XCFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(DLR_CFLAGS) $(CFLAGS) $(CPPFLAGS) $(XCFLAGS) -MMD -MP -MT $@ -c -o $@ $<
 
 # Device memory: with the CUDA headers the back end is compiled in; libcudart itself is opened at run
 # time, so that one build serves nodes with and without GPUs.
