@@ -28,7 +28,11 @@ SH
 }
 teardown_file() { cluster_down; }
 setup() { name=t$BATS_TEST_NUMBER; }
-teardown() { heal_cluster; }
+teardown() {
+    [ -z "${disk:-}" ] || thaw
+    heal_cluster
+    [ -z "${disk:-}" ] || umount_disk
+}
 
 output() { cat "$(alice_home)/out.$1"; }
 
@@ -183,5 +187,71 @@ SH
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     [ -z "$(events "$job" 'select(.event=="round_end")')" ]
     [ "$(events "$job" 'select(.event=="progress").committed[1]' | tail -n 1)" -ge 35 ]
+    same_as_undisturbed
+}
+
+# A file system of its own for the state directory, which fsfreeze(8) can stop: whoever writes to
+# it stands still until the thaw, as with a file server that is gone.
+mount_disk() {
+    disk=$BATS_TEST_TMPDIR/disk
+    mkdir "$disk" && truncate -s 64M "$disk.img"
+    mkfs.ext4 -q -E root_owner=3001:3001 "$disk.img"
+    mount -o loop "$disk.img" "$disk" || skip "no file system in a file can be mounted"
+    loop=$(findmnt -n -o SOURCE "$disk")
+    for node in n1 n2 n3 n4; do on $node sh -c "mkdir -p /home/alice/disk; mount $loop /home/alice/disk"; done
+}
+umount_disk() {
+    for node in n1 n2 n3 n4; do on $node umount /home/alice/disk 2>/dev/null || :; done
+    ! mountpoint -q "$disk" || umount "$disk"
+}
+
+# Whatever becomes of this test, nobody is left waiting for the disk.
+freeze() {
+    (timeout "$WAIT" tail -f --pid=$$ /dev/null; fsfreeze -u "$disk" 2>/dev/null) 3>&- &
+    fsfreeze -f "$disk"
+}
+thaw() { fsfreeze -u "$disk" 2>/dev/null || :; }
+
+await_step() { # until a rank has made it
+    local until=$((SECONDS + WAIT))
+    until awk -v step="$1" '$1 >= step { found = 1 } END { exit !found }' "$(alice_home)/$name.hashes"; do
+        ((SECONDS < until)) || return 1
+        read -rt 0.1 <> <(:) || :
+    done
+}
+
+@test "the state directory stands still and a node dies: the job goes on, no line is lost" {
+    mount_disk
+    job=$(train -N4 --dlrover-spares=1 --dlrover-state-dir=/home/alice/disk/.dlrover)
+    await --home "$disk" "$job" "e['event']=='progress' and e['commits']>=3"
+    journal=$(echo "$disk/.dlrover/job-$job"/*/events.jsonl)
+    freeze
+    "$VC" kill n2
+    await_step 45 # the round before has ended long before this one
+    [ -z "$(jq 'select(.event=="node_dead")' "$journal")" ]
+    thaw
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(jq -r 'select(.event=="node_dead").node' "$journal")" = n2 ]
+    [ "$(jq -r '.event' "$journal" | grep -x -e plan -e launch -e running | sort | uniq -c | awk '{print $1}' | paste -sd' ')" = "2 2 2" ]
+    [ "$(jq -r 'select(.event=="round_end").cause' "$journal")" = node ]
+    [ "$(jq -r 'select(.event=="end").code' "$journal")" = 0 ]
+    [ -z "$(jq 'select(.dropped_lines)' "$journal")" ]
+    same_as_undisturbed
+}
+
+@test "the state directory stands still and the supervisor is killed: its round goes on" {
+    mount_disk
+    job=$(train -N3 $calm --dlrover-state-dir=/home/alice/disk/.dlrover)
+    await --home "$disk" "$job" "e['event']=='progress' and e['commits']>=3"
+    journal=$(echo "$disk/.dlrover/job-$job"/*/events.jsonl)
+    before=$(pids mpi_train)
+    freeze
+    kill_supervisor
+    await_step 45
+    thaw
+    await --home "$disk" "$job" adopted
+    [ "$(pids mpi_train)" = "$before" ]
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ -z "$(jq 'select(.event=="round_end")' "$journal")" ]
     same_as_undisturbed
 }
