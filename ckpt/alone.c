@@ -171,10 +171,8 @@ static int drop_old(struct dlr_ckpt *ck, struct dlr_err *err)
 
     if (n < KEEP)
         return n < 0 ? n : 0;
-    if (ck->conf.rank == 0) /* of ranks that are no more */
-        for (uint32_t r = (uint32_t)ck->conf.world; r < ck->from_world; r++)
-            dlr_alone_remove(al->dirfd, (int)r, 0, steps[KEEP - 1], err);
-    return dlr_alone_remove(al->dirfd, ck->conf.rank, 0, steps[KEEP - 1], err);
+    return dlr_alone_remove(al->dirfd, ck->conf.rank, ck->conf.world, 0,
+                            steps[KEEP - 1], err);
 }
 
 static int write_file(struct dlr_ckpt *ck, struct dlr_err *err)
@@ -246,7 +244,8 @@ static int drop_others(struct dlr_ckpt *ck, uint64_t step)
     uint64_t from = al->restored ? al->newer_than + 1 : step;
 
     al->begun = true;
-    return dlr_alone_remove(al->dirfd, ck->conf.rank, from, UINT64_MAX, &ck->err);
+    return dlr_alone_remove(al->dirfd, ck->conf.rank, ck->conf.world, from, UINT64_MAX,
+                            &ck->err);
 }
 
 static int alone_due(struct dlr_ckpt *ck, uint64_t step, struct dlr_slot **ret_slot,

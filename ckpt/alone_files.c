@@ -134,7 +134,7 @@ int dlr_alone_map(int dirfd, int rank, uint64_t step, bool whole, struct dlr_slo
     return 0;
 }
 
-int dlr_alone_remove(int dirfd, int rank, uint64_t from, uint64_t to,
+int dlr_alone_remove(int dirfd, int rank, int world, uint64_t from, uint64_t to,
                      struct dlr_err *err)
 {
     DLR_AUTO_CLOSEDIR DIR *dir = open_again(dirfd, err);
@@ -146,8 +146,8 @@ int dlr_alone_remove(int dirfd, int rank, uint64_t from, uint64_t to,
         const char *name = entry->d_name;
         uint64_t step;
         int r;
-        bool mine =
-            parse_name(name, &r, &step) && r == rank && step >= from && step < to;
+        bool mine = parse_name(name, &r, &step) && step >= from && step < to &&
+                    (r == rank || (rank == 0 && r >= world));
 
         if ((mine || dlr_after(name, half)) && unlinkat(dirfd, name, 0) < 0 &&
             errno != ENOENT)

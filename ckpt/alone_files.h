@@ -26,8 +26,10 @@ bool dlr_alone_all(int dirfd, uint32_t world, uint64_t step);
 int dlr_alone_map(int dirfd, int rank, uint64_t step, bool whole, struct dlr_slot **ret,
                   struct dlr_slot_info *ret_info, struct dlr_err *err);
 
-/* Removes this rank's files of steps in [from, to), and what a crash left half-written. */
-int dlr_alone_remove(int dirfd, int rank, uint64_t from, uint64_t to,
+/* Removes this rank's files of steps in [from, to), and what a crash left half-written. Rank 0's
+ * are also those of ranks that are no more: the world was larger before.
+ */
+int dlr_alone_remove(int dirfd, int rank, int world, uint64_t from, uint64_t to,
                      struct dlr_err *err);
 
 #endif

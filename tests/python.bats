@@ -176,6 +176,23 @@ state() {
     [ "${lines[1]}" = "saves 2" ]
 }
 
+@test "torchrun starts ranks without a job, and again after one was killed, to the same bits" {
+    "$python" -c 'import torch.distributed.run' || skip "this PyTorch has no torchrun"
+    export OMP_NUM_THREADS=1
+    # PyTorch 1.13 does not understand its own default of --redirects under Python 3.11.
+    local -a train=("$python" -m torch.distributed.run --nnodes 1 --nproc_per_node 2 --rdzv_backend c10d
+        --rdzv_endpoint 127.0.0.1:0 --redirects 1 --tee 1 --log_dir "$BATS_TEST_TMPDIR/log" --max_restarts)
+    DLROVER_CKPT_DIR=$BATS_TEST_TMPDIR/calm "${train[@]}" 0 examples/torch_train.py --params small \
+        --steps 12 --batch 8 --save-weights "$BATS_TEST_TMPDIR/calm.weights"
+    KILL_AT=5 run "${train[@]}" 1 tests/python_killed.py "$BATS_TEST_TMPDIR/killed" examples/torch_train.py \
+        --params small --steps 12 --batch 8 --save-weights "$BATS_TEST_TMPDIR/weights"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ -e "$BATS_TEST_TMPDIR/killed" ]
+    [[ $output == *"resumed from step "[345]* ]]
+    cmp "$BATS_TEST_TMPDIR/weights" "$BATS_TEST_TMPDIR/calm.weights"
+}
+
 @test "the structures of the binding are as large as those of the header" {
     cat >"$BATS_TEST_TMPDIR/sizes.c" <<'END'
 #include <stdio.h>

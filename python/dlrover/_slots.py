@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads slot files (man page dlr_ckpt(5)) and the directories they are in."""
+import collections
+import ctypes
+import errno
+import json
+import mmap
+import os
+import re
+import struct
+import warnings
+
+import torch
+
+from ._checkpoint import Error
+
+PAGE, CHUNK = 4096, 1 << 20
+STATE_AT, WHOLE = 16, (2, 3)  # sealed, committed
+MAGIC, VERSION = 0x314d4c44, 1
+HEAD = struct.Struct("<IHHIIIIIIiIQQQQQQ36sI")
+HEAD_FIELDS = ("magic version head_bytes meta_bytes nregions nchunks ndims names_bytes round rank "
+               "world key layout step data_off data_bytes wall_ns zero crc")
+ENTRY = struct.Struct("<HBBI16sQQQ")
+KINDS = ("shard", "replicated", "local", "blob")
+SLOT_NAME = re.compile(r"r(0|[1-9]\d*)-(0|[1-9]\d*)\.slot")  # as a program without a job writes it
+
+Head = collections.namedtuple("Head", HEAD_FIELDS)
+Region = collections.namedtuple(
+    "Region", "name kind dtype item_size shape offset local_shape at used")
+
+
+def _crc_of():
+    library = ctypes.CDLL("libisal.so.2")  # libdlrover is linked with it
+    library.crc32_iscsi.restype = ctypes.c_uint
+    library.crc32_iscsi.argtypes = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint
+    return lambda address, size: library.crc32_iscsi(address, size, 0xffffffff) ^ 0xffffffff
+
+
+class Slot:
+    """The file of one rank at one step, mapped. Its head is checked here, its data by verify()."""
+
+    def __init__(self, path):
+        self.path, self._crc = path, _crc_of()
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size < PAGE + HEAD.size:
+                self._refuse("is too short")
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it must not be written to: it is not
+            self._all = torch.frombuffer(self._map, dtype=torch.uint8)
+        self.head = Head(*HEAD.unpack_from(self._map, PAGE))
+        self._check_head(size)
+        self.regions = {region.name: region for region in self._read_regions()}
+
+    def _refuse(self, why):
+        raise Error(errno.EBADMSG, f"'{self.path}' {why}")
+
+    def _sum(self, at, size):
+        return self._crc(self._all.data_ptr() + at, size)
+
+    def _check_head(self, size):
+        head = self.head
+        end = PAGE + head.meta_bytes
+        if head.magic != MAGIC or self._sum(PAGE, HEAD.size - 4) != head.crc:
+            self._refuse("has a corrupt head")
+        if struct.unpack_from("<I", self._map, STATE_AT)[0] not in WHOLE:
+            self._refuse("holds no whole snapshot")
+        if head.version != VERSION:
+            self._refuse(f"is of version {head.version}, this reads {VERSION}")
+        if head.meta_bytes < HEAD.size or end > head.data_off or \
+                head.data_off + head.data_bytes > size:
+            self._refuse("is shorter than its head says")
+        if self._sum(PAGE, head.meta_bytes - 4) != struct.unpack_from("<I", self._map, end - 4)[0]:
+            self._refuse("has a corrupt region table")
+
+    def _read_regions(self):
+        head = self.head
+        entry = PAGE + head.head_bytes
+        dim = entry + head.nregions * ENTRY.size
+        name = dim + head.ndims * 8
+        self._sums_at = name + head.names_bytes
+        for _ in range(head.nregions):
+            name_bytes, kind, ndim, item, dtype, at, _room, used = ENTRY.unpack_from(self._map, entry)
+            dims = struct.unpack_from(f"<{3 * ndim}Q", self._map, dim)
+            yield Region(self._map[name:name + name_bytes].decode(), KINDS[kind],
+                         dtype.rstrip(b"\0").decode(), item, dims[:ndim], dims[ndim:2 * ndim],
+                         dims[2 * ndim:], head.data_off + at, used)
+            entry, dim, name = entry + ENTRY.size, dim + 24 * ndim, name + name_bytes + 1
+
+    def verify(self):
+        """Compares every byte with the checksums made when it was saved. Raises Error."""
+        for i in range(self.head.nchunks):
+            at = i * CHUNK
+            want, = struct.unpack_from("<I", self._map, self._sums_at + 4 * i)
+            if self._sum(self.head.data_off + at, min(CHUNK, self.head.data_bytes - at)) != want:
+                self._refuse(f"is corrupt in chunk {i} of {self.head.nchunks}")
+
+    def bytes(self, region):
+        """The region's bytes in the file, a tensor that must not be written to."""
+        return self._all[region.at:region.at + region.used]
+
+
+def _of_manifests(directory, names):
+    found = {}
+    for name in names:
+        if re.fullmatch(r"manifest.*\.json", name):
+            with open(os.path.join(directory, name), encoding="utf-8") as file:
+                said = json.load(file)
+            found[said["vround"], said["step"]] = {
+                row["rank"]: os.path.join(directory, row["file"]) for row in said["files"]}
+    return found
+
+
+def _of_names(directory, names):
+    """Steps of which each rank has a file; how many there must be is in the first one's head."""
+    files = collections.defaultdict(dict)
+    for name in names:
+        match = SLOT_NAME.fullmatch(name)
+        if match:
+            files[0, int(match[2])][int(match[1])] = os.path.join(directory, name)
+    return files
+
+
+def versions(directory):
+    """{(round, step): {rank: path}} of a run's persist directory, or of a program without a job."""
+    names = os.listdir(directory)
+    return _of_manifests(directory, names) or _of_names(directory, names)
+
+
+def open_version(directory, step=None):
+    """The slots of the newest version (or of that step) that is whole, in the order of ranks: every
+    byte verified, so that ranks which do this without a word between them come to the same.
+    FileNotFoundError when there is none, Error when all there are is corrupt.
+    """
+    wrong = None
+    for (_round, at), files in sorted(versions(directory).items(), reverse=True):
+        if step is not None and at != step:
+            continue
+        try:
+            return _open_all(files)
+        except (Error, FileNotFoundError) as error:
+            wrong = wrong or error
+    if isinstance(wrong, Error):
+        raise wrong
+    what = "snapshot" if step is None else f"snapshot of step {step}"
+    raise FileNotFoundError(errno.ENOENT, f"no whole {what}", directory)
+
+
+def _open_all(files):
+    first = Slot(files[min(files)]).head
+    absent = [rank for rank in range(first.world) if rank not in files]
+    if absent:
+        raise FileNotFoundError(errno.ENOENT, f"rank {absent[0]} of {first.world} has no file",
+                                files[min(files)])
+    slots = [Slot(files[rank]) for rank in range(first.world)]
+    for rank, slot in enumerate(slots):
+        head = slot.head
+        if (head.rank, head.world, head.round, head.step) != (rank, first.world, first.round,
+                                                              first.step):
+            raise Error(errno.EBADMSG, f"'{slot.path}' is of another snapshot")
+        slot.verify()
+    return slots

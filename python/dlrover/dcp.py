@@ -1,0 +1,411 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.distributed.checkpoint (DCP) over libdlrover: for sharded state (DTensor, FSDP2).
+
+    state = {"model": model.state_dict(), "epoch": 0}      # or a function that returns it
+    ck = dlrover.dcp.bind(state)
+    step = ck.restore() or 0                  # in place; on another number of ranks too
+    while step < last:
+        compute()
+        ck.fence()
+        update()
+        step += 1
+        ck.step(step)                         # no word between the ranks
+
+    dcp.save(state, checkpoint_id="120", storage_writer=dlrover.dcp.Writer("dir"))
+    dcp.load(state, storage_reader=dlrover.dcp.Reader("dir"))
+
+Every rank saves what it has, replicated tensors too, and each file says which part of the whole
+its tensors are. So no rank needs another's plan: neither bind() nor dcp.save(no_dist=True) calls a
+collective. Under a job (DLROVER_AGENT_SOCKET) the same goes to memory.
+"""
+import errno
+import io
+import json
+import os
+import re
+import struct
+
+import torch
+
+try:
+    from torch.distributed.checkpoint import DefaultLoadPlanner, DefaultSavePlanner
+    from torch.distributed.checkpoint.metadata import (
+        BytesStorageMetadata, ChunkStorageMetadata, Metadata, MetadataIndex, TensorProperties,
+        TensorStorageMetadata)
+    from torch.distributed.checkpoint.planner import LoadItemType, ReadItem, WriteItemType
+    from torch.distributed.checkpoint.stateful import Stateful
+    from torch.distributed.checkpoint.storage import StorageReader, StorageWriter, WriteResult
+    from torch.futures import Future
+except ImportError as error:
+    raise ImportError(f"dlrover.dcp needs PyTorch 2.3 or newer, this is {torch.__version__}"
+                      ) from error
+
+from . import _slots
+from ._checkpoint import Checkpoint, Error
+
+NOTE = ".dcp"  # the region that says what the others are to DCP
+NAME_MAX = 255
+LENGTH = struct.Struct("<Q")  # in front of a value that is no tensor
+
+
+def _own_rank():
+    for name in ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"):
+        if os.environ.get(name, "").isdecimal():
+            return int(os.environ[name])
+    return 0
+
+
+def _step_of(checkpoint_id):
+    """The number at the end: of "120", "runs/a/step-120"."""
+    found = re.search(r"(\d+)/?$", os.fspath(checkpoint_id) if checkpoint_id is not None else "")
+    return int(found[1]) if found else None
+
+
+def _done(value):
+    future = Future()
+    future.set_result(value)
+    return future
+
+
+class _Item:
+    """One region: a tensor of this rank, or the bytes of a value."""
+
+    def __init__(self, name, write):
+        self.name, self.write = name, write
+        self.is_bytes = write.type == WriteItemType.BYTE_IO
+        self.memory = None  # what is registered: the tensor itself, or a buffer of ours
+        self.dtype = None
+
+
+class _Regions:
+    """A plan of DCP as regions of a checkpoint, registered once and brought up to date."""
+
+    def __init__(self, ck, plan, planner, staged):
+        self._ck, self._staged = ck, staged
+        self._key = self._key_of(plan)
+        self.items, self._names = [], {NOTE}
+        for write in plan.items:
+            self._add(write, planner)
+        self._add_note(plan.planner_data)
+        self.on_gpu = any(not item.is_bytes and item.memory.is_cuda for item in self.items)
+
+    @staticmethod
+    def _key_of(plan):
+        return [(w.index.fqn, w.index.offset, w.type, w.tensor_data and w.tensor_data.chunk)
+                for w in plan.items]
+
+    def matches(self, plan):
+        return self._key_of(plan) == self._key
+
+    def _add(self, write, planner):
+        fqn = write.index.fqn
+        plain = fqn not in self._names and len(fqn.encode()) <= NAME_MAX
+        item = _Item(fqn if plain else f"{NOTE}.{len(self.items)}", write)
+        self._names.add(item.name)
+        self.items.append(item)
+        if item.is_bytes:
+            size = len(planner.resolve_data(write).getbuffer())
+            item.memory = bytearray(LENGTH.size + 2 * size + 4096)
+            self._ck.add(item.name, item.memory, "blob")
+            return
+        tensor = planner.resolve_data(write).detach()
+        stays = tensor.is_contiguous() and not self._staged
+        item.memory = tensor if stays else torch.empty_like(
+            tensor, memory_format=torch.contiguous_format)
+        item.dtype = str(tensor.dtype)
+        chunk = write.tensor_data.chunk
+        self._ck.add(item.name, item.memory, "shard", tuple(write.tensor_data.size),
+                     tuple(chunk.offsets))
+
+    def _add_note(self, mapping):
+        rows = [[i.name, i.write.index.fqn, i.dtype] for i in self.items]
+        text = json.dumps({"v": 1, "items": rows, "mapping": list((mapping or {}).items())})
+        self._note = bytearray(text.encode())
+        self._ck.add(NOTE, self._note, "blob")
+
+    def refresh(self, planner):
+        """Takes over what is not saved in place. ValueError names what is elsewhere now."""
+        for item in self.items:
+            value = planner.resolve_data(item.write)
+            if item.is_bytes:
+                self._put_bytes(item, value.getbuffer())
+            elif item.memory.data_ptr() == value.data_ptr():
+                continue
+            elif self._staged or not value.is_contiguous():
+                item.memory.copy_(value.detach())
+            else:
+                raise ValueError(f"'{item.name}' is at another address than in the first save: "
+                                 "keep the tensors, or say staged=True")
+
+    def _put_bytes(self, item, value):
+        end = LENGTH.size + len(value)
+        if end > len(item.memory):
+            raise ValueError(f"'{item.name}' takes {len(value)} bytes now, there is room for "
+                             f"{len(item.memory) - LENGTH.size}")
+        item.memory[:end] = LENGTH.pack(len(value)) + bytes(value)
+        self._ck.blob_size(item.name, end)
+
+    def give_back(self, planner):
+        """After a restore into what is registered: values, and tensors that are not in place."""
+        for item in self.items:
+            index = item.write.index
+            if item.is_bytes:
+                read = ReadItem(LoadItemType.BYTE_IO, index, torch.Size([0]), index,
+                                torch.Size([0]), torch.Size([0]))
+                planner.load_bytes(read, _value_of(item.memory))
+                continue
+            zeros = torch.Size([0] * item.memory.dim())
+            target = planner.resolve_tensor(ReadItem(LoadItemType.TENSOR, index, zeros, index,
+                                                     zeros, item.memory.shape)).detach()
+            if target.data_ptr() != item.memory.data_ptr():
+                target.copy_(item.memory)
+
+
+def _value_of(memory):
+    size, = LENGTH.unpack_from(memory)
+    return io.BytesIO(bytes(memory[LENGTH.size:LENGTH.size + size]))
+
+
+class Writer(StorageWriter):
+    """For dcp.save(): the number at the end of checkpoint_id is the step, without one the last
+    and 1. Tensors are registered at the first save and must keep their memory and layout, or be
+    copied to buffers of the writer at each save: staged=True. options are those of Checkpoint.
+    Under a job, a step of which no save is due is not saved (saved says so).
+    """
+
+    def __init__(self, directory=None, staged=False, **options):
+        self._ck = Checkpoint(directory, **options)
+        self._staged = staged
+        self._plan = self._regions = None
+        self._step = 0
+        self.saved = False
+
+    def reset(self, checkpoint_id=None):
+        step = _step_of(checkpoint_id)
+        self._step = self._step + 1 if step is None else step
+
+    def set_up_storage_writer(self, is_coordinator, *args, **kwargs):
+        pass
+
+    def prepare_local_plan(self, plan):
+        # Before DCP takes from it what other ranks have as well. Empty when DCP caches plans.
+        if getattr(plan, "usable", True):
+            self._plan = plan
+        return plan
+
+    def prepare_global_plan(self, plans):
+        return plans
+
+    def write_data(self, plan, planner):
+        self.begin(self._step, planner)
+        self.fence()
+        sizes = ((item, item.tensor_storage_size() or 0) for item in plan.items)
+        return _done([WriteResult(index=item.index, size_in_bytes=size, storage_data=None)
+                      for item, size in sizes])
+
+    def finish(self, metadata, results):
+        pass  # what each file says of itself is enough
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id):
+        return _step_of(checkpoint_id) is not None
+
+    def name(self, planner):
+        """Registers what the plan names, once."""
+        if self._regions is None:
+            self._regions = _Regions(self._ck, self._plan, planner, self._staged)
+        elif not self._regions.matches(self._plan):
+            raise ValueError("the state has other tensors, or other shards, than in the first save")
+        return self._regions
+
+    def _stream(self):
+        return torch.cuda.current_stream().cuda_stream if self._regions.on_gpu else None
+
+    def begin(self, step, planner):
+        self.name(planner).refresh(planner)
+        self._step = step
+        self.saved = self._ck.begin(step, self._stream())
+        return self.saved
+
+    def fence(self):
+        if self._regions is not None:
+            self._ck.fence(self._stream())
+
+    def restore(self):
+        return self._ck.restore()
+
+    def stats(self):
+        return self._ck.stats()
+
+    def close(self):
+        self._ck.close()
+
+
+class Reader(StorageReader):
+    """For dcp.load(): the newest whole version in a directory (of a program without a job, or
+    persist/ of a run), or that of step, or of the number at the end of checkpoint_id. Any number of
+    ranks may read what any other number wrote; of what is not sharded each gets its own, a rank
+    that was not there the first's. Every byte is compared with its checksum.
+    """
+
+    def __init__(self, directory=None, step=None, rank=None):
+        self._directory = directory or os.environ.get("DLROVER_CKPT_DIR") or "dlrover-ckpt"
+        self._rank = _own_rank() if rank is None else rank
+        self.step = step
+        self._slots, self._where = [], {}
+
+    def reset(self, checkpoint_id=None):
+        if checkpoint_id is not None:
+            self.step, self._slots = _step_of(checkpoint_id), []
+
+    def open(self):
+        """Finds and verifies the version; FileNotFoundError when there is none."""
+        if not self._slots:
+            slots = _slots.open_version(self._directory, self.step)
+            self.step = slots[0].head.step
+            # The own first: it counts where several ranks have the same box.
+            self._slots = sorted(slots, key=lambda slot: slot.head.rank != self._rank)
+
+    def read_metadata(self):
+        self.open()
+        found, mapping, self._where = {}, {}, {}
+        for slot in self._slots:
+            mapping = {**self._describe(slot, found), **mapping}
+        return Metadata(found, planner_data=mapping)
+
+    def _describe(self, slot, found):
+        if NOTE not in slot.regions:
+            raise Error(errno.EBADMSG, f"'{slot.path}' was not written by dlrover.dcp")
+        note = json.loads(slot.bytes(slot.regions[NOTE]).numpy().tobytes())
+        for name, fqn, dtype in note["items"]:
+            region = slot.regions[name]
+            offset = torch.Size(region.offset) if dtype else None
+            if (fqn, offset) in self._where:
+                continue
+            self._where[fqn, offset] = slot, region, dtype and getattr(torch, dtype[len("torch."):])
+            if not dtype:
+                found[fqn] = BytesStorageMetadata()
+                continue
+            whole = found.setdefault(fqn, TensorStorageMetadata(
+                TensorProperties(dtype=self._where[fqn, offset][2]), torch.Size(region.shape), []))
+            whole.chunks.append(ChunkStorageMetadata(offset, torch.Size(region.local_shape)))
+        return {fqn: tuple(path) for fqn, path in note["mapping"]}
+
+    def set_up_storage_reader(self, metadata, is_coordinator, *args, **kwargs):
+        pass
+
+    def prepare_local_plan(self, plan):
+        return plan
+
+    def prepare_global_plan(self, plans):
+        return plans
+
+    def chunk(self, index):
+        """The stored tensor of a MetadataIndex, which must not be written to."""
+        slot, region, dtype = self._where[index.fqn, index.offset]
+        return slot.bytes(region).view(dtype).reshape(region.local_shape)
+
+    def value(self, fqn):
+        """The stored bytes of what is no tensor."""
+        slot, region, _ = self._where[fqn, None]
+        return _value_of(slot.bytes(region).numpy())
+
+    def read_data(self, plan, planner):
+        for item in plan.items:
+            if item.type == LoadItemType.BYTE_IO:
+                planner.load_bytes(item, self.value(item.storage_index.fqn))
+                continue
+            part = self.chunk(item.storage_index)
+            for dim, (start, length) in enumerate(zip(item.storage_offsets, item.lengths)):
+                part = part.narrow(dim, start, length)
+            target = planner.resolve_tensor(item).detach()
+            target.copy_(part)
+            planner.commit_tensor(item, target)
+        return _done(None)
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id):
+        return True
+
+
+class Bound:
+    """A state dict that is saved and restored without a word between the ranks; see the module's
+    text. state is the dict, or a function that returns it: then it is asked at each step, so
+    that plain values are of that step. Tensors must keep their memory (see Writer). restore()
+    fills tensors in place and puts plain values into the dict, which is .state; an object in it
+    that has state_dict and load_state_dict is asked and told.
+    """
+
+    def __init__(self, state, directory=None, staged=False, **options):
+        self._make = state if callable(state) else lambda: state
+        self._directory = directory
+        self._rank = options["rank"] if options.get("world") else None
+        self.state = self._dict = None
+        self._writer = Writer(directory, staged, **options)
+
+    def _ask(self):
+        """As dcp.save does: of an object with a state dict of its own, that one."""
+        self.state = self._make()
+        self._dict = {key: value.state_dict() if isinstance(value, Stateful) else value
+                      for key, value in self.state.items()}
+
+    def _give_back(self):
+        for key, value in self.state.items():
+            if isinstance(value, Stateful):
+                value.load_state_dict(self._dict[key])
+            else:
+                self.state[key] = self._dict[key]
+
+    def _planner(self):
+        planner = DefaultSavePlanner()
+        self._ask()
+        planner.set_up_planner(self._dict, is_coordinator=True)
+        self._writer.prepare_local_plan(planner.create_local_plan())
+        return planner
+
+    def restore(self):
+        """The step that was loaded, None when there is none. Under a job the ranks must be as
+        many as saved; without one, and from a run's persist/ directory, they need not.
+        """
+        if "DLROVER_AGENT_SOCKET" in os.environ:
+            return self._restore_from_memory()
+        reader = Reader(self._directory, rank=self._rank)
+        try:
+            reader.open()
+        except FileNotFoundError:
+            return None
+        self._ask()
+        planner, metadata = DefaultLoadPlanner(), reader.read_metadata()
+        planner.set_up_planner(self._dict, metadata, True)
+        reader.read_data(planner.finish_plan(planner.create_local_plan()), planner)
+        self._give_back()
+        return reader.step
+
+    def _restore_from_memory(self):
+        regions = self._writer.name(self._planner())
+        step = self._writer.restore()
+        if step is not None:
+            planner = DefaultLoadPlanner()
+            planner.set_up_planner(self._dict, Metadata({}), True)
+            regions.give_back(planner)
+            self._give_back()
+        return step
+
+    def step(self, step):
+        """The state is that of step now, and stays so until fence(). True when it is saved."""
+        return self._writer.begin(step, self._planner())
+
+    def fence(self):
+        """After it the state may change."""
+        self._writer.fence()
+
+    def stats(self):
+        return self._writer.stats()
+
+    def close(self):
+        self._writer.close()
+
+
+def bind(state, directory=None, **options):
+    """See Bound; options are staged and those of Checkpoint."""
+    return Bound(state, directory, **options)

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What dlrover.dcp promises, one function each, run by each of WORLD_SIZE ranks of torchrun:
+python_dcp.py NAME [ARGUMENT…]. The state of a step is a function of the step, whole tensors are
+compared with it after a restore, whoever has which part of them.
+"""
+import os
+import signal
+import sys
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+
+import dlrover.dcp
+
+DIR = os.environ["DLROVER_CKPT_DIR"]
+RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+SHARDED = {  # shape, where it is cut, type: even, uneven, ranks without a row, both dimensions
+    "rows": ((8, 6), 0, torch.float32), "uneven_rows": ((10, 3), 0, torch.bfloat16),
+    "few_rows": ((2, 5), 0, torch.float64), "columns": ((3, 8), 1, torch.float32),
+    "uneven_columns": ((4, 7), 1, torch.int64), "copies": ((5, 2), None, torch.float32)}
+
+
+def whole(name, step):
+    shape, _, dtype = SHARDED[name]
+    seed = torch.Generator().manual_seed(1000 * step + len(name))
+    return (torch.rand(shape, generator=seed, dtype=torch.float64) * 1000).to(dtype)
+
+
+def make(step):
+    """The state of step, spread over the ranks there are."""
+    mesh = init_device_mesh("cpu", (WORLD,))
+    tensors = {name: distribute_tensor(whole(name, step), mesh,
+                                       [Replicate() if cut is None else Shard(cut)])
+               for name, (_, cut, _) in SHARDED.items()}
+    return {"model": tensors, "plain": torch.full((3,), float(step)),
+            "scalar": torch.tensor(step * 0.5), "epoch": step,
+            "nested": {"lr": [step / 10, "text"]}, "x" * 300: torch.arange(4) + step}
+
+
+def change(state, step):
+    """To what it is at step, in place, without a word to another rank."""
+    for name, tensor in state["model"].items():
+        full = whole(name, step)
+        for dim, start in zip(range(full.dim()), offset_of(tensor)):
+            full = full.narrow(dim, start, tensor.to_local().shape[dim])
+        tensor.to_local().copy_(full)
+    state["plain"].fill_(step)
+    state["scalar"].fill_(step * 0.5)
+    state["epoch"], state["nested"]["lr"][0] = step, step / 10
+    state["x" * 300].copy_(torch.arange(4) + step)
+
+
+def offset_of(tensor):
+    chunk = tensor.__create_chunk_list__()
+    return chunk[0].offsets
+
+
+def check(state, step):
+    want = make(step)
+    for name, tensor in state["model"].items():
+        assert isinstance(tensor, DTensor)
+        assert torch.equal(tensor.to_local(), want["model"][name].to_local()), (name, tensor)
+    assert torch.equal(state["plain"], want["plain"]), state["plain"]
+    assert torch.equal(state["scalar"], want["scalar"]), state["scalar"]
+    assert state["epoch"] == step and state["nested"] == want["nested"], state
+    assert torch.equal(state["x" * 300], want["x" * 300])
+
+
+def no_words():
+    """From here on a collective fails: there is nobody to talk to."""
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def meet():
+    """Waits for the others by files: without a group."""
+    store = dist.FileStore(f"{DIR}.meet", WORLD)
+    store.set(f"rank {RANK}", "here")
+    store.wait([f"rank {rank}" for rank in range(WORLD)])
+
+
+def save(last, die=0):
+    """Steps 1 to last. Then one half of the ranks saves nothing any more, the other until step
+    die, and all are killed.
+    """
+    last, die = int(last), int(die)
+    state = make(0)
+    no_words()
+    ck = dlrover.dcp.bind(lambda: state)
+    assert ck.restore() is None
+    for step in range(1, (die or last) + 1):
+        if step > last and RANK >= WORLD // 2:
+            break
+        ck.fence()
+        change(state, step)
+        assert ck.step(step)
+    ck.fence()
+    assert ck.stats()["given_up"] == 0
+    if die:
+        meet()
+        os.kill(os.getpid(), signal.SIGKILL)
+    ck.close()
+
+
+def restore(step):
+    """On however many ranks there are; goes on from there with two more steps."""
+    step, state = int(step), make(0)
+    ck = dlrover.dcp.bind(state)
+    assert ck.restore() == step
+    check(state, step)
+    dist.barrier()
+    for after in (step + 1, step + 2):
+        ck.fence()
+        change(state, after)
+        assert ck.step(after)
+    ck.close()
+    dist.barrier()
+    other = dlrover.dcp.bind(make(0))
+    assert other.restore() == step + 2
+    check(other.state, step + 2)
+
+
+def calls():
+    """dcp.save and dcp.load as they are, with and without a group and with DCP's cache."""
+    writer, state = dlrover.dcp.Writer(), make(0)
+    cached = dcp.DefaultSavePlanner(enable_plan_caching=True)
+    for step, more in enumerate(({}, {"no_dist": True}, {"planner": cached}, {"planner": cached}), 1):
+        change(state, step)
+        dcp.save(state, checkpoint_id=f"step-{step}", storage_writer=writer, **more)
+        assert writer.saved
+        dist.barrier()
+        for reader in (dlrover.dcp.Reader(), dlrover.dcp.Reader(step=step)):
+            loaded = make(0)
+            dcp.load(loaded, storage_reader=reader)
+            check(loaded, step)
+        dist.barrier()
+    writer.close()
+
+
+def staged():
+    """Tensors that are made anew at each save, and some that are not contiguous."""
+    turned = torch.arange(12.).reshape(3, 4).t()
+    ck = dlrover.dcp.bind(lambda: {"new": turned + 1, "turned": turned}, staged=True)
+    ck.step(1)
+    turned += 5
+    ck.fence()
+    ck.step(2)
+    ck.close()
+    loaded = {"new": torch.zeros(4, 3), "turned": torch.zeros(4, 3)}
+    dcp.load(loaded, storage_reader=dlrover.dcp.Reader(), no_dist=True)
+    assert torch.equal(loaded["turned"], turned) and torch.equal(loaded["new"], turned + 1)
+
+
+def moved():
+    """A tensor elsewhere, another one, a value that grew: named, and nothing wrong is saved."""
+    state = {"w": torch.zeros(4), "n": 1}
+    ck = dlrover.dcp.bind(lambda: state)
+    assert ck.step(1)
+    ck.fence()
+    for change_it, said in ((lambda: state.update(w=torch.ones(4)), "'w' is at another address"),
+                            (lambda: state.update(v=torch.ones(4)), "has other tensors"),
+                            (lambda: state.update(n="x" * 10000), "'n' takes")):
+        before = dict(state)
+        change_it()
+        try:
+            ck.step(2)
+            raise SystemExit("taken")
+        except ValueError as error:
+            assert said in str(error), error
+        state.clear()
+        state.update(before)
+    ck.close()
+
+
+class Counter:
+    """An object with a state dict of its own."""
+
+    def __init__(self):
+        self.n = 0
+
+    def state_dict(self):
+        return {"n": self.n}
+
+    def load_state_dict(self, state):
+        self.n = state["n"]
+
+
+def objects():
+    one = Counter()
+    ck = dlrover.dcp.bind({"counter": one})
+    for one.n in (1, 2):
+        ck.fence()
+        assert ck.step(one.n)
+    ck.close()
+    two = Counter()
+    assert dlrover.dcp.bind({"counter": two}).restore() == 2
+    assert two.n == 2
+
+
+def corrupt(step):
+    """The newest version is corrupt in one rank's file: all ranks take the one before."""
+    state, ck = make(0), dlrover.dcp.bind(make(0))
+    assert ck.restore() == int(step)
+    check(ck.state, int(step))
+    del state
+
+
+def memory(last):
+    """In a supervised job: steps until last, from wherever an earlier attempt came to."""
+    state = make(0)
+    ck = dlrover.dcp.bind(lambda: state)
+    step = ck.restore() or 0
+    if step:
+        check(state, step)
+        if RANK == 0:
+            print(f"restored {step}", flush=True)
+    while step < int(last):
+        ck.fence()
+        step += 1
+        change(state, step)
+        ck.step(step)
+        dist.barrier()
+    ck.fence()
+    ck.close()
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    globals()[sys.argv[1]](*sys.argv[2:])
+    if dist.is_initialized():
+        dist.destroy_process_group()
