@@ -247,12 +247,30 @@ static int save(struct dlr_ckpt *ck, uint64_t step, void *stream)
     return 1;
 }
 
+/* The step that ends now tells how long one takes when nothing is saved in it. */
+static void learn_step(struct dlr_ckpt *ck, uint64_t step, int64_t now)
+{
+    bool busy = ck->saver && dlr_saver_busy(ck->saver);
+    bool plain = !ck->saving_step && !busy && ck->last_step != DLR_PAGE_NEVER &&
+                 step == ck->last_step + 1;
+
+    if (plain) {
+        uint64_t began =
+            atomic_load_explicit(&ck->page->progress_ns, memory_order_relaxed);
+
+        atomic_fetch_add(&ck->page->plain_ns, (uint64_t)now - began);
+        atomic_fetch_add(&ck->page->plain_steps, 1);
+    }
+    ck->saving_step = busy;
+}
+
 /* Makes the step known; false when it is not after the last one. */
 static bool announce(struct dlr_ckpt *ck, uint64_t step, int64_t now)
 {
     if (step == DLR_PAGE_NEVER ||
         (ck->last_step != DLR_PAGE_NEVER && step <= ck->last_step))
         return false;
+    learn_step(ck, step, now);
     ck->last_step = step;
     atomic_store_explicit(&ck->page->progress_ns, (uint64_t)now, memory_order_relaxed);
     atomic_store(&ck->page->begun_step, step);
@@ -262,6 +280,7 @@ static bool announce(struct dlr_ckpt *ck, uint64_t step, int64_t now)
 int dlr_ckpt_begin(struct dlr_ckpt *ck, uint64_t step, void *stream)
 {
     int64_t now = dlr_now_ns();
+    uint64_t took;
     int rc = 0;
 
     if (!ck->started)
@@ -273,8 +292,12 @@ int dlr_ckpt_begin(struct dlr_ckpt *ck, uint64_t step, void *stream)
                         step, ck->last_step);
     if (rc == 0 && atomic_load(&ck->page->save_at) <= step)
         rc = save(ck, step, stream);
-    atomic_fetch_add_explicit(&ck->page->begin_ns, (uint64_t)(dlr_now_ns() - now),
-                              memory_order_relaxed);
+    took = (uint64_t)(dlr_now_ns() - now);
+    atomic_fetch_add_explicit(&ck->page->begin_ns, took, memory_order_relaxed);
+    if (rc > 0) {
+        ck->saving_step = true;
+        atomic_fetch_add_explicit(&ck->page->blocked_ns, took, memory_order_relaxed);
+    }
     return rc;
 }
 
@@ -338,6 +361,7 @@ static int audit(struct dlr_ckpt *ck)
 
 int dlr_ckpt_fence(struct dlr_ckpt *ck, void *stream)
 {
+    uint64_t took;
     int64_t now;
     int rc;
 
@@ -351,8 +375,9 @@ int dlr_ckpt_fence(struct dlr_ckpt *ck, void *stream)
     if (rc == 0)
         rc = audit(ck);
     ck->audit.open = false;
-    atomic_fetch_add_explicit(&ck->page->fence_ns, (uint64_t)(dlr_now_ns() - now),
-                              memory_order_relaxed);
+    took = (uint64_t)(dlr_now_ns() - now);
+    atomic_fetch_add_explicit(&ck->page->fence_ns, took, memory_order_relaxed);
+    atomic_fetch_add_explicit(&ck->page->blocked_ns, took, memory_order_relaxed);
     return rc;
 }
 

@@ -69,6 +69,7 @@ struct dlr_ckpt {
     struct dlr_audit audit;
 
     uint64_t last_step; /* DLR_PAGE_NEVER before the first */
+    bool saving_step;   /* something is saved or copied in it */
     pid_t pid;          /* a forked child has no helper threads */
     struct dlr_err err;
 };

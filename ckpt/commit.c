@@ -58,6 +58,7 @@ struct dlr_commit {
 
     bool has_newest, has_pending;
     struct dlr_version newest, pending;
+    unsigned every;        /* steps from a commit to the next order */
     uint64_t last_step;    /* newest step of this round that was ever ordered */
     int64_t reached_ms;    /* the pending step was known as reached; -1: not yet */
     int64_t first_seal_ms; /* -1: none */
@@ -135,6 +136,13 @@ static uint64_t pace_ahead(const struct pace *p, int64_t now_ms)
     return ahead > 0 ? (uint64_t)ahead : 0;
 }
 
+/* A version that was given up is made up for at once: only commits are spaced. */
+static bool too_soon(const struct dlr_commit *c, uint64_t step)
+{
+    return c->has_newest && c->newest.round == c->round &&
+           step - c->newest.step < c->every;
+}
+
 static void post(struct dlr_commit *c, int64_t now_ms)
 {
     uint64_t step;
@@ -145,7 +153,7 @@ static void post(struct dlr_commit *c, int64_t now_ms)
     step = c->pace.step + pace_ahead(&c->pace, now_ms) + c->margin;
     if (step <= c->last_step)
         step = c->last_step + 1;
-    if (step >= STEP_MAX)
+    if (step >= STEP_MAX || too_soon(c, step))
         return;
     clear(c, SEALED);
     for (unsigned k = 1; k <= c->conf.copies; k++)
@@ -247,6 +255,7 @@ int dlr_commit_new(const struct dlr_commit_conf *conf, const struct dlr_commit_o
     if (c->conf.margin_max < c->conf.margin_steps)
         c->conf.margin_max = c->conf.margin_steps;
     c->margin = c->conf.margin_steps;
+    c->every = 1;
     c->ops = *ops;
     c->arg = arg;
     *ret = c;
@@ -306,9 +315,15 @@ void dlr_commit_go_on(struct dlr_commit *c, const struct dlr_version *newest,
         c->has_newest = true;
         c->newest = *newest;
     }
-    if (ordered_step < STEP_MAX && ordered_step > c->last_step)
+    if (ordered_step < STEP_MAX && ordered_step > c->last_step) {
         c->last_step = ordered_step;
+    }
     c->hold_ms = INT64_MIN;
+}
+
+void dlr_commit_every(struct dlr_commit *c, unsigned steps)
+{
+    c->every = steps ? steps : 1;
 }
 
 void dlr_commit_ready(struct dlr_commit *c, uint32_t round, unsigned rank,

@@ -60,6 +60,11 @@ void dlr_commit_hold(struct dlr_commit *c);
 void dlr_commit_go_on(struct dlr_commit *c, const struct dlr_version *newest,
                       uint64_t ordered_step);
 
+/* From now on at least so many steps from a committed version to the next one; 1, as at first:
+ * every step.
+ */
+void dlr_commit_every(struct dlr_commit *c, unsigned steps);
+
 /* Events. Unknown ranks, other rounds and repeated ones are ignored. now in milliseconds.
  * holder: 0 the rank's own node, 1 to conf.copies the others.
  */

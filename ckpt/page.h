@@ -42,7 +42,12 @@ struct dlr_page {
         lease_ns; /* CLOCK_BOOTTIME; the worker is killed then; 0: never set */
     _Atomic uint32_t lease_seq; /* futex: one more with each lease */
 
-    unsigned char room[4096 - 192]; /* hang detection, timing */
+    /* written by the worker: what saving costs */
+    _Alignas(64) _Atomic uint64_t
+        blocked_ns;                         /* of begin_ns, fence_ns: those of saves */
+    _Atomic uint64_t plain_steps, plain_ns; /* steps without a save or a copy */
+
+    unsigned char room[4096 - 256]; /* hang detection, timing */
 };
 
 static_assert(sizeof(struct dlr_page) == DLR_PAGE_SIZE, "shared layout");

@@ -20,6 +20,7 @@ struct dlr_jobconf {
     char name[DLR_OPT_TEXT];      /* --dlrover-name, empty: none was given */
     char checks[DLR_OPT_TEXT]; /* health checks of the rendezvous: "all", "none", a,b */
     bool checkpoint;           /* off: no memory is reserved, no snapshot is made */
+    unsigned ckpt_budget;      /* millionths of the time that saves may take, 0 any */
     struct dlr_every_conf persist_every; /* a committed version goes to the disk */
     unsigned persist_keep;               /* of them; 0 counts as 1 */
     char ckpt_mem

@@ -146,6 +146,10 @@ static int parse_every(const char *text, union value *ret)
     ret->every = (struct dlr_every_conf){0};
     if (dlr_streq(text, "off"))
         return 0;
+    if (dlr_streq(text, "auto")) {
+        ret->every.ms = DLR_EVERY_AUTO;
+        return 0;
+    }
     if (text[strspn(text, "0123456789")] == '\0') {
         rc = dlr_parse_uint(text, UINT_MAX, &ret->every.steps);
         return rc < 0 ? rc : ret->every.steps == 0 ? -ERANGE : 0;
@@ -184,6 +188,34 @@ static int show_copies(const struct dlr_redundancy_conf *r, char *buf, size_t si
                           : dlr_format(buf, size, "partner:%u", r->copies);
 }
 
+/* "0.1%": digits, a point and up to four more digits. */
+static int parse_ppm(const char *text, union value *ret)
+{
+    size_t whole = strspn(text, "0123456789"), part = 0;
+    unsigned ppm = 0, scale = 1000;
+
+    ret->number = 0;
+    if (dlr_streq(text, "off"))
+        return 0;
+    if (whole < 1 || whole > 3)
+        return -EINVAL;
+    for (size_t i = 0; i < whole; i++)
+        ppm = 10 * ppm + (unsigned)(text[i] - '0');
+    ppm *= 10000;
+    if (text[whole] == '.') {
+        part = strspn(text + whole + 1, "0123456789");
+        if (part < 1 || part > 4)
+            return -EINVAL;
+        for (size_t i = 0; i < part; i++, scale /= 10)
+            ppm += scale * (unsigned)(text[whole + 1 + i] - '0');
+        part++;
+    }
+    if (!dlr_streq(text + whole + part, "%"))
+        return -EINVAL;
+    ret->number = ppm;
+    return ppm == 0 || ppm > 1000000 ? -ERANGE : 0;
+}
+
 static const struct {
     int (*parse)(const char *text, union value *ret);
     size_t size;
@@ -214,8 +246,10 @@ static const struct {
          "TIME[:MISSED], a time from 10ms to 1m and a count from 2 to 1000, "
          "such as '200ms:5'"},
     [DLR_OPT_EVERY] = {parse_every, sizeof(struct dlr_every_conf),
-                       "'off', a count of steps such as '1000', or a time such as "
-                       "'10m'"},
+                       "'off', 'auto', a count of steps such as '1000', or a time such "
+                       "as '10m'"},
+    [DLR_OPT_PPM] = {parse_ppm, sizeof(unsigned),
+                     "'off', or a percentage from '0.0001%' to '100%' such as '0.1%'"},
     [DLR_OPT_COPIES] = {parse_copies, sizeof(struct dlr_redundancy_conf),
                         "'none', 'partner', or 'partner:K' with K from 1 to 4"},
 };
@@ -343,7 +377,13 @@ int dlr_opt_show(const struct dlr_opt *opt, const void *conf, char *buf, size_t 
     case DLR_OPT_BEAT:
         show_ms(beat->every_ms, time, sizeof(time));
         return dlr_format(buf, size, "%s:%u", time, beat->missed);
+    case DLR_OPT_PPM:
+        if (!*(const unsigned *)at)
+            return dlr_format(buf, size, "off");
+        return dlr_format(buf, size, "%.7g%%", *(const unsigned *)at / 1e4);
     case DLR_OPT_EVERY:
+        if (every->ms == DLR_EVERY_AUTO)
+            return dlr_format(buf, size, "auto");
         if (every->ms > 0)
             return show_ms(every->ms, buf, size);
         return every->steps ? dlr_format(buf, size, "%u", every->steps)

@@ -5,6 +5,7 @@
 #ifndef DLR_COMMON_OPT_H
 #define DLR_COMMON_OPT_H
 
+#include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,7 +22,8 @@ enum dlr_opt_type {
     DLR_OPT_NAME,     /* char[DLR_OPT_TEXT]: a file's name, at most DLR_OPT_NAME_MAX */
     DLR_OPT_SHARE,    /* char[DLR_OPT_TEXT]: a size above 0, or 1% to 100% */
     DLR_OPT_BEAT,     /* struct dlr_beat_conf: TIME[:MISSED] */
-    DLR_OPT_EVERY,    /* struct dlr_every_conf: off, STEPS or TIME */
+    DLR_OPT_EVERY,    /* struct dlr_every_conf: off, auto, STEPS or TIME */
+    DLR_OPT_PPM,      /* unsigned, millionths: a percentage, or off, which is 0 */
     DLR_OPT_COPIES,   /* struct dlr_redundancy_conf: none or partner[:K] */
 };
 
@@ -36,8 +38,10 @@ struct dlr_beat_conf {
 /* How often something is done; both 0: never. */
 struct dlr_every_conf {
     unsigned steps;
-    unsigned ms;
+    unsigned ms; /* DLR_EVERY_AUTO: as often as is worth it */
 };
+
+#define DLR_EVERY_AUTO UINT_MAX
 
 /* Where a snapshot is beside its own node. */
 enum dlr_redundancy { DLR_REDUNDANCY_NONE, DLR_REDUNDANCY_PARTNER };

@@ -329,6 +329,11 @@ void dlr_agent_tasks_retell(struct dlr_agent *a);
 
 /* --- agent_ranks.c ------------------------------------------------------------------ */
 
+/* What saving has cost a rank since its page was made (ckpt/page.h). */
+struct dlr_agent_cost {
+    uint64_t saves, blocked_ns, plain_steps, plain_ns;
+};
+
 struct dlr_agent_rank {
     int32_t rank;
     struct dlr_agent_conn *worker; /* NULL: not here, or gone */
@@ -344,6 +349,7 @@ struct dlr_agent_rank {
     uint64_t bytes;                   /* reserved; 0: not */
     bool restored;                    /* said, with: */
     int restored_rc;
+    struct dlr_agent_cost cost; /* as the supervisor knows it */
 };
 
 /* The rank's entry; with make, a new one when there is none (NULL: out of memory). */

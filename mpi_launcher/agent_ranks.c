@@ -162,6 +162,7 @@ static int make_page(struct dlr_agent *a, struct dlr_agent_rank *r)
         r->page = NULL;
         return -errno;
     }
+    r->cost = (struct dlr_agent_cost){0};
     r->page->magic = DLR_PAGE_MAGIC;
     r->page->size = DLR_PAGE_SIZE;
     r->page->rank = r->rank;

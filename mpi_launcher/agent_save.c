@@ -176,10 +176,33 @@ static void copy_to_partners(struct dlr_agent *a, int32_t rank, struct dlr_versi
     }
 }
 
+/* Counts beside "sealed": those since the last such message, of saves that were ended by now. */
+static json_t *cost_since(struct dlr_agent_rank *r)
+{
+    const struct dlr_page *page = r->page;
+    struct dlr_agent_cost *told = &r->cost, now;
+    json_t *row;
+
+    if (!page)
+        return NULL;
+    now = (struct dlr_agent_cost){.saves = page->saves,
+                                  .blocked_ns = page->blocked_ns,
+                                  .plain_steps = page->plain_steps,
+                                  .plain_ns = page->plain_ns};
+    row = json_pack("{s:I, s:I, s:I, s:I}", "saves",
+                    (json_int_t)(now.saves - told->saves), "blocked_ns",
+                    (json_int_t)(now.blocked_ns - told->blocked_ns), "plain_steps",
+                    (json_int_t)(now.plain_steps - told->plain_steps), "plain_ns",
+                    (json_int_t)(now.plain_ns - told->plain_ns));
+    *told = now;
+    return row;
+}
+
 void dlr_agent_save_sealed(struct dlr_agent *a, const struct dlr_local_msg *msg)
 {
     struct dlr_agent_rank *r = dlr_agent_rank(a, msg->rank, false);
     struct dlr_version v = here(a, msg->step);
+    json_t *row, *cost;
 
     if (!r || !r->own || msg->step > INT64_MAX || msg->arg[1] > INT64_MAX) {
         a->dropped++;
@@ -189,9 +212,12 @@ void dlr_agent_save_sealed(struct dlr_agent *a, const struct dlr_local_msg *msg)
         abort_rank(r, v); /* decided without it */
         return;
     }
-    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i, s:I, s:I}", "v", DLR_MSG_VERSION,
-                               "t", "sealed", "round", (json_int_t)a->round.round,
-                               "rank", r->rank, "step", (json_int_t)msg->step, "at",
-                               (json_int_t)msg->arg[1]));
+    row = json_pack("{s:i, s:s, s:I, s:i, s:I, s:I}", "v", DLR_MSG_VERSION, "t",
+                    "sealed", "round", (json_int_t)a->round.round, "rank", r->rank,
+                    "step", (json_int_t)msg->step, "at", (json_int_t)msg->arg[1]);
+    cost = cost_since(r);
+    json_object_update(row, cost);
+    json_decref(cost);
+    dlr_agent_say(a, row);
     copy_to_partners(a, r->rank, v);
 }

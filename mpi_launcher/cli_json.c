@@ -80,6 +80,10 @@ static void add_steps(json_t *j, const struct dlr_cli_state *s, int64_t now_ms)
     json_object_set_new(j, "commit_age_ms", age);
     json_object_set_new(j, "commits", json_integer(s->commits));
     json_object_set_new(j, "aborts", json_integer(s->aborts));
+    json_object_set_new(j, "cadence",
+                        s->cadence ? json_incref(s->cadence) : json_null());
+    json_object_set_new(j, "every_step",
+                        s->every_step ? json_incref(s->every_step) : json_null());
 }
 
 json_t *dlr_cli_view_json(const struct dlr_cli_state *s, const struct dlr_cli_run *run,

@@ -315,6 +315,22 @@ static void on_end(struct dlr_cli_state *s, const json_t *e)
     on_why(s, e);
 }
 
+static void keep(json_t **at, const json_t *e)
+{
+    json_decref(*at);
+    *at = json_incref((json_t *)e);
+}
+
+static void on_cadence(struct dlr_cli_state *s, const json_t *e)
+{
+    keep(&s->cadence, e);
+}
+
+static void on_every_step(struct dlr_cli_state *s, const json_t *e)
+{
+    keep(&s->every_step, e);
+}
+
 static void on_suspended(struct dlr_cli_state *s, const json_t *e)
 {
     s->suspended = true;
@@ -344,6 +360,8 @@ static const struct {
     {"restored", DLR_CLI_RUN, NULL},
     {"first_step", DLR_CLI_TRAIN, on_step},
     {"progress", DLR_CLI_TRAIN, on_step},
+    {"cadence", DLR_CLI_NOTHING, on_cadence},
+    {"every_step", DLR_CLI_NOTHING, on_every_step},
     {"round_end", DLR_CLI_ENDING, on_round_end},
     {"cleared", DLR_CLI_CLEARED, NULL},
     {"persist", DLR_CLI_PERSIST, NULL},
@@ -438,5 +456,7 @@ void dlr_cli_state_done(struct dlr_cli_state *s)
     free(s->suite);
     free(s->why);
     free(s->progress);
+    json_decref(s->cadence);
+    json_decref(s->every_step);
     *s = (struct dlr_cli_state){0};
 }

@@ -84,7 +84,8 @@ struct dlr_cli_state {
     int64_t commit_ms; /* 0: unknown */
     int64_t step;      /* -1: none known in this round */
     int64_t step_ms;
-    double rate; /* steps/s, 0 unknown */
+    double rate;                  /* steps/s, 0 unknown */
+    json_t *cadence, *every_step; /* the newest such event, or NULL */
     int64_t commits, aborts;
     char *why; /* of the last round's end, of a requeue or of the end */
     bool over;

@@ -192,6 +192,19 @@ static void put_committed(struct page *p, const struct dlr_cli_state *s, int64_t
     end_line(p);
 }
 
+/* What was said last of how saves go. */
+static void put_told(struct page *p, const char *name, const json_t *event)
+{
+    char words[DLR_CLI_WORDS];
+
+    if (!event)
+        return;
+    dlr_cli_words(event, words, sizeof(words));
+    label(p, name);
+    put(p, NORMAL, "%s", words);
+    end_line(p);
+}
+
 static void put_counts(struct page *p, const struct dlr_cli_state *s)
 {
     bool any = false;
@@ -407,6 +420,10 @@ void dlr_cli_view(const struct dlr_cli_look *look, const struct dlr_cli_state *s
     put_mood(p, s, now_ms);
     put_step(p, s, now_ms);
     put_committed(p, s, now_ms);
+    if (!s->over) {
+        put_told(p, "saves", s->cadence);
+        put_told(p, "", s->every_step);
+    }
     put_counts(p, s);
     put_doubts(p, s, now_ms);
     end_line(p);

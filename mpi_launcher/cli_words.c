@@ -45,6 +45,9 @@ static const struct {
     {"restore_failed", "rank {rank} could not load {version:version} on {where}[: {why}]"},
     {"first_step", "first step of round {round}: {step}"},
     {"saving", "saves begin[, {took_ms:ms} after the start]"},
+    {"cadence", "a save every {every#step}: it holds a rank up for {blocked_ms} ms, a step"
+                " has {step_ms} ms[, of which saves may take {budget:above0} %]"},
+    {"every_step", "a save in every step is [{possible:false}not ]possible: {why}"},
     {"save_failed", "{version:version} was given up: {why}"},
     {"progress", "step {step}[, {rate} steps/s][, committed {committed:version}]"
                  "[, {commits#commit}][, {aborts:above0} saves given up]"},
@@ -286,7 +289,7 @@ static bool if_null(struct text *t, const json_t *v)
 
 static bool put_above0(struct text *t, const json_t *v)
 {
-    return json_integer_value(v) > 0 && put_plain(t, v);
+    return json_number_value(v) > 0 && put_plain(t, v);
 }
 
 static const struct {

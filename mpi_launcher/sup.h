@@ -150,7 +150,8 @@ struct dlr_sup {
     unsigned nstruck;
     struct dlr_plan_file *files;
     unsigned nfiles;
-    struct dlr_periodic *periodic; /* sup_periodic.c; NULL: nothing is written */
+    struct dlr_periodic *periodic;   /* sup_periodic.c; NULL: nothing is written */
+    struct dlr_sup_cadence *cadence; /* sup_cadence.c; NULL: nothing is learned */
     struct dlr_gather gather;
     char token[33];
 

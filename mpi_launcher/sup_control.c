@@ -8,6 +8,7 @@
 #include "common/str.h"
 #include "mpi_launcher/beat.h"
 #include "mpi_launcher/sup.h"
+#include "mpi_launcher/sup_cadence.h"
 
 #define LATE_MS 150 /* our own reactor was late: nobody is judged for it */
 #define JUDGE_EXTRA_MS                                                                 \
@@ -343,8 +344,10 @@ static void on_sealed(struct dlr_sup *s, unsigned node, const json_t *msg)
     if (!snapshot_fields(msg, s->step.world, &rank, &v, "round"))
         return;
     dlr_msg_uint(msg, "at", INT64_MAX, &at);
-    if (s->have_plan && dlr_sup_node_of(s, dlr_sup_place_of(s, rank)) == (int)node)
-        dlr_commit_sealed(s->commit, rank, v, at, dlr_sup_now());
+    if (!s->have_plan || dlr_sup_node_of(s, dlr_sup_place_of(s, rank)) != (int)node)
+        return;
+    dlr_sup_cadence_sealed(s, msg);
+    dlr_commit_sealed(s->commit, rank, v, at, dlr_sup_now());
 }
 
 static void on_copied(struct dlr_sup *s, unsigned node, const json_t *msg)
@@ -356,8 +359,10 @@ static void on_copied(struct dlr_sup *s, unsigned node, const json_t *msg)
     if (!snapshot_fields(msg, s->step.world, &rank, &v, "vround") || !s->have_plan)
         return;
     holder = dlr_sup_holder_of(s, dlr_sup_place_of(s, rank), node);
-    if (holder > 0)
-        dlr_commit_copied(s->commit, rank, (unsigned)holder, v, dlr_sup_now());
+    if (holder <= 0)
+        return;
+    dlr_sup_cadence_copied(s, node, msg);
+    dlr_commit_copied(s->commit, rank, (unsigned)holder, v, dlr_sup_now());
 }
 
 static void on_missed(struct dlr_sup *s, unsigned node, const json_t *msg)

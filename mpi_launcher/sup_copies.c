@@ -14,6 +14,7 @@
 #include "common/str.h"
 #include "mpi_launcher/persist.h"
 #include "mpi_launcher/sup.h"
+#include "mpi_launcher/sup_cadence.h"
 #include "mpi_launcher/sup_periodic.h"
 
 /* --- commit engine ------------------------------------------------------------------------- */
@@ -48,6 +49,7 @@ static void on_commit(void *arg, struct dlr_version v, int64_t took_ms)
     s->commits++;
     s->commit_ms = dlr_sup_now();
     dlr_sup_decide(s, "commit", v);
+    dlr_sup_cadence_commit(s);
     dlr_sup_periodic_commit(s, v);
 }
 
@@ -315,6 +317,7 @@ void dlr_sup_prepare(void *arg, uint32_t round)
         move_rank(s, r);
     dlr_commit_round(s->commit, round, s->plan.world,
                      s->plan.restore ? &s->plan.version : NULL);
+    dlr_sup_cadence_round(s);
     dlr_sup_keep_plan(s);
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "ckpt/cadence.h"
 #include "common/file.h"
 #include "common/msg.h"
 #include "common/str.h"
@@ -40,7 +41,8 @@ struct dlr_periodic {
     int rc;
     char why[256];
     struct manifest *manifest;
-    bool said; /* that it does not work */
+    bool said;      /* that it does not work */
+    double write_s; /* of the last one; 0: none was written yet */
 };
 
 void dlr_sup_periodic_start(struct dlr_sup *s)
@@ -142,11 +144,28 @@ static void fail(struct dlr_sup *s, struct dlr_version v, const char *why)
     p->said = true;
 }
 
+/* What --dlrover-persist-every=auto comes to now. */
+static double auto_s(const struct dlr_sup *s, double *ret_mtbf_s)
+{
+    double hours = (double)(dlr_sup_now() - s->started_ms) / 3.6e6;
+    struct dlr_cadence_risk risk = {.nodes = s->plan.nplaces,
+                                    .copies = dlr_sup_copies(s) > 0,
+                                    .write_s = s->periodic->write_s};
+
+    risk.node_hours = hours * s->plan.nplaces;
+    for (unsigned i = 0; i < s->members.n; i++)
+        risk.lost += dlr_policy_is_lost(s->policy, i);
+    return dlr_cadence_persist_s(&risk, ret_mtbf_s);
+}
+
 static bool is_due(const struct dlr_sup *s, struct dlr_version v)
 {
     const struct dlr_every_conf *every = &s->conf.persist_every;
     const struct dlr_periodic *p = s->periodic;
+    double mtbf_s;
 
+    if (every->ms == DLR_EVERY_AUTO)
+        return (double)(dlr_sup_now() - p->last_ms) >= 1e3 * auto_s(s, &mtbf_s);
     if (every->ms)
         return dlr_sup_now() - p->last_ms >= (int64_t)every->ms;
     return v.step / every->steps != p->last.step / every->steps;
@@ -234,15 +253,21 @@ void dlr_sup_periodic_stop(struct dlr_sup *s)
 static void written(struct dlr_sup *s, struct manifest *m)
 {
     struct dlr_periodic *p = s->periodic;
+    int64_t took_ms = dlr_sup_now() - p->begun_ms;
+    double mtbf_s = 0, next_s = 0;
 
     free(s->files);
     s->files = m->files;
     s->nfiles = m->nfiles;
     p->said = false;
-    dlr_journal_note(s->journal, "persisted", "s:o,s:i,s:I,s:I,s:i", "version",
+    p->write_s = (double)took_ms / 1e3;
+    if (s->conf.persist_every.ms == DLR_EVERY_AUTO)
+        next_s = auto_s(s, &mtbf_s);
+    dlr_journal_note(s->journal, "persisted", "s:o,s:i,s:I,s:I,s:i,s:I,s:I", "version",
                      dlr_sup_version(&m->version), "files", (int)m->world, "bytes",
-                     (json_int_t)m->bytes, "took_ms",
-                     (json_int_t)(dlr_sup_now() - p->begun_ms), "skipped", p->skipped);
+                     (json_int_t)m->bytes, "took_ms", (json_int_t)took_ms, "skipped",
+                     p->skipped, "every_s", (json_int_t)next_s, "mtbf_s",
+                     (json_int_t)mtbf_s);
 }
 
 void dlr_sup_periodic_tick(struct dlr_sup *s)

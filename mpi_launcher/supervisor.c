@@ -20,6 +20,7 @@
 #include "common/str.h"
 #include "mpi_launcher/slurmapi.h"
 #include "mpi_launcher/sup.h"
+#include "mpi_launcher/sup_cadence.h"
 #include "mpi_launcher/sup_periodic.h"
 
 #define STATE_FD 9 /* given by the keeper: memory file, eventfd of exits.h */
@@ -253,6 +254,8 @@ static int open_policy(struct dlr_sup *s, struct dlr_err *err)
 
     if (rc == 0)
         rc = dlr_commit_new(&cc, &dlr_sup_commit_ops, s, &s->commit, err);
+    if (rc == 0)
+        dlr_sup_cadence_start(s);
     return rc;
 }
 

@@ -77,6 +77,17 @@ static const struct {
      "step 23 of round 0 was given up: no free slot"},
     {"{\"event\":\"saving\",\"round\":2,\"took_ms\":1500}",
      "saves begin, 1.50 s after the start"},
+    {"{\"event\":\"cadence\",\"every\":3,\"blocked_ms\":0.25,\"step_ms\":100.0,"
+     "\"budget\":0.1}",
+     "a save every 3 steps: it holds a rank up for 0.25 ms, a step has 100 ms, of which "
+     "saves may take 0.1 %"},
+    {"{\"event\":\"cadence\",\"every\":1,\"blocked_ms\":0.25,\"step_ms\":100.0,"
+     "\"budget\":0}",
+     "a save every 1 step: it holds a rank up for 0.25 ms, a step has 100 ms"},
+    {"{\"event\":\"every_step\",\"possible\":true,\"why\":\"it is small\"}",
+     "a save in every step is possible: it is small"},
+    {"{\"event\":\"every_step\",\"possible\":false,\"why\":\"it is large\"}",
+     "a save in every step is not possible: it is large"},
     {"{\"event\":\"progress\",\"step\":9,\"rate\":12.51,\"committed\":[0,8],\"commits\":3,"
      "\"aborts\":0}", "step 9, 12.5 steps/s, committed step 8 of round 0, 3 commits"},
     {"{\"event\":\"worker_exit\",\"rank\":3,\"node\":\"n4\",\"code\":7,"

@@ -127,6 +127,32 @@ static void three_copies_are_three_promises(void **state)
     dlr_commit_free(r.c);
 }
 
+static void commits_keep_their_distance_and_aborts_do_not(void **state)
+{
+    struct rig r;
+
+    rig_up(&r, 1, false);
+    all_ready(&r, false);
+    dlr_commit_every(r.c, 10);
+    dlr_commit_progress(r.c, 7, 0, 0);
+    assert_int_equal(r.seen.saves, 1); /* nothing is committed yet */
+    assert_int_equal(r.seen.save.step, 2);
+    all_save(&r, false, 1);
+    assert_int_equal(r.seen.commits, 1);
+    dlr_commit_progress(r.c, 7, 9, 2); /* 11 could be had: 9 after 2 */
+    assert_int_equal(r.seen.saves, 1);
+    dlr_commit_progress(r.c, 7, 10, 3);
+    assert_int_equal(r.seen.saves, 2);
+    assert_int_equal(r.seen.save.step, 12);
+    dlr_commit_missed(r.c, 0, r.seen.save, "late", 4);
+    assert_int_equal(r.seen.saves, 3);
+    dlr_commit_every(r.c, 1);
+    all_save(&r, false, 5);
+    assert_int_equal(r.seen.commits, 2);
+    assert_int_equal(r.seen.saves, 4);
+    dlr_commit_free(r.c);
+}
+
 static void commit_needs_every_seal_and_every_copy_once(void **state)
 {
     struct rig r;
@@ -324,6 +350,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(first_order_waits_for_every_rank_and_a_step),
+        cmocka_unit_test(commits_keep_their_distance_and_aborts_do_not),
         cmocka_unit_test(commit_needs_every_seal_and_every_copy_once),
         cmocka_unit_test(three_copies_are_three_promises),
         cmocka_unit_test(without_copies_seals_suffice),

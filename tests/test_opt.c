@@ -24,6 +24,7 @@ struct conf {
     char name[DLR_OPT_TEXT];
     struct dlr_beat_conf beat;
     struct dlr_every_conf every;
+    unsigned part;
 };
 
 #define FIELD(f) offsetof(struct conf, f)
@@ -39,6 +40,7 @@ static const struct dlr_opt table[] = {
     {"name", DLR_OPT_NAME, FIELD(name), "", "NAME", "a name"},
     {"beat", DLR_OPT_BEAT, FIELD(beat), "200ms:5", "TIME[:MISSED]", "a beat"},
     {"every", DLR_OPT_EVERY, FIELD(every), "off", "STEPS|TIME", "how often"},
+    {"part", DLR_OPT_PPM, FIELD(part), "0.1%", "PERCENT", "a share of time"},
     DLR_OPT_END,
 };
 /* clang-format on */
@@ -100,6 +102,11 @@ static void good_words_are_taken(void **state)
         {"every=10m", "every", "600s"},
         {"every=500ms", "every", "500ms"},
         {"every=off", "every", "off"},
+        {"every=auto", "every", "auto"},
+        {"part=off", "part", "off"},
+        {"part=100%", "part", "100%"},
+        {"part=1.25%", "part", "1.25%"},
+        {"part=0.0001%", "part", "0.0001%"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -127,11 +134,24 @@ static void bad_words_name_option_value_and_remedy(void **state)
         {"on=", -EINVAL, "option 'on': bad value '': must be 'on' or 'off'"},
         {"on", -EINVAL, "option 'on' needs a value: 'on' or 'off'"},
         {"every=0", -EINVAL,
-         "option 'every': bad value '0': must be 'off', a count of steps such as "
-         "'1000', or a time such as '10m'"},
+         "option 'every': bad value '0': must be 'off', 'auto', a count of steps such "
+         "as '1000', or a time such as '10m'"},
         {"every=-5m", -EINVAL,
-         "option 'every': bad value '-5m': must be 'off', a count of steps such as "
-         "'1000', or a time such as '10m'"},
+         "option 'every': bad value '-5m': must be 'off', 'auto', a count of steps "
+         "such "
+         "as '1000', or a time such as '10m'"},
+        {"part=0%", -EINVAL,
+         "option 'part': bad value '0%': must be 'off', or a percentage from '0.0001%' "
+         "to "
+         "'100%' such as '0.1%'"},
+        {"part=101%", -EINVAL,
+         "option 'part': bad value '101%': must be 'off', or a percentage from "
+         "'0.0001%' "
+         "to '100%' such as '0.1%'"},
+        {"part=0.1", -EINVAL,
+         "option 'part': bad value '0.1': must be 'off', or a percentage from "
+         "'0.0001%' to "
+         "'100%' such as '0.1%'"},
         {"n=-1", -EINVAL,
          "option 'n': bad value '-1': must be a whole number from 0 to 4294967295"},
         {"n=4294967296", -EINVAL,
@@ -168,10 +188,10 @@ static void bad_words_name_option_value_and_remedy(void **state)
          "and a count from 2 to 1000, such as '200ms:5'"},
         {"nn=1", -ENOENT,
          "unknown option 'nn': known are on, n, wait, room, dir, word, name, beat, "
-         "every"},
+         "every, part"},
         {"=1", -ENOENT,
          "unknown option '': known are on, n, wait, room, dir, word, name, beat, "
-         "every"},
+         "every, part"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -276,15 +296,17 @@ static void help_is_aligned_and_names_defaults(void **state)
 
     dlr_opt_help(table, "x-", out);
     fclose(out);
-    assert_string_equal(text, "  --x-on=on|off           a switch (default off)\n"
-                              "  --x-n=N                 a number (default 3)\n"
-                              "  --x-wait=TIME           a time (default 30s)\n"
-                              "  --x-room=SIZE           a size (default 64k)\n"
-                              "  --x-dir=DIR             a path\n"
-                              "  --x-word=LIST           a word (default all)\n"
-                              "  --x-name=NAME           a name\n"
-                              "  --x-beat=TIME[:MISSED]  a beat (default 200ms:5)\n"
-                              "  --x-every=STEPS|TIME    how often (default off)\n");
+    assert_string_equal(text,
+                        "  --x-on=on|off           a switch (default off)\n"
+                        "  --x-n=N                 a number (default 3)\n"
+                        "  --x-wait=TIME           a time (default 30s)\n"
+                        "  --x-room=SIZE           a size (default 64k)\n"
+                        "  --x-dir=DIR             a path\n"
+                        "  --x-word=LIST           a word (default all)\n"
+                        "  --x-name=NAME           a name\n"
+                        "  --x-beat=TIME[:MISSED]  a beat (default 200ms:5)\n"
+                        "  --x-every=STEPS|TIME    how often (default off)\n"
+                        "  --x-part=PERCENT        a share of time (default 0.1%)\n");
     free(text);
 }
 

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+# How often a run saves, and how copies travel: what the journal and status say of it, and that
+# the state is the right one whatever the setting.
+load lib/suite
+
+setup_file() {
+    cluster_up 3 1
+    job_file train.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j
+export SLURM_MPI_TYPE=pmix
+srun /opt/dlrover/share/dlrover/examples/mpi_train --params small --step-ms 50 "$@"
+SH
+}
+teardown_file() { cluster_down; }
+
+# start [sbatch options] -- [program options]: two nodes train, one is a spare
+start() {
+    local options=()
+    while [[ $1 != -- ]]; do
+        options+=("$1")
+        shift
+    done
+    shift
+    submit -N3 --dlrover=on --dlrover-spares=1 "${options[@]}" train.sh "$@"
+}
+
+status() { alice dlrover status --once "$1"; }
+cancel() { alice scancel "$1" && await_job "$1" >/dev/null; }
+
+@test "saves keep to the budget; status says how often, and whether every step is possible" {
+    job=$(start --dlrover-ckpt-budget=0.0001% -- --steps 100000)
+    told=$(await "$job" cadence)
+    await "$job" every_step >/dev/null
+    # The budget is so small that no machine saves within it more than once in 50 steps.
+    [ "$(jq .every <<<"$told")" -gt 50 ]
+    jq -e '.budget == 0.0001 and .step_ms >= 50 and .blocked_ms > 0' <<<"$told"
+    [ "$(jq '.every - (.blocked_ms / .step_ms * 1e6) | fabs < 1' <<<"$told")" = true ]
+    status "$job" | grep -E '^ *saves +a save every [0-9]+ steps: it holds a rank up for '
+    status "$job" | grep -E 'a save in every step is not possible: [0-9.]+ MB of a node at .* take .* ms'
+    alice dlrover status --once --json "$job" | jq -e '.every_step.possible == false and .cadence.every > 50'
+    cancel "$job"
+}
