@@ -213,6 +213,7 @@ static void stop(struct dlr_agent *a)
     }
     if (a->dir_fd >= 0)
         dlr_agent_memory_remove(a->conf.memory, a->ending);
+    dlr_agent_local_close(a); /* until here a successor sees that we are not gone */
     if (a->loop)
         dlr_agent_control_stop(a);
     dlr_agent_round_done(&a->round);

@@ -294,6 +294,7 @@ struct dlr_agent_conn {
 
 int dlr_agent_local_start(struct dlr_agent *a, struct dlr_err *err);
 void dlr_agent_local_stop(struct dlr_agent *a);
+void dlr_agent_local_close(struct dlr_agent *a); /* the listening socket, last of all */
 /* Closes workers of rounds before this one. */
 void dlr_agent_local_drop_workers(struct dlr_agent *a, uint32_t before_round);
 bool dlr_agent_local_has_stepd(const struct dlr_agent *a, uint32_t round);

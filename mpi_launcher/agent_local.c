@@ -242,14 +242,18 @@ void dlr_agent_local_stop(struct dlr_agent *a)
 {
     struct dlr_agent_conn *c;
 
-    if (a->listen_fd >= 0) {
+    if (a->listen_fd >= 0)
         dlr_agent_unwatch(a, a->listen_fd);
-        close(a->listen_fd);
-        a->listen_fd = -1;
-    }
     if (!a->conns)
         return;
     while ((c = zlistx_first(a->conns)))
         close_conn(c);
     zlistx_destroy(&a->conns);
+}
+
+void dlr_agent_local_close(struct dlr_agent *a)
+{
+    if (a->listen_fd >= 0)
+        close(a->listen_fd);
+    a->listen_fd = -1;
 }

@@ -90,11 +90,20 @@ static int open_level(int parent, const char *name, const char *path, int *ret_f
     return 0;
 }
 
+static int open_both(int top_fd, const char *job_name, const char *job,
+                     const char *run_name, const char *run, int *ret_fd,
+                     struct dlr_err *err)
+{
+    DLR_AUTO_CLOSE int job_fd = -1;
+    int rc = open_level(top_fd, job_name, job, &job_fd, err);
+
+    return rc < 0 ? rc : open_level(job_fd, run_name, run, ret_fd, err);
+}
+
 int dlr_agent_memory_open(const char *path, int *ret_fd, struct dlr_err *err)
 {
     char top[DLR_OPT_TEXT], job[DLR_OPT_TEXT];
     DLR_AUTO_CLOSE int top_fd = -1;
-    DLR_AUTO_CLOSE int job_fd = -1;
     const char *run = strrchr(path, '/');
     char *slash;
     int rc;
@@ -110,20 +119,28 @@ int dlr_agent_memory_open(const char *path, int *ret_fd, struct dlr_err *err)
     top_fd = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (top_fd < 0)
         return dlr_fail(err, -errno, "cannot open '%s': %s", top, strerror(errno));
-    rc = open_level(top_fd, slash + 1, job, &job_fd, err);
-    return rc < 0 ? rc : open_level(job_fd, run + 1, path, ret_fd, err);
+    rc = open_both(top_fd, slash + 1, job, run + 1, path, ret_fd, err);
+    /* An agent that ends may have removed the upper one, empty, in between. */
+    return rc != -ENOENT
+               ? rc
+               : open_both(top_fd, slash + 1, job, run + 1, path, ret_fd, err);
 }
 
 void dlr_agent_memory_remove(const char *path, bool contents)
 {
-    char job[DLR_OPT_TEXT];
+    char job[DLR_OPT_TEXT], aside[DLR_OPT_TEXT];
     const char *run = strrchr(path, '/');
+    const char *doomed = path;
     struct dlr_err err;
 
+    /* Aside first: a successor finds all of it, with who keeps it, or nothing. */
+    if (contents && dlr_format(aside, sizeof(aside), "%s.gone", path) == 0 &&
+        rename(path, aside) == 0)
+        doomed = aside;
     if (!contents)
         rmdir(path);
-    else if (dlr_store_remove(path, &err) < 0)
-        dlr_error("cannot remove '%s': %s", path, err.text);
+    else if (dlr_store_remove(doomed, &err) < 0)
+        dlr_error("cannot remove '%s': %s", doomed, err.text);
     if (run && dlr_format(job, sizeof(job), "%.*s", (int)(run - path), path) == 0)
         rmdir(job); /* another run of the job may still use it */
 }
