@@ -57,6 +57,8 @@ $(BUILD)/tests/test_ckpt_device: | $(BUILD)/tests/fake/libcuda.so.1
 endif
 UNIT_OBJS_test_agent_budget := mpi_launcher/agent_budget.c
 UNIT_OBJS_test_lease := ckpt/lease.c
+UNIT_OBJS_test_parity := ckpt/parity.c
+UNIT_LIBS_test_parity := -lisal
 UNIT_OBJS_test_copy := ckpt/copy.c ckpt/copy_sum.c $(SLOT)
 UNIT_LIBS_test_copy := -lisal -lxxhash
 UNIT_OBJS_test_topo := $(TOPO)

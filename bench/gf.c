@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gf MB ROUNDS: for each round the GB/s, on one thread, at which chunks of 1 MiB are
+ *   added with 1 (XOR) | multiplied and added | check-summed, then multiplied and added
+ * to a parity shard, as a holder does with what comes in.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/parity.h"
+#include "ckpt/slot.h"
+#include "common/clock.h"
+#include "common/str.h"
+
+#define MB 1000000u
+#define CHUNK (1u << 20)
+
+static _Atomic uint32_t sink; /* else a sum could be left out */
+
+static double measure(unsigned char *sum, unsigned char *from, size_t bytes,
+                      unsigned char coef, int check)
+{
+    int64_t began = dlr_now_ns();
+
+    for (size_t at = 0; at < bytes; at += CHUNK) {
+        size_t n = bytes - at < CHUNK ? bytes - at : CHUNK;
+
+        if (check)
+            sink = dlr_crc32c(0, from + at, n);
+        dlr_parity_add(coef, from + at, sum + at, n);
+    }
+    return (double)bytes / (double)(dlr_now_ns() - began);
+}
+
+int main(int argc, char **argv)
+{
+    unsigned mb, rounds;
+    unsigned char *sum, *from;
+    size_t bytes;
+
+    if (argc != 3 || dlr_parse_uint(argv[1], 100000, &mb) < 0 || mb == 0 ||
+        dlr_parse_uint(argv[2], 1000, &rounds) < 0) {
+        fprintf(stderr, "usage: gf MB ROUNDS\n");
+        return 2;
+    }
+    bytes = (size_t)mb * MB;
+    sum = malloc(bytes);
+    from = malloc(bytes);
+    if (!sum || !from)
+        return 1;
+    memset(sum, 1, bytes);
+    memset(from, 7, bytes);
+    for (unsigned r = 0; r < rounds; r++)
+        printf("%.3f %.3f %.3f\n", measure(sum, from, bytes, 1, 0),
+               measure(sum, from, bytes, 0x8e, 0), measure(sum, from, bytes, 0x8e, 1));
+    free(sum);
+    free(from);
+    return 0;
+}
