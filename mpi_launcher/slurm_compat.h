@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slurm's API as it was in 22.05, in each release from there to 25.11: the only place that includes its
+/* Slurm's API as it was in 22.05, in each release from there to 26.05: the only place that includes its
  * headers and knows its releases. What changed, and when, was read in slurm/slurm.h of each
  * release (docs/plugin.md has the table); `make check-slurm-api` compiles against declarations
  * of all of them.
@@ -21,7 +21,22 @@ typedef hostlist_t *dlr_slurm_hostlist;
 typedef hostlist_t dlr_slurm_hostlist; /* is a pointer there */
 #endif
 
-/* All steps of job. 0, or -1 with slurm_get_errno(); *ret is freed with
+/* ESLURM_JOB_SETTING_DB_INX of 22.05. Headers of 24.11 do not have it any more, nor its number for
+ * anything else.
+ */
+#define DLR_SLURM_SETTING_DB_INX 2103
+
+/* Names the job that desc is about. */
+static inline void dlr_slurm_desc_job(job_desc_msg_t *desc, uint32_t job)
+{
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(26, 5, 0)
+    desc->step_id.job_id = job;
+#else
+    desc->job_id = job;
+#endif
+}
+
+/* All steps of job. 0, or -1 with errno; *ret is freed with
  * slurm_free_job_step_info_response_msg().
  */
 static inline int dlr_slurm_steps_of(uint32_t job, job_step_info_response_msg_t **ret)
@@ -35,7 +50,7 @@ static inline int dlr_slurm_steps_of(uint32_t job, job_step_info_response_msg_t 
 #endif
 }
 
-/* Sends signal to every task of a step. 0, or -1 with slurm_get_errno(). */
+/* Sends signal to every task of a step. 0, or -1 with errno. */
 static inline int dlr_slurm_signal_step(slurm_step_id_t step, uint16_t signal)
 {
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 11, 0)

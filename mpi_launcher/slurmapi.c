@@ -25,12 +25,12 @@ static void connect_once(void)
 
 static int slurm_failed(struct dlr_err *err, const char *what)
 {
-    int code = slurm_get_errno();
+    int code = errno; /* "-1 with errno set": slurm.h */
     const char *text = slurm_strerror(code);
 
     switch (code) {
     case ESLURM_JOB_NOT_PENDING:
-    case ESLURM_JOB_SETTING_DB_INX:
+    case DLR_SLURM_SETTING_DB_INX:
     case ESLURM_TRANSITION_STATE_NO_UPDATE:
         return dlr_fail(err, -EAGAIN, "%s: %s", what, text);
     case ESLURM_ACCESS_DENIED:
@@ -130,7 +130,7 @@ int dlr_slurm_update_pending(uint32_t job_id, const char *exclude, unsigned min_
 
     connect_once();
     slurm_init_job_desc_msg(&desc);
-    desc.job_id = job_id;
+    dlr_slurm_desc_job(&desc, job_id);
     desc.exc_nodes = (char *)exclude;
     if (min_nodes) {
         desc.min_nodes = min_nodes;

@@ -10,7 +10,7 @@
 set -euo pipefail
 
 [[ $# -ge 1 ]] || { sed -n '4,8s/^# //p' "$0" >&2; exit 2; }
-releases=(22.05 23.02 23.11 24.05 24.11 25.05 25.11)
+releases=(22.05 23.02 23.11 24.05 24.11 25.05 25.11 26.05)
 failed=0
 
 # Says which release does not compile, with the compiler's words.
@@ -30,7 +30,7 @@ for release in "${releases[@]}"; do
 done
 for dir in ${SLURM_INCLUDES:-}; do
     for file in mpi_launcher/slurmapi.c spank/*.c; do
-        try "$file with the headers in $dir" "$@" -I"$dir" -fsyntax-only "$file"
+        try "$file with the headers in $dir" "$@" -isystem "$dir" -fsyntax-only "$file"
     done
 done
 exit "$failed"

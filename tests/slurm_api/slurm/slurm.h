@@ -2,7 +2,8 @@
 /* What mpi_launcher/slurm_compat.h and slurmapi.c use of <slurm/slurm.h>, declared as release
  * DLR_SLURM declares it (0x1605 is 22.05), so that `make check-slurm-api` can compile for releases whose
  * headers are not on this machine. Written from what was read in slurm/slurm.h of tag
- * slurm-22-05-8-1 and of branches slurm-23.02 to slurm-25.11 (github.com/SchedMD/slurm); names and
+ * slurm-22-05-8-1 and of branches slurm-23.02 to slurm-25.11 (github.com/SchedMD/slurm), and in Debian's
+ * libslurm-dev 24.11.5 and 26.05.5; names and
  * types only, members that are not used left out: compiles, never runs.
  */
 #ifndef DLR_TESTS_SLURM_API_H
@@ -49,7 +50,12 @@ typedef struct {
     slurm_job_info_t *job_array;
 } job_info_msg_t;
 typedef struct {
-    uint32_t job_id, min_nodes, max_nodes;
+#if DLR_SLURM >= 0x1a05
+    slurm_step_id_t step_id;
+#else
+    uint32_t job_id;
+#endif
+    uint32_t min_nodes, max_nodes;
     char *exc_nodes;
 } job_desc_msg_t;
 typedef struct {

@@ -5,7 +5,6 @@
 
 enum {
     ESLURM_JOB_NOT_PENDING = 1,
-    ESLURM_JOB_SETTING_DB_INX,
     ESLURM_TRANSITION_STATE_NO_UPDATE,
     ESLURM_ACCESS_DENIED,
     ESLURM_USER_ID_MISSING,
@@ -15,7 +14,6 @@ enum {
     ESLURM_ALREADY_DONE,
 };
 
-int slurm_get_errno(void);
 char *slurm_strerror(int code);
 
 #endif
