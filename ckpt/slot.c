@@ -210,29 +210,55 @@ static int open_own(int dirfd, const char *name, int *ret_fd, uint64_t *ret_old,
     return 0;
 }
 
+/* Makes every page of the mapping exist: a write to one that does not is a SIGBUS when there is
+ * no room for it. posix_fallocate() comes first, since it tells before it has filled the node
+ * that the file system is too small; it does not clear the pages, the threads do.
+ */
+static int reserve(struct dlr_slot *slot, int fd, struct dlr_err *err)
+{
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    int rc = -posix_fallocate(fd, 0, (off_t)slot->bytes);
+
+    if (rc == 0)
+        rc = dlr_slot_touch(slot, cpus > 0 ? (unsigned)cpus : 1);
+    if (rc == -EFAULT) /* how a fault tells that there is no page */
+        rc = -ENOSPC;
+    return rc < 0 ? dlr_fail(err, rc, "cannot reserve %" PRIu64 " bytes: %s",
+                             slot->bytes, strerror(-rc))
+                  : 0;
+}
+
+/* A tmpfs gives huge pages to what lies within a file's end, which posix_fallocate() moves last. */
+static int set_end(int fd, uint64_t size)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) < 0)
+        return -errno;
+    return (uint64_t)st.st_size < size && ftruncate(fd, (off_t)size) < 0 ? -errno : 0;
+}
+
 /* Makes the file a slot of at least size bytes; a slot that is there keeps its contents. */
 static int fill_slot(int fd, uint64_t size, struct dlr_slot **ret, struct dlr_err *err)
 {
     uint64_t old = 0;
     bool adopted = check_file(fd, &old, NULL) == 0;
-    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     struct dlr_slot *slot;
     int rc;
 
     if (old > size)
         size = old;
-    rc = -posix_fallocate(fd, 0, (off_t)size);
+    rc = set_end(fd, size);
     if (rc < 0)
-        return dlr_fail(err, rc, "cannot reserve %" PRIu64 " bytes: %s", size,
+        return dlr_fail(err, rc, "cannot make a file of %" PRIu64 " bytes: %s", size,
                         strerror(-rc));
     rc = map(fd, size, PROT_READ | PROT_WRITE, &slot, err);
     if (rc < 0)
         return rc;
-    rc = dlr_slot_touch(slot, cpus > 0 ? (unsigned)cpus : 1);
+    rc = reserve(slot, fd, err);
     if (rc < 0) {
         dlr_slot_unmap(slot);
-        return dlr_fail(err, rc, "cannot touch %" PRIu64 " bytes: %s", size,
-                        strerror(-rc));
+        return rc;
     }
     if (adopted)
         slot->page->bytes = size;

@@ -61,6 +61,8 @@ $(BUILD)/stream: $(call obj,bench/stream.c tests/data_rig.c $(SLOT) $(COMMON)) |
 	$(call link,-lisal -lxxhash)
 $(BUILD)/gf: $(call obj,bench/gf.c ckpt/parity.c $(SLOT) $(COMMON))
 	$(call link,-lisal -lxxhash)
+$(BUILD)/reserve: $(call obj,bench/reserve.c $(SLOT) $(COMMON))
+	$(call link,-lisal -lxxhash)
 $(BUILD)/copy: $(call obj,bench/copy.c ckpt/copy_sum.c $(SLOT) $(COMMON))
 	$(call link,-lisal -lxxhash)
 # What `dlrover version` says the suite was built with: read from headers, not linked.
