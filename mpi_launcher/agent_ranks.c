@@ -252,6 +252,14 @@ static void say_ready(struct dlr_agent *a, const struct dlr_agent_rank *r)
                                r->rank, "bytes", (json_int_t)r->bytes));
 }
 
+static void say_no_slots(struct dlr_agent *a, const struct dlr_agent_rank *r,
+                         const char *why)
+{
+    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i, s:s}", "v", DLR_MSG_VERSION, "t",
+                               "no_slots", "round", (json_int_t)a->round.round, "rank",
+                               r->rank, "why", why));
+}
+
 static void tell_slots(struct dlr_agent *a, struct dlr_agent_rank *r, const char *why)
 {
     struct dlr_local_msg m;
@@ -357,8 +365,8 @@ void dlr_agent_ranks_reserved(struct dlr_agent *a, int32_t rank, int rc,
         tell_slots(a, r, rc < 0 ? why : NULL);
     if (rc == 0)
         say_ready(a, r);
-    else
-        dlr_agent_save_missed(a, rank, 0, why);
+    else if (rc != -ENOTSUP) /* checkpoint=off: nobody wants them */
+        say_no_slots(a, r, why);
 }
 
 void dlr_agent_ranks_restored(struct dlr_agent *a, const struct dlr_local_msg *msg)

@@ -84,6 +84,7 @@ static void add_steps(json_t *j, const struct dlr_cli_state *s, int64_t now_ms)
                         s->cadence ? json_incref(s->cadence) : json_null());
     json_object_set_new(j, "every_step",
                         s->every_step ? json_incref(s->every_step) : json_null());
+    json_object_set_new(j, "no_memory", json_integer(s->no_memory));
 }
 
 json_t *dlr_cli_view_json(const struct dlr_cli_state *s, const struct dlr_cli_run *run,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi_launcher/cli_state.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -218,6 +219,8 @@ static void on_plan(struct dlr_cli_state *s, const json_t *e)
 {
     const json_t *places = json_object_get(e, "places");
 
+    free(s->no_memory_why);
+    s->no_memory_why = NULL;
     for (size_t i = 0; i < s->nnodes; i++)
         s->nodes[i].placed = false;
     for (size_t i = 0; i < json_array_size(places); i++)
@@ -294,6 +297,16 @@ static void on_adopted(struct dlr_cli_state *s, const json_t *e)
     s->round = int_of(e, "round", s->round);
 }
 
+static void on_no_memory(struct dlr_cli_state *s, const json_t *e)
+{
+    const char *node = text_of(e, "node"), *why = text_of(e, "why");
+
+    s->no_memory = int_of(e, "count", s->no_memory);
+    free(s->no_memory_why);
+    if (asprintf(&s->no_memory_why, "%s: %s", node ? node : "?", why ? why : "?") < 0)
+        s->no_memory_why = NULL;
+}
+
 static void on_takeover(struct dlr_cli_state *s, const json_t *e)
 {
     struct dlr_cli_node *n = node_of(s, text_of(e, "from"));
@@ -355,6 +368,7 @@ static const struct {
     {"resumed", DLR_CLI_NOTHING, on_resumed},
     {"rendezvous", DLR_CLI_MEET, NULL},
     {"plan", DLR_CLI_PREPARE, on_plan},
+    {"no_memory", DLR_CLI_NOTHING, on_no_memory},
     {"launch", DLR_CLI_LAUNCH, NULL},
     {"running", DLR_CLI_RUN, on_running},
     {"restored", DLR_CLI_RUN, NULL},
@@ -455,6 +469,7 @@ void dlr_cli_state_done(struct dlr_cli_state *s)
     free(s->run);
     free(s->suite);
     free(s->why);
+    free(s->no_memory_why);
     free(s->progress);
     json_decref(s->cadence);
     json_decref(s->every_step);

@@ -87,7 +87,9 @@ struct dlr_cli_state {
     double rate;                  /* steps/s, 0 unknown */
     json_t *cadence, *every_step; /* the newest such event, or NULL */
     int64_t commits, aborts;
-    char *why; /* of the last round's end, of a requeue or of the end */
+    int64_t no_memory;   /* ranks for which a node had no room for snapshots, 0 none */
+    char *no_memory_why; /* of this round: which node and why, or NULL */
+    char *why;           /* of the last round's end, of a requeue or of the end */
     bool over;
     int64_t code, rounds;
     double wall_s;

@@ -240,6 +240,11 @@ static void put_doubts(struct page *p, const struct dlr_cli_state *s, int64_t no
             span, s->job ? s->job : "ID");
         end_line(p);
     }
+    if (s->no_memory_why && !s->over) {
+        put(p, YELLOW, "nothing is saved in this round (%lld ranks without memory): %s",
+            (long long)s->no_memory, s->no_memory_why);
+        end_line(p);
+    }
     if (s->bad_lines || s->dropped_lines) {
         put(p, YELLOW,
             "the journal has %llu lines that are no events and has lost %lld",

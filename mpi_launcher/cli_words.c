@@ -48,6 +48,7 @@ static const struct {
     {"cadence", "a save every {every#step}: it holds a rank up for {blocked_ms} ms, a step"
                 " has {step_ms} ms[, of which saves may take {budget:above0} %]"},
     {"every_step", "a save in every step is [{possible:false}not ]possible: {why}"},
+    {"no_memory", "nothing is saved in round {round}: {node}: {why}"},
     {"save_failed", "{version:version} was given up: {why}"},
     {"progress", "step {step}[, {rate} steps/s][, committed {committed:version}]"
                  "[, {commits#commit}][, {aborts:above0} saves given up]"},

@@ -138,13 +138,17 @@ static int keep_silent(const struct ring *ring, struct dlr_plan_report *r)
 
 /* --- checks -------------------------------------------------------------------------- */
 
-/* Snapshots go where the run's memory is on this node: who fills another place is no matter. */
-static const char *shm_of(const struct dlr_plan_survey *s, char *buf, size_t size)
+/* Where nodes may lack room through no doing of the job: in a tmpfs of its own nobody else takes
+ * any, and what the job has reserved there is no lack.
+ */
+static const char *shm_of(const struct dlr_plan_survey *s)
 {
-    bool own =
-        s->store_dir && s->store_dir[0] && dlr_memory_top(s->store_dir, buf, size) == 0;
+    char top[PATH_MAX];
+    bool own = s->store_dir && s->store_dir[0] &&
+               dlr_memory_top(s->store_dir, top, sizeof(top)) == 0 &&
+               dlr_after(top, DLR_MEMORY_OWN "/");
 
-    return own ? buf : s->shm_path;
+    return own ? "" : s->shm_path;
 }
 
 static int run_checks(const struct dlr_plan_survey *s,
@@ -154,14 +158,13 @@ static int run_checks(const struct dlr_plan_survey *s,
     DLR_CLEANUP(cleanup_ring) struct ring ring = {0};
     struct dlr_health_result got[CHECKS_ROOM];
     struct dlr_health_env env;
-    char shm[PATH_MAX];
     int n, i;
 
     dlr_health_env_init(&env);
     if (choose_peers(s, r->node.name, &ring) < 0)
         return dlr_fail(err, -ENOMEM, "out of memory");
     env.disk_path = s->disk_path;
-    env.shm_path = shm_of(s, shm, sizeof(shm));
+    env.shm_path = shm_of(s);
     env.shm_need_bytes = s->shm_need_bytes;
     env.ref_wall_ns = clock->wall_ns;
     env.ref_taken_ns = clock->taken_ns;

@@ -107,7 +107,8 @@ struct dlr_sup {
     pid_t keeper;
     int64_t asked_ms; /* since then so many strangers were asked who they are */
     unsigned asked;
-    uint64_t refused; /* messages dropped: strangers, malformed, unknown */
+    uint64_t refused;  /* messages dropped: strangers, malformed, unknown */
+    uint64_t no_slots; /* ranks for which a node had no room */
     uint64_t strangers, strangers_told; /* who said hello without being one of us */
     int64_t strangers_ms;               /* the journal was told last */
     char batch
@@ -409,6 +410,9 @@ json_t *dlr_sup_holder_names(const struct dlr_sup *s, unsigned place);
 /* sup_manifest.c: every rank's slot is in its file, this makes them a checkpoint */
 void dlr_sup_write_manifest(
     struct dlr_sup *s); /* the policy is told when it is there */
+
+/* sup_memory.c: nodes without room */
+void dlr_sup_on_no_slots(struct dlr_sup *s, unsigned node, const json_t *msg);
 
 /* sup_strangers.c: who has no business with us */
 void dlr_sup_strangers(struct dlr_sup *s, int64_t now_ms);

@@ -423,6 +423,7 @@ static const struct {
     {"suspend", dlr_sup_on_suspend},
     {"awake", dlr_sup_on_awake},
     {"ready", on_ready},
+    {"no_slots", dlr_sup_on_no_slots},
     {"sealed", on_sealed},
     {"copied", on_copied},
     {"missed", on_missed},

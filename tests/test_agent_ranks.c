@@ -363,6 +363,7 @@ static void without_the_timer_the_page_shows_none(void **state)
 static void memory_beyond_the_budget_is_refused_before_it_is_taken(void **state)
 {
     struct dlr_local_msg m;
+    json_t *told;
     struct worker w;
     int fds[DLR_LOCAL_FDS];
     unsigned n;
@@ -376,6 +377,10 @@ static void memory_beyond_the_budget_is_refused_before_it_is_taken(void **state)
     assert_int_equal(m.type, DLR_LOCAL_SLOTS);
     assert_int_equal(m.arg[0], 0);
     assert_non_null(strstr(m.text, "2 x 0.1 MB for rank 4 and 0.0 MB for 0 others"));
+    told = dlr_rig_expect(&rig, "no_slots");
+    assert_int_equal(json_integer_value(json_object_get(told, "rank")), 4);
+    assert_non_null(strstr(json_string_value(json_object_get(told, "why")), "2 x 0.1"));
+    json_decref(told);
     rig_bye(&w);
     dlr_rig_stop(&rig);
 }

@@ -73,6 +73,8 @@ static const struct {
     {"{\"event\":\"restore_failed\",\"rank\":1,\"version\":[1,44],\"where\":\"n2\","
      "\"why\":\"bad sum\"}", "rank 1 could not load step 44 of round 1 on n2: bad sum"},
     {"{\"event\":\"first_step\",\"round\":2,\"step\":45}", "first step of round 2: 45"},
+    {"{\"event\":\"no_memory\",\"node\":\"n2\",\"round\":1,\"rank\":3,\"count\":2,\"why\":\"x\"}",
+     "nothing is saved in round 1: n2: x"},
     {"{\"event\":\"save_failed\",\"version\":[0,23],\"why\":\"no free slot\"}",
      "step 23 of round 0 was given up: no free slot"},
     {"{\"event\":\"saving\",\"round\":2,\"took_ms\":1500}",

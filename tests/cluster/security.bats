@@ -142,6 +142,35 @@ within() { # CONDITION...: waits until it is met
     for node in n1 n2; do on "$node" sed -i 's/ job-tmpfs=off$//' /etc/slurm/plugstack.conf; done
 }
 
+# has_room NODE SIZE: what job-tmpfs-size is there for jobs that begin from now on, "" as at first
+has_room() { on "$1" sed -i "s/ job-tmpfs-size=[^ ]*//; s/\$/${2:+ job-tmpfs-size=$2}/" /etc/slurm/plugstack.conf; }
+
+# bats test_tags=production
+@test "memory that fills up is a line and a count, never the end of a program" {
+    # full once the slots are there: nothing is missing any more
+    has_room n2 4m
+    job=$(submit work.sh)
+    saved "$job"
+    as_alice n2 sh -c "head -c 8m /dev/zero >/run/dlrover/3001-$job/dlrover-3001-$job/fill" || :
+    on n2 df --output=avail "/run/dlrover/3001-$job" | grep -x ' *0'
+    on n2 pkill -KILL -f work.py
+    await "$job" "e['event']=='restored'"
+    await "$job" "e['event']=='progress' and e['round']==1 and e['commits']>=3"
+    finish "$job"
+    [ -z "$(events "$job" 'select(.event=="no_memory" or .event=="node_dead")')" ]
+    # full before: the program runs to its end, and it is said why nothing is saved
+    has_room n2 64k
+    job=$(submit work.sh)
+    await "$job" "e['event']=='no_memory' and e['node']=='n2' and e['count']>0 and 'No space left' in e['why']"
+    await "$job" "e['event']=='first_step'"
+    alice /opt/dlrover/bin/dlrover status --json "$job" | jq -e '.no_memory>0'
+    alice /opt/dlrover/bin/dlrover status --once "$job" | grep -F "nothing is saved in this round"
+    finish "$job"
+    has_room n2
+    grep -F "nothing is saved from now on" "$(alice_home)/out.$job"
+    [ -z "$(events "$job" 'select(.event=="round_end" or .event=="worker_exit" or .event=="saving")')" ]
+}
+
 @test "no secret is left where others of the same user could read it" {
     job=$(submit work.sh)
     saved "$job"
