@@ -10,13 +10,16 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 
-#define NINE "%*s %*s %*s %*s %*s %*s %*s %*s %*s" /* fields of proc(5) not asked for */
+/* Fields of proc(5) not asked for. */
+#define EIGHT "%*s %*s %*s %*s %*s %*s %*s %*s"
+#define NINE EIGHT " %*s"
 
-int dlr_procid_of(pid_t pid, struct dlr_procid *ret)
+/* What /proc says of pid; -ESRCH when there is nothing. */
+static int read_stat(pid_t pid, char *ret_state, int *ret_parent,
+                     unsigned long long *ret_start)
 {
-    struct dlr_procid id = {.pid = pid};
     DLR_AUTO_CLOSE int fd = -1;
-    char path[64], text[1024], state, *p;
+    char path[64], text[1024], *p;
     ssize_t n;
 
     snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
@@ -26,8 +29,31 @@ int dlr_procid_of(pid_t pid, struct dlr_procid *ret)
         return -ESRCH;
     text[n] = '\0';
     p = strrchr(text, ')'); /* the name before it may hold anything */
-    if (!p || sscanf(p + 1, " %c " NINE " " NINE " %llu", &state, &id.start) != 2)
+    if (!p || sscanf(p + 1, " %c %d " EIGHT " " NINE " %llu", ret_state, ret_parent,
+                     ret_start) != 3)
         return -ESRCH;
+    return 0;
+}
+
+pid_t dlr_procid_parent(pid_t pid)
+{
+    unsigned long long start;
+    int parent, rc;
+    char state;
+
+    rc = read_stat(pid, &state, &parent, &start);
+    return rc < 0 ? rc : parent;
+}
+
+int dlr_procid_of(pid_t pid, struct dlr_procid *ret)
+{
+    struct dlr_procid id = {.pid = pid};
+    int parent, rc;
+    char state;
+
+    rc = read_stat(pid, &state, &parent, &id.start);
+    if (rc < 0)
+        return rc;
     if (state == 'Z' || state == 'X')
         return -ESRCH;
     if (gethostname(id.host, sizeof(id.host) - 1) < 0)

@@ -214,23 +214,6 @@ int dlr_proc_adopt(pid_t pid, struct dlr_proc *ret)
     return 0;
 }
 
-pid_t dlr_proc_parent(pid_t pid)
-{
-    char path[64], text[512], *p;
-    DLR_AUTO_CLOSE int fd = -1;
-    ssize_t n;
-    int ppid;
-
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-    if (n <= 0)
-        return -ESRCH;
-    text[n] = '\0';
-    p = strrchr(text, ')'); /* the name before it may hold anything */
-    return p && sscanf(p, ") %*c %d", &ppid) == 1 ? ppid : -ESRCH;
-}
-
 int dlr_proc_reap(struct dlr_proc *proc)
 {
     int status = 0;

@@ -67,9 +67,6 @@ int dlr_proc_start_with(char *const *argv, char *const *envp, int in, int out,
 /* Takes a process that somebody else started; 0 or -ESRCH. */
 int dlr_proc_adopt(pid_t pid, struct dlr_proc *ret);
 
-/* The parent of pid, -ESRCH when it is gone. */
-pid_t dlr_proc_parent(pid_t pid);
-
 /* After pidfd became readable: the wait status (0 for one that is not our child); closes. */
 int dlr_proc_reap(struct dlr_proc *proc);
 void dlr_proc_kill(const struct dlr_proc *proc, int sig);

@@ -152,7 +152,7 @@ static void adopt(pid_t pid, struct dlr_proc *ret)
 
     if (pid <= 1 || dlr_proc_adopt(pid, &proc) < 0)
         return;
-    if (dlr_proc_parent(pid) == getppid())
+    if (dlr_procid_parent(pid) == getppid())
         *ret = proc;
     else
         close(proc.pidfd);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "common/str.h"
+#include "mpi_launcher/procid.h"
 #include "mpi_launcher/steps.h"
 
 #define LIMIT_MS 30000
@@ -109,7 +110,7 @@ static int run(const char *script, int in, int out)
     assert_int_equal(dlr_proc_start(argv, envp, in, out, 2, &proc, &err), 0);
     pfd.fd = proc.pidfd;
     assert_int_equal(poll(&pfd, 1, LIMIT_MS), 1);
-    assert_int_equal(dlr_proc_parent(proc.pid), getpid());
+    assert_int_equal(dlr_procid_parent(proc.pid), getpid());
     return dlr_proc_reap(&proc);
 }
 
@@ -176,7 +177,7 @@ static void process_that_is_gone_is_not_adopted(void **state)
         _exit(0);
     waitpid(pid, NULL, 0);
     assert_int_equal(dlr_proc_adopt(pid, &proc), -ESRCH);
-    assert_int_equal(dlr_proc_parent(pid), -ESRCH);
+    assert_int_equal(dlr_procid_parent(pid), -ESRCH);
     assert_int_equal(proc.pid, 0);
     dlr_proc_kill(&proc, SIGKILL); /* nobody */
 }
