@@ -109,25 +109,51 @@ static int begin_step(void)
     return stepd;
 }
 
+/* A step of this node with one task. */
+struct step {
+    int stepd, alive; /* alive ends when the task and its child have */
+    pid_t pid;
+};
+
+static void add_task(struct step *t)
+{
+    int alive[2];
+
+    t->stepd = begin_step();
+    t->pid = start_task(alive);
+    t->alive = alive[0];
+    dlr_rig_send(t->stepd, DLR_LOCAL_TASK, 0, 0, 0, (uint64_t)t->pid, 0);
+}
+
+static void one_task(struct step *t)
+{
+    dlr_rig_round(&rig, 0, "[0]", "null");
+    add_task(t);
+    expect_task(0, t->pid);
+}
+
+/* The agent has killed it. */
+static void gone_with_its_step(const struct step *t)
+{
+    assert_true(all_gone(t->alive, RIG_WAIT_MS));
+    waitpid(t->pid, NULL, 0);
+    close(t->stepd);
+}
+
 static void an_exit_is_told_at_once_and_the_end_of_the_step(void **state)
 {
-    int stepd, alive[2];
+    struct step t;
     int64_t began;
-    pid_t pid;
 
     dlr_rig_start(&rig, NULL);
-    dlr_rig_round(&rig, 0, "[0]", "null");
-    stepd = begin_step();
-    pid = start_task(alive);
-    dlr_rig_send(stepd, DLR_LOCAL_TASK, 0, 0, 0, (uint64_t)pid, 0);
-    expect_task(0, pid);
+    one_task(&t);
     began = dlr_now_ms();
-    end_task(pid, alive[0]);
-    dlr_rig_send(stepd, DLR_LOCAL_EXIT, 0, 0, 0, SIGKILL, 0);
+    end_task(t.pid, t.alive);
+    dlr_rig_send(t.stepd, DLR_LOCAL_EXIT, 0, 0, 0, SIGKILL, 0);
     expect_exit_since(began, 0, SIGKILL);
     print_message("told after %lld ms\n", (long long)(dlr_now_ms() - began));
     assert_true(dlr_rig_silent(&rig, "clean", 100)); /* the step is still here */
-    close(stepd);
+    close(t.stepd);
     expect_clean(0, 0);
     dlr_rig_stop(&rig);
 }
@@ -163,20 +189,15 @@ static void kill_takes_tasks_and_their_children(void **state)
 
 static void a_task_that_comes_late_is_killed_too(void **state)
 {
-    int stepd, alive[2];
-    pid_t pid;
+    struct step t;
 
     dlr_rig_start(&rig, NULL);
     dlr_rig_round(&rig, 0, "[0]", "null");
     dlr_rig_say(&rig, "kill", "s:i", "round", 0);
     expect_clean(0, 0);
-    stepd = begin_step();
-    pid = start_task(alive);
-    dlr_rig_send(stepd, DLR_LOCAL_TASK, 0, 0, 0, (uint64_t)pid, 0);
+    add_task(&t);
     expect_clean(0, 1);
-    assert_true(all_gone(alive[0], RIG_WAIT_MS));
-    waitpid(pid, NULL, 0);
-    close(stepd);
+    gone_with_its_step(&t);
     expect_exit(0, -1); /* nobody told its status */
     dlr_rig_stop(&rig);
 }
@@ -193,24 +214,19 @@ static void expect_lapsed(int killed)
 
 static void workers_end_with_the_lease(void **state)
 {
-    int stepd, alive[2];
+    struct step t;
     int64_t last, gone;
-    pid_t pid;
 
     dlr_rig_start_leased(&rig);
-    dlr_rig_round(&rig, 0, "[0]", "null");
-    stepd = begin_step();
-    pid = start_task(alive);
-    dlr_rig_send(stepd, DLR_LOCAL_TASK, 0, 0, 0, (uint64_t)pid, 0);
-    expect_task(0, pid);
+    one_task(&t);
     assert_true(
         dlr_rig_silent(&rig, "exit", RIG_DEAD_MS * 5 / 4)); /* leased, it lives */
     last = (int64_t)(rig.beat.sent_ns / 1000000); /* the last beat that was answered */
     rig.leasing = false;
-    assert_true(all_gone(alive[0], RIG_WAIT_MS));
+    assert_true(all_gone(t.alive, RIG_WAIT_MS));
     gone = dlr_now_ms();
-    waitpid(pid, NULL, 0);
-    close(stepd);
+    waitpid(t.pid, NULL, 0);
+    close(t.stepd);
     print_message("gone %lld ms after the last leased beat\n",
                   (long long)(gone - last));
     assert_true(gone - last >= RIG_DEAD_MS);
@@ -239,15 +255,10 @@ static void suspend_agent(void)
 
 static void a_suspended_job_keeps_its_workers(void **state)
 {
-    int stepd, alive[2];
-    pid_t pid;
+    struct step t;
 
     dlr_rig_start_leased(&rig);
-    dlr_rig_round(&rig, 0, "[0]", "null");
-    stepd = begin_step();
-    pid = start_task(alive);
-    dlr_rig_send(stepd, DLR_LOCAL_TASK, 0, 0, 0, (uint64_t)pid, 0);
-    expect_task(0, pid);
+    one_task(&t);
     rig.holding = true;
     suspend_agent();
     assert_true(dlr_rig_silent(&rig, "lapsed", RIG_DEAD_MS * 5 / 4));
@@ -257,33 +268,24 @@ static void a_suspended_job_keeps_its_workers(void **state)
     assert_true(dlr_rig_silent(&rig, "lapsed", RIG_DEAD_MS * 5 / 4));
     rig.leasing = false; /* and then it lives by the lease again */
     expect_lapsed(1);
-    assert_true(all_gone(alive[0], RIG_WAIT_MS));
-    waitpid(pid, NULL, 0);
-    close(stepd);
+    gone_with_its_step(&t);
     rig.leasing = true;
     dlr_rig_stop(&rig);
 }
 
 static void a_node_stopped_without_a_hold_is_a_frozen_one(void **state)
 {
-    int stepd, alive[2];
-    pid_t pid;
+    struct step t;
 
     dlr_rig_start_leased(&rig);
-    dlr_rig_round(&rig, 0, "[0]", "null");
-    stepd = begin_step();
-    pid = start_task(alive);
-    dlr_rig_send(stepd, DLR_LOCAL_TASK, 0, 0, 0, (uint64_t)pid, 0);
-    expect_task(0, pid);
+    one_task(&t);
     suspend_agent(); /* the supervisor does not agree */
     rig.leasing = false;
     assert_true(dlr_rig_silent(&rig, "lapsed", RIG_DEAD_MS * 5 / 4));
     kill(rig.pid, SIGCONT);
     expect_lapsed(1);
     rig.leasing = true;
-    assert_true(all_gone(alive[0], RIG_WAIT_MS));
-    waitpid(pid, NULL, 0);
-    close(stepd);
+    gone_with_its_step(&t);
     dlr_rig_stop(&rig);
 }
 
@@ -300,18 +302,13 @@ static void a_suspension_told_to_the_parent_reaches_the_agent(void **state)
 
 static void a_step_that_leaves_its_tasks_behind_is_finished_off(void **state)
 {
-    int stepd, alive[2];
-    pid_t pid;
+    struct step t;
 
     dlr_rig_start(&rig, NULL);
-    dlr_rig_round(&rig, 0, "[0]", "null");
-    stepd = begin_step();
-    pid = start_task(alive);
-    dlr_rig_send(stepd, DLR_LOCAL_TASK, 0, 0, 0, (uint64_t)pid, 0);
-    expect_task(0, pid);
-    close(stepd); /* slurmstepd was killed */
-    assert_true(all_gone(alive[0], RIG_WAIT_MS));
-    waitpid(pid, NULL, 0);
+    one_task(&t);
+    close(t.stepd); /* slurmstepd was killed */
+    assert_true(all_gone(t.alive, RIG_WAIT_MS));
+    waitpid(t.pid, NULL, 0);
     expect_clean(0, 1);
     expect_exit(0, -1);
     dlr_rig_stop(&rig);

@@ -41,12 +41,18 @@ static void wait_for_save_at(struct worker *w, uint64_t step)
     assert_int_equal(w->page->save_at, step);
 }
 
-static void begin(struct worker *w)
+/* Rank 4 of round 0, of an agent with this option more (NULL: none). */
+static void welcomed(struct worker *w, const char *option)
 {
-    dlr_rig_start(&rig, NULL);
+    dlr_rig_start(&rig, option);
     dlr_rig_round(&rig, 0, "[4]", "null");
     dlr_rig_sync(&rig);
     assert_true(rig_hello(&rig, w, 0, 4));
+}
+
+static void begin(struct worker *w)
+{
+    welcomed(w, NULL);
     assert_int_equal(w->welcome.arg[0], 0);
     rig_worker_slots(w);
     expect_ready(4);
@@ -190,10 +196,7 @@ static void nobody_saves_before_it_is_ready(void **state)
 {
     struct worker w;
 
-    dlr_rig_start(&rig, NULL);
-    dlr_rig_round(&rig, 0, "[4]", "null");
-    dlr_rig_sync(&rig);
-    assert_true(rig_hello(&rig, &w, 0, 4));
+    welcomed(&w, NULL);
     dlr_rig_say(&rig, "save_at", "s:i, s:i", "round", 0, "step", 5);
     expect_missed(5, "not ready");
     rig_bye(&w);
@@ -297,10 +300,7 @@ static void the_page_shows_the_lease(void **state)
     uint64_t first_ns;
     struct worker w;
 
-    dlr_rig_start(&rig, NULL);
-    dlr_rig_round(&rig, 0, "[4]", "null");
-    dlr_rig_sync(&rig);
-    assert_true(rig_hello(&rig, &w, 0, 4));
+    welcomed(&w, NULL);
     first_ns = next_lease(w.page, 0);
     assert_true(first_ns > rig.beat.sent_ns);
     assert_true(next_lease(w.page, first_ns) > first_ns);
@@ -319,10 +319,7 @@ static void a_slow_write_leaves_two_slots_for_saves(void **state)
     struct worker w;
     unsigned held;
 
-    dlr_rig_start(&rig, "--persist-every=10");
-    dlr_rig_round(&rig, 0, "[4]", "null");
-    dlr_rig_sync(&rig);
-    assert_true(rig_hello(&rig, &w, 0, 4));
+    welcomed(&w, "--persist-every=10");
     w.nslots = 3;
     rig_worker_slots(&w);
     expect_ready(4);
@@ -350,10 +347,7 @@ static void without_the_timer_the_page_shows_none(void **state)
 {
     struct worker w;
 
-    dlr_rig_start(&rig, "--lease-timer=off");
-    dlr_rig_round(&rig, 0, "[4]", "null");
-    dlr_rig_sync(&rig);
-    assert_true(rig_hello(&rig, &w, 0, 4));
+    welcomed(&w, "--lease-timer=off");
     dlr_rig_silent(&rig, "x", 4 * RIG_EVERY_MS); /* leases come and go */
     assert_int_equal(w.page->lease_ns, 0);
     rig_bye(&w);
@@ -368,10 +362,7 @@ static void memory_beyond_the_budget_is_refused_before_it_is_taken(void **state)
     int fds[DLR_LOCAL_FDS];
     unsigned n;
 
-    dlr_rig_start(&rig, "--ckpt-mem=100k");
-    dlr_rig_round(&rig, 0, "[4]", "null");
-    dlr_rig_sync(&rig);
-    assert_true(rig_hello(&rig, &w, 0, 4));
+    welcomed(&w, "--ckpt-mem=100k");
     dlr_rig_send(w.fd, DLR_LOCAL_RESERVE, 0, 4, 0, 65536, 0);
     assert_true(dlr_rig_recv(w.fd, &m, fds, &n));
     assert_int_equal(m.type, DLR_LOCAL_SLOTS);
@@ -392,10 +383,7 @@ static void without_checkpoints_nothing_is_reserved(void **state)
     int fds[DLR_LOCAL_FDS];
     unsigned n;
 
-    dlr_rig_start(&rig, "--checkpoint=off");
-    dlr_rig_round(&rig, 0, "[4]", "null");
-    dlr_rig_sync(&rig);
-    assert_true(rig_hello(&rig, &w, 0, 4));
+    welcomed(&w, "--checkpoint=off");
     dlr_rig_send(w.fd, DLR_LOCAL_RESERVE, 0, 4, 0, 65536, 0);
     assert_true(dlr_rig_recv(w.fd, &m, fds, &n));
     assert_int_equal(m.type, DLR_LOCAL_SLOTS);

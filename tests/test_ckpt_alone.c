@@ -13,6 +13,7 @@
 #include "ckpt/ckpt.h"
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "tests/flip.h"
 
 #define N 400000 /* two chunks */
 
@@ -107,20 +108,6 @@ static unsigned mode_of(const char *name)
     return st.st_mode & 0777;
 }
 
-static void spoil(const char *name, off_t at)
-{
-    char path[128];
-    unsigned char byte;
-    int fd;
-
-    dlr_format(path, sizeof(path), "%s/%s", dir, name);
-    fd = open(path, O_RDWR);
-    assert_int_equal(pread(fd, &byte, 1, at), 1);
-    byte ^= 1;
-    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
-    close(fd);
-}
-
 /* Every rank of world restores step and finds its own state; step 0: nothing. */
 static void assert_restores(int world, uint64_t step)
 {
@@ -195,9 +182,9 @@ static void the_newest_step_that_all_ranks_have_is_taken(void **state)
 static void a_corrupt_file_of_any_rank_makes_all_go_back(void **state)
 {
     run_steps(3, 1, 3, 1);
-    spoil("r1-3.slot", 1500000);
+    flip_bit(dir, "r1-3.slot", 1500000);
     assert_restores(3, 2);
-    spoil("r2-2.slot", 4096 + 3); /* the head */
+    flip_bit(dir, "r2-2.slot", 4096 + 3); /* the head */
     assert_restores(3, 0);
 }
 
@@ -239,7 +226,7 @@ static void what_is_newer_than_the_restored_step_goes(void **state)
     uint64_t step;
 
     run_steps(2, 1, 4, 1);
-    spoil("r1-4.slot", 20000);
+    flip_bit(dir, "r1-4.slot", 20000);
     join(&r, 0, 2, 1);
     assert_int_equal(dlr_ckpt_restore(r.ck, &step), 1);
     assert_int_equal(step, 3);

@@ -17,6 +17,7 @@
 #include "common/str.h"
 #include "mpi_launcher/cli.h"
 #include "mpi_launcher/persist.h"
+#include "tests/flip.h"
 
 #define RANKS 2
 
@@ -117,20 +118,6 @@ static int ckpt(const char *words)
     return WEXITSTATUS(status);
 }
 
-static void spoil(const char *name, off_t at)
-{
-    char path[128];
-    unsigned char byte;
-    int fd;
-
-    dlr_format(path, sizeof(path), "%s/%s", dir, name);
-    fd = open(path, O_RDWR);
-    assert_int_equal(pread(fd, &byte, 1, at), 1);
-    byte ^= 1;
-    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
-    close(fd);
-}
-
 static bool there(const char *name)
 {
     char path[128];
@@ -164,13 +151,13 @@ static void verify_finds_the_spoilt_byte(void **state)
 {
     assert_int_equal(ckpt("verify DIR"), 0);
     assert_non_null(strstr(text, "step 200 of round 1: 2 files"));
-    spoil("r1-0-100.slot", 8192 + 4000);
+    flip_bit(dir, "r1-0-100.slot", 8192 + 4000);
     assert_int_equal(ckpt("verify DIR"), 1);
     assert_non_null(strstr(text, "rank 1 of step 100"));
     assert_non_null(strstr(text, "chunk 0 of 1 is corrupt"));
     assert_non_null(strstr(text, "step 200 of round 1: 2 files"));
     assert_int_equal(ckpt("verify --step=200 DIR"), 0);
-    spoil("r0-1-200.slot", 4096 + 30);
+    flip_bit(dir, "r0-1-200.slot", 4096 + 30);
     assert_int_equal(ckpt("verify --step=200 DIR"), 1);
 }
 
@@ -181,7 +168,7 @@ static void export_writes_only_what_is_right(void **state)
     assert_true(there("out/rank-1.safetensors"));
     assert_int_equal(remove_dir(NULL), 0);
     assert_int_equal(make_dir(NULL), 0);
-    spoil("r0-0-100.slot", 8192 + 1);
+    flip_bit(dir, "r0-0-100.slot", 8192 + 1);
     assert_int_equal(ckpt("export --step=100 --to=safetensors --output=DIR DIR"), 1);
     assert_false(there("out/rank-0.safetensors"));
 }

@@ -19,6 +19,7 @@
 #include "common/clock.h"
 #include "common/str.h"
 #include "tests/data_rig.h"
+#include "tests/flip.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define RANK 3
@@ -401,9 +402,7 @@ static void a_restarted_process_adopts_its_slots(void **state)
 static void a_file_gives_back_what_was_saved(void **state)
 {
     char path[128], why[256];
-    unsigned char byte;
     struct pair p;
-    int fd;
 
     pair_up(&p, 3 * MIB + 99, NULL);
     dlr_format(path, sizeof(path), "%s/saved.slot", p.from.dir);
@@ -412,18 +411,12 @@ static void a_file_gives_back_what_was_saved(void **state)
     rig_order(&p.from, DLR_LOCAL_D_SAVE, ROUND, RANK, v8, 2, path);
     assert_int_equal(rig_done(&p.from, 2, NULL, 0), ENOENT);
 
-    fd = open(path, O_RDWR);
-    assert_true(fd >= 0);
-    assert_int_equal(pread(fd, &byte, 1, 2 * MIB), 1);
-    byte ^= 1;
-    assert_int_equal(pwrite(fd, &byte, 1, 2 * MIB), 1);
+    flip_bit(p.from.dir, "saved.slot", 2 * MIB);
     rig_order(&p.to, DLR_LOCAL_D_LOAD, ROUND, RANK, v7, 3, path);
     assert_int_equal(rig_done(&p.to, 3, why, sizeof(why)), EBADMSG);
     assert_string_equal(why, "chunk 1 of 4 is corrupt: Bad message");
     assert_false(any_whole(&p));
-    byte ^= 1;
-    assert_int_equal(pwrite(fd, &byte, 1, 2 * MIB), 1);
-    close(fd);
+    flip_bit(p.from.dir, "saved.slot", 2 * MIB);
 
     rig_order(&p.to, DLR_LOCAL_D_LOAD, ROUND, RANK, v8, 4, path);
     assert_int_equal(rig_done(&p.to, 4, NULL, 0), EBADMSG); /* another version */

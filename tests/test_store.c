@@ -14,6 +14,7 @@
 #include "ckpt/store.h"
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "tests/flip.h"
 
 #define KEY 99
 
@@ -44,20 +45,6 @@ static void put(const char *name, int32_t rank, uint64_t key, uint64_t step,
     dlr_slot_set_state(slot, state);
     dlr_slot_unmap(slot);
     dlr_slot_plan_free(plan);
-    close(fd);
-}
-
-static void spoil(const char *name, off_t at)
-{
-    char path[128];
-    unsigned char byte;
-    int fd;
-
-    dlr_format(path, sizeof(path), "%s/%s", dir, name);
-    fd = open(path, O_RDWR);
-    assert_int_equal(pread(fd, &byte, 1, at), 1);
-    byte ^= 4;
-    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
     close(fd);
 }
 
@@ -104,8 +91,8 @@ static void what_is_corrupt_is_left_out_and_counted(void **state)
     put("r1.s0", 1, KEY, 11, DLR_SLOT_SEALED);
     put("r2.s0", 2, KEY, 11, DLR_SLOT_SEALED);
     put("r3.s0", 4, KEY, 11, DLR_SLOT_SEALED); /* another rank's under this name */
-    spoil("r1.s0", 8192 + 100);                /* data */
-    spoil("r2.s0", 4096 + 60);                 /* head */
+    flip_bit(dir, "r1.s0", 8192 + 100);        /* data */
+    flip_bit(dir, "r2.s0", 4096 + 60);         /* head */
     assert_int_equal(dlr_store_list(dir, KEY, true, &items, &bad, NULL), 1);
     assert_int_equal(bad, 3);
     assert_int_equal(items[0].rank, 0);
@@ -117,7 +104,7 @@ static void without_verify_only_the_head_is_looked_at(void **state)
     unsigned bad;
 
     put("r1.s0", 1, KEY, 11, DLR_SLOT_SEALED);
-    spoil("r1.s0", 8192 + 100);
+    flip_bit(dir, "r1.s0", 8192 + 100);
     assert_int_equal(dlr_store_list(dir, KEY, false, &items, &bad, NULL), 1);
 }
 
