@@ -36,9 +36,9 @@ DATA := ckpt/data_main.c ckpt/data_local.c ckpt/data_store.c ckpt/data_send.c ck
   ckpt/data_files.c ckpt/data_work.c ckpt/data_check.c ckpt/data_ucx.c ckpt/data_lane.c
 CTL := mpi_launcher/beat.c mpi_launcher/identity.c mpi_launcher/zap.c mpi_launcher/endpoint.c \
   mpi_launcher/endpoint_frame.c mpi_launcher/endpoint_guard.c mpi_launcher/endpoint_client.c
-PLAN := mpi_launcher/plan.c mpi_launcher/plan_nodes.c mpi_launcher/plan_restore.c \
+PLAN := mpi_launcher/plan.c mpi_launcher/plan_nodes.c mpi_launcher/plan_ranks.c mpi_launcher/plan_restore.c \
   mpi_launcher/plan_json.c mpi_launcher/plan_read.c mpi_launcher/plan_input.c health/verdict.c
-STEPPLAN := mpi_launcher/stepplan.c mpi_launcher/stepplan_read.c mpi_launcher/stepplan_seats.c \
+STEPPLAN := mpi_launcher/stepplan.c mpi_launcher/stepplan_ranks.c mpi_launcher/stepplan_read.c mpi_launcher/stepplan_seats.c \
   mpi_launcher/srun_options.c
 KEEPER := mpi_launcher/keeper.c mpi_launcher/exits.c
 SUPERVISOR := mpi_launcher/supervisor.c mpi_launcher/sup_control.c mpi_launcher/sup_agents.c mpi_launcher/sup_launch.c mpi_launcher/sup_meet.c mpi_launcher/sup_gather.c mpi_launcher/sup_round.c \

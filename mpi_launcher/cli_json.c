@@ -38,6 +38,8 @@ static json_t *nodes_of(const struct dlr_cli_state *s)
         if (row && n->tasks > 0) {
             json_object_set_new(row, "first", json_integer(n->first));
             json_object_set_new(row, "tasks", json_integer(n->tasks));
+            if (n->ranks)
+                json_object_set(row, "ranks", n->ranks);
             json_object_set_new(row, "partner", text_or_null(n->partner));
             json_object_set_new(row, "moved", json_boolean(n->moved));
         }

@@ -43,6 +43,8 @@ static void clear_node(struct dlr_cli_node *n)
 {
     set_text(&n->reason, NULL);
     set_text(&n->partner, NULL);
+    json_decref(n->ranks);
+    n->ranks = NULL;
     n->first = n->tasks = 0;
     n->moved = false;
 }
@@ -174,6 +176,7 @@ static void take_place(struct dlr_cli_state *s, const json_t *p)
     n->role = DLR_CLI_TRAINING;
     n->first = int_of(p, "first", 0);
     n->tasks = int_of(p, "tasks", 1);
+    n->ranks = json_incref(json_object_get(p, "ranks"));
     n->moved = json_is_true(json_object_get(p, "moved"));
     take_partners(n, p);
     if (text_of(p, "leaf"))

@@ -127,6 +127,44 @@ void dlr_cli_time_brief(int64_t ms, int64_t now_ms, char *buf, size_t size)
         strftime(buf, size, near ? "%H:%M:%S" : "%m-%d %H:%M", &tm);
 }
 
+/* "4-5" from place *i of the list on, which is left behind them. */
+static int put_run(const json_t *list, size_t *i, const char *sep, char *buf,
+                   size_t size)
+{
+    json_int_t first = json_integer_value(json_array_get(list, *i)), last = first;
+
+    while (++*i < json_array_size(list) &&
+           json_integer_value(json_array_get(list, *i)) == last + 1)
+        last++;
+    if (last > first)
+        return snprintf(buf, size, "%s%lld-%lld", sep, (long long)first,
+                        (long long)last);
+    return snprintf(buf, size, "%s%lld", sep, (long long)first);
+}
+
+void dlr_cli_ranks(const json_t *list, int64_t first, int64_t tasks, char *buf,
+                   size_t size)
+{
+    size_t used = 0;
+
+    if (tasks > 1 && !json_array_size(list))
+        snprintf(buf, size, "%lld-%lld", (long long)first,
+                 (long long)(first + tasks - 1));
+    else if (!json_array_size(list))
+        snprintf(buf, size, "%lld", (long long)first);
+    for (size_t i = 0; i < json_array_size(list);) {
+        char one[64];
+        size_t n = put_run(list, &i, used ? "," : "", one, sizeof(one));
+
+        if (used + n + sizeof(",...") > size) {
+            snprintf(buf + used, size - used, ",...");
+            return;
+        }
+        memcpy(buf + used, one, n + 1);
+        used += n;
+    }
+}
+
 int64_t dlr_cli_now_ms(void)
 {
     return dlr_wall_ns() / 1000000;

@@ -3,6 +3,7 @@
 #ifndef DLR_MPI_LAUNCHER_CLI_TEXT_H
 #define DLR_MPI_LAUNCHER_CLI_TEXT_H
 
+#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +28,12 @@ int dlr_cli_since_parse(const char *text, int64_t now_ms, int64_t *ret_ms);
  */
 void dlr_cli_time_text(int64_t ms, char *buf, size_t size);
 void dlr_cli_time_brief(int64_t ms, int64_t now_ms, char *buf, size_t size);
+
+/* "2-3", "4", "0,4", "0-1,4-5": tasks ranks from first on, or those of list (NULL: none), ascending.
+ * A list that is too long ends in "...".
+ */
+void dlr_cli_ranks(const json_t *list, int64_t first, int64_t tasks, char *buf,
+                   size_t size);
 
 int64_t dlr_cli_now_ms(void); /* since the epoch */
 

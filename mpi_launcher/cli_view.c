@@ -270,11 +270,8 @@ static void ranks_text(const struct dlr_cli_node *n, char *buf, size_t size)
 {
     if (n->tasks < 1)
         snprintf(buf, size, "-");
-    else if (n->tasks > 1)
-        snprintf(buf, size, "%lld-%lld", (long long)n->first,
-                 (long long)(n->first + n->tasks - 1));
     else
-        snprintf(buf, size, "%lld", (long long)n->first);
+        dlr_cli_ranks(n->ranks, n->first, n->tasks, buf, size);
 }
 
 static struct widths measure(const struct dlr_cli_state *s)

@@ -234,17 +234,15 @@ static bool put_moved(struct text *t, const json_t *v)
         const char *node = json_string_value(json_object_get(p, "node"));
         long long first = json_integer_value(json_object_get(p, "first"));
         long long tasks = json_integer_value(json_object_get(p, "tasks"));
+        char ranks[64];
 
         if (!node || !json_is_true(json_object_get(p, "moved")) || told++ >= MAX_NAMES)
             continue;
         add_text(t, told > 1 ? ", " : "");
         add_text(t, node);
         add_text(t, tasks > 1 ? " takes ranks " : " takes rank ");
-        add_int(t, first);
-        if (tasks > 1) {
-            add_text(t, "-");
-            add_int(t, first + tasks - 1);
-        }
+        dlr_cli_ranks(json_object_get(p, "ranks"), first, tasks, ranks, sizeof(ranks));
+        add_text(t, ranks);
     }
     if (told > MAX_NAMES)
         add_text(t, ", and others");

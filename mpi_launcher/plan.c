@@ -8,6 +8,7 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "mpi_launcher/plan_fields.h"
 #include "mpi_launcher/plan_nodes.h"
 
 static int no_memory(struct dlr_err *err)
@@ -15,11 +16,13 @@ static int no_memory(struct dlr_err *err)
     return dlr_fail(err, -ENOMEM, "out of memory");
 }
 
-static int check_want(const struct dlr_plan_want *want, unsigned *ret_world,
+/* Fills world, ranks and place_of. */
+static int take_sizes(const struct dlr_plan_want *want, struct dlr_plan *plan,
                       struct dlr_err *err)
 {
     uint64_t world = 0;
     unsigned p;
+    int rc;
 
     if (!want->nplaces || want->nplaces > DLR_PLAN_NODES_MAX)
         return dlr_fail(err, -EINVAL, "%u places", want->nplaces);
@@ -30,8 +33,12 @@ static int check_want(const struct dlr_plan_want *want, unsigned *ret_world,
     }
     if (world > DLR_PLAN_RANKS_MAX)
         return dlr_fail(err, -EINVAL, "more than %u ranks", DLR_PLAN_RANKS_MAX);
-    *ret_world = (unsigned)world;
-    return 0;
+    plan->world = (unsigned)world;
+    rc = dlr_plan_seat(plan, want->tasks, want->nplaces, want->ranks);
+    if (rc == -ENOMEM)
+        return no_memory(err);
+    return rc < 0 ? dlr_fail(err, -EINVAL, "the places do not have every rank once")
+                  : 0;
 }
 
 /* --- who is left out ----------------------------------------------------------------- */
@@ -220,7 +227,7 @@ static int fill_places(const struct dlr_plan_nodes *pn,
 
         at->node = pn->node[place[p]];
         at->cpus = pn->report[place[p]]->cpus;
-        at->first_rank = rank;
+        at->from = rank;
         at->tasks = want->tasks[p];
         at->partner = partner[p];
         at->moved = want->nformer == want->nplaces && pn->seat[p] != place[p];
@@ -246,11 +253,10 @@ int dlr_plan_make(const struct dlr_plan_report *reports, unsigned nreports,
 {
     DLR_CLEANUP(dlr_plan_nodes_done) struct dlr_plan_nodes pn = {0};
     DLR_AUTO_FREE unsigned *place = NULL;
-    unsigned world = 0;
     int rc;
 
     memset(ret_plan, 0, sizeof(*ret_plan));
-    rc = check_want(want, &world, err);
+    rc = take_sizes(want, ret_plan, err);
     if (rc == 0)
         rc = dlr_plan_nodes_init(&pn, reports, nreports, want, err);
     if (rc < 0)
@@ -259,7 +265,6 @@ int dlr_plan_make(const struct dlr_plan_report *reports, unsigned nreports,
     place = calloc(want->nplaces, sizeof(*place));
     if (!place || list_out(&pn, ret_plan) < 0)
         return no_memory(err);
-    ret_plan->world = world;
     rc = seat_nodes(&pn, want, ret_plan, place, err);
     if (rc == 0 && fill_places(&pn, want, place, ret_plan) < 0)
         rc = no_memory(err);
@@ -278,7 +283,7 @@ int dlr_plan_restorable(const struct dlr_plan_report *reports, unsigned nreports
     int rc;
 
     memset(ret_plan, 0, sizeof(*ret_plan));
-    rc = check_want(want, &ret_plan->world, err);
+    rc = take_sizes(want, ret_plan, err);
     if (rc == 0)
         rc = dlr_plan_nodes_init(&pn, reports, nreports, want, err);
     if (rc == 0)
@@ -293,6 +298,8 @@ void dlr_plan_done(struct dlr_plan *plan)
     for (r = 0; plan->sources && r < plan->world; r++)
         free(plan->sources[r].where);
     free(plan->places);
+    free(plan->ranks);
+    free(plan->place_of);
     free(plan->spares);
     free(plan->out);
     free(plan->verdicts);

@@ -3,7 +3,8 @@
  * which version each rank starts. A pure function of node reports and of what the supervisor
  * wants: the same reports in any order give the same plan on every rank.
  *
- * A place is a seat for one training node; the ranks of place p follow those of place p-1.
+ * A place is a seat for one training node. Its ranks are the same in every round; those of place
+ * p follow those of place p-1 unless the user's distribution deals them out otherwise.
  */
 #ifndef DLR_MPI_LAUNCHER_PLAN_H
 #define DLR_MPI_LAUNCHER_PLAN_H
@@ -90,6 +91,8 @@ struct dlr_plan_struck {
 struct dlr_plan_want {
     unsigned nplaces;      /* training nodes */
     const unsigned *tasks; /* [nplaces] tasks of each place; their sum is the world */
+    const unsigned
+        *ranks; /* [world] of place 0 ascending, then of place 1 ...; NULL: 0, 1 ... */
     char batch
         [DLR_TOPO_NAME]; /* node of the supervisor: kept when in doubt; "" unknown */
     const struct dlr_plan_seat *former; /* [nformer]; nformer 0: first round */
@@ -145,7 +148,8 @@ void dlr_plan_input_done(struct dlr_plan_input *input);
 struct dlr_plan_place {
     struct dlr_topo_node node;
     unsigned cpus;
-    unsigned first_rank, tasks;
+    unsigned from,
+        tasks; /* its ranks: ranks[from] to ranks[from + tasks - 1] of the plan */
     unsigned partner; /* place that keeps its copies; itself: there is nobody */
     bool moved;       /* another node had this place in the former round */
 };
@@ -176,8 +180,10 @@ struct dlr_plan_source {
 
 struct dlr_plan {
     unsigned nplaces, world;
-    struct dlr_plan_place *places; /* [nplaces] in rank order */
-    struct dlr_topo_node *spares;  /* usable and without a place, in topology order */
+    struct dlr_plan_place *places; /* [nplaces] */
+    unsigned *ranks;    /* [world] of place 0 ascending, then of place 1 ... */
+    unsigned *place_of; /* [world] place of each rank */
+    struct dlr_topo_node *spares; /* usable and without a place, in topology order */
     unsigned nspares;
     struct dlr_plan_out *out; /* reported, but left out of this round */
     unsigned nout;
@@ -207,6 +213,11 @@ int dlr_plan_make(const struct dlr_plan_report *reports, unsigned nreports,
                   const struct dlr_plan_want *want, struct dlr_plan *ret_plan,
                   struct dlr_err *err);
 void dlr_plan_done(struct dlr_plan *plan);
+
+/* Whether the ranks of each place follow those of the place before it. */
+bool dlr_plan_in_order(const struct dlr_plan *plan);
+/* The ranks of a place as a list, the caller's; NULL: they are one run from its first on. */
+json_t *dlr_plan_place_ranks(const struct dlr_plan *plan, unsigned place);
 
 /* The rule for restore alone, for who has no new placement (the successor before a requeue):
  * sources are NODE or FILE. Fills world, restore, version, sources and notes of *ret_plan.

@@ -30,4 +30,10 @@ int dlr_plan_node_from_json(const json_t *j, struct dlr_topo_node *ret_node);
 int dlr_plan_array(const json_t *j, const char *key, size_t max,
                    const json_t **ret_array, size_t *ret_n);
 
+/* Fills ranks and place_of, whose world is known, from tasks[nplaces] and ranks (NULL: in order).
+ * -EBADMSG when these are not every rank once, ascending at each place; -ENOMEM.
+ */
+int dlr_plan_seat(struct dlr_plan *plan, const unsigned *tasks, unsigned nplaces,
+                  const unsigned *ranks);
+
 #endif

@@ -55,11 +55,22 @@ static json_t *struck_to_json(const struct dlr_plan_struck *s)
         rc_;                                                                           \
     })
 
+static unsigned world_of(const struct dlr_plan_want *w)
+{
+    unsigned world = 0;
+
+    for (unsigned p = 0; p < w->nplaces; p++)
+        world += w->tasks[p];
+    return world;
+}
+
 static json_t *want_to_json(const struct dlr_plan_want *w)
 {
     DLR_AUTO_JSON json_t *j = json_pack("{s:s}", "batch", w->batch);
 
     if (!j || PUT_LIST(j, "tasks", w->nplaces, json_integer(w->tasks[i])) < 0 ||
+        (w->ranks &&
+         PUT_LIST(j, "ranks", world_of(w), json_integer(w->ranks[i])) < 0) ||
         PUT_LIST(j, "former", w->nformer, seat_to_json(&w->former[i])) < 0 ||
         PUT_LIST(j, "prefer", w->nprefer, json_string(w->prefer[i])) < 0 ||
         PUT_LIST(j, "files", w->nfiles, file_to_json(&w->files[i])) < 0 ||
@@ -135,6 +146,29 @@ static int read_tasks(const json_t *j, struct dlr_plan_want *w)
         tasks[i] = (unsigned)value;
     }
     return 0;
+}
+
+static int read_ranks(const json_t *j, struct dlr_plan_want *w)
+{
+    const json_t *array;
+    unsigned *ranks;
+    size_t n, i;
+    int rc = dlr_plan_array(j, "ranks", DLR_PLAN_RANKS_MAX, &array, &n);
+    uint64_t world = 0;
+
+    for (i = 0; i < w->nplaces; i++)
+        world += w->tasks[i];
+    if (rc < 0 || !n || n != world)
+        return rc < 0 || !n ? rc : -EBADMSG;
+    w->ranks = ranks = calloc(n, sizeof(*ranks));
+    for (i = 0; ranks && i < n; i++) {
+        json_int_t value = json_integer_value(json_array_get(array, i));
+
+        if (value < 0 || value >= DLR_PLAN_RANKS_MAX)
+            return -EBADMSG;
+        ranks[i] = (unsigned)value;
+    }
+    return ranks ? 0 : -ENOMEM;
 }
 
 static int read_former(const json_t *j, struct dlr_plan_want *w)
@@ -241,6 +275,9 @@ static int read_want(const json_t *j, struct dlr_plan_want *w)
     const json_t *committed = json_object_get(j, "committed");
     int rc = read_tasks(j, w);
 
+    if (rc == 0)
+        rc = read_ranks(j, w);
+
     w->limited = newest != NULL;
     w->has_committed = committed != NULL;
     if (rc == 0)
@@ -326,6 +363,7 @@ static int read_survey(const json_t *j, struct dlr_plan_survey *s)
 void dlr_plan_input_done(struct dlr_plan_input *input)
 {
     free((void *)input->want.tasks);
+    free((void *)input->want.ranks);
     free((void *)input->want.former);
     free((void *)input->want.prefer);
     free((void *)input->want.files);

@@ -59,12 +59,15 @@ json_t *dlr_plan_report_to_json(const struct dlr_plan_report *r)
 
 /* --- plans --------------------------------------------------------------------------- */
 
-static json_t *place_to_json(const struct dlr_plan_place *p)
+static json_t *place_to_json(const struct dlr_plan *plan, unsigned i)
 {
-    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:b}", "node", p->node.name,
+    const struct dlr_plan_place *p = &plan->places[i];
+
+    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:o*, s:i, s:b}", "node", p->node.name,
                      "topo", p->node.path, "cpus", (int)p->cpus, "first",
-                     (int)p->first_rank, "tasks", (int)p->tasks, "partner",
-                     (int)p->partner, "moved", (int)p->moved);
+                     (int)plan->ranks[p->from], "tasks", (int)p->tasks, "ranks",
+                     dlr_plan_place_ranks(plan, i), "partner", (int)p->partner, "moved",
+                     (int)p->moved);
 }
 
 static json_t *node_to_json(const struct dlr_topo_node *n)
@@ -134,7 +137,7 @@ static int put_places(json_t *j, const struct dlr_plan *plan)
         json_object_set_new(j, "world", json_integer(plan->world)) < 0)
         return -1;
     for (i = 0; i < plan->nplaces; i++)
-        if (!dlr_plan_put(places, place_to_json(&plan->places[i])))
+        if (!dlr_plan_put(places, place_to_json(plan, i)))
             return -1;
     for (i = 0; i < plan->nspares; i++)
         if (!dlr_plan_put(spares, node_to_json(&plan->spares[i])))

@@ -250,14 +250,15 @@ static int read_out(const json_t *j, struct dlr_plan *plan)
     return rc;
 }
 
-static int read_place(const json_t *j, unsigned nplaces, struct dlr_plan_place *p)
+static int read_place(const json_t *j, unsigned nplaces, struct dlr_plan_place *p,
+                      unsigned *ret_first)
 {
     int rc = dlr_plan_node_from_json(j, &p->node);
 
     if (rc == 0)
         rc = dlr_plan_unsigned(j, "cpus", 1u << 20, &p->cpus);
     if (rc == 0)
-        rc = dlr_plan_unsigned(j, "first", DLR_PLAN_RANKS_MAX, &p->first_rank);
+        rc = dlr_plan_unsigned(j, "first", DLR_PLAN_RANKS_MAX, ret_first);
     if (rc == 0)
         rc = dlr_plan_unsigned(j, "tasks", DLR_PLAN_RANKS_MAX, &p->tasks);
     if (rc == 0)
@@ -266,10 +267,52 @@ static int read_place(const json_t *j, unsigned nplaces, struct dlr_plan_place *
     return rc;
 }
 
+/* The ranks of a place into ret_ranks[tasks]. */
+static int read_ranks(const json_t *j, unsigned first, unsigned tasks,
+                      unsigned *ret_ranks)
+{
+    const json_t *list;
+    size_t n;
+    int rc = dlr_plan_array(j, "ranks", DLR_PLAN_RANKS_MAX, &list, &n);
+
+    if (rc < 0 || (n && n != tasks))
+        return -EBADMSG;
+    for (unsigned t = 0; t < tasks; t++) {
+        json_int_t rank = n ? json_integer_value(json_array_get(list, t)) : first + t;
+
+        if (rank < 0 || rank >= DLR_PLAN_RANKS_MAX)
+            return -EBADMSG;
+        ret_ranks[t] = (unsigned)rank;
+    }
+    return 0;
+}
+
+static int read_seats(const json_t *places, size_t n, struct dlr_plan *plan)
+{
+    DLR_AUTO_FREE unsigned *tasks = calloc(n, sizeof(*tasks));
+    DLR_AUTO_FREE unsigned *ranks = calloc(plan->world + 1, sizeof(*ranks));
+    unsigned from = 0, first;
+    int rc = tasks && ranks ? 0 : -ENOMEM;
+
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        struct dlr_plan_place *p = &plan->places[plan->nplaces++];
+        const json_t *row = json_array_get(places, i);
+
+        rc = read_place(row, (unsigned)n, p, &first);
+        if (rc == 0 && (!p->tasks || p->tasks > plan->world - from))
+            rc = -EBADMSG;
+        if (rc == 0)
+            rc = read_ranks(row, first, p->tasks, ranks + from);
+        p->from = from;
+        tasks[i] = p->tasks;
+        from += p->tasks;
+    }
+    return rc < 0 ? rc : dlr_plan_seat(plan, tasks, (unsigned)n, ranks);
+}
+
 static int read_places(const json_t *j, struct dlr_plan *plan)
 {
     const json_t *places, *spares;
-    unsigned rank = 0;
     size_t n, nspares, i;
     int rc = dlr_plan_array(j, "places", DLR_PLAN_NODES_MAX, &places, &n);
 
@@ -283,19 +326,11 @@ static int read_places(const json_t *j, struct dlr_plan *plan)
     plan->spares = calloc(nspares + 1, sizeof(*plan->spares));
     if (!plan->places || !plan->spares)
         return -ENOMEM;
-    for (i = 0; rc == 0 && i < n; i++) {
-        struct dlr_plan_place *p = &plan->places[plan->nplaces++];
-
-        rc = read_place(json_array_get(places, i), (unsigned)n, p);
-        if (rc == 0 &&
-            (p->first_rank != rank || !p->tasks || p->tasks > plan->world - rank))
-            rc = -EBADMSG;
-        rank += p->tasks;
-    }
+    rc = read_seats(places, n, plan);
     for (i = 0; rc == 0 && i < nspares; i++)
         rc = dlr_plan_node_from_json(json_array_get(spares, i),
                                      &plan->spares[plan->nspares++]);
-    return rc == 0 && rank != plan->world ? -EBADMSG : rc;
+    return rc;
 }
 
 static int read_source(const json_t *j, struct dlr_plan_source *s)

@@ -156,8 +156,6 @@ static int take(struct pick *k, const struct held *h, long seat)
 static int take_version(struct pick *k, size_t at, size_t end,
                         const unsigned *place_node)
 {
-    unsigned place = 0, last = k->want->tasks[0];
-
     k->plan->restore = true;
     k->plan->version = k->held[at].version;
     k->plan->sources = calloc(k->plan->world, sizeof(*k->plan->sources));
@@ -167,10 +165,8 @@ static int take_version(struct pick *k, size_t at, size_t end,
         size_t best = at, i;
         long seat = -1;
 
-        while ((unsigned)k->held[at].rank >= last)
-            last += k->want->tasks[++place];
         if (place_node)
-            seat = place_node[place];
+            seat = place_node[k->plan->place_of[k->held[at].rank]];
         for (i = at; i < end && k->held[i].rank == k->held[at].rank; i++)
             if (distance(k, &k->held[i], seat) < distance(k, &k->held[best], seat))
                 best = i;
@@ -191,24 +187,15 @@ static const char *fate(const struct pick *k, const char *node, int32_t rank,
     return dlr_plan_nodes_find(k->pn, node) < 0 ? "gone" : "without a whole copy";
 }
 
-static long former_seat(const struct dlr_plan_want *want, int32_t rank)
+static long former_seat(const struct pick *k, int32_t rank)
 {
-    unsigned p, end = 0;
-
-    if (want->nformer != want->nplaces)
-        return -1;
-    for (p = 0; p < want->nformer; p++) {
-        end += want->tasks[p];
-        if ((unsigned)rank < end)
-            return p;
-    }
-    return -1;
+    return k->want->nformer == k->want->nplaces ? (long)k->plan->place_of[rank] : -1;
 }
 
 /* "rank 1: version 4/120 was on n1 and n2, both gone" */
 static void explain_rank(const struct pick *k, int32_t rank, struct dlr_version v)
 {
-    long p = former_seat(k->want, rank);
+    long p = former_seat(k, rank);
     const char *a, *b, *fate_a, *fate_b;
 
     if (p < 0 || dlr_streq(k->want->former[p].partner, DLR_PLAN_SEVERAL)) {

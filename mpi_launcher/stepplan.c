@@ -201,7 +201,7 @@ static int rewrite_gpus(reader *r)
 #define OURS                                                                           \
     "DLROVER_SUPERVISED,DLROVER_ROUND,DLROVER_RUN,DLROVER_KEY,DLROVER_NODES,"          \
     "DLROVER_TASKS,DLROVER_MASTER_PORT,DLROVER_AGENT_SOCKET,DLROVER_SHAPE,DLROVER_"    \
-    "PER_NODE"
+    "PER_NODE,DLROVER_DEALT"
 
 static int rewrite_export(reader *r)
 {
@@ -288,6 +288,7 @@ void dlr_stepplan_done(struct dlr_stepplan *plan)
         free(plan->options[i]);
     free(plan->options);
     free(plan->tasks);
+    free(plan->ranks);
     free(plan->prefer);
     free(plan->barred);
     memset(plan, 0, sizeof(*plan));

@@ -38,7 +38,9 @@ struct dlr_stepplan {
     char **program;   /* points into argv: program and its arguments */
     unsigned nplaces; /* nodes of a round */
     unsigned world;   /* tasks of a round */
-    unsigned *tasks;  /* [nplaces] at each place, block distribution */
+    unsigned *tasks;  /* [nplaces] at each place */
+    unsigned
+        *ranks; /* [world] of place 0 ascending, then of place 1 ...; NULL: 0, 1 ... */
     unsigned *prefer; /* [nprefer] nodes that get a place while they live */
     unsigned nprefer;
     bool first;            /* nobody named them: they are the allocation's first */

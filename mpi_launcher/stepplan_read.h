@@ -19,7 +19,7 @@ struct dlr_stepplan_read {
     const char *value[DLR_SRUN_ACTIONS];
     bool by_env[DLR_SRUN_ACTIONS]; /* it is a variable's */
     const char *cpus;              /* --cpus-per-task, or NULL */
-    const char *distribution;      /* as srun itself would call it */
+    char distribution[48];         /* as srun itself would call it */
     unsigned least;                /* nodes: the lower end of a range, 0 none */
     unsigned plane;                /* 0: none */
     bool gpus_said; /* the command line asks for generic resources itself */
@@ -49,6 +49,11 @@ int dlr_stepplan_read_exclude(struct dlr_stepplan_read *r);
 int dlr_stepplan_read_prefer(struct dlr_stepplan_read *r);
 int dlr_stepplan_check_prefer(struct dlr_stepplan_read *r);
 int dlr_stepplan_choose_seats(struct dlr_stepplan_read *r);
+
+/* stepplan_ranks.c: tasks and ranks of the places. Listed: prefer has a node for each rank. */
+int dlr_stepplan_seat_listed(struct dlr_stepplan_read *r);
+int dlr_stepplan_spread(struct dlr_stepplan_read *r);
+int dlr_stepplan_distribute(struct dlr_stepplan_read *r);
 
 const char *dlr_stepplan_getenv(const struct dlr_stepplan_in *in, const char *name);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Of the step plan: which nodes, and which rank on which. */
+/* Of the step plan: which nodes. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,103 +136,6 @@ static void drop_repeated(struct dlr_stepplan *p)
     p->nprefer = kept;
 }
 
-static int spread(reader *r)
-{
-    struct dlr_stepplan *p = r->plan;
-
-    if (p->world < p->nplaces)
-        return dlr_fail(r->err, -EINVAL,
-                        "%u task(s) cannot fill %u nodes: say --nodes=%u", p->world,
-                        p->nplaces, p->world);
-    p->tasks = calloc(p->nplaces, sizeof(*p->tasks));
-    if (!p->tasks)
-        return dlr_fail(r->err, -ENOMEM, "no memory for the step");
-    for (unsigned i = 0; i < p->nplaces; i++)
-        p->tasks[i] = p->world / p->nplaces + (i < p->world % p->nplaces);
-    return 0;
-}
-
-/* --- who sits where ---------------------------------------------------------------- */
-
-/* A node for each rank, as the user listed them. After a loss others take their places. */
-static int spread_as_listed(reader *r)
-{
-    struct dlr_stepplan *p = r->plan;
-    unsigned world = p->nprefer, runs = 0;
-
-    p->tasks = calloc(world + 1, sizeof(*p->tasks));
-    if (!p->tasks)
-        return dlr_fail(r->err, -ENOMEM, "no memory for the step");
-    for (unsigned i = 0; i < world; i++) {
-        runs += i == 0 || p->prefer[i] != p->prefer[i - 1];
-        p->tasks[runs - 1]++;
-    }
-    drop_repeated(p);
-    if (runs != p->nprefer)
-        return dlr_fail(r->err, -EINVAL,
-                        "srun --distribution=arbitrary: a round keeps the ranks of a "
-                        "node together: list each node's ranks one after the other");
-    if (r->value[DLR_SRUN_NTASKS] && !r->by_env[DLR_SRUN_NTASKS] && p->world != world)
-        return dlr_fail(r->err, -EINVAL,
-                        "srun --ntasks=%u and %u nodes in rank order: say one for each "
-                        "task",
-                        p->world, world);
-    if (p->nprefer > p->nplaces)
-        return dlr_stepplan_too_many(r, "srun --distribution", "arbitrary", p->nplaces);
-    p->world = world;
-    p->nplaces = p->nprefer;
-    p->ordered = true;
-    r->distribution = "arbitrary";
-    return 0;
-}
-
-static int refuse_distribution(reader *r, const char *kind)
-{
-    return dlr_fail(
-        r->err, -EINVAL,
-        "%s=%s puts neighbouring ranks on different nodes, but a round keeps "
-        "the %u ranks of a node together: say block, or one task per node",
-        r->by_env[DLR_SRUN_DISTRIBUTION] ? "SLURM_DISTRIBUTION" : "srun --distribution",
-        kind, r->plan->tasks[0]);
-}
-
-/* Block is what a round does. What comes to the same is kept, the rest refused by name. */
-static int check_distribution(reader *r)
-{
-    const char *text = r->value[DLR_SRUN_DISTRIBUTION], *rest;
-    struct dlr_stepplan *p = r->plan;
-    const char *size = NULL;
-    unsigned plane = 0;
-
-    /* as srun itself puts it into the environment of tasks */
-    r->distribution =
-        p->world <= (r->least ? r->least : p->nplaces) ? "cyclic" : "block";
-    if (!text)
-        return 0;
-    if ((rest = dlr_after(text, "cyclic"))) {
-        if (p->world > p->nplaces)
-            return refuse_distribution(r, text);
-        r->distribution = "cyclic";
-    } else if ((rest = dlr_after(text, "plane"))) {
-        size = *rest == '=' ? rest + 1
-                            : dlr_stepplan_getenv(r->in, "SLURM_DIST_PLANESIZE");
-        if (!size || dlr_stepplan_number(r, "plane size", size, &plane) < 0 ||
-            plane < p->tasks[0])
-            return refuse_distribution(r, text);
-        rest = "";
-        r->plane = plane;
-        r->distribution = "plane";
-    } else if ((rest = dlr_after(text, "block"))) {
-        r->distribution = "block";
-    }
-    if (rest && *rest == ':' && !dlr_after(rest, ":cyclic") && rest[1] != '*')
-        dlr_format(p->note, sizeof(p->note),
-                   "srun --distribution=%.32s: nodes are filled so, but within a node "
-                   "Slurm's default holds; --cpu-bind chooses cores",
-                   text);
-    return 0;
-}
-
 /* As many nodes as there are places, from the first on, or as there are. */
 static int take_from(reader *r, unsigned first)
 {
@@ -289,7 +192,7 @@ int dlr_stepplan_choose_seats(struct dlr_stepplan_read *r)
     int rc;
 
     if (is_arbitrary(r) && p->prefer && !r->in->nplaces)
-        return spread_as_listed(r);
+        return dlr_stepplan_seat_listed(r);
     drop_repeated(p);
     if (!r->in->nplaces && p->nprefer > p->nplaces)
         return dlr_fail(r->err, -EINVAL,
@@ -297,14 +200,14 @@ int dlr_stepplan_choose_seats(struct dlr_stepplan_read *r)
                         p->nprefer, p->nplaces,
                         r->in->spares ? " beside the spares (--dlrover-spares)"
                                       : ": say --nodes");
-    rc = spread(r);
+    rc = dlr_stepplan_spread(r);
     if (rc == 0)
         rc = take_relative(r);
     if (rc == 0)
         rc = take_first(r);
     if (rc == 0 && !is_arbitrary(r))
-        rc = check_distribution(r);
-    if (rc == 0 && !r->distribution)
-        r->distribution = "arbitrary";
+        rc = dlr_stepplan_distribute(r);
+    if (rc == 0 && !r->distribution[0])
+        dlr_format(r->distribution, sizeof(r->distribution), "arbitrary");
     return rc;
 }

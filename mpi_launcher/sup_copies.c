@@ -72,11 +72,7 @@ const struct dlr_commit_ops dlr_sup_commit_ops = {
 
 int dlr_sup_place_of(const struct dlr_sup *s, unsigned rank)
 {
-    unsigned p = 0;
-
-    while (p + 1 < s->plan.nplaces && rank >= s->plan.places[p + 1].first_rank)
-        p++;
-    return p;
+    return s->plan.place_of[rank];
 }
 
 int dlr_sup_node_of(const struct dlr_sup *s, unsigned place)
@@ -235,7 +231,7 @@ static json_t *round_nodes(struct dlr_sup *s, json_t *partners)
         json_t *ranks = json_array();
 
         for (unsigned t = 0; t < place->tasks; t++)
-            json_array_append_new(ranks, json_integer(place->first_rank + t));
+            json_array_append_new(ranks, json_integer(s->plan.ranks[place->from + t]));
         json_array_append_new(nodes,
                               json_pack("{s:s,s:o,s:s}", "node", place->node.name,
                                         "ranks", ranks, "data", data ? data : ""));
@@ -400,6 +396,7 @@ void dlr_sup_persist_reports(struct dlr_sup *s)
 {
     struct dlr_plan_want want = {.nplaces = s->step.nplaces,
                                  .tasks = s->step.tasks,
+                                 .ranks = s->step.ranks,
                                  .files = s->files,
                                  .nfiles = s->nfiles,
                                  .struck = s->struck,

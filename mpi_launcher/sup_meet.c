@@ -29,6 +29,7 @@ void dlr_sup_fill_want(struct dlr_sup *s, struct dlr_plan_want *want)
     memset(want, 0, sizeof(*want));
     want->nplaces = s->step.nplaces;
     want->tasks = s->step.tasks;
+    want->ranks = s->step.ranks;
     memcpy(want->batch, s->batch, sizeof(want->batch));
     want->former = s->former;
     want->nformer = s->nformer;
@@ -89,8 +90,9 @@ static json_t *place_row(struct dlr_sup *s, unsigned place)
     json_t *row;
 
     dlr_topo_leaf(p->node.path, leaf, sizeof(leaf));
-    row = json_pack("{s:s,s:s,s:i,s:i,s:b}", "node", p->node.name, "leaf", leaf,
-                    "first", p->first_rank, "tasks", p->tasks, "moved", p->moved);
+    row = json_pack("{s:s,s:s,s:i,s:i,s:o*,s:b}", "node", p->node.name, "leaf", leaf,
+                    "first", s->plan.ranks[p->from], "tasks", p->tasks, "ranks",
+                    dlr_plan_place_ranks(&s->plan, place), "moved", p->moved);
     if (p->partner != place)
         json_object_set_new(row, "partner",
                             json_string(s->plan.places[p->partner].node.name));

@@ -33,9 +33,8 @@ static int make_hostfile(struct dlr_sup *s, int *ret_fd, struct dlr_err *err)
     DLR_AUTO_FCLOSE FILE *f = open_memstream(&text, &size);
     int fd;
 
-    for (unsigned p = 0; f && p < s->plan.nplaces; p++)
-        for (unsigned t = 0; t < s->plan.places[p].tasks; t++)
-            fprintf(f, "%s\n", s->plan.places[p].node.name);
+    for (unsigned rank = 0; f && rank < s->plan.world; rank++)
+        fprintf(f, "%s\n", s->plan.places[s->plan.place_of[rank]].node.name);
     fd = !f || fflush(f) ? -ENOMEM : dlr_sup_file_memory(text);
     if (fd < 0)
         return dlr_fail(err, fd, "no memory for the list of nodes");
@@ -91,6 +90,8 @@ static int worker_env(struct dlr_sup *s, uint32_t round, struct dlr_env *env)
     rc |= dlr_env_set(env, "DLROVER_KEY", "%s", s->info.key);
     rc |= dlr_env_set(env, "DLROVER_NODES", "%s", nodes);
     rc |= dlr_env_set(env, "DLROVER_TASKS", "%s", tasks);
+    if (!dlr_plan_in_order(&s->plan))
+        rc |= dlr_env_set(env, "DLROVER_DEALT", "1");
     if (asked_per_node(s))
         rc |= dlr_env_set(env, "DLROVER_PER_NODE", "1");
     rc |= dlr_env_set(env, "DLROVER_MASTER_PORT", "%u", port);

@@ -176,13 +176,16 @@ int dlr_sup_plan_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *
         .argv = argv,
         .nnodes = s->members.n,
         .spares = s->conf.spares,
-        .nplaces = s->step.nplaces, /* both by dlr_sup_load_state() */
-        .world = s->step.world,
         .expand = expand,
     };
     unsigned world = s->step.world;
-    int rc = make_plan(s, &in, err);
+    int rc;
 
+    if (s->info.incarnation) { /* else this allocation is the one it was planned for */
+        in.nplaces = s->step.nplaces; /* both by dlr_sup_load_state() */
+        in.world = world;
+    }
+    rc = make_plan(s, &in, err);
     if (rc == 0 && world && s->step.world != world)
         return dlr_fail(err, -EINVAL,
                         "the run began with %u tasks and would go on with %u", world,

@@ -83,7 +83,8 @@ int dlr_step_task(const struct dlr_step *step, const struct dlr_spank_conf *conf
                   struct dlr_task_env *ret, struct dlr_err *err)
 {
     struct dlr_task_self self = {at->rank, at->world,
-                                 dlr_task_getenv(env, "SLURMD_NODENAME")};
+                                 dlr_task_getenv(env, "SLURMD_NODENAME"),
+                                 dlr_task_getenv(env, "SLURM_LOCALID")};
     struct dlr_task_round round;
     struct dlr_err why = {0};
 

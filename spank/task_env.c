@@ -44,6 +44,7 @@ bool dlr_task_round_find(char *const env[], struct dlr_task_round *ret)
         .tasks = dlr_task_getenv(env, "DLROVER_TASKS"),
         .shape = dlr_task_getenv(env, "DLROVER_SHAPE"),
         .per_node = dlr_task_getenv(env, "DLROVER_PER_NODE") != NULL,
+        .dealt = dlr_task_getenv(env, "DLROVER_DEALT") != NULL,
     };
 
     if (!number || dlr_parse_uint(number, UINT32_MAX, &r.round) < 0 || !r.socket ||
@@ -66,13 +67,30 @@ static bool next_word(const char **list, char *buf, size_t size)
     return true;
 }
 
-static int find_place(const struct dlr_task_round *round, unsigned rank,
-                      struct place *ret, struct dlr_err *err)
+/* Whether the task is one of the next here tasks, of node. Where ranks are dealt out Slurm says
+ * which of the node's own tasks it is.
+ */
+static bool is_here(const struct dlr_task_round *round,
+                    const struct dlr_task_self *self, const struct place *p,
+                    const char *node, unsigned here, unsigned *ret_local)
+{
+    if (round->dealt)
+        return self->node && self->local && dlr_streq(node, self->node) &&
+               dlr_parse_uint(self->local, MAX_TASKS, ret_local) == 0 &&
+               *ret_local < here;
+    *ret_local = self->rank - p->world;
+    return self->rank >= p->world && *ret_local < here;
+}
+
+static int find_place(const struct dlr_task_round *round,
+                      const struct dlr_task_self *self, struct place *ret,
+                      struct dlr_err *err)
 {
     const char *nodes = round->nodes, *tasks = round->tasks;
     struct place p = {0};
     bool found = false, bad = false;
     char node[256], text[16];
+    unsigned local;
 
     while (next_word(&nodes, node, sizeof(node))) {
         unsigned here;
@@ -83,10 +101,10 @@ static int find_place(const struct dlr_task_round *round, unsigned rank,
             break;
         if (p.nodes == 0)
             memcpy(p.first, node, sizeof(node));
-        if (!found && rank >= p.world && rank - p.world < here) {
+        if (!found && is_here(round, self, &p, node, here, &local)) {
             found = true;
             p.group = p.nodes;
-            p.local = rank - p.world;
+            p.local = local;
             p.local_world = here;
             memcpy(p.node, node, sizeof(node));
         }
@@ -98,8 +116,8 @@ static int find_place(const struct dlr_task_round *round, unsigned rank,
         return dlr_fail(err, -EINVAL, "bad rank map: nodes '%s', tasks '%s'",
                         round->nodes, round->tasks);
     if (!found)
-        return dlr_fail(err, -EINVAL, "rank %u is not in the rank map of %u", rank,
-                        p.world);
+        return dlr_fail(err, -EINVAL, "rank %u is not in the rank map of %u",
+                        self->rank, p.world);
     *ret = p;
     return 0;
 }
@@ -240,8 +258,8 @@ static bool add_shape(struct dlr_task_env *env, const char *shape)
 static bool take_out(struct dlr_task_env *env)
 {
     static const char *const names[] = {
-        "SLURM_HOSTFILE", "SLURM_OVERLAP", "DLROVER_CRED",    "DLROVER_NODES",
-        "DLROVER_TASKS",  "DLROVER_SHAPE", "DLROVER_PER_NODE"};
+        "SLURM_HOSTFILE", "SLURM_OVERLAP", "DLROVER_CRED",     "DLROVER_NODES",
+        "DLROVER_TASKS",  "DLROVER_SHAPE", "DLROVER_PER_NODE", "DLROVER_DEALT"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
         if (!add(env, names[i], NULL))
@@ -255,7 +273,7 @@ int dlr_task_env_make(const struct dlr_task_round *round,
 {
     struct dlr_task_env env = {0};
     struct place place;
-    int rc = find_place(round, self->rank, &place, err);
+    int rc = find_place(round, self, &place, err);
 
     if (rc == 0)
         rc = check_place(&place, self, err);

@@ -18,6 +18,7 @@ struct dlr_task_round {
     const char *tasks;  /* DLROVER_TASKS: tasks of each of them, "2,2" */
     unsigned fd;   /* the same socket as a descriptor of the task, 0: there is none */
     bool per_node; /* DLROVER_PER_NODE: the user asked for tasks per node */
+    bool dealt;    /* DLROVER_DEALT: the ranks of a node are not one run */
     unsigned port; /* DLROVER_MASTER_PORT, 0 when absent */
     const char *shape; /* DLROVER_SHAPE: as the user's srun would say, or NULL */
 };
@@ -25,8 +26,9 @@ struct dlr_task_round {
 /* What Slurm says of the task. */
 struct dlr_task_self {
     unsigned rank;
-    unsigned world;   /* tasks of the step */
-    const char *node; /* SLURMD_NODENAME, NULL when absent */
+    unsigned world;    /* tasks of the step */
+    const char *node;  /* SLURMD_NODENAME, NULL when absent */
+    const char *local; /* SLURM_LOCALID, NULL when absent */
 };
 
 struct dlr_task_var {

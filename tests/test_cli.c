@@ -57,6 +57,9 @@ static const struct {
      "\"restore\":[0,120],\"notes\":[\"one\"]}",
      "round 1 is planned: 2 nodes, 1 spare; n5 takes ranks 2-3; left out: n3 (bad disk); "
      "resumes from step 120 of round 0; one"},
+    {"{\"event\":\"plan\",\"round\":1,\"places\":[{\"node\":\"n5\",\"first\":1,\"tasks\":4,"
+     "\"ranks\":[1,4,5,8],\"moved\":true}],\"spares\":[],\"out\":[],\"restore\":null,\"notes\":[]}",
+     "round 1 is planned: 1 node; n5 takes ranks 1,4-5,8"},
     {"{\"event\":\"plan\",\"round\":0,\"places\":[{\"node\":\"n1\",\"first\":0,\"tasks\":1,"
      "\"moved\":false}],\"spares\":[],\"out\":[],\"restore\":null,\"notes\":[]}",
      "round 0 is planned: 1 node"},

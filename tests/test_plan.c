@@ -102,6 +102,51 @@ static void the_supervisors_node_is_kept_when_two_disagree(void **state)
     plan_rig_teardown(&w);
 }
 
+/* Cyclic: n1 has 0 2 4, n9 had 1 3. Only its ranks move, and a copy is looked for where its rank is. */
+static void dealt_ranks_move_with_their_place(void **state)
+{
+    static const unsigned ranks[] = {0, 2, 4, 1, 3};
+    DLR_AUTO_JSON json_t *j = NULL;
+    struct dlr_plan plan, again;
+    struct plan_rig w;
+
+    plan_rig_setup(&w, 2, "l0.n1;l0.n2", "l0.n1 l0.n9");
+    w.tasks[0] = 3;
+    w.tasks[1] = 2;
+    w.want.ranks = ranks;
+    assert_int_equal(dlr_plan_make(w.reports, w.n, &w.want, &plan, NULL), 0);
+    assert_string_equal(plan.places[1].node.name, "n2");
+    assert_true(plan.places[1].moved && !plan.places[0].moved);
+    assert_memory_equal(plan.ranks, ranks, sizeof(ranks));
+    for (unsigned r = 0; r < 5; r++)
+        assert_int_equal(plan.place_of[r], r % 2);
+    assert_false(dlr_plan_in_order(&plan));
+    j = dlr_plan_to_json(&plan, NULL);
+    assert_int_equal(dlr_plan_from_json(j, &again, NULL), 0);
+    assert_memory_equal(again.ranks, ranks, sizeof(ranks));
+    assert_memory_equal(again.place_of, plan.place_of, 5 * sizeof(*again.place_of));
+    dlr_plan_done(&again);
+    dlr_plan_done(&plan);
+    plan_rig_teardown(&w);
+}
+
+static void ranks_are_each_at_one_place(void **state)
+{
+    static const unsigned bad[][3] = {{0, 1, 1}, {0, 1, 3}, {1, 0, 2}};
+
+    for (size_t i = 0; i < 3; i++) {
+        struct dlr_plan plan;
+        struct plan_rig w;
+
+        plan_rig_setup(&w, 2, "l0.n1;l0.n2", NULL);
+        w.tasks[0] = 2;
+        w.want.ranks = bad[i];
+        assert_int_equal(dlr_plan_make(w.reports, w.n, &w.want, &plan, NULL), -EINVAL);
+        dlr_plan_done(&plan);
+        plan_rig_teardown(&w);
+    }
+}
+
 static void ranks_of_a_place_follow_each_other(void **state)
 {
     struct dlr_plan plan;
@@ -113,8 +158,8 @@ static void ranks_of_a_place_follow_each_other(void **state)
     w.tasks[2] = 4;
     assert_int_equal(dlr_plan_make(w.reports, w.n, &w.want, &plan, NULL), 0);
     assert_int_equal(plan.world, 7);
-    assert_int_equal(plan.places[1].first_rank, 2);
-    assert_int_equal(plan.places[2].first_rank, 3);
+    assert_int_equal(plan.places[1].from, 2);
+    assert_int_equal(plan.places[2].from, 3);
     assert_int_equal(plan.places[2].tasks, 4);
     assert_int_equal(plan.places[2].cpus, 8);
     assert_string_equal(plan.places[1].node.name, "n3");
@@ -431,6 +476,8 @@ int main(void)
         cmocka_unit_test(preferred_nodes_come_first_in_the_first_round),
         cmocka_unit_test(nodes_get_their_places),
         cmocka_unit_test(the_supervisors_node_is_kept_when_two_disagree),
+        cmocka_unit_test(dealt_ranks_move_with_their_place),
+        cmocka_unit_test(ranks_are_each_at_one_place),
         cmocka_unit_test(ranks_of_a_place_follow_each_other),
         cmocka_unit_test(what_cannot_be_planned_is_refused),
         cmocka_unit_test(the_newest_whole_version_is_restored),

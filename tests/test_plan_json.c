@@ -172,6 +172,7 @@ static void the_input_survives_json(void **state)
                                            .peer_nodes = nodes,
                                            .peer_addrs = addrs};
     DLR_AUTO_JSON json_t *j = NULL, *again = NULL;
+    static const unsigned ranks[] = {1, 0};
     struct dlr_plan_input in;
     struct plan_rig w;
 
@@ -183,6 +184,7 @@ static void the_input_survives_json(void **state)
     w.want.prefer = nodes;
     w.want.nprefer = 2;
     w.want.ordered = true;
+    w.want.ranks = ranks;
     w.want.has_committed = true;
     w.want.committed = (struct dlr_version){4, 120};
     w.want.limited = true;
@@ -205,6 +207,8 @@ static void an_input_may_be_empty_but_not_wrong(void **state)
     static const char *const bad[] = {"[]",
                                       "{\"want\":{\"tasks\":[0]}}",
                                       "{\"want\":{\"tasks\":7}}",
+                                      "{\"want\":{\"tasks\":[1],\"ranks\":[0,1]}}",
+                                      "{\"want\":{\"tasks\":[1],\"ranks\":[-1]}}",
                                       "{\"want\":{\"former\":[{}]}}",
                                       "{\"want\":{\"tasks\":[1],\"prefer\":[7]}}",
                                       "{\"want\":{\"struck\":[{\"where\":\"x\"}]}}",

@@ -22,13 +22,10 @@ struct row {
     unsigned nplaces, world; /* of an earlier incarnation */
 };
 
-#define NEIGHBOURS                                                                     \
-    " puts neighbouring ranks on different nodes, but a round keeps the 2 ranks of a " \
-    "node together: say block, or one task per node"
 #define OURS                                                                           \
     "--export=DLROVER_SUPERVISED,DLROVER_ROUND,DLROVER_RUN,DLROVER_KEY,DLROVER_NODES," \
     "DLROVER_TASKS,DLROVER_MASTER_PORT,DLROVER_AGENT_SOCKET,DLROVER_SHAPE,DLROVER_"    \
-    "PER_NODE"
+    "PER_NODE,DLROVER_DEALT"
 #define BY_NODE "the round places tasks by node; say --ntasks or --ntasks-per-node"
 
 /* clang-format off */
@@ -114,23 +111,41 @@ static const struct row rows[] = {
     /* distribution */
     {"-m block -n 8 a.out", " | a.out | 4x8 2,2,2,2 block", 5, 1},
     {"-m cyclic a.out", " | a.out | 4x4 1,1,1,1 cyclic", 5, 1},
-    {"-m cyclic -n 8 a.out", "srun --distribution=cyclic" NEIGHBOURS, 5, 1},
-    {"-n 8 a.out", "SLURM_DISTRIBUTION=cyclic:block" NEIGHBOURS, 5, 1,
-     "SLURM_DISTRIBUTION=cyclic:block"},
+    {"-m cyclic -n 8 a.out", " | a.out | 4x8 2,2,2,2 cyclic ranks 0,4,1,5,2,6,3,7", 5, 1},
+    {"-m cyclic -n 6 a.out", " | a.out | 4x6 2,2,1,1 cyclic ranks 0,4,1,5,2,3", 5, 1},
+    {"-n 8 a.out",
+     " | a.out | 4x8 2,2,2,2 cyclic:block ranks 0,4,1,5,2,6,3,7 (srun --distribution=cyclic:block: "
+     "nodes are filled so, but within a node Slurm's default holds; --cpu-bind chooses cores)",
+     5, 1, "SLURM_DISTRIBUTION=cyclic:block"},
+    {"-m cyclic a.out", " | a.out | 4x8 2,2,2,2 cyclic ranks 0,4,1,5,2,6,3,7", 4, 1, "", 4, 8},
     {"-m plane=2 -n 8 a.out", " | a.out | 4x8 2,2,2,2 plane/2", 5, 1},
-    {"-m plane=1 -n 8 a.out", "srun --distribution=plane=1" NEIGHBOURS, 5, 1},
-    {"-m plane -n 8 a.out", " | a.out | 4x8 2,2,2,2 plane/4", 5, 1, "SLURM_DIST_PLANESIZE=4"},
-    {"-m block:cyclic -n 8 a.out", " | a.out | 4x8 2,2,2,2 block", 5, 1},
+    {"-m plane=1 -n 8 a.out", " | a.out | 4x8 2,2,2,2 plane/1 ranks 0,4,1,5,2,6,3,7", 5, 1},
+    {"-m plane -N2 -n 8 a.out", " | a.out | 2x8 5,3 plane/3 ranks 0,1,2,6,7,3,4,5 on n1,n2", 5, 1,
+     "SLURM_DIST_PLANESIZE=3"},
+    {"-m plane=4 -N2 -n 6 a.out", " | a.out | 2x6 3,3 plane/4 on n1,n2", 5, 1,
+     "SLURM_JOB_CPUS_PER_NODE=3(x5)"},
+    {"-m plane=4 -N2 -n 7 a.out", " | a.out | 2x7 4,3 plane/4 on n1,n2", 5, 1,
+     "SLURM_JOB_CPUS_PER_NODE=3(x5)"},
+    {"-m plane=4 -c2 -N2 -n 6 a.out", "-c2 | a.out | 2x6 3,3 plane/4 on n1,n2", 5, 1,
+     "SLURM_JOB_CPUS_PER_NODE=6(x5)"},
+    {"-m plane=4 -n 8 a.out",
+     "srun --distribution=plane: 8 tasks in planes of 4 do not reach 4 nodes: say --nodes=2 or a "
+     "smaller plane", 5, 1},
+    {"-m plane -n 8 a.out",
+     "srun --distribution=plane needs a size from 1 on: say plane=SIZE", 5, 1},
+    {"-m block,Pack -n 8 a.out",
+     "srun --distribution=block,Pack cannot be supervised: a round spreads its tasks evenly over "
+     "its nodes; leave Pack out, or list the nodes in rank order (arbitrary)", 5, 1},
+    {"-m block:cyclic -n 8 a.out", " | a.out | 4x8 2,2,2,2 block:cyclic", 5, 1},
     {"-m block:block -n 8 a.out",
-     " | a.out | 4x8 2,2,2,2 block (srun --distribution=block:block: nodes are filled so, but "
+     " | a.out | 4x8 2,2,2,2 block:block (srun --distribution=block:block: nodes are filled so, but "
      "within a node Slurm's default holds; --cpu-bind chooses cores)", 5, 1},
     {"-m arbitrary -w n3,n3,n1 a.out", " | a.out | 2x3 2,1 arbitrary on n3,n1 in order", 5, 1},
     {"-m arbitrary -n 3 -w n3,n3,n1 a.out", " | a.out | 2x3 2,1 arbitrary on n3,n1 in order", 5, 1},
     {"-m arbitrary -n 4 -w n3,n3,n1 a.out",
      "srun --ntasks=4 and 3 nodes in rank order: say one for each task", 5, 1},
     {"-m arbitrary -w n3,n1,n3 a.out",
-     "srun --distribution=arbitrary: a round keeps the ranks of a node together: list each "
-     "node's ranks one after the other", 5, 1},
+     " | a.out | 2x3 2,1 arbitrary ranks 0,2,1 on n3,n1 in order", 5, 1},
     {"-m arbitrary a.out",
      "srun --distribution=arbitrary needs the nodes in rank order: add --nodelist or set "
      "SLURM_HOSTFILE", 5, 1},
@@ -264,6 +279,8 @@ static void show(const struct dlr_stepplan *plan, unsigned nnodes, char *buf,
         n += snprintf(buf + n, size - n, "%s%u", i ? "," : "", plan->tasks[i]);
     if (!plan->plain)
         n += show_shape(plan->shape, buf + n, size - n);
+    for (unsigned i = 0; i < plan->world && plan->ranks; i++)
+        n += snprintf(buf + n, size - n, "%s%u", i ? "," : " ranks ", plan->ranks[i]);
     for (unsigned i = 0; i < plan->nprefer; i++)
         n += snprintf(buf + n, size - n, "%s%s", i ? "," : " on ",
                       names[plan->prefer[i]]);

@@ -56,6 +56,40 @@ static void each_rank_sees_its_place(void **state)
     }
 }
 
+/* Ranks 0, 2 and 4 on n3, 1 and 3 on n1: Slurm numbers a node's tasks by rank. */
+static void dealt_ranks_find_their_node_by_name(void **state)
+{
+    static const struct {
+        unsigned rank;
+        const char *node, *slurm_local, *group, *local; /* group NULL: refused */
+    } rows[] = {
+        {0, "n3", "0", "0", "0"},   {1, "n1", "0", "1", "0"},
+        {2, "n3", "1", "0", "1"},   {4, "n3", "2", "0", "2"},
+        {3, "n1", "1", "1", "1"},   {3, "n9", "1", NULL, NULL},
+        {3, "n1", "2", NULL, NULL}, {3, "n1", NULL, NULL, NULL},
+        {3, NULL, "1", NULL, NULL},
+    };
+    struct dlr_task_round round = round4;
+
+    round.nodes = "n3,n1";
+    round.tasks = "3,2";
+    round.dealt = true;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct dlr_task_self self = {rows[i].rank, 5, rows[i].node,
+                                     rows[i].slurm_local};
+        struct dlr_task_env env;
+        int rc = dlr_task_env_make(&round, &self, &env, NULL);
+
+        assert_int_equal(rc, rows[i].group ? 0 : -EINVAL);
+        if (rc < 0)
+            continue;
+        assert_string_equal(value_of(&env, "GROUP_RANK"), rows[i].group);
+        assert_string_equal(value_of(&env, "LOCAL_RANK"), rows[i].local);
+        assert_string_equal(value_of(&env, "DLROVER_DEALT"), "(out)");
+        dlr_task_env_free(&env);
+    }
+}
+
 static void the_round_is_the_same_for_all(void **state)
 {
     static const char *const want[][2] = {
@@ -178,6 +212,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_rank_sees_its_place),
+        cmocka_unit_test(dealt_ranks_find_their_node_by_name),
         cmocka_unit_test(the_round_is_the_same_for_all),
         cmocka_unit_test(a_round_that_does_not_fit_is_refused_with_the_reason),
         cmocka_unit_test(without_a_node_name_and_a_port_the_rest_is_made),

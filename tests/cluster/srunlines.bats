@@ -38,7 +38,7 @@ SH
 differs() {
     case $2 in
     SLURM_NODEID | SLURM_TASKS_PER_NODE | SLURM_STEP_TASKS_PER_NODE)
-        [[ $1 == arbitrary ]] ;;                         # in rank order, not by name
+        [[ $1 == arbitrary* ]] ;;                        # in rank order, not by name
     SLURM_GPUS_ON_NODE | SLURM_STEP_GPUS)
         [[ $1 == job ]] ;;                               # Slurm shares a total out as it likes
     SLURM_STEPID | SLURM_STEP_ID | SLURM_TASK_PID) ;;    # of this step
@@ -115,6 +115,42 @@ plane: -m plane=2 -N2 -n4 ~/show
 cyclic: -m cyclic -N3 ~/show
 ROWS
     [ "$(row sizes include | sort | paste -sd,)" = "0 n1,1 n1,2 n4" ] # not the first by chance
+}
+
+@test "ranks dealt out over nodes" {
+    table dealt "-N4 --exclusive" <<'ROWS'
+cyclic: -m cyclic -n6 ~/show
+cyclic2: -m cyclic:cyclic -N2 -n4 ~/show
+block2: -m block:cyclic -N2 -n4 ~/show
+plane: -m plane=1 -N2 -n4 ~/show
+uneven: -m plane=2 -N2 -n3 ~/show
+full: -m plane=4 -N2 -n4 ~/show
+arbitrary: -m arbitrary -w n3,n1,n3 ~/show
+ROWS
+    [ "$(row dealt cyclic2 | sort | paste -sd,)" = "0 n1,1 n2,2 n1,3 n2" ]
+}
+
+@test "dealt ranks: a node that is lost leaves its ranks to the spare, and no other moves" {
+    job_file moved.sh <<'SH'
+#!/bin/bash
+#SBATCH -o moved.out --dlrover=on --dlrover-spares=1 -w n[1-3] -N3 --exclusive
+srun -m cyclic -n4 bash -c 'echo "$RANK $SLURMD_NODENAME $GROUP_RANK $LOCAL_RANK" >new.$RANK
+    mv new.$RANK seat.$DLROVER_ROUND.$RANK
+    [ $DLROVER_ROUND = 1 ] || read -r <> <(:)'
+SH
+    job=$(submit moved.sh)
+    await "$job" running
+    until=$((SECONDS + WAIT))
+    until [ "$(ls "$(alice_home)" | grep -c '^seat.0')" = 4 ]; do
+        [ $SECONDS -lt $until ]
+        read -rt 0.1 <> <(:) || :
+    done
+    "$VC" kill n2
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(cat "$(alice_home)"/seat.0.* | paste -sd,)" = "0 n1 0 0,1 n2 1 0,2 n1 0 1,3 n2 1 1" ]
+    [ "$(cat "$(alice_home)"/seat.1.* | paste -sd,)" = "0 n1 0 0,1 n3 1 0,2 n1 0 1,3 n3 1 1" ]
+    [[ $(alice dlrover events "$job") == *"n3 takes ranks 1,3"* ]]
+    heal_cluster
 }
 
 @test "resources, and how steps share them" {
@@ -213,12 +249,12 @@ ROWS
 
 @test "what a round cannot keep is refused by name, before anything starts" {
     { printf '#!/bin/bash\n#SBATCH -N2 -o refused.out --exclusive --dlrover=on\n'
-        echo 'for o in "-m cyclic -n4" "-w n9" "-N3" --het-group=1 --gpus=3 --spread-job; do'
+        echo 'for o in "-m block,pack -n4" "-w n9" "-N3" --het-group=1 --gpus=3 --spread-job; do'
         echo '    srun $o true; echo "code $?"; done'
     } | job_file refused.sh
     [ "$(await_job "$(submit refused.sh)")" = "COMPLETED 0:0" ]
     diff "$(alice_home)/refused.out" - <<'END'
-dlrover: srun --distribution=cyclic puts neighbouring ranks on different nodes, but a round keeps the 2 ranks of a node together: say block, or one task per node
+dlrover: srun --distribution=block,pack cannot be supervised: a round spreads its tasks evenly over its nodes; leave Pack out, or list the nodes in rank order (arbitrary)
 code 2
 dlrover: srun --nodelist: node n9 is not in this job
 code 2
