@@ -31,7 +31,7 @@ TOPO := hwloc_topo/node.c hwloc_topo/partners.c $(ORDER)
 HEALTH := health/checks.c health/clock.c health/disk.c health/reach.c health/run.c health/verdict.c
 SLOT := ckpt/slot.c ckpt/slot_meta.c ckpt/slot_write.c ckpt/store.c ckpt/crc32c.c
 CKPT_LIB := ckpt/client.c ckpt/conf.c ckpt/regions.c ckpt/copy.c ckpt/copy_sum.c ckpt/audit.c ckpt/oom.c ckpt/saver.c ckpt/load.c ckpt/box.c ckpt/unmatched.c ckpt/reshape.c ckpt/peek.c \
-  ckpt/supervised.c ckpt/lease.c ckpt/reach.c ckpt/alone.c ckpt/alone_files.c ckpt/device.c ckpt/device_cuda.c
+  ckpt/supervised.c ckpt/supervised_restore.c ckpt/lease.c ckpt/reach.c ckpt/alone.c ckpt/alone_files.c ckpt/device.c ckpt/device_cuda.c
 DATA := ckpt/data_main.c ckpt/data_local.c ckpt/data_store.c ckpt/data_send.c ckpt/data_recv.c ckpt/data_wire.c \
   ckpt/data_files.c ckpt/data_work.c ckpt/data_check.c ckpt/data_ucx.c ckpt/data_lane.c
 CTL := mpi_launcher/beat.c mpi_launcher/identity.c mpi_launcher/zap.c mpi_launcher/endpoint.c \
@@ -42,7 +42,7 @@ STEPPLAN := mpi_launcher/stepplan.c mpi_launcher/stepplan_ranks.c mpi_launcher/s
   mpi_launcher/srun_options.c
 KEEPER := mpi_launcher/keeper.c mpi_launcher/exits.c
 SUPERVISOR := mpi_launcher/supervisor.c mpi_launcher/sup_control.c mpi_launcher/sup_agents.c mpi_launcher/sup_launch.c mpi_launcher/sup_meet.c mpi_launcher/sup_gather.c mpi_launcher/sup_round.c \
-  mpi_launcher/sup_copies.c mpi_launcher/sup_redundancy.c mpi_launcher/sup_periodic.c mpi_launcher/sup_memory.c mpi_launcher/sup_strangers.c mpi_launcher/sup_end.c mpi_launcher/sup_suspend.c mpi_launcher/sup_state.c mpi_launcher/sup_adopt.c \
+  mpi_launcher/sup_copies.c mpi_launcher/sup_worlds.c mpi_launcher/sup_redundancy.c mpi_launcher/sup_periodic.c mpi_launcher/sup_memory.c mpi_launcher/sup_strangers.c mpi_launcher/sup_end.c mpi_launcher/sup_suspend.c mpi_launcher/sup_state.c mpi_launcher/sup_adopt.c \
   mpi_launcher/sup_names.c mpi_launcher/sup_controller.c mpi_launcher/hosts.c \
   mpi_launcher/policy.c mpi_launcher/policy_control.c mpi_launcher/policy_leave.c mpi_launcher/policy_state.c mpi_launcher/journal.c mpi_launcher/keepstate.c mpi_launcher/exits.c \
   $(STEPPLAN) mpi_launcher/sup_step.c mpi_launcher/srun_end.c mpi_launcher/steps.c \
@@ -53,7 +53,7 @@ SLURM := mpi_launcher/slurm_main.c mpi_launcher/requeue.c mpi_launcher/slurmapi.
   mpi_launcher/shown.c mpi_launcher/runinfo.c mpi_launcher/procid.c $(ORDER)
 AGENT := mpi_launcher/agent.c mpi_launcher/agent_nanny.c mpi_launcher/agent_host.c mpi_launcher/host_order.c mpi_launcher/agent_conf.c mpi_launcher/agent_memory.c mpi_launcher/agent_budget.c \
   mpi_launcher/agent_control.c mpi_launcher/agent_lease.c mpi_launcher/agent_suspend.c mpi_launcher/agent_round.c \
-  mpi_launcher/agent_local.c mpi_launcher/agent_tasks.c mpi_launcher/agent_sweep.c mpi_launcher/agent_ranks.c \
+  mpi_launcher/agent_local.c mpi_launcher/agent_tasks.c mpi_launcher/agent_sweep.c mpi_launcher/agent_ranks.c mpi_launcher/agent_peek.c \
   mpi_launcher/agent_save.c mpi_launcher/agent_data.c mpi_launcher/agent_report.c \
   mpi_launcher/agent_peers.c mpi_launcher/agent_strangers.c mpi_launcher/agent_watchdog.c mpi_launcher/agent_succeed.c \
   mpi_launcher/agent_succeed_main.c mpi_launcher/election.c mpi_launcher/spawn.c \

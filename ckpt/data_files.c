@@ -124,6 +124,7 @@ struct file_job {
     uint64_t id, key;
     struct dlr_held *held;
     bool load, have; /* have: a load of what is here already only verifies it */
+    bool adopt;      /* of another run */
     char path[DLR_LOCAL_TEXT];
 };
 
@@ -210,13 +211,32 @@ static int check_file(const struct file_job *f, const struct dlr_slot *from,
         return rc;
     if (state != DLR_SLOT_SEALED && state != DLR_SLOT_COMMITTED)
         return dlr_fail(err, -EBADMSG, "'%s' holds no whole snapshot", f->path);
-    if (info.key != f->key || info.rank != f->rank ||
+    if ((info.key != f->key && !f->adopt) || info.rank != f->rank ||
         !dlr_version_eq(info.version, f->version))
         return dlr_fail(err, -EBADMSG,
                         "'%s' is rank %d round %u step %" PRIu64 " of %s run", f->path,
                         info.rank, info.version.round, info.version.step,
                         info.key == f->key ? "this" : "another");
     return 0;
+}
+
+/* The block as it is in the file, but of this run. */
+static int put_meta(const struct file_job *f, const struct dlr_slot *from,
+                    struct dlr_err *err)
+{
+    DLR_AUTO_FREE void *own = NULL;
+    const void *meta;
+    size_t bytes;
+
+    dlr_slot_meta(from, &meta, &bytes);
+    if (!f->adopt)
+        return dlr_slot_put_meta(f->held->slot, meta, bytes, err);
+    own = malloc(bytes ? bytes : 1);
+    if (!own || bytes < sizeof(struct dlr_meta_head) + sizeof(uint32_t))
+        return dlr_fail(err, own ? -EBADMSG : -ENOMEM, "no meta block, or no memory");
+    memcpy(own, meta, bytes);
+    dlr_slot_rekey(own, bytes, f->key);
+    return dlr_slot_put_meta(f->held->slot, own, bytes, err);
 }
 
 /* Copies chunk by chunk and checks what arrived, not what was read. */
@@ -242,8 +262,6 @@ static int run_load(struct dlr_job *job, struct dlr_err *err)
     struct file_job *f = (struct file_job *)job;
     DLR_AUTO_CLOSE int fd = -1;
     struct dlr_slot *from;
-    const void *meta;
-    size_t bytes;
     int rc;
 
     if (f->have)
@@ -255,10 +273,8 @@ static int run_load(struct dlr_job *job, struct dlr_err *err)
     if (rc < 0)
         return rc;
     rc = check_file(f, from, err);
-    if (rc == 0) {
-        dlr_slot_meta(from, &meta, &bytes);
-        rc = dlr_slot_put_meta(f->held->slot, meta, bytes, err);
-    }
+    if (rc == 0)
+        rc = put_meta(f, from, err);
     if (rc == 0)
         rc = copy_chunks(f->held->slot, from, err);
     dlr_slot_unmap(from);
@@ -307,6 +323,7 @@ void dlr_data_load(struct dlr_data *d, const struct dlr_local_msg *msg)
     if (!f)
         return;
     f->load = true;
+    f->adopt = msg->type == DLR_LOCAL_D_ADOPT;
     f->have = f->held != NULL;
     f->job.run = run_load;
     if (!f->have)

@@ -169,6 +169,7 @@ void dlr_data_obey(struct dlr_data *d, const struct dlr_local_msg *msg)
         dlr_data_send(d, msg);
         break;
     case DLR_LOCAL_D_LOAD:
+    case DLR_LOCAL_D_ADOPT:
         dlr_data_load(d, msg);
         break;
     case DLR_LOCAL_D_SAVE:

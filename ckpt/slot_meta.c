@@ -316,3 +316,16 @@ int dlr_slot_verify(const struct dlr_slot *slot, struct dlr_err *err)
     }
     return rc;
 }
+
+void dlr_slot_rekey(void *meta, size_t bytes, uint64_t key)
+{
+    struct dlr_meta_head head;
+    uint32_t crc;
+
+    memcpy(&head, meta, sizeof(head));
+    head.key = key;
+    head.crc = dlr_crc32c(0, &head, offsetof(struct dlr_meta_head, crc));
+    memcpy(meta, &head, sizeof(head));
+    crc = dlr_crc32c(0, meta, bytes - sizeof(crc));
+    memcpy((char *)meta + bytes - sizeof(crc), &crc, sizeof(crc));
+}

@@ -116,6 +116,9 @@ int dlr_slot_anonymous(uint64_t size, struct dlr_slot **ret, struct dlr_err *err
  */
 int dlr_slot_touch(struct dlr_slot *slot, unsigned threads);
 
+/* Makes a block that was checked another run's: its key and the sums over it. */
+void dlr_slot_rekey(void *meta, size_t bytes, uint64_t key);
+
 void *dlr_slot_base(const struct dlr_slot *slot);
 
 #endif

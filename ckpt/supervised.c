@@ -16,40 +16,17 @@
 
 #include "ckpt/client.h"
 #include "ckpt/lease.h"
-#include "ckpt/load.h"
 #include "ckpt/oom.h"
 #include "ckpt/reach.h"
 #include "ckpt/slot_meta.h"
+#include "ckpt/supervised.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/local.h"
 #include "common/log.h"
 #include "common/str.h"
 
-#define CONNECT_MS 5000
 #define SEND_MS 1000 /* the agent reads all the time; then it is as good as gone */
-
-struct supervised {
-    int sock;
-    uint32_t round;
-    struct dlr_local_msg msg; /* scratch of who uses the socket now */
-
-    bool offered; /* a version to restore, not yet asked for */
-    struct dlr_version offer;
-    struct dlr_slot *offer_slot;
-    char offer_fault[DLR_ERR_TEXT]; /* why there is no offer_slot */
-
-    pthread_mutex_t lock; /* the helper's word to the program's thread and back */
-    struct dlr_slot *slots[DLR_LOCAL_FDS];
-    unsigned nslots;
-    bool missed;
-    uint64_t missed_step;
-    char missed_why[256];
-    atomic_bool gone;
-
-    unsigned slot; /* in use by the snapshot under way */
-    struct dlr_version version;
-};
 
 static void agent_is_gone(struct supervised *sup, const char *why)
 {
@@ -70,8 +47,7 @@ static int wait_fd(int fd, short events, int64_t deadline_ms)
     return n > 0 ? 0 : n == 0 ? -ETIMEDOUT : -errno;
 }
 
-/* Sends sup->msg; the socket does not block, the wait for room in it is limited. */
-static int tell(struct supervised *sup)
+int dlr_supervised_tell(struct supervised *sup)
 {
     int64_t deadline = dlr_now_ms() + SEND_MS;
     int rc;
@@ -86,9 +62,8 @@ static int tell(struct supervised *sup)
     return rc;
 }
 
-/* Begins a message about this rank in sup->msg. */
-static struct dlr_local_msg *compose(struct dlr_ckpt *ck, enum dlr_local_type type,
-                                     uint64_t step)
+struct dlr_local_msg *dlr_supervised_compose(struct dlr_ckpt *ck,
+                                             enum dlr_local_type type, uint64_t step)
 {
     struct supervised *sup = ck->mode;
 
@@ -99,9 +74,8 @@ static struct dlr_local_msg *compose(struct dlr_ckpt *ck, enum dlr_local_type ty
     return &sup->msg;
 }
 
-/* Waits for a message of this type; others are passed over. Its descriptors are the caller's. */
-static int await(struct dlr_ckpt *ck, enum dlr_local_type type, int fds[DLR_LOCAL_FDS],
-                 unsigned *ret_nfds)
+int dlr_supervised_await(struct dlr_ckpt *ck, enum dlr_local_type type,
+                         int fds[DLR_LOCAL_FDS], unsigned *ret_nfds)
 {
     struct supervised *sup = ck->mode;
     int64_t deadline = dlr_now_ms() + ck->conf.restore_ms;
@@ -158,7 +132,8 @@ static int take_welcome(struct dlr_ckpt *ck, const int *fds, unsigned nfds)
     ck->key = dlr_slot_key(msg->text);
     sup->offered = rc == 0 && msg->arg[0] == 1;
     sup->offer = (struct dlr_version){(uint32_t)msg->arg[1], msg->step};
-    if (sup->offered) {
+    sup->offer_world = msg->arg[3] ? (uint32_t)msg->arg[3] : (uint32_t)ck->conf.world;
+    if (sup->offered && sup->offer_world == (uint32_t)ck->conf.world) {
         if (nfds < 2 || msg->arg[2] >= nfds - 1)
             dlr_fail(&err, -EBADMSG, "the agent did not send the slot it names");
         else
@@ -197,16 +172,16 @@ static int join(struct dlr_ckpt *ck)
     rc = dlr_parse_uint(round, UINT_MAX, &sup->round);
     if (rc < 0)
         return dlr_fail(&ck->err, rc, "DLROVER_ROUND='%s' must be a number", round);
-    rc = dlr_reach_agent(CONNECT_MS, &sup->sock, &ck->err);
+    rc = dlr_reach_agent(DLR_CONNECT_MS, &sup->sock, &ck->err);
     if (rc < 0)
         return rc;
     if (fcntl(sup->sock, F_SETFL, O_NONBLOCK) < 0)
         return dlr_fail(&ck->err, -errno, "cannot set up the agent's socket: %m");
-    compose(ck, DLR_LOCAL_HELLO, 0)->arg[0] = (uint64_t)ck->conf.world;
-    rc = tell(sup);
+    dlr_supervised_compose(ck, DLR_LOCAL_HELLO, 0)->arg[0] = (uint64_t)ck->conf.world;
+    rc = dlr_supervised_tell(sup);
     if (rc < 0)
         return dlr_fail(&ck->err, rc, "cannot speak to the agent: %s", strerror(-rc));
-    rc = await(ck, DLR_LOCAL_WELCOME, fds, &nfds);
+    rc = dlr_supervised_await(ck, DLR_LOCAL_WELCOME, fds, &nfds);
     return rc < 0 ? rc : take_welcome(ck, fds, nfds);
 }
 
@@ -228,100 +203,6 @@ static int supervised_open(struct dlr_ckpt *ck)
     return rc;
 }
 
-/* The offered slot must be what the agent said it is, and this rank's. */
-static int check_offer(struct dlr_ckpt *ck, struct dlr_slot_info *info,
-                       struct dlr_err *err)
-{
-    struct supervised *sup = ck->mode;
-    enum dlr_slot_state state;
-
-    if (!sup->offer_slot)
-        return dlr_fail(err, -EBADMSG, "%s", sup->offer_fault);
-    state = dlr_slot_state(sup->offer_slot);
-    if (state != DLR_SLOT_SEALED && state != DLR_SLOT_COMMITTED)
-        return dlr_fail(err, -EBADMSG, "the slot is in state %d, not sealed",
-                        (int)state);
-    if (dlr_slot_info(sup->offer_slot, info) < 0)
-        return dlr_fail(err, -EBADMSG, "the snapshot's head is corrupt");
-    if (info->key != ck->key)
-        return dlr_fail(err, -EBADMSG, "the snapshot is another run's");
-    if (!dlr_version_eq(info->version, sup->offer))
-        return dlr_fail(
-            err, -EBADMSG,
-            "the slot holds version %" PRIu32 ".%" PRIu64 ", not %" PRIu32 ".%" PRIu64,
-            info->version.round, info->version.step, sup->offer.round, sup->offer.step);
-    if (info->rank != ck->conf.rank)
-        return dlr_fail(err, -EBADMSG, "the snapshot is rank %" PRId32 "'s",
-                        info->rank);
-    if (info->world != (uint32_t)ck->conf.world)
-        return dlr_fail(err, -EBADMSG,
-                        "the snapshot is of %" PRIu32 " ranks, now %d run", info->world,
-                        ck->conf.world);
-    return 0;
-}
-
-static int supervised_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret,
-                           unsigned max)
-{
-    struct supervised *sup = ck->mode;
-    struct dlr_slot_info info;
-    int rc;
-
-    if (!sup->offered || max == 0)
-        return 0;
-    rc = check_offer(ck, &info, &ck->err);
-    if (rc < 0)
-        return rc; /* not 0: a rank must not begin anew beside ranks that load it */
-    *ret = (struct dlr_ckpt_version){sup->offer.round, sup->offer.step, info.data_bytes,
-                                     info.world};
-    return 1;
-}
-
-static int supervised_peek(struct dlr_ckpt *ck, int rank, struct dlr_slot **ret)
-{
-    return dlr_fail(&ck->err, -ENOTSUP, "peek is not possible under a job yet");
-}
-
-static int supervised_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
-{
-    struct supervised *sup = ck->mode;
-    struct dlr_slot_info info;
-    int fds[DLR_LOCAL_FDS], rc, sent;
-    struct dlr_local_msg *msg;
-    unsigned nfds = 0;
-
-    if (!sup->offered)
-        return 0;
-    rc = check_offer(ck, &info, &ck->err);
-    if (rc == 0)
-        rc = dlr_load(sup->offer_slot, &ck->regions, &ck->unmatched, ck->ops, ck->dev,
-                      &ck->err);
-    sup->offer_slot = dlr_slot_unmap(sup->offer_slot);
-    sup->offered = false;
-    msg = compose(ck, DLR_LOCAL_RESTORED, sup->offer.step);
-    msg->arg[0] = sup->offer.round;
-    msg->arg[1] = (uint64_t)-rc;
-    if (rc < 0)
-        dlr_local_text(msg, "%s", ck->err.text);
-    sent = tell(sup);
-    if (sent < 0)
-        return dlr_fail(&ck->err, sent, "the agent is gone");
-    if (rc < 0) {
-        /* All ranks load the same version or none goes on: the round is about to end. */
-        struct dlr_err why = ck->err;
-
-        await(ck, DLR_LOCAL_GO, fds, &nfds);
-        ck->err = why;
-        return rc;
-    }
-    rc = await(ck, DLR_LOCAL_GO, fds, &nfds);
-    if (rc < 0)
-        return rc;
-    ck->from_world = info.world;
-    *ret_step = sup->offer.step;
-    return 1;
-}
-
 /* --- in the helper thread ---------------------------------------------------------- */
 
 /* Seals the snapshot or lets the slot go, and puts the word about it into sup->msg. */
@@ -337,7 +218,7 @@ static int finish(void *arg, int rc, struct dlr_err *err)
     if (rc == 0) {
         dlr_slot_seal(slot, ck->plan);
         atomic_fetch_add(&ck->page->copied_bytes, dlr_slot_plan_data(ck->plan));
-        msg = compose(ck, DLR_LOCAL_SEALED, sup->version.step);
+        msg = dlr_supervised_compose(ck, DLR_LOCAL_SEALED, sup->version.step);
         msg->arg[0] = sup->slot;
         msg->arg[1] = atomic_load(&ck->page->begun_step);
     } else {
@@ -348,7 +229,7 @@ static int finish(void *arg, int rc, struct dlr_err *err)
                  rc == -ECANCELED || rc == -ETIMEDOUT
                      ? "the fence could not wait longer"
                      : strerror(-rc));
-        msg = compose(ck, DLR_LOCAL_DEAD, sup->version.step);
+        msg = dlr_supervised_compose(ck, DLR_LOCAL_DEAD, sup->version.step);
         dlr_local_text(msg, "%s", err->text);
     }
     return rc;
@@ -361,7 +242,7 @@ static void finished(void *arg)
     struct supervised *sup = ck->mode;
 
     if (!atomic_load(&sup->gone))
-        tell(sup);
+        dlr_supervised_tell(sup);
 }
 
 static void posted(void *arg)
@@ -374,12 +255,12 @@ static void posted(void *arg)
     missed = sup->missed;
     sup->missed = false;
     if (missed) {
-        compose(ck, DLR_LOCAL_DEAD, sup->missed_step);
+        dlr_supervised_compose(ck, DLR_LOCAL_DEAD, sup->missed_step);
         dlr_local_text(&sup->msg, "%s", sup->missed_why);
     }
     pthread_mutex_unlock(&sup->lock);
     if (missed && !atomic_load(&sup->gone))
-        tell(sup);
+        dlr_supervised_tell(sup);
 }
 
 /* Slots once; the descriptors are closed by the caller. */
@@ -439,8 +320,9 @@ static int supervised_start(struct dlr_ckpt *ck)
     struct supervised *sup = ck->mode;
     int rc;
 
-    compose(ck, DLR_LOCAL_RESERVE, 0)->arg[0] = dlr_slot_plan_bytes(ck->plan);
-    rc = tell(sup);
+    dlr_supervised_compose(ck, DLR_LOCAL_RESERVE, 0)->arg[0] =
+        dlr_slot_plan_bytes(ck->plan);
+    rc = dlr_supervised_tell(sup);
     if (rc < 0)
         return dlr_fail(&ck->err, rc, "cannot ask the agent for memory: %s",
                         strerror(-rc));
@@ -488,17 +370,17 @@ static void supervised_close(struct dlr_ckpt *ck)
 {
     struct supervised *sup = ck->mode;
 
-    compose(ck, DLR_LOCAL_BYE, 0);
+    dlr_supervised_compose(ck, DLR_LOCAL_BYE, 0);
     if (!atomic_load(&sup->gone))
-        tell(sup);
+        dlr_supervised_tell(sup);
     release(ck);
 }
 
 const struct dlr_backend dlr_backend_supervised = {
     .open = supervised_open,
-    .list = supervised_list,
-    .restore = supervised_restore,
-    .peek = supervised_peek,
+    .list = dlr_supervised_list,
+    .restore = dlr_supervised_restore,
+    .peek = dlr_supervised_peek,
     .start = supervised_start,
     .due = supervised_due,
     .missed = supervised_missed,

@@ -33,15 +33,22 @@ enum dlr_local_type {
     DLR_LOCAL_RESTORED = 20, /* round, rank, step, arg[0] = version's round,
                                 arg[1] = 0 or errno, text = why */
     DLR_LOCAL_BYE = 21,      /* round, rank: the worker closes in order */
+    DLR_LOCAL_PEEK = 22, /* round, rank, arg[0] = the rank whose slot of the version to
+                            restore is wanted; on a connection of its own */
 
     /* agent -> worker */
     DLR_LOCAL_WELCOME =
         32, /* arg[0] = 1: restore (arg[1], step) = version's (round, step),
-                               arg[2] = slot holding it (index into fds - 1);
+                               arg[2] = slot holding it (index into fds - 1),
+                               arg[3] = ranks that made it, 0: as many as now (else no slots,
+                               see DLR_LOCAL_PEEK);
                                text = the key, "cluster.job.run" (of dlr_slot_key());
                                fds: page, then slots when there are any */
     DLR_LOCAL_SLOTS = 33, /* arg[0] = number; fds: slots. arg[0] = 0: refused, text */
     DLR_LOCAL_GO = 34,    /* all ranks restored: run */
+    DLR_LOCAL_PEEKED =
+        35, /* arg[0] = rank, arg[1] = 0 or errno, text = why; fd: its slot, or without
+                               one text = path of its file */
 
     /* agent -> data process */
     DLR_LOCAL_D_CONFIG = 48,  /* round; text = JSON, see docs/protocol.md */
@@ -57,6 +64,7 @@ enum dlr_local_type {
     DLR_LOCAL_D_DROP =
         54, /* arg[0] = version's round, step: kill every version newer */
     DLR_LOCAL_D_ABORT = 55, /* arg[0] = version's round, step: this one is DEAD */
+    DLR_LOCAL_D_ADOPT = 56, /* D_LOAD of another run's file: the slot gets our key */
 
     /* data process -> agent */
     DLR_LOCAL_D_HELLO = 64, /* text = UCX address in hex */

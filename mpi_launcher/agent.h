@@ -14,6 +14,7 @@
  *   agent_tasks.c      the workers as processes: watch, kill, say when they are gone
  *   agent_sweep.c      what tasks forked and left behind
  *   agent_ranks.c      the workers as ranks: pages, slots, restore
+ *   agent_peek.c       other ranks' slots of the version to restore
  *   agent_save.c       save_at, commit, abort
  *   agent_data.c       the data process; requests to it
  *   agent_report.c     a node report by a child
@@ -100,6 +101,8 @@ struct dlr_agent_round {
     unsigned naccept;
     bool has_restore;
     struct dlr_version restore;
+    uint32_t made_by; /* ranks that made it, 0: as many as now */
+    char *files;      /* directory where its slots are files, NULL: nowhere */
 };
 
 struct dlr_agent_tasks { /* agent_tasks.c */
@@ -365,6 +368,8 @@ void dlr_agent_ranks_reserved(struct dlr_agent *a, int32_t rank, int rc,
 void dlr_agent_ranks_restored(struct dlr_agent *a, const struct dlr_local_msg *msg);
 void dlr_agent_ranks_gone(struct dlr_agent *a, struct dlr_agent_conn *c);
 void dlr_agent_ranks_go(struct dlr_agent *a);
+/* Answers a worker that wants another rank's slot: agent_peek.c. */
+void dlr_agent_peek(struct dlr_agent *a, struct dlr_agent_conn *c, uint64_t rank);
 void dlr_agent_ranks_retell(struct dlr_agent *a);
 void dlr_agent_ranks_steps(const struct dlr_agent *a, uint64_t *ret_min,
                            uint64_t *ret_max);
@@ -390,7 +395,7 @@ void dlr_agent_data_stop(struct dlr_agent *a);
 void dlr_agent_data_send(struct dlr_agent *a, const struct dlr_local_msg *msg);
 /* D_CONFIG, and with drop also D_DROP, of the current round. */
 void dlr_agent_data_round(struct dlr_agent *a, bool drop);
-/* D_SEND, D_LOAD or D_SAVE; text is address or path. Its end is told to from. */
+/* D_SEND, D_LOAD, D_ADOPT or D_SAVE; text is address or path. Its end is told to from. */
 void dlr_agent_data_request(struct dlr_agent *a, enum dlr_local_type type, int32_t rank,
                             struct dlr_version version, const char *text,
                             const struct dlr_agent_origin *from);

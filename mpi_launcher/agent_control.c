@@ -194,7 +194,9 @@ static int on_send(struct dlr_agent *a, const json_t *msg)
 
 static int on_load(struct dlr_agent *a, const json_t *msg)
 {
-    return order(a, msg, DLR_LOCAL_D_LOAD, "path");
+    bool foreign = json_is_true(json_object_get(msg, "foreign"));
+
+    return order(a, msg, foreign ? DLR_LOCAL_D_ADOPT : DLR_LOCAL_D_LOAD, "path");
 }
 
 /* Not bound to the round: after its end the survivors' state is written before a requeue. */

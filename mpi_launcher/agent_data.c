@@ -242,7 +242,7 @@ static int reads_slot(struct dlr_agent *a, const struct request *q)
 {
     struct dlr_agent_rank *r = dlr_agent_rank(a, q->rank, false);
 
-    if (!r || q->type == DLR_LOCAL_D_LOAD)
+    if (!r || q->type == DLR_LOCAL_D_LOAD || q->type == DLR_LOCAL_D_ADOPT)
         return -1;
     return dlr_agent_rank_holding(r, q->version);
 }

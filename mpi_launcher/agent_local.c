@@ -80,6 +80,11 @@ static int on_first(struct dlr_agent_conn *c, struct dlr_local_msg *m)
         c->kind = DLR_CONN_WORKER;
         dlr_agent_ranks_hello(a, c);
         return 0;
+    case DLR_LOCAL_PEEK: /* and nothing else, until it closes */
+        if (!dlr_agent_round_is(a, m->round))
+            return -ESTALE;
+        dlr_agent_peek(a, c, m->arg[0]);
+        return 0;
     default:
         return -EBADMSG;
     }

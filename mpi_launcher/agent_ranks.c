@@ -217,7 +217,12 @@ void dlr_agent_ranks_hello(struct dlr_agent *a, struct dlr_agent_conn *c)
     m.rank = r->rank;
     dlr_local_text(&m, "%s", a->conf.key);
     fds[n++] = r->page_fd;
-    if (a->round.has_restore) {
+    m.arg[3] = a->round.made_by;
+    if (a->round.has_restore && a->round.made_by) {
+        m.arg[0] = 1;
+        m.arg[1] = a->round.restore.round;
+        m.step = a->round.restore.step;
+    } else if (a->round.has_restore) {
         dlr_agent_rank_open(a, r);
         holding = dlr_agent_rank_holding(r, a->round.restore);
         if (holding < 0) {

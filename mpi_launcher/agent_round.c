@@ -34,6 +34,7 @@ void dlr_agent_round_done(struct dlr_agent_round *round)
     }
     free(round->nodes);
     free(round->accept);
+    free(round->files);
     memset(round, 0, sizeof(*round));
 }
 
@@ -142,13 +143,20 @@ static int parse_partners(const json_t *map, const char *me,
 
 static int parse_restore(const json_t *j, struct dlr_agent_round *ret)
 {
-    uint64_t vround, step;
+    uint64_t vround, step, world = 0;
+    const char *files = NULL;
 
     if (json_is_null(j))
         return 0;
     if (dlr_msg_uint(j, "vround", UINT32_MAX, &vround) < 0 ||
         dlr_msg_uint(j, "step", INT64_MAX, &step) < 0)
         return -EBADMSG;
+    if (json_object_get(j, "world") && dlr_msg_uint(j, "world", RANKS_MAX, &world) < 0)
+        return -EBADMSG;
+    if (dlr_msg_str(j, "files", &files) == 0 &&
+        (files[0] != '/' || !(ret->files = strdup(files))))
+        return -EBADMSG;
+    ret->made_by = (uint32_t)world;
     ret->has_restore = true;
     ret->restore = (struct dlr_version){(uint32_t)vround, step};
     return 0;

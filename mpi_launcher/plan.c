@@ -295,7 +295,7 @@ void dlr_plan_done(struct dlr_plan *plan)
 {
     unsigned r;
 
-    for (r = 0; plan->sources && r < plan->world; r++)
+    for (r = 0; plan->sources && r < plan->made_by; r++)
         free(plan->sources[r].where);
     free(plan->places);
     free(plan->ranks);

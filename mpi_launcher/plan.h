@@ -189,10 +189,13 @@ struct dlr_plan {
     unsigned nout;
     struct dlr_plan_verdict *verdicts; /* of all reports, in name order */
     unsigned nverdicts;
-    bool restore;                    /* false: ranks start from nothing */
-    struct dlr_version version;      /* the newest every rank can load */
-    struct dlr_plan_source *sources; /* [world] when restore */
-    char (*notes)[DLR_PLAN_NOTE];    /* why something newer is not restorable */
+    bool restore;               /* false: ranks start from nothing */
+    struct dlr_version version; /* the newest every rank can load */
+    uint32_t made_by;           /* ranks that made it: world, or another number */
+    struct dlr_plan_source
+        *sources;                 /* [made_by] when restore; NODE or FILE when that is
+                                        not world: nobody knows yet who needs them */
+    char (*notes)[DLR_PLAN_NOTE]; /* why something newer is not restorable */
     unsigned nnotes;
 };
 
@@ -203,8 +206,8 @@ struct dlr_plan {
  *   Later: only places of nodes that are gone or left out move (dlr_topo_replace).
  *   A node with a FAIL verdict never takes part. A node that most others cannot reach is left
  *   out while there are enough without it. WARN and SKIP are told and change nothing.
- *   Restored is the newest version of which every rank has a verified copy that was not
- *   struck, made by the same number of ranks.
+ *   Restored is the newest version of which every rank that made it has a verified copy
+ *   that was not struck; made_by says how many they were.
  * 0; -ENOSPC with the counts in err when too few nodes are usable (*ret_plan then holds only
  * out and verdicts); -EINVAL, -EEXIST (two reports of one node), -ENOMEM. *ret_plan is the
  * caller's in every case: dlr_plan_done().
@@ -220,7 +223,7 @@ bool dlr_plan_in_order(const struct dlr_plan *plan);
 json_t *dlr_plan_place_ranks(const struct dlr_plan *plan, unsigned place);
 
 /* The rule for restore alone, for who has no new placement (the successor before a requeue):
- * sources are NODE or FILE. Fills world, restore, version, sources and notes of *ret_plan.
+ * sources are NODE or FILE, and only versions of as many ranks count. Fills world, restore, version, sources and notes of *ret_plan.
  */
 int dlr_plan_restorable(const struct dlr_plan_report *reports, unsigned nreports,
                         const struct dlr_plan_want *want, struct dlr_plan *ret_plan,

@@ -154,9 +154,11 @@ static int put_restore(json_t *j, const struct dlr_plan *plan)
                   ? json_null()
                   : json_pack("{s:I, s:I}", "vround", (json_int_t)plan->version.round,
                               "step", (json_int_t)plan->version.step);
+    if (plan->restore && plan->made_by != plan->world)
+        json_object_set_new(restore, "world", json_integer(plan->made_by));
     if (json_object_set_new(j, "restore", restore) < 0 || !sources || !notes)
         return -1;
-    for (i = 0; plan->restore && i < plan->world; i++)
+    for (i = 0; plan->restore && i < plan->made_by; i++)
         if (!dlr_plan_put(sources, source_to_json(&plan->sources[i])))
             return -1;
     for (i = 0; i < plan->nnotes; i++)

@@ -362,13 +362,17 @@ static int read_restore(const json_t *j, struct dlr_plan *plan)
     const json_t *sources, *restore = json_object_get(j, "restore");
     size_t n, i;
     int rc = dlr_plan_array(j, "sources", DLR_PLAN_RANKS_MAX, &sources, &n);
+    uint64_t made_by = plan->world;
 
     if (rc < 0 || !restore || json_is_null(restore))
         return restore ? rc : -EBADMSG;
-    if (n != plan->world)
+    if (json_object_get(restore, "world"))
+        rc = dlr_msg_uint(restore, "world", DLR_PLAN_RANKS_MAX, &made_by);
+    if (rc < 0 || n != made_by || n == 0)
         return -EBADMSG;
     plan->restore = true;
-    plan->sources = calloc(plan->world, sizeof(*plan->sources));
+    plan->made_by = (uint32_t)made_by;
+    plan->sources = calloc(n, sizeof(*plan->sources));
     if (!plan->sources)
         return -ENOMEM;
     rc = version_from_json(restore, &plan->version);

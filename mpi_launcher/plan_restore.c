@@ -14,6 +14,7 @@
 
 struct held {
     int32_t rank;
+    uint32_t world;
     struct dlr_version version;
     uint64_t bytes;
     const char *where;
@@ -26,6 +27,7 @@ struct pick {
     struct dlr_plan *plan;
     struct held *held;
     size_t nheld;
+    bool any_world; /* versions of another number of ranks count, too */
 };
 
 static void note(struct dlr_plan *plan, const char *fmt, ...)
@@ -64,13 +66,13 @@ static void hold(struct pick *k, const struct dlr_plan_copy *copy, const char *w
 {
     const struct dlr_plan_want *want = k->want;
 
-    if (copy->world != k->plan->world || copy->rank < 0 ||
+    if ((copy->world != k->plan->world && !k->any_world) || copy->rank < 0 ||
         (uint32_t)copy->rank >= copy->world ||
         (want->limited && dlr_version_cmp(copy->version, want->newest) > 0) ||
         is_struck(want, where, copy->rank, copy->version))
         return;
     k->held[k->nheld++] =
-        (struct held){copy->rank, copy->version, copy->bytes, where, node};
+        (struct held){copy->rank, copy->world, copy->version, copy->bytes, where, node};
 }
 
 /* Newest version first, then rank; a file after the nodes, nodes by index (name). */
@@ -79,6 +81,8 @@ static int by_version(const void *a, const void *b)
     const struct held *x = a, *y = b;
     int rc = dlr_version_cmp(y->version, x->version);
 
+    if (rc == 0)
+        rc = (x->world > y->world) - (x->world < y->world);
     if (rc == 0)
         rc = (x->rank > y->rank) - (x->rank < y->rank);
     if (rc == 0)
@@ -114,7 +118,9 @@ static size_t group_end(const struct pick *k, size_t at, unsigned *ret_ranks)
     size_t i = at;
 
     *ret_ranks = 0;
-    for (; i < k->nheld && dlr_version_eq(k->held[i].version, k->held[at].version); i++)
+    for (; i < k->nheld && k->held[i].world == k->held[at].world &&
+           dlr_version_eq(k->held[i].version, k->held[at].version);
+         i++)
         *ret_ranks += i == at || k->held[i - 1].rank != k->held[i].rank;
     return i;
 }
@@ -156,16 +162,19 @@ static int take(struct pick *k, const struct held *h, long seat)
 static int take_version(struct pick *k, size_t at, size_t end,
                         const unsigned *place_node)
 {
+    bool other = k->held[at].world != k->plan->world;
+
     k->plan->restore = true;
     k->plan->version = k->held[at].version;
-    k->plan->sources = calloc(k->plan->world, sizeof(*k->plan->sources));
+    k->plan->made_by = k->held[at].world;
+    k->plan->sources = calloc(k->plan->made_by, sizeof(*k->plan->sources));
     if (!k->plan->sources)
         return -ENOMEM;
     while (at < end) {
         size_t best = at, i;
         long seat = -1;
 
-        if (place_node)
+        if (place_node && !other)
             seat = place_node[k->plan->place_of[k->held[at].rank]];
         for (i = at; i < end && k->held[i].rank == k->held[at].rank; i++)
             if (distance(k, &k->held[i], seat) < distance(k, &k->held[best], seat))
@@ -263,7 +272,7 @@ static void explain(const struct pick *k)
         return;
     group_end(k, 0, &ranks);
     note(k->plan, "version %u/%" PRIu64 " is not whole: %u of %u ranks have it",
-         k->held[0].version.round, k->held[0].version.step, ranks, plan->world);
+         k->held[0].version.round, k->held[0].version.step, ranks, k->held[0].world);
 }
 
 int dlr_plan_choose(const struct dlr_plan_nodes *pn, const struct dlr_plan_want *want,
@@ -271,7 +280,8 @@ int dlr_plan_choose(const struct dlr_plan_nodes *pn, const struct dlr_plan_want 
                     struct dlr_err *err)
 {
     DLR_AUTO_FREE struct held *held = NULL;
-    struct pick k = {.pn = pn, .want = want, .plan = plan};
+    struct pick k = {
+        .pn = pn, .want = want, .plan = plan, .any_world = place_node != NULL};
     size_t at, end;
     unsigned ranks;
     int rc;
@@ -281,7 +291,7 @@ int dlr_plan_choose(const struct dlr_plan_nodes *pn, const struct dlr_plan_want 
     held = k.held;
     for (at = 0; rc == 0 && at < k.nheld; at = end) {
         end = group_end(&k, at, &ranks);
-        if (ranks == plan->world) {
+        if (ranks == k.held[at].world) {
             rc = take_version(&k, at, end, place_node);
             break;
         }

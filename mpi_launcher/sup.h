@@ -385,6 +385,14 @@ void dlr_sup_on_done(struct dlr_sup *s, unsigned node, const json_t *msg);
 void dlr_sup_on_ready(struct dlr_sup *s, unsigned node, unsigned rank, uint32_t round,
                       uint64_t bytes);
 void dlr_sup_transfers_lost(struct dlr_sup *s, unsigned node);
+/* Has the holder write a rank's copy to a file of dir; nothing when it is one. */
+void dlr_sup_write_rank(struct dlr_sup *s, const struct dlr_plan *plan, const char *dir,
+                        unsigned rank);
+
+/* --- sup_worlds.c: versions of another number of ranks ----------------------------------- */
+bool dlr_sup_other_world(const struct dlr_sup *s);    /* such a one is to be restored */
+json_t *dlr_sup_restore_row(const struct dlr_sup *s); /* of the round message */
+void dlr_sup_write_world(struct dlr_sup *s); /* what nodes have of it becomes files */
 void dlr_sup_transfers_check(struct dlr_sup *s); /* all ended: tells the policy */
 int dlr_sup_place_of(const struct dlr_sup *s, unsigned rank);
 int dlr_sup_node_of(const struct dlr_sup *s, unsigned place);

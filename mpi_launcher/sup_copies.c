@@ -128,6 +128,8 @@ static void ask(struct dlr_sup *s, const struct dlr_transfer *t, const char *typ
     json_object_set_new(msg, "vround", json_integer(s->transfer_version.round));
     json_object_set_new(msg, "step", json_integer(s->transfer_version.step));
     json_object_set_new(msg, key, json_string(value));
+    if (dlr_streq(type, "load") && !dlr_after(value, s->info.dir))
+        json_object_set_new(msg, "foreign", json_true()); /* --dlrover-restore-from */
     dlr_sup_send(s, node, msg);
 }
 
@@ -209,6 +211,30 @@ void dlr_sup_transfers_lost(struct dlr_sup *s, unsigned node)
             end_transfer(s, &s->transfers[i], -EPIPE, "the node is gone");
 }
 
+void dlr_sup_write_rank(struct dlr_sup *s, const struct dlr_plan *plan, const char *dir,
+                        unsigned rank)
+{
+    const struct dlr_plan_source *src = &plan->sources[rank];
+    struct dlr_transfer *t;
+    int holder;
+
+    if (src->from == DLR_PLAN_FILE)
+        return; /* it is written already */
+    holder = dlr_members_find(&s->members, src->where);
+    t = add_transfer(s, rank, holder, holder, true);
+    if (!t ||
+        dlr_persist_path(dir, rank, plan->version, t->path, sizeof(t->path)) < 0) {
+        s->transfer_rc = -EIO; /* a manifest must not name a file that nobody writes */
+        snprintf(s->transfer_why, sizeof(s->transfer_why),
+                 "rank %u's copy: nobody can write it", rank);
+        if (t)
+            t->ended = true;
+        return;
+    }
+    t->started = true;
+    ask(s, t, "persist", holder, "path", t->path);
+}
+
 /* --- preparation ---------------------------------------------------------------------------------- */
 
 static void new_token(struct dlr_sup *s)
@@ -249,12 +275,7 @@ void dlr_sup_tell_round(struct dlr_sup *s, uint32_t round)
     json_object_set_new(msg, "token", json_string(s->token));
     json_object_set_new(msg, "nodes", round_nodes(s, partners));
     json_object_set_new(msg, "partners", partners);
-    json_object_set_new(msg, "restore",
-                        s->plan.restore
-                            ? json_pack("{s:I,s:I}", "vround",
-                                        (json_int_t)s->plan.version.round, "step",
-                                        (json_int_t)s->plan.version.step)
-                            : json_null());
+    json_object_set_new(msg, "restore", dlr_sup_restore_row(s));
     dlr_sup_send_all(s, msg);
 }
 
@@ -309,7 +330,10 @@ void dlr_sup_prepare(void *arg, uint32_t round)
     s->transfer_version = s->plan.version;
     new_token(s);
     dlr_sup_tell_round(s, round);
-    for (unsigned r = 0; s->plan.restore && r < s->plan.world; r++)
+    if (dlr_sup_other_world(s))
+        dlr_sup_write_world(s);
+    for (unsigned r = 0;
+         s->plan.restore && !dlr_sup_other_world(s) && r < s->plan.world; r++)
         move_rank(s, r);
     dlr_commit_round(s->commit, round, s->plan.world,
                      s->plan.restore ? &s->plan.version : NULL);
@@ -368,30 +392,6 @@ void dlr_sup_persist(void *arg)
         s->persist_done = true;
 }
 
-static void persist_rank(struct dlr_sup *s, const struct dlr_plan *plan,
-                         const char *dir, unsigned rank)
-{
-    const struct dlr_plan_source *src = &plan->sources[rank];
-    struct dlr_transfer *t;
-    int holder;
-
-    if (src->from == DLR_PLAN_FILE)
-        return; /* it is written already */
-    holder = dlr_members_find(&s->members, src->where);
-    t = add_transfer(s, rank, holder, holder, true);
-    if (!t ||
-        dlr_persist_path(dir, rank, plan->version, t->path, sizeof(t->path)) < 0) {
-        s->transfer_rc = -EIO; /* a manifest must not name a file that nobody writes */
-        snprintf(s->transfer_why, sizeof(s->transfer_why),
-                 "rank %u's copy: nobody can write it", rank);
-        if (t)
-            t->ended = true;
-        return;
-    }
-    t->started = true;
-    ask(s, t, "persist", holder, "path", t->path);
-}
-
 void dlr_sup_persist_reports(struct dlr_sup *s)
 {
     struct dlr_plan_want want = {.nplaces = s->step.nplaces,
@@ -418,7 +418,7 @@ void dlr_sup_persist_reports(struct dlr_sup *s)
         s->transfer_version = plan.version;
         s->persisting = true;
         for (unsigned r = 0; r < plan.world; r++)
-            persist_rank(s, &plan, dir, r);
+            dlr_sup_write_rank(s, &plan, dir, r);
         s->persist_plan = plan;
         memset(&plan, 0, sizeof(plan));
     }

@@ -298,7 +298,10 @@ static void restore_failed(struct dlr_sup *s, unsigned rank, unsigned node,
     dlr_journal_note(s->journal, "restore_failed", "s:I,s:i,s:o,s:s,s:s", "round",
                      (json_int_t)s->running_round, "rank", rank, "version",
                      dlr_sup_version(&v), "where", where, "why", why);
-    dlr_sup_strike(s, where, rank, v);
+    if (dlr_sup_other_world(s))
+        dlr_sup_strike(s, "*", -1, v); /* its files are no rank's own */
+    else
+        dlr_sup_strike(s, where, (int)rank, v);
     s->restore_deadline_ms = INT64_MAX;
     dlr_policy_restore_failed(s->policy, s->running_round, text, dlr_sup_now());
 }

@@ -109,6 +109,7 @@ static void obey(const struct dlr_local_msg *m)
         on_transfer(m, "send");
         return;
     case DLR_LOCAL_D_LOAD:
+    case DLR_LOCAL_D_ADOPT:
         on_transfer(m, "load");
         return;
     case DLR_LOCAL_D_SAVE:

@@ -140,7 +140,7 @@ void plan_rig_describe_restore(const struct dlr_plan *plan, char *buf, size_t si
         return;
     dlr_format(buf, size, "%u/%llu", plan->version.round,
                (unsigned long long)plan->version.step);
-    for (r = 0; r < plan->world; r++) {
+    for (r = 0; r < plan->made_by; r++) {
         const struct dlr_plan_source *s = &plan->sources[r];
 
         dlr_format(one, sizeof(one), "%s",

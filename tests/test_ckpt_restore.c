@@ -94,7 +94,7 @@ static void refused(void **state)
     }
 }
 
-static void another_world_is_refused(void **state)
+static void a_slot_of_another_world_is_refused(void **state)
 {
     struct played *f = *state;
     uint64_t step;
@@ -105,7 +105,7 @@ static void another_world_is_refused(void **state)
     f->agent.hang_up = true;
     played_join(f);
     assert_int_equal(dlr_ckpt_restore(f->ck, &step), -EBADMSG);
-    assert_string_equal(dlr_ckpt_error(f->ck), "the snapshot is of 8 ranks, now 9 run");
+    assert_string_equal(dlr_ckpt_error(f->ck), "the snapshot is of 8 ranks, not of 9");
     pthread_join(f->agent.thread, NULL);
     dlr_ckpt_close(f->ck);
 }
@@ -134,7 +134,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(a_restore_loads_what_was_sealed),
         T(refused),
-        T(another_world_is_refused),
+        T(a_slot_of_another_world_is_refused),
         T(a_go_that_never_comes_is_waited_for_within_the_limit),
     };
 

@@ -427,6 +427,39 @@ static void a_file_gives_back_what_was_saved(void **state)
     pair_down(&p);
 }
 
+static void another_runs_file_is_adopted_only_when_told(void **state)
+{
+    struct dlr_slot_info info;
+    char path[300], why[600];
+    struct pair p;
+    void *meta;
+    size_t bytes;
+
+    pair_up(&p, 2 * MIB + 99, NULL);
+    dlr_slot_meta(p.src, (const void **)&meta, &bytes);
+    dlr_slot_rekey(meta, bytes, dlr_slot_key("c.older.run"));
+    dlr_format(path, sizeof(path), "%s/saved.slot", p.from.dir);
+    rig_order(&p.from, DLR_LOCAL_D_SAVE, ROUND, RANK, v7, 1, path);
+    assert_int_equal(rig_done(&p.from, 1, NULL, 0), 0);
+    rig_order(&p.to, DLR_LOCAL_D_LOAD, ROUND, RANK, v7, 2, path);
+    assert_int_equal(rig_done(&p.to, 2, why, sizeof(why)), EBADMSG);
+    assert_non_null(strstr(why, "of another run"));
+    rig_order(&p.to, DLR_LOCAL_D_ADOPT, ROUND, RANK, v8, 3, path);
+    assert_int_equal(rig_done(&p.to, 3, NULL, 0), EBADMSG); /* another version */
+    rig_order(&p.to, DLR_LOCAL_D_ADOPT, ROUND, RANK, v7, 4, path);
+    assert_int_equal(rig_done(&p.to, 4, NULL, 0), 0);
+    for (unsigned k = 0; k < 2; k++)
+        if (dlr_slot_state(p.dst[k]) == DLR_SLOT_SEALED) {
+            assert_int_equal(dlr_slot_verify(p.dst[k], NULL), 0);
+            assert_int_equal(dlr_slot_info(p.dst[k], &info), 0);
+            assert_int_equal(info.key, dlr_slot_key(RIG_KEY));
+        }
+    dlr_slot_rekey(meta, bytes, dlr_slot_key(RIG_KEY));
+    expect_copy(&p, p.src);
+    unlink(path);
+    pair_down(&p);
+}
+
 static void decisions_change_the_states_of_slots(void **state)
 {
     struct dlr_version v5 = {ROUND, 5}, none = {UINT32_MAX, UINT64_MAX};
@@ -471,6 +504,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_restarted_process_adopts_its_slots),
         cmocka_unit_test(a_file_gives_back_what_was_saved),
         cmocka_unit_test(decisions_change_the_states_of_slots),
+        cmocka_unit_test(another_runs_file_is_adopted_only_when_told),
     };
 
     if (argc > 1)

@@ -362,6 +362,58 @@ static void files_fill_in_and_limits_hold(void **state)
     plan_rig_teardown(&w);
 }
 
+/* Four ranks made the files of 5/200; two run now, and have 4/120 in memory. */
+static void another_number_of_ranks_counts_when_its_version_is_newer(void **state)
+{
+    static const struct {
+        const char *what, *want, *notes;
+        unsigned nfiles;    /* of the four */
+        uint32_t in_memory; /* ranks that made what the nodes have */
+    } rows[] = {
+        {"whole", "5/200 /0 /1 /2 /3", "", 4, 2},
+        {"one is missing", "4/120 local local",
+         "version 5/200 is not whole: 3 of 4 ranks have it", 3, 2},
+        {"only one rank made what is in memory", "4/120 n1", "", 0, 1},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct dlr_plan_file files[4] = {
+            {{0, 4, {5, 200}, 9, 9}, "/0"},
+            {{1, 4, {5, 200}, 9, 9}, "/1"},
+            {{2, 4, {5, 200}, 9, 9}, "/2"},
+            {{3, 4, {5, 200}, 9, 9}, "/3"},
+        };
+        struct dlr_plan plan, again;
+        struct plan_rig w;
+        char got[256];
+        json_t *j;
+
+        print_message("  %s\n", rows[i].what);
+        plan_rig_setup(&w, 2, "l0.n1=0:4/120;l1.n2=1:4/120", NULL);
+        w.reports[0].copies[0].world = w.reports[1].copies[0].world = rows[i].in_memory;
+        w.want.files = files;
+        w.want.nfiles = rows[i].nfiles;
+        assert_int_equal(dlr_plan_make(w.reports, w.n, &w.want, &plan, NULL), 0);
+        plan_rig_describe_restore(&plan, got, sizeof(got));
+        assert_string_equal(got, rows[i].want);
+        check_notes(&plan, rows[i].notes);
+        j = dlr_plan_to_json(&plan, NULL);
+        assert_int_equal(dlr_plan_from_json(j, &again, NULL), 0);
+        assert_int_equal(again.made_by, plan.made_by);
+        plan_rig_describe_restore(&again, got, sizeof(got));
+        assert_string_equal(got, rows[i].want);
+        json_decref(j);
+        dlr_plan_done(&again);
+        dlr_plan_done(&plan);
+        /* What is written before a requeue is of as many ranks. */
+        assert_int_equal(dlr_plan_restorable(w.reports, w.n, &w.want, &plan, NULL), 0);
+        plan_rig_describe_restore(&plan, got, sizeof(got));
+        assert_string_equal(got, rows[i].in_memory == 2 ? "4/120 n1 n2" : "none");
+        dlr_plan_done(&plan);
+        plan_rig_teardown(&w);
+    }
+}
+
 /* --- one plan whatever the order, and for many nodes ------------------------------- */
 
 static void any_order_of_reports_gives_the_same_plan(void **state)
@@ -483,6 +535,7 @@ int main(void)
         cmocka_unit_test(the_newest_whole_version_is_restored),
         cmocka_unit_test(struck_copies_are_not_taken_again),
         cmocka_unit_test(files_fill_in_and_limits_hold),
+        cmocka_unit_test(another_number_of_ranks_counts_when_its_version_is_newer),
         cmocka_unit_test(any_order_of_reports_gives_the_same_plan),
         cmocka_unit_test(many_nodes_are_planned),
     };

@@ -100,10 +100,10 @@ class Checkpoint:
         self._check(lib.dlr_ckpt_blob_size(self._open_handle(), name.encode(), size))
 
     def list(self, most=16):
-        """(round, step, bytes) of what can be restored, newest first."""
+        """(round, step, bytes, world) of what can be restored, newest first."""
         versions = (_lib.Version * most)()
         found = self._check(lib.dlr_ckpt_list(self._open_handle(), versions, most))
-        return [(v.round, v.step, v.bytes) for v in versions[:found]]
+        return [(v.round, v.step, v.bytes, v.world) for v in versions[:found]]
 
     def allow(self, leftover=False, missing=False):
         """Lets restore pass when names are left over in the version or missing from it."""

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A worker asks for another rank's slot of the version to restore: from this node's memory, or
+ * from where the supervisor said its file is. The file is only named, for its file system may hang
+ * and the reactor must not.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "mpi_launcher/agent.h"
+#include "mpi_launcher/persist.h"
+
+/* A descriptor for reading of the slot that holds the version, -1 when none does here. */
+static int open_slot(const struct dlr_agent *a, int32_t rank)
+{
+    for (unsigned k = 0; k < DLR_STORE_SLOTS_MAX; k++) {
+        DLR_AUTO_CLOSE int fd = -1;
+        struct dlr_slot_info info;
+        enum dlr_slot_state state;
+        struct dlr_slot *slot;
+        struct dlr_err err;
+        char name[64];
+        int rc;
+
+        dlr_store_name(rank, k, name, sizeof(name));
+        fd = openat(a->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        if (fd < 0 || dlr_slot_map(fd, false, &slot, &err) < 0)
+            continue;
+        state = dlr_slot_state(slot);
+        rc = dlr_slot_info(slot, &info);
+        dlr_slot_unmap(slot);
+        if ((state == DLR_SLOT_SEALED || state == DLR_SLOT_COMMITTED) && rc == 0 &&
+            info.rank == rank && info.key == dlr_slot_key(a->conf.key) &&
+            dlr_version_eq(info.version, a->round.restore))
+            return dlr_steal_fd(&fd);
+    }
+    return -1;
+}
+
+void dlr_agent_peek(struct dlr_agent *a, struct dlr_agent_conn *c, uint64_t rank)
+{
+    DLR_AUTO_CLOSE int fd = -1;
+    struct dlr_local_msg m;
+
+    dlr_local_init(&m, DLR_LOCAL_PEEKED);
+    m.round = a->round.round;
+    m.rank = c->rank;
+    m.arg[0] = rank;
+    if (a->round.has_restore && rank <= INT32_MAX)
+        fd = open_slot(a, (int32_t)rank);
+    if (fd < 0 && a->round.has_restore && a->round.files && rank <= INT32_MAX &&
+        dlr_persist_path(a->round.files, (int32_t)rank, a->round.restore, m.text,
+                         sizeof(m.text)) >= 0) {
+        m.text_len = (uint32_t)strlen(m.text);
+    } else if (fd < 0) {
+        m.arg[1] = ENOENT;
+        dlr_local_text(&m, "its copy is neither on this node nor in a file");
+    }
+    dlr_agent_local_send(c, &m, &fd, fd >= 0);
+}

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+# A job begins from what another job has written: with as many ranks, and with others. The program
+# has an array of ten rows, split over its ranks, and logs a hash of each row after each step.
+load lib/suite
+
+setup_file() {
+    cluster_up 5 2
+    cat >"$(alice_home)/rows.py" <<'PY'
+import hashlib, os, sys, time
+import dlrover
+ROWS, ROW = 10, 32768
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+last, log = int(sys.argv[1]), sys.argv[2]
+first, end = ROWS * rank // world, ROWS * (rank + 1) // world
+turn = bytes((7 * i + 3) % 256 for i in range(256))
+rows = bytearray(bytes((i * 5 + i // ROW) % 256 for i in range(first * ROW, end * ROW)))
+note = bytearray(b"rank %d of %d" % (rank, world))
+
+def tell(step):
+    with open(log, "a") as out:
+        for at in range(first, end):
+            row = rows[(at - first) * ROW:(at - first + 1) * ROW]
+            out.write(f"{world} {step} {at} {hashlib.sha256(row).hexdigest()}\n")
+
+with dlrover.Checkpoint() as ck:
+    ck.add("rows", rows, global_shape=(ROWS * ROW,), offset=(first * ROW,))
+    ck.add("note", note, "blob")
+    made_by = ck.list()[0][3] if ck.list() else 0
+    step = ck.restore() or 0
+    if step and rank == 0:
+        print("peek", ck.peek(made_by - 1, "note").decode(), flush=True)
+    if step:
+        tell(step)
+    while step < last:
+        time.sleep(0.05)
+        ck.fence()
+        rows[:] = rows.translate(turn)
+        step += 1
+        tell(step)
+        ck.begin(step)
+    ck.fence()
+PY
+    job_file rows.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j
+export PYTHONPATH=/opt/dlrover/lib/python3/dist-packages
+srun /usr/bin/python3 rows.py "$@"
+SH
+    # What all tests begin from; two of its versions are left in its state directory.
+    job=$(submit -N4 --dlrover=on --dlrover-name=rows --dlrover-persist-every=10 rows.sh 40 log)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    echo "$job" >"$BATS_FILE_TMPDIR/first"
+}
+teardown_file() { cluster_down; }
+setup() { first=$(cat "$BATS_FILE_TMPDIR/first"); }
+
+# begin NODES [sbatch options]: a job of that many ranks that begins from the first one's files
+begin() {
+    local nodes=$1
+    shift
+    submit -N"$nodes" --dlrover=on --dlrover-name=rows --dlrover-restore-from="$first" "$@" rows.sh 60 "log.$nodes"
+}
+
+# restored JOB: the step it began from; "none" from nothing
+restored() { events "$1" 'select(.event=="restored").version[1]' | head -n 1; }
+
+# The newest step that the first job has a manifest of.
+written() {
+    ls "$(alice_home)/.dlrover/job-$first/rows/persist" | sed -n 's/^manifest-[0-9]*-\([0-9]*\).json/\1/p' |
+        sort -n | tail -n 1
+}
+
+# same_rows WORLD FILE STEP: each row of that step has the hash that four ranks logged
+same_rows() {
+    diff <(awk -v s="$3" '$1 == 4 && $2 == s {print $3, $4}' "$(alice_home)/log" | sort -u) \
+        <(awk -v w="$1" -v s="$3" '$1 == w && $2 == s {print $3, $4}' "$(alice_home)/$2" | sort -u)
+    [ "$(awk -v w="$1" -v s="$3" '$1 == w && $2 == s {print $3}' "$(alice_home)/$2" | sort -u | wc -l)" -eq 10 ]
+}
+
+# one_hash_a_step FILE: of each row and step, whoever computed it
+one_hash_a_step() {
+    [ -z "$(cat "$(alice_home)/log" "$(alice_home)/$1" | awk '{print $2, $3, $4}' | sort -u |
+        awk '{print $1, $2}' | uniq -d)" ]
+}
+
+@test "four ranks' state is loaded by two, and they go on to the same bits" {
+    step=$(written)
+    job=$(begin 2 --dlrover-persist-every=10)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(restored "$job")" -eq "$step" ]
+    same_rows 2 log.2 "$step"
+    one_hash_a_step log.2
+    grep -x "peek rank 3 of 4" "$(alice_home)/out.$job"
+    # Its own saves are newer than what it began from, and whole for two.
+    [ "$(events "$job" 'select(.event=="persisted" and .version).version[1]' | tail -n 1)" -gt "$step" ]
+}
+
+@test "as many ranks take another job's files as their own" {
+    step=$(written)
+    job=$(begin 4)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(restored "$job")" -eq "$step" ]
+    same_rows 4 log.4 "$step"
+    one_hash_a_step log.4
+}
+
+@test "a node lost before the first save of the new ranks costs nothing of the old state" {
+    step=$(written)
+    job=$(submit -N3 --dlrover=on --dlrover-name=rows --dlrover-spares=1 --dlrover-restore-from="$first" rows.sh 400 log.2b)
+    await "$job" "e['event']=='restored'" >/dev/null
+    # A node with a rank, and not the one that the supervisor is on.
+    batch=$(ctl squeue -h -j "$job" -o %B)
+    node=$(events "$job" 'select(.event=="plan").places[].node' | tr -d '"' | grep -vx "$batch" | head -n 1)
+    "$VC" kill "$node"
+    await -n 2 "$job" "e['event']=='restored'" >/dev/null
+    alice scancel "$job"
+    [ "$(events "$job" 'select(.event=="restored").version[1]' | tail -n 1)" -ge "$step" ]
+    same_rows 2 log.2b "$step"
+    one_hash_a_step log.2b
+    heal_cluster
+}
+
+@test "a job that is not there to restore from is an error in one line, not a fresh start" {
+    first=99999
+    job=$(begin 2)
+    run await_job "$job"
+    echo "$output"
+    [ "$output" = "FAILED 2:0" ]
+    grep "cannot restore from '99999': cannot open .*/job-99999/rows/persist" "$(alice_home)/out.$job"
+    [ "$(grep -c "cannot restore" "$(alice_home)/out.$job")" -eq 1 ]
+}
