@@ -9,11 +9,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "ckpt/bulk.h"
 #include "ckpt/data_state.h"
 #include "ckpt/slot_meta.h"
 #include "ckpt/store.h"
 #include "common/cleanup.h"
-#include "common/file.h"
 #include "common/log.h"
 
 struct reserve {
@@ -123,6 +123,7 @@ struct file_job {
     int32_t rank;
     uint64_t id, key;
     struct dlr_held *held;
+    uint64_t rate; /* of a save: bytes a second at most; 0: no limit, somebody waits */
     bool load, have; /* have: a load of what is here already only verifies it */
     bool adopt;      /* of another run */
     char path[DLR_LOCAL_TEXT];
@@ -140,6 +141,8 @@ static void file_done(struct dlr_job *job)
     struct dlr_data *d = f->d;
     int rc = job->rc;
 
+    if (!f->load && !f->rate)
+        atomic_fetch_sub(&d->urgent, 1);
     if (!f->load || f->have)
         dlr_held_read_done(f->held);
     else if (!dlr_held_write_done(f->held, rc == 0) && rc == 0)
@@ -193,9 +196,12 @@ static int run_save(struct dlr_job *job, struct dlr_err *err)
         {(char *)dlr_slot_base(f->held->slot) + DLR_SLOT_PAGE, used - DLR_SLOT_PAGE},
         {(void *)zero, page.bytes - used},
     };
+    const struct dlr_bulk bulk = {
+        .parts = parts, .nparts = 3, .rate = f->rate, .hurry = &f->d->urgent};
+
     if (rc == 0)
         rc = check_room(f->path, page.bytes, err);
-    return rc < 0 ? rc : dlr_file_replace(AT_FDCWD, f->path, 0600, parts, 3, err);
+    return rc < 0 ? rc : dlr_bulk_replace(f->path, 0600, &bulk, err);
 }
 
 static int check_file(const struct file_job *f, const struct dlr_slot *from,
@@ -312,6 +318,9 @@ void dlr_data_save(struct dlr_data *d, const struct dlr_local_msg *msg)
         return;
     }
     f->job.run = run_save;
+    f->rate = msg->arg[2];
+    if (!f->rate)
+        atomic_fetch_add(&d->urgent, 1); /* what is slow before it is no more */
     dlr_held_read(f->held);
     dlr_work_add(d->save, &f->job);
 }

@@ -5,6 +5,7 @@
 #ifndef DLR_CKPT_DATA_STATE_H
 #define DLR_CKPT_DATA_STATE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -37,7 +38,8 @@ struct dlr_data {
     struct dlr_work *work;  /* files and memory */
     struct dlr_work *check; /* checksums of what comes in */
     struct dlr_work
-        *save; /* slots to files: may take long, nothing else waits for it */
+        *save;          /* slots to files: may take long, nothing else waits for it */
+    atomic_uint urgent; /* saves without a limit that wait or run */
     struct dlr_holdings held;
 
     bool configured;

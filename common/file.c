@@ -103,18 +103,33 @@ static int create_temporary(int dir, const char *base, mode_t mode, char *name,
     return 0;
 }
 
-/* Writes the parts and makes them durable; the descriptor is closed in any case. */
-static int fill(int fd, const char *base, const struct iovec *parts, unsigned nparts,
-                struct dlr_err *err)
-{
-    DLR_AUTO_CLOSE int owned = fd;
+struct parts {
+    const struct iovec *list;
+    unsigned n;
+};
 
-    for (unsigned i = 0; i < nparts; i++) {
-        int rc = dlr_write_all(owned, parts[i].iov_base, parts[i].iov_len);
+static int write_parts(int fd, const char *base, void *arg, struct dlr_err *err)
+{
+    const struct parts *parts = arg;
+
+    for (unsigned i = 0; i < parts->n; i++) {
+        int rc = dlr_write_all(fd, parts->list[i].iov_base, parts->list[i].iov_len);
 
         if (rc < 0)
             return dlr_fail(err, rc, "cannot write '%s': %s", base, strerror(-rc));
     }
+    return 0;
+}
+
+/* Writes the contents and makes them durable; the descriptor is closed in any case. */
+static int make_durable(int fd, const char *base, dlr_file_fill_fn fill, void *arg,
+                        struct dlr_err *err)
+{
+    DLR_AUTO_CLOSE int owned = fd;
+    int rc = fill(owned, base, arg, err);
+
+    if (rc < 0)
+        return rc;
     if (fsync(owned) < 0)
         return fail_errno(err, "sync", base);
     if (close(dlr_steal_fd(&owned)) < 0)
@@ -122,8 +137,8 @@ static int fill(int fd, const char *base, const struct iovec *parts, unsigned np
     return 0;
 }
 
-int dlr_file_replace(int dirfd, const char *name, mode_t mode,
-                     const struct iovec *parts, unsigned nparts, struct dlr_err *err)
+int dlr_file_replace_by(int dirfd, const char *name, mode_t mode, dlr_file_fill_fn fill,
+                        void *arg, struct dlr_err *err)
 {
     DLR_AUTO_CLOSE int dir = -1;
     char temporary[NAME_MAX + 1];
@@ -136,7 +151,7 @@ int dlr_file_replace(int dirfd, const char *name, mode_t mode,
     rc = create_temporary(dir, base, mode, temporary, sizeof(temporary), &fd, err);
     if (rc < 0)
         return rc;
-    rc = fill(fd, base, parts, nparts, err);
+    rc = make_durable(fd, base, fill, arg, err);
     if (rc == 0 && renameat(dir, temporary, dir, base) < 0)
         rc = fail_errno(err, "replace", base);
     if (rc < 0) {
@@ -146,6 +161,14 @@ int dlr_file_replace(int dirfd, const char *name, mode_t mode,
     if (fsync(dir) < 0)
         return fail_errno(err, "sync the directory of", name);
     return 0;
+}
+
+int dlr_file_replace(int dirfd, const char *name, mode_t mode,
+                     const struct iovec *parts, unsigned nparts, struct dlr_err *err)
+{
+    struct parts all = {parts, nparts};
+
+    return dlr_file_replace_by(dirfd, name, mode, write_parts, &all, err);
 }
 
 /* Doubles buf up to max + 1 bytes and one for the NUL. */

@@ -22,6 +22,14 @@ int dlr_read_all(int fd, void *buf, size_t size);
 int dlr_file_replace(int dirfd, const char *name, mode_t mode,
                      const struct iovec *parts, unsigned nparts, struct dlr_err *err);
 
+/* Writes the new contents to fd, whose file will be called name; 0 or -errno with text. */
+typedef int (*dlr_file_fill_fn)(int fd, const char *name, void *arg,
+                                struct dlr_err *err);
+
+/* The same with contents that fill writes, in any order. */
+int dlr_file_replace_by(int dirfd, const char *name, mode_t mode, dlr_file_fill_fn fill,
+                        void *arg, struct dlr_err *err);
+
 /* Reads a whole file of at most max bytes into a NUL-terminated heap buffer owned by the
  * caller. -EFBIG when larger.
  */

@@ -31,6 +31,8 @@ const struct dlr_opt dlr_jobconf_opts[] = {
      "how often a committed snapshot is written to the state directory while steps go on"},
     {"persist-keep", DLR_OPT_UINT, FIELD(persist_keep), "2", "COUNT",
      "snapshots kept in the state directory, at least 1"},
+    {"persist-rate", DLR_OPT_SIZE, FIELD(persist_rate), "0", "SIZE",
+     "a node writes so much a second at most for persist-every, 0: no limit"},
     {"restore-from", DLR_OPT_WORD, FIELD(restore_from), "", "JOBID|DIR",
      "begin from what another job's run of this name, or a directory, has written"},
     {"ckpt-mem", DLR_OPT_SHARE, FIELD(ckpt_mem), "100%", "SIZE|PERCENT",

@@ -23,6 +23,7 @@ struct dlr_jobconf {
     unsigned ckpt_budget;      /* millionths of the time that saves may take, 0 any */
     struct dlr_every_conf persist_every; /* a committed version goes to the disk */
     unsigned persist_keep;               /* of them; 0 counts as 1 */
+    uint64_t persist_rate;               /* bytes a second of a node, 0: no limit */
     char restore_from[DLR_OPT_TEXT];     /* another job or directory, empty: none */
     char ckpt_mem
         [DLR_OPT_TEXT]; /* snapshots on a node: a size, or N% of what the job has */

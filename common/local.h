@@ -58,7 +58,8 @@ enum dlr_local_type {
                                  id, text = receiver's UCX address in hex */
     DLR_LOCAL_D_LOAD = 51, /* rank, step, arg[0] = version's round, arg[1] = id,
                                  text = path of a file */
-    DLR_LOCAL_D_SAVE = 52, /* same, the other way */
+    DLR_LOCAL_D_SAVE = 52, /* same, the other way; arg[2] = bytes a second at most,
+                                 0: no limit */
     DLR_LOCAL_D_COMMIT =
         53, /* arg[0] = version's round, step: mark, free older slots */
     DLR_LOCAL_D_DROP =

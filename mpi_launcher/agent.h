@@ -80,6 +80,7 @@ struct dlr_agent_origin {
     enum dlr_agent_from from;
     struct dlr_route route; /* of a peer */
     uint64_t id;            /* the order's number, echoed */
+    uint64_t rate; /* of a file it wants: bytes a second at most, 0: no limit */
 };
 
 struct dlr_agent_node { /* one of the round */

@@ -213,6 +213,8 @@ void dlr_agent_persist(struct dlr_agent *a, const json_t *msg,
         a->dropped++;
         return;
     }
+    if (dlr_msg_uint(msg, "rate", INT64_MAX, &origin.rate) < 0)
+        origin.rate = 0;
     dlr_agent_data_request(a, DLR_LOCAL_D_SAVE, rank, version, path, &origin);
 }
 

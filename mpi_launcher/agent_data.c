@@ -279,6 +279,7 @@ void dlr_agent_data_request(struct dlr_agent *a, enum dlr_local_type type, int32
     m.step = version.step;
     m.arg[0] = version.round;
     m.arg[1] = q->id;
+    m.arg[2] = from->rate;
     dlr_local_text(&m, "%s", text);
     dlr_agent_data_send(a, &m);
 }

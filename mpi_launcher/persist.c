@@ -233,6 +233,19 @@ static bool slot_version(const char *name, struct dlr_version *ret)
     return true;
 }
 
+/* Version of what a crash left of such a file: ".NAME.<16 digits>" (dlr_file_replace). */
+static bool half_version(const char *name, struct dlr_version *ret)
+{
+    size_t len = strlen(name), tail = strlen(".0123456789abcdef");
+    char slot[DLR_PERSIST_NAME];
+
+    if (name[0] != '.' || len < tail + 1 || name[len - tail] != '.')
+        return false;
+    return dlr_format(slot, sizeof(slot), "%.*s", (int)(len - tail - 1), name + 1) >=
+               0 &&
+           slot_version(slot, ret);
+}
+
 /* The slot files of dir that are older than v and in no manifest. Best effort: what cannot be
  * removed only takes room. Newer ones may be on their way to a manifest of their own.
  */
@@ -246,7 +259,8 @@ static void prune_slots(DIR *d, const char **kept, unsigned n, struct dlr_versio
         const char *name = e->d_name;
         struct dlr_version its;
 
-        if (slot_version(name, &its) && dlr_version_cmp(its, v) < 0 &&
+        if ((slot_version(name, &its) || half_version(name, &its)) &&
+            dlr_version_cmp(its, v) < 0 &&
             !bsearch(&name, kept, n, sizeof(*kept), by_name))
             unlinkat(dirfd(d), name, 0);
     }

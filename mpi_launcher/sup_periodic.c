@@ -185,6 +185,9 @@ static void ask(struct dlr_sup *s, unsigned rank)
     json_object_set_new(msg, "vround", json_integer(p->version.round));
     json_object_set_new(msg, "step", json_integer((json_int_t)p->version.step));
     json_object_set_new(msg, "path", json_string(path));
+    if (s->conf.persist_rate)
+        json_object_set_new(msg, "rate",
+                            json_integer((json_int_t)s->conf.persist_rate));
     dlr_sup_send(s, (unsigned)dlr_sup_node_of(s, dlr_sup_place_of(s, rank)), msg);
 }
 

@@ -140,7 +140,7 @@ no_committed_step_lost() { [ "$(resumed "$1")" -ge "$(committed "$1")" ]; }
 }
 
 @test "owner and partner killed together: what was written while steps went on is loaded" {
-    job=$(start 2 -N5 --dlrover-persist-every=10)
+    job=$(start 2 -N5 --dlrover-persist-every=10 --dlrover-persist-rate=16m)
     await "$job" "e['event']=='persisted' and e['version'] and e['version'][1]>=20" >/dev/null
     owner=$(events "$job" 'select(.event=="plan").places[]|select(.node!="n1" and .partner!="n1")')
     "$VC" kill "$(jq -r .node <<<"$owner")"
@@ -148,6 +148,8 @@ no_committed_step_lost() { [ "$(resumed "$1")" -ge "$(committed "$1")" ]; }
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     [ "$(resumed "$job")" -ge 20 ]
     events "$job" 'select(.event=="persisted" and .version).version[1]' | grep -x "$(resumed "$job")"
+    # 5 MB on each node: the last of its pieces of 2 MB is due after 178 ms.
+    [ -z "$(events "$job" 'select(.event=="persisted" and .version and .took_ms < 170)')" ]
     [ "$(find "$(alice_home)/.dlrover/job-$job" -name 'manifest-*.json' | wc -l)" -eq 2 ]
     same_as_undisturbed 3
 }
