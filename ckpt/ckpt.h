@@ -101,7 +101,8 @@ struct dlr_ckpt_version {
  */
 int dlr_ckpt_open(const struct dlr_ckpt_conf *conf, struct dlr_ckpt **ret_ck);
 
-/* Names a region. Before the first restore or begin. -EEXIST for a name given twice,
+/* Names a region. Before the first restore or begin. The same box at the same address under
+ * another name (tied weights) is stored once, under the first. -EEXIST for a name given twice,
  * -EINVAL for a malformed box, -EBUSY later.
  */
 int dlr_ckpt_add(struct dlr_ckpt *ck, const struct dlr_ckpt_region *region);

@@ -90,6 +90,8 @@ static int match(const void *meta, size_t bytes, struct dlr_regions *rs,
         unsigned i;
 
         rc = dlr_regions_find(rs, there.region.name, &i);
+        if (rc == 0 && found[i] && !dlr_streq(there.region.name, rs->list[i].name))
+            continue; /* saved under each of the names it has here */
         if (rc < 0 || found[i]) {
             rc = dlr_names_add(&u->left, there.region.name);
             continue;

@@ -2,6 +2,7 @@
 #include "ckpt/regions.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -22,14 +23,45 @@ static uint32_t *cell(const struct dlr_regions *rs, const char *name)
     }
 }
 
+static uint32_t *cell_at(const struct dlr_regions *rs, const void *addr)
+{
+    uint32_t at = (uint32_t)XXH64(&addr, sizeof(addr), 0);
+
+    for (;; at++) {
+        uint32_t *c = &rs->by_addr[at & (rs->index_size - 1)];
+
+        if (*c == 0 || rs->list[*c - 1].addr == addr)
+            return c;
+    }
+}
+
+static int find_tie(const struct dlr_regions *rs, const char *name, unsigned *ret_i)
+{
+    for (unsigned i = 0; i < rs->nties; i++)
+        if (dlr_streq(rs->ties[i].name, name)) {
+            *ret_i = rs->ties[i].region;
+            return 0;
+        }
+    return -ENOENT;
+}
+
 int dlr_regions_find(const struct dlr_regions *rs, const char *name, unsigned *ret_i)
 {
     uint32_t found = rs->index_size ? *cell(rs, name) : 0;
 
     if (found == 0)
-        return -ENOENT;
+        return find_tie(rs, name, ret_i);
     *ret_i = found - 1;
     return 0;
+}
+
+static void index_it(struct dlr_regions *rs, unsigned i)
+{
+    uint32_t *first = cell_at(rs, rs->list[i].addr);
+
+    *cell(rs, rs->list[i].name) = i + 1;
+    if (*first == 0)
+        *first = i + 1;
 }
 
 /* Room for one more; the hash table stays at most half full. */
@@ -38,7 +70,7 @@ static int grow(struct dlr_regions *rs)
     unsigned room = rs->room ? rs->room * 2 : 64;
     struct dlr_ckpt_region *list;
     uint64_t *bytes, *used;
-    uint32_t *index;
+    uint32_t *index, *by_addr;
 
     if (rs->n < rs->room)
         return 0;
@@ -49,16 +81,20 @@ static int grow(struct dlr_regions *rs)
     used = realloc(rs->used, room * sizeof(*used));
     rs->used = used ? used : rs->used;
     index = calloc(room * 2, sizeof(*index));
-    if (!list || !bytes || !used || !index) {
+    by_addr = calloc(room * 2, sizeof(*by_addr));
+    if (!list || !bytes || !used || !index || !by_addr) {
         free(index);
+        free(by_addr);
         return -ENOMEM;
     }
     free(rs->index);
+    free(rs->by_addr);
     rs->index = index;
+    rs->by_addr = by_addr;
     rs->index_size = room * 2;
     rs->room = room;
     for (unsigned i = 0; i < rs->n; i++)
-        *cell(rs, rs->list[i].name) = i + 1;
+        index_it(rs, i);
     return 0;
 }
 
@@ -88,6 +124,36 @@ static int check(const struct dlr_ckpt_region *r, uint64_t *ret_bytes,
     return 0;
 }
 
+static bool same_box(const struct dlr_ckpt_region *a, const struct dlr_ckpt_region *b)
+{
+    size_t row = a->ndim * sizeof(a->offset[0]);
+
+    return a->kind == b->kind && a->kind != DLR_CKPT_BLOB &&
+           dlr_streq(a->dtype, b->dtype) && a->item_size == b->item_size &&
+           a->ndim == b->ndim && memcmp(a->global_shape, b->global_shape, row) == 0 &&
+           memcmp(a->offset, b->offset, row) == 0 &&
+           memcmp(a->local_shape, b->local_shape, row) == 0;
+}
+
+/* 1 when r became a name of another region, 0 when there is none like it. */
+static int tie(struct dlr_regions *rs, const struct dlr_ckpt_region *r, uint64_t bytes)
+{
+    uint32_t first = rs->index_size && bytes > 0 ? *cell_at(rs, r->addr) : 0;
+    struct dlr_region_tie *more;
+    char *name;
+
+    if (first == 0 || !same_box(&rs->list[first - 1], r))
+        return 0;
+    more = realloc(rs->ties, (rs->nties + 1u) * sizeof(*more));
+    if (more)
+        rs->ties = more;
+    name = more ? strdup(r->name) : NULL;
+    if (!name)
+        return -ENOMEM;
+    rs->ties[rs->nties++] = (struct dlr_region_tie){name, first - 1};
+    return 1;
+}
+
 int dlr_regions_add(struct dlr_regions *rs, const struct dlr_ckpt_region *region,
                     struct dlr_err *err)
 {
@@ -100,6 +166,10 @@ int dlr_regions_add(struct dlr_regions *rs, const struct dlr_ckpt_region *region
         return rc;
     if (dlr_regions_find(rs, r.name, &there) == 0)
         return dlr_fail(err, -EEXIST, "region '%s' was named before", r.name);
+    rc = tie(rs, &r, bytes);
+    if (rc != 0)
+        return rc > 0 ? 0
+                      : dlr_fail(err, rc, "no memory for region '%s'", region->name);
     if (rs->n == DLR_META_REGIONS_MAX)
         return dlr_fail(err, -ENOSPC, "more than %u regions", DLR_META_REGIONS_MAX);
     r.name = strdup(region->name);
@@ -111,7 +181,7 @@ int dlr_regions_add(struct dlr_regions *rs, const struct dlr_ckpt_region *region
     }
     rs->list[rs->n] = r;
     rs->bytes[rs->n] = rs->used[rs->n] = bytes;
-    *cell(rs, r.name) = ++rs->n;
+    index_it(rs, rs->n++);
     return 0;
 }
 
@@ -121,6 +191,10 @@ void dlr_regions_done(struct dlr_regions *rs)
         free((char *)rs->list[i].name);
         free((char *)rs->list[i].dtype);
     }
+    for (unsigned i = 0; i < rs->nties; i++)
+        free(rs->ties[i].name);
+    free(rs->ties);
+    free(rs->by_addr);
     free(rs->list);
     free(rs->bytes);
     free(rs->used);

@@ -13,11 +13,20 @@ struct dlr_regions {
     uint64_t *bytes;              /* of each box */
     uint64_t *used;               /* of each BLOB: its length now; else bytes */
     unsigned n, room;
-    uint32_t *index; /* hash table of 1 + position, 0: free */
+    uint32_t *index;   /* hash table of 1 + position by name, 0: free */
+    uint32_t *by_addr; /* the same by address: the first region that was named there */
     uint32_t index_size;
+    struct dlr_region_tie *ties; /* further names of regions */
+    unsigned nties;
 };
 
-/* Begin with zeros. -EINVAL, -EEXIST, -ENOTSUP, -ENOMEM with text; nothing is added then. */
+struct dlr_region_tie {
+    char *name;
+    unsigned region;
+};
+
+/* Begin with zeros. The same box at the same address is kept once, under the name it was first
+ * added with; the other is one more name for it (tied weights). -EINVAL, -EEXIST, -ENOTSUP, -ENOMEM with text; nothing is added then. */
 int dlr_regions_add(struct dlr_regions *rs, const struct dlr_ckpt_region *region,
                     struct dlr_err *err);
 
