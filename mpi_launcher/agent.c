@@ -151,7 +151,7 @@ static void init(struct dlr_agent *a)
     a->data.fd = a->data.pidfd = -1;
     a->tasks.doomed = -1;
     a->peers.timer = a->peers.probe_fd = a->peers.probe_timer = -1;
-    a->peers.witness_pidfd = -1;
+    a->peers.witness_pidfd = a->keeper.pidfd = a->keeper.timer = -1;
 }
 
 /* Which key the supervisor has, proven by its credential; and a credential of our own. */
@@ -203,6 +203,7 @@ static void stop(struct dlr_agent *a)
     if (a->loop) {
         dlr_agent_lease_stop(a);
         a->ending = a->ending || a->told_to_end;
+        dlr_agent_keeper_stop(a);
         dlr_agent_succeed_stop(a);
         dlr_agent_report_stop(a);
         dlr_agent_local_stop(a);

@@ -20,6 +20,7 @@
  *   agent_report.c     a node report by a child
  *   agent_peers.c      the other agents
  *   agent_watchdog.c   is the supervisor's host gone? the election's hands
+ *   agent_keeper.c     the script's srun is gone, on its host
  *   agent_succeed.c    what the elected one does (the blocking part: agent_succeed_main.c)
  */
 #ifndef DLR_MPI_LAUNCHER_AGENT_H
@@ -184,6 +185,9 @@ struct dlr_agent {
     struct dlr_version committed; /* newest commit known here */
     struct dlr_agent_data data;
     struct dlr_agent_peers peers;
+    struct {
+        int pidfd, timer; /* -1: not watched, off */
+    } keeper;
     zlistx_t *surveys; /* reports being made */
     struct dlr_successor *successor;
 };
@@ -438,9 +442,19 @@ void dlr_agent_watchdog_silence(struct dlr_agent *a);
 void dlr_agent_watchdog_answered(struct dlr_agent *a); /* the supervisor spoke */
 void dlr_agent_watchdog_stop(struct dlr_agent *a);
 
+/* --- agent_keeper.c ----------------------------------------------------------------- */
+
+/* text: a process of some host (procid.h). When it is one of ours its end is the run's, unless the
+ * supervisor is heard after it.
+ */
+void dlr_agent_keeper_watch(struct dlr_agent *a, const char *text);
+void dlr_agent_keeper_stop(struct dlr_agent *a);
+
 /* --- agent_succeed.c ---------------------------------------------------------------- */
 
 void dlr_agent_succeed(struct dlr_agent *a);
+/* Starts a child that writes into the journal that the run is over with its supervisor. */
+void dlr_agent_succeed_over(struct dlr_agent *a);
 void dlr_agent_succeed_stop(struct dlr_agent *a);
 /* True when a requeue runs that must end before we do; dlr_agent_end() comes from there. */
 bool dlr_agent_succeed_holds(struct dlr_agent *a);

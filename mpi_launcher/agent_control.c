@@ -100,6 +100,7 @@ static void say_told(struct dlr_agent *a)
 static int on_welcome(struct dlr_agent *a, const json_t *msg)
 {
     uint64_t gen, beat_ms, dead_ms, end_ms;
+    const char *keeper;
 
     if (dlr_msg_uint(msg, "gen", UINT32_MAX, &gen) < 0 || gen != a->run.gen ||
         dlr_msg_uint(msg, "beat_ms", BEAT_MAX_MS, &beat_ms) < 0 || beat_ms == 0 ||
@@ -112,6 +113,8 @@ static int on_welcome(struct dlr_agent *a, const json_t *msg)
         a->every_ms = (unsigned)beat_ms;
         dlr_agent_lease_pace(a);
     }
+    if (dlr_msg_str(msg, "keeper", &keeper) == 0)
+        dlr_agent_keeper_watch(a, keeper);
     say_told(a);
     dlr_agent_tasks_retell(a); /* it may be a supervisor that knows nothing yet */
     dlr_agent_ranks_retell(a);

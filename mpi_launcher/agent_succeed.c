@@ -65,21 +65,34 @@ static int child_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     return 0;
 }
 
-static int start_child(struct dlr_successor *s, json_t *what)
+/* Takes what over. */
+static int spawn_child(json_t *what, pid_t *ret_pid, int *ret_pidfd,
+                       struct dlr_err *err)
 {
     static const char *const argv[] = {"/proc/self/exe", "--succeed", NULL};
     DLR_AUTO_FREE char *text = what ? json_dumps(what, JSON_COMPACT) : NULL;
     DLR_AUTO_CLOSE int fd = memfd_create("dlrover-succeed", MFD_CLOEXEC);
     struct dlr_spawn spawn = {.argv = argv, .out_fd = -1, .pass_fd = fd};
+    int rc;
+
+    json_decref(what);
+    if (fd < 0 || !text)
+        return dlr_fail(err, -EIO, "no memory for a child");
+    rc = dlr_write_all(fd, text, strlen(text));
+    return rc < 0 ? rc : dlr_spawn(&spawn, ret_pid, ret_pidfd, err);
+}
+
+static int start_child(struct dlr_successor *s, json_t *what)
+{
     struct dlr_err err = {0};
     pid_t pid;
     int rc;
 
-    json_decref(what);
-    if (fd < 0 || !text || s->pidfd >= 0)
-        return -EIO;
-    rc = dlr_write_all(fd, text, strlen(text));
-    rc = rc < 0 ? rc : dlr_spawn(&spawn, &pid, &s->pidfd, &err);
+    if (s->pidfd >= 0) {
+        json_decref(what);
+        return -EBUSY;
+    }
+    rc = spawn_child(what, &pid, &s->pidfd, &err);
     if (rc < 0) {
         dlr_error("%s: %s", s->agent->node, err.text);
         return rc;
@@ -331,6 +344,22 @@ void dlr_agent_succeed(struct dlr_agent *a)
     a->successor = s;
     dlr_warn("%s: elected to go on for the supervisor on %s", a->node, a->peers.batch);
     collect(s);
+}
+
+void dlr_agent_succeed_over(struct dlr_agent *a)
+{
+    struct dlr_err err = {0};
+    pid_t pid;
+    int pidfd, rc;
+
+    rc = spawn_child(json_pack("{s:s, s:s, s:I}", "do", "over", "dir", a->conf.run_dir,
+                               "rounds",
+                               a->round.known ? (json_int_t)a->round.round + 1 : 0),
+                     &pid, &pidfd, &err);
+    if (rc < 0)
+        dlr_error("%s: %s", a->node, err.text);
+    else
+        close(pidfd); /* it goes on when we have ended */
 }
 
 bool dlr_agent_succeed_holds(struct dlr_agent *a)

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,20 +144,54 @@ static int requeue(const json_t *work, const char *dir, struct dlr_journal *jour
     return rc;
 }
 
+/* The supervisor may have told the end before it was killed. */
+static bool has_end(const char *path)
+{
+    DLR_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+    off_t end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
+    char text[LINE_MAX] = "", *line;
+    ssize_t n;
+
+    n = end < 0 ? 0
+                : pread(fd, text, sizeof(text) - 1,
+                        end > LINE_MAX - 1 ? end - (LINE_MAX - 1) : 0);
+    text[n > 0 ? n : 0] = '\0';
+    if (n > 0 && text[n - 1] == '\n')
+        text[n - 1] = '\0';
+    line = strrchr(text, '\n');
+    return strstr(line ? line : text, "\"event\":\"end\"");
+}
+
+/* As srun's death ends a step of a script. How long the run took, only its supervisor knew. */
+static void over(const json_t *work, const char *path, struct dlr_journal *journal)
+{
+    uint64_t rounds = 0;
+
+    if (has_end(path))
+        return;
+    dlr_msg_uint(work, "rounds", INT64_MAX, &rounds);
+    dlr_journal_note(journal, "end", "s:i,s:s,s:n,s:I", "code", 128 + SIGKILL, "why",
+                     "srun was killed, and its supervisor with it", "wall_s", "rounds",
+                     (json_int_t)rounds);
+}
+
 static int work_on(const json_t *work, struct dlr_err *err)
 {
     const char *what, *dir;
     char path[DLR_OPT_TEXT + 32];
     struct dlr_journal *journal = NULL;
-    int rc;
+    int rc = 0;
 
     if (dlr_msg_str(work, "do", &what) < 0 || dlr_msg_str(work, "dir", &dir) < 0)
         return dlr_fail(err, -EBADMSG, "malformed work");
     dlr_format(path, sizeof(path), "%s/events.jsonl", dir);
     if (dlr_journal_open(path, &journal, err) < 0)
         dlr_warn("%s", err->text); /* the job matters more than its record */
-    rc = dlr_streq(what, "requeue") ? requeue(work, dir, journal, err)
-                                    : prepare(work, dir, journal, err);
+    if (dlr_streq(what, "over"))
+        over(work, path, journal);
+    else
+        rc = dlr_streq(what, "requeue") ? requeue(work, dir, journal, err)
+                                        : prepare(work, dir, journal, err);
     dlr_journal_close(journal, JOURNAL_MS);
     return rc;
 }

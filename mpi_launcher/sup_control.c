@@ -77,11 +77,18 @@ static void welcome(struct dlr_sup *s, unsigned node)
 {
     json_t *msg = dlr_msg_new("welcome");
     int dead = dlr_jobconf_dead_ms(&s->conf), end = s->conf.end_timeout_ms;
+    struct dlr_procid keeper;
+    char text[DLR_PROCID_TEXT];
 
     json_object_set_new(msg, "gen", json_integer(s->id.gen));
     json_object_set_new(msg, "beat_ms", json_integer(s->conf.beat.every_ms));
     json_object_set_new(msg, "dead_ms", json_integer(dead));
     json_object_set_new(msg, "end_ms", json_integer(end));
+    if (dlr_streq(s->members.list[node].node.name, s->batch) &&
+        dlr_procid_of(s->keeper, &keeper) == 0) {
+        dlr_procid_show(&keeper, text);
+        json_object_set_new(msg, "keeper", json_string(text));
+    }
     dlr_sup_send(s, node, msg);
 }
 

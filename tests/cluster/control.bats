@@ -111,6 +111,34 @@ kill_supervisor() { on n1 pkill -KILL -x dlrover-supervi; }
     [ -z "$(leftovers n1 n2 n3 n4)" ]
 }
 
+await_rid() { # NODE: until nothing of a run is left there
+    local until=$((SECONDS + WAIT))
+    while on "$1" sh -c 'pgrep -x "mpi_plain|dlrover-data|dlrover-nanny" || ls -d /dev/shm/dlrover-*' >/dev/null 2>&1; do
+        ((SECONDS < until)) || return 1
+        read -rt 0.1 <> <(:) || :
+    done
+}
+
+@test "the keeper and the supervisor are killed together: the run ends, nothing is requeued" {
+    job_file goes_on.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j
+export SLURM_MPI_TYPE=pmix
+srun /opt/dlrover/share/dlrover/examples/mpi_plain --iterations 6000 --iter-ms 100
+echo "srun returned $?"
+until [ -e "$1" ]; do sleep 0.1; done
+SH
+    job=$(submit -N4 --dlrover=on --dlrover-spares=1 --dlrover-election-timeout=2s goes_on.sh "$name.go")
+    await "$job" running
+    on n1 sh -c 'kill -KILL $(pgrep -x dlrover-keeper) $(pgrep -x dlrover-supervi)'
+    await "$job" "e['event']=='end' and e['code']==137"
+    for node in n1 n2 n3 n4; do await_rid $node; done
+    touch "$(alice_home)/$name.go"
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    output "$job" | grep -x "srun returned 137"
+    [ -z "$(events "$job" 'select(.event=="takeover" or .event=="requeue")')" ]
+}
+
 # It saves its state first: a job it does not remember would be killed by the one after it.
 stop_slurmctld() {
     ctl pkill -TERM -x slurmctld
@@ -193,10 +221,14 @@ SH
 # A file system of its own for the state directory, which fsfreeze(8) can stop: whoever writes to
 # it stands still until the thaw, as with a file server that is gone.
 mount_disk() {
+    local image
     disk=$BATS_TEST_TMPDIR/disk
-    mkdir "$disk" && truncate -s 64M "$disk.img"
-    mkfs.ext4 -q -E root_owner=3001:3001 "$disk.img"
-    mount -o loop "$disk.img" "$disk" || skip "no file system in a file can be mounted"
+    image=$(mktemp /dev/shm/control.XXXXXX) # in memory: the machine's disk may be busy
+    mkdir "$disk" && truncate -s 32M "$image"
+    mkfs.ext4 -q -O ^has_journal -E root_owner=3001:3001 "$image"
+    mount -o loop "$image" "$disk" || disk=
+    rm "$image"
+    [ -n "$disk" ] || skip "no file system in a file can be mounted"
     loop=$(findmnt -n -o SOURCE "$disk")
     for node in n1 n2 n3 n4; do on $node sh -c "mkdir -p /home/alice/disk; mount $loop /home/alice/disk"; done
 }
