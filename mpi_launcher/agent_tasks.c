@@ -279,10 +279,29 @@ void dlr_agent_tasks_exit(struct dlr_agent *a, uint32_t round, int32_t rank, int
     dlr_agent_tasks_settle(a, round);
 }
 
+/* Its slurmstepd has left without a word of how they ended: it was killed. Said before their ends,
+ * or these would look like a fault of the program.
+ */
+static void say_orphaned(struct dlr_agent *a, uint32_t round)
+{
+    dlr_agent_say(a, json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t", "orphaned",
+                               "round", (json_int_t)round));
+}
+
+static bool has_untold(const struct dlr_agent *a, const struct dlr_agent_conn *stepd)
+{
+    for (struct task *t = zlistx_first(a->tasks.all); t; t = zlistx_next(a->tasks.all))
+        if (t->stepd == stepd && !t->told)
+            return true;
+    return false;
+}
+
 void dlr_agent_tasks_step_gone(struct dlr_agent *a, struct dlr_agent_conn *stepd)
 {
     bool left = false;
 
+    if (!a->ending && (int64_t)stepd->round > a->tasks.doomed && has_untold(a, stepd))
+        say_orphaned(a, stepd->round);
     for (struct task *t = zlistx_first(a->tasks.all); t;
          t = zlistx_next(a->tasks.all)) {
         if (t->stepd != stepd)

@@ -107,6 +107,11 @@ void dlr_policy_worker_exit(struct dlr_policy *p, uint32_t round, int rank,
 /* A node that lives has killed its tasks, because the supervisor was not heard there. */
 void dlr_policy_lapsed(struct dlr_policy *p, uint32_t round, const char *why,
                        int64_t now_ms);
+/* Slurm's own process of the round has died on a node, and its tasks with it. Costs no restart, a
+ * few times: what comes again and again is the program's doing after all.
+ */
+void dlr_policy_step_lost(struct dlr_policy *p, uint32_t round, const char *why,
+                          int64_t now_ms);
 void dlr_policy_restore_failed(struct dlr_policy *p, uint32_t round, const char *why,
                                int64_t now_ms);
 /* A task of the round has started. When srun fails in two rounds in a row and had started none,

@@ -6,6 +6,7 @@
 
 #include "mpi_launcher/policy_impl.h"
 
+#define MAX_STEPS_LOST 5   /* slurmstepds of one supervisor's rounds, at no cost */
 #define MAX_AGENT_STARTS 5 /* of one supervisor: agents that always end are no help */
 
 /* --- a round of a former supervisor that still runs ------------------------------ */
@@ -35,6 +36,18 @@ void dlr_policy_adopt_failed(struct dlr_policy *p, const char *why, int64_t now_
     dlr_policy_enter(p, DLR_PHASE_AGENTS, now_ms, p->conf.agent_timeout_ms);
     if (dlr_policy_count(p, NODE_UNSEEN) == 0)
         dlr_policy_assembled(p, now_ms);
+}
+
+void dlr_policy_step_lost(struct dlr_policy *p, uint32_t round, const char *why,
+                          int64_t now_ms)
+{
+    bool counts = p->phase == DLR_PHASE_RUN ||
+                  (p->phase == DLR_PHASE_END && p->cause == DLR_CAUSE_PROGRAM);
+
+    if (round != p->round || !counts || p->steps_lost >= MAX_STEPS_LOST)
+        return;
+    p->steps_lost++;
+    dlr_policy_lapsed(p, round, why, now_ms);
 }
 
 /* --- the agents ended --------------------------------------------------------------- */

@@ -40,6 +40,7 @@ struct dlr_policy {
     bool leaving; /* the allocation is given back for another run */
     bool unclean; /* nobody has made sure that the round's processes are gone */
     unsigned agent_starts; /* how often agents were started */
+    unsigned steps_lost;   /* rounds that ended because a slurmstepd died */
 };
 
 /* How many nodes are in that state. */

@@ -348,6 +348,7 @@ void dlr_sup_end_round(void *arg, uint32_t round, enum dlr_cause cause,
                        const char *why);
 void dlr_sup_on_task(struct dlr_sup *s, unsigned node, const json_t *msg);
 void dlr_sup_on_exit(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_on_orphaned(struct dlr_sup *s, unsigned node, const json_t *msg);
 void dlr_sup_on_stderr(struct dlr_sup *s, unsigned node, const json_t *msg);
 /* Of the round that has ended: who failed first, and that nothing of it is left. */
 void dlr_sup_tell_failure(struct dlr_sup *s);

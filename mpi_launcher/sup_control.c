@@ -76,14 +76,13 @@ static void ask_who(struct dlr_sup *s, const struct dlr_route *to)
 static void welcome(struct dlr_sup *s, unsigned node)
 {
     json_t *msg = dlr_msg_new("welcome");
-    int dead = dlr_jobconf_dead_ms(&s->conf), end = s->conf.end_timeout_ms;
     struct dlr_procid keeper;
     char text[DLR_PROCID_TEXT];
 
     json_object_set_new(msg, "gen", json_integer(s->id.gen));
     json_object_set_new(msg, "beat_ms", json_integer(s->conf.beat.every_ms));
-    json_object_set_new(msg, "dead_ms", json_integer(dead));
-    json_object_set_new(msg, "end_ms", json_integer(end));
+    json_object_set_new(msg, "dead_ms", json_integer(dlr_jobconf_dead_ms(&s->conf)));
+    json_object_set_new(msg, "end_ms", json_integer(s->conf.end_timeout_ms));
     if (dlr_streq(s->members.list[node].node.name, s->batch) &&
         dlr_procid_of(s->keeper, &keeper) == 0) {
         dlr_procid_show(&keeper, text);
@@ -253,7 +252,6 @@ void dlr_sup_lose(struct dlr_sup *s, unsigned node, int64_t silent_ms, int64_t n
     char why[300];
 
     dlr_sup_adopt_failed(s, "the supervisor died, and a node with it");
-
     snprintf(why, sizeof(why), "node %.200s was silent for %lld ms", m->node.name,
              (long long)silent_ms);
     dlr_sup_give_up(s, node, why, "silent", silent_ms);
@@ -427,6 +425,7 @@ static const struct {
     {"stderr", dlr_sup_on_stderr},
     {"clean", on_clean},
     {"lapsed", on_lapsed},
+    {"orphaned", dlr_sup_on_orphaned},
     {"suspend", dlr_sup_on_suspend},
     {"awake", dlr_sup_on_awake},
     {"ready", on_ready},

@@ -275,6 +275,18 @@ void dlr_sup_on_exit(struct dlr_sup *s, unsigned node, const json_t *msg)
                            dlr_sup_now());
 }
 
+void dlr_sup_on_orphaned(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    uint64_t round;
+    char why[300];
+
+    if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0)
+        return;
+    snprintf(why, sizeof(why), "slurmstepd of the round died on node %.200s",
+             s->members.list[node].node.name);
+    dlr_policy_step_lost(s->policy, round, why, dlr_sup_now());
+}
+
 void dlr_sup_on_stderr(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
     const char *text;

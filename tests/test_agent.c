@@ -307,6 +307,7 @@ static void a_step_that_leaves_its_tasks_behind_is_finished_off(void **state)
     dlr_rig_start(&rig, NULL);
     one_task(&t);
     close(t.stepd); /* slurmstepd was killed */
+    json_decref(dlr_rig_expect(&rig, "orphaned"));
     assert_true(all_gone(t.alive, RIG_WAIT_MS));
     waitpid(t.pid, NULL, 0);
     expect_clean(0, 1);

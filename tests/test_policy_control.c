@@ -52,6 +52,23 @@ static void takeover_before_the_first_round_has_nothing_to_end(void **state)
     dlr_policy_free(p);
 }
 
+static void a_slurmstepd_that_dies_costs_no_restart_a_few_times(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    for (unsigned round = 0; round < 6; round++) {
+        dlr_policy_worker_exit(p, round, 0, 0, 256, 100); /* it lost its peer */
+        dlr_policy_step_lost(p, round + 1, "of another round", 105);
+        dlr_policy_step_lost(p, round, "slurmstepd died", 110);
+        policy_all_clean(p, round, 120);
+        assert_int_equal(dlr_policy_restarts(p), round < 5 ? 0 : 1);
+        policy_plan(p, "xxxx.", 130);
+        dlr_policy_prepared(p, 0, "", 140);
+    }
+    dlr_policy_free(p);
+}
+
 static void a_start_without_slurmctld_costs_nothing_and_is_begun_again(void **state)
 {
     struct policy_log l;
@@ -287,6 +304,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takeover_ends_the_former_round_first),
+        cmocka_unit_test(a_slurmstepd_that_dies_costs_no_restart_a_few_times),
         cmocka_unit_test(a_start_without_slurmctld_costs_nothing_and_is_begun_again),
         cmocka_unit_test(a_requeue_waits_for_slurmctld),
         cmocka_unit_test(an_interrupt_ends_the_wait_for_slurmctld),

@@ -208,6 +208,24 @@ SH
     [ -z "$(leftovers n1 n2 n3)" ]
 }
 
+# bats test_tags=production
+@test "slurmstepds are killed: the agents' is not missed, the round's costs no restart" {
+    job=$(train -N4 --dlrover-spares=1)
+    await "$job" "e['event']=='progress' and e['commits']>=3"
+    # The agents' is the first step. Without cgroups its srun would be left on the batch host.
+    [ "$PROFILE" = plain ] || on n2 sh -c 'kill -KILL $(pgrep -P 1 -f "^slurmstepd: .*\.0\]")'
+    await "$job" "e['event']=='progress' and e['step']>=35"
+    [ -z "$(events "$job" 'select(.event=="round_end")')" ]
+    on n2 sh -c 'kill -KILL $(ps -o ppid= -C mpi_train)'
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(events "$job" 'select(.event=="round_end")|[.cause,.why,.restarts]')" = \
+        '["control","slurmstepd of the round died on node n2",0]' ]
+    [ -z "$(events "$job" 'select(.event=="node_dead" or .event=="requeue")')" ]
+    [ "$(events "$job" 'select(.event=="restored").version[1]')" -ge 20 ]
+    same_as_undisturbed
+    [ -z "$(leftovers n1 n2 n3 n4)" ]
+}
+
 @test "a data process is killed: saves go on, nothing is restarted" {
     job=$(train -N3)
     await "$job" "e['event']=='progress' and e['commits']>=3"
