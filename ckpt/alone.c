@@ -116,6 +116,15 @@ static int alone_peek(struct dlr_ckpt *ck, int rank, struct dlr_slot **ret)
     return open_source(ck, rank, ret, &ck->err);
 }
 
+/* A version is there when every rank's file is: without ours it is not. */
+static int alone_mark_bad(struct dlr_ckpt *ck, uint64_t step)
+{
+    struct alone *al = ck->mode;
+
+    return dlr_alone_remove(al->dirfd, ck->conf.rank, ck->conf.world, step, UINT64_MAX,
+                            &ck->err);
+}
+
 static int load_step(struct dlr_ckpt *ck, uint64_t step, uint32_t world)
 {
     struct alone *al = ck->mode;
@@ -285,6 +294,7 @@ const struct dlr_backend dlr_backend_alone = {
     .list = alone_list,
     .restore = alone_restore,
     .peek = alone_peek,
+    .mark_bad = alone_mark_bad,
     .start = alone_start,
     .due = alone_due,
     .missed = alone_missed,

@@ -178,6 +178,14 @@ int dlr_ckpt_fence(struct dlr_ckpt *ck, void *stream);
  */
 int dlr_ckpt_progress(struct dlr_ckpt *ck, uint64_t step);
 
+/* Says that the state was bad from step on (a loss that is no number): no version of step or
+ * later that was made up to now is restored by anybody, in this round or after a requeue; the
+ * newest older one is. It does not end the round: the program exits with an error then, and is
+ * started again. One rank's word is enough. 0 when the supervisor is told (alone: when this
+ * rank's files are gone). -ECONNRESET, -ETIMEDOUT and the like: nobody could be told.
+ */
+int dlr_ckpt_mark_bad(struct dlr_ckpt *ck, uint64_t step);
+
 /* What this handle did so far. */
 struct dlr_ckpt_stats {
     uint64_t saves, given_up;    /* snapshots started; of them given up */

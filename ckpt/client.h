@@ -30,6 +30,8 @@ struct dlr_backend {
      * text is in ck->err.
      */
     int (*peek)(struct dlr_ckpt *ck, int rank, struct dlr_slot **ret_slot);
+    /* No version of step or later, made up to now, is to be restored. */
+    int (*mark_bad)(struct dlr_ckpt *ck, uint64_t step);
     /* The regions are final and ck->plan is made: prepares slots, starts ck->saver. */
     int (*start)(struct dlr_ckpt *ck);
     /* save_at is step or older. 1: fill *ret_slot with *ret_version; 0: not due; -errno: due

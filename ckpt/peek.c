@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public calls about names that do not match, and about other ranks' regions. */
+/* The public calls about names that do not match, other ranks' regions, and bad versions. */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ckpt/client.h"
 #include "ckpt/slot_meta.h"
@@ -118,4 +119,14 @@ int dlr_ckpt_peek(struct dlr_ckpt *ck, int rank, const char *name, void *buf,
         describe(ck, &found, ret_region);
     dlr_slot_unmap(slot);
     return rc;
+}
+
+int dlr_ckpt_mark_bad(struct dlr_ckpt *ck, uint64_t step)
+{
+    if (getpid() != ck->pid)
+        return dlr_fail(&ck->err, -EPERM, "a forked child has no checkpoint");
+    if (ck->saver &&
+        dlr_saver_busy(ck->saver)) /* what is being saved now is meant too */
+        dlr_saver_wait(ck->saver, ck->conf.fence_ms, true);
+    return ck->backend->mark_bad(ck, step);
 }

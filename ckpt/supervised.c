@@ -381,6 +381,7 @@ const struct dlr_backend dlr_backend_supervised = {
     .list = dlr_supervised_list,
     .restore = dlr_supervised_restore,
     .peek = dlr_supervised_peek,
+    .mark_bad = dlr_supervised_mark_bad,
     .start = supervised_start,
     .due = supervised_due,
     .missed = supervised_missed,

@@ -57,8 +57,8 @@ static int check_offer(struct dlr_ckpt *ck, struct dlr_slot_info *info,
 /* --- other ranks ------------------------------------------------------------------------ */
 
 /* Asks the agent on a connection of its own: the worker's is the saver's once restore is over. */
-static int ask(struct dlr_ckpt *ck, int rank, struct dlr_local_msg *msg, int *ret_fd,
-               struct dlr_err *err)
+static int ask(struct dlr_ckpt *ck, struct dlr_local_msg *msg,
+               enum dlr_local_type answer, int *ret_fd, struct dlr_err *err)
 {
     struct supervised *sup = ck->mode;
     DLR_AUTO_CLOSE int sock = -1;
@@ -68,20 +68,27 @@ static int ask(struct dlr_ckpt *ck, int rank, struct dlr_local_msg *msg, int *re
     rc = dlr_reach_agent(DLR_CONNECT_MS, &sock, err);
     if (rc < 0)
         return rc;
-    dlr_local_init(msg, DLR_LOCAL_PEEK);
     msg->round = sup->round;
     msg->rank = ck->conf.rank;
-    msg->arg[0] = (uint64_t)rank;
     rc = dlr_local_send(sock, msg, NULL, 0);
     if (rc == 0)
         rc = dlr_local_recv(sock, msg, fds, &nfds);
-    if (rc <= 0 || msg->type != DLR_LOCAL_PEEKED)
-        return dlr_fail(err, rc < 0 ? rc : -ECONNRESET,
-                        "the agent does not say where rank %d's copy is", rank);
+    if (rc <= 0 || msg->type != answer)
+        return dlr_fail(err, rc < 0 ? rc : -ECONNRESET, "the agent does not answer");
     for (unsigned i = 1; i < nfds; i++)
         close(fds[i]);
     *ret_fd = nfds ? fds[0] : -1;
     return 0;
+}
+
+int dlr_supervised_mark_bad(struct dlr_ckpt *ck, uint64_t step)
+{
+    DLR_AUTO_CLOSE int fd = -1;
+    struct dlr_local_msg msg;
+
+    dlr_local_init(&msg, DLR_LOCAL_BAD);
+    msg.step = step;
+    return ask(ck, &msg, DLR_LOCAL_BAD_TOLD, &fd, &ck->err);
 }
 
 /* The agent's answer: a slot of this node's memory, or the path of a file. */
@@ -93,8 +100,11 @@ static int open_source(void *arg, int rank, struct dlr_slot **ret, struct dlr_er
     struct dlr_slot_info info;
     struct dlr_slot *slot;
     struct dlr_err why;
-    int rc = ask(ck, rank, &msg, &fd, err);
+    int rc;
 
+    dlr_local_init(&msg, DLR_LOCAL_PEEK);
+    msg.arg[0] = (uint64_t)rank;
+    rc = ask(ck, &msg, DLR_LOCAL_PEEKED, &fd, err);
     if (rc < 0)
         return rc;
     if (msg.arg[1] != 0)

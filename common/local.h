@@ -35,6 +35,9 @@ enum dlr_local_type {
     DLR_LOCAL_BYE = 21,      /* round, rank: the worker closes in order */
     DLR_LOCAL_PEEK = 22, /* round, rank, arg[0] = the rank whose slot of the version to
                             restore is wanted; on a connection of its own */
+    DLR_LOCAL_BAD =
+        23, /* round, rank, step: it and later ones are not to be restored; on a
+                           connection of its own */
 
     /* agent -> worker */
     DLR_LOCAL_WELCOME =
@@ -49,6 +52,7 @@ enum dlr_local_type {
     DLR_LOCAL_PEEKED =
         35, /* arg[0] = rank, arg[1] = 0 or errno, text = why; fd: its slot, or without
                                one text = path of its file */
+    DLR_LOCAL_BAD_TOLD = 36, /* answer to DLR_LOCAL_BAD: the supervisor is told */
 
     /* agent -> data process */
     DLR_LOCAL_D_CONFIG = 48,  /* round; text = JSON, see docs/protocol.md */

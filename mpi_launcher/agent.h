@@ -183,6 +183,11 @@ struct dlr_agent {
         aborted[DLR_AGENT_ABORTS]; /* steps of this round, the newest last; 0 none */
     bool has_committed;
     struct dlr_version committed; /* newest commit known here */
+    struct {
+        bool known;
+        int32_t rank;
+        struct dlr_version version;
+    } bad; /* what a worker here has marked: told to every supervisor */
     struct dlr_agent_data data;
     struct dlr_agent_peers peers;
     struct {
@@ -374,6 +379,9 @@ void dlr_agent_ranks_restored(struct dlr_agent *a, const struct dlr_local_msg *m
 void dlr_agent_ranks_gone(struct dlr_agent *a, struct dlr_agent_conn *c);
 void dlr_agent_ranks_go(struct dlr_agent *a);
 /* Answers a worker that wants another rank's slot: agent_peek.c. */
+/* Tells the supervisor, and each that comes after it, that step and later ones are bad. */
+void dlr_agent_bad(struct dlr_agent *a, struct dlr_agent_conn *c, uint64_t step);
+void dlr_agent_bad_retell(struct dlr_agent *a);
 void dlr_agent_peek(struct dlr_agent *a, struct dlr_agent_conn *c, uint64_t rank);
 void dlr_agent_ranks_retell(struct dlr_agent *a);
 void dlr_agent_ranks_steps(const struct dlr_agent *a, uint64_t *ret_min,

@@ -85,6 +85,11 @@ static int on_first(struct dlr_agent_conn *c, struct dlr_local_msg *m)
             return -ESTALE;
         dlr_agent_peek(a, c, m->arg[0]);
         return 0;
+    case DLR_LOCAL_BAD:
+        if (!dlr_agent_round_is(a, m->round))
+            return -ESTALE;
+        dlr_agent_bad(a, c, m->step);
+        return 0;
     default:
         return -EBADMSG;
     }

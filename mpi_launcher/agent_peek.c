@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/msg.h"
 #include "common/str.h"
 #include "mpi_launcher/agent.h"
 #include "mpi_launcher/persist.h"
@@ -60,4 +61,31 @@ void dlr_agent_peek(struct dlr_agent *a, struct dlr_agent_conn *c, uint64_t rank
         dlr_local_text(&m, "its copy is neither on this node nor in a file");
     }
     dlr_agent_local_send(c, &m, &fd, fd >= 0);
+}
+
+void dlr_agent_bad_retell(struct dlr_agent *a)
+{
+    if (a->bad.known)
+        dlr_agent_say(
+            a, json_pack("{s:i, s:s, s:I, s:i, s:I}", "v", DLR_MSG_VERSION, "t", "bad",
+                         "round", (json_int_t)a->bad.version.round, "rank", a->bad.rank,
+                         "step", (json_int_t)a->bad.version.step));
+}
+
+void dlr_agent_bad(struct dlr_agent *a, struct dlr_agent_conn *c, uint64_t step)
+{
+    struct dlr_local_msg m;
+
+    if (!a->bad.known || a->bad.version.round != a->round.round ||
+        step < a->bad.version.step) {
+        a->bad.known = true;
+        a->bad.rank = c->rank;
+        a->bad.version = (struct dlr_version){a->round.round, step};
+    }
+    dlr_agent_bad_retell(a);
+    dlr_local_init(&m, DLR_LOCAL_BAD_TOLD);
+    m.round = a->round.round;
+    m.rank = c->rank;
+    m.step = step;
+    dlr_agent_local_send(c, &m, NULL, 0);
 }

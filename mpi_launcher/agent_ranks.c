@@ -410,6 +410,7 @@ void dlr_agent_ranks_retell(struct dlr_agent *a)
         if (r->restored)
             say_restored(a, r, "");
     }
+    dlr_agent_bad_retell(a);
 }
 
 void dlr_agent_ranks_steps(const struct dlr_agent *a, uint64_t *ret_min,

@@ -40,9 +40,9 @@ static json_t *file_to_json(const struct dlr_plan_file *f)
 
 static json_t *struck_to_json(const struct dlr_plan_struck *s)
 {
-    return json_pack("{s:s, s:i, s:I, s:I}", "where", s->where, "rank", (int)s->rank,
-                     "vround", (json_int_t)s->version.round, "step",
-                     (json_int_t)s->version.step);
+    return json_pack("{s:s, s:i, s:I, s:I, s:b}", "where", s->where, "rank",
+                     (int)s->rank, "vround", (json_int_t)s->version.round, "step",
+                     (json_int_t)s->version.step, "later", s->later);
 }
 
 /* Puts a new array of n items under key. */
@@ -243,6 +243,7 @@ static int read_struck(const json_t *j, struct dlr_plan_want *w)
         if (rc == 0 && (rank < -1 || rank >= (int64_t)DLR_PLAN_RANKS_MAX))
             rc = -EBADMSG;
         struck[i].rank = (int32_t)rank;
+        struck[i].later = json_is_true(json_object_get(item, "later"));
     }
     return rc;
 }

@@ -54,7 +54,10 @@ static bool is_struck(const struct dlr_plan_want *want, const char *where, int32
     for (i = 0; i < want->nstruck; i++) {
         const struct dlr_plan_struck *s = &want->struck[i];
 
-        if (dlr_version_eq(s->version, v) && (s->rank < 0 || s->rank == rank) &&
+        bool it = s->later ? v.round <= s->version.round && v.step >= s->version.step
+                           : dlr_version_eq(s->version, v);
+
+        if (it && (s->rank < 0 || s->rank == rank) &&
             (dlr_streq(s->where, "*") || dlr_streq(s->where, where)))
             return true;
     }

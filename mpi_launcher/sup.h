@@ -390,6 +390,13 @@ void dlr_sup_transfers_lost(struct dlr_sup *s, unsigned node);
 void dlr_sup_write_rank(struct dlr_sup *s, const struct dlr_plan *plan, const char *dir,
                         unsigned rank);
 
+/* --- sup_bad.c: versions whose numbers are bad ------------------------------------------- */
+/* Strikes every version of v's step and later that was made up to v's round, everywhere. */
+void dlr_sup_mark_bad(struct dlr_sup *s, struct dlr_version v, const char *why);
+void dlr_sup_on_bad(struct dlr_sup *s, unsigned node, const json_t *msg);
+json_t *dlr_sup_bad_state(const struct dlr_sup *s); /* for the run's state, and back */
+void dlr_sup_bad_take(struct dlr_sup *s, const json_t *state);
+
 /* --- sup_worlds.c: versions of another number of ranks ----------------------------------- */
 bool dlr_sup_other_world(const struct dlr_sup *s);    /* such a one is to be restored */
 json_t *dlr_sup_restore_row(const struct dlr_sup *s); /* of the round message */

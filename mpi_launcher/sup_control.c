@@ -433,6 +433,7 @@ static const struct {
     {"sealed", on_sealed},
     {"copied", on_copied},
     {"missed", on_missed},
+    {"bad", dlr_sup_on_bad},
     {"restored", dlr_sup_on_restored},
     {"done", dlr_sup_on_done},
     {"report", dlr_sup_on_report},

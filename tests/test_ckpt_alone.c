@@ -237,6 +237,26 @@ static void what_is_newer_than_the_restored_step_goes(void **state)
     leave(&r);
 }
 
+static void what_was_marked_bad_is_not_restored(void **state)
+{
+    struct rank r = {0};
+    uint64_t step;
+
+    run_steps(2, 1, 3, 1);
+    join(&r, 1, 2, 1); /* one rank's word is enough */
+    assert_int_equal(dlr_ckpt_mark_bad(r.ck, 3), 0);
+    leave(&r);
+    assert_restores(2, 2);
+    join(&r, 0, 2, 1);
+    assert_int_equal(dlr_ckpt_restore(r.ck, &step), 1);
+    dlr_ckpt_begin(r.ck, 3, NULL);
+    assert_int_equal(dlr_ckpt_mark_bad(r.ck, 3), 0); /* while it is being saved */
+    dlr_ckpt_fence(r.ck, NULL);
+    assert_false(there("r0-3.slot"));
+    leave(&r);
+    assert_restores(2, 2);
+}
+
 static void half_written_files_of_a_crash_are_swept(void **state)
 {
     char path[128];
@@ -494,6 +514,7 @@ int main(void)
         T(what_the_ranks_did_not_share_needs_as_many_of_them),
         T(a_fresh_line_of_steps_does_not_mix_with_an_older_one),
         T(what_is_newer_than_the_restored_step_goes),
+        T(what_was_marked_bad_is_not_restored),
         T(half_written_files_of_a_crash_are_swept),
         T(regions_that_differ_are_named),
         T(a_region_that_is_new_is_named),

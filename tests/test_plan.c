@@ -288,8 +288,26 @@ static void struck_copies_are_not_taken_again(void **state)
         const char *where;
         int32_t rank;
         const char *want, *notes;
+        bool later;
+        struct dlr_version version;
     } rows[] = {
         {"n2", 1, "4/120 local n1", ""},
+        {"*",
+         -1,
+         "4/110 local local",
+         "rank 0: version 4/120 was on n1 and n2, both failed to load;"
+         "rank 1: version 4/120 was on n2 and n1, both failed to load",
+         true,
+         {5, 111}},
+        {"*",
+         -1,
+         "none",
+         "rank 0: version 4/120 was on n1 and n2, both failed to load;"
+         "rank 1: version 4/120 was on n2 and n1, both failed to load",
+         true,
+         {4, 110}},
+        {"*", -1, "4/120 local local", "", true, {3, 90}}, /* computed again since */
+        {"*", -1, "4/120 local local", "", true, {4, 121}},
         {"n1", 1, "4/120 local local", ""},
         {"*", 1, "4/110 local local",
          "rank 1: version 4/120 was on n2 and n1, both failed to load"},
@@ -301,7 +319,10 @@ static void struck_copies_are_not_taken_again(void **state)
     size_t i;
 
     for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct dlr_plan_struck struck = {.rank = rows[i].rank, .version = {4, 120}};
+        struct dlr_plan_struck struck = {
+            .rank = rows[i].rank,
+            .version = rows[i].later ? rows[i].version : (struct dlr_version){4, 120},
+            .later = rows[i].later};
         struct dlr_plan plan;
         struct plan_rig w;
         char got[256];
@@ -313,7 +334,7 @@ static void struck_copies_are_not_taken_again(void **state)
         w.want.struck = &struck;
         w.want.nstruck = 1;
         w.want.has_committed = true;
-        w.want.committed = struck.version;
+        w.want.committed = (struct dlr_version){4, 120};
         assert_int_equal(dlr_plan_make(w.reports, w.n, &w.want, &plan, NULL), 0);
         plan_rig_describe_restore(&plan, got, sizeof(got));
         assert_string_equal(got, rows[i].want);

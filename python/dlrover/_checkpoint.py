@@ -159,6 +159,10 @@ class Checkpoint:
         if self._handle:
             self._warn(lib.dlr_ckpt_progress(self._handle, step))
 
+    def mark_bad(self, step):
+        """Nothing of step or later is restored any more: the numbers were bad. Exit after it."""
+        self._check(lib.dlr_ckpt_mark_bad(self._open_handle(), step))
+
     def stats(self):
         stats = _lib.Stats()
         if self._handle:

@@ -48,6 +48,7 @@ CALLS = {
     "dlr_ckpt_peek": (ctypes.c_int, HANDLE, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p,
                       ctypes.c_uint64, ctypes.POINTER(ctypes.c_uint64),
                       ctypes.POINTER(Region)),
+    "dlr_ckpt_mark_bad": (ctypes.c_int, HANDLE, ctypes.c_uint64),
     "dlr_ckpt_restore": (ctypes.c_int, HANDLE, ctypes.POINTER(ctypes.c_uint64)),
     "dlr_ckpt_begin": (ctypes.c_int, HANDLE, ctypes.c_uint64, ctypes.c_void_p),
     "dlr_ckpt_fence": (ctypes.c_int, HANDLE, ctypes.c_void_p),

@@ -210,6 +210,10 @@ class Bound:
         """For a program that changes its state elsewhere than in optimizer.step()."""
         self._ck.fence(self._stream())
 
+    def mark_bad(self, step):
+        """The state was bad from step on (a loss that is no number): exit with an error after it."""
+        self._ck.mark_bad(step)
+
     def stats(self):
         return self._ck.stats()
 

@@ -6,7 +6,7 @@ load lib/suite
 setup_file() {
     cluster_up 5 2
     cat >"$(alice_home)/rows.py" <<'PY'
-import hashlib, os, sys, time
+import glob, hashlib, os, sys, time
 import dlrover
 ROWS, ROW = 10, 32768
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -38,6 +38,16 @@ with dlrover.Checkpoint() as ck:
         step += 1
         tell(step)
         ck.begin(step)
+        if os.environ.get("BAD") and os.environ["DLROVER_ROUND"] == "0" and step == 40:
+            ck.fence()
+            until = time.time() + 60 # an older version is in a file
+            while time.time() < until and not any(
+                    int(name[:-5].rsplit("-", 1)[1]) < 30 for name in glob.glob(os.path.expanduser(
+                        f"~/.dlrover/job-{os.environ['SLURM_JOB_ID']}/rows/persist/manifest-*.json"))):
+                time.sleep(0.1)
+            if rank == 0:
+                ck.mark_bad(int(os.environ["BAD"]))
+                sys.exit(3)
     ck.fence()
 PY
     job_file rows.sh <<'SH'
@@ -118,6 +128,16 @@ one_hash_a_step() {
     same_rows 2 log.2b "$step"
     one_hash_a_step log.2b
     heal_cluster
+}
+
+@test "a version marked bad is not restored, and steps computed again count anew" {
+    job=$(submit -N2 --dlrover=on --dlrover-name=rows --dlrover-persist-every=5 --dlrover-persist-keep=20 \
+        --export=ALL,BAD=30 rows.sh 60 log.bad)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(events "$job" 'select(.event=="marked_bad").version')" = "[0,30]" ]
+    [ "$(restored "$job")" -lt 30 ]
+    [ "$(restored "$job")" -gt 0 ]
+    one_hash_a_step log.bad
 }
 
 @test "a job that is not there to restore from is an error in one line, not a fresh start" {
