@@ -142,7 +142,7 @@ SH
 # It saves its state first: a job it does not remember would be killed by the one after it.
 stop_slurmctld() {
     ctl pkill -TERM -x slurmctld
-    while ctl pgrep -x slurmctld >/dev/null; do read -rt 0.1 <> <(:) || :; done
+    wait_until '! ctl pgrep -x slurmctld >/dev/null'
 }
 start_slurmctld() { ctl sh -c 'setsid slurmctld >/dev/null 2>&1'; }
 
@@ -184,10 +184,10 @@ SH
     for mode in off on; do
         out=$(alice_home)/$name.$mode
         job=$(submit -N3 --dlrover=$mode signal.sh "$name.$mode")
-        until [ "$(wc -l 2>/dev/null <"$out.up" || echo 0)" -eq 3 ]; do read -rt 0.1 <> <(:) || :; done
+        wait_until '[ "$(wc -l 2>/dev/null <"$out.up" || echo 0)" -eq 3 ]'
         on n1 kill -USR2 "$(cat "$out.srun")"
         alice scancel -s USR1 "$job"
-        until [ "$(cat "$out.usr1" "$out.usr2" 2>/dev/null | sort -u | wc -l)" -eq 4 ]; do read -rt 0.1 <> <(:) || :; done
+        wait_until '[ "$(cat "$out.usr1" "$out.usr2" 2>/dev/null | sort -u | wc -l)" -eq 4 ]'
         touch "$out.go"
         [ "$(await_job "$job")" = "COMPLETED 0:0" ]
         [ "$(wc -l <"$out.usr2")" -eq 3 ]

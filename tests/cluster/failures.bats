@@ -126,7 +126,7 @@ result() { output "$1" | grep -x "done: sum $2"; }
         echo \$SLURM_JOB_ID >job; echo \$\$ >shell
         srun --mpi=pmix /opt/dlrover/share/dlrover/examples/mpi_plain --iterations 1000 --iter-ms 100 & echo \$! >srun; wait \$!; echo \$? >code"' &
     salloc=$!
-    until [ -s "$(alice_home)/job" ]; do read -rt 0.1 <> <(:) || :; done
+    wait_until '[ -s "$(alice_home)/job" ]'
     job=$(cat "$(alice_home)/job")
     await "$job" running
     ctl kill -INT "$(cat "$(alice_home)/srun")"

@@ -37,7 +37,7 @@ batch() {
 srun ./show.sh 30
 SH
     job=$(submit gpus.sh)
-    until [ "$(output "$job" | grep -c '^round 0 ')" -eq 3 ]; do read -rt 0.1 <> <(:) || :; done
+    wait_until '[ "$(output "$job" | grep -c "^round 0 ")" -eq 3 ]'
     "$VC" kill n2
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     [ "$(output "$job" | grep -c '^round [01] n[1-5] gpus 0,1,2,3 of 600 MB')" -eq 6 ]
@@ -50,7 +50,7 @@ until [ -e "go.$SLURM_JOB_ID" ]; do read -rt 0.1 <> <(:) || :; done
 srun ./show.sh 10
 SH
     job=$(submit late.sh)
-    until [ -e "$(alice_home)/started.$job" ]; do read -rt 0.1 <> <(:) || :; done
+    wait_until '[ -e "$(alice_home)/started.$job" ]'
     "$VC" kill n2
     touch "$(alice_home)/go.$job"
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
@@ -68,7 +68,7 @@ SH
     "$VC" kill n2
     await "$job" "e['event']=='running' and e['round']==1"
     ctl scontrol update nodename=n2 state=down reason=dead
-    until ctl squeue -h -j "$job" -o %N | grep -q 'n\[1,3-5\]'; do read -rt 0.1 <> <(:) || :; done
+    wait_until 'ctl squeue -h -j "$job" -o %N | grep -q "n\[1,3-5\]"'
     on n3 pkill -KILL -f show.sh
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     [ "$(events "$job" 'select(.event=="round_end").cause' | paste -sd' ')" = '"node" "program"' ]

@@ -118,7 +118,7 @@ echo "task $SLURM_ARRAY_TASK_ID begins, restart ${SLURM_RESTART_COUNT:-0}"
 srun ./count.sh 40
 SH
     array=$(submit --array=0-1 array.sh)
-    until [ "$(task_ids "$array" | wc -l)" -eq 2 ]; do read -rt 0.2 <> <(:) || :; done
+    wait_until '[ "$(task_ids "$array" | wc -l)" -eq 2 ]'
     one=$(task_ids "$array" | head -n 1) two=$(task_ids "$array" | tail -n 1)
     await "$one" running
     await "$two" running
@@ -219,7 +219,7 @@ SH
     await -n 2 "$job" running
     on "$(ctl squeue -h -j "$job" -o %B)" pkill -KILL -x dlrover-supervi # both
     await -n 2 "$job" adopted
-    until [ -e "$(alice_home)/short.is.over" ]; do read -rt 0.1 <> <(:) || :; done
+    wait_until '[ -e "$(alice_home)/short.is.over" ]'
     long=$(alice_home)/.dlrover/job-$job/long/events.jsonl
     "$VC" kill "$(jq -r 'select(.event=="plan").places[1].node' "$long" | tail -n 1)"
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
@@ -325,7 +325,7 @@ srun ./count.sh 50 last
 echo "last returned $?"
 SH
     job=$(submit requeue.sh)
-    until [ -s "$(alice_home)/ticks.$job.last" ]; do read -rt 0.1 <> <(:) || :; done
+    wait_until '[ -s "$(alice_home)/ticks.$job.last" ]'
     "$VC" kill "$(second_place "$job")"
     await "$job" requeue
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
@@ -349,7 +349,7 @@ SH
     job=$(submit both.sh)
     await -n 2 "$job" saving
     for run in wide narrow; do
-        until grep -q '"committed":[^n]' "$(alice_home)/.dlrover/job-$job/$run/events.jsonl"; do read -rt 0.2 <> <(:) || :; done
+        wait_until 'grep -q "\"committed\":[^n]" "$(alice_home)/.dlrover/job-$job/$run/events.jsonl"'
     done
     head=$(jq -r 'select(.event=="plan").places[0].node' "$(alice_home)/.dlrover/job-$job/narrow/events.jsonl")
     lost=$(printf '%s\n' n1 n2 n3 | grep -v -e "$head" -e "$(ctl squeue -h -j "$job" -o %B)" | head -n 1)

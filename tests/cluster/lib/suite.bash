@@ -56,6 +56,15 @@ journal() { ls -t "$(alice_home)"/.dlrover/job-"$1"/*/events.jsonl 2>/dev/null |
 # await [-n COUNT] JOB JQ-CONDITION: waits until COUNT events (default 1) of the journal meet it
 await() { "$REPO/tests/cluster/lib/await" --limit "$WAIT" --home "$(alice_home)" "$@"; }
 
+# wait_until COMMAND: until it succeeds; what never comes is a failure and not a test that hangs
+wait_until() {
+    local until=$((SECONDS + WAIT))
+    until eval "$1"; do
+        ((SECONDS < until)) || { echo "not within $WAIT s: $1"; return 1; }
+        read -rt 0.1 <> <(:) || :
+    done
+}
+
 # What an administrator and a user do who do not want to wait for SlurmdTimeout and cred_expire:
 # dead nodes are set DOWN, a job requeued is let start now. The plain profile has short times.
 hurry() { # JOB
