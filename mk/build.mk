@@ -59,6 +59,8 @@ $(BUILD)/dlrover-data: $(call obj,$(DATA) $(SLOT) $(COMMON) $(MSG))
 	$(call link,-lucp -lucs -ljansson -lisal -lxxhash)
 $(BUILD)/stream: $(call obj,bench/stream.c tests/data_rig.c $(SLOT) $(COMMON)) | $(BUILD)/dlrover-data
 	$(call link,-lisal -lxxhash)
+$(BUILD)/step: $(call obj,bench/step.c $(CKPT_LIB) $(SLOT) $(COMMON))
+	$(call link,-lisal -lxxhash -ldl)
 $(BUILD)/persist: $(call obj,bench/persist.c tests/data_rig.c $(SLOT) $(COMMON)) | $(BUILD)/dlrover-data
 	$(call link,-lisal -lxxhash)
 $(BUILD)/gf: $(call obj,bench/gf.c ckpt/parity.c $(SLOT) $(COMMON))
