@@ -82,6 +82,7 @@ echo "script $(scontrol show hostnames | paste -sd' ')"
 srun --dlrover=off --label hostname | wc -l
 srun bash -c 'echo "$RANK $SLURMD_NODENAME"' | sort -n | cut -d' ' -f2 | paste -sd' ' | sed 's/^/ranks /'
 srun -N2 -n2 bash -c '[ $RANK = 1 ] || scontrol show hostnames | paste -sd" "' | sed 's/^/two /'
+srun -m arbitrary -w n4,n2 bash -c '[ $RANK = 1 ] || echo $SLURMD_NODENAME first of $SLURM_JOB_NODELIST $SLURM_NODELIST $SLURM_STEP_NODELIST'
 SH
     job=$(submit shown.sh)
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
@@ -90,6 +91,7 @@ SH
     [ "$(output "$job" | sed -n 's/^script //p')" = "$(output "$job" | sed -n 's/^ranks //p')" ]
     output "$job" | grep -x 'script n1 n2 n4 n5'
     output "$job" | grep -x 'two n1 n2'
+    output "$job" | grep -x 'n4 first of n4,n2 n4,n2 n4,n2' # not as Slurm sorts them
 }
 
 @test "scontrol's list, JAX's way, Lightning's way: the head node dies, then another" {
