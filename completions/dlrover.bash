@@ -39,7 +39,7 @@ _dlrover_value() { # OPTION CURRENT
                 first_step saving cadence every_step progress worker_exit round_end cleared persist persisted requeue
                 requeued requeue_failed takeover adopted controller_away controller_back end" -- "$2"))
             ;;
-        --to) COMPREPLY=($(compgen -W "safetensors" -- "$2")) ;;
+        --to) COMPREPLY=($(compgen -W "safetensors dcp" -- "$2")) ;;
         --output) COMPREPLY=($(compgen -d -- "$2")) ;;
         --checks)
             COMPREPLY=($(compgen -W "all $([[ ${COMP_WORDS[1]} == doctor ]] || echo none)

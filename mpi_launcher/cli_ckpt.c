@@ -17,6 +17,7 @@
 #include "common/str.h"
 #include "mpi_launcher/cli.h"
 #include "mpi_launcher/cli_args.h"
+#include "mpi_launcher/cli_dcp.h"
 #include "mpi_launcher/cli_find.h"
 #include "mpi_launcher/cli_text.h"
 #include "mpi_launcher/persist.h"
@@ -26,7 +27,7 @@
 
 struct ckpt {
     struct dlr_cli_where where;
-    const char *verb, *target, *to, *output;
+    const char *verb, *target, *to, *output, *step_text;
     uint64_t step;
     bool has_step, json;
     char dir[PATH_MAX];
@@ -38,8 +39,9 @@ struct ckpt {
 
 static const struct dlr_cli_opt opts[] = {
     {"step", "N", "this snapshot; without it the newest (export), each (ls, verify)"},
-    {"to", "FORM", "of an export: safetensors"},
-    {"output", "DIR", "where an export goes: rank-N.safetensors for each rank"},
+    {"to", "FORM", "of an export: safetensors, or dcp (torch.distributed.checkpoint)"},
+    {"output", "DIR",
+     "where an export goes: rank-N.safetensors for each rank, or what dcp writes"},
     {"run", "NAME", "the run, when the job has several"},
     {"state-dir", "DIR", "what the job was given as --dlrover-state-dir"},
     {"json", NULL, "ls: a JSON array"},
@@ -50,7 +52,7 @@ static const struct dlr_cli_cmd cmd = {
     "Lists, checks, exports or removes the snapshots that a run has on the disk.", opts,
     "ls      what is there\n"
     "verify  reads every byte and compares the checksums made when it was saved\n"
-    "export  --to=safetensors --output=DIR: checked, for other tools to read\n"
+    "export  --to=FORM --output=DIR: checked, for other tools to read\n"
     "rm      --step=N: removes it; a job that runs then does without it\n\n"
     "DIR is a word with a '/' in it: a directory that holds manifests.\n"
     "Exit status: 0, 1 when something is corrupt or not there, 2 on wrong usage.\n"};
@@ -96,14 +98,16 @@ static int set(void *arg, const char *name, const char *value, struct dlr_err *e
         c->output = value;
     } else if (dlr_streq(name, "to")) {
         c->to = value;
-        if (!dlr_streq(value, "safetensors"))
-            return dlr_fail(err, -EINVAL, "--to=%.64s: must be safetensors", value);
+        if (!dlr_streq(value, "safetensors") && !dlr_streq(value, "dcp"))
+            return dlr_fail(err, -EINVAL, "--to=%.64s: must be safetensors or dcp",
+                            value);
     } else {
         if (dlr_parse_uint(value, UINT32_MAX, &step) < 0)
             return dlr_fail(err, -EINVAL, "--step=%.64s: must be a number of steps",
                             value);
         c->has_step = true;
         c->step = step;
+        c->step_text = value;
     }
     return 0;
 }
@@ -114,7 +118,7 @@ static const char *check_words(const struct ckpt *c)
     if (!c->verb)
         return "one of ls, verify, export and rm is missing";
     if (dlr_streq(c->verb, "export") && (!c->to || !c->output))
-        return "export needs --to=safetensors and --output=DIR";
+        return "export needs --to=safetensors or --to=dcp, and --output=DIR";
     if (!dlr_streq(c->verb, "export") && (c->to || c->output))
         return "--to and --output belong to export";
     if (dlr_streq(c->verb, "rm") && !c->has_step)
@@ -437,6 +441,8 @@ static int run(struct ckpt *c)
     struct dlr_err err = {0};
     int rc = find_dir(c, &err);
 
+    if (rc == 0 && c->to && dlr_streq(c->to, "dcp"))
+        rc = dlr_cli_dcp(c->dir, c->step_text, c->output, &err);
     if (rc == 0)
         rc = dlr_persist_load(c->dir, &c->files, &c->n, &err);
     if (rc == 0 && err.text[0])

@@ -59,3 +59,34 @@ lose_two() {
     rm -r "$DLROVER_CKPT_DIR"
     ranks 1 objects
 }
+
+# A run's persist directory of what two ranks wrote alone: version (0, 3).
+persisted() {
+    ranks 2 save 3
+    cat >"$DLROVER_CKPT_DIR/manifest-0-3.json" <<'END'
+{"v":1,"t":"manifest","world":2,"vround":0,"step":3,"layout":"0000000000000000",
+ "files":[{"rank":0,"file":"r0-3.slot","bytes":1},{"rank":1,"file":"r1-3.slot","bytes":1}]}
+END
+}
+
+@test "export: DCP and the public safetensors library read it, a corrupt snapshot is refused" {
+    local cli=${DLROVER_LIB%/*}/dlrover out=$BATS_TEST_TMPDIR/out
+
+    export DLROVER_PYTHON=$venv/bin/python
+    persisted
+    "$cli" ckpt export --to=dcp --output="$out/dcp" "$DLROVER_CKPT_DIR"
+    ranks 3 exported 3 "$out/dcp"
+    "$cli" ckpt export --to=safetensors --output="$out/st" "$DLROVER_CKPT_DIR"
+    ranks 1 tensors 3 "$out/st"
+
+    printf x | dd of="$DLROVER_CKPT_DIR/r1-3.slot" bs=1 seek=8300 conv=notrunc 2>/dev/null
+    run "$cli" ckpt export --to=dcp --step=3 --output="$out/bad" "$DLROVER_CKPT_DIR"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $output == *"r1-3.slot' is corrupt in chunk 0 of "* ]]
+    [ ! -e "$out/bad" ]
+}
+
+@test "export: what a program named itself, parts, replicas and each rank's own" {
+    ranks 2 plain "$BATS_TEST_TMPDIR/out"
+}

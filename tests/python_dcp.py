@@ -208,6 +208,57 @@ def corrupt(step):
     del state
 
 
+def exported(step, out):
+    """What DCP itself reads of an export, on any number of ranks."""
+    state = make(0)
+    dcp.load(state, checkpoint_id=out)
+    check(state, int(step))
+
+
+def tensors(step, out):
+    """What the public safetensors library reads of an export of two ranks."""
+    import safetensors.torch
+
+    ranks = [safetensors.torch.load_file(f"{out}/rank-{rank}.safetensors") for rank in (0, 1)]
+    for name, (_, cut, dtype) in SHARDED.items():
+        parts = [loaded[f"model.{name}"] for loaded in ranks]
+        assert parts[0].dtype == dtype
+        full = parts[0] if cut is None else torch.cat(parts, cut)
+        assert torch.equal(full, whole(name, int(step))), name
+        assert cut is not None or torch.equal(*parts)
+    with safetensors.safe_open(f"{out}/rank-1.safetensors", "pt") as file:
+        assert file.metadata()["dlrover.step"] == step, file.metadata()
+
+
+def plain(out):
+    """What a program named itself: parts, the same in all ranks, not the same, a rank's own."""
+    from dlrover.export import to_dcp
+
+    ck = dlrover.Checkpoint()
+    ck.add("same", torch.arange(5.))
+    ck.add("other", torch.full((2,), RANK))
+    ck.add("part", torch.full((1, 3), RANK), global_shape=(WORLD, 3), offset=(RANK, 0))
+    ck.add("own", torch.full((2,), RANK, dtype=torch.bfloat16), "local")
+    ck.add("blob", bytearray([RANK] * 9), "blob")
+    ck.begin(1)
+    ck.close()
+    dist.barrier()
+    if RANK == 0:
+        to_dcp(DIR, out)
+    dist.barrier()
+    state = {"same": torch.zeros(5), "part": torch.zeros(WORLD, 3, dtype=torch.int64),
+             "other": torch.ones(2, dtype=torch.int64), "rank 1/other": torch.zeros(2, dtype=torch.int64)}
+    for rank in range(WORLD):
+        state[f"rank {rank}/own"] = torch.full((2,), 7, dtype=torch.bfloat16)
+        state[f"rank {rank}/blob"] = torch.full((9,), 7, dtype=torch.uint8)
+    dcp.load(state, checkpoint_id=out)
+    assert torch.equal(state["same"], torch.arange(5.))
+    assert torch.equal(state["part"], torch.arange(WORLD).view(-1, 1).expand(WORLD, 3))
+    assert state["other"].sum() == 0 and state["rank 1/other"].sum() == 2
+    for rank in range(WORLD):
+        assert (state[f"rank {rank}/own"] == rank).all() and (state[f"rank {rank}/blob"] == rank).all()
+
+
 def memory(last):
     """In a supervised job: steps until last, from wherever an earlier attempt came to."""
     state = make(0)

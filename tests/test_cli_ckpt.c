@@ -194,8 +194,8 @@ static void wrong_words_cost_one_line(void **state)
         {"ls DIR DIR", "one word too many"},
         {"rm DIR", "rm needs --step=N"},
         {"rm --step=x DIR", "--step=x: must be a number"},
-        {"export DIR", "export needs --to=safetensors and --output=DIR"},
-        {"export --to=zip DIR", "--to=zip: must be safetensors"},
+        {"export DIR", "export needs --to=safetensors or --to=dcp, and --output=DIR"},
+        {"export --to=zip DIR", "--to=zip: must be safetensors or dcp"},
         {"ls --output=/x DIR", "belong to export"},
         {"verify --json DIR", "--json belongs to ls"},
     };

@@ -12,7 +12,7 @@ import warnings
 
 import torch
 
-from ._checkpoint import Error
+from ._checkpoint import TORCH_NAMES, Error
 
 PAGE, CHUNK = 4096, 1 << 20
 STATE_AT, WHOLE = 16, (2, 3)  # sealed, committed
@@ -99,6 +99,15 @@ class Slot:
     def bytes(self, region):
         """The region's bytes in the file, a tensor that must not be written to."""
         return self._all[region.at:region.at + region.used]
+
+
+def torch_type(region):
+    """The type of a region's items; None for a blob, and for what torch has no type for."""
+    stem = region.dtype.rstrip("0123456789")
+    name = {ours: theirs for theirs, ours in TORCH_NAMES.items()}.get(stem, stem)
+    found = getattr(torch, name + region.dtype[len(stem):], None)
+    fits = isinstance(found, torch.dtype) and torch.empty(0, dtype=found).element_size()
+    return found if region.kind != "blob" and fits == region.item_size else None
 
 
 def _of_manifests(directory, names):

@@ -243,7 +243,7 @@ class Writer(StorageWriter):
 
 class Reader(StorageReader):
     """For dcp.load(): the newest whole version in a directory (of a program without a job, or
-    persist/ of a run), or that of step, or of the number at the end of checkpoint_id. Any number of
+    persist/ of a run; also what dlrover.bind() or a program in C saved), or that of step, or of the number at the end of checkpoint_id. Any number of
     ranks may read what any other number wrote; of what is not sharded each gets its own, a rank
     that was not there the first's. Every byte is compared with its checksum.
     """
@@ -252,7 +252,8 @@ class Reader(StorageReader):
         self._directory = directory or os.environ.get("DLROVER_CKPT_DIR") or "dlrover-ckpt"
         self._rank = _own_rank() if rank is None else rank
         self.step = step
-        self._slots, self._where = [], {}
+        self._slots = []
+        self.where = {}  # (name, offset): slot, region, dtype
 
     def reset(self, checkpoint_id=None):
         if checkpoint_id is not None:
@@ -268,28 +269,47 @@ class Reader(StorageReader):
 
     def read_metadata(self):
         self.open()
-        found, mapping, self._where = {}, {}, {}
+        found, mapping, self.where = {}, {}, {}
         for slot in self._slots:
             mapping = {**self._describe(slot, found), **mapping}
         return Metadata(found, planner_data=mapping)
 
     def _describe(self, slot, found):
         if NOTE not in slot.regions:
-            raise Error(errno.EBADMSG, f"'{slot.path}' was not written by dlrover.dcp")
+            self._describe_plain(slot, found)
+            return {}
         note = json.loads(slot.bytes(slot.regions[NOTE]).numpy().tobytes())
         for name, fqn, dtype in note["items"]:
             region = slot.regions[name]
-            offset = torch.Size(region.offset) if dtype else None
-            if (fqn, offset) in self._where:
-                continue
-            self._where[fqn, offset] = slot, region, dtype and getattr(torch, dtype[len("torch."):])
-            if not dtype:
-                found[fqn] = BytesStorageMetadata()
-                continue
-            whole = found.setdefault(fqn, TensorStorageMetadata(
-                TensorProperties(dtype=self._where[fqn, offset][2]), torch.Size(region.shape), []))
-            whole.chunks.append(ChunkStorageMetadata(offset, torch.Size(region.local_shape)))
+            self._put(found, fqn, slot, region, dtype and getattr(torch, dtype[len("torch."):]))
         return {fqn: tuple(path) for fqn, path in note["mapping"]}
+
+    def _describe_plain(self, slot, found):
+        """What bind() or a program in C named. Parts of a whole go by their name; what is a rank's
+        own, or whole and not the same as another's, by "rank N/name".
+        """
+        for region in slot.regions.values():
+            dtype = _slots.torch_type(region)
+            own = region.kind in ("local", "blob") or dtype is None
+            other = self.where.get((region.name, torch.Size(region.offset)))
+            if own or other and not torch.equal(other[0].bytes(other[1]), slot.bytes(region)):
+                region = region._replace(name=f"rank {slot.head.rank}/{region.name}")
+            if dtype is None:
+                region = region._replace(shape=(region.used,), local_shape=(region.used,),
+                                         offset=(0,))
+            self._put(found, region.name, slot, region, dtype or torch.uint8)
+
+    def _put(self, found, fqn, slot, region, dtype):
+        offset = torch.Size(region.offset) if dtype else None
+        if (fqn, offset) in self.where:
+            return
+        self.where[fqn, offset] = slot, region, dtype
+        if not dtype:
+            found[fqn] = BytesStorageMetadata()
+            return
+        whole = found.setdefault(fqn, TensorStorageMetadata(
+            TensorProperties(dtype=dtype), torch.Size(region.shape), []))
+        whole.chunks.append(ChunkStorageMetadata(offset, torch.Size(region.local_shape)))
 
     def set_up_storage_reader(self, metadata, is_coordinator, *args, **kwargs):
         pass
@@ -302,12 +322,12 @@ class Reader(StorageReader):
 
     def chunk(self, index):
         """The stored tensor of a MetadataIndex, which must not be written to."""
-        slot, region, dtype = self._where[index.fqn, index.offset]
+        slot, region, dtype = self.where[index.fqn, index.offset]
         return slot.bytes(region).view(dtype).reshape(region.local_shape)
 
     def value(self, fqn):
         """The stored bytes of what is no tensor."""
-        slot, region, _ = self._where[fqn, None]
+        slot, region, _ = self.where[fqn, None]
         return _value_of(slot.bytes(region).numpy())
 
     def read_data(self, plan, planner):

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi_launcher/cli_dcp.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/self.h"
+#include "common/str.h"
+
+#define PACKAGES                                                                       \
+    "../lib/python3/dist-packages" /* beside bin/, as `make install` has it */
+
+/* The package of this suite comes after what the user names. */
+static int add_packages(void)
+{
+    const char *own = getenv("PYTHONPATH");
+    char packages[PATH_MAX], path[2 * PATH_MAX];
+    int rc = dlr_self_sibling(PACKAGES, packages, sizeof(packages));
+
+    if (rc == 0)
+        rc = dlr_format(path, sizeof(path), "%s%s%s", own ? own : "",
+                        own && *own ? ":" : "", packages);
+    if (rc == 0 && setenv("PYTHONPATH", path, 1) < 0)
+        rc = -errno;
+    return rc;
+}
+
+int dlr_cli_dcp(const char *dir, const char *step, const char *output,
+                struct dlr_err *err)
+{
+    const char *chosen = getenv("DLROVER_PYTHON");
+    const char *python = chosen && *chosen ? chosen : "python3";
+    const char *argv[] = {python, "-m", "dlrover.export", "--output", output, dir, NULL,
+                          NULL,   NULL};
+    int rc = add_packages();
+
+    if (rc < 0)
+        return dlr_fail(err, rc, "cannot say where the Python package is: %s",
+                        strerror(-rc));
+    if (step) {
+        argv[6] = "--step";
+        argv[7] = step;
+    }
+    fflush(NULL);
+    execvp(python, (char *const *)argv);
+    return dlr_fail(err, -errno, "cannot run '%s': %s", python, strerror(errno));
+}

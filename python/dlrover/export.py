@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""python3 -m dlrover.export --output OUT [--step N] DIR: a snapshot as a checkpoint of DCP.
+
+DIR is a run's persist directory, or that of a program without a job; OUT is what
+torch.distributed.checkpoint.load(state_dict, checkpoint_id=OUT) reads. Each rank's part is a file
+of its own, and no more than one tensor is in memory. Every byte is compared with its checksum.
+"""
+import argparse
+import sys
+
+import torch
+from torch.distributed.checkpoint import FileSystemWriter
+from torch.distributed.checkpoint.metadata import MetadataIndex
+from torch.distributed.checkpoint.planner import (
+    BytesIOWriteData, SavePlan, SavePlanner, TensorWriteData, WriteItem, WriteItemType)
+
+from ._checkpoint import Error
+from .dcp import Reader
+
+
+class _Planner(SavePlanner):
+    """Hands out what the reader has; nothing is left to plan."""
+
+    def __init__(self, reader):
+        self._reader = reader
+
+    def set_up_planner(self, state_dict, storage_meta=None, is_coordinator=False):
+        pass
+
+    def create_local_plan(self):
+        return SavePlan([])
+
+    def create_global_plan(self, all_plans):
+        return all_plans, None
+
+    def finish_plan(self, new_plan):
+        return new_plan
+
+    def resolve_data(self, write_item):
+        if write_item.type == WriteItemType.BYTE_IO:
+            return self._reader.value(write_item.index.fqn)
+        return self._reader.chunk(write_item.index).clone()
+
+
+def _items(found, where):
+    """{rank: [WriteItem]} of all that a reader has."""
+    plans = {}
+    for (fqn, offset), (slot, region, dtype) in where.items():
+        items = plans.setdefault(slot.head.rank, [])
+        if dtype is None:
+            items.append(WriteItem(MetadataIndex(fqn), WriteItemType.BYTE_IO,
+                                   bytes_io_data=BytesIOWriteData(region.used)))
+            continue
+        whole = found[fqn]
+        at = next(i for i, chunk in enumerate(whole.chunks) if chunk.offsets == offset)
+        items.append(WriteItem(
+            MetadataIndex(fqn, offset, at), WriteItemType.SHARD,
+            tensor_data=TensorWriteData(whole.chunks[at], whole.properties, whole.size)))
+    return [SavePlan(plans[rank]) for rank in sorted(plans)]
+
+
+def to_dcp(directory, output, step=None):
+    """Writes it; the reader, whose step says which one it was."""
+    reader = Reader(directory, step, rank=0)
+    metadata = reader.read_metadata()
+    writer, planner = FileSystemWriter(output), _Planner(reader)
+    writer.reset(output)
+    writer.set_up_storage_writer(True)
+    plans = [writer.prepare_local_plan(plan)
+             for plan in _items(metadata.state_dict_metadata, reader.where)]
+    results = [writer.write_data(plan, planner).wait()
+               for plan in writer.prepare_global_plan(plans)]
+    writer.finish(metadata, results)
+    return reader
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="dlrover.export", allow_abbrev=False, description=(
+        "Writes a snapshot as a checkpoint that torch.distributed.checkpoint reads."))
+    parser.add_argument("directory", metavar="DIR", help="a run's persist directory")
+    parser.add_argument("--output", metavar="OUT", required=True, help="directory to write")
+    parser.add_argument("--step", type=int, help="this snapshot; without it the newest")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    try:
+        reader = to_dcp(args.directory, args.output, args.step)
+    except (Error, OSError, ValueError) as error:
+        sys.exit(f"dlrover ckpt: {error}")
+    print(f"step {reader.step}: every byte is right; exported to {args.output}")
+
+
+if __name__ == "__main__":
+    main()
