@@ -237,11 +237,14 @@ void dlr_sup_bar_nodes(struct dlr_sup *s);
 /* SLURM_JOB_CPUS_PER_NODE and SLURM_DISTRIBUTION as tasks of the round should see them. */
 int dlr_sup_shape_env(const struct dlr_sup *s, struct dlr_env *env);
 
-/* sup_control.c: messages of agents */
+/* sup_control.c: messages of agents. One is taken: 1; none waits: 0; a bad one was: -errno. */
 int dlr_sup_on_message(struct dlr_sup *s);
 void dlr_sup_send(struct dlr_sup *s, unsigned node, json_t *msg); /* takes msg over */
 void dlr_sup_send_all(struct dlr_sup *s, json_t *msg); /* to all that are alive */
-void dlr_sup_judge(struct dlr_sup *s, int64_t now_ms); /* who is silent for too long */
+
+/* sup_silence.c: looks every DLR_SUP_TICK_MS who is silent for too long */
+#define DLR_SUP_TICK_MS 50
+void dlr_sup_judge(struct dlr_sup *s, int64_t now_ms);
 /* The node counts as dead from now on. */
 void dlr_sup_give_up(struct dlr_sup *s, unsigned node, const char *why,
                      const char *reason,

@@ -26,7 +26,6 @@
 #define STATE_FD 9 /* given by the keeper: memory file, eventfd of exits.h */
 #define BELL_FD 10
 #define SAY_MS 1000    /* for the reader of our last lines, when nothing else waits */
-#define TICK_MS 50     /* silence and limits are looked at this often */
 #define EXIT_REFUSED 2 /* bad words: nothing was started */
 #define SUSPECT_EXTRA                                                                  \
     500 /* ms on top of dead time: an end of srun waits for its reason */
@@ -355,7 +354,7 @@ static int run(struct dlr_sup *s)
     s->loop = zloop_new();
     zloop_set_nonstop(s->loop, true);
     zloop_reader(s->loop, dlr_server_sock(s->server), on_message, s);
-    zloop_timer(s->loop, TICK_MS, 0, on_tick, s);
+    zloop_timer(s->loop, DLR_SUP_TICK_MS, 0, on_tick, s);
     if (open_signals(s) < 0)
         return 1;
     s->started_ms = s->tick_ms = now;

@@ -120,6 +120,23 @@ freeze_thaw_cut_heal() {
     [ -z "$(events "$job" 'select(.event=="round_end" or .event=="node_dead")')" ]
 }
 
+@test "the time of day jumps by an hour, everywhere and again and again: nobody notices" {
+    cc -shared -fPIC -O2 -o "$(alice_home)/jump.so" "$REPO/tests/cluster/lib/jump.c"
+    job_file jumps.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j
+#SBATCH --dlrover=on
+export LD_PRELOAD=$HOME/jump.so
+srun /usr/bin/python3 stamps.py run "stamps.$SLURM_JOB_ID" 400 lib
+SH
+    job=$(submit -N3 jumps.sh)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ -z "$(events "$job" 'select(.event=="round_end" or .event=="node_dead" or .event=="lapsed")')" ]
+    [ "$(events "$job" 'select(.event=="progress").commits' | tail -n 1)" -ge 5 ]
+    # it was the supervisor's time, too
+    [ "$(events "$job" .time | cut -c 2-14 | sort -u | wc -l)" -ge 2 ]
+}
+
 @test "the supervisor stands still: leases run out, no node is given up, no restart is used" {
     job=$(submit -N3 stamps.sh 300 lib)
     await "$job" "e['event']=='progress' and e['commits']>=1"
