@@ -82,6 +82,7 @@ struct dlr_controller {
     char why[256];
     int64_t late_ms, again_ms, since_ms;
     int64_t back_ms; /* it came back; 0 it was never away */
+    bool excused;    /* a start that it may have held up; until a task has started */
 };
 
 struct dlr_sup {

@@ -14,6 +14,7 @@
 #define ASK_EVERY_MS 1000 /* from an answer that did not come to the next question */
 #define SETTLE_MS                                                                      \
     30000 /* from its return: it still counts steps whose end it has not heard of */
+#define SLOW_MS 5000 /* of an srun that starts nothing: sooner, it was told no */
 #define AWAY "slurmctld cannot be reached"
 
 static void away(struct dlr_sup *s, enum dlr_asking what, const char *why)
@@ -29,6 +30,18 @@ static void away(struct dlr_sup *s, enum dlr_asking what, const char *why)
     dlr_policy_controller_away(s->policy, why, dlr_sup_now());
 }
 
+/* slurmctld answers, but an srun that gave up after a while may have waited for it until just now.
+ * Once: the next one that starts nothing has another reason.
+ */
+static bool was_away(struct dlr_sup *s, enum dlr_asking what, int64_t now_ms)
+{
+    if ((what != DLR_ASK_STEP && what != DLR_ASK_LAUNCH) || s->controller.excused ||
+        now_ms - s->launch_ms < SLOW_MS)
+        return false;
+    s->controller.excused = true;
+    return true;
+}
+
 static void answered(struct dlr_sup *s, enum dlr_asking what)
 {
     struct dlr_controller *c = &s->controller;
@@ -37,6 +50,10 @@ static void answered(struct dlr_sup *s, enum dlr_asking what)
 
     if (what != DLR_ASK_AGAIN && c->back_ms && now - c->back_ms < SETTLE_MS) {
         away(s, what, "slurmctld has just come back and does not start it yet");
+        return;
+    }
+    if (was_away(s, what, now)) {
+        away(s, what, "srun has started nothing and slurmctld may have been away");
         return;
     }
     switch (what) {

@@ -210,6 +210,7 @@ void dlr_sup_on_task(struct dlr_sup *s, unsigned node, const json_t *msg)
         return; /* an agent that reconnects says it again */
     s->up[rank] = 1;
     dlr_policy_started(s->policy, s->running_round);
+    s->controller.excused = false;
     if (++s->tasks_up < s->plan.world)
         return;
     s->launch_deadline_ms = INT64_MAX;

@@ -112,11 +112,7 @@ kill_supervisor() { on n1 pkill -KILL -x dlrover-supervi; }
 }
 
 await_rid() { # NODE: until nothing of a run is left there
-    local until=$((SECONDS + WAIT))
-    while on "$1" sh -c 'pgrep -x "mpi_plain|dlrover-data|dlrover-nanny" || ls -d /dev/shm/dlrover-*' >/dev/null 2>&1; do
-        ((SECONDS < until)) || return 1
-        read -rt 0.1 <> <(:) || :
-    done
+    wait_until "! on $1 sh -c 'pgrep -x \"mpi_plain|dlrover-data|dlrover-nanny\" || ls -d /dev/shm/dlrover-*' >/dev/null 2>&1"
 }
 
 @test "the keeper and the supervisor are killed together: the run ends, nothing is requeued" {
@@ -137,27 +133,6 @@ SH
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     output "$job" | grep -x "srun returned 137"
     [ -z "$(events "$job" 'select(.event=="takeover" or .event=="requeue")')" ]
-}
-
-# It saves its state first: a job it does not remember would be killed by the one after it.
-stop_slurmctld() {
-    ctl pkill -TERM -x slurmctld
-    wait_until '! ctl pgrep -x slurmctld >/dev/null'
-}
-start_slurmctld() { ctl sh -c 'setsid slurmctld >/dev/null 2>&1'; }
-
-@test "slurmctld is away: rounds go on; what cannot be started waits and costs nothing" {
-    job=$(submit -N4 --dlrover-spares=1 --dlrover-max-restarts=1 plain.sh --iterations 60 --iter-ms 100)
-    await "$job" running
-    stop_slurmctld
-    on n2 pkill -KILL -x mpi_plain
-    await "$job" controller_away
-    start_slurmctld
-    await "$job" controller_back
-    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
-    output "$job" | grep -x "srun returned 0"
-    [ "$(events "$job" 'select(.event=="round_end").why')" = '"rank 1 was killed by signal 9 (Killed)"' ]
-    output "$job" | grep -F "dlrover: slurmctld cannot be reached: waiting for it (--dlrover-controller-timeout)"
 }
 
 @test "munged stands still everywhere: nobody notices, nor a new supervisor" {
@@ -263,11 +238,7 @@ freeze() {
 thaw() { fsfreeze -u "$disk" 2>/dev/null || :; }
 
 await_step() { # until a rank has made it
-    local until=$((SECONDS + WAIT))
-    until awk -v step="$1" '$1 >= step { found = 1 } END { exit !found }' "$(alice_home)/$name.hashes"; do
-        ((SECONDS < until)) || return 1
-        read -rt 0.1 <> <(:) || :
-    done
+    wait_until "awk '\$1 >= $1 { found = 1 } END { exit !found }' '$(alice_home)/$name.hashes'"
 }
 
 @test "the state directory stands still and a node dies: the job goes on, no line is lost" {
