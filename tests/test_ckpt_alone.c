@@ -335,49 +335,6 @@ static void list_tells_the_versions_newest_first(void **state)
     leave(&r);
 }
 
-static void tie_to(struct rank *r, const char *first, const char *second)
-{
-    const struct dlr_ckpt_conf conf = {.dir = dir, .world = 1, .every = 1};
-
-    r->data = calloc(N, sizeof(*r->data));
-    assert_int_equal(dlr_ckpt_open(&conf, &r->ck), 0);
-    assert_int_equal(
-        dlr_ckpt_add_array(r->ck, first, DLR_CKPT_SHARD, "u32", 4, r->data, N), 0);
-    assert_int_equal(
-        dlr_ckpt_add_array(r->ck, second, DLR_CKPT_SHARD, "u32", 4, r->data, N), 0);
-    assert_int_equal(
-        dlr_ckpt_add_array(r->ck, second, DLR_CKPT_SHARD, "u32", 4, r->data, N),
-        -EEXIST);
-}
-
-static void tied_weights_are_stored_once_and_found_by_either_name(void **state)
-{
-    struct dlr_ckpt_version v;
-    struct rank r = {0};
-    uint64_t step = 0;
-
-    tie_to(&r, "embedding", "head");
-    /* What only begins at the same place is another region. */
-    assert_int_equal(
-        dlr_ckpt_add_array(r.ck, "half", DLR_CKPT_SHARD, "u32", 4, r.data, N / 2), 0);
-    for (unsigned i = 0; i < N; i++)
-        r.data[i] = i * 7;
-    assert_int_equal(dlr_ckpt_begin(r.ck, 1, NULL), 1);
-    assert_int_equal(dlr_ckpt_fence(r.ck, NULL), 0);
-    leave(&r);
-
-    tie_to(&r, "head", "embedding"); /* the other way round */
-    assert_int_equal(dlr_ckpt_list(r.ck, &v, 1), 1);
-    assert_true(v.bytes < 2 * N * sizeof(*r.data));
-    assert_int_equal(dlr_ckpt_allow(r.ck, DLR_CKPT_LEFTOVER), 0); /* "half" */
-    assert_int_equal(dlr_ckpt_restore(r.ck, &step), 1);
-    assert_int_equal(step, 1);
-    for (unsigned i = 0; i < N; i++)
-        if (r.data[i] != i * 7)
-            fail_msg("item %u is wrong", i);
-    leave(&r);
-}
-
 static void bad_calls_are_refused_with_a_reason(void **state)
 {
     struct rank r = {0};
@@ -519,7 +476,6 @@ int main(void)
         T(regions_that_differ_are_named),
         T(a_region_that_is_new_is_named),
         T(list_tells_the_versions_newest_first),
-        T(tied_weights_are_stored_once_and_found_by_either_name),
         T(bad_calls_are_refused_with_a_reason),
         T(a_full_disk_is_told_by_the_fence_and_the_next_steps_go_on),
         T(rank_and_world_come_from_the_closest_launcher),
