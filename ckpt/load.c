@@ -189,8 +189,10 @@ int dlr_load(const struct dlr_slot *slot, struct dlr_regions *rs,
     if (bytes == 0)
         return dlr_fail(err, -EBADMSG, "the snapshot's head is corrupt");
     rc = dlr_slot_check_meta(meta, bytes, dlr_slot_bytes(slot), &info, err);
-    if (rc == 0)
-        rc = match(meta, bytes, rs, &t, unmatched, err);
+    if (rc < 0)
+        return rc;
+    rc = match(meta, bytes, rs, &t, unmatched, err);
+    unmatched->differs = rc == -EBADMSG;
     if (rc == 0)
         rc = load_chunks(slot, &info, &t, rs, ops, dev, err);
     return rc;

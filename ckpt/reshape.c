@@ -34,6 +34,7 @@ struct reshape {
     /* the slot looked at */
     int source;
     unsigned seen; /* slots before it */
+    bool corrupt;  /* it, and not the program, is why nothing can be loaded */
     const struct dlr_slot *slot;
     struct dlr_slot_info info;
     unsigned char *vouched; /* per chunk: its CRC was right */
@@ -54,10 +55,12 @@ static int vouch(struct reshape *x, uint64_t off, uint64_t bytes)
         if (i >= x->info.nchunks ||
             (!x->vouched[i] &&
              (dlr_slot_chunk(x->slot, (uint32_t)i, &data, &size, &crc) < 0 ||
-              dlr_crc32c(0, data, size) != crc)))
+              dlr_crc32c(0, data, size) != crc))) {
+            x->corrupt = true;
             return dlr_fail(x->err, -EBADMSG,
                             "rank %d: chunk %" PRIu64 " of %" PRIu32 " is corrupt",
                             x->source, i, x->info.nchunks);
+        }
         x->vouched[i] = 1;
     }
     return 0;
@@ -248,11 +251,13 @@ static int look_at(struct reshape *x)
     int rc;
 
     dlr_slot_meta(x->slot, &meta, &bytes);
+    x->corrupt = true;
     if (bytes == 0)
         return dlr_fail(x->err, -EBADMSG, "rank %d: the head is corrupt", x->source);
     rc = dlr_slot_check_meta(meta, bytes, dlr_slot_bytes(x->slot), &x->info, x->err);
     if (rc < 0 || dlr_meta_walk_init(&walk, meta, bytes) < 0)
         return -EBADMSG;
+    x->corrupt = false;
     x->vouched = calloc(x->info.nchunks + 1u, 1);
     rc = x->vouched ? 0 : dlr_fail(x->err, -ENOMEM, "no memory");
     while (rc == 0 && (rc = dlr_meta_next(&walk, &there)) > 0) {
@@ -288,6 +293,7 @@ static int look_at_all(struct reshape *x)
 
         x->source = (int)(((uint32_t)first + k) % x->from->world);
         rc = x->from->open(x->from->arg, x->source, &slot, x->err);
+        x->corrupt = rc < 0;
         if (rc < 0)
             return rc;
         x->slot = slot;
@@ -354,6 +360,7 @@ int dlr_reshape(const struct dlr_sources *from, int rank, struct dlr_regions *rs
         rc = look_at_all(&x);
     if (rc == 0)
         rc = note_missing(&x);
+    unmatched->differs = rc == -EBADMSG && !x.corrupt;
     for (unsigned i = 0; i < rs->n; i++)
         free(want[i].rest);
     return rc;

@@ -177,6 +177,7 @@ static int report(struct dlr_ckpt *ck, int rc)
 
     msg->arg[0] = sup->offer.round;
     msg->arg[1] = (uint64_t)-rc;
+    msg->arg[2] = ck->unmatched.differs;
     if (rc < 0)
         dlr_local_text(msg, "%s", ck->err.text);
     return dlr_supervised_tell(sup);

@@ -78,4 +78,5 @@ void dlr_unmatched_done(struct dlr_unmatched *u)
 {
     dlr_names_done(&u->left);
     dlr_names_done(&u->missing);
+    u->differs = false;
 }

@@ -5,6 +5,8 @@
 #ifndef DLR_CKPT_UNMATCHED_H
 #define DLR_CKPT_UNMATCHED_H
 
+#include <stdbool.h>
+
 #include "common/err.h"
 
 struct dlr_names {
@@ -20,6 +22,9 @@ struct dlr_unmatched {
     unsigned allowed;         /* of enum dlr_ckpt_unmatched */
     struct dlr_names left;    /* in the version, not named here */
     struct dlr_names missing; /* named here, not in the version */
+    bool
+        differs; /* restore failed because the program asks for something else than there is:
+                     no other copy of the version would do */
 };
 
 /* -EBADMSG with the names when some are not allowed. */

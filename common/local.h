@@ -31,7 +31,8 @@ enum dlr_local_type {
     DLR_LOCAL_SEALED = 18, /* round, rank, step, arg[0] = slot, arg[1] = current step */
     DLR_LOCAL_DEAD = 19,   /* round, rank, step, text = why */
     DLR_LOCAL_RESTORED = 20, /* round, rank, step, arg[0] = version's round,
-                                arg[1] = 0 or errno, text = why */
+                                arg[1] = 0 or errno, arg[2] = 1: the program named
+                                something else, text = why */
     DLR_LOCAL_BYE = 21,      /* round, rank: the worker closes in order */
     DLR_LOCAL_PEEK = 22, /* round, rank, arg[0] = the rank whose slot of the version to
                             restore is wanted; on a connection of its own */

@@ -363,6 +363,7 @@ struct dlr_agent_rank {
     uint64_t bytes;                   /* reserved; 0: not */
     bool restored;                    /* said, with: */
     int restored_rc;
+    bool differs;               /* because the program asks for something else */
     struct dlr_agent_cost cost; /* as the supervisor knows it */
 };
 

@@ -176,12 +176,12 @@ static int make_page(struct dlr_agent *a, struct dlr_agent_rank *r)
 
 static void say_restored(struct dlr_agent *a, struct dlr_agent_rank *r, const char *why)
 {
-    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i, s:I, s:I, s:i, s:s}", "v",
+    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i, s:I, s:I, s:i, s:b, s:s}", "v",
                                DLR_MSG_VERSION, "t", "restored", "round",
                                (json_int_t)a->round.round, "rank", r->rank, "vround",
                                (json_int_t)a->round.restore.round, "step",
                                (json_int_t)a->round.restore.step, "rc", r->restored_rc,
-                               "why", why));
+                               "differs", r->differs, "why", why));
 }
 
 /* The worker gets no welcome then: a rank that began from nothing beside ranks that did not
@@ -384,6 +384,7 @@ void dlr_agent_ranks_restored(struct dlr_agent *a, const struct dlr_local_msg *m
     }
     r->restored = true;
     r->restored_rc = (int)msg->arg[1];
+    r->differs = msg->arg[2] == 1;
     say_restored(a, r, msg->text);
 }
 

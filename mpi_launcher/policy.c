@@ -310,6 +310,16 @@ void dlr_policy_restore_failed(struct dlr_policy *p, uint32_t round, const char 
         dlr_policy_end_round(p, DLR_CAUSE_RESTORE, why, now_ms);
 }
 
+void dlr_policy_restore_refused(struct dlr_policy *p, uint32_t round, const char *why,
+                                int64_t now_ms)
+{
+    if (p->phase != DLR_PHASE_RUN || round != p->round)
+        return;
+    p->refused = true;
+    p->exit_code = 1;
+    dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, why, now_ms);
+}
+
 void dlr_policy_started(struct dlr_policy *p, uint32_t round)
 {
     if (p->phase != DLR_PHASE_RUN || round != p->round)

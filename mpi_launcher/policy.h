@@ -114,6 +114,11 @@ void dlr_policy_step_lost(struct dlr_policy *p, uint32_t round, const char *why,
                           int64_t now_ms);
 void dlr_policy_restore_failed(struct dlr_policy *p, uint32_t round, const char *why,
                                int64_t now_ms);
+/* The program does not want what there is: no other copy would do, and to begin anew would lose
+ * it. The run ends.
+ */
+void dlr_policy_restore_refused(struct dlr_policy *p, uint32_t round, const char *why,
+                                int64_t now_ms);
 /* A task of the round has started. When srun fails in two rounds in a row and had started none,
  * no third is begun: it would be refused, too.
  */

@@ -300,7 +300,7 @@ void dlr_sup_on_stderr(struct dlr_sup *s, unsigned node, const json_t *msg)
 }
 
 static void restore_failed(struct dlr_sup *s, unsigned rank, unsigned node,
-                           struct dlr_version v, const char *why)
+                           struct dlr_version v, const char *why, bool differs)
 {
     const char *where = s->members.list[node].node.name;
     char text[600];
@@ -311,6 +311,11 @@ static void restore_failed(struct dlr_sup *s, unsigned rank, unsigned node,
     dlr_journal_note(s->journal, "restore_failed", "s:I,s:i,s:o,s:s,s:s", "round",
                      (json_int_t)s->running_round, "rank", rank, "version",
                      dlr_sup_version(&v), "where", where, "why", why);
+    if (differs) {
+        s->restore_deadline_ms = INT64_MAX;
+        dlr_policy_restore_refused(s->policy, s->running_round, text, dlr_sup_now());
+        return;
+    }
     if (dlr_sup_other_world(s))
         dlr_sup_strike(s, "*", -1, v); /* its files are no rank's own */
     else
@@ -354,7 +359,8 @@ void dlr_sup_on_restored(struct dlr_sup *s, unsigned node, const json_t *msg)
     dlr_msg_str(msg, "why", &why);
     if (rc) {
         s->restored[rank] = 2;
-        restore_failed(s, rank, node, v, why);
+        restore_failed(s, rank, node, v, why,
+                       json_is_true(json_object_get(msg, "differs")));
         return;
     }
     s->restored[rank] = 1;

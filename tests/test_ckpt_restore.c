@@ -86,6 +86,7 @@ static void refused(void **state)
         assert_string_equal(dlr_ckpt_error(f->ck), x->text);
         assert_int_equal(f->agent.restored.type, DLR_LOCAL_RESTORED);
         assert_int_equal(f->agent.restored.arg[1], EBADMSG);
+        assert_int_equal(f->agent.restored.arg[2], 0); /* the copy, not the program */
         assert_string_equal(f->agent.restored.text, x->text);
         assert_int_equal(step, 99);
         dlr_ckpt_close(f->ck);

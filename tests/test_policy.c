@@ -185,6 +185,19 @@ static void bad_copy_costs_no_restart_but_not_for_ever(void **state)
     dlr_policy_free(p);
 }
 
+static void a_program_that_wants_another_state_ends_the_run(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_restore_refused(p, 0, "rank 1: the version lacks 'w'", 100);
+    assert_int_equal(dlr_policy_phase(p), DLR_PHASE_END);
+    policy_all_clean(p, 0, 110);
+    assert_int_equal(dlr_policy_phase(p), DLR_PHASE_DONE);
+    assert_string_equal(l.why, "rank 1: the version lacks 'w'");
+    dlr_policy_free(p);
+}
+
 static void missing_agents_are_done_without_when_enough_came(void **state)
 {
     struct policy_log l;
@@ -325,6 +338,7 @@ int main(void)
         cmocka_unit_test(node_lost_in_a_rendezvous_starts_it_again),
         cmocka_unit_test(rendezvous_goes_without_mpi_after_two_failures),
         cmocka_unit_test(bad_copy_costs_no_restart_but_not_for_ever),
+        cmocka_unit_test(a_program_that_wants_another_state_ends_the_run),
         cmocka_unit_test(missing_agents_are_done_without_when_enough_came),
         cmocka_unit_test(lapsed_lease_costs_no_restart),
         cmocka_unit_test(lapse_told_late_explains_the_kills),

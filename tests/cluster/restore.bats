@@ -24,7 +24,7 @@ def tell(step):
 
 with dlrover.Checkpoint() as ck:
     ck.add("rows", rows, global_shape=(ROWS * ROW,), offset=(first * ROW,))
-    ck.add("note", note, "blob")
+    ck.add("remark" if os.environ.get("RENAMED") else "note", note, "blob")
     made_by = ck.list()[0][3] if ck.list() else 0
     step = ck.restore() or 0
     if step and rank == 0:
@@ -138,6 +138,15 @@ one_hash_a_step() {
     [ "$(restored "$job")" -lt 30 ]
     [ "$(restored "$job")" -gt 0 ]
     one_hash_a_step log.bad
+}
+
+@test "a program that names something else is told so, and does not begin anew" {
+    job=$(begin 2 --export=ALL,RENAMED=1)
+    run await_job "$job"
+    echo "$output"
+    [ "$output" = "FAILED 1:0" ]
+    grep "the version holds 'note', not named here, and lacks 'remark', named here" "$(alice_home)/out.$job"
+    [ "$(events "$job" 'select(.event=="launch").round' | wc -l)" -eq 1 ]
 }
 
 @test "a job that is not there to restore from is an error in one line, not a fresh start" {
