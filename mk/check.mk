@@ -42,6 +42,7 @@ UNIT_OBJS_test_srun_end := mpi_launcher/srun_end.c
 UNIT_OBJS_test_stepplan := $(STEPPLAN)
 UNIT_OBJS_test_ckpt_reshape := $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_reshape := -lisal -lxxhash -ldl
+UNIT_OBJS_test_repeat := mpi_launcher/repeat.c
 UNIT_OBJS_test_box := ckpt/box.c
 UNIT_OBJS_test_ckpt_ties := $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_ties := -lisal -lxxhash -ldl

@@ -119,6 +119,10 @@ void dlr_policy_restore_failed(struct dlr_policy *p, uint32_t round, const char 
  */
 void dlr_policy_restore_refused(struct dlr_policy *p, uint32_t round, const char *why,
                                 int64_t now_ms);
+/* What the program did that ended the last round; NULL when it was something else. */
+const char *dlr_policy_failure(const struct dlr_policy *p);
+/* Instead of a plan: the run ends. */
+void dlr_policy_give_up(struct dlr_policy *p, const char *why);
 /* A task of the round has started. When srun fails in two rounds in a row and had started none,
  * no third is begun: it would be refused, too.
  */

@@ -99,6 +99,17 @@ uint32_t dlr_policy_round(const struct dlr_policy *p)
     return p->round;
 }
 
+const char *dlr_policy_failure(const struct dlr_policy *p)
+{
+    return p->cause == DLR_CAUSE_PROGRAM && p->why[0] ? p->why : NULL;
+}
+
+void dlr_policy_give_up(struct dlr_policy *p, const char *why)
+{
+    if (p->phase == DLR_PHASE_RENDEZVOUS)
+        dlr_policy_finish(p, p->exit_code ? p->exit_code : 1, why);
+}
+
 unsigned dlr_policy_restarts(const struct dlr_policy *p)
 {
     return p->restarts;

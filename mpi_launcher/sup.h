@@ -18,6 +18,7 @@
 #include "mpi_launcher/plan.h"
 #include "mpi_launcher/policy.h"
 #include "mpi_launcher/procid.h"
+#include "mpi_launcher/repeat.h"
 #include "mpi_launcher/runinfo.h"
 #include "mpi_launcher/stepplan.h"
 #include "mpi_launcher/steps.h"
@@ -150,6 +151,8 @@ struct dlr_sup {
     unsigned nformer;
     struct dlr_plan_struck *struck;
     unsigned nstruck;
+    struct dlr_repeat repeat;
+    uint32_t repeat_looked; /* the last round that was judged */
     struct dlr_plan_file *files;
     unsigned nfiles;
     struct dlr_periodic *periodic;   /* sup_periodic.c; NULL: nothing is written */
@@ -400,6 +403,11 @@ void dlr_sup_mark_bad(struct dlr_sup *s, struct dlr_version v, const char *why);
 void dlr_sup_on_bad(struct dlr_sup *s, unsigned node, const json_t *msg);
 json_t *dlr_sup_bad_state(const struct dlr_sup *s); /* for the run's state, and back */
 void dlr_sup_bad_take(struct dlr_sup *s, const json_t *state);
+
+/* --- sup_repeat.c: the same failure again and again --------------------------------------- */
+void dlr_sup_repeat_look(struct dlr_sup *s); /* a round has ended: was it that? */
+/* The plan would begin from nothing because of it: the run is ended. */
+bool dlr_sup_repeat_stops(struct dlr_sup *s, const struct dlr_plan *plan);
 
 /* --- sup_worlds.c: versions of another number of ranks ----------------------------------- */
 bool dlr_sup_other_world(const struct dlr_sup *s);    /* such a one is to be restored */

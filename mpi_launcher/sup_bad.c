@@ -12,7 +12,8 @@
 static bool is_known(const struct dlr_sup *s, struct dlr_version v)
 {
     for (unsigned i = 0; i < s->nstruck; i++)
-        if (s->struck[i].later && s->struck[i].version.round >= v.round &&
+        if (s->struck[i].later && !s->struck[i].passing &&
+            s->struck[i].version.round >= v.round &&
             s->struck[i].version.step <= v.step)
             return true;
     return false;
@@ -59,7 +60,7 @@ json_t *dlr_sup_bad_state(const struct dlr_sup *s)
     json_t *list = json_array();
 
     for (unsigned i = s->nstruck; i-- > 0 && json_array_size(list) < KEPT;)
-        if (s->struck[i].later)
+        if (s->struck[i].later && !s->struck[i].passing)
             json_array_append_new(list, dlr_sup_version(&s->struck[i].version));
     return list;
 }

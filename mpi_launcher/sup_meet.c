@@ -217,6 +217,10 @@ void dlr_sup_take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan,
         no_plan(s, -ENOSPC, plan, names);
         return;
     }
+    if (dlr_sup_repeat_stops(s, plan)) {
+        dlr_plan_done(plan);
+        return;
+    }
     if (s->have_plan)
         dlr_plan_done(&s->plan);
     free(s->unfit);
@@ -381,6 +385,7 @@ void dlr_sup_rendezvous(void *arg, bool with_mpi)
 
     dlr_sup_tell_failure(s);
     dlr_sup_tell_cleared(s);
+    dlr_sup_repeat_look(s);
     s->phase_ms = dlr_sup_now();
     for (unsigned i = 0; i < s->members.n; i++)
         if (dlr_sup_is_candidate(s, i))

@@ -383,6 +383,7 @@ int main(int argc, char **argv)
                                  .hosts_fd = -1,
                                  .leave.fd = -1,
                                  .restore_deadline_ms = INT64_MAX,
+                                 .repeat_looked = UINT32_MAX,
                                  .generation = 1,
                                  .adopt.deadline_ms = INT64_MAX,
                                  .bye_deadline_ms = INT64_MAX};

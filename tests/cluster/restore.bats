@@ -38,6 +38,12 @@ with dlrover.Checkpoint() as ck:
         step += 1
         tell(step)
         ck.begin(step)
+        if os.environ.get("FAIL") and step >= int(os.environ["FAIL"]):
+            until = time.time() + 60 # something is committed when the first round fails
+            while time.time() < until and not made_by and not ck.stats()["committed_step"]:
+                time.sleep(0.05)
+            if rank == 0:
+                sys.exit(4)
         if os.environ.get("BAD") and os.environ["DLROVER_ROUND"] == "0" and step == 40:
             ck.fence()
             until = time.time() + 60 # an older version is in a file
@@ -138,6 +144,18 @@ one_hash_a_step() {
     [ "$(restored "$job")" -lt 30 ]
     [ "$(restored "$job")" -gt 0 ]
     one_hash_a_step log.bad
+}
+
+@test "the same failure again leads further back, and then to the end" {
+    job=$(submit -N2 --dlrover=on --dlrover-name=rows --dlrover-max-restarts=9 --export=ALL,FAIL=20 rows.sh 60 log.fail)
+    run await_job "$job"
+    echo "$output"
+    [ "$output" = "FAILED 4:0" ]
+    # Twice from one version, then from none that is as new; nothing is left in the end.
+    events "$job" 'select(.event=="restored").version[1]'
+    [ "$(events "$job" 'select(.event=="restored").version[1]' | head -n 2 | sort -u | wc -l)" -eq 1 ]
+    [ "$(events "$job" 'select(.event=="gone_back").version[1]' | head -n 1)" -eq "$(restored "$job")" ]
+    grep "exited with code 4 whatever it is restored from" "$(alice_home)/out.$job"
 }
 
 @test "a program that names something else is told so, and does not begin anew" {
