@@ -16,23 +16,46 @@
 #define MB 1000000u
 #define PART 4096u /* of the state, changed in each step */
 #define MS INT64_C(1000000)
+#define TRIAL 100000 /* rounds of compute(): a fraction of a millisecond */
 
 static volatile double sink; /* else the computing could be left out */
 
-static void pass_time(int64_t ns, bool busy)
+static void compute(int64_t n)
 {
-    struct timespec pause = {ns / 1000000000, ns % 1000000000};
-    int64_t end = dlr_now_ns() + ns;
     double x = 1;
 
-    if (!busy) {
-        nanosleep(&pause, NULL);
-        return;
-    }
-    /* A fixed piece of work, not a fixed time: what others take from the core shows. */
-    for (int64_t i = 0; i < ns / 4; i++)
+    while (n-- > 0)
         x = x * 1.0000001 + 1e-9;
-    sink = x + (double)(end & 1);
+    sink = x;
+}
+
+/* How often compute() goes round in a microsecond of a core that is its own: the best of some. */
+static int64_t speed(void)
+{
+    int64_t best_ns = INT64_MAX;
+
+    for (int i = 0; i < 50; i++) {
+        int64_t began = dlr_now_ns(), took;
+
+        compute(TRIAL);
+        took = dlr_now_ns() - began;
+        if (took > 0 && took < best_ns)
+            best_ns = took;
+    }
+    return TRIAL * 1000 / best_ns;
+}
+
+/* rounds 0: sleeps. Else a fixed piece of work, not a fixed time: what others take from the core
+ * shows.
+ */
+static void pass_time(int64_t ns, int64_t rounds)
+{
+    struct timespec pause = {ns / 1000000000, ns % 1000000000};
+
+    if (rounds)
+        compute(rounds);
+    else
+        nanosleep(&pause, NULL);
 }
 
 static int fail(const struct dlr_ckpt *ck)
@@ -78,6 +101,7 @@ static void tell(FILE *log, uint64_t step, int64_t began,
 
 int main(int argc, char **argv)
 {
+    int64_t step_ns, rounds = 0;
     uint64_t bytes = argc == 6 ? strtoull(argv[1], NULL, 10) * MB : 0, step = 0, last;
     const char *rank = getenv("RANK");
     struct dlr_ckpt_stats stats;
@@ -90,6 +114,9 @@ int main(int argc, char **argv)
         return 2;
     }
     last = strtoull(argv[2], NULL, 10);
+    step_ns = strtoll(argv[3], NULL, 10) * MS;
+    if (dlr_streq(argv[4], "busy"))
+        rounds = step_ns / 1000 * speed();
     state = malloc(bytes);
     if (!rank || dlr_streq(rank, "0"))
         log = fopen(argv[5], "ae");
@@ -101,7 +128,7 @@ int main(int argc, char **argv)
     while (step < last) {
         int64_t began = dlr_now_ns();
 
-        pass_time(strtoll(argv[3], NULL, 10) * MS, dlr_streq(argv[4], "busy"));
+        pass_time(step_ns, rounds);
         dlr_ckpt_fence(ck, NULL);
         memset(state + step % (bytes / PART) * PART, (int)step, PART);
         step++;
