@@ -349,7 +349,7 @@ SH
     job=$(submit both.sh)
     await -n 2 "$job" saving
     for run in wide narrow; do
-        wait_until 'grep -q "\"committed\":[^n]" "$(alice_home)/.dlrover/job-$job/$run/events.jsonl"'
+        wait_until "grep -q '\"committed\":[^n]' $(alice_home)/.dlrover/job-$job/$run/events.jsonl"
     done
     head=$(jq -r 'select(.event=="plan").places[0].node' "$(alice_home)/.dlrover/job-$job/narrow/events.jsonl")
     lost=$(printf '%s\n' n1 n2 n3 | grep -v -e "$head" -e "$(ctl squeue -h -j "$job" -o %B)" | head -n 1)
