@@ -85,6 +85,7 @@ static int worker_env(struct dlr_sup *s, uint32_t round, struct dlr_env *env)
     rc |= dlr_env_set(env, "SLURM_HOSTFILE", "%s", DLR_STEPS_PASS_PATH);
     rc |= dlr_env_set(env, "SLURM_JOB_NODELIST", "%s", nodes);
     rc |= dlr_env_set(env, "SLURM_JOB_NUM_NODES", "%u", s->plan.nplaces);
+    rc |= dlr_env_set(env, "SLURM_NNODES", "%u", s->plan.nplaces);
     rc |= dlr_env_set(env, "DLROVER_ROUND", "%u", round);
     rc |= dlr_env_set(env, "DLROVER_RUN", "%s", s->info.name);
     rc |= dlr_env_set(env, "DLROVER_KEY", "%s", s->info.key);
@@ -109,7 +110,7 @@ static void worker_words(struct dlr_sup *s, struct dlr_words *w)
     for (unsigned i = 0; i < s->step.noptions; i++)
         dlr_words_add(w, "%s", s->step.options[i]);
     dlr_words_add(w, "--overlap");
-    dlr_words_add(w, "--nodes=%u", s->plan.nplaces);
+    /* No --nodes, which newer sruns refuse beside an arbitrary order: SLURM_NNODES says it. */
     dlr_words_add(w, "--ntasks=%u", s->plan.world);
     dlr_words_add(w, "--distribution=arbitrary");
     if (s->launched || s->took_over || s->info.incarnation)
