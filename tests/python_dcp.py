@@ -6,6 +6,7 @@ compared with it after a restore, whoever has which part of them.
 import os
 import signal
 import sys
+import time
 
 import torch
 import torch.distributed as dist
@@ -15,7 +16,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tenso
 
 import dlrover.dcp
 
-DIR = os.environ["DLROVER_CKPT_DIR"]
+DIR = os.environ.get("DLROVER_CKPT_DIR")
 RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 SHARDED = {  # shape, where it is cut, type: even, uneven, ranks without a row, both dimensions
     "rows": ((8, 6), 0, torch.float32), "uneven_rows": ((10, 3), 0, torch.bfloat16),
@@ -269,6 +270,7 @@ def memory(last):
         if RANK == 0:
             print(f"restored {step}", flush=True)
     while step < int(last):
+        time.sleep(0.1)  # computes
         ck.fence()
         step += 1
         change(state, step)
@@ -276,6 +278,9 @@ def memory(last):
         dist.barrier()
     ck.fence()
     ck.close()
+    check(state, step)
+    if RANK == 0:
+        print(f"done {step}", flush=True)
 
 
 if __name__ == "__main__":

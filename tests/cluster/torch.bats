@@ -34,3 +34,21 @@ teardown_file() { cluster_down; }
     [ "$(cat "$(alice_home)"/{run,ref}.hashes | awk '{print $1, $2}' | sort -u | wc -l)" -eq $STEPS ]
     [ -z "$(leftovers n1 n3 n4 n5)" ]
 }
+
+@test "DCP: sharded state comes back from memory after a node died" {
+    venv=${DLROVER_TORCH_VENV:-/opt/dlrover-torch}
+    [ -x "$venv/bin/python" ] || skip "no PyTorch in '$venv': scripts/install-deps --torch-venv"
+    job_file python_dcp.py <"$BATS_TEST_DIRNAME/../python_dcp.py"
+    job_file dcp.sh <<SH
+#!/bin/bash
+#SBATCH -o out.%j
+export PYTHONPATH=/opt/dlrover/lib/python3/dist-packages OMP_NUM_THREADS=1
+srun $venv/bin/python python_dcp.py memory 60
+SH
+    job=$(submit -N5 --dlrover=on --dlrover-spares=1 --dlrover-ckpt-budget=off dcp.sh)
+    await "$job" "e['event']=='progress' and e['commits']>=3"
+    "$VC" kill n2
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    grep -x "restored $(events "$job" 'select(.event=="restored").version[1]')" "$(alice_home)/out.$job"
+    grep -x "done 60" "$(alice_home)/out.$job"
+}
