@@ -25,22 +25,23 @@ static int seat(reader *r, const unsigned *place_of)
     struct dlr_stepplan *p = r->plan;
     DLR_AUTO_FREE unsigned *at = calloc(p->nplaces + 1, sizeof(*at));
     DLR_AUTO_FREE unsigned *ranks = calloc(p->world, sizeof(*ranks));
+    DLR_AUTO_FREE unsigned *tasks = calloc(p->nplaces, sizeof(*tasks));
     bool in_order = true;
 
-    free(p->tasks);
-    p->tasks = calloc(p->nplaces, sizeof(*p->tasks));
-    if (!at || !ranks || !p->tasks)
+    if (!at || !ranks || !tasks)
         return no_memory(r);
     for (unsigned rank = 0; rank < p->world; rank++)
-        p->tasks[place_of[rank]]++;
+        tasks[place_of[rank]]++;
     for (unsigned i = 0; i < p->nplaces; i++)
-        at[i + 1] = at[i] + p->tasks[i];
+        at[i + 1] = at[i] + tasks[i];
     for (unsigned rank = 0; rank < p->world; rank++) {
         unsigned i = at[place_of[rank]]++;
 
         in_order &= i == rank;
         ranks[i] = rank;
     }
+    free(p->tasks);
+    p->tasks = DLR_STEAL(tasks);
     p->ranks = in_order ? NULL : DLR_STEAL(ranks);
     return 0;
 }
