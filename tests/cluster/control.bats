@@ -39,7 +39,8 @@ output() { cat "$(alice_home)/out.$1"; }
 # The lease is long enough for a loaded machine: it is not what is tested here.
 calm=--dlrover-heartbeat=200ms:25
 
-train() { submit "$@" train.sh --steps 60 --save-weights "$name.weights" --hash-log "$name.hashes"; }
+# step_ms: longer where more than one thing must happen before the program is done.
+train() { submit "$@" train.sh --step-ms "${step_ms:-100}" --steps 60 --save-weights "$name.weights" --hash-log "$name.hashes"; }
 
 same_as_undisturbed() {
     cmp "$(alice_home)/$name.weights" "$(alice_home)/ref.weights"
@@ -55,6 +56,7 @@ pids() {
 kill_supervisor() { on n1 pkill -KILL -x dlrover-supervi; }
 
 @test "the supervisor is killed twice: its round goes on, nothing is restarted" {
+    step_ms=250
     job=$(train -N4 --dlrover-spares=1 $calm)
     await "$job" "e['event']=='progress' and e['commits']>=3"
     before=$(pids mpi_train)
@@ -185,6 +187,7 @@ SH
 
 # bats test_tags=production
 @test "slurmstepds are killed: the agents' is not missed, the round's costs no restart" {
+    step_ms=250
     job=$(train -N4 --dlrover-spares=1)
     await "$job" "e['event']=='progress' and e['commits']>=3"
     # The agents' is the first step. Without cgroups its srun would be left on the batch host.
@@ -243,6 +246,7 @@ await_step() { # until a rank has made it
 
 @test "the state directory stands still and a node dies: the job goes on, no line is lost" {
     mount_disk
+    step_ms=250
     job=$(train -N4 --dlrover-spares=1 --dlrover-state-dir=/home/alice/disk/.dlrover)
     await --home "$disk" "$job" "e['event']=='progress' and e['commits']>=3"
     journal=$(echo "$disk/.dlrover/job-$job"/*/events.jsonl)
@@ -262,6 +266,7 @@ await_step() { # until a rank has made it
 
 @test "the state directory stands still and the supervisor is killed: its round goes on" {
     mount_disk
+    step_ms=250
     job=$(train -N3 $calm --dlrover-state-dir=/home/alice/disk/.dlrover)
     await --home "$disk" "$job" "e['event']=='progress' and e['commits']>=3"
     journal=$(echo "$disk/.dlrover/job-$job"/*/events.jsonl)
