@@ -205,6 +205,7 @@ SH
 }
 
 @test "a data process is killed: saves go on, nothing is restarted" {
+    step_ms=250
     job=$(train -N3)
     await "$job" "e['event']=='progress' and e['commits']>=3"
     on n2 pkill -KILL -x dlrover-data
