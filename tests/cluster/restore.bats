@@ -82,7 +82,7 @@ restored() { events "$1" 'select(.event=="restored").version[1]' | head -n 1; }
 
 # The newest step that the first job has a manifest of.
 written() {
-    ls "$(alice_home)/.dlrover/job-$first/rows/persist" | sed -n 's/^manifest-[0-9]*-\([0-9]*\).json/\1/p' |
+    find "$(alice_home)/.dlrover/job-$first/rows/persist" -printf '%f\n' | sed -n 's/^manifest-[0-9]*-\([0-9]*\).json/\1/p' |
         sort -n | tail -n 1
 }
 
