@@ -43,19 +43,19 @@ def processes():
 
 
 def memory():
-    shm = "/dev/shm"
-    mine = [n for n in os.listdir(shm) if n.startswith(f"dlrover-{uid}-{job}")]
-    if not any(os.stat(f"{shm}/{n}").st_uid == uid for n in mine):
+    """Of the job's own tmpfs, and of /dev/shm where there is none."""
+    tops = [t for t in (f"/run/dlrover/{uid}-{job}", "/dev/shm") if os.path.isdir(t)]
+    mine = [f"{t}/{n}" for t in tops for n in os.listdir(t) if n.startswith(f"dlrover-{uid}-{job}")]
+    if not any(os.stat(path).st_uid == uid for path in mine):
         print("there is no memory of the job to try")
-    for name in mine:
-        path = f"{shm}/{name}"
+    for path in mine:
         if os.stat(path).st_uid != uid:
             continue
         if stat.S_IMODE(os.stat(path).st_mode) != 0o700:
             print(f"{path} is open to others")
         must_fail(f"listing {path}", os.listdir, path)
         must_fail(f"writing into {path}", open, f"{path}/x", "w")
-        must_fail(f"renaming {path}", os.rename, path, f"{shm}/stolen")
+        must_fail(f"renaming {path}", os.rename, path, f"{os.path.dirname(path)}/stolen")
         must_fail(f"removing {path}", os.rmdir, path)
 
 
