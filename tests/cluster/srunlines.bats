@@ -205,12 +205,12 @@ SH
     also=$(mode_job asked "--dlrover=on --open-mode=append")
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     [ "$(await_job "$also")" = "COMPLETED 0:0" ]
-    diff <(grep -v ^dlrover: "$(alice_home)/modes.out") - <<'END'
+    diff <(grep -Ev '^(dlrover|srun):' "$(alice_home)/modes.out") - <<'END'
 : round 0 round 1
 --open-mode=append: old round 0 round 1
 --open-mode=truncate: round 0 round 1
 END
-    diff <(grep -v ^dlrover: "$(alice_home)/asked.out") - <<'END'
+    diff <(grep -Ev '^(dlrover|srun):' "$(alice_home)/asked.out") - <<'END'
 : old round 0 round 1
 --open-mode=append: old round 0 round 1
 --open-mode=truncate: round 0 round 1
