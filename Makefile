@@ -32,11 +32,11 @@ HEALTH := health/checks.c health/clock.c health/disk.c health/reach.c health/run
 SLOT := ckpt/slot.c ckpt/slot_meta.c ckpt/slot_write.c ckpt/store.c ckpt/crc32c.c
 CKPT_LIB := ckpt/client.c ckpt/conf.c ckpt/regions.c ckpt/copy.c ckpt/copy_sum.c ckpt/audit.c ckpt/oom.c ckpt/saver.c ckpt/load.c ckpt/box.c ckpt/unmatched.c ckpt/reshape.c ckpt/peek.c \
   ckpt/supervised.c ckpt/supervised_restore.c ckpt/lease.c ckpt/reach.c ckpt/alone.c ckpt/alone_files.c ckpt/device.c ckpt/device_cuda.c
-DATA := ckpt/data_main.c ckpt/data_local.c ckpt/data_store.c ckpt/data_send.c ckpt/data_recv.c ckpt/data_wire.c \
-  ckpt/data_files.c ckpt/bulk.c ckpt/data_work.c ckpt/data_check.c ckpt/data_ucx.c ckpt/data_lane.c
+DATA := ckpt/data_main.c ckpt/data_local.c ckpt/data_store.c ckpt/data_send.c ckpt/data_recv.c ckpt/data_recv_end.c ckpt/data_wire.c \
+  ckpt/data_files.c ckpt/bulk.c ckpt/data_work.c ckpt/data_check.c ckpt/data_sum.c ckpt/parity.c ckpt/data_ucx.c ckpt/data_lane.c
 CTL := mpi_launcher/beat.c mpi_launcher/identity.c mpi_launcher/zap.c mpi_launcher/endpoint.c \
   mpi_launcher/endpoint_frame.c mpi_launcher/endpoint_guard.c mpi_launcher/endpoint_client.c
-PLAN := mpi_launcher/plan.c mpi_launcher/plan_nodes.c mpi_launcher/plan_ranks.c mpi_launcher/plan_restore.c \
+PLAN := mpi_launcher/sets.c ckpt/parity.c mpi_launcher/plan.c mpi_launcher/plan_nodes.c mpi_launcher/plan_ranks.c mpi_launcher/plan_restore.c \
   mpi_launcher/plan_json.c mpi_launcher/plan_read.c mpi_launcher/plan_input.c health/verdict.c
 STEPPLAN := mpi_launcher/stepplan.c mpi_launcher/stepplan_ranks.c mpi_launcher/stepplan_read.c mpi_launcher/stepplan_seats.c \
   mpi_launcher/srun_options.c

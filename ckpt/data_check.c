@@ -2,7 +2,7 @@
 /* Whether a transfer that somebody wants to begin is one of ours. */
 #include <errno.h>
 
-#include "ckpt/data_state.h"
+#include "ckpt/data_sum.h"
 #include "common/log.h"
 
 #define RECVS_MAX 4096 /* at once */
@@ -32,7 +32,9 @@ int dlr_data_check_sender(const struct dlr_data *d, const struct dlr_wire_begin 
         return -ESTALE;
     if (!dlr_data_same_token(head->token, d->token))
         return -EACCES;
-    if (!accepted(d, head->rank))
+    if (!accepted(d, head->rank) &&
+        !dlr_data_sum_wants(d, head->rank,
+                            (struct dlr_version){head->vround, head->step}))
         return -EPERM;
     return d->nrecvs < RECVS_MAX ? 0 : -EBUSY;
 }
@@ -40,7 +42,9 @@ int dlr_data_check_sender(const struct dlr_data *d, const struct dlr_wire_begin 
 int dlr_data_check_meta(struct dlr_data *d, const struct dlr_wire_begin *head,
                         const void *meta, struct dlr_slot_info *ret)
 {
-    uint64_t room = dlr_held_room(&d->held, head->rank);
+    struct dlr_version v = {head->vround, head->step};
+    bool sum = dlr_data_sum_wants(d, head->rank, v);
+    uint64_t room = sum ? 0 : dlr_held_room(&d->held, head->rank);
     struct dlr_err err;
     int rc = dlr_slot_check_meta(meta, head->meta_bytes, room ? room : UINT64_MAX, ret,
                                  &err);

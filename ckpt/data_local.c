@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ckpt/data_state.h"
+#include "ckpt/data_sum.h"
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "common/msg.h"
@@ -131,6 +131,8 @@ static void configure(struct dlr_data *d, const struct dlr_local_msg *msg)
     free(d->accept);
     d->accept = c.accept;
     d->naccept = c.naccept;
+    if ((uint32_t)c.round != d->round)
+        dlr_data_sum_round(d);
     d->round = (uint32_t)c.round;
     d->key = dlr_slot_key(c.key);
     memcpy(d->token, c.token, sizeof(d->token));
@@ -174,6 +176,9 @@ void dlr_data_obey(struct dlr_data *d, const struct dlr_local_msg *msg)
         break;
     case DLR_LOCAL_D_SAVE:
         dlr_data_save(d, msg);
+        break;
+    case DLR_LOCAL_D_SUM:
+        dlr_data_sum(d, msg);
         break;
     case DLR_LOCAL_D_COMMIT:
         dlr_held_commit(&d->held, v);

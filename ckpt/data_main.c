@@ -122,6 +122,7 @@ static void loop(struct dlr_data *d)
         {.fd = dlr_work_fd(d->work), .events = POLLIN},
         {.fd = dlr_work_fd(d->check), .events = POLLIN},
         {.fd = dlr_work_fd(d->save), .events = POLLIN},
+        {.fd = dlr_work_fd(d->sum), .events = POLLIN},
         {.fd = dlr_net_fd(d->net), .events = POLLIN},
     };
 
@@ -134,7 +135,7 @@ static void loop(struct dlr_data *d)
         wait = until(d);
         if (n == BURST || dlr_net_arm(d->net) < 0)
             wait = 0;
-        if (poll(fds, 5, wait) < 0 && errno != EINTR)
+        if (poll(fds, 6, wait) < 0 && errno != EINTR)
             return;
         if (fds[1].revents)
             dlr_work_finish(d->work);
@@ -142,6 +143,8 @@ static void loop(struct dlr_data *d)
             dlr_work_finish(d->check);
         if (fds[3].revents)
             dlr_work_finish(d->save);
+        if (fds[4].revents)
+            dlr_work_finish(d->sum);
         if (fds[0].revents && !hear(d))
             return;
     }
@@ -159,6 +162,8 @@ static int start(struct dlr_data *d, struct dlr_err *err)
         rc = dlr_work_new(&d->check, err);
     if (rc == 0)
         rc = dlr_work_new(&d->save, err);
+    if (rc == 0)
+        rc = dlr_work_new(&d->sum, err);
     if (rc == 0)
         rc = dlr_net_open(&ops, d, &d->net, err);
     return rc < 0 ? rc : dlr_data_hello(d, err);

@@ -6,31 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/data_state.h"
+#include "ckpt/data_recv.h"
 #include "common/clock.h"
 #include "common/log.h"
-
-struct dlr_recv {
-    struct dlr_recv *next;
-    struct dlr_data *d;
-    uint64_t id, peer_id;
-    int32_t rank;
-    struct dlr_version version;
-    uint32_t round;
-    unsigned char token[DLR_WIRE_TOKEN];
-    struct dlr_net_peer *peer;
-    void *meta; /* until there is a slot for it */
-    size_t meta_bytes;
-    uint64_t data_bytes;
-    struct dlr_held *held; /* NULL: waits for a slot */
-    unsigned char *got;    /* bitmap of chunks that came or are being fetched */
-    uint32_t nchunks, ngot;
-    unsigned inflight; /* being fetched into the slot, or checked there */
-    int64_t start_ms, start_ns;
-    bool ending, cut;
-    int rc;
-    int64_t end_ms;
-};
 
 struct piece { /* a chunk that is being fetched, then checked */
     struct dlr_job job;
@@ -38,6 +16,8 @@ struct piece { /* a chunk that is being fetched, then checked */
     void *to;
     size_t bytes;
     uint32_t crc;
+    uint64_t off; /* of a chunk that is added to a sum; its memory is the piece's */
+    bool meta;    /* not a chunk: the meta block, checked before */
 };
 
 static struct dlr_wire_answer answer_to(const struct dlr_recv *r, int rc)
@@ -93,15 +73,17 @@ static void forget(struct dlr_recv *r)
 static void release(struct dlr_recv *r)
 {
     struct dlr_data *d = r->d;
-    bool opened = r->held != NULL;
+    bool opened = dlr_recv_is_open(r);
     int rc = r->rc;
 
-    if (opened && !dlr_held_write_done(r->held, rc == 0) && rc == 0)
+    if (r->sum)
+        dlr_sum_leave(r->sum, r->rank, rc);
+    if (r->held && !dlr_held_write_done(r->held, rc == 0) && rc == 0)
         rc = -ECANCELED; /* aborted while the last chunks came */
     say(r, opened ? DLR_WIRE_ACK : DLR_WIRE_ANSWER, rc);
-    if (rc == 0)
+    if (rc == 0 && !r->summed)
         tell_agent(d, r, dlr_now_ns() - r->start_ns);
-    else
+    if (rc < 0)
         dlr_debug("copy of rank %d step %llu given up: %s", r->rank,
                   (unsigned long long)r->version.step, strerror(-rc));
     forget(r);
@@ -109,8 +91,7 @@ static void release(struct dlr_recv *r)
         dlr_data_recv_retry(d);
 }
 
-/* The transfer's fate is known; it leaves when UCX has let go of the slot. */
-static void end(struct dlr_recv *r, int rc)
+void dlr_recv_end(struct dlr_recv *r, int rc)
 {
     if (r->ending)
         return;
@@ -121,19 +102,63 @@ static void end(struct dlr_recv *r, int rc)
         release(r);
 }
 
+static int run_check(struct dlr_job *job, struct dlr_err *err);
+static void check_done(struct dlr_job *job);
+
+/* The meta block is the first part of what is added to a sum. */
+static int add_meta(struct dlr_recv *r)
+{
+    struct piece *p = calloc(1, sizeof(*p));
+
+    if (!p)
+        return -ENOMEM;
+    *p = (struct piece){.job = {.run = run_check, .done = check_done},
+                        .r = r,
+                        .meta = true,
+                        .to = r->meta,
+                        .bytes = dlr_sum_meta(r->sum, r->meta)};
+    r->want++;
+    r->inflight++;
+    dlr_work_add(r->d->sum, &p->job);
+    return 0;
+}
+
+/* Has r join its sum when that has a slot. False: it goes on waiting. */
+static bool join_sum(struct dlr_recv *r)
+{
+    int rc = dlr_sum_join(r->d, r->rank, r->version, r->meta, r->meta_bytes, &r->sum);
+
+    if (rc == -EAGAIN)
+        return false;
+    if (rc == 0)
+        rc = add_meta(r);
+    if (rc == 0) {
+        r->start_ns = dlr_now_ns();
+        say(r, DLR_WIRE_ANSWER, 0);
+    } else {
+        dlr_recv_end(r, rc);
+    }
+    return true;
+}
+
 /* Gives r a slot when one is free. */
 static void open_slot(struct dlr_recv *r)
 {
-    struct dlr_held *held = dlr_held_choose(&r->d->held, r->rank);
+    struct dlr_held *held;
     struct dlr_err err;
     int rc;
 
+    if (r->summed) {
+        join_sum(r);
+        return;
+    }
+    held = dlr_held_choose(&r->d->held, r->rank);
     if (!held)
         return;
     rc = dlr_slot_put_meta(held->slot, r->meta, r->meta_bytes, &err);
     if (rc < 0) {
         dlr_debug("copy of rank %d refused: %s", r->rank, err.text);
-        end(r, rc);
+        dlr_recv_end(r, rc);
         return;
     }
     r->held = held;
@@ -141,7 +166,7 @@ static void open_slot(struct dlr_recv *r)
     r->start_ns = dlr_now_ns();
     say(r, DLR_WIRE_ANSWER, 0);
     if (!r->nchunks)
-        end(r, 0);
+        dlr_recv_end(r, 0);
 }
 
 /* The same rank's version again: its sender has begun anew, the older transfer is void. */
@@ -150,7 +175,7 @@ static void end_older(struct dlr_data *d, const struct dlr_wire_begin *head)
     for (struct dlr_recv *r = d->recvs; r; r = r->next) {
         if (!r->ending && r->rank == head->rank && r->version.round == head->vround &&
             r->version.step == head->step) {
-            end(r, -ECANCELED);
+            dlr_recv_end(r, -ECANCELED);
             return;
         }
     }
@@ -171,7 +196,8 @@ static int new_recv(struct dlr_data *d, const struct dlr_wire_begin *head,
     r->round = head->round;
     r->meta_bytes = head->meta_bytes;
     r->data_bytes = info->data_bytes;
-    r->nchunks = info->nchunks;
+    r->nchunks = r->want = info->nchunks;
+    r->summed = dlr_data_sum_wants(d, r->rank, r->version);
     r->start_ms = dlr_now_ms();
     memcpy(r->token, head->token, sizeof(r->token));
     r->meta = malloc(r->meta_bytes);
@@ -204,7 +230,10 @@ static int begin(struct dlr_data *d, const struct dlr_wire_begin *head,
     rc = dlr_data_check_meta(d, head, meta, &info);
     if (rc < 0)
         return rc;
-    if (dlr_held_version(&d->held, head->rank, info.version)) {
+    if (dlr_data_sum_wants(d, head->rank, info.version)) {
+        if (dlr_data_sum_known(d, head->rank, info.version))
+            return -EALREADY;
+    } else if (dlr_held_version(&d->held, head->rank, info.version)) {
         struct dlr_recv known = {
             .rank = head->rank, .version = info.version, .data_bytes = info.data_bytes};
 
@@ -249,9 +278,16 @@ static struct dlr_recv *find(struct dlr_data *d, const struct dlr_wire_chunk *he
 
     while (r && r->id != head->id)
         r = r->next;
-    return r && r->held && !r->ending && dlr_data_same_token(head->token, r->token)
+    return r && dlr_recv_is_open(r) && !r->ending &&
+                   dlr_data_same_token(head->token, r->token)
                ? r
                : NULL;
+}
+
+static int place_chunk(struct dlr_recv *r, uint32_t i, struct piece *ret)
+{
+    return r->sum ? dlr_sum_chunk(r->sum, r->meta, i, &ret->off, &ret->bytes, &ret->crc)
+                  : dlr_slot_chunk(r->held->slot, i, &ret->to, &ret->bytes, &ret->crc);
 }
 
 /* The transfer that wants this chunk, and where it goes; NULL: nobody asked for it. */
@@ -265,14 +301,16 @@ static struct dlr_recv *expected(struct dlr_data *d, const struct dlr_net_in *in
     if (!in->offered || dlr_wire_read_chunk(in->head, in->head_bytes, &head) < 0)
         return NULL;
     r = find(d, &head);
-    if (!r || head.index >= r->nchunks ||
-        dlr_slot_chunk(r->held->slot, head.index, &ret->to, &ret->bytes, &ret->crc) <
-            0 ||
+    if (!r || head.index >= r->nchunks || place_chunk(r, head.index, ret) < 0 ||
         in->bytes != ret->bytes)
         return NULL;
     got = &r->got[head.index / 8];
     bit = (unsigned char)(1u << head.index % 8);
     if (*got & bit)
+        return NULL;
+    if (r->sum)
+        ret->to = malloc(ret->bytes);
+    if (!ret->to)
         return NULL;
     *got |= bit;
     ret->r = r;
@@ -284,14 +322,16 @@ static void landed(struct piece *p, int rc)
 {
     struct dlr_recv *r = p->r;
 
+    if (r->sum && !p->meta)
+        free(p->to);
     free(p);
-    if (rc == 0 && r->held->doomed)
+    if (rc == 0 && (r->sum ? dlr_sum_doomed(r->sum) : r->held->doomed))
         rc = -ECANCELED;
     if (rc < 0)
-        end(r, rc);
+        dlr_recv_end(r, rc);
     r->inflight--;
-    if (!r->ending && ++r->ngot == r->nchunks)
-        end(r, 0);
+    if (!r->ending && ++r->ngot == r->want)
+        dlr_recv_end(r, 0);
     else if (r->ending && !r->inflight)
         release(r);
 }
@@ -300,7 +340,11 @@ static int run_check(struct dlr_job *job, struct dlr_err *err)
 {
     struct piece *p = (struct piece *)job;
 
-    return dlr_crc32c(0, p->to, p->bytes) == p->crc ? 0 : -EBADMSG;
+    if (!p->meta && dlr_crc32c(0, p->to, p->bytes) != p->crc)
+        return -EBADMSG;
+    if (p->r->sum)
+        dlr_sum_add(p->r->sum, p->r->rank, p->off, p->to, p->bytes);
+    return 0;
 }
 
 static void check_done(struct dlr_job *job)
@@ -321,7 +365,7 @@ static void on_fetched(void *arg, int rc)
     if (rc < 0 || p->r->ending)
         landed(p, rc);
     else
-        dlr_work_add(p->r->d->check, &p->job);
+        dlr_work_add(p->r->sum ? p->r->d->sum : p->r->d->check, &p->job);
 }
 
 static void on_chunk(struct dlr_data *d, struct dlr_net_in *in)
@@ -367,88 +411,18 @@ void dlr_data_recv_retry(struct dlr_data *d)
 {
     struct dlr_recv *r;
 
+    dlr_data_sum_settle(d);
     do {
         r = d->recvs;
-        while (r && (r->held || r->ending || !dlr_held_choose(&d->held, r->rank)))
+        while (r && (dlr_recv_is_open(r) || r->ending || r->summed ||
+                     !dlr_held_choose(&d->held, r->rank)))
             r = r->next;
         if (r)
             open_slot(r);
     } while (r);
-}
-
-/* Ending one transfer may open or end others: each search begins anew. */
-static struct dlr_recv *of_another_round(struct dlr_data *d)
-{
-    struct dlr_recv *r = d->recvs;
-
-    while (r && (r->ending || r->round == d->round))
-        r = r->next;
-    return r;
-}
-
-void dlr_data_recv_round(struct dlr_data *d)
-{
-    struct dlr_recv *r;
-
-    while ((r = of_another_round(d)))
-        end(r, -ECANCELED);
-}
-
-static struct dlr_recv *from(struct dlr_data *d, const struct dlr_net_peer *peer)
-{
-    struct dlr_recv *r = d->recvs;
-
-    while (r && (r->ending || r->peer != peer))
-        r = r->next;
-    return r;
-}
-
-void dlr_data_recv_down(struct dlr_data *d, struct dlr_net_peer *peer, int rc)
-{
-    struct dlr_recv *r;
-
-    while ((r = from(d, peer)))
-        end(r, rc);
-}
-
-/* When something is due for r. */
-static int64_t deadline(const struct dlr_recv *r)
-{
-    const struct dlr_data_conf *conf = &r->d->conf;
-
-    if (r->ending)
-        return r->end_ms + (r->cut ? DLR_DATA_STUCK_MS : DLR_DATA_DRAIN_MS);
-    return r->start_ms +
-           (r->held ? conf->transfer_timeout_ms : conf->answer_timeout_ms);
-}
-
-static void act(struct dlr_recv *r)
-{
-    if (!r->ending) {
-        end(r, r->held ? -ETIMEDOUT : -EBUSY);
-    } else if (!r->cut) {
-        r->cut = true;
-        dlr_net_drop(r->d->net, r->peer);
-    } else {
-        dlr_data_stuck();
-    }
-}
-
-int64_t dlr_data_recv_tick(struct dlr_data *d, int64_t now_ms)
-{
-    int64_t first = DLR_DATA_NEVER;
-    struct dlr_recv *r = d->recvs;
-
-    while (r) {
-        if (deadline(r) <= now_ms) {
-            act(r); /* others may end with it: begin anew */
-            r = d->recvs;
-            first = DLR_DATA_NEVER;
-            continue;
-        }
-        if (deadline(r) < first)
-            first = deadline(r);
-        r = r->next;
-    }
-    return first;
+    do {
+        r = d->recvs;
+        while (r && (!r->summed || dlr_recv_is_open(r) || r->ending || !join_sum(r)))
+            r = r->next;
+    } while (r);
 }

@@ -29,6 +29,8 @@ struct dlr_data_conf {
 
 struct dlr_send;
 struct dlr_recv;
+struct dlr_sum;
+struct dlr_sum_order;
 
 struct dlr_data {
     struct dlr_data_conf conf;
@@ -40,6 +42,7 @@ struct dlr_data {
     struct dlr_work
         *save;          /* slots to files: may take long, nothing else waits for it */
     atomic_uint urgent; /* saves without a limit that wait or run */
+    struct dlr_work *sum; /* chunks that are added up */
     struct dlr_holdings held;
 
     bool configured;
@@ -52,6 +55,8 @@ struct dlr_data {
     struct dlr_send *sends;
     struct dlr_recv *recvs;
     unsigned nrecvs;
+    struct dlr_sum *sums;
+    struct dlr_sum_order *sum_orders;
     uint64_t last_id;
     uint64_t dropped; /* messages that were malformed or not from this round */
 };

@@ -22,6 +22,11 @@
 
 #define DLR_SLOT_CHUNK (1u << 20) /* bytes under one CRC32C */
 
+/* Ranks of slots are below world; from world on to this many times world they number parity
+ * shards, of which a set has at most four.
+ */
+#define DLR_SLOT_OWNERS 5u
+
 enum dlr_slot_state {
     DLR_SLOT_FREE = 0,
     DLR_SLOT_OPEN = 1,      /* being written */

@@ -156,7 +156,8 @@ static int check_head(const struct dlr_meta_head *head, uint64_t slot_bytes,
         return dlr_fail(err, -EBADMSG,
                         "%" PRIu64 " bytes do not fit a slot of %" PRIu64,
                         head->data_off + head->data_bytes, slot_bytes);
-    if (head->rank < 0 || head->world == 0 || (uint32_t)head->rank >= head->world)
+    if (head->rank < 0 || head->world == 0 ||
+        (uint32_t)head->rank / DLR_SLOT_OWNERS >= head->world)
         return dlr_fail(err, -EBADMSG, "rank %" PRId32 " of %" PRIu32, head->rank,
                         head->world);
     return 0;

@@ -71,6 +71,10 @@ enum dlr_local_type {
         54, /* arg[0] = version's round, step: kill every version newer */
     DLR_LOCAL_D_ABORT = 55, /* arg[0] = version's round, step: this one is DEAD */
     DLR_LOCAL_D_ADOPT = 56, /* D_LOAD of another run's file: the slot gets our key */
+    DLR_LOCAL_D_SUM =
+        57, /* rank, round, step, arg[0] = version's round (UINT32_MAX: every
+                                version), arg[1] = id, text = "WORLD RANK*COEF ..":
+                                make this slot of those */
 
     /* data process -> agent */
     DLR_LOCAL_D_HELLO = 64, /* text = UCX address in hex */

@@ -163,29 +163,58 @@ static int parse_every(const char *text, union value *ret)
     return 0;
 }
 
+/* "N" or "N+M": nodes of a set, and its parity shards. */
+static int parse_set(const char *text, enum dlr_redundancy kind,
+                     struct dlr_redundancy_conf *r)
+{
+    const char *plus = strchrnul(text, '+');
+    char members[8];
+    int rc;
+
+    *r = (struct dlr_redundancy_conf){kind, 1, 0};
+    if ((*plus != '\0') != (kind == DLR_REDUNDANCY_RS) ||
+        dlr_format(members, sizeof(members), "%.*s", (int)(plus - text), text) < 0)
+        return -EINVAL;
+    rc = dlr_parse_uint(members, DLR_MEMBERS_MAX, &r->members);
+    if (rc == 0 && *plus)
+        rc = dlr_parse_uint(plus + 1, DLR_COPIES_MAX, &r->copies);
+    return rc < 0 ? rc : r->members < 2 || r->copies == 0 ? -ERANGE : 0;
+}
+
 static int parse_copies(const char *text, union value *ret)
 {
     struct dlr_redundancy_conf *r = &ret->redundancy;
-    const char *count;
+    const char *rest;
     int rc;
 
     *r = (struct dlr_redundancy_conf){.kind = DLR_REDUNDANCY_NONE};
     if (dlr_streq(text, "none"))
         return 0;
-    *r = (struct dlr_redundancy_conf){DLR_REDUNDANCY_PARTNER, 1};
+    if ((rest = dlr_after(text, "xor:")))
+        return parse_set(rest, DLR_REDUNDANCY_XOR, r);
+    if ((rest = dlr_after(text, "rs:")))
+        return parse_set(rest, DLR_REDUNDANCY_RS, r);
+    *r = (struct dlr_redundancy_conf){DLR_REDUNDANCY_PARTNER, 1, 0};
     if (dlr_streq(text, "partner"))
         return 0;
-    count = dlr_after(text, "partner:");
-    rc = count ? dlr_parse_uint(count, DLR_COPIES_MAX, &r->copies) : -EINVAL;
+    rest = dlr_after(text, "partner:");
+    rc = rest ? dlr_parse_uint(rest, DLR_COPIES_MAX, &r->copies) : -EINVAL;
     return rc < 0 ? rc : r->copies == 0 ? -ERANGE : 0;
 }
 
 static int show_copies(const struct dlr_redundancy_conf *r, char *buf, size_t size)
 {
-    if (r->kind == DLR_REDUNDANCY_NONE)
+    switch (r->kind) {
+    case DLR_REDUNDANCY_NONE:
         return dlr_format(buf, size, "none");
-    return r->copies == 1 ? dlr_format(buf, size, "partner")
-                          : dlr_format(buf, size, "partner:%u", r->copies);
+    case DLR_REDUNDANCY_XOR:
+        return dlr_format(buf, size, "xor:%u", r->members);
+    case DLR_REDUNDANCY_RS:
+        return dlr_format(buf, size, "rs:%u+%u", r->members, r->copies);
+    default:
+        return r->copies == 1 ? dlr_format(buf, size, "partner")
+                              : dlr_format(buf, size, "partner:%u", r->copies);
+    }
 }
 
 /* "0.1%": digits, a point and up to four more digits. */
@@ -250,8 +279,10 @@ static const struct {
                        "as '10m'"},
     [DLR_OPT_PPM] = {parse_ppm, sizeof(unsigned),
                      "'off', or a percentage from '0.0001%' to '100%' such as '0.1%'"},
-    [DLR_OPT_COPIES] = {parse_copies, sizeof(struct dlr_redundancy_conf),
-                        "'none', 'partner', or 'partner:K' with K from 1 to 4"},
+    [DLR_OPT_COPIES] =
+        {parse_copies, sizeof(struct dlr_redundancy_conf),
+         "'none', 'partner', 'partner:K' or 'xor:N' or 'rs:N+K' with K from 1 to 4 "
+         "and N from 2 to 32"},
 };
 
 const struct dlr_opt *dlr_opt_find(const struct dlr_opt *table, const char *name)

@@ -24,7 +24,7 @@ enum dlr_opt_type {
     DLR_OPT_BEAT,     /* struct dlr_beat_conf: TIME[:MISSED] */
     DLR_OPT_EVERY,    /* struct dlr_every_conf: off, auto, STEPS or TIME */
     DLR_OPT_PPM,      /* unsigned, millionths: a percentage, or off, which is 0 */
-    DLR_OPT_COPIES,   /* struct dlr_redundancy_conf: none or partner[:K] */
+    DLR_OPT_COPIES, /* struct dlr_redundancy_conf: none, partner[:K], xor:N or rs:N+M */
 };
 
 #define DLR_OPT_TEXT 1024
@@ -44,13 +44,20 @@ struct dlr_every_conf {
 #define DLR_EVERY_AUTO UINT_MAX
 
 /* Where a snapshot is beside its own node. */
-enum dlr_redundancy { DLR_REDUNDANCY_NONE, DLR_REDUNDANCY_PARTNER };
+enum dlr_redundancy {
+    DLR_REDUNDANCY_NONE,
+    DLR_REDUNDANCY_PARTNER, /* whole */
+    DLR_REDUNDANCY_XOR,     /* one parity shard for each set of nodes */
+    DLR_REDUNDANCY_RS,      /* several, Reed-Solomon */
+};
 
-#define DLR_COPIES_MAX 4 /* holders of one snapshot beside its own node */
+#define DLR_MEMBERS_MAX 32 /* nodes of a set that share parity */
+#define DLR_COPIES_MAX 4   /* holders of one snapshot beside its own node */
 
 struct dlr_redundancy_conf {
     enum dlr_redundancy kind;
-    unsigned copies; /* other nodes that keep something of it; so many may be lost */
+    unsigned copies;  /* other nodes that keep something of it; so many may be lost */
+    unsigned members; /* nodes of a set; 0: copies are whole */
 };
 
 struct dlr_opt {

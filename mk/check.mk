@@ -19,10 +19,12 @@ UNIT_LIBS_test_store := -lisal -lxxhash
 UNIT_OBJS_test_cadence := ckpt/cadence.c
 UNIT_LIBS_test_cadence := -lm
 UNIT_OBJS_test_data := tests/data_rig.c $(SLOT)
+UNIT_OBJS_test_data_sum := ckpt/parity.c tests/data_rig.c $(SLOT)
 UNIT_LIBS_test_data := -lisal -lxxhash
+UNIT_LIBS_test_data_sum := -lisal -lxxhash
 UNIT_OBJS_test_data_wire := ckpt/data_ucx.c ckpt/data_lane.c $(UNIT_OBJS_test_data)
 UNIT_LIBS_test_data_wire := -lucp -lucs -lisal -lxxhash
-$(BUILD)/tests/test_data $(BUILD)/tests/test_data_wire: | $(BUILD)/dlrover-data
+$(BUILD)/tests/test_data $(BUILD)/tests/test_data_wire $(BUILD)/tests/test_data_sum: | $(BUILD)/dlrover-data
 UNIT_OBJS_test_policy := tests/policy_rig.c mpi_launcher/policy.c mpi_launcher/policy_control.c mpi_launcher/policy_leave.c mpi_launcher/policy_state.c
 UNIT_OBJS_test_policy_control := $(UNIT_OBJS_test_policy)
 UNIT_OBJS_test_steps := mpi_launcher/steps.c mpi_launcher/srun_options.c mpi_launcher/procid.c
@@ -62,6 +64,8 @@ $(BUILD)/tests/test_ckpt_device: | $(BUILD)/tests/fake/libcuda.so.1
 endif
 UNIT_OBJS_test_agent_budget := mpi_launcher/agent_budget.c
 UNIT_OBJS_test_lease := ckpt/lease.c
+UNIT_OBJS_test_sets := mpi_launcher/sets.c ckpt/parity.c hwloc_topo/switches.c hwloc_topo/names.c
+UNIT_LIBS_test_sets := -lisal
 UNIT_OBJS_test_parity := ckpt/parity.c
 UNIT_LIBS_test_parity := -lisal
 UNIT_OBJS_test_copy := ckpt/copy.c ckpt/copy_sum.c $(SLOT)
@@ -74,13 +78,13 @@ UNIT_OBJS_test_partners := $(TOPO)
 UNIT_LIBS_test_partners := -lhwloc
 UNIT_OBJS_test_health := $(HEALTH)
 UNIT_OBJS_test_plan := tests/plan_rig.c $(PLAN) $(TOPO) $(MSG)
-UNIT_LIBS_test_plan := -lhwloc -ljansson
+UNIT_LIBS_test_plan := -lhwloc -ljansson -lisal
 UNIT_OBJS_test_report := mpi_launcher/report.c $(PLAN) $(HEALTH) $(TOPO) $(SLOT) $(MSG)
 UNIT_LIBS_test_report := -lhwloc -ljansson -lisal -lxxhash
 UNIT_OBJS_test_shown := mpi_launcher/shown.c $(ORDER) $(SPANK)
 UNIT_OBJS_test_hosts := mpi_launcher/hosts.c
 UNIT_OBJS_test_plan_json := $(UNIT_OBJS_test_plan)
-UNIT_LIBS_test_plan_json := -lhwloc -ljansson
+UNIT_LIBS_test_plan_json := -lhwloc -ljansson -lisal
 UNIT_OBJS_test_plugin := $(PLUGIN) tests/fake_spank.c
 UNIT_OBJS_test_allocator := $(SPANK)
 UNIT_OBJS_test_options := $(SPANK)

@@ -91,6 +91,11 @@ struct dlr_agent_node { /* one of the round */
     unsigned nranks;
 };
 
+struct dlr_agent_sum {
+    int32_t rank; /* its slot's */
+    char *terms;  /* text of D_SUM */
+};
+
 struct dlr_agent_round {
     bool known; /* a round was announced */
     uint32_t round;
@@ -99,6 +104,8 @@ struct dlr_agent_round {
     unsigned nnodes;
     char partners[DLR_COPIES_MAX][DLR_AGENT_NODE]; /* keep our copies */
     unsigned npartners;
+    struct dlr_agent_sum *sums; /* parity shards that are made here */
+    unsigned nsums;
     int32_t *accept; /* ranks whose copies may come here */
     unsigned naccept;
     bool has_restore;

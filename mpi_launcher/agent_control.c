@@ -195,6 +195,11 @@ static int on_send(struct dlr_agent *a, const json_t *msg)
     return order(a, msg, DLR_LOCAL_D_SEND, "data");
 }
 
+static int on_rebuild(struct dlr_agent *a, const json_t *msg)
+{
+    return order(a, msg, DLR_LOCAL_D_SUM, "terms");
+}
+
 static int on_load(struct dlr_agent *a, const json_t *msg)
 {
     bool foreign = json_is_true(json_object_get(msg, "foreign"));
@@ -297,11 +302,12 @@ static const struct {
     const char *type;
     int (*fn)(struct dlr_agent *a, const json_t *msg);
 } handlers[] = {
-    {"who", on_who},       {"welcome", on_welcome}, {"peers", on_peers},
-    {"round", on_round},   {"reserve", on_reserve}, {"send", on_send},
-    {"load", on_load},     {"persist", on_persist}, {"save_at", on_save_at},
-    {"commit", on_commit}, {"abort", on_abort},     {"go", on_go},
-    {"kill", on_kill},     {"report", on_report},   {"bye", on_bye},
+    {"who", on_who},         {"welcome", on_welcome}, {"peers", on_peers},
+    {"round", on_round},     {"reserve", on_reserve}, {"send", on_send},
+    {"rebuild", on_rebuild}, {"load", on_load},       {"persist", on_persist},
+    {"save_at", on_save_at}, {"commit", on_commit},   {"abort", on_abort},
+    {"go", on_go},           {"kill", on_kill},       {"report", on_report},
+    {"bye", on_bye},
 };
 
 static int dispatch(struct dlr_agent *a, const struct dlr_packet *p)

@@ -214,6 +214,19 @@ static json_t *accepted(const struct dlr_agent_round *round)
     return list;
 }
 
+/* A parity shard is made of every version. */
+static void order_shard(struct dlr_agent *a, const struct dlr_agent_sum *sum)
+{
+    struct dlr_local_msg m;
+
+    dlr_local_init(&m, DLR_LOCAL_D_SUM);
+    m.round = a->round.round;
+    m.rank = sum->rank;
+    m.arg[0] = UINT32_MAX;
+    dlr_local_text(&m, "%s", sum->terms);
+    dlr_agent_data_send(a, &m);
+}
+
 void dlr_agent_data_round(struct dlr_agent *a, bool drop)
 {
     const struct dlr_agent_round *round = &a->round;
@@ -229,6 +242,8 @@ void dlr_agent_data_round(struct dlr_agent *a, bool drop)
     m.round = round->round;
     dlr_local_text(&m, "%s", text);
     dlr_agent_data_send(a, &m);
+    for (unsigned i = 0; i < round->nsums; i++)
+        order_shard(a, &round->sums[i]);
     if (!drop)
         return;
     dlr_local_init(&m, DLR_LOCAL_D_DROP);
@@ -242,7 +257,8 @@ static int reads_slot(struct dlr_agent *a, const struct request *q)
 {
     struct dlr_agent_rank *r = dlr_agent_rank(a, q->rank, false);
 
-    if (!r || q->type == DLR_LOCAL_D_LOAD || q->type == DLR_LOCAL_D_ADOPT)
+    if (!r || q->type == DLR_LOCAL_D_LOAD || q->type == DLR_LOCAL_D_ADOPT ||
+        q->type == DLR_LOCAL_D_SUM)
         return -1;
     return dlr_agent_rank_holding(r, q->version);
 }

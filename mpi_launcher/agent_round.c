@@ -32,6 +32,9 @@ void dlr_agent_round_done(struct dlr_agent_round *round)
         free(round->nodes[i].name);
         free(round->nodes[i].data);
     }
+    for (unsigned i = 0; i < round->nsums; i++)
+        free(round->sums[i].terms);
+    free(round->sums);
     free(round->nodes);
     free(round->accept);
     free(round->files);
@@ -141,6 +144,38 @@ static int parse_partners(const json_t *map, const char *me,
     return 0;
 }
 
+/* The parity shards of the round; ours are kept. */
+static int parse_sums(const json_t *list, const char *me, struct dlr_agent_round *ret)
+{
+    size_t n = json_array_size(list);
+
+    if (list && (!json_is_array(list) || n > RANKS_MAX))
+        return -EBADMSG;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *item = json_array_get(list, i);
+        const char *node, *terms;
+        struct dlr_agent_sum *more;
+        uint64_t rank;
+
+        if (dlr_msg_str(item, "node", &node) < 0 ||
+            dlr_msg_str(item, "terms", &terms) < 0 || strlen(terms) >= DLR_LOCAL_TEXT ||
+            dlr_msg_uint(item, "rank", INT32_MAX, &rank) < 0)
+            return -EBADMSG;
+        if (!dlr_streq(node, me))
+            continue;
+        more = realloc(ret->sums, (ret->nsums + 1) * sizeof(*more));
+        if (!more)
+            return -ENOMEM;
+        ret->sums = more;
+        more += ret->nsums;
+        *more = (struct dlr_agent_sum){(int32_t)rank, strdup(terms)};
+        if (!more->terms)
+            return -ENOMEM;
+        ret->nsums++;
+    }
+    return 0;
+}
+
 static int parse_restore(const json_t *j, struct dlr_agent_round *ret)
 {
     uint64_t vround, step, world = 0;
@@ -180,6 +215,7 @@ static int parse(const struct dlr_agent *a, const json_t *msg,
     memcpy(ret->token, token, TOKEN_DIGITS + 1);
     rc = parse_nodes(json_object_get(msg, "nodes"), ret);
     rc = rc < 0 ? rc : parse_partners(json_object_get(msg, "partners"), a->node, ret);
+    rc = rc < 0 ? rc : parse_sums(json_object_get(msg, "sums"), a->node, ret);
     return rc < 0 ? rc : parse_restore(json_object_get(msg, "restore"), ret);
 }
 

@@ -146,15 +146,17 @@ static void on_node_dead(struct dlr_cli_state *s, const json_t *e)
     set_role(n, DLR_CLI_DEAD, reason);
 }
 
-/* "n2", or "n2, n3" where several nodes keep its copies. */
+/* "n2", or "n2, n3" where several nodes keep its copies, or parity of it. */
 static void take_partners(struct dlr_cli_node *n, const json_t *p)
 {
-    const json_t *names = json_object_get(p, "partners");
+    const json_t *parity = json_object_get(p, "parity");
+    const json_t *names = parity ? parity : json_object_get(p, "partners");
     char all[DLR_CLI_PARTNERS] = "";
     size_t used = 0;
 
     set_text(&n->partner, text_of(p, "partner"));
-    if (json_array_size(names) < 2)
+    n->parity = parity != NULL;
+    if (json_array_size(names) == 0)
         return;
     for (size_t i = 0; i < json_array_size(names) && used < sizeof(all); i++) {
         const char *name = json_string_value(json_array_get(names, i));

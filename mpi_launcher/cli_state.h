@@ -29,6 +29,7 @@ struct dlr_cli_node {
     int64_t first;          /* rank; TRAINING only, as those below */
     int64_t tasks;
     json_t *ranks; /* list of them, NULL when they are one run */
+    bool parity;   /* of the snapshots, not copies, is on: */
     char *partner; /* nodes that hold the copies, "n2" or "n2, n3", or NULL */
     bool moved;    /* has its ranks since this round */
     bool placed;   /* scratch of a plan */

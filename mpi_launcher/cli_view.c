@@ -322,7 +322,7 @@ static void put_node(struct page *p, const struct dlr_cli_state *s,
     if (n->moved)
         put(p, YELLOW, "took over; ");
     if (n->partner)
-        put(p, NORMAL, "copies on %s", n->partner);
+        put(p, NORMAL, "%s on %s", n->parity ? "parity" : "copies", n->partner);
     if (n->reason)
         put(p, NORMAL, "%s", n->reason);
     end_line(p);

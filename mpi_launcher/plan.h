@@ -107,6 +107,8 @@ struct dlr_plan_want {
     unsigned nfiles;
     const struct dlr_plan_struck *struck;
     unsigned nstruck;
+    unsigned members,
+        rows;     /* of a set that shares parity (mpi_launcher/sets.h); 0 none */
     bool limited; /* nothing newer than newest may be restored */
     struct dlr_version newest;
     bool
@@ -170,9 +172,10 @@ struct dlr_plan_verdict {
 };
 
 enum dlr_plan_from {
-    DLR_PLAN_LOCAL, /* on the node where the rank will run */
-    DLR_PLAN_NODE,  /* where: the node that sends it */
-    DLR_PLAN_FILE,  /* where: the path to load it from */
+    DLR_PLAN_LOCAL,  /* on the node where the rank will run */
+    DLR_PLAN_NODE,   /* where: the node that sends it */
+    DLR_PLAN_FILE,   /* where: the path to load it from */
+    DLR_PLAN_PARITY, /* where: "SLOT@NODE ..", what it is made of */
 };
 
 struct dlr_plan_source {

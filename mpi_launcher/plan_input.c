@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ckpt/parity.h"
 #include "common/msg.h"
 #include "common/str.h"
 #include "mpi_launcher/plan.h"
@@ -77,6 +78,9 @@ static json_t *want_to_json(const struct dlr_plan_want *w)
         PUT_LIST(j, "struck", w->nstruck, struck_to_json(&w->struck[i])) < 0)
         return NULL;
     if (w->ordered && json_object_set_new(j, "ordered", json_true()) < 0)
+        return NULL;
+    if (w->rows && (json_object_set_new(j, "members", json_integer(w->members)) < 0 ||
+                    json_object_set_new(j, "rows", json_integer(w->rows)) < 0))
         return NULL;
     if (w->limited && json_object_set_new(j, "newest", version_to_json(w->newest)) < 0)
         return NULL;
@@ -270,6 +274,13 @@ static int read_prefer(const json_t *j, struct dlr_plan_want *w)
     return 0;
 }
 
+static int read_sets(const json_t *j, struct dlr_plan_want *w)
+{
+    int rc = dlr_plan_unsigned(j, "members", DLR_PARITY_DATA_MAX, &w->members);
+
+    return rc < 0 ? rc : dlr_plan_unsigned(j, "rows", DLR_PARITY_ROWS_MAX, &w->rows);
+}
+
 static int read_want(const json_t *j, struct dlr_plan_want *w)
 {
     const json_t *newest = json_object_get(j, "newest");
@@ -289,6 +300,8 @@ static int read_want(const json_t *j, struct dlr_plan_want *w)
         rc = read_version(newest, &w->newest);
     if (rc == 0 && committed)
         rc = read_version(committed, &w->committed);
+    if (rc == 0 && json_object_get(j, "rows"))
+        rc = read_sets(j, w);
     if (rc == 0)
         rc = read_former(j, w);
     if (rc == 0)

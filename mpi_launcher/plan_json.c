@@ -99,7 +99,7 @@ static json_t *source_to_json(const struct dlr_plan_source *s)
 
 const char *dlr_plan_from_name(enum dlr_plan_from from)
 {
-    static const char *const names[] = {"local", "node", "file"};
+    static const char *const names[] = {"local", "node", "file", "parity"};
 
     return names[from];
 }

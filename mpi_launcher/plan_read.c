@@ -342,10 +342,10 @@ static int read_source(const json_t *j, struct dlr_plan_source *s)
         rc = dlr_msg_uint(j, "bytes", INT64_MAX, &s->bytes);
     if (rc < 0)
         return rc;
-    for (f = DLR_PLAN_LOCAL; f <= DLR_PLAN_FILE; f++)
+    for (f = DLR_PLAN_LOCAL; f <= DLR_PLAN_PARITY; f++)
         if (dlr_streq(from, dlr_plan_from_name((enum dlr_plan_from)f)))
             break;
-    if (f > DLR_PLAN_FILE)
+    if (f > DLR_PLAN_PARITY)
         return -EBADMSG;
     s->from = (enum dlr_plan_from)f;
     if (s->from == DLR_PLAN_LOCAL)

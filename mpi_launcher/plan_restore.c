@@ -11,6 +11,7 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "mpi_launcher/plan_nodes.h"
+#include "mpi_launcher/sets.h"
 
 struct held {
     int32_t rank;
@@ -27,8 +28,17 @@ struct pick {
     struct dlr_plan *plan;
     struct held *held;
     size_t nheld;
-    bool any_world; /* versions of another number of ranks count, too */
+    bool any_world;              /* versions of another number of ranks count, too */
+    const struct dlr_sets *sets; /* NULL: no parity */
+    size_t
+        *at; /* [slots] one more than where the first node's copy is in held; 0 none */
 };
+
+/* Slots are of ranks and, with sets, of their parity shards. */
+static unsigned slots(const struct pick *k)
+{
+    return k->plan->world * (1 + (k->sets ? k->sets->rows : 0));
+}
 
 static void note(struct dlr_plan *plan, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
@@ -70,7 +80,8 @@ static void hold(struct pick *k, const struct dlr_plan_copy *copy, const char *w
     const struct dlr_plan_want *want = k->want;
 
     if ((copy->world != k->plan->world && !k->any_world) || copy->rank < 0 ||
-        (uint32_t)copy->rank >= copy->world ||
+        (uint32_t)copy->rank >=
+            (copy->world == k->plan->world ? slots(k) : copy->world) ||
         (want->limited && dlr_version_cmp(copy->version, want->newest) > 0) ||
         is_struck(want, where, copy->rank, copy->version))
         return;
@@ -124,7 +135,8 @@ static size_t group_end(const struct pick *k, size_t at, unsigned *ret_ranks)
     for (; i < k->nheld && k->held[i].world == k->held[at].world &&
            dlr_version_eq(k->held[i].version, k->held[at].version);
          i++)
-        *ret_ranks += i == at || k->held[i - 1].rank != k->held[i].rank;
+        *ret_ranks += (unsigned)k->held[i].rank < k->held[i].world &&
+                      (i == at || k->held[i - 1].rank != k->held[i].rank);
     return i;
 }
 
@@ -162,6 +174,73 @@ static int take(struct pick *k, const struct held *h, long seat)
     return s->from == DLR_PLAN_LOCAL || s->where ? 0 : -ENOMEM;
 }
 
+/* Who has a slot of the version that is looked at. */
+static const char *node_of(void *arg, unsigned slot)
+{
+    const struct pick *k = arg;
+
+    return k->at[slot] ? k->held[k->at[slot] - 1].where : NULL;
+}
+
+/* What is there of the version that is held[at..end), slot by slot, on nodes. */
+static void index_version(struct pick *k, size_t at, size_t end)
+{
+    memset(k->at, 0, slots(k) * sizeof(*k->at));
+    for (size_t i = end; i > at; i--)
+        if (k->held[i - 1].node >= 0)
+            k->at[k->held[i - 1].rank] = i;
+}
+
+/* Whether every rank that has no copy can be made of the rest of its group. */
+static bool can_rebuild(struct pick *k, size_t at, size_t end)
+{
+    char where[DLR_PLAN_WHERE];
+    size_t i = at;
+
+    if (!k->sets || k->held[at].world != k->plan->world)
+        return false;
+    index_version(k, at, end);
+    for (unsigned r = 0; r < k->plan->world; r++) {
+        while (i < end && k->held[i].rank < (int32_t)r)
+            i++;
+        if ((i == end || k->held[i].rank != (int32_t)r) &&
+            dlr_sets_sources(k->sets, r, node_of, k, where, sizeof(where)) < 0)
+            return false;
+    }
+    return true;
+}
+
+/* The ranks of the version that have no source yet. A shard's slot is as large as the largest of
+ * its group.
+ */
+static int take_rebuilt(struct pick *k)
+{
+    for (unsigned r = 0; r < k->plan->world; r++) {
+        struct dlr_plan_source *s = &k->plan->sources[r];
+        unsigned ranks[DLR_PARITY_DATA_MAX];
+        char where[DLR_PLAN_WHERE];
+        int rc;
+
+        if (s->bytes > 0)
+            continue;
+        rc = dlr_sets_sources(k->sets, r, node_of, k, where, sizeof(where));
+        if (rc < 0)
+            return rc;
+        dlr_sets_group(k->sets, r, ranks);
+        for (unsigned j = 0; j < k->sets->rows; j++) {
+            size_t i = k->at[dlr_sets_shard(k->sets, ranks[0], j)];
+
+            if (i && k->held[i - 1].bytes > s->bytes)
+                s->bytes = k->held[i - 1].bytes;
+        }
+        s->from = DLR_PLAN_PARITY;
+        s->where = strdup(where);
+        if (!s->where)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
 static int take_version(struct pick *k, size_t at, size_t end,
                         const unsigned *place_node)
 {
@@ -173,7 +252,7 @@ static int take_version(struct pick *k, size_t at, size_t end,
     k->plan->sources = calloc(k->plan->made_by, sizeof(*k->plan->sources));
     if (!k->plan->sources)
         return -ENOMEM;
-    while (at < end) {
+    while (at < end && (unsigned)k->held[at].rank < k->plan->made_by) {
         size_t best = at, i;
         long seat = -1;
 
@@ -186,7 +265,7 @@ static int take_version(struct pick *k, size_t at, size_t end,
             return -ENOMEM;
         at = i;
     }
-    return 0;
+    return k->sets && !other ? take_rebuilt(k) : 0;
 }
 
 /* --- explanations -------------------------------------------------------------------- */
@@ -282,7 +361,9 @@ int dlr_plan_choose(const struct dlr_plan_nodes *pn, const struct dlr_plan_want 
                     const unsigned *place_node, struct dlr_plan *plan,
                     struct dlr_err *err)
 {
+    DLR_CLEANUP(dlr_sets_done) struct dlr_sets sets = {0};
     DLR_AUTO_FREE struct held *held = NULL;
+    DLR_AUTO_FREE size_t *index = NULL;
     struct pick k = {
         .pn = pn, .want = want, .plan = plan, .any_world = place_node != NULL};
     size_t at, end;
@@ -290,11 +371,15 @@ int dlr_plan_choose(const struct dlr_plan_nodes *pn, const struct dlr_plan_want 
     int rc;
 
     plan->notes = calloc(DLR_PLAN_NOTES_MAX, sizeof(*plan->notes));
-    rc = plan->notes ? gather(&k) : -ENOMEM;
+    if (want->rows && dlr_sets_init(&sets, want->nplaces, want->tasks, want->ranks,
+                                    want->members, want->rows) == 0)
+        k.sets = &sets;
+    k.at = index = calloc(slots(&k) + 1, sizeof(*index));
+    rc = plan->notes && k.at ? gather(&k) : -ENOMEM;
     held = k.held;
     for (at = 0; rc == 0 && at < k.nheld; at = end) {
         end = group_end(&k, at, &ranks);
-        if (ranks == k.held[at].world) {
+        if (ranks == k.held[at].world || can_rebuild(&k, at, end)) {
             rc = take_version(&k, at, end, place_node);
             break;
         }

@@ -20,6 +20,7 @@
 #include "mpi_launcher/procid.h"
 #include "mpi_launcher/repeat.h"
 #include "mpi_launcher/runinfo.h"
+#include "mpi_launcher/sets.h"
 #include "mpi_launcher/stepplan.h"
 #include "mpi_launcher/steps.h"
 
@@ -39,6 +40,8 @@ struct dlr_transfer {
     uint64_t id;
     unsigned rank, from, to;   /* nodes */
     char path[DLR_PLAN_WHERE]; /* not "": between a file and node 'to' */
+    uint64_t of;               /* not 0: a part of what that one rebuilds */
+    bool rebuild;              /* node 'to' makes it of its parts */
     bool essential;            /* without it the round cannot begin */
     bool started, ended;
 };
@@ -145,8 +148,10 @@ struct dlr_sup {
     /* the plan in force, and what the next one must know */
     struct dlr_plan plan;
     bool have_plan;
-    unsigned *holders; /* sup_redundancy.c: [places][copies] of the plan in force */
-    int *kept;         /* nodes of the last round that was prepared; NULL: none */
+    unsigned *holders;    /* sup_redundancy.c: [places][copies] of the plan in force */
+    struct dlr_sets sets; /* of those that share parity; rows 0: there are none */
+    uint64_t *slot_bytes; /* [world] what each rank has reserved in this round */
+    int *kept;            /* nodes of the last round that was prepared; NULL: none */
     struct dlr_plan_seat *former;
     unsigned nformer;
     struct dlr_plan_struck *struck;
@@ -392,6 +397,13 @@ void dlr_sup_persist_reports(struct dlr_sup *s);
 void dlr_sup_on_done(struct dlr_sup *s, unsigned node, const json_t *msg);
 void dlr_sup_on_ready(struct dlr_sup *s, unsigned node, unsigned rank, uint32_t round,
                       uint64_t bytes);
+struct dlr_transfer *dlr_sup_add_transfer(struct dlr_sup *s, unsigned rank, int from,
+                                          int to, bool essential);
+void dlr_sup_ask_reserve(struct dlr_sup *s, unsigned node, unsigned rank,
+                         uint64_t bytes);
+/* type with the transfer's fields and one more, to node. */
+void dlr_sup_ask(struct dlr_sup *s, const struct dlr_transfer *t, const char *type,
+                 unsigned node, const char *key, const char *value);
 void dlr_sup_transfers_lost(struct dlr_sup *s, unsigned node);
 /* Has the holder write a rank's copy to a file of dir; nothing when it is one. */
 void dlr_sup_write_rank(struct dlr_sup *s, const struct dlr_plan *plan, const char *dir,
@@ -424,7 +436,7 @@ extern const struct dlr_commit_ops dlr_sup_commit_ops;
  * are the others.
  */
 unsigned dlr_sup_copies(const struct dlr_sup *s);
-int dlr_sup_redundancy_check(const struct dlr_sup *s, struct dlr_err *err);
+int dlr_sup_redundancy_check(struct dlr_sup *s, struct dlr_err *err);
 int dlr_sup_holders_make(struct dlr_sup *s); /* for s->plan */
 unsigned dlr_sup_holder(const struct dlr_sup *s, unsigned place, unsigned holder);
 int dlr_sup_holder_node(const struct dlr_sup *s, unsigned place, unsigned holder);
@@ -433,6 +445,11 @@ int dlr_sup_holder_of(const struct dlr_sup *s, unsigned place, unsigned node);
 /* The holders of this round are those whom the next one asks about. */
 void dlr_sup_holders_keep(struct dlr_sup *s);
 bool dlr_sup_holder_kept(const struct dlr_sup *s, unsigned place, unsigned holder);
+/* Parity: what is made where; a rank has its slots; a shard has; a lost rank is rebuilt. */
+json_t *dlr_sup_round_sums(const struct dlr_sup *s);
+void dlr_sup_member_ready(struct dlr_sup *s, unsigned rank, uint64_t bytes);
+void dlr_sup_shard_ready(struct dlr_sup *s, unsigned node, unsigned slot);
+void dlr_sup_rebuild(struct dlr_sup *s, unsigned rank);
 json_t *dlr_sup_holder_names(const struct dlr_sup *s, unsigned place);
 
 /* sup_manifest.c: every rank's slot is in its file, this makes them a checkpoint */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "ckpt/slot.h"
 #include "common/cleanup.h"
 #include "common/msg.h"
 #include "common/str.h"
@@ -248,7 +249,7 @@ static void on_ready(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
     uint64_t rank, round, bytes;
 
-    if (dlr_msg_uint(msg, "rank", s->step.world - 1, &rank) < 0 ||
+    if (dlr_msg_uint(msg, "rank", s->step.world * DLR_SLOT_OWNERS - 1, &rank) < 0 ||
         dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
         dlr_msg_uint(msg, "bytes", ANY_SIZE, &bytes) < 0 || !s->have_plan)
         return;

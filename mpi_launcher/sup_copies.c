@@ -96,8 +96,8 @@ void dlr_sup_strike(struct dlr_sup *s, const char *where, int rank,
 
 /* --- transfers --------------------------------------------------------------------------------- */
 
-static struct dlr_transfer *add_transfer(struct dlr_sup *s, unsigned rank, int from,
-                                         int to, bool essential)
+struct dlr_transfer *dlr_sup_add_transfer(struct dlr_sup *s, unsigned rank, int from,
+                                          int to, bool essential)
 {
     struct dlr_transfer *t;
 
@@ -117,8 +117,8 @@ static struct dlr_transfer *add_transfer(struct dlr_sup *s, unsigned rank, int f
     return t;
 }
 
-static void ask(struct dlr_sup *s, const struct dlr_transfer *t, const char *type,
-                unsigned node, const char *key, const char *value)
+void dlr_sup_ask(struct dlr_sup *s, const struct dlr_transfer *t, const char *type,
+                 unsigned node, const char *key, const char *value)
 {
     json_t *msg = dlr_msg_new(type);
 
@@ -133,7 +133,8 @@ static void ask(struct dlr_sup *s, const struct dlr_transfer *t, const char *typ
     dlr_sup_send(s, node, msg);
 }
 
-static void ask_reserve(struct dlr_sup *s, unsigned node, unsigned rank, uint64_t bytes)
+void dlr_sup_ask_reserve(struct dlr_sup *s, unsigned node, unsigned rank,
+                         uint64_t bytes)
 {
     json_t *msg = dlr_msg_new("reserve");
 
@@ -143,16 +144,45 @@ static void ask_reserve(struct dlr_sup *s, unsigned node, unsigned rank, uint64_
     dlr_sup_send(s, node, msg);
 }
 
+static void start_transfer(struct dlr_sup *s, struct dlr_transfer *t);
+
+static void start_parts(struct dlr_sup *s, uint64_t of)
+{
+    for (unsigned i = 0; i < s->ntransfers; i++)
+        if (s->transfers[i].of == of && !s->transfers[i].ended)
+            start_transfer(s, &s->transfers[i]);
+}
+
 /* The receiver has its slots: the holder may send, or it may load the file. */
 static void start_transfer(struct dlr_sup *s, struct dlr_transfer *t)
 {
     const char *data = s->members.list[t->to].data;
 
     t->started = true;
-    if (t->path[0])
-        ask(s, t, "load", t->to, "path", t->path);
+    if (t->rebuild)
+        start_parts(s, t->id);
+    else if (t->path[0])
+        dlr_sup_ask(s, t, "load", t->to, "path", t->path);
     else
-        ask(s, t, "send", t->from, "data", data ? data : "");
+        dlr_sup_ask(s, t, "send", t->from, "data", data ? data : "");
+}
+
+/* With one of its parts a rebuilding has failed. When all parts came and it failed nevertheless, its
+ * shards are not of the same set, or not what was written: they are not tried again.
+ */
+static void end_rebuild(struct dlr_sup *s, const struct dlr_transfer *failed, int rc)
+{
+    uint64_t of = failed->rebuild ? failed->id : failed->of;
+
+    for (unsigned i = 0; i < s->ntransfers; i++) {
+        struct dlr_transfer *t = &s->transfers[i];
+
+        if (t->id == of || t->of == of)
+            t->ended = true;
+        if (failed->rebuild && rc != -EPIPE && t->of == of && t->rank >= s->plan.world)
+            dlr_sup_strike(s, s->members.list[t->from].node.name, (int)t->rank,
+                           s->transfer_version);
+    }
 }
 
 static void end_transfer(struct dlr_sup *s, struct dlr_transfer *t, int rc,
@@ -162,7 +192,7 @@ static void end_transfer(struct dlr_sup *s, struct dlr_transfer *t, int rc,
         return;
     t->ended = true;
     if (rc == 0) {
-        s->moved++;
+        s->moved += t->of == 0;
         return;
     }
     dlr_journal_note(s->journal, "copy_failed", "s:i,s:s,s:s,s:s", "rank", t->rank,
@@ -174,6 +204,8 @@ static void end_transfer(struct dlr_sup *s, struct dlr_transfer *t, int rc,
         snprintf(s->transfer_why, sizeof(s->transfer_why), "rank %u's copy: %.200s",
                  t->rank, why);
     s->transfer_rc = rc;
+    if (t->of || t->rebuild)
+        end_rebuild(s, t, rc);
     if (rc != -EPIPE) /* a lost node strikes nothing: the next plan knows it is gone */
         dlr_sup_strike(s, t->path[0] ? t->path : s->members.list[t->from].node.name,
                        t->rank, s->transfer_version);
@@ -221,7 +253,7 @@ void dlr_sup_write_rank(struct dlr_sup *s, const struct dlr_plan *plan, const ch
     if (src->from == DLR_PLAN_FILE)
         return; /* it is written already */
     holder = dlr_members_find(&s->members, src->where);
-    t = add_transfer(s, rank, holder, holder, true);
+    t = dlr_sup_add_transfer(s, rank, holder, holder, true);
     if (!t ||
         dlr_persist_path(dir, rank, plan->version, t->path, sizeof(t->path)) < 0) {
         s->transfer_rc = -EIO; /* a manifest must not name a file that nobody writes */
@@ -232,7 +264,7 @@ void dlr_sup_write_rank(struct dlr_sup *s, const struct dlr_plan *plan, const ch
         return;
     }
     t->started = true;
-    ask(s, t, "persist", holder, "path", t->path);
+    dlr_sup_ask(s, t, "persist", holder, "path", t->path);
 }
 
 /* --- preparation ---------------------------------------------------------------------------------- */
@@ -276,6 +308,8 @@ void dlr_sup_tell_round(struct dlr_sup *s, uint32_t round)
     json_object_set_new(msg, "nodes", round_nodes(s, partners));
     json_object_set_new(msg, "partners", partners);
     json_object_set_new(msg, "restore", dlr_sup_restore_row(s));
+    if (s->sets.rows > 0)
+        json_object_set_new(msg, "sums", dlr_sup_round_sums(s));
     dlr_sup_send_all(s, msg);
 }
 
@@ -297,10 +331,15 @@ static void move_rank(struct dlr_sup *s, unsigned rank)
     const struct dlr_plan_source *src = &s->plan.sources[rank];
     unsigned place = dlr_sup_place_of(s, rank);
     int home = dlr_sup_node_of(s, place);
+    unsigned copies = s->sets.rows > 0 ? 0 : dlr_sup_copies(s);
     int from =
         src->from == DLR_PLAN_NODE ? dlr_members_find(&s->members, src->where) : home;
 
-    for (unsigned k = 0; k <= dlr_sup_copies(s); k++) {
+    if (src->from == DLR_PLAN_PARITY) {
+        dlr_sup_rebuild(s, rank);
+        return;
+    }
+    for (unsigned k = 0; k <= copies; k++) {
         int to = k ? dlr_sup_holder_node(s, place, k) : home;
         struct dlr_transfer *t;
 
@@ -308,12 +347,13 @@ static void move_rank(struct dlr_sup *s, unsigned rank)
             (src->from != DLR_PLAN_FILE && to == from) ||
             (src->from == DLR_PLAN_LOCAL && is_protected(s, place, k)))
             continue;
-        t = add_transfer(s, rank, src->from == DLR_PLAN_FILE ? to : from, to, k == 0);
+        t = dlr_sup_add_transfer(s, rank, src->from == DLR_PLAN_FILE ? to : from, to,
+                                 k == 0);
         if (!t)
             continue;
         if (src->from == DLR_PLAN_FILE)
             dlr_format(t->path, sizeof(t->path), "%s", src->where);
-        ask_reserve(s, to, rank, src->bytes);
+        dlr_sup_ask_reserve(s, to, rank, src->bytes);
     }
 }
 
@@ -344,24 +384,34 @@ void dlr_sup_prepare(void *arg, uint32_t round)
 void dlr_sup_on_ready(struct dlr_sup *s, unsigned node, unsigned rank, uint32_t round,
                       uint64_t bytes)
 {
-    unsigned place = dlr_sup_place_of(s, rank);
-    int holder = dlr_sup_holder_of(s, place, node);
+    unsigned place;
+    int holder;
 
     if (round != dlr_policy_round(s->policy))
         return;
     for (unsigned i = 0; s->preparing && i < s->ntransfers; i++) {
         struct dlr_transfer *t = &s->transfers[i];
 
-        if (t->to == node && t->rank == rank && !t->started && !t->ended)
+        if (t->to == node && t->rank == rank && !t->of && !t->started && !t->ended)
             start_transfer(s, t);
     }
     if (dlr_policy_phase(s->policy) != DLR_PHASE_RUN)
         return; /* slots for a transfer; the worker asks for its own */
+    if (rank >= s->plan.world) {
+        dlr_sup_shard_ready(s, node, rank);
+        return;
+    }
+    place = dlr_sup_place_of(s, rank);
+    holder = dlr_sup_holder_of(s, place, node);
     if (holder < 0)
         return;
     dlr_commit_ready(s->commit, round, rank, (unsigned)holder, dlr_sup_now());
+    if (holder == 0 && s->sets.rows > 0) {
+        dlr_sup_member_ready(s, rank, bytes);
+        return;
+    }
     for (unsigned k = 1; holder == 0 && k <= dlr_sup_copies(s); k++)
-        ask_reserve(s, (unsigned)dlr_sup_holder_node(s, place, k), rank, bytes);
+        dlr_sup_ask_reserve(s, (unsigned)dlr_sup_holder_node(s, place, k), rank, bytes);
 }
 
 static void prepared(struct dlr_sup *s)

@@ -40,6 +40,8 @@ void dlr_sup_fill_want(struct dlr_sup *s, struct dlr_plan_want *want)
     want->nfiles = s->nfiles;
     want->struck = s->struck;
     want->nstruck = s->nstruck;
+    want->members = s->sets.rows > 0 ? s->conf.redundancy.members : 0;
+    want->rows = s->sets.rows;
     want->has_committed = dlr_commit_newest(s->commit, &want->committed);
 }
 
@@ -96,7 +98,9 @@ static json_t *place_row(struct dlr_sup *s, unsigned place)
     if (p->partner != place)
         json_object_set_new(row, "partner",
                             json_string(s->plan.places[p->partner].node.name));
-    if (dlr_sup_copies(s) > 1)
+    if (s->sets.rows > 0)
+        json_object_set_new(row, "parity", dlr_sup_holder_names(s, place));
+    else if (dlr_sup_copies(s) > 1)
         json_object_set_new(row, "partners", dlr_sup_holder_names(s, place));
     return row;
 }
@@ -154,7 +158,7 @@ static void keep_seats(struct dlr_sup *s)
     s->nformer = s->former ? s->plan.nplaces : 0;
     for (unsigned i = 0; i < s->nformer; i++) {
         s->former[i].node = s->plan.places[i].node;
-        if (dlr_sup_copies(s) > 1)
+        if (dlr_sup_copies(s) > 1 || s->sets.rows > 0)
             memcpy(s->former[i].partner, DLR_PLAN_SEVERAL, sizeof(DLR_PLAN_SEVERAL));
         else
             memcpy(s->former[i].partner,

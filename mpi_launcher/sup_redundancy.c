@@ -1,28 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which nodes keep a snapshot beside its own: --dlrover-redundancy against the plan's places. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "ckpt/slot.h"
 #include "common/cleanup.h"
+#include "common/str.h"
 #include "mpi_launcher/sup.h"
+
+#define TERMS 1024  /* 32 of "RANK*COEF " and to spare */
+#define BLOCK 4096u /* slots consist of these */
 
 unsigned dlr_sup_copies(const struct dlr_sup *s)
 {
     return s->step.nplaces > 1 ? s->conf.redundancy.copies : 0;
 }
 
-int dlr_sup_redundancy_check(const struct dlr_sup *s, struct dlr_err *err)
+int dlr_sup_redundancy_check(struct dlr_sup *s, struct dlr_err *err)
 {
-    unsigned copies = s->conf.redundancy.copies;
+    unsigned copies = s->conf.redundancy.copies, members = s->conf.redundancy.members;
+    int rc = 0;
 
-    if (copies < 2 || s->step.nplaces > copies)
-        return 0;
-    return dlr_fail(err, -EINVAL,
-                    "--dlrover-redundancy=partner:%u needs at least %u training nodes, "
-                    "this run has %u: ask for more nodes, or for at most partner:%u",
-                    copies, copies + 1, s->step.nplaces,
-                    s->step.nplaces > 1 ? s->step.nplaces - 1 : 1);
+    if (copies > 1 && s->step.nplaces <= copies)
+        return dlr_fail(err, -EINVAL,
+                        "--dlrover-redundancy with %u other nodes needs at least %u "
+                        "training nodes, this run has %u: ask for more nodes, or for "
+                        "less redundancy",
+                        copies, copies + 1, s->step.nplaces);
+    if (members && s->step.nplaces > 1)
+        rc = dlr_sets_init(&s->sets, s->step.nplaces, s->step.tasks, s->step.ranks,
+                           members, copies);
+    return rc < 0 ? dlr_fail(err, rc, "out of memory") : 0;
+}
+
+static int choose_holders(struct dlr_sup *s, const struct dlr_topo_node *nodes,
+                          unsigned *holder)
+{
+    DLR_AUTO_FREE unsigned *place = calloc(s->plan.nplaces, sizeof(*place));
+
+    if (s->sets.rows > 0)
+        return dlr_sets_holders(&s->sets, nodes, holder);
+    if (!place)
+        return -ENOMEM;
+    for (unsigned p = 0; p < s->plan.nplaces; p++)
+        place[p] = p;
+    dlr_topo_copies(nodes, place, s->plan.nplaces, dlr_sup_copies(s), holder);
+    return 0;
 }
 
 /* What was kept where stays known until the next round is prepared: former. */
@@ -30,21 +55,22 @@ int dlr_sup_holders_make(struct dlr_sup *s)
 {
     unsigned n = s->plan.nplaces, copies = dlr_sup_copies(s);
     DLR_AUTO_FREE struct dlr_topo_node *nodes = calloc(n, sizeof(*nodes));
-    DLR_AUTO_FREE unsigned *place = calloc(n, sizeof(*place));
     DLR_AUTO_FREE unsigned *holder = calloc((size_t)n * copies + 1, sizeof(*holder));
+    DLR_AUTO_FREE uint64_t *bytes = calloc(s->plan.world, sizeof(*bytes));
 
-    if (!nodes || !place || !holder)
+    if (!nodes || !holder || !bytes)
         return -ENOMEM;
-    for (unsigned p = 0; p < n; p++) {
-        nodes[p] = s->plan.places[p].node;
-        place[p] = p;
-    }
-    if (copies)
-        dlr_topo_copies(nodes, place, n, copies, holder);
     for (unsigned p = 0; p < n; p++)
-        s->plan.places[p].partner = copies ? holder[(size_t)p * copies] : p;
+        nodes[p] = s->plan.places[p].node;
+    if (copies && choose_holders(s, nodes, holder) < 0)
+        return -ENOMEM;
+    for (unsigned p = 0; p < n; p++)
+        s->plan.places[p].partner =
+            copies && !s->sets.rows ? holder[(size_t)p * copies] : p;
     free(s->holders);
+    free(s->slot_bytes);
     s->holders = DLR_STEAL(holder);
+    s->slot_bytes = DLR_STEAL(bytes);
     return 0;
 }
 
@@ -94,4 +120,118 @@ json_t *dlr_sup_holder_names(const struct dlr_sup *s, unsigned place)
         json_array_append_new(
             names, json_string(s->plan.places[dlr_sup_holder(s, place, k)].node.name));
     return names;
+}
+
+/* --- parity --------------------------------------------------------------------------- */
+
+/* Bytes of a slot whose one region takes the image of any slot of so many. */
+static uint64_t shard_bytes(uint64_t slot)
+{
+    return slot + 2 * BLOCK + (slot / DLR_SLOT_CHUNK + 2) * sizeof(uint32_t);
+}
+
+json_t *dlr_sup_round_sums(const struct dlr_sup *s)
+{
+    json_t *sums = json_array();
+
+    for (unsigned r = 0; r < s->plan.world; r++) {
+        unsigned ranks[DLR_PARITY_DATA_MAX], place = (unsigned)dlr_sup_place_of(s, r);
+
+        dlr_sets_group(&s->sets, r, ranks);
+        if (ranks[0] != r)
+            continue;
+        for (unsigned row = 0; row < s->sets.rows; row++) {
+            char terms[TERMS], text[TERMS + 16];
+            unsigned at = dlr_sup_holder(s, place, row + 1);
+
+            if (dlr_sets_parity_terms(&s->sets, r, row, terms, sizeof(terms)) < 0)
+                continue;
+            dlr_format(text, sizeof(text), "%u %s", s->plan.world, terms);
+            json_array_append_new(sums, json_pack("{s:s,s:i,s:s}", "node",
+                                                  s->plan.places[at].node.name, "rank",
+                                                  (int)dlr_sets_shard(&s->sets, r, row),
+                                                  "terms", text));
+        }
+    }
+    return sums;
+}
+
+void dlr_sup_member_ready(struct dlr_sup *s, unsigned rank, uint64_t bytes)
+{
+    unsigned ranks[DLR_PARITY_DATA_MAX], n = dlr_sets_group(&s->sets, rank, ranks);
+    unsigned place = (unsigned)dlr_sup_place_of(s, ranks[0]);
+    uint64_t most = 0;
+
+    s->slot_bytes[rank] = bytes;
+    for (unsigned i = 0; i < n; i++) {
+        if (s->slot_bytes[ranks[i]] == 0)
+            return;
+        if (s->slot_bytes[ranks[i]] > most)
+            most = s->slot_bytes[ranks[i]];
+    }
+    for (unsigned row = 0; row < s->sets.rows; row++)
+        dlr_sup_ask_reserve(s, (unsigned)dlr_sup_holder_node(s, place, row + 1),
+                            dlr_sets_shard(&s->sets, ranks[0], row), shard_bytes(most));
+}
+
+void dlr_sup_shard_ready(struct dlr_sup *s, unsigned node, unsigned slot)
+{
+    unsigned first = slot % s->plan.world, row = slot / s->plan.world - 1;
+    unsigned ranks[DLR_PARITY_DATA_MAX], n, place;
+
+    if (slot < s->plan.world || row >= s->sets.rows)
+        return;
+    n = dlr_sets_group(&s->sets, first, ranks);
+    place = (unsigned)dlr_sup_place_of(s, first);
+    if (ranks[0] != first || dlr_sup_holder_node(s, place, row + 1) != (int)node)
+        return;
+    for (unsigned i = 0; i < n; i++)
+        dlr_commit_ready(s->commit, dlr_policy_round(s->policy), ranks[i], row + 1,
+                         dlr_sup_now());
+}
+
+/* "SLOT@NODE ..": the slots, and the members that have them. Their number. */
+static unsigned read_sources(const struct dlr_sup *s, const char *where, unsigned *slot,
+                             int *node)
+{
+    char name[DLR_TOPO_NAME];
+    unsigned n = 0;
+    int used;
+
+    while (n < DLR_PARITY_DATA_MAX &&
+           sscanf(where, "%u@%255[^ ]%n", &slot[n], name, &used) == 2) {
+        node[n++] = dlr_members_find(&s->members, name);
+        where += used + (where[used] == ' ');
+    }
+    return n;
+}
+
+/* Its node learns what to make it of, and gets slots; when it has them, the parts are sent. */
+void dlr_sup_rebuild(struct dlr_sup *s, unsigned rank)
+{
+    const struct dlr_plan_source *src = &s->plan.sources[rank];
+    unsigned slot[DLR_PARITY_DATA_MAX], ranks[DLR_PARITY_DATA_MAX], n;
+    int node[DLR_PARITY_DATA_MAX];
+    int home = dlr_sup_node_of(s, (unsigned)dlr_sup_place_of(s, rank));
+    char terms[TERMS], text[TERMS + 16];
+    struct dlr_transfer *t;
+    uint64_t id;
+
+    n = read_sources(s, src->where, slot, node);
+    t = dlr_sup_add_transfer(s, rank, home, home, true);
+    if (!t)
+        return;
+    t->rebuild = true;
+    id = t->id;
+    if (s->sets.rows == 0 || n != dlr_sets_group(&s->sets, rank, ranks) ||
+        dlr_sets_rebuild_terms(&s->sets, rank, slot, terms, sizeof(terms)) < 0)
+        return; /* the preparation's limit ends it */
+    dlr_format(text, sizeof(text), "%u %s", s->plan.world, terms);
+    dlr_sup_ask(s, t, "rebuild", (unsigned)home, "terms", text);
+    for (unsigned i = 0; i < n; i++) {
+        t = dlr_sup_add_transfer(s, slot[i], node[i], home, true);
+        if (t)
+            t->of = id;
+    }
+    dlr_sup_ask_reserve(s, (unsigned)home, rank, src->bytes);
 }

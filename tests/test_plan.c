@@ -282,6 +282,58 @@ static void the_newest_whole_version_is_restored(void **state)
     }
 }
 
+/* Places of one task each in sets of at most two: ranks 0 and 2, 1 and 3 (alone with three places);
+ * shards of a group are numbered from the world on, one world for each row.
+ */
+static void what_is_left_of_a_set_makes_what_is_lost(void **state)
+{
+    static const struct {
+        const char *what;
+        unsigned nplaces, rows;
+        const char *nodes, *want;
+    } rows[] = {
+        {"nobody is lost", 4, 1,
+         "l0.n1=0:4/120 5:4/120;l0.n2=1:4/120 4:4/120;l1.n3=2:4/120;l1.n4=3:4/120",
+         "4/120 local local local local"},
+        {"one of a set", 4, 1,
+         "l0.n1=0:4/120 5:4/120;l0.n2=1:4/120 4:4/120;l1.n5;l1.n4=3:4/120",
+         "4/120 local local 0@n1 4@n2 local"},
+        {"one of each set", 4, 1,
+         "l0.n1=0:4/120 5:4/120;l0.n6;l1.n3=2:4/120;l1.n4=3:4/120 4:4/120",
+         "4/120 local 3@n4 5@n1 local local"},
+        {"two of a set and one row", 4, 1,
+         "l0.n5;l0.n2=1:4/120 4:4/120;l1.n6;l1.n4=3:4/120", "none"},
+        {"two of a set and two rows", 4, 2,
+         "l0.n5;l0.n2=1:4/120 4:4/120;l1.n6;l1.n4=3:4/120 8:4/120",
+         "4/120 4@n2 8@n4 local 4@n2 8@n4 local"},
+        {"a shard of an older version is none", 4, 1,
+         "l0.n1=0:4/120 0:4/110;l0.n2=1:4/120 4:4/110 1:4/110;l1.n5;"
+         "l1.n4=3:4/120 3:4/110",
+         "4/110 local local 0@n1 4@n2 local"},
+        {"a shard that nobody knows", 4, 1,
+         "l0.n1=0:4/120;l0.n2=1:4/120 12:4/120;l1.n5;l1.n4=3:4/120", "none"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct dlr_plan plan;
+        struct plan_rig w;
+        char got[1024];
+
+        print_message("  %s\n", rows[i].what);
+        plan_rig_setup(&w, rows[i].nplaces, rows[i].nodes, "l0.n1 l0.n2 l1.n3 l1.n4");
+        for (unsigned r = 0; r < w.n; r++)
+            for (unsigned c = 0; c < w.reports[r].ncopies; c++)
+                w.reports[r].copies[c].world = rows[i].nplaces;
+        w.want.members = 2;
+        w.want.rows = rows[i].rows;
+        assert_int_equal(dlr_plan_make(w.reports, w.n, &w.want, &plan, NULL), 0);
+        plan_rig_describe_restore(&plan, got, sizeof(got));
+        assert_string_equal(got, rows[i].want);
+        dlr_plan_done(&plan);
+        plan_rig_teardown(&w);
+    }
+}
+
 static void struck_copies_are_not_taken_again(void **state)
 {
     static const struct {
@@ -554,6 +606,7 @@ int main(void)
         cmocka_unit_test(ranks_of_a_place_follow_each_other),
         cmocka_unit_test(what_cannot_be_planned_is_refused),
         cmocka_unit_test(the_newest_whole_version_is_restored),
+        cmocka_unit_test(what_is_left_of_a_set_makes_what_is_lost),
         cmocka_unit_test(struck_copies_are_not_taken_again),
         cmocka_unit_test(files_fill_in_and_limits_hold),
         cmocka_unit_test(another_number_of_ranks_counts_when_its_version_is_newer),

@@ -214,7 +214,7 @@ static const struct hostile {
     {"dims huge", 20, 4, 0xfffffff0},
     {"names huge", 24, 4, 0xffffff00},
     {"rank negative", 32, 4, 0xffffffff},
-    {"rank beyond the world", 32, 4, 8},
+    {"rank beyond the world", 32, 4, 8 * DLR_SLOT_OWNERS},
     {"world of none", 36, 4, 0},
     {"data far away", 64, 8, UINT64_MAX - 4095},
     {"data over the meta block", 64, 8, 4096},

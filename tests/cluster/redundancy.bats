@@ -6,7 +6,7 @@ load lib/suite
 STEPS=40
 
 setup_file() {
-    cluster_up 5 2
+    cluster_up 6 2
     job_file train.sh <<'SH'
 #!/bin/bash
 #SBATCH -o out.%j
@@ -16,7 +16,7 @@ export SLURM_MPI_TYPE=pmix
 srun /opt/dlrover/share/dlrover/examples/mpi_train --params small --steps "$steps" \
     --step-ms 100 --save-weights "$name.weights" --hash-log "$name.hashes" "$@"
 SH
-    job=$(submit -N3 --dlrover=off train.sh $STEPS ref --no-ckpt)
+    job=$(submit -N4 --dlrover=off train.sh $STEPS ref --no-ckpt)
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
 }
 teardown_file() { cluster_down; }
@@ -25,16 +25,13 @@ teardown() { heal_cluster; }
 
 output() { cat "$(alice_home)/out.$1"; }
 
-# start VALUE: three training nodes, two spares, under that redundancy
+# start VALUE: four training nodes, two spares, under that redundancy
 start() {
-    submit --dlrover=on --dlrover-spares=2 -N5 --dlrover-redundancy="$1" train.sh $STEPS "$name"
+    submit --dlrover=on --dlrover-spares=2 -N6 --dlrover-redundancy="$1" train.sh $STEPS "$name"
 }
 
 # the run has saved: at least five commits were told
 saved() { await "$1" "e['event']=='progress' and e['commits']>=5" >/dev/null; }
-
-# the nodes that train, but for the batch host's
-training() { events "$1" 'select(.event=="plan" and .round==0).places[].node' | tr -d '"' | grep -vx n1; }
 
 # no committed step was lost, and each step of each rank ever computed has one hash: the reference's
 same_as_undisturbed() {
@@ -47,22 +44,48 @@ same_as_undisturbed() {
     [ "$(cat "$(alice_home)/$name.hashes" "$(alice_home)/ref.hashes" | awk '{print $1, $2}' | sort -u | wc -l)" -eq $STEPS ]
 }
 
-# kill_training JOB: every training node but the batch host's, at once
-kill_training() {
-    local nodes
-    mapfile -t nodes < <(training "$1")
-    [ "${#nodes[@]}" -eq 2 ]
-    "$VC" kill "${nodes[0]}" &
-    "$VC" kill "${nodes[1]}"
-    wait
+# kill_places JOB PLACE..: the nodes of these places, at once
+kill_places() {
+    local job=$1 place pids=()
+    shift
+    for place in "$@"; do
+        "$VC" kill "$(events "$job" "select(.event==\"plan\" and .round==0).places[$place].node" | tr -d '"')" &
+        pids+=($!)
+    done
+    wait "${pids[@]}"
 }
 
-@test "partner:2: two of three training nodes killed at once, every committed step is there" {
+# The batch host has place 0: a set whose other node is killed is that of places 1 and 3.
+batch_host_first() {
+    [ "$(events "$1" 'select(.event=="plan" and .round==0).places[0].node')" = '"n1"' ]
+}
+
+@test "partner:2: two training nodes killed at once, every committed step is there" {
     job=$(start partner:2)
     saved "$job"
+    batch_host_first "$job"
     [ "$(events "$job" 'select(.event=="plan").places[].partners|unique|length' | sort -u)" = 2 ]
     alice /opt/dlrover/bin/dlrover status "$job" | grep 'copies on n[0-9], n[0-9]'
-    kill_training "$job"
+    kill_places "$job" 1 2
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    same_as_undisturbed "$job"
+}
+
+@test "xor:2: a node killed, its state is made of its set's others and the parity" {
+    job=$(start xor:2)
+    saved "$job"
+    batch_host_first "$job"
+    alice /opt/dlrover/bin/dlrover status "$job" | grep 'parity on n[0-9]'
+    kill_places "$job" 1
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    same_as_undisturbed "$job"
+}
+
+@test "rs:2+2: both nodes of a set killed at once, both come back from the two shards" {
+    job=$(start rs:2+2)
+    saved "$job"
+    batch_host_first "$job"
+    kill_places "$job" 1 3
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     same_as_undisturbed "$job"
 }
@@ -76,7 +99,7 @@ kill_training() {
 }
 
 @test "more copies than there are other nodes are refused in one line" {
-    job=$(start partner:3)
+    job=$(start partner:4)
     [[ $(await_job "$job") == FAILED* ]]
-    output "$job" | grep -- "--dlrover-redundancy=partner:3 needs at least 4 training nodes, this run has 3"
+    output "$job" | grep -- "--dlrover-redundancy with 4 other nodes needs at least 5 training nodes, this run has 4"
 }

@@ -120,6 +120,11 @@ void dlr_data_say(struct dlr_data *data, const struct dlr_local_msg *msg,
     FUZZ_CHECK(dlr_held_version(&data->held, msg->rank, v));
 }
 
+void dlr_data_done(struct dlr_data *data, int32_t rank, struct dlr_version v,
+                   uint64_t id, int rc, const char *why)
+{
+}
+
 void dlr_data_send_answer(struct dlr_data *data, unsigned kind,
                           const struct dlr_wire_answer *answer)
 {

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Transfers that end from outside: another round, a lost connection, a limit. */
+#include <errno.h>
+
+#include "ckpt/data_recv.h"
+
+/* Ending one transfer may open or end others: each search begins anew. */
+static struct dlr_recv *of_another_round(struct dlr_data *d)
+{
+    struct dlr_recv *r = d->recvs;
+
+    while (r && (r->ending || r->round == d->round))
+        r = r->next;
+    return r;
+}
+
+void dlr_data_recv_round(struct dlr_data *d)
+{
+    struct dlr_recv *r;
+
+    while ((r = of_another_round(d)))
+        dlr_recv_end(r, -ECANCELED);
+}
+
+static struct dlr_recv *from(struct dlr_data *d, const struct dlr_net_peer *peer)
+{
+    struct dlr_recv *r = d->recvs;
+
+    while (r && (r->ending || r->peer != peer))
+        r = r->next;
+    return r;
+}
+
+void dlr_data_recv_down(struct dlr_data *d, struct dlr_net_peer *peer, int rc)
+{
+    struct dlr_recv *r;
+
+    while ((r = from(d, peer)))
+        dlr_recv_end(r, rc);
+}
+
+/* When something is due for r. */
+static int64_t deadline(const struct dlr_recv *r)
+{
+    const struct dlr_data_conf *conf = &r->d->conf;
+
+    if (r->ending)
+        return r->end_ms + (r->cut ? DLR_DATA_STUCK_MS : DLR_DATA_DRAIN_MS);
+    return r->start_ms +
+           (dlr_recv_is_open(r) ? conf->transfer_timeout_ms : conf->answer_timeout_ms);
+}
+
+static void act(struct dlr_recv *r)
+{
+    if (!r->ending) {
+        dlr_recv_end(r, dlr_recv_is_open(r) ? -ETIMEDOUT : -EBUSY);
+    } else if (!r->cut) {
+        r->cut = true;
+        dlr_net_drop(r->d->net, r->peer);
+    } else {
+        dlr_data_stuck();
+    }
+}
+
+int64_t dlr_data_recv_tick(struct dlr_data *d, int64_t now_ms)
+{
+    int64_t first = DLR_DATA_NEVER;
+    struct dlr_recv *r = d->recvs;
+
+    while (r) {
+        if (deadline(r) <= now_ms) {
+            act(r); /* others may end with it: begin anew */
+            r = d->recvs;
+            first = DLR_DATA_NEVER;
+            continue;
+        }
+        if (deadline(r) < first)
+            first = deadline(r);
+        r = r->next;
+    }
+    return first;
+}
