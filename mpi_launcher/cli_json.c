@@ -80,6 +80,7 @@ static void add_steps(json_t *j, const struct dlr_cli_state *s, int64_t now_ms)
     json_object_set_new(j, "restored", version_or_null(&s->restore));
     json_object_set_new(j, "committed", version_or_null(&s->committed));
     json_object_set_new(j, "commit_age_ms", age);
+    json_object_set_new(j, "unprotected_since", time_or_null(s->bare_ms));
     json_object_set_new(j, "commits", json_integer(s->commits));
     json_object_set_new(j, "aborts", json_integer(s->aborts));
     json_object_set_new(j, "cadence",

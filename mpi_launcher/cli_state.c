@@ -105,6 +105,7 @@ static void on_start(struct dlr_cli_state *s, const json_t *e)
     s->world = int_of(e, "world", 0);
     s->max_restarts = int_of(e, "max_restarts", 0);
     s->over = false;
+    s->bare_ms = 0;
     s->step = -1;
     s->rate = 0;
 }
@@ -302,6 +303,17 @@ static void on_adopted(struct dlr_cli_state *s, const json_t *e)
     s->round = int_of(e, "round", s->round);
 }
 
+static void on_unprotected(struct dlr_cli_state *s, const json_t *e)
+{
+    s->bare_ms = s->last_ms;
+    set_text(&s->bare_node, text_of(e, "node"));
+}
+
+static void on_protected(struct dlr_cli_state *s, const json_t *e)
+{
+    s->bare_ms = 0;
+}
+
 static void on_no_memory(struct dlr_cli_state *s, const json_t *e)
 {
     const char *node = text_of(e, "node"), *why = text_of(e, "why");
@@ -374,6 +386,8 @@ static const struct {
     {"rendezvous", DLR_CLI_MEET, NULL},
     {"plan", DLR_CLI_PREPARE, on_plan},
     {"no_memory", DLR_CLI_NOTHING, on_no_memory},
+    {"unprotected", DLR_CLI_NOTHING, on_unprotected},
+    {"protected", DLR_CLI_NOTHING, on_protected},
     {"launch", DLR_CLI_LAUNCH, NULL},
     {"running", DLR_CLI_RUN, on_running},
     {"restored", DLR_CLI_RUN, NULL},
@@ -475,6 +489,7 @@ void dlr_cli_state_done(struct dlr_cli_state *s)
     free(s->suite);
     free(s->why);
     free(s->no_memory_why);
+    free(s->bare_node);
     free(s->progress);
     json_decref(s->cadence);
     json_decref(s->every_step);

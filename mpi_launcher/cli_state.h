@@ -84,6 +84,8 @@ struct dlr_cli_state {
     bool had_round;   /* one has ended before, in this life of the job or an earlier */
     struct dlr_cli_version restore, committed;
     int64_t commit_ms; /* 0: unknown */
+    int64_t bare_ms;   /* since then a second loss may cost committed steps; 0: no */
+    char *bare_node;   /* which was lost, or NULL */
     int64_t step;      /* -1: none known in this round */
     int64_t step_ms;
     double rate;                  /* steps/s, 0 unknown */

@@ -192,6 +192,21 @@ static void put_committed(struct page *p, const struct dlr_cli_state *s, int64_t
     end_line(p);
 }
 
+static void put_unprotected(struct page *p, const struct dlr_cli_state *s,
+                            int64_t now_ms)
+{
+    char span[32];
+
+    if (!s->bare_ms || s->over)
+        return;
+    dlr_cli_span(now_ms - s->bare_ms, span, sizeof(span));
+    label(p, "unprotected");
+    put(p, BOLD, "for %s", span);
+    put(p, NORMAL, ", since %s was lost: another loss may cost committed steps",
+        s->bare_node ? s->bare_node : "a node");
+    end_line(p);
+}
+
 /* What was said last of how saves go. */
 static void put_told(struct page *p, const char *name, const json_t *event)
 {
@@ -422,6 +437,7 @@ void dlr_cli_view(const struct dlr_cli_look *look, const struct dlr_cli_state *s
     put_mood(p, s, now_ms);
     put_step(p, s, now_ms);
     put_committed(p, s, now_ms);
+    put_unprotected(p, s, now_ms);
     if (!s->over) {
         put_told(p, "saves", s->cadence);
         put_told(p, "", s->every_step);

@@ -26,6 +26,9 @@ static const struct {
     {"node_dead", "{node} is dead: {why}[ for {silent_ms:ms}]"},
     {"lapsed", "{node} did not hear the supervisor[ for {silent_ms:ms}]"
                "[ and killed {killed#task}]"},
+    {"unprotected", "with {node} gone, part of {version:version} is not where it should"
+                    " be: another loss may cost it"},
+    {"protected", "{version:version} is protected again[ after {took_ms:ms}]"},
     {"suspended", "Slurm suspends the job[, says {node}]"},
     {"resumed", "the job goes on[ after {held_ms:ms}]"},
     {"strangers", "{count#connection} to {node} could not prove who made them"},

@@ -151,7 +151,9 @@ struct dlr_sup {
     unsigned *holders;    /* sup_redundancy.c: [places][copies] of the plan in force */
     struct dlr_sets sets; /* of those that share parity; rows 0: there are none */
     uint64_t *slot_bytes; /* [world] what each rank has reserved in this round */
-    int *kept;            /* nodes of the last round that was prepared; NULL: none */
+    int64_t
+        bare_ms; /* since then part of a version is not where it should be; 0: all is */
+    int *kept;   /* nodes of the last round that was prepared; NULL: none */
     struct dlr_plan_seat *former;
     unsigned nformer;
     struct dlr_plan_struck *struck;
@@ -445,6 +447,11 @@ int dlr_sup_holder_of(const struct dlr_sup *s, unsigned place, unsigned node);
 /* The holders of this round are those whom the next one asks about. */
 void dlr_sup_holders_keep(struct dlr_sup *s);
 bool dlr_sup_holder_kept(const struct dlr_sup *s, unsigned place, unsigned holder);
+/* A node is lost: while it kept something, a second loss may cost committed steps. Until every
+ * holder has its part of a version again.
+ */
+void dlr_sup_bare(struct dlr_sup *s, unsigned node);
+void dlr_sup_covered(struct dlr_sup *s);
 /* Parity: what is made where; a rank has its slots; a shard has; a lost rank is rebuilt. */
 json_t *dlr_sup_round_sums(const struct dlr_sup *s);
 void dlr_sup_member_ready(struct dlr_sup *s, unsigned rank, uint64_t bytes);

@@ -49,6 +49,7 @@ static void on_commit(void *arg, struct dlr_version v, int64_t took_ms)
     s->commits++;
     s->commit_ms = dlr_sup_now();
     dlr_sup_decide(s, "commit", v);
+    dlr_sup_covered(s);
     dlr_sup_cadence_commit(s);
     dlr_sup_periodic_commit(s, v);
 }

@@ -122,6 +122,36 @@ json_t *dlr_sup_holder_names(const struct dlr_sup *s, unsigned place)
     return names;
 }
 
+void dlr_sup_bare(struct dlr_sup *s, unsigned node)
+{
+    struct dlr_version newest;
+
+    if (s->bare_ms || !s->have_plan || dlr_sup_copies(s) == 0 ||
+        !dlr_commit_newest(s->commit, &newest))
+        return;
+    for (unsigned p = 0; p < s->plan.nplaces; p++)
+        if (dlr_sup_holder_of(s, p, node) >= 0) {
+            s->bare_ms = dlr_sup_now();
+            dlr_journal_note(s->journal, "unprotected", "s:s,s:o", "node",
+                             s->members.list[node].node.name, "version",
+                             dlr_sup_version(&newest));
+            return;
+        }
+}
+
+void dlr_sup_covered(struct dlr_sup *s)
+{
+    struct dlr_version newest;
+    int64_t since = s->bare_ms;
+
+    if (!since || !dlr_commit_newest(s->commit, &newest))
+        return;
+    s->bare_ms = 0;
+    dlr_journal_note(s->journal, "protected", "s:o,s:I", "version",
+                     dlr_sup_version(&newest), "took_ms",
+                     (json_int_t)(dlr_sup_now() - since));
+}
+
 /* --- parity --------------------------------------------------------------------------- */
 
 /* Bytes of a slot whose one region takes the image of any slot of so many. */

@@ -19,6 +19,7 @@ void dlr_sup_give_up(struct dlr_sup *s, unsigned node, const char *why,
     dlr_sup_say(s, "%s", why);
     dlr_journal_note(s->journal, "node_dead", "s:s,s:s,s:I", "node", m->node.name,
                      "why", reason, "silent_ms", (json_int_t)silent_ms);
+    dlr_sup_bare(s, node);
     dlr_sup_gather_lost(s, node);
     dlr_sup_transfers_lost(s, node);
     dlr_sup_send_peers(s);

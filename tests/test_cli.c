@@ -40,6 +40,11 @@ static const struct {
     {"{\"event\":\"node_up\",\"node\":\"n1\",\"leaf\":\"\"}", "n1 is here"},
     {"{\"event\":\"node_dead\",\"node\":\"n2\",\"why\":\"silent\",\"silent_ms\":1050}",
      "n2 is dead: silent for 1.05 s"},
+    {"{\"event\":\"unprotected\",\"node\":\"n2\",\"version\":[0,120]}",
+     "with n2 gone, part of step 120 of round 0 is not where it should be: another loss "
+     "may cost it"},
+    {"{\"event\":\"protected\",\"version\":[1,123],\"took_ms\":2100}",
+     "step 123 of round 1 is protected again after 2.10 s"},
     {"{\"event\":\"strangers\",\"node\":\"n2\",\"count\":3}",
      "3 connections to n2 could not prove who made them"},
     {"{\"event\":\"name_taken\",\"node\":\"n2\",\"name\":\"/dev/shm/dlrover-1-7\"}",
@@ -319,6 +324,25 @@ static const struct dlr_cli_node *node(const struct dlr_cli_state *s, const char
     return NULL;
 }
 
+static void a_gap_in_protection_has_a_beginning_and_an_end(void **state)
+{
+    static const char gap[] =
+        "{\"time\":\"2026-11-21T03:00:12.000Z\",\"event\":\"unprotected\","
+        "\"node\":\"n2\",\"version\":[0,120]}";
+    static const char end[] =
+        "{\"time\":\"2026-11-21T03:00:14.000Z\",\"event\":\"protected\","
+        "\"version\":[1,123],\"took_ms\":2000}";
+    struct dlr_cli_state s;
+
+    dlr_cli_state_init(&s);
+    dlr_cli_state_line(&s, gap, sizeof(gap) - 1);
+    assert_true(s.bare_ms > 0 && s.bare_ms == s.last_ms);
+    assert_string_equal(s.bare_node, "n2");
+    dlr_cli_state_line(&s, end, sizeof(end) - 1);
+    assert_int_equal(s.bare_ms, 0);
+    dlr_cli_state_done(&s);
+}
+
 static void a_lost_node_shows_beside_the_one_that_took_over(void **state)
 {
     struct dlr_cli_state s;
@@ -473,6 +497,7 @@ int main(void)
         cmocka_unit_test(spans_are_short),
         cmocka_unit_test(times_are_read_as_people_write_them),
         cmocka_unit_test(slips_find_the_word_that_was_meant),
+        cmocka_unit_test(a_gap_in_protection_has_a_beginning_and_an_end),
         cmocka_unit_test(a_lost_node_shows_beside_the_one_that_took_over),
         cmocka_unit_test(ends_are_told_apart),
         cmocka_unit_test(phases_follow_the_events),

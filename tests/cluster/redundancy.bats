@@ -44,6 +44,11 @@ same_as_undisturbed() {
     [ "$(cat "$(alice_home)/$name.hashes" "$(alice_home)/ref.hashes" | awk '{print $1, $2}' | sort -u | wc -l)" -eq $STEPS ]
 }
 
+# said, once each and in this order: committed steps hung on one more loss, and did no longer
+told_of_the_gap() {
+    [ "$(events "$1" 'select(.event=="unprotected" or .event=="protected").event' | tr -d '"' | paste -sd' ')" = "unprotected protected" ]
+}
+
 # kill_places JOB PLACE..: the nodes of these places, at once
 kill_places() {
     local job=$1 place pids=()
@@ -79,6 +84,7 @@ batch_host_first() {
     kill_places "$job" 1
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     same_as_undisturbed "$job"
+    told_of_the_gap "$job"
 }
 
 @test "rs:2+2: both nodes of a set killed at once, both come back from the two shards" {
