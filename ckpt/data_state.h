@@ -40,8 +40,8 @@ struct dlr_data {
     struct dlr_work *work;  /* files and memory */
     struct dlr_work *check; /* checksums of what comes in */
     struct dlr_work
-        *save;          /* slots to files: may take long, nothing else waits for it */
-    atomic_uint urgent; /* saves without a limit that wait or run */
+        *save;            /* slots to files: may take long, nothing else waits for it */
+    atomic_uint urgent;   /* saves without a limit that wait or run */
     struct dlr_work *sum; /* chunks that are added up */
     struct dlr_holdings held;
 

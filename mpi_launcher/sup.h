@@ -457,6 +457,9 @@ json_t *dlr_sup_round_sums(const struct dlr_sup *s);
 void dlr_sup_member_ready(struct dlr_sup *s, unsigned rank, uint64_t bytes);
 void dlr_sup_shard_ready(struct dlr_sup *s, unsigned node, unsigned slot);
 void dlr_sup_rebuild(struct dlr_sup *s, unsigned rank);
+/* Of a plan without places; the transfer's number, 0: it cannot be. */
+uint64_t dlr_sup_rebuild_anywhere(struct dlr_sup *s, const struct dlr_plan *plan,
+                                  unsigned rank);
 json_t *dlr_sup_holder_names(const struct dlr_sup *s, unsigned place);
 
 /* sup_manifest.c: every rank's slot is in its file, this makes them a checkpoint */

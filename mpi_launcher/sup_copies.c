@@ -186,12 +186,29 @@ static void end_rebuild(struct dlr_sup *s, const struct dlr_transfer *failed, in
     }
 }
 
+/* What survivors have made of parity goes to its file. */
+static void write_rebuilt(struct dlr_sup *s, const struct dlr_transfer *made)
+{
+    struct dlr_transfer was = *made, *t;
+
+    t = dlr_sup_add_transfer(s, was.rank, was.to, was.to, true);
+    if (!t)
+        return;
+    memcpy(t->path, was.path, sizeof(t->path));
+    t->started = true;
+    dlr_sup_ask(s, t, "persist", t->to, "path", t->path);
+}
+
 static void end_transfer(struct dlr_sup *s, struct dlr_transfer *t, int rc,
                          const char *why)
 {
     if (t->ended)
         return;
     t->ended = true;
+    if (rc == 0 && t->rebuild && t->path[0]) {
+        write_rebuilt(s, t);
+        return;
+    }
     if (rc == 0) {
         s->moved += t->of == 0;
         return;
@@ -253,8 +270,12 @@ void dlr_sup_write_rank(struct dlr_sup *s, const struct dlr_plan *plan, const ch
 
     if (src->from == DLR_PLAN_FILE)
         return; /* it is written already */
-    holder = dlr_members_find(&s->members, src->where);
-    t = dlr_sup_add_transfer(s, rank, holder, holder, true);
+    if (src->from == DLR_PLAN_PARITY) {
+        t = find_transfer(s, dlr_sup_rebuild_anywhere(s, plan, rank));
+    } else {
+        holder = dlr_members_find(&s->members, src->where);
+        t = dlr_sup_add_transfer(s, rank, holder, holder, true);
+    }
     if (!t ||
         dlr_persist_path(dir, rank, plan->version, t->path, sizeof(t->path)) < 0) {
         s->transfer_rc = -EIO; /* a manifest must not name a file that nobody writes */
@@ -264,8 +285,10 @@ void dlr_sup_write_rank(struct dlr_sup *s, const struct dlr_plan *plan, const ch
             t->ended = true;
         return;
     }
+    if (t->rebuild)
+        return; /* when it is there */
     t->started = true;
-    dlr_sup_ask(s, t, "persist", holder, "path", t->path);
+    dlr_sup_ask(s, t, "persist", t->to, "path", t->path);
 }
 
 /* --- preparation ---------------------------------------------------------------------------------- */
@@ -390,7 +413,7 @@ void dlr_sup_on_ready(struct dlr_sup *s, unsigned node, unsigned rank, uint32_t 
 
     if (round != dlr_policy_round(s->policy))
         return;
-    for (unsigned i = 0; s->preparing && i < s->ntransfers; i++) {
+    for (unsigned i = 0; (s->preparing || s->persisting) && i < s->ntransfers; i++) {
         struct dlr_transfer *t = &s->transfers[i];
 
         if (t->to == node && t->rank == rank && !t->of && !t->started && !t->ended)
@@ -450,6 +473,8 @@ void dlr_sup_persist_reports(struct dlr_sup *s)
                                  .ranks = s->step.ranks,
                                  .files = s->files,
                                  .nfiles = s->nfiles,
+                                 .members = s->conf.redundancy.members,
+                                 .rows = s->sets.rows,
                                  .struck = s->struck,
                                  .nstruck = s->nstruck};
     struct dlr_plan plan = {0};

@@ -236,27 +236,27 @@ static unsigned read_sources(const struct dlr_sup *s, const char *where, unsigne
     return n;
 }
 
-/* Its node learns what to make it of, and gets slots; when it has them, the parts are sent. */
-void dlr_sup_rebuild(struct dlr_sup *s, unsigned rank)
+/* Node home learns what to make it of, and gets slots; when it has them, the parts are sent. The
+ * transfer's number, 0: it cannot be.
+ */
+static uint64_t rebuild(struct dlr_sup *s, const struct dlr_plan_source *src,
+                        unsigned rank, const unsigned *slot, const int *node,
+                        unsigned n, int home)
 {
-    const struct dlr_plan_source *src = &s->plan.sources[rank];
-    unsigned slot[DLR_PARITY_DATA_MAX], ranks[DLR_PARITY_DATA_MAX], n;
-    int node[DLR_PARITY_DATA_MAX];
-    int home = dlr_sup_node_of(s, (unsigned)dlr_sup_place_of(s, rank));
+    unsigned ranks[DLR_PARITY_DATA_MAX];
     char terms[TERMS], text[TERMS + 16];
     struct dlr_transfer *t;
     uint64_t id;
 
-    n = read_sources(s, src->where, slot, node);
-    t = dlr_sup_add_transfer(s, rank, home, home, true);
-    if (!t)
-        return;
-    t->rebuild = true;
-    id = t->id;
     if (s->sets.rows == 0 || n != dlr_sets_group(&s->sets, rank, ranks) ||
         dlr_sets_rebuild_terms(&s->sets, rank, slot, terms, sizeof(terms)) < 0)
-        return; /* the preparation's limit ends it */
-    dlr_format(text, sizeof(text), "%u %s", s->plan.world, terms);
+        return 0;
+    t = dlr_sup_add_transfer(s, rank, home, home, true);
+    if (!t)
+        return 0;
+    t->rebuild = true;
+    id = t->id;
+    dlr_format(text, sizeof(text), "%u %s", s->sets.world, terms);
     dlr_sup_ask(s, t, "rebuild", (unsigned)home, "terms", text);
     for (unsigned i = 0; i < n; i++) {
         t = dlr_sup_add_transfer(s, slot[i], node[i], home, true);
@@ -264,4 +264,33 @@ void dlr_sup_rebuild(struct dlr_sup *s, unsigned rank)
             t->of = id;
     }
     dlr_sup_ask_reserve(s, (unsigned)home, rank, src->bytes);
+    return id;
+}
+
+void dlr_sup_rebuild(struct dlr_sup *s, unsigned rank)
+{
+    const struct dlr_plan_source *src = &s->plan.sources[rank];
+    unsigned slot[DLR_PARITY_DATA_MAX];
+    int node[DLR_PARITY_DATA_MAX];
+    unsigned n = read_sources(s, src->where, slot, node);
+    int home = dlr_sup_node_of(s, (unsigned)dlr_sup_place_of(s, rank));
+
+    if (rebuild(s, src, rank, slot, node, n, home) == 0)
+        dlr_sup_add_transfer(s, rank, home, home, true); /* its limit ends it */
+}
+
+/* A node that has one of the parts makes it: of each lost rank of a group another one, since a part
+ * that comes can go into one sum only.
+ */
+uint64_t dlr_sup_rebuild_anywhere(struct dlr_sup *s, const struct dlr_plan *plan,
+                                  unsigned rank)
+{
+    unsigned ranks[DLR_PARITY_DATA_MAX], slot[DLR_PARITY_DATA_MAX], k = 0;
+    unsigned members = dlr_sets_group(&s->sets, rank, ranks);
+    int node[DLR_PARITY_DATA_MAX];
+    unsigned n = read_sources(s, plan->sources[rank].where, slot, node);
+
+    for (unsigned i = 0; i < members && ranks[i] != rank; i++)
+        k += plan->sources[ranks[i]].from == DLR_PLAN_PARITY;
+    return k < n ? rebuild(s, &plan->sources[rank], rank, slot, node, n, node[k]) : 0;
 }

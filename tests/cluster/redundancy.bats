@@ -96,6 +96,17 @@ batch_host_first() {
     same_as_undisturbed "$job"
 }
 
+@test "xor:2 and no spare: what is lost is made again and written before the requeue" {
+    job=$(submit --dlrover=on -N4 --dlrover-redundancy=xor:2 train.sh $STEPS "$name")
+    saved "$job"
+    batch_host_first "$job"
+    kill_places "$job" 1
+    await "$job" requeue
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(events "$job" 'select(.event=="persist").files')" -eq 4 ]
+    same_as_undisturbed "$job"
+}
+
 @test "none: a crash of the program costs no committed step" {
     job=$(start none)
     saved "$job"
