@@ -125,6 +125,7 @@ static void start(struct dlr_sup *s)
     FUZZ_CHECK(plan && dlr_plan_from_json(plan, &s->plan, &err) == 0);
     json_decref(plan);
     s->have_plan = true;
+    FUZZ_CHECK(dlr_sup_holders_make(s) == 0);
     dlr_policy_start(s->policy, now_ms);
     for (unsigned i = 0; i < NODES; i++) {
         struct dlr_member *m = &s->members.list[i];
@@ -153,6 +154,8 @@ static void stop(struct dlr_sup *s)
     free(s->restored);
     free(s->up);
     free(s->struck);
+    free(s->holders);
+    free(s->slot_bytes);
     dlr_plan_done(&s->plan);
     dlr_policy_free(s->policy);
     dlr_commit_free(s->commit);
