@@ -140,11 +140,7 @@ srun -m cyclic -n4 bash -c 'echo "$RANK $SLURMD_NODENAME $GROUP_RANK $LOCAL_RANK
 SH
     job=$(submit moved.sh)
     await "$job" running
-    until=$((SECONDS + WAIT))
-    until [ "$(ls "$(alice_home)" | grep -c '^seat.0')" = 4 ]; do
-        [ $SECONDS -lt $until ]
-        read -rt 0.1 <> <(:) || :
-    done
+    wait_until '[ "$(find "$(alice_home)" -maxdepth 1 -name "seat.0*" | wc -l)" = 4 ]'
     "$VC" kill n2
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     [ "$(cat "$(alice_home)"/seat.0.* | paste -sd,)" = "0 n1 0 0,1 n2 1 0,2 n1 0 1,3 n2 1 1" ]
