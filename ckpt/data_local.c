@@ -8,6 +8,7 @@
 
 #include "ckpt/data_sum.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/msg.h"
 
@@ -185,6 +186,9 @@ void dlr_data_obey(struct dlr_data *d, const struct dlr_local_msg *msg)
         break;
     case DLR_LOCAL_D_ABORT:
         dlr_held_abort(&d->held, v);
+        break;
+    case DLR_LOCAL_D_PACE:
+        dlr_bucket_rate(&d->bucket, msg->arg[0], dlr_now_ns());
         break;
     case DLR_LOCAL_D_DROP:
         drop(d, msg);

@@ -15,6 +15,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "ckpt/data_nic.h"
 #include "ckpt/data_state.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -33,6 +34,12 @@ static const struct dlr_opt opts[] = {
      "limit of one copy between two nodes"},
     {"answer-timeout", DLR_OPT_DURATION, FIELD(answer_timeout_ms), "5s", "TIME",
      "limit for a receiver to have a free slot"},
+    {"threads", DLR_OPT_UINT, FIELD(threads), "2", "N",
+     "threads that check what comes in"},
+    {"net", DLR_OPT_WORD, FIELD(net), "", "DEV[,DEV]",
+     "network devices, what UCX finds fastest when empty"},
+    {"net-class", DLR_OPT_UINT, FIELD(net_class), "0", "N",
+     "traffic class on InfiniBand and RoCE, 0 for the network's default"},
     {"log", DLR_OPT_WORD, FIELD(log), "warn", "LEVEL",
      "messages shown: error, warn, info or debug"},
     DLR_OPT_END,
@@ -157,13 +164,15 @@ static int start(struct dlr_data *d, struct dlr_err *err)
     int rc;
 
     setsockopt(d->agent, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-    rc = dlr_work_new(&d->work, err);
+    rc = dlr_nic_setup(d->conf.net, d->conf.net_class, err);
     if (rc == 0)
-        rc = dlr_work_new(&d->check, err);
+        rc = dlr_work_new(1, &d->work, err);
     if (rc == 0)
-        rc = dlr_work_new(&d->save, err);
+        rc = dlr_work_new(d->conf.threads, &d->check, err);
     if (rc == 0)
-        rc = dlr_work_new(&d->sum, err);
+        rc = dlr_work_new(1, &d->save, err);
+    if (rc == 0)
+        rc = dlr_work_new(1, &d->sum, err);
     if (rc == 0)
         rc = dlr_net_open(&ops, d, &d->net, err);
     return rc < 0 ? rc : dlr_data_hello(d, err);

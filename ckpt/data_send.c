@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sending side of a transfer: BEGIN, wait for ACCEPT, chunks, wait for ACK. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "ckpt/data_nic.h"
 #include "ckpt/data_state.h"
+#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/str.h"
 
 #define WINDOW 8    /* chunks in flight */
 #define RETRY_MS 20 /* a receiver that is not in our round yet is asked again */
@@ -31,6 +35,8 @@ struct dlr_send {
     int rc;
     const char *why;
     int64_t start_ms, retry_ms, end_ms;
+    bool paced;
+    int64_t pace_ms; /* nothing goes out before; 0: not held back */
     bool cut;
 };
 
@@ -64,6 +70,16 @@ static void end(struct dlr_send *s, int rc, const char *why)
 }
 
 static void pump(struct dlr_send *s);
+
+/* True when the next piece must wait for its turn (--dlrover-pace). */
+static bool hold_back(struct dlr_send *s, size_t bytes)
+{
+    int64_t wait_ns =
+        s->paced ? dlr_bucket_take(&s->d->bucket, bytes, dlr_now_ns()) : 0;
+
+    s->pace_ms = wait_ns > 0 ? dlr_now_ms() + wait_ns / 1000000 + 1 : 0;
+    return wait_ns > 0;
+}
 
 /* A request of s ended; while it was counted, end() could not release s. */
 static void landed(struct dlr_send *s, int rc, const char *why)
@@ -100,6 +116,8 @@ static void pump(struct dlr_send *s)
         int rc = dlr_slot_chunk(s->held->slot, s->sent, &data, &bytes, &crc);
 
         head.index = s->sent;
+        if (rc == 0 && hold_back(s, bytes))
+            return;
         if (rc == 0)
             rc = dlr_net_offer(s->peer, DLR_WIRE_CHUNK,
                                (struct dlr_net_part){&head, sizeof(head)},
@@ -189,6 +207,23 @@ static int connect_to(struct dlr_send *s, const char *hex, struct dlr_err *err)
     return dlr_net_peer(s->d->net, addr, bytes, true, &s->peer, err);
 }
 
+/* The agent hears which devices copies go over, whenever they are others. */
+static void tell_devices(struct dlr_send *s)
+{
+    DLR_AUTO_FREE char *info = dlr_net_describe(s->peer);
+    char uses[sizeof(s->d->uses)], text[1024];
+    struct dlr_local_msg msg;
+
+    dlr_nic_parse(info ? info : "", uses, sizeof(uses));
+    if (!uses[0] || dlr_streq(uses, s->d->uses))
+        return;
+    snprintf(s->d->uses, sizeof(s->d->uses), "%s", uses);
+    dlr_nic_report("", uses, text, sizeof(text));
+    dlr_local_init(&msg, DLR_LOCAL_D_USES);
+    dlr_local_text(&msg, "%s", text);
+    dlr_data_say(s->d, &msg, NULL, 0);
+}
+
 static int start(struct dlr_data *d, const struct dlr_local_msg *msg,
                  struct dlr_err *err)
 {
@@ -205,6 +240,7 @@ static int start(struct dlr_data *d, const struct dlr_local_msg *msg,
     if (!s)
         return dlr_fail(err, -ENOMEM, "out of memory");
     *s = (struct dlr_send){.d = d, .id = ++d->last_id, .agent_id = msg->arg[1]};
+    s->paced = msg->arg[2] == 1;
     s->rank = msg->rank;
     s->version = v;
     s->round = msg->round;
@@ -226,6 +262,7 @@ static int start(struct dlr_data *d, const struct dlr_local_msg *msg,
     dlr_held_read(held);
     s->next = d->sends;
     d->sends = s;
+    tell_devices(s);
     ask(s);
     return 0;
 }
@@ -304,6 +341,19 @@ void dlr_data_send_down(struct dlr_data *d, struct dlr_net_peer *peer, int rc)
     }
 }
 
+/* s was held back: when it is to be looked at again, and s may be gone then. */
+static int64_t pump_now(struct dlr_send *s, int64_t at)
+{
+    s->inflight++; /* pump() may end it */
+    pump(s);
+    s->inflight--;
+    if (s->state == STREAMING && s->pace_ms)
+        return s->pace_ms;
+    if (s->state == ENDING && !s->inflight)
+        release(s);
+    return at;
+}
+
 /* Ends or retries what is due; when to look at it again. */
 static int64_t look(struct dlr_send *s, int64_t now_ms)
 {
@@ -329,9 +379,13 @@ static int64_t look(struct dlr_send *s, int64_t now_ms)
     }
     if (s->state == RETRY && now_ms < s->retry_ms)
         return s->retry_ms;
+    if (s->state == STREAMING && s->pace_ms && now_ms < s->pace_ms)
+        return s->pace_ms;
     at = s->start_ms + conf->transfer_timeout_ms;
     if (s->state == RETRY)
         ask(s); /* s may be gone */
+    else if (s->state == STREAMING && s->pace_ms)
+        return pump_now(s, at);
     return at;
 }
 

@@ -13,6 +13,7 @@
 #include "ckpt/data_ucx.h"
 #include "ckpt/data_wire.h"
 #include "ckpt/data_work.h"
+#include "ckpt/pace.h"
 #include "common/local.h"
 
 #define DLR_DATA_NEVER INT64_MAX
@@ -23,6 +24,9 @@
 
 struct dlr_data_conf {
     int64_t transfer_timeout_ms; /* one transfer, from its beginning to its end */
+    unsigned threads;            /* that check what comes in */
+    char net[1024];              /* devices, empty: UCX chooses */
+    unsigned net_class;          /* 0: the network's default */
     int64_t answer_timeout_ms;   /* a receiver to have a slot, and the round's token */
     char log[1024];              /* level of messages */
 };
@@ -52,12 +56,14 @@ struct dlr_data {
     int32_t *accept;
     unsigned naccept;
 
+    struct dlr_bucket bucket; /* of the sends that are paced */
     struct dlr_send *sends;
     struct dlr_recv *recvs;
     unsigned nrecvs;
     struct dlr_sum *sums;
     struct dlr_sum_order *sum_orders;
     uint64_t last_id;
+    char uses[256];   /* devices, as the agent was told */
     uint64_t dropped; /* messages that were malformed or not from this round */
 };
 

@@ -2,6 +2,7 @@
 #include "ckpt/data_ucx.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -317,6 +318,19 @@ int dlr_net_peer(struct dlr_net *net, const void *addr, size_t bytes, bool own,
     net->peers = p;
     *ret = p;
     return 0;
+}
+
+char *dlr_net_describe(const struct dlr_net_peer *peer)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = peer->ep ? open_memstream(&text, &size) : NULL;
+
+    if (!out)
+        return NULL;
+    ucp_ep_print_info(peer->ep, out);
+    fclose(out);
+    return text;
 }
 
 void dlr_net_peer_put(struct dlr_net_peer *peer)

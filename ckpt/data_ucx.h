@@ -71,6 +71,8 @@ int dlr_net_peer(struct dlr_net *net, const void *addr, size_t bytes, bool own,
                  struct dlr_net_peer **ret, struct dlr_err *err);
 void dlr_net_own_address(const struct dlr_net_peer *peer, const void **ret_addr,
                          size_t *ret_bytes);
+/* UCX's own description of the connection, the caller's: free(); NULL when it cannot be had. */
+char *dlr_net_describe(const struct dlr_net_peer *peer);
 void dlr_net_peer_put(struct dlr_net_peer *peer); /* accepts NULL */
 
 /* Closes it at once; everything in flight there ends with -ECANCELED. */

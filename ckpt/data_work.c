@@ -14,7 +14,6 @@ struct queue {
 };
 
 struct dlr_work {
-    pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t more;
     struct queue todo, done;
@@ -61,7 +60,23 @@ static void *run(void *arg)
     return NULL;
 }
 
-int dlr_work_new(struct dlr_work **ret, struct dlr_err *err)
+/* As many as can be had: 0 when there is one. */
+static int start(struct dlr_work *w, unsigned threads)
+{
+    pthread_t thread;
+    int rc = 0;
+
+    for (unsigned i = 0; i < threads && rc == 0; i++) {
+        rc = -pthread_create(&thread, NULL, run, w);
+        if (rc == 0)
+            pthread_detach(thread);
+        else if (i > 0)
+            return 0;
+    }
+    return rc;
+}
+
+int dlr_work_new(unsigned threads, struct dlr_work **ret, struct dlr_err *err)
 {
     struct dlr_work *w = calloc(1, sizeof(*w));
     int rc;
@@ -73,7 +88,7 @@ int dlr_work_new(struct dlr_work **ret, struct dlr_err *err)
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->more, NULL);
     w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    rc = w->fd < 0 ? -errno : -pthread_create(&w->thread, NULL, run, w);
+    rc = w->fd < 0 ? -errno : start(w, threads ? threads : 1);
     if (rc < 0) {
         if (w->fd >= 0)
             close(w->fd);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One thread for what blocks (reserving memory, files); its results come back to the loop. */
+/* Threads for what blocks or computes (memory, files, checksums); the results come back to the
+ * loop.
+ */
 #ifndef DLR_CKPT_DATA_WORK_H
 #define DLR_CKPT_DATA_WORK_H
 
@@ -18,8 +20,9 @@ struct dlr_job {
     struct dlr_err err;
 };
 
-int dlr_work_new(struct dlr_work **ret, struct dlr_err *err);
-/* Jobs are run in order. */
+/* 0 threads count as 1. -errno when not one could be started. */
+int dlr_work_new(unsigned threads, struct dlr_work **ret, struct dlr_err *err);
+/* Jobs are begun in order, and by one thread also run in it. */
 void dlr_work_add(struct dlr_work *work, struct dlr_job *job);
 int dlr_work_fd(const struct dlr_work *work); /* readable: call dlr_work_finish() */
 void dlr_work_finish(struct dlr_work *work);

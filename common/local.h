@@ -60,7 +60,7 @@ enum dlr_local_type {
     DLR_LOCAL_D_RESERVE = 49, /* rank, arg[0] = bytes, arg[1] = slots */
     DLR_LOCAL_D_SEND =
         50, /* rank, round, step, arg[0] = version's round, arg[1] = request
-                                 id, text = receiver's UCX address in hex */
+                                 id, arg[2] = 1: paced, text = receiver's UCX address in hex */
     DLR_LOCAL_D_LOAD = 51, /* rank, step, arg[0] = version's round, arg[1] = id,
                                  text = path of a file */
     DLR_LOCAL_D_SAVE = 52, /* same, the other way; arg[2] = bytes a second at most,
@@ -75,6 +75,8 @@ enum dlr_local_type {
         57, /* rank, round, step, arg[0] = version's round (UINT32_MAX: every
                                 version), arg[1] = id, text = "WORLD RANK*COEF ..":
                                 make this slot of those */
+    DLR_LOCAL_D_PACE =
+        58, /* arg[0] = bytes per second of sends that are paced, 0 any */
 
     /* data process -> agent */
     DLR_LOCAL_D_HELLO = 64, /* text = UCX address in hex */
@@ -85,6 +87,9 @@ enum dlr_local_type {
     DLR_LOCAL_D_COPIED =
         67, /* rank, step, arg[0] = version's round: a verified copy was
                                   received; arg[1] = bytes, arg[2] = nanoseconds */
+    DLR_LOCAL_D_USES =
+        68, /* text = JSON {"uses", "mbps", "faster"}: the devices that copies
+                              go over */
 };
 
 struct dlr_local_msg {

@@ -217,6 +217,17 @@ static int show_copies(const struct dlr_redundancy_conf *r, char *buf, size_t si
     }
 }
 
+static int parse_rate(const char *text, union value *ret)
+{
+    int rc;
+
+    ret->bytes = dlr_streq(text, "auto") ? DLR_RATE_AUTO : 0;
+    if (ret->bytes || dlr_streq(text, "off"))
+        return 0;
+    rc = dlr_parse_size(text, &ret->bytes);
+    return rc < 0 ? rc : ret->bytes == 0 || ret->bytes == DLR_RATE_AUTO ? -ERANGE : 0;
+}
+
 /* "0.1%": digits, a point and up to four more digits. */
 static int parse_ppm(const char *text, union value *ret)
 {
@@ -277,6 +288,8 @@ static const struct {
     [DLR_OPT_EVERY] = {parse_every, sizeof(struct dlr_every_conf),
                        "'off', 'auto', a count of steps such as '1000', or a time such "
                        "as '10m'"},
+    [DLR_OPT_RATE] = {parse_rate, sizeof(uint64_t),
+                      "'off', 'auto', or bytes per second such as '200m' or '1g'"},
     [DLR_OPT_PPM] = {parse_ppm, sizeof(unsigned),
                      "'off', or a percentage from '0.0001%' to '100%' such as '0.1%'"},
     [DLR_OPT_COPIES] =
@@ -408,6 +421,12 @@ int dlr_opt_show(const struct dlr_opt *opt, const void *conf, char *buf, size_t 
     case DLR_OPT_BEAT:
         show_ms(beat->every_ms, time, sizeof(time));
         return dlr_format(buf, size, "%s:%u", time, beat->missed);
+    case DLR_OPT_RATE:
+        if (*(const uint64_t *)at == DLR_RATE_AUTO)
+            return dlr_format(buf, size, "auto");
+        if (!*(const uint64_t *)at)
+            return dlr_format(buf, size, "off");
+        return show_size(*(const uint64_t *)at, buf, size);
     case DLR_OPT_PPM:
         if (!*(const unsigned *)at)
             return dlr_format(buf, size, "off");

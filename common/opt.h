@@ -23,6 +23,7 @@ enum dlr_opt_type {
     DLR_OPT_SHARE,    /* char[DLR_OPT_TEXT]: a size above 0, or 1% to 100% */
     DLR_OPT_BEAT,     /* struct dlr_beat_conf: TIME[:MISSED] */
     DLR_OPT_EVERY,    /* struct dlr_every_conf: off, auto, STEPS or TIME */
+    DLR_OPT_RATE,     /* uint64_t, bytes per second: off (0), auto or a size */
     DLR_OPT_PPM,      /* unsigned, millionths: a percentage, or off, which is 0 */
     DLR_OPT_COPIES, /* struct dlr_redundancy_conf: none, partner[:K], xor:N or rs:N+M */
 };
@@ -42,6 +43,7 @@ struct dlr_every_conf {
 };
 
 #define DLR_EVERY_AUTO UINT_MAX
+#define DLR_RATE_AUTO UINT64_MAX
 
 /* Where a snapshot is beside its own node. */
 enum dlr_redundancy {

@@ -33,6 +33,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "ckpt/pace.h"
 #include "ckpt/page.h"
 #include "ckpt/slot.h"
 #include "ckpt/store.h"
@@ -196,6 +197,12 @@ struct dlr_agent {
         struct dlr_version version;
     } bad; /* what a worker here has marked: told to every supervisor */
     struct dlr_agent_data data;
+    struct {
+        struct dlr_pace pace; /* --dlrover-pace=auto */
+        unsigned sends;       /* of saves, on their way */
+        int64_t begun_ns;     /* the first of them; and what has arrived since */
+        uint64_t bytes;
+    } pacing;
     struct dlr_agent_peers peers;
     struct {
         int pidfd, timer; /* -1: not watched, off */
@@ -349,6 +356,12 @@ void dlr_agent_tasks_round(struct dlr_agent *a, uint32_t round);
 void dlr_agent_tasks_retell(struct dlr_agent *a);
 
 /* --- agent_ranks.c ------------------------------------------------------------------ */
+
+/* --- agent_pace.c */
+void dlr_agent_pace_start(struct dlr_agent *a); /* the data process is there */
+void dlr_agent_pace_look(struct dlr_agent *a);  /* with every beat */
+void dlr_agent_pace_begin(struct dlr_agent *a); /* a save's copy is sent off */
+void dlr_agent_pace_end(struct dlr_agent *a, int rc, uint64_t bytes);
 
 /* What saving has cost a rank since its page was made (ckpt/page.h). */
 struct dlr_agent_cost {

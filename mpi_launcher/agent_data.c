@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -28,12 +29,21 @@ struct request {
 
 static int on_data(zloop_t *loop, zmq_pollitem_t *item, void *arg);
 
+/* A copy that a save's commit waits for, not a round's start. */
+static bool is_save(const struct request *q)
+{
+    return q->type == DLR_LOCAL_D_SEND && q->from.from == DLR_AGENT_SELF &&
+           q->from.id == 0;
+}
+
 static void tell_end(struct dlr_agent *a, struct request *q, int rc, const char *why)
 {
     struct dlr_agent_rank *r = dlr_agent_rank(a, q->rank, false);
 
     if (r && q->slot >= 0 && dlr_agent_round_is(a, q->round) && r->reading[q->slot] > 0)
         r->reading[q->slot]--;
+    if (is_save(q))
+        dlr_agent_pace_end(a, rc, r ? r->bytes : 0);
     if (q->from.from == DLR_AGENT_SELF && rc < 0 &&
         dlr_agent_round_is(a, q->version.round))
         dlr_agent_save_missed(a, q->rank, q->version.step, why);
@@ -100,6 +110,7 @@ static void on_hello(struct dlr_agent *a, const struct dlr_local_msg *m)
         return;
     if (a->control) /* else the first hello is still to come */
         dlr_agent_hello(a);
+    dlr_agent_pace_start(a);
     if (!a->round.known)
         return;
     dlr_agent_data_round(a, false);
@@ -130,6 +141,19 @@ static void on_copied(struct dlr_agent *a, const struct dlr_local_msg *m)
                             (json_int_t)m->arg[1], "ns", (json_int_t)m->arg[2]));
 }
 
+static void on_uses(struct dlr_agent *a, const struct dlr_local_msg *m)
+{
+    json_t *msg = json_loadb(m->text, m->text_len, 0, NULL);
+
+    if (!json_is_object(msg)) {
+        json_decref(msg);
+        return;
+    }
+    json_object_set_new(msg, "v", json_integer(DLR_MSG_VERSION));
+    json_object_set_new(msg, "t", json_string("uses"));
+    dlr_agent_say(a, msg);
+}
+
 static void dispatch(struct dlr_agent *a, const struct dlr_local_msg *m)
 {
     switch (m->type) {
@@ -144,6 +168,9 @@ static void dispatch(struct dlr_agent *a, const struct dlr_local_msg *m)
         return;
     case DLR_LOCAL_D_COPIED:
         on_copied(a, m);
+        return;
+    case DLR_LOCAL_D_USES:
+        on_uses(a, m);
         return;
     default:
         a->dropped++;
@@ -280,6 +307,8 @@ void dlr_agent_data_request(struct dlr_agent *a, enum dlr_local_type type, int32
                           .version = version,
                           .slot = -1,
                           .round = a->round.round};
+    if (is_save(q))
+        dlr_agent_pace_begin(a);
     if (a->data.fd < 0) {
         tell_end(a, q, -ENOTCONN, "no data process on this node");
         return;
@@ -295,14 +324,15 @@ void dlr_agent_data_request(struct dlr_agent *a, enum dlr_local_type type, int32
     m.step = version.step;
     m.arg[0] = version.round;
     m.arg[1] = q->id;
-    m.arg[2] = from->rate;
+    m.arg[2] = is_save(q) ? 1 : from->rate;
     dlr_local_text(&m, "%s", text);
     dlr_agent_data_send(a, &m);
 }
 
 int dlr_agent_data_start(struct dlr_agent *a, struct dlr_err *err)
 {
-    const char *argv[] = {a->conf.data_program, NULL};
+    char threads[32], net[DLR_OPT_TEXT + 8], class[32];
+    const char *argv[] = {a->conf.data_program, threads, net, class, NULL};
     struct dlr_spawn spawn = {.argv = argv, .out_fd = -1};
     DLR_AUTO_CLOSE int ours = -1;
     DLR_AUTO_CLOSE int theirs = -1;
@@ -316,6 +346,9 @@ int dlr_agent_data_start(struct dlr_agent *a, struct dlr_err *err)
         return dlr_fail(err, -ENOMEM, "out of memory");
     if (!a->job.checkpoint)
         return 0;
+    snprintf(threads, sizeof(threads), "--threads=%u", a->job.data_threads);
+    snprintf(net, sizeof(net), "--net=%s", a->job.net);
+    snprintf(class, sizeof(class), "--net-class=%u", a->job.net_class);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return dlr_fail(err, -errno, "socketpair: %s", strerror(errno));
     ours = pair[0];

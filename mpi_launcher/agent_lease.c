@@ -134,6 +134,7 @@ void dlr_agent_lease_beat(struct dlr_agent *a)
     dlr_beat_pack(&b, buf);
     dlr_client_send(a->control, buf, sizeof(buf));
     dlr_agent_strangers(a);
+    dlr_agent_pace_look(a);
     if (a->answered_ns && (int64_t)b.sent_ns - a->answered_ns > a->dead_ms * MS)
         dlr_agent_watchdog_silence(a);
 }

@@ -85,6 +85,8 @@ static void add_steps(json_t *j, const struct dlr_cli_state *s, int64_t now_ms)
     json_object_set_new(j, "aborts", json_integer(s->aborts));
     json_object_set_new(j, "cadence",
                         s->cadence ? json_incref(s->cadence) : json_null());
+    json_object_set_new(j, "network",
+                        s->network ? json_incref(s->network) : json_null());
     json_object_set_new(j, "every_step",
                         s->every_step ? json_incref(s->every_step) : json_null());
     json_object_set_new(j, "no_memory", json_integer(s->no_memory));

@@ -356,6 +356,11 @@ static void on_cadence(struct dlr_cli_state *s, const json_t *e)
     keep(&s->cadence, e);
 }
 
+static void on_network(struct dlr_cli_state *s, const json_t *e)
+{
+    keep(&s->network, e);
+}
+
 static void on_every_step(struct dlr_cli_state *s, const json_t *e)
 {
     keep(&s->every_step, e);
@@ -395,6 +400,7 @@ static const struct {
     {"progress", DLR_CLI_TRAIN, on_step},
     {"cadence", DLR_CLI_NOTHING, on_cadence},
     {"every_step", DLR_CLI_NOTHING, on_every_step},
+    {"network", DLR_CLI_NOTHING, on_network},
     {"round_end", DLR_CLI_ENDING, on_round_end},
     {"cleared", DLR_CLI_CLEARED, NULL},
     {"persist", DLR_CLI_PERSIST, NULL},
@@ -493,5 +499,6 @@ void dlr_cli_state_done(struct dlr_cli_state *s)
     free(s->progress);
     json_decref(s->cadence);
     json_decref(s->every_step);
+    json_decref(s->network);
     *s = (struct dlr_cli_state){0};
 }

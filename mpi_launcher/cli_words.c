@@ -54,6 +54,8 @@ static const struct {
     {"no_memory", "nothing is saved in round {round}: {node}: {why}"},
     {"gone_back", "{version:version} is not restored again, nor a later one: {why}"},
     {"marked_bad", "{version:version} and later ones are bad: {why}"},
+    {"network", "copies of {node} go over {uses}[ ({mbps:above0} Mb/s)]"
+                "[; {faster} is up, faster and not used]"},
     {"save_failed", "{version:version} was given up: {why}"},
     {"progress", "step {step}[, {rate} steps/s][, committed {committed:version}]"
                  "[, {commits#commit}][, {aborts:above0} saves given up]"},

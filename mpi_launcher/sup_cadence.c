@@ -6,6 +6,7 @@
 
 #include "ckpt/cadence.h"
 #include "common/msg.h"
+#include "common/str.h"
 
 #define ANY ((uint64_t)INT64_MAX)
 
@@ -20,6 +21,7 @@ struct dlr_sup_cadence {
     struct arrived *arrived;                /* [nnodes] */
     unsigned every, told_every;             /* 0: nothing was told */
     int told_possible;                      /* -1: nothing was told */
+    char uses[256];                         /* devices, as told last */
 };
 
 void dlr_sup_cadence_start(struct dlr_sup *s)
@@ -84,6 +86,24 @@ void dlr_sup_cadence_copied(struct dlr_sup *s, unsigned node, const json_t *msg)
     a->bytes += bytes;
     if (ns > a->longest_ns)
         a->longest_ns = ns;
+}
+
+void dlr_sup_cadence_uses(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    const char *uses = "", *faster = "";
+    uint64_t mbps = 0;
+    char all[sizeof(s->cadence->uses)];
+
+    dlr_msg_str(msg, "uses", &uses);
+    dlr_msg_str(msg, "faster", &faster);
+    dlr_msg_uint(msg, "mbps", ANY, &mbps);
+    snprintf(all, sizeof(all), "%s %llu %s", uses, (unsigned long long)mbps, faster);
+    if (!s->cadence || dlr_streq(all, s->cadence->uses))
+        return;
+    dlr_format(s->cadence->uses, sizeof(s->cadence->uses), "%s", all);
+    dlr_journal_note(s->journal, "network", "s:s,s:s,s:I,s:s", "node",
+                     s->members.list[node].node.name, "uses", uses, "mbps",
+                     (json_int_t)mbps, "faster", faster);
 }
 
 /* Takes what the last version has taught. */

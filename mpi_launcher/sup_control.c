@@ -354,6 +354,7 @@ static const struct {
     {"done", dlr_sup_on_done},
     {"report", dlr_sup_on_report},
     {"strangers", dlr_sup_on_strangers},
+    {"uses", dlr_sup_cadence_uses},
     {"left", dlr_sup_on_left},
 };
 

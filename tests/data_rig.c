@@ -99,11 +99,6 @@ static bool readable(struct rig_data *p, int ms)
     return poll(&fd, 1, ms) == 1;
 }
 
-bool rig_silent(struct rig_data *p, int ms)
-{
-    return !readable(p, ms);
-}
-
 void rig_next(struct rig_data *p, struct dlr_local_msg *ret)
 {
     int fds[DLR_LOCAL_FDS];
@@ -115,6 +110,18 @@ void rig_next(struct rig_data *p, struct dlr_local_msg *ret)
         die("dlrover-data", "it has ended");
     for (unsigned i = 0; i < nfds; i++)
         close(fds[i]);
+}
+
+bool rig_silent(struct rig_data *p, int ms)
+{
+    struct dlr_local_msg msg;
+
+    while (readable(p, ms)) {
+        rig_next(p, &msg);
+        if (msg.type != DLR_LOCAL_D_USES)
+            return false;
+    }
+    return true;
 }
 
 void rig_await(struct rig_data *p, enum dlr_local_type type, struct dlr_local_msg *ret)

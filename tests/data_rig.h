@@ -35,7 +35,7 @@ void rig_remove(struct rig_data *p); /* its directory */
 void rig_next(struct rig_data *p, struct dlr_local_msg *ret);
 /* The next of this type; others before it are passed over. */
 void rig_await(struct rig_data *p, enum dlr_local_type type, struct dlr_local_msg *ret);
-/* True when nothing comes for so long. */
+/* True when nothing comes for so long but what it says of devices. */
 bool rig_silent(struct rig_data *p, int ms);
 
 /* accept: a JSON list, "[0,1]". */

@@ -262,6 +262,33 @@ static void strangers_are_refused(void **state)
     pair_down(&p);
 }
 
+static void a_paced_copy_takes_its_time_and_is_whole(void **state)
+{
+    struct dlr_local_msg msg, order;
+    struct pair p;
+    int64_t began;
+
+    pair_up(&p, 8 * MIB, NULL);
+    dlr_local_init(&msg, DLR_LOCAL_D_PACE);
+    msg.arg[0] = 20 * MIB;
+    assert_int_equal(dlr_local_send(p.from.fd, &msg, NULL, 0), 0);
+    dlr_local_init(&order, DLR_LOCAL_D_SEND);
+    order.round = ROUND;
+    order.rank = RANK;
+    order.step = v7.step;
+    order.arg[0] = v7.round;
+    order.arg[1] = 1;
+    order.arg[2] = 1;
+    dlr_local_text(&order, "%s", p.to.address);
+    began = dlr_now_ms();
+    assert_int_equal(dlr_local_send(p.from.fd, &order, NULL, 0), 0);
+    assert_int_equal(rig_done(&p.from, 1, NULL, 0), 0);
+    assert_true(dlr_now_ms() - began >=
+                300); /* 8 MiB less what the bucket and one piece hold */
+    expect_copy(&p, p.src);
+    pair_down(&p);
+}
+
 static void a_receiver_that_hears_of_the_round_later_takes_it(void **state)
 {
     struct pair p;
@@ -495,6 +522,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_new_copy_waits_for_the_decision_about_the_old),
         cmocka_unit_test(a_full_receiver_refuses_after_its_limit),
         cmocka_unit_test(strangers_are_refused),
+        cmocka_unit_test(a_paced_copy_takes_its_time_and_is_whole),
         cmocka_unit_test(a_receiver_that_hears_of_the_round_later_takes_it),
         cmocka_unit_test(a_snapshot_too_large_for_the_slot_is_refused),
         cmocka_unit_test(damaged_data_never_becomes_whole),

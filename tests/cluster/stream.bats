@@ -41,3 +41,22 @@ cancel() { alice scancel "$1" && await_job "$1" >/dev/null; }
     alice dlrover status --once --json "$job" | jq -e '.every_step.possible == false and .cadence.every > 50'
     cancel "$job"
 }
+
+@test "paced copies over a named device: saves go on, status names the device, no byte is wrong" {
+    job=$(start --dlrover-pace=auto --dlrover-net=eth0 --dlrover-data-threads=3 -- --steps 100000)
+    told=$(await "$job" network)
+    [ "$(jq -r .uses <<<"$told")" = eth0 ]
+    status "$job" | grep -E '^ *network +copies of n[12] go over eth0'
+    await "$job" "e['event']=='progress' and e['commits']>=5" >/dev/null
+    victim=$(events "$job" 'select(.event=="plan").places[1].node' | tr -d '"')
+    "$VC" kill "$victim" # rank 1's state comes from what was paced
+    await "$job" "e['event']=='restored' and e['round']==1" >/dev/null
+    cancel "$job"
+    heal_cluster
+}
+
+@test "a device that is not there: one line, the job runs on without snapshots" {
+    job=$(start --dlrover-net=ib7 -- --steps 10)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    grep -rh "dlrover-net: no device .ib7. on this node, there are: eth0" "$(alice_home)/.dlrover/job-$job"
+}

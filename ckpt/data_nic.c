@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ckpt/data_nic.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/str.h"
+
+#define NAME 64
+
+/* Copies the word of a list that at stands on and moves on; false at its end. */
+static bool next_word(const char **at, char ret[NAME])
+{
+    size_t n = strcspn(*at, ",");
+
+    if (!**at)
+        return false;
+    snprintf(ret, NAME, "%.*s", (int)n, *at);
+    *at += n + ((*at)[n] == ',');
+    return true;
+}
+
+/* First number in a file of sysfs, 0 when there is none. */
+static double read_number(const char *path)
+{
+    DLR_AUTO_FCLOSE FILE *f = fopen(path, "re");
+    double value = 0;
+
+    if (!f || fscanf(f, "%lf", &value) != 1 || value < 0)
+        return 0;
+    return value;
+}
+
+uint64_t dlr_nic_mbps(const char *root, const char *device)
+{
+    char path[PATH_MAX], name[NAME];
+    const char *port = strchr(device, ':');
+    double gbps;
+
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(device, ":"), device);
+    snprintf(path, sizeof(path), "%s/sys/class/infiniband/%s/ports/%s/rate", root, name,
+             port ? port + 1 : "1");
+    gbps = read_number(path); /* "100 Gb/sec (4X EDR)" */
+    if (gbps > 0)
+        return (uint64_t)(gbps * 1000);
+    snprintf(path, sizeof(path), "%s/sys/class/net/%s/speed", root, name);
+    return (uint64_t)read_number(path);
+}
+
+static bool is_here(const char *root, const char *device)
+{
+    char path[PATH_MAX], name[NAME];
+
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(device, ":"), device);
+    if (!name[0] || strchr(name, '/') || name[0] == '.')
+        return false;
+    snprintf(path, sizeof(path), "%s/sys/class/infiniband/%s", root, name);
+    if (access(path, F_OK) == 0)
+        return true;
+    snprintf(path, sizeof(path), "%s/sys/class/net/%s", root, name);
+    return access(path, F_OK) == 0;
+}
+
+static void add(char *list, size_t size, const char *word)
+{
+    size_t used = strlen(list);
+
+    snprintf(list + used, size - used, "%s%s", used ? "," : "", word);
+}
+
+/* Calls for each device of a class; "lo" is none. */
+static void list_class(const char *root, const char *class, char *ret, size_t size)
+{
+    char path[PATH_MAX];
+    struct dirent *e;
+    DIR *dir;
+
+    snprintf(path, sizeof(path), "%s/sys/class/%s", root, class);
+    dir = opendir(path);
+    while (dir && (e = readdir(dir)))
+        if (e->d_name[0] != '.' && !dlr_streq(e->d_name, "lo"))
+            add(ret, size, e->d_name);
+    if (dir)
+        closedir(dir);
+}
+
+int dlr_nic_setup(const char *devices, unsigned class, struct dlr_err *err)
+{
+    char word[NAME], have[1024] = "", number[16];
+    const char *at = devices;
+
+    while (next_word(&at, word)) {
+        if (is_here("", word))
+            continue;
+        list_class("", "infiniband", have, sizeof(have));
+        list_class("", "net", have, sizeof(have));
+        return dlr_fail(err, -ENODEV,
+                        "--dlrover-net: no device '%s' on this node, there are: %s",
+                        word, have);
+    }
+    if (devices[0])
+        setenv("UCX_NET_DEVICES", devices, 1);
+    snprintf(number, sizeof(number), "%u", class);
+    if (class)
+        setenv("UCX_IB_TRAFFIC_CLASS", number, 1);
+    return 0;
+}
+
+static bool holds(const char *list, const char *word)
+{
+    char one[NAME];
+
+    while (next_word(&list, one))
+        if (dlr_streq(one, word))
+            return true;
+    return false;
+}
+
+/* Lines such as "   lane[0]:  2:tcp/eth0.0 md[1]  -> addr[1]..."; .0 is a path of the device. */
+void dlr_nic_parse(const char *info, char *ret_devices, size_t size)
+{
+    const char *lane = info;
+
+    ret_devices[0] = '\0';
+    while ((lane = strstr(lane, "lane["))) {
+        const char *end = lane + strcspn(lane, "\n");
+        const char *slash = strchr(lane, '/');
+        char device[NAME], *dot;
+
+        lane = end;
+        if (!slash || slash > end)
+            continue;
+        snprintf(device, sizeof(device), "%.*s", (int)strcspn(slash + 1, " \n"),
+                 slash + 1);
+        dot = strrchr(device, '.');
+        if (dot && dot[1] && dot[1 + strspn(dot + 1, "0123456789")] == '\0')
+            *dot = '\0';
+        if (!holds(ret_devices, device))
+            add(ret_devices, size, device);
+    }
+}
+
+static bool is_up(const char *root, const char *device)
+{
+    char path[PATH_MAX], state[16] = "";
+    DLR_AUTO_FCLOSE FILE *f = NULL;
+
+    snprintf(path, sizeof(path), "%s/sys/class/net/%s/operstate", root, device);
+    f = fopen(path, "re");
+    return f && fscanf(f, "%15s", state) == 1 && dlr_streq(state, "up");
+}
+
+void dlr_nic_report(const char *root, const char *devices, char *ret, size_t size)
+{
+    char have[1024] = "", word[NAME], faster[NAME] = "";
+    const char *at = devices;
+    uint64_t best = 0, above;
+
+    while (next_word(&at, word))
+        if (dlr_nic_mbps(root, word) > best)
+            best = dlr_nic_mbps(root, word);
+    above = best;
+    list_class(root, "net", have, sizeof(have));
+    at = have;
+    while (best && next_word(&at, word)) {
+        if (holds(devices, word) || !is_up(root, word) ||
+            dlr_nic_mbps(root, word) <= above)
+            continue;
+        above = dlr_nic_mbps(root, word);
+        snprintf(faster, sizeof(faster), "%s", word);
+    }
+    snprintf(ret, size, "{\"uses\":\"%s\",\"mbps\":%llu,\"faster\":\"%s\"}", devices,
+             (unsigned long long)best, faster);
+}

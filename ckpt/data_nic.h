@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which network devices copies go over: what was asked for, and what UCX took. */
+#ifndef DLR_CKPT_DATA_NIC_H
+#define DLR_CKPT_DATA_NIC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+/* Before UCX starts, through its environment. devices: "" leaves the choice to it; class: 0 the
+ * network's default. -ENODEV names a device that is not here and those that are.
+ */
+int dlr_nic_setup(const char *devices, unsigned class, struct dlr_err *err);
+
+/* The devices in ucp_ep_print_info()'s text, each once: "eth0", "mlx5_0:1,mlx5_1:1". */
+void dlr_nic_parse(const char *info, char *ret_devices, size_t size);
+
+/* Megabits per second by sysfs, 0 unknown. root: "" or where a test keeps its sysfs. */
+uint64_t dlr_nic_mbps(const char *root, const char *device);
+
+/* {"uses": devices, "mbps": of the fastest of them, "faster": a device that is up, is faster and
+ * is not used, or ""}, as text.
+ */
+void dlr_nic_report(const char *root, const char *devices, char *ret, size_t size);
+
+#endif
