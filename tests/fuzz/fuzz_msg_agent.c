@@ -32,10 +32,6 @@ HANDS(dlr_agent_watchdog_stop, struct dlr_agent *a)
 HANDS(dlr_agent_succeed_report, struct dlr_agent *a, const char *node, const json_t *r)
 HANDS(dlr_agent_succeed_done, struct dlr_agent *a, uint64_t id, int rc, const char *why)
 
-void dlr_agent_keeper_watch(struct dlr_agent *a, const char *text)
-{
-}
-
 void dlr_agent_lease_take(struct dlr_agent *a, const void *data, size_t size)
 {
     struct dlr_beat beat;
