@@ -109,7 +109,7 @@ static int open_roots(int dir, const char *name, struct stat *ret)
 
 int dlr_memory_own(const char *name, char *buf, size_t size)
 {
-    const char *own = dlr_after(name, PREFIX + 1);
+    const char *own = dlr_after(name, &PREFIX[1]);
     struct stat outer, inner;
     DLR_AUTO_CLOSE int root = open_roots(AT_FDCWD, DLR_MEMORY_OWN, &outer);
     DLR_AUTO_CLOSE int fd = root < 0 || !own ? -ENOENT : open_roots(root, own, &inner);
