@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/file.h"
 
 #define PIECE (4u << 20)     /* bytes of one write without a limit */
@@ -28,14 +29,6 @@ struct writer {
     atomic_int rc;         /* the first failure */
 };
 
-static int64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * NS + now.tv_nsec;
-}
-
 /* Waits until the bytes before at would have been written at the rate that is allowed: time
  * itself is what is waited for, in short parts, since hurry may come meanwhile.
  */
@@ -48,7 +41,7 @@ static void pace(const struct writer *w, uint64_t at)
         return;
     due = w->begin_ns + (int64_t)((double)at / (double)b->rate * NS);
     while (!b->hurry || !atomic_load(b->hurry)) {
-        int64_t left = due - now_ns();
+        int64_t left = due - dlr_now_ns();
         struct timespec part = {.tv_nsec = NS / PIECES_A_SECOND};
 
         if (left <= 0)
@@ -143,7 +136,7 @@ static int fill(int fd, const char *name, void *arg, struct dlr_err *err)
     if (rate && rate / PIECES_A_SECOND < PIECE)
         w.piece =
             rate / PIECES_A_SECOND > PIECE_MIN ? rate / PIECES_A_SECOND : PIECE_MIN;
-    w.begin_ns = now_ns();
+    w.begin_ns = dlr_now_ns();
     if (w.bytes > 0 && fallocate(fd, 0, 0, (off_t)w.bytes) < 0 && errno != EOPNOTSUPP &&
         errno != ENOSYS)
         rc = -errno;
