@@ -13,14 +13,14 @@
 
 #include <cmocka.h>
 
-/* Flips a bit of byte at of dir/name; the same call once more puts it right. */
-static inline void flip_bit(const char *dir, const char *name, off_t at)
+/* Flips a bit of byte at of folder/name; the same call once more puts it right. */
+static inline void flip_bit(const char *folder, const char *name, off_t at)
 {
     char path[256];
     unsigned char byte;
     int fd;
 
-    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
     fd = open(path, O_RDWR | O_CLOEXEC);
     assert_int_equal(pread(fd, &byte, 1, at), 1);
     byte ^= 1;

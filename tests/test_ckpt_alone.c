@@ -13,11 +13,10 @@
 #include "ckpt/ckpt.h"
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "tests/alone_dir.h"
 #include "tests/flip.h"
 
 #define N 400000 /* two chunks */
-
-static char dir[64];
 
 struct rank {
     struct dlr_ckpt *ck;
@@ -122,26 +121,6 @@ static void assert_restores(int world, uint64_t step)
             assert_holds(&r, k, step);
         leave(&r);
     }
-}
-
-static int setup(void **state)
-{
-    static const char *const names[] = {
-        "DLROVER_AGENT_SOCKET", "DLROVER_ROUND", "RANK",
-        "WORLD_SIZE",           "SLURM_PROCID",  "SLURM_NTASKS"};
-
-    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        unsetenv(names[i]);
-    dlr_format(dir, sizeof(dir), "/tmp/dlr-test-alone-XXXXXX");
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    char command[128];
-
-    dlr_format(command, sizeof(command), "rm -rf %s", dir);
-    return system(command);
 }
 
 static void an_empty_directory_is_a_fresh_start(void **state)
@@ -377,7 +356,7 @@ static void a_full_disk_is_told_by_the_fence_and_the_next_steps_go_on(void **sta
     assert_int_equal(chmod(dir, 0700), 0);
     rmdir(dir);
     set(&r, 0, 2);
-    assert_int_equal(teardown(NULL), 0); /* the directory is gone */
+    assert_int_equal(alone_teardown(NULL), 0); /* the directory is gone */
     assert_int_equal(dlr_ckpt_begin(r.ck, 2, NULL), 1);
     assert_int_equal(dlr_ckpt_fence(r.ck, NULL), -ENOENT);
     assert_int_equal(dlr_ckpt_fence(r.ck, NULL), 0);
@@ -460,7 +439,7 @@ static void a_forked_child_does_not_save(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, alone_setup, alone_teardown)
     const struct CMUnitTest tests[] = {
         T(an_empty_directory_is_a_fresh_start),
         T(a_restore_brings_back_every_byte),

@@ -16,13 +16,12 @@
 #include "ckpt/ckpt.h"
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "tests/alone_dir.h"
 
 #define ROWS 1009 /* no world divides it; rows of 4 KB: several chunks */
 #define COLS 1024
 #define TABLE 300
 #define STEP 7
-
-static char dir[64];
 
 struct rank {
     struct dlr_ckpt *ck;
@@ -133,26 +132,6 @@ static void assert_shards(const struct rank *r)
 
 /* --- tests --------------------------------------------------------------------------- */
 
-static int setup(void **state)
-{
-    static const char *const names[] = {
-        "DLROVER_AGENT_SOCKET", "DLROVER_ROUND", "RANK",
-        "WORLD_SIZE",           "SLURM_PROCID",  "SLURM_NTASKS"};
-
-    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        unsetenv(names[i]);
-    dlr_format(dir, sizeof(dir), "/tmp/dlr-test-reshape-XXXXXX");
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    char command[128];
-
-    dlr_format(command, sizeof(command), "rm -rf %s", dir);
-    return system(command);
-}
-
 static const struct {
     int from, to;
 } worlds[] = {{4, 2}, {2, 4}, {3, 2}, {2, 3}, {1, 3}, {5, 1}, {3, 3}};
@@ -180,8 +159,8 @@ static void another_number_of_ranks_finds_every_byte(void **state)
                 assert_string_equal(names[0], "seed");
             leave(&r);
         }
-        assert_int_equal(teardown(NULL), 0);
-        assert_int_equal(setup(NULL), 0);
+        assert_int_equal(alone_teardown(NULL), 0);
+        assert_int_equal(alone_setup(NULL), 0);
     }
 }
 
@@ -474,7 +453,7 @@ static void what_may_be_allowed_is_checked(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, alone_setup, alone_teardown)
     const struct CMUnitTest tests[] = {
         T(another_number_of_ranks_finds_every_byte),
         T(a_new_rank_has_no_state_of_its_own),

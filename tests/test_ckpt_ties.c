@@ -11,29 +11,14 @@
 
 #include "ckpt/ckpt.h"
 #include "common/str.h"
+#include "tests/alone_dir.h"
 
 #define N 1000
-
-static char dir[64];
 
 struct rank {
     struct dlr_ckpt *ck;
     uint32_t *data;
 };
-
-static int setup(void **state)
-{
-    dlr_format(dir, sizeof(dir), "/tmp/dlr-test-ties-XXXXXX");
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    char command[128];
-
-    dlr_format(command, sizeof(command), "rm -rf %s", dir);
-    return system(command);
-}
 
 static void leave(struct rank *r)
 {
@@ -88,7 +73,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
-            tied_weights_are_stored_once_and_found_by_either_name, setup, teardown),
+            tied_weights_are_stored_once_and_found_by_either_name, alone_setup,
+            alone_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,16 +33,10 @@ struct set {
 static void order_sum(struct rig_data *p, int32_t target, struct dlr_version v,
                       uint64_t id, const char *terms)
 {
-    struct dlr_local_msg msg;
+    char text[300];
 
-    dlr_local_init(&msg, DLR_LOCAL_D_SUM);
-    msg.round = ROUND;
-    msg.rank = target;
-    msg.step = v.step;
-    msg.arg[0] = v.round;
-    msg.arg[1] = id;
-    dlr_local_text(&msg, "%d %s", WORLD, terms);
-    assert_int_equal(dlr_local_send(p->fd, &msg, NULL, 0), 0);
+    dlr_format(text, sizeof(text), "%d %s", WORLD, terms);
+    rig_order(p, DLR_LOCAL_D_SUM, ROUND, target, v, id, text);
 }
 
 /* What the parity shard number row is made of, or with have what shard lost is. */
