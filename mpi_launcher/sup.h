@@ -394,8 +394,6 @@ void dlr_sup_decide(struct dlr_sup *s, const char *type, struct dlr_version v);
 void dlr_sup_prepare(void *arg, uint32_t round);
 /* Nodes, partners and addresses of the round; said again when an address has changed. */
 void dlr_sup_tell_round(struct dlr_sup *s, uint32_t round);
-void dlr_sup_persist(void *arg);
-void dlr_sup_persist_reports(struct dlr_sup *s);
 void dlr_sup_on_done(struct dlr_sup *s, unsigned node, const json_t *msg);
 void dlr_sup_on_ready(struct dlr_sup *s, unsigned node, unsigned rank, uint32_t round,
                       uint64_t bytes);
@@ -407,9 +405,17 @@ void dlr_sup_ask_reserve(struct dlr_sup *s, unsigned node, unsigned rank,
 void dlr_sup_ask(struct dlr_sup *s, const struct dlr_transfer *t, const char *type,
                  unsigned node, const char *key, const char *value);
 void dlr_sup_transfers_lost(struct dlr_sup *s, unsigned node);
+struct dlr_transfer *dlr_sup_transfer(struct dlr_sup *s, uint64_t id); /* NULL none */
+
+/* --- sup_survivors.c: state becomes files ------------------------------------------------ */
+/* Nodes that are left write theirs; the policy is told when a manifest names the files. */
+void dlr_sup_persist(void *arg);
+void dlr_sup_persist_reports(struct dlr_sup *s); /* they have told what they hold */
 /* Has the holder write a rank's copy to a file of dir; nothing when it is one. */
 void dlr_sup_write_rank(struct dlr_sup *s, const struct dlr_plan *plan, const char *dir,
                         unsigned rank);
+/* The same for what was made of parity just now. */
+void dlr_sup_write_rebuilt(struct dlr_sup *s, const struct dlr_transfer *made);
 
 /* --- sup_bad.c: versions whose numbers are bad ------------------------------------------- */
 /* Strikes every version of v's step and later that was made up to v's round, everywhere. */

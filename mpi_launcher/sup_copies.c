@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where copies go: to the nodes whose ranks will load them and to new partners before a
- * round, to files before a requeue; and what the commit engine decides while a round runs.
+ * round; and what the commit engine decides while a round runs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,6 @@
 #include "common/file.h"
 #include "common/msg.h"
 #include "common/str.h"
-#include "mpi_launcher/persist.h"
 #include "mpi_launcher/sup.h"
 #include "mpi_launcher/sup_cadence.h"
 #include "mpi_launcher/sup_periodic.h"
@@ -186,19 +185,6 @@ static void end_rebuild(struct dlr_sup *s, const struct dlr_transfer *failed, in
     }
 }
 
-/* What survivors have made of parity goes to its file. */
-static void write_rebuilt(struct dlr_sup *s, const struct dlr_transfer *made)
-{
-    struct dlr_transfer was = *made, *t;
-
-    t = dlr_sup_add_transfer(s, was.rank, was.to, was.to, true);
-    if (!t)
-        return;
-    memcpy(t->path, was.path, sizeof(t->path));
-    t->started = true;
-    dlr_sup_ask(s, t, "persist", t->to, "path", t->path);
-}
-
 static void end_transfer(struct dlr_sup *s, struct dlr_transfer *t, int rc,
                          const char *why)
 {
@@ -206,7 +192,7 @@ static void end_transfer(struct dlr_sup *s, struct dlr_transfer *t, int rc,
         return;
     t->ended = true;
     if (rc == 0 && t->rebuild && t->path[0]) {
-        write_rebuilt(s, t);
+        dlr_sup_write_rebuilt(s, t);
         return;
     }
     if (rc == 0) {
@@ -229,7 +215,7 @@ static void end_transfer(struct dlr_sup *s, struct dlr_transfer *t, int rc,
                        t->rank, s->transfer_version);
 }
 
-static struct dlr_transfer *find_transfer(struct dlr_sup *s, uint64_t id)
+struct dlr_transfer *dlr_sup_transfer(struct dlr_sup *s, uint64_t id)
 {
     for (unsigned i = 0; i < s->ntransfers; i++)
         if (s->transfers[i].id == id)
@@ -249,7 +235,7 @@ void dlr_sup_on_done(struct dlr_sup *s, unsigned node, const json_t *msg)
     dlr_msg_str(msg, "why", &why);
     if (dlr_sup_periodic_done(s, node, id, rc ? -EIO : 0, why))
         return;
-    t = find_transfer(s, id);
+    t = dlr_sup_transfer(s, id);
     if (t && (node == t->from || node == t->to))
         end_transfer(s, t, rc ? -EIO : 0, why);
 }
@@ -259,36 +245,6 @@ void dlr_sup_transfers_lost(struct dlr_sup *s, unsigned node)
     for (unsigned i = 0; i < s->ntransfers; i++)
         if (s->transfers[i].from == node || s->transfers[i].to == node)
             end_transfer(s, &s->transfers[i], -EPIPE, "the node is gone");
-}
-
-void dlr_sup_write_rank(struct dlr_sup *s, const struct dlr_plan *plan, const char *dir,
-                        unsigned rank)
-{
-    const struct dlr_plan_source *src = &plan->sources[rank];
-    struct dlr_transfer *t;
-    int holder;
-
-    if (src->from == DLR_PLAN_FILE)
-        return; /* it is written already */
-    if (src->from == DLR_PLAN_PARITY) {
-        t = find_transfer(s, dlr_sup_rebuild_anywhere(s, plan, rank));
-    } else {
-        holder = dlr_members_find(&s->members, src->where);
-        t = dlr_sup_add_transfer(s, rank, holder, holder, true);
-    }
-    if (!t ||
-        dlr_persist_path(dir, rank, plan->version, t->path, sizeof(t->path)) < 0) {
-        s->transfer_rc = -EIO; /* a manifest must not name a file that nobody writes */
-        snprintf(s->transfer_why, sizeof(s->transfer_why),
-                 "rank %u's copy: nobody can write it", rank);
-        if (t)
-            t->ended = true;
-        return;
-    }
-    if (t->rebuild)
-        return; /* when it is there */
-    t->started = true;
-    dlr_sup_ask(s, t, "persist", t->to, "path", t->path);
 }
 
 /* --- preparation ---------------------------------------------------------------------------------- */
@@ -446,59 +402,6 @@ static void prepared(struct dlr_sup *s)
                          (json_int_t)dlr_policy_round(s->policy), "took_ms",
                          (json_int_t)(dlr_sup_now() - s->phase_ms), "copies", s->moved);
     dlr_policy_prepared(s->policy, s->transfer_rc, s->transfer_why, dlr_sup_now());
-}
-
-/* --- survivors write their state ------------------------------------------------------------------ */
-
-void dlr_sup_persist(void *arg)
-{
-    struct dlr_sup *s = arg;
-
-    dlr_sup_periodic_stop(s);
-    dlr_sup_tell_failure(s);
-    dlr_sup_tell_cleared(s);
-    s->phase_ms = dlr_sup_now();
-    s->ntransfers = s->moved = 0;
-    s->transfer_rc = 0;
-    if (s->conf.checkpoint && dlr_policy_alive(s->policy))
-        dlr_sup_gather(s, true);
-    else
-        s->persist_done = true;
-}
-
-void dlr_sup_persist_reports(struct dlr_sup *s)
-{
-    struct dlr_plan_want want = {.nplaces = s->step.nplaces,
-                                 .tasks = s->step.tasks,
-                                 .ranks = s->step.ranks,
-                                 .files = s->files,
-                                 .nfiles = s->nfiles,
-                                 .members = s->conf.redundancy.members,
-                                 .rows = s->sets.rows,
-                                 .struck = s->struck,
-                                 .nstruck = s->nstruck};
-    struct dlr_plan plan = {0};
-    char dir[DLR_RUN_PATH + 32];
-    struct dlr_err err;
-
-    snprintf(dir, sizeof(dir), "%s/persist", s->info.dir);
-    want.has_committed = dlr_commit_newest(s->commit, &want.committed);
-    if (dlr_plan_restorable(s->gather.reports, s->gather.n, &want, &plan, &err) < 0 ||
-        !plan.restore) {
-        dlr_journal_note(s->journal, "persist", "s:n,s:i,s:s", "version", "files", 0,
-                         "why", "no version is whole on the nodes that are left");
-        dlr_sup_say(s, "no checkpoint is whole on the nodes that are left");
-        s->persist_done = true;
-    } else {
-        dlr_sup_file_do(s, dlr_sup_file_mkdirs, dir, NULL); /* who writes will say */
-        s->transfer_version = plan.version;
-        s->persisting = true;
-        for (unsigned r = 0; r < plan.world; r++)
-            dlr_sup_write_rank(s, &plan, dir, r);
-        s->persist_plan = plan;
-        memset(&plan, 0, sizeof(plan));
-    }
-    dlr_plan_done(&plan);
 }
 
 void dlr_sup_transfers_check(struct dlr_sup *s)

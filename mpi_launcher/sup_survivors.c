@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Before a requeue the nodes that are left write what they hold to files, and make of parity what
+ * none of them has.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "mpi_launcher/persist.h"
+#include "mpi_launcher/sup.h"
+#include "mpi_launcher/sup_periodic.h"
+
+void dlr_sup_write_rebuilt(struct dlr_sup *s, const struct dlr_transfer *made)
+{
+    struct dlr_transfer was = *made, *t;
+
+    t = dlr_sup_add_transfer(s, was.rank, was.to, was.to, true);
+    if (!t)
+        return;
+    memcpy(t->path, was.path, sizeof(t->path));
+    t->started = true;
+    dlr_sup_ask(s, t, "persist", t->to, "path", t->path);
+}
+
+void dlr_sup_write_rank(struct dlr_sup *s, const struct dlr_plan *plan, const char *dir,
+                        unsigned rank)
+{
+    const struct dlr_plan_source *src = &plan->sources[rank];
+    struct dlr_transfer *t;
+    int holder;
+
+    if (src->from == DLR_PLAN_FILE)
+        return; /* it is written already */
+    if (src->from == DLR_PLAN_PARITY) {
+        t = dlr_sup_transfer(s, dlr_sup_rebuild_anywhere(s, plan, rank));
+    } else {
+        holder = dlr_members_find(&s->members, src->where);
+        t = dlr_sup_add_transfer(s, rank, holder, holder, true);
+    }
+    if (!t ||
+        dlr_persist_path(dir, rank, plan->version, t->path, sizeof(t->path)) < 0) {
+        s->transfer_rc = -EIO; /* a manifest must not name a file that nobody writes */
+        snprintf(s->transfer_why, sizeof(s->transfer_why),
+                 "rank %u's copy: nobody can write it", rank);
+        if (t)
+            t->ended = true;
+        return;
+    }
+    if (t->rebuild)
+        return; /* when it is there */
+    t->started = true;
+    dlr_sup_ask(s, t, "persist", t->to, "path", t->path);
+}
+
+void dlr_sup_persist(void *arg)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_sup_periodic_stop(s);
+    dlr_sup_tell_failure(s);
+    dlr_sup_tell_cleared(s);
+    s->phase_ms = dlr_sup_now();
+    s->ntransfers = s->moved = 0;
+    s->transfer_rc = 0;
+    if (s->conf.checkpoint && dlr_policy_alive(s->policy))
+        dlr_sup_gather(s, true);
+    else
+        s->persist_done = true;
+}
+
+void dlr_sup_persist_reports(struct dlr_sup *s)
+{
+    struct dlr_plan_want want = {.nplaces = s->step.nplaces,
+                                 .tasks = s->step.tasks,
+                                 .ranks = s->step.ranks,
+                                 .files = s->files,
+                                 .nfiles = s->nfiles,
+                                 .members = s->conf.redundancy.members,
+                                 .rows = s->sets.rows,
+                                 .struck = s->struck,
+                                 .nstruck = s->nstruck};
+    struct dlr_plan plan = {0};
+    char dir[DLR_RUN_PATH + 32];
+    struct dlr_err err;
+
+    snprintf(dir, sizeof(dir), "%s/persist", s->info.dir);
+    want.has_committed = dlr_commit_newest(s->commit, &want.committed);
+    if (dlr_plan_restorable(s->gather.reports, s->gather.n, &want, &plan, &err) < 0 ||
+        !plan.restore) {
+        dlr_journal_note(s->journal, "persist", "s:n,s:i,s:s", "version", "files", 0,
+                         "why", "no version is whole on the nodes that are left");
+        dlr_sup_say(s, "no checkpoint is whole on the nodes that are left");
+        s->persist_done = true;
+    } else {
+        dlr_sup_file_do(s, dlr_sup_file_mkdirs, dir, NULL); /* who writes will say */
+        s->transfer_version = plan.version;
+        s->persisting = true;
+        for (unsigned r = 0; r < plan.world; r++)
+            dlr_sup_write_rank(s, &plan, dir, r);
+        s->persist_plan = plan;
+        memset(&plan, 0, sizeof(plan));
+    }
+    dlr_plan_done(&plan);
+}
