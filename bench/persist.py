@@ -5,7 +5,7 @@
 dlrover-data writes a snapshot to a file and syncs it, fio the same number of bytes in the way that does best of
 four (write and io_uring, buffered and direct, blocks of 1 MiB, synced at the end), in turn, so that the
 same disk is measured at the same time. The directory is BENCH_PERSIST_DIR (/var/tmp). Every byte of ours
-is check-summed on the way. Takes about 2 minutes.
+is check-summed on the way. Takes about 3 minutes.
 """
 import json
 import os
@@ -20,7 +20,7 @@ from lib.rows import load, median_interval, row, say
 
 BUILD = os.path.join(REPO, os.environ.get("BUILD", "build"))
 PLACE = os.environ.get("BENCH_PERSIST_DIR", "/var/tmp")
-SIZES = [int(w) for w in os.environ.get("BENCH_PERSIST_MIB", "64,1024").split(",")]
+SIZES = [int(w) for w in os.environ.get("BENCH_PERSIST_MIB", "64,256,1024").split(",")]
 ROUNDS = int(os.environ.get("BENCH_PERSIST_ROUNDS", 5))
 LIMIT_S = 300
 ENGINES = [("psync", 0), ("psync", 1), ("io_uring", 0), ("io_uring", 1)]

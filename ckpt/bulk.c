@@ -12,22 +12,38 @@
 #include "common/clock.h"
 #include "common/file.h"
 
-#define PIECE (4u << 20)     /* bytes of one write without a limit */
-#define PIECE_MIN (4u << 10) /* and with one */
-#define PIECES_A_SECOND 8    /* with a limit: so often it is looked at again */
-#define THREADS 4
+#define PIECE (4u << 20)  /* bytes of one write without a limit */
+#define PIECES_A_SECOND 8 /* with a limit: so often it is looked at again */
+#define THREADS 4         /* writes in flight without a limit */
 #define THREADS_MAX 16
-#define VECTOR 64 /* parts of one write */
 #define NS 1000000000ll
 
 struct writer {
     const struct dlr_bulk *bulk;
+    const char *name;
     int fd;
-    uint64_t bytes, piece;
+    atomic_bool direct; /* past the page cache, until the file system refuses */
+    uint64_t piece;
     int64_t begin_ns;
-    _Atomic uint64_t next; /* first byte that nobody writes yet */
-    atomic_int rc;         /* the first failure */
+    _Atomic uint64_t next; /* first byte of the body that nobody writes yet */
+    atomic_int rc;         /* the first failure, */
+    struct dlr_err err;    /* whose text is written by who sets rc */
 };
+
+static uint64_t round_up(uint64_t n)
+{
+    return (n + DLR_BULK_ALIGN - 1) / DLR_BULK_ALIGN * DLR_BULK_ALIGN;
+}
+
+static void set_direct(struct writer *w, bool on)
+{
+    int flags = fcntl(w->fd, F_GETFL);
+
+    if (flags < 0 ||
+        fcntl(w->fd, F_SETFL, on ? flags | O_DIRECT : flags & ~O_DIRECT) < 0)
+        on = false;
+    atomic_store(&w->direct, on);
+}
 
 /* Waits until the bytes before at would have been written at the rate that is allowed: time
  * itself is what is waited for, in short parts, since hurry may come meanwhile.
@@ -52,101 +68,152 @@ static void pace(const struct writer *w, uint64_t at)
     }
 }
 
-/* What of the parts lies in [at, end), at most VECTOR of them. */
-static int slice(const struct dlr_bulk *b, uint64_t at, uint64_t end, struct iovec *ret)
+/* How much of n bytes counts as written; 0: not past the page cache, it is to be tried again. */
+static uint64_t counted(struct writer *w, bool direct, ssize_t n)
 {
-    uint64_t from = 0;
-    int n = 0;
+    uint64_t whole =
+        direct && n > 0 ? (uint64_t)n / DLR_BULK_ALIGN * DLR_BULK_ALIGN : 0;
 
-    for (unsigned i = 0; i < b->nparts && from < end && n < VECTOR; i++) {
-        uint64_t to = from + b->parts[i].iov_len;
-        uint64_t a = at > from ? at : from, z = end < to ? end : to;
-
-        if (a < z)
-            ret[n++] = (struct iovec){(char *)b->parts[i].iov_base + (a - from), z - a};
-        from = to;
-    }
-    return n;
+    if (!direct)
+        return (uint64_t)n;
+    if (whole == 0)
+        set_direct(w, false);
+    return whole;
 }
 
-static int write_piece(const struct writer *w, uint64_t at, uint64_t end)
+/* Past the page cache whole blocks are written: what is too much is cut off at the end. */
+static int write_piece(struct writer *w, const char *from, uint64_t at, uint64_t end)
 {
     while (at < end) {
-        struct iovec vector[VECTOR];
-        ssize_t n = pwritev(w->fd, vector, slice(w->bulk, at, end, vector), (off_t)at);
+        bool direct = atomic_load(&w->direct);
+        uint64_t bytes = direct ? round_up(end - at) : end - at;
+        ssize_t n = pwrite(w->fd, from, bytes, (off_t)at);
+        uint64_t done;
 
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0)
+        if (n < 0 && !(direct && errno == EINVAL))
             return -errno;
         if (n == 0)
             return -EIO;
-        at += (uint64_t)n;
+        done = counted(w, direct, n);
+        from += done;
+        at += done;
     }
     return 0;
+}
+
+/* The first failure is the one that is told. */
+static void fail(struct writer *w, int rc, const struct dlr_err *why)
+{
+    int none = 0;
+
+    if (!atomic_compare_exchange_strong(&w->rc, &none, rc))
+        return;
+    if (why)
+        w->err = *why;
+    else
+        dlr_fail(&w->err, rc, "cannot write '%s': %s", w->name, strerror(-rc));
+}
+
+static void write_body(struct writer *w, uint64_t from, uint64_t to)
+{
+    const struct dlr_bulk *b = w->bulk;
+    uint64_t at = b->head_bytes + from;
+    struct dlr_err err;
+    int rc = b->check ? b->check(b->arg, from, to, &err) : 0;
+
+    if (rc < 0) {
+        fail(w, rc, &err);
+        return;
+    }
+    rc = write_piece(w, (const char *)b->body + from, at, at + (to - from));
+    if (rc < 0)
+        fail(w, rc, NULL);
+    else if (!atomic_load(
+                 &w->direct)) /* the disk begins now; the sync has less to do */
+        sync_file_range(w->fd, (off_t)at, (off_t)(to - from), SYNC_FILE_RANGE_WRITE);
 }
 
 static void *work(void *arg)
 {
     struct writer *w = arg;
+    uint64_t all = w->bulk->body_bytes;
 
     while (atomic_load(&w->rc) == 0) {
-        uint64_t at = atomic_fetch_add(&w->next, w->piece), end = at + w->piece;
-        int rc, none = 0;
+        uint64_t from = atomic_fetch_add(&w->next, w->piece);
 
-        if (at >= w->bytes)
+        if (from >= all)
             break;
-        end = end < w->bytes ? end : w->bytes;
-        pace(w, at);
-        rc = write_piece(w, at, end);
-        if (rc < 0)
-            atomic_compare_exchange_strong(&w->rc, &none, rc);
-        else /* the disk begins now; the sync at the end has less to do */
-            sync_file_range(w->fd, (off_t)at, (off_t)(end - at), SYNC_FILE_RANGE_WRITE);
+        pace(w, from);
+        write_body(w, from, all - from < w->piece ? all : from + w->piece);
     }
     return NULL;
 }
 
-static int write_all(struct writer *w)
+static void write_all(struct writer *w)
 {
     unsigned want = w->bulk->threads, n = 0;
     pthread_t threads[THREADS_MAX];
+    int rc;
 
     if (want == 0)
         want = w->bulk->rate ? 1 : THREADS;
     if (want > THREADS_MAX)
         want = THREADS_MAX;
-    while (n + 1 < want && n * w->piece < w->bytes &&
+    while (n + 1 < want && (n + 1) * w->piece < w->bulk->body_bytes &&
            pthread_create(&threads[n], NULL, work, w) == 0)
         n++;
+    rc = write_piece(w, w->bulk->head, 0, w->bulk->head_bytes);
+    if (rc < 0)
+        fail(w, rc, NULL);
     work(w);
     for (unsigned i = 0; i < n; i++)
         pthread_join(threads[i], NULL);
-    return atomic_load(&w->rc);
+}
+
+static bool is_aligned(const struct dlr_bulk *b)
+{
+    return ((uintptr_t)b->head | (uintptr_t)b->body | b->head_bytes) % DLR_BULK_ALIGN ==
+           0;
+}
+
+static uint64_t piece_of(const struct dlr_bulk *b)
+{
+    uint64_t unit = b->unit ? b->unit : DLR_BULK_ALIGN, n = b->rate / PIECES_A_SECOND;
+
+    if (!b->rate || n > PIECE)
+        return PIECE;
+    return n > unit ? n / unit * unit : unit;
 }
 
 static int fill(int fd, const char *name, void *arg, struct dlr_err *err)
 {
-    struct writer w = {.bulk = arg, .fd = fd, .piece = PIECE};
-    uint64_t rate = w.bulk->rate;
+    const struct dlr_bulk *b = arg;
+    struct writer w = {.bulk = b, .name = name, .fd = fd, .piece = piece_of(b)};
+    uint64_t bytes = b->head_bytes + b->body_bytes;
     int rc = 0;
 
-    for (unsigned i = 0; i < w.bulk->nparts; i++)
-        w.bytes += w.bulk->parts[i].iov_len;
-    if (rate && rate / PIECES_A_SECOND < PIECE)
-        w.piece =
-            rate / PIECES_A_SECOND > PIECE_MIN ? rate / PIECES_A_SECOND : PIECE_MIN;
-    w.begin_ns = dlr_now_ns();
-    if (w.bytes > 0 && fallocate(fd, 0, 0, (off_t)w.bytes) < 0 && errno != EOPNOTSUPP &&
+    if (bytes > 0 && fallocate(fd, 0, 0, (off_t)bytes) < 0 && errno != EOPNOTSUPP &&
         errno != ENOSYS)
         rc = -errno;
+    if (rc == 0 && is_aligned(b))
+        set_direct(&w, true);
+    w.begin_ns = dlr_now_ns();
     if (rc == 0)
-        rc = write_all(&w);
-    return rc < 0 ? dlr_fail(err, rc, "cannot write '%s': %s", name, strerror(-rc)) : 0;
+        write_all(&w);
+    else
+        fail(&w, rc, NULL);
+    rc = atomic_load(&w.rc);
+    if (rc == 0 && bytes % DLR_BULK_ALIGN && ftruncate(fd, (off_t)bytes) < 0) {
+        rc = -errno;
+        fail(&w, rc, NULL);
+    }
+    return rc < 0 ? dlr_fail(err, rc, "%s", w.err.text) : 0;
 }
 
-int dlr_bulk_replace(const char *path, mode_t mode, const struct dlr_bulk *bulk,
-                     struct dlr_err *err)
+int dlr_bulk_replace(int dirfd, const char *path, mode_t mode,
+                     const struct dlr_bulk *bulk, struct dlr_err *err)
 {
-    return dlr_file_replace_by(AT_FDCWD, path, mode, fill, (void *)bulk, err);
+    return dlr_file_replace_by(dirfd, path, mode, fill, (void *)bulk, err);
 }

@@ -1,27 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Large contents to a file, in pieces by several threads, at most so fast. */
+/* Large contents to a file, in pieces by several threads, at most so fast. Past the page cache
+ * where the file system lets us: the copy into it costs more than the disk does.
+ */
 #ifndef DLR_CKPT_BULK_H
 #define DLR_CKPT_BULK_H
 
 #include <stdatomic.h>
 #include <stdint.h>
-#include <sys/uio.h>
+#include <sys/types.h>
 
 #include "common/err.h"
 
+#define DLR_BULK_ALIGN                                                                 \
+    4096u /* in memory and in the file, for writes past the page cache */
+
+/* The file is head, then body. Where both begin at multiples of DLR_BULK_ALIGN and head_bytes is one,
+ * writes go past the page cache, and the memory up to the multiple behind the body's end is read too.
+ */
 struct dlr_bulk {
-    const struct iovec *parts; /* the contents, one after the other */
-    unsigned nparts;
-    unsigned threads;         /* 0: what the rate asks for */
-    uint64_t rate;            /* bytes a second at most, 0: no limit */
+    const void *head, *body;
+    uint64_t head_bytes, body_bytes;
+    /* Looks at bytes [from, to) of the body right before they are written; less than 0 with
+     * text ends it all. Called by several threads; from is a multiple of unit. NULL: not looked at.
+     */
+    int (*check)(const void *arg, uint64_t from, uint64_t to, struct dlr_err *err);
+    const void *arg;
+    uint32_t unit;    /* a power of two from DLR_BULK_ALIGN on; 0: DLR_BULK_ALIGN */
+    unsigned threads; /* 0: what the rate asks for */
+    uint64_t rate;    /* bytes a second at most, 0: no limit */
     const atomic_uint *hurry; /* while it is not 0 the rate does not count; or NULL */
 };
 
-/* Replaces the file at path as dlr_file_replace() does. Room is taken before the first byte, where
+/* Replaces dirfd/path as dlr_file_replace() does. Room is taken before the first byte, where
  * the file system can; -ENOSPC, -EDQUOT or whatever else goes wrong later leaves the old file and
  * nothing else. Blocking.
  */
-int dlr_bulk_replace(const char *path, mode_t mode, const struct dlr_bulk *bulk,
-                     struct dlr_err *err);
+int dlr_bulk_replace(int dirfd, const char *path, mode_t mode,
+                     const struct dlr_bulk *bulk, struct dlr_err *err);
 
 #endif

@@ -151,17 +151,6 @@ static void file_done(struct dlr_job *job)
     dlr_data_recv_retry(d);
 }
 
-/* Bytes of the file that mean something. */
-static int used_bytes(const struct dlr_slot *slot, uint64_t *ret, struct dlr_err *err)
-{
-    struct dlr_meta_head head;
-    int rc = dlr_slot_verify(slot, err);
-
-    memcpy(&head, (char *)dlr_slot_base(slot) + DLR_SLOT_PAGE, sizeof(head));
-    *ret = head.data_off + head.data_bytes;
-    return rc;
-}
-
 /* Refused before it fills the disk; what is reserved for root does not count. */
 static int check_room(const char *path, uint64_t bytes, struct dlr_err *err)
 {
@@ -181,27 +170,71 @@ static int check_room(const char *path, uint64_t bytes, struct dlr_err *err)
     return 0;
 }
 
+/* The chunks in [from, to) of the data against their sums. */
+static int check_chunks(const void *arg, uint64_t from, uint64_t to,
+                        struct dlr_err *err)
+{
+    for (; from < to; from += DLR_SLOT_CHUNK) {
+        uint32_t i = (uint32_t)(from / DLR_SLOT_CHUNK), crc;
+        size_t bytes;
+        void *data;
+
+        if (dlr_slot_chunk(arg, i, &data, &bytes, &crc) < 0 ||
+            dlr_crc32c(0, data, bytes) != crc)
+            return dlr_fail(err, -EBADMSG, "chunk %" PRIu32 " is corrupt", i);
+    }
+    return 0;
+}
+
+/* What stands before the data: a state page, and the meta block, which is checked. */
+static int make_head(const struct dlr_slot *slot, void **ret,
+                     struct dlr_meta_head *ret_meta, struct dlr_err *err)
+{
+    struct dlr_slot_page page = {.magic = DLR_SLOT_MAGIC, .version = DLR_META_VERSION};
+    const void *meta;
+    size_t bytes;
+    char *head;
+    int rc;
+
+    dlr_slot_meta(slot, &meta, &bytes);
+    rc = dlr_slot_check_meta(meta, bytes, dlr_slot_bytes(slot), NULL, err);
+    if (rc < 0)
+        return rc;
+    memcpy(ret_meta, meta, sizeof(*ret_meta));
+    page.bytes = ret_meta->data_off + dlr_align_up(ret_meta->data_bytes, DLR_SLOT_PAGE);
+    page.state = DLR_SLOT_SEALED;
+    head = aligned_alloc(DLR_BULK_ALIGN, ret_meta->data_off);
+    if (!head)
+        return dlr_fail(err, -ENOMEM, "no memory");
+    memset(head, 0, ret_meta->data_off);
+    memcpy(head, &page, sizeof(page));
+    memcpy(head + sizeof(page), meta, bytes);
+    *ret = head;
+    return 0;
+}
+
 static int run_save(struct dlr_job *job, struct dlr_err *err)
 {
     struct file_job *f = (struct file_job *)job;
-    static const char zero[DLR_SLOT_PAGE];
-    struct dlr_slot_page page = {.magic = DLR_SLOT_MAGIC, .version = DLR_META_VERSION};
-    uint64_t used = 0;
-    int rc = used_bytes(f->held->slot, &used, err);
+    const struct dlr_slot *slot = f->held->slot;
+    DLR_AUTO_FREE void *head = NULL;
+    struct dlr_meta_head meta;
+    struct dlr_bulk bulk;
+    int rc = make_head(slot, &head, &meta, err);
 
-    page.bytes = dlr_align_up(used, DLR_SLOT_PAGE);
-    page.state = DLR_SLOT_SEALED;
-    struct iovec parts[] = {
-        {&page, sizeof(page)},
-        {(char *)dlr_slot_base(f->held->slot) + DLR_SLOT_PAGE, used - DLR_SLOT_PAGE},
-        {(void *)zero, page.bytes - used},
-    };
-    const struct dlr_bulk bulk = {
-        .parts = parts, .nparts = 3, .rate = f->rate, .hurry = &f->d->urgent};
-
-    if (rc == 0)
-        rc = check_room(f->path, page.bytes, err);
-    return rc < 0 ? rc : dlr_bulk_replace(f->path, 0600, &bulk, err);
+    if (rc < 0)
+        return rc;
+    bulk = (struct dlr_bulk){.head = head,
+                             .head_bytes = meta.data_off,
+                             .body = (char *)dlr_slot_base(slot) + meta.data_off,
+                             .body_bytes = dlr_align_up(meta.data_bytes, DLR_SLOT_PAGE),
+                             .check = check_chunks,
+                             .arg = slot,
+                             .unit = DLR_SLOT_CHUNK,
+                             .rate = f->rate,
+                             .hurry = &f->d->urgent};
+    rc = check_room(f->path, bulk.head_bytes + bulk.body_bytes, err);
+    return rc < 0 ? rc : dlr_bulk_replace(AT_FDCWD, f->path, 0600, &bulk, err);
 }
 
 static int check_file(const struct file_job *f, const struct dlr_slot *from,

@@ -9,7 +9,7 @@ UNIT_OBJS_test_msg := $(MSG)
 UNIT_LIBS_test_msg := -ljansson
 UNIT_LIBS_test_file := -Wl,--wrap=fsync,--wrap=renameat,--wrap=write,--wrap=close
 UNIT_OBJS_test_bulk := ckpt/bulk.c
-UNIT_LIBS_test_bulk := -Wl,--wrap=fallocate,--wrap=pwritev,--wrap=fsync,--wrap=close,--wrap=renameat
+UNIT_LIBS_test_bulk := -Wl,--wrap=fallocate,--wrap=ftruncate,--wrap=fcntl,--wrap=pwrite,--wrap=fsync,--wrap=close,--wrap=renameat
 UNIT_OBJS_test_slot := $(SLOT)
 UNIT_LIBS_test_slot := -lisal -lxxhash
 UNIT_OBJS_test_slot_file := $(SLOT)

@@ -25,13 +25,14 @@
 
 #define KIB 1024u
 #define BYTES (200 * KIB + 123)
+#define HEAD (8 * KIB)
 #define RATE (512 * KIB) /* makes pieces of 64 KiB */
-#define PARTS 41
 #define CRASHED 77
 
 static atomic_int count, at; /* the call that meets what is below; 0 none */
 static int fails_with;       /* errno, 0: the process ends there */
 static bool no_fallocate;
+static enum { DIRECT, NOT_SET, NOT_WRITTEN, ODD_COUNTS } cache; /* how far past it */
 static char dir[64], path[128];
 static unsigned char *contents;
 static const atomic_uint soon = 1;
@@ -57,18 +58,49 @@ int __wrap_fallocate(int fd, int mode, off_t from, off_t n)
     return here() ? -1 : __real_fallocate(fd, mode, from, n);
 }
 
-ssize_t __real_pwritev(int fd, const struct iovec *v, int n, off_t to);
-ssize_t __wrap_pwritev(int fd, const struct iovec *v, int n, off_t to);
-ssize_t __wrap_pwritev(int fd, const struct iovec *v, int n, off_t to)
+int __real_ftruncate(int fd, off_t n);
+int __wrap_ftruncate(int fd, off_t n);
+int __wrap_ftruncate(int fd, off_t n)
 {
-    struct iovec cut = v[0];
+    return here() ? -1 : __real_ftruncate(fd, n);
+}
+
+int __real_fcntl(int fd, int cmd, ...);
+int __wrap_fcntl(int fd, int cmd, ...);
+int __wrap_fcntl(int fd, int cmd, ...)
+{
+    va_list list;
+    int flags;
+
+    va_start(list, cmd);
+    flags = va_arg(list, int);
+    va_end(list);
+    if (cache == NOT_SET && cmd == F_SETFL && flags & O_DIRECT) {
+        errno = EINVAL;
+        return -1;
+    }
+    return __real_fcntl(fd, cmd, flags);
+}
+
+ssize_t __real_pwrite(int fd, const void *buf, size_t n, off_t to);
+ssize_t __wrap_pwrite(int fd, const void *buf, size_t n, off_t to);
+ssize_t __wrap_pwrite(int fd, const void *buf, size_t n, off_t to)
+{
+    int flags = __real_fcntl(fd, F_GETFL);
 
     if (here())
         return -1;
-    if (n > 1) /* a short count, each time */
-        return __real_pwritev(fd, v, n - n / 2, to);
-    cut.iov_len -= cut.iov_len > KIB ? KIB / 2 : 0;
-    return __real_pwritev(fd, &cut, 1, to);
+    if (cache == NOT_WRITTEN && flags & O_DIRECT) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (n > 2 * DLR_BULK_ALIGN) /* a short count, each time */
+        n = n / 2 / DLR_BULK_ALIGN * DLR_BULK_ALIGN;
+    if (cache == ODD_COUNTS && to > 100 * KIB && n > KIB) {
+        __real_fcntl(fd, F_SETFL, flags & ~O_DIRECT);
+        n -= KIB / 2;
+    }
+    return __real_pwrite(fd, buf, n, to);
 }
 
 int __real_fsync(int fd);
@@ -100,11 +132,13 @@ static int make_place(void **state)
     if (!mkdtemp(dir))
         return -1;
     dlr_format(path, sizeof(path), "%s/file", dir);
-    contents = malloc(BYTES);
+    contents = aligned_alloc(DLR_BULK_ALIGN,
+                             BYTES / DLR_BULK_ALIGN * DLR_BULK_ALIGN + DLR_BULK_ALIGN);
     for (size_t i = 0; i < BYTES; i++)
         contents[i] = (unsigned char)(i * 2654435761u >> 13);
     at = count = 0;
     no_fallocate = false;
+    cache = DIRECT;
     return 0;
 }
 
@@ -117,21 +151,18 @@ static int remove_place(void **state)
     return system(cmd);
 }
 
-/* Many parts, some of them empty, that cross the pieces. */
 static int save(unsigned threads, uint64_t rate, const atomic_uint *hurry,
                 struct dlr_err *err)
 {
-    struct iovec parts[PARTS] = {0};
-    struct dlr_bulk bulk = {parts, PARTS, threads, rate, hurry};
-    size_t done = 0;
+    const struct dlr_bulk bulk = {.head = contents,
+                                  .head_bytes = HEAD,
+                                  .body = contents + HEAD,
+                                  .body_bytes = BYTES - HEAD,
+                                  .threads = threads,
+                                  .rate = rate,
+                                  .hurry = hurry};
 
-    for (unsigned i = 0; i < PARTS; i++) {
-        size_t n = i == PARTS - 1 ? BYTES - done : i % 7 ? BYTES / PARTS : 0;
-
-        parts[i] = (struct iovec){contents + done, n};
-        done += n;
-    }
-    return dlr_bulk_replace(path, 0600, &bulk, err);
+    return dlr_bulk_replace(AT_FDCWD, path, 0600, &bulk, err);
 }
 
 static void put_old(void)
@@ -172,12 +203,71 @@ static unsigned files(void)
 
 static void every_byte_arrives(void **state)
 {
-    for (unsigned threads = 0; threads < 6; threads++) {
-        put_old();
-        no_fallocate = threads % 2;
-        assert_int_equal(save(threads, threads % 3 ? RATE : 0, &soon, NULL), 0);
-        assert_int_equal(found(), 'n');
+    for (cache = DIRECT; cache <= ODD_COUNTS; cache++)
+        for (unsigned threads = 0; threads < 6; threads++) {
+            put_old();
+            no_fallocate = threads % 2;
+            assert_int_equal(save(threads, threads % 3 ? RATE : 0, &soon, NULL), 0);
+            assert_int_equal(found(), 'n');
+        }
+}
+
+static void what_does_not_lie_in_whole_blocks_arrives(void **state)
+{
+    struct dlr_bulk bulk = {.head = contents, .body = contents + 100};
+
+    bulk.head_bytes = 100;
+    bulk.body_bytes = BYTES - 100;
+    put_old();
+    assert_int_equal(dlr_bulk_replace(AT_FDCWD, path, 0600, &bulk, NULL), 0);
+    assert_int_equal(found(), 'n');
+}
+
+#define UNIT (16 * KIB)
+#define UNITS ((BYTES - HEAD + UNIT - 1) / UNIT)
+static atomic_uint looked_at[UNITS];
+static unsigned refused;
+
+static int look(const void *arg, uint64_t from, uint64_t to, struct dlr_err *err)
+{
+    assert_ptr_equal(arg, contents);
+    assert_int_equal(from % UNIT, 0);
+    assert_true(to <= BYTES - HEAD);
+    for (; from < to; from += UNIT) {
+        atomic_fetch_add(&looked_at[from / UNIT], 1);
+        if (from / UNIT == refused)
+            return dlr_fail(err, -EBADMSG, "unit %u is corrupt", refused);
     }
+    return 0;
+}
+
+/* Each unit once; with one that is refused the old file stays. */
+static void what_is_written_is_looked_at_first(void **state)
+{
+    const struct dlr_bulk bulk = {.head = contents,
+                                  .head_bytes = HEAD,
+                                  .body = contents + HEAD,
+                                  .body_bytes = BYTES - HEAD,
+                                  .check = look,
+                                  .arg = contents,
+                                  .unit = UNIT,
+                                  .threads = 3,
+                                  .rate = RATE / 4,
+                                  .hurry = &soon};
+    struct dlr_err err;
+
+    for (refused = 0; refused < UNITS; refused++) {
+        put_old();
+        assert_int_equal(dlr_bulk_replace(AT_FDCWD, path, 0600, &bulk, &err), -EBADMSG);
+        assert_non_null(strstr(err.text, "is corrupt"));
+        assert_int_equal(found(), 'o');
+        assert_int_equal(files(), 1);
+    }
+    memset(looked_at, 0, sizeof(looked_at));
+    assert_int_equal(dlr_bulk_replace(AT_FDCWD, path, 0600, &bulk, &err), 0);
+    assert_int_equal(found(), 'n');
+    for (unsigned i = 0; i < UNITS; i++)
+        assert_int_equal(looked_at[i], 1);
 }
 
 static void a_crash_leaves_old_or_new(void **state)
@@ -250,6 +340,8 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make_place, remove_place)
     const struct CMUnitTest tests[] = {
         TEST(every_byte_arrives),
+        TEST(what_does_not_lie_in_whole_blocks_arrives),
+        TEST(what_is_written_is_looked_at_first),
         TEST(a_crash_leaves_old_or_new),
         TEST(a_failing_call_leaves_old_or_new),
         TEST(it_is_no_faster_than_it_may_be),
