@@ -394,6 +394,8 @@ void dlr_agent_ranks_stop(struct dlr_agent *a);
 void dlr_agent_ranks_hello(struct dlr_agent *a, struct dlr_agent_conn *c);
 void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
                              bool worker);
+/* Those that are being reserved are asked of a new data process. */
+void dlr_agent_ranks_reserve_again(struct dlr_agent *a);
 void dlr_agent_ranks_reserved(struct dlr_agent *a, int32_t rank, int rc,
                               const char *why);
 void dlr_agent_ranks_restored(struct dlr_agent *a, const struct dlr_local_msg *msg);

@@ -64,14 +64,23 @@ static void fail_all(struct dlr_agent *a, const char *why)
         tell_end(a, q, -EIO, why);
 }
 
+static void refuse_slots(struct dlr_agent *a)
+{
+    for (unsigned i = 0; i < a->nranks; i++)
+        if (a->ranks[i]->reserving)
+            dlr_agent_ranks_reserved(a, a->ranks[i]->rank, -EIO, "no data process");
+}
+
 static int start_again(zloop_t *loop, int timer, void *arg)
 {
     struct dlr_agent *a = arg;
     struct dlr_err err;
 
     a->data.timer = -1;
-    if (dlr_agent_data_start(a, &err) < 0)
-        dlr_error("%s: %s", a->node, err.text);
+    if (dlr_agent_data_start(a, &err) == 0)
+        return 0;
+    dlr_error("%s: %s", a->node, err.text);
+    refuse_slots(a);
     return 0;
 }
 
@@ -89,11 +98,9 @@ static void forget_process(struct dlr_agent *a)
 static void lost(struct dlr_agent *a)
 {
     forget_process(a);
-    for (unsigned i = 0; i < a->nranks; i++)
-        if (a->ranks[i]->reserving)
-            dlr_agent_ranks_reserved(a, a->ranks[i]->rank, -EIO, "no data process");
     fail_all(a, "the data process died");
     if (++a->data.failures >= STARTS_MAX) {
+        refuse_slots(a); /* else the next one is asked for them */
         dlr_error("%s: the data process died %u times: no more snapshots here", a->node,
                   a->data.failures);
     } else if (!a->told_to_end) {
@@ -114,6 +121,7 @@ static void on_hello(struct dlr_agent *a, const struct dlr_local_msg *m)
     if (!a->round.known)
         return;
     dlr_agent_data_round(a, false);
+    dlr_agent_ranks_reserve_again(a);
     dlr_agent_save_retell(a);
 }
 

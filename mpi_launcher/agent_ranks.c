@@ -315,11 +315,22 @@ static int check_budget(const struct dlr_agent *a, const struct dlr_agent_rank *
     return dlr_budget_check(&budget, r->rank, slots_of(a, r), bytes, others, all, err);
 }
 
+static void ask_slots(struct dlr_agent *a, const struct dlr_agent_rank *r)
+{
+    struct dlr_local_msg m;
+
+    dlr_local_init(&m, DLR_LOCAL_D_RESERVE);
+    m.round = a->round.round;
+    m.rank = r->rank;
+    m.arg[0] = r->bytes;
+    m.arg[1] = slots_of(a, r);
+    dlr_agent_data_send(a, &m);
+}
+
 void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
                              bool worker)
 {
     struct dlr_agent_rank *r = dlr_agent_rank(a, rank, !worker);
-    struct dlr_local_msg m;
     struct dlr_err err;
 
     if (!r || bytes == 0)
@@ -338,14 +349,21 @@ void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
         dlr_agent_ranks_reserved(a, rank, err.code, err.text);
         return;
     }
+    if (a->data.fd < 0 && a->data.timer < 0) {
+        dlr_agent_ranks_reserved(a, rank, -ENOTCONN, "no data process on this node");
+        return;
+    }
     r->reserving = true;
     r->bytes = bytes;
-    dlr_local_init(&m, DLR_LOCAL_D_RESERVE);
-    m.round = a->round.round;
-    m.rank = rank;
-    m.arg[0] = bytes;
-    m.arg[1] = slots_of(a, r);
-    dlr_agent_data_send(a, &m);
+    if (a->data.address[0]) /* else it is asked when it says hello */
+        ask_slots(a, r);
+}
+
+void dlr_agent_ranks_reserve_again(struct dlr_agent *a)
+{
+    for (unsigned i = 0; i < a->nranks; i++)
+        if (a->ranks[i]->reserving)
+            ask_slots(a, a->ranks[i]);
 }
 
 void dlr_agent_ranks_reserved(struct dlr_agent *a, int32_t rank, int rc,

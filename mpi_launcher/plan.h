@@ -91,6 +91,13 @@ struct dlr_plan_struck {
         later; /* and every version of this or a later step, of this or an earlier round */
 };
 
+/* A node that has no place, and why. */
+struct dlr_plan_out {
+    char node[DLR_TOPO_NAME];
+    char reason
+        [DLR_PLAN_NOTE]; /* "memory: 3 uncorrected errors", "3 of 4 nodes cannot ..." */
+};
+
 struct dlr_plan_want {
     unsigned nplaces;      /* training nodes */
     const unsigned *tasks; /* [nplaces] tasks of each place; their sum is the world */
@@ -107,6 +114,9 @@ struct dlr_plan_want {
     unsigned nfiles;
     const struct dlr_plan_struck *struck;
     unsigned nstruck;
+    const struct dlr_plan_out
+        *full; /* [nfull] have no room for what they would restore */
+    unsigned nfull;
     unsigned members,
         rows;     /* of a set that shares parity (mpi_launcher/sets.h); 0 none */
     bool limited; /* nothing newer than newest may be restored */
@@ -159,12 +169,6 @@ struct dlr_plan_place {
     bool moved;       /* another node had this place in the former round */
 };
 
-struct dlr_plan_out {
-    char node[DLR_TOPO_NAME];
-    char reason
-        [DLR_PLAN_NOTE]; /* "memory: 3 uncorrected errors", "3 of 4 nodes cannot ..." */
-};
-
 /* A verdict other than OK, for the journal. */
 struct dlr_plan_verdict {
     char node[DLR_TOPO_NAME];
@@ -211,7 +215,8 @@ struct dlr_plan {
  *   Nodes that are preferred have places before all others.
  *   Later: only places of nodes that are gone or left out move (dlr_topo_replace).
  *   A node with a FAIL verdict never takes part. A node that most others cannot reach is left
- *   out while there are enough without it. WARN and SKIP are told and change nothing.
+ *   out while there are enough without it; one that is full never takes part, but what it
+ *   holds counts. WARN and SKIP are told and change nothing.
  *   Restored is the newest version of which every rank that made it has a verified copy
  *   that was not struck; made_by says how many they were.
  * 0; -ENOSPC with the counts in err when too few nodes are usable (*ret_plan then holds only

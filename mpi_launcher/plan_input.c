@@ -46,6 +46,11 @@ static json_t *struck_to_json(const struct dlr_plan_struck *s)
                      (json_int_t)s->version.step, "later", s->later);
 }
 
+static json_t *full_to_json(const struct dlr_plan_out *f)
+{
+    return json_pack("{s:s, s:s}", "node", f->node, "why", f->reason);
+}
+
 /* Puts a new array of n items under key. */
 #define PUT_LIST(j, key, n, item)                                                      \
     ({                                                                                 \
@@ -75,7 +80,8 @@ static json_t *want_to_json(const struct dlr_plan_want *w)
         PUT_LIST(j, "former", w->nformer, seat_to_json(&w->former[i])) < 0 ||
         PUT_LIST(j, "prefer", w->nprefer, json_string(w->prefer[i])) < 0 ||
         PUT_LIST(j, "files", w->nfiles, file_to_json(&w->files[i])) < 0 ||
-        PUT_LIST(j, "struck", w->nstruck, struck_to_json(&w->struck[i])) < 0)
+        PUT_LIST(j, "struck", w->nstruck, struck_to_json(&w->struck[i])) < 0 ||
+        PUT_LIST(j, "full", w->nfull, full_to_json(&w->full[i])) < 0)
         return NULL;
     if (w->ordered && json_object_set_new(j, "ordered", json_true()) < 0)
         return NULL;
@@ -252,6 +258,29 @@ static int read_struck(const json_t *j, struct dlr_plan_want *w)
     return rc;
 }
 
+static int read_full(const json_t *j, struct dlr_plan_want *w)
+{
+    const json_t *array;
+    struct dlr_plan_out *full;
+    size_t n;
+    int rc = dlr_plan_array(j, "full", DLR_PLAN_NODES_MAX, &array, &n);
+
+    if (rc < 0)
+        return rc;
+    w->full = full = calloc(n + 1, sizeof(*full));
+    if (!full)
+        return -ENOMEM;
+    w->nfull = (unsigned)n;
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        const json_t *item = json_array_get(array, i);
+
+        rc = dlr_plan_text(item, "node", full[i].node, sizeof(full[i].node));
+        if (rc == 0)
+            rc = dlr_plan_text(item, "why", full[i].reason, sizeof(full[i].reason));
+    }
+    return rc;
+}
+
 static int read_prefer(const json_t *j, struct dlr_plan_want *w)
 {
     const json_t *array;
@@ -308,7 +337,9 @@ static int read_want(const json_t *j, struct dlr_plan_want *w)
         rc = read_prefer(j, w);
     if (rc == 0)
         rc = read_files(j, w);
-    return rc == 0 ? read_struck(j, w) : rc;
+    if (rc == 0)
+        rc = read_struck(j, w);
+    return rc == 0 ? read_full(j, w) : rc;
 }
 
 static int read_peers(const json_t *j, struct dlr_plan_survey *s)
@@ -382,6 +413,7 @@ void dlr_plan_input_done(struct dlr_plan_input *input)
     free((void *)input->want.prefer);
     free((void *)input->want.files);
     free((void *)input->want.struck);
+    free((void *)input->want.full);
     free((void *)input->survey.peer_nodes);
     free((void *)input->survey.peer_addrs);
     json_decref(input->json);

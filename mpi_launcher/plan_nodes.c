@@ -33,6 +33,7 @@ void dlr_plan_nodes_done(struct dlr_plan_nodes *pn)
     free(pn->report);
     free(pn->node);
     free(pn->usable);
+    free(pn->full);
     free(pn->doubt);
     free(pn->silent_by);
     free(pn->voters);
@@ -47,12 +48,13 @@ static int allocate(struct dlr_plan_nodes *pn, unsigned n, unsigned nformer)
     pn->report = calloc(all, sizeof(*pn->report));
     pn->node = calloc(all, sizeof(*pn->node));
     pn->usable = calloc(all, 1);
+    pn->full = calloc(all, sizeof(*pn->full));
     pn->doubt = calloc(all, 1);
     pn->silent_by = calloc(all, sizeof(*pn->silent_by));
     pn->voters = calloc(all, sizeof(*pn->voters));
     pn->seat = calloc(all, sizeof(*pn->seat));
-    return pn->report && pn->node && pn->usable && pn->doubt && pn->silent_by &&
-                   pn->voters && pn->seat
+    return pn->report && pn->node && pn->usable && pn->full && pn->doubt &&
+                   pn->silent_by && pn->voters && pn->seat
                ? 0
                : -ENOMEM;
 }
@@ -65,6 +67,18 @@ static bool failed_a_check(const struct dlr_plan_report *r)
         if (r->checks[i].verdict == DLR_HEALTH_FAIL)
             return true;
     return false;
+}
+
+static void mark_full(struct dlr_plan_nodes *pn, const struct dlr_plan_want *want)
+{
+    for (unsigned i = 0; i < want->nfull; i++) {
+        long at = dlr_plan_nodes_find(pn, want->full[i].node);
+
+        if (at < 0)
+            continue;
+        pn->usable[at] = 0;
+        pn->full[at] = want->full[i].reason;
+    }
 }
 
 /* Nodes of the former round that sent no report still say where a successor should be. */
@@ -165,6 +179,7 @@ int dlr_plan_nodes_init(struct dlr_plan_nodes *pn,
         pn->node[i] = pn->report[i]->node;
         pn->usable[i] = !failed_a_check(pn->report[i]);
     }
+    mark_full(pn, want);
     add_former(pn, want);
     vote(pn, want->batch);
     return 0;

@@ -12,7 +12,8 @@ struct dlr_plan_nodes {
     const struct dlr_plan_report **report; /* [n] */
     unsigned nall; /* and after them the former round's nodes that did not */
     struct dlr_topo_node *node; /* [nall] */
-    unsigned char *usable;      /* [nall] it reported and failed no check */
+    unsigned char *usable;      /* [nall] it reported, failed no check and has room */
+    const char **full;          /* [n] why it has no room; NULL it has */
     unsigned char *doubt;       /* [nall] most others cannot reach it */
     unsigned *silent_by;        /* [n] how many of them */
     unsigned *voters;           /* [n] of how many */

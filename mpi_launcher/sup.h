@@ -158,6 +158,9 @@ struct dlr_sup {
     unsigned nformer;
     struct dlr_plan_struck *struck;
     unsigned nstruck;
+    struct dlr_plan_out
+        *full; /* nodes that had no room for what they were to restore */
+    unsigned nfull;
     struct dlr_repeat repeat;
     uint32_t repeat_looked; /* the last round that was judged */
     struct dlr_plan_file *files;
@@ -404,6 +407,9 @@ void dlr_sup_ask_reserve(struct dlr_sup *s, unsigned node, unsigned rank,
 /* type with the transfer's fields and one more, to node. */
 void dlr_sup_ask(struct dlr_sup *s, const struct dlr_transfer *t, const char *type,
                  unsigned node, const char *key, const char *value);
+/* A node has no room for a rank's copy: what was to go there has ended. True when the round needs it. */
+bool dlr_sup_transfers_full(struct dlr_sup *s, unsigned node, unsigned rank,
+                            const char *why);
 void dlr_sup_transfers_lost(struct dlr_sup *s, unsigned node);
 struct dlr_transfer *dlr_sup_transfer(struct dlr_sup *s, uint64_t id); /* NULL none */
 

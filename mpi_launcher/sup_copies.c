@@ -179,7 +179,8 @@ static void end_rebuild(struct dlr_sup *s, const struct dlr_transfer *failed, in
 
         if (t->id == of || t->of == of)
             t->ended = true;
-        if (failed->rebuild && rc != -EPIPE && t->of == of && t->rank >= s->plan.world)
+        if (failed->rebuild && rc != -EPIPE && rc != -ENOSPC && t->of == of &&
+            t->rank >= s->plan.world)
             dlr_sup_strike(s, s->members.list[t->from].node.name, (int)t->rank,
                            s->transfer_version);
     }
@@ -210,7 +211,8 @@ static void end_transfer(struct dlr_sup *s, struct dlr_transfer *t, int rc,
     s->transfer_rc = rc;
     if (t->of || t->rebuild)
         end_rebuild(s, t, rc);
-    if (rc != -EPIPE) /* a lost node strikes nothing: the next plan knows it is gone */
+    /* A lost node strikes nothing, nor does a full one: the next plan does without it. */
+    if (rc != -EPIPE && rc != -ENOSPC)
         dlr_sup_strike(s, t->path[0] ? t->path : s->members.list[t->from].node.name,
                        t->rank, s->transfer_version);
 }
@@ -238,6 +240,22 @@ void dlr_sup_on_done(struct dlr_sup *s, unsigned node, const json_t *msg)
     t = dlr_sup_transfer(s, id);
     if (t && (node == t->from || node == t->to))
         end_transfer(s, t, rc ? -EIO : 0, why);
+}
+
+bool dlr_sup_transfers_full(struct dlr_sup *s, unsigned node, unsigned rank,
+                            const char *why)
+{
+    bool needed = false;
+
+    for (unsigned i = 0; (s->preparing || s->persisting) && i < s->ntransfers; i++) {
+        struct dlr_transfer *t = &s->transfers[i];
+
+        if (t->to != node || t->rank != rank || t->of || t->started || t->ended)
+            continue;
+        needed = needed || t->essential;
+        end_transfer(s, t, -ENOSPC, why);
+    }
+    return needed;
 }
 
 void dlr_sup_transfers_lost(struct dlr_sup *s, unsigned node)

@@ -40,6 +40,8 @@ void dlr_sup_fill_want(struct dlr_sup *s, struct dlr_plan_want *want)
     want->nfiles = s->nfiles;
     want->struck = s->struck;
     want->nstruck = s->nstruck;
+    want->full = s->full;
+    want->nfull = s->nfull;
     want->members = s->sets.rows > 0 ? s->conf.redundancy.members : 0;
     want->rows = s->sets.rows;
     want->has_committed = dlr_commit_newest(s->commit, &want->committed);

@@ -1,7 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes without room for snapshots: the run goes on, nothing is saved, and it is said. */
+/* Nodes without room for snapshots: the run goes on, nothing is saved, and it is said. One that
+ * cannot take what its ranks would restore has no place in the run any more.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/slot.h"
 #include "common/msg.h"
+#include "common/str.h"
 #include "mpi_launcher/sup.h"
+
+static void leave_out(struct dlr_sup *s, const char *node, const char *why)
+{
+    struct dlr_plan_out *more = realloc(s->full, (s->nfull + 1) * sizeof(*more));
+
+    if (!more)
+        return; /* it is found out again */
+    s->full = more;
+    more += s->nfull++;
+    memset(more, 0, sizeof(*more));
+    dlr_format(more->node, sizeof(more->node), "%s", node);
+    dlr_format(more->reason, sizeof(more->reason), "no room to restore: %.400s", why);
+}
 
 /* One line for a node and round; the others are in the next line's count. */
 void dlr_sup_on_no_slots(struct dlr_sup *s, unsigned node, const json_t *msg)
@@ -10,16 +30,21 @@ void dlr_sup_on_no_slots(struct dlr_sup *s, unsigned node, const json_t *msg)
     const char *why = "";
     uint64_t rank, round;
 
-    if (dlr_msg_uint(msg, "rank", s->step.world - 1, &rank) < 0 ||
+    if (dlr_msg_uint(msg, "rank", s->step.world * DLR_SLOT_OWNERS - 1, &rank) < 0 ||
         dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
         round != dlr_policy_round(s->policy) || !s->have_plan)
         return;
     dlr_msg_str(msg, "why", &why);
     s->no_slots++;
+    if (dlr_sup_transfers_full(s, node, (unsigned)rank, why) && s->preparing) {
+        leave_out(s, m->node.name, why); /* the copy's failure is told */
+        return;
+    }
     if (m->no_memory == round + 1)
         return;
     m->no_memory = round + 1;
     dlr_journal_note(s->journal, "no_memory", "s:s,s:I,s:I,s:I,s:s", "node",
-                     m->node.name, "round", (json_int_t)round, "rank", (json_int_t)rank,
-                     "count", (json_int_t)s->no_slots, "why", why);
+                     m->node.name, "round", (json_int_t)round, "rank",
+                     (json_int_t)(rank % s->step.world), "count",
+                     (json_int_t)s->no_slots, "why", why);
 }

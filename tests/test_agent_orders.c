@@ -141,7 +141,10 @@ static void a_data_process_that_dies_is_started_again(void **state)
     pid = next_data_process(true);
     kill(pid, SIGKILL);
     next_data_process(false);
+    dlr_rig_say(&rig, "reserve", "s:i, s:i, s:i", "round", 0, "rank", 9, "bytes",
+                65536); /* it has nobody to ask just now */
     assert_int_not_equal(next_data_process(true), pid);
+    json_decref(dlr_rig_expect(&rig, "ready"));
     assert_true(dlr_rig_noted(&rig, "config 0 c.17.run"));
     dlr_rig_stop(&rig);
 }

@@ -334,6 +334,30 @@ static void what_is_left_of_a_set_makes_what_is_lost(void **state)
     }
 }
 
+static void a_full_node_has_no_place_and_serves_what_it_has(void **state)
+{
+    const struct dlr_plan_out full = {"n2", "no room to restore: No space left"};
+    char text[256];
+    struct dlr_plan plan;
+    struct plan_rig w;
+
+    plan_rig_setup(&w, 2, "l0.n1=0:4/120;l0.n2=1:4/120;l0.n3", "l0.n1>n2 l0.n2>n1");
+    w.want.full = &full;
+    w.want.nfull = 1;
+    assert_int_equal(dlr_plan_make(w.reports, w.n, &w.want, &plan, NULL), 0);
+    plan_rig_describe(&plan, text, sizeof(text));
+    assert_string_equal(text, "n1 n3 |  | n2: no room to restore: No space left");
+    plan_rig_describe_restore(&plan, text, sizeof(text));
+    assert_string_equal(text, "4/120 local n2");
+    dlr_plan_done(&plan);
+    w.want.nplaces = 3; /* nobody else is left: another allocation may have room */
+    w.tasks[2] = 1;
+    w.want.nformer = 0;
+    assert_int_equal(dlr_plan_make(w.reports, w.n, &w.want, &plan, NULL), -ENOSPC);
+    dlr_plan_done(&plan);
+    plan_rig_teardown(&w);
+}
+
 static void struck_copies_are_not_taken_again(void **state)
 {
     static const struct {
@@ -607,6 +631,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_planned_is_refused),
         cmocka_unit_test(the_newest_whole_version_is_restored),
         cmocka_unit_test(what_is_left_of_a_set_makes_what_is_lost),
+        cmocka_unit_test(a_full_node_has_no_place_and_serves_what_it_has),
         cmocka_unit_test(struck_copies_are_not_taken_again),
         cmocka_unit_test(files_fill_in_and_limits_hold),
         cmocka_unit_test(another_number_of_ranks_counts_when_its_version_is_newer),

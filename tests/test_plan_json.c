@@ -160,6 +160,7 @@ static void the_input_survives_json(void **state)
 {
     static const char *const nodes[] = {"n1", "n2"}, *const addrs[] = {"h1:1", "h2:2"};
     struct dlr_plan_struck struck = {"*", -1, {4, 130}};
+    const struct dlr_plan_out full = {"n2", "no room"};
     struct dlr_plan_file file = {{1, 2, {4, 120}, 99, 7},
                                  "/state/persist/r1-4-120.slot"};
     const struct dlr_plan_survey survey = {.checks = "memory,clock",
@@ -179,6 +180,8 @@ static void the_input_survives_json(void **state)
     plan_rig_setup(&w, 2, "", "l0.n1>n2 l1.n2>n1");
     w.want.struck = &struck;
     w.want.nstruck = 1;
+    w.want.full = &full;
+    w.want.nfull = 1;
     w.want.files = &file;
     w.want.nfiles = 1;
     w.want.prefer = nodes;
@@ -212,6 +215,7 @@ static void an_input_may_be_empty_but_not_wrong(void **state)
                                       "{\"want\":{\"former\":[{}]}}",
                                       "{\"want\":{\"tasks\":[1],\"prefer\":[7]}}",
                                       "{\"want\":{\"struck\":[{\"where\":\"x\"}]}}",
+                                      "{\"want\":{\"full\":[{\"node\":\"n\"}]}}",
                                       "{\"survey\":{\"peer_timeout_ms\":-1}}",
                                       "{\"survey\":{\"peers\":[{\"node\":\"n\"}]}}",
                                       "{\"survey\":{\"checks\":7}}"};
