@@ -141,16 +141,15 @@ void dlr_agent_ranks_round(struct dlr_agent *a)
     }
 }
 
-/* Each worker gets a page of its own: one of an earlier round may still have the old one. */
+/* Each worker gets a page of its own: one of an earlier round may still have the old one. It
+ * has no name in the memory directory, so that a rank can work when that is full.
+ */
 static int make_page(struct dlr_agent *a, struct dlr_agent_rank *r)
 {
-    char name[32];
     int rc;
 
     close_page(r);
-    dlr_format(name, sizeof(name), "p%d", r->rank);
-    unlinkat(a->dir_fd, name, 0);
-    r->page_fd = openat(a->dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    r->page_fd = memfd_create("dlrover-page", MFD_CLOEXEC);
     if (r->page_fd < 0)
         return -errno;
     rc = posix_fallocate(r->page_fd, 0, DLR_PAGE_SIZE);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -14,8 +15,8 @@
 #include "mpi_launcher/spawn.h"
 
 #define MARK "DLROVER-REPORT "
-#define PEER_TIMEOUT_MS 500 /* of the reachability check */
-#define INPUT "report.json" /* in the memory directory: no other file system is asked */
+#define PEER_TIMEOUT_MS 500     /* of the reachability check */
+#define INPUT "/proc/self/fd/3" /* as dlr_spawn() passes it: no file system is asked */
 
 struct survey {
     struct dlr_agent *agent;
@@ -26,8 +27,8 @@ struct survey {
     size_t size;
 };
 
-static int write_input(struct dlr_agent *a, const struct dlr_agent_origin *from,
-                       struct dlr_err *err)
+static int make_input(struct dlr_agent *a, const struct dlr_agent_origin *from,
+                      int *ret_fd, struct dlr_err *err)
 {
     const char **names = calloc(a->peers.n + 1, sizeof(*names));
     const char **addrs = calloc(a->peers.n + 1, sizeof(*addrs));
@@ -57,10 +58,10 @@ static int write_input(struct dlr_agent *a, const struct dlr_agent_origin *from,
     text = j ? dlr_msg_text(j) : NULL;
     if (!text)
         return dlr_fail(err, -ENOMEM, "out of memory");
-    unlinkat(a->dir_fd, INPUT, 0);
-    fd = openat(a->dir_fd, INPUT, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    fd = memfd_create("dlrover-survey", MFD_CLOEXEC);
     if (fd < 0 || dlr_write_all(fd, text, strlen(text)) < 0)
-        return dlr_fail(err, -EIO, "cannot write the survey's input");
+        return dlr_fail(err, -EIO, "no memory for the survey's input");
+    *ret_fd = dlr_steal_fd(&fd);
     return 0;
 }
 
@@ -149,14 +150,14 @@ static int on_late(zloop_t *loop, int timer, void *arg)
 
 static int start(struct dlr_agent *a, struct survey *s, struct dlr_err *err)
 {
-    char input[DLR_OPT_TEXT + 32];
-    const char *argv[] = {a->conf.report_program, "--no-mpi", input, NULL};
-    struct dlr_spawn spawn = {.argv = argv, .pass_fd = -1};
-    int pipefd[2], rc = write_input(a, &s->from, err);
+    const char *argv[] = {a->conf.report_program, "--no-mpi", "--input=" INPUT, NULL};
+    DLR_AUTO_CLOSE int input = -1;
+    struct dlr_spawn spawn = {.argv = argv};
+    int pipefd[2], rc = make_input(a, &s->from, &input, err);
 
     if (rc < 0)
         return rc;
-    dlr_format(input, sizeof(input), "--input=%s/" INPUT, a->conf.memory);
+    spawn.pass_fd = input;
     if (pipe2(pipefd, O_CLOEXEC) < 0)
         return dlr_fail(err, -errno, "pipe: %s", strerror(errno));
     fcntl(pipefd[0], F_SETFL, O_NONBLOCK); /* ours only: the child's end may block */

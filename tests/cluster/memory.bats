@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+# The memory that snapshots are kept in: a node that has none for what it should restore, and
+# what stays of a job that is requeued.
+load lib/suite
+
+setup_file() {
+    cluster_up 4 1
+    # Its ranks add the step to their state and save it, until there is a file called stop.JOB.
+    job_file count.py <<'PY'
+import os, time
+import dlrover
+state = bytearray(32768)
+with dlrover.Checkpoint() as ck:
+    ck.add("w", state)
+    step = ck.restore() or 0
+    assert state == bytes([step % 251]) * len(state) if step else not any(state)
+    while not os.path.exists("stop." + os.environ["SLURM_JOB_ID"]):
+        step += 1
+        ck.fence()
+        state[:] = bytes([step % 251]) * len(state)
+        ck.begin(step)
+        time.sleep(0.05)
+PY
+    job_file count.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j
+export PYTHONPATH=/opt/dlrover/lib/python3/dist-packages
+srun python3 count.py
+SH
+}
+teardown_file() { cluster_down; }
+teardown() {
+    for node in n1 n2 n3 n4; do words "$node" ""; done
+    heal_cluster
+}
+
+# words NODE WORDS: of the plugin there, for steps that begin from now on, beside those of all tests
+words() { on "$1" sed -i "s/ job-tmpfs[^ ]*//g; /dlrover/s/\$/${2:+ $2}/" /etc/slurm/plugstack.conf; }
+start() { submit --dlrover=on "$@" count.sh; }
+saved() { await "$1" "e['event']=='progress' and e['commits']>=${2:-3}" >/dev/null; }
+finish() {
+    alice touch "stop.$1"
+    [ "$(await_job "$1")" = "COMPLETED 0:0" ] || { cat "$(alice_home)/out.$1" >&2; return 1; }
+}
+
+@test "a spare without room for what it should restore makes way for the next, at once" {
+    words n3 job-tmpfs-size=64k
+    job=$(start -N4 --dlrover-spares=2 -w n1,n2,n3,n4 --dlrover-transfer-timeout=10m)
+    saved "$job"
+    [ "$(events "$job" 'select(.event=="plan").places|map(.node)')" = '["n1","n2"]' ]
+    "$VC" kill n2
+    failed=$(await "$job" "e['event']=='copy_failed' and e['to']=='n3'")
+    [[ $failed == *"No space left"* ]]
+    await "$job" "e['event']=='restored' and e['version'][1]>0" >/dev/null
+    events "$job" 'select(.event=="plan")' | tail -n 1 >"$BATS_TEST_TMPDIR/plan"
+    jq -e '.places[1].node=="n4" and .restore!=null' "$BATS_TEST_TMPDIR/plan"
+    jq -e '.out==[{"node":"n3","reason":.out[0].reason}] and (.out[0].reason|startswith("no room to restore: "))' "$BATS_TEST_TMPDIR/plan"
+    finish "$job"
+}
