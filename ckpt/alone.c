@@ -244,6 +244,16 @@ static int alone_start(struct dlr_ckpt *ck)
                                   &ck->err);
 }
 
+static int alone_resize(struct dlr_ckpt *ck)
+{
+    struct alone *al = ck->mode;
+
+    if (dlr_slot_bytes(al->slot) >= dlr_slot_plan_bytes(ck->plan))
+        return 0;
+    al->slot = dlr_slot_unmap(al->slot);
+    return dlr_slot_anonymous(dlr_slot_plan_bytes(ck->plan), &al->slot, &ck->err);
+}
+
 /* Removes what belongs to another line of steps than the one that begins now: a later start
  * must not mix them.
  */
@@ -296,6 +306,7 @@ const struct dlr_backend dlr_backend_alone = {
     .peek = alone_peek,
     .mark_bad = alone_mark_bad,
     .start = alone_start,
+    .resize = alone_resize,
     .due = alone_due,
     .missed = alone_missed,
     .close = alone_close,

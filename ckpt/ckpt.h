@@ -101,15 +101,26 @@ struct dlr_ckpt_version {
  */
 int dlr_ckpt_open(const struct dlr_ckpt_conf *conf, struct dlr_ckpt **ret_ck);
 
-/* Names a region. Before the first restore or begin. The same box at the same address under
- * another name (tied weights) is stored once, under the first. -EEXIST for a name given twice,
- * -EINVAL for a malformed box, -EBUSY later.
+/* Names a region. The same box at the same address under another name (tied weights) is stored
+ * once, under the first. -EEXIST for a name given twice, -EINVAL for a malformed box.
+ *
+ * After the first begin, too: the regions as they are at the next begin make another layout (optimizer
+ * state that is there from step 1 on). Such a call waits for the copies of the last begin, -EBUSY
+ * when they take longer than a fence may. Larger snapshots get more memory beside the steps; until it
+ * is here nothing is saved. Versions of the old layout stay what is restored until one of the new
+ * layout is committed: the program that restores names the regions of the version it gets, or
+ * allows names that are missing.
  */
 int dlr_ckpt_add(struct dlr_ckpt *ck, const struct dlr_ckpt_region *region);
 
 /* Shorthand for a one-dimensional region of n items whose box is the whole array. */
 int dlr_ckpt_add_array(struct dlr_ckpt *ck, const char *name, enum dlr_ckpt_kind kind,
                        const char *dtype, uint32_t item_size, void *addr, uint64_t n);
+
+/* Forgets all regions, so that those named after it make the layout of the next begin: regions
+ * that are gone or lie elsewhere now. Waits as dlr_ckpt_add() does, -EBUSY.
+ */
+int dlr_ckpt_clear(struct dlr_ckpt *ck);
 
 /* Sets the length in bytes of a BLOB for the begins that follow. -ENOENT, -ERANGE. */
 int dlr_ckpt_blob_size(struct dlr_ckpt *ck, const char *name, uint64_t bytes);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ckpt/layout.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/str.h"
@@ -41,9 +42,18 @@ int dlr_ckpt_open(const struct dlr_ckpt_conf *conf, struct dlr_ckpt **ret_ck)
 
 int dlr_ckpt_add(struct dlr_ckpt *ck, const struct dlr_ckpt_region *region)
 {
-    if (ck->closed_list)
-        return dlr_fail(&ck->err, -EBUSY, "regions are named before restore and begin");
-    return dlr_regions_add(&ck->regions, region, &ck->err);
+    int rc = dlr_layout_open(ck);
+
+    return rc < 0 ? rc : dlr_regions_add(&ck->regions, region, &ck->err);
+}
+
+int dlr_ckpt_clear(struct dlr_ckpt *ck)
+{
+    int rc = dlr_layout_open(ck);
+
+    if (rc == 0)
+        dlr_regions_done(&ck->regions);
+    return rc;
 }
 
 int dlr_ckpt_add_array(struct dlr_ckpt *ck, const char *name, enum dlr_ckpt_kind kind,
@@ -75,81 +85,25 @@ int dlr_ckpt_blob_size(struct dlr_ckpt *ck, const char *name, uint64_t bytes)
     return 0;
 }
 
-/* Finds the device, if any, that holds regions. */
-static int find_device(struct dlr_ckpt *ck)
-{
-    const struct dlr_regions *rs = &ck->regions;
-
-    for (unsigned i = 0; i < rs->n; i++) {
-        const struct dlr_device_ops *ops =
-            rs->bytes[i] > 0 ? dlr_device_of(rs->list[i].addr) : NULL;
-        int rc;
-
-        if (!ops) {
-            ck->host_waits |= rs->list[i].kind != DLR_CKPT_BLOB && rs->bytes[i] > 0;
-            continue;
-        }
-        if (rs->list[i].kind == DLR_CKPT_BLOB)
-            return dlr_fail(&ck->err, -ENOTSUP, "blob '%s' must be in host memory",
-                            rs->list[i].name);
-        ck->on_device[i] = true;
-        if (ck->dev)
-            continue;
-        rc = ops->open(rs->list[i].addr, &ck->dev, &ck->err);
-        if (rc < 0)
-            return rc;
-        ck->ops = ops;
-    }
-    return 0;
-}
-
-/* Each BLOB is read from a copy of ours, made in begin. */
-static int find_sources(struct dlr_ckpt *ck)
-{
-    const struct dlr_regions *rs = &ck->regions;
-    size_t room = 0, at = 0;
-
-    for (unsigned i = 0; i < rs->n; i++)
-        room += rs->list[i].kind == DLR_CKPT_BLOB ? rs->bytes[i] : 0;
-    ck->blobs = calloc(1, room + 1);
-    ck->src = calloc(rs->n + 1u, sizeof(*ck->src));
-    ck->on_device = calloc(rs->n + 1u, sizeof(*ck->on_device));
-    if (!ck->blobs || !ck->src || !ck->on_device)
-        return dlr_fail(&ck->err, -ENOMEM, "no memory for %u regions", rs->n);
-    for (unsigned i = 0; i < rs->n; i++) {
-        ck->src[i] = rs->list[i].addr;
-        if (rs->list[i].kind == DLR_CKPT_BLOB) {
-            ck->src[i] = ck->blobs + at;
-            at += rs->bytes[i];
-        }
-    }
-    return find_device(ck);
-}
-
-/* The list of regions is final from here on. */
-static int close_list(struct dlr_ckpt *ck)
-{
-    const struct dlr_slot_owner owner = {ck->key, ck->conf.rank,
-                                         (uint32_t)ck->conf.world};
-    int rc;
-
-    if (ck->closed_list)
-        return ck->plan ? 0 : -EINVAL;
-    ck->closed_list = true;
-    rc = find_sources(ck);
-    return rc < 0 ? rc
-                  : dlr_slot_plan_new(ck->regions.list, ck->regions.n, &owner,
-                                      &ck->plan, &ck->err);
-}
-
 /* Saving begins to be possible. A failure turns saving off, once and for all. */
 static int start(struct dlr_ckpt *ck)
 {
-    int rc = close_list(ck);
+    int rc = dlr_layout_close(ck);
 
     ck->started = true;
     if (rc == 0)
         rc = ck->backend->start(ck);
+    ck->off = rc < 0;
+    return rc;
+}
+
+/* The regions named since the last begin make another layout. As start(). */
+static int change(struct dlr_ckpt *ck)
+{
+    int rc = dlr_layout_close(ck);
+
+    if (rc == 0)
+        rc = ck->backend->resize(ck);
     ck->off = rc < 0;
     return rc;
 }
@@ -166,7 +120,7 @@ int dlr_ckpt_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
     if (ck->started)
         return dlr_fail(&ck->err, -EBUSY,
                         "restore comes once and before the first begin");
-    rc = close_list(ck);
+    rc = dlr_layout_close(ck);
     if (rc == 0)
         rc = ck->backend->restore(ck, ret_step);
     if (rc < 0)
@@ -285,6 +239,8 @@ int dlr_ckpt_begin(struct dlr_ckpt *ck, uint64_t step, void *stream)
 
     if (!ck->started)
         rc = start(ck);
+    else if (!ck->off && !ck->closed_list && getpid() == ck->pid)
+        rc = change(ck);
     else if (ck->off && ck->err.code < 0 && ck->last_step == DLR_PAGE_NEVER)
         rc = ck->err.code; /* what failed after restore is told once */
     if (!announce(ck, step, now))
@@ -416,12 +372,8 @@ void dlr_ckpt_close(struct dlr_ckpt *ck)
     ck->backend->close(ck);
     if (ck->dev)
         ck->ops->close(ck->dev);
-    dlr_slot_plan_free(ck->plan);
-    dlr_audit_done(&ck->audit);
+    dlr_layout_done(ck);
     dlr_unmatched_done(&ck->unmatched);
     dlr_regions_done(&ck->regions);
-    free(ck->src);
-    free(ck->on_device);
-    free(ck->blobs);
     free(ck);
 }

@@ -34,6 +34,10 @@ struct dlr_backend {
     int (*mark_bad)(struct dlr_ckpt *ck, uint64_t step);
     /* The regions are final and ck->plan is made: prepares slots, starts ck->saver. */
     int (*start)(struct dlr_ckpt *ck);
+    /* The regions have changed, and ck->plan with them; no snapshot is under way. What is saved
+     * stays until a version of the new layout takes its place.
+     */
+    int (*resize)(struct dlr_ckpt *ck);
     /* save_at is step or older. 1: fill *ret_slot with *ret_version; 0: not due; -errno: due
      * and impossible.
      */
@@ -58,7 +62,7 @@ struct dlr_ckpt {
     uint32_t from_world; /* of the version that was restored; 0 none */
     char peeked[DLR_CKPT_NAME_MAX + DLR_CKPT_DTYPE_MAX + 2]; /* name and dtype */
 
-    /* from the first restore or begin on */
+    /* made by dlr_layout_close() at the first restore or begin, and after each change */
     bool closed_list, started, off;
     struct dlr_slot_plan *plan;
     const void **src; /* per region: the program's memory, or our copy of a BLOB */

@@ -84,6 +84,15 @@ static bool add(struct dlr_commit *c, enum set set, unsigned rank)
     return true;
 }
 
+static void drop(struct dlr_commit *c, enum set set, unsigned rank)
+{
+    uint64_t *word = &c->sets[set * words(c->world) + rank / 64];
+    uint64_t bit = UINT64_C(1) << (rank % 64);
+
+    c->count[set] -= (*word & bit) != 0;
+    *word &= ~bit;
+}
+
 static void clear(struct dlr_commit *c, enum set set)
 {
     memset(&c->sets[set * words(c->world)], 0, words(c->world) * sizeof(uint64_t));
@@ -333,6 +342,13 @@ void dlr_commit_ready(struct dlr_commit *c, uint32_t round, unsigned rank,
         return;
     if (add(c, ready_at(holder), rank))
         post(c, now_ms);
+}
+
+void dlr_commit_unready(struct dlr_commit *c, uint32_t round, unsigned rank,
+                        unsigned holder)
+{
+    if (c->running && round == c->round && rank < c->world && holder <= c->conf.copies)
+        drop(c, ready_at(holder), rank);
 }
 
 void dlr_commit_progress(struct dlr_commit *c, uint32_t round, uint64_t step,

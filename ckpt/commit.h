@@ -70,6 +70,9 @@ void dlr_commit_every(struct dlr_commit *c, unsigned steps);
  */
 void dlr_commit_ready(struct dlr_commit *c, uint32_t round, unsigned rank,
                       unsigned holder, int64_t now_ms);
+/* The holder has no room for what the rank saves from now on, until dlr_commit_ready(). */
+void dlr_commit_unready(struct dlr_commit *c, uint32_t round, unsigned rank,
+                        unsigned holder);
 void dlr_commit_progress(struct dlr_commit *c, uint32_t round, uint64_t step,
                          int64_t now_ms);
 void dlr_commit_sealed(struct dlr_commit *c, unsigned rank, struct dlr_version v,

@@ -79,10 +79,10 @@ static void reserve_done(struct dlr_job *job)
             if (dlr_store_name(r->rank, k, name, sizeof(name)) == 0)
                 unlinkat(d->dir, name, 0);
         } else if (dlr_held_add(&d->held, r->rank, k, r->made[k]) < 0) {
-            rc = rc < 0 ? rc : -EBUSY;
+            rc = rc < 0 ? rc : -ENOMEM;
         }
     }
-    tell_reserved(d, r, rc, job->rc < 0 ? job->err.text : "a slot is in use");
+    tell_reserved(d, r, rc, job->rc < 0 ? job->err.text : "no memory");
     free(r);
     dlr_data_recv_retry(d);
 }

@@ -36,13 +36,25 @@ struct dlr_held *dlr_held_find(const struct dlr_holdings *h, int32_t rank, uint3
     return held;
 }
 
+static void replace(struct dlr_held *held, struct dlr_slot *slot, int fd)
+{
+    if (held->slot && dlr_slot_fd(held->slot) < 0)
+        close(held->fd);
+    dlr_slot_unmap(held->slot);
+    held->slot = slot;
+    held->fd = fd;
+}
+
 static int put(struct dlr_holdings *h, int32_t rank, uint32_t k, struct dlr_slot *slot,
                int fd)
 {
     struct dlr_held *held = dlr_held_find(h, rank, k);
 
-    if (held && in_use(held))
-        return -EBUSY;
+    if (held && in_use(held)) {
+        dlr_slot_unmap(held->grown);
+        held->grown = slot;
+        return 0;
+    }
     if (!held) {
         held = calloc(1, sizeof(*held));
         if (!held)
@@ -51,13 +63,8 @@ static int put(struct dlr_holdings *h, int32_t rank, uint32_t k, struct dlr_slot
         held->k = k;
         held->next = h->first;
         h->first = held;
-    } else {
-        if (dlr_slot_fd(held->slot) < 0)
-            close(held->fd);
-        dlr_slot_unmap(held->slot);
     }
-    held->slot = slot;
-    held->fd = fd;
+    replace(held, slot, fd);
     return 0;
 }
 
@@ -168,9 +175,12 @@ uint64_t dlr_held_room(const struct dlr_holdings *h, int32_t rank)
 {
     uint64_t room = 0;
 
-    for (struct dlr_held *held = h->first; held; held = held->next)
-        if (held->rank == rank && dlr_slot_bytes(held->slot) > room)
-            room = dlr_slot_bytes(held->slot);
+    for (struct dlr_held *held = h->first; held; held = held->next) {
+        const struct dlr_slot *slot = held->grown ? held->grown : held->slot;
+
+        if (held->rank == rank && dlr_slot_bytes(slot) > room)
+            room = dlr_slot_bytes(slot);
+    }
     return room;
 }
 
@@ -184,6 +194,9 @@ static void settle(struct dlr_held *held)
     else if (held->stale)
         dlr_slot_set_state(held->slot, DLR_SLOT_FREE);
     held->doomed = held->stale = false;
+    if (held->grown)
+        replace(held, held->grown, dlr_slot_fd(held->grown));
+    held->grown = NULL;
 }
 
 void dlr_held_read(struct dlr_held *held)

@@ -18,6 +18,7 @@ struct dlr_held {
     uint32_t k;
     struct dlr_slot *slot;
     int fd;                     /* of its file */
+    struct dlr_slot *grown;     /* takes slot's place when it is no longer in use */
     unsigned readers;           /* transfers and saves that read it */
     bool writing;               /* a transfer or a load of version fills it */
     bool doomed;                /* becomes DEAD when it is no longer used */
@@ -36,8 +37,8 @@ struct dlr_holdings {
 /* Maps the slot files lying in a directory. Those that cannot be used are skipped. */
 int dlr_held_scan(struct dlr_holdings *h, int dirfd, struct dlr_err *err);
 
-/* Takes slot over (also on failure); replaces what was held under rank and k. -EBUSY when
- * that is in use.
+/* Takes slot over (also on failure); replaces what was held under rank and k, when that is in use
+ * as soon as it is not: slot is the same file then, longer.
  */
 int dlr_held_add(struct dlr_holdings *h, int32_t rank, uint32_t k,
                  struct dlr_slot *slot);

@@ -245,6 +245,27 @@ static void finished(void *arg)
         dlr_supervised_tell(sup);
 }
 
+/* Asks for larger slots when the layout needs them. One question at a time: the answer to the
+ * last one may be too small already.
+ */
+static void reserve_more(struct dlr_ckpt *ck)
+{
+    struct supervised *sup = ck->mode;
+    uint64_t bytes;
+    bool ask;
+
+    pthread_mutex_lock(&sup->lock);
+    bytes = sup->want_bytes;
+    ask = !sup->asked && sup->nslots > 0 && dlr_slot_bytes(sup->slots[0]) < bytes &&
+          !atomic_load(&sup->gone);
+    sup->asked = sup->asked || ask;
+    pthread_mutex_unlock(&sup->lock);
+    if (!ask)
+        return;
+    dlr_supervised_compose(ck, DLR_LOCAL_RESERVE, 0)->arg[0] = bytes;
+    dlr_supervised_tell(sup);
+}
+
 static void posted(void *arg)
 {
     struct dlr_ckpt *ck = arg;
@@ -261,12 +282,16 @@ static void posted(void *arg)
     pthread_mutex_unlock(&sup->lock);
     if (missed && !atomic_load(&sup->gone))
         dlr_supervised_tell(sup);
+    reserve_more(ck);
 }
 
-/* Slots once; the descriptors are closed by the caller. */
+/* The slots, or larger ones in their place; the descriptors are closed by the caller. The program's
+ * thread leaves slots alone that are too small for its layout, so those may go.
+ */
 static void take_slots(struct supervised *sup, const int *fds, unsigned nfds)
 {
-    struct dlr_slot *mapped[DLR_LOCAL_FDS];
+    struct dlr_slot *mapped[DLR_LOCAL_FDS], *old[DLR_LOCAL_FDS];
+    unsigned nold;
     struct dlr_err err;
 
     if (nfds == 0) {
@@ -285,9 +310,14 @@ static void take_slots(struct supervised *sup, const int *fds, unsigned nfds)
     for (unsigned i = 0; i < nfds; i++)
         dlr_slot_touch(mapped[i], 1);
     pthread_mutex_lock(&sup->lock);
+    nold = sup->nslots;
+    memcpy(old, sup->slots, nold * sizeof(*old));
     memcpy(sup->slots, mapped, nfds * sizeof(*mapped));
     sup->nslots = nfds;
+    sup->asked = false;
     pthread_mutex_unlock(&sup->lock);
+    while (nold-- > 0)
+        dlr_slot_unmap(old[nold]);
 }
 
 static int receive(void *arg)
@@ -304,8 +334,10 @@ static int receive(void *arg)
         agent_is_gone(sup, "the agent of this node is gone");
         return -ECONNRESET;
     }
-    if (sup->msg.type == DLR_LOCAL_SLOTS && sup->nslots == 0)
+    if (sup->msg.type == DLR_LOCAL_SLOTS && sup->asked) {
         take_slots(sup, fds, nfds);
+        reserve_more(ck);
+    }
     for (unsigned i = 0; i < nfds; i++)
         close(fds[i]);
     return 0;
@@ -320,38 +352,15 @@ static int supervised_start(struct dlr_ckpt *ck)
     struct supervised *sup = ck->mode;
     int rc;
 
-    dlr_supervised_compose(ck, DLR_LOCAL_RESERVE, 0)->arg[0] =
-        dlr_slot_plan_bytes(ck->plan);
+    sup->want_bytes = dlr_slot_plan_bytes(ck->plan);
+    sup->asked = true;
+    dlr_supervised_compose(ck, DLR_LOCAL_RESERVE, 0)->arg[0] = sup->want_bytes;
     rc = dlr_supervised_tell(sup);
     if (rc < 0)
         return dlr_fail(&ck->err, rc, "cannot ask the agent for memory: %s",
                         strerror(-rc));
     return dlr_saver_new(ck->conf.threads, &saver_ops, ck, sup->sock, &ck->saver,
                          &ck->err);
-}
-
-static int supervised_due(struct dlr_ckpt *ck, uint64_t step,
-                          struct dlr_slot **ret_slot, struct dlr_version *ret_version)
-{
-    struct supervised *sup = ck->mode;
-    uint64_t slot = atomic_load(&ck->page->save_slot);
-    unsigned nslots;
-
-    if (atomic_load(&ck->page->save_at) != step || atomic_load(&sup->gone))
-        return 0;
-    pthread_mutex_lock(&sup->lock);
-    nslots = sup->nslots;
-    pthread_mutex_unlock(&sup->lock);
-    if (slot >= nslots)
-        return dlr_fail(&ck->err, -ENODEV, "slot %" PRIu64 " of %u is not here yet",
-                        slot, nslots);
-    if (dlr_saver_busy(ck->saver))
-        return dlr_fail(&ck->err, -EBUSY, "the last snapshot is not finished");
-    sup->slot = (unsigned)slot;
-    sup->version = (struct dlr_version){sup->round, step};
-    *ret_slot = sup->slots[slot];
-    *ret_version = sup->version;
-    return 1;
 }
 
 static void supervised_missed(struct dlr_ckpt *ck, uint64_t step, const char *why)
@@ -364,6 +373,48 @@ static void supervised_missed(struct dlr_ckpt *ck, uint64_t step, const char *wh
     snprintf(sup->missed_why, sizeof(sup->missed_why), "%s", why);
     pthread_mutex_unlock(&sup->lock);
     dlr_saver_post(ck->saver);
+}
+
+static int supervised_resize(struct dlr_ckpt *ck)
+{
+    struct supervised *sup = ck->mode;
+
+    pthread_mutex_lock(&sup->lock);
+    sup->want_bytes = dlr_slot_plan_bytes(ck->plan);
+    pthread_mutex_unlock(&sup->lock);
+    dlr_saver_post(ck->saver);
+    return 0;
+}
+
+static int supervised_due(struct dlr_ckpt *ck, uint64_t step,
+                          struct dlr_slot **ret_slot, struct dlr_version *ret_version)
+{
+    struct supervised *sup = ck->mode;
+    uint64_t slot = atomic_load(&ck->page->save_slot);
+    bool small = false;
+    unsigned nslots;
+
+    if (atomic_load(&ck->page->save_at) != step || atomic_load(&sup->gone))
+        return 0;
+    pthread_mutex_lock(&sup->lock);
+    nslots = sup->nslots;
+    if (slot < nslots)
+        small = dlr_slot_bytes(sup->slots[slot]) < sup->want_bytes;
+    pthread_mutex_unlock(&sup->lock);
+    if (slot >= nslots)
+        return dlr_fail(&ck->err, -ENODEV, "slot %" PRIu64 " of %u is not here yet",
+                        slot, nslots);
+    if (small) { /* to be expected, and nobody's fault */
+        supervised_missed(ck, step, "the memory for the new layout is not here yet");
+        return 0;
+    }
+    if (dlr_saver_busy(ck->saver))
+        return dlr_fail(&ck->err, -EBUSY, "the last snapshot is not finished");
+    sup->slot = (unsigned)slot;
+    sup->version = (struct dlr_version){sup->round, step};
+    *ret_slot = sup->slots[slot];
+    *ret_version = sup->version;
+    return 1;
 }
 
 static void supervised_close(struct dlr_ckpt *ck)
@@ -383,6 +434,7 @@ const struct dlr_backend dlr_backend_supervised = {
     .peek = dlr_supervised_peek,
     .mark_bad = dlr_supervised_mark_bad,
     .start = supervised_start,
+    .resize = supervised_resize,
     .due = supervised_due,
     .missed = supervised_missed,
     .close = supervised_close,

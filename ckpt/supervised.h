@@ -26,6 +26,8 @@ struct supervised {
     pthread_mutex_t lock; /* the helper's word to the program's thread and back */
     struct dlr_slot *slots[DLR_LOCAL_FDS];
     unsigned nslots;
+    uint64_t want_bytes; /* of a slot: the layout's */
+    bool asked;          /* RESERVE is not answered yet */
     bool missed;
     uint64_t missed_step;
     char missed_why[256];

@@ -466,7 +466,7 @@ void dlr_sup_bare(struct dlr_sup *s, unsigned node);
 void dlr_sup_covered(struct dlr_sup *s);
 /* Parity: what is made where; a rank has its slots; a shard has; a lost rank is rebuilt. */
 json_t *dlr_sup_round_sums(const struct dlr_sup *s);
-void dlr_sup_member_ready(struct dlr_sup *s, unsigned rank, uint64_t bytes);
+void dlr_sup_member_ready(struct dlr_sup *s, unsigned rank);
 void dlr_sup_shard_ready(struct dlr_sup *s, unsigned node, unsigned slot);
 void dlr_sup_rebuild(struct dlr_sup *s, unsigned rank);
 /* Of a plan without places; the transfer's number, 0: it cannot be. */

@@ -379,6 +379,27 @@ void dlr_sup_prepare(void *arg, uint32_t round)
     dlr_sup_keep_plan(s);
 }
 
+/* A rank's own node has slots of so many bytes. When they are larger than before, a layout has
+ * changed: the copies have no room until their holders say so too.
+ */
+static void owner_ready(struct dlr_sup *s, unsigned rank, unsigned place,
+                        uint64_t bytes)
+{
+    uint32_t round = dlr_policy_round(s->policy);
+    unsigned copies = dlr_sup_copies(s);
+
+    for (unsigned k = 1; bytes > s->slot_bytes[rank] && k <= copies; k++)
+        dlr_commit_unready(s->commit, round, rank, k);
+    s->slot_bytes[rank] = bytes;
+    dlr_commit_ready(s->commit, round, rank, 0, dlr_sup_now());
+    if (s->sets.rows > 0) {
+        dlr_sup_member_ready(s, rank);
+        return;
+    }
+    for (unsigned k = 1; k <= copies; k++)
+        dlr_sup_ask_reserve(s, (unsigned)dlr_sup_holder_node(s, place, k), rank, bytes);
+}
+
 void dlr_sup_on_ready(struct dlr_sup *s, unsigned node, unsigned rank, uint32_t round,
                       uint64_t bytes)
 {
@@ -401,15 +422,10 @@ void dlr_sup_on_ready(struct dlr_sup *s, unsigned node, unsigned rank, uint32_t 
     }
     place = dlr_sup_place_of(s, rank);
     holder = dlr_sup_holder_of(s, place, node);
-    if (holder < 0)
-        return;
-    dlr_commit_ready(s->commit, round, rank, (unsigned)holder, dlr_sup_now());
-    if (holder == 0 && s->sets.rows > 0) {
-        dlr_sup_member_ready(s, rank, bytes);
-        return;
-    }
-    for (unsigned k = 1; holder == 0 && k <= dlr_sup_copies(s); k++)
-        dlr_sup_ask_reserve(s, (unsigned)dlr_sup_holder_node(s, place, k), rank, bytes);
+    if (holder == 0)
+        owner_ready(s, rank, place, bytes);
+    else if (holder > 0 && bytes >= s->slot_bytes[rank])
+        dlr_commit_ready(s->commit, round, rank, (unsigned)holder, dlr_sup_now());
 }
 
 static void prepared(struct dlr_sup *s)

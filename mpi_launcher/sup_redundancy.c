@@ -186,13 +186,12 @@ json_t *dlr_sup_round_sums(const struct dlr_sup *s)
     return sums;
 }
 
-void dlr_sup_member_ready(struct dlr_sup *s, unsigned rank, uint64_t bytes)
+void dlr_sup_member_ready(struct dlr_sup *s, unsigned rank)
 {
     unsigned ranks[DLR_PARITY_DATA_MAX], n = dlr_sets_group(&s->sets, rank, ranks);
     unsigned place = (unsigned)dlr_sup_place_of(s, ranks[0]);
     uint64_t most = 0;
 
-    s->slot_bytes[rank] = bytes;
     for (unsigned i = 0; i < n; i++) {
         if (s->slot_bytes[ranks[i]] == 0)
             return;

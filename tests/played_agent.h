@@ -63,7 +63,9 @@ void played_filled(struct played *f, uint64_t step);
 int played_receive(struct played_agent *a);
 /* The same, of this type, or the test fails. */
 void played_expect(struct played *f, enum dlr_local_type type);
-/* Answers RESERVE with two slots, and waits until the library has them. */
+/* Sends two slots; those that are there and too small grow and keep what they hold. */
+void played_give(struct played *f, uint64_t bytes);
+/* Waits for RESERVE and answers it. */
 void played_slots(struct played *f);
 void played_order(struct played *f, uint64_t step, uint64_t slot);
 /* Begins steps until one is saved: the slots may take a moment to arrive. Each step that was

@@ -148,7 +148,9 @@ state() {
 
 @test "tied weights are stored once" { state tied; }
 
-@test "a tensor that moved is named and nothing wrong is saved" { state moved; }
+@test "a tensor that moved is named, and saved from its new place" { state moved; }
+
+@test "parameters that join later are another layout, saved beside the old one" { state grown; }
 
 @test "a forked worker leaves the checkpoint to its parent" { state fork; }
 

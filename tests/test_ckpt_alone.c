@@ -89,6 +89,74 @@ static void run_steps(int world, uint64_t from, uint64_t to, unsigned every)
         leave(&r[k]);
 }
 
+/* Optimizer state exists from step 3 on; the program ends before anything is saved with it, or
+ * after.
+ */
+static void
+a_layout_change_keeps_the_old_version_until_the_new_one_is_written(void **state)
+{
+    static const struct {
+        uint64_t last, restored;
+    } ends[] = {{2, 2}, {3, 3}, {4, 4}};
+
+    for (unsigned i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        struct rank r = {0}, again = {0};
+        uint32_t moments[1000] = {0};
+        uint64_t step = 0;
+
+        join(&r, 0, 1, 1);
+        save(&r, 0, 1);
+        save(&r, 0, 2);
+        for (unsigned k = 0; k < 1000; k++)
+            moments[k] = k * 31u;
+        assert_int_equal(dlr_ckpt_add_array(r.ck, "moments", DLR_CKPT_SHARD, "u32", 4,
+                                            moments, 1000),
+                         0);
+        for (step = 3; step <= ends[i].last; step++)
+            assert_int_equal(save(&r, 0, step), 1);
+        leave(&r);
+
+        memset(moments, 0, sizeof(moments));
+        join(&again, 0, 1, 1);
+        if (ends[i].restored > 2)
+            dlr_ckpt_add_array(again.ck, "moments", DLR_CKPT_SHARD, "u32", 4, moments,
+                               1000);
+        assert_int_equal(dlr_ckpt_restore(again.ck, &step), 1);
+        assert_int_equal(step, ends[i].restored);
+        assert_holds(&again, 0, step);
+        for (unsigned k = 0; k < 1000; k++)
+            assert_int_equal(moments[k], step > 2 ? k * 31u : 0);
+        assert_int_equal(dlr_ckpt_mark_bad(again.ck, 1), 0); /* the next row's start */
+        leave(&again);
+    }
+}
+
+static void regions_named_anew_lie_elsewhere_and_an_audit_follows(void **state)
+{
+    struct rank r = {0};
+    uint32_t *elsewhere = calloc(N, sizeof(*elsewhere));
+    uint64_t step;
+
+    setenv("DLROVER_CKPT_AUDIT", "1", 1);
+    join(&r, 0, 1, 1);
+    unsetenv("DLROVER_CKPT_AUDIT");
+    save(&r, 0, 1);
+    assert_int_equal(dlr_ckpt_clear(r.ck), 0);
+    free(r.data); /* nobody looks there any more */
+    r.data = elsewhere;
+    dlr_ckpt_add_array(r.ck, "data", DLR_CKPT_SHARD, "u32", 4, r.data, N);
+    dlr_ckpt_add_array(r.ck, "step", DLR_CKPT_LOCAL, "u64", 8, &step, 1);
+    dlr_ckpt_add_array(r.ck, "note", DLR_CKPT_BLOB, "u8", 1, r.blob, sizeof(r.blob));
+    for (step = 2; step < 5; step++)
+        assert_int_equal(save(&r, 0, step), 1);
+    leave(&r);
+    join(&r, 0, 1, 1);
+    dlr_ckpt_add_array(r.ck, "step", DLR_CKPT_LOCAL, "u64", 8, &step, 1);
+    assert_int_equal(dlr_ckpt_restore(r.ck, &step), 1);
+    assert_holds(&r, 0, 4);
+    leave(&r);
+}
+
 static bool there(const char *name)
 {
     char path[128];
@@ -338,8 +406,8 @@ static void bad_calls_are_refused_with_a_reason(void **state)
     assert_int_equal(dlr_ckpt_blob_size(r.ck, "data", 1), -ENOENT);
     assert_int_equal(dlr_ckpt_blob_size(r.ck, "note", 65), -ERANGE);
     assert_int_equal(dlr_ckpt_begin(r.ck, 5, NULL), 1);
-    assert_int_equal(dlr_ckpt_add_array(r.ck, "x", DLR_CKPT_SHARD, "i32", 4, &x, 1),
-                     -EBUSY);
+    assert_int_equal(dlr_ckpt_add_array(r.ck, "data", DLR_CKPT_SHARD, "i32", 4, &x, 1),
+                     -EEXIST);
     assert_int_equal(dlr_ckpt_begin(r.ck, 5, NULL), -EINVAL);
     assert_string_equal(dlr_ckpt_error(r.ck), "step 5 does not follow 5");
     assert_int_equal(dlr_ckpt_restore(r.ck, &step), -EBUSY);
@@ -441,6 +509,8 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, alone_setup, alone_teardown)
     const struct CMUnitTest tests[] = {
+        T(a_layout_change_keeps_the_old_version_until_the_new_one_is_written),
+        T(regions_named_anew_lie_elsewhere_and_an_audit_follows),
         T(an_empty_directory_is_a_fresh_start),
         T(a_restore_brings_back_every_byte),
         T(only_due_steps_are_saved_and_two_are_kept),

@@ -14,6 +14,7 @@
 
 #include "ckpt/oom.h"
 #include "ckpt/slot_meta.h"
+#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/str.h"
 #include "tests/played_agent.h"
@@ -261,6 +262,65 @@ static void refused_memory_ends_saving_with_the_reason(void **state)
     dlr_ckpt_close(f->ck);
 }
 
+static bool is_whole(const struct dlr_slot *slot, uint64_t step, uint64_t bytes)
+{
+    struct dlr_slot_info info;
+
+    return dlr_slot_state(slot) == DLR_SLOT_SEALED &&
+           dlr_slot_verify(slot, NULL) == 0 && dlr_slot_info(slot, &info) == 0 &&
+           info.version.step == step && info.data_bytes == bytes;
+}
+
+/* Optimizer state appears after the first save, and goes again: what is saved stays whole until
+ * something takes its place.
+ */
+static void a_layout_that_grows_gets_larger_slots_and_keeps_what_is_saved(void **state)
+{
+    enum { MORE = 5 << 20 };
+    DLR_AUTO_FREE unsigned char *moments = calloc(1, MORE);
+    struct played *f = *state;
+    struct played_agent *a = &f->agent;
+    struct dlr_slot_info old, grown;
+    uint64_t first, step;
+
+    played_join(f);
+    assert_int_equal(dlr_ckpt_begin(f->ck, 1, NULL), 0);
+    played_slots(f);
+    first = step = played_save_from(f, 2, 0);
+    played_expect(f, DLR_LOCAL_SEALED);
+    assert_int_equal(dlr_slot_info(a->slots[0], &old), 0);
+
+    assert_int_equal(
+        dlr_ckpt_add_array(f->ck, "moments", DLR_CKPT_LOCAL, "u8", 1, moments, MORE),
+        0);
+    assert_int_equal(dlr_ckpt_begin(f->ck, ++step, NULL), 0);
+    played_expect(f, DLR_LOCAL_RESERVE);
+    assert_true(a->msg.arg[0] >= old.data_bytes + MORE);
+    played_order(f, ++step, 1);
+    assert_int_equal(dlr_ckpt_begin(f->ck, step, NULL), 0);
+    played_expect(f, DLR_LOCAL_DEAD);
+    assert_string_equal(a->msg.text, "the memory for the new layout is not here yet");
+    assert_true(is_whole(a->slots[0], first, old.data_bytes));
+
+    played_give(f, old.data_bytes + MORE + (1 << 20));
+    assert_true(is_whole(a->slots[0], first, old.data_bytes));
+    step = played_save_from(f, ++step, 1);
+    played_expect(f, DLR_LOCAL_SEALED);
+    assert_int_equal(dlr_slot_info(a->slots[1], &grown), 0);
+    assert_true(grown.data_bytes >= old.data_bytes + MORE);
+    assert_true(grown.layout != old.layout);
+    assert_true(is_whole(a->slots[1], step, grown.data_bytes));
+    assert_true(is_whole(a->slots[0], first, old.data_bytes));
+
+    assert_int_equal(dlr_ckpt_clear(f->ck), 0);
+    played_regions(f);
+    assert_int_equal(played_save_from(f, step + 1, 0), step + 1); /* it has its room */
+    played_expect(f, DLR_LOCAL_SEALED);
+    assert_true(is_whole(a->slots[0], step + 1, old.data_bytes));
+    dlr_ckpt_close(f->ck);
+    played_expect(f, DLR_LOCAL_BYE);
+}
+
 static void a_page_of_another_rank_or_no_agent_at_all_fails_open(void **state)
 {
     struct played *f = *state;
@@ -310,6 +370,7 @@ int main(void)
         T(a_fence_beyond_its_budget_gives_up_and_tells_when_it_let_go),
         T(a_vanished_agent_ends_saving_and_nothing_else),
         T(refused_memory_ends_saving_with_the_reason),
+        T(a_layout_that_grows_gets_larger_slots_and_keeps_what_is_saved),
         T(a_page_of_another_rank_or_no_agent_at_all_fails_open),
     };
 

@@ -127,6 +127,27 @@ static void three_copies_are_three_promises(void **state)
     dlr_commit_free(r.c);
 }
 
+static void a_holder_without_room_for_a_new_layout_stops_orders(void **state)
+{
+    struct rig r;
+
+    rig_up(&r, 2, 1);
+    all_ready(&r, true);
+    dlr_commit_progress(r.c, 7, 10, 0);
+    assert_int_equal(r.seen.saves, 1);
+    dlr_commit_unready(r.c, 7, 1, 1);
+    dlr_commit_unready(r.c, 7, 1, 1);   /* said twice */
+    dlr_commit_unready(r.c, 7, 900, 1); /* nobody */
+    dlr_commit_unready(r.c, 6, 0, 1);   /* of another round */
+    all_save(&r, true, 100);            /* it was under way */
+    assert_int_equal(r.seen.commits, 1);
+    dlr_commit_progress(r.c, 7, 20, 200);
+    assert_int_equal(r.seen.saves, 1);
+    dlr_commit_ready(r.c, 7, 1, 1, 300);
+    assert_int_equal(r.seen.saves, 2);
+    dlr_commit_free(r.c);
+}
+
 static void commits_keep_their_distance_and_aborts_do_not(void **state)
 {
     struct rig r;
@@ -353,6 +374,7 @@ int main(void)
         cmocka_unit_test(commits_keep_their_distance_and_aborts_do_not),
         cmocka_unit_test(commit_needs_every_seal_and_every_copy_once),
         cmocka_unit_test(three_copies_are_three_promises),
+        cmocka_unit_test(a_holder_without_room_for_a_new_layout_stops_orders),
         cmocka_unit_test(without_copies_seals_suffice),
         cmocka_unit_test(an_aborted_version_is_never_committed),
         cmocka_unit_test(orders_that_fail_are_spaced_until_one_succeeds),

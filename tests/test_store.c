@@ -164,6 +164,36 @@ static void a_copy_that_comes_after_its_abort_holds_no_slot(void **state)
     close(fd);
 }
 
+/* The file grew while it was read: the reader goes on with what it has. */
+static void a_slot_in_use_grows_when_it_is_let_go(void **state)
+{
+    const struct dlr_version v10 = {1, 10};
+    int fd = open(dir, O_RDONLY | O_DIRECTORY);
+    struct dlr_holdings h = {0};
+    struct dlr_slot *slot, *before;
+    struct dlr_held *held;
+    uint64_t room;
+
+    put("r3.s0", 3, KEY, 10, DLR_SLOT_COMMITTED);
+    assert_true(dlr_held_scan(&h, fd, NULL) >= 0);
+    held = dlr_held_find(&h, 3, 0);
+    before = held->slot;
+    room = dlr_held_room(&h, 3);
+    dlr_held_read(held);
+    assert_int_equal(dlr_slot_create(fd, "r3.s0", room + 8192, &slot, NULL), 0);
+    assert_int_equal(dlr_held_add(&h, 3, 0, slot), 0);
+    assert_ptr_equal(held->slot, before);
+    assert_int_equal(dlr_held_room(&h, 3), room + 8192);
+    dlr_held_read_done(held);
+    assert_ptr_equal(held->slot, slot);
+    assert_int_equal(held->fd, dlr_slot_fd(slot));
+    assert_ptr_equal(dlr_held_version(&h, 3, v10), held);
+    assert_int_equal(dlr_slot_verify(held->slot, NULL), 0);
+    dlr_slot_unmap(slot);
+    free(held);
+    close(fd);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -173,6 +203,7 @@ int main(void)
         T(without_verify_only_the_head_is_looked_at),
         T(a_missing_directory_is_an_empty_store),
         T(removal_does_not_follow_links),
+        T(a_slot_in_use_grows_when_it_is_let_go),
         T(a_copy_that_comes_after_its_abort_holds_no_slot),
     };
 

@@ -80,7 +80,9 @@ class Checkpoint:
         return code
 
     def add(self, name, array, kind="shard", global_shape=None, offset=None):
-        """Names an array: a torch tensor, a numpy array or a writable buffer."""
+        """Names an array: a torch tensor, a numpy array or a writable buffer. After the first
+        begin() too: what is named at the next one is another layout.
+        """
         try:
             address, shape, item, dtype = _describe(array)
         except ValueError as error:
@@ -94,6 +96,11 @@ class Checkpoint:
             offset=row(*(offset or ())), local_shape=row(*shape), addr=address or None)
         self._check(lib.dlr_ckpt_add(self._open_handle(), region))
         self._kept.append(array)
+
+    def clear(self):
+        """Forgets every array, so that those named next make the layout of the next begin()."""
+        self._check(lib.dlr_ckpt_clear(self._open_handle()))
+        self._kept.clear()
 
     def blob_size(self, name, size):
         """The bytes of a blob that count from now on."""

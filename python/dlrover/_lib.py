@@ -40,6 +40,7 @@ HANDLE = ctypes.c_void_p
 CALLS = {
     "dlr_ckpt_open": (ctypes.c_int, ctypes.POINTER(Conf), ctypes.POINTER(HANDLE)),
     "dlr_ckpt_add": (ctypes.c_int, HANDLE, ctypes.POINTER(Region)),
+    "dlr_ckpt_clear": (ctypes.c_int, HANDLE),
     "dlr_ckpt_blob_size": (ctypes.c_int, HANDLE, ctypes.c_char_p, ctypes.c_uint64),
     "dlr_ckpt_list": (ctypes.c_int, HANDLE, ctypes.POINTER(Version), ctypes.c_uint),
     "dlr_ckpt_allow": (ctypes.c_int, HANDLE, ctypes.c_uint),

@@ -10,8 +10,8 @@ def _has_tensors(holder):
 class State:
     """The optimizer's tensors and plain values, by the position of their parameter.
 
-    A parameter without a gradient in the first step has no state yet, and regions cannot be
-    added later. So its tensors are made and set aside, named like the others, and put in the
+    A parameter without a gradient in the first step has no state yet, and regions that are added
+    later cost a new layout. So its tensors are made and set aside, named like the others, and put in the
     place of the optimizer's own when those appear.
     """
 

@@ -10,7 +10,7 @@ import warnings
 import torch
 
 from . import _random
-from ._checkpoint import Checkpoint
+from ._checkpoint import Checkpoint, Error
 from ._optimizer import State
 
 EXTRA_ROOM = 1 << 20  # bytes for what is no tensor: learning rates, extra
@@ -32,8 +32,9 @@ class Bound:
     with state_dict and load_state_dict (a scheduler, a GradScaler, a loader's position), a
     dict of such objects, or a function which returns a value to keep when called without an
     argument and takes it back as its only one. Tied weights are stored once. Tensors must be
-    contiguous and keep their memory: one that moved is named in a warning, and nothing is
-    saved from then on. A forked child (a DataLoader's worker) saves nothing.
+    contiguous. One that lies elsewhere in a later step, or state that appears then, makes another
+    layout: all are named anew, the first time with a warning, since a save that is due then
+    waits for memory. A forked child (a DataLoader's worker) saves nothing.
     """
 
     def __init__(self, model, optimizer=None, extra=None, **options):
@@ -42,7 +43,7 @@ class Bound:
         self._options = options
         self._ck = Checkpoint(**options)
         self._holders, self._keys, self._names, self._addresses = [], [], [], []
-        self._named = self._plain = self._lost = False
+        self._named = self._plain = self._told = self._off = False
         self._note = bytearray(EXTRA_ROOM)
         self._random = torch.get_rng_state()
         self._on_gpu = any(p.is_cuda for p in model.parameters())
@@ -175,22 +176,34 @@ class Bound:
         torch.set_rng_state(self._random)
         _random.put(note["random"])
 
-    def _in_place(self):
-        """Whether what was named is still what the program trains."""
-        if self._lost:
-            return False
+    def _moved(self):
+        """What is no longer as it was named; None when all of it is."""
         if self._state and not self._state.adopt():
-            self._lost = "the optimizer has parameters or state it had not in the first step"
-        else:
-            live = map(operator.getitem, self._holders, self._keys)
-            now = list(map(torch.Tensor.data_ptr, live))
-            if now == self._addresses:
-                return True
-            at = next(i for i, old in enumerate(self._addresses) if now[i] != old)
-            self._lost = f"'{self._names[at]}' is at another address than in the first step"
-        warnings.warn(f"dlrover: {self._lost}; nothing is saved any more", RuntimeWarning,
-                      stacklevel=3)
-        return False
+            return "the optimizer has parameters or state it had not before"
+        now = list(map(torch.Tensor.data_ptr, map(operator.getitem, self._holders, self._keys)))
+        if now == self._addresses:
+            return None
+        at = next(i for i, old in enumerate(self._addresses) if now[i] != old)
+        return f"'{self._names[at]}' is at another address than before"
+
+    def _name_again(self, why):
+        """What is trained is another layout. What was saved stays until that is saved whole."""
+        try:
+            self._ck.clear()
+            self._forget_names()
+            if self._state:
+                self._state.aside.clear()
+                self._state.set_aside_missing()
+            self._name_all()
+        except (Error, ValueError) as error:
+            self._off = True
+            warnings.warn(f"dlrover: {why}; nothing is saved any more: {error}", RuntimeWarning,
+                          stacklevel=3)
+            return
+        if not self._told:
+            warnings.warn(f"dlrover: {why}; all tensors are named anew", RuntimeWarning,
+                          stacklevel=3)
+        self._told = True
 
     def step(self, step):
         """The state is that of step now; it is saved beside what follows when a save is due."""
@@ -200,7 +213,10 @@ class Bound:
             if self._state:
                 self._state.set_aside_missing()
             self._name_all()
-        if not self._in_place():
+        moved = None if self._off else self._moved()
+        if moved:
+            self._name_again(moved)
+        if self._off:
             self._ck.progress(step)
             return False
         self._write_note()

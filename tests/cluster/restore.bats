@@ -61,6 +61,52 @@ PY
 export PYTHONPATH=/opt/dlrover/lib/python3/dist-packages
 srun /usr/bin/python3 rows.py "$@"
 SH
+    cat >"$(alice_home)/grow.py" <<'PY'
+import hashlib, os, signal, sys, time
+import dlrover
+SIZE = 300000
+rank, round_ = int(os.environ["RANK"]), int(os.environ["DLROVER_ROUND"])
+
+def fill(what, step):  # what each array holds after each step
+    return hashlib.sha256(f"{what} {rank} {step}".encode()).digest() * (len(state[what]) // 32)
+
+state = {"weights": bytearray(SIZE * 32)}
+with dlrover.Checkpoint() as ck:
+    ck.add("weights", state["weights"], "local")
+    if round_ > 0:
+        state["moments"] = bytearray(5 * SIZE * 32)
+        ck.add("moments", state["moments"], "local")
+        ck.allow(missing=True)
+    step = ck.restore() or 0
+    absent = ck.missing() if step else []
+    for name in state:
+        want = bytes(len(state[name])) if name in absent or not step else fill(name, step)
+        print(f"round {round_} step {step} {name} {'ok' if state[name] == want else 'WRONG'}"
+              f"{' absent' if name in absent else ''}", flush=True)
+    more = None
+    if round_ == 1 and rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)  # its larger slots are asked for, nothing is saved
+    while step < 2000 and os.path.exists("grow.on"):
+        ck.fence()
+        step += 1
+        for name in state:
+            state[name][:] = fill(name, step)
+        late = round_ == 0 and not more and ck.stats()["committed_step"] >= 3
+        if late:
+            more = bytearray(5 * SIZE * 32)
+            ck.add("moments", more, "local")
+        ck.begin(step)
+        if late and rank == 0:
+            sys.exit(4)
+        time.sleep(0.03)
+    ck.fence()
+PY
+    job_file grow.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j
+export PYTHONPATH=/opt/dlrover/lib/python3/dist-packages
+srun /usr/bin/python3 grow.py
+SH
     # What all tests begin from; two of its versions are left in its state directory.
     job=$(submit -N4 --dlrover=on --dlrover-name=rows --dlrover-persist-every=10 rows.sh 40 log)
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
@@ -164,6 +210,30 @@ one_hash_a_step() {
     [ "$output" = "FAILED 1:0" ]
     grep "the version holds 'note', not named here, and lacks 'remark', named here" "$(alice_home)/out.$job"
     [ "$(events "$job" 'select(.event=="launch").round' | wc -l)" -eq 1 ]
+}
+
+@test "a layout that grows after step 1: the old version until the new one is committed, on two nodes" {
+    touch "$(alice_home)/grow.on"
+    job=$(submit -N3 --dlrover=on --dlrover-spares=1 --dlrover-name=grow grow.sh)
+    # The first round ends with the change, the second before it has saved anything.
+    await -n 2 "$job" "e['event']=='restored'" >/dev/null
+    await "$job" "e['event']=='progress' and e['round']==2 and (e['committed'] or [0])[0]==2" >/dev/null
+    batch=$(ctl squeue -h -j "$job" -o %B)
+    node=$(events "$job" 'select(.event=="plan").places[].node' | tr -d '"' | grep -vx "$batch" | head -n 1)
+    "$VC" kill "$node"
+    await -n 3 "$job" "e['event']=='restored'" >/dev/null
+    await "$job" "e['event']=='progress' and e['round']==3 and (e['committed'] or [0])[0]==3" >/dev/null
+    rm "$(alice_home)/grow.on"
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    cat "$(alice_home)/out.$job"
+    mapfile -t step < <(events "$job" 'select(.event=="restored").version[1]')
+    [ "${step[0]}" -ge 3 ] && [ "${step[1]}" -eq "${step[0]}" ] && [ "${step[2]}" -gt "${step[1]}" ]
+    grep -q WRONG "$(alice_home)/out.$job" && return 1
+    for round in 1 2; do
+        [ "$(grep -c "^round $round step ${step[0]} moments ok absent$" "$(alice_home)/out.$job")" -eq 2 ]
+    done
+    [ "$(grep -c "^round 3 step ${step[2]} [a-z]* ok$" "$(alice_home)/out.$job")" -eq 4 ]
+    heal_cluster
 }
 
 @test "a job that is not there to restore from is an error in one line, not a fresh start" {

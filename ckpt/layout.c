@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ckpt/layout.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Finds the device, if any, that holds regions. */
+static int find_device(struct dlr_ckpt *ck)
+{
+    const struct dlr_regions *rs = &ck->regions;
+
+    for (unsigned i = 0; i < rs->n; i++) {
+        const struct dlr_device_ops *ops =
+            rs->bytes[i] > 0 ? dlr_device_of(rs->list[i].addr) : NULL;
+        int rc;
+
+        if (!ops) {
+            ck->host_waits |= rs->list[i].kind != DLR_CKPT_BLOB && rs->bytes[i] > 0;
+            continue;
+        }
+        if (rs->list[i].kind == DLR_CKPT_BLOB)
+            return dlr_fail(&ck->err, -ENOTSUP, "blob '%s' must be in host memory",
+                            rs->list[i].name);
+        ck->on_device[i] = true;
+        if (ck->dev)
+            continue;
+        rc = ops->open(rs->list[i].addr, &ck->dev, &ck->err);
+        if (rc < 0)
+            return rc;
+        ck->ops = ops;
+    }
+    return 0;
+}
+
+/* Each BLOB is read from a copy of ours, made in begin. */
+static int find_sources(struct dlr_ckpt *ck)
+{
+    const struct dlr_regions *rs = &ck->regions;
+    size_t room = 0, at = 0;
+
+    for (unsigned i = 0; i < rs->n; i++)
+        room += rs->list[i].kind == DLR_CKPT_BLOB ? rs->bytes[i] : 0;
+    ck->blobs = calloc(1, room + 1);
+    ck->src = calloc(rs->n + 1u, sizeof(*ck->src));
+    ck->on_device = calloc(rs->n + 1u, sizeof(*ck->on_device));
+    if (!ck->blobs || !ck->src || !ck->on_device)
+        return dlr_fail(&ck->err, -ENOMEM, "no memory for %u regions", rs->n);
+    for (unsigned i = 0; i < rs->n; i++) {
+        ck->src[i] = rs->list[i].addr;
+        if (rs->list[i].kind == DLR_CKPT_BLOB) {
+            ck->src[i] = ck->blobs + at;
+            at += rs->bytes[i];
+        }
+    }
+    return find_device(ck);
+}
+
+int dlr_layout_close(struct dlr_ckpt *ck)
+{
+    const struct dlr_slot_owner owner = {ck->key, ck->conf.rank,
+                                         (uint32_t)ck->conf.world};
+    int rc;
+
+    if (ck->closed_list)
+        return ck->plan ? 0 : -EINVAL;
+    ck->closed_list = true;
+    rc = find_sources(ck);
+    return rc < 0 ? rc
+                  : dlr_slot_plan_new(ck->regions.list, ck->regions.n, &owner,
+                                      &ck->plan, &ck->err);
+}
+
+void dlr_layout_done(struct dlr_ckpt *ck)
+{
+    ck->plan = dlr_slot_plan_free(ck->plan);
+    dlr_audit_done(&ck->audit);
+    free(ck->src);
+    free(ck->on_device);
+    free(ck->blobs);
+    ck->src = NULL;
+    ck->on_device = NULL;
+    ck->blobs = NULL;
+    ck->host_waits = false;
+}
+
+int dlr_layout_open(struct dlr_ckpt *ck)
+{
+    if (!ck->closed_list)
+        return 0;
+    if (getpid() != ck->pid)
+        return dlr_fail(&ck->err, -EBUSY, "the checkpoint is the parent process's");
+    if (ck->saver && dlr_saver_busy(ck->saver) &&
+        dlr_saver_wait(ck->saver, ck->conf.fence_ms, true) < 0)
+        return dlr_fail(&ck->err, -EBUSY,
+                        "the last snapshot was not finished within %u ms",
+                        ck->conf.fence_ms);
+    dlr_layout_done(ck);
+    ck->closed_list = false;
+    return 0;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The list of a handle's regions, as a snapshot needs it: where each is read from, the device
+ * that holds some, the slot's plan. Closed by restore and begin, opened again when the program
+ * names others.
+ */
+#ifndef DLR_CKPT_LAYOUT_H
+#define DLR_CKPT_LAYOUT_H
+
+#include "ckpt/client.h"
+
+/* The list is final until dlr_layout_open(): ck->plan and what goes with it are made. 0 when
+ * it was closed before. Negative with ck->err.
+ */
+int dlr_layout_close(struct dlr_ckpt *ck);
+
+/* The list may be changed: waits until no snapshot uses it, as long as a fence may take, then
+ * -EBUSY.
+ */
+int dlr_layout_open(struct dlr_ckpt *ck);
+
+/* Frees what dlr_layout_close() made. */
+void dlr_layout_done(struct dlr_ckpt *ck);
+
+#endif
