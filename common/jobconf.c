@@ -13,6 +13,8 @@ const struct dlr_opt dlr_jobconf_opts[] = {
      "keep the job running through failures"},
     {"spares", DLR_OPT_UINT, FIELD(spares), "0", "N",
      "nodes of the allocation kept warm to replace lost ones"},
+    {"min-nodes", DLR_OPT_UINT, FIELD(min_nodes), "0", "N",
+     "with no spare left go on with fewer training nodes, down to N, 0: only with all"},
     {"max-restarts", DLR_OPT_UINT, FIELD(max_restarts), "3", "N",
      "give up after N restarts caused by the program itself"},
     {"heartbeat", DLR_OPT_BEAT, FIELD(beat), "200ms:5", "TIME[:MISSED]",

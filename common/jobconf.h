@@ -14,6 +14,7 @@
 struct dlr_jobconf {
     bool enable;                  /* --dlrover=on|off */
     unsigned spares;              /* nodes of the allocation kept warm */
+    unsigned min_nodes;           /* training nodes a round may do with, 0: all */
     unsigned max_restarts;        /* new rounds after faults of the program itself */
     struct dlr_beat_conf beat;    /* --dlrover-heartbeat */
     char state_dir[DLR_OPT_TEXT]; /* empty: $HOME/.dlrover */

@@ -185,7 +185,7 @@ static void persist_rank(struct dlr_successor *s, unsigned rank, const char *dir
     DLR_AUTO_JSON json_t *msg = NULL;
 
     f->copy = (struct dlr_plan_copy){.rank = (int32_t)rank,
-                                     .world = s->plan.world,
+                                     .world = s->plan.made_by,
                                      .version = s->plan.version,
                                      .bytes = src->bytes,
                                      .layout = layout_of(s, (int32_t)rank)};
@@ -229,12 +229,12 @@ static void persist(struct dlr_successor *s)
     s->phase = PERSIST;
     s->waiting = 1; /* held until every order is out */
     if (choose(s))
-        s->files = calloc(s->plan.world, sizeof(*s->files));
+        s->files = calloc(s->plan.made_by, sizeof(*s->files));
     if (s->files) {
         s->whole = true;
         dlr_agent_timer(a, &s->timer, a->job.persist_timeout_ms, on_late, s);
         dlr_format(dir, sizeof(dir), "%s/persist", a->conf.run_dir);
-        for (unsigned r = 0; r < s->plan.world; r++)
+        for (unsigned r = 0; r < s->plan.made_by; r++)
             persist_rank(s, r, dir);
     }
     if (--s->waiting == 0)
@@ -282,7 +282,7 @@ static json_t *list_files(const struct dlr_successor *s)
 {
     json_t *list = json_array();
 
-    for (unsigned r = 0; s->files && s->whole && r < s->plan.world; r++) {
+    for (unsigned r = 0; s->files && s->whole && r < s->plan.made_by; r++) {
         const struct dlr_plan_file *f = &s->files[r];
         char layout[17];
 

@@ -52,6 +52,7 @@ static const struct {
                 " has {step_ms} ms[, of which saves may take {budget:above0} %]"},
     {"every_step", "a save in every step is [{possible:false}not ]possible: {why}"},
     {"no_memory", "nothing is saved in round {round}: {node}: {why}"},
+    {"resized", "going on with {nodes} of {of} nodes and {world} ranks"},
     {"gone_back", "{version:version} is not restored again, nor a later one: {why}"},
     {"marked_bad", "{version:version} and later ones are bad: {why}"},
     {"network", "copies of {node} go over {uses}[ ({mbps:above0} Mb/s)]"

@@ -234,7 +234,7 @@ bool dlr_plan_in_order(const struct dlr_plan *plan);
 json_t *dlr_plan_place_ranks(const struct dlr_plan *plan, unsigned place);
 
 /* The rule for restore alone, for who has no new placement (the successor before a requeue):
- * sources are NODE or FILE, and only versions of as many ranks count. Fills world, restore, version, sources and notes of *ret_plan.
+ * sources are NODE or FILE. Fills world, made_by, restore, version, sources and notes of *ret_plan.
  */
 int dlr_plan_restorable(const struct dlr_plan_report *reports, unsigned nreports,
                         const struct dlr_plan_want *want, struct dlr_plan *ret_plan,

@@ -28,7 +28,6 @@ struct pick {
     struct dlr_plan *plan;
     struct held *held;
     size_t nheld;
-    bool any_world;              /* versions of another number of ranks count, too */
     const struct dlr_sets *sets; /* NULL: no parity */
     size_t
         *at; /* [slots] one more than where the first node's copy is in held; 0 none */
@@ -79,7 +78,7 @@ static void hold(struct pick *k, const struct dlr_plan_copy *copy, const char *w
 {
     const struct dlr_plan_want *want = k->want;
 
-    if ((copy->world != k->plan->world && !k->any_world) || copy->rank < 0 ||
+    if (copy->rank < 0 ||
         (uint32_t)copy->rank >=
             (copy->world == k->plan->world ? slots(k) : copy->world) ||
         (want->limited && dlr_version_cmp(copy->version, want->newest) > 0) ||
@@ -364,8 +363,7 @@ int dlr_plan_choose(const struct dlr_plan_nodes *pn, const struct dlr_plan_want 
     DLR_CLEANUP(dlr_sets_done) struct dlr_sets sets = {0};
     DLR_AUTO_FREE struct held *held = NULL;
     DLR_AUTO_FREE size_t *index = NULL;
-    struct pick k = {
-        .pn = pn, .want = want, .plan = plan, .any_world = place_node != NULL};
+    struct pick k = {.pn = pn, .want = want, .plan = plan};
     size_t at, end;
     unsigned ranks;
     int rc;

@@ -26,6 +26,28 @@ void dlr_policy_finish(struct dlr_policy *p, int code, const char *why)
     p->ops.finish(p->arg, code, why);
 }
 
+/* As many places as nodes are left: fewer where the user allowed it, more when some are back. */
+static int fit_places(struct dlr_policy *p, char *why, size_t size)
+{
+    unsigned up = dlr_policy_count(p, NODE_UP);
+    unsigned n = up < p->conf.nplaces ? up : p->conf.nplaces;
+
+    if (n < p->conf.min_places) {
+        snprintf(why, size, "%u nodes are left and %u are needed", up,
+                 p->conf.min_places);
+        return -ENOSPC;
+    }
+    if (n == p->places)
+        return 0;
+    if (p->ops.resize(p->arg, n) < 0) {
+        snprintf(why, size, "%u nodes are left, and the step cannot be made for them",
+                 up);
+        return n > p->places ? 0 : -ENOSPC; /* as few as before are still enough */
+    }
+    p->places = n;
+    return 0;
+}
+
 void dlr_policy_meet(struct dlr_policy *p, int64_t now_ms)
 {
     char why[128];
@@ -34,9 +56,7 @@ void dlr_policy_meet(struct dlr_policy *p, int64_t now_ms)
         dlr_policy_give_back(p, "another run of the job needs the requeue", now_ms);
         return;
     }
-    if (dlr_policy_count(p, NODE_UP) < p->conf.nplaces) {
-        snprintf(why, sizeof(why), "%u nodes are left and %u are needed",
-                 dlr_policy_count(p, NODE_UP), p->conf.nplaces);
+    if (fit_places(p, why, sizeof(why)) < 0) {
         dlr_policy_give_back(p, why, now_ms);
         return;
     }

@@ -32,8 +32,9 @@ enum dlr_cause { /* of the end of a round */
 };
 
 struct dlr_policy_conf {
-    unsigned nnodes;  /* of the allocation, numbered from 0 */
-    unsigned nplaces; /* nodes that a round needs */
+    unsigned nnodes;     /* of the allocation, numbered from 0 */
+    unsigned nplaces;    /* nodes that a round has */
+    unsigned min_places; /* that it may do with when no more are left, 0: nplaces */
     unsigned max_restarts;
     unsigned rendezvous_tries; /* with MPI and no node lost, before doing without */
     int64_t agent_timeout_ms, rendezvous_timeout_ms, transfer_timeout_ms,
@@ -45,6 +46,8 @@ struct dlr_policy_conf {
 /* Each is called from inside an event function and must not call one itself. */
 struct dlr_policy_ops {
     void (*start_agents)(void *arg);
+    /* Rounds have so many places from now on; only with min_places. -errno: they cannot. */
+    int (*resize)(void *arg, unsigned nplaces);
     void (*rendezvous)(void *arg, bool with_mpi);
     void (*stop_rendezvous)(void *arg);
     void (*prepare)(void *arg, uint32_t round);

@@ -14,8 +14,11 @@
 void dlr_policy_adopt(struct dlr_policy *p, const unsigned char *member, int64_t now_ms)
 {
     p->round = p->next_round - 1;
-    for (unsigned i = 0; i < p->conf.nnodes; i++)
+    p->places = 0;
+    for (unsigned i = 0; i < p->conf.nnodes; i++) {
         p->nodes[i].member = member[i];
+        p->places += member[i] != 0;
+    }
     p->agent_starts = 1;
     p->started = true;
     dlr_policy_enter(p, DLR_PHASE_RUN, now_ms, -1);

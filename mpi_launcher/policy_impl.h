@@ -19,6 +19,7 @@ struct dlr_policy {
     void *arg;
     struct node *nodes;
 
+    unsigned places; /* of the rounds to come: conf.nplaces, or fewer */
     enum dlr_phase phase;
     int64_t deadline_ms; /* of the phase; INT64_MAX: none */
     uint32_t round, next_round;

@@ -39,6 +39,9 @@ int dlr_policy_new(const struct dlr_policy_conf *conf, const struct dlr_policy_o
         return dlr_fail(err, -ENOMEM, "no memory for the policy");
     }
     p->conf = *conf;
+    p->places = conf->nplaces;
+    if (!conf->min_places || conf->min_places > conf->nplaces)
+        p->conf.min_places = conf->nplaces;
     p->ops = *ops;
     p->arg = arg;
     p->deadline_ms = INT64_MAX;

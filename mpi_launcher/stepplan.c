@@ -143,6 +143,10 @@ static int choose_world(reader *r)
     unsigned n;
     int rc;
 
+    if (r->in->resized) {
+        p->world = r->in->world;
+        return 0;
+    }
     if (said) {
         rc = dlr_stepplan_number(r, "srun --ntasks", ntasks, &p->world);
         if (rc == 0 && p->world < p->nplaces && !r->in->nplaces &&

@@ -26,6 +26,7 @@ struct dlr_stepplan_in {
     unsigned spares;    /* of them kept warm */
     unsigned nplaces;   /* of an earlier incarnation of this run; 0: none */
     unsigned world;     /* its tasks; 0: none */
+    bool resized;       /* both are fewer than the words say, and right */
     dlr_stepplan_expand_fn expand;
 };
 

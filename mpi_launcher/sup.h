@@ -95,6 +95,8 @@ struct dlr_sup {
     struct dlr_runinfo info;
     struct dlr_run_id id;
     struct dlr_stepplan step;
+    unsigned full_places; /* of a round that lacks no node, and its tasks */
+    unsigned full_world;
     const char **prefer; /* [step.nprefer] their names */
     char **argv;         /* srun's words */
     int *shown;          /* [nshown] nodes that the script was shown, in rank order */
@@ -204,7 +206,8 @@ struct dlr_sup {
         int status;
         int64_t at_ms; /* by its node's wall clock */
     } failure;
-    char **tails; /* [world] last lines of stderr, NULL none yet */
+    char **tails; /* [ntails], the round's world: last lines of stderr, NULL none yet */
+    unsigned ntails;
     int wanted_signal;
 
     /* progress */
@@ -242,6 +245,8 @@ void dlr_sup_say(struct dlr_sup *s, const char *fmt,
 /* sup_step.c: the user's srun as a plan; the first does not return for one that runs as it is */
 int dlr_sup_read_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err);
 int dlr_sup_plan_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err);
+/* Plans the same step once more, for so many nodes of a round: each keeps its share of tasks. */
+int dlr_sup_replan_step(struct dlr_sup *s, unsigned nplaces, struct dlr_err *err);
 /* The plugin shows a batch script what it trains on; what the job has stands beside it, marked
  * with the job's id: a job submitted from this one inherits the marks.
  */
@@ -303,6 +308,13 @@ int dlr_sup_hosts_start(struct dlr_sup *s, struct dlr_err *err);
 void dlr_sup_hosts_adopt(struct dlr_sup *s, const char *id);
 void dlr_sup_hosts_end_run(struct dlr_sup *s); /* without a word over the network */
 void dlr_sup_hosts_close(struct dlr_sup *s);   /* a step of our own may end */
+
+/* sup_resize.c: rounds with fewer nodes than the run began with */
+/* -EINVAL with one line when --dlrover-min-nodes cannot be kept. */
+int dlr_sup_resize_check(const struct dlr_sup *s, struct dlr_err *err);
+/* The round that is taken over has as many places as it has. */
+int dlr_sup_resize_adopted(struct dlr_sup *s, struct dlr_err *err);
+int dlr_sup_resize(void *arg, unsigned nplaces);
 
 /* sup_meet.c: how a plan comes about */
 void dlr_sup_rendezvous(void *arg, bool with_mpi);

@@ -48,8 +48,10 @@ static int load_plan(struct dlr_sup *s, const json_t *state)
     for (p = 0; p < s->plan.nplaces; p++)
         if (dlr_members_find(&s->members, s->plan.places[p].node.name) < 0)
             break;
-    if (p == s->plan.nplaces && s->plan.world == s->step.world &&
-        s->plan.nplaces == s->step.nplaces)
+    if (p == s->plan.nplaces &&
+        (s->conf.min_nodes
+             ? s->plan.nplaces <= s->step.nplaces
+             : s->plan.nplaces == s->step.nplaces && s->plan.world == s->step.world))
         return dlr_sup_holders_make(s);
     dlr_plan_done(&s->plan);
     return -ESTALE;
@@ -289,6 +291,7 @@ bool dlr_sup_adopt_start(struct dlr_sup *s, int bell_fd)
     a->told = calloc(s->members.n, 1);
     a->ordered = calloc(s->members.n, sizeof(*a->ordered));
     s->tails = calloc(s->plan.world, sizeof(*s->tails));
+    s->ntails = s->plan.world;
     s->restored = calloc(s->plan.world, 1);
     s->up = calloc(s->plan.world, 1);
     if (!member || !a->told || !a->ordered || !s->tails || !s->restored || !s->up ||

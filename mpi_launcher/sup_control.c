@@ -46,7 +46,7 @@ void dlr_sup_send_peers(struct dlr_sup *s)
     json_object_set_new(msg, "peers", peers);
     json_object_set_new(msg, "batch", json_string(s->batch));
     json_object_set_new(msg, "state",
-                        json_pack("{s:i,s:i,s:i,s:s}", "places", s->step.nplaces,
+                        json_pack("{s:i,s:i,s:i,s:s}", "places", s->full_places,
                                   "world", s->step.world, "nodes", s->members.n, "dir",
                                   s->info.dir));
     dlr_sup_send_all(s, msg);
@@ -231,12 +231,13 @@ static void take_beat(struct dlr_sup *s, unsigned node, const struct dlr_packet 
 /* --- messages --------------------------------------------------------------------------------- */
 
 /* Fields that most messages have; false when one of them is missing or wrong. */
-static bool snapshot_fields(const json_t *msg, unsigned world, unsigned *ret_rank,
-                            struct dlr_version *ret_v, const char *round_key)
+static bool snapshot_fields(const struct dlr_sup *s, const json_t *msg,
+                            unsigned *ret_rank, struct dlr_version *ret_v,
+                            const char *round_key)
 {
     uint64_t rank, round, step;
 
-    if (dlr_msg_uint(msg, "rank", world - 1, &rank) < 0 ||
+    if (!s->have_plan || dlr_msg_uint(msg, "rank", s->plan.world - 1, &rank) < 0 ||
         dlr_msg_uint(msg, round_key, UINT32_MAX, &round) < 0 ||
         dlr_msg_uint(msg, "step", INT64_MAX, &step) < 0)
         return false;
@@ -249,9 +250,10 @@ static void on_ready(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
     uint64_t rank, round, bytes;
 
-    if (dlr_msg_uint(msg, "rank", s->step.world * DLR_SLOT_OWNERS - 1, &rank) < 0 ||
+    if (!s->have_plan ||
+        dlr_msg_uint(msg, "rank", s->plan.world * DLR_SLOT_OWNERS - 1, &rank) < 0 ||
         dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
-        dlr_msg_uint(msg, "bytes", ANY_SIZE, &bytes) < 0 || !s->have_plan)
+        dlr_msg_uint(msg, "bytes", ANY_SIZE, &bytes) < 0)
         return;
     dlr_sup_on_ready(s, node, rank, round, bytes);
 }
@@ -262,10 +264,10 @@ static void on_sealed(struct dlr_sup *s, unsigned node, const json_t *msg)
     uint64_t at = 0;
     unsigned rank;
 
-    if (!snapshot_fields(msg, s->step.world, &rank, &v, "round"))
+    if (!snapshot_fields(s, msg, &rank, &v, "round"))
         return;
     dlr_msg_uint(msg, "at", INT64_MAX, &at);
-    if (!s->have_plan || dlr_sup_node_of(s, dlr_sup_place_of(s, rank)) != (int)node)
+    if (dlr_sup_node_of(s, dlr_sup_place_of(s, rank)) != (int)node)
         return;
     dlr_sup_cadence_sealed(s, msg);
     dlr_commit_sealed(s->commit, rank, v, at, dlr_sup_now());
@@ -277,7 +279,7 @@ static void on_copied(struct dlr_sup *s, unsigned node, const json_t *msg)
     unsigned rank;
     int holder;
 
-    if (!snapshot_fields(msg, s->step.world, &rank, &v, "vround") || !s->have_plan)
+    if (!snapshot_fields(s, msg, &rank, &v, "vround"))
         return;
     holder = dlr_sup_holder_of(s, dlr_sup_place_of(s, rank), node);
     if (holder <= 0)
@@ -292,7 +294,7 @@ static void on_missed(struct dlr_sup *s, unsigned node, const json_t *msg)
     struct dlr_version v;
     unsigned rank;
 
-    if (!snapshot_fields(msg, s->step.world, &rank, &v, "round"))
+    if (!snapshot_fields(s, msg, &rank, &v, "round"))
         return;
     dlr_msg_str(msg, "why", &why);
     dlr_commit_missed(s->commit, rank, v, why, dlr_sup_now());

@@ -149,12 +149,12 @@ void dlr_sup_requeue_now(struct dlr_sup *s, const char *why)
     dlr_sup_say(s, "%s: requeueing the job without %s", why,
                 list[0] ? list : "any node");
     dlr_journal_note(s->journal, "requeue", "s:s,s:o,s:i", "why", why, "exclude", names,
-                     "min_nodes", s->step.nplaces);
+                     "min_nodes", s->full_places);
     if (pipe2(pipes, O_CLOEXEC) < 0)
         return;
     dlr_sup_slurm_words(s, &words, "requeue", true);
     dlr_words_add(&words, "%s", list[0] ? list : "-");
-    dlr_words_add(&words, "%u", s->step.nplaces);
+    dlr_words_add(&words, "%u", s->full_places);
     dlr_words_add(&words, "%u", s->members.n);
     dlr_words_add(&words, "%lldms", (long long)s->conf.requeue_timeout_ms);
     dlr_words_add(&words, "%u", s->info.incarnation);

@@ -39,7 +39,7 @@ static void tell(struct dlr_sup *s, int rc, const char *dir, const char *why)
     else
         dlr_sup_say(s, "version %u/%llu of %u ranks is written to %s",
                     plan->version.round, (unsigned long long)plan->version.step,
-                    plan->world, dir);
+                    plan->made_by, dir);
     dlr_plan_done(&s->persist_plan);
 }
 
@@ -51,14 +51,14 @@ static struct dlr_sup_manifest *make(const struct dlr_sup *s)
     if (!m)
         return NULL;
     snprintf(m->dir, sizeof(m->dir), "%s/persist", s->info.dir);
-    m->n = plan->world;
+    m->n = plan->made_by;
     m->keep = s->conf.persist_keep ? s->conf.persist_keep : 1;
-    m->files = calloc(plan->world, sizeof(*m->files));
-    for (unsigned r = 0; m->files && r < plan->world; r++) {
+    m->files = calloc(plan->made_by, sizeof(*m->files));
+    for (unsigned r = 0; m->files && r < plan->made_by; r++) {
         struct dlr_plan_file *f = &m->files[r];
 
         f->copy = (struct dlr_plan_copy){.rank = r,
-                                         .world = plan->world,
+                                         .world = plan->made_by,
                                          .version = plan->version,
                                          .bytes = plan->sources[r].bytes};
         dlr_persist_path(m->dir, r, plan->version, f->path, sizeof(f->path));

@@ -65,10 +65,11 @@ static void load_roles(struct dlr_sup *s, const struct dlr_plan *plan)
     if (s->roles)
         return;
     load_shown(s);
-    s->roles = calloc(plan->nplaces + 1, sizeof(*s->roles));
-    for (unsigned i = 0; s->roles && i < plan->nplaces; i++)
-        s->roles[i].node =
-            s->nshown == plan->nplaces ? s->shown[i] : node_at(s, plan, i);
+    s->roles = calloc(s->full_places + 1, sizeof(*s->roles));
+    for (unsigned i = 0; s->roles && i < s->full_places; i++)
+        s->roles[i].node = s->nshown == s->full_places ? s->shown[i]
+                           : i < plan->nplaces         ? node_at(s, plan, i)
+                                                       : -1;
     if (s->roles && s->nshown && !has_place(s, plan, s->shown[0]))
         s->roles[0].node = s->shown[0];
 }

@@ -143,10 +143,11 @@ static int workers_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 
 static void reset_round(struct dlr_sup *s, uint32_t round)
 {
-    for (unsigned i = 0; s->tails && i < s->plan.world; i++)
+    for (unsigned i = 0; s->tails && i < s->ntails; i++)
         free(s->tails[i]);
     free(s->tails);
     s->tails = calloc(s->plan.world, sizeof(*s->tails));
+    s->ntails = s->plan.world;
     free(s->restored);
     s->restored = calloc(s->plan.world, 1);
     free(s->up);

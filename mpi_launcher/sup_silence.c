@@ -63,6 +63,7 @@ static void give_up_unclean(struct dlr_sup *s)
  */
 static bool is_mass_silence(const struct dlr_sup *s, int64_t now_ms, int64_t limit)
 {
+    unsigned least = s->conf.min_nodes ? s->conf.min_nodes : s->step.nplaces;
     unsigned here = 0, silent = 0;
 
     for (unsigned i = 0; i < s->members.n; i++) {
@@ -71,7 +72,7 @@ static bool is_mass_silence(const struct dlr_sup *s, int64_t now_ms, int64_t lim
         here += m->here;
         silent += m->here && now_ms - m->heard_ms > limit / 2;
     }
-    return silent && (2 * silent >= here || here - silent < s->step.nplaces);
+    return silent && (2 * silent >= here || here - silent < least);
 }
 
 /* Time in which we did not look is nobody's silence: the sum of many small delays, on a busy

@@ -39,7 +39,7 @@ static json_t *run_state(struct dlr_sup *s)
     return json_pack("{s:o,s:i,s:i,s:I,s:i,s:i,s:i,s:o,s:o}", "ended", ended, "v",
                      DLR_MSG_VERSION, "incarnation", s->info.incarnation, "next_round",
                      (json_int_t)next, "restarts", dlr_policy_restarts(s->policy),
-                     "places", s->step.nplaces, "world", s->step.world, "committed",
+                     "places", s->full_places, "world", s->full_world, "committed",
                      dlr_sup_version(has ? &newest : NULL), "bad",
                      dlr_sup_bad_state(s));
 }

@@ -163,7 +163,7 @@ static int make_plan(struct dlr_sup *s, struct dlr_stepplan_in *in, struct dlr_e
         rc = dlr_fail(err, rc, "no memory for the step");
     else
         rc = dlr_stepplan_make(in, &s->step, err);
-    if (rc == 0)
+    if (rc == 0 && !in->resized)
         rc = prefer(s, names, err);
     dlr_env_done(&env);
     return rc;
@@ -190,9 +190,41 @@ int dlr_sup_plan_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *
         return dlr_fail(err, -EINVAL,
                         "the run began with %u tasks and would go on with %u", world,
                         s->step.world);
+    s->full_places = s->step.nplaces;
+    s->full_world = s->step.world;
     if (rc == 0 && s->step.note[0] && !s->took_over)
         dlr_sup_say(s, "%s", s->step.note);
     return rc;
+}
+
+/* Which nodes are wanted first, or not at all, was said once and stays. */
+int dlr_sup_replan_step(struct dlr_sup *s, unsigned nplaces, struct dlr_err *err)
+{
+    struct dlr_stepplan_in in = {
+        .argv = s->argv,
+        .nnodes = s->members.n,
+        .spares = s->conf.spares,
+        .nplaces = nplaces,
+        .world = (unsigned)((uint64_t)s->full_world * nplaces / s->full_places),
+        .resized = true,
+        .expand = expand,
+    };
+    struct dlr_stepplan was = s->step;
+    int rc;
+
+    while (s->argv[in.argc])
+        in.argc++;
+    rc = make_plan(s, &in, err);
+    if (rc < 0) {
+        s->step = was;
+        return rc;
+    }
+    free(s->step.prefer);
+    s->step.prefer = DLR_STEAL(was.prefer);
+    s->step.nprefer = was.nprefer;
+    s->step.first = was.first;
+    dlr_stepplan_done(&was);
+    return 0;
 }
 
 bool dlr_sup_is_barred(const struct dlr_sup *s, unsigned node)

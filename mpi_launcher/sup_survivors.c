@@ -95,7 +95,7 @@ void dlr_sup_persist_reports(struct dlr_sup *s)
         dlr_sup_file_do(s, dlr_sup_file_mkdirs, dir, NULL); /* who writes will say */
         s->transfer_version = plan.version;
         s->persisting = true;
-        for (unsigned r = 0; r < plan.world; r++)
+        for (unsigned r = 0; r < plan.made_by; r++)
             dlr_sup_write_rank(s, &plan, dir, r);
         s->persist_plan = plan;
         memset(&plan, 0, sizeof(plan));

@@ -69,6 +69,7 @@ void dlr_sup_unwatch(struct dlr_sup *s, struct dlr_proc *proc)
 
 static const struct dlr_policy_ops policy_ops = {
     .start_agents = dlr_sup_start_agents,
+    .resize = dlr_sup_resize,
     .rendezvous = dlr_sup_rendezvous,
     .stop_rendezvous = dlr_sup_stop_rendezvous,
     .prepare = dlr_sup_prepare,
@@ -231,7 +232,8 @@ static int open_policy(struct dlr_sup *s, struct dlr_err *err)
     int64_t dead = dlr_jobconf_dead_ms(&s->conf);
     struct dlr_policy_conf pc = {
         .nnodes = s->members.n,
-        .nplaces = s->step.nplaces,
+        .nplaces = s->full_places,
+        .min_places = s->conf.min_nodes,
         .max_restarts = s->conf.max_restarts,
         .rendezvous_tries = RENDEZVOUS_TRIES,
         .agent_timeout_ms = s->conf.agent_timeout_ms,
@@ -309,6 +311,8 @@ static int prepare(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err
     if ((rc = dlr_sup_load_state(s, err)) < 0 ||
         (rc = dlr_sup_plan_step(s, argc, argv, err)) < 0 ||
         (rc = dlr_sup_redundancy_check(s, err)) < 0 ||
+        (rc = dlr_sup_resize_check(s, err)) < 0 ||
+        (s->adopt.wanted && (rc = dlr_sup_resize_adopted(s, err)) < 0) ||
         (rc = open_control(s, err)) < 0 || (rc = open_policy(s, err)) < 0)
         return rc;
     return open_journal(s, err);

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define FAKE_OPTIONS 32
+#define FAKE_OPTIONS 64
 #define FAKE_VARS 64
 #define FAKE_LOG 4096
 

@@ -24,6 +24,13 @@ static void start_agents(void *arg)
 {
     add(arg, "agents", -1);
 }
+static int resize(void *arg, unsigned nplaces)
+{
+    struct policy_log *l = arg;
+
+    add(arg, "resize", (int)nplaces);
+    return l->rigid ? -22 : 0;
+}
 static void rendezvous(void *arg, bool with_mpi)
 {
     add(arg, with_mpi ? "meet" : "report", -1);
@@ -69,8 +76,8 @@ static void wait_controller(void *arg, const char *why)
 }
 
 const struct dlr_policy_ops policy_ops = {
-    start_agents, rendezvous, stop_rendezvous, prepare, launch,
-    end_round,    persist,    requeue,         finish,  wait_controller};
+    start_agents, resize,  rendezvous, stop_rendezvous, prepare,        launch,
+    end_round,    persist, requeue,    finish,          wait_controller};
 
 /* 5 nodes of which 4 train: members 0..3 unless told otherwise. */
 const struct dlr_policy_conf policy_conf = {.nnodes = 5,
@@ -86,13 +93,20 @@ const struct dlr_policy_conf policy_conf = {.nnodes = 5,
                                             .controller_timeout_ms = 5000,
                                             .suspect_ms = 500};
 
-struct dlr_policy *policy_begin(struct policy_log *l)
+struct dlr_policy *policy_new(struct policy_log *l, const struct dlr_policy_conf *conf)
 {
     struct dlr_policy *p = NULL;
     struct dlr_err err;
 
     memset(l, 0, sizeof(*l));
-    assert_int_equal(dlr_policy_new(&policy_conf, &policy_ops, l, &p, &err), 0);
+    assert_int_equal(dlr_policy_new(conf, &policy_ops, l, &p, &err), 0);
+    return p;
+}
+
+struct dlr_policy *policy_begin(struct policy_log *l)
+{
+    struct dlr_policy *p = policy_new(l, &policy_conf);
+
     dlr_policy_start(p, 0);
     return p;
 }

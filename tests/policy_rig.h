@@ -9,6 +9,7 @@ struct policy_log {
     char text[4096];
     char why[512];
     int code;
+    bool rigid; /* resize fails */
 };
 
 extern const struct dlr_policy_ops policy_ops;   /* arg: a policy_log */
@@ -16,6 +17,8 @@ extern const struct dlr_policy_conf policy_conf; /* 5 nodes, 4 places, 2 restart
 
 /* A started engine; dlr_policy_free(). */
 struct dlr_policy *policy_begin(struct policy_log *l);
+/* The same with other settings, not started. */
+struct dlr_policy *policy_new(struct policy_log *l, const struct dlr_policy_conf *conf);
 /* One in round 0 on nodes 0..3, node 4 the spare, with an empty log. */
 struct dlr_policy *policy_running(struct policy_log *l);
 

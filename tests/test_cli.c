@@ -85,6 +85,8 @@ static const struct {
      "nothing is saved in round 1: n2: x"},
     {"{\"event\":\"save_failed\",\"version\":[0,23],\"why\":\"no free slot\"}",
      "step 23 of round 0 was given up: no free slot"},
+    {"{\"event\":\"resized\",\"nodes\":3,\"world\":6,\"of\":4}",
+     "going on with 3 of 4 nodes and 6 ranks"},
     {"{\"event\":\"gone_back\",\"version\":[1,40],\"why\":\"exited with code 3\"}",
      "step 40 of round 1 is not restored again, nor a later one: exited with code 3"},
     {"{\"event\":\"marked_bad\",\"version\":[1,40],\"why\":\"rank 0 on n1 said so\"}",

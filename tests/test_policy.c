@@ -324,6 +324,63 @@ static void srun_that_starts_tasks_in_between_is_not_refused(void **state)
     dlr_policy_free(p);
 }
 
+/* Four places that two may do for, in round 0 without a spare. */
+static struct dlr_policy *elastic(struct policy_log *l)
+{
+    struct dlr_policy_conf conf = policy_conf;
+    struct dlr_policy *p;
+
+    conf.min_places = 2;
+    p = policy_new(l, &conf);
+    dlr_policy_lost_before(p, 4);
+    dlr_policy_start(p, 0);
+    for (unsigned i = 0; i < 4; i++)
+        dlr_policy_node_up(p, i, 10);
+    policy_plan(p, "xxxx.", 20);
+    dlr_policy_prepared(p, 0, NULL, 30);
+    l->text[0] = '\0';
+    return p;
+}
+
+static void
+fewer_nodes_go_on_down_to_the_least_and_more_when_they_are_back(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = elastic(&l);
+
+    dlr_policy_node_dead(p, 1, "silent", 100);
+    dlr_policy_node_dead(p, 2, "silent", 110);
+    policy_all_clean(p, 0, 120);
+    policy_plan(p, "x..x.", 130);
+    dlr_policy_prepared(p, 0, NULL, 140);
+    assert_string_equal(l.text, "end0 node resize2 meet prepare1 launch1 ");
+    l.text[0] = '\0';
+    dlr_policy_node_up(p, 2, 150); /* it waits for a round to end */
+    assert_string_equal(l.text, "");
+    dlr_policy_worker_exit(p, 1, 0, 0, 3 << 8, 160);
+    policy_all_clean(p, 1, 170);
+    assert_string_equal(l.text, "end1 program resize3 meet ");
+    l.text[0] = '\0';
+    dlr_policy_node_dead(p, 0, "silent", 180);
+    dlr_policy_node_dead(p, 2, "silent", 190);
+    assert_string_equal(l.text, "stop resize2 meet stop persist ");
+    dlr_policy_persisted(p, 200);
+    assert_string_equal(l.why, "1 nodes are left and 2 are needed");
+    dlr_policy_free(p);
+}
+
+static void a_step_that_cannot_be_smaller_is_requeued(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = elastic(&l);
+
+    l.rigid = true;
+    dlr_policy_node_dead(p, 1, "silent", 100);
+    policy_all_clean(p, 0, 120);
+    assert_string_equal(l.text, "end0 node resize3 persist ");
+    dlr_policy_free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -345,6 +402,9 @@ int main(void)
         cmocka_unit_test(signal_ends_the_round_and_the_run),
         cmocka_unit_test(restarts_used_before_a_requeue_count),
         cmocka_unit_test(words_of_an_older_round_are_ignored),
+        cmocka_unit_test(
+            fewer_nodes_go_on_down_to_the_least_and_more_when_they_are_back),
+        cmocka_unit_test(a_step_that_cannot_be_smaller_is_requeued),
         cmocka_unit_test(srun_that_is_refused_twice_ends_the_run),
         cmocka_unit_test(srun_that_starts_tasks_in_between_is_not_refused),
     };

@@ -181,6 +181,26 @@ one_hash_a_step() {
     heal_cluster
 }
 
+@test "without a spare four ranks lose a node and three go on from the same bits" {
+    job=$(submit -N4 --dlrover=on --dlrover-name=rows --dlrover-min-nodes=3 rows.sh 400 log.less)
+    await "$job" "e['event']=='progress' and e['committed']" >/dev/null
+    batch=$(ctl squeue -h -j "$job" -o %B)
+    node=$(events "$job" 'select(.event=="plan").places[].node' | tr -d '"' | grep -vx "$batch" | tail -n 1)
+    "$VC" kill "$node"
+    await "$job" "e['event']=='restored' and e['round']==1" >/dev/null
+    step=$(restored "$job")
+    wait_until "grep -q '^3 $((step + 2)) ' '$(alice_home)/log.less'"
+    [ "$(events "$job" 'select(.event=="resized") | [.nodes, .world, .of] | join(" ")')" = '"3 3 4"' ]
+    alice scancel "$job"
+    # Each row of the step restored has the hash that the four had logged; so has every later one.
+    less=$(alice_home)/log.less
+    diff <(awk -v s="$step" '$1 == 4 && $2 == s {print $3, $4}' "$less" | sort -u) \
+        <(awk -v s="$step" '$1 == 3 && $2 == s {print $3, $4}' "$less" | sort -u)
+    [ "$(awk -v s="$step" '$1 == 3 && $2 == s' "$less" | wc -l)" -eq 10 ]
+    one_hash_a_step log.less
+    heal_cluster
+}
+
 @test "a version marked bad is not restored, and steps computed again count anew" {
     job=$(submit -N2 --dlrover=on --dlrover-name=rows --dlrover-persist-every=5 --dlrover-persist-keep=20 \
         --export=ALL,BAD=1 rows.sh 90 log.bad)
