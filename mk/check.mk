@@ -126,6 +126,18 @@ UNIT_OBJS_test_agent_ranks := tests/worker_rig.c $(UNIT_OBJS_test_agent)
 UNIT_LIBS_test_agent_ranks := $(UNIT_LIBS_test_agent)
 $(addprefix $(BUILD)/tests/,test_agent test_agent_orders test_agent_ranks): | $(BUILD)/dlrover-agent
 
+# Tests that kill the code at every step of it: that code calls out at each of its basic blocks
+# (tests/kill_points.h), in objects of its own.
+$(BUILD)/steps/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  STEPS $<")
+	$(Q)$(CC) $(DLR_CFLAGS) $(CFLAGS) $(CPPFLAGS) $(XCFLAGS) -fsanitize-coverage=trace-pc -MMD -MP -MT $@ -c -o $@ $<
+steps = $(patsubst %.c,$(BUILD)/steps/%.o,$(1))
+KILL_CLIENT := $(CKPT_LIB) $(SLOT) common/file.c common/local.c
+$(BUILD)/tests/test_kill_client: $(call obj,tests/test_kill_client.c tests/kill_points.c tests/played_agent.c \
+  $(filter-out $(KILL_CLIENT),$(COMMON))) $(call steps,$(KILL_CLIENT))
+	$(call link,-lisal -lxxhash -ldl -lcmocka)
+
 .SECONDEXPANSION:
 $(BUILD)/tests/test_%: $(BUILD)/obj/tests/test_%.o $$(call obj,$$(COMMON) $$(UNIT_OBJS_test_$$*))
 	$(call link,$(UNIT_LIBS_$(@F)) -lcmocka)
