@@ -137,6 +137,12 @@ KILL_CLIENT := $(CKPT_LIB) $(SLOT) common/file.c common/local.c
 $(BUILD)/tests/test_kill_client: $(call obj,tests/test_kill_client.c tests/kill_points.c tests/played_agent.c \
   $(filter-out $(KILL_CLIENT),$(COMMON))) $(call steps,$(KILL_CLIENT))
 	$(call link,-lisal -lxxhash -ldl -lcmocka)
+KILL_DATA := $(filter-out ckpt/data_main.c ckpt/data_nic.c,$(DATA)) $(SLOT)
+$(BUILD)/tests/stepped-data: $(call obj,$(filter-out $(KILL_DATA),$(DATA) $(COMMON)) $(MSG) tests/kill_points.c) $(call steps,$(KILL_DATA))
+	$(call link,-lucp -lucs -ljansson -lisal -lxxhash)
+UNIT_OBJS_test_kill_data := tests/kill_points.c $(UNIT_OBJS_test_data)
+UNIT_LIBS_test_kill_data := -lisal -lxxhash
+$(BUILD)/tests/test_kill_data: | $(BUILD)/dlrover-data $(BUILD)/tests/stepped-data
 
 .SECONDEXPANSION:
 $(BUILD)/tests/test_%: $(BUILD)/obj/tests/test_%.o $$(call obj,$$(COMMON) $$(UNIT_OBJS_test_$$*))

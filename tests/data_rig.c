@@ -35,11 +35,18 @@ static void find_program(char *path, size_t size)
 
 void rig_start(struct rig_data *p, const char *dir, const char *option)
 {
-    struct dlr_local_msg msg;
     char program[4096];
-    int pair[2];
 
     find_program(program, sizeof(program));
+    rig_start_program(p, program, dir, option);
+}
+
+void rig_start_program(struct rig_data *p, const char *program, const char *dir,
+                       const char *option)
+{
+    struct dlr_local_msg msg;
+    int pair[2];
+
     if (dir) /* it may be p's own */
         memmove(p->dir, dir, strlen(dir) + 1);
     else if (dlr_format(p->dir, sizeof(p->dir), "/dev/shm/dlr-rig-XXXXXX") < 0 ||
@@ -72,13 +79,6 @@ static int reap(struct rig_data *p)
     waitpid(p->pid, &status, 0);
     p->pid = 0;
     return status;
-}
-
-void rig_end(struct rig_data *p)
-{
-    shutdown(p->fd, SHUT_RDWR);
-    if (reap(p) != 0)
-        die("dlrover-data", "it did not end well");
 }
 
 void rig_kill(struct rig_data *p)
@@ -135,7 +135,7 @@ static void say(struct rig_data *p, const struct dlr_local_msg *msg)
 {
     int rc = dlr_local_send(p->fd, msg, NULL, 0);
 
-    if (rc < 0)
+    if (rc < 0 && rc != -EPIPE) /* its death is found when it does not answer */
         die("send to dlrover-data", strerror(-rc));
 }
 
@@ -255,6 +255,43 @@ void rig_order(struct rig_data *p, enum dlr_local_type type, uint32_t round,
     say(p, &msg);
 }
 
+int rig_done_or_dead(struct rig_data *p, uint64_t id)
+{
+    struct dlr_local_msg msg;
+    int fds[DLR_LOCAL_FDS];
+    unsigned nfds = 0;
+
+    do {
+        if (!readable(p, RIG_ANSWER_MS))
+            die("dlrover-data", "no message in time");
+        if (dlr_local_recv(p->fd, &msg, fds, &nfds) != 1)
+            return -1;
+        for (unsigned i = 0; i < nfds; i++)
+            close(fds[i]);
+    } while (msg.type != DLR_LOCAL_D_DONE || msg.arg[1] != id);
+    return (int)msg.arg[2];
+}
+
+bool rig_same(const struct dlr_slot *a, const struct dlr_slot *b)
+{
+    struct dlr_slot_info info;
+    const void *am, *bm;
+    size_t an, bn;
+    uint32_t crc;
+    void *ad, *bd;
+
+    dlr_slot_meta(a, &am, &an);
+    dlr_slot_meta(b, &bm, &bn);
+    if (an != bn || memcmp(am, bm, an) != 0 || dlr_slot_info(a, &info) < 0)
+        return false;
+    for (uint32_t i = 0; i < info.nchunks; i++)
+        if (dlr_slot_chunk(a, i, &ad, &an, &crc) < 0 ||
+            dlr_slot_chunk(b, i, &bd, &bn, &crc) < 0 || an != bn ||
+            memcmp(ad, bd, an) != 0)
+            return false;
+    return true;
+}
+
 int rig_done(struct rig_data *p, uint64_t id, char *why, size_t size)
 {
     struct dlr_local_msg msg;
@@ -265,4 +302,14 @@ int rig_done(struct rig_data *p, uint64_t id, char *why, size_t size)
     if (why)
         dlr_format(why, size, "%s", msg.text);
     return (int)msg.arg[2];
+}
+
+void rig_end(struct rig_data *p)
+{
+    /* A receiver acknowledges a copy and tells its agent after that: let it come to this. */
+    rig_order(p, DLR_LOCAL_D_SEND, 0, 0, (struct dlr_version){0}, UINT64_MAX, "00");
+    if (rig_done_or_dead(p, UINT64_MAX) >= 0)
+        shutdown(p->fd, SHUT_RDWR);
+    if (reap(p) != 0)
+        die("dlrover-data", "it did not end well");
 }

@@ -26,9 +26,13 @@ struct rig_data {
 
 /* Starts it; option (may be NULL) is a word of its command line. dir NULL: a new one. */
 void rig_start(struct rig_data *p, const char *dir, const char *option);
+/* The same of another build of it. */
+void rig_start_program(struct rig_data *p, const char *program, const char *dir,
+                       const char *option);
 /* Ends it: in order, by closing its socket, and it must end well; or by SIGKILL. */
 void rig_end(struct rig_data *p);
 void rig_kill(struct rig_data *p);
+bool rig_dead(struct rig_data *p);   /* by itself */
 void rig_remove(struct rig_data *p); /* its directory */
 
 /* The next message, which must come within RIG_ANSWER_MS; its descriptors are closed. */
@@ -56,5 +60,10 @@ void rig_order(struct rig_data *p, enum dlr_local_type type, uint32_t round,
                int32_t rank, struct dlr_version v, uint64_t id, const char *text);
 /* The errno of the next D_DONE; 0: it went well. text of it in why (may be NULL). */
 int rig_done(struct rig_data *p, uint64_t id, char *why, size_t size);
+/* The same of this request, others are passed over; -1: the process has ended. */
+int rig_done_or_dead(struct rig_data *p, uint64_t id);
+
+/* Whether two whole slots have the same meta block and bytes. */
+bool rig_same(const struct dlr_slot *a, const struct dlr_slot *b);
 
 #endif

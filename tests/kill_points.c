@@ -31,6 +31,7 @@ void __sanitizer_cov_trace_pc(void);
 
 static struct table *table;
 static bool taking_part;
+static unsigned most; /* points of a block */
 
 static void die(const char *what)
 {
@@ -60,8 +61,9 @@ __attribute__((constructor)) static void adopt(void)
     taking_part = true;
 }
 
-void kill_points_new(const char *path)
+void kill_points_new(const char *path, bool last_too)
 {
+    most = last_too ? 2 : 1;
     unlink(path);
     map(path, O_CREAT);
 }
@@ -80,12 +82,11 @@ void kill_points_off(void)
                          atomic_load(&table->blocks[i].passes));
 }
 
-/* Points of a block: its first pass, and the last when there were more. */
 static unsigned points_of(uint32_t block)
 {
     uint32_t n = atomic_load(&table->blocks[block].recorded);
 
-    return n > 1 ? 2 : n;
+    return n < most ? n : most;
 }
 
 unsigned kill_points_count(void)

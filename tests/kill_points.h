@@ -3,13 +3,14 @@
  *
  * That code is compiled by $(BUILD)/steps/: the compiler puts a call to here before each basic
  * block, so no source knows of it and no step is forgotten. A first run that is left alone
- * records which blocks it comes through and how often; each of them is a point then, at its first
- * pass and at its last.
+ * records which blocks it comes through and how often; each of them is a point then.
  *
  * The table lies in a file, so that it serves forked children and programs that are started.
  */
 #ifndef DLR_TESTS_KILL_POINTS_H
 #define DLR_TESTS_KILL_POINTS_H
+
+#include <stdbool.h>
 
 /* A fork costs ten times as much under the address sanitizer, which has nothing to say about
  * kills: it is shown every fifth point.
@@ -23,8 +24,8 @@
 #define KILL_TABLE_ENV                                                                 \
     "DLR_TEST_KILL_TABLE" /* of a started program: the table's path */
 
-/* A new table at path, replacing the last. */
-void kill_points_new(const char *path);
+/* A new table at path. The points are the first pass of each block and, if last_too, the last. */
+void kill_points_new(const char *path, bool last_too);
 
 /* What the processes that have the table do from now on: they count what they pass, end at point
  * i (from 0), or neither. The caller counts as one of them from its first arming on, a program by

@@ -387,7 +387,7 @@ static int set_up(void **state)
     if (!mkdtemp(dir))
         return -1;
     dlr_format(table, sizeof(table), "%s.points", dir);
-    kill_points_new(table);
+    kill_points_new(table, true);
     return 0;
 }
 
