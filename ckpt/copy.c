@@ -48,7 +48,7 @@ static uint32_t pad(unsigned char *dst, uint64_t bytes, uint32_t crc)
     return dlr_crc32c(crc, dst, bytes);
 }
 
-/* Fills bytes [from, to) of the data area: pieces of regions, zeros between them. Returns
+/* Fills bytes [from, to) of the data area: pieces of regions. Returns
  * crc with them.
  */
 static uint32_t fill(const struct dlr_copy_job *job, const struct stage *stage,

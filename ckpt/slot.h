@@ -4,7 +4,7 @@
  *
  *   0     state page (4 KiB): magic, size, slot's state. Never sent, not check-summed
  *   4096  meta block: head, region table, CRC32C of each data chunk; ends with its own CRC
- *   data_off (multiple of 4 KiB)  the regions' bytes, each at a multiple of 64
+ *   data_off (multiple of 4 KiB)  the regions' bytes without holes, larger items first
  *
  * Little endian. Written by one process at a time; the state word is atomic and is the only
  * thing several look at.

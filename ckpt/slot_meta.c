@@ -54,6 +54,15 @@ int dlr_region_bytes(const struct dlr_ckpt_region *region, uint64_t *ret_bytes,
     return 0;
 }
 
+uint32_t dlr_region_align(const struct dlr_ckpt_region *region)
+{
+    uint32_t align = region->item_size & -region->item_size;
+
+    if (region->kind == DLR_CKPT_BLOB)
+        return 1;
+    return align < DLR_SLOT_ALIGN ? align : DLR_SLOT_ALIGN;
+}
+
 int dlr_meta_walk_init(struct dlr_meta_walk *walk, const void *meta, size_t bytes)
 {
     *walk = (struct dlr_meta_walk){.meta = meta};
@@ -84,7 +93,7 @@ static bool placed_well(const struct dlr_meta_walk *walk,
         return false;
     if (entry->used > bytes || (entry->kind != DLR_CKPT_BLOB && entry->used != bytes))
         return false;
-    return entry->off == dlr_align_up(walk->end, DLR_SLOT_ALIGN) &&
+    return entry->off == walk->end && entry->off % dlr_region_align(r) == 0 &&
            entry->off <= room && bytes <= room - entry->off;
 }
 
@@ -178,7 +187,7 @@ static int check_regions(const void *meta, size_t bytes, struct dlr_err *err)
         return dlr_fail(err, rc, "region %" PRIu32 " is malformed", walk.index);
     if (walk.dim != walk.head.ndims ||
         dlr_align_up(walk.name, 8) != walk.head.names_bytes ||
-        dlr_align_up(walk.end, DLR_SLOT_ALIGN) != walk.head.data_bytes)
+        walk.end != walk.head.data_bytes)
         return dlr_fail(err, -EBADMSG, "the region table does not add up");
     return 0;
 }

@@ -20,7 +20,7 @@
 #define DLR_META_MAGIC 0x314d4c44u /* "DLM1" */
 #define DLR_META_VERSION 1
 #define DLR_SLOT_PAGE 4096u
-#define DLR_SLOT_ALIGN 64u /* of a region in the data */
+#define DLR_SLOT_ALIGN 64u /* of a region in the data, at most */
 #define DLR_META_REGIONS_MAX (1u << 20)
 #define DLR_META_BYTES_MAX (1u << 30)
 #define DLR_SLOT_DATA_MAX (UINT64_C(1) << 46)
@@ -67,7 +67,7 @@ struct dlr_meta_entry {
     uint8_t ndim;
     uint32_t item_size;
     char dtype[DLR_CKPT_DTYPE_MAX + 1];
-    uint64_t off;   /* in the data, multiple of DLR_SLOT_ALIGN, ascending */
+    uint64_t off;   /* in the data: where the entry before it ends */
     uint64_t bytes; /* the box; what a BLOB has room for */
     uint64_t used;  /* of a BLOB: its length; else bytes */
 };
@@ -77,6 +77,11 @@ static inline uint64_t dlr_align_up(uint64_t n, uint64_t to)
 {
     return (n + to - 1) / to * to;
 }
+
+/* What a region's place in the data is a multiple of: the largest power of two that divides its
+ * items; a BLOB lies anywhere. Larger ones come first, so none leaves a hole before it.
+ */
+uint32_t dlr_region_align(const struct dlr_ckpt_region *region);
 
 /* One region as it is read from a meta block. region.name points into the block,
  * region.dtype into this struct, region.addr is NULL.

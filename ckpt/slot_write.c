@@ -12,13 +12,14 @@
 
 struct place {
     uint64_t off, bytes;
+    unsigned region; /* of the program's list */
 };
 
 struct dlr_slot_plan {
     struct dlr_meta_head head;
     unsigned char *tables; /* entries, dims, names: the block between head and CRCs */
     size_t tables_bytes;
-    struct place *places; /* one per region, ascending */
+    struct place *places; /* one per region, ascending, as the entries are */
 };
 
 /* Sums up what n regions need. */
@@ -37,13 +38,12 @@ static int count(const struct dlr_ckpt_region *regions, unsigned n,
 
         if (rc < 0)
             return dlr_fail(err, rc, "region '%s': %s", regions[i].name, why.text);
-        data = dlr_align_up(data, DLR_SLOT_ALIGN) + bytes;
+        data += bytes;
         if (data > DLR_SLOT_DATA_MAX - DLR_SLOT_CHUNK)
             return dlr_fail(err, -ERANGE, "the regions are larger than 2^46 bytes");
         names += strlen(regions[i].name) + 1;
         dims += 3u * regions[i].ndim;
     }
-    data = dlr_align_up(data, DLR_SLOT_ALIGN);
     names = dlr_align_up(names, 8);
     head->data_bytes = data;
     head->nregions = n;
@@ -68,6 +68,18 @@ uint64_t dlr_slot_size(const struct dlr_ckpt_region *regions, unsigned n)
     return head.data_off + dlr_align_up(head.data_bytes, DLR_SLOT_PAGE);
 }
 
+/* The regions of each alignment in turn, largest first, in the order they were named. */
+static void put_in_order(struct place *places, const struct dlr_ckpt_region *regions,
+                         unsigned n)
+{
+    unsigned at = 0;
+
+    for (uint32_t align = DLR_SLOT_ALIGN; align > 0; align /= 2)
+        for (unsigned i = 0; i < n; i++)
+            if (dlr_region_align(&regions[i]) == align)
+                places[at++].region = i;
+}
+
 static void write_tables(struct dlr_slot_plan *plan,
                          const struct dlr_ckpt_region *regions)
 {
@@ -77,12 +89,12 @@ static void write_tables(struct dlr_slot_plan *plan,
     uint64_t off = 0;
 
     for (unsigned i = 0; i < plan->head.nregions; i++, entry++) {
-        const struct dlr_ckpt_region *r = &regions[i];
+        const struct dlr_ckpt_region *r = &regions[plan->places[i].region];
         size_t row = r->ndim * sizeof(*dim);
 
         dlr_region_bytes(r, &entry->bytes, NULL);
         entry->used = entry->bytes;
-        entry->off = off = dlr_align_up(off, DLR_SLOT_ALIGN);
+        entry->off = off;
         entry->kind = (uint8_t)r->kind;
         entry->ndim = (uint8_t)r->ndim;
         entry->item_size = r->item_size;
@@ -94,7 +106,8 @@ static void write_tables(struct dlr_slot_plan *plan,
         dim += 3 * r->ndim;
         memcpy(name, r->name, entry->name_bytes);
         name += entry->name_bytes + 1;
-        plan->places[i] = (struct place){off, entry->bytes};
+        plan->places[i].off = off;
+        plan->places[i].bytes = entry->bytes;
         off += entry->bytes;
     }
 }
@@ -126,6 +139,7 @@ int dlr_slot_plan_new(const struct dlr_ckpt_region *regions, unsigned n,
         dlr_slot_plan_free(plan);
         return dlr_fail(err, -ENOMEM, "no memory for a table of %u regions", n);
     }
+    put_in_order(plan->places, regions, n);
     write_tables(plan, regions);
     plan->head.layout = XXH64(plan->tables, plan->tables_bytes, 0);
     *ret_plan = plan;
@@ -180,7 +194,7 @@ bool dlr_slot_plan_piece(const struct dlr_slot_plan *plan, uint64_t from, uint64
             return false;
         if (p->bytes == 0)
             continue;
-        ret->region = low;
+        ret->region = p->region;
         ret->off = p->off > from ? p->off : from;
         ret->at = ret->off - p->off;
         ret->bytes = (end < to ? end : to) - ret->off;
@@ -210,7 +224,7 @@ int dlr_slot_begin(struct dlr_slot *slot, const struct dlr_slot_plan *plan,
     memcpy(entry, plan->tables, plan->tables_bytes);
     for (unsigned i = 0; used && i < head.nregions; i++)
         if (entry[i].kind == DLR_CKPT_BLOB)
-            entry[i].used = used[i];
+            entry[i].used = used[plan->places[i].region];
     return 0;
 }
 

@@ -18,7 +18,8 @@ struct dlr_slot_owner {
     uint32_t world;
 };
 
-/* Lays n regions out. addr and stride are not looked at; names need not outlive the call.
+/* Lays n regions out, larger items first (dlr_region_align()), without holes. addr and stride are
+ * not looked at; names need not outlive the call.
  * -EINVAL and -ERANGE name the region. *ret_plan: dlr_slot_plan_free().
  */
 int dlr_slot_plan_new(const struct dlr_ckpt_region *regions, unsigned n,
@@ -38,7 +39,7 @@ struct dlr_slot_piece {
     uint64_t bytes; /* > 0 */
 };
 
-/* The first piece in [from, to); false when only padding is left there. */
+/* The first piece in [from, to); false when none is left there. */
 bool dlr_slot_plan_piece(const struct dlr_slot_plan *plan, uint64_t from, uint64_t to,
                          struct dlr_slot_piece *ret);
 

@@ -16,7 +16,7 @@
 /* Three regions: one larger than a chunk, a scalar, a blob used in part. */
 #define BIG 700000
 static float big[BIG];
-static uint64_t scalar;
+static uint32_t scalar;
 static char blob[100];
 
 static const struct dlr_ckpt_region regions[] = {
@@ -30,7 +30,7 @@ static const struct dlr_ckpt_region regions[] = {
      {700, 1000},
      {0},
      big},
-    {"count", DLR_CKPT_LOCAL, "u64", 8, 0, {0}, {0}, {0}, {0}, &scalar},
+    {"count", DLR_CKPT_LOCAL, "u32", 4, 0, {0}, {0}, {0}, {0}, &scalar},
     {"rng", DLR_CKPT_BLOB, "u8", 1, 1, {100}, {0}, {100}, {0}, blob},
 };
 #define N 3
@@ -124,7 +124,7 @@ static void a_sealed_slot_says_what_it_holds(void **state)
     assert_int_equal(info.key, owner.key);
     assert_int_equal(info.nregions, N);
     assert_int_equal(info.nchunks, 3);
-    assert_int_equal(info.data_bytes, 2800000 + 64 + 128);
+    assert_int_equal(info.data_bytes, 2800000 + 4 + 100);
     assert_int_equal(dlr_slot_size(regions, N), dlr_slot_bytes(f->slot));
 }
 
@@ -271,7 +271,7 @@ static void a_meta_block_that_does_not_fit_the_slot_is_refused(void **state)
 
     dlr_slot_meta(f->slot, &meta, &bytes);
     assert_int_equal(dlr_slot_check_meta(meta, bytes, 1 << 20, NULL, &err), -EBADMSG);
-    assert_string_equal(err.text, "2808384 bytes do not fit a slot of 1048576");
+    assert_string_equal(err.text, "2808296 bytes do not fit a slot of 1048576");
 }
 
 static void a_flipped_bit_in_any_chunk_is_named(void **state)
@@ -367,8 +367,11 @@ static void pieces_cover_a_window_and_end_with_it(void **state)
     assert_false(dlr_slot_plan_piece(f->plan, 2000, 2000, &p));
     assert_true(dlr_slot_plan_piece(f->plan, 2800000, 2800200, &p));
     assert_int_equal(p.region, 1);
-    assert_int_equal(p.bytes, 8);
-    assert_false(dlr_slot_plan_piece(f->plan, 2800008, 2800064, &p)); /* padding */
+    assert_int_equal(p.bytes, 4);
+    assert_true(dlr_slot_plan_piece(f->plan, 2800004, 2800200, &p));
+    assert_int_equal(p.region, 2);
+    assert_int_equal(p.bytes, 100);
+    assert_false(dlr_slot_plan_piece(f->plan, 2800104, 2800200, &p)); /* the end */
 }
 
 static void a_large_region_table_stays_compact(void **state)
@@ -384,11 +387,64 @@ static void a_large_region_table_stays_compact(void **state)
                                            1,        {10},           {0},    {10}};
     }
     assert_int_equal(dlr_slot_plan_new(many, MANY, &owner, &plan, NULL), 0);
-    assert_int_equal(dlr_slot_plan_data(plan), MANY * 64);
-    assert_true(dlr_slot_plan_bytes(plan) - MANY * 64 < 2 << 20);
+    assert_int_equal(dlr_slot_plan_data(plan), MANY * 20);
+    assert_true(dlr_slot_plan_bytes(plan) - MANY * 20 < 2 << 20);
     dlr_slot_plan_free(plan);
     free(many);
     free(names);
+}
+
+/* Named in an order that would leave holes; the second item is two numbers. */
+static void larger_items_come_first_and_leave_no_hole(void **state)
+{
+    static const struct dlr_ckpt_region odd[] = {
+        {"flag", DLR_CKPT_LOCAL, "u8", 1, 1, {3}, {0}, {3}, {0}, NULL},
+        {"pair", DLR_CKPT_LOCAL, "c128", 16, 0, {0}, {0}, {0}, {0}, NULL},
+        {"blob", DLR_CKPT_BLOB, "f64", 8, 1, {2}, {0}, {2}, {0}, NULL},
+        {"rgb", DLR_CKPT_LOCAL, "rgb16", 6, 1, {5}, {0}, {5}, {0}, NULL},
+        {"half", DLR_CKPT_LOCAL, "bf16", 2, 1, {7}, {0}, {7}, {0}, NULL},
+        {"none", DLR_CKPT_SHARD, "f64", 8, 1, {9}, {9}, {0}, {0}, NULL},
+        {"big", DLR_CKPT_LOCAL, "page", 4096, 0, {0}, {0}, {0}, {0}, NULL},
+    };
+    static const struct {
+        const char *name;
+        uint64_t off, used;
+        unsigned region;
+    } want[] = {{"big", 0, 4096, 6},  {"pair", 4096, 16, 1}, {"none", 4112, 0, 5},
+                {"rgb", 4112, 30, 3}, {"half", 4142, 14, 4}, {"flag", 4156, 3, 0},
+                {"blob", 4159, 11, 2}};
+    static const uint64_t lengths[7] = {0, 0, 11};
+    struct dlr_slot_plan *plan;
+    struct dlr_slot_region r;
+    struct dlr_slot_piece p;
+    struct dlr_meta_walk walk;
+    struct dlr_slot *slot;
+    const void *meta;
+    size_t bytes;
+
+    assert_int_equal(dlr_slot_plan_new(odd, 7, &owner, &plan, NULL), 0);
+    assert_int_equal(dlr_slot_plan_data(plan), 4175);
+    assert_int_equal(dlr_slot_anonymous(dlr_slot_plan_bytes(plan), &slot, NULL), 0);
+    assert_int_equal(dlr_slot_begin(slot, plan, (struct dlr_version){1, 2}, lengths),
+                     0);
+    dlr_slot_set_crc(slot, plan, 0, dlr_crc32c(0, dlr_slot_data(slot, plan, 0), 4175));
+    dlr_slot_seal(slot, plan);
+    assert_int_equal(dlr_slot_verify(slot, NULL), 0);
+    dlr_slot_meta(slot, &meta, &bytes);
+    assert_int_equal(dlr_meta_walk_init(&walk, meta, bytes), 0);
+    for (unsigned i = 0; i < 7; i++) {
+        assert_int_equal(dlr_meta_next(&walk, &r), 1);
+        assert_string_equal(r.region.name, want[i].name);
+        assert_int_equal(r.off, want[i].off);
+        assert_int_equal(r.used, want[i].used);
+        if (r.bytes == 0)
+            continue;
+        assert_true(dlr_slot_plan_piece(plan, r.off, 4175, &p));
+        assert_int_equal(p.region, want[i].region);
+        assert_int_equal(p.bytes, r.bytes);
+    }
+    dlr_slot_unmap(slot);
+    dlr_slot_plan_free(plan);
 }
 
 static void no_regions_at_all_make_a_sound_slot(void **state)
@@ -423,6 +479,7 @@ int main(void)
         T(a_file_that_is_no_slot_or_is_cut_is_not_mapped),
         T(pieces_cover_a_window_and_end_with_it),
         T(a_large_region_table_stays_compact),
+        cmocka_unit_test(larger_items_come_first_and_leave_no_hole),
         T(no_regions_at_all_make_a_sound_slot),
     };
 

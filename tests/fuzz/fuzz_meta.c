@@ -22,7 +22,7 @@ static void check_regions(const void *meta, size_t bytes,
         FUZZ_CHECK(length > 0 && length <= DLR_CKPT_NAME_MAX);
         FUZZ_CHECK(strlen(r.dtype) <= DLR_CKPT_DTYPE_MAX);
         FUZZ_CHECK(dlr_region_bytes(&r.region, &box, NULL) == 0 && box == r.bytes);
-        FUZZ_CHECK(r.used <= r.bytes && r.off % DLR_SLOT_ALIGN == 0);
+        FUZZ_CHECK(r.used <= r.bytes && r.off % dlr_region_align(&r.region) == 0);
         FUZZ_CHECK(r.off <= info->data_bytes && r.bytes <= info->data_bytes - r.off);
         n++;
     }
