@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What dlrover.dcp promises, one function each, run by each of WORLD_SIZE ranks of torchrun:
-python_dcp.py NAME [ARGUMENT…]. The state of a step is a function of the step, whole tensors are
-compared with it after a restore, whoever has which part of them.
+"""What dlrover.dcp promises, one function each, run by each of WORLD_SIZE ranks:
+python_dcp.py [--ranks N] NAME [ARGUMENT…]. With --ranks it starts them itself: forked, so that
+PyTorch is imported once. The state of a step is a function of the step, whole tensors are compared
+with it after a restore, whoever has which part of them.
 """
 import os
+import shutil
 import signal
 import sys
 import time
@@ -17,7 +19,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tenso
 import dlrover.dcp
 
 DIR = os.environ.get("DLROVER_CKPT_DIR")
-RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+RANK = WORLD = None  # set in each rank before its function is called
 SHARDED = {  # shape, where it is cut, type: even, uneven, ranks without a row, both dimensions
     "rows": ((8, 6), 0, torch.float32), "uneven_rows": ((10, 3), 0, torch.bfloat16),
     "few_rows": ((2, 5), 0, torch.float64), "columns": ((3, 8), 1, torch.float32),
@@ -113,15 +115,15 @@ def restore(step):
     assert ck.restore() == step
     check(state, step)
     dist.barrier()
-    for after in (step + 1, step + 2):
-        ck.fence()
+    for after in range(step + 1, step + 4):
         change(state, after)
         assert ck.step(after)
+        ck.fence()
+        dist.barrier()  # what is old goes when all have the new
     ck.close()
-    dist.barrier()
     other = dlrover.dcp.bind(make(0))
-    assert other.restore() == step + 2
-    check(other.state, step + 2)
+    assert other.restore() == step + 3
+    check(other.state, step + 3)
 
 
 def calls():
@@ -199,6 +201,12 @@ def objects():
     two = Counter()
     assert dlrover.dcp.bind({"counter": two}).restore() == 2
     assert two.n == 2
+
+
+def alone():
+    for one in (staged, moved, objects):
+        one()
+        shutil.rmtree(DIR)
 
 
 def corrupt(step):
@@ -283,9 +291,39 @@ def memory(last):
         print(f"done {step}", flush=True)
 
 
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    globals()[sys.argv[1]](*sys.argv[2:])
+def as_rank(rank, world, meet_at, name, arguments):
+    global RANK, WORLD
+    RANK, WORLD = rank, world
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(world))
+    dist.init_process_group("gloo", init_method=meet_at, rank=rank, world_size=world)
+    globals()[name](*arguments)
     if dist.is_initialized():
         dist.destroy_process_group()
+
+
+def fork_ranks(world, name, arguments):
+    """True when all ended well. One that fails ends the others, which would wait for it."""
+    meet_at = f"file://{DIR}.ranks-{os.getpid()}"
+    ranks = []
+    for rank in range(world):
+        ranks.append(os.fork())
+        if ranks[-1] == 0:
+            as_rank(rank, world, meet_at, name, arguments)
+            return True
+    failed = False
+    for _ in range(world):
+        pid, status = os.wait()
+        ranks.remove(pid)
+        if status and not failed:
+            failed = True
+            for other in ranks:
+                os.kill(other, signal.SIGTERM)
+    return not failed
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    if sys.argv[1] == "--ranks":
+        sys.exit(not fork_ranks(int(sys.argv[2]), sys.argv[3], sys.argv[4:]))
+    as_rank(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), "env://", sys.argv[1],
+            sys.argv[2:])
