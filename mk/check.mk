@@ -66,6 +66,8 @@ $(BUILD)/tests/test_ckpt_device: | $(BUILD)/tests/fake/libcuda.so.1
 endif
 UNIT_OBJS_test_agent_budget := mpi_launcher/agent_budget.c
 UNIT_OBJS_test_lease := ckpt/lease.c
+UNIT_OBJS_test_again := mpi_launcher/sup_again.c mpi_launcher/sup_redundancy.c mpi_launcher/sets.c ckpt/parity.c ckpt/commit.c hwloc_topo/partners.c hwloc_topo/switches.c hwloc_topo/names.c
+UNIT_LIBS_test_again := -lisal -ljansson
 UNIT_OBJS_test_sets := mpi_launcher/sets.c ckpt/parity.c hwloc_topo/switches.c hwloc_topo/names.c
 UNIT_LIBS_test_sets := -lisal
 UNIT_OBJS_test_parity := ckpt/parity.c

@@ -105,7 +105,9 @@ static void on_start(struct dlr_cli_state *s, const json_t *e)
     s->world = int_of(e, "world", 0);
     s->max_restarts = int_of(e, "max_restarts", 0);
     s->over = false;
-    s->bare_ms = 0;
+    if (s->generation <=
+        1) /* a later supervisor has taken over what was lacking, too */
+        s->bare_ms = 0;
     s->step = -1;
     s->rate = 0;
 }

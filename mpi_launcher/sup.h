@@ -39,11 +39,21 @@ struct dlr_gather {
 struct dlr_transfer {
     uint64_t id;
     unsigned rank, from, to;   /* nodes */
+    unsigned slot;             /* sup_again.c: what it goes into: rank's or a shard's */
     char path[DLR_PLAN_WHERE]; /* not "": between a file and node 'to' */
     uint64_t of;               /* not 0: a part of what that one rebuilds */
     bool rebuild;              /* node 'to' makes it of its parts */
     bool essential;            /* without it the round cannot begin */
     bool started, ended;
+};
+
+/* Copies and parity of the version that a round began with, made while it runs. */
+struct dlr_sup_again {
+    bool wanted;               /* others are to keep this version */
+    struct dlr_transfer *list; /* what is lacking, then how far it is */
+    unsigned n, out;           /* out: not there yet; 0: nothing is under way */
+    bool failed;         /* something of it will be lacking until the next commit */
+    int64_t deadline_ms; /* nothing is saved until then, or until out is 0 */
 };
 
 /* A round of the former supervisor that may go on under this one. */
@@ -156,6 +166,8 @@ struct dlr_sup {
     int64_t
         bare_ms; /* since then part of a version is not where it should be; 0: all is */
     int *kept;   /* nodes of the last round that was prepared; NULL: none */
+    bool kept_whole; /* and they have all of the newest version */
+    struct dlr_sup_again again;
     struct dlr_plan_seat *former;
     unsigned nformer;
     struct dlr_plan_struck *struck;
@@ -470,21 +482,39 @@ int dlr_sup_holder_node(const struct dlr_sup *s, unsigned place, unsigned holder
 int dlr_sup_holder_of(const struct dlr_sup *s, unsigned place, unsigned node);
 /* The holders of this round are those whom the next one asks about. */
 void dlr_sup_holders_keep(struct dlr_sup *s);
-bool dlr_sup_holder_kept(const struct dlr_sup *s, unsigned place, unsigned holder);
+/* True when that holder of place is known to have its part of the version to restore. */
+bool dlr_sup_holder_has(const struct dlr_sup *s, unsigned place, unsigned holder);
 /* A node is lost: while it kept something, a second loss may cost committed steps. Until every
  * holder has its part of a version again.
  */
 void dlr_sup_bare(struct dlr_sup *s, unsigned node);
-void dlr_sup_covered(struct dlr_sup *s);
+void dlr_sup_covered(struct dlr_sup *s); /* they have: all of the newest version */
 /* Parity: what is made where; a rank has its slots; a shard has; a lost rank is rebuilt. */
 json_t *dlr_sup_round_sums(const struct dlr_sup *s);
 void dlr_sup_member_ready(struct dlr_sup *s, unsigned rank);
 void dlr_sup_shard_ready(struct dlr_sup *s, unsigned node, unsigned slot);
+/* The slot of shard number row of rank's group, and its bytes for the version to restore. */
+unsigned dlr_sup_shard_of(const struct dlr_sup *s, unsigned rank, unsigned row);
+uint64_t dlr_sup_shard_room(const struct dlr_sup *s, unsigned rank);
 void dlr_sup_rebuild(struct dlr_sup *s, unsigned rank);
 /* Of a plan without places; the transfer's number, 0: it cannot be. */
 uint64_t dlr_sup_rebuild_anywhere(struct dlr_sup *s, const struct dlr_plan *plan,
                                   unsigned rank);
 json_t *dlr_sup_holder_names(const struct dlr_sup *s, unsigned place);
+
+/* sup_again.c: what others are to keep of the version that a round begins with */
+void dlr_sup_again_plan(struct dlr_sup *s); /* for s->plan: what is lacking */
+void dlr_sup_again_start(
+    struct dlr_sup *s); /* every rank has it: its copies are made */
+void dlr_sup_again_stop(struct dlr_sup *s);
+void dlr_sup_again_ready(struct dlr_sup *s, unsigned node, unsigned slot);
+/* True when that request was one of these. */
+bool dlr_sup_again_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc,
+                        const char *why);
+void dlr_sup_again_copied(struct dlr_sup *s, unsigned node, unsigned rank,
+                          struct dlr_version v);
+void dlr_sup_again_lost(struct dlr_sup *s, unsigned node);
+void dlr_sup_again_tick(struct dlr_sup *s, int64_t now_ms);
 
 /* sup_manifest.c: every rank's slot is in its file, this makes them a checkpoint */
 void dlr_sup_write_manifest(

@@ -178,6 +178,19 @@ static void workers_over(struct dlr_sup *s)
     dlr_sup_step_ended(s, status);
 }
 
+/* Its nodes know what they have already of the copies that the former one had asked for. */
+static void again(struct dlr_sup *s)
+{
+    struct dlr_version newest;
+
+    if (!s->bare_ms || !dlr_commit_newest(s->commit, &newest) ||
+        !dlr_version_eq(newest, s->plan.version))
+        return;
+    s->transfer_version = s->plan.version;
+    dlr_sup_again_plan(s);
+    dlr_sup_again_start(s);
+}
+
 static void adopted(struct dlr_sup *s)
 {
     s->adopt.active = false;
@@ -186,6 +199,7 @@ static void adopted(struct dlr_sup *s)
     if (s->adopt.moved) /* else it would only disturb copies that are on their way */
         dlr_sup_tell_round(s, s->running_round);
     dlr_sup_keep(s);
+    again(s);
     replay(s);
     workers_over(s);
 }

@@ -285,6 +285,7 @@ static void on_copied(struct dlr_sup *s, unsigned node, const json_t *msg)
     if (holder <= 0)
         return;
     dlr_sup_cadence_copied(s, node, msg);
+    dlr_sup_again_copied(s, node, rank, v);
     dlr_commit_copied(s->commit, rank, (unsigned)holder, v, dlr_sup_now());
 }
 

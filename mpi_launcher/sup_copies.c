@@ -237,6 +237,8 @@ void dlr_sup_on_done(struct dlr_sup *s, unsigned node, const json_t *msg)
     dlr_msg_str(msg, "why", &why);
     if (dlr_sup_periodic_done(s, node, id, rc ? -EIO : 0, why))
         return;
+    if (dlr_sup_again_done(s, node, id, rc ? -EIO : 0, why))
+        return;
     t = dlr_sup_transfer(s, id);
     if (t && (node == t->from || node == t->to))
         end_transfer(s, t, rc ? -EIO : 0, why);
@@ -263,6 +265,7 @@ void dlr_sup_transfers_lost(struct dlr_sup *s, unsigned node)
     for (unsigned i = 0; i < s->ntransfers; i++)
         if (s->transfers[i].from == node || s->transfers[i].to == node)
             end_transfer(s, &s->transfers[i], -EPIPE, "the node is gone");
+    dlr_sup_again_lost(s, node);
 }
 
 /* --- preparation ---------------------------------------------------------------------------------- */
@@ -311,48 +314,27 @@ void dlr_sup_tell_round(struct dlr_sup *s, uint32_t round)
     dlr_sup_send_all(s, msg);
 }
 
-/* True when the place and that holder are those of the round that committed the version. */
-static bool is_protected(const struct dlr_sup *s, unsigned place, unsigned holder)
-{
-    struct dlr_version newest;
-
-    return dlr_commit_newest(s->commit, &newest) &&
-           dlr_version_eq(newest, s->plan.version) &&
-           dlr_sup_holder_kept(s, place, holder);
-}
-
-/* A rank's copy comes to its node, and to the others that are to keep it: from whoever has
- * it. Only its own node's is needed to begin.
- */
+/* A rank's copy comes to its node from whoever has it. */
 static void move_rank(struct dlr_sup *s, unsigned rank)
 {
     const struct dlr_plan_source *src = &s->plan.sources[rank];
-    unsigned place = dlr_sup_place_of(s, rank);
-    int home = dlr_sup_node_of(s, place);
-    unsigned copies = s->sets.rows > 0 ? 0 : dlr_sup_copies(s);
-    int from =
-        src->from == DLR_PLAN_NODE ? dlr_members_find(&s->members, src->where) : home;
+    int home = dlr_sup_node_of(s, (unsigned)dlr_sup_place_of(s, rank)), from = home;
+    struct dlr_transfer *t;
 
+    if (src->from == DLR_PLAN_LOCAL)
+        return;
     if (src->from == DLR_PLAN_PARITY) {
         dlr_sup_rebuild(s, rank);
         return;
     }
-    for (unsigned k = 0; k <= copies; k++) {
-        int to = k ? dlr_sup_holder_node(s, place, k) : home;
-        struct dlr_transfer *t;
-
-        if (to < 0 || (k > 0 && to == home) ||
-            (src->from != DLR_PLAN_FILE && to == from) ||
-            (src->from == DLR_PLAN_LOCAL && is_protected(s, place, k)))
-            continue;
-        t = dlr_sup_add_transfer(s, rank, src->from == DLR_PLAN_FILE ? to : from, to,
-                                 k == 0);
-        if (!t)
-            continue;
-        if (src->from == DLR_PLAN_FILE)
-            dlr_format(t->path, sizeof(t->path), "%s", src->where);
-        dlr_sup_ask_reserve(s, to, rank, src->bytes);
-    }
+    if (src->from == DLR_PLAN_NODE)
+        from = dlr_members_find(&s->members, src->where);
+    t = dlr_sup_add_transfer(s, rank, from, home, true);
+    if (!t)
+        return;
+    if (src->from == DLR_PLAN_FILE)
+        dlr_format(t->path, sizeof(t->path), "%s", src->where);
+    dlr_sup_ask_reserve(s, (unsigned)home, rank, src->bytes);
 }
 
 void dlr_sup_prepare(void *arg, uint32_t round)
@@ -373,6 +355,7 @@ void dlr_sup_prepare(void *arg, uint32_t round)
     for (unsigned r = 0;
          s->plan.restore && !dlr_sup_other_world(s) && r < s->plan.world; r++)
         move_rank(s, r);
+    dlr_sup_again_plan(s);
     dlr_commit_round(s->commit, round, s->plan.world,
                      s->plan.restore ? &s->plan.version : NULL);
     dlr_sup_cadence_round(s);
@@ -414,6 +397,7 @@ void dlr_sup_on_ready(struct dlr_sup *s, unsigned node, unsigned rank, uint32_t 
         if (t->to == node && t->rank == rank && !t->of && !t->started && !t->ended)
             start_transfer(s, t);
     }
+    dlr_sup_again_ready(s, node, rank);
     if (dlr_policy_phase(s->policy) != DLR_PHASE_RUN)
         return; /* slots for a transfer; the worker asks for its own */
     if (rank >= s->plan.world) {
@@ -435,6 +419,8 @@ static void prepared(struct dlr_sup *s)
         dlr_journal_note(s->journal, "prepared", "s:I,s:I,s:i", "round",
                          (json_int_t)dlr_policy_round(s->policy), "took_ms",
                          (json_int_t)(dlr_sup_now() - s->phase_ms), "copies", s->moved);
+    if (s->transfer_rc == 0)
+        dlr_sup_again_start(s);
     dlr_policy_prepared(s->policy, s->transfer_rc, s->transfer_why, dlr_sup_now());
 }
 

@@ -101,15 +101,17 @@ void dlr_sup_holders_keep(struct dlr_sup *s)
     for (unsigned p = 0; s->kept && p < s->plan.nplaces; p++)
         for (unsigned k = 0; k < each; k++)
             s->kept[(size_t)p * each + k] = dlr_sup_holder_node(s, p, k);
+    s->kept_whole = s->kept && s->again.wanted && s->again.n == 0 && !s->again.failed;
 }
 
-bool dlr_sup_holder_kept(const struct dlr_sup *s, unsigned place, unsigned k)
+bool dlr_sup_holder_has(const struct dlr_sup *s, unsigned place, unsigned k)
 {
-    const int *kept = s->kept;
     size_t at = (size_t)place * (dlr_sup_copies(s) + 1);
+    struct dlr_version newest;
 
-    return kept && kept[at] == dlr_sup_node_of(s, place) &&
-           kept[at + k] == dlr_sup_holder_node(s, place, k);
+    return s->kept && s->kept_whole && dlr_commit_newest(s->commit, &newest) &&
+           dlr_version_eq(newest, s->plan.version) &&
+           s->kept[at + k] == dlr_sup_holder_node(s, place, k);
 }
 
 json_t *dlr_sup_holder_names(const struct dlr_sup *s, unsigned place)
@@ -122,10 +124,21 @@ json_t *dlr_sup_holder_names(const struct dlr_sup *s, unsigned place)
     return names;
 }
 
+/* Should it come back, its memory does not. */
+static void forget_holder(struct dlr_sup *s, unsigned node)
+{
+    size_t n = s->kept ? (size_t)s->nformer * (dlr_sup_copies(s) + 1) : 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (s->kept[i] == (int)node)
+            s->kept[i] = -1;
+}
+
 void dlr_sup_bare(struct dlr_sup *s, unsigned node)
 {
     struct dlr_version newest;
 
+    forget_holder(s, node);
     if (s->bare_ms || !s->have_plan || dlr_sup_copies(s) == 0 ||
         !dlr_commit_newest(s->commit, &newest))
         return;
@@ -135,6 +148,7 @@ void dlr_sup_bare(struct dlr_sup *s, unsigned node)
             dlr_journal_note(s->journal, "unprotected", "s:s,s:o", "node",
                              s->members.list[node].node.name, "version",
                              dlr_sup_version(&newest));
+            dlr_sup_keep(s);
             return;
         }
 }
@@ -144,9 +158,11 @@ void dlr_sup_covered(struct dlr_sup *s)
     struct dlr_version newest;
     int64_t since = s->bare_ms;
 
+    s->kept_whole = s->kept != NULL;
     if (!since || !dlr_commit_newest(s->commit, &newest))
         return;
     s->bare_ms = 0;
+    dlr_sup_keep(s);
     dlr_journal_note(s->journal, "protected", "s:o,s:I", "version",
                      dlr_sup_version(&newest), "took_ms",
                      (json_int_t)(dlr_sup_now() - since));
@@ -201,6 +217,25 @@ void dlr_sup_member_ready(struct dlr_sup *s, unsigned rank)
     for (unsigned row = 0; row < s->sets.rows; row++)
         dlr_sup_ask_reserve(s, (unsigned)dlr_sup_holder_node(s, place, row + 1),
                             dlr_sets_shard(&s->sets, ranks[0], row), shard_bytes(most));
+}
+
+unsigned dlr_sup_shard_of(const struct dlr_sup *s, unsigned rank, unsigned row)
+{
+    unsigned ranks[DLR_PARITY_DATA_MAX];
+
+    dlr_sets_group(&s->sets, rank, ranks);
+    return dlr_sets_shard(&s->sets, ranks[0], row);
+}
+
+uint64_t dlr_sup_shard_room(const struct dlr_sup *s, unsigned rank)
+{
+    unsigned ranks[DLR_PARITY_DATA_MAX], n = dlr_sets_group(&s->sets, rank, ranks);
+    uint64_t most = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        if (s->plan.sources[ranks[i]].bytes > most)
+            most = s->plan.sources[ranks[i]].bytes;
+    return shard_bytes(most);
 }
 
 void dlr_sup_shard_ready(struct dlr_sup *s, unsigned node, unsigned slot)

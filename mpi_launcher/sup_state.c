@@ -93,6 +93,7 @@ void dlr_sup_keep(struct dlr_sup *s)
         json_object_set_new(state, "agents_id", json_string(agents));
     }
     json_object_set_new(state, "stdin_at", json_integer(s->stdin_at));
+    json_object_set_new(state, "bare_ms", json_integer(s->bare_ms));
     json_object_set_new(
         state, "workers_pid",
         json_integer(s->adopt.workers_pid ? s->adopt.workers_pid : s->workers.pid));
@@ -189,6 +190,7 @@ static int take_over(struct dlr_sup *s, const json_t *state, struct dlr_err *err
     take_end(s, state);
     if (s->stdin_at >= 0)
         s->stdin_at = number(state, "stdin_at", INT64_MAX);
+    s->bare_ms = (int64_t)number(state, "bare_ms", INT64_MAX);
     take_peers(s, json_object_get(state, "peers"));
     adopt(number(state, "workers_pid", INT32_MAX), &s->former_workers);
     if (dlr_msg_str(state, "agents_id", &agents) == 0)

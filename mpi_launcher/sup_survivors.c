@@ -57,6 +57,7 @@ void dlr_sup_persist(void *arg)
     struct dlr_sup *s = arg;
 
     dlr_sup_periodic_stop(s);
+    dlr_sup_again_stop(s);
     dlr_sup_tell_failure(s);
     dlr_sup_tell_cleared(s);
     s->phase_ms = dlr_sup_now();

@@ -152,6 +152,7 @@ static int on_tick(zloop_t *loop, int timer, void *arg)
     dlr_sup_progress(s, now);
     dlr_sup_strangers(s, now);
     dlr_sup_periodic_tick(s);
+    dlr_sup_again_tick(s, now);
     dlr_sup_transfers_check(s);
     return 0;
 }

@@ -339,12 +339,16 @@ static void a_gap_in_protection_has_a_beginning_and_an_end(void **state)
     static const char end[] =
         "{\"time\":\"2026-11-21T03:00:14.000Z\",\"event\":\"protected\","
         "\"version\":[1,123],\"took_ms\":2000}";
+    static const char start[] = "{\"time\":\"2026-11-21T03:00:13.000Z\","
+                                "\"event\":\"start\",\"generation\":2}";
     struct dlr_cli_state s;
 
     dlr_cli_state_init(&s);
     dlr_cli_state_line(&s, gap, sizeof(gap) - 1);
     assert_true(s.bare_ms > 0 && s.bare_ms == s.last_ms);
     assert_string_equal(s.bare_node, "n2");
+    dlr_cli_state_line(&s, start, sizeof(start) - 1); /* another supervisor */
+    assert_true(s.bare_ms > 0);
     dlr_cli_state_line(&s, end, sizeof(end) - 1);
     assert_int_equal(s.bare_ms, 0);
     dlr_cli_state_done(&s);

@@ -87,6 +87,7 @@ no_committed_step_lost() { [ "$(resumed "$1")" -ge "$(committed "$1")" ]; }
     job=$(start 2 -N5)
     saved "$job"
     "$VC" kill n2
+    await "$job" protected
     await "$job" "e['event']=='first_step' and e['round']==1"
     second=$(events "$job" 'select(.event=="plan" and .round==1).places[0].partner' | tr -d '"')
     "$VC" kill "$second"

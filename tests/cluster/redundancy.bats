@@ -87,6 +87,21 @@ batch_host_first() {
     told_of_the_gap "$job"
 }
 
+# what a node sends crawls, so that copies of the round's version are on their way when the supervisor dies
+@test "partner: the supervisor that comes next knows that copies are lacking, and has them made" {
+    job=$(start partner)
+    saved "$job"
+    batch_host_first "$job"
+    lost=$(events "$job" 'select(.event=="plan" and .round==0).places[1].node' | tr -d '"')
+    slow_link "$(events "$job" "select(.event==\"plan\" and .round==0).places[]|select(.partner==\"$lost\").node" | tr -d '"' | head -n 1)"
+    kill_places "$job" 1
+    await "$job" "e['event']=='running' and e['round']==1"
+    on n1 pkill -KILL -x dlrover-supervi
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    same_as_undisturbed "$job"
+    told_of_the_gap "$job"
+}
+
 @test "rs:2+2: both nodes of a set killed at once, both come back from the two shards" {
     job=$(start rs:2+2)
     saved "$job"
