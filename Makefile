@@ -68,7 +68,7 @@ DOCTOR := mpi_launcher/doctor.c mpi_launcher/doctor_job.c mpi_launcher/doctor_lo
 CKPT_READ := ckpt/slot.c ckpt/slot_meta.c ckpt/crc32c.c ckpt/safetensors.c
 CLI := mpi_launcher/cli_ckpt.c mpi_launcher/cli_dcp.c mpi_launcher/persist.c $(CKPT_READ) mpi_launcher/cli.c mpi_launcher/cli_status.c mpi_launcher/cli_events.c \
   mpi_launcher/cli_check.c mpi_launcher/cli_doctor.c mpi_launcher/cli_watch.c $(DOCTOR) $(CLI_READ)
-SPANK := spank/allocator.c spank/batch.c spank/cmdline.c spank/fds.c spank/handover.c spank/jobmem.c spank/notify.c spank/open_mode.c \
+SPANK := spank/allocator.c spank/batch.c spank/cmdline.c spank/fds.c spank/handover.c spank/jobmem.c spank/jobkeep.c spank/notify.c spank/open_mode.c \
   spank/options.c spank/step.c spank/sweep.c spank/tap.c spank/task_env.c
 PLUGIN := spank/plugin.c spank/items.c $(SPANK) common/clock.c common/err.c common/file.c common/jobconf.c \
   common/jobrules.c common/local.c common/log.c common/memory.c common/opt.c common/str.c common/version.c

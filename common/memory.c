@@ -160,6 +160,20 @@ int dlr_memory_top(const char *path, char *buf, size_t size)
     return dlr_format(buf, size, "%s", p.top);
 }
 
+bool dlr_memory_stays(const char *path)
+{
+    char keep[PATH_MAX + sizeof(DLR_MEMORY_KEEP)];
+    struct stat st;
+    struct parts p;
+
+    if (split(path, &p) < 0)
+        return false;
+    choose_top(&p);
+    return dlr_after(p.top, DLR_MEMORY_OWN "/") &&
+           dlr_format(keep, sizeof(keep), "%s/" DLR_MEMORY_KEEP, p.top) == 0 &&
+           lstat(keep, &st) == 0 && st.st_uid == 0;
+}
+
 int dlr_memory_find(const char *path, char *buf, size_t size)
 {
     DLR_AUTO_CLOSE int top = -1;

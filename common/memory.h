@@ -17,6 +17,8 @@
 
 #define DLR_MEMORY_ROOT "/dev/shm"
 #define DLR_MEMORY_OWN "/run/dlrover"
+#define DLR_MEMORY_KEEP                                                                \
+    ".keep"                /* in TOP, root's: it may stay when the job is requeued */
 #define DLR_MEMORY_NAME 96 /* of a job's directory, NUL included */
 
 /* Whether entry of TOP is a name that the job's directory called name may have there. */
@@ -33,6 +35,11 @@ int dlr_memory_own(const char *name, char *buf, size_t size);
 
 /* TOP of path on this node. -ENOENT when no part of it is a job's directory. */
 int dlr_memory_top(const char *path, char *buf, size_t size);
+
+/* Whether what is at path may stay there for the same job, requeued: it is in the job's own tmpfs, and
+ * the site says so.
+ */
+bool dlr_memory_stays(const char *path);
 
 /* path with TOP and with the name that the job's directory has on this node; path as it is when there is
  * none, or when no part of it begins with "dlrover-". -ENAMETOOLONG.

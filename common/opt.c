@@ -54,6 +54,12 @@ static int parse_duration(const char *text, union value *ret)
     return rc < 0 ? rc : ret->ms == 0 ? -ERANGE : 0;
 }
 
+static int parse_span(const char *text, union value *ret)
+{
+    ret->ms = 0;
+    return dlr_streq(text, "off") ? 0 : parse_duration(text, ret);
+}
+
 static int parse_size(const char *text, union value *ret)
 {
     return dlr_parse_size(text, &ret->bytes);
@@ -267,6 +273,8 @@ static const struct {
     [DLR_OPT_DURATION] =
         {parse_duration, sizeof(int64_t),
          "a time above 0 and up to 24 days, such as '30s', '2m' or '500ms'"},
+    [DLR_OPT_SPAN] = {parse_span, sizeof(int64_t),
+                      "'off', or a time up to 24 days such as '30s' or '10m'"},
     [DLR_OPT_SIZE] = {parse_size, sizeof(uint64_t),
                       "a size in bytes, such as '4096', '64k' or '4g'"},
     [DLR_OPT_PATH] = {parse_path, DLR_OPT_TEXT,
@@ -409,6 +417,10 @@ int dlr_opt_show(const struct dlr_opt *opt, const void *conf, char *buf, size_t 
         return dlr_format(buf, size, "%s", *(const bool *)at ? "on" : "off");
     case DLR_OPT_UINT:
         return dlr_format(buf, size, "%u", *(const unsigned *)at);
+    case DLR_OPT_SPAN:
+        if (!*(const int64_t *)at)
+            return dlr_format(buf, size, "off");
+        return show_ms(*(const int64_t *)at, buf, size);
     case DLR_OPT_DURATION:
         return show_ms(*(const int64_t *)at, buf, size);
     case DLR_OPT_SIZE:

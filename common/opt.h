@@ -16,6 +16,7 @@ enum dlr_opt_type {
     DLR_OPT_SWITCH,   /* bool: on|off (yes, no, true, false, 1, 0 are taken too) */
     DLR_OPT_UINT,     /* unsigned */
     DLR_OPT_DURATION, /* int64_t, milliseconds: 200ms, 30s, 2m, 1h */
+    DLR_OPT_SPAN,     /* the same, or off, which is 0 */
     DLR_OPT_SIZE,     /* uint64_t, bytes: 64k, 2m, 4g */
     DLR_OPT_PATH,     /* char[DLR_OPT_TEXT]: an absolute path, or empty */
     DLR_OPT_WORD,     /* char[DLR_OPT_TEXT]: printable, no blanks, no quotes */

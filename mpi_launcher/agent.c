@@ -11,6 +11,7 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/memory.h"
 #include "common/self.h"
 #include "common/str.h"
 #include "mpi_launcher/agent_host.h"
@@ -104,7 +105,7 @@ static int on_signal(zloop_t *loop, zmq_pollitem_t *item, void *arg)
         else if (info.ssi_signo == SIGCONT)
             dlr_agent_suspend_awake(a);
         else
-            a->told_to_end = true;
+            a->told_to_end = a->stays = true; /* so Slurm ends a job to requeue it */
     }
     if (a->told_to_end && !dlr_agent_succeed_holds(a))
         dlr_agent_end(a);
@@ -213,7 +214,9 @@ static void stop(struct dlr_agent *a)
         dlr_agent_peers_stop(a);
     }
     if (a->dir_fd >= 0)
-        dlr_agent_memory_remove(a->conf.memory, a->ending);
+        dlr_agent_memory_remove(a->conf.memory,
+                                a->ending &&
+                                    !(a->stays && dlr_memory_stays(a->conf.memory)));
     dlr_agent_local_close(a); /* until here a successor sees that we are not gone */
     if (a->loop)
         dlr_agent_control_stop(a);

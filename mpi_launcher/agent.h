@@ -159,6 +159,7 @@ struct dlr_agent {
     int signal_fd;
     int dir_fd; /* the memory directory */
     bool told_to_end, ending;
+    bool stays; /* what is in memory, for the requeued job */
 
     struct dlr_client *control;
     struct sockaddr_in control_addr;

@@ -294,6 +294,7 @@ static int on_report(struct dlr_agent *a, const json_t *msg)
 
 static int on_bye(struct dlr_agent *a, const json_t *msg)
 {
+    a->stays = json_is_true(json_object_get(msg, "stays"));
     dlr_agent_end(a);
     return 0;
 }

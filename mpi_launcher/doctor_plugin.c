@@ -74,7 +74,7 @@ int dlr_doctor_plugin_line(const struct dlr_doctor *d, struct dlr_plugstack_line
 static bool is_sites(const char *word)
 {
     static const char *const words[] = {"prefix", "libexec", "job-tmpfs",
-                                        "job-tmpfs-size"};
+                                        "job-tmpfs-size", "job-tmpfs-keep"};
 
     for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
         if (dlr_streq(word, words[i]))

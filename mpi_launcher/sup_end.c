@@ -188,6 +188,15 @@ static void say_why(struct dlr_sup *s, const char *why)
     }
 }
 
+/* So Slurm ends what it takes back. A job that is cancelled looks the same. */
+static void say_bye(struct dlr_sup *s)
+{
+    json_t *msg = dlr_msg_new("bye");
+
+    json_object_set_new(msg, "stays", json_boolean(s->wanted_signal == SIGTERM));
+    dlr_sup_send_all(s, msg);
+}
+
 void dlr_sup_finish(void *arg, int code, const char *why)
 {
     struct dlr_sup *s = arg;
@@ -215,6 +224,6 @@ void dlr_sup_finish(void *arg, int code, const char *why)
     s->bye_deadline_ms = now + s->conf.end_timeout_ms + BYE_EXTRA_MS;
     dlr_sup_let_go(s,
                    &s->workers); /* none, but when there is no other way to end them */
-    dlr_sup_send_all(s, dlr_msg_new("bye"));
+    say_bye(s);
     dlr_sup_hosts_close(s);
 }

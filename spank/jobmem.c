@@ -16,6 +16,7 @@
 #include "common/memory.h"
 #include "common/opt.h"
 #include "common/str.h"
+#include "spank/jobkeep.h"
 #include "spank/sweep.h"
 #include "spank/task_env.h"
 
@@ -55,10 +56,7 @@ static const char *names(const struct dlr_jobmem *job, char name[DLR_MEMORY_NAME
     return strchr(name, '-') + 1;
 }
 
-/* DLR_MEMORY_OWN, locked: several steps of a job may begin at once. Only root can hold that
- * lock, and only for as long as a tmpfs takes to mount.
- */
-static int open_root(int *ret_lock, int *ret_root, struct dlr_err *err)
+int dlr_jobmem_lock(int *ret_lock, int *ret_root, struct dlr_err *err)
 {
     DLR_AUTO_CLOSE int root = -1;
     DLR_AUTO_CLOSE int lock = -1;
@@ -114,14 +112,15 @@ static int make_users(int root, const char *own, const char *name,
     return errno == EEXIST && dlr_memory_owned(top, name, job->uid) ? 0 : -EEXIST;
 }
 
-int dlr_jobmem_mount(const struct dlr_jobmem *job, uint64_t bytes, struct dlr_err *err)
+int dlr_jobmem_mount(const struct dlr_jobmem *job, uint64_t bytes, bool keep,
+                     struct dlr_err *err)
 {
     char name[DLR_MEMORY_NAME], path[128], there[128];
     const char *own = names(job, name);
     DLR_AUTO_CLOSE int root = -1;
     DLR_AUTO_CLOSE int lock = -1;
     bool mounted = false;
-    int rc = open_root(&lock, &root, err);
+    int rc = dlr_jobmem_lock(&lock, &root, err);
 
     if (rc < 0)
         return rc;
@@ -134,6 +133,8 @@ int dlr_jobmem_mount(const struct dlr_jobmem *job, uint64_t bytes, struct dlr_er
     }
     if (rc == 0)
         rc = make_users(root, own, name, job);
+    if (rc == 0)
+        rc = dlr_jobkeep_begin(root, own, keep);
     if (rc == 0)
         return 0;
     if (mounted)
@@ -171,18 +172,22 @@ void dlr_jobmem_begin(const struct dlr_spank_conf *conf, char *const env[],
 {
     struct dlr_err err = {0};
 
+    if (conf->job_tmpfs_keep_ms > 0)
+        dlr_jobkeep_clear(job->job);
     if (!conf->job_tmpfs || !dlr_jobmem_wanted(env, job->job))
         return;
-    if (dlr_jobmem_mount(job, dlr_jobmem_bytes(conf->job_tmpfs_size, job->mb), &err) <
-        0)
+    if (dlr_jobmem_mount(job, dlr_jobmem_bytes(conf->job_tmpfs_size, job->mb),
+                         conf->job_tmpfs_keep_ms > 0, &err) < 0)
         dlr_warn("%s: the job's memory is in " DLR_MEMORY_ROOT, err.text);
 }
 
-void dlr_jobmem_end(const struct dlr_jobmem *job)
+void dlr_jobmem_end(const struct dlr_spank_conf *conf, const struct dlr_jobmem *job)
 {
     struct dlr_err err = {0};
 
-    if (dlr_jobmem_umount(job, DLR_SWEEP_LIMIT_MS, &err) < 0)
+    if ((conf->job_tmpfs_keep_ms <= 0 ||
+         !dlr_jobkeep_end(job, conf->job_tmpfs_keep_ms)) &&
+        dlr_jobmem_umount(job, DLR_SWEEP_LIMIT_MS, &err) < 0)
         dlr_error("%s", err.text);
     if (dlr_sweep_job(DLR_MEMORY_ROOT, job->uid, job->gid, job->job, DLR_SWEEP_LIMIT_MS,
                       &err) < 0)

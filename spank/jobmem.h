@@ -28,8 +28,10 @@ struct dlr_jobmem {
 void dlr_jobmem_begin(const struct dlr_spank_conf *conf, char *const env[],
                       const struct dlr_jobmem *job);
 
-/* In the epilog, as root: removes what the job has left in memory, here and in DLR_MEMORY_ROOT. */
-void dlr_jobmem_end(const struct dlr_jobmem *job);
+/* In the epilog, as root: removes what the job has left in memory, here and in DLR_MEMORY_ROOT; what
+ * the site keeps for the job stays (jobkeep.h).
+ */
+void dlr_jobmem_end(const struct dlr_spank_conf *conf, const struct dlr_jobmem *job);
 
 /* Whether a step with env is the one of job's agents. env is the user's: what he can have with
  * it is what his agents have.
@@ -42,14 +44,21 @@ bool dlr_jobmem_wanted(char *const env[], uint32_t job);
 uint64_t dlr_jobmem_bytes(const char *size, uint64_t job_mb);
 
 /* As root: mounts it, with a directory "dlrover-UID-JOB" of the user's in it. 0 also when it is
- * there already. -errno with text; nothing is left of a failure then.
+ * there already. keep: it may be kept for the job. -errno with text; nothing is left of a failure then.
  */
-int dlr_jobmem_mount(const struct dlr_jobmem *job, uint64_t bytes, struct dlr_err *err);
+int dlr_jobmem_mount(const struct dlr_jobmem *job, uint64_t bytes, bool keep,
+                     struct dlr_err *err);
 
 /* As root: empties it as the user, as in dlr_sweep_job(), because a mount namespace of another
  * job may hold a copy of the mount for longer, and takes it away. 0 also when there is none.
  */
 int dlr_jobmem_umount(const struct dlr_jobmem *job, int64_t limit_ms,
                       struct dlr_err *err);
+
+/* Opens DLR_MEMORY_OWN, making it where it is not there, and takes its lock: several steps of a job
+ * may begin at once. Only root can have that lock, and has it for as long as a tmpfs takes to mount,
+ * or what is kept of another job to be taken away. Both are the caller's. -errno with text.
+ */
+int dlr_jobmem_lock(int *ret_lock, int *ret_root, struct dlr_err *err);
 
 #endif

@@ -22,6 +22,8 @@ static const struct dlr_opt site_opts[] = {
      "each supervised job has a tmpfs of its own in /run/dlrover on its nodes"},
     {"job-tmpfs-size", DLR_OPT_SHARE, FIELD(job_tmpfs_size), "100%", "SIZE|PERCENT",
      "how large it may grow, of the memory that the job has on the node"},
+    {"job-tmpfs-keep", DLR_OPT_SPAN, FIELD(job_tmpfs_keep_ms), "off", "TIME|off",
+     "how long it stays for the job when that is requeued and no other comes"},
     DLR_OPT_END,
 };
 /* clang-format on */

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "common/err.h"
 #include "common/jobconf.h"
@@ -20,9 +21,11 @@ struct dlr_spank_conf {
     char prefix[DLR_OPT_TEXT];  /* not empty: libexec is <prefix>/libexec/dlrover */
     bool job_tmpfs;             /* each job gets a tmpfs of its own */
     char job_tmpfs_size[DLR_OPT_TEXT]; /* its size, or share of the job's memory */
-    struct dlr_jobrules rules;         /* what users may not set */
-    struct dlr_jobconf site; /* job as the site left it, before any user's word */
-    bool asked;              /* job.enable is the user's word, not the site's */
+    int64_t
+        job_tmpfs_keep_ms; /* how long it stays when the job is requeued; 0 it goes */
+    struct dlr_jobrules rules; /* what users may not set */
+    struct dlr_jobconf site;   /* job as the site left it, before any user's word */
+    bool asked;                /* job.enable is the user's word, not the site's */
 };
 
 /* Told of each setting that was ignored, with a text fit for the user. */

@@ -171,7 +171,9 @@ int slurm_spank_job_epilog(spank_t sp, int ac, char *av[])
     struct dlr_jobmem job;
 
     dlr_log_to(log_to_slurm, NULL, DLR_LOG_DEBUG); /* init is not called here */
+    dlr_options_init(&plugin.conf);
+    dlr_options_site(&plugin.conf, ac, av, NULL);
     if (dlr_items_job(sp, &job))
-        dlr_jobmem_end(&job);
+        dlr_jobmem_end(&plugin.conf, &job);
     return 0;
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -23,6 +25,7 @@
 
 #include "common/memory.h"
 #include "common/str.h"
+#include "spank/jobkeep.h"
 #include "spank/jobmem.h"
 
 #define OWN DLR_MEMORY_OWN "/3001-7"
@@ -52,12 +55,17 @@ static int clean(void **state)
     return 0;
 }
 
-static void mounted(uint64_t bytes)
+static void mount_it(uint64_t bytes, bool keep)
 {
     struct dlr_err err = {0};
 
-    if (dlr_jobmem_mount(&job, bytes, &err) < 0)
+    if (dlr_jobmem_mount(&job, bytes, keep, &err) < 0)
         fail_msg("%s", err.text);
+}
+
+static void mounted(uint64_t bytes)
+{
+    mount_it(bytes, false);
 }
 
 /* Runs fn as a user; what it returns is its exit status. */
@@ -225,6 +233,87 @@ static void the_epilog_takes_it_away_with_what_is_in_it(void **state)
     assert_int_equal(before.st_mtime, after.st_mtime);
 }
 
+#define MARK OWN ".kept"
+#define KEPT_FILE OWN "/" NAME "/a1b2-0/r0.s0"
+
+static int save(void)
+{
+    int fd = claim() ? -1 : open(KEPT_FILE, O_CREAT | O_WRONLY, 0600);
+
+    return fd < 0 || write(fd, "state", 5) != 5;
+}
+
+static int stays(void)
+{
+    return !dlr_memory_stays(RUN);
+}
+
+/* As the epilog has it: the tmpfs with something in it. */
+static void keep_it(int64_t keep_ms)
+{
+    mount_it(BYTES, true);
+    assert_int_equal(as(3001, save), 0);
+    assert_true(dlr_jobkeep_end(&job, keep_ms));
+}
+
+static void what_is_kept_is_there_for_the_requeued_job(void **state)
+{
+    if (!can_mount)
+        skip();
+    keep_it(LIMIT_MS);
+    assert_int_equal(access(MARK, F_OK), 0);
+    dlr_jobkeep_clear(job.job); /* another step of it */
+    mount_it(BYTES, true);
+    assert_int_equal(access(MARK, F_OK), -1);
+    assert_int_equal(access(KEPT_FILE, F_OK), 0);
+    assert_int_equal(as(3001, stays), 0);
+    mounted(BYTES); /* the site has thought better of it */
+    assert_int_equal(as(3001, stays), 1);
+}
+
+static void what_is_empty_is_not_kept(void **state)
+{
+    if (!can_mount)
+        skip();
+    mount_it(BYTES, true);
+    assert_int_equal(as(3001, claim), 0);
+    assert_false(dlr_jobkeep_end(&job, LIMIT_MS));
+}
+
+static void another_job_takes_it_away(void **state)
+{
+    struct dlr_err err = {0};
+
+    if (!can_mount)
+        skip();
+    keep_it(LIMIT_MS);
+    assert_int_equal(dlr_jobkeep_free(&job, 1, &err), 0); /* kept at another time */
+    assert_int_equal(access(KEPT_FILE, F_OK), 0);
+    dlr_jobkeep_clear(job.job + 1);
+    assert_int_equal(access(OWN, F_OK), -1);
+    assert_int_equal(access(MARK, F_OK), -1);
+}
+
+static void it_goes_when_its_time_is_over(void **state)
+{
+    struct pollfd gone = {.events = POLLIN};
+
+    if (!can_mount)
+        skip();
+    mount_it(BYTES, true);
+    gone.fd = inotify_init1(IN_CLOEXEC);
+    assert_true(inotify_add_watch(gone.fd, DLR_MEMORY_OWN, IN_DELETE) >= 0);
+    keep_it(1);
+    while (access(MARK, F_OK) == 0) {
+        char events[4096];
+
+        assert_int_equal(poll(&gone, 1, LIMIT_MS), 1);
+        assert_true(read(gone.fd, events, sizeof(events)) > 0);
+    }
+    assert_int_equal(access(OWN, F_OK), -1);
+    close(gone.fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -234,6 +323,10 @@ int main(void)
         cmocka_unit_test_teardown(a_run_that_began_without_it_goes_on_without, clean),
         cmocka_unit_test_teardown(what_root_has_not_mounted_is_not_used, clean),
         cmocka_unit_test_teardown(the_epilog_takes_it_away_with_what_is_in_it, clean),
+        cmocka_unit_test_teardown(what_is_kept_is_there_for_the_requeued_job, clean),
+        cmocka_unit_test_teardown(what_is_empty_is_not_kept, clean),
+        cmocka_unit_test_teardown(another_job_takes_it_away, clean),
+        cmocka_unit_test_teardown(it_goes_when_its_time_is_over, clean),
     };
 
     return cmocka_run_group_tests(tests, start, NULL);

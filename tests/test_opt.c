@@ -24,6 +24,7 @@ struct conf {
     char name[DLR_OPT_TEXT];
     struct dlr_beat_conf beat;
     struct dlr_every_conf every;
+    int64_t keep_ms;
     unsigned part;
 };
 
@@ -39,6 +40,7 @@ static const struct dlr_opt table[] = {
     {"word", DLR_OPT_WORD, FIELD(word), "all", "LIST", "a word"},
     {"name", DLR_OPT_NAME, FIELD(name), "", "NAME", "a name"},
     {"beat", DLR_OPT_BEAT, FIELD(beat), "200ms:5", "TIME[:MISSED]", "a beat"},
+    {"keep", DLR_OPT_SPAN, FIELD(keep_ms), "off", "TIME|off", "a time or none"},
     {"every", DLR_OPT_EVERY, FIELD(every), "off", "STEPS|TIME", "how often"},
     {"part", DLR_OPT_PPM, FIELD(part), "0.1%", "PERCENT", "a share of time"},
     DLR_OPT_END,
@@ -103,6 +105,8 @@ static void good_words_are_taken(void **state)
         {"every=500ms", "every", "500ms"},
         {"every=off", "every", "off"},
         {"every=auto", "every", "auto"},
+        {"keep=10m", "keep", "600s"},
+        {"keep=off", "keep", "off"},
         {"part=off", "part", "off"},
         {"part=100%", "part", "100%"},
         {"part=1.25%", "part", "1.25%"},
@@ -140,6 +144,10 @@ static void bad_words_name_option_value_and_remedy(void **state)
          "option 'every': bad value '-5m': must be 'off', 'auto', a count of steps "
          "such "
          "as '1000', or a time such as '10m'"},
+        {"keep=0s", -EINVAL,
+         "option 'keep': bad value '0s': must be 'off', or a time up to 24 days such "
+         "as "
+         "'30s' or '10m'"},
         {"part=0%", -EINVAL,
          "option 'part': bad value '0%': must be 'off', or a percentage from '0.0001%' "
          "to "
@@ -188,10 +196,10 @@ static void bad_words_name_option_value_and_remedy(void **state)
          "and a count from 2 to 1000, such as '200ms:5'"},
         {"nn=1", -ENOENT,
          "unknown option 'nn': known are on, n, wait, room, dir, word, name, beat, "
-         "every, part"},
+         "keep, every, part"},
         {"=1", -ENOENT,
          "unknown option '': known are on, n, wait, room, dir, word, name, beat, "
-         "every, part"},
+         "keep, every, part"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -305,6 +313,7 @@ static void help_is_aligned_and_names_defaults(void **state)
                         "  --x-word=LIST           a word (default all)\n"
                         "  --x-name=NAME           a name\n"
                         "  --x-beat=TIME[:MISSED]  a beat (default 200ms:5)\n"
+                        "  --x-keep=TIME|off       a time or none (default off)\n"
                         "  --x-every=STEPS|TIME    how often (default off)\n"
                         "  --x-part=PERCENT        a share of time (default 0.1%)\n");
     free(text);

@@ -28,6 +28,7 @@ static const char *const values[][4] = {
     [DLR_OPT_BEAT] = {"11ms:3", "12ms:4", "13ms:5", "14ms:6"},
     [DLR_OPT_EVERY] = {"11", "12s", "13", "14s"},
     [DLR_OPT_COPIES] = {"none", "partner:2", "xor:4", "rs:8+2"},
+    [DLR_OPT_SPAN] = {"11m", "12m", "off", "500ms"},
     [DLR_OPT_RATE] = {"11m", "auto", "off", "14k"},
     [DLR_OPT_PPM] = {"1.1%", "2%", "off", "0.0003%"},
 };

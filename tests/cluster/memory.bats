@@ -38,6 +38,7 @@ teardown() {
 words() { on "$1" sed -i "s/ job-tmpfs[^ ]*//g; /dlrover/s/\$/${2:+ $2}/" /etc/slurm/plugstack.conf; }
 start() { submit --dlrover=on "$@" count.sh; }
 saved() { await "$1" "e['event']=='progress' and e['commits']>=${2:-3}" >/dev/null; }
+refused() { ! "$@"; }
 finish() {
     alice touch "stop.$1"
     [ "$(await_job "$1")" = "COMPLETED 0:0" ] || { cat "$(alice_home)/out.$1" >&2; return 1; }
@@ -56,4 +57,27 @@ finish() {
     jq -e '.places[1].node=="n4" and .restore!=null' "$BATS_TEST_TMPDIR/plan"
     jq -e '.out==[{"node":"n3","reason":.out[0].reason}] and (.out[0].reason|startswith("no room to restore: "))' "$BATS_TEST_TMPDIR/plan"
     finish "$job"
+}
+
+kept() { on "$1" test -e "/run/dlrover/3001-$2.kept"; }
+mounted() { on "$1" findmnt -rn "/run/dlrover/3001-$2" >/dev/null; }
+
+@test "where the site keeps it, a requeued job goes on from memory; another job there frees it" {
+    for node in n1 n2; do words "$node" job-tmpfs-keep=10m; done
+    job=$(start -N2 -w n1,n2)
+    saved "$job"
+    ctl scontrol requeuehold "$job"
+    wait_until "kept n1 $job && kept n2 $job"
+    mounted n1 "$job" && mounted n2 "$job"
+    # n1's goes with the first step of somebody else: rank 0 comes from its copy on n2
+    ctl srun -N1 -w n1 true
+    wait_until "! mounted n1 $job && ! kept n1 $job"
+    mounted n2 "$job"
+    ctl scontrol release "$job"
+    restored=$(await "$job" restored)
+    [ "$(jq '.version[1]' <<<"$restored")" -gt 0 ]
+    [ -z "$(events "$job" 'select(.event=="persist" or .event=="copy_failed")')" ]
+    refused ls "$(alice_home)/.dlrover/job-$job"/*/persist # there was nothing but memory
+    finish "$job"
+    wait_until "! mounted n1 $job && ! mounted n2 $job && ! kept n2 $job"
 }
