@@ -10,8 +10,28 @@ static bool looked_at(const struct dlr_regions *rs, const bool *skip, unsigned i
     return rs->list[i].kind != DLR_CKPT_BLOB && rs->bytes[i] > 0 && !skip[i];
 }
 
+struct view {
+    const char *addr;
+    uint64_t sum;
+};
+
+static int sum_rows(void *arg, const struct dlr_strides_rows *r)
+{
+    struct view *v = arg;
+
+    for (uint64_t k = 0; k < r->rows; k++)
+        v->sum = XXH64(v->addr + r->from + (int64_t)k * r->pitch, r->size, v->sum);
+    return 0;
+}
+
 static uint64_t sum(const struct dlr_regions *rs, unsigned i)
 {
+    struct view view = {rs->list[i].addr, 0};
+
+    if (rs->views[i]) {
+        dlr_strides_walk(rs->views[i], 0, rs->bytes[i], sum_rows, &view);
+        return view.sum;
+    }
     return XXH64(rs->list[i].addr, rs->bytes[i], 0);
 }
 

@@ -71,8 +71,10 @@ enum dlr_ckpt_kind {
 };
 
 /* A box of memory. global_shape, offset and local_shape have ndim entries, in items; stride
- * is in bytes, 0 throughout for a contiguous box in C order (the only form now; others are
- * -ENOTSUP).
+ * is in bytes, 0 throughout for a contiguous box in C order. Others name a view of a larger array
+ * (a slice, a transposed matrix): it is gathered and put back item by item, items must not
+ * overlap, a stride may be negative (addr is the box's first item then, not its lowest), and a
+ * BLOB has none.
  */
 struct dlr_ckpt_region {
     const char *name; /* unique in this rank, <= DLR_CKPT_NAME_MAX bytes, UTF-8 */

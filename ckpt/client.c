@@ -153,6 +153,7 @@ static int start_snapshot(struct dlr_ckpt *ck, struct dlr_slot *slot,
     const struct dlr_copy_job job = {.slot = slot,
                                      .plan = ck->plan,
                                      .src = ck->src,
+                                     .views = ck->regions.views,
                                      .ops = ck->ops,
                                      .dev = ck->dev,
                                      .on_device = ck->on_device};

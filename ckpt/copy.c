@@ -48,6 +48,20 @@ static uint32_t pad(unsigned char *dst, uint64_t bytes, uint32_t crc)
     return dlr_crc32c(crc, dst, bytes);
 }
 
+/* A piece of a region to where it belongs; returns crc with it. */
+static uint32_t put(const struct dlr_copy_job *job, const struct stage *stage,
+                    const struct dlr_slot_piece *p, unsigned char *dst, uint32_t crc)
+{
+    const char *src = job->src[p->region];
+
+    if (job->ops && job->on_device[p->region])
+        return dlr_copy_sum(dst, stage->host + (p->off - stage->from), p->bytes, crc);
+    if (!job->views || !job->views[p->region])
+        return dlr_copy_sum(dst, src + p->at, p->bytes, crc);
+    dlr_strides_gather(job->views[p->region], src, p->at, dst, p->bytes);
+    return dlr_crc32c(crc, dst, p->bytes);
+}
+
 /* Fills bytes [from, to) of the data area: pieces of regions. Returns
  * crc with them.
  */
@@ -58,15 +72,11 @@ static uint32_t fill(const struct dlr_copy_job *job, const struct stage *stage,
 
     while (from < to) {
         unsigned char *dst = dlr_slot_data(job->slot, job->plan, from);
-        const unsigned char *src;
 
         if (!dlr_slot_plan_piece(job->plan, from, to, &p))
             return pad(dst, to - from, crc);
         crc = pad(dst, p.off - from, crc);
-        src = job->ops && job->on_device[p.region]
-                  ? stage->host + (p.off - stage->from)
-                  : (const unsigned char *)job->src[p.region] + p.at;
-        crc = dlr_copy_sum(dst + (p.off - from), src, p.bytes, crc);
+        crc = put(job, stage, &p, dst + (p.off - from), crc);
         from = p.off + p.bytes;
     }
     return crc;
@@ -179,6 +189,32 @@ struct dlr_copy *dlr_copy_free(struct dlr_copy *copy)
     return NULL;
 }
 
+struct fetch {
+    const struct dlr_copy_job *job;
+    const char *src;
+    size_t at; /* in the half */
+    unsigned half;
+};
+
+static int fetch_rows(void *arg, const struct dlr_strides_rows *r)
+{
+    const struct fetch *f = arg;
+
+    return f->job->ops->fetch_rows(f->job->dev, f->half, f->at + r->packed,
+                                   f->src + r->from, r->size, r->rows, r->pitch);
+}
+
+static int fetch_piece(const struct dlr_copy_job *job, unsigned half, size_t at,
+                       const struct dlr_slot_piece *p)
+{
+    const char *src = job->src[p->region];
+    struct fetch f = {job, src, at, half};
+
+    if (!job->views || !job->views[p->region])
+        return job->ops->fetch(job->dev, half, at, src + p->at, p->bytes);
+    return dlr_strides_walk(job->views[p->region], p->at, p->bytes, fetch_rows, &f);
+}
+
 /* Starts the device's copies of the chunks that half of the stage takes. */
 static int fetch_half(const struct dlr_copy_job *job, unsigned half, uint64_t from)
 {
@@ -189,8 +225,7 @@ static int fetch_half(const struct dlr_copy_job *job, unsigned half, uint64_t fr
 
     while (rc == 0 && dlr_slot_plan_piece(job->plan, at, to, &p)) {
         if (job->on_device[p.region])
-            rc = job->ops->fetch(job->dev, half, p.off - from,
-                                 (const char *)job->src[p.region] + p.at, p.bytes);
+            rc = fetch_piece(job, half, p.off - from, &p);
         at = p.off + p.bytes;
     }
     return rc;

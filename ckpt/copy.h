@@ -11,6 +11,7 @@
 
 #include "ckpt/device.h"
 #include "ckpt/slot_write.h"
+#include "ckpt/strides.h"
 
 #define DLR_COPY_THREADS_MAX 64
 
@@ -20,6 +21,8 @@ struct dlr_copy_job {
     struct dlr_slot *slot; /* begun with plan */
     const struct dlr_slot_plan *plan;
     const void *const *src;           /* one per region */
+    struct dlr_strides *const *views; /* one per region that is not contiguous, else
+                                         NULL; NULL: all are */
     const struct dlr_device_ops *ops; /* NULL: all of src is host memory */
     struct dlr_device *dev;
     const bool *on_device;              /* one per region, when ops is set */

@@ -37,10 +37,16 @@ struct dlr_device_ops {
     /* Starts copying to byte 'at' of a half (0, 1). */
     int (*fetch)(struct dlr_device *dev, unsigned half, size_t at, const void *src,
                  size_t bytes);
+    /* The same for rows of size bytes, pitch bytes apart, which follow each other there. */
+    int (*fetch_rows)(struct dlr_device *dev, unsigned half, size_t at, const void *src,
+                      size_t size, size_t rows, ptrdiff_t pitch);
     /* Blocks until what was fetched into a half is there. */
     int (*wait)(struct dlr_device *dev, unsigned half, const void **ret_host);
 
+    /* Blocking, from host memory: contiguous; rows that lie pitch bytes apart there. */
     int (*store)(struct dlr_device *dev, void *dst, const void *src, size_t bytes);
+    int (*store_rows)(struct dlr_device *dev, void *dst, const void *src, size_t size,
+                      size_t rows, ptrdiff_t pitch);
 };
 
 /* The back end that owns addr, NULL for host memory. */

@@ -40,7 +40,11 @@ const struct dlr_device_ops *dlr_device_cuda(void)
     X(cuMemHostGetDevicePointer)                                                       \
     X(cuMemFreeHost)                                                                   \
     X(cuMemcpyDtoHAsync)                                                               \
-    X(cuMemcpyHtoD)
+    X(cuMemcpyHtoD)                                                                    \
+    X(cuMemcpy2DAsync)                                                                 \
+    X(cuMemcpy2DUnaligned)
+
+#define PITCH_MAX INT32_MAX /* every device takes at least this */
 
 #define POINTER(fn) __typeof__(&fn) p_##fn;
 #define NAMED_POINTER(fn) POINTER(fn)
@@ -221,14 +225,42 @@ static void release(struct dlr_device *dev)
                  dev->turn); /* begin makes no new turn while one is under way */
 }
 
+static int fetched(struct dlr_device *dev, unsigned half, CUresult r)
+{
+    return result(
+        r != CUDA_SUCCESS ? r : CU(cuEventRecord)(dev->fetched[half], dev->stream));
+}
+
 static int fetch(struct dlr_device *dev, unsigned half, size_t at, const void *src,
                  size_t bytes)
 {
     unsigned char *to = dev->stage + half * (size_t)DLR_DEVICE_HALF + at;
-    int rc = result(
-        CU(cuMemcpyDtoHAsync)(to, (CUdeviceptr)(uintptr_t)src, bytes, dev->stream));
 
-    return rc < 0 ? rc : result(CU(cuEventRecord)(dev->fetched[half], dev->stream));
+    return fetched(
+        dev, half,
+        CU(cuMemcpyDtoHAsync)(to, (CUdeviceptr)(uintptr_t)src, bytes, dev->stream));
+}
+
+/* A pitch that goes backwards, or beyond what the driver takes, leaves one row at a time. */
+static int fetch_rows(struct dlr_device *dev, unsigned half, size_t at, const void *src,
+                      size_t size, size_t rows, ptrdiff_t pitch)
+{
+    CUDA_MEMCPY2D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcDevice = (CUdeviceptr)(uintptr_t)src,
+                          .srcPitch = (size_t)pitch,
+                          .dstMemoryType = CU_MEMORYTYPE_HOST,
+                          .dstHost = dev->stage + half * (size_t)DLR_DEVICE_HALF + at,
+                          .dstPitch = size,
+                          .WidthInBytes = size,
+                          .Height = rows};
+    int rc = 0;
+
+    if (pitch >= 0 && pitch <= PITCH_MAX && rows > 1)
+        return fetched(dev, half, CU(cuMemcpy2DAsync)(&copy, dev->stream));
+    for (size_t i = 0; rc == 0 && i < rows; i++)
+        rc = fetch(dev, half, at + i * size, (const char *)src + (ptrdiff_t)i * pitch,
+                   size);
+    return rc;
 }
 
 static int wait(struct dlr_device *dev, unsigned half, const void **ret_host)
@@ -248,11 +280,35 @@ static int store(struct dlr_device *dev, void *dst, const void *src, size_t byte
     return rc;
 }
 
+static int store_rows(struct dlr_device *dev, void *dst, const void *src, size_t size,
+                      size_t rows, ptrdiff_t pitch)
+{
+    CUDA_MEMCPY2D copy = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                          .srcHost = src,
+                          .srcPitch = size,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = (CUdeviceptr)(uintptr_t)dst,
+                          .dstPitch = (size_t)pitch,
+                          .WidthInBytes = size,
+                          .Height = rows};
+    bool whole = pitch >= 0 && pitch <= PITCH_MAX && rows > 1;
+    int rc = whole ? enter(dev) : 0;
+
+    if (whole && rc == 0) {
+        rc = result(CU(cuMemcpy2DUnaligned)(&copy));
+        leave(dev);
+    }
+    for (size_t i = 0; !whole && rc == 0 && i < rows; i++)
+        rc = store(dev, (char *)dst + (ptrdiff_t)i * pitch,
+                   (const char *)src + i * size, size);
+    return rc;
+}
+
 const struct dlr_device_ops *dlr_device_cuda(void)
 {
     static const struct dlr_device_ops ops = {
-        "CUDA",  owns,  cuda_open, cuda_close, after, hold,
-        release, enter, leave,     fetch,      wait,  store,
+        "CUDA", owns,  cuda_open, cuda_close, after, hold,  release,
+        enter,  leave, fetch,     fetch_rows, wait,  store, store_rows,
     };
 
     bool there;

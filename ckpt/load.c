@@ -113,12 +113,36 @@ static int match(const void *meta, size_t bytes, struct dlr_regions *rs,
     return dlr_unmatched_check(u, err);
 }
 
-int dlr_load_put(void *dst, const void *src, size_t bytes,
-                 const struct dlr_device_ops *ops, struct dlr_device *dev)
+struct store {
+    const struct dlr_device_ops *ops;
+    struct dlr_device *dev;
+    char *addr;
+    const char *src;
+};
+
+static int store_rows(void *arg, const struct dlr_strides_rows *r)
 {
-    if (ops && ops->owns(dst))
-        return ops->store(dev, dst, src, bytes);
-    memcpy(dst, src, bytes);
+    const struct store *s = arg;
+
+    return s->ops->store_rows(s->dev, s->addr + r->from, s->src + r->packed, r->size,
+                              r->rows, r->pitch);
+}
+
+int dlr_load_put(const struct dlr_regions *rs, unsigned i, uint64_t at, const void *src,
+                 size_t bytes, const struct dlr_device_ops *ops, struct dlr_device *dev)
+{
+    char *addr = rs->list[i].addr;
+    struct store store = {ops, dev, addr, src};
+    bool on_device = ops && ops->owns(addr);
+
+    if (rs->views[i] && on_device)
+        return dlr_strides_walk(rs->views[i], at, bytes, store_rows, &store);
+    if (on_device)
+        return ops->store(dev, addr + at, src, bytes);
+    if (rs->views[i])
+        dlr_strides_scatter(rs->views[i], addr, at, src, bytes);
+    else
+        memcpy(addr + at, src, bytes);
     return 0;
 }
 
@@ -138,8 +162,8 @@ static int scatter(const struct targets *t, unsigned *first, uint64_t from, size
         uint64_t b = x->off + x->bytes < to ? x->off + x->bytes : to;
 
         if (a < b)
-            rc = dlr_load_put((char *)rs->list[x->region].addr + (a - x->off),
-                              data + (a - from), b - a, ops, dev);
+            rc = dlr_load_put(rs, x->region, a - x->off, data + (a - from), b - a, ops,
+                              dev);
     }
     return rc;
 }

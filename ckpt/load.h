@@ -29,8 +29,9 @@ int dlr_load_same_box(const struct dlr_slot_region *there,
                       const struct dlr_ckpt_region *here, uint64_t room,
                       struct dlr_err *err);
 
-/* Copies to host or device memory. */
-int dlr_load_put(void *dst, const void *src, size_t bytes,
-                 const struct dlr_device_ops *ops, struct dlr_device *dev);
+/* Writes bytes [at, at + bytes) of region i, in C order of its box, to host or device memory. */
+int dlr_load_put(const struct dlr_regions *rs, unsigned i, uint64_t at, const void *src,
+                 size_t bytes, const struct dlr_device_ops *ops,
+                 struct dlr_device *dev);
 
 #endif

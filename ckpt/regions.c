@@ -9,6 +9,7 @@
 
 #include "ckpt/safetensors.h"
 #include "ckpt/slot_meta.h"
+#include "common/cleanup.h"
 #include "common/str.h"
 
 static uint32_t *cell(const struct dlr_regions *rs, const char *name)
@@ -70,6 +71,7 @@ static int grow(struct dlr_regions *rs)
     unsigned room = rs->room ? rs->room * 2 : 64;
     struct dlr_ckpt_region *list;
     uint64_t *bytes, *used;
+    struct dlr_strides **views;
     uint32_t *index, *by_addr;
 
     if (rs->n < rs->room)
@@ -80,9 +82,11 @@ static int grow(struct dlr_regions *rs)
     rs->bytes = bytes ? bytes : rs->bytes;
     used = realloc(rs->used, room * sizeof(*used));
     rs->used = used ? used : rs->used;
+    views = realloc(rs->views, room * sizeof(*views));
+    rs->views = views ? views : rs->views;
     index = calloc(room * 2, sizeof(*index));
     by_addr = calloc(room * 2, sizeof(*by_addr));
-    if (!list || !bytes || !used || !index || !by_addr) {
+    if (!list || !bytes || !used || !views || !index || !by_addr) {
         free(index);
         free(by_addr);
         return -ENOMEM;
@@ -115,10 +119,6 @@ static int check(const struct dlr_ckpt_region *r, uint64_t *ret_bytes,
     rc = dlr_region_bytes(r, ret_bytes, &why);
     if (rc < 0)
         return dlr_fail(err, -EINVAL, "region '%s': %s", r->name, why.text);
-    for (unsigned d = 0; d < r->ndim; d++)
-        if (r->stride[d] != 0)
-            return dlr_fail(err, -ENOTSUP, "region '%s': strides are not supported",
-                            r->name);
     if (!r->addr && *ret_bytes > 0)
         return dlr_fail(err, -EINVAL, "region '%s' has no address", r->name);
     return 0;
@@ -132,7 +132,32 @@ static bool same_box(const struct dlr_ckpt_region *a, const struct dlr_ckpt_regi
            dlr_streq(a->dtype, b->dtype) && a->item_size == b->item_size &&
            a->ndim == b->ndim && memcmp(a->global_shape, b->global_shape, row) == 0 &&
            memcmp(a->offset, b->offset, row) == 0 &&
-           memcmp(a->local_shape, b->local_shape, row) == 0;
+           memcmp(a->local_shape, b->local_shape, row) == 0 &&
+           memcmp(a->stride, b->stride, row) == 0;
+}
+
+/* *ret_view is heap memory, NULL for a contiguous region, whose strides become 0. */
+static int look_at_strides(struct dlr_ckpt_region *r, struct dlr_strides **ret_view,
+                           struct dlr_err *err)
+{
+    struct dlr_strides view;
+    struct dlr_err why;
+    int rc = dlr_strides_of(r, &view, &why);
+
+    *ret_view = NULL;
+    if (rc < 0)
+        return dlr_fail(err, rc, "region '%s': %s", r->name, why.text);
+    if (rc == 0) {
+        memset(r->stride, 0, sizeof(r->stride));
+        return 0;
+    }
+    if (r->kind == DLR_CKPT_BLOB)
+        return dlr_fail(err, -EINVAL, "blob '%s' must be contiguous", r->name);
+    *ret_view = malloc(sizeof(view));
+    if (!*ret_view)
+        return dlr_fail(err, -ENOMEM, "no memory for region '%s'", r->name);
+    **ret_view = view;
+    return 0;
 }
 
 /* 1 when r became a name of another region, 0 when there is none like it. */
@@ -157,11 +182,14 @@ static int tie(struct dlr_regions *rs, const struct dlr_ckpt_region *r, uint64_t
 int dlr_regions_add(struct dlr_regions *rs, const struct dlr_ckpt_region *region,
                     struct dlr_err *err)
 {
+    DLR_AUTO_FREE struct dlr_strides *view = NULL;
     struct dlr_ckpt_region r = *region;
     uint64_t bytes;
     unsigned there;
     int rc = check(&r, &bytes, err);
 
+    if (rc == 0)
+        rc = look_at_strides(&r, &view, err);
     if (rc < 0)
         return rc;
     if (dlr_regions_find(rs, r.name, &there) == 0)
@@ -181,6 +209,7 @@ int dlr_regions_add(struct dlr_regions *rs, const struct dlr_ckpt_region *region
     }
     rs->list[rs->n] = r;
     rs->bytes[rs->n] = rs->used[rs->n] = bytes;
+    rs->views[rs->n] = DLR_STEAL(view);
     index_it(rs, rs->n++);
     return 0;
 }
@@ -190,6 +219,7 @@ void dlr_regions_done(struct dlr_regions *rs)
     for (unsigned i = 0; i < rs->n; i++) {
         free((char *)rs->list[i].name);
         free((char *)rs->list[i].dtype);
+        free(rs->views[i]);
     }
     for (unsigned i = 0; i < rs->nties; i++)
         free(rs->ties[i].name);
@@ -198,6 +228,7 @@ void dlr_regions_done(struct dlr_regions *rs)
     free(rs->list);
     free(rs->bytes);
     free(rs->used);
+    free(rs->views);
     free(rs->index);
     *rs = (struct dlr_regions){0};
 }

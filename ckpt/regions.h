@@ -6,12 +6,14 @@
 #include <stdint.h>
 
 #include "ckpt/ckpt.h"
+#include "ckpt/strides.h"
 #include "common/err.h"
 
 struct dlr_regions {
     struct dlr_ckpt_region *list; /* name and dtype are our copies */
     uint64_t *bytes;              /* of each box */
     uint64_t *used;               /* of each BLOB: its length now; else bytes */
+    struct dlr_strides **views;   /* of each that is not contiguous; else NULL */
     unsigned n, room;
     uint32_t *index;   /* hash table of 1 + position by name, 0: free */
     uint32_t *by_addr; /* the same by address: the first region that was named there */

@@ -70,24 +70,41 @@ struct move {
     struct reshape *x;
     const char *src;  /* the source region's first byte */
     uint64_t src_off; /* its place in the data */
-    char *dst;
+    unsigned region;  /* of ours */
     uint32_t item;
     bool compare; /* instead of copying */
 };
+
+static bool is_same(const struct dlr_regions *rs, unsigned i, uint64_t at,
+                    const char *src, uint64_t bytes)
+{
+    const char *addr = rs->list[i].addr;
+    char packed[4096];
+
+    if (!rs->views[i])
+        return memcmp(addr + at, src, bytes) == 0;
+    for (uint64_t done = 0, n; done < bytes; done += n) {
+        n = bytes - done < sizeof(packed) ? bytes - done : sizeof(packed);
+        dlr_strides_gather(rs->views[i], addr, at + done, packed, n);
+        if (memcmp(packed, src + done, n) != 0)
+            return false;
+    }
+    return true;
+}
 
 static int run(void *arg, uint64_t from, uint64_t to, uint64_t items)
 {
     struct move *m = arg;
     uint64_t bytes = items * m->item;
     const char *src = m->src + from * m->item;
-    char *dst = m->dst + to * m->item;
+    uint64_t at = to * m->item;
     int rc = bytes ? vouch(m->x, m->src_off + from * m->item, bytes) : 0;
 
     if (rc < 0 || bytes == 0)
         return rc;
     if (m->compare)
-        return memcmp(dst, src, bytes) == 0 ? 0 : -EUCLEAN;
-    rc = dlr_load_put(dst, src, bytes, m->x->ops, m->x->dev);
+        return is_same(m->x->rs, m->region, at, src, bytes) ? 0 : -EUCLEAN;
+    rc = dlr_load_put(m->x->rs, m->region, at, src, bytes, m->x->ops, m->x->dev);
     return rc < 0 ? dlr_fail(m->x->err, rc, "cannot write to the device: %s",
                              strerror(-rc))
                   : 0;
@@ -105,7 +122,7 @@ static struct move mover(struct reshape *x, const struct dlr_slot_region *there,
     return (struct move){.x = x,
                          .src = (const char *)data + there->off,
                          .src_off = there->off,
-                         .dst = x->rs->list[i].addr,
+                         .region = i,
                          .item = there->region.item_size};
 }
 
@@ -153,7 +170,7 @@ static int compare(struct move *m, const struct dlr_box *there,
     int rc;
 
     if (x->want[i].compared || !dlr_box_cut(here, there, &part) ||
-        (x->ops && x->ops->owns(m->dst)))
+        (x->ops && x->ops->owns(x->rs->list[i].addr)))
         return 0;
     x->want[i].compared = true;
     m->compare = true;

@@ -20,6 +20,7 @@ struct op {
     void *dst;
     const void *src;
     size_t bytes;
+    size_t rows, src_pitch, dst_pitch; /* 0 rows: one */
     uint32_t value;
     struct CUevent_st *event;
     struct op *next;
@@ -72,8 +73,9 @@ static bool ready(const struct op *op)
 
 static void carry_out(struct op *op)
 {
-    if (op->kind == COPY)
-        memcpy(op->dst, op->src, op->bytes);
+    for (size_t i = 0; op->kind == COPY && i < (op->rows ? op->rows : 1); i++)
+        memcpy((char *)op->dst + i * op->dst_pitch,
+               (const char *)op->src + i * op->src_pitch, op->bytes);
     if (op->kind == FILL)
         memset(op->dst, (int)op->value, op->bytes);
     if (op->kind == RECORD)
@@ -312,5 +314,36 @@ CUresult CUDAAPI cuMemcpyHtoD(CUdeviceptr dst, const void *src, size_t bytes)
     if (!to_host((uintptr_t)dst))
         return CUDA_ERROR_INVALID_VALUE;
     memcpy(to_host((uintptr_t)dst), src, bytes);
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemcpy2DAsync(const CUDA_MEMCPY2D *c, CUstream stream)
+{
+    char *src = to_host((uintptr_t)c->srcDevice);
+
+    if (!src || !to_host((uintptr_t)c->srcDevice + (c->Height - 1) * c->srcPitch) ||
+        c->srcMemoryType != CU_MEMORYTYPE_DEVICE || c->srcPitch < c->WidthInBytes ||
+        (fail_copy > 0 && --fail_copy == 0))
+        return CUDA_ERROR_INVALID_VALUE;
+    put(stream, (struct op){.kind = COPY,
+                            .dst = c->dstHost,
+                            .src = src,
+                            .bytes = c->WidthInBytes,
+                            .rows = c->Height,
+                            .src_pitch = c->srcPitch,
+                            .dst_pitch = c->dstPitch});
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemcpy2DUnaligned(const CUDA_MEMCPY2D *c)
+{
+    char *dst = to_host((uintptr_t)c->dstDevice);
+
+    if (!dst || c->dstMemoryType != CU_MEMORYTYPE_DEVICE ||
+        c->dstPitch < c->WidthInBytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < c->Height; i++)
+        memcpy(dst + i * c->dstPitch, (const char *)c->srcHost + i * c->srcPitch,
+               c->WidthInBytes);
     return CUDA_SUCCESS;
 }

@@ -25,21 +25,22 @@ def _short(dtype):
 
 
 def _describe(array):
-    """Address, shape, bytes of an item and the type's name of C-ordered memory."""
+    """Address, shape, bytes of an item, the type's name and strides in bytes, empty in C order."""
     if hasattr(array, "data_ptr"):  # a torch tensor
+        item, strides = array.element_size(), ()
         if not array.is_contiguous():
-            raise ValueError("the tensor is not contiguous")
-        return (array.data_ptr(), tuple(array.shape), array.element_size(),
-                _short(array.dtype))
+            strides = tuple(item * step for step in array.stride())
+        return array.data_ptr(), tuple(array.shape), item, _short(array.dtype), strides
     if hasattr(array, "__array_interface__"):  # a numpy array
-        if not array.flags.c_contiguous or not array.flags.writeable:
-            raise ValueError("the array is not C-contiguous and writable")
-        return array.ctypes.data, array.shape, array.itemsize, _short(array.dtype)
+        if not array.flags.writeable:
+            raise ValueError("the array is not writable")
+        strides = () if array.flags.c_contiguous else array.strides
+        return array.ctypes.data, array.shape, array.itemsize, _short(array.dtype), strides
     view = memoryview(array)
     if view.readonly or not view.c_contiguous:
         raise ValueError("the buffer is not contiguous and writable")
     address = ctypes.addressof((ctypes.c_char * view.nbytes).from_buffer(array))
-    return address, (view.nbytes,), 1, "u8"
+    return address, (view.nbytes,), 1, "u8", ()
 
 
 class Checkpoint:
@@ -80,20 +81,23 @@ class Checkpoint:
         return code
 
     def add(self, name, array, kind="shard", global_shape=None, offset=None):
-        """Names an array: a torch tensor, a numpy array or a writable buffer. After the first
-        begin() too: what is named at the next one is another layout.
+        """Names an array: a torch tensor or a numpy array, views included, or a writable buffer.
+        After the first begin() too: what is named at the next one is another layout.
         """
         try:
-            address, shape, item, dtype = _describe(array)
+            address, shape, item, dtype, strides = _describe(array)
         except ValueError as error:
             raise ValueError(f"'{name}': {error}") from None
         if len(shape) > _lib.DIMS_MAX:
             raise ValueError(f"'{name}': more than {_lib.DIMS_MAX} dimensions")
+        if any(size > 1 and step == 0 for size, step in zip(shape, strides)):
+            raise ValueError(f"'{name}': its items overlap")  # all 0 would say C order
         row = ctypes.c_uint64 * _lib.DIMS_MAX
         region = _lib.Region(
             name=name.encode(), kind=_lib.KINDS[kind], dtype=dtype.encode(), item_size=item,
             ndim=len(shape), global_shape=row(*(global_shape or shape)),
-            offset=row(*(offset or ())), local_shape=row(*shape), addr=address or None)
+            offset=row(*(offset or ())), local_shape=row(*shape),
+            stride=(ctypes.c_int64 * _lib.DIMS_MAX)(*strides), addr=address or None)
         self._check(lib.dlr_ckpt_add(self._open_handle(), region))
         self._kept.append(array)
 

@@ -31,8 +31,8 @@ class Bound:
     numbers (torch's on the CPU and on the current GPU, Python's, numpy's) and extra: an object
     with state_dict and load_state_dict (a scheduler, a GradScaler, a loader's position), a
     dict of such objects, or a function which returns a value to keep when called without an
-    argument and takes it back as its only one. Tied weights are stored once. Tensors must be
-    contiguous. One that lies elsewhere in a later step, or state that appears then, makes another
+    argument and takes it back as its only one. Tied weights are stored once. A tensor
+    that lies elsewhere in a later step, or state that appears then, makes another
     layout: all are named anew, the first time with a warning, since a save that is due then
     waits for memory. A forked child (a DataLoader's worker) saves nothing.
     """
