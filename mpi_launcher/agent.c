@@ -210,6 +210,7 @@ static void stop(struct dlr_agent *a)
         dlr_agent_local_stop(a);
         dlr_agent_tasks_stop(a);
         dlr_agent_data_stop(a);
+        dlr_agent_rebuild_stop(a);
         dlr_agent_ranks_stop(a);
         dlr_agent_peers_stop(a);
     }

@@ -57,6 +57,7 @@
 struct dlr_agent;
 struct dlr_election;
 struct dlr_successor;
+struct dlr_agent_rebuild;
 
 /* --- agent.c ------------------------------------------------------------------------ */
 
@@ -198,6 +199,7 @@ struct dlr_agent {
         struct dlr_version version;
     } bad; /* what a worker here has marked: told to every supervisor */
     struct dlr_agent_data data;
+    struct dlr_agent_rebuild *rebuilds; /* for a successor */
     struct {
         struct dlr_pace pace; /* --dlrover-pace=auto */
         unsigned sends;       /* of saves, on their way */
@@ -269,6 +271,12 @@ void dlr_agent_answer(struct dlr_agent *a, const struct dlr_agent_origin *to,
 /* "done" with rc (negative errno or 0) and why. */
 void dlr_agent_done(struct dlr_agent *a, const struct dlr_agent_origin *to, int rc,
                     const char *why);
+/* The fields every order about one version of one rank has; the id goes to ret_from. */
+int dlr_agent_copy_of(const json_t *msg, struct dlr_agent_origin *ret_from,
+                      int32_t *ret_rank, struct dlr_version *ret_version);
+/* send, from a peer that rebuilds. */
+int dlr_agent_send(struct dlr_agent *a, const json_t *msg,
+                   const struct dlr_agent_origin *from);
 /* persist, from the supervisor or a peer. */
 void dlr_agent_persist(struct dlr_agent *a, const json_t *msg,
                        const struct dlr_agent_origin *from);
@@ -442,6 +450,17 @@ void dlr_agent_data_request(struct dlr_agent *a, enum dlr_local_type type, int32
 /* Starts a child that makes a report; "report" goes to from when it is there. */
 void dlr_agent_report(struct dlr_agent *a, const struct dlr_agent_origin *from);
 void dlr_agent_report_stop(struct dlr_agent *a);
+
+/* --- agent_rebuild.c ---------------------------------------------------------------- */
+
+/* rebuild, from a successor: the rank is made of its set's parts and written. -EBADMSG, -ENOMEM. */
+int dlr_agent_rebuild(struct dlr_agent *a, const json_t *msg,
+                      const struct dlr_agent_origin *from);
+void dlr_agent_rebuild_reserved(struct dlr_agent *a, int32_t rank, int rc,
+                                const char *why);
+/* True when request id was a rebuilding's. */
+bool dlr_agent_rebuild_done(struct dlr_agent *a, uint64_t id, int rc, const char *why);
+void dlr_agent_rebuild_stop(struct dlr_agent *a);
 
 /* --- agent_peers.c ------------------------------------------------------------------ */
 

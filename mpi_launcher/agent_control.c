@@ -138,10 +138,8 @@ static int on_round(struct dlr_agent *a, const json_t *msg)
     return rc;
 }
 
-/* The fields every order about one version of one rank has. */
-static int get_copy(const struct dlr_agent *a, const json_t *msg,
-                    struct dlr_agent_origin *ret_from, int32_t *ret_rank,
-                    struct dlr_version *ret_version)
+int dlr_agent_copy_of(const json_t *msg, struct dlr_agent_origin *ret_from,
+                      int32_t *ret_rank, struct dlr_version *ret_version)
 {
     uint64_t id, rank, vround, step;
 
@@ -178,7 +176,7 @@ static int order(struct dlr_agent *a, const json_t *msg, enum dlr_local_type typ
     uint64_t round;
     int32_t rank;
 
-    if (get_copy(a, msg, &from, &rank, &version) < 0 ||
+    if (dlr_agent_copy_of(msg, &from, &rank, &version) < 0 ||
         dlr_msg_str(msg, text_key, &text) < 0 || strlen(text) >= DLR_LOCAL_TEXT)
         return -EBADMSG;
     if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
@@ -187,6 +185,22 @@ static int order(struct dlr_agent *a, const json_t *msg, enum dlr_local_type typ
         return 0;
     }
     dlr_agent_data_request(a, type, rank, version, text, &from);
+    return 0;
+}
+
+/* Not bound to the round: whoever asks takes only what is of its own. */
+int dlr_agent_send(struct dlr_agent *a, const json_t *msg,
+                   const struct dlr_agent_origin *from)
+{
+    struct dlr_agent_origin origin = *from;
+    struct dlr_version version;
+    const char *data;
+    int32_t rank;
+
+    if (dlr_agent_copy_of(msg, &origin, &rank, &version) < 0 ||
+        dlr_msg_str(msg, "data", &data) < 0 || strlen(data) >= DLR_LOCAL_TEXT)
+        return -EBADMSG;
+    dlr_agent_data_request(a, DLR_LOCAL_D_SEND, rank, version, data, &origin);
     return 0;
 }
 
@@ -216,7 +230,7 @@ void dlr_agent_persist(struct dlr_agent *a, const json_t *msg,
     const char *path;
     int32_t rank;
 
-    if (get_copy(a, msg, &origin, &rank, &version) < 0 ||
+    if (dlr_agent_copy_of(msg, &origin, &rank, &version) < 0 ||
         dlr_msg_str(msg, "path", &path) < 0 || strlen(path) >= DLR_LOCAL_TEXT) {
         a->dropped++;
         return;

@@ -76,6 +76,10 @@ static int on_order(struct dlr_agent *a, const struct dlr_agent_peer *peer,
         dlr_agent_report(a, &from);
     else if (dlr_streq(type, "persist"))
         dlr_agent_persist(a, msg, &from);
+    else if (dlr_streq(type, "rebuild"))
+        return dlr_agent_rebuild(a, msg, &from);
+    else if (dlr_streq(type, "send"))
+        return dlr_agent_send(a, msg, &from);
     else
         return -EBADMSG;
     return 0;

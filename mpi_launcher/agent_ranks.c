@@ -251,6 +251,7 @@ void dlr_agent_ranks_gone(struct dlr_agent *a, struct dlr_agent_conn *c)
 
 static void say_ready(struct dlr_agent *a, const struct dlr_agent_rank *r)
 {
+    dlr_agent_rebuild_reserved(a, r->rank, 0, "");
     dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i, s:I}", "v", DLR_MSG_VERSION, "t",
                                "ready", "round", (json_int_t)a->round.round, "rank",
                                r->rank, "bytes", (json_int_t)r->bytes));
@@ -259,6 +260,7 @@ static void say_ready(struct dlr_agent *a, const struct dlr_agent_rank *r)
 static void say_no_slots(struct dlr_agent *a, const struct dlr_agent_rank *r,
                          const char *why)
 {
+    dlr_agent_rebuild_reserved(a, r->rank, -ENOSPC, why);
     dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i, s:s}", "v", DLR_MSG_VERSION, "t",
                                "no_slots", "round", (json_int_t)a->round.round, "rank",
                                r->rank, "why", why));

@@ -18,9 +18,11 @@
 #include "mpi_launcher/election.h"
 #include "mpi_launcher/persist.h"
 #include "mpi_launcher/plan.h"
+#include "mpi_launcher/sets.h"
 #include "mpi_launcher/spawn.h"
 
 #define EXCLUDE_MAX 65536
+#define TERMS 1024 /* 32 of "SLOT*COEF " and to spare */
 
 enum phase { COLLECT, PERSIST, REQUEUE, OVER };
 
@@ -30,6 +32,8 @@ struct dlr_successor {
     unsigned waiting; /* answers of this phase that are still out */
     struct dlr_plan_report *reports;
     unsigned nreports;
+    struct dlr_sets sets; /* rows 0: no parity */
+    unsigned *tasks;      /* of each place of it */
     struct dlr_plan plan;
     struct dlr_plan_file *files; /* [plan.world] once persisting */
     bool whole;                  /* every one of them was written */
@@ -112,6 +116,7 @@ static int on_late(zloop_t *loop, int timer, void *arg)
         return 0;
     }
     dlr_warn("%s: going on without %u answers", s->agent->node, s->waiting);
+    s->whole = false; /* what was not answered may not be there */
     next(s);
     return 0;
 }
@@ -164,16 +169,63 @@ void dlr_agent_succeed_report(struct dlr_agent *a, const char *node,
 
 /* --- persist ---------------------------------------------------------------------------- */
 
-static uint64_t layout_of(const struct dlr_successor *s, int32_t rank)
+/* All ranks of a version have one; of what is made of parity nobody has told it. */
+static uint64_t layout_of(const struct dlr_successor *s)
 {
     for (unsigned i = 0; i < s->nreports; i++)
         for (unsigned c = 0; c < s->reports[i].ncopies; c++) {
             const struct dlr_plan_copy *copy = &s->reports[i].copies[c];
 
-            if (copy->rank == rank && dlr_version_eq(copy->version, s->plan.version))
+            if ((unsigned)copy->rank < s->plan.made_by &&
+                copy->world == s->plan.made_by &&
+                dlr_version_eq(copy->version, s->plan.version))
                 return copy->layout;
         }
     return 0;
+}
+
+static json_t *order(const struct dlr_successor *s, const char *type, unsigned rank)
+{
+    return json_pack("{s:i, s:s, s:I, s:I, s:i, s:I, s:I, s:s}", "v", DLR_MSG_VERSION,
+                     "t", type, "gen", (json_int_t)s->agent->run.gen, "id",
+                     (json_int_t)rank + 1, "rank", (int)rank, "vround",
+                     (json_int_t)s->plan.version.round, "step",
+                     (json_int_t)s->plan.version.step, "path", s->files[rank].path);
+}
+
+static bool is_lost(void *arg, unsigned rank)
+{
+    const struct dlr_plan *plan = arg;
+
+    return plan->sources[rank].from == DLR_PLAN_PARITY;
+}
+
+/* Nobody has it: a node that has a part of it makes it, and writes it. */
+static void make_rank(struct dlr_successor *s, unsigned rank)
+{
+    struct dlr_agent *a = s->agent;
+    const struct dlr_plan_source *src = &s->plan.sources[rank];
+    struct dlr_agent_origin self = {.from = DLR_AGENT_SELF, .id = rank + 1};
+    DLR_AUTO_JSON json_t *msg = order(s, "rebuild", rank);
+    char node[DLR_PARITY_DATA_MAX][DLR_TOPO_NAME], terms[TERMS], text[TERMS + 16];
+    unsigned slot[DLR_PARITY_DATA_MAX], n, k;
+
+    n = dlr_sets_read_sources(src->where, slot, node);
+    k = dlr_sets_maker(&s->sets, rank, n, is_lost, &s->plan);
+    if (!msg || k == n ||
+        dlr_sets_rebuild_terms(&s->sets, rank, slot, terms, sizeof(terms)) < 0) {
+        s->whole = false;
+        return;
+    }
+    dlr_format(text, sizeof(text), "%u %s", s->sets.world, terms);
+    json_object_set_new(msg, "terms", json_string(text));
+    json_object_set_new(msg, "parts", json_string(src->where));
+    json_object_set_new(msg, "bytes", json_integer((json_int_t)src->bytes));
+    s->waiting++;
+    if (!dlr_streq(node[k], a->node))
+        dlr_agent_peers_say(a, node[k], json_incref(msg));
+    else if (dlr_agent_rebuild(a, msg, &self) < 0)
+        dlr_agent_succeed_done(a, self.id, -EIO, "it cannot be made here");
 }
 
 static void persist_rank(struct dlr_successor *s, unsigned rank, const char *dir)
@@ -188,13 +240,13 @@ static void persist_rank(struct dlr_successor *s, unsigned rank, const char *dir
                                      .world = s->plan.made_by,
                                      .version = s->plan.version,
                                      .bytes = src->bytes,
-                                     .layout = layout_of(s, (int32_t)rank)};
+                                     .layout = layout_of(s)};
     dlr_persist_path(dir, (int32_t)rank, s->plan.version, f->path, sizeof(f->path));
-    msg =
-        json_pack("{s:i, s:s, s:I, s:I, s:i, s:I, s:I, s:s}", "v", DLR_MSG_VERSION, "t",
-                  "persist", "gen", (json_int_t)a->run.gen, "id", (json_int_t)rank + 1,
-                  "rank", (int)rank, "vround", (json_int_t)s->plan.version.round,
-                  "step", (json_int_t)s->plan.version.step, "path", f->path);
+    if (src->from == DLR_PLAN_PARITY) {
+        make_rank(s, rank);
+        return;
+    }
+    msg = order(s, "persist", rank);
     if (!msg)
         return;
     s->waiting++;
@@ -202,6 +254,28 @@ static void persist_rank(struct dlr_successor *s, unsigned rank, const char *dir
         dlr_agent_persist(a, msg, &self);
     else
         dlr_agent_peers_say(a, src->where, json_incref(msg));
+}
+
+/* The round's places, as they shared parity. */
+static void find_sets(struct dlr_successor *s)
+{
+    const struct dlr_agent_round *round = &s->agent->round;
+    const struct dlr_redundancy_conf *conf = &s->agent->job.redundancy;
+    DLR_AUTO_FREE unsigned *ranks = calloc(s->agent->peers.world, sizeof(*ranks));
+    unsigned n = 0;
+
+    s->tasks = calloc(round->nnodes + 1, sizeof(*s->tasks));
+    if (!conf->members || round->nnodes < 2 || !ranks || !s->tasks)
+        return;
+    for (unsigned p = 0; p < round->nnodes; p++) {
+        s->tasks[p] = round->nodes[p].nranks;
+        for (unsigned i = 0; i < s->tasks[p]; i++, n++)
+            if (n < s->agent->peers.world)
+                ranks[n] = (unsigned)round->nodes[p].ranks[i];
+    }
+    if (n == s->agent->peers.world)
+        dlr_sets_init(&s->sets, round->nnodes, s->tasks, ranks, conf->members,
+                      conf->copies);
 }
 
 static bool choose(struct dlr_successor *s)
@@ -212,6 +286,13 @@ static bool choose(struct dlr_successor *s)
 
     if (world == 0 || s->nreports == 0)
         return false;
+    find_sets(s);
+    if (s->sets.rows > 0)
+        want = (struct dlr_plan_want){.nplaces = s->sets.nplaces,
+                                      .tasks = s->tasks,
+                                      .ranks = s->sets.ranks,
+                                      .members = s->agent->job.redundancy.members,
+                                      .rows = s->sets.rows};
     if (dlr_plan_restorable(s->reports, s->nreports, &want, &s->plan, &err) < 0) {
         dlr_warn("%s: %s", s->agent->node, err.text);
         return false;
@@ -245,7 +326,7 @@ void dlr_agent_succeed_done(struct dlr_agent *a, uint64_t id, int rc, const char
 {
     struct dlr_successor *s = a->successor;
 
-    if (!s || s->phase != PERSIST)
+    if (dlr_agent_rebuild_done(a, id, rc, why) || !s || s->phase != PERSIST)
         return; /* a peer that would not report counts when the limit ends */
     if (rc < 0) {
         dlr_warn("%s: rank %llu is not written: %s", a->node,
@@ -387,6 +468,8 @@ void dlr_agent_succeed_stop(struct dlr_agent *a)
         dlr_plan_report_done(&s->reports[i]);
     free(s->reports);
     dlr_plan_done(&s->plan);
+    dlr_sets_done(&s->sets);
+    free(s->tasks);
     free(s->files);
     free(s);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi_launcher/sets.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -247,4 +248,30 @@ int dlr_sets_sources(const struct dlr_sets *sets, unsigned lost,
         found++;
     }
     return found == n ? 0 : -ENOENT;
+}
+
+unsigned dlr_sets_read_sources(const char *text, unsigned ret_slot[DLR_PARITY_DATA_MAX],
+                               char ret_node[DLR_PARITY_DATA_MAX][DLR_TOPO_NAME])
+{
+    unsigned n = 0;
+    int used;
+
+    static_assert(DLR_TOPO_NAME == 256, "the width of a name below");
+    while (n < DLR_PARITY_DATA_MAX &&
+           sscanf(text, "%u@%255[^ ]%n", &ret_slot[n], ret_node[n], &used) == 2) {
+        n++;
+        text += used + (text[used] == ' ');
+    }
+    return n;
+}
+
+unsigned dlr_sets_maker(const struct dlr_sets *sets, unsigned rank, unsigned n,
+                        dlr_sets_lost_fn *is_lost, void *arg)
+{
+    unsigned ranks[DLR_PARITY_DATA_MAX], k = 0;
+    unsigned members = dlr_sets_group(sets, rank, ranks);
+
+    for (unsigned i = 0; i < members && ranks[i] != rank; i++)
+        k += is_lost(arg, ranks[i]);
+    return n == members && k < n ? k : n;
 }

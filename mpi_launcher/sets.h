@@ -7,6 +7,7 @@
 #ifndef DLR_MPI_LAUNCHER_SETS_H
 #define DLR_MPI_LAUNCHER_SETS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "ckpt/parity.h"
@@ -57,5 +58,15 @@ int dlr_sets_rebuild_terms(const struct dlr_sets *sets, unsigned lost,
 typedef const char *dlr_sets_node_fn(void *arg, unsigned slot);
 int dlr_sets_sources(const struct dlr_sets *sets, unsigned lost,
                      dlr_sets_node_fn *node_of, void *arg, char *buf, size_t size);
+/* The same read back; their number, what cannot be read ends it. */
+unsigned dlr_sets_read_sources(const char *text, unsigned ret_slot[DLR_PARITY_DATA_MAX],
+                               char ret_node[DLR_PARITY_DATA_MAX][DLR_TOPO_NAME]);
+/* Which of n sources makes rank, when that may be any node: of each lost rank of a group
+ * another one, since a part that comes can go into one sum only. n: none of them, or there
+ * are not as many sources as ranks of its group.
+ */
+typedef bool dlr_sets_lost_fn(void *arg, unsigned rank);
+unsigned dlr_sets_maker(const struct dlr_sets *sets, unsigned rank, unsigned n,
+                        dlr_sets_lost_fn *is_lost, void *arg);
 
 #endif

@@ -254,19 +254,15 @@ void dlr_sup_shard_ready(struct dlr_sup *s, unsigned node, unsigned slot)
                          dlr_sup_now());
 }
 
-/* "SLOT@NODE ..": the slots, and the members that have them. Their number. */
+/* The slots, and the members that have them. Their number. */
 static unsigned read_sources(const struct dlr_sup *s, const char *where, unsigned *slot,
                              int *node)
 {
-    char name[DLR_TOPO_NAME];
-    unsigned n = 0;
-    int used;
+    char name[DLR_PARITY_DATA_MAX][DLR_TOPO_NAME];
+    unsigned n = dlr_sets_read_sources(where, slot, name);
 
-    while (n < DLR_PARITY_DATA_MAX &&
-           sscanf(where, "%u@%255[^ ]%n", &slot[n], name, &used) == 2) {
-        node[n++] = dlr_members_find(&s->members, name);
-        where += used + (where[used] == ' ');
-    }
+    for (unsigned i = 0; i < n; i++)
+        node[i] = dlr_members_find(&s->members, name[i]);
     return n;
 }
 
@@ -313,18 +309,20 @@ void dlr_sup_rebuild(struct dlr_sup *s, unsigned rank)
         dlr_sup_add_transfer(s, rank, home, home, true); /* its limit ends it */
 }
 
-/* A node that has one of the parts makes it: of each lost rank of a group another one, since a part
- * that comes can go into one sum only.
- */
+static bool is_lost(void *arg, unsigned rank)
+{
+    const struct dlr_plan *plan = arg;
+
+    return plan->sources[rank].from == DLR_PLAN_PARITY;
+}
+
 uint64_t dlr_sup_rebuild_anywhere(struct dlr_sup *s, const struct dlr_plan *plan,
                                   unsigned rank)
 {
-    unsigned ranks[DLR_PARITY_DATA_MAX], slot[DLR_PARITY_DATA_MAX], k = 0;
-    unsigned members = dlr_sets_group(&s->sets, rank, ranks);
+    unsigned slot[DLR_PARITY_DATA_MAX], k;
     int node[DLR_PARITY_DATA_MAX];
     unsigned n = read_sources(s, plan->sources[rank].where, slot, node);
 
-    for (unsigned i = 0; i < members && ranks[i] != rank; i++)
-        k += plan->sources[ranks[i]].from == DLR_PLAN_PARITY;
+    k = dlr_sets_maker(&s->sets, rank, n, is_lost, (void *)plan);
     return k < n ? rebuild(s, &plan->sources[rank], rank, slot, node, n, node[k]) : 0;
 }

@@ -158,6 +158,33 @@ static void terms_name_slots(void **state)
     dlr_sets_done(&s);
 }
 
+static bool is_lost(void *arg, unsigned rank)
+{
+    return rank < *(unsigned *)arg;
+}
+
+static void sources_are_read_back_and_each_lost_rank_has_another_maker(void **state)
+{
+    const unsigned tasks[4] = {1, 1, 1, 1};
+    char node[DLR_PARITY_DATA_MAX][DLR_TOPO_NAME];
+    unsigned slot[DLR_PARITY_DATA_MAX], lost = 4;
+    struct dlr_sets s;
+
+    assert_int_equal(dlr_sets_read_sources("4@n3 8@node-4", slot, node), 2);
+    assert_int_equal(slot[0], 4);
+    assert_int_equal(slot[1], 8);
+    assert_string_equal(node[0], "n3");
+    assert_string_equal(node[1], "node-4");
+    assert_int_equal(dlr_sets_read_sources("4 8@n4", slot, node), 0);
+    assert_int_equal(dlr_sets_init(&s, 4, tasks, NULL, 2, 2), 0);
+    assert_int_equal(dlr_sets_maker(&s, 0, 2, is_lost, &lost), 0);
+    assert_int_equal(dlr_sets_maker(&s, 2, 2, is_lost, &lost), 1);
+    assert_int_equal(dlr_sets_maker(&s, 2, 1, is_lost, &lost), 1); /* too few parts */
+    lost = 0;
+    assert_int_equal(dlr_sets_maker(&s, 2, 2, is_lost, &lost), 0);
+    dlr_sets_done(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,6 +193,7 @@ int main(void)
         cmocka_unit_test(ranks_that_are_dealt_out_are_found),
         cmocka_unit_test(more_holders_than_other_places_are_refused),
         cmocka_unit_test(terms_name_slots),
+        cmocka_unit_test(sources_are_read_back_and_each_lost_rank_has_another_maker),
     };
 
     return cmocka_run_group_tests_name("sets", tests, NULL, NULL);

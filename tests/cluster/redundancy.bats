@@ -122,6 +122,19 @@ batch_host_first() {
     same_as_undisturbed "$job"
 }
 
+@test "xor:2: the batch host dies, the agents make its ranks' state of parity before the requeue" {
+    job=$(submit --dlrover=on -N4 --dlrover-redundancy=xor:2 train.sh $STEPS "$name")
+    saved "$job"
+    batch_host_first "$job"
+    committed=$(events "$job" 'select(.event=="progress").committed[1]' | tail -n 1)
+    "$VC" kill n1
+    await "$job" requeue
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(events "$job" 'select(.event=="persist").files')" -eq 4 ]
+    [ "$(events "$job" 'select(.event=="restored").version[1]' | tail -n 1)" -ge "$committed" ]
+    cmp "$(alice_home)/$name.weights" "$(alice_home)/ref.weights"
+}
+
 @test "none: a crash of the program costs no committed step" {
     job=$(start none)
     saved "$job"

@@ -32,6 +32,12 @@ HANDS(dlr_agent_watchdog_stop, struct dlr_agent *a)
 HANDS(dlr_agent_succeed_report, struct dlr_agent *a, const char *node, const json_t *r)
 HANDS(dlr_agent_succeed_done, struct dlr_agent *a, uint64_t id, int rc, const char *why)
 
+int dlr_agent_rebuild(struct dlr_agent *a, const json_t *msg,
+                      const struct dlr_agent_origin *from)
+{
+    return 0;
+}
+
 void dlr_agent_lease_take(struct dlr_agent *a, const void *data, size_t size)
 {
     struct dlr_beat beat;
