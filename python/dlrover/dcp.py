@@ -384,8 +384,8 @@ class Bound:
         return planner
 
     def restore(self):
-        """The step that was loaded, None when there is none. Under a job the ranks must be as
-        many as saved; without one, and from a run's persist/ directory, they need not.
+        """The step that was loaded, None when there is none. The ranks may be others, and more or
+        fewer, than those that saved it.
         """
         if "DLROVER_AGENT_SOCKET" in os.environ:
             return self._restore_from_memory()

@@ -35,7 +35,7 @@ teardown_file() { cluster_down; }
     [ -z "$(leftovers n1 n3 n4 n5)" ]
 }
 
-@test "DCP: sharded state comes back from memory after a node died" {
+@test "DCP: sharded state comes back from memory after a node died, and on two nodes from its files" {
     venv=${DLROVER_TORCH_VENV:-/opt/dlrover-torch}
     [ -x "$venv/bin/python" ] || skip "no PyTorch in '$venv': scripts/install-deps --torch-venv"
     job_file python_dcp.py <"$BATS_TEST_DIRNAME/../python_dcp.py"
@@ -43,12 +43,21 @@ teardown_file() { cluster_down; }
 #!/bin/bash
 #SBATCH -o out.%j
 export PYTHONPATH=/opt/dlrover/lib/python3/dist-packages OMP_NUM_THREADS=1
-srun $venv/bin/python python_dcp.py memory 60
+srun $venv/bin/python python_dcp.py memory \$1
 SH
-    job=$(submit -N5 --dlrover=on --dlrover-spares=1 --dlrover-ckpt-budget=off dcp.sh)
+    job=$(submit -N5 --dlrover=on --dlrover-spares=1 --dlrover-ckpt-budget=off --dlrover-name=dcp \
+        --dlrover-persist-every=20 dcp.sh 60)
     await "$job" "e['event']=='progress' and e['commits']>=3"
     "$VC" kill n2
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     grep -x "restored $(events "$job" 'select(.event=="restored").version[1]')" "$(alice_home)/out.$job"
     grep -x "done 60" "$(alice_home)/out.$job"
+
+    # What four ranks cut among them is put together anew.
+    last=$(events "$job" 'select(.event=="persisted" and .version).version[1]' | tail -n 1)
+    [ "$last" -gt 0 ]
+    job=$(submit -N2 --dlrover=on --dlrover-name=dcp --dlrover-restore-from="$job" dcp.sh 65)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    grep -x "restored $last" "$(alice_home)/out.$job"
+    grep -x "done 65" "$(alice_home)/out.$job"
 }
