@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "ckpt/data_sum.h"
+#include "ckpt/store.h"
 #include "common/log.h"
 
 #define RECVS_MAX 4096 /* at once */
@@ -24,19 +25,39 @@ static bool accepted(const struct dlr_data *d, int32_t rank)
     return false;
 }
 
+/* What this round makes of the rank is not meant. */
+bool dlr_data_brings(const struct dlr_data *d, int32_t rank, struct dlr_version v)
+{
+    for (unsigned i = 0; i < d->nbring; i++)
+        if (d->bring[i] == rank)
+            return v.round < d->round;
+    return false;
+}
+
 int dlr_data_check_sender(const struct dlr_data *d, const struct dlr_wire_begin *head)
 {
+    struct dlr_version v = {head->vround, head->step};
+
     if (!d->configured || head->round > d->round)
         return -EAGAIN; /* our agent has not told us yet */
     if (head->round < d->round || head->vround > head->round)
         return -ESTALE;
     if (!dlr_data_same_token(head->token, d->token))
         return -EACCES;
-    if (!accepted(d, head->rank) &&
-        !dlr_data_sum_wants(d, head->rank,
-                            (struct dlr_version){head->vround, head->step}))
+    if (!accepted(d, head->rank) && !dlr_data_brings(d, head->rank, v) &&
+        !dlr_data_sum_wants(d, head->rank, v))
         return -EPERM;
     return d->nrecvs < RECVS_MAX ? 0 : -EBUSY;
+}
+
+static uint64_t room_for(const struct dlr_data *d, int32_t rank, struct dlr_version v)
+{
+    const struct dlr_held *held;
+
+    if (!dlr_data_brings(d, rank, v))
+        return dlr_held_room(&d->held, rank);
+    held = dlr_held_find(&d->held, rank, DLR_STORE_BROUGHT);
+    return held ? dlr_slot_bytes(held->slot) : 0;
 }
 
 int dlr_data_check_meta(struct dlr_data *d, const struct dlr_wire_begin *head,
@@ -44,7 +65,7 @@ int dlr_data_check_meta(struct dlr_data *d, const struct dlr_wire_begin *head,
 {
     struct dlr_version v = {head->vround, head->step};
     bool sum = dlr_data_sum_wants(d, head->rank, v);
-    uint64_t room = sum ? 0 : dlr_held_room(&d->held, head->rank);
+    uint64_t room = sum ? 0 : room_for(d, head->rank, v);
     struct dlr_err err;
     int rc = dlr_slot_check_meta(meta, head->meta_bytes, room ? room : UINT64_MAX, ret,
                                  &err);

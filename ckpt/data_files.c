@@ -21,7 +21,7 @@ struct reserve {
     struct dlr_data *d;
     int32_t rank;
     uint64_t bytes;
-    unsigned n;
+    unsigned first, n;
     bool make[DLR_LOCAL_FDS], old[DLR_LOCAL_FDS];
     struct dlr_slot *made[DLR_LOCAL_FDS];
 };
@@ -35,7 +35,7 @@ static int run_reserve(struct dlr_job *job, struct dlr_err *err)
     for (unsigned k = 0; k < r->n && rc == 0; k++) {
         if (!r->make[k])
             continue;
-        rc = dlr_store_name(r->rank, k, name, sizeof(name));
+        rc = dlr_store_name(r->rank, r->first + k, name, sizeof(name));
         if (rc == 0)
             rc = dlr_slot_create(r->d->dir, name, r->bytes, &r->made[k], err);
     }
@@ -51,6 +51,7 @@ static void tell_reserved(struct dlr_data *d, const struct reserve *r, int rc,
     dlr_local_init(&msg, DLR_LOCAL_D_RESERVED);
     msg.round = d->round;
     msg.rank = r->rank;
+    msg.arg[2] = r->first;
     if (rc < 0) {
         msg.arg[1] = (uint64_t)-rc;
         dlr_local_text(&msg, "%s", why);
@@ -58,7 +59,7 @@ static void tell_reserved(struct dlr_data *d, const struct reserve *r, int rc,
         return;
     }
     for (unsigned k = 0; k < r->n; k++)
-        fds[k] = dlr_held_find(&d->held, r->rank, k)->fd;
+        fds[k] = dlr_held_find(&d->held, r->rank, r->first + k)->fd;
     msg.arg[0] = r->n;
     dlr_data_say(d, &msg, fds, r->n);
 }
@@ -76,9 +77,9 @@ static void reserve_done(struct dlr_job *job)
             continue;
         if (job->rc < 0 && !r->old[k]) {
             dlr_slot_unmap(r->made[k]);
-            if (dlr_store_name(r->rank, k, name, sizeof(name)) == 0)
+            if (dlr_store_name(r->rank, r->first + k, name, sizeof(name)) == 0)
                 unlinkat(d->dir, name, 0);
-        } else if (dlr_held_add(&d->held, r->rank, k, r->made[k]) < 0) {
+        } else if (dlr_held_add(&d->held, r->rank, r->first + k, r->made[k]) < 0) {
             rc = rc < 0 ? rc : -ENOMEM;
         }
     }
@@ -87,9 +88,10 @@ static void reserve_done(struct dlr_job *job)
     dlr_data_recv_retry(d);
 }
 
-void dlr_data_reserve(struct dlr_data *d, int32_t rank, uint64_t bytes, unsigned slots)
+void dlr_data_reserve(struct dlr_data *d, int32_t rank, uint64_t bytes, unsigned first,
+                      unsigned slots)
 {
-    struct reserve *r = calloc(1, sizeof(*r)), none = {.rank = rank};
+    struct reserve *r = calloc(1, sizeof(*r)), none = {.rank = rank, .first = first};
     bool any = false;
 
     if (!r || d->dir < 0 || rank < 0 || !slots || slots > DLR_LOCAL_FDS) {
@@ -100,9 +102,10 @@ void dlr_data_reserve(struct dlr_data *d, int32_t rank, uint64_t bytes, unsigned
     *r = (struct reserve){.job = {.run = run_reserve, .done = reserve_done}, .d = d};
     r->rank = rank;
     r->bytes = dlr_align_up(bytes, DLR_SLOT_PAGE);
+    r->first = first;
     r->n = slots;
     for (unsigned k = 0; k < slots; k++) {
-        const struct dlr_held *held = dlr_held_find(&d->held, rank, k);
+        const struct dlr_held *held = dlr_held_find(&d->held, rank, first + k);
 
         r->old[k] = held != NULL;
         r->make[k] = !held || dlr_slot_bytes(held->slot) < bytes;

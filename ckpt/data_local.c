@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "ckpt/data_sum.h"
+#include "ckpt/store.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -38,8 +39,9 @@ struct config {
     uint64_t round;
     const char *dir, *key;
     unsigned char token[DLR_WIRE_TOKEN];
-    int32_t *accept;
-    unsigned naccept;
+    int32_t *accept, *bring;
+    unsigned naccept, nbring;
+    bool resized;
 };
 
 static int read_token(const char *text, unsigned char *token)
@@ -58,15 +60,15 @@ static int read_token(const char *text, unsigned char *token)
     return 0;
 }
 
-static int read_accept(const json_t *list, struct config *c)
+static int read_ranks(const json_t *list, int32_t **ret, unsigned *ret_n)
 {
     size_t i;
     json_t *rank;
 
     if (!json_is_array(list))
         return -EBADMSG;
-    c->accept = calloc(json_array_size(list) + 1, sizeof(*c->accept));
-    if (!c->accept)
+    *ret = calloc(json_array_size(list) + 1, sizeof(**ret));
+    if (!*ret)
         return -ENOMEM;
     json_array_foreach(list, i, rank)
     {
@@ -74,7 +76,7 @@ static int read_accept(const json_t *list, struct config *c)
 
         if (!json_is_integer(rank) || value < 0 || value > INT32_MAX)
             return -EBADMSG;
-        c->accept[c->naccept++] = (int32_t)value;
+        (*ret)[(*ret_n)++] = (int32_t)value;
     }
     return 0;
 }
@@ -92,7 +94,12 @@ static int read_config(const json_t *json, struct config *c)
         rc = dlr_msg_str(json, "token", &token);
     if (rc == 0)
         rc = read_token(token, c->token);
-    return rc < 0 ? rc : read_accept(json_object_get(json, "accept"), c);
+    if (rc == 0)
+        rc = read_ranks(json_object_get(json, "accept"), &c->accept, &c->naccept);
+    if (rc == 0 && json_object_get(json, "bring"))
+        rc = read_ranks(json_object_get(json, "bring"), &c->bring, &c->nbring);
+    c->resized = json_is_true(json_object_get(json, "resized"));
+    return rc;
 }
 
 /* A slot that was half received when a data process died: nobody will finish it. */
@@ -103,6 +110,33 @@ static void bury_unfinished(struct dlr_data *d)
             if (held->rank == d->accept[i] && !held->writing &&
                 dlr_slot_state(held->slot) == DLR_SLOT_OPEN)
                 dlr_slot_set_state(held->slot, DLR_SLOT_DEAD);
+}
+
+static bool is_among(const int32_t *list, unsigned n, int32_t rank)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (list[i] == rank)
+            return true;
+    return false;
+}
+
+/* Copies that were brought for a restore which is over. */
+static bool is_read(void *arg, const struct dlr_held *held)
+{
+    const struct dlr_data *d = arg;
+
+    return held->k != DLR_STORE_BROUGHT || is_among(d->bring, d->nbring, held->rank);
+}
+
+/* With a commit nobody needs what another number of ranks has left here. */
+static bool is_kept(void *arg, const struct dlr_held *held)
+{
+    const struct dlr_data *d = arg;
+    enum dlr_slot_state state = dlr_slot_state(held->slot);
+
+    return !d->resized || is_among(d->accept, d->naccept, held->rank) ||
+           is_among(d->bring, d->nbring, held->rank) ||
+           (state != DLR_SLOT_FREE && state != DLR_SLOT_DEAD);
 }
 
 static void open_dir(struct dlr_data *d, const char *path)
@@ -122,16 +156,23 @@ static void configure(struct dlr_data *d, const struct dlr_local_msg *msg)
 {
     DLR_AUTO_JSON json_t *json = json_loadb(msg->text, msg->text_len, 0, NULL);
     struct config c = {0};
+    bool again;
     int rc = json ? read_config(json, &c) : -EBADMSG;
 
     if (rc < 0) {
         dlr_error("the agent sent a malformed configuration");
         free(c.accept);
+        free(c.bring);
         return;
     }
     free(d->accept);
+    free(d->bring);
     d->accept = c.accept;
     d->naccept = c.naccept;
+    d->bring = c.bring;
+    d->nbring = c.nbring;
+    d->resized = c.resized;
+    again = d->configured && d->round == (uint32_t)c.round;
     if ((uint32_t)c.round != d->round)
         dlr_data_sum_round(d);
     d->round = (uint32_t)c.round;
@@ -139,7 +180,9 @@ static void configure(struct dlr_data *d, const struct dlr_local_msg *msg)
     memcpy(d->token, c.token, sizeof(d->token));
     d->configured = true;
     open_dir(d, c.dir);
-    bury_unfinished(d);
+    if (!again) /* else a worker may be writing one */
+        bury_unfinished(d);
+    dlr_held_sweep(&d->held, d->dir, is_read, d);
     dlr_data_send_round(d);
     dlr_data_recv_round(d);
     dlr_net_drop_idle(
@@ -166,6 +209,7 @@ void dlr_data_obey(struct dlr_data *d, const struct dlr_local_msg *msg)
         break;
     case DLR_LOCAL_D_RESERVE:
         dlr_data_reserve(d, msg->rank, msg->arg[0],
+                         msg->arg[2] == DLR_STORE_BROUGHT ? DLR_STORE_BROUGHT : 0,
                          msg->arg[1] > UINT16_MAX ? UINT16_MAX : (unsigned)msg->arg[1]);
         break;
     case DLR_LOCAL_D_SEND:
@@ -183,6 +227,7 @@ void dlr_data_obey(struct dlr_data *d, const struct dlr_local_msg *msg)
         break;
     case DLR_LOCAL_D_COMMIT:
         dlr_held_commit(&d->held, v);
+        dlr_held_sweep(&d->held, d->dir, is_kept, d);
         break;
     case DLR_LOCAL_D_ABORT:
         dlr_held_abort(&d->held, v);

@@ -81,7 +81,7 @@ static void release(struct dlr_recv *r)
     if (r->held && !dlr_held_write_done(r->held, rc == 0) && rc == 0)
         rc = -ECANCELED; /* aborted while the last chunks came */
     say(r, opened ? DLR_WIRE_ACK : DLR_WIRE_ANSWER, rc);
-    if (rc == 0 && !r->summed)
+    if (rc == 0 && !r->summed && !r->brought)
         tell_agent(d, r, dlr_now_ns() - r->start_ns);
     if (rc < 0)
         dlr_debug("copy of rank %d step %llu given up: %s", r->rank,
@@ -141,6 +141,12 @@ static bool join_sum(struct dlr_recv *r)
     return true;
 }
 
+static struct dlr_held *free_slot(const struct dlr_recv *r)
+{
+    return r->brought ? dlr_held_choose_brought(&r->d->held, r->rank)
+                      : dlr_held_choose(&r->d->held, r->rank);
+}
+
 /* Gives r a slot when one is free. */
 static void open_slot(struct dlr_recv *r)
 {
@@ -152,7 +158,7 @@ static void open_slot(struct dlr_recv *r)
         join_sum(r);
         return;
     }
-    held = dlr_held_choose(&r->d->held, r->rank);
+    held = free_slot(r);
     if (!held)
         return;
     rc = dlr_slot_put_meta(held->slot, r->meta, r->meta_bytes, &err);
@@ -198,6 +204,7 @@ static int new_recv(struct dlr_data *d, const struct dlr_wire_begin *head,
     r->data_bytes = info->data_bytes;
     r->nchunks = r->want = info->nchunks;
     r->summed = dlr_data_sum_wants(d, r->rank, r->version);
+    r->brought = dlr_data_brings(d, r->rank, r->version);
     r->start_ms = dlr_now_ms();
     memcpy(r->token, head->token, sizeof(r->token));
     r->meta = malloc(r->meta_bytes);
@@ -414,8 +421,7 @@ void dlr_data_recv_retry(struct dlr_data *d)
     dlr_data_sum_settle(d);
     do {
         r = d->recvs;
-        while (r && (dlr_recv_is_open(r) || r->ending || r->summed ||
-                     !dlr_held_choose(&d->held, r->rank)))
+        while (r && (dlr_recv_is_open(r) || r->ending || r->summed || !free_slot(r)))
             r = r->next;
         if (r)
             open_slot(r);

@@ -18,6 +18,7 @@ struct dlr_recv {
     size_t meta_bytes;
     uint64_t data_bytes;
     struct dlr_held *held; /* NULL: waits for a slot, or is part of a sum: */
+    bool brought;          /* only read here */
     bool summed;
     struct dlr_sum *sum; /* NULL: waits for its slot */
     unsigned char *got;  /* bitmap of chunks that came or are being fetched */

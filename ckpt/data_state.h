@@ -55,6 +55,9 @@ struct dlr_data {
     uint64_t key;
     int32_t *accept;
     unsigned naccept;
+    int32_t *bring; /* ranks whose copies are only read here, for a restore */
+    unsigned nbring;
+    bool resized; /* what the round begins from was made by another number of ranks */
 
     struct dlr_bucket bucket; /* of the sends that are paced */
     struct dlr_send *sends;
@@ -85,7 +88,9 @@ void dlr_data_obey(struct dlr_data *d, const struct dlr_local_msg *msg);
 int dlr_data_hello(struct dlr_data *d, struct dlr_err *err);
 
 /* --- data_files.c: jobs of the work thread */
-void dlr_data_reserve(struct dlr_data *d, int32_t rank, uint64_t bytes, unsigned slots);
+/* Slots from first on. */
+void dlr_data_reserve(struct dlr_data *d, int32_t rank, uint64_t bytes, unsigned first,
+                      unsigned slots);
 void dlr_data_load(struct dlr_data *d, const struct dlr_local_msg *msg);
 void dlr_data_save(struct dlr_data *d, const struct dlr_local_msg *msg);
 
@@ -104,6 +109,8 @@ int64_t dlr_data_send_tick(struct dlr_data *d, int64_t now_ms);
 bool dlr_data_same_token(const unsigned char *a, const unsigned char *b);
 /* Whether this sender may send this at all: 0 or -errno. */
 int dlr_data_check_sender(const struct dlr_data *d, const struct dlr_wire_begin *head);
+/* Whether that copy is to be read here and not kept. */
+bool dlr_data_brings(const struct dlr_data *d, int32_t rank, struct dlr_version v);
 /* The meta block against itself, its head and the slots of its rank. */
 int dlr_data_check_meta(struct dlr_data *d, const struct dlr_wire_begin *head,
                         const void *meta, struct dlr_slot_info *ret);

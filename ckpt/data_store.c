@@ -163,10 +163,22 @@ static bool may_be_overwritten(const struct dlr_holdings *h,
     }
 }
 
+static bool is_brought(const struct dlr_held *held)
+{
+    return held->k == DLR_STORE_BROUGHT;
+}
+
+struct dlr_held *dlr_held_choose_brought(const struct dlr_holdings *h, int32_t rank)
+{
+    struct dlr_held *held = dlr_held_find(h, rank, DLR_STORE_BROUGHT);
+
+    return held && may_be_overwritten(h, held) ? held : NULL;
+}
+
 struct dlr_held *dlr_held_choose(const struct dlr_holdings *h, int32_t rank)
 {
     for (struct dlr_held *held = h->first; held; held = held->next)
-        if (held->rank == rank && may_be_overwritten(h, held))
+        if (held->rank == rank && !is_brought(held) && may_be_overwritten(h, held))
             return held;
     return NULL;
 }
@@ -178,10 +190,36 @@ uint64_t dlr_held_room(const struct dlr_holdings *h, int32_t rank)
     for (struct dlr_held *held = h->first; held; held = held->next) {
         const struct dlr_slot *slot = held->grown ? held->grown : held->slot;
 
-        if (held->rank == rank && dlr_slot_bytes(slot) > room)
+        if (held->rank == rank && !is_brought(held) && dlr_slot_bytes(slot) > room)
             room = dlr_slot_bytes(slot);
     }
     return room;
+}
+
+static void forget(struct dlr_held *held, int dirfd)
+{
+    char name[NAME_BYTES];
+
+    if (dlr_store_name(held->rank, held->k, name, sizeof(name)) == 0)
+        unlinkat(dirfd, name, 0);
+    replace(held, NULL, -1);
+    free(held);
+}
+
+void dlr_held_sweep(struct dlr_holdings *h, int dirfd, dlr_held_wanted_fn fn, void *arg)
+{
+    struct dlr_held **at = &h->first;
+
+    while (*at) {
+        struct dlr_held *held = *at;
+
+        if (in_use(held) || held->grown || fn(arg, held)) {
+            at = &held->next;
+            continue;
+        }
+        *at = held->next;
+        forget(held, dirfd);
+    }
 }
 
 /* What was decided while it was in use. */

@@ -53,9 +53,16 @@ struct dlr_held *dlr_held_version(const struct dlr_holdings *h, int32_t rank,
  * commit, or aborted before it was whole; never one in use, never a COMMITTED one.
  */
 struct dlr_held *dlr_held_choose(const struct dlr_holdings *h, int32_t rank);
+/* The same of the slot for a copy that is only read here; NULL: there is none, or it is used. */
+struct dlr_held *dlr_held_choose_brought(const struct dlr_holdings *h, int32_t rank);
 
-/* The largest slot of rank in bytes, 0 when there is none. */
+/* The largest slot of rank in bytes, of those that are kept; 0 when there is none. */
 uint64_t dlr_held_room(const struct dlr_holdings *h, int32_t rank);
+
+/* Removes slots that fn does not want any more, with their files; one in use stays. */
+typedef bool (*dlr_held_wanted_fn)(void *arg, const struct dlr_held *held);
+void dlr_held_sweep(struct dlr_holdings *h, int dirfd, dlr_held_wanted_fn fn,
+                    void *arg);
 
 void dlr_held_read(struct dlr_held *held);
 void dlr_held_read_done(struct dlr_held *held);

@@ -9,6 +9,7 @@
 #include "common/local.h"
 
 #define DLR_CONNECT_MS 5000 /* to the agent, and for its answer to a question */
+#define DLR_BRING_MS 600000 /* for another rank's copy, which other nodes may have */
 
 struct supervised {
     int sock;

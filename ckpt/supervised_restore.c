@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "ckpt/load.h"
@@ -61,6 +63,7 @@ static int ask(struct dlr_ckpt *ck, struct dlr_local_msg *msg,
                enum dlr_local_type answer, int *ret_fd, struct dlr_err *err)
 {
     struct supervised *sup = ck->mode;
+    const struct timeval limit = {.tv_sec = DLR_BRING_MS / 1000};
     DLR_AUTO_CLOSE int sock = -1;
     int fds[DLR_LOCAL_FDS], rc;
     unsigned nfds = 0;
@@ -70,6 +73,8 @@ static int ask(struct dlr_ckpt *ck, struct dlr_local_msg *msg,
         return rc;
     msg->round = sup->round;
     msg->rank = ck->conf.rank;
+    if (answer == DLR_LOCAL_PEEKED) /* it may have to come over the network first */
+        setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     rc = dlr_local_send(sock, msg, NULL, 0);
     if (rc == 0)
         rc = dlr_local_recv(sock, msg, fds, &nfds);

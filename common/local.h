@@ -57,7 +57,8 @@ enum dlr_local_type {
 
     /* agent -> data process */
     DLR_LOCAL_D_CONFIG = 48,  /* round; text = JSON, see docs/protocol.md */
-    DLR_LOCAL_D_RESERVE = 49, /* rank, arg[0] = bytes, arg[1] = slots */
+    DLR_LOCAL_D_RESERVE = 49, /* rank, arg[0] = bytes, arg[1] = slots, arg[2] = number
+                                 of the first: 0, or 8 for a copy that is brought */
     DLR_LOCAL_D_SEND =
         50, /* rank, round, step, arg[0] = version's round, arg[1] = request
                                  id, arg[2] = 1: paced, text = receiver's UCX address in hex */

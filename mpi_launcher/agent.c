@@ -207,6 +207,7 @@ static void stop(struct dlr_agent *a)
         dlr_agent_keeper_stop(a);
         dlr_agent_succeed_stop(a);
         dlr_agent_report_stop(a);
+        dlr_agent_bring_end(a, "the agent ends");
         dlr_agent_local_stop(a);
         dlr_agent_tasks_stop(a);
         dlr_agent_data_stop(a);

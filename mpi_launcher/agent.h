@@ -15,6 +15,7 @@
  *   agent_sweep.c      what tasks forked and left behind
  *   agent_ranks.c      the workers as ranks: pages, slots, restore
  *   agent_peek.c       other ranks' slots of the version to restore
+ *   agent_bring.c      those that other nodes have
  *   agent_save.c       save_at, commit, abort
  *   agent_data.c       the data process; requests to it
  *   agent_report.c     a node report by a child
@@ -55,6 +56,7 @@
 #define DLR_AGENT_UCX 4096      /* a UCX address in hex, NUL included */
 
 struct dlr_agent;
+struct dlr_agent_bring;
 struct dlr_election;
 struct dlr_successor;
 struct dlr_agent_rebuild;
@@ -113,7 +115,6 @@ struct dlr_agent_round {
     bool has_restore;
     struct dlr_version restore;
     uint32_t made_by; /* ranks that made it, 0: as many as now */
-    char *files;      /* directory where its slots are files, NULL: nowhere */
 };
 
 struct dlr_agent_tasks { /* agent_tasks.c */
@@ -187,6 +188,7 @@ struct dlr_agent {
     struct dlr_agent_tasks tasks;
     struct dlr_agent_rank **ranks;
     unsigned nranks;
+    struct dlr_agent_bring *brings;
     bool saving; /* a version is undecided */
     uint64_t save_step;
     uint64_t
@@ -407,14 +409,39 @@ void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
 void dlr_agent_ranks_reserve_again(struct dlr_agent *a);
 void dlr_agent_ranks_reserved(struct dlr_agent *a, int32_t rank, int rc,
                               const char *why);
+/* Is there room for one more slot? -EDQUOT with the arithmetic. */
+int dlr_agent_ranks_room(const struct dlr_agent *a, int32_t rank, uint64_t bytes,
+                         struct dlr_err *err);
 void dlr_agent_ranks_restored(struct dlr_agent *a, const struct dlr_local_msg *msg);
 void dlr_agent_ranks_gone(struct dlr_agent *a, struct dlr_agent_conn *c);
 void dlr_agent_ranks_go(struct dlr_agent *a);
-/* Answers a worker that wants another rank's slot: agent_peek.c. */
 /* Tells the supervisor, and each that comes after it, that step and later ones are bad. */
 void dlr_agent_bad(struct dlr_agent *a, struct dlr_agent_conn *c, uint64_t step);
 void dlr_agent_bad_retell(struct dlr_agent *a);
+/* Answers a worker that wants another rank's slot, now or when it is here. */
 void dlr_agent_peek(struct dlr_agent *a, struct dlr_agent_conn *c, uint64_t rank);
+/* rc < 0: text is why; else the path of a file, or "": it is in this node's memory. */
+void dlr_agent_peek_answer(struct dlr_agent *a, struct dlr_agent_conn *c, int32_t rank,
+                           int rc, const char *text);
+
+/* --- agent_bring.c ------------------------------------------------------------------ */
+
+/* Has the copy brought here; c is answered in the end. */
+void dlr_agent_bring(struct dlr_agent *a, struct dlr_agent_conn *c, int32_t rank);
+void dlr_agent_bring_gone(struct dlr_agent *a, const struct dlr_agent_conn *c);
+void dlr_agent_bring_retell(struct dlr_agent *a);
+/* Ranks whose copies may come; the caller's. */
+json_t *dlr_agent_bring_ranks(const struct dlr_agent *a);
+/* Bytes of slots here that no rank of this round uses: of former ranks, and brought. */
+uint64_t dlr_agent_bring_others(const struct dlr_agent *a);
+/* Nobody reads them any more, and the data process gives them up. */
+void dlr_agent_bring_end(struct dlr_agent *a, const char *why);
+/* "reserve" with "bring", D_RESERVED of such a slot, "brought". */
+void dlr_agent_bring_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes);
+void dlr_agent_bring_reserved(struct dlr_agent *a, int32_t rank, int rc,
+                              const char *why);
+int dlr_agent_brought(struct dlr_agent *a, const json_t *msg);
+
 void dlr_agent_ranks_retell(struct dlr_agent *a);
 void dlr_agent_ranks_steps(const struct dlr_agent *a, uint64_t *ret_min,
                            uint64_t *ret_max);
@@ -438,7 +465,8 @@ void dlr_agent_save_missed(struct dlr_agent *a, int32_t rank, uint64_t step,
 int dlr_agent_data_start(struct dlr_agent *a, struct dlr_err *err);
 void dlr_agent_data_stop(struct dlr_agent *a);
 void dlr_agent_data_send(struct dlr_agent *a, const struct dlr_local_msg *msg);
-/* D_CONFIG, and with drop also D_DROP, of the current round. */
+/* D_CONFIG of the current round; with its sums, and with drop also D_DROP. */
+void dlr_agent_data_config(struct dlr_agent *a);
 void dlr_agent_data_round(struct dlr_agent *a, bool drop);
 /* D_SEND, D_LOAD, D_ADOPT or D_SAVE; text is address or path. Its end is told to from. */
 void dlr_agent_data_request(struct dlr_agent *a, enum dlr_local_type type, int32_t rank,

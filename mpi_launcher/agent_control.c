@@ -163,7 +163,10 @@ static int on_reserve(struct dlr_agent *a, const json_t *msg)
         dlr_msg_uint(msg, "rank", INT32_MAX, &rank) < 0 ||
         dlr_msg_uint(msg, "bytes", INT64_MAX, &bytes) < 0 || bytes == 0)
         return -EBADMSG;
-    dlr_agent_ranks_reserve(a, (int32_t)rank, bytes, false);
+    if (json_is_true(json_object_get(msg, "bring")))
+        dlr_agent_bring_reserve(a, (int32_t)rank, bytes);
+    else
+        dlr_agent_ranks_reserve(a, (int32_t)rank, bytes, false);
     return 0;
 }
 
@@ -266,6 +269,7 @@ static int on_save_at(struct dlr_agent *a, const json_t *msg)
 
 static int on_commit(struct dlr_agent *a, const json_t *msg)
 {
+    dlr_agent_bring_end(a, "peek reads what restore loaded, until the first begin");
     return decide(a, msg, dlr_agent_save_commit);
 }
 
@@ -317,12 +321,23 @@ static const struct {
     const char *type;
     int (*fn)(struct dlr_agent *a, const json_t *msg);
 } handlers[] = {
-    {"who", on_who},         {"welcome", on_welcome}, {"peers", on_peers},
-    {"round", on_round},     {"reserve", on_reserve}, {"send", on_send},
-    {"rebuild", on_rebuild}, {"load", on_load},       {"persist", on_persist},
-    {"save_at", on_save_at}, {"commit", on_commit},   {"abort", on_abort},
-    {"go", on_go},           {"kill", on_kill},       {"report", on_report},
+    {"who", on_who},
+    {"welcome", on_welcome},
+    {"peers", on_peers},
+    {"round", on_round},
+    {"reserve", on_reserve},
+    {"send", on_send},
+    {"rebuild", on_rebuild},
+    {"load", on_load},
+    {"persist", on_persist},
+    {"save_at", on_save_at},
+    {"commit", on_commit},
+    {"abort", on_abort},
+    {"go", on_go},
+    {"kill", on_kill},
+    {"report", on_report},
     {"bye", on_bye},
+    {"brought", dlr_agent_brought},
 };
 
 static int dispatch(struct dlr_agent *a, const struct dlr_packet *p)

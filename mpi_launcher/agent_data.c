@@ -169,7 +169,12 @@ static void dispatch(struct dlr_agent *a, const struct dlr_local_msg *m)
         on_hello(a, m);
         return;
     case DLR_LOCAL_D_RESERVED:
-        dlr_agent_ranks_reserved(a, m->rank, -(int)(m->arg[1] & INT32_MAX), m->text);
+        if (m->arg[2] == DLR_STORE_BROUGHT)
+            dlr_agent_bring_reserved(a, m->rank, -(int)(m->arg[1] & INT32_MAX),
+                                     m->text);
+        else
+            dlr_agent_ranks_reserved(a, m->rank, -(int)(m->arg[1] & INT32_MAX),
+                                     m->text);
         return;
     case DLR_LOCAL_D_DONE:
         on_done(a, m);
@@ -262,12 +267,14 @@ static void order_shard(struct dlr_agent *a, const struct dlr_agent_sum *sum)
     dlr_agent_data_send(a, &m);
 }
 
-void dlr_agent_data_round(struct dlr_agent *a, bool drop)
+void dlr_agent_data_config(struct dlr_agent *a)
 {
     const struct dlr_agent_round *round = &a->round;
-    DLR_AUTO_JSON json_t *conf = json_pack(
-        "{s:s, s:s, s:I, s:s, s:o}", "dir", a->conf.memory, "key", a->conf.key, "round",
-        (json_int_t)round->round, "token", round->token, "accept", accepted(round));
+    DLR_AUTO_JSON json_t *conf =
+        json_pack("{s:s, s:s, s:I, s:s, s:o, s:o, s:b}", "dir", a->conf.memory, "key",
+                  a->conf.key, "round", (json_int_t)round->round, "token", round->token,
+                  "accept", accepted(round), "bring", dlr_agent_bring_ranks(a),
+                  "resized", round->made_by > 0);
     DLR_AUTO_FREE char *text = conf ? dlr_msg_text(conf) : NULL;
     struct dlr_local_msg m;
 
@@ -277,6 +284,14 @@ void dlr_agent_data_round(struct dlr_agent *a, bool drop)
     m.round = round->round;
     dlr_local_text(&m, "%s", text);
     dlr_agent_data_send(a, &m);
+}
+
+void dlr_agent_data_round(struct dlr_agent *a, bool drop)
+{
+    const struct dlr_agent_round *round = &a->round;
+    struct dlr_local_msg m;
+
+    dlr_agent_data_config(a);
     for (unsigned i = 0; i < round->nsums; i++)
         order_shard(a, &round->sums[i]);
     if (!drop)

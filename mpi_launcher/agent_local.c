@@ -29,6 +29,7 @@ static void close_conn(struct dlr_agent_conn *c)
     close(c->fd);
     c->fd = -1;
     zlistx_detach(a->conns, handle);
+    dlr_agent_bring_gone(a, c);
     if (kind == DLR_CONN_STEPD)
         dlr_agent_tasks_step_gone(a, c);
     if (kind == DLR_CONN_WORKER)

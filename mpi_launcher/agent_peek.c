@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A worker asks for another rank's slot of the version to restore: from this node's memory, or
- * from where the supervisor said its file is. The file is only named, for its file system may hang
- * and the reactor must not.
+ * from where the supervisor has it brought from (agent_bring.c). A file is only named, for its file
+ * system may hang and the reactor must not.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,12 +12,11 @@
 #include "common/msg.h"
 #include "common/str.h"
 #include "mpi_launcher/agent.h"
-#include "mpi_launcher/persist.h"
 
 /* A descriptor for reading of the slot that holds the version, -1 when none does here. */
 static int open_slot(const struct dlr_agent *a, int32_t rank)
 {
-    for (unsigned k = 0; k < DLR_STORE_SLOTS_MAX; k++) {
+    for (unsigned k = 0; k <= DLR_STORE_BROUGHT; k++) {
         DLR_AUTO_CLOSE int fd = -1;
         struct dlr_slot_info info;
         enum dlr_slot_state state;
@@ -41,26 +40,40 @@ static int open_slot(const struct dlr_agent *a, int32_t rank)
     return -1;
 }
 
-void dlr_agent_peek(struct dlr_agent *a, struct dlr_agent_conn *c, uint64_t rank)
+void dlr_agent_peek_answer(struct dlr_agent *a, struct dlr_agent_conn *c, int32_t rank,
+                           int rc, const char *text)
 {
-    DLR_AUTO_CLOSE int fd = -1;
+    DLR_AUTO_CLOSE int fd = rc == 0 && !text[0] ? open_slot(a, rank) : -1;
     struct dlr_local_msg m;
 
     dlr_local_init(&m, DLR_LOCAL_PEEKED);
     m.round = a->round.round;
     m.rank = c->rank;
-    m.arg[0] = rank;
-    if (a->round.has_restore && rank <= INT32_MAX)
-        fd = open_slot(a, (int32_t)rank);
-    if (fd < 0 && a->round.has_restore && a->round.files && rank <= INT32_MAX &&
-        dlr_persist_path(a->round.files, (int32_t)rank, a->round.restore, m.text,
-                         sizeof(m.text)) >= 0) {
-        m.text_len = (uint32_t)strlen(m.text);
-    } else if (fd < 0) {
-        m.arg[1] = ENOENT;
-        dlr_local_text(&m, "its copy is neither on this node nor in a file");
+    m.arg[0] = (uint64_t)rank;
+    if (rc == 0 && !text[0] && fd < 0) {
+        rc = -ENOENT;
+        text = "its copy has gone";
     }
+    m.arg[1] = (uint64_t)-rc;
+    dlr_local_text(&m, "%s", text);
     dlr_agent_local_send(c, &m, &fd, fd >= 0);
+}
+
+static bool is_here(const struct dlr_agent *a, int32_t rank)
+{
+    DLR_AUTO_CLOSE int fd = open_slot(a, rank);
+
+    return fd >= 0;
+}
+
+void dlr_agent_peek(struct dlr_agent *a, struct dlr_agent_conn *c, uint64_t rank)
+{
+    if (!a->round.has_restore || rank > INT32_MAX)
+        dlr_agent_peek_answer(a, c, -1, -ENOENT, "nothing was restored");
+    else if (is_here(a, (int32_t)rank))
+        dlr_agent_peek_answer(a, c, (int32_t)rank, 0, "");
+    else
+        dlr_agent_bring(a, c, (int32_t)rank);
 }
 
 void dlr_agent_bad_retell(struct dlr_agent *a)

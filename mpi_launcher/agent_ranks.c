@@ -295,25 +295,31 @@ static unsigned slots_of(const struct dlr_agent *a, const struct dlr_agent_rank 
 }
 
 /* Before anything is written: what all ranks here have, and this one beside them. */
-static int check_budget(const struct dlr_agent *a, const struct dlr_agent_rank *r,
+static int check_budget(const struct dlr_agent *a, int32_t rank, unsigned slots,
                         uint64_t bytes, struct dlr_err *err)
 {
     const struct dlr_budget budget = {a->job.ckpt_mem, dlr_budget_node("")};
     unsigned others = 0;
-    uint64_t all = 0;
+    uint64_t all = dlr_agent_bring_others(a);
 
     for (unsigned i = 0; i < a->nranks; i++) {
         const struct dlr_agent_rank *o = a->ranks[i];
         uint64_t its;
 
-        if (o == r || o->bytes == 0)
+        if ((o->rank == rank && slots > 1) || o->bytes == 0)
             continue;
         others++;
         if (__builtin_mul_overflow(o->bytes, (uint64_t)slots_of(a, o), &its) ||
             __builtin_add_overflow(all, its, &all))
             all = UINT64_MAX;
     }
-    return dlr_budget_check(&budget, r->rank, slots_of(a, r), bytes, others, all, err);
+    return dlr_budget_check(&budget, rank, slots, bytes, others, all, err);
+}
+
+int dlr_agent_ranks_room(const struct dlr_agent *a, int32_t rank, uint64_t bytes,
+                         struct dlr_err *err)
+{
+    return check_budget(a, rank, 1, bytes, err);
 }
 
 static void ask_slots(struct dlr_agent *a, const struct dlr_agent_rank *r)
@@ -346,7 +352,7 @@ void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
         dlr_agent_ranks_reserved(a, rank, -ENOTSUP, "checkpoint=off");
         return;
     }
-    if (check_budget(a, r, bytes, &err) < 0) {
+    if (check_budget(a, r->rank, slots_of(a, r), bytes, &err) < 0) {
         dlr_agent_ranks_reserved(a, rank, err.code, err.text);
         return;
     }
@@ -411,6 +417,7 @@ void dlr_agent_ranks_go(struct dlr_agent *a)
 {
     struct dlr_local_msg m;
 
+    dlr_agent_bring_end(a, "every rank has restored");
     dlr_local_init(&m, DLR_LOCAL_GO);
     m.round = a->round.round;
     for (unsigned i = 0; i < a->nranks; i++) {
@@ -431,6 +438,7 @@ void dlr_agent_ranks_retell(struct dlr_agent *a)
             say_restored(a, r, "");
     }
     dlr_agent_bad_retell(a);
+    dlr_agent_bring_retell(a);
 }
 
 void dlr_agent_ranks_steps(const struct dlr_agent *a, uint64_t *ret_min,

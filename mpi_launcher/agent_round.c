@@ -37,7 +37,6 @@ void dlr_agent_round_done(struct dlr_agent_round *round)
     free(round->sums);
     free(round->nodes);
     free(round->accept);
-    free(round->files);
     memset(round, 0, sizeof(*round));
 }
 
@@ -179,7 +178,6 @@ static int parse_sums(const json_t *list, const char *me, struct dlr_agent_round
 static int parse_restore(const json_t *j, struct dlr_agent_round *ret)
 {
     uint64_t vround, step, world = 0;
-    const char *files = NULL;
 
     if (json_is_null(j))
         return 0;
@@ -187,9 +185,6 @@ static int parse_restore(const json_t *j, struct dlr_agent_round *ret)
         dlr_msg_uint(j, "step", INT64_MAX, &step) < 0)
         return -EBADMSG;
     if (json_object_get(j, "world") && dlr_msg_uint(j, "world", RANKS_MAX, &world) < 0)
-        return -EBADMSG;
-    if (dlr_msg_str(j, "files", &files) == 0 &&
-        (files[0] != '/' || !(ret->files = strdup(files))))
         return -EBADMSG;
     ret->made_by = (uint32_t)world;
     ret->has_restore = true;
@@ -243,6 +238,7 @@ void dlr_agent_round_enter(struct dlr_agent *a, struct dlr_agent_round *round)
         a->saving = false;
         a->save_step = 0;
         memset(a->aborted, 0, sizeof(a->aborted));
+        dlr_agent_bring_end(a, "another round has begun");
         dlr_agent_local_drop_workers(a, a->round.round);
         dlr_agent_tasks_round(a, a->round.round);
         dlr_agent_ranks_round(a);

@@ -189,6 +189,9 @@ struct dlr_sup {
     unsigned ntransfers, moved;
     uint64_t next_id;
     struct dlr_version transfer_version;
+    struct dlr_sup_bring *brings; /* sup_worlds.c */
+    unsigned brought;             /* in this round */
+    bool bring_struck; /* a copy failed while it was brought, and is struck off */
     bool preparing, persisting, persist_done;
     struct dlr_plan persist_plan;
     struct dlr_sup_manifest *manifest; /* being written by this: */
@@ -462,7 +465,14 @@ bool dlr_sup_repeat_stops(struct dlr_sup *s, const struct dlr_plan *plan);
 /* --- sup_worlds.c: versions of another number of ranks ----------------------------------- */
 bool dlr_sup_other_world(const struct dlr_sup *s);    /* such a one is to be restored */
 json_t *dlr_sup_restore_row(const struct dlr_sup *s); /* of the round message */
-void dlr_sup_write_world(struct dlr_sup *s); /* what nodes have of it becomes files */
+/* A worker of node reads another rank's copy: it is brought there. */
+void dlr_sup_on_bring(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_on_room(struct dlr_sup *s, unsigned node, const json_t *msg);
+/* A holder's "done"; false: id is of another request. */
+bool dlr_sup_bring_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc,
+                        const char *why);
+void dlr_sup_bring_lost(struct dlr_sup *s, unsigned node);
+void dlr_sup_bring_round(struct dlr_sup *s);     /* none of a former round goes on */
 void dlr_sup_transfers_check(struct dlr_sup *s); /* all ended: tells the policy */
 int dlr_sup_place_of(const struct dlr_sup *s, unsigned rank);
 int dlr_sup_node_of(const struct dlr_sup *s, unsigned place);

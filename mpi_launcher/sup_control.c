@@ -348,6 +348,8 @@ static const struct {
     {"suspend", dlr_sup_on_suspend},
     {"awake", dlr_sup_on_awake},
     {"ready", on_ready},
+    {"bring", dlr_sup_on_bring},
+    {"room", dlr_sup_on_room},
     {"no_slots", dlr_sup_on_no_slots},
     {"sealed", on_sealed},
     {"copied", on_copied},

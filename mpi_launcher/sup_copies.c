@@ -235,7 +235,8 @@ void dlr_sup_on_done(struct dlr_sup *s, unsigned node, const json_t *msg)
     if (dlr_msg_uint(msg, "id", INT64_MAX, &id) < 0 || dlr_msg_int(msg, "rc", &rc) < 0)
         return;
     dlr_msg_str(msg, "why", &why);
-    if (dlr_sup_periodic_done(s, node, id, rc ? -EIO : 0, why))
+    if (dlr_sup_bring_done(s, node, id, rc ? -EIO : 0, why) ||
+        dlr_sup_periodic_done(s, node, id, rc ? -EIO : 0, why))
         return;
     if (dlr_sup_again_done(s, node, id, rc ? -EIO : 0, why))
         return;
@@ -262,6 +263,7 @@ bool dlr_sup_transfers_full(struct dlr_sup *s, unsigned node, unsigned rank,
 
 void dlr_sup_transfers_lost(struct dlr_sup *s, unsigned node)
 {
+    dlr_sup_bring_lost(s, node);
     for (unsigned i = 0; i < s->ntransfers; i++)
         if (s->transfers[i].from == node || s->transfers[i].to == node)
             end_transfer(s, &s->transfers[i], -EPIPE, "the node is gone");
@@ -350,8 +352,6 @@ void dlr_sup_prepare(void *arg, uint32_t round)
     s->transfer_version = s->plan.version;
     new_token(s);
     dlr_sup_tell_round(s, round);
-    if (dlr_sup_other_world(s))
-        dlr_sup_write_world(s);
     for (unsigned r = 0;
          s->plan.restore && !dlr_sup_other_world(s) && r < s->plan.world; r++)
         move_rank(s, r);

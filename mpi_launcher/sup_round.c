@@ -152,6 +152,7 @@ static void reset_round(struct dlr_sup *s, uint32_t round)
     s->restored = calloc(s->plan.world, 1);
     free(s->up);
     s->up = calloc(s->plan.world, 1);
+    dlr_sup_bring_round(s);
     s->nrestored = s->tasks_up = 0;
     s->first_step_seen = s->first_step_told = s->end_told = false;
     s->running_told = s->go_told = false;
@@ -318,9 +319,9 @@ static void restore_failed(struct dlr_sup *s, unsigned rank, unsigned node,
         dlr_policy_restore_refused(s->policy, s->running_round, text, dlr_sup_now());
         return;
     }
-    if (dlr_sup_other_world(s))
-        dlr_sup_strike(s, "*", -1, v); /* its files are no rank's own */
-    else
+    if (dlr_sup_other_world(s) && !s->bring_struck)
+        dlr_sup_strike(s, "*", -1, v); /* which copy it was is not known */
+    else if (!dlr_sup_other_world(s))
         dlr_sup_strike(s, where, (int)rank, v);
     s->restore_deadline_ms = INT64_MAX;
     dlr_policy_restore_failed(s->policy, s->running_round, text, dlr_sup_now());
@@ -337,9 +338,10 @@ static void all_restored(struct dlr_sup *s, struct dlr_version v)
         return; /* by the former supervisor, but perhaps not to all */
     s->go_told = true;
     dlr_sup_keep(s);
-    dlr_journal_note(s->journal, "restored", "s:I,s:o,s:I", "round",
+    dlr_journal_note(s->journal, "restored", "s:I,s:o,s:i,s:I", "round",
                      (json_int_t)s->running_round, "version", dlr_sup_version(&v),
-                     "took_ms", (json_int_t)(dlr_sup_now() - s->launch_ms));
+                     "brought", s->brought, "took_ms",
+                     (json_int_t)(dlr_sup_now() - s->launch_ms));
 }
 
 void dlr_sup_on_restored(struct dlr_sup *s, unsigned node, const json_t *msg)

@@ -142,15 +142,35 @@ static void say(struct rig_data *p, const struct dlr_local_msg *msg)
 void rig_config(struct rig_data *p, uint32_t round, const char *token,
                 const char *accept)
 {
+    rig_config_bring(p, round, token, accept, "[]");
+}
+
+void rig_config_bring(struct rig_data *p, uint32_t round, const char *token,
+                      const char *accept, const char *bring)
+{
     struct dlr_local_msg msg;
 
     dlr_local_init(&msg, DLR_LOCAL_D_CONFIG);
     msg.round = round;
     dlr_local_text(&msg,
                    "{\"dir\":\"%s\",\"key\":\"" RIG_KEY
-                   "\",\"round\":%u,\"token\":\"%s\",\"accept\":%s}",
-                   p->dir, round, token, accept);
+                   "\",\"round\":%u,\"token\":\"%s\",\"accept\":%s,\"bring\":%s}",
+                   p->dir, round, token, accept, bring);
     say(p, &msg);
+}
+
+int rig_reserve_brought(struct rig_data *p, int32_t rank, uint64_t bytes)
+{
+    struct dlr_local_msg msg;
+
+    dlr_local_init(&msg, DLR_LOCAL_D_RESERVE);
+    msg.rank = rank;
+    msg.arg[0] = bytes;
+    msg.arg[1] = 1;
+    msg.arg[2] = DLR_STORE_BROUGHT;
+    say(p, &msg);
+    rig_await(p, DLR_LOCAL_D_RESERVED, &msg);
+    return (int)msg.arg[1];
 }
 
 int rig_reserve(struct rig_data *p, int32_t rank, uint64_t bytes)

@@ -45,6 +45,11 @@ bool rig_silent(struct rig_data *p, int ms);
 /* accept: a JSON list, "[0,1]". */
 void rig_config(struct rig_data *p, uint32_t round, const char *token,
                 const char *accept);
+/* The same with ranks whose copies are only read there. */
+void rig_config_bring(struct rig_data *p, uint32_t round, const char *token,
+                      const char *accept, const char *bring);
+/* The slot for such a copy. */
+int rig_reserve_brought(struct rig_data *p, int32_t rank, uint64_t bytes);
 /* Two slots for rank; the errno of the answer. Mapped by rig_slot(). */
 int rig_reserve(struct rig_data *p, int32_t rank, uint64_t bytes);
 struct dlr_slot *rig_slot(struct rig_data *p, int32_t rank, unsigned k);

@@ -54,6 +54,59 @@ static void a_report_is_made_by_a_child(void **state)
     dlr_rig_stop(&rig);
 }
 
+/* A worker's question for rank 3's copy of what another number of ranks made. */
+static int ask_for_copy(void)
+{
+    int fd = dlr_rig_connect(&rig);
+    json_t *msg;
+
+    dlr_rig_send(fd, DLR_LOCAL_PEEK, 1, 0, 0, 3, 0);
+    msg = dlr_rig_expect(&rig, "bring");
+    assert_int_equal(dlr_rig_int(msg, "round"), 1);
+    assert_int_equal(dlr_rig_int(msg, "rank"), 3);
+    json_decref(msg);
+    return fd;
+}
+
+static void expect_peeked(int fd, int error, const char *text)
+{
+    struct dlr_local_msg m;
+    int fds[DLR_LOCAL_FDS];
+    unsigned n;
+
+    assert_true(dlr_rig_recv(fd, &m, fds, &n));
+    assert_int_equal(m.type, DLR_LOCAL_PEEKED);
+    assert_int_equal(m.arg[0], 3);
+    assert_int_equal(m.arg[1], error);
+    assert_string_equal(m.text, text);
+    assert_int_equal(n, 0);
+    close(fd);
+}
+
+static void a_copy_that_is_not_here_is_asked_for(void **state)
+{
+    int fd;
+
+    dlr_rig_start(&rig, NULL);
+    dlr_rig_round(&rig, 1, "[0]", "{\"vround\":0,\"step\":10,\"world\":4}");
+    fd = ask_for_copy();
+    dlr_rig_say(&rig, "brought", "s:i, s:i, s:i, s:s", "round", 1, "rank", 3, "rc", 0,
+                "path", "/x/r3");
+    expect_peeked(fd, 0, "/x/r3");
+    fd = ask_for_copy();
+    dlr_rig_say(&rig, "brought", "s:i, s:i, s:i, s:s", "round", 1, "rank", 3, "rc",
+                ENOENT, "why", "no node has it");
+    expect_peeked(fd, ENOENT, "no node has it");
+    fd = ask_for_copy();
+    dlr_rig_say(&rig, "brought", "s:i, s:i, s:i", "round", 1, "rank", 3, "rc", 0);
+    expect_peeked(fd, ENOENT, "its copy has gone"); /* it is not in this memory */
+    close(ask_for_copy());                          /* nobody waits any more */
+    dlr_rig_say(&rig, "brought", "s:i, s:i, s:i, s:s", "round", 1, "rank", 3, "rc", 0,
+                "path", "/x/r3");
+    dlr_rig_sync(&rig);
+    dlr_rig_stop(&rig);
+}
+
 static void only_sigterm_and_bye_end_it(void **state)
 {
     static const int harmless[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGUSR1, SIGUSR2,
@@ -215,6 +268,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(stderr_comes_through_as_text),
         TEST(a_report_is_made_by_a_child),
+        TEST(a_copy_that_is_not_here_is_asked_for),
         TEST(only_sigterm_and_bye_end_it),
         TEST(an_agent_waits_for_the_one_before_it),
         TEST(orders_reach_the_data_process_and_their_end_comes_back),

@@ -45,6 +45,18 @@ void dlr_agent_lease_take(struct dlr_agent *a, const void *data, size_t size)
     dlr_beat_unpack(data, size, &beat);
 }
 
+HANDS(dlr_agent_bring_end, struct dlr_agent *a, const char *why)
+
+int dlr_agent_brought(struct dlr_agent *a, const json_t *msg)
+{
+    return 0;
+}
+
+void dlr_agent_bring_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes)
+{
+    FUZZ_CHECK(rank >= 0 && bytes > 0 && bytes <= INT64_MAX);
+}
+
 void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
                              bool worker)
 {

@@ -80,6 +80,10 @@ int __wrap_dlr_proc_start(char *const *argv, char *const *env, int in, int out, 
 static void none(void *arg)
 {
 }
+static int none_resize(void *arg, unsigned nplaces)
+{
+    return 0;
+}
 static void none_bool(void *arg, bool with_mpi)
 {
 }
@@ -99,14 +103,31 @@ static void none_finish(void *arg, int code, const char *why)
 
 static void start(struct dlr_sup *s)
 {
-    static const struct dlr_policy_ops ops = {none,       none_bool,  none,
-                                              none_round, none_round, none_end,
-                                              none,       none_why,   none_finish};
+    static const struct dlr_policy_ops ops = {.start_agents = none,
+                                              .resize = none_resize,
+                                              .rendezvous = none_bool,
+                                              .stop_rendezvous = none,
+                                              .prepare = none_round,
+                                              .launch = none_round,
+                                              .end_round = none_end,
+                                              .persist = none,
+                                              .requeue = none_why,
+                                              .finish = none_finish};
     char n1[] = "n1", n2[] = "n2", n3[] = "n3", n4[] = "n4";
     char *names[NODES] = {n1, n2, n3, n4};
     unsigned char member[NODES] = {1, 1, 0, 0};
-    struct dlr_policy_conf pc = {NODES, 2,    3,    2,    1000, 1000,
-                                 1000,  1000, 1000, 1000, 100};
+    struct dlr_policy_conf pc = {.nnodes = NODES,
+                                 .nplaces = 2,
+                                 .max_restarts = 3,
+                                 .rendezvous_tries = 2,
+                                 .agent_timeout_ms = 1000,
+                                 .rendezvous_timeout_ms = 1000,
+                                 .transfer_timeout_ms = 1000,
+                                 .end_timeout_ms = 1000,
+                                 .persist_timeout_ms = 1000,
+                                 .requeue_timeout_ms = 1000,
+                                 .controller_timeout_ms = 1000,
+                                 .suspect_ms = 100};
     struct dlr_commit_conf cc = {true, 1000, 2, 64};
     json_t *plan = json_loads(PLAN, 0, NULL);
     struct dlr_err err;

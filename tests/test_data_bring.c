@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies that come to a node to be read there: two real dlrover-data side by side. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ckpt/store.h"
+#include "common/str.h"
+#include "tests/data_rig.h"
+
+#define BYTES (UINT64_C(1) << 20)
+#define RANK 3
+#define ROUND 5
+
+static const struct dlr_version restored = {ROUND - 1, 7}, ours = {ROUND, 9};
+
+struct pair {
+    struct rig_data from, to;
+};
+
+/* RANK's copy of v at from; to has slots of its own for that rank, and one for what is brought. */
+static void pair_up(struct pair *p, struct dlr_version v)
+{
+    struct dlr_slot *src;
+
+    rig_start(&p->from, NULL, "--answer-timeout=200ms");
+    rig_start(&p->to, NULL, "--answer-timeout=200ms");
+    rig_config(&p->from, ROUND, RIG_TOKEN, "[]");
+    rig_config_bring(&p->to, ROUND, RIG_TOKEN, "[2]", "[3]");
+    assert_int_equal(rig_reserve(&p->from, RANK, rig_slot_bytes(BYTES)), 0);
+    assert_int_equal(rig_reserve(&p->to, RANK, rig_slot_bytes(BYTES)), 0);
+    assert_int_equal(rig_reserve_brought(&p->to, RANK, rig_slot_bytes(BYTES)), 0);
+    src = rig_slot(&p->from, RANK, 0);
+    rig_snapshot(src, RANK, v, BYTES);
+    dlr_slot_unmap(src);
+}
+
+static void pair_down(struct pair *p)
+{
+    rig_end(&p->from);
+    rig_end(&p->to);
+    rig_remove(&p->from);
+    rig_remove(&p->to);
+}
+
+static int send_copy(struct pair *p, struct dlr_version v)
+{
+    rig_order(&p->from, DLR_LOCAL_D_SEND, ROUND, RANK, v, 1, p->to.address);
+    return rig_done(&p->from, 1, NULL, 0);
+}
+
+static enum dlr_slot_state state_of(struct pair *p, unsigned k)
+{
+    struct dlr_slot *slot = rig_slot(&p->to, RANK, k);
+    enum dlr_slot_state state = dlr_slot_state(slot);
+
+    dlr_slot_unmap(slot);
+    return state;
+}
+
+static bool is_there(const struct pair *p)
+{
+    char path[128];
+
+    dlr_format(path, sizeof(path), "%s/r%d.s%d", p->to.dir, RANK, DLR_STORE_BROUGHT);
+    return access(path, F_OK) == 0;
+}
+
+static void a_copy_to_be_read_takes_no_slot_of_the_ranks_own(void **state)
+{
+    struct dlr_slot *slot;
+    struct pair p;
+
+    pair_up(&p, restored);
+    assert_int_equal(send_copy(&p, restored), 0);
+    slot = rig_slot(&p.to, RANK, DLR_STORE_BROUGHT);
+    assert_int_equal(dlr_slot_state(slot), DLR_SLOT_SEALED);
+    assert_int_equal(dlr_slot_verify(slot, NULL), 0);
+    dlr_slot_unmap(slot);
+    assert_int_equal(state_of(&p, 0), DLR_SLOT_FREE);
+    assert_int_equal(state_of(&p, 1), DLR_SLOT_FREE);
+    pair_down(&p);
+}
+
+static void it_is_gone_when_nobody_reads_it_any_more(void **state)
+{
+    struct pair p;
+
+    pair_up(&p, restored);
+    assert_int_equal(send_copy(&p, restored), 0);
+    assert_true(is_there(&p));
+    rig_config(&p.to, ROUND, RIG_TOKEN, "[2]");
+    assert_int_equal(rig_reserve(&p.to, 2, rig_slot_bytes(BYTES)), 0); /* it was read */
+    assert_false(is_there(&p));
+    pair_down(&p);
+}
+
+static void what_this_round_saves_is_not_taken_for_it(void **state)
+{
+    struct pair p;
+
+    pair_up(&p, ours);
+    assert_int_equal(send_copy(&p, ours), EPERM);
+    assert_int_equal(state_of(&p, DLR_STORE_BROUGHT), DLR_SLOT_FREE);
+    pair_down(&p);
+}
+
+static void told_of_it_in_the_middle_of_a_save_the_slot_stays_open(void **state)
+{
+    struct dlr_slot *slot;
+    struct pair p;
+
+    pair_up(&p, restored);
+    assert_int_equal(rig_reserve(&p.to, 2, rig_slot_bytes(BYTES)), 0);
+    slot = rig_slot(&p.to, 2, 0);
+    dlr_slot_set_state(slot, DLR_SLOT_OPEN);
+    rig_config_bring(&p.to, ROUND, RIG_TOKEN, "[2]", "[3]");
+    assert_int_equal(send_copy(&p, restored), 0);
+    assert_int_equal(dlr_slot_state(slot), DLR_SLOT_OPEN);
+    dlr_slot_unmap(slot);
+    pair_down(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_copy_to_be_read_takes_no_slot_of_the_ranks_own),
+        cmocka_unit_test(it_is_gone_when_nobody_reads_it_any_more),
+        cmocka_unit_test(what_this_round_saves_is_not_taken_for_it),
+        cmocka_unit_test(told_of_it_in_the_middle_of_a_save_the_slot_stays_open),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
