@@ -148,6 +148,12 @@ $(BUILD)/tests/stepped-data: $(call obj,$(filter-out $(KILL_DATA),$(DATA) $(COMM
 UNIT_OBJS_test_kill_data := tests/kill_points.c $(UNIT_OBJS_test_data)
 UNIT_LIBS_test_kill_data := -lisal -lxxhash
 $(BUILD)/tests/test_kill_data: | $(BUILD)/dlrover-data $(BUILD)/tests/stepped-data
+KILL_AGENT := mpi_launcher/agent_save.c mpi_launcher/agent_ranks.c mpi_launcher/agent_data.c $(SLOT)
+$(BUILD)/tests/stepped-agent: $(call obj,$(filter-out $(KILL_AGENT),$(AGENT) $(CTL) $(TOPO) $(COMMON) $(MSG)) tests/kill_points.c) $(call steps,$(KILL_AGENT))
+	$(call link,-lczmq -lzmq -lmunge -ljansson -lhwloc -lisal -lxxhash)
+UNIT_OBJS_test_kill_agent := tests/kill_points.c $(UNIT_OBJS_test_agent_ranks)
+UNIT_LIBS_test_kill_agent := $(UNIT_LIBS_test_agent)
+$(BUILD)/tests/test_kill_agent: | $(BUILD)/tests/stepped-agent
 
 .SECONDEXPANSION:
 $(BUILD)/tests/test_%: $(BUILD)/obj/tests/test_%.o $$(call obj,$$(COMMON) $$(UNIT_OBJS_test_$$*))

@@ -31,10 +31,21 @@ static const struct dlr_run_id run = {"17", "run", 1};
 
 /* --- start and end --------------------------------------------------------------------- */
 
+static const char *other_program;
+
+void dlr_rig_use(const char *program)
+{
+    other_program = program;
+}
+
 static void agent_path(char *buf, size_t size)
 {
     char here[4096];
 
+    if (other_program) {
+        dlr_format(buf, size, "%s", other_program);
+        return;
+    }
     assert_int_equal(dlr_self_sibling("..", here, sizeof(here)), 0);
     dlr_format(buf, size, "%s/dlrover-agent", here);
 }
@@ -221,18 +232,22 @@ static void take_beat(struct rig *r, const struct dlr_packet *p)
     dlr_server_send(r->server, &p->from, buf, sizeof(buf));
 }
 
-/* The next JSON message before the deadline, NULL: none. */
+/* The next JSON message before the deadline, NULL: none, or the agent is dead. */
 static json_t *next(struct rig *r, int64_t deadline_ms)
 {
-    zmq_pollitem_t item = {.socket = zsock_resolve(dlr_server_sock(r->server)),
-                           .events = ZMQ_POLLIN};
+    zmq_pollitem_t items[] = {
+        {.socket = zsock_resolve(dlr_server_sock(r->server)), .events = ZMQ_POLLIN},
+        {.fd = r->pidfd, .events = ZMQ_POLLIN}};
+    int n = r->pidfd >= 0 ? 2 : 1;
 
     for (;;) {
         int64_t left = deadline_ms - dlr_now_ms();
         struct dlr_packet p;
         json_t *msg = NULL;
 
-        if (left < 0 || zmq_poll(&item, 1, left) <= 0)
+        if (left < 0 || zmq_poll(items, n, left) <= 0)
+            return NULL;
+        if (!items[0].revents)
             return NULL;
         if (dlr_server_recv(r->server, &p) <= 0)
             continue;
@@ -266,6 +281,16 @@ static json_t *find(struct rig *r, const char *type, int64_t ms)
     return NULL;
 }
 
+json_t *dlr_rig_expect_or_dead(struct rig *r, const char *type)
+{
+    json_t *msg = find(r, type, RIG_WAIT_MS);
+    struct pollfd p = {.fd = r->pidfd, .events = POLLIN};
+
+    if (!msg && poll(&p, 1, 0) != 1)
+        fail_msg("no '%s' came", type);
+    return msg;
+}
+
 json_t *dlr_rig_expect(struct rig *r, const char *type)
 {
     json_t *msg = find(r, type, RIG_WAIT_MS);
@@ -288,6 +313,7 @@ void dlr_rig_say(struct rig *r, const char *type, const char *fmt, ...)
     DLR_AUTO_JSON json_t *msg = dlr_msg_new(type);
     char object[256];
     va_list ap;
+    int rc;
 
     dlr_format(object, sizeof(object), "{%s}", fmt);
     va_start(ap, fmt);
@@ -299,7 +325,9 @@ void dlr_rig_say(struct rig *r, const char *type, const char *fmt, ...)
         json_decref(more);
     }
     va_end(ap);
-    assert_int_equal(dlr_server_send_json(r->server, &r->agent, msg), 0);
+    rc = dlr_server_send_json(r->server, &r->agent, msg);
+    if (rc != -EHOSTUNREACH) /* its death is found when it does not answer */
+        assert_int_equal(rc, 0);
 }
 
 void dlr_rig_round(struct rig *r, unsigned round, const char *ranks,
@@ -316,8 +344,8 @@ void dlr_rig_round(struct rig *r, unsigned round, const char *ranks,
                 "n1", "n2", "n2", "n1", "restore", from);
 }
 
-/* An order for a round that cannot be is answered by nothing else. */
-static void ask_and_hear(struct rig *r)
+/* An order for a round that cannot be is answered by nothing else. False: the agent is dead. */
+static bool ask_and_hear(struct rig *r)
 {
     static int id = 1000000;
     bool mine = false;
@@ -325,20 +353,28 @@ static void ask_and_hear(struct rig *r)
     dlr_rig_say(r, "send", "s:i, s:I, s:i, s:i, s:i, s:s", "id", ++id, "round",
                 (json_int_t)UINT32_MAX, "rank", 0, "vround", 0, "step", 0, "data", "");
     while (!mine) {
-        json_t *msg = dlr_rig_expect(r, "done");
+        json_t *msg = dlr_rig_expect_or_dead(r, "done");
 
+        if (!msg)
+            return false;
         mine = dlr_rig_int(msg, "id") == id;
         json_decref(msg);
     }
+    return true;
 }
 
 /* The agent looks at all its sources before it looks at one again, in an order that we do not
  * know: its second answer is later than all that was there before the first.
  */
+bool dlr_rig_alive(struct rig *r)
+{
+    return ask_and_hear(r) && ask_and_hear(r);
+}
+
 void dlr_rig_sync(struct rig *r)
 {
-    ask_and_hear(r);
-    ask_and_hear(r);
+    if (!dlr_rig_alive(r))
+        fail_msg("the agent is dead");
 }
 
 json_int_t dlr_rig_int(const json_t *msg, const char *key)

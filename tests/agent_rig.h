@@ -37,6 +37,8 @@ struct rig {
 /* Plays data process or report program and does not return when started as one. */
 void dlr_rig_role(int argc, char **argv);
 
+/* From now on this build of the agent is started. */
+void dlr_rig_use(const char *program);
 /* Starts munged, server and agent, waits for its hello and welcomes it; skips the test where
  * there is no munged. more: a further option or NULL.
  */
@@ -56,6 +58,8 @@ int dlr_rig_wait_end(struct rig *r);
 
 /* The next message of this type; others are dropped, beats answered. The caller's. */
 json_t *dlr_rig_expect(struct rig *r, const char *type);
+/* The same; NULL: the agent has died before. */
+json_t *dlr_rig_expect_or_dead(struct rig *r, const char *type);
 /* True when no message of type comes within ms. */
 bool dlr_rig_silent(struct rig *r, const char *type, int64_t ms);
 /* {"v":1,"t":type} and the members of json_pack's format. */
@@ -64,6 +68,8 @@ void dlr_rig_say(struct rig *r, const char *type, const char *fmt, ...);
  * each worker and the data process had sent. Drops what came meanwhile.
  */
 void dlr_rig_sync(struct rig *r);
+/* The same; false: it has died instead. */
+bool dlr_rig_alive(struct rig *r);
 /* A round in which this node ("n1") has these ranks, and "n2" the rank 9 whose copies come here. */
 void dlr_rig_round(struct rig *r, unsigned round, const char *ranks,
                    const char *restore);
