@@ -120,6 +120,7 @@ struct dlr_agent_round {
 struct dlr_agent_tasks { /* agent_tasks.c */
     zlistx_t *all;       /* struct task */
     int64_t doomed;      /* every round up to it is to be killed; -1 none */
+    bool spare_srun;     /* its srun has their last output to write yet */
     int retry_timer;     /* -1: off */
 };
 
@@ -342,7 +343,7 @@ bool dlr_agent_local_send(struct dlr_agent_conn *c, const struct dlr_local_msg *
 /* --- agent_sweep.c ------------------------------------------------------------------- */
 
 /* Kills every process of this run and of rounds up to this one, by the marks in its
- * environment. How many there were: 0, nothing of them is left on this node. Reads /proc.
+ * environment; the srun that the supervisor started unless it is to be spared. How many there were: 0, nothing of them is left on this node. Reads /proc.
  */
 unsigned dlr_agent_sweep(const struct dlr_agent *a, uint32_t round);
 

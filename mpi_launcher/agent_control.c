@@ -295,6 +295,7 @@ static int on_kill(struct dlr_agent *a, const json_t *msg)
 
     if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0)
         return -EBADMSG;
+    a->tasks.spare_srun = json_is_true(json_object_get(msg, "drain"));
     dlr_agent_tasks_kill(a, (uint32_t)round);
     dlr_agent_tasks_settle(a, (uint32_t)round);
     return 0;

@@ -47,6 +47,7 @@ static int lease_over(zloop_t *loop, zmq_pollitem_t *item, void *arg)
                  a->node, (long long)silent_ms, left);
         say_lapsed(a, silent_ms, left);
     }
+    a->tasks.spare_srun = false;
     dlr_agent_tasks_kill_all(a);
     return 0;
 }

@@ -34,9 +34,10 @@ static const char *value_of(const char *block, size_t size, const char *name)
 }
 
 /* A run's name is not enough: two jobs of one user may run the same words on one node. */
-static bool is_ours(int proc, const char *pid, const struct dlr_run_id *run,
+static bool is_ours(int proc, const char *pid, const struct dlr_agent *a,
                     uint32_t round, char *block)
 {
+    const struct dlr_run_id *run = &a->run;
     char path[64], comm[32] = "";
     DLR_AUTO_CLOSE int fd = -1;
     const char *value;
@@ -56,6 +57,8 @@ static bool is_ours(int proc, const char *pid, const struct dlr_run_id *run,
     value = value_of(block, (size_t)n, "DLROVER_ROUND");
     if (!value || dlr_parse_uint(value, UINT32_MAX, &its) < 0 || its > round)
         return false;
+    if (a->tasks.spare_srun && value_of(block, (size_t)n, "DLROVER_NODES"))
+        return false; /* the supervisor's srun: it is taken out for tasks */
     dlr_format(path, sizeof(path), "%s/comm", pid);
     c = openat(proc, path, O_RDONLY | O_CLOEXEC);
     if (c >= 0) {
@@ -82,7 +85,7 @@ unsigned dlr_agent_sweep(const struct dlr_agent *a, uint32_t round)
         pidfd = (int)syscall(SYS_pidfd_open, (pid_t)strtol(entry->d_name, NULL, 10), 0);
         if (pidfd < 0)
             continue;
-        if (is_ours(dirfd(proc), entry->d_name, &a->run, round, block)) {
+        if (is_ours(dirfd(proc), entry->d_name, a, round, block)) {
             syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
             left++;
         }

@@ -119,6 +119,8 @@ struct dlr_sup {
     bool took_over;      /* a supervisor of this incarnation died before us */
     unsigned generation; /* supervisors of this incarnation, this one too */
     struct dlr_proc former_workers; /* its srun */
+    struct dlr_proc draining;       /* the srun of a round that has failed */
+    int64_t drain_deadline_ms;
     struct dlr_adopt adopt;
     struct dlr_controller controller;
     pid_t keeper;
@@ -575,9 +577,16 @@ int dlr_sup_start_slurm(struct dlr_sup *s, struct dlr_words *words, int out,
                         struct dlr_proc *ret, struct dlr_err *err);
 void dlr_sup_requeue(void *arg, const char *why);
 void dlr_sup_finish(void *arg, int code, const char *why);
+/* The run has ended, and nothing that is waited for is left of it. */
+bool dlr_sup_is_over(const struct dlr_sup *s);
 void dlr_sup_cancel_steps(struct dlr_sup *s, pid_t srun_pid);
 /* Ends an srun and its step and forgets it; it is reaped when it is gone, whenever that is. */
 void dlr_sup_let_go(struct dlr_sup *s, struct dlr_proc *proc);
+
+/* sup_drain.c: an srun that may end by itself, as dlr_sup_let_go() after a limit */
+void dlr_sup_drain(struct dlr_sup *s, struct dlr_proc *srun);
+void dlr_sup_drain_end(struct dlr_sup *s); /* now */
+void dlr_sup_drain_tick(struct dlr_sup *s, int64_t now_ms);
 
 /* sup_state.c: what outlives this process */
 void dlr_sup_save_state(struct dlr_sup *s);

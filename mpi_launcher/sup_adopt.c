@@ -293,7 +293,7 @@ static int on_bell(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 
     eventfd_read(item->fd, &times);
     workers_over(s);
-    return s->finished && !s->agents.pid ? -1 : 0;
+    return dlr_sup_is_over(s) ? -1 : 0;
 }
 
 bool dlr_sup_adopt_start(struct dlr_sup *s, int bell_fd)

@@ -74,7 +74,7 @@ int dlr_sup_agents_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     dlr_sup_unwatch(s, &s->agents);
     dlr_proc_reap(&s->agents);
     if (s->finished)
-        return -1;
+        return dlr_sup_is_over(s) ? -1 : 0;
     dlr_sup_say(s, "the agents ended (see agents.log in the job's state directory)");
     s->gather.active = false;
     dlr_sup_agents_refused(s);
@@ -86,7 +86,7 @@ int dlr_sup_agents_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
         dlr_sup_ask_controller(s, DLR_ASK_AGENTS, 0, "");
     else
         dlr_policy_agents_gone(s->policy, dlr_sup_now());
-    return s->finished && !s->agents.pid ? -1 : 0;
+    return dlr_sup_is_over(s) ? -1 : 0;
 }
 
 void dlr_sup_start_agents(void *arg)

@@ -109,7 +109,7 @@ static int ask_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
         answered(s, what);
     else if (!is_past(s))
         away(s, what, AWAY);
-    return s->finished && !s->agents.pid ? -1 : 0;
+    return dlr_sup_is_over(s) ? -1 : 0;
 }
 
 static void start(struct dlr_sup *s)

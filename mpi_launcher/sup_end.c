@@ -227,3 +227,8 @@ void dlr_sup_finish(void *arg, int code, const char *why)
     say_bye(s);
     dlr_sup_hosts_close(s);
 }
+
+bool dlr_sup_is_over(const struct dlr_sup *s)
+{
+    return s->finished && !s->agents.pid && !s->draining.pid;
+}

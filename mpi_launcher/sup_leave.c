@@ -184,7 +184,7 @@ static int on_file(zloop_t *loop, zmq_pollitem_t *item, void *arg)
         }
     if (ours)
         look(s);
-    return s->finished && !s->agents.pid ? -1 : 0;
+    return dlr_sup_is_over(s) ? -1 : 0;
 }
 
 void dlr_sup_leave_start(struct dlr_sup *s)

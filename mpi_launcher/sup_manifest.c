@@ -88,7 +88,7 @@ static int is_done(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     tell(s, rc, m->dir, m->err.text);
     drop(m);
     dlr_policy_persisted(s->policy, dlr_sup_now());
-    return s->finished && !s->agents.pid ? -1 : 0;
+    return dlr_sup_is_over(s) ? -1 : 0;
 }
 
 void dlr_sup_write_manifest(struct dlr_sup *s)

@@ -138,7 +138,7 @@ static int workers_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     dlr_sup_unwatch(s, &s->workers);
     status = dlr_proc_reap(&s->workers);
     dlr_sup_step_ended(s, status);
-    return s->finished && !s->agents.pid ? -1 : 0;
+    return dlr_sup_is_over(s) ? -1 : 0;
 }
 
 static void reset_round(struct dlr_sup *s, uint32_t round)
@@ -172,6 +172,7 @@ void dlr_sup_launch(void *arg, uint32_t round)
     struct dlr_env env = {0};
     struct dlr_err err = {0};
 
+    dlr_sup_drain_end(s); /* two of them would write to the same file */
     reset_round(s, round);
     worker_words(s, &words);
     dlr_journal_note(s->journal, "launch", "s:I,s:i,s:i", "round", (json_int_t)round,
@@ -468,11 +469,13 @@ static void tell_end(struct dlr_sup *s, uint32_t round, enum dlr_cause cause,
 void dlr_sup_end_round(void *arg, uint32_t round, enum dlr_cause cause, const char *why)
 {
     struct dlr_sup *s = arg;
+    bool drain = cause == DLR_CAUSE_PROGRAM || cause == DLR_CAUSE_RESTORE;
     json_t *msg = dlr_msg_new("kill");
 
     s->phase_ms = dlr_sup_now();
     s->launch_deadline_ms = s->restore_deadline_ms = INT64_MAX;
     json_object_set_new(msg, "round", json_integer(round));
+    json_object_set_new(msg, "drain", json_boolean(drain));
     dlr_sup_send_all(s, msg);
     if (!s->end_told) { /* else once more, for agents that were started again */
         if (cause != DLR_CAUSE_SIGNAL)
@@ -481,7 +484,10 @@ void dlr_sup_end_round(void *arg, uint32_t round, enum dlr_cause cause, const ch
     }
     s->end_told = s->ending = true;
     dlr_commit_stop(s->commit, why);
-    dlr_sup_let_go(s, &s->workers);
+    if (drain)
+        dlr_sup_drain(s, &s->workers);
+    else
+        dlr_sup_let_go(s, &s->workers);
     dlr_sup_keep(s);
 }
 

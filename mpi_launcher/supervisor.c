@@ -89,7 +89,7 @@ static int on_message(zloop_t *loop, zsock_t *sock, void *arg)
 
     dlr_sup_on_message(s);
     dlr_sup_transfers_check(s);
-    return s->finished && !s->agents.pid ? -1 : 0;
+    return dlr_sup_is_over(s) ? -1 : 0;
 }
 
 /* The keeper is this srun for the script: whoever killed it has ended the run. */
@@ -120,7 +120,7 @@ static int on_signal(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     struct dlr_sup *s = arg;
 
     take_signals(s);
-    return s->finished && !s->agents.pid ? -1 : 0;
+    return dlr_sup_is_over(s) ? -1 : 0;
 }
 
 static int on_tick(zloop_t *loop, int timer, void *arg)
@@ -130,9 +130,10 @@ static int on_tick(zloop_t *loop, int timer, void *arg)
 
     dlr_sup_end_hold(s);
     now = dlr_sup_now();
+    dlr_sup_drain_tick(s, now);
     if (s->finished) {
         dlr_sup_last_wait(s, now);
-        return s->agents.pid ? 0 : -1;
+        return dlr_sup_is_over(s) ? -1 : 0;
     }
     dlr_sup_judge(s, now);
     dlr_sup_leave_tick(s, now);
@@ -373,7 +374,7 @@ static int run(struct dlr_sup *s)
         dlr_policy_start(s->policy, now);
     if (!s->finished)
         dlr_sup_leave_start(s);
-    if (!s->finished || s->agents.pid)
+    if (!dlr_sup_is_over(s))
         zloop_start(s->loop);
     zloop_destroy(&s->loop);
     return s->exit_code;
@@ -385,6 +386,7 @@ int main(int argc, char **argv)
                                  .rendezvous_out = -1,
                                  .rendezvous_log = -1,
                                  .helper_out = -1,
+                                 .draining.pidfd = -1,
                                  .hosts_fd = -1,
                                  .leave.fd = -1,
                                  .restore_deadline_ms = INT64_MAX,

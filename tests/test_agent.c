@@ -187,6 +187,43 @@ static void kill_takes_tasks_and_their_children(void **state)
     dlr_rig_stop(&rig);
 }
 
+/* As the supervisor starts srun: with the round's marks, and what is taken out for tasks. */
+static pid_t start_srun(void)
+{
+    int exec[2];
+    pid_t pid;
+
+    assert_int_equal(pipe2(exec, O_CLOEXEC), 0);
+    pid = fork();
+    if (pid == 0) {
+        execle("/bin/sleep", "sleep", "600", NULL,
+               (char *[]){"DLROVER_RUN=run", "SLURM_JOB_ID=17", "DLROVER_ROUND=0",
+                          "DLROVER_NODES=n1", NULL});
+        _exit(127);
+    }
+    close(exec[1]);
+    assert_true(all_gone(exec[0], RIG_WAIT_MS)); /* it has the marks now */
+    return pid;
+}
+
+static void a_kill_can_spare_the_srun_that_has_output_to_write(void **state)
+{
+    pid_t srun;
+    int status;
+
+    dlr_rig_start(&rig, NULL);
+    srun = start_srun();
+    dlr_rig_round(&rig, 0, "[0]", "null");
+    dlr_rig_say(&rig, "kill", "s:i, s:b", "round", 0, "drain", 1);
+    expect_clean(0, 0);
+    assert_int_equal(waitpid(srun, NULL, WNOHANG), 0);
+    dlr_rig_say(&rig, "kill", "s:i", "round", 0);
+    assert_int_equal(waitpid(srun, &status, 0), srun);
+    assert_true(WIFSIGNALED(status));
+    expect_clean(0, 0);
+    dlr_rig_stop(&rig);
+}
+
 static void a_task_that_comes_late_is_killed_too(void **state)
 {
     struct step t;
@@ -370,6 +407,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(an_exit_is_told_at_once_and_the_end_of_the_step),
         TEST(kill_takes_tasks_and_their_children),
+        TEST(a_kill_can_spare_the_srun_that_has_output_to_write),
         TEST(a_task_that_comes_late_is_killed_too),
         TEST(workers_end_with_the_lease),
         TEST(a_suspended_job_keeps_its_workers),

@@ -76,6 +76,22 @@ result() { output "$1" | grep -x "done: sum $2"; }
     [ -z "$(leftovers n1 n2 n3 n4 n5)" ]
 }
 
+@test "what a task printed right before it failed is in the output" {
+    job_file talk.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j
+#SBATCH --dlrover=on
+srun bash -c 'seq -f "round $DLROVER_ROUND rank $SLURM_PROCID line %.0f ..............................." 3000
+    [ "$SLURM_PROCID" -ne 1 ] || exit 3
+    sleep 600' # until the failure of the other ends it
+SH
+    job=$(submit -N2 --dlrover-max-restarts=2 talk.sh)
+    [ "$(await_job "$job")" = "FAILED 3:0" ]
+    for round in 0 1 2; do
+        [ "$(output "$job" | grep -c "^round $round rank 1 line ")" -eq 3000 ]
+    done
+}
+
 # bats test_tags=production
 @test "no spare left: the job is requeued without the dead node" {
     job=$(submit -N4 plain.sh --iterations 30 --iter-ms 100)
