@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""How fast a holder of parity adds what comes in: XOR, Reed-Solomon, and the checksum before it.
+"""How fast a holder of parity adds what comes in: XOR, Reed-Solomon, and the checksum before it; and
+how fast a set of rs:4+2 is encoded and a lost member of it made again.
 
-100 MB and 1 GB on one thread, the three ways in turn. Takes half a minute.
+100 MB and 1 GB on one thread, all ways in turn. Takes a minute.
 """
 import os
 import statistics
@@ -22,11 +23,17 @@ def measure(mb):
     done = subprocess.run([f"{BUILD}/gf", str(mb), str(ROUNDS[mb])], text=True,
                           stdout=subprocess.PIPE, check=True, timeout=LIMIT_S)
     ways = list(zip(*([float(w) for w in line.split()] for line in done.stdout.splitlines())))
-    xor, multiplied, checked = (statistics.median(w) for w in ways)
+    xor, multiplied, checked, encoded, rebuilt = (statistics.median(w) for w in ways)
+    setup = (f"one thread, median of {len(ways[0])}, all ways in turn; {os.cpu_count()} cores; "
+             f"load {before:.1f} at its start")
     row(f"parity.{mb}mb", multiplied, "GB/s",
-        f"{mb} MB in chunks of 1 MiB, one thread, median of {len(ways[0])}, all ways in turn; "
-        f"{os.cpu_count()} cores; load {before:.1f} at its start",
-        noise=median_interval(ways[1]), xor=xor, with_checksum=checked)
+        f"{mb} MB in chunks of 1 MiB, {setup}", noise=median_interval(ways[1]), xor=xor,
+        with_checksum=checked)
+    row(f"parity.encode.{mb}mb", encoded, "GB/s", f"{mb} MB of state in 4 shards, both of rs:4+2 are made; {setup}",
+        noise=median_interval(ways[3]), what="state per second, in memory; the network is not in it")
+    row(f"parity.rebuild.{mb}mb", rebuilt, "GB/s",
+        f"a shard of {mb / 4:.0f} MB of 3 others and one of parity, rs:4+2; {setup}",
+        noise=median_interval(ways[4]), what="lost bytes per second, in memory; the network is not in it")
 
 
 def main():

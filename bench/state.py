@@ -5,8 +5,9 @@
 A step with 10 MB, 100 MB and 1 GB of state in each rank (BENCH_STATE_MB) and nothing else, on two nodes: one that
 leaves the CPU idle, and one that computes. Each runs twice without saving, which is the noise, and then with a
 save of each step it can (--dlrover-ckpt-budget=off), replica and checksums on. Then a process dies
-(its state is in its node's memory) and a node (its partner's). Memory is what lies in /dev/shm of all
-nodes, by --dlrover-redundancy. The largest size needs 16 GB. Takes about 8 minutes.
+(its state is in its node's memory) and a node (its partner's); a node is lost whose state is made of parity, and one
+whose state is in a file. Memory is what lies in /dev/shm of all nodes, by --dlrover-redundancy, with
+parity on 8 nodes. The largest size needs 16 GB. Takes about 10 minutes.
 """
 import os
 import shutil
@@ -24,6 +25,7 @@ STEPS = int(os.environ.get("BENCH_STATE_STEPS", 150))
 STEP_MS = 100
 SKIP = 10
 NODES = 4  # one spare, and one beside it where three copies lie
+PARITY_NODES = 8  # two sets of 4, each with its holders in the other
 PROGRAM = "/home/alice/step"
 
 
@@ -67,7 +69,7 @@ def cost(cluster, mb, kind):
     say(f"{mb} MB {kind}: {saves} saves in {len(blocked)} steps, blocked {statistics.median(saved):.3g} ms")
 
 
-def restored(cluster, job, log, mb, number, rung, harm):
+def restored(cluster, job, log, mb, number, rung, harm, ranks=2):
     """One loss, and the row of what came of it."""
     cluster.event(job, "three commits", lambda e: e["event"] == "progress" and
                   e["round"] == number - 1 and e["commits"] >= 3)
@@ -78,7 +80,7 @@ def restored(cluster, job, log, mb, number, rung, harm):
     loads = [e for e in read_lines(f"{cluster.home}/{log}") if e["event"] == "restore"]
     seconds = loads[-1]["ns"] / 1e9
     row(f"state.restore.{rung}.{mb}mb", mb / 1e3 / seconds, "GB/s",
-        cluster.setup(f"{mb} MB of state in each of 2 ranks; once; rank 0"), seconds=seconds,
+        cluster.setup(f"{mb} MB of state in each of {ranks} ranks; once; rank 0"), seconds=seconds,
         moved_ms=moved[-1] if moved else None,
         what="dlr_ckpt_restore() until every rank has loaded; before it copies were moved")
     say(f"{mb} MB from {rung}: {seconds:.3g} s, copies moved in {moved[-1] if moved else 0} ms")
@@ -102,9 +104,23 @@ def restores(cluster, mb):
     cluster.wait_idle()
 
 
-def memory(cluster, redundancy):
+def restore_after_loss(cluster, mb, rung, places, ready, *options):
+    """Of a node's loss when nobody has a copy of what was on it."""
+    log = f"restore.{rung}.{mb}"
+    job = cluster.submit(line(mb, 100000, "idle", log, "--dlrover-spares=1", *options),
+                         f"-N{places + 1}", "--dlrover=on")
+    cluster.event(job, rung, ready)
+    plan = [e for e in cluster.journal(job) if e["event"] == "plan"][-1]
+    gone = plan["places"][places - 1]["node"]
+    restored(cluster, job, log, mb, 1, rung, lambda: cluster.power_off(gone), places)
+    cluster.cancel(job)
+    cluster.vc("boot", gone)
+    cluster.wait_idle()
+
+
+def memory(cluster, redundancy, places=3):
     """Bytes in the nodes' memory for each byte of state, once every slot is there."""
-    mb, places = 64, 3
+    mb = 64
     log = f"memory.{redundancy}".replace(":", ".")
     job = cluster.submit(line(mb, 100000, "idle", log, f"--dlrover-redundancy={redundancy}"),
                          f"-N{places}", "--dlrover=on")
@@ -120,6 +136,11 @@ def memory(cluster, redundancy):
     say(f"memory with {redundancy}: {used / (mb * 1e6 * places):.3g} bytes for each")
 
 
+def install(cluster):
+    shutil.copy(f"{BUILD}/step", cluster.home)
+    os.chown(f"{cluster.home}/step", UID, UID)
+
+
 def measure():
     try:
         subprocess.run(["make", "-s", "-C", REPO, f"BUILD={BUILD}", f"{BUILD}/step"], stdout=sys.stderr,
@@ -127,8 +148,7 @@ def measure():
     except subprocess.SubprocessError as e:
         raise Failed(str(e)) from None
     with Cluster(NODES) as cluster:
-        shutil.copy(f"{BUILD}/step", cluster.home)
-        os.chown(f"{cluster.home}/step", UID, UID)
+        install(cluster)
         for mb in SIZES:
             for kind in ("idle", "busy"):
                 cost(cluster, mb, kind)
@@ -136,6 +156,15 @@ def measure():
             memory(cluster, redundancy)
         for mb in SIZES:
             restores(cluster, mb)
+            restore_after_loss(cluster, mb, "parity", 3, lambda e: e["event"] == "running",
+                               "--dlrover-ckpt-budget=off", "--dlrover-redundancy=xor:2")
+            restore_after_loss(cluster, mb, "storage", 2,
+                               lambda e: e["event"] == "persisted" and e["version"],
+                               "--dlrover-redundancy=none", "--dlrover-persist-every=5")
+    with Cluster(PARITY_NODES) as cluster:
+        install(cluster)
+        for redundancy in ("xor:4", "rs:4+2"):
+            memory(cluster, redundancy, PARITY_NODES)
 
 
 main(measure)

@@ -18,6 +18,28 @@ unsigned dlr_sup_copies(const struct dlr_sup *s)
     return s->step.nplaces > 1 ? s->conf.redundancy.copies : 0;
 }
 
+/* Sets are smaller than asked for where less than rows nodes would be outside: that costs memory. */
+static void tell_sets(struct dlr_sup *s)
+{
+    unsigned ranks[DLR_PARITY_DATA_MAX], most = 0, shards = 0;
+    unsigned members = s->conf.redundancy.members, rows = s->sets.rows;
+
+    for (unsigned r = 0; r < s->sets.world; r++) {
+        unsigned n = dlr_sets_group(&s->sets, r, ranks);
+
+        most = n > most ? n : most;
+        shards += ranks[0] == r ? rows : 0;
+    }
+    if (most == members || s->took_over)
+        return;
+    dlr_sup_say(
+        s,
+        "--dlrover-redundancy: %u nodes make sets of %u, not of %u, so that %u "
+        "%s outside each: %.2f bytes of memory for each byte of state, not %.2f",
+        s->sets.nplaces, most, members, rows, rows > 1 ? "are" : "is",
+        2.0 + 2.0 * shards / s->sets.world, 2.0 + 2.0 * rows / members);
+}
+
 int dlr_sup_redundancy_check(struct dlr_sup *s, struct dlr_err *err)
 {
     unsigned copies = s->conf.redundancy.copies, members = s->conf.redundancy.members;
@@ -32,6 +54,8 @@ int dlr_sup_redundancy_check(struct dlr_sup *s, struct dlr_err *err)
     if (members && s->step.nplaces > 1)
         rc = dlr_sets_init(&s->sets, s->step.nplaces, s->step.tasks, s->step.ranks,
                            members, copies);
+    if (rc == 0 && s->sets.rows > 0)
+        tell_sets(s);
     return rc < 0 ? dlr_fail(err, rc, "out of memory") : 0;
 }
 

@@ -24,6 +24,7 @@ static unsigned kept, reserved[64], nreserved;
 static uint64_t sent[64];
 static unsigned nsent;
 static char told[256]; /* names of journal events */
+static char said[256]; /* to the user */
 static bool ordered;
 
 /* --- instead of the other files of the supervisor ---------------------------------------- */
@@ -34,6 +35,11 @@ int64_t dlr_sup_now(void)
 }
 void dlr_sup_say(struct dlr_sup *sup, const char *fmt, ...)
 {
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(said, sizeof(said), fmt, ap);
+    va_end(ap);
 }
 void dlr_sup_keep(struct dlr_sup *sup)
 {
@@ -118,7 +124,7 @@ static int begin(void **state, unsigned copies, unsigned members)
     memset(&s, 0, sizeof(s));
     now_ms = 1000;
     kept = nreserved = nsent = 0;
-    told[0] = '\0';
+    told[0] = said[0] = '\0';
     s.members.list = calloc(NODES, sizeof(*s.members.list));
     s.members.n = NODES;
     s.conf.redundancy.copies = copies;
@@ -317,6 +323,24 @@ static void a_node_that_comes_back_has_nothing(void **state)
         assert_int_equal(s.again.list[i].to, 1);
 }
 
+static int with_large_sets(void **state)
+{
+    return begin(state, 1, 4);
+}
+
+static void smaller_sets_than_asked_for_are_told_with_what_they_cost(void **state)
+{
+    assert_string_equal(said,
+                        "--dlrover-redundancy: 4 nodes make sets of 2, not of 4, so "
+                        "that 1 is outside each: 3.00 bytes of memory for each byte of "
+                        "state, not 2.50");
+    said[0] = '\0';
+    dlr_sets_done(&s.sets);
+    s.conf.redundancy.members = 2;
+    assert_int_equal(dlr_sup_redundancy_check(&s, NULL), 0);
+    assert_string_equal(said, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +360,9 @@ int main(void)
                                         with_partners, end),
         cmocka_unit_test_setup_teardown(a_node_that_comes_back_has_nothing,
                                         with_partners, end),
+        cmocka_unit_test_setup_teardown(
+            smaller_sets_than_asked_for_are_told_with_what_they_cost, with_large_sets,
+            end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

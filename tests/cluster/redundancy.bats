@@ -76,6 +76,20 @@ batch_host_first() {
     same_as_undisturbed "$job"
 }
 
+@test "xor:4 on four nodes: a node that is a member and a holder killed, nothing committed is lost" {
+    job=$(start xor:4)
+    saved "$job"
+    batch_host_first "$job"
+    output "$job" | grep -- "--dlrover-redundancy: 4 nodes make sets of 2, not of 4"
+    # it keeps the parity of the batch host's set, and has ranks in the other one
+    holder=$(events "$job" 'select(.event=="plan" and .round==0).places[0].parity[0]' | tr -d '"')
+    [ "$(events "$job" 'select(.event=="plan" and .round==0).places[].node' | tr -d '"' | grep -cx "$holder")" -eq 1 ]
+    "$VC" kill "$holder"
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    same_as_undisturbed "$job"
+    told_of_the_gap "$job"
+}
+
 @test "xor:2: a node killed, its state is made of its set's others and the parity" {
     job=$(start xor:2)
     saved "$job"
