@@ -12,6 +12,7 @@
 
 #include "ckpt/alone_files.h"
 #include "ckpt/client.h"
+#include "ckpt/layout.h"
 #include "ckpt/load.h"
 #include "ckpt/reshape.h"
 #include "ckpt/slot_meta.h"
@@ -205,8 +206,7 @@ static int finish(void *arg, int rc, struct dlr_err *err)
         dlr_slot_seal(al->slot, ck->plan);
         rc = write_file(ck, err);
     } else {
-        dlr_fail(err, rc, "the snapshot of step %" PRIu64 " was given up: %s", al->step,
-                 strerror(-rc));
+        dlr_layout_given_up(ck, al->step, rc, err);
     }
     if (rc < 0) {
         atomic_fetch_add(&ck->page->given_up, 1);

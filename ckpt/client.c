@@ -156,7 +156,8 @@ static int start_snapshot(struct dlr_ckpt *ck, struct dlr_slot *slot,
                                      .views = ck->regions.views,
                                      .ops = ck->ops,
                                      .dev = ck->dev,
-                                     .on_device = ck->on_device};
+                                     .on_device = ck->on_device,
+                                     .ret_spoilt = &ck->spoilt};
     int rc;
 
     if (dlr_saver_busy(ck->saver))

@@ -68,6 +68,7 @@ struct dlr_ckpt {
     const void **src; /* per region: the program's memory, or our copy of a BLOB */
     bool *on_device;
     unsigned char *blobs;
+    unsigned spoilt; /* the region that -EBADMSG of a copy is about */
     bool host_waits; /* some host memory is read after begin */
     const struct dlr_device_ops *ops;
     struct dlr_device *dev;

@@ -4,6 +4,7 @@
 #define DLR_CKPT_CONF_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "ckpt/ckpt.h"
@@ -14,9 +15,10 @@ struct dlr_client_conf {
     char dir[PATH_MAX];
     int rank, world;
     unsigned every, fence_ms, threads, restore_ms, audit;
+    bool device_sum;
 };
 
-/* Every variable of the environment that is a number, with its default. */
+/* Every variable of the environment but the directory, with its default. */
 extern const struct dlr_opt dlr_client_opts[];
 
 int dlr_client_conf_load(const struct dlr_ckpt_conf *given, struct dlr_client_conf *ret,

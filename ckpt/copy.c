@@ -10,7 +10,7 @@
 #include "ckpt/copy_sum.h"
 #include "common/clock.h"
 
-#define BLOCK (64u << 10) /* between two looks at whether to give up */
+#define BLOCK DLR_DEVICE_CUT /* between two looks at whether to give up */
 #define CHUNKS_PER_HALF (DLR_DEVICE_HALF / DLR_SLOT_CHUNK)
 
 struct dlr_copy {
@@ -26,10 +26,12 @@ struct dlr_copy {
     _Atomic int rc;
 };
 
-/* What is staged from a device: bytes [from, to) of the data area. */
+/* What is staged from a device: data from a byte of the data area on. */
 struct stage {
     const unsigned char *host;
     uint64_t from;
+    unsigned half;
+    int rc; /* of comparing it with what it was there */
 };
 
 static int given_up(const struct dlr_copy_job *job)
@@ -48,14 +50,32 @@ static uint32_t pad(unsigned char *dst, uint64_t bytes, uint32_t crc)
     return dlr_crc32c(crc, dst, bytes);
 }
 
+/* A piece that has come from the device; the device may know what its sum was there. */
+static uint32_t put_staged(const struct dlr_copy_job *job, struct stage *stage,
+                           const struct dlr_slot_piece *p, unsigned char *dst,
+                           uint32_t crc)
+{
+    uint64_t at = p->off - stage->from;
+    uint32_t all = dlr_copy_sum(dst, stage->host + at, p->bytes, crc), there;
+
+    if (stage->rc == 0 &&
+        job->ops->expect(job->dev, stage->half, at, p->bytes, &there) &&
+        dlr_crc32c_join(crc, there, dlr_crc32c_op(p->bytes)) != all) {
+        stage->rc = -EBADMSG;
+        if (job->ret_spoilt)
+            *job->ret_spoilt = p->region;
+    }
+    return all;
+}
+
 /* A piece of a region to where it belongs; returns crc with it. */
-static uint32_t put(const struct dlr_copy_job *job, const struct stage *stage,
+static uint32_t put(const struct dlr_copy_job *job, struct stage *stage,
                     const struct dlr_slot_piece *p, unsigned char *dst, uint32_t crc)
 {
     const char *src = job->src[p->region];
 
     if (job->ops && job->on_device[p->region])
-        return dlr_copy_sum(dst, stage->host + (p->off - stage->from), p->bytes, crc);
+        return put_staged(job, stage, p, dst, crc);
     if (!job->views || !job->views[p->region])
         return dlr_copy_sum(dst, src + p->at, p->bytes, crc);
     dlr_strides_gather(job->views[p->region], src, p->at, dst, p->bytes);
@@ -65,8 +85,8 @@ static uint32_t put(const struct dlr_copy_job *job, const struct stage *stage,
 /* Fills bytes [from, to) of the data area: pieces of regions. Returns
  * crc with them.
  */
-static uint32_t fill(const struct dlr_copy_job *job, const struct stage *stage,
-                     uint64_t from, uint64_t to, uint32_t crc)
+static uint32_t fill(const struct dlr_copy_job *job, struct stage *stage, uint64_t from,
+                     uint64_t to, uint32_t crc)
 {
     struct dlr_slot_piece p;
 
@@ -82,8 +102,7 @@ static uint32_t fill(const struct dlr_copy_job *job, const struct stage *stage,
     return crc;
 }
 
-static int copy_chunk(const struct dlr_copy_job *job, const struct stage *stage,
-                      uint32_t i)
+static int copy_chunk(const struct dlr_copy_job *job, struct stage *stage, uint32_t i)
 {
     uint64_t from = (uint64_t)i * DLR_SLOT_CHUNK, all = dlr_slot_plan_data(job->plan);
     uint64_t to = all - from < DLR_SLOT_CHUNK ? all : from + DLR_SLOT_CHUNK;
@@ -98,6 +117,8 @@ static int copy_chunk(const struct dlr_copy_job *job, const struct stage *stage,
         crc = fill(job, stage, from, from + n, crc);
         from += n;
     }
+    if (stage->rc < 0)
+        return stage->rc;
     dlr_slot_set_crc(job->slot, job->plan, i, crc);
     return 0;
 }
@@ -106,6 +127,7 @@ static int copy_chunk(const struct dlr_copy_job *job, const struct stage *stage,
 static void work(struct dlr_copy *copy, const struct dlr_copy_job *job)
 {
     uint32_t n = dlr_slot_plan_chunks(job->plan);
+    struct stage none = {0}; /* all is host memory */
 
     for (;;) {
         uint32_t i = atomic_fetch_add(&copy->next, 1);
@@ -113,7 +135,7 @@ static void work(struct dlr_copy *copy, const struct dlr_copy_job *job)
 
         if (i >= n || atomic_load(&copy->rc) < 0)
             return;
-        rc = copy_chunk(job, NULL, i);
+        rc = copy_chunk(job, &none, i);
         if (rc < 0)
             atomic_store(&copy->rc, rc);
     }
@@ -221,14 +243,16 @@ static int fetch_half(const struct dlr_copy_job *job, unsigned half, uint64_t fr
     uint64_t all = dlr_slot_plan_data(job->plan), at = from;
     uint64_t to = all - from < DLR_DEVICE_HALF ? all : from + DLR_DEVICE_HALF;
     struct dlr_slot_piece p;
-    int rc = 0;
+    int rc = 0, flushed;
 
+    job->ops->clear(job->dev, half);
     while (rc == 0 && dlr_slot_plan_piece(job->plan, at, to, &p)) {
         if (job->on_device[p.region])
             rc = fetch_piece(job, half, p.off - from, &p);
         at = p.off + p.bytes;
     }
-    return rc;
+    flushed = job->ops->flush(job->dev, half);
+    return rc < 0 ? rc : flushed;
 }
 
 /* One half is fetched while the other is copied and summed. One thread: the device is the
@@ -245,7 +269,7 @@ static int run_device(const struct dlr_copy_job *job)
     if (n > 0)
         rc = fetch_half(job, 0, 0);
     for (uint32_t i = 0; rc == 0 && i < n; i += CHUNKS_PER_HALF, half ^= 1) {
-        struct stage stage = {NULL, (uint64_t)i * DLR_SLOT_CHUNK};
+        struct stage stage = {NULL, (uint64_t)i * DLR_SLOT_CHUNK, half, 0};
 
         if (n - i > CHUNKS_PER_HALF)
             rc = fetch_half(job, half ^ 1, stage.from + DLR_DEVICE_HALF);

@@ -26,6 +26,7 @@ struct dlr_copy_job {
     const struct dlr_device_ops *ops; /* NULL: all of src is host memory */
     struct dlr_device *dev;
     const bool *on_device;              /* one per region, when ops is set */
+    unsigned *ret_spoilt;               /* set with -EBADMSG; may be NULL */
     const atomic_bool *stop;            /* give up: looked at before each block */
     const _Atomic int64_t *deadline_ns; /* give up after this (dlr_now_ns()); 0: none */
 };
@@ -35,7 +36,8 @@ int dlr_copy_new(unsigned threads, struct dlr_copy **ret, struct dlr_err *err);
 struct dlr_copy *dlr_copy_free(struct dlr_copy *copy); /* accepts NULL */
 
 /* Blocking. 0 when every chunk is in place with its CRC; -ECANCELED when stopped,
- * -ETIMEDOUT, or the device's failure. No source is read after it returned.
+ * -ETIMEDOUT, -EBADMSG when bytes of a region changed on their way from the device, or the device's
+ * failure. No source is read after it returned.
  */
 int dlr_copy_run(struct dlr_copy *copy, const struct dlr_copy_job *job);
 

@@ -3,16 +3,19 @@
  * kind of device; host memory needs none.
  *
  * A snapshot: after(stream) in begin; hold(stream) in fence; in the copy thread enter(), then
- * fetch() and wait() for the two halves of a staging buffer in turn, release(), leave().
+ * clear(), fetch(), flush() and wait(), expect() for the two halves of a staging buffer in turn,
+ * release(), leave().
  */
 #ifndef DLR_CKPT_DEVICE_H
 #define DLR_CKPT_DEVICE_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "common/err.h"
 
+#define DLR_DEVICE_CUT (64u << 10) /* what is summed does not cross a multiple of it */
 #define DLR_DEVICE_HALF (8u << 20) /* bytes of each half of the staging buffer */
 
 struct dlr_device; /* one per handle; opaque */
@@ -20,8 +23,11 @@ struct dlr_device; /* one per handle; opaque */
 struct dlr_device_ops {
     const char *name;
     bool (*owns)(const void *addr);
-    /* For the device that holds addr; all regions of a handle must be on one. */
-    int (*open)(const void *addr, struct dlr_device **ret, struct dlr_err *err);
+    /* For the device that holds addr; all regions of a handle must be on one. sums: what is
+     * fetched is summed where it lies, for expect().
+     */
+    int (*open)(const void *addr, bool sums, struct dlr_device **ret,
+                struct dlr_err *err);
     void (*close)(struct dlr_device *dev);
 
     /* The copies of the next snapshot wait for all that is on stream now. */
@@ -34,14 +40,23 @@ struct dlr_device_ops {
 
     int (*enter)(struct dlr_device *dev); /* for the calling thread */
     void (*leave)(struct dlr_device *dev);
-    /* Starts copying to byte 'at' of a half (0, 1). */
+    /* A half (0, 1) is to be filled again. */
+    void (*clear)(struct dlr_device *dev, unsigned half);
+    /* Copies to byte 'at' of a half, ascending; starts with flush() at the latest. */
     int (*fetch)(struct dlr_device *dev, unsigned half, size_t at, const void *src,
                  size_t bytes);
     /* The same for rows of size bytes, pitch bytes apart, which follow each other there. */
     int (*fetch_rows)(struct dlr_device *dev, unsigned half, size_t at, const void *src,
                       size_t size, size_t rows, ptrdiff_t pitch);
+    /* All that goes into the half was asked for, or one has failed. */
+    int (*flush)(struct dlr_device *dev, unsigned half);
     /* Blocks until what was fetched into a half is there. */
     int (*wait)(struct dlr_device *dev, unsigned half, const void **ret_host);
+    /* After it, with ascending places that cross no DLR_DEVICE_CUT: the CRC32C that these bytes
+     * had on the device. False: it was not made.
+     */
+    bool (*expect)(struct dlr_device *dev, unsigned half, size_t at, size_t bytes,
+                   uint32_t *ret_crc);
 
     /* Blocking, from host memory: contiguous; rows that lie pitch bytes apart there. */
     int (*store)(struct dlr_device *dev, void *dst, const void *src, size_t bytes);

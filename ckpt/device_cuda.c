@@ -13,61 +13,36 @@ const struct dlr_device_ops *dlr_device_cuda(void)
 
 #else
 
-#include <cuda.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-/* cuda.h maps some of these names to newer versions, which NAME() follows. */
+#include "ckpt/device_kernels.h"
+#include "common/log.h"
+
 #define NAME(fn) NAME_(fn)
 #define NAME_(fn) #fn
-#define FUNCTIONS(X)                                                                   \
-    X(cuPointerGetAttribute)                                                           \
-    X(cuCtxPushCurrent)                                                                \
-    X(cuCtxPopCurrent)                                                                 \
-    X(cuStreamCreate)                                                                  \
-    X(cuStreamDestroy)                                                                 \
-    X(cuStreamWaitEvent)                                                               \
-    X(cuStreamWaitValue32)                                                             \
-    X(cuEventCreate)                                                                   \
-    X(cuEventDestroy)                                                                  \
-    X(cuEventRecord)                                                                   \
-    X(cuEventSynchronize)                                                              \
-    X(cuMemHostAlloc)                                                                  \
-    X(cuMemHostGetDevicePointer)                                                       \
-    X(cuMemFreeHost)                                                                   \
-    X(cuMemcpyDtoHAsync)                                                               \
-    X(cuMemcpyHtoD)                                                                    \
-    X(cuMemcpy2DAsync)                                                                 \
-    X(cuMemcpy2DUnaligned)
 
 #define PITCH_MAX INT32_MAX /* every device takes at least this */
 
-#define POINTER(fn) __typeof__(&fn) p_##fn;
-#define NAMED_POINTER(fn) POINTER(fn)
-
-/* One pointer per function, called p_<name as cuda.h maps it>. */
-static struct {
-    FUNCTIONS(NAMED_POINTER)
-} cu;
-#define CU(fn) CU_(fn)
-#define CU_(fn) cu.p_##fn
+struct dlr_cu dlr_cu;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool loaded;
 
 struct dlr_device {
     CUcontext ctx;
-    CUstream stream;        /* of the copies */
-    CUevent begun;          /* what the caller's stream had at begin */
-    CUevent fetched[2];     /* the copies into a half */
-    unsigned char *stage;   /* pinned, two halves */
-    _Atomic uint32_t *done; /* pinned: the last snapshot that was released */
-    CUdeviceptr done_dev;   /* the same word for streams */
-    uint32_t turn;          /* the last snapshot that was begun */
+    CUstream stream;             /* of the copies */
+    CUevent begun;               /* what the caller's stream had at begin */
+    CUevent fetched[2];          /* the copies into a half */
+    unsigned char *stage;        /* pinned, two halves */
+    CUdeviceptr stage_dev;       /* the same for kernels */
+    struct dlr_kernels *kernels; /* NULL: nothing is summed */
+    _Atomic uint32_t *done;      /* pinned: the last snapshot that was released */
+    CUdeviceptr done_dev;        /* the same word for streams */
+    uint32_t turn;               /* the last snapshot that was begun */
 };
 
 static void load(void)
@@ -80,7 +55,7 @@ static void load(void)
 #define LOAD(fn)                                                                       \
     CU(fn) = (__typeof__(CU(fn)))dlsym(lib, NAME(fn));                                 \
     loaded = loaded && CU(fn);
-    FUNCTIONS(LOAD)
+    DLR_CU_FUNCTIONS(LOAD)
     if (!loaded)
         dlclose(lib);
 }
@@ -127,6 +102,7 @@ static void leave(struct dlr_device *dev)
 static void cuda_close(struct dlr_device *dev)
 {
     if (enter(dev) == 0) {
+        dlr_kernels_free(dev->kernels);
         if (dev->stage)
             CU(cuMemFreeHost)(dev->stage);
         if (dev->done)
@@ -154,7 +130,10 @@ static CUresult build(struct dlr_device *dev)
     for (unsigned i = 0; r == CUDA_SUCCESS && i < 2; i++)
         r = CU(cuEventCreate)(&dev->fetched[i], event);
     if (r == CUDA_SUCCESS)
-        r = CU(cuMemHostAlloc)((void **)&dev->stage, 2 * DLR_DEVICE_HALF, 0);
+        r = CU(cuMemHostAlloc)((void **)&dev->stage, 2 * DLR_DEVICE_HALF,
+                               CU_MEMHOSTALLOC_DEVICEMAP);
+    if (r == CUDA_SUCCESS)
+        r = CU(cuMemHostGetDevicePointer)(&dev->stage_dev, dev->stage, 0);
     if (r == CUDA_SUCCESS)
         r = CU(cuMemHostAlloc)((void **)&dev->done, sizeof(*dev->done),
                                CU_MEMHOSTALLOC_DEVICEMAP);
@@ -165,7 +144,17 @@ static CUresult build(struct dlr_device *dev)
     return r;
 }
 
-static int cuda_open(const void *addr, struct dlr_device **ret, struct dlr_err *err)
+/* Saving goes on without kernels where they cannot be. */
+static void build_kernels(struct dlr_device *dev)
+{
+    CUresult r = dlr_kernels_new(&dev->kernels);
+
+    if (r != CUDA_SUCCESS)
+        dlr_warn("device memory is not summed on the device: CUDA error %d", (int)r);
+}
+
+static int cuda_open(const void *addr, bool sums, struct dlr_device **ret,
+                     struct dlr_err *err)
 {
     struct dlr_device *dev = calloc(1, sizeof(*dev));
     CUresult r;
@@ -182,6 +171,8 @@ static int cuda_open(const void *addr, struct dlr_device **ret, struct dlr_err *
                         (int)r);
     }
     r = build(dev);
+    if (r == CUDA_SUCCESS && sums)
+        build_kernels(dev);
     leave(dev);
     if (r != CUDA_SUCCESS) {
         cuda_close(dev);
@@ -225,42 +216,68 @@ static void release(struct dlr_device *dev)
                  dev->turn); /* begin makes no new turn while one is under way */
 }
 
-static int fetched(struct dlr_device *dev, unsigned half, CUresult r)
+static void clear(struct dlr_device *dev, unsigned half)
 {
+    if (dev->kernels)
+        dlr_kernels_reset(dev->kernels, half);
+}
+
+static int copy(struct dlr_device *dev, unsigned half, size_t at, const void *src,
+                size_t bytes)
+{
+    unsigned char *to = dev->stage + half * (size_t)DLR_DEVICE_HALF + at;
+
     return result(
-        r != CUDA_SUCCESS ? r : CU(cuEventRecord)(dev->fetched[half], dev->stream));
+        CU(cuMemcpyDtoHAsync)(to, (CUdeviceptr)(uintptr_t)src, bytes, dev->stream));
 }
 
 static int fetch(struct dlr_device *dev, unsigned half, size_t at, const void *src,
                  size_t bytes)
 {
-    unsigned char *to = dev->stage + half * (size_t)DLR_DEVICE_HALF + at;
-
-    return fetched(
-        dev, half,
-        CU(cuMemcpyDtoHAsync)(to, (CUdeviceptr)(uintptr_t)src, bytes, dev->stream));
+    if (dev->kernels && dlr_kernels_add(dev->kernels, half, (uint32_t)at,
+                                        (CUdeviceptr)(uintptr_t)src, bytes))
+        return 0;
+    return copy(dev, half, at, src, bytes);
 }
 
 /* A pitch that goes backwards, or beyond what the driver takes, leaves one row at a time. */
 static int fetch_rows(struct dlr_device *dev, unsigned half, size_t at, const void *src,
                       size_t size, size_t rows, ptrdiff_t pitch)
 {
-    CUDA_MEMCPY2D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .srcDevice = (CUdeviceptr)(uintptr_t)src,
-                          .srcPitch = (size_t)pitch,
-                          .dstMemoryType = CU_MEMORYTYPE_HOST,
-                          .dstHost = dev->stage + half * (size_t)DLR_DEVICE_HALF + at,
-                          .dstPitch = size,
-                          .WidthInBytes = size,
-                          .Height = rows};
+    CUDA_MEMCPY2D all = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                         .srcDevice = (CUdeviceptr)(uintptr_t)src,
+                         .srcPitch = (size_t)pitch,
+                         .dstMemoryType = CU_MEMORYTYPE_HOST,
+                         .dstHost = dev->stage + half * (size_t)DLR_DEVICE_HALF + at,
+                         .dstPitch = size,
+                         .WidthInBytes = size,
+                         .Height = rows};
     int rc = 0;
 
     if (pitch >= 0 && pitch <= PITCH_MAX && rows > 1)
-        return fetched(dev, half, CU(cuMemcpy2DAsync)(&copy, dev->stream));
+        return result(CU(cuMemcpy2DAsync)(&all, dev->stream));
     for (size_t i = 0; rc == 0 && i < rows; i++)
-        rc = fetch(dev, half, at + i * size, (const char *)src + (ptrdiff_t)i * pitch,
-                   size);
+        rc = copy(dev, half, at + i * size, (const char *)src + (ptrdiff_t)i * pitch,
+                  size);
     return rc;
+}
+
+/* The event comes after what was started, whether that was all or not. */
+static int flush(struct dlr_device *dev, unsigned half)
+{
+    CUdeviceptr to = dev->stage_dev + half * (size_t)DLR_DEVICE_HALF;
+    CUresult r = dev->kernels ? dlr_kernels_launch(dev->kernels, half, to, dev->stream)
+                              : CUDA_SUCCESS;
+    CUresult event = CU(cuEventRecord)(dev->fetched[half], dev->stream);
+
+    return result(r != CUDA_SUCCESS ? r : event);
+}
+
+static bool expect(struct dlr_device *dev, unsigned half, size_t at, size_t bytes,
+                   uint32_t *ret_crc)
+{
+    return dev->kernels && dlr_kernels_expect(dev->kernels, half, (uint32_t)at,
+                                              (uint32_t)bytes, ret_crc);
 }
 
 static int wait(struct dlr_device *dev, unsigned half, const void **ret_host)
@@ -307,8 +324,9 @@ static int store_rows(struct dlr_device *dev, void *dst, const void *src, size_t
 const struct dlr_device_ops *dlr_device_cuda(void)
 {
     static const struct dlr_device_ops ops = {
-        "CUDA", owns,  cuda_open, cuda_close, after, hold,  release,
-        enter,  leave, fetch,     fetch_rows, wait,  store, store_rows,
+        "CUDA",  owns,  cuda_open, cuda_close, after,      hold,
+        release, enter, leave,     clear,      fetch,      fetch_rows,
+        flush,   wait,  expect,    store,      store_rows,
     };
 
     bool there;

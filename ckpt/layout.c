@@ -2,7 +2,9 @@
 #include "ckpt/layout.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* Finds the device, if any, that holds regions. */
@@ -25,7 +27,7 @@ static int find_device(struct dlr_ckpt *ck)
         ck->on_device[i] = true;
         if (ck->dev)
             continue;
-        rc = ops->open(rs->list[i].addr, &ck->dev, &ck->err);
+        rc = ops->open(rs->list[i].addr, ck->conf.device_sum, &ck->dev, &ck->err);
         if (rc < 0)
             return rc;
         ck->ops = ops;
@@ -98,4 +100,18 @@ int dlr_layout_open(struct dlr_ckpt *ck)
     dlr_layout_done(ck);
     ck->closed_list = false;
     return 0;
+}
+
+int dlr_layout_given_up(const struct dlr_ckpt *ck, uint64_t step, int rc,
+                        struct dlr_err *err)
+{
+    if (rc == -EBADMSG)
+        return dlr_fail(err, rc,
+                        "the snapshot of step %" PRIu64 " was given up: region '%s' "
+                        "changed on its way from the device",
+                        step, ck->regions.list[ck->spoilt].name);
+    return dlr_fail(err, rc, "the snapshot of step %" PRIu64 " was given up: %s", step,
+                    rc == -ECANCELED || rc == -ETIMEDOUT
+                        ? "the fence could not wait longer"
+                        : strerror(-rc));
 }

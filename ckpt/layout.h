@@ -18,6 +18,10 @@ int dlr_layout_close(struct dlr_ckpt *ck);
  */
 int dlr_layout_open(struct dlr_ckpt *ck);
 
+/* Says why the copy of step's snapshot ended with rc, which it returns. */
+int dlr_layout_given_up(const struct dlr_ckpt *ck, uint64_t step, int rc,
+                        struct dlr_err *err);
+
 /* Frees what dlr_layout_close() made. */
 void dlr_layout_done(struct dlr_ckpt *ck);
 

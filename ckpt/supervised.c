@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "ckpt/client.h"
+#include "ckpt/layout.h"
 #include "ckpt/lease.h"
 #include "ckpt/oom.h"
 #include "ckpt/reach.h"
@@ -224,11 +225,7 @@ static int finish(void *arg, int rc, struct dlr_err *err)
     } else {
         atomic_fetch_add(&ck->page->given_up, 1);
         dlr_slot_set_state(slot, DLR_SLOT_DEAD);
-        dlr_fail(err, rc, "the snapshot of step %" PRIu64 " was given up: %s",
-                 sup->version.step,
-                 rc == -ECANCELED || rc == -ETIMEDOUT
-                     ? "the fence could not wait longer"
-                     : strerror(-rc));
+        dlr_layout_given_up(ck, sup->version.step, rc, err);
         msg = dlr_supervised_compose(ck, DLR_LOCAL_DEAD, sup->version.step);
         dlr_local_text(msg, "%s", err->text);
     }

@@ -19,7 +19,7 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 # time, so that one build serves nodes with and without GPUs.
 CUDA_HEADER := $(firstword $(wildcard $(CUDA_HOME)/include/cuda_runtime_api.h /usr/include/cuda_runtime_api.h))
 ifneq ($(CUDA_HEADER),)
-$(BUILD)/obj/ckpt/device_cuda.o $(BUILD)/analyze/ckpt/device_cuda.ok: XCFLAGS = -DDLR_HAVE_CUDA -isystem $(dir $(CUDA_HEADER))
+$(BUILD)/obj/ckpt/device_%.o $(BUILD)/analyze/ckpt/device_%.ok: XCFLAGS = -DDLR_HAVE_CUDA -isystem $(dir $(CUDA_HEADER))
 else
 $(BUILD)/obj/ckpt/device_cuda.o: | $(BUILD)/no-cuda
 endif

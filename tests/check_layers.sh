@@ -45,7 +45,7 @@ may_use() {
         ucp/* | uct/* | ucs/* | isa-l.h | isa-l/*) [[ $1 == ckpt/* || $1 == bench/* ]] ;;
         hwloc.h | hwloc/*) [[ $1 == hwloc_topo/* ]] ;;
         czmq.h | zmq.h | munge.h) [[ $1 == mpi_launcher/* ]] ;;
-        cuda.h | cuda_runtime*.h) [[ $1 == ckpt/device_cuda.c ]] ;;
+        cuda.h | cuda_runtime*.h) [[ $1 == ckpt/device_cu.h ]] ;;
         *) ;;
     esac
 }

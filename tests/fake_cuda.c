@@ -13,7 +13,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum kind { COPY, RECORD, WAIT_EVENT, WAIT_VALUE, GATE, FILL, END };
+#include "ckpt/device_kernel.h"
+
+enum kind { COPY, RECORD, WAIT_EVENT, WAIT_VALUE, GATE, FILL, SUM, MOVE, END };
 
 struct op {
     enum kind kind;
@@ -22,6 +24,11 @@ struct op {
     size_t bytes;
     size_t rows, src_pitch, dst_pitch; /* 0 rows: one */
     uint32_t value;
+    bool spoilt; /* on its way to the host */
+    struct {
+        CUdeviceptr list, table;
+        uint32_t n, blocks, groups, threads;
+    } kernel;
     struct CUevent_st *event;
     struct op *next;
 };
@@ -46,8 +53,10 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct CUstream_st legacy; /* the stream called NULL; its thread starts on use */
 static struct memory *memories;
 static bool gate_open;
-static int fail_copy;
-static int context; /* its address is the only context */
+static int fail_copy, spoil;
+static unsigned copies;              /* to the host */
+static char sum_kernel, move_kernel; /* their addresses are the functions */
+static int context;                  /* its address is the only context */
 
 static char *to_host(uintptr_t address)
 {
@@ -71,11 +80,42 @@ static bool ready(const struct op *op)
     return true;
 }
 
+/* All threads of a launch, one after the other. */
+static void run_kernel(const struct op *op)
+{
+    size_t bytes = op->kernel.n * sizeof(struct dlr_kernel_piece);
+    struct dlr_kernel_piece *list = malloc(bytes);
+    const uint32_t *table = (const void *)to_host((uintptr_t)op->kernel.table);
+
+    memcpy(list, to_host((uintptr_t)op->kernel.list), bytes);
+    for (uint32_t i = 0; i < op->kernel.n; i++)
+        list[i].src = (uint64_t)(uintptr_t)to_host((uintptr_t)list[i].src);
+    for (uint32_t g = 0; g < op->kernel.groups; g++)
+        for (uint32_t t = 0; t < op->kernel.threads; t++) {
+            uint32_t block = g * op->kernel.threads + t;
+
+            if (op->kind == MOVE)
+                dlr_kernel_move(list, op->kernel.n, op->dst, g, t, op->kernel.threads);
+            else if (block < op->kernel.blocks)
+                dlr_kernel_sum(list, op->kernel.n, table, op->dst, block);
+        }
+    for (uint32_t i = 0; op->spoilt && i < op->kernel.n; i++)
+        if (list[i].moved) {
+            ((char *)op->dst)[list[i].at] ^= 4;
+            break;
+        }
+    free(list);
+}
+
 static void carry_out(struct op *op)
 {
+    if (op->kind == SUM || op->kind == MOVE)
+        run_kernel(op);
     for (size_t i = 0; op->kind == COPY && i < (op->rows ? op->rows : 1); i++)
         memcpy((char *)op->dst + i * op->dst_pitch,
                (const char *)op->src + i * op->src_pitch, op->bytes);
+    if (op->kind == COPY && op->spoilt)
+        ((char *)op->dst)[op->bytes / 2] ^= 4;
     if (op->kind == FILL)
         memset(op->dst, (int)op->value, op->bytes);
     if (op->kind == RECORD)
@@ -152,8 +192,10 @@ CUresult fake_cuda_alloc(CUdeviceptr *ret, size_t bytes)
     m->host = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     m->device = mmap(NULL, bytes, PROT_NONE, MAP_SHARED, fd, 0);
     close(fd);
+    pthread_mutex_lock(&lock);
     m->next = memories;
     memories = m;
+    pthread_mutex_unlock(&lock);
     *ret = (CUdeviceptr)(uintptr_t)m->device;
     return CUDA_SUCCESS;
 }
@@ -185,6 +227,16 @@ void fake_cuda_fill(CUstream stream, CUdeviceptr ptr, unsigned char value, size_
                             .dst = to_host((uintptr_t)ptr),
                             .value = value,
                             .bytes = bytes});
+}
+
+void fake_cuda_spoil(int n)
+{
+    spoil = n;
+}
+
+unsigned fake_cuda_copies(void)
+{
+    return copies;
 }
 
 void fake_cuda_fail_copy(int n)
@@ -303,9 +355,12 @@ CUresult CUDAAPI cuMemcpyDtoHAsync(void *dst, CUdeviceptr src, size_t bytes,
 {
     if (!to_host((uintptr_t)src) || (fail_copy > 0 && --fail_copy == 0))
         return CUDA_ERROR_ILLEGAL_ADDRESS;
-    put(stream,
-        (struct op){
-            .kind = COPY, .dst = dst, .src = to_host((uintptr_t)src), .bytes = bytes});
+    copies++;
+    put(stream, (struct op){.kind = COPY,
+                            .dst = dst,
+                            .src = to_host((uintptr_t)src),
+                            .spoilt = spoil > 0 && --spoil == 0,
+                            .bytes = bytes});
     return CUDA_SUCCESS;
 }
 
@@ -345,5 +400,82 @@ CUresult CUDAAPI cuMemcpy2DUnaligned(const CUDA_MEMCPY2D *c)
     for (size_t i = 0; i < c->Height; i++)
         memcpy(dst + i * c->dstPitch, (const char *)c->srcHost + i * c->srcPitch,
                c->WidthInBytes);
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemAlloc(CUdeviceptr *ret, size_t bytes)
+{
+    return fake_cuda_alloc(ret, bytes);
+}
+
+CUresult CUDAAPI cuMemFree(CUdeviceptr ptr)
+{
+    struct memory **at = &memories, *m;
+
+    pthread_mutex_lock(&lock);
+    while (*at && (*at)->device != (char *)(uintptr_t)ptr)
+        at = &(*at)->next;
+    m = *at;
+    if (m)
+        *at = m->next;
+    pthread_mutex_unlock(&lock);
+    if (!m)
+        return CUDA_ERROR_INVALID_VALUE;
+    munmap(m->device, m->bytes);
+    munmap(m->host, m->bytes);
+    free(m);
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemcpyHtoDAsync(CUdeviceptr dst, const void *src, size_t bytes,
+                                   CUstream stream)
+{
+    if (!to_host((uintptr_t)dst))
+        return CUDA_ERROR_INVALID_VALUE;
+    put(stream,
+        (struct op){
+            .kind = COPY, .dst = to_host((uintptr_t)dst), .src = src, .bytes = bytes});
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuModuleLoadData(CUmodule *module, const void *image)
+{
+    *module = (CUmodule)&context;
+    return strstr(image, ".visible .entry dlr_sum(") ? CUDA_SUCCESS
+                                                     : CUDA_ERROR_INVALID_PTX;
+}
+
+CUresult CUDAAPI cuModuleUnload(CUmodule module)
+{
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuModuleGetFunction(CUfunction *ret, CUmodule module, const char *name)
+{
+    *ret = (CUfunction)(strcmp(name, "dlr_sum") == 0 ? &sum_kernel : &move_kernel);
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned groups, unsigned gy, unsigned gz,
+                                unsigned threads, unsigned ty, unsigned tz,
+                                unsigned shared, CUstream stream, void **with,
+                                void **extra)
+{
+    struct op op = {.kind = SUM};
+
+    op.kernel.list = *(CUdeviceptr *)with[0];
+    op.kernel.n = *(uint32_t *)with[1];
+    op.kernel.groups = groups;
+    op.kernel.threads = threads;
+    if (f == (CUfunction)&move_kernel) {
+        op.kind = MOVE;
+        op.dst = (void *)(uintptr_t) * (CUdeviceptr *)with[2];
+        op.spoilt = spoil > 0 && --spoil == 0;
+    } else {
+        op.kernel.blocks = *(uint32_t *)with[2];
+        op.kernel.table = *(CUdeviceptr *)with[3];
+        op.dst = (void *)(uintptr_t) * (CUdeviceptr *)with[4];
+    }
+    put(stream, op);
     return CUDA_SUCCESS;
 }

@@ -16,6 +16,10 @@ void fake_cuda_gate(CUstream stream);
 void fake_cuda_open_gate(void);
 void fake_cuda_fill(CUstream stream, CUdeviceptr ptr, unsigned char value,
                     size_t bytes);
+/* A bit flips on the way of the n-th copy to the host from now on, or kernel that writes there. */
+void fake_cuda_spoil(int n);
+/* Copies to the host so far. */
+unsigned fake_cuda_copies(void);
 /* Makes the n-th copy from now on fail (1: the next). */
 void fake_cuda_fail_copy(int n);
 

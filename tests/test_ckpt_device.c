@@ -54,6 +54,9 @@ static struct {
     __typeof__(&fake_cuda_open_gate) open_gate;
     __typeof__(&fake_cuda_fill) fill;
     __typeof__(&fake_cuda_fail_copy) fail_copy;
+    __typeof__(&fake_cuda_spoil) spoil;
+    __typeof__(&fake_cuda_copies) copies;
+    __typeof__(&cuMemFree) release;
     __typeof__(&cuStreamCreate) stream_create;
     __typeof__(&cuStreamDestroy) stream_destroy;
 } fake;
@@ -78,6 +81,9 @@ static int load_fake(void **state)
     fake.open_gate = (__typeof__(fake.open_gate))dlsym(lib, "fake_cuda_open_gate");
     fake.fill = (__typeof__(fake.fill))dlsym(lib, "fake_cuda_fill");
     fake.fail_copy = (__typeof__(fake.fail_copy))dlsym(lib, "fake_cuda_fail_copy");
+    fake.spoil = (__typeof__(fake.spoil))dlsym(lib, "fake_cuda_spoil");
+    fake.copies = (__typeof__(fake.copies))dlsym(lib, "fake_cuda_copies");
+    fake.release = (__typeof__(fake.release))dlsym(lib, "cuMemFree_v2");
     fake.stream_create = (__typeof__(fake.stream_create))dlsym(lib, "cuStreamCreate");
     fake.stream_destroy =
         (__typeof__(fake.stream_destroy))dlsym(lib, "cuStreamDestroy_v2");
@@ -97,13 +103,14 @@ struct fixture {
     pthread_t thread;
     atomic_bool stop;
     _Atomic int64_t deadline_ns;
+    unsigned spoilt;
     int rc;
 };
 
 static const void *src[3];
 static const bool on_device[3] = {true, false, true};
 
-static int setup(void **state)
+static int setup_with(void **state, bool sums)
 {
     struct fixture *f = calloc(1, sizeof(*f));
     const struct dlr_slot_owner owner = {1, 0, 1};
@@ -117,7 +124,7 @@ static int setup(void **state)
     src[2] = (void *)(uintptr_t)small;
     f->ops = dlr_device_of(src[0]);
     assert_non_null(f->ops);
-    assert_int_equal(f->ops->open(src[0], &f->dev, NULL), 0);
+    assert_int_equal(f->ops->open(src[0], sums, &f->dev, NULL), 0);
     assert_int_equal(dlr_slot_plan_new(regions, 3, &owner, &f->plan, NULL), 0);
     assert_int_equal(dlr_slot_anonymous(dlr_slot_plan_bytes(f->plan), &f->slot, NULL),
                      0);
@@ -128,6 +135,7 @@ static int setup(void **state)
                                    .ops = f->ops,
                                    .dev = f->dev,
                                    .on_device = on_device,
+                                   .ret_spoilt = &f->spoilt,
                                    .stop = &f->stop,
                                    .deadline_ns = &f->deadline_ns};
     assert_int_equal(fake.stream_create(&f->stream, 0), CUDA_SUCCESS);
@@ -137,6 +145,16 @@ static int setup(void **state)
     fake.open_gate();
     *state = f;
     return 0;
+}
+
+static int setup(void **state)
+{
+    return setup_with(state, false);
+}
+
+static int setup_sums(void **state)
+{
+    return setup_with(state, true);
 }
 
 static int teardown(void **state)
@@ -263,6 +281,119 @@ static void a_failed_copy_is_told_and_the_next_snapshot_is_whole(void **state)
     assert_snapshot_of_ones(f);
 }
 
+/* "big" comes in three copies, "small" by a kernel. */
+static void a_bit_flipped_on_the_way_is_caught_and_its_region_named(void **state)
+{
+    struct fixture *f = *state;
+
+    for (int n = 1; n <= 4; n++) {
+        fake.spoil(n);
+        f->spoilt = 99;
+        begin(f);
+        assert_int_equal(finish(f), -EBADMSG);
+        assert_int_equal(f->spoilt, n <= 3 ? 0 : 2);
+    }
+    begin(f);
+    assert_int_equal(finish(f), 0);
+    assert_snapshot_of_ones(f);
+}
+
+static void without_sums_on_the_device_nobody_sees_it(void **state)
+{
+    struct fixture *f = *state;
+
+    fake.spoil(1);
+    begin(f);
+    assert_int_equal(finish(f), 0);
+}
+
+/* n regions of a size, none a multiple of anything: in one half there are more of them than a list
+ * takes, then less.
+ */
+static void small_regions_do_not_cost_a_copy_each(void **state)
+{
+    static const struct {
+        unsigned n, bytes, copies_max;
+    } rows[] = {{3000, 997, 0}, {13600, 1501, 0}, {40000, 101, 40000 - 16000}};
+    struct fixture *f = *state;
+
+    for (unsigned k = 0; k < sizeof(rows) / sizeof(rows[0]); k++) {
+        unsigned n = rows[k].n, bytes = rows[k].bytes, before;
+        struct dlr_ckpt_region *regions = calloc(n, sizeof(*regions));
+        bool *there = malloc(n);
+        const void **from = calloc(n, sizeof(*from));
+        const struct dlr_slot_owner owner = {1, 0, 1};
+        char(*names)[12] = calloc(n, sizeof(*names));
+        struct dlr_slot_plan *plan;
+        struct dlr_slot_piece p;
+        CUdeviceptr all;
+
+        assert_int_equal(fake.alloc(&all, (size_t)n * bytes), CUDA_SUCCESS);
+        for (size_t i = 0; i < (size_t)n * bytes; i++)
+            ((unsigned char *)fake.look(all))[i] = (unsigned char)(i * 7 + i / 509);
+        for (unsigned i = 0; i < n; i++) {
+            dlr_format(names[i], sizeof(names[i]), "r%u", i);
+            regions[i] = (struct dlr_ckpt_region){
+                names[i], DLR_CKPT_LOCAL, "u8", 1, 1, {bytes}, {0}, {bytes}, {0}, NULL};
+            from[i] = (void *)(uintptr_t)(all + (size_t)i * bytes);
+            there[i] = true;
+        }
+        assert_int_equal(dlr_slot_plan_new(regions, n, &owner, &plan, NULL), 0);
+        dlr_slot_plan_free(f->plan);
+        dlr_slot_unmap(f->slot);
+        f->plan = plan;
+        assert_int_equal(dlr_slot_anonymous(dlr_slot_plan_bytes(plan), &f->slot, NULL),
+                         0);
+        f->job.slot = f->slot;
+        f->job.plan = plan;
+        f->job.src = from;
+        f->job.on_device = there;
+        before = fake.copies();
+        begin(f);
+        assert_int_equal(finish(f), 0);
+        assert_true(fake.copies() - before <= rows[k].copies_max);
+        dlr_slot_seal(f->slot, plan);
+        assert_int_equal(dlr_slot_verify(f->slot, NULL), 0);
+        for (uint64_t at = 0;
+             dlr_slot_plan_piece(plan, at, dlr_slot_plan_data(plan), &p);
+             at = p.off + p.bytes)
+            assert_memory_equal(
+                dlr_slot_data(f->slot, plan, p.off),
+                (char *)fake.look(all) + (size_t)p.region * bytes + p.at, p.bytes);
+        assert_int_equal(fake.release(all), CUDA_SUCCESS);
+        free(names);
+        free(from);
+        free(there);
+        free(regions);
+    }
+}
+
+static void a_program_is_told_which_region_was_spoilt(void **state)
+{
+    char dir[] = "/tmp/dlr-test-device-XXXXXX", command[64];
+    const struct dlr_ckpt_conf conf = {.dir = dir, .world = 1};
+    struct dlr_ckpt *ck;
+
+    assert_non_null(mkdtemp(dir));
+    setenv("DLROVER_CKPT_DEVICE_SUM", "on", 1);
+    assert_int_equal(dlr_ckpt_open(&conf, &ck), 0);
+    unsetenv("DLROVER_CKPT_DEVICE_SUM");
+    dlr_ckpt_add_array(ck, "small", DLR_CKPT_SHARD, "u8", 1, (void *)(uintptr_t)small,
+                       SMALL);
+    dlr_ckpt_add_array(ck, "big", DLR_CKPT_SHARD, "u8", 1, (void *)(uintptr_t)big, BIG);
+    fake.spoil(3); /* the kernel that moves "small", and copies of "big" */
+    assert_int_equal(dlr_ckpt_begin(ck, 1, NULL), 1);
+    assert_int_equal(dlr_ckpt_fence(ck, NULL), -EBADMSG);
+    assert_string_equal(dlr_ckpt_error(ck),
+                        "the snapshot of step 1 was given up: region "
+                        "'big' changed on its way from the device");
+    assert_int_equal(dlr_ckpt_begin(ck, 2, NULL), 1);
+    assert_int_equal(dlr_ckpt_fence(ck, NULL), 0);
+    dlr_ckpt_close(ck);
+    dlr_format(command, sizeof(command), "rm -rf %s", dir);
+    assert_int_equal(system(command), 0);
+}
+
 static void a_program_restores_device_memory(void **state)
 {
     char dir[] = "/tmp/dlr-test-device-XXXXXX", command[64];
@@ -344,6 +475,7 @@ static void views_of_device_memory_are_saved_and_put_back(void **state)
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define S(f) cmocka_unit_test_setup_teardown(f, setup_sums, teardown)
     const struct CMUnitTest tests[] = {
         T(host_memory_has_no_device),
         T(a_snapshot_takes_both_memories),
@@ -352,6 +484,13 @@ int main(void)
         T(a_failed_copy_is_told_and_the_next_snapshot_is_whole),
         T(a_program_restores_device_memory),
         T(views_of_device_memory_are_saved_and_put_back),
+        T(without_sums_on_the_device_nobody_sees_it),
+        T(a_program_is_told_which_region_was_spoilt),
+        S(a_snapshot_takes_both_memories),
+        S(copies_wait_for_the_stream_and_the_stream_for_the_copies),
+        S(a_given_up_snapshot_releases_the_stream),
+        S(a_bit_flipped_on_the_way_is_caught_and_its_region_named),
+        S(small_regions_do_not_cost_a_copy_each),
     };
 
     return cmocka_run_group_tests(tests, load_fake, NULL);
