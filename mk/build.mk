@@ -67,6 +67,8 @@ $(BUILD)/gf: $(call obj,bench/gf.c ckpt/parity.c $(SLOT) $(COMMON))
 	$(call link,-lisal -lxxhash)
 $(BUILD)/reserve: $(call obj,bench/reserve.c $(SLOT) $(COMMON))
 	$(call link,-lisal -lxxhash)
+$(BUILD)/gpu: $(call obj,tests/gpu.c $(CKPT_LIB) $(SLOT) $(COMMON))
+	$(call link,-lisal -lxxhash -ldl)
 $(BUILD)/copy: $(call obj,bench/copy.c ckpt/copy_sum.c $(SLOT) $(COMMON))
 	$(call link,-lisal -lxxhash)
 # What `dlrover version` says the suite was built with: read from headers, not linked.

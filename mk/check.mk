@@ -162,6 +162,15 @@ $(BUILD)/tests/test_%: $(BUILD)/obj/tests/test_%.o $$(call obj,$$(COMMON) $$(UNI
 	$(call link,$(UNIT_LIBS_$(@F)) -lcmocka)
 .SECONDARY:
 
+ifneq ($(CUDA_HEADER),)
+$(BUILD)/obj/tests/gpu.o: XCFLAGS = -DDLR_HAVE_CUDA -isystem $(dir $(CUDA_HEADER))
+endif
+check-gpu: $(BUILD)/gpu ## device memory is saved and restored on a real GPU; says when there is none
+	@$(BUILD)/gpu check
+bench-gpu: $(BUILD)/gpu ## how fast a snapshot leaves a GPU, beside a copy into pinned memory
+	@$(BUILD)/gpu bench
+.PHONY: check-gpu bench-gpu
+
 unit: $(UNIT_TESTS) ## unit tests: seconds, no root, no Slurm, MPI or GPU
 	@tests/run_unit.sh $(BUILD)/log $(UNIT_TESTS)
 check: ## everything: gates, unit tests, virtual clusters (root)
