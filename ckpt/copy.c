@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ckpt/copy_sum.h"
+#include "ckpt/place.h"
 #include "common/clock.h"
 
 #define BLOCK DLR_DEVICE_CUT /* between two looks at whether to give up */
@@ -193,6 +194,12 @@ int dlr_copy_new(unsigned threads, struct dlr_copy **ret, struct dlr_err *err)
     }
     *ret = copy;
     return 0;
+}
+
+void dlr_copy_place(struct dlr_copy *copy, const uint64_t *cpus)
+{
+    for (unsigned i = 0; i < copy->nthreads; i++)
+        dlr_place(copy->threads[i], cpus);
 }
 
 struct dlr_copy *dlr_copy_free(struct dlr_copy *copy)

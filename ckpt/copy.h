@@ -33,6 +33,8 @@ struct dlr_copy_job {
 
 /* threads >= 1 counts the one that calls dlr_copy_run(). */
 int dlr_copy_new(unsigned threads, struct dlr_copy **ret, struct dlr_err *err);
+/* Where the helpers run: dlr_place(). */
+void dlr_copy_place(struct dlr_copy *copy, const uint64_t *cpus);
 struct dlr_copy *dlr_copy_free(struct dlr_copy *copy); /* accepts NULL */
 
 /* Blocking. 0 when every chunk is in place with its CRC; -ECANCELED when stopped,

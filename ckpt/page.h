@@ -12,6 +12,7 @@
 #define DLR_PAGE_MAGIC 0x31504c44u /* "DLP1" */
 #define DLR_PAGE_SIZE 4096
 #define DLR_PAGE_NEVER UINT64_MAX
+#define DLR_PAGE_CPUS 1024
 #define DLR_PAGE_HELD UINT64_MAX /* lease_ns: no end until further word */
 
 /* Who missed what is decided by this order (a Dekker handshake, both sides seq_cst):
@@ -47,7 +48,11 @@ struct dlr_page {
         blocked_ns;                         /* of begin_ns, fence_ns: those of saves */
     _Atomic uint64_t plain_steps, plain_ns; /* steps without a save or a copy */
 
-    unsigned char room[4096 - 256]; /* hang detection, timing */
+    /* written by the agent before the worker has the page: CPUs for the worker's helper threads,
+     * CPU i is bit i % 64 of word i / 64; all 0: no advice */
+    _Alignas(64) uint64_t helper_cpus[DLR_PAGE_CPUS / 64];
+
+    unsigned char room[4096 - 256 - DLR_PAGE_CPUS / 8]; /* hang detection, timing */
 };
 
 static_assert(sizeof(struct dlr_page) == DLR_PAGE_SIZE, "shared layout");

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ckpt/place.h"
 #include "common/clock.h"
 
 #define LET_GO_MS                                                                      \
@@ -158,6 +159,12 @@ int dlr_saver_new(unsigned threads, const struct dlr_saver_ops *ops, void *arg,
     }
     *ret = saver;
     return 0;
+}
+
+void dlr_saver_place(struct dlr_saver *saver, const uint64_t *cpus)
+{
+    dlr_place(saver->thread, cpus);
+    dlr_copy_place(saver->copy, cpus);
 }
 
 struct dlr_saver *dlr_saver_free(struct dlr_saver *saver)

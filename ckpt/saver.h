@@ -30,6 +30,9 @@ struct dlr_saver_ops {
 int dlr_saver_new(unsigned threads, const struct dlr_saver_ops *ops, void *arg,
                   int sock, struct dlr_saver **ret, struct dlr_err *err);
 
+/* Where its threads run: dlr_place(). */
+void dlr_saver_place(struct dlr_saver *saver, const uint64_t *cpus);
+
 /* Gives up what is being copied, waits for the thread, frees. Accepts NULL. */
 struct dlr_saver *dlr_saver_free(struct dlr_saver *saver);
 

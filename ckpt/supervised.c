@@ -356,8 +356,11 @@ static int supervised_start(struct dlr_ckpt *ck)
     if (rc < 0)
         return dlr_fail(&ck->err, rc, "cannot ask the agent for memory: %s",
                         strerror(-rc));
-    return dlr_saver_new(ck->conf.threads, &saver_ops, ck, sup->sock, &ck->saver,
-                         &ck->err);
+    rc = dlr_saver_new(ck->conf.threads, &saver_ops, ck, sup->sock, &ck->saver,
+                       &ck->err);
+    if (rc == 0)
+        dlr_saver_place(ck->saver, ck->page->helper_cpus);
+    return rc;
 }
 
 static void supervised_missed(struct dlr_ckpt *ck, uint64_t step, const char *why)

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <hwloc.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,4 +137,53 @@ void dlr_topo_summary(const struct dlr_topo *topo, struct dlr_topo_summary *ret)
     }
     ret->gpus = count_cards(topo, HWLOC_OBJ_OSDEV_GPU, HWLOC_OBJ_OSDEV_COPROC);
     ret->nics = count_cards(topo, HWLOC_OBJ_OSDEV_NETWORK, HWLOC_OBJ_OSDEV_OPENFABRICS);
+}
+
+static bool has_any(hwloc_const_bitmap_t set, const struct dlr_topo_cpus *cpus)
+{
+    for (unsigned cpu = 0; cpu < DLR_TOPO_CPUS; cpu++)
+        if (cpus->bits[cpu / 64] >> cpu % 64 & 1 && hwloc_bitmap_isset(set, cpu))
+            return true;
+    return false;
+}
+
+/* Adds to idle the cores without a busy CPU, to near the NUMA nodes that own is on. */
+static void sort_out(const struct dlr_topo *topo, const struct dlr_topo_cpus *own,
+                     const struct dlr_topo_cpus *busy, hwloc_bitmap_t idle,
+                     hwloc_bitmap_t near)
+{
+    hwloc_obj_t obj = NULL;
+
+    while ((obj = hwloc_get_next_obj_by_type(topo->hw, HWLOC_OBJ_CORE, obj)))
+        if (!has_any(obj->cpuset, busy))
+            hwloc_bitmap_or(idle, idle, obj->cpuset);
+    hwloc_bitmap_and(idle, idle, topo->usable);
+    while ((obj = hwloc_get_next_obj_by_type(topo->hw, HWLOC_OBJ_NUMANODE, obj)))
+        if (has_any(obj->cpuset, own))
+            hwloc_bitmap_or(near, near, obj->cpuset);
+}
+
+unsigned dlr_topo_spare(const struct dlr_topo *topo, const struct dlr_topo_cpus *own,
+                        const struct dlr_topo_cpus *busy, struct dlr_topo_cpus *ret)
+{
+    hwloc_bitmap_t idle = hwloc_bitmap_alloc(), near = hwloc_bitmap_alloc();
+    struct dlr_topo_cpus chosen = {0};
+    unsigned n = 0;
+
+    if (idle && near) {
+        sort_out(topo, own, busy, idle, near);
+        if (hwloc_bitmap_intersects(idle, near))
+            hwloc_bitmap_and(idle, idle, near);
+        for (unsigned cpu = 0; cpu < DLR_TOPO_CPUS; cpu++) {
+            if (!hwloc_bitmap_isset(idle, cpu))
+                continue;
+            chosen.bits[cpu / 64] |= UINT64_C(1) << cpu % 64;
+            n++;
+        }
+    }
+    hwloc_bitmap_free(idle);
+    hwloc_bitmap_free(near);
+    if (n > 0)
+        *ret = chosen;
+    return n;
 }

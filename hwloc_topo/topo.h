@@ -32,6 +32,19 @@ struct dlr_topo_summary {
 };
 void dlr_topo_summary(const struct dlr_topo *topo, struct dlr_topo_summary *ret);
 
+#define DLR_TOPO_CPUS 1024 /* those beyond are left alone */
+struct dlr_topo_cpus {     /* CPU i is bit i % 64 of word i / 64 */
+    uint64_t bits[DLR_TOPO_CPUS / 64];
+};
+
+/* Where threads that help a process bound to own may run without taking time from those bound to
+ * busy: of the CPUs this process may use the cores that have none of busy, in own's NUMA nodes, or
+ * anywhere when all of those are busy. Returns how many CPUs; 0 (*ret untouched): there is nothing
+ * better than own.
+ */
+unsigned dlr_topo_spare(const struct dlr_topo *topo, const struct dlr_topo_cpus *own,
+                        const struct dlr_topo_cpus *busy, struct dlr_topo_cpus *ret);
+
 /* --- the switch tree --------------------------------------------------------------- */
 
 /* A node and the switches above it as Slurm gives them to each task in

@@ -196,6 +196,7 @@ static int start(struct dlr_agent *a, struct dlr_err *err)
     rc = rc < 0 ? rc : dlr_agent_peers_start(a, err);
     rc = rc < 0 ? rc : dlr_agent_data_start(a, err);
     rc = rc < 0 ? rc : dlr_agent_control_start(a, key, err);
+    dlr_agent_helpers_start(a);
     return rc < 0 ? rc : dlr_agent_lease_start(a, err);
 }
 
@@ -207,6 +208,7 @@ static void stop(struct dlr_agent *a)
         dlr_agent_keeper_stop(a);
         dlr_agent_succeed_stop(a);
         dlr_agent_report_stop(a);
+        dlr_agent_helpers_stop(a);
         dlr_agent_bring_end(a, "the agent ends");
         dlr_agent_local_stop(a);
         dlr_agent_tasks_stop(a);

@@ -16,6 +16,7 @@
  *   agent_ranks.c      the workers as ranks: pages, slots, restore
  *   agent_peek.c       other ranks' slots of the version to restore
  *   agent_bring.c      those that other nodes have
+ *   agent_helpers.c    where the workers' helper threads may run
  *   agent_save.c       save_at, commit, abort
  *   agent_data.c       the data process; requests to it
  *   agent_report.c     a node report by a child
@@ -56,6 +57,7 @@
 #define DLR_AGENT_UCX 4096      /* a UCX address in hex, NUL included */
 
 struct dlr_agent;
+struct dlr_topo;
 struct dlr_agent_bring;
 struct dlr_election;
 struct dlr_successor;
@@ -213,7 +215,8 @@ struct dlr_agent {
     struct {
         int pidfd, timer; /* -1: not watched, off */
     } keeper;
-    zlistx_t *surveys; /* reports being made */
+    struct dlr_topo *topo; /* this node's; NULL: not known */
+    zlistx_t *surveys;     /* reports being made */
     struct dlr_successor *successor;
 };
 
@@ -363,6 +366,9 @@ void dlr_agent_tasks_kill_all(struct dlr_agent *a);
 /* Says "clean" for round when nothing of it is left; again when it was said before. */
 void dlr_agent_tasks_settle(struct dlr_agent *a, uint32_t round);
 unsigned dlr_agent_tasks_left(const struct dlr_agent *a);
+/* Calls fn for each task that has not ended, of any round. */
+void dlr_agent_tasks_each(const struct dlr_agent *a, void (*fn)(void *arg, pid_t pid),
+                          void *arg);
 /* Forgets ended tasks of older rounds. */
 void dlr_agent_tasks_round(struct dlr_agent *a, uint32_t round);
 void dlr_agent_tasks_retell(struct dlr_agent *a);
@@ -449,6 +455,17 @@ void dlr_agent_ranks_steps(const struct dlr_agent *a, uint64_t *ret_min,
 /* The slot of rank that holds version whole, or -1. */
 int dlr_agent_rank_holding(const struct dlr_agent_rank *r, struct dlr_version version);
 int dlr_agent_rank_open(struct dlr_agent *a, struct dlr_agent_rank *r);
+
+/* --- agent_helpers.c ---------------------------------------------------------------- */
+
+/* Looks at the node's CPUs once. Without them, or when it fails, there is no advice. */
+void dlr_agent_helpers_start(struct dlr_agent *a);
+void dlr_agent_helpers_stop(struct dlr_agent *a);
+/* Writes into the page of the worker pid which of our CPUs no task here is bound to; nothing when
+ * the tasks are not bound, or take all.
+ */
+void dlr_agent_helpers_advise(const struct dlr_agent *a, pid_t pid,
+                              struct dlr_page *page);
 
 /* --- agent_save.c ------------------------------------------------------------------- */
 

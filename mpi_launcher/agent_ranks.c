@@ -211,6 +211,7 @@ void dlr_agent_ranks_hello(struct dlr_agent *a, struct dlr_agent_conn *c)
         return;
     }
     r->worker = c;
+    dlr_agent_helpers_advise(a, c->pid, r->page);
     dlr_local_init(&m, DLR_LOCAL_WELCOME);
     m.round = a->round.round;
     m.rank = r->rank;

@@ -75,6 +75,14 @@ static struct task *find(const struct dlr_agent *a, uint32_t round, int32_t rank
     return NULL;
 }
 
+void dlr_agent_tasks_each(const struct dlr_agent *a, void (*fn)(void *arg, pid_t pid),
+                          void *arg)
+{
+    for (struct task *t = zlistx_first(a->tasks.all); t; t = zlistx_next(a->tasks.all))
+        if (t->pidfd >= 0)
+            fn(arg, t->pid);
+}
+
 unsigned dlr_agent_tasks_left(const struct dlr_agent *a)
 {
     unsigned n = 0;

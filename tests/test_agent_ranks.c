@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The agent as keeper of snapshots: pages, slots, saves, restore, the data process. */
 #include <errno.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -78,6 +79,31 @@ static void decide(const char *what, int step)
 {
     dlr_rig_say(&rig, what, "s:i, s:i", "round", 0, "step", step);
     dlr_rig_sync(&rig);
+}
+
+/* The node has two cores as hwloc sees it, and the worker is bound to the first. */
+static void a_bound_worker_is_told_which_core_is_free(void **state)
+{
+    struct worker w;
+    cpu_set_t all, first;
+
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+    if (!CPU_ISSET(0, &all) || CPU_COUNT(&all) < 2) {
+        print_message("one CPU: nobody can be bound to half of them\n");
+        skip();
+    }
+    setenv("HWLOC_SYNTHETIC", "core:2 pu:1", 1);
+    dlr_rig_start(&rig, NULL);
+    unsetenv("HWLOC_SYNTHETIC");
+    dlr_rig_round(&rig, 0, "[4]", "null");
+    dlr_rig_sync(&rig);
+    CPU_ZERO(&first);
+    CPU_SET(0, &first);
+    assert_int_equal(sched_setaffinity(0, sizeof(first), &first), 0);
+    assert_true(rig_hello(&rig, &w, 0, 4));
+    assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+    assert_int_equal(w.page->helper_cpus[0], 1u << 1);
+    rig_bye(&w);
 }
 
 static void saves_alternate_between_slots_that_are_free(void **state)
@@ -404,6 +430,7 @@ static int clear(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        TEST(a_bound_worker_is_told_which_core_is_free),
         TEST(saves_alternate_between_slots_that_are_free),
         TEST(an_aborted_version_dies_and_frees_its_slot),
         TEST(an_undecided_version_is_never_overwritten),

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The library under a job: what it saves and tells its agent. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -321,6 +323,55 @@ static void a_layout_that_grows_gets_larger_slots_and_keeps_what_is_saved(void *
     played_expect(f, DLR_LOCAL_BYE);
 }
 
+/* The thread of this process that is called so. */
+static pid_t thread_called(const char *name)
+{
+    DLR_AUTO_CLOSEDIR DIR *dir = opendir("/proc/self/task");
+    char path[64], comm[32];
+
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        FILE *f;
+        bool found;
+
+        dlr_format(path, sizeof(path), "/proc/self/task/%.16s/comm", entry->d_name);
+        f = fopen(path, "re");
+        if (!f)
+            continue;
+        found = fscanf(f, "%31s", comm) == 1 && dlr_streq(comm, name);
+        fclose(f);
+        if (found)
+            return (pid_t)atol(entry->d_name);
+    }
+    return -1;
+}
+
+static void helper_threads_run_where_the_agent_says(void **state)
+{
+    struct played *f = *state;
+    cpu_set_t all, now, want;
+    unsigned last = 0;
+
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+    for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        last = CPU_ISSET(cpu, &all) ? cpu : last;
+    CPU_ZERO(&want);
+    CPU_SET(last, &want);
+    for (unsigned advice = 0; advice < 2; advice++) {
+        f->agent.page->helper_cpus[last / 64] = (uint64_t)advice << last % 64;
+        played_join(f);
+        assert_int_equal(dlr_ckpt_begin(f->ck, 1, NULL), 0);
+        assert_int_equal(
+            sched_getaffinity(thread_called("dlr-saver"), sizeof(now), &now), 0);
+        assert_true(CPU_EQUAL(&now, advice ? &want : &all));
+        assert_int_equal(sched_getaffinity(0, sizeof(now), &now), 0);
+        assert_true(CPU_EQUAL(&now, &all));
+        dlr_ckpt_close(f->ck);
+        close(f->agent.conn);
+        f->agent.conn = -1;
+        atomic_store(&f->agent.page->begun_step, DLR_PAGE_NEVER);
+    }
+}
+
 static void a_page_of_another_rank_or_no_agent_at_all_fails_open(void **state)
 {
     struct played *f = *state;
@@ -370,6 +421,7 @@ int main(void)
         T(a_fence_beyond_its_budget_gives_up_and_tells_when_it_let_go),
         T(a_vanished_agent_ends_saving_and_nothing_else),
         T(refused_memory_ends_saving_with_the_reason),
+        T(helper_threads_run_where_the_agent_says),
         T(a_layout_that_grows_gets_larger_slots_and_keeps_what_is_saved),
         T(a_page_of_another_rank_or_no_agent_at_all_fails_open),
     };

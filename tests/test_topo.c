@@ -47,6 +47,56 @@ static void synthetic_nodes_are_counted(void **state)
     }
 }
 
+/* "0-3,8" */
+static struct dlr_topo_cpus cpus_of(const char *list)
+{
+    struct dlr_topo_cpus cpus = {0};
+    unsigned from, to;
+    int used;
+
+    while (sscanf(list, "%u%n", &from, &used) == 1) {
+        list += used;
+        to = from;
+        if (sscanf(list, "-%u%n", &to, &used) == 1)
+            list += used;
+        for (; from <= to; from++)
+            cpus.bits[from / 64] |= UINT64_C(1) << from % 64;
+        list += *list == ',';
+    }
+    return cpus;
+}
+
+static void helpers_get_idle_cores_near_their_rank(void **state)
+{
+    static const struct {
+        const char *name, *node, *own, *busy, *want;
+    } rows[] = {
+        {"the rest of its package", "pack:2 numa:1 core:4 pu:2", "0-3", "0-3", "4-7"},
+        {"not a busy core's sibling", "pack:2 numa:1 core:4 pu:2", "0", "0,2,4", "6-7"},
+        {"another rank elsewhere", "pack:2 numa:1 core:4 pu:2", "8-9", "0-1,8-9",
+         "10-15"},
+        {"the other package when its own is full", "pack:2 numa:1 core:4 pu:2", "0-7",
+         "0-7", "8-15"},
+        {"the nearer NUMA node", "pack:2 numa:2 core:2 pu:1", "4", "0-2,4", "5"},
+        {"nothing is left", "pack:2 numa:1 core:4 pu:2", "0-3", "0-15", ""},
+        {"a rank that is not bound", "core:4 pu:1", "0-3", "0-3", ""},
+        {"more than 64", "numa:2 core:48 pu:1", "48-94", "48-94", "95"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct dlr_topo_cpus own = cpus_of(rows[i].own), busy = cpus_of(rows[i].busy);
+        struct dlr_topo_cpus want = cpus_of(rows[i].want), got = {0};
+        struct dlr_topo *topo = NULL;
+
+        print_message("  %s\n", rows[i].name);
+        assert_int_equal(dlr_topo_load(rows[i].node, &topo, NULL), 0);
+        assert_int_equal(dlr_topo_spare(topo, &own, &busy, &got) > 0,
+                         rows[i].want[0] != 0);
+        assert_memory_equal(&got, &want, sizeof(got));
+        dlr_topo_free(topo);
+    }
+}
+
 static void bad_topology_is_named(void **state)
 {
     static const char *const rows[] = {"nonsense:0", "/nowhere/at/all.xml"};
@@ -263,6 +313,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(synthetic_nodes_are_counted),
         cmocka_unit_test(bad_topology_is_named),
+        cmocka_unit_test(helpers_get_idle_cores_near_their_rank),
         cmocka_unit_test(this_node_has_a_cpu),
         cmocka_unit_test(recorded_machines_show_their_cards),
         cmocka_unit_test(leaf_is_the_switch_before_the_node),
