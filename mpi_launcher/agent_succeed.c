@@ -261,21 +261,21 @@ static void find_sets(struct dlr_successor *s)
 {
     const struct dlr_agent_round *round = &s->agent->round;
     const struct dlr_redundancy_conf *conf = &s->agent->job.redundancy;
-    DLR_AUTO_FREE unsigned *ranks = calloc(s->agent->peers.world, sizeof(*ranks));
-    unsigned n = 0;
+    unsigned world = s->agent->peers.world, n = 0;
+    DLR_AUTO_FREE unsigned *ranks = calloc(world + 1, sizeof(*ranks));
+    DLR_AUTO_FREE unsigned *tasks = calloc(round->nnodes + 1, sizeof(*tasks));
 
-    s->tasks = calloc(round->nnodes + 1, sizeof(*s->tasks));
-    if (!conf->members || round->nnodes < 2 || !ranks || !s->tasks)
+    if (!conf->members || round->nnodes < 2 || !ranks || !tasks)
         return;
     for (unsigned p = 0; p < round->nnodes; p++) {
-        s->tasks[p] = round->nodes[p].nranks;
-        for (unsigned i = 0; i < s->tasks[p]; i++, n++)
-            if (n < s->agent->peers.world)
+        tasks[p] = round->nodes[p].nranks;
+        for (unsigned i = 0; i < tasks[p]; i++, n++)
+            if (n < world)
                 ranks[n] = (unsigned)round->nodes[p].ranks[i];
     }
-    if (n == s->agent->peers.world)
-        dlr_sets_init(&s->sets, round->nnodes, s->tasks, ranks, conf->members,
-                      conf->copies);
+    if (n == world && dlr_sets_init(&s->sets, round->nnodes, tasks, ranks,
+                                    conf->members, conf->copies) == 0)
+        s->tasks = DLR_STEAL(tasks);
 }
 
 static bool choose(struct dlr_successor *s)

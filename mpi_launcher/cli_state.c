@@ -105,8 +105,8 @@ static void on_start(struct dlr_cli_state *s, const json_t *e)
     s->world = int_of(e, "world", 0);
     s->max_restarts = int_of(e, "max_restarts", 0);
     s->over = false;
-    if (s->generation <=
-        1) /* a later supervisor has taken over what was lacking, too */
+    /* A later supervisor has taken over what was lacking, too. */
+    if (s->generation <= 1)
         s->bare_ms = 0;
     s->step = -1;
     s->rate = 0;
