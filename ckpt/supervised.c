@@ -242,6 +242,17 @@ static void finished(void *arg)
         dlr_supervised_tell(sup);
 }
 
+/* What the smallest slot takes; 0: there is none yet. Under the lock. */
+static uint64_t room(const struct supervised *sup)
+{
+    uint64_t bytes = sup->nslots ? UINT64_MAX : 0;
+
+    for (unsigned i = 0; i < sup->nslots; i++)
+        if (dlr_slot_bytes(sup->slots[i]) < bytes)
+            bytes = dlr_slot_bytes(sup->slots[i]);
+    return bytes;
+}
+
 /* Asks for larger slots when the layout needs them. One question at a time: the answer to the
  * last one may be too small already.
  */
@@ -253,8 +264,8 @@ static void reserve_more(struct dlr_ckpt *ck)
 
     pthread_mutex_lock(&sup->lock);
     bytes = sup->want_bytes;
-    ask = !sup->asked && sup->nslots > 0 && dlr_slot_bytes(sup->slots[0]) < bytes &&
-          !atomic_load(&sup->gone);
+    ask =
+        !sup->asked && sup->nslots > 0 && room(sup) < bytes && !atomic_load(&sup->gone);
     sup->asked = sup->asked || ask;
     pthread_mutex_unlock(&sup->lock);
     if (!ask)
@@ -391,15 +402,15 @@ static int supervised_due(struct dlr_ckpt *ck, uint64_t step,
 {
     struct supervised *sup = ck->mode;
     uint64_t slot = atomic_load(&ck->page->save_slot);
-    bool small = false;
+    bool small;
     unsigned nslots;
 
     if (atomic_load(&ck->page->save_at) != step || atomic_load(&sup->gone))
         return 0;
     pthread_mutex_lock(&sup->lock);
     nslots = sup->nslots;
-    if (slot < nslots)
-        small = dlr_slot_bytes(sup->slots[slot]) < sup->want_bytes;
+    /* While larger ones are asked for these are about to go, even if they would do again. */
+    small = sup->asked || room(sup) < sup->want_bytes;
     pthread_mutex_unlock(&sup->lock);
     if (slot >= nslots)
         return dlr_fail(&ck->err, -ENODEV, "slot %" PRIu64 " of %u is not here yet",

@@ -224,9 +224,9 @@ static void snapshot(const char *what, CUdeviceptr addr, unsigned n, size_t byte
     static const _Atomic int64_t never;
     struct dlr_copy_job job = {
         .src = src, .on_device = there, .stop = &stop, .deadline_ns = &never};
-    struct dlr_slot_plan *plan;
-    struct dlr_slot *slot;
-    struct dlr_copy *copy;
+    struct dlr_slot_plan *plan = NULL;
+    struct dlr_slot *slot = NULL;
+    struct dlr_copy *copy = NULL;
 
     for (unsigned i = 0; i < n; i++) {
         regions[i] = (struct dlr_ckpt_region){.name = "r",

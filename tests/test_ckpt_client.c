@@ -323,6 +323,40 @@ static void a_layout_that_grows_gets_larger_slots_and_keeps_what_is_saved(void *
     played_expect(f, DLR_LOCAL_BYE);
 }
 
+/* The answer to the larger layout comes when nobody wants it any more: it replaces the slots, so none
+ * of them may be in use.
+ */
+static void a_layout_taken_back_waits_for_the_slots_it_asked_for(void **state)
+{
+    struct played *f = *state;
+    struct played_agent *a = &f->agent;
+    uint64_t step, room;
+
+    played_join(f);
+    assert_int_equal(dlr_ckpt_begin(f->ck, 1, NULL), 0);
+    played_slots(f);
+    step = played_save_from(f, 2, 0);
+    played_expect(f, DLR_LOCAL_SEALED);
+    room = dlr_slot_bytes(a->slots[0]);
+    dlr_ckpt_add_array(f->ck, "more", DLR_CKPT_LOCAL, "u8", 1, f->weights + 1,
+                       PLAYED_BYTES - 1);
+    dlr_ckpt_add_array(f->ck, "still more", DLR_CKPT_LOCAL, "u8", 1, f->weights + 2,
+                       PLAYED_BYTES - 2);
+    assert_int_equal(dlr_ckpt_begin(f->ck, ++step, NULL), 0);
+    played_expect(f, DLR_LOCAL_RESERVE);
+    assert_true(a->msg.arg[0] > room);
+    assert_int_equal(dlr_ckpt_clear(f->ck), 0);
+    played_regions(f);
+    played_order(f, ++step, 1);
+    assert_int_equal(dlr_ckpt_begin(f->ck, step, NULL), 0);
+    played_expect(f, DLR_LOCAL_DEAD);
+    played_give(f, 4 * room);
+    step = played_save_from(f, ++step, 1);
+    played_expect(f, DLR_LOCAL_SEALED);
+    assert_int_equal(dlr_slot_verify(a->slots[1], NULL), 0);
+    dlr_ckpt_close(f->ck);
+}
+
 /* The thread of this process that is called so. */
 static pid_t thread_called(const char *name)
 {
@@ -422,6 +456,7 @@ int main(void)
         T(a_vanished_agent_ends_saving_and_nothing_else),
         T(refused_memory_ends_saving_with_the_reason),
         T(helper_threads_run_where_the_agent_says),
+        T(a_layout_taken_back_waits_for_the_slots_it_asked_for),
         T(a_layout_that_grows_gets_larger_slots_and_keeps_what_is_saved),
         T(a_page_of_another_rank_or_no_agent_at_all_fails_open),
     };
