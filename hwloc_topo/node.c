@@ -55,8 +55,8 @@ static int find_usable(struct dlr_topo *topo)
     return 0;
 }
 
-int dlr_topo_load(const char *synthetic, struct dlr_topo **ret_topo,
-                  struct dlr_err *err)
+static int load(const char *synthetic, bool devices, struct dlr_topo **ret_topo,
+                struct dlr_err *err)
 {
     DLR_CLEANUP(cleanup_topo) struct dlr_topo *topo = calloc(1, sizeof(*topo));
     int rc;
@@ -70,7 +70,8 @@ int dlr_topo_load(const char *synthetic, struct dlr_topo **ret_topo,
     rc = set_source(topo, synthetic, err);
     if (rc < 0)
         return rc;
-    hwloc_topology_set_io_types_filter(topo->hw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+    if (devices)
+        hwloc_topology_set_io_types_filter(topo->hw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
     if (hwloc_topology_load(topo->hw) < 0)
         return dlr_fail(err, -EINVAL, "hwloc cannot load %s%s%s",
                         synthetic ? "'" : "this node", synthetic ? synthetic : "",
@@ -80,6 +81,17 @@ int dlr_topo_load(const char *synthetic, struct dlr_topo **ret_topo,
         return dlr_fail(err, rc, "out of memory");
     *ret_topo = DLR_STEAL(topo);
     return 0;
+}
+
+int dlr_topo_load(const char *synthetic, struct dlr_topo **ret_topo,
+                  struct dlr_err *err)
+{
+    return load(synthetic, true, ret_topo, err);
+}
+
+int dlr_topo_load_cpus(struct dlr_topo **ret_topo, struct dlr_err *err)
+{
+    return load(NULL, false, ret_topo, err);
 }
 
 struct dlr_topo *dlr_topo_free(struct dlr_topo *topo)

@@ -23,6 +23,8 @@ struct dlr_topo; /* opaque: a loaded hwloc topology */
  */
 int dlr_topo_load(const char *synthetic, struct dlr_topo **ret_topo,
                   struct dlr_err *err);
+/* The same of this node without its devices: asking drivers for those can take seconds. */
+int dlr_topo_load_cpus(struct dlr_topo **ret_topo, struct dlr_err *err);
 struct dlr_topo *dlr_topo_free(struct dlr_topo *topo); /* accepts NULL, returns NULL */
 
 struct dlr_topo_summary {

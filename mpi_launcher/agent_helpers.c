@@ -14,7 +14,7 @@ void dlr_agent_helpers_start(struct dlr_agent *a)
 {
     struct dlr_err err;
 
-    if (dlr_topo_load(NULL, &a->topo, &err) < 0)
+    if (dlr_topo_load_cpus(&a->topo, &err) < 0)
         dlr_debug("helper threads get no CPUs of their own: %s", err.text);
 }
 
