@@ -202,6 +202,7 @@ static void drop(struct dlr_data *d, const struct dlr_local_msg *msg)
 void dlr_data_obey(struct dlr_data *d, const struct dlr_local_msg *msg)
 {
     struct dlr_version v = {(uint32_t)msg->arg[0], msg->step};
+    const struct dlr_version kept = {(uint32_t)msg->arg[2], msg->arg[3]};
 
     switch (msg->type) {
     case DLR_LOCAL_D_CONFIG:
@@ -226,7 +227,7 @@ void dlr_data_obey(struct dlr_data *d, const struct dlr_local_msg *msg)
         dlr_data_sum(d, msg);
         break;
     case DLR_LOCAL_D_COMMIT:
-        dlr_held_commit(&d->held, v);
+        dlr_held_commit(&d->held, v, msg->arg[1] ? &kept : NULL);
         dlr_held_sweep(&d->held, d->dir, is_kept, d);
         break;
     case DLR_LOCAL_D_ABORT:

@@ -269,7 +269,17 @@ static void doom(struct dlr_held *held)
     settle(held);
 }
 
-void dlr_held_commit(struct dlr_holdings *h, struct dlr_version v)
+static unsigned count_slots(const struct dlr_holdings *h, int32_t rank)
+{
+    unsigned n = 0;
+
+    for (const struct dlr_held *held = h->first; held; held = held->next)
+        n += held->rank == rank && !is_brought(held);
+    return n;
+}
+
+void dlr_held_commit(struct dlr_holdings *h, struct dlr_version v,
+                     const struct dlr_version *kept)
 {
     struct dlr_slot_info info;
 
@@ -286,7 +296,9 @@ void dlr_held_commit(struct dlr_holdings *h, struct dlr_version v)
             continue;
         if (dlr_version_eq(info.version, v))
             dlr_slot_set_state(held->slot, DLR_SLOT_COMMITTED);
-        else if (dlr_version_cmp(info.version, v) < 0)
+        else if (dlr_version_cmp(info.version, v) < 0 &&
+                 !(kept && dlr_version_eq(info.version, *kept) &&
+                   count_slots(h, held->rank) > DLR_STORE_SLOTS))
             held->stale = true;
         settle(held);
     }

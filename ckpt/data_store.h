@@ -71,7 +71,9 @@ void dlr_held_write(struct dlr_held *held, struct dlr_version v);
 bool dlr_held_write_done(struct dlr_held *held, bool good);
 
 /* Decisions. */
-void dlr_held_commit(struct dlr_holdings *h, struct dlr_version v);
+/* Older ones are freed, but *kept (or NULL) of ranks that have a slot for it beside two. */
+void dlr_held_commit(struct dlr_holdings *h, struct dlr_version v,
+                     const struct dlr_version *kept);
 void dlr_held_abort(struct dlr_holdings *h, struct dlr_version v);
 /* Kills every version newer than *v (NULL: all) and whatever is half written. */
 void dlr_held_drop(struct dlr_holdings *h, const struct dlr_version *v);

@@ -13,7 +13,8 @@
 #define DLR_STORE_SLOTS 2 /* per rank */
 #define DLR_STORE_BROUGHT                                                              \
     8 /* number of the slot of a copy that is here to be read, not to be kept */
-#define DLR_STORE_SLOTS_MAX 3 /* of an own rank while --dlrover-persist-every is on */
+#define DLR_STORE_SLOTS_MAX                                                            \
+    4 /* of an own rank: one more with --dlrover-persist-every, one with vetted-every */
 
 struct dlr_store_item {
     int32_t rank;

@@ -29,6 +29,8 @@ const struct dlr_opt dlr_jobconf_opts[] = {
      "reserve node memory for snapshots"},
     {"ckpt-budget", DLR_OPT_PPM, FIELD(ckpt_budget), "0.1%", "PERCENT|off",
      "share of the training's time that saves may hold it up, or as often as possible"},
+    {"vetted-every", DLR_OPT_UINT, FIELD(vetted_every), "0", "STEPS",
+     "keep one older version in memory, a new one every so many steps, 0: none"},
     {"persist-every", DLR_OPT_EVERY, FIELD(persist_every), "off", "STEPS|TIME|auto",
      "how often a committed snapshot is written to the state directory while steps go on"},
     {"persist-keep", DLR_OPT_UINT, FIELD(persist_keep), "2", "COUNT",

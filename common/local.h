@@ -67,7 +67,8 @@ enum dlr_local_type {
     DLR_LOCAL_D_SAVE = 52, /* same, the other way; arg[2] = bytes a second at most,
                                  0: no limit */
     DLR_LOCAL_D_COMMIT =
-        53, /* arg[0] = version's round, step: mark, free older slots */
+        53, /* arg[0] = version's round, step: mark, free older slots, but (arg[1] = 1)
+               of version (arg[2], arg[3]), where the rank has one more slot for it */
     DLR_LOCAL_D_DROP =
         54, /* arg[0] = version's round, step: kill every version newer */
     DLR_LOCAL_D_ABORT = 55, /* arg[0] = version's round, step: this one is DEAD */

@@ -198,6 +198,8 @@ struct dlr_agent {
         aborted[DLR_AGENT_ABORTS]; /* steps of this round, the newest last; 0 none */
     bool has_committed;
     struct dlr_version committed; /* newest commit known here */
+    bool has_kept;
+    struct dlr_version kept; /* older, and not freed by commits */
     struct {
         bool known;
         int32_t rank;
@@ -396,10 +398,11 @@ struct dlr_agent_rank {
     int slot_fds[DLR_STORE_SLOTS_MAX];
     unsigned
         reading[DLR_STORE_SLOTS_MAX]; /* requests of the data process that read it */
-    bool own;                         /* runs here in this round */
-    bool reserving, asked;            /* by the data process; by the worker */
-    uint64_t bytes;                   /* reserved; 0: not */
-    bool restored;                    /* said, with: */
+    bool spare_slot;       /* it has one more, for the version that is kept */
+    bool own;              /* runs here in this round */
+    bool reserving, asked; /* by the data process; by the worker */
+    uint64_t bytes;        /* reserved; 0: not */
+    bool restored;         /* said, with: */
     int restored_rc;
     bool differs;               /* because the program asks for something else */
     struct dlr_agent_cost cost; /* as the supervisor knows it */
@@ -471,6 +474,8 @@ void dlr_agent_helpers_advise(const struct dlr_agent *a, pid_t pid,
 
 void dlr_agent_save_at(struct dlr_agent *a, uint64_t step);
 void dlr_agent_save_commit(struct dlr_agent *a, uint64_t step);
+/* Of a commit's message: which older version stays. */
+void dlr_agent_save_keep(struct dlr_agent *a, const json_t *msg);
 void dlr_agent_save_abort(struct dlr_agent *a, uint64_t step);
 /* A data process was started again: it may have missed what was decided meanwhile. */
 void dlr_agent_save_retell(struct dlr_agent *a);

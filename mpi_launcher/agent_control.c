@@ -269,6 +269,7 @@ static int on_save_at(struct dlr_agent *a, const json_t *msg)
 
 static int on_commit(struct dlr_agent *a, const json_t *msg)
 {
+    dlr_agent_save_keep(a, json_object_get(msg, "kept"));
     dlr_agent_bring_end(a, "peek reads what restore loaded, until the first begin");
     return decide(a, msg, dlr_agent_save_commit);
 }

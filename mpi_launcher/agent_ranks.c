@@ -286,13 +286,14 @@ static void tell_slots(struct dlr_agent *a, struct dlr_agent_rank *r, const char
         dlr_agent_local_send(r->worker, &m, fds, n);
 }
 
-/* A slot that is being written to the disk is not free for a save: the third makes up for it. */
+/* A slot that is being written to the disk is not free for a save: the third makes up for it. One
+ * more is for the older version that is kept.
+ */
 static unsigned slots_of(const struct dlr_agent *a, const struct dlr_agent_rank *r)
 {
     const struct dlr_every_conf *every = &a->job.persist_every;
 
-    return r->own && (every->steps || every->ms) ? DLR_STORE_SLOTS_MAX
-                                                 : DLR_STORE_SLOTS;
+    return DLR_STORE_SLOTS + (r->own && (every->steps || every->ms)) + r->spare_slot;
 }
 
 /* Before anything is written: what all ranks here have, and this one beside them. */
@@ -352,6 +353,12 @@ void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
     if (!a->job.checkpoint) {
         dlr_agent_ranks_reserved(a, rank, -ENOTSUP, "checkpoint=off");
         return;
+    }
+    r->spare_slot = a->job.vetted_every > 0 && a->job.redundancy.members == 0;
+    if (r->spare_slot && check_budget(a, r->rank, slots_of(a, r), bytes, &err) < 0) {
+        dlr_warn("%s: no older version of rank %d is kept: %s", a->node, r->rank,
+                 err.text);
+        r->spare_slot = false;
     }
     if (check_budget(a, r->rank, slots_of(a, r), bytes, &err) < 0) {
         dlr_agent_ranks_reserved(a, rank, err.code, err.text);

@@ -81,7 +81,25 @@ static bool get_version(const struct dlr_slot *slot, struct dlr_version *ret)
     return true;
 }
 
-static void commit_rank(struct dlr_agent_rank *r, struct dlr_version v)
+void dlr_agent_save_keep(struct dlr_agent *a, const json_t *version)
+{
+    uint64_t round, step;
+
+    a->has_kept = dlr_msg_uint(version, "vround", UINT32_MAX, &round) == 0 &&
+                  dlr_msg_uint(version, "step", INT64_MAX, &step) == 0;
+    if (a->has_kept)
+        a->kept = (struct dlr_version){(uint32_t)round, step};
+}
+
+/* A rank without a slot for it would have none left for the next save. */
+static bool is_kept(const struct dlr_agent *a, const struct dlr_agent_rank *r,
+                    struct dlr_version v)
+{
+    return a->has_kept && r->spare_slot && dlr_version_eq(v, a->kept);
+}
+
+static void commit_rank(const struct dlr_agent *a, struct dlr_agent_rank *r,
+                        struct dlr_version v)
 {
     for (unsigned k = 0; k < DLR_STORE_SLOTS_MAX; k++) {
         struct dlr_version held;
@@ -92,7 +110,7 @@ static void commit_rank(struct dlr_agent_rank *r, struct dlr_version v)
         order = dlr_version_cmp(held, v);
         if (order == 0)
             dlr_slot_set_state(r->slots[k], DLR_SLOT_COMMITTED);
-        else if (order < 0)
+        else if (order < 0 && !is_kept(a, r, held))
             dlr_slot_set_state(r->slots[k], DLR_SLOT_FREE);
     }
     if (r->page)
@@ -117,6 +135,11 @@ static void tell_data(struct dlr_agent *a, enum dlr_local_type type, uint64_t st
     m.round = a->round.round;
     m.arg[0] = a->round.round;
     m.step = step;
+    if (type == DLR_LOCAL_D_COMMIT && a->has_kept) {
+        m.arg[1] = 1;
+        m.arg[2] = a->kept.round;
+        m.arg[3] = a->kept.step;
+    }
     dlr_agent_data_send(a, &m);
 }
 
@@ -132,7 +155,7 @@ void dlr_agent_save_commit(struct dlr_agent *a, uint64_t step)
         a->saving = false;
     for (unsigned i = 0; i < a->nranks; i++)
         if (a->ranks[i]->own)
-            commit_rank(a->ranks[i], v);
+            commit_rank(a, a->ranks[i], v);
     tell_data(a, DLR_LOCAL_D_COMMIT, step);
 }
 

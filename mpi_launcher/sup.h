@@ -177,6 +177,8 @@ struct dlr_sup {
     struct dlr_plan_out
         *full; /* nodes that had no room for what they were to restore */
     unsigned nfull;
+    bool has_vetted;
+    struct dlr_version vetted; /* sup_vetted.c: stays in memory beside the newest */
     struct dlr_repeat repeat;
     uint32_t repeat_looked; /* the last round that was judged */
     struct dlr_plan_file *files;
@@ -458,6 +460,14 @@ void dlr_sup_mark_bad(struct dlr_sup *s, struct dlr_version v, const char *why);
 void dlr_sup_on_bad(struct dlr_sup *s, unsigned node, const json_t *msg);
 json_t *dlr_sup_bad_state(const struct dlr_sup *s); /* for the run's state, and back */
 void dlr_sup_bad_take(struct dlr_sup *s, const json_t *state);
+
+bool dlr_sup_is_bad(const struct dlr_sup *s, struct dlr_version v); /* was marked so */
+
+/* --- sup_vetted.c: the older version that stays in memory ---------------------------------- */
+void dlr_sup_vetted_commit(struct dlr_sup *s, struct dlr_version v);
+/* Says in a "commit" which one it is; takes it from a former supervisor's state. */
+void dlr_sup_vetted_say(const struct dlr_sup *s, json_t *msg);
+void dlr_sup_vetted_take(struct dlr_sup *s, const json_t *state);
 
 /* --- sup_repeat.c: the same failure again and again --------------------------------------- */
 void dlr_sup_repeat_look(struct dlr_sup *s); /* a round has ended: was it that? */

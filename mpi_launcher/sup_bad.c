@@ -9,7 +9,7 @@
 
 #define KEPT 64u /* marks in the state; older ones are of versions that are gone */
 
-static bool is_known(const struct dlr_sup *s, struct dlr_version v)
+bool dlr_sup_is_bad(const struct dlr_sup *s, struct dlr_version v)
 {
     for (unsigned i = 0; i < s->nstruck; i++)
         if (s->struck[i].later && !s->struck[i].passing &&
@@ -30,7 +30,7 @@ static void strike(struct dlr_sup *s, struct dlr_version v)
 
 void dlr_sup_mark_bad(struct dlr_sup *s, struct dlr_version v, const char *why)
 {
-    if (is_known(s, v))
+    if (dlr_sup_is_bad(s, v))
         return;
     strike(s, v);
     dlr_journal_note(s->journal, "marked_bad", "s:o,s:s", "version",

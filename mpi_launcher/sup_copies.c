@@ -24,6 +24,8 @@ void dlr_sup_decide(struct dlr_sup *s, const char *type, struct dlr_version v)
 
     json_object_set_new(msg, "round", json_integer(v.round));
     json_object_set_new(msg, "step", json_integer(v.step));
+    if (dlr_streq(type, "commit"))
+        dlr_sup_vetted_say(s, msg);
     dlr_sup_send_all(s, msg);
 }
 
@@ -47,6 +49,7 @@ static void on_commit(void *arg, struct dlr_version v, int64_t took_ms)
 
     s->commits++;
     s->commit_ms = dlr_sup_now();
+    dlr_sup_vetted_commit(s, v);
     dlr_sup_decide(s, "commit", v);
     dlr_sup_covered(s);
     dlr_sup_cadence_commit(s);

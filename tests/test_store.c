@@ -137,6 +137,17 @@ static void removal_does_not_follow_links(void **state)
     unlink(outside);
 }
 
+static void let_go(struct dlr_holdings *h, int fd)
+{
+    for (struct dlr_held *held = h->first, *next; held; held = next) {
+        next = held->next;
+        dlr_slot_unmap(held->slot);
+        close(held->fd);
+        free(held);
+    }
+    close(fd);
+}
+
 /* Its sender had not heard the word yet: the slot would be nobody's for ever. */
 static void a_copy_that_comes_after_its_abort_holds_no_slot(void **state)
 {
@@ -155,13 +166,30 @@ static void a_copy_that_comes_after_its_abort_holds_no_slot(void **state)
     assert_null(dlr_held_choose(&h, 4));
     dlr_held_abort(&h, v12);
     assert_non_null(dlr_held_choose(&h, 4));
-    for (struct dlr_held *held = h.first, *next; held; held = next) {
-        next = held->next;
-        dlr_slot_unmap(held->slot);
-        close(held->fd);
-        free(held);
-    }
-    close(fd);
+    let_go(&h, fd);
+}
+
+static void a_commit_frees_older_ones_but_what_is_kept(void **state)
+{
+    const struct dlr_version v10 = {1, 10}, v12 = {1, 12};
+    int fd = open(dir, O_RDONLY | O_DIRECTORY);
+    struct dlr_holdings h = {0};
+
+    put("r3.s0", 3, KEY, 10, DLR_SLOT_COMMITTED);
+    put("r3.s1", 3, KEY, 11, DLR_SLOT_COMMITTED);
+    put("r3.s2", 3, KEY, 12, DLR_SLOT_SEALED);
+    put("r4.s0", 4, KEY, 10,
+        DLR_SLOT_COMMITTED); /* no slot beside two: it has to save */
+    put("r4.s1", 4, KEY, 12, DLR_SLOT_SEALED);
+    assert_true(dlr_held_scan(&h, fd, NULL) >= 0);
+    dlr_held_commit(&h, v12, &v10);
+    assert_int_equal(dlr_slot_state(dlr_held_find(&h, 3, 0)->slot), DLR_SLOT_COMMITTED);
+    assert_int_equal(dlr_slot_state(dlr_held_find(&h, 3, 1)->slot), DLR_SLOT_FREE);
+    assert_int_equal(dlr_slot_state(dlr_held_find(&h, 3, 2)->slot), DLR_SLOT_COMMITTED);
+    assert_int_equal(dlr_slot_state(dlr_held_find(&h, 4, 0)->slot), DLR_SLOT_FREE);
+    dlr_held_commit(&h, v12, NULL); /* another is kept, or none */
+    assert_int_equal(dlr_slot_state(dlr_held_find(&h, 3, 0)->slot), DLR_SLOT_FREE);
+    let_go(&h, fd);
 }
 
 /* The file grew while it was read: the reader goes on with what it has. */
@@ -203,6 +231,7 @@ int main(void)
         T(without_verify_only_the_head_is_looked_at),
         T(a_missing_directory_is_an_empty_store),
         T(removal_does_not_follow_links),
+        T(a_commit_frees_older_ones_but_what_is_kept),
         T(a_slot_in_use_grows_when_it_is_let_go),
         T(a_copy_that_comes_after_its_abort_holds_no_slot),
     };

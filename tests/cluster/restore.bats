@@ -48,6 +48,11 @@ with dlrover.Checkpoint() as ck:
         if os.environ.get("FAIL") and rank == 0 and (made_by or ck.stats()["committed_step"]):
             sys.exit(4)
         ck.begin(step)
+        # With a version kept from the first steps: what came much later is bad.
+        if os.environ.get("VETTED") and os.environ["DLROVER_ROUND"] == "0" and rank == 0:
+            if ck.stats()["committed_step"] >= 40:
+                ck.mark_bad(30)
+                sys.exit(3)
         # What came after the first version on the disk is bad.
         if os.environ.get("BAD") and os.environ["DLROVER_ROUND"] == "0" and rank == 0:
             while step == 60 and not written():
@@ -217,6 +222,15 @@ one_hash_a_step() {
     [ "$(restored "$job")" -lt "$bad" ]
     [ "$(restored "$job")" -gt 0 ]
     one_hash_a_step log.bad
+}
+
+@test "an older version in memory is there when all newer ones are marked bad" {
+    job=$(submit -N2 --dlrover=on --dlrover-name=rows --dlrover-vetted-every=1000 --export=ALL,VETTED=1 rows.sh 90 log.vetted)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(restored "$job")" -lt 30 ]
+    [ "$(restored "$job")" -gt 0 ]
+    [ -z "$(find "$(alice_home)/.dlrover/job-$job" -name 'r[0-9]*' -o -name 'manifest*')" ]
+    one_hash_a_step log.vetted
 }
 
 @test "the same failure again leads further back, and then to the end" {

@@ -238,7 +238,7 @@ static void happen(unsigned what, const uint8_t *args, size_t n)
         dlr_data_recv_down(&d, &peer, -ECONNRESET);
         break;
     case 8:
-        dlr_held_commit(&d.held, v);
+        dlr_held_commit(&d.held, v, NULL);
         dlr_data_recv_retry(&d);
         break;
     case 9:
