@@ -185,8 +185,8 @@ static void configure(struct dlr_data *d, const struct dlr_local_msg *msg)
     dlr_held_sweep(&d->held, d->dir, is_read, d);
     dlr_data_send_round(d);
     dlr_data_recv_round(d);
-    dlr_net_drop_idle(
-        d->net); /* to nodes that are peers no longer, or soon made again */
+    if (!again) /* to nodes that are peers no longer, or soon made again */
+        dlr_net_drop_idle(d->net);
 }
 
 static void drop(struct dlr_data *d, const struct dlr_local_msg *msg)

@@ -89,6 +89,7 @@ static void a_copy_that_is_not_here_is_asked_for(void **state)
 
     dlr_rig_start(&rig, NULL);
     dlr_rig_round(&rig, 1, "[0]", "{\"vround\":0,\"step\":10,\"world\":4}");
+    dlr_rig_sync(&rig);
     fd = ask_for_copy();
     dlr_rig_say(&rig, "brought", "s:i, s:i, s:i, s:s", "round", 1, "rank", 3, "rc", 0,
                 "path", "/x/r3");

@@ -72,6 +72,7 @@ static void lists_whole_snapshots_of_the_key_in_order(void **state)
     put("r3.s0", 3, KEY + 1, 11, DLR_SLOT_SEALED);
     put("r4.s0.tmp", 4, KEY, 11, DLR_SLOT_SEALED);
     put("r06.s0", 6, KEY, 11, DLR_SLOT_SEALED);
+    put("r7.s8", 7, KEY, 11, DLR_SLOT_SEALED); /* brought to be read, not to be kept */
     assert_int_equal(dlr_store_list(dir, KEY, true, &items, &bad, NULL), 3);
     assert_int_equal(bad, 0);
     assert_int_equal(items[0].rank, 0);
