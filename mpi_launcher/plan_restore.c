@@ -240,6 +240,16 @@ static int take_rebuilt(struct pick *k)
     return 0;
 }
 
+/* A file is the last resort: what is left of the rank's set in memory comes before it. */
+static bool has_parity(const struct pick *k, const struct held *h)
+{
+    char where[DLR_PLAN_WHERE];
+
+    return k->sets && h->node < 0 && h->world == k->plan->world &&
+           dlr_sets_sources(k->sets, (unsigned)h->rank, node_of, (void *)k, where,
+                            sizeof(where)) >= 0;
+}
+
 static int take_version(struct pick *k, size_t at, size_t end,
                         const unsigned *place_node)
 {
@@ -251,6 +261,7 @@ static int take_version(struct pick *k, size_t at, size_t end,
     k->plan->sources = calloc(k->plan->made_by, sizeof(*k->plan->sources));
     if (!k->plan->sources)
         return -ENOMEM;
+    index_version(k, at, end);
     while (at < end && (unsigned)k->held[at].rank < k->plan->made_by) {
         size_t best = at, i;
         long seat = -1;
@@ -260,7 +271,7 @@ static int take_version(struct pick *k, size_t at, size_t end,
         for (i = at; i < end && k->held[i].rank == k->held[at].rank; i++)
             if (distance(k, &k->held[i], seat) < distance(k, &k->held[best], seat))
                 best = i;
-        if (take(k, &k->held[best], seat) < 0)
+        if (!has_parity(k, &k->held[best]) && take(k, &k->held[best], seat) < 0)
             return -ENOMEM;
         at = i;
     }

@@ -33,7 +33,7 @@ with dlrover.Checkpoint() as ck:
     ck.add("rows", rows, global_shape=(ROWS * ROW,), offset=(first * ROW,))
     ck.add("remark" if os.environ.get("RENAMED") else "note", note, "blob")
     made_by = ck.list()[0][3] if ck.list() else 0
-    step = ck.restore() or 0
+    step, marked = ck.restore() or 0, False
     if step and rank == 0:
         print("peek", ck.peek(made_by - 1, "note").decode(), flush=True)
     if step:
@@ -48,6 +48,10 @@ with dlrover.Checkpoint() as ck:
         if os.environ.get("FAIL") and rank == 0 and (made_by or ck.stats()["committed_step"]):
             sys.exit(4)
         ck.begin(step)
+        if os.environ.get("MARKED") and os.environ["DLROVER_ROUND"] == "0" and rank == 0:
+            if ck.stats()["committed_step"] >= 40 and not marked:
+                ck.mark_bad(30)
+                marked = True
         # With a version kept from the first steps: what came much later is bad.
         if os.environ.get("VETTED") and os.environ["DLROVER_ROUND"] == "0" and rank == 0:
             if ck.stats()["committed_step"] >= 40:
@@ -222,6 +226,25 @@ one_hash_a_step() {
     [ "$(restored "$job")" -lt "$bad" ]
     [ "$(restored "$job")" -gt 0 ]
     one_hash_a_step log.bad
+}
+
+@test "what was marked bad stays so after a requeue" {
+    job=$(submit -N2 --dlrover=on --dlrover-name=rows --dlrover-persist-every=5 --dlrover-persist-keep=40 \
+        --export=ALL,MARKED=1 rows.sh 2000 log.marked)
+    # Bad ones are on the disk, too.
+    await "$job" "e['event']=='marked_bad'" >/dev/null
+    await "$job" "e['event']=='persisted' and e['version'] and e['version'][1] >= 40" >/dev/null
+    batch=$(ctl squeue -h -j "$job" -o %B)
+    node=$(events "$job" 'select(.event=="plan").places[].node' | tr -d '"' | grep -vx "$batch" | head -n 1)
+    "$VC" kill "$node"
+    await "$job" "e['event']=='requeue'" >/dev/null
+    hurry "$job"
+    await "$job" "e['event']=='restored'" >/dev/null
+    alice scancel "$job"
+    [ "$(restored "$job")" -lt 30 ]
+    [ "$(restored "$job")" -gt 0 ]
+    one_hash_a_step log.marked
+    heal_cluster
 }
 
 @test "an older version in memory is there when all newer ones are marked bad" {
