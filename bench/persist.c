@@ -24,7 +24,7 @@ static int write_once(struct rig_data *p, const char *dir, uint64_t id,
     char path[4096], why[256];
     int rc;
 
-    if (dlr_format(path, sizeof(path), "%s/r0-1-%llu.slot", dir,
+    if (dlr_format(path, sizeof(path), "%s/r0-1-%llu.safetensors", dir,
                    (unsigned long long)id) < 0)
         return ENAMETOOLONG;
     rig_order(p, DLR_LOCAL_D_SAVE, ROUND, RANK, v, id, path);

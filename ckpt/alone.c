@@ -8,13 +8,13 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 
 #include "ckpt/alone_files.h"
 #include "ckpt/client.h"
 #include "ckpt/layout.h"
 #include "ckpt/load.h"
 #include "ckpt/reshape.h"
+#include "ckpt/saved.h"
 #include "ckpt/slot_meta.h"
 #include "common/cleanup.h"
 #include "common/file.h"
@@ -188,11 +188,11 @@ static int drop_old(struct dlr_ckpt *ck, struct dlr_err *err)
 static int write_file(struct dlr_ckpt *ck, struct dlr_err *err)
 {
     struct alone *al = ck->mode;
-    const struct iovec all = {dlr_slot_base(al->slot), dlr_slot_plan_bytes(ck->plan)};
+    const struct dlr_saved_how how = {0}; /* it was summed just now */
     char name[NAME_MAX + 1];
     int rc = dlr_alone_name(ck->conf.rank, al->step, name, sizeof(name));
 
-    return rc < 0 ? rc : dlr_file_replace(al->dirfd, name, 0600, &all, 1, err);
+    return rc < 0 ? rc : dlr_saved_write(al->slot, al->dirfd, name, 0600, &how, err);
 }
 
 static int finish(void *arg, int rc, struct dlr_err *err)

@@ -7,13 +7,13 @@
 #include <limits.h>
 #include <string.h>
 
-#include "ckpt/slot_meta.h"
+#include "ckpt/saved.h"
 #include "common/cleanup.h"
 #include "common/str.h"
 
 int dlr_alone_name(int rank, uint64_t step, char *buf, size_t size)
 {
-    return dlr_format(buf, size, "r%d-%" PRIu64 ".slot", rank, step);
+    return dlr_format(buf, size, "r%d-%" PRIu64 DLR_SAVED_SUFFIX, rank, step);
 }
 
 /* Reads a name back; false for any other file. */
@@ -21,7 +21,8 @@ static bool parse_name(const char *name, int *ret_rank, uint64_t *ret_step)
 {
     char again[NAME_MAX + 1];
 
-    if (sscanf(name, "r%d-%" SCNu64 ".slot", ret_rank, ret_step) != 2 || *ret_rank < 0)
+    if (sscanf(name, "r%d-%" SCNu64 DLR_SAVED_SUFFIX, ret_rank, ret_step) != 2 ||
+        *ret_rank < 0)
         return false;
     return dlr_alone_name(*ret_rank, *ret_step, again, sizeof(again)) == 0 &&
            dlr_streq(again, name);
@@ -117,7 +118,7 @@ int dlr_alone_map(int dirfd, int rank, uint64_t step, bool whole, struct dlr_slo
     fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return dlr_fail(err, -errno, "cannot open '%s': %m", name);
-    rc = dlr_slot_map(fd, false, &slot, &why);
+    rc = dlr_saved_map(fd, &slot, &why);
     if (rc < 0)
         return dlr_fail(err, rc, "'%s': %s", name, why.text);
     rc = dlr_slot_info(slot, ret_info);

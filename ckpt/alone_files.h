@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files of a program that runs without a job: r<rank>-<step>.slot in one directory that
+/* The files of a program that runs without a job: r<rank>-<step>.safetensors in one directory that
  * all ranks share.
  */
 #ifndef DLR_CKPT_ALONE_FILES_H

@@ -6,11 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "ckpt/bulk.h"
 #include "ckpt/data_state.h"
+#include "ckpt/saved.h"
 #include "ckpt/slot_meta.h"
 #include "ckpt/store.h"
 #include "common/cleanup.h"
@@ -154,105 +153,24 @@ static void file_done(struct dlr_job *job)
     dlr_data_recv_retry(d);
 }
 
-/* Refused before it fills the disk; what is reserved for root does not count. */
-static int check_room(const char *path, uint64_t bytes, struct dlr_err *err)
-{
-    const char *slash = strrchr(path, '/');
-    char dir[DLR_LOCAL_TEXT];
-    struct statvfs fs;
-    uint64_t room;
-
-    snprintf(dir, sizeof(dir), "%.*s", slash ? (int)(slash - path) : 0, path);
-    if (statvfs(dir[0] ? dir : "/", &fs) < 0)
-        return dlr_fail(err, -errno, "cannot look at '%s': %m", dir);
-    room = (uint64_t)fs.f_bavail * fs.f_frsize;
-    if (room < bytes)
-        return dlr_fail(err, -ENOSPC,
-                        "'%s' has room for %" PRIu64 " of %" PRIu64 " bytes", dir, room,
-                        bytes);
-    return 0;
-}
-
-/* The chunks in [from, to) of the data against their sums. */
-static int check_chunks(const void *arg, uint64_t from, uint64_t to,
-                        struct dlr_err *err)
-{
-    for (; from < to; from += DLR_SLOT_CHUNK) {
-        uint32_t i = (uint32_t)(from / DLR_SLOT_CHUNK), crc;
-        size_t bytes;
-        void *data;
-
-        if (dlr_slot_chunk(arg, i, &data, &bytes, &crc) < 0 ||
-            dlr_crc32c(0, data, bytes) != crc)
-            return dlr_fail(err, -EBADMSG, "chunk %" PRIu32 " is corrupt", i);
-    }
-    return 0;
-}
-
-/* What stands before the data: a state page, and the meta block, which is checked. */
-static int make_head(const struct dlr_slot *slot, void **ret,
-                     struct dlr_meta_head *ret_meta, struct dlr_err *err)
-{
-    struct dlr_slot_page page = {.magic = DLR_SLOT_MAGIC, .version = DLR_META_VERSION};
-    const void *meta;
-    size_t bytes;
-    char *head;
-    int rc;
-
-    dlr_slot_meta(slot, &meta, &bytes);
-    rc = dlr_slot_check_meta(meta, bytes, dlr_slot_bytes(slot), NULL, err);
-    if (rc < 0)
-        return rc;
-    memcpy(ret_meta, meta, sizeof(*ret_meta));
-    page.bytes = ret_meta->data_off + dlr_align_up(ret_meta->data_bytes, DLR_SLOT_PAGE);
-    page.state = DLR_SLOT_SEALED;
-    head = aligned_alloc(DLR_BULK_ALIGN, ret_meta->data_off);
-    if (!head)
-        return dlr_fail(err, -ENOMEM, "no memory");
-    memset(head, 0, ret_meta->data_off);
-    memcpy(head, &page, sizeof(page));
-    memcpy(head + sizeof(page), meta, bytes);
-    *ret = head;
-    return 0;
-}
-
 static int run_save(struct dlr_job *job, struct dlr_err *err)
 {
-    struct file_job *f = (struct file_job *)job;
-    const struct dlr_slot *slot = f->held->slot;
-    DLR_AUTO_FREE void *head = NULL;
-    struct dlr_meta_head meta;
-    struct dlr_bulk bulk;
-    int rc = make_head(slot, &head, &meta, err);
+    const struct file_job *f = (struct file_job *)job;
+    const struct dlr_saved_how how = {
+        .check = true, .rate = f->rate, .hurry = &f->d->urgent};
 
-    if (rc < 0)
-        return rc;
-    bulk = (struct dlr_bulk){.head = head,
-                             .head_bytes = meta.data_off,
-                             .body = (char *)dlr_slot_base(slot) + meta.data_off,
-                             .body_bytes = dlr_align_up(meta.data_bytes, DLR_SLOT_PAGE),
-                             .check = check_chunks,
-                             .arg = slot,
-                             .unit = DLR_SLOT_CHUNK,
-                             .rate = f->rate,
-                             .hurry = &f->d->urgent};
-    rc = check_room(f->path, bulk.head_bytes + bulk.body_bytes, err);
-    return rc < 0 ? rc : dlr_bulk_replace(AT_FDCWD, f->path, 0600, &bulk, err);
+    return dlr_saved_write(f->held->slot, AT_FDCWD, f->path, 0600, &how, err);
 }
 
 static int check_file(const struct file_job *f, const struct dlr_slot *from,
-                      struct dlr_err *err)
+                      uint32_t *ret_chunks, struct dlr_err *err)
 {
-    enum dlr_slot_state state = dlr_slot_state(from);
     struct dlr_slot_info info;
-    int rc = dlr_slot_verify(from, err);
+    int rc = dlr_slot_info(from, &info);
 
-    if (rc == 0)
-        rc = dlr_slot_info(from, &info);
     if (rc < 0)
-        return rc;
-    if (state != DLR_SLOT_SEALED && state != DLR_SLOT_COMMITTED)
-        return dlr_fail(err, -EBADMSG, "'%s' holds no whole snapshot", f->path);
+        return dlr_fail(err, rc, "'%s' has a corrupt head", f->path);
+    *ret_chunks = info.nchunks;
     if ((info.key != f->key && !f->adopt) || info.rank != f->rank ||
         !dlr_version_eq(info.version, f->version))
         return dlr_fail(err, -EBADMSG,
@@ -282,19 +200,21 @@ static int put_meta(const struct file_job *f, const struct dlr_slot *from,
 }
 
 /* Copies chunk by chunk and checks what arrived, not what was read. */
-static int copy_chunks(struct dlr_slot *to, const struct dlr_slot *from,
+static int copy_chunks(struct dlr_slot *to, const struct dlr_slot *from, uint32_t n,
                        struct dlr_err *err)
 {
     size_t bytes, to_bytes;
-    uint32_t crc, to_crc, i;
+    uint32_t crc, to_crc;
     void *src, *dst;
 
-    for (i = 0; dlr_slot_chunk(from, i, &src, &bytes, &crc) == 0; i++) {
+    for (uint32_t i = 0; i < n; i++) {
+        if (dlr_slot_chunk(from, i, &src, &bytes, &crc) < 0)
+            return dlr_fail(err, -EBADMSG, "chunk %u is gone", i);
         if (dlr_slot_chunk(to, i, &dst, &to_bytes, &to_crc) < 0 || to_bytes != bytes)
             return dlr_fail(err, -EBADMSG, "chunk %u does not fit", i);
         memcpy(dst, src, bytes);
         if (dlr_crc32c(0, dst, bytes) != to_crc)
-            return dlr_fail(err, -EBADMSG, "chunk %u changed while it was read", i);
+            return dlr_fail(err, -EBADMSG, "chunk %u of %u is corrupt", i, n);
     }
     return 0;
 }
@@ -304,6 +224,8 @@ static int run_load(struct dlr_job *job, struct dlr_err *err)
     struct file_job *f = (struct file_job *)job;
     DLR_AUTO_CLOSE int fd = -1;
     struct dlr_slot *from;
+    struct dlr_err why;
+    uint32_t n = 0;
     int rc;
 
     if (f->have)
@@ -311,14 +233,14 @@ static int run_load(struct dlr_job *job, struct dlr_err *err)
     fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return dlr_fail(err, -errno, "cannot open '%s': %m", f->path);
-    rc = dlr_slot_map(fd, false, &from, err);
+    rc = dlr_saved_map(fd, &from, &why);
     if (rc < 0)
-        return rc;
-    rc = check_file(f, from, err);
+        return dlr_fail(err, rc, "'%s': %s", f->path, why.text);
+    rc = check_file(f, from, &n, err);
     if (rc == 0)
         rc = put_meta(f, from, err);
     if (rc == 0)
-        rc = copy_chunks(f->held->slot, from, err);
+        rc = copy_chunks(f->held->slot, from, n, err);
     dlr_slot_unmap(from);
     return rc;
 }

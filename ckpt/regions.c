@@ -111,7 +111,7 @@ static int check(const struct dlr_ckpt_region *r, uint64_t *ret_bytes,
     if (!r->name || !*r->name || strlen(r->name) > DLR_CKPT_NAME_MAX)
         return dlr_fail(err, -EINVAL, "a region's name must have 1 to %d bytes",
                         DLR_CKPT_NAME_MAX);
-    if (dlr_streq(r->name, DLR_SAFETENSORS_OWN))
+    if (dlr_safetensors_reserved(r->name))
         return dlr_fail(err, -EINVAL, "a region cannot be named '%s'", r->name);
     if (!r->dtype || strlen(r->dtype) > DLR_CKPT_DTYPE_MAX)
         return dlr_fail(err, -EINVAL, "region '%s': dtype must have at most %d bytes",

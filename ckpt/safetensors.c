@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,8 @@
 #include "common/str.h"
 
 #define HEADER_MAX 100000000u /* bytes: the limit of the public readers */
+#define BEGIN                                                                          \
+    "{\"" DLR_SAFETENSORS_OWN "\":{\"format\":\"dlrover-1\",\"dlrover.slot\":\""
 
 /* Their names of types whose items are of that size. */
 static const struct {
@@ -53,31 +56,20 @@ struct tensor {
     struct dlr_slot_region r;
     char dtype[DLR_CKPT_DTYPE_MAX + 1];
     const char *type; /* theirs */
-    uint32_t align;   /* size of an item of that type */
-    unsigned index;
+    bool plain;       /* its shape is ours, items and all */
 };
 
 static void choose_type(struct tensor *t)
 {
     t->type = "U8";
-    t->align = 1;
     if (t->r.region.kind == DLR_CKPT_BLOB)
         return;
     for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++)
         if (dlr_streq(types[i].ours, t->dtype) &&
             types[i].item_size == t->r.region.item_size) {
             t->type = types[i].theirs;
-            t->align = types[i].item_size;
+            t->plain = true;
         }
-}
-
-static int by_size(const void *a, const void *b)
-{
-    const struct tensor *x = a, *y = b;
-
-    if (x->align != y->align)
-        return x->align > y->align ? -1 : 1;
-    return x->index < y->index ? -1 : x->index > y->index;
 }
 
 static int by_name(const void *a, const void *b)
@@ -85,7 +77,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* A name is a key of the header: there once, and not the one that is the form's own. */
+/* A name is a key of the header: there once, and none that means something else. */
 static int check_names(const struct tensor *list, unsigned n, struct dlr_err *err)
 {
     DLR_AUTO_FREE const char **names = calloc(n + 1u, sizeof(*names));
@@ -96,7 +88,7 @@ static int check_names(const struct tensor *list, unsigned n, struct dlr_err *er
         names[i] = list[i].r.region.name;
     qsort(names, n, sizeof(*names), by_name);
     for (unsigned i = 0; i < n; i++) {
-        if (dlr_streq(names[i], DLR_SAFETENSORS_OWN))
+        if (dlr_safetensors_reserved(names[i]))
             return dlr_fail(err, -EBADMSG, "a region is named '%s'", names[i]);
         if (i > 0 && dlr_streq(names[i], names[i - 1]))
             return dlr_fail(err, -EBADMSG, "two regions are named '%s'", names[i]);
@@ -104,41 +96,35 @@ static int check_names(const struct tensor *list, unsigned n, struct dlr_err *er
     return 0;
 }
 
-static int read_tensors(const struct dlr_slot *slot, struct dlr_slot_info *info,
-                        struct tensor **ret, uint64_t *ret_off, struct dlr_err *err)
+static int read_tensors(const void *meta, size_t bytes, unsigned n, struct tensor **ret,
+                        struct dlr_err *err)
 {
-    DLR_AUTO_FREE struct tensor *list = NULL;
+    DLR_AUTO_FREE struct tensor *list = calloc(n + 1u, sizeof(*list));
     struct dlr_meta_walk walk;
-    const void *meta;
-    size_t bytes;
-    unsigned n = 0;
     int rc;
 
-    dlr_slot_meta(slot, &meta, &bytes);
-    rc = dlr_slot_check_meta(meta, bytes, dlr_slot_bytes(slot), info, err);
-    if (rc < 0)
-        return rc;
-    list = calloc(info->nregions + 1u, sizeof(*list));
     if (!list)
         return dlr_fail(err, -ENOMEM, "out of memory");
     if (dlr_meta_walk_init(&walk, meta, bytes) < 0)
         return dlr_fail(err, -EBADMSG, "the meta block changed while it was read");
-    while (n < info->nregions && dlr_meta_next(&walk, &list[n].r) > 0) {
-        memcpy(list[n].dtype, list[n].r.dtype, sizeof(list[n].dtype));
-        list[n].index = n;
-        choose_type(&list[n]);
-        n++;
+    for (unsigned i = 0; i < n; i++) {
+        if (dlr_meta_next(&walk, &list[i].r) <= 0)
+            return dlr_fail(err, -EBADMSG, "region %u is malformed", i);
+        memcpy(list[i].dtype, list[i].r.dtype, sizeof(list[i].dtype));
+        choose_type(&list[i]);
     }
-    if (n != info->nregions)
-        return dlr_fail(err, -EBADMSG, "region %u is malformed", n);
     rc = check_names(list, n, err);
-    if (rc < 0)
-        return rc;
-    if (n > 0)
-        qsort(list, n, sizeof(*list), by_size);
-    *ret_off = walk.head.data_off;
-    *ret = DLR_STEAL(list);
-    return 0;
+    if (rc == 0)
+        *ret = DLR_STEAL(list);
+    return rc;
+}
+
+static void put_hex(FILE *out, const unsigned char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        fputc("0123456789abcdef"[bytes[i] >> 4], out);
+        fputc("0123456789abcdef"[bytes[i] & 15], out);
+    }
 }
 
 /* Text between quotes. What is no UTF-8 of ours to judge goes through as it is. */
@@ -180,14 +166,14 @@ static void put_shape(FILE *out, const struct tensor *t)
 {
     const struct dlr_ckpt_region *r = &t->r.region;
 
-    if (r->kind == DLR_CKPT_BLOB || t->align != r->item_size)
+    if (!t->plain)
         fprintf(out, "[%" PRIu64 "]", t->r.used);
     else
         put_dims(out, r->local_shape, r->ndim);
 }
 
-/* What the form has no place for: where the box lies in the whole, and its checksum. */
-static void put_region(FILE *out, const struct tensor *t, uint32_t crc)
+/* What the form has no place for: where the box lies in the whole. */
+static void put_region(FILE *out, const struct tensor *t)
 {
     static const char *const kinds[] = {
         [DLR_CKPT_SHARD] = "shard",
@@ -206,96 +192,169 @@ static void put_region(FILE *out, const struct tensor *t, uint32_t crc)
     put_dims(out, r->global_shape, r->ndim);
     fputs(" offset=", out);
     put_dims(out, r->offset, r->ndim);
-    fprintf(out, " crc32c=%08" PRIx32 "\"", crc);
+    fputc('"', out);
 }
 
-static void put_header(FILE *out, const struct dlr_slot_info *info,
-                       const struct tensor *list, const struct iovec *data)
+/* A checksum for each MiB of the data, as the block ends with them before its own. */
+static void put_sums(FILE *out, const unsigned char *meta, size_t bytes, uint32_t n)
 {
-    uint64_t at = 0;
+    const unsigned char *at = meta + bytes - (n + (size_t)1) * sizeof(uint32_t);
 
-    fprintf(out,
-            "{\"" DLR_SAFETENSORS_OWN
-            "\":{\"format\":\"dlrover-1\",\"dlrover.round\":\"%" PRIu32
-            "\",\"dlrover.step\":\"%" PRIu64 "\",\"dlrover.rank\":\"%" PRId32
-            "\",\"dlrover.world\":\"%" PRIu32 "\"",
-            info->version.round, info->version.step, info->rank, info->world);
-    for (unsigned i = 0; i < info->nregions; i++)
-        put_region(out, &list[i], dlr_crc32c(0, data[i].iov_base, data[i].iov_len));
-    fputc('}', out);
-    for (unsigned i = 0; i < info->nregions; i++) {
-        fputc(',', out);
-        put_text(out, list[i].r.region.name);
-        fprintf(out, ":{\"dtype\":\"%s\",\"shape\":", list[i].type);
-        put_shape(out, &list[i]);
-        fprintf(out, ",\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at,
-                at + list[i].r.used);
-        at += list[i].r.used;
+    fputs(",\"dlrover.crc32c\":\"", out);
+    for (uint32_t i = 0, crc; i < n; i++, at += sizeof(crc)) {
+        memcpy(&crc, at, sizeof(crc));
+        fprintf(out, "%s%08" PRIx32, i ? " " : "", crc);
     }
+    fputc('"', out);
+}
+
+static void put_metadata(FILE *out, const void *meta, size_t bytes,
+                         const struct dlr_slot_info *info, const struct tensor *list)
+{
+    fputs(BEGIN, out);
+    put_hex(out, meta, bytes);
+    fprintf(out,
+            "\",\"dlrover.round\":\"%" PRIu32 "\",\"dlrover.step\":\"%" PRIu64
+            "\",\"dlrover.rank\":\"%" PRId32 "\",\"dlrover.world\":\"%" PRIu32
+            "\",\"dlrover.layout\":\"%016" PRIx64 "\"",
+            info->version.round, info->version.step, info->rank, info->world,
+            info->layout);
+    put_sums(out, meta, bytes, info->nchunks);
+    for (unsigned i = 0; i < info->nregions; i++)
+        put_region(out, &list[i]);
     fputc('}', out);
 }
 
-/* The length in front and the blanks behind. */
-static int seal_header(struct dlr_safetensors *st, char *text, size_t size,
-                       struct dlr_err *err)
+static void put_place(FILE *out, uint64_t at, uint64_t bytes)
 {
-    uint64_t whole = dlr_align_up(size + sizeof(uint64_t), DLR_SLOT_PAGE);
-    uint64_t n = whole - sizeof(uint64_t);
+    fprintf(out, ",\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at, at + bytes);
+}
+
+static void put_tensor(FILE *out, const struct tensor *t)
+{
+    uint64_t room = t->r.bytes - t->r.used;
+    char name[DLR_CKPT_NAME_MAX + sizeof(DLR_SAFETENSORS_ROOM)];
+
+    fputc(',', out);
+    put_text(out, t->r.region.name);
+    fprintf(out, ":{\"dtype\":\"%s\",\"shape\":", t->type);
+    put_shape(out, t);
+    put_place(out, t->r.off, t->r.used);
+    if (room == 0)
+        return;
+    snprintf(name, sizeof(name), DLR_SAFETENSORS_ROOM "%s", t->r.region.name);
+    fputc(',', out);
+    put_text(out, name);
+    fprintf(out, ":{\"dtype\":\"U8\",\"shape\":[%" PRIu64 "]", room);
+    put_place(out, t->r.off + t->r.used, room);
+}
+
+/* The length in front and the blanks behind; at least as much as stands before a slot's data, so that
+ * a file's size is room enough for its slot.
+ */
+static int seal(const char *text, size_t size, uint64_t least, char **ret,
+                uint64_t *ret_bytes, struct dlr_err *err)
+{
+    uint64_t whole = dlr_align_up(size + sizeof(uint64_t), DLR_SLOT_PAGE), n;
+    char *header;
+
+    whole = whole > least ? whole : least;
+    n = whole - sizeof(n);
 
     if (n > HEADER_MAX)
         return dlr_fail(err, -EFBIG, "a header of %" PRIu64 " bytes: at most %u", n,
                         HEADER_MAX);
-    st->header = malloc(whole);
-    if (!st->header)
+    header = aligned_alloc(DLR_SLOT_PAGE, whole);
+    if (!header)
         return dlr_fail(err, -ENOMEM, "out of memory");
-    memcpy(st->header, &n, sizeof(n));
-    memcpy(st->header + sizeof(n), text, size);
-    memset(st->header + sizeof(n) + size, ' ', whole - sizeof(n) - size);
-    st->parts[0] = (struct iovec){st->header, whole};
+    memcpy(header, &n, sizeof(n));
+    memcpy(header + sizeof(n), text, size);
+    memset(header + sizeof(n) + size, ' ', whole - sizeof(n) - size);
+    *ret = header;
+    *ret_bytes = whole;
     return 0;
 }
 
-int dlr_safetensors_make(const struct dlr_slot *slot, struct dlr_safetensors *ret,
-                         struct dlr_err *err)
+bool dlr_safetensors_reserved(const char *name)
+{
+    return dlr_streq(name, DLR_SAFETENSORS_OWN) ||
+           dlr_after(name, DLR_SAFETENSORS_ROOM) != NULL;
+}
+
+int dlr_safetensors_header(const struct dlr_slot *slot, char **ret, uint64_t *ret_bytes,
+                           struct dlr_err *err)
 {
     DLR_AUTO_FREE struct tensor *list = NULL;
     DLR_AUTO_FREE char *text = NULL;
-    struct dlr_safetensors st = {0};
     struct dlr_slot_info info;
-    uint64_t data_off = 0;
-    size_t size = 0;
+    struct dlr_meta_head head;
+    size_t bytes, size = 0;
+    const void *meta;
     FILE *out;
-    int rc = read_tensors(slot, &info, &list, &data_off, err);
+    int rc;
 
+    dlr_slot_meta(slot, &meta, &bytes);
+    rc = dlr_slot_check_meta(meta, bytes, dlr_slot_bytes(slot), &info, err);
+    if (rc == 0)
+        rc = read_tensors(meta, bytes, info.nregions, &list, err);
     if (rc < 0)
         return rc;
-    st.nparts = info.nregions + 1;
-    st.parts = calloc(st.nparts, sizeof(*st.parts));
     out = open_memstream(&text, &size);
-    if (!st.parts || !out) {
-        free(st.parts);
-        if (out)
-            fclose(out);
+    if (!out)
         return dlr_fail(err, -ENOMEM, "out of memory");
-    }
+    memcpy(&head, meta, sizeof(head));
+    put_metadata(out, meta, bytes, &info, list);
     for (unsigned i = 0; i < info.nregions; i++)
-        st.parts[i + 1] = (struct iovec){
-            (char *)dlr_slot_base(slot) + data_off + list[i].r.off, list[i].r.used};
-    put_header(out, &info, list, st.parts + 1);
-    rc = fclose(out) < 0 ? dlr_fail(err, -ENOMEM, "out of memory")
-                         : seal_header(&st, text, size, err);
-    for (unsigned i = 0; i < st.nparts; i++)
-        st.bytes += st.parts[i].iov_len;
-    if (rc < 0)
-        dlr_safetensors_done(&st);
-    else
-        *ret = st;
-    return rc;
+        put_tensor(out, &list[i]);
+    fputc('}', out);
+    return fclose(out) < 0 ? dlr_fail(err, -ENOMEM, "out of memory")
+                           : seal(text, size, head.data_off, ret, ret_bytes, err);
 }
 
-void dlr_safetensors_done(struct dlr_safetensors *st)
+/* --- back ---------------------------------------------------------------------------------- */
+
+static int digit(char c)
 {
-    free(st->header);
-    free(st->parts);
-    *st = (struct dlr_safetensors){0};
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+int dlr_safetensors_meta(const char *header, uint64_t bytes, void **ret,
+                         size_t *ret_bytes, struct dlr_err *err)
+{
+    DLR_AUTO_FREE unsigned char *meta = NULL;
+    const size_t from = sizeof(uint64_t) + strlen(BEGIN);
+    uint64_t n;
+    size_t k = 0;
+
+    if (bytes < from || memcmp(header + sizeof(n), BEGIN, strlen(BEGIN)) != 0)
+        return dlr_fail(err, -EBADMSG, "not a snapshot file");
+    meta = malloc((bytes - from) / 2 + 1);
+    if (!meta)
+        return dlr_fail(err, -ENOMEM, "out of memory");
+    for (uint64_t i = from; i + 1 < bytes; i += 2) {
+        int high = digit(header[i]), low = digit(header[i + 1]);
+
+        if (high < 0 || low < 0)
+            break;
+        meta[k++] = (unsigned char)(high << 4 | low);
+    }
+    *ret = DLR_STEAL(meta);
+    *ret_bytes = k;
+    return 0;
+}
+
+int dlr_safetensors_length(const void *begin, uint64_t file_bytes, uint64_t *ret,
+                           struct dlr_err *err)
+{
+    uint64_t n;
+
+    memcpy(&n, begin, sizeof(n));
+    if (n > HEADER_MAX || (n + sizeof(n)) % DLR_SLOT_PAGE != 0)
+        return dlr_fail(err, -EBADMSG, "not a snapshot file");
+    if (n + sizeof(n) > file_bytes)
+        return dlr_fail(err, -EBADMSG,
+                        "a header of %" PRIu64 " bytes in a file of %" PRIu64, n,
+                        file_bytes);
+    *ret = n + sizeof(n);
+    return 0;
 }

@@ -142,6 +142,58 @@ int dlr_slot_map(int fd, bool writable, struct dlr_slot **ret, struct dlr_err *e
     return map(fd, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, ret, err);
 }
 
+/* Puts state page and meta block before the data, which are mapped where the head says. */
+static int join(char *base, const void *meta, size_t bytes,
+                const struct dlr_meta_head *head, int fd, uint64_t off)
+{
+    struct dlr_slot_page *page = (struct dlr_slot_page *)base;
+
+    if (mprotect(base, head->data_off, PROT_READ | PROT_WRITE) < 0)
+        return -errno;
+    page->magic = DLR_SLOT_MAGIC;
+    page->version = DLR_META_VERSION;
+    page->bytes = head->data_off + dlr_align_up(head->data_bytes, DLR_SLOT_PAGE);
+    page->state = DLR_SLOT_SEALED;
+    memcpy(base + DLR_SLOT_PAGE, meta, bytes);
+    if (mprotect(base, head->data_off, PROT_READ) < 0)
+        return -errno;
+    if (head->data_bytes > 0 &&
+        mmap(base + head->data_off, head->data_bytes, PROT_READ, MAP_SHARED | MAP_FIXED,
+             fd, (off_t)off) == MAP_FAILED)
+        return -errno;
+    return 0;
+}
+
+int dlr_slot_join(const void *meta, size_t bytes, int fd, uint64_t off,
+                  struct dlr_slot **ret, struct dlr_err *err)
+{
+    int rc = dlr_slot_check_meta(meta, bytes, DLR_SLOT_DATA_MAX, NULL, err);
+    struct dlr_meta_head head;
+    struct dlr_slot *slot = NULL;
+    struct stat st;
+
+    if (rc < 0)
+        return rc;
+    memcpy(&head, meta, sizeof(head));
+    if (fstat(fd, &st) < 0)
+        return dlr_fail(err, -errno, "cannot look at it: %m");
+    if (off > (uint64_t)st.st_size || head.data_bytes > (uint64_t)st.st_size - off)
+        return dlr_fail(err, -EBADMSG,
+                        "%" PRIu64 " bytes of data in a file of %" PRIu64,
+                        head.data_bytes, (uint64_t)st.st_size);
+    rc = map(-1, head.data_off + dlr_align_up(head.data_bytes, DLR_SLOT_PAGE),
+             PROT_NONE, &slot, err);
+    if (rc < 0)
+        return rc;
+    rc = join((char *)slot->page, meta, bytes, &head, fd, off);
+    if (rc < 0) {
+        dlr_slot_unmap(slot);
+        return dlr_fail(err, rc, "cannot map it: %s", strerror(-rc));
+    }
+    *ret = slot;
+    return 0;
+}
+
 struct touch {
     pthread_t thread;
     char *from;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The slot: one snapshot of one rank at one version, the same bytes in node memory, on the
- * wire and in a file.
+/* The slot: one snapshot of one rank at one version, the same bytes in node memory and on the
+ * wire; its file on a disk is saved.h's.
  *
  *   0     state page (4 KiB): magic, size, slot's state. Never sent, not check-summed
  *   4096  meta block: head, region table, CRC32C of each data chunk; ends with its own CRC
@@ -51,6 +51,12 @@ int dlr_slot_create(int dirfd, const char *name, uint64_t size, struct dlr_slot 
  * file's; a shorter file is -EBADMSG, never a SIGBUS.
  */
 int dlr_slot_map(int fd, bool writable, struct dlr_slot **ret, struct dlr_err *err);
+
+/* Makes a slot to read of a meta block, which is checked and copied, and the file's bytes from
+ * off on (a multiple of 4 KiB), which are its data. State SEALED; fd stays the caller's.
+ */
+int dlr_slot_join(const void *meta, size_t bytes, int fd, uint64_t off,
+                  struct dlr_slot **ret, struct dlr_err *err);
 struct dlr_slot *dlr_slot_unmap(struct dlr_slot *slot); /* accepts NULL, returns NULL */
 int dlr_slot_fd(const struct dlr_slot *slot);         /* -1 when mapped by descriptor */
 uint64_t dlr_slot_bytes(const struct dlr_slot *slot); /* of the file */

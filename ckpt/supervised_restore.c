@@ -11,6 +11,7 @@
 #include "ckpt/load.h"
 #include "ckpt/reach.h"
 #include "ckpt/reshape.h"
+#include "ckpt/saved.h"
 #include "ckpt/slot_meta.h"
 #include "ckpt/supervised.h"
 #include "common/cleanup.h"
@@ -105,6 +106,7 @@ static int open_source(void *arg, int rank, struct dlr_slot **ret, struct dlr_er
     struct dlr_slot_info info;
     struct dlr_slot *slot;
     struct dlr_err why;
+    bool saved;
     int rc;
 
     dlr_local_init(&msg, DLR_LOCAL_PEEK);
@@ -115,11 +117,12 @@ static int open_source(void *arg, int rank, struct dlr_slot **ret, struct dlr_er
     if (msg.arg[1] != 0)
         return dlr_fail(err, -(int)(msg.arg[1] & INT32_MAX), "rank %d: %s", rank,
                         msg.text);
-    if (fd < 0)
+    saved = fd < 0;
+    if (saved)
         fd = open(msg.text, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return dlr_fail(err, -errno, "rank %d: cannot open '%s': %m", rank, msg.text);
-    rc = dlr_slot_map(fd, false, &slot, &why);
+    rc = saved ? dlr_saved_map(fd, &slot, &why) : dlr_slot_map(fd, false, &slot, &why);
     if (rc < 0)
         return dlr_fail(err, rc, "rank %d: %s", rank, why.text);
     rc = check_slot(ck, slot, rank, &info, &why);

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ckpt/safetensors.h"
+#include "ckpt/saved.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/file.h"
@@ -320,7 +320,7 @@ static int open_file(struct ckpt *c, const struct dlr_plan_file *f,
 
     if (fd < 0)
         return dlr_fail(err, -errno, "cannot be opened: %s", strerror(errno));
-    rc = dlr_slot_map(fd, false, &slot, err);
+    rc = dlr_saved_map(fd, &slot, err);
     if (rc < 0)
         return rc;
     dlr_slot_meta(slot, &meta, &bytes);
@@ -343,19 +343,14 @@ static int open_file(struct ckpt *c, const struct dlr_plan_file *f,
 static int export_slot(const struct ckpt *c, const struct dlr_plan_file *f,
                        const struct dlr_slot *slot, struct dlr_err *err)
 {
-    struct dlr_safetensors st;
+    const struct dlr_saved_how how = {0}; /* compared just now */
     char path[PATH_MAX];
     int rc = dlr_format(path, sizeof(path), "%s/rank-%" PRId32 ".safetensors",
                         c->output, f->copy.rank);
 
     if (rc < 0)
         return dlr_fail(err, rc, "the path is too long");
-    rc = dlr_safetensors_make(slot, &st, err);
-    if (rc < 0)
-        return rc;
-    rc = dlr_file_replace(AT_FDCWD, path, 0666, st.parts, st.nparts, err);
-    dlr_safetensors_done(&st);
-    return rc;
+    return dlr_saved_write(slot, AT_FDCWD, path, 0666, &how, err);
 }
 
 static int read_one(struct ckpt *c, unsigned at, unsigned end, bool export)

@@ -9,13 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ckpt/saved.h"
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/msg.h"
 #include "common/str.h"
 
 #define MANIFEST_MAX (64u << 20) /* bytes: 64 per rank at DLR_PLAN_RANKS_MAX */
-#define SUFFIX ".slot"
+#define SUFFIX DLR_SAVED_SUFFIX
 #define MANIFEST "manifest"
 #define MANIFEST_SUFFIX ".json"
 
@@ -217,8 +218,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Version of "r<rank>-<vround>-<step>.slot"; false for any other name. */
-static bool slot_version(const char *name, struct dlr_version *ret)
+/* Version of "r<rank>-<vround>-<step>.safetensors"; false for any other name. */
+static bool file_version(const char *name, struct dlr_version *ret)
 {
     unsigned rank, vround;
     unsigned long long step;
@@ -243,13 +244,13 @@ static bool half_version(const char *name, struct dlr_version *ret)
         return false;
     return dlr_format(slot, sizeof(slot), "%.*s", (int)(len - tail - 1), name + 1) >=
                0 &&
-           slot_version(slot, ret);
+           file_version(slot, ret);
 }
 
 /* The slot files of dir that are older than v and in no manifest. Best effort: what cannot be
  * removed only takes room. Newer ones may be on their way to a manifest of their own.
  */
-static void prune_slots(DIR *d, const char **kept, unsigned n, struct dlr_version v)
+static void prune_files(DIR *d, const char **kept, unsigned n, struct dlr_version v)
 {
     struct dirent *e;
 
@@ -259,7 +260,7 @@ static void prune_slots(DIR *d, const char **kept, unsigned n, struct dlr_versio
         const char *name = e->d_name;
         struct dlr_version its;
 
-        if ((slot_version(name, &its) || half_version(name, &its)) &&
+        if ((file_version(name, &its) || half_version(name, &its)) &&
             dlr_version_cmp(its, v) < 0 &&
             !bsearch(&name, kept, n, sizeof(*kept), by_name))
             unlinkat(dirfd(d), name, 0);
@@ -291,7 +292,7 @@ static void prune(const char *dir, struct dlr_version v, unsigned keep)
     }
     fsync(
         dirfd(d)); /* no manifest without its files, whatever reaches the disk first */
-    prune_slots(d, kept, nkept, v);
+    prune_files(d, kept, nkept, v);
 }
 
 void dlr_persist_forget(const char *dir, unsigned world, struct dlr_version version,

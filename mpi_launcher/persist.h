@@ -12,7 +12,7 @@
 
 #define DLR_PERSIST_NAME 64 /* of a manifest */
 
-/* "<dir>/r<rank>-<vround>-<step>.slot" */
+/* "<dir>/r<rank>-<vround>-<step>.safetensors" */
 int dlr_persist_path(const char *dir, int32_t rank, struct dlr_version version,
                      char *buf, size_t size);
 

@@ -17,6 +17,13 @@ setup() {
     unset DLROVER_AGENT_SOCKET RANK WORLD_SIZE SLURM_PROCID SLURM_NTASKS
 }
 
+# The last byte of the file's data becomes another.
+spoil() { # FILE
+    local size
+    size=$(stat -c %s "$1")
+    tail -c 1 "$1" | tr '\000-\377' '\001-\377\000' | dd of="$1" bs=1 seek=$((size - 1)) conv=notrunc 2>/dev/null
+}
+
 ranks() { # HOW_MANY NAME ARGUMENT…
     local n=$1
     shift
@@ -27,8 +34,8 @@ ranks() { # HOW_MANY NAME ARGUMENT…
 lose_two() {
     run ranks 4 save 3 4
     [ "$status" -ne 0 ]
-    [ -e "$DLROVER_CKPT_DIR/r0-4.slot" ]
-    [ ! -e "$DLROVER_CKPT_DIR/r2-4.slot" ]
+    [ -e "$DLROVER_CKPT_DIR/r0-4.safetensors" ]
+    [ ! -e "$DLROVER_CKPT_DIR/r2-4.safetensors" ]
 }
 
 @test "DCP: four ranks save without a collective, four and two restore what is whole" {
@@ -39,13 +46,13 @@ lose_two() {
     mv "$BATS_TEST_TMPDIR/four" "$DLROVER_CKPT_DIR"
     ranks 2 restore 3
     # Nothing is left of the ranks that are no more, nor of what the newest two versions replaced.
-    [ -z "$(cd "$DLROVER_CKPT_DIR" && ls | grep -vE '^r[01]-[4-6]\.slot$')" ]
-    [ "$(cd "$DLROVER_CKPT_DIR" && echo *-[56].slot)" = "r0-5.slot r0-6.slot r1-5.slot r1-6.slot" ]
+    [ -z "$(find "$DLROVER_CKPT_DIR" -type f ! -name 'r[01]-[4-6].safetensors')" ]
+    [ "$(cd "$DLROVER_CKPT_DIR" && echo *-[56].safetensors)" = "r0-5.safetensors r0-6.safetensors r1-5.safetensors r1-6.safetensors" ]
 }
 
 @test "DCP: a corrupt file of one rank takes all ranks to the version before" {
     ranks 2 save 3
-    printf x | dd of="$DLROVER_CKPT_DIR/r1-3.slot" bs=1 seek=8300 conv=notrunc 2>/dev/null
+    spoil "$DLROVER_CKPT_DIR/r1-3.safetensors"
     ranks 2 corrupt 2
 }
 
@@ -62,7 +69,7 @@ persisted() {
     ranks 2 save 3
     cat >"$DLROVER_CKPT_DIR/manifest-0-3.json" <<'END'
 {"v":1,"t":"manifest","world":2,"vround":0,"step":3,"layout":"0000000000000000",
- "files":[{"rank":0,"file":"r0-3.slot","bytes":1},{"rank":1,"file":"r1-3.slot","bytes":1}]}
+ "files":[{"rank":0,"file":"r0-3.safetensors","bytes":1},{"rank":1,"file":"r1-3.safetensors","bytes":1}]}
 END
 }
 
@@ -74,14 +81,19 @@ END
     "$cli" ckpt export --to=dcp --output="$out/dcp" "$DLROVER_CKPT_DIR"
     ranks 3 exported 3 "$out/dcp"
     "$cli" ckpt export --to=safetensors --output="$out/st" "$DLROVER_CKPT_DIR"
-    ranks 1 tensors 3 "$out/st"
+    ranks 1 tensors 3 "$out/st/rank-%d.safetensors"
 
-    printf x | dd of="$DLROVER_CKPT_DIR/r1-3.slot" bs=1 seek=8300 conv=notrunc 2>/dev/null
+    spoil "$DLROVER_CKPT_DIR/r1-3.safetensors"
     run "$cli" ckpt export --to=dcp --step=3 --output="$out/bad" "$DLROVER_CKPT_DIR"
     echo "$output"
     [ "$status" -eq 1 ]
-    [[ $output == *"r1-3.slot' is corrupt in chunk 0 of "* ]]
+    [[ $output == *"r1-3.safetensors' is corrupt in chunk 0 of "* ]]
     [ ! -e "$out/bad" ]
+}
+
+@test "the public safetensors library reads a snapshot file as it is on the disk" {
+    ranks 2 save 3
+    ranks 1 tensors 3 "$DLROVER_CKPT_DIR/r%d-3.safetensors"
 }
 
 @test "export: what a program named itself, parts, replicas and each rank's own" {

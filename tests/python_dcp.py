@@ -224,18 +224,18 @@ def exported(step, out):
     check(state, int(step))
 
 
-def tensors(step, out):
-    """What the public safetensors library reads of an export of two ranks."""
+def tensors(step, path):
+    """What the public safetensors library reads of the files of two ranks; %d in path is the rank."""
     import safetensors.torch
 
-    ranks = [safetensors.torch.load_file(f"{out}/rank-{rank}.safetensors") for rank in (0, 1)]
+    ranks = [safetensors.torch.load_file(path % rank) for rank in (0, 1)]
     for name, (_, cut, dtype) in SHARDED.items():
         parts = [loaded[f"model.{name}"] for loaded in ranks]
         assert parts[0].dtype == dtype
         full = parts[0] if cut is None else torch.cat(parts, cut)
         assert torch.equal(full, whole(name, int(step))), name
         assert cut is not None or torch.equal(*parts)
-    with safetensors.safe_open(f"{out}/rank-1.safetensors", "pt") as file:
+    with safetensors.safe_open(path % 1, "pt") as file:
         assert file.metadata()["dlrover.step"] == step, file.metadata()
 
 

@@ -206,12 +206,12 @@ static void only_due_steps_are_saved_and_two_are_kept(void **state)
 {
     run_steps(2, 1, 35, 10);
     assert_restores(2, 30);
-    assert_true(there("r0-20.slot") && there("r1-30.slot"));
-    assert_int_equal(mode_of("r0-20.slot"),
+    assert_true(there("r0-20.safetensors") && there("r1-30.safetensors"));
+    assert_int_equal(mode_of("r0-20.safetensors"),
                      0600); /* a state is nobody else's business */
     /* Rank 0 wrote step 30 when 20 was the newest that both had; rank 1 came later. */
-    assert_true(there("r0-10.slot"));
-    assert_false(there("r1-10.slot"));
+    assert_true(there("r0-10.safetensors"));
+    assert_false(there("r1-10.safetensors"));
 }
 
 static void the_newest_step_that_all_ranks_have_is_taken(void **state)
@@ -229,9 +229,9 @@ static void the_newest_step_that_all_ranks_have_is_taken(void **state)
 static void a_corrupt_file_of_any_rank_makes_all_go_back(void **state)
 {
     run_steps(3, 1, 3, 1);
-    flip_bit(dir, "r1-3.slot", 1500000);
+    flip_bit(dir, "r1-3.safetensors", 1500000);
     assert_restores(3, 2);
-    flip_bit(dir, "r2-2.slot", 4096 + 3); /* the head */
+    flip_bit(dir, "r2-2.safetensors", 4096 + 3); /* the head */
     assert_restores(3, 0);
 }
 
@@ -240,7 +240,7 @@ static void a_cut_file_is_passed_over(void **state)
     char path[128];
 
     run_steps(1, 1, 2, 1);
-    dlr_format(path, sizeof(path), "%s/r0-2.slot", dir);
+    dlr_format(path, sizeof(path), "%s/r0-2.safetensors", dir);
     assert_int_equal(truncate(path, 100000), 0);
     assert_restores(1, 1);
 }
@@ -273,14 +273,14 @@ static void what_is_newer_than_the_restored_step_goes(void **state)
     uint64_t step;
 
     run_steps(2, 1, 4, 1);
-    flip_bit(dir, "r1-4.slot", 20000);
+    flip_bit(dir, "r1-4.safetensors", 20000);
     join(&r, 0, 2, 1);
     assert_int_equal(dlr_ckpt_restore(r.ck, &step), 1);
     assert_int_equal(step, 3);
-    assert_true(there("r0-4.slot"));
+    assert_true(there("r0-4.safetensors"));
     dlr_ckpt_progress(r.ck, 4);
     save(&r, 0, 5);
-    assert_false(there("r0-4.slot"));
+    assert_false(there("r0-4.safetensors"));
     leave(&r);
 }
 
@@ -299,7 +299,7 @@ static void what_was_marked_bad_is_not_restored(void **state)
     dlr_ckpt_begin(r.ck, 3, NULL);
     assert_int_equal(dlr_ckpt_mark_bad(r.ck, 3), 0); /* while it is being saved */
     dlr_ckpt_fence(r.ck, NULL);
-    assert_false(there("r0-3.slot"));
+    assert_false(there("r0-3.safetensors"));
     leave(&r);
     assert_restores(2, 2);
 }
@@ -452,7 +452,7 @@ static void rank_and_world_come_from_the_closest_launcher(void **state)
     assert_int_equal(dlr_ckpt_open(NULL, &ck), 0);
     dlr_ckpt_begin(ck, 1, NULL);
     dlr_ckpt_fence(ck, NULL);
-    assert_true(there("r3-1.slot"));
+    assert_true(there("r3-1.safetensors"));
     dlr_ckpt_close(ck);
     unsetenv("DLROVER_CKPT_DIR");
 }
@@ -501,7 +501,7 @@ static void a_forked_child_does_not_save(void **state)
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
-    assert_false(there("r0-2.slot"));
+    assert_false(there("r0-2.safetensors"));
     leave(&r);
 }
 

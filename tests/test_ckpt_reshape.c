@@ -346,7 +346,7 @@ static void a_corrupt_chunk_of_any_rank_makes_the_version_useless(void **state)
     int fd;
 
     run_world(2);
-    dlr_format(path, sizeof(path), "%s/r1-%d.slot", dir, STEP);
+    dlr_format(path, sizeof(path), "%s/r1-%d.safetensors", dir, STEP);
     fd = open(path, O_RDWR);
     assert_int_equal(pwrite(fd, &byte, 1, 3000000), 1);
     close(fd);

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "ckpt/saved.h"
 #include "ckpt/slot_meta.h"
 #include "ckpt/slot_write.h"
 #include "common/str.h"
@@ -29,18 +30,19 @@ static void put_slot(const char *path, int32_t rank, struct dlr_version v)
     const struct dlr_ckpt_region region = {"d", DLR_CKPT_LOCAL, "u8", 1,   1, {5000},
                                            {0}, {5000},         {0},  data};
     const struct dlr_slot_owner owner = {7, rank, RANKS};
+    const struct dlr_saved_how how = {.check = true};
     struct dlr_slot_plan *plan;
     struct dlr_slot *slot;
 
     assert_int_equal(dlr_slot_plan_new(&region, 1, &owner, &plan, NULL), 0);
-    assert_int_equal(
-        dlr_slot_create(AT_FDCWD, path, dlr_slot_plan_bytes(plan), &slot, NULL), 0);
+    assert_int_equal(dlr_slot_anonymous(dlr_slot_plan_bytes(plan), &slot, NULL), 0);
     assert_int_equal(dlr_slot_begin(slot, plan, v, NULL), 0);
     memset(dlr_slot_data(slot, plan, 0), 7, dlr_slot_plan_data(plan));
     dlr_slot_set_crc(
         slot, plan, 0,
         dlr_crc32c(0, dlr_slot_data(slot, plan, 0), dlr_slot_plan_data(plan)));
     dlr_slot_seal(slot, plan);
+    assert_int_equal(dlr_saved_write(slot, AT_FDCWD, path, 0600, &how, NULL), 0);
     dlr_slot_unmap(slot);
     dlr_slot_plan_free(plan);
 }
@@ -53,7 +55,7 @@ static void put_version(uint32_t vround, uint64_t step)
         struct dlr_plan_file *f = &files[r];
 
         f->copy = (struct dlr_plan_copy){
-            .rank = r, .world = RANKS, .version = {vround, step}, .bytes = 16384};
+            .rank = r, .world = RANKS, .version = {vround, step}, .bytes = 8192 + 5000};
         dlr_persist_path(dir, r, f->copy.version, f->path, sizeof(f->path));
         put_slot(f->path, r, f->copy.version);
     }
@@ -141,7 +143,7 @@ static void ls_shows_what_is_there(void **state)
     assert_int_equal(
         json_integer_value(json_object_get(json_array_get(all, 1), "world")), RANKS);
     json_decref(all);
-    dlr_format(path, sizeof(path), "%s/r1-1-200.slot", dir);
+    dlr_format(path, sizeof(path), "%s/r1-1-200.safetensors", dir);
     unlink(path);
     assert_int_equal(ckpt("ls DIR"), 1);
     assert_non_null(strstr(text, "1 of 2 files are gone"));
@@ -151,13 +153,13 @@ static void verify_finds_the_spoilt_byte(void **state)
 {
     assert_int_equal(ckpt("verify DIR"), 0);
     assert_non_null(strstr(text, "step 200 of round 1: 2 files"));
-    flip_bit(dir, "r1-0-100.slot", 8192 + 4000);
+    flip_bit(dir, "r1-0-100.safetensors", 8192 + 4000);
     assert_int_equal(ckpt("verify DIR"), 1);
     assert_non_null(strstr(text, "rank 1 of step 100"));
     assert_non_null(strstr(text, "chunk 0 of 1 is corrupt"));
     assert_non_null(strstr(text, "step 200 of round 1: 2 files"));
     assert_int_equal(ckpt("verify --step=200 DIR"), 0);
-    flip_bit(dir, "r0-1-200.slot", 4096 + 30);
+    flip_bit(dir, "r0-1-200.safetensors", 30);
     assert_int_equal(ckpt("verify --step=200 DIR"), 1);
 }
 
@@ -168,7 +170,7 @@ static void export_writes_only_what_is_right(void **state)
     assert_true(there("out/rank-1.safetensors"));
     assert_int_equal(remove_dir(NULL), 0);
     assert_int_equal(make_dir(NULL), 0);
-    flip_bit(dir, "r0-0-100.slot", 8192 + 1);
+    flip_bit(dir, "r0-0-100.safetensors", 8192 + 1);
     assert_int_equal(ckpt("export --step=100 --to=safetensors --output=DIR DIR"), 1);
     assert_false(there("out/rank-0.safetensors"));
 }
@@ -177,8 +179,8 @@ static void rm_removes_one(void **state)
 {
     assert_int_equal(ckpt("rm --step=100 DIR"), 0);
     assert_false(there("manifest-0-100.json"));
-    assert_false(there("r0-0-100.slot"));
-    assert_true(there("r1-1-200.slot"));
+    assert_false(there("r0-0-100.safetensors"));
+    assert_true(there("r1-1-200.safetensors"));
     assert_int_equal(ckpt("rm --step=100 DIR"), 1);
     assert_non_null(strstr(text, "no snapshot of step 100"));
 }

@@ -420,18 +420,18 @@ static void a_file_gives_back_what_was_saved(void **state)
     struct pair p;
 
     pair_up(&p, 3 * MIB + 99, NULL);
-    dlr_format(path, sizeof(path), "%s/saved.slot", p.from.dir);
+    dlr_format(path, sizeof(path), "%s/saved.safetensors", p.from.dir);
     rig_order(&p.from, DLR_LOCAL_D_SAVE, ROUND, RANK, v7, 1, path);
     assert_int_equal(rig_done(&p.from, 1, NULL, 0), 0);
     rig_order(&p.from, DLR_LOCAL_D_SAVE, ROUND, RANK, v8, 2, path);
     assert_int_equal(rig_done(&p.from, 2, NULL, 0), ENOENT);
 
-    flip_bit(p.from.dir, "saved.slot", 2 * MIB);
+    flip_bit(p.from.dir, "saved.safetensors", 2 * MIB);
     rig_order(&p.to, DLR_LOCAL_D_LOAD, ROUND, RANK, v7, 3, path);
     assert_int_equal(rig_done(&p.to, 3, why, sizeof(why)), EBADMSG);
     assert_string_equal(why, "chunk 1 of 4 is corrupt: Bad message");
     assert_false(any_whole(&p));
-    flip_bit(p.from.dir, "saved.slot", 2 * MIB);
+    flip_bit(p.from.dir, "saved.safetensors", 2 * MIB);
 
     rig_order(&p.to, DLR_LOCAL_D_LOAD, ROUND, RANK, v8, 4, path);
     assert_int_equal(rig_done(&p.to, 4, NULL, 0), EBADMSG); /* another version */
@@ -453,7 +453,7 @@ static void another_runs_file_is_adopted_only_when_told(void **state)
     pair_up(&p, 2 * MIB + 99, NULL);
     dlr_slot_meta(p.src, (const void **)&meta, &bytes);
     dlr_slot_rekey(meta, bytes, dlr_slot_key("c.older.run"));
-    dlr_format(path, sizeof(path), "%s/saved.slot", p.from.dir);
+    dlr_format(path, sizeof(path), "%s/saved.safetensors", p.from.dir);
     rig_order(&p.from, DLR_LOCAL_D_SAVE, ROUND, RANK, v7, 1, path);
     assert_int_equal(rig_done(&p.from, 1, NULL, 0), 0);
     rig_order(&p.to, DLR_LOCAL_D_LOAD, ROUND, RANK, v7, 2, path);

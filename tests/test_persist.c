@@ -72,12 +72,12 @@ static void a_manifest_survives_the_way_and_prunes(void **state)
     unsigned n = 0;
 
     fill(files, 3);
-    touch("r0-2-120.slot");
-    touch("r0-1-90.slot");
+    touch("r0-2-120.safetensors");
+    touch("r0-1-90.safetensors");
     touch("notes.slot.txt");
     assert_int_equal(dlr_persist_save(dir, files, 3, 1, &err), 0);
-    assert_true(there("r0-2-120.slot"));
-    assert_false(there("r0-1-90.slot"));
+    assert_true(there("r0-2-120.safetensors"));
+    assert_false(there("r0-1-90.safetensors"));
     assert_true(there("notes.slot.txt"));
     assert_int_equal(dlr_persist_load(dir, &got, &n, &err), 0);
     assert_int_equal(n, 3);
@@ -132,17 +132,17 @@ static void so_many_versions_are_kept(void **state)
 
     save_version(0, 100, 2);
     save_version(0, 200, 2);
-    touch("r0-0-150.slot");                   /* of a write that failed */
-    touch(".r0-0-150.slot.0123456789abcdef"); /* of one that a crash cut short */
-    touch("r0-1-60.slot");                    /* of one that goes on */
-    touch(".r0-1-60.slot.0123456789abcdef");
+    touch("r0-0-150.safetensors");                   /* of a write that failed */
+    touch(".r0-0-150.safetensors.0123456789abcdef"); /* of one that a crash cut short */
+    touch("r0-1-60.safetensors");                    /* of one that goes on */
+    touch(".r0-1-60.safetensors.0123456789abcdef");
     save_version(1, 50, 2); /* newer, though its step is lower */
     assert_false(there("manifest-0-100.json"));
-    assert_false(there("r0-0-100.slot"));
-    assert_false(there("r0-0-150.slot"));
-    assert_false(there(".r0-0-150.slot.0123456789abcdef"));
-    assert_true(there("r0-1-60.slot"));
-    assert_true(there(".r0-1-60.slot.0123456789abcdef"));
+    assert_false(there("r0-0-100.safetensors"));
+    assert_false(there("r0-0-150.safetensors"));
+    assert_false(there(".r0-0-150.safetensors.0123456789abcdef"));
+    assert_true(there("r0-1-60.safetensors"));
+    assert_true(there(".r0-1-60.safetensors.0123456789abcdef"));
     assert_int_equal(dlr_persist_load(dir, &got, &n, &err), 0);
     assert_int_equal(n, 4);
     assert_true(dlr_version_eq(got[0].copy.version, (struct dlr_version){1, 50}));

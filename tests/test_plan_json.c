@@ -162,7 +162,7 @@ static void the_input_survives_json(void **state)
     struct dlr_plan_struck struck = {"*", -1, {4, 130}};
     const struct dlr_plan_out full = {"n2", "no room"};
     struct dlr_plan_file file = {{1, 2, {4, 120}, 99, 7},
-                                 "/state/persist/r1-4-120.slot"};
+                                 "/state/persist/r1-4-120.safetensors"};
     const struct dlr_plan_survey survey = {.checks = "memory,clock",
                                            .disk_path = "/state",
                                            .store_dir = "/dev/shm/x",

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A slot as a safetensors file, read back by a reader that takes nothing but the form itself. */
+/* A slot as a safetensors file, read back by a reader that takes nothing but the form itself, and by
+ * our own, which takes nothing else.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -7,15 +9,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 #include <jansson.h>
 
 #include "ckpt/safetensors.h"
+#include "ckpt/saved.h"
 #include "ckpt/slot_meta.h"
 #include "ckpt/slot_write.h"
 #include "common/cleanup.h"
+#include "common/file.h"
+#include "common/str.h"
 
 static const struct dlr_ckpt_region regions[] = {
     {"bytes", DLR_CKPT_LOCAL, "u8", 1, 1, {5}, {0}, {5}, {0}, NULL},
@@ -70,16 +76,40 @@ static struct dlr_slot *make_slot(void)
     return slot;
 }
 
-static unsigned char *join(const struct dlr_safetensors *st)
-{
-    unsigned char *file = malloc(st->bytes), *to = file;
+static char dir[64], path[128];
 
-    for (unsigned i = 0; i < st->nparts; i++) {
-        memcpy(to, st->parts[i].iov_base, st->parts[i].iov_len);
-        to += st->parts[i].iov_len;
-    }
-    assert_int_equal(to - file, st->bytes);
-    return file;
+static int make_dir(void **state)
+{
+    strcpy(dir, "/tmp/dlr-safetensors-XXXXXX");
+    if (!mkdtemp(dir))
+        return -1;
+    dlr_format(path, sizeof(path), "%s/file", dir);
+    return 0;
+}
+
+static int remove_dir(void **state)
+{
+    unlink(path);
+    return rmdir(dir);
+}
+
+/* Writes the slot to path; what is there then. */
+static unsigned char *write_slot(const struct dlr_slot *slot, size_t *ret_bytes)
+{
+    const struct dlr_saved_how how = {.check = true};
+    struct dlr_err err;
+    char *file;
+
+    assert_int_equal(dlr_saved_write(slot, AT_FDCWD, path, 0600, &how, &err), 0);
+    assert_int_equal(dlr_file_load(AT_FDCWD, path, 1 << 20, &file, ret_bytes, &err), 0);
+    return (unsigned char *)file;
+}
+
+static int map_file(struct dlr_slot **ret, struct dlr_err *err)
+{
+    DLR_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    return dlr_saved_map(fd, ret, err);
 }
 
 /* Item size of a type of the form. */
@@ -118,85 +148,233 @@ static size_t check_tensor(const json_t *t, unsigned i, const unsigned char *dat
     return want[i].bytes;
 }
 
+#define ROOM (100 - 33) /* of the blob */
+
+static json_t *read_header(const unsigned char *file, uint64_t *ret_bytes)
+{
+    json_t *head;
+
+    memcpy(ret_bytes, file, 8);
+    assert_int_equal((*ret_bytes + 8) % 4096, 0);
+    assert_int_equal(file[8], '{');
+    head = json_loadb((char *)file + 8, *ret_bytes, JSON_REJECT_DUPLICATES, NULL);
+    *ret_bytes += 8;
+    assert_true(json_is_object(head));
+    return head;
+}
+
 static void a_strict_reader_takes_it(void **state)
 {
     struct dlr_slot *slot = make_slot();
-    struct dlr_safetensors st;
-    struct dlr_err err;
+    uint64_t n, covered = 0;
     DLR_AUTO_FREE unsigned char *file = NULL;
     json_t *head, *t;
-    uint64_t n, covered = 0, next = 0;
     const char *name;
     unsigned seen = 0;
+    size_t bytes = 0;
 
-    assert_int_equal(dlr_safetensors_make(slot, &st, &err), 0);
-    file = join(&st);
-    memcpy(&n, file, 8);
-    assert_int_equal((n + 8) % 4096, 0);
-    assert_int_equal(file[8], '{');
-    head = json_loadb((char *)file + 8, n, JSON_REJECT_DUPLICATES, NULL);
-    assert_true(json_is_object(head));
+    file = write_slot(slot, &bytes);
+    head = read_header(file, &n);
     json_object_foreach(head, name, t)
     {
         unsigned i = 0;
 
         if (!strcmp(name, "__metadata__"))
             continue;
-        while (i < N && strcmp(regions[i].name, name))
-            i++;
-        assert_true(i < N);
         /* One after the other, without holes. */
         assert_int_equal(
             json_integer_value(json_array_get(json_object_get(t, "data_offsets"), 0)),
-            next);
-        covered += check_tensor(t, i, file + 8 + n);
-        next = covered;
+            covered);
+        if (!strcmp(name, "dlrover.room.rng")) {
+            covered += ROOM;
+            continue;
+        }
+        while (i < N && strcmp(regions[i].name, name))
+            i++;
+        assert_true(i < N);
+        covered += check_tensor(t, i, file + n);
         seen++;
     }
     assert_int_equal(seen, N);
-    assert_int_equal(8 + n + covered, st.bytes);
+    assert_int_equal(n + covered, bytes);
     json_decref(head);
-    dlr_safetensors_done(&st);
     dlr_slot_unmap(slot);
 }
 
 static void metadata_says_what_the_form_cannot(void **state)
 {
     struct dlr_slot *slot = make_slot();
-    struct dlr_safetensors st;
+    DLR_AUTO_FREE unsigned char *file = NULL;
     json_t *head, *meta, *value;
     const char *key;
-    char want_crc[128];
-    unsigned char bytes[24];
+    char crc[16];
+    size_t bytes = 0;
+    uint64_t n;
 
-    assert_int_equal(dlr_safetensors_make(slot, &st, NULL), 0);
-    head = json_loadb(st.header + 8, st.parts[0].iov_len - 8, 0, NULL);
+    file = write_slot(slot, &bytes);
+    head = read_header(file, &n);
     meta = json_object_get(head, "__metadata__");
     json_object_foreach(meta, key, value) assert_true(json_is_string(value));
     assert_string_equal(json_string_value(json_object_get(meta, "dlrover.step")), "48");
     assert_string_equal(json_string_value(json_object_get(meta, "dlrover.rank")), "3");
-    for (unsigned k = 0; k < sizeof(bytes); k++)
-        bytes[k] = (unsigned char)(16 + k);
-    snprintf(want_crc, sizeof(want_crc),
-             "shard dtype=f32 item=4 global=[4,3] offset=[2,0] crc32c=%08x",
-             dlr_crc32c(0, bytes, sizeof(bytes)));
+    assert_string_equal(json_string_value(json_object_get(meta, "dlrover.world")), "8");
+    snprintf(crc, sizeof(crc), "%08x", dlr_crc32c(0, file + n, bytes - n));
+    assert_string_equal(json_string_value(json_object_get(meta, "dlrover.crc32c")),
+                        crc);
     assert_string_equal(
         json_string_value(json_object_get(meta, "dlrover.region.model/weight \"w\\\"")),
-        want_crc);
+        "shard dtype=f32 item=4 global=[4,3] offset=[2,0]");
     json_decref(head);
-    dlr_safetensors_done(&st);
+    dlr_slot_unmap(slot);
+}
+
+static void the_file_is_read_as_the_slot_it_was(void **state)
+{
+    struct dlr_slot *slot = make_slot(), *back = NULL;
+    DLR_AUTO_FREE unsigned char *file = NULL;
+    const void *meta, *again;
+    size_t bytes, n, crc_at;
+    void *data, *copy;
+    uint32_t crc;
+
+    file = write_slot(slot, &bytes);
+    assert_int_equal(map_file(&back, NULL), 0);
+    assert_int_equal(dlr_slot_state(back), DLR_SLOT_SEALED);
+    assert_int_equal(dlr_slot_verify(back, NULL), 0);
+    /* Who reserves a slot for it knows the file's size only. */
+    assert_true(dlr_slot_bytes(back) <= dlr_align_up(bytes, DLR_SLOT_PAGE));
+    dlr_slot_meta(slot, &meta, &bytes);
+    dlr_slot_meta(back, &again, &n);
+    assert_int_equal(n, bytes);
+    assert_memory_equal(again, meta, bytes);
+    assert_int_equal(dlr_slot_chunk(slot, 0, &data, &bytes, &crc), 0);
+    assert_int_equal(dlr_slot_chunk(back, 0, &copy, &crc_at, &crc), 0);
+    assert_memory_equal(copy, data, bytes);
+    dlr_slot_unmap(slot);
+    dlr_slot_unmap(back);
+}
+
+static void put_file(const unsigned char *file, size_t bytes)
+{
+    struct iovec part = {(void *)file, bytes};
+
+    assert_int_equal(dlr_file_replace(AT_FDCWD, path, 0600, &part, 1, NULL), 0);
+}
+
+static void every_changed_byte_is_found(void **state)
+{
+    struct dlr_slot *slot = make_slot(), *back;
+    DLR_AUTO_FREE unsigned char *file = NULL;
+    DLR_AUTO_CLOSE int fd = -1;
+    size_t bytes = 0;
+
+    file = write_slot(slot, &bytes);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    for (size_t i = 0; i < bytes; i++) {
+        unsigned char byte = file[i] ^ (unsigned char)(1u << i % 8);
+        struct dlr_err err;
+        int rc;
+
+        assert_int_equal(pwrite(fd, &byte, 1, (off_t)i), 1);
+        rc = dlr_saved_map(fd, &back, &err);
+        if (rc == 0) {
+            rc = dlr_slot_verify(back, &err);
+            dlr_slot_unmap(back);
+        }
+        assert_int_equal(rc, -EBADMSG);
+        assert_true(err.text[0]);
+        assert_int_equal(pwrite(fd, &file[i], 1, (off_t)i), 1);
+    }
+    assert_int_equal(dlr_saved_map(fd, &back, NULL), 0);
+    dlr_slot_unmap(back);
+    dlr_slot_unmap(slot);
+}
+
+static void a_cut_or_longer_file_is_refused(void **state)
+{
+    struct dlr_slot *slot = make_slot(), *back;
+    DLR_AUTO_FREE unsigned char *file = NULL;
+    size_t bytes = 0;
+
+    file = write_slot(slot, &bytes);
+    for (size_t n = 0; n < bytes; n += n < 4096 ? 61 : 1) {
+        put_file(file, n);
+        assert_int_equal(map_file(&back, NULL), -EBADMSG);
+    }
+    file = realloc(file, bytes + 1);
+    file[bytes] = 0;
+    put_file(file, bytes + 1);
+    assert_int_equal(map_file(&back, NULL), -EBADMSG);
+    put_file(dlr_slot_base(slot), dlr_slot_bytes(slot)); /* as node memory has it */
+    assert_int_equal(map_file(&back, NULL), -EBADMSG);
+    dlr_slot_unmap(slot);
+}
+
+static void a_corrupt_chunk_leaves_the_old_file(void **state)
+{
+    static const struct dlr_saved_how how = {.check = true};
+    struct dlr_slot *slot = make_slot(), *back;
+    struct dlr_err err;
+    size_t bytes = 0, n;
+    uint32_t crc;
+    void *data;
+
+    free(write_slot(slot, &bytes));
+    assert_int_equal(dlr_slot_chunk(slot, 0, &data, &n, &crc), 0);
+    ((unsigned char *)data)[n - 1] ^= 4;
+    assert_int_equal(dlr_saved_write(slot, AT_FDCWD, path, 0600, &how, &err), -EBADMSG);
+    assert_string_equal(err.text, "chunk 0 of the slot is corrupt");
+    assert_int_equal(map_file(&back, NULL), 0);
+    assert_int_equal(dlr_slot_verify(back, NULL), 0);
+    dlr_slot_unmap(back);
+    dlr_slot_unmap(slot);
+}
+
+/* The file system is asked first, and says how much it has. */
+static uint64_t room;
+int __real_fstatvfs(int fd, struct statvfs *ret);
+int __wrap_fstatvfs(int fd, struct statvfs *ret);
+int __wrap_fstatvfs(int fd, struct statvfs *ret)
+{
+    int rc = __real_fstatvfs(fd, ret);
+
+    if (room) {
+        ret->f_frsize = 1;
+        ret->f_bavail = room;
+    }
+    return rc;
+}
+
+static void what_does_not_fit_is_refused_with_the_numbers(void **state)
+{
+    static const struct dlr_saved_how how = {.check = true};
+    struct dlr_slot *slot = make_slot();
+    struct dlr_err err;
+    char want_text[160];
+    size_t bytes = 0;
+
+    free(write_slot(slot, &bytes));
+    room = bytes - 1;
+    assert_int_equal(dlr_saved_write(slot, AT_FDCWD, path, 0600, &how, &err), -ENOSPC);
+    snprintf(want_text, sizeof(want_text), "'%s/' has room for %zu of %zu bytes", dir,
+             bytes - 1, bytes);
+    assert_string_equal(err.text, want_text);
+    room = bytes;
+    assert_int_equal(dlr_saved_write(slot, AT_FDCWD, path, 0600, &how, &err), 0);
+    room = 0;
     dlr_slot_unmap(slot);
 }
 
 static void a_spoilt_table_is_refused(void **state)
 {
     struct dlr_slot *slot = make_slot();
-    struct dlr_safetensors st;
     struct dlr_err err;
+    uint64_t bytes;
+    char *header;
 
     for (size_t at = 4096; at < 4096 + 600; at += 7) {
         ((unsigned char *)dlr_slot_base(slot))[at] ^= 0x10;
-        assert_int_equal(dlr_safetensors_make(slot, &st, &err), -EBADMSG);
+        assert_int_equal(dlr_safetensors_header(slot, &header, &bytes, &err), -EBADMSG);
         ((unsigned char *)dlr_slot_base(slot))[at] ^= 0x10;
     }
     dlr_slot_unmap(slot);
@@ -208,6 +386,7 @@ static void a_name_that_cannot_be_a_key_is_refused(void **state)
         const char *names[2], *why;
     } rows[] = {
         {{"a", "__metadata__"}, "a region is named '__metadata__'"},
+        {{"dlrover.room.a", "a"}, "a region is named 'dlrover.room.a'"},
         {{"a", "a"}, "two regions are named 'a'"},
     };
     const struct dlr_slot_owner owner = {7, 0, 1};
@@ -215,9 +394,10 @@ static void a_name_that_cannot_be_a_key_is_refused(void **state)
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         struct dlr_ckpt_region two[] = {regions[0], regions[0]};
         struct dlr_slot_plan *plan;
-        struct dlr_safetensors st;
         struct dlr_slot *slot;
         struct dlr_err err;
+        uint64_t bytes;
+        char *header;
 
         for (unsigned k = 0; k < 2; k++)
             two[k].name = rows[i].names[k];
@@ -226,7 +406,7 @@ static void a_name_that_cannot_be_a_key_is_refused(void **state)
         assert_int_equal(dlr_slot_begin(slot, plan, (struct dlr_version){0, 1}, NULL),
                          0);
         dlr_slot_seal(slot, plan);
-        assert_int_equal(dlr_safetensors_make(slot, &st, &err), -EBADMSG);
+        assert_int_equal(dlr_safetensors_header(slot, &header, &bytes, &err), -EBADMSG);
         assert_string_equal(err.text, rows[i].why);
         dlr_slot_plan_free(plan);
         dlr_slot_unmap(slot);
@@ -235,9 +415,15 @@ static void a_name_that_cannot_be_a_key_is_refused(void **state)
 
 int main(void)
 {
+#define TEST(f) cmocka_unit_test_setup_teardown(f, make_dir, remove_dir)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_strict_reader_takes_it),
-        cmocka_unit_test(metadata_says_what_the_form_cannot),
+        TEST(a_strict_reader_takes_it),
+        TEST(metadata_says_what_the_form_cannot),
+        TEST(the_file_is_read_as_the_slot_it_was),
+        TEST(every_changed_byte_is_found),
+        TEST(a_cut_or_longer_file_is_refused),
+        TEST(a_corrupt_chunk_leaves_the_old_file),
+        TEST(what_does_not_fit_is_refused_with_the_numbers),
         cmocka_unit_test(a_spoilt_table_is_refused),
         cmocka_unit_test(a_name_that_cannot_be_a_key_is_refused),
     };

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads slot files (man page dlr_ckpt(5)) and the directories they are in."""
+"""Reads snapshot files (man pages dlr_persist(5), dlr_ckpt(5)) and the directories they are in."""
 import collections
 import ctypes
 import errno
@@ -14,15 +14,15 @@ import torch
 
 from ._checkpoint import TORCH_NAMES, Error
 
-PAGE, CHUNK = 4096, 1 << 20
-STATE_AT, WHOLE = 16, (2, 3)  # sealed, committed
+CHUNK = 1 << 20
+HEADER_MAX = 100_000_000  # what public readers of the form take
 MAGIC, VERSION = 0x314d4c44, 1
 HEAD = struct.Struct("<IHHIIIIIIiIQQQQQQ36sI")
 HEAD_FIELDS = ("magic version head_bytes meta_bytes nregions nchunks ndims names_bytes round rank "
                "world key layout step data_off data_bytes wall_ns zero crc")
 ENTRY = struct.Struct("<HBBI16sQQQ")
 KINDS = ("shard", "replicated", "local", "blob")
-SLOT_NAME = re.compile(r"r(0|[1-9]\d*)-(0|[1-9]\d*)\.slot")  # as a program without a job writes it
+SLOT_NAME = re.compile(r"r(0|[1-9]\d*)-(0|[1-9]\d*)\.safetensors")  # as a program without a job writes it
 
 Head = collections.namedtuple("Head", HEAD_FIELDS)
 Region = collections.namedtuple(
@@ -42,58 +42,66 @@ class Slot:
     def __init__(self, path):
         self.path, self._crc = path, _crc_of()
         with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if size < PAGE + HEAD.size:
-                self._refuse("is too short")
+            self._block = self._read_block(file)
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that it must not be written to: it is not
             self._all = torch.frombuffer(self._map, dtype=torch.uint8)
-        self.head = Head(*HEAD.unpack_from(self._map, PAGE))
-        self._check_head(size)
+        self.head = Head(*HEAD.unpack_from(self._block))
+        self._check_head()
         self.regions = {region.name: region for region in self._read_regions()}
 
     def _refuse(self, why):
         raise Error(errno.EBADMSG, f"'{self.path}' {why}")
 
+    def _read_block(self, file):
+        """The meta block, a text of the file's header; the data begins behind that."""
+        length = int.from_bytes(file.read(8), "little")
+        self._data_at = 8 + length
+        if length > HEADER_MAX or self._data_at > os.fstat(file.fileno()).st_size:
+            self._refuse("is no snapshot file")
+        try:
+            block = bytes.fromhex(json.loads(file.read(length))["__metadata__"]["dlrover.slot"])
+        except (ValueError, KeyError, TypeError):
+            self._refuse("has a corrupt head")
+        if len(block) < HEAD.size + 4:
+            self._refuse("has a corrupt head")
+        return block
+
     def _sum(self, at, size):
         return self._crc(self._all.data_ptr() + at, size)
 
-    def _check_head(self, size):
-        head = self.head
-        end = PAGE + head.meta_bytes
-        if head.magic != MAGIC or self._sum(PAGE, HEAD.size - 4) != head.crc:
+    def _check_head(self):
+        head, block = self.head, self._block
+        if head.magic != MAGIC or self._crc(block, HEAD.size - 4) != head.crc:
             self._refuse("has a corrupt head")
-        if struct.unpack_from("<I", self._map, STATE_AT)[0] not in WHOLE:
-            self._refuse("holds no whole snapshot")
         if head.version != VERSION:
             self._refuse(f"is of version {head.version}, this reads {VERSION}")
-        if head.meta_bytes < HEAD.size or end > head.data_off or \
-                head.data_off + head.data_bytes > size:
-            self._refuse("is shorter than its head says")
-        if self._sum(PAGE, head.meta_bytes - 4) != struct.unpack_from("<I", self._map, end - 4)[0]:
+        if head.meta_bytes != len(block) or self._data_at + head.data_bytes != len(self._map):
+            self._refuse("is not as long as its head says")
+        if self._crc(block, len(block) - 4) != struct.unpack_from("<I", block, len(block) - 4)[0]:
             self._refuse("has a corrupt region table")
 
     def _read_regions(self):
-        head = self.head
-        entry = PAGE + head.head_bytes
+        head, block = self.head, self._block
+        entry = head.head_bytes
         dim = entry + head.nregions * ENTRY.size
         name = dim + head.ndims * 8
         self._sums_at = name + head.names_bytes
         for _ in range(head.nregions):
-            name_bytes, kind, ndim, item, dtype, at, _room, used = ENTRY.unpack_from(self._map, entry)
-            dims = struct.unpack_from(f"<{3 * ndim}Q", self._map, dim)
-            yield Region(self._map[name:name + name_bytes].decode(), KINDS[kind],
+            name_bytes, kind, ndim, item, dtype, at, _room, used = ENTRY.unpack_from(block, entry)
+            dims = struct.unpack_from(f"<{3 * ndim}Q", block, dim)
+            yield Region(block[name:name + name_bytes].decode(), KINDS[kind],
                          dtype.rstrip(b"\0").decode(), item, dims[:ndim], dims[ndim:2 * ndim],
-                         dims[2 * ndim:], head.data_off + at, used)
+                         dims[2 * ndim:], self._data_at + at, used)
             entry, dim, name = entry + ENTRY.size, dim + 24 * ndim, name + name_bytes + 1
 
     def verify(self):
         """Compares every byte with the checksums made when it was saved. Raises Error."""
         for i in range(self.head.nchunks):
             at = i * CHUNK
-            want, = struct.unpack_from("<I", self._map, self._sums_at + 4 * i)
-            if self._sum(self.head.data_off + at, min(CHUNK, self.head.data_bytes - at)) != want:
+            want, = struct.unpack_from("<I", self._block, self._sums_at + 4 * i)
+            if self._sum(self._data_at + at, min(CHUNK, self.head.data_bytes - at)) != want:
                 self._refuse(f"is corrupt in chunk {i} of {self.head.nchunks}")
 
     def bytes(self, region):

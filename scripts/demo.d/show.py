@@ -301,7 +301,7 @@ class Demo:
                     shutil.copy(path, target)
         if os.path.isdir(f"{self.cluster.home}/.dlrover"):
             shutil.copytree(f"{self.cluster.home}/.dlrover", f"{target}/state", symlinks=True,
-                            ignore=shutil.ignore_patterns("*.slot", ".agents-*.in"))  # a pipe
+                            ignore=shutil.ignore_patterns("*.safetensors", ".agents-*.in"))  # a pipe
         if f:
             with open(f"{self.o.build}/demo.json", "w", encoding="ascii") as out:
                 json.dump(f, out, indent=2)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A slot file as it lies on a disk, mapped, checked and written in the safetensors form: bit 0 of
- * the first byte puts its sums right first, the words of the state page and the meta block follow;
- * zeros are left out of the input. The form's own rules hold for what comes out.
+/* A snapshot file. Bits of the first byte: 0 the rest is a meta block whose sums are put right; 1 it
+ * is one as it stands; a file is made of it, in which the form's own rules hold and which is read back as it
+ * was. 2: three bytes more are taken first, and that byte of the file is changed: it is refused. None: the rest is
+ * a file.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -9,87 +10,143 @@
 #include <unistd.h>
 
 #include "ckpt/safetensors.h"
+#include "ckpt/saved.h"
 #include "tests/fuzz/snapshot.h"
 
-#define PAGE_WORDS offsetof(struct dlr_slot_page, zero)
-#define FILE_BYTES (4 * DLR_SLOT_PAGE)
+#define SLOT_BYTES (UINT64_C(16) * DLR_SLOT_PAGE)
 
-/* The tensors of a header are one after the other, from 0 to the end of the file. */
-static void check_header(const json_t *header, const struct dlr_safetensors *st)
+enum { SUMS = 1, BLOCK = 2, CHANGE = 4 };
+
+static int compare_places(const void *a, const void *b)
 {
-    uint64_t sum = 0, data = st->bytes - st->parts[0].iov_len;
+    const json_int_t *x = a, *y = b;
+
+    return x[0] != y[0] ? (x[0] > y[0]) - (x[0] < y[0]) : (x[1] > y[1]) - (x[1] < y[1]);
+}
+
+/* The tensors of a header are one after the other, from 0 to the end of the data. */
+static void check_header(const json_t *header, uint64_t data)
+{
+    json_int_t(*places)[2] = calloc(json_object_size(header) + 1, sizeof(*places)),
+    at = 0;
     json_t *tensor;
     const char *name;
+    size_t n = 0;
 
-    FUZZ_CHECK(json_is_object(json_object_get(header, "__metadata__")));
-    FUZZ_CHECK(json_object_size(header) == st->nparts);
+    FUZZ_CHECK(places && json_is_object(json_object_get(header, "__metadata__")));
     json_object_foreach((json_t *)header, name, tensor)
     {
-        const json_t *at = json_object_get(tensor, "data_offsets");
-        json_int_t from = json_integer_value(json_array_get(at, 0));
-        json_int_t to = json_integer_value(json_array_get(at, 1));
+        const json_t *place = json_object_get(tensor, "data_offsets");
 
         if (strcmp(name, "__metadata__") == 0)
             continue;
-        FUZZ_CHECK(json_array_size(at) == 2 && 0 <= from && from <= to);
-        FUZZ_CHECK((uint64_t)to <= data);
         FUZZ_CHECK(json_is_array(json_object_get(tensor, "shape")));
         FUZZ_CHECK(json_is_string(json_object_get(tensor, "dtype")));
-        sum += (uint64_t)(to - from);
+        places[n][0] = json_integer_value(json_array_get(place, 0));
+        places[n++][1] = json_integer_value(json_array_get(place, 1));
     }
-    FUZZ_CHECK(sum == data);
+    qsort(places, n, sizeof(*places), compare_places);
+    for (size_t i = 0; i < n; i++) {
+        FUZZ_CHECK(places[i][0] == at && places[i][1] >= at);
+        at = places[i][1];
+    }
+    FUZZ_CHECK((uint64_t)at == data);
+    free(places);
 }
 
-static void check_file(const struct dlr_safetensors *st)
+static void check_form(const char *header, uint64_t bytes, uint64_t data)
 {
     json_error_t why;
-    json_t *header;
+    json_t *json;
     uint64_t length;
 
-    FUZZ_CHECK(st->parts[0].iov_len > sizeof(length));
-    memcpy(&length, st->header, sizeof(length));
-    FUZZ_CHECK(length + sizeof(length) == st->parts[0].iov_len);
-    FUZZ_CHECK(st->parts[0].iov_len % DLR_SLOT_PAGE == 0);
-    header =
-        json_loadb(st->header + sizeof(length), length, JSON_REJECT_DUPLICATES, &why);
+    memcpy(&length, header, sizeof(length));
+    FUZZ_CHECK(length + sizeof(length) == bytes && bytes % DLR_SLOT_PAGE == 0);
+    json = json_loadb(header + sizeof(length), length, JSON_REJECT_DUPLICATES, &why);
     /* A name of ours need not be UTF-8; all else must be right. */
-    FUZZ_CHECK(header || json_error_code(&why) == json_error_invalid_utf8);
-    if (header)
-        check_header(header, st);
-    json_decref(header);
+    FUZZ_CHECK(json || json_error_code(&why) == json_error_invalid_utf8);
+    if (json)
+        check_header(json, data);
+    json_decref(json);
 }
 
-static int write_file(const uint8_t *data, size_t size)
+/* 0 when the file was read as a slot; it has this meta block when it is not NULL. */
+static int read_back(int file, const void *meta, size_t bytes)
 {
-    static unsigned char bytes[FILE_BYTES];
-    static int file = -1;
+    struct dlr_slot *slot;
+    struct dlr_err err;
+    const void *got;
+    size_t n;
 
-    if (file < 0)
-        file = memfd_create("slot", MFD_CLOEXEC);
-    memset(bytes, 0, sizeof(bytes));
-    memcpy(bytes, data + 1, PAGE_WORDS);
-    memcpy(bytes + DLR_SLOT_PAGE, data + 1 + PAGE_WORDS, size - 1 - PAGE_WORDS);
-    if (data[0] & 1)
-        fuzz_seal_slot(bytes, sizeof(bytes));
-    FUZZ_CHECK(pwrite(file, bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes));
-    return file;
+    if (dlr_saved_map(file, &slot, &err) < 0) {
+        FUZZ_CHECK(err.text[0]);
+        return -1;
+    }
+    dlr_slot_verify(slot, &err);
+    dlr_slot_meta(slot, &got, &n);
+    FUZZ_CHECK(!meta || (n == bytes && memcmp(got, meta, n) == 0));
+    dlr_slot_unmap(slot);
+    return 0;
+}
+
+static void put(int file, const void *buf, uint64_t bytes, uint64_t at)
+{
+    FUZZ_CHECK(pwrite(file, buf, bytes, (off_t)at) == (ssize_t)bytes);
+}
+
+static void check_block(int file, unsigned char *meta, size_t size, unsigned change)
+{
+    static unsigned char zeros[SLOT_BYTES];
+    static struct dlr_slot *slot;
+    struct dlr_slot_info info;
+    struct dlr_err err;
+    uint64_t bytes, at;
+    char *header;
+
+    if (!slot)
+        FUZZ_CHECK(dlr_slot_anonymous(SLOT_BYTES, &slot, NULL) == 0);
+    if (dlr_slot_check_meta(meta, size, SLOT_BYTES, &info, &err) < 0)
+        return;
+    FUZZ_CHECK(dlr_slot_put_meta(slot, meta, size, &err) == 0);
+    if (dlr_safetensors_header(slot, &header, &bytes, &err) < 0)
+        return;
+    check_form(header, bytes, info.data_bytes);
+    at = change % bytes;
+    header[at] ^= (char)(change >> 16);
+    put(file, header, bytes, 0);
+    put(file, zeros, info.data_bytes, bytes);
+    FUZZ_CHECK((read_back(file, meta, size) == 0) == !(change >> 16));
+    free(header);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct dlr_safetensors st;
-    struct dlr_slot *slot;
-    struct dlr_err err;
+    unsigned flags = size ? data[0] : 0, change = 0;
+    static int file = -1;
+    unsigned char *rest;
 
-    if (size < 1 + PAGE_WORDS || size - 1 - PAGE_WORDS > FILE_BYTES - DLR_SLOT_PAGE)
+    if (file < 0)
+        file = memfd_create("snapshot", MFD_CLOEXEC);
+    if (size == 0 || ftruncate(file, 0) < 0)
         return 0;
-    if (dlr_slot_map(write_file(data, size), false, &slot, &err) < 0)
-        return 0;
-    dlr_slot_verify(slot, &err);
-    if (dlr_safetensors_make(slot, &st, &err) == 0) {
-        check_file(&st);
-        dlr_safetensors_done(&st);
+    data++;
+    size--;
+    if (flags & CHANGE && size >= 3) {
+        change = (unsigned)(data[0] | data[1] << 8 | data[2] << 16);
+        data += 3;
+        size -= 3;
     }
-    dlr_slot_unmap(slot);
+    rest = malloc(size + 1);
+    FUZZ_CHECK(rest);
+    memcpy(rest, data, size);
+    if (flags & SUMS)
+        fuzz_seal_meta(rest, size);
+    if (flags & (SUMS | BLOCK)) {
+        check_block(file, rest, size, change);
+    } else {
+        put(file, rest, size, 0);
+        read_back(file, NULL, 0);
+    }
+    free(rest);
     return 0;
 }
