@@ -1,0 +1,51 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# What --dlrover-persist-every writes beside the steps: how fast it may be, and what it is.
+
+load lib/suite
+
+setup_file() {
+    cluster_up 1 1
+    cat >"$(alice_home)/state.py" <<'PY'
+import glob, os, time
+import dlrover
+
+state = bytearray(os.urandom(1 << 20) * 4)
+with dlrover.Checkpoint() as ck:
+    ck.add("state", state, "local")
+    ck.restore()
+    step = 0
+    while not glob.glob(os.path.expanduser(
+            f"~/.dlrover/job-{os.environ['SLURM_JOB_ID']}/one/persist/manifest-*.json")):
+        ck.fence()
+        step += 1
+        ck.begin(step)
+        time.sleep(0.05)
+    ck.fence()
+PY
+    job_file state.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j
+export PYTHONPATH=/opt/dlrover/lib/python3/dist-packages
+srun /usr/bin/python3 state.py
+SH
+}
+teardown_file() { cluster_down; }
+
+@test "a node writes no faster than --dlrover-persist-rate, and what it wrote is right" {
+    local bytes ms dir shown
+
+    job=$(submit -N1 --dlrover=on --dlrover-name=one --dlrover-redundancy=none --dlrover-persist-every=5 \
+        --dlrover-persist-rate=1m state.sh)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    { read -r bytes && read -r ms; } < <(events "$job" 'select(.event=="persisted" and .version) | .bytes, .took_ms')
+    echo "$bytes bytes in $ms ms"
+    [ "$bytes" -gt $((4 << 20)) ]
+    [ $((bytes * 1000 / ms)) -lt $((2 << 20)) ] # the first MiB is written at once
+    dir=/home/alice/.dlrover/job-$job/one/persist
+    alice /opt/dlrover/bin/dlrover ckpt verify "$dir"
+    # A terminal is shown how far it is.
+    shown=$(alice script -qec "/opt/dlrover/bin/dlrover ckpt verify $dir" /dev/null)
+    [[ $shown == *"verify ["*"every byte is right"* ]]
+}
