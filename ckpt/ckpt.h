@@ -170,6 +170,13 @@ int dlr_ckpt_peek(struct dlr_ckpt *ck, int rank, const char *name, void *buf,
                   uint64_t room, uint64_t *ret_bytes,
                   struct dlr_ckpt_region *ret_region);
 
+/* 1 when the begin of step is one that may save, 0 when a save of it was not decided: then
+ * dlr_ckpt_progress() does as much. For programs to which getting their state ready costs
+ * something. The first begin, and the first after dlr_ckpt_clear(), always is one. A load and
+ * a compare; does not block.
+ */
+int dlr_ckpt_due(const struct dlr_ckpt *ck, uint64_t step);
+
 /* Says that the regions hold the state of step and stay as they are until fence. Starts
  * copying when a save of this step was decided, otherwise costs a load and a compare. stream:
  * a cudaStream_t whose work precedes the copies, NULL for host memory. 1 when a snapshot was

@@ -233,6 +233,16 @@ static bool announce(struct dlr_ckpt *ck, uint64_t step, int64_t now)
     return true;
 }
 
+int dlr_ckpt_due(const struct dlr_ckpt *ck, uint64_t step)
+{
+    uint64_t at = atomic_load(&ck->page->save_at);
+
+    if (!ck->started || !ck->closed_list)
+        return 1;
+    /* Alone begin itself sets the next one. */
+    return at == step || (at < step && ck->backend == &dlr_backend_alone);
+}
+
 int dlr_ckpt_begin(struct dlr_ckpt *ck, uint64_t step, void *stream)
 {
     int64_t now = dlr_now_ns();

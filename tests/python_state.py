@@ -62,14 +62,17 @@ def tensors_of(model, optimizer):
 
 
 def random_numbers():
-    """Python's, numpy's and torch's, a scheduler, a scaler and a loader in one call."""
+    """Python's, numpy's and torch's, a scheduler and a loader in one call, also where most steps
+    are not saved.
+    """
     def run(start, last):
         seed(start)
         model = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.3), nn.Linear(4, 1))
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
         scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
         loader = Loader()
-        ck = dlrover.bind(model, optimizer, extra={"scheduler": scheduler, "loader": loader})
+        ck = dlrover.bind(model, optimizer, extra={"scheduler": scheduler, "loader": loader},
+                          every=run.every)
         step = ck.restore()
         assert loader.at == 2 * step, (loader.at, step)
         while step < last:
@@ -84,7 +87,9 @@ def random_numbers():
         ck.close()
         return tensors_of(model, optimizer) + [scheduler.get_last_lr(), random.random(),
                                                float(np.random.rand()), loader.at]
-    twice(run)
+    for run.every in (1, 3):
+        shutil.rmtree(DIR, ignore_errors=True)
+        twice(run)
 
 
 def extra_function():

@@ -83,8 +83,11 @@ static void run_steps(int world, uint64_t from, uint64_t to, unsigned every)
     for (int k = 0; k < world; k++)
         join(&r[k], k, world, every);
     for (uint64_t step = from; step <= to; step++)
-        for (int k = 0; k < world; k++)
+        for (int k = 0; k < world; k++) {
+            assert_int_equal(dlr_ckpt_due(r[k].ck, step),
+                             step == from || step % every == 0);
             assert_int_equal(save(&r[k], k, step), step % every == 0);
+        }
     for (int k = 0; k < world; k++)
         leave(&r[k]);
 }

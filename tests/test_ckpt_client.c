@@ -176,7 +176,10 @@ static void a_step_that_is_only_reported_is_missed(void **state)
     played_join(f);
     dlr_ckpt_begin(f->ck, 1, NULL);
     played_slots(f);
+    assert_int_equal(dlr_ckpt_due(f->ck, 2), 0);
     played_order(f, 2, 0);
+    assert_int_equal(dlr_ckpt_due(f->ck, 2), 1);
+    assert_int_equal(dlr_ckpt_due(f->ck, 3), 0); /* an order that is over */
     assert_int_equal(dlr_ckpt_progress(f->ck, 2), 0);
     played_expect(f, DLR_LOCAL_DEAD);
     assert_string_equal(f->agent.msg.text, "this step was reported without begin");

@@ -154,6 +154,12 @@ class Checkpoint:
         found = self._check(lib.dlr_ckpt_restore(self._open_handle(), step))
         return step.value if found else None
 
+    def due(self, step):
+        """Whether begin(step) may save; when not, progress(step) does as much, without the state
+        being ready.
+        """
+        return bool(self._handle) and lib.dlr_ckpt_due(self._handle, step) > 0
+
     def begin(self, step, stream=None):
         """The state is that of step and at rest until fence(). True when it is being saved."""
         if not self._handle:

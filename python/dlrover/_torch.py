@@ -13,6 +13,7 @@ from . import _random
 from ._checkpoint import Checkpoint, Error
 from ._optimizer import State
 
+LOOK_EVERY = 64  # steps: a new layout should be known before a save of it is due
 EXTRA_ROOM = 1 << 20  # bytes for what is no tensor: learning rates, extra
 
 
@@ -208,6 +209,9 @@ class Bound:
     def step(self, step):
         """The state is that of step now; it is saved beside what follows when a save is due."""
         if self._ck.closed:
+            return False
+        if self._named and step % LOOK_EVERY and not self._ck.due(step):
+            self._ck.progress(step)
             return False
         if not self._named:
             if self._state:
