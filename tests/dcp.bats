@@ -64,6 +64,19 @@ lose_two() {
     ranks 1 alone
 }
 
+@test "DCP: a model under FSDP2 that was stopped ends with the same weights" {
+    undisturbed=$(DLROVER_CKPT_DIR=$BATS_TEST_TMPDIR/calm ranks 2 fsdp 6)
+    ranks 2 fsdp 3
+    run ranks 2 fsdp 6
+    echo "$output"
+    [ "${lines[0]}" = "from 3" ]
+    [ "${lines[-1]}" = "${undisturbed##*$'\n'}" ]
+}
+
+@test "bind: a current PyTorch's scaler, random numbers, late state and workers" {
+    "$venv/bin/python" tests/python_state.py scaler random_numbers late_adam wide_state fork
+}
+
 # A run's persist directory of what two ranks wrote alone: version (0, 3).
 persisted() {
     ranks 2 save 3

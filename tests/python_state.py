@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What dlrover.bind() promises about state, one function each: python_state.py NAME. Each
+"""What dlrover.bind() promises about state, one function each: python_state.py NAME…. Each
 trains once undisturbed, once to the half and again from there in new objects, and compares.
 """
 import os
@@ -90,6 +90,29 @@ def random_numbers():
     for run.every in (1, 3):
         shutil.rmtree(DIR, ignore_errors=True)
         twice(run)
+
+
+def scaler():
+    """The scale of a GradScaler, which halves where a gradient is not finite and grows elsewhere."""
+    def run(start, last):
+        seed(start)
+        model = nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        one = torch.amp.GradScaler("cpu", init_scale=1024., growth_interval=2)
+        ck = dlrover.bind(model, optimizer, extra=one)
+        step = ck.restore()
+        while step < last:
+            optimizer.zero_grad()
+            loss = model(torch.randn(2, 3)).square().mean() * (float("inf") if step == 1 else 1)
+            one.scale(loss).backward()
+            one.step(optimizer)
+            one.update()
+            step += 1
+            ck.step(step)
+            ck.fence()
+        ck.close()
+        return tensors_of(model, optimizer) + [one.get_scale(), one.state_dict()]
+    twice(run)
 
 
 def extra_function():
@@ -295,4 +318,6 @@ def fork():
 
 
 torch.set_num_threads(1)
-globals()[sys.argv[1]]()
+for name in sys.argv[1:]:
+    globals()[name]()
+    shutil.rmtree(DIR, ignore_errors=True)
