@@ -3,13 +3,25 @@
 
 bind() takes a PyTorch model and its optimizer, Checkpoint any arrays.
 """
+from __future__ import annotations
+
+import typing
+
 from ._checkpoint import Checkpoint, Error
+
+if typing.TYPE_CHECKING:
+    import torch
+
+    from ._torch import Bound
 
 __all__ = ["Checkpoint", "Error", "bind"]
 
 
-def bind(model, optimizer=None, extra=None, **options):
-    """Registers a model's and an optimizer's tensors once; see dlrover._torch.Bound."""
+def bind(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None,
+         extra: typing.Any = None, **options: typing.Any) -> Bound:
+    """Registers a model's and an optimizer's tensors once; see dlrover._torch.Bound. options are
+    those of Checkpoint. Blocking as Checkpoint is; Error when that cannot be opened.
+    """
     from ._torch import bind as bind_torch  # pylint: disable=import-outside-toplevel
 
     return bind_torch(model, optimizer, extra, **options)

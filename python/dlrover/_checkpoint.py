@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The calls of libdlrover for tensors, arrays and buffers."""
+from __future__ import annotations
+
 import ctypes
 import errno
 import functools
 import os
+import typing
 import warnings
 
 from . import _lib
@@ -49,9 +52,16 @@ class Checkpoint:
     Failures of naming and restoring raise Error; failures of saving warn, since they must
     not end a training. After close(), and in a forked child,
     whose threads the library's are not, saving does nothing.
+
+    directory: of the files, without a job (DLROVER_CKPT_DIR, else ./dlrover-ckpt). rank of world:
+    from the launcher's environment when world is 0. every: without a job, each N-th step is saved
+    (DLROVER_CKPT_EVERY, else 1). fence_ms: milliseconds that a fence waits at most, then its
+    snapshot is given up (10,000). threads: that copy (1). Opening blocks under a job until what is
+    to be restored is on this node.
     """
 
-    def __init__(self, directory=None, rank=0, world=0, every=0, fence_ms=0, threads=0):
+    def __init__(self, directory: str | os.PathLike | None = None, rank: int = 0, world: int = 0,
+                 every: int = 0, fence_ms: int = 0, threads: int = 0) -> None:
         conf = _lib.Conf(os.fsencode(directory) if directory else None, rank, world, every,
                          fence_ms, threads)
         handle = _lib.HANDLE()
@@ -61,7 +71,7 @@ class Checkpoint:
         self._handle = handle
 
     @property
-    def closed(self):
+    def closed(self) -> bool:
         return not self._handle
 
     def _open_handle(self):
@@ -80,9 +90,16 @@ class Checkpoint:
             warnings.warn(f"dlrover: {text}", RuntimeWarning, stacklevel=3)
         return code
 
-    def add(self, name, array, kind="shard", global_shape=None, offset=None):
+    def add(self, name: str, array: typing.Any, kind: str = "shard",
+            global_shape: typing.Sequence[int] | None = None,
+            offset: typing.Sequence[int] | None = None) -> None:
         """Names an array: a torch tensor or a numpy array, views included, or a writable buffer.
         After the first begin() too: what is named at the next one is another layout.
+
+        kind: "shard" (the box at offset of a whole of global_shape, in items; without them the
+        array is the whole), "replicated" (the same on every rank), "local" (this rank's own) or
+        "blob" (copied at once in begin; may be of another size each time, up to the array's).
+        The array is kept alive and must keep its memory. ValueError and Error name what is wrong.
         """
         try:
             address, shape, item, dtype, strides = _describe(array)
@@ -101,22 +118,22 @@ class Checkpoint:
         self._check(lib.dlr_ckpt_add(self._open_handle(), region))
         self._kept.append(array)
 
-    def clear(self):
+    def clear(self) -> None:
         """Forgets every array, so that those named next make the layout of the next begin()."""
         self._check(lib.dlr_ckpt_clear(self._open_handle()))
         self._kept.clear()
 
-    def blob_size(self, name, size):
+    def blob_size(self, name: str, size: int) -> None:
         """The bytes of a blob that count from now on."""
         self._check(lib.dlr_ckpt_blob_size(self._open_handle(), name.encode(), size))
 
-    def list(self, most=16):
+    def list(self, most: int = 16) -> typing.List[typing.Tuple[int, int, int, int]]:
         """(round, step, bytes, world) of what can be restored, newest first."""
         versions = (_lib.Version * most)()
         found = self._check(lib.dlr_ckpt_list(self._open_handle(), versions, most))
         return [(v.round, v.step, v.bytes, v.world) for v in versions[:found]]
 
-    def allow(self, leftover=False, missing=False):
+    def allow(self, leftover: bool = False, missing: bool = False) -> None:
         """Lets restore pass when names are left over in the version or missing from it."""
         what = _lib.LEFTOVER * leftover + _lib.MISSING * missing
         self._check(lib.dlr_ckpt_allow(self._open_handle(), what))
@@ -127,15 +144,15 @@ class Checkpoint:
         lib.dlr_ckpt_unmatched(self._open_handle(), what, names, count)
         return [name.decode(errors="replace") for name in names[:count]]
 
-    def leftover(self):
+    def leftover(self) -> typing.List[str]:
         """Names that restore found in the version only."""
         return self._unmatched(_lib.LEFTOVER)
 
-    def missing(self):
+    def missing(self) -> typing.List[str]:
         """Names that restore did not find in the version."""
         return self._unmatched(_lib.MISSING)
 
-    def peek(self, rank, name):
+    def peek(self, rank: int, name: str) -> bytearray:
         """The bytes of a region of any rank of the version that restore loaded, as a bytearray:
         after restore(), before the first begin().
         """
@@ -148,45 +165,53 @@ class Checkpoint:
                              None))
         return data
 
-    def restore(self):
-        """Fills what was named; the step it is of, None when there is nothing."""
+    def restore(self) -> int | None:
+        """Fills what was named, in place; the step it is of, None when there is nothing. Before the
+        first begin. Blocking, until all ranks load the same. Error names what does not fit.
+        """
         step = ctypes.c_uint64()
         found = self._check(lib.dlr_ckpt_restore(self._open_handle(), step))
         return step.value if found else None
 
-    def due(self, step):
+    def due(self, step: int) -> bool:
         """Whether begin(step) may save; when not, progress(step) does as much, without the state
         being ready.
         """
         return bool(self._handle) and lib.dlr_ckpt_due(self._handle, step) > 0
 
-    def begin(self, step, stream=None):
-        """The state is that of step and at rest until fence(). True when it is being saved."""
+    def begin(self, step: int, stream: int | None = None) -> bool:
+        """The state is that of step and at rest until fence(). True when it is being saved. Does not
+        block. Steps must increase. stream: a cudaStream_t whose work precedes the copies.
+        """
         if not self._handle:
             return False
         return self._warn(lib.dlr_ckpt_begin(self._handle, step, stream)) > 0
 
-    def fence(self, stream=None):
-        """After it the state may change."""
+    def fence(self, stream: int | None = None) -> None:
+        """After it the state may change. Blocking for host memory, fence_ms at most; for a GPU's
+        the stream is made to wait.
+        """
         if self._handle:
             self._warn(lib.dlr_ckpt_fence(self._handle, stream))
 
-    def progress(self, step):
+    def progress(self, step: int) -> None:
         """Reports a step without saving it."""
         if self._handle:
             self._warn(lib.dlr_ckpt_progress(self._handle, step))
 
-    def mark_bad(self, step):
+    def mark_bad(self, step: int) -> None:
         """Nothing of step or later is restored any more: the numbers were bad. Exit after it."""
         self._check(lib.dlr_ckpt_mark_bad(self._open_handle(), step))
 
-    def stats(self):
+    def stats(self) -> dict[str, int]:
+        """Counts, and nanoseconds spent in begin and fence, as dlr_ckpt_stats has them."""
         stats = _lib.Stats()
         if self._handle:
             lib.dlr_ckpt_stats(self._handle, stats)
         return {name: getattr(stats, name) for name, _ in stats._fields_}
 
-    def close(self):
+    def close(self) -> None:
+        """Waits for what is being saved, as fence does. The arrays may go after it."""
         if self._handle:
             lib.dlr_ckpt_close(self._handle)
         self._handle = None

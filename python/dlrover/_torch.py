@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A PyTorch model and its optimizer as the state of a rank."""
+from __future__ import annotations
+
 import functools
 import operator
 import os
 import pickle
 import types
+import typing
 import warnings
 
 import torch
@@ -38,7 +41,8 @@ class Bound:
     waits for memory. A forked child (a DataLoader's worker) saves nothing.
     """
 
-    def __init__(self, model, optimizer=None, extra=None, **options):
+    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None,
+                 extra: typing.Any = None, **options: typing.Any) -> None:
         self._model, self._extra = model, extra
         self._state = State(optimizer) if optimizer is not None else None
         self._options = options
@@ -122,8 +126,11 @@ class Bound:
         self._forget_names()
         return 0
 
-    def restore(self):
-        """Loads the newest version that every rank has. Its step, 0 when there is none."""
+    def restore(self) -> int:
+        """Loads the newest version that every rank has, in place. Its step, 0 when there is none.
+        Before the first step(). Blocking, until all ranks load the same. Error names what does not
+        fit.
+        """
         if not self._anything():
             return 0
         alone = "DLROVER_AGENT_SOCKET" not in os.environ
@@ -206,8 +213,10 @@ class Bound:
                           stacklevel=3)
         self._told = True
 
-    def step(self, step):
-        """The state is that of step now; it is saved beside what follows when a save is due."""
+    def step(self, step: int) -> bool:
+        """The state is that of step now; it is saved beside what follows when a save is due: True
+        then. Does not block. Steps must increase. ValueError when extra takes more than 1 MiB.
+        """
         if self._ck.closed:
             return False
         if self._named and step % LOOK_EVERY and not self._ck.due(step):
@@ -226,21 +235,26 @@ class Bound:
         self._write_note()
         return self._ck.begin(step, self._stream())
 
-    def fence(self):
-        """For a program that changes its state elsewhere than in optimizer.step()."""
+    def fence(self) -> None:
+        """For a program that changes its state elsewhere than in optimizer.step(). Blocking until
+        the last snapshot has its copy, at most fence_ms.
+        """
         self._ck.fence(self._stream())
 
-    def mark_bad(self, step):
+    def mark_bad(self, step: int) -> None:
         """The state was bad from step on (a loss that is no number): exit with an error after it."""
         self._ck.mark_bad(step)
 
-    def stats(self):
+    def stats(self) -> dict[str, int]:
+        """See Checkpoint.stats()."""
         return self._ck.stats()
 
-    def close(self):
+    def close(self) -> None:
+        """See Checkpoint.close()."""
         self._ck.close()
 
 
-def bind(model, optimizer=None, extra=None, **options):
+def bind(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None,
+         extra: typing.Any = None, **options: typing.Any) -> Bound:
     """See Bound; options are those of Checkpoint."""
     return Bound(model, optimizer, extra, **options)

@@ -18,12 +18,15 @@ Every rank saves what it has, replicated tensors too, and each file says which p
 its tensors are. So no rank needs another's plan: neither bind() nor dcp.save(no_dist=True) calls a
 collective. Under a job (DLROVER_AGENT_SOCKET) the same goes to memory.
 """
+from __future__ import annotations
+
 import errno
 import io
 import json
 import os
 import re
 import struct
+import typing
 
 import torch
 
@@ -173,7 +176,8 @@ class Writer(StorageWriter):
     Under a job, a step of which no save is due is not saved (saved says so).
     """
 
-    def __init__(self, directory=None, staged=False, **options):
+    def __init__(self, directory: str | os.PathLike | None = None, staged: bool = False,
+                 **options: typing.Any) -> None:
         self._ck = Checkpoint(directory, **options)
         self._staged = staged
         self._plan = self._regions = None
@@ -248,7 +252,8 @@ class Reader(StorageReader):
     that was not there the first's. Every byte is compared with its checksum.
     """
 
-    def __init__(self, directory=None, step=None, rank=None):
+    def __init__(self, directory: str | os.PathLike | None = None, step: int | None = None,
+                 rank: int | None = None) -> None:
         self._directory = directory or os.environ.get("DLROVER_CKPT_DIR") or "dlrover-ckpt"
         self._rank = _own_rank() if rank is None else rank
         self.step = step
@@ -356,7 +361,9 @@ class Bound:
     that has state_dict and load_state_dict is asked and told.
     """
 
-    def __init__(self, state, directory=None, staged=False, **options):
+    def __init__(self, state: dict | typing.Callable[[], dict],
+                 directory: str | os.PathLike | None = None, staged: bool = False,
+                 **options: typing.Any) -> None:
         self._make = state if callable(state) else lambda: state
         self._directory = directory
         self._rank = options["rank"] if options.get("world") else None
@@ -383,7 +390,7 @@ class Bound:
         self._writer.prepare_local_plan(planner.create_local_plan())
         return planner
 
-    def restore(self):
+    def restore(self) -> int | None:
         """The step that was loaded, None when there is none. The ranks may be others, and more or
         fewer, than those that saved it.
         """
@@ -411,21 +418,26 @@ class Bound:
             self._give_back()
         return step
 
-    def step(self, step):
-        """The state is that of step now, and stays so until fence(). True when it is saved."""
+    def step(self, step: int) -> bool:
+        """The state is that of step now, and stays so until fence(). True when it is saved. Does not
+        block. ValueError names what is not as it was in the first step.
+        """
         return self._writer.begin(step, self._planner())
 
-    def fence(self):
-        """After it the state may change."""
+    def fence(self) -> None:
+        """After it the state may change: see Checkpoint.fence()."""
         self._writer.fence()
 
-    def stats(self):
+    def stats(self) -> dict[str, int]:
+        """See Checkpoint.stats()."""
         return self._writer.stats()
 
-    def close(self):
+    def close(self) -> None:
+        """See Checkpoint.close()."""
         self._writer.close()
 
 
-def bind(state, directory=None, **options):
+def bind(state: dict | typing.Callable[[], dict], directory: str | os.PathLike | None = None,
+         **options: typing.Any) -> Bound:
     """See Bound; options are staged and those of Checkpoint."""
     return Bound(state, directory, **options)
