@@ -49,7 +49,7 @@ SUPERVISOR := mpi_launcher/supervisor.c mpi_launcher/sup_control.c mpi_launcher/
   $(STEPPLAN) mpi_launcher/sup_step.c mpi_launcher/srun_end.c mpi_launcher/steps.c \
   mpi_launcher/members.c $(PLAN) mpi_launcher/slurmapi.c mpi_launcher/runinfo.c \
   mpi_launcher/claims.c mpi_launcher/aside.c mpi_launcher/sup_files.c mpi_launcher/sup_manifest.c mpi_launcher/sup_leave.c mpi_launcher/sup_hosts.c mpi_launcher/host_order.c mpi_launcher/procid.c mpi_launcher/spool.c mpi_launcher/sup_stdin.c \
-  mpi_launcher/persist.c ckpt/commit.c ckpt/cadence.c mpi_launcher/sup_cadence.c
+  mpi_launcher/persist.c ckpt/commit.c ckpt/schedule.c ckpt/cadence.c mpi_launcher/sup_cadence.c
 SLURM := mpi_launcher/slurm_main.c mpi_launcher/requeue.c mpi_launcher/slurmapi.c \
   mpi_launcher/shown.c mpi_launcher/runinfo.c mpi_launcher/procid.c $(ORDER)
 AGENT := mpi_launcher/agent.c mpi_launcher/agent_nanny.c mpi_launcher/agent_host.c mpi_launcher/host_order.c mpi_launcher/agent_conf.c mpi_launcher/agent_memory.c mpi_launcher/agent_budget.c \

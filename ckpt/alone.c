@@ -274,7 +274,6 @@ static int alone_due(struct dlr_ckpt *ck, uint64_t step, struct dlr_slot **ret_s
     uint64_t every = ck->conf.every;
     int rc = al->begun ? 0 : drop_others(ck, step);
 
-    atomic_store(&ck->page->save_at, (step / every + 1) * every);
     if (rc < 0 || step % every != 0)
         return rc;
     if (dlr_saver_busy(ck->saver))
@@ -311,4 +310,5 @@ const struct dlr_backend dlr_backend_alone = {
     .missed = alone_missed,
     .close = alone_close,
     .fence_whole = true,
+    .asks_each_step = true,
 };

@@ -62,19 +62,23 @@ bool dlr_cadence_every_step(const struct dlr_cadence *c,
                             const struct dlr_cadence_way *way, char *ret_words)
 {
     double send_ms = way->copies ? way->bytes / way->bytes_per_s * 1e3 : 0;
-    bool fits = send_ms <= c->step_ms;
+    bool fits = send_ms <= c->step_ms && way->decided_ms <= c->step_ms;
     bool cheap = !c->budget_ppm || c->blocked_ms <= allowed_ms(c);
     char size[24], rate[24], cost[96] = "", sent[96] = "nothing goes to another node";
+    char decided[64] = "";
 
     if (way->copies)
         snprintf(sent, sizeof(sent), "%s of a node at %s/s take %.3g ms",
                  amount(way->bytes, size, sizeof(size)),
                  amount(way->bytes_per_s, rate, sizeof(rate)), send_ms);
+    if (way->decided_ms > 0)
+        snprintf(decided, sizeof(decided), ", %.3g ms until it is decided",
+                 way->decided_ms);
     if (c->budget_ppm)
         snprintf(cost, sizeof(cost), " and may be held up for %.3g ms", allowed_ms(c));
     snprintf(ret_words, DLR_CADENCE_WORDS,
-             "%s, a save holds a rank up for %.3g ms; a step has %.3g ms%s", sent,
-             c->blocked_ms, c->step_ms, cost);
+             "%s%s, a save holds a rank up for %.3g ms; a step has %.3g ms%s", sent,
+             decided, c->blocked_ms, c->step_ms, cost);
     return fits && cheap;
 }
 

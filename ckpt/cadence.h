@@ -33,9 +33,10 @@ struct dlr_cadence_way {
     bool copies;        /* a save ends with a copy on another node */
     double bytes;       /* of the busiest node, in one save */
     double bytes_per_s; /* as they were seen to arrive */
+    double decided_ms;  /* from the first rank's seal to the commit; 0: not known */
 };
 
-/* Whether a save can end before the next step wants one, at the budget's price: *ret_words
+/* Whether a save is committed before the next step wants one, at the budget's price: *ret_words
  * (DLR_CADENCE_WORDS) says why or why not.
  */
 bool dlr_cadence_every_step(const struct dlr_cadence *c,

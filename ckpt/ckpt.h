@@ -180,8 +180,9 @@ int dlr_ckpt_due(const struct dlr_ckpt *ck, uint64_t step);
 /* Says that the regions hold the state of step and stay as they are until fence. Starts
  * copying when a save of this step was decided, otherwise costs a load and a compare. stream:
  * a cudaStream_t whose work precedes the copies, NULL for host memory. 1 when a snapshot was
- * started, 0 when none is due. Does not block. Steps must increase.
- * -EBUSY, -ENODEV and the like: the step was due and could not be saved.
+ * started, 0 when none is due, or when under a job the last one is not over: then no rank's save
+ * of this step counts. Does not block. Steps must increase.
+ * -EBUSY (alone), -ENODEV and the like: the step was due and could not be saved.
  */
 int dlr_ckpt_begin(struct dlr_ckpt *ck, uint64_t step, void *stream);
 

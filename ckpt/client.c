@@ -158,26 +158,19 @@ static int start_snapshot(struct dlr_ckpt *ck, struct dlr_slot *slot,
                                      .dev = ck->dev,
                                      .on_device = ck->on_device,
                                      .ret_spoilt = &ck->spoilt};
-    int rc;
+    int rc = dlr_slot_begin(slot, ck->plan, version, ck->regions.used);
 
-    if (dlr_saver_busy(ck->saver))
-        return dlr_fail(&ck->err, -EBUSY, "the last snapshot is not finished");
-    rc = dlr_slot_begin(slot, ck->plan, version, ck->regions.used);
     if (rc < 0)
         return dlr_fail(&ck->err, rc, "the slot is too small for the regions");
     copy_blobs(ck);
     rc = ck->ops ? ck->ops->after(ck->dev, stream) : 0;
-    if (rc < 0) {
-        dlr_slot_set_state(slot, DLR_SLOT_DEAD);
+    if (rc < 0)
         return dlr_fail(&ck->err, rc, "%s refused to wait for the stream",
                         ck->ops->name);
-    }
     rc = dlr_audit_begin(&ck->audit, ck->conf.audit, &ck->regions, ck->on_device,
                          version.step);
-    if (rc < 0) {
-        dlr_slot_set_state(slot, DLR_SLOT_DEAD);
+    if (rc < 0)
         return dlr_fail(&ck->err, rc, "no memory to audit the regions");
-    }
     return dlr_saver_begin(ck->saver, &job);
 }
 
@@ -192,8 +185,11 @@ static int save(struct dlr_ckpt *ck, uint64_t step, void *stream)
     rc = ck->backend->due(ck, step, &slot, &version);
     if (rc == 0)
         return 0;
-    if (rc > 0)
+    if (rc > 0) {
         rc = start_snapshot(ck, slot, version, stream);
+        if (rc < 0)
+            dlr_slot_set_state(slot, DLR_SLOT_DEAD);
+    }
     if (rc < 0) {
         atomic_fetch_add(&ck->page->given_up, 1);
         ck->backend->missed(ck, step, ck->err.text);
@@ -203,20 +199,24 @@ static int save(struct dlr_ckpt *ck, uint64_t step, void *stream)
     return 1;
 }
 
-/* The step that ends now tells how long one takes when nothing is saved in it. */
+/* The step that ends now tells how long one takes when nothing is saved in it, or how long
+ * beside a save, without the time that it was held up.
+ */
 static void learn_step(struct dlr_ckpt *ck, uint64_t step, int64_t now)
 {
+    struct dlr_page *page = ck->page;
     bool busy = ck->saver && dlr_saver_busy(ck->saver);
-    bool plain = !ck->saving_step && !busy && ck->last_step != DLR_PAGE_NEVER &&
-                 step == ck->last_step + 1;
+    uint64_t blocked = atomic_load_explicit(&page->blocked_ns, memory_order_relaxed);
+    uint64_t began = atomic_load_explicit(&page->progress_ns, memory_order_relaxed);
 
-    if (plain) {
-        uint64_t began =
-            atomic_load_explicit(&ck->page->progress_ns, memory_order_relaxed);
+    if (ck->last_step != DLR_PAGE_NEVER && step == ck->last_step + 1) {
+        uint64_t took = (uint64_t)now - began - (blocked - ck->blocked_ns);
+        bool plain = !ck->saving_step && !busy;
 
-        atomic_fetch_add(&ck->page->plain_ns, (uint64_t)now - began);
-        atomic_fetch_add(&ck->page->plain_steps, 1);
+        atomic_fetch_add(plain ? &page->plain_ns : &page->saved_ns, took);
+        atomic_fetch_add(plain ? &page->plain_steps : &page->saved_steps, 1);
     }
+    ck->blocked_ns = blocked;
     ck->saving_step = busy;
 }
 
@@ -258,7 +258,7 @@ int dlr_ckpt_begin(struct dlr_ckpt *ck, uint64_t step, void *stream)
     if (!announce(ck, step, now))
         return dlr_fail(&ck->err, -EINVAL, "step %" PRIu64 " does not follow %" PRIu64,
                         step, ck->last_step);
-    if (rc == 0 && atomic_load(&ck->page->save_at) <= step)
+    if (rc == 0 && (ck->backend->asks_each_step || dlr_page_ordered(ck->page, step)))
         rc = save(ck, step, stream);
     took = (uint64_t)(dlr_now_ns() - now);
     atomic_fetch_add_explicit(&ck->page->begin_ns, took, memory_order_relaxed);
@@ -274,7 +274,7 @@ int dlr_ckpt_progress(struct dlr_ckpt *ck, uint64_t step)
     if (!announce(ck, step, dlr_now_ns()))
         return dlr_fail(&ck->err, -EINVAL, "step %" PRIu64 " does not follow %" PRIu64,
                         step, ck->last_step);
-    if (ck->saver && atomic_load(&ck->page->save_at) == step && getpid() == ck->pid)
+    if (ck->saver && dlr_page_ordered(ck->page, step) && getpid() == ck->pid)
         ck->backend->missed(ck, step, "this step was reported without begin");
     return 0;
 }

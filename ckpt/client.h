@@ -38,15 +38,16 @@ struct dlr_backend {
      * stays until a version of the new layout takes its place.
      */
     int (*resize)(struct dlr_ckpt *ck);
-    /* save_at is step or older. 1: fill *ret_slot with *ret_version; 0: not due; -errno: due
-     * and impossible.
+    /* The page orders step. 1: fill *ret_slot, OPEN already, with *ret_version; 0: not due, or
+     * skipped since the last one is not over; -errno: due and impossible.
      */
     int (*due)(struct dlr_ckpt *ck, uint64_t step, struct dlr_slot **ret_slot,
                struct dlr_version *ret_version);
     /* A due step was not saved: whoever waits for it must know. */
     void (*missed)(struct dlr_ckpt *ck, uint64_t step, const char *why);
     void (*close)(struct dlr_ckpt *ck); /* the saver is gone already */
-    bool fence_whole; /* a fence waits for the end of a snapshot, not of its copy */
+    bool fence_whole;    /* a fence waits for the end of a snapshot, not of its copy */
+    bool asks_each_step; /* due() knows of itself what is due, without the page */
 };
 
 extern const struct dlr_backend dlr_backend_supervised, dlr_backend_alone;
@@ -75,9 +76,10 @@ struct dlr_ckpt {
     struct dlr_saver *saver;
     struct dlr_audit audit;
 
-    uint64_t last_step; /* DLR_PAGE_NEVER before the first */
-    bool saving_step;   /* something is saved or copied in it */
-    pid_t pid;          /* a forked child has no helper threads */
+    uint64_t last_step;  /* DLR_PAGE_NEVER before the first */
+    bool saving_step;    /* something is saved or copied in it */
+    uint64_t blocked_ns; /* of the page, when it began */
+    pid_t pid;           /* a forked child has no helper threads */
     struct dlr_err err;
 };
 

@@ -5,41 +5,32 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ckpt/page.h"
+#include "ckpt/schedule.h"
 #include "common/cleanup.h"
 #include "common/str.h"
 
 #define DEFAULT_MARGIN 2
 #define DEFAULT_MARGIN_MAX 64
-#define CLEAN_COMMITS 16 /* in a row, before the margin shrinks by one */
-#define LEAD_MS 5        /* an order takes this long to reach every rank */
-#define RATE_WINDOW_MS 500
+#define DEFAULT_BEAT_MS 200
 #define BACKOFF_MS 100 /* after an abort that waiting may cure; doubles each time */
 #define BACKOFF_MAX_MS 10000
 #define STEP_MAX ((uint64_t)1 << 62)
 
-/* READY and WHOLE of a snapshot's own node, then of each other holder. */
-enum set { OWNER_READY, SEALED, HOLDERS, NSETS = HOLDERS + 2 * DLR_COMMIT_COPIES_MAX };
+static_assert(DLR_COMMIT_OPEN_MAX < DLR_PAGE_RING,
+              "a rank's page has an entry for each");
 
-static enum set ready_at(unsigned holder)
-{
-    return holder ? HOLDERS + 2 * (holder - 1) : OWNER_READY;
-}
-
-static enum set copied_at(unsigned holder)
-{
-    return HOLDERS + 2 * (holder - 1) + 1;
-}
-
-/* What is known of the ranks' steps. The newest step seen, when it was first seen and when
- * the ranks last spoke; a window over which the rate is measured.
+/* Who has done it: set 0 of a rank's own node, set h of its holder h. The ready of a round are
+ * the first tally; an open version's have sealed it, or have its copy.
  */
-struct pace {
-    bool known;
-    uint64_t step;
-    int64_t first_ms, last_ms;
-    uint64_t window_step;
-    int64_t window_ms;
-    double per_ms;
+enum { READY, FIRST_OPEN, TALLIES = FIRST_OPEN + DLR_COMMIT_OPEN_MAX };
+enum { SETS = 1 + DLR_COMMIT_COPIES_MAX };
+
+struct open {
+    bool used;
+    struct dlr_version v;
+    int64_t reached_ms;    /* its step was known as reached; -1: not yet */
+    int64_t first_seal_ms; /* -1: none */
 };
 
 struct dlr_commit {
@@ -50,20 +41,16 @@ struct dlr_commit {
     bool running;
     uint32_t round;
     unsigned world;
-    uint64_t *sets; /* NSETS bitmaps of words() each */
-    unsigned count[NSETS];
+    uint64_t *sets; /* TALLIES * SETS bitmaps of words() each */
+    unsigned count[TALLIES][SETS];
 
-    struct pace pace;
-    unsigned margin, clean;
-
-    bool has_newest, has_pending;
-    struct dlr_version newest, pending;
-    unsigned every;        /* steps from a commit to the next order */
-    uint64_t last_step;    /* newest step of this round that was ever ordered */
-    int64_t reached_ms;    /* the pending step was known as reached; -1: not yet */
-    int64_t first_seal_ms; /* -1: none */
-    int64_t hold_ms;       /* nothing is ordered before this */
-    int64_t backoff_ms;    /* of the next such abort */
+    struct dlr_schedule when;
+    bool has_newest;
+    struct dlr_version newest;
+    struct open open[DLR_COMMIT_OPEN_MAX];
+    uint64_t last_step; /* newest step of this round that was ever ordered */
+    int64_t hold_ms;    /* nothing is ordered before this */
+    int64_t backoff_ms; /* of the next such abort */
 };
 
 static size_t words(unsigned world)
@@ -71,176 +58,218 @@ static size_t words(unsigned world)
     return (world + 63) / 64;
 }
 
-/* True when rank was not in the set before. */
-static bool add(struct dlr_commit *c, enum set set, unsigned rank)
+static uint64_t *bits(const struct dlr_commit *c, unsigned tally, unsigned set)
 {
-    uint64_t *word = &c->sets[set * words(c->world) + rank / 64];
+    return &c->sets[(tally * SETS + set) * words(c->world)];
+}
+
+static unsigned tally_of(const struct dlr_commit *c, const struct open *o)
+{
+    return FIRST_OPEN + (unsigned)(o - c->open);
+}
+
+/* True when rank was not in the set before. */
+static bool add(struct dlr_commit *c, unsigned tally, unsigned set, unsigned rank)
+{
+    uint64_t *word = &bits(c, tally, set)[rank / 64];
     uint64_t bit = UINT64_C(1) << (rank % 64);
 
     if (*word & bit)
         return false;
     *word |= bit;
-    c->count[set]++;
+    c->count[tally][set]++;
     return true;
 }
 
-static void drop(struct dlr_commit *c, enum set set, unsigned rank)
+static void drop(struct dlr_commit *c, unsigned tally, unsigned set, unsigned rank)
 {
-    uint64_t *word = &c->sets[set * words(c->world) + rank / 64];
+    uint64_t *word = &bits(c, tally, set)[rank / 64];
     uint64_t bit = UINT64_C(1) << (rank % 64);
 
-    c->count[set] -= (*word & bit) != 0;
+    c->count[tally][set] -= (*word & bit) != 0;
     *word &= ~bit;
 }
 
-static void clear(struct dlr_commit *c, enum set set)
+static void clear(struct dlr_commit *c, unsigned tally)
 {
-    memset(&c->sets[set * words(c->world)], 0, words(c->world) * sizeof(uint64_t));
-    c->count[set] = 0;
+    memset(bits(c, tally, 0), 0, SETS * words(c->world) * sizeof(uint64_t));
+    memset(c->count[tally], 0, sizeof(c->count[tally]));
 }
 
-static bool full(const struct dlr_commit *c, enum set set)
+/* Every rank is in the set of its own node and in that of each holder. */
+static bool full(const struct dlr_commit *c, unsigned tally)
 {
-    return c->count[set] == c->world;
-}
-
-static bool every_holder(const struct dlr_commit *c, enum set (*at)(unsigned holder))
-{
-    for (unsigned k = 1; k <= c->conf.copies; k++)
-        if (!full(c, at(k)))
+    for (unsigned set = 0; set <= c->conf.copies; set++)
+        if (c->count[tally][set] != c->world)
             return false;
     return true;
 }
 
-static void pace_see(struct pace *p, uint64_t step, int64_t now_ms)
+static struct open *find(struct dlr_commit *c, struct dlr_version v)
 {
-    if (!p->known) {
-        p->known = true;
-        p->step = p->window_step = step;
-        p->first_ms = p->last_ms = p->window_ms = now_ms;
-        return;
-    }
-    if (now_ms > p->last_ms)
-        p->last_ms = now_ms;
-    if (step <= p->step)
-        return;
-    p->step = step;
-    p->first_ms = now_ms;
-    if (now_ms - p->window_ms < RATE_WINDOW_MS)
-        return;
-    p->per_ms = (double)(step - p->window_step) / (double)(now_ms - p->window_ms);
-    p->window_step = step;
-    p->window_ms = now_ms;
+    for (struct open *o = c->open; o < c->open + DLR_COMMIT_OPEN_MAX; o++)
+        if (o->used && dlr_version_eq(o->v, v))
+            return o;
+    return NULL;
 }
 
-/* Steps that have gone by since the newest known one, when an order of now arrives. What is
- * known may be a beat old; a rank that said the same step again is less than one further.
+static const struct open *oldest(const struct dlr_commit *c)
+{
+    const struct open *old = NULL;
+
+    for (const struct open *o = c->open; o < c->open + DLR_COMMIT_OPEN_MAX; o++)
+        if (o->used && (!old || o->v.step < old->v.step))
+            old = o;
+    return old;
+}
+
+/* --- orders ------------------------------------------------------------------------- */
+
+/* The rank's page has one place for both. */
+static bool collides(const struct dlr_commit *c, uint64_t step)
+{
+    for (const struct open *o = c->open; o < c->open + DLR_COMMIT_OPEN_MAX; o++)
+        if (o->used && o->v.step % DLR_PAGE_RING == step % DLR_PAGE_RING)
+            return true;
+    return false;
+}
+
+/* The next step to order, first or later: a stride from the newest version that is open or
+ * committed. One that was aborted is made up for at once.
  */
-static uint64_t pace_ahead(const struct pace *p, int64_t now_ms)
+static uint64_t next_step(const struct dlr_commit *c, uint64_t first)
 {
-    double since_first = p->per_ms * (double)(now_ms - p->first_ms + LEAD_MS);
-    double since_last = 1.0 + p->per_ms * (double)(now_ms - p->last_ms + LEAD_MS);
-    double ahead = since_first < since_last ? since_first : since_last;
+    unsigned stride = dlr_schedule_stride(&c->when);
+    uint64_t step = first > c->last_step ? first : c->last_step + 1;
+    bool based = c->has_newest && c->newest.round == c->round;
+    uint64_t base = based ? c->newest.step : 0;
 
-    return ahead > 0 ? (uint64_t)ahead : 0;
+    for (const struct open *o = c->open; o < c->open + DLR_COMMIT_OPEN_MAX; o++) {
+        if (o->used && (!based || o->v.step > base))
+            base = o->v.step;
+        based = based || o->used;
+    }
+    if (based && step < base + stride)
+        step = base + stride;
+    while (collides(c, step))
+        step++;
+    return step;
 }
 
-/* A version that was given up is made up for at once: only commits are spaced. */
-static bool too_soon(const struct dlr_commit *c, uint64_t step)
+static struct open *unused(struct dlr_commit *c)
 {
-    return c->has_newest && c->newest.round == c->round &&
-           step - c->newest.step < c->every;
+    for (struct open *o = c->open; o < c->open + c->conf.open_max; o++)
+        if (!o->used)
+            return o;
+    return NULL;
 }
 
+static void order(struct dlr_commit *c, struct open *o, uint64_t step)
+{
+    *o = (struct open){.used = true,
+                       .v = {.round = c->round, .step = step},
+                       .reached_ms = -1,
+                       .first_seal_ms = -1};
+    clear(c, tally_of(c, o));
+    c->last_step = step;
+    c->ops.save_at(c->arg, o->v);
+}
+
+/* Announces the steps that cannot wait for the ranks' next word. */
 static void post(struct dlr_commit *c, int64_t now_ms)
 {
-    uint64_t step;
+    uint64_t first, last, step;
+    struct open *o;
 
-    if (!c->running || c->has_pending || now_ms < c->hold_ms || !c->pace.known ||
-        !full(c, OWNER_READY) || !every_holder(c, ready_at))
+    if (!c->running || now_ms < c->hold_ms || !c->when.known || !full(c, READY))
         return;
-    step = c->pace.step + pace_ahead(&c->pace, now_ms) + c->margin;
-    if (step <= c->last_step)
-        step = c->last_step + 1;
-    if (step >= STEP_MAX || too_soon(c, step))
-        return;
-    clear(c, SEALED);
-    for (unsigned k = 1; k <= c->conf.copies; k++)
-        clear(c, copied_at(k));
-    c->last_step = step;
-    c->pending = (struct dlr_version){.round = c->round, .step = step};
-    c->has_pending = true;
-    c->reached_ms = c->first_seal_ms = -1;
-    c->ops.save_at(c->arg, c->pending);
+    dlr_schedule_window(&c->when, now_ms, &first, &last);
+    while ((o = unused(c))) {
+        step = next_step(c, first);
+        if (step > last || step >= STEP_MAX)
+            return;
+        order(c, o, step);
+    }
 }
 
-static void decide_abort(struct dlr_commit *c, const char *why)
+/* --- decisions ------------------------------------------------------------------------ */
+
+static void decide_abort(struct dlr_commit *c, struct open *o, const char *why)
 {
-    struct dlr_version v = c->pending;
-
-    if (!c->has_pending)
-        return;
-    c->has_pending = false;
-    c->clean = 0;
-    c->ops.abort(c->arg, v, why);
+    o->used = false;
+    dlr_schedule_failed(&c->when);
+    c->ops.abort(c->arg, o->v, why);
 }
 
-/* What failed (no free slot, a partner that refuses) will fail again at once: orders that can
- * only be aborted cost every rank a copy. The next progress after the pause tries again.
+/* Those before step, oldest first. */
+static void abort_until(struct dlr_commit *c, uint64_t step, const char *why)
+{
+    const struct open *o;
+
+    while ((o = oldest(c)) && o->v.step < step)
+        decide_abort(c, &c->open[o - c->open], why);
+}
+
+static void take_back(struct dlr_commit *c)
+{
+    for (struct open *o = c->open; o < c->open + DLR_COMMIT_OPEN_MAX; o++)
+        if (o->used && o->reached_ms < 0)
+            decide_abort(c, o, DLR_COMMIT_WITHDRAWN);
+}
+
+/* What failed (a partner that refuses) will fail again at once: orders that can only be aborted
+ * cost every rank a copy. The next progress after the pause tries again.
  */
 static void back_off(struct dlr_commit *c, int64_t now_ms)
 {
+    take_back(c);
+    if (now_ms < c->hold_ms)
+        return; /* it was ordered before the one that failed first */
     c->hold_ms = now_ms + c->backoff_ms;
     c->backoff_ms *= 2;
     if (c->backoff_ms > BACKOFF_MAX_MS)
         c->backoff_ms = BACKOFF_MAX_MS;
 }
 
-static void decide_commit(struct dlr_commit *c, int64_t now_ms)
+static void settle(struct dlr_commit *c, struct open *o, int64_t now_ms)
 {
-    struct dlr_version v = c->pending;
-
-    c->has_pending = false;
+    if (!full(c, tally_of(c, o)))
+        return;
+    abort_until(c, o->v.step, "a newer one is whole");
+    o->used = false;
     c->has_newest = true;
-    c->newest = v;
+    c->newest = o->v;
     c->backoff_ms = BACKOFF_MS;
-    if (++c->clean >= CLEAN_COMMITS) {
-        c->clean = 0;
-        if (c->margin > c->conf.margin_steps)
-            c->margin--;
-    }
-    c->ops.commit(c->arg, v, now_ms - c->first_seal_ms);
+    dlr_schedule_committed(&c->when, now_ms - o->first_seal_ms);
+    c->ops.commit(c->arg, o->v, now_ms - o->first_seal_ms);
+    post(c, now_ms);
 }
 
 /* The decision's clock runs from the moment the step is known as reached: until then no slot
  * holds anything of it, and a program with long steps is not in default.
  */
-static void reached(struct dlr_commit *c, int64_t now_ms)
-{
-    if (c->has_pending && c->reached_ms < 0)
-        c->reached_ms = now_ms;
-}
-
 static void see_step(struct dlr_commit *c, uint64_t step, int64_t now_ms)
 {
     if (step >= STEP_MAX)
         return;
-    pace_see(&c->pace, step, now_ms);
-    if (c->has_pending && step >= c->pending.step)
-        reached(c, now_ms);
+    dlr_schedule_see(&c->when, step, now_ms);
+    for (struct open *o = c->open; o < c->open + DLR_COMMIT_OPEN_MAX; o++)
+        if (o->used && o->reached_ms < 0 && o->v.step <= step)
+            o->reached_ms = now_ms;
 }
 
-static bool is_pending(const struct dlr_commit *c, unsigned rank, struct dlr_version v)
-{
-    return c->has_pending && rank < c->world && dlr_version_eq(v, c->pending);
-}
+/* --- the engine ------------------------------------------------------------------------ */
 
-static void settle(struct dlr_commit *c, int64_t now_ms)
+static void set_defaults(struct dlr_commit_conf *conf)
 {
-    if (!full(c, SEALED) || !every_holder(c, copied_at))
-        return;
-    decide_commit(c, now_ms);
-    post(c, now_ms);
+    if (!conf->margin_steps)
+        conf->margin_steps = DEFAULT_MARGIN;
+    if (!conf->margin_max)
+        conf->margin_max = DEFAULT_MARGIN_MAX;
+    if (!conf->beat_ms)
+        conf->beat_ms = DEFAULT_BEAT_MS;
+    if (!conf->open_max || conf->open_max > DLR_COMMIT_OPEN_MAX)
+        conf->open_max = DLR_COMMIT_OPEN_MAX;
 }
 
 int dlr_commit_new(const struct dlr_commit_conf *conf, const struct dlr_commit_ops *ops,
@@ -257,14 +286,9 @@ int dlr_commit_new(const struct dlr_commit_conf *conf, const struct dlr_commit_o
     if (!c)
         return dlr_fail(err, -ENOMEM, "out of memory");
     c->conf = *conf;
-    if (!c->conf.margin_steps)
-        c->conf.margin_steps = DEFAULT_MARGIN;
-    if (!c->conf.margin_max)
-        c->conf.margin_max = DEFAULT_MARGIN_MAX;
-    if (c->conf.margin_max < c->conf.margin_steps)
-        c->conf.margin_max = c->conf.margin_steps;
-    c->margin = c->conf.margin_steps;
-    c->every = 1;
+    set_defaults(&c->conf);
+    dlr_schedule_init(&c->when, c->conf.beat_ms, c->conf.margin_steps,
+                      c->conf.margin_max);
     c->ops = *ops;
     c->arg = arg;
     *ret = c;
@@ -287,7 +311,7 @@ int dlr_commit_round(struct dlr_commit *c, uint32_t round, unsigned world,
     dlr_commit_stop(c, "a new round begins");
     if (!world)
         return -EINVAL;
-    sets = calloc(NSETS * words(world), sizeof(*sets));
+    sets = calloc(TALLIES * SETS * words(world), sizeof(*sets));
     if (!sets)
         return -ENOMEM;
     free(c->sets);
@@ -295,7 +319,7 @@ int dlr_commit_round(struct dlr_commit *c, uint32_t round, unsigned world,
     memset(c->count, 0, sizeof(c->count));
     c->round = round;
     c->world = world;
-    c->pace = (struct pace){.per_ms = c->pace.per_ms};
+    dlr_schedule_round(&c->when);
     c->has_newest = restored != NULL;
     if (restored)
         c->newest = *restored;
@@ -309,7 +333,8 @@ int dlr_commit_round(struct dlr_commit *c, uint32_t round, unsigned world,
 void dlr_commit_stop(struct dlr_commit *c, const char *why)
 {
     c->running = false;
-    decide_abort(c, why);
+    take_back(c);
+    abort_until(c, STEP_MAX, why);
 }
 
 void dlr_commit_hold(struct dlr_commit *c)
@@ -332,7 +357,12 @@ void dlr_commit_go_on(struct dlr_commit *c, const struct dlr_version *newest,
 
 void dlr_commit_every(struct dlr_commit *c, unsigned steps)
 {
-    c->every = steps ? steps : 1;
+    c->when.every = steps ? steps : 1;
+}
+
+unsigned dlr_commit_stride(const struct dlr_commit *c)
+{
+    return dlr_schedule_stride(&c->when);
 }
 
 void dlr_commit_ready(struct dlr_commit *c, uint32_t round, unsigned rank,
@@ -340,7 +370,7 @@ void dlr_commit_ready(struct dlr_commit *c, uint32_t round, unsigned rank,
 {
     if (!c->running || round != c->round || rank >= c->world || holder > c->conf.copies)
         return;
-    if (add(c, ready_at(holder), rank))
+    if (add(c, READY, holder, rank))
         post(c, now_ms);
 }
 
@@ -348,7 +378,7 @@ void dlr_commit_unready(struct dlr_commit *c, uint32_t round, unsigned rank,
                         unsigned holder)
 {
     if (c->running && round == c->round && rank < c->world && holder <= c->conf.copies)
-        drop(c, ready_at(holder), rank);
+        drop(c, READY, holder, rank);
 }
 
 void dlr_commit_progress(struct dlr_commit *c, uint32_t round, uint64_t step,
@@ -363,57 +393,70 @@ void dlr_commit_progress(struct dlr_commit *c, uint32_t round, uint64_t step,
 void dlr_commit_sealed(struct dlr_commit *c, unsigned rank, struct dlr_version v,
                        uint64_t at_step, int64_t now_ms)
 {
+    struct open *o;
+
     if (!c->running || v.round != c->round || rank >= c->world)
         return;
-    see_step(c, at_step, now_ms);
-    if (!is_pending(c, rank, v))
-        return;
-    reached(c, now_ms);
-    if (c->first_seal_ms < 0)
-        c->first_seal_ms = now_ms;
-    if (add(c, SEALED, rank))
-        settle(c, now_ms);
+    see_step(c, at_step > v.step ? at_step : v.step, now_ms);
+    o = find(c, v);
+    if (o && o->first_seal_ms < 0)
+        o->first_seal_ms = now_ms;
+    if (o && add(c, tally_of(c, o), 0, rank))
+        settle(c, o, now_ms);
+    post(c, now_ms);
 }
 
 void dlr_commit_copied(struct dlr_commit *c, unsigned rank, unsigned holder,
                        struct dlr_version v, int64_t now_ms)
 {
-    if (!is_pending(c, rank, v) || holder == 0 || holder > c->conf.copies)
+    struct open *o = find(c, v);
+
+    if (!o || rank >= c->world || holder == 0 || holder > c->conf.copies)
         return;
-    reached(c, now_ms);
-    if (add(c, copied_at(holder), rank))
-        settle(c, now_ms);
+    see_step(c, v.step, now_ms);
+    if (add(c, tally_of(c, o), holder, rank))
+        settle(c, o, now_ms);
 }
 
 void dlr_commit_missed(struct dlr_commit *c, unsigned rank, struct dlr_version v,
                        const char *why, int64_t now_ms)
 {
-    if (!is_pending(c, rank, v))
+    struct open *o = find(c, v);
+
+    if (!o || rank >= c->world)
         return;
-    if (why && dlr_after(why, DLR_COMMIT_LATE)) {
-        c->margin *= 2;
-        if (c->margin > c->conf.margin_max)
-            c->margin = c->conf.margin_max;
-    } else {
+    decide_abort(c, o, why);
+    if (why && dlr_after(why, DLR_COMMIT_LATE))
+        dlr_schedule_late(&c->when, v.step, c->last_step);
+    else if (!why || !dlr_after(why, DLR_COMMIT_BUSY))
         back_off(c, now_ms);
-    }
-    decide_abort(c, why);
+    else if (dlr_schedule_busy(&c->when))
+        take_back(c); /* at the old distance */
     post(c, now_ms);
 }
 
 void dlr_commit_tick(struct dlr_commit *c, int64_t now_ms)
 {
-    if (dlr_commit_deadline_ms(c) > now_ms)
-        return;
-    decide_abort(c, "not every rank had its copy in time");
-    back_off(c, now_ms);
+    bool failed = false;
+
+    for (struct open *o = c->open; o < c->open + DLR_COMMIT_OPEN_MAX; o++) {
+        if (!o->used || o->reached_ms < 0 || o->reached_ms + c->conf.decide_ms > now_ms)
+            continue;
+        decide_abort(c, o, "not every rank had its copy in time");
+        failed = true;
+    }
+    if (failed)
+        back_off(c, now_ms);
 }
 
 int64_t dlr_commit_deadline_ms(const struct dlr_commit *c)
 {
-    if (!c->has_pending || c->reached_ms < 0)
-        return INT64_MAX;
-    return c->reached_ms + c->conf.decide_ms;
+    int64_t first = INT64_MAX;
+
+    for (const struct open *o = c->open; o < c->open + DLR_COMMIT_OPEN_MAX; o++)
+        if (o->used && o->reached_ms >= 0 && o->reached_ms + c->conf.decide_ms < first)
+            first = o->reached_ms + c->conf.decide_ms;
+    return first;
 }
 
 bool dlr_commit_newest(const struct dlr_commit *c, struct dlr_version *ret)
@@ -425,7 +468,9 @@ bool dlr_commit_newest(const struct dlr_commit *c, struct dlr_version *ret)
 
 bool dlr_commit_pending(const struct dlr_commit *c, struct dlr_version *ret)
 {
-    if (c->has_pending)
-        *ret = c->pending;
-    return c->has_pending;
+    const struct open *o = oldest(c);
+
+    if (o)
+        *ret = o->v;
+    return o != NULL;
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who decides what is saved: the supervisor, through this state machine. Pure: no I/O, no
- * clock; events and time come in, decisions go out through ops. One version is undecided at
- * a time. The job, not the rank, saves: a rank that misses the step aborts it for all, and no
- * slot is used again before its version is decided.
+ * clock; events and time come in, decisions go out through ops. The job, not the rank, saves: a
+ * rank that misses the step aborts it for all, and no slot is used again before its version is
+ * decided. Several versions are open (ordered and undecided) at a time, most of them
+ * announcements of steps to come; each is decided once, and in the order of their steps: when
+ * one becomes whole, older ones are aborted before it is committed.
  */
 #ifndef DLR_CKPT_COMMIT_H
 #define DLR_CKPT_COMMIT_H
@@ -20,6 +22,11 @@ struct dlr_commit;
  */
 #define DLR_COMMIT_LATE "late"
 
+/* And with this one that the rank was still at an earlier version: they are ordered further
+ * apart.
+ */
+#define DLR_COMMIT_BUSY "busy"
+
 struct dlr_commit_ops {
     void (*save_at)(void *arg, struct dlr_version v);
     /* took_ms: from the first rank's seal to the decision */
@@ -27,7 +34,13 @@ struct dlr_commit_ops {
     void (*abort)(void *arg, struct dlr_version v, const char *why);
 };
 
+/* A reason of ops->abort that begins with this word says that the version was only announced:
+ * no rank is known to have begun it.
+ */
+#define DLR_COMMIT_WITHDRAWN "withdrawn"
+
 #define DLR_COMMIT_COPIES_MAX 4u
+#define DLR_COMMIT_OPEN_MAX 8u
 
 struct dlr_commit_conf {
     /* holders beside its owner that a snapshot must reach: all are part of the promise */
@@ -37,14 +50,18 @@ struct dlr_commit_conf {
     /* first distance of save_at from the newest known step, 0: 2; its limit, 0: 64 */
     unsigned margin_steps;
     unsigned margin_max;
+    /* progress is heard at least so often, 0: 200 */
+    int64_t beat_ms;
+    /* versions open at a time, 0: DLR_COMMIT_OPEN_MAX, which is the most */
+    unsigned open_max;
 };
 
 int dlr_commit_new(const struct dlr_commit_conf *conf, const struct dlr_commit_ops *ops,
                    void *arg, struct dlr_commit **ret, struct dlr_err *err);
 struct dlr_commit *dlr_commit_free(struct dlr_commit *c);
 
-/* A round of world ranks begins, restored from restored (or NULL). An undecided version of
- * the former round is aborted. Saving starts when every rank is ready at its owner and at
+/* A round of world ranks begins, restored from restored (or NULL). Open versions of the former
+ * round are aborted. Saving starts when every rank is ready at its owner and at
  * each of its other holders.
  */
 int dlr_commit_round(struct dlr_commit *c, uint32_t round, unsigned world,
@@ -60,10 +77,13 @@ void dlr_commit_hold(struct dlr_commit *c);
 void dlr_commit_go_on(struct dlr_commit *c, const struct dlr_version *newest,
                       uint64_t ordered_step);
 
-/* From now on at least so many steps from a committed version to the next one; 1, as at first:
- * every step.
+/* From now on at least so many steps from one version to the next one; 1, as at first: every
+ * step. One that was aborted does not count.
  */
 void dlr_commit_every(struct dlr_commit *c, unsigned steps);
+
+/* The distance in force: what was asked for, or more where a save takes longer than that. */
+unsigned dlr_commit_stride(const struct dlr_commit *c);
 
 /* Events. Unknown ranks, other rounds and repeated ones are ignored. now in milliseconds.
  * holder: 0 the rank's own node, 1 to conf.copies the others.
@@ -88,7 +108,7 @@ int64_t dlr_commit_deadline_ms(const struct dlr_commit *c);
 
 /* The newest committed version; false when there is none. */
 bool dlr_commit_newest(const struct dlr_commit *c, struct dlr_version *ret);
-/* The undecided one; false when there is none. */
+/* The oldest open one; false when there is none. */
 bool dlr_commit_pending(const struct dlr_commit *c, struct dlr_version *ret);
 
 #endif

@@ -39,8 +39,8 @@ struct config {
     uint64_t round;
     const char *dir, *key;
     unsigned char token[DLR_WIRE_TOKEN];
-    int32_t *accept, *bring;
-    unsigned naccept, nbring;
+    int32_t *accept, *bring, *own;
+    unsigned naccept, nbring, nown;
     bool resized;
 };
 
@@ -83,6 +83,7 @@ static int read_ranks(const json_t *list, int32_t **ret, unsigned *ret_n)
 
 static int read_config(const json_t *json, struct config *c)
 {
+    const json_t *own = json_object_get(json, "own");
     const char *token;
     int rc = dlr_msg_uint(json, "round", UINT32_MAX, &c->round);
 
@@ -98,6 +99,8 @@ static int read_config(const json_t *json, struct config *c)
         rc = read_ranks(json_object_get(json, "accept"), &c->accept, &c->naccept);
     if (rc == 0 && json_object_get(json, "bring"))
         rc = read_ranks(json_object_get(json, "bring"), &c->bring, &c->nbring);
+    if (rc == 0 && own)
+        rc = read_ranks(own, &c->own, &c->nown);
     c->resized = json_is_true(json_object_get(json, "resized"));
     return rc;
 }
@@ -163,6 +166,7 @@ static void configure(struct dlr_data *d, const struct dlr_local_msg *msg)
         dlr_error("the agent sent a malformed configuration");
         free(c.accept);
         free(c.bring);
+        free(c.own);
         return;
     }
     free(d->accept);
@@ -173,6 +177,9 @@ static void configure(struct dlr_data *d, const struct dlr_local_msg *msg)
     d->nbring = c.nbring;
     d->resized = c.resized;
     again = d->configured && d->round == (uint32_t)c.round;
+    free(d->held.own);
+    d->held.own = c.own;
+    d->held.nown = c.nown;
     if ((uint32_t)c.round != d->round)
         dlr_data_sum_round(d);
     d->round = (uint32_t)c.round;
@@ -229,9 +236,11 @@ void dlr_data_obey(struct dlr_data *d, const struct dlr_local_msg *msg)
     case DLR_LOCAL_D_COMMIT:
         dlr_held_commit(&d->held, v, msg->arg[1] ? &kept : NULL);
         dlr_held_sweep(&d->held, d->dir, is_kept, d);
+        dlr_data_recv_decided(d);
         break;
     case DLR_LOCAL_D_ABORT:
         dlr_held_abort(&d->held, v);
+        dlr_data_recv_decided(d);
         break;
     case DLR_LOCAL_D_PACE:
         dlr_bucket_rate(&d->bucket, msg->arg[0], dlr_now_ns());

@@ -191,7 +191,7 @@ static int new_recv(struct dlr_data *d, const struct dlr_wire_begin *head,
                     const void *address, const void *meta,
                     const struct dlr_slot_info *info, struct dlr_recv **ret)
 {
-    struct dlr_recv *r = calloc(1, sizeof(*r));
+    struct dlr_recv *r = calloc(1, sizeof(*r)), **last = &d->recvs;
     int rc = -ENOMEM;
 
     if (!r)
@@ -218,8 +218,9 @@ static int new_recv(struct dlr_data *d, const struct dlr_wire_begin *head,
         return rc;
     }
     memcpy(r->meta, meta, r->meta_bytes);
-    r->next = d->recvs;
-    d->recvs = r;
+    while (*last)
+        last = &(*last)->next;
+    *last = r; /* who waits longest is an older version, and has the first slot */
     d->nrecvs++;
     *ret = r;
     return 0;
@@ -247,6 +248,8 @@ static int begin(struct dlr_data *d, const struct dlr_wire_begin *head,
         tell_agent(d, &known, 0);
         return -EALREADY;
     }
+    if (head->vround == d->round && dlr_held_is_over(&d->held, info.version))
+        return -ECANCELED;
     end_older(d, head);
     rc = new_recv(d, head, address, meta, &info, &r);
     if (rc == 0)
@@ -270,7 +273,7 @@ static void on_begin(struct dlr_data *d, struct dlr_net_in *in)
     rc = begin(d, &head, address, meta);
     if (rc == 0)
         return;
-    if (rc != -EAGAIN && rc != -EALREADY)
+    if (rc != -EAGAIN && rc != -EALREADY && rc != -ECANCELED)
         d->dropped++;
     /* Whoever that is learns nothing but its own token. */
     memcpy(answer.token, head.token, sizeof(answer.token));

@@ -22,6 +22,24 @@ void dlr_data_recv_round(struct dlr_data *d)
         dlr_recv_end(r, -ECANCELED);
 }
 
+static struct dlr_recv *waits_in_vain(struct dlr_data *d)
+{
+    struct dlr_recv *r = d->recvs;
+
+    while (r && (r->ending || dlr_recv_is_open(r) || r->version.round != d->round ||
+                 !dlr_held_is_over(&d->held, r->version)))
+        r = r->next;
+    return r;
+}
+
+void dlr_data_recv_decided(struct dlr_data *d)
+{
+    struct dlr_recv *r;
+
+    while ((r = waits_in_vain(d)))
+        dlr_recv_end(r, -ECANCELED);
+}
+
 static struct dlr_recv *from(struct dlr_data *d, const struct dlr_net_peer *peer)
 {
     struct dlr_recv *r = d->recvs;

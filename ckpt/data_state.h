@@ -118,6 +118,8 @@ int dlr_data_check_meta(struct dlr_data *d, const struct dlr_wire_begin *head,
 /* --- data_recv.c */
 void dlr_data_recv(struct dlr_data *d, unsigned kind, struct dlr_net_in *in);
 void dlr_data_recv_round(struct dlr_data *d);
+/* Ends those of versions that are decided against and still wait for a slot: no byte came. */
+void dlr_data_recv_decided(struct dlr_data *d);
 /* A slot may have become free: transfers that wait for one look again. */
 void dlr_data_recv_retry(struct dlr_data *d);
 void dlr_data_recv_down(struct dlr_data *d, struct dlr_net_peer *peer, int rc);

@@ -137,10 +137,32 @@ struct dlr_held *dlr_held_version(const struct dlr_holdings *h, int32_t rank,
     return NULL;
 }
 
-/* One version is undecided at a time: what is not newer than an aborted one is decided, too. */
 static bool was_aborted(const struct dlr_holdings *h, struct dlr_version v)
 {
-    return h->has_aborted && v.round == h->aborted.round && v.step <= h->aborted.step;
+    for (unsigned i = 0; i < h->naborted && i < DLR_HELD_ABORTS; i++)
+        if (dlr_version_eq(h->aborted[i], v))
+            return true;
+    return false;
+}
+
+bool dlr_held_is_over(const struct dlr_holdings *h, struct dlr_version v)
+{
+    return was_aborted(h, v) ||
+           (h->has_newest && v.round == h->newest.round && v.step < h->newest.step);
+}
+
+static bool is_brought(const struct dlr_held *held)
+{
+    return held->k == DLR_STORE_BROUGHT;
+}
+
+/* A slot that a worker of this node fills: the agent marks it. */
+static bool is_own(const struct dlr_holdings *h, const struct dlr_held *held)
+{
+    for (unsigned i = 0; i < h->nown; i++)
+        if (h->own[i] == held->rank)
+            return !is_brought(held);
+    return false;
 }
 
 static bool may_be_overwritten(const struct dlr_holdings *h,
@@ -161,11 +183,6 @@ static bool may_be_overwritten(const struct dlr_holdings *h,
     default:
         return false;
     }
-}
-
-static bool is_brought(const struct dlr_held *held)
-{
-    return held->k == DLR_STORE_BROUGHT;
 }
 
 struct dlr_held *dlr_held_choose_brought(const struct dlr_holdings *h, int32_t rank)
@@ -287,6 +304,8 @@ void dlr_held_commit(struct dlr_holdings *h, struct dlr_version v,
         h->newest = v;
     h->has_newest = true;
     for (struct dlr_held *held = h->first; held; held = held->next) {
+        if (is_own(h, held))
+            continue;
         if (held->writing) {
             if (dlr_version_cmp(held->version, v) < 0)
                 held->doomed = true;
@@ -309,9 +328,10 @@ void dlr_held_abort(struct dlr_holdings *h, struct dlr_version v)
     struct dlr_slot_info info;
 
     if (!was_aborted(h, v))
-        h->aborted = v;
-    h->has_aborted = true;
+        h->aborted[h->naborted++ % DLR_HELD_ABORTS] = v;
     for (struct dlr_held *held = h->first; held; held = held->next) {
+        if (is_own(h, held))
+            continue;
         if (held->writing) {
             if (dlr_version_eq(held->version, v))
                 held->doomed = true;

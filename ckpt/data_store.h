@@ -12,6 +12,8 @@
 #include "ckpt/version.h"
 #include "common/err.h"
 
+#define DLR_HELD_ABORTS 32
+
 struct dlr_held {
     struct dlr_held *next;
     int32_t rank;
@@ -30,8 +32,10 @@ struct dlr_holdings {
     struct dlr_held *first;
     bool has_newest;
     struct dlr_version newest; /* the newest commit, or what was restored */
-    bool has_aborted;
-    struct dlr_version aborted; /* the newest: a copy of it may come after the word */
+    struct dlr_version aborted[DLR_HELD_ABORTS]; /* the last: a copy may come after */
+    unsigned naborted;                           /* were ever aborted */
+    int32_t *own; /* ranks whose slots the agent marks, not a decision; the caller's */
+    unsigned nown;
 };
 
 /* Maps the slot files lying in a directory. Those that cannot be used are skipped. */
@@ -69,6 +73,9 @@ void dlr_held_read_done(struct dlr_held *held);
 void dlr_held_write(struct dlr_held *held, struct dlr_version v);
 /* good: it is whole. Returns false when it became DEAD: not good, or given up meanwhile. */
 bool dlr_held_write_done(struct dlr_held *held, bool good);
+
+/* v was decided against: it was aborted of late, or a newer one of its round is committed. */
+bool dlr_held_is_over(const struct dlr_holdings *h, struct dlr_version v);
 
 /* Decisions. */
 /* Older ones are freed, but *kept (or NULL) of ranks that have a slot for it beside two. */

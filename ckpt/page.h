@@ -7,19 +7,31 @@
 
 #include <assert.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
-#define DLR_PAGE_MAGIC 0x31504c44u /* "DLP1" */
+#define DLR_PAGE_MAGIC 0x32504c44u /* "DLP2" */
 #define DLR_PAGE_SIZE 4096
+#define DLR_PAGE_RING 16 /* orders that may lie ahead of a rank */
 #define DLR_PAGE_NEVER UINT64_MAX
 #define DLR_PAGE_CPUS 1024
 #define DLR_PAGE_HELD UINT64_MAX /* lease_ns: no end until further word */
 
-/* Who missed what is decided by this order (a Dekker handshake, both sides seq_cst):
- *   worker: store begun_step, then load save_at; equal -> save
- *   agent:  store save_at, then load begun_step; begun_step >= save_at -> the rank may have
+/* Steps to save lie in a ring: step s in entry s % DLR_PAGE_RING. Who missed what is decided by
+ * this order (a Dekker handshake for each entry, both sides seq_cst):
+ *   worker: store begun_step, then load the step's entry; equal -> save
+ *   agent:  store the entry, then load begun_step; begun_step >= step -> the rank may have
  *           missed it: report it, the supervisor aborts the version
- * Both may happen at once; then the worker saves in vain, never the other way round.
+ * Of two seq_cst stores followed by loads of the other's, one load at least sees the other's
+ * store: the worker the order, or the agent that the step was begun. Both may happen at once; then
+ * the worker saves in vain, never the other way round. An entry is stored by the agent alone. It
+ * replaces an order that the rank had not begun for certain (begun_step, loaded before the store,
+ * is not beyond it) only as one it reports as missed; the worker begins steps in ascending order,
+ * so what lies beyond an entry's step was decided by an earlier load of it.
+ *
+ * The slot is the worker's choice, when the step begins: FREE or DEAD to OPEN by compare-exchange
+ * (ckpt/slot.h). The agent marks a slot FREE or DEAD only when it is SEALED or COMMITTED, and
+ * nobody of this node reads it; so a slot has one writer at any time.
  */
 struct dlr_page {
     uint32_t magic;
@@ -36,9 +48,8 @@ struct dlr_page {
     _Atomic uint64_t changed; /* fences that found memory changed */
 
     /* written by the agent */
-    _Alignas(64) _Atomic uint64_t save_at; /* DLR_PAGE_NEVER: none decided */
-    _Atomic uint64_t save_slot;            /* slot to use; stored before save_at */
-    _Atomic uint64_t committed_step;       /* of this round; DLR_PAGE_NEVER: none */
+    _Alignas(64) _Atomic uint64_t save_at[DLR_PAGE_RING]; /* DLR_PAGE_NEVER: none */
+    _Atomic uint64_t committed_step; /* of this round; DLR_PAGE_NEVER: none */
     _Atomic uint64_t
         lease_ns; /* CLOCK_BOOTTIME; the worker is killed then; 0: never set */
     _Atomic uint32_t lease_seq; /* futex: one more with each lease */
@@ -47,14 +58,32 @@ struct dlr_page {
     _Alignas(64) _Atomic uint64_t
         blocked_ns;                         /* of begin_ns, fence_ns: those of saves */
     _Atomic uint64_t plain_steps, plain_ns; /* steps without a save or a copy */
+    _Atomic uint64_t saved_steps, saved_ns; /* the others, without what was blocked */
+    _Atomic uint64_t skipped; /* orders for which no slot was free, or no time */
 
     /* written by the agent before the worker has the page: CPUs for the worker's helper threads,
      * CPU i is bit i % 64 of word i / 64; all 0: no advice */
     _Alignas(64) uint64_t helper_cpus[DLR_PAGE_CPUS / 64];
 
-    unsigned char room[4096 - 256 - DLR_PAGE_CPUS / 8]; /* hang detection, timing */
+    unsigned char room[4096 - 384 - DLR_PAGE_CPUS / 8]; /* hang detection, timing */
 };
 
 static_assert(sizeof(struct dlr_page) == DLR_PAGE_SIZE, "shared layout");
+
+static inline _Atomic uint64_t *dlr_page_order(struct dlr_page *page, uint64_t step)
+{
+    return &page->save_at[step % DLR_PAGE_RING];
+}
+
+static inline bool dlr_page_ordered(struct dlr_page *page, uint64_t step)
+{
+    return atomic_load(dlr_page_order(page, step)) == step;
+}
+
+static inline void dlr_page_clear_orders(struct dlr_page *page)
+{
+    for (unsigned i = 0; i < DLR_PAGE_RING; i++)
+        atomic_store(&page->save_at[i], DLR_PAGE_NEVER);
+}
 
 #endif

@@ -54,6 +54,16 @@ void dlr_slot_set_state(struct dlr_slot *slot, enum dlr_slot_state state)
     atomic_thread_fence(memory_order_seq_cst);
 }
 
+bool dlr_slot_take(struct dlr_slot *slot)
+{
+    uint32_t was = DLR_SLOT_FREE;
+
+    if (atomic_compare_exchange_strong(&slot->page->state, &was, DLR_SLOT_OPEN))
+        return true;
+    return was == DLR_SLOT_DEAD &&
+           atomic_compare_exchange_strong(&slot->page->state, &was, DLR_SLOT_OPEN);
+}
+
 struct dlr_slot *dlr_slot_unmap(struct dlr_slot *slot)
 {
     if (slot) {

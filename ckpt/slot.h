@@ -64,6 +64,9 @@ uint64_t dlr_slot_bytes(const struct dlr_slot *slot); /* of the file */
 enum dlr_slot_state dlr_slot_state(const struct dlr_slot *slot);
 void dlr_slot_set_state(struct dlr_slot *slot, enum dlr_slot_state state);
 
+/* FREE or DEAD becomes OPEN, the caller's; false when it is neither. */
+bool dlr_slot_take(struct dlr_slot *slot);
+
 /* What the meta block says; meaningful for SEALED and COMMITTED. */
 struct dlr_slot_info {
     struct dlr_version version;

@@ -274,22 +274,31 @@ static void reserve_more(struct dlr_ckpt *ck)
     dlr_supervised_tell(sup);
 }
 
+/* The oldest miss that is not told yet goes into sup->msg; false when there is none. */
+static bool take_missed(struct dlr_ckpt *ck)
+{
+    struct supervised *sup = ck->mode;
+    bool any;
+
+    pthread_mutex_lock(&sup->lock);
+    any = sup->nmissed > 0;
+    if (any) {
+        dlr_supervised_compose(ck, DLR_LOCAL_DEAD, sup->missed[0].step);
+        dlr_local_text(&sup->msg, "%s", sup->missed[0].why);
+        memmove(sup->missed, sup->missed + 1, --sup->nmissed * sizeof(*sup->missed));
+    }
+    pthread_mutex_unlock(&sup->lock);
+    return any;
+}
+
 static void posted(void *arg)
 {
     struct dlr_ckpt *ck = arg;
     struct supervised *sup = ck->mode;
-    bool missed;
 
-    pthread_mutex_lock(&sup->lock);
-    missed = sup->missed;
-    sup->missed = false;
-    if (missed) {
-        dlr_supervised_compose(ck, DLR_LOCAL_DEAD, sup->missed_step);
-        dlr_local_text(&sup->msg, "%s", sup->missed_why);
-    }
-    pthread_mutex_unlock(&sup->lock);
-    if (missed && !atomic_load(&sup->gone))
-        dlr_supervised_tell(sup);
+    while (take_missed(ck))
+        if (!atomic_load(&sup->gone))
+            dlr_supervised_tell(sup);
     reserve_more(ck);
 }
 
@@ -379,9 +388,12 @@ static void supervised_missed(struct dlr_ckpt *ck, uint64_t step, const char *wh
     struct supervised *sup = ck->mode;
 
     pthread_mutex_lock(&sup->lock);
-    sup->missed = true;
-    sup->missed_step = step;
-    snprintf(sup->missed_why, sizeof(sup->missed_why), "%s", why);
+    if (sup->nmissed < MISSED_MAX) { /* else the supervisor's limit decides */
+        struct missed *m = &sup->missed[sup->nmissed++];
+
+        m->step = step;
+        dlr_format(m->why, sizeof(m->why), "%s", why);
+    }
     pthread_mutex_unlock(&sup->lock);
     dlr_saver_post(ck->saver);
 }
@@ -397,33 +409,54 @@ static int supervised_resize(struct dlr_ckpt *ck)
     return 0;
 }
 
+/* The step goes on without a save: nothing is waited for, and all ranks do without it. */
+static int skip(struct dlr_ckpt *ck, uint64_t step, const char *why)
+{
+    atomic_fetch_add(&ck->page->skipped, 1);
+    supervised_missed(ck, step, why);
+    return 0;
+}
+
+/* A free slot becomes OPEN: which one; -ENODEV: they are not here yet, -ENOSPC: nor large enough,
+ * -EBUSY: none is free.
+ */
+static int take_slot(struct supervised *sup)
+{
+    int rc = -ENODEV;
+
+    pthread_mutex_lock(&sup->lock);
+    if (sup->nslots > 0)
+        rc = -EBUSY;
+    /* While larger ones are asked for these are about to go, even if they would do again. */
+    if (sup->nslots > 0 && (sup->asked || room(sup) < sup->want_bytes))
+        rc = -ENOSPC;
+    for (unsigned k = 0; k < sup->nslots && rc == -EBUSY; k++)
+        if (dlr_slot_take(sup->slots[k]))
+            rc = (int)k;
+    pthread_mutex_unlock(&sup->lock);
+    return rc;
+}
+
 static int supervised_due(struct dlr_ckpt *ck, uint64_t step,
                           struct dlr_slot **ret_slot, struct dlr_version *ret_version)
 {
     struct supervised *sup = ck->mode;
-    uint64_t slot = atomic_load(&ck->page->save_slot);
-    bool small;
-    unsigned nslots;
+    int k;
 
-    if (atomic_load(&ck->page->save_at) != step || atomic_load(&sup->gone))
+    if (atomic_load(&sup->gone))
         return 0;
-    pthread_mutex_lock(&sup->lock);
-    nslots = sup->nslots;
-    /* While larger ones are asked for these are about to go, even if they would do again. */
-    small = sup->asked || room(sup) < sup->want_bytes;
-    pthread_mutex_unlock(&sup->lock);
-    if (slot >= nslots)
-        return dlr_fail(&ck->err, -ENODEV, "slot %" PRIu64 " of %u is not here yet",
-                        slot, nslots);
-    if (small) { /* to be expected, and nobody's fault */
-        supervised_missed(ck, step, "the memory for the new layout is not here yet");
-        return 0;
-    }
     if (dlr_saver_busy(ck->saver))
-        return dlr_fail(&ck->err, -EBUSY, "the last snapshot is not finished");
-    sup->slot = (unsigned)slot;
+        return skip(ck, step, "busy: the last snapshot is not finished");
+    k = take_slot(sup);
+    if (k == -ENODEV)
+        return dlr_fail(&ck->err, k, "the slots are not here yet");
+    if (k == -ENOSPC) /* to be expected, and nobody's fault */
+        return skip(ck, step, "the memory for the new layout is not here yet");
+    if (k < 0)
+        return skip(ck, step, "busy: no slot is free");
+    sup->slot = (unsigned)k;
     sup->version = (struct dlr_version){sup->round, step};
-    *ret_slot = sup->slots[slot];
+    *ret_slot = sup->slots[k];
     *ret_version = sup->version;
     return 1;
 }

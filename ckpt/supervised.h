@@ -11,6 +11,13 @@
 #define DLR_CONNECT_MS 5000 /* to the agent, and for its answer to a question */
 #define DLR_BRING_MS 600000 /* for another rank's copy, which other nodes may have */
 
+#define MISSED_MAX 16 /* more than can be ordered at a time */
+
+struct missed {
+    uint64_t step;
+    char why[256];
+};
+
 struct supervised {
     int sock;
     uint32_t round;
@@ -27,11 +34,10 @@ struct supervised {
     pthread_mutex_t lock; /* the helper's word to the program's thread and back */
     struct dlr_slot *slots[DLR_LOCAL_FDS];
     unsigned nslots;
-    uint64_t want_bytes; /* of a slot: the layout's */
-    bool asked;          /* RESERVE is not answered yet */
-    bool missed;
-    uint64_t missed_step;
-    char missed_why[256];
+    uint64_t want_bytes;              /* of a slot: the layout's */
+    bool asked;                       /* RESERVE is not answered yet */
+    struct missed missed[MISSED_MAX]; /* not told yet */
+    unsigned nmissed;
     atomic_bool gone;
 
     unsigned slot; /* in use by the snapshot under way */

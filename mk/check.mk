@@ -16,6 +16,9 @@ UNIT_OBJS_test_slot_file := $(SLOT)
 UNIT_LIBS_test_slot_file := -lisal -lxxhash
 UNIT_OBJS_test_store := $(SLOT) ckpt/data_store.c
 UNIT_LIBS_test_store := -lisal -lxxhash
+UNIT_OBJS_test_commit := ckpt/schedule.c
+UNIT_OBJS_test_commit_open := ckpt/schedule.c
+UNIT_OBJS_test_commit_orders := tests/commit_world.c ckpt/schedule.c
 UNIT_OBJS_test_pace := ckpt/pace.c
 UNIT_OBJS_test_data_nic := ckpt/data_nic.c
 UNIT_OBJS_test_cadence := ckpt/cadence.c
@@ -71,7 +74,7 @@ $(BUILD)/tests/test_ckpt_device: | $(BUILD)/tests/fake/libcuda.so.1
 endif
 UNIT_OBJS_test_agent_budget := mpi_launcher/agent_budget.c
 UNIT_OBJS_test_lease := ckpt/lease.c
-UNIT_OBJS_test_again := mpi_launcher/sup_again.c mpi_launcher/sup_redundancy.c mpi_launcher/sets.c ckpt/parity.c ckpt/commit.c hwloc_topo/partners.c hwloc_topo/switches.c hwloc_topo/names.c
+UNIT_OBJS_test_again := mpi_launcher/sup_again.c mpi_launcher/sup_redundancy.c mpi_launcher/sets.c ckpt/parity.c ckpt/commit.c ckpt/schedule.c hwloc_topo/partners.c hwloc_topo/switches.c hwloc_topo/names.c
 UNIT_LIBS_test_again := -lisal -ljansson
 UNIT_OBJS_test_sets := mpi_launcher/sets.c ckpt/parity.c hwloc_topo/switches.c hwloc_topo/names.c
 UNIT_LIBS_test_sets := -lisal

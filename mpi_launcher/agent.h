@@ -53,7 +53,8 @@
 #define DLR_AGENT_RETRY_MS 50   /* between two rounds of SIGKILL while tasks are left */
 #define DLR_AGENT_LEAVE_MS 5000 /* an agent before this one may take to end */
 #define DLR_AGENT_CONNS 4096    /* local connections at once */
-#define DLR_AGENT_ABORTS 16     /* told again to a data process that is started again */
+#define DLR_AGENT_OPEN 16       /* versions: more than a supervisor has open */
+#define DLR_AGENT_ABORTS 32     /* told again to a data process that is started again */
 #define DLR_AGENT_UCX 4096      /* a UCX address in hex, NUL included */
 
 struct dlr_agent;
@@ -192,8 +193,9 @@ struct dlr_agent {
     struct dlr_agent_rank **ranks;
     unsigned nranks;
     struct dlr_agent_bring *brings;
-    bool saving; /* a version is undecided */
-    uint64_t save_step;
+    uint64_t save_step;            /* newest that was ordered in this round; 0 none */
+    uint64_t open[DLR_AGENT_OPEN]; /* ordered, and not decided as far as known here */
+    unsigned nopen;
     uint64_t
         aborted[DLR_AGENT_ABORTS]; /* steps of this round, the newest last; 0 none */
     bool has_committed;
@@ -385,7 +387,7 @@ void dlr_agent_pace_end(struct dlr_agent *a, int rc, uint64_t bytes);
 
 /* What saving has cost a rank since its page was made (ckpt/page.h). */
 struct dlr_agent_cost {
-    uint64_t saves, blocked_ns, plain_steps, plain_ns;
+    uint64_t saves, blocked_ns, plain_steps, plain_ns, saved_steps, saved_ns;
 };
 
 struct dlr_agent_rank {
@@ -479,6 +481,8 @@ void dlr_agent_save_keep(struct dlr_agent *a, const json_t *msg);
 void dlr_agent_save_abort(struct dlr_agent *a, uint64_t step);
 /* A data process was started again: it may have missed what was decided meanwhile. */
 void dlr_agent_save_retell(struct dlr_agent *a);
+/* Nothing reads a slot of r any more that did: what was decided of it meanwhile is marked. */
+void dlr_agent_save_settle(struct dlr_agent *a, struct dlr_agent_rank *r);
 void dlr_agent_save_sealed(struct dlr_agent *a, const struct dlr_local_msg *msg);
 void dlr_agent_save_missed(struct dlr_agent *a, int32_t rank, uint64_t step,
                            const char *why);

@@ -40,8 +40,9 @@ static void tell_end(struct dlr_agent *a, struct request *q, int rc, const char 
 {
     struct dlr_agent_rank *r = dlr_agent_rank(a, q->rank, false);
 
-    if (r && q->slot >= 0 && dlr_agent_round_is(a, q->round) && r->reading[q->slot] > 0)
-        r->reading[q->slot]--;
+    if (r && q->slot >= 0 && dlr_agent_round_is(a, q->round) &&
+        r->reading[q->slot] > 0 && --r->reading[q->slot] == 0)
+        dlr_agent_save_settle(a, r);
     if (is_save(q))
         dlr_agent_pace_end(a, rc, r ? r->bytes : 0);
     if (q->from.from == DLR_AGENT_SELF && rc < 0 &&
@@ -254,6 +255,17 @@ static json_t *accepted(const struct dlr_agent_round *round)
     return list;
 }
 
+/* Their slots are marked here (agent_save.c). */
+static json_t *own_ranks(const struct dlr_agent *a)
+{
+    json_t *list = json_array();
+
+    for (unsigned i = 0; i < a->nranks; i++)
+        if (a->ranks[i]->own)
+            json_array_append_new(list, json_integer(a->ranks[i]->rank));
+    return list;
+}
+
 /* A parity shard is made of every version. */
 static void order_shard(struct dlr_agent *a, const struct dlr_agent_sum *sum)
 {
@@ -270,11 +282,11 @@ static void order_shard(struct dlr_agent *a, const struct dlr_agent_sum *sum)
 void dlr_agent_data_config(struct dlr_agent *a)
 {
     const struct dlr_agent_round *round = &a->round;
-    DLR_AUTO_JSON json_t *conf =
-        json_pack("{s:s, s:s, s:I, s:s, s:o, s:o, s:b}", "dir", a->conf.memory, "key",
-                  a->conf.key, "round", (json_int_t)round->round, "token", round->token,
-                  "accept", accepted(round), "bring", dlr_agent_bring_ranks(a),
-                  "resized", round->made_by > 0);
+    DLR_AUTO_JSON json_t *conf = json_pack(
+        "{s:s, s:s, s:I, s:s, s:o, s:o, s:o, s:b}", "dir", a->conf.memory, "key",
+        a->conf.key, "round", (json_int_t)round->round, "token", round->token, "accept",
+        accepted(round), "bring", dlr_agent_bring_ranks(a), "own", own_ranks(a),
+        "resized", round->made_by > 0);
     DLR_AUTO_FREE char *text = conf ? dlr_msg_text(conf) : NULL;
     struct dlr_local_msg m;
 

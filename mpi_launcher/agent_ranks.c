@@ -167,7 +167,7 @@ static int make_page(struct dlr_agent *a, struct dlr_agent_rank *r)
     r->page->rank = r->rank;
     r->page->round = a->round.round;
     r->page->begun_step = DLR_PAGE_NEVER;
-    r->page->save_at = DLR_PAGE_NEVER;
+    dlr_page_clear_orders(r->page);
     r->page->committed_step = DLR_PAGE_NEVER;
     dlr_agent_lease_show(a, r->page);
     return 0;

@@ -235,7 +235,7 @@ void dlr_agent_round_enter(struct dlr_agent *a, struct dlr_agent_round *round)
     a->round = *round;
     memset(round, 0, sizeof(*round));
     if (!again) {
-        a->saving = false;
+        a->nopen = 0;
         a->save_step = 0;
         memset(a->aborted, 0, sizeof(a->aborted));
         dlr_agent_bring_end(a, "another round has begun");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The slots of this node's own ranks are marked here, before the data process hears of the
- * decision: it then finds nothing to change in them, so no mark of its can fall into a slot that
- * a worker has begun to fill again. Partners' slots are the data process's.
+/* The slots of this node's own ranks are marked here, and here alone: the worker takes those that
+ * are FREE or DEAD when its step begins, so a mark that comes late would fall into a slot that it
+ * has begun to fill again. What the data process still reads is marked when it has ended.
+ * Partners' slots are the data process's.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,49 +23,92 @@ static struct dlr_version here(const struct dlr_agent *a, uint64_t step)
     return (struct dlr_version){a->round.round, step};
 }
 
-/* FREE or DEAD, and not being read by the data process. -1: none. */
-static int choose_slot(const struct dlr_agent_rank *r)
-{
-    for (int k = 0; k < DLR_STORE_SLOTS_MAX; k++) {
-        enum dlr_slot_state state;
+/* --- what is open here -------------------------------------------------------------- */
 
-        if (!r->slots[k] || r->reading[k] > 0)
-            continue;
-        state = dlr_slot_state(r->slots[k]);
-        if (state == DLR_SLOT_FREE || state == DLR_SLOT_DEAD)
-            return k;
-    }
-    return -1;
+static bool is_open(const struct dlr_agent *a, uint64_t step)
+{
+    for (unsigned i = 0; i < a->nopen; i++)
+        if (a->open[i] == step)
+            return true;
+    return false;
 }
 
-/* The order of the two accesses is the handshake of ckpt/page.h. */
-static const char *post(const struct dlr_agent_rank *r, uint64_t step)
+static void close_version(struct dlr_agent *a, unsigned i)
 {
-    uint64_t begun;
-    int k;
+    memmove(a->open + i, a->open + i + 1, (--a->nopen - i) * sizeof(a->open[0]));
+}
+
+static void open_version(struct dlr_agent *a, uint64_t step)
+{
+    if (step > a->save_step)
+        a->save_step = step;
+    if (is_open(a, step))
+        return;
+    if (a->nopen == DLR_AGENT_OPEN) /* decided long ago, and the word was lost */
+        close_version(a, 0);
+    a->open[a->nopen++] = step;
+}
+
+static bool was_aborted(const struct dlr_agent *a, struct dlr_version v)
+{
+    for (unsigned i = 0; v.round == a->round.round && i < DLR_AGENT_ABORTS; i++)
+        if (a->aborted[i] == v.step)
+            return v.step != 0;
+    return false;
+}
+
+/* --- orders --------------------------------------------------------------------------- */
+
+/* An order that the page has no place for any more. The supervisor avoids that while both are
+ * open. before: the rank's step when the other one had not taken its place yet.
+ */
+static void overtaken(struct dlr_agent *a, const struct dlr_agent_rank *r, uint64_t was,
+                      uint64_t before)
+{
+    bool passed = before != DLR_PAGE_NEVER && before > was;
+
+    if (!passed && is_open(a, was))
+        dlr_agent_save_missed(a, r->rank, was, "a later order took its place");
+}
+
+/* The order of the accesses is the handshake of ckpt/page.h. */
+static const char *post(struct dlr_agent *a, const struct dlr_agent_rank *r,
+                        uint64_t step)
+{
+    _Atomic uint64_t *order;
+    uint64_t before, was, begun;
 
     if (!r->worker || !r->page || !r->bytes || r->reserving)
         return "not ready";
-    k = choose_slot(r);
-    if (k < 0)
-        return "no slot is free";
-    r->page->save_slot = (uint64_t)k;
-    r->page->save_at = step;
-    begun = r->page->begun_step;
+    order = dlr_page_order(r->page, step);
+    was = atomic_load(order);
+    before = atomic_load(&r->page->begun_step);
+    atomic_store(order, step);
+    begun = atomic_load(&r->page->begun_step);
+    if (was != step)
+        overtaken(a, r, was, before);
     return begun != DLR_PAGE_NEVER && begun >= step ? "late" : NULL;
 }
 
 void dlr_agent_save_at(struct dlr_agent *a, uint64_t step)
 {
-    a->saving = true;
-    a->save_step = step;
+    open_version(a, step);
     for (unsigned i = 0; i < a->nranks; i++) {
-        const char *why = a->ranks[i]->own ? post(a->ranks[i], step) : NULL;
+        const char *why = a->ranks[i]->own ? post(a, a->ranks[i], step) : NULL;
 
         if (why)
             dlr_agent_save_missed(a, a->ranks[i]->rank, step, why);
     }
 }
+
+/* Nobody need begin what is decided. */
+static void withdraw(const struct dlr_agent_rank *r, uint64_t step)
+{
+    if (r->page && dlr_page_ordered(r->page, step))
+        atomic_store(dlr_page_order(r->page, step), DLR_PAGE_NEVER);
+}
+
+/* --- decisions ------------------------------------------------------------------------ */
 
 static bool get_version(const struct dlr_slot *slot, struct dlr_version *ret)
 {
@@ -98,31 +142,22 @@ static bool is_kept(const struct dlr_agent *a, const struct dlr_agent_rank *r,
     return a->has_kept && r->spare_slot && dlr_version_eq(v, a->kept);
 }
 
-static void commit_rank(const struct dlr_agent *a, struct dlr_agent_rank *r,
-                        struct dlr_version v)
+void dlr_agent_save_settle(struct dlr_agent *a, struct dlr_agent_rank *r)
 {
+    bool committed = a->has_committed && a->committed.round == a->round.round;
+
     for (unsigned k = 0; k < DLR_STORE_SLOTS_MAX; k++) {
         struct dlr_version held;
-        int order;
 
         if (!get_version(r->slots[k], &held))
             continue;
-        order = dlr_version_cmp(held, v);
-        if (order == 0)
+        if (committed && dlr_version_eq(held, a->committed))
             dlr_slot_set_state(r->slots[k], DLR_SLOT_COMMITTED);
-        else if (order < 0 && !is_kept(a, r, held))
+        else if (r->reading[k] || is_kept(a, r, held))
+            continue;
+        else if (committed && dlr_version_cmp(held, a->committed) < 0)
             dlr_slot_set_state(r->slots[k], DLR_SLOT_FREE);
-    }
-    if (r->page)
-        r->page->committed_step = v.step;
-}
-
-static void abort_rank(struct dlr_agent_rank *r, struct dlr_version v)
-{
-    for (unsigned k = 0; k < DLR_STORE_SLOTS_MAX; k++) {
-        struct dlr_version held;
-
-        if (get_version(r->slots[k], &held) && dlr_version_eq(held, v))
+        else if (was_aborted(a, held))
             dlr_slot_set_state(r->slots[k], DLR_SLOT_DEAD);
     }
 }
@@ -151,11 +186,16 @@ void dlr_agent_save_commit(struct dlr_agent *a, uint64_t step)
         return; /* said again */
     a->has_committed = true;
     a->committed = v;
-    if (a->saving && a->save_step == step)
-        a->saving = false;
-    for (unsigned i = 0; i < a->nranks; i++)
-        if (a->ranks[i]->own)
-            commit_rank(a, a->ranks[i], v);
+    for (unsigned i = a->nopen; i-- > 0;)
+        if (a->open[i] <= step)
+            close_version(a, i); /* those before it were aborted */
+    for (unsigned i = 0; i < a->nranks; i++) {
+        if (!a->ranks[i]->own)
+            continue;
+        dlr_agent_save_settle(a, a->ranks[i]);
+        if (a->ranks[i]->page)
+            a->ranks[i]->page->committed_step = step;
+    }
     tell_data(a, DLR_LOCAL_D_COMMIT, step);
 }
 
@@ -165,13 +205,17 @@ void dlr_agent_save_abort(struct dlr_agent *a, uint64_t step)
 
     if (a->has_committed && dlr_version_cmp(v, a->committed) <= 0)
         return; /* a decision is irrevocable */
-    if (a->saving && a->save_step == step)
-        a->saving = false;
-    for (unsigned i = 0; i < a->nranks; i++)
-        if (a->ranks[i]->own)
-            abort_rank(a->ranks[i], v);
+    for (unsigned i = a->nopen; i-- > 0;)
+        if (a->open[i] == step)
+            close_version(a, i);
     memmove(a->aborted, a->aborted + 1, sizeof(a->aborted) - sizeof(a->aborted[0]));
     a->aborted[DLR_AGENT_ABORTS - 1] = step;
+    for (unsigned i = 0; i < a->nranks; i++) {
+        if (!a->ranks[i]->own)
+            continue;
+        withdraw(a->ranks[i], step);
+        dlr_agent_save_settle(a, a->ranks[i]);
+    }
     tell_data(a, DLR_LOCAL_D_ABORT, step);
 }
 
@@ -199,11 +243,14 @@ static void copy_to_partners(struct dlr_agent *a, int32_t rank, struct dlr_versi
     }
 }
 
-/* Counts beside "sealed": those since the last such message, of saves that were ended by now. */
+/* Counts beside "sealed": those since the last such message, of saves that were ended by now.
+ * Where each step is saved there is none without a save: those with one stand for it.
+ */
 static json_t *cost_since(struct dlr_agent_rank *r)
 {
     const struct dlr_page *page = r->page;
     struct dlr_agent_cost *told = &r->cost, now;
+    bool plain;
     json_t *row;
 
     if (!page)
@@ -211,14 +258,28 @@ static json_t *cost_since(struct dlr_agent_rank *r)
     now = (struct dlr_agent_cost){.saves = page->saves,
                                   .blocked_ns = page->blocked_ns,
                                   .plain_steps = page->plain_steps,
-                                  .plain_ns = page->plain_ns};
+                                  .plain_ns = page->plain_ns,
+                                  .saved_steps = page->saved_steps,
+                                  .saved_ns = page->saved_ns};
+    plain = now.plain_steps > told->plain_steps;
     row = json_pack("{s:I, s:I, s:I, s:I}", "saves",
                     (json_int_t)(now.saves - told->saves), "blocked_ns",
                     (json_int_t)(now.blocked_ns - told->blocked_ns), "plain_steps",
-                    (json_int_t)(now.plain_steps - told->plain_steps), "plain_ns",
-                    (json_int_t)(now.plain_ns - told->plain_ns));
+                    (json_int_t)(plain ? now.plain_steps - told->plain_steps
+                                       : now.saved_steps - told->saved_steps),
+                    "plain_ns",
+                    (json_int_t)(plain ? now.plain_ns - told->plain_ns
+                                       : now.saved_ns - told->saved_ns));
     *told = now;
     return row;
+}
+
+static void kill_version(struct dlr_agent_rank *r, struct dlr_version v)
+{
+    int k = dlr_agent_rank_holding(r, v);
+
+    if (k >= 0 && !r->reading[k])
+        dlr_slot_set_state(r->slots[k], DLR_SLOT_DEAD);
 }
 
 void dlr_agent_save_sealed(struct dlr_agent *a, const struct dlr_local_msg *msg)
@@ -231,8 +292,8 @@ void dlr_agent_save_sealed(struct dlr_agent *a, const struct dlr_local_msg *msg)
         a->dropped++;
         return;
     }
-    if (!a->saving || a->save_step != msg->step) {
-        abort_rank(r, v); /* decided without it */
+    if (!is_open(a, msg->step)) {
+        kill_version(r, v); /* decided without it: nobody reads it */
         return;
     }
     row = json_pack("{s:i, s:s, s:I, s:i, s:I, s:I}", "v", DLR_MSG_VERSION, "t",

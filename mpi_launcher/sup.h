@@ -64,7 +64,8 @@ struct dlr_adopt {
     pid_t workers_pid; /* its srun, the keeper's child; 0 none */
     int64_t begun_ms, deadline_ms, started_ms;
     unsigned char *told; /* [nnodes] 1: still has the round */
-    uint64_t *ordered;   /* [nnodes] newest step it was ordered to save, 0 none */
+    uint64_t ordered;    /* newest step that any of them was ordered to save, 0 none */
+    json_t *open;        /* steps of versions that were undecided at any of them */
     bool has_newest;
     struct dlr_version newest; /* commit that any of them knows */
     json_t *later;             /* [[node, message]]: to be judged when all are heard */

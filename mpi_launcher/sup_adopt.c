@@ -15,6 +15,7 @@
 #include "mpi_launcher/exits.h"
 #include "mpi_launcher/sup.h"
 
+#define OPEN_MAX 64         /* versions that one agent may say are undecided */
 #define ADOPT_EXTRA_MS 2000 /* beyond dead time: for connections to come back */
 
 /* --- what is kept -------------------------------------------------------------------------- */
@@ -99,21 +100,22 @@ static bool is_member(const struct dlr_sup *s, unsigned node)
  */
 static void settle_saves(struct dlr_sup *s)
 {
-    const struct dlr_adopt *a = &s->adopt;
-    uint64_t last = 0;
+    struct dlr_adopt *a = &s->adopt;
+    DLR_AUTO_JSON json_t *open = DLR_STEAL(a->open);
+    json_t *step;
+    size_t i;
 
     if (a->has_newest && a->newest.round == s->running_round)
         dlr_sup_decide(s, "commit", a->newest);
-    for (unsigned i = 0; i < s->members.n; i++) {
-        struct dlr_version v = {.round = s->running_round, .step = a->ordered[i]};
+    json_array_foreach(open, i, step)
+    {
+        struct dlr_version v = {.round = s->running_round,
+                                .step = (uint64_t)json_integer_value(step)};
 
-        if (v.step == 0 || v.step == last ||
-            (a->has_newest && dlr_version_cmp(v, a->newest) <= 0))
-            continue;
-        dlr_sup_decide(s, "abort", v);
-        last = v.step > last ? v.step : last;
+        if (!a->has_newest || dlr_version_cmp(v, a->newest) > 0)
+            dlr_sup_decide(s, "abort", v);
     }
-    dlr_commit_go_on(s->commit, a->has_newest ? &a->newest : NULL, last);
+    dlr_commit_go_on(s->commit, a->has_newest ? &a->newest : NULL, a->ordered);
 }
 
 static void tell_adopted(struct dlr_sup *s)
@@ -211,6 +213,8 @@ void dlr_sup_adopt_failed(struct dlr_sup *s, const char *why)
     s->adopt.active = false;
     json_decref(s->adopt.later);
     s->adopt.later = NULL;
+    json_decref(s->adopt.open);
+    s->adopt.open = NULL;
     dlr_policy_adopt_failed(s->policy, why, dlr_sup_now());
 }
 
@@ -227,6 +231,26 @@ static void take_committed(struct dlr_adopt *a, const json_t *v)
         return;
     a->has_newest = true;
     a->newest = version;
+}
+
+/* Versions that one more node has not heard the end of. */
+static void take_open(struct dlr_adopt *a, const json_t *list)
+{
+    json_t *step, *known;
+    size_t i, k;
+
+    if (!a->open)
+        a->open = json_array();
+    for (i = 0; i < json_array_size(list) && i < OPEN_MAX; i++) {
+        step = json_array_get(list, i);
+        json_array_foreach(a->open, k, known)
+        {
+            if (json_equal(step, known))
+                break;
+        }
+        if (k == json_array_size(a->open) && json_integer_value(step) > 0)
+            json_array_append(a->open, step);
+    }
 }
 
 /* A node that had the round knows nothing of it: its agent died and was started again. The
@@ -275,7 +299,9 @@ void dlr_sup_on_told(struct dlr_sup *s, unsigned node, const json_t *msg)
         return;
     }
     dlr_msg_uint(msg, "ordered", INT64_MAX, &ordered);
-    a->ordered[node] = ordered;
+    if (ordered > a->ordered)
+        a->ordered = ordered;
+    take_open(a, json_object_get(msg, "open"));
     take_committed(a, json_object_get(msg, "committed"));
     a->told[node] = 1;
     for (unsigned i = 0; i < s->members.n; i++)
@@ -303,12 +329,11 @@ bool dlr_sup_adopt_start(struct dlr_sup *s, int bell_fd)
     struct dlr_adopt *a = &s->adopt;
 
     a->told = calloc(s->members.n, 1);
-    a->ordered = calloc(s->members.n, sizeof(*a->ordered));
     s->tails = calloc(s->plan.world, sizeof(*s->tails));
     s->ntails = s->plan.world;
     s->restored = calloc(s->plan.world, 1);
     s->up = calloc(s->plan.world, 1);
-    if (!member || !a->told || !a->ordered || !s->tails || !s->restored || !s->up ||
+    if (!member || !a->told || !s->tails || !s->restored || !s->up ||
         zloop_poller(s->loop, &item, on_bell, s) < 0)
         return false;
     for (unsigned i = 0; i < s->members.n; i++)

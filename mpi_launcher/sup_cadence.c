@@ -16,7 +16,7 @@ struct arrived {
 };
 
 struct dlr_sup_cadence {
-    struct dlr_mean step_ms, blocked_ms, bytes, bytes_per_s;
+    struct dlr_mean step_ms, blocked_ms, decided_ms, bytes, bytes_per_s;
     double worst_step_ms, worst_blocked_ms; /* of the ranks, since the last commit */
     struct arrived *arrived;                /* [nnodes] */
     unsigned every, told_every;             /* 0: nothing was told */
@@ -44,7 +44,8 @@ void dlr_sup_cadence_round(struct dlr_sup *s)
 
     if (!c)
         return;
-    c->step_ms = c->blocked_ms = c->bytes = c->bytes_per_s = (struct dlr_mean){0};
+    c->step_ms = c->blocked_ms = c->decided_ms = (struct dlr_mean){0};
+    c->bytes = c->bytes_per_s = (struct dlr_mean){0};
     c->worst_step_ms = c->worst_blocked_ms = 0;
     memset(c->arrived, 0, s->members.n * sizeof(*c->arrived));
     dlr_commit_every(s->commit, 1);
@@ -151,7 +152,7 @@ static void tell_possible(struct dlr_sup *s, const struct dlr_cadence *in)
 {
     struct dlr_sup_cadence *c = s->cadence;
     struct dlr_cadence_way way = {dlr_sup_copies(s) > 0, c->bytes.value,
-                                  c->bytes_per_s.value};
+                                  c->bytes_per_s.value, c->decided_ms.value};
     char why[DLR_CADENCE_WORDS];
     int possible;
 
@@ -165,7 +166,7 @@ static void tell_possible(struct dlr_sup *s, const struct dlr_cadence *in)
                      why);
 }
 
-void dlr_sup_cadence_commit(struct dlr_sup *s)
+void dlr_sup_cadence_commit(struct dlr_sup *s, int64_t took_ms)
 {
     struct dlr_sup_cadence *c = s->cadence;
     struct dlr_cadence in = {.budget_ppm = s->conf.ckpt_budget};
@@ -173,13 +174,14 @@ void dlr_sup_cadence_commit(struct dlr_sup *s)
     if (!c)
         return;
     learn(s);
+    dlr_mean_add(&c->decided_ms, (double)took_ms);
     in.step_ms = c->step_ms.value;
     in.blocked_ms = c->blocked_ms.value;
     in.saves = c->blocked_ms.n;
     if (in.saves < DLR_CADENCE_LEARN || c->step_ms.n == 0)
         return;
-    c->every = dlr_cadence_every(&in);
-    dlr_commit_every(s->commit, c->every);
+    dlr_commit_every(s->commit, dlr_cadence_every(&in));
+    c->every = dlr_commit_stride(s->commit);
     tell_every(s, &in);
     tell_possible(s, &in);
 }

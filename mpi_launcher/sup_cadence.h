@@ -18,7 +18,9 @@ void dlr_sup_cadence_copied(struct dlr_sup *s, unsigned node, const json_t *msg)
 /* The network devices of node's copies: told once, and of each node that has others. */
 void dlr_sup_cadence_uses(struct dlr_sup *s, unsigned node, const json_t *msg);
 
-/* A version is whole: the next one's distance follows from what is known now. */
-void dlr_sup_cadence_commit(struct dlr_sup *s);
+/* A version is whole, so long after its first rank sealed it: the distance of the next ones follows
+ * from what is known now.
+ */
+void dlr_sup_cadence_commit(struct dlr_sup *s, int64_t took_ms);
 
 #endif

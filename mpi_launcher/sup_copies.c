@@ -52,17 +52,18 @@ static void on_commit(void *arg, struct dlr_version v, int64_t took_ms)
     dlr_sup_vetted_commit(s, v);
     dlr_sup_decide(s, "commit", v);
     dlr_sup_covered(s);
-    dlr_sup_cadence_commit(s);
+    dlr_sup_cadence_commit(s, took_ms);
     dlr_sup_periodic_commit(s, v);
 }
 
 static void on_abort(void *arg, struct dlr_version v, const char *why)
 {
     struct dlr_sup *s = arg;
+    bool begun = !dlr_after(why, DLR_COMMIT_WITHDRAWN);
 
-    s->aborts++;
-    if (!dlr_after(
-            why, DLR_COMMIT_LATE)) /* those that are late come often and mean little */
+    s->aborts += begun;
+    /* Those that are late, or too soon, come often and mean little. */
+    if (begun && !dlr_after(why, DLR_COMMIT_LATE) && !dlr_after(why, DLR_COMMIT_BUSY))
         dlr_journal_note(s->journal, "save_failed", "s:o,s:s", "version",
                          dlr_sup_version(&v), "why", why);
     dlr_sup_decide(s, "abort", v);

@@ -252,6 +252,7 @@ static int open_policy(struct dlr_sup *s, struct dlr_err *err)
         .decide_ms = DECIDE_MS,
         .margin_steps = SAVE_MARGIN,
         .margin_max = SAVE_MARGIN_MAX,
+        .beat_ms = s->conf.beat.every_ms,
     };
     int rc = dlr_policy_new(&pc, &policy_ops, s, &s->policy, err);
 

@@ -75,7 +75,7 @@ static void make_page(struct played_agent *a)
     a->page->rank = 2;
     a->page->round = PLAYED_ROUND;
     atomic_store(&a->page->begun_step, DLR_PAGE_NEVER);
-    atomic_store(&a->page->save_at, DLR_PAGE_NEVER);
+    dlr_page_clear_orders(a->page);
     atomic_store(&a->page->committed_step, DLR_PAGE_NEVER);
 }
 
@@ -208,8 +208,14 @@ void played_slots(struct played *f)
 
 void played_order(struct played *f, uint64_t step, uint64_t slot)
 {
-    atomic_store(&f->agent.page->save_slot, slot);
-    atomic_store(&f->agent.page->save_at, step);
+    struct dlr_slot *const *slots = f->agent.slots;
+
+    /* The worker takes the one that is free. */
+    if (slots[!slot] && dlr_slot_take(slots[!slot]))
+        dlr_slot_set_state(slots[!slot], DLR_SLOT_COMMITTED);
+    if (slots[slot])
+        dlr_slot_set_state(slots[slot], DLR_SLOT_FREE);
+    atomic_store(dlr_page_order(f->agent.page, step), step);
 }
 
 uint64_t played_save_from(struct played *f, uint64_t step, uint64_t slot)
@@ -257,7 +263,7 @@ void played_former_life(struct played *f, uint64_t step, uint64_t k)
     memset(f->weights, 0, PLAYED_BYTES);
     f->count = 0;
     atomic_store(&f->agent.page->begun_step, DLR_PAGE_NEVER);
-    atomic_store(&f->agent.page->save_at, DLR_PAGE_NEVER);
+    dlr_page_clear_orders(f->agent.page);
 }
 
 void played_offer(struct played *f, uint64_t step, uint64_t k)

@@ -39,7 +39,7 @@ static void expect_missed(int step, const char *why)
 static void wait_for_save_at(struct worker *w, uint64_t step)
 {
     dlr_rig_sync(&rig);
-    assert_int_equal(w->page->save_at, step);
+    assert_true(dlr_page_ordered(w->page, step));
 }
 
 /* Rank 4 of round 0, of an agent with this option more (NULL: none). */
@@ -63,6 +63,29 @@ static void post(struct worker *w, int step)
 {
     dlr_rig_say(&rig, "save_at", "s:i, s:i", "round", 0, "step", step);
     wait_for_save_at(w, (uint64_t)step);
+}
+
+static void wait_for_state(const struct worker *w, unsigned k,
+                           enum dlr_slot_state state)
+{
+    for (int64_t until = dlr_now_ms() + RIG_WAIT_MS;
+         dlr_now_ms() < until && dlr_slot_state(w->slots[k]) != state;)
+        dlr_rig_sync(&rig);
+    assert_int_equal(dlr_slot_state(w->slots[k]), state);
+}
+
+/* The slot of the version before is free when its copy is known to have ended. */
+static unsigned save(struct worker *w, uint64_t step)
+{
+    for (int64_t until = dlr_now_ms() + RIG_WAIT_MS; dlr_now_ms() < until;) {
+        for (unsigned k = 0; k < 3; k++)
+            if (w->slots[k] && (dlr_slot_state(w->slots[k]) == DLR_SLOT_FREE ||
+                                dlr_slot_state(w->slots[k]) == DLR_SLOT_DEAD))
+                return rig_save(w, step);
+        dlr_rig_sync(&rig);
+    }
+    fail_msg("no slot is free for step %d", (int)step);
+    return 0;
 }
 
 static void expect_sealed(int step)
@@ -117,7 +140,7 @@ static void saves_alternate_between_slots_that_are_free(void **state)
         unsigned k;
 
         post(&w, step);
-        k = rig_save(&w, (uint64_t)step);
+        k = save(&w, (uint64_t)step);
         assert_int_not_equal(k, last);
         expect_sealed(step);
         dlr_format(line, sizeof(line), "send 4 0/%d bb\n", step);
@@ -126,7 +149,7 @@ static void saves_alternate_between_slots_that_are_free(void **state)
         assert_int_equal(dlr_slot_state(w.slots[k]), DLR_SLOT_COMMITTED);
         assert_int_equal(w.page->committed_step, step);
         if (last < 2)
-            assert_int_equal(dlr_slot_state(w.slots[last]), DLR_SLOT_FREE);
+            wait_for_state(&w, last, DLR_SLOT_FREE);
         dlr_format(line, sizeof(line), "commit 0/%d\n", step);
         assert_true(dlr_rig_noted(&rig, line));
         last = k;
@@ -144,22 +167,18 @@ static void an_aborted_version_dies_and_frees_its_slot(void **state)
 
     begin(&w);
     post(&w, 10);
-    kept = rig_save(&w, 10);
+    kept = save(&w, 10);
     expect_sealed(10);
     decide("commit", 10);
     post(&w, 20);
-    k = rig_save(&w, 20);
+    k = save(&w, 20);
     expect_sealed(20);
     decide("abort", 20);
-    assert_int_equal(dlr_slot_state(w.slots[k]), DLR_SLOT_DEAD);
+    wait_for_state(&w, k, DLR_SLOT_DEAD); /* when its copy is known to have ended */
     assert_int_equal(dlr_slot_state(w.slots[kept]), DLR_SLOT_COMMITTED);
-    for (int64_t until = dlr_now_ms() + RIG_WAIT_MS;
-         dlr_now_ms() < until && w.page->save_at != 30;) {
-        dlr_rig_say(&rig, "save_at", "s:i, s:i", "round", 0, "step", 30);
-        dlr_rig_sync(&rig); /* it is taken when the copy's end is known here */
-    }
-    assert_int_equal(w.page->save_at, 30);
-    assert_int_equal(w.page->save_slot, k);
+    assert_false(dlr_page_ordered(w.page, 20));
+    post(&w, 30);
+    assert_int_equal(save(&w, 30), k);
     rig_bye(&w);
     dlr_rig_stop(&rig);
 }
@@ -170,15 +189,63 @@ static void an_undecided_version_is_never_overwritten(void **state)
 
     begin(&w);
     post(&w, 10);
-    rig_save(&w, 10);
+    save(&w, 10);
     expect_sealed(10);
     decide("commit", 10);
     post(&w, 20);
-    rig_save(&w, 20);
+    save(&w, 20);
     expect_sealed(20);
-    dlr_rig_say(&rig, "save_at", "s:i, s:i", "round", 0, "step", 30);
-    expect_missed(30, "no slot is free");
-    assert_int_equal(w.page->save_at, 20);
+    post(&w, 30); /* it is the worker that finds no slot */
+    for (unsigned k = 0; k < 2; k++)
+        assert_false(dlr_slot_take(w.slots[k]));
+    rig_bye(&w);
+    dlr_rig_stop(&rig);
+}
+
+static void orders_lie_side_by_side_and_none_is_lost(void **state)
+{
+    struct worker w;
+
+    begin(&w);
+    w.page->begun_step = 9;
+    for (int step = 10; step < 18; step++)
+        post(&w, step);
+    for (int step = 10; step < 18; step++)
+        assert_true(dlr_page_ordered(w.page, (uint64_t)step));
+    dlr_rig_say(&rig, "save_at", "s:i, s:i", "round", 0, "step", 10 + DLR_PAGE_RING);
+    expect_missed(10, "a later order took its place");
+    decide("abort", 12);
+    assert_false(dlr_page_ordered(w.page, 12));
+    w.page->begun_step =
+        12; /* 11 was begun: whether it is saved is the rank's to say */
+    dlr_rig_say(&rig, "save_at", "s:i, s:i", "round", 0, "step", 11 + DLR_PAGE_RING);
+    assert_true(dlr_rig_silent(&rig, "missed", 100));
+    rig_bye(&w);
+    dlr_rig_stop(&rig);
+}
+
+/* What is decided while the slot is being sent or written is marked when that has ended. */
+static void a_slot_that_is_read_is_free_when_that_has_ended(void **state)
+{
+    struct worker w;
+    unsigned k;
+
+    welcomed(&w, "--persist-every=10");
+    w.nslots = 3;
+    rig_worker_slots(&w);
+    expect_ready(4);
+    post(&w, 10);
+    k = save(&w, 10);
+    expect_sealed(10);
+    decide("commit", 10);
+    dlr_rig_say(&rig, "persist", "s:i, s:i, s:i, s:i, s:i, s:s", "id", 9, "round", 0,
+                "rank", 4, "vround", 0, "step", 10, "path", "/hold");
+    assert_true(dlr_rig_noted(&rig, "save 4 0/10 /hold\n"));
+    post(&w, 11);
+    save(&w, 11);
+    expect_sealed(11);
+    decide("commit", 11);
+    assert_int_equal(dlr_slot_state(w.slots[k]), DLR_SLOT_COMMITTED);
     rig_bye(&w);
     dlr_rig_stop(&rig);
 }
@@ -210,7 +277,7 @@ static void a_seal_after_the_decision_is_dead(void **state)
     begin(&w);
     post(&w, 10);
     decide("abort", 10);
-    k = rig_save(&w, 10);
+    k = save(&w, 10);
     decide("abort", 10); /* follows the seal */
     assert_true(dlr_rig_silent(&rig, "sealed", 100));
     assert_int_equal(dlr_slot_state(w.slots[k]), DLR_SLOT_DEAD);
@@ -239,7 +306,7 @@ static void the_next_round_restores_what_was_committed(void **state)
 
     begin(&w);
     post(&w, 10);
-    k = rig_save(&w, 10);
+    k = save(&w, 10);
     expect_sealed(10);
     decide("commit", 10);
     rig_bye(&w);
@@ -350,7 +417,7 @@ static void a_slow_write_leaves_two_slots_for_saves(void **state)
     rig_worker_slots(&w);
     expect_ready(4);
     post(&w, 10);
-    held = rig_save(&w, 10);
+    held = save(&w, 10);
     expect_sealed(10);
     decide("commit", 10);
     dlr_rig_say(&rig, "persist", "s:i, s:i, s:i, s:i, s:i, s:s", "id", 9, "round", 0,
@@ -358,7 +425,7 @@ static void a_slow_write_leaves_two_slots_for_saves(void **state)
     assert_true(dlr_rig_noted(&rig, "save 4 0/10 /hold\n"));
     for (int step = 20; step < 60; step += 10) {
         post(&w, step);
-        assert_int_not_equal(rig_save(&w, (uint64_t)step), held);
+        assert_int_not_equal(save(&w, (uint64_t)step), held);
         expect_sealed(step);
         decide("commit", step);
     }
@@ -434,6 +501,8 @@ int main(int argc, char **argv)
         TEST(saves_alternate_between_slots_that_are_free),
         TEST(an_aborted_version_dies_and_frees_its_slot),
         TEST(an_undecided_version_is_never_overwritten),
+        TEST(orders_lie_side_by_side_and_none_is_lost),
+        TEST(a_slot_that_is_read_is_free_when_that_has_ended),
         TEST(a_rank_that_is_past_the_step_has_missed_it),
         TEST(a_seal_after_the_decision_is_dead),
         TEST(nobody_saves_before_it_is_ready),

@@ -51,6 +51,12 @@ static void every_step_is_judged_by_time_and_price(void **state)
          "44 MB of a node at 1.2 GB/s take 36.7 ms, a save holds a rank up for 0.05 "
          "ms; a "
          "step has 100 ms and may be held up for 0.1 ms"},
+        {{1000, 100, 0.05, LEARNED},
+         {true, 44e6, 1.2e9, 250},
+         false,
+         "44 MB of a node at 1.2 GB/s take 36.7 ms, 250 ms until it is decided, a save "
+         "holds a rank up for 0.05 ms; a step has 100 ms and may be held up for 0.1 "
+         "ms"},
         {{1000, 500, 0.05, LEARNED},
          {true, 8e9, 1.2e9},
          false,

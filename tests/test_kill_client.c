@@ -323,7 +323,7 @@ static int job_run(struct job *j, int point)
     pid_t pid;
 
     atomic_store(&j->f->agent.page->begun_step, DLR_PAGE_NEVER);
-    atomic_store(&j->f->agent.page->save_at, DLR_PAGE_NEVER);
+    dlr_page_clear_orders(j->f->agent.page);
     pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -67,13 +67,16 @@ void rig_worker_slots(struct worker *w)
 
 unsigned rig_save(struct worker *w, uint64_t step)
 {
-    unsigned k = (unsigned)w->page->save_slot;
-    struct dlr_slot *slot = w->slots[k];
+    struct dlr_slot *slot;
+    unsigned k = 0;
     uint64_t bytes = dlr_slot_plan_data(w->plan);
     struct dlr_err err = {0};
     void *data;
 
+    while (k < 3 && (!w->slots[k] || !dlr_slot_take(w->slots[k])))
+        k++;
     assert_true(k < 3);
+    slot = w->slots[k];
     assert_int_equal(dlr_slot_plan_chunks(w->plan), 1);
     assert_int_equal(
         dlr_slot_begin(slot, w->plan, (struct dlr_version){w->round, step}, NULL), 0);

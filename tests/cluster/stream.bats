@@ -42,6 +42,13 @@ cancel() { alice scancel "$1" && await_job "$1" >/dev/null; }
     cancel "$job"
 }
 
+@test "without a budget most steps are saved and committed, on two nodes each" {
+    job=$(start --dlrover-ckpt-budget=off -- --steps 100000)
+    # One version at a time can do every second step at best.
+    await "$job" "e['event']=='progress' and e['commits']>=20 and 2*e['commits']>e['step']" >/dev/null
+    cancel "$job"
+}
+
 @test "paced copies over a named device: saves go on, status names the device, no byte is wrong" {
     job=$(start --dlrover-pace=auto --dlrover-net=eth0 --dlrover-data-threads=3 -- --steps 100000)
     told=$(await "$job" network)
