@@ -22,6 +22,16 @@ static bool whole(const struct dlr_held *held, struct dlr_slot_info *ret)
            dlr_slot_info(held->slot, ret) == 0;
 }
 
+/* Sealed once, and its head has changed since: nobody can say what it holds. */
+static bool damaged(const struct dlr_held *held)
+{
+    enum dlr_slot_state state = dlr_slot_state(held->slot);
+    struct dlr_slot_info info;
+
+    return (state == DLR_SLOT_SEALED || state == DLR_SLOT_COMMITTED) &&
+           dlr_slot_info(held->slot, &info) < 0;
+}
+
 static bool in_use(const struct dlr_held *held)
 {
     return held->readers || held->writing;
@@ -311,9 +321,11 @@ void dlr_held_commit(struct dlr_holdings *h, struct dlr_version v,
                 held->doomed = true;
             continue;
         }
-        if (!whole(held, &info))
+        if (damaged(held))
+            held->doomed = true;
+        else if (!whole(held, &info))
             continue;
-        if (dlr_version_eq(info.version, v))
+        else if (dlr_version_eq(info.version, v))
             dlr_slot_set_state(held->slot, DLR_SLOT_COMMITTED);
         else if (dlr_version_cmp(info.version, v) < 0 &&
                  !(kept && dlr_version_eq(info.version, *kept) &&
@@ -353,7 +365,7 @@ void dlr_held_drop(struct dlr_holdings *h, const struct dlr_version *v)
         if (held->writing) {
             if (!v || dlr_version_cmp(held->version, *v) > 0)
                 held->doomed = true;
-        } else if (dlr_slot_state(held->slot) == DLR_SLOT_OPEN) {
+        } else if (dlr_slot_state(held->slot) == DLR_SLOT_OPEN || damaged(held)) {
             doom(held);
         } else if (whole(held, &info) &&
                    (!v || dlr_version_cmp(info.version, *v) > 0)) {

@@ -135,7 +135,8 @@ static void say(struct rig_data *p, const struct dlr_local_msg *msg)
 {
     int rc = dlr_local_send(p->fd, msg, NULL, 0);
 
-    if (rc < 0 && rc != -EPIPE) /* its death is found when it does not answer */
+    if (rc < 0 && rc != -EPIPE &&
+        rc != -ECONNRESET) /* its death is found when it does not answer */
         die("send to dlrover-data", strerror(-rc));
 }
 

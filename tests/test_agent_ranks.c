@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "ckpt/slot_meta.h"
 #include "common/clock.h"
 #include "common/msg.h"
 #include "common/str.h"
@@ -156,6 +157,26 @@ static void saves_alternate_between_slots_that_are_free(void **state)
     }
     decide("abort", 40); /* decided already, the other way */
     assert_int_equal(dlr_slot_state(w.slots[last]), DLR_SLOT_COMMITTED);
+    rig_bye(&w);
+    dlr_rig_stop(&rig);
+}
+
+static void a_damaged_head_does_not_hold_its_slot(void **state)
+{
+    struct worker w;
+    unsigned k;
+
+    begin(&w);
+    post(&w, 10);
+    k = rig_save(&w, 10);
+    expect_sealed(10);
+    decide("commit", 10);
+    ((unsigned char *)dlr_slot_base(w.slots[k]))[DLR_SLOT_PAGE + 57] ^= 1;
+    post(&w, 20);
+    rig_save(&w, 20);
+    expect_sealed(20);
+    decide("commit", 20);
+    assert_int_equal(dlr_slot_state(w.slots[k]), DLR_SLOT_DEAD);
     rig_bye(&w);
     dlr_rig_stop(&rig);
 }
@@ -499,6 +520,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(a_bound_worker_is_told_which_core_is_free),
         TEST(saves_alternate_between_slots_that_are_free),
+        TEST(a_damaged_head_does_not_hold_its_slot),
         TEST(an_aborted_version_dies_and_frees_its_slot),
         TEST(an_undecided_version_is_never_overwritten),
         TEST(orders_lie_side_by_side_and_none_is_lost),

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -223,6 +224,35 @@ static void a_slot_in_use_grows_when_it_is_let_go(void **state)
     close(fd);
 }
 
+/* Nobody can say what it holds, so that no decision would ever name it. */
+static void a_slot_with_a_damaged_head_is_free_at_the_next_decision(void **state)
+{
+    const struct dlr_version restored = {1, 10};
+    struct dlr_holdings h = {0};
+    int fd = open(dir, O_RDONLY | O_DIRECTORY);
+
+    for (unsigned drop = 0; drop < 2; drop++) {
+        put("r1.s0", 1, KEY, 10, DLR_SLOT_COMMITTED);
+        put("r1.s1", 1, KEY, 11, DLR_SLOT_COMMITTED);
+        assert_true(dlr_held_scan(&h, fd, NULL) >= 0);
+        flip_bit(dir, "r1.s0", DLR_SLOT_PAGE + 57);
+        assert_null(dlr_held_choose(&h, 1));
+        if (drop)
+            dlr_held_drop(&h, &restored);
+        else
+            dlr_held_commit(&h, (struct dlr_version){1, 11});
+        assert_int_equal(dlr_slot_state(dlr_held_find(&h, 1, 0)->slot), DLR_SLOT_DEAD);
+        flip_bit(dir, "r1.s0", DLR_SLOT_PAGE + 57);
+    }
+    for (struct dlr_held *held = h.first, *next; held; held = next) {
+        next = held->next;
+        dlr_slot_unmap(held->slot);
+        close(held->fd);
+        free(held);
+    }
+    close(fd);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -235,6 +265,7 @@ int main(void)
         T(a_commit_frees_older_ones_but_what_is_kept),
         T(a_slot_in_use_grows_when_it_is_let_go),
         T(a_copy_that_comes_after_its_abort_holds_no_slot),
+        T(a_slot_with_a_damaged_head_is_free_at_the_next_decision),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
