@@ -51,8 +51,11 @@ void dlr_rig_start_kept(struct rig *r);
 void dlr_rig_stop(struct rig *r);
 /* Starts another agent in the place of the first, which is told to end meanwhile. */
 void dlr_rig_replace(struct rig *r);
-/* For teardown: takes away what a failed test has left. */
+/* Takes away what a failed test has left; dlr_rig_clear() is the same as a test's teardown, for
+ * the rig that was started last.
+ */
 void dlr_rig_abandon(struct rig *r);
+int dlr_rig_clear(void **state);
 /* The agent's end, waited for; its wait status. */
 int dlr_rig_wait_end(struct rig *r);
 

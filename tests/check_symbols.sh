@@ -27,10 +27,17 @@ while read -r name; do
     bad=1
 done < <(comm -13 <(echo "$wanted") <(echo "$found"))
 
+# A name of ours that nobody defines is a source that was forgotten in the list of the library.
+while read -r name; do
+    echo "$library needs '$name', which none of its sources defines" >&2
+    bad=1
+done < <(nm -D --undefined-only "$library" | sed -nE 's/.* (dlr_[A-Za-z0-9_]+).*/\1/p')
+
 # ldd -r names what stays undefined when every library it is linked with is loaded.
+needs=$(ldd -r "$library" 2>&1) || { echo "ldd -r $library: $needs" >&2; exit 1; }
 while read -r name; do
     [[ ! $name =~ $allowed ]] || continue
     echo "$library needs '$name', which nothing it is linked with offers" >&2
     bad=1
-done < <(ldd -r "$library" 2>&1 | sed -nE 's/^undefined symbol: ([^[:space:]]+).*/\1/p' | sort -u)
+done < <(sed -nE 's/^undefined symbol: ([^[:space:]]+).*/\1/p' <<<"$needs" | sort -u)
 exit "$bad"

@@ -394,13 +394,7 @@ static void what_happened_is_told_again_to_a_new_supervisor(void **state)
     dlr_rig_stop(&rig);
 }
 
-static int clear(void **state)
-{
-    dlr_rig_abandon(&rig);
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_teardown(name, clear)
+#define TEST(name) cmocka_unit_test_teardown(name, dlr_rig_clear)
 
 int main(int argc, char **argv)
 {

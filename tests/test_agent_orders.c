@@ -256,13 +256,7 @@ static void by_hand_it_says_what_it_is(void **state)
                         "dlrover's supervisor, not by hand; see --help\n");
 }
 
-static int clear(void **state)
-{
-    dlr_rig_abandon(&rig);
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_teardown(name, clear)
+#define TEST(name) cmocka_unit_test_teardown(name, dlr_rig_clear)
 
 int main(int argc, char **argv)
 {

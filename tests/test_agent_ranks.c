@@ -507,13 +507,7 @@ static void without_checkpoints_nothing_is_reserved(void **state)
     dlr_rig_stop(&rig);
 }
 
-static int clear(void **state)
-{
-    dlr_rig_abandon(&rig);
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_teardown(name, clear)
+#define TEST(name) cmocka_unit_test_teardown(name, dlr_rig_clear)
 
 int main(int argc, char **argv)
 {

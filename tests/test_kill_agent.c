@@ -135,16 +135,10 @@ static int tear_down(void **state)
     return dlr_rig_munged_end(state);
 }
 
-static int clear(void **state)
-{
-    dlr_rig_abandon(&rig);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_commit_survives_the_agent, clear),
+        cmocka_unit_test_teardown(a_commit_survives_the_agent, dlr_rig_clear),
     };
 
     dlr_rig_role(argc, argv);

@@ -457,7 +457,6 @@ static void an_agent_that_is_gone_stops_nothing(void **state)
 static void the_epilog_removes_the_jobs_memory(void **state)
 {
     char dir[64], path[96];
-    int fd;
 
     fake_reset(S_CTX_JOB_SCRIPT);
     fake.uid = getuid();
@@ -467,9 +466,7 @@ static void the_epilog_removes_the_jobs_memory(void **state)
     dlr_format(path, sizeof(path), "%s/p0", dir);
     assert_int_equal(slurm_spank_job_epilog(NULL, 0, NULL), 0); /* nothing there */
     assert_int_equal(mkdir(dir, 0700), 0);
-    fd = open(path, O_CREAT | O_WRONLY, 0600);
-    assert_true(fd >= 0);
-    close(fd);
+    assert_int_equal(close(open(path, O_CREAT | O_WRONLY, 0600)), 0);
     assert_int_equal(slurm_spank_job_epilog(NULL, 0, NULL), 0);
     assert_int_equal(access(dir, F_OK), -1);
     assert_string_equal(fake.log, "");

@@ -4,6 +4,7 @@
 # those of an undisturbed run, bit for bit. Under production runs what is charged to a job's cgroup or
 # ends in a requeue; how copies are chosen and struck off is the same with any configuration.
 load lib/suite
+load lib/train
 
 STEPS=60
 
@@ -11,28 +12,12 @@ setup_file() {
     cluster_up 5 2
     train_file
     # The undisturbed runs: the same program and size of world without us.
-    for world in 4 3; do
-        job=$(submit -N$world --dlrover=off train.sh $STEPS ref.$world --no-ckpt)
-        [ "$(await_job "$job")" = "COMPLETED 0:0" ]
-    done
+    reference 4 ref.4
+    reference 3 ref.3
 }
 teardown_file() { cluster_down; }
 setup() { name=t$BATS_TEST_NUMBER; }
 teardown() { heal_cluster; }
-
-train_file() {
-    job_file train.sh <<'SH'
-#!/bin/bash
-#SBATCH -o out.%j
-steps=$1 name=$2
-shift 2
-export SLURM_MPI_TYPE=pmix
-srun /opt/dlrover/share/dlrover/examples/mpi_train --params small --steps "$steps" \
-    --step-ms 100 --save-weights "$name.weights" --hash-log "$name.hashes" "$@"
-SH
-}
-
-output() { cat "$(alice_home)/out.$1"; }
 
 # start SPARES [sbatch options]: a supervised run, named after its test
 start() {
@@ -40,22 +25,6 @@ start() {
     shift
     submit --dlrover=on --dlrover-spares="$spares" "$@" train.sh $STEPS "$name"
 }
-
-# the run has saved: at least COUNT commits were told
-saved() { await "$1" "e['event']=='progress' and e['commits']>=${2:-5}" >/dev/null; }
-
-# same_as_undisturbed WORLD: the weights, and one hash for each step of each rank ever computed
-same_as_undisturbed() {
-    cmp "$(alice_home)/$name.weights" "$(alice_home)/ref.$1.weights"
-    [ "$(cat "$(alice_home)/$name.hashes" "$(alice_home)/ref.$1.hashes" | awk '{print $1, $2}' | sort -u | wc -l)" -eq $STEPS ]
-}
-
-# resumed JOB: step of the version that the newest round was restored from
-resumed() { events "$1" 'select(.event=="restored").version[1]' | tail -n 1; }
-# the newest commit known when the last round but one ended
-committed() { events "$1" 'select(.event=="round_end").committed[1]' | tail -n 1; }
-
-no_committed_step_lost() { [ "$(resumed "$1")" -ge "$(committed "$1")" ]; }
 
 # bats test_tags=production
 @test "a worker killed by SIGKILL: every rank resumes from its node's memory" {
@@ -66,7 +35,7 @@ no_committed_step_lost() { [ "$(resumed "$1")" -ge "$(committed "$1")" ]; }
     [ "$(resumed "$job")" -gt 0 ]
     no_committed_step_lost "$job"
     [ "$(events "$job" 'select(.event=="prepared").copies' | tail -n 1)" -eq 0 ]
-    same_as_undisturbed 4
+    same_bits ref.4
     [ -z "$(leftovers n1 n2 n3 n4 n5)" ]
 }
 
@@ -78,7 +47,7 @@ no_committed_step_lost() { [ "$(resumed "$1")" -ge "$(committed "$1")" ]; }
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     [ "$(resumed "$job")" -gt 0 ]
     no_committed_step_lost "$job"
-    same_as_undisturbed 4
+    same_bits ref.4
     output "$job" | grep -x "resumed from step $(resumed "$job")"
 }
 
@@ -94,7 +63,7 @@ no_committed_step_lost() { [ "$(resumed "$1")" -ge "$(committed "$1")" ]; }
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     [ "$(events "$job" 'select(.event=="restored")' | wc -l)" -eq 2 ]
     no_committed_step_lost "$job"
-    same_as_undisturbed 3
+    same_bits ref.3
 }
 
 @test "a node killed in the middle of a save: that version is nowhere, the one before is whole" {
@@ -109,7 +78,7 @@ no_committed_step_lost() { [ "$(resumed "$1")" -ge "$(committed "$1")" ]; }
     [ "$pending" -gt "$(committed "$job")" ]
     [ "$(resumed "$job")" -lt "$pending" ]
     no_committed_step_lost "$job"
-    same_as_undisturbed 4
+    same_bits ref.4
 }
 
 @test "a node killed while a copy is on its way to the spare: the next plan does without it" {
@@ -125,7 +94,7 @@ no_committed_step_lost() { [ "$(resumed "$1")" -ge "$(committed "$1")" ]; }
     [ "$(events "$job" 'select(.event=="prepared" and .round==1)' | wc -l)" -eq 0 ]
     [ "$(resumed "$job")" -gt 0 ]
     no_committed_step_lost "$job"
-    same_as_undisturbed 3
+    same_bits ref.3
 }
 
 @test "owner and partner killed together: a clear line, a start from nothing, no wrong byte" {
@@ -137,7 +106,7 @@ no_committed_step_lost() { [ "$(resumed "$1")" -ge "$(committed "$1")" ]; }
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     output "$job" | grep -E "^dlrover: .*rank $(jq .first <<<"$owner").*(gone|lost)"
     [ "$(events "$job" 'select(.event=="plan").restore' | tail -n 1)" = null ]
-    same_as_undisturbed 3
+    same_bits ref.3
 }
 
 @test "owner and partner killed together: what was written while steps went on is loaded" {
@@ -152,7 +121,7 @@ no_committed_step_lost() { [ "$(resumed "$1")" -ge "$(committed "$1")" ]; }
     # 5 MB on each node: the last of its pieces of 2 MB is due after 178 ms.
     [ -z "$(events "$job" 'select(.event=="persisted" and .version and .took_ms < 170)')" ]
     [ "$(find "$(alice_home)/.dlrover/job-$job" -name 'manifest-*.json' | wc -l)" -eq 2 ]
-    same_as_undisturbed 3
+    same_bits ref.3
 }
 
 # bats test_tags=production
@@ -165,7 +134,7 @@ no_committed_step_lost() { [ "$(resumed "$1")" -ge "$(committed "$1")" ]; }
     [ "$(events "$job" 'select(.event=="persist").files')" -eq 4 ]
     [ "$(resumed "$job")" -gt 0 ]
     no_committed_step_lost "$job"
-    same_as_undisturbed 4
+    same_bits ref.4
 }
 
 # bats test_tags=production
@@ -177,7 +146,7 @@ no_committed_step_lost() { [ "$(resumed "$1")" -ge "$(committed "$1")" ]; }
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     [ "$(events "$job" 'select(.event=="persist").files')" -eq 4 ]
     [ "$(resumed "$job")" -gt 0 ]
-    same_as_undisturbed 4
+    same_bits ref.4
 }
 
 @test "the data process killed: saving goes on, a node lost later costs no committed step" {
@@ -189,5 +158,5 @@ no_committed_step_lost() { [ "$(resumed "$1")" -ge "$(committed "$1")" ]; }
     "$VC" kill n2
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     no_committed_step_lost "$job"
-    same_as_undisturbed 4
+    same_bits ref.4
 }

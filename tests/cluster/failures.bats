@@ -74,6 +74,7 @@ result() { output "$1" | grep -x "done: sum $2"; }
     output "$job" | grep -A1 -F "dlrover: last lines of rank 2 on" | grep -F "mpi_plain: rank 2 fails in iteration 3"
     output "$job" | grep -x "srun returned 7"
     [ -z "$(leftovers n1 n2 n3 n4 n5)" ]
+    wait_until '[ -z "$(job_mounts n1 n2 n3 n4 n5)" ]'
 }
 
 @test "what a task printed right before it failed is in the output" {
@@ -124,6 +125,7 @@ SH
     [ "$(events "$job" 'select(.event=="start").generation' | paste -sd' ')" = "1 2" ]
     output "$job" | grep -x "srun returned 0"
     [ -z "$(leftovers n1 n2 n3 n4 n5)" ]
+    wait_until '[ -z "$(job_mounts n1 n2 n3 n4 n5)" ]'
 }
 
 # bats test_tags=production
@@ -134,6 +136,7 @@ SH
     [ "$(await_job "$job" | cut -d' ' -f1)" = CANCELLED ]
     ctl true
     [ -z "$(leftovers n1 n2 n3 n4 n5)" ]
+    wait_until '[ -z "$(job_mounts n1 n2 n3 n4 n5)" ]'
 }
 
 # bats test_tags=production
@@ -149,6 +152,7 @@ SH
     wait "$salloc" || :
     [ "$(cat "$(alice_home)/code")" -eq 130 ]
     [ -z "$(leftovers ctl n1 n2 n3 n4 n5)" ]
+    wait_until '[ -z "$(job_mounts n1 n2 n3 n4 n5)" ]'
 }
 
 @test "a mistake gets one line that names it, and nothing is started" {

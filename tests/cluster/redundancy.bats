@@ -2,46 +2,29 @@
 # What is kept of a snapshot on other nodes, with each value of --dlrover-redundancy: the nodes it
 # is promised for are killed at once, and the run must go on from the newest committed step, bit for bit.
 load lib/suite
+load lib/train
 
 STEPS=40
 
 setup_file() {
     cluster_up 6 2
-    job_file train.sh <<'SH'
-#!/bin/bash
-#SBATCH -o out.%j
-steps=$1 name=$2
-shift 2
-export SLURM_MPI_TYPE=pmix
-srun /opt/dlrover/share/dlrover/examples/mpi_train --params small --steps "$steps" \
-    --step-ms 100 --save-weights "$name.weights" --hash-log "$name.hashes" "$@"
-SH
-    job=$(submit -N4 --dlrover=off train.sh $STEPS ref --no-ckpt)
-    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    train_file
+    reference 4
 }
 teardown_file() { cluster_down; }
 setup() { name=t$BATS_TEST_NUMBER; }
 teardown() { heal_cluster; }
-
-output() { cat "$(alice_home)/out.$1"; }
 
 # start VALUE: four training nodes, two spares, under that redundancy
 start() {
     submit --dlrover=on --dlrover-spares=2 -N6 --dlrover-redundancy="$1" train.sh $STEPS "$name"
 }
 
-# the run has saved: at least five commits were told
-saved() { await "$1" "e['event']=='progress' and e['commits']>=5" >/dev/null; }
-
-# no committed step was lost, and each step of each rank ever computed has one hash: the reference's
+# no committed step was lost, and what came out is the reference's
 same_as_undisturbed() {
-    local resumed committed
-    resumed=$(events "$1" 'select(.event=="restored").version[1]' | tail -n 1)
-    committed=$(events "$1" 'select(.event=="round_end").committed[1]' | tail -n 1)
-    [ "$resumed" -gt 0 ]
-    [ "$resumed" -ge "$committed" ]
-    cmp "$(alice_home)/$name.weights" "$(alice_home)/ref.weights"
-    [ "$(cat "$(alice_home)/$name.hashes" "$(alice_home)/ref.hashes" | awk '{print $1, $2}' | sort -u | wc -l)" -eq $STEPS ]
+    [ "$(resumed "$1")" -gt 0 ]
+    no_committed_step_lost "$1"
+    same_bits
 }
 
 # said, once each and in this order: committed steps hung on one more loss, and did no longer

@@ -120,6 +120,14 @@ heal_cluster() {
     return 1
 }
 
+# the tmpfs of jobs on these nodes: gone when the epilog is, a moment after the job's last process
+job_mounts() {
+    local node
+    for node in "$@"; do
+        on "$node" sh -c 'ls -d /run/dlrover/* 2>/dev/null' | sed "s/^/$node: /"
+    done
+}
+
 # what a job must not leave on a node: processes of alice, shared memory
 leftovers() {
     local node
