@@ -314,12 +314,31 @@ static void it_goes_when_its_time_is_over(void **state)
     close(gone.fd);
 }
 
+/* One line of /proc/self/mounts for the job's; a kernel that does not know the option has none. */
+static void it_has_huge_pages_where_the_kernel_knows_them(void **state)
+{
+    char line[4096];
+    bool huge = false;
+    FILE *f;
+
+    if (!can_mount || access("/sys/kernel/mm/transparent_hugepage", F_OK) < 0)
+        skip();
+    mounted(1 << 20);
+    f = fopen("/proc/self/mounts", "re");
+    assert_non_null(f);
+    while (fgets(line, sizeof(line), f))
+        huge = huge || (strstr(line, OWN) && strstr(line, "huge=within_size"));
+    fclose(f);
+    assert_true(huge);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_the_agents_step_of_this_job_asks_for_it),
         cmocka_unit_test(its_size_is_of_the_jobs_memory),
         cmocka_unit_test_teardown(the_user_has_it_and_nobody_else, clean),
+        cmocka_unit_test_teardown(it_has_huge_pages_where_the_kernel_knows_them, clean),
         cmocka_unit_test_teardown(a_run_that_began_without_it_goes_on_without, clean),
         cmocka_unit_test_teardown(what_root_has_not_mounted_is_not_used, clean),
         cmocka_unit_test_teardown(the_epilog_takes_it_away_with_what_is_in_it, clean),

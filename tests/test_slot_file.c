@@ -5,8 +5,10 @@
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -92,7 +94,52 @@ static int in_small_tmpfs(const char *path)
     return 0;
 }
 
-static void memory_that_fills_up_is_an_error_and_never_a_signal(void **state)
+/* KiB of shared memory that this process has mapped in huge pages. */
+static unsigned long huge_kib(void)
+{
+    FILE *f = fopen("/proc/self/smaps", "re");
+    unsigned long all = 0, kib;
+    char line[512];
+
+    while (f && fgets(line, sizeof(line), f))
+        if (sscanf(line, "ShmemPmdMapped: %lu kB", &kib) == 1)
+            all += kib;
+    if (f)
+        fclose(f);
+    return all;
+}
+
+/* In a tmpfs that has huge pages for what lies within a file's end, as a job's own has. */
+static int in_huge_tmpfs(const char *path)
+{
+    enum { BYTES = 8 << 20 };
+    struct dlr_slot *slot;
+    int dir, plain;
+    char *at;
+
+    if (unshare(geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWUSER | CLONE_NEWNS) < 0 ||
+        mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount("huge", path, "tmpfs", 0, "size=64m,huge=within_size") < 0)
+        return SKIPPED;
+    dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    plain = openat(dir, "plain", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (plain < 0 || ftruncate(plain, BYTES) < 0)
+        return 1;
+    at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, plain, 0);
+    if (at == MAP_FAILED)
+        return 2;
+    memset(at, 1, BYTES);
+    if (huge_kib() == 0)
+        return SKIPPED; /* this machine has none, or none to spare */
+    munmap(at, BYTES);
+    unlinkat(dir, "plain", 0);
+    if (dlr_slot_create(dir, "a", BYTES, &slot, NULL) != 0)
+        return 3;
+    return huge_kib() > 0 ? 0 : 4;
+}
+
+/* fn's word about a new directory, in a process of its own. */
+static void in_a_child(int (*fn)(const char *path))
 {
     char path[] = "/tmp/dlr-test-small-XXXXXX";
     int status;
@@ -101,7 +148,7 @@ static void memory_that_fills_up_is_an_error_and_never_a_signal(void **state)
     assert_non_null(mkdtemp(path));
     pid = fork();
     if (pid == 0)
-        _exit(in_small_tmpfs(path));
+        _exit(fn(path));
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(rmdir(path), 0);
     assert_true(WIFEXITED(status));
@@ -110,11 +157,22 @@ static void memory_that_fills_up_is_an_error_and_never_a_signal(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+static void memory_that_fills_up_is_an_error_and_never_a_signal(void **state)
+{
+    in_a_child(in_small_tmpfs);
+}
+
+static void a_slot_has_huge_pages_where_there_are_some(void **state)
+{
+    in_a_child(in_huge_tmpfs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_are_created_adopted_and_grown),
         cmocka_unit_test(memory_that_fills_up_is_an_error_and_never_a_signal),
+        cmocka_unit_test(a_slot_has_huge_pages_where_there_are_some),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
