@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The training job of the tests that compare bits: mpi_train with its weights and hashes in files.
 # Loaded after lib/suite; the file that loads it sets STEPS, and name for each test.
+# shellcheck shell=bash disable=SC2154
 
 train_file() {
     job_file train.sh <<'SH'
