@@ -69,6 +69,16 @@ static void forget(struct dlr_recv *r)
     free(r);
 }
 
+/* The head lay in the slot for as long as the copy took: what is sealed is what was checked. */
+static bool head_is_as_it_came(const struct dlr_recv *r)
+{
+    const void *meta;
+    size_t bytes;
+
+    dlr_slot_meta(r->held->slot, &meta, &bytes);
+    return bytes == r->meta_bytes && memcmp(meta, r->meta, bytes) == 0;
+}
+
 /* Nothing is fetched into the slot any more: it is whole, or DEAD and free for others. */
 static void release(struct dlr_recv *r)
 {
@@ -78,6 +88,8 @@ static void release(struct dlr_recv *r)
 
     if (r->sum)
         dlr_sum_leave(r->sum, r->rank, rc);
+    if (rc == 0 && r->held && !head_is_as_it_came(r))
+        rc = -EBADMSG;
     if (r->held && !dlr_held_write_done(r->held, rc == 0) && rc == 0)
         rc = -ECANCELED; /* aborted while the last chunks came */
     say(r, opened ? DLR_WIRE_ACK : DLR_WIRE_ANSWER, rc);
@@ -311,8 +323,13 @@ static struct dlr_recv *expected(struct dlr_data *d, const struct dlr_net_in *in
     if (!in->offered || dlr_wire_read_chunk(in->head, in->head_bytes, &head) < 0)
         return NULL;
     r = find(d, &head);
-    if (!r || head.index >= r->nchunks || place_chunk(r, head.index, ret) < 0 ||
-        in->bytes != ret->bytes)
+    if (!r || head.index >= r->nchunks)
+        return NULL;
+    if (place_chunk(r, head.index, ret) < 0) {
+        dlr_recv_end(r, -EBADMSG); /* the head in the slot is not what it was */
+        return NULL;
+    }
+    if (in->bytes != ret->bytes)
         return NULL;
     got = &r->got[head.index / 8];
     bit = (unsigned char)(1u << head.index % 8);

@@ -330,6 +330,29 @@ static void damaged_data_never_becomes_whole(void **state)
     pair_down(&p);
 }
 
+/* Its head, and its region table, which no chunk needs. */
+static void a_meta_block_that_changes_while_chunks_come_is_not_sealed(void **state)
+{
+    static const unsigned at[] = {57, 128 + 10};
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct pair p;
+
+        pair_up(&p, 128 * MIB, NULL);
+        send_and_catch(&p);
+        for (unsigned k = 0; k < 2; k++)
+            if (dlr_slot_state(p.dst[k]) == DLR_SLOT_OPEN)
+                ((unsigned char *)dlr_slot_base(p.dst[k]))[DLR_SLOT_PAGE + at[i]] ^= 1;
+        kill(p.to.pid, SIGCONT);
+        assert_int_not_equal(rig_done(&p.from, 1, NULL, 0), 0);
+        assert_false(any_whole(&p));
+        send_v(&p, v7, 2);
+        assert_int_equal(rig_done(&p.from, 2, NULL, 0), 0);
+        expect_copy(&p, p.src);
+        pair_down(&p);
+    }
+}
+
 static void a_killed_receiver_ends_the_transfer(void **state)
 {
     struct pair p;
@@ -514,6 +537,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_receiver_that_hears_of_the_round_later_takes_it),
         cmocka_unit_test(a_snapshot_too_large_for_the_slot_is_refused),
         cmocka_unit_test(damaged_data_never_becomes_whole),
+        cmocka_unit_test(a_meta_block_that_changes_while_chunks_come_is_not_sealed),
         cmocka_unit_test(a_killed_receiver_ends_the_transfer),
         cmocka_unit_test(a_silent_receiver_is_left_at_the_next_round),
         cmocka_unit_test(a_lost_sender_leaves_the_slot_usable),
