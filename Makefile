@@ -64,7 +64,7 @@ CLI_READ := mpi_launcher/cli_args.c mpi_launcher/cli_find.c mpi_launcher/cli_jso
   mpi_launcher/cli_mood.c mpi_launcher/cli_reader.c mpi_launcher/cli_state.c mpi_launcher/cli_text.c \
   mpi_launcher/cli_view.c mpi_launcher/cli_words.c
 DOCTOR := mpi_launcher/doctor.c mpi_launcher/doctor_job.c mpi_launcher/doctor_look.c \
-  mpi_launcher/doctor_node.c mpi_launcher/doctor_nodes.c mpi_launcher/doctor_plugin.c \
+  mpi_launcher/doctor_node.c mpi_launcher/doctor_nodes.c mpi_launcher/doctor_plugin.c mpi_launcher/doctor_tmpfs.c \
   mpi_launcher/doctor_slurm.c mpi_launcher/libfile.c mpi_launcher/plugstack.c
 CKPT_READ := ckpt/slot.c ckpt/slot_meta.c ckpt/crc32c.c $(SAVED)
 CLI := mpi_launcher/cli_ckpt.c mpi_launcher/cli_dcp.c mpi_launcher/persist.c $(CKPT_READ) mpi_launcher/cli.c mpi_launcher/cli_status.c mpi_launcher/cli_events.c \

@@ -38,6 +38,7 @@ const struct dlr_doctor_check dlr_doctor_checks[] = {
     {"pmix", "srun can start MPI programs with PMIx", HOST, dlr_doctor_pmix},
     {"ports", "srun may listen, on enough ports of SrunPortRange", HOST, dlr_doctor_ports},
     {"shm", "/dev/shm is there and has room", HOST | NODE, dlr_doctor_shm},
+    {"tmpfs", "each job's own tmpfs in /run/dlrover can be mounted", HOST | NODE, dlr_doctor_tmpfs},
     {"memory", "memory for snapshots, uncorrected errors", HOST | NODE, dlr_doctor_memory},
     {"memlock", "the limit of locked memory, where RDMA needs it", HOST | NODE, dlr_doctor_memlock},
     {"ipc", "logind does not remove snapshots (RemoveIPC)", HOST | NODE, dlr_doctor_ipc},

@@ -129,6 +129,7 @@ void dlr_doctor_prolog(const struct dlr_doctor *d, struct dlr_doctor_result *ret
 void dlr_doctor_requeue(const struct dlr_doctor *d, struct dlr_doctor_result *ret);
 void dlr_doctor_ports(const struct dlr_doctor *d, struct dlr_doctor_result *ret);
 void dlr_doctor_munge(const struct dlr_doctor *d, struct dlr_doctor_result *ret);
+void dlr_doctor_tmpfs(const struct dlr_doctor *d, struct dlr_doctor_result *ret);
 void dlr_doctor_shm(const struct dlr_doctor *d, struct dlr_doctor_result *ret);
 void dlr_doctor_memory(const struct dlr_doctor *d, struct dlr_doctor_result *ret);
 void dlr_doctor_memlock(const struct dlr_doctor *d, struct dlr_doctor_result *ret);

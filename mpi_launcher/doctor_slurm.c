@@ -115,8 +115,10 @@ void dlr_doctor_container(const struct dlr_doctor *d, struct dlr_doctor_result *
     if (strstr(value, "tmpfs"))
         dlr_doctor_say(
             ret, NOTE,
-            "JobContainerType=%s: if its Dirs= holds /dev/shm, snapshots lie in "
-            "the job's own and end with it; the epilog does not see them",
+            "JobContainerType=%s: made before the job's tmpfs in /run/dlrover, which "
+            "is "
+            "not seen in it; if its Dirs= holds /dev/shm, snapshots lie in the job's "
+            "own and end with it",
             value);
     else
         dlr_doctor_say(ret, OK, "JobContainerType=%s", value[0] ? value : "none");

@@ -332,6 +332,52 @@ static void rdma_needs_memory_that_may_be_locked(void **state)
     assert_says(&r, DLR_DOCTOR_OK, "may lock any amount");
 }
 
+static void the_jobs_tmpfs_is_judged(void **state)
+{
+    static const struct {
+        const char *words, *caps;
+        mode_t mode; /* of /run/dlrover, 0: it is not there */
+        enum dlr_doctor_verdict verdict;
+        const char *text;
+    } rows[] = {
+        {"", "000001ffffffffff", 0, DLR_DOCTOR_OK,
+         "job-tmpfs-size=100% of a job's memory, job-tmpfs-keep=off; 0 here"},
+        {" job-tmpfs-size=50% job-tmpfs-keep=10m", "000001ffffffffff", 0755,
+         DLR_DOCTOR_OK,
+         "job-tmpfs-size=50% of a job's memory, job-tmpfs-keep=10m; 2 here, 1 of them"},
+        {" job-tmpfs=off", "000001ffffffffff", 0755, DLR_DOCTOR_NOTE,
+         "take the word out"},
+        {"", "000001ffffffffff", 0777, DLR_DOCTOR_PROBLEM, "chmod 755 /run/dlrover"},
+        {"", "00000000a80425fb", 0755, DLR_DOCTOR_PROBLEM, "no CAP_SYS_ADMIN"},
+    };
+    char line[128], text[64], run[PATH_MAX];
+
+    if (geteuid() != 0)
+        skip(); /* whose it is counts */
+    put_text("/proc/77/comm", "slurmd\n");
+    dlr_format(run, sizeof(run), "%s/run/dlrover", root);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct dlr_doctor_result r = {0};
+        struct dlr_doctor d;
+
+        print_message("row '%s' %o\n", rows[i].words, (unsigned)rows[i].mode);
+        dlr_format(line, sizeof(line), "optional /lib/spank_dlrover.so%s",
+                   rows[i].words);
+        d = doctor(line);
+        dlr_format(text, sizeof(text), "Name:\tslurmd\nCapEff:\t%s\n", rows[i].caps);
+        put_text("/proc/77/status", text);
+        if (rows[i].mode) {
+            put_text("/run/dlrover/.lock", "");
+            put_text("/run/dlrover/3001-7/.keep", "");
+            put_text("/run/dlrover/3001-8/.keep", "");
+            put_text("/run/dlrover/3001-8.kept", "1 3001\n");
+            assert_int_equal(chmod(run, rows[i].mode), 0);
+        }
+        dlr_doctor_tmpfs(&d, &r);
+        assert_says(&r, rows[i].verdict, rows[i].text);
+    }
+}
+
 /* --- settings ------------------------------------------------------------------------ */
 
 static void logind_is_read_as_systemd_does(void **state)
@@ -364,6 +410,7 @@ int main(void)
         cmocka_unit_test(a_file_that_is_no_library_is_named),
         cmocka_unit_test(a_library_says_its_version_and_cut_anywhere_does_no_harm),
         cmocka_unit_test(an_slurmd_without_this_plugin_is_seen),
+        cmocka_unit_test(the_jobs_tmpfs_is_judged),
         cmocka_unit_test(rdma_needs_memory_that_may_be_locked),
         cmocka_unit_test(logind_is_read_as_systemd_does),
     };
