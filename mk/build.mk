@@ -61,6 +61,10 @@ $(BUILD)/stream: $(call obj,bench/stream.c tests/data_rig.c $(SLOT) $(COMMON)) |
 	$(call link,-lisal -lxxhash)
 $(BUILD)/step: $(call obj,bench/step.c $(CKPT_LIB) $(SLOT) $(COMMON))
 	$(call link,-lisal -lxxhash -ldl)
+$(BUILD)/obj/bench/reduce.o: XCFLAGS = $(shell $(MPICC) --showme:compile)
+$(BUILD)/reduce: LINKER = $(MPICC)
+$(BUILD)/reduce: $(call obj,bench/reduce.c $(CKPT_LIB) $(SLOT) $(COMMON))
+	$(call link,-lisal -lxxhash -ldl)
 $(BUILD)/persist: $(call obj,bench/persist.c tests/data_rig.c $(SLOT) $(COMMON)) | $(BUILD)/dlrover-data
 	$(call link,-lisal -lxxhash)
 $(BUILD)/gf: $(call obj,bench/gf.c ckpt/parity.c $(SLOT) $(COMMON))
