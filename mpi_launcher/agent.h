@@ -43,6 +43,7 @@
 #include "common/err.h"
 #include "common/jobconf.h"
 #include "common/local.h"
+#include "mpi_launcher/agent_net.h"
 #include "mpi_launcher/endpoint.h"
 #include "mpi_launcher/identity.h"
 
@@ -215,6 +216,7 @@ struct dlr_agent {
         int64_t begun_ns;     /* the first of them; and what has arrived since */
         uint64_t bytes;
     } pacing;
+    struct dlr_agent_net net;
     struct dlr_agent_peers peers;
     struct {
         int pidfd, timer; /* -1: not watched, off */
@@ -490,6 +492,8 @@ void dlr_agent_save_missed(struct dlr_agent *a, int32_t rank, uint64_t step,
 /* --- agent_data.c ------------------------------------------------------------------- */
 
 int dlr_agent_data_start(struct dlr_agent *a, struct dlr_err *err);
+/* In place of the one that runs; what that was doing has failed, why says why. */
+void dlr_agent_data_restart(struct dlr_agent *a, const char *why);
 void dlr_agent_data_stop(struct dlr_agent *a);
 void dlr_agent_data_send(struct dlr_agent *a, const struct dlr_local_msg *msg);
 /* D_CONFIG of the current round; with its sums, and with drop also D_DROP. */

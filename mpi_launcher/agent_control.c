@@ -128,6 +128,7 @@ static int on_welcome(struct dlr_agent *a, const json_t *msg)
 static int on_peers(struct dlr_agent *a, const json_t *msg)
 {
     dlr_agent_peers_set(a, msg);
+    dlr_agent_net_peers(a, msg);
     return 0;
 }
 

@@ -45,6 +45,8 @@ static void tell_end(struct dlr_agent *a, struct request *q, int rc, const char 
         dlr_agent_save_settle(a, r);
     if (is_save(q))
         dlr_agent_pace_end(a, rc, r ? r->bytes : 0);
+    if (q->type == DLR_LOCAL_D_SEND)
+        dlr_agent_net_sent(a, rc, why);
     if (q->from.from == DLR_AGENT_SELF && rc < 0 &&
         dlr_agent_round_is(a, q->version.round))
         dlr_agent_save_missed(a, q->rank, q->version.step, why);
@@ -382,7 +384,8 @@ int dlr_agent_data_start(struct dlr_agent *a, struct dlr_err *err)
     if (!a->job.checkpoint)
         return 0;
     snprintf(threads, sizeof(threads), "--threads=%u", a->job.data_threads);
-    snprintf(net, sizeof(net), "--net=%s", a->job.net);
+    snprintf(net, sizeof(net), "--net=%s",
+             a->net.device[0] ? a->net.device : a->job.net);
     snprintf(class, sizeof(class), "--net-class=%u", a->job.net_class);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return dlr_fail(err, -errno, "socketpair: %s", strerror(errno));
@@ -396,6 +399,21 @@ int dlr_agent_data_start(struct dlr_agent *a, struct dlr_err *err)
     a->data.fd = dlr_steal_fd(&ours);
     dlr_agent_watch(a, a->data.fd, on_data, a);
     return 0;
+}
+
+void dlr_agent_data_restart(struct dlr_agent *a, const char *why)
+{
+    struct dlr_err err;
+
+    if (a->data.fd < 0)
+        return; /* the next one is started with what holds by then */
+    forget_process(a);
+    fail_all(a, why);
+    dlr_agent_hello(a);
+    if (dlr_agent_data_start(a, &err) == 0)
+        return;
+    dlr_error("%s: %s", a->node, err.text);
+    refuse_slots(a);
 }
 
 void dlr_agent_data_stop(struct dlr_agent *a)

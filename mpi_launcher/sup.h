@@ -163,6 +163,7 @@ struct dlr_sup {
     /* the plan in force, and what the next one must know */
     struct dlr_plan plan;
     bool have_plan;
+    bool common_net;      /* copies go over the control plane's network */
     unsigned *holders;    /* sup_redundancy.c: [places][copies] of the plan in force */
     struct dlr_sets sets; /* of those that share parity; rows 0: there are none */
     uint64_t *slot_bytes; /* [world] what each rank has reserved in this round */
@@ -545,6 +546,11 @@ void dlr_sup_write_manifest(
 
 /* sup_memory.c: nodes without room */
 void dlr_sup_on_no_slots(struct dlr_sup *s, unsigned node, const json_t *msg);
+
+/* sup_net.c: the network that a node's copies were to take leads nowhere; all take the one they have
+ * in common
+ */
+void dlr_sup_on_unreached(struct dlr_sup *s, unsigned node, const json_t *msg);
 
 /* sup_strangers.c: who has no business with us */
 void dlr_sup_strangers(struct dlr_sup *s, int64_t now_ms);

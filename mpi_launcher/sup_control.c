@@ -45,6 +45,8 @@ void dlr_sup_send_peers(struct dlr_sup *s)
     }
     json_object_set_new(msg, "peers", peers);
     json_object_set_new(msg, "batch", json_string(s->batch));
+    if (s->common_net)
+        json_object_set_new(msg, "common_net", json_true());
     json_object_set_new(msg, "state",
                         json_pack("{s:i,s:i,s:i,s:s}", "places", s->full_places,
                                   "world", s->step.world, "nodes", s->members.n, "dir",
@@ -360,6 +362,7 @@ static const struct {
     {"report", dlr_sup_on_report},
     {"strangers", dlr_sup_on_strangers},
     {"uses", dlr_sup_cadence_uses},
+    {"unreached", dlr_sup_on_unreached},
     {"left", dlr_sup_on_left},
 };
 

@@ -8,7 +8,7 @@ setup_file() {
     job_file train.sh <<'SH'
 #!/bin/bash
 #SBATCH -o out.%j
-export SLURM_MPI_TYPE=pmix
+export SLURM_MPI_TYPE=pmix OMPI_MCA_btl_tcp_if_include=eth0
 srun /opt/dlrover/share/dlrover/examples/mpi_train --params small --step-ms 50 "$@"
 SH
 }
@@ -60,6 +60,22 @@ cancel() { alice scancel "$1" && await_job "$1" >/dev/null; }
     await "$job" "e['event']=='restored' and e['round']==1" >/dev/null
     cancel "$job"
     heal_cluster
+}
+
+@test "nodes whose fastest networks do not meet: copies take the one they have in common" {
+    for node in n1 n2; do # as fast as eth0 by its own word, and a network of this node alone
+        on "$node" sh -c "ip link add fast0 type veth peer name fast1 &&
+            ip addr add 10.99.${node#n}.1/24 dev fast0 && ip link set fast0 up && ip link set fast1 up"
+    done
+    job=$(start -w n1,n2,n3 -- --steps 100000)
+    await "$job" "e['event']=='progress' and e['commits']>=3" >/dev/null
+    await "$job" "e['event']=='network' and e['uses']=='eth0'" >/dev/null
+    status "$job" | grep -E '^ *network +copies of n[12] go over eth0'
+    # a UCX that sees so itself would not try
+    [ -z "$(events "$job" 'select(.event=="save_failed" and (.why|test("unreachable|No route")))')" ] ||
+        grep -E "n[12] does not reach the others over the network that is fastest there .*: copies go over that of the control plane" "$(alice_home)/out.$job"
+    cancel "$job"
+    for node in n1 n2; do on "$node" ip link del fast0; done
 }
 
 @test "a device that is not there: one line, the job runs on without snapshots" {
