@@ -39,7 +39,7 @@ $(BUILD)/analyze/%.ok: %.c tests/analyze.known
 	@mkdir -p $(@D)
 	@tests/analyze.sh $< $(filter-out -Werror,$(DLR_CFLAGS)) $(CPPFLAGS) $(XCFLAGS) -MMD -MP -MT $@ -MF $(@:.ok=.d)
 	@touch $@
-$(BUILD)/analyze/mpi_launcher/rendezvous.ok $(BUILD)/analyze/examples/%.ok: XCFLAGS = \
+$(BUILD)/analyze/mpi_launcher/rendezvous.ok $(BUILD)/analyze/bench/reduce.ok $(BUILD)/analyze/examples/%.ok: XCFLAGS = \
   $(shell $(MPICC) --showme:compile) -I$(BUILD)/include
 $(BUILD)/analyze/examples/ckpt_hello.ok: | $(BUILD)/include/dlrover/ckpt.h
 .PHONY: lint format format-check check-layers check-headers check-symbols check-man check-slurm-api check-ptx ptx shellcheck cppcheck analyze
