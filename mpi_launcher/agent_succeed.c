@@ -33,7 +33,6 @@ struct dlr_successor {
     struct dlr_plan_report *reports;
     unsigned nreports;
     struct dlr_sets sets; /* rows 0: no parity */
-    unsigned *tasks;      /* of each place of it */
     struct dlr_plan plan;
     struct dlr_plan_file *files; /* [plan.world] once persisting */
     bool whole;                  /* every one of them was written */
@@ -256,16 +255,15 @@ static void persist_rank(struct dlr_successor *s, unsigned rank, const char *dir
         dlr_agent_peers_say(a, src->where, json_incref(msg));
 }
 
-/* The round's places, as they shared parity. */
-static void find_sets(struct dlr_successor *s)
+/* The round's places, as they shared parity; tasks has room for all of them. */
+static void find_sets(struct dlr_successor *s, unsigned *tasks)
 {
     const struct dlr_agent_round *round = &s->agent->round;
     const struct dlr_redundancy_conf *conf = &s->agent->job.redundancy;
     unsigned world = s->agent->peers.world, n = 0;
     DLR_AUTO_FREE unsigned *ranks = calloc(world + 1, sizeof(*ranks));
-    DLR_AUTO_FREE unsigned *tasks = calloc(round->nnodes + 1, sizeof(*tasks));
 
-    if (!conf->members || round->nnodes < 2 || !ranks || !tasks)
+    if (!conf->members || round->nnodes < 2 || !ranks)
         return;
     for (unsigned p = 0; p < round->nnodes; p++) {
         tasks[p] = round->nodes[p].nranks;
@@ -273,23 +271,24 @@ static void find_sets(struct dlr_successor *s)
             if (n < world)
                 ranks[n] = (unsigned)round->nodes[p].ranks[i];
     }
-    if (n == world && dlr_sets_init(&s->sets, round->nnodes, tasks, ranks,
-                                    conf->members, conf->copies) == 0)
-        s->tasks = DLR_STEAL(tasks);
+    if (n == world)
+        dlr_sets_init(&s->sets, round->nnodes, tasks, ranks, conf->members,
+                      conf->copies);
 }
 
 static bool choose(struct dlr_successor *s)
 {
+    DLR_AUTO_FREE unsigned *tasks = calloc(s->agent->round.nnodes + 1, sizeof(*tasks));
     unsigned world = s->agent->peers.world;
     struct dlr_plan_want want = {.nplaces = 1, .tasks = &world};
     struct dlr_err err = {0};
 
-    if (world == 0 || s->nreports == 0)
+    if (world == 0 || s->nreports == 0 || !tasks)
         return false;
-    find_sets(s);
+    find_sets(s, tasks);
     if (s->sets.rows > 0)
         want = (struct dlr_plan_want){.nplaces = s->sets.nplaces,
-                                      .tasks = s->tasks,
+                                      .tasks = tasks,
                                       .ranks = s->sets.ranks,
                                       .members = s->agent->job.redundancy.members,
                                       .rows = s->sets.rows};
@@ -469,7 +468,6 @@ void dlr_agent_succeed_stop(struct dlr_agent *a)
     free(s->reports);
     dlr_plan_done(&s->plan);
     dlr_sets_done(&s->sets);
-    free(s->tasks);
     free(s->files);
     free(s);
 }
