@@ -235,12 +235,11 @@ static bool announce(struct dlr_ckpt *ck, uint64_t step, int64_t now)
 
 int dlr_ckpt_due(const struct dlr_ckpt *ck, uint64_t step)
 {
-    uint64_t at = atomic_load(&ck->page->save_at);
-
     if (!ck->started || !ck->closed_list)
         return 1;
-    /* Alone begin itself sets the next one. */
-    return at == step || (at < step && ck->backend == &dlr_backend_alone);
+    if (ck->backend->asks_each_step)
+        return step % ck->conf.every == 0;
+    return dlr_page_ordered(ck->page, step);
 }
 
 int dlr_ckpt_begin(struct dlr_ckpt *ck, uint64_t step, void *stream)
