@@ -176,7 +176,7 @@ static void a_damaged_head_does_not_hold_its_slot(void **state)
     rig_save(&w, 20);
     expect_sealed(20);
     decide("commit", 20);
-    assert_int_equal(dlr_slot_state(w.slots[k]), DLR_SLOT_DEAD);
+    wait_for_state(&w, k, DLR_SLOT_DEAD);
     rig_bye(&w);
     dlr_rig_stop(&rig);
 }

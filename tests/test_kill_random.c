@@ -139,7 +139,7 @@ static void start_worker(struct node *n)
     n->page->round = round_now;
     n->page->rank = n->rank;
     atomic_store(&n->page->begun_step, DLR_PAGE_NEVER);
-    atomic_store(&n->page->save_at, DLR_PAGE_NEVER);
+    dlr_page_clear_orders(n->page);
     assert_int_equal(pipe2(orders, O_CLOEXEC), 0);
     dlr_format(text, sizeof(text), "%u", round_now);
     setenv("DLROVER_ROUND", text, 1);
@@ -480,15 +480,14 @@ static bool copied(void)
     return nodes[0].copied && nodes[1].copied;
 }
 
-/* A slot that is free; the undecided and the committed one are not. */
-static int choose(const struct node *n)
+/* One slot at least, beside the undecided and the committed one. */
+static void expect_room(const struct node *n)
 {
     for (int k = 0; k < 2; k++)
         if (dlr_slot_state(n->slots[n->rank][k]) == DLR_SLOT_FREE ||
             dlr_slot_state(n->slots[n->rank][k]) == DLR_SLOT_DEAD)
-            return k;
+            return;
     fail_msg("seed %" PRIu64 ": no slot is free", seed);
-    return -1;
 }
 
 static void order(uint64_t step)
@@ -497,9 +496,9 @@ static void order(uint64_t step)
         struct node *n = &nodes[i];
 
         n->sealed = n->copied = false;
-        atomic_store(&n->page->save_slot,
-                     n->slots[n->rank][0] ? (uint64_t)choose(n) : 0);
-        atomic_store(&n->page->save_at, step);
+        if (n->slots[n->rank][0])
+            expect_room(n);
+        atomic_store(dlr_page_order(n->page, step), step);
         if (write(n->orders, &step, sizeof(step)) != sizeof(step))
             fail_msg("seed %" PRIu64 ": rank %d does not listen", seed, n->rank);
     }

@@ -240,7 +240,7 @@ static void a_slot_with_a_damaged_head_is_free_at_the_next_decision(void **state
         if (drop)
             dlr_held_drop(&h, &restored);
         else
-            dlr_held_commit(&h, (struct dlr_version){1, 11});
+            dlr_held_commit(&h, (struct dlr_version){1, 11}, NULL);
         assert_int_equal(dlr_slot_state(dlr_held_find(&h, 1, 0)->slot), DLR_SLOT_DEAD);
         flip_bit(dir, "r1.s0", DLR_SLOT_PAGE + 57);
     }
