@@ -19,6 +19,7 @@ srun /usr/bin/python3 /opt/dlrover/share/dlrover/examples/torch_train.py --param
     --steps 60 --save-weights "$name.weights" --hash-log "$name.hashes" "$@"
 SH
 }
+teardown() { heal_cluster; }
 teardown_file() { cluster_down; }
 
 # bats test_tags=production
