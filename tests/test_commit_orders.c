@@ -111,8 +111,8 @@ static void expect_safe(void)
 }
 
 /* Whole, with as many open as the machine has: 3.3 and 4.7 million states; 3 ranks and 4 steps are
- * beyond reach (50 million of 3 and 3 were counted when memory ended), hence the walks. Two open at
- * a time are a quarter of the first, and no state of the second has more.
+ * beyond reach (a step more is about 70 times as many, a rank more 100 times), hence the walks. Two
+ * open at a time are a third of the first, and no state of the second has more.
  */
 static void every_order_of_events_of_two_ranks_keeps_the_newest_commit(void **state)
 {
