@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ckpt/commit.h"
+#include "ckpt/commit_state.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,39 +19,6 @@
 
 static_assert(DLR_COMMIT_OPEN_MAX < DLR_PAGE_RING,
               "a rank's page has an entry for each");
-
-/* Who has done it: set 0 of a rank's own node, set h of its holder h. The ready of a round are
- * the first tally; an open version's have sealed it, or have its copy.
- */
-enum { READY, FIRST_OPEN, TALLIES = FIRST_OPEN + DLR_COMMIT_OPEN_MAX };
-enum { SETS = 1 + DLR_COMMIT_COPIES_MAX };
-
-struct open {
-    bool used;
-    struct dlr_version v;
-    int64_t reached_ms;    /* its step was known as reached; -1: not yet */
-    int64_t first_seal_ms; /* -1: none */
-};
-
-struct dlr_commit {
-    struct dlr_commit_conf conf;
-    struct dlr_commit_ops ops;
-    void *arg;
-
-    bool running;
-    uint32_t round;
-    unsigned world;
-    uint64_t *sets; /* TALLIES * SETS bitmaps of words() each */
-    unsigned count[TALLIES][SETS];
-
-    struct dlr_schedule when;
-    bool has_newest;
-    struct dlr_version newest;
-    struct open open[DLR_COMMIT_OPEN_MAX];
-    uint64_t last_step; /* newest step of this round that was ever ordered */
-    int64_t hold_ms;    /* nothing is ordered before this */
-    int64_t backoff_ms; /* of the next such abort */
-};
 
 static size_t words(unsigned world)
 {
