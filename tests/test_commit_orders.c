@@ -126,8 +126,7 @@ static void every_order_of_events_of_two_ranks_keeps_the_newest_commit(void **st
 static void every_order_of_events_of_three_ranks_keeps_the_newest_commit(void **state)
 {
     if (!getenv("DLROVER_EXPLORE_ALL")) {
-        print_message(
-            "           skipped without DLROVER_EXPLORE_ALL=1: half a minute\n");
+        print_message("           skipped without DLROVER_EXPLORE_ALL=1: 40 s\n");
         skip();
     }
     begin(false, 3, 2, 0, 0);
