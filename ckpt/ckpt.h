@@ -207,13 +207,16 @@ int dlr_ckpt_progress(struct dlr_ckpt *ck, uint64_t step);
  */
 int dlr_ckpt_mark_bad(struct dlr_ckpt *ck, uint64_t step);
 
-/* What this handle did so far. */
+/* What this handle did so far. Later versions of the library append counters: a program is to be
+ * compiled with the header of the library that it runs with.
+ */
 struct dlr_ckpt_stats {
     uint64_t saves, given_up;    /* snapshots started; of them given up */
     uint64_t committed_step;     /* newest step known as safe on two nodes; 0 none */
     uint64_t begin_ns, fence_ns; /* total time spent in these calls */
     uint64_t copied_bytes;
     uint64_t changed; /* fences that found a region changed (DLROVER_CKPT_AUDIT) */
+    uint64_t skipped; /* under a job: ordered steps not saved, no slot being free */
 };
 void dlr_ckpt_stats(const struct dlr_ckpt *ck, struct dlr_ckpt_stats *ret);
 

@@ -361,6 +361,7 @@ void dlr_ckpt_stats(const struct dlr_ckpt *ck, struct dlr_ckpt_stats *ret)
         .fence_ns = atomic_load(&page->fence_ns),
         .copied_bytes = atomic_load(&page->copied_bytes),
         .changed = atomic_load(&page->changed),
+        .skipped = atomic_load(&page->skipped),
     };
 }
 

@@ -142,6 +142,14 @@ PY
     [ "$status" -eq 0 ]
 }
 
+@test "stats() has the header's counters, in its order" {
+    declared=$(sed -nE '/^struct dlr_ckpt_stats/,/^}/s/^ *uint64_t ([^;]*);.*/\1/p' ckpt/ckpt.h | tr -d ' ' | tr , '\n')
+    run "$python" -c 'import dlrover; print(*dlrover.Checkpoint().stats(), sep="\n")'
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $declared == *skipped* && $output == "$declared" ]]
+}
+
 @test "what cannot be saved is refused by name" {
     run "$python" - <<'PY'
 import numpy as np, torch, dlrover

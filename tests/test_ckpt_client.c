@@ -186,6 +186,33 @@ static void a_step_that_is_only_reported_is_missed(void **state)
     dlr_ckpt_close(f->ck);
 }
 
+static void an_order_that_finds_no_slot_is_skipped_and_counted(void **state)
+{
+    struct played *f = *state;
+    struct dlr_ckpt_stats stats;
+    uint64_t step;
+
+    played_join(f);
+    dlr_ckpt_begin(f->ck, 1, NULL);
+    played_slots(f);
+    step = played_save_from(f, 2, 0); /* the other one is COMMITTED */
+    played_expect(f, DLR_LOCAL_SEALED);
+    dlr_ckpt_stats(f->ck, &stats);
+    assert_int_equal(stats.skipped, 0);
+    for (unsigned n = 1; n < 3; n++) {
+        step++;
+        atomic_store(dlr_page_order(f->agent.page, step), step);
+        assert_int_equal(dlr_ckpt_begin(f->ck, step, NULL), 0);
+        played_expect(f, DLR_LOCAL_DEAD);
+        assert_int_equal(f->agent.msg.step, step);
+        assert_non_null(dlr_after(f->agent.msg.text, "busy: "));
+        dlr_ckpt_stats(f->ck, &stats);
+        assert_int_equal(stats.skipped, n);
+        assert_int_equal(stats.saves, 1);
+    }
+    dlr_ckpt_close(f->ck);
+}
+
 /* 64 MiB are not copied in a millisecond, unless this thread sleeps before its fence. */
 static void a_fence_beyond_its_budget_gives_up_and_tells_when_it_let_go(void **state)
 {
@@ -455,6 +482,7 @@ int main(void)
         T(an_audit_names_a_region_changed_before_its_fence),
         T(an_order_before_the_slots_are_here_is_reported),
         T(a_step_that_is_only_reported_is_missed),
+        T(an_order_that_finds_no_slot_is_skipped_and_counted),
         T(a_fence_beyond_its_budget_gives_up_and_tells_when_it_let_go),
         T(a_vanished_agent_ends_saving_and_nothing_else),
         T(refused_memory_ends_saving_with_the_reason),
