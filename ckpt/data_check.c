@@ -28,6 +28,8 @@ static bool accepted(const struct dlr_data *d, int32_t rank)
 /* What this round makes of the rank is not meant. */
 bool dlr_data_brings(const struct dlr_data *d, int32_t rank, struct dlr_version v)
 {
+    if (!d->resized && accepted(d, rank)) /* what is owed here comes for good */
+        return false;
     for (unsigned i = 0; i < d->nbring; i++)
         if (d->bring[i] == rank)
             return v.round < d->round;

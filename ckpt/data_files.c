@@ -57,8 +57,15 @@ static void tell_reserved(struct dlr_data *d, const struct reserve *r, int rc,
         dlr_data_say(d, &msg, NULL, 0);
         return;
     }
-    for (unsigned k = 0; k < r->n; k++)
-        fds[k] = dlr_held_find(&d->held, r->rank, r->first + k)->fd;
+    for (unsigned k = 0; k < r->n; k++) {
+        const struct dlr_held *held = dlr_held_find(&d->held, r->rank, r->first + k);
+
+        if (!held) {
+            tell_reserved(d, r, -ESTALE, "a slot was removed meanwhile");
+            return;
+        }
+        fds[k] = held->fd;
+    }
     msg.arg[0] = r->n;
     dlr_data_say(d, &msg, fds, r->n);
 }

@@ -105,22 +105,24 @@ static int read_config(const json_t *json, struct config *c)
     return rc;
 }
 
-/* A slot that was half received when a data process died: nobody will finish it. */
-static void bury_unfinished(struct dlr_data *d)
-{
-    for (struct dlr_held *held = d->held.first; held; held = held->next)
-        for (unsigned i = 0; i < d->naccept; i++)
-            if (held->rank == d->accept[i] && !held->writing &&
-                dlr_slot_state(held->slot) == DLR_SLOT_OPEN)
-                dlr_slot_set_state(held->slot, DLR_SLOT_DEAD);
-}
-
 static bool is_among(const int32_t *list, unsigned n, int32_t rank)
 {
     for (unsigned i = 0; i < n; i++)
         if (list[i] == rank)
             return true;
     return false;
+}
+
+/* A slot that was half received when a data process died: nobody will finish it. Those of ranks
+ * that run here their workers write.
+ */
+static void bury_unfinished(struct dlr_data *d)
+{
+    for (struct dlr_held *held = d->held.first; held; held = held->next)
+        if (is_among(d->accept, d->naccept, held->rank) &&
+            !is_among(d->held.own, d->held.nown, held->rank) && !held->writing &&
+            dlr_slot_state(held->slot) == DLR_SLOT_OPEN)
+            dlr_slot_set_state(held->slot, DLR_SLOT_DEAD);
 }
 
 /* Copies that were brought for a restore which is over. */

@@ -204,10 +204,13 @@ struct dlr_held *dlr_held_choose_brought(const struct dlr_holdings *h, int32_t r
 
 struct dlr_held *dlr_held_choose(const struct dlr_holdings *h, int32_t rank)
 {
+    struct dlr_held *best = NULL;
+
     for (struct dlr_held *held = h->first; held; held = held->next)
-        if (held->rank == rank && !is_brought(held) && may_be_overwritten(h, held))
-            return held;
-    return NULL;
+        if (held->rank == rank && !is_brought(held) && may_be_overwritten(h, held) &&
+            (!best || dlr_slot_bytes(held->slot) > dlr_slot_bytes(best->slot)))
+            best = held;
+    return best;
 }
 
 uint64_t dlr_held_room(const struct dlr_holdings *h, int32_t rank)
@@ -296,12 +299,15 @@ static void doom(struct dlr_held *held)
     settle(held);
 }
 
+/* Those that are as large as the rank's largest: one left from smaller states is none. */
 static unsigned count_slots(const struct dlr_holdings *h, int32_t rank)
 {
+    uint64_t room = dlr_held_room(h, rank);
     unsigned n = 0;
 
     for (const struct dlr_held *held = h->first; held; held = held->next)
-        n += held->rank == rank && !is_brought(held);
+        n += held->rank == rank && !is_brought(held) &&
+             dlr_slot_bytes(held->grown ? held->grown : held->slot) >= room;
     return n;
 }
 
@@ -369,7 +375,12 @@ void dlr_held_drop(struct dlr_holdings *h, const struct dlr_version *v)
             doom(held);
         } else if (whole(held, &info) &&
                    (!v || dlr_version_cmp(info.version, *v) > 0)) {
-            doom(held);
+            /* At once, though it be read: the worker that takes it next must not lose what it
+             * saves in it, and who reads compares sums. */
+            if (is_own(h, held))
+                dlr_slot_set_state(held->slot, DLR_SLOT_DEAD);
+            else
+                doom(held);
         }
     }
 }

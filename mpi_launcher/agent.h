@@ -447,11 +447,13 @@ void dlr_agent_bring_retell(struct dlr_agent *a);
 /* Ranks whose copies may come; the caller's. */
 json_t *dlr_agent_bring_ranks(const struct dlr_agent *a);
 /* Bytes of slots here that no rank of this round uses: of former ranks, and brought. */
-uint64_t dlr_agent_bring_others(const struct dlr_agent *a);
+uint64_t dlr_agent_bring_others(const struct dlr_agent *a, int32_t but);
 /* Nobody reads them any more, and the data process gives them up. */
 void dlr_agent_bring_end(struct dlr_agent *a, const char *why);
 /* "reserve" with "bring", D_RESERVED of such a slot, "brought". */
 void dlr_agent_bring_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes);
+/* The data process has gone: room that was asked of it will not be made. */
+void dlr_agent_bring_fail(struct dlr_agent *a, const char *why);
 void dlr_agent_bring_reserved(struct dlr_agent *a, int32_t rank, int rc,
                               const char *why);
 int dlr_agent_brought(struct dlr_agent *a, const json_t *msg);

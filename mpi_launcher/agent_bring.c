@@ -137,7 +137,7 @@ static bool is_used(const struct dlr_agent *a, int32_t rank)
     return false;
 }
 
-uint64_t dlr_agent_bring_others(const struct dlr_agent *a)
+uint64_t dlr_agent_bring_others(const struct dlr_agent *a, int32_t but)
 {
     int fd = openat(a->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DLR_AUTO_CLOSEDIR DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -152,7 +152,7 @@ uint64_t dlr_agent_bring_others(const struct dlr_agent *a)
         unsigned k;
 
         if (sscanf(entry->d_name, "r%d.s%u", &rank, &k) == 2 &&
-            (k == DLR_STORE_BROUGHT || !is_used(a, rank)) &&
+            (k == DLR_STORE_BROUGHT ? rank != but : !is_used(a, rank)) &&
             fstatat(a->dir_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
             bytes += (uint64_t)st.st_size;
     }
@@ -192,6 +192,10 @@ void dlr_agent_bring_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes)
         say_room(a, rank, -ECANCELED, "nobody wants it any more");
         return;
     }
+    if (a->data.fd < 0) {
+        say_room(a, rank, -EIO, "no data process on this node");
+        return;
+    }
     if (dlr_agent_ranks_room(a, rank, bytes, &err) < 0) {
         say_room(a, rank, err.code, err.text);
         return;
@@ -205,6 +209,13 @@ void dlr_agent_bring_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes)
     m.arg[1] = 1;
     m.arg[2] = DLR_STORE_BROUGHT;
     dlr_agent_data_send(a, &m);
+}
+
+void dlr_agent_bring_fail(struct dlr_agent *a, const char *why)
+{
+    for (struct dlr_agent_bring *b = a->brings; b; b = b->next)
+        if (b->coming && b->n)
+            say_room(a, b->rank, -EIO, why);
 }
 
 void dlr_agent_bring_reserved(struct dlr_agent *a, int32_t rank, int rc,

@@ -65,6 +65,7 @@ static void fail_all(struct dlr_agent *a, const char *why)
         free(m);
     while ((q = zlistx_detach(a->data.requests, NULL)))
         tell_end(a, q, -EIO, why);
+    dlr_agent_bring_fail(a, why);
 }
 
 static void refuse_slots(struct dlr_agent *a)
@@ -123,7 +124,8 @@ static void on_hello(struct dlr_agent *a, const struct dlr_local_msg *m)
     dlr_agent_pace_start(a);
     if (!a->round.known)
         return;
-    dlr_agent_data_round(a, false);
+    dlr_agent_data_round(a, a->save_step ==
+                                0); /* the one that died may not have heard it */
     dlr_agent_ranks_reserve_again(a);
     dlr_agent_save_retell(a);
 }

@@ -277,8 +277,9 @@ static void tell_slots(struct dlr_agent *a, struct dlr_agent_rank *r, const char
     m.round = a->round.round;
     m.rank = r->rank;
     for (unsigned k = 0; !why && k < DLR_STORE_SLOTS_MAX; k++)
-        if (r->slot_fds[k] >= 0)
-            fds[n++] = r->slot_fds[k];
+        if (r->slot_fds[k] >= 0 && dlr_slot_bytes(r->slots[k]) >= r->bytes)
+            fds[n++] =
+                r->slot_fds[k]; /* one that was left from smaller states is none */
     m.arg[0] = n;
     if (n == 0)
         dlr_local_text(&m, "%s", why ? why : "the slots have gone");
@@ -302,7 +303,7 @@ static int check_budget(const struct dlr_agent *a, int32_t rank, unsigned slots,
 {
     const struct dlr_budget budget = {a->job.ckpt_mem, dlr_budget_node("")};
     unsigned others = 0;
-    uint64_t all = dlr_agent_bring_others(a);
+    uint64_t all = dlr_agent_bring_others(a, slots > 1 ? -1 : rank);
 
     for (unsigned i = 0; i < a->nranks; i++) {
         const struct dlr_agent_rank *o = a->ranks[i];

@@ -49,12 +49,14 @@ static void open_version(struct dlr_agent *a, uint64_t step)
     a->open[a->nopen++] = step;
 }
 
-static bool was_aborted(const struct dlr_agent *a, struct dlr_version v)
+/* Newer than what is committed, or what the round began from, and not to be decided any more: it was
+ * decided against, perhaps long ago when a slow reader held the slot.
+ */
+static bool is_void(const struct dlr_agent *a, struct dlr_version v)
 {
-    for (unsigned i = 0; v.round == a->round.round && i < DLR_AGENT_ABORTS; i++)
-        if (a->aborted[i] == v.step)
-            return v.step != 0;
-    return false;
+    if (a->has_committed && dlr_version_cmp(v, a->committed) <= 0)
+        return false;
+    return v.round != a->round.round || !is_open(a, v.step);
 }
 
 /* --- orders --------------------------------------------------------------------------- */
@@ -169,7 +171,7 @@ void dlr_agent_save_settle(struct dlr_agent *a, struct dlr_agent_rank *r)
             continue;
         else if (committed && dlr_version_cmp(held, a->committed) < 0)
             dlr_slot_set_state(r->slots[k], DLR_SLOT_FREE);
-        else if (was_aborted(a, held))
+        else if (is_void(a, held))
             dlr_slot_set_state(r->slots[k], DLR_SLOT_DEAD);
     }
 }

@@ -198,7 +198,8 @@ static bool can_rebuild(struct pick *k, size_t at, size_t end)
 
     if (!k->sets || k->held[at].world != k->plan->world)
         return false;
-    index_version(k, at, end);
+    if (!other) /* sets are of this world, and so is the index */
+        index_version(k, at, end);
     for (unsigned r = 0; r < k->plan->world; r++) {
         while (i < end && k->held[i].rank < (int32_t)r)
             i++;

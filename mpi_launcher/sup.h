@@ -197,7 +197,7 @@ struct dlr_sup {
     struct dlr_version transfer_version;
     struct dlr_sup_bring *brings; /* sup_worlds.c */
     unsigned brought;             /* in this round */
-    bool bring_struck; /* a copy failed while it was brought, and is struck off */
+    bool bring_failed; /* a copy could not be brought: a version is not bad for that */
     bool preparing, persisting, persist_done;
     struct dlr_plan persist_plan;
     struct dlr_sup_manifest *manifest; /* being written by this: */
@@ -468,6 +468,8 @@ bool dlr_sup_is_bad(const struct dlr_sup *s, struct dlr_version v); /* was marke
 /* --- sup_vetted.c: the older version that stays in memory ---------------------------------- */
 void dlr_sup_vetted_commit(struct dlr_sup *s, struct dlr_version v);
 /* Says in a "commit" which one it is; takes it from a former supervisor's state. */
+/* A round begins, from the plan's version. */
+void dlr_sup_vetted_round(struct dlr_sup *s);
 void dlr_sup_vetted_say(const struct dlr_sup *s, json_t *msg);
 void dlr_sup_vetted_take(struct dlr_sup *s, const json_t *state);
 

@@ -80,6 +80,7 @@ int dlr_sup_load_round(struct dlr_sup *s, const json_t *state)
     s->saving_told = flag(state, "saving");
     s->first_step_told = flag(state, "first_step");
     s->have_plan = true;
+    s->transfer_version = s->plan.version; /* what agents may still ask for */
     return 0;
 }
 
@@ -188,7 +189,6 @@ static void again(struct dlr_sup *s)
     if (!s->bare_ms || !dlr_commit_newest(s->commit, &newest) ||
         !dlr_version_eq(newest, s->plan.version))
         return;
-    s->transfer_version = s->plan.version;
     dlr_sup_again_plan(s);
     dlr_sup_again_start(s);
 }

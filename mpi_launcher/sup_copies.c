@@ -363,6 +363,7 @@ void dlr_sup_prepare(void *arg, uint32_t round)
     dlr_commit_round(s->commit, round, s->plan.world,
                      s->plan.restore ? &s->plan.version : NULL);
     dlr_sup_cadence_round(s);
+    dlr_sup_vetted_round(s);
     dlr_sup_keep_plan(s);
 }
 

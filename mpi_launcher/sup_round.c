@@ -320,7 +320,7 @@ static void restore_failed(struct dlr_sup *s, unsigned rank, unsigned node,
         dlr_policy_restore_refused(s->policy, s->running_round, text, dlr_sup_now());
         return;
     }
-    if (dlr_sup_other_world(s) && !s->bring_struck)
+    if (dlr_sup_other_world(s) && !s->bring_failed)
         dlr_sup_strike(s, "*", -1, v); /* which copy it was is not known */
     else if (!dlr_sup_other_world(s))
         dlr_sup_strike(s, where, (int)rank, v);

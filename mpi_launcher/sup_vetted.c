@@ -30,6 +30,13 @@ void dlr_sup_vetted_commit(struct dlr_sup *s, struct dlr_version v)
     dlr_sup_keep(s);
 }
 
+void dlr_sup_vetted_round(struct dlr_sup *s)
+{
+    if (s->has_vetted &&
+        (!s->plan.restore || dlr_version_cmp(s->vetted, s->plan.version) > 0))
+        s->has_vetted = false; /* its slots are dropped */
+}
+
 void dlr_sup_vetted_say(const struct dlr_sup *s, json_t *msg)
 {
     if (!is_wanted(s) || !s->has_vetted)

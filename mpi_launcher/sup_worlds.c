@@ -65,6 +65,7 @@ static void end(struct dlr_sup *s, struct dlr_sup_bring *b, int rc, const char *
         at = &(*at)->next;
     *at = b->next;
     s->brought += rc == 0;
+    s->bring_failed |= rc < 0;
     say_brought(s, b->t.to, b->t.rank, rc, why, NULL);
     free(b);
 }
@@ -149,11 +150,9 @@ bool dlr_sup_bring_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc,
         b = b->next;
     if (!b)
         return false;
-    if (rc < 0) { /* the next plan takes another copy of it */
+    if (rc < 0) /* the next plan takes another copy of it */
         dlr_sup_strike(s, s->members.list[node].node.name, (int)b->t.rank,
                        s->plan.version);
-        s->bring_struck = true;
-    }
     end(s, b, rc, why);
     return true;
 }
@@ -175,5 +174,5 @@ void dlr_sup_bring_round(struct dlr_sup *s)
     }
     s->brings = NULL;
     s->brought = 0;
-    s->bring_struck = false;
+    s->bring_failed = false;
 }

@@ -165,6 +165,8 @@ bool dlr_jobkeep_end(const struct dlr_jobmem *job, int64_t keep_ms)
         dlr_memory_own(name, path, sizeof(path)) < 0 || statfs(path, &fs) < 0 ||
         fs.f_bfree >= fs.f_blocks || write_mark(root, &kept) < 0)
         return false;
+    dlr_cleanup_close(&lock); /* the child must not hold it */
+    lock = -1;
     watch(&kept, keep_ms);
     return true;
 }
