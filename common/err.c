@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/err.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -30,4 +31,10 @@ int dlr_fail(struct dlr_err *err, int code, const char *fmt, ...)
     va_end(ap);
     one_line(err->text);
     return code;
+}
+
+bool dlr_err_is_network(int code)
+{
+    return code == -EHOSTUNREACH || code == -ENETUNREACH || code == -ETIMEDOUT ||
+           code == -ECONNRESET || code == -ECONNREFUSED;
 }

@@ -3,6 +3,8 @@
 #ifndef DLR_COMMON_ERR_H
 #define DLR_COMMON_ERR_H
 
+#include <stdbool.h>
+
 #define DLR_ERR_TEXT 512
 
 struct dlr_err {
@@ -15,5 +17,8 @@ struct dlr_err {
  */
 int dlr_fail(struct dlr_err *err, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* True for a code by which the network has failed: no way, refused, cut off or too late. */
+bool dlr_err_is_network(int code);
 
 #endif

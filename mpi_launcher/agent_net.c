@@ -6,6 +6,7 @@
 #include <ifaddrs.h>
 #include <string.h>
 
+#include "common/err.h"
 #include "common/log.h"
 #include "common/msg.h"
 #include "common/str.h"
@@ -14,19 +15,13 @@
 #define ENOUGH                                                                         \
     3 /* sends that found no way: a data process that is started again costs one or two */
 
-static bool no_way(int rc)
-{
-    return rc == -EHOSTUNREACH || rc == -ENETUNREACH || rc == -ETIMEDOUT ||
-           rc == -ECONNRESET || rc == -ECONNREFUSED;
-}
-
 void dlr_agent_net_sent(struct dlr_agent *a, int rc, const char *why)
 {
     struct dlr_agent_net *net = &a->net;
 
     if (rc == 0)
         net->reached = true;
-    if (net->reached || net->device[0] || a->job.net[0] || !no_way(rc) ||
+    if (net->reached || net->device[0] || a->job.net[0] || !dlr_err_is_network(rc) ||
         ++net->failed != ENOUGH)
         return;
     dlr_agent_say(a, json_pack("{s:i, s:s, s:s}", "v", DLR_MSG_VERSION, "t",

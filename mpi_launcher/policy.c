@@ -8,8 +8,10 @@
 
 #include "mpi_launcher/policy_impl.h"
 
-/* Every setback strikes a copy off, so they end by themselves; this ends a bug's loop. */
-#define MAX_SETBACKS 8
+/* Every setback strikes a copy off or spares it for the only time (sup_blame.c), so they end by
+ * themselves; this ends a bug's loop.
+ */
+#define MAX_SETBACKS 16
 #define MAX_UNSTARTED 2 /* sruns in a row that end and have started nothing */
 
 void dlr_policy_enter(struct dlr_policy *p, enum dlr_phase phase, int64_t now_ms,

@@ -47,6 +47,12 @@ struct dlr_transfer {
     bool started, ended;
 };
 
+/* A copy that the network failed, and in which round: it has its second chance in the next. */
+struct dlr_sup_spared {
+    struct dlr_plan_struck copy;
+    uint32_t round;
+};
+
 /* Copies and parity of the version that a round began with, made while it runs. */
 struct dlr_sup_again {
     bool wanted;               /* others are to keep this version */
@@ -176,6 +182,8 @@ struct dlr_sup {
     unsigned nformer;
     struct dlr_plan_struck *struck;
     unsigned nstruck;
+    struct dlr_sup_spared *spared;
+    unsigned nspared;
     struct dlr_plan_out
         *full; /* nodes that had no room for what they were to restore */
     unsigned nfull;
@@ -495,6 +503,12 @@ int dlr_sup_node_of(const struct dlr_sup *s, unsigned place);
 void dlr_sup_strike(struct dlr_sup *s, const char *where, int rank,
                     struct dlr_version v);
 extern const struct dlr_commit_ops dlr_sup_commit_ops;
+
+/* sup_blame.c: that copy's transfer has failed with rc; true: it is to be struck off. Of what the
+ * network has done to it the first time, false.
+ */
+bool dlr_sup_blames(struct dlr_sup *s, const char *where, int rank,
+                    struct dlr_version v, int rc);
 
 /* sup_redundancy.c: which nodes keep a snapshot. holder 0 is the rank's own node, 1 to copies
  * are the others.

@@ -4,11 +4,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "common/cleanup.h"
+#include "common/err.h"
 #include "common/file.h"
 #include "common/msg.h"
 #include "common/str.h"
@@ -174,7 +176,8 @@ static void start_transfer(struct dlr_sup *s, struct dlr_transfer *t)
 /* With one of its parts a rebuilding has failed. When all parts came and it failed nevertheless, its
  * shards are not of the same set, or not what was written: they are not tried again.
  */
-static void end_rebuild(struct dlr_sup *s, const struct dlr_transfer *failed, int rc)
+static void end_rebuild(struct dlr_sup *s, const struct dlr_transfer *failed,
+                        bool blame)
 {
     uint64_t of = failed->rebuild ? failed->id : failed->of;
 
@@ -183,8 +186,7 @@ static void end_rebuild(struct dlr_sup *s, const struct dlr_transfer *failed, in
 
         if (t->id == of || t->of == of)
             t->ended = true;
-        if (failed->rebuild && rc != -EPIPE && rc != -ENOSPC && t->of == of &&
-            t->rank >= s->plan.world)
+        if (failed->rebuild && blame && t->of == of && t->rank >= s->plan.world)
             dlr_sup_strike(s, s->members.list[t->from].node.name, (int)t->rank,
                            s->transfer_version);
     }
@@ -193,6 +195,9 @@ static void end_rebuild(struct dlr_sup *s, const struct dlr_transfer *failed, in
 static void end_transfer(struct dlr_sup *s, struct dlr_transfer *t, int rc,
                          const char *why)
 {
+    const char *from = t->path[0] ? t->path : s->members.list[t->from].node.name;
+    bool blame;
+
     if (t->ended)
         return;
     t->ended = true;
@@ -205,20 +210,20 @@ static void end_transfer(struct dlr_sup *s, struct dlr_transfer *t, int rc,
         return;
     }
     dlr_journal_note(s->journal, "copy_failed", "s:i,s:s,s:s,s:s", "rank", t->rank,
-                     "from", t->path[0] ? t->path : s->members.list[t->from].node.name,
-                     "to", s->members.list[t->to].node.name, "why", why);
+                     "from", from, "to", s->members.list[t->to].node.name, "why", why);
     if (!t->essential)
         return;
     if (s->transfer_rc == 0)
         snprintf(s->transfer_why, sizeof(s->transfer_why), "rank %u's copy: %.200s",
                  t->rank, why);
     s->transfer_rc = rc;
-    if (t->of || t->rebuild)
-        end_rebuild(s, t, rc);
     /* A lost node strikes nothing, nor does a full one: the next plan does without it. */
-    if (rc != -EPIPE && rc != -ENOSPC)
-        dlr_sup_strike(s, t->path[0] ? t->path : s->members.list[t->from].node.name,
-                       t->rank, s->transfer_version);
+    blame = rc != -EPIPE && rc != -ENOSPC &&
+            dlr_sup_blames(s, from, (int)t->rank, s->transfer_version, rc);
+    if (t->of || t->rebuild)
+        end_rebuild(s, t, blame);
+    if (blame)
+        dlr_sup_strike(s, from, (int)t->rank, s->transfer_version);
 }
 
 struct dlr_transfer *dlr_sup_transfer(struct dlr_sup *s, uint64_t id)
@@ -227,6 +232,15 @@ struct dlr_transfer *dlr_sup_transfer(struct dlr_sup *s, uint64_t id)
         if (s->transfers[i].id == id)
             return &s->transfers[i];
     return NULL;
+}
+
+/* What a node says became of a copy. That a node is lost or full is for us to find. */
+static int copy_rc(int64_t said)
+{
+    if (said == 0)
+        return 0;
+    return said > 0 && said <= INT_MAX && dlr_err_is_network(-(int)said) ? -(int)said
+                                                                         : -EIO;
 }
 
 void dlr_sup_on_done(struct dlr_sup *s, unsigned node, const json_t *msg)
@@ -246,7 +260,7 @@ void dlr_sup_on_done(struct dlr_sup *s, unsigned node, const json_t *msg)
         return;
     t = dlr_sup_transfer(s, id);
     if (t && (node == t->from || node == t->to))
-        end_transfer(s, t, rc ? -EIO : 0, why);
+        end_transfer(s, t, copy_rc(rc), why);
 }
 
 bool dlr_sup_transfers_full(struct dlr_sup *s, unsigned node, unsigned rank,

@@ -178,10 +178,10 @@ static void bad_copy_costs_no_restart_but_not_for_ever(void **state)
         policy_plan(p, "xxxx.", 120);
         dlr_policy_prepared(p, 0, NULL, 130);
     }
-    assert_int_equal(round, 9);
+    assert_int_equal(round, 17);
     assert_int_equal(dlr_policy_restarts(p), 0);
     assert_string_equal(
-        l.why, "no copy could be used 9 times in a row, last: rank 1: bad CRC");
+        l.why, "no copy could be used 17 times in a row, last: rank 1: bad CRC");
     dlr_policy_free(p);
 }
 

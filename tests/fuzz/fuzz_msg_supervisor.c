@@ -175,6 +175,7 @@ static void stop(struct dlr_sup *s)
     free(s->restored);
     free(s->up);
     free(s->struck);
+    free(s->spared);
     free(s->holders);
     free(s->slot_bytes);
     dlr_plan_done(&s->plan);
