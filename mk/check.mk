@@ -78,6 +78,8 @@ UNIT_OBJS_test_again := mpi_launcher/sup_again.c mpi_launcher/sup_redundancy.c m
 UNIT_LIBS_test_again := -lisal -ljansson
 UNIT_OBJS_test_transfers := mpi_launcher/sup_copies.c mpi_launcher/sup_blame.c $(MSG)
 UNIT_LIBS_test_transfers := -ljansson
+UNIT_OBJS_test_periodic := mpi_launcher/sup_periodic.c $(MSG)
+UNIT_LIBS_test_periodic := -ljansson -Wl,--wrap=pthread_create,--wrap=pthread_detach
 UNIT_OBJS_test_sets := mpi_launcher/sets.c ckpt/parity.c hwloc_topo/switches.c hwloc_topo/names.c
 UNIT_LIBS_test_sets := -lisal
 UNIT_OBJS_test_parity := ckpt/parity.c

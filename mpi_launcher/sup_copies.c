@@ -234,13 +234,16 @@ struct dlr_transfer *dlr_sup_transfer(struct dlr_sup *s, uint64_t id)
     return NULL;
 }
 
-/* What a node says became of a copy. That a node is lost or full is for us to find. */
-static int copy_rc(int64_t said)
+/* What a node says became of its request. */
+static int done_rc(int64_t said)
 {
-    if (said == 0)
-        return 0;
-    return said > 0 && said <= INT_MAX && dlr_err_is_network(-(int)said) ? -(int)said
-                                                                         : -EIO;
+    return said >= 0 && said <= INT_MAX ? -(int)said : -EIO;
+}
+
+/* Of a copy. That a node is lost or full is for us to find. */
+static int copy_rc(int rc)
+{
+    return rc == 0 || dlr_err_is_network(rc) ? rc : -EIO;
 }
 
 void dlr_sup_on_done(struct dlr_sup *s, unsigned node, const json_t *msg)
@@ -248,15 +251,17 @@ void dlr_sup_on_done(struct dlr_sup *s, unsigned node, const json_t *msg)
     struct dlr_transfer *t;
     const char *why = "";
     uint64_t id;
-    int64_t rc;
+    int64_t said;
+    int rc;
 
-    if (dlr_msg_uint(msg, "id", INT64_MAX, &id) < 0 || dlr_msg_int(msg, "rc", &rc) < 0)
+    if (dlr_msg_uint(msg, "id", INT64_MAX, &id) < 0 ||
+        dlr_msg_int(msg, "rc", &said) < 0)
         return;
     dlr_msg_str(msg, "why", &why);
+    rc = done_rc(said);
     if (dlr_sup_bring_done(s, node, id, rc ? -EIO : 0, why) ||
-        dlr_sup_periodic_done(s, node, id, rc ? -EIO : 0, why))
-        return;
-    if (dlr_sup_again_done(s, node, id, rc ? -EIO : 0, why))
+        dlr_sup_periodic_done(s, node, id, rc, why) ||
+        dlr_sup_again_done(s, node, id, rc, why))
         return;
     t = dlr_sup_transfer(s, id);
     if (t && (node == t->from || node == t->to))

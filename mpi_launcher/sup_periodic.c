@@ -30,13 +30,19 @@ struct manifest {
 
 enum state { IDLE, WRITING, MANIFEST };
 
+/* Who was asked to write a rank's file. */
+struct rank_file {
+    enum { BY_OWNER, BY_HOLDER, ANSWERED } by;
+    char why[100]; /* the owner could not */
+};
+
 struct dlr_periodic {
     enum state state;
     struct dlr_version version, last;
     uint32_t round;
     uint64_t first_id; /* of rank 0's request; the others follow */
     unsigned world, left, skipped;
-    unsigned char *done; /* [world] */
+    struct rank_file *ranks; /* [world] */
     int64_t begun_ms, last_ms;
     int rc;
     char why[256];
@@ -171,6 +177,21 @@ static bool is_due(const struct dlr_sup *s, struct dlr_version v)
     return v.step / every->steps != p->last.step / every->steps;
 }
 
+/* -1: it has been told how that ended. */
+static int writer_of(const struct dlr_sup *s, unsigned rank)
+{
+    unsigned place = (unsigned)dlr_sup_place_of(s, rank);
+
+    switch (s->periodic->ranks[rank].by) {
+    case BY_OWNER:
+        return dlr_sup_node_of(s, place);
+    case BY_HOLDER:
+        return dlr_sup_holder_node(s, place, 1);
+    default:
+        return -1;
+    }
+}
+
 static void ask(struct dlr_sup *s, unsigned rank)
 {
     struct dlr_periodic *p = s->periodic;
@@ -188,13 +209,49 @@ static void ask(struct dlr_sup *s, unsigned rank)
     if (s->conf.persist_rate)
         json_object_set_new(msg, "rate",
                             json_integer((json_int_t)s->conf.persist_rate));
-    dlr_sup_send(s, (unsigned)dlr_sup_node_of(s, dlr_sup_place_of(s, rank)), msg);
+    dlr_sup_send(s, (unsigned)writer_of(s, rank), msg);
+}
+
+/* Once, and not when another node would find the same: a directory that is full is so for all, and
+ * nobody else has the rank's bytes when parity protects them.
+ */
+static bool ask_holder(struct dlr_sup *s, unsigned rank, int rc, const char *why)
+{
+    struct rank_file *w = &s->periodic->ranks[rank];
+    unsigned place = (unsigned)dlr_sup_place_of(s, rank);
+    int holder;
+
+    if (w->by != BY_OWNER || rc == -ENOSPC || rc == -EDQUOT || s->sets.rows > 0 ||
+        dlr_sup_copies(s) == 0)
+        return false;
+    holder = dlr_sup_holder_node(s, place, 1);
+    if (holder < 0 || holder == dlr_sup_node_of(s, place) ||
+        !s->members.list[holder].here)
+        return false;
+    w->by = BY_HOLDER;
+    snprintf(w->why, sizeof(w->why), "%s", why);
+    ask(s, rank);
+    return true;
+}
+
+static void give_up(struct dlr_sup *s, unsigned rank, unsigned node, int rc,
+                    const char *why)
+{
+    struct dlr_periodic *p = s->periodic;
+    const struct rank_file *w = &p->ranks[rank];
+
+    p->rc = rc;
+    if (w->by == BY_HOLDER)
+        snprintf(p->why, sizeof(p->why), "rank %u: %s; then on %.32s: %.90s", rank,
+                 w->why, s->members.list[node].node.name, why);
+    else
+        snprintf(p->why, sizeof(p->why), "rank %u: %.200s", rank, why);
 }
 
 void dlr_sup_periodic_commit(struct dlr_sup *s, struct dlr_version v)
 {
     struct dlr_periodic *p = s->periodic;
-    unsigned char *done;
+    struct rank_file *ranks;
 
     if (!p || !is_due(s, v))
         return;
@@ -205,11 +262,11 @@ void dlr_sup_periodic_commit(struct dlr_sup *s, struct dlr_version v)
         fail(s, v, "the write of an older one goes on");
         return;
     }
-    done = realloc(p->done, s->plan.world);
-    if (!done)
+    ranks = realloc(p->ranks, s->plan.world * sizeof(*ranks));
+    if (!ranks)
         return;
-    p->done = done;
-    memset(done, 0, s->plan.world);
+    p->ranks = ranks;
+    memset(ranks, 0, s->plan.world * sizeof(*ranks));
     p->state = WRITING;
     p->version = v;
     p->round = dlr_policy_round(s->policy);
@@ -231,14 +288,14 @@ bool dlr_sup_periodic_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc
     if (!p || p->state != WRITING || id < p->first_id || id - p->first_id >= p->world)
         return false;
     rank = (unsigned)(id - p->first_id);
-    if (p->done[rank] || dlr_sup_node_of(s, dlr_sup_place_of(s, rank)) != (int)node)
+    if (writer_of(s, rank) != (int)node)
         return true;
-    p->done[rank] = 1;
+    if (rc < 0 && p->rc == 0 && ask_holder(s, rank, rc, why))
+        return true;
+    if (rc < 0 && p->rc == 0)
+        give_up(s, rank, node, rc, why);
+    p->ranks[rank].by = ANSWERED;
     p->left--;
-    if (rc < 0 && p->rc == 0) {
-        p->rc = rc;
-        snprintf(p->why, sizeof(p->why), "rank %u: %.200s", rank, why);
-    }
     if (p->left > 0)
         return true;
     if (p->rc < 0)

@@ -20,10 +20,12 @@
 #define NODES 3
 #define HOME 2
 #define VERSIONS 3
+#define PERSIST 1000 /* what is written beside the steps */
 
 static struct dlr_sup s;
 static uint32_t round_now;
 static unsigned told; /* copy_failed */
+static int persist_rc;
 
 /* --- instead of the other files of the supervisor ---------------------------------------- */
 
@@ -106,7 +108,8 @@ void dlr_sup_bring_lost(struct dlr_sup *sup, unsigned node)
 bool dlr_sup_periodic_done(struct dlr_sup *sup, unsigned node, uint64_t id, int rc,
                            const char *why)
 {
-    return false;
+    persist_rc = rc;
+    return id == PERSIST;
 }
 void dlr_sup_periodic_commit(struct dlr_sup *sup, struct dlr_version v)
 {
@@ -351,6 +354,20 @@ static void a_dead_network_ends_after_two_plans_for_each_copy(void **state)
     assert_int_equal(plans, 2 * VERSIONS * HOME);
 }
 
+static void a_write_is_told_what_the_node_said(void **state)
+{
+    static const struct {
+        json_int_t said;
+        int rc;
+    } rows[] = {{0, 0},          {EDQUOT, -EDQUOT}, {ENOSPC, -ENOSPC}, {EIO, -EIO},
+                {-ENOSPC, -EIO}, {INT64_MAX, -EIO}, {INT64_MIN, -EIO}};
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        done(0, PERSIST, rows[i].said);
+        assert_int_equal(persist_rc, rows[i].rc);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -367,6 +384,7 @@ int main(void)
                                         begin, end),
         cmocka_unit_test_setup_teardown(
             a_dead_network_ends_after_two_plans_for_each_copy, begin, end),
+        cmocka_unit_test_setup_teardown(a_write_is_told_what_the_node_said, begin, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
