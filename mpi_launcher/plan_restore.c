@@ -198,8 +198,7 @@ static bool can_rebuild(struct pick *k, size_t at, size_t end)
 
     if (!k->sets || k->held[at].world != k->plan->world)
         return false;
-    if (!other) /* sets are of this world, and so is the index */
-        index_version(k, at, end);
+    index_version(k, at, end);
     for (unsigned r = 0; r < k->plan->world; r++) {
         while (i < end && k->held[i].rank < (int32_t)r)
             i++;
@@ -262,7 +261,8 @@ static int take_version(struct pick *k, size_t at, size_t end,
     k->plan->sources = calloc(k->plan->made_by, sizeof(*k->plan->sources));
     if (!k->plan->sources)
         return -ENOMEM;
-    index_version(k, at, end);
+    if (!other) /* sets are of this world, and the index is as long */
+        index_version(k, at, end);
     while (at < end && (unsigned)k->held[at].rank < k->plan->made_by) {
         size_t best = at, i;
         long seat = -1;

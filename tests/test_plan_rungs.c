@@ -89,10 +89,33 @@ static void each_rung_is_taken_when_the_copies_above_are_gone(void **state)
     }
 }
 
+/* As after nodes with several ranks each were lost: many more ranks made it than run now. */
+static void copies_of_many_more_ranks_are_counted_within_bounds(void **state)
+{
+    struct dlr_plan plan;
+    struct plan_rig w;
+
+    plan_rig_setup(&w, 2,
+                   "l0.n1=0:4/120 1:4/120 2:4/120 3:4/120 4:4/120 5:4/120;"
+                   "l0.n2=6:4/120 7:4/120 8:4/120 9:4/120 10:4/120 11:4/120",
+                   "");
+    for (unsigned r = 0; r < w.n; r++)
+        for (unsigned c = 0; c < w.reports[r].ncopies; c++)
+            w.reports[r].copies[c].world = 12;
+    assert_int_equal(dlr_plan_make(w.reports, w.n, &w.want, &plan, NULL), 0);
+    assert_true(plan.restore);
+    assert_int_equal(plan.made_by, 12);
+    for (unsigned r = 0; r < plan.made_by; r++)
+        assert_string_equal(plan.sources[r].where, r < 6 ? "n1" : "n2");
+    dlr_plan_done(&plan);
+    plan_rig_teardown(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_rung_is_taken_when_the_copies_above_are_gone),
+        cmocka_unit_test(copies_of_many_more_ranks_are_counted_within_bounds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

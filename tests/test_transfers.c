@@ -120,6 +120,9 @@ void dlr_sup_cadence_commit(struct dlr_sup *sup, int64_t took_ms)
 void dlr_sup_cadence_round(struct dlr_sup *sup)
 {
 }
+void dlr_sup_vetted_round(struct dlr_sup *sup)
+{
+}
 void dlr_sup_vetted_commit(struct dlr_sup *sup, struct dlr_version v)
 {
 }
