@@ -91,6 +91,7 @@ static bool life(int point)
         say("commit", NEW); /* from here on it is the supervisor's word */
     alive = told && dlr_rig_alive(&rig);
     kill_points_off();
+    alive = alive && dlr_rig_alive(&rig); /* a copy's end may have come in between */
     if (!whole(&w, new, NEW))
         fail_msg("the sealed version is not there");
     if (!told && !whole(&w, old, OLD))
