@@ -465,7 +465,8 @@ void dlr_sup_transfers_check(struct dlr_sup *s)
         if (!s->transfers[i].ended)
             return;
     if (s->preparing) {
-        prepared(s);
+        if (!s->draining.pid) /* the next srun writes to the same file */
+            prepared(s);
         return;
     }
     s->persisting = false; /* every rank's slot is in its file */

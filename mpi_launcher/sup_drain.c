@@ -2,11 +2,12 @@
 /* The srun of a round that a failure of the program has ended. What its tasks printed last is on
  * its way to it when we hear of the failure, and an srun that is killed loses that. So it may end
  * by itself, which it does when its tasks are gone; the agents end those meanwhile. Where a node
- * is lost it would wait for that node's tasks, and is let go at once.
+ * is lost it would wait for that node's tasks, and is let go at once. The next round starts when it
+ * has ended.
  */
 #include "mpi_launcher/sup.h"
 
-#define DRAIN_MS 1000
+#define DRAIN_MS 3000
 
 static int drained(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
@@ -14,6 +15,7 @@ static int drained(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 
     dlr_sup_unwatch(s, &s->draining);
     dlr_proc_reap(&s->draining);
+    dlr_sup_transfers_check(s);
     return dlr_sup_is_over(s) ? -1 : 0;
 }
 
