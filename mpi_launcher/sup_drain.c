@@ -7,7 +7,7 @@
  */
 #include "mpi_launcher/sup.h"
 
-#define DRAIN_MS 3000
+#define DRAIN_MS 1000
 
 static int drained(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
