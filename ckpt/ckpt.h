@@ -188,7 +188,9 @@ int dlr_ckpt_begin(struct dlr_ckpt *ck, uint64_t step, void *stream);
 
 /* After it the regions may change. Host memory: waits for the copies of the last begin (alone:
  * until its file is durable), at most fence_ms; then that version is given up (-ETIMEDOUT,
- * counted) and memory may change all the same. Device memory: makes stream wait and returns at once. 0 when nothing was
+ * counted) and memory may change all the same. Device memory, with at most 16 MiB of host memory
+ * beside it that is not pinned: makes stream wait and returns at once; nothing waits where all
+ * was copied in begin (64 KiB of host memory, BLOBs). 0 when nothing was
  * pending. -EBADMSG: DLROVER_CKPT_AUDIT found that a region changed since begin (the text names
  * it); the version is given up unless all ranks committed it meanwhile.
  */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "ckpt/layout.h"
+#include "ckpt/shadow.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/str.h"
@@ -131,21 +132,6 @@ int dlr_ckpt_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
     return rc;
 }
 
-static void copy_blobs(struct dlr_ckpt *ck)
-{
-    const struct dlr_regions *rs = &ck->regions;
-
-    for (unsigned i = 0; i < rs->n; i++) {
-        unsigned char *to = (unsigned char *)ck->src[i];
-
-        if (rs->list[i].kind != DLR_CKPT_BLOB)
-            continue;
-        if (rs->used[i] > 0)
-            memcpy(to, rs->list[i].addr, rs->used[i]);
-        memset(to + rs->used[i], 0, rs->bytes[i] - rs->used[i]);
-    }
-}
-
 /* Starts the snapshot of a due step in slot. */
 static int start_snapshot(struct dlr_ckpt *ck, struct dlr_slot *slot,
                           struct dlr_version version, void *stream)
@@ -153,7 +139,7 @@ static int start_snapshot(struct dlr_ckpt *ck, struct dlr_slot *slot,
     const struct dlr_copy_job job = {.slot = slot,
                                      .plan = ck->plan,
                                      .src = ck->src,
-                                     .views = ck->regions.views,
+                                     .views = ck->views,
                                      .ops = ck->ops,
                                      .dev = ck->dev,
                                      .on_device = ck->on_device,
@@ -162,7 +148,7 @@ static int start_snapshot(struct dlr_ckpt *ck, struct dlr_slot *slot,
 
     if (rc < 0)
         return dlr_fail(&ck->err, rc, "the slot is too small for the regions");
-    copy_blobs(ck);
+    dlr_shadow_take(ck);
     rc = ck->ops ? ck->ops->after(ck->dev, stream) : 0;
     if (rc < 0)
         return dlr_fail(&ck->err, rc, "%s refused to wait for the stream",
@@ -278,10 +264,12 @@ int dlr_ckpt_progress(struct dlr_ckpt *ck, uint64_t step)
     return 0;
 }
 
-/* Makes stream wait instead of the host; -ENOTSUP when the host must. */
+/* Makes stream wait instead of the host, and nobody where all was copied in begin; -ENOTSUP when
+ * the host must.
+ */
 static int hold_stream(struct dlr_ckpt *ck, void *stream)
 {
-    int rc = ck->dev && !ck->host_waits ? ck->ops->hold(ck->dev, stream) : -ENOTSUP;
+    int rc = ck->host_waits ? -ENOTSUP : ck->dev ? ck->ops->hold(ck->dev, stream) : 0;
 
     if (rc == 0)
         dlr_saver_limit(ck->saver, ck->conf.fence_ms);

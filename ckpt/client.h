@@ -66,9 +66,10 @@ struct dlr_ckpt {
     /* made by dlr_layout_close() at the first restore or begin, and after each change */
     bool closed_list, started, off;
     struct dlr_slot_plan *plan;
-    const void **src; /* per region: the program's memory, or our copy of a BLOB */
+    const void **src; /* per region: the program's memory, or our copy in shadow */
+    struct dlr_strides **views; /* per region: NULL where src is contiguous */
     bool *on_device;
-    unsigned char *blobs;
+    unsigned char *shadow;
     unsigned spoilt; /* the region that -EBADMSG of a copy is about */
     bool host_waits; /* some host memory is read after begin */
     const struct dlr_device_ops *ops;

@@ -7,3 +7,10 @@ const struct dlr_device_ops *dlr_device_of(const void *addr)
 
     return cuda && cuda->owns(addr) ? cuda : NULL;
 }
+
+bool dlr_device_writes(const void *addr)
+{
+    const struct dlr_device_ops *cuda = dlr_device_cuda();
+
+    return cuda && cuda->writes(addr);
+}

@@ -23,6 +23,8 @@ struct dlr_device; /* one per handle; opaque */
 struct dlr_device_ops {
     const char *name;
     bool (*owns)(const void *addr);
+    /* Host memory that work on a stream may write: pinned, or registered. */
+    bool (*writes)(const void *addr);
     /* For the device that holds addr; all regions of a handle must be on one. sums: what is
      * fetched is summed where it lies, for expect().
      */
@@ -66,6 +68,9 @@ struct dlr_device_ops {
 
 /* The back end that owns addr, NULL for host memory. */
 const struct dlr_device_ops *dlr_device_of(const void *addr);
+
+/* Whether some back end's streams may write this host memory. */
+bool dlr_device_writes(const void *addr);
 
 /* CUDA by the driver's own interface; NULL when it was not built. */
 const struct dlr_device_ops *dlr_device_cuda(void);

@@ -78,13 +78,24 @@ static int result(CUresult r)
     }
 }
 
-static bool owns(const void *addr)
+/* 0: memory that the driver does not know. */
+static unsigned memory_type(const void *addr)
 {
     unsigned type = 0;
+    CUresult r = CU(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                           (CUdeviceptr)(uintptr_t)addr);
 
-    return CU(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                     (CUdeviceptr)(uintptr_t)addr) == CUDA_SUCCESS &&
-           type == CU_MEMORYTYPE_DEVICE;
+    return r == CUDA_SUCCESS ? type : 0;
+}
+
+static bool owns(const void *addr)
+{
+    return memory_type(addr) == CU_MEMORYTYPE_DEVICE;
+}
+
+static bool writes(const void *addr)
+{
+    return memory_type(addr) == CU_MEMORYTYPE_HOST;
 }
 
 static int enter(struct dlr_device *dev)
@@ -324,9 +335,9 @@ static int store_rows(struct dlr_device *dev, void *dst, const void *src, size_t
 const struct dlr_device_ops *dlr_device_cuda(void)
 {
     static const struct dlr_device_ops ops = {
-        "CUDA",  owns,  cuda_open, cuda_close, after,      hold,
-        release, enter, leave,     clear,      fetch,      fetch_rows,
-        flush,   wait,  expect,    store,      store_rows,
+        "CUDA",     owns,    writes, cuda_open, cuda_close, after,
+        hold,       release, enter,  leave,     clear,      fetch,
+        fetch_rows, flush,   wait,   expect,    store,      store_rows,
     };
 
     bool there;

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ckpt/shadow.h"
+
 /* Finds the device, if any, that holds regions. */
 static int find_device(struct dlr_ckpt *ck)
 {
@@ -17,10 +19,8 @@ static int find_device(struct dlr_ckpt *ck)
             rs->bytes[i] > 0 ? dlr_device_of(rs->list[i].addr) : NULL;
         int rc;
 
-        if (!ops) {
-            ck->host_waits |= rs->list[i].kind != DLR_CKPT_BLOB && rs->bytes[i] > 0;
+        if (!ops)
             continue;
-        }
         if (rs->list[i].kind == DLR_CKPT_BLOB)
             return dlr_fail(&ck->err, -ENOTSUP, "blob '%s' must be in host memory",
                             rs->list[i].name);
@@ -35,27 +35,19 @@ static int find_device(struct dlr_ckpt *ck)
     return 0;
 }
 
-/* Each BLOB is read from a copy of ours, made in begin. */
 static int find_sources(struct dlr_ckpt *ck)
 {
-    const struct dlr_regions *rs = &ck->regions;
-    size_t room = 0, at = 0;
+    int rc;
 
-    for (unsigned i = 0; i < rs->n; i++)
-        room += rs->list[i].kind == DLR_CKPT_BLOB ? rs->bytes[i] : 0;
-    ck->blobs = calloc(1, room + 1);
-    ck->src = calloc(rs->n + 1u, sizeof(*ck->src));
-    ck->on_device = calloc(rs->n + 1u, sizeof(*ck->on_device));
-    if (!ck->blobs || !ck->src || !ck->on_device)
-        return dlr_fail(&ck->err, -ENOMEM, "no memory for %u regions", rs->n);
-    for (unsigned i = 0; i < rs->n; i++) {
-        ck->src[i] = rs->list[i].addr;
-        if (rs->list[i].kind == DLR_CKPT_BLOB) {
-            ck->src[i] = ck->blobs + at;
-            at += rs->bytes[i];
-        }
-    }
-    return find_device(ck);
+    ck->on_device = calloc(ck->regions.n + 1u, sizeof(*ck->on_device));
+    if (!ck->on_device)
+        return dlr_fail(&ck->err, -ENOMEM, "no memory for %u regions", ck->regions.n);
+    rc = find_device(ck);
+    if (rc < 0)
+        return rc;
+    rc = dlr_shadow_make(ck);
+    return rc < 0 ? dlr_fail(&ck->err, rc, "no memory for %u regions", ck->regions.n)
+                  : 0;
 }
 
 int dlr_layout_close(struct dlr_ckpt *ck)
@@ -77,13 +69,9 @@ void dlr_layout_done(struct dlr_ckpt *ck)
 {
     ck->plan = dlr_slot_plan_free(ck->plan);
     dlr_audit_done(&ck->audit);
-    free(ck->src);
+    dlr_shadow_done(ck);
     free(ck->on_device);
-    free(ck->blobs);
-    ck->src = NULL;
     ck->on_device = NULL;
-    ck->blobs = NULL;
-    ck->host_waits = false;
 }
 
 int dlr_layout_open(struct dlr_ckpt *ck)

@@ -64,13 +64,16 @@ UNIT_OBJS_test_ckpt_client := tests/played_agent.c $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_client := -lisal -lxxhash -ldl
 UNIT_OBJS_test_ckpt_restore := $(UNIT_OBJS_test_ckpt_client)
 UNIT_LIBS_test_ckpt_restore := -lisal -lxxhash -ldl
-UNIT_OBJS_test_ckpt_device := $(CKPT_LIB) $(SLOT)
+UNIT_OBJS_test_ckpt_device := tests/device_rig.c $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_device := -lisal -lxxhash -ldl
+UNIT_OBJS_test_ckpt_fence := tests/played_agent.c $(UNIT_OBJS_test_ckpt_device)
+UNIT_LIBS_test_ckpt_fence := -lisal -lxxhash -ldl
 ifneq ($(CUDA_HEADER),)
-$(BUILD)/obj/tests/test_ckpt_device.o $(BUILD)/obj/tests/fake_cuda.o: XCFLAGS = -DDLR_HAVE_CUDA -isystem $(dir $(CUDA_HEADER))
+DEVICE_TESTS := test_ckpt_device test_ckpt_fence
+$(patsubst %,$(BUILD)/obj/tests/%.o,$(DEVICE_TESTS) device_rig fake_cuda): XCFLAGS = -DDLR_HAVE_CUDA -isystem $(dir $(CUDA_HEADER))
 $(BUILD)/tests/fake/libcuda.so.1: $(BUILD)/obj/tests/fake_cuda.o
 	$(call link,-shared -Wl$(comma)-soname=libcuda.so.1)
-$(BUILD)/tests/test_ckpt_device: | $(BUILD)/tests/fake/libcuda.so.1
+$(patsubst %,$(BUILD)/tests/%,$(DEVICE_TESTS)): | $(BUILD)/tests/fake/libcuda.so.1
 endif
 UNIT_OBJS_test_agent_budget := mpi_launcher/agent_budget.c
 UNIT_OBJS_test_lease := ckpt/lease.c

@@ -54,6 +54,8 @@ static struct CUstream_st legacy; /* the stream called NULL; its thread starts o
 static struct memory *memories;
 static bool gate_open;
 static int fail_copy, spoil;
+static const char *pinned; /* the program's */
+static size_t pinned_bytes;
 static unsigned copies;              /* to the host */
 static char sum_kernel, move_kernel; /* their addresses are the functions */
 static int context;                  /* its address is the only context */
@@ -244,9 +246,20 @@ void fake_cuda_fail_copy(int n)
     fail_copy = n;
 }
 
+void fake_cuda_pinned(const void *from, size_t bytes)
+{
+    pinned = from;
+    pinned_bytes = bytes;
+}
+
 CUresult CUDAAPI cuPointerGetAttribute(void *data, CUpointer_attribute attribute,
                                        CUdeviceptr ptr)
 {
+    if (pinned && ptr - (uintptr_t)pinned < pinned_bytes &&
+        attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE) {
+        *(unsigned *)data = CU_MEMORYTYPE_HOST;
+        return CUDA_SUCCESS;
+    }
     if (!to_host((uintptr_t)ptr))
         return CUDA_ERROR_INVALID_VALUE;
     if (attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)

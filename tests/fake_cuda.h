@@ -23,4 +23,7 @@ unsigned fake_cuda_copies(void);
 /* Makes the n-th copy from now on fail (1: the next). */
 void fake_cuda_fail_copy(int n);
 
+/* The program has pinned this host memory; NULL: none. */
+void fake_cuda_pinned(const void *from, size_t bytes);
+
 #endif

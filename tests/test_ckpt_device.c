@@ -4,7 +4,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -36,57 +35,23 @@ int main(void)
 
 #else
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/self.h"
-#include "tests/fake_cuda.h"
+#include "tests/device_rig.h"
 
 #define BIG ((20u << 20) + 12345) /* more than both halves of the staging buffer */
 #define SMALL 1000u
-
-static struct {
-    __typeof__(&fake_cuda_alloc) alloc;
-    __typeof__(&fake_cuda_look) look;
-    __typeof__(&fake_cuda_gate) gate;
-    __typeof__(&fake_cuda_open_gate) open_gate;
-    __typeof__(&fake_cuda_fill) fill;
-    __typeof__(&fake_cuda_fail_copy) fail_copy;
-    __typeof__(&fake_cuda_spoil) spoil;
-    __typeof__(&fake_cuda_copies) copies;
-    __typeof__(&cuMemFree) release;
-    __typeof__(&cuStreamCreate) stream_create;
-    __typeof__(&cuStreamDestroy) stream_destroy;
-} fake;
 
 static CUdeviceptr big, small;
 static unsigned char host[SMALL];
 
 static int load_fake(void **state)
 {
-    char path[PATH_MAX];
-    void *lib;
-
     assert_null(
         dlr_device_of(host)); /* without a driver in the program there is no device */
-    assert_int_equal(dlr_self_sibling("fake/libcuda.so.1", path, sizeof(path)), 0);
-    lib = dlopen(path, RTLD_NOW);
-    if (!lib)
-        fail_msg("%s", dlerror());
-    fake.alloc = (__typeof__(fake.alloc))dlsym(lib, "fake_cuda_alloc");
-    fake.look = (__typeof__(fake.look))dlsym(lib, "fake_cuda_look");
-    fake.gate = (__typeof__(fake.gate))dlsym(lib, "fake_cuda_gate");
-    fake.open_gate = (__typeof__(fake.open_gate))dlsym(lib, "fake_cuda_open_gate");
-    fake.fill = (__typeof__(fake.fill))dlsym(lib, "fake_cuda_fill");
-    fake.fail_copy = (__typeof__(fake.fail_copy))dlsym(lib, "fake_cuda_fail_copy");
-    fake.spoil = (__typeof__(fake.spoil))dlsym(lib, "fake_cuda_spoil");
-    fake.copies = (__typeof__(fake.copies))dlsym(lib, "fake_cuda_copies");
-    fake.release = (__typeof__(fake.release))dlsym(lib, "cuMemFree_v2");
-    fake.stream_create = (__typeof__(fake.stream_create))dlsym(lib, "cuStreamCreate");
-    fake.stream_destroy =
-        (__typeof__(fake.stream_destroy))dlsym(lib, "cuStreamDestroy_v2");
+    device_load(state);
     assert_int_equal(fake.alloc(&big, BIG), CUDA_SUCCESS);
     assert_int_equal(fake.alloc(&small, SMALL), CUDA_SUCCESS);
     return 0;

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/device_rig.h"
+
+#ifdef DLR_HAVE_CUDA
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "common/self.h"
+
+#define TEXT(name) TEXT_(name)
+#define TEXT_(name) #name
+
+struct device_calls fake;
+
+int device_load(void **state)
+{
+    char path[PATH_MAX];
+    void *lib;
+
+    assert_int_equal(dlr_self_sibling("fake/libcuda.so.1", path, sizeof(path)), 0);
+    lib = dlopen(path, RTLD_NOW);
+    if (!lib)
+        fail_msg("%s", dlerror());
+#define FIND(field, name)                                                              \
+    fake.field = (__typeof__(fake.field))dlsym(lib, TEXT(name));                       \
+    assert_non_null(fake.field);
+    FIND(alloc, fake_cuda_alloc)
+    FIND(look, fake_cuda_look)
+    FIND(gate, fake_cuda_gate)
+    FIND(open_gate, fake_cuda_open_gate)
+    FIND(fill, fake_cuda_fill)
+    FIND(fail_copy, fake_cuda_fail_copy)
+    FIND(spoil, fake_cuda_spoil)
+    FIND(copies, fake_cuda_copies)
+    FIND(pinned, fake_cuda_pinned)
+    FIND(release, cuMemFree)
+    FIND(stream_create, cuStreamCreate)
+    FIND(stream_destroy, cuStreamDestroy)
+    return 0;
+}
+
+#else
+typedef int no_device_rig; /* a file may not be empty */
+#endif

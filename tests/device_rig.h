@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stand-in for the CUDA driver (tests/fake_cuda.c) as a test calls it: it is loaded as a
+ * program's driver is, so it is not linked.
+ */
+#ifndef DLR_TESTS_DEVICE_RIG_H
+#define DLR_TESTS_DEVICE_RIG_H
+
+#ifdef DLR_HAVE_CUDA
+
+#include "tests/fake_cuda.h"
+
+extern struct device_calls {
+    __typeof__(&fake_cuda_alloc) alloc;
+    __typeof__(&fake_cuda_look) look;
+    __typeof__(&fake_cuda_gate) gate;
+    __typeof__(&fake_cuda_open_gate) open_gate;
+    __typeof__(&fake_cuda_fill) fill;
+    __typeof__(&fake_cuda_fail_copy) fail_copy;
+    __typeof__(&fake_cuda_spoil) spoil;
+    __typeof__(&fake_cuda_copies) copies;
+    __typeof__(&fake_cuda_pinned) pinned;
+    __typeof__(&cuMemFree) release;
+    __typeof__(&cuStreamCreate) stream_create;
+    __typeof__(&cuStreamDestroy) stream_destroy;
+} fake;
+
+/* A group's setup: the program has a driver from now on. */
+int device_load(void **state);
+
+#endif
+#endif

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who waits in a fence, and for what: a program's calls under a job, with its state in memory of
+ * either kind, against a stand-in for the CUDA driver (tests/fake_cuda.c). What a GPU does is not
+ * tested here.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "ckpt/client.h"
+#include "ckpt/slot_meta.h"
+#include "common/str.h"
+#include "tests/device_rig.h"
+#include "tests/played_agent.h"
+
+#ifndef DLR_HAVE_CUDA
+
+static void the_cuda_back_end(void **state)
+{
+    print_message("no CUDA headers: the CUDA back end was not built\n");
+    skip();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_cuda_back_end)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+#define BIG ((9u << 20) + 12345) /* more than one half of the staging buffer */
+#define STEPS 300u /* parameters: AdamW keeps a number for each in host memory */
+#define LARGE ((16u << 20) + 1) /* more than a begin copies */
+#define SHORT_MS "50"
+
+/* The program's state. Numbers of steps are every second one of an array; the others are a view. */
+static CUdeviceptr big;
+static CUstream stream;
+static float steps[STEPS][2];
+static uint64_t blob;
+static unsigned char *large;
+
+/* What a program names, and whether its fence waits in the host. */
+struct row {
+    const char *name;
+    size_t device; /* bytes */
+    bool blob, steps, pinned;
+    size_t host; /* bytes of a larger region */
+    bool waits;
+};
+static const struct row rows[] = {
+    {"device", BIG, false, false, false, 0, false},
+    {"device and a blob", BIG, true, false, false, 0, false},
+    {"device and small host memory", BIG, true, true, false, 0, false},
+    {"device and 16 MiB of host memory", 1000, false, false, false, LARGE - 1, false},
+    {"device and more of it", 1000, true, true, false, LARGE, true},
+    {"device and small pinned memory", BIG, false, true, true, 0, true},
+    {"a blob", 0, true, false, false, 0, false},
+    {"small host memory", 0, true, true, false, 0, false},
+};
+
+static int load(void **state)
+{
+    device_load(state);
+    large = malloc(LARGE);
+    assert_non_null(large);
+    assert_int_equal(fake.alloc(&big, BIG), CUDA_SUCCESS);
+    assert_int_equal(fake.stream_create(&stream, 0), CUDA_SUCCESS);
+    return 0;
+}
+
+static int unload(void **state)
+{
+    free(large);
+    return 0;
+}
+
+/* All that was put on the stream is done. */
+static void drain(void)
+{
+    fake.open_gate();
+    fake.stream_destroy(stream);
+    assert_int_equal(fake.stream_create(&stream, 0), CUDA_SUCCESS);
+}
+
+static void name_steps(struct dlr_ckpt *ck)
+{
+    struct dlr_ckpt_region r = {.name = "view",
+                                .kind = DLR_CKPT_LOCAL,
+                                .dtype = "f32",
+                                .item_size = sizeof(float),
+                                .ndim = 1,
+                                .global_shape = {STEPS},
+                                .local_shape = {STEPS},
+                                .stride = {sizeof(steps[0])},
+                                .addr = &steps[0][0]};
+    char name[16];
+
+    assert_int_equal(dlr_ckpt_add(ck, &r), 0);
+    r.name = name;
+    r.kind = DLR_CKPT_SHARD;
+    r.ndim = 0;
+    for (unsigned i = 0; i < STEPS; i++) {
+        dlr_format(name, sizeof(name), "step.%u", i);
+        r.addr = &steps[i][1];
+        assert_int_equal(dlr_ckpt_add(ck, &r), 0);
+    }
+}
+
+static void name_regions(struct dlr_ckpt *ck, const struct row *row)
+{
+    void *device = (void *)(uintptr_t)big;
+    int rc = 0;
+
+    if (row->device)
+        rc |=
+            dlr_ckpt_add_array(ck, "big", DLR_CKPT_SHARD, "u8", 1, device, row->device);
+    if (row->blob)
+        rc |= dlr_ckpt_add_array(ck, "blob", DLR_CKPT_BLOB, "u64", 8, &blob, 1);
+    if (row->host)
+        rc |= dlr_ckpt_add_array(ck, "large", DLR_CKPT_REPLICATED, "u8", 1, large,
+                                 row->host);
+    assert_int_equal(rc, 0);
+    if (row->steps)
+        name_steps(ck);
+}
+
+static void fill_host(unsigned char value)
+{
+    for (unsigned i = 0; i < STEPS; i++) {
+        steps[i][0] = (float)(value * 1000 + i);
+        steps[i][1] = -steps[i][0];
+    }
+    blob = value;
+    memset(large, value, LARGE);
+}
+
+static void assert_all(const struct row *row, unsigned char value)
+{
+    const unsigned char *device = fake.look(big);
+
+    for (size_t i = 0; i < row->device; i++)
+        if (device[i] != value)
+            fail_msg("%s: byte %zu of the device is %u", row->name, i, device[i]);
+    for (size_t i = 0; i < row->host; i++)
+        if (large[i] != value)
+            fail_msg("%s: byte %zu of the host is %u", row->name, i, large[i]);
+    if (row->blob)
+        assert_int_equal(blob, value);
+    for (unsigned i = 0; row->steps && i < STEPS; i++)
+        if (steps[i][0] != (float)(value * 1000 + i) || steps[i][1] != -steps[i][0])
+            fail_msg("%s: step %u is %f, %f", row->name, i, (double)steps[i][0],
+                     (double)steps[i][1]);
+}
+
+/* The program opens its checkpoint and has its first snapshot behind it; returns its last step. */
+static uint64_t begin_life(struct played *f, const struct row *row)
+{
+    uint64_t step;
+    int rc;
+
+    fake.pinned(row->pinned ? steps : NULL, sizeof(steps));
+    played_start(f);
+    assert_int_equal(dlr_ckpt_open(NULL, &f->ck), 0);
+    pthread_join(f->agent.thread, NULL);
+    name_regions(f->ck, row);
+    assert_int_equal(dlr_ckpt_begin(f->ck, 1, stream), 0);
+    played_slots(f);
+    for (step = 2;; step++) {
+        played_order(f, step, 0);
+        rc = dlr_ckpt_begin(f->ck, step, stream);
+        if (rc == 1)
+            break;
+        assert_int_equal(rc, -ENODEV); /* the slots are on their way */
+        played_expect(f, DLR_LOCAL_DEAD);
+    }
+    played_expect(f, DLR_LOCAL_SEALED);
+    assert_int_equal(dlr_ckpt_fence(f->ck, stream), 0);
+    return step;
+}
+
+static void end_life(struct played *f)
+{
+    dlr_ckpt_close(f->ck);
+    close(f->agent.conn);
+    f->agent.conn = -1;
+    f->agent.offer = false;
+    atomic_store(&f->agent.page->begun_step, DLR_PAGE_NEVER);
+    dlr_page_clear_orders(f->agent.page);
+}
+
+/* The next life finds the state that this step was begun with. */
+static void assert_restored(struct played *f, const struct row *row, uint64_t step,
+                            unsigned char value)
+{
+    uint64_t got = 0;
+
+    fill_host(99);
+    memset(fake.look(big), 99, BIG);
+    played_offer(f, step, 1);
+    played_start(f);
+    assert_int_equal(dlr_ckpt_open(NULL, &f->ck), 0);
+    name_regions(f->ck, row);
+    assert_int_equal(dlr_ckpt_restore(f->ck, &got), 1);
+    pthread_join(f->agent.thread, NULL);
+    assert_int_equal(got, step);
+    assert_all(row, value);
+    end_life(f);
+}
+
+/* The stream is at work for a long time when begin is called: what it computes is the state. */
+static uint64_t begin_behind_gate(struct played *f, uint64_t step, unsigned char value)
+{
+    fill_host(value);
+    fake.gate(stream);
+    fake.fill(stream, big, value, BIG);
+    played_order(f, ++step, 1);
+    assert_int_equal(dlr_ckpt_begin(f->ck, step, stream), 1);
+    return step;
+}
+
+/* The gate is closed: a host that waited would not come back. */
+static void a_fence_returns_where_only_the_stream_must_wait(void **state)
+{
+    struct played *f = *state;
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct row *row = &rows[i];
+        uint64_t step;
+
+        if (row->waits)
+            continue;
+        print_message("  %s\n", row->name);
+        step = begin_behind_gate(f, begin_life(f, row), 7);
+        assert_false(f->ck->host_waits); /* and not only since the copy is over */
+        assert_int_equal(dlr_ckpt_fence(f->ck, stream), 0);
+        fill_host(8); /* the next step */
+        fake.fill(stream, big, 8, BIG);
+        fake.open_gate();
+        played_expect(f, DLR_LOCAL_SEALED);
+        drain();
+        end_life(f);
+        assert_restored(f, row, step, 7);
+    }
+}
+
+static void a_fence_waits_for_what_begin_does_not_copy(void **state)
+{
+    struct played *f = *state;
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct row *row = &rows[i];
+        uint64_t step;
+
+        if (!row->waits)
+            continue;
+        print_message("  %s\n", row->name);
+        setenv("DLROVER_CKPT_FENCE_MS", SHORT_MS, 1);
+        step = begin_behind_gate(f, begin_life(f, row), 7);
+        assert_int_equal(dlr_ckpt_fence(f->ck, stream), -ETIMEDOUT);
+        fake.open_gate();
+        played_expect(f, DLR_LOCAL_DEAD);
+        assert_int_equal(f->agent.msg.step, step);
+        step = begin_behind_gate(f, step, 5);
+        fake.open_gate();
+        played_expect(f, DLR_LOCAL_SEALED);
+        assert_int_equal(dlr_ckpt_fence(f->ck, stream), 0);
+        drain();
+        end_life(f);
+        assert_restored(f, row, step, 5);
+    }
+}
+
+/* Nothing but begin has read it. */
+static void what_begin_copies_may_change_at_once(void **state)
+{
+    const struct row *row = &rows[sizeof(rows) / sizeof(rows[0]) - 1];
+    struct played *f = *state;
+    uint64_t step;
+
+    step = begin_behind_gate(f, begin_life(f, row), 7);
+    fill_host(8);
+    played_expect(f, DLR_LOCAL_SEALED);
+    assert_int_equal(dlr_ckpt_fence(f->ck, stream), 0);
+    drain();
+    end_life(f);
+    assert_restored(f, row, step, 7);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, played_setup, played_teardown)
+    const struct CMUnitTest tests[] = {
+        T(a_fence_returns_where_only_the_stream_must_wait),
+        T(a_fence_waits_for_what_begin_does_not_copy),
+        T(what_begin_copies_may_change_at_once),
+    };
+
+    return cmocka_run_group_tests(tests, load, unload);
+}
+
+#endif
