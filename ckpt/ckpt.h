@@ -219,6 +219,9 @@ struct dlr_ckpt_stats {
     uint64_t copied_bytes;
     uint64_t changed; /* fences that found a region changed (DLROVER_CKPT_AUDIT) */
     uint64_t skipped; /* under a job: ordered steps not saved, no slot being free */
+    uint64_t
+        held_ns; /* for which fences held the device's stream, in no other count; known to a
+                         begin or progress that comes later */
 };
 void dlr_ckpt_stats(const struct dlr_ckpt *ck, struct dlr_ckpt_stats *ret);
 

@@ -185,6 +185,17 @@ static int save(struct dlr_ckpt *ck, uint64_t step, void *stream)
     return 1;
 }
 
+/* What the device's streams were held for since the last look is what saving has cost, too. */
+static void learn_held(struct dlr_ckpt *ck)
+{
+    uint64_t ns = ck->dev && getpid() == ck->pid ? ck->ops->held(ck->dev) : 0;
+
+    if (ns == 0)
+        return;
+    atomic_fetch_add_explicit(&ck->page->held_ns, ns, memory_order_relaxed);
+    atomic_fetch_add_explicit(&ck->page->blocked_ns, ns, memory_order_relaxed);
+}
+
 /* The step that ends now tells how long one takes when nothing is saved in it, or how long
  * beside a save, without the time that it was held up.
  */
@@ -196,8 +207,11 @@ static void learn_step(struct dlr_ckpt *ck, uint64_t step, int64_t now)
     uint64_t began = atomic_load_explicit(&page->progress_ns, memory_order_relaxed);
 
     if (ck->last_step != DLR_PAGE_NEVER && step == ck->last_step + 1) {
-        uint64_t took = (uint64_t)now - began - (blocked - ck->blocked_ns);
+        uint64_t took = (uint64_t)now - began, held_up = blocked - ck->blocked_ns;
         bool plain = !ck->saving_step && !busy;
+
+        /* A device was held up for longer than the host, which runs ahead of it, took. */
+        took = took > held_up ? took - held_up : 0;
 
         atomic_fetch_add(plain ? &page->plain_ns : &page->saved_ns, took);
         atomic_fetch_add(plain ? &page->plain_steps : &page->saved_steps, 1);
@@ -212,6 +226,7 @@ static bool announce(struct dlr_ckpt *ck, uint64_t step, int64_t now)
     if (step == DLR_PAGE_NEVER ||
         (ck->last_step != DLR_PAGE_NEVER && step <= ck->last_step))
         return false;
+    learn_held(ck);
     learn_step(ck, step, now);
     ck->last_step = step;
     atomic_store_explicit(&ck->page->progress_ns, (uint64_t)now, memory_order_relaxed);
@@ -350,6 +365,7 @@ void dlr_ckpt_stats(const struct dlr_ckpt *ck, struct dlr_ckpt_stats *ret)
         .copied_bytes = atomic_load(&page->copied_bytes),
         .changed = atomic_load(&page->changed),
         .skipped = atomic_load(&page->skipped),
+        .held_ns = atomic_load(&page->held_ns),
     };
 }
 

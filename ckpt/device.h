@@ -39,6 +39,10 @@ struct dlr_device_ops {
      */
     int (*hold)(struct dlr_device *dev, void *stream);
     void (*release)(struct dlr_device *dev);
+    /* Nanoseconds for which streams were held, of those times that are over and were not told
+     * yet. Does not block.
+     */
+    uint64_t (*held)(struct dlr_device *dev);
 
     int (*enter)(struct dlr_device *dev); /* for the calling thread */
     void (*leave)(struct dlr_device *dev);

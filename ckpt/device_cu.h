@@ -19,6 +19,7 @@
     X(cuEventCreate)                                                                   \
     X(cuEventDestroy)                                                                  \
     X(cuEventRecord)                                                                   \
+    X(cuEventQuery)                                                                    \
     X(cuEventSynchronize)                                                              \
     X(cuMemAlloc)                                                                      \
     X(cuMemFree)                                                                       \
@@ -41,6 +42,8 @@
 /* One pointer per function, called p_<name as cuda.h maps it>. */
 extern struct dlr_cu {
     DLR_CU_FUNCTIONS(DLR_CU_NAMED_POINTER)
+    /* cuEventElapsedTime by the name that every driver has: CUDA 13 maps it to one of 12.8 */
+    CUresult (*elapsed)(float *ret_ms, CUevent from, CUevent to);
 } dlr_cu;
 
 #define CU(fn) CU_(fn)

@@ -32,6 +32,12 @@ struct dlr_cu dlr_cu;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool loaded;
 
+/* A time for which a stream was held. */
+struct stall {
+    CUevent from, to;
+    bool open; /* not told yet */
+};
+
 struct dlr_device {
     CUcontext ctx;
     CUstream stream;             /* of the copies */
@@ -43,6 +49,7 @@ struct dlr_device {
     _Atomic uint32_t *done;      /* pinned: the last snapshot that was released */
     CUdeviceptr done_dev;        /* the same word for streams */
     uint32_t turn;               /* the last snapshot that was begun */
+    struct stall stalls[2];      /* a third snapshot begins when the first has passed */
 };
 
 static void load(void)
@@ -56,6 +63,8 @@ static void load(void)
     CU(fn) = (__typeof__(CU(fn)))dlsym(lib, NAME(fn));                                 \
     loaded = loaded && CU(fn);
     DLR_CU_FUNCTIONS(LOAD)
+    dlr_cu.elapsed = (__typeof__(dlr_cu.elapsed))dlsym(lib, "cuEventElapsedTime");
+    loaded = loaded && dlr_cu.elapsed;
     if (!loaded)
         dlclose(lib);
 }
@@ -121,6 +130,12 @@ static void cuda_close(struct dlr_device *dev)
         for (unsigned i = 0; i < 2; i++)
             if (dev->fetched[i])
                 CU(cuEventDestroy)(dev->fetched[i]);
+        for (unsigned i = 0; i < 2; i++) {
+            if (dev->stalls[i].from)
+                CU(cuEventDestroy)(dev->stalls[i].from);
+            if (dev->stalls[i].to)
+                CU(cuEventDestroy)(dev->stalls[i].to);
+        }
         if (dev->begun)
             CU(cuEventDestroy)(dev->begun);
         if (dev->stream)
@@ -140,6 +155,11 @@ static CUresult build(struct dlr_device *dev)
         r = CU(cuEventCreate)(&dev->begun, CU_EVENT_DISABLE_TIMING);
     for (unsigned i = 0; r == CUDA_SUCCESS && i < 2; i++)
         r = CU(cuEventCreate)(&dev->fetched[i], event);
+    for (unsigned i = 0; r == CUDA_SUCCESS && i < 2; i++) {
+        r = CU(cuEventCreate)(&dev->stalls[i].from, CU_EVENT_DEFAULT);
+        if (r == CUDA_SUCCESS)
+            r = CU(cuEventCreate)(&dev->stalls[i].to, CU_EVENT_DEFAULT);
+    }
     if (r == CUDA_SUCCESS)
         r = CU(cuMemHostAlloc)((void **)&dev->stage, 2 * DLR_DEVICE_HALF,
                                CU_MEMHOSTALLOC_DEVICEMAP);
@@ -209,14 +229,20 @@ static int after(struct dlr_device *dev, void *stream)
     return rc;
 }
 
+/* The events beside it only measure: without them the hold is as good. */
 static int hold(struct dlr_device *dev, void *stream)
 {
+    struct stall *stall = &dev->stalls[dev->turn % 2];
     int rc = enter(dev);
+    bool timed;
 
     if (rc < 0)
         return rc;
+    timed = !stall->open && CU(cuEventRecord)(stall->from, stream) == CUDA_SUCCESS;
     rc = result(CU(cuStreamWaitValue32)(stream, dev->done_dev, dev->turn,
                                         CU_STREAM_WAIT_VALUE_GEQ));
+    if (rc == 0 && timed)
+        stall->open = CU(cuEventRecord)(stall->to, stream) == CUDA_SUCCESS;
     leave(dev);
     return rc;
 }
@@ -225,6 +251,29 @@ static void release(struct dlr_device *dev)
 {
     atomic_store(dev->done,
                  dev->turn); /* begin makes no new turn while one is under way */
+}
+
+static uint64_t held(struct dlr_device *dev)
+{
+    bool any = dev->stalls[0].open || dev->stalls[1].open;
+    uint64_t ns = 0;
+
+    if (!any || enter(dev) < 0)
+        return 0;
+    for (unsigned i = 0; i < 2; i++) {
+        struct stall *stall = &dev->stalls[i];
+        CUresult r = stall->open ? CU(cuEventQuery)(stall->to) : CUDA_ERROR_NOT_READY;
+        float ms = 0;
+
+        if (r == CUDA_ERROR_NOT_READY)
+            continue;
+        if (r == CUDA_SUCCESS &&
+            dlr_cu.elapsed(&ms, stall->from, stall->to) == CUDA_SUCCESS && ms > 0)
+            ns += (uint64_t)((double)ms * 1e6);
+        stall->open = false;
+    }
+    leave(dev);
+    return ns;
 }
 
 static void clear(struct dlr_device *dev, unsigned half)
@@ -335,9 +384,25 @@ static int store_rows(struct dlr_device *dev, void *dst, const void *src, size_t
 const struct dlr_device_ops *dlr_device_cuda(void)
 {
     static const struct dlr_device_ops ops = {
-        "CUDA",     owns,    writes, cuda_open, cuda_close, after,
-        hold,       release, enter,  leave,     clear,      fetch,
-        fetch_rows, flush,   wait,   expect,    store,      store_rows,
+        .name = "CUDA",
+        .owns = owns,
+        .writes = writes,
+        .open = cuda_open,
+        .close = cuda_close,
+        .after = after,
+        .hold = hold,
+        .release = release,
+        .held = held,
+        .enter = enter,
+        .leave = leave,
+        .clear = clear,
+        .fetch = fetch,
+        .fetch_rows = fetch_rows,
+        .flush = flush,
+        .wait = wait,
+        .expect = expect,
+        .store = store,
+        .store_rows = store_rows,
     };
 
     bool there;

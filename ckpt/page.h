@@ -56,10 +56,11 @@ struct dlr_page {
 
     /* written by the worker: what saving costs */
     _Alignas(64) _Atomic uint64_t
-        blocked_ns;                         /* of begin_ns, fence_ns: those of saves */
+        blocked_ns; /* of begin_ns, fence_ns: those of saves; and held_ns */
     _Atomic uint64_t plain_steps, plain_ns; /* steps without a save or a copy */
     _Atomic uint64_t saved_steps, saved_ns; /* the others, without what was blocked */
     _Atomic uint64_t skipped; /* orders for which no slot was free, or no time */
+    _Atomic uint64_t held_ns; /* for which fences held a device's stream */
 
     /* written by the agent before the worker has the page: CPUs for the worker's helper threads,
      * CPU i is bit i % 64 of word i / 64; all 0: no advice */

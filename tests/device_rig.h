@@ -19,6 +19,9 @@ extern struct device_calls {
     __typeof__(&fake_cuda_spoil) spoil;
     __typeof__(&fake_cuda_copies) copies;
     __typeof__(&fake_cuda_pinned) pinned;
+    __typeof__(&fake_cuda_hold_copies) hold_copies;
+    __typeof__(&fake_cuda_await_held) await_held;
+    __typeof__(&fake_cuda_clock) clock;
     __typeof__(&cuMemFree) release;
     __typeof__(&cuStreamCreate) stream_create;
     __typeof__(&cuStreamDestroy) stream_destroy;

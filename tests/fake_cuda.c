@@ -24,7 +24,7 @@ struct op {
     size_t bytes;
     size_t rows, src_pitch, dst_pitch; /* 0 rows: one */
     uint32_t value;
-    bool spoilt; /* on its way to the host */
+    bool to_host, spoilt; /* spoilt: on its way there */
     struct {
         CUdeviceptr list, table;
         uint32_t n, blocks, groups, threads;
@@ -35,11 +35,13 @@ struct op {
 
 struct CUstream_st {
     pthread_t thread;
+    bool held;
     struct op *first, **last;
 };
 
 struct CUevent_st {
     unsigned recorded, done; /* counts of records put on a stream, and reached */
+    int64_t at_ns;           /* the last one */
 };
 
 struct memory {
@@ -52,7 +54,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct CUstream_st legacy; /* the stream called NULL; its thread starts on use */
 static struct memory *memories;
-static bool gate_open;
+static bool gate_open, copies_held;
+static int64_t clock_ns;
 static int fail_copy, spoil;
 static const char *pinned; /* the program's */
 static size_t pinned_bytes;
@@ -74,6 +77,8 @@ static bool ready(const struct op *op)
 {
     if (op->kind == GATE)
         return gate_open;
+    if (op->kind == COPY && op->to_host)
+        return !copies_held;
     if (op->kind == WAIT_EVENT)
         return (int)(op->event->done - op->value) >= 0;
     if (op->kind == WAIT_VALUE)
@@ -120,8 +125,10 @@ static void carry_out(struct op *op)
         ((char *)op->dst)[op->bytes / 2] ^= 4;
     if (op->kind == FILL)
         memset(op->dst, (int)op->value, op->bytes);
-    if (op->kind == RECORD)
+    if (op->kind == RECORD) {
         op->event->done = op->value;
+        op->event->at_ns = clock_ns;
+    }
 }
 
 static void *run(void *arg)
@@ -136,6 +143,10 @@ static void *run(void *arg)
         if (!op || !ready(op)) {
             struct timespec soon;
 
+            if (op && op->kind == WAIT_VALUE && !s->held) {
+                s->held = true;
+                pthread_cond_broadcast(&changed);
+            }
             /* A value in memory changes without a signal: a GPU polls it, so does this. */
             clock_gettime(CLOCK_REALTIME, &soon);
             soon.tv_nsec += 1000000;
@@ -146,6 +157,7 @@ static void *run(void *arg)
             pthread_cond_timedwait(&changed, &lock, &soon);
             continue;
         }
+        s->held = false;
         carry_out(op);
         end = op->kind == END;
         s->first = op->next;
@@ -220,6 +232,29 @@ void fake_cuda_open_gate(void)
     pthread_mutex_lock(&lock);
     gate_open = true;
     pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+void fake_cuda_hold_copies(bool hold)
+{
+    pthread_mutex_lock(&lock);
+    copies_held = hold;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+void fake_cuda_await_held(CUstream stream)
+{
+    pthread_mutex_lock(&lock);
+    while (!stream->held)
+        pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+}
+
+void fake_cuda_clock(int64_t ns)
+{
+    pthread_mutex_lock(&lock);
+    clock_ns = ns;
     pthread_mutex_unlock(&lock);
 }
 
@@ -336,6 +371,27 @@ CUresult CUDAAPI cuEventRecord(CUevent event, CUstream stream)
     return CUDA_SUCCESS;
 }
 
+CUresult CUDAAPI cuEventQuery(CUevent event)
+{
+    bool reached;
+
+    pthread_mutex_lock(&lock);
+    reached = event->done == event->recorded;
+    pthread_mutex_unlock(&lock);
+    return reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+/* The name without a version, which every driver has. */
+#undef cuEventElapsedTime
+CUresult CUDAAPI cuEventElapsedTime(float *ret_ms, CUevent from, CUevent to);
+CUresult CUDAAPI cuEventElapsedTime(float *ret_ms, CUevent from, CUevent to)
+{
+    pthread_mutex_lock(&lock);
+    *ret_ms = (float)((double)(to->at_ns - from->at_ns) / 1e6);
+    pthread_mutex_unlock(&lock);
+    return CUDA_SUCCESS;
+}
+
 CUresult CUDAAPI cuEventSynchronize(CUevent event)
 {
     pthread_mutex_lock(&lock);
@@ -372,6 +428,7 @@ CUresult CUDAAPI cuMemcpyDtoHAsync(void *dst, CUdeviceptr src, size_t bytes,
     put(stream, (struct op){.kind = COPY,
                             .dst = dst,
                             .src = to_host((uintptr_t)src),
+                            .to_host = true,
                             .spoilt = spoil > 0 && --spoil == 0,
                             .bytes = bytes});
     return CUDA_SUCCESS;
@@ -395,6 +452,7 @@ CUresult CUDAAPI cuMemcpy2DAsync(const CUDA_MEMCPY2D *c, CUstream stream)
         return CUDA_ERROR_INVALID_VALUE;
     put(stream, (struct op){.kind = COPY,
                             .dst = c->dstHost,
+                            .to_host = true,
                             .src = src,
                             .bytes = c->WidthInBytes,
                             .rows = c->Height,

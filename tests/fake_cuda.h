@@ -5,6 +5,9 @@
 #ifndef DLR_TESTS_FAKE_CUDA_H
 #define DLR_TESTS_FAKE_CUDA_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include <cuda.h>
 
 /* "Device" memory: the address faults when the host touches it. */
@@ -23,6 +26,12 @@ unsigned fake_cuda_copies(void);
 /* Makes the n-th copy from now on fail (1: the next). */
 void fake_cuda_fail_copy(int n);
 
+/* Copies to the host take until they are let go. Waits until stream is held by a value in memory.
+ */
+void fake_cuda_hold_copies(bool hold);
+void fake_cuda_await_held(CUstream stream);
+/* The device's clock: events that are reached from now on say that it was so late. */
+void fake_cuda_clock(int64_t ns);
 /* The program has pinned this host memory; NULL: none. */
 void fake_cuda_pinned(const void *from, size_t bytes);
 

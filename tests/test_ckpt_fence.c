@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "ckpt/cadence.h"
 #include "ckpt/client.h"
 #include "ckpt/slot_meta.h"
 #include "common/str.h"
@@ -39,6 +40,7 @@ int main(void)
 #define STEPS 300u /* parameters: AdamW keeps a number for each in host memory */
 #define LARGE ((16u << 20) + 1) /* more than a begin copies */
 #define SHORT_MS "50"
+#define HELD_NS 40000000
 
 /* The program's state. Numbers of steps are every second one of an array; the others are a view. */
 static CUdeviceptr big;
@@ -294,6 +296,45 @@ static void what_begin_copies_may_change_at_once(void **state)
     assert_restored(f, row, step, 7);
 }
 
+/* The copies take 40 ms of the device's time, and the host none of it. */
+static void a_held_stream_spaces_saves(void **state)
+{
+    const struct row *row = &rows[0];
+    struct played *f = *state;
+    struct dlr_page *page = f->agent.page;
+    struct dlr_cadence cadence = {.budget_ppm = 10000, .step_ms = 100};
+    uint64_t step = begin_life(f, row), host;
+    struct dlr_ckpt_stats stats;
+
+    for (unsigned i = 1; i <= DLR_CADENCE_LEARN; i++) {
+        fake.clock(0);
+        fake.hold_copies(true);
+        played_order(f, ++step, i % 2);
+        assert_int_equal(dlr_ckpt_begin(f->ck, step, stream), 1);
+        assert_int_equal(dlr_ckpt_fence(f->ck, stream), 0);
+        fake.await_held(stream);
+        assert_int_equal(dlr_ckpt_begin(f->ck, ++step, stream), 0); /* not known yet */
+        assert_int_equal(atomic_load(&page->held_ns), (i - 1) * HELD_NS);
+        host = atomic_load(&page->blocked_ns);
+        fake.clock(HELD_NS);
+        fake.hold_copies(false);
+        played_expect(f, DLR_LOCAL_SEALED);
+        drain();
+        assert_int_equal(dlr_ckpt_begin(f->ck, ++step, stream), 0);
+        assert_int_equal(atomic_load(&page->held_ns), i * HELD_NS);
+        assert_int_equal(atomic_load(&page->blocked_ns), host + HELD_NS);
+    }
+    dlr_ckpt_stats(f->ck, &stats);
+    assert_int_equal(stats.held_ns, DLR_CADENCE_LEARN * HELD_NS);
+    cadence.saves = (unsigned)(stats.saves - 1);
+    cadence.blocked_ms =
+        (double)atomic_load(&page->blocked_ns) / 1e6 / (double)cadence.saves;
+    assert_true(dlr_cadence_every(&cadence) >= 40);
+    assert_true(atomic_load(&page->plain_ns) < INT64_MAX); /* no step below zero */
+    assert_true(atomic_load(&page->saved_ns) < INT64_MAX);
+    end_life(f);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, played_setup, played_teardown)
@@ -301,6 +342,7 @@ int main(void)
         T(a_fence_returns_where_only_the_stream_must_wait),
         T(a_fence_waits_for_what_begin_does_not_copy),
         T(what_begin_copies_may_change_at_once),
+        T(a_held_stream_spaces_saves),
     };
 
     return cmocka_run_group_tests(tests, load, unload);

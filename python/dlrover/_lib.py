@@ -33,7 +33,8 @@ class Stats(ctypes.Structure):
     _fields_ = [("saves", ctypes.c_uint64), ("given_up", ctypes.c_uint64),
                 ("committed_step", ctypes.c_uint64), ("begin_ns", ctypes.c_uint64),
                 ("fence_ns", ctypes.c_uint64), ("copied_bytes", ctypes.c_uint64),
-                ("changed", ctypes.c_uint64), ("skipped", ctypes.c_uint64)]
+                ("changed", ctypes.c_uint64), ("skipped", ctypes.c_uint64),
+                ("held_ns", ctypes.c_uint64)]
 
 
 HANDLE = ctypes.c_void_p
