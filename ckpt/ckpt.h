@@ -58,7 +58,8 @@ struct dlr_ckpt_conf {
                           PMI_RANK/SIZE, SLURM_PROCID/SLURM_NTASKS, else 0 of 1 */
     unsigned every;    /* alone: save each N-th step. DLROVER_CKPT_EVERY, else 1 */
     unsigned fence_ms; /* budget of one fence: after it the snapshot is given up.
-                          DLROVER_CKPT_FENCE_MS, else 10000 */
+                          Where only a stream waits: of the copies, from when it has
+                          come to begin. DLROVER_CKPT_FENCE_MS, else 10000 */
     unsigned threads;  /* copy threads, 0: DLROVER_CKPT_THREADS, else 1 */
 };
 

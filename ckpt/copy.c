@@ -275,6 +275,10 @@ static int run_device(const struct dlr_copy_job *job)
         return rc;
     if (n > 0)
         rc = fetch_half(job, 0, 0);
+    if (rc == 0)
+        rc = job->ops->reach(job->dev); /* the copies are queued behind it */
+    if (rc == 0 && job->begun)
+        job->begun(job->arg);
     for (uint32_t i = 0; rc == 0 && i < n; i += CHUNKS_PER_HALF, half ^= 1) {
         struct stage stage = {NULL, (uint64_t)i * DLR_SLOT_CHUNK, half, 0};
 

@@ -25,8 +25,13 @@ struct dlr_copy_job {
                                          NULL; NULL: all are */
     const struct dlr_device_ops *ops; /* NULL: all of src is host memory */
     struct dlr_device *dev;
-    const bool *on_device;              /* one per region, when ops is set */
-    unsigned *ret_spoilt;               /* set with -EBADMSG; may be NULL */
+    const bool *on_device; /* one per region, when ops is set */
+    unsigned *ret_spoilt;  /* set with -EBADMSG; may be NULL */
+    /* Called when the device has come to what precedes the copies; not for host memory, which is
+     * there. May be NULL.
+     */
+    void (*begun)(void *arg);
+    void *arg;
     const atomic_bool *stop;            /* give up: looked at before each block */
     const _Atomic int64_t *deadline_ns; /* give up after this (dlr_now_ns()); 0: none */
 };

@@ -34,6 +34,8 @@ struct dlr_device_ops {
 
     /* The copies of the next snapshot wait for all that is on stream now. */
     int (*after)(struct dlr_device *dev, void *stream);
+    /* Blocks until that is done. In the copy thread, after enter(). */
+    int (*reach)(struct dlr_device *dev);
     /* What is put on stream from now on waits for release() of this snapshot. The host does
      * not wait. -ENOTSUP: the host must.
      */

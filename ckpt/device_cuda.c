@@ -152,7 +152,7 @@ static CUresult build(struct dlr_device *dev)
     CUresult r = CU(cuStreamCreate)(&dev->stream, CU_STREAM_NON_BLOCKING);
 
     if (r == CUDA_SUCCESS)
-        r = CU(cuEventCreate)(&dev->begun, CU_EVENT_DISABLE_TIMING);
+        r = CU(cuEventCreate)(&dev->begun, event);
     for (unsigned i = 0; r == CUDA_SUCCESS && i < 2; i++)
         r = CU(cuEventCreate)(&dev->fetched[i], event);
     for (unsigned i = 0; r == CUDA_SUCCESS && i < 2; i++) {
@@ -227,6 +227,11 @@ static int after(struct dlr_device *dev, void *stream)
     if (rc == 0)
         dev->turn++;
     return rc;
+}
+
+static int reach(struct dlr_device *dev)
+{
+    return result(CU(cuEventSynchronize)(dev->begun));
 }
 
 /* The events beside it only measure: without them the hold is as good. */
@@ -390,6 +395,7 @@ const struct dlr_device_ops *dlr_device_cuda(void)
         .open = cuda_open,
         .close = cuda_close,
         .after = after,
+        .reach = reach,
         .hold = hold,
         .release = release,
         .held = held,

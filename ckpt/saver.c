@@ -28,6 +28,7 @@ struct dlr_saver {
     pthread_cond_t changed;
     struct dlr_copy_job job;
     bool queued, posted, quit;
+    int64_t limit_ns;   /* dlr_saver_limit(); 0: none */
     struct dlr_err err; /* of the last snapshot */
 
     /* Written under the lock, read without it by the program's thread. */
@@ -43,6 +44,17 @@ static void wake(struct dlr_saver *saver)
     /* Fails only when the counter is full, and then the thread is awake. */
     if (write(saver->event, &one, sizeof(one)) < 0)
         return;
+}
+
+/* Until the device has come to what is copied nobody looks at the deadline: now it begins. */
+static void begun(void *arg)
+{
+    struct dlr_saver *saver = arg;
+
+    pthread_mutex_lock(&saver->lock);
+    if (saver->limit_ns)
+        atomic_store(&saver->deadline_ns, dlr_now_ns() + saver->limit_ns);
+    pthread_mutex_unlock(&saver->lock);
 }
 
 /* One snapshot: copy, let the sources go, finish. */
@@ -187,9 +199,12 @@ int dlr_saver_begin(struct dlr_saver *saver, const struct dlr_copy_job *job)
         return -EBUSY;
     pthread_mutex_lock(&saver->lock);
     saver->job = *job;
+    saver->job.begun = begun;
+    saver->job.arg = saver;
     saver->job.stop = &saver->stop;
     saver->job.deadline_ns = &saver->deadline_ns;
     saver->queued = true;
+    saver->limit_ns = 0;
     atomic_store(&saver->stop, false);
     atomic_store(&saver->deadline_ns, 0);
     atomic_store(&saver->reading, true);
@@ -258,7 +273,10 @@ int dlr_saver_wait(struct dlr_saver *saver, int64_t timeout_ms, bool whole)
 
 void dlr_saver_limit(struct dlr_saver *saver, int64_t timeout_ms)
 {
-    atomic_store(&saver->deadline_ns, dlr_now_ns() + timeout_ms * 1000000);
+    pthread_mutex_lock(&saver->lock);
+    saver->limit_ns = timeout_ms * 1000000;
+    atomic_store(&saver->deadline_ns, dlr_now_ns() + saver->limit_ns);
+    pthread_mutex_unlock(&saver->lock);
 }
 
 int dlr_saver_result(struct dlr_saver *saver, struct dlr_err *err)

@@ -36,7 +36,7 @@ void dlr_saver_place(struct dlr_saver *saver, const uint64_t *cpus);
 /* Gives up what is being copied, waits for the thread, frees. Accepts NULL. */
 struct dlr_saver *dlr_saver_free(struct dlr_saver *saver);
 
-/* Starts a snapshot; stop and deadline_ns of job are the saver's own. -EBUSY. */
+/* Starts a snapshot; begun, arg, stop and deadline_ns of job are the saver's own. -EBUSY. */
 int dlr_saver_begin(struct dlr_saver *saver, const struct dlr_copy_job *job);
 
 /* Calls ops->posted() soon. Does not block. */
@@ -54,7 +54,9 @@ bool dlr_saver_failed(const struct dlr_saver *saver);
  */
 int dlr_saver_wait(struct dlr_saver *saver, int64_t timeout_ms, bool whole);
 
-/* The snapshot under way is given up after this long, without anybody waiting. */
+/* The snapshot under way is given up after this long, without anybody waiting: from now, or from when
+ * the device has come to where it begins. Until then it is the program's work that takes its time.
+ */
 void dlr_saver_limit(struct dlr_saver *saver, int64_t timeout_ms);
 
 /* Takes the failure of the last snapshot: its code with text, 0 when there is none. */

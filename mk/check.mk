@@ -67,7 +67,7 @@ UNIT_LIBS_test_ckpt_restore := -lisal -lxxhash -ldl
 UNIT_OBJS_test_ckpt_device := tests/device_rig.c $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_device := -lisal -lxxhash -ldl
 UNIT_OBJS_test_ckpt_fence := tests/played_agent.c ckpt/cadence.c $(UNIT_OBJS_test_ckpt_device)
-UNIT_LIBS_test_ckpt_fence := -lisal -lxxhash -ldl -lm
+UNIT_LIBS_test_ckpt_fence := -lisal -lxxhash -ldl -lm -Wl,--wrap=dlr_now_ns
 ifneq ($(CUDA_HEADER),)
 DEVICE_TESTS := test_ckpt_device test_ckpt_fence
 $(patsubst %,$(BUILD)/obj/tests/%.o,$(DEVICE_TESTS) device_rig fake_cuda): XCFLAGS = -DDLR_HAVE_CUDA -isystem $(dir $(CUDA_HEADER))

@@ -231,6 +231,30 @@ static void a_given_up_snapshot_releases_the_stream(void **state)
     assert_int_equal(((unsigned char *)fake.look(big))[0], 2);
 }
 
+static void end_now(void *arg)
+{
+    struct fixture *f = arg;
+
+    atomic_store(&f->deadline_ns, 1);
+}
+
+/* Who limits the copies is told when the stream has come to them. */
+static void a_limit_can_begin_with_the_copies(void **state)
+{
+    struct fixture *f = *state;
+
+    f->job.begun = end_now;
+    f->job.arg = f;
+    fake.gate(f->stream);
+    begin(f);
+    assert_int_equal(f->ops->hold(f->dev, f->stream), 0);
+    assert_int_equal(atomic_load(&f->deadline_ns), 0);
+    fake.open_gate();
+    assert_int_equal(finish(f), -ETIMEDOUT);
+    fake.stream_destroy(f->stream);
+    assert_int_equal(fake.stream_create(&f->stream, 0), CUDA_SUCCESS);
+}
+
 static void a_failed_copy_is_told_and_the_next_snapshot_is_whole(void **state)
 {
     struct fixture *f = *state;
@@ -446,6 +470,7 @@ int main(void)
         T(a_snapshot_takes_both_memories),
         T(copies_wait_for_the_stream_and_the_stream_for_the_copies),
         T(a_given_up_snapshot_releases_the_stream),
+        T(a_limit_can_begin_with_the_copies),
         T(a_failed_copy_is_told_and_the_next_snapshot_is_whole),
         T(a_program_restores_device_memory),
         T(views_of_device_memory_are_saved_and_put_back),

@@ -49,6 +49,15 @@ static float steps[STEPS][2];
 static uint64_t blob;
 static unsigned char *large;
 
+int64_t __real_dlr_now_ns(void);
+int64_t __wrap_dlr_now_ns(void);
+static _Atomic int64_t later_ns; /* the clock of the library is ahead by */
+
+int64_t __wrap_dlr_now_ns(void)
+{
+    return __real_dlr_now_ns() + later_ns;
+}
+
 /* What a program names, and whether its fence waits in the host. */
 struct row {
     const char *name;
@@ -296,6 +305,22 @@ static void what_begin_copies_may_change_at_once(void **state)
     assert_restored(f, row, step, 7);
 }
 
+/* Time passes while the stream is at work: that is not the snapshot's. */
+static void a_stream_that_is_late_costs_no_snapshot(void **state)
+{
+    const struct row *row = &rows[0];
+    struct played *f = *state;
+    uint64_t step = begin_behind_gate(f, begin_life(f, row), 7);
+
+    assert_int_equal(dlr_ckpt_fence(f->ck, stream), 0);
+    later_ns += 3600 * INT64_C(1000000000);
+    fake.open_gate();
+    played_expect(f, DLR_LOCAL_SEALED);
+    assert_int_equal(f->agent.msg.step, step);
+    drain();
+    end_life(f);
+}
+
 /* The copies take 40 ms of the device's time, and the host none of it. */
 static void a_held_stream_spaces_saves(void **state)
 {
@@ -342,6 +367,7 @@ int main(void)
         T(a_fence_returns_where_only_the_stream_must_wait),
         T(a_fence_waits_for_what_begin_does_not_copy),
         T(what_begin_copies_may_change_at_once),
+        T(a_stream_that_is_late_costs_no_snapshot),
         T(a_held_stream_spaces_saves),
     };
 
