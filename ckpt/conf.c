@@ -14,6 +14,8 @@
 const struct dlr_opt dlr_client_opts[] = {
     {"DLROVER_CKPT_AUDIT",    DLR_OPT_UINT, FIELD(audit),      "0",      "N",
      "in each N-th save look for memory changed before its fence"},
+    {"DLROVER_CKPT_DEVICE_GATHER", DLR_OPT_SWITCH, FIELD(device_gather), "off", "on|off",
+     "move small regions of device memory together, by a kernel"},
     {"DLROVER_CKPT_DEVICE_SUM", DLR_OPT_SWITCH, FIELD(device_sum), "off", "on|off",
      "sum device memory where it lies and compare after the copy"},
     {"DLROVER_CKPT_EVERY",    DLR_OPT_UINT, FIELD(every),      "1",      "N",

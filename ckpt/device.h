@@ -18,6 +18,10 @@
 #define DLR_DEVICE_CUT (64u << 10) /* what is summed does not cross a multiple of it */
 #define DLR_DEVICE_HALF (8u << 20) /* bytes of each half of the staging buffer */
 
+/* What a device is to do with kernels of ours. */
+#define DLR_DEVICE_SUM 1u    /* sum what is fetched where it lies, for expect() */
+#define DLR_DEVICE_GATHER 2u /* fetch small pieces together */
+
 struct dlr_device; /* one per handle; opaque */
 
 struct dlr_device_ops {
@@ -25,10 +29,10 @@ struct dlr_device_ops {
     bool (*owns)(const void *addr);
     /* Host memory that work on a stream may write: pinned, or registered. */
     bool (*writes)(const void *addr);
-    /* For the device that holds addr; all regions of a handle must be on one. sums: what is
-     * fetched is summed where it lies, for expect().
+    /* For the device that holds addr; all regions of a handle must be on one. kernels: a sum of
+     * the above; what cannot be had is done without.
      */
-    int (*open)(const void *addr, bool sums, struct dlr_device **ret,
+    int (*open)(const void *addr, unsigned kernels, struct dlr_device **ret,
                 struct dlr_err *err);
     void (*close)(struct dlr_device *dev);
 

@@ -45,7 +45,7 @@ struct dlr_device {
     CUevent fetched[2];          /* the copies into a half */
     unsigned char *stage;        /* pinned, two halves */
     CUdeviceptr stage_dev;       /* the same for kernels */
-    struct dlr_kernels *kernels; /* NULL: nothing is summed */
+    struct dlr_kernels *kernels; /* NULL: none are used */
     _Atomic uint32_t *done;      /* pinned: the last snapshot that was released */
     CUdeviceptr done_dev;        /* the same word for streams */
     uint32_t turn;               /* the last snapshot that was begun */
@@ -176,15 +176,17 @@ static CUresult build(struct dlr_device *dev)
 }
 
 /* Saving goes on without kernels where they cannot be. */
-static void build_kernels(struct dlr_device *dev)
+static void build_kernels(struct dlr_device *dev, unsigned what)
 {
-    CUresult r = dlr_kernels_new(&dev->kernels);
+    CUresult r = dlr_kernels_new(what, &dev->kernels);
 
     if (r != CUDA_SUCCESS)
-        dlr_warn("device memory is not summed on the device: CUDA error %d", (int)r);
+        dlr_warn("device memory is neither summed nor gathered on the device: CUDA "
+                 "error %d",
+                 (int)r);
 }
 
-static int cuda_open(const void *addr, bool sums, struct dlr_device **ret,
+static int cuda_open(const void *addr, unsigned kernels, struct dlr_device **ret,
                      struct dlr_err *err)
 {
     struct dlr_device *dev = calloc(1, sizeof(*dev));
@@ -202,8 +204,8 @@ static int cuda_open(const void *addr, bool sums, struct dlr_device **ret,
                         (int)r);
     }
     r = build(dev);
-    if (r == CUDA_SUCCESS && sums)
-        build_kernels(dev);
+    if (r == CUDA_SUCCESS && kernels)
+        build_kernels(dev, kernels);
     leave(dev);
     if (r != CUDA_SUCCESS) {
         cuda_close(dev);

@@ -24,6 +24,7 @@ struct half {
 };
 
 struct dlr_kernels {
+    unsigned what;
     CUmodule module;
     CUfunction sum, move;
     CUdeviceptr table;
@@ -53,7 +54,7 @@ static CUresult make_table(struct dlr_kernels *k)
     return r == CUDA_SUCCESS ? CU(cuMemcpyHtoD)(k->table, table, sizeof(table)) : r;
 }
 
-CUresult dlr_kernels_new(struct dlr_kernels **ret)
+CUresult dlr_kernels_new(unsigned what, struct dlr_kernels **ret)
 {
     struct dlr_kernels *k = calloc(1, sizeof(*k));
     CUresult r =
@@ -69,6 +70,8 @@ CUresult dlr_kernels_new(struct dlr_kernels **ret)
         r = make_half(&k->half[i]);
     if (r != CUDA_SUCCESS)
         k = dlr_kernels_free(k);
+    else
+        k->what = what;
     *ret = k;
     return r;
 }
@@ -103,8 +106,11 @@ bool dlr_kernels_add(struct dlr_kernels *k, unsigned half, uint32_t at, CUdevice
                      uint64_t bytes)
 {
     struct half *h = &k->half[half];
-    bool moved = bytes <= MOVED_MAX && PIECES - h->n >= 2; /* whole, or not at all */
+    bool moved = (k->what & DLR_DEVICE_GATHER) && bytes <= MOVED_MAX &&
+                 PIECES - h->n >= 2; /* whole, or not at all */
 
+    if (!moved && !(k->what & DLR_DEVICE_SUM))
+        return false;
     while (bytes > 0 && h->n < PIECES) {
         uint32_t room = DLR_DEVICE_CUT - at % DLR_DEVICE_CUT;
         uint32_t n = bytes < room ? (uint32_t)bytes : room;
@@ -131,7 +137,7 @@ CUresult dlr_kernels_launch(struct dlr_kernels *k, unsigned half, CUdeviceptr to
     if (h->n == 0)
         return CUDA_SUCCESS;
     r = CU(cuMemcpyHtoDAsync)(h->list_dev, h->list, h->n * sizeof(*h->list), stream);
-    if (r == CUDA_SUCCESS)
+    if (r == CUDA_SUCCESS && (k->what & DLR_DEVICE_SUM))
         r = CU(cuLaunchKernel)(k->sum, (h->blocks + SUM_THREADS - 1) / SUM_THREADS, 1,
                                1, SUM_THREADS, 1, 1, 0, stream, sum, NULL);
     if (r == CUDA_SUCCESS && h->moved > 0)
@@ -147,7 +153,8 @@ bool dlr_kernels_expect(struct dlr_kernels *k, unsigned half, uint32_t at,
     const struct dlr_kernel_piece *p = &h->list[h->next];
     uint32_t op, crc = 0;
 
-    if (h->next == h->n || p->at != at || p->bytes != bytes)
+    if (!(k->what & DLR_DEVICE_SUM) || h->next == h->n || p->at != at ||
+        p->bytes != bytes)
         return false;
     h->next++;
     op = bytes > DLR_KERNEL_BLOCK ? dlr_crc32c_op(DLR_KERNEL_BLOCK) : 0;

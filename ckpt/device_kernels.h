@@ -17,14 +17,16 @@ struct dlr_kernels; /* opaque; calls are made in the device's context */
 /* The PTX, checked in as text (make ptx). */
 extern const char dlr_device_ptx[];
 
-CUresult dlr_kernels_new(struct dlr_kernels **ret);
+/* what: a sum of DLR_DEVICE_SUM, DLR_DEVICE_GATHER. */
+CUresult dlr_kernels_new(unsigned what, struct dlr_kernels **ret);
 struct dlr_kernels *dlr_kernels_free(struct dlr_kernels *k); /* accepts NULL */
 
 /* Before what is added to a half: it is empty again. */
 void dlr_kernels_reset(struct dlr_kernels *k, unsigned half);
 
 /* bytes at src go to byte 'at' of the half, ascending. True: a kernel moves them; false: the caller
- * copies them. What there is no room to note is not summed.
+ * copies them, as all that is large or where nothing is gathered. What there is no room to note is
+ * not summed.
  */
 bool dlr_kernels_add(struct dlr_kernels *k, unsigned half, uint32_t at, CUdeviceptr src,
                      uint64_t bytes);

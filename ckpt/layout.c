@@ -12,6 +12,8 @@
 /* Finds the device, if any, that holds regions. */
 static int find_device(struct dlr_ckpt *ck)
 {
+    unsigned kernels = (ck->conf.device_sum ? DLR_DEVICE_SUM : 0) |
+                       (ck->conf.device_gather ? DLR_DEVICE_GATHER : 0);
     const struct dlr_regions *rs = &ck->regions;
 
     for (unsigned i = 0; i < rs->n; i++) {
@@ -27,7 +29,7 @@ static int find_device(struct dlr_ckpt *ck)
         ck->on_device[i] = true;
         if (ck->dev)
             continue;
-        rc = ops->open(rs->list[i].addr, ck->conf.device_sum, &ck->dev, &ck->err);
+        rc = ops->open(rs->list[i].addr, kernels, &ck->dev, &ck->err);
         if (rc < 0)
             return rc;
         ck->ops = ops;

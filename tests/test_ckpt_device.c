@@ -75,7 +75,7 @@ struct fixture {
 static const void *src[3];
 static const bool on_device[3] = {true, false, true};
 
-static int setup_with(void **state, bool sums)
+static int setup_with(void **state, unsigned kernels)
 {
     struct fixture *f = calloc(1, sizeof(*f));
     const struct dlr_slot_owner owner = {1, 0, 1};
@@ -89,7 +89,7 @@ static int setup_with(void **state, bool sums)
     src[2] = (void *)(uintptr_t)small;
     f->ops = dlr_device_of(src[0]);
     assert_non_null(f->ops);
-    assert_int_equal(f->ops->open(src[0], sums, &f->dev, NULL), 0);
+    assert_int_equal(f->ops->open(src[0], kernels, &f->dev, NULL), 0);
     assert_int_equal(dlr_slot_plan_new(regions, 3, &owner, &f->plan, NULL), 0);
     assert_int_equal(dlr_slot_anonymous(dlr_slot_plan_bytes(f->plan), &f->slot, NULL),
                      0);
@@ -114,12 +114,22 @@ static int setup_with(void **state, bool sums)
 
 static int setup(void **state)
 {
-    return setup_with(state, false);
+    return setup_with(state, 0);
 }
 
-static int setup_sums(void **state)
+static int setup_sum(void **state)
 {
-    return setup_with(state, true);
+    return setup_with(state, DLR_DEVICE_SUM);
+}
+
+static int setup_gather(void **state)
+{
+    return setup_with(state, DLR_DEVICE_GATHER);
+}
+
+static int setup_both(void **state)
+{
+    return setup_with(state, DLR_DEVICE_SUM | DLR_DEVICE_GATHER);
 }
 
 static int teardown(void **state)
@@ -270,7 +280,7 @@ static void a_failed_copy_is_told_and_the_next_snapshot_is_whole(void **state)
     assert_snapshot_of_ones(f);
 }
 
-/* "big" comes in three copies, "small" by a kernel. */
+/* "big" comes in three copies, "small" in one or by a kernel. */
 static void a_bit_flipped_on_the_way_is_caught_and_its_region_named(void **state)
 {
     struct fixture *f = *state;
@@ -287,13 +297,37 @@ static void a_bit_flipped_on_the_way_is_caught_and_its_region_named(void **state
     assert_snapshot_of_ones(f);
 }
 
+/* Copies, or the kernel that moves "small". */
 static void without_sums_on_the_device_nobody_sees_it(void **state)
 {
     struct fixture *f = *state;
 
-    fake.spoil(1);
+    for (int n = 1; n <= 4; n++) {
+        fake.spoil(n);
+        begin(f);
+        assert_int_equal(finish(f), 0);
+    }
+}
+
+/* "big" in three pieces, and "small" where no kernel moves it. */
+static void copies(struct fixture *f, unsigned n)
+{
+    unsigned before = fake.copies();
+
     begin(f);
     assert_int_equal(finish(f), 0);
+    assert_int_equal(fake.copies() - before, n);
+    assert_snapshot_of_ones(f);
+}
+
+static void what_is_not_gathered_is_copied(void **state)
+{
+    copies(*state, 4);
+}
+
+static void what_is_gathered_is_not(void **state)
+{
+    copies(*state, 3);
 }
 
 /* n regions of a size, none a multiple of anything: in one half there are more of them than a list
@@ -370,7 +404,7 @@ static void a_program_is_told_which_region_was_spoilt(void **state)
     dlr_ckpt_add_array(ck, "small", DLR_CKPT_SHARD, "u8", 1, (void *)(uintptr_t)small,
                        SMALL);
     dlr_ckpt_add_array(ck, "big", DLR_CKPT_SHARD, "u8", 1, (void *)(uintptr_t)big, BIG);
-    fake.spoil(3); /* the kernel that moves "small", and copies of "big" */
+    fake.spoil(3);
     assert_int_equal(dlr_ckpt_begin(ck, 1, NULL), 1);
     assert_int_equal(dlr_ckpt_fence(ck, NULL), -EBADMSG);
     assert_string_equal(dlr_ckpt_error(ck),
@@ -464,7 +498,9 @@ static void views_of_device_memory_are_saved_and_put_back(void **state)
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-#define S(f) cmocka_unit_test_setup_teardown(f, setup_sums, teardown)
+#define S(f) cmocka_unit_test_setup_teardown(f, setup_sum, teardown)
+#define G(f) cmocka_unit_test_setup_teardown(f, setup_gather, teardown)
+#define B(f) cmocka_unit_test_setup_teardown(f, setup_both, teardown)
     const struct CMUnitTest tests[] = {
         T(host_memory_has_no_device),
         T(a_snapshot_takes_both_memories),
@@ -476,11 +512,18 @@ int main(void)
         T(views_of_device_memory_are_saved_and_put_back),
         T(without_sums_on_the_device_nobody_sees_it),
         T(a_program_is_told_which_region_was_spoilt),
-        S(a_snapshot_takes_both_memories),
-        S(copies_wait_for_the_stream_and_the_stream_for_the_copies),
-        S(a_given_up_snapshot_releases_the_stream),
+        T(what_is_not_gathered_is_copied),
+        S(what_is_not_gathered_is_copied),
+        G(what_is_gathered_is_not),
+        B(what_is_gathered_is_not),
+        G(without_sums_on_the_device_nobody_sees_it),
+        B(a_snapshot_takes_both_memories),
+        B(copies_wait_for_the_stream_and_the_stream_for_the_copies),
+        B(a_given_up_snapshot_releases_the_stream),
         S(a_bit_flipped_on_the_way_is_caught_and_its_region_named),
-        S(small_regions_do_not_cost_a_copy_each),
+        B(a_bit_flipped_on_the_way_is_caught_and_its_region_named),
+        G(small_regions_do_not_cost_a_copy_each),
+        B(small_regions_do_not_cost_a_copy_each),
     };
 
     return cmocka_run_group_tests(tests, load_fake, NULL);
