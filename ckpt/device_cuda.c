@@ -123,19 +123,21 @@ static void cuda_close(struct dlr_device *dev)
 {
     if (enter(dev) == 0) {
         dlr_kernels_free(dev->kernels);
-        if (dev->stage)
-            CU(cuMemFreeHost)(dev->stage);
-        if (dev->done)
-            CU(cuMemFreeHost)((void *)dev->done);
         for (unsigned i = 0; i < 2; i++)
             if (dev->fetched[i])
                 CU(cuEventDestroy)(dev->fetched[i]);
         for (unsigned i = 0; i < 2; i++) {
+            if (dev->stalls[i].open) /* a stream may come to the word only now */
+                CU(cuEventSynchronize)(dev->stalls[i].to);
             if (dev->stalls[i].from)
                 CU(cuEventDestroy)(dev->stalls[i].from);
             if (dev->stalls[i].to)
                 CU(cuEventDestroy)(dev->stalls[i].to);
         }
+        if (dev->stage)
+            CU(cuMemFreeHost)(dev->stage);
+        if (dev->done)
+            CU(cuMemFreeHost)((void *)dev->done);
         if (dev->begun)
             CU(cuEventDestroy)(dev->begun);
         if (dev->stream)
@@ -158,7 +160,7 @@ static CUresult build(struct dlr_device *dev)
     for (unsigned i = 0; r == CUDA_SUCCESS && i < 2; i++) {
         r = CU(cuEventCreate)(&dev->stalls[i].from, CU_EVENT_DEFAULT);
         if (r == CUDA_SUCCESS)
-            r = CU(cuEventCreate)(&dev->stalls[i].to, CU_EVENT_DEFAULT);
+            r = CU(cuEventCreate)(&dev->stalls[i].to, CU_EVENT_BLOCKING_SYNC);
     }
     if (r == CUDA_SUCCESS)
         r = CU(cuMemHostAlloc)((void **)&dev->stage, 2 * DLR_DEVICE_HALF,
