@@ -64,6 +64,10 @@ lose_two() {
     ranks 1 alone
 }
 
+@test "DCP: with staged=True the next save waits for the buffers of the last" {
+    DLROVER_CKPT_AUDIT=1 ranks 1 unfenced
+}
+
 @test "DCP: a model under FSDP2 that was stopped ends with the same weights" {
     undisturbed=$(DLROVER_CKPT_DIR=$BATS_TEST_TMPDIR/calm ranks 2 fsdp 6)
     ranks 2 fsdp 3

@@ -126,8 +126,11 @@ class _Regions:
         self._note = bytearray(text.encode())
         self._ck.add(NOTE, self._note, "blob")
 
-    def refresh(self, planner):
-        """Takes over what is not saved in place. ValueError names what is elsewhere now."""
+    def refresh(self, planner, fence):
+        """Takes over what is not saved in place. ValueError names what is elsewhere now. fence()
+        comes before the first copy: until then the last save may be reading these buffers.
+        """
+        waited = False
         for item in self.items:
             value = planner.resolve_data(item.write)
             if item.is_bytes:
@@ -135,6 +138,9 @@ class _Regions:
             elif item.memory.data_ptr() == value.data_ptr():
                 continue
             elif self._staged or not value.is_contiguous():
+                if not waited:
+                    fence()
+                waited = True
                 item.memory.copy_(value.detach())
             else:
                 raise ValueError(f"'{item.name}' is at another address than in the first save: "
@@ -172,7 +178,9 @@ def _value_of(memory):
 class Writer(StorageWriter):
     """For dcp.save(): the number at the end of checkpoint_id is the step, without one the last
     and 1. Tensors are registered at the first save and must keep their memory and layout, or be
-    copied to buffers of the writer at each save: staged=True. options are those of Checkpoint.
+    copied to buffers of the writer at each save: staged=True. They may change right after it then;
+    the next save waits until the last one has let go of the buffers. options are those of
+    Checkpoint.
     Under a job, a step of which no save is due is not saved (saved says so).
     """
 
@@ -226,7 +234,7 @@ class Writer(StorageWriter):
         return torch.cuda.current_stream().cuda_stream if self._regions.on_gpu else None
 
     def begin(self, step, planner):
-        self.name(planner).refresh(planner)
+        self.name(planner).refresh(planner, self.fence)
         self._step = step
         self.saved = self._ck.begin(step, self._stream())
         return self.saved
