@@ -194,6 +194,29 @@ def moved():
     ck.close()
 
 
+def asked():
+    """The state is asked for where it is saved, and each 64 steps to see what moved."""
+    state, at = {"w": torch.zeros(4), "n": 0}, []
+
+    def make_state():
+        at.append(state["n"])
+        return state
+
+    ck = dlrover.dcp.bind(make_state, every=50)
+    for state["n"] in range(1, 131):
+        assert ck.step(state["n"]) == (state["n"] % 50 == 0)
+        ck.fence()
+    assert at == [1, 50, 64, 100, 128], at
+    state.update(w=torch.ones(4), n=192)
+    try:
+        ck.step(192)
+        raise SystemExit("taken")
+    except ValueError as error:
+        assert "'w' is at another address" in str(error), error
+    ck.close()
+    assert dlrover.dcp.bind(state).restore() == 100 and state["n"] == 100
+
+
 class Counter:
     """An object with a state dict of its own."""
 
@@ -252,7 +275,7 @@ def fsdp(last):
 
 
 def alone():
-    for one in (staged, moved, objects):
+    for one in (staged, moved, asked, objects):
         one()
         shutil.rmtree(DIR)
 

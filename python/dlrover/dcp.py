@@ -48,6 +48,7 @@ from ._checkpoint import Checkpoint, Error
 
 NOTE = ".dcp"  # the region that says what the others are to DCP
 NAME_MAX = 255
+LOOK_EVERY = 64  # steps: what is not as it was should be told before a save is due
 LENGTH = struct.Struct("<Q")  # in front of a value that is no tensor
 
 
@@ -135,16 +136,25 @@ class _Regions:
             value = planner.resolve_data(item.write)
             if item.is_bytes:
                 self._put_bytes(item, value.getbuffer())
-            elif item.memory.data_ptr() == value.data_ptr():
-                continue
-            elif self._staged or not value.is_contiguous():
+            elif not self._is_in_place(item, value):
                 if not waited:
                     fence()
                 waited = True
                 item.memory.copy_(value.detach())
-            else:
-                raise ValueError(f"'{item.name}' is at another address than in the first save: "
-                                 "keep the tensors, or say staged=True")
+
+    def look(self, planner):
+        """As refresh() does, without taking over anything."""
+        for item in self.items:
+            if not item.is_bytes:
+                self._is_in_place(item, planner.resolve_data(item.write))
+
+    def _is_in_place(self, item, value):
+        if item.memory.data_ptr() == value.data_ptr():
+            return True
+        if self._staged or not value.is_contiguous():
+            return False
+        raise ValueError(f"'{item.name}' is at another address than in the first save: "
+                         "keep the tensors, or say staged=True")
 
     def _put_bytes(self, item, value):
         end = LENGTH.size + len(value)
@@ -233,8 +243,21 @@ class Writer(StorageWriter):
     def _stream(self):
         return torch.cuda.current_stream().cuda_stream if self._regions.on_gpu else None
 
+    def wants(self, step):
+        """Whether the state is to be looked at in this step; pass_by() when not."""
+        return self._regions is None or step % LOOK_EVERY == 0 or self._ck.due(step)
+
+    def pass_by(self, step):
+        self._step, self.saved = step, False
+        self._ck.progress(step)
+        return False
+
     def begin(self, step, planner):
-        self.name(planner).refresh(planner, self.fence)
+        regions = self.name(planner)
+        if not self._ck.due(step):
+            regions.look(planner)
+            return self.pass_by(step)
+        regions.refresh(planner, self.fence)
         self._step = step
         self.saved = self._ck.begin(step, self._stream())
         return self.saved
@@ -363,10 +386,10 @@ class Reader(StorageReader):
 
 class Bound:
     """A state dict that is saved and restored without a word between the ranks; see the module's
-    text. state is the dict, or a function that returns it: then it is asked at each step, so
-    that plain values are of that step. Tensors must keep their memory (see Writer). restore()
-    fills tensors in place and puts plain values into the dict, which is .state; an object in it
-    that has state_dict and load_state_dict is asked and told.
+    text. state is the dict, or a function that returns it: then it is asked at each step that is
+    saved, so that plain values are of that step. Tensors must keep their memory (see Writer).
+    restore() fills tensors in place and puts plain values into the dict, which is .state; an
+    object in it that has state_dict and load_state_dict is asked and told.
     """
 
     def __init__(self, state: dict | typing.Callable[[], dict],
@@ -428,8 +451,12 @@ class Bound:
 
     def step(self, step: int) -> bool:
         """The state is that of step now, and stays so until fence(). True when it is saved. Does not
-        block. ValueError names what is not as it was in the first step.
+        block, but for staged=True, which waits for the last save instead of fence(). ValueError
+        names what is not as it was in the first step: in the next one that is saved, or at most 64
+        steps later.
         """
+        if not self._writer.wants(step):
+            return self._writer.pass_by(step)
         return self._writer.begin(step, self._planner())
 
     def fence(self) -> None:
