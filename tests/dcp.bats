@@ -50,6 +50,11 @@ lose_two() {
     [ "$(cd "$DLROVER_CKPT_DIR" && echo *-[56].safetensors)" = "r0-5.safetensors r0-6.safetensors r1-5.safetensors r1-6.safetensors" ]
 }
 
+@test "DCP: three ranks restore what two saved, also as from memory; names that differ are told" {
+    ranks 2 save 3
+    ranks 3 joined 3
+}
+
 @test "DCP: a corrupt file of one rank takes all ranks to the version before" {
     ranks 2 save 3
     spoil "$DLROVER_CKPT_DIR/r1-3.safetensors"

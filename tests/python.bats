@@ -178,6 +178,10 @@ state() {
 
 @test "all random numbers, scheduler and loader go on where they were" { state random_numbers; }
 
+@test "a rank more than there were: rank 0's own, and numbers of its own" { state joined; }
+
+@test "names that the version lacks or holds besides are refused, or left when allowed" { state unmatched; }
+
 @test "extra as a function is kept and given back" { state extra_function; }
 
 @test "optimizer state that appears late is saved, with Adam and with momentum" {

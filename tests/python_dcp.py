@@ -143,6 +143,32 @@ def calls():
     writer.close()
 
 
+def joined(step):
+    """More ranks than saved it, from the files and as the library loads it under a job."""
+    for load in ("restore", "_restore_from_memory"):
+        ck = dlrover.dcp.bind(make(0))
+        assert getattr(ck, load)() == int(step)
+        check(ck.state, int(step))
+        assert ck.missing() == [] and ck.leftover() == [], (ck.missing(), ck.leftover())
+        assert torch.frombuffer(ck.peek(1, "plain"), dtype=torch.float32).sum() == 3 * int(step)
+        ck.close()
+    for load in ("restore", "_restore_from_memory"):
+        for allow in (False, True):
+            state = {**make(0), "more": torch.ones(2), "value": 7}
+            del state["plain"]
+            ck = dlrover.dcp.bind(state)
+            ck.allow(leftover=allow, missing=allow)
+            try:
+                assert getattr(ck, load)() == int(step) and allow
+                assert state["epoch"] == int(step) and state["more"].sum() == 2
+                assert ck.state["value"] == 7, ck.state
+                assert {"more", "value"} == set(ck.missing()) and ck.leftover() == ["plain"]
+            except dlrover.Error as error:
+                assert not allow and ("'more'" in str(error) or "'plain'" in str(error)), error
+            ck.close()
+            dist.barrier()
+
+
 def staged():
     """Tensors that are made anew at each save, and some that are not contiguous."""
     turned = torch.arange(12.).reshape(3, 4).t()

@@ -115,6 +115,82 @@ def scaler():
     twice(run)
 
 
+def joined():
+    """A third rank loads what two saved: what it shares with them, rank 0's own, numbers of its
+    own, the same ones each time.
+    """
+    def start(rank, world, first):
+        seed(first)
+        model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+        return model, optimizer, scheduler, dlrover.bind(model, optimizer, scheduler, rank=rank,
+                                                         world=world)
+
+    def numbers():
+        return torch.rand(1).item(), random.random(), float(np.random.rand())
+
+    saved = []
+    for rank in range(2):
+        model, optimizer, scheduler, ck = start(rank, 2, 5)
+        for _ in range(3):
+            model(torch.ones(2, 3) * _).square().mean().backward()
+            optimizer.step()
+            scheduler.step()
+        model[1].running_mean.fill_(10 + rank)
+        seed(100 + rank)
+        assert ck.step(3)
+        ck.close()
+        saved.append((tensors_of(model, optimizer), numbers()))
+    drawn = []
+    for rank in (0, 1, 2, 2):
+        model, optimizer, scheduler, ck = start(rank, 3, 99 + len(drawn))
+        assert ck.restore() == 3
+        drawn.append(numbers())
+        equal(tensors_of(model, optimizer), saved[0][0])
+        assert (model[1].running_mean == (11 if rank == 1 else 10)).all(), (rank, model[1].running_mean)
+        assert model[1].num_batches_tracked == 3
+        assert scheduler.last_epoch == 3 and optimizer.param_groups[0]["lr"] == 0.005
+        mean = torch.frombuffer(ck.peek(1, "buffer.1.running_mean"), dtype=torch.float32)
+        assert (mean == 11).all()
+        ck.close()
+    assert drawn[:2] == [one[1] for one in saved], (drawn, saved)
+    assert drawn[2] == drawn[3] and drawn[2] not in drawn[:2], drawn
+
+
+def unmatched():
+    """What the version lacks is refused by name; allowed, it stays as it was."""
+    def start(layers, first):
+        seed(first)
+        model = nn.ModuleList([nn.Linear(3, 3) for _ in range(layers)])
+        return model, torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.5)
+
+    model, optimizer = start(2, 1)
+    sum(layer(torch.ones(1, 3)).sum() for layer in model).backward()
+    optimizer.step()
+    ck = dlrover.bind(model, optimizer)
+    assert ck.step(1)
+    ck.close()
+    want = tensors_of(model, optimizer)
+    for layers, said in ((3, "lacks 'model.2.weight'"), (1, "holds 'model.1.weight'")):
+        for allow in (False, True):
+            model, optimizer = start(layers, 7)
+            first = [p.detach().clone() for p in model.parameters()]
+            ck = dlrover.bind(model, optimizer)
+            ck.allow(leftover=allow, missing=allow)
+            try:
+                assert ck.restore() == 1 and allow
+                assert torch.equal(model[0].weight, want[0]) and optimizer.state[model[0].weight]
+            except dlrover.Error as error:
+                assert not allow and said in str(error), error
+            assert len(ck.missing()) == (2 * 4 if layers == 3 else 0), ck.missing()  # itself, step, two moments
+            if layers == 3 and allow:
+                equal([p.detach() for p in model[2].parameters()], first[4:])
+                assert model[2].weight not in optimizer.state and model[2].bias not in optimizer.state
+                assert not ck.leftover()
+            ck.close()
+
+
 def extra_function():
     def run(start, last):
         seed(start)

@@ -13,11 +13,21 @@ from . import _lib
 
 lib = _lib.load()
 
+PLACES = (("RANK", "WORLD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+          ("PMI_RANK", "PMI_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"))  # as the library asks them
 TORCH_NAMES = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
 
 
 class Error(OSError):
     """A call failed; errno and the library's reason."""
+
+
+def own_place() -> tuple[int, int]:
+    """Rank and number of ranks, as the launcher closest to the program says."""
+    for rank, world in PLACES:
+        if os.environ.get(rank, "").isdecimal() and os.environ.get(world, "").isdecimal():
+            return int(os.environ[rank]), int(os.environ[world])
+    return 0, 1
 
 
 def _short(dtype):
@@ -66,6 +76,8 @@ class Checkpoint:
                          fence_ms, threads)
         handle = _lib.HANDLE()
         self._handle = None
+        self.rank, self.world = (rank, world) if world else own_place()
+        self.allowed = False, False  # leftover, missing
         self._kept = []  # what must live as long as its address is known
         self._check(lib.dlr_ckpt_open(conf, handle))
         self._handle = handle
@@ -137,6 +149,7 @@ class Checkpoint:
         """Lets restore pass when names are left over in the version or missing from it."""
         what = _lib.LEFTOVER * leftover + _lib.MISSING * missing
         self._check(lib.dlr_ckpt_allow(self._open_handle(), what))
+        self.allowed = bool(leftover), bool(missing)
 
     def _unmatched(self, what):
         count = lib.dlr_ckpt_unmatched(self._open_handle(), what, None, 0)

@@ -83,6 +83,11 @@ class State:
             for key in sorted(k for k, v in holder.items() if torch.is_tensor(v)):
                 yield f"optimizer.{at}.{key}", holder, key
 
+    @staticmethod
+    def positions(names):
+        """Whose tensors these are, of the names that tensors() gives."""
+        return sorted({int(name.split(".")[1]) for name in names if name.startswith("optimizer.")})
+
     def adopt(self):
         """After updates that made state: the tensors set aside take its values and place.
         False when there is state that was never named.

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every generator of random numbers a training draws from, but torch's own on the CPU."""
+import hashlib
 import random
 import sys
 
@@ -31,3 +32,12 @@ def put(state):
         numpy.random.set_state(state["numpy"])
     if "cuda" in state and torch.cuda.is_available():
         torch.cuda.set_rng_state(torch.frombuffer(bytearray(state["cuda"]), dtype=torch.uint8))
+
+
+def seed(text):
+    """All of them, from any bytes: the same bytes give the same numbers."""
+    value = int.from_bytes(hashlib.sha256(text).digest()[:8], "little")
+    torch.manual_seed(value)  # GPUs too
+    random.seed(value)
+    if _numpy():
+        _numpy().random.seed(value & 0xffffffff)

@@ -12,11 +12,12 @@ import warnings
 
 import torch
 
-from . import _random
+from . import _joined, _random
 from ._checkpoint import Checkpoint, Error
 from ._optimizer import State
 
 LOOK_EVERY = 64  # steps: a new layout should be known before a save of it is due
+NOTE, RANDOM = "python", "torch.random"  # regions beside the tensors
 EXTRA_ROOM = 1 << 20  # bytes for what is no tensor: learning rates, extra
 
 
@@ -39,6 +40,11 @@ class Bound:
     that lies elsewhere in a later step, or state that appears then, makes another
     layout: all are named anew, the first time with a warning, since a save that is due then
     waits for memory. A forked child (a DataLoader's worker) saves nothing.
+
+    Any number of ranks loads what any other number saved, where each has the whole model. A rank that was none
+    then takes buffers, options and extra as rank 0 had them. Its random numbers are
+    its own: all generators are seeded with 8 bytes of the SHA-256 of rank 0's torch
+    generator, as saved, and " rank N"; so the same version gives it the same numbers again.
     """
 
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None,
@@ -48,6 +54,7 @@ class Bound:
         self._options = options
         self._ck = Checkpoint(**options)
         self._holders, self._keys, self._names, self._addresses = [], [], [], []
+        self._own = {}  # name: what each rank has for itself
         self._named = self._plain = self._told = self._off = False
         self._note = bytearray(EXTRA_ROOM)
         self._random = torch.get_rng_state()
@@ -102,29 +109,38 @@ class Bound:
             self._addresses.append(where[0])
             if where not in seen or not where[0]:
                 self._ck.add(name, tensor, kind)
+                if kind != "shard":
+                    self._own[name] = tensor
             seen.add(where)
-        self._ck.add("torch.random", self._random, "blob")
-        self._ck.add("python", self._note, "blob")
+        self._ck.add(RANDOM, self._random, "blob")
+        self._ck.add(NOTE, self._note, "blob")
+        self._own.update({RANDOM: self._random, NOTE: self._note})
         self._plain = bool(self._state and self._state.plain())
         self._named = True
 
     def _forget_names(self):
         self._holders, self._keys, self._names, self._addresses = [], [], [], []
+        self._own = {}
         self._named = False
 
     def _start_again(self, weights):
         """Nothing was sound after all (files of a program without a job): as if nothing had
         been there.
         """
-        with torch.no_grad():
-            for parameter, value in zip(self._model.parameters(), weights):
-                parameter.copy_(value)
+        self._put_back(weights)
         if self._state:
             self._state.clear()
         self._ck.close()
         self._ck = Checkpoint(**self._options)
         self._forget_names()
         return 0
+
+    def _put_back(self, weights, names=None):
+        """The values from before restore(), of all weights or of those called so."""
+        with torch.no_grad():
+            for name, parameter in self._model.named_parameters():
+                if names is None or f"model.{name}" in names:
+                    parameter.copy_(weights[name])
 
     def restore(self) -> int:
         """Loads the newest version that every rank has, in place. Its step, 0 when there is none.
@@ -133,16 +149,42 @@ class Bound:
         """
         if not self._anything():
             return 0
-        alone = "DLROVER_AGENT_SOCKET" not in os.environ
-        weights = [p.detach().clone() for p in self._model.parameters()] if alone else []
+        weights = {}
+        if "DLROVER_AGENT_SOCKET" not in os.environ or self._ck.allowed[1]:
+            weights = {name: p.detach().clone() for name, p in self._model.named_parameters()}
         if self._state:
             self._state.make_all()
         self._name_all()
-        step = self._ck.restore()
+        step, lacking = _joined.load(self._ck, self._own)
         if step is None:
             return self._start_again(weights)
-        self._read_note()
+        missing = set(self._ck.missing())
+        note = self._take_first(lacking)
+        if note or NOTE not in missing:
+            self._read_note(note or self._note, joined=bool(note))
+        if missing - self._own.keys():
+            self._leave_missing(weights, missing)
         return step
+
+    def _leave_missing(self, weights, missing):
+        """What the version lacks stays as it was: making the optimizer's state may have changed it."""
+        self._put_back(weights, missing)
+        if self._state:
+            self._state.forget(self._state.positions(missing))
+
+    def _take_first(self, lacking):
+        """This rank is new: what it lacks is rank 0's, but for the random numbers. The note."""
+        note = None
+        for name in lacking:
+            data = _joined.peek_first(self._ck, name)
+            if name == RANDOM:
+                _random.seed(bytes(data or b"") + f" rank {self._ck.rank}".encode())
+            elif name == NOTE:
+                note = data
+            elif data:
+                tensor = self._own[name]
+                tensor.copy_(torch.frombuffer(data, dtype=tensor.dtype).reshape(tensor.shape))
+        return note
 
     def _anything(self):
         try:
@@ -165,11 +207,11 @@ class Bound:
         if len(text) > EXTRA_ROOM:
             raise ValueError(f"extra and options take {len(text)} bytes, room is {EXTRA_ROOM}")
         self._note[:len(text)] = text
-        self._ck.blob_size("python", len(text))
+        self._ck.blob_size(NOTE, len(text))
         self._random.copy_(torch.get_rng_state())
 
-    def _read_note(self):
-        note = pickle.loads(self._note)  # ends by itself: what follows is not looked at
+    def _read_note(self, text, joined=False):
+        note = pickle.loads(text)  # ends by itself: what follows is not looked at
         if self._state:
             self._state.put_groups(note["groups"])
             self._state.put_plain(note["state"])
@@ -181,8 +223,9 @@ class Bound:
             self._extra.load_state_dict(note["extra"])
         elif self._extra is not None:
             self._extra(note["extra"])
-        torch.set_rng_state(self._random)
-        _random.put(note["random"])
+        if not joined:
+            torch.set_rng_state(self._random)
+            _random.put(note["random"])
 
     def _moved(self):
         """What is no longer as it was named; None when all of it is."""
@@ -240,6 +283,24 @@ class Bound:
         the last snapshot has its copy, at most fence_ms.
         """
         self._ck.fence(self._stream())
+
+    def allow(self, leftover: bool = False, missing: bool = False) -> None:
+        """Lets restore() pass when names are left over in the version or missing from it: what is
+        missing stays as it is. Before restore().
+        """
+        self._ck.allow(leftover, missing)
+
+    def leftover(self) -> list[str]:
+        """Names that restore() found in the version only."""
+        return self._ck.leftover()
+
+    def missing(self) -> list[str]:
+        """Names that restore() did not find in the version."""
+        return self._ck.missing()
+
+    def peek(self, rank: int, name: str) -> bytearray:
+        """See Checkpoint.peek(): after restore(), before the first step()."""
+        return self._ck.peek(rank, name)
 
     def mark_bad(self, step: int) -> None:
         """The state was bad from step on (a loss that is no number): exit with an error after it."""

@@ -21,11 +21,9 @@ collective. Under a job (DLROVER_AGENT_SOCKET) the same goes to memory.
 from __future__ import annotations
 
 import errno
-import io
 import json
 import os
 import re
-import struct
 import typing
 
 import torch
@@ -35,7 +33,7 @@ try:
     from torch.distributed.checkpoint.metadata import (
         BytesStorageMetadata, ChunkStorageMetadata, Metadata, MetadataIndex, TensorProperties,
         TensorStorageMetadata)
-    from torch.distributed.checkpoint.planner import LoadItemType, ReadItem, WriteItemType
+    from torch.distributed.checkpoint.planner import LoadItemType
     from torch.distributed.checkpoint.stateful import Stateful
     from torch.distributed.checkpoint.storage import StorageReader, StorageWriter, WriteResult
     from torch.futures import Future
@@ -43,20 +41,11 @@ except ImportError as error:
     raise ImportError(f"dlrover.dcp needs PyTorch 2.3 or newer, this is {torch.__version__}"
                       ) from error
 
-from . import _slots
-from ._checkpoint import Checkpoint, Error
+from . import _joined, _slots
+from ._checkpoint import Checkpoint, Error, own_place
+from ._regions import NOTE, Regions, value_of
 
-NOTE = ".dcp"  # the region that says what the others are to DCP
-NAME_MAX = 255
 LOOK_EVERY = 64  # steps: what is not as it was should be told before a save is due
-LENGTH = struct.Struct("<Q")  # in front of a value that is no tensor
-
-
-def _own_rank():
-    for name in ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"):
-        if os.environ.get(name, "").isdecimal():
-            return int(os.environ[name])
-    return 0
 
 
 def _step_of(checkpoint_id):
@@ -69,120 +58,6 @@ def _done(value):
     future = Future()
     future.set_result(value)
     return future
-
-
-class _Item:
-    """One region: a tensor of this rank, or the bytes of a value."""
-
-    def __init__(self, name, write):
-        self.name, self.write = name, write
-        self.is_bytes = write.type == WriteItemType.BYTE_IO
-        self.memory = None  # what is registered: the tensor itself, or a buffer of ours
-        self.dtype = None
-
-
-class _Regions:
-    """A plan of DCP as regions of a checkpoint, registered once and brought up to date."""
-
-    def __init__(self, ck, plan, planner, staged):
-        self._ck, self._staged = ck, staged
-        self._key = self._key_of(plan)
-        self.items, self._names = [], {NOTE}
-        for write in plan.items:
-            self._add(write, planner)
-        self._add_note(plan.planner_data)
-        self.on_gpu = any(not item.is_bytes and item.memory.is_cuda for item in self.items)
-
-    @staticmethod
-    def _key_of(plan):
-        return [(w.index.fqn, w.index.offset, w.type, w.tensor_data and w.tensor_data.chunk)
-                for w in plan.items]
-
-    def matches(self, plan):
-        return self._key_of(plan) == self._key
-
-    def _add(self, write, planner):
-        fqn = write.index.fqn
-        plain = fqn not in self._names and len(fqn.encode()) <= NAME_MAX
-        item = _Item(fqn if plain else f"{NOTE}.{len(self.items)}", write)
-        self._names.add(item.name)
-        self.items.append(item)
-        if item.is_bytes:
-            size = len(planner.resolve_data(write).getbuffer())
-            item.memory = bytearray(LENGTH.size + 2 * size + 4096)
-            self._ck.add(item.name, item.memory, "blob")
-            return
-        tensor = planner.resolve_data(write).detach()
-        stays = tensor.is_contiguous() and not self._staged
-        item.memory = tensor if stays else torch.empty_like(
-            tensor, memory_format=torch.contiguous_format)
-        item.dtype = str(tensor.dtype)
-        chunk = write.tensor_data.chunk
-        self._ck.add(item.name, item.memory, "shard", tuple(write.tensor_data.size),
-                     tuple(chunk.offsets))
-
-    def _add_note(self, mapping):
-        rows = [[i.name, i.write.index.fqn, i.dtype] for i in self.items]
-        text = json.dumps({"v": 1, "items": rows, "mapping": list((mapping or {}).items())})
-        self._note = bytearray(text.encode())
-        self._ck.add(NOTE, self._note, "blob")
-
-    def refresh(self, planner, fence):
-        """Takes over what is not saved in place. ValueError names what is elsewhere now. fence()
-        comes before the first copy: until then the last save may be reading these buffers.
-        """
-        waited = False
-        for item in self.items:
-            value = planner.resolve_data(item.write)
-            if item.is_bytes:
-                self._put_bytes(item, value.getbuffer())
-            elif not self._is_in_place(item, value):
-                if not waited:
-                    fence()
-                waited = True
-                item.memory.copy_(value.detach())
-
-    def look(self, planner):
-        """As refresh() does, without taking over anything."""
-        for item in self.items:
-            if not item.is_bytes:
-                self._is_in_place(item, planner.resolve_data(item.write))
-
-    def _is_in_place(self, item, value):
-        if item.memory.data_ptr() == value.data_ptr():
-            return True
-        if self._staged or not value.is_contiguous():
-            return False
-        raise ValueError(f"'{item.name}' is at another address than in the first save: "
-                         "keep the tensors, or say staged=True")
-
-    def _put_bytes(self, item, value):
-        end = LENGTH.size + len(value)
-        if end > len(item.memory):
-            raise ValueError(f"'{item.name}' takes {len(value)} bytes now, there is room for "
-                             f"{len(item.memory) - LENGTH.size}")
-        item.memory[:end] = LENGTH.pack(len(value)) + bytes(value)
-        self._ck.blob_size(item.name, end)
-
-    def give_back(self, planner):
-        """After a restore into what is registered: values, and tensors that are not in place."""
-        for item in self.items:
-            index = item.write.index
-            if item.is_bytes:
-                read = ReadItem(LoadItemType.BYTE_IO, index, torch.Size([0]), index,
-                                torch.Size([0]), torch.Size([0]))
-                planner.load_bytes(read, _value_of(item.memory))
-                continue
-            zeros = torch.Size([0] * item.memory.dim())
-            target = planner.resolve_tensor(ReadItem(LoadItemType.TENSOR, index, zeros, index,
-                                                     zeros, item.memory.shape)).detach()
-            if target.data_ptr() != item.memory.data_ptr():
-                target.copy_(item.memory)
-
-
-def _value_of(memory):
-    size, = LENGTH.unpack_from(memory)
-    return io.BytesIO(bytes(memory[LENGTH.size:LENGTH.size + size]))
 
 
 class Writer(StorageWriter):
@@ -235,7 +110,7 @@ class Writer(StorageWriter):
     def name(self, planner):
         """Registers what the plan names, once."""
         if self._regions is None:
-            self._regions = _Regions(self._ck, self._plan, planner, self._staged)
+            self._regions = Regions(self._ck, self._plan, planner, self._staged)
         elif not self._regions.matches(self._plan):
             raise ValueError("the state has other tensors, or other shards, than in the first save")
         return self._regions
@@ -267,7 +142,17 @@ class Writer(StorageWriter):
             self._ck.fence(self._stream())
 
     def restore(self):
-        return self._ck.restore()
+        """The step, and the names of what was not in the version."""
+        regions = self._regions
+        step, lacking = _joined.load(self._ck, regions.own_names())
+        if step is None:
+            return None, set()
+        missing = set(self._ck.missing())
+        return step, missing - regions.take_first(lacking) if lacking else missing
+
+    @property
+    def checkpoint(self):
+        return self._ck
 
     def stats(self):
         return self._ck.stats()
@@ -286,10 +171,11 @@ class Reader(StorageReader):
     def __init__(self, directory: str | os.PathLike | None = None, step: int | None = None,
                  rank: int | None = None) -> None:
         self._directory = directory or os.environ.get("DLROVER_CKPT_DIR") or "dlrover-ckpt"
-        self._rank = _own_rank() if rank is None else rank
+        self._rank = own_place()[0] if rank is None else rank
         self.step = step
         self._slots = []
         self.where = {}  # (name, offset): slot, region, dtype
+        self._had = {}  # name: ranks that had part of it
 
     def reset(self, checkpoint_id=None):
         if checkpoint_id is not None:
@@ -305,7 +191,7 @@ class Reader(StorageReader):
 
     def read_metadata(self):
         self.open()
-        found, mapping, self.where = {}, {}, {}
+        found, mapping, self.where, self._had = {}, {}, {}, {}
         for slot in self._slots:
             mapping = {**self._describe(slot, found), **mapping}
         return Metadata(found, planner_data=mapping)
@@ -337,6 +223,7 @@ class Reader(StorageReader):
 
     def _put(self, found, fqn, slot, region, dtype):
         offset = torch.Size(region.offset) if dtype else None
+        self._had.setdefault(fqn, set()).add(slot.head.rank)
         if (fqn, offset) in self.where:
             return
         self.where[fqn, offset] = slot, region, dtype
@@ -346,6 +233,17 @@ class Reader(StorageReader):
         whole = found.setdefault(fqn, TensorStorageMetadata(
             TensorProperties(dtype=dtype), torch.Size(region.shape), []))
         whole.chunks.append(ChunkStorageMetadata(offset, torch.Size(region.local_shape)))
+
+    def common(self):
+        """Names that each rank had; others are parts of a state that is spread by names."""
+        return {fqn for fqn, ranks in self._had.items() if len(ranks) == len(self._slots)}
+
+    def region(self, rank, fqn):
+        """The bytes of what a rank had under a name. Error when it had nothing."""
+        for slot in self._slots:
+            if slot.head.rank == rank and fqn in slot.regions:
+                return bytearray(slot.bytes(slot.regions[fqn]).numpy())
+        raise Error(errno.ENOENT, f"rank {rank} of {len(self._slots)} had no region '{fqn}'")
 
     def set_up_storage_reader(self, metadata, is_coordinator, *args, **kwargs):
         pass
@@ -364,7 +262,7 @@ class Reader(StorageReader):
     def value(self, fqn):
         """The stored bytes of what is no tensor."""
         slot, region, _ = self.where[fqn, None]
-        return _value_of(slot.bytes(region).numpy())
+        return value_of(slot.bytes(region).numpy())
 
     def read_data(self, plan, planner):
         for item in plan.items:
@@ -398,6 +296,9 @@ class Bound:
         self._make = state if callable(state) else lambda: state
         self._directory = directory
         self._rank = options["rank"] if options.get("world") else None
+        self._reader = None  # of what restore() loaded from files
+        self._allowed = False, False  # leftover, missing
+        self._leftover, self._missing = [], []
         self.state = self._dict = None
         self._writer = Writer(directory, staged, **options)
 
@@ -423,7 +324,7 @@ class Bound:
 
     def restore(self) -> int | None:
         """The step that was loaded, None when there is none. The ranks may be others, and more or
-        fewer, than those that saved it.
+        fewer, than those that saved it: what is not sharded, a rank that was none takes from rank 0.
         """
         if "DLROVER_AGENT_SOCKET" in os.environ:
             return self._restore_from_memory()
@@ -433,21 +334,63 @@ class Bound:
         except FileNotFoundError:
             return None
         self._ask()
-        planner, metadata = DefaultLoadPlanner(), reader.read_metadata()
+        metadata = reader.read_metadata()
+        # PyTorch 2.3 does not know the word.
+        partial = {"allow_partial_load": True} if self._allowed[1] else {}
+        planner = DefaultLoadPlanner(**partial)
         planner.set_up_planner(self._dict, metadata, True)
+        self._check_names(planner.state_dict.keys(), metadata.state_dict_metadata.keys(),
+                          reader.common())
         reader.read_data(planner.finish_plan(planner.create_local_plan()), planner)
         self._give_back()
+        self._reader = reader
         return reader.step
+
+    def _check_names(self, here, there, common):
+        """As Checkpoint.restore() does."""
+        leftover, missing = self._allowed
+        self._leftover, self._missing = sorted(common - here), sorted(here - there)
+        holds = self._leftover if not leftover else []
+        lacks = self._missing if not missing else []
+        if not holds and not lacks:
+            return
+        said = [f"{what} '{names[0]}' ({len(names)} in all)"
+                for what, names in (("holds", holds), ("lacks", lacks)) if names]
+        raise Error(errno.EBADMSG, f"the version {' and '.join(said)}, unlike the state (allow())")
 
     def _restore_from_memory(self):
         regions = self._writer.name(self._planner())
-        step = self._writer.restore()
+        step, missing = self._writer.restore()
+        self._leftover, self._missing = self._writer.checkpoint.leftover(), sorted(missing)
         if step is not None:
             planner = DefaultLoadPlanner()
             planner.set_up_planner(self._dict, Metadata({}), True)
-            regions.give_back(planner)
+            regions.give_back(planner, missing)
             self._give_back()
         return step
+
+    def allow(self, leftover: bool = False, missing: bool = False) -> None:
+        """Lets restore() pass when names are left over in the version or missing from it: what is
+        missing stays as it is. Before restore().
+        """
+        self._allowed = bool(leftover), bool(missing)
+        self._writer.checkpoint.allow(leftover, missing)
+
+    def leftover(self) -> list[str]:
+        """Names that restore() found in the version only, in the files of all ranks."""
+        return self._leftover
+
+    def missing(self) -> list[str]:
+        """Names that restore() did not find in the version."""
+        return self._missing
+
+    def peek(self, rank: int, name: str) -> bytearray:
+        """The bytes of what a rank of the version had under a name of the state dict, flattened as
+        DCP does: after restore(), before the first step().
+        """
+        if self._reader is None:
+            return self._writer.checkpoint.peek(rank, name)
+        return self._reader.region(rank, name)
 
     def step(self, step: int) -> bool:
         """The state is that of step now, and stays so until fence(). True when it is saved. Does not
@@ -455,6 +398,7 @@ class Bound:
         names what is not as it was in the first step: in the next one that is saved, or at most 64
         steps later.
         """
+        self._reader = None
         if not self._writer.wants(step):
             return self._writer.pass_by(step)
         return self._writer.begin(step, self._planner())
