@@ -45,10 +45,10 @@ KEEPER := mpi_launcher/keeper.c mpi_launcher/exits.c
 SUPERVISOR := mpi_launcher/supervisor.c mpi_launcher/sup_control.c mpi_launcher/sup_agents.c mpi_launcher/sup_launch.c mpi_launcher/sup_meet.c mpi_launcher/sup_gather.c mpi_launcher/sup_round.c mpi_launcher/sup_silence.c \
   mpi_launcher/sup_copies.c mpi_launcher/sup_blame.c mpi_launcher/sup_survivors.c mpi_launcher/sup_again.c mpi_launcher/sup_worlds.c mpi_launcher/sup_resize.c mpi_launcher/sup_bad.c mpi_launcher/sup_vetted.c mpi_launcher/sup_repeat.c mpi_launcher/repeat.c mpi_launcher/sup_redundancy.c mpi_launcher/sup_periodic.c mpi_launcher/sup_memory.c mpi_launcher/sup_net.c mpi_launcher/sup_strangers.c mpi_launcher/sup_end.c mpi_launcher/sup_drain.c mpi_launcher/sup_suspend.c mpi_launcher/sup_state.c mpi_launcher/sup_adopt.c \
   mpi_launcher/sup_names.c mpi_launcher/sup_controller.c mpi_launcher/hosts.c \
-  mpi_launcher/policy.c mpi_launcher/policy_control.c mpi_launcher/policy_leave.c mpi_launcher/policy_state.c mpi_launcher/journal.c mpi_launcher/keepstate.c mpi_launcher/exits.c \
+  mpi_launcher/policy.c mpi_launcher/policy_control.c mpi_launcher/policy_leave.c mpi_launcher/policy_state.c mpi_launcher/journal.c mpi_launcher/journal_writer.c mpi_launcher/keepstate.c mpi_launcher/exits.c \
   $(STEPPLAN) mpi_launcher/sup_step.c mpi_launcher/srun_end.c mpi_launcher/steps.c \
   mpi_launcher/members.c $(PLAN) mpi_launcher/slurmapi.c mpi_launcher/runinfo.c \
-  mpi_launcher/claims.c mpi_launcher/aside.c mpi_launcher/sup_files.c mpi_launcher/sup_manifest.c mpi_launcher/sup_leave.c mpi_launcher/sup_hosts.c mpi_launcher/host_order.c mpi_launcher/procid.c mpi_launcher/spool.c mpi_launcher/sup_stdin.c \
+  mpi_launcher/claims.c mpi_launcher/apart.c mpi_launcher/aside.c mpi_launcher/sup_files.c mpi_launcher/sup_manifest.c mpi_launcher/sup_leave.c mpi_launcher/sup_hosts.c mpi_launcher/host_order.c mpi_launcher/procid.c mpi_launcher/spool.c mpi_launcher/sup_stdin.c \
   mpi_launcher/persist.c ckpt/commit.c ckpt/schedule.c ckpt/cadence.c mpi_launcher/sup_cadence.c
 SLURM := mpi_launcher/slurm_main.c mpi_launcher/requeue.c mpi_launcher/slurmapi.c \
   mpi_launcher/shown.c mpi_launcher/runinfo.c mpi_launcher/procid.c $(ORDER)
@@ -58,7 +58,7 @@ AGENT := mpi_launcher/agent.c mpi_launcher/agent_nanny.c mpi_launcher/agent_host
   mpi_launcher/agent_save.c mpi_launcher/agent_helpers.c mpi_launcher/agent_pace.c mpi_launcher/agent_net.c ckpt/pace.c mpi_launcher/agent_data.c mpi_launcher/agent_report.c \
   mpi_launcher/agent_peers.c mpi_launcher/agent_keeper.c mpi_launcher/procid.c mpi_launcher/agent_strangers.c mpi_launcher/agent_watchdog.c mpi_launcher/agent_succeed.c \
   mpi_launcher/agent_rebuild.c mpi_launcher/agent_succeed_main.c mpi_launcher/election.c mpi_launcher/spawn.c \
-  mpi_launcher/journal.c mpi_launcher/persist.c $(PLAN)
+  mpi_launcher/journal.c mpi_launcher/journal_writer.c mpi_launcher/apart.c mpi_launcher/persist.c $(PLAN)
 RENDEZVOUS := mpi_launcher/rendezvous.c mpi_launcher/report.c $(PLAN)
 CLI_READ := mpi_launcher/cli_args.c mpi_launcher/cli_find.c mpi_launcher/cli_json.c \
   mpi_launcher/cli_mood.c mpi_launcher/cli_reader.c mpi_launcher/cli_state.c mpi_launcher/cli_text.c \

@@ -43,9 +43,9 @@ UNIT_OBJS_test_agent_host := mpi_launcher/host_order.c $(MSG)
 UNIT_LIBS_test_agent_host := -ljansson
 $(BUILD)/tests/test_agent_host: | $(BUILD)/dlrover-agent
 UNIT_OBJS_test_claims := mpi_launcher/claims.c mpi_launcher/procid.c
-UNIT_OBJS_test_aside := mpi_launcher/aside.c
+UNIT_OBJS_test_aside := mpi_launcher/aside.c mpi_launcher/apart.c
 UNIT_OBJS_test_spool := mpi_launcher/spool.c
-UNIT_OBJS_test_journal := mpi_launcher/journal.c mpi_launcher/keepstate.c mpi_launcher/exits.c
+UNIT_OBJS_test_journal := mpi_launcher/journal.c mpi_launcher/journal_writer.c mpi_launcher/apart.c mpi_launcher/keepstate.c mpi_launcher/exits.c
 UNIT_LIBS_test_journal := -ljansson
 UNIT_OBJS_test_srun_end := mpi_launcher/srun_end.c
 UNIT_OBJS_test_stepplan := $(STEPPLAN)
@@ -82,7 +82,7 @@ UNIT_LIBS_test_again := -lisal -ljansson
 UNIT_OBJS_test_transfers := mpi_launcher/sup_copies.c mpi_launcher/sup_blame.c $(MSG)
 UNIT_LIBS_test_transfers := -ljansson
 UNIT_OBJS_test_periodic := mpi_launcher/sup_periodic.c $(MSG)
-UNIT_LIBS_test_periodic := -ljansson -Wl,--wrap=pthread_create,--wrap=pthread_detach
+UNIT_LIBS_test_periodic := -ljansson
 UNIT_OBJS_test_sets := mpi_launcher/sets.c ckpt/parity.c hwloc_topo/switches.c hwloc_topo/names.c
 UNIT_LIBS_test_sets := -lisal
 UNIT_OBJS_test_parity := ckpt/parity.c

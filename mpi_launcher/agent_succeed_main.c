@@ -180,19 +180,23 @@ static int work_on(const json_t *work, struct dlr_err *err)
     const char *what, *dir;
     char path[DLR_OPT_TEXT + 32];
     struct dlr_journal *journal = NULL;
-    int rc = 0;
+    struct dlr_apart *apart = NULL;
+    int rc;
 
     if (dlr_msg_str(work, "do", &what) < 0 || dlr_msg_str(work, "dir", &dir) < 0)
         return dlr_fail(err, -EBADMSG, "malformed work");
     dlr_format(path, sizeof(path), "%s/events.jsonl", dir);
-    if (dlr_journal_open(path, &journal, err) < 0)
+    rc = dlr_apart_new(&apart, err);
+    if (rc < 0 || dlr_journal_open(apart, -1, path, &journal, err) < 0)
         dlr_warn("%s", err->text); /* the job matters more than its record */
+    rc = 0;
     if (dlr_streq(what, "over"))
         over(work, path, journal);
     else
         rc = dlr_streq(what, "requeue") ? requeue(work, dir, journal, err)
                                         : prepare(work, dir, journal, err);
     dlr_journal_close(journal, JOURNAL_MS);
+    dlr_apart_free(apart);
     return rc;
 }
 

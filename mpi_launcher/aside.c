@@ -3,46 +3,117 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
+
+#define ARG_AT 64 /* in the memory that both see */
+
 struct dlr_aside {
-    dlr_aside_fn fn;
-    void *arg;
-    pthread_t thread;
-    int fd, rc;
+    void *memory;
+    size_t size;
+    int memory_fd;
+    int fd; /* to the process, -1: none */
 };
 
-static void *work(void *arg)
-{
-    struct dlr_aside *a = arg;
+struct order {
+    dlr_aside_fn fn;
+    size_t size;
+};
 
-    a->rc = a->fn(a->arg);
-    eventfd_write(a->fd, 1);
+struct dlr_aside *dlr_aside_new(size_t size)
+{
+    struct dlr_aside *a = calloc(1, sizeof(*a));
+
+    if (!a)
+        return NULL;
+    a->size = ARG_AT + size;
+    a->fd = -1;
+    a->memory = MAP_FAILED;
+    a->memory_fd = memfd_create("dlrover-aside", MFD_CLOEXEC);
+    if (a->memory_fd >= 0 && ftruncate(a->memory_fd, (off_t)a->size) == 0)
+        a->memory =
+            mmap(NULL, a->size, PROT_READ | PROT_WRITE, MAP_SHARED, a->memory_fd, 0);
+    return a->memory == MAP_FAILED ? dlr_aside_free(a) : a;
+}
+
+void *dlr_aside_arg(struct dlr_aside *a)
+{
+    return (char *)a->memory + ARG_AT;
+}
+
+struct dlr_aside *dlr_aside_free(struct dlr_aside *a)
+{
+    if (!a)
+        return NULL;
+    if (a->memory != MAP_FAILED)
+        munmap(a->memory, a->size);
+    if (a->memory_fd >= 0)
+        close(a->memory_fd);
+    if (a->fd >= 0)
+        close(a->fd);
+    free(a);
     return NULL;
 }
 
-int dlr_aside_start(dlr_aside_fn fn, void *arg, struct dlr_aside **ret)
+/* --- in the process apart ------------------------------------------------------------------- */
+
+static bool work_once(int fd)
 {
-    struct dlr_aside *a = calloc(1, sizeof(*a));
+    int fds[DLR_APART_FDS], given[DLR_APART_FDS] = {-1, -1};
+    struct order order;
+    void *memory;
+    ssize_t sent;
     int rc;
 
-    if (!a)
-        return -ENOMEM;
-    a->fn = fn;
-    a->arg = arg;
-    a->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    rc = a->fd < 0 ? -errno : -pthread_create(&a->thread, NULL, work, a);
-    if (rc < 0) {
-        if (a->fd >= 0)
-            close(a->fd);
-        free(a);
-        return rc;
-    }
-    *ret = a;
+    if (dlr_apart_recv(fd, &order, sizeof(order), fds, MSG_WAITALL) != sizeof(order))
+        return false;
+    memory = mmap(NULL, order.size, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
+    if (memory == MAP_FAILED)
+        return false;
+    given[0] = fds[1];
+    rc = order.fn((char *)memory + ARG_AT, &given[0]);
+    sent = dlr_apart_send(fd, &rc, sizeof(rc), given);
+    if (given[0] >= 0)
+        close(given[0]);
+    close(fds[0]);
+    munmap(memory, order.size);
+    return sent == sizeof(rc);
+}
+
+static void work(int fd)
+{
+    while (work_once(fd))
+        ;
+}
+
+/* --- ours ------------------------------------------------------------------------------------- */
+
+/* Gives the work to the process at *process, which a has then. fd stays the caller's. */
+static int give(struct dlr_aside *a, int *process, dlr_aside_fn fn, int fd)
+{
+    struct order order = {fn, a->size};
+    ssize_t n =
+        dlr_apart_send(*process, &order, sizeof(order), (int[]){a->memory_fd, fd});
+
+    if (n < 0)
+        return (int)n;
+    a->fd = dlr_steal_fd(process);
     return 0;
+}
+
+int dlr_aside_start(struct dlr_aside *a, struct dlr_apart *apart, dlr_aside_fn fn,
+                    int fd)
+{
+    DLR_AUTO_CLOSE int given = fd;
+    DLR_AUTO_CLOSE int process = -1;
+    int rc = dlr_apart_start(apart, work, "dlrover-file", false, &process);
+
+    return rc < 0 ? rc : give(a, &process, fn, given);
 }
 
 int dlr_aside_fd(const struct dlr_aside *a)
@@ -50,49 +121,74 @@ int dlr_aside_fd(const struct dlr_aside *a)
     return a->fd;
 }
 
-int dlr_aside_end(struct dlr_aside *a, int *ret_rc)
+/* *ret_process: who has done it and waits for more; -1: it died. */
+static int take(struct dlr_aside *a, int *ret_rc, int *ret_fd, int *ret_process)
 {
-    struct pollfd done = {.fd = a->fd, .events = POLLIN};
+    int fds[DLR_APART_FDS], rc;
+    ssize_t n = dlr_apart_recv(a->fd, &rc, sizeof(rc), fds, MSG_DONTWAIT);
 
-    if (poll(&done, 1, 0) != 1)
+    if (n == -EAGAIN)
         return -EAGAIN;
-    pthread_join(a->thread, NULL);
-    *ret_rc = a->rc;
-    close(a->fd);
-    free(a);
+    *ret_process = dlr_steal_fd(&a->fd);
+    *ret_rc = n == sizeof(rc) ? rc : -EIO;
+    *ret_fd = fds[0];
+    if (n != sizeof(rc))
+        close(dlr_steal_fd(ret_process));
     return 0;
 }
+
+int dlr_aside_end(struct dlr_aside *a, int *ret_rc, int *ret_fd)
+{
+    DLR_AUTO_CLOSE int process = -1; /* and with this it ends */
+
+    return take(a, ret_rc, ret_fd, &process);
+}
+
+/* --- one after the other ------------------------------------------------------------------------ */
 
 static int clear(struct dlr_aside_lane *lane)
 {
-    int rc;
+    int rc, fd;
 
     if (!lane->late)
         return 0;
-    if (dlr_aside_end(lane->late, &rc) < 0)
+    if (take(lane->late, &rc, &fd, &lane->process) < 0)
         return -EBUSY;
-    lane->forget(lane->arg);
-    *lane = (struct dlr_aside_lane){0};
+    if (fd >= 0)
+        close(fd); /* and what is locked with it is free */
+    lane->late = dlr_aside_free(lane->late);
     return 0;
 }
 
-int dlr_aside_call(struct dlr_aside_lane *lane, dlr_aside_fn fn, void *arg,
-                   void (*forget)(void *arg), int64_t limit_ms)
+int dlr_aside_call(struct dlr_aside_lane *lane, struct dlr_aside **a, dlr_aside_fn fn,
+                   int fd, int64_t limit_ms, int *ret_fd)
 {
-    struct dlr_aside *a = NULL;
+    DLR_AUTO_CLOSE int given = fd;
     struct pollfd done = {.events = POLLIN};
     int result, rc = clear(lane);
 
-    if (rc == 0)
-        rc = dlr_aside_start(fn, arg, &a);
-    if (rc < 0) {
-        forget(arg);
-        return -EBUSY;
-    }
-    done.fd = a->fd;
+    *ret_fd = -1;
+    if (rc < 0)
+        return rc;
+    if (lane->process >= 0 && give(*a, &lane->process, fn, given) < 0)
+        close(dlr_steal_fd(&lane->process)); /* somebody has killed it */
+    if ((*a)->fd < 0)
+        rc = dlr_aside_start(*a, lane->apart, fn, dlr_steal_fd(&given));
+    if (rc < 0)
+        return rc;
+    if (given >= 0)
+        close(dlr_steal_fd(&given)); /* it is the work's now */
+    done.fd = (*a)->fd;
     poll(&done, 1, (int)limit_ms);
-    if (dlr_aside_end(a, &result) == 0)
+    if (take(*a, &result, ret_fd, &lane->process) == 0)
         return result;
-    *lane = (struct dlr_aside_lane){.late = a, .arg = arg, .forget = forget};
+    lane->late = DLR_STEAL(*a);
     return -ETIMEDOUT;
+}
+
+void dlr_aside_lane_done(struct dlr_aside_lane *lane)
+{
+    lane->late = dlr_aside_free(lane->late);
+    if (lane->process >= 0)
+        close(dlr_steal_fd(&lane->process));
 }

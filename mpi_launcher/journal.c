@@ -2,235 +2,190 @@
 #include "mpi_launcher/journal.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/clock.h"
-#include "common/file.h"
 #include "common/log.h"
+#include "mpi_launcher/journal_writer.h"
 
 #define MAX_LINES 8192
+#define SOCKET_BYTES                                                                   \
+    (1 << 20)       /* what is in the socket is written even if we are killed */
+#define MAX_LIVES 5 /* writers that are started for one journal */
 #define OPEN_MS                                                                        \
     300 /* for the file system to open the journal: then lines wait for it */
 
-enum kind { LINE, LAST, REPLACE, APPEND };
-
 struct line {
     struct line *next;
-    enum kind kind;
-    char *path; /* of REPLACE and APPEND: the other file */
     size_t size;
-    char text[];
+    char bytes[]; /* a frame and what belongs to it */
 };
 
 struct dlr_journal {
+    struct dlr_apart *apart;
+    int turns;
     char *path;
-    int fd, open_rc;
+    int fd; /* to the writer, -1: there is none any more */
+    unsigned lives;
+    struct dlr_journal_word word; /* of the writer, so many bytes of it have come */
+    size_t heard;
     bool opened, late; /* late: nobody waits to be told that it failed */
-    off_t end; /* of the file after our newest line, -1: not known; the writer's own */
-    pthread_t writer;
-    pthread_mutex_t lock;
-    pthread_cond_t some, none; /* something is queued; everything is written */
+    int open_rc;
     struct line *head, **tail;
+    size_t sent; /* bytes of the head */
     unsigned queued, dropped;
-    bool closing, idle;
-    bool
-        abandoned; /* nobody joins the writer: it frees everything when it comes back */
 };
 
-static struct line *take(struct dlr_journal *j)
-{
-    struct line *line;
+static const int no_fds[DLR_APART_FDS] = {-1, -1};
 
-    pthread_mutex_lock(&j->lock);
-    while (!j->head && !j->closing) {
-        j->idle = true;
-        pthread_cond_broadcast(&j->none);
-        pthread_cond_wait(&j->some, &j->lock);
+static struct line *make_line(enum dlr_journal_kind kind, const char *path,
+                              const char *text, bool newline)
+{
+    struct dlr_journal_frame frame = {.kind = kind};
+    struct line *line;
+    char *at;
+
+    frame.path_size = path ? (uint32_t)strlen(path) + 1 : 0;
+    frame.text_size = strlen(text) + newline;
+    line =
+        malloc(sizeof(*line) + sizeof(frame) + frame.path_size + frame.text_size + 1);
+    if (!line)
+        return NULL;
+    line->next = NULL;
+    line->size = sizeof(frame) + frame.path_size + frame.text_size;
+    at = line->bytes;
+    memcpy(at, &frame, sizeof(frame));
+    at += sizeof(frame);
+    memcpy(at, path ? path : "", frame.path_size);
+    at += frame.path_size;
+    memcpy(at, text, strlen(text));
+    if (newline)
+        at[strlen(text)] = '\n';
+    return line;
+}
+
+/* --- the writer -------------------------------------------------------------------------------- */
+
+static int start_writer(struct dlr_journal *j)
+{
+    DLR_AUTO_FREE struct line *first = make_line(DLR_JOURNAL_OPEN, j->path, "", false);
+    int bytes = SOCKET_BYTES, fds[DLR_APART_FDS] = {j->turns, -1};
+    int rc = first ? dlr_apart_start(j->apart, dlr_journal_write, "dlrover-journal",
+                                     true, &j->fd)
+                   : -ENOMEM;
+
+    if (rc < 0)
+        return rc;
+    j->lives++;
+    j->sent = j->heard = 0;
+    j->opened = false;
+    setsockopt(j->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+    if (dlr_apart_send(j->fd, first->bytes, first->size, fds) == (ssize_t)first->size)
+        return 0;
+    close(dlr_steal_fd(&j->fd));
+    return -EIO;
+}
+
+/* Somebody has killed it; what it had been given and not written is lost. */
+static void start_again(struct dlr_journal *j)
+{
+    close(dlr_steal_fd(&j->fd));
+    j->late = true;
+    if (j->lives >= MAX_LIVES || start_writer(j) < 0)
+        dlr_warn("the journal '%s' ends here: its writer died", j->path);
+}
+
+static void on_word(struct dlr_journal *j)
+{
+    const struct dlr_journal_word *word = &j->word;
+
+    if (j->opened) {
+        dlr_warn("%s", word->text);
+        return;
     }
-    j->idle = false;
-    line = j->head;
-    if (line) {
+    j->opened = true;
+    j->open_rc = word->rc;
+    if (word->rc < 0 && j->late)
+        dlr_warn("there will be no journal: %s", word->text);
+}
+
+/* False when the writer has ended. */
+static bool hear(struct dlr_journal *j)
+{
+    for (;;) {
+        int fds[DLR_APART_FDS];
+        ssize_t n = dlr_apart_recv(j->fd, (char *)&j->word + j->heard,
+                                   sizeof(j->word) - j->heard, fds, MSG_DONTWAIT);
+
+        if (n <= 0)
+            return n == -EAGAIN;
+        j->heard += (size_t)n;
+        if (j->heard < sizeof(j->word))
+            continue;
+        j->heard = 0;
+        on_word(j);
+    }
+}
+
+static void give(struct dlr_journal *j)
+{
+    while (j->head) {
+        struct line *line = j->head;
+        ssize_t n =
+            dlr_apart_send(j->fd, line->bytes + j->sent, line->size - j->sent, no_fds);
+
+        if (n < 0)
+            return;
+        j->sent += (size_t)n;
+        if (j->sent < line->size)
+            continue;
+        j->sent = 0;
         j->head = line->next;
         if (!j->head)
             j->tail = &j->head;
         j->queued--;
+        free(line);
     }
-    pthread_mutex_unlock(&j->lock);
-    return line;
 }
 
-static void replace(const struct line *line)
+void dlr_journal_tick(struct dlr_journal *j)
 {
-    struct iovec part = {(void *)line->text, line->size};
-    struct dlr_err err;
-
-    if (dlr_file_replace(AT_FDCWD, line->path, 0644, &part, 1, &err) < 0)
-        dlr_warn("the state is not written: %s", err.text);
-}
-
-static void append(const struct line *line)
-{
-    DLR_AUTO_CLOSE int fd = -1;
-
-    fd = open(line->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (fd < 0 || dlr_write_all(fd, line->text, line->size) < 0)
-        dlr_warn("cannot write '%s': %s", line->path, strerror(errno));
-}
-
-/* Asked of the path: NFS asks its server for the size when a file is opened. */
-static bool is_only_ours(const struct dlr_journal *j)
-{
-    DLR_AUTO_CLOSE int fd = -1;
-    struct stat st;
-
-    fd = j->end < 0 ? -1 : open(j->path, O_RDONLY | O_CLOEXEC);
-    return fd < 0 || fstat(fd, &st) < 0 || st.st_size == j->end;
-}
-
-static void write_line(struct dlr_journal *j, const struct line *line)
-{
-    switch (line->kind) {
-    case REPLACE:
-        replace(line);
+    if (!j || j->fd < 0)
         return;
-    case APPEND:
-        append(line);
-        return;
-    case LAST:
-        if (!is_only_ours(j))
-            return;
-        break;
-    case LINE:
-        break;
-    }
-    if (j->fd >= 0 && dlr_write_all(j->fd, line->text, line->size) == 0)
-        j->end = lseek(j->fd, 0, SEEK_CUR);
-}
-
-static void destroy(struct dlr_journal *j)
-{
+    if (!hear(j))
+        start_again(j);
     if (j->fd >= 0)
-        close(j->fd);
-    free(j->path);
-    pthread_mutex_destroy(&j->lock);
-    pthread_cond_destroy(&j->some);
-    pthread_cond_destroy(&j->none);
-    free(j);
+        give(j);
 }
 
-static void open_file(struct dlr_journal *j)
+/* --- lines ----------------------------------------------------------------------------------- */
+
+static void queue_text(struct dlr_journal *j, enum dlr_journal_kind kind,
+                       const char *path, const char *text)
 {
-    int fd = open(j->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    int rc = fd < 0 ? -errno : 0;
+    struct line *line =
+        j->queued < MAX_LINES ? make_line(kind, path, text, true) : NULL;
 
-    pthread_mutex_lock(&j->lock);
-    j->fd = fd;
-    j->open_rc = rc;
-    j->opened = true;
-    if (rc < 0 && j->late)
-        dlr_warn("there will be no journal: cannot open '%s': %s", j->path,
-                 strerror(-rc));
-    pthread_cond_broadcast(&j->none);
-    pthread_mutex_unlock(&j->lock);
-}
-
-static void *write_lines(void *arg)
-{
-    struct dlr_journal *j = arg;
-    struct line *line;
-    bool abandoned;
-
-    open_file(j);
-    while ((line = take(j))) {
-        write_line(j, line);
-        free(line->path);
-        free(line);
-    }
-    pthread_mutex_lock(&j->lock);
-    j->idle = true;
-    abandoned = j->abandoned;
-    pthread_cond_broadcast(&j->none);
-    pthread_mutex_unlock(&j->lock);
-    if (abandoned)
-        destroy(j);
-    return NULL;
-}
-
-static struct timespec after_ms(int64_t ms)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_nsec += ms % 1000 * 1000000;
-    t.tv_sec += ms / 1000 + t.tv_nsec / 1000000000;
-    t.tv_nsec %= 1000000000;
-    return t;
-}
-
-static struct dlr_journal *make(const char *path)
-{
-    struct dlr_journal *j = calloc(1, sizeof(*j));
-    pthread_condattr_t attr;
-
-    if (!j)
-        return NULL;
-    j->path = strdup(path);
-    j->fd = -1;
-    j->end = -1;
-    j->tail = &j->head;
-    pthread_mutex_init(&j->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&j->some, NULL);
-    pthread_cond_init(&j->none, &attr);
-    pthread_condattr_destroy(&attr);
-    if (!j->path || pthread_create(&j->writer, NULL, write_lines, j)) {
-        destroy(j);
-        return NULL;
-    }
-    return j;
-}
-
-static void queue_text(struct dlr_journal *j, enum kind kind, const char *path,
-                       const char *text)
-{
-    size_t size = strlen(text);
-    struct line *line = malloc(sizeof(*line) + size + 1);
-
-    if (!line)
-        return;
-    line->next = NULL;
-    line->kind = kind;
-    line->path = path ? strdup(path) : NULL;
-    line->size = size + 1;
-    memcpy(line->text, text, size);
-    line->text[size] = '\n';
-    pthread_mutex_lock(&j->lock);
-    if (j->queued >= MAX_LINES) {
+    if (!line) {
         j->dropped++;
-        free(line->path);
-        free(line);
-    } else {
-        *j->tail = line;
-        j->tail = &line->next;
-        j->queued++;
-        if (!path)
-            j->dropped = 0; /* this line has said how many were lost before it */
-        pthread_cond_signal(&j->some);
+        return;
     }
-    pthread_mutex_unlock(&j->lock);
+    *j->tail = line;
+    j->tail = &line->next;
+    j->queued++;
+    if (!path)
+        j->dropped = 0; /* this line has said how many were lost before it */
+    dlr_journal_tick(j);
 }
 
-static void tell(struct dlr_journal *j, enum kind kind, const char *name,
+static void tell(struct dlr_journal *j, enum dlr_journal_kind kind, const char *name,
                  json_t *fields)
 {
     DLR_AUTO_FREE char *text = NULL;
@@ -256,24 +211,24 @@ static void tell(struct dlr_journal *j, enum kind kind, const char *name,
 
 void dlr_journal_event(struct dlr_journal *j, const char *name, json_t *fields)
 {
-    tell(j, LINE, name, fields);
+    tell(j, DLR_JOURNAL_LINE, name, fields);
 }
 
 void dlr_journal_last(struct dlr_journal *j, const char *name, json_t *fields)
 {
-    tell(j, LAST, name, fields);
+    tell(j, DLR_JOURNAL_LAST, name, fields);
 }
 
 void dlr_journal_replace(struct dlr_journal *j, const char *path, const char *text)
 {
     if (j)
-        queue_text(j, REPLACE, path, text);
+        queue_text(j, DLR_JOURNAL_REPLACE, path, text);
 }
 
 void dlr_journal_append(struct dlr_journal *j, const char *path, const char *text)
 {
     if (j)
-        queue_text(j, APPEND, path, text);
+        queue_text(j, DLR_JOURNAL_APPEND, path, text);
 }
 
 void dlr_journal_note(struct dlr_journal *j, const char *name, const char *fmt, ...)
@@ -290,50 +245,80 @@ void dlr_journal_note(struct dlr_journal *j, const char *name, const char *fmt, 
     dlr_journal_event(j, name, fields);
 }
 
+/* --- its life ---------------------------------------------------------------------------------- */
+
+static void destroy(struct dlr_journal *j)
+{
+    while (j->head) {
+        struct line *line = j->head;
+
+        j->head = line->next;
+        free(line);
+    }
+    if (j->fd >= 0)
+        close(j->fd);
+    free(j->path);
+    free(j);
+}
+
+static void await_writer(const struct dlr_journal *j, int64_t until_ms)
+{
+    struct pollfd writer = {.fd = j->fd, .events = POLLIN | (j->head ? POLLOUT : 0)};
+    int64_t left = until_ms - dlr_now_ms();
+
+    poll(&writer, 1, left > 0 ? (int)left : 0);
+}
+
 struct dlr_journal *dlr_journal_close(struct dlr_journal *j, int64_t timeout_ms)
 {
-    struct timespec until = after_ms(timeout_ms);
-    bool hangs;
-    int rc = 0;
+    int64_t until_ms = dlr_now_ms() + timeout_ms;
 
     if (!j)
         return NULL;
-    pthread_mutex_lock(&j->lock);
-    j->closing = true;
-    pthread_cond_signal(&j->some);
-    while ((!j->idle || j->head) && rc == 0)
-        rc = pthread_cond_timedwait(&j->none, &j->lock, &until);
-    hangs = !j->idle || j->head;
-    if (hangs) { /* the writer is on its own */
-        j->abandoned = true;
-        pthread_detach(j->writer);
+    while (j->fd >= 0) {
+        bool there = hear(j);
+
+        if (!there && !j->head)
+            break; /* it has written all */
+        if (!there)
+            start_again(j);
+        if (j->fd < 0 || dlr_now_ms() > until_ms)
+            break;
+        give(j);
+        if (!j->head)
+            shutdown(j->fd, SHUT_WR);
+        await_writer(j, until_ms);
     }
-    pthread_mutex_unlock(&j->lock);
-    if (hangs)
-        return NULL;
-    pthread_join(j->writer, NULL);
     destroy(j);
     return NULL;
 }
 
-int dlr_journal_open(const char *path, struct dlr_journal **ret, struct dlr_err *err)
+int dlr_journal_open(struct dlr_apart *apart, int turns, const char *path,
+                     struct dlr_journal **ret, struct dlr_err *err)
 {
-    struct dlr_journal *j = make(path);
-    struct timespec until = after_ms(OPEN_MS);
-    int late = 0, rc;
+    struct dlr_journal *j = calloc(1, sizeof(*j));
+    int64_t until_ms = dlr_now_ms() + OPEN_MS;
+    int rc = -ENOMEM;
 
-    if (!j)
-        return dlr_fail(err, -ENOMEM, "cannot start the journal's thread");
-    pthread_mutex_lock(&j->lock);
-    while (!j->opened && !late)
-        late = pthread_cond_timedwait(&j->none, &j->lock, &until);
-    rc = j->opened ? j->open_rc : 0;
-    j->late = !j->opened;
-    pthread_mutex_unlock(&j->lock);
-    if (rc < 0) {
-        dlr_journal_close(j, OPEN_MS);
-        return dlr_fail(err, rc, "cannot open '%s': %s", path, strerror(-rc));
+    if (j) {
+        *j = (struct dlr_journal){.apart = apart, .turns = turns, .fd = -1};
+        j->tail = &j->head;
+        j->path = strdup(path);
+        rc = j->path ? start_writer(j) : -ENOMEM;
     }
+    while (rc == 0 && !j->opened && dlr_now_ms() <= until_ms) {
+        await_writer(j, until_ms);
+        rc = hear(j) ? 0 : -EIO;
+    }
+    if (rc == 0 && j->opened)
+        rc = j->open_rc;
+    if (rc < 0) {
+        dlr_fail(err, rc, "cannot open '%s': %s", path, strerror(-rc));
+        if (j)
+            destroy(j);
+        return rc;
+    }
+    j->late = !j->opened;
     *ret = j;
     return 0;
 }

@@ -10,6 +10,7 @@
 
 #include "ckpt/commit.h"
 #include "common/jobconf.h"
+#include "mpi_launcher/apart.h"
 #include "mpi_launcher/aside.h"
 #include "mpi_launcher/endpoint.h"
 #include "mpi_launcher/identity.h"
@@ -154,8 +155,9 @@ struct dlr_sup {
 
     /* processes */
     struct dlr_proc agents, rendezvous, workers, helper; /* helper: requeue, cancel */
-    off_t agents_log_from; /* its srun's words in the log */
-    int rendezvous_log;    /* what its srun says, in memory; -1 none */
+    off_t agents_log_from;   /* its srun's words in the log */
+    int rendezvous_log;      /* what its srun says, in memory; -1 none */
+    struct dlr_apart *apart; /* has done what the state directory may hold up */
     struct dlr_aside_lane files_lane;
     bool files_late_told;
     bool agents_shared; /* their step is the job's: it goes on after this run */
@@ -208,8 +210,7 @@ struct dlr_sup {
     bool bring_failed; /* a copy could not be brought: a version is not bad for that */
     bool preparing, persisting, persist_done;
     struct dlr_plan persist_plan;
-    struct dlr_sup_manifest *manifest; /* being written by this: */
-    struct dlr_aside *manifest_work;
+    struct dlr_aside *manifest; /* what writes it */
     int transfer_rc;
     char transfer_why[256];
 
@@ -361,34 +362,35 @@ void dlr_sup_take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan,
 #define DLR_SUP_FILE_MAX 65536 /* of a file that is read: its end */
 
 struct dlr_sup_file {
+    struct dlr_aside *aside; /* what does the works; this is in its memory */
     char path[DLR_RUN_PATH + 64], other[DLR_RUN_PATH + 64];
-    char *text; /* what is to be written, or was read */
-    int flags;  /* of open(2) */
-    off_t at;   /* read from here; of a file that was opened its end */
-    int fd;     /* -1 none */
+    char text[DLR_SUP_FILE_MAX + 1]; /* what is to be written, or was read */
+    int flags;                       /* of open(2) */
+    off_t at; /* read from here; of a file that was opened its end */
+    int fd;   /* -1 none; a work's to use or to give */
 };
 
 /* text: to be written, copied, or NULL. NULL when out of memory. */
 struct dlr_sup_file *dlr_sup_file_new(const char *path, const char *text);
 void dlr_sup_file_done(struct dlr_sup_file **f);
-/* Has a work done by another thread and waits a moment for it: what it returns, or -ETIMEDOUT or
- * -EBUSY when the file system hangs; then *f is NULL. *f may be NULL: -ENOMEM.
+/* Has a work done by a process apart and waits a moment for it: what it returns, or -ETIMEDOUT or
+ * -EBUSY when the file system hangs; *f may be NULL then, or before: -ENOMEM.
  */
 int dlr_sup_file_call(struct dlr_sup *s, dlr_aside_fn fn, struct dlr_sup_file **f);
 int dlr_sup_file_do(struct dlr_sup *s, dlr_aside_fn fn, const char *path,
                     const char *text);
 /* The works. All but the last return 0 or -errno. */
-int dlr_sup_file_open(void *arg);    /* by flags: fd, at */
-int dlr_sup_file_record(void *arg);  /* made if need be, locked: fd, text */
-int dlr_sup_file_rewrite(void *arg); /* text is all that fd holds; closes it */
-int dlr_sup_file_pipe(void *arg);    /* a new one for fd */
-int dlr_sup_file_order(void *arg);   /* text into a pipe that is read from */
-int dlr_sup_file_load(void *arg);    /* text */
-int dlr_sup_file_claim(void *arg);   /* text to other, which is linked to path */
-int dlr_sup_file_exists(void *arg);
-int dlr_sup_file_remove(void *arg);
-int dlr_sup_file_mkdirs(void *arg);
-int dlr_sup_file_watch(void *arg); /* path by the inotify descriptor fd */
+int dlr_sup_file_open(void *arg, int *fd);    /* by flags: fd, at */
+int dlr_sup_file_record(void *arg, int *fd);  /* made if need be, locked: fd, text */
+int dlr_sup_file_rewrite(void *arg, int *fd); /* text is all that fd holds; closes it */
+int dlr_sup_file_pipe(void *arg, int *fd);    /* a new one for fd */
+int dlr_sup_file_order(void *arg, int *fd);   /* text into a pipe that is read from */
+int dlr_sup_file_load(void *arg, int *fd);    /* text */
+int dlr_sup_file_claim(void *arg, int *fd); /* text to other, which is linked to path */
+int dlr_sup_file_exists(void *arg, int *fd);
+int dlr_sup_file_remove(void *arg, int *fd);
+int dlr_sup_file_mkdirs(void *arg, int *fd);
+int dlr_sup_file_watch(void *arg, int *fd); /* path by the inotify descriptor fd */
 bool dlr_sup_file_hangs(const struct dlr_sup *s); /* one of these goes on */
 /* The end of a file, from there on; NULL when it cannot be read. free(). */
 char *dlr_sup_file_text(struct dlr_sup *s, const char *path, off_t from);

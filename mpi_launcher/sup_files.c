@@ -19,55 +19,52 @@
 
 #define FILE_MS 250 /* less than any node may be without a lease */
 
-/* --- works: they use nothing but their job ------------------------------------------------ */
+/* --- works, in a process apart: they use nothing but their job ------------------------------- */
 
-int dlr_sup_file_open(void *arg)
+int dlr_sup_file_open(void *arg, int *fd)
 {
     struct dlr_sup_file *f = arg;
 
-    f->fd = open(f->path, f->flags | O_CLOEXEC | O_NOFOLLOW, 0644);
-    if (f->fd < 0)
+    *fd = open(f->path, f->flags | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (*fd < 0)
         return -errno;
-    f->at = lseek(f->fd, 0, SEEK_END);
+    f->at = lseek(*fd, 0, SEEK_END);
     return 0;
 }
 
-int dlr_sup_file_record(void *arg)
+int dlr_sup_file_record(void *arg, int *fd)
 {
     struct dlr_sup_file *f = arg;
-    ssize_t n;
 
-    f->fd = open(f->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (f->fd < 0 || flock(f->fd, LOCK_EX | LOCK_NB) < 0)
+    *fd = open(f->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (*fd < 0 || flock(*fd, LOCK_EX | LOCK_NB) < 0)
         return -errno;
-    f->text = calloc(1, DLR_PROCID_TEXT);
-    n = f->text ? pread(f->fd, f->text, DLR_PROCID_TEXT - 1, 0) : -1;
-    return n < 0 ? -EIO : 0;
+    return pread(*fd, f->text, DLR_PROCID_TEXT - 1, 0) < 0 ? -EIO : 0;
 }
 
-int dlr_sup_file_rewrite(void *arg)
+int dlr_sup_file_rewrite(void *arg, int *fd)
 {
     struct dlr_sup_file *f = arg;
     size_t size = strlen(f->text);
 
-    if (ftruncate(f->fd, 0) < 0 || pwrite(f->fd, f->text, size, 0) != (ssize_t)size)
+    if (ftruncate(*fd, 0) < 0 || pwrite(*fd, f->text, size, 0) != (ssize_t)size)
         return -EIO;
-    close(dlr_steal_fd(&f->fd)); /* and the lock is free */
+    close(dlr_steal_fd(fd)); /* and the lock is free */
     return 0;
 }
 
-int dlr_sup_file_pipe(void *arg)
+int dlr_sup_file_pipe(void *arg, int *fd)
 {
     struct dlr_sup_file *f = arg;
 
     unlink(f->path);
     if (mkfifo(f->path, 0600) < 0)
         return -errno;
-    f->fd = open(f->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    return f->fd < 0 ? -errno : 0;
+    *fd = open(f->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    return *fd < 0 ? -errno : 0;
 }
 
-int dlr_sup_file_order(void *arg)
+int dlr_sup_file_order(void *arg, int *none)
 {
     struct dlr_sup_file *f = arg;
     DLR_AUTO_CLOSE int fd = -1;
@@ -80,24 +77,23 @@ int dlr_sup_file_order(void *arg)
     return write(fd, f->text, size) == (ssize_t)size ? 0 : -EAGAIN;
 }
 
-int dlr_sup_file_load(void *arg)
+int dlr_sup_file_load(void *arg, int *none)
 {
     struct dlr_sup_file *f = arg;
     DLR_AUTO_CLOSE int fd = -1;
     off_t end;
-    ssize_t n;
 
     fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
-    if (end < 0 || !(f->text = calloc(1, DLR_SUP_FILE_MAX + 1)))
+    if (end < 0 ||
+        pread(fd, f->text, DLR_SUP_FILE_MAX,
+              end - f->at > DLR_SUP_FILE_MAX ? end - DLR_SUP_FILE_MAX : f->at) < 0)
         return -errno;
-    n = pread(fd, f->text, DLR_SUP_FILE_MAX,
-              end - f->at > DLR_SUP_FILE_MAX ? end - DLR_SUP_FILE_MAX : f->at);
-    return n < 0 ? -errno : 0;
+    return 0;
 }
 
 /* Of several that give their file this name at once one gets it. */
-int dlr_sup_file_claim(void *arg)
+int dlr_sup_file_claim(void *arg, int *none)
 {
     struct dlr_sup_file *f = arg;
     DLR_AUTO_CLOSE int fd = -1;
@@ -108,21 +104,21 @@ int dlr_sup_file_claim(void *arg)
     return link(f->other, f->path) < 0 ? -errno : 0;
 }
 
-int dlr_sup_file_exists(void *arg)
+int dlr_sup_file_exists(void *arg, int *none)
 {
     struct dlr_sup_file *f = arg;
 
     return access(f->path, F_OK) < 0 ? -errno : 0;
 }
 
-int dlr_sup_file_remove(void *arg)
+int dlr_sup_file_remove(void *arg, int *none)
 {
     struct dlr_sup_file *f = arg;
 
     return unlink(f->path) < 0 ? -errno : 0;
 }
 
-int dlr_sup_file_mkdirs(void *arg)
+int dlr_sup_file_mkdirs(void *arg, int *none)
 {
     struct dlr_sup_file *f = arg;
     struct dlr_err err;
@@ -130,57 +126,58 @@ int dlr_sup_file_mkdirs(void *arg)
     return dlr_mkdirs(f->path, 0700, &err);
 }
 
-int dlr_sup_file_watch(void *arg)
+int dlr_sup_file_watch(void *arg, int *fd)
 {
     struct dlr_sup_file *f = arg;
 
-    return inotify_add_watch(f->fd, f->path, IN_CREATE) < 0 ? -errno : 0;
+    return inotify_add_watch(*fd, f->path, IN_CREATE) < 0 ? -errno : 0;
 }
 
 /* --- waiting for them ----------------------------------------------------------------------- */
 
-static void forget(void *arg)
-{
-    struct dlr_sup_file *f = arg;
-
-    if (!f)
-        return;
-    if (f->fd >= 0)
-        close(f->fd);
-    free(f->text);
-    free(f);
-}
-
 void dlr_sup_file_done(struct dlr_sup_file **f)
 {
-    forget(*f);
+    if (!*f)
+        return;
+    if ((*f)->fd >= 0)
+        close((*f)->fd);
+    dlr_aside_free((*f)->aside); /* and *f, which is in it */
 }
 
 struct dlr_sup_file *dlr_sup_file_new(const char *path, const char *text)
 {
-    struct dlr_sup_file *f = calloc(1, sizeof(*f));
+    struct dlr_aside *aside = dlr_aside_new(sizeof(struct dlr_sup_file));
+    struct dlr_sup_file *f = aside ? dlr_aside_arg(aside) : NULL;
 
     if (!f)
         return NULL;
+    f->aside = aside;
     f->fd = -1;
-    f->text = text ? strdup(text) : NULL;
-    if (dlr_format(f->path, sizeof(f->path), "%s", path) == 0 && (!text || f->text))
+    if (dlr_format(f->path, sizeof(f->path), "%s", path) == 0 &&
+        dlr_format(f->text, sizeof(f->text), "%s", text ? text : "") == 0)
         return f;
-    forget(f);
+    dlr_aside_free(aside);
     return NULL;
 }
 
 int dlr_sup_file_call(struct dlr_sup *s, dlr_aside_fn fn, struct dlr_sup_file **f)
 {
-    int rc = *f ? dlr_aside_call(&s->files_lane, fn, *f, forget, FILE_MS) : -ENOMEM;
+    struct dlr_aside *aside = *f ? (*f)->aside : NULL;
+    int rc, fd;
 
+    if (!aside)
+        return -ENOMEM;
+    fd = dlr_steal_fd(&(*f)->fd);
+    rc = dlr_aside_call(&s->files_lane, &aside, fn, fd, FILE_MS, &fd);
+    if (aside)
+        (*f)->fd = fd;
+    else
+        *f = NULL; /* the lane has it */
     if (rc == -ETIMEDOUT && !s->files_late_told) {
         s->files_late_told = true;
         dlr_sup_say(s, "the state directory '%s' hangs: going on without it",
                     s->info.job_dir);
     }
-    if (rc == -ETIMEDOUT || rc == -EBUSY)
-        *f = NULL;
     return rc;
 }
 
@@ -200,7 +197,7 @@ char *dlr_sup_file_text(struct dlr_sup *s, const char *path, off_t from)
 
     if (f)
         f->at = from;
-    return dlr_sup_file_call(s, dlr_sup_file_load, &f) < 0 ? NULL : DLR_STEAL(f->text);
+    return dlr_sup_file_call(s, dlr_sup_file_load, &f) < 0 ? NULL : strdup(f->text);
 }
 
 bool dlr_sup_file_hangs(const struct dlr_sup *s)

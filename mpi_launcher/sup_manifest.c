@@ -1,29 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The manifest of a written checkpoint. It is made durable by a thread, for as long as that takes:
- * the limit of the phase ends the wait, not the writing.
+/* The manifest of a written checkpoint. It is made durable by a process apart, for as long as that
+ * takes: the limit of the phase ends the wait, not the writing.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/cleanup.h"
 #include "common/file.h"
 #include "mpi_launcher/persist.h"
 #include "mpi_launcher/sup.h"
 
-struct dlr_sup_manifest {
+struct manifest {
     char dir[DLR_RUN_PATH + 32];
-    struct dlr_plan_file *files;
-    unsigned n, keep;
+    unsigned keep;
     struct dlr_err err;
+    struct dlr_version version;
+    unsigned n;
+    uint64_t bytes[]; /* of each rank's file */
 };
 
-static int save(void *arg)
+static int save(void *arg, int *none)
 {
-    struct dlr_sup_manifest *m = arg;
-    int rc = dlr_mkdirs(m->dir, 0700, &m->err);
+    struct manifest *m = arg;
+    DLR_AUTO_FREE struct dlr_plan_file *files = calloc(m->n, sizeof(*files));
+    int rc = files ? dlr_mkdirs(m->dir, 0700, &m->err) : -ENOMEM;
 
-    return rc < 0 ? rc : dlr_persist_save(m->dir, m->files, m->n, m->keep, &m->err);
+    for (unsigned r = 0; rc >= 0 && r < m->n; r++) {
+        files[r].copy = (struct dlr_plan_copy){.rank = (int32_t)r,
+                                               .world = m->n,
+                                               .version = m->version,
+                                               .bytes = m->bytes[r]};
+        dlr_persist_path(m->dir, (int32_t)r, m->version, files[r].path,
+                         sizeof(files[r].path));
+    }
+    return rc < 0 ? rc : dlr_persist_save(m->dir, files, m->n, m->keep, &m->err);
 }
 
 static void tell(struct dlr_sup *s, int rc, const char *dir, const char *why)
@@ -43,50 +55,36 @@ static void tell(struct dlr_sup *s, int rc, const char *dir, const char *why)
     dlr_plan_done(&s->persist_plan);
 }
 
-static struct dlr_sup_manifest *make(const struct dlr_sup *s)
+static struct dlr_aside *make(const struct dlr_sup *s)
 {
     const struct dlr_plan *plan = &s->persist_plan;
-    struct dlr_sup_manifest *m = calloc(1, sizeof(*m));
+    struct dlr_aside *a =
+        dlr_aside_new(sizeof(struct manifest) + plan->made_by * sizeof(uint64_t));
+    struct manifest *m = a ? dlr_aside_arg(a) : NULL;
 
     if (!m)
         return NULL;
     snprintf(m->dir, sizeof(m->dir), "%s/persist", s->info.dir);
-    m->n = plan->made_by;
     m->keep = s->conf.persist_keep ? s->conf.persist_keep : 1;
-    m->files = calloc(plan->made_by, sizeof(*m->files));
-    for (unsigned r = 0; m->files && r < plan->made_by; r++) {
-        struct dlr_plan_file *f = &m->files[r];
-
-        f->copy = (struct dlr_plan_copy){.rank = r,
-                                         .world = plan->made_by,
-                                         .version = plan->version,
-                                         .bytes = plan->sources[r].bytes};
-        dlr_persist_path(m->dir, r, plan->version, f->path, sizeof(f->path));
-    }
-    return m;
-}
-
-static void drop(struct dlr_sup_manifest *m)
-{
-    if (m)
-        free(m->files);
-    free(m);
+    m->version = plan->version;
+    m->n = plan->made_by;
+    for (unsigned r = 0; r < m->n; r++)
+        m->bytes[r] = plan->sources[r].bytes;
+    return a;
 }
 
 static int is_done(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
     struct dlr_sup *s = arg;
-    struct dlr_sup_manifest *m = s->manifest;
+    struct manifest *m = dlr_aside_arg(s->manifest);
     zmq_pollitem_t ended = *item;
-    int rc;
+    int rc, none;
 
     zloop_poller_end(loop, &ended);
-    if (dlr_aside_end(s->manifest_work, &rc) < 0)
+    if (dlr_aside_end(s->manifest, &rc, &none) < 0)
         return 0;
-    s->manifest_work = NULL;
-    s->manifest = NULL;
-    tell(s, rc, m->dir, m->err.text);
-    drop(m);
+    tell(s, rc, m->dir, m->err.text[0] ? m->err.text : strerror(-rc));
+    s->manifest = dlr_aside_free(s->manifest);
     dlr_policy_persisted(s->policy, dlr_sup_now());
     return dlr_sup_is_over(s) ? -1 : 0;
 }
@@ -94,20 +92,20 @@ static int is_done(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 void dlr_sup_write_manifest(struct dlr_sup *s)
 {
     zmq_pollitem_t item = {.events = ZMQ_POLLIN};
-    struct dlr_sup_manifest *m = NULL;
     int rc = s->transfer_rc;
 
     if (rc == 0 && s->moved) {
-        m = make(s);
-        rc = !m || !m->files ? -ENOMEM : dlr_aside_start(save, m, &s->manifest_work);
+        struct dlr_aside *a = make(s);
+
+        rc = a ? dlr_aside_start(a, s->apart, save, -1) : -ENOMEM;
         if (rc == 0) {
-            s->manifest = m;
-            item.fd = dlr_aside_fd(s->manifest_work);
+            s->manifest = a;
+            item.fd = dlr_aside_fd(a);
             zloop_poller(s->loop, &item, is_done, s);
             return;
         }
         snprintf(s->transfer_why, sizeof(s->transfer_why), "%s", strerror(-rc));
-        drop(m);
+        dlr_aside_free(a);
     }
     tell(s, rc, s->info.dir, s->transfer_why);
     dlr_policy_persisted(s->policy, dlr_sup_now());

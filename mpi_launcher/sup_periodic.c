@@ -2,30 +2,29 @@
 #include "mpi_launcher/sup_periodic.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "ckpt/cadence.h"
+#include "common/cleanup.h"
 #include "common/file.h"
 #include "common/msg.h"
 #include "common/str.h"
 #include "mpi_launcher/persist.h"
 
-/* What blocks; the thread's alone until `over` is set. */
+/* What blocks: a process apart does it. */
 struct manifest {
     char dir[DLR_RUN_PATH + 32];
     struct dlr_version version;
     unsigned world, keep;
     bool give_up; /* remove what was written of the version */
-    int rc;
     struct dlr_err err;
-    struct dlr_plan_file *files; /* every version that is there now */
-    unsigned nfiles;
-    uint64_t bytes;         /* of this one */
-    atomic_bool over, stop; /* stop: the survivors write now */
+    uint64_t bytes;   /* of this one */
+    atomic_bool stop; /* the survivors write now */
 };
 
 enum state { IDLE, WRITING, MANIFEST };
@@ -46,9 +45,9 @@ struct dlr_periodic {
     int64_t begun_ms, last_ms;
     int rc;
     char why[256];
-    struct manifest *manifest;
-    bool said;      /* that it does not work */
-    double write_s; /* of the last one; 0: none was written yet */
+    struct dlr_aside *manifest; /* what writes it */
+    bool said;                  /* that it does not work */
+    double write_s;             /* of the last one; 0: none was written yet */
 };
 
 void dlr_sup_periodic_start(struct dlr_sup *s)
@@ -75,7 +74,7 @@ void dlr_sup_periodic_start(struct dlr_sup *s)
         p->last = s->files[0].copy.version;
 }
 
-/* --- the thread ---------------------------------------------------------------------------- */
+/* --- the process apart ---------------------------------------------------------------------- */
 
 static int add_files(struct manifest *m, struct dlr_plan_file *files)
 {
@@ -96,28 +95,35 @@ static int add_files(struct manifest *m, struct dlr_plan_file *files)
     return dlr_persist_save(m->dir, files, m->world, m->keep, &m->err);
 }
 
-static void *write_manifest(void *arg)
+/* Gives every version that is there now. */
+static int write_manifest(void *arg, int *fd)
 {
     struct manifest *m = arg;
-    struct dlr_plan_file *files = calloc(m->world, sizeof(*files));
+    DLR_AUTO_FREE struct dlr_plan_file *files = NULL;
     struct dlr_err quiet;
+    unsigned n = 0;
+    int rc;
 
-    if (m->give_up)
+    if (m->give_up) {
         dlr_persist_forget(m->dir, m->world, m->version, &m->stop);
-    else
-        m->rc = files ? add_files(m, files) : -ENOMEM;
-    free(files);
-    if (m->rc == 0 && !m->give_up)
-        dlr_persist_load(m->dir, &m->files, &m->nfiles, &quiet);
-    atomic_store(&m->over, true);
-    return NULL;
+        return 0;
+    }
+    files = calloc(m->world, sizeof(*files));
+    rc = files ? add_files(m, files) : -ENOMEM;
+    if (rc < 0)
+        return rc;
+    free(DLR_STEAL(files));
+    *fd = memfd_create("dlrover-files", MFD_CLOEXEC);
+    if (*fd < 0 || dlr_persist_load(m->dir, &files, &n, &quiet) < 0)
+        return 0;
+    return dlr_write_all(*fd, files, n * sizeof(*files)) < 0 ? -ENOMEM : 0;
 }
 
 static void start_manifest(struct dlr_sup *s)
 {
     struct dlr_periodic *p = s->periodic;
-    struct manifest *m = calloc(1, sizeof(*m));
-    pthread_t thread;
+    struct dlr_aside *a = dlr_aside_new(sizeof(struct manifest));
+    struct manifest *m = a ? dlr_aside_arg(a) : NULL;
 
     p->state = IDLE;
     if (!m)
@@ -127,12 +133,11 @@ static void start_manifest(struct dlr_sup *s)
     m->world = p->world;
     m->keep = s->conf.persist_keep ? s->conf.persist_keep : 1;
     m->give_up = p->rc < 0;
-    if (pthread_create(&thread, NULL, write_manifest, m) != 0) {
-        free(m);
+    if (dlr_aside_start(a, s->apart, write_manifest, -1) < 0) {
+        dlr_aside_free(a);
         return;
     }
-    pthread_detach(thread); /* a file system that hangs must not hold the run's end */
-    p->manifest = m;
+    p->manifest = a;
     p->state = MANIFEST;
 }
 
@@ -306,19 +311,36 @@ bool dlr_sup_periodic_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc
 
 void dlr_sup_periodic_stop(struct dlr_sup *s)
 {
-    if (s->periodic && s->periodic->manifest)
-        atomic_store(&s->periodic->manifest->stop, true);
+    struct manifest *m;
+
+    if (!s->periodic || !s->periodic->manifest)
+        return;
+    m = dlr_aside_arg(s->periodic->manifest);
+    atomic_store(&m->stop, true);
 }
 
-static void written(struct dlr_sup *s, struct manifest *m)
+static void take_files(struct dlr_sup *s, int fd)
+{
+    off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+    struct dlr_plan_file *files = size > 0 ? malloc((size_t)size) : NULL;
+
+    free(s->files);
+    s->files = NULL;
+    s->nfiles = 0;
+    if (!files || pread(fd, files, (size_t)size, 0) != size) {
+        free(files);
+        return;
+    }
+    s->files = files;
+    s->nfiles = (unsigned)((size_t)size / sizeof(*files));
+}
+
+static void written(struct dlr_sup *s, const struct manifest *m)
 {
     struct dlr_periodic *p = s->periodic;
     int64_t took_ms = dlr_sup_now() - p->begun_ms;
     double mtbf_s = 0, next_s = 0;
 
-    free(s->files);
-    s->files = m->files;
-    s->nfiles = m->nfiles;
     p->said = false;
     p->write_s = (double)took_ms / 1e3;
     if (s->conf.persist_every.ms == DLR_EVERY_AUTO)
@@ -328,6 +350,25 @@ static void written(struct dlr_sup *s, struct manifest *m)
                      (json_int_t)m->bytes, "took_ms", (json_int_t)took_ms, "skipped",
                      p->skipped, "every_s", (json_int_t)next_s, "mtbf_s",
                      (json_int_t)mtbf_s);
+}
+
+static void look_at_manifest(struct dlr_sup *s)
+{
+    struct dlr_periodic *p = s->periodic;
+    const struct manifest *m = dlr_aside_arg(p->manifest);
+    DLR_AUTO_CLOSE int fd = -1;
+    int rc;
+
+    if (dlr_aside_end(p->manifest, &rc, &fd) < 0)
+        return;
+    p->state = IDLE;
+    if (!m->give_up && rc < 0) {
+        fail(s, m->version, m->err.text[0] ? m->err.text : strerror(-rc));
+    } else if (!m->give_up) {
+        take_files(s, fd);
+        written(s, m);
+    }
+    p->manifest = dlr_aside_free(p->manifest);
 }
 
 void dlr_sup_periodic_tick(struct dlr_sup *s)
@@ -342,13 +383,6 @@ void dlr_sup_periodic_tick(struct dlr_sup *s)
         fail(s, p->version, "its round has ended");
         return;
     }
-    if (!p || p->state != MANIFEST || !atomic_load(&p->manifest->over))
-        return;
-    p->state = IDLE;
-    if (p->manifest->rc < 0)
-        fail(s, p->manifest->version, p->manifest->err.text);
-    else if (!p->manifest->give_up)
-        written(s, p->manifest);
-    free(p->manifest);
-    p->manifest = NULL;
+    if (p && p->state == MANIFEST)
+        look_at_manifest(s);
 }

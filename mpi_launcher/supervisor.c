@@ -130,6 +130,7 @@ static int on_tick(zloop_t *loop, int timer, void *arg)
 
     dlr_sup_end_hold(s);
     now = dlr_sup_now();
+    dlr_journal_tick(s->journal);
     dlr_sup_drain_tick(s, now);
     if (s->finished) {
         dlr_sup_last_wait(s, now);
@@ -266,11 +267,9 @@ static int open_policy(struct dlr_sup *s, struct dlr_err *err)
 static int open_journal(struct dlr_sup *s, struct dlr_err *err)
 {
     char path[DLR_RUN_PATH + 32];
-    int rc;
 
     snprintf(path, sizeof(path), "%s/events.jsonl", s->info.dir);
-    rc = dlr_journal_open(path, &s->journal, err);
-    return rc;
+    return dlr_journal_open(s->apart, s->state_fd, path, &s->journal, err);
 }
 
 static int open_signals(struct dlr_sup *s)
@@ -309,8 +308,10 @@ static int prepare(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err
     s->argv = argv;
     dlr_sup_stdin_start(s);
     if ((rc = open_nodes(s, err)) < 0 ||
-        (rc = dlr_sup_read_step(s, argc, argv, err)) < 0)
+        (rc = dlr_sup_read_step(s, argc, argv, err)) < 0 ||
+        (rc = dlr_apart_new(&s->apart, err)) < 0)
         return rc;
+    s->files_lane.apart = s->apart;
     if ((rc = dlr_sup_load_state(s, err)) < 0 ||
         (rc = dlr_sup_plan_step(s, argc, argv, err)) < 0 ||
         (rc = dlr_sup_redundancy_check(s, err)) < 0 ||
@@ -389,6 +390,7 @@ int main(int argc, char **argv)
                                  .helper_out = -1,
                                  .draining.pidfd = -1,
                                  .hosts_fd = -1,
+                                 .files_lane.process = -1,
                                  .leave.fd = -1,
                                  .restore_deadline_ms = INT64_MAX,
                                  .repeat_looked = UINT32_MAX,

@@ -8,12 +8,15 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/file.h"
@@ -24,15 +27,20 @@
 #define LIMIT_MS 30000 /* for lines to be on their way to the disk */
 
 static char dir[] = "/tmp/dlr-journal-XXXXXX";
+static struct dlr_apart *apart;
 
 static int make_dir(void **state)
 {
-    return mkdtemp(dir) ? 0 : -1;
+    struct dlr_err err;
+
+    return mkdtemp(dir) ? dlr_apart_new(&apart, &err) : -1;
 }
 
 static int remove_dir(void **state)
 {
     char command[64];
+
+    apart = dlr_apart_free(apart);
 
     snprintf(command, sizeof(command), "rm -rf %s", dir);
     return system(command);
@@ -58,7 +66,7 @@ static void lines_come_in_order_with_their_time(void **state)
     char *text;
 
     snprintf(path, sizeof(path), "%s/a", dir);
-    assert_int_equal(dlr_journal_open(path, &j, &err), 0);
+    assert_int_equal(dlr_journal_open(apart, -1, path, &j, &err), 0);
     dlr_journal_note(j, "plan", "s:i,s:[i,i]", "round", 3, "restore", 2, 40);
     dlr_journal_event(j, "end", NULL);
     dlr_journal_close(j, LIMIT_MS);
@@ -82,7 +90,7 @@ static void state_file_is_replaced_after_the_lines_before_it(void **state)
 
     snprintf(path, sizeof(path), "%s/b", dir);
     snprintf(other, sizeof(other), "%s/state.json", dir);
-    assert_int_equal(dlr_journal_open(path, &j, &err), 0);
+    assert_int_equal(dlr_journal_open(apart, -1, path, &j, &err), 0);
     dlr_journal_replace(j, other, "{\"round\":1}");
     dlr_journal_replace(j, other, "{\"round\":2}");
     dlr_journal_close(j, LIMIT_MS);
@@ -103,7 +111,7 @@ static void file_system_that_hangs_blocks_nobody(void **state)
              dir); /* a full pipe hangs as a dead server does */
     assert_int_equal(mkfifo(path, 0600), 0);
     reader = open(path, O_RDONLY | O_NONBLOCK);
-    assert_int_equal(dlr_journal_open(path, &j, &err), 0);
+    assert_int_equal(dlr_journal_open(apart, -1, path, &j, &err), 0);
     for (unsigned i = 0; i < 20000; i++)
         dlr_journal_note(j, "progress", "s:i", "step", i);
     dlr_journal_close(j, 100); /* comes back at all: nobody ever reads */
@@ -117,7 +125,7 @@ static void last_line_is_left_out_when_somebody_else_has_written(void **state)
     char path[64], *text;
 
     snprintf(path, sizeof(path), "%s/deposed", dir);
-    assert_int_equal(dlr_journal_open(path, &ours, &err), 0);
+    assert_int_equal(dlr_journal_open(apart, -1, path, &ours, &err), 0);
     dlr_journal_note(ours, "start", "s:i", "generation", 1);
     dlr_journal_append(ours, path, "of somebody else");
     dlr_journal_last(ours, "end", json_pack("{s:i}", "code", 143));
@@ -126,11 +134,11 @@ static void last_line_is_left_out_when_somebody_else_has_written(void **state)
     assert_non_null(strstr(text, "of somebody else\n"));
     assert_null(strstr(text, "143"));
     free(text);
-    assert_int_equal(dlr_journal_open(path, &ours, &err), 0);
+    assert_int_equal(dlr_journal_open(apart, -1, path, &ours, &err), 0);
     dlr_journal_note(ours, "start", "s:i", "generation", 2);
     dlr_journal_last(ours, "end", json_pack("{s:i}", "code", 0));
     dlr_journal_close(ours, 5000);
-    assert_int_equal(dlr_journal_open(path, &other, &err), 0);
+    assert_int_equal(dlr_journal_open(apart, -1, path, &other, &err), 0);
     dlr_journal_note(other, "takeover", "s:s", "node", "n2");
     dlr_journal_close(other, 5000);
     text = load("deposed"); /* nobody else had written then */
@@ -148,7 +156,7 @@ static void file_that_does_not_open_is_waited_for_by_the_writer_alone(void **sta
 
     snprintf(path, sizeof(path), "%s/late", dir);
     assert_int_equal(mkfifo(path, 0600), 0); /* opening it hangs: nobody reads */
-    assert_int_equal(dlr_journal_open(path, &j, &err), 0);
+    assert_int_equal(dlr_journal_open(apart, -1, path, &j, &err), 0);
     dlr_journal_note(j, "start", "s:i", "generation", 2);
     reader = open(path, O_RDONLY);
     dlr_journal_close(j, 5000);
@@ -156,6 +164,92 @@ static void file_that_does_not_open_is_waited_for_by_the_writer_alone(void **sta
         size += n;
     assert_non_null(strstr(text, "\"event\":\"start\",\"generation\":2}\n"));
     close(reader);
+}
+
+/* Opens a journal that hangs, says a line and waits to be killed. */
+static void hang_in(const char *path, int turns, int told)
+{
+    struct dlr_apart *own = NULL;
+    struct dlr_journal *j;
+    struct dlr_err err;
+
+    if (dlr_apart_new(&own, &err) < 0 ||
+        dlr_journal_open(own, turns, path, &j, &err) < 0)
+        _exit(1);
+    dlr_journal_note(j, "plan", "s:i", "round", 7);
+    (void)!write(told, "", 1);
+    for (;;)
+        pause();
+}
+
+static void read_to_end(int fd, char *text, size_t size)
+{
+    size_t have = 0;
+    ssize_t n;
+
+    while ((n = read(fd, text + have, size - 1 - have)) > 0)
+        have += (size_t)n;
+    text[have] = '\0';
+}
+
+static void
+who_is_killed_ends_at_once_and_his_lines_come_before_the_next_ones(void **state)
+{
+    int turns = memfd_create("test", MFD_CLOEXEC), told[2], status, reader;
+    char hung[64], path[64], text[512], byte, *next;
+    struct dlr_journal *j;
+    struct dlr_err err;
+    pid_t pid;
+
+    snprintf(hung, sizeof(hung), "%s/hung", dir);
+    snprintf(path, sizeof(path), "%s/next", dir);
+    assert_int_equal(mkfifo(hung, 0600), 0); /* opening it hangs: nobody reads */
+    assert_int_equal(pipe(told), 0);
+    pid = fork();
+    if (pid == 0)
+        hang_in(hung, turns, told[1]);
+    assert_int_equal(read(told[0], &byte, 1), 1);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(dlr_journal_open(apart, turns, path, &j, &err), 0);
+    dlr_journal_note(j, "start", "s:i", "generation", 2);
+    assert_int_equal(access(path, F_OK), -1); /* it is not this one's turn */
+    reader = open(hung, O_RDONLY);
+    read_to_end(reader, text, sizeof(text));
+    assert_non_null(strstr(text, "\"event\":\"plan\",\"round\":7}\n"));
+    dlr_journal_close(j, LIMIT_MS);
+    next = load("next");
+    assert_non_null(strstr(next, "\"event\":\"start\",\"generation\":2}\n"));
+    free(next);
+    close(reader);
+    close(turns);
+    close(told[0]);
+    close(told[1]);
+}
+
+static void writer_that_is_killed_is_started_again(void **state)
+{
+    int turns = memfd_create("test", MFD_CLOEXEC);
+    struct flock writer = {.l_type = F_WRLCK, .l_len = 1};
+    struct pollfd ended = {.events = POLLIN};
+    char path[64], *text;
+    struct dlr_journal *j;
+    struct dlr_err err;
+
+    snprintf(path, sizeof(path), "%s/again", dir);
+    assert_int_equal(dlr_journal_open(apart, turns, path, &j, &err), 0);
+    assert_int_equal(fcntl(turns, F_GETLK, &writer), 0);
+    assert_int_equal(writer.l_type, F_WRLCK); /* it has its turn */
+    ended.fd = (int)syscall(SYS_pidfd_open, writer.l_pid, 0);
+    assert_int_equal(kill(writer.l_pid, SIGKILL), 0);
+    assert_int_equal(poll(&ended, 1, LIMIT_MS), 1);
+    close(ended.fd);
+    dlr_journal_note(j, "plan", "s:i", "round", 8);
+    dlr_journal_close(j, LIMIT_MS);
+    text = load("again");
+    assert_non_null(strstr(text, "\"event\":\"plan\",\"round\":8}\n"));
+    free(text);
+    close(turns);
 }
 
 static void text_is_added_to_another_file(void **state)
@@ -166,7 +260,7 @@ static void text_is_added_to_another_file(void **state)
 
     snprintf(path, sizeof(path), "%s/c", dir);
     snprintf(other, sizeof(other), "%s/rendezvous.log", dir);
-    assert_int_equal(dlr_journal_open(path, &j, &err), 0);
+    assert_int_equal(dlr_journal_open(apart, -1, path, &j, &err), 0);
     dlr_journal_append(j, other, "srun: one");
     dlr_journal_append(j, other, "srun: two");
     dlr_journal_close(j, 5000);
@@ -224,6 +318,9 @@ int main(void)
         cmocka_unit_test(file_system_that_hangs_blocks_nobody),
         cmocka_unit_test(last_line_is_left_out_when_somebody_else_has_written),
         cmocka_unit_test(file_that_does_not_open_is_waited_for_by_the_writer_alone),
+        cmocka_unit_test(
+            who_is_killed_ends_at_once_and_his_lines_come_before_the_next_ones),
+        cmocka_unit_test(writer_that_is_killed_is_started_again),
         cmocka_unit_test(text_is_added_to_another_file),
         cmocka_unit_test(kept_state_comes_back_whole),
         cmocka_unit_test(ends_of_processes_are_kept_beside_the_state),

@@ -3,9 +3,9 @@
  * of the version when one of them fails. Two ranks, each other's partners; node 2 is nobody's.
  */
 #include <errno.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static struct {
     unsigned node, rank;
     uint64_t id;
 } asked[16];
-static unsigned nasked, saved, forgot;
+static unsigned nasked, saved, forgot, kept = 5;
 static char why[256]; /* of the last persisted that has failed */
 
 /* --- instead of the other files of the supervisor ---------------------------------------- */
@@ -55,7 +55,7 @@ json_t *dlr_sup_version(const struct dlr_version *v)
 {
     return json_null();
 }
-int dlr_sup_file_mkdirs(void *arg)
+int dlr_sup_file_mkdirs(void *arg, int *fd)
 {
     return 0;
 }
@@ -127,6 +127,8 @@ int dlr_persist_save(const char *dir, const struct dlr_plan_file *files, unsigne
 int dlr_persist_load(const char *dir, struct dlr_plan_file **ret_files,
                      unsigned *ret_nfiles, struct dlr_err *err)
 {
+    *ret_files = calloc(kept, sizeof(**ret_files));
+    *ret_nfiles = kept;
     return 0;
 }
 void dlr_persist_forget(const char *dir, unsigned world, struct dlr_version v,
@@ -134,17 +136,35 @@ void dlr_persist_forget(const char *dir, unsigned world, struct dlr_version v,
 {
     forgot++;
 }
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
-                          void *(*fn)(void *), void *arg);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
-                          void *(*fn)(void *), void *arg)
+/* It is done at once. */
+struct dlr_aside {
+    int rc, fd;
+    max_align_t arg[];
+};
+struct dlr_aside *dlr_aside_new(size_t size)
 {
-    fn(arg);
+    return calloc(1, sizeof(struct dlr_aside) + size);
+}
+void *dlr_aside_arg(struct dlr_aside *a)
+{
+    return a->arg;
+}
+struct dlr_aside *dlr_aside_free(struct dlr_aside *a)
+{
+    free(a);
+    return NULL;
+}
+int dlr_aside_start(struct dlr_aside *a, struct dlr_apart *apart, dlr_aside_fn fn,
+                    int fd)
+{
+    a->fd = fd;
+    a->rc = fn(a->arg, &a->fd);
     return 0;
 }
-int __wrap_pthread_detach(pthread_t thread);
-int __wrap_pthread_detach(pthread_t thread)
+int dlr_aside_end(struct dlr_aside *a, int *ret_rc, int *ret_fd)
 {
+    *ret_rc = a->rc;
+    *ret_fd = a->fd;
     return 0;
 }
 
@@ -164,6 +184,7 @@ static int begin_all(void **state)
 static int end_all(void **state)
 {
     free(s.members.list);
+    free(s.files);
     return 0;
 }
 
@@ -197,6 +218,7 @@ static void assert_end(unsigned written, const char *because)
     assert_string_equal(why, because);
     assert_int_equal(saved, written);
     assert_int_equal(forgot, !written);
+    assert_int_equal(s.nfiles, written || s.nfiles ? kept : 0);
     assert_false(dlr_sup_periodic_done(&s, 0, asked[0].id, 0, ""));
 }
 
