@@ -259,7 +259,7 @@ void dlr_sup_on_done(struct dlr_sup *s, unsigned node, const json_t *msg)
         return;
     dlr_msg_str(msg, "why", &why);
     rc = done_rc(said);
-    if (dlr_sup_bring_done(s, node, id, rc ? -EIO : 0, why) ||
+    if (dlr_sup_bring_done(s, node, id, copy_rc(rc), why) ||
         dlr_sup_periodic_done(s, node, id, rc, why) ||
         dlr_sup_again_done(s, node, id, rc, why))
         return;

@@ -145,14 +145,16 @@ bool dlr_sup_bring_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc,
                         const char *why)
 {
     struct dlr_sup_bring *b = s->brings;
+    const char *where;
 
     while (b && (b->t.id != id || b->t.from != node))
         b = b->next;
     if (!b)
         return false;
-    if (rc < 0) /* the next plan takes another copy of it */
-        dlr_sup_strike(s, s->members.list[node].node.name, (int)b->t.rank,
-                       s->plan.version);
+    where = s->members.list[node].node.name;
+    if (rc < 0 && dlr_sup_blames(s, where, (int)b->t.rank, s->plan.version, rc))
+        dlr_sup_strike(s, where, (int)b->t.rank,
+                       s->plan.version); /* the next plan takes another copy of it */
     end(s, b, rc, why);
     return true;
 }

@@ -21,11 +21,12 @@
 #define HOME 2
 #define VERSIONS 3
 #define PERSIST 1000 /* what is written beside the steps */
+#define BRING 1001   /* what is brought to a rank that reads it */
 
 static struct dlr_sup s;
 static uint32_t round_now;
 static unsigned told; /* copy_failed */
-static int persist_rc;
+static int persist_rc, bring_rc;
 
 /* --- instead of the other files of the supervisor ---------------------------------------- */
 
@@ -100,7 +101,8 @@ json_t *dlr_sup_restore_row(const struct dlr_sup *sup)
 bool dlr_sup_bring_done(struct dlr_sup *sup, unsigned node, uint64_t id, int rc,
                         const char *why)
 {
-    return false;
+    bring_rc = rc;
+    return id == BRING;
 }
 void dlr_sup_bring_lost(struct dlr_sup *sup, unsigned node)
 {
@@ -371,6 +373,21 @@ static void a_write_is_told_what_the_node_said(void **state)
     }
 }
 
+static void what_is_brought_is_told_what_the_network_did(void **state)
+{
+    static const struct {
+        json_int_t said;
+        int rc;
+    } rows[] = {{0, 0},           {ETIMEDOUT, -ETIMEDOUT}, {ECONNRESET, -ECONNRESET},
+                {EPIPE, -EIO},    {ENOSPC, -EIO},          {EBADMSG, -EIO},
+                {INT64_MAX, -EIO}};
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        done(0, BRING, rows[i].said);
+        assert_int_equal(bring_rc, rows[i].rc);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -388,6 +405,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             a_dead_network_ends_after_two_plans_for_each_copy, begin, end),
         cmocka_unit_test_setup_teardown(a_write_is_told_what_the_node_said, begin, end),
+        cmocka_unit_test_setup_teardown(what_is_brought_is_told_what_the_network_did,
+                                        begin, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
