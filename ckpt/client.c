@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -86,6 +87,14 @@ int dlr_ckpt_blob_size(struct dlr_ckpt *ck, const char *name, uint64_t bytes)
     return 0;
 }
 
+static void turn_off(struct dlr_ckpt *ck, int rc)
+{
+    ck->off = rc < 0;
+    if (ck->off)
+        snprintf(ck->off_why, sizeof(ck->off_why), "nothing is saved any more: %.200s",
+                 ck->err.text);
+}
+
 /* Saving begins to be possible. A failure turns saving off, once and for all. */
 static int start(struct dlr_ckpt *ck)
 {
@@ -94,7 +103,7 @@ static int start(struct dlr_ckpt *ck)
     ck->started = true;
     if (rc == 0)
         rc = ck->backend->start(ck);
-    ck->off = rc < 0;
+    turn_off(ck, rc);
     return rc;
 }
 
@@ -105,7 +114,7 @@ static int change(struct dlr_ckpt *ck)
 
     if (rc == 0)
         rc = ck->backend->resize(ck);
-    ck->off = rc < 0;
+    turn_off(ck, rc);
     return rc;
 }
 
@@ -160,14 +169,26 @@ static int start_snapshot(struct dlr_ckpt *ck, struct dlr_slot *slot,
     return dlr_saver_begin(ck->saver, &job);
 }
 
+/* Nobody waits for a save that does not come. */
+static int save_nothing(struct dlr_ckpt *ck, uint64_t step)
+{
+    if (!ck->backend->asks_each_step && ck->saver && dlr_page_ordered(ck->page, step)) {
+        atomic_fetch_add(&ck->page->given_up, 1);
+        ck->backend->missed(ck, step, ck->off_why);
+    }
+    return 0;
+}
+
 static int save(struct dlr_ckpt *ck, uint64_t step, void *stream)
 {
     struct dlr_version version;
     struct dlr_slot *slot;
     int rc;
 
-    if (ck->off || getpid() != ck->pid)
+    if (getpid() != ck->pid)
         return 0;
+    if (ck->off)
+        return save_nothing(ck, step);
     rc = ck->backend->due(ck, step, &slot, &version);
     if (rc == 0)
         return 0;
@@ -258,8 +279,12 @@ int dlr_ckpt_begin(struct dlr_ckpt *ck, uint64_t step, void *stream)
     if (!announce(ck, step, now))
         return dlr_fail(&ck->err, -EINVAL, "step %" PRIu64 " does not follow %" PRIu64,
                         step, ck->last_step);
-    if (rc == 0 && (ck->backend->asks_each_step || dlr_page_ordered(ck->page, step)))
-        rc = save(ck, step, stream);
+    if ((rc == 0 || ck->off) &&
+        (ck->backend->asks_each_step || dlr_page_ordered(ck->page, step))) {
+        int saved = save(ck, step, stream);
+
+        rc = rc < 0 ? rc : saved;
+    }
     took = (uint64_t)(dlr_now_ns() - now);
     atomic_fetch_add_explicit(&ck->page->begin_ns, took, memory_order_relaxed);
     if (rc > 0) {

@@ -65,6 +65,7 @@ struct dlr_ckpt {
 
     /* made by dlr_layout_close() at the first restore or begin, and after each change */
     bool closed_list, started, off;
+    char off_why[256]; /* for whoever orders a save */
     struct dlr_slot_plan *plan;
     const void **src; /* per region: the program's memory, or our copy in shadow */
     struct dlr_strides **views; /* per region: NULL where src is contiguous */

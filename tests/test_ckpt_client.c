@@ -353,6 +353,34 @@ static void a_layout_that_grows_gets_larger_slots_and_keeps_what_is_saved(void *
     played_expect(f, DLR_LOCAL_BYE);
 }
 
+/* Each order is answered at once: the supervisor would wait for the save until its limit. */
+static void a_layout_that_cannot_be_saved_is_said_at_each_order(void **state)
+{
+    static const char *const names[] = {"a", "b", "c"};
+    struct played *f = *state;
+    struct played_agent *a = &f->agent;
+    uint64_t step;
+
+    played_join(f);
+    assert_int_equal(dlr_ckpt_begin(f->ck, 1, NULL), 0);
+    played_slots(f);
+    step = played_save_from(f, 2, 0);
+    played_expect(f, DLR_LOCAL_SEALED);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(dlr_ckpt_add_array(f->ck, names[i], DLR_CKPT_LOCAL, "u8", 1,
+                                            f->weights, 1ull << 45),
+                         0);
+    for (unsigned i = 0; i < 2; i++) {
+        played_order(f, ++step, 1);
+        assert_int_equal(dlr_ckpt_begin(f->ck, step, NULL), i ? 0 : -ERANGE);
+        played_expect(f, DLR_LOCAL_DEAD);
+        assert_int_equal(a->msg.step, step);
+        assert_string_equal(a->msg.text, "nothing is saved any more: the regions are "
+                                         "larger than 2^46 bytes");
+    }
+    dlr_ckpt_close(f->ck);
+}
+
 /* The answer to the larger layout comes when nobody wants it any more: it replaces the slots, so none
  * of them may be in use.
  */
@@ -488,6 +516,7 @@ int main(void)
         T(refused_memory_ends_saving_with_the_reason),
         T(helper_threads_run_where_the_agent_says),
         T(a_layout_taken_back_waits_for_the_slots_it_asked_for),
+        T(a_layout_that_cannot_be_saved_is_said_at_each_order),
         T(a_layout_that_grows_gets_larger_slots_and_keeps_what_is_saved),
         T(a_page_of_another_rank_or_no_agent_at_all_fails_open),
     };
