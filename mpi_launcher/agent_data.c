@@ -46,7 +46,7 @@ static void tell_end(struct dlr_agent *a, struct request *q, int rc, const char 
     if (is_save(q))
         dlr_agent_pace_end(a, rc, r ? r->bytes : 0);
     if (q->type == DLR_LOCAL_D_SEND)
-        dlr_agent_net_sent(a, rc, why);
+        dlr_agent_net_sent(a, is_save(q) ? &q->version : NULL, rc, why);
     if (q->from.from == DLR_AGENT_SELF && rc < 0 &&
         dlr_agent_round_is(a, q->version.round))
         dlr_agent_save_missed(a, q->rank, q->version.step, why);

@@ -13,16 +13,21 @@
 #include "mpi_launcher/agent.h"
 
 #define ENOUGH                                                                         \
-    3 /* sends that found no way: a data process that is started again costs one or two */
+    3 /* saves that found no way: a data process that is started again costs one or two */
 
-void dlr_agent_net_sent(struct dlr_agent *a, int rc, const char *why)
+void dlr_agent_net_sent(struct dlr_agent *a, const struct dlr_version *save, int rc,
+                        const char *why)
 {
     struct dlr_agent_net *net = &a->net;
 
     if (rc == 0)
         net->reached = true;
     if (net->reached || net->device[0] || a->job.net[0] || !dlr_err_is_network(rc) ||
-        ++net->failed != ENOUGH)
+        (save && dlr_version_eq(*save, net->save)))
+        return;
+    if (save)
+        net->save = *save;
+    if (++net->failed != ENOUGH)
         return;
     dlr_agent_say(a, json_pack("{s:i, s:s, s:s}", "v", DLR_MSG_VERSION, "t",
                                "unreached", "why", why));
