@@ -569,6 +569,8 @@ void dlr_sup_on_no_slots(struct dlr_sup *s, unsigned node, const json_t *msg);
  * in common
  */
 void dlr_sup_on_unreached(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_net_state(const struct dlr_sup *s, json_t *state); /* for the next one */
+void dlr_sup_net_take(struct dlr_sup *s, const json_t *state);
 
 /* sup_strangers.c: who has no business with us */
 void dlr_sup_strangers(struct dlr_sup *s, int64_t now_ms);
@@ -622,6 +624,8 @@ void dlr_sup_let_go(struct dlr_sup *s, struct dlr_proc *proc);
 void dlr_sup_drain(struct dlr_sup *s, struct dlr_proc *srun);
 void dlr_sup_drain_end(struct dlr_sup *s); /* now */
 void dlr_sup_drain_tick(struct dlr_sup *s, int64_t now_ms);
+void dlr_sup_drain_state(const struct dlr_sup *s, json_t *state); /* for the next one */
+void dlr_sup_drain_adopt(struct dlr_sup *s); /* s->draining is a former one's */
 
 /* sup_state.c: what outlives this process */
 void dlr_sup_save_state(struct dlr_sup *s);

@@ -19,6 +19,12 @@ static int drained(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     return dlr_sup_is_over(s) ? -1 : 0;
 }
 
+static void start(struct dlr_sup *s)
+{
+    s->drain_deadline_ms = dlr_sup_now() + DRAIN_MS;
+    dlr_sup_watch(s, &s->draining, drained);
+}
+
 void dlr_sup_drain(struct dlr_sup *s, struct dlr_proc *srun)
 {
     dlr_sup_drain_end(s);
@@ -27,8 +33,18 @@ void dlr_sup_drain(struct dlr_sup *s, struct dlr_proc *srun)
     dlr_sup_unwatch(s, srun);
     s->draining = *srun;
     *srun = (struct dlr_proc){.pidfd = -1};
-    s->drain_deadline_ms = dlr_sup_now() + DRAIN_MS;
-    dlr_sup_watch(s, &s->draining, drained);
+    start(s);
+}
+
+void dlr_sup_drain_state(const struct dlr_sup *s, json_t *state)
+{
+    json_object_set_new(state, "draining_pid", json_integer(s->draining.pid));
+}
+
+void dlr_sup_drain_adopt(struct dlr_sup *s)
+{
+    if (s->draining.pid)
+        start(s);
 }
 
 void dlr_sup_drain_end(struct dlr_sup *s)

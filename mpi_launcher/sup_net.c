@@ -17,4 +17,16 @@ void dlr_sup_on_unreached(struct dlr_sup *s, unsigned node, const json_t *msg)
                 "names another",
                 s->members.list[node].node.name, why);
     dlr_sup_send_peers(s);
+    dlr_sup_keep(s);
+}
+
+void dlr_sup_net_state(const struct dlr_sup *s, json_t *state)
+{
+    json_object_set_new(state, "common_net", json_boolean(s->common_net));
+}
+
+/* Agents of the round have changed already and do not change back. */
+void dlr_sup_net_take(struct dlr_sup *s, const json_t *state)
+{
+    s->common_net = json_is_true(json_object_get(state, "common_net"));
 }

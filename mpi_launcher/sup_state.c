@@ -97,6 +97,8 @@ void dlr_sup_keep(struct dlr_sup *s)
     json_object_set_new(
         state, "workers_pid",
         json_integer(s->adopt.workers_pid ? s->adopt.workers_pid : s->workers.pid));
+    dlr_sup_drain_state(s, state);
+    dlr_sup_net_state(s, state);
     round = dlr_sup_round_state(s);
     if (round)
         json_object_set_new(state, "running", round);
@@ -193,7 +195,9 @@ static int take_over(struct dlr_sup *s, const json_t *state, struct dlr_err *err
         s->stdin_at = number(state, "stdin_at", INT64_MAX);
     s->bare_ms = (int64_t)number(state, "bare_ms", INT64_MAX);
     take_peers(s, json_object_get(state, "peers"));
+    dlr_sup_net_take(s, state);
     adopt(number(state, "workers_pid", INT32_MAX), &s->former_workers);
+    adopt(number(state, "draining_pid", INT32_MAX), &s->draining);
     if (dlr_msg_str(state, "agents_id", &agents) == 0)
         dlr_sup_hosts_adopt(s, agents);
     else

@@ -343,6 +343,7 @@ static void tell_start(struct dlr_sup *s, int argc, char **argv)
 /* The agents of a supervisor that died go on; its workers do when all of it is in order. */
 static void take_over(struct dlr_sup *s)
 {
+    dlr_sup_drain_adopt(s);
     if (s->agents.pid)
         dlr_sup_watch(s, &s->agents, dlr_sup_agents_ended);
     if (s->adopt.wanted) {
