@@ -19,10 +19,7 @@ bool dlr_data_same_token(const unsigned char *a, const unsigned char *b)
 
 static bool accepted(const struct dlr_data *d, int32_t rank)
 {
-    for (unsigned i = 0; i < d->naccept; i++)
-        if (d->accept[i] == rank)
-            return true;
-    return false;
+    return dlr_rank_among(d->accept, d->naccept, rank);
 }
 
 /* What this round makes of the rank is not meant. */
@@ -30,10 +27,7 @@ bool dlr_data_brings(const struct dlr_data *d, int32_t rank, struct dlr_version 
 {
     if (!d->resized && accepted(d, rank)) /* what is owed here comes for good */
         return false;
-    for (unsigned i = 0; i < d->nbring; i++)
-        if (d->bring[i] == rank)
-            return v.round < d->round;
-    return false;
+    return dlr_rank_among(d->bring, d->nbring, rank) && v.round < d->round;
 }
 
 int dlr_data_check_sender(const struct dlr_data *d, const struct dlr_wire_begin *head)

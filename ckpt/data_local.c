@@ -105,22 +105,14 @@ static int read_config(const json_t *json, struct config *c)
     return rc;
 }
 
-static bool is_among(const int32_t *list, unsigned n, int32_t rank)
-{
-    for (unsigned i = 0; i < n; i++)
-        if (list[i] == rank)
-            return true;
-    return false;
-}
-
 /* A slot that was half received when a data process died: nobody will finish it. Those of ranks
  * that run here their workers write.
  */
 static void bury_unfinished(struct dlr_data *d)
 {
     for (struct dlr_held *held = d->held.first; held; held = held->next)
-        if (is_among(d->accept, d->naccept, held->rank) &&
-            !is_among(d->held.own, d->held.nown, held->rank) && !held->writing &&
+        if (dlr_rank_among(d->accept, d->naccept, held->rank) &&
+            !dlr_rank_among(d->held.own, d->held.nown, held->rank) && !held->writing &&
             dlr_slot_state(held->slot) == DLR_SLOT_OPEN)
             dlr_slot_set_state(held->slot, DLR_SLOT_DEAD);
 }
@@ -130,7 +122,8 @@ static bool is_read(void *arg, const struct dlr_held *held)
 {
     const struct dlr_data *d = arg;
 
-    return held->k != DLR_STORE_BROUGHT || is_among(d->bring, d->nbring, held->rank);
+    return held->k != DLR_STORE_BROUGHT ||
+           dlr_rank_among(d->bring, d->nbring, held->rank);
 }
 
 /* With a commit nobody needs what another number of ranks has left here. */
@@ -139,8 +132,8 @@ static bool is_kept(void *arg, const struct dlr_held *held)
     const struct dlr_data *d = arg;
     enum dlr_slot_state state = dlr_slot_state(held->slot);
 
-    return !d->resized || is_among(d->accept, d->naccept, held->rank) ||
-           is_among(d->bring, d->nbring, held->rank) ||
+    return !d->resized || dlr_rank_among(d->accept, d->naccept, held->rank) ||
+           dlr_rank_among(d->bring, d->nbring, held->rank) ||
            (state != DLR_SLOT_FREE && state != DLR_SLOT_DEAD);
 }
 

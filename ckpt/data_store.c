@@ -22,16 +22,6 @@ static bool whole(const struct dlr_held *held, struct dlr_slot_info *ret)
            dlr_slot_info(held->slot, ret) == 0;
 }
 
-/* Sealed once, and its head has changed since: nobody can say what it holds. */
-static bool damaged(const struct dlr_held *held)
-{
-    enum dlr_slot_state state = dlr_slot_state(held->slot);
-    struct dlr_slot_info info;
-
-    return (state == DLR_SLOT_SEALED || state == DLR_SLOT_COMMITTED) &&
-           dlr_slot_info(held->slot, &info) < 0;
-}
-
 static bool in_use(const struct dlr_held *held)
 {
     return held->readers || held->writing;
@@ -169,10 +159,7 @@ static bool is_brought(const struct dlr_held *held)
 /* A slot that a worker of this node fills: the agent marks it. */
 static bool is_own(const struct dlr_holdings *h, const struct dlr_held *held)
 {
-    for (unsigned i = 0; i < h->nown; i++)
-        if (h->own[i] == held->rank)
-            return !is_brought(held);
-    return false;
+    return dlr_rank_among(h->own, h->nown, held->rank) && !is_brought(held);
 }
 
 static bool may_be_overwritten(const struct dlr_holdings *h,
@@ -327,7 +314,7 @@ void dlr_held_commit(struct dlr_holdings *h, struct dlr_version v,
                 held->doomed = true;
             continue;
         }
-        if (damaged(held))
+        if (dlr_slot_damaged(held->slot))
             held->doomed = true;
         else if (!whole(held, &info))
             continue;
@@ -371,7 +358,8 @@ void dlr_held_drop(struct dlr_holdings *h, const struct dlr_version *v)
         if (held->writing) {
             if (!v || dlr_version_cmp(held->version, *v) > 0)
                 held->doomed = true;
-        } else if (dlr_slot_state(held->slot) == DLR_SLOT_OPEN || damaged(held)) {
+        } else if (dlr_slot_state(held->slot) == DLR_SLOT_OPEN ||
+                   dlr_slot_damaged(held->slot)) {
             doom(held);
         } else if (whole(held, &info) &&
                    (!v || dlr_version_cmp(info.version, *v) > 0)) {

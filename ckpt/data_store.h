@@ -38,6 +38,14 @@ struct dlr_holdings {
     unsigned nown;
 };
 
+static inline bool dlr_rank_among(const int32_t *list, unsigned n, int32_t rank)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (list[i] == rank)
+            return true;
+    return false;
+}
+
 /* Maps the slot files lying in a directory. Those that cannot be used are skipped. */
 int dlr_held_scan(struct dlr_holdings *h, int dirfd, struct dlr_err *err);
 

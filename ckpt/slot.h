@@ -80,6 +80,9 @@ struct dlr_slot_info {
 };
 int dlr_slot_info(const struct dlr_slot *slot, struct dlr_slot_info *ret);
 
+/* Sealed once, and its head has changed since: nobody can say what it holds. */
+bool dlr_slot_damaged(const struct dlr_slot *slot);
+
 /* Hash of the text "cluster.job.run" (xxHash64). */
 uint64_t dlr_slot_key(const char *text);
 

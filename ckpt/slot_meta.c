@@ -254,6 +254,15 @@ int dlr_slot_info(const struct dlr_slot *slot, struct dlr_slot_info *ret)
     return rc;
 }
 
+bool dlr_slot_damaged(const struct dlr_slot *slot)
+{
+    enum dlr_slot_state state = dlr_slot_state(slot);
+    struct dlr_slot_info info;
+
+    return (state == DLR_SLOT_SEALED || state == DLR_SLOT_COMMITTED) &&
+           dlr_slot_info(slot, &info) < 0;
+}
+
 void dlr_slot_meta(const struct dlr_slot *slot, const void **ret_meta,
                    size_t *ret_bytes)
 {

@@ -124,8 +124,8 @@ static void on_hello(struct dlr_agent *a, const struct dlr_local_msg *m)
     dlr_agent_pace_start(a);
     if (!a->round.known)
         return;
-    dlr_agent_data_round(a, a->save_step ==
-                                0); /* the one that died may not have heard it */
+    /* The one that died may not have heard what is void; once something was ordered it did. */
+    dlr_agent_data_round(a, a->save_step == 0);
     dlr_agent_ranks_reserve_again(a);
     dlr_agent_save_retell(a);
 }

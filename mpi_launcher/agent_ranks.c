@@ -276,10 +276,10 @@ static void tell_slots(struct dlr_agent *a, struct dlr_agent_rank *r, const char
     dlr_local_init(&m, DLR_LOCAL_SLOTS);
     m.round = a->round.round;
     m.rank = r->rank;
+    /* One that was left from smaller states is none. */
     for (unsigned k = 0; !why && k < DLR_STORE_SLOTS_MAX; k++)
         if (r->slot_fds[k] >= 0 && dlr_slot_bytes(r->slots[k]) >= r->bytes)
-            fds[n++] =
-                r->slot_fds[k]; /* one that was left from smaller states is none */
+            fds[n++] = r->slot_fds[k];
     m.arg[0] = n;
     if (n == 0)
         dlr_local_text(&m, "%s", why ? why : "the slots have gone");

@@ -127,16 +127,6 @@ static bool get_version(const struct dlr_slot *slot, struct dlr_version *ret)
     return true;
 }
 
-/* Its head has changed since it was sealed: nobody can say what it holds. */
-static bool is_damaged(const struct dlr_slot *slot)
-{
-    enum dlr_slot_state state = slot ? dlr_slot_state(slot) : DLR_SLOT_FREE;
-    struct dlr_slot_info info;
-
-    return (state == DLR_SLOT_SEALED || state == DLR_SLOT_COMMITTED) &&
-           dlr_slot_info(slot, &info) < 0;
-}
-
 void dlr_agent_save_keep(struct dlr_agent *a, const json_t *version)
 {
     uint64_t round, step;
@@ -161,7 +151,7 @@ void dlr_agent_save_settle(struct dlr_agent *a, struct dlr_agent_rank *r)
     for (unsigned k = 0; k < DLR_STORE_SLOTS_MAX; k++) {
         struct dlr_version held;
 
-        if (!r->reading[k] && is_damaged(r->slots[k]))
+        if (!r->reading[k] && r->slots[k] && dlr_slot_damaged(r->slots[k]))
             dlr_slot_set_state(r->slots[k], DLR_SLOT_DEAD);
         if (!get_version(r->slots[k], &held))
             continue;

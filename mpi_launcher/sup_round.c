@@ -172,8 +172,7 @@ void dlr_sup_launch(void *arg, uint32_t round)
     struct dlr_env env = {0};
     struct dlr_err err = {0};
 
-    dlr_sup_drain_end(
-        s); /* two of them would write to the same file; it was waited for */
+    dlr_sup_drain_end(s); /* waited for: two of them would write to the same file */
     reset_round(s, round);
     worker_words(s, &words);
     dlr_journal_note(s->journal, "launch", "s:I,s:i,s:i", "round", (json_int_t)round,

@@ -245,23 +245,32 @@ static void orders_lie_side_by_side_and_none_is_lost(void **state)
     dlr_rig_stop(&rig);
 }
 
+/* Version 0/10 is committed, and its write does not end. Returns its slot. */
+static unsigned begin_slow_write(struct worker *w)
+{
+    unsigned k;
+
+    welcomed(w, "--persist-every=10");
+    w->nslots = 3;
+    rig_worker_slots(w);
+    expect_ready(4);
+    post(w, 10);
+    k = save(w, 10);
+    expect_sealed(10);
+    decide("commit", 10);
+    dlr_rig_say(&rig, "persist", "s:i, s:i, s:i, s:i, s:i, s:s", "id", 9, "round", 0,
+                "rank", 4, "vround", 0, "step", 10, "path", "/hold");
+    assert_true(dlr_rig_noted(&rig, "save 4 0/10 /hold\n"));
+    return k;
+}
+
 /* What is decided while the slot is being sent or written is marked when that has ended. */
 static void a_slot_that_is_read_is_free_when_that_has_ended(void **state)
 {
     struct worker w;
     unsigned k;
 
-    welcomed(&w, "--persist-every=10");
-    w.nslots = 3;
-    rig_worker_slots(&w);
-    expect_ready(4);
-    post(&w, 10);
-    k = save(&w, 10);
-    expect_sealed(10);
-    decide("commit", 10);
-    dlr_rig_say(&rig, "persist", "s:i, s:i, s:i, s:i, s:i, s:s", "id", 9, "round", 0,
-                "rank", 4, "vround", 0, "step", 10, "path", "/hold");
-    assert_true(dlr_rig_noted(&rig, "save 4 0/10 /hold\n"));
+    k = begin_slow_write(&w);
     post(&w, 11);
     save(&w, 11);
     expect_sealed(11);
@@ -433,17 +442,7 @@ static void a_slow_write_leaves_two_slots_for_saves(void **state)
     struct worker w;
     unsigned held;
 
-    welcomed(&w, "--persist-every=10");
-    w.nslots = 3;
-    rig_worker_slots(&w);
-    expect_ready(4);
-    post(&w, 10);
-    held = save(&w, 10);
-    expect_sealed(10);
-    decide("commit", 10);
-    dlr_rig_say(&rig, "persist", "s:i, s:i, s:i, s:i, s:i, s:s", "id", 9, "round", 0,
-                "rank", 4, "vround", 0, "step", 10, "path", "/hold");
-    assert_true(dlr_rig_noted(&rig, "save 4 0/10 /hold\n"));
+    held = begin_slow_write(&w);
     for (int step = 20; step < 60; step += 10) {
         post(&w, step);
         assert_int_not_equal(save(&w, (uint64_t)step), held);
