@@ -67,6 +67,7 @@ static int fail(const struct dlr_ckpt *ck)
 static int begin(struct dlr_ckpt **ret, unsigned char *state, uint64_t bytes,
                  uint64_t *ret_step, FILE *log)
 {
+    struct dlr_ckpt_stats stats;
     struct dlr_ckpt *ck;
     int64_t began;
     int rc;
@@ -79,10 +80,13 @@ static int begin(struct dlr_ckpt **ret, unsigned char *state, uint64_t bytes,
     rc = dlr_ckpt_restore(ck, ret_step);
     if (rc < 0)
         return fail(ck);
+    began = dlr_now_ns() - began;
+    dlr_ckpt_stats(ck, &stats);
     if (rc > 0 && log)
         fprintf(log,
-                "{\"event\":\"restore\",\"step\":%" PRIu64 ",\"ns\":%" PRId64 "}\n",
-                *ret_step, dlr_now_ns() - began);
+                "{\"event\":\"restore\",\"step\":%" PRIu64 ",\"ns\":%" PRId64
+                ",\"load_ns\":%" PRIu64 "}\n",
+                *ret_step, began, stats.load_ns);
     *ret = ck;
     return 0;
 }

@@ -17,6 +17,7 @@
 #include "ckpt/saved.h"
 #include "ckpt/slot_meta.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/file.h"
 
 #define KEEP 2 /* versions that all ranks have */
@@ -155,11 +156,14 @@ static int alone_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
         return n;
     for (int i = 0; i < n; i++) {
         uint32_t world;
+        int64_t began;
         int rc;
 
         if (verify_all(ck, steps[i], &world) < 0)
             continue; /* an older one may be whole */
+        began = dlr_now_ns();
         rc = load_step(ck, steps[i], world);
+        ck->load_ns = (uint64_t)(dlr_now_ns() - began);
         if (rc < 0)
             return rc;
         al->restored = true;

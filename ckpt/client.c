@@ -391,6 +391,7 @@ void dlr_ckpt_stats(const struct dlr_ckpt *ck, struct dlr_ckpt_stats *ret)
         .changed = atomic_load(&page->changed),
         .skipped = atomic_load(&page->skipped),
         .held_ns = atomic_load(&page->held_ns),
+        .load_ns = ck->load_ns,
     };
 }
 

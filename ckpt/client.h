@@ -61,6 +61,7 @@ struct dlr_ckpt {
     uint64_t key; /* of the slots */
     struct dlr_unmatched unmatched;
     uint32_t from_world; /* of the version that was restored; 0 none */
+    uint64_t load_ns;    /* of its load, without waiting for other ranks */
     char peeked[DLR_CKPT_NAME_MAX + DLR_CKPT_DTYPE_MAX + 2]; /* name and dtype */
 
     /* made by dlr_layout_close() at the first restore or begin, and after each change */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ckpt/copy_sum.h"
 #include "ckpt/slot_meta.h"
 #include "common/cleanup.h"
 #include "common/str.h"
@@ -146,51 +147,75 @@ int dlr_load_put(const struct dlr_regions *rs, unsigned i, uint64_t at, const vo
     return 0;
 }
 
-/* Hands data [from, from + size) to the targets it belongs to; *first moves along. */
-static int scatter(const struct targets *t, unsigned *first, uint64_t from, size_t size,
-                   const char *data, const struct dlr_regions *rs,
-                   const struct dlr_device_ops *ops, struct dlr_device *dev)
+struct loading {
+    const struct dlr_regions *rs;
+    const struct dlr_device_ops *ops;
+    struct dlr_device *dev;
+    struct targets t;
+    unsigned first; /* target that is not behind us */
+};
+
+/* As dlr_load_put(), and crc goes on over the bytes: those for host memory in one piece are read
+ * once.
+ */
+static int put(const struct loading *l, unsigned i, uint64_t at, const char *src,
+               size_t bytes, uint32_t *crc)
 {
-    uint64_t to = from + size;
+    char *addr = l->rs->list[i].addr;
+
+    if (!l->rs->views[i] && !(l->ops && l->ops->owns(addr))) {
+        *crc = dlr_copy_sum(addr + at, src, bytes, *crc);
+        return 0;
+    }
+    *crc = dlr_crc32c(*crc, src, bytes);
+    return dlr_load_put(l->rs, i, at, src, bytes, l->ops, l->dev);
+}
+
+/* Hands data [from, from + size) to the targets it belongs to, and sums all of it. */
+static int scatter(struct loading *l, uint64_t from, size_t size, const char *data,
+                   uint32_t *ret_crc)
+{
+    const struct targets *t = &l->t;
+    uint64_t to = from + size, at = from;
+    uint32_t crc = 0;
     int rc = 0;
 
-    while (*first < t->n && t->list[*first].off + t->list[*first].bytes <= from)
-        (*first)++;
-    for (unsigned i = *first; rc == 0 && i < t->n && t->list[i].off < to; i++) {
+    while (l->first < t->n && t->list[l->first].off + t->list[l->first].bytes <= from)
+        l->first++;
+    for (unsigned i = l->first; rc == 0 && i < t->n && t->list[i].off < to; i++) {
         const struct target *x = &t->list[i];
         uint64_t a = x->off > from ? x->off : from;
         uint64_t b = x->off + x->bytes < to ? x->off + x->bytes : to;
 
-        if (a < b)
-            rc = dlr_load_put(rs, x->region, a - x->off, data + (a - from), b - a, ops,
-                              dev);
+        if (a >= b)
+            continue;
+        crc = dlr_crc32c(crc, data + (at - from), a - at); /* nobody's */
+        rc = put(l, x->region, a - x->off, data + (a - from), b - a, &crc);
+        at = b;
     }
+    *ret_crc = dlr_crc32c(crc, data + (at - from), to - at);
     return rc;
 }
 
 static int load_chunks(const struct dlr_slot *slot, const struct dlr_slot_info *info,
-                       const struct targets *t, const struct dlr_regions *rs,
-                       const struct dlr_device_ops *ops, struct dlr_device *dev,
-                       struct dlr_err *err)
+                       struct loading *l, struct dlr_err *err)
 {
-    unsigned first = 0;
-
     for (uint32_t i = 0; i < info->nchunks; i++) {
+        uint32_t crc, found;
         size_t size;
-        uint32_t crc;
         void *data;
         int rc = dlr_slot_chunk(slot, i, &data, &size, &crc);
 
         if (rc < 0)
             return dlr_fail(err, -EBADMSG, "chunk %" PRIu32 " is gone", i);
-        if (dlr_crc32c(0, data, size) != crc)
-            return dlr_fail(err, -EBADMSG,
-                            "chunk %" PRIu32 " of %" PRIu32 " is corrupt", i,
-                            info->nchunks);
-        rc = scatter(t, &first, (uint64_t)i * DLR_SLOT_CHUNK, size, data, rs, ops, dev);
+        rc = scatter(l, (uint64_t)i * DLR_SLOT_CHUNK, size, data, &found);
         if (rc < 0)
             return dlr_fail(err, rc, "cannot write chunk %" PRIu32 " to the device: %s",
                             i, strerror(-rc));
+        if (found != crc)
+            return dlr_fail(err, -EBADMSG,
+                            "chunk %" PRIu32 " of %" PRIu32 " is corrupt", i,
+                            info->nchunks);
     }
     return 0;
 }
@@ -200,7 +225,7 @@ int dlr_load(const struct dlr_slot *slot, struct dlr_regions *rs,
              struct dlr_device *dev, struct dlr_err *err)
 {
     DLR_AUTO_FREE struct target *list = calloc(rs->n + 1u, sizeof(*list));
-    struct targets t = {list, 0};
+    struct loading l = {rs, ops, dev, {list, 0}, 0};
     struct dlr_slot_info info;
     const void *meta;
     size_t bytes;
@@ -215,9 +240,9 @@ int dlr_load(const struct dlr_slot *slot, struct dlr_regions *rs,
     rc = dlr_slot_check_meta(meta, bytes, dlr_slot_bytes(slot), &info, err);
     if (rc < 0)
         return rc;
-    rc = match(meta, bytes, rs, &t, unmatched, err);
+    rc = match(meta, bytes, rs, &l.t, unmatched, err);
     unmatched->differs = rc == -EBADMSG;
     if (rc == 0)
-        rc = load_chunks(slot, &info, &t, rs, ops, dev, err);
+        rc = load_chunks(slot, &info, &l, err);
     return rc;
 }

@@ -10,9 +10,10 @@
 
 struct dlr_slot_region;
 
-/* Compares the snapshot's regions with rs and copies each byte that its CRC vouches for.
- * Blocking. -EBADMSG names the region and what differs (nothing is written then), or the
- * corrupt chunk (regions are then partly overwritten). Names of one side only are put into
+/* Compares the snapshot's regions with rs and copies it, summing each chunk on the way:
+ * 0 says that the CRC of each was right. Blocking. -EBADMSG names the region and what differs
+ * (nothing is written then), or the corrupt chunk (regions are then partly overwritten, that
+ * chunk's bytes among them). Names of one side only are put into
  * unmatched, and are an error (with nothing written) unless it allows them. BLOBs get their
  * length. dev may be NULL when no region is on a device.
  */

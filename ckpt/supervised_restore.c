@@ -15,6 +15,7 @@
 #include "ckpt/slot_meta.h"
 #include "ckpt/supervised.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 
 /* A slot must be what the agent said it is: of this version, rank and number of ranks. */
 static int check_slot(struct dlr_ckpt *ck, const struct dlr_slot *slot, int rank,
@@ -194,6 +195,7 @@ static int report(struct dlr_ckpt *ck, int rc)
 int dlr_supervised_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
 {
     struct supervised *sup = ck->mode;
+    int64_t began = dlr_now_ns();
     int fds[DLR_LOCAL_FDS], rc;
     struct dlr_err why;
     unsigned nfds = 0;
@@ -201,6 +203,7 @@ int dlr_supervised_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
     if (!sup->offered)
         return 0;
     rc = load(ck);
+    ck->load_ns = (uint64_t)(dlr_now_ns() - began);
     sup->offered = false;
     why = ck->err;
     if (report(ck, rc) < 0)

@@ -34,7 +34,8 @@ class Stats(ctypes.Structure):
                 ("committed_step", ctypes.c_uint64), ("begin_ns", ctypes.c_uint64),
                 ("fence_ns", ctypes.c_uint64), ("copied_bytes", ctypes.c_uint64),
                 ("changed", ctypes.c_uint64), ("skipped", ctypes.c_uint64),
-                ("held_ns", ctypes.c_uint64)]
+                ("held_ns", ctypes.c_uint64),
+                ("load_ns", ctypes.c_uint64)]
 
 
 HANDLE = ctypes.c_void_p
