@@ -49,6 +49,11 @@ class Cpu:
                     used[pid] = cpu_s(pid)
                 except OSError:
                     pass  # it ended meanwhile
+            for pid in self.cluster.processes(f"n{node}", "mpi_train"):
+                try:
+                    used[pid] = cpu_s(pid, "dlr-")
+                except OSError:
+                    pass
         steps = [e for e in read_lines(self.log) if e["event"] == "step"]
         return time.monotonic(), used, steps[-1]["saves"]
 
@@ -61,10 +66,13 @@ class Cpu:
         return t1 - t0, used, saves1 - saves0
 
 
-def cpu_s(pid):
-    """(program, CPU seconds of all its threads), from the scheduler's nanoseconds."""
+def cpu_s(pid, threads=""):
+    """(program, CPU seconds of its threads of names that begin so), from the scheduler's nanoseconds."""
     total = 0
     for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/comm", encoding="utf-8") as f:
+            if not f.read().startswith(threads):
+                continue
         with open(f"/proc/{pid}/task/{task}/schedstat", encoding="utf-8") as f:
             total += int(f.read().split()[0])
     with open(f"/proc/{pid}/comm", encoding="utf-8") as f:
@@ -117,9 +125,11 @@ def report_cpu(cluster, size, idle, busy):
         what="of one core, the supervisor without saving")
     wall, used, saves = busy
     gigabytes = saves * SIZES[size][1] * NODES / 1e9
-    both = used.get("dlrover-agent", 0) + used.get("dlrover-data", 0)
+    both = used.get("dlrover-agent", 0) + used.get("dlrover-data", 0) + used.get("mpi_train", 0)
     row(f"save.{size}.cpu_per_gb", both / max(gigabytes, 1e-9), "CPU-s/GB", setup, saves=saves,
-        what="agents and data processes, sender and receiver, for each GB saved and replicated")
+        copying=used.get("mpi_train", 0) / max(gigabytes, 1e-9),
+        what="copying threads of the program, agents and data processes, sender and receiver, for each GB saved and "
+             "replicated")
     row(f"save.{size}.cpu_supervisor_saving", 100 * used.get("dlrover-supervi", 0) / wall, "%",
         setup, what="of one core, the supervisor with saving")
 
