@@ -220,8 +220,7 @@ struct dlr_ckpt_stats {
     uint64_t copied_bytes;
     uint64_t changed; /* fences that found a region changed (DLROVER_CKPT_AUDIT) */
     uint64_t skipped; /* under a job: ordered steps not saved, no slot being free */
-    uint64_t
-        held_ns; /* fences held the device's stream, in no other count; known to a later begin */
+    uint64_t held_ns; /* fences held the device stream; known to a later begin */
     uint64_t load_ns; /* of restore, without waiting for other ranks */
 };
 void dlr_ckpt_stats(const struct dlr_ckpt *ck, struct dlr_ckpt_stats *ret);
