@@ -182,6 +182,8 @@ state() {
 
 @test "names that the version lacks or holds besides are refused, or left when allowed" { state unmatched; }
 
+@test "the generators of all GPUs, played ones, go on where they were" { state cuda_random; }
+
 @test "extra as a function is kept and given back" { state extra_function; }
 
 @test "optimizer state that appears late is saved, with Adam and with momentum" {
@@ -213,6 +215,7 @@ state() {
     "$python" -m pip wheel -q --no-index --no-build-isolation --no-deps -w "$dir" "$dir/src"
     "$python" -m venv --system-site-packages "$dir/venv"
     "$dir/venv/bin/pip" install -q --no-index --no-deps "$dir"/dlrover_slurm-*-py3-none-any.whl
+    [ -e "$dir"/venv/lib/python3*/site-packages/dlrover/py.typed ] # type checkers look at the hints
     cp tests/python_train.py "$dir/"
     cd "$dir"
     unset DLROVER_LIB PYTHONPATH

@@ -92,6 +92,56 @@ def random_numbers():
         twice(run)
 
 
+def cuda_random():
+    """The generators of all GPUs: played ones, three when it is saved, two when it is loaded."""
+    class Played:
+        def __init__(self, states):
+            self.states = states
+
+        def __enter__(self):
+            self._real = {name: getattr(torch.cuda, name) for name in vars(Played)
+                          if not name.startswith("_")}
+            for name in self._real:
+                setattr(torch.cuda, name, getattr(self, name))
+            return self
+
+        def __exit__(self, *_):
+            for name, real in self._real.items():
+                setattr(torch.cuda, name, real)
+
+        def is_available(self):
+            return True
+
+        def is_initialized(self):
+            return True
+
+        def device_count(self):
+            return len(self.states)
+
+        def get_rng_state_all(self):
+            return [one.clone() for one in self.states]
+
+        def set_rng_state(self, state, device):
+            self.states[device] = state
+
+    def of(*numbers):
+        return [torch.full((16,), number, dtype=torch.uint8) for number in numbers]
+
+    model = nn.Linear(2, 1)
+    with Played(of(1, 2, 3)):
+        ck = dlrover.bind(model)
+        assert ck.step(1)
+        ck.close()
+    with Played(of(7, 8)) as now:
+        ck = dlrover.bind(model)
+        assert ck.restore() == 1
+        ck.close()
+        equal(now.states, of(1, 2))
+    ck = dlrover.bind(model)
+    assert ck.restore() == 1  # and where there is no GPU the rest is loaded
+    ck.close()
+
+
 def scaler():
     """The scale of a GradScaler, which halves where a gradient is not finite and grows elsewhere."""
     def run(start, last):

@@ -230,8 +230,8 @@ class Checkpoint:
         self._handle = None
         self._kept.clear()
 
-    def __enter__(self):
+    def __enter__(self) -> Checkpoint:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()

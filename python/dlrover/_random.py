@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every generator of random numbers a training draws from, but torch's own on the CPU."""
+from __future__ import annotations
+
 import hashlib
 import random
 import sys
+import typing
 
 import torch
 
@@ -16,25 +19,27 @@ def _has_cuda():
     return torch.cuda.is_available() and torch.cuda.is_initialized()
 
 
-def get():
+def get() -> dict[str, typing.Any]:
     state = {"python": random.getstate()}
     if _numpy():
         state["numpy"] = _numpy().random.get_state()
     if _has_cuda():
-        state["cuda"] = torch.cuda.get_rng_state().numpy().tobytes()
+        state["cuda"] = [one.numpy().tobytes() for one in torch.cuda.get_rng_state_all()]
     return state
 
 
-def put(state):
+def put(state: dict[str, typing.Any]) -> None:
     random.setstate(state["python"])
     if "numpy" in state:
         import numpy  # pylint: disable=import-outside-toplevel
         numpy.random.set_state(state["numpy"])
     if "cuda" in state and torch.cuda.is_available():
-        torch.cuda.set_rng_state(torch.frombuffer(bytearray(state["cuda"]), dtype=torch.uint8))
+        # A node may show fewer GPUs, or more, than the one it replaces.
+        for device, one in zip(range(torch.cuda.device_count()), state["cuda"]):
+            torch.cuda.set_rng_state(torch.frombuffer(bytearray(one), dtype=torch.uint8), device)
 
 
-def seed(text):
+def seed(text: bytes) -> None:
     """All of them, from any bytes: the same bytes give the same numbers."""
     value = int.from_bytes(hashlib.sha256(text).digest()[:8], "little")
     torch.manual_seed(value)  # GPUs too

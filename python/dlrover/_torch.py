@@ -33,13 +33,15 @@ class Bound:
             ck.step(step)
 
     Saved are parameters, buffers, the optimizer's state and options, the generators of random
-    numbers (torch's on the CPU and on the current GPU, Python's, numpy's) and extra: an object
+    numbers (torch's on the CPU and on every GPU it sees, Python's, numpy's) and extra: an object
     with state_dict and load_state_dict (a scheduler, a GradScaler, a loader's position), a
     dict of such objects, or a function which returns a value to keep when called without an
     argument and takes it back as its only one. Tied weights are stored once. A tensor
     that lies elsewhere in a later step, or state that appears then, makes another
     layout: all are named anew, the first time with a warning, since a save that is due then
-    waits for memory. A forked child (a DataLoader's worker) saves nothing.
+    waits for memory. A forked child (a DataLoader's worker) saves nothing. A step that was captured
+    into a CUDA graph runs no Python when it is replayed: call fence() before each replay and
+    step() after it.
 
     Any number of ranks loads what any other number saved, where each has the whole model. A rank that was none
     then takes buffers, options and extra as rank 0 had them. Its random numbers are

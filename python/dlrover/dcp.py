@@ -45,6 +45,11 @@ from . import _joined, _slots
 from ._checkpoint import Checkpoint, Error, own_place
 from ._regions import NOTE, Regions, value_of
 
+if typing.TYPE_CHECKING:
+    import io
+
+    from torch.distributed.checkpoint import LoadPlan, LoadPlanner, SavePlan, SavePlanner
+
 LOOK_EVERY = 64  # steps: what is not as it was should be told before a save is due
 
 
@@ -77,37 +82,38 @@ class Writer(StorageWriter):
         self._step = 0
         self.saved = False
 
-    def reset(self, checkpoint_id=None):
+    def reset(self, checkpoint_id: str | os.PathLike | None = None) -> None:
         step = _step_of(checkpoint_id)
         self._step = self._step + 1 if step is None else step
 
-    def set_up_storage_writer(self, is_coordinator, *args, **kwargs):
+    def set_up_storage_writer(self, is_coordinator: bool, *args: typing.Any,
+                              **kwargs: typing.Any) -> None:
         pass
 
-    def prepare_local_plan(self, plan):
+    def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
         # Before DCP takes from it what other ranks have as well. Empty when DCP caches plans.
         if getattr(plan, "usable", True):
             self._plan = plan
         return plan
 
-    def prepare_global_plan(self, plans):
+    def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
         return plans
 
-    def write_data(self, plan, planner):
+    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
         self.begin(self._step, planner)
         self.fence()
         sizes = ((item, item.tensor_storage_size() or 0) for item in plan.items)
         return _done([WriteResult(index=item.index, size_in_bytes=size, storage_data=None)
                       for item, size in sizes])
 
-    def finish(self, metadata, results):
+    def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
         pass  # what each file says of itself is enough
 
     @classmethod
-    def validate_checkpoint_id(cls, checkpoint_id):
+    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike) -> bool:
         return _step_of(checkpoint_id) is not None
 
-    def name(self, planner):
+    def name(self, planner: SavePlanner) -> Regions:
         """Registers what the plan names, once."""
         if self._regions is None:
             self._regions = Regions(self._ck, self._plan, planner, self._staged)
@@ -118,16 +124,16 @@ class Writer(StorageWriter):
     def _stream(self):
         return torch.cuda.current_stream().cuda_stream if self._regions.on_gpu else None
 
-    def wants(self, step):
+    def wants(self, step: int) -> bool:
         """Whether the state is to be looked at in this step; pass_by() when not."""
         return self._regions is None or step % LOOK_EVERY == 0 or self._ck.due(step)
 
-    def pass_by(self, step):
+    def pass_by(self, step: int) -> bool:
         self._step, self.saved = step, False
         self._ck.progress(step)
         return False
 
-    def begin(self, step, planner):
+    def begin(self, step: int, planner: SavePlanner) -> bool:
         regions = self.name(planner)
         if not self._ck.due(step):
             regions.look(planner)
@@ -137,11 +143,11 @@ class Writer(StorageWriter):
         self.saved = self._ck.begin(step, self._stream())
         return self.saved
 
-    def fence(self):
+    def fence(self) -> None:
         if self._regions is not None:
             self._ck.fence(self._stream())
 
-    def restore(self):
+    def restore(self) -> tuple[int | None, set[str]]:
         """The step, and the names of what was not in the version."""
         regions = self._regions
         step, lacking = _joined.load(self._ck, regions.own_names())
@@ -151,13 +157,13 @@ class Writer(StorageWriter):
         return step, missing - regions.take_first(lacking) if lacking else missing
 
     @property
-    def checkpoint(self):
+    def checkpoint(self) -> Checkpoint:
         return self._ck
 
-    def stats(self):
+    def stats(self) -> dict[str, int]:
         return self._ck.stats()
 
-    def close(self):
+    def close(self) -> None:
         self._ck.close()
 
 
@@ -177,11 +183,11 @@ class Reader(StorageReader):
         self.where = {}  # (name, offset): slot, region, dtype
         self._had = {}  # name: ranks that had part of it
 
-    def reset(self, checkpoint_id=None):
+    def reset(self, checkpoint_id: str | os.PathLike | None = None) -> None:
         if checkpoint_id is not None:
             self.step, self._slots = _step_of(checkpoint_id), []
 
-    def open(self):
+    def open(self) -> None:
         """Finds and verifies the version; FileNotFoundError when there is none."""
         if not self._slots:
             slots = _slots.open_version(self._directory, self.step)
@@ -189,7 +195,7 @@ class Reader(StorageReader):
             # The own first: it counts where several ranks have the same box.
             self._slots = sorted(slots, key=lambda slot: slot.head.rank != self._rank)
 
-    def read_metadata(self):
+    def read_metadata(self) -> Metadata:
         self.open()
         found, mapping, self.where, self._had = {}, {}, {}, {}
         for slot in self._slots:
@@ -234,37 +240,38 @@ class Reader(StorageReader):
             TensorProperties(dtype=dtype), torch.Size(region.shape), []))
         whole.chunks.append(ChunkStorageMetadata(offset, torch.Size(region.local_shape)))
 
-    def common(self):
+    def common(self) -> set[str]:
         """Names that each rank had; others are parts of a state that is spread by names."""
         return {fqn for fqn, ranks in self._had.items() if len(ranks) == len(self._slots)}
 
-    def region(self, rank, fqn):
+    def region(self, rank: int, fqn: str) -> bytearray:
         """The bytes of what a rank had under a name. Error when it had nothing."""
         for slot in self._slots:
             if slot.head.rank == rank and fqn in slot.regions:
                 return bytearray(slot.bytes(slot.regions[fqn]).numpy())
         raise Error(errno.ENOENT, f"rank {rank} of {len(self._slots)} had no region '{fqn}'")
 
-    def set_up_storage_reader(self, metadata, is_coordinator, *args, **kwargs):
+    def set_up_storage_reader(self, metadata: Metadata, is_coordinator: bool, *args: typing.Any,
+                              **kwargs: typing.Any) -> None:
         pass
 
-    def prepare_local_plan(self, plan):
+    def prepare_local_plan(self, plan: LoadPlan) -> LoadPlan:
         return plan
 
-    def prepare_global_plan(self, plans):
+    def prepare_global_plan(self, plans: list[LoadPlan]) -> list[LoadPlan]:
         return plans
 
-    def chunk(self, index):
+    def chunk(self, index: MetadataIndex) -> torch.Tensor:
         """The stored tensor of a MetadataIndex, which must not be written to."""
         slot, region, dtype = self.where[index.fqn, index.offset]
         return slot.bytes(region).view(dtype).reshape(region.local_shape)
 
-    def value(self, fqn):
+    def value(self, fqn: str) -> io.BytesIO:
         """The stored bytes of what is no tensor."""
         slot, region, _ = self.where[fqn, None]
         return value_of(slot.bytes(region).numpy())
 
-    def read_data(self, plan, planner):
+    def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
         for item in plan.items:
             if item.type == LoadItemType.BYTE_IO:
                 planner.load_bytes(item, self.value(item.storage_index.fqn))
@@ -278,7 +285,7 @@ class Reader(StorageReader):
         return _done(None)
 
     @classmethod
-    def validate_checkpoint_id(cls, checkpoint_id):
+    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike) -> bool:
         return True
 
 

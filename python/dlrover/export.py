@@ -5,7 +5,10 @@ DIR is a run's persist directory, or that of a program without a job; OUT is wha
 torch.distributed.checkpoint.load(state_dict, checkpoint_id=OUT) reads. Each rank's part is a file
 of its own, and no more than one tensor is in memory. Every byte is compared with its checksum.
 """
+from __future__ import annotations
+
 import argparse
+import os
 import sys
 
 import torch
@@ -59,7 +62,8 @@ def _items(found, where):
     return [SavePlan(plans[rank]) for rank in sorted(plans)]
 
 
-def to_dcp(directory, output, step=None):
+def to_dcp(directory: str | os.PathLike, output: str | os.PathLike,
+           step: int | None = None) -> Reader:
     """Writes it; the reader, whose step says which one it was."""
     reader = Reader(directory, step, rank=0)
     metadata = reader.read_metadata()
@@ -74,7 +78,7 @@ def to_dcp(directory, output, step=None):
     return reader
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(prog="dlrover.export", allow_abbrev=False, description=(
         "Writes a snapshot as a checkpoint that torch.distributed.checkpoint reads."))
     parser.add_argument("directory", metavar="DIR", help="a run's persist directory")
