@@ -31,7 +31,7 @@ ORDER := hwloc_topo/names.c hwloc_topo/switches.c hwloc_topo/order.c hwloc_topo/
 TOPO := hwloc_topo/node.c hwloc_topo/partners.c $(ORDER)
 HEALTH := health/checks.c health/clock.c health/disk.c health/reach.c health/run.c health/verdict.c
 SLOT := ckpt/slot.c ckpt/slot_meta.c ckpt/slot_write.c ckpt/store.c ckpt/crc32c.c
-CKPT_LIB := ckpt/client.c ckpt/layout.c ckpt/shadow.c ckpt/conf.c ckpt/regions.c ckpt/strides.c ckpt/copy.c ckpt/place.c ckpt/copy_sum.c ckpt/audit.c ckpt/oom.c ckpt/saver.c ckpt/load.c ckpt/box.c ckpt/unmatched.c ckpt/reshape.c ckpt/peek.c \
+CKPT_LIB := ckpt/client.c ckpt/layout.c ckpt/shadow.c ckpt/conf.c ckpt/regions.c ckpt/strides.c ckpt/copy.c ckpt/place.c ckpt/pin.c ckpt/copy_sum.c ckpt/audit.c ckpt/audit_device.c ckpt/oom.c ckpt/saver.c ckpt/load.c ckpt/box.c ckpt/unmatched.c ckpt/reshape.c ckpt/peek.c \
   ckpt/supervised.c ckpt/supervised_restore.c ckpt/lease.c ckpt/reach.c ckpt/alone.c ckpt/alone_files.c ckpt/device.c ckpt/device_cuda.c ckpt/device_kernels.c ckpt/device_ptx.c
 DATA := ckpt/data_main.c ckpt/data_local.c ckpt/data_store.c ckpt/data_send.c ckpt/data_recv.c ckpt/data_recv_end.c ckpt/data_wire.c \
   ckpt/data_files.c $(SAVED) ckpt/data_work.c ckpt/data_check.c ckpt/data_sum.c ckpt/parity.c ckpt/data_ucx.c ckpt/data_lane.c ckpt/data_nic.c ckpt/pace.c

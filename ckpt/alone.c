@@ -254,7 +254,7 @@ static int alone_resize(struct dlr_ckpt *ck)
 
     if (dlr_slot_bytes(al->slot) >= dlr_slot_plan_bytes(ck->plan))
         return 0;
-    al->slot = dlr_slot_unmap(al->slot);
+    al->slot = dlr_layout_unmap(ck, al->slot);
     return dlr_slot_anonymous(dlr_slot_plan_bytes(ck->plan), &al->slot, &ck->err);
 }
 

@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <xxhash.h>
 
-static bool looked_at(const struct dlr_regions *rs, const bool *skip, unsigned i)
+#include "ckpt/audit_device.h"
+
+static bool looked_at(const struct dlr_regions *rs, unsigned i)
 {
-    return rs->list[i].kind != DLR_CKPT_BLOB && rs->bytes[i] > 0 && !skip[i];
+    return rs->list[i].kind != DLR_CKPT_BLOB && rs->bytes[i] > 0;
 }
 
 struct view {
@@ -24,46 +26,59 @@ static int sum_rows(void *arg, const struct dlr_strides_rows *r)
     return 0;
 }
 
-static uint64_t sum(const struct dlr_regions *rs, unsigned i)
+static int sum(const struct dlr_audit_of *of, unsigned i, uint64_t *ret)
 {
+    const struct dlr_regions *rs = of->regions;
     struct view view = {rs->list[i].addr, 0};
 
+    if (of->ops && of->on_device[i])
+        return dlr_audit_device_sum(of->ops, of->dev, rs->list[i].addr, rs->views[i],
+                                    rs->bytes[i], ret);
     if (rs->views[i]) {
         dlr_strides_walk(rs->views[i], 0, rs->bytes[i], sum_rows, &view);
-        return view.sum;
+        *ret = view.sum;
+        return 0;
     }
-    return XXH64(rs->list[i].addr, rs->bytes[i], 0);
+    *ret = XXH64(rs->list[i].addr, rs->bytes[i], 0);
+    return 0;
 }
 
 int dlr_audit_begin(struct dlr_audit *audit, unsigned every,
-                    const struct dlr_regions *regions, const bool *skip, uint64_t step)
+                    const struct dlr_audit_of *of, uint64_t step)
 {
+    int rc = 0;
+
     audit->open = false;
     if (every == 0 || audit->saves++ % every != 0)
         return 0;
     if (!audit->sums)
-        audit->sums = calloc(regions->n + 1u, sizeof(*audit->sums));
+        audit->sums = calloc(of->regions->n + 1u, sizeof(*audit->sums));
     if (!audit->sums)
         return -ENOMEM;
-    for (unsigned i = 0; i < regions->n; i++)
-        if (looked_at(regions, skip, i))
-            audit->sums[i] = sum(regions, i);
+    for (unsigned i = 0; rc == 0 && i < of->regions->n; i++)
+        if (looked_at(of->regions, i))
+            rc = sum(of, i, &audit->sums[i]);
     audit->step = step;
-    audit->open = true;
-    return 0;
+    audit->open = rc == 0;
+    return rc;
 }
 
-unsigned dlr_audit_end(struct dlr_audit *audit, const struct dlr_regions *regions,
-                       const bool *skip, unsigned *ret_first)
+int dlr_audit_end(struct dlr_audit *audit, const struct dlr_audit_of *of,
+                  unsigned *ret_first)
 {
-    unsigned changed = 0;
+    int changed = 0, rc = 0;
 
-    for (unsigned i = 0; audit->open && i < regions->n; i++)
-        if (looked_at(regions, skip, i) && sum(regions, i) != audit->sums[i] &&
-            changed++ == 0)
+    for (unsigned i = 0; audit->open && rc == 0 && i < of->regions->n; i++) {
+        uint64_t now = 0;
+
+        if (!looked_at(of->regions, i))
+            continue;
+        rc = sum(of, i, &now);
+        if (rc == 0 && now != audit->sums[i] && changed++ == 0)
             *ret_first = i;
+    }
     audit->open = false;
-    return changed;
+    return rc < 0 ? rc : changed;
 }
 
 void dlr_audit_done(struct dlr_audit *audit)

@@ -183,7 +183,8 @@ int dlr_ckpt_due(const struct dlr_ckpt *ck, uint64_t step);
  * a cudaStream_t whose work precedes the copies, NULL for host memory. 1 when a snapshot was
  * started, 0 when none is due, or when under a job the last one is not over: then no rank's save
  * of this step counts. Does not block. Steps must increase.
- * -EBUSY (alone), -ENODEV and the like: the step was due and could not be saved.
+ * -EBUSY (alone), -ENODEV and the like: the step was due and could not be saved. -EINPROGRESS: the
+ * stream is captured into a graph; the call counts for nothing, make it after the graph's launch.
  */
 int dlr_ckpt_begin(struct dlr_ckpt *ck, uint64_t step, void *stream);
 
@@ -193,7 +194,8 @@ int dlr_ckpt_begin(struct dlr_ckpt *ck, uint64_t step, void *stream);
  * beside it that is not pinned: makes stream wait and returns at once; nothing waits where all
  * was copied in begin (64 KiB of host memory, BLOBs). 0 when nothing was
  * pending. -EBADMSG: DLROVER_CKPT_AUDIT found that a region changed since begin (the text names
- * it); the version is given up unless all ranks committed it meanwhile.
+ * it); the version is given up unless all ranks committed it meanwhile. -EINPROGRESS: the stream is
+ * captured into a graph, which would not wait for later copies: make it before the graph's launch.
  */
 int dlr_ckpt_fence(struct dlr_ckpt *ck, void *stream);
 

@@ -141,6 +141,11 @@ int dlr_ckpt_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
     return rc;
 }
 
+static struct dlr_audit_of audited(const struct dlr_ckpt *ck)
+{
+    return (struct dlr_audit_of){&ck->regions, ck->ops, ck->dev, ck->on_device};
+}
+
 /* Starts the snapshot of a due step in slot. */
 static int start_snapshot(struct dlr_ckpt *ck, struct dlr_slot *slot,
                           struct dlr_version version, void *stream)
@@ -152,7 +157,9 @@ static int start_snapshot(struct dlr_ckpt *ck, struct dlr_slot *slot,
                                      .ops = ck->ops,
                                      .dev = ck->dev,
                                      .on_device = ck->on_device,
+                                     .pin = ck->pin,
                                      .ret_spoilt = &ck->spoilt};
+    const struct dlr_audit_of of = audited(ck);
     int rc = dlr_slot_begin(slot, ck->plan, version, ck->regions.used);
 
     if (rc < 0)
@@ -162,10 +169,10 @@ static int start_snapshot(struct dlr_ckpt *ck, struct dlr_slot *slot,
     if (rc < 0)
         return dlr_fail(&ck->err, rc, "%s refused to wait for the stream",
                         ck->ops->name);
-    rc = dlr_audit_begin(&ck->audit, ck->conf.audit, &ck->regions, ck->on_device,
-                         version.step);
+    rc = dlr_audit_begin(&ck->audit, ck->conf.audit, &of, version.step);
     if (rc < 0)
-        return dlr_fail(&ck->err, rc, "no memory to audit the regions");
+        return dlr_fail(&ck->err, rc, "cannot audit the regions: %s", strerror(-rc));
+    dlr_layout_pin(ck, slot);
     return dlr_saver_begin(ck->saver, &job);
 }
 
@@ -255,6 +262,20 @@ static bool announce(struct dlr_ckpt *ck, uint64_t step, int64_t now)
     return true;
 }
 
+/* A graph would do the step again and again, and nothing of the call. */
+static int refuse_capture(struct dlr_ckpt *ck, const char *call, void *stream)
+{
+    int rc = ck->dev && getpid() == ck->pid ? ck->ops->usable(ck->dev, stream) : 0;
+
+    if (rc != -EINPROGRESS)
+        return 0; /* another failure is told where the stream is used */
+    return dlr_fail(&ck->err, rc,
+                    "%s was called while a %s graph is captured, which does "
+                    "nothing of it when it runs: fence before the launch of the "
+                    "graph, begin after it",
+                    call, ck->ops->name);
+}
+
 int dlr_ckpt_due(const struct dlr_ckpt *ck, uint64_t step)
 {
     if (!ck->started || !ck->closed_list)
@@ -276,6 +297,8 @@ int dlr_ckpt_begin(struct dlr_ckpt *ck, uint64_t step, void *stream)
         rc = change(ck);
     else if (ck->off && ck->err.code < 0 && ck->last_step == DLR_PAGE_NEVER)
         rc = ck->err.code; /* what failed after restore is told once */
+    if (rc == 0 && refuse_capture(ck, "begin", stream) < 0)
+        return ck->err.code;
     if (!announce(ck, step, now))
         return dlr_fail(&ck->err, -EINVAL, "step %" PRIu64 " does not follow %" PRIu64,
                         step, ck->last_step);
@@ -316,13 +339,15 @@ static int hold_stream(struct dlr_ckpt *ck, void *stream)
     return rc;
 }
 
-static int wait_copies(struct dlr_ckpt *ck, void *stream)
+/* captured: the stream cannot be made to wait. */
+static int wait_copies(struct dlr_ckpt *ck, void *stream, bool captured)
 {
-    bool whole = ck->backend->fence_whole;
+    /* The audit needs the device for itself. */
+    bool whole = ck->backend->fence_whole || (ck->audit.open && ck->dev);
     int rc = 0;
 
     if (whole ? dlr_saver_busy(ck->saver) : dlr_saver_reading(ck->saver)) {
-        if (!whole && hold_stream(ck, stream) == 0)
+        if (!whole && !captured && hold_stream(ck, stream) == 0)
             return 0;
         rc = dlr_saver_wait(ck->saver, ck->conf.fence_ms, whole);
         if (rc < 0)
@@ -334,19 +359,25 @@ static int wait_copies(struct dlr_ckpt *ck, void *stream)
     return dlr_saver_result(ck->saver, &ck->err);
 }
 
-/* Nothing is read any more and the program has not gone on: what differs changed too early. */
-static int audit(struct dlr_ckpt *ck)
+/* Nothing is read any more and the program has not gone on: what differs changed too early. What
+ * is on stream was given to it before the fence, so it is waited for.
+ */
+static int audit(struct dlr_ckpt *ck, void *stream)
 {
+    const struct dlr_audit_of of = audited(ck);
     uint64_t step = ck->audit.step;
-    unsigned first = 0, n;
-    int rc;
+    unsigned first = 0;
+    int rc = ck->audit.open && ck->dev ? ck->ops->after(ck->dev, stream) : 0, n;
 
-    n = dlr_audit_end(&ck->audit, &ck->regions, ck->on_device, &first);
+    n = rc < 0 ? rc : dlr_audit_end(&ck->audit, &of, &first);
+    if (n < 0)
+        return dlr_fail(&ck->err, n, "cannot audit the regions of step %" PRIu64 ": %s",
+                        step, strerror(-n));
     if (n == 0)
         return 0;
     atomic_fetch_add(&ck->page->changed, 1);
     rc = dlr_fail(&ck->err, -EBADMSG,
-                  "region '%s' (%u in all) changed between begin and fence of step "
+                  "region '%s' (%d in all) changed between begin and fence of step "
                   "%" PRIu64 ": write it after the fence only",
                   ck->regions.list[first].name, n, step);
     dlr_warn("%s", ck->err.text);
@@ -358,17 +389,17 @@ int dlr_ckpt_fence(struct dlr_ckpt *ck, void *stream)
 {
     uint64_t took;
     int64_t now;
-    int rc;
+    int refused = refuse_capture(ck, "fence", stream), rc;
 
     if (!ck->saver ||
         !(dlr_saver_busy(ck->saver) || dlr_saver_failed(ck->saver) || ck->audit.open))
-        return 0;
+        return refused;
     if (getpid() != ck->pid)
         return 0;
     now = dlr_now_ns();
-    rc = wait_copies(ck, stream);
+    rc = wait_copies(ck, stream, refused < 0);
     if (rc == 0)
-        rc = audit(ck);
+        rc = refused < 0 ? refused : audit(ck, stream);
     ck->audit.open = false;
     took = (uint64_t)(dlr_now_ns() - now);
     atomic_fetch_add_explicit(&ck->page->fence_ns, took, memory_order_relaxed);
@@ -411,6 +442,7 @@ void dlr_ckpt_close(struct dlr_ckpt *ck)
     if (ck->saver && dlr_saver_busy(ck->saver))
         dlr_saver_wait(ck->saver, ck->conf.fence_ms, true);
     ck->saver = dlr_saver_free(ck->saver);
+    ck->pin = dlr_pin_free(ck->pin); /* before its memory goes */
     ck->backend->close(ck);
     if (ck->dev)
         ck->ops->close(ck->dev);

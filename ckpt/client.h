@@ -12,6 +12,7 @@
 #include "ckpt/conf.h"
 #include "ckpt/device.h"
 #include "ckpt/page.h"
+#include "ckpt/pin.h"
 #include "ckpt/regions.h"
 #include "ckpt/saver.h"
 #include "ckpt/slot_write.h"
@@ -76,6 +77,7 @@ struct dlr_ckpt {
     bool host_waits; /* some host memory is read after begin */
     const struct dlr_device_ops *ops;
     struct dlr_device *dev;
+    struct dlr_pin *pin; /* NULL: slots are not registered with the device */
     struct dlr_saver *saver;
     struct dlr_audit audit;
 

@@ -16,6 +16,8 @@ const struct dlr_opt dlr_client_opts[] = {
      "in each N-th save look for memory changed before its fence"},
     {"DLROVER_CKPT_DEVICE_GATHER", DLR_OPT_SWITCH, FIELD(device_gather), "off", "on|off",
      "move small regions of device memory together, by a kernel"},
+    {"DLROVER_CKPT_DEVICE_PIN", DLR_OPT_SWITCH, FIELD(device_pin), "on", "on|off",
+     "register snapshots' memory with the GPU, so that copies go straight into it"},
     {"DLROVER_CKPT_DEVICE_SUM", DLR_OPT_SWITCH, FIELD(device_sum), "off", "on|off",
      "sum device memory where it lies and compare after the copy"},
     {"DLROVER_CKPT_EVERY",    DLR_OPT_UINT, FIELD(every),      "1",      "N",

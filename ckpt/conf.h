@@ -15,7 +15,7 @@ struct dlr_client_conf {
     char dir[PATH_MAX];
     int rank, world;
     unsigned every, fence_ms, threads, restore_ms, audit;
-    bool device_sum, device_gather;
+    bool device_sum, device_gather, device_pin;
 };
 
 /* Every variable of the environment but the directory, with its default. */

@@ -51,13 +51,18 @@ static uint32_t pad(unsigned char *dst, uint64_t bytes, uint32_t crc)
     return dlr_crc32c(crc, dst, bytes);
 }
 
-/* A piece that has come from the device; the device may know what its sum was there. */
+/* A piece that has come from the device, into the slot already where that is registered; the
+ * device may know what its sum was there.
+ */
 static uint32_t put_staged(const struct dlr_copy_job *job, struct stage *stage,
                            const struct dlr_slot_piece *p, unsigned char *dst,
                            uint32_t crc)
 {
     uint64_t at = p->off - stage->from;
-    uint32_t all = dlr_copy_sum(dst, stage->host + at, p->bytes, crc), there;
+    const unsigned char *src = stage->host + at;
+    uint32_t all = src == dst ? dlr_crc32c(crc, dst, p->bytes)
+                              : dlr_copy_sum(dst, src, p->bytes, crc);
+    uint32_t there;
 
     if (stage->rc == 0 &&
         job->ops->expect(job->dev, stage->half, at, p->bytes, &there) &&
@@ -244,6 +249,14 @@ static int fetch_piece(const struct dlr_copy_job *job, unsigned half, size_t at,
     return dlr_strides_walk(job->views[p->region], p->at, p->bytes, fetch_rows, &f);
 }
 
+/* Where these bytes of the data area belong, if the device writes there; else NULL. */
+static void *straight(const struct dlr_copy_job *job, uint64_t from, uint64_t to)
+{
+    void *dst = dlr_slot_data(job->slot, job->plan, from);
+
+    return job->pin && dlr_pin_ready(job->pin, dst, to - from) ? dst : NULL;
+}
+
 /* Starts the device's copies of the chunks that half of the stage takes. */
 static int fetch_half(const struct dlr_copy_job *job, unsigned half, uint64_t from)
 {
@@ -252,7 +265,7 @@ static int fetch_half(const struct dlr_copy_job *job, unsigned half, uint64_t fr
     struct dlr_slot_piece p;
     int rc = 0, flushed;
 
-    job->ops->clear(job->dev, half);
+    job->ops->clear(job->dev, half, straight(job, from, to));
     while (rc == 0 && dlr_slot_plan_piece(job->plan, at, to, &p)) {
         if (job->on_device[p.region])
             rc = fetch_piece(job, half, p.off - from, &p);

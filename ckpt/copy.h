@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "ckpt/device.h"
+#include "ckpt/pin.h"
 #include "ckpt/slot_write.h"
 #include "ckpt/strides.h"
 
@@ -26,6 +27,7 @@ struct dlr_copy_job {
     const struct dlr_device_ops *ops; /* NULL: all of src is host memory */
     struct dlr_device *dev;
     const bool *on_device; /* one per region, when ops is set */
+    struct dlr_pin *pin;   /* NULL: the slot is not registered with it */
     unsigned *ret_spoilt;  /* set with -EBADMSG; may be NULL */
     /* Called when the device has come to what precedes the copies; not for host memory, which is
      * there. May be NULL.

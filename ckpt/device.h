@@ -4,7 +4,7 @@
  *
  * A snapshot: after(stream) in begin; hold(stream) in fence; in the copy thread enter(), then
  * clear(), fetch(), flush() and wait(), expect() for the two halves of a staging buffer in turn,
- * release(), leave().
+ * release(), leave(). What pin() took can be in a half's place.
  */
 #ifndef DLR_CKPT_DEVICE_H
 #define DLR_CKPT_DEVICE_H
@@ -36,6 +36,10 @@ struct dlr_device_ops {
                 struct dlr_err *err);
     void (*close)(struct dlr_device *dev);
 
+    /* 0 when work can be put on stream; -EINPROGRESS: it is captured into a graph, which would
+     * keep what it is given.
+     */
+    int (*usable)(struct dlr_device *dev, void *stream);
     /* The copies of the next snapshot wait for all that is on stream now. */
     int (*after)(struct dlr_device *dev, void *stream);
     /* Blocks until that is done. In the copy thread, after enter(). */
@@ -50,25 +54,38 @@ struct dlr_device_ops {
      */
     uint64_t (*held)(struct dlr_device *dev);
 
-    int (*enter)(struct dlr_device *dev); /* for the calling thread */
+    int (*enter)(struct dlr_device *dev); /* for the calling thread; not nested */
     void (*leave)(struct dlr_device *dev);
-    /* A half (0, 1) is to be filled again. */
-    void (*clear)(struct dlr_device *dev, unsigned half);
+    /* A half (0, 1) is to be filled again; with to (NULL: none) memory there, which lies within
+     * what one pin() took, is filled instead, if the device reaches it.
+     */
+    void (*clear)(struct dlr_device *dev, unsigned half, void *to);
     /* Copies to byte 'at' of a half, ascending; starts with flush() at the latest. */
     int (*fetch)(struct dlr_device *dev, unsigned half, size_t at, const void *src,
                  size_t bytes);
     /* The same for rows of size bytes, pitch bytes apart, which follow each other there. */
     int (*fetch_rows)(struct dlr_device *dev, unsigned half, size_t at, const void *src,
                       size_t size, size_t rows, ptrdiff_t pitch);
+    /* As fetch(), for who wants no more than what expect() tells of it: nothing comes. False: it
+     * is not summed there.
+     */
+    bool (*sum)(struct dlr_device *dev, unsigned half, size_t at, const void *src,
+                size_t bytes);
     /* All that goes into the half was asked for, or one has failed. */
     int (*flush)(struct dlr_device *dev, unsigned half);
-    /* Blocks until what was fetched into a half is there. */
+    /* Blocks until what was fetched into a half is there; *ret_host says where. */
     int (*wait)(struct dlr_device *dev, unsigned half, const void **ret_host);
     /* After it, with ascending places that cross no DLR_DEVICE_CUT: the CRC32C that these bytes
      * had on the device. False: it was not made.
      */
     bool (*expect)(struct dlr_device *dev, unsigned half, size_t at, size_t bytes,
                    uint32_t *ret_crc);
+
+    /* Host memory is made known to the device, so that copies go straight into it; taken back as
+     * it was given. Blocking, from any thread.
+     */
+    int (*pin)(struct dlr_device *dev, void *host, size_t bytes);
+    void (*unpin)(struct dlr_device *dev, void *host);
 
     /* Blocking, from host memory: contiguous; rows that lie pitch bytes apart there. */
     int (*store)(struct dlr_device *dev, void *dst, const void *src, size_t bytes);

@@ -15,6 +15,8 @@
     X(cuStreamCreate)                                                                  \
     X(cuStreamDestroy)                                                                 \
     X(cuStreamWaitEvent)                                                               \
+    X(cuStreamIsCapturing)                                                             \
+    X(cuThreadExchangeStreamCaptureMode)                                               \
     X(cuStreamWaitValue32)                                                             \
     X(cuEventCreate)                                                                   \
     X(cuEventDestroy)                                                                  \
@@ -26,6 +28,8 @@
     X(cuMemHostAlloc)                                                                  \
     X(cuMemHostGetDevicePointer)                                                       \
     X(cuMemFreeHost)                                                                   \
+    X(cuMemHostRegister)                                                               \
+    X(cuMemHostUnregister)                                                             \
     X(cuMemcpyDtoHAsync)                                                               \
     X(cuMemcpyHtoDAsync)                                                               \
     X(cuMemcpyHtoD)                                                                    \

@@ -31,6 +31,7 @@ struct dlr_cu dlr_cu;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool loaded;
+static __thread CUstreamCaptureMode mode_before; /* enter(): it is not nested */
 
 /* A time for which a stream was held. */
 struct stall {
@@ -40,11 +41,13 @@ struct stall {
 
 struct dlr_device {
     CUcontext ctx;
-    CUstream stream;             /* of the copies */
-    CUevent begun;               /* what the caller's stream had at begin */
-    CUevent fetched[2];          /* the copies into a half */
-    unsigned char *stage;        /* pinned, two halves */
-    CUdeviceptr stage_dev;       /* the same for kernels */
+    CUstream stream;       /* of the copies */
+    CUevent begun;         /* what the caller's stream had at begin */
+    CUevent fetched[2];    /* the copies into a half */
+    unsigned char *stage;  /* pinned, two halves */
+    CUdeviceptr stage_dev; /* the same for kernels */
+    unsigned char *to[2];  /* what stands for each half now */
+    CUdeviceptr to_dev[2];
     struct dlr_kernels *kernels; /* NULL: none are used */
     _Atomic uint32_t *done;      /* pinned: the last snapshot that was released */
     CUdeviceptr done_dev;        /* the same word for streams */
@@ -107,15 +110,30 @@ static bool writes(const void *addr)
     return memory_type(addr) == CU_MEMORYTYPE_HOST;
 }
 
+/* What a thread of ours asks of the driver does not break off a graph that the program captures
+ * meanwhile: by default many calls of any thread would.
+ */
+static CUresult push(struct dlr_device *dev)
+{
+    CUresult r = CU(cuCtxPushCurrent)(dev->ctx);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    mode_before = CU_STREAM_CAPTURE_MODE_RELAXED;
+    CU(cuThreadExchangeStreamCaptureMode)(&mode_before);
+    return CUDA_SUCCESS;
+}
+
 static int enter(struct dlr_device *dev)
 {
-    return result(CU(cuCtxPushCurrent)(dev->ctx));
+    return result(push(dev));
 }
 
 static void leave(struct dlr_device *dev)
 {
     CUcontext old;
 
+    CU(cuThreadExchangeStreamCaptureMode)(&mode_before);
     CU(cuCtxPopCurrent)(&old);
 }
 
@@ -199,7 +217,7 @@ static int cuda_open(const void *addr, unsigned kernels, struct dlr_device **ret
     r = CU(cuPointerGetAttribute)(&dev->ctx, CU_POINTER_ATTRIBUTE_CONTEXT,
                                   (CUdeviceptr)(uintptr_t)addr);
     if (r == CUDA_SUCCESS)
-        r = CU(cuCtxPushCurrent)(dev->ctx);
+        r = push(dev);
     if (r != CUDA_SUCCESS) {
         free(dev);
         return dlr_fail(err, result(r), "cannot use the GPU's context: CUDA error %d",
@@ -216,6 +234,23 @@ static int cuda_open(const void *addr, unsigned kernels, struct dlr_device **ret
     }
     *ret = dev;
     return 0;
+}
+
+/* Work on the legacy stream while another stream is captured is refused by the driver itself. */
+static int usable(struct dlr_device *dev, void *stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult r;
+    int rc = enter(dev);
+
+    if (rc < 0)
+        return rc;
+    r = CU(cuStreamIsCapturing)(stream, &status);
+    leave(dev);
+    return r == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
+                   status != CU_STREAM_CAPTURE_STATUS_NONE
+               ? -EINPROGRESS
+               : result(r);
 }
 
 static int after(struct dlr_device *dev, void *stream)
@@ -285,8 +320,17 @@ static uint64_t held(struct dlr_device *dev)
     return ns;
 }
 
-static void clear(struct dlr_device *dev, unsigned half)
+static void clear(struct dlr_device *dev, unsigned half, void *to)
 {
+    CUdeviceptr there;
+
+    dev->to[half] = dev->stage + half * (size_t)DLR_DEVICE_HALF;
+    dev->to_dev[half] = dev->stage_dev + half * (size_t)DLR_DEVICE_HALF;
+    if (to && CU(cuPointerGetAttribute)(&there, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+                                        (CUdeviceptr)(uintptr_t)to) == CUDA_SUCCESS) {
+        dev->to[half] = to;
+        dev->to_dev[half] = there;
+    }
     if (dev->kernels)
         dlr_kernels_reset(dev->kernels, half);
 }
@@ -294,10 +338,8 @@ static void clear(struct dlr_device *dev, unsigned half)
 static int copy(struct dlr_device *dev, unsigned half, size_t at, const void *src,
                 size_t bytes)
 {
-    unsigned char *to = dev->stage + half * (size_t)DLR_DEVICE_HALF + at;
-
-    return result(
-        CU(cuMemcpyDtoHAsync)(to, (CUdeviceptr)(uintptr_t)src, bytes, dev->stream));
+    return result(CU(cuMemcpyDtoHAsync)(dev->to[half] + at, (CUdeviceptr)(uintptr_t)src,
+                                        bytes, dev->stream));
 }
 
 static int fetch(struct dlr_device *dev, unsigned half, size_t at, const void *src,
@@ -317,7 +359,7 @@ static int fetch_rows(struct dlr_device *dev, unsigned half, size_t at, const vo
                          .srcDevice = (CUdeviceptr)(uintptr_t)src,
                          .srcPitch = (size_t)pitch,
                          .dstMemoryType = CU_MEMORYTYPE_HOST,
-                         .dstHost = dev->stage + half * (size_t)DLR_DEVICE_HALF + at,
+                         .dstHost = dev->to[half] + at,
                          .dstPitch = size,
                          .WidthInBytes = size,
                          .Height = rows};
@@ -331,11 +373,18 @@ static int fetch_rows(struct dlr_device *dev, unsigned half, size_t at, const vo
     return rc;
 }
 
+static bool sum(struct dlr_device *dev, unsigned half, size_t at, const void *src,
+                size_t bytes)
+{
+    return dev->kernels && dlr_kernels_sum(dev->kernels, half, (uint32_t)at,
+                                           (CUdeviceptr)(uintptr_t)src, bytes);
+}
+
 /* The event comes after what was started, whether that was all or not. */
 static int flush(struct dlr_device *dev, unsigned half)
 {
-    CUdeviceptr to = dev->stage_dev + half * (size_t)DLR_DEVICE_HALF;
-    CUresult r = dev->kernels ? dlr_kernels_launch(dev->kernels, half, to, dev->stream)
+    CUresult r = dev->kernels ? dlr_kernels_launch(dev->kernels, half,
+                                                   dev->to_dev[half], dev->stream)
                               : CUDA_SUCCESS;
     CUresult event = CU(cuEventRecord)(dev->fetched[half], dev->stream);
 
@@ -351,8 +400,27 @@ static bool expect(struct dlr_device *dev, unsigned half, size_t at, size_t byte
 
 static int wait(struct dlr_device *dev, unsigned half, const void **ret_host)
 {
-    *ret_host = dev->stage + half * (size_t)DLR_DEVICE_HALF;
+    *ret_host = dev->to[half];
     return result(CU(cuEventSynchronize)(dev->fetched[half]));
+}
+
+static int pin(struct dlr_device *dev, void *host, size_t bytes)
+{
+    int rc = enter(dev);
+
+    if (rc < 0)
+        return rc;
+    rc = result(CU(cuMemHostRegister)(host, bytes, CU_MEMHOSTREGISTER_DEVICEMAP));
+    leave(dev);
+    return rc;
+}
+
+static void unpin(struct dlr_device *dev, void *host)
+{
+    if (enter(dev) < 0)
+        return;
+    CU(cuMemHostUnregister)(host);
+    leave(dev);
 }
 
 static int store(struct dlr_device *dev, void *dst, const void *src, size_t bytes)
@@ -398,6 +466,7 @@ const struct dlr_device_ops *dlr_device_cuda(void)
         .writes = writes,
         .open = cuda_open,
         .close = cuda_close,
+        .usable = usable,
         .after = after,
         .reach = reach,
         .hold = hold,
@@ -408,13 +477,15 @@ const struct dlr_device_ops *dlr_device_cuda(void)
         .clear = clear,
         .fetch = fetch,
         .fetch_rows = fetch_rows,
+        .sum = sum,
         .flush = flush,
         .wait = wait,
         .expect = expect,
+        .pin = pin,
+        .unpin = unpin,
         .store = store,
         .store_rows = store_rows,
     };
-
     bool there;
 
     /* A program may load CUDA after the first handle was opened: ask until it is there. */

@@ -101,16 +101,10 @@ void dlr_kernels_reset(struct dlr_kernels *k, unsigned half)
     h->n = h->blocks = h->moved = h->next = 0;
 }
 
-/* One entry for each cut, as the host will look at it. */
-bool dlr_kernels_add(struct dlr_kernels *k, unsigned half, uint32_t at, CUdeviceptr src,
-                     uint64_t bytes)
+/* One entry for each cut, as the host will look at it. Returns what there was no room for. */
+static uint64_t note(struct half *h, uint32_t at, CUdeviceptr src, uint64_t bytes,
+                     bool moved)
 {
-    struct half *h = &k->half[half];
-    bool moved = (k->what & DLR_DEVICE_GATHER) && bytes <= MOVED_MAX &&
-                 PIECES - h->n >= 2; /* whole, or not at all */
-
-    if (!moved && !(k->what & DLR_DEVICE_SUM))
-        return false;
     while (bytes > 0 && h->n < PIECES) {
         uint32_t room = DLR_DEVICE_CUT - at % DLR_DEVICE_CUT;
         uint32_t n = bytes < room ? (uint32_t)bytes : room;
@@ -123,7 +117,26 @@ bool dlr_kernels_add(struct dlr_kernels *k, unsigned half, uint32_t at, CUdevice
         at += n;
         bytes -= n;
     }
+    return bytes;
+}
+
+bool dlr_kernels_add(struct dlr_kernels *k, unsigned half, uint32_t at, CUdeviceptr src,
+                     uint64_t bytes)
+{
+    struct half *h = &k->half[half];
+    bool moved = (k->what & DLR_DEVICE_GATHER) && bytes <= MOVED_MAX &&
+                 PIECES - h->n >= 2; /* whole, or not at all */
+
+    if (moved || (k->what & DLR_DEVICE_SUM))
+        note(h, at, src, bytes, moved);
     return moved;
+}
+
+bool dlr_kernels_sum(struct dlr_kernels *k, unsigned half, uint32_t at, CUdeviceptr src,
+                     uint64_t bytes)
+{
+    return (k->what & DLR_DEVICE_SUM) &&
+           note(&k->half[half], at, src, bytes, false) == 0;
 }
 
 CUresult dlr_kernels_launch(struct dlr_kernels *k, unsigned half, CUdeviceptr to,

@@ -31,6 +31,10 @@ void dlr_kernels_reset(struct dlr_kernels *k, unsigned half);
 bool dlr_kernels_add(struct dlr_kernels *k, unsigned half, uint32_t at, CUdeviceptr src,
                      uint64_t bytes);
 
+/* The same for bytes that are only summed. False: there is no room for all of them. */
+bool dlr_kernels_sum(struct dlr_kernels *k, unsigned half, uint32_t at, CUdeviceptr src,
+                     uint64_t bytes);
+
 /* Puts the work for the half on stream; to is the half as the device sees it. */
 CUresult dlr_kernels_launch(struct dlr_kernels *k, unsigned half, CUdeviceptr to,
                             CUstream stream);

@@ -8,6 +8,17 @@
 #include <unistd.h>
 
 #include "ckpt/shadow.h"
+#include "ckpt/slot_meta.h"
+#include "common/log.h"
+
+/* Saving goes on without it. */
+static void prepare_pins(struct dlr_ckpt *ck)
+{
+    struct dlr_err err;
+
+    if (ck->conf.device_pin && dlr_pin_new(ck->ops, ck->dev, &ck->pin, &err) < 0)
+        dlr_warn("copies from the device take a staging buffer: %s", err.text);
+}
 
 /* Finds the device, if any, that holds regions. */
 static int find_device(struct dlr_ckpt *ck)
@@ -33,6 +44,7 @@ static int find_device(struct dlr_ckpt *ck)
         if (rc < 0)
             return rc;
         ck->ops = ops;
+        prepare_pins(ck);
     }
     return 0;
 }
@@ -90,6 +102,21 @@ int dlr_layout_open(struct dlr_ckpt *ck)
     dlr_layout_done(ck);
     ck->closed_list = false;
     return 0;
+}
+
+void dlr_layout_pin(struct dlr_ckpt *ck, struct dlr_slot *slot)
+{
+    uint64_t bytes = dlr_align_up(dlr_slot_plan_data(ck->plan), DLR_SLOT_PAGE);
+
+    if (ck->pin)
+        dlr_pin_want(ck->pin, dlr_slot_data(slot, ck->plan, 0), bytes);
+}
+
+struct dlr_slot *dlr_layout_unmap(struct dlr_ckpt *ck, struct dlr_slot *slot)
+{
+    if (slot && ck->pin)
+        dlr_pin_drop(ck->pin, dlr_slot_base(slot), dlr_slot_bytes(slot));
+    return dlr_slot_unmap(slot);
 }
 
 int dlr_layout_given_up(const struct dlr_ckpt *ck, uint64_t step, int rc,

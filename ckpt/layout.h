@@ -22,6 +22,16 @@ int dlr_layout_open(struct dlr_ckpt *ck);
 int dlr_layout_given_up(const struct dlr_ckpt *ck, uint64_t step, int rc,
                         struct dlr_err *err);
 
+/* The slot is being filled: the device that the regions are on may know its memory by the next
+ * time. Does not block.
+ */
+void dlr_layout_pin(struct dlr_ckpt *ck, struct dlr_slot *slot);
+
+/* Unmaps the slot (NULL: nothing), of which no snapshot is under way, when the device no longer
+ * knows its memory. NULL.
+ */
+struct dlr_slot *dlr_layout_unmap(struct dlr_ckpt *ck, struct dlr_slot *slot);
+
 /* Frees what dlr_layout_close() made. */
 void dlr_layout_done(struct dlr_ckpt *ck);
 

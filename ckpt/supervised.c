@@ -305,8 +305,9 @@ static void posted(void *arg)
 /* The slots, or larger ones in their place; the descriptors are closed by the caller. The program's
  * thread leaves slots alone that are too small for its layout, so those may go.
  */
-static void take_slots(struct supervised *sup, const int *fds, unsigned nfds)
+static void take_slots(struct dlr_ckpt *ck, const int *fds, unsigned nfds)
 {
+    struct supervised *sup = ck->mode;
     struct dlr_slot *mapped[DLR_LOCAL_FDS], *old[DLR_LOCAL_FDS];
     unsigned nold;
     struct dlr_err err;
@@ -334,7 +335,7 @@ static void take_slots(struct supervised *sup, const int *fds, unsigned nfds)
     sup->asked = false;
     pthread_mutex_unlock(&sup->lock);
     while (nold-- > 0)
-        dlr_slot_unmap(old[nold]);
+        dlr_layout_unmap(ck, old[nold]);
 }
 
 static int receive(void *arg)
@@ -352,7 +353,7 @@ static int receive(void *arg)
         return -ECONNRESET;
     }
     if (sup->msg.type == DLR_LOCAL_SLOTS && sup->asked) {
-        take_slots(sup, fds, nfds);
+        take_slots(ck, fds, nfds);
         reserve_more(ck);
     }
     for (unsigned i = 0; i < nfds; i++)
@@ -380,6 +381,8 @@ static int supervised_start(struct dlr_ckpt *ck)
                        &ck->err);
     if (rc == 0)
         dlr_saver_place(ck->saver, ck->page->helper_cpus);
+    if (rc == 0 && ck->pin)
+        dlr_pin_place(ck->pin, ck->page->helper_cpus);
     return rc;
 }
 

@@ -14,6 +14,7 @@ extern struct device_calls {
     __typeof__(&fake_cuda_look) look;
     __typeof__(&fake_cuda_gate) gate;
     __typeof__(&fake_cuda_open_gate) open_gate;
+    __typeof__(&fake_cuda_gate_waited) gate_waited;
     __typeof__(&fake_cuda_fill) fill;
     __typeof__(&fake_cuda_fail_copy) fail_copy;
     __typeof__(&fake_cuda_spoil) spoil;
@@ -22,6 +23,16 @@ extern struct device_calls {
     __typeof__(&fake_cuda_hold_copies) hold_copies;
     __typeof__(&fake_cuda_await_held) await_held;
     __typeof__(&fake_cuda_clock) clock;
+    __typeof__(&fake_cuda_straight) straight;
+    __typeof__(&fake_cuda_torn) torn;
+    __typeof__(&fake_cuda_registered) registered;
+    __typeof__(&fake_cuda_await_registered) await_registered;
+    __typeof__(&fake_cuda_hold_register) hold_register;
+    __typeof__(&fake_cuda_await_register) await_register;
+    __typeof__(&fake_cuda_fail_register) fail_register;
+    __typeof__(&fake_cuda_capture) capture;
+    __typeof__(&fake_cuda_kept) kept;
+    __typeof__(&fake_cuda_broken) broken;
     __typeof__(&cuMemFree) release;
     __typeof__(&cuStreamCreate) stream_create;
     __typeof__(&cuStreamDestroy) stream_destroy;

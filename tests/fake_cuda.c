@@ -10,12 +10,23 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "ckpt/device_kernel.h"
+#include "tests/fake_cuda_capture.h"
+#include "tests/fake_cuda_memory.h"
 
-enum kind { COPY, RECORD, WAIT_EVENT, WAIT_VALUE, GATE, FILL, SUM, MOVE, END };
+enum kind {
+    COPY,
+    RECORD,
+    WAIT_EVENT,
+    WAIT_VALUE,
+    GATE,
+    GATE_WAITED,
+    FILL,
+    SUM,
+    MOVE,
+    END
+};
 
 struct op {
     enum kind kind;
@@ -25,6 +36,7 @@ struct op {
     size_t rows, src_pitch, dst_pitch; /* 0 rows: one */
     uint32_t value;
     bool to_host, spoilt; /* spoilt: on its way there */
+    struct fake_pinned *to;
     struct {
         CUdeviceptr list, table;
         uint32_t n, blocks, groups, threads;
@@ -44,33 +56,18 @@ struct CUevent_st {
     int64_t at_ns;           /* the last one */
 };
 
-struct memory {
-    char *device, *host;
-    size_t bytes;
-    struct memory *next;
-};
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct CUstream_st legacy; /* the stream called NULL; its thread starts on use */
-static struct memory *memories;
 static bool gate_open, copies_held;
 static int64_t clock_ns;
 static int fail_copy, spoil;
 static const char *pinned; /* the program's */
 static size_t pinned_bytes;
+static unsigned waits;               /* of streams for events */
 static unsigned copies;              /* to the host */
 static char sum_kernel, move_kernel; /* their addresses are the functions */
 static int context;                  /* its address is the only context */
-
-static char *to_host(uintptr_t address)
-{
-    for (struct memory *m = memories; m; m = m->next)
-        if (address >= (uintptr_t)m->device &&
-            address < (uintptr_t)m->device + m->bytes)
-            return m->host + (address - (uintptr_t)m->device);
-    return NULL;
-}
 
 /* Whether op may be carried out now. Under the lock. */
 static bool ready(const struct op *op)
@@ -79,6 +76,8 @@ static bool ready(const struct op *op)
         return gate_open;
     if (op->kind == COPY && op->to_host)
         return !copies_held;
+    if (op->kind == GATE_WAITED)
+        return waits != op->value;
     if (op->kind == WAIT_EVENT)
         return (int)(op->event->done - op->value) >= 0;
     if (op->kind == WAIT_VALUE)
@@ -92,11 +91,11 @@ static void run_kernel(const struct op *op)
 {
     size_t bytes = op->kernel.n * sizeof(struct dlr_kernel_piece);
     struct dlr_kernel_piece *list = malloc(bytes);
-    const uint32_t *table = (const void *)to_host((uintptr_t)op->kernel.table);
+    const uint32_t *table = (const void *)fake_to_host((uintptr_t)op->kernel.table);
 
-    memcpy(list, to_host((uintptr_t)op->kernel.list), bytes);
+    memcpy(list, fake_to_host((uintptr_t)op->kernel.list), bytes);
     for (uint32_t i = 0; i < op->kernel.n; i++)
-        list[i].src = (uint64_t)(uintptr_t)to_host((uintptr_t)list[i].src);
+        list[i].src = (uint64_t)(uintptr_t)fake_to_host((uintptr_t)list[i].src);
     for (uint32_t g = 0; g < op->kernel.groups; g++)
         for (uint32_t t = 0; t < op->kernel.threads; t++) {
             uint32_t block = g * op->kernel.threads + t;
@@ -123,6 +122,8 @@ static void carry_out(struct op *op)
                (const char *)op->src + i * op->src_pitch, op->bytes);
     if (op->kind == COPY && op->spoilt)
         ((char *)op->dst)[op->bytes / 2] ^= 4;
+    if (op->to)
+        fake_pinned_over(op->to);
     if (op->kind == FILL)
         memset(op->dst, (int)op->value, op->bytes);
     if (op->kind == RECORD) {
@@ -172,10 +173,15 @@ static void *run(void *arg)
 
 static void put(struct CUstream_st *s, struct op op)
 {
-    struct op *copy = malloc(sizeof(*copy));
+    struct op *copy;
 
+    if (fake_capture_takes(s))
+        return;
+    copy = malloc(sizeof(*copy));
     *copy = op;
     copy->next = NULL;
+    if (op.to)
+        fake_pinned_begun(op.to);
     pthread_mutex_lock(&lock);
     if (!s)
         s = &legacy;
@@ -187,36 +193,16 @@ static void put(struct CUstream_st *s, struct op op)
     }
     if (op.kind == RECORD)
         copy->value = ++op.event->recorded;
-    if (op.kind == WAIT_EVENT)
+    if (op.kind == WAIT_EVENT) {
         copy->value = op.event->recorded;
+        waits++;
+    }
+    if (op.kind == GATE_WAITED)
+        copy->value = waits;
     *s->last = copy;
     s->last = &copy->next;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
-}
-
-CUresult fake_cuda_alloc(CUdeviceptr *ret, size_t bytes)
-{
-    struct memory *m = calloc(1, sizeof(*m));
-    int fd = memfd_create("device", 0);
-
-    if (ftruncate(fd, (off_t)bytes) < 0)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    m->bytes = bytes;
-    m->host = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    m->device = mmap(NULL, bytes, PROT_NONE, MAP_SHARED, fd, 0);
-    close(fd);
-    pthread_mutex_lock(&lock);
-    m->next = memories;
-    memories = m;
-    pthread_mutex_unlock(&lock);
-    *ret = (CUdeviceptr)(uintptr_t)m->device;
-    return CUDA_SUCCESS;
-}
-
-void *fake_cuda_look(CUdeviceptr ptr)
-{
-    return to_host((uintptr_t)ptr);
 }
 
 void fake_cuda_gate(CUstream stream)
@@ -258,10 +244,15 @@ void fake_cuda_clock(int64_t ns)
     pthread_mutex_unlock(&lock);
 }
 
+void fake_cuda_gate_waited(CUstream stream)
+{
+    put(stream, (struct op){.kind = GATE_WAITED});
+}
+
 void fake_cuda_fill(CUstream stream, CUdeviceptr ptr, unsigned char value, size_t bytes)
 {
     put(stream, (struct op){.kind = FILL,
-                            .dst = to_host((uintptr_t)ptr),
+                            .dst = fake_to_host((uintptr_t)ptr),
                             .value = value,
                             .bytes = bytes});
 }
@@ -290,12 +281,18 @@ void fake_cuda_pinned(const void *from, size_t bytes)
 CUresult CUDAAPI cuPointerGetAttribute(void *data, CUpointer_attribute attribute,
                                        CUdeviceptr ptr)
 {
+    bool known = fake_pinned_of((void *)(uintptr_t)ptr, 1);
+
     if (pinned && ptr - (uintptr_t)pinned < pinned_bytes &&
         attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE) {
         *(unsigned *)data = CU_MEMORYTYPE_HOST;
         return CUDA_SUCCESS;
     }
-    if (!to_host((uintptr_t)ptr))
+    if (known && attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER) {
+        *(CUdeviceptr *)data = ptr;
+        return CUDA_SUCCESS;
+    }
+    if (!fake_to_host((uintptr_t)ptr))
         return CUDA_ERROR_INVALID_VALUE;
     if (attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
         *(unsigned *)data = CU_MEMORYTYPE_DEVICE;
@@ -375,6 +372,7 @@ CUresult CUDAAPI cuEventQuery(CUevent event)
 {
     bool reached;
 
+    fake_capture_unsafe();
     pthread_mutex_lock(&lock);
     reached = event->done == event->recorded;
     pthread_mutex_unlock(&lock);
@@ -394,6 +392,7 @@ CUresult CUDAAPI cuEventElapsedTime(float *ret_ms, CUevent from, CUevent to)
 
 CUresult CUDAAPI cuEventSynchronize(CUevent event)
 {
+    fake_capture_unsafe();
     pthread_mutex_lock(&lock);
     while (event->done != event->recorded)
         pthread_cond_wait(&changed, &lock);
@@ -401,52 +400,41 @@ CUresult CUDAAPI cuEventSynchronize(CUevent event)
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemHostAlloc(void **ret, size_t bytes, unsigned flags)
-{
-    *ret = malloc(bytes);
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr *ret, void *host, unsigned flags)
-{
-    *ret = (CUdeviceptr)(uintptr_t)host;
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuMemFreeHost(void *p)
-{
-    free(p);
-    return CUDA_SUCCESS;
-}
-
 CUresult CUDAAPI cuMemcpyDtoHAsync(void *dst, CUdeviceptr src, size_t bytes,
                                    CUstream stream)
 {
-    if (!to_host((uintptr_t)src) || (fail_copy > 0 && --fail_copy == 0))
+    struct fake_pinned *to = fake_pinned_of(dst, bytes);
+
+    if (!fake_to_host((uintptr_t)src) || (fail_copy > 0 && --fail_copy == 0))
         return CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (!to) /* the driver would take it, and block */
+        return CUDA_ERROR_INVALID_VALUE;
     copies++;
     put(stream, (struct op){.kind = COPY,
                             .dst = dst,
-                            .src = to_host((uintptr_t)src),
+                            .src = fake_to_host((uintptr_t)src),
                             .to_host = true,
                             .spoilt = spoil > 0 && --spoil == 0,
+                            .to = to,
                             .bytes = bytes});
     return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuMemcpyHtoD(CUdeviceptr dst, const void *src, size_t bytes)
 {
-    if (!to_host((uintptr_t)dst))
+    if (!fake_to_host((uintptr_t)dst))
         return CUDA_ERROR_INVALID_VALUE;
-    memcpy(to_host((uintptr_t)dst), src, bytes);
+    memcpy(fake_to_host((uintptr_t)dst), src, bytes);
     return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuMemcpy2DAsync(const CUDA_MEMCPY2D *c, CUstream stream)
 {
-    char *src = to_host((uintptr_t)c->srcDevice);
+    char *src = fake_to_host((uintptr_t)c->srcDevice);
+    struct fake_pinned *to = fake_pinned_of(c->dstHost, c->Height * c->dstPitch);
 
-    if (!src || !to_host((uintptr_t)c->srcDevice + (c->Height - 1) * c->srcPitch) ||
+    if (!src || !to ||
+        !fake_to_host((uintptr_t)c->srcDevice + (c->Height - 1) * c->srcPitch) ||
         c->srcMemoryType != CU_MEMORYTYPE_DEVICE || c->srcPitch < c->WidthInBytes ||
         (fail_copy > 0 && --fail_copy == 0))
         return CUDA_ERROR_INVALID_VALUE;
@@ -454,6 +442,7 @@ CUresult CUDAAPI cuMemcpy2DAsync(const CUDA_MEMCPY2D *c, CUstream stream)
                             .dst = c->dstHost,
                             .to_host = true,
                             .src = src,
+                            .to = to,
                             .bytes = c->WidthInBytes,
                             .rows = c->Height,
                             .src_pitch = c->srcPitch,
@@ -463,7 +452,7 @@ CUresult CUDAAPI cuMemcpy2DAsync(const CUDA_MEMCPY2D *c, CUstream stream)
 
 CUresult CUDAAPI cuMemcpy2DUnaligned(const CUDA_MEMCPY2D *c)
 {
-    char *dst = to_host((uintptr_t)c->dstDevice);
+    char *dst = fake_to_host((uintptr_t)c->dstDevice);
 
     if (!dst || c->dstMemoryType != CU_MEMORYTYPE_DEVICE ||
         c->dstPitch < c->WidthInBytes)
@@ -474,38 +463,15 @@ CUresult CUDAAPI cuMemcpy2DUnaligned(const CUDA_MEMCPY2D *c)
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemAlloc(CUdeviceptr *ret, size_t bytes)
-{
-    return fake_cuda_alloc(ret, bytes);
-}
-
-CUresult CUDAAPI cuMemFree(CUdeviceptr ptr)
-{
-    struct memory **at = &memories, *m;
-
-    pthread_mutex_lock(&lock);
-    while (*at && (*at)->device != (char *)(uintptr_t)ptr)
-        at = &(*at)->next;
-    m = *at;
-    if (m)
-        *at = m->next;
-    pthread_mutex_unlock(&lock);
-    if (!m)
-        return CUDA_ERROR_INVALID_VALUE;
-    munmap(m->device, m->bytes);
-    munmap(m->host, m->bytes);
-    free(m);
-    return CUDA_SUCCESS;
-}
-
 CUresult CUDAAPI cuMemcpyHtoDAsync(CUdeviceptr dst, const void *src, size_t bytes,
                                    CUstream stream)
 {
-    if (!to_host((uintptr_t)dst))
+    if (!fake_to_host((uintptr_t)dst))
         return CUDA_ERROR_INVALID_VALUE;
-    put(stream,
-        (struct op){
-            .kind = COPY, .dst = to_host((uintptr_t)dst), .src = src, .bytes = bytes});
+    put(stream, (struct op){.kind = COPY,
+                            .dst = fake_to_host((uintptr_t)dst),
+                            .src = src,
+                            .bytes = bytes});
     return CUDA_SUCCESS;
 }
 
@@ -541,6 +507,7 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned groups, unsigned gy, unsi
     if (f == (CUfunction)&move_kernel) {
         op.kind = MOVE;
         op.dst = (void *)(uintptr_t) * (CUdeviceptr *)with[2];
+        op.to = fake_pinned_of(op.dst, 1);
         op.spoilt = spoil > 0 && --spoil == 0;
     } else {
         op.kernel.blocks = *(uint32_t *)with[2];

@@ -9,7 +9,15 @@
 #include <stdint.h>
 
 #include <cuda.h>
+#include <stdbool.h>
 
+/* stream is captured into a graph from now on; what it is given then is not done. */
+void fake_cuda_capture(CUstream stream, bool on);
+/* What captured streams were given; calls that would have broken off a capture, of threads that did
+ * not ask for leave.
+ */
+unsigned fake_cuda_kept(void);
+unsigned fake_cuda_broken(void);
 /* "Device" memory: the address faults when the host touches it. */
 CUresult fake_cuda_alloc(CUdeviceptr *ret, size_t bytes);
 /* Where the host of the test finds the same bytes. */
@@ -17,12 +25,26 @@ void *fake_cuda_look(CUdeviceptr ptr);
 /* A kernel that takes until fake_cuda_open(); one that fills memory. */
 void fake_cuda_gate(CUstream stream);
 void fake_cuda_open_gate(void);
+/* One that takes until a stream is made to wait for an event: cuStreamWaitEvent(). */
+void fake_cuda_gate_waited(CUstream stream);
 void fake_cuda_fill(CUstream stream, CUdeviceptr ptr, unsigned char value,
                     size_t bytes);
 /* A bit flips on the way of the n-th copy to the host from now on, or kernel that writes there. */
 void fake_cuda_spoil(int n);
 /* Copies to the host so far. */
 unsigned fake_cuda_copies(void);
+/* Of them straight into memory that the program registered, kernels that move there included. */
+unsigned fake_cuda_straight(void);
+/* Times memory was freed, or taken back after it was unmapped or while a copy to it was under way. */
+unsigned fake_cuda_torn(void);
+/* Bytes that are registered now; waits until there are as many. */
+size_t fake_cuda_registered(void);
+void fake_cuda_await_registered(size_t bytes);
+/* Registering takes until it is let go; waits until one has begun. */
+void fake_cuda_hold_register(bool hold);
+void fake_cuda_await_register(void);
+/* Makes the n-th registration from now on fail. */
+void fake_cuda_fail_register(int n);
 /* Makes the n-th copy from now on fail (1: the next). */
 void fake_cuda_fail_copy(int n);
 
