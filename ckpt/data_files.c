@@ -213,10 +213,14 @@ static int copy_chunks(struct dlr_slot *to, const struct dlr_slot *from, uint32_
     size_t bytes, to_bytes;
     uint32_t crc, to_crc;
     void *src, *dst;
+    int rc;
 
     for (uint32_t i = 0; i < n; i++) {
-        if (dlr_slot_chunk(from, i, &src, &bytes, &crc) < 0)
-            return dlr_fail(err, -EBADMSG, "chunk %u is gone", i);
+        rc = dlr_slot_chunk(from, i, &src, &bytes, &crc);
+        if (rc < 0)
+            return dlr_fail(err, -EBADMSG, "chunk %u of %u cannot be read: %s", i, n,
+                            strerror(-rc));
+        dlr_slot_pass(from, i);
         if (dlr_slot_chunk(to, i, &dst, &to_bytes, &to_crc) < 0 || to_bytes != bytes)
             return dlr_fail(err, -EBADMSG, "chunk %u does not fit", i);
         memcpy(dst, src, bytes);

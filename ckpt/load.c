@@ -207,7 +207,9 @@ static int load_chunks(const struct dlr_slot *slot, const struct dlr_slot_info *
         int rc = dlr_slot_chunk(slot, i, &data, &size, &crc);
 
         if (rc < 0)
-            return dlr_fail(err, -EBADMSG, "chunk %" PRIu32 " is gone", i);
+            return dlr_fail(err, -EBADMSG, "chunk %" PRIu32 " cannot be read: %s", i,
+                            strerror(-rc));
+        dlr_slot_pass(slot, i);
         rc = scatter(l, (uint64_t)i * DLR_SLOT_CHUNK, size, data, &found);
         if (rc < 0)
             return dlr_fail(err, rc, "cannot write chunk %" PRIu32 " to the device: %s",

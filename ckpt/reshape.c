@@ -36,6 +36,7 @@ struct reshape {
     unsigned seen; /* slots before it */
     bool corrupt;  /* it, and not the program, is why nothing can be loaded */
     const struct dlr_slot *slot;
+    const char *data;
     struct dlr_slot_info info;
     unsigned char *vouched; /* per chunk: its CRC was right */
 };
@@ -113,14 +114,8 @@ static int run(void *arg, uint64_t from, uint64_t to, uint64_t items)
 static struct move mover(struct reshape *x, const struct dlr_slot_region *there,
                          unsigned i)
 {
-    void *data;
-    size_t size;
-    uint32_t crc;
-
-    if (dlr_slot_chunk(x->slot, 0, &data, &size, &crc) < 0)
-        data = NULL; /* a slot without data: vouch() says so */
     return (struct move){.x = x,
-                         .src = (const char *)data + there->off,
+                         .src = x->data + there->off,
                          .src_off = there->off,
                          .region = i,
                          .item = there->region.item_size};
@@ -275,11 +270,14 @@ static int look_at(struct reshape *x)
     if (rc < 0 || dlr_meta_walk_init(&walk, meta, bytes) < 0)
         return -EBADMSG;
     x->corrupt = false;
+    x->data = (const char *)dlr_slot_base(x->slot) + walk.head.data_off;
     x->vouched = calloc(x->info.nchunks + 1u, 1);
     rc = x->vouched ? 0 : dlr_fail(x->err, -ENOMEM, "no memory");
     while (rc == 0 && (rc = dlr_meta_next(&walk, &there)) > 0) {
         unsigned i;
 
+        /* Regions lie one after the other: nothing is looked at that is before. */
+        dlr_slot_pass(x->slot, (uint32_t)(there.off / DLR_SLOT_CHUNK));
         rc = dlr_regions_find(x->rs, there.region.name, &i) == 0
                  ? take(x, &there, i)
                  : dlr_names_add(&strange, there.region.name);

@@ -41,10 +41,13 @@ static int check_room(int dirfd, const char *path, uint64_t bytes, struct dlr_er
     return 0;
 }
 
-/* The chunks in [from, to) of the data against their sums. */
+/* The chunks in [from, to) of the data against their sums. What was read for it is written one
+ * piece after the other: what is before from has been.
+ */
 static int check_chunks(const void *arg, uint64_t from, uint64_t to,
                         struct dlr_err *err)
 {
+    dlr_slot_pass(arg, (uint32_t)(from / DLR_SLOT_CHUNK));
     for (; from < to; from += DLR_SLOT_CHUNK) {
         uint32_t i = (uint32_t)(from / DLR_SLOT_CHUNK), crc;
         size_t bytes;
@@ -62,8 +65,10 @@ int dlr_saved_write(const struct dlr_slot *slot, int dirfd, const char *path,
                     mode_t mode, const struct dlr_saved_how *how, struct dlr_err *err)
 {
     DLR_AUTO_FREE char *header = NULL;
+    bool read = dlr_slot_is_read(slot);
     struct dlr_bulk bulk = {.arg = slot,
-                            .check = how->check ? check_chunks : NULL,
+                            .check = how->check || read ? check_chunks : NULL,
+                            .threads = read ? 1 : 0,
                             .unit = DLR_SLOT_CHUNK,
                             .rate = how->rate,
                             .hurry = how->hurry};
@@ -82,20 +87,13 @@ int dlr_saved_write(const struct dlr_slot *slot, int dirfd, const char *path,
 
 /* --- back ---------------------------------------------------------------------------------- */
 
-static int read_at(int fd, void *buf, uint64_t bytes, struct dlr_err *err)
+static int read_first(int fd, void *buf, uint64_t bytes, struct dlr_err *err)
 {
-    for (uint64_t at = 0; at < bytes;) {
-        ssize_t n = pread(fd, (char *)buf + at, bytes - at, (off_t)at);
+    int rc = dlr_read_at(fd, buf, bytes, 0);
 
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return dlr_fail(err, -errno, "cannot read it: %m");
-        if (n == 0)
-            return dlr_fail(err, -EBADMSG, "it ends after %" PRIu64 " bytes", at);
-        at += (uint64_t)n;
-    }
-    return 0;
+    if (rc == -ENODATA)
+        return dlr_fail(err, -EBADMSG, "it ends within %" PRIu64 " bytes", bytes);
+    return rc < 0 ? dlr_fail(err, rc, "cannot read it: %s", strerror(-rc)) : 0;
 }
 
 /* *ret is the file's header as it stands. */
@@ -112,7 +110,7 @@ static int read_header(int fd, char **ret, uint64_t *ret_bytes, uint64_t *ret_fi
     if (!S_ISREG(st.st_mode))
         return dlr_fail(err, -EBADMSG, "not a regular file");
     *ret_file = (uint64_t)st.st_size;
-    rc = read_at(fd, begin, sizeof(begin), err);
+    rc = read_first(fd, begin, sizeof(begin), err);
     if (rc == 0)
         rc = dlr_safetensors_length(begin, *ret_file, ret_bytes, err);
     if (rc < 0)
@@ -120,7 +118,7 @@ static int read_header(int fd, char **ret, uint64_t *ret_bytes, uint64_t *ret_fi
     header = malloc(*ret_bytes);
     if (!header)
         return dlr_fail(err, -ENOMEM, "out of memory");
-    rc = read_at(fd, header, *ret_bytes, err);
+    rc = read_first(fd, header, *ret_bytes, err);
     if (rc == 0)
         *ret = DLR_STEAL(header);
     return rc;

@@ -27,7 +27,7 @@ int dlr_saved_write(const struct dlr_slot *slot, int dirfd, const char *path,
                     mode_t mode, const struct dlr_saved_how *how, struct dlr_err *err);
 
 /* The slot in a file, to read, state SEALED: every byte before the data is checked, the data is for
- * dlr_slot_verify(). fd stays the caller's. -EBADMSG with text for any other file, and for one that was cut.
+ * dlr_slot_verify(), and read as it is asked for (dlr_slot_join()). fd stays the caller's. -EBADMSG with text for any other file, and for one that was cut.
  */
 int dlr_saved_map(int fd, struct dlr_slot **ret, struct dlr_err *err);
 

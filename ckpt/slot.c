@@ -6,10 +6,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "ckpt/slot.h"
 #include "ckpt/slot_meta.h"
 #include "common/cleanup.h"
+#include "common/file.h"
 
 #define TOUCH_THREADS 8                /* at most */
 #define TOUCH_MIN (UINT64_C(64) << 20) /* bytes a thread is worth */
@@ -17,10 +19,20 @@
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
+/* The file that chunks are read from when somebody asks for them. */
+struct dlr_slot_file {
+    int fd;
+    uint64_t off;          /* of the data */
+    char *data;            /* where it goes */
+    uint32_t first;        /* no chunk before it is there */
+    unsigned char there[]; /* per chunk */
+};
+
 struct dlr_slot {
     struct dlr_slot_page *page; /* the mapping */
     uint64_t bytes;
-    int fd; /* -1: the caller's */
+    int fd;                     /* -1: the caller's, or file's */
+    struct dlr_slot_file *file; /* of a slot made by dlr_slot_join(), else NULL */
 };
 
 void *dlr_slot_base(const struct dlr_slot *slot)
@@ -64,11 +76,19 @@ bool dlr_slot_take(struct dlr_slot *slot)
            atomic_compare_exchange_strong(&slot->page->state, &was, DLR_SLOT_OPEN);
 }
 
+static void free_file(struct dlr_slot_file *file)
+{
+    if (file)
+        close(file->fd);
+    free(file);
+}
+
 struct dlr_slot *dlr_slot_unmap(struct dlr_slot *slot)
 {
     if (slot) {
         munmap(slot->page, slot->bytes);
         dlr_cleanup_close(&slot->fd);
+        free_file(slot->file);
         free(slot);
     }
     return NULL;
@@ -152,34 +172,42 @@ int dlr_slot_map(int fd, bool writable, struct dlr_slot **ret, struct dlr_err *e
     return map(fd, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, ret, err);
 }
 
-/* Puts state page and meta block before the data, which are mapped where the head says. */
-static int join(char *base, const void *meta, size_t bytes,
-                const struct dlr_meta_head *head, int fd, uint64_t off)
+static int new_file(int fd, uint64_t off, uint32_t nchunks, struct dlr_slot_file **ret,
+                    struct dlr_err *err)
 {
-    struct dlr_slot_page *page = (struct dlr_slot_page *)base;
+    struct dlr_slot_file *file = calloc(1, sizeof(*file) + nchunks);
+    int rc;
 
-    if (mprotect(base, head->data_off, PROT_READ | PROT_WRITE) < 0)
-        return -errno;
-    page->magic = DLR_SLOT_MAGIC;
-    page->version = DLR_META_VERSION;
-    page->bytes = head->data_off + dlr_align_up(head->data_bytes, DLR_SLOT_PAGE);
-    page->state = DLR_SLOT_SEALED;
-    memcpy(base + DLR_SLOT_PAGE, meta, bytes);
-    if (mprotect(base, head->data_off, PROT_READ) < 0)
-        return -errno;
-    if (head->data_bytes > 0 &&
-        mmap(base + head->data_off, head->data_bytes, PROT_READ, MAP_SHARED | MAP_FIXED,
-             fd, (off_t)off) == MAP_FAILED)
-        return -errno;
+    if (!file)
+        return dlr_fail(err, -ENOMEM, "no memory");
+    file->off = off;
+    file->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (file->fd < 0) {
+        rc = -errno;
+        free(file);
+        return dlr_fail(err, rc, "cannot keep it open: %s", strerror(-rc));
+    }
+    *ret = file;
     return 0;
+}
+
+/* Puts state page and meta block where a mapped slot has them. */
+static void put_head(struct dlr_slot *slot, const void *meta, size_t bytes)
+{
+    slot->page->magic = DLR_SLOT_MAGIC;
+    slot->page->version = DLR_META_VERSION;
+    slot->page->bytes = slot->bytes;
+    slot->page->state = DLR_SLOT_SEALED;
+    memcpy((char *)slot->page + DLR_SLOT_PAGE, meta, bytes);
 }
 
 int dlr_slot_join(const void *meta, size_t bytes, int fd, uint64_t off,
                   struct dlr_slot **ret, struct dlr_err *err)
 {
     int rc = dlr_slot_check_meta(meta, bytes, DLR_SLOT_DATA_MAX, NULL, err);
-    struct dlr_meta_head head;
+    struct dlr_slot_file *file = NULL;
     struct dlr_slot *slot = NULL;
+    struct dlr_meta_head head;
     struct stat st;
 
     if (rc < 0)
@@ -191,17 +219,53 @@ int dlr_slot_join(const void *meta, size_t bytes, int fd, uint64_t off,
         return dlr_fail(err, -EBADMSG,
                         "%" PRIu64 " bytes of data in a file of %" PRIu64,
                         head.data_bytes, (uint64_t)st.st_size);
-    rc = map(-1, head.data_off + dlr_align_up(head.data_bytes, DLR_SLOT_PAGE),
-             PROT_NONE, &slot, err);
-    if (rc < 0)
-        return rc;
-    rc = join((char *)slot->page, meta, bytes, &head, fd, off);
+    rc = new_file(fd, off, head.nchunks, &file, err);
+    if (rc == 0)
+        rc = map(-1, head.data_off + dlr_align_up(head.data_bytes, DLR_SLOT_PAGE),
+                 PROT_READ | PROT_WRITE, &slot, err);
     if (rc < 0) {
-        dlr_slot_unmap(slot);
-        return dlr_fail(err, rc, "cannot map it: %s", strerror(-rc));
+        free_file(file);
+        return rc;
     }
+    put_head(slot, meta, bytes);
+    file->data = (char *)slot->page + head.data_off;
+    slot->file = file;
     *ret = slot;
     return 0;
+}
+
+int dlr_slot_bring(const struct dlr_slot *slot, uint32_t i, void *data, size_t bytes)
+{
+    struct dlr_slot_file *file = slot->file;
+    int rc;
+
+    if (!file || file->there[i])
+        return 0;
+    rc = dlr_read_at(file->fd, data, bytes, file->off + (uint64_t)i * DLR_SLOT_CHUNK);
+    if (rc < 0)
+        return rc;
+    file->there[i] = 1;
+    if (i < file->first)
+        file->first = i;
+    return 0;
+}
+
+void dlr_slot_pass(const struct dlr_slot *slot, uint32_t i)
+{
+    struct dlr_slot_file *file = slot->file;
+
+    for (; file && file->first < i; file->first++) {
+        if (!file->there[file->first])
+            continue;
+        madvise(file->data + (uint64_t)file->first * DLR_SLOT_CHUNK, DLR_SLOT_CHUNK,
+                MADV_DONTNEED);
+        file->there[file->first] = 0;
+    }
+}
+
+bool dlr_slot_is_read(const struct dlr_slot *slot)
+{
+    return slot->file != NULL;
 }
 
 struct touch {

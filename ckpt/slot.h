@@ -53,7 +53,9 @@ int dlr_slot_create(int dirfd, const char *name, uint64_t size, struct dlr_slot 
 int dlr_slot_map(int fd, bool writable, struct dlr_slot **ret, struct dlr_err *err);
 
 /* Makes a slot to read of a meta block, which is checked and copied, and the file's bytes from
- * off on (a multiple of 4 KiB), which are its data. State SEALED; fd stays the caller's.
+ * off on, which are its data. State SEALED; fd stays the caller's. The data is memory of this
+ * process's own: dlr_slot_chunk() reads a chunk into it when it is asked for first, since a mapped
+ * file that is cut, or on a file server that fails, ends the process by a SIGBUS. For one thread.
  */
 int dlr_slot_join(const void *meta, size_t bytes, int fd, uint64_t off,
                   struct dlr_slot **ret, struct dlr_err *err);
@@ -86,11 +88,19 @@ bool dlr_slot_damaged(const struct dlr_slot *slot);
 /* Hash of the text "cluster.job.run" (xxHash64). */
 uint64_t dlr_slot_key(const char *text);
 
-/* The meta block as it stands, and chunk i of the data. Pointers into the mapping. */
+/* The meta block as it stands, and chunk i of the data. Pointers into the mapping. -EIO,
+ * -ENODATA and the like: a file's chunk cannot be read.
+ */
 void dlr_slot_meta(const struct dlr_slot *slot, const void **ret_meta,
                    size_t *ret_bytes);
 int dlr_slot_chunk(const struct dlr_slot *slot, uint32_t i, void **ret_data,
                    size_t *ret_bytes, uint32_t *ret_crc);
+
+/* Memory of chunks before i may go, in a slot whose chunks are read from a file when they are asked
+ * for; that is done again if need be.
+ */
+void dlr_slot_pass(const struct dlr_slot *slot, uint32_t i);
+bool dlr_slot_is_read(const struct dlr_slot *slot);
 
 /* Checks a meta block that came from outside: magic, version, own CRC, every size and offset
  * against slot_bytes. -EBADMSG with text. Reads nothing outside meta[0..bytes).

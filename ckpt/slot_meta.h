@@ -126,4 +126,7 @@ void dlr_slot_rekey(void *meta, size_t bytes, uint64_t key);
 
 void *dlr_slot_base(const struct dlr_slot *slot);
 
+/* Chunk i is at data, if need be read from its file. 0 or -errno. */
+int dlr_slot_bring(const struct dlr_slot *slot, uint32_t i, void *data, size_t bytes);
+
 #endif

@@ -54,6 +54,26 @@ int dlr_read_all(int fd, void *buf, size_t size)
     return 0;
 }
 
+int dlr_read_at(int fd, void *buf, size_t size, uint64_t at)
+{
+    char *p = buf;
+
+    while (size > 0) {
+        ssize_t n = pread(fd, p, size, (off_t)at);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        if (n == 0)
+            return -ENODATA;
+        p += n;
+        at += (uint64_t)n;
+        size -= (size_t)n;
+    }
+    return 0;
+}
+
 static int fail_errno(struct dlr_err *err, const char *what, const char *name)
 {
     int code = -errno;

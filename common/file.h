@@ -4,6 +4,7 @@
 #define DLR_COMMON_FILE_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
@@ -14,6 +15,8 @@
  */
 int dlr_write_all(int fd, const void *buf, size_t size);
 int dlr_read_all(int fd, void *buf, size_t size);
+/* Reads from byte at of the file; where fd stands is as before. */
+int dlr_read_at(int fd, void *buf, size_t size, uint64_t at);
 
 /* Replaces dirfd/name (name may be a path) by the concatenation of parts so that a crash at any moment leaves
  * the old file or the new one: temporary file, write, fsync, renameat, fsync of the

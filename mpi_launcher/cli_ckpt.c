@@ -302,6 +302,7 @@ static int check_chunks(struct ckpt *c, const struct dlr_slot *slot, uint32_t n,
             dlr_crc32c(0, data, bytes) != crc)
             return dlr_fail(err, -EBADMSG,
                             "chunk %" PRIu32 " of %" PRIu32 " is corrupt", i, n);
+        dlr_slot_pass(slot, i);
         draw(c, bytes);
     }
     return 0;

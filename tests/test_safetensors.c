@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -310,6 +311,88 @@ static void a_cut_or_longer_file_is_refused(void **state)
     dlr_slot_unmap(slot);
 }
 
+/* Three chunks, the last one short, in a file at path. */
+static void write_chunks(uint64_t bytes)
+{
+    const struct dlr_ckpt_region r = {"all", DLR_CKPT_SHARD, "u8", 1,   1, {bytes},
+                                      {0},   {bytes},        {0},  NULL};
+    const struct dlr_slot_owner owner = {7, 3, 8};
+    const struct dlr_saved_how how = {.check = true};
+    struct dlr_slot_plan *plan;
+    struct dlr_slot *slot;
+    unsigned char *data;
+
+    assert_int_equal(dlr_slot_plan_new(&r, 1, &owner, &plan, NULL), 0);
+    assert_int_equal(dlr_slot_anonymous(dlr_slot_plan_bytes(plan), &slot, NULL), 0);
+    assert_int_equal(dlr_slot_begin(slot, plan, (struct dlr_version){2, 48}, NULL), 0);
+    data = dlr_slot_data(slot, plan, 0);
+    for (uint64_t i = 0; i < bytes; i++)
+        data[i] = (unsigned char)(i * 7 + i / 1009);
+    for (uint32_t i = 0; i < dlr_slot_plan_chunks(plan); i++) {
+        uint64_t from = (uint64_t)i * DLR_SLOT_CHUNK, left = bytes - from;
+
+        dlr_slot_set_crc(
+            slot, plan, i,
+            dlr_crc32c(0, data + from, left < DLR_SLOT_CHUNK ? left : DLR_SLOT_CHUNK));
+    }
+    dlr_slot_seal(slot, plan);
+    dlr_slot_plan_free(plan);
+    assert_int_equal(dlr_saved_write(slot, AT_FDCWD, path, 0600, &how, NULL), 0);
+    dlr_slot_unmap(slot);
+}
+
+#define THREE_CHUNKS (2 * (uint64_t)DLR_SLOT_CHUNK + 4321)
+
+/* A mapped file would end this process. */
+static void a_file_that_is_cut_while_it_is_read_is_a_bad_copy(void **state)
+{
+    struct dlr_slot *slot;
+    struct dlr_err err;
+    uint32_t crc;
+    size_t n;
+    void *data;
+
+    write_chunks(THREE_CHUNKS);
+    assert_int_equal(map_file(&slot, NULL), 0);
+    assert_int_equal(truncate(path, 2 * DLR_SLOT_CHUNK + 100), 0);
+    assert_int_equal(dlr_slot_chunk(slot, 0, &data, &n, &crc), 0);
+    assert_int_equal(dlr_crc32c(0, data, n), crc);
+    assert_int_equal(dlr_slot_chunk(slot, 2, &data, &n, &crc), -ENODATA);
+    assert_int_equal(dlr_slot_verify(slot, &err), -EBADMSG);
+    assert_string_equal(err.text, "chunk 1 cannot be read: No data available");
+    dlr_slot_unmap(slot);
+}
+
+/* Whose memory is not kept for who has passed them, and is read again for who comes back. */
+static void chunks_are_read_when_they_are_asked_for(void **state)
+{
+    const struct dlr_saved_how how = {0};
+    struct dlr_slot *slot;
+    unsigned char there[DLR_SLOT_CHUNK / DLR_SLOT_PAGE];
+    uint32_t crc;
+    size_t n;
+    void *data;
+
+    write_chunks(THREE_CHUNKS);
+    assert_int_equal(map_file(&slot, NULL), 0);
+    for (unsigned round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < 3; i++) {
+            assert_int_equal(dlr_slot_chunk(slot, i, &data, &n, &crc), 0);
+            assert_int_equal(dlr_crc32c(0, data, n), crc);
+            dlr_slot_pass(slot, i);
+        }
+        data = (char *)data - DLR_SLOT_CHUNK;
+        assert_int_equal(mincore(data, DLR_SLOT_CHUNK, there), 0);
+        for (unsigned i = 0; i < sizeof(there); i++)
+            assert_int_equal(there[i] & 1, 0);
+    }
+    assert_int_equal(dlr_saved_write(slot, AT_FDCWD, path, 0600, &how, NULL), 0);
+    dlr_slot_unmap(slot);
+    assert_int_equal(map_file(&slot, NULL), 0);
+    assert_int_equal(dlr_slot_verify(slot, NULL), 0);
+    dlr_slot_unmap(slot);
+}
+
 static void a_corrupt_chunk_leaves_the_old_file(void **state)
 {
     static const struct dlr_saved_how how = {.check = true};
@@ -422,6 +505,8 @@ int main(void)
         TEST(the_file_is_read_as_the_slot_it_was),
         TEST(every_changed_byte_is_found),
         TEST(a_cut_or_longer_file_is_refused),
+        TEST(a_file_that_is_cut_while_it_is_read_is_a_bad_copy),
+        TEST(chunks_are_read_when_they_are_asked_for),
         TEST(a_corrupt_chunk_leaves_the_old_file),
         TEST(what_does_not_fit_is_refused_with_the_numbers),
         cmocka_unit_test(a_spoilt_table_is_refused),
