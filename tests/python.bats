@@ -184,6 +184,10 @@ state() {
 
 @test "the generators of all GPUs, played ones, go on where they were" { state cuda_random; }
 
+@test "values are kept as they are, without pickles; a pickle is refused and not run" { state plain_values; state hostile; }
+
+@test "PyTorch's schedulers go on where they were" { state schedulers; }
+
 @test "extra as a function is kept and given back" { state extra_function; }
 
 @test "optimizer state that appears late is saved, with Adam and with momentum" {

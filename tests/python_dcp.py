@@ -4,6 +4,8 @@ python_dcp.py [--ranks N] NAME [ARGUMENT…]. With --ranks it starts them itself
 PyTorch is imported once. The state of a step is a function of the step, whole tensors are compared
 with it after a restore, whoever has which part of them.
 """
+import io
+import json
 import os
 import shutil
 import signal
@@ -243,6 +245,45 @@ def asked():
     assert dlrover.dcp.bind(state).restore() == 100 and state["n"] == 100
 
 
+class Evil:
+    """What a pickle can do to who reads it."""
+
+    def __reduce__(self):
+        return os.mkdir, (f"{DIR}/run",)
+
+
+def hostile():
+    """A pickle where a value should be is refused by every way to load it, and not run."""
+    pickle = io.BytesIO()
+    torch.save(Evil(), pickle)
+    note = {"v": 2, "items": [["w", "w", "torch.float32"], ["n", "n", None]],
+            "mapping": [["w", ["w"]], ["n", ["n"]]]}
+    with dlrover.Checkpoint() as ck:
+        ck.add("w", torch.ones(3))
+        ck.add("n", bytearray(pickle.getbuffer()), "blob")
+        ck.add(".dcp", bytearray(json.dumps(note).encode()), "blob")
+        assert ck.begin(1)
+    state = {"w": torch.zeros(3), "n": 1}
+    for load in (lambda: dlrover.dcp.bind(state).restore(),
+                 lambda: dlrover.dcp.bind({**state, "n": "x" * 9999})._restore_from_memory(),
+                 lambda: dcp.load(state, storage_reader=dlrover.dcp.Reader(), no_dist=True)):
+        try:
+            load()
+            taken = True
+        except BaseException as error:  # DCP wraps it in one of that kind
+            assert "is not what dlrover.dcp saves: not a value" in str(error), error
+            taken = False
+        assert not taken
+    for at, step in (("w", 2), ("n", 3)):
+        try:
+            ck = dlrover.dcp.bind({"w": torch.ones(3), at: Evil()})
+            ck.step(step)
+            raise SystemExit("taken")
+        except ValueError as error:
+            assert f"'{at}' is a __main__.Evil, which cannot be kept" in str(error), error
+    assert not os.path.exists(f"{DIR}/run")
+
+
 class Counter:
     """An object with a state dict of its own."""
 
@@ -301,7 +342,7 @@ def fsdp(last):
 
 
 def alone():
-    for one in (staged, moved, asked, objects):
+    for one in (staged, moved, asked, objects, hostile):
         one()
         shutil.rmtree(DIR)
 

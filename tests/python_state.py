@@ -260,6 +260,98 @@ def extra_function():
     twice(run)
 
 
+class Evil:
+    """What a pickle can do to who reads it."""
+
+    def __reduce__(self):
+        return os.mkdir, (f"{DIR}/run",)
+
+
+def plain_values():
+    """Each kind of value comes back as it was; others are refused by name."""
+    from dlrover import _plain
+
+    numpy_state = np.random.RandomState(3).get_state()
+    value = {"none": None, 3: [True, 1 << 70, -0.0, float("inf"), "\u00fc\ud800"], "t": (1, (2,)), "b": b"\0\xff",
+             "set": {1, 2}, "counter": __import__("collections").Counter({5: 2}), "c": 1 - 2j,
+             "numpy": numpy_state[2:], "words": numpy_state[1], "n": np.float64(0.1), "flag": np.bool_(True),
+             "size": torch.Size([2, 3]), "dtype": torch.bfloat16, "device": torch.device("cpu"),
+             (1, "key"): {"nested": {"deep": [{}]}}}
+    back = _plain.decode(_plain.encode(value, "it") + b"what is behind it")
+    assert (back.pop("words") == value.pop("words")).all()
+    assert back == value and list(back) == list(value), back
+    assert type(back["counter"]) is type(value["counter"]) and type(back["n"]) is np.float64
+    for tensor in (torch.randn(2, 3).t(), torch.tensor(7), torch.zeros(0, 4), torch.ones(3).bfloat16(),
+                   torch.tensor([True, False]), torch.tensor([1 + 2j])):
+        one = _plain.decode(_plain.encode(tensor, "it"))
+        assert one.dtype == tensor.dtype and one.shape == tensor.shape and torch.equal(one, tensor)
+    holds_itself = []
+    holds_itself.append(holds_itself)
+    for bad, said in (({"a": [1, {"b": Evil()}]}, "it['a'][1]['b'] is a __main__.Evil, which cannot be kept"),
+                      (holds_itself, "it is nested too deeply"), (np.array([None]), "it is a numpy.ndarray"),
+                      (print, "it is a builtins.builtin_function_or_method")):
+        try:
+            _plain.encode(bad, "it")
+            raise SystemExit("taken")
+        except ValueError as error:
+            assert str(error).startswith(said), error
+
+
+def schedulers():
+    """All of PyTorch's keep their state, also where that names a function of the program's."""
+    of = torch.optim.lr_scheduler
+    for make in (lambda o: of.OneCycleLR(o, 0.5, 10), lambda o: of.MultiStepLR(o, [2, 2, 4]),
+                 lambda o: of.LambdaLR(o, lambda at: 1 / (at + 1)), lambda o: of.CyclicLR(o, 0.1, 0.5, 3),
+                 of.ReduceLROnPlateau, lambda o: of.CosineAnnealingWarmRestarts(o, 3)):
+        def run(start, last):
+            seed(start)
+            model = nn.Linear(2, 1)
+            optimizer = torch.optim.SGD(model.parameters(), 0.1 * start, momentum=0.5)
+            one = make(optimizer)
+            ck = dlrover.bind(model, optimizer, extra=one)
+            step = ck.restore()
+            while step < last:
+                optimizer.zero_grad()
+                model(torch.ones(1, 2)).sum().backward()
+                optimizer.step()
+                one.step(*[step % 2] * isinstance(one, of.ReduceLROnPlateau))
+                step += 1
+                ck.step(step)
+                ck.fence()
+            ck.close()
+            return [p.detach() for p in model.parameters()] + [optimizer.param_groups[0]["lr"]]
+        twice(run)
+        shutil.rmtree(DIR)
+
+
+def hostile():
+    """A pickle where ours should be is refused and not run; what would need one is not saved."""
+    import pickle
+
+    model = nn.Linear(2, 1, bias=False)
+    with dlrover.Checkpoint() as ck:
+        ck.add("model.weight", model.weight.detach())
+        ck.add("torch.random", torch.get_rng_state(), "blob")
+        ck.add("python", bytearray(pickle.dumps({"random": Evil(), "extra": None})), "blob")
+        assert ck.begin(1)
+    ck = dlrover.bind(model)
+    try:
+        ck.restore()
+        raise SystemExit("taken")
+    except dlrover.Error as error:
+        assert "'python' is not what dlrover.bind() saves" in str(error), error
+    ck.close()
+    assert not os.path.exists(f"{DIR}/run")
+    shutil.rmtree(DIR)
+    ck = dlrover.bind(model, extra=lambda *_: {"mine": Evil()})
+    try:
+        ck.step(1)
+        raise SystemExit("taken")
+    except ValueError as error:
+        assert "the state['extra']['mine'] is a __main__.Evil" in str(error), error
+    ck.close()
+
+
 def late(make):
     """A second head without gradients until step 2: its optimizer state appears late."""
     def run(start, last, plain=False):

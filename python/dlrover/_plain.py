@@ -171,4 +171,4 @@ def decode(data: typing.Any) -> typing.Any:
         return _Reader(data[end:end + raw]).value(json.loads(bytes(data[HEAD.size:end])))
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, struct.error,
             OverflowError, RecursionError, RuntimeError) as error:
-        raise ValueError(f"{type(error).__name__}: {error}") from None
+        raise ValueError(str(error) if type(error) is ValueError else repr(error)) from None

@@ -2,6 +2,7 @@
 """Every generator of random numbers a training draws from, but torch's own on the CPU."""
 from __future__ import annotations
 
+import array
 import hashlib
 import random
 import sys
@@ -20,7 +21,8 @@ def _has_cuda():
 
 
 def get() -> dict[str, typing.Any]:
-    state = {"python": random.getstate()}
+    version, numbers, gauss = random.getstate()
+    state = {"python": (version, array.array("I", numbers).tobytes(), gauss)}
     if _numpy():
         state["numpy"] = _numpy().random.get_state()
     if _has_cuda():
@@ -29,7 +31,8 @@ def get() -> dict[str, typing.Any]:
 
 
 def put(state: dict[str, typing.Any]) -> None:
-    random.setstate(state["python"])
+    version, numbers, gauss = state["python"]
+    random.setstate((version, tuple(array.array("I", numbers)), gauss))
     if "numpy" in state:
         import numpy  # pylint: disable=import-outside-toplevel
         numpy.random.set_state(state["numpy"])

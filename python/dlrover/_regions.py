@@ -1,18 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one rank saves of a state dict, as DCP plans it: the regions of a checkpoint."""
+import errno
 import hashlib
 import io
 import json
-import struct
 
 import torch
+from torch.distributed.checkpoint import DefaultSavePlanner
 from torch.distributed.checkpoint.planner import LoadItemType, ReadItem, WriteItemType
 
-from . import _joined
+from . import _joined, _plain
+from ._checkpoint import Error
 
-NOTE = ".dcp"  # the region that says what the others are to DCP
+NOTE, NOTE_VERSION = ".dcp", 2  # the region that says what the others are to DCP
 NAME_MAX = 255
-LENGTH = struct.Struct("<Q")  # in front of a value that is no tensor
+
+
+class Planner(DefaultSavePlanner):
+    """Leaves values as they are, where DCP's makes pickles of them."""
+
+    def transform_object(self, write_item, object):  # pylint: disable=redefined-builtin
+        return object
+
+
+def _bytes_of(planner, item):
+    """What is stored of a value. ValueError when that cannot be."""
+    value = planner.resolve_data(item.write)
+    if not isinstance(planner, Planner):
+        value.seek(0)
+        value = torch.load(value, weights_only=False)  # which this process made just now
+    return _plain.encode(value, f"'{item.write.index.fqn}'")
+
+
+def as_dcp(data, what):
+    """A stored value in the form that DCP reads. Error when it is none; what calls it."""
+    made = io.BytesIO()
+    try:
+        torch.save(_plain.decode(data), made)
+    except ValueError as error:
+        raise Error(errno.EBADMSG, f"{what} is not what dlrover.dcp saves: {error}") from None
+    made.seek(0)
+    return made
 
 
 class Item:
@@ -57,8 +85,7 @@ class Regions:
         self._names.add(item.name)
         self.items.append(item)
         if item.is_bytes:
-            size = len(planner.resolve_data(write).getbuffer())
-            item.memory = bytearray(LENGTH.size + 2 * size + 4096)
+            item.memory = bytearray(2 * len(_bytes_of(planner, item)) + 4096)
             self._ck.add(item.name, item.memory, "blob")
             return
         tensor = planner.resolve_data(write).detach()
@@ -72,7 +99,7 @@ class Regions:
 
     def _add_note(self, mapping):
         rows = [[i.name, i.write.index.fqn, i.dtype] for i in self.items]
-        text = json.dumps({"v": 1, "items": rows, "mapping": list((mapping or {}).items())})
+        text = json.dumps({"v": NOTE_VERSION, "items": rows, "mapping": list((mapping or {}).items())})
         self._note = bytearray(text.encode())
         self._ck.add(NOTE, self._note, "blob")
 
@@ -82,10 +109,11 @@ class Regions:
         """
         waited = False
         for item in self.items:
-            value = planner.resolve_data(item.write)
             if item.is_bytes:
-                self._put_bytes(item, value.getbuffer())
-            elif not self._is_in_place(item, value):
+                self._put_bytes(item, _bytes_of(planner, item))
+                continue
+            value = planner.resolve_data(item.write)
+            if not self._is_in_place(item, value):
                 if not waited:
                     fence()
                 waited = True
@@ -105,13 +133,13 @@ class Regions:
         raise ValueError(f"'{item.name}' is at another address than in the first save: "
                          "keep the tensors, or say staged=True")
 
-    def _put_bytes(self, item, value):
-        end = LENGTH.size + len(value)
-        if end > len(item.memory):
-            raise ValueError(f"'{item.name}' takes {len(value)} bytes now, there is room for "
-                             f"{len(item.memory) - LENGTH.size}")
-        item.memory[:end] = LENGTH.pack(len(value)) + bytes(value)
-        self._ck.blob_size(item.name, end)
+    def _put_bytes(self, item, data):
+        size = len(data)
+        if size > len(item.memory):
+            raise ValueError(f"'{item.name}' takes {size} bytes now, there is room for "
+                             f"{len(item.memory)}")
+        item.memory[:size] = data
+        self._ck.blob_size(item.name, size)
 
     def own_names(self):
         """Of what each rank has for itself."""
@@ -144,15 +172,10 @@ class Regions:
             if item.is_bytes:
                 read = ReadItem(LoadItemType.BYTE_IO, index, torch.Size([0]), index,
                                 torch.Size([0]), torch.Size([0]))
-                planner.load_bytes(read, value_of(item.memory))
+                planner.load_bytes(read, as_dcp(item.memory, f"'{index.fqn}'"))
                 continue
             zeros = torch.Size([0] * item.memory.dim())
             target = planner.resolve_tensor(ReadItem(LoadItemType.TENSOR, index, zeros, index,
                                                      zeros, item.memory.shape)).detach()
             if target.data_ptr() != item.memory.data_ptr():
                 target.copy_(item.memory)
-
-
-def value_of(memory):
-    size, = LENGTH.unpack_from(memory)
-    return io.BytesIO(bytes(memory[LENGTH.size:LENGTH.size + size]))

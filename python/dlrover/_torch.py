@@ -2,23 +2,36 @@
 """A PyTorch model and its optimizer as the state of a rank."""
 from __future__ import annotations
 
+import errno
 import functools
 import operator
 import os
-import pickle
 import types
 import typing
 import warnings
 
 import torch
 
-from . import _joined, _random
+from . import _joined, _plain, _random
 from ._checkpoint import Checkpoint, Error
 from ._optimizer import State
 
 LOOK_EVERY = 64  # steps: a new layout should be known before a save of it is due
 NOTE, RANDOM = "python", "torch.random"  # regions beside the tensors
 EXTRA_ROOM = 1 << 20  # bytes for what is no tensor: learning rates, extra
+
+
+def _state_of(one):
+    """Without functions (some schedulers name one): they are the program's, not its state."""
+    state = one.state_dict()
+    return {k: v for k, v in state.items() if not callable(v)} if isinstance(state, dict) else state
+
+
+def _load_state(one, saved):
+    if isinstance(saved, dict):
+        now = one.state_dict()
+        saved = {**{k: v for k, v in now.items() if callable(v)}, **saved}
+    one.load_state_dict(saved)
 
 
 class Bound:
@@ -36,7 +49,9 @@ class Bound:
     numbers (torch's on the CPU and on every GPU it sees, Python's, numpy's) and extra: an object
     with state_dict and load_state_dict (a scheduler, a GradScaler, a loader's position), a
     dict of such objects, or a function which returns a value to keep when called without an
-    argument and takes it back as its only one. Tied weights are stored once. A tensor
+    argument and takes it back as its only one. What is kept of these are numbers, text, bytes,
+    tensors, arrays, and lists, tuples, sets and dicts of them: never a pickle, which would be run
+    when it is read. step() raises ValueError for anything else. Tied weights are stored once. A tensor
     that lies elsewhere in a later step, or state that appears then, makes another
     layout: all are named anew, the first time with a warning, since a save that is due then
     waits for memory. A forked child (a DataLoader's worker) saves nothing. A step that was captured
@@ -194,18 +209,28 @@ class Bound:
         except OSError:
             return True  # restore says what is wrong with it, to the other ranks too
 
+    def _get_extra(self):
+        if isinstance(self._extra, dict):
+            return {key: _state_of(one) for key, one in self._extra.items()}
+        if hasattr(self._extra, "state_dict"):
+            return _state_of(self._extra)
+        return self._extra() if self._extra is not None else None
+
+    def _put_extra(self, saved):
+        if isinstance(self._extra, dict):
+            for key, one in self._extra.items():
+                _load_state(one, saved[key])
+        elif hasattr(self._extra, "state_dict"):
+            _load_state(self._extra, saved)
+        elif self._extra is not None:
+            self._extra(saved)
+
     def _write_note(self):
         note = {"random": _random.get()}
         if self._state:
             note["groups"], note["without"] = self._state.groups(), list(self._state.aside)
             note["state"] = self._state.plain() if self._plain else []
-        if isinstance(self._extra, dict):
-            note["extra"] = {key: one.state_dict() for key, one in self._extra.items()}
-        elif hasattr(self._extra, "state_dict"):
-            note["extra"] = self._extra.state_dict()
-        elif self._extra is not None:
-            note["extra"] = self._extra()
-        text = pickle.dumps(note)
+        text = _plain.encode({**note, "extra": self._get_extra()}, "the state")
         if len(text) > EXTRA_ROOM:
             raise ValueError(f"extra and options take {len(text)} bytes, room is {EXTRA_ROOM}")
         self._note[:len(text)] = text
@@ -213,18 +238,17 @@ class Bound:
         self._random.copy_(torch.get_rng_state())
 
     def _read_note(self, text, joined=False):
-        note = pickle.loads(text)  # ends by itself: what follows is not looked at
-        if self._state:
+        try:
+            note = _plain.decode(text)  # ends by itself: what follows is not looked at
+            if not isinstance(note, dict) or not {"random", "extra"} <= note.keys():
+                raise ValueError("no random numbers")
+        except ValueError as error:
+            raise Error(errno.EBADMSG, f"'{NOTE}' is not what dlrover.bind() saves: {error}") from None
+        if self._state and "groups" in note:
             self._state.put_groups(note["groups"])
             self._state.put_plain(note["state"])
             self._state.forget(note["without"])
-        if isinstance(self._extra, dict):
-            for key, one in self._extra.items():
-                one.load_state_dict(note["extra"][key])
-        elif hasattr(self._extra, "load_state_dict"):
-            self._extra.load_state_dict(note["extra"])
-        elif self._extra is not None:
-            self._extra(note["extra"])
+        self._put_extra(note["extra"])
         if not joined:
             torch.set_rng_state(self._random)
             _random.put(note["random"])
@@ -260,7 +284,8 @@ class Bound:
 
     def step(self, step: int) -> bool:
         """The state is that of step now; it is saved beside what follows when a save is due: True
-        then. Does not block. Steps must increase. ValueError when extra takes more than 1 MiB.
+        then. Does not block. Steps must increase. ValueError when extra takes more than 1 MiB, or
+        cannot be kept.
         """
         if self._ck.closed:
             return False

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import re
 import typing
@@ -29,7 +30,7 @@ import typing
 import torch
 
 try:
-    from torch.distributed.checkpoint import DefaultLoadPlanner, DefaultSavePlanner
+    from torch.distributed.checkpoint import DefaultLoadPlanner
     from torch.distributed.checkpoint.metadata import (
         BytesStorageMetadata, ChunkStorageMetadata, Metadata, MetadataIndex, TensorProperties,
         TensorStorageMetadata)
@@ -43,7 +44,7 @@ except ImportError as error:
 
 from . import _joined, _slots
 from ._checkpoint import Checkpoint, Error, own_place
-from ._regions import NOTE, Regions, value_of
+from ._regions import NOTE, NOTE_VERSION, Planner, Regions, as_dcp
 
 if typing.TYPE_CHECKING:
     import io
@@ -63,6 +64,17 @@ def _done(value):
     future = Future()
     future.set_result(value)
     return future
+
+
+def _torch_type(text, region):
+    """The type that a note gives a tensor; None for a value."""
+    if text is None:
+        return None
+    found = getattr(torch, text[len("torch."):])
+    if (not isinstance(found, torch.dtype) or region.used != math.prod(region.local_shape) *
+            torch.empty(0, dtype=found).element_size()):
+        raise ValueError(f"'{region.name}' is not of type '{text}'")
+    return found
 
 
 class Writer(StorageWriter):
@@ -206,11 +218,17 @@ class Reader(StorageReader):
         if NOTE not in slot.regions:
             self._describe_plain(slot, found)
             return {}
-        note = json.loads(slot.bytes(slot.regions[NOTE]).numpy().tobytes())
-        for name, fqn, dtype in note["items"]:
-            region = slot.regions[name]
-            self._put(found, fqn, slot, region, dtype and getattr(torch, dtype[len("torch."):]))
-        return {fqn: tuple(path) for fqn, path in note["mapping"]}
+        try:
+            note = json.loads(slot.bytes(slot.regions[NOTE]).numpy().tobytes())
+            if note["v"] != NOTE_VERSION:
+                raise ValueError(f"version {note['v']}, this reads {NOTE_VERSION}")
+            for name, fqn, dtype in note["items"]:
+                region = slot.regions[name]
+                self._put(found, fqn, slot, region, _torch_type(dtype, region))
+            return {fqn: tuple(path) for fqn, path in note["mapping"]}
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise Error(errno.EBADMSG, f"'{slot.path}': the note of what is saved is malformed: "
+                        f"{error}") from None
 
     def _describe_plain(self, slot, found):
         """What bind() or a program in C named. Parts of a whole go by their name; what is a rank's
@@ -267,9 +285,9 @@ class Reader(StorageReader):
         return slot.bytes(region).view(dtype).reshape(region.local_shape)
 
     def value(self, fqn: str) -> io.BytesIO:
-        """The stored bytes of what is no tensor."""
+        """What is no tensor, as DCP reads it. Error when it is not what this package stores."""
         slot, region, _ = self.where[fqn, None]
-        return value_of(slot.bytes(region).numpy())
+        return as_dcp(slot.bytes(region).numpy(), f"'{slot.path}': '{fqn}'")
 
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
         for item in plan.items:
@@ -323,7 +341,7 @@ class Bound:
                 self.state[key] = self._dict[key]
 
     def _planner(self):
-        planner = DefaultSavePlanner()
+        planner = Planner()
         self._ask()
         planner.set_up_planner(self._dict, is_coordinator=True)
         self._writer.prepare_local_plan(planner.create_local_plan())
