@@ -125,7 +125,7 @@ $(BUILD)/tests/test_tap: | $(BUILD)/dlrover-stderr
 UNIT_OBJS_test_cli := $(CLI_READ)
 UNIT_LIBS_test_cli := -ljansson
 UNIT_OBJS_test_safetensors := $(SAVED) $(SLOT)
-UNIT_LIBS_test_safetensors := -lisal -lxxhash -ljansson -Wl,--wrap=fstatvfs
+UNIT_LIBS_test_safetensors := -lisal -lxxhash -ljansson -Wl,--wrap=fstatvfs,--wrap=pread
 UNIT_OBJS_test_cli_ckpt := mpi_launcher/cli_ckpt.c mpi_launcher/cli_dcp.c mpi_launcher/persist.c $(SAVED) $(SLOT) $(CLI_READ) $(MSG)
 UNIT_LIBS_test_cli_ckpt := -lisal -lxxhash -ljansson
 UNIT_OBJS_test_cli_run := mpi_launcher/cli_status.c mpi_launcher/cli_events.c mpi_launcher/cli_watch.c $(CLI_READ)

@@ -78,6 +78,18 @@ static struct dlr_slot *make_slot(void)
 }
 
 static char dir[64], path[128];
+static bool failing_reads;
+
+ssize_t __real_pread(int fd, void *buf, size_t n, off_t at);
+ssize_t __wrap_pread(int fd, void *buf, size_t n, off_t at);
+
+ssize_t __wrap_pread(int fd, void *buf, size_t n, off_t at)
+{
+    if (!failing_reads)
+        return __real_pread(fd, buf, n, at);
+    errno = EIO;
+    return -1;
+}
 
 static int make_dir(void **state)
 {
@@ -363,6 +375,21 @@ static void a_file_that_is_cut_while_it_is_read_is_a_bad_copy(void **state)
     dlr_slot_unmap(slot);
 }
 
+static void a_disk_that_fails_is_a_bad_copy(void **state)
+{
+    struct dlr_slot *slot;
+    struct dlr_err err;
+
+    write_chunks(THREE_CHUNKS);
+    assert_int_equal(map_file(&slot, NULL), 0);
+    failing_reads = true;
+    assert_int_equal(dlr_slot_verify(slot, &err), -EBADMSG);
+    failing_reads = false;
+    assert_string_equal(err.text, "chunk 0 cannot be read: Input/output error");
+    assert_int_equal(dlr_slot_verify(slot, NULL), 0);
+    dlr_slot_unmap(slot);
+}
+
 /* Whose memory is not kept for who has passed them, and is read again for who comes back. */
 static void chunks_are_read_when_they_are_asked_for(void **state)
 {
@@ -506,6 +533,7 @@ int main(void)
         TEST(every_changed_byte_is_found),
         TEST(a_cut_or_longer_file_is_refused),
         TEST(a_file_that_is_cut_while_it_is_read_is_a_bad_copy),
+        TEST(a_disk_that_fails_is_a_bad_copy),
         TEST(chunks_are_read_when_they_are_asked_for),
         TEST(a_corrupt_chunk_leaves_the_old_file),
         TEST(what_does_not_fit_is_refused_with_the_numbers),
