@@ -112,6 +112,23 @@ int dlr_store_list(const char *dir, uint64_t key, bool verify,
     return (int)n;
 }
 
+uint64_t dlr_store_used(int dirfd)
+{
+    DLR_AUTO_CLOSE int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DLR_AUTO_CLOSEDIR DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    uint64_t used = 0;
+    struct stat st;
+
+    if (!d)
+        return 0;
+    dlr_steal_fd(&fd);
+    for (struct dirent *entry = readdir(d); entry; entry = readdir(d))
+        if (fstatat(dirfd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(st.st_mode))
+            used += (uint64_t)st.st_blocks * 512;
+    return used;
+}
+
 int dlr_store_remove(const char *dir, struct dlr_err *err)
 {
     DLR_AUTO_CLOSE int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

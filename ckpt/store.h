@@ -35,6 +35,9 @@ int dlr_store_list(const char *dir, uint64_t key, bool verify,
 /* Writes "r<rank>.s<k>". */
 int dlr_store_name(int32_t rank, unsigned slot, char *buf, size_t size);
 
+/* Bytes of memory that the slot files of an open store take. */
+uint64_t dlr_store_used(int dirfd);
+
 /* Removes every file of the store and the directory. Never follows links out of it; only files
  * of our own uid. 0 also when it is gone already.
  */

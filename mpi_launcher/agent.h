@@ -14,6 +14,7 @@
  *   agent_tasks.c      the workers as processes: watch, kill, say when they are gone
  *   agent_sweep.c      what tasks forked and left behind
  *   agent_ranks.c      the workers as ranks: pages, slots, restore
+ *   agent_room.c       what slots take of the memory, and may
  *   agent_peek.c       other ranks' slots of the version to restore
  *   agent_bring.c      those that other nodes have
  *   agent_helpers.c    where the workers' helper threads may run
@@ -379,6 +380,17 @@ void dlr_agent_tasks_each(const struct dlr_agent *a, void (*fn)(void *arg, pid_t
 void dlr_agent_tasks_round(struct dlr_agent *a, uint32_t round);
 void dlr_agent_tasks_retell(struct dlr_agent *a);
 
+/* --- agent_room.c: what slots take of the node's memory, and may -------------------------- */
+
+unsigned dlr_agent_slots_of(const struct dlr_agent *a, const struct dlr_agent_rank *r);
+/* Bytes of the slots of all ranks here but one (-1: of all); of how many. */
+uint64_t dlr_agent_room_taken(const struct dlr_agent *a, int32_t but, unsigned *ret_n);
+/* Before anything is written: is there room for the rank's slots of so many bytes, beside what all
+ * others here have? One slot is of a copy that is brought. -EDQUOT with the arithmetic.
+ */
+int dlr_agent_room_check(struct dlr_agent *a, int32_t rank, unsigned slots,
+                         uint64_t bytes, struct dlr_err *err);
+
 /* --- agent_ranks.c ------------------------------------------------------------------ */
 
 /* --- agent_pace.c */
@@ -423,9 +435,6 @@ void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
 void dlr_agent_ranks_reserve_again(struct dlr_agent *a);
 void dlr_agent_ranks_reserved(struct dlr_agent *a, int32_t rank, int rc,
                               const char *why);
-/* Is there room for one more slot? -EDQUOT with the arithmetic. */
-int dlr_agent_ranks_room(const struct dlr_agent *a, int32_t rank, uint64_t bytes,
-                         struct dlr_err *err);
 void dlr_agent_ranks_restored(struct dlr_agent *a, const struct dlr_local_msg *msg);
 void dlr_agent_ranks_gone(struct dlr_agent *a, struct dlr_agent_conn *c);
 void dlr_agent_ranks_go(struct dlr_agent *a);

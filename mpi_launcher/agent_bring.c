@@ -196,7 +196,7 @@ void dlr_agent_bring_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes)
         say_room(a, rank, -EIO, "no data process on this node");
         return;
     }
-    if (dlr_agent_ranks_room(a, rank, bytes, &err) < 0) {
+    if (dlr_agent_room_check(a, rank, 1, bytes, &err) < 0) {
         say_room(a, rank, err.code, err.text);
         return;
     }

@@ -250,14 +250,6 @@ void dlr_agent_ranks_gone(struct dlr_agent *a, struct dlr_agent_conn *c)
         r->worker = NULL;
 }
 
-static void say_ready(struct dlr_agent *a, const struct dlr_agent_rank *r)
-{
-    dlr_agent_rebuild_reserved(a, r->rank, 0, "");
-    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i, s:I}", "v", DLR_MSG_VERSION, "t",
-                               "ready", "round", (json_int_t)a->round.round, "rank",
-                               r->rank, "bytes", (json_int_t)r->bytes));
-}
-
 static void say_no_slots(struct dlr_agent *a, const struct dlr_agent_rank *r,
                          const char *why)
 {
@@ -287,42 +279,21 @@ static void tell_slots(struct dlr_agent *a, struct dlr_agent_rank *r, const char
         dlr_agent_local_send(r->worker, &m, fds, n);
 }
 
-/* A slot that is being written to the disk is not free for a save: the third makes up for it. One
- * more is for the older version that is kept.
- */
-static unsigned slots_of(const struct dlr_agent *a, const struct dlr_agent_rank *r)
+static void say_ready(struct dlr_agent *a, const struct dlr_agent_rank *r)
 {
-    const struct dlr_every_conf *every = &a->job.persist_every;
+    struct dlr_budget budget;
+    unsigned n;
+    uint64_t taken = dlr_agent_room_taken(a, -1, &n), limit;
 
-    return DLR_STORE_SLOTS + (r->own && (every->steps || every->ms)) + r->spare_slot;
-}
-
-/* Before anything is written: what all ranks here have, and this one beside them. */
-static int check_budget(const struct dlr_agent *a, int32_t rank, unsigned slots,
-                        uint64_t bytes, struct dlr_err *err)
-{
-    const struct dlr_budget budget = {a->job.ckpt_mem, dlr_budget_node("")};
-    unsigned others = 0;
-    uint64_t all = dlr_agent_bring_others(a, slots > 1 ? -1 : rank);
-
-    for (unsigned i = 0; i < a->nranks; i++) {
-        const struct dlr_agent_rank *o = a->ranks[i];
-        uint64_t its;
-
-        if ((o->rank == rank && slots > 1) || o->bytes == 0)
-            continue;
-        others++;
-        if (__builtin_mul_overflow(o->bytes, (uint64_t)slots_of(a, o), &its) ||
-            __builtin_add_overflow(all, its, &all))
-            all = UINT64_MAX;
-    }
-    return dlr_budget_check(&budget, rank, slots, bytes, others, all, err);
-}
-
-int dlr_agent_ranks_room(const struct dlr_agent *a, int32_t rank, uint64_t bytes,
-                         struct dlr_err *err)
-{
-    return check_budget(a, rank, 1, bytes, err);
+    dlr_budget_look("", &budget);
+    limit = dlr_opt_share(a->job.ckpt_mem, budget.node);
+    dlr_agent_rebuild_reserved(a, r->rank, 0, "");
+    dlr_agent_say(a,
+                  json_pack("{s:i, s:s, s:I, s:i, s:I, s:I, s:I}", "v", DLR_MSG_VERSION,
+                            "t", "ready", "round", (json_int_t)a->round.round, "rank",
+                            r->rank, "bytes", (json_int_t)r->bytes, "taken",
+                            (json_int_t)(taken & INT64_MAX), "limit",
+                            (json_int_t)(limit & INT64_MAX)));
 }
 
 static void ask_slots(struct dlr_agent *a, const struct dlr_agent_rank *r)
@@ -333,7 +304,7 @@ static void ask_slots(struct dlr_agent *a, const struct dlr_agent_rank *r)
     m.round = a->round.round;
     m.rank = r->rank;
     m.arg[0] = r->bytes;
-    m.arg[1] = slots_of(a, r);
+    m.arg[1] = dlr_agent_slots_of(a, r);
     dlr_agent_data_send(a, &m);
 }
 
@@ -356,12 +327,13 @@ void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
         return;
     }
     r->spare_slot = a->job.vetted_every > 0 && a->job.redundancy.members == 0;
-    if (r->spare_slot && check_budget(a, r->rank, slots_of(a, r), bytes, &err) < 0) {
+    if (r->spare_slot &&
+        dlr_agent_room_check(a, r->rank, dlr_agent_slots_of(a, r), bytes, &err) < 0) {
         dlr_warn("%s: no older version of rank %d is kept: %s", a->node, r->rank,
                  err.text);
         r->spare_slot = false;
     }
-    if (check_budget(a, r->rank, slots_of(a, r), bytes, &err) < 0) {
+    if (dlr_agent_room_check(a, r->rank, dlr_agent_slots_of(a, r), bytes, &err) < 0) {
         dlr_agent_ranks_reserved(a, rank, err.code, err.text);
         return;
     }
@@ -392,7 +364,8 @@ void dlr_agent_ranks_reserved(struct dlr_agent *a, int32_t rank, int rc,
         return;
     asked = r->asked;
     r->reserving = r->asked = false;
-    if (rc == 0 && r->own && dlr_agent_rank_open(a, r) < (int)slots_of(a, r)) {
+    if (rc == 0 && r->own &&
+        dlr_agent_rank_open(a, r) < (int)dlr_agent_slots_of(a, r)) {
         rc = -EIO;
         why = "the slots have gone";
     }

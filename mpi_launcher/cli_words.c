@@ -47,7 +47,8 @@ static const struct {
     {"restored", "every rank has loaded {version:version}[, {took_ms:ms} after the start]"},
     {"restore_failed", "rank {rank} could not load {version:version} on {where}[: {why}]"},
     {"first_step", "first step of round {round}: {step}"},
-    {"saving", "saves begin[, {took_ms:ms} after the start]"},
+    {"saving", "saves begin[, {took_ms:ms} after the start]"
+               "[; they take {taken_mb} of {limit_mb} MB on {node}, the fullest node]"},
     {"cadence", "a save every {every#step}: it holds a rank up for {blocked_ms} ms, a step"
                 " has {step_ms} ms[, of which saves may take {budget:above0} %]"},
     {"every_step", "a save in every step is [{possible:false}not ]possible: {why}"},

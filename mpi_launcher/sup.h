@@ -249,6 +249,11 @@ struct dlr_sup {
         awake_ms;    /* CLOCK_BOOTTIME: the first node is, after a suspension; 0 none */
     int64_t tick_ms; /* last tick, to see our own lag */
 
+    struct { /* of the nodes that have slots in this round: sup_memory.c */
+        unsigned node;
+        uint64_t taken, limit; /* limit 0: none was told */
+        bool told;
+    } fullest;
     unsigned char
         *unfit;      /* [nnodes] 1: health checks left it out when too few were fit */
     bool lost_saved; /* there is a file that names lost nodes */
@@ -562,7 +567,13 @@ void dlr_sup_again_tick(struct dlr_sup *s, int64_t now_ms);
 void dlr_sup_write_manifest(
     struct dlr_sup *s); /* the policy is told when it is there */
 
-/* sup_memory.c: nodes without room */
+/* sup_memory.c: what snapshots take of the nodes' memory. A node's "ready" tells it, the line that saves
+ * begin has the node that has least to spare (row is borrowed), and so has, once, the job's output.
+ */
+void dlr_sup_memory_round(struct dlr_sup *s); /* the slots of a round are told anew */
+void dlr_sup_memory_ready(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_memory_tell(struct dlr_sup *s, json_t *row);
+/* Nodes without room: */
 void dlr_sup_on_no_slots(struct dlr_sup *s, unsigned node, const json_t *msg);
 
 /* sup_net.c: the network that a node's copies were to take leads nowhere; all take the one they have

@@ -257,6 +257,7 @@ static void on_ready(struct dlr_sup *s, unsigned node, const json_t *msg)
         dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
         dlr_msg_uint(msg, "bytes", ANY_SIZE, &bytes) < 0)
         return;
+    dlr_sup_memory_ready(s, node, msg);
     dlr_sup_on_ready(s, node, rank, round, bytes);
 }
 

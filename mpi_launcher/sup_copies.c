@@ -35,10 +35,13 @@ static void on_save_at(void *arg, struct dlr_version v)
 {
     struct dlr_sup *s = arg;
 
-    if (!s->saving_told)
-        dlr_journal_note(s->journal, "saving", "s:I,s:I", "round", (json_int_t)v.round,
-                         "took_ms", (json_int_t)(dlr_sup_now() - s->launch_ms));
     if (!s->saving_told) {
+        json_t *row = json_pack("{s:I,s:I}", "round", (json_int_t)v.round, "took_ms",
+                                (json_int_t)(dlr_sup_now() - s->launch_ms));
+
+        if (row)
+            dlr_sup_memory_tell(s, row);
+        dlr_journal_event(s->journal, "saving", row);
         s->saving_told = true;
         dlr_sup_keep(s);
     }
@@ -372,6 +375,7 @@ void dlr_sup_prepare(void *arg, uint32_t round)
     s->transfer_rc = 0;
     s->preparing = true;
     s->saving_told = false;
+    dlr_sup_memory_round(s);
     s->transfer_version = s->plan.version;
     new_token(s);
     dlr_sup_tell_round(s, round);

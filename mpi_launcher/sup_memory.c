@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes without room for snapshots: the run goes on, nothing is saved, and it is said. One that
- * cannot take what its ranks would restore has no place in the run any more.
+/* What snapshots take of the nodes' memory is told when saves begin. Of nodes without room for them: the
+ * run goes on, nothing is saved, and it is said. One that cannot take what its ranks would restore has
+ * no place in the run any more.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,9 @@
 #include "common/msg.h"
 #include "common/str.h"
 #include "mpi_launcher/sup.h"
+
+#define MB 1e6
+#define ANY ((uint64_t)INT64_MAX)
 
 static void leave_out(struct dlr_sup *s, const char *node, const char *why)
 {
@@ -47,4 +51,45 @@ void dlr_sup_on_no_slots(struct dlr_sup *s, unsigned node, const json_t *msg)
                      m->node.name, "round", (json_int_t)round, "rank",
                      (json_int_t)(rank % s->step.world), "count",
                      (json_int_t)s->no_slots, "why", why);
+}
+
+void dlr_sup_memory_round(struct dlr_sup *s)
+{
+    s->fullest.taken = s->fullest.limit = 0;
+}
+
+void dlr_sup_memory_ready(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    uint64_t taken, limit;
+
+    if (dlr_msg_uint(msg, "taken", ANY, &taken) < 0 ||
+        dlr_msg_uint(msg, "limit", ANY, &limit) < 0 || limit == 0)
+        return;
+    if (s->fullest.limit > 0 && (double)taken / (double)limit <
+                                    (double)s->fullest.taken / (double)s->fullest.limit)
+        return;
+    s->fullest.node = node;
+    s->fullest.taken = taken;
+    s->fullest.limit = limit;
+}
+
+void dlr_sup_memory_tell(struct dlr_sup *s, json_t *row)
+{
+    double taken = (double)s->fullest.taken / MB, limit = (double)s->fullest.limit / MB;
+    const char *name;
+
+    if (s->fullest.limit == 0)
+        return;
+    name = s->members.list[s->fullest.node].node.name;
+    json_object_set_new(row, "node", json_string(name));
+    json_object_set_new(row, "taken_mb", json_real(taken));
+    json_object_set_new(row, "limit_mb", json_real(limit));
+    if (s->fullest.told)
+        return;
+    s->fullest.told = true;
+    dlr_sup_say(
+        s,
+        "snapshots take %.1f MB on %s, the fullest node; --dlrover-ckpt-mem allows "
+        "%.1f MB there",
+        taken, name, limit);
 }

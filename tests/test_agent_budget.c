@@ -46,26 +46,69 @@ static int teardown(void **state)
     return system(command);
 }
 
+static struct dlr_budget look(void)
+{
+    struct dlr_budget b = {.option = "100%"};
+
+    dlr_budget_look(root, &b);
+    return b;
+}
+
 static void the_least_limit_around_the_process_counts(void **state)
 {
-    assert_int_equal(dlr_budget_node(root), 0); /* nothing is known */
+    assert_int_equal(look().node, 0); /* nothing is known */
+    assert_true(look().free == UINT64_MAX);
     put("proc/meminfo", "MemFree: 5 kB\nMemTotal:       8000000 kB\n");
-    assert_int_equal(dlr_budget_node(root), 8000000ull << 10);
+    assert_int_equal(look().node, 8000000ull << 10);
     put("proc/self/cgroup", "0::/slurm/job_7/step_1\n");
     put("sys/fs/cgroup/slurm/job_7/step_1/memory.max", "max\n");
-    assert_int_equal(dlr_budget_node(root), 8000000ull << 10);
+    assert_int_equal(look().node, 8000000ull << 10);
     put("sys/fs/cgroup/slurm/job_7/memory.max", "2000000000\n");
     put("sys/fs/cgroup/slurm/memory.max", "3000000000\n");
-    assert_int_equal(dlr_budget_node(root), 2000000000);
+    assert_int_equal(look().node, 2000000000);
 }
 
 static void version_one_of_cgroups_is_understood(void **state)
 {
-    put("proc/meminfo", "MemTotal: 8000000 kB\n");
+    put("proc/meminfo", "MemTotal: 8000000 kB\nMemAvailable: 7000000 kB\n");
     put("proc/self/cgroup", "5:cpu,cpuacct:/x\n4:memory:/slurm/uid_1/job_7\n0::/y\n");
-    put("sys/fs/cgroup/memory/slurm/uid_1/job_7/memory.limit_in_bytes", "1500000000\n");
+    put("sys/fs/cgroup/memory/slurm/uid_1/job_7/memory.limit_in_bytes", "1600000000\n");
+    put("sys/fs/cgroup/memory/slurm/uid_1/job_7/memory.usage_in_bytes", "700000000\n");
+    put("sys/fs/cgroup/memory/slurm/uid_1/job_7/memory.stat",
+        "inactive_file 1\ntotal_inactive_file 80000000\ntotal_active_file 20000000\n");
     put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
-    assert_int_equal(dlr_budget_node(root), 1500000000);
+    assert_int_equal(look().node, 1600000000);
+    assert_int_equal(look().free, 1600000000 - 600000000 - 100000000);
+}
+
+/* A program has its own state in the job's memory, beside the snapshots of it. */
+static void what_programs_use_is_not_free(void **state)
+{
+    struct dlr_budget b;
+    struct dlr_err err;
+
+    put("proc/meminfo", "MemTotal: 8000000 kB\nMemAvailable: 6000000 kB\n");
+    assert_int_equal(look().free, 5500000ull << 10);
+    put("proc/self/cgroup", "0::/slurm/job_7/step_1\n");
+    put("sys/fs/cgroup/slurm/job_7/memory.max", "1600000000\n");
+    put("sys/fs/cgroup/slurm/job_7/memory.current", "1100000000\n");
+    put("sys/fs/cgroup/slurm/job_7/memory.stat",
+        "anon 900000000\nfile 200000000\ninactive_file 90000000\nactive_file 10000000\n"
+        "shmem 100000000\n");
+    b = look();
+    assert_int_equal(b.free, 1600000000 - 1000000000 - 100000000);
+    assert_int_equal(dlr_budget_check(&b, 3, 2, 250000000, 0, 0, &err), 0);
+    assert_int_equal(dlr_budget_check(&b, 3, 2, 300000000, 0, 0, &err), -EDQUOT);
+    b.there = 100000000; /* it is in use, and is theirs */
+    assert_int_equal(dlr_budget_check(&b, 3, 2, 300000000, 0, 0, &err), 0);
+    assert_int_equal(dlr_budget_check(&b, 3, 2, 300000000, 1, 1000000, &err), -EDQUOT);
+    assert_string_equal(err.text, "snapshots do not fit beside the programs: 2 x 300.0 "
+                                  "MB for rank 3, 1.0 MB for 1 "
+                                  "others here and 0.0 MB to come are 601.0 MB, 100.0 "
+                                  "MB of that are there, 500.0 MB "
+                                  "of the job's or the node's memory are free");
+    b.awaited = 1;
+    assert_int_equal(dlr_budget_check(&b, 3, 2, 300000000, 0, 0, &err), -EDQUOT);
 }
 
 static void what_does_not_fit_is_refused_with_the_arithmetic(void **state)
@@ -88,15 +131,16 @@ static void what_does_not_fit_is_refused_with_the_arithmetic(void **state)
     struct dlr_err err;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        const struct dlr_budget b = {rows[i].option, rows[i].node};
+        const struct dlr_budget b = {rows[i].option, rows[i].node, UINT64_MAX, 0, 0};
 
         assert_int_equal(
             dlr_budget_check(&b, 3, 2, rows[i].bytes, 1, 2 * rows[i].others, &err),
             rows[i].rc);
     }
-    assert_int_equal(dlr_budget_check(&(struct dlr_budget){"25%", 4000000000}, 3, 2,
-                                      300000000, 4, 1200000000, &err),
-                     -EDQUOT);
+    assert_int_equal(
+        dlr_budget_check(&(struct dlr_budget){"25%", 4000000000, UINT64_MAX, 0, 0}, 3,
+                         2, 300000000, 4, 1200000000, &err),
+        -EDQUOT);
     assert_string_equal(
         err.text, "snapshots do not fit: 2 x 300.0 MB for rank 3 and 1200.0 MB for 4 "
                   "others here are 1800.0 MB, --dlrover-ckpt-mem=25% of the 4000.0 MB "
@@ -109,6 +153,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(the_least_limit_around_the_process_counts),
         T(version_one_of_cgroups_is_understood),
+        T(what_programs_use_is_not_free),
         T(what_does_not_fit_is_refused_with_the_arithmetic),
     };
 

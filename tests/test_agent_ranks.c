@@ -25,6 +25,8 @@ static void expect_ready(int rank)
 
     assert_int_equal(dlr_rig_int(msg, "rank"), rank);
     assert_true(dlr_rig_int(msg, "bytes") > 0);
+    assert_true(dlr_rig_int(msg, "taken") >= 2 * dlr_rig_int(msg, "bytes"));
+    assert_true(dlr_rig_int(msg, "limit") > dlr_rig_int(msg, "taken"));
     json_decref(msg);
 }
 
@@ -171,6 +173,8 @@ static void a_damaged_head_does_not_hold_its_slot(void **state)
     k = rig_save(&w, 10);
     expect_sealed(10);
     decide("commit", 10);
+    wait_for_state(&w, k,
+                   DLR_SLOT_COMMITTED); /* else it is dead, and used again, at once */
     ((unsigned char *)dlr_slot_base(w.slots[k]))[DLR_SLOT_PAGE + 57] ^= 1;
     post(&w, 20);
     rig_save(&w, 20);

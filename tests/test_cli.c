@@ -91,6 +91,8 @@ static const struct {
      "step 40 of round 1 is not restored again, nor a later one: exited with code 3"},
     {"{\"event\":\"marked_bad\",\"version\":[1,40],\"why\":\"rank 0 on n1 said so\"}",
      "step 40 of round 1 and later ones are bad: rank 0 on n1 said so"},
+    {"{\"event\":\"saving\",\"round\":2,\"took_ms\":1500,\"node\":\"n1\",\"taken_mb\":80.5,\"limit_mb\":600}",
+     "saves begin, 1.50 s after the start; they take 80.5 of 600 MB on n1, the fullest node"},
     {"{\"event\":\"saving\",\"round\":2,\"took_ms\":1500}",
      "saves begin, 1.50 s after the start"},
     {"{\"event\":\"cadence\",\"every\":3,\"blocked_ms\":0.25,\"step_ms\":100.0,"

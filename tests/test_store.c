@@ -84,6 +84,20 @@ static void lists_whole_snapshots_of_the_key_in_order(void **state)
     assert_int_equal(items[2].info.version.step, 10);
 }
 
+static void the_memory_of_all_slots_is_counted(void **state)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY);
+    uint64_t one;
+
+    assert_int_equal(dlr_store_used(fd), 0);
+    put("r5.s0", 5, KEY, 10, DLR_SLOT_OPEN);
+    one = dlr_store_used(fd);
+    assert_in_range(one, sizeof(data), UINT32_MAX);
+    put("r5.s8", 5, KEY, 10, DLR_SLOT_SEALED);
+    assert_int_equal(dlr_store_used(fd), 2 * one);
+    close(fd);
+}
+
 static void what_is_corrupt_is_left_out_and_counted(void **state)
 {
     DLR_AUTO_FREE struct dlr_store_item *items = NULL;
@@ -258,6 +272,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(lists_whole_snapshots_of_the_key_in_order),
+        T(the_memory_of_all_slots_is_counted),
         T(what_is_corrupt_is_left_out_and_counted),
         T(without_verify_only_the_head_is_looked_at),
         T(a_missing_directory_is_an_empty_store),

@@ -90,3 +90,50 @@ SH
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     [ "$(events "$job" 'select(.event=="plan").places|map(.node)|join(" ")' | tail -n 1)" = '"n1 n3 n4 n5"' ]
 }
+
+# ranks.py HELD OWN: each rank holds HELD MB that it does not save, saves OWN MB in each step until step 60, and
+# in round 0 rank 1 takes at step 30 more memory than the job has, if it is to
+memory_program() {
+    job_file ranks.py <<'PY'
+import os, sys, time
+import dlrover
+held, own, greedy = bytearray(int(sys.argv[1]) << 20), bytearray(int(sys.argv[2]) << 20), sys.argv[3] == "greedy"
+for at in range(0, len(held), 4096):
+    held[at] = 1
+with dlrover.Checkpoint() as ck:
+    ck.add("w", own)
+    step = ck.restore() or 0
+    assert own[-1] == step, f"{own[-1]} at step {step}"
+    while step < 60:
+        step += 1
+        ck.fence()
+        own[-1] = step
+        ck.begin(step)
+        if greedy and step == 30 and os.environ["DLROVER_ROUND"] == "0" and os.environ["RANK"] == "1":
+            held += b"1" * (600 << 20)
+        time.sleep(0.05)
+print("done", os.environ["RANK"], flush=True)
+PY
+    batch ranks.sh "-N2 --mem=600" <<SH
+export PYTHONPATH=/opt/dlrover/lib/python3/dist-packages
+srun python3 ranks.py $*
+SH
+}
+
+@test "snapshots that do not fit beside the program: a line says so, and nobody is killed" {
+    memory_program 300 60 modest
+    job=$(submit ranks.sh)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ] || { output "$job" >&2; return 1; }
+    output "$job" | grep "snapshots do not fit beside the programs: .* free"
+    [ "$(output "$job" | grep '^done' | sort -u | wc -l)" -eq 2 ]
+    [ -z "$(events "$job" 'select(.event=="round_end")')" ]
+}
+
+@test "a worker that the kernel kills for its memory: the agent lives, and the ranks go on from theirs" {
+    memory_program 1 5 greedy
+    job=$(submit ranks.sh)
+    await "$job" "e['event']=='restored' and e['version'][1]>0" >/dev/null
+    [ "$(await_job "$job" | cut -d' ' -f2)" = "0:0" ]
+    [ "$(output "$job" | grep '^done' | sort -u | wc -l)" -eq 2 ]
+    [ -z "$(events "$job" 'select(.event=="lapsed" or .event=="node_dead")')" ]
+}

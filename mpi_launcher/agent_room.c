@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi_launcher/agent.h"
+#include "mpi_launcher/agent_budget.h"
+
+/* A slot that is being written to the disk is not free for a save: the third makes up for it. One
+ * more is for the older version that is kept.
+ */
+unsigned dlr_agent_slots_of(const struct dlr_agent *a, const struct dlr_agent_rank *r)
+{
+    const struct dlr_every_conf *every = &a->job.persist_every;
+
+    return DLR_STORE_SLOTS + (r->own && (every->steps || every->ms)) + r->spare_slot;
+}
+
+/* Bytes of the slots of all ranks here but one; of how many. */
+uint64_t dlr_agent_room_taken(const struct dlr_agent *a, int32_t but, unsigned *ret_n)
+{
+    uint64_t all = 0;
+
+    *ret_n = 0;
+    for (unsigned i = 0; i < a->nranks; i++) {
+        const struct dlr_agent_rank *r = a->ranks[i];
+        uint64_t its;
+
+        if (r->rank == but || r->bytes == 0)
+            continue;
+        (*ret_n)++;
+        if (__builtin_mul_overflow(r->bytes, (uint64_t)dlr_agent_slots_of(a, r),
+                                   &its) ||
+            __builtin_add_overflow(all, its, &all))
+            return UINT64_MAX;
+    }
+    return all;
+}
+
+static bool runs_here(const struct dlr_agent *a, int32_t rank)
+{
+    const struct dlr_agent_node *node = dlr_agent_round_node(&a->round, a->node);
+
+    for (unsigned i = 0; node && i < node->nranks; i++)
+        if (node->ranks[i] == rank)
+            return true;
+    return false;
+}
+
+/* Copies of others' ranks that will come here and have not been asked for: ranks are alike mostly. */
+static uint64_t awaited(struct dlr_agent *a, uint64_t bytes)
+{
+    uint64_t all = 0;
+
+    for (unsigned i = 0; i < a->round.naccept; i++) {
+        const struct dlr_agent_rank *r = dlr_agent_rank(a, a->round.accept[i], false);
+
+        if ((r && r->bytes) || runs_here(a, a->round.accept[i]))
+            continue;
+        if (__builtin_add_overflow(all, bytes * DLR_STORE_SLOTS, &all))
+            return 0;
+    }
+    return all;
+}
+
+/* Before anything is written: what all ranks here have, and this one beside them. */
+int dlr_agent_room_check(struct dlr_agent *a, int32_t rank, unsigned slots,
+                         uint64_t bytes, struct dlr_err *err)
+{
+    struct dlr_budget budget = {.option = a->job.ckpt_mem,
+                                .there = dlr_store_used(a->dir_fd)};
+    uint64_t all = dlr_agent_bring_others(a, slots > 1 ? -1 : rank);
+    unsigned others;
+
+    dlr_budget_look("", &budget);
+    budget.awaited = slots > 1 ? awaited(a, bytes) : 0;
+    if (__builtin_add_overflow(
+            all, dlr_agent_room_taken(a, slots > 1 ? rank : -1, &others), &all))
+        all = UINT64_MAX;
+    return dlr_budget_check(&budget, rank, slots, bytes, others, all, err);
+}
