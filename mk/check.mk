@@ -71,8 +71,8 @@ UNIT_LIBS_test_ckpt_fence := -lisal -lxxhash -ldl -lm -Wl,--wrap=dlr_now_ns
 UNIT_OBJS_test_ckpt_device_job := tests/played_agent.c $(UNIT_OBJS_test_ckpt_device)
 UNIT_LIBS_test_ckpt_device_job := -lisal -lxxhash -ldl
 ifneq ($(CUDA_HEADER),)
-DEVICE_TESTS := test_ckpt_device test_ckpt_device_job test_ckpt_fence
-FAKE_CUDA := fake_cuda fake_cuda_memory fake_cuda_capture
+DEVICE_TESTS := test_ckpt_device test_ckpt_device_job test_ckpt_fence test_gpu
+FAKE_CUDA := fake_cuda fake_cuda_memory fake_cuda_capture fake_cuda_program
 $(patsubst %,$(BUILD)/obj/tests/%.o,$(DEVICE_TESTS) device_rig $(FAKE_CUDA)): XCFLAGS = -DDLR_HAVE_CUDA -isystem $(dir $(CUDA_HEADER))
 $(BUILD)/tests/fake/libcuda.so.1: $(FAKE_CUDA:%=$(BUILD)/obj/tests/%.o)
 	$(call link,-shared -Wl$(comma)-soname=libcuda.so.1)
@@ -187,12 +187,14 @@ $(BUILD)/tests/test_%: $(BUILD)/obj/tests/test_%.o $$(call obj,$$(COMMON) $$(UNI
 .SECONDARY:
 
 ifneq ($(CUDA_HEADER),)
-$(BUILD)/obj/tests/gpu.o: XCFLAGS = -DDLR_HAVE_CUDA -isystem $(dir $(CUDA_HEADER))
+$(BUILD)/tests/test_gpu: | $(BUILD)/gpu
+$(patsubst %,$(BUILD)/obj/tests/%.o,gpu gpu_rig gpu_check gpu_bench): XCFLAGS = -DDLR_HAVE_CUDA -isystem $(dir $(CUDA_HEADER))
 endif
-check-gpu: $(BUILD)/gpu ## device memory is saved and restored on a real GPU; says when there is none
+check-gpu: $(BUILD)/gpu ## device memory on a real GPU, docs/gpu.md; says when there is none
 	@$(BUILD)/gpu check
-bench-gpu: $(BUILD)/gpu ## how fast a snapshot leaves a GPU, beside a copy into pinned memory
+bench-gpu: $(BUILD)/gpu $(BUILD)/libdlrover.so ## what saving device memory costs, beside copies into pinned memory
 	@$(BUILD)/gpu bench
+	@BUILD=$(BUILD) bench/gpu_train.py
 .PHONY: check-gpu bench-gpu
 
 unit: $(UNIT_TESTS) ## unit tests: seconds, no root, no Slurm, MPI or GPU

@@ -420,14 +420,6 @@ CUresult CUDAAPI cuMemcpyDtoHAsync(void *dst, CUdeviceptr src, size_t bytes,
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemcpyHtoD(CUdeviceptr dst, const void *src, size_t bytes)
-{
-    if (!fake_to_host((uintptr_t)dst))
-        return CUDA_ERROR_INVALID_VALUE;
-    memcpy(fake_to_host((uintptr_t)dst), src, bytes);
-    return CUDA_SUCCESS;
-}
-
 CUresult CUDAAPI cuMemcpy2DAsync(const CUDA_MEMCPY2D *c, CUstream stream)
 {
     char *src = fake_to_host((uintptr_t)c->srcDevice);
@@ -447,19 +439,6 @@ CUresult CUDAAPI cuMemcpy2DAsync(const CUDA_MEMCPY2D *c, CUstream stream)
                             .rows = c->Height,
                             .src_pitch = c->srcPitch,
                             .dst_pitch = c->dstPitch});
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuMemcpy2DUnaligned(const CUDA_MEMCPY2D *c)
-{
-    char *dst = fake_to_host((uintptr_t)c->dstDevice);
-
-    if (!dst || c->dstMemoryType != CU_MEMORYTYPE_DEVICE ||
-        c->dstPitch < c->WidthInBytes)
-        return CUDA_ERROR_INVALID_VALUE;
-    for (size_t i = 0; i < c->Height; i++)
-        memcpy(dst + i * c->dstPitch, (const char *)c->srcHost + i * c->srcPitch,
-               c->WidthInBytes);
     return CUDA_SUCCESS;
 }
 
