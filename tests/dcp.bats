@@ -95,6 +95,15 @@ persisted() {
 END
 }
 
+@test "files: bad, lost and pruned manifests, and a bit flipped in manifest, header and note" {
+    local seed=${SEED:-$RANDOM}
+
+    ranks 1 manifests
+    rm -r "$DLROVER_CKPT_DIR"
+    echo "SEED=$seed"
+    ranks 1 flipped "$seed"
+}
+
 @test "export: DCP and the public safetensors library read it, a corrupt snapshot is refused" {
     local cli=${DLROVER_LIB%/*}/dlrover out=$BATS_TEST_TMPDIR/out
 

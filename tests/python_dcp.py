@@ -7,10 +7,12 @@ with it after a restore, whoever has which part of them.
 import io
 import json
 import os
+import random
 import shutil
 import signal
 import sys
 import time
+import warnings
 
 import torch
 import torch.distributed as dist
@@ -282,6 +284,126 @@ def hostile():
         except ValueError as error:
             assert f"'{at}' is a __main__.Evil, which cannot be kept" in str(error), error
     assert not os.path.exists(f"{DIR}/run")
+
+
+def manifest(step, **changes):
+    said = {"v": 1, "t": "manifest", "world": 1, "vround": 0, "step": step, "layout": "0" * 16,
+            "files": [{"rank": 0, "file": f"r0-{step}.safetensors", "bytes": 1}], **changes}
+    with open(f"{DIR}/manifest-0-{step}.json", "w", encoding="ascii") as file:
+        json.dump(said, file)
+
+
+def two_versions():
+    warnings.simplefilter("ignore", RuntimeWarning)  # which manifest is passed over
+    state = {"w": torch.zeros(3), "n": 0}
+    ck = dlrover.dcp.bind(state)
+    for step in (1, 2):
+        state["w"].fill_(step)
+        state["n"] = step
+        assert ck.step(step)
+        ck.fence()
+        manifest(step)
+    ck.close()
+
+
+def loaded_step():
+    """The step that is restored, all of it; None when nothing is there."""
+    state = {"w": torch.zeros(3), "n": 0}
+    step = dlrover.dcp.bind(state).restore()
+    assert step is None or state["n"] == step and (state["w"] == step).all(), (step, state)
+    return step
+
+
+def refused(said):
+    try:
+        step = loaded_step()
+    except dlrover.Error as error:
+        assert said in str(error), error
+        return
+    raise SystemExit(f"step {step} was loaded, not refused: {said}")
+
+
+def manifests():
+    """A manifest that is malformed or leads elsewhere is passed over; what is pruned while it is
+    read, or lost, is no fresh start.
+    """
+    two_versions()
+    os.mkdir(f"{DIR}/r")
+    row = {"rank": 0, "file": "r0-2.safetensors", "bytes": 1}
+    for changes in ({"v": 9}, {"t": "x"}, {"world": 2}, {"world": 0, "files": []}, {"step": 1}, {"vround": -1},
+                    {"layout": 0}, {"files": [row, row]}, {"files": [{**row, "file": "r/../r0-2.safetensors"}]},
+                    {"files": [{**row, "rank": True}]}, {"files": [{**row, "bytes": "1"}]}, {"files": 1}):
+        with open(f"{DIR}/manifest-0-2.json", "w", encoding="ascii") as file:
+            json.dump({**json.load(open(f"{DIR}/manifest-0-1.json", encoding="ascii")), "step": 2,
+                       "files": [row], **changes}, file)
+        assert loaded_step() == 1, changes
+    os.remove(f"{DIR}/manifest-0-1.json")
+    refused("manifest-0-2.json' is malformed")
+    manifest(2)
+    listdir, ghosts = os.listdir, [1]
+
+    def stale(directory):
+        return listdir(directory) + [f"manifest-0-{9 + ghosts.pop()}.json" for _ in ghosts[:1]]
+
+    os.listdir = stale
+    assert loaded_step() == 2 and not ghosts
+    ghosts.extend(range(1, 99))
+    refused("is gone, and so is what came after it")
+    os.listdir = listdir
+    os.remove(f"{DIR}/r0-2.safetensors")
+    refused("r0-2.safetensors' is in a manifest and not there")
+
+
+def flips(path, size, rng, times):
+    """The file with one bit of its first bytes changed, many times."""
+    with open(path, "rb") as file:
+        whole = file.read()
+    for _ in range(times):
+        bit = rng.randrange(8 * min(size, len(whole)))
+        changed = bytearray(whole)
+        changed[bit // 8] ^= 1 << bit % 8
+        with open(path, "wb") as file:
+            file.write(changed)
+        yield bit
+    with open(path, "wb") as file:
+        file.write(whole)
+
+
+def flipped(seed):
+    """With a bit of the newest version's manifest or header changed it is read as it was, or the one
+    before it is. A note with such a bit, its checksum right, is read or refused.
+    """
+    rng = random.Random(int(seed))
+    two_versions()
+    file = f"{DIR}/r0-2.safetensors"
+    with open(file, "rb") as opened:
+        header = 8 + int.from_bytes(opened.read(8), "little")
+    told = set()
+    for path, size in ((f"{DIR}/manifest-0-2.json", 4096), (file, header)):
+        for bit in flips(path, size, rng, 200):
+            step = loaded_step()
+            assert step in (1, 2), (path, bit)
+            told.add(step)
+    assert told == {1, 2} and loaded_step() == 2
+    note = dlrover.dcp.Reader()
+    note.open()
+    slot = note._slots[0]
+    note = bytearray(slot.bytes(slot.regions[".dcp"]).numpy())
+    value = bytearray(slot.bytes(slot.regions["n"]).numpy())
+    told = set()
+    for at in range(100):
+        shutil.rmtree(DIR)
+        bit = rng.randrange(8 * len(note))
+        with dlrover.Checkpoint() as ck:
+            ck.add("w", torch.full((3,), 2.))
+            ck.add("n", value, "blob")
+            ck.add(".dcp", note[:bit // 8] + bytes([note[bit // 8] ^ 1 << bit % 8]) + note[bit // 8 + 1:], "blob")
+            assert ck.begin(2)
+        try:
+            told.add(loaded_step())
+        except dlrover.Error:
+            told.add("refused")
+    assert told == {2, "refused"}, told
 
 
 class Counter:

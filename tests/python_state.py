@@ -285,6 +285,15 @@ def plain_values():
                    torch.tensor([True, False]), torch.tensor([1 + 2j])):
         one = _plain.decode(_plain.encode(tensor, "it"))
         assert one.dtype == tensor.dtype and one.shape == tensor.shape and torch.equal(one, tensor)
+    text = _plain.encode(value, "it")
+    for _ in range(3000):
+        bit = random.randrange(8 * len(text))
+        changed = bytearray(text)
+        changed[bit // 8] ^= 1 << bit % 8
+        try:
+            _plain.decode(changed)
+        except ValueError:
+            pass
     holds_itself = []
     holds_itself.append(holds_itself)
     for bad, said in (({"a": [1, {"b": Evil()}]}, "it['a'][1]['b'] is a __main__.Evil, which cannot be kept"),

@@ -4,6 +4,7 @@ import collections
 import ctypes
 import errno
 import json
+import math
 import mmap
 import os
 import re
@@ -12,9 +13,11 @@ import warnings
 
 import torch
 
+from . import _manifests
 from ._checkpoint import TORCH_NAMES, Error
 
 CHUNK = 1 << 20
+LISTINGS = 5  # of a directory whose files are removed while it is read
 HEADER_MAX = 100_000_000  # what public readers of the form take
 MAGIC, VERSION = 0x314d4c44, 1
 HEAD = struct.Struct("<IHHIIIIIIiIQQQQQQ36sI")
@@ -49,7 +52,10 @@ class Slot:
             self._all = torch.frombuffer(self._map, dtype=torch.uint8)
         self.head = Head(*HEAD.unpack_from(self._block))
         self._check_head()
-        self.regions = {region.name: region for region in self._read_regions()}
+        try:
+            self.regions = {region.name: region for region in self._read_regions()}
+        except (struct.error, ValueError, IndexError):
+            self._refuse("has a malformed region table")
 
     def _refuse(self, why):
         raise Error(errno.EBADMSG, f"'{self.path}' {why}")
@@ -77,6 +83,10 @@ class Slot:
             self._refuse("has a corrupt head")
         if head.version != VERSION:
             self._refuse(f"is of version {head.version}, this reads {VERSION}")
+        self._sums_at = (HEAD.size + head.nregions * ENTRY.size + 8 * head.ndims + head.names_bytes)
+        if (head.nchunks != -(-head.data_bytes // CHUNK)
+                or self._sums_at + 4 * head.nchunks + 4 != len(block)):
+            self._refuse("has a corrupt head")
         if head.meta_bytes != len(block) or self._data_at + head.data_bytes != len(self._map):
             self._refuse("is not as long as its head says")
         if self._crc(block, len(block) - 4) != struct.unpack_from("<I", block, len(block) - 4)[0]:
@@ -84,13 +94,15 @@ class Slot:
 
     def _read_regions(self):
         head, block = self.head, self._block
-        entry = head.head_bytes
+        entry = HEAD.size
         dim = entry + head.nregions * ENTRY.size
         name = dim + head.ndims * 8
-        self._sums_at = name + head.names_bytes
         for _ in range(head.nregions):
-            name_bytes, kind, ndim, item, dtype, at, _room, used = ENTRY.unpack_from(block, entry)
+            name_bytes, kind, ndim, item, dtype, at, room, used = ENTRY.unpack_from(block, entry)
             dims = struct.unpack_from(f"<{3 * ndim}Q", block, dim)
+            if not used <= room <= head.data_bytes - at or (
+                    KINDS[kind] != "blob" and used != item * math.prod(dims[2 * ndim:])):
+                raise ValueError("a region that is not where it says")
             yield Region(block[name:name + name_bytes].decode(), KINDS[kind],
                          dtype.rstrip(b"\0").decode(), item, dims[:ndim], dims[ndim:2 * ndim],
                          dims[2 * ndim:], self._data_at + at, used)
@@ -118,17 +130,6 @@ def torch_type(region):
     return found if region.kind != "blob" and fits == region.item_size else None
 
 
-def _of_manifests(directory, names):
-    found = {}
-    for name in names:
-        if re.fullmatch(r"manifest.*\.json", name):
-            with open(os.path.join(directory, name), encoding="utf-8") as file:
-                said = json.load(file)
-            found[said["vround"], said["step"]] = {
-                row["rank"]: os.path.join(directory, row["file"]) for row in said["files"]}
-    return found
-
-
 def _of_names(directory, names):
     """Steps of which each rank has a file; how many there must be is in the first one's head."""
     files = collections.defaultdict(dict)
@@ -139,32 +140,48 @@ def _of_names(directory, names):
     return files
 
 
-def versions(directory):
-    """{(round, step): {rank: path}} of a run's persist directory, or of a program without a job."""
-    names = os.listdir(directory)
-    return _of_manifests(directory, names) or _of_names(directory, names)
-
-
 def open_version(directory, step=None):
     """The slots of the newest version (or of that step) that is whole, in the order of ranks: every
     byte verified, so that ranks which do this without a word between them come to the same.
     FileNotFoundError when there is none, Error when all there are is corrupt.
     """
+    for _ in range(LISTINGS):
+        names = sorted(os.listdir(directory))
+        try:
+            return _open_newest(directory, names, step)
+        except (Error, FileNotFoundError) as error:
+            wrong = error
+        if names == sorted(os.listdir(directory)):
+            break
+        # What was listed has been removed since: something newer has taken its place.
+    if isinstance(wrong, FileNotFoundError) and wrong.filename != directory:
+        wrong = Error(errno.EAGAIN, f"'{wrong.filename}' is gone, and so is what came after it")
+    raise wrong
+
+
+def _open_newest(directory, names, step):
+    found = _manifests.read(directory, names)
+    promised = found is not None
+    if not promised:
+        found = _of_names(directory, names)
     wrong = None
-    for (_round, at), files in sorted(versions(directory).items(), reverse=True):
-        if step is not None and at != step:
+    for version, files in sorted(found.items(), reverse=True):
+        if step is not None and version[1] != step:
             continue
         try:
-            return _open_all(files)
-        except (Error, FileNotFoundError) as error:
+            return _open_all(version, files)
+        except FileNotFoundError as error:
+            if promised and not wrong:
+                wrong = Error(errno.EBADMSG, f"'{error.filename}' is in a manifest and not there")
+        except Error as error:
             wrong = wrong or error
-    if isinstance(wrong, Error):
+    if wrong:
         raise wrong
     what = "snapshot" if step is None else f"snapshot of step {step}"
     raise FileNotFoundError(errno.ENOENT, f"no whole {what}", directory)
 
 
-def _open_all(files):
+def _open_all(version, files):
     first = Slot(files[min(files)]).head
     absent = [rank for rank in range(first.world) if rank not in files]
     if absent:
@@ -173,8 +190,7 @@ def _open_all(files):
     slots = [Slot(files[rank]) for rank in range(first.world)]
     for rank, slot in enumerate(slots):
         head = slot.head
-        if (head.rank, head.world, head.round, head.step) != (rank, first.world, first.round,
-                                                              first.step):
+        if (head.rank, head.world, (head.round, head.step)) != (rank, first.world, version):
             raise Error(errno.EBADMSG, f"'{slot.path}' is of another snapshot")
         slot.verify()
     return slots
