@@ -8,6 +8,9 @@
 #define TOLERANCE 1.05     /* a step may be longer by this */
 #define SLOWEST (1.0 / 64) /* of the link */
 #define FASTER 1.25
+#define LISTEN_AFTER 24   /* steps beside copies while too few without one were seen */
+#define LISTEN_EVERY 1024 /* the same, once enough were seen: they are seen anew */
+#define LISTEN_STEPS 9    /* one that has begun before, and those that are judged */
 
 void dlr_bucket_rate(struct dlr_bucket *b, uint64_t rate, int64_t now_ns)
 {
@@ -60,9 +63,36 @@ static bool judge(struct dlr_pace *p)
     return true;
 }
 
+/* Where a copy is always on its way nobody knows how long a step is without one: copies all but stop
+ * for a few steps. True when the rate has changed.
+ */
+static bool listen(struct dlr_pace *p, double ns, unsigned steps, bool busy)
+{
+    if (p->listen > 0) {
+        if (p->listen < LISTEN_STEPS)
+            follow(&p->quiet_ns, &p->quiet, ns, steps);
+        p->listen -= steps < p->listen ? steps : p->listen;
+        if (p->listen > 0)
+            return false;
+        p->rate = p->rate_before;
+        p->busy = 0;
+        return true;
+    }
+    p->unheard = busy ? p->unheard + steps : 0;
+    if (p->unheard < (p->quiet < QUIET_MIN ? LISTEN_AFTER : LISTEN_EVERY) ||
+        !(p->link > 0))
+        return false;
+    p->unheard = 0;
+    p->listen = LISTEN_STEPS;
+    p->rate_before = p->rate;
+    p->rate = (uint64_t)(p->link * SLOWEST);
+    return true;
+}
+
 bool dlr_pace_see(struct dlr_pace *p, uint64_t step, int64_t at_ns, bool sending)
 {
-    bool busy = p->sending;
+    bool busy = p->sending, listens, changed;
+    unsigned steps;
     double ns;
 
     if (!p->known || step < p->step) {
@@ -74,14 +104,19 @@ bool dlr_pace_see(struct dlr_pace *p, uint64_t step, int64_t at_ns, bool sending
     p->sending = p->sending || sending;
     if (step == p->step)
         return false;
-    ns = (double)(at_ns - p->at_ns) / (double)(step - p->step);
-    if (busy || (sending && step - p->step > 1))
-        follow(&p->busy_ns, &p->busy, ns, (unsigned)(step - p->step));
-    else
-        follow(&p->quiet_ns, &p->quiet, ns, (unsigned)(step - p->step));
+    steps = (unsigned)(step - p->step);
+    ns = (double)(at_ns - p->at_ns) / (double)steps;
     p->step = step;
     p->at_ns = at_ns;
     p->sending = sending;
+    listens = p->listen > 0;
+    changed = listen(p, ns, steps, busy);
+    if (listens || changed)
+        return changed;
+    if (busy || (sending && steps > 1))
+        follow(&p->busy_ns, &p->busy, ns, steps);
+    else
+        follow(&p->quiet_ns, &p->quiet, ns, steps);
     return busy && judge(p);
 }
 

@@ -28,6 +28,9 @@ struct dlr_pace {
     unsigned quiet, busy;     /* how many were seen; busy: at this rate */
     double link;              /* bytes per second that went out without a limit */
     uint64_t rate;            /* 0: any */
+    unsigned unheard;         /* steps in a row beside a copy */
+    unsigned listen; /* steps that copies still all but stop for, to hear one alone */
+    uint64_t rate_before; /* in force again after those */
 };
 
 /* The newest step, when it began, and whether a copy is on its way now; to be called when one

@@ -119,6 +119,26 @@ static void nothing_is_judged_before_enough_was_seen(void **state)
     assert_in_range(t.p.rate, 500 * MIB - 1, 500 * MIB);
 }
 
+/* Every step is saved, and the copy of one is on its way when the next begins. */
+static void copies_without_end_stop_for_a_few_steps_to_hear_one(void **state)
+{
+    struct training t = {0};
+    double slowest = 0;
+
+    for (unsigned i = 0; i < 3000; i++) {
+        double rate = t.p.rate ? (double)t.p.rate : 1e9;
+
+        dlr_pace_sent(&t.p, (uint64_t)rate, 1000 * MS);
+        steps(&t, 1, 100 + 40 * rate / 1e9, true);
+        if (i > 1000 && rate > slowest)
+            slowest = rate;
+    }
+    print_message("alone %.1f ms, at most %.3g MB/s\n", t.p.quiet_ns / 1e6,
+                  slowest / 1e6);
+    assert_in_range((uint64_t)(t.p.quiet_ns / 1e3), 100000, 101000);
+    assert_in_range((uint64_t)slowest, 30000000, 200000000);
+}
+
 static void a_round_begins_anew_but_knows_the_link(void **state)
 {
     struct training t = {0};
@@ -140,6 +160,7 @@ int main(void)
         cmocka_unit_test(an_idle_bucket_does_not_fill_without_end),
         cmocka_unit_test(copies_that_are_felt_go_slower_until_they_are_not),
         cmocka_unit_test(nothing_is_judged_before_enough_was_seen),
+        cmocka_unit_test(copies_without_end_stop_for_a_few_steps_to_hear_one),
         cmocka_unit_test(a_round_begins_anew_but_knows_the_link),
     };
 
