@@ -23,15 +23,17 @@ UNIT_OBJS_test_pace := ckpt/pace.c
 UNIT_OBJS_test_data_nic := ckpt/data_nic.c
 UNIT_OBJS_test_cadence := ckpt/cadence.c
 UNIT_LIBS_test_cadence := -lm
-UNIT_OBJS_test_data := tests/data_rig.c $(SLOT)
+UNIT_OBJS_test_data := tests/data_pair.c tests/data_rig.c $(SLOT)
+UNIT_OBJS_test_data_midway := $(UNIT_OBJS_test_data)
 UNIT_OBJS_test_data_bring := tests/data_rig.c $(SLOT)
 UNIT_OBJS_test_data_sum := ckpt/parity.c tests/data_rig.c $(SLOT)
 UNIT_LIBS_test_data := -lisal -lxxhash
+UNIT_LIBS_test_data_midway := -lisal -lxxhash
 UNIT_LIBS_test_data_bring := -lisal -lxxhash
 UNIT_LIBS_test_data_sum := -lisal -lxxhash
-UNIT_OBJS_test_data_wire := ckpt/data_ucx.c ckpt/data_lane.c $(UNIT_OBJS_test_data)
+UNIT_OBJS_test_data_wire := ckpt/data_ucx.c ckpt/data_lane.c $(UNIT_OBJS_test_data_bring)
 UNIT_LIBS_test_data_wire := -lucp -lucs -lisal -lxxhash
-$(BUILD)/tests/test_data $(BUILD)/tests/test_data_bring $(BUILD)/tests/test_data_wire $(BUILD)/tests/test_data_sum: | $(BUILD)/dlrover-data
+$(BUILD)/tests/test_data $(BUILD)/tests/test_data_midway $(BUILD)/tests/test_data_bring $(BUILD)/tests/test_data_wire $(BUILD)/tests/test_data_sum: | $(BUILD)/dlrover-data
 UNIT_OBJS_test_policy := tests/policy_rig.c mpi_launcher/policy.c mpi_launcher/policy_control.c mpi_launcher/policy_leave.c mpi_launcher/policy_state.c
 UNIT_OBJS_test_policy_control := $(UNIT_OBJS_test_policy)
 UNIT_OBJS_test_steps := mpi_launcher/steps.c mpi_launcher/srun_options.c mpi_launcher/procid.c
@@ -111,6 +113,8 @@ UNIT_OBJS_test_report := mpi_launcher/report.c $(PLAN) $(HEALTH) $(TOPO) $(SLOT)
 UNIT_LIBS_test_report := -lhwloc -ljansson -lisal -lxxhash
 UNIT_OBJS_test_shown := mpi_launcher/shown.c $(ORDER) $(SPANK)
 UNIT_OBJS_test_hosts := mpi_launcher/hosts.c
+UNIT_OBJS_test_plan_restore := $(UNIT_OBJS_test_plan)
+UNIT_LIBS_test_plan_restore := $(UNIT_LIBS_test_plan)
 UNIT_OBJS_test_plan_json := $(UNIT_OBJS_test_plan)
 UNIT_OBJS_test_plan_rungs := $(UNIT_OBJS_test_plan)
 UNIT_LIBS_test_plan_rungs := $(UNIT_LIBS_test_plan)
@@ -168,7 +172,7 @@ $(BUILD)/tests/test_kill_client: $(call obj,tests/test_kill_client.c tests/kill_
 KILL_DATA := $(filter-out ckpt/data_main.c ckpt/data_nic.c,$(DATA)) $(SLOT)
 $(BUILD)/tests/stepped-data: $(call obj,$(filter-out $(KILL_DATA),$(DATA) $(COMMON)) $(MSG) tests/kill_points.c) $(call steps,$(KILL_DATA))
 	$(call link,-lucp -lucs -ljansson -lisal -lxxhash)
-UNIT_OBJS_test_kill_data := tests/kill_points.c $(UNIT_OBJS_test_data)
+UNIT_OBJS_test_kill_data := tests/kill_points.c $(UNIT_OBJS_test_data_bring)
 UNIT_LIBS_test_kill_data := -lisal -lxxhash
 $(BUILD)/tests/test_kill_data: | $(BUILD)/dlrover-data $(BUILD)/tests/stepped-data
 UNIT_OBJS_test_kill_random := tests/data_rig.c $(CKPT_LIB) $(SLOT)
