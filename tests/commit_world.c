@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/str.h"
 #include "tests/commit_world_state.h"
 
 struct world_conf world_conf;
@@ -13,12 +14,10 @@ static struct world *now_in; /* the world whose machine is being called */
 
 /* --- what the machine says ----------------------------------------------------------- */
 
-static void say(unsigned what, uint64_t step)
+static void say(unsigned what, unsigned step)
 {
     struct world *w = now_in;
 
-    if (step > world_conf.steps)
-        return;
     if (w->nwords == WORDS_MAX)
         abort();
     w->words[w->nwords++] = (struct word){(unsigned char)what, (unsigned char)step};
@@ -28,41 +27,61 @@ static void on_save(void *arg, struct dlr_version v)
 {
     unsigned long open = 0;
 
-    for (unsigned i = 0; i < DLR_COMMIT_OPEN_MAX; i++)
+    for (unsigned i = 0; i < DLR_COMMIT_OPEN_MAX; i++) {
+        const unsigned *count = now_in->c.count[FIRST_OPEN + i];
+
         open += now_in->c.open[i].used;
+        if (now_in->c.open[i].used && dlr_version_eq(now_in->c.open[i].v, v))
+            world_found.stale += count[0] || count[1]; /* left of a former one */
+    }
     if (open > world_found.open)
         world_found.open = open;
-    if (v.step <= world_conf.steps && now_in->ordered >= bit((unsigned)v.step))
-        world_found.twice++;
-    if (v.step <= world_conf.steps)
-        now_in->ordered |= bit((unsigned)v.step);
-    say(SAVE_AT, v.step);
+    if (v.step > world_conf.steps)
+        return;
+    world_found.twice += v.step <= now_in->last;
+    now_in->last = (unsigned char)v.step;
+    now_in->open |= bit((unsigned)v.step);
+    say(SAVE_AT, (unsigned)v.step);
+}
+
+static void stay_open(struct world *w, unsigned steps)
+{
+    for (struct open *o = w->c.open; o < w->c.open + DLR_COMMIT_OPEN_MAX; o++)
+        if (o->v.step <= world_conf.steps && (steps & bit((unsigned)o->v.step)))
+            o->used = true;
 }
 
 static void decide(unsigned what, uint64_t step)
 {
+    unsigned s = (unsigned)step;
+
     if (step > world_conf.steps)
         return;
-    if (!(now_in->ordered & bit((unsigned)step)) ||
-        (now_in->decided & bit((unsigned)step)))
-        world_found.twice++;
-    now_in->decided |= bit((unsigned)step);
-    say(what, step);
+    world_found.twice += !(now_in->open & bit(s));
+    now_in->open &= (unsigned char)~bit(s);
+    say(what, s);
 }
 
 /* No older one is open then. */
 static void on_commit(void *arg, struct dlr_version v, int64_t took_ms)
 {
-    unsigned older = bit((unsigned)v.step) - 1u;
+    unsigned older = v.step <= world_conf.steps ? bit((unsigned)v.step) - 1u : 255;
 
     world_found.commits++;
-    if ((now_in->ordered & ~now_in->decided) & older)
-        world_found.twice++;
+    world_found.twice += (now_in->open & older) != 0;
     decide(COMMIT, v.step);
+    if (v.step <= world_conf.steps)
+        now_in->newest = (unsigned char)v.step;
+    if (world_conf.broken == WORLD_STAYS_OPEN && v.step <= world_conf.steps)
+        stay_open(now_in, bit((unsigned)v.step));
+    if (world_conf.broken == WORLD_OLDER_STAYS_OPEN)
+        stay_open(now_in, now_in->open & older);
 }
 
 static void on_abort(void *arg, struct dlr_version v, const char *why)
 {
+    if (world_conf.broken == WORLD_OLDER_STAYS_OPEN && dlr_after(why, "a newer"))
+        return;
     decide(ABORTED, v.step);
 }
 
@@ -81,12 +100,16 @@ void world_start(struct world *w)
                                    .margin_steps = 1,
                                    .margin_max = 1,
                                    .open_max = world_conf.open};
+    unsigned world = world_conf.ranks - (world_conf.broken == WORLD_RANK_MISSING);
     struct dlr_commit *c;
+
+    if (world_conf.broken == WORLD_COPIES_MISSING)
+        conf.copies = 0;
 
     memset(w, 0, sizeof(*w));
     now_in = w;
     if (dlr_commit_new(&conf, &ops, NULL, &c, NULL) < 0 ||
-        dlr_commit_round(c, 0, world_conf.ranks, NULL) < 0)
+        dlr_commit_round(c, 0, world, NULL) < 0)
         abort();
     for (unsigned r = 0; r < world_conf.ranks; r++) {
         dlr_commit_ready(c, 0, r, 0, 0);
@@ -170,11 +193,15 @@ static void forget(struct world *w)
         struct node *x = &w->node[r];
 
         x->heard = r == w->dead ? 0 : (unsigned char)(x->heard - heard);
-        x->sealed &= open;
-        x->copied &= open;
         x->missed &= open;
+        if (world_conf.broken != WORLD_STALE_COUNTS) {
+            x->sealed &= open;
+            x->copied &= open;
+        }
         x->ended &= live;
         x->orders &= (unsigned char)~(bit(x->step + 1u) - 1u);
+        if (world_conf.merged)
+            continue; /* it tells again */
         x->sealed &= (unsigned char)~told(w, 0, r);
         x->copied &= (unsigned char)~told(w, 1, r);
     }
@@ -212,58 +239,120 @@ static unsigned turned(unsigned ranks, unsigned first)
     return (ranks >> first | ranks << (world_conf.ranks - first)) & all;
 }
 
-/* The state with this rank counted first: copies go round, so each is like the others. */
-static struct key key_of(const struct world *w, unsigned first)
+/* A key is a head, which depends on the rank that is counted first, and what is to say of each
+ * rank from that one on: copies go round, so each rank is like the others.
+ */
+typedef void head_fn(struct key *key, const struct world *w, unsigned first);
+typedef void rank_fn(struct key *key, const struct world *w, unsigned r);
+
+static void put_decided(struct key *key, const struct world *w, unsigned first)
 {
     unsigned ranks = world_conf.ranks;
-    struct key key = {.n = 0};
 
-    put(&key, w->dead == NOBODY ? ranks : (w->dead + ranks - first) % ranks);
-    put(&key, w->faults);
-    put(&key, w->whole);
-    put(&key, w->c.has_newest ? (unsigned)w->c.newest.step : 0);
-    put(&key, w->c.when.known ? 1 + (unsigned)w->c.when.step : 0);
-    put(&key, w->ordered);
-    put(&key, w->decided);
+    put(key, w->dead == NOBODY ? ranks : (w->dead + ranks - first) % ranks);
+    put(key, w->newest);
+    put(key, w->c.when.known ? 1 + (unsigned)w->c.when.step : 0);
+    put(key, w->last);
+    put(key, w->open);
+}
+
+static void put_state(struct key *key, const struct world *w, unsigned first)
+{
+    put_decided(key, w, first);
+    put(key, w->faults);
+    put(key, w->whole);
     for (unsigned s = 1; s <= world_conf.steps; s++)
         for (const struct open *o = w->c.open; o < w->c.open + DLR_COMMIT_OPEN_MAX; o++)
             if (o->used && o->v.step == s) {
                 unsigned tally = FIRST_OPEN + (unsigned)(o - w->c.open);
 
-                put(&key, o->reached_ms >= 0);
-                put(&key, turned((unsigned)w->bits[tally * SETS], first));
-                put(&key, turned((unsigned)w->bits[tally * SETS + 1], first));
+                put(key, o->reached_ms >= 0);
+                put(key, turned((unsigned)w->bits[tally * SETS], first));
+                put(key, turned((unsigned)w->bits[tally * SETS + 1], first));
             }
-    for (unsigned i = 0; i < ranks; i++) {
-        const struct node *x = &w->node[(first + i) % ranks];
-
-        memcpy(key.byte + key.n, x, offsetof(struct node, own));
-        key.n += offsetof(struct node, own);
-        put_cells(&key, x->own);
-        put_cells(&key, x->copy);
-    }
     for (unsigned i = 0; i < w->nwords; i++)
-        put(&key, w->words[i].what << 4 | w->words[i].step);
-    return key;
+        put(key, w->words[i].what << 4 | w->words[i].step);
 }
 
-uint64_t world_hash(struct world *w)
+static void put_rank(struct key *key, const struct world *w, unsigned r)
 {
-    struct key least, key;
+    const struct node *x = &w->node[r];
+
+    memcpy(key->byte + key->n, x, offsetof(struct node, own));
+    key->n += offsetof(struct node, own);
+    put_cells(key, x->own);
+    put_cells(key, x->copy);
+}
+
+static uint64_t hash_of(const struct key *key)
+{
     uint64_t h = 0x9e3779b97f4a7c15u, word;
 
-    forget(w);
-    least = key_of(w, 0);
-    for (unsigned first = 1; first < world_conf.ranks; first++) {
-        key = key_of(w, first);
-        if (memcmp(key.byte, least.byte, key.n) < 0)
-            least = key;
-    }
-    for (unsigned at = 0; at < least.n; at += 8) {
+    for (unsigned at = 0; at < key->n; at += 8) {
         word = 0;
-        memcpy(&word, least.byte + at, least.n - at < 8 ? least.n - at : 8);
+        memcpy(&word, key->byte + at, key->n - at < 8 ? key->n - at : 8);
         h = (h ^ word) * 0xff51afd7ed558ccdu;
         h ^= h >> 32;
     }
     return h | 1;
+}
+
+static uint64_t least_hash(const struct world *w, head_fn *head, rank_fn *rank)
+{
+    struct key ranks = {.n = 0}, least = {.n = 0};
+    unsigned each;
+
+    for (unsigned r = 0; r < world_conf.ranks; r++)
+        rank(&ranks, w, r);
+    each = ranks.n / world_conf.ranks;
+    for (unsigned first = 0; first < world_conf.ranks; first++) {
+        struct key key;
+
+        key.n = 0;
+        head(&key, w, first);
+        memcpy(key.byte + key.n, ranks.byte + first * each, ranks.n - first * each);
+        memcpy(key.byte + key.n + ranks.n - first * each, ranks.byte, first * each);
+        key.n += ranks.n;
+        if (!first || memcmp(key.byte, least.byte, key.n) < 0)
+            least = key;
+    }
+    return hash_of(&least);
+}
+
+uint64_t world_hash(struct world *w)
+{
+    forget(w);
+    return least_hash(w, put_state, put_rank);
+}
+
+/* --- outcomes ----------------------------------------------------------------------- */
+
+static unsigned held(const struct world *w, const struct cell *cells)
+{
+    unsigned steps = 0;
+
+    for (unsigned s = 1; s <= world_conf.steps; s++)
+        if ((world_has_open(w, s) || w->newest == s) && world_holds(cells, s))
+            steps |= bit(s);
+    return steps;
+}
+
+static void put_held(struct key *key, const struct world *w, unsigned r)
+{
+    const struct node *x = &w->node[r];
+
+    put(key, x->step);
+    put(key, r == w->dead ? 0 : held(w, x->own));
+    put(key, world_next_to(r) == w->dead ? 0 : held(w, x->copy));
+}
+
+void world_outcomes(const struct world *w, world_outcome_fn *fn, void *arg)
+{
+    struct world n = *w;
+
+    fn(least_hash(w, put_decided, put_held), arg);
+    for (unsigned r = 0; r < world_conf.ranks && world_conf.merged; r++) {
+        n.dead = (unsigned char)r;
+        fn(least_hash(&n, put_decided, put_held), arg);
+    }
 }

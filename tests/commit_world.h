@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A small job around the commit state machine: its ranks, their slots and those of their copies,
- * what was said and not yet heard. One state and all that can happen next, for an explorer.
+ * what was said and not yet heard. One state and all that can happen next, for an explorer
+ * (tests/commit_search.h).
  *
  * Each rank is on its own node; rank r's copies are on node r + 1. A step has a collective in
  * it: no rank is two steps ahead of another. What ranks report are facts that may be delivered
  * at any later time, any number of times, or never; what the supervisor says comes in order (it
  * is one connection), late, or never. A rank takes a slot when its step begins, FREE or DEAD; its
  * node frees one that is older than the newest commit known there, or aborted. The naive job
- * decides nothing: each rank saves each step over anything but its newest whole.
+ * decides nothing: each rank saves each step over anything but its newest whole, and loads it.
+ *
+ * There are far fewer states with world_conf.merged, and the same answers:
+ * tests/commit_world_merged.c says why.
  */
 #ifndef DLR_TESTS_COMMIT_WORLD_H
 #define DLR_TESTS_COMMIT_WORLD_H
@@ -17,20 +21,44 @@
 #include <stdint.h>
 
 enum { WORLD_RANKS = 3, WORLD_STEPS = 4 }; /* at most */
+enum { WORLD_FAULTS_ANY = 255 };
 
 struct world;
 
+/* One rule that is broken, for a test of the explorer. */
+enum world_broken {
+    WORLD_SOUND,
+    /* slots and what is told of them */
+    WORLD_UNDECIDED_TAKEN, /* a whole slot is taken before its decision is known */
+    WORLD_COMMITTED_TAKEN, /* so is one that is known as committed */
+    WORLD_COMMIT_FREES_NEWER,
+    WORLD_ABORT_FREES_OLDER,
+    WORLD_HOLDER_FREES_EARLY, /* the committed copy, when the next one is whole */
+    WORLD_COPIED_EARLY,       /* a copy is told when it begins */
+    /* decisions */
+    WORLD_COPIES_MISSING,   /* it is committed when all have sealed it */
+    WORLD_RANK_MISSING,     /* and when all but the last rank have it */
+    WORLD_STAYS_OPEN,       /* what was committed may be decided again */
+    WORLD_OLDER_STAYS_OPEN, /* and so what is older */
+    WORLD_STALE_COUNTS,     /* a fact about a decided version counts for an open one */
+    WORLD_BROKEN_END
+};
+
 /* Of the program: what is explored, and what was found by now. */
 extern struct world_conf {
-    bool naive;
+    bool naive, merged;
     unsigned ranks, steps;
-    unsigned open;   /* versions at a time, 0: as many as the machine can */
-    unsigned faults; /* lost words, failed seals or copies, deadlines in one history */
+    unsigned open; /* versions at a time, 0: as many as the machine can */
+    /* lost words, failed seals or copies, deadlines in one history, or any; merged: any */
+    unsigned faults;
+    enum world_broken broken;
 } world_conf;
 extern struct world_found {
-    unsigned long lost;          /* a commit that one node's loss can take away */
-    unsigned long reused;        /* slots of undecided versions that were taken */
-    unsigned long twice;         /* orders and decisions given twice or out of turn */
+    unsigned long lost;   /* a commit that one node's loss can take away */
+    unsigned long mixed;  /* naive: ranks that would load different versions */
+    unsigned long reused; /* slots of undecided versions that were let go */
+    unsigned long twice;  /* orders, decisions: given twice, out of turn, unknown */
+    unsigned long stale;  /* facts that were counted again, or for another version */
     unsigned long commits, open; /* open: the most versions open at a time */
 } world_found;
 
@@ -45,5 +73,15 @@ void world_moves(const struct world *w, world_visit_fn *visit, void *arg);
 
 /* Equal for states with equal futures: whichever rank is counted first, whichever slot. */
 uint64_t world_hash(struct world *w);
+
+/* What of this state can matter to anybody, once node lost is gone (NOBODY: none is): the
+ * decisions, and who holds which of the versions that are not over. Calls put with a hash of it;
+ * merged: with one for each node that may be lost here.
+ */
+typedef void world_outcome_fn(uint64_t outcome, void *arg);
+void world_outcomes(const struct world *w, world_outcome_fn *put, void *arg);
+
+/* Whether anything was found that must not be. */
+bool world_is_bad(void);
 
 #endif

@@ -47,20 +47,48 @@ static bool once_whole(const struct world *w)
     return false;
 }
 
-/* After the first commit something is restorable whichever node is, or dies, dead; and it is
- * the newest commit itself where commits exist.
+/* What rank r would load by itself: the newest that it finds. */
+static unsigned newest_of(const struct world *w, unsigned r, unsigned dead)
+{
+    for (unsigned s = world_conf.steps; s > 0; s--)
+        if ((r != dead && world_holds(w->node[r].own, s)) ||
+            (world_next_to(r) != dead && world_holds(w->node[r].copy, s)))
+            return s;
+    return 0;
+}
+
+static bool alike(const struct world *w, unsigned dead)
+{
+    for (unsigned r = 1; r < world_conf.ranks; r++)
+        if (newest_of(w, r, dead) != newest_of(w, 0, dead))
+            return false;
+    return true;
+}
+
+/* After the first commit something is restorable whichever node is, or dies, dead. Where commits
+ * exist all ranks load the version that one of them names, so each must have it; the naive ranks
+ * load what they find.
  */
 void world_check(struct world *w)
 {
     if (world_conf.naive && w->dead == NOBODY && !w->whole)
         w->whole = once_whole(w);
-    if (world_conf.naive ? !w->whole : !w->c.has_newest)
+    if (!world_conf.naive)
+        world_found.twice += w->newest != (w->c.has_newest ? w->c.newest.step : 0);
+    if (world_conf.naive ? !w->whole : !w->newest)
         return;
     for (unsigned k = 0; k < world_conf.ranks; k++) {
         if (w->dead != NOBODY && w->dead != k)
             continue;
-        if (world_conf.naive ? !anything(w, k)
-                             : !restorable(w, (unsigned)w->c.newest.step, k))
+        if (world_conf.naive ? !anything(w, k) : !restorable(w, w->newest, k))
             world_found.lost++;
+        if (world_conf.naive && !alike(w, k))
+            world_found.mixed++;
     }
+}
+
+bool world_is_bad(void)
+{
+    return world_found.lost || world_found.reused || world_found.twice ||
+           world_found.stale;
 }

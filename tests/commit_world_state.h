@@ -33,7 +33,10 @@ struct world {
     struct node node[WORLD_RANKS];
     struct word words[WORDS_MAX]; /* that somebody may still hear */
     unsigned char nwords;
-    unsigned char ordered, decided; /* bit per step */
+    /* What the machine said: the newest steps ordered and committed; a bit for each step that is
+     * ordered and undecided.
+     */
+    unsigned char last, newest, open;
     unsigned char faults, dead;
     bool whole; /* naive only: some step was once safe */
 };
@@ -57,5 +60,38 @@ unsigned world_next_to(unsigned r);
 
 /* Counts in world_found what is lost in w. Naive: remembers in w that some step was safe. */
 void world_check(struct world *w);
+
+/* --- rules (tests/commit_world_rules.c): each changes w in place ----------------------- */
+
+struct cell *world_cell(struct cell *cells, unsigned state, unsigned step);
+
+/* Rank r has a slot that is being written. */
+bool world_writes(const struct world *w, unsigned r);
+
+/* Rank r may begin its next step. */
+bool world_may_begin(const struct world *w, unsigned r);
+void world_begin(struct world *w, unsigned r);
+void world_seal(struct world *w, unsigned r, bool good);
+
+/* What r holds whole is sent to the next node, which has a slot for it, or false. */
+bool world_copy_begins(struct world *w, unsigned r, unsigned s);
+/* A copy of r's that is on its way: false when it cannot end well. */
+bool world_copy_is_whole(struct world *w, unsigned r, unsigned k);
+void world_copy_fails(struct world *w, unsigned r, unsigned k);
+
+void world_order_arrives(struct world *w, unsigned r, unsigned s);
+void world_decision_arrives(struct world *w, unsigned r, unsigned s, bool commit);
+
+/* The supervisor hears a fact; why: of a miss. */
+void world_hear_sealed(struct world *w, unsigned r, unsigned s);
+void world_hear_copied(struct world *w, unsigned r, unsigned s);
+void world_hear_missed(struct world *w, unsigned r, unsigned s, const char *why);
+
+/* The deadline of that open version alone passes. */
+void world_deadline_passes(struct world *w, unsigned i);
+
+/* --- merged (tests/commit_world_merged.c) ---------------------------------------------- */
+
+void world_merged_moves(const struct world *w, world_visit_fn *visit, void *arg);
 
 #endif
