@@ -117,7 +117,7 @@ static void bury_unfinished(struct dlr_data *d)
             dlr_slot_set_state(held->slot, DLR_SLOT_DEAD);
 }
 
-/* Copies that were brought for a restore which is over. */
+/* Not a copy that was brought for a restore which is over. */
 static bool is_read(void *arg, const struct dlr_held *held)
 {
     const struct dlr_data *d = arg;
@@ -126,14 +126,16 @@ static bool is_read(void *arg, const struct dlr_held *held)
            dlr_rank_among(d->bring, d->nbring, held->rank);
 }
 
-/* With a commit nobody needs what another number of ranks has left here. */
+/* Nor one in which another number of ranks has left nothing that is good. */
 static bool is_kept(void *arg, const struct dlr_held *held)
 {
     const struct dlr_data *d = arg;
     enum dlr_slot_state state = dlr_slot_state(held->slot);
 
-    return !d->resized || dlr_rank_among(d->accept, d->naccept, held->rank) ||
-           dlr_rank_among(d->bring, d->nbring, held->rank) ||
+    if (held->k == DLR_STORE_BROUGHT || !d->resized)
+        return is_read(arg, held);
+    return dlr_rank_among(d->accept, d->naccept, held->rank) ||
+           dlr_data_sum_makes(d, held->rank) ||
            (state != DLR_SLOT_FREE && state != DLR_SLOT_DEAD);
 }
 
@@ -152,11 +154,17 @@ static void open_dir(struct dlr_data *d, const char *path)
 
 static void configure(struct dlr_data *d, const struct dlr_local_msg *msg)
 {
-    DLR_AUTO_JSON json_t *json = json_loadb(msg->text, msg->text_len, 0, NULL);
+    DLR_AUTO_JSON json_t *json = NULL;
     struct config c = {0};
     bool again;
-    int rc = json ? read_config(json, &c) : -EBADMSG;
+    int rc = dlr_parts_take(&d->config, msg);
 
+    if (rc == 0)
+        return; /* more of it follows */
+    if (rc > 0)
+        json = json_loadb(d->config.text, d->config.bytes, 0, NULL);
+    dlr_parts_done(&d->config);
+    rc = json ? read_config(json, &c) : -EBADMSG;
     if (rc < 0) {
         dlr_error("the agent sent a malformed configuration");
         free(c.accept);
@@ -199,6 +207,7 @@ static void drop(struct dlr_data *d, const struct dlr_local_msg *msg)
         dlr_held_drop(&d->held, NULL);
     else
         dlr_held_drop(&d->held, &v);
+    dlr_held_sweep(&d->held, d->dir, is_kept, d);
 }
 
 void dlr_data_obey(struct dlr_data *d, const struct dlr_local_msg *msg)

@@ -15,6 +15,7 @@
 #include "ckpt/data_work.h"
 #include "ckpt/pace.h"
 #include "common/local.h"
+#include "common/parts.h"
 
 #define DLR_DATA_NEVER INT64_MAX
 #define DLR_DATA_DRAIN_MS                                                              \
@@ -49,6 +50,7 @@ struct dlr_data {
     struct dlr_work *sum; /* chunks that are added up */
     struct dlr_holdings held;
 
+    struct dlr_parts config; /* the agent's next D_CONFIG, as far as it has come */
     bool configured;
     uint32_t round;
     unsigned char token[DLR_WIRE_TOKEN];

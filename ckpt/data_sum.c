@@ -71,6 +71,15 @@ static struct dlr_sum_order *order_for(const struct dlr_data *d, int32_t rank,
     return o;
 }
 
+bool dlr_data_sum_makes(const struct dlr_data *d, int32_t target)
+{
+    const struct dlr_sum_order *o = d->sum_orders;
+
+    while (o && o->target != target)
+        o = o->next;
+    return o != NULL;
+}
+
 bool dlr_data_sum_wants(const struct dlr_data *d, int32_t rank, struct dlr_version v)
 {
     return order_for(d, rank, v) != NULL;

@@ -28,6 +28,8 @@ void dlr_data_sum_round(struct dlr_data *d);
 /* Closes sums that were given up, or are all there. */
 void dlr_data_sum_settle(struct dlr_data *d);
 
+/* Whether this slot is to be made here, of whichever version. */
+bool dlr_data_sum_makes(const struct dlr_data *d, int32_t target);
 /* Whether what rank sends at v goes into a sum here. */
 bool dlr_data_sum_wants(const struct dlr_data *d, int32_t rank, struct dlr_version v);
 /* True, and its ranks told as copied, when the sum that it would go into is whole already. */

@@ -56,7 +56,9 @@ enum dlr_local_type {
     DLR_LOCAL_BAD_TOLD = 36, /* answer to DLR_LOCAL_BAD: the supervisor is told */
 
     /* agent -> data process */
-    DLR_LOCAL_D_CONFIG = 48,  /* round; text = JSON, see docs/protocol.md */
+    DLR_LOCAL_D_CONFIG =
+        48, /* round; text = JSON, see docs/protocol.md, in parts (common/parts.h):
+               arg[0] = which, arg[1] = of how many */
     DLR_LOCAL_D_RESERVE = 49, /* rank, arg[0] = bytes, arg[1] = slots, arg[2] = number
                                  of the first: 0, or 8 for a copy that is brought */
     DLR_LOCAL_D_SEND =

@@ -10,6 +10,7 @@
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "common/msg.h"
+#include "common/parts.h"
 #include "common/str.h"
 #include "mpi_launcher/agent.h"
 #include "mpi_launcher/spawn.h"
@@ -292,14 +293,20 @@ void dlr_agent_data_config(struct dlr_agent *a)
         accepted(round), "bring", dlr_agent_bring_ranks(a), "own", own_ranks(a),
         "resized", round->made_by > 0);
     DLR_AUTO_FREE char *text = conf ? dlr_msg_text(conf) : NULL;
+    size_t bytes = text ? strlen(text) : 0;
+    uint32_t count = dlr_parts_count(bytes);
     struct dlr_local_msg m;
 
-    if (!text)
+    if (!text || !count) {
+        dlr_error("%s: no memory for the data process's configuration", a->node);
         return;
-    dlr_local_init(&m, DLR_LOCAL_D_CONFIG);
-    m.round = round->round;
-    dlr_local_text(&m, "%s", text);
-    dlr_agent_data_send(a, &m);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        dlr_local_init(&m, DLR_LOCAL_D_CONFIG);
+        m.round = round->round;
+        dlr_parts_put(&m, text, bytes, i, count);
+        dlr_agent_data_send(a, &m);
+    }
 }
 
 void dlr_agent_data_round(struct dlr_agent *a, bool drop)

@@ -17,6 +17,7 @@
 #include "ckpt/store.h"
 #include "common/cleanup.h"
 #include "common/msg.h"
+#include "common/parts.h"
 #include "common/str.h"
 #include "tests/agent_rig.h"
 
@@ -38,12 +39,29 @@ static void note(const char *fmt, ...)
     close(fd);
 }
 
+/* "[4,9]"; of a long one how many and which is the last. */
+static char *list_text(const json_t *list)
+{
+    size_t n = json_array_size(list);
+    char *text = NULL;
+
+    if (n <= 100)
+        return json_dumps(list, JSON_COMPACT);
+    if (asprintf(&text, "%zu ranks, the last %d", n,
+                 (int)json_integer_value(json_array_get(list, n - 1))) < 0)
+        return NULL;
+    return text;
+}
+
 static void on_config(const struct dlr_local_msg *m)
 {
-    DLR_AUTO_JSON json_t *conf = json_loads(m->text, 0, NULL);
-    DLR_AUTO_FREE char *accept =
-        json_dumps(json_object_get(conf, "accept"), JSON_COMPACT);
+    static struct dlr_parts parts;
+    int rc = dlr_parts_take(&parts, m);
+    DLR_AUTO_JSON json_t *conf = rc > 0 ? json_loads(parts.text, 0, NULL) : NULL;
+    DLR_AUTO_FREE char *accept = list_text(json_object_get(conf, "accept"));
 
+    if (rc == 0)
+        return;
     if (dir_fd >= 0)
         close(dir_fd);
     dir_fd =

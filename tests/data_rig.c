@@ -14,7 +14,9 @@
 
 #include "ckpt/slot_write.h"
 #include "ckpt/store.h"
+#include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/parts.h"
 #include "common/self.h"
 #include "common/str.h"
 
@@ -140,24 +142,44 @@ static void say(struct rig_data *p, const struct dlr_local_msg *msg)
         die("send to dlrover-data", strerror(-rc));
 }
 
+/* D_CONFIG, in as many messages as it takes. */
+static void configure(struct rig_data *p, uint32_t round, const char *token,
+                      const char *accept, const char *bring, bool resized)
+{
+    struct dlr_local_msg msg;
+    DLR_AUTO_FREE char *text = NULL;
+    int n = asprintf(&text,
+                     "{\"dir\":\"%s\",\"key\":\"" RIG_KEY "\",\"round\":%u,"
+                     "\"token\":\"%s\",\"accept\":%s,\"bring\":%s,\"resized\":%s}",
+                     p->dir, round, token, accept, bring, resized ? "true" : "false");
+    uint32_t count = n < 0 ? 0 : dlr_parts_count((size_t)n);
+
+    if (!count)
+        die("D_CONFIG", "no memory");
+    for (uint32_t i = 0; i < count; i++) {
+        dlr_local_init(&msg, DLR_LOCAL_D_CONFIG);
+        msg.round = round;
+        dlr_parts_put(&msg, text, (size_t)n, i, count);
+        say(p, &msg);
+    }
+}
+
 void rig_config(struct rig_data *p, uint32_t round, const char *token,
                 const char *accept)
 {
-    rig_config_bring(p, round, token, accept, "[]");
+    configure(p, round, token, accept, "[]", false);
 }
 
 void rig_config_bring(struct rig_data *p, uint32_t round, const char *token,
                       const char *accept, const char *bring)
 {
-    struct dlr_local_msg msg;
+    configure(p, round, token, accept, bring, false);
+}
 
-    dlr_local_init(&msg, DLR_LOCAL_D_CONFIG);
-    msg.round = round;
-    dlr_local_text(&msg,
-                   "{\"dir\":\"%s\",\"key\":\"" RIG_KEY
-                   "\",\"round\":%u,\"token\":\"%s\",\"accept\":%s,\"bring\":%s}",
-                   p->dir, round, token, accept, bring);
-    say(p, &msg);
+void rig_config_resized(struct rig_data *p, uint32_t round, const char *token,
+                        const char *accept)
+{
+    configure(p, round, token, accept, "[]", true);
 }
 
 int rig_reserve_brought(struct rig_data *p, int32_t rank, uint64_t bytes)

@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "common/cleanup.h"
+#include "common/msg.h"
 #include "common/self.h"
 #include "common/str.h"
 #include "tests/agent_rig.h"
@@ -205,6 +207,21 @@ static void a_data_process_that_dies_is_started_again(void **state)
     dlr_rig_stop(&rig);
 }
 
+static void the_data_process_is_told_of_any_number_of_ranks(void **state)
+{
+    DLR_AUTO_JSON json_t *ranks = json_array();
+    DLR_AUTO_FREE char *text = NULL;
+
+    for (int i = 0; i < 16384; i++)
+        json_array_append_new(ranks, json_integer(10 + i));
+    text = json_dumps(ranks, JSON_COMPACT);
+    dlr_rig_start(&rig, NULL);
+    dlr_rig_round(&rig, 0, text, "null");
+    assert_true(dlr_rig_noted(&rig, "config 0 c.17.run " RIG_TOKEN
+                                    " 16385 ranks, the last 9\ndrop "));
+    dlr_rig_stop(&rig);
+}
+
 static void malformed_messages_do_nothing(void **state)
 {
     static const char *const rows[] = {
@@ -268,6 +285,7 @@ int main(int argc, char **argv)
         TEST(an_agent_waits_for_the_one_before_it),
         TEST(orders_reach_the_data_process_and_their_end_comes_back),
         TEST(a_data_process_that_dies_is_started_again),
+        TEST(the_data_process_is_told_of_any_number_of_ranks),
         TEST(malformed_messages_do_nothing),
         TEST(by_hand_it_says_what_it_is),
     };
