@@ -139,7 +139,8 @@ def memory(cluster, redundancy, places=3):
     """Bytes in the nodes' memory for each byte of state, once every slot is there."""
     mb = 64
     log = f"memory.{redundancy}".replace(":", ".")
-    job = cluster.submit(line(mb, 100000, "idle", log, f"--dlrover-redundancy={redundancy}"),
+    job = cluster.submit(line(mb, 100000, "idle", log, f"--dlrover-redundancy={redundancy}",
+                              "--dlrover-vetted-every=0"),
                          f"-N{places}", "--dlrover=on")
     cluster.event(job, "a commit", lambda e: e["event"] == "progress" and e["commits"] >= 3)
     used = sum(int(cluster.vc("exec", f"n{n}", "--", "sh", "-c",
@@ -149,7 +150,8 @@ def memory(cluster, redundancy, places=3):
     cluster.wait_idle()
     row(f"state.memory.{redundancy}", used / (mb * 1e6 * places), "bytes per byte of state",
         cluster.setup(f"{mb} MB of state in each of {places} ranks on {places} nodes"),
-        what="all that the suite holds in memory for snapshots, copies included")
+        what="all that the suite holds in memory for snapshots, copies included, without an older "
+             "version (--dlrover-vetted-every=0)")
     say(f"memory with {redundancy}: {used / (mb * 1e6 * places):.3g} bytes for each")
 
 

@@ -29,7 +29,7 @@ const struct dlr_opt dlr_jobconf_opts[] = {
      "reserve node memory for snapshots"},
     {"ckpt-budget", DLR_OPT_PPM, FIELD(ckpt_budget), "0.1%", "PERCENT|off",
      "share of the training's time that saves may hold it up, or as often as possible"},
-    {"vetted-every", DLR_OPT_UINT, FIELD(vetted_every), "0", "STEPS",
+    {"vetted-every", DLR_OPT_COUNT, FIELD(vetted_every), "auto", "STEPS|auto",
      "keep one older version in memory, a new one every so many steps, 0: none"},
     {"persist-every", DLR_OPT_EVERY, FIELD(persist_every), "off", "STEPS|TIME|auto",
      "how often a committed snapshot is written to the state directory while steps go on"},

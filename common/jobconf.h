@@ -22,7 +22,8 @@ struct dlr_jobconf {
     char checks[DLR_OPT_TEXT]; /* health checks of the rendezvous: "all", "none", a,b */
     bool checkpoint;           /* off: no memory is reserved, no snapshot is made */
     unsigned ckpt_budget;      /* millionths of the time that saves may take, 0 any */
-    unsigned vetted_every; /* steps between older versions kept in memory, 0: none */
+    unsigned vetted_every;     /* steps between older versions kept in memory, 0: none;
+                              DLR_COUNT_AUTO: 100 where there is room for them */
     struct dlr_every_conf persist_every; /* a committed version goes to the disk */
     unsigned persist_keep;               /* of them; 0 counts as 1 */
     uint64_t persist_rate;               /* bytes a second of a node, 0: no limit */

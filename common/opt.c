@@ -234,6 +234,14 @@ static int parse_rate(const char *text, union value *ret)
     return rc < 0 ? rc : ret->bytes == 0 || ret->bytes == DLR_RATE_AUTO ? -ERANGE : 0;
 }
 
+static int parse_count(const char *text, union value *ret)
+{
+    ret->number = DLR_COUNT_AUTO;
+    return dlr_streq(text, "auto")
+               ? 0
+               : dlr_parse_uint(text, DLR_COUNT_AUTO - 1, &ret->number);
+}
+
 /* "0.1%": digits, a point and up to four more digits. */
 static int parse_ppm(const char *text, union value *ret)
 {
@@ -298,6 +306,8 @@ static const struct {
                        "as '10m'"},
     [DLR_OPT_RATE] = {parse_rate, sizeof(uint64_t),
                       "'off', 'auto', or bytes per second such as '200m' or '1g'"},
+    [DLR_OPT_COUNT] = {parse_count, sizeof(unsigned),
+                       "'auto', or a whole number from 0 to 4294967294"},
     [DLR_OPT_PPM] = {parse_ppm, sizeof(unsigned),
                      "'off', or a percentage from '0.0001%' to '100%' such as '0.1%'"},
     [DLR_OPT_COPIES] =
@@ -415,6 +425,10 @@ int dlr_opt_show(const struct dlr_opt *opt, const void *conf, char *buf, size_t 
     switch (opt->type) {
     case DLR_OPT_SWITCH:
         return dlr_format(buf, size, "%s", *(const bool *)at ? "on" : "off");
+    case DLR_OPT_COUNT:
+        if (*(const unsigned *)at == DLR_COUNT_AUTO)
+            return dlr_format(buf, size, "auto");
+        /* fall through */
     case DLR_OPT_UINT:
         return dlr_format(buf, size, "%u", *(const unsigned *)at);
     case DLR_OPT_SPAN:

@@ -25,6 +25,7 @@ enum dlr_opt_type {
     DLR_OPT_BEAT,     /* struct dlr_beat_conf: TIME[:MISSED] */
     DLR_OPT_EVERY,    /* struct dlr_every_conf: off, auto, STEPS or TIME */
     DLR_OPT_RATE,     /* uint64_t, bytes per second: off (0), auto or a size */
+    DLR_OPT_COUNT,    /* unsigned: a number, or auto, which is DLR_COUNT_AUTO */
     DLR_OPT_PPM,      /* unsigned, millionths: a percentage, or off, which is 0 */
     DLR_OPT_COPIES, /* struct dlr_redundancy_conf: none, partner[:K], xor:N or rs:N+M */
 };
@@ -45,6 +46,7 @@ struct dlr_every_conf {
 
 #define DLR_EVERY_AUTO UINT_MAX
 #define DLR_RATE_AUTO UINT64_MAX
+#define DLR_COUNT_AUTO UINT_MAX
 
 /* Where a snapshot is beside its own node. */
 enum dlr_redundancy {

@@ -204,6 +204,7 @@ struct dlr_agent {
     struct dlr_version committed; /* newest commit known here */
     bool has_kept;
     struct dlr_version kept; /* older, and not freed by commits */
+    uint64_t unvetted;       /* round + 1 in which no room for it was told; 0 none */
     struct {
         bool known;
         int32_t rank;
@@ -435,6 +436,13 @@ void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
 void dlr_agent_ranks_reserve_again(struct dlr_agent *a);
 void dlr_agent_ranks_reserved(struct dlr_agent *a, int32_t rank, int rc,
                               const char *why);
+/* agent_vetted.c: whether rank gets one more slot of bytes here, for the older version. Where
+ * auto finds no room the supervisor is told.
+ */
+bool dlr_agent_vetted_slot(struct dlr_agent *a, int32_t rank, uint64_t bytes);
+/* The slots could not be had: true, and told, when auto does without that one. */
+bool dlr_agent_vetted_forgo(struct dlr_agent *a, struct dlr_agent_rank *r, int rc,
+                            const char *why);
 void dlr_agent_ranks_restored(struct dlr_agent *a, const struct dlr_local_msg *msg);
 void dlr_agent_ranks_gone(struct dlr_agent *a, struct dlr_agent_conn *c);
 void dlr_agent_ranks_go(struct dlr_agent *a);

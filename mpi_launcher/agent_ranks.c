@@ -313,6 +313,7 @@ void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
 {
     struct dlr_agent_rank *r = dlr_agent_rank(a, rank, !worker);
     struct dlr_err err;
+    int rc;
 
     if (!r || bytes == 0)
         return;
@@ -326,14 +327,11 @@ void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
         dlr_agent_ranks_reserved(a, rank, -ENOTSUP, "checkpoint=off");
         return;
     }
-    r->spare_slot = a->job.vetted_every > 0 && a->job.redundancy.members == 0;
-    if (r->spare_slot &&
-        dlr_agent_room_check(a, r->rank, dlr_agent_slots_of(a, r), bytes, &err) < 0) {
-        dlr_warn("%s: no older version of rank %d is kept: %s", a->node, r->rank,
-                 err.text);
-        r->spare_slot = false;
-    }
-    if (dlr_agent_room_check(a, r->rank, dlr_agent_slots_of(a, r), bytes, &err) < 0) {
+    r->spare_slot = dlr_agent_vetted_slot(a, rank, bytes);
+    rc = dlr_agent_room_check(a, rank, dlr_agent_slots_of(a, r), bytes, &err);
+    if (rc < 0 && dlr_agent_vetted_forgo(a, r, rc, err.text))
+        rc = dlr_agent_room_check(a, rank, dlr_agent_slots_of(a, r), bytes, &err);
+    if (rc < 0) {
         dlr_agent_ranks_reserved(a, rank, err.code, err.text);
         return;
     }
@@ -362,6 +360,10 @@ void dlr_agent_ranks_reserved(struct dlr_agent *a, int32_t rank, int rc,
 
     if (!r)
         return;
+    if (rc < 0 && r->reserving && dlr_agent_vetted_forgo(a, r, rc, why)) {
+        ask_slots(a, r);
+        return;
+    }
     asked = r->asked;
     r->reserving = r->asked = false;
     if (rc == 0 && r->own &&

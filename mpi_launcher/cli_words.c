@@ -56,6 +56,9 @@ static const struct {
     {"resized", "going on with {nodes} of {of} nodes and {world} ranks"},
     {"gone_back", "{version:version} is not restored again, nor a later one: {why}"},
     {"marked_bad", "{version:version} and later ones are bad: {why}"},
+    {"unvetted", "no older version is kept in memory: {node}: {why}"},
+    {"torn", "{version:version} is not of one moment[{committed:false} and is given up]"
+             ": rank {rank}: {why}"},
     {"network", "copies of {node} go over {uses}[ ({mbps:above0} Mb/s)]"
                 "[; {faster} is up, faster and not used]"},
     {"save_failed", "{version:version} was given up: {why}"},

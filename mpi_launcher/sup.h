@@ -494,6 +494,9 @@ void dlr_sup_repeat_look(struct dlr_sup *s); /* a round has ended: was it that? 
 bool dlr_sup_repeat_stops(struct dlr_sup *s, const struct dlr_plan *plan);
 
 /* --- sup_worlds.c: versions of another number of ranks ----------------------------------- */
+/* Parity keeps none: a number is refused, auto is off, which is said. */
+int dlr_sup_vetted_check(struct dlr_sup *s, struct dlr_err *err);
+void dlr_sup_on_unvetted(struct dlr_sup *s, unsigned node, const json_t *msg);
 bool dlr_sup_other_world(const struct dlr_sup *s);    /* such a one is to be restored */
 json_t *dlr_sup_restore_row(const struct dlr_sup *s); /* of the round message */
 /* A worker of node reads another rank's copy: it is brought there. */

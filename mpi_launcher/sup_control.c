@@ -354,6 +354,7 @@ static const struct {
     {"bring", dlr_sup_on_bring},
     {"room", dlr_sup_on_room},
     {"no_slots", dlr_sup_on_no_slots},
+    {"unvetted", dlr_sup_on_unvetted},
     {"sealed", on_sealed},
     {"copied", on_copied},
     {"missed", on_missed},

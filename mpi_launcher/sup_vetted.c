@@ -3,12 +3,56 @@
  * their partners, for the day when newer ones turn out to be bad. Which one, is said with each
  * commit, which frees all other older ones.
  */
+#include <errno.h>
+
 #include "common/msg.h"
 #include "mpi_launcher/sup.h"
 
-static bool is_wanted(const struct dlr_sup *s)
+#define AUTO_STEPS 100 /* --dlrover-vetted-every=auto */
+
+static unsigned every(const struct dlr_sup *s)
 {
-    return s->conf.vetted_every > 0 && s->sets.rows == 0;
+    if (s->sets.rows > 0)
+        return 0;
+    return s->conf.vetted_every == DLR_COUNT_AUTO ? AUTO_STEPS : s->conf.vetted_every;
+}
+
+int dlr_sup_vetted_check(struct dlr_sup *s, struct dlr_err *err)
+{
+    if (!s->sets.rows || !s->conf.vetted_every)
+        return 0;
+    if (s->conf.vetted_every != DLR_COUNT_AUTO)
+        return dlr_fail(err, -EINVAL,
+                        "--dlrover-vetted-every=%u: parity is of the newest versions "
+                        "only: say --dlrover-redundancy=partner, or "
+                        "--dlrover-vetted-every=0",
+                        s->conf.vetted_every);
+    if (!s->took_over)
+        dlr_sup_say(s,
+                    "no older version is kept in memory (--dlrover-vetted-every=auto): "
+                    "parity is of the newest versions only; --dlrover-persist-every "
+                    "keeps older ones on the disk, --dlrover-vetted-every=0 ends this "
+                    "line");
+    return 0;
+}
+
+/* A node has no room for it: one line for the run, the journal has the first of each supervisor. */
+void dlr_sup_on_unvetted(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    const char *where = s->members.list[node].node.name, *why = "";
+    uint64_t round;
+
+    if (s->unvetted_told || dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
+        round != dlr_policy_round(s->policy))
+        return;
+    s->unvetted_told = true;
+    dlr_msg_str(msg, "why", &why);
+    dlr_journal_note(s->journal, "unvetted", "s:s,s:s", "node", where, "why", why);
+    if (!s->took_over)
+        dlr_sup_say(s,
+                    "no older version is kept in memory (--dlrover-vetted-every=auto): "
+                    "%s: %s; --dlrover-vetted-every=%u demands it, 0 ends this line",
+                    where, why, AUTO_STEPS);
 }
 
 /* Marked bad, or newer than what a round went back to. */
@@ -20,10 +64,9 @@ static bool is_void(const struct dlr_sup *s, struct dlr_version v)
 
 void dlr_sup_vetted_commit(struct dlr_sup *s, struct dlr_version v)
 {
-    if (!is_wanted(s))
+    if (!every(s))
         return;
-    if (s->has_vetted && !is_void(s, v) &&
-        v.step - s->vetted.step < s->conf.vetted_every)
+    if (s->has_vetted && !is_void(s, v) && v.step - s->vetted.step < every(s))
         return;
     s->has_vetted = true;
     s->vetted = v;
@@ -39,7 +82,7 @@ void dlr_sup_vetted_round(struct dlr_sup *s)
 
 void dlr_sup_vetted_say(const struct dlr_sup *s, json_t *msg)
 {
-    if (!is_wanted(s) || !s->has_vetted)
+    if (!every(s) || !s->has_vetted)
         return;
     json_object_set_new(msg, "kept",
                         json_pack("{s:I,s:I}", "vround", (json_int_t)s->vetted.round,

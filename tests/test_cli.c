@@ -93,6 +93,14 @@ static const struct {
      "step 40 of round 1 and later ones are bad: rank 0 on n1 said so"},
     {"{\"event\":\"saving\",\"round\":2,\"took_ms\":1500,\"node\":\"n1\",\"taken_mb\":80.5,\"limit_mb\":600}",
      "saves begin, 1.50 s after the start; they take 80.5 of 600 MB on n1, the fullest node"},
+    {"{\"event\":\"unvetted\",\"node\":\"n1\",\"why\":\"it is full\"}",
+     "no older version is kept in memory: n1: it is full"},
+    {"{\"event\":\"torn\",\"version\":[1,40],\"rank\":2,\"committed\":false,\"count\":1,"
+     "\"why\":\"region 'w' changed\"}",
+     "step 40 of round 1 is not of one moment and is given up: rank 2: region 'w' changed"},
+    {"{\"event\":\"torn\",\"version\":[1,40],\"rank\":2,\"committed\":true,\"count\":1,"
+     "\"why\":\"region 'w' changed\"}",
+     "step 40 of round 1 is not of one moment: rank 2: region 'w' changed"},
     {"{\"event\":\"saving\",\"round\":2,\"took_ms\":1500}",
      "saves begin, 1.50 s after the start"},
     {"{\"event\":\"cadence\",\"every\":3,\"blocked_ms\":0.25,\"step_ms\":100.0,"

@@ -26,6 +26,7 @@ struct conf {
     struct dlr_every_conf every;
     int64_t keep_ms;
     unsigned part;
+    unsigned some;
 };
 
 #define FIELD(f) offsetof(struct conf, f)
@@ -43,6 +44,7 @@ static const struct dlr_opt table[] = {
     {"keep", DLR_OPT_SPAN, FIELD(keep_ms), "off", "TIME|off", "a time or none"},
     {"every", DLR_OPT_EVERY, FIELD(every), "off", "STEPS|TIME", "how often"},
     {"part", DLR_OPT_PPM, FIELD(part), "0.1%", "PERCENT", "a share of time"},
+    {"some", DLR_OPT_COUNT, FIELD(some), "auto", "N|auto", "a count"},
     DLR_OPT_END,
 };
 /* clang-format on */
@@ -107,6 +109,9 @@ static void good_words_are_taken(void **state)
         {"every=auto", "every", "auto"},
         {"keep=10m", "keep", "600s"},
         {"keep=off", "keep", "off"},
+        {"some=0", "some", "0"},
+        {"some=auto", "some", "auto"},
+        {"some=4294967294", "some", "4294967294"},
         {"part=off", "part", "off"},
         {"part=100%", "part", "100%"},
         {"part=1.25%", "part", "1.25%"},
@@ -148,6 +153,10 @@ static void bad_words_name_option_value_and_remedy(void **state)
          "option 'keep': bad value '0s': must be 'off', or a time up to 24 days such "
          "as "
          "'30s' or '10m'"},
+        {"some=4294967295", -EINVAL,
+         "option 'some': bad value '4294967295': must be 'auto', or a whole number "
+         "from "
+         "0 to 4294967294"},
         {"part=0%", -EINVAL,
          "option 'part': bad value '0%': must be 'off', or a percentage from '0.0001%' "
          "to "
@@ -196,10 +205,10 @@ static void bad_words_name_option_value_and_remedy(void **state)
          "and a count from 2 to 1000, such as '200ms:5'"},
         {"nn=1", -ENOENT,
          "unknown option 'nn': known are on, n, wait, room, dir, word, name, beat, "
-         "keep, every, part"},
+         "keep, every, part, some"},
         {"=1", -ENOENT,
          "unknown option '': known are on, n, wait, room, dir, word, name, beat, "
-         "keep, every, part"},
+         "keep, every, part, some"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -315,7 +324,8 @@ static void help_is_aligned_and_names_defaults(void **state)
                         "  --x-beat=TIME[:MISSED]  a beat (default 200ms:5)\n"
                         "  --x-keep=TIME|off       a time or none (default off)\n"
                         "  --x-every=STEPS|TIME    how often (default off)\n"
-                        "  --x-part=PERCENT        a share of time (default 0.1%)\n");
+                        "  --x-part=PERCENT        a share of time (default 0.1%)\n"
+                        "  --x-some=N|auto         a count (default auto)\n");
     free(text);
 }
 

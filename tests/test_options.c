@@ -30,6 +30,7 @@ static const char *const values[][4] = {
     [DLR_OPT_COPIES] = {"none", "partner:2", "xor:4", "rs:8+2"},
     [DLR_OPT_SPAN] = {"11m", "12m", "off", "500ms"},
     [DLR_OPT_RATE] = {"11m", "auto", "off", "14k"},
+    [DLR_OPT_COUNT] = {"11", "auto", "0", "14"},
     [DLR_OPT_PPM] = {"1.1%", "2%", "off", "0.0003%"},
 };
 
