@@ -189,6 +189,10 @@ struct dlr_sup {
     struct dlr_plan_out
         *full; /* nodes that had no room for what they were to restore */
     unsigned nfull;
+    unsigned torn; /* versions that audits of the program have found so */
+    struct dlr_version torn_last;
+    bool unvetted_told;
+    struct dlr_sup_disk *disk; /* sup_disk.c: it is still being read; NULL: not */
     bool has_vetted;
     struct dlr_version vetted; /* sup_vetted.c: stays in memory beside the newest */
     struct dlr_repeat repeat;
@@ -482,6 +486,15 @@ bool dlr_sup_is_bad(const struct dlr_sup *s, struct dlr_version v); /* was marke
 
 /* --- sup_vetted.c: the older version that stays in memory ---------------------------------- */
 void dlr_sup_vetted_commit(struct dlr_sup *s, struct dlr_version v);
+/* --- sup_disk.c: versions that are there when a supervisor begins ---------------------------- */
+/* Fills s->files, with what it finds within limit_ms. -ETIMEDOUT for a first supervisor; one that
+ * took over gets them from a later tick.
+ */
+int dlr_sup_disk_load(struct dlr_sup *s, int64_t limit_ms, struct dlr_err *err);
+void dlr_sup_disk_tick(struct dlr_sup *s);
+/* s->files is what fd holds, a list of them; -1: nothing. */
+void dlr_sup_disk_take(struct dlr_sup *s, int fd);
+
 /* Says in a "commit" which one it is; takes it from a former supervisor's state. */
 /* A round begins, from the plan's version. */
 void dlr_sup_vetted_round(struct dlr_sup *s);

@@ -319,22 +319,6 @@ void dlr_sup_periodic_stop(struct dlr_sup *s)
     atomic_store(&m->stop, true);
 }
 
-static void take_files(struct dlr_sup *s, int fd)
-{
-    off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
-    struct dlr_plan_file *files = size > 0 ? malloc((size_t)size) : NULL;
-
-    free(s->files);
-    s->files = NULL;
-    s->nfiles = 0;
-    if (!files || pread(fd, files, (size_t)size, 0) != size) {
-        free(files);
-        return;
-    }
-    s->files = files;
-    s->nfiles = (unsigned)((size_t)size / sizeof(*files));
-}
-
 static void written(struct dlr_sup *s, const struct manifest *m)
 {
     struct dlr_periodic *p = s->periodic;
@@ -365,7 +349,7 @@ static void look_at_manifest(struct dlr_sup *s)
     if (!m->give_up && rc < 0) {
         fail(s, m->version, m->err.text[0] ? m->err.text : strerror(-rc));
     } else if (!m->give_up) {
-        take_files(s, fd);
+        dlr_sup_disk_take(s, fd);
         written(s, m);
     }
     p->manifest = dlr_aside_free(p->manifest);

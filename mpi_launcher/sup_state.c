@@ -16,11 +16,12 @@
 #include "common/str.h"
 #include "mpi_launcher/exits.h"
 #include "mpi_launcher/keepstate.h"
-#include "mpi_launcher/persist.h"
 #include "mpi_launcher/sup.h"
 #include "mpi_launcher/sup_periodic.h"
 
 #define STATE_MAX 65536
+#define START_MS 60000 /* for the disk to say what is there, where nothing has begun */
+#define LOOK_MS 250    /* and where leases must be renewed: less than one lasts */
 
 json_t *dlr_sup_version(const struct dlr_version *v)
 {
@@ -269,56 +270,6 @@ static int load_file(struct dlr_sup *s, struct dlr_err *err)
     return 0;
 }
 
-/* Where another job's run of this name has its files. */
-static int other_dir(const struct dlr_sup *s, char *buf, size_t size)
-{
-    const char *job = s->info.job_dir;
-
-    if (s->conf.restore_from[0] == '/')
-        return dlr_format(buf, size, "%s", s->conf.restore_from);
-    return dlr_format(buf, size, "%.*s/job-%s/%s/persist",
-                      (int)(strrchr(job, '/') - job), job, s->conf.restore_from,
-                      s->info.name);
-}
-
-/* Its rounds are behind us: ours are numbered after them, since the newest version is the one of
- * the newest round. Asked for by name, so that nothing begins anew without it.
- */
-static int load_other(struct dlr_sup *s, struct dlr_err *err)
-{
-    struct dlr_err why = {.text = "no such name"};
-    char dir[DLR_PLAN_WHERE];
-    int rc = other_dir(s, dir, sizeof(dir));
-
-    if (rc == 0)
-        rc = dlr_persist_load(dir, &s->files, &s->nfiles, &why);
-    if (rc < 0)
-        return dlr_fail(err, rc,
-                        "cannot restore from '%s': %s (--dlrover-restore-from takes a "
-                        "job that ran under the same --dlrover-name, or a directory)",
-                        s->conf.restore_from, why.text);
-    if (s->files[0].copy.version.round >= s->resume_round)
-        s->resume_round = s->files[0].copy.version.round + 1;
-    return 0;
-}
-
-static int load_persisted(struct dlr_sup *s, struct dlr_err *ret_err)
-{
-    char dir[DLR_RUN_PATH + 32];
-    struct dlr_err err;
-    int rc;
-
-    snprintf(dir, sizeof(dir), "%s/persist", s->info.dir);
-    rc = dlr_persist_load(dir, &s->files, &s->nfiles, &err);
-    if (rc != -ENOENT && err.text[0])
-        dlr_sup_say(s, "ignoring the written checkpoint: %s", err.text);
-    if (rc < 0 && s->conf.restore_from[0] && !s->ended_before &&
-        load_other(s, ret_err) < 0)
-        return ret_err->code;
-    dlr_sup_periodic_start(s);
-    return 0;
-}
-
 int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err)
 {
     DLR_AUTO_JSON json_t *kept = NULL;
@@ -349,7 +300,9 @@ int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err)
         dlr_sup_file_do(s, dlr_sup_file_mkdirs, s->info.dir, NULL);
     rc = kept ? take_over(s, kept, err) : load_file(s, err);
     if (rc == 0 && !dlr_sup_file_hangs(s))
-        rc = load_persisted(s, err);
+        rc = dlr_sup_disk_load(s, s->took_over ? LOOK_MS : START_MS, err);
+    if (rc == 0)
+        dlr_sup_periodic_start(s);
     return rc;
 }
 

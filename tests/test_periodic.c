@@ -161,6 +161,10 @@ int dlr_aside_start(struct dlr_aside *a, struct dlr_apart *apart, dlr_aside_fn f
     a->rc = fn(a->arg, &a->fd);
     return 0;
 }
+int dlr_aside_fd(const struct dlr_aside *a)
+{
+    return -1;
+}
 int dlr_aside_end(struct dlr_aside *a, int *ret_rc, int *ret_fd)
 {
     *ret_rc = a->rc;
