@@ -268,6 +268,8 @@ static int decide(struct dlr_agent *a, const json_t *msg,
 
 static int on_save_at(struct dlr_agent *a, const json_t *msg)
 {
+    if (a->save_step == 0) /* the round's first: older versions are freed with it */
+        dlr_agent_save_keep(a, json_object_get(msg, "kept"));
     return decide(a, msg, dlr_agent_save_at);
 }
 

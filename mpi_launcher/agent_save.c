@@ -57,6 +57,14 @@ static bool is_void(const struct dlr_agent *a, struct dlr_version v)
     if (a->has_committed && dlr_version_cmp(v, a->committed) <= 0)
         return false;
     return v.round != a->round.round || !is_open(a, v.step);
+/* With the round's first order every rank has what it wanted of what there was: from then on what
+ * the round began from frees older versions, like a commit of its own.
+ */
+static bool knows_newest(const struct dlr_agent *a)
+{
+    return a->committed.round == a->round.round || a->save_step > 0;
+}
+
 }
 
 /* --- orders --------------------------------------------------------------------------- */
@@ -90,17 +98,6 @@ static const char *post(struct dlr_agent *a, const struct dlr_agent_rank *r,
     if (was != step)
         overtaken(a, r, was, before);
     return begun != DLR_PAGE_NEVER && begun >= step ? "late" : NULL;
-}
-
-void dlr_agent_save_at(struct dlr_agent *a, uint64_t step)
-{
-    open_version(a, step);
-    for (unsigned i = 0; i < a->nranks; i++) {
-        const char *why = a->ranks[i]->own ? post(a, a->ranks[i], step) : NULL;
-
-        if (why)
-            dlr_agent_save_missed(a, a->ranks[i]->rank, step, why);
-    }
 }
 
 /* Nobody need begin what is decided. */
@@ -146,7 +143,7 @@ static bool is_kept(const struct dlr_agent *a, const struct dlr_agent_rank *r,
 
 void dlr_agent_save_settle(struct dlr_agent *a, struct dlr_agent_rank *r)
 {
-    bool committed = a->has_committed && a->committed.round == a->round.round;
+    bool committed = a->has_committed && knows_newest(a);
 
     for (unsigned k = 0; k < DLR_STORE_SLOTS_MAX; k++) {
         struct dlr_version held;
@@ -166,14 +163,15 @@ void dlr_agent_save_settle(struct dlr_agent *a, struct dlr_agent_rank *r)
     }
 }
 
-static void tell_data(struct dlr_agent *a, enum dlr_local_type type, uint64_t step)
+static void tell_data(struct dlr_agent *a, enum dlr_local_type type,
+                      struct dlr_version v)
 {
     struct dlr_local_msg m;
 
     dlr_local_init(&m, type);
     m.round = a->round.round;
-    m.arg[0] = a->round.round;
-    m.step = step;
+    m.arg[0] = v.round;
+    m.step = v.step;
     if (type == DLR_LOCAL_D_COMMIT && a->has_kept) {
         m.arg[1] = 1;
         m.arg[2] = a->kept.round;
@@ -190,6 +188,30 @@ void dlr_agent_save_commit(struct dlr_agent *a, uint64_t step)
         return; /* said again */
     a->has_committed = true;
     a->committed = v;
+/* A node that was away for a round has such versions in all of its slots. */
+static void free_older(struct dlr_agent *a)
+{
+    for (unsigned i = 0; i < a->nranks; i++)
+        if (a->ranks[i]->own)
+            dlr_agent_save_settle(a, a->ranks[i]);
+    tell_data(a, DLR_LOCAL_D_COMMIT, a->committed);
+}
+
+void dlr_agent_save_at(struct dlr_agent *a, uint64_t step)
+{
+    bool first = a->save_step == 0;
+
+    open_version(a, step);
+    if (first && a->has_committed)
+        free_older(a);
+    for (unsigned i = 0; i < a->nranks; i++) {
+        const char *why = a->ranks[i]->own ? post(a, a->ranks[i], step) : NULL;
+
+        if (why)
+            dlr_agent_save_missed(a, a->ranks[i]->rank, step, why);
+    }
+}
+
     for (unsigned i = a->nopen; i-- > 0;)
         if (a->open[i] <= step)
             close_version(a, i); /* those before it were aborted */
@@ -200,7 +222,7 @@ void dlr_agent_save_commit(struct dlr_agent *a, uint64_t step)
         if (a->ranks[i]->page)
             a->ranks[i]->page->committed_step = step;
     }
-    tell_data(a, DLR_LOCAL_D_COMMIT, step);
+    tell_data(a, DLR_LOCAL_D_COMMIT, v);
 }
 
 void dlr_agent_save_abort(struct dlr_agent *a, uint64_t step)
@@ -220,16 +242,16 @@ void dlr_agent_save_abort(struct dlr_agent *a, uint64_t step)
         withdraw(a->ranks[i], step);
         dlr_agent_save_settle(a, a->ranks[i]);
     }
-    tell_data(a, DLR_LOCAL_D_ABORT, step);
+    tell_data(a, DLR_LOCAL_D_ABORT, v);
 }
 
 void dlr_agent_save_retell(struct dlr_agent *a)
 {
     if (a->has_committed && a->committed.round == a->round.round)
-        tell_data(a, DLR_LOCAL_D_COMMIT, a->committed.step);
+        tell_data(a, DLR_LOCAL_D_COMMIT, a->committed);
     for (unsigned i = 0; i < DLR_AGENT_ABORTS; i++)
         if (a->aborted[i])
-            tell_data(a, DLR_LOCAL_D_ABORT, a->aborted[i]);
+            tell_data(a, DLR_LOCAL_D_ABORT, here(a, a->aborted[i]));
 }
 
 static void copy_to_partners(struct dlr_agent *a, int32_t rank, struct dlr_version v)

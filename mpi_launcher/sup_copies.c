@@ -26,7 +26,7 @@ void dlr_sup_decide(struct dlr_sup *s, const char *type, struct dlr_version v)
 
     json_object_set_new(msg, "round", json_integer(v.round));
     json_object_set_new(msg, "step", json_integer(v.step));
-    if (dlr_streq(type, "commit"))
+    if (!dlr_streq(type, "abort")) /* these free older versions */
         dlr_sup_vetted_say(s, msg);
     dlr_sup_send_all(s, msg);
 }

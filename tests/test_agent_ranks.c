@@ -268,6 +268,63 @@ static unsigned begin_slow_write(struct worker *w)
     return k;
 }
 
+/* A node that was away while others went on has older versions in all of its slots. */
+static void a_rounds_first_order_frees_what_is_older_than_its_beginning(void **state)
+{
+    struct worker w;
+    unsigned k;
+
+    begin(&w);
+    post(&w, 10);
+    k = save(&w, 10);
+    expect_sealed(10);
+    decide("commit", 10);
+    post(&w, 20);
+    save(&w, 20);
+    expect_sealed(20);
+    rig_bye(&w);
+    dlr_rig_round(&rig, 5, "[4]", "{\"vround\":3,\"step\":7,\"world\":3}");
+    dlr_rig_sync(&rig);
+    assert_true(rig_hello(&rig, &w, 5, 4));
+    rig_worker_slots(&w);
+    expect_ready(4);
+    assert_int_equal(dlr_slot_state(w.slots[k]), DLR_SLOT_COMMITTED);
+    assert_int_equal(dlr_slot_state(w.slots[1 - k]), DLR_SLOT_SEALED);
+    dlr_rig_say(&rig, "save_at", "s:i, s:i", "round", 5, "step", 8);
+    wait_for_save_at(&w, 8);
+    assert_int_equal(dlr_slot_state(w.slots[0]), DLR_SLOT_FREE);
+    assert_int_equal(dlr_slot_state(w.slots[1]), DLR_SLOT_FREE);
+    assert_true(dlr_rig_noted(&rig, "commit 3/7\n"));
+    rig_bye(&w);
+    dlr_rig_stop(&rig);
+}
+
+static void what_an_audit_finds_too_late_is_told_as_torn(void **state)
+{
+    struct dlr_local_msg m;
+    struct worker w;
+    json_t *msg;
+
+    begin(&w);
+    post(&w, 10);
+    save(&w, 10);
+    expect_sealed(10);
+    decide("commit", 10);
+    dlr_local_init(&m, DLR_LOCAL_DEAD);
+    m.rank = 4;
+    m.step = 10;
+    m.arg[0] = 1;
+    dlr_local_text(&m, "region 'w' changed");
+    assert_int_equal(dlr_local_send(w.fd, &m, NULL, 0), 0);
+    msg = dlr_rig_expect(&rig, "torn");
+    assert_int_equal(dlr_rig_int(msg, "rank"), 4);
+    assert_int_equal(dlr_rig_int(msg, "step"), 10);
+    assert_string_equal(dlr_rig_str(msg, "why"), "region 'w' changed");
+    json_decref(msg);
+    rig_bye(&w);
+    dlr_rig_stop(&rig);
+}
+
 /* What is decided while the slot is being sent or written is marked when that has ended. */
 static void a_slot_that_is_read_is_free_when_that_has_ended(void **state)
 {
@@ -520,6 +577,8 @@ int main(int argc, char **argv)
         TEST(a_damaged_head_does_not_hold_its_slot),
         TEST(an_aborted_version_dies_and_frees_its_slot),
         TEST(an_undecided_version_is_never_overwritten),
+        TEST(what_an_audit_finds_too_late_is_told_as_torn),
+        TEST(a_rounds_first_order_frees_what_is_older_than_its_beginning),
         TEST(orders_lie_side_by_side_and_none_is_lost),
         TEST(a_slot_that_is_read_is_free_when_that_has_ended),
         TEST(a_rank_that_is_past_the_step_has_missed_it),
