@@ -312,6 +312,7 @@ const struct dlr_backend dlr_backend_alone = {
     .resize = alone_resize,
     .due = alone_due,
     .missed = alone_missed,
+    .torn = alone_missed,
     .close = alone_close,
     .fence_whole = true,
     .asks_each_step = true,

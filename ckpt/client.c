@@ -381,7 +381,7 @@ static int audit(struct dlr_ckpt *ck, void *stream)
                   "%" PRIu64 ": write it after the fence only",
                   ck->regions.list[first].name, n, step);
     dlr_warn("%s", ck->err.text);
-    ck->backend->missed(ck, step, ck->err.text);
+    ck->backend->torn(ck, step, ck->err.text);
     return rc;
 }
 

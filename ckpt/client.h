@@ -46,6 +46,8 @@ struct dlr_backend {
                struct dlr_version *ret_version);
     /* A due step was not saved: whoever waits for it must know. */
     void (*missed)(struct dlr_ckpt *ck, uint64_t step, const char *why);
+    /* An audit has found what was saved to be of two moments; it may be decided by now. */
+    void (*torn)(struct dlr_ckpt *ck, uint64_t step, const char *why);
     void (*close)(struct dlr_ckpt *ck); /* the saver is gone already */
     bool fence_whole;    /* a fence waits for the end of a snapshot, not of its copy */
     bool asks_each_step; /* due() knows of itself what is due, without the page */

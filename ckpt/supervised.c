@@ -283,7 +283,8 @@ static bool take_missed(struct dlr_ckpt *ck)
     pthread_mutex_lock(&sup->lock);
     any = sup->nmissed > 0;
     if (any) {
-        dlr_supervised_compose(ck, DLR_LOCAL_DEAD, sup->missed[0].step);
+        dlr_supervised_compose(ck, DLR_LOCAL_DEAD, sup->missed[0].step)->arg[0] =
+            sup->missed[0].torn;
         dlr_local_text(&sup->msg, "%s", sup->missed[0].why);
         memmove(sup->missed, sup->missed + 1, --sup->nmissed * sizeof(*sup->missed));
     }
@@ -386,7 +387,7 @@ static int supervised_start(struct dlr_ckpt *ck)
     return rc;
 }
 
-static void supervised_missed(struct dlr_ckpt *ck, uint64_t step, const char *why)
+static void tell_missed(struct dlr_ckpt *ck, uint64_t step, const char *why, bool torn)
 {
     struct supervised *sup = ck->mode;
 
@@ -395,10 +396,21 @@ static void supervised_missed(struct dlr_ckpt *ck, uint64_t step, const char *wh
         struct missed *m = &sup->missed[sup->nmissed++];
 
         m->step = step;
+        m->torn = torn;
         dlr_format(m->why, sizeof(m->why), "%s", why);
     }
     pthread_mutex_unlock(&sup->lock);
     dlr_saver_post(ck->saver);
+}
+
+static void supervised_missed(struct dlr_ckpt *ck, uint64_t step, const char *why)
+{
+    tell_missed(ck, step, why, false);
+}
+
+static void supervised_torn(struct dlr_ckpt *ck, uint64_t step, const char *why)
+{
+    tell_missed(ck, step, why, true);
 }
 
 static int supervised_resize(struct dlr_ckpt *ck)
@@ -484,5 +496,6 @@ const struct dlr_backend dlr_backend_supervised = {
     .resize = supervised_resize,
     .due = supervised_due,
     .missed = supervised_missed,
+    .torn = supervised_torn,
     .close = supervised_close,
 };

@@ -15,6 +15,7 @@
 
 struct missed {
     uint64_t step;
+    bool torn; /* it was saved, and is not of one moment */
     char why[256];
 };
 

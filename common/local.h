@@ -29,7 +29,9 @@ enum dlr_local_type {
     DLR_LOCAL_RESERVE =
         17, /* round, rank, arg[0] = bytes of one slot, header included */
     DLR_LOCAL_SEALED = 18, /* round, rank, step, arg[0] = slot, arg[1] = current step */
-    DLR_LOCAL_DEAD = 19,   /* round, rank, step, text = why */
+    DLR_LOCAL_DEAD =
+        19, /* round, rank, step, text = why, arg[0] = 1: it was SEALED, and an
+                              audit found out later that it is not of one moment */
     DLR_LOCAL_RESTORED = 20, /* round, rank, step, arg[0] = version's round,
                                 arg[1] = 0 or errno, arg[2] = 1: the program named
                                 something else, text = why */

@@ -505,6 +505,9 @@ void dlr_agent_save_retell(struct dlr_agent *a);
 /* Nothing reads a slot of r any more that did: what was decided of it meanwhile is marked. */
 void dlr_agent_save_settle(struct dlr_agent *a, struct dlr_agent_rank *r);
 void dlr_agent_save_sealed(struct dlr_agent *a, const struct dlr_local_msg *msg);
+/* What it sealed is not of one moment, as its audit has found. */
+void dlr_agent_save_torn(struct dlr_agent *a, int32_t rank, uint64_t step,
+                         const char *why);
 void dlr_agent_save_missed(struct dlr_agent *a, int32_t rank, uint64_t step,
                            const char *why);
 

@@ -124,7 +124,10 @@ static int on_worker(struct dlr_agent_conn *c, struct dlr_local_msg *m)
         dlr_agent_save_sealed(a, m);
         return 0;
     case DLR_LOCAL_DEAD:
-        dlr_agent_save_missed(a, m->rank, m->step, m->text);
+        if (m->arg[0])
+            dlr_agent_save_torn(a, m->rank, m->step, m->text);
+        else
+            dlr_agent_save_missed(a, m->rank, m->step, m->text);
         return 0;
     case DLR_LOCAL_RESTORED:
         dlr_agent_ranks_restored(a, m);

@@ -18,6 +18,14 @@ void dlr_agent_save_missed(struct dlr_agent *a, int32_t rank, uint64_t step,
                                "rank", rank, "step", (json_int_t)step, "why", why));
 }
 
+void dlr_agent_save_torn(struct dlr_agent *a, int32_t rank, uint64_t step,
+                         const char *why)
+{
+    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i, s:I, s:s}", "v", DLR_MSG_VERSION,
+                               "t", "torn", "round", (json_int_t)a->round.round, "rank",
+                               rank, "step", (json_int_t)step, "why", why));
+}
+
 static struct dlr_version here(const struct dlr_agent *a, uint64_t step)
 {
     return (struct dlr_version){a->round.round, step};

@@ -86,7 +86,7 @@ struct dlr_plan_struck {
     char where[DLR_PLAN_WHERE]; /* node or path; "*" every copy */
     int32_t rank;               /* -1: every rank's */
     struct dlr_version version;
-    bool passing; /* counts in this incarnation of the job only */
+    bool lasting; /* in every incarnation of the job, not only in this one */
     bool
         later; /* and every version of this or a later step, of this or an earlier round */
 };

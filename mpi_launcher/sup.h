@@ -479,6 +479,8 @@ void dlr_sup_write_rebuilt(struct dlr_sup *s, const struct dlr_transfer *made);
 /* Strikes every version of v's step and later that was made up to v's round, everywhere. */
 void dlr_sup_mark_bad(struct dlr_sup *s, struct dlr_version v, const char *why);
 void dlr_sup_on_bad(struct dlr_sup *s, unsigned node, const json_t *msg);
+/* A program's audit found this one to be of two moments, perhaps after its commit. */
+void dlr_sup_on_torn(struct dlr_sup *s, unsigned node, const json_t *msg);
 json_t *dlr_sup_bad_state(const struct dlr_sup *s); /* for the run's state, and back */
 void dlr_sup_bad_take(struct dlr_sup *s, const json_t *state);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Versions that a program found bad though every byte of them is as it was saved: numbers that
- * are none. They and what followed from them are struck off, for this run and after a requeue.
+/* Versions that a program found bad though every byte of them is as it was saved. Numbers that are
+ * none: they and what followed from them are struck off, for this run and after a requeue. Memory
+ * that changed while it was saved: that version alone.
  */
 #include <string.h>
 
@@ -9,30 +10,38 @@
 
 #define KEPT 64u /* marks in the state; older ones are of versions that are gone */
 
+static bool covers(const struct dlr_plan_struck *mark, struct dlr_version v)
+{
+    if (!mark->lasting)
+        return false;
+    return mark->later ? mark->version.round >= v.round && mark->version.step <= v.step
+                       : dlr_version_eq(mark->version, v);
+}
+
 bool dlr_sup_is_bad(const struct dlr_sup *s, struct dlr_version v)
 {
     for (unsigned i = 0; i < s->nstruck; i++)
-        if (s->struck[i].later && !s->struck[i].passing &&
-            s->struck[i].version.round >= v.round &&
-            s->struck[i].version.step <= v.step)
+        if (covers(&s->struck[i], v))
             return true;
     return false;
 }
 
-static void strike(struct dlr_sup *s, struct dlr_version v)
+static void strike(struct dlr_sup *s, struct dlr_version v, bool later)
 {
     unsigned n = s->nstruck;
 
     dlr_sup_strike(s, "*", -1, v);
-    if (s->nstruck > n)
-        s->struck[n].later = true;
+    if (s->nstruck == n)
+        return;
+    s->struck[n].lasting = true;
+    s->struck[n].later = later;
 }
 
 void dlr_sup_mark_bad(struct dlr_sup *s, struct dlr_version v, const char *why)
 {
     if (dlr_sup_is_bad(s, v))
         return;
-    strike(s, v);
+    strike(s, v, true);
     dlr_journal_note(s->journal, "marked_bad", "s:o,s:s", "version",
                      dlr_sup_version(&v), "why", why);
     dlr_sup_say(s, "step %llu and later ones are not restored any more: %s",
@@ -55,13 +64,61 @@ void dlr_sup_on_bad(struct dlr_sup *s, unsigned node, const json_t *msg)
     dlr_sup_mark_bad(s, (struct dlr_version){(uint32_t)round, step}, why);
 }
 
+/* The line is for the first one: which region it is the program must mend, and the journal and the
+ * program's own stderr tell of every other.
+ */
+static void tell_torn(struct dlr_sup *s, struct dlr_version v, unsigned rank,
+                      const char *why, bool decided)
+{
+    if (s->torn && dlr_version_eq(s->torn_last, v))
+        return; /* another rank of the same version */
+    s->torn_last = v;
+    if (s->torn++ == 0)
+        dlr_sup_say(s, "rank %u: %s", rank, why);
+    dlr_journal_note(s->journal, "torn", "s:o,s:i,s:b,s:i,s:s", "version",
+                     dlr_sup_version(&v), "rank", rank, "committed", decided, "count",
+                     s->torn, "why", why);
+}
+
+void dlr_sup_on_torn(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    struct dlr_version v, newest;
+    uint64_t round, rank, step;
+    const char *why = "";
+    bool decided;
+
+    if (!s->have_plan || dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
+        dlr_msg_uint(msg, "rank", s->plan.world - 1, &rank) < 0 ||
+        dlr_msg_uint(msg, "step", INT64_MAX, &step) < 0 || round != s->running_round)
+        return;
+    dlr_msg_str(msg, "why", &why);
+    v = (struct dlr_version){(uint32_t)round, step};
+    decided = dlr_commit_newest(s->commit, &newest) && newest.round == v.round &&
+              newest.step >= v.step;
+    tell_torn(s, v, (unsigned)rank, why, decided);
+    if (!decided) {
+        dlr_commit_missed(s->commit, (unsigned)rank, v, why, dlr_sup_now());
+    } else if (!dlr_sup_is_bad(s,
+                               v)) { /* nobody has begun from it: that ends its round */
+        strike(s, v, false);
+        dlr_sup_save_state(s);
+    }
+}
+
 json_t *dlr_sup_bad_state(const struct dlr_sup *s)
 {
     json_t *list = json_array();
 
-    for (unsigned i = s->nstruck; i-- > 0 && json_array_size(list) < KEPT;)
-        if (s->struck[i].later && !s->struck[i].passing)
-            json_array_append_new(list, dlr_sup_version(&s->struck[i].version));
+    for (unsigned i = s->nstruck; i-- > 0 && json_array_size(list) < KEPT;) {
+        json_t *mark;
+
+        if (!s->struck[i].lasting)
+            continue;
+        mark = dlr_sup_version(&s->struck[i].version);
+        if (!s->struck[i].later)
+            json_array_append_new(mark, json_string("only"));
+        json_array_append_new(list, mark);
+    }
     return list;
 }
 
@@ -70,12 +127,12 @@ void dlr_sup_bad_take(struct dlr_sup *s, const json_t *state)
     const json_t *list = json_object_get(state, "bad");
 
     for (size_t i = 0; i < json_array_size(list) && i < KEPT; i++) {
-        json_int_t round =
-            json_integer_value(json_array_get(json_array_get(list, i), 0));
-        json_int_t step =
-            json_integer_value(json_array_get(json_array_get(list, i), 1));
+        const json_t *mark = json_array_get(list, i);
+        json_int_t round = json_integer_value(json_array_get(mark, 0));
+        json_int_t step = json_integer_value(json_array_get(mark, 1));
 
         if (round >= 0 && round <= UINT32_MAX && step >= 0)
-            strike(s, (struct dlr_version){(uint32_t)round, (uint64_t)step});
+            strike(s, (struct dlr_version){(uint32_t)round, (uint64_t)step},
+                   json_array_size(mark) < 3);
     }
 }

@@ -359,6 +359,7 @@ static const struct {
     {"copied", on_copied},
     {"missed", on_missed},
     {"bad", dlr_sup_on_bad},
+    {"torn", dlr_sup_on_torn},
     {"restored", dlr_sup_on_restored},
     {"done", dlr_sup_on_done},
     {"report", dlr_sup_on_report},

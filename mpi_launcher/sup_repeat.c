@@ -28,7 +28,7 @@ void dlr_sup_repeat_look(struct dlr_sup *s)
         return;
     dlr_sup_strike(s, "*", -1, (struct dlr_version){round, from.step});
     if (s->nstruck > n)
-        s->struck[n].later = s->struck[n].passing = true;
+        s->struck[n].later = true;
     dlr_journal_note(s->journal, "gone_back", "s:o,s:s", "version",
                      dlr_sup_version(&from), "why", why);
     dlr_sup_say(s, "%s again after a restore of step %llu: an older version is next",

@@ -146,6 +146,7 @@ static void an_audit_names_a_region_changed_before_its_fence(void **state)
         assert_true(atomic_load(&f->was_warned));
         played_expect(f, DLR_LOCAL_DEAD);
         assert_int_equal(f->agent.msg.step, step);
+        assert_int_equal(f->agent.msg.arg[0], 1); /* it was SEALED before */
         assert_string_equal(f->agent.msg.text, dlr_ckpt_error(f->ck));
         assert_int_equal(dlr_ckpt_fence(f->ck, NULL), 0); /* told once */
     }
