@@ -57,14 +57,6 @@ static void open_version(struct dlr_agent *a, uint64_t step)
     a->open[a->nopen++] = step;
 }
 
-/* Newer than what is committed, or what the round began from, and not to be decided any more: it was
- * decided against, perhaps long ago when a slow reader held the slot.
- */
-static bool is_void(const struct dlr_agent *a, struct dlr_version v)
-{
-    if (a->has_committed && dlr_version_cmp(v, a->committed) <= 0)
-        return false;
-    return v.round != a->round.round || !is_open(a, v.step);
 /* With the round's first order every rank has what it wanted of what there was: from then on what
  * the round began from frees older versions, like a commit of its own.
  */
@@ -73,6 +65,14 @@ static bool knows_newest(const struct dlr_agent *a)
     return a->committed.round == a->round.round || a->save_step > 0;
 }
 
+/* Newer than what is committed, or what the round began from, and not to be decided any more: it was
+ * decided against, perhaps long ago when a slow reader held the slot.
+ */
+static bool is_void(const struct dlr_agent *a, struct dlr_version v)
+{
+    if (a->has_committed && dlr_version_cmp(v, a->committed) <= 0)
+        return false;
+    return v.round != a->round.round || !is_open(a, v.step);
 }
 
 /* --- orders --------------------------------------------------------------------------- */
@@ -188,14 +188,6 @@ static void tell_data(struct dlr_agent *a, enum dlr_local_type type,
     dlr_agent_data_send(a, &m);
 }
 
-void dlr_agent_save_commit(struct dlr_agent *a, uint64_t step)
-{
-    struct dlr_version v = here(a, step);
-
-    if (a->has_committed && dlr_version_cmp(v, a->committed) <= 0)
-        return; /* said again */
-    a->has_committed = true;
-    a->committed = v;
 /* A node that was away for a round has such versions in all of its slots. */
 static void free_older(struct dlr_agent *a)
 {
@@ -220,6 +212,14 @@ void dlr_agent_save_at(struct dlr_agent *a, uint64_t step)
     }
 }
 
+void dlr_agent_save_commit(struct dlr_agent *a, uint64_t step)
+{
+    struct dlr_version v = here(a, step);
+
+    if (a->has_committed && dlr_version_cmp(v, a->committed) <= 0)
+        return; /* said again */
+    a->has_committed = true;
+    a->committed = v;
     for (unsigned i = a->nopen; i-- > 0;)
         if (a->open[i] <= step)
             close_version(a, i); /* those before it were aborted */

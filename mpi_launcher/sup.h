@@ -486,8 +486,6 @@ void dlr_sup_bad_take(struct dlr_sup *s, const json_t *state);
 
 bool dlr_sup_is_bad(const struct dlr_sup *s, struct dlr_version v); /* was marked so */
 
-/* --- sup_vetted.c: the older version that stays in memory ---------------------------------- */
-void dlr_sup_vetted_commit(struct dlr_sup *s, struct dlr_version v);
 /* --- sup_disk.c: versions that are there when a supervisor begins ---------------------------- */
 /* Fills s->files, with what it finds within limit_ms. -ETIMEDOUT for a first supervisor; one that
  * took over gets them from a later tick.
@@ -497,6 +495,11 @@ void dlr_sup_disk_tick(struct dlr_sup *s);
 /* s->files is what fd holds, a list of them; -1: nothing. */
 void dlr_sup_disk_take(struct dlr_sup *s, int fd);
 
+/* --- sup_vetted.c: the older version that stays in memory ---------------------------------- */
+/* Parity keeps none: a number is refused, auto is off, which is said. */
+int dlr_sup_vetted_check(struct dlr_sup *s, struct dlr_err *err);
+void dlr_sup_on_unvetted(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_vetted_commit(struct dlr_sup *s, struct dlr_version v);
 /* Says in a "commit" which one it is; takes it from a former supervisor's state. */
 /* A round begins, from the plan's version. */
 void dlr_sup_vetted_round(struct dlr_sup *s);
@@ -509,9 +512,6 @@ void dlr_sup_repeat_look(struct dlr_sup *s); /* a round has ended: was it that? 
 bool dlr_sup_repeat_stops(struct dlr_sup *s, const struct dlr_plan *plan);
 
 /* --- sup_worlds.c: versions of another number of ranks ----------------------------------- */
-/* Parity keeps none: a number is refused, auto is off, which is said. */
-int dlr_sup_vetted_check(struct dlr_sup *s, struct dlr_err *err);
-void dlr_sup_on_unvetted(struct dlr_sup *s, unsigned node, const json_t *msg);
 bool dlr_sup_other_world(const struct dlr_sup *s);    /* such a one is to be restored */
 json_t *dlr_sup_restore_row(const struct dlr_sup *s); /* of the round message */
 /* A worker of node reads another rank's copy: it is brought there. */

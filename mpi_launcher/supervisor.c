@@ -317,8 +317,8 @@ static int prepare(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err
         (rc = dlr_sup_plan_step(s, argc, argv, err)) < 0 ||
         (rc = dlr_sup_redundancy_check(s, err)) < 0 ||
         (rc = dlr_sup_resize_check(s, err)) < 0 ||
-        (s->adopt.wanted && (rc = dlr_sup_resize_adopted(s, err)) < 0) ||
         (rc = dlr_sup_vetted_check(s, err)) < 0 ||
+        (s->adopt.wanted && (rc = dlr_sup_resize_adopted(s, err)) < 0) ||
         (rc = open_control(s, err)) < 0 || (rc = open_policy(s, err)) < 0)
         return rc;
     return open_journal(s, err);

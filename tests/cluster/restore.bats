@@ -24,6 +24,13 @@ def tell(step):
             row = rows[(at - first) * ROW:(at - first + 1) * ROW]
             out.write(f"{world} {step} {at} {hashlib.sha256(row).hexdigest()}\n")
 
+def asked():  # to fail once
+    try:
+        os.unlink(f"fail.{os.environ['SLURM_JOB_ID']}")
+        return True
+    except FileNotFoundError:
+        return False
+
 def written():
     names = glob.glob(os.path.expanduser(
         f"~/.dlrover/job-{os.environ['SLURM_JOB_ID']}/rows/persist/manifest-*.json"))
@@ -33,6 +40,8 @@ with dlrover.Checkpoint() as ck:
     ck.add("rows", rows, global_shape=(ROWS * ROW,), offset=(first * ROW,))
     ck.add("remark" if os.environ.get("RENAMED") else "note", note, "blob")
     made_by = ck.list()[0][3] if ck.list() else 0
+    if made_by and rank >= made_by:  # nobody had its note
+        ck.allow(missing=True)
     step, marked = ck.restore() or 0, False
     if step and rank == 0:
         print("peek", ck.peek(made_by - 1, "note").decode(), flush=True)
@@ -47,11 +56,22 @@ with dlrover.Checkpoint() as ck:
         # The same fault again: in the first round once something is committed, later at once.
         if os.environ.get("FAIL") and rank == 0 and (made_by or ck.stats()["committed_step"]):
             sys.exit(4)
-        ck.begin(step)
+        saved = ck.begin(step)
+        if rank == 0 and asked():
+            sys.exit(5)
         if os.environ.get("MARKED") and os.environ["DLROVER_ROUND"] == "0" and rank == 0:
             if ck.stats()["committed_step"] >= 40 and not marked:
                 ck.mark_bad(30)
                 marked = True
+        # A region changes before its fence, and everybody has committed it by then.
+        if os.environ.get("DLROVER_CKPT_AUDIT") and os.environ["DLROVER_ROUND"] == "0" and rank == 0:
+            until = time.monotonic() + 2
+            while saved and ck.stats()["committed_step"] >= 20 and time.monotonic() < until:
+                if ck.stats()["committed_step"] == step:
+                    rows[0] ^= 1
+                    ck.fence()
+                    sys.exit(3)
+                time.sleep(0.01)
         # With a version kept from the first steps: what came much later is bad.
         if os.environ.get("VETTED") and os.environ["DLROVER_ROUND"] == "0" and rank == 0:
             if ck.stats()["committed_step"] >= 40:
@@ -221,6 +241,111 @@ one_hash_a_step() {
     heal_cluster
 }
 
+# committed_by JOB WORLD: so many ranks have committed a version of their own
+committed_by() {
+    local round
+    await "$1" "e['event']=='launch' and e['world']==$2" >/dev/null
+    round=$(events "$1" "select(.event==\"launch\" and .world==$2).round" | tail -n 1)
+    await "$1" "e['event']=='progress' and e['committed'] and e['committed'][0]>=$round" >/dev/null
+}
+
+# right_rows FILE WORLD...: ranks of each of these numbers have logged, and whatever anybody has
+# logged is what one undisturbed process computes.
+right_rows() {
+    python3 - "$(alice_home)/$1" "${@:2}" <<'PY'
+import hashlib, sys
+ROW, rows, done, worlds = 32768, [bytearray(bytes((i * 5 + at) % 256 for i in range(at * 32768, (at + 1) * 32768))) for at in range(10)], 0, set()
+turn = bytes((7 * i + 3) % 256 for i in range(256))
+said = {}
+for line in open(sys.argv[1]):
+    world, step, at, digest = line.split()
+    worlds.add(world)
+    said.setdefault(int(step), set()).add((int(at), digest))
+assert set(sys.argv[2:]) <= worlds, f"only {worlds} have logged"
+for step in sorted(said):
+    while done < step:
+        rows, done = [row.translate(turn) for row in rows], done + 1
+    right = {(at, hashlib.sha256(row).hexdigest()) for at, row in enumerate(rows)}
+    assert said[step] <= right, f"step {step}: rows {sorted(at for at, _ in said[step] - right)} are wrong"
+PY
+}
+
+# nothing_written JOB: no state of it is on the disk
+nothing_written() {
+    [ -z "$(find "$(alice_home)/.dlrover/job-$1" -name 'r[0-9]*' -o -name 'manifest*')" ]
+}
+
+@test "four ranks lose two nodes at once and two go on from memory" {
+    job=$(submit -N4 --dlrover=on --dlrover-name=rows --dlrover-min-nodes=2 --dlrover-mass-silence=1s rows.sh 4000 log.two)
+    committed_by "$job" 4
+    # Neither the batch host nor each other's partners: the two that are left have everything.
+    batch=$(ctl squeue -h -j "$job" -o %B)
+    read -r one other < <(jq -r --arg b "$batch" 'select(.event=="plan" and .round==0).places | map(select(.node!=$b)) |
+        [.[] as $x | .[] as $y | select($x.node<$y.node and $x.partner!=$y.node and $y.partner!=$x.node) |
+            "\($x.node) \($y.node)"] | first' "$(journal "$job")")
+    "$VC" kill "$one" &
+    "$VC" kill "$other"
+    wait $!
+    wait_until "grep -q '^2 ' '$(alice_home)/log.two'"
+    committed_by "$job" 2
+    alice scancel "$job"
+    nothing_written "$job"
+    [ "$(restored "$job")" -gt 0 ]
+    [ "$(events "$job" 'select(.event=="resized") | [.nodes, .world, .of] | join(" ")' | tail -n 1)" = '"2 2 4"' ]
+    right_rows log.two 2 4
+    heal_cluster
+}
+
+@test "a run that went on smaller is whole again after a requeue" {
+    job=$(submit -N3 --dlrover=on --dlrover-name=rows --dlrover-min-nodes=2 --dlrover-mass-silence=1s rows.sh 4000 log.whole)
+    committed_by "$job" 3
+    batch=$(ctl squeue -h -j "$job" -o %B)
+    mapfile -t others < <(events "$job" 'select(.event=="plan").places[].node' | tr -d '"' | grep -vx "$batch")
+    "$VC" kill "${others[0]}"
+    wait_until "grep -q '^2 ' '$(alice_home)/log.whole'"
+    committed_by "$job" 2
+    # One less is below what the job allows: what the two have saved is written, and loaded by three.
+    last=$(events "$job" 'select(.event=="launch").round' | tail -n 1)
+    "$VC" kill "${others[1]}"
+    await "$job" "e['event']=='requeue'" >/dev/null
+    hurry "$job"
+    await "$job" "e['event']=='restored' and e['round']>$last" >/dev/null
+    committed_by "$job" 3
+    alice scancel "$job"
+    [ "$(events "$job" "select(.event==\"restored\" and .round>$last).version[0]" | head -n 1)" -eq "$last" ]
+    [ "$(events "$job" "select(.event==\"launch\" and .round>$last).world" | head -n 1)" -eq 3 ]
+    right_rows log.whole 2 3
+    heal_cluster
+}
+
+@test "a node that is back has its ranks again from the next round on, from memory" {
+    # It is gone for us, not for Slurm.
+    ctl sed -i 's/^SlurmdTimeout=.*/SlurmdTimeout=300/' /etc/slurm/slurm.conf
+    ctl scontrol reconfigure
+    job=$(submit -N4 --dlrover=on --dlrover-name=rows --dlrover-min-nodes=3 --dlrover-mass-silence=1s rows.sh 4000 log.back)
+    committed_by "$job" 4
+    batch=$(ctl squeue -h -j "$job" -o %B)
+    node=$(events "$job" 'select(.event=="plan").places[].node' | tr -d '"' | grep -vx "$batch" | tail -n 1)
+    "$VC" cut "$node"
+    wait_until "grep -q '^3 ' '$(alice_home)/log.back'"
+    committed_by "$job" 3
+    last=$(events "$job" 'select(.event=="launch").round' | tail -n 1)
+    "$VC" heal "$node"
+    await -n 2 "$job" "e['event']=='node_up' and e['node']=='$node'" >/dev/null
+    # A round is not ended for it: the next one has it.
+    touch "$(alice_home)/fail.$job"
+    await "$job" "e['event']=='restored' and e['round']>$last" >/dev/null
+    committed_by "$job" 4
+    nothing_written "$job"
+    alice scancel "$job"
+    [ "$(events "$job" "select(.event==\"restored\" and .round>$last).version[0]" | head -n 1)" -eq "$last" ]
+    [ "$(events "$job" 'select(.event=="resized") | [.nodes, .world, .of] | join(" ")' | tail -n 1)" = '"4 4 4"' ]
+    right_rows log.back 3 4
+    ctl sed -i 's/^SlurmdTimeout=.*/SlurmdTimeout=10/' /etc/slurm/slurm.conf
+    ctl scontrol reconfigure
+    heal_cluster
+}
+
 @test "a version marked bad is not restored, and steps computed again count anew" {
     job=$(submit -N2 --dlrover=on --dlrover-name=rows --dlrover-persist-every=5 --dlrover-persist-keep=20 \
         --export=ALL,BAD=1 rows.sh 90 log.bad)
@@ -251,12 +376,24 @@ one_hash_a_step() {
 }
 
 @test "an older version in memory is there when all newer ones are marked bad" {
-    job=$(submit -N2 --dlrover=on --dlrover-name=rows --dlrover-vetted-every=1000 --export=ALL,VETTED=1 rows.sh 90 log.vetted)
+    job=$(submit -N2 --dlrover=on --dlrover-name=rows --export=ALL,VETTED=1 rows.sh 90 log.vetted)
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     [ "$(restored "$job")" -lt 30 ]
     [ "$(restored "$job")" -gt 0 ]
     [ -z "$(find "$(alice_home)/.dlrover/job-$job" -name 'r[0-9]*' -o -name 'manifest*')" ]
     one_hash_a_step log.vetted
+}
+
+@test "what an audit finds after the commit is told and not restored" {
+    job=$(submit -N2 --dlrover=on --dlrover-name=rows --export=ALL,DLROVER_CKPT_AUDIT=1 rows.sh 60 log.torn)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    events "$job" 'select(.event=="torn")'
+    [ "$(events "$job" 'select(.event=="torn") | [.committed, .rank, .count] | join(" ")')" = '"true 0 1"' ]
+    torn=$(events "$job" 'select(.event=="torn").version[1]')
+    [ "$(restored "$job")" -lt "$torn" ]
+    [ "$(restored "$job")" -gt 0 ]
+    grep "dlrover: rank 0: region 'rows' (1 in all) changed between begin and fence of step $torn" "$(alice_home)/out.$job"
+    right_rows log.torn 2
 }
 
 @test "the same failure again leads further back, and then to the end" {
