@@ -196,8 +196,8 @@ $(BUILD)/tests/test_%: $(BUILD)/obj/tests/test_%.o $$(call obj,$$(COMMON) $$(UNI
 	$(call link,$(UNIT_LIBS_$(@F)) -lcmocka)
 .SECONDARY:
 
-ifneq ($(CUDA_HEADER),)
 $(BUILD)/tests/test_gpu: | $(BUILD)/gpu
+ifneq ($(CUDA_HEADER),)
 $(patsubst %,$(BUILD)/obj/tests/%.o,gpu gpu_rig gpu_check gpu_bench): XCFLAGS = -DDLR_HAVE_CUDA -isystem $(dir $(CUDA_HEADER))
 endif
 check-gpu: $(BUILD)/gpu ## device memory on a real GPU, docs/gpu.md; says when there is none
