@@ -198,7 +198,7 @@ $(BUILD)/tests/test_%: $(BUILD)/obj/tests/test_%.o $$(call obj,$$(COMMON) $$(UNI
 
 $(BUILD)/tests/test_gpu: | $(BUILD)/gpu
 ifneq ($(CUDA_HEADER),)
-$(patsubst %,$(BUILD)/obj/tests/%.o,gpu gpu_rig gpu_check gpu_bench): XCFLAGS = -DDLR_HAVE_CUDA -isystem $(dir $(CUDA_HEADER))
+$(patsubst %,$(BUILD)/obj/tests/%.o,gpu gpu_rig gpu_check gpu_fence gpu_bench): XCFLAGS = -DDLR_HAVE_CUDA -isystem $(dir $(CUDA_HEADER))
 endif
 check-gpu: $(BUILD)/gpu ## device memory on a real GPU, docs/gpu.md; says when there is none
 	@$(BUILD)/gpu check

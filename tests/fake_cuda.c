@@ -23,6 +23,7 @@ enum kind {
     GATE,
     GATE_WAITED,
     FILL,
+    CALL,
     SUM,
     MOVE,
     END
@@ -31,6 +32,7 @@ enum kind {
 struct op {
     enum kind kind;
     void *dst;
+    CUhostFn fn; /* called with dst */
     const void *src;
     size_t bytes;
     size_t rows, src_pitch, dst_pitch; /* 0 rows: one */
@@ -132,6 +134,14 @@ static void carry_out(struct op *op)
     }
 }
 
+/* A program's function on a stream: others go on meanwhile. Under the lock. */
+static void call(const struct op *op)
+{
+    pthread_mutex_unlock(&lock);
+    op->fn(op->dst);
+    pthread_mutex_lock(&lock);
+}
+
 static void *run(void *arg)
 {
     struct CUstream_st *s = arg;
@@ -159,6 +169,8 @@ static void *run(void *arg)
             continue;
         }
         s->held = false;
+        if (op->kind == CALL)
+            call(op);
         carry_out(op);
         end = op->kind == END;
         s->first = op->next;
@@ -494,5 +506,11 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned groups, unsigned gy, unsi
         op.dst = (void *)(uintptr_t) * (CUdeviceptr *)with[4];
     }
     put(stream, op);
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuLaunchHostFunc(CUstream stream, CUhostFn fn, void *arg)
+{
+    put(stream, (struct op){.kind = CALL, .fn = fn, .dst = arg});
     return CUDA_SUCCESS;
 }

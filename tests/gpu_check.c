@@ -173,6 +173,7 @@ void gpu_check(void)
     an_audit(false);
     an_audit(true);
     captures();
+    gpu_check_fence();
 }
 
 #endif

@@ -10,4 +10,7 @@ void gpu_check(void);
 /* How fast they leave it, beside the fastest copy into pinned memory. After gpu_find(). */
 void gpu_bench(void);
 
+/* That a fence does not make the host wait: the last line of gpu_check(). */
+void gpu_check_fence(void);
+
 #endif

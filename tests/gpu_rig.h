@@ -22,6 +22,7 @@
     X(cuDevicePrimaryCtxRetain)                                                        \
     X(cuCtxSetCurrent)                                                                 \
     X(cuGraphDestroy)                                                                  \
+    X(cuLaunchHostFunc)                                                                \
     X(cuMemAlloc)                                                                      \
     X(cuMemHostAlloc)                                                                  \
     X(cuMemcpyHtoD)                                                                    \
