@@ -273,3 +273,11 @@ int dlr_mkdirs(const char *path, mode_t mode, struct dlr_err *err)
             return 0;
     }
 }
+
+bool dlr_is_file(int fd)
+{
+    struct statx st;
+
+    return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &st) == 0 &&
+           S_ISREG(st.stx_mode);
+}

@@ -3,6 +3,7 @@
 #ifndef DLR_COMMON_FILE_H
 #define DLR_COMMON_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -41,5 +42,10 @@ int dlr_file_load(int dirfd, const char *name, size_t max, char **ret_text,
 
 /* Creates path and its missing parents, each with mode. 0 also when it is there already. */
 int dlr_mkdirs(const char *path, mode_t mode, struct dlr_err *err);
+
+/* True when fd is a regular file. Asks neither its server, which may hang, nor for its position, which
+ * somebody who hangs in a write may hold.
+ */
+bool dlr_is_file(int fd);
 
 #endif

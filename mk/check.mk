@@ -94,6 +94,7 @@ UNIT_OBJS_test_transfers := mpi_launcher/sup_copies.c mpi_launcher/sup_blame.c $
 UNIT_LIBS_test_transfers := -ljansson
 UNIT_OBJS_test_worlds := mpi_launcher/sup_worlds.c mpi_launcher/sup_blame.c $(MSG)
 UNIT_LIBS_test_worlds := -ljansson
+UNIT_OBJS_test_say := mpi_launcher/sup_say.c mpi_launcher/apart.c
 UNIT_OBJS_test_kept := mpi_launcher/sup_drain.c mpi_launcher/sup_net.c $(MSG)
 UNIT_LIBS_test_kept := -ljansson
 UNIT_OBJS_test_agent_net := mpi_launcher/agent_net.c $(MSG)

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/err.h"
+#include "common/file.h"
 #include "common/log.h"
 #include "common/self.h"
 #include "common/str.h"
@@ -51,6 +53,24 @@ static void usage(FILE *out)
           "It starts dlrover-supervisor with the same arguments and starts it again\n"
           "when it dies.\n",
           out);
+}
+
+/* Where stderr is a file its server may hang, and the run needs us: then a child says it. */
+static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static void say(const char *fmt, ...)
+{
+    pid_t pid = dlr_is_file(STDERR_FILENO) ? fork() : -1;
+    char text[256];
+    va_list ap;
+
+    if (pid > 0)
+        return; /* it is reaped as any other child */
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    dlr_warn("%s", text);
+    if (pid == 0)
+        _exit(0);
 }
 
 static int block_signals(int *ret_fd)
@@ -196,7 +216,7 @@ static int last_word(int status, unsigned lives, int signal_fd)
     if (WIFSIGNALED(status) && lives < MAX_LIVES)
         return -1;
     if (WIFSIGNALED(status))
-        dlr_error("the supervisor died %u times, giving up", lives);
+        say("the supervisor died %u times, giving up", lives);
     end_children(signal_fd);
     return WIFSIGNALED(status) ? 1 : 127;
 }
@@ -236,8 +256,8 @@ static int run(struct keeper *k)
         code = last_word(status, lives, k->signal_fd);
         if (code >= 0)
             return code;
-        dlr_warn("the supervisor was killed by signal %d, starting it again",
-                 WTERMSIG(status));
+        say("the supervisor was killed by signal %d, starting it again",
+            WTERMSIG(status));
     }
 }
 

@@ -159,6 +159,7 @@ struct dlr_sup {
     int rendezvous_log;      /* what its srun says, in memory; -1 none */
     struct dlr_apart *apart; /* has done what the state directory may hold up */
     struct dlr_aside_lane files_lane;
+    int say_fd; /* to the writer of our stderr; -1: we write it */
     bool files_late_told;
     bool agents_shared; /* their step is the job's: it goes on after this run */
     struct dlr_procid agents_id; /* of its srun, then */
@@ -277,9 +278,12 @@ struct dlr_sup {
 /* supervisor.c */
 void dlr_sup_watch(struct dlr_sup *s, struct dlr_proc *proc, zloop_fn *fn);
 void dlr_sup_unwatch(struct dlr_sup *s, struct dlr_proc *proc);
-void dlr_sup_say(struct dlr_sup *s, const char *fmt,
-                 ...) /* one line to the user's stderr */
+
+/* sup_say.c: one line to the user's stderr. Does not wait for whoever reads or stores it. */
+void dlr_sup_say(struct dlr_sup *s, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+void dlr_sup_say_start(struct dlr_sup *s); /* once s->apart is there; warnings too */
+void dlr_sup_say_end(struct dlr_sup *s);   /* waits a moment for the last lines */
 
 /* sup_step.c: the user's srun as a plan; the first does not return for one that runs as it is */
 int dlr_sup_read_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err);

@@ -25,7 +25,6 @@
 
 #define STATE_FD 9 /* given by the keeper: memory file, eventfd of exits.h */
 #define BELL_FD 10
-#define SAY_MS 1000    /* for the reader of our last lines, when nothing else waits */
 #define EXIT_REFUSED 2 /* bad words: nothing was started */
 #define SUSPECT_EXTRA                                                                  \
     500 /* ms on top of dead time: an end of srun waits for its reason */
@@ -35,23 +34,6 @@
 #define SAVE_MARGIN 2 /* steps ahead that a save is announced */
 #define SAVE_MARGIN_MAX 64
 #define DECIDE_MS 10000 /* an undecided version is aborted after this */
-
-/* A reader that stands still (a pager, Ctrl-S) must not stop the leases: the line is lost then,
- * the journal has it. A pipe that poll(2) calls writable takes PIPE_BUF bytes at once.
- */
-void dlr_sup_say(struct dlr_sup *s, const char *fmt, ...)
-{
-    bool done = !s->policy || dlr_policy_phase(s->policy) == DLR_PHASE_DONE;
-    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
-    char text[2048];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
-    if (poll(&out, 1, done ? SAY_MS : 0) != 0)
-        fprintf(stderr, "dlrover: %s\n", text);
-}
 
 void dlr_sup_watch(struct dlr_sup *s, struct dlr_proc *proc, zloop_fn *fn)
 {
@@ -313,6 +295,7 @@ static int prepare(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err
         (rc = dlr_apart_new(&s->apart, err)) < 0)
         return rc;
     s->files_lane.apart = s->apart;
+    dlr_sup_say_start(s);
     if ((rc = dlr_sup_load_state(s, err)) < 0 ||
         (rc = dlr_sup_plan_step(s, argc, argv, err)) < 0 ||
         (rc = dlr_sup_redundancy_check(s, err)) < 0 ||
@@ -393,6 +376,7 @@ int main(int argc, char **argv)
                                  .helper_out = -1,
                                  .draining.pidfd = -1,
                                  .hosts_fd = -1,
+                                 .say_fd = -1,
                                  .files_lane.process = -1,
                                  .leave.fd = -1,
                                  .restore_deadline_ms = INT64_MAX,
@@ -421,6 +405,7 @@ int main(int argc, char **argv)
     first = read_words(s, argc, argv, &err);
     if (first < 0 || prepare(s, argc - first, argv + first, &err) < 0) {
         dlr_sup_say(s, "%s", err.text);
+        dlr_sup_say_end(s);
         return EXIT_REFUSED;
     }
     if (s->ended_before) {
@@ -429,13 +414,13 @@ int main(int argc, char **argv)
         else
             dlr_sup_say(s, "this srun ended with code %d before the job was requeued",
                         s->exit_code);
-        dlr_journal_close(s->journal, 5000);
-        dlr_server_free(s->server);
-        return s->exit_code;
+        code = s->exit_code;
+    } else {
+        tell_start(s, argc - first, argv + first);
+        code = run(s);
     }
-    tell_start(s, argc - first, argv + first);
-    code = run(s);
     dlr_journal_close(s->journal, 5000);
+    dlr_sup_say_end(s);
     dlr_server_free(s->server);
     return code;
 }

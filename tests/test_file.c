@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -361,6 +362,21 @@ static void a_file_in_the_way_of_a_directory_is_named(void **state)
     assert_int_equal(dlr_mkdirs("", 0700, &err), -EINVAL);
 }
 
+static void a_file_is_told_from_what_is_none(void **state)
+{
+    DLR_AUTO_CLOSE int file = memfd_create("test", MFD_CLOEXEC);
+    DLR_AUTO_CLOSE int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    int pipes[2];
+
+    assert_int_equal(pipe(pipes), 0);
+    assert_true(dlr_is_file(file));
+    assert_false(dlr_is_file(null));
+    assert_false(dlr_is_file(pipes[1]));
+    assert_false(dlr_is_file(-1));
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
 #define PLACE_TEST(fn) cmocka_unit_test_setup_teardown(fn, make_place, remove_place)
 
 int main(void)
@@ -382,6 +398,7 @@ int main(void)
         PLACE_TEST(a_file_that_ends_early_is_no_success),
         PLACE_TEST(directories_are_made_with_their_parents),
         PLACE_TEST(a_file_in_the_way_of_a_directory_is_named),
+        cmocka_unit_test(a_file_is_told_from_what_is_none),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -248,7 +248,7 @@ await_step() { # until a rank has made it
 @test "the state directory stands still and a node dies: the job goes on, no line is lost" {
     mount_disk
     step_ms=250
-    job=$(train -N4 --dlrover-spares=1 --dlrover-state-dir=/home/alice/disk/.dlrover)
+    job=$(train -N4 -o /home/alice/disk/out.%j --dlrover-spares=1 --dlrover-state-dir=/home/alice/disk/.dlrover)
     await --home "$disk" "$job" "e['event']=='progress' and e['commits']>=3"
     journal=$(echo "$disk/.dlrover/job-$job"/*/events.jsonl)
     freeze
@@ -268,7 +268,7 @@ await_step() { # until a rank has made it
 @test "the state directory stands still and the supervisor is killed: its round goes on" {
     mount_disk
     step_ms=250
-    job=$(train -N3 $calm --dlrover-state-dir=/home/alice/disk/.dlrover)
+    job=$(train -N3 $calm -o /home/alice/disk/out.%j --dlrover-state-dir=/home/alice/disk/.dlrover)
     await --home "$disk" "$job" "e['event']=='progress' and e['commits']>=3"
     journal=$(echo "$disk/.dlrover/job-$job"/*/events.jsonl)
     before=$(pids mpi_train)
