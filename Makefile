@@ -30,8 +30,10 @@ MSG := common/msg.c
 ORDER := hwloc_topo/names.c hwloc_topo/switches.c hwloc_topo/order.c hwloc_topo/choose.c
 TOPO := hwloc_topo/node.c hwloc_topo/partners.c $(ORDER)
 HEALTH := health/checks.c health/clock.c health/disk.c health/reach.c health/run.c health/verdict.c
-SLOT := ckpt/slot.c ckpt/slot_meta.c ckpt/slot_write.c ckpt/store.c ckpt/crc32c.c
-CKPT_LIB := ckpt/client.c ckpt/layout.c ckpt/shadow.c ckpt/conf.c ckpt/regions.c ckpt/strides.c ckpt/copy.c ckpt/place.c ckpt/pin.c ckpt/copy_sum.c ckpt/audit.c ckpt/audit_device.c ckpt/oom.c ckpt/saver.c ckpt/load.c ckpt/box.c ckpt/unmatched.c ckpt/reshape.c ckpt/peek.c \
+JOIN := ckpt/load.c ckpt/reshape.c ckpt/box.c ckpt/regions.c ckpt/strides.c ckpt/unmatched.c ckpt/copy_sum.c
+WHOLE := ckpt/whole.c $(JOIN)
+SLOT := ckpt/slot.c ckpt/slot_meta.c ckpt/slot_write.c ckpt/share.c ckpt/store.c ckpt/crc32c.c
+CKPT_LIB := ckpt/client.c ckpt/layout.c ckpt/shadow.c ckpt/conf.c $(JOIN) ckpt/copy.c ckpt/place.c ckpt/pin.c ckpt/audit.c ckpt/audit_device.c ckpt/oom.c ckpt/saver.c ckpt/peek.c \
   ckpt/supervised.c ckpt/supervised_restore.c ckpt/lease.c ckpt/reach.c ckpt/alone.c ckpt/alone_files.c ckpt/device.c ckpt/device_cuda.c ckpt/device_kernels.c ckpt/device_ptx.c
 DATA := ckpt/data_main.c ckpt/data_local.c ckpt/data_store.c ckpt/data_send.c ckpt/data_recv.c ckpt/data_recv_end.c ckpt/data_wire.c \
   ckpt/data_files.c $(SAVED) ckpt/data_work.c ckpt/data_check.c ckpt/data_sum.c ckpt/parity.c ckpt/data_ucx.c ckpt/data_lane.c ckpt/data_nic.c ckpt/pace.c
@@ -66,8 +68,8 @@ CLI_READ := mpi_launcher/cli_args.c mpi_launcher/cli_find.c mpi_launcher/cli_jso
 DOCTOR := mpi_launcher/doctor.c mpi_launcher/doctor_job.c mpi_launcher/doctor_look.c \
   mpi_launcher/doctor_node.c mpi_launcher/doctor_nodes.c mpi_launcher/doctor_plugin.c mpi_launcher/doctor_tmpfs.c \
   mpi_launcher/doctor_slurm.c mpi_launcher/libfile.c mpi_launcher/plugstack.c
-CKPT_READ := ckpt/slot.c ckpt/slot_meta.c ckpt/crc32c.c $(SAVED)
-CLI := mpi_launcher/cli_ckpt.c mpi_launcher/cli_dcp.c mpi_launcher/persist.c $(CKPT_READ) mpi_launcher/cli.c mpi_launcher/cli_status.c mpi_launcher/cli_events.c \
+CKPT_READ := $(SLOT) $(SAVED)
+CLI := mpi_launcher/cli_ckpt.c mpi_launcher/cli_export.c $(WHOLE) mpi_launcher/cli_dcp.c mpi_launcher/persist.c $(CKPT_READ) mpi_launcher/cli.c mpi_launcher/cli_status.c mpi_launcher/cli_events.c \
   mpi_launcher/cli_check.c mpi_launcher/cli_doctor.c mpi_launcher/cli_watch.c $(DOCTOR) $(CLI_READ)
 SPANK := spank/allocator.c spank/batch.c spank/cmdline.c spank/fds.c spank/handover.c spank/jobmem.c spank/jobkeep.c spank/notify.c spank/open_mode.c \
   spank/options.c spank/step.c spank/sweep.c spank/tap.c spank/task_env.c

@@ -143,6 +143,9 @@ static int load_step(struct dlr_ckpt *ck, uint64_t step, uint32_t world)
         return rc;
     rc = dlr_load(slot, &ck->regions, &ck->unmatched, ck->ops, ck->dev, &ck->err);
     dlr_slot_unmap(slot);
+    if (rc > 0)
+        rc = dlr_join(&from, ck->conf.rank, &ck->regions, &ck->unmatched, ck->ops,
+                      ck->dev, &ck->err);
     return rc;
 }
 

@@ -65,7 +65,8 @@ struct dlr_ckpt_conf {
 
 enum dlr_ckpt_kind {
     DLR_CKPT_SHARD = 0,      /* this rank's box of a global array */
-    DLR_CKPT_REPLICATED = 1, /* the same on every rank */
+    DLR_CKPT_REPLICATED = 1, /* the same on every rank, bit for bit, and named by each:
+                                under a job the ranks of a node save a part each */
     DLR_CKPT_LOCAL = 2, /* this rank's own: generator state, position in the data */
     DLR_CKPT_BLOB = 3,  /* bytes copied at once in begin; may change their length up
                                 to the length they were added with */
@@ -94,7 +95,7 @@ struct dlr_ckpt_region {
 struct dlr_ckpt_version {
     uint32_t round; /* of the run that made it; 0 when alone */
     uint64_t step;
-    uint64_t bytes; /* of this rank's regions; 0 when it was no rank of that world */
+    uint64_t bytes; /* this rank saved; 0 when it was no rank of that world */
     uint32_t world; /* ranks that made it */
 };
 
@@ -154,13 +155,14 @@ int dlr_ckpt_unmatched(const struct dlr_ckpt *ck, enum dlr_ckpt_unmatched what,
  * supervisor's restore limit. Call once, before the first begin.
  *
  * A version that another number of ranks made is loaded too: a SHARD's box is put together from
- * the boxes of the same name and global shape, a REPLICATED region comes from any rank, LOCAL and
- * BLOB are those of the rank with this number (missing when there was none: dlr_ckpt_allow(),
- * dlr_ckpt_peek()). Boxes that several ranks had must be equal there: -EBADMSG when they are not.
+ * the boxes of the same name and global shape, a REPLICATED region comes from any rank or from
+ * ranks that have a part of it, LOCAL and BLOB are those of the rank with this number (missing when
+ * there was none: dlr_ckpt_allow(), dlr_ckpt_peek()). Boxes that several ranks had must be equal there: -EBADMSG when they are not.
  */
 int dlr_ckpt_restore(struct dlr_ckpt *ck, uint64_t *ret_step);
 
-/* Reads a region of any rank of the version that restore loaded, a rank that is no more included:
+/* Reads a region of any rank of the version that restore loaded, a rank that is no more included
+ * (one that a node's ranks kept between them whole):
  * up to room bytes into buf, the region's bytes in *ret_bytes (buf may be NULL: only how many) and
  * what it was in *ret_region (may be NULL; name and dtype are the handle's until the next call,
  * addr is NULL). After restore and before the first begin. -ENOENT: nothing was restored, or no

@@ -64,10 +64,21 @@ static int find_sources(struct dlr_ckpt *ck)
                   : 0;
 }
 
+/* Without a job there is no node to share with: each file is whole by itself. */
+static struct dlr_share share_of(const struct dlr_ckpt *ck)
+{
+    const struct dlr_page *page = ck->page;
+
+    for (uint32_t i = 0; i < page->nmates && page->nmates <= DLR_PAGE_MATES; i++)
+        if (page->mates[i] == ck->conf.rank)
+            return (struct dlr_share){i, page->nmates};
+    return (struct dlr_share){0};
+}
+
 int dlr_layout_close(struct dlr_ckpt *ck)
 {
     const struct dlr_slot_owner owner = {ck->key, ck->conf.rank,
-                                         (uint32_t)ck->conf.world};
+                                         (uint32_t)ck->conf.world, share_of(ck)};
     int rc;
 
     if (ck->closed_list)

@@ -19,6 +19,7 @@ struct target {
 struct targets {
     struct target *list; /* ascending */
     unsigned n;
+    int parts; /* regions whose rest is elsewhere */
 };
 
 static void shape_text(const struct dlr_ckpt_region *r, char *buf, size_t size)
@@ -76,9 +77,41 @@ int dlr_load_same_box(const struct dlr_slot_region *there,
                     here->name, a, b);
 }
 
+/* Whether there is what a rank with this share saves of here. */
+static bool is_part(const struct dlr_slot_region *there, struct dlr_share share,
+                    const struct dlr_ckpt_region *here)
+{
+    struct dlr_slot_region whole = *there;
+
+    return dlr_share_is_part(&there->region, share, &whole.region) &&
+           dlr_load_same_box(&whole, here, 0, NULL) == 0;
+}
+
+/* A region of the snapshot that is i here. */
+static int match_one(const struct dlr_slot_region *there, struct dlr_share share,
+                     unsigned i, struct dlr_regions *rs, struct targets *t,
+                     struct dlr_err *err)
+{
+    const struct dlr_ckpt_region *here = &rs->list[i];
+    int rc = dlr_load_same_type(there, here, err);
+
+    if (rc == 0 && is_part(there, share, here)) {
+        t->parts++;
+        return 0;
+    }
+    if (rc == 0)
+        rc = dlr_load_same_box(there, here, rs->bytes[i], err);
+    if (rc < 0)
+        return rc;
+    rs->used[i] = there->used;
+    t->list[t->n++] = (struct target){there->off, there->used, i};
+    return 0;
+}
+
 /* Finds each region of the snapshot here; what is left over on either side is noted. */
-static int match(const void *meta, size_t bytes, struct dlr_regions *rs,
-                 struct targets *t, struct dlr_unmatched *u, struct dlr_err *err)
+static int match(const void *meta, size_t bytes, struct dlr_share share,
+                 struct dlr_regions *rs, struct targets *t, struct dlr_unmatched *u,
+                 struct dlr_err *err)
 {
     DLR_AUTO_FREE unsigned char *found = calloc(1, rs->n + 1u);
     struct dlr_slot_region there;
@@ -97,14 +130,10 @@ static int match(const void *meta, size_t bytes, struct dlr_regions *rs,
             rc = dlr_names_add(&u->left, there.region.name);
             continue;
         }
-        rc = dlr_load_same_type(&there, &rs->list[i], err);
-        if (rc == 0)
-            rc = dlr_load_same_box(&there, &rs->list[i], rs->bytes[i], err);
+        rc = match_one(&there, share, i, rs, t, err);
         if (rc < 0)
             return rc;
         found[i] = 1;
-        rs->used[i] = there.used;
-        t->list[t->n++] = (struct target){there.off, there.used, i};
     }
     if (rc < 0)
         return dlr_fail(err, rc, "region %u of the snapshot is malformed", walk.index);
@@ -227,7 +256,7 @@ int dlr_load(const struct dlr_slot *slot, struct dlr_regions *rs,
              struct dlr_device *dev, struct dlr_err *err)
 {
     DLR_AUTO_FREE struct target *list = calloc(rs->n + 1u, sizeof(*list));
-    struct loading l = {rs, ops, dev, {list, 0}, 0};
+    struct loading l = {rs, ops, dev, {list, 0, 0}, 0};
     struct dlr_slot_info info;
     const void *meta;
     size_t bytes;
@@ -242,9 +271,9 @@ int dlr_load(const struct dlr_slot *slot, struct dlr_regions *rs,
     rc = dlr_slot_check_meta(meta, bytes, dlr_slot_bytes(slot), &info, err);
     if (rc < 0)
         return rc;
-    rc = match(meta, bytes, rs, &l.t, unmatched, err);
+    rc = match(meta, bytes, info.share, rs, &l.t, unmatched, err);
     unmatched->differs = rc == -EBADMSG;
     if (rc == 0)
         rc = load_chunks(slot, &info, &l, err);
-    return rc;
+    return rc < 0 ? rc : l.t.parts;
 }

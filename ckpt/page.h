@@ -15,6 +15,7 @@
 #define DLR_PAGE_RING 16 /* orders that may lie ahead of a rank */
 #define DLR_PAGE_NEVER UINT64_MAX
 #define DLR_PAGE_CPUS 1024
+#define DLR_PAGE_MATES 512
 #define DLR_PAGE_HELD UINT64_MAX /* lease_ns: no end until further word */
 
 /* Steps to save lie in a ring: step s in entry s % DLR_PAGE_RING. Who missed what is decided by
@@ -66,7 +67,12 @@ struct dlr_page {
      * CPU i is bit i % 64 of word i / 64; all 0: no advice */
     _Alignas(64) uint64_t helper_cpus[DLR_PAGE_CPUS / 64];
 
-    unsigned char room[4096 - 384 - DLR_PAGE_CPUS / 8]; /* hang detection, timing */
+    /* written by the agent before the worker has the page: the ranks of this node, this one
+     * among them, the same list for each; 0 when they are too many: then each keeps all it has */
+    uint32_t nmates;
+    int32_t mates[DLR_PAGE_MATES];
+
+    unsigned char room[4096 - 388 - DLR_PAGE_CPUS / 8 - 4 * DLR_PAGE_MATES];
 };
 
 static_assert(sizeof(struct dlr_page) == DLR_PAGE_SIZE, "shared layout");

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "ckpt/client.h"
+#include "ckpt/reshape.h"
 #include "ckpt/slot_meta.h"
 #include "common/cleanup.h"
 #include "common/str.h"
@@ -32,10 +33,13 @@ int dlr_ckpt_unmatched(const struct dlr_ckpt *ck, enum dlr_ckpt_unmatched what,
     return (int)names->n;
 }
 
-/* 0 with *ret filled; name and dtype point into the slot and into *ret. */
+/* 0 with *ret filled; name and dtype point into the slot and into *ret. *ret_part: the slot has a part
+ * of it, and *ret describes the whole.
+ */
 static int find(const struct dlr_slot *slot, const char *name,
-                struct dlr_slot_region *ret, struct dlr_err *err)
+                struct dlr_slot_region *ret, bool *ret_part, struct dlr_err *err)
 {
+    struct dlr_ckpt_region whole;
     struct dlr_slot_info info;
     struct dlr_meta_walk walk;
     const void *meta;
@@ -48,8 +52,13 @@ static int find(const struct dlr_slot *slot, const char *name,
     if (rc == 0)
         rc = dlr_meta_walk_init(&walk, meta, bytes);
     while (rc == 0 && (rc = dlr_meta_next(&walk, ret)) > 0) {
-        if (dlr_streq(ret->region.name, name))
-            return 0;
+        if (dlr_streq(ret->region.name, name)) {
+            *ret_part = dlr_share_is_part(&ret->region, info.share, &whole);
+            if (!*ret_part)
+                return 0;
+            ret->region = whole;
+            return dlr_region_bytes(&whole, &ret->used, err);
+        }
         rc = 0;
     }
     return rc < 0 ? rc : dlr_fail(err, -ENOENT, "that rank had no region '%s'", name);
@@ -76,6 +85,38 @@ static int read_region(const struct dlr_slot *slot, const struct dlr_slot_region
     return 0;
 }
 
+static int open_source(void *arg, int rank, struct dlr_slot **ret, struct dlr_err *err)
+{
+    struct dlr_ckpt *ck = arg;
+    int rc = ck->backend->peek(ck, rank, ret);
+
+    if (rc < 0)
+        *err = ck->err;
+    return rc;
+}
+
+/* Of all the ranks that have a part of it. */
+static int join_region(struct dlr_ckpt *ck, int rank, const struct dlr_slot_region *r,
+                       void *buf)
+{
+    const struct dlr_sources from = {
+        .world = ck->from_world, .open = open_source, .arg = ck};
+    struct dlr_ckpt_region region = r->region;
+    struct dlr_unmatched none = {0};
+    struct dlr_regions one = {0};
+    struct dlr_err err = {0};
+    int rc;
+
+    region.addr = buf;
+    rc = dlr_regions_add(&one, &region, &err);
+    if (rc == 0)
+        rc = dlr_join(&from, rank, &one, &none, NULL, NULL, &err);
+    dlr_regions_done(&one);
+    if (rc < 0)
+        ck->err = err;
+    return rc;
+}
+
 /* Hands out what was found; its texts are kept in the handle. */
 static void describe(struct dlr_ckpt *ck, const struct dlr_slot_region *found,
                      struct dlr_ckpt_region *ret)
@@ -96,6 +137,7 @@ int dlr_ckpt_peek(struct dlr_ckpt *ck, int rank, const char *name, void *buf,
 {
     struct dlr_slot_region found;
     struct dlr_slot *slot;
+    bool part = false;
     int rc;
 
     if (!ck->from_world || ck->last_step != DLR_PAGE_NEVER)
@@ -107,12 +149,13 @@ int dlr_ckpt_peek(struct dlr_ckpt *ck, int rank, const char *name, void *buf,
     rc = ck->backend->peek(ck, rank, &slot);
     if (rc < 0)
         return rc;
-    rc = find(slot, name, &found, &ck->err);
+    rc = find(slot, name, &found, &part, &ck->err);
     if (rc == 0 && buf && room < found.used)
         rc = dlr_fail(&ck->err, -ERANGE, "region '%s' of rank %d has %llu bytes", name,
                       rank, (unsigned long long)found.used);
     else if (rc == 0 && buf)
-        rc = read_region(slot, &found, buf, &ck->err);
+        rc = part ? join_region(ck, rank, &found, buf)
+                  : read_region(slot, &found, buf, &ck->err);
     if (rc == 0 || rc == -ERANGE)
         *ret_bytes = found.used;
     if (rc == 0 && ret_region)

@@ -16,7 +16,7 @@
 struct wanted {
     struct dlr_box *rest; /* [nrest], disjoint */
     unsigned nrest;
-    bool found;    /* the name was in some slot */
+    bool found;    /* the name was in some slot; dlr_join(): a part of it in our own */
     bool whole;    /* nothing is wanted any more */
     bool compared; /* with a second rank that has the same */
 };
@@ -24,6 +24,7 @@ struct wanted {
 struct reshape {
     const struct dlr_sources *from;
     int rank;
+    bool join; /* only what our own slot has a part of */
     struct dlr_regions *rs;
     struct wanted *want;
     struct dlr_unmatched *unmatched;
@@ -93,22 +94,36 @@ static bool is_same(const struct dlr_regions *rs, unsigned i, uint64_t at,
     return true;
 }
 
-static int run(void *arg, uint64_t from, uint64_t to, uint64_t items)
+/* Bytes from 'from' of the source region on, all of one chunk, so that its sum warms the cache. */
+static int move_some(const struct move *m, uint64_t from, uint64_t to, uint64_t bytes)
 {
-    struct move *m = arg;
-    uint64_t bytes = items * m->item;
-    const char *src = m->src + from * m->item;
-    uint64_t at = to * m->item;
-    int rc = bytes ? vouch(m->x, m->src_off + from * m->item, bytes) : 0;
+    int rc = vouch(m->x, m->src_off + from, bytes);
 
-    if (rc < 0 || bytes == 0)
+    if (rc < 0)
         return rc;
     if (m->compare)
-        return is_same(m->x->rs, m->region, at, src, bytes) ? 0 : -EUCLEAN;
-    rc = dlr_load_put(m->x->rs, m->region, at, src, bytes, m->x->ops, m->x->dev);
+        return is_same(m->x->rs, m->region, to, m->src + from, bytes) ? 0 : -EUCLEAN;
+    rc = dlr_load_put(m->x->rs, m->region, to, m->src + from, bytes, m->x->ops,
+                      m->x->dev);
     return rc < 0 ? dlr_fail(m->x->err, rc, "cannot write to the device: %s",
                              strerror(-rc))
                   : 0;
+}
+
+static int run(void *arg, uint64_t from, uint64_t to, uint64_t items)
+{
+    const struct move *m = arg;
+    uint64_t bytes = items * m->item, n;
+    int rc = 0;
+
+    from *= m->item;
+    to *= m->item;
+    for (; rc == 0 && bytes > 0; from += n, to += n, bytes -= n) {
+        n = DLR_SLOT_CHUNK - (m->src_off + from) % DLR_SLOT_CHUNK;
+        n = n < bytes ? n : bytes;
+        rc = move_some(m, from, to, n);
+    }
+    return rc;
 }
 
 static struct move mover(struct reshape *x, const struct dlr_slot_region *there,
@@ -202,16 +217,37 @@ static int take_boxes(struct reshape *x, const struct dlr_slot_region *there,
     w->rest = rest;
     w->nrest = n;
     w->whole = n == 0;
-    return rc < 0 || !before ? rc : compare(&m, &theirs, &ours, i);
+    return rc < 0 || !before || r->kind == DLR_CKPT_REPLICATED
+               ? rc
+               : compare(&m, &theirs, &ours, i);
+}
+
+/* A part, or all of it where the node had one rank. */
+static int take_replicated(struct reshape *x, const struct dlr_slot_region *there,
+                           unsigned i)
+{
+    struct dlr_ckpt_region whole;
+    bool part = dlr_share_is_part(&there->region, x->info.share, &whole);
+
+    if (x->join && x->source == x->rank)
+        x->want[i].found = part;
+    if (x->want[i].whole || (x->join && !x->want[i].found))
+        return 0;
+    return part ? take_boxes(x, there, i) : take_whole(x, there, i);
 }
 
 static int take(struct reshape *x, const struct dlr_slot_region *there, unsigned i)
 {
     struct wanted *w = &x->want[i];
-    int rc = dlr_load_same_type(there, &x->rs->list[i], x->err);
+    int rc;
 
+    if (x->join && there->region.kind != DLR_CKPT_REPLICATED)
+        return 0;
+    rc = dlr_load_same_type(there, &x->rs->list[i], x->err);
     if (rc < 0)
         return rc;
+    if (x->join)
+        return take_replicated(x, there, i);
     w->found = true;
     switch (there->region.kind) {
     case DLR_CKPT_SHARD:
@@ -220,7 +256,7 @@ static int take(struct reshape *x, const struct dlr_slot_region *there, unsigned
         w->whole = true;
         return 0;
     case DLR_CKPT_REPLICATED:
-        return w->whole ? 0 : take_whole(x, there, i);
+        return take_replicated(x, there, i);
     default:
         return x->source == x->rank ? take_whole(x, there, i) : 0;
     }
@@ -244,7 +280,7 @@ static int note_strange(struct reshape *x, struct dlr_names *strange)
     struct dlr_names *left = &x->unmatched->left, both = {0};
     int rc = 0;
 
-    for (unsigned i = 0; rc == 0 && i < strange->n; i++)
+    for (unsigned i = 0; rc == 0 && i < strange->n && !x->join; i++)
         if (x->seen == 0 || is_among(left, strange->list[i]))
             rc = dlr_names_add(&both, strange->list[i]);
     dlr_names_done(strange);
@@ -291,30 +327,47 @@ static int look_at(struct reshape *x)
 
 static bool enough(const struct reshape *x)
 {
-    if (x->unmatched->left.n > 0 || x->seen < 2)
+    if (x->join ? x->seen < 1 : x->unmatched->left.n > 0 || x->seen < 2)
         return false;
     for (unsigned i = 0; i < x->rs->n; i++)
-        if (!x->want[i].whole)
+        if (!x->want[i].whole && (!x->join || x->want[i].found))
             return false;
     return true;
 }
 
+static int look_at_rank(struct reshape *x, int rank)
+{
+    struct dlr_slot *slot;
+    int rc = x->from->open(x->from->arg, rank, &slot, x->err);
+
+    x->source = rank;
+    x->corrupt = rc < 0;
+    if (rc < 0)
+        return rc;
+    x->slot = slot;
+    rc = look_at(x);
+    dlr_slot_unmap(slot);
+    x->seen++;
+    return rc;
+}
+
+/* Its own, those near, and then one after the other; each once. */
 static int look_at_all(struct reshape *x)
 {
-    int first = x->rank % (int)x->from->world, rc = 0;
+    uint32_t world = x->from->world, first = (uint32_t)x->rank % world;
+    DLR_AUTO_FREE bool *seen = calloc(world, sizeof(*seen));
+    uint32_t nnear = x->join ? x->from->nnear : 0; /* they are of this world */
+    int rc = seen ? 0 : dlr_fail(x->err, -ENOMEM, "no memory");
 
-    for (uint32_t k = 0; rc == 0 && k < x->from->world && !enough(x); k++) {
-        struct dlr_slot *slot;
+    for (uint32_t k = 0; rc == 0 && k < 1 + nnear + world && !enough(x); k++) {
+        uint32_t rank = (first + k - (k > 0 ? nnear : 0)) % world;
 
-        x->source = (int)(((uint32_t)first + k) % x->from->world);
-        rc = x->from->open(x->from->arg, x->source, &slot, x->err);
-        x->corrupt = rc < 0;
-        if (rc < 0)
-            return rc;
-        x->slot = slot;
-        rc = look_at(x);
-        dlr_slot_unmap(slot);
-        x->seen++;
+        if (k > 0 && k <= nnear)
+            rank = (uint32_t)x->from->near[k - 1];
+        if (rank >= world || seen[rank])
+            continue;
+        seen[rank] = true;
+        rc = look_at_rank(x, (int)rank);
     }
     return rc;
 }
@@ -325,9 +378,9 @@ static int note_missing(struct reshape *x)
         const struct wanted *w = &x->want[i];
         const struct dlr_ckpt_region *r = &x->rs->list[i];
 
-        if (w->whole)
+        if (w->whole || (x->join && !w->found))
             continue;
-        if (w->found && r->kind == DLR_CKPT_SHARD)
+        if (w->found && (r->kind == DLR_CKPT_SHARD || r->kind == DLR_CKPT_REPLICATED))
             return dlr_fail(x->err, -EBADMSG,
                             "region '%s': item %" PRIu64 " of dimension 0 and others "
                             "are in no rank's copy",
@@ -335,7 +388,7 @@ static int note_missing(struct reshape *x)
         if (dlr_names_add(&x->unmatched->missing, r->name) < 0)
             return dlr_fail(x->err, -ENOMEM, "no memory");
     }
-    return dlr_unmatched_check(x->unmatched, x->err);
+    return x->join ? 0 : dlr_unmatched_check(x->unmatched, x->err);
 }
 
 static int wish(struct reshape *x)
@@ -352,31 +405,53 @@ static int wish(struct reshape *x)
     return 0;
 }
 
+static int put_together(struct reshape *x)
+{
+    DLR_AUTO_FREE struct wanted *want = calloc(x->rs->n + 1u, sizeof(*want));
+    int rc;
+
+    if (!want)
+        return dlr_fail(x->err, -ENOMEM, "no memory");
+    x->want = want;
+    rc = wish(x);
+    if (rc == 0)
+        rc = look_at_all(x);
+    if (rc == 0)
+        rc = note_missing(x);
+    x->unmatched->differs = rc == -EBADMSG && !x->corrupt;
+    for (unsigned i = 0; i < x->rs->n; i++)
+        free(want[i].rest);
+    return rc;
+}
+
 int dlr_reshape(const struct dlr_sources *from, int rank, struct dlr_regions *rs,
                 struct dlr_unmatched *unmatched, const struct dlr_device_ops *ops,
                 struct dlr_device *dev, struct dlr_err *err)
 {
-    DLR_AUTO_FREE struct wanted *want = calloc(rs->n + 1u, sizeof(*want));
     struct reshape x = {.from = from,
                         .rank = rank,
                         .rs = rs,
-                        .want = want,
                         .unmatched = unmatched,
                         .ops = ops,
                         .dev = dev,
                         .err = err};
-    int rc;
 
-    if (!want)
-        return dlr_fail(err, -ENOMEM, "no memory");
     dlr_unmatched_done(unmatched);
-    rc = wish(&x);
-    if (rc == 0)
-        rc = look_at_all(&x);
-    if (rc == 0)
-        rc = note_missing(&x);
-    unmatched->differs = rc == -EBADMSG && !x.corrupt;
-    for (unsigned i = 0; i < rs->n; i++)
-        free(want[i].rest);
-    return rc;
+    return put_together(&x);
+}
+
+int dlr_join(const struct dlr_sources *from, int rank, struct dlr_regions *rs,
+             struct dlr_unmatched *unmatched, const struct dlr_device_ops *ops,
+             struct dlr_device *dev, struct dlr_err *err)
+{
+    struct reshape x = {.from = from,
+                        .rank = rank,
+                        .join = true,
+                        .rs = rs,
+                        .unmatched = unmatched,
+                        .ops = ops,
+                        .dev = dev,
+                        .err = err};
+
+    return put_together(&x);
 }

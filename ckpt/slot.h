@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "ckpt/ckpt.h"
+#include "ckpt/share.h"
 #include "ckpt/version.h"
 #include "common/err.h"
 
@@ -79,6 +80,7 @@ struct dlr_slot_info {
     uint64_t data_bytes;
     uint64_t wall_ns; /* when it was sealed */
     uint32_t nregions, nchunks;
+    struct dlr_share share; /* of REPLICATED regions, with the ranks of its node then */
 };
 int dlr_slot_info(const struct dlr_slot *slot, struct dlr_slot_info *ret);
 

@@ -204,6 +204,7 @@ static void fill_info(const struct dlr_meta_head *head, struct dlr_slot_info *re
         .wall_ns = head->wall_ns,
         .nregions = head->nregions,
         .nchunks = head->nchunks,
+        .share = {head->seat, head->seats},
     };
 }
 

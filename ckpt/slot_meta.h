@@ -56,7 +56,8 @@ struct dlr_meta_head {
     uint64_t data_off; /* in the file */
     uint64_t data_bytes;
     uint64_t wall_ns;
-    unsigned char zero[36];
+    uint32_t seat, seats; /* of struct dlr_share */
+    unsigned char zero[28];
     uint32_t crc; /* of the bytes before */
 };
 static_assert(sizeof(struct dlr_meta_head) == 128, "on-disk layout");

@@ -12,6 +12,7 @@
 
 struct place {
     uint64_t off, bytes;
+    uint64_t at;     /* where they begin in the region */
     unsigned region; /* of the program's list */
 };
 
@@ -20,24 +21,29 @@ struct dlr_slot_plan {
     unsigned char *tables; /* entries, dims, names: the block between head and CRCs */
     size_t tables_bytes;
     struct place *places; /* one per region, ascending, as the entries are */
+    uint64_t shared;
 };
 
-/* Sums up what n regions need. */
+/* Sums up what n regions need of a rank with head's share. */
 static int count(const struct dlr_ckpt_region *regions, unsigned n,
                  struct dlr_meta_head *head, struct dlr_err *err)
 {
+    const struct dlr_share share = {head->seat, head->seats};
     uint64_t data = 0, names = 0, dims = 0, meta;
 
     if (n > DLR_META_REGIONS_MAX)
         return dlr_fail(err, -ERANGE, "%u regions, at most %u", n,
                         DLR_META_REGIONS_MAX);
     for (unsigned i = 0; i < n; i++) {
+        struct dlr_ckpt_region part;
         struct dlr_err why;
-        uint64_t bytes;
+        uint64_t bytes, at;
         int rc = dlr_region_bytes(&regions[i], &bytes, &why);
 
         if (rc < 0)
             return dlr_fail(err, rc, "region '%s': %s", regions[i].name, why.text);
+        if (dlr_share_cut(&regions[i], share, &part, &at))
+            dlr_region_bytes(&part, &bytes, NULL);
         data += bytes;
         if (data > DLR_SLOT_DATA_MAX - DLR_SLOT_CHUNK)
             return dlr_fail(err, -ERANGE, "the regions are larger than 2^46 bytes");
@@ -61,7 +67,7 @@ static int count(const struct dlr_ckpt_region *regions, unsigned n,
 
 uint64_t dlr_slot_size(const struct dlr_ckpt_region *regions, unsigned n)
 {
-    struct dlr_meta_head head;
+    struct dlr_meta_head head = {0};
 
     if (count(regions, n, &head, NULL) < 0)
         return 0;
@@ -80,18 +86,30 @@ static void put_in_order(struct place *places, const struct dlr_ckpt_region *reg
                 places[at++].region = i;
 }
 
+static uint64_t hash_shared(const struct dlr_ckpt_region *r)
+{
+    uint64_t hash = XXH64(r->name, strlen(r->name), r->item_size);
+
+    hash = XXH64(r->dtype, strlen(r->dtype), hash);
+    return XXH64(r->global_shape, r->ndim * sizeof(r->global_shape[0]), hash);
+}
+
 static void write_tables(struct dlr_slot_plan *plan,
                          const struct dlr_ckpt_region *regions)
 {
+    const struct dlr_share share = {plan->head.seat, plan->head.seats};
     struct dlr_meta_entry *entry = (struct dlr_meta_entry *)plan->tables;
     uint64_t *dim = (uint64_t *)(entry + plan->head.nregions);
     char *name = (char *)(dim + plan->head.ndims);
     uint64_t off = 0;
 
     for (unsigned i = 0; i < plan->head.nregions; i++, entry++) {
-        const struct dlr_ckpt_region *r = &regions[plan->places[i].region];
-        size_t row = r->ndim * sizeof(*dim);
+        struct place *p = &plan->places[i];
+        struct dlr_ckpt_region part, *r = &part;
+        size_t row = regions[p->region].ndim * sizeof(*dim);
 
+        if (dlr_share_cut(&regions[p->region], share, &part, &p->at))
+            plan->shared += hash_shared(r);
         dlr_region_bytes(r, &entry->bytes, NULL);
         entry->used = entry->bytes;
         entry->off = off;
@@ -106,8 +124,8 @@ static void write_tables(struct dlr_slot_plan *plan,
         dim += 3 * r->ndim;
         memcpy(name, r->name, entry->name_bytes);
         name += entry->name_bytes + 1;
-        plan->places[i].off = off;
-        plan->places[i].bytes = entry->bytes;
+        p->off = off;
+        p->bytes = entry->bytes;
         off += entry->bytes;
     }
 }
@@ -121,7 +139,9 @@ int dlr_slot_plan_new(const struct dlr_ckpt_region *regions, unsigned n,
                                  .head_bytes = sizeof(head),
                                  .rank = owner->rank,
                                  .world = owner->world,
-                                 .key = owner->key};
+                                 .key = owner->key,
+                                 .seat = owner->share.seat,
+                                 .seats = owner->share.seats};
     struct dlr_slot_plan *plan;
     int rc = count(regions, n, &head, err);
 
@@ -171,6 +191,11 @@ uint32_t dlr_slot_plan_chunks(const struct dlr_slot_plan *plan)
     return plan->head.nchunks;
 }
 
+uint64_t dlr_slot_plan_shared(const struct dlr_slot_plan *plan)
+{
+    return plan->shared;
+}
+
 bool dlr_slot_plan_piece(const struct dlr_slot_plan *plan, uint64_t from, uint64_t to,
                          struct dlr_slot_piece *ret)
 {
@@ -196,7 +221,7 @@ bool dlr_slot_plan_piece(const struct dlr_slot_plan *plan, uint64_t from, uint64
             continue;
         ret->region = p->region;
         ret->off = p->off > from ? p->off : from;
-        ret->at = ret->off - p->off;
+        ret->at = p->at + ret->off - p->off;
         ret->bytes = (end < to ? end : to) - ret->off;
         return true;
     }

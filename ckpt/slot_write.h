@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "ckpt/share.h"
 #include "ckpt/slot.h"
 
 struct dlr_slot_plan; /* opaque */
@@ -16,10 +17,11 @@ struct dlr_slot_owner {
     uint64_t key;
     int32_t rank;
     uint32_t world;
+    struct dlr_share share;
 };
 
-/* Lays n regions out, larger items first (dlr_region_align()), without holes. addr and stride are
- * not looked at; names need not outlive the call.
+/* Lays n regions out, larger items first (dlr_region_align()), without holes; of those that a node
+ * keeps once the owner's part. addr and stride are not looked at; names need not outlive the call.
  * -EINVAL and -ERANGE name the region. *ret_plan: dlr_slot_plan_free().
  */
 int dlr_slot_plan_new(const struct dlr_ckpt_region *regions, unsigned n,
@@ -30,6 +32,9 @@ struct dlr_slot_plan *dlr_slot_plan_free(struct dlr_slot_plan *plan); /* accepts
 uint64_t dlr_slot_plan_bytes(const struct dlr_slot_plan *plan); /* of a slot file */
 uint64_t dlr_slot_plan_data(const struct dlr_slot_plan *plan);  /* of the data area */
 uint32_t dlr_slot_plan_chunks(const struct dlr_slot_plan *plan);
+
+/* The same for ranks that share the same regions, in any order; 0 when none is shared. */
+uint64_t dlr_slot_plan_shared(const struct dlr_slot_plan *plan);
 
 /* The part of a region that lies in a window of the data area. */
 struct dlr_slot_piece {

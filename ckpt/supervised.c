@@ -222,6 +222,7 @@ static int finish(void *arg, int rc, struct dlr_err *err)
         msg = dlr_supervised_compose(ck, DLR_LOCAL_SEALED, sup->version.step);
         msg->arg[0] = sup->slot;
         msg->arg[1] = atomic_load(&ck->page->begun_step);
+        msg->arg[2] = dlr_slot_plan_shared(ck->plan);
     } else {
         atomic_fetch_add(&ck->page->given_up, 1);
         dlr_slot_set_state(slot, DLR_SLOT_DEAD);

@@ -162,7 +162,9 @@ int dlr_supervised_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret, unsig
 static int load(struct dlr_ckpt *ck)
 {
     struct supervised *sup = ck->mode;
-    const struct dlr_sources from = {sup->offer_world, open_source, ck};
+    const struct dlr_page *page = ck->page;
+    const struct dlr_sources from = {sup->offer_world, open_source, ck, page->mates,
+                                     page->nmates <= DLR_PAGE_MATES ? page->nmates : 0};
     struct dlr_slot_info info;
     int rc;
 
@@ -174,6 +176,9 @@ static int load(struct dlr_ckpt *ck)
         rc = dlr_load(sup->offer_slot, &ck->regions, &ck->unmatched, ck->ops, ck->dev,
                       &ck->err);
     sup->offer_slot = dlr_slot_unmap(sup->offer_slot);
+    if (rc > 0)
+        rc = dlr_join(&from, ck->conf.rank, &ck->regions, &ck->unmatched, ck->ops,
+                      ck->dev, &ck->err);
     return rc;
 }
 

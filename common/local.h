@@ -28,7 +28,9 @@ enum dlr_local_type {
     DLR_LOCAL_HELLO = 16, /* round, rank, arg[0] = world size */
     DLR_LOCAL_RESERVE =
         17, /* round, rank, arg[0] = bytes of one slot, header included */
-    DLR_LOCAL_SEALED = 18, /* round, rank, step, arg[0] = slot, arg[1] = current step */
+    DLR_LOCAL_SEALED = 18, /* round, rank, step, arg[0] = slot, arg[1] = current step,
+                              arg[2] = hash of the regions of which the node's ranks keep a
+                              part each, 0: none */
     DLR_LOCAL_DEAD =
         19, /* round, rank, step, text = why, arg[0] = 1: it was SEALED, and an
                               audit found out later that it is not of one moment */

@@ -54,6 +54,8 @@ UNIT_OBJS_test_srun_end := mpi_launcher/srun_end.c
 UNIT_OBJS_test_stepplan := $(STEPPLAN)
 UNIT_OBJS_test_ckpt_reshape := $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_reshape := -lisal -lxxhash -ldl
+UNIT_OBJS_test_ckpt_share := $(CKPT_LIB) ckpt/whole.c $(SLOT)
+UNIT_LIBS_test_ckpt_share := -lisal -lxxhash -ldl
 UNIT_OBJS_test_repeat := mpi_launcher/repeat.c
 UNIT_OBJS_test_box := ckpt/box.c
 UNIT_OBJS_test_strides := ckpt/strides.c
@@ -137,7 +139,7 @@ UNIT_OBJS_test_cli := $(CLI_READ)
 UNIT_LIBS_test_cli := -ljansson
 UNIT_OBJS_test_safetensors := $(SAVED) $(SLOT)
 UNIT_LIBS_test_safetensors := -lisal -lxxhash -ljansson -Wl,--wrap=fstatvfs,--wrap=pread
-UNIT_OBJS_test_cli_ckpt := mpi_launcher/cli_ckpt.c mpi_launcher/cli_dcp.c mpi_launcher/persist.c $(SAVED) $(SLOT) $(CLI_READ) $(MSG)
+UNIT_OBJS_test_cli_ckpt := mpi_launcher/cli_ckpt.c mpi_launcher/cli_export.c $(WHOLE) mpi_launcher/cli_dcp.c mpi_launcher/persist.c $(SAVED) $(SLOT) $(CLI_READ) $(MSG)
 UNIT_LIBS_test_cli_ckpt := -lisal -lxxhash -ljansson
 UNIT_OBJS_test_cli_run := mpi_launcher/cli_status.c mpi_launcher/cli_events.c mpi_launcher/cli_watch.c $(CLI_READ)
 UNIT_LIBS_test_cli_run := -ljansson
@@ -163,7 +165,9 @@ UNIT_OBJS_test_agent_orders := $(UNIT_OBJS_test_agent)
 UNIT_LIBS_test_agent_orders := $(UNIT_LIBS_test_agent)
 UNIT_OBJS_test_agent_ranks := tests/worker_rig.c $(UNIT_OBJS_test_agent)
 UNIT_LIBS_test_agent_ranks := $(UNIT_LIBS_test_agent)
-$(addprefix $(BUILD)/tests/,test_agent test_agent_orders test_agent_ranks): | $(BUILD)/dlrover-agent
+UNIT_OBJS_test_agent_share := tests/worker_rig.c $(UNIT_OBJS_test_agent)
+UNIT_LIBS_test_agent_share := $(UNIT_LIBS_test_agent)
+$(addprefix $(BUILD)/tests/,test_agent test_agent_orders test_agent_ranks test_agent_share): | $(BUILD)/dlrover-agent
 
 # Tests that kill the code at every step of it: that code calls out at each of its basic blocks
 # (tests/kill_points.h), in objects of its own.

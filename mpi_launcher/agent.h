@@ -423,6 +423,10 @@ struct dlr_agent_rank {
     int restored_rc;
     bool differs;               /* because the program asks for something else */
     struct dlr_agent_cost cost; /* as the supervisor knows it */
+    struct {
+        bool known;
+        uint64_t step, hash;
+    } shared[DLR_PAGE_RING]; /* of the steps it sealed: DLR_LOCAL_SEALED's hash */
 };
 
 /* The rank's entry; with make, a new one when there is none (NULL: out of memory). */

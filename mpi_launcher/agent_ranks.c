@@ -141,6 +141,16 @@ void dlr_agent_ranks_round(struct dlr_agent *a)
     }
 }
 
+static void list_mates(const struct dlr_agent *a, struct dlr_page *page)
+{
+    const struct dlr_agent_node *me = dlr_agent_round_node(&a->round, a->node);
+
+    if (!me || me->nranks > DLR_PAGE_MATES)
+        return;
+    page->nmates = me->nranks;
+    memcpy(page->mates, me->ranks, me->nranks * sizeof(page->mates[0]));
+}
+
 /* Each worker gets a page of its own: one of an earlier round may still have the old one. It
  * has no name in the memory directory, so that a rank can work when that is full.
  */
@@ -168,6 +178,7 @@ static int make_page(struct dlr_agent *a, struct dlr_agent_rank *r)
     r->page->round = a->round.round;
     r->page->begun_step = DLR_PAGE_NEVER;
     dlr_page_clear_orders(r->page);
+    list_mates(a, r->page);
     r->page->committed_step = DLR_PAGE_NEVER;
     dlr_agent_lease_show(a, r->page);
     return 0;

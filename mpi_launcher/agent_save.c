@@ -316,6 +316,22 @@ static void kill_version(struct dlr_agent_rank *r, struct dlr_version v)
         dlr_slot_set_state(r->slots[k], DLR_SLOT_DEAD);
 }
 
+/* Ranks that keep a region between them but do not name the same ones leave holes in it. */
+static bool fits_others(const struct dlr_agent *a, struct dlr_agent_rank *r,
+                        uint64_t step, uint64_t hash)
+{
+    unsigned at = step % DLR_PAGE_RING;
+
+    r->shared[at].known = true;
+    r->shared[at].step = step;
+    r->shared[at].hash = hash;
+    for (unsigned i = 0; i < a->nranks; i++)
+        if (a->ranks[i]->shared[at].known && a->ranks[i]->shared[at].step == step &&
+            a->ranks[i]->shared[at].hash != hash)
+            return false;
+    return true;
+}
+
 void dlr_agent_save_sealed(struct dlr_agent *a, const struct dlr_local_msg *msg)
 {
     struct dlr_agent_rank *r = dlr_agent_rank(a, msg->rank, false);
@@ -328,6 +344,13 @@ void dlr_agent_save_sealed(struct dlr_agent *a, const struct dlr_local_msg *msg)
     }
     if (!is_open(a, msg->step)) {
         kill_version(r, v); /* decided without it: nobody reads it */
+        return;
+    }
+    if (!fits_others(a, r, msg->step, msg->arg[2])) {
+        kill_version(r, v);
+        dlr_agent_save_missed(
+            a, r->rank, msg->step,
+            "the ranks of its node name different REPLICATED regions");
         return;
     }
     row = json_pack("{s:i, s:s, s:I, s:i, s:I, s:I}", "v", DLR_MSG_VERSION, "t",

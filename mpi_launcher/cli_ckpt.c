@@ -18,6 +18,7 @@
 #include "mpi_launcher/cli.h"
 #include "mpi_launcher/cli_args.h"
 #include "mpi_launcher/cli_dcp.h"
+#include "mpi_launcher/cli_export.h"
 #include "mpi_launcher/cli_find.h"
 #include "mpi_launcher/cli_text.h"
 #include "mpi_launcher/persist.h"
@@ -341,19 +342,6 @@ static int open_file(struct ckpt *c, const struct dlr_plan_file *f,
     return rc;
 }
 
-static int export_slot(const struct ckpt *c, const struct dlr_plan_file *f,
-                       const struct dlr_slot *slot, struct dlr_err *err)
-{
-    const struct dlr_saved_how how = {0}; /* compared just now */
-    char path[PATH_MAX];
-    int rc = dlr_format(path, sizeof(path), "%s/rank-%" PRId32 ".safetensors",
-                        c->output, f->copy.rank);
-
-    if (rc < 0)
-        return dlr_fail(err, rc, "the path is too long");
-    return dlr_saved_write(slot, AT_FDCWD, path, 0666, &how, err);
-}
-
 static int read_one(struct ckpt *c, unsigned at, unsigned end, bool export)
 {
     struct dlr_version v = c->files[at].copy.version;
@@ -366,7 +354,7 @@ static int read_one(struct ckpt *c, unsigned at, unsigned end, bool export)
         int rc = open_file(c, &c->files[i], &slot, &err);
 
         if (rc == 0 && export)
-            rc = export_slot(c, &c->files[i], slot, &err);
+            rc = dlr_cli_export(c->files + at, end - at, i - at, slot, c->output, &err);
         dlr_slot_unmap(slot);
         if (rc == 0)
             continue;

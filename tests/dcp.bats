@@ -128,5 +128,5 @@ END
 }
 
 @test "export: what a program named itself, parts, replicas and each rank's own" {
-    ranks 2 plain "$BATS_TEST_TMPDIR/out"
+    ranks 3 plain "$BATS_TEST_TMPDIR/out"
 }

@@ -37,6 +37,20 @@ spoil() { # FILE
     [ "${again##*$'\n'}" = "${undisturbed##*$'\n'}" ]
 }
 
+@test "what is the same on every rank is loaded as that, and not as a rank's own" {
+    export DDP=1
+    train adam
+    [ "${again%%$'\n'*}" = "from 5" ]
+    [ "${again##*$'\n'}" = "${undisturbed##*$'\n'}" ]
+    strings "$DLROVER_CKPT_DIR/r0-8.safetensors" | head -n 1 >"$BATS_TEST_TMPDIR/head"
+    grep -o '"dlrover.region.model.0.weight":"replicated' "$BATS_TEST_TMPDIR/head"
+    grep -o '"dlrover.region.buffer.1.running_mean":"blob' "$BATS_TEST_TMPDIR/head"
+    unset DDP
+    run "$python" tests/python_train.py 9 adam 0
+    [ "$status" -ne 0 ]
+    [[ $output == *"is of kind 1 in the snapshot, 0 here"* ]]
+}
+
 @test "a killed training with SGD and momentum ends with the same bits" {
     train sgd
     [ "${again%%$'\n'*}" = "from 5" ]

@@ -508,6 +508,9 @@ def plain(out):
     ck.add("other", torch.full((2,), RANK))
     ck.add("part", torch.full((1, 3), RANK), global_shape=(WORLD, 3), offset=(RANK, 0))
     ck.add("own", torch.full((2,), RANK, dtype=torch.bfloat16), "local")
+    # As ranks 0 and 1 of one node keep it between them, and rank 2 of another.
+    first, end = ((0, 2), (2, 4), (0, 4))[RANK]
+    ck.add("joint", torch.arange(first, end), "replicated", global_shape=(4,), offset=(first,))
     ck.add("blob", bytearray([RANK] * 9), "blob")
     ck.begin(1)
     ck.close()
@@ -516,12 +519,13 @@ def plain(out):
         to_dcp(DIR, out)
     dist.barrier()
     state = {"same": torch.zeros(5), "part": torch.zeros(WORLD, 3, dtype=torch.int64),
-             "other": torch.ones(2, dtype=torch.int64), "rank 1/other": torch.zeros(2, dtype=torch.int64)}
+             "joint": torch.zeros(4, dtype=torch.int64), "other": torch.ones(2, dtype=torch.int64), "rank 1/other": torch.zeros(2, dtype=torch.int64)}
     for rank in range(WORLD):
         state[f"rank {rank}/own"] = torch.full((2,), 7, dtype=torch.bfloat16)
         state[f"rank {rank}/blob"] = torch.full((9,), 7, dtype=torch.uint8)
     dcp.load(state, checkpoint_id=out)
     assert torch.equal(state["same"], torch.arange(5.))
+    assert torch.equal(state["joint"], torch.arange(4))
     assert torch.equal(state["part"], torch.arange(WORLD).view(-1, 1).expand(WORLD, 3))
     assert state["other"].sum() == 0 and state["rank 1/other"].sum() == 2
     for rank in range(WORLD):

@@ -25,7 +25,7 @@ def main():
     else:
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-2, momentum=0.9)
     scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
-    ck = dlrover.bind(model, optimizer, scheduler)
+    ck = dlrover.bind(model, optimizer, scheduler, replicated="DDP" in os.environ)
     step = ck.restore()
     print(f"from {step}", flush=True)
     while step < steps:

@@ -24,20 +24,18 @@
 
 static char dir[64], text[16384];
 
-static void put_slot(const char *path, int32_t rank, struct dlr_version v)
+static void put_region(const char *path, const struct dlr_ckpt_region *region,
+                       int32_t rank, struct dlr_version v)
 {
-    static unsigned char data[5000];
-    const struct dlr_ckpt_region region = {"d", DLR_CKPT_LOCAL, "u8", 1,   1, {5000},
-                                           {0}, {5000},         {0},  data};
-    const struct dlr_slot_owner owner = {7, rank, RANKS};
+    const struct dlr_slot_owner owner = {7, rank, RANKS, {(uint32_t)rank, RANKS}};
     const struct dlr_saved_how how = {.check = true};
     struct dlr_slot_plan *plan;
     struct dlr_slot *slot;
 
-    assert_int_equal(dlr_slot_plan_new(&region, 1, &owner, &plan, NULL), 0);
+    assert_int_equal(dlr_slot_plan_new(region, 1, &owner, &plan, NULL), 0);
     assert_int_equal(dlr_slot_anonymous(dlr_slot_plan_bytes(plan), &slot, NULL), 0);
     assert_int_equal(dlr_slot_begin(slot, plan, v, NULL), 0);
-    memset(dlr_slot_data(slot, plan, 0), 7, dlr_slot_plan_data(plan));
+    memset(dlr_slot_data(slot, plan, 0), 7 + rank, dlr_slot_plan_data(plan));
     dlr_slot_set_crc(
         slot, plan, 0,
         dlr_crc32c(0, dlr_slot_data(slot, plan, 0), dlr_slot_plan_data(plan)));
@@ -45,6 +43,15 @@ static void put_slot(const char *path, int32_t rank, struct dlr_version v)
     assert_int_equal(dlr_saved_write(slot, AT_FDCWD, path, 0600, &how, NULL), 0);
     dlr_slot_unmap(slot);
     dlr_slot_plan_free(plan);
+}
+
+static void put_slot(const char *path, int32_t rank, struct dlr_version v)
+{
+    static unsigned char data[5000];
+    const struct dlr_ckpt_region region = {"d", DLR_CKPT_LOCAL, "u8", 1,   1, {5000},
+                                           {0}, {5000},         {0},  data};
+
+    put_region(path, &region, rank, v);
 }
 
 static void put_version(uint32_t vround, uint64_t step)
@@ -175,6 +182,44 @@ static void export_writes_only_what_is_right(void **state)
     assert_false(there("out/rank-0.safetensors"));
 }
 
+/* Ranks 0 and 1 have half of it each. */
+static void check_export(const char *name)
+{
+    struct dlr_slot *slot;
+    struct dlr_err err;
+    char path[128];
+    uint32_t crc;
+    size_t size;
+    void *data;
+    int fd;
+
+    dlr_format(path, sizeof(path), "%s/out/%s", dir, name);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (dlr_saved_map(fd, &slot, &err) < 0 || dlr_slot_verify(slot, &err) < 0)
+        fail_msg("%s: %s", path, err.text);
+    assert_int_equal(dlr_slot_chunk(slot, 0, &data, &size, &crc), 0);
+    assert_int_equal(size, 200000);
+    for (size_t i = 0; i < size; i++)
+        assert_int_equal(((unsigned char *)data)[i], i < 100000 ? 7 : 8);
+    dlr_slot_unmap(slot);
+    close(fd);
+}
+
+static void export_puts_together_what_a_node_kept_once(void **state)
+{
+    const struct dlr_ckpt_region region = {
+        "d", DLR_CKPT_REPLICATED, "u8", 1, 1, {200000}, {0}, {200000}};
+    char path[128];
+
+    for (int32_t r = 0; r < RANKS; r++) {
+        dlr_format(path, sizeof(path), "%s/r%d-1-200.safetensors", dir, r);
+        put_region(path, &region, r, (struct dlr_version){1, 200});
+    }
+    assert_int_equal(ckpt("export --to=safetensors --output=DIR DIR"), 0);
+    check_export("rank-0.safetensors");
+    check_export("rank-1.safetensors");
+}
+
 static void rm_removes_one(void **state)
 {
     assert_int_equal(ckpt("rm --step=100 DIR"), 0);
@@ -220,6 +265,8 @@ int main(void)
                                         remove_dir),
         cmocka_unit_test_setup_teardown(export_writes_only_what_is_right, make_dir,
                                         remove_dir),
+        cmocka_unit_test_setup_teardown(export_puts_together_what_a_node_kept_once,
+                                        make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(rm_removes_one, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(wrong_words_cost_one_line, make_dir,
                                         remove_dir),

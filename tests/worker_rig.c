@@ -71,6 +71,7 @@ unsigned rig_save(struct worker *w, uint64_t step)
     unsigned k = 0;
     uint64_t bytes = dlr_slot_plan_data(w->plan);
     struct dlr_err err = {0};
+    struct dlr_local_msg m;
     void *data;
 
     while (k < 3 && (!w->slots[k] || !dlr_slot_take(w->slots[k])))
@@ -86,7 +87,14 @@ unsigned rig_save(struct worker *w, uint64_t step)
     dlr_slot_seal(slot, w->plan);
     if (dlr_slot_verify(slot, &err) < 0)
         fail_msg("%s", err.text);
-    dlr_rig_send(w->fd, DLR_LOCAL_SEALED, w->round, w->rank, step, k, step);
+    dlr_local_init(&m, DLR_LOCAL_SEALED);
+    m.round = w->round;
+    m.rank = w->rank;
+    m.step = step;
+    m.arg[0] = k;
+    m.arg[1] = step;
+    m.arg[2] = w->shared;
+    assert_int_equal(dlr_local_send(w->fd, &m, NULL, 0), 0);
     return k;
 }
 

@@ -13,6 +13,7 @@ struct worker {
     struct dlr_page *page;
     struct dlr_slot *slots[3];
     unsigned nslots; /* 0 means 2 */
+    uint64_t shared; /* said with SEALED: hash of what it keeps a part of */
     struct dlr_slot_plan *plan;
     struct dlr_local_msg welcome;
 };

@@ -18,10 +18,11 @@ __all__ = ["Checkpoint", "Error", "bind"]
 
 
 def bind(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None,
-         extra: typing.Any = None, **options: typing.Any) -> Bound:
-    """Registers a model's and an optimizer's tensors once; see dlrover._torch.Bound. options are
+         extra: typing.Any = None, replicated: bool = False, **options: typing.Any) -> Bound:
+    """Registers a model's and an optimizer's tensors once; see dlrover._torch.Bound. replicated:
+    they are the same on every rank (DDP), and a node keeps them once. options are
     those of Checkpoint. Blocking as Checkpoint is; Error when that cannot be opened.
     """
     from ._torch import bind as bind_torch  # pylint: disable=import-outside-toplevel
 
-    return bind_torch(model, optimizer, extra, **options)
+    return bind_torch(model, optimizer, extra, replicated, **options)

@@ -109,7 +109,8 @@ class Checkpoint:
         After the first begin() too: what is named at the next one is another layout.
 
         kind: "shard" (the box at offset of a whole of global_shape, in items; without them the
-        array is the whole), "replicated" (the same on every rank), "local" (this rank's own) or
+        array is the whole), "replicated" (the same on every rank, bit for bit, and named by every
+        rank: the ranks of a node keep a part each), "local" (this rank's own) or
         "blob" (copied at once in begin; may be of another size each time, up to the array's).
         The array is kept alive and must keep its memory. ValueError and Error name what is wrong.
         """

@@ -62,11 +62,20 @@ class Bound:
     then takes buffers, options and extra as rank 0 had them. Its random numbers are
     its own: all generators are seeded with 8 bytes of the SHA-256 of rank 0's torch
     generator, as saved, and " rank N"; so the same version gives it the same numbers again.
+
+    replicated: parameters and the optimizer's state are the same, bit for bit, on every rank, as
+    DistributedDataParallel keeps them when each rank's optimizer has all of them. A node with
+    several ranks then holds and sends them once. It is not found out here, and it is not so with
+    ZeroRedundancyOptimizer, FSDP or an update that is not the same everywhere: a restore would mix
+    the ranks' values. Buffers (statistics of BatchNorm) and random numbers stay each rank's own.
+    A version is loaded with what it was saved with.
     """
 
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None,
-                 extra: typing.Any = None, **options: typing.Any) -> None:
+                 extra: typing.Any = None, replicated: bool = False,
+                 **options: typing.Any) -> None:
         self._model, self._extra = model, extra
+        self._kind = "replicated" if replicated else "shard"
         self._state = State(optimizer) if optimizer is not None else None
         self._options = options
         self._ck = Checkpoint(**options)
@@ -106,13 +115,13 @@ class Bound:
             # pylint: disable=protected-access
             for key, value in module._parameters.items():
                 if value is not None:
-                    yield f"model.{path}{key}", "shard", module._parameters, key
+                    yield f"model.{path}{key}", self._kind, module._parameters, key
             for key, value in module._buffers.items():
                 if value is not None:
                     kind = "local" if value.is_cuda else "blob"
                     yield f"buffer.{path}{key}", kind, module._buffers, key
         for name, holder, key in self._state.tensors() if self._state else ():
-            yield name, "shard", holder, key
+            yield name, self._kind, holder, key
 
     def _name_all(self):
         """Once every tensor exists: after the first update, or when it is to be loaded."""
@@ -126,7 +135,7 @@ class Bound:
             self._addresses.append(where[0])
             if where not in seen or not where[0]:
                 self._ck.add(name, tensor, kind)
-                if kind != "shard":
+                if kind != self._kind:
                     self._own[name] = tensor
             seen.add(where)
         self._ck.add(RANDOM, self._random, "blob")
@@ -343,6 +352,6 @@ class Bound:
 
 
 def bind(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None,
-         extra: typing.Any = None, **options: typing.Any) -> Bound:
+         extra: typing.Any = None, replicated: bool = False, **options: typing.Any) -> Bound:
     """See Bound; options are those of Checkpoint."""
-    return Bound(model, optimizer, extra, **options)
+    return Bound(model, optimizer, extra, replicated, **options)

@@ -238,6 +238,9 @@ class Reader(StorageReader):
             dtype = _slots.torch_type(region)
             own = region.kind in ("local", "blob") or dtype is None
             other = self.where.get((region.name, torch.Size(region.offset)))
+            if (other and region.kind == "replicated"
+                    and other[1].local_shape != region.local_shape):
+                continue  # another node cuts it among more or fewer ranks
             if own or other and not torch.equal(other[0].bytes(other[1]), slot.bytes(region)):
                 region = region._replace(name=f"rank {slot.head.rank}/{region.name}")
             if dtype is None:

@@ -124,6 +124,26 @@ start() {
     same_bits ref.3
 }
 
+@test "two ranks a node: it keeps their equal state once, and the spare gets all of it" {
+    job=$(submit -N2 --ntasks-per-node=2 --dlrover=off train.sh $STEPS ref.pairs --no-ckpt)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    state=$(stat -c %s "$(alice_home)/ref.pairs.weights") # weights and moments, as a rank has them
+    job=$(submit -N3 --ntasks-per-node=2 --dlrover=on --dlrover-spares=1 --dlrover-persist-every=10 train.sh $STEPS "$name")
+    written=$(await "$job" "e['event']=='persisted' and e['version']")
+    "$VC" kill n2
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(resumed "$job")" -gt 0 ]
+    no_committed_step_lost "$job"
+    same_bits ref.pairs
+    # Two nodes, four ranks: two states and what describes them.
+    [ "$(jq .bytes <<<"$written")" -lt $((state * 9 / 4)) ]
+    alice /opt/dlrover/bin/dlrover ckpt export "$job" --to=safetensors --output="$name"
+    for rank in 0 1 2 3; do
+        tail -c "$state" "$(alice_home)/$name/rank-$rank.safetensors" | sha256sum
+    done | sort -u >"$BATS_TEST_TMPDIR/sums"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/sums")" -eq 1 ]
+}
+
 # bats test_tags=production
 @test "no spare left: survivors write the state, the requeued job goes on from it" {
     job=$(start 0 -N4)

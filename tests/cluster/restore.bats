@@ -141,6 +141,41 @@ PY
 export PYTHONPATH=/opt/dlrover/lib/python3/dist-packages
 srun /usr/bin/python3 grow.py
 SH
+    cat >"$(alice_home)/pairs.py" <<'PY'
+import hashlib, os, sys, time
+import dlrover
+rank, world, round_ = (int(os.environ[n]) for n in ("RANK", "WORLD_SIZE", "DLROVER_ROUND"))
+last = int(sys.argv[1])
+
+def at(step):  # no two blocks are the same
+    return b"".join(hashlib.sha256(b"%d %d" % (step, i)).digest() * 128 for i in range(256))
+
+state, own = bytearray(at(0)), bytearray(b"rank %04d" % rank)
+with dlrover.Checkpoint() as ck:
+    ck.add("state", state, "replicated")
+    ck.add("own", own, "local")
+    has = ck.list()[0][2] if ck.list() else 0
+    step = ck.restore() or 0
+    if step:
+        good = state == at(step) and own == b"rank %04d" % rank
+        peeked = ck.peek(world - 1, "state") == at(step) and ck.peek(0, "own") == b"rank 0000"
+        print(f"{rank} of {world} has {has} {'ok' if good and peeked else 'WRONG'}", flush=True)
+    while step < last:
+        time.sleep(0.05)
+        ck.fence()
+        step += 1
+        state[:] = at(step)
+        if len(sys.argv) > 2 and round_ == 0 and rank == 1 and ck.stats()["committed_step"] >= 10:
+            sys.exit(4)
+        ck.begin(step)
+    ck.fence()
+PY
+    job_file pairs.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j
+export PYTHONPATH=/opt/dlrover/lib/python3/dist-packages
+srun /usr/bin/python3 pairs.py "$@"
+SH
     # What all tests begin from; two of its versions are left in its state directory.
     job=$(submit -N4 --dlrover=on --dlrover-name=rows --dlrover-persist-every=10 rows.sh 40 log)
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
@@ -439,6 +474,20 @@ nothing_written() {
     done
     [ "$(grep -c "^round 3 step ${step[2]} [a-z]* ok$" "$(alice_home)/out.$job")" -eq 4 ]
     heal_cluster
+}
+
+@test "what two ranks of a node keep between them is whole again, there and wherever they run" {
+    has=$((524288 + 9)) # half of 1 MiB, and its own
+    job=$(submit -N2 --ntasks-per-node=2 --dlrover=on --dlrover-name=pairs --dlrover-persist-every=10 pairs.sh 60 fail)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(grep -c "^[0-3] of 4 has $has ok$" "$(alice_home)/out.$job")" -eq 4 ]
+    # As many ranks, one a node: the other parts are brought.
+    next=$(submit -N4 --dlrover=on --dlrover-name=pairs --dlrover-restore-from="$job" pairs.sh 62)
+    [ "$(await_job "$next")" = "COMPLETED 0:0" ]
+    [ "$(grep -c "^[0-3] of 4 has $has ok$" "$(alice_home)/out.$next")" -eq 4 ]
+    next=$(submit -N3 --dlrover=on --dlrover-name=pairs --dlrover-restore-from="$job" pairs.sh 62)
+    [ "$(await_job "$next")" = "COMPLETED 0:0" ]
+    [ "$(grep -c "^[0-2] of 3 has 0 ok$" "$(alice_home)/out.$next")" -eq 3 ]
 }
 
 @test "a job that is not there to restore from is an error in one line, not a fresh start" {
