@@ -112,13 +112,18 @@ int dlr_nic_setup(const char *devices, unsigned class, struct dlr_err *err)
     return 0;
 }
 
+/* A port (mlx5_0:1) is its device's. */
 static bool holds(const char *list, const char *word)
 {
     char one[NAME];
 
-    while (next_word(&list, one))
+    while (next_word(&list, one)) {
         if (dlr_streq(one, word))
             return true;
+        one[strcspn(one, ":")] = '\0';
+        if (dlr_streq(one, word))
+            return true;
+    }
     return false;
 }
 
@@ -146,14 +151,24 @@ void dlr_nic_parse(const char *info, char *ret_devices, size_t size)
     }
 }
 
+static bool says(const char *path, const char *word)
+{
+    DLR_AUTO_FCLOSE FILE *f = fopen(path, "re");
+    char line[32] = "";
+
+    return f && fgets(line, sizeof(line), f) && strstr(line, word);
+}
+
 static bool is_up(const char *root, const char *device)
 {
-    char path[PATH_MAX], state[16] = "";
-    DLR_AUTO_FCLOSE FILE *f = NULL;
+    char path[PATH_MAX];
 
+    snprintf(path, sizeof(path), "%s/sys/class/infiniband/%s/ports/1/state", root,
+             device);
+    if (says(path, "ACTIVE")) /* "4: ACTIVE" */
+        return true;
     snprintf(path, sizeof(path), "%s/sys/class/net/%s/operstate", root, device);
-    f = fopen(path, "re");
-    return f && fscanf(f, "%15s", state) == 1 && dlr_streq(state, "up");
+    return says(path, "up");
 }
 
 void dlr_nic_report(const char *root, const char *devices, char *ret, size_t size)
@@ -167,6 +182,7 @@ void dlr_nic_report(const char *root, const char *devices, char *ret, size_t siz
             best = dlr_nic_mbps(root, word);
     above = best;
     list_class(root, "net", have, sizeof(have));
+    list_class(root, "infiniband", have, sizeof(have));
     at = have;
     while (best && next_word(&at, word)) {
         if (holds(devices, word) || !is_up(root, word) ||

@@ -9,6 +9,7 @@
 #include "ckpt/parity.h"
 #include "ckpt/slot_meta.h"
 #include "ckpt/slot_write.h"
+#include "common/clock.h"
 #include "common/log.h"
 
 static_assert(DLR_SUM_TERMS_MAX == DLR_PARITY_DATA_MAX, "a sum has a set's terms");
@@ -40,6 +41,7 @@ struct dlr_sum {
     uint64_t room;
     uint32_t joined, added; /* bit per term */
     unsigned inputs, jobs;
+    int64_t begun_ns;
     bool bad, sealing;
 };
 
@@ -184,8 +186,9 @@ void dlr_data_sum_round(struct dlr_data *d)
 
 /* --- the end of a sum ------------------------------------------------------------------ */
 
+/* bytes of each member came in ns; both 0 when it was here already. */
 static void tell_copied(struct dlr_data *d, const struct dlr_sum_order *o,
-                        struct dlr_version v)
+                        struct dlr_version v, uint64_t bytes, int64_t ns)
 {
     struct dlr_local_msg msg;
 
@@ -193,6 +196,8 @@ static void tell_copied(struct dlr_data *d, const struct dlr_sum_order *o,
     msg.round = d->round;
     msg.step = v.step;
     msg.arg[0] = v.round;
+    msg.arg[1] = bytes;
+    msg.arg[2] = (uint64_t)ns;
     for (unsigned i = 0; i < o->n; i++) {
         msg.rank = o->term[i].rank;
         dlr_data_say(d, &msg, NULL, 0);
@@ -205,7 +210,7 @@ bool dlr_data_sum_known(struct dlr_data *d, int32_t rank, struct dlr_version v)
 
     if (!o || !o->any || !dlr_held_version(&d->held, o->target, v))
         return false;
-    tell_copied(d, o, v);
+    tell_copied(d, o, v, 0, 0);
     return true;
 }
 
@@ -220,7 +225,7 @@ static void close_sum(struct dlr_sum *s, bool good)
     *at = s->next;
     good = dlr_held_write_done(s->held, good);
     if (s->order.any && good)
-        tell_copied(d, &s->order, s->version);
+        tell_copied(d, &s->order, s->version, s->room, dlr_now_ns() - s->begun_ns);
     if (o && !o->any && dlr_version_eq(o->version, s->version)) {
         dlr_data_done(d, o->target, o->version, o->id, good ? 0 : -EIO,
                       "what is left of its set does not make it");
@@ -384,7 +389,8 @@ static int new_sum(struct dlr_data *d, const struct dlr_sum_order *o,
     s = calloc(1, sizeof(*s));
     if (!s)
         return -ENOMEM;
-    *s = (struct dlr_sum){.d = d, .order = *o, .version = v, .held = held};
+    *s = (struct dlr_sum){
+        .d = d, .order = *o, .version = v, .held = held, .begun_ns = dlr_now_ns()};
     rc = open_slot(s);
     if (rc < 0) {
         dlr_slot_plan_free(s->plan);

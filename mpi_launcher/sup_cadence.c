@@ -22,6 +22,7 @@ struct dlr_sup_cadence {
     unsigned every, told_every;             /* 0: nothing was told */
     int told_possible;                      /* -1: nothing was told */
     char uses[256];                         /* devices, as told last */
+    bool slow_told;                         /* that a faster one is not used */
 };
 
 void dlr_sup_cadence_start(struct dlr_sup *s)
@@ -105,6 +106,13 @@ void dlr_sup_cadence_uses(struct dlr_sup *s, unsigned node, const json_t *msg)
     dlr_journal_note(s->journal, "network", "s:s,s:s,s:I,s:s", "node",
                      s->members.list[node].node.name, "uses", uses, "mbps",
                      (json_int_t)mbps, "faster", faster);
+    if (faster[0] && !s->cadence->slow_told)
+        dlr_sup_say(
+            s,
+            "copies of %s go over %s (%llu Mb/s); %s is up and faster, and not used "
+            "(--dlrover-net)",
+            s->members.list[node].node.name, uses, (unsigned long long)mbps, faster);
+    s->cadence->slow_told = s->cadence->slow_told || faster[0];
 }
 
 /* Takes what the last version has taught. */
@@ -161,6 +169,9 @@ static void tell_possible(struct dlr_sup *s, const struct dlr_cadence *in)
     possible = dlr_cadence_every_step(in, &way, why);
     if (possible == c->told_possible)
         return;
+    if (c->told_possible < 0)
+        dlr_sup_say(s, "a save in every step is %spossible: %s", possible ? "" : "not ",
+                    why);
     c->told_possible = possible;
     dlr_journal_note(s->journal, "every_step", "s:b,s:s", "possible", possible, "why",
                      why);

@@ -75,6 +75,9 @@ static int make_sysfs(void **state)
     put("sys/class/net/tun0/speed", "-1\n");
     put("sys/class/net/tun0/operstate", "up\n");
     put("sys/class/infiniband/mlx5_0/ports/1/rate", "200 Gb/sec (4X HDR)\n");
+    put("sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
+    put("sys/class/infiniband/mlx5_1/ports/1/rate", "400 Gb/sec (4X NDR)\n");
+    put("sys/class/infiniband/mlx5_1/ports/1/state", "1: DOWN\n");
     return 0;
 }
 
@@ -91,9 +94,11 @@ static void a_faster_device_that_is_not_used_is_named(void **state)
     static const struct {
         const char *uses, *report;
     } rows[] = {
-        {"eth0", "{\"uses\":\"eth0\",\"mbps\":1000,\"faster\":\"eth1\"}"},
-        {"eth1", "{\"uses\":\"eth1\",\"mbps\":100000,\"faster\":\"\"}"},
-        {"eth0,eth1", "{\"uses\":\"eth0,eth1\",\"mbps\":100000,\"faster\":\"\"}"},
+        {"eth0", "{\"uses\":\"eth0\",\"mbps\":1000,\"faster\":\"mlx5_0\"}"},
+        {"eth1", "{\"uses\":\"eth1\",\"mbps\":100000,\"faster\":\"mlx5_0\"}"},
+        {"eth0,eth1", "{\"uses\":\"eth0,eth1\",\"mbps\":100000,\"faster\":\"mlx5_0\"}"},
+        {"eth0,mlx5_0:1",
+         "{\"uses\":\"eth0,mlx5_0:1\",\"mbps\":200000,\"faster\":\"\"}"},
         {"mlx5_0:1", "{\"uses\":\"mlx5_0:1\",\"mbps\":200000,\"faster\":\"\"}"},
         {"tun0",
          "{\"uses\":\"tun0\",\"mbps\":0,\"faster\":\"\"}"}, /* nothing to compare */

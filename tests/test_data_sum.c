@@ -119,6 +119,7 @@ static void save(struct set *s, struct dlr_version v)
             rig_await(&s->holder[j], DLR_LOCAL_D_COPIED, &msg);
             assert_int_equal(msg.rank, i);
             assert_int_equal(msg.step, v.step);
+            assert_true(msg.arg[1] > 0 && msg.arg[2] > 0); /* bytes, ns: its rate */
         }
     }
 }
