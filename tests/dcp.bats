@@ -82,8 +82,8 @@ lose_two() {
     [ "${lines[-1]}" = "${undisturbed##*$'\n'}" ]
 }
 
-@test "bind: a current PyTorch's scaler, random numbers, late state and workers" {
-    "$venv/bin/python" tests/python_state.py scaler random_numbers late_adam wide_state fork
+@test "bind: a current PyTorch's scaler, schedulers, random numbers, late state and workers" {
+    "$venv/bin/python" tests/python_state.py together scaler schedulers random_numbers late_adam wide_state fork
 }
 
 # A run's persist directory of what two ranks wrote alone: version (0, 3).

@@ -212,6 +212,8 @@ state() {
 
 @test "f32 state of bf16 weights comes back with every bit" { state wide_state; }
 
+@test "Adam, f32 state of bf16 weights, scheduler, loader and random numbers in one call" { state together; }
+
 @test "tied weights are stored once" { state tied; }
 
 @test "a tensor that moved is named, and saved from its new place" { state moved; }

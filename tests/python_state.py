@@ -437,6 +437,76 @@ def wide_state():
     twice(run)
 
 
+class WideAdam(torch.optim.Optimizer):
+    """f32 weights and moments of bf16 parameters, and a count that is a tensor without dimensions."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, {"lr": 0.05, "betas": (0.9, 0.99)})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in (p for p in group["params"] if p.grad is not None):
+                state, gradient = self.state[p], p.grad.float()
+                if not state:
+                    state.update(step=torch.tensor(0.), master=p.float(), exp_avg=torch.zeros(p.shape),
+                                 exp_avg_sq=torch.zeros(p.shape))
+                state["step"] += 1
+                state["exp_avg"].lerp_(gradient, 1 - group["betas"][0])
+                state["exp_avg_sq"].lerp_(gradient.square(), 1 - group["betas"][1])
+                state["master"].addcdiv_(state["exp_avg"], state["exp_avg_sq"].sqrt() + 1e-8,
+                                         value=-group["lr"] / (1 + float(state["step"])))
+                p.copy_(state["master"])
+
+
+def together():
+    """All at once: Adam's counts and moments, f32 state of bf16 weights, a scaler that skips a step,
+    a scheduler, a loader, and every generator.
+    """
+    def adam(p):
+        return torch.optim.AdamW(p, lr=0.05, amsgrad=True)
+
+    def fused(p):
+        return torch.optim.AdamW(p, lr=0.05, fused=True)
+
+    def run(start, last):
+        seed(start)
+        model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.3), nn.Linear(4, 1)).to(run.type)
+        optimizer = run.make(model.parameters())
+        extra = {"scheduler": torch.optim.lr_scheduler.MultiStepLR(optimizer, [2, 4], 0.5), "loader": Loader()}
+        if hasattr(torch, "amp") and hasattr(torch.amp, "GradScaler"):
+            extra["scaler"] = torch.amp.GradScaler("cpu", init_scale=1024., growth_interval=2)
+        ck = dlrover.bind(model, optimizer, extra)
+        step = ck.restore()
+        assert extra["loader"].at == step and ck.missing() == []
+        assert not step or all(optimizer.state[p]["step"].dim() == 0 for p in model.parameters())
+        while step < last:
+            optimizer.zero_grad()
+            data = torch.randn(4, 3) + random.random() + float(np.random.rand())
+            loss = model(data.to(run.type)).float().square().mean()
+            if "scaler" in extra:
+                extra["scaler"].scale(loss * (float("inf") if step == 1 else 1)).backward()
+                extra["scaler"].step(optimizer)
+                extra["scaler"].update()
+            else:
+                loss.backward()
+                optimizer.step()
+            extra["scheduler"].step()
+            step = extra["loader"].at = step + 1
+            assert ck.step(step)
+        ck.close()
+        found = tensors_of(model, optimizer) + [b.detach().clone() for b in model.buffers()]
+        return [t.float() if t.dtype == torch.bfloat16 else t for t in found] + [
+            optimizer.param_groups[0]["lr"], random.random(), float(np.random.rand()), torch.rand(1).item(),
+            extra["scaler"].state_dict() if "scaler" in extra else None]
+
+    new = "fused" in adam([nn.Parameter(torch.zeros(1))]).defaults and hasattr(torch, "amp") and hasattr(
+        torch.amp, "GradScaler")
+    for run.make, run.type in [(adam, torch.float32), (WideAdam, torch.bfloat16)] + [(fused, torch.float32)] * new:
+        shutil.rmtree(DIR, ignore_errors=True)
+        twice(run)
+
+
 def tied():
     """Weights used in two places are stored once, also when two parameters share memory."""
     ck = dlrover.bind(nn.ModuleList([nn.Linear(100, 100, bias=False)]))

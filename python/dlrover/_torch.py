@@ -21,6 +21,10 @@ NOTE, RANDOM = "python", "torch.random"  # regions beside the tensors
 EXTRA_ROOM = 1 << 20  # bytes for what is no tensor: learning rates, extra
 
 
+def _under_job():
+    return "DLROVER_AGENT_SOCKET" in os.environ
+
+
 def _state_of(one):
     """Without functions (some schedulers name one): they are the program's, not its state."""
     state = one.state_dict()
@@ -176,7 +180,7 @@ class Bound:
         if not self._anything():
             return 0
         weights = {}
-        if "DLROVER_AGENT_SOCKET" not in os.environ or self._ck.allowed[1]:
+        if not _under_job() or self._ck.allowed[1]:
             weights = {name: p.detach().clone() for name, p in self._model.named_parameters()}
         if self._state:
             self._state.make_all()
@@ -293,8 +297,8 @@ class Bound:
 
     def step(self, step: int) -> bool:
         """The state is that of step now; it is saved beside what follows when a save is due: True
-        then. Does not block. Steps must increase. ValueError when extra takes more than 1 MiB, or
-        cannot be kept.
+        then. Does not block under a job; without one it waits for the last save. Steps must
+        increase. ValueError when extra takes more than 1 MiB, or cannot be kept.
         """
         if self._ck.closed:
             return False
@@ -311,6 +315,8 @@ class Bound:
         if self._off:
             self._ck.progress(step)
             return False
+        if not _under_job():
+            self.fence()  # an update that a scaler left out had none
         self._write_note()
         return self._ck.begin(step, self._stream())
 
