@@ -160,6 +160,7 @@ static void captures(void)
     gpu_need(GPU(cuStreamEndCapture)(other, &graph) == CUDA_SUCCESS,
              "a capture was broken off");
     GPU(cuGraphDestroy)(graph);
+    GPU(cuStreamDestroy)(other);
     dlr_ckpt_close(ck);
     gpu_node_end(node);
     puts("ok: calls in a capture are refused, copies beside one do not break it off");

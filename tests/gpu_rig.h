@@ -31,6 +31,7 @@
     X(cuMemsetD8Async)                                                                 \
     X(cuStreamBeginCapture)                                                            \
     X(cuStreamCreate)                                                                  \
+    X(cuStreamDestroy)                                                                 \
     X(cuStreamEndCapture)                                                              \
     X(cuStreamSynchronize)
 #define GPU_POINTER(fn) __typeof__(&fn) p_##fn;
