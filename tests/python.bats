@@ -235,7 +235,7 @@ state() {
     "$python" -m pip wheel -q --no-index --no-build-isolation --no-deps -w "$dir" "$dir/src"
     "$python" -m venv --system-site-packages "$dir/venv"
     "$dir/venv/bin/pip" install -q --no-index --no-deps "$dir"/dlrover_slurm-*-py3-none-any.whl
-    [ -e "$dir"/venv/lib/python3*/site-packages/dlrover/py.typed ] # type checkers look at the hints
+    compgen -G "$dir/venv/lib/python3*/site-packages/dlrover/py.typed" # type checkers look at the hints
     cp tests/python_train.py "$dir/"
     cd "$dir"
     unset DLROVER_LIB PYTHONPATH

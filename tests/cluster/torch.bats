@@ -36,7 +36,7 @@ teardown_file() { cluster_down; }
     [ -z "$(leftovers n1 n3 n4 n5)" ]
 }
 
-@test "DCP: sharded state comes back from memory after a node died, and on two nodes from its files" {
+@test "DCP: sharded state comes back from memory after a node died, on fewer and more ranks from files" {
     venv=${DLROVER_TORCH_VENV:-/opt/dlrover-torch}
     [ -x "$venv/bin/python" ] || skip "no PyTorch in '$venv': scripts/install-deps --torch-venv"
     job_file python_dcp.py <"$BATS_TEST_DIRNAME/../python_dcp.py"
@@ -57,7 +57,14 @@ SH
     # What four ranks cut among them is put together anew.
     last=$(events "$job" 'select(.event=="persisted" and .version).version[1]' | tail -n 1)
     [ "$last" -gt 0 ]
-    job=$(submit -N2 --dlrover=on --dlrover-name=dcp --dlrover-restore-from="$job" dcp.sh 65)
+    saved=$job
+    job=$(submit -N2 --dlrover=on --dlrover-name=dcp --dlrover-restore-from="$saved" dcp.sh 65)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    grep -x "restored $last" "$(alice_home)/out.$job"
+    grep -x "done 65" "$(alice_home)/out.$job"
+
+    # Two more ranks than there were take what is not sharded from the first.
+    job=$(submit -N3 -n6 --dlrover=on --dlrover-name=dcp --dlrover-restore-from="$saved" dcp.sh 65)
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     grep -x "restored $last" "$(alice_home)/out.$job"
     grep -x "done 65" "$(alice_home)/out.$job"
