@@ -419,6 +419,8 @@ static int put_together(struct reshape *x)
     if (rc == 0)
         rc = note_missing(x);
     x->unmatched->differs = rc == -EBADMSG && !x->corrupt;
+    x->unmatched->corrupt_of =
+        rc == -EBADMSG && x->corrupt ? (uint32_t)x->source + 1 : 0;
     for (unsigned i = 0; i < x->rs->n; i++)
         free(want[i].rest);
     return rc;

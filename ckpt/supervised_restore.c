@@ -172,10 +172,13 @@ static int load(struct dlr_ckpt *ck)
         return dlr_reshape(&from, ck->conf.rank, &ck->regions, &ck->unmatched, ck->ops,
                            ck->dev, &ck->err);
     rc = check_offer(ck, &info, &ck->err);
+    ck->unmatched.differs = false;
     if (rc == 0)
         rc = dlr_load(sup->offer_slot, &ck->regions, &ck->unmatched, ck->ops, ck->dev,
                       &ck->err);
     sup->offer_slot = dlr_slot_unmap(sup->offer_slot);
+    ck->unmatched.corrupt_of =
+        rc == -EBADMSG && !ck->unmatched.differs ? (uint32_t)ck->conf.rank + 1 : 0;
     if (rc > 0)
         rc = dlr_join(&from, ck->conf.rank, &ck->regions, &ck->unmatched, ck->ops,
                       ck->dev, &ck->err);
@@ -192,6 +195,7 @@ static int report(struct dlr_ckpt *ck, int rc)
     msg->arg[0] = sup->offer.round;
     msg->arg[1] = (uint64_t)-rc;
     msg->arg[2] = ck->unmatched.differs;
+    msg->arg[3] = rc < 0 ? ck->unmatched.corrupt_of : 0;
     if (rc < 0)
         dlr_local_text(msg, "%s", ck->err.text);
     return dlr_supervised_tell(sup);

@@ -6,6 +6,7 @@
 #define DLR_CKPT_UNMATCHED_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "common/err.h"
 
@@ -25,6 +26,7 @@ struct dlr_unmatched {
     bool
         differs; /* restore failed because the program asks for something else than there is:
                      no other copy of the version would do */
+    uint32_t corrupt_of; /* 1 + the rank whose copy is why restore failed; 0: none is */
 };
 
 /* -EBADMSG with the names when some are not allowed. */

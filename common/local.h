@@ -36,7 +36,8 @@ enum dlr_local_type {
                               audit found out later that it is not of one moment */
     DLR_LOCAL_RESTORED = 20, /* round, rank, step, arg[0] = version's round,
                                 arg[1] = 0 or errno, arg[2] = 1: the program named
-                                something else, text = why */
+                                something else, arg[3] = 1 + the rank whose copy
+                                is corrupt (0: none is), text = why */
     DLR_LOCAL_BYE = 21,      /* round, rank: the worker closes in order */
     DLR_LOCAL_PEEK = 22, /* round, rank, arg[0] = the rank whose slot of the version to
                             restore is wanted; on a connection of its own */

@@ -422,6 +422,7 @@ struct dlr_agent_rank {
     bool restored;         /* said, with: */
     int restored_rc;
     bool differs;               /* because the program asks for something else */
+    unsigned corrupt_of;        /* 1 + the rank whose copy is corrupt, 0: none is */
     struct dlr_agent_cost cost; /* as the supervisor knows it */
     struct {
         bool known;

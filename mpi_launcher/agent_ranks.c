@@ -186,12 +186,13 @@ static int make_page(struct dlr_agent *a, struct dlr_agent_rank *r)
 
 static void say_restored(struct dlr_agent *a, struct dlr_agent_rank *r, const char *why)
 {
-    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i, s:I, s:I, s:i, s:b, s:s}", "v",
-                               DLR_MSG_VERSION, "t", "restored", "round",
+    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i, s:I, s:I, s:i, s:b, s:i, s:s}",
+                               "v", DLR_MSG_VERSION, "t", "restored", "round",
                                (json_int_t)a->round.round, "rank", r->rank, "vround",
                                (json_int_t)a->round.restore.round, "step",
                                (json_int_t)a->round.restore.step, "rc", r->restored_rc,
-                               "differs", r->differs, "why", why));
+                               "differs", r->differs, "corrupt", (int)r->corrupt_of,
+                               "why", why));
 }
 
 /* The worker gets no welcome then: a rank that began from nothing beside ranks that did not
@@ -394,6 +395,16 @@ void dlr_agent_ranks_reserved(struct dlr_agent *a, int32_t rank, int rc,
         say_no_slots(a, r, why);
 }
 
+/* Where it lay a good copy may come: one that is whole by its head is not sent there. */
+static void bury_corrupt(struct dlr_agent *a, int32_t rank)
+{
+    struct dlr_agent_rank *r = dlr_agent_rank(a, rank, false);
+    int k = r ? dlr_agent_rank_holding(r, a->round.restore) : -1;
+
+    if (k >= 0 && !r->reading[k])
+        dlr_slot_set_state(r->slots[k], DLR_SLOT_DEAD);
+}
+
 void dlr_agent_ranks_restored(struct dlr_agent *a, const struct dlr_local_msg *msg)
 {
     struct dlr_agent_rank *r = dlr_agent_rank(a, msg->rank, false);
@@ -405,6 +416,9 @@ void dlr_agent_ranks_restored(struct dlr_agent *a, const struct dlr_local_msg *m
     r->restored = true;
     r->restored_rc = (int)msg->arg[1];
     r->differs = msg->arg[2] == 1;
+    r->corrupt_of = msg->arg[3] <= INT32_MAX ? (unsigned)msg->arg[3] : 0;
+    if (r->restored_rc && r->corrupt_of)
+        bury_corrupt(a, (int32_t)(r->corrupt_of - 1));
     say_restored(a, r, msg->text);
 }
 

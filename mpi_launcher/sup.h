@@ -415,7 +415,11 @@ void dlr_sup_gather(struct dlr_sup *s, bool for_persist);
 void dlr_sup_gather_lost(struct dlr_sup *s, unsigned node);
 void dlr_sup_on_report(struct dlr_sup *s, unsigned node, const json_t *msg);
 
-/* sup_round.c: launch, watch, end */
+/* sup_restore.c: all ranks of a round have loaded, or not */
+void dlr_sup_on_restored(struct dlr_sup *s, unsigned node, const json_t *msg);
+
+/* sup_round.c: launch, watch, end. Is a task's message of the round that runs? Its rank. */
+bool dlr_sup_of_round(const struct dlr_sup *s, const json_t *msg, unsigned *ret_rank);
 void dlr_sup_launch(void *arg, uint32_t round);
 void dlr_sup_end_round(void *arg, uint32_t round, enum dlr_cause cause,
                        const char *why);
@@ -426,7 +430,6 @@ void dlr_sup_on_stderr(struct dlr_sup *s, unsigned node, const json_t *msg);
 /* Of the round that has ended: who failed first, and that nothing of it is left. */
 void dlr_sup_tell_failure(struct dlr_sup *s);
 void dlr_sup_tell_cleared(struct dlr_sup *s);
-void dlr_sup_on_restored(struct dlr_sup *s, unsigned node, const json_t *msg);
 void dlr_sup_progress(struct dlr_sup *s, int64_t now_ms);
 void dlr_sup_step_ended(struct dlr_sup *s, int status); /* srun's, of the round */
 

@@ -194,7 +194,7 @@ void dlr_sup_launch(void *arg, uint32_t round)
 
 /* --- watch --------------------------------------------------------------------------------- */
 
-static bool of_round(const struct dlr_sup *s, const json_t *msg, unsigned *ret_rank)
+bool dlr_sup_of_round(const struct dlr_sup *s, const json_t *msg, unsigned *ret_rank)
 {
     uint64_t round, rank;
 
@@ -210,7 +210,7 @@ void dlr_sup_on_task(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
     unsigned rank;
 
-    if (!of_round(s, msg, &rank) || !s->up || s->up[rank])
+    if (!dlr_sup_of_round(s, msg, &rank) || !s->up || s->up[rank])
         return; /* an agent that reconnects says it again */
     s->up[rank] = 1;
     dlr_policy_started(s->policy, s->running_round);
@@ -268,7 +268,7 @@ void dlr_sup_on_exit(struct dlr_sup *s, unsigned node, const json_t *msg)
     int64_t status, at_ms = 0;
     unsigned rank;
 
-    if (!of_round(s, msg, &rank) || dlr_msg_int(msg, "status", &status) < 0 ||
+    if (!dlr_sup_of_round(s, msg, &rank) || dlr_msg_int(msg, "status", &status) < 0 ||
         dlr_sup_adopt_later(s, node, msg))
         return;
     dlr_msg_int(msg, "at_ms", &at_ms);
@@ -297,80 +297,11 @@ void dlr_sup_on_stderr(struct dlr_sup *s, unsigned node, const json_t *msg)
     const char *text;
     unsigned rank;
 
-    if (!of_round(s, msg, &rank) || dlr_msg_str(msg, "text", &text) < 0 || !s->tails)
+    if (!dlr_sup_of_round(s, msg, &rank) || dlr_msg_str(msg, "text", &text) < 0 ||
+        !s->tails)
         return;
     free(s->tails[rank]);
     s->tails[rank] = strdup(text);
-}
-
-static void restore_failed(struct dlr_sup *s, unsigned rank, unsigned node,
-                           struct dlr_version v, const char *why, bool differs)
-{
-    const char *where = s->members.list[node].node.name;
-    char text[600];
-
-    snprintf(text, sizeof(text), "rank %u could not load version %u/%llu on %s: %s",
-             rank, v.round, (unsigned long long)v.step, where, why);
-    dlr_sup_say(s, "%s", text);
-    dlr_journal_note(s->journal, "restore_failed", "s:I,s:i,s:o,s:s,s:s", "round",
-                     (json_int_t)s->running_round, "rank", rank, "version",
-                     dlr_sup_version(&v), "where", where, "why", why);
-    if (differs) {
-        s->restore_deadline_ms = INT64_MAX;
-        dlr_policy_restore_refused(s->policy, s->running_round, text, dlr_sup_now());
-        return;
-    }
-    if (dlr_sup_other_world(s) && !s->bring_failed)
-        dlr_sup_strike(s, "*", -1, v); /* which copy it was is not known */
-    else if (!dlr_sup_other_world(s))
-        dlr_sup_strike(s, where, (int)rank, v);
-    s->restore_deadline_ms = INT64_MAX;
-    dlr_policy_restore_failed(s->policy, s->running_round, text, dlr_sup_now());
-}
-
-static void all_restored(struct dlr_sup *s, struct dlr_version v)
-{
-    json_t *msg = dlr_msg_new("go");
-
-    s->restore_deadline_ms = INT64_MAX;
-    json_object_set_new(msg, "round", json_integer(s->running_round));
-    dlr_sup_send_all(s, msg);
-    if (s->go_told)
-        return; /* by the former supervisor, but perhaps not to all */
-    s->go_told = true;
-    dlr_sup_keep(s);
-    dlr_journal_note(s->journal, "restored", "s:I,s:o,s:i,s:I", "round",
-                     (json_int_t)s->running_round, "version", dlr_sup_version(&v),
-                     "brought", s->brought, "took_ms",
-                     (json_int_t)(dlr_sup_now() - s->launch_ms));
-}
-
-void dlr_sup_on_restored(struct dlr_sup *s, unsigned node, const json_t *msg)
-{
-    const char *why = "";
-    struct dlr_version v;
-    uint64_t vround, step;
-    int64_t rc;
-    unsigned rank;
-
-    if (!of_round(s, msg, &rank) ||
-        dlr_msg_uint(msg, "vround", UINT32_MAX, &vround) < 0 ||
-        dlr_msg_uint(msg, "step", INT64_MAX, &step) < 0 ||
-        dlr_msg_int(msg, "rc", &rc) < 0 ||
-        dlr_policy_phase(s->policy) != DLR_PHASE_RUN || !s->restored ||
-        s->restored[rank] || dlr_sup_adopt_later(s, node, msg))
-        return;
-    v = (struct dlr_version){.round = vround, .step = step};
-    dlr_msg_str(msg, "why", &why);
-    if (rc) {
-        s->restored[rank] = 2;
-        restore_failed(s, rank, node, v, why,
-                       json_is_true(json_object_get(msg, "differs")));
-        return;
-    }
-    s->restored[rank] = 1;
-    if (++s->nrestored == s->plan.world)
-        all_restored(s, v);
 }
 
 /* --- progress ------------------------------------------------------------------------------ */

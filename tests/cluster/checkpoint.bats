@@ -144,6 +144,44 @@ start() {
     [ "$(wc -l <"$BATS_TEST_TMPDIR/sums")" -eq 1 ]
 }
 
+# flip NODE JOB RANK: one byte in the middle of each of the rank's snapshots in that node's memory
+flip() {
+    on "$1" find "/run/dlrover/3001-$2" -name "r$3.s*" -exec python3 -c '
+import os, sys
+for path in sys.argv[1:]:
+    with open(path, "r+b") as f:
+        f.seek(os.path.getsize(path) // 2)
+        byte = f.read(1)[0]
+        f.seek(-1, os.SEEK_CUR)
+        f.write(bytes([byte ^ 4]))
+    print(path)' {} +
+}
+
+@test "a byte flipped in a rank's own snapshots: its partner's are loaded" {
+    job=$(start 1 -N5 --dlrover-checks=none) # which would leave them out at once
+    saved "$job"
+    on n2 pkill -STOP -x mpi_train # nothing is saved from now on
+    [ "$(flip n2 "$job" 1 | wc -l)" -ge 2 ]
+    on n2 pkill -KILL -x mpi_train
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(events "$job" 'select(.event=="restore_failed")|[.rank, .where]|tostring')" = '"[1,\"n2\"]"' ]
+    [ "$(resumed "$job")" -gt 0 ]
+    no_committed_step_lost "$job"
+    same_bits ref.4
+}
+
+@test "a byte flipped in every snapshot of a rank: a start from nothing, no wrong byte" {
+    job=$(start 1 -N5)
+    saved "$job"
+    on n2 pkill -STOP -x mpi_train
+    for node in n1 n2 n3 n4 n5; do flip "$node" "$job" 1; done
+    on n2 pkill -KILL -x mpi_train
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    events "$job" 'select(.event=="restore_failed" or .check=="snapshots")|.why//.reason' | grep -E "is corrupt|failed their verification"
+    [ "$(events "$job" 'select(.event=="plan").restore' | tail -n 1)" = null ]
+    same_bits ref.4
+}
+
 # bats test_tags=production
 @test "no spare left: survivors write the state, the requeued job goes on from it" {
     job=$(start 0 -N4)
