@@ -25,18 +25,18 @@ DLR_LDFLAGS = -pthread $(if $(SAN),-fsanitize=$(SAN))
 # --- sources: one list per product --------------------------------------------------
 COMMON := common/clock.c common/err.c common/file.c common/jobconf.c common/jobrules.c \
   common/local.c common/log.c common/memory.c common/opt.c common/parts.c common/self.c common/str.c common/version.c
-SAVED := ckpt/saved.c ckpt/safetensors.c ckpt/bulk.c
+SAVED := ckpt/saved.c ckpt/safetensors.c ckpt/safetensors_read.c ckpt/bulk.c
 MSG := common/msg.c
 ORDER := hwloc_topo/names.c hwloc_topo/switches.c hwloc_topo/order.c hwloc_topo/choose.c
 TOPO := hwloc_topo/node.c hwloc_topo/partners.c $(ORDER)
 HEALTH := health/checks.c health/clock.c health/disk.c health/reach.c health/run.c health/verdict.c
 JOIN := ckpt/load.c ckpt/reshape.c ckpt/box.c ckpt/regions.c ckpt/strides.c ckpt/unmatched.c ckpt/copy_sum.c
 WHOLE := ckpt/whole.c $(JOIN)
-SLOT := ckpt/slot.c ckpt/slot_meta.c ckpt/slot_write.c ckpt/share.c ckpt/store.c ckpt/crc32c.c
+SLOT := ckpt/slice.c ckpt/slot.c ckpt/slot_meta.c ckpt/slot_write.c ckpt/share.c ckpt/store.c ckpt/crc32c.c
 CKPT_LIB := ckpt/client.c ckpt/layout.c ckpt/shadow.c ckpt/conf.c $(JOIN) ckpt/copy.c ckpt/place.c ckpt/pin.c ckpt/audit.c ckpt/audit_device.c ckpt/oom.c ckpt/saver.c ckpt/peek.c \
   ckpt/supervised.c ckpt/supervised_restore.c ckpt/lease.c ckpt/reach.c ckpt/alone.c ckpt/alone_files.c ckpt/device.c ckpt/device_cuda.c ckpt/device_kernels.c ckpt/device_ptx.c
 DATA := ckpt/data_main.c ckpt/data_local.c ckpt/data_store.c ckpt/data_send.c ckpt/data_recv.c ckpt/data_recv_end.c ckpt/data_wire.c \
-  ckpt/data_files.c $(SAVED) ckpt/data_work.c ckpt/data_check.c ckpt/data_sum.c ckpt/parity.c ckpt/data_ucx.c ckpt/data_lane.c ckpt/data_nic.c ckpt/pace.c
+  ckpt/data_files.c ckpt/data_save.c $(SAVED) ckpt/data_work.c ckpt/data_check.c ckpt/data_sum.c ckpt/parity.c ckpt/data_ucx.c ckpt/data_lane.c ckpt/data_nic.c ckpt/pace.c
 CTL := mpi_launcher/beat.c mpi_launcher/identity.c mpi_launcher/zap.c mpi_launcher/endpoint.c \
   mpi_launcher/endpoint_frame.c mpi_launcher/endpoint_guard.c mpi_launcher/endpoint_client.c
 PLAN := mpi_launcher/sets.c ckpt/parity.c mpi_launcher/plan.c mpi_launcher/plan_nodes.c mpi_launcher/plan_ranks.c mpi_launcher/plan_restore.c \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* persist DIR MIB ROUNDS: writes a snapshot of so many MiB from a node's memory to a file of DIR, as a job
- * does, and prints "BYTES NANOSECONDS" for each round: from the order to the data process's word that it is
- * durable. Every byte is read and check-summed on the way.
+/* persist DIR MIB ROUNDS [RANKS]: writes snapshots of so many MiB in all from a node's memory to one file of DIR, as a job
+ * with so many ranks on the node (1) does, and prints "BYTES NANOSECONDS" for each round: from the order to the data
+ * process's word that it is durable. Every byte is read and check-summed on the way.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,20 +15,22 @@
 #include "tests/data_rig.h"
 
 #define ROUND 1
-#define RANK 0
+#define RANKS_MAX 64u
 
 static int write_once(struct rig_data *p, const char *dir, uint64_t id,
-                      struct dlr_version v, uint64_t bytes)
+                      struct dlr_version v, unsigned ranks, uint64_t bytes)
 {
     int64_t began = dlr_now_ns();
     char path[4096], why[256];
-    int rc;
+    int rc = 0;
 
-    if (dlr_format(path, sizeof(path), "%s/r0-1-%llu.safetensors", dir,
+    if (dlr_format(path, sizeof(path), "%s/n0-1-%llu.safetensors", dir,
                    (unsigned long long)id) < 0)
         return ENAMETOOLONG;
-    rig_order(p, DLR_LOCAL_D_SAVE, ROUND, RANK, v, id, path);
-    rc = rig_done(p, id, why, sizeof(why));
+    for (unsigned r = 0; r < ranks; r++)
+        rig_save(p, ROUND, (int32_t)r, v, id + r, path, ranks - 1 - r);
+    for (unsigned r = 0; r < ranks && rc == 0; r++)
+        rc = rig_done(p, id + r, why, sizeof(why));
     if (rc == 0) {
         printf("%" PRIu64 " %" PRId64 "\n", bytes, dlr_now_ns() - began);
         fflush(stdout);
@@ -39,27 +41,41 @@ static int write_once(struct rig_data *p, const char *dir, uint64_t id,
     return rc;
 }
 
+static int make_rank(struct rig_data *p, int32_t rank, struct dlr_version v,
+                     uint64_t bytes)
+{
+    int rc = rig_reserve(p, rank, rig_slot_bytes(bytes));
+
+    if (rc == 0)
+        rig_snapshot(rig_slot(p, rank, 0), rank, v, bytes);
+    else
+        fprintf(stderr, "persist: reserve: %s\n", strerror(rc));
+    return rc;
+}
+
+static uint64_t number(int argc, char **argv, int i)
+{
+    return i < argc ? strtoull(argv[i], NULL, 10) : i == 4;
+}
+
 int main(int argc, char **argv)
 {
     const struct dlr_version v = {ROUND, 1};
-    uint64_t mib = argc == 4 ? strtoull(argv[2], NULL, 10) : 0;
-    unsigned rounds = argc == 4 ? (unsigned)strtoul(argv[3], NULL, 10) : 0;
+    uint64_t bytes = number(argc, argv, 2) << 20, rounds = number(argc, argv, 3);
+    uint64_t ranks = number(argc, argv, 4);
     struct rig_data p;
-    int rc;
+    int rc = 0;
 
-    if (mib == 0 || rounds == 0) {
-        fprintf(stderr, "usage: persist DIR MIB ROUNDS\n");
+    if (bytes == 0 || rounds == 0 || ranks == 0 || ranks > RANKS_MAX || argc > 5) {
+        fprintf(stderr, "usage: persist DIR MIB ROUNDS [RANKS]\n");
         return 2;
     }
     rig_start(&p, NULL, NULL);
     rig_config(&p, ROUND, RIG_TOKEN, "[]");
-    rc = rig_reserve(&p, RANK, rig_slot_bytes(mib << 20));
-    if (rc == 0)
-        rig_snapshot(rig_slot(&p, RANK, 0), RANK, v, mib << 20);
-    else
-        fprintf(stderr, "persist: reserve: %s\n", strerror(rc));
-    for (unsigned i = 0; rc == 0 && i < rounds; i++)
-        rc = write_once(&p, argv[1], i + 1, v, mib << 20);
+    for (unsigned r = 0; r < ranks && rc == 0; r++)
+        rc = make_rank(&p, (int32_t)r, v, bytes / ranks);
+    for (uint64_t i = 0; rc == 0 && i < rounds; i++)
+        rc = write_once(&p, argv[1], 1 + i * ranks, v, (unsigned)ranks, bytes);
     rig_end(&p);
     rig_remove(&p);
     return rc != 0;

@@ -196,10 +196,11 @@ static int write_file(struct dlr_ckpt *ck, struct dlr_err *err)
 {
     struct alone *al = ck->mode;
     const struct dlr_saved_how how = {0}; /* it was summed just now */
+    struct dlr_saved_part part = {.slot = al->slot};
     char name[NAME_MAX + 1];
     int rc = dlr_alone_name(ck->conf.rank, al->step, name, sizeof(name));
 
-    return rc < 0 ? rc : dlr_saved_write(al->slot, al->dirfd, name, 0600, &how, err);
+    return rc < 0 ? rc : dlr_saved_write(&part, 1, al->dirfd, name, 0600, &how, err);
 }
 
 static int finish(void *arg, int rc, struct dlr_err *err)

@@ -118,7 +118,7 @@ int dlr_alone_map(int dirfd, int rank, uint64_t step, bool whole, struct dlr_slo
     fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return dlr_fail(err, -errno, "cannot open '%s': %m", name);
-    rc = dlr_saved_map(fd, &slot, &why);
+    rc = dlr_saved_map(fd, rank, &slot, &why);
     if (rc < 0)
         return dlr_fail(err, rc, "'%s': %s", name, why.text);
     rc = dlr_slot_info(slot, ret_info);

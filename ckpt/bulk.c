@@ -25,7 +25,7 @@ struct writer {
     atomic_bool direct; /* past the page cache, until the file system refuses */
     uint64_t piece;
     int64_t begin_ns;
-    _Atomic uint64_t next; /* first byte of the body that nobody writes yet */
+    _Atomic uint64_t next; /* first piece that nobody writes yet */
     atomic_int rc;         /* the first failure, */
     struct dlr_err err;    /* whose text is written by who sets rc */
 };
@@ -116,37 +116,71 @@ static void fail(struct writer *w, int rc, const struct dlr_err *why)
         dlr_fail(&w->err, rc, "cannot write '%s': %s", w->name, strerror(-rc));
 }
 
-static void write_body(struct writer *w, uint64_t from, uint64_t to)
+/* One piece: bytes [from, to) of a part, in the file and among all bytes that are written. */
+struct piece {
+    const struct dlr_bulk_part *part;
+    uint64_t from, to, at, before;
+};
+
+static uint64_t pieces(const struct writer *w, const struct dlr_bulk_part *part)
+{
+    return (part->bytes + w->piece - 1) / w->piece;
+}
+
+/* Piece k of them all; false when there are not so many. */
+static bool find_piece(const struct writer *w, uint64_t k, struct piece *ret)
 {
     const struct dlr_bulk *b = w->bulk;
-    uint64_t at = b->head_bytes + from;
+    uint64_t at = b->head_bytes, before = 0, n;
+
+    for (unsigned i = 0; i < b->nparts; i++, k -= n) {
+        const struct dlr_bulk_part *part = &b->parts[i];
+
+        n = pieces(w, part);
+        if (k < n) {
+            uint64_t from = k * w->piece, left = part->bytes - from;
+
+            *ret =
+                (struct piece){part, from, from + (left < w->piece ? left : w->piece),
+                               at + from, before + from};
+            return true;
+        }
+        at += round_up(part->bytes);
+        before += part->bytes;
+    }
+    return false;
+}
+
+static void write_body(struct writer *w, const struct piece *p)
+{
+    const struct dlr_bulk *b = w->bulk;
+    const char *data = (const char *)p->part->data + p->from;
+    uint64_t end = p->at + (p->to - p->from);
     struct dlr_err err;
-    int rc = b->check ? b->check(b->arg, from, to, &err) : 0;
+    int rc = b->check ? b->check(p->part->arg, p->from, p->to, &err) : 0;
 
     if (rc < 0) {
         fail(w, rc, &err);
         return;
     }
-    rc = write_piece(w, (const char *)b->body + from, at, at + (to - from));
+    rc = write_piece(w, data, p->at, end);
     if (rc < 0)
         fail(w, rc, NULL);
     else if (!atomic_load(
                  &w->direct)) /* the disk begins now; the sync has less to do */
-        sync_file_range(w->fd, (off_t)at, (off_t)(to - from), SYNC_FILE_RANGE_WRITE);
+        sync_file_range(w->fd, (off_t)p->at, (off_t)(end - p->at),
+                        SYNC_FILE_RANGE_WRITE);
 }
 
 static void *work(void *arg)
 {
     struct writer *w = arg;
-    uint64_t all = w->bulk->body_bytes;
+    struct piece p;
 
-    while (atomic_load(&w->rc) == 0) {
-        uint64_t from = atomic_fetch_add(&w->next, w->piece);
-
-        if (from >= all)
-            break;
-        pace(w, from);
-        write_body(w, from, all - from < w->piece ? all : from + w->piece);
+    while (atomic_load(&w->rc) == 0 &&
+           find_piece(w, atomic_fetch_add(&w->next, 1), &p)) {
+        pace(w, p.before);
+        write_body(w, &p);
     }
     return NULL;
 }
@@ -155,13 +189,14 @@ static void write_all(struct writer *w)
 {
     unsigned want = w->bulk->threads, n = 0;
     pthread_t threads[THREADS_MAX];
+    struct piece p;
     int rc;
 
     if (want == 0)
         want = w->bulk->rate ? 1 : THREADS;
     if (want > THREADS_MAX)
         want = THREADS_MAX;
-    while (n + 1 < want && (n + 1) * w->piece < w->bulk->body_bytes &&
+    while (n + 1 < want && find_piece(w, n + 1, &p) &&
            pthread_create(&threads[n], NULL, work, w) == 0)
         n++;
     rc = write_piece(w, w->bulk->head, 0, w->bulk->head_bytes);
@@ -174,8 +209,11 @@ static void write_all(struct writer *w)
 
 static bool is_aligned(const struct dlr_bulk *b)
 {
-    return ((uintptr_t)b->head | (uintptr_t)b->body | b->head_bytes) % DLR_BULK_ALIGN ==
-           0;
+    uintptr_t all = (uintptr_t)b->head | b->head_bytes;
+
+    for (unsigned i = 0; i < b->nparts; i++)
+        all |= (uintptr_t)b->parts[i].data;
+    return all % DLR_BULK_ALIGN == 0;
 }
 
 static uint64_t piece_of(const struct dlr_bulk *b)
@@ -187,11 +225,22 @@ static uint64_t piece_of(const struct dlr_bulk *b)
     return n > unit ? n / unit * unit : unit;
 }
 
+uint64_t dlr_bulk_bytes(const struct dlr_bulk *bulk)
+{
+    uint64_t end = bulk->head_bytes, at = end;
+
+    for (unsigned i = 0; i < bulk->nparts; i++) {
+        end = at + bulk->parts[i].bytes;
+        at += round_up(bulk->parts[i].bytes);
+    }
+    return end;
+}
+
 static int fill(int fd, const char *name, void *arg, struct dlr_err *err)
 {
     const struct dlr_bulk *b = arg;
     struct writer w = {.bulk = b, .name = name, .fd = fd, .piece = piece_of(b)};
-    uint64_t bytes = b->head_bytes + b->body_bytes;
+    uint64_t bytes = dlr_bulk_bytes(b);
     int rc = 0;
 
     if (bytes > 0 && fallocate(fd, 0, 0, (off_t)bytes) < 0 && errno != EOPNOTSUPP &&
@@ -205,7 +254,8 @@ static int fill(int fd, const char *name, void *arg, struct dlr_err *err)
     else
         fail(&w, rc, NULL);
     rc = atomic_load(&w.rc);
-    if (rc == 0 && bytes % DLR_BULK_ALIGN && ftruncate(fd, (off_t)bytes) < 0) {
+    if (rc == 0 && (bytes % DLR_BULK_ALIGN || b->nparts > 1) &&
+        ftruncate(fd, (off_t)bytes) < 0) {
         rc = -errno;
         fail(&w, rc, NULL);
     }

@@ -14,22 +14,32 @@
 #define DLR_BULK_ALIGN                                                                 \
     4096u /* in memory and in the file, for writes past the page cache */
 
-/* The file is head, then body. Where both begin at multiples of DLR_BULK_ALIGN and head_bytes is one,
- * writes go past the page cache, and the memory up to the multiple behind the body's end is read too.
+struct dlr_bulk_part {
+    const void *data;
+    uint64_t bytes;
+    const void *arg; /* of check */
+};
+
+/* The file is head, then the parts, each behind the one before at the next multiple of DLR_BULK_ALIGN after the
+ * head; what lies between two means nothing. Where head and parts begin in memory at such multiples and head_bytes
+ * is one, writes go past the page cache, and the memory up to the multiple behind a part's end is read too.
  */
 struct dlr_bulk {
-    const void *head, *body;
-    uint64_t head_bytes, body_bytes;
-    /* Looks at bytes [from, to) of the body right before they are written; less than 0 with
+    const void *head;
+    uint64_t head_bytes;
+    const struct dlr_bulk_part *parts;
+    unsigned nparts;
+    /* Looks at bytes [from, to) of a part right before they are written; less than 0 with
      * text ends it all. Called by several threads; from is a multiple of unit. NULL: not looked at.
      */
     int (*check)(const void *arg, uint64_t from, uint64_t to, struct dlr_err *err);
-    const void *arg;
     uint32_t unit;    /* a power of two from DLR_BULK_ALIGN on; 0: DLR_BULK_ALIGN */
     unsigned threads; /* 0: what the rate asks for */
     uint64_t rate;    /* bytes a second at most, 0: no limit */
     const atomic_uint *hurry; /* while it is not 0 the rate does not count; or NULL */
 };
+
+uint64_t dlr_bulk_bytes(const struct dlr_bulk *bulk); /* of the file */
 
 /* Replaces dirfd/path as dlr_file_replace() does. Room is taken before the first byte, where
  * the file system can; -ENOSPC, -EDQUOT or whatever else goes wrong later leaves the old file and

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What blocks: reserving memory, writing a slot to a file, reading it back. */
+/* What blocks: reserving memory, reading a slot of a file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -132,9 +132,8 @@ struct file_job {
     int32_t rank;
     uint64_t id, key;
     struct dlr_held *held;
-    uint64_t rate; /* of a save: bytes a second at most; 0: no limit, somebody waits */
-    bool load, have; /* have: a load of what is here already only verifies it */
-    bool adopt;      /* of another run */
+    bool have;  /* what is here already is only verified */
+    bool adopt; /* of another run */
     char path[DLR_LOCAL_TEXT];
 };
 
@@ -150,23 +149,12 @@ static void file_done(struct dlr_job *job)
     struct dlr_data *d = f->d;
     int rc = job->rc;
 
-    if (!f->load && !f->rate)
-        atomic_fetch_sub(&d->urgent, 1);
-    if (!f->load || f->have)
+    if (f->have)
         dlr_held_read_done(f->held);
     else if (!dlr_held_write_done(f->held, rc == 0) && rc == 0)
         rc = -ECANCELED;
     end_file(f, rc, job->rc < 0 ? job->err.text : rc < 0 ? "dropped meanwhile" : "");
     dlr_data_recv_retry(d);
-}
-
-static int run_save(struct dlr_job *job, struct dlr_err *err)
-{
-    const struct file_job *f = (struct file_job *)job;
-    const struct dlr_saved_how how = {
-        .check = true, .rate = f->rate, .hurry = &f->d->urgent};
-
-    return dlr_saved_write(f->held->slot, AT_FDCWD, f->path, 0600, &how, err);
 }
 
 static int check_file(const struct file_job *f, const struct dlr_slot *from,
@@ -244,7 +232,7 @@ static int run_load(struct dlr_job *job, struct dlr_err *err)
     fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return dlr_fail(err, -errno, "cannot open '%s': %m", f->path);
-    rc = dlr_saved_map(fd, &from, &why);
+    rc = dlr_saved_map(fd, f->rank, &from, &why);
     if (rc < 0)
         return dlr_fail(err, rc, "'%s': %s", f->path, why.text);
     rc = check_file(f, from, &n, err);
@@ -276,31 +264,12 @@ static struct file_job *new_job(struct dlr_data *d, const struct dlr_local_msg *
     return f;
 }
 
-void dlr_data_save(struct dlr_data *d, const struct dlr_local_msg *msg)
-{
-    struct file_job *f = new_job(d, msg);
-
-    if (!f)
-        return;
-    if (!f->held) {
-        end_file(f, -ENOENT, "this version is not held here");
-        return;
-    }
-    f->job.run = run_save;
-    f->rate = msg->arg[2];
-    if (!f->rate)
-        atomic_fetch_add(&d->urgent, 1); /* what is slow before it is no more */
-    dlr_held_read(f->held);
-    dlr_work_add(d->save, &f->job);
-}
-
 void dlr_data_load(struct dlr_data *d, const struct dlr_local_msg *msg)
 {
     struct file_job *f = new_job(d, msg);
 
     if (!f)
         return;
-    f->load = true;
     f->adopt = msg->type == DLR_LOCAL_D_ADOPT;
     f->have = f->held != NULL;
     f->job.run = run_load;

@@ -71,6 +71,8 @@ void dlr_data_done(struct dlr_data *d, int32_t rank, struct dlr_version v, uint6
     msg.arg[2] = (uint64_t)-rc;
     if (rc < 0)
         dlr_local_text(&msg, "%s: %s", why, strerror(-rc));
+    else
+        dlr_local_text(&msg, "%s", why);
     dlr_data_say(d, &msg, NULL, 0);
 }
 

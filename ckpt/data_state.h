@@ -36,6 +36,7 @@ struct dlr_send;
 struct dlr_recv;
 struct dlr_sum;
 struct dlr_sum_order;
+struct dlr_save;
 
 struct dlr_data {
     struct dlr_data_conf conf;
@@ -45,9 +46,10 @@ struct dlr_data {
     struct dlr_work *work;  /* files and memory */
     struct dlr_work *check; /* checksums of what comes in */
     struct dlr_work
-        *save;            /* slots to files: may take long, nothing else waits for it */
-    atomic_uint urgent;   /* saves without a limit that wait or run */
-    struct dlr_work *sum; /* chunks that are added up */
+        *save;          /* slots to files: may take long, nothing else waits for it */
+    atomic_uint urgent; /* saves without a limit that wait or run */
+    struct dlr_save *gathering; /* more slots are to come for its file, or NULL */
+    struct dlr_work *sum;       /* chunks that are added up */
     struct dlr_holdings held;
 
     struct dlr_parts config; /* the agent's next D_CONFIG, as far as it has come */
@@ -76,7 +78,7 @@ struct dlr_data {
 /* Sends to the agent; an agent that does not read for long ends the process. */
 void dlr_data_say(struct dlr_data *d, const struct dlr_local_msg *msg, const int *fds,
                   unsigned nfds);
-/* D_DONE: rc is 0 or -errno. */
+/* D_DONE: rc is 0 or -errno; why is what there is to say of either. */
 void dlr_data_done(struct dlr_data *d, int32_t rank, struct dlr_version v, uint64_t id,
                    int rc, const char *why);
 
@@ -94,6 +96,8 @@ int dlr_data_hello(struct dlr_data *d, struct dlr_err *err);
 void dlr_data_reserve(struct dlr_data *d, int32_t rank, uint64_t bytes, unsigned first,
                       unsigned slots);
 void dlr_data_load(struct dlr_data *d, const struct dlr_local_msg *msg);
+
+/* --- data_save.c: jobs of the save thread */
 void dlr_data_save(struct dlr_data *d, const struct dlr_local_msg *msg);
 
 /* --- data_send.c */

@@ -12,9 +12,7 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 
-#define HEADER_MAX 100000000u /* bytes: the limit of the public readers */
-#define BEGIN                                                                          \
-    "{\"" DLR_SAFETENSORS_OWN "\":{\"format\":\"dlrover-1\",\"dlrover.slot\":\""
+#define PREFIX 16 /* of a name: a rank and a slash */
 
 /* Their names of types whose items are of that size. */
 static const struct {
@@ -96,16 +94,17 @@ static int check_names(const struct tensor *list, unsigned n, struct dlr_err *er
     return 0;
 }
 
-static int read_tensors(const void *meta, size_t bytes, unsigned n, struct tensor **ret,
+static int read_tensors(const struct dlr_safetensors_part *p, struct tensor **ret,
                         struct dlr_err *err)
 {
+    unsigned n = p->info.nregions;
     DLR_AUTO_FREE struct tensor *list = calloc(n + 1u, sizeof(*list));
     struct dlr_meta_walk walk;
     int rc;
 
     if (!list)
         return dlr_fail(err, -ENOMEM, "out of memory");
-    if (dlr_meta_walk_init(&walk, meta, bytes) < 0)
+    if (dlr_meta_walk_init(&walk, p->meta, p->bytes) < 0)
         return dlr_fail(err, -EBADMSG, "the meta block changed while it was read");
     for (unsigned i = 0; i < n; i++) {
         if (dlr_meta_next(&walk, &list[i].r) <= 0)
@@ -173,7 +172,7 @@ static void put_shape(FILE *out, const struct tensor *t)
 }
 
 /* What the form has no place for: where the box lies in the whole. */
-static void put_region(FILE *out, const struct tensor *t)
+static void put_region(FILE *out, const char *prefix, const struct tensor *t)
 {
     static const char *const kinds[] = {
         [DLR_CKPT_SHARD] = "shard",
@@ -182,9 +181,9 @@ static void put_region(FILE *out, const struct tensor *t)
         [DLR_CKPT_BLOB] = "blob",
     };
     const struct dlr_ckpt_region *r = &t->r.region;
-    char key[DLR_CKPT_NAME_MAX + 32];
+    char key[DLR_CKPT_NAME_MAX + PREFIX + 32];
 
-    snprintf(key, sizeof(key), "dlrover.region.%s", r->name);
+    snprintf(key, sizeof(key), "dlrover.region.%s%s", prefix, r->name);
     fputc(',', out);
     put_text(out, key);
     fprintf(out, ":\"%s dtype=%s item=%" PRIu32 " global=", kinds[r->kind],
@@ -195,12 +194,22 @@ static void put_region(FILE *out, const struct tensor *t)
     fputc('"', out);
 }
 
-/* A checksum for each MiB of the data, as the block ends with them before its own. */
-static void put_sums(FILE *out, const unsigned char *meta, size_t bytes, uint32_t n)
+/* The rank behind a key that each of several has. */
+static void put_key(FILE *out, const char *key, unsigned n, int32_t rank)
 {
-    const unsigned char *at = meta + bytes - (n + (size_t)1) * sizeof(uint32_t);
+    fprintf(out, ",\"%s", key);
+    if (n > 1)
+        fprintf(out, ".%" PRId32, rank);
+    fputs("\":\"", out);
+}
 
-    fputs(",\"dlrover.crc32c\":\"", out);
+/* A checksum for each MiB of the data, as the block ends with them before its own. */
+static void put_sums(FILE *out, const struct dlr_safetensors_part *p)
+{
+    uint32_t n = p->info.nchunks;
+    const unsigned char *at =
+        (const unsigned char *)p->meta + p->bytes - (n + (size_t)1) * sizeof(uint32_t);
+
     for (uint32_t i = 0, crc; i < n; i++, at += sizeof(crc)) {
         memcpy(&crc, at, sizeof(crc));
         fprintf(out, "%s%08" PRIx32, i ? " " : "", crc);
@@ -208,21 +217,22 @@ static void put_sums(FILE *out, const unsigned char *meta, size_t bytes, uint32_
     fputc('"', out);
 }
 
-static void put_metadata(FILE *out, const void *meta, size_t bytes,
-                         const struct dlr_slot_info *info, const struct tensor *list)
+/* What every rank of the file has alike, and the blocks, which are what we read. */
+static void put_common(FILE *out, const struct dlr_safetensors_part *parts, unsigned n)
 {
-    fputs(BEGIN, out);
-    put_hex(out, meta, bytes);
+    fputs(DLR_SAFETENSORS_BEGIN, out);
+    for (unsigned i = 0; i < n; i++) {
+        if (i > 0)
+            fputc(' ', out);
+        put_hex(out, parts[i].meta, parts[i].bytes);
+    }
     fprintf(out,
             "\",\"dlrover.round\":\"%" PRIu32 "\",\"dlrover.step\":\"%" PRIu64
-            "\",\"dlrover.rank\":\"%" PRId32 "\",\"dlrover.world\":\"%" PRIu32
-            "\",\"dlrover.layout\":\"%016" PRIx64 "\"",
-            info->version.round, info->version.step, info->rank, info->world,
-            info->layout);
-    put_sums(out, meta, bytes, info->nchunks);
-    for (unsigned i = 0; i < info->nregions; i++)
-        put_region(out, &list[i]);
-    fputc('}', out);
+            "\",\"dlrover.world\":\"%" PRIu32 "\",\"dlrover.rank\":\"",
+            parts->info.version.round, parts->info.version.step, parts->info.world);
+    for (unsigned i = 0; i < n; i++)
+        fprintf(out, "%s%" PRId32, i ? " " : "", parts[i].info.rank);
+    fputc('"', out);
 }
 
 static void put_place(FILE *out, uint64_t at, uint64_t bytes)
@@ -230,40 +240,95 @@ static void put_place(FILE *out, uint64_t at, uint64_t bytes)
     fprintf(out, ",\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at, at + bytes);
 }
 
-static void put_tensor(FILE *out, const struct tensor *t)
+/* Bytes that are no region's. */
+static void put_filler(FILE *out, const char *name, uint64_t at, uint64_t bytes)
 {
-    uint64_t room = t->r.bytes - t->r.used;
-    char name[DLR_CKPT_NAME_MAX + sizeof(DLR_SAFETENSORS_ROOM)];
-
-    fputc(',', out);
-    put_text(out, t->r.region.name);
-    fprintf(out, ":{\"dtype\":\"%s\",\"shape\":", t->type);
-    put_shape(out, t);
-    put_place(out, t->r.off, t->r.used);
-    if (room == 0)
-        return;
-    snprintf(name, sizeof(name), DLR_SAFETENSORS_ROOM "%s", t->r.region.name);
     fputc(',', out);
     put_text(out, name);
-    fprintf(out, ":{\"dtype\":\"U8\",\"shape\":[%" PRIu64 "]", room);
-    put_place(out, t->r.off + t->r.used, room);
+    fprintf(out, ":{\"dtype\":\"U8\",\"shape\":[%" PRIu64 "]", bytes);
+    put_place(out, at, bytes);
 }
 
-/* The length in front and the blanks behind; at least as much as stands before a slot's data, so that
- * a file's size is room enough for its slot.
- */
-static int seal(const char *text, size_t size, uint64_t least, char **ret,
-                uint64_t *ret_bytes, struct dlr_err *err)
+/* from: where its slot's data begin in the file's. */
+static void put_tensor(FILE *out, const char *prefix, uint64_t from,
+                       const struct tensor *t)
+{
+    uint64_t room = t->r.bytes - t->r.used;
+    char name[DLR_CKPT_NAME_MAX + sizeof(DLR_SAFETENSORS_ROOM) + PREFIX];
+
+    snprintf(name, sizeof(name), "%s%s", prefix, t->r.region.name);
+    fputc(',', out);
+    put_text(out, name);
+    fprintf(out, ":{\"dtype\":\"%s\",\"shape\":", t->type);
+    put_shape(out, t);
+    put_place(out, from + t->r.off, t->r.used);
+    if (room == 0)
+        return;
+    snprintf(name, sizeof(name), DLR_SAFETENSORS_ROOM "%s%s", prefix, t->r.region.name);
+    put_filler(out, name, from + t->r.off + t->r.used, room);
+}
+
+/* What goes before the names of a rank's regions where there are several ranks. */
+static void name_prefix(unsigned n, int32_t rank, char buf[PREFIX])
+{
+    buf[0] = '\0';
+    if (n > 1)
+        snprintf(buf, PREFIX, "%" PRId32 "/", rank);
+}
+
+static void put_metadata(FILE *out, const struct dlr_safetensors_part *parts,
+                         unsigned n, struct tensor *const *lists)
+{
+    char prefix[PREFIX];
+
+    put_common(out, parts, n);
+    for (unsigned i = 0; i < n; i++) {
+        const struct dlr_safetensors_part *p = &parts[i];
+
+        put_key(out, "dlrover.layout", n, p->info.rank);
+        fprintf(out, "%016" PRIx64 "\"", p->info.layout);
+        put_key(out, "dlrover.crc32c", n, p->info.rank);
+        put_sums(out, p);
+        name_prefix(n, p->info.rank, prefix);
+        for (unsigned k = 0; k < p->info.nregions; k++)
+            put_region(out, prefix, &lists[i][k]);
+    }
+    fputc('}', out);
+}
+
+/* A slot's data begin where a write past the page cache may; what lies before them has a name. */
+static void put_tensors(FILE *out, struct dlr_safetensors_part *parts, unsigned n,
+                        struct tensor *const *lists)
+{
+    char prefix[PREFIX], pad[32];
+    uint64_t at = 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        struct dlr_safetensors_part *p = &parts[i];
+        uint64_t end = at + p->info.data_bytes, next = dlr_align_up(end, DLR_SLOT_PAGE);
+
+        name_prefix(n, p->info.rank, prefix);
+        for (unsigned k = 0; k < p->info.nregions; k++)
+            put_tensor(out, prefix, at, &lists[i][k]);
+        snprintf(pad, sizeof(pad), "dlrover.pad.%" PRId32, p->info.rank);
+        if (i + 1 < n && next > end)
+            put_filler(out, pad, end, next - end);
+        p->at = at; /* behind the header */
+        at = next;
+    }
+}
+
+/* The length in front and the blanks behind. */
+static int seal(const char *text, size_t size, char **ret, uint64_t *ret_bytes,
+                struct dlr_err *err)
 {
     uint64_t whole = dlr_align_up(size + sizeof(uint64_t), DLR_SLOT_PAGE), n;
     char *header;
 
-    whole = whole > least ? whole : least;
     n = whole - sizeof(n);
-
-    if (n > HEADER_MAX)
+    if (n > DLR_SAFETENSORS_MAX)
         return dlr_fail(err, -EFBIG, "a header of %" PRIu64 " bytes: at most %u", n,
-                        HEADER_MAX);
+                        DLR_SAFETENSORS_MAX);
     header = aligned_alloc(DLR_SLOT_PAGE, whole);
     if (!header)
         return dlr_fail(err, -ENOMEM, "out of memory");
@@ -281,80 +346,78 @@ bool dlr_safetensors_reserved(const char *name)
            dlr_after(name, DLR_SAFETENSORS_ROOM) != NULL;
 }
 
-int dlr_safetensors_header(const struct dlr_slot *slot, char **ret, uint64_t *ret_bytes,
-                           struct dlr_err *err)
+/* Reads a part's block, which may lie in memory that somebody writes. */
+static int read_part(struct dlr_safetensors_part *p, struct tensor **ret,
+                     struct dlr_err *err)
 {
-    DLR_AUTO_FREE struct tensor *list = NULL;
-    DLR_AUTO_FREE char *text = NULL;
-    struct dlr_slot_info info;
     struct dlr_meta_head head;
-    size_t bytes, size = 0;
-    const void *meta;
-    FILE *out;
-    int rc;
+    int rc = dlr_slot_check_meta(p->meta, p->bytes, p->most, &p->info, err);
 
-    dlr_slot_meta(slot, &meta, &bytes);
-    rc = dlr_slot_check_meta(meta, bytes, dlr_slot_bytes(slot), &info, err);
-    if (rc == 0)
-        rc = read_tensors(meta, bytes, info.nregions, &list, err);
     if (rc < 0)
         return rc;
-    out = open_memstream(&text, &size);
+    memcpy(&head, p->meta, sizeof(head));
+    p->data_off = head.data_off;
+    if (p->data_off > p->most || p->info.data_bytes > p->most - p->data_off)
+        return dlr_fail(err, -EBADMSG, "the meta block changed while it was read");
+    return read_tensors(p, ret, err);
+}
+
+/* In the order of ranks and of one snapshot, so that there is one form of a file. */
+static int check_together(const struct dlr_safetensors_part *parts, unsigned n,
+                          struct dlr_err *err)
+{
+    for (unsigned i = 1; i < n; i++) {
+        const struct dlr_slot_info *a = &parts[i - 1].info, *b = &parts[i].info;
+
+        if (a->rank >= b->rank || a->world != b->world || a->key != b->key ||
+            !dlr_version_eq(a->version, b->version))
+            return dlr_fail(err, -EBADMSG,
+                            "rank %" PRId32 " does not belong behind rank %" PRId32,
+                            b->rank, a->rank);
+    }
+    return 0;
+}
+
+static int put_header(struct dlr_safetensors_part *parts, unsigned n,
+                      struct tensor *const *lists, char **ret, uint64_t *ret_bytes,
+                      struct dlr_err *err)
+{
+    DLR_AUTO_FREE char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    int rc;
+
     if (!out)
         return dlr_fail(err, -ENOMEM, "out of memory");
-    memcpy(&head, meta, sizeof(head));
-    put_metadata(out, meta, bytes, &info, list);
-    for (unsigned i = 0; i < info.nregions; i++)
-        put_tensor(out, &list[i]);
+    put_metadata(out, parts, n, lists);
+    put_tensors(out, parts, n, lists);
     fputc('}', out);
-    return fclose(out) < 0 ? dlr_fail(err, -ENOMEM, "out of memory")
-                           : seal(text, size, head.data_off, ret, ret_bytes, err);
-}
-
-/* --- back ---------------------------------------------------------------------------------- */
-
-static int digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-int dlr_safetensors_meta(const char *header, uint64_t bytes, void **ret,
-                         size_t *ret_bytes, struct dlr_err *err)
-{
-    DLR_AUTO_FREE unsigned char *meta = NULL;
-    const size_t from = sizeof(uint64_t) + strlen(BEGIN);
-    uint64_t n;
-    size_t k = 0;
-
-    if (bytes < from || memcmp(header + sizeof(n), BEGIN, strlen(BEGIN)) != 0)
-        return dlr_fail(err, -EBADMSG, "not a snapshot file");
-    meta = malloc((bytes - from) / 2 + 1);
-    if (!meta)
+    if (fclose(out) < 0)
         return dlr_fail(err, -ENOMEM, "out of memory");
-    for (uint64_t i = from; i + 1 < bytes; i += 2) {
-        int high = digit(header[i]), low = digit(header[i + 1]);
-
-        if (high < 0 || low < 0)
-            break;
-        meta[k++] = (unsigned char)(high << 4 | low);
-    }
-    *ret = DLR_STEAL(meta);
-    *ret_bytes = k;
-    return 0;
+    rc = seal(text, size, ret, ret_bytes, err);
+    for (unsigned i = 0; rc == 0 && i < n; i++)
+        parts[i].at += *ret_bytes;
+    return rc;
 }
 
-int dlr_safetensors_length(const void *begin, uint64_t file_bytes, uint64_t *ret,
-                           struct dlr_err *err)
+int dlr_safetensors_header(struct dlr_safetensors_part *parts, unsigned n, char **ret,
+                           uint64_t *ret_bytes, unsigned *ret_bad, struct dlr_err *err)
 {
-    uint64_t n;
+    DLR_AUTO_FREE struct tensor **lists = calloc(n + 1u, sizeof(*lists));
+    unsigned i = 0;
+    int rc = lists ? 0 : dlr_fail(err, -ENOMEM, "out of memory");
 
-    memcpy(&n, begin, sizeof(n));
-    if (n > HEADER_MAX || (n + sizeof(n)) % DLR_SLOT_PAGE != 0)
-        return dlr_fail(err, -EBADMSG, "not a snapshot file");
-    if (n + sizeof(n) > file_bytes)
-        return dlr_fail(err, -EBADMSG,
-                        "a header of %" PRIu64 " bytes in a file of %" PRIu64, n,
-                        file_bytes);
-    *ret = n + sizeof(n);
-    return 0;
+    while (rc == 0 && i < n) {
+        rc = read_part(&parts[i], &lists[i], err);
+        i += rc == 0;
+    }
+    if (ret_bad)
+        *ret_bad = rc == -EBADMSG ? i : n;
+    if (rc == 0)
+        rc = check_together(parts, n, err);
+    if (rc == 0)
+        rc = put_header(parts, n, lists, ret, ret_bytes, err);
+    for (i = 0; lists && i < n; i++)
+        free(lists[i]);
+    return rc;
 }

@@ -18,6 +18,12 @@
 #include "common/file.h"
 #include "common/str.h"
 
+/* One of the slots while it is written. */
+struct part {
+    struct dlr_saved_part *saved;
+    atomic_bool bad;
+};
+
 /* Refused before it fills the disk; what is reserved for root does not count. */
 static int check_room(int dirfd, const char *path, uint64_t bytes, struct dlr_err *err)
 {
@@ -47,42 +53,124 @@ static int check_room(int dirfd, const char *path, uint64_t bytes, struct dlr_er
 static int check_chunks(const void *arg, uint64_t from, uint64_t to,
                         struct dlr_err *err)
 {
-    dlr_slot_pass(arg, (uint32_t)(from / DLR_SLOT_CHUNK));
+    struct part *p = (struct part *)arg;
+
+    dlr_slot_pass(p->saved->slot, (uint32_t)(from / DLR_SLOT_CHUNK));
     for (; from < to; from += DLR_SLOT_CHUNK) {
         uint32_t i = (uint32_t)(from / DLR_SLOT_CHUNK), crc;
         size_t bytes;
         void *data;
 
-        if (dlr_slot_chunk(arg, i, &data, &bytes, &crc) < 0 ||
-            dlr_crc32c(0, data, bytes) != crc)
+        if (dlr_slot_chunk(p->saved->slot, i, &data, &bytes, &crc) < 0 ||
+            dlr_crc32c(0, data, bytes) != crc) {
+            atomic_store(&p->bad, true);
             return dlr_fail(err, -EBADMSG, "chunk %" PRIu32 " of the slot is corrupt",
                             i);
+        }
     }
     return 0;
 }
 
-int dlr_saved_write(const struct dlr_slot *slot, int dirfd, const char *path,
-                    mode_t mode, const struct dlr_saved_how *how, struct dlr_err *err)
+static struct dlr_slice slice_of(const struct dlr_safetensors_part *p)
+{
+    struct dlr_slice s = {.at = p->at, .bytes = p->info.data_bytes};
+
+    s.room = p->data_off + dlr_align_up(s.bytes, DLR_SLOT_PAGE);
+    memcpy(&s.crc, (const char *)p->meta + p->bytes - sizeof(s.crc), sizeof(s.crc));
+    return s;
+}
+
+/* All that one write needs to know of its n slots. */
+struct work {
+    struct dlr_safetensors_part *form;
+    struct dlr_bulk_part *bulk;
+    struct part *parts;
+};
+
+static void work_done(struct work *w)
+{
+    free(w->form);
+    free(w->bulk);
+    free(w->parts);
+}
+
+static int work_init(struct work *w, struct dlr_saved_part *parts, unsigned n)
+{
+    w->form = calloc(n, sizeof(*w->form));
+    w->bulk = calloc(n, sizeof(*w->bulk));
+    w->parts = calloc(n, sizeof(*w->parts));
+    if (!w->form || !w->bulk || !w->parts)
+        return -ENOMEM;
+    for (unsigned i = 0; i < n; i++) {
+        parts[i].bad = false;
+        w->parts[i].saved = &parts[i];
+        dlr_slot_meta(parts[i].slot, &w->form[i].meta, &w->form[i].bytes);
+        w->form[i].most = dlr_slot_bytes(parts[i].slot);
+    }
+    return 0;
+}
+
+/* Once there is a header: which memory goes behind it. */
+static void place(struct work *w, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        const struct dlr_safetensors_part *p = &w->form[i];
+
+        w->bulk[i].data =
+            (const char *)dlr_slot_base(w->parts[i].saved->slot) + p->data_off;
+        w->bulk[i].bytes = p->info.data_bytes;
+        w->bulk[i].arg = &w->parts[i];
+        w->parts[i].saved->slice = slice_of(p);
+    }
+}
+
+static bool any_is_read(const struct work *w, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (dlr_slot_is_read(w->parts[i].saved->slot))
+            return true;
+    return false;
+}
+
+static int write_parts(struct work *w, unsigned n, int dirfd, const char *path,
+                       mode_t mode, const struct dlr_saved_how *how,
+                       struct dlr_err *err)
 {
     DLR_AUTO_FREE char *header = NULL;
-    bool read = dlr_slot_is_read(slot);
-    struct dlr_bulk bulk = {.arg = slot,
+    bool read = any_is_read(w, n);
+    struct dlr_bulk bulk = {.parts = w->bulk,
+                            .nparts = n,
                             .check = how->check || read ? check_chunks : NULL,
                             .threads = read ? 1 : 0,
                             .unit = DLR_SLOT_CHUNK,
                             .rate = how->rate,
                             .hurry = how->hurry};
-    struct dlr_meta_head head;
-    int rc = dlr_safetensors_header(slot, &header, &bulk.head_bytes, err);
+    unsigned bad = n;
+    int rc = dlr_safetensors_header(w->form, n, &header, &bulk.head_bytes, &bad, err);
 
+    if (bad < n)
+        w->parts[bad].bad = true;
     if (rc < 0)
         return rc;
-    memcpy(&head, (char *)dlr_slot_base(slot) + DLR_SLOT_PAGE, sizeof(head));
+    place(w, n);
     bulk.head = header;
-    bulk.body = (char *)dlr_slot_base(slot) + head.data_off;
-    bulk.body_bytes = head.data_bytes;
-    rc = check_room(dirfd, path, bulk.head_bytes + bulk.body_bytes, err);
+    rc = check_room(dirfd, path, dlr_bulk_bytes(&bulk), err);
     return rc < 0 ? rc : dlr_bulk_replace(dirfd, path, mode, &bulk, err);
+}
+
+int dlr_saved_write(struct dlr_saved_part *parts, unsigned n, int dirfd,
+                    const char *path, mode_t mode, const struct dlr_saved_how *how,
+                    struct dlr_err *err)
+{
+    DLR_CLEANUP(work_done) struct work w = {0};
+    int rc = work_init(&w, parts, n);
+
+    if (rc < 0)
+        return dlr_fail(err, rc, "out of memory");
+    rc = write_parts(&w, n, dirfd, path, mode, how, err);
+    for (unsigned i = 0; i < n; i++)
+        parts[i].bad = rc < 0 && w.parts[i].bad;
+    return rc;
 }
 
 /* --- back ---------------------------------------------------------------------------------- */
@@ -124,44 +212,47 @@ static int read_header(int fd, char **ret, uint64_t *ret_bytes, uint64_t *ret_fi
     return rc;
 }
 
-/* What others read of the header must be what the meta block says. */
-static int compare(const struct dlr_slot *slot, const char *header, uint64_t bytes,
-                   uint64_t file, struct dlr_err *err)
+/* What others read of the header must be what the meta blocks say. */
+static int compare(struct dlr_safetensors_part *parts, unsigned n, const char *header,
+                   uint64_t bytes, uint64_t file, struct dlr_err *err)
 {
+    const struct dlr_safetensors_part *last = &parts[n - 1];
     DLR_AUTO_FREE char *again = NULL;
-    struct dlr_slot_info info;
-    uint64_t n = 0;
-    int rc = dlr_safetensors_header(slot, &again, &n, err);
+    uint64_t want = 0;
+    int rc = dlr_safetensors_header(parts, n, &again, &want, NULL, err);
 
     if (rc < 0)
         return rc;
-    if (n != bytes || memcmp(again, header, bytes) != 0)
+    if (want != bytes || memcmp(again, header, bytes) != 0)
         return dlr_fail(err, -EBADMSG, "the header is corrupt");
-    if (dlr_slot_info(slot, &info) < 0 || file != bytes + info.data_bytes)
+    want = last->at + last->info.data_bytes;
+    if (file != want)
         return dlr_fail(err, -EBADMSG, "the file has %" PRIu64 " bytes, not %" PRIu64,
-                        file, bytes + info.data_bytes);
+                        file, want);
     return 0;
 }
 
-int dlr_saved_map(int fd, struct dlr_slot **ret, struct dlr_err *err)
+static int join(int fd, const struct dlr_safetensors_part *parts, unsigned n,
+                int32_t rank, struct dlr_slot **ret, struct dlr_err *err)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (rank < 0 || parts[i].info.rank == rank)
+            return dlr_slot_join(parts[i].meta, parts[i].bytes, fd, parts[i].at, ret,
+                                 err);
+    return dlr_fail(err, -EBADMSG, "rank %" PRId32 " is not in it", rank);
+}
+
+int dlr_saved_map(int fd, int32_t rank, struct dlr_slot **ret, struct dlr_err *err)
 {
     DLR_AUTO_FREE char *header = NULL;
-    DLR_AUTO_FREE void *meta = NULL;
-    struct dlr_slot *slot = NULL;
+    DLR_AUTO_FREE struct dlr_safetensors_part *parts = NULL;
     uint64_t bytes = 0, file = 0;
-    size_t meta_bytes = 0;
+    unsigned n = 0;
     int rc = read_header(fd, &header, &bytes, &file, err);
 
     if (rc == 0)
-        rc = dlr_safetensors_meta(header, bytes, &meta, &meta_bytes, err);
+        rc = dlr_safetensors_parts(header, bytes, &parts, &n, err);
     if (rc == 0)
-        rc = dlr_slot_join(meta, meta_bytes, fd, bytes, &slot, err);
-    if (rc < 0)
-        return rc;
-    rc = compare(slot, header, bytes, file, err);
-    if (rc < 0)
-        dlr_slot_unmap(slot);
-    else
-        *ret = slot;
-    return rc;
+        rc = compare(parts, n, header, bytes, file, err);
+    return rc < 0 ? rc : join(fd, parts, n, rank, ret, err);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A slot as a file on a disk, in the safetensors form: written from where it lies in memory, and
- * read as the slot it was.
+/* Slots as a file on a disk, in the safetensors form: written from where they lie in memory, and
+ * read as the slots they were.
  */
 #ifndef DLR_CKPT_SAVED_H
 #define DLR_CKPT_SAVED_H
@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "ckpt/slice.h"
 #include "ckpt/slot.h"
 
 #define DLR_SAVED_SUFFIX ".safetensors"
@@ -19,16 +20,25 @@ struct dlr_saved_how {
     const atomic_uint *hurry; /* while it is not 0 the rate does not count; or NULL */
 };
 
-/* Replaces dirfd/path by the slot's file, as dlr_file_replace() does: durable when it returns. The
- * meta block is checked in any case. -ENOSPC with the numbers before anything is written where
- * the file system has no room for it. Blocking.
- */
-int dlr_saved_write(const struct dlr_slot *slot, int dirfd, const char *path,
-                    mode_t mode, const struct dlr_saved_how *how, struct dlr_err *err);
+struct dlr_saved_part {
+    const struct dlr_slot *slot;
+    struct dlr_slice slice; /* set when it was written */
+    bool bad; /* set when it was not, and that is this slot's fault: it is corrupt */
+};
 
-/* The slot in a file, to read, state SEALED: every byte before the data is checked, the data is for
- * dlr_slot_verify(), and read as it is asked for (dlr_slot_join()). fd stays the caller's. -EBADMSG with text for any other file, and for one that was cut.
+/* Replaces dirfd/path by one file of n ranks' slots (1 and more), as dlr_file_replace() does: durable when it
+ * returns. They are in the order of ranks and of one version. The meta blocks are checked in any case. -ENOSPC with
+ * the numbers before anything is written where the file system has no room for it; -EFBIG when their header
+ * would be longer than readers take. Blocking.
  */
-int dlr_saved_map(int fd, struct dlr_slot **ret, struct dlr_err *err);
+int dlr_saved_write(struct dlr_saved_part *parts, unsigned n, int dirfd,
+                    const char *path, mode_t mode, const struct dlr_saved_how *how,
+                    struct dlr_err *err);
+
+/* A rank's slot in a file (-1: the first that is there), to read, state SEALED: every byte before the data is checked,
+ * the data is for dlr_slot_verify(), and read as it is asked for (dlr_slot_join()). fd stays the caller's. -EBADMSG with text for any other file, for one that was
+ * cut, and for one without that rank.
+ */
+int dlr_saved_map(int fd, int32_t rank, struct dlr_slot **ret, struct dlr_err *err);
 
 #endif

@@ -123,7 +123,8 @@ static int open_source(void *arg, int rank, struct dlr_slot **ret, struct dlr_er
         fd = open(msg.text, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return dlr_fail(err, -errno, "rank %d: cannot open '%s': %m", rank, msg.text);
-    rc = saved ? dlr_saved_map(fd, &slot, &why) : dlr_slot_map(fd, false, &slot, &why);
+    rc = saved ? dlr_saved_map(fd, rank, &slot, &why)
+               : dlr_slot_map(fd, false, &slot, &why);
     if (rc < 0)
         return dlr_fail(err, rc, "rank %d: %s", rank, why.text);
     rc = check_slot(ck, slot, rank, &info, &why);

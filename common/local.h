@@ -72,7 +72,8 @@ enum dlr_local_type {
     DLR_LOCAL_D_LOAD = 51, /* rank, step, arg[0] = version's round, arg[1] = id,
                                  text = path of a file */
     DLR_LOCAL_D_SAVE = 52, /* same, the other way; arg[2] = bytes a second at most,
-                                 0: no limit */
+                                 0: no limit; arg[3] = how many D_SAVE that come right
+                                 behind it are of the same file */
     DLR_LOCAL_D_COMMIT =
         53, /* arg[0] = version's round, step: mark, free older slots, but (arg[1] = 1)
                of version (arg[2], arg[3]), where the rank has one more slot for it */
@@ -92,7 +93,8 @@ enum dlr_local_type {
     DLR_LOCAL_D_RESERVED =
         65,                /* rank, arg[0] = slots, arg[1] = errno, text; fds: slots */
     DLR_LOCAL_D_DONE = 66, /* rank, step, arg[0] = version's round, arg[1] = id,
-                                  arg[2] = errno, text: SEND, LOAD or SAVE ended */
+                                  arg[2] = errno, text: SEND, LOAD or SAVE ended; of a
+                                  SAVE that went well text is its slice (ckpt/slice.h) */
     DLR_LOCAL_D_COPIED =
         67, /* rank, step, arg[0] = version's round: a verified copy was
                                   received; arg[1] = bytes, arg[2] = nanoseconds */

@@ -91,6 +91,8 @@ struct dlr_agent_origin {
     struct dlr_route route; /* of a peer */
     uint64_t id;            /* the order's number, echoed */
     uint64_t rate; /* of a file it wants: bytes a second at most, 0: no limit */
+    unsigned
+        follow; /* orders, right behind this one, whose ranks go into the same file */
 };
 
 struct dlr_agent_node { /* one of the round */

@@ -228,23 +228,52 @@ static int on_load(struct dlr_agent *a, const json_t *msg)
     return order(a, msg, foreign ? DLR_LOCAL_D_ADOPT : DLR_LOCAL_D_LOAD, "path");
 }
 
+/* Entry i of a persist's other ranks, [rank, id]. */
+static int read_other(const json_t *list, size_t i, int32_t *ret_rank, uint64_t *ret_id)
+{
+    const json_t *pair = json_array_get(list, i);
+    json_int_t rank = json_integer_value(json_array_get(pair, 0));
+    json_int_t id = json_integer_value(json_array_get(pair, 1));
+
+    if (json_array_size(pair) != 2 || !json_is_integer(json_array_get(pair, 0)) ||
+        !json_is_integer(json_array_get(pair, 1)) || rank < 0 || rank > INT32_MAX ||
+        id < 0)
+        return -EBADMSG;
+    *ret_rank = (int32_t)rank;
+    *ret_id = (uint64_t)id;
+    return 0;
+}
+
 /* Not bound to the round: after its end the survivors' state is written before a requeue. */
 void dlr_agent_persist(struct dlr_agent *a, const json_t *msg,
                        const struct dlr_agent_origin *from)
 {
+    const json_t *with = json_object_get(msg, "with");
+    size_t n = json_array_size(with);
     struct dlr_agent_origin origin = *from;
     struct dlr_version version;
     const char *path;
-    int32_t rank;
+    uint64_t id;
+    int32_t rank, other;
+    int rc = dlr_agent_copy_of(msg, &origin, &rank, &version);
 
-    if (dlr_agent_copy_of(msg, &origin, &rank, &version) < 0 ||
-        dlr_msg_str(msg, "path", &path) < 0 || strlen(path) >= DLR_LOCAL_TEXT) {
+    if (rc < 0 || dlr_msg_str(msg, "path", &path) < 0 || strlen(path) >= DLR_LOCAL_TEXT)
+        rc = -EBADMSG;
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = read_other(with, i, &other, &id);
+    if (rc < 0) {
         a->dropped++;
         return;
     }
     if (dlr_msg_uint(msg, "rate", INT64_MAX, &origin.rate) < 0)
         origin.rate = 0;
+    origin.follow = (unsigned)n;
     dlr_agent_data_request(a, DLR_LOCAL_D_SAVE, rank, version, path, &origin);
+    for (size_t i = 0; i < n; i++) {
+        read_other(with, i, &other, &origin.id);
+        origin.follow = (unsigned)(n - 1 - i);
+        dlr_agent_data_request(a, DLR_LOCAL_D_SAVE, other, version, path, &origin);
+    }
 }
 
 static int on_persist(struct dlr_agent *a, const json_t *msg)

@@ -371,6 +371,7 @@ void dlr_agent_data_request(struct dlr_agent *a, enum dlr_local_type type, int32
     m.arg[0] = version.round;
     m.arg[1] = q->id;
     m.arg[2] = is_save(q) ? 1 : from->rate;
+    m.arg[3] = from->follow;
     dlr_local_text(&m, "%s", text);
     dlr_agent_data_send(a, &m);
 }

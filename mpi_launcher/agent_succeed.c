@@ -35,7 +35,8 @@ struct dlr_successor {
     struct dlr_sets sets; /* rows 0: no parity */
     struct dlr_plan plan;
     struct dlr_plan_file *files; /* [plan.world] once persisting */
-    bool whole;                  /* every one of them was written */
+    struct dlr_persist_write write;
+    bool whole; /* every one of them was written */
     int timer, pidfd;
     bool end_after; /* we were told to end: first the child */
 };
@@ -240,7 +241,7 @@ static void persist_rank(struct dlr_successor *s, unsigned rank, const char *dir
                                      .version = s->plan.version,
                                      .bytes = src->bytes,
                                      .layout = layout_of(s)};
-    dlr_persist_path(dir, (int32_t)rank, s->plan.version, f->path, sizeof(f->path));
+    dlr_persist_path(dir, 'r', rank, &s->write, f->path, sizeof(f->path));
     if (src->from == DLR_PLAN_PARITY) {
         make_rank(s, rank);
         return;
@@ -312,6 +313,7 @@ static void persist(struct dlr_successor *s)
         s->files = calloc(s->plan.made_by, sizeof(*s->files));
     if (s->files) {
         s->whole = true;
+        s->write = (struct dlr_persist_write){s->plan.version, dlr_persist_tag()};
         dlr_agent_timer(a, &s->timer, a->job.persist_timeout_ms, on_late, s);
         dlr_format(dir, sizeof(dir), "%s/persist", a->conf.run_dir);
         for (unsigned r = 0; r < s->plan.made_by; r++)
@@ -327,6 +329,11 @@ void dlr_agent_succeed_done(struct dlr_agent *a, uint64_t id, int rc, const char
 
     if (dlr_agent_rebuild_done(a, id, rc, why) || !s || s->phase != PERSIST)
         return; /* a peer that would not report counts when the limit ends */
+    if (rc == 0 && (!s->files || id == 0 || id > s->plan.made_by ||
+                    dlr_slice_parse(why, &s->files[id - 1].slice) < 0)) {
+        rc = -EPROTO;
+        why = "the answer is malformed";
+    }
     if (rc < 0) {
         dlr_warn("%s: rank %llu is not written: %s", a->node,
                  (unsigned long long)id - 1, why);
@@ -364,13 +371,13 @@ static json_t *list_files(const struct dlr_successor *s)
 
     for (unsigned r = 0; s->files && s->whole && r < s->plan.made_by; r++) {
         const struct dlr_plan_file *f = &s->files[r];
-        char layout[17];
+        char layout[17], slice[DLR_SLICE_TEXT];
 
         dlr_format(layout, sizeof(layout), "%llx", (unsigned long long)f->copy.layout);
-        json_array_append_new(list,
-                              json_pack("{s:i, s:I, s:s, s:s}", "rank", f->copy.rank,
-                                        "bytes", (json_int_t)f->copy.bytes, "layout",
-                                        layout, "path", f->path));
+        dlr_slice_show(&f->slice, slice);
+        json_array_append_new(list, json_pack("{s:i, s:s, s:s, s:s}", "rank",
+                                              f->copy.rank, "slice", slice, "layout",
+                                              layout, "path", f->path));
     }
     return list;
 }

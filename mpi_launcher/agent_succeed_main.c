@@ -43,17 +43,18 @@ static int prepare(const json_t *work, const char *dir, struct dlr_journal *jour
 static int read_file(const json_t *j, unsigned world, const struct dlr_version *v,
                      struct dlr_plan_file *ret)
 {
-    uint64_t rank, bytes;
-    const char *layout, *path;
+    const char *layout, *path, *slice;
+    uint64_t rank;
 
     if (dlr_msg_uint(j, "rank", world - 1, &rank) < 0 ||
-        dlr_msg_uint(j, "bytes", INT64_MAX, &bytes) < 0 ||
+        dlr_msg_str(j, "slice", &slice) < 0 ||
+        dlr_slice_parse(slice, &ret->slice) < 0 ||
         dlr_msg_str(j, "layout", &layout) < 0 || dlr_msg_str(j, "path", &path) < 0)
         return -EBADMSG;
     ret->copy = (struct dlr_plan_copy){.rank = (int32_t)rank,
                                        .world = world,
                                        .version = *v,
-                                       .bytes = bytes,
+                                       .bytes = ret->slice.room,
                                        .layout = strtoull(layout, NULL, 16)};
     return dlr_format(ret->path, sizeof(ret->path), "%s", path);
 }

@@ -194,13 +194,13 @@ static uint64_t bytes_of(const struct ckpt *c, unsigned at, unsigned end)
     uint64_t bytes = 0;
 
     for (unsigned i = at; i < end; i++)
-        bytes += c->files[i].copy.bytes;
+        bytes += c->files[i].slice.bytes;
     return bytes;
 }
 
 /* --- ls ------------------------------------------------------------------------------------ */
 
-/* Files that are not there, or shorter than they were. */
+/* Ranks whose files are not there, or shorter than they were. */
 static unsigned missing(const struct ckpt *c, unsigned at, unsigned end,
                         int64_t *ret_written_ms)
 {
@@ -211,7 +211,7 @@ static unsigned missing(const struct ckpt *c, unsigned at, unsigned end,
         struct stat st;
 
         if (stat(c->files[i].path, &st) < 0 ||
-            (uint64_t)st.st_size < c->files[i].copy.bytes)
+            (uint64_t)st.st_size < c->files[i].slice.at + c->files[i].slice.bytes)
             n++;
         else if (st.st_mtim.tv_sec * INT64_C(1000) > *ret_written_ms)
             *ret_written_ms = st.st_mtim.tv_sec * INT64_C(1000);
@@ -232,7 +232,7 @@ static void list_one(const struct ckpt *c, unsigned at, unsigned end)
     printf("%10" PRIu64 " %6" PRIu32 " %7u %12s  %-12s", v.step, v.round, end - at,
            size, when);
     if (gone)
-        printf("  %u of %u files are gone or too short", gone, end - at);
+        printf("  the files of %u of %u ranks are gone or too short", gone, end - at);
     putchar('\n');
 }
 
@@ -309,6 +309,13 @@ static int check_chunks(struct ckpt *c, const struct dlr_slot *slot, uint32_t n,
     return 0;
 }
 
+/* The meta block ends with its checksum. */
+static bool is_slice(const void *meta, size_t bytes, const struct dlr_slice *slice)
+{
+    return memcmp((const char *)meta + bytes - sizeof(slice->crc), &slice->crc,
+                  sizeof(slice->crc)) == 0;
+}
+
 /* *ret is a file whose every byte is right: dlr_slot_unmap(). */
 static int open_file(struct ckpt *c, const struct dlr_plan_file *f,
                      struct dlr_slot **ret, struct dlr_err *err)
@@ -322,11 +329,13 @@ static int open_file(struct ckpt *c, const struct dlr_plan_file *f,
 
     if (fd < 0)
         return dlr_fail(err, -errno, "cannot be opened: %s", strerror(errno));
-    rc = dlr_saved_map(fd, &slot, err);
+    rc = dlr_saved_map(fd, f->copy.rank, &slot, err);
     if (rc < 0)
         return rc;
     dlr_slot_meta(slot, &meta, &bytes);
     rc = dlr_slot_check_meta(meta, bytes, dlr_slot_bytes(slot), &info, err);
+    if (rc == 0 && !is_slice(meta, bytes, &f->slice))
+        rc = dlr_fail(err, -EBADMSG, "is not what the manifest names");
     if (rc == 0 && (info.rank != f->copy.rank || info.world != f->copy.world ||
                     !dlr_version_eq(info.version, f->copy.version)))
         rc = dlr_fail(err, -EBADMSG,
@@ -370,7 +379,7 @@ static int read_one(struct ckpt *c, unsigned at, unsigned end, bool export)
     size_text(bytes_of(c, at, end), size, sizeof(size));
     if (!bad)
         printf("step %" PRIu64 " of round %" PRIu32
-               ": %u files, %s, every byte is right%s%s\n",
+               ": %u ranks, %s, every byte is right%s%s\n",
                v.step, v.round, end - at, size, export ? "; exported to " : "",
                export ? c->output : "");
     return bad ? DLR_CLI_FAIL : DLR_CLI_OK;

@@ -34,7 +34,7 @@ static int open_other(void *arg, int rank, struct dlr_slot **ret, struct dlr_err
     fd = open(files->list[i].path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return dlr_fail(err, -errno, "cannot open '%s': %m", files->list[i].path);
-    rc = dlr_saved_map(fd, ret, &why);
+    rc = dlr_saved_map(fd, rank, ret, &why);
     return rc < 0 ? dlr_fail(err, rc, "'%s': %s", files->list[i].path, why.text) : 0;
 }
 
@@ -44,6 +44,7 @@ int dlr_cli_export(const struct dlr_plan_file *files, unsigned n, unsigned i,
     const struct dlr_saved_how how = {0}; /* compared just now */
     const struct dlr_plan_copy *copy = &files[i].copy;
     struct files all = {files, n};
+    struct dlr_saved_part part = {0};
     struct dlr_slot *whole = NULL;
     char path[PATH_MAX];
     int rc = dlr_format(path, sizeof(path), "%s/rank-%" PRId32 ".safetensors", output,
@@ -52,8 +53,9 @@ int dlr_cli_export(const struct dlr_plan_file *files, unsigned n, unsigned i,
     if (rc < 0)
         return dlr_fail(err, rc, "the path is too long");
     rc = dlr_slot_whole(slot, open_other, &all, &whole, err);
+    part.slot = rc > 0 ? whole : slot;
     if (rc >= 0)
-        rc = dlr_saved_write(rc > 0 ? whole : slot, AT_FDCWD, path, 0666, &how, err);
+        rc = dlr_saved_write(&part, 1, AT_FDCWD, path, 0666, &how, err);
     dlr_slot_unmap(whole);
     return rc;
 }

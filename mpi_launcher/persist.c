@@ -4,27 +4,42 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "ckpt/saved.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/file.h"
 #include "common/msg.h"
 #include "common/str.h"
 
-#define MANIFEST_MAX (64u << 20) /* bytes: 64 per rank at DLR_PLAN_RANKS_MAX */
+#define MANIFEST_MAX (256u << 20) /* bytes: 256 per rank at DLR_PLAN_RANKS_MAX */
+#define FORM 2                    /* of the manifest */
 #define SUFFIX DLR_SAVED_SUFFIX
 #define MANIFEST "manifest"
 #define MANIFEST_SUFFIX ".json"
 
-int dlr_persist_path(const char *dir, int32_t rank, struct dlr_version version,
-                     char *buf, size_t size)
+uint32_t dlr_persist_tag(void)
 {
-    return dlr_format(buf, size, "%s/r%d-%u-%llu" SUFFIX, dir, rank, version.round,
-                      (unsigned long long)version.step);
+    uint32_t tag = 0;
+
+    if (getrandom(&tag, sizeof(tag), 0) != sizeof(tag))
+        tag = (uint32_t)dlr_now_ns();
+    return tag;
+}
+
+int dlr_persist_path(const char *dir, char kind, unsigned i,
+                     const struct dlr_persist_write *write, char *buf, size_t size)
+{
+    return dlr_format(buf, size, "%s/%c%u-%" PRIu32 "-%" PRIu64 "-%08" PRIx32 SUFFIX,
+                      dir, kind, i, write->version.round, write->version.step,
+                      write->tag);
 }
 
 int dlr_persist_manifest(struct dlr_version version, char *buf, size_t size)
@@ -74,6 +89,17 @@ static int check_whole(const struct dlr_plan_file *files, unsigned n,
     return 0;
 }
 
+static json_t *slice_row(const struct dlr_plan_file *f)
+{
+    char crc[9];
+
+    dlr_format(crc, sizeof(crc), "%08" PRIx32, f->slice.crc);
+    return json_pack("{s:i, s:s, s:I, s:I, s:I, s:s}", "rank", f->copy.rank, "file",
+                     base_name(f->path), "at", (json_int_t)f->slice.at, "bytes",
+                     (json_int_t)f->slice.bytes, "room", (json_int_t)f->slice.room,
+                     "crc", crc);
+}
+
 static json_t *manifest(const struct dlr_plan_file *files, unsigned n)
 {
     const struct dlr_plan_copy *first = &files[0].copy;
@@ -82,29 +108,40 @@ static json_t *manifest(const struct dlr_plan_file *files, unsigned n)
 
     dlr_format(layout, sizeof(layout), "%016llx", (unsigned long long)first->layout);
     for (unsigned i = 0; i < n; i++)
-        json_array_append_new(list,
-                              json_pack("{s:i, s:s, s:I}", "rank", files[i].copy.rank,
-                                        "file", base_name(files[i].path), "bytes",
-                                        (json_int_t)files[i].copy.bytes));
-    return json_pack("{s:i, s:s, s:i, s:I, s:I, s:s, s:o}", "v", DLR_MSG_VERSION, "t",
-                     "manifest", "world", (int)first->world, "vround",
+        json_array_append_new(list, slice_row(&files[i]));
+    return json_pack("{s:i, s:s, s:i, s:I, s:I, s:s, s:o}", "v", FORM, "t", "manifest",
+                     "world", (int)first->world, "vround",
                      (json_int_t)first->version.round, "step",
-                     (json_int_t)first->version.step, "layout", layout, "files", list);
+                     (json_int_t)first->version.step, "layout", layout, "slices", list);
+}
+
+static int parse_slice(const json_t *j, struct dlr_slice *ret)
+{
+    const char *crc;
+
+    if (dlr_msg_uint(j, "at", INT64_MAX, &ret->at) < 0 ||
+        dlr_msg_uint(j, "bytes", INT64_MAX, &ret->bytes) < 0 ||
+        dlr_msg_uint(j, "room", INT64_MAX, &ret->room) < 0 ||
+        dlr_msg_str(j, "crc", &crc) < 0 || ret->bytes > INT64_MAX - ret->at ||
+        strspn(crc, "0123456789abcdef") != 8 || strlen(crc) != 8)
+        return -EBADMSG;
+    ret->crc = (uint32_t)strtoul(crc, NULL, 16);
+    return 0;
 }
 
 static int parse_file(const char *dir, const json_t *j, const struct dlr_plan_copy *all,
                       struct dlr_plan_file *ret)
 {
-    uint64_t rank, bytes;
     const char *name;
+    uint64_t rank;
 
     if (dlr_msg_uint(j, "rank", all->world - 1, &rank) < 0 ||
-        dlr_msg_uint(j, "bytes", INT64_MAX, &bytes) < 0 ||
-        dlr_msg_str(j, "file", &name) < 0 || strchr(name, '/') || name[0] != 'r')
+        parse_slice(j, &ret->slice) < 0 || dlr_msg_str(j, "file", &name) < 0 ||
+        strchr(name, '/') || (name[0] != 'r' && name[0] != 'n'))
         return -EBADMSG;
     ret->copy = *all;
     ret->copy.rank = (int32_t)rank;
-    ret->copy.bytes = bytes;
+    ret->copy.bytes = ret->slice.room;
     return dlr_format(ret->path, sizeof(ret->path), "%s/%s", dir, name);
 }
 
@@ -115,7 +152,7 @@ static int parse_head(const json_t *m, struct dlr_plan_copy *ret,
     const char *layout;
     char *end;
 
-    *ret_list = json_object_get(m, "files");
+    *ret_list = json_object_get(m, "slices");
     if (!dlr_streq(dlr_msg_type(m), "manifest") ||
         dlr_msg_uint(m, "world", DLR_PLAN_RANKS_MAX, &world) < 0 || world == 0 ||
         dlr_msg_uint(m, "vround", UINT32_MAX, &vround) < 0 ||
@@ -127,6 +164,22 @@ static int parse_head(const json_t *m, struct dlr_plan_copy *ret,
     ret->version = (struct dlr_version){(uint32_t)vround, step};
     ret->layout = strtoull(layout, &end, 16);
     return *layout == '\0' || *end != '\0' ? -EBADMSG : 0;
+}
+
+/* A manifest of another form than ours says so before anything else is looked at. */
+static int check_form(const json_t *m, const char *dir, const char *name,
+                      struct dlr_err *err)
+{
+    const json_t *form = json_object_get(m, "v");
+
+    if (!json_is_integer(form) || !json_is_string(json_object_get(m, "t")))
+        return dlr_fail(err, -EBADMSG, "'%s/%s' is malformed", dir, name);
+    if (json_integer_value(form) != FORM)
+        return dlr_fail(err, -EBADMSG,
+                        "'%s/%s' is of form %" JSON_INTEGER_FORMAT
+                        ", this version reads form %d only",
+                        dir, name, json_integer_value(form), FORM);
+    return 0;
 }
 
 /* One manifest's files, appended to *files. */
@@ -144,8 +197,10 @@ static int load_manifest(int fd, const char *dir, const char *name,
     if (rc < 0)
         return rc;
     m = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
-    if (!json_is_object(m) || !json_is_string(json_object_get(m, "t")) ||
-        parse_head(m, &all, &list) < 0)
+    rc = check_form(m, dir, name, err);
+    if (rc < 0)
+        return rc;
+    if (parse_head(m, &all, &list) < 0)
         return dlr_fail(err, -EBADMSG, "'%s/%s' is malformed", dir, name);
     more = realloc(*files, (*n + (size_t)all.world) * sizeof(*more));
     if (!more)
@@ -218,36 +273,37 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Version of "r<rank>-<vround>-<step>.safetensors"; false for any other name. */
-static bool file_version(const char *name, struct dlr_version *ret)
+/* What wrote "<n|r><i>-<vround>-<step>-<tag>.safetensors"; false for any other name. */
+static bool file_write(const char *name, struct dlr_persist_write *ret)
 {
-    unsigned rank, vround;
-    unsigned long long step;
-    char again[64];
+    struct dlr_persist_write w;
+    char again[96], kind;
+    unsigned i;
 
-    if (sscanf(name, "r%u-%u-%llu" SUFFIX, &rank, &vround, &step) != 3 ||
-        dlr_format(again, sizeof(again), "r%u-%u-%llu" SUFFIX, rank, vround, step) <
-            0 ||
-        !dlr_streq(again, name))
+    if (sscanf(name, "%c%u-%" SCNu32 "-%" SCNu64 "-%" SCNx32 SUFFIX, &kind, &i,
+               &w.version.round, &w.version.step, &w.tag) != 5 ||
+        (kind != 'n' && kind != 'r') ||
+        dlr_persist_path(".", kind, i, &w, again, sizeof(again)) < 0 ||
+        !dlr_streq(again + strlen("./"), name))
         return false;
-    *ret = (struct dlr_version){vround, step};
+    *ret = w;
     return true;
 }
 
-/* Version of what a crash left of such a file: ".NAME.<16 digits>" (dlr_file_replace). */
-static bool half_version(const char *name, struct dlr_version *ret)
+/* The same of what a crash left of such a file: ".NAME.<16 digits>" (dlr_file_replace). */
+static bool half_write(const char *name, struct dlr_persist_write *ret)
 {
     size_t len = strlen(name), tail = strlen(".0123456789abcdef");
-    char slot[DLR_PERSIST_NAME];
+    char whole[96];
 
     if (name[0] != '.' || len < tail + 1 || name[len - tail] != '.')
         return false;
-    return dlr_format(slot, sizeof(slot), "%.*s", (int)(len - tail - 1), name + 1) >=
+    return dlr_format(whole, sizeof(whole), "%.*s", (int)(len - tail - 1), name + 1) >=
                0 &&
-           file_version(slot, ret);
+           file_write(whole, ret);
 }
 
-/* The slot files of dir that are older than v and in no manifest. Best effort: what cannot be
+/* The files of dir that are older than v and in no manifest. Best effort: what cannot be
  * removed only takes room. Newer ones may be on their way to a manifest of their own.
  */
 static void prune_files(DIR *d, const char **kept, unsigned n, struct dlr_version v)
@@ -258,10 +314,10 @@ static void prune_files(DIR *d, const char **kept, unsigned n, struct dlr_versio
     rewinddir(d);
     while ((e = readdir(d))) {
         const char *name = e->d_name;
-        struct dlr_version its;
+        struct dlr_persist_write its;
 
-        if ((file_version(name, &its) || half_version(name, &its)) &&
-            dlr_version_cmp(its, v) < 0 &&
+        if ((file_write(name, &its) || half_write(name, &its)) &&
+            dlr_version_cmp(its.version, v) < 0 &&
             !bsearch(&name, kept, n, sizeof(*kept), by_name))
             unlinkat(dirfd(d), name, 0);
     }
@@ -295,14 +351,63 @@ static void prune(const char *dir, struct dlr_version v, unsigned keep)
     prune_files(d, kept, nkept, v);
 }
 
-void dlr_persist_forget(const char *dir, unsigned world, struct dlr_version version,
+void dlr_persist_forget(const char *dir, const struct dlr_persist_write *write,
                         const atomic_bool *stop)
 {
-    char path[DLR_PLAN_WHERE];
+    DLR_AUTO_CLOSEDIR DIR *d = opendir(dir);
+    struct dirent *e;
 
-    for (unsigned r = 0; r < world && !atomic_load(stop); r++)
-        if (dlr_persist_path(dir, (int32_t)r, version, path, sizeof(path)) >= 0)
-            unlink(path);
+    while (d && !atomic_load(stop) && (e = readdir(d))) {
+        struct dlr_persist_write its;
+
+        if (file_write(e->d_name, &its) && its.tag == write->tag &&
+            dlr_version_eq(its.version, write->version))
+            unlinkat(dirfd(d), e->d_name, 0);
+    }
+}
+
+static int by_path(const void *a, const void *b)
+{
+    const struct dlr_plan_file *const *x = a, *const *y = b;
+
+    return strcmp((*x)->path, (*y)->path);
+}
+
+static int look_at(const struct dlr_plan_file *f, const struct stat *st,
+                   struct dlr_err *err)
+{
+    return f->slice.at + f->slice.bytes <= (uint64_t)st->st_size
+               ? 0
+               : dlr_fail(err, -EIO, "'%s' was written and is too short", f->path);
+}
+
+int dlr_persist_count(const struct dlr_plan_file *files, unsigned n, unsigned *ret_n,
+                      uint64_t *ret_bytes, struct dlr_err *err)
+{
+    DLR_AUTO_FREE const struct dlr_plan_file **sorted = calloc(n + 1u, sizeof(*sorted));
+    uint64_t bytes = 0;
+    unsigned count = 0;
+    struct stat st;
+    int rc = 0;
+
+    if (!sorted)
+        return dlr_fail(err, -ENOMEM, "out of memory");
+    for (unsigned i = 0; i < n; i++)
+        sorted[i] = &files[i];
+    qsort(sorted, n, sizeof(*sorted), by_path);
+    for (unsigned i = 0; rc == 0 && i < n; i++) {
+        if (i == 0 || !dlr_streq(sorted[i]->path, sorted[i - 1]->path)) {
+            if (stat(sorted[i]->path, &st) < 0)
+                return dlr_fail(err, -errno, "'%s' was written and is not there: %s",
+                                sorted[i]->path, strerror(errno));
+            count++;
+            bytes += (uint64_t)st.st_size;
+        }
+        rc = look_at(sorted[i], &st, err);
+    }
+    *ret_n = count;
+    *ret_bytes = bytes;
+    return rc;
 }
 
 int dlr_persist_save(const char *dir, const struct dlr_plan_file *files, unsigned n,

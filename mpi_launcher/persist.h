@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Versions on a disk: one slot file per rank and a manifest that names them. A version is
- * there when its manifest is; slot files without one mean nothing.
+/* Versions on a disk: files of ranks' slots, one for each node that wrote some, and a manifest that names them. A
+ * version is there when its manifest is; files without one mean nothing.
  */
 #ifndef DLR_MPI_LAUNCHER_PERSIST_H
 #define DLR_MPI_LAUNCHER_PERSIST_H
@@ -12,16 +12,33 @@
 
 #define DLR_PERSIST_NAME 64 /* of a manifest */
 
-/* "<dir>/r<rank>-<vround>-<step>.safetensors" */
-int dlr_persist_path(const char *dir, int32_t rank, struct dlr_version version,
-                     char *buf, size_t size);
+/* What a file of one write is called: no two writes use a name, also of the same version, since what stands in a node's
+ * file is not the same each time.
+ */
+struct dlr_persist_write {
+    struct dlr_version version;
+    uint32_t tag; /* dlr_persist_tag() */
+};
+uint32_t dlr_persist_tag(void); /* drawn */
+
+/* "<dir>/n<i>-<vround>-<step>-<tag>.safetensors": what node i writes of ranks that it holds; with 'r' for 'n' rank i's
+ * alone.
+ */
+int dlr_persist_path(const char *dir, char kind, unsigned i,
+                     const struct dlr_persist_write *write, char *buf, size_t size);
 
 /* "manifest-<vround>-<step>.json" */
 int dlr_persist_manifest(struct dlr_version version, char *buf, size_t size);
 
+/* Looks at the files that n ranks are said to be in: each is as long as they need. Their number, and the sum of
+ * their bytes. Blocking.
+ */
+int dlr_persist_count(const struct dlr_plan_file *files, unsigned n, unsigned *ret_n,
+                      uint64_t *ret_bytes, struct dlr_err *err);
+
 /* Writes the manifest of a version into dir, durably. files holds every rank once, all of one
  * layout, each in dir and already durable; -EINVAL otherwise. Then removes what is older than the
- * newest keep versions, and older slot files that no manifest names; keep 0: nothing. Blocking.
+ * newest keep versions, and older files that no manifest names; keep 0: nothing. Blocking.
  */
 int dlr_persist_save(const char *dir, const struct dlr_plan_file *files, unsigned n,
                      unsigned keep, struct dlr_err *err);
@@ -34,10 +51,10 @@ int dlr_persist_save(const char *dir, const struct dlr_plan_file *files, unsigne
 int dlr_persist_load(const char *dir, struct dlr_plan_file **ret_files, unsigned *ret_n,
                      struct dlr_err *err);
 
-/* Removes the slot files of a version that got no manifest, until *stop, which another thread
- * may set when it wants them. Best effort. Blocking.
+/* Removes the files of a write that got no manifest, until *stop, which another thread may set. Best effort.
+ * Blocking.
  */
-void dlr_persist_forget(const char *dir, unsigned world, struct dlr_version version,
+void dlr_persist_forget(const char *dir, const struct dlr_persist_write *write,
                         const atomic_bool *stop);
 
 #endif

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "ckpt/slice.h"
 #include "ckpt/version.h"
 #include "common/err.h"
 #include "health/health.h"
@@ -79,6 +80,7 @@ struct dlr_plan_seat {
 struct dlr_plan_file {
     struct dlr_plan_copy copy;
     char path[DLR_PLAN_WHERE];
+    struct dlr_slice slice; /* which part of it */
 };
 
 /* A copy that was tried and failed. */

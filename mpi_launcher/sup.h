@@ -16,6 +16,7 @@
 #include "mpi_launcher/identity.h"
 #include "mpi_launcher/journal.h"
 #include "mpi_launcher/members.h"
+#include "mpi_launcher/persist.h"
 #include "mpi_launcher/plan.h"
 #include "mpi_launcher/policy.h"
 #include "mpi_launcher/procid.h"
@@ -42,6 +43,8 @@ struct dlr_transfer {
     unsigned rank, from, to;   /* nodes */
     unsigned slot;             /* sup_again.c: what it goes into: rank's or a shard's */
     char path[DLR_PLAN_WHERE]; /* not "": between a file and node 'to' */
+    bool alone;                /* nothing else goes into that file */
+    struct dlr_slice slice;    /* of it, once that was written */
     uint64_t of;               /* not 0: a part of what that one rebuilds */
     bool rebuild;              /* node 'to' makes it of its parts */
     bool essential;            /* without it the round cannot begin */
@@ -215,7 +218,8 @@ struct dlr_sup {
     bool bring_failed; /* a copy could not be brought: a version is not bad for that */
     bool preparing, persisting, persist_done;
     struct dlr_plan persist_plan;
-    struct dlr_aside *manifest; /* what writes it */
+    struct dlr_persist_write persist_write; /* what its files are called */
+    struct dlr_aside *manifest;             /* what writes it */
     int transfer_rc;
     char transfer_why[256];
 
@@ -463,7 +467,10 @@ struct dlr_transfer *dlr_sup_add_transfer(struct dlr_sup *s, unsigned rank, int 
                                           int to, bool essential);
 void dlr_sup_ask_reserve(struct dlr_sup *s, unsigned node, unsigned rank,
                          uint64_t bytes);
-/* type with the transfer's fields and one more, to node. */
+/* A message of this type with the transfer's fields. */
+json_t *dlr_sup_order(const struct dlr_sup *s, const struct dlr_transfer *t,
+                      const char *type);
+/* The same with one more, to node. */
 void dlr_sup_ask(struct dlr_sup *s, const struct dlr_transfer *t, const char *type,
                  unsigned node, const char *key, const char *value);
 /* A node has no room for a rank's copy: what was to go there has ended. True when the round needs it. */
@@ -476,11 +483,19 @@ struct dlr_transfer *dlr_sup_transfer(struct dlr_sup *s, uint64_t id); /* NULL n
 /* Nodes that are left write theirs; the policy is told when a manifest names the files. */
 void dlr_sup_persist(void *arg);
 void dlr_sup_persist_reports(struct dlr_sup *s); /* they have told what they hold */
-/* Has the holder write a rank's copy to a file of dir; nothing when it is one. */
+/* Has a rank's copy written to dir, where it is not in a file yet: with others of the node that holds it, whom
+ * dlr_sup_write_nodes() asks; of parity it is made first.
+ */
 void dlr_sup_write_rank(struct dlr_sup *s, const struct dlr_plan *plan, const char *dir,
                         unsigned rank);
-/* The same for what was made of parity just now. */
+void dlr_sup_write_nodes(struct dlr_sup *s);
+/* What was made of parity just now, to a file of its own. */
 void dlr_sup_write_rebuilt(struct dlr_sup *s, const struct dlr_transfer *made);
+/* A write has ended with rc and what the node says of it: 0, -errno, or -EINPROGRESS when another one was asked for
+ * instead, since all of the node's were too much for one file.
+ */
+int dlr_sup_written(struct dlr_sup *s, struct dlr_transfer *t, int rc,
+                    const char *said);
 
 /* --- sup_bad.c: versions whose numbers are bad ------------------------------------------- */
 /* Strikes every version of v's step and later that was made up to v's round, everywhere. */

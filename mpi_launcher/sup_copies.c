@@ -126,8 +126,8 @@ struct dlr_transfer *dlr_sup_add_transfer(struct dlr_sup *s, unsigned rank, int 
     return t;
 }
 
-void dlr_sup_ask(struct dlr_sup *s, const struct dlr_transfer *t, const char *type,
-                 unsigned node, const char *key, const char *value)
+json_t *dlr_sup_order(const struct dlr_sup *s, const struct dlr_transfer *t,
+                      const char *type)
 {
     json_t *msg = dlr_msg_new(type);
 
@@ -136,6 +136,14 @@ void dlr_sup_ask(struct dlr_sup *s, const struct dlr_transfer *t, const char *ty
     json_object_set_new(msg, "rank", json_integer(t->rank));
     json_object_set_new(msg, "vround", json_integer(s->transfer_version.round));
     json_object_set_new(msg, "step", json_integer(s->transfer_version.step));
+    return msg;
+}
+
+void dlr_sup_ask(struct dlr_sup *s, const struct dlr_transfer *t, const char *type,
+                 unsigned node, const char *key, const char *value)
+{
+    json_t *msg = dlr_sup_order(s, t, type);
+
     json_object_set_new(msg, key, json_string(value));
     if (dlr_streq(type, "load") && !dlr_after(value, s->info.dir))
         json_object_set_new(msg, "foreign", json_true()); /* --dlrover-restore-from */
@@ -267,7 +275,11 @@ void dlr_sup_on_done(struct dlr_sup *s, unsigned node, const json_t *msg)
         dlr_sup_again_done(s, node, id, rc, why))
         return;
     t = dlr_sup_transfer(s, id);
-    if (t && (node == t->from || node == t->to))
+    if (!t || (node != t->from && node != t->to))
+        return;
+    if (s->persisting && t->path[0] && !t->rebuild)
+        rc = dlr_sup_written(s, t, rc, why);
+    if (rc != -EINPROGRESS)
         end_transfer(s, t, copy_rc(rc), why);
 }
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cleanup.h"
 #include "common/file.h"
+#include "common/str.h"
 #include "mpi_launcher/persist.h"
 #include "mpi_launcher/sup.h"
 
@@ -16,36 +16,31 @@ struct manifest {
     char dir[DLR_RUN_PATH + 32];
     unsigned keep;
     struct dlr_err err;
-    struct dlr_version version;
+    unsigned count; /* of the files, once that is known */
     unsigned n;
-    uint64_t bytes[]; /* of each rank's file */
+    struct dlr_plan_file files[]; /* where each rank's bytes are */
 };
 
 static int save(void *arg, int *none)
 {
     struct manifest *m = arg;
-    DLR_AUTO_FREE struct dlr_plan_file *files = calloc(m->n, sizeof(*files));
-    int rc = files ? dlr_mkdirs(m->dir, 0700, &m->err) : -ENOMEM;
+    int rc = dlr_mkdirs(m->dir, 0700, &m->err);
+    uint64_t bytes;
 
-    for (unsigned r = 0; rc >= 0 && r < m->n; r++) {
-        files[r].copy = (struct dlr_plan_copy){.rank = (int32_t)r,
-                                               .world = m->n,
-                                               .version = m->version,
-                                               .bytes = m->bytes[r]};
-        dlr_persist_path(m->dir, (int32_t)r, m->version, files[r].path,
-                         sizeof(files[r].path));
-    }
-    return rc < 0 ? rc : dlr_persist_save(m->dir, files, m->n, m->keep, &m->err);
+    if (rc >= 0)
+        rc = dlr_persist_count(m->files, m->n, &m->count, &bytes, &m->err);
+    return rc < 0 ? rc : dlr_persist_save(m->dir, m->files, m->n, m->keep, &m->err);
 }
 
-static void tell(struct dlr_sup *s, int rc, const char *dir, const char *why)
+static void tell(struct dlr_sup *s, int rc, unsigned files, const char *dir,
+                 const char *why)
 {
     const struct dlr_plan *plan = &s->persist_plan;
 
     dlr_journal_note(s->journal, "persist", "s:o,s:i,s:I,s:s", "version",
-                     dlr_sup_version(rc < 0 ? NULL : &plan->version), "files", s->moved,
-                     "took_ms", (json_int_t)(dlr_sup_now() - s->phase_ms), "why",
-                     rc < 0 ? why : "");
+                     dlr_sup_version(rc < 0 ? NULL : &plan->version), "files",
+                     (int)files, "took_ms", (json_int_t)(dlr_sup_now() - s->phase_ms),
+                     "why", rc < 0 ? why : "");
     if (rc < 0)
         dlr_sup_say(s, "the checkpoint is not written: %s", why);
     else
@@ -55,21 +50,52 @@ static void tell(struct dlr_sup *s, int rc, const char *dir, const char *why)
     dlr_plan_done(&s->persist_plan);
 }
 
+/* What was there before is in the files of another write. */
+static void add_former(const struct dlr_sup *s, struct manifest *m)
+{
+    for (unsigned i = 0; i < s->nfiles; i++) {
+        const struct dlr_plan_file *f = &s->files[i];
+        unsigned r = (unsigned)f->copy.rank;
+
+        if (r < m->n && dlr_version_eq(f->copy.version, s->persist_plan.version) &&
+            s->persist_plan.sources[r].from == DLR_PLAN_FILE &&
+            dlr_streq(f->path, s->persist_plan.sources[r].where))
+            m->files[r] = *f;
+    }
+}
+
+static void add_written(const struct dlr_sup *s, struct manifest *m)
+{
+    for (unsigned i = 0; i < s->ntransfers; i++) {
+        const struct dlr_transfer *t = &s->transfers[i];
+        struct dlr_plan_file *f;
+
+        if (t->rank >= m->n || t->rebuild || !t->path[0])
+            continue;
+        f = &m->files[t->rank];
+        f->copy = (struct dlr_plan_copy){.rank = (int32_t)t->rank,
+                                         .world = m->n,
+                                         .version = s->persist_plan.version,
+                                         .bytes = t->slice.room};
+        f->slice = t->slice;
+        dlr_format(f->path, sizeof(f->path), "%s", t->path);
+    }
+}
+
 static struct dlr_aside *make(const struct dlr_sup *s)
 {
-    const struct dlr_plan *plan = &s->persist_plan;
+    unsigned n = s->persist_plan.made_by;
     struct dlr_aside *a =
-        dlr_aside_new(sizeof(struct manifest) + plan->made_by * sizeof(uint64_t));
+        dlr_aside_new(sizeof(struct manifest) + n * sizeof(struct dlr_plan_file));
     struct manifest *m = a ? dlr_aside_arg(a) : NULL;
 
     if (!m)
         return NULL;
     snprintf(m->dir, sizeof(m->dir), "%s/persist", s->info.dir);
     m->keep = s->conf.persist_keep ? s->conf.persist_keep : 1;
-    m->version = plan->version;
-    m->n = plan->made_by;
-    for (unsigned r = 0; r < m->n; r++)
-        m->bytes[r] = plan->sources[r].bytes;
+    m->n = n;
+    add_former(s, m);
+    add_written(s, m);
     return a;
 }
 
@@ -83,7 +109,7 @@ static int is_done(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     zloop_poller_end(loop, &ended);
     if (dlr_aside_end(s->manifest, &rc, &none) < 0)
         return 0;
-    tell(s, rc, m->dir, m->err.text[0] ? m->err.text : strerror(-rc));
+    tell(s, rc, m->count, m->dir, m->err.text[0] ? m->err.text : strerror(-rc));
     s->manifest = dlr_aside_free(s->manifest);
     dlr_policy_persisted(s->policy, dlr_sup_now());
     return dlr_sup_is_over(s) ? -1 : 0;
@@ -107,6 +133,6 @@ void dlr_sup_write_manifest(struct dlr_sup *s)
         snprintf(s->transfer_why, sizeof(s->transfer_why), "%s", strerror(-rc));
         dlr_aside_free(a);
     }
-    tell(s, rc, s->info.dir, s->transfer_why);
+    tell(s, rc, 0, s->info.dir, s->transfer_why);
     dlr_policy_persisted(s->policy, dlr_sup_now());
 }

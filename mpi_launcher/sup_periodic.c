@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "ckpt/cadence.h"
@@ -19,25 +18,30 @@
 /* What blocks: a process apart does it. */
 struct manifest {
     char dir[DLR_RUN_PATH + 32];
-    struct dlr_version version;
+    struct dlr_persist_write write;
     unsigned world, keep;
     bool give_up; /* remove what was written of the version */
     struct dlr_err err;
-    uint64_t bytes;   /* of this one */
-    atomic_bool stop; /* the survivors write now */
+    unsigned count;               /* files of this one, */
+    uint64_t bytes;               /* and their bytes */
+    atomic_bool stop;             /* the survivors write now */
+    struct dlr_plan_file files[]; /* [world] where each rank's bytes are */
 };
 
 enum state { IDLE, WRITING, MANIFEST };
 
-/* Who was asked to write a rank's file. */
+/* Who was asked to write a rank's bytes. */
 struct rank_file {
     enum { BY_OWNER, BY_HOLDER, ANSWERED } by;
+    bool alone; /* into a file of its own, not its node's */
+    struct dlr_slice slice;
     char why[100]; /* the owner could not */
 };
 
 struct dlr_periodic {
     enum state state;
-    struct dlr_version version, last;
+    struct dlr_persist_write write;
+    struct dlr_version last;
     uint32_t round;
     uint64_t first_id; /* of rank 0's request; the others follow */
     unsigned world, left, skipped;
@@ -76,25 +80,6 @@ void dlr_sup_periodic_start(struct dlr_sup *s)
 
 /* --- the process apart ---------------------------------------------------------------------- */
 
-static int add_files(struct manifest *m, struct dlr_plan_file *files)
-{
-    for (unsigned r = 0; r < m->world; r++) {
-        struct stat st;
-
-        dlr_persist_path(m->dir, (int32_t)r, m->version, files[r].path,
-                         sizeof(files[r].path));
-        if (stat(files[r].path, &st) < 0)
-            return dlr_fail(&m->err, -errno, "'%s' was written and is not there: %s",
-                            files[r].path, strerror(errno));
-        files[r].copy = (struct dlr_plan_copy){.rank = (int32_t)r,
-                                               .world = m->world,
-                                               .version = m->version,
-                                               .bytes = (uint64_t)st.st_size};
-        m->bytes += (uint64_t)st.st_size;
-    }
-    return dlr_persist_save(m->dir, files, m->world, m->keep, &m->err);
-}
-
 /* Gives every version that is there now. */
 static int write_manifest(void *arg, int *fd)
 {
@@ -105,34 +90,65 @@ static int write_manifest(void *arg, int *fd)
     int rc;
 
     if (m->give_up) {
-        dlr_persist_forget(m->dir, m->world, m->version, &m->stop);
+        dlr_persist_forget(m->dir, &m->write, &m->stop);
         return 0;
     }
-    files = calloc(m->world, sizeof(*files));
-    rc = files ? add_files(m, files) : -ENOMEM;
+    rc = dlr_persist_count(m->files, m->world, &m->count, &m->bytes, &m->err);
+    if (rc == 0)
+        rc = dlr_persist_save(m->dir, m->files, m->world, m->keep, &m->err);
     if (rc < 0)
         return rc;
-    free(DLR_STEAL(files));
     *fd = memfd_create("dlrover-files", MFD_CLOEXEC);
     if (*fd < 0 || dlr_persist_load(m->dir, &files, &n, &quiet) < 0)
         return 0;
     return dlr_write_all(*fd, files, n * sizeof(*files)) < 0 ? -ENOMEM : 0;
 }
 
+/* The file that a rank's bytes go to, and who is asked for it. */
+static void path_of(const struct dlr_sup *s, unsigned rank, char *buf, size_t size)
+{
+    const struct dlr_periodic *p = s->periodic;
+    char dir[DLR_RUN_PATH + 32];
+    bool alone = p->ranks[rank].alone;
+
+    snprintf(dir, sizeof(dir), "%s/persist", s->info.dir);
+    dlr_persist_path(dir, alone ? 'r' : 'n',
+                     alone ? rank : (unsigned)dlr_sup_place_of(s, rank), &p->write, buf,
+                     size);
+}
+
+static void list_files(const struct dlr_sup *s, struct dlr_plan_file *files)
+{
+    const struct dlr_periodic *p = s->periodic;
+
+    for (unsigned r = 0; r < p->world; r++) {
+        files[r].slice = p->ranks[r].slice;
+        files[r].copy = (struct dlr_plan_copy){.rank = (int32_t)r,
+                                               .world = p->world,
+                                               .version = p->write.version,
+                                               .bytes = files[r].slice.room};
+        path_of(s, r, files[r].path, sizeof(files[r].path));
+    }
+}
+
 static void start_manifest(struct dlr_sup *s)
 {
     struct dlr_periodic *p = s->periodic;
-    struct dlr_aside *a = dlr_aside_new(sizeof(struct manifest));
+    bool give_up = p->rc < 0;
+    size_t room = give_up ? 0 : p->world * sizeof(struct dlr_plan_file);
+    struct dlr_aside *a = dlr_aside_new(sizeof(struct manifest) + room);
     struct manifest *m = a ? dlr_aside_arg(a) : NULL;
 
     p->state = IDLE;
     if (!m)
         return;
     snprintf(m->dir, sizeof(m->dir), "%s/persist", s->info.dir);
-    m->version = p->version;
+    m->write = p->write;
     m->world = p->world;
     m->keep = s->conf.persist_keep ? s->conf.persist_keep : 1;
-    m->give_up = p->rc < 0;
+    m->give_up = give_up;
+    if (!give_up)
+        list_files(s, m->files);
     if (dlr_aside_start(a, s->apart, write_manifest, -1) < 0) {
         dlr_aside_free(a);
         return;
@@ -197,35 +213,61 @@ static int writer_of(const struct dlr_sup *s, unsigned rank)
     }
 }
 
-static void ask(struct dlr_sup *s, unsigned rank)
+static json_t *order(const struct dlr_sup *s, unsigned rank)
 {
-    struct dlr_periodic *p = s->periodic;
-    char path[DLR_PLAN_WHERE], dir[DLR_RUN_PATH + 32];
+    const struct dlr_periodic *p = s->periodic;
     json_t *msg = dlr_msg_new("persist");
+    char path[DLR_PLAN_WHERE];
 
-    snprintf(dir, sizeof(dir), "%s/persist", s->info.dir);
-    dlr_persist_path(dir, (int32_t)rank, p->version, path, sizeof(path));
+    path_of(s, rank, path, sizeof(path));
     json_object_set_new(msg, "id", json_integer((json_int_t)(p->first_id + rank)));
     json_object_set_new(msg, "round", json_integer(p->round));
     json_object_set_new(msg, "rank", json_integer(rank));
-    json_object_set_new(msg, "vround", json_integer(p->version.round));
-    json_object_set_new(msg, "step", json_integer((json_int_t)p->version.step));
+    json_object_set_new(msg, "vround", json_integer(p->write.version.round));
+    json_object_set_new(msg, "step", json_integer((json_int_t)p->write.version.step));
     json_object_set_new(msg, "path", json_string(path));
     if (s->conf.persist_rate)
         json_object_set_new(msg, "rate",
                             json_integer((json_int_t)s->conf.persist_rate));
-    dlr_sup_send(s, (unsigned)writer_of(s, rank), msg);
+    return msg;
+}
+
+static void ask_alone(struct dlr_sup *s, unsigned rank)
+{
+    s->periodic->ranks[rank].alone = true;
+    dlr_sup_send(s, (unsigned)writer_of(s, rank), order(s, rank));
+}
+
+/* A node's ranks, which go into one file. */
+static void ask_place(struct dlr_sup *s, const struct dlr_plan_place *place)
+{
+    const struct dlr_periodic *p = s->periodic;
+    const unsigned *ranks = s->plan.ranks + place->from;
+    json_t *msg, *with = json_array();
+
+    for (unsigned t = 1; t < place->tasks; t++)
+        json_array_append_new(with, json_pack("[i, I]", (int)ranks[t],
+                                              (json_int_t)(p->first_id + ranks[t])));
+    msg = order(s, ranks[0]);
+    if (place->tasks > 1)
+        json_object_set(msg, "with", with);
+    json_decref(with);
+    dlr_sup_send(s, (unsigned)writer_of(s, ranks[0]), msg);
 }
 
 /* Once, and not when another node would find the same: a directory that is full is so for all, and
- * nobody else has the rank's bytes when parity protects them.
+ * nobody else has the rank's bytes when parity protects them. What is too much for one file is not for one each.
  */
-static bool ask_holder(struct dlr_sup *s, unsigned rank, int rc, const char *why)
+static bool ask_again(struct dlr_sup *s, unsigned rank, int rc, const char *why)
 {
     struct rank_file *w = &s->periodic->ranks[rank];
     unsigned place = (unsigned)dlr_sup_place_of(s, rank);
     int holder;
 
+    if (rc == -EFBIG && !w->alone) {
+        ask_alone(s, rank);
+        return true;
+    }
     if (w->by != BY_OWNER || rc == -ENOSPC || rc == -EDQUOT || s->sets.rows > 0 ||
         dlr_sup_copies(s) == 0)
         return false;
@@ -235,7 +277,7 @@ static bool ask_holder(struct dlr_sup *s, unsigned rank, int rc, const char *why
         return false;
     w->by = BY_HOLDER;
     snprintf(w->why, sizeof(w->why), "%s", why);
-    ask(s, rank);
+    ask_alone(s, rank);
     return true;
 }
 
@@ -273,15 +315,16 @@ void dlr_sup_periodic_commit(struct dlr_sup *s, struct dlr_version v)
     p->ranks = ranks;
     memset(ranks, 0, s->plan.world * sizeof(*ranks));
     p->state = WRITING;
-    p->version = v;
+    p->write = (struct dlr_persist_write){v, dlr_persist_tag()};
     p->round = dlr_policy_round(s->policy);
     p->world = p->left = s->plan.world;
     p->first_id = s->next_id + 1;
     s->next_id += p->world;
     p->begun_ms = dlr_sup_now();
     p->rc = 0;
-    for (unsigned r = 0; r < p->world; r++)
-        ask(s, r);
+    for (unsigned i = 0; i < s->plan.nplaces; i++)
+        if (s->plan.places[i].tasks > 0)
+            ask_place(s, &s->plan.places[i]);
 }
 
 bool dlr_sup_periodic_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc,
@@ -295,7 +338,11 @@ bool dlr_sup_periodic_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc
     rank = (unsigned)(id - p->first_id);
     if (writer_of(s, rank) != (int)node)
         return true;
-    if (rc < 0 && p->rc == 0 && ask_holder(s, rank, rc, why))
+    if (rc == 0 && dlr_slice_parse(why, &p->ranks[rank].slice) < 0) {
+        rc = -EPROTO;
+        why = "what the node says of the file is malformed";
+    }
+    if (rc < 0 && p->rc == 0 && ask_again(s, rank, rc, why))
         return true;
     if (rc < 0 && p->rc == 0)
         give_up(s, rank, node, rc, why);
@@ -304,7 +351,7 @@ bool dlr_sup_periodic_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc
     if (p->left > 0)
         return true;
     if (p->rc < 0)
-        fail(s, p->version, p->why);
+        fail(s, p->write.version, p->why);
     start_manifest(s);
     return true;
 }
@@ -330,9 +377,9 @@ static void written(struct dlr_sup *s, const struct manifest *m)
     if (s->conf.persist_every.ms == DLR_EVERY_AUTO)
         next_s = auto_s(s, &mtbf_s);
     dlr_journal_note(s->journal, "persisted", "s:o,s:i,s:I,s:I,s:i,s:I,s:I", "version",
-                     dlr_sup_version(&m->version), "files", (int)m->world, "bytes",
-                     (json_int_t)m->bytes, "took_ms", (json_int_t)took_ms, "skipped",
-                     p->skipped, "every_s", (json_int_t)next_s, "mtbf_s",
+                     dlr_sup_version(&m->write.version), "files", (int)m->count,
+                     "bytes", (json_int_t)m->bytes, "took_ms", (json_int_t)took_ms,
+                     "skipped", p->skipped, "every_s", (json_int_t)next_s, "mtbf_s",
                      (json_int_t)mtbf_s);
 }
 
@@ -347,7 +394,7 @@ static void look_at_manifest(struct dlr_sup *s)
         return;
     p->state = IDLE;
     if (!m->give_up && rc < 0) {
-        fail(s, m->version, m->err.text[0] ? m->err.text : strerror(-rc));
+        fail(s, m->write.version, m->err.text[0] ? m->err.text : strerror(-rc));
     } else if (!m->give_up) {
         dlr_sup_disk_take(s, fd);
         written(s, m);
@@ -364,7 +411,7 @@ void dlr_sup_periodic_tick(struct dlr_sup *s)
          dlr_policy_round(s->policy) != p->round)) {
         p->state =
             IDLE; /* files without a manifest mean nothing, the next one removes them */
-        fail(s, p->version, "its round has ended");
+        fail(s, p->write.version, "its round has ended");
         return;
     }
     if (p && p->state == MANIFEST)

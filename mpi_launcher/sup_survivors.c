@@ -18,8 +18,16 @@ void dlr_sup_write_rebuilt(struct dlr_sup *s, const struct dlr_transfer *made)
     if (!t)
         return;
     memcpy(t->path, was.path, sizeof(t->path));
-    t->started = true;
+    t->started = t->alone = true;
     dlr_sup_ask(s, t, "persist", t->to, "path", t->path);
+}
+
+/* Where a rank's bytes go; a transfer that is a rebuilding has its file to itself. */
+static int choose_path(const struct dlr_sup *s, const char *dir, struct dlr_transfer *t)
+{
+    t->alone = t->alone || t->rebuild;
+    return dlr_persist_path(dir, t->alone ? 'r' : 'n', t->alone ? t->rank : t->to,
+                            &s->persist_write, t->path, sizeof(t->path));
 }
 
 void dlr_sup_write_rank(struct dlr_sup *s, const struct dlr_plan *plan, const char *dir,
@@ -37,19 +45,65 @@ void dlr_sup_write_rank(struct dlr_sup *s, const struct dlr_plan *plan, const ch
         holder = dlr_members_find(&s->members, src->where);
         t = dlr_sup_add_transfer(s, rank, holder, holder, true);
     }
-    if (!t ||
-        dlr_persist_path(dir, rank, plan->version, t->path, sizeof(t->path)) < 0) {
+    if (!t || choose_path(s, dir, t) < 0) {
         s->transfer_rc = -EIO; /* a manifest must not name a file that nobody writes */
         snprintf(s->transfer_why, sizeof(s->transfer_why),
                  "rank %u's copy: nobody can write it", rank);
         if (t)
             t->ended = true;
-        return;
     }
-    if (t->rebuild)
-        return; /* when it is there */
-    t->started = true;
+}
+
+static bool waits_for(const struct dlr_transfer *t, unsigned node)
+{
+    return t->to == node && t->path[0] && !t->rebuild && !t->started && !t->ended;
+}
+
+/* All that a node is to write, in one order. */
+static void ask_node(struct dlr_sup *s, unsigned node)
+{
+    json_t *msg = NULL, *with = json_array();
+
+    for (unsigned i = 0; i < s->ntransfers; i++) {
+        struct dlr_transfer *t = &s->transfers[i];
+
+        if (!waits_for(t, node))
+            continue;
+        t->started = true;
+        if (msg) {
+            json_array_append_new(with,
+                                  json_pack("[i, I]", (int)t->rank, (json_int_t)t->id));
+            continue;
+        }
+        msg = dlr_sup_order(s, t, "persist");
+        json_object_set_new(msg, "path", json_string(t->path));
+    }
+    if (msg && json_array_size(with) > 0)
+        json_object_set(msg, "with", with);
+    json_decref(with);
+    if (msg)
+        dlr_sup_send(s, node, msg);
+}
+
+void dlr_sup_write_nodes(struct dlr_sup *s)
+{
+    for (unsigned node = 0; node < s->members.n; node++)
+        ask_node(s, node);
+}
+
+int dlr_sup_written(struct dlr_sup *s, struct dlr_transfer *t, int rc, const char *said)
+{
+    char dir[DLR_RUN_PATH + 32];
+
+    if (rc == 0)
+        return dlr_slice_parse(said, &t->slice);
+    if (rc != -EFBIG || t->alone || t->ended)
+        return rc;
+    t->alone = true;
+    snprintf(dir, sizeof(dir), "%s/persist", s->info.dir);
+    choose_path(s, dir, t);
     dlr_sup_ask(s, t, "persist", t->to, "path", t->path);
+    return -EINPROGRESS;
 }
 
 void dlr_sup_persist(void *arg)
@@ -95,9 +149,11 @@ void dlr_sup_persist_reports(struct dlr_sup *s)
     } else {
         dlr_sup_file_do(s, dlr_sup_file_mkdirs, dir, NULL); /* who writes will say */
         s->transfer_version = plan.version;
+        s->persist_write = (struct dlr_persist_write){plan.version, dlr_persist_tag()};
         s->persisting = true;
         for (unsigned r = 0; r < plan.made_by; r++)
             dlr_sup_write_rank(s, &plan, dir, r);
+        dlr_sup_write_nodes(s);
         s->persist_plan = plan;
         memset(&plan, 0, sizeof(plan));
     }

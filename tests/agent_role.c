@@ -98,8 +98,8 @@ static void on_transfer(const struct dlr_local_msg *m, const char *what)
 {
     struct dlr_local_msg reply = *m;
 
-    note("%s %d %llu/%llu %s\n", what, m->rank, (unsigned long long)m->arg[0],
-         (unsigned long long)m->step, m->text);
+    note("%s %d %llu/%llu %s%s\n", what, m->rank, (unsigned long long)m->arg[0],
+         (unsigned long long)m->step, m->text, m->arg[3] ? " .." : "");
     if (dlr_streq(m->text, "/hold"))
         return; /* it goes on for as long as the test */
     reply.type = DLR_LOCAL_D_DONE;

@@ -283,8 +283,9 @@ void rig_snapshot(struct dlr_slot *slot, int32_t rank, struct dlr_version v,
     dlr_slot_plan_free(plan);
 }
 
-void rig_order(struct rig_data *p, enum dlr_local_type type, uint32_t round,
-               int32_t rank, struct dlr_version v, uint64_t id, const char *text)
+static void order(struct rig_data *p, enum dlr_local_type type, uint32_t round,
+                  int32_t rank, struct dlr_version v, uint64_t id, const char *text,
+                  unsigned follow)
 {
     struct dlr_local_msg msg;
 
@@ -294,8 +295,21 @@ void rig_order(struct rig_data *p, enum dlr_local_type type, uint32_t round,
     msg.step = v.step;
     msg.arg[0] = v.round;
     msg.arg[1] = id;
+    msg.arg[3] = follow;
     dlr_local_text(&msg, "%s", text);
     say(p, &msg);
+}
+
+void rig_order(struct rig_data *p, enum dlr_local_type type, uint32_t round,
+               int32_t rank, struct dlr_version v, uint64_t id, const char *text)
+{
+    order(p, type, round, rank, v, id, text, 0);
+}
+
+void rig_save(struct rig_data *p, uint32_t round, int32_t rank, struct dlr_version v,
+              uint64_t id, const char *path, unsigned follow)
+{
+    order(p, DLR_LOCAL_D_SAVE, round, rank, v, id, path, follow);
 }
 
 int rig_done_or_dead(struct rig_data *p, uint64_t id)

@@ -66,6 +66,9 @@ void rig_snapshot(struct dlr_slot *slot, int32_t rank, struct dlr_version v,
 /* D_SEND, D_LOAD, D_SAVE (id: what D_DONE will carry); D_COMMIT, D_ABORT, D_DROP. */
 void rig_order(struct rig_data *p, enum dlr_local_type type, uint32_t round,
                int32_t rank, struct dlr_version v, uint64_t id, const char *text);
+/* D_SAVE of a file that so many more of them, right behind it, write to. */
+void rig_save(struct rig_data *p, uint32_t round, int32_t rank, struct dlr_version v,
+              uint64_t id, const char *path, unsigned follow);
 /* The errno of the next D_DONE; 0: it went well. text of it in why (may be NULL). */
 int rig_done(struct rig_data *p, uint64_t id, char *why, size_t size);
 /* The same of this request, others are passed over; -1: the process has ended. */

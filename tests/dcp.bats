@@ -89,9 +89,20 @@ lose_two() {
 # A run's persist directory of what two ranks wrote alone: version (0, 3).
 persisted() {
     ranks 2 save 3
-    cat >"$DLROVER_CKPT_DIR/manifest-0-3.json" <<'END'
-{"v":1,"t":"manifest","world":2,"vround":0,"step":3,"layout":"0000000000000000",
- "files":[{"rank":0,"file":"r0-3.safetensors","bytes":1},{"rank":1,"file":"r1-3.safetensors","bytes":1}]}
+    "$venv/bin/python" - "$DLROVER_CKPT_DIR" <<'END'
+import json, struct, sys
+
+def row(rank):
+    name = f"r{rank}-3.safetensors"
+    with open(f"{sys.argv[1]}/{name}", "rb") as file:
+        length, = struct.unpack("<Q", file.read(8))
+        block = bytes.fromhex(json.loads(file.read(length))["__metadata__"]["dlrover.slot"])
+    return {"rank": rank, "file": name, "at": 8 + length, "bytes": 1, "room": 1,
+            "crc": f"{int.from_bytes(block[-4:], 'little'):08x}"}
+
+with open(f"{sys.argv[1]}/manifest-0-3.json", "w") as file:
+    json.dump({"v": 2, "t": "manifest", "world": 2, "vround": 0, "step": 3,
+               "layout": "0" * 16, "slices": [row(0), row(1)]}, file)
 END
 }
 

@@ -287,8 +287,9 @@ def hostile():
 
 
 def manifest(step, **changes):
-    said = {"v": 1, "t": "manifest", "world": 1, "vround": 0, "step": step, "layout": "0" * 16,
-            "files": [{"rank": 0, "file": f"r0-{step}.safetensors", "bytes": 1}], **changes}
+    said = {"v": 2, "t": "manifest", "world": 1, "vround": 0, "step": step, "layout": "0" * 16,
+            "slices": [{"rank": 0, "file": f"r0-{step}.safetensors", "at": 1, "bytes": 1, "room": 1,
+                        "crc": "0" * 8}], **changes}
     with open(f"{DIR}/manifest-0-{step}.json", "w", encoding="ascii") as file:
         json.dump(said, file)
 
@@ -329,13 +330,14 @@ def manifests():
     """
     two_versions()
     os.mkdir(f"{DIR}/r")
-    row = {"rank": 0, "file": "r0-2.safetensors", "bytes": 1}
-    for changes in ({"v": 9}, {"t": "x"}, {"world": 2}, {"world": 0, "files": []}, {"step": 1}, {"vround": -1},
-                    {"layout": 0}, {"files": [row, row]}, {"files": [{**row, "file": "r/../r0-2.safetensors"}]},
-                    {"files": [{**row, "rank": True}]}, {"files": [{**row, "bytes": "1"}]}, {"files": 1}):
+    row = {"rank": 0, "file": "r0-2.safetensors", "at": 1, "bytes": 1, "room": 1, "crc": "0" * 8}
+    for changes in ({"v": 1}, {"t": "x"}, {"world": 2}, {"world": 0, "slices": []}, {"step": 1}, {"vround": -1},
+                    {"layout": 0}, {"slices": [row, row]}, {"slices": [{**row, "file": "r/../r0-2.safetensors"}]},
+                    {"slices": [{**row, "rank": True}]}, {"slices": [{**row, "bytes": "1"}]}, {"slices": 1},
+                    {"slices": [{**row, "crc": "g" * 8}]}):
         with open(f"{DIR}/manifest-0-2.json", "w", encoding="ascii") as file:
             json.dump({**json.load(open(f"{DIR}/manifest-0-1.json", encoding="ascii")), "step": 2,
-                       "files": [row], **changes}, file)
+                       "slices": [row], **changes}, file)
         assert loaded_step() == 1, changes
     os.remove(f"{DIR}/manifest-0-1.json")
     refused("manifest-0-2.json' is malformed")

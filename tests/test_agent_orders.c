@@ -170,6 +170,33 @@ static void orders_reach_the_data_process_and_their_end_comes_back(void **state)
     dlr_rig_stop(&rig);
 }
 
+static void a_file_of_several_ranks_is_one_order(void **state)
+{
+    static const char *const bad[] = {"[[1]]", "[[1,2,3]]", "[7]", "[[-1,5]]",
+                                      "[[\"a\",5]]"};
+    json_t *msg;
+
+    dlr_rig_start(&rig, NULL);
+    dlr_rig_round(&rig, 0, "[4]", "null");
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+        dlr_rig_say(&rig, "persist", "s:i, s:i, s:i, s:i, s:i, s:s, s:o", "id", 1,
+                    "round", 0, "rank", 9, "vround", 0, "step", 7, "path", "/x/bad",
+                    "with", json_loads(bad[i], 0, NULL));
+    dlr_rig_say(&rig, "persist", "s:i, s:i, s:i, s:i, s:i, s:s, s:[[i,i],[i,i]]", "id",
+                100, "round", 0, "rank", 9, "vround", 0, "step", 7, "path", "/x/z",
+                "with", 11, 101, 10, 102);
+    for (int i = 0; i < 3; i++) {
+        msg = dlr_rig_expect(&rig, "done");
+        assert_int_equal(dlr_rig_int(msg, "id"), 100 + i);
+        json_decref(msg);
+    }
+    assert_true(dlr_rig_noted(&rig, "save 9 0/7 /x/z ..\n"
+                                    "save 11 0/7 /x/z ..\n"
+                                    "save 10 0/7 /x/z\n"));
+    assert_false(dlr_rig_noted(&rig, "/x/bad"));
+    dlr_rig_stop(&rig);
+}
+
 /* The pid in the address that the next hello with (or without) one has; 0 without. */
 static pid_t next_data_process(bool with)
 {
@@ -284,6 +311,7 @@ int main(int argc, char **argv)
         TEST(only_sigterm_and_bye_end_it),
         TEST(an_agent_waits_for_the_one_before_it),
         TEST(orders_reach_the_data_process_and_their_end_comes_back),
+        TEST(a_file_of_several_ranks_is_one_order),
         TEST(a_data_process_that_dies_is_started_again),
         TEST(the_data_process_is_told_of_any_number_of_ranks),
         TEST(malformed_messages_do_nothing),

@@ -154,10 +154,11 @@ static int remove_place(void **state)
 static int save(unsigned threads, uint64_t rate, const atomic_uint *hurry,
                 struct dlr_err *err)
 {
+    const struct dlr_bulk_part part = {contents + HEAD, BYTES - HEAD, NULL};
     const struct dlr_bulk bulk = {.head = contents,
                                   .head_bytes = HEAD,
-                                  .body = contents + HEAD,
-                                  .body_bytes = BYTES - HEAD,
+                                  .parts = &part,
+                                  .nparts = 1,
                                   .threads = threads,
                                   .rate = rate,
                                   .hurry = hurry};
@@ -214,13 +215,49 @@ static void every_byte_arrives(void **state)
 
 static void what_does_not_lie_in_whole_blocks_arrives(void **state)
 {
-    struct dlr_bulk bulk = {.head = contents, .body = contents + 100};
+    const struct dlr_bulk_part part = {contents + 100, BYTES - 100, NULL};
+    const struct dlr_bulk bulk = {
+        .head = contents, .head_bytes = 100, .parts = &part, .nparts = 1};
 
-    bulk.head_bytes = 100;
-    bulk.body_bytes = BYTES - 100;
     put_old();
     assert_int_equal(dlr_bulk_replace(AT_FDCWD, path, 0600, &bulk, NULL), 0);
     assert_int_equal(found(), 'n');
+}
+
+/* Bytes of each part of the body, some of them none; what lies between two in the file is not looked at. */
+static const unsigned part_bytes[] = {0, 4 * KIB, 70 * KIB + 1, 1, 0, 33 * KIB};
+#define PARTS (sizeof(part_bytes) / sizeof(*part_bytes))
+
+static void each_part_begins_in_a_block_of_its_own(void **state)
+{
+    struct dlr_bulk_part parts[PARTS];
+    struct dlr_bulk bulk = {
+        .head = contents, .head_bytes = HEAD, .parts = parts, .hurry = &soon};
+
+    for (unsigned i = 0; i < PARTS; i++)
+        parts[i] =
+            (struct dlr_bulk_part){contents + (i + 1) * HEAD, part_bytes[i], NULL};
+    for (cache = DIRECT; cache <= ODD_COUNTS; cache++)
+        for (unsigned n = 0; n <= PARTS; n++) {
+            DLR_AUTO_FREE char *file = NULL;
+            size_t size, next = HEAD, end = HEAD;
+
+            bulk.nparts = n;
+            bulk.threads = n % 4;
+            bulk.rate = n % 2 ? RATE : 0;
+            no_fallocate = n % 3;
+            assert_int_equal(dlr_bulk_replace(AT_FDCWD, path, 0600, &bulk, NULL), 0);
+            assert_int_equal(
+                dlr_file_load(AT_FDCWD, path, 2 * BYTES, &file, &size, NULL), 0);
+            assert_memory_equal(file, contents, HEAD);
+            for (unsigned i = 0; i < n; i++) {
+                assert_memory_equal(file + next, parts[i].data, part_bytes[i]);
+                end = next + part_bytes[i];
+                next = (end + DLR_BULK_ALIGN - 1) / DLR_BULK_ALIGN * DLR_BULK_ALIGN;
+            }
+            assert_int_equal(size, end);
+            assert_int_equal(dlr_bulk_bytes(&bulk), end);
+        }
 }
 
 #define UNIT (16 * KIB)
@@ -244,12 +281,12 @@ static int look(const void *arg, uint64_t from, uint64_t to, struct dlr_err *err
 /* Each unit once; with one that is refused the old file stays. */
 static void what_is_written_is_looked_at_first(void **state)
 {
+    const struct dlr_bulk_part part = {contents + HEAD, BYTES - HEAD, contents};
     const struct dlr_bulk bulk = {.head = contents,
                                   .head_bytes = HEAD,
-                                  .body = contents + HEAD,
-                                  .body_bytes = BYTES - HEAD,
+                                  .parts = &part,
+                                  .nparts = 1,
                                   .check = look,
-                                  .arg = contents,
                                   .unit = UNIT,
                                   .threads = 3,
                                   .rate = RATE / 4,
@@ -341,6 +378,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(every_byte_arrives),
         TEST(what_does_not_lie_in_whole_blocks_arrives),
+        TEST(each_part_begins_in_a_block_of_its_own),
         TEST(what_is_written_is_looked_at_first),
         TEST(a_crash_leaves_old_or_new),
         TEST(a_failing_call_leaves_old_or_new),

@@ -20,15 +20,15 @@
 #include "mpi_launcher/persist.h"
 #include "tests/flip.h"
 
-#define RANKS 2
+#define RANKS 3
 
 static char dir[64], text[16384];
+static struct dlr_slice slices[RANKS]; /* the same in each version */
 
-static void put_region(const char *path, const struct dlr_ckpt_region *region,
-                       int32_t rank, struct dlr_version v)
+static struct dlr_slot *make_region(const struct dlr_ckpt_region *region, int32_t rank,
+                                    struct dlr_version v)
 {
     const struct dlr_slot_owner owner = {7, rank, RANKS, {(uint32_t)rank, RANKS}};
-    const struct dlr_saved_how how = {.check = true};
     struct dlr_slot_plan *plan;
     struct dlr_slot *slot;
 
@@ -40,33 +40,44 @@ static void put_region(const char *path, const struct dlr_ckpt_region *region,
         slot, plan, 0,
         dlr_crc32c(0, dlr_slot_data(slot, plan, 0), dlr_slot_plan_data(plan)));
     dlr_slot_seal(slot, plan);
-    assert_int_equal(dlr_saved_write(slot, AT_FDCWD, path, 0600, &how, NULL), 0);
-    dlr_slot_unmap(slot);
     dlr_slot_plan_free(plan);
+    return slot;
 }
 
-static void put_slot(const char *path, int32_t rank, struct dlr_version v)
+/* Ranks 0 and 1 in one file, rank 2 in its own. */
+static void put_regions(const struct dlr_ckpt_region *region, uint32_t vround,
+                        uint64_t step)
+{
+    const struct dlr_saved_how how = {.check = true};
+    const struct dlr_persist_write w = {{vround, step}, 1};
+    struct dlr_plan_file files[RANKS] = {0};
+    struct dlr_saved_part parts[RANKS] = {0};
+
+    for (int32_t r = 0; r < RANKS; r++) {
+        files[r].copy = (struct dlr_plan_copy){
+            .rank = r, .world = RANKS, .version = {vround, step}, .bytes = 8192 + 5000};
+        dlr_persist_path(dir, r < 2 ? 'n' : 'r', r < 2 ? 0 : (unsigned)r, &w,
+                         files[r].path, sizeof(files[r].path));
+        parts[r].slot = make_region(region, r, files[r].copy.version);
+    }
+    assert_int_equal(
+        dlr_saved_write(parts, 2, AT_FDCWD, files[0].path, 0600, &how, NULL), 0);
+    assert_int_equal(
+        dlr_saved_write(parts + 2, 1, AT_FDCWD, files[2].path, 0600, &how, NULL), 0);
+    for (int32_t r = 0; r < RANKS; r++) {
+        files[r].slice = slices[r] = parts[r].slice;
+        dlr_slot_unmap((struct dlr_slot *)parts[r].slot);
+    }
+    assert_int_equal(dlr_persist_save(dir, files, RANKS, 0, NULL), 0);
+}
+
+static void put_version(uint32_t vround, uint64_t step)
 {
     static unsigned char data[5000];
     const struct dlr_ckpt_region region = {"d", DLR_CKPT_LOCAL, "u8", 1,   1, {5000},
                                            {0}, {5000},         {0},  data};
 
-    put_region(path, &region, rank, v);
-}
-
-static void put_version(uint32_t vround, uint64_t step)
-{
-    struct dlr_plan_file files[RANKS] = {0};
-
-    for (int32_t r = 0; r < RANKS; r++) {
-        struct dlr_plan_file *f = &files[r];
-
-        f->copy = (struct dlr_plan_copy){
-            .rank = r, .world = RANKS, .version = {vround, step}, .bytes = 8192 + 5000};
-        dlr_persist_path(dir, r, f->copy.version, f->path, sizeof(f->path));
-        put_slot(f->path, r, f->copy.version);
-    }
-    assert_int_equal(dlr_persist_save(dir, files, RANKS, 0, NULL), 0);
+    put_regions(&region, vround, step);
 }
 
 static int make_dir(void **state)
@@ -150,23 +161,36 @@ static void ls_shows_what_is_there(void **state)
     assert_int_equal(
         json_integer_value(json_object_get(json_array_get(all, 1), "world")), RANKS);
     json_decref(all);
-    dlr_format(path, sizeof(path), "%s/r1-1-200.safetensors", dir);
+    dlr_format(path, sizeof(path), "%s/n0-1-200-00000001.safetensors", dir);
+    assert_int_equal(truncate(path, (off_t)slices[1].at + 4999), 0);
+    assert_int_equal(ckpt("ls DIR"), 1);
+    assert_non_null(strstr(text, "the files of 1 of 3 ranks are gone or too short"));
     unlink(path);
     assert_int_equal(ckpt("ls DIR"), 1);
-    assert_non_null(strstr(text, "1 of 2 files are gone"));
+    assert_non_null(strstr(text, "the files of 2 of 3 ranks are gone or too short"));
 }
 
 static void verify_finds_the_spoilt_byte(void **state)
 {
+    char command[160];
+
     assert_int_equal(ckpt("verify DIR"), 0);
-    assert_non_null(strstr(text, "step 200 of round 1: 2 files"));
-    flip_bit(dir, "r1-0-100.safetensors", 8192 + 4000);
+    assert_non_null(strstr(text, "step 200 of round 1: 3 ranks"));
+    flip_bit(dir, "n0-0-100-00000001.safetensors", slices[1].at + 4000);
     assert_int_equal(ckpt("verify DIR"), 1);
     assert_non_null(strstr(text, "rank 1 of step 100"));
     assert_non_null(strstr(text, "chunk 0 of 1 is corrupt"));
-    assert_non_null(strstr(text, "step 200 of round 1: 2 files"));
+    assert_non_null(strstr(text, "step 200 of round 1: 3 ranks"));
     assert_int_equal(ckpt("verify --step=200 DIR"), 0);
-    flip_bit(dir, "r0-1-200.safetensors", 30);
+    dlr_format(
+        command, sizeof(command),
+        "sed -i 's/\"crc\":\"[0-9a-f]*/\"crc\":\"00c0ffee/' %s/manifest-1-200.json",
+        dir);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(ckpt("verify --step=200 DIR"), 1);
+    assert_non_null(strstr(text, "rank 0 of step 200"));
+    assert_non_null(strstr(text, "is not what the manifest names"));
+    flip_bit(dir, "n0-1-200-00000001.safetensors", 30);
     assert_int_equal(ckpt("verify --step=200 DIR"), 1);
 }
 
@@ -175,9 +199,10 @@ static void export_writes_only_what_is_right(void **state)
     assert_int_equal(ckpt("export --to=safetensors --output=DIR DIR"), 0);
     assert_true(there("out/rank-0.safetensors"));
     assert_true(there("out/rank-1.safetensors"));
+    assert_true(there("out/rank-2.safetensors"));
     assert_int_equal(remove_dir(NULL), 0);
     assert_int_equal(make_dir(NULL), 0);
-    flip_bit(dir, "r0-0-100.safetensors", 8192 + 1);
+    flip_bit(dir, "n0-0-100-00000001.safetensors", slices[0].at + 1);
     assert_int_equal(ckpt("export --step=100 --to=safetensors --output=DIR DIR"), 1);
     assert_false(there("out/rank-0.safetensors"));
 }
@@ -195,12 +220,12 @@ static void check_export(const char *name)
 
     dlr_format(path, sizeof(path), "%s/out/%s", dir, name);
     fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (dlr_saved_map(fd, &slot, &err) < 0 || dlr_slot_verify(slot, &err) < 0)
+    if (dlr_saved_map(fd, -1, &slot, &err) < 0 || dlr_slot_verify(slot, &err) < 0)
         fail_msg("%s: %s", path, err.text);
     assert_int_equal(dlr_slot_chunk(slot, 0, &data, &size, &crc), 0);
     assert_int_equal(size, 200000);
     for (size_t i = 0; i < size; i++)
-        assert_int_equal(((unsigned char *)data)[i], i < 100000 ? 7 : 8);
+        assert_int_equal(((unsigned char *)data)[i], 7 + (i >= 66666) + (i >= 133333));
     dlr_slot_unmap(slot);
     close(fd);
 }
@@ -209,12 +234,8 @@ static void export_puts_together_what_a_node_kept_once(void **state)
 {
     const struct dlr_ckpt_region region = {
         "d", DLR_CKPT_REPLICATED, "u8", 1, 1, {200000}, {0}, {200000}};
-    char path[128];
 
-    for (int32_t r = 0; r < RANKS; r++) {
-        dlr_format(path, sizeof(path), "%s/r%d-1-200.safetensors", dir, r);
-        put_region(path, &region, r, (struct dlr_version){1, 200});
-    }
+    put_regions(&region, 1, 200);
     assert_int_equal(ckpt("export --to=safetensors --output=DIR DIR"), 0);
     check_export("rank-0.safetensors");
     check_export("rank-1.safetensors");
@@ -224,8 +245,10 @@ static void rm_removes_one(void **state)
 {
     assert_int_equal(ckpt("rm --step=100 DIR"), 0);
     assert_false(there("manifest-0-100.json"));
-    assert_false(there("r0-0-100.safetensors"));
-    assert_true(there("r1-1-200.safetensors"));
+    assert_false(there("n0-0-100-00000001.safetensors"));
+    assert_false(there("r2-0-100-00000001.safetensors"));
+    assert_true(there("n0-1-200-00000001.safetensors"));
+    assert_true(there("r2-1-200-00000001.safetensors"));
     assert_int_equal(ckpt("rm --step=100 DIR"), 1);
     assert_non_null(strstr(text, "no snapshot of step 100"));
 }

@@ -211,6 +211,86 @@ static void a_file_gives_back_what_was_saved(void **state)
     pair_down(&p);
 }
 
+/* Ranks 3, 5 and 4 of a node into one file, in this order. */
+static const int32_t shared[] = {RANK, 5, 4};
+#define SHARED (sizeof(shared) / sizeof(*shared))
+
+/* The answers may come in any order. */
+static void save_shared(struct pair *p, const char *path, const int want[SHARED])
+{
+    static uint64_t id = 100;
+    struct dlr_local_msg msg;
+
+    for (unsigned i = 0; i < SHARED; i++)
+        rig_save(&p->from, ROUND, shared[i], v7, id + i, path,
+                 (unsigned)(SHARED - 1 - i));
+    for (unsigned i = 0; i < SHARED; i++) {
+        rig_await(&p->from, DLR_LOCAL_D_DONE, &msg);
+        assert_in_range(msg.arg[1], id, id + SHARED - 1);
+        assert_int_equal(msg.arg[2], want[msg.arg[1] - id]);
+        assert_int_equal(msg.rank, shared[msg.arg[1] - id]);
+    }
+    id += SHARED;
+}
+
+static void ranks_of_a_node_share_a_file(void **state)
+{
+    static const int fine[SHARED] = {0}, spoilt[SHARED] = {EBADMSG, 0, 0};
+    struct dlr_slot *slots[SHARED];
+    char path[128];
+    struct pair p;
+
+    pair_up(&p, 3 * MIB + 99, NULL);
+    dlr_format(path, sizeof(path), "%s/node.safetensors", p.from.dir);
+    slots[0] = p.src;
+    for (unsigned i = 1; i < SHARED; i++) {
+        assert_int_equal(
+            rig_reserve(&p.from, shared[i], rig_slot_bytes(i * MIB + 1000)), 0);
+        slots[i] = rig_slot(&p.from, shared[i], 0);
+        rig_snapshot(slots[i], shared[i], v7, i * MIB + 1000);
+    }
+    save_shared(&p, path, fine);
+    rig_order(&p.to, DLR_LOCAL_D_LOAD, ROUND, RANK, v7, 1, path);
+    assert_int_equal(rig_done(&p.to, 1, NULL, 0), 0);
+    pair_expect_copy(&p, p.src);
+    assert_int_equal(rig_reserve(&p.to, 4, rig_slot_bytes(2 * MIB + 1000)), 0);
+    rig_order(&p.to, DLR_LOCAL_D_LOAD, ROUND, 4, v7, 2, path);
+    assert_int_equal(rig_done(&p.to, 2, NULL, 0), 0);
+    rig_order(&p.to, DLR_LOCAL_D_LOAD, ROUND, 2, v7, 3, path);
+    assert_int_not_equal(rig_done(&p.to, 3, NULL, 0), 0); /* it is not in it */
+
+    /* A corrupt slot costs nobody else the file. */
+    ((unsigned char *)dlr_slot_base(p.src))[2 * MIB] ^= 1;
+    save_shared(&p, path, spoilt);
+    rig_order(&p.to, DLR_LOCAL_D_DROP, ROUND, -1,
+              (struct dlr_version){UINT32_MAX, UINT64_MAX}, 0, "");
+    rig_order(&p.to, DLR_LOCAL_D_LOAD, ROUND, 4, v7, 4, path);
+    assert_int_equal(rig_done(&p.to, 4, NULL, 0), 0);
+    rig_order(&p.to, DLR_LOCAL_D_LOAD, ROUND, RANK, v7, 5, path);
+    assert_int_equal(rig_done(&p.to, 5, NULL, 0), EBADMSG);
+    for (unsigned i = 1; i < SHARED; i++)
+        dlr_slot_unmap(slots[i]);
+    unlink(path);
+    pair_down(&p);
+}
+
+static void an_order_that_is_cut_short_is_answered(void **state)
+{
+    char path[128], other[128];
+    struct pair p;
+
+    pair_up(&p, MIB, NULL);
+    dlr_format(path, sizeof(path), "%s/a.safetensors", p.from.dir);
+    dlr_format(other, sizeof(other), "%s/b.safetensors", p.from.dir);
+    rig_save(&p.from, ROUND, RANK, v7, 1, path, 1);
+    rig_save(&p.from, ROUND, RANK, v7, 2, other, 0);
+    assert_int_equal(rig_done(&p.from, 1, NULL, 0), EPROTO);
+    assert_int_equal(rig_done(&p.from, 2, NULL, 0), 0);
+    assert_int_equal(access(path, F_OK), -1);
+    unlink(other);
+    pair_down(&p);
+}
+
 static void another_runs_file_is_adopted_only_when_told(void **state)
 {
     struct dlr_slot_info info;
@@ -284,6 +364,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_snapshot_too_large_for_the_slot_is_refused),
         cmocka_unit_test(damaged_data_never_becomes_whole),
         cmocka_unit_test(a_file_gives_back_what_was_saved),
+        cmocka_unit_test(ranks_of_a_node_share_a_file),
+        cmocka_unit_test(an_order_that_is_cut_short_is_answered),
         cmocka_unit_test(decisions_change_the_states_of_slots),
         cmocka_unit_test(another_runs_file_is_adopted_only_when_told),
     };

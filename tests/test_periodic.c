@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A committed version is written while steps go on: who is asked for a rank's file, and what becomes
- * of the version when one of them fails. Two ranks, each other's partners; node 2 is nobody's.
+ * of the version when one of them fails. Ranks 0 and 2 on a node, rank 1 on its partner; node 2 is nobody's.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -18,8 +18,9 @@
 #include "mpi_launcher/persist.h"
 #include "mpi_launcher/sup_periodic.h"
 
-#define WORLD 2
+#define WORLD 3
 #define NODES 3
+#define SLICE "4096 100 8192 0000abcd"
 
 static struct dlr_sup s;
 static unsigned copies;
@@ -27,9 +28,11 @@ static uint64_t step;
 static struct {
     unsigned node, rank;
     uint64_t id;
+    char path[32];
 } asked[16];
 static unsigned nasked, saved, forgot, kept = 5;
-static char why[256]; /* of the last persisted that has failed */
+static char named[64]; /* files in the manifest, in the order of ranks */
+static char why[256];  /* of the last persisted that has failed */
 
 /* --- instead of the other files of the supervisor ---------------------------------------- */
 
@@ -40,15 +43,29 @@ int64_t dlr_sup_now(void)
 void dlr_sup_say(struct dlr_sup *sup, const char *fmt, ...)
 {
 }
+static void note_asked(unsigned node, unsigned rank, uint64_t id, const json_t *msg)
+{
+    assert_true(nasked < sizeof(asked) / sizeof(*asked));
+    asked[nasked].rank = rank;
+    asked[nasked].id = id;
+    dlr_format(asked[nasked].path, sizeof(asked[nasked].path), "%s",
+               json_string_value(json_object_get(msg, "path")));
+    asked[nasked++].node = node;
+}
 void dlr_sup_send(struct dlr_sup *sup, unsigned node, json_t *msg)
 {
-    uint64_t rank;
+    const json_t *with = json_object_get(msg, "with");
+    uint64_t rank, id;
 
-    assert_true(nasked < sizeof(asked) / sizeof(*asked));
     assert_int_equal(dlr_msg_uint(msg, "rank", WORLD - 1, &rank), 0);
-    assert_int_equal(dlr_msg_uint(msg, "id", INT64_MAX, &asked[nasked].id), 0);
-    asked[nasked].rank = (unsigned)rank;
-    asked[nasked++].node = node;
+    assert_int_equal(dlr_msg_uint(msg, "id", INT64_MAX, &id), 0);
+    note_asked(node, (unsigned)rank, id, msg);
+    for (size_t i = 0; i < json_array_size(with); i++) {
+        const json_t *pair = json_array_get(with, i);
+
+        note_asked(node, (unsigned)json_integer_value(json_array_get(pair, 0)),
+                   (uint64_t)json_integer_value(json_array_get(pair, 1)), msg);
+    }
     json_decref(msg);
 }
 json_t *dlr_sup_version(const struct dlr_version *v)
@@ -70,7 +87,7 @@ unsigned dlr_sup_copies(const struct dlr_sup *sup)
 }
 int dlr_sup_place_of(const struct dlr_sup *sup, unsigned rank)
 {
-    return (int)rank;
+    return rank == 1;
 }
 int dlr_sup_node_of(const struct dlr_sup *sup, unsigned place)
 {
@@ -113,10 +130,29 @@ void dlr_journal_note(struct dlr_journal *j, const char *event, const char *fmt,
     snprintf(why, sizeof(why), "%s", text ? text : "");
     json_decref(fields);
 }
-int dlr_persist_path(const char *dir, int32_t rank, struct dlr_version v, char *ret,
-                     size_t size)
+uint32_t dlr_persist_tag(void)
 {
-    return dlr_format(ret, size, "/dev/null"); /* it is there */
+    return 7;
+}
+int dlr_persist_path(const char *dir, char kind, unsigned i,
+                     const struct dlr_persist_write *write, char *ret, size_t size)
+{
+    assert_int_equal(write->tag, 7);
+    return dlr_format(ret, size, "%c%u", kind, i);
+}
+int dlr_persist_count(const struct dlr_plan_file *files, unsigned n, unsigned *ret_n,
+                      uint64_t *ret_bytes, struct dlr_err *err)
+{
+    assert_int_equal(n, WORLD);
+    named[0] = '\0';
+    for (unsigned r = 0; r < n; r++) {
+        assert_int_equal(files[r].copy.rank, r);
+        assert_int_equal(files[r].slice.at, 4096);
+        assert_int_equal(files[r].copy.bytes, 8192);
+        snprintf(named + strlen(named), sizeof(named) - strlen(named), "%s ",
+                 files[r].path);
+    }
+    return 0;
 }
 int dlr_persist_save(const char *dir, const struct dlr_plan_file *files, unsigned n,
                      unsigned keep, struct dlr_err *err)
@@ -131,7 +167,7 @@ int dlr_persist_load(const char *dir, struct dlr_plan_file **ret_files,
     *ret_nfiles = kept;
     return 0;
 }
-void dlr_persist_forget(const char *dir, unsigned world, struct dlr_version v,
+void dlr_persist_forget(const char *dir, const struct dlr_persist_write *write,
                         const atomic_bool *stop)
 {
     forgot++;
@@ -174,13 +210,20 @@ int dlr_aside_end(struct dlr_aside *a, int *ret_rc, int *ret_fd)
 
 /* --- the rig ------------------------------------------------------------------------------ */
 
+static struct dlr_plan_place places[] = {{.from = 0, .tasks = 2},
+                                         {.from = 2, .tasks = 1}};
+static unsigned ranks[] = {0, 2, 1};
+
 static int begin_all(void **state)
 {
     s.conf.checkpoint = true;
     s.conf.persist_every.steps = 1;
     s.members.list = calloc(NODES, sizeof(*s.members.list));
     s.members.n = NODES;
-    s.plan.world = s.plan.nplaces = WORLD;
+    s.plan.world = WORLD;
+    s.plan.nplaces = 2;
+    s.plan.places = places;
+    s.plan.ranks = ranks;
     dlr_sup_periodic_start(&s);
     return 0;
 }
@@ -192,8 +235,18 @@ static int end_all(void **state)
     return 0;
 }
 
-/* A version is committed: both ranks' own nodes are asked. */
-static int begin(void **state)
+static void done(unsigned node, unsigned rank, int rc, const char *text)
+{
+    unsigned i = 0;
+
+    while (asked[i].rank != rank)
+        i++;
+    assert_true(
+        dlr_sup_periodic_done(&s, node, asked[i].id, rc, rc == 0 ? SLICE : text));
+}
+
+/* A version is committed: each node is asked for one file. */
+static int begin_open(void **state)
 {
     for (unsigned i = 0; i < NODES; i++) {
         dlr_format(s.members.list[i].node.name, DLR_TOPO_NAME, "n%u", i);
@@ -206,13 +259,17 @@ static int begin(void **state)
     dlr_sup_periodic_commit(&s, (struct dlr_version){1, ++step});
     assert_int_equal(nasked, WORLD);
     assert_int_equal(asked[0].node, 0);
-    assert_int_equal(asked[1].node, 1);
+    assert_int_equal(asked[1].node, 0);
+    assert_int_equal(asked[2].node, 1);
     return 0;
 }
 
-static void done(unsigned node, unsigned rank, int rc, const char *text)
+/* The same, and rank 2 is written. */
+static int begin(void **state)
 {
-    assert_true(dlr_sup_periodic_done(&s, node, asked[rank].id, rc, text));
+    begin_open(state);
+    done(0, 2, 0, "");
+    return 0;
 }
 
 /* The version came to its end; the next one may be written. */
@@ -232,14 +289,61 @@ static void a_partner_writes_what_the_owner_cannot(void **state)
 {
     done(0, 0, -EIO, "the data process died");
     assert_int_equal(nasked, WORLD + 1);
-    assert_int_equal(asked[2].node, 1);
-    assert_int_equal(asked[2].rank, 0);
-    assert_int_equal(asked[2].id, asked[0].id); /* into the same file */
+    assert_int_equal(asked[3].node, 1);
+    assert_int_equal(asked[3].rank, 0);
+    assert_int_equal(asked[3].id, asked[0].id);
+    assert_string_equal(asked[3].path, "r0");
     assert_string_equal(why, "");
     done(1, 1, 0, "");
     assert_int_equal(saved + forgot, 0); /* rank 0's file is still missing */
     done(1, 0, 0, "");
     assert_end(1, "");
+    assert_string_equal(named, "r0 n1 n0 ");
+}
+
+static void a_node_writes_one_file(void **state)
+{
+    static const struct {
+        unsigned rank;
+        const char *path;
+    } rows[WORLD] = {{0, "n0"}, {2, "n0"}, {1, "n1"}};
+
+    for (unsigned i = 0; i < WORLD; i++) {
+        assert_int_equal(asked[i].rank, rows[i].rank);
+        assert_string_equal(asked[i].path, rows[i].path);
+        assert_int_equal(saved + forgot, 0);
+        done(asked[i].node, asked[i].rank, 0, "");
+    }
+    assert_int_equal(nasked, WORLD);
+    assert_end(1, "");
+    assert_string_equal(named, "n0 n1 n0 ");
+}
+
+/* A header of so many regions would be longer than readers take. */
+static void what_is_too_much_for_one_file_is_one_each(void **state)
+{
+    done(0, 0, -EFBIG, "a long header");
+    done(0, 2, -EFBIG, "a long header");
+    done(1, 1, 0, "");
+    assert_int_equal(nasked, WORLD + 2);
+    assert_int_equal(asked[3].node, 0);
+    assert_string_equal(asked[3].path, "r0");
+    assert_int_equal(asked[4].node, 0);
+    assert_string_equal(asked[4].path, "r2");
+    done(0, 0, 0, "");
+    done(0, 2, -EFBIG, "still"); /* its partner tries, then it is over */
+    assert_int_equal(asked[5].node, 1);
+    done(1, 2, -EFBIG, "still");
+    assert_end(0, "rank 2: still; then on n1: still");
+}
+
+static void an_answer_that_does_not_say_where_is_a_failure(void **state)
+{
+    copies = 0;
+    assert_true(dlr_sup_periodic_done(&s, 0, asked[0].id, 0, "4096 100"));
+    done(1, 1, 0, "");
+    done(0, 2, 0, "");
+    assert_end(0, "rank 0: what the node says of the file is malformed");
 }
 
 static void it_is_given_up_when_the_partner_fails_too(void **state)
@@ -256,7 +360,7 @@ static void both_ranks_may_need_it(void **state)
     done(0, 0, -EIO, "a");
     done(1, 1, -EROFS, "b");
     assert_int_equal(nasked, WORLD + 2);
-    assert_int_equal(asked[3].node, 0);
+    assert_int_equal(asked[4].node, 0);
     done(0, 1, 0, "");
     done(1, 0, 0, "");
     assert_end(1, "");
@@ -315,6 +419,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_partner_writes_what_the_owner_cannot, begin),
+        cmocka_unit_test_setup(a_node_writes_one_file, begin_open),
+        cmocka_unit_test_setup(what_is_too_much_for_one_file_is_one_each, begin_open),
+        cmocka_unit_test_setup(an_answer_that_does_not_say_where_is_a_failure,
+                               begin_open),
         cmocka_unit_test_setup(it_is_given_up_when_the_partner_fails_too, begin),
         cmocka_unit_test_setup(both_ranks_may_need_it, begin),
         cmocka_unit_test_setup(an_answer_said_twice_counts_once, begin),

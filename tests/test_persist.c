@@ -50,6 +50,16 @@ static bool there(const char *name)
     return access(path, F_OK) == 0;
 }
 
+/* Ranks 0 and 1 are one node's, any other has a file of its own. */
+static void put_path(struct dlr_plan_file *f)
+{
+    const struct dlr_persist_write w = {f->copy.version, 0xab};
+    bool alone = f->copy.rank > 1;
+
+    dlr_persist_path(dir, alone ? 'r' : 'n', alone ? (unsigned)f->copy.rank : 0, &w,
+                     f->path, sizeof(f->path));
+}
+
 static void fill(struct dlr_plan_file *files, unsigned n)
 {
     memset(files, 0, n * sizeof(*files));
@@ -57,10 +67,10 @@ static void fill(struct dlr_plan_file *files, unsigned n)
         files[i].copy = (struct dlr_plan_copy){.rank = (int32_t)(n - 1 - i),
                                                .world = n,
                                                .version = {2, 120},
-                                               .bytes = 4096 + i,
+                                               .bytes = 8192 + i,
                                                .layout = 0xfedcba9876543210};
-        dlr_persist_path(dir, files[i].copy.rank, files[i].copy.version, files[i].path,
-                         sizeof(files[i].path));
+        files[i].slice = (struct dlr_slice){4096 * (i + 1), 77, 8192 + i, 0xff0 + i};
+        put_path(&files[i]);
     }
 }
 
@@ -72,12 +82,16 @@ static void a_manifest_survives_the_way_and_prunes(void **state)
     unsigned n = 0;
 
     fill(files, 3);
-    touch("r0-2-120.safetensors");
-    touch("r0-1-90.safetensors");
+    touch("n0-2-120-000000ab.safetensors");
+    touch("r2-2-120-000000ab.safetensors");
+    touch("n0-1-90-000000ab.safetensors");
+    touch("r7-1-90-000000ab.safetensors");
     touch("notes.slot.txt");
     assert_int_equal(dlr_persist_save(dir, files, 3, 1, &err), 0);
-    assert_true(there("r0-2-120.safetensors"));
-    assert_false(there("r0-1-90.safetensors"));
+    assert_true(there("n0-2-120-000000ab.safetensors"));
+    assert_true(there("r2-2-120-000000ab.safetensors"));
+    assert_false(there("n0-1-90-000000ab.safetensors"));
+    assert_false(there("r7-1-90-000000ab.safetensors"));
     assert_true(there("notes.slot.txt"));
     assert_int_equal(dlr_persist_load(dir, &got, &n, &err), 0);
     assert_int_equal(n, 3);
@@ -88,6 +102,7 @@ static void a_manifest_survives_the_way_and_prunes(void **state)
         assert_int_equal(got[2 - i].copy.bytes, files[i].copy.bytes);
         assert_true(got[2 - i].copy.layout == 0xfedcba9876543210);
         assert_string_equal(got[2 - i].path, files[i].path);
+        assert_memory_equal(&got[2 - i].slice, &files[i].slice, sizeof(got->slice));
     }
 }
 
@@ -117,8 +132,7 @@ static void save_version(uint32_t vround, uint64_t step, unsigned keep)
     fill(files, 2);
     for (unsigned i = 0; i < 2; i++) {
         files[i].copy.version = (struct dlr_version){vround, step};
-        dlr_persist_path(dir, files[i].copy.rank, files[i].copy.version, files[i].path,
-                         sizeof(files[i].path));
+        put_path(&files[i]);
         touch(strrchr(files[i].path, '/') + 1);
     }
     assert_int_equal(dlr_persist_save(dir, files, 2, keep, &err), 0);
@@ -132,17 +146,18 @@ static void so_many_versions_are_kept(void **state)
 
     save_version(0, 100, 2);
     save_version(0, 200, 2);
-    touch("r0-0-150.safetensors");                   /* of a write that failed */
-    touch(".r0-0-150.safetensors.0123456789abcdef"); /* of one that a crash cut short */
-    touch("r0-1-60.safetensors");                    /* of one that goes on */
-    touch(".r0-1-60.safetensors.0123456789abcdef");
+    touch("n0-0-150-000000ab.safetensors"); /* of a write that failed */
+    touch(
+        ".n0-0-150-00000001.safetensors.0123456789abcdef"); /* of one that a crash cut short */
+    touch("n0-1-60-000000ab.safetensors");                  /* of one that goes on */
+    touch(".n0-1-60-00000001.safetensors.0123456789abcdef");
     save_version(1, 50, 2); /* newer, though its step is lower */
     assert_false(there("manifest-0-100.json"));
-    assert_false(there("r0-0-100.safetensors"));
-    assert_false(there("r0-0-150.safetensors"));
-    assert_false(there(".r0-0-150.safetensors.0123456789abcdef"));
-    assert_true(there("r0-1-60.safetensors"));
-    assert_true(there(".r0-1-60.safetensors.0123456789abcdef"));
+    assert_false(there("n0-0-100-000000ab.safetensors"));
+    assert_false(there("n0-0-150-000000ab.safetensors"));
+    assert_false(there(".n0-0-150-00000001.safetensors.0123456789abcdef"));
+    assert_true(there("n0-1-60-000000ab.safetensors"));
+    assert_true(there(".n0-1-60-00000001.safetensors.0123456789abcdef"));
     assert_int_equal(dlr_persist_load(dir, &got, &n, &err), 0);
     assert_int_equal(n, 4);
     assert_true(dlr_version_eq(got[0].copy.version, (struct dlr_version){1, 50}));
@@ -166,29 +181,33 @@ static void write_manifest(const char *text)
 
 static void a_bad_manifest_is_refused(void **state)
 {
+#define HEAD "{\"v\":2,\"t\":\"manifest\",\"vround\":0,"
+#define ROW "\"rank\":0,\"file\":\"n0.x\",\"at\":1,\"bytes\":1,\"room\":1"
     static const char *const rows[] = {
         "",
         "[]",
         "{}",
-        "{\"v\":1,\"t\":7}",
-        "{\"v\":1,\"t\":\"manifest\",\"world\":0,\"vround\":0,\"step\":1,\"layout\":"
-        "\"0\","
-        "\"files\":[]}",
-        "{\"v\":1,\"t\":\"manifest\",\"world\":1,\"vround\":0,\"step\":1,\"layout\":"
-        "\"0\","
-        "\"files\":[]}",
-        "{\"v\":1,\"t\":\"manifest\",\"world\":1,\"vround\":0,\"step\":1,\"layout\":"
-        "\"xy\","
-        "\"files\":[{\"rank\":0,\"file\":\"r0.slot\",\"bytes\":1}]}",
-        "{\"v\":1,\"t\":\"manifest\",\"world\":1,\"vround\":0,\"step\":1,\"layout\":"
-        "\"0\","
-        "\"files\":[{\"rank\":1,\"file\":\"r0.slot\",\"bytes\":1}]}",
-        "{\"v\":1,\"t\":\"manifest\",\"world\":1,\"vround\":0,\"step\":1,\"layout\":"
-        "\"0\","
-        "\"files\":[{\"rank\":0,\"file\":\"r/../x\",\"bytes\":1}]}",
-        "{\"v\":1,\"t\":\"manifest\",\"world\":1,\"vround\":0,\"step\":-1,\"layout\":"
-        "\"0\","
-        "\"files\":[{\"rank\":0,\"file\":\"r0.slot\",\"bytes\":1}]}",
+        "{\"v\":2,\"t\":7}",
+        HEAD "\"step\":1,\"layout\":\"0\",\"world\":0,\"slices\":[]}",
+        HEAD "\"step\":1,\"layout\":\"0\",\"world\":1,\"slices\":[]}",
+        HEAD "\"step\":1,\"layout\":\"xy\",\"world\":1,\"slices\":[{" ROW
+             ",\"crc\":\"00000000\"}]}",
+        HEAD "\"step\":-1,\"layout\":\"0\",\"world\":1,\"slices\":[{" ROW
+             ",\"crc\":\"00000000\"}]}",
+        HEAD "\"step\":1,\"layout\":\"0\",\"world\":1,\"slices\":[{" ROW
+             ",\"crc\":\"0000000\"}]}",
+        HEAD "\"step\":1,\"layout\":\"0\",\"world\":1,\"slices\":[{" ROW
+             ",\"crc\":\"0000000g\"}]}",
+        HEAD "\"step\":1,\"layout\":\"0\",\"world\":1,\"slices\":[{" ROW "}]}",
+        HEAD "\"step\":1,\"layout\":\"0\",\"world\":1,\"slices\":[{\"rank\":1,"
+             "\"file\":\"n0.x\",\"at\":1,\"bytes\":1,\"room\":1,\"crc\":"
+             "\"00000000\"}]}",
+        HEAD "\"step\":1,\"layout\":\"0\",\"world\":1,\"slices\":[{\"rank\":0,"
+             "\"file\":\"n/../x\",\"at\":1,\"bytes\":1,\"room\":1,\"crc\":"
+             "\"00000000\"}]}",
+        HEAD "\"step\":1,\"layout\":\"0\",\"world\":1,\"slices\":[{\"rank\":0,"
+             "\"file\":\"n0.x\",\"at\":9223372036854775807,\"bytes\":1,\"room\":1,"
+             "\"crc\":\"00000000\"}]}",
     };
     struct dlr_plan_file *got = NULL;
     struct dlr_err err = {0};
@@ -208,6 +227,60 @@ static void a_bad_manifest_is_refused(void **state)
     free(got);
 }
 
+static void a_manifest_of_another_form_says_so(void **state)
+{
+    struct dlr_plan_file *got = NULL;
+    struct dlr_err err = {0};
+    char want[160];
+    unsigned n = 0;
+
+    write_manifest("{\"v\":1,\"t\":\"manifest\",\"world\":1,\"files\":[]}");
+    assert_int_equal(dlr_persist_load(dir, &got, &n, &err), -EBADMSG);
+    dlr_format(want, sizeof(want),
+               "'%s/manifest.json' is of form 1, this version reads form 2 only", dir);
+    assert_string_equal(err.text, want);
+}
+
+static void files_are_counted_and_looked_at(void **state)
+{
+    struct dlr_plan_file files[3];
+    struct dlr_err err = {0};
+    unsigned n = 0;
+    uint64_t bytes = 0;
+
+    fill(files, 3);
+    assert_int_equal(dlr_persist_count(files, 3, &n, &bytes, &err), -ENOENT);
+    for (unsigned i = 0; i < 3; i++) {
+        touch(strrchr(files[i].path, '/') + 1);
+        assert_int_equal(truncate(files[i].path, 20000), 0);
+    }
+    assert_int_equal(dlr_persist_count(files, 3, &n, &bytes, &err), 0);
+    assert_int_equal(n, 2);
+    assert_int_equal(bytes, 40000);
+    assert_int_equal(truncate(files[2].path, 12288 + 76), 0); /* ranks 1 and 0 */
+    assert_int_equal(dlr_persist_count(files, 3, &n, &bytes, &err), -EIO);
+    assert_non_null(strstr(err.text, "n0-2-120-000000ab.safetensors' was written and"));
+}
+
+static void what_got_no_manifest_is_removed(void **state)
+{
+    const struct dlr_persist_write w = {{2, 120}, 0xab};
+    atomic_bool stop = true;
+
+    touch("n0-2-120-000000ab.safetensors");
+    touch("r5-2-120-000000ab.safetensors");
+    touch("n0-2-120-000000ac.safetensors"); /* of another write, */
+    touch("n0-2-121-000000ab.safetensors"); /* of another version */
+    dlr_persist_forget(dir, &w, &stop);
+    assert_true(there("n0-2-120-000000ab.safetensors"));
+    stop = false;
+    dlr_persist_forget(dir, &w, &stop);
+    assert_false(there("n0-2-120-000000ab.safetensors"));
+    assert_false(there("r5-2-120-000000ab.safetensors"));
+    assert_true(there("n0-2-120-000000ac.safetensors"));
+    assert_true(there("n0-2-121-000000ab.safetensors"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +289,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(so_many_versions_are_kept, make_dir,
                                         remove_dir),
         cmocka_unit_test_setup_teardown(what_is_not_whole_is_refused, make_dir,
+                                        remove_dir),
+        cmocka_unit_test_setup_teardown(a_manifest_of_another_form_says_so, make_dir,
+                                        remove_dir),
+        cmocka_unit_test_setup_teardown(files_are_counted_and_looked_at, make_dir,
+                                        remove_dir),
+        cmocka_unit_test_setup_teardown(what_got_no_manifest_is_removed, make_dir,
                                         remove_dir),
         cmocka_unit_test_setup_teardown(a_bad_manifest_is_refused, make_dir,
                                         remove_dir),

@@ -52,11 +52,11 @@ static const struct {
              {"BF16", "[3]", 6}, {"U8", "[33]", 33},    {"U64", "[]", 8},
              {"F32", "[0]", 0}};
 
-/* A sealed slot; byte k of region i is 16 * i + k. */
-static struct dlr_slot *make_slot(void)
+/* A sealed slot of a rank; byte k of region i is 16 * i + k. */
+static struct dlr_slot *make_rank(int32_t rank)
 {
     static const uint64_t used[N] = {0, 0, 0, 0, 33};
-    const struct dlr_slot_owner owner = {7, 3, 8};
+    const struct dlr_slot_owner owner = {7, rank, 8};
     struct dlr_slot_plan *plan;
     struct dlr_slot_piece p;
     struct dlr_slot *slot;
@@ -75,6 +75,11 @@ static struct dlr_slot *make_slot(void)
     dlr_slot_seal(slot, plan);
     dlr_slot_plan_free(plan);
     return slot;
+}
+
+static struct dlr_slot *make_slot(void)
+{
+    return make_rank(3);
 }
 
 static char dir[64], path[128];
@@ -106,6 +111,14 @@ static int remove_dir(void **state)
     return rmdir(dir);
 }
 
+static int save_slot(const struct dlr_slot *slot, const struct dlr_saved_how *how,
+                     struct dlr_err *err)
+{
+    struct dlr_saved_part part = {.slot = slot};
+
+    return dlr_saved_write(&part, 1, AT_FDCWD, path, 0600, how, err);
+}
+
 /* Writes the slot to path; what is there then. */
 static unsigned char *write_slot(const struct dlr_slot *slot, size_t *ret_bytes)
 {
@@ -113,7 +126,7 @@ static unsigned char *write_slot(const struct dlr_slot *slot, size_t *ret_bytes)
     struct dlr_err err;
     char *file;
 
-    assert_int_equal(dlr_saved_write(slot, AT_FDCWD, path, 0600, &how, &err), 0);
+    assert_int_equal(save_slot(slot, &how, &err), 0);
     assert_int_equal(dlr_file_load(AT_FDCWD, path, 1 << 20, &file, ret_bytes, &err), 0);
     return (unsigned char *)file;
 }
@@ -122,7 +135,7 @@ static int map_file(struct dlr_slot **ret, struct dlr_err *err)
 {
     DLR_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-    return dlr_saved_map(fd, ret, err);
+    return dlr_saved_map(fd, 3, ret, err);
 }
 
 /* Item size of a type of the form. */
@@ -254,8 +267,6 @@ static void the_file_is_read_as_the_slot_it_was(void **state)
     assert_int_equal(map_file(&back, NULL), 0);
     assert_int_equal(dlr_slot_state(back), DLR_SLOT_SEALED);
     assert_int_equal(dlr_slot_verify(back, NULL), 0);
-    /* Who reserves a slot for it knows the file's size only. */
-    assert_true(dlr_slot_bytes(back) <= dlr_align_up(bytes, DLR_SLOT_PAGE));
     dlr_slot_meta(slot, &meta, &bytes);
     dlr_slot_meta(back, &again, &n);
     assert_int_equal(n, bytes);
@@ -289,7 +300,7 @@ static void every_changed_byte_is_found(void **state)
         int rc;
 
         assert_int_equal(pwrite(fd, &byte, 1, (off_t)i), 1);
-        rc = dlr_saved_map(fd, &back, &err);
+        rc = dlr_saved_map(fd, 3, &back, &err);
         if (rc == 0) {
             rc = dlr_slot_verify(back, &err);
             dlr_slot_unmap(back);
@@ -298,7 +309,7 @@ static void every_changed_byte_is_found(void **state)
         assert_true(err.text[0]);
         assert_int_equal(pwrite(fd, &file[i], 1, (off_t)i), 1);
     }
-    assert_int_equal(dlr_saved_map(fd, &back, NULL), 0);
+    assert_int_equal(dlr_saved_map(fd, -1, &back, NULL), 0);
     dlr_slot_unmap(back);
     dlr_slot_unmap(slot);
 }
@@ -349,7 +360,7 @@ static void write_chunks(uint64_t bytes)
     }
     dlr_slot_seal(slot, plan);
     dlr_slot_plan_free(plan);
-    assert_int_equal(dlr_saved_write(slot, AT_FDCWD, path, 0600, &how, NULL), 0);
+    assert_int_equal(save_slot(slot, &how, NULL), 0);
     dlr_slot_unmap(slot);
 }
 
@@ -413,7 +424,7 @@ static void chunks_are_read_when_they_are_asked_for(void **state)
         for (unsigned i = 0; i < sizeof(there); i++)
             assert_int_equal(there[i] & 1, 0);
     }
-    assert_int_equal(dlr_saved_write(slot, AT_FDCWD, path, 0600, &how, NULL), 0);
+    assert_int_equal(save_slot(slot, &how, NULL), 0);
     dlr_slot_unmap(slot);
     assert_int_equal(map_file(&slot, NULL), 0);
     assert_int_equal(dlr_slot_verify(slot, NULL), 0);
@@ -432,7 +443,7 @@ static void a_corrupt_chunk_leaves_the_old_file(void **state)
     free(write_slot(slot, &bytes));
     assert_int_equal(dlr_slot_chunk(slot, 0, &data, &n, &crc), 0);
     ((unsigned char *)data)[n - 1] ^= 4;
-    assert_int_equal(dlr_saved_write(slot, AT_FDCWD, path, 0600, &how, &err), -EBADMSG);
+    assert_int_equal(save_slot(slot, &how, &err), -EBADMSG);
     assert_string_equal(err.text, "chunk 0 of the slot is corrupt");
     assert_int_equal(map_file(&back, NULL), 0);
     assert_int_equal(dlr_slot_verify(back, NULL), 0);
@@ -465,14 +476,27 @@ static void what_does_not_fit_is_refused_with_the_numbers(void **state)
 
     free(write_slot(slot, &bytes));
     room = bytes - 1;
-    assert_int_equal(dlr_saved_write(slot, AT_FDCWD, path, 0600, &how, &err), -ENOSPC);
+    assert_int_equal(save_slot(slot, &how, &err), -ENOSPC);
     snprintf(want_text, sizeof(want_text), "'%s/' has room for %zu of %zu bytes", dir,
              bytes - 1, bytes);
     assert_string_equal(err.text, want_text);
     room = bytes;
-    assert_int_equal(dlr_saved_write(slot, AT_FDCWD, path, 0600, &how, &err), 0);
+    assert_int_equal(save_slot(slot, &how, &err), 0);
     room = 0;
     dlr_slot_unmap(slot);
+}
+
+static int make_header(const struct dlr_slot *slot, char **ret, uint64_t *ret_bytes,
+                       struct dlr_err *err)
+{
+    struct dlr_safetensors_part part = {.most = dlr_slot_bytes(slot)};
+    unsigned bad = 7;
+    int rc;
+
+    dlr_slot_meta(slot, &part.meta, &part.bytes);
+    rc = dlr_safetensors_header(&part, 1, ret, ret_bytes, &bad, err);
+    assert_true(bad <= 1);
+    return rc;
 }
 
 static void a_spoilt_table_is_refused(void **state)
@@ -484,7 +508,7 @@ static void a_spoilt_table_is_refused(void **state)
 
     for (size_t at = 4096; at < 4096 + 600; at += 7) {
         ((unsigned char *)dlr_slot_base(slot))[at] ^= 0x10;
-        assert_int_equal(dlr_safetensors_header(slot, &header, &bytes, &err), -EBADMSG);
+        assert_int_equal(make_header(slot, &header, &bytes, &err), -EBADMSG);
         ((unsigned char *)dlr_slot_base(slot))[at] ^= 0x10;
     }
     dlr_slot_unmap(slot);
@@ -516,16 +540,252 @@ static void a_name_that_cannot_be_a_key_is_refused(void **state)
         assert_int_equal(dlr_slot_begin(slot, plan, (struct dlr_version){0, 1}, NULL),
                          0);
         dlr_slot_seal(slot, plan);
-        assert_int_equal(dlr_safetensors_header(slot, &header, &bytes, &err), -EBADMSG);
+        assert_int_equal(make_header(slot, &header, &bytes, &err), -EBADMSG);
         assert_string_equal(err.text, rows[i].why);
         dlr_slot_plan_free(plan);
         dlr_slot_unmap(slot);
     }
 }
 
+/* --- several ranks in one file ------------------------------------------------------------- */
+
+static const int32_t node_ranks[] = {2, 3, 11};
+#define SHARED (sizeof(node_ranks) / sizeof(*node_ranks))
+static struct dlr_saved_part parts[SHARED];
+
+static int make_node(void **state)
+{
+    for (unsigned i = 0; i < SHARED; i++)
+        parts[i] = (struct dlr_saved_part){.slot = make_rank(node_ranks[i])};
+    return make_dir(state);
+}
+
+static int remove_node(void **state)
+{
+    for (unsigned i = 0; i < SHARED; i++)
+        dlr_slot_unmap((struct dlr_slot *)parts[i].slot);
+    return remove_dir(state);
+}
+
+static int write_node(struct dlr_err *err)
+{
+    static const struct dlr_saved_how how = {.check = true};
+
+    return dlr_saved_write(parts, SHARED, AT_FDCWD, path, 0600, &how, err);
+}
+
+static unsigned char *read_node(size_t *ret_bytes)
+{
+    struct dlr_err err;
+    char *file;
+
+    assert_int_equal(write_node(&err), 0);
+    assert_int_equal(dlr_file_load(AT_FDCWD, path, 1 << 20, &file, ret_bytes, &err), 0);
+    return (unsigned char *)file;
+}
+
+/* Region and rank of a tensor named "RANK/NAME". */
+static unsigned find_tensor(const char *name, unsigned *ret_part)
+{
+    const char *slash = strchr(name, '/');
+    unsigned i = 0;
+
+    assert_non_null(slash);
+    for (*ret_part = 0; atoi(name) != node_ranks[*ret_part]; ++*ret_part)
+        assert_true(*ret_part + 1 < SHARED);
+    while (strcmp(regions[i].name, slash + 1)) {
+        i++;
+        assert_true(i < N);
+    }
+    return i;
+}
+
+static void a_strict_reader_takes_a_file_of_several(void **state)
+{
+    DLR_AUTO_FREE unsigned char *file = NULL;
+    json_t *head, *t;
+    const char *name;
+    unsigned seen = 0, pads = 0, part;
+    size_t bytes = 0;
+    uint64_t n, covered = 0;
+
+    file = read_node(&bytes);
+    head = read_header(file, &n);
+    json_object_foreach(head, name, t)
+    {
+        const json_t *off = json_object_get(t, "data_offsets");
+
+        if (!strcmp(name, "__metadata__"))
+            continue;
+        assert_int_equal(json_integer_value(json_array_get(off, 0)), covered);
+        covered = (uint64_t)json_integer_value(json_array_get(off, 1));
+        if (!strncmp(name, "dlrover.", 8)) {
+            pads += !strncmp(name, "dlrover.pad.", 12);
+            continue;
+        }
+        check_tensor(t, find_tensor(name, &part), file + n);
+        assert_true(n + covered <= parts[part].slice.at + parts[part].slice.bytes);
+        seen++;
+    }
+    assert_int_equal(seen, SHARED * N);
+    assert_int_equal(pads, SHARED - 1);
+    assert_int_equal(n + covered, bytes);
+    json_decref(head);
+}
+
+static void each_rank_is_read_as_the_slot_it_was(void **state)
+{
+    DLR_AUTO_FREE unsigned char *file = NULL;
+    size_t bytes = 0, size, n;
+    const void *meta, *again;
+    struct dlr_slot *back;
+    struct dlr_err err;
+    uint32_t crc;
+    void *data, *copy;
+
+    file = read_node(&bytes);
+    for (unsigned i = 0; i < SHARED; i++) {
+        DLR_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+        const struct dlr_slice *s = &parts[i].slice;
+
+        assert_int_equal(dlr_saved_map(fd, node_ranks[i], &back, &err), 0);
+        assert_int_equal(dlr_slot_verify(back, &err), 0);
+        dlr_slot_meta(parts[i].slot, &meta, &size);
+        dlr_slot_meta(back, &again, &n);
+        assert_int_equal(n, size);
+        assert_memory_equal(again, meta, size);
+        assert_memory_equal((const char *)meta + size - 4, &s->crc, 4);
+        assert_int_equal(dlr_slot_chunk(parts[i].slot, 0, &data, &size, &crc), 0);
+        assert_int_equal(dlr_slot_chunk(back, 0, &copy, &n, &crc), 0);
+        assert_memory_equal(copy, data, size);
+        assert_int_equal(s->bytes, size);
+        assert_int_equal(s->at % 4096, 0);
+        assert_memory_equal(file + s->at, data, size);
+        assert_int_equal(s->room, dlr_slot_bytes(back));
+        dlr_slot_unmap(back);
+    }
+    assert_int_equal(parts[SHARED - 1].slice.at + parts[SHARED - 1].slice.bytes, bytes);
+}
+
+static void a_rank_that_is_not_in_it_is_not_found(void **state)
+{
+    DLR_AUTO_CLOSE int fd = -1;
+    struct dlr_slot *back;
+    struct dlr_err err;
+
+    assert_int_equal(write_node(&err), 0);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_int_equal(dlr_saved_map(fd, 4, &back, &err), -EBADMSG);
+    assert_string_equal(err.text, "rank 4 is not in it");
+}
+
+/* Those between two ranks' data mean nothing. */
+static bool is_pad(size_t i)
+{
+    for (unsigned p = 0; p + 1 < SHARED; p++)
+        if (i >= parts[p].slice.at + parts[p].slice.bytes && i < parts[p + 1].slice.at)
+            return true;
+    return false;
+}
+
+static int read_all(int fd)
+{
+    struct dlr_slot *back;
+    struct dlr_err err;
+    int rc = 0;
+
+    for (unsigned i = 0; rc == 0 && i < SHARED; i++) {
+        rc = dlr_saved_map(fd, node_ranks[i], &back, &err);
+        if (rc < 0)
+            continue;
+        rc = dlr_slot_verify(back, &err);
+        dlr_slot_unmap(back);
+    }
+    return rc;
+}
+
+static void every_changed_byte_of_several_is_found(void **state)
+{
+    DLR_AUTO_FREE unsigned char *file = NULL;
+    DLR_AUTO_CLOSE int fd = -1;
+    size_t bytes = 0;
+
+    file = read_node(&bytes);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    for (size_t i = 0; i < bytes; i++) {
+        unsigned char byte = file[i] ^ (unsigned char)(1u << i % 8);
+
+        assert_int_equal(pwrite(fd, &byte, 1, (off_t)i), 1);
+        assert_int_equal(read_all(fd), is_pad(i) ? 0 : -EBADMSG);
+        assert_int_equal(pwrite(fd, &file[i], 1, (off_t)i), 1);
+    }
+    assert_int_equal(read_all(fd), 0);
+    assert_int_equal(ftruncate(fd, (off_t)bytes - 1), 0);
+    assert_int_equal(read_all(fd), -EBADMSG);
+}
+
+static void the_corrupt_one_of_several_is_named(void **state)
+{
+    struct dlr_err err;
+    size_t n;
+    uint32_t crc;
+    void *data;
+
+    for (unsigned meta = 0; meta < 2; meta++)
+        for (unsigned i = 0; i < SHARED; i++) {
+            unsigned char *at = (unsigned char *)dlr_slot_base(parts[i].slot) + 4200;
+
+            if (!meta) {
+                assert_int_equal(dlr_slot_chunk(parts[i].slot, 0, &data, &n, &crc), 0);
+                at = (unsigned char *)data + n - 1;
+            }
+            *at ^= 4;
+            assert_int_equal(write_node(&err), -EBADMSG);
+            for (unsigned k = 0; k < SHARED; k++)
+                assert_int_equal(parts[k].bad, k == i);
+            assert_int_equal(access(path, F_OK), -1);
+            *at ^= 4;
+        }
+    assert_int_equal(write_node(&err), 0);
+}
+
+static void ranks_out_of_order_are_refused(void **state)
+{
+    struct dlr_saved_part was = parts[0];
+    struct dlr_err err;
+
+    parts[0] = parts[1];
+    assert_int_equal(write_node(&err), -EBADMSG);
+    assert_string_equal(err.text, "rank 3 does not belong behind rank 3");
+    parts[0] = parts[2];
+    assert_int_equal(write_node(&err), -EBADMSG);
+    parts[0] = was;
+    assert_int_equal(write_node(&err), 0);
+}
+
+static void a_file_of_another_form_says_so(void **state)
+{
+    struct dlr_slot *slot = make_slot(), *back;
+    DLR_AUTO_FREE unsigned char *file = NULL;
+    struct dlr_err err;
+    size_t bytes = 0;
+    char *form;
+
+    file = write_slot(slot, &bytes);
+    form = strstr((char *)file + 8, "dlrover-2");
+    assert_non_null(form);
+    form[8] = '1';
+    put_file(file, bytes);
+    assert_int_equal(map_file(&back, &err), -EBADMSG);
+    assert_string_equal(err.text, "its form is not dlrover-2, the only one that this "
+                                  "version reads, but dlrover-1");
+    dlr_slot_unmap(slot);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make_dir, remove_dir)
+#define NODE(f) cmocka_unit_test_setup_teardown(f, make_node, remove_node)
     const struct CMUnitTest tests[] = {
         TEST(a_strict_reader_takes_it),
         TEST(metadata_says_what_the_form_cannot),
@@ -537,6 +797,13 @@ int main(void)
         TEST(chunks_are_read_when_they_are_asked_for),
         TEST(a_corrupt_chunk_leaves_the_old_file),
         TEST(what_does_not_fit_is_refused_with_the_numbers),
+        TEST(a_file_of_another_form_says_so),
+        NODE(a_strict_reader_takes_a_file_of_several),
+        NODE(each_rank_is_read_as_the_slot_it_was),
+        NODE(a_rank_that_is_not_in_it_is_not_found),
+        NODE(every_changed_byte_of_several_is_found),
+        NODE(the_corrupt_one_of_several_is_named),
+        NODE(ranks_out_of_order_are_refused),
         cmocka_unit_test(a_spoilt_table_is_refused),
         cmocka_unit_test(a_name_that_cannot_be_a_key_is_refused),
     };

@@ -13,8 +13,8 @@ import warnings
 from ._checkpoint import Error
 
 NAME = re.compile(r"manifest.*\.json")
-VERSION = 1
-BYTES_MAX = 64 << 20
+VERSION = 2
+BYTES_MAX = 256 << 20
 RANKS_MAX = 1 << 20
 
 
@@ -36,13 +36,16 @@ def _check(said, name):
     if not re.fullmatch("[0-9a-fA-F]{1,16}", said["layout"]):
         raise ValueError("'layout' is no hash")
     files = {}
-    for row in said["files"]:
+    for row in said["slices"]:
         file = row["file"]
-        _number(row, "bytes", (1 << 63) - 1)
-        if not isinstance(file, str) or not file.startswith("r") or "/" in file or "\0" in file:
+        for key in ("at", "bytes", "room"):
+            _number(row, key, (1 << 63) - 1)
+        if not re.fullmatch("[0-9a-f]{8}", row["crc"]):
+            raise ValueError(f"'crc' is {row['crc']!r}")
+        if not isinstance(file, str) or not file.startswith(("n", "r")) or "/" in file or "\0" in file:
             raise ValueError(f"'file' is {file!r}")
         files[_number(row, "rank", world - 1)] = file
-    if world == 0 or len(said["files"]) != world or len(files) != world:
+    if world == 0 or len(said["slices"]) != world or len(files) != world:
         raise ValueError(f"{len(files)} of {world} ranks")
     return version, files
 

@@ -16,7 +16,8 @@ import torch
 from . import _manifests
 from ._checkpoint import TORCH_NAMES, Error
 
-CHUNK = 1 << 20
+CHUNK, PAGE = 1 << 20, 4096
+FORM = "dlrover-2"  # of the files
 LISTINGS = 5  # of a directory whose files are removed while it is read
 HEADER_MAX = 100_000_000  # what public readers of the form take
 MAGIC, VERSION = 0x314d4c44, 1
@@ -40,12 +41,14 @@ def _crc_of():
 
 
 class Slot:
-    """The file of one rank at one step, mapped. Its head is checked here, its data by verify()."""
+    """One rank at one step in its file, mapped. Its head is checked here, its data by verify().
+    rank None: the first that is in the file.
+    """
 
-    def __init__(self, path):
+    def __init__(self, path, rank=None):
         self.path, self._crc = path, _crc_of()
         with open(path, "rb") as file:
-            self._block = self._read_block(file)
+            self._block = self._choose(self._read_blocks(file), rank)
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that it must not be written to: it is not
@@ -60,19 +63,36 @@ class Slot:
     def _refuse(self, why):
         raise Error(errno.EBADMSG, f"'{self.path}' {why}")
 
-    def _read_block(self, file):
-        """The meta block, a text of the file's header; the data begins behind that."""
+    def _read_blocks(self, file):
+        """The meta blocks of the ranks that are in the file, a text of its header."""
         length = int.from_bytes(file.read(8), "little")
-        self._data_at = 8 + length
-        if length > HEADER_MAX or self._data_at > os.fstat(file.fileno()).st_size:
+        self._body_at = 8 + length
+        if length > HEADER_MAX or self._body_at > os.fstat(file.fileno()).st_size:
             self._refuse("is no snapshot file")
         try:
-            block = bytes.fromhex(json.loads(file.read(length))["__metadata__"]["dlrover.slot"])
-        except (ValueError, KeyError, TypeError):
+            said = json.loads(file.read(length))["__metadata__"]
+            form, blocks = said["format"], [bytes.fromhex(text) for text in
+                                            said["dlrover.slot"].split(" ")]
+        except (ValueError, KeyError, TypeError, AttributeError):
             self._refuse("has a corrupt head")
-        if len(block) < HEAD.size + 4:
+        if form != FORM:
+            self._refuse(f"is of the form {form}, this reads {FORM}")
+        if any(len(block) < HEAD.size + 4 for block in blocks):
             self._refuse("has a corrupt head")
-        return block
+        return blocks
+
+    def _choose(self, blocks, rank):
+        """The rank's block. Each one's data begins at the next multiple of a page behind the header."""
+        chosen, at, self._end = None, self._body_at, self._body_at
+        for block in blocks:
+            head = Head(*HEAD.unpack_from(block))
+            if chosen is None and rank in (None, head.rank):
+                chosen, self._data_at = block, at
+            self._end = at + head.data_bytes
+            at = self._body_at + -(-(self._end - self._body_at) // PAGE) * PAGE
+        if chosen is None:
+            self._refuse(f"has no rank {rank}")
+        return chosen
 
     def _sum(self, at, size):
         return self._crc(self._all.data_ptr() + at, size)
@@ -87,7 +107,7 @@ class Slot:
         if (head.nchunks != -(-head.data_bytes // CHUNK)
                 or self._sums_at + 4 * head.nchunks + 4 != len(block)):
             self._refuse("has a corrupt head")
-        if head.meta_bytes != len(block) or self._data_at + head.data_bytes != len(self._map):
+        if head.meta_bytes != len(block) or self._end != len(self._map):
             self._refuse("is not as long as its head says")
         if self._crc(block, len(block) - 4) != struct.unpack_from("<I", block, len(block) - 4)[0]:
             self._refuse("has a corrupt region table")
@@ -182,12 +202,12 @@ def _open_newest(directory, names, step):
 
 
 def _open_all(version, files):
-    first = Slot(files[min(files)]).head
+    first = Slot(files[min(files)], min(files)).head
     absent = [rank for rank in range(first.world) if rank not in files]
     if absent:
         raise FileNotFoundError(errno.ENOENT, f"rank {absent[0]} of {first.world} has no file",
                                 files[min(files)])
-    slots = [Slot(files[rank]) for rank in range(first.world)]
+    slots = [Slot(files[rank], rank) for rank in range(first.world)]
     for rank, slot in enumerate(slots):
         head = slot.head
         if (head.rank, head.world, (head.round, head.step)) != (rank, first.world, version):

@@ -189,7 +189,9 @@ for path in sys.argv[1:]:
     "$VC" kill n2
     await "$job" requeue
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
-    [ "$(events "$job" 'select(.event=="persist").files')" -eq 4 ]
+    manifest=$(find "$(alice_home)/.dlrover/job-$job" -name 'manifest-*.json')
+    [ "$(jq '.slices | length' "$manifest")" -eq 4 ]
+    [ "$(events "$job" 'select(.event=="persist").files')" -eq "$(jq '[.slices[].file] | unique | length' "$manifest")" ]
     [ "$(resumed "$job")" -gt 0 ]
     no_committed_step_lost "$job"
     same_bits ref.4

@@ -49,3 +49,34 @@ teardown_file() { cluster_down; }
     shown=$(alice script -qec "/opt/dlrover/bin/dlrover ckpt verify $dir" /dev/null)
     [[ $shown == *"verify ["*"every byte is right"* ]]
 }
+
+@test "the ranks of a node share a file, which the public safetensors library reads" {
+    local dir host python=${DLROVER_TORCH_VENV:-/opt/dlrover-torch}/bin/python
+
+    job=$(submit -N1 -n2 --dlrover=on --dlrover-name=one --dlrover-redundancy=none --dlrover-persist-every=5 state.sh)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    dir=/home/alice/.dlrover/job-$job/one/persist
+    host=$(alice_home)/.dlrover/job-$job/one/persist
+    # One file for each manifest; the write that was under way when the job ended may have left one without.
+    for manifest in "$host"/manifest-*.json; do
+        [ "$(jq -r '[.slices[].file] | unique | length' "$manifest")" -eq 1 ]
+        [ -e "$host/$(jq -r '.slices[0].file' "$manifest")" ]
+        [ "$(jq -c '[.slices[].rank]' "$manifest")" = "[0,1]" ]
+    done
+    [ -z "$(find "$host" -name 'r*')" ]
+    [ "$(events "$job" 'select(.event=="persisted" and .version).files' | sort -u)" -eq 1 ]
+    alice /opt/dlrover/bin/dlrover ckpt verify "$dir"
+    alice /opt/dlrover/bin/dlrover ckpt export --to=safetensors --output="$dir/out" "$dir"
+    [[ -x $python ]] || skip "all but the library: no '$python' (scripts/install-deps --torch-venv)"
+    "$python" - "$host/$(jq -r '.slices[0].file' "$manifest")" "$host/out" <<'PY'
+import sys
+from safetensors.torch import load_file
+
+node = load_file(sys.argv[1])
+assert {name for name in node if not name.startswith("dlrover.pad.")} == {"0/state", "1/state"}, node.keys()
+for rank in (0, 1):
+    alone = load_file(f"{sys.argv[2]}/rank-{rank}.safetensors")
+    assert list(alone) == ["state"], alone.keys()
+    assert (node[f"{rank}/state"] == alone["state"]).all() and len(alone["state"]) == 4 << 20
+PY
+}

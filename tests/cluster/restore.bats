@@ -176,8 +176,8 @@ PY
 export PYTHONPATH=/opt/dlrover/lib/python3/dist-packages
 srun /usr/bin/python3 pairs.py "$@"
 SH
-    # What all tests begin from; two of its versions are left in its state directory.
-    job=$(submit -N4 --dlrover=on --dlrover-name=rows --dlrover-persist-every=10 rows.sh 40 log)
+    # What all tests begin from; two of its versions are left in its state directory, each in two files of two ranks.
+    job=$(submit -N2 -n4 --dlrover=on --dlrover-name=rows --dlrover-persist-every=10 rows.sh 40 log)
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     echo "$job" >"$BATS_FILE_TMPDIR/first"
 }

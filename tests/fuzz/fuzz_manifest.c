@@ -62,7 +62,8 @@ static void check_version(const struct dlr_plan_file *files, unsigned n, bool sa
         const char *base = files[i].path + strlen(dir) + 1;
 
         FUZZ_CHECK(files[i].copy.rank == (int32_t)i && files[i].copy.world == n);
-        FUZZ_CHECK(strncmp(files[i].path, dir, strlen(dir)) == 0 && *base == 'r');
+        FUZZ_CHECK(strncmp(files[i].path, dir, strlen(dir)) == 0 &&
+                   (*base == 'r' || *base == 'n'));
         FUZZ_CHECK(!strchr(base, '/'));
     }
     if (!save)
@@ -70,6 +71,8 @@ static void check_version(const struct dlr_plan_file *files, unsigned n, bool sa
     FUZZ_CHECK(dlr_persist_save(again, files, n, 0, NULL) == 0);
     FUZZ_CHECK(dlr_persist_load(again, &back, &nback, NULL) == 0 && nback == n);
     FUZZ_CHECK(memcmp(&back[0].copy, &files[0].copy, sizeof(back[0].copy)) == 0);
+    FUZZ_CHECK(back[n - 1].slice.at == files[n - 1].slice.at &&
+               back[n - 1].slice.crc == files[n - 1].slice.crc);
     free(back);
     dlr_persist_manifest(files[0].copy.version, name, sizeof(name));
     fd = open(again, O_RDONLY | O_DIRECTORY);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A snapshot file. Bits of the first byte: 0 the rest is a meta block whose sums are put right; 1 it
- * is one as it stands; a file is made of it, in which the form's own rules hold and which is read back as it
- * was. 2: three bytes more are taken first, and that byte of the file is changed: it is refused. None: the rest is
+ * is one as it stands; files are made of it, alone and with the next rank's, in which the form's own rules hold and which are read back as they
+ * were. 2: three bytes more are taken first, and that byte of the file is changed: it is refused. None: the rest is
  * a file.
  */
 #include <jansson.h>
@@ -78,7 +78,7 @@ static int read_back(int file, const void *meta, size_t bytes)
     const void *got;
     size_t n;
 
-    if (dlr_saved_map(file, &slot, &err) < 0) {
+    if (dlr_saved_map(file, -1, &slot, &err) < 0) {
         FUZZ_CHECK(err.text[0]);
         return -1;
     }
@@ -94,29 +94,52 @@ static void put(int file, const void *buf, uint64_t bytes, uint64_t at)
     FUZZ_CHECK(pwrite(file, buf, bytes, (off_t)at) == (ssize_t)bytes);
 }
 
+/* The same block of the rank behind it. */
+static unsigned char *next_rank(const unsigned char *meta, size_t size)
+{
+    unsigned char *next = malloc(size + 1);
+    int32_t rank;
+
+    FUZZ_CHECK(next);
+    memcpy(next, meta, size);
+    if (size >= sizeof(struct dlr_meta_head)) {
+        memcpy(&rank, meta + offsetof(struct dlr_meta_head, rank), sizeof(rank));
+        rank = (int32_t)((uint32_t)rank + 1);
+        memcpy(next + offsetof(struct dlr_meta_head, rank), &rank, sizeof(rank));
+        fuzz_seal_meta(next, size);
+    }
+    return next;
+}
+
 static void check_block(int file, unsigned char *meta, size_t size, unsigned change)
 {
     static unsigned char zeros[SLOT_BYTES];
-    static struct dlr_slot *slot;
-    struct dlr_slot_info info;
+    struct dlr_safetensors_part parts[2] = {{meta, size, SLOT_BYTES, {{0}}, 0, 0}};
+    unsigned char *next = next_rank(meta, size);
     struct dlr_err err;
-    uint64_t bytes, at;
+    uint64_t bytes, at, end;
     char *header;
+    unsigned n;
 
-    if (!slot)
-        FUZZ_CHECK(dlr_slot_anonymous(SLOT_BYTES, &slot, NULL) == 0);
-    if (dlr_slot_check_meta(meta, size, SLOT_BYTES, &info, &err) < 0)
-        return;
-    FUZZ_CHECK(dlr_slot_put_meta(slot, meta, size, &err) == 0);
-    if (dlr_safetensors_header(slot, &header, &bytes, &err) < 0)
-        return;
-    check_form(header, bytes, info.data_bytes);
-    at = change % bytes;
-    header[at] ^= (char)(change >> 16);
-    put(file, header, bytes, 0);
-    put(file, zeros, info.data_bytes, bytes);
-    FUZZ_CHECK((read_back(file, meta, size) == 0) == !(change >> 16));
-    free(header);
+    parts[1] = parts[0];
+    parts[1].meta = next;
+    for (n = 1; n <= 2; n++) {
+        const struct dlr_safetensors_part *last = &parts[n - 1];
+
+        if (dlr_safetensors_header(parts, n, &header, &bytes, NULL, &err) < 0)
+            break;
+        end = last->at + last->info.data_bytes;
+        check_form(header, bytes, end - bytes);
+        at = change % bytes;
+        header[at] ^= (char)(change >> 16);
+        FUZZ_CHECK(ftruncate(file, 0) == 0);
+        put(file, header, bytes, 0);
+        for (unsigned i = 0; i < n; i++)
+            put(file, zeros, parts[i].info.data_bytes, parts[i].at);
+        FUZZ_CHECK((read_back(file, meta, size) == 0) == !(change >> 16));
+        free(header);
+    }
+    free(next);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
