@@ -26,6 +26,16 @@ start() {
     submit --dlrover=on --dlrover-spares="$spares" "$@" train.sh $STEPS "$name"
 }
 
+# kill_both PLACE: the place's node and its partner at once, before anything is copied again
+kill_both() {
+    local node pids=()
+    for node in $(jq -r '.node, .partner' <<<"$1"); do
+        "$VC" kill "$node" &
+        pids+=($!)
+    done
+    wait "${pids[@]}"
+}
+
 # bats test_tags=production
 @test "a worker killed by SIGKILL: every rank resumes from its node's memory" {
     job=$(start 1 -N5)
@@ -101,8 +111,7 @@ start() {
     job=$(start 2 -N5)
     saved "$job"
     owner=$(events "$job" 'select(.event=="plan").places[]|select(.node!="n1" and .partner!="n1")')
-    "$VC" kill "$(jq -r .node <<<"$owner")"
-    "$VC" kill "$(jq -r .partner <<<"$owner")"
+    kill_both "$owner"
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     output "$job" | grep -E "^dlrover: .*rank $(jq .first <<<"$owner").*(gone|lost)"
     [ "$(events "$job" 'select(.event=="plan").restore' | tail -n 1)" = null ]
@@ -113,8 +122,7 @@ start() {
     job=$(start 2 -N5 --dlrover-persist-every=10 --dlrover-persist-rate=16m)
     await "$job" "e['event']=='persisted' and e['version'] and e['version'][1]>=20" >/dev/null
     owner=$(events "$job" 'select(.event=="plan").places[]|select(.node!="n1" and .partner!="n1")')
-    "$VC" kill "$(jq -r .node <<<"$owner")"
-    "$VC" kill "$(jq -r .partner <<<"$owner")"
+    kill_both "$owner"
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     [ "$(resumed "$job")" -ge 20 ]
     events "$job" 'select(.event=="persisted" and .version).version[1]' | grep -x "$(resumed "$job")"
