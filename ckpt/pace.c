@@ -8,9 +8,10 @@
 #define TOLERANCE 1.05     /* a step may be longer by this */
 #define SLOWEST (1.0 / 64) /* of the link */
 #define FASTER 1.25
-#define LISTEN_AFTER 24   /* steps beside copies while too few without one were seen */
-#define LISTEN_EVERY 1024 /* the same, once enough were seen: they are seen anew */
-#define LISTEN_STEPS 9    /* one that has begun before, and those that are judged */
+#define LISTEN_AFTER 24    /* steps beside copies while too few without one were seen */
+#define LISTEN_EVERY 1024  /* the same, once enough were seen: they are seen anew */
+#define LISTEN_STEP_NS 2e9 /* copies do not stop for the length of longer ones */
+#define LISTEN_STEPS 9     /* one that has begun before, and those that are judged */
 
 void dlr_bucket_rate(struct dlr_bucket *b, uint64_t rate, int64_t now_ns)
 {
@@ -80,7 +81,7 @@ static bool listen(struct dlr_pace *p, double ns, unsigned steps, bool busy)
     }
     p->unheard = busy ? p->unheard + steps : 0;
     if (p->unheard < (p->quiet < QUIET_MIN ? LISTEN_AFTER : LISTEN_EVERY) ||
-        !(p->link > 0))
+        !(p->link > 0) || ns > LISTEN_STEP_NS)
         return false;
     p->unheard = 0;
     p->listen = LISTEN_STEPS;
@@ -96,10 +97,11 @@ bool dlr_pace_see(struct dlr_pace *p, uint64_t step, int64_t at_ns, bool sending
     double ns;
 
     if (!p->known || step < p->step) {
+        changed = p->known && p->rate;
         *p = (struct dlr_pace){
             .known = true, .step = step, .at_ns = at_ns, .link = p->link};
         p->sending = sending;
-        return false;
+        return changed;
     }
     p->sending = p->sending || sending;
     if (step == p->step)

@@ -94,11 +94,13 @@ struct dlr_slot *dlr_slot_unmap(struct dlr_slot *slot)
     return NULL;
 }
 
-/* Maps bytes of fd (-1: memory of this process's own). */
-static int map(int fd, uint64_t bytes, int prot, struct dlr_slot **ret,
+/* Memory of this process's own; of what is read piece by piece most is never there at once. */
+#define OWN (MAP_PRIVATE | MAP_ANONYMOUS)
+#define OWN_IN_PIECES (OWN | MAP_NORESERVE)
+
+static int map(int fd, uint64_t bytes, int prot, int flags, struct dlr_slot **ret,
                struct dlr_err *err)
 {
-    int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
     struct dlr_slot *slot = calloc(1, sizeof(*slot));
 
     if (!slot)
@@ -128,7 +130,7 @@ static void format(struct dlr_slot *slot)
 
 int dlr_slot_anonymous(uint64_t size, struct dlr_slot **ret, struct dlr_err *err)
 {
-    int rc = map(-1, size, PROT_READ | PROT_WRITE, ret, err);
+    int rc = map(-1, size, PROT_READ | PROT_WRITE, OWN, ret, err);
 
     if (rc == 0)
         format(*ret);
@@ -169,7 +171,8 @@ int dlr_slot_map(int fd, bool writable, struct dlr_slot **ret, struct dlr_err *e
 
     if (rc < 0)
         return rc;
-    return map(fd, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, ret, err);
+    return map(fd, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED,
+               ret, err);
 }
 
 static int new_file(int fd, uint64_t off, uint32_t nchunks, struct dlr_slot_file **ret,
@@ -222,7 +225,7 @@ int dlr_slot_join(const void *meta, size_t bytes, int fd, uint64_t off,
     rc = new_file(fd, off, head.nchunks, &file, err);
     if (rc == 0)
         rc = map(-1, head.data_off + dlr_align_up(head.data_bytes, DLR_SLOT_PAGE),
-                 PROT_READ | PROT_WRITE, &slot, err);
+                 PROT_READ | PROT_WRITE, OWN_IN_PIECES, &slot, err);
     if (rc < 0) {
         free_file(file);
         return rc;
@@ -378,7 +381,7 @@ static int fill_slot(int fd, uint64_t size, struct dlr_slot **ret, struct dlr_er
     if (rc < 0)
         return dlr_fail(err, rc, "cannot make a file of %" PRIu64 " bytes: %s", size,
                         strerror(-rc));
-    rc = map(fd, size, PROT_READ | PROT_WRITE, &slot, err);
+    rc = map(fd, size, PROT_READ | PROT_WRITE, MAP_SHARED, &slot, err);
     if (rc < 0)
         return rc;
     rc = reserve(slot, fd, err);

@@ -255,7 +255,7 @@ void dlr_agent_save_abort(struct dlr_agent *a, uint64_t step)
 
 void dlr_agent_save_retell(struct dlr_agent *a)
 {
-    if (a->has_committed && a->committed.round == a->round.round)
+    if (a->has_committed && knows_newest(a))
         tell_data(a, DLR_LOCAL_D_COMMIT, a->committed);
     for (unsigned i = 0; i < DLR_AGENT_ABORTS; i++)
         if (a->aborted[i])

@@ -80,6 +80,24 @@ static void tell_torn(struct dlr_sup *s, struct dlr_version v, unsigned rank,
                      s->torn, "why", why);
 }
 
+/* A program that tears each save must not fill our memory: of many the oldest is forgotten. */
+static void forget_torn(struct dlr_sup *s)
+{
+    unsigned n = 0, oldest = 0;
+
+    for (unsigned i = s->nstruck; i-- > 0;) {
+        if (!s->struck[i].lasting || s->struck[i].later)
+            continue;
+        n++;
+        oldest = i;
+    }
+    if (n < KEPT)
+        return;
+    memmove(&s->struck[oldest], &s->struck[oldest + 1],
+            (s->nstruck - oldest - 1) * sizeof(*s->struck));
+    s->nstruck--;
+}
+
 void dlr_sup_on_torn(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
     struct dlr_version v, newest;
@@ -100,8 +118,24 @@ void dlr_sup_on_torn(struct dlr_sup *s, unsigned node, const json_t *msg)
         dlr_commit_missed(s->commit, (unsigned)rank, v, why, dlr_sup_now());
     } else if (!dlr_sup_is_bad(s,
                                v)) { /* nobody has begun from it: that ends its round */
+        forget_torn(s);
         strike(s, v, false);
         dlr_sup_save_state(s);
+    }
+}
+
+/* The newest; those that hold for later steps, too, first. */
+static void put_marks(const struct dlr_sup *s, json_t *list, bool later)
+{
+    for (unsigned i = s->nstruck; i-- > 0 && json_array_size(list) < KEPT;) {
+        json_t *mark;
+
+        if (!s->struck[i].lasting || s->struck[i].later != later)
+            continue;
+        mark = dlr_sup_version(&s->struck[i].version);
+        if (!later)
+            json_array_append_new(mark, json_string("only"));
+        json_array_append_new(list, mark);
     }
 }
 
@@ -109,16 +143,8 @@ json_t *dlr_sup_bad_state(const struct dlr_sup *s)
 {
     json_t *list = json_array();
 
-    for (unsigned i = s->nstruck; i-- > 0 && json_array_size(list) < KEPT;) {
-        json_t *mark;
-
-        if (!s->struck[i].lasting)
-            continue;
-        mark = dlr_sup_version(&s->struck[i].version);
-        if (!s->struck[i].later)
-            json_array_append_new(mark, json_string("only"));
-        json_array_append_new(list, mark);
-    }
+    put_marks(s, list, true);
+    put_marks(s, list, false);
     return list;
 }
 

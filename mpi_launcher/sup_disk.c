@@ -166,10 +166,41 @@ int dlr_sup_disk_load(struct dlr_sup *s, int64_t limit_ms, struct dlr_err *err)
     return 0;
 }
 
+bool dlr_sup_disk_holds(struct dlr_sup *s, struct dlr_plan *plan)
+{
+    if (s->plan_held)
+        dlr_plan_done(&s->held_plan);
+    s->plan_held = s->disk && !plan->restore;
+    if (!s->plan_held)
+        return false;
+    s->held_plan = *plan;
+    dlr_sup_say(
+        s, "memory has no whole version: waiting for the directory of written ones");
+    return true;
+}
+
+/* What was found is for a new plan. */
+static void let_go(struct dlr_sup *s)
+{
+    if (!s->plan_held)
+        return;
+    if (!s->nfiles) {
+        struct dlr_plan plan = s->held_plan;
+
+        s->plan_held = false;
+        dlr_sup_take_plan(s, 0, &plan, "");
+        return;
+    }
+    s->plan_held = false;
+    dlr_plan_done(&s->held_plan);
+    dlr_policy_planned(s->policy, -EAGAIN, NULL,
+                       "written versions were found meanwhile", dlr_sup_now());
+}
+
 void dlr_sup_disk_tick(struct dlr_sup *s)
 {
     struct dlr_err err;
 
-    if (s->disk)
-        end(s, &err);
+    if (s->disk && end(s, &err) != -EAGAIN)
+        let_go(s);
 }

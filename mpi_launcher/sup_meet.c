@@ -205,6 +205,8 @@ void dlr_sup_take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan,
         no_plan(s, rc, plan, why);
         return;
     }
+    if (dlr_sup_disk_holds(s, plan))
+        return;
     for (unsigned i = 0; i < plan->nplaces; i++) {
         int node = dlr_members_find(&s->members, plan->places[i].node.name);
 

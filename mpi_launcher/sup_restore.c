@@ -1,23 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What becomes of a round's restore: all ranks have loaded the version, or a copy of it is struck off. */
+#include <errno.h>
 #include <stdio.h>
 
 #include "common/msg.h"
 #include "mpi_launcher/sup.h"
 
-/* Of the rank itself, or of another whose part it needs. */
+/* Of the rank itself, or of another whose part it needs. A copy that was brought for that goes with its
+ * round, and comes anew once.
+ */
 static void strike_corrupt(struct dlr_sup *s, unsigned rank, unsigned corrupt,
                            unsigned node, struct dlr_version v)
 {
     bool here = corrupt == rank ||
                 dlr_sup_node_of(s, dlr_sup_place_of(s, corrupt)) == (int)node;
 
-    dlr_sup_strike(s, here ? s->members.list[node].node.name : "*", (int)corrupt, v);
+    if (here)
+        dlr_sup_strike(s, s->members.list[node].node.name, (int)corrupt, v);
+    else if (dlr_sup_blames(s, "*", (int)corrupt, v, -ECONNRESET))
+        dlr_sup_strike(s, "*", (int)corrupt, v);
 }
 
 static void restore_failed(struct dlr_sup *s, unsigned rank, unsigned node,
                            struct dlr_version v, const char *why, bool differs,
-                           unsigned corrupt)
+                           uint64_t corrupt)
 {
     const char *where = s->members.list[node].node.name;
     char text[600];
@@ -35,8 +41,10 @@ static void restore_failed(struct dlr_sup *s, unsigned rank, unsigned node,
     }
     if (dlr_sup_other_world(s) && !s->bring_failed)
         dlr_sup_strike(s, "*", -1, v); /* which copy it was is not known */
-    else if (!dlr_sup_other_world(s))
-        strike_corrupt(s, rank, corrupt, node, v);
+    else if (!dlr_sup_other_world(s) && corrupt)
+        strike_corrupt(s, rank, (unsigned)corrupt - 1, node, v);
+    else if (!dlr_sup_other_world(s) && !s->bring_failed)
+        dlr_sup_strike(s, where, (int)rank, v);
     s->restore_deadline_ms = INT64_MAX;
     dlr_policy_restore_failed(s->policy, s->running_round, text, dlr_sup_now());
 }
@@ -77,11 +85,10 @@ void dlr_sup_on_restored(struct dlr_sup *s, unsigned node, const json_t *msg)
     dlr_msg_str(msg, "why", &why);
     if (rc) {
         s->restored[rank] = 2;
-        corrupt = rank + 1;
+        corrupt = 0;
         dlr_msg_uint(msg, "corrupt", s->plan.world, &corrupt);
         restore_failed(s, rank, node, v, why,
-                       json_is_true(json_object_get(msg, "differs")),
-                       corrupt ? (unsigned)corrupt - 1 : rank);
+                       json_is_true(json_object_get(msg, "differs")), corrupt);
         return;
     }
     s->restored[rank] = 1;

@@ -270,6 +270,18 @@ static int load_file(struct dlr_sup *s, struct dlr_err *err)
     return 0;
 }
 
+/* A run that goes on does so with what memory has, if it must. */
+static int load_disk(struct dlr_sup *s, struct dlr_err *err)
+{
+    int limit_ms = !s->took_over ? START_MS : dlr_sup_file_hangs(s) ? 0 : LOOK_MS;
+    int rc = dlr_sup_disk_load(s, limit_ms, err);
+
+    if (rc == 0 || !s->took_over)
+        return rc;
+    dlr_sup_say(s, "%s", err->text);
+    return 0;
+}
+
 int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err)
 {
     DLR_AUTO_JSON json_t *kept = NULL;
@@ -299,8 +311,8 @@ int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err)
     if (kept) /* the first supervisor has made it; workers must not wait for it now */
         dlr_sup_file_do(s, dlr_sup_file_mkdirs, s->info.dir, NULL);
     rc = kept ? take_over(s, kept, err) : load_file(s, err);
-    if (rc == 0 && !dlr_sup_file_hangs(s))
-        rc = dlr_sup_disk_load(s, s->took_over ? LOOK_MS : START_MS, err);
+    if (rc == 0)
+        rc = load_disk(s, err);
     if (rc == 0)
         dlr_sup_periodic_start(s);
     return rc;

@@ -58,8 +58,36 @@ void dlr_sup_say(struct dlr_sup *sup, const char *fmt, ...)
     va_end(ap);
 }
 
+static unsigned taken, dropped;
+static int planned_rc;
+
+void dlr_sup_take_plan(struct dlr_sup *sup, int rc, struct dlr_plan *plan,
+                       const char *why)
+{
+    assert_int_equal(plan->world, 4);
+    taken++;
+}
+
+void dlr_plan_done(struct dlr_plan *plan)
+{
+    dropped++;
+}
+
+void dlr_policy_planned(struct dlr_policy *p, int rc, const unsigned char *member,
+                        const char *why, int64_t now_ms)
+{
+    planned_rc = rc;
+}
+
+int64_t dlr_sup_now(void)
+{
+    return dlr_now_ms();
+}
+
 static int setup(void **state)
 {
+    taken = dropped = 0;
+    planned_rc = 0;
     memset(&s, 0, sizeof(s));
     dlr_format(s.info.job_dir, sizeof(s.info.job_dir), "/state/job-7");
     dlr_format(s.info.dir, sizeof(s.info.dir), "/state/job-7/lm");
@@ -181,6 +209,35 @@ static void one_that_takes_over_goes_on_and_is_given_them_later(void **state)
     assert_int_equal(s.nfiles, 1);
 }
 
+/* Node and partner have died while nobody had read the disk yet. */
+static void a_plan_that_begins_anew_waits_for_the_disk(void **state)
+{
+    struct dlr_plan plan = {.world = 4};
+    struct dlr_err err;
+
+    for (unsigned found = 0; found < 2; found++) {
+        s.took_over = true;
+        there = found ? own : "";
+        hang();
+        assert_int_equal(load(SHORT_MS, &err), 0);
+        plan.restore = true; /* memory has one */
+        assert_false(dlr_sup_disk_holds(&s, &plan));
+        plan.restore = false;
+        assert_true(dlr_sup_disk_holds(&s, &plan));
+        dlr_sup_disk_tick(&s);
+        assert_int_equal(taken + dropped, found);
+        answer();
+        await_disk();
+        assert_int_equal(taken, 1); /* nothing is there: begin */
+        assert_int_equal(dropped, found);
+        assert_int_equal(planned_rc, found ? -EAGAIN : 0);
+        assert_false(s.plan_held);
+        assert_false(dlr_sup_disk_holds(&s, &plan)); /* it has been read */
+        s.apart = dlr_apart_free(s.apart);
+        unlink(gate);
+    }
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -190,6 +247,7 @@ int main(void)
         T(nothing_of_its_own_is_no_error_nothing_of_the_other_is),
         T(a_first_supervisor_does_not_begin_anew_beside_a_dead_disk),
         T(one_that_takes_over_goes_on_and_is_given_them_later),
+        T(a_plan_that_begins_anew_waits_for_the_disk),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -183,6 +183,19 @@ SH
 }
 teardown_file() { cluster_down; }
 setup() { first=$(cat "$BATS_FILE_TMPDIR/first"); }
+teardown() {
+    if [ -e "$BATS_FILE_TMPDIR/patient" ]; then
+        patience 10
+        rm "$BATS_FILE_TMPDIR/patient"
+    fi
+    heal_cluster
+}
+
+# patience SECONDS: of slurmctld, with a node that is silent
+patience() {
+    ctl sed -i "s/^SlurmdTimeout=.*/SlurmdTimeout=$1/" /etc/slurm/slurm.conf
+    ctl scontrol reconfigure
+}
 
 # begin NODES [sbatch options]: a job of that many ranks that begins from the first one's files
 begin() {
@@ -355,8 +368,8 @@ nothing_written() {
 
 @test "a node that is back has its ranks again from the next round on, from memory" {
     # It is gone for us, not for Slurm.
-    ctl sed -i 's/^SlurmdTimeout=.*/SlurmdTimeout=300/' /etc/slurm/slurm.conf
-    ctl scontrol reconfigure
+    touch "$BATS_FILE_TMPDIR/patient"
+    patience 300
     job=$(submit -N4 --dlrover=on --dlrover-name=rows --dlrover-min-nodes=3 --dlrover-mass-silence=1s rows.sh 4000 log.back)
     committed_by "$job" 4
     batch=$(ctl squeue -h -j "$job" -o %B)
@@ -376,9 +389,6 @@ nothing_written() {
     [ "$(events "$job" "select(.event==\"restored\" and .round>$last).version[0]" | head -n 1)" -eq "$last" ]
     [ "$(events "$job" 'select(.event=="resized") | [.nodes, .world, .of] | join(" ")' | tail -n 1)" = '"4 4 4"' ]
     right_rows log.back 3 4
-    ctl sed -i 's/^SlurmdTimeout=.*/SlurmdTimeout=10/' /etc/slurm/slurm.conf
-    ctl scontrol reconfigure
-    heal_cluster
 }
 
 @test "a version marked bad is not restored, and steps computed again count anew" {
