@@ -40,9 +40,21 @@ struct reshape {
     const char *data;
     struct dlr_slot_info info;
     unsigned char *vouched; /* per chunk: its CRC was right */
+    uint32_t passed;        /* of a file: chunks before it were let go */
 };
 
 /* --- bytes ----------------------------------------------------------------------------- */
+
+/* Of a file: what is before chunk i takes no memory any more. Who goes back reads and checks anew. */
+static void let_go(struct reshape *x, uint32_t i)
+{
+    if (!dlr_slot_is_read(x->slot) || i == x->passed)
+        return;
+    dlr_slot_pass(x->slot, i);
+    if (i > x->passed)
+        memset(x->vouched + x->passed, 0, i - x->passed);
+    x->passed = i;
+}
 
 /* Every chunk that data [off, off + bytes) touches is as its CRC says. */
 static int vouch(struct reshape *x, uint64_t off, uint64_t bytes)
@@ -64,6 +76,7 @@ static int vouch(struct reshape *x, uint64_t off, uint64_t bytes)
                             x->source, i, x->info.nchunks);
         }
         x->vouched[i] = 1;
+        let_go(x, (uint32_t)i);
     }
     return 0;
 }
@@ -308,6 +321,7 @@ static int look_at(struct reshape *x)
     x->corrupt = false;
     x->data = (const char *)dlr_slot_base(x->slot) + walk.head.data_off;
     x->vouched = calloc(x->info.nchunks + 1u, 1);
+    x->passed = 0;
     rc = x->vouched ? 0 : dlr_fail(x->err, -ENOMEM, "no memory");
     while (rc == 0 && (rc = dlr_meta_next(&walk, &there)) > 0) {
         unsigned i;

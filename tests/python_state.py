@@ -95,8 +95,8 @@ def random_numbers():
 def cuda_random():
     """The generators of all GPUs: played ones, three when it is saved, two when it is loaded."""
     class Played:
-        def __init__(self, states):
-            self.states = states
+        def __init__(self, states, current=0):
+            self.states, self._current = states, current
 
         def __enter__(self):
             self._real = {name: getattr(torch.cuda, name) for name in vars(Played)
@@ -118,6 +118,9 @@ def cuda_random():
         def device_count(self):
             return len(self.states)
 
+        def current_device(self):
+            return self._current
+
         def get_rng_state_all(self):
             return [one.clone() for one in self.states]
 
@@ -137,6 +140,11 @@ def cuda_random():
         assert ck.restore() == 1
         ck.close()
         equal(now.states, of(1, 2))
+    with Played(of(7, 8), current=1) as now:  # another local rank than before
+        ck = dlrover.bind(model)
+        assert ck.restore() == 1
+        ck.close()
+        equal(now.states, of(1, 1))
     ck = dlrover.bind(model)
     assert ck.restore() == 1  # and where there is no GPU the rest is loaded
     ck.close()
@@ -311,7 +319,8 @@ def schedulers():
     of = torch.optim.lr_scheduler
     for make in (lambda o: of.OneCycleLR(o, 0.5, 10), lambda o: of.MultiStepLR(o, [2, 2, 4]),
                  lambda o: of.LambdaLR(o, lambda at: 1 / (at + 1)), lambda o: of.CyclicLR(o, 0.1, 0.5, 3),
-                 of.ReduceLROnPlateau, lambda o: of.CosineAnnealingWarmRestarts(o, 3)):
+                 of.ReduceLROnPlateau, lambda o: of.CosineAnnealingWarmRestarts(o, 3),
+                 lambda o: of.SequentialLR(o, [of.ConstantLR(o), of.OneCycleLR(o, 0.5, 10)], [2])):
         def run(start, last):
             seed(start)
             model = nn.Linear(2, 1)

@@ -27,7 +27,12 @@ def get() -> dict[str, typing.Any]:
         state["numpy"] = _numpy().random.get_state()
     if _has_cuda():
         state["cuda"] = [one.numpy().tobytes() for one in torch.cuda.get_rng_state_all()]
+        state["cuda_current"] = torch.cuda.current_device()
     return state
+
+
+def _put_cuda(one: bytes, device: int) -> None:
+    torch.cuda.set_rng_state(torch.frombuffer(bytearray(one), dtype=torch.uint8), device)
 
 
 def put(state: dict[str, typing.Any]) -> None:
@@ -39,7 +44,10 @@ def put(state: dict[str, typing.Any]) -> None:
     if "cuda" in state and torch.cuda.is_available():
         # A node may show fewer GPUs, or more, than the one it replaces.
         for device, one in zip(range(torch.cuda.device_count()), state["cuda"]):
-            torch.cuda.set_rng_state(torch.frombuffer(bytearray(one), dtype=torch.uint8), device)
+            _put_cuda(one, device)
+        # A rank that sees every GPU of its node may work on another one than before.
+        if state.get("cuda_current", len(state["cuda"])) < len(state["cuda"]):
+            _put_cuda(state["cuda"][state["cuda_current"]], torch.cuda.current_device())
 
 
 def seed(text: bytes) -> None:

@@ -25,17 +25,31 @@ def _under_job():
     return "DLROVER_AGENT_SOCKET" in os.environ
 
 
+def _values(state):
+    """Without functions (some schedulers name one, or have others that do): they are the program's."""
+    if isinstance(state, dict):
+        return {k: _values(v) for k, v in state.items() if not callable(v)}
+    if type(state) in (list, tuple):
+        return type(state)(_values(v) for v in state)
+    return state
+
+
+def _with_functions(saved, now):
+    """As now has them, in the places where they were taken out."""
+    if isinstance(saved, dict) and isinstance(now, dict):
+        functions = {k: v for k, v in now.items() if callable(v)}
+        return {**functions, **{k: _with_functions(v, now.get(k)) for k, v in saved.items()}}
+    if type(saved) in (list, tuple) and type(now) is type(saved) and len(now) == len(saved):
+        return type(saved)(map(_with_functions, saved, now))
+    return saved
+
+
 def _state_of(one):
-    """Without functions (some schedulers name one): they are the program's, not its state."""
-    state = one.state_dict()
-    return {k: v for k, v in state.items() if not callable(v)} if isinstance(state, dict) else state
+    return _values(one.state_dict())
 
 
 def _load_state(one, saved):
-    if isinstance(saved, dict):
-        now = one.state_dict()
-        saved = {**{k: v for k, v in now.items() if callable(v)}, **saved}
-    one.load_state_dict(saved)
+    one.load_state_dict(_with_functions(saved, one.state_dict()))
 
 
 class Bound:
