@@ -306,7 +306,10 @@ ROW, rows, done, worlds = 32768, [bytearray(bytes((i * 5 + at) % 256 for i in ra
 turn = bytes((7 * i + 3) % 256 for i in range(256))
 said = {}
 for line in open(sys.argv[1]):
-    world, step, at, digest = line.split()
+    words = line.split()
+    if not line.endswith("\n") or len(words) != 4 or len(words[3]) != 64:
+        continue  # of a rank that was killed while it wrote
+    world, step, at, digest = words
     worlds.add(world)
     said.setdefault(int(step), set()).add((int(at), digest))
 assert set(sys.argv[2:]) <= worlds, f"only {worlds} have logged"
