@@ -42,7 +42,15 @@ void dlr_commit_missed(struct dlr_commit *c, unsigned rank, struct dlr_version v
 }
 void dlr_journal_note(struct dlr_journal *j, const char *event, const char *fmt, ...)
 {
+    char object[512];
+    va_list ap;
+
     dlr_format(noted, sizeof(noted), "%s", event);
+    dlr_format(object, sizeof(object), "{%s}", fmt);
+    va_start(ap, fmt);
+    json_decref(
+        json_vpack_ex(NULL, 0, object, ap)); /* it takes over what it is given */
+    va_end(ap);
 }
 int64_t dlr_sup_now(void)
 {
