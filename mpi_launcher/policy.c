@@ -237,6 +237,20 @@ void dlr_policy_node_dead(struct dlr_policy *p, unsigned node, const char *why,
 
 /* --- rendezvous and preparation -------------------------------------------------- */
 
+void dlr_policy_hold(struct dlr_policy *p, int64_t now_ms, int64_t limit_ms)
+{
+    if (p->phase == DLR_PHASE_RENDEZVOUS)
+        dlr_policy_enter(p, DLR_PHASE_RENDEZVOUS, now_ms, limit_ms);
+}
+
+void dlr_policy_replan(struct dlr_policy *p, int64_t now_ms)
+{
+    if (p->phase != DLR_PHASE_RENDEZVOUS)
+        return;
+    p->failed_rendezvous = 0;
+    dlr_policy_meet(p, now_ms);
+}
+
 void dlr_policy_planned(struct dlr_policy *p, int rc, const unsigned char *member,
                         const char *why, int64_t now_ms)
 {

@@ -98,6 +98,11 @@ void dlr_policy_node_dead(struct dlr_policy *p, unsigned node, const char *why,
 /* The agent step ended: it is started again, at most a few times. */
 void dlr_policy_agents_gone(struct dlr_policy *p, int64_t now_ms);
 
+/* The rendezvous has ended and its plan is not to be taken: one waits for what the next needs, limit_ms
+ * at most, and meets again.
+ */
+void dlr_policy_hold(struct dlr_policy *p, int64_t now_ms, int64_t limit_ms);
+void dlr_policy_replan(struct dlr_policy *p, int64_t now_ms);
 /* The rendezvous ended: 0 with a plan, whose member[i] says that node i has a place;
  * -ENOSPC: too few healthy nodes; another error: it failed.
  */

@@ -216,8 +216,8 @@ struct dlr_sup {
     struct dlr_sup_bring *brings; /* sup_worlds.c */
     unsigned brought;             /* in this round */
     bool bring_failed; /* a copy could not be brought: a version is not bad for that */
-    bool plan_held;    /* held_plan waits for the disk: sup_disk.c */
-    struct dlr_plan held_plan;
+    bool blind;        /* the plan is asked for without what the disk has */
+    bool awaits_disk;  /* the next rendezvous is held when that is known */
     bool preparing, persisting, persist_done;
     struct dlr_plan persist_plan;
     struct dlr_persist_write persist_write; /* what its files are called */
@@ -515,10 +515,10 @@ bool dlr_sup_is_bad(const struct dlr_sup *s, struct dlr_version v); /* was marke
  * took over gets them from a later tick.
  */
 int dlr_sup_disk_load(struct dlr_sup *s, int64_t limit_ms, struct dlr_err *err);
-/* A plan that begins anew waits while the disk is still being read: it is taken then, or made again
- * with what was found. True when it waits; it is taken over then.
+/* Is a plan that begins anew of no use, since the disk had not been read when it was asked for? Then the
+ * rendezvous is held again when that is known.
  */
-bool dlr_sup_disk_holds(struct dlr_sup *s, struct dlr_plan *plan);
+bool dlr_sup_disk_wants(struct dlr_sup *s, const struct dlr_plan *plan);
 void dlr_sup_disk_tick(struct dlr_sup *s);
 /* s->files is what fd holds, a list of them; -1: nothing. */
 void dlr_sup_disk_take(struct dlr_sup *s, int fd);

@@ -152,7 +152,9 @@ void dlr_sup_bad_take(struct dlr_sup *s, const json_t *state)
 {
     const json_t *list = json_object_get(state, "bad");
 
-    for (size_t i = 0; i < json_array_size(list) && i < KEPT; i++) {
+    size_t n = json_array_size(list) < KEPT ? json_array_size(list) : KEPT;
+
+    for (size_t i = n; i-- > 0;) { /* the newest is first there, and last here */
         const json_t *mark = json_array_get(list, i);
         json_int_t round = json_integer_value(json_array_get(mark, 0));
         json_int_t step = json_integer_value(json_array_get(mark, 1));

@@ -18,6 +18,9 @@
 #include "mpi_launcher/persist.h"
 #include "mpi_launcher/sup.h"
 
+#define HOLD_MS                                                                        \
+    60000 /* a plan that begins anew waits for the disk; twice, then the run ends */
+
 struct dlr_sup_disk {
     struct dlr_aside *aside; /* what reads; this is in its memory */
     char own[DLR_PLAN_WHERE], other[DLR_PLAN_WHERE]; /* other: "" none */
@@ -166,41 +169,27 @@ int dlr_sup_disk_load(struct dlr_sup *s, int64_t limit_ms, struct dlr_err *err)
     return 0;
 }
 
-bool dlr_sup_disk_holds(struct dlr_sup *s, struct dlr_plan *plan)
+bool dlr_sup_disk_wants(struct dlr_sup *s, const struct dlr_plan *plan)
 {
-    if (s->plan_held)
-        dlr_plan_done(&s->held_plan);
-    s->plan_held = s->disk && !plan->restore;
-    if (!s->plan_held)
+    if (!s->blind || plan->restore || (!s->disk && !s->nfiles))
         return false;
-    s->held_plan = *plan;
+    s->awaits_disk = s->disk != NULL;
+    if (!s->awaits_disk) {
+        dlr_policy_replan(s->policy, dlr_sup_now());
+        return true;
+    }
     dlr_sup_say(
         s, "memory has no whole version: waiting for the directory of written ones");
+    dlr_policy_hold(s->policy, dlr_sup_now(), HOLD_MS);
     return true;
-}
-
-/* What was found is for a new plan. */
-static void let_go(struct dlr_sup *s)
-{
-    if (!s->plan_held)
-        return;
-    if (!s->nfiles) {
-        struct dlr_plan plan = s->held_plan;
-
-        s->plan_held = false;
-        dlr_sup_take_plan(s, 0, &plan, "");
-        return;
-    }
-    s->plan_held = false;
-    dlr_plan_done(&s->held_plan);
-    dlr_policy_planned(s->policy, -EAGAIN, NULL,
-                       "written versions were found meanwhile", dlr_sup_now());
 }
 
 void dlr_sup_disk_tick(struct dlr_sup *s)
 {
     struct dlr_err err;
 
-    if (s->disk && end(s, &err) != -EAGAIN)
-        let_go(s);
+    if (!s->disk || end(s, &err) == -EAGAIN || !s->awaits_disk)
+        return;
+    s->awaits_disk = false;
+    dlr_policy_replan(s->policy, dlr_sup_now());
 }

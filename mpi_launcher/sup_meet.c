@@ -36,6 +36,8 @@ void dlr_sup_fill_want(struct dlr_sup *s, struct dlr_plan_want *want)
     want->prefer = s->prefer;
     want->nprefer = s->prefer ? s->step.nprefer : 0;
     want->ordered = s->step.ordered;
+    s->blind = s->disk != NULL;
+    s->awaits_disk = false;
     want->files = s->files;
     want->nfiles = s->nfiles;
     want->struck = s->struck;
@@ -205,8 +207,10 @@ void dlr_sup_take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan,
         no_plan(s, rc, plan, why);
         return;
     }
-    if (dlr_sup_disk_holds(s, plan))
+    if (dlr_sup_disk_wants(s, plan)) {
+        dlr_plan_done(plan);
         return;
+    }
     for (unsigned i = 0; i < plan->nplaces; i++) {
         int node = dlr_members_find(&s->members, plan->places[i].node.name);
 

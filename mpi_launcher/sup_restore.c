@@ -45,6 +45,8 @@ static void restore_failed(struct dlr_sup *s, unsigned rank, unsigned node,
         strike_corrupt(s, rank, (unsigned)corrupt - 1, node, v);
     else if (!dlr_sup_other_world(s) && !s->bring_failed)
         dlr_sup_strike(s, where, (int)rank, v);
+    else if (dlr_sup_blames(s, "*", -1, v, -ECONNRESET))
+        dlr_sup_strike(s, "*", -1, v); /* it was not brought the first time, nor now */
     s->restore_deadline_ms = INT64_MAX;
     dlr_policy_restore_failed(s->policy, s->running_round, text, dlr_sup_now());
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/str.h"
 #include "mpi_launcher/persist.h"
 #include "mpi_launcher/sup.h"
 #include "mpi_launcher/sup_periodic.h"
@@ -30,6 +31,14 @@ static int choose_path(const struct dlr_sup *s, const char *dir, struct dlr_tran
                             &s->persist_write, t->path, sizeof(t->path));
 }
 
+/* A manifest names files of its own directory. */
+static bool is_in(const char *dir, const char *path)
+{
+    const char *name = dlr_after(path, dir);
+
+    return name && *name == '/';
+}
+
 void dlr_sup_write_rank(struct dlr_sup *s, const struct dlr_plan *plan, const char *dir,
                         unsigned rank)
 {
@@ -37,8 +46,15 @@ void dlr_sup_write_rank(struct dlr_sup *s, const struct dlr_plan *plan, const ch
     struct dlr_transfer *t;
     int holder;
 
-    if (src->from == DLR_PLAN_FILE)
+    if (src->from == DLR_PLAN_FILE && is_in(dir, src->where))
         return; /* it is written already */
+    if (src->from ==
+        DLR_PLAN_FILE) { /* the requeued job finds them where this one has */
+        s->transfer_rc = -EXDEV;
+        snprintf(s->transfer_why, sizeof(s->transfer_why),
+                 "rank %u's is in '%.160s' still", rank, src->where);
+        return;
+    }
     if (src->from == DLR_PLAN_PARITY) {
         t = dlr_sup_transfer(s, dlr_sup_rebuild_anywhere(s, plan, rank));
     } else {

@@ -320,7 +320,8 @@ def schedulers():
     for make in (lambda o: of.OneCycleLR(o, 0.5, 10), lambda o: of.MultiStepLR(o, [2, 2, 4]),
                  lambda o: of.LambdaLR(o, lambda at: 1 / (at + 1)), lambda o: of.CyclicLR(o, 0.1, 0.5, 3),
                  of.ReduceLROnPlateau, lambda o: of.CosineAnnealingWarmRestarts(o, 3),
-                 lambda o: of.SequentialLR(o, [of.ConstantLR(o), of.OneCycleLR(o, 0.5, 10)], [2])):
+                 lambda o: of.SequentialLR(o, [of.ConstantLR(o), of.OneCycleLR(o, 0.5, 10)], [2]),
+                 lambda o: of.SequentialLR(o, [of.ConstantLR(o), of.MultiStepLR(o, [1, 1])], [3])):
         def run(start, last):
             seed(start)
             model = nn.Linear(2, 1)

@@ -58,25 +58,16 @@ void dlr_sup_say(struct dlr_sup *sup, const char *fmt, ...)
     va_end(ap);
 }
 
-static unsigned taken, dropped;
-static int planned_rc;
+static unsigned replans, holds;
 
-void dlr_sup_take_plan(struct dlr_sup *sup, int rc, struct dlr_plan *plan,
-                       const char *why)
+void dlr_policy_replan(struct dlr_policy *p, int64_t now_ms)
 {
-    assert_int_equal(plan->world, 4);
-    taken++;
+    replans++;
 }
 
-void dlr_plan_done(struct dlr_plan *plan)
+void dlr_policy_hold(struct dlr_policy *p, int64_t now_ms, int64_t limit_ms)
 {
-    dropped++;
-}
-
-void dlr_policy_planned(struct dlr_policy *p, int rc, const unsigned char *member,
-                        const char *why, int64_t now_ms)
-{
-    planned_rc = rc;
+    holds++;
 }
 
 int64_t dlr_sup_now(void)
@@ -86,8 +77,7 @@ int64_t dlr_sup_now(void)
 
 static int setup(void **state)
 {
-    taken = dropped = 0;
-    planned_rc = 0;
+    replans = holds = 0;
     memset(&s, 0, sizeof(s));
     dlr_format(s.info.job_dir, sizeof(s.info.job_dir), "/state/job-7");
     dlr_format(s.info.dir, sizeof(s.info.dir), "/state/job-7/lm");
@@ -215,27 +205,40 @@ static void a_plan_that_begins_anew_waits_for_the_disk(void **state)
     struct dlr_plan plan = {.world = 4};
     struct dlr_err err;
 
-    for (unsigned found = 0; found < 2; found++) {
-        s.took_over = true;
-        there = found ? own : "";
-        hang();
-        assert_int_equal(load(SHORT_MS, &err), 0);
-        plan.restore = true; /* memory has one */
-        assert_false(dlr_sup_disk_holds(&s, &plan));
-        plan.restore = false;
-        assert_true(dlr_sup_disk_holds(&s, &plan));
-        dlr_sup_disk_tick(&s);
-        assert_int_equal(taken + dropped, found);
-        answer();
-        await_disk();
-        assert_int_equal(taken, 1); /* nothing is there: begin */
-        assert_int_equal(dropped, found);
-        assert_int_equal(planned_rc, found ? -EAGAIN : 0);
-        assert_false(s.plan_held);
-        assert_false(dlr_sup_disk_holds(&s, &plan)); /* it has been read */
-        s.apart = dlr_apart_free(s.apart);
-        unlink(gate);
-    }
+    s.took_over = true;
+    there = own;
+    hang();
+    assert_int_equal(load(SHORT_MS, &err), 0);
+    s.blind = true; /* it was asked for so */
+    plan.restore = true;
+    assert_false(dlr_sup_disk_wants(&s, &plan));
+    plan.restore = false;
+    assert_true(dlr_sup_disk_wants(&s, &plan));
+    dlr_sup_disk_tick(&s);
+    assert_int_equal(holds, 1);
+    assert_int_equal(replans, 0);
+    answer();
+    await_disk();
+    assert_int_equal(replans, 1);
+    s.blind = false;
+    assert_false(dlr_sup_disk_wants(&s, &plan)); /* this one knew it */
+}
+
+static void a_plan_made_while_the_disk_was_read_is_made_again(void **state)
+{
+    struct dlr_plan plan = {.world = 4};
+    struct dlr_err err;
+
+    s.took_over = true;
+    s.blind = true;
+    assert_int_equal(load(LONG_MS, &err), 0);
+    assert_false(dlr_sup_disk_wants(&s, &plan)); /* nothing is there */
+    there = own;
+    s.apart = dlr_apart_free(s.apart);
+    assert_int_equal(load(LONG_MS, &err), 0);
+    assert_true(dlr_sup_disk_wants(&s, &plan));
+    assert_int_equal(holds, 0);
+    assert_int_equal(replans, 1);
 }
 
 int main(void)
@@ -248,6 +251,7 @@ int main(void)
         T(a_first_supervisor_does_not_begin_anew_beside_a_dead_disk),
         T(one_that_takes_over_goes_on_and_is_given_them_later),
         T(a_plan_that_begins_anew_waits_for_the_disk),
+        T(a_plan_made_while_the_disk_was_read_is_made_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,19 +44,12 @@ void dlr_sup_say(struct dlr_sup *sup, const char *fmt, ...)
 {
 }
 /* of sup_disk.c, for a supervisor that takes over */
-void dlr_sup_take_plan(struct dlr_sup *sup, int rc, struct dlr_plan *plan,
-                       const char *text)
+void dlr_policy_replan(struct dlr_policy *p, int64_t now_ms)
 {
     fail();
 }
 
-void dlr_plan_done(struct dlr_plan *plan)
-{
-    fail();
-}
-
-void dlr_policy_planned(struct dlr_policy *p, int rc, const unsigned char *member,
-                        const char *text, int64_t now_ms)
+void dlr_policy_hold(struct dlr_policy *p, int64_t now_ms, int64_t limit_ms)
 {
     fail();
 }

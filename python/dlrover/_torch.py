@@ -2,6 +2,7 @@
 """A PyTorch model and its optimizer as the state of a rank."""
 from __future__ import annotations
 
+import collections
 import errno
 import functools
 import operator
@@ -18,6 +19,7 @@ from ._optimizer import State
 
 LOOK_EVERY = 64  # steps: a new layout should be known before a save of it is due
 NOTE, RANDOM = "python", "torch.random"  # regions beside the tensors
+MAPPINGS = (dict, collections.OrderedDict, collections.Counter)
 EXTRA_ROOM = 1 << 20  # bytes for what is no tensor: learning rates, extra
 
 
@@ -27,8 +29,8 @@ def _under_job():
 
 def _values(state):
     """Without functions (some schedulers name one, or have others that do): they are the program's."""
-    if isinstance(state, dict):
-        return {k: _values(v) for k, v in state.items() if not callable(v)}
+    if type(state) in MAPPINGS:
+        return type(state)({k: _values(v) for k, v in state.items() if not callable(v)})
     if type(state) in (list, tuple):
         return type(state)(_values(v) for v in state)
     return state
@@ -36,9 +38,9 @@ def _values(state):
 
 def _with_functions(saved, now):
     """As now has them, in the places where they were taken out."""
-    if isinstance(saved, dict) and isinstance(now, dict):
+    if type(saved) in MAPPINGS and isinstance(now, dict):
         functions = {k: v for k, v in now.items() if callable(v)}
-        return {**functions, **{k: _with_functions(v, now.get(k)) for k, v in saved.items()}}
+        return type(saved)({**functions, **{k: _with_functions(v, now.get(k)) for k, v in saved.items()}})
     if type(saved) in (list, tuple) and type(now) is type(saved) and len(now) == len(saved):
         return type(saved)(map(_with_functions, saved, now))
     return saved
