@@ -35,12 +35,11 @@ int dlr_write_all(int fd, const void *buf, size_t size)
     return 0;
 }
 
-int dlr_read_all(int fd, void *buf, size_t size)
+/* at NULL: from where fd stands. */
+static int read_whole(int fd, char *p, size_t size, off_t *at)
 {
-    char *p = buf;
-
     while (size > 0) {
-        ssize_t n = read(fd, p, size);
+        ssize_t n = at ? pread(fd, p, size, *at) : read(fd, p, size);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -50,28 +49,22 @@ int dlr_read_all(int fd, void *buf, size_t size)
             return -ENODATA;
         p += n;
         size -= (size_t)n;
+        if (at)
+            *at += n;
     }
     return 0;
 }
 
+int dlr_read_all(int fd, void *buf, size_t size)
+{
+    return read_whole(fd, buf, size, NULL);
+}
+
 int dlr_read_at(int fd, void *buf, size_t size, uint64_t at)
 {
-    char *p = buf;
+    off_t from = (off_t)at;
 
-    while (size > 0) {
-        ssize_t n = pread(fd, p, size, (off_t)at);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        if (n == 0)
-            return -ENODATA;
-        p += n;
-        at += (uint64_t)n;
-        size -= (size_t)n;
-    }
-    return 0;
+    return read_whole(fd, buf, size, &from);
 }
 
 static int fail_errno(struct dlr_err *err, const char *what, const char *name)

@@ -41,5 +41,10 @@ extern struct device_calls {
 /* A group's setup: the program has a driver from now on. */
 int device_load(void **state);
 
+#else
+
+/* The main of a test that needs the headers: says that it is skipped, and why. */
+int device_skip(void);
+
 #endif
 #endif

@@ -17,20 +17,13 @@
 #include "ckpt/slot_meta.h"
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "tests/device_rig.h"
 
 #ifndef DLR_HAVE_CUDA
 
-static void the_cuda_back_end(void **state)
-{
-    print_message("no CUDA headers: the CUDA back end was not built\n");
-    skip();
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_cuda_back_end)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return device_skip();
 }
 
 #else
@@ -39,7 +32,6 @@ int main(void)
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "tests/device_rig.h"
 
 #define BIG ((20u << 20) + 12345) /* more than both halves of the staging buffer */
 #define SMALL 1000u

@@ -19,17 +19,9 @@
 
 #ifndef DLR_HAVE_CUDA
 
-static void the_cuda_back_end(void **state)
-{
-    print_message("no CUDA headers: the CUDA back end was not built\n");
-    skip();
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_cuda_back_end)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return device_skip();
 }
 
 #else
