@@ -17,7 +17,7 @@
  *   agent_room.c       what slots take of the memory, and may
  *   agent_peek.c       other ranks' slots of the version to restore
  *   agent_bring.c      those that other nodes have
- *   agent_helpers.c    where the workers' helper threads may run
+ *   agent_helpers.c    where the workers' helper threads and the data process may run
  *   agent_save.c       save_at, commit, abort
  *   agent_data.c       the data process; requests to it
  *   agent_report.c     a node report by a child
@@ -44,6 +44,7 @@
 #include "common/err.h"
 #include "common/jobconf.h"
 #include "common/local.h"
+#include "hwloc_topo/topo.h"
 #include "mpi_launcher/agent_net.h"
 #include "mpi_launcher/endpoint.h"
 #include "mpi_launcher/identity.h"
@@ -139,7 +140,10 @@ struct dlr_agent_data { /* agent_data.c */
     zlistx_t *requests;          /* sends, loads and saves that run */
     uint64_t last_id;
     unsigned failures;
-    int timer; /* -1: off */
+    int timer;                 /* -1: off */
+    bool uses_known;           /* it said which devices it uses ... */
+    struct dlr_topo_numa numa; /* ... which are on these */
+    uint32_t placed;           /* the round in which its CPUs were looked for last */
 };
 
 struct dlr_agent_peers { /* agent_peers.c */
@@ -499,6 +503,13 @@ void dlr_agent_helpers_stop(struct dlr_agent *a);
  */
 void dlr_agent_helpers_advise(const struct dlr_agent *a, pid_t pid,
                               struct dlr_page *page);
+/* The data process has said which devices it uses (D_USES), and goes to CPUs beside them that no task
+ * here is bound to, as dlr_topo_beside() has it; where there are none it may use all of ours. msg gets
+ * their list as "cpus", "" for all.
+ */
+void dlr_agent_helpers_uses(struct dlr_agent *a, json_t *msg);
+/* A copy is about to be sent: the same once more in a round with other tasks. */
+void dlr_agent_helpers_round(struct dlr_agent *a);
 
 /* --- agent_save.c ------------------------------------------------------------------- */
 
