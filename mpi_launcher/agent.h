@@ -422,6 +422,7 @@ struct dlr_agent_rank {
     unsigned
         reading[DLR_STORE_SLOTS_MAX]; /* requests of the data process that read it */
     bool spare_slot;       /* it has one more, for the version that is kept */
+    bool write_slot;       /* and one for that which is being written to the disk */
     bool own;              /* runs here in this round */
     bool reserving, asked; /* by the data process; by the worker */
     uint64_t bytes;        /* reserved; 0: not */
@@ -447,11 +448,18 @@ void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
 void dlr_agent_ranks_reserve_again(struct dlr_agent *a);
 void dlr_agent_ranks_reserved(struct dlr_agent *a, int32_t rank, int rc,
                               const char *why);
-/* agent_vetted.c: whether rank gets one more slot of bytes here, for the older version. Where
- * auto finds no room the supervisor is told.
+/* agent_vetted.c: which slots of bytes rank gets here beside the two: spare_slot and write_slot. Where
+ * auto finds no room for the older version the supervisor is told.
  */
+void dlr_agent_more_slots(struct dlr_agent *a, struct dlr_agent_rank *r,
+                          uint64_t bytes);
+/* The slots could not be had: true when auto does without one of these, to be asked again. */
+bool dlr_agent_fewer_slots(struct dlr_agent *a, struct dlr_agent_rank *r, int rc,
+                           const char *why);
+/* A rank that runs here has no slot to spare while one is written to the disk. */
+bool dlr_agent_is_tight(const struct dlr_agent *a, const struct dlr_agent_rank *r);
+/* The older version's alone, as above. */
 bool dlr_agent_vetted_slot(struct dlr_agent *a, int32_t rank, uint64_t bytes);
-/* The slots could not be had: true, and told, when auto does without that one. */
 bool dlr_agent_vetted_forgo(struct dlr_agent *a, struct dlr_agent_rank *r, int rc,
                             const char *why);
 void dlr_agent_ranks_restored(struct dlr_agent *a, const struct dlr_local_msg *msg);
