@@ -45,7 +45,7 @@ STEPPLAN := mpi_launcher/stepplan.c mpi_launcher/stepplan_ranks.c mpi_launcher/s
   mpi_launcher/srun_options.c
 KEEPER := mpi_launcher/keeper.c mpi_launcher/exits.c
 SUPERVISOR := mpi_launcher/supervisor.c mpi_launcher/sup_say.c mpi_launcher/sup_control.c mpi_launcher/sup_agents.c mpi_launcher/sup_launch.c mpi_launcher/sup_meet.c mpi_launcher/sup_gather.c mpi_launcher/sup_round.c mpi_launcher/sup_restore.c mpi_launcher/sup_silence.c \
-  mpi_launcher/sup_copies.c mpi_launcher/sup_blame.c mpi_launcher/sup_survivors.c mpi_launcher/sup_again.c mpi_launcher/sup_worlds.c mpi_launcher/sup_resize.c mpi_launcher/sup_bad.c mpi_launcher/sup_vetted.c mpi_launcher/sup_disk.c mpi_launcher/sup_repeat.c mpi_launcher/repeat.c mpi_launcher/sup_redundancy.c mpi_launcher/sup_periodic.c mpi_launcher/sup_due.c mpi_launcher/sup_memory.c mpi_launcher/sup_net.c mpi_launcher/sup_strangers.c mpi_launcher/sup_end.c mpi_launcher/sup_drain.c mpi_launcher/sup_suspend.c mpi_launcher/sup_state.c mpi_launcher/sup_adopt.c \
+  mpi_launcher/sup_copies.c mpi_launcher/sup_blame.c mpi_launcher/sup_survivors.c mpi_launcher/sup_again.c mpi_launcher/sup_worlds.c mpi_launcher/sup_resize.c mpi_launcher/sup_bad.c mpi_launcher/sup_vetted.c mpi_launcher/sup_disk.c mpi_launcher/sup_repeat.c mpi_launcher/repeat.c mpi_launcher/sup_redundancy.c mpi_launcher/sup_periodic.c mpi_launcher/sup_memory.c mpi_launcher/sup_net.c mpi_launcher/sup_strangers.c mpi_launcher/sup_end.c mpi_launcher/sup_drain.c mpi_launcher/sup_suspend.c mpi_launcher/sup_state.c mpi_launcher/sup_adopt.c \
   mpi_launcher/sup_names.c mpi_launcher/sup_controller.c mpi_launcher/hosts.c \
   mpi_launcher/policy.c mpi_launcher/policy_control.c mpi_launcher/policy_leave.c mpi_launcher/policy_state.c mpi_launcher/journal.c mpi_launcher/journal_writer.c mpi_launcher/keepstate.c mpi_launcher/exits.c \
   $(STEPPLAN) mpi_launcher/sup_step.c mpi_launcher/srun_end.c mpi_launcher/steps.c \
@@ -71,7 +71,7 @@ DOCTOR := mpi_launcher/doctor.c mpi_launcher/doctor_job.c mpi_launcher/doctor_lo
 CKPT_READ := $(SLOT) $(SAVED)
 CLI := mpi_launcher/cli_ckpt.c mpi_launcher/cli_export.c $(WHOLE) mpi_launcher/cli_dcp.c mpi_launcher/persist.c $(CKPT_READ) mpi_launcher/cli.c mpi_launcher/cli_status.c mpi_launcher/cli_events.c \
   mpi_launcher/cli_check.c mpi_launcher/cli_doctor.c mpi_launcher/cli_watch.c $(DOCTOR) $(CLI_READ)
-SPANK := spank/allocator.c spank/batch.c spank/cmdline.c spank/fds.c spank/handover.c spank/jobmem.c spank/jobkeep.c spank/notify.c spank/open_mode.c \
+SPANK := spank/allocator.c spank/batch.c spank/cmdline.c spank/fds.c spank/handover.c spank/jobmem.c spank/jobkeep.c spank/jobview.c spank/notify.c spank/open_mode.c \
   spank/options.c spank/step.c spank/sweep.c spank/tap.c spank/task_env.c
 PLUGIN := spank/plugin.c spank/items.c $(SPANK) common/clock.c common/err.c common/file.c common/jobconf.c \
   common/jobrules.c common/local.c common/log.c common/memory.c common/opt.c common/str.c common/version.c

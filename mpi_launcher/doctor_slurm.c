@@ -106,22 +106,38 @@ void dlr_doctor_proctrack(const struct dlr_doctor *d, struct dlr_doctor_result *
         dlr_doctor_say(ret, OK, "ProctrackType=%s", value);
 }
 
+/* Mounts pass from one mount namespace to another from Linux 5.2 on. */
+static bool shows_in_containers(const struct dlr_doctor *d)
+{
+    DLR_AUTO_FREE char *release = dlr_doctor_proc(d, "sys/kernel", "osrelease");
+    unsigned major = 0, minor = 0;
+
+    if (release)
+        sscanf(release, "%3u.%3u", &major, &minor);
+    return major > 5 || (major == 5 && minor >= 2);
+}
+
 void dlr_doctor_container(const struct dlr_doctor *d, struct dlr_doctor_result *ret)
 {
     char value[VALUE];
 
     if (!look_up(d, "JobContainerType", value, ret))
         return;
-    if (strstr(value, "tmpfs"))
+    if (!strstr(value, "tmpfs"))
+        dlr_doctor_say(ret, OK, "JobContainerType=%s", value[0] ? value : "none");
+    else if (shows_in_containers(d))
         dlr_doctor_say(
-            ret, NOTE,
-            "JobContainerType=%s: made before the job's tmpfs in /run/dlrover, which "
-            "is "
-            "not seen in it; if its Dirs= holds /dev/shm, snapshots lie in the job's "
-            "own and end with it",
+            ret, OK,
+            "JobContainerType=%s: the job's tmpfs in /run/dlrover is mounted "
+            "in its container, too",
             value);
     else
-        dlr_doctor_say(ret, OK, "JobContainerType=%s", value[0] ? value : "none");
+        dlr_doctor_say(
+            ret, NOTE,
+            "JobContainerType=%s: before Linux 5.2 the job's tmpfs in /run/dlrover is "
+            "not seen in its container; if its Dirs= holds /dev/shm, snapshots lie in "
+            "the job's own and end with it",
+            value);
 }
 
 void dlr_doctor_task(const struct dlr_doctor *d, struct dlr_doctor_result *ret)

@@ -9,6 +9,7 @@
  *   option          sbatch, salloc, srun           stop the command with the message    -1: bad value
  *   init_post_opt   sbatch, salloc, srun, stepd    stop the command; drain a node       never
  *   user_init       slurmstepd                     fail the step                        never
+ *   task_init_priv. the task, still root           fail the task                        never
  *   task_init       the task, before its exec      fail the task                        never
  *   task_post_fork  slurmstepd                     fail the step                        never
  *   task_exit       slurmstepd                     be logged                            never
@@ -25,6 +26,7 @@
 #include "spank/handover.h"
 #include "spank/items.h"
 #include "spank/jobmem.h"
+#include "spank/jobview.h"
 #include "spank/options.h"
 #include "spank/step.h"
 
@@ -34,7 +36,8 @@ static struct {
     struct dlr_spank_conf conf;
     struct dlr_allocator alloc; /* sbatch, salloc */
     struct dlr_step step;       /* slurmstepd */
-} plugin = {.step = DLR_STEP_NONE};
+    int tree;                   /* the job's tmpfs, for its container; -1: none */
+} plugin = {.step = DLR_STEP_NONE, .tree = -1};
 
 static void log_to_slurm(void *arg, enum dlr_log_level level, const char *text)
 {
@@ -112,8 +115,10 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char *av[])
         dlr_allocator_end(&plugin.alloc);
     else if (spank_context() == S_CTX_LOCAL)
         dlr_handover_srun(&plugin.conf);
-    else if (spank_context() == S_CTX_REMOTE && env && dlr_items_job(sp, &job))
+    else if (spank_context() == S_CTX_REMOTE && env && dlr_items_job(sp, &job)) {
         dlr_jobmem_begin(&plugin.conf, env, &job);
+        plugin.tree = dlr_jobview_open(env, &job);
+    }
     return 0;
 }
 
@@ -125,6 +130,16 @@ int slurm_spank_user_init(spank_t sp, int ac, char *av[])
     if (env && dlr_items_job(sp, &job))
         dlr_step_begin(&plugin.step, env,
                        &(struct dlr_step_job){job.job, job.uid, DLR_MEMORY_ROOT});
+    return 0;
+}
+
+int slurm_spank_task_init_privileged(spank_t sp, int ac, char *av[])
+{
+    struct dlr_jobmem job;
+    struct dlr_err err = {0};
+
+    if (dlr_items_job(sp, &job) && dlr_jobview_show(&job, plugin.tree, &err) < 0)
+        dlr_warn("%s: the job's memory there is in " DLR_MEMORY_ROOT, err.text);
     return 0;
 }
 

@@ -49,7 +49,6 @@ static void slurms_settings_are_judged(void **state)
         const char *part;
     } rows[] = {
         {dlr_doctor_proctrack, "22.05.8", DLR_DOCTOR_PROBLEM, "set proctrack/cgroup"},
-        {dlr_doctor_container, "22.05.8", DLR_DOCTOR_NOTE, "JobContainerType="},
         {dlr_doctor_prolog, "23.02.5", DLR_DOCTOR_NOTE, "before Slurm 23.02.6"},
         {dlr_doctor_prolog, "23.02.6", DLR_DOCTOR_OK, "PrologFlags=Alloc,Contain"},
         {dlr_doctor_prolog, "24.05.0", DLR_DOCTOR_OK, "PrologFlags=Alloc,Contain"},
@@ -67,6 +66,29 @@ static void slurms_settings_are_judged(void **state)
         d.config = NULL;
         rows[i].run(&d, &r);
         assert_says(&r, DLR_DOCTOR_SKIP, "the configuration is not known");
+    }
+}
+
+static void a_container_sees_the_tmpfs_from_linux_5_2_on(void **state)
+{
+    static const struct {
+        const char *root;
+        enum dlr_doctor_verdict verdict;
+        const char *part;
+    } rows[] = {
+        {"tests/doctor/linux_4_18", DLR_DOCTOR_NOTE, "before Linux 5.2"},
+        {"tests/doctor/linux_5_2", DLR_DOCTOR_OK, "in its container, too"},
+        {"tests/doctor/nothing", DLR_DOCTOR_NOTE, "before Linux 5.2"},
+    };
+
+    if (access("tests/doctor", F_OK) < 0)
+        skip(); /* not started in the root of the sources */
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct dlr_doctor d = {.root = rows[i].root, .config = config};
+        struct dlr_doctor_result r = {0};
+
+        dlr_doctor_container(&d, &r);
+        assert_says(&r, rows[i].verdict, rows[i].part);
     }
 }
 
@@ -179,6 +201,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slurms_settings_are_judged),
+        cmocka_unit_test(a_container_sees_the_tmpfs_from_linux_5_2_on),
         cmocka_unit_test(a_setting_is_found_by_its_whole_name),
         cmocka_unit_test(the_nodes_answers_are_judged),
         cmocka_unit_test(a_check_that_hangs_or_dies_is_a_result),

@@ -27,6 +27,7 @@
 #include "common/str.h"
 #include "spank/jobkeep.h"
 #include "spank/jobmem.h"
+#include "spank/jobview.h"
 
 #define OWN DLR_MEMORY_OWN "/3001-7"
 #define NAME "dlrover-3001-7"
@@ -233,6 +234,51 @@ static void the_epilog_takes_it_away_with_what_is_in_it(void **state)
     assert_int_equal(before.st_mtime, after.st_mtime);
 }
 
+static char *agents[] = {"DLROVER_SUPERVISED=7.0.a", "DLROVER_CRED=x", NULL};
+static char *others[] = {"DLROVER_SUPERVISED=7.0.a", NULL};
+
+/* The namespaces of slurmstepd and of a container that was made before anything was mounted. */
+static void two_namespaces(int *ret_host, int *ret_container)
+{
+    *ret_host = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(unshare(CLONE_NEWNS), 0);
+    *ret_container = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(setns(*ret_host, CLONE_NEWNS), 0);
+}
+
+static void a_container_made_before_sees_it(void **state)
+{
+    int host, container, tree;
+    struct dlr_err err = {0};
+    char path[PATH_MAX];
+
+    if (!can_mount)
+        skip();
+    two_namespaces(&host, &container);
+    assert_int_equal(dlr_jobview_open(agents, &job), -1); /* it has none yet */
+    mounted(BYTES);
+    assert_int_equal(dlr_jobview_open(others, &job), -1);
+    tree = dlr_jobview_open(agents, &job);
+    assert_true(tree >= 0);
+    assert_int_equal(setns(container, CLONE_NEWNS), 0);
+    assert_int_equal(dlr_memory_own(NAME, path, sizeof(path)), -ENOENT);
+    assert_int_equal(dlr_jobview_show(&job, -1, &err), 0);
+    assert_int_equal(dlr_memory_own(NAME, path, sizeof(path)), -ENOENT);
+    for (unsigned twice = 0; twice < 2; twice++)
+        assert_int_equal(dlr_jobview_show(&job, tree, &err), 0);
+    assert_int_equal(as(3001, claim), 0);
+    assert_int_equal(setns(host, CLONE_NEWNS), 0);
+    assert_int_equal(as(3001, find), 0); /* what was made inside */
+    assert_int_equal(dlr_jobmem_umount(&job, LIMIT_MS, &err), 0);
+    assert_int_equal(access(OWN, F_OK), -1);
+    assert_int_equal(setns(container, CLONE_NEWNS), 0);
+    assert_int_equal(access(OWN, F_OK), -1);
+    assert_int_equal(dlr_jobview_show(&job, tree, &err), -ENOENT);
+    assert_non_null(strstr(err.text, "cannot show '" OWN "'"));
+    assert_int_equal(
+        setns(host, CLONE_NEWNS) | close(tree) | close(container) | close(host), 0);
+}
+
 #define MARK OWN ".kept"
 #define KEPT_FILE OWN "/" NAME "/a1b2-0/r0.s0"
 
@@ -342,6 +388,7 @@ int main(void)
         cmocka_unit_test_teardown(a_run_that_began_without_it_goes_on_without, clean),
         cmocka_unit_test_teardown(what_root_has_not_mounted_is_not_used, clean),
         cmocka_unit_test_teardown(the_epilog_takes_it_away_with_what_is_in_it, clean),
+        cmocka_unit_test_teardown(a_container_made_before_sees_it, clean),
         cmocka_unit_test_teardown(what_is_kept_is_there_for_the_requeued_job, clean),
         cmocka_unit_test_teardown(what_is_empty_is_not_kept, clean),
         cmocka_unit_test_teardown(another_job_takes_it_away, clean),

@@ -81,3 +81,47 @@ mounted() { on "$1" findmnt -rn "/run/dlrover/3001-$2" >/dev/null; }
     finish "$job"
     wait_until "! mounted n1 $job && ! mounted n2 $job && ! kept n2 $job"
 }
+
+# Linux 6.18 numbers namespaces on each CPU and lets nobody mount one that seems older than his
+# own (its commit 7d7d16498958): Slurm can make its containers on some CPUs only. slurmd stays on one of those.
+containers_can_be_made() {
+    on "$1" bash -c 'touch /run/try; for cpu in $(seq 0 "$(($(nproc --all) - 1))"); do
+            taskset -c "$cpu" unshare --mount=/run/try true 2>/dev/null || continue
+            umount /run/try; exec taskset -acp "$cpu" "$(pidof slurmd)"
+        done; exit 1'
+}
+# slurm_containers NODE...: each job has a /tmp and a /dev/shm of its own there from now on
+slurm_containers() {
+    local node
+    for node in ctl "$@"; do
+        on "$node" sh -c 'printf "%s\n" JobContainerType=job_container/tmpfs PrologFlags=Contain >>/etc/slurm/slurm.conf
+            printf "%s\n" AutoBasePath=true BasePath=/run/containers >/etc/slurm/job_container.conf'
+    done
+    ctl scontrol reconfigure
+    for node in "$@"; do "$VC" kill "$node"; done # slurmd reads it when it starts
+    for node in "$@"; do "$VC" boot "$node" && containers_can_be_made "$node"; done
+}
+# inside NODE COMMAND...: in the mount namespace of the job's worker
+inside() { on "$1" sh -c 'nsenter -m -t "$(pgrep -of "python3 count.py\$")" -- "$@"' - "${@:2}"; }
+
+# The last one here: the cluster is another from here on.
+@test "in a container of Slurm's a job has the same tmpfs, and leaves nothing behind" {
+    slurm_containers n1 n2
+    on n1 dlrover doctor --checks=container | grep "the job's tmpfs in /run/dlrover is mounted in its container, too"
+    job=$(start -N2 -w n1,n2)
+    saved "$job"
+    inside n2 touch /dev/shm/inside
+    refused on n2 test -e /dev/shm/inside # it is a container
+    mounted n2 "$job"
+    inside n2 findmnt -rn "/run/dlrover/3001-$job"
+    refused inside n2 sh -c 'ls -d /dev/shm/dlrover-*'
+    on n2 pkill -KILL -f 'python3 count.py$'
+    await "$job" "e['event']=='restored' and e['version'][1]>0" >/dev/null
+    # the hooks outside have told the agent inside
+    [ "$(events "$job" 'select(.event=="round_end").why')" = '"rank 1 was killed by signal 9 (Killed)"' ]
+    [ -z "$(events "$job" 'select(.event=="persist" or .event=="copy_failed")')" ]
+    finish "$job"
+    wait_until '[ -z "$(job_mounts n1 n2)" ]'
+    wait_until "refused on n1 test -e /run/containers/$job && refused on n2 test -e /run/containers/$job"
+    [ -z "$(leftovers n1 n2)" ]
+}
