@@ -189,7 +189,7 @@ $(BUILD)/tests/stepped-data: $(call obj,$(filter-out $(KILL_DATA),$(DATA) $(COMM
 UNIT_OBJS_test_kill_data := tests/kill_points.c $(UNIT_OBJS_test_data_bring)
 UNIT_LIBS_test_kill_data := -lisal -lxxhash
 $(BUILD)/tests/test_kill_data: | $(BUILD)/dlrover-data $(BUILD)/tests/stepped-data
-UNIT_OBJS_test_kill_random := tests/data_rig.c $(CKPT_LIB) $(SLOT)
+UNIT_OBJS_test_kill_random := tests/random_node.c tests/data_rig.c $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_kill_random := -lisal -lxxhash -ldl
 $(BUILD)/tests/test_kill_random: | $(BUILD)/dlrover-data
 KILL_AGENT := mpi_launcher/agent_save.c mpi_launcher/agent_ranks.c mpi_launcher/agent_data.c $(SLOT)
