@@ -71,12 +71,14 @@ UNIT_OBJS_test_ckpt_restore := $(UNIT_OBJS_test_ckpt_client)
 UNIT_LIBS_test_ckpt_restore := -lisal -lxxhash -ldl
 UNIT_OBJS_test_ckpt_device := tests/device_rig.c $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_device := -lisal -lxxhash -ldl
+UNIT_OBJS_test_ckpt_device_alone := $(UNIT_OBJS_test_ckpt_device)
+UNIT_LIBS_test_ckpt_device_alone := -lisal -lxxhash -ldl
 UNIT_OBJS_test_ckpt_fence := tests/played_agent.c ckpt/cadence.c $(UNIT_OBJS_test_ckpt_device)
 UNIT_LIBS_test_ckpt_fence := -lisal -lxxhash -ldl -lm
 UNIT_OBJS_test_ckpt_device_job := tests/played_agent.c $(UNIT_OBJS_test_ckpt_device)
 UNIT_LIBS_test_ckpt_device_job := -lisal -lxxhash -ldl
 ifneq ($(CUDA_HEADER),)
-DEVICE_TESTS := test_ckpt_device test_ckpt_device_job test_ckpt_fence test_gpu
+DEVICE_TESTS := test_ckpt_device test_ckpt_device_alone test_ckpt_device_job test_ckpt_fence test_gpu
 UNIT_LIBS_test_ckpt_fence += -Wl,--wrap=dlr_now_ns
 FAKE_CUDA := fake_cuda fake_cuda_memory fake_cuda_capture fake_cuda_program
 $(patsubst %,$(BUILD)/obj/tests/%.o,$(DEVICE_TESTS) device_rig $(FAKE_CUDA)): XCFLAGS = -DDLR_HAVE_CUDA -isystem $(dir $(CUDA_HEADER))

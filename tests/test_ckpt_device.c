@@ -383,110 +383,6 @@ static void small_regions_do_not_cost_a_copy_each(void **state)
     }
 }
 
-static void a_program_is_told_which_region_was_spoilt(void **state)
-{
-    char dir[] = "/tmp/dlr-test-device-XXXXXX", command[64];
-    const struct dlr_ckpt_conf conf = {.dir = dir, .world = 1};
-    struct dlr_ckpt *ck;
-
-    assert_non_null(mkdtemp(dir));
-    setenv("DLROVER_CKPT_DEVICE_SUM", "on", 1);
-    assert_int_equal(dlr_ckpt_open(&conf, &ck), 0);
-    unsetenv("DLROVER_CKPT_DEVICE_SUM");
-    dlr_ckpt_add_array(ck, "small", DLR_CKPT_SHARD, "u8", 1, (void *)(uintptr_t)small,
-                       SMALL);
-    dlr_ckpt_add_array(ck, "big", DLR_CKPT_SHARD, "u8", 1, (void *)(uintptr_t)big, BIG);
-    fake.spoil(3);
-    assert_int_equal(dlr_ckpt_begin(ck, 1, NULL), 1);
-    assert_int_equal(dlr_ckpt_fence(ck, NULL), -EBADMSG);
-    assert_string_equal(dlr_ckpt_error(ck),
-                        "the snapshot of step 1 was given up: region "
-                        "'big' changed on its way from the device");
-    assert_int_equal(dlr_ckpt_begin(ck, 2, NULL), 1);
-    assert_int_equal(dlr_ckpt_fence(ck, NULL), 0);
-    dlr_ckpt_close(ck);
-    dlr_format(command, sizeof(command), "rm -rf %s", dir);
-    assert_int_equal(system(command), 0);
-}
-
-static void a_program_restores_device_memory(void **state)
-{
-    char dir[] = "/tmp/dlr-test-device-XXXXXX", command[64];
-    const struct dlr_ckpt_conf conf = {.dir = dir, .world = 1};
-    struct dlr_ckpt *ck;
-    uint64_t step = 0;
-
-    assert_non_null(mkdtemp(dir));
-    for (unsigned i = 0; i < BIG; i++)
-        ((unsigned char *)fake.look(big))[i] = (unsigned char)(i * 13 + i / 256);
-    for (unsigned life = 0; life < 2; life++) {
-        assert_int_equal(dlr_ckpt_open(&conf, &ck), 0);
-        dlr_ckpt_add_array(ck, "big", DLR_CKPT_SHARD, "u8", 1, (void *)(uintptr_t)big,
-                           BIG);
-        dlr_ckpt_add_array(ck, "host", DLR_CKPT_SHARD, "u8", 1, host, SMALL);
-        assert_int_equal(dlr_ckpt_restore(ck, &step), life);
-        if (life == 0) {
-            assert_int_equal(dlr_ckpt_begin(ck, 5, NULL), 1);
-            assert_int_equal(dlr_ckpt_fence(ck, NULL), 0);
-            memset(fake.look(big), 0, BIG);
-            memset(host, 0, SMALL);
-        }
-        dlr_ckpt_close(ck);
-    }
-    assert_int_equal(step, 5);
-    assert_int_equal(host[77], 1);
-    for (unsigned i = 0; i < BIG; i++)
-        if (((unsigned char *)fake.look(big))[i] != (unsigned char)(i * 13 + i / 256))
-            fail_msg("byte %u", i);
-    dlr_format(command, sizeof(command), "rm -rf %s", dir);
-    assert_int_equal(system(command), 0);
-}
-
-/* Columns of a matrix on the device, one of them from its end: nothing beside them is written. */
-static void views_of_device_memory_are_saved_and_put_back(void **state)
-{
-    char dir[] = "/tmp/dlr-test-device-XXXXXX", command[64];
-    const struct dlr_ckpt_conf conf = {.dir = dir, .world = 1};
-    struct dlr_ckpt_region r = {.name = "columns",
-                                .kind = DLR_CKPT_SHARD,
-                                .dtype = "u8",
-                                .item_size = 1,
-                                .ndim = 2,
-                                .global_shape = {100, 3},
-                                .local_shape = {100, 3},
-                                .stride = {10, 1},
-                                .addr = (void *)(uintptr_t)(small + 2)};
-    struct dlr_ckpt_region back = r;
-    unsigned char *look = fake.look(small);
-    struct dlr_ckpt *ck;
-    uint64_t step = 0;
-
-    assert_non_null(mkdtemp(dir));
-    back.name = "backwards";
-    back.ndim = 1;
-    back.stride[0] = -10;
-    back.addr = (void *)(uintptr_t)(small + 990);
-    for (unsigned life = 0; life < 2; life++) {
-        for (unsigned i = 0; i < SMALL; i++)
-            look[i] = life ? 0xff : (unsigned char)(i / 10 + i % 10 * 16);
-        assert_int_equal(dlr_ckpt_open(&conf, &ck), 0);
-        assert_int_equal(dlr_ckpt_add(ck, &r), 0);
-        assert_int_equal(dlr_ckpt_add(ck, &back), 0);
-        assert_int_equal(dlr_ckpt_restore(ck, &step), life);
-        if (life == 0) {
-            assert_int_equal(dlr_ckpt_begin(ck, 5, NULL), 1);
-            assert_int_equal(dlr_ckpt_fence(ck, NULL), 0);
-        }
-        dlr_ckpt_close(ck);
-    }
-    for (unsigned i = 0; i < SMALL; i++)
-        assert_int_equal(look[i], i % 10 == 0 || (i % 10 >= 2 && i % 10 < 5)
-                                      ? (unsigned char)(i / 10 + i % 10 * 16)
-                                      : 0xff);
-    dlr_format(command, sizeof(command), "rm -rf %s", dir);
-    assert_int_equal(system(command), 0);
-}
-
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -500,10 +396,7 @@ int main(void)
         T(a_given_up_snapshot_releases_the_stream),
         T(a_limit_can_begin_with_the_copies),
         T(a_failed_copy_is_told_and_the_next_snapshot_is_whole),
-        T(a_program_restores_device_memory),
-        T(views_of_device_memory_are_saved_and_put_back),
         T(without_sums_on_the_device_nobody_sees_it),
-        T(a_program_is_told_which_region_was_spoilt),
         T(what_is_not_gathered_is_copied),
         S(what_is_not_gathered_is_copied),
         G(what_is_gathered_is_not),
