@@ -80,7 +80,7 @@ UNIT_LIBS_test_ckpt_device_job := -lisal -lxxhash -ldl
 ifneq ($(CUDA_HEADER),)
 DEVICE_TESTS := test_ckpt_device test_ckpt_device_alone test_ckpt_device_job test_ckpt_fence test_gpu
 UNIT_LIBS_test_ckpt_fence += -Wl,--wrap=dlr_now_ns
-FAKE_CUDA := fake_cuda fake_cuda_memory fake_cuda_capture fake_cuda_program
+FAKE_CUDA := fake_cuda fake_cuda_stream fake_cuda_memory fake_cuda_capture fake_cuda_program
 $(patsubst %,$(BUILD)/obj/tests/%.o,$(DEVICE_TESTS) device_rig $(FAKE_CUDA)): XCFLAGS = -DDLR_HAVE_CUDA -isystem $(dir $(CUDA_HEADER))
 $(BUILD)/tests/fake/libcuda.so.1: $(FAKE_CUDA:%=$(BUILD)/obj/tests/%.o)
 	$(call link,-shared -Wl$(comma)-soname=libcuda.so.1)
