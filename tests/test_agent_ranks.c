@@ -140,21 +140,22 @@ static void saves_alternate_between_slots_that_are_free(void **state)
 static void a_damaged_head_does_not_hold_its_slot(void **state)
 {
     struct worker w;
-    unsigned k;
+    unsigned k, next;
 
     begin(&w);
     post(&w, 10);
     k = rig_save(&w, 10);
     expect_sealed(10);
     decide("commit", 10);
-    wait_for_state(&w, k,
-                   DLR_SLOT_COMMITTED); /* else it is dead, and used again, at once */
+    /* else it is dead, and used again, at once */
+    wait_for_state(&w, k, DLR_SLOT_COMMITTED);
     ((unsigned char *)dlr_slot_base(w.slots[k]))[DLR_SLOT_PAGE + 57] ^= 1;
     post(&w, 20);
-    rig_save(&w, 20);
+    next = rig_save(&w, 20);
     expect_sealed(20);
     decide("commit", 20);
-    wait_for_state(&w, k, DLR_SLOT_DEAD);
+    if (next != k) /* else the copy ended after the damage, and it was given up then */
+        wait_for_state(&w, k, DLR_SLOT_DEAD);
     rig_bye(&w);
     dlr_rig_stop(&rig);
 }
