@@ -27,8 +27,10 @@ struct alone {
     struct dlr_slot *slot;
     uint64_t step; /* of the snapshot under way */
     uint64_t
-        newer_than; /* what was restored; older files belong to this line of steps */
+        newer_than; /* what is or was restored; older files are of this line of steps */
     bool restored, begun;
+    bool chosen;          /* what restore takes: */
+    uint32_t offer_world; /* made newer_than; 0: there is nothing */
 };
 
 static int alone_open(struct dlr_ckpt *ck)
@@ -123,18 +125,17 @@ static int alone_mark_bad(struct dlr_ckpt *ck, uint64_t step)
 {
     struct alone *al = ck->mode;
 
+    al->chosen = false;
     return dlr_alone_remove(al->dirfd, ck->conf.rank, ck->conf.world, step, UINT64_MAX,
                             &ck->err);
 }
 
-static int load_step(struct dlr_ckpt *ck, uint64_t step, uint32_t world)
+static int load_step(struct dlr_ckpt *ck, uint32_t world)
 {
-    struct alone *al = ck->mode;
     const struct dlr_sources from = {world, open_source, ck};
     struct dlr_slot *slot;
     int rc;
 
-    al->newer_than = step;
     if (world != (uint32_t)ck->conf.world)
         return dlr_reshape(&from, ck->conf.rank, &ck->regions, &ck->unmatched, ck->ops,
                            ck->dev, &ck->err);
@@ -149,7 +150,10 @@ static int load_step(struct dlr_ckpt *ck, uint64_t step, uint32_t world)
     return rc;
 }
 
-static int alone_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
+/* The newest version that all its ranks have whole, for good: what restore takes is what
+ * dlr_ckpt_regions() has told.
+ */
+static int choose(struct dlr_ckpt *ck)
 {
     struct alone *al = ck->mode;
     DLR_AUTO_FREE uint64_t *steps = NULL;
@@ -157,24 +161,40 @@ static int alone_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
 
     if (n < 0)
         return n;
-    for (int i = 0; i < n; i++) {
-        uint32_t world;
-        int64_t began;
-        int rc;
-
-        if (verify_all(ck, steps[i], &world) < 0)
-            continue; /* an older one may be whole */
-        began = dlr_now_ns();
-        rc = load_step(ck, steps[i], world);
-        ck->load_ns = (uint64_t)(dlr_now_ns() - began);
-        if (rc < 0)
-            return rc;
-        al->restored = true;
-        ck->from_world = world;
-        *ret_step = steps[i];
-        return 1;
-    }
+    al->chosen = true;
+    al->offer_world = 0;
+    for (int i = 0; i < n && !al->offer_world; i++)
+        if (verify_all(ck, steps[i], &al->offer_world) == 0)
+            al->newer_than = steps[i]; /* else an older one may be whole */
     return 0;
+}
+
+static int alone_offer(struct dlr_ckpt *ck, uint32_t *ret_world)
+{
+    struct alone *al = ck->mode;
+    int rc = al->chosen ? 0 : choose(ck);
+
+    *ret_world = al->offer_world;
+    return rc < 0 ? rc : al->offer_world > 0;
+}
+
+static int alone_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
+{
+    struct alone *al = ck->mode;
+    uint32_t world = 0;
+    int rc = alone_offer(ck, &world);
+    int64_t began = dlr_now_ns();
+
+    if (rc <= 0)
+        return rc;
+    rc = load_step(ck, world);
+    ck->load_ns = (uint64_t)(dlr_now_ns() - began);
+    if (rc < 0)
+        return rc;
+    al->restored = true;
+    ck->from_world = world;
+    *ret_step = al->newer_than;
+    return 1;
 }
 
 /* --- in the helper thread ---------------------------------------------------------- */
@@ -309,6 +329,7 @@ static void alone_close(struct dlr_ckpt *ck)
 const struct dlr_backend dlr_backend_alone = {
     .open = alone_open,
     .list = alone_list,
+    .offer = alone_offer,
     .restore = alone_restore,
     .peek = alone_peek,
     .mark_bad = alone_mark_bad,

@@ -135,6 +135,23 @@ int dlr_ckpt_blob_size(struct dlr_ckpt *ck, const char *name, uint64_t bytes);
  */
 int dlr_ckpt_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret, unsigned max);
 
+/* What a rank of the version that restore takes (or has taken) had, region by region in the order of
+ * the version, so that a program can allocate before it names its regions and restores: at most max
+ * of them into ret, and, where ret_bytes is not NULL, their bytes, of a BLOB its length then (its
+ * local_shape is the room it had). Their number is returned. A region that the ranks of a node kept
+ * between them is described whole; a further name of tied weights is not among them; addr is NULL.
+ * Names and dtypes are the handle's until the next call of this, or dlr_ckpt_close().
+ *
+ * After open and before the first begin; regions need not be named. rank is one of the version's
+ * (dlr_ckpt_version.world), which may have been another number than now: boxes are those of then.
+ * -ENOENT: there is nothing to restore, no such rank, or no copy of it within reach (as
+ * dlr_ckpt_peek()); -EBADMSG: its head is corrupt. Under a job only this node's memory and the
+ * heads of files are looked at, and another rank's copy is brought if need be; alone the version
+ * is chosen now, as restore would and for it, with what that waits for and reads. Blocking.
+ */
+int dlr_ckpt_regions(struct dlr_ckpt *ck, int rank, struct dlr_ckpt_region *ret,
+                     uint64_t *ret_bytes, unsigned max);
+
 /* Names that only one side has: in the version and not named here (left over), or named here and
  * not in the version (missing; such a region is left as it is). Either is an error of restore
  * unless what (a sum of these) allows it. Before restore.
@@ -161,12 +178,12 @@ int dlr_ckpt_unmatched(const struct dlr_ckpt *ck, enum dlr_ckpt_unmatched what,
  */
 int dlr_ckpt_restore(struct dlr_ckpt *ck, uint64_t *ret_step);
 
-/* Reads a region of any rank of the version that restore loaded, a rank that is no more included
- * (one that a node's ranks kept between them whole):
+/* Reads a region of any rank of the version that restore loaded, or before it will, a rank that is no more
+ * included (one that a node's ranks kept between them whole):
  * up to room bytes into buf, the region's bytes in *ret_bytes (buf may be NULL: only how many) and
  * what it was in *ret_region (may be NULL; name and dtype are the handle's until the next call,
- * addr is NULL). After restore and before the first begin. -ENOENT: nothing was restored, or no
- * such rank, region, or copy within reach (under a job: this node's memory and the written files);
+ * addr is NULL). After open and before the first begin; what was read before restore counts once
+ * that has returned 1. -ENOENT: there is nothing to restore, or no such rank, region, or copy within reach (under a job: this node's memory and the written files);
  * -ERANGE: buf is too small; -EBADMSG: a chunk is corrupt. Blocking.
  */
 int dlr_ckpt_peek(struct dlr_ckpt *ck, int rank, const char *name, void *buf,

@@ -449,5 +449,6 @@ void dlr_ckpt_close(struct dlr_ckpt *ck)
     dlr_layout_done(ck);
     dlr_unmatched_done(&ck->unmatched);
     dlr_regions_done(&ck->regions);
+    free(ck->told);
     free(ck);
 }

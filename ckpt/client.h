@@ -25,10 +25,14 @@ struct dlr_backend {
     /* On success ck->page and ck->key are set. */
     int (*open)(struct dlr_ckpt *ck);
     int (*list)(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret, unsigned max);
+    /* 1 with the number of ranks that made the version which restore takes, from now on that one;
+     * 0 nothing there.
+     */
+    int (*offer)(struct dlr_ckpt *ck, uint32_t *ret_world);
     /* 1 with *ret_step, 0 nothing there. */
     int (*restore)(struct dlr_ckpt *ck, uint64_t *ret_step);
-    /* Maps the slot of a rank of the version that restore took, its head checked; -ENOENT. The
-     * text is in ck->err.
+    /* Maps the slot of a rank of the version that restore took, or of the one on offer, its head
+     * checked; -ENOENT. The text is in ck->err.
      */
     int (*peek)(struct dlr_ckpt *ck, int rank, struct dlr_slot **ret_slot);
     /* No version of step or later, made up to now, is to be restored. */
@@ -66,6 +70,7 @@ struct dlr_ckpt {
     uint32_t from_world; /* of the version that was restored; 0 none */
     uint64_t load_ns;    /* of its load, without waiting for other ranks */
     char peeked[DLR_CKPT_NAME_MAX + DLR_CKPT_DTYPE_MAX + 2]; /* name and dtype */
+    char *told; /* the texts that dlr_ckpt_regions() has handed out */
 
     /* made by dlr_layout_close() at the first restore or begin, and after each change */
     bool closed_list, started, off;

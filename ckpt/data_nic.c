@@ -127,6 +127,28 @@ static bool holds(const char *list, const char *word)
     return false;
 }
 
+/* Adds the NUMA node of a device, once; those that are on none, or not of hardware, have none. */
+static void add_numa(const char *root, const char *device, char *list, size_t size)
+{
+    static const char *const classes[] = {"infiniband", "net"};
+    char path[PATH_MAX], name[NAME], word[16];
+    int node = -1;
+
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(device, ":"), device);
+    for (unsigned i = 0; i < 2 && node < 0; i++) {
+        DLR_AUTO_FCLOSE FILE *f = NULL;
+
+        snprintf(path, sizeof(path), "%s/sys/class/%s/%s/device/numa_node", root,
+                 classes[i], name);
+        f = fopen(path, "re");
+        if (f && fscanf(f, "%d", &node) != 1)
+            node = -1;
+    }
+    snprintf(word, sizeof(word), "%d", node);
+    if (node >= 0 && !holds(list, word))
+        add(list, size, word);
+}
+
 /* Lines such as "   lane[0]:  2:tcp/eth0.0 md[1]  -> addr[1]..."; .0 is a path of the device. */
 void dlr_nic_parse(const char *info, char *ret_devices, size_t size)
 {
@@ -173,13 +195,15 @@ static bool is_up(const char *root, const char *device)
 
 void dlr_nic_report(const char *root, const char *devices, char *ret, size_t size)
 {
-    char have[1024] = "", word[NAME], faster[NAME] = "";
+    char have[1024] = "", word[NAME], faster[NAME] = "", numa[NAME] = "";
     const char *at = devices;
     uint64_t best = 0, above;
 
-    while (next_word(&at, word))
+    while (next_word(&at, word)) {
         if (dlr_nic_mbps(root, word) > best)
             best = dlr_nic_mbps(root, word);
+        add_numa(root, word, numa, sizeof(numa));
+    }
     above = best;
     list_class(root, "net", have, sizeof(have));
     list_class(root, "infiniband", have, sizeof(have));
@@ -191,6 +215,7 @@ void dlr_nic_report(const char *root, const char *devices, char *ret, size_t siz
         above = dlr_nic_mbps(root, word);
         snprintf(faster, sizeof(faster), "%s", word);
     }
-    snprintf(ret, size, "{\"uses\":\"%s\",\"mbps\":%llu,\"faster\":\"%s\"}", devices,
-             (unsigned long long)best, faster);
+    snprintf(ret, size,
+             "{\"uses\":\"%s\",\"mbps\":%llu,\"faster\":\"%s\",\"numa\":[%s]}", devices,
+             (unsigned long long)best, faster, numa);
 }

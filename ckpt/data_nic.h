@@ -20,7 +20,8 @@ void dlr_nic_parse(const char *info, char *ret_devices, size_t size);
 uint64_t dlr_nic_mbps(const char *root, const char *device);
 
 /* {"uses": devices, "mbps": of the fastest of them, "faster": a device that is up, is faster and
- * is not used, or ""}, as text.
+ * is not used, or "", "numa": [NUMA nodes that the devices are on, where the kernel says so]}, as
+ * text.
  */
 void dlr_nic_report(const char *root, const char *devices, char *ret, size_t size);
 

@@ -490,6 +490,7 @@ static void supervised_close(struct dlr_ckpt *ck)
 const struct dlr_backend dlr_backend_supervised = {
     .open = supervised_open,
     .list = dlr_supervised_list,
+    .offer = dlr_supervised_offer,
     .restore = dlr_supervised_restore,
     .peek = dlr_supervised_peek,
     .mark_bad = dlr_supervised_mark_bad,

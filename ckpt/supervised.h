@@ -59,6 +59,7 @@ int dlr_supervised_await(struct dlr_ckpt *ck, enum dlr_local_type type,
 /* Calls of the back end: see client.h. */
 int dlr_supervised_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret,
                         unsigned max);
+int dlr_supervised_offer(struct dlr_ckpt *ck, uint32_t *ret_world);
 int dlr_supervised_restore(struct dlr_ckpt *ck, uint64_t *ret_step);
 int dlr_supervised_mark_bad(struct dlr_ckpt *ck, uint64_t step);
 int dlr_supervised_peek(struct dlr_ckpt *ck, int rank, struct dlr_slot **ret_slot);

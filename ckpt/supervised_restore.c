@@ -160,6 +160,14 @@ int dlr_supervised_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret, unsig
     return 1;
 }
 
+int dlr_supervised_offer(struct dlr_ckpt *ck, uint32_t *ret_world)
+{
+    struct supervised *sup = ck->mode;
+
+    *ret_world = sup->offer_world;
+    return sup->offered;
+}
+
 static int load(struct dlr_ckpt *ck)
 {
     struct supervised *sup = ck->mode;

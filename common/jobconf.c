@@ -31,7 +31,7 @@ const struct dlr_opt dlr_jobconf_opts[] = {
      "share of the training's time that saves may hold it up, or as often as possible"},
     {"vetted-every", DLR_OPT_COUNT, FIELD(vetted_every), "auto", "STEPS|auto",
      "keep one older version in memory, a new one every so many steps, 0: none"},
-    {"persist-every", DLR_OPT_EVERY, FIELD(persist_every), "off", "STEPS|TIME|auto",
+    {"persist-every", DLR_OPT_EVERY, FIELD(persist_every), "auto", "STEPS|TIME|auto|off",
      "how often a committed snapshot is written to the state directory while steps go on"},
     {"persist-keep", DLR_OPT_UINT, FIELD(persist_keep), "2", "COUNT",
      "snapshots kept in the state directory, at least 1"},

@@ -99,8 +99,8 @@ enum dlr_local_type {
         67, /* rank, step, arg[0] = version's round: a verified copy was
                                   received; arg[1] = bytes, arg[2] = nanoseconds */
     DLR_LOCAL_D_USES =
-        68, /* text = JSON {"uses", "mbps", "faster"}: the devices that copies
-                              go over */
+        68, /* text = JSON {"uses", "mbps", "faster", "numa"}: the devices that
+                              copies go over, and the NUMA nodes they are on */
 };
 
 struct dlr_local_msg {

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <hwloc.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,18 +152,22 @@ void dlr_topo_summary(const struct dlr_topo *topo, struct dlr_topo_summary *ret)
     ret->nics = count_cards(topo, HWLOC_OBJ_OSDEV_NETWORK, HWLOC_OBJ_OSDEV_OPENFABRICS);
 }
 
+static bool is_in(const struct dlr_topo_cpus *cpus, unsigned cpu)
+{
+    return cpus->bits[cpu / 64] >> cpu % 64 & 1;
+}
+
 static bool has_any(hwloc_const_bitmap_t set, const struct dlr_topo_cpus *cpus)
 {
     for (unsigned cpu = 0; cpu < DLR_TOPO_CPUS; cpu++)
-        if (cpus->bits[cpu / 64] >> cpu % 64 & 1 && hwloc_bitmap_isset(set, cpu))
+        if (is_in(cpus, cpu) && hwloc_bitmap_isset(set, cpu))
             return true;
     return false;
 }
 
-/* Adds to idle the cores without a busy CPU, to near the NUMA nodes that own is on. */
-static void sort_out(const struct dlr_topo *topo, const struct dlr_topo_cpus *own,
-                     const struct dlr_topo_cpus *busy, hwloc_bitmap_t idle,
-                     hwloc_bitmap_t near)
+/* Adds to idle the cores without a busy CPU. */
+static void find_idle(const struct dlr_topo *topo, const struct dlr_topo_cpus *busy,
+                      hwloc_bitmap_t idle)
 {
     hwloc_obj_t obj = NULL;
 
@@ -170,32 +175,140 @@ static void sort_out(const struct dlr_topo *topo, const struct dlr_topo_cpus *ow
         if (!has_any(obj->cpuset, busy))
             hwloc_bitmap_or(idle, idle, obj->cpuset);
     hwloc_bitmap_and(idle, idle, topo->usable);
+}
+
+/* Adds the NUMA nodes that own is on. */
+static void find_own_nodes(const struct dlr_topo *topo, const struct dlr_topo_cpus *own,
+                           hwloc_bitmap_t near)
+{
+    hwloc_obj_t obj = NULL;
+
     while ((obj = hwloc_get_next_obj_by_type(topo->hw, HWLOC_OBJ_NUMANODE, obj)))
         if (has_any(obj->cpuset, own))
             hwloc_bitmap_or(near, near, obj->cpuset);
+}
+
+/* Adds the NUMA nodes of these numbers. */
+static void find_nodes(const struct dlr_topo *topo, const struct dlr_topo_numa *numa,
+                       hwloc_bitmap_t near)
+{
+    hwloc_obj_t obj = NULL;
+
+    while ((obj = hwloc_get_next_obj_by_type(topo->hw, HWLOC_OBJ_NUMANODE, obj)))
+        for (unsigned i = 0; i < numa->n; i++)
+            if (obj->os_index == numa->node[i])
+                hwloc_bitmap_or(near, near, obj->cpuset);
+}
+
+/* *ret untouched when there are none. */
+static unsigned give(hwloc_const_bitmap_t set, struct dlr_topo_cpus *ret)
+{
+    struct dlr_topo_cpus chosen = {0};
+    unsigned n = 0;
+
+    for (unsigned cpu = 0; cpu < DLR_TOPO_CPUS; cpu++) {
+        if (!hwloc_bitmap_isset(set, cpu))
+            continue;
+        chosen.bits[cpu / 64] |= UINT64_C(1) << cpu % 64;
+        n++;
+    }
+    if (n > 0)
+        *ret = chosen;
+    return n;
 }
 
 unsigned dlr_topo_spare(const struct dlr_topo *topo, const struct dlr_topo_cpus *own,
                         const struct dlr_topo_cpus *busy, struct dlr_topo_cpus *ret)
 {
     hwloc_bitmap_t idle = hwloc_bitmap_alloc(), near = hwloc_bitmap_alloc();
-    struct dlr_topo_cpus chosen = {0};
     unsigned n = 0;
 
     if (idle && near) {
-        sort_out(topo, own, busy, idle, near);
+        find_idle(topo, busy, idle);
+        find_own_nodes(topo, own, near);
         if (hwloc_bitmap_intersects(idle, near))
             hwloc_bitmap_and(idle, idle, near);
-        for (unsigned cpu = 0; cpu < DLR_TOPO_CPUS; cpu++) {
-            if (!hwloc_bitmap_isset(idle, cpu))
-                continue;
-            chosen.bits[cpu / 64] |= UINT64_C(1) << cpu % 64;
-            n++;
-        }
+        n = give(idle, ret);
     }
     hwloc_bitmap_free(idle);
     hwloc_bitmap_free(near);
-    if (n > 0)
-        *ret = chosen;
     return n;
+}
+
+static bool is_one_core(const struct dlr_topo *topo, hwloc_const_bitmap_t set)
+{
+    hwloc_obj_t obj = NULL;
+    unsigned n = 0;
+
+    while ((obj = hwloc_get_next_obj_by_type(topo->hw, HWLOC_OBJ_CORE, obj)))
+        n += hwloc_bitmap_intersects(obj->cpuset, set) != 0;
+    return n == 1;
+}
+
+/* near and others (idle cores that helpers have not) are used up. */
+static hwloc_const_bitmap_t choose(const struct dlr_topo *topo, hwloc_bitmap_t idle,
+                                   hwloc_bitmap_t near, hwloc_bitmap_t others)
+{
+    hwloc_bitmap_and(near, near, idle);
+    if (hwloc_bitmap_intersects(near, others)) {
+        hwloc_bitmap_and(near, near, others);
+        return near;
+    }
+    if (hwloc_bitmap_iszero(near))
+        return hwloc_bitmap_iszero(others) ? idle : others;
+    if (is_one_core(topo, near) && !hwloc_bitmap_iszero(others))
+        return others;
+    return near;
+}
+
+unsigned dlr_topo_beside(const struct dlr_topo *topo, const struct dlr_topo_numa *near,
+                         const struct dlr_topo_cpus *busy,
+                         const struct dlr_topo_cpus *helpers, struct dlr_topo_cpus *ret)
+{
+    hwloc_bitmap_t idle = hwloc_bitmap_alloc(), there = hwloc_bitmap_alloc();
+    hwloc_bitmap_t others = hwloc_bitmap_alloc();
+    unsigned n = 0;
+
+    if (idle && there && others) {
+        find_idle(topo, busy, idle);
+        find_nodes(topo, near, there);
+        hwloc_bitmap_copy(others, idle);
+        for (unsigned cpu = 0; cpu < DLR_TOPO_CPUS; cpu++)
+            if (is_in(helpers, cpu))
+                hwloc_bitmap_clr(others, cpu);
+        n = give(choose(topo, idle, there, others), ret);
+    }
+    hwloc_bitmap_free(idle);
+    hwloc_bitmap_free(there);
+    hwloc_bitmap_free(others);
+    return n;
+}
+
+void dlr_topo_usable(const struct dlr_topo *topo, struct dlr_topo_cpus *ret)
+{
+    memset(ret, 0, sizeof(*ret));
+    give(topo->usable, ret);
+}
+
+int dlr_topo_cpus_text(const struct dlr_topo_cpus *cpus, char *buf, size_t size)
+{
+    size_t used = 0;
+
+    buf[0] = '\0';
+    for (unsigned from = 0, end; from < DLR_TOPO_CPUS; from = end + 1) {
+        char last[16] = "";
+        int n;
+
+        for (end = from; end < DLR_TOPO_CPUS && is_in(cpus, end); end++)
+            ;
+        if (end == from)
+            continue;
+        if (end - from > 1)
+            snprintf(last, sizeof(last), "-%u", end - 1);
+        n = snprintf(buf + used, size - used, "%s%u%s", used ? "," : "", from, last);
+        if (n < 0 || (size_t)n >= size - used)
+            return -ENOSPC;
+        used += (size_t)n;
+    }
+    return (int)used;
 }

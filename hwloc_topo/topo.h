@@ -47,6 +47,34 @@ struct dlr_topo_cpus {     /* CPU i is bit i % 64 of word i / 64 */
 unsigned dlr_topo_spare(const struct dlr_topo *topo, const struct dlr_topo_cpus *own,
                         const struct dlr_topo_cpus *busy, struct dlr_topo_cpus *ret);
 
+#define DLR_TOPO_NUMA                                                                  \
+    16 /* NUMA nodes of a process's devices; those beyond are passed over */
+struct dlr_topo_numa { /* as the kernel numbers them */
+    unsigned n, node[DLR_TOPO_NUMA];
+};
+
+/* Where a process that serves all of those on a node may run without taking time from those bound
+ * to busy. Of the cores that have none of busy, the first of these that there is:
+ *   - those in the NUMA nodes near (of its devices; one that is not here is passed over) that no
+ *     thread of helpers runs on (what dlr_topo_spare() gave to others)
+ *   - all of those in near, when they are more than one
+ *   - those anywhere that no thread of helpers runs on
+ *   - all of those in near: one, which is shared with helpers
+ *   - all
+ * So a single core beside the device is the helpers' as long as another is free. Returns how many
+ * CPUs; 0 (*ret untouched): all are busy.
+ */
+unsigned dlr_topo_beside(const struct dlr_topo *topo, const struct dlr_topo_numa *near,
+                         const struct dlr_topo_cpus *busy,
+                         const struct dlr_topo_cpus *helpers,
+                         struct dlr_topo_cpus *ret);
+
+/* All that this process may use. */
+void dlr_topo_usable(const struct dlr_topo *topo, struct dlr_topo_cpus *ret);
+
+/* "0-3,8"; "" of none. The length, or -ENOSPC; size is at least 1. */
+int dlr_topo_cpus_text(const struct dlr_topo_cpus *cpus, char *buf, size_t size);
+
 /* --- the switch tree --------------------------------------------------------------- */
 
 /* A node and the switches above it as Slurm gives them to each task in

@@ -17,7 +17,7 @@
  *   agent_room.c       what slots take of the memory, and may
  *   agent_peek.c       other ranks' slots of the version to restore
  *   agent_bring.c      those that other nodes have
- *   agent_helpers.c    where the workers' helper threads may run
+ *   agent_helpers.c    where the workers' helper threads and the data process may run
  *   agent_save.c       save_at, commit, abort
  *   agent_data.c       the data process; requests to it
  *   agent_report.c     a node report by a child
@@ -44,6 +44,7 @@
 #include "common/err.h"
 #include "common/jobconf.h"
 #include "common/local.h"
+#include "hwloc_topo/topo.h"
 #include "mpi_launcher/agent_net.h"
 #include "mpi_launcher/endpoint.h"
 #include "mpi_launcher/identity.h"
@@ -139,7 +140,10 @@ struct dlr_agent_data { /* agent_data.c */
     zlistx_t *requests;          /* sends, loads and saves that run */
     uint64_t last_id;
     unsigned failures;
-    int timer; /* -1: off */
+    int timer;                 /* -1: off */
+    bool uses_known;           /* it said which devices it uses ... */
+    struct dlr_topo_numa numa; /* ... which are on these */
+    uint32_t placed;           /* the round in which its CPUs were looked for last */
 };
 
 struct dlr_agent_peers { /* agent_peers.c */
@@ -418,6 +422,7 @@ struct dlr_agent_rank {
     unsigned
         reading[DLR_STORE_SLOTS_MAX]; /* requests of the data process that read it */
     bool spare_slot;       /* it has one more, for the version that is kept */
+    bool write_slot;       /* and one for that which is being written to the disk */
     bool own;              /* runs here in this round */
     bool reserving, asked; /* by the data process; by the worker */
     uint64_t bytes;        /* reserved; 0: not */
@@ -443,11 +448,18 @@ void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
 void dlr_agent_ranks_reserve_again(struct dlr_agent *a);
 void dlr_agent_ranks_reserved(struct dlr_agent *a, int32_t rank, int rc,
                               const char *why);
-/* agent_vetted.c: whether rank gets one more slot of bytes here, for the older version. Where
- * auto finds no room the supervisor is told.
+/* agent_vetted.c: which slots of bytes rank gets here beside the two: spare_slot and write_slot. Where
+ * auto finds no room for the older version the supervisor is told.
  */
+void dlr_agent_more_slots(struct dlr_agent *a, struct dlr_agent_rank *r,
+                          uint64_t bytes);
+/* The slots could not be had: true when auto does without one of these, to be asked again. */
+bool dlr_agent_fewer_slots(struct dlr_agent *a, struct dlr_agent_rank *r, int rc,
+                           const char *why);
+/* A rank that runs here has no slot to spare while one is written to the disk. */
+bool dlr_agent_is_tight(const struct dlr_agent *a, const struct dlr_agent_rank *r);
+/* The older version's alone, as above. */
 bool dlr_agent_vetted_slot(struct dlr_agent *a, int32_t rank, uint64_t bytes);
-/* The slots could not be had: true, and told, when auto does without that one. */
 bool dlr_agent_vetted_forgo(struct dlr_agent *a, struct dlr_agent_rank *r, int rc,
                             const char *why);
 void dlr_agent_ranks_restored(struct dlr_agent *a, const struct dlr_local_msg *msg);
@@ -499,6 +511,13 @@ void dlr_agent_helpers_stop(struct dlr_agent *a);
  */
 void dlr_agent_helpers_advise(const struct dlr_agent *a, pid_t pid,
                               struct dlr_page *page);
+/* The data process has said which devices it uses (D_USES), and goes to CPUs beside them that no task
+ * here is bound to, as dlr_topo_beside() has it; where there are none it may use all of ours. msg gets
+ * their list as "cpus", "" for all.
+ */
+void dlr_agent_helpers_uses(struct dlr_agent *a, json_t *msg);
+/* A copy is about to be sent: the same once more in a round with other tasks. */
+void dlr_agent_helpers_round(struct dlr_agent *a);
 
 /* --- agent_save.c ------------------------------------------------------------------- */
 

@@ -97,6 +97,7 @@ static void forget_process(struct dlr_agent *a)
     dlr_agent_bury(a, a->data.pid, a->data.pidfd);
     a->data.pidfd = -1;
     a->data.address[0] = '\0';
+    a->data.uses_known = false;
 }
 
 /* What it held is in slot headers; what it was doing has failed. */
@@ -165,6 +166,7 @@ static void on_uses(struct dlr_agent *a, const struct dlr_local_msg *m)
     }
     json_object_set_new(msg, "v", json_integer(DLR_MSG_VERSION));
     json_object_set_new(msg, "t", json_string("uses"));
+    dlr_agent_helpers_uses(a, msg);
     dlr_agent_say(a, msg);
 }
 
@@ -353,8 +355,10 @@ void dlr_agent_data_request(struct dlr_agent *a, enum dlr_local_type type, int32
                           .version = version,
                           .slot = -1,
                           .round = a->round.round};
-    if (is_save(q))
+    if (is_save(q)) {
+        dlr_agent_helpers_round(a);
         dlr_agent_pace_begin(a);
+    }
     if (a->data.fd < 0) {
         tell_end(a, q, -ENOTCONN, "no data process on this node");
         return;

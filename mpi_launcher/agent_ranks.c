@@ -300,12 +300,12 @@ static void say_ready(struct dlr_agent *a, const struct dlr_agent_rank *r)
     dlr_budget_look("", &budget);
     limit = dlr_opt_share(a->job.ckpt_mem, budget.node);
     dlr_agent_rebuild_reserved(a, r->rank, 0, "");
-    dlr_agent_say(a,
-                  json_pack("{s:i, s:s, s:I, s:i, s:I, s:I, s:I}", "v", DLR_MSG_VERSION,
-                            "t", "ready", "round", (json_int_t)a->round.round, "rank",
-                            r->rank, "bytes", (json_int_t)r->bytes, "taken",
-                            (json_int_t)(taken & INT64_MAX), "limit",
-                            (json_int_t)(limit & INT64_MAX)));
+    dlr_agent_say(
+        a, json_pack(
+               "{s:i, s:s, s:I, s:i, s:I, s:I, s:I, s:b}", "v", DLR_MSG_VERSION, "t",
+               "ready", "round", (json_int_t)a->round.round, "rank", r->rank, "bytes",
+               (json_int_t)r->bytes, "taken", (json_int_t)(taken & INT64_MAX), "limit",
+               (json_int_t)(limit & INT64_MAX), "tight", dlr_agent_is_tight(a, r)));
 }
 
 static void ask_slots(struct dlr_agent *a, const struct dlr_agent_rank *r)
@@ -339,10 +339,10 @@ void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
         dlr_agent_ranks_reserved(a, rank, -ENOTSUP, "checkpoint=off");
         return;
     }
-    r->spare_slot = dlr_agent_vetted_slot(a, rank, bytes);
-    rc = dlr_agent_room_check(a, rank, dlr_agent_slots_of(a, r), bytes, &err);
-    if (rc < 0 && dlr_agent_vetted_forgo(a, r, rc, err.text))
+    dlr_agent_more_slots(a, r, bytes);
+    do
         rc = dlr_agent_room_check(a, rank, dlr_agent_slots_of(a, r), bytes, &err);
+    while (rc < 0 && dlr_agent_fewer_slots(a, r, rc, err.text));
     if (rc < 0) {
         dlr_agent_ranks_reserved(a, rank, err.code, err.text);
         return;
@@ -372,7 +372,7 @@ void dlr_agent_ranks_reserved(struct dlr_agent *a, int32_t rank, int rc,
 
     if (!r)
         return;
-    if (rc < 0 && r->reserving && dlr_agent_vetted_forgo(a, r, rc, why)) {
+    if (rc < 0 && r->reserving && dlr_agent_fewer_slots(a, r, rc, why)) {
         ask_slots(a, r);
         return;
     }

@@ -7,9 +7,7 @@
  */
 unsigned dlr_agent_slots_of(const struct dlr_agent *a, const struct dlr_agent_rank *r)
 {
-    const struct dlr_every_conf *every = &a->job.persist_every;
-
-    return DLR_STORE_SLOTS + (r->own && (every->steps || every->ms)) + r->spare_slot;
+    return DLR_STORE_SLOTS + (r->own && r->write_slot) + r->spare_slot;
 }
 
 /* Bytes of the slots of all ranks here but one; of how many. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --dlrover-vetted-every: whether a rank has one more slot on this node, for the older version. A
- * number demands it. auto takes it where half of the job's memory stays the program's: a default
- * must not be what ends a program that lived without it.
+/* Whether a rank has more slots on this node than two: one for the older version
+ * (--dlrover-vetted-every), and one, where it runs, because a version that is being written to the disk
+ * holds its own (--dlrover-persist-every). A number demands them. auto takes them where half of the
+ * job's memory stays the program's: a default must not be what ends a program that lived without it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -29,15 +30,24 @@ static void tell(struct dlr_agent *a, const char *why)
                                why));
 }
 
-static unsigned with_one_more(const struct dlr_agent *a, const struct dlr_agent_rank *r)
+typedef unsigned slots_fn(const struct dlr_agent *a, const struct dlr_agent_rank *r);
+
+static unsigned with_older(const struct dlr_agent *a, const struct dlr_agent_rank *r)
 {
     return 1 + (r ? dlr_agent_slots_of(a, r) - r->spare_slot : DLR_STORE_SLOTS);
 }
 
-/* What all ranks of the round take here with one slot more each; who has not asked yet is taken to
+static unsigned with_written(const struct dlr_agent *a, const struct dlr_agent_rank *r)
+{
+    return r ? dlr_agent_slots_of(a, r) + (r->own && !r->write_slot)
+             : DLR_STORE_SLOTS + 1;
+}
+
+/* What all ranks of the round take here with so many slots each; who has not asked yet is taken to
  * be as large as this one.
  */
-static uint64_t needed(struct dlr_agent *a, int32_t rank, uint64_t bytes)
+static uint64_t needed(struct dlr_agent *a, int32_t rank, uint64_t bytes,
+                       slots_fn *slots)
 {
     uint64_t sum = dlr_agent_bring_others(a, -1);
 
@@ -46,25 +56,31 @@ static uint64_t needed(struct dlr_agent *a, int32_t rank, uint64_t bytes)
         bool known = o && o->rank != rank && o->bytes;
         uint64_t its;
 
-        if (__builtin_mul_overflow(known ? o->bytes : bytes,
-                                   (uint64_t)with_one_more(a, o), &its) ||
+        if (__builtin_mul_overflow(known ? o->bytes : bytes, (uint64_t)slots(a, o),
+                                   &its) ||
             __builtin_add_overflow(sum, its, &sum))
             return UINT64_MAX;
     }
     return sum;
 }
 
-static bool has_room(struct dlr_agent *a, int32_t rank, uint64_t bytes)
+/* What snapshots may take here before auto does without; *ret_node: what the job has here. */
+static uint64_t room_for(const struct dlr_agent *a, uint64_t *ret_node)
 {
-    uint64_t node, room, sum = needed(a, rank, bytes);
     struct dlr_budget budget = {0};
-    char why[400];
+    uint64_t room;
 
     dlr_budget_look("", &budget);
-    node = budget.node;
-    room = dlr_opt_share(a->job.ckpt_mem, node);
-    if (node && node / 2 < room)
-        room = node / 2;
+    *ret_node = budget.node;
+    room = dlr_opt_share(a->job.ckpt_mem, budget.node);
+    return budget.node && budget.node / 2 < room ? budget.node / 2 : room;
+}
+
+static bool has_room(struct dlr_agent *a, int32_t rank, uint64_t bytes)
+{
+    uint64_t node, room = room_for(a, &node), sum = needed(a, rank, bytes, with_older);
+    char why[400];
+
     if (sum <= room)
         return true;
     snprintf(why, sizeof(why),
@@ -84,13 +100,48 @@ bool dlr_agent_vetted_slot(struct dlr_agent *a, int32_t rank, uint64_t bytes)
     return !is_auto(a) || has_room(a, rank, bytes);
 }
 
+static bool is_full(int rc)
+{
+    return rc == -ENOSPC || rc == -EDQUOT || rc == -ENOMEM;
+}
+
 bool dlr_agent_vetted_forgo(struct dlr_agent *a, struct dlr_agent_rank *r, int rc,
                             const char *why)
 {
-    if (!r->spare_slot || !is_auto(a) ||
-        (rc != -ENOSPC && rc != -EDQUOT && rc != -ENOMEM))
+    if (!r->spare_slot || !is_auto(a) || !is_full(rc))
         return false;
     tell(a, why);
     r->spare_slot = false;
     return true;
+}
+
+static bool may_write(const struct dlr_agent *a)
+{
+    return a->job.persist_every.ms == DLR_EVERY_AUTO;
+}
+
+void dlr_agent_more_slots(struct dlr_agent *a, struct dlr_agent_rank *r, uint64_t bytes)
+{
+    const struct dlr_every_conf *every = &a->job.persist_every;
+    uint64_t node;
+
+    r->write_slot = !may_write(a) && (every->steps || every->ms);
+    r->spare_slot = dlr_agent_vetted_slot(a, r->rank, bytes);
+    if (may_write(a))
+        r->write_slot =
+            r->own && needed(a, r->rank, bytes, with_written) <= room_for(a, &node);
+}
+
+bool dlr_agent_fewer_slots(struct dlr_agent *a, struct dlr_agent_rank *r, int rc,
+                           const char *why)
+{
+    if (!may_write(a) || !r->own || !r->write_slot || !is_full(rc))
+        return dlr_agent_vetted_forgo(a, r, rc, why);
+    r->write_slot = false;
+    return true;
+}
+
+bool dlr_agent_is_tight(const struct dlr_agent *a, const struct dlr_agent_rank *r)
+{
+    return may_write(a) && r->own && !r->write_slot;
 }

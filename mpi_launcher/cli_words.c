@@ -60,7 +60,7 @@ static const struct {
     {"torn", "{version:version} is not of one moment[{committed:false} and is given up]"
              ": rank {rank}: {why}"},
     {"network", "copies of {node} go over {uses}[ ({mbps:above0} Mb/s)]"
-                "[; {faster} is up, faster and not used]"},
+                "[, moved by CPUs {cpus}][; {faster} is up, faster and not used]"},
     {"save_failed", "{version:version} was given up: {why}"},
     {"progress", "step {step}[, {rate} steps/s][, committed {committed:version}]"
                  "[, {commits#commit}][, {aborts:above0} saves given up]"},

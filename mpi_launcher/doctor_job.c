@@ -197,8 +197,9 @@ void dlr_doctor_budget(const struct dlr_doctor *d, struct dlr_doctor_result *ret
     setting(d, "persist-every", &conf);
     setting(d, "redundancy", &conf);
     copies = SLOTS * (1 + conf.redundancy.copies);
-    if (conf.persist_every.steps || conf.persist_every.ms)
-        copies++; /* one that may be on its way to the disk */
+    if (conf.persist_every.ms != DLR_EVERY_AUTO &&
+        (conf.persist_every.steps || conf.persist_every.ms))
+        copies++; /* one that may be on its way to the disk; auto does without */
     if (!conf.checkpoint) {
         dlr_doctor_say(ret, OK, "--dlrover-checkpoint=off: no memory is taken");
         return;

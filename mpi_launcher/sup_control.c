@@ -10,6 +10,7 @@
 #include "mpi_launcher/beat.h"
 #include "mpi_launcher/sup.h"
 #include "mpi_launcher/sup_cadence.h"
+#include "mpi_launcher/sup_periodic.h"
 
 #define WHO_EVERY_MS 1000
 #define ANY_SIZE (1ull << 50)
@@ -258,6 +259,7 @@ static void on_ready(struct dlr_sup *s, unsigned node, const json_t *msg)
         dlr_msg_uint(msg, "bytes", ANY_SIZE, &bytes) < 0)
         return;
     dlr_sup_memory_ready(s, node, msg);
+    dlr_sup_periodic_ready(s, node, msg);
     dlr_sup_on_ready(s, node, rank, round, bytes);
 }
 

@@ -8,12 +8,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "ckpt/cadence.h"
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/msg.h"
 #include "common/str.h"
 #include "mpi_launcher/persist.h"
+#include "mpi_launcher/sup_due.h"
 
 /* What blocks: a process apart does it. */
 struct manifest {
@@ -41,30 +41,31 @@ struct rank_file {
 struct dlr_periodic {
     enum state state;
     struct dlr_persist_write write;
-    struct dlr_version last;
+    struct dlr_sup_due due;
     uint32_t round;
     uint64_t first_id; /* of rank 0's request; the others follow */
     unsigned world, left, skipped;
     struct rank_file *ranks; /* [world] */
-    int64_t begun_ms, last_ms;
+    int64_t begun_ms;
     int rc;
     char why[256];
     struct dlr_aside *manifest; /* what writes it */
     bool said;                  /* that it does not work */
-    double write_s;             /* of the last one; 0: none was written yet */
+    int tight;                  /* a node without a slot to spare; -1 none, -2 told */
 };
 
 void dlr_sup_periodic_start(struct dlr_sup *s)
 {
     struct dlr_periodic *p;
     char dir[DLR_RUN_PATH + 32];
-    int rc;
+    int rc = 0;
 
     if (!s->conf.checkpoint ||
         (!s->conf.persist_every.steps && !s->conf.persist_every.ms))
         return;
     snprintf(dir, sizeof(dir), "%s/persist", s->info.dir);
-    rc = dlr_sup_file_do(s, dlr_sup_file_mkdirs, dir, NULL);
+    if (s->conf.persist_every.ms != DLR_EVERY_AUTO) /* which looks later */
+        rc = dlr_sup_file_do(s, dlr_sup_file_mkdirs, dir, NULL);
     if (rc < 0 && rc != -ETIMEDOUT && rc != -EBUSY) { /* these two: it may be there */
         dlr_sup_say(s, "no snapshot will be written: cannot create '%s': %s", dir,
                     strerror(-rc));
@@ -73,9 +74,15 @@ void dlr_sup_periodic_start(struct dlr_sup *s)
     p = s->periodic = calloc(1, sizeof(*p));
     if (!p)
         return;
-    p->last_ms = dlr_sup_now();
-    if (s->nfiles)
-        p->last = s->files[0].copy.version;
+    p->tight = -1;
+    dlr_sup_due_start(s, &p->due);
+}
+
+void dlr_sup_periodic_ready(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    if (s->periodic && s->periodic->tight == -1 &&
+        json_is_true(json_object_get(msg, "tight")))
+        s->periodic->tight = (int)node;
 }
 
 /* --- the process apart ---------------------------------------------------------------------- */
@@ -165,37 +172,43 @@ static void fail(struct dlr_sup *s, struct dlr_version v, const char *why)
 
     dlr_journal_note(s->journal, "persisted", "s:n,s:o,s:s", "version", "wanted",
                      dlr_sup_version(&v), "why", why);
+    if (dlr_sup_due_quiet(s, &p->due))
+        return;
     if (!p->said)
         dlr_sup_say(s, "step %llu is not written to the state directory: %s",
                     (unsigned long long)v.step, why);
     p->said = true;
 }
 
-/* What --dlrover-persist-every=auto comes to now. */
-static double auto_s(const struct dlr_sup *s, double *ret_mtbf_s)
+/* What was tried; what only came too late goes to fail() alone. */
+static void fail_write(struct dlr_sup *s, struct dlr_version v, const char *why)
 {
-    double hours = (double)(dlr_sup_now() - s->started_ms) / 3.6e6;
-    struct dlr_cadence_risk risk = {.nodes = s->plan.nplaces,
-                                    .copies = dlr_sup_copies(s) > 0,
-                                    .write_s = s->periodic->write_s};
-
-    risk.node_hours = hours * s->plan.nplaces;
-    for (unsigned i = 0; i < s->members.n; i++)
-        risk.lost += dlr_policy_is_lost(s->policy, i);
-    return dlr_cadence_persist_s(&risk, ret_mtbf_s);
+    fail(s, v, why);
+    dlr_sup_due_failed(s, &s->periodic->due, why);
 }
 
-static bool is_due(const struct dlr_sup *s, struct dlr_version v)
+/* The version is due: whether it can be written. */
+static bool has_place(struct dlr_sup *s, struct dlr_version v)
 {
-    const struct dlr_every_conf *every = &s->conf.persist_every;
-    const struct dlr_periodic *p = s->periodic;
-    double mtbf_s;
+    char why[512];
+    int rc = dlr_sup_due_place(s, &s->periodic->due, why, sizeof(why));
 
-    if (every->ms == DLR_EVERY_AUTO)
-        return (double)(dlr_sup_now() - p->last_ms) >= 1e3 * auto_s(s, &mtbf_s);
-    if (every->ms)
-        return dlr_sup_now() - p->last_ms >= (int64_t)every->ms;
-    return v.step / every->steps != p->last.step / every->steps;
+    if (rc < 0 && rc != -EAGAIN)
+        fail(s, v, why);
+    return rc == 0;
+}
+
+static void tell_tight(struct dlr_sup *s)
+{
+    struct dlr_periodic *p = s->periodic;
+
+    if (p->tight < 0)
+        return;
+    dlr_sup_say(s,
+                "while a checkpoint is written to the disk nothing is saved "
+                "(--dlrover-persist-every=auto): %s has no memory for one more slot",
+                s->members.list[p->tight].node.name);
+    p->tight = -2;
 }
 
 /* -1: it has been told how that ended. */
@@ -300,10 +313,12 @@ void dlr_sup_periodic_commit(struct dlr_sup *s, struct dlr_version v)
     struct dlr_periodic *p = s->periodic;
     struct rank_file *ranks;
 
-    if (!p || !is_due(s, v))
+    if (!p || !dlr_sup_due(s, &p->due, v, p->state != IDLE))
         return;
-    p->last = v;
-    p->last_ms = dlr_sup_now();
+    p->due.last = v;
+    p->due.last_ms = dlr_sup_now();
+    if (!has_place(s, v))
+        return;
     if (p->state != IDLE) {
         p->skipped++;
         fail(s, v, "the write of an older one goes on");
@@ -322,6 +337,7 @@ void dlr_sup_periodic_commit(struct dlr_sup *s, struct dlr_version v)
     s->next_id += p->world;
     p->begun_ms = dlr_sup_now();
     p->rc = 0;
+    tell_tight(s);
     for (unsigned i = 0; i < s->plan.nplaces; i++)
         if (s->plan.places[i].tasks > 0)
             ask_place(s, &s->plan.places[i]);
@@ -351,7 +367,7 @@ bool dlr_sup_periodic_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc
     if (p->left > 0)
         return true;
     if (p->rc < 0)
-        fail(s, p->write.version, p->why);
+        fail_write(s, p->write.version, p->why);
     start_manifest(s);
     return true;
 }
@@ -370,12 +386,11 @@ static void written(struct dlr_sup *s, const struct manifest *m)
 {
     struct dlr_periodic *p = s->periodic;
     int64_t took_ms = dlr_sup_now() - p->begun_ms;
-    double mtbf_s = 0, next_s = 0;
+    double mtbf_s, next_s;
 
     p->said = false;
-    p->write_s = (double)took_ms / 1e3;
-    if (s->conf.persist_every.ms == DLR_EVERY_AUTO)
-        next_s = auto_s(s, &mtbf_s);
+    p->due.write_s = took_ms > 0 ? (double)took_ms / 1e3 : 1e-3;
+    next_s = dlr_sup_due_next_s(s, &p->due, &mtbf_s);
     dlr_journal_note(s->journal, "persisted", "s:o,s:i,s:I,s:I,s:i,s:I,s:I", "version",
                      dlr_sup_version(&m->write.version), "files", (int)m->count,
                      "bytes", (json_int_t)m->bytes, "took_ms", (json_int_t)took_ms,
@@ -394,7 +409,7 @@ static void look_at_manifest(struct dlr_sup *s)
         return;
     p->state = IDLE;
     if (!m->give_up && rc < 0) {
-        fail(s, m->write.version, m->err.text[0] ? m->err.text : strerror(-rc));
+        fail_write(s, m->write.version, m->err.text[0] ? m->err.text : strerror(-rc));
     } else if (!m->give_up) {
         dlr_sup_disk_take(s, fd);
         written(s, m);

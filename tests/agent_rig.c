@@ -53,7 +53,7 @@ static void agent_path(char *buf, size_t size)
 
 static void exec_agent(struct rig *r, const char *cred, const char *more)
 {
-    char path[4200], self[4096], words[12][4200];
+    char path[4200], self[4096], words[13][4200];
     const char *argv[16] = {path};
     unsigned n = 0, kept = r->kept;
 
@@ -70,6 +70,7 @@ static void exec_agent(struct rig *r, const char *cred, const char *more)
     dlr_format(words[n++], 4200, "--data-program=%s", self);
     dlr_format(words[n++], 4200, "--report-program=%s", self);
     dlr_format(words[n++], 4200, "--vetted-every=0");
+    dlr_format(words[n++], 4200, "--persist-every=off");
     dlr_format(words[n++], 4200, "--heartbeat=%dms:%d", RIG_EVERY_MS,
                (int)r->dead_ms / RIG_EVERY_MS);
     argv[1] = "--kept";

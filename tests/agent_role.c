@@ -94,6 +94,22 @@ static void on_reserve(const struct dlr_local_msg *m)
     dlr_local_send(AGENT_FD, &reply, NULL, 0);
 }
 
+/* What the data process says of its devices at its first send, where a test has named one. */
+static void say_uses(void)
+{
+    const char *device = getenv("DLR_TEST_USES");
+    static bool told;
+    struct dlr_local_msg m;
+
+    if (!device || told)
+        return;
+    told = true;
+    dlr_local_init(&m, DLR_LOCAL_D_USES);
+    dlr_local_text(&m, "{\"uses\":\"%s\",\"mbps\":1000,\"faster\":\"\",\"numa\":[0]}",
+                   device);
+    dlr_local_send(AGENT_FD, &m, NULL, 0);
+}
+
 static void on_transfer(const struct dlr_local_msg *m, const char *what)
 {
     struct dlr_local_msg reply = *m;
@@ -124,6 +140,7 @@ static void obey(const struct dlr_local_msg *m)
         on_reserve(m);
         return;
     case DLR_LOCAL_D_SEND:
+        say_uses();
         on_transfer(m, "send");
         return;
     case DLR_LOCAL_D_LOAD:

@@ -108,6 +108,10 @@ for rank, part in enumerate(parts):
         ck.fence()
 got = np.zeros_like(whole)
 with dlrover.Checkpoint(rank=0, world=1) as ck:
+    told = {r.name: r for r in ck.regions(1)}  # before anything is named
+    assert told["w"] == ("w", "shard", "f32", 4, (7, 3), (0, 2), (7, 1), 28), told["w"]
+    assert (told["note"].kind, told["note"].nbytes) == ("blob", 6), told["note"]
+    assert ck.peek(1, "note") == b"rank 1"
     ck.add("w", got)
     ck.add("more", np.zeros(1))
     try:

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The agent as keeper of snapshots: slots, saves, restore, the data process. */
 #include <errno.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -104,6 +106,80 @@ static void decide(const char *what, int step)
 {
     dlr_rig_say(&rig, what, "s:i, s:i", "round", 0, "step", step);
     dlr_rig_sync(&rig);
+}
+
+/* The pid of the played data process, as it noted it. */
+static pid_t data_process(void)
+{
+    FILE *f = fopen(rig.log, "re");
+    char line[256];
+    int pid = 0;
+
+    assert_non_null(f);
+    while (fgets(line, sizeof(line), f))
+        (void)!sscanf(line, "pid %d", &pid);
+    fclose(f);
+    assert_true(pid > 0);
+    return pid;
+}
+
+static cpu_set_t cpus(unsigned first, unsigned last)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    for (unsigned cpu = first; cpu <= last; cpu++)
+        CPU_SET(cpu, &set);
+    return set;
+}
+
+static void expect_data_on(cpu_set_t want)
+{
+    cpu_set_t now;
+
+    assert_int_equal(sched_getaffinity(data_process(), sizeof(now), &now), 0);
+    assert_true(CPU_EQUAL(&now, &want));
+}
+
+/* On the same node: of two cores the worker has one, which it is not bound to a round later. */
+static void the_data_process_runs_where_no_worker_is_bound(void **state)
+{
+    cpu_set_t all, first = cpus(0, 0);
+    struct worker w;
+    json_t *told;
+
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+    if (!CPU_ISSET(0, &all) || !CPU_ISSET(1, &all)) {
+        print_message("not on CPUs 0 and 1\n");
+        skip();
+    }
+    setenv("HWLOC_SYNTHETIC", "core:2 pu:1", 1);
+    setenv("DLR_TEST_USES", "eth0", 1);
+    begin(&w);
+    unsetenv("HWLOC_SYNTHETIC");
+    unsetenv("DLR_TEST_USES");
+    assert_int_equal(sched_setaffinity(0, sizeof(first), &first), 0);
+    post(&w, 10);
+    save(&w, 10);
+    told = dlr_rig_expect(&rig, "uses");
+    assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+    assert_string_equal(dlr_rig_str(told, "uses"), "eth0");
+    assert_string_equal(dlr_rig_str(told, "cpus"), "1");
+    json_decref(told);
+    expect_data_on(cpus(1, 1));
+    rig_bye(&w);
+    dlr_rig_round(&rig, 1, "[4]", "null");
+    dlr_rig_sync(&rig);
+    assert_true(rig_hello(&rig, &w, 1, 4));
+    rig_worker_slots(&w);
+    expect_ready(4);
+    dlr_rig_say(&rig, "save_at", "s:i, s:i", "round", 1, "step", 20);
+    wait_for_save_at(&w, 20);
+    save(&w, 20);
+    json_decref(dlr_rig_expect(&rig, "sealed"));
+    dlr_rig_sync(&rig);
+    expect_data_on(cpus(0, 1));
+    rig_bye(&w);
 }
 
 static void saves_alternate_between_slots_that_are_free(void **state)
@@ -430,6 +506,7 @@ static void a_slow_write_leaves_two_slots_for_saves(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        TEST(the_data_process_runs_where_no_worker_is_bound),
         TEST(saves_alternate_between_slots_that_are_free),
         TEST(a_damaged_head_does_not_hold_its_slot),
         TEST(an_aborted_version_dies_and_frees_its_slot),

@@ -111,10 +111,11 @@ static const struct {
      "\"budget\":0}",
      "a save every 1 step: it holds a rank up for 0.25 ms, a step has 100 ms"},
     {"{\"event\":\"network\",\"node\":\"n1\",\"uses\":\"eth0\",\"mbps\":1000,"
-     "\"faster\":\"eth1\"}",
-     "copies of n1 go over eth0 (1000 Mb/s); eth1 is up, faster and not used"},
+     "\"faster\":\"eth1\",\"cpus\":\"4-7,12\"}",
+     "copies of n1 go over eth0 (1000 Mb/s), moved by CPUs 4-7,12; eth1 is up, faster and "
+     "not used"},
     {"{\"event\":\"network\",\"node\":\"n1\",\"uses\":\"mlx5_0:1\",\"mbps\":0,"
-     "\"faster\":\"\"}", "copies of n1 go over mlx5_0:1"},
+     "\"faster\":\"\",\"cpus\":\"\"}", "copies of n1 go over mlx5_0:1"},
     {"{\"event\":\"every_step\",\"possible\":true,\"why\":\"it is small\"}",
      "a save in every step is possible: it is small"},
     {"{\"event\":\"every_step\",\"possible\":false,\"why\":\"it is large\"}",

@@ -70,6 +70,8 @@ static int make_sysfs(void **state)
     put("sys/class/net/eth0/operstate", "up\n");
     put("sys/class/net/eth1/speed", "100000\n");
     put("sys/class/net/eth1/operstate", "up\n");
+    put("sys/class/net/eth0/device/numa_node", "-1\n");
+    put("sys/class/net/eth1/device/numa_node", "3\n");
     put("sys/class/net/eth2/speed", "200000\n");
     put("sys/class/net/eth2/operstate", "down\n");
     put("sys/class/net/tun0/speed", "-1\n");
@@ -78,6 +80,8 @@ static int make_sysfs(void **state)
     put("sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
     put("sys/class/infiniband/mlx5_1/ports/1/rate", "400 Gb/sec (4X NDR)\n");
     put("sys/class/infiniband/mlx5_1/ports/1/state", "1: DOWN\n");
+    put("sys/class/infiniband/mlx5_0/device/numa_node", "1\n");
+    put("sys/class/infiniband/mlx5_1/device/numa_node", "1\n");
     return 0;
 }
 
@@ -94,14 +98,17 @@ static void a_faster_device_that_is_not_used_is_named(void **state)
     static const struct {
         const char *uses, *report;
     } rows[] = {
-        {"eth0", "{\"uses\":\"eth0\",\"mbps\":1000,\"faster\":\"mlx5_0\"}"},
-        {"eth1", "{\"uses\":\"eth1\",\"mbps\":100000,\"faster\":\"mlx5_0\"}"},
-        {"eth0,eth1", "{\"uses\":\"eth0,eth1\",\"mbps\":100000,\"faster\":\"mlx5_0\"}"},
-        {"eth0,mlx5_0:1",
-         "{\"uses\":\"eth0,mlx5_0:1\",\"mbps\":200000,\"faster\":\"\"}"},
-        {"mlx5_0:1", "{\"uses\":\"mlx5_0:1\",\"mbps\":200000,\"faster\":\"\"}"},
-        {"tun0",
-         "{\"uses\":\"tun0\",\"mbps\":0,\"faster\":\"\"}"}, /* nothing to compare */
+        {"eth0", "{\"uses\":\"eth0\",\"mbps\":1000,\"faster\":\"mlx5_0\",\"numa\":[]}"},
+        {"eth1",
+         "{\"uses\":\"eth1\",\"mbps\":100000,\"faster\":\"mlx5_0\",\"numa\":[3]}"},
+        {"eth0,eth1",
+         "{\"uses\":\"eth0,eth1\",\"mbps\":100000,\"faster\":\"mlx5_0\",\"numa\":[3]}"},
+        {"eth1,mlx5_0:1",
+         "{\"uses\":\"eth1,mlx5_0:1\",\"mbps\":200000,\"faster\":\"\",\"numa\":[3,1]}"},
+        {"mlx5_0:1,mlx5_1:1", "{\"uses\":\"mlx5_0:1,mlx5_1:1\",\"mbps\":400000,"
+                              "\"faster\":\"\",\"numa\":[1]}"},
+        /* nothing to compare */
+        {"tun0", "{\"uses\":\"tun0\",\"mbps\":0,\"faster\":\"\",\"numa\":[]}"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A committed version is written while steps go on: who is asked for a rank's file, and what becomes
  * of the version when one of them fails. Ranks 0 and 2 on a node, rank 1 on its partner; node 2 is nobody's.
+ * And when it is due where nobody has said how often.
  */
 #include <errno.h>
+#include <linux/magic.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 
 #include <cmocka.h>
 
-#include "ckpt/cadence.h"
 #include "common/msg.h"
 #include "common/str.h"
 #include "mpi_launcher/persist.h"
@@ -31,17 +34,32 @@ static struct {
     char path[32];
 } asked[16];
 static unsigned nasked, saved, forgot, kept = 5;
-static char named[64]; /* files in the manifest, in the order of ranks */
-static char why[256];  /* of the last persisted that has failed */
+static char named[64];     /* files in the manifest, in the order of ranks */
+static char why[256];      /* of the last persisted that has failed */
+static json_int_t every_s; /* of the last that has not */
+static int64_t clock_ms = 1000;
+static char said[512];
+static unsigned nsaid;
+static struct {
+    int called, access; /* what asking for the directory comes to */
+    unsigned looks;
+    struct statfs fs;
+} disk;
 
 /* --- instead of the other files of the supervisor ---------------------------------------- */
 
 int64_t dlr_sup_now(void)
 {
-    return 1000;
+    return clock_ms;
 }
 void dlr_sup_say(struct dlr_sup *sup, const char *fmt, ...)
 {
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(said, sizeof(said), fmt, ap);
+    va_end(ap);
+    nsaid++;
 }
 /* of sup_disk.c, for a supervisor that takes over */
 void dlr_policy_replan(struct dlr_policy *p, int64_t now_ms)
@@ -120,8 +138,36 @@ bool dlr_policy_is_lost(const struct dlr_policy *p, unsigned node)
 {
     return false;
 }
-double dlr_cadence_persist_s(const struct dlr_cadence_risk *risk, double *ret_mtbf_s)
+struct dlr_sup_file *dlr_sup_file_new(const char *path, const char *text)
 {
+    struct dlr_sup_file *f = calloc(1, sizeof(*f));
+
+    assert_non_null(f);
+    dlr_format(f->path, sizeof(f->path), "%s", path);
+    return f;
+}
+void dlr_sup_file_done(struct dlr_sup_file **f)
+{
+    free(*f);
+}
+int dlr_sup_file_call(struct dlr_sup *sup, dlr_aside_fn fn, struct dlr_sup_file **f)
+{
+    int none = -1;
+
+    disk.looks++;
+    return disk.called < 0 ? disk.called : fn(*f, &none);
+}
+int __wrap_access(const char *path, int mode);
+int __wrap_statfs(const char *path, struct statfs *ret);
+int __wrap_access(const char *path, int mode)
+{
+    assert_string_equal(path, "/s/persist");
+    errno = disk.access;
+    return disk.access ? -1 : 0;
+}
+int __wrap_statfs(const char *path, struct statfs *ret)
+{
+    *ret = disk.fs;
     return 0;
 }
 void dlr_journal_note(struct dlr_journal *j, const char *event, const char *fmt, ...)
@@ -139,6 +185,7 @@ void dlr_journal_note(struct dlr_journal *j, const char *event, const char *fmt,
     assert_string_equal(event, "persisted");
     text = json_string_value(json_object_get(fields, "why"));
     snprintf(why, sizeof(why), "%s", text ? text : "");
+    every_s = json_integer_value(json_object_get(fields, "every_s"));
     json_decref(fields);
 }
 uint32_t dlr_persist_tag(void)
@@ -426,6 +473,145 @@ static void nobody_is_asked_where_none_could_write_it(void **state)
     }
 }
 
+/* --- nobody has said how often ------------------------------------------------------------- */
+
+/* A supervisor of its own, with the settings of a job that was given none. */
+static int begin_default(void **state)
+{
+    static uint64_t slot_bytes[WORLD] = {1000, 1000, 1000};
+
+    free(s.periodic);
+    s.periodic = NULL;
+    dlr_jobconf_init(&s.conf);
+    dlr_format(s.info.dir, sizeof(s.info.dir), "/s");
+    s.slot_bytes = slot_bytes;
+    s.started_ms = clock_ms = 1000;
+    memset(&disk, 0, sizeof(disk));
+    disk.fs.f_bsize = 1;
+    disk.fs.f_bavail = 9000; /* 3 ranks in two versions and a third */
+    nasked = saved = forgot = nsaid = 0;
+    why[0] = said[0] = '\0';
+    dlr_sup_periodic_start(&s);
+    assert_non_null(s.periodic);
+    return 0;
+}
+
+static void commit_at(int64_t at_ms)
+{
+    clock_ms = at_ms;
+    nasked = saved = forgot = 0;
+    dlr_sup_periodic_commit(&s, (struct dlr_version){1, ++step});
+}
+
+static void all_done(int rc, const char *text)
+{
+    for (unsigned i = 0, n = nasked; i < n; i++)
+        done(asked[i].node, asked[i].rank, rc, text);
+    dlr_sup_periodic_tick(&s);
+}
+
+static void without_a_word_what_is_worth_it_is_written(void **state)
+{
+    commit_at(60999); /* a run that is short sees nothing */
+    assert_int_equal(nasked + disk.looks, 0);
+    commit_at(61000);
+    assert_int_equal(nasked, WORLD);
+    clock_ms = 66000;
+    commit_at(130000); /* the first is not done */
+    assert_int_equal(nasked + nsaid, 0);
+    nasked = WORLD;
+    all_done(0, "");
+    assert_int_equal(saved, 1);
+    assert_true(every_s > 600); /* a tenth of the time at most */
+    commit_at(61000 + 1000 * every_s - 1);
+    assert_int_equal(nasked, 0);
+    commit_at(61000 + 1000 * every_s + 1000);
+    assert_int_equal(nasked, WORLD);
+    assert_int_equal(disk.looks, 1);
+    all_done(0, "");
+    assert_int_equal(nsaid, 0);
+}
+
+static void a_directory_that_is_no_place_is_one_line(void **state)
+{
+    static const struct {
+        const char *name, *why;
+        int called, access;
+        long type;
+        unsigned long room;
+    } rows[] = {
+        {"memory", "'/s/persist' is memory, not a disk", 0, 0, TMPFS_MAGIC, 9000},
+        {"full", "'/s/persist' has not the 9e-06 GB free that 3 versions take", 0, 0, 0,
+         8999},
+        {"not ours", "cannot write into '/s/persist': Permission denied", 0, EACCES, 0,
+         9000},
+        {"not there", "cannot write into '/s/persist': No such file or directory",
+         -ENOENT, 0, 0, 9000},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        print_message("row '%s'\n", rows[i].name);
+        begin_default(state);
+        disk.called = rows[i].called;
+        disk.access = rows[i].access;
+        disk.fs.f_type = rows[i].type;
+        disk.fs.f_bavail = rows[i].room;
+        commit_at(61000);
+        assert_string_equal(why, rows[i].why);
+        assert_non_null(strstr(said, rows[i].why));
+        commit_at(1000000000);
+        assert_int_equal(nasked, 0);
+        assert_int_equal(nsaid, 1);
+    }
+}
+
+static void a_directory_that_hangs_is_asked_for_again(void **state)
+{
+    disk.called = -ETIMEDOUT;
+    commit_at(61000);
+    commit_at(62000); /* not with each commit */
+    assert_int_equal(disk.looks, 1);
+    disk.called = 0;
+    commit_at(121000);
+    assert_int_equal(nasked, WORLD);
+    assert_int_equal(nsaid, 0);
+    all_done(0, "");
+}
+
+/* It is there, and other nodes do not see it. */
+static void what_fails_twice_before_it_was_ever_written_is_one_line(void **state)
+{
+    copies = 0;
+    commit_at(61000);
+    all_done(-ENOENT, "not here");
+    assert_string_equal(why, "rank 0: not here");
+    assert_int_equal(nsaid, 0);
+    commit_at(121000);
+    all_done(-ENOENT, "not here");
+    assert_int_equal(nsaid, 1);
+    assert_non_null(strstr(said, "auto): rank 0: not here; it takes"));
+    commit_at(1000000000);
+    assert_int_equal(nasked, 0);
+    assert_int_equal(nsaid, 1);
+}
+
+static void who_has_no_slot_for_it_is_told_when_it_matters(void **state)
+{
+    json_t *msg = json_pack("{s:b}", "tight", 1);
+
+    dlr_sup_periodic_ready(&s, 2, msg);
+    json_decref(msg);
+    assert_int_equal(nsaid, 0);
+    commit_at(61000);
+    assert_int_equal(nsaid, 1);
+    assert_non_null(strstr(said, "auto): n2 has no memory for one more slot"));
+    all_done(0, "");
+    commit_at(1000000000);
+    assert_int_equal(nasked, WORLD);
+    assert_int_equal(nsaid, 1);
+    all_done(0, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -439,6 +625,15 @@ int main(void)
         cmocka_unit_test_setup(an_answer_said_twice_counts_once, begin),
         cmocka_unit_test_setup(after_one_is_given_up_nobody_is_asked_for_it, begin),
         cmocka_unit_test_setup(nobody_is_asked_where_none_could_write_it, begin),
+        cmocka_unit_test_setup(without_a_word_what_is_worth_it_is_written,
+                               begin_default),
+        cmocka_unit_test_setup(a_directory_that_is_no_place_is_one_line, begin_default),
+        cmocka_unit_test_setup(a_directory_that_hangs_is_asked_for_again,
+                               begin_default),
+        cmocka_unit_test_setup(what_fails_twice_before_it_was_ever_written_is_one_line,
+                               begin_default),
+        cmocka_unit_test_setup(who_has_no_slot_for_it_is_told_when_it_matters,
+                               begin_default),
     };
 
     return cmocka_run_group_tests(tests, begin_all, end_all);

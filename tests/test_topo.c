@@ -97,6 +97,87 @@ static void helpers_get_idle_cores_near_their_rank(void **state)
     }
 }
 
+static void the_data_process_goes_beside_its_device(void **state)
+{
+    static const char two[] = "pack:2 numa:1 core:4 pu:2"; /* CPUs 0-7 and 8-15 */
+    static const struct {
+        const char *name, *node;
+        struct dlr_topo_numa near;
+        const char *busy, *helpers, *want;
+    } rows[] = {
+        {"idle cores beside the device", two, {1, {1}}, "0-3,8-11", "", "12-15"},
+        {"those that no helper was sent to", two, {1, {1}}, "8-9", "10-13", "14-15"},
+        {"all are the helpers', there are two",
+         two,
+         {1, {1}},
+         "8-11",
+         "12-15",
+         "12-15"},
+        {"one, and it is the helpers'", two, {1, {1}}, "0-1,8-13", "14-15", "2-7"},
+        {"one, the helpers', as all others are",
+         two,
+         {1, {1}},
+         "0-1,8-13",
+         "2-7,14-15",
+         "14-15"},
+        {"one, which no helper has", two, {1, {1}}, "0-1,8-13", "2-7", "14-15"},
+        {"not a busy core's sibling", two, {1, {1}}, "9,10,12", "", "14-15"},
+        {"none beside the device", two, {1, {1}}, "0-3,8-15", "", "4-7"},
+        {"none there, all are the helpers'", two, {1, {1}}, "0-3,8-15", "4-7", "4-7"},
+        {"the kernel does not say where", two, {0}, "0-3,8-11", "4-7", "12-15"},
+        {"a NUMA node that is not here", two, {1, {7}}, "0-3", "", "4-15"},
+        {"two devices", two, {2, {0, 1}}, "0-3,8-9", "", "4-7,10-15"},
+        {"no core is idle", two, {1, {1}}, "0-15", "", ""},
+        {"nobody is bound", two, {1, {0}}, "", "", "0-7"},
+        {"fewer CPUs than the machine has",
+         "./tests/nodes/cgroup.xml",
+         {1, {1}},
+         "0",
+         "",
+         "4-5"},
+        {"none of them beside the device",
+         "./tests/nodes/cgroup.xml",
+         {1, {1}},
+         "4-5",
+         "",
+         "0-2"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct dlr_topo_cpus busy = cpus_of(rows[i].busy), got = {0};
+        struct dlr_topo_cpus helpers = cpus_of(rows[i].helpers);
+        struct dlr_topo *topo = NULL;
+        char text[64];
+
+        print_message("  %s\n", rows[i].name);
+        assert_int_equal(dlr_topo_load(rows[i].node, &topo, NULL), 0);
+        assert_int_equal(dlr_topo_beside(topo, &rows[i].near, &busy, &helpers, &got) >
+                             0,
+                         rows[i].want[0] != 0);
+        assert_true(dlr_topo_cpus_text(&got, text, sizeof(text)) >= 0);
+        assert_string_equal(text, rows[i].want);
+        dlr_topo_free(topo);
+    }
+}
+
+static void a_list_of_cpus_is_written_as_ranges(void **state)
+{
+    static const char *const rows[] = {"", "0", "0-1", "0,2-3,63-64,1023", "0-1023"};
+    char text[32];
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct dlr_topo_cpus cpus = cpus_of(rows[i]);
+
+        assert_int_equal(dlr_topo_cpus_text(&cpus, text, sizeof(text)),
+                         strlen(rows[i]));
+        assert_string_equal(text, rows[i]);
+        assert_int_equal(dlr_topo_cpus_text(&cpus, text, strlen(rows[i]) + 1),
+                         strlen(rows[i]));
+        if (rows[i][0])
+            assert_int_equal(dlr_topo_cpus_text(&cpus, text, strlen(rows[i])), -ENOSPC);
+    }
+}
+
 static void bad_topology_is_named(void **state)
 {
     static const char *const rows[] = {"nonsense:0", "/nowhere/at/all.xml"};
@@ -312,6 +393,8 @@ int main(void)
 
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(synthetic_nodes_are_counted),
+        cmocka_unit_test(the_data_process_goes_beside_its_device),
+        cmocka_unit_test(a_list_of_cpus_is_written_as_ranges),
         cmocka_unit_test(bad_topology_is_named),
         cmocka_unit_test(helpers_get_idle_cores_near_their_rank),
         cmocka_unit_test(this_node_has_a_cpu),

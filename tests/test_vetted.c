@@ -43,7 +43,7 @@ struct dlr_agent_rank *dlr_agent_rank(struct dlr_agent *agent, int32_t rank, boo
 unsigned dlr_agent_slots_of(const struct dlr_agent *agent,
                             const struct dlr_agent_rank *r)
 {
-    return (r->own ? 3 : 2) + r->spare_slot;
+    return 2 + (r->own && r->write_slot) + r->spare_slot;
 }
 void dlr_agent_say(struct dlr_agent *agent, json_t *msg)
 {
@@ -88,7 +88,7 @@ static int setup(void **state)
     a.round.accept = ranks;
     a.round.naccept = 2;
     own.bytes = partners.bytes = 0;
-    own.spare_slot = true;
+    own.spare_slot = own.write_slot = true;
     node_bytes = 100 * GB;
     left_behind = 0;
     memset(&s, 0, sizeof(s));
@@ -157,6 +157,53 @@ static void a_number_demands_it_and_0_and_parity_do_without(void **state)
     a.job.redundancy.members = 4;
     assert_false(dlr_agent_vetted_slot(&a, 1, GB));
     assert_int_equal(told, 0);
+}
+
+static void a_version_under_way_to_the_disk_has_a_slot_where_there_is_room(void **state)
+{
+    static const struct {
+        const char *name;
+        struct dlr_every_conf every;
+        uint64_t node;
+        bool older, written, tight;
+    } rows[] = {
+        {"auto", {0, DLR_EVERY_AUTO}, 14 * GB, true, true, false}, /* 4 and 3 slots */
+        {"auto, less room", {0, DLR_EVERY_AUTO}, 13 * GB, true, false, true},
+        {"auto, little room", {0, DLR_EVERY_AUTO}, 11 * GB, false, true, false},
+        {"auto, no room", {0, DLR_EVERY_AUTO}, 9 * GB, false, false, true},
+        {"steps demand it", {10, 0}, 9 * GB, false, true, false},
+        {"a time, too", {0, 1000}, 14 * GB, true, true, false},
+        {"off", {0, 0}, 14 * GB, true, false, false},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        print_message("row '%s'\n", rows[i].name);
+        setup(NULL);
+        partners.spare_slot = rows[i].older; /* all alike */
+        a.job.persist_every = rows[i].every;
+        node_bytes = rows[i].node;
+        dlr_agent_more_slots(&a, &own, GB);
+        assert_int_equal(own.spare_slot, rows[i].older);
+        assert_int_equal(own.write_slot, rows[i].written);
+        assert_int_equal(dlr_agent_is_tight(&a, &own), rows[i].tight);
+        partners.spare_slot = false;
+    }
+}
+
+static void automatic_gives_up_that_slot_first(void **state)
+{
+    own.write_slot = true;
+    assert_false(dlr_agent_fewer_slots(&a, &own, -EIO, "something else"));
+    assert_true(dlr_agent_fewer_slots(&a, &own, -ENOSPC, "it is full"));
+    assert_false(own.write_slot);
+    assert_int_equal(told, 0);
+    assert_true(dlr_agent_fewer_slots(&a, &own, -ENOSPC, "it is full"));
+    assert_false(own.spare_slot);
+    assert_int_equal(told, 1);
+    assert_false(dlr_agent_fewer_slots(&a, &own, -ENOSPC, "it is full"));
+    a.job.persist_every = (struct dlr_every_conf){10, 0};
+    own.write_slot = true;
+    assert_false(dlr_agent_fewer_slots(&a, &own, -ENOSPC, "it is full"));
 }
 
 static void automatic_does_without_when_memory_is_refused(void **state)
@@ -238,6 +285,8 @@ int main(void)
         T(automatic_takes_what_leaves_the_program_half),
         T(the_arithmetic_is_told_once_a_round),
         T(a_number_demands_it_and_0_and_parity_do_without),
+        T(a_version_under_way_to_the_disk_has_a_slot_where_there_is_room),
+        T(automatic_gives_up_that_slot_first),
         T(automatic_does_without_when_memory_is_refused),
         T(the_older_version_is_the_newest_again_every_so_many_steps),
         T(parity_has_none_and_refuses_a_number),

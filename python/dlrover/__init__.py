@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import typing
 
-from ._checkpoint import Checkpoint, Error
+from ._checkpoint import Checkpoint, Error, SavedRegion
 
 if typing.TYPE_CHECKING:
     import torch
 
     from ._torch import Bound
 
-__all__ = ["Checkpoint", "Error", "bind"]
+__all__ = ["Checkpoint", "Error", "SavedRegion", "bind"]
 
 
 def bind(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None,

@@ -22,6 +22,21 @@ class Error(OSError):
     """A call failed; errno and the library's reason."""
 
 
+class SavedRegion(typing.NamedTuple):
+    """What a rank of a version had under a name, in items; nbytes of a blob are its length then,
+    shape the room it had. dtype is the short name that is kept with the data (f32, u8).
+    """
+
+    name: str
+    kind: str
+    dtype: str
+    item_size: int
+    global_shape: typing.Tuple[int, ...]
+    offset: typing.Tuple[int, ...]
+    shape: typing.Tuple[int, ...]
+    nbytes: int
+
+
 def own_place() -> tuple[int, int]:
     """Rank and number of ranks, as the launcher closest to the program says."""
     for rank, world in PLACES:
@@ -146,6 +161,22 @@ class Checkpoint:
         found = self._check(lib.dlr_ckpt_list(self._open_handle(), versions, most))
         return [(v.round, v.step, v.bytes, v.world) for v in versions[:found]]
 
+    def regions(self, rank: int | None = None) -> typing.List[SavedRegion]:
+        """What a rank (None: this one's number) of the version that restore() takes had: before
+        anything is allocated or named, until the first begin(). Error when there is nothing to
+        restore, or no such rank. Blocking, as dlr_ckpt_regions in ckpt.h says.
+        """
+        call = functools.partial(lib.dlr_ckpt_regions, self._open_handle(),
+                                 self.rank if rank is None else rank)
+        count = self._check(call(None, None, 0))
+        found, sizes = (_lib.Region * count)(), (ctypes.c_uint64 * count)()
+        self._check(call(found, sizes, count))
+        kinds = {number: kind for kind, number in _lib.KINDS.items()}
+        return [SavedRegion(r.name.decode(), kinds[r.kind], r.dtype.decode(), r.item_size,
+                            *(tuple(row[:r.ndim]) for row in
+                              (r.global_shape, r.offset, r.local_shape)), size)
+                for r, size in zip(found, sizes)]
+
     def allow(self, leftover: bool = False, missing: bool = False) -> None:
         """Lets restore pass when names are left over in the version or missing from it."""
         what = _lib.LEFTOVER * leftover + _lib.MISSING * missing
@@ -167,8 +198,8 @@ class Checkpoint:
         return self._unmatched(_lib.MISSING)
 
     def peek(self, rank: int, name: str) -> bytearray:
-        """The bytes of a region of any rank of the version that restore loaded, as a bytearray:
-        after restore(), before the first begin().
+        """The bytes of a region of any rank of the version that restore() loads, as a bytearray:
+        before or after restore(), until the first begin().
         """
         size = ctypes.c_uint64()
         call = functools.partial(lib.dlr_ckpt_peek, self._open_handle(), rank, name.encode())

@@ -45,6 +45,8 @@ CALLS = {
     "dlr_ckpt_clear": (ctypes.c_int, HANDLE),
     "dlr_ckpt_blob_size": (ctypes.c_int, HANDLE, ctypes.c_char_p, ctypes.c_uint64),
     "dlr_ckpt_list": (ctypes.c_int, HANDLE, ctypes.POINTER(Version), ctypes.c_uint),
+    "dlr_ckpt_regions": (ctypes.c_int, HANDLE, ctypes.c_int, ctypes.POINTER(Region),
+                         ctypes.POINTER(ctypes.c_uint64), ctypes.c_uint),
     "dlr_ckpt_allow": (ctypes.c_int, HANDLE, ctypes.c_uint),
     "dlr_ckpt_unmatched": (ctypes.c_int, HANDLE, ctypes.c_uint,
                            ctypes.POINTER(ctypes.c_char_p), ctypes.c_uint),

@@ -35,6 +35,11 @@ with dlrover.Checkpoint() as ck:
     ck.add("rows", rows, global_shape=(ROWS * ROW,), offset=(first * ROW,))
     ck.add("remark" if os.environ.get("RENAMED") else "note", note, "blob")
     made_by = ck.list()[0][3] if ck.list() else 0
+    told = {r.name: r for r in ck.regions(rank)} if rank < made_by else {}
+    if told and not os.environ.get("WHOLE"):
+        box = [ROWS * n // made_by * ROW for n in (rank, rank + 1)]
+        assert told["rows"].offset == (box[0],) and told["rows"].nbytes == box[1] - box[0], told
+        assert "remark" in told or told["note"].nbytes == len(b"rank %d of %d" % (rank, made_by)), told
     if made_by and rank >= made_by:  # nobody had its note
         ck.allow(missing=True)
     step, marked = ck.restore() or 0, False

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi_launcher/sup_due.h"
+
+#include <errno.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "ckpt/cadence.h"
+#include "common/cleanup.h"
+#include "common/str.h"
+
+#define TRIES 2 /* of auto, before a directory is taken for no place */
+#define GB 1e9
+
+static bool is_auto(const struct dlr_sup *s)
+{
+    return s->conf.persist_every.ms == DLR_EVERY_AUTO;
+}
+
+void dlr_sup_due_start(const struct dlr_sup *s, struct dlr_sup_due *d)
+{
+    d->last_ms = dlr_sup_now();
+    if (s->nfiles)
+        d->last = s->files[0].copy.version;
+}
+
+/* What --dlrover-persist-every=auto comes to now. */
+static double auto_s(const struct dlr_sup *s, double write_s, double *ret_mtbf_s)
+{
+    double hours = (double)(dlr_sup_now() - s->started_ms) / 3.6e6;
+    struct dlr_cadence_risk risk = {
+        .nodes = s->plan.nplaces, .copies = dlr_sup_copies(s) > 0, .write_s = write_s};
+
+    risk.node_hours = hours * s->plan.nplaces;
+    for (unsigned i = 0; i < s->members.n; i++)
+        risk.lost += dlr_policy_is_lost(s->policy, i);
+    return dlr_cadence_persist_s(&risk, ret_mtbf_s);
+}
+
+bool dlr_sup_due(struct dlr_sup *s, const struct dlr_sup_due *d, struct dlr_version v,
+                 bool busy)
+{
+    const struct dlr_every_conf *every = &s->conf.persist_every;
+    int64_t since_ms = dlr_sup_now() - d->last_ms;
+    double mtbf_s;
+
+    if (is_auto(s))
+        return !d->off && !busy &&
+               (double)since_ms >= 1e3 * auto_s(s, d->write_s, &mtbf_s);
+    if (every->ms)
+        return since_ms >= (int64_t)every->ms;
+    return v.step / every->steps != d->last.step / every->steps;
+}
+
+double dlr_sup_due_next_s(const struct dlr_sup *s, const struct dlr_sup_due *d,
+                          double *ret_mtbf_s)
+{
+    *ret_mtbf_s = 0;
+    return is_auto(s) ? auto_s(s, d->write_s, ret_mtbf_s) : 0;
+}
+
+/* --- a default that cannot be had ----------------------------------------------------------- */
+
+static void leave_it(struct dlr_sup *s, struct dlr_sup_due *d, const char *why)
+{
+    d->off = true;
+    dlr_sup_say(
+        s,
+        "no checkpoint is written to the disk (--dlrover-persist-every=auto): "
+        "%s; it takes a --dlrover-state-dir that all nodes share, off ends this "
+        "line",
+        why);
+}
+
+bool dlr_sup_due_quiet(const struct dlr_sup *s, const struct dlr_sup_due *d)
+{
+    return is_auto(s) && d->write_s == 0;
+}
+
+void dlr_sup_due_failed(struct dlr_sup *s, struct dlr_sup_due *d, const char *why)
+{
+    if (dlr_sup_due_quiet(s, d) && ++d->failed >= TRIES)
+        leave_it(s, d, why);
+}
+
+/* Makes the directory path; at: bytes that will lie there. A file system in memory would take from
+ * the program, and no other node sees it. In a process apart.
+ */
+static int look(void *arg, int *none)
+{
+    struct dlr_sup_file *f = arg;
+    struct statfs fs;
+    int rc = dlr_sup_file_mkdirs(f, none);
+
+    if (rc < 0)
+        return rc;
+    if (access(f->path, W_OK | X_OK) < 0 || statfs(f->path, &fs) < 0)
+        return -errno;
+    if (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC)
+        return -ENOTBLK;
+    return (double)fs.f_bavail * (double)fs.f_bsize < (double)f->at ? -ENOSPC : 0;
+}
+
+static int ask(struct dlr_sup *s, const char *dir, double bytes)
+{
+    DLR_CLEANUP(dlr_sup_file_done)
+    struct dlr_sup_file *f = dlr_sup_file_new(dir, NULL);
+
+    if (f)
+        f->at = bytes < (double)INT64_MAX ? (off_t)bytes : INT64_MAX;
+    return dlr_sup_file_call(s, look, &f);
+}
+
+int dlr_sup_due_place(struct dlr_sup *s, struct dlr_sup_due *d, char *ret_why,
+                      size_t size)
+{
+    unsigned versions = 1 + (s->conf.persist_keep ? s->conf.persist_keep : 1);
+    char dir[DLR_RUN_PATH + 32];
+    double bytes = 0;
+    int rc;
+
+    if (!is_auto(s) || d->is_place)
+        return 0;
+    for (unsigned r = 0; r < s->plan.world; r++)
+        bytes += (double)s->slot_bytes[r] * versions;
+    snprintf(dir, sizeof(dir), "%s/persist", s->info.dir);
+    rc = ask(s, dir, bytes);
+    d->is_place = rc == 0;
+    if (rc == -ETIMEDOUT || rc == -EBUSY || rc == -ENOMEM)
+        return -EAGAIN;
+    if (rc == -ENOTBLK)
+        dlr_format(ret_why, size, "'%.300s' is memory, not a disk", dir);
+    else if (rc == -ENOSPC)
+        dlr_format(ret_why, size,
+                   "'%.300s' has not the %.3g GB free that %u versions take", dir,
+                   bytes / GB, versions);
+    else if (rc < 0)
+        dlr_format(ret_why, size, "cannot write into '%.300s': %s", dir, strerror(-rc));
+    if (rc < 0)
+        leave_it(s, d, ret_why);
+    return rc;
+}
