@@ -20,6 +20,13 @@ const char *dlr_after(const char *s, const char *prefix)
     return s && strncmp(s, prefix, n) == 0 ? s + n : NULL;
 }
 
+const char *dlr_below(const char *path, const char *dir)
+{
+    const char *rest = dlr_after(path, dir);
+
+    return rest && rest[0] == '/' && rest[1] ? rest + 1 : NULL;
+}
+
 int dlr_format(char *buf, size_t size, const char *fmt, ...)
 {
     va_list ap;

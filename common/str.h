@@ -13,6 +13,9 @@ bool dlr_streq(const char *a, const char *b);
 /* What follows prefix in s, NULL when s does not start with it. */
 const char *dlr_after(const char *s, const char *prefix);
 
+/* What path names within dir, which ends without a '/'; NULL when it is not below it. */
+const char *dlr_below(const char *path, const char *dir);
+
 /* snprintf that reports truncation: 0, or -ENAMETOOLONG with an empty string left. */
 int dlr_format(char *buf, size_t size, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

@@ -520,8 +520,11 @@ int dlr_sup_disk_load(struct dlr_sup *s, int64_t limit_ms, struct dlr_err *err);
  */
 bool dlr_sup_disk_wants(struct dlr_sup *s, const struct dlr_plan *plan);
 void dlr_sup_disk_tick(struct dlr_sup *s);
-/* s->files is what fd holds, a list of them; -1: nothing. */
+/* A process apart gives a list of files as a memory file, the caller's, which becomes s->files (-1: none). */
+int dlr_sup_disk_give(const struct dlr_plan_file *files, unsigned n, int *ret_fd);
 void dlr_sup_disk_take(struct dlr_sup *s, int fd);
+/* Where the run's written versions are. */
+int dlr_sup_persist_dir(const struct dlr_sup *s, char *buf, size_t size);
 
 /* --- sup_vetted.c: the older version that stays in memory ---------------------------------- */
 /* Parity keeps none: a number is refused, auto is off, which is said. */

@@ -145,7 +145,7 @@ void dlr_sup_ask(struct dlr_sup *s, const struct dlr_transfer *t, const char *ty
     json_t *msg = dlr_sup_order(s, t, type);
 
     json_object_set_new(msg, key, json_string(value));
-    if (dlr_streq(type, "load") && !dlr_after(value, s->info.dir))
+    if (dlr_streq(type, "load") && !dlr_below(value, s->info.dir))
         json_object_set_new(msg, "foreign", json_true()); /* --dlrover-restore-from */
     dlr_sup_send(s, node, msg);
 }

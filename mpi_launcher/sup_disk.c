@@ -28,7 +28,21 @@ struct dlr_sup_disk {
     struct dlr_err own_err, err;
 };
 
-/* Gives what it finds, as the array that it is. */
+int dlr_sup_persist_dir(const struct dlr_sup *s, char *buf, size_t size)
+{
+    return dlr_format(buf, size, "%s/persist", s->info.dir);
+}
+
+int dlr_sup_disk_give(const struct dlr_plan_file *files, unsigned n, int *ret_fd)
+{
+    DLR_AUTO_CLOSE int fd = memfd_create("dlrover-files", MFD_CLOEXEC);
+
+    if (fd < 0 || dlr_write_all(fd, files, n * sizeof(*files)) < 0)
+        return -ENOMEM;
+    *ret_fd = dlr_steal_fd(&fd);
+    return 0;
+}
+
 static int look(void *arg, int *fd)
 {
     struct dlr_sup_disk *d = arg;
@@ -39,10 +53,7 @@ static int look(void *arg, int *fd)
     d->own_rc = rc;
     if (rc < 0 && d->other[0])
         rc = dlr_persist_load(d->other, &files, &n, &d->err);
-    if (rc < 0)
-        return rc;
-    *fd = memfd_create("dlrover-files", MFD_CLOEXEC);
-    return *fd < 0 || dlr_write_all(*fd, files, n * sizeof(*files)) < 0 ? -ENOMEM : 0;
+    return rc < 0 ? rc : dlr_sup_disk_give(files, n, fd);
 }
 
 /* Where another job's run of this name has its files. */
@@ -61,8 +72,7 @@ static int start(struct dlr_sup *s, struct dlr_err *err)
 {
     struct dlr_aside *aside = dlr_aside_new(sizeof(struct dlr_sup_disk));
     struct dlr_sup_disk *d = aside ? dlr_aside_arg(aside) : NULL;
-    int rc =
-        d ? dlr_format(d->own, sizeof(d->own), "%s/persist", s->info.dir) : -ENOMEM;
+    int rc = d ? dlr_sup_persist_dir(s, d->own, sizeof(d->own)) : -ENOMEM;
 
     if (rc == 0 && s->conf.restore_from[0] && !s->ended_before)
         rc = other_dir(s, d->other, sizeof(d->other));

@@ -125,7 +125,7 @@ int dlr_sup_due_place(struct dlr_sup *s, struct dlr_sup_due *d, char *ret_why,
         return 0;
     for (unsigned r = 0; r < s->plan.world; r++)
         bytes += (double)s->slot_bytes[r] * versions;
-    snprintf(dir, sizeof(dir), "%s/persist", s->info.dir);
+    dlr_sup_persist_dir(s, dir, sizeof(dir));
     rc = ask(s, dir, bytes);
     d->is_place = rc == 0;
     if (rc == -ETIMEDOUT || rc == -EBUSY || rc == -ENOMEM)

@@ -91,7 +91,7 @@ static struct dlr_aside *make(const struct dlr_sup *s)
 
     if (!m)
         return NULL;
-    snprintf(m->dir, sizeof(m->dir), "%s/persist", s->info.dir);
+    dlr_sup_persist_dir(s, m->dir, sizeof(m->dir));
     m->keep = s->conf.persist_keep ? s->conf.persist_keep : 1;
     m->n = n;
     add_former(s, m);

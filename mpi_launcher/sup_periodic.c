@@ -5,11 +5,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "common/cleanup.h"
-#include "common/file.h"
 #include "common/msg.h"
 #include "common/str.h"
 #include "mpi_launcher/persist.h"
@@ -63,7 +60,7 @@ void dlr_sup_periodic_start(struct dlr_sup *s)
     if (!s->conf.checkpoint ||
         (!s->conf.persist_every.steps && !s->conf.persist_every.ms))
         return;
-    snprintf(dir, sizeof(dir), "%s/persist", s->info.dir);
+    dlr_sup_persist_dir(s, dir, sizeof(dir));
     if (s->conf.persist_every.ms != DLR_EVERY_AUTO) /* which looks later */
         rc = dlr_sup_file_do(s, dlr_sup_file_mkdirs, dir, NULL);
     if (rc < 0 && rc != -ETIMEDOUT && rc != -EBUSY) { /* these two: it may be there */
@@ -87,7 +84,7 @@ void dlr_sup_periodic_ready(struct dlr_sup *s, unsigned node, const json_t *msg)
 
 /* --- the process apart ---------------------------------------------------------------------- */
 
-/* Gives every version that is there now. */
+/* Gives every version that is there now, if that can be told: the manifest is written in any case. */
 static int write_manifest(void *arg, int *fd)
 {
     struct manifest *m = arg;
@@ -105,10 +102,9 @@ static int write_manifest(void *arg, int *fd)
         rc = dlr_persist_save(m->dir, m->files, m->world, m->keep, &m->err);
     if (rc < 0)
         return rc;
-    *fd = memfd_create("dlrover-files", MFD_CLOEXEC);
-    if (*fd < 0 || dlr_persist_load(m->dir, &files, &n, &quiet) < 0)
-        return 0;
-    return dlr_write_all(*fd, files, n * sizeof(*files)) < 0 ? -ENOMEM : 0;
+    if (dlr_persist_load(m->dir, &files, &n, &quiet) == 0)
+        dlr_sup_disk_give(files, n, fd);
+    return 0;
 }
 
 /* The file that a rank's bytes go to, and who is asked for it. */
@@ -118,7 +114,7 @@ static void path_of(const struct dlr_sup *s, unsigned rank, char *buf, size_t si
     char dir[DLR_RUN_PATH + 32];
     bool alone = p->ranks[rank].alone;
 
-    snprintf(dir, sizeof(dir), "%s/persist", s->info.dir);
+    dlr_sup_persist_dir(s, dir, sizeof(dir));
     dlr_persist_path(dir, alone ? 'r' : 'n',
                      alone ? rank : (unsigned)dlr_sup_place_of(s, rank), &p->write, buf,
                      size);
@@ -149,7 +145,7 @@ static void start_manifest(struct dlr_sup *s)
     p->state = IDLE;
     if (!m)
         return;
-    snprintf(m->dir, sizeof(m->dir), "%s/persist", s->info.dir);
+    dlr_sup_persist_dir(s, m->dir, sizeof(m->dir));
     m->write = p->write;
     m->world = p->world;
     m->keep = s->conf.persist_keep ? s->conf.persist_keep : 1;
@@ -411,7 +407,8 @@ static void look_at_manifest(struct dlr_sup *s)
     if (!m->give_up && rc < 0) {
         fail_write(s, m->write.version, m->err.text[0] ? m->err.text : strerror(-rc));
     } else if (!m->give_up) {
-        dlr_sup_disk_take(s, fd);
+        if (fd >= 0)
+            dlr_sup_disk_take(s, fd);
         written(s, m);
     }
     p->manifest = dlr_aside_free(p->manifest);

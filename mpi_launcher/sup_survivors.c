@@ -31,14 +31,6 @@ static int choose_path(const struct dlr_sup *s, const char *dir, struct dlr_tran
                             &s->persist_write, t->path, sizeof(t->path));
 }
 
-/* A manifest names files of its own directory. */
-static bool is_in(const char *dir, const char *path)
-{
-    const char *name = dlr_after(path, dir);
-
-    return name && *name == '/';
-}
-
 void dlr_sup_write_rank(struct dlr_sup *s, const struct dlr_plan *plan, const char *dir,
                         unsigned rank)
 {
@@ -46,10 +38,10 @@ void dlr_sup_write_rank(struct dlr_sup *s, const struct dlr_plan *plan, const ch
     struct dlr_transfer *t;
     int holder;
 
-    if (src->from == DLR_PLAN_FILE && is_in(dir, src->where))
-        return; /* it is written already */
-    if (src->from ==
-        DLR_PLAN_FILE) { /* the requeued job finds them where this one has */
+    /* A manifest names files of its own directory. The requeued job finds others where this one has. */
+    if (src->from == DLR_PLAN_FILE && dlr_below(src->where, dir))
+        return;
+    if (src->from == DLR_PLAN_FILE) {
         s->transfer_rc = -EXDEV;
         snprintf(s->transfer_why, sizeof(s->transfer_why),
                  "rank %u's is in '%.160s' still", rank, src->where);
@@ -116,7 +108,7 @@ int dlr_sup_written(struct dlr_sup *s, struct dlr_transfer *t, int rc, const cha
     if (rc != -EFBIG || t->alone || t->ended)
         return rc;
     t->alone = true;
-    snprintf(dir, sizeof(dir), "%s/persist", s->info.dir);
+    dlr_sup_persist_dir(s, dir, sizeof(dir));
     choose_path(s, dir, t);
     dlr_sup_ask(s, t, "persist", t->to, "path", t->path);
     return -EINPROGRESS;
@@ -154,7 +146,7 @@ void dlr_sup_persist_reports(struct dlr_sup *s)
     char dir[DLR_RUN_PATH + 32];
     struct dlr_err err;
 
-    snprintf(dir, sizeof(dir), "%s/persist", s->info.dir);
+    dlr_sup_persist_dir(s, dir, sizeof(dir));
     want.has_committed = dlr_commit_newest(s->commit, &want.committed);
     if (dlr_plan_restorable(s->gather.reports, s->gather.n, &want, &plan, &err) < 0 ||
         !plan.restore) {

@@ -34,6 +34,7 @@ static struct {
     char path[32];
 } asked[16];
 static unsigned nasked, saved, forgot, kept = 5;
+static int load_rc;
 static char named[64];     /* files in the manifest, in the order of ranks */
 static char why[256];      /* of the last persisted that has failed */
 static json_int_t every_s; /* of the last that has not */
@@ -221,6 +222,8 @@ int dlr_persist_save(const char *dir, const struct dlr_plan_file *files, unsigne
 int dlr_persist_load(const char *dir, struct dlr_plan_file **ret_files,
                      unsigned *ret_nfiles, struct dlr_err *err)
 {
+    if (load_rc < 0)
+        return load_rc;
     *ret_files = calloc(kept, sizeof(**ret_files));
     *ret_nfiles = kept;
     return 0;
@@ -313,6 +316,7 @@ static int begin_open(void **state)
     copies = 1;
     s.sets.rows = 0;
     nasked = saved = forgot = 0;
+    load_rc = 0;
     why[0] = '\0';
     dlr_sup_periodic_commit(&s, (struct dlr_version){1, ++step});
     assert_int_equal(nasked, WORLD);
@@ -375,6 +379,21 @@ static void a_node_writes_one_file(void **state)
     assert_int_equal(nasked, WORLD);
     assert_end(1, "");
     assert_string_equal(named, "n0 n1 n0 ");
+}
+
+/* What it had before is likelier to be there than nothing. */
+static void an_unreadable_directory_is_known_as_it_was(void **state)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        if (i > 0)
+            begin_open(state);
+        load_rc = i > 0 ? -EIO : 0;
+        done(0, 0, 0, "");
+        done(0, 2, 0, "");
+        done(1, 1, 0, "");
+        assert_end(1, "");
+        assert_int_equal(s.nfiles, kept);
+    }
 }
 
 /* A header of so many regions would be longer than readers take. */
@@ -617,6 +636,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_partner_writes_what_the_owner_cannot, begin),
         cmocka_unit_test_setup(a_node_writes_one_file, begin_open),
+        cmocka_unit_test_setup(an_unreadable_directory_is_known_as_it_was, begin_open),
         cmocka_unit_test_setup(what_is_too_much_for_one_file_is_one_each, begin_open),
         cmocka_unit_test_setup(an_answer_that_does_not_say_where_is_a_failure,
                                begin_open),

@@ -30,6 +30,25 @@ static void after_gives_what_follows_the_prefix(void **state)
     assert_null(dlr_after(NULL, "dir="));
 }
 
+static void below_knows_whole_names_only(void **state)
+{
+    static const struct {
+        const char *path, *dir, *name;
+    } rows[] = {
+        {"/a/b/c", "/a/b", "c"},      {"/a/b/c/d", "/a/b", "c/d"},
+        {"/a/bc", "/a/b", NULL},      {"/a/bc/d", "/a/b", NULL},
+        {"/a/b", "/a/b", NULL},       {"/a/b/", "/a/b", NULL},
+        {"/elsewhere", "/a/b", NULL}, {NULL, "/a/b", NULL},
+    };
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        const char *name = dlr_below(rows[i].path, rows[i].dir);
+
+        print_message("%s in %s\n", rows[i].path ? rows[i].path : "NULL", rows[i].dir);
+        assert_true(name == rows[i].name || dlr_streq(name, rows[i].name));
+    }
+}
+
 static void format_reports_what_does_not_fit(void **state)
 {
     char buf[4] = "old";
@@ -201,6 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strings_are_equal_only_when_both_are_there),
         cmocka_unit_test(after_gives_what_follows_the_prefix),
+        cmocka_unit_test(below_knows_whole_names_only),
         cmocka_unit_test(format_reports_what_does_not_fit),
         cmocka_unit_test(durations_have_units_and_limits),
         cmocka_unit_test(sizes_have_powers_of_1024),
