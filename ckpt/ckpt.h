@@ -251,7 +251,9 @@ void dlr_ckpt_stats(const struct dlr_ckpt *ck, struct dlr_ckpt_stats *ret);
  */
 const char *dlr_ckpt_error(const struct dlr_ckpt *ck);
 
-/* Waits for pending copies as fence does, tells the agent, frees. Accepts NULL. */
+/* Waits for pending copies as fence does, tells the agent, frees. Accepts NULL. Where a device does not come to
+ * a snapshot's copies, or within 10 s to what a fence put behind them, their memory stays, and says a warning.
+ */
 void dlr_ckpt_close(struct dlr_ckpt *ck);
 
 #ifdef __cplusplus

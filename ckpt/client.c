@@ -441,6 +441,11 @@ void dlr_ckpt_close(struct dlr_ckpt *ck)
         return; /* a forked child: nothing of this is its own */
     if (ck->saver && dlr_saver_busy(ck->saver))
         dlr_saver_wait(ck->saver, ck->conf.fence_ms, true);
+    if (ck->saver && dlr_saver_reading(ck->saver)) { /* its thread needs all of it */
+        dlr_warn("the copies of step %" PRIu64 " do not end: going on without",
+                 ck->last_step);
+        return;
+    }
     ck->saver = dlr_saver_free(ck->saver);
     ck->pin = dlr_pin_free(ck->pin); /* before its memory goes */
     ck->backend->close(ck);

@@ -20,6 +20,7 @@ const struct dlr_device_ops *dlr_device_cuda(void)
 #include <stdlib.h>
 
 #include "ckpt/device_kernels.h"
+#include "ckpt/device_stalls.h"
 #include "common/log.h"
 
 #define NAME(fn) NAME_(fn)
@@ -31,13 +32,8 @@ struct dlr_cu dlr_cu;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool loaded;
+static struct dlr_device *left; /* what streams of the program may still look at */
 static __thread CUstreamCaptureMode mode_before; /* enter(): it is not nested */
-
-/* A time for which a stream was held. */
-struct stall {
-    CUevent from, to;
-    bool open; /* not told yet */
-};
 
 struct dlr_device {
     CUcontext ctx;
@@ -52,7 +48,8 @@ struct dlr_device {
     _Atomic uint32_t *done;      /* pinned: the last snapshot that was released */
     CUdeviceptr done_dev;        /* the same word for streams */
     uint32_t turn;               /* the last snapshot that was begun */
-    struct stall stalls[2];      /* a third snapshot begins when the first has passed */
+    struct dlr_stalls stalls;
+    struct dlr_device *next; /* left behind */
 };
 
 static void load(void)
@@ -137,32 +134,51 @@ static void leave(struct dlr_device *dev)
     CU(cuCtxPopCurrent)(&old);
 }
 
+/* In the device's context. */
+static void destroy(struct dlr_device *dev)
+{
+    dlr_kernels_free(dev->kernels);
+    for (unsigned i = 0; i < 2; i++)
+        if (dev->fetched[i])
+            CU(cuEventDestroy)(dev->fetched[i]);
+    dlr_stalls_done(&dev->stalls);
+    if (dev->stage)
+        CU(cuMemFreeHost)(dev->stage);
+    if (dev->done)
+        CU(cuMemFreeHost)((void *)dev->done);
+    if (dev->begun)
+        CU(cuEventDestroy)(dev->begun);
+    if (dev->stream)
+        CU(cuStreamDestroy)(dev->stream);
+}
+
+/* A word that a stream waits for must not go: better some memory than a GPU that reads what is
+ * somebody else's, or a program that does not end.
+ */
+static void leave_behind(struct dlr_device *dev)
+{
+    dlr_warn(
+        "a GPU's stream does not come to its last snapshot: memory for copies stays");
+    pthread_mutex_lock(&lock);
+    dev->next = left;
+    left = dev;
+    pthread_mutex_unlock(&lock);
+}
+
 static void cuda_close(struct dlr_device *dev)
 {
+    bool over = true;
+
     if (enter(dev) == 0) {
-        dlr_kernels_free(dev->kernels);
-        for (unsigned i = 0; i < 2; i++)
-            if (dev->fetched[i])
-                CU(cuEventDestroy)(dev->fetched[i]);
-        for (unsigned i = 0; i < 2; i++) {
-            if (dev->stalls[i].open) /* a stream may come to the word only now */
-                CU(cuEventSynchronize)(dev->stalls[i].to);
-            if (dev->stalls[i].from)
-                CU(cuEventDestroy)(dev->stalls[i].from);
-            if (dev->stalls[i].to)
-                CU(cuEventDestroy)(dev->stalls[i].to);
-        }
-        if (dev->stage)
-            CU(cuMemFreeHost)(dev->stage);
-        if (dev->done)
-            CU(cuMemFreeHost)((void *)dev->done);
-        if (dev->begun)
-            CU(cuEventDestroy)(dev->begun);
-        if (dev->stream)
-            CU(cuStreamDestroy)(dev->stream);
+        over = dlr_stalls_await(&dev->stalls);
+        if (over)
+            destroy(dev);
         leave(dev);
     }
-    free(dev);
+    if (over)
+        free(dev);
+    else
+        leave_behind(dev);
 }
 
 /* In the device's context: stream, events, staging buffer, the word streams wait for. */
@@ -175,11 +191,8 @@ static CUresult build(struct dlr_device *dev)
         r = CU(cuEventCreate)(&dev->begun, event);
     for (unsigned i = 0; r == CUDA_SUCCESS && i < 2; i++)
         r = CU(cuEventCreate)(&dev->fetched[i], event);
-    for (unsigned i = 0; r == CUDA_SUCCESS && i < 2; i++) {
-        r = CU(cuEventCreate)(&dev->stalls[i].from, CU_EVENT_DEFAULT);
-        if (r == CUDA_SUCCESS)
-            r = CU(cuEventCreate)(&dev->stalls[i].to, CU_EVENT_BLOCKING_SYNC);
-    }
+    if (r == CUDA_SUCCESS)
+        r = dlr_stalls_init(&dev->stalls);
     if (r == CUDA_SUCCESS)
         r = CU(cuMemHostAlloc)((void **)&dev->stage, 2 * DLR_DEVICE_HALF,
                                CU_MEMHOSTALLOC_DEVICEMAP);
@@ -276,17 +289,16 @@ static int reach(struct dlr_device *dev)
 /* The events beside it only measure: without them the hold is as good. */
 static int hold(struct dlr_device *dev, void *stream)
 {
-    struct stall *stall = &dev->stalls[dev->turn % 2];
     int rc = enter(dev);
     bool timed;
 
     if (rc < 0)
         return rc;
-    timed = !stall->open && CU(cuEventRecord)(stall->from, stream) == CUDA_SUCCESS;
+    timed = dlr_stalls_from(&dev->stalls, dev->turn, stream);
     rc = result(CU(cuStreamWaitValue32)(stream, dev->done_dev, dev->turn,
                                         CU_STREAM_WAIT_VALUE_GEQ));
     if (rc == 0 && timed)
-        stall->open = CU(cuEventRecord)(stall->to, stream) == CUDA_SUCCESS;
+        dlr_stalls_to(&dev->stalls, dev->turn, stream);
     leave(dev);
     return rc;
 }
@@ -299,23 +311,11 @@ static void release(struct dlr_device *dev)
 
 static uint64_t held(struct dlr_device *dev)
 {
-    bool any = dev->stalls[0].open || dev->stalls[1].open;
-    uint64_t ns = 0;
+    uint64_t ns;
 
-    if (!any || enter(dev) < 0)
+    if (!dlr_stalls_open(&dev->stalls) || enter(dev) < 0)
         return 0;
-    for (unsigned i = 0; i < 2; i++) {
-        struct stall *stall = &dev->stalls[i];
-        CUresult r = stall->open ? CU(cuEventQuery)(stall->to) : CUDA_ERROR_NOT_READY;
-        float ms = 0;
-
-        if (r == CUDA_ERROR_NOT_READY)
-            continue;
-        if (r == CUDA_SUCCESS &&
-            dlr_cu.elapsed(&ms, stall->from, stall->to) == CUDA_SUCCESS && ms > 0)
-            ns += (uint64_t)((double)ms * 1e6);
-        stall->open = false;
-    }
+    ns = dlr_stalls_tell(&dev->stalls);
     leave(dev);
     return ns;
 }

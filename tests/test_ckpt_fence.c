@@ -352,6 +352,63 @@ static void a_held_stream_spaces_saves(void **state)
     end_life(f);
 }
 
+static void *close_it(void *arg)
+{
+    end_life(arg);
+    return NULL;
+}
+
+/* Hours pass for the library while it closes. */
+static void close_in_time(struct played *f)
+{
+    pthread_t thread;
+    struct timespec soon;
+
+    assert_int_equal(pthread_create(&thread, NULL, close_it, f), 0);
+    do {
+        later_ns += 3600 * INT64_C(1000000000);
+        clock_gettime(CLOCK_MONOTONIC, &soon);
+        soon.tv_nsec = (soon.tv_nsec + 1000000) % 1000000000;
+    } while (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &soon) != 0);
+}
+
+/* Something hangs on the stream, before a snapshot or behind it: the program ends nevertheless. What the
+ * stream waits for is there when it comes to it.
+ */
+static void a_stream_that_hangs_does_not_hold_up_the_end(void **state)
+{
+    static const char *const ways[] = {"after the copies", "before them"};
+    struct played *f = *state;
+
+    for (unsigned copied = 2; copied-- > 0;) {
+        char said[128] =
+            "a GPU's stream does not come to its last snapshot: memory for "
+            "copies stays";
+        uint64_t step;
+
+        print_message("  %s\n", ways[!copied]);
+        setenv("DLROVER_CKPT_FENCE_MS", SHORT_MS, 1);
+        step = begin_life(f, &rows[0]);
+        if (!copied)
+            fake.gate(stream);
+        played_order(f, ++step, 1);
+        fake.hold_copies(copied); /* so that the fence has something to wait for */
+        assert_int_equal(dlr_ckpt_begin(f->ck, step, stream), 1);
+        if (copied)
+            fake.gate(stream);
+        assert_int_equal(dlr_ckpt_fence(f->ck, stream), 0);
+        fake.hold_copies(false);
+        if (copied)
+            played_expect(f, DLR_LOCAL_SEALED);
+        else
+            dlr_format(said, sizeof(said),
+                       "the copies of step %d do not end: going on without", (int)step);
+        close_in_time(f);
+        assert_string_equal(f->warned, said);
+        drain();
+    }
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, played_setup, played_teardown)
@@ -361,6 +418,7 @@ int main(void)
         T(what_begin_copies_may_change_at_once),
         T(a_stream_that_is_late_costs_no_snapshot),
         T(a_held_stream_spaces_saves),
+        T(a_stream_that_hangs_does_not_hold_up_the_end),
     };
 
     return cmocka_run_group_tests(tests, load, unload);
