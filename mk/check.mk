@@ -174,7 +174,9 @@ UNIT_OBJS_test_agent_welcome := tests/worker_rig.c $(UNIT_OBJS_test_agent)
 UNIT_LIBS_test_agent_welcome := $(UNIT_LIBS_test_agent)
 UNIT_OBJS_test_agent_share := tests/worker_rig.c $(UNIT_OBJS_test_agent)
 UNIT_LIBS_test_agent_share := $(UNIT_LIBS_test_agent)
-$(addprefix $(BUILD)/tests/,test_agent test_agent_orders test_agent_ranks test_agent_welcome test_agent_share): | $(BUILD)/dlrover-agent
+UNIT_OBJS_test_agent_corrupt := $(UNIT_OBJS_test_agent_share)
+UNIT_LIBS_test_agent_corrupt := $(UNIT_LIBS_test_agent)
+$(addprefix $(BUILD)/tests/,test_agent test_agent_orders test_agent_ranks test_agent_welcome test_agent_share test_agent_corrupt): | $(BUILD)/dlrover-agent
 
 # Tests that kill the code at every step of it: that code calls out at each of its basic blocks
 # (tests/kill_points.h), in objects of its own.

@@ -420,7 +420,8 @@ struct dlr_agent_rank {
         *slots[DLR_STORE_SLOTS_MAX]; /* mapped when this node owns the rank */
     int slot_fds[DLR_STORE_SLOTS_MAX];
     unsigned
-        reading[DLR_STORE_SLOTS_MAX]; /* requests of the data process that read it */
+        reading[DLR_STORE_SLOTS_MAX];  /* requests of the data process that read it */
+    bool corrupt[DLR_STORE_SLOTS_MAX]; /* it is DEAD when they have ended */
     bool spare_slot;       /* it has one more, for the version that is kept */
     bool write_slot;       /* and one for that which is being written to the disk */
     bool own;              /* runs here in this round */
@@ -473,6 +474,10 @@ void dlr_agent_peek(struct dlr_agent *a, struct dlr_agent_conn *c, uint64_t rank
 /* rc < 0: text is why; else the path of a file, or "": it is in this node's memory. */
 void dlr_agent_peek_answer(struct dlr_agent *a, struct dlr_agent_conn *c, int32_t rank,
                            int rc, const char *text);
+/* A worker found the copy corrupt that it got here, its own or one of these: the slot is dead, or will be
+ * when nobody reads it. Where it lay a good one may come: one that is whole by its head is not sent there.
+ */
+void dlr_agent_peek_bury(struct dlr_agent *a, int32_t rank);
 
 /* --- agent_bring.c ------------------------------------------------------------------ */
 

@@ -13,31 +13,69 @@
 #include "common/str.h"
 #include "mpi_launcher/agent.h"
 
-/* A descriptor for reading of the slot that holds the version, -1 when none does here. */
-static int open_slot(const struct dlr_agent *a, int32_t rank)
+static bool holds(const struct dlr_agent *a, int32_t rank, const struct dlr_slot *slot)
 {
+    enum dlr_slot_state state = dlr_slot_state(slot);
+    struct dlr_slot_info info;
+
+    return (state == DLR_SLOT_SEALED || state == DLR_SLOT_COMMITTED) &&
+           dlr_slot_info(slot, &info) == 0 && info.rank == rank &&
+           info.key == dlr_slot_key(a->conf.key) &&
+           dlr_version_eq(info.version, a->round.restore);
+}
+
+/* The slot that holds the version, mapped, and its number: unmap, close. -1 when none does here. */
+static int find_slot(const struct dlr_agent *a, int32_t rank, bool write,
+                     struct dlr_slot **ret, unsigned *ret_k)
+{
+    int mode = write ? O_RDWR : O_RDONLY;
+
     for (unsigned k = 0; k <= DLR_STORE_BROUGHT; k++) {
         DLR_AUTO_CLOSE int fd = -1;
-        struct dlr_slot_info info;
-        enum dlr_slot_state state;
         struct dlr_slot *slot;
         struct dlr_err err;
         char name[64];
-        int rc;
 
         dlr_store_name(rank, k, name, sizeof(name));
-        fd = openat(a->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-        if (fd < 0 || dlr_slot_map(fd, false, &slot, &err) < 0)
+        fd = openat(a->dir_fd, name, mode | O_CLOEXEC | O_NOFOLLOW);
+        if (fd < 0 || dlr_slot_map(fd, write, &slot, &err) < 0)
             continue;
-        state = dlr_slot_state(slot);
-        rc = dlr_slot_info(slot, &info);
-        dlr_slot_unmap(slot);
-        if ((state == DLR_SLOT_SEALED || state == DLR_SLOT_COMMITTED) && rc == 0 &&
-            info.rank == rank && info.key == dlr_slot_key(a->conf.key) &&
-            dlr_version_eq(info.version, a->round.restore))
+        if (holds(a, rank, slot)) {
+            *ret = slot;
+            *ret_k = k;
             return dlr_steal_fd(&fd);
+        }
+        dlr_slot_unmap(slot);
     }
     return -1;
+}
+
+/* A descriptor for reading of it. */
+static int open_slot(const struct dlr_agent *a, int32_t rank)
+{
+    struct dlr_slot *slot;
+    unsigned k;
+    int fd = find_slot(a, rank, false, &slot, &k);
+
+    if (fd >= 0)
+        dlr_slot_unmap(slot);
+    return fd;
+}
+
+void dlr_agent_peek_bury(struct dlr_agent *a, int32_t rank)
+{
+    struct dlr_agent_rank *r = dlr_agent_rank(a, rank, false);
+    struct dlr_slot *slot;
+    unsigned k;
+    DLR_AUTO_CLOSE int fd = find_slot(a, rank, true, &slot, &k);
+
+    if (fd < 0)
+        return;
+    if (r && k < DLR_STORE_SLOTS_MAX && r->reading[k])
+        r->corrupt[k] = true;
+    else
+        dlr_slot_set_state(slot, DLR_SLOT_DEAD);
+    dlr_slot_unmap(slot);
 }
 
 void dlr_agent_peek_answer(struct dlr_agent *a, struct dlr_agent_conn *c, int32_t rank,

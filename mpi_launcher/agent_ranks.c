@@ -123,13 +123,23 @@ static void bury_open_slots(struct dlr_agent_rank *r)
             dlr_slot_set_state(r->slots[k], DLR_SLOT_DEAD);
 }
 
+/* Who reads them still is of the round that ends, and takes nothing for whole that is not. */
+static void bury_corrupt_slots(struct dlr_agent_rank *r)
+{
+    for (unsigned k = 0; k < DLR_STORE_SLOTS_MAX; k++)
+        if (r->slots[k] && r->corrupt[k])
+            dlr_slot_set_state(r->slots[k], DLR_SLOT_DEAD);
+}
+
 void dlr_agent_ranks_round(struct dlr_agent *a)
 {
     const struct dlr_agent_node *me = dlr_agent_round_node(&a->round, a->node);
 
-    for (unsigned i = 0; i < a->nranks; i++)
+    for (unsigned i = 0; i < a->nranks; i++) {
+        bury_corrupt_slots(a->ranks[i]);
         if (a->ranks[i]->own)
             bury_open_slots(a->ranks[i]);
+    }
     dlr_agent_ranks_stop(a);
     a->has_committed = a->round.has_restore;
     a->committed = a->round.restore;
@@ -395,16 +405,6 @@ void dlr_agent_ranks_reserved(struct dlr_agent *a, int32_t rank, int rc,
         say_no_slots(a, r, why);
 }
 
-/* Where it lay a good copy may come: one that is whole by its head is not sent there. */
-static void bury_corrupt(struct dlr_agent *a, int32_t rank)
-{
-    struct dlr_agent_rank *r = dlr_agent_rank(a, rank, false);
-    int k = r ? dlr_agent_rank_holding(r, a->round.restore) : -1;
-
-    if (k >= 0 && !r->reading[k])
-        dlr_slot_set_state(r->slots[k], DLR_SLOT_DEAD);
-}
-
 void dlr_agent_ranks_restored(struct dlr_agent *a, const struct dlr_local_msg *msg)
 {
     struct dlr_agent_rank *r = dlr_agent_rank(a, msg->rank, false);
@@ -418,7 +418,7 @@ void dlr_agent_ranks_restored(struct dlr_agent *a, const struct dlr_local_msg *m
     r->differs = msg->arg[2] == 1;
     r->corrupt_of = msg->arg[3] <= INT32_MAX ? (unsigned)msg->arg[3] : 0;
     if (r->restored_rc && r->corrupt_of)
-        bury_corrupt(a, (int32_t)(r->corrupt_of - 1));
+        dlr_agent_peek_bury(a, (int32_t)(r->corrupt_of - 1));
     say_restored(a, r, msg->text);
 }
 

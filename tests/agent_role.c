@@ -110,18 +110,29 @@ static void say_uses(void)
     dlr_local_send(AGENT_FD, &m, NULL, 0);
 }
 
-static void on_transfer(const struct dlr_local_msg *m, const char *what)
+static void end_transfer(const struct dlr_local_msg *m)
 {
     struct dlr_local_msg reply = *m;
 
-    note("%s %d %llu/%llu %s%s\n", what, m->rank, (unsigned long long)m->arg[0],
-         (unsigned long long)m->step, m->text, m->arg[3] ? " .." : "");
-    if (dlr_streq(m->text, "/hold"))
-        return; /* it goes on for as long as the test */
     reply.type = DLR_LOCAL_D_DONE;
     reply.arg[2] = 0;
     reply.text_len = 0;
     dlr_local_send(AGENT_FD, &reply, NULL, 0);
+}
+
+static void on_transfer(const struct dlr_local_msg *m, const char *what)
+{
+    static struct dlr_local_msg held;
+
+    note("%s %d %llu/%llu %s%s\n", what, m->rank, (unsigned long long)m->arg[0],
+         (unsigned long long)m->step, m->text, m->arg[3] ? " .." : "");
+    if (dlr_streq(m->text, "/hold")) {
+        held = *m; /* it goes on until "/let-go" */
+        return;
+    }
+    end_transfer(m);
+    if (dlr_streq(m->text, "/let-go"))
+        end_transfer(&held);
 }
 
 static void on_version(const struct dlr_local_msg *m, const char *what)
