@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ckpt/agree.h"
 #include "ckpt/alone_files.h"
 #include "ckpt/client.h"
 #include "ckpt/layout.h"
@@ -19,6 +20,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/file.h"
+#include "common/log.h"
 
 #define KEEP 2 /* versions that all ranks have */
 
@@ -83,27 +85,28 @@ static int alone_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret, unsigne
     return n < 0 ? n : (int)out;
 }
 
-/* Whether every rank's file of step is sound; rank 0's says how many ranks made it. All ranks
- * must choose the same step without a word between them, so each of them verifies all.
- */
-static int verify_all(struct dlr_ckpt *ck, uint64_t step, uint32_t *ret_world)
+static int made_by(void *arg, uint64_t step, uint32_t *ret_world)
 {
+    struct dlr_ckpt *ck = arg;
     struct alone *al = ck->mode;
-    struct dlr_slot_info first = {.world = 1}, info;
-    struct dlr_err quiet;
+    struct dlr_slot_info info;
+    int rc = dlr_alone_map(al->dirfd, 0, step, false, NULL, &info, NULL);
 
-    for (uint32_t rank = 0; rank < first.world; rank++) {
-        int rc = dlr_alone_map(al->dirfd, (int)rank, step, true, NULL, &info, &quiet);
+    if (rc == 0)
+        *ret_world = info.world;
+    return rc;
+}
 
-        if (rc < 0)
-            return rc;
-        if (rank == 0)
-            first = info;
-        if (info.world != first.world)
-            return -EBADMSG; /* a file of another line of steps */
-    }
-    *ret_world = first.world;
-    return 0;
+static int check_file(void *arg, int rank, uint64_t step, uint32_t world)
+{
+    struct dlr_ckpt *ck = arg;
+    struct alone *al = ck->mode;
+    struct dlr_slot_info info;
+    int rc = dlr_alone_map(al->dirfd, rank, step, true, NULL, &info, NULL);
+
+    if (rc == 0 && info.world != world)
+        return -EBADMSG; /* a file of another line of steps */
+    return rc;
 }
 
 static int open_source(void *arg, int rank, struct dlr_slot **ret, struct dlr_err *err)
@@ -150,22 +153,58 @@ static int load_step(struct dlr_ckpt *ck, uint32_t world)
     return rc;
 }
 
+/* Reads the files of all ranks: each that does comes to the same without a word between them. */
+static void choose_alone(struct dlr_ckpt *ck, const uint64_t *steps, unsigned n)
+{
+    struct alone *al = ck->mode;
+
+    for (unsigned i = 0; i < n; i++) {
+        uint32_t world = 0;
+        int rc = made_by(ck, steps[i], &world);
+
+        for (uint32_t rank = 0; rc == 0 && rank < world; rank++)
+            rc = check_file(ck, (int)rank, steps[i], world);
+        if (rc < 0)
+            continue; /* an older one may be whole */
+        al->newer_than = steps[i];
+        al->offer_world = world;
+        return;
+    }
+}
+
 /* The newest version that all its ranks have whole, for good: what restore takes is what
  * dlr_ckpt_regions() has told.
  */
 static int choose(struct dlr_ckpt *ck)
 {
     struct alone *al = ck->mode;
+    const struct dlr_agree with = {al->dirfd,
+                                   ck->conf.rank,
+                                   ck->conf.world,
+                                   ck->conf.agree_ms,
+                                   made_by,
+                                   check_file,
+                                   ck};
     DLR_AUTO_FREE uint64_t *steps = NULL;
-    int n = dlr_alone_complete(al->dirfd, 1, &steps, &ck->err);
+    int n = dlr_alone_complete(al->dirfd, 1, &steps, &ck->err), rc = -ENOTSUP;
+    struct dlr_err err;
 
     if (n < 0)
         return n;
     al->chosen = true;
     al->offer_world = 0;
-    for (int i = 0; i < n && !al->offer_world; i++)
-        if (verify_all(ck, steps[i], &al->offer_world) == 0)
-            al->newer_than = steps[i]; /* else an older one may be whole */
+    if (n == 0)
+        return 0; /* nor will others find anything */
+    if (with.world > 1 && with.limit_ms > 0) {
+        rc = dlr_agree_choose(&with, steps, (unsigned)n, &al->newer_than,
+                              &al->offer_world, &err);
+        if (rc < 0)
+            dlr_warn("reading the files of all ranks: %s", err.text);
+        if (rc == 0)
+            al->offer_world = 0;
+    }
+    if (rc < 0)
+        choose_alone(ck, steps, (unsigned)n);
     return 0;
 }
 
@@ -206,6 +245,8 @@ static int drop_old(struct dlr_ckpt *ck, struct dlr_err *err)
     DLR_AUTO_FREE uint64_t *steps = NULL;
     int n = dlr_alone_complete(al->dirfd, ck->conf.world, &steps, err);
 
+    if (n > 0 && ck->conf.rank == 0 && al->chosen && steps[0] > al->newer_than)
+        dlr_agree_forget(al->dirfd); /* all ranks have gone on from it */
     if (n < KEEP)
         return n < 0 ? n : 0;
     return dlr_alone_remove(al->dirfd, ck->conf.rank, ck->conf.world, 0,

@@ -12,6 +12,8 @@
 
 /* clang-format off */
 const struct dlr_opt dlr_client_opts[] = {
+    {"DLROVER_CKPT_AGREE_MS", DLR_OPT_UINT, FIELD(agree_ms),   "60000",  "MS",
+     "alone: read other ranks' files when they have not said for so long that theirs are right"},
     {"DLROVER_CKPT_AUDIT",    DLR_OPT_UINT, FIELD(audit),      "0",      "N",
      "in each N-th save look for memory changed before its fence"},
     {"DLROVER_CKPT_DEVICE_GATHER", DLR_OPT_SWITCH, FIELD(device_gather), "off", "on|off",

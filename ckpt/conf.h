@@ -14,7 +14,7 @@
 struct dlr_client_conf {
     char dir[PATH_MAX];
     int rank, world;
-    unsigned every, fence_ms, threads, restore_ms, audit;
+    unsigned every, fence_ms, threads, restore_ms, audit, agree_ms;
     bool device_sum, device_gather, device_pin;
 };
 

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ckpt/agree.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "ckpt/slot.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/file.h"
+#include "common/str.h"
+
+#define MAGIC 0x31414c44u /* "DLA1" */
+#define LOOK_MS                                                                        \
+    100 /* nothing tells that another node has written to a shared directory */
+#define NAME_ROOM 32
+
+enum verdict { ASKED = 1, SOUND = 2, UNSOUND = 3, NONE = 4 };
+
+/* What a rank says; of a decision the numbers of all ranks follow. Then the CRC32C of all that. */
+struct word {
+    uint32_t magic, rank, world, verdict;
+    uint32_t made_by; /* ranks of the version */
+    uint32_t beat;    /* rank 0 goes on working */
+    uint64_t nonce;   /* of who says it, in this start */
+    uint64_t asked;   /* of an answer: rank 0's */
+    uint64_t step;
+};
+static_assert(sizeof(struct word) == 48, "on-disk layout");
+
+struct talk {
+    const struct dlr_agree *a;
+    struct word own;
+    uint64_t *heard; /* of rank 0: [world], 0: nothing yet */
+    int watch;       /* of the directory, -1: there is none */
+    unsigned limit_ms;
+    int64_t deadline_ms;
+};
+
+/* --- words ----------------------------------------------------------------------------- */
+
+static void name_of(uint32_t rank, const char *end, char buf[NAME_ROOM])
+{
+    dlr_format(buf, NAME_ROOM, ".agree-%" PRIu32 "%s", rank, end);
+}
+
+static uint32_t sum_of(const void *data, size_t bytes)
+{
+    return dlr_crc32c(0, data, bytes);
+}
+
+/* A word is replaced as a whole and need not outlive a crash: then nobody waits for it. */
+static int say(struct talk *t, enum verdict verdict)
+{
+    size_t heard = verdict == SOUND || verdict == NONE ? (size_t)t->a->world * 8 : 0;
+    size_t bytes = sizeof(t->own) + (t->own.rank == 0 ? heard : 0);
+    DLR_AUTO_FREE char *text = malloc(bytes + sizeof(uint32_t));
+    DLR_AUTO_CLOSE int fd = -1;
+    char name[NAME_ROOM], other[NAME_ROOM];
+    uint32_t crc;
+    int rc;
+
+    if (!text)
+        return -ENOMEM;
+    t->own.verdict = verdict;
+    t->own.beat++;
+    memcpy(text, &t->own, sizeof(t->own));
+    if (bytes > sizeof(t->own))
+        memcpy(text + sizeof(t->own), t->heard, heard);
+    crc = sum_of(text, bytes);
+    memcpy(text + bytes, &crc, sizeof(crc));
+    name_of(t->own.rank, "", name);
+    name_of(t->own.rank, ".new", other);
+    fd = openat(t->a->dirfd, other, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -errno;
+    rc = dlr_write_all(fd, text, bytes + sizeof(crc));
+    if (rc == 0 && renameat(t->a->dirfd, other, t->a->dirfd, name) < 0)
+        rc = -errno;
+    return rc;
+}
+
+/* What rank says, if it is one of as many as we are; its place in a decision is *ret_heard. */
+static bool listen_to(const struct talk *t, uint32_t rank, struct word *ret,
+                      uint64_t *ret_heard)
+{
+    const size_t list = (size_t)t->a->world * 8;
+    DLR_AUTO_FREE char *text = NULL;
+    char name[NAME_ROOM];
+    uint32_t crc;
+    size_t bytes;
+
+    name_of(rank, "", name);
+    if (dlr_file_load(t->a->dirfd, name, sizeof(*ret) + list + sizeof(crc), &text,
+                      &bytes, NULL) < 0 ||
+        bytes < sizeof(*ret) + sizeof(crc))
+        return false;
+    memcpy(&crc, text + bytes - sizeof(crc), sizeof(crc));
+    memcpy(ret, text, sizeof(*ret));
+    if (crc != sum_of(text, bytes - sizeof(crc)) || ret->magic != MAGIC ||
+        ret->rank != rank || ret->world != (uint32_t)t->a->world)
+        return false;
+    *ret_heard = 0;
+    if (bytes == sizeof(*ret) + list + sizeof(crc))
+        memcpy(ret_heard, text + sizeof(*ret) + (size_t)t->a->rank * 8, 8);
+    return true;
+}
+
+/* --- waiting --------------------------------------------------------------------------- */
+
+static void wait_from_now(struct talk *t)
+{
+    t->deadline_ms = dlr_now_ms() + t->limit_ms;
+}
+
+/* Until something may have been said. False when the limit is over. */
+static bool wait_for_words(struct talk *t)
+{
+    char events[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+    struct pollfd p = {t->watch, POLLIN, 0};
+    int64_t left = t->deadline_ms - dlr_now_ms();
+
+    if (left <= 0)
+        return false;
+    poll(&p, 1, left < LOOK_MS ? (int)left : LOOK_MS);
+    while (t->watch >= 0 && read(t->watch, events, sizeof(events)) > 0)
+        ;
+    return true;
+}
+
+/* Without it they look each LOOK_MS, as they do for what other nodes write. */
+static int watch(int dirfd)
+{
+    DLR_AUTO_CLOSE int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    char path[32];
+
+    dlr_format(path, sizeof(path), "/proc/self/fd/%d", dirfd);
+    if (fd < 0 || inotify_add_watch(fd, path, IN_MOVED_TO) < 0)
+        return -1;
+    return dlr_steal_fd(&fd);
+}
+
+/* --- rank 0 ---------------------------------------------------------------------------- */
+
+/* The files of a version that a rank of this world looks at. */
+static bool check_share(const struct dlr_agree *a, uint32_t rank, uint64_t step,
+                        uint32_t made_by)
+{
+    for (uint64_t r = rank; r < made_by; r += (uint32_t)a->world)
+        if (a->check(a->arg, (int)r, step, made_by) < 0)
+            return false;
+    return true;
+}
+
+/* Takes the answers that have come. How many ranks have not answered; *ret_sound becomes false with
+ * the first that found something corrupt.
+ */
+static unsigned take_answers(struct talk *t, bool *answered, bool *ret_sound)
+{
+    uint64_t nothing;
+    unsigned left = 0;
+    struct word w;
+
+    for (uint32_t k = 1; k < (uint32_t)t->a->world; k++) {
+        if (answered[k])
+            continue;
+        answered[k] = listen_to(t, k, &w, &nothing) && w.asked == t->own.nonce &&
+                      w.step == t->own.step;
+        left += !answered[k];
+        if (!answered[k])
+            continue;
+        t->heard[k] = w.nonce;
+        *ret_sound = *ret_sound && w.verdict == SOUND;
+        wait_from_now(t);
+    }
+    return left;
+}
+
+/* Whether all files of the version asked about are right. */
+static int ask_all(struct talk *t, bool *ret_sound)
+{
+    DLR_AUTO_FREE bool *answered = calloc((size_t)t->a->world, sizeof(*answered));
+    int rc = answered ? say(t, ASKED) : -ENOMEM;
+    bool sound;
+
+    if (rc < 0)
+        return rc;
+    sound = t->own.made_by > 0 && check_share(t->a, 0, t->own.step, t->own.made_by);
+    wait_from_now(t);
+    while (take_answers(t, answered, &sound) > 0 && wait_for_words(t))
+        ;
+    for (uint32_t k = 1; sound && k < (uint32_t)t->a->world; k++) {
+        if (answered[k])
+            continue;
+        rc = say(t, ASKED); /* those that wait see that it goes on */
+        if (rc < 0)
+            return rc;
+        sound = check_share(t->a, k, t->own.step, t->own.made_by);
+    }
+    *ret_sound = sound;
+    return 0;
+}
+
+static int lead(struct talk *t, const uint64_t *steps, unsigned n)
+{
+    int rc;
+
+    for (unsigned i = 0; i < n; i++) {
+        bool sound = false;
+
+        t->own.step = steps[i];
+        if (t->a->made_by(t->a->arg, steps[i], &t->own.made_by) < 0)
+            t->own.made_by = 0; /* asked all the same: a decision names who was heard */
+        rc = ask_all(t, &sound);
+        if (rc < 0)
+            return rc;
+        if (sound) {
+            rc = say(t, SOUND);
+            return rc < 0 ? rc : 1;
+        }
+    }
+    return say(t, NONE);
+}
+
+/* --- the others ------------------------------------------------------------------------ */
+
+static int answer(struct talk *t, const struct word *question)
+{
+    t->own.asked = question->nonce;
+    t->own.step = question->step;
+    t->own.made_by = question->made_by;
+    return say(t, check_share(t->a, t->own.rank, question->step, question->made_by)
+                      ? SOUND
+                      : UNSOUND);
+}
+
+static int follow(struct talk *t)
+{
+    uint64_t heard;
+    struct word w, last = {0};
+
+    wait_from_now(t);
+    do {
+        if (!listen_to(t, 0, &w, &heard) || memcmp(&w, &last, sizeof(w)) == 0)
+            continue;
+        last = w;
+        if (heard == t->own.nonce) {
+            t->own.step = w.step;
+            t->own.made_by = w.made_by;
+            return w.verdict == SOUND;
+        }
+        if (w.verdict == ASKED && (w.nonce != t->own.asked || w.step != t->own.step)) {
+            int rc = answer(t, &w);
+
+            if (rc < 0)
+                return rc;
+        }
+        wait_from_now(t);
+    } while (wait_for_words(t));
+    return -ETIMEDOUT;
+}
+
+static int talk(struct talk *t, const uint64_t *steps, unsigned n)
+{
+    char name[NAME_ROOM];
+    int rc;
+
+    if (getrandom(&t->own.nonce, sizeof(t->own.nonce), 0) != sizeof(t->own.nonce))
+        return -EIO;
+    t->own.nonce |= 1; /* 0 is nobody's */
+    /* Those that have answered must not give rank 0 up while it waits for one that does not come. */
+    t->limit_ms = t->own.rank == 0 ? t->a->limit_ms / 2 : t->a->limit_ms;
+    if (t->own.rank == 0)
+        return lead(t, steps, n);
+    rc = follow(t);
+    name_of(t->own.rank, "", name);
+    unlinkat(t->a->dirfd, name,
+             0); /* it was for rank 0, which has decided or is gone */
+    return rc;
+}
+
+int dlr_agree_choose(const struct dlr_agree *a, const uint64_t *steps, unsigned n,
+                     uint64_t *ret_step, uint32_t *ret_world, struct dlr_err *err)
+{
+    DLR_AUTO_FREE uint64_t *heard = calloc((size_t)a->world, sizeof(*heard));
+    DLR_AUTO_CLOSE int fd = watch(a->dirfd);
+    struct talk t = {
+        .a = a,
+        .own = {.magic = MAGIC, .rank = (uint32_t)a->rank, .world = (uint32_t)a->world},
+        .heard = heard,
+        .watch = fd};
+    int rc = heard ? talk(&t, steps, n) : -ENOMEM;
+
+    if (rc == -ETIMEDOUT)
+        return dlr_fail(err, rc, "no word of rank 0 within %u ms", a->limit_ms);
+    if (rc < 0)
+        return dlr_fail(err, rc, "cannot talk to the other ranks: %s", strerror(-rc));
+    *ret_step = t.own.step;
+    *ret_world = t.own.made_by;
+    return rc;
+}
+
+void dlr_agree_forget(int dirfd)
+{
+    char name[NAME_ROOM];
+
+    name_of(0, "", name);
+    unlinkat(dirfd, name, 0);
+}
