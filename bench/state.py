@@ -51,12 +51,17 @@ def cost(cluster, mb, kind):
     off = "--dlrover-checkpoint=off"
     first, again = (run(cluster, mb, kind, turn, off) for turn in "ab")
     saving = run(cluster, mb, kind, "saving", "--dlrover-ckpt-budget=off")
+    before = sum(e["saves"] == 0 for e in saving)  # while memory is reserved
+    saving = saving[before:]
+    if len(saving) < 2:
+        say(f"{mb} MB {kind}: no step in {before} was saved")
+        return
     pairs = list(zip(saving, saving[1:]))
     blocked = [(b["blocked_ns"] - a["blocked_ns"]) / 1e6 for a, b in pairs]
     saved = [ms for ms, (a, b) in zip(blocked, pairs) if b["saves"] > a["saves"]]
     saves = saving[-1]["saves"] - saving[0]["saves"]
     if not saved:
-        say(f"{mb} MB {kind}: no step in {len(blocked)} was saved")
+        say(f"{mb} MB {kind}: {before} steps until the first save, and no other in {len(blocked)}")
         return
     without, with_again, with_saves = (
         statistics.median(e["ns"] for e in steps) / 1e6 for steps in (first, again, saving))
@@ -64,7 +69,7 @@ def cost(cluster, mb, kind):
                           "and CRC on; rank 0")
     row(f"state.{kind}.{mb}mb.blocked", statistics.median(saved), "ms", setup,
         p50=percentile(saved, 50), p99=percentile(saved, 99), max=max(saved),
-        noise=median_interval(saved), saves=saves, steps=len(blocked),
+        noise=median_interval(saved), saves=saves, steps=len(blocked), before_first=before + SKIP,
         given_up=saving[-1]["given_up"], share=100 * sum(blocked) * 1e6 / sum(e["ns"] for e in saving),
         what="time in begin and fence for each step that was saved")
     row(f"state.{kind}.{mb}mb.step", 100 * (with_saves / without - 1), "%", setup,

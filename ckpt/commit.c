@@ -125,6 +125,8 @@ static uint64_t next_step(const struct dlr_commit *c, uint64_t first)
 
 static struct open *unused(struct dlr_commit *c)
 {
+    if (dlr_schedule_alone(&c->when) && oldest(c))
+        return NULL;
     for (struct open *o = c->open; o < c->open + c->conf.open_max; o++)
         if (!o->used)
             return o;
@@ -255,7 +257,7 @@ int dlr_commit_new(const struct dlr_commit_conf *conf, const struct dlr_commit_o
     c->conf = *conf;
     set_defaults(&c->conf);
     dlr_schedule_init(&c->when, c->conf.beat_ms, c->conf.margin_steps,
-                      c->conf.margin_max);
+                      c->conf.margin_max, c->conf.alone);
     c->ops = *ops;
     c->arg = arg;
     *ret = c;

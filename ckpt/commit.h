@@ -54,6 +54,10 @@ struct dlr_commit_conf {
     int64_t beat_ms;
     /* versions open at a time, 0: DLR_COMMIT_OPEN_MAX, which is the most */
     unsigned open_max;
+    /* so many of the first versions are ordered one at a time: what they take tells how far
+     * apart the others must be. 0: none
+     */
+    unsigned alone;
 };
 
 int dlr_commit_new(const struct dlr_commit_conf *conf, const struct dlr_commit_ops *ops,

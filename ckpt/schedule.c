@@ -8,11 +8,12 @@
 #define BUSY_CLEAN 4  /* commits in a row after which those are forgotten */
 #define CLEAN 8       /* and after which a smaller stride is tried, */
 #define CLEAN_MAX 256 /* doubled each time that it was too small */
+#define NEARER 4 /* a stride comes by one and this part nearer to what commits take */
 #define STRIDE_MAX 1024
 #define MEAN_OF 8
 
 void dlr_schedule_init(struct dlr_schedule *s, int64_t beat_ms, unsigned margin,
-                       unsigned margin_max)
+                       unsigned margin_max, unsigned alone)
 {
     *s = (struct dlr_schedule){.beat_ms = beat_ms,
                                .margin = margin,
@@ -20,7 +21,8 @@ void dlr_schedule_init(struct dlr_schedule *s, int64_t beat_ms, unsigned margin,
                                .margin_max = margin_max > margin ? margin_max : margin,
                                .every = 1,
                                .stride = 1,
-                               .patience = CLEAN};
+                               .patience = CLEAN,
+                               .alone = alone < MEAN_OF ? alone : MEAN_OF - 1};
 }
 
 void dlr_schedule_round(struct dlr_schedule *s)
@@ -77,6 +79,11 @@ unsigned dlr_schedule_stride(const struct dlr_schedule *s)
     return s->stride > s->every ? s->stride : s->every;
 }
 
+bool dlr_schedule_alone(const struct dlr_schedule *s)
+{
+    return s->took < s->alone;
+}
+
 /* Steps that go by until the ranks know of a commit: a slot is not free sooner. */
 static unsigned least_stride(const struct dlr_schedule *s)
 {
@@ -120,9 +127,15 @@ void dlr_schedule_failed(struct dlr_schedule *s)
 
 void dlr_schedule_committed(struct dlr_schedule *s, int64_t took_ms)
 {
-    unsigned n = s->took < MEAN_OF ? ++s->took : MEAN_OF;
+    unsigned n = s->took < MEAN_OF ? ++s->took : MEAN_OF, least;
 
-    s->took_ms += ((double)took_ms - s->took_ms) / n;
+    /* The very first also made connections and touched memory: each of these counts alone. */
+    if (n <= s->alone) {
+        s->took_ms = (double)took_ms;
+        s->stride = least_stride(s);
+        return;
+    }
+    s->took_ms += ((double)took_ms - s->took_ms) / (n - (s->alone ? s->alone - 1 : 0));
     if (++s->margin_clean >= MARGIN_CLEAN) {
         s->margin_clean = 0;
         if (s->margin > s->margin_min)
@@ -130,8 +143,9 @@ void dlr_schedule_committed(struct dlr_schedule *s, int64_t took_ms)
     }
     if (++s->clean % BUSY_CLEAN == 0)
         s->busy = 0;
-    if (s->clean < s->patience || s->stride <= least_stride(s))
+    least = least_stride(s);
+    if (s->clean < s->patience || s->stride <= least)
         return;
-    s->stride--;
+    s->stride -= 1 + (s->stride - least) / NEARER;
     s->clean = 0;
 }

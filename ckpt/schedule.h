@@ -28,11 +28,15 @@ struct dlr_schedule {
     unsigned stride, clean, busy, patience;
     double took_ms; /* mean, from the first seal of a version to its commit */
     unsigned took;  /* how many were seen */
+    unsigned alone; /* so many first ones with no other beside them */
 };
 
-/* margin: first distance of an order from the newest step, at most margin_max. */
+/* margin: first distance of an order from the newest step, at most margin_max. alone: so many
+ * versions must be committed before one is ordered beside another: what they take is the first
+ * stride. At most 7.
+ */
 void dlr_schedule_init(struct dlr_schedule *s, int64_t beat_ms, unsigned margin,
-                       unsigned margin_max);
+                       unsigned margin_max, unsigned alone);
 
 /* Another round: what was learned stays, its steps are unknown. */
 void dlr_schedule_round(struct dlr_schedule *s);
@@ -47,6 +51,9 @@ void dlr_schedule_window(const struct dlr_schedule *s, int64_t now_ms,
 
 /* Steps from one order to the next: what was asked for, or what saves take if that is more. */
 unsigned dlr_schedule_stride(const struct dlr_schedule *s);
+
+/* No version must be ordered while another is open. */
+bool dlr_schedule_alone(const struct dlr_schedule *s);
 
 /* Events. newest: the newest step that was ordered. */
 void dlr_schedule_late(struct dlr_schedule *s, uint64_t step, uint64_t newest);

@@ -33,6 +33,7 @@
 #define RENDEZVOUS_TRIES 2
 #define SAVE_MARGIN 2 /* steps ahead that a save is announced */
 #define SAVE_MARGIN_MAX 64
+#define SAVE_ALONE 2    /* first versions, of which one is open at a time */
 #define DECIDE_MS 10000 /* an undecided version is aborted after this */
 
 void dlr_sup_watch(struct dlr_sup *s, struct dlr_proc *proc, zloop_fn *fn)
@@ -237,6 +238,7 @@ static int open_policy(struct dlr_sup *s, struct dlr_err *err)
         .margin_steps = SAVE_MARGIN,
         .margin_max = SAVE_MARGIN_MAX,
         .beat_ms = s->conf.beat.every_ms,
+        .alone = SAVE_ALONE,
     };
     int rc = dlr_policy_new(&pc, &policy_ops, s, &s->policy, err);
 

@@ -58,15 +58,21 @@ struct rig {
     struct dlr_commit *c;
 };
 
+static inline void rig_up_conf(struct rig *r, unsigned world,
+                               const struct dlr_commit_conf *conf)
+{
+    memset(&r->seen, 0, sizeof(r->seen));
+    assert_int_equal(dlr_commit_new(conf, &seen_ops, &r->seen, &r->c, NULL), 0);
+    assert_int_equal(dlr_commit_round(r->c, 7, world, NULL), 0);
+}
+
 static inline void rig_up_open(struct rig *r, unsigned world, unsigned copies,
                                unsigned open_max)
 {
     struct dlr_commit_conf conf = {
         .copies = copies, .decide_ms = 1000, .open_max = open_max};
 
-    memset(&r->seen, 0, sizeof(r->seen));
-    assert_int_equal(dlr_commit_new(&conf, &seen_ops, &r->seen, &r->c, NULL), 0);
-    assert_int_equal(dlr_commit_round(r->c, 7, world, NULL), 0);
+    rig_up_conf(r, world, &conf);
 }
 
 /* One version at a time. */

@@ -127,7 +127,7 @@ struct world *world_fork(const struct world *w, struct world *n)
     n->c.sets = n->bits;
     n->c.hold_ms = INT64_MIN; /* any pause may be over by now */
     n->c.backoff_ms = 1;
-    dlr_schedule_init(&n->c.when, 200, 1, 1); /* and any distance learned */
+    dlr_schedule_init(&n->c.when, 200, 1, 1, 0); /* and any distance learned */
     n->c.when.known = w->c.when.known;
     n->c.when.step = w->c.when.step;
     now_in = n;

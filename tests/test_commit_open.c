@@ -177,6 +177,63 @@ static void saves_are_as_far_apart_as_they_take(void **state)
     }
 }
 
+/* Of the first versions one is open at a time: a large state is not begun again and again while
+ * nobody knows what a save takes.
+ */
+static void the_first_ones_tell_how_far_apart_they_must_be(void **state)
+{
+    static const struct {
+        int64_t took_ms;
+        unsigned stride;
+    } rows[] = {{20, 1}, {150, 2}, {950, 10}, {4000, 41}};
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct dlr_commit_conf conf = {.decide_ms = 60000, .alone = 2};
+        struct rig r;
+
+        rig_up_conf(&r, 1, &conf);
+        all_ready(&r, false);
+        play(&r, 200, rows[i].took_ms);
+        assert_int_equal(r.seen.aborts, 0);
+        assert_true(r.seen.commits >= 2);
+        assert_int_equal(dlr_commit_stride(r.c), rows[i].stride);
+        dlr_commit_free(r.c);
+    }
+}
+
+/* The first one also made connections and took memory. */
+static void a_slow_first_one_is_forgotten(void **state)
+{
+    struct dlr_commit_conf conf = {.decide_ms = 60000, .alone = 2};
+    struct rig r;
+
+    rig_up_conf(&r, 1, &conf);
+    all_ready(&r, false);
+    play(&r, 60, 4000);
+    assert_int_equal(dlr_commit_stride(r.c), 41);
+    play(&r, 200, 20);
+    assert_int_equal(dlr_commit_stride(r.c), 1);
+    dlr_commit_free(r.c);
+}
+
+/* Half of a wide stride is gone within twice as many saves as it takes to trust one step less. */
+static void a_wide_stride_is_left_in_large_paces(void **state)
+{
+    struct dlr_schedule s;
+
+    dlr_schedule_init(&s, 200, 2, 64, 1);
+    dlr_schedule_see(&s, 1, 0);
+    dlr_schedule_see(&s, 11, 1000);
+    dlr_schedule_committed(&s, 10000);
+    assert_int_equal(dlr_schedule_stride(&s), 101);
+    for (unsigned i = 0; i < 24; i++)
+        dlr_schedule_committed(&s, 50);
+    assert_in_range(dlr_schedule_stride(&s), 2, 60);
+    for (unsigned i = 0; i < 200; i++)
+        dlr_schedule_committed(&s, 50);
+    assert_int_equal(dlr_schedule_stride(&s), 1);
+}
+
 static void a_rank_that_was_busy_once_changes_nothing(void **state)
 {
     struct rig r;
@@ -204,6 +261,9 @@ int main(void)
         cmocka_unit_test(a_failure_withdraws_what_no_rank_has_begun),
         cmocka_unit_test(each_open_version_has_its_own_deadline),
         cmocka_unit_test(saves_are_as_far_apart_as_they_take),
+        cmocka_unit_test(the_first_ones_tell_how_far_apart_they_must_be),
+        cmocka_unit_test(a_slow_first_one_is_forgotten),
+        cmocka_unit_test(a_wide_stride_is_left_in_large_paces),
         cmocka_unit_test(a_rank_that_was_busy_once_changes_nothing),
     };
 
