@@ -44,16 +44,35 @@ bool dlr_cadence_every_step(const struct dlr_cadence *c,
 
 struct dlr_cadence_risk {
     unsigned nodes;
-    bool copies;       /* memory survives the loss of one node */
-    double write_s;    /* one version, from the order to its manifest */
-    unsigned lost;     /* nodes this run has lost, */
+    unsigned covered; /* losses in one set at a time that memory survives; 0: none */
+    unsigned set;   /* nodes that share one: a snapshot's own, and who has part of it */
+    double write_s; /* one version, from the order to its manifest; 0: not known */
+    unsigned lost;  /* nodes this run has lost, */
     double node_hours; /* and in how long */
 };
 
-/* Seconds from one write to the next (Young 1974, Daly 2006), at least write_s / the share of
- * time that may be spent writing; *ret_mtbf_s: what it takes for the mean time between failures
- * that memory does not survive.
+struct dlr_cadence_persist {
+    double every_s; /* from one write to the next */
+    double mtbf_s;  /* mean time between losses that memory does not survive */
+    const char
+        *bound; /* what every_s comes from: "young-daly", "duty", "least", "most" */
+};
+
+/* How often a version is worth writing to the disk. every_s is what loses least time for a write that
+ * takes write_s and for failures mtbf_s apart: Young's sqrt(2 write_s mtbf_s) (J. W. Young, CACM 17(9), 1974)
+ * in Daly's third-order form (J. T. Daly, FGCS 22(3), 2006), but so much that writing takes a tenth
+ * of the time at most (duty), and a minute (least) to a day (most).
+ *
+ * mtbf_s counts only what memory does not survive: more than `covered` losses of one set between two
+ * re-protections. A node is lost L = (1 + lost) / (6335 h + node_hours) times an hour: the published figure
+ * of a long run stands for one loss in its time. A first loss, of any node, comes nodes * L times an
+ * hour. It is one too many when `covered` more of its set follow before every rank has all its
+ * copies again. The i-th of them does with the chance 1/20 + (set - i) * L * w: together with the
+ * others, or by itself in the window w. So mtbf = 1 / (nodes * L * the product of these chances).
+ * Assumed, not measured: one loss in 20 takes one more node of the set with it (a switch, a
+ * rack's power, the job itself); w is a minute; otherwise nodes fail independently; sets share no node.
  */
-double dlr_cadence_persist_s(const struct dlr_cadence_risk *r, double *ret_mtbf_s);
+void dlr_cadence_persist(const struct dlr_cadence_risk *r,
+                         struct dlr_cadence_persist *ret);
 
 #endif

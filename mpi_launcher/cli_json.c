@@ -89,6 +89,8 @@ static void add_steps(json_t *j, const struct dlr_cli_state *s, int64_t now_ms)
                         s->network ? json_incref(s->network) : json_null());
     json_object_set_new(j, "every_step",
                         s->every_step ? json_incref(s->every_step) : json_null());
+    json_object_set_new(j, "persisted",
+                        s->persisted ? json_incref(s->persisted) : json_null());
     json_object_set_new(j, "no_memory", json_integer(s->no_memory));
 }
 

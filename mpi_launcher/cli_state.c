@@ -368,6 +368,11 @@ static void on_every_step(struct dlr_cli_state *s, const json_t *e)
     keep(&s->every_step, e);
 }
 
+static void on_persisted(struct dlr_cli_state *s, const json_t *e)
+{
+    keep(&s->persisted, e);
+}
+
 static void on_suspended(struct dlr_cli_state *s, const json_t *e)
 {
     s->suspended = true;
@@ -406,6 +411,7 @@ static const struct {
     {"round_end", DLR_CLI_ENDING, on_round_end},
     {"cleared", DLR_CLI_CLEARED, NULL},
     {"persist", DLR_CLI_PERSIST, NULL},
+    {"persisted", DLR_CLI_NOTHING, on_persisted},
     {"requeue", DLR_CLI_REQUEUE, on_why},
     {"requeued", DLR_CLI_REQUEUE, on_why},
     {"controller_away", DLR_CLI_CLEARED, on_why},
@@ -502,5 +508,6 @@ void dlr_cli_state_done(struct dlr_cli_state *s)
     json_decref(s->cadence);
     json_decref(s->every_step);
     json_decref(s->network);
+    json_decref(s->persisted);
     *s = (struct dlr_cli_state){0};
 }

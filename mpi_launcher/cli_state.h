@@ -88,8 +88,8 @@ struct dlr_cli_state {
     char *bare_node;   /* which was lost, or NULL */
     int64_t step;      /* -1: none known in this round */
     int64_t step_ms;
-    double rate;                            /* steps/s, 0 unknown */
-    json_t *cadence, *every_step, *network; /* the newest such event, or NULL */
+    double rate;                                        /* steps/s, 0 unknown */
+    json_t *cadence, *every_step, *network, *persisted; /* newest such event, or NULL */
     int64_t commits, aborts;
     int64_t no_memory;   /* ranks for which a node had no room for snapshots, 0 none */
     char *no_memory_why; /* of this round: which node and why, or NULL */

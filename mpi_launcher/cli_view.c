@@ -441,6 +441,7 @@ void dlr_cli_view(const struct dlr_cli_look *look, const struct dlr_cli_state *s
     if (!s->over) {
         put_told(p, "saves", s->cadence);
         put_told(p, "", s->every_step);
+        put_told(p, "disk", s->persisted);
         put_told(p, "network", s->network);
     }
     put_counts(p, s);

@@ -73,6 +73,8 @@ static const struct {
                 "[{version:null}no checkpoint was written][: {why}]"},
     {"persisted", "[{version:version} is on the disk: {files#file}][ in {took_ms:ms}]"
                   "[; {skipped:above0} left out so far]"
+                  "[; the next in {every_s:s} ({bound}: {nodes#node}, {lost} lost so far, memory "
+                  "survives {covered} of a set, more are lost each {mtbf_s:s})]"
                   "[{wanted:version} was not written: {why}]"},
     {"requeue", "slurmctld is asked[ by the agent on {by}] to requeue the job"
                 "[ without {exclude}]: {why}"},

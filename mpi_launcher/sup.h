@@ -147,6 +147,11 @@ struct dlr_sup {
     int state_fd;        /* the keeper's memory file, -1 without keeper */
     int signal_fd;
     int64_t started_ms;
+    struct {
+        unsigned nodes;   /* lost in all of the run */
+        double node_s;    /* what training nodes had run before, in seconds of one, */
+        int64_t since_ms; /* since when they run now */
+    } losses;
 
     zloop_t *loop;
     struct dlr_server *server;
@@ -525,6 +530,12 @@ int dlr_sup_disk_give(const struct dlr_plan_file *files, unsigned n, int *ret_fd
 void dlr_sup_disk_take(struct dlr_sup *s, int fd);
 /* Where the run's written versions are. */
 int dlr_sup_persist_dir(const struct dlr_sup *s, char *buf, size_t size);
+
+/* --- sup_losses.c: nodes that the run has lost, in all its life ----------------------------- */
+double dlr_sup_losses_hours(const struct dlr_sup *s); /* of nodes, to lose them in */
+void dlr_sup_losses_state(const struct dlr_sup *s,
+                          json_t *state); /* for the next one */
+void dlr_sup_losses_take(struct dlr_sup *s, const json_t *state);
 
 /* --- sup_vetted.c: the older version that stays in memory ---------------------------------- */
 /* Parity keeps none: a number is refused, auto is off, which is said. */

@@ -7,7 +7,6 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "ckpt/cadence.h"
 #include "common/cleanup.h"
 #include "common/str.h"
 
@@ -26,17 +25,44 @@ void dlr_sup_due_start(const struct dlr_sup *s, struct dlr_sup_due *d)
         d->last = s->files[0].copy.version;
 }
 
-/* What --dlrover-persist-every=auto comes to now. */
-static double auto_s(const struct dlr_sup *s, double write_s, double *ret_mtbf_s)
+/* Nodes that lose or keep a snapshot together. */
+static unsigned set_size(const struct dlr_sup *s, unsigned covered)
 {
-    double hours = (double)(dlr_sup_now() - s->started_ms) / 3.6e6;
-    struct dlr_cadence_risk risk = {
-        .nodes = s->plan.nplaces, .copies = dlr_sup_copies(s) > 0, .write_s = write_s};
+    unsigned ranks[DLR_PARITY_DATA_MAX], most = 1;
 
-    risk.node_hours = hours * s->plan.nplaces;
-    for (unsigned i = 0; i < s->members.n; i++)
-        risk.lost += dlr_policy_is_lost(s->policy, i);
-    return dlr_cadence_persist_s(&risk, ret_mtbf_s);
+    for (unsigned r = 0; s->sets.rows > 0 && r < s->sets.world; r++) {
+        unsigned n = dlr_sets_group(&s->sets, r, ranks);
+
+        most = n > most ? n : most;
+    }
+    return most + covered;
+}
+
+bool dlr_sup_due_next(const struct dlr_sup *s, const struct dlr_sup_due *d,
+                      struct dlr_cadence_risk *ret_risk,
+                      struct dlr_cadence_persist *ret)
+{
+    unsigned covered = dlr_sup_copies(s);
+
+    *ret_risk = (struct dlr_cadence_risk){.nodes = s->plan.nplaces,
+                                          .covered = covered,
+                                          .set = set_size(s, covered),
+                                          .write_s = d->write_s,
+                                          .lost = s->losses.nodes,
+                                          .node_hours = dlr_sup_losses_hours(s)};
+    if (is_auto(s))
+        dlr_cadence_persist(ret_risk, ret);
+    return is_auto(s);
+}
+
+static bool has_passed(const struct dlr_sup *s, const struct dlr_sup_due *d,
+                       int64_t since_ms)
+{
+    struct dlr_cadence_persist next;
+    struct dlr_cadence_risk risk;
+
+    dlr_sup_due_next(s, d, &risk, &next);
+    return (double)since_ms >= 1e3 * next.every_s;
 }
 
 bool dlr_sup_due(struct dlr_sup *s, const struct dlr_sup_due *d, struct dlr_version v,
@@ -44,21 +70,12 @@ bool dlr_sup_due(struct dlr_sup *s, const struct dlr_sup_due *d, struct dlr_vers
 {
     const struct dlr_every_conf *every = &s->conf.persist_every;
     int64_t since_ms = dlr_sup_now() - d->last_ms;
-    double mtbf_s;
 
     if (is_auto(s))
-        return !d->off && !busy &&
-               (double)since_ms >= 1e3 * auto_s(s, d->write_s, &mtbf_s);
+        return !d->off && !busy && has_passed(s, d, since_ms);
     if (every->ms)
         return since_ms >= (int64_t)every->ms;
     return v.step / every->steps != d->last.step / every->steps;
-}
-
-double dlr_sup_due_next_s(const struct dlr_sup *s, const struct dlr_sup_due *d,
-                          double *ret_mtbf_s)
-{
-    *ret_mtbf_s = 0;
-    return is_auto(s) ? auto_s(s, d->write_s, ret_mtbf_s) : 0;
 }
 
 /* --- a default that cannot be had ----------------------------------------------------------- */

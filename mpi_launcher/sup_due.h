@@ -6,6 +6,7 @@
 #ifndef DLR_MPI_LAUNCHER_SUP_DUE_H
 #define DLR_MPI_LAUNCHER_SUP_DUE_H
 
+#include "ckpt/cadence.h"
 #include "mpi_launcher/sup.h"
 
 /* All 0 but what dlr_sup_due_start() sets. */
@@ -35,10 +36,11 @@ int dlr_sup_due_place(struct dlr_sup *s, struct dlr_sup_due *d, char *ret_why,
 bool dlr_sup_due_quiet(const struct dlr_sup *s, const struct dlr_sup_due *d);
 void dlr_sup_due_failed(struct dlr_sup *s, struct dlr_sup_due *d, const char *why);
 
-/* Seconds from one write to the next and between failures that memory does not survive, as auto has
- * it now; both 0 where the user has said how often.
+/* What --dlrover-persist-every=auto comes to now, and from what; false where the user has said how
+ * often, and only the inputs are set.
  */
-double dlr_sup_due_next_s(const struct dlr_sup *s, const struct dlr_sup_due *d,
-                          double *ret_mtbf_s);
+bool dlr_sup_due_next(const struct dlr_sup *s, const struct dlr_sup_due *d,
+                      struct dlr_cadence_risk *ret_risk,
+                      struct dlr_cadence_persist *ret);
 
 #endif

@@ -382,16 +382,21 @@ static void written(struct dlr_sup *s, const struct manifest *m)
 {
     struct dlr_periodic *p = s->periodic;
     int64_t took_ms = dlr_sup_now() - p->begun_ms;
-    double mtbf_s, next_s;
+    struct dlr_cadence_persist next;
+    struct dlr_cadence_risk risk;
+    bool is_auto;
 
     p->said = false;
     p->due.write_s = took_ms > 0 ? (double)took_ms / 1e3 : 1e-3;
-    next_s = dlr_sup_due_next_s(s, &p->due, &mtbf_s);
-    dlr_journal_note(s->journal, "persisted", "s:o,s:i,s:I,s:I,s:i,s:I,s:I", "version",
-                     dlr_sup_version(&m->write.version), "files", (int)m->count,
-                     "bytes", (json_int_t)m->bytes, "took_ms", (json_int_t)took_ms,
-                     "skipped", p->skipped, "every_s", (json_int_t)next_s, "mtbf_s",
-                     (json_int_t)mtbf_s);
+    is_auto = dlr_sup_due_next(s, &p->due, &risk, &next);
+    dlr_journal_note(
+        s->journal, "persisted", "s:o,s:i,s:I,s:I,s:i,s:s,s:i,s:i,s:i,s:o,s:o",
+        "version", dlr_sup_version(&m->write.version), "files", (int)m->count, "bytes",
+        (json_int_t)m->bytes, "took_ms", (json_int_t)took_ms, "skipped", p->skipped,
+        "bound", is_auto ? next.bound : "user", "nodes", risk.nodes, "lost", risk.lost,
+        "covered", risk.covered, "every_s",
+        is_auto ? json_integer((json_int_t)next.every_s) : json_null(), "mtbf_s",
+        is_auto ? json_integer((json_int_t)next.mtbf_s) : json_null());
 }
 
 static void look_at_manifest(struct dlr_sup *s)

@@ -16,6 +16,7 @@ void dlr_sup_give_up(struct dlr_sup *s, unsigned node, const char *why,
     struct dlr_member *m = &s->members.list[node];
 
     m->here = false;
+    s->losses.nodes++;
     dlr_sup_say(s, "%s", why);
     dlr_journal_note(s->journal, "node_dead", "s:s,s:s,s:I", "node", m->node.name,
                      "why", reason, "silent_ms", (json_int_t)silent_ms);

@@ -37,12 +37,17 @@ static json_t *run_state(struct dlr_sup *s)
     uint32_t next = s->have_plan ? dlr_policy_round(s->policy) + 1 : s->resume_round;
     json_t *ended = s->finished ? json_integer(s->exit_code) : json_null();
 
-    return json_pack("{s:o,s:i,s:i,s:I,s:i,s:i,s:i,s:o,s:o,s:o}", "ended", ended, "v",
-                     DLR_MSG_VERSION, "incarnation", s->info.incarnation, "next_round",
-                     (json_int_t)next, "restarts", dlr_policy_restarts(s->policy),
-                     "places", s->full_places, "world", s->full_world, "committed",
-                     dlr_sup_version(has ? &newest : NULL), "bad", dlr_sup_bad_state(s),
-                     "vetted", dlr_sup_version(s->has_vetted ? &s->vetted : NULL));
+    json_t *state =
+        json_pack("{s:o,s:i,s:i,s:I,s:i,s:i,s:i,s:o,s:o,s:o}", "ended", ended, "v",
+                  DLR_MSG_VERSION, "incarnation", s->info.incarnation, "next_round",
+                  (json_int_t)next, "restarts", dlr_policy_restarts(s->policy),
+                  "places", s->full_places, "world", s->full_world, "committed",
+                  dlr_sup_version(has ? &newest : NULL), "bad", dlr_sup_bad_state(s),
+                  "vetted", dlr_sup_version(s->has_vetted ? &s->vetted : NULL));
+
+    if (state)
+        dlr_sup_losses_state(s, state);
+    return state;
 }
 
 /* The keys of the nodes' connections, proven by a credential, and their data processes. */
@@ -138,6 +143,7 @@ static void take_run_state(struct dlr_sup *s, const json_t *state)
     s->resume_restarts = number(state, "restarts", UINT32_MAX);
     dlr_sup_bad_take(s, state);
     dlr_sup_vetted_take(s, state);
+    dlr_sup_losses_take(s, state);
 }
 
 /* It has ended already: its code is all that is left to be told. */
@@ -310,6 +316,7 @@ int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err)
         return dlr_fail(err, -EINVAL, "SLURM_JOB_ID='%s' is not a number", s->info.job);
     if (kept) /* the first supervisor has made it; workers must not wait for it now */
         dlr_sup_file_do(s, dlr_sup_file_mkdirs, s->info.dir, NULL);
+    s->losses.since_ms = dlr_sup_now();
     rc = kept ? take_over(s, kept, err) : load_file(s, err);
     if (rc == 0)
         rc = load_disk(s, err);

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -108,25 +109,48 @@ static void writes_follow_young_and_daly(void **state)
         const char *name;
         struct dlr_cadence_risk risk;
         double mtbf_h, every_s;
+        const char *bound;
     } rows[] = {
-        {"one node", {1, false, 30, 0, 0}, 6335, 36972},
-        {"100 nodes without copies", {100, false, 30, 0, 0}, 63.35, 3679},
-        {"100 nodes with copies", {100, true, 30, 0, 0}, 1266.9, 16521},
-        {"1000 nodes with copies", {1000, true, 30, 0, 0}, 126.7, 5211},
-        {"the same, two lost in 1000 h", {1000, true, 30, 2, 1000}, 48.9, 3230},
-        {"a slow write", {100, false, 1800, 0, 0}, 63.35, 27466},
-        {"the duty bounds it", {1000, false, 1800, 0, 0}, 6.335, 18000},
-        {"nothing was written yet", {100, true, 0, 0, 0}, 1266.9, 60},
-        {"a day at least", {1, true, 60, 0, 0}, 126692, 86400},
+        {"one node", {1, 0, 1, 30, 0, 0}, 6335, 36972, "young-daly"},
+        {"100, no copies", {100, 0, 1, 30, 0, 0}, 63.35, 3679, "young-daly"},
+        {"100, copies", {100, 1, 2, 30, 0, 0}, 1266.9, 16521, "young-daly"},
+        {"1000, copies", {1000, 1, 2, 30, 0, 0}, 126.7, 5211, "young-daly"},
+        {"1000, two copies", {1000, 2, 3, 30, 0, 0}, 2533.6, 23375, "young-daly"},
+        {"1000, xor:8", {1000, 1, 9, 30, 0, 0}, 126.65, 5211, "young-daly"},
+        {"1000, rs:8+2", {1000, 2, 10, 30, 0, 0}, 2531.7, 23367, "young-daly"},
+        {"two lost in 1000 h", {1000, 1, 2, 30, 2, 1000}, 48.9, 3230, "young-daly"},
+        {"16 lost in 1000 h", {1000, 1, 2, 30, 16, 1000}, 8.622, 1345, "young-daly"},
+        {"a slow write", {100, 0, 1, 1800, 0, 0}, 63.35, 27466, "young-daly"},
+        {"the duty", {1000, 0, 1, 1800, 0, 0}, 6.335, 18000, "duty"},
+        {"the first", {100, 1, 2, 0, 0, 0}, 1266.9, 60, "least"},
+        {"rarely", {1, 1, 2, 60, 0, 0}, 126692, 86400, "most"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        double mtbf_s = 0, s = dlr_cadence_persist_s(&rows[i].risk, &mtbf_s);
+        struct dlr_cadence_persist p;
 
-        print_message("row '%s': %.0f s, %.2f h\n", rows[i].name, s, mtbf_s / 3600);
-        assert_true(fabs(mtbf_s / 3600 / rows[i].mtbf_h - 1) < 1e-2);
-        assert_true(fabs(s / rows[i].every_s - 1) < 1e-2);
+        dlr_cadence_persist(&rows[i].risk, &p);
+        print_message("row '%s': %.0f s, %.2f h\n", rows[i].name, p.every_s,
+                      p.mtbf_s / 3600);
+        assert_true(fabs(p.mtbf_s / 3600 / rows[i].mtbf_h - 1) < 1e-2);
+        assert_true(fabs(p.every_s / rows[i].every_s - 1) < 1e-2);
+        assert_string_equal(p.bound, rows[i].bound);
     }
+}
+
+/* The chance of a window counts for sets that are large where nodes fail often. */
+static void more_that_may_be_lost_together_is_written_more_often(void **state)
+{
+    struct dlr_cadence_risk often = {100, 1, 2, 30, 1000, 1000};
+    struct dlr_cadence_persist small, large;
+
+    dlr_cadence_persist(&often, &small);
+    often.set = 33;
+    dlr_cadence_persist(&often, &large);
+    assert_true(large.mtbf_s < small.mtbf_s / 2);
+    often.covered = 0;
+    dlr_cadence_persist(&often, &large);
+    assert_true(large.mtbf_s < small.mtbf_s / 10);
 }
 
 int main(void)
@@ -136,6 +160,7 @@ int main(void)
         cmocka_unit_test(every_step_is_judged_by_time_and_price),
         cmocka_unit_test(a_mean_follows),
         cmocka_unit_test(writes_follow_young_and_daly),
+        cmocka_unit_test(more_that_may_be_lost_together_is_written_more_often),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -145,6 +145,15 @@ static const struct {
     {"{\"event\":\"persisted\",\"version\":[0,48],\"files\":4,\"bytes\":9,\"took_ms\":480,"
      "\"skipped\":2}",
      "step 48 of round 0 is on the disk: 4 files in 0.48 s; 2 left out so far"},
+    {"{\"event\":\"persisted\",\"version\":[0,48],\"files\":1,\"bytes\":9,\"took_ms\":480,"
+     "\"skipped\":0,\"bound\":\"young-daly\",\"nodes\":100,\"lost\":2,\"covered\":1,"
+     "\"every_s\":3600,\"mtbf_s\":864000}",
+     "step 48 of round 0 is on the disk: 1 file in 0.48 s; the next in 1 h 0 min (young-daly: 100 "
+     "nodes, 2 lost so far, memory survives 1 of a set, more are lost each 10 d 0 h)"},
+    {"{\"event\":\"persisted\",\"version\":[0,48],\"files\":1,\"bytes\":9,\"took_ms\":480,"
+     "\"skipped\":0,\"bound\":\"user\",\"nodes\":100,\"lost\":2,\"covered\":1,"
+     "\"every_s\":null,\"mtbf_s\":null}",
+     "step 48 of round 0 is on the disk: 1 file in 0.48 s"},
     {"{\"event\":\"persisted\",\"version\":null,\"wanted\":[0,48],\"why\":\"no room\"}",
      "step 48 of round 0 was not written: no room"},
     {"{\"event\":\"requeue\",\"why\":\"3 are left\",\"exclude\":[\"n2\",\"n3\"]}",
@@ -502,6 +511,37 @@ static void a_small_terminal_shows_the_dead_first(void **state)
     dlr_cli_state_done(&s);
 }
 
+static void the_newest_write_to_the_disk_is_shown(void **state)
+{
+    static const char line[] =
+        "{\"time\":\"2026-11-21T03:00:12.000Z\",\"event\":\"persisted\","
+        "\"version\":[0,120],\"files\":2,\"took_ms\":480,\"bound\":\"duty\",\"nodes\":"
+        "2,"
+        "\"lost\":1,\"covered\":1,\"every_s\":690,\"mtbf_s\":86400}";
+    struct dlr_cli_look look = {.width = 200};
+    struct dlr_cli_run where = {.job = "41", .run = "r"};
+    struct dlr_cli_state s;
+    char *text = NULL;
+    json_t *j;
+    size_t size;
+
+    dlr_cli_state_init(&s);
+    dlr_cli_state_line(&s, line, sizeof(line) - 1);
+    look.out = open_memstream(&text, &size);
+    dlr_cli_view(&look, &s, &where, s.last_ms);
+    fclose(look.out);
+    assert_non_null(
+        strstr(text, "\ndisk       step 120 of round 0 is on the disk: 2 files"));
+    assert_non_null(strstr(text, "the next in 11 min 30 s (duty: 2 nodes, 1 lost"));
+    j = dlr_cli_view_json(&s, &where, s.last_ms);
+    assert_int_equal(
+        json_integer_value(json_object_get(json_object_get(j, "persisted"), "every_s")),
+        690);
+    json_decref(j);
+    free(text);
+    dlr_cli_state_done(&s);
+}
+
 static int use_utc(void **state)
 {
     setenv("TZ", "UTC", 1);
@@ -524,6 +564,7 @@ int main(void)
         cmocka_unit_test(ends_are_told_apart),
         cmocka_unit_test(phases_follow_the_events),
         cmocka_unit_test(hostile_lines_are_counted_and_passed_over),
+        cmocka_unit_test(the_newest_write_to_the_disk_is_shown),
         cmocka_unit_test(a_small_terminal_shows_the_dead_first),
     };
 

@@ -133,6 +133,31 @@ static void it_has_its_limit_under_the_next_supervisor_too(void **state)
     assert_int_equal(s.draining.pid, 0); /* the next round's srun may start */
 }
 
+/* Over supervisors and requeues: hours of nodes and the nodes that were lost in them. */
+static void what_the_run_has_lost_is_counted_on(void **state)
+{
+    json_t *left = json_object();
+
+    s.plan.nplaces = 4;
+    s.losses.since_ms = now_ms;
+    s.losses.nodes = 2;
+    now_ms += 3600 * 1000;
+    assert_true(dlr_sup_losses_hours(&s) == 4);
+    dlr_sup_losses_state(&s, left);
+    memset(&s.losses, 0, sizeof(s.losses)); /* the next one */
+    s.losses.since_ms = now_ms;
+    dlr_sup_losses_take(&s, left);
+    assert_int_equal(s.losses.nodes, 2);
+    s.plan.nplaces = 3;
+    now_ms += 3600 * 1000;
+    assert_true(dlr_sup_losses_hours(&s) == 7);
+    json_object_clear(left); /* of a suite that did not count */
+    dlr_sup_losses_take(&s, left);
+    assert_int_equal(s.losses.nodes, 0);
+    assert_true(dlr_sup_losses_hours(&s) == 3);
+    json_decref(left);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -144,6 +169,8 @@ int main(void)
                                         end),
         cmocka_unit_test_setup_teardown(it_has_its_limit_under_the_next_supervisor_too,
                                         begin, end),
+        cmocka_unit_test_setup_teardown(what_the_run_has_lost_is_counted_on, begin,
+                                        end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

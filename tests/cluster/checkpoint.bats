@@ -128,6 +128,7 @@ kill_both() {
     events "$job" 'select(.event=="persisted" and .version).version[1]' | grep -x "$(resumed "$job")"
     # 5 MB on each node: the last of its pieces of 2 MB is due after 178 ms.
     [ -z "$(events "$job" 'select(.event=="persisted" and .version and .took_ms < 170)')" ]
+    jq -e '.nodes_lost>=2 and .node_s>0' "$(alice_home)/.dlrover/job-$job"/*/state.json # they are counted
     [ "$(find "$(alice_home)/.dlrover/job-$job" -name 'manifest-*.json' | wc -l)" -eq 2 ]
     same_bits ref.3
 }
