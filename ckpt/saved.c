@@ -18,6 +18,8 @@
 #include "common/file.h"
 #include "common/str.h"
 
+#define HEADS_MAX (64u << 20) /* bytes of headers that are kept */
+
 /* One of the slots while it is written. */
 struct part {
     struct dlr_saved_part *saved;
@@ -242,17 +244,114 @@ static int join(int fd, const struct dlr_safetensors_part *parts, unsigned n,
     return dlr_fail(err, -EBADMSG, "rank %" PRId32 " is not in it", rank);
 }
 
+/* --- heads ----------------------------------------------------------------------------------- */
+
+struct dlr_saved_head {
+    struct stat st; /* of the file then */
+    struct dlr_safetensors_part *parts;
+    unsigned n;
+    uint64_t bytes; /* the header's; the parts take less */
+    struct dlr_saved_head *older;
+};
+
+static struct dlr_saved_head *free_head(struct dlr_saved_head *h)
+{
+    if (h)
+        free(h->parts);
+    free(h);
+    return NULL;
+}
+
+static void free_heads(struct dlr_saved_head **h)
+{
+    free_head(*h);
+}
+
+static int read_head(int fd, struct dlr_saved_head **ret, struct dlr_err *err)
+{
+    DLR_CLEANUP(free_heads) struct dlr_saved_head *h = calloc(1, sizeof(*h));
+    DLR_AUTO_FREE char *header = NULL;
+    uint64_t file = 0;
+    int rc;
+
+    if (!h)
+        return dlr_fail(err, -ENOMEM, "out of memory");
+    if (fstat(fd, &h->st) < 0)
+        return dlr_fail(err, -errno, "cannot look at it: %m");
+    rc = read_header(fd, &header, &h->bytes, &file, err);
+    if (rc == 0)
+        rc = dlr_safetensors_parts(header, h->bytes, &h->parts, &h->n, err);
+    if (rc == 0)
+        rc = compare(h->parts, h->n, header, h->bytes, file, err);
+    if (rc == 0)
+        *ret = DLR_STEAL(h);
+    return rc;
+}
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino &&
+           a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+static const struct dlr_saved_head *find_head(const struct dlr_saved_heads *heads,
+                                              int fd)
+{
+    const struct dlr_saved_head *h = heads->newest;
+    struct stat st;
+
+    if (fstat(fd, &st) < 0)
+        return NULL;
+    while (h && !is_same(&h->st, &st))
+        h = h->older;
+    return h;
+}
+
+/* The oldest go, but never the one that is being used. */
+static void keep_head(struct dlr_saved_heads *heads, struct dlr_saved_head *h)
+{
+    struct dlr_saved_head **last;
+
+    h->older = heads->newest;
+    heads->newest = h;
+    heads->bytes += h->bytes;
+    while (heads->bytes > HEADS_MAX && heads->newest->older) {
+        for (last = &heads->newest; (*last)->older;)
+            last = &(*last)->older;
+        heads->bytes -= (*last)->bytes;
+        *last = free_head(*last);
+    }
+}
+
+void dlr_saved_heads_done(struct dlr_saved_heads *heads)
+{
+    while (heads->newest) {
+        struct dlr_saved_head *h = heads->newest;
+
+        heads->newest = h->older;
+        free_head(h);
+    }
+    heads->bytes = 0;
+}
+
+int dlr_saved_map_by(struct dlr_saved_heads *heads, int fd, int32_t rank,
+                     struct dlr_slot **ret, struct dlr_err *err)
+{
+    const struct dlr_saved_head *known = heads ? find_head(heads, fd) : NULL;
+    DLR_CLEANUP(free_heads) struct dlr_saved_head *own = NULL;
+    int rc = known ? 0 : read_head(fd, &own, err);
+
+    if (rc < 0)
+        return rc;
+    known = known ? known : own;
+    rc = join(fd, known->parts, known->n, rank, ret, err);
+    if (own && heads)
+        keep_head(heads, DLR_STEAL(own));
+    return rc;
+}
+
 int dlr_saved_map(int fd, int32_t rank, struct dlr_slot **ret, struct dlr_err *err)
 {
-    DLR_AUTO_FREE char *header = NULL;
-    DLR_AUTO_FREE struct dlr_safetensors_part *parts = NULL;
-    uint64_t bytes = 0, file = 0;
-    unsigned n = 0;
-    int rc = read_header(fd, &header, &bytes, &file, err);
-
-    if (rc == 0)
-        rc = dlr_safetensors_parts(header, bytes, &parts, &n, err);
-    if (rc == 0)
-        rc = compare(parts, n, header, bytes, file, err);
-    return rc < 0 ? rc : join(fd, parts, n, rank, ret, err);
+    return dlr_saved_map_by(NULL, fd, rank, ret, err);
 }

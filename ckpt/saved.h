@@ -41,4 +41,16 @@ int dlr_saved_write(struct dlr_saved_part *parts, unsigned n, int dirfd,
  */
 int dlr_saved_map(int fd, int32_t rank, struct dlr_slot **ret, struct dlr_err *err);
 
+/* What files said before their data, for who takes many ranks out of files of many: it is read and checked once for each
+ * file that stays as it is, while all of them are not too long. Begins as zeros; for one thread.
+ */
+struct dlr_saved_heads {
+    struct dlr_saved_head *newest; /* opaque */
+    uint64_t bytes;
+};
+void dlr_saved_heads_done(struct dlr_saved_heads *heads);
+/* The same as dlr_saved_map(), by them; NULL: there are none. */
+int dlr_saved_map_by(struct dlr_saved_heads *heads, int fd, int32_t rank,
+                     struct dlr_slot **ret, struct dlr_err *err);
+
 #endif

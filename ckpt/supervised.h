@@ -31,6 +31,7 @@ struct supervised {
         *offer_slot; /* NULL when they were not as many as now: the slots are asked
                                     for one by one */
     char offer_fault[DLR_ERR_TEXT]; /* why there is no offer_slot */
+    struct dlr_saved_heads *heads;  /* of files, while they are read; else NULL */
 
     pthread_mutex_t lock; /* the helper's word to the program's thread and back */
     struct dlr_slot *slots[DLR_LOCAL_FDS];

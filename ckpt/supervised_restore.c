@@ -102,6 +102,7 @@ int dlr_supervised_mark_bad(struct dlr_ckpt *ck, uint64_t step)
 static int open_source(void *arg, int rank, struct dlr_slot **ret, struct dlr_err *err)
 {
     struct dlr_ckpt *ck = arg;
+    struct supervised *sup = ck->mode;
     DLR_AUTO_CLOSE int fd = -1;
     struct dlr_local_msg msg;
     struct dlr_slot_info info;
@@ -123,7 +124,7 @@ static int open_source(void *arg, int rank, struct dlr_slot **ret, struct dlr_er
         fd = open(msg.text, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return dlr_fail(err, -errno, "rank %d: cannot open '%s': %m", rank, msg.text);
-    rc = saved ? dlr_saved_map(fd, rank, &slot, &why)
+    rc = saved ? dlr_saved_map_by(sup->heads, fd, rank, &slot, &why)
                : dlr_slot_map(fd, false, &slot, &why);
     if (rc < 0)
         return dlr_fail(err, rc, "rank %d: %s", rank, why.text);
@@ -213,6 +214,7 @@ static int report(struct dlr_ckpt *ck, int rc)
 int dlr_supervised_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
 {
     struct supervised *sup = ck->mode;
+    DLR_CLEANUP(dlr_saved_heads_done) struct dlr_saved_heads heads = {0};
     int64_t began = dlr_now_ns();
     int fds[DLR_LOCAL_FDS], rc;
     struct dlr_err why;
@@ -220,7 +222,9 @@ int dlr_supervised_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
 
     if (!sup->offered)
         return 0;
+    sup->heads = &heads;
     rc = load(ck);
+    sup->heads = NULL;
     ck->load_ns = (uint64_t)(dlr_now_ns() - began);
     sup->offered = false;
     why = ck->err;

@@ -34,6 +34,7 @@ struct ckpt {
     char dir[PATH_MAX];
     struct dlr_plan_file *files; /* newest version first, each rank in turn */
     unsigned n;
+    struct dlr_saved_heads heads;
     uint64_t total, passed; /* bytes of the work under way */
     int64_t drawn_ms;
 };
@@ -329,7 +330,7 @@ static int open_file(struct ckpt *c, const struct dlr_plan_file *f,
 
     if (fd < 0)
         return dlr_fail(err, -errno, "cannot be opened: %s", strerror(errno));
-    rc = dlr_saved_map(fd, f->copy.rank, &slot, err);
+    rc = dlr_saved_map_by(&c->heads, fd, f->copy.rank, &slot, err);
     if (rc < 0)
         return rc;
     dlr_slot_meta(slot, &meta, &bytes);
@@ -363,7 +364,8 @@ static int read_one(struct ckpt *c, unsigned at, unsigned end, bool export)
         int rc = open_file(c, &c->files[i], &slot, &err);
 
         if (rc == 0 && export)
-            rc = dlr_cli_export(c->files + at, end - at, i - at, slot, c->output, &err);
+            rc = dlr_cli_export(c->files + at, end - at, i - at, slot, &c->heads,
+                                c->output, &err);
         dlr_slot_unmap(slot);
         if (rc == 0)
             continue;
@@ -467,6 +469,7 @@ int dlr_cli_ckpt(int argc, char **argv)
         return DLR_CLI_USAGE;
     }
     code = run(&c);
+    dlr_saved_heads_done(&c.heads);
     free(c.files);
     return code;
 }

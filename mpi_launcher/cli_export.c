@@ -16,6 +16,7 @@
 struct files {
     const struct dlr_plan_file *list;
     unsigned n;
+    struct dlr_saved_heads *heads;
 };
 
 /* The file of another rank, whose parts are compared with their checksums as they are taken. */
@@ -34,16 +35,17 @@ static int open_other(void *arg, int rank, struct dlr_slot **ret, struct dlr_err
     fd = open(files->list[i].path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return dlr_fail(err, -errno, "cannot open '%s': %m", files->list[i].path);
-    rc = dlr_saved_map(fd, rank, ret, &why);
+    rc = dlr_saved_map_by(files->heads, fd, rank, ret, &why);
     return rc < 0 ? dlr_fail(err, rc, "'%s': %s", files->list[i].path, why.text) : 0;
 }
 
 int dlr_cli_export(const struct dlr_plan_file *files, unsigned n, unsigned i,
-                   const struct dlr_slot *slot, const char *output, struct dlr_err *err)
+                   const struct dlr_slot *slot, struct dlr_saved_heads *heads,
+                   const char *output, struct dlr_err *err)
 {
     const struct dlr_saved_how how = {0}; /* compared just now */
     const struct dlr_plan_copy *copy = &files[i].copy;
-    struct files all = {files, n};
+    struct files all = {files, n, heads};
     struct dlr_saved_part part = {0};
     struct dlr_slot *whole = NULL;
     char path[PATH_MAX];

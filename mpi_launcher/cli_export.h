@@ -3,15 +3,15 @@
 #ifndef DLR_MPI_LAUNCHER_CLI_EXPORT_H
 #define DLR_MPI_LAUNCHER_CLI_EXPORT_H
 
-#include "ckpt/slot.h"
+#include "ckpt/saved.h"
 #include "mpi_launcher/plan.h"
 
 /* Writes slot, whose every byte was compared with its checksum and which is files[i], to directory
  * output as rank-N.safetensors: with whole regions where it has a part of what the ranks of its node
- * kept between them. files are the n of its version. Blocking.
+ * kept between them. files are the n of its version, heads what was read of them. Blocking.
  */
 int dlr_cli_export(const struct dlr_plan_file *files, unsigned n, unsigned i,
-                   const struct dlr_slot *slot, const char *output,
-                   struct dlr_err *err);
+                   const struct dlr_slot *slot, struct dlr_saved_heads *heads,
+                   const char *output, struct dlr_err *err);
 
 #endif

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -704,6 +705,38 @@ static int read_all(int fd)
     return rc;
 }
 
+/* The header is changed behind our back: who reads it again finds that. */
+static void a_header_is_read_once_while_the_file_stays(void **state)
+{
+    DLR_CLEANUP(dlr_saved_heads_done) struct dlr_saved_heads heads = {0};
+    DLR_AUTO_FREE unsigned char *file = NULL;
+    DLR_AUTO_CLOSE int fd = -1;
+    size_t bytes = 0;
+    struct dlr_slot *back;
+    struct dlr_err err;
+    struct stat st;
+    struct timespec times[2];
+
+    file = read_node(&bytes);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    assert_int_equal(fstat(fd, &st), 0);
+    times[0] = times[1] = st.st_mtim;
+    for (unsigned i = 0; i < SHARED; i++) {
+        assert_int_equal(dlr_saved_map_by(&heads, fd, node_ranks[i], &back, &err), 0);
+        assert_int_equal(dlr_slot_verify(back, &err), 0);
+        dlr_slot_unmap(back);
+        assert_int_equal(pwrite(fd, "x", 1, 20), 1);
+        assert_int_equal(futimens(fd, times), 0);
+        assert_int_equal(dlr_saved_map(fd, node_ranks[i], &back, &err), -EBADMSG);
+    }
+    assert_int_equal(dlr_saved_map_by(&heads, fd, 4, &back, &err), -EBADMSG);
+    assert_string_equal(err.text, "rank 4 is not in it");
+    times[1].tv_nsec ^= 1;
+    assert_int_equal(futimens(fd, times), 0);
+    assert_int_equal(dlr_saved_map_by(&heads, fd, node_ranks[0], &back, &err),
+                     -EBADMSG);
+}
+
 static void every_changed_byte_of_several_is_found(void **state)
 {
     DLR_AUTO_FREE unsigned char *file = NULL;
@@ -801,6 +834,7 @@ int main(void)
         NODE(a_strict_reader_takes_a_file_of_several),
         NODE(each_rank_is_read_as_the_slot_it_was),
         NODE(a_rank_that_is_not_in_it_is_not_found),
+        NODE(a_header_is_read_once_while_the_file_stays),
         NODE(every_changed_byte_of_several_is_found),
         NODE(the_corrupt_one_of_several_is_named),
         NODE(ranks_out_of_order_are_refused),
