@@ -26,7 +26,8 @@
 #include "mpi_launcher/stepplan.h"
 #include "mpi_launcher/steps.h"
 
-#define DLR_SUP_RUNS 64 /* of a job at once that are waited for before a requeue */
+#define DLR_SUP_ABORTED 16u /* versions whose tasks may say something of them still */
+#define DLR_SUP_RUNS 64     /* of a job at once that are waited for before a requeue */
 
 /* Gathering reports from agents, without MPI: for a rendezvous or before a requeue. */
 struct dlr_gather {
@@ -261,6 +262,7 @@ struct dlr_sup {
     uint64_t progress_step;
     int64_t commit_ms; /* newest commit */
     unsigned commits, aborts;
+    struct dlr_version aborted[DLR_SUP_ABORTED]; /* the last of these, in turn */
     int64_t
         awake_ms;    /* CLOCK_BOOTTIME: the first node is, after a suspension; 0 none */
     int64_t tick_ms; /* last tick, to see our own lag */

@@ -68,7 +68,7 @@ void dlr_sup_on_bad(struct dlr_sup *s, unsigned node, const json_t *msg)
  * program's own stderr tell of every other.
  */
 static void tell_torn(struct dlr_sup *s, struct dlr_version v, unsigned rank,
-                      const char *why, bool decided)
+                      const char *why, bool committed)
 {
     if (s->torn && dlr_version_eq(s->torn_last, v))
         return; /* another rank of the same version */
@@ -76,7 +76,7 @@ static void tell_torn(struct dlr_sup *s, struct dlr_version v, unsigned rank,
     if (s->torn++ == 0)
         dlr_sup_say(s, "rank %u: %s", rank, why);
     dlr_journal_note(s->journal, "torn", "s:o,s:i,s:b,s:i,s:s", "version",
-                     dlr_sup_version(&v), "rank", rank, "committed", decided, "count",
+                     dlr_sup_version(&v), "rank", rank, "committed", committed, "count",
                      s->torn, "why", why);
 }
 
@@ -98,12 +98,29 @@ static void forget_torn(struct dlr_sup *s)
     s->nstruck--;
 }
 
+/* A newer one is whole, or it was given up before. */
+static bool was_aborted(const struct dlr_sup *s, struct dlr_version v)
+{
+    for (unsigned i = 0; i < s->aborts && i < DLR_SUP_ABORTED; i++)
+        if (dlr_version_eq(s->aborted[i], v))
+            return true;
+    return false;
+}
+
+static bool was_committed(const struct dlr_sup *s, struct dlr_version v)
+{
+    struct dlr_version newest;
+
+    return dlr_commit_newest(s->commit, &newest) && newest.round == v.round &&
+           newest.step >= v.step && !was_aborted(s, v);
+}
+
 void dlr_sup_on_torn(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
-    struct dlr_version v, newest;
+    struct dlr_version v;
     uint64_t round, rank, step;
     const char *why = "";
-    bool decided;
+    bool committed;
 
     if (!s->have_plan || dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
         dlr_msg_uint(msg, "rank", s->plan.world - 1, &rank) < 0 ||
@@ -111,10 +128,9 @@ void dlr_sup_on_torn(struct dlr_sup *s, unsigned node, const json_t *msg)
         return;
     dlr_msg_str(msg, "why", &why);
     v = (struct dlr_version){(uint32_t)round, step};
-    decided = dlr_commit_newest(s->commit, &newest) && newest.round == v.round &&
-              newest.step >= v.step;
-    tell_torn(s, v, (unsigned)rank, why, decided);
-    if (!decided) {
+    committed = was_committed(s, v);
+    tell_torn(s, v, (unsigned)rank, why, committed);
+    if (!committed) {
         dlr_commit_missed(s->commit, (unsigned)rank, v, why, dlr_sup_now());
     } else if (!dlr_sup_is_bad(s,
                                v)) { /* nobody has begun from it: that ends its round */

@@ -66,7 +66,8 @@ static void on_abort(void *arg, struct dlr_version v, const char *why)
     struct dlr_sup *s = arg;
     bool begun = !dlr_after(why, DLR_COMMIT_WITHDRAWN);
 
-    s->aborts += begun;
+    if (begun)
+        s->aborted[s->aborts++ % DLR_SUP_ABORTED] = v;
     /* Those that are late, or too soon, come often and mean little. */
     if (begun && !dlr_after(why, DLR_COMMIT_LATE) && !dlr_after(why, DLR_COMMIT_BUSY))
         dlr_journal_note(s->journal, "save_failed", "s:o,s:s", "version",

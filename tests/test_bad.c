@@ -23,6 +23,7 @@ static bool has_newest;
 static struct dlr_version newest;
 static char said[256], noted[64];
 static unsigned aborted, saved;
+static bool told_committed; /* by the last torn */
 
 /* --- instead of the other files of the supervisor ---------------------------------------- */
 
@@ -43,14 +44,16 @@ void dlr_commit_missed(struct dlr_commit *c, unsigned rank, struct dlr_version v
 void dlr_journal_note(struct dlr_journal *j, const char *event, const char *fmt, ...)
 {
     char object[512];
+    json_t *fields;
     va_list ap;
 
     dlr_format(noted, sizeof(noted), "%s", event);
     dlr_format(object, sizeof(object), "{%s}", fmt);
     va_start(ap, fmt);
-    json_decref(
-        json_vpack_ex(NULL, 0, object, ap)); /* it takes over what it is given */
+    fields = json_vpack_ex(NULL, 0, object, ap); /* it takes over what it is given */
     va_end(ap);
+    told_committed = json_is_true(json_object_get(fields, "committed"));
+    json_decref(fields);
 }
 int64_t dlr_sup_now(void)
 {
@@ -145,10 +148,27 @@ static void one_that_is_committed_is_not_restored_and_later_ones_are(void **stat
     torn(ROUND, 12, 1);
     assert_int_equal(aborted, 0);
     assert_int_equal(saved, 1);
+    assert_true(told_committed);
     assert_true(is_bad(ROUND, 12));
     assert_false(is_bad(ROUND, 11));
     assert_false(is_bad(ROUND, 13));
     assert_false(is_bad(ROUND - 1, 12));
+}
+
+/* Its seal or copy came too late, and a newer one was whole by then. */
+static void one_that_was_aborted_is_not_called_committed(void **state)
+{
+    for (unsigned i = 0; i <= DLR_SUP_ABORTED; i++)
+        s.aborted[s.aborts++ % DLR_SUP_ABORTED] = (struct dlr_version){ROUND, 2 * i};
+    committed(2 * DLR_SUP_ABORTED + 1);
+    torn(ROUND, 2, 1);
+    assert_string_equal(noted, "torn");
+    assert_false(told_committed);
+    torn(ROUND, 2 * DLR_SUP_ABORTED, 1);
+    assert_false(told_committed);
+    assert_int_equal(s.nstruck + saved, 0);
+    torn(ROUND, 3, 1);
+    assert_true(told_committed);
 }
 
 static void the_user_is_told_once_and_each_version_is_counted_once(void **state)
@@ -200,6 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(a_torn_version_that_is_not_committed_is_given_up),
         T(one_that_is_committed_is_not_restored_and_later_ones_are),
+        T(one_that_was_aborted_is_not_called_committed),
         T(the_user_is_told_once_and_each_version_is_counted_once),
         T(what_is_malformed_or_of_another_round_is_ignored),
         T(both_kinds_of_marks_are_known_after_a_requeue),
