@@ -303,52 +303,109 @@ static bool half_write(const char *name, struct dlr_persist_write *ret)
            file_write(whole, ret);
 }
 
-/* The files of dir that are older than v and in no manifest. Best effort: what cannot be
- * removed only takes room. Newer ones may be on their way to a manifest of their own.
+struct prune {
+    DIR *d;
+    struct dlr_version v;        /* what is newer stays */
+    struct dlr_plan_file *files; /* [n] of all manifests that could be read */
+    unsigned n;
+    const char **kept; /* [nkept] files that are named by those that stay */
+    unsigned nkept;
+};
+
+static void prune_done(struct prune *p)
+{
+    if (p->d)
+        closedir(p->d);
+    free(p->files);
+    free(p->kept);
+}
+
+/* A manifest of that version is there and could not be read: it may name any file of the version. */
+static bool is_unread(const struct prune *p, struct dlr_version v)
+{
+    char name[DLR_PERSIST_NAME];
+
+    for (unsigned i = 0; i < p->n; i++)
+        if (dlr_version_eq(p->files[i].copy.version, v))
+            return false;
+    dlr_persist_manifest(v, name, sizeof(name));
+    return faccessat(dirfd(p->d), name, F_OK, 0) == 0;
+}
+
+/* A manifest is called otherwise than ours: nobody knows of which version it is. */
+static bool any_strange(DIR *d)
+{
+    const struct dirent *e;
+    struct dlr_version v;
+    char again[DLR_PERSIST_NAME];
+
+    rewinddir(d);
+    while ((e = readdir(d)))
+        if (is_manifest(e->d_name) &&
+            (sscanf(e->d_name, MANIFEST "-%" SCNu32 "-%" SCNu64, &v.round, &v.step) !=
+                 2 ||
+             dlr_persist_manifest(v, again, sizeof(again)) < 0 ||
+             !dlr_streq(again, e->d_name)))
+            return true;
+    return false;
+}
+
+/* Removes manifests beyond the newest keep versions. */
+static void prune_manifests(struct prune *p, unsigned keep)
+{
+    unsigned nversions = 0;
+    char name[DLR_PERSIST_NAME];
+
+    for (unsigned i = 0; i < p->n; i++) {
+        struct dlr_version its = p->files[i].copy.version;
+
+        if (i == 0 || !dlr_version_eq(its, p->files[i - 1].copy.version))
+            nversions++;
+        if (nversions > keep && dlr_version_cmp(its, p->v) < 0) {
+            dlr_persist_manifest(its, name, sizeof(name));
+            unlinkat(dirfd(p->d), name, 0);
+            continue;
+        }
+        p->kept[p->nkept++] = base_name(p->files[i].path);
+    }
+}
+
+/* Removes files that are in no manifest. Best effort: what cannot be removed only takes room. Newer
+ * ones may be on their way to a manifest of their own.
  */
-static void prune_files(DIR *d, const char **kept, unsigned n, struct dlr_version v)
+static void prune_files(struct prune *p)
 {
     struct dirent *e;
 
-    qsort(kept, n, sizeof(*kept), by_name);
-    rewinddir(d);
-    while ((e = readdir(d))) {
+    qsort(p->kept, p->nkept, sizeof(*p->kept), by_name);
+    rewinddir(p->d);
+    while ((e = readdir(p->d))) {
         const char *name = e->d_name;
         struct dlr_persist_write its;
 
         if ((file_write(name, &its) || half_write(name, &its)) &&
-            dlr_version_cmp(its.version, v) < 0 &&
-            !bsearch(&name, kept, n, sizeof(*kept), by_name))
-            unlinkat(dirfd(d), name, 0);
+            dlr_version_cmp(its.version, p->v) < 0 &&
+            !bsearch(&name, p->kept, p->nkept, sizeof(*p->kept), by_name) &&
+            !is_unread(p, its.version))
+            unlinkat(dirfd(p->d), name, 0);
     }
 }
 
-static void prune(const char *dir, struct dlr_version v, unsigned keep)
+static void prune(const char *dir, struct dlr_version v, unsigned keep,
+                  struct dlr_err *err)
 {
-    DLR_AUTO_FREE struct dlr_plan_file *files = NULL;
-    DLR_AUTO_FREE const char **kept = NULL;
-    DLR_AUTO_CLOSEDIR DIR *d = opendir(dir);
-    unsigned n = 0, nkept = 0, nversions = 0;
-    char name[DLR_PERSIST_NAME];
+    DLR_CLEANUP(prune_done) struct prune p = {.d = opendir(dir), .v = v};
+    struct dlr_err why;
 
-    if (!d || dlr_persist_load(dir, &files, &n, NULL) < 0 ||
-        !(kept = calloc(n, sizeof(*kept))))
+    if (!p.d || dlr_persist_load(dir, &p.files, &p.n, &why) < 0 ||
+        !(p.kept = calloc(p.n, sizeof(*p.kept))))
         return;
-    for (unsigned i = 0; i < n; i++) {
-        struct dlr_version its = files[i].copy.version;
-
-        if (i == 0 || !dlr_version_eq(its, files[i - 1].copy.version))
-            nversions++;
-        if (nversions > keep && dlr_version_cmp(its, v) < 0) {
-            dlr_persist_manifest(its, name, sizeof(name));
-            unlinkat(dirfd(d), name, 0);
-            continue;
-        }
-        kept[nkept++] = base_name(files[i].path);
-    }
-    fsync(
-        dirfd(d)); /* no manifest without its files, whatever reaches the disk first */
-    prune_files(d, kept, nkept, v);
+    prune_manifests(&p, keep);
+    fsync(dirfd(
+        p.d)); /* no manifest without its files, whatever reaches the disk first */
+    if (!why.text[0] || !any_strange(p.d))
+        prune_files(&p);
+    dlr_fail(err, 0, "%s", why.text);
 }
 
 void dlr_persist_forget(const char *dir, const struct dlr_persist_write *write,
@@ -432,7 +489,10 @@ int dlr_persist_save(const char *dir, const struct dlr_plan_file *files, unsigne
     part = (struct iovec){text, strlen(text)};
     dlr_persist_manifest(files[0].copy.version, name, sizeof(name));
     rc = dlr_file_replace(fd, name, 0600, &part, 1, err);
-    if (rc == 0 && keep > 0)
-        prune(dir, files[0].copy.version, keep);
-    return rc;
+    if (rc < 0)
+        return rc;
+    dlr_fail(err, 0, "%s", "");
+    if (keep > 0)
+        prune(dir, files[0].copy.version, keep, err);
+    return 0;
 }

@@ -38,7 +38,8 @@ int dlr_persist_count(const struct dlr_plan_file *files, unsigned n, unsigned *r
 
 /* Writes the manifest of a version into dir, durably. files holds every rank once, all of one
  * layout, each in dir and already durable; -EINVAL otherwise. Then removes what is older than the
- * newest keep versions, and older files that no manifest names; keep 0: nothing. Blocking.
+ * newest keep versions, and older files that no manifest names; keep 0: nothing. A manifest that cannot be read is named
+ * in err, which is empty otherwise: it stays, and so does what it may name. Blocking.
  */
 int dlr_persist_save(const char *dir, const struct dlr_plan_file *files, unsigned n,
                      unsigned keep, struct dlr_err *err);

@@ -209,6 +209,7 @@ struct dlr_sup {
     uint32_t repeat_looked; /* the last round that was judged */
     struct dlr_plan_file *files;
     unsigned nfiles;
+    bool unread_told;                /* a manifest among them could not be read */
     struct dlr_periodic *periodic;   /* sup_periodic.c; NULL: nothing is written */
     struct dlr_sup_cadence *cadence; /* sup_cadence.c; NULL: nothing is learned */
     struct dlr_gather gather;
@@ -530,6 +531,8 @@ void dlr_sup_disk_tick(struct dlr_sup *s);
 /* A process apart gives a list of files as a memory file, the caller's, which becomes s->files (-1: none). */
 int dlr_sup_disk_give(const struct dlr_plan_file *files, unsigned n, int *ret_fd);
 void dlr_sup_disk_take(struct dlr_sup *s, int fd);
+/* After a write: what dlr_persist_save() says of a manifest there, "" nothing. Told once. */
+void dlr_sup_disk_unread(struct dlr_sup *s, const char *why);
 /* Where the run's written versions are. */
 int dlr_sup_persist_dir(const struct dlr_sup *s, char *buf, size_t size);
 

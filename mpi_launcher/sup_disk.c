@@ -104,6 +104,14 @@ void dlr_sup_disk_take(struct dlr_sup *s, int fd)
     s->nfiles = (unsigned)((size_t)size / sizeof(*files));
 }
 
+void dlr_sup_disk_unread(struct dlr_sup *s, const char *why)
+{
+    if (!why[0] || s->unread_told)
+        return;
+    s->unread_told = true;
+    dlr_sup_say(s, "%s: it stays, and so do the files of its version", why);
+}
+
 /* Its rounds are behind us: ours are numbered after them, since the newest version is the one of
  * the newest round. Asked for by name, so that nothing begins anew without it.
  */

@@ -110,6 +110,8 @@ static int is_done(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     if (dlr_aside_end(s->manifest, &rc, &none) < 0)
         return 0;
     tell(s, rc, m->count, m->dir, m->err.text[0] ? m->err.text : strerror(-rc));
+    if (rc == 0)
+        dlr_sup_disk_unread(s, m->err.text);
     s->manifest = dlr_aside_free(s->manifest);
     dlr_policy_persisted(s->policy, dlr_sup_now());
     return dlr_sup_is_over(s) ? -1 : 0;

@@ -414,6 +414,7 @@ static void look_at_manifest(struct dlr_sup *s)
     } else if (!m->give_up) {
         if (fd >= 0)
             dlr_sup_disk_take(s, fd);
+        dlr_sup_disk_unread(s, m->err.text);
         written(s, m);
     }
     p->manifest = dlr_aside_free(p->manifest);

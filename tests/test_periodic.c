@@ -35,9 +35,10 @@ static struct {
 } asked[16];
 static unsigned nasked, saved, forgot, kept = 5;
 static int load_rc;
-static char named[64]; /* files in the manifest, in the order of ranks */
-static char why[256];  /* of the last persisted that has failed */
-static char from[64];  /* the bound, nodes, lost and covered of the last that has not */
+static const char *unread = ""; /* a manifest of former times */
+static char named[64];          /* files in the manifest, in the order of ranks */
+static char why[256];           /* of the last persisted that has failed */
+static char from[64]; /* the bound, nodes, lost and covered of the last that has not */
 static json_int_t every_s; /* of the last that has not */
 static int64_t clock_ms = 1000;
 static char said[512];
@@ -232,7 +233,7 @@ int dlr_persist_save(const char *dir, const struct dlr_plan_file *files, unsigne
                      unsigned keep, struct dlr_err *err)
 {
     saved++;
-    return 0;
+    return dlr_fail(err, 0, "%s", unread);
 }
 int dlr_persist_load(const char *dir, struct dlr_plan_file **ret_files,
                      unsigned *ret_nfiles, struct dlr_err *err)
@@ -395,6 +396,25 @@ static void a_node_writes_one_file(void **state)
     assert_int_equal(nasked, WORLD);
     assert_end(1, "");
     assert_string_equal(named, "n0 n1 n0 ");
+}
+
+static void a_manifest_that_cannot_be_read_is_said_once(void **state)
+{
+    unread = "'m' is malformed";
+    said[0] = '\0';
+    for (unsigned i = 0; i < 2; i++) {
+        if (i > 0)
+            begin_open(state);
+        done(0, 0, 0, "");
+        done(0, 2, 0, "");
+        done(1, 1, 0, "");
+        assert_end(1, "");
+        assert_string_equal(
+            said,
+            i ? "" : "'m' is malformed: it stays, and so do the files of its version");
+        said[0] = '\0';
+    }
+    unread = "";
 }
 
 /* What it had before is likelier to be there than nothing. */
@@ -653,6 +673,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_partner_writes_what_the_owner_cannot, begin),
         cmocka_unit_test_setup(a_node_writes_one_file, begin_open),
+        cmocka_unit_test_setup(a_manifest_that_cannot_be_read_is_said_once, begin_open),
         cmocka_unit_test_setup(an_unreadable_directory_is_known_as_it_was, begin_open),
         cmocka_unit_test_setup(what_is_too_much_for_one_file_is_one_each, begin_open),
         cmocka_unit_test_setup(an_answer_that_does_not_say_where_is_a_failure,

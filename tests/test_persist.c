@@ -281,6 +281,43 @@ static void what_got_no_manifest_is_removed(void **state)
     assert_true(there("n0-2-121-000000ab.safetensors"));
 }
 
+static void spoil(const char *name, const char *text)
+{
+    char file[128];
+    int fd;
+
+    dlr_format(file, sizeof(file), "%s/%s", dir, name);
+    fd = open(file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    close(fd);
+}
+
+/* A half written manifest, or one that a newer release wrote: its files may be all that there is one day. */
+static void what_an_unreadable_manifest_may_name_stays(void **state)
+{
+    struct dlr_plan_file files[2];
+    struct dlr_err err = {0};
+
+    save_version(0, 100, 2);
+    save_version(0, 200, 2);
+    spoil("manifest-0-100.json", "{\"v\":9,\"t\":\"manifest\"}");
+    touch("n0-0-150-000000ab.safetensors");
+    touch("r5-0-100-000000cd.safetensors");
+    fill(files, 2);
+    assert_int_equal(dlr_persist_save(dir, files, 2, 1, &err), 0);
+    assert_non_null(strstr(err.text, "manifest-0-100.json' is of form 9"));
+    assert_true(there("manifest-0-100.json"));
+    assert_true(there("n0-0-100-000000ab.safetensors"));
+    assert_true(there("r5-0-100-000000cd.safetensors"));
+    assert_false(there("manifest-0-200.json"));
+    assert_false(there("n0-0-200-000000ab.safetensors"));
+    assert_false(there("n0-0-150-000000ab.safetensors"));
+    touch("n0-0-150-000000ab.safetensors");
+    spoil("manifest-of-mine.json", "{");
+    assert_int_equal(dlr_persist_save(dir, files, 2, 1, &err), 0);
+    assert_true(there("n0-0-150-000000ab.safetensors")); /* it may be that one's */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +325,8 @@ int main(void)
                                         make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(so_many_versions_are_kept, make_dir,
                                         remove_dir),
+        cmocka_unit_test_setup_teardown(what_an_unreadable_manifest_may_name_stays,
+                                        make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(what_is_not_whole_is_refused, make_dir,
                                         remove_dir),
         cmocka_unit_test_setup_teardown(a_manifest_of_another_form_says_so, make_dir,
