@@ -153,6 +153,35 @@ static int load_step(struct dlr_ckpt *ck, uint32_t world)
     return rc;
 }
 
+/* The steps, newest first, of which every rank that made it has a file: what a start has begun to write
+ * before this rank came is not among them. Their number.
+ */
+static int find_steps(struct dlr_ckpt *ck, uint64_t **ret_steps)
+{
+    struct alone *al = ck->mode;
+    DLR_AUTO_FREE uint64_t *all = NULL;
+    DLR_AUTO_FREE uint64_t *steps = NULL; /* of a version that world ranks made */
+    int n = dlr_alone_complete(al->dirfd, 1, &all, &ck->err), out = 0, m = 0;
+    uint32_t world = 0, made = 0;
+
+    for (int i = 0; i < n; i++) {
+        if (made_by(ck, all[i], &made) < 0)
+            continue;
+        if (made != world) {
+            free(DLR_STEAL(steps));
+            m = dlr_alone_complete(al->dirfd, (int)made, &steps, &ck->err);
+            if (m < 0)
+                return m;
+            world = made;
+        }
+        for (int k = 0; k < m; k++)
+            if (steps[k] == all[i])
+                all[out++] = all[i];
+    }
+    *ret_steps = DLR_STEAL(all);
+    return n < 0 ? n : out;
+}
+
 /* Reads the files of all ranks: each that does comes to the same without a word between them. */
 static void choose_alone(struct dlr_ckpt *ck, const uint64_t *steps, unsigned n)
 {
@@ -186,7 +215,7 @@ static int choose(struct dlr_ckpt *ck)
                                    check_file,
                                    ck};
     DLR_AUTO_FREE uint64_t *steps = NULL;
-    int n = dlr_alone_complete(al->dirfd, 1, &steps, &ck->err), rc = -ENOTSUP;
+    int n = find_steps(ck, &steps), rc = -ENOTSUP;
     struct dlr_err err;
 
     if (n < 0)

@@ -25,6 +25,7 @@
 #define ITEMS (1u << 20) /* of all ranks */
 #define OLD 3
 #define NEW 4
+#define FOR_EVER_MS "1000000"
 #define LONG_MS "60000" /* nobody waits so long where all do what they should */
 
 static uint32_t item(uint64_t step, uint64_t i)
@@ -182,11 +183,26 @@ static void all_load_the_same_version(void **state)
     }
 }
 
+static void remove_files(int rank)
+{
+    for (int step = OLD; step <= NEW; step++) {
+        char path[128];
+
+        dlr_format(path, sizeof(path), "%s/r%d-%d.safetensors", dir, rank, step);
+        assert_int_equal(unlink(path), 0);
+    }
+}
+
 static void nothing_whole_is_a_fresh_start_for_all(void **state)
 {
     static const struct start s = {"nothing", 4, 0, NULL, LONG_MS, 0, 0};
+    static const struct start late = {"rank 0 is ahead", 4, 1, NULL, FOR_EVER_MS, 0, 0};
 
     run(&s); /* an empty directory: nobody waits */
+    save_both();
+    for (int rank = 1; rank < WORLD; rank++)
+        remove_files(rank);
+    run(&late); /* what rank 0 has written since is no version */
     save_both();
     flip_bit(dir, "r1-3.safetensors", 200000);
     flip_bit(dir, "r0-4.safetensors", 100); /* its head */

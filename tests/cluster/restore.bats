@@ -348,3 +348,24 @@ nothing_written() {
     grep "cannot restore from '99999': cannot open .*/job-99999/rows/persist" "$(alice_home)/out.$job"
     [ "$(grep -c "cannot restore" "$(alice_home)/out.$job")" -eq 1 ]
 }
+
+@test "a plain srun whose rank was killed goes on from its files, on two nodes, to the same bits" {
+    job_file bare.py <"$BATS_TEST_DIRNAME/lib/bare.py"
+    job_file bare.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j
+export PYTHONPATH=/opt/dlrover/lib/python3/dist-packages
+ranks() { DLROVER_CKPT_DIR=$HOME/$1 srun --kill-on-bad-exit=1 /usr/bin/python3 bare.py 60 "$1"; }
+ranks calm || exit
+KILL=1 ranks killed && exit 1
+ranks killed
+SH
+    job=$(submit -N2 --ntasks-per-node=2 bare.sh)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    cat "$(alice_home)/out.$job"
+    mapfile -t ends < <(cd "$(alice_home)" && cut -d' ' -f1 killed.[0-3] | sort -u)
+    [[ ${#ends[@]} -eq 1 && ${ends[0]} -ge 9 && ${ends[0]} -le 20 ]] # all from the same step
+    [ "$(cd "$(alice_home)" && cut -d' ' -f2 killed.[0-3] | sort -u | wc -l)" -eq 2 ]
+    diff <(cd "$(alice_home)" && cut -d' ' -f3 killed.[0-3]) <(cd "$(alice_home)" && cut -d' ' -f3 calm.[0-3])
+    [ "$(grep -c "reading the files of all ranks" "$(alice_home)/out.$job")" -eq 0 ] # rank 0 had decided
+}
