@@ -197,7 +197,7 @@ nothing_written() {
     last=$(events "$job" 'select(.event=="launch").round' | tail -n 1)
     "$VC" kill "${others[1]}"
     await "$job" "e['event']=='requeue'" >/dev/null
-    await_back "$job" "e['event']=='restored' and e['round']>$last" >/dev/null
+    await "$job" "e['event']=='restored' and e['round']>$last" >/dev/null
     committed_by "$job" 3
     alice scancel "$job"
     [ "$(events "$job" "select(.event==\"restored\" and .round>$last).version[0]" | head -n 1)" -eq "$last" ]
@@ -251,7 +251,7 @@ nothing_written() {
     node=$(events "$job" 'select(.event=="plan").places[].node' | tr -d '"' | grep -vx "$batch" | head -n 1)
     "$VC" kill "$node"
     await "$job" "e['event']=='requeue'" >/dev/null
-    await_back "$job" "e['event']=='restored'" >/dev/null
+    await "$job" "e['event']=='restored'" >/dev/null
     alice scancel "$job"
     [ "$(restored "$job")" -lt 30 ]
     [ "$(restored "$job")" -gt 0 ]

@@ -130,7 +130,7 @@ SH
     "$VC" kill "$(second_place "$array")"
     await "$array" requeue
     for job in "$one" "$two"; do
-        await_back "$job" "e['event']=='end' and e['code']==0"
+        await "$job" "e['event']=='end' and e['code']==0"
         [ "$(output "$job" | grep -c begins)" -eq $((job == array ? 2 : 1)) ] # who was requeued
         rounds_in_order "$(alice_home)/ticks.$job"
     done

@@ -107,7 +107,7 @@ SH
     await "$job" running
     head=$(place "$job" 0)
     "$VC" kill "$head" # the batch host: the job is requeued
-    await_back "$job" "e['event']=='running' and e.get('round',0)>=1"
+    await "$job" "e['event']=='running' and e.get('round',0)>=1"
     other=$(place "$job" 1)
     [ "$other" != "$head" ]
     "$VC" kill "$other"
@@ -126,7 +126,6 @@ until_said() { # JOB TEXT
     local limit=$((SECONDS + WAIT))
     until grep -qsxF "$2" "$(alice_home)/out.$1"; do
         ((SECONDS < limit)) || { echo "no '$2' after $WAIT s"; output "$1"; return 1; }
-        hurry "$1"
         read -rt 0.2 <> <(:) || :
     done
 }

@@ -65,30 +65,28 @@ wait_until() {
     done
 }
 
+# requeued JOB: one of its runs has had it requeued, and has not begun again
+requeued() {
+    local file
+    for file in "$(alice_home)"/.dlrover/job-"$1"/*/events.jsonl; do
+        [[ -e $file ]] || continue
+        [[ $(jq -r 'select(.event=="start" or .event=="requeue").event' "$file" | tail -n 1) != requeue ]] || return 0
+    done
+    return 1
+}
+
 # What an administrator and a user do who do not want to wait for SlurmdTimeout and cred_expire:
-# when a job is being ended or waits to begin again, dead nodes are set DOWN, and it is let start now.
+# dead nodes are set DOWN, a job requeued is let start now. Under plain only jobs that are over are
+# hurried: what Slurm sends a requeued one's nodes for 10 s ends steps that have begun anew by then.
 hurry() { # JOB
-    local node state
-    state=$(ctl squeue -h -j "$1" -o '%T %r')
-    # A node that is DOWN changes what happens to a job that runs.
-    grep -qE '^(PENDING|COMPLETING|REQUEUED)' <<<"$state" || return 0
+    local node
+    [[ $PROFILE == production ]] || ! requeued "$1" || return 0
     for node in $("$VC" status --json | jq -r '.hosts[]|select(.state=="dead" and .slurm!="down").name'); do
         ctl scontrol update "nodename=$node" state=down reason=dead
     done
-    # which may be just now
-    [[ $state != *'PENDING BeginTime'* ]] || alice scontrol update "jobid=$1" StartTime=now || :
-}
-
-# await_back JOB CONDITION: as await, of what a requeued job will tell when it runs again
-await_back() {
-    local pid
-    await "$@" &
-    pid=$!
-    while kill -0 "$pid" 2>/dev/null; do
-        hurry "$1"
-        read -rt 0.2 <> <(:) || :
-    done
-    wait "$pid"
+    case $(ctl squeue -h -j "$1" -o '%T %r') in
+    'PENDING BeginTime') alice scontrol update "jobid=$1" StartTime=now ;;
+    esac
 }
 
 # await_job JOB: waits for its end, prints Slurm's final state and exit code ("COMPLETED 0:0")
