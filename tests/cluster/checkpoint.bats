@@ -12,8 +12,7 @@ setup_file() {
     cluster_up 5 2
     train_file
     # The undisturbed runs: the same program and size of world without us.
-    reference 4 ref.4
-    reference 3 ref.3
+    references 4 3
 }
 teardown_file() { cluster_down; }
 setup() { name=t$BATS_TEST_NUMBER; }
@@ -196,7 +195,7 @@ for path in sys.argv[1:]:
 
 # bats test_tags=production
 @test "no spare left: survivors write the state, the requeued job goes on from it" {
-    job=$(start 0 -N4)
+    job=$(start 0 -N4 $prompt)
     saved "$job"
     "$VC" kill n2
     await "$job" requeue

@@ -15,11 +15,16 @@ srun /opt/dlrover/share/dlrover/examples/mpi_train --params small --steps "$step
 SH
 }
 
-# reference NODES [NAME]: the undisturbed run, without the suite
-reference() {
-    local job
-    job=$(submit -N"$1" --dlrover=off train.sh "$STEPS" "${2:-ref}" --no-ckpt)
-    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+# references NODES...: the undisturbed runs, without the suite, beside each other; each is called ref.NODES
+references() {
+    local nodes job
+    local -a jobs=()
+    for nodes; do
+        jobs+=("$(submit -N"$nodes" --dlrover=off train.sh "$STEPS" "ref.$nodes" --no-ckpt)")
+    done
+    for job in "${jobs[@]}"; do
+        [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    done
 }
 
 output() { cat "$(alice_home)/out.$1"; }
@@ -27,9 +32,9 @@ output() { cat "$(alice_home)/out.$1"; }
 # saved JOB [COUNT]: the run has saved, at least COUNT commits were told
 saved() { await "$1" "e['event']=='progress' and e['commits']>=${2:-5}" >/dev/null; }
 
-# same_bits [REFERENCE]: the weights, and one hash for each step of each rank ever computed
+# same_bits REFERENCE: the weights, and one hash for each step of each rank ever computed
 same_bits() {
-    local ref=${1:-ref}
+    local ref=$1
     cmp "$(alice_home)/$name.weights" "$(alice_home)/$ref.weights"
     [ "$(cat "$(alice_home)/$name.hashes" "$(alice_home)/$ref.hashes" | awk '{print $1, $2}' | sort -u | wc -l)" -eq "$STEPS" ]
 }
