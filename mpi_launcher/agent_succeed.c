@@ -14,32 +14,11 @@
 #include "common/log.h"
 #include "common/msg.h"
 #include "common/str.h"
-#include "mpi_launcher/agent.h"
+#include "mpi_launcher/agent_succeed.h"
 #include "mpi_launcher/election.h"
-#include "mpi_launcher/persist.h"
-#include "mpi_launcher/plan.h"
-#include "mpi_launcher/sets.h"
 #include "mpi_launcher/spawn.h"
 
 #define EXCLUDE_MAX 65536
-#define TERMS 1024 /* 32 of "SLOT*COEF " and to spare */
-
-enum phase { COLLECT, PERSIST, REQUEUE, OVER };
-
-struct dlr_successor {
-    struct dlr_agent *agent;
-    enum phase phase;
-    unsigned waiting; /* answers of this phase that are still out */
-    struct dlr_plan_report *reports;
-    unsigned nreports;
-    struct dlr_sets sets; /* rows 0: no parity */
-    struct dlr_plan plan;
-    struct dlr_plan_file *files; /* [plan.world] once persisting */
-    struct dlr_persist_write write;
-    bool whole; /* every one of them was written */
-    int timer, pidfd;
-    bool end_after; /* we were told to end: first the child */
-};
 
 static void next(struct dlr_successor *s);
 
@@ -55,8 +34,8 @@ static int child_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     if (dlr_spawn_reap(s->pidfd, &status) == -EAGAIN)
         close(s->pidfd);
     s->pidfd = -1;
-    if (s->phase == REQUEUE) {
-        s->phase = OVER;
+    if (s->phase == DLR_SUCCEED_REQUEUE) {
+        s->phase = DLR_SUCCEED_OVER;
         dlr_agent_timer_end(a, &s->timer);
         if (status != 0)
             dlr_error("%s: the job could not be requeued", a->node);
@@ -110,7 +89,7 @@ static int on_late(zloop_t *loop, int timer, void *arg)
     struct dlr_successor *s = arg;
 
     s->timer = -1;
-    if (s->phase == REQUEUE || s->phase == OVER) {
+    if (s->phase == DLR_SUCCEED_REQUEUE || s->phase == DLR_SUCCEED_OVER) {
         if (s->end_after)
             dlr_agent_end(s->agent);
         return 0;
@@ -156,7 +135,8 @@ void dlr_agent_succeed_report(struct dlr_agent *a, const char *node,
     struct dlr_successor *s = a->successor;
     struct dlr_err err = {0};
 
-    if (!s || s->phase != COLLECT || !s->reports || s->nreports > a->peers.n)
+    if (!s || s->phase != DLR_SUCCEED_COLLECT || !s->reports ||
+        s->nreports > a->peers.n)
         return;
     if (report &&
         dlr_plan_report_from_json(report, &s->reports[s->nreports], &err) == 0)
@@ -168,93 +148,6 @@ void dlr_agent_succeed_report(struct dlr_agent *a, const char *node,
 }
 
 /* --- persist ---------------------------------------------------------------------------- */
-
-/* All ranks of a version have one; of what is made of parity nobody has told it. */
-static uint64_t layout_of(const struct dlr_successor *s)
-{
-    for (unsigned i = 0; i < s->nreports; i++)
-        for (unsigned c = 0; c < s->reports[i].ncopies; c++) {
-            const struct dlr_plan_copy *copy = &s->reports[i].copies[c];
-
-            if ((unsigned)copy->rank < s->plan.made_by &&
-                copy->world == s->plan.made_by &&
-                dlr_version_eq(copy->version, s->plan.version))
-                return copy->layout;
-        }
-    return 0;
-}
-
-static json_t *order(const struct dlr_successor *s, const char *type, unsigned rank)
-{
-    return json_pack("{s:i, s:s, s:I, s:I, s:i, s:I, s:I, s:s}", "v", DLR_MSG_VERSION,
-                     "t", type, "gen", (json_int_t)s->agent->run.gen, "id",
-                     (json_int_t)rank + 1, "rank", (int)rank, "vround",
-                     (json_int_t)s->plan.version.round, "step",
-                     (json_int_t)s->plan.version.step, "path", s->files[rank].path);
-}
-
-static bool is_lost(void *arg, unsigned rank)
-{
-    const struct dlr_plan *plan = arg;
-
-    return plan->sources[rank].from == DLR_PLAN_PARITY;
-}
-
-/* Nobody has it: a node that has a part of it makes it, and writes it. */
-static void make_rank(struct dlr_successor *s, unsigned rank)
-{
-    struct dlr_agent *a = s->agent;
-    const struct dlr_plan_source *src = &s->plan.sources[rank];
-    struct dlr_agent_origin self = {.from = DLR_AGENT_SELF, .id = rank + 1};
-    DLR_AUTO_JSON json_t *msg = order(s, "rebuild", rank);
-    char node[DLR_PARITY_DATA_MAX][DLR_TOPO_NAME], terms[TERMS], text[TERMS + 16];
-    unsigned slot[DLR_PARITY_DATA_MAX], n, k;
-
-    n = dlr_sets_read_sources(src->where, slot, node);
-    k = dlr_sets_maker(&s->sets, rank, n, is_lost, &s->plan);
-    if (!msg || k == n ||
-        dlr_sets_rebuild_terms(&s->sets, rank, slot, terms, sizeof(terms)) < 0) {
-        s->whole = false;
-        return;
-    }
-    dlr_format(text, sizeof(text), "%u %s", s->sets.world, terms);
-    json_object_set_new(msg, "terms", json_string(text));
-    json_object_set_new(msg, "parts", json_string(src->where));
-    json_object_set_new(msg, "bytes", json_integer((json_int_t)src->bytes));
-    s->waiting++;
-    if (!dlr_streq(node[k], a->node))
-        dlr_agent_peers_say(a, node[k], json_incref(msg));
-    else if (dlr_agent_rebuild(a, msg, &self) < 0)
-        dlr_agent_succeed_done(a, self.id, -EIO, "it cannot be made here");
-}
-
-static void persist_rank(struct dlr_successor *s, unsigned rank, const char *dir)
-{
-    struct dlr_agent *a = s->agent;
-    const struct dlr_plan_source *src = &s->plan.sources[rank];
-    struct dlr_plan_file *f = &s->files[rank];
-    struct dlr_agent_origin self = {.from = DLR_AGENT_SELF, .id = rank + 1};
-    DLR_AUTO_JSON json_t *msg = NULL;
-
-    f->copy = (struct dlr_plan_copy){.rank = (int32_t)rank,
-                                     .world = s->plan.made_by,
-                                     .version = s->plan.version,
-                                     .bytes = src->bytes,
-                                     .layout = layout_of(s)};
-    dlr_persist_path(dir, 'r', rank, &s->write, f->path, sizeof(f->path));
-    if (src->from == DLR_PLAN_PARITY) {
-        make_rank(s, rank);
-        return;
-    }
-    msg = order(s, "persist", rank);
-    if (!msg)
-        return;
-    s->waiting++;
-    if (dlr_streq(src->where, a->node))
-        dlr_agent_persist(a, msg, &self);
-    else
-        dlr_agent_peers_say(a, src->where, json_incref(msg));
-}
 
 /* The round's places, as they shared parity; tasks has room for all of them. */
 static void find_sets(struct dlr_successor *s, unsigned *tasks)
@@ -305,9 +198,8 @@ static bool choose(struct dlr_successor *s)
 static void persist(struct dlr_successor *s)
 {
     struct dlr_agent *a = s->agent;
-    char dir[DLR_OPT_TEXT + 16];
 
-    s->phase = PERSIST;
+    s->phase = DLR_SUCCEED_PERSIST;
     s->waiting = 1; /* held until every order is out */
     if (choose(s))
         s->files = calloc(s->plan.made_by, sizeof(*s->files));
@@ -315,9 +207,7 @@ static void persist(struct dlr_successor *s)
         s->whole = true;
         s->write = (struct dlr_persist_write){s->plan.version, dlr_persist_tag()};
         dlr_agent_timer(a, &s->timer, a->job.persist_timeout_ms, on_late, s);
-        dlr_format(dir, sizeof(dir), "%s/persist", a->conf.run_dir);
-        for (unsigned r = 0; r < s->plan.made_by; r++)
-            persist_rank(s, r, dir);
+        dlr_agent_succeed_write(s);
     }
     if (--s->waiting == 0)
         next(s);
@@ -327,13 +217,16 @@ void dlr_agent_succeed_done(struct dlr_agent *a, uint64_t id, int rc, const char
 {
     struct dlr_successor *s = a->successor;
 
-    if (dlr_agent_rebuild_done(a, id, rc, why) || !s || s->phase != PERSIST)
+    if (dlr_agent_rebuild_done(a, id, rc, why) || !s || s->phase != DLR_SUCCEED_PERSIST)
         return; /* a peer that would not report counts when the limit ends */
     if (rc == 0 && (!s->files || id == 0 || id > s->plan.made_by ||
                     dlr_slice_parse(why, &s->files[id - 1].slice) < 0)) {
         rc = -EPROTO;
         why = "the answer is malformed";
     }
+    if (rc == -EFBIG && s->files && id > 0 && id <= s->plan.made_by &&
+        dlr_agent_succeed_write_alone(s, (unsigned)id - 1))
+        return;
     if (rc < 0) {
         dlr_warn("%s: rank %llu is not written: %s", a->node,
                  (unsigned long long)id - 1, why);
@@ -388,7 +281,7 @@ static void requeue(struct dlr_successor *s)
     DLR_AUTO_FREE char *dead = calloc(1, EXCLUDE_MAX);
     int rc;
 
-    s->phase = REQUEUE;
+    s->phase = DLR_SUCCEED_REQUEUE;
     if (!dead)
         return;
     list_dead(a, dead, EXCLUDE_MAX);
@@ -410,9 +303,9 @@ static void next(struct dlr_successor *s)
 {
     dlr_agent_timer_end(s->agent, &s->timer);
     s->waiting = 0;
-    if (s->phase == COLLECT)
+    if (s->phase == DLR_SUCCEED_COLLECT)
         persist(s);
-    else if (s->phase == PERSIST)
+    else if (s->phase == DLR_SUCCEED_PERSIST)
         requeue(s);
 }
 
@@ -451,7 +344,8 @@ void dlr_agent_succeed_over(struct dlr_agent *a)
 
 bool dlr_agent_succeed_holds(struct dlr_agent *a)
 {
-    if (!a->successor || a->successor->phase != REQUEUE || a->successor->pidfd < 0)
+    if (!a->successor || a->successor->phase != DLR_SUCCEED_REQUEUE ||
+        a->successor->pidfd < 0)
         return false;
     a->successor->end_after = true;
     return true;
@@ -461,8 +355,8 @@ void dlr_agent_succeed_stop(struct dlr_agent *a)
 {
     struct dlr_successor *s = a->successor;
 
-    if (!s ||
-        (s->phase == REQUEUE && !a->ending)) /* slurmctld was asked: no way back */
+    if (!s || (s->phase == DLR_SUCCEED_REQUEUE &&
+               !a->ending)) /* slurmctld was asked: no way back */
         return;
     a->successor = NULL;
     dlr_agent_timer_end(a, &s->timer);

@@ -67,7 +67,8 @@ static int save(const json_t *work, const char *dir, struct dlr_journal *journal
     unsigned world = (unsigned)json_array_size(list);
     DLR_AUTO_FREE struct dlr_plan_file *files = calloc(world + 1, sizeof(*files));
     char path[DLR_OPT_TEXT + 16];
-    uint64_t vround = 0, step = 0;
+    uint64_t vround = 0, step = 0, bytes;
+    unsigned count = 0;
     struct dlr_version v;
     int rc = 0;
 
@@ -78,6 +79,8 @@ static int save(const json_t *work, const char *dir, struct dlr_journal *journal
         rc = read_file(json_array_get(list, i), world, &v, &files[i]);
     dlr_format(path, sizeof(path), "%s/persist", dir);
     if (rc == 0 && files && world > 0)
+        rc = dlr_persist_count(files, world, &count, &bytes, err);
+    if (rc == 0 && files && world > 0)
         rc = dlr_persist_save(path, files, world, 0, err);
     if (world == 0 || rc < 0)
         dlr_journal_note(journal, "persist", "s:n,s:i,s:s", "version", "files", 0,
@@ -85,7 +88,7 @@ static int save(const json_t *work, const char *dir, struct dlr_journal *journal
                          rc < 0 ? err->text : "no version is whole on the nodes left");
     else
         dlr_journal_note(journal, "persist", "s:[I,I],s:i,s:s", "version",
-                         (json_int_t)vround, (json_int_t)step, "files", (int)world,
+                         (json_int_t)vround, (json_int_t)step, "files", (int)count,
                          "why", "");
     return rc;
 }

@@ -137,7 +137,7 @@ static int parse_file(const char *dir, const json_t *j, const struct dlr_plan_co
 
     if (dlr_msg_uint(j, "rank", all->world - 1, &rank) < 0 ||
         parse_slice(j, &ret->slice) < 0 || dlr_msg_str(j, "file", &name) < 0 ||
-        strchr(name, '/') || (name[0] != 'r' && name[0] != 'n'))
+        strchr(name, '/') || !strspn(name, DLR_PERSIST_KINDS))
         return -EBADMSG;
     ret->copy = *all;
     ret->copy.rank = (int32_t)rank;
@@ -273,7 +273,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* What wrote "<n|r><i>-<vround>-<step>-<tag>.safetensors"; false for any other name. */
+/* What wrote "<kind><i>-<vround>-<step>-<tag>.safetensors"; false for any other name. */
 static bool file_write(const char *name, struct dlr_persist_write *ret)
 {
     struct dlr_persist_write w;
@@ -282,7 +282,7 @@ static bool file_write(const char *name, struct dlr_persist_write *ret)
 
     if (sscanf(name, "%c%u-%" SCNu32 "-%" SCNu64 "-%" SCNx32 SUFFIX, &kind, &i,
                &w.version.round, &w.version.step, &w.tag) != 5 ||
-        (kind != 'n' && kind != 'r') ||
+        !strchr(DLR_PERSIST_KINDS, kind) ||
         dlr_persist_path(".", kind, i, &w, again, sizeof(again)) < 0 ||
         !dlr_streq(again + strlen("./"), name))
         return false;

@@ -21,9 +21,15 @@ struct dlr_persist_write {
 };
 uint32_t dlr_persist_tag(void); /* drawn */
 
-/* "<dir>/n<i>-<vround>-<step>-<tag>.safetensors": what node i writes of ranks that it holds; with 'r' for 'n' rank i's
- * alone.
- */
+/* What stands in a file, by the first letter of its name. */
+#define DLR_PERSIST_HELD 'n' /* ranks that node i holds, its own and others' */
+#define DLR_PERSIST_MADE 'm' /* those that node i has made of parity */
+#define DLR_PERSIST_IN_PLACE                                                           \
+    'p' /* those of node i, which its partner wrote in its place */
+#define DLR_PERSIST_ALONE 'r' /* rank i */
+#define DLR_PERSIST_KINDS "nmpr"
+
+/* "<dir>/<kind><i>-<vround>-<step>-<tag>.safetensors" */
 int dlr_persist_path(const char *dir, char kind, unsigned i,
                      const struct dlr_persist_write *write, char *buf, size_t size);
 

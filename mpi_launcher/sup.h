@@ -45,6 +45,7 @@ struct dlr_transfer {
     unsigned slot;             /* sup_again.c: what it goes into: rank's or a shard's */
     char path[DLR_PLAN_WHERE]; /* not "": between a file and node 'to' */
     bool alone;                /* nothing else goes into that file */
+    bool waits;                /* sup_survivors.c: for others of that file */
     struct dlr_slice slice;    /* of it, once that was written */
     uint64_t of;               /* not 0: a part of what that one rebuilds */
     bool rebuild;              /* node 'to' makes it of its parts */
@@ -499,8 +500,9 @@ void dlr_sup_persist_reports(struct dlr_sup *s); /* they have told what they hol
 void dlr_sup_write_rank(struct dlr_sup *s, const struct dlr_plan *plan, const char *dir,
                         unsigned rank);
 void dlr_sup_write_nodes(struct dlr_sup *s);
-/* What was made of parity just now, to a file of its own. */
+/* What was made of parity just now, once all is made: into one file with what its node has made beside. */
 void dlr_sup_write_rebuilt(struct dlr_sup *s, const struct dlr_transfer *made);
+void dlr_sup_write_made(struct dlr_sup *s); /* asks for these when it is */
 /* A write has ended with rc and what the node says of it: 0, -errno, or -EINPROGRESS when another one was asked for
  * instead, since all of the node's were too much for one file.
  */

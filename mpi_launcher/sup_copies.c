@@ -478,6 +478,8 @@ void dlr_sup_transfers_check(struct dlr_sup *s)
         s->preparing = false; /* a node died: the next plan moves what it needs */
         return;
     }
+    if (s->persisting)
+        dlr_sup_write_made(s);
     for (unsigned i = 0; i < s->ntransfers; i++)
         if (!s->transfers[i].ended)
             return;

@@ -29,8 +29,8 @@ enum state { IDLE, WRITING, MANIFEST };
 
 /* Who was asked to write a rank's bytes. */
 struct rank_file {
-    enum { BY_OWNER, BY_HOLDER, ANSWERED } by;
-    bool alone; /* into a file of its own, not its node's */
+    enum { BY_OWNER, FAILED, BY_HOLDER, ANSWERED } by; /* FAILED: the owner has */
+    char kind;                                         /* of its file */
     struct dlr_slice slice;
     char why[100]; /* the owner could not */
 };
@@ -112,12 +112,13 @@ static void path_of(const struct dlr_sup *s, unsigned rank, char *buf, size_t si
 {
     const struct dlr_periodic *p = s->periodic;
     char dir[DLR_RUN_PATH + 32];
-    bool alone = p->ranks[rank].alone;
+    char kind = p->ranks[rank].kind;
 
     dlr_sup_persist_dir(s, dir, sizeof(dir));
-    dlr_persist_path(dir, alone ? 'r' : 'n',
-                     alone ? rank : (unsigned)dlr_sup_place_of(s, rank), &p->write, buf,
-                     size);
+    dlr_persist_path(dir, kind,
+                     kind == DLR_PERSIST_ALONE ? rank
+                                               : (unsigned)dlr_sup_place_of(s, rank),
+                     &p->write, buf, size);
 }
 
 static void list_files(const struct dlr_sup *s, struct dlr_plan_file *files)
@@ -243,25 +244,50 @@ static json_t *order(const struct dlr_sup *s, unsigned rank)
 
 static void ask_alone(struct dlr_sup *s, unsigned rank)
 {
-    s->periodic->ranks[rank].alone = true;
+    s->periodic->ranks[rank].kind = DLR_PERSIST_ALONE;
     dlr_sup_send(s, (unsigned)writer_of(s, rank), order(s, rank));
 }
 
-/* A node's ranks, which go into one file. */
-static void ask_place(struct dlr_sup *s, const struct dlr_plan_place *place)
+/* Those of a node's ranks that go into one file of this kind. */
+static void ask_together(struct dlr_sup *s, const struct dlr_plan_place *place,
+                         char kind)
 {
     const struct dlr_periodic *p = s->periodic;
-    const unsigned *ranks = s->plan.ranks + place->from;
-    json_t *msg, *with = json_array();
+    json_t *msg = NULL, *with = json_array();
+    unsigned node = 0;
 
-    for (unsigned t = 1; t < place->tasks; t++)
-        json_array_append_new(with, json_pack("[i, I]", (int)ranks[t],
-                                              (json_int_t)(p->first_id + ranks[t])));
-    msg = order(s, ranks[0]);
-    if (place->tasks > 1)
+    for (unsigned t = 0; t < place->tasks; t++) {
+        unsigned rank = s->plan.ranks[place->from + t];
+        const struct rank_file *w = &p->ranks[rank];
+
+        if (w->kind != kind || w->by == ANSWERED)
+            continue;
+        if (msg) {
+            json_array_append_new(
+                with, json_pack("[i, I]", (int)rank, (json_int_t)(p->first_id + rank)));
+            continue;
+        }
+        msg = order(s, rank);
+        node = (unsigned)writer_of(s, rank);
+    }
+    if (msg && json_array_size(with) > 0)
         json_object_set(msg, "with", with);
     json_decref(with);
-    dlr_sup_send(s, (unsigned)writer_of(s, ranks[0]), msg);
+    if (msg)
+        dlr_sup_send(s, node, msg);
+}
+
+/* The node that may be asked for what its owner could not write; -1: none. */
+static int other_writer(const struct dlr_sup *s, unsigned place)
+{
+    int holder = s->sets.rows > 0 || dlr_sup_copies(s) == 0
+                     ? -1
+                     : dlr_sup_holder_node(s, place, 1);
+
+    return holder >= 0 && holder != dlr_sup_node_of(s, place) &&
+                   s->members.list[holder].here
+               ? holder
+               : -1;
 }
 
 /* Once, and not when another node would find the same: a directory that is full is so for all, and
@@ -270,23 +296,16 @@ static void ask_place(struct dlr_sup *s, const struct dlr_plan_place *place)
 static bool ask_again(struct dlr_sup *s, unsigned rank, int rc, const char *why)
 {
     struct rank_file *w = &s->periodic->ranks[rank];
-    unsigned place = (unsigned)dlr_sup_place_of(s, rank);
-    int holder;
 
-    if (rc == -EFBIG && !w->alone) {
+    if (rc == -EFBIG && w->kind != DLR_PERSIST_ALONE) {
         ask_alone(s, rank);
         return true;
     }
-    if (w->by != BY_OWNER || rc == -ENOSPC || rc == -EDQUOT || s->sets.rows > 0 ||
-        dlr_sup_copies(s) == 0)
+    if (w->by != BY_OWNER || rc == -ENOSPC || rc == -EDQUOT ||
+        other_writer(s, (unsigned)dlr_sup_place_of(s, rank)) < 0)
         return false;
-    holder = dlr_sup_holder_node(s, place, 1);
-    if (holder < 0 || holder == dlr_sup_node_of(s, place) ||
-        !s->members.list[holder].here)
-        return false;
-    w->by = BY_HOLDER;
+    w->by = FAILED;
     snprintf(w->why, sizeof(w->why), "%s", why);
-    ask_alone(s, rank);
     return true;
 }
 
@@ -296,12 +315,49 @@ static void give_up(struct dlr_sup *s, unsigned rank, unsigned node, int rc,
     struct dlr_periodic *p = s->periodic;
     const struct rank_file *w = &p->ranks[rank];
 
+    if (p->rc < 0)
+        return; /* one reason is enough */
     p->rc = rc;
     if (w->by == BY_HOLDER)
         snprintf(p->why, sizeof(p->why), "rank %u: %s; then on %.32s: %.90s", rank,
                  w->why, s->members.list[node].node.name, why);
     else
         snprintf(p->why, sizeof(p->why), "rank %u: %.200s", rank, why);
+}
+
+/* Once an owner has answered for all of its ranks: what it could not write its partner is asked for, or
+ * nobody any more.
+ */
+static void hand_over(struct dlr_sup *s, const struct dlr_plan_place *place)
+{
+    struct dlr_periodic *p = s->periodic;
+    const unsigned *ranks = s->plan.ranks + place->from;
+    bool can = p->rc == 0 && other_writer(s, (unsigned)(place - s->plan.places)) >= 0;
+    bool any = false;
+
+    for (unsigned t = 0; t < place->tasks; t++)
+        if (p->ranks[ranks[t]].by == BY_OWNER)
+            return;
+    for (unsigned t = 0; t < place->tasks; t++) {
+        struct rank_file *w = &p->ranks[ranks[t]];
+
+        if (w->by != FAILED)
+            continue;
+        if (!can) {
+            give_up(s, ranks[t], 0, -EIO, w->why);
+            w->by = ANSWERED;
+            p->left--;
+            continue;
+        }
+        w->by = BY_HOLDER;
+        any = true;
+        if (w->kind == DLR_PERSIST_ALONE)
+            ask_alone(s, ranks[t]);
+        else
+            w->kind = DLR_PERSIST_IN_PLACE;
+    }
+    if (any)
+        ask_together(s, place, DLR_PERSIST_IN_PLACE);
 }
 
 void dlr_sup_periodic_commit(struct dlr_sup *s, struct dlr_version v)
@@ -325,6 +381,8 @@ void dlr_sup_periodic_commit(struct dlr_sup *s, struct dlr_version v)
         return;
     p->ranks = ranks;
     memset(ranks, 0, s->plan.world * sizeof(*ranks));
+    for (unsigned r = 0; r < s->plan.world; r++)
+        ranks[r].kind = DLR_PERSIST_HELD;
     p->state = WRITING;
     p->write = (struct dlr_persist_write){v, dlr_persist_tag()};
     p->round = dlr_policy_round(s->policy);
@@ -335,8 +393,7 @@ void dlr_sup_periodic_commit(struct dlr_sup *s, struct dlr_version v)
     p->rc = 0;
     tell_tight(s);
     for (unsigned i = 0; i < s->plan.nplaces; i++)
-        if (s->plan.places[i].tasks > 0)
-            ask_place(s, &s->plan.places[i]);
+        ask_together(s, &s->plan.places[i], DLR_PERSIST_HELD);
 }
 
 bool dlr_sup_periodic_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc,
@@ -354,12 +411,13 @@ bool dlr_sup_periodic_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc
         rc = -EPROTO;
         why = "what the node says of the file is malformed";
     }
-    if (rc < 0 && p->rc == 0 && ask_again(s, rank, rc, why))
-        return true;
-    if (rc < 0 && p->rc == 0)
-        give_up(s, rank, node, rc, why);
-    p->ranks[rank].by = ANSWERED;
-    p->left--;
+    if (rc == 0 || p->rc < 0 || !ask_again(s, rank, rc, why)) {
+        if (rc < 0)
+            give_up(s, rank, node, rc, why);
+        p->ranks[rank].by = ANSWERED;
+        p->left--;
+    }
+    hand_over(s, &s->plan.places[dlr_sup_place_of(s, rank)]);
     if (p->left > 0)
         return true;
     if (p->rc < 0)

@@ -19,16 +19,17 @@ void dlr_sup_write_rebuilt(struct dlr_sup *s, const struct dlr_transfer *made)
     if (!t)
         return;
     memcpy(t->path, was.path, sizeof(t->path));
-    t->started = t->alone = true;
-    dlr_sup_ask(s, t, "persist", t->to, "path", t->path);
+    t->started = t->waits = true;
 }
 
-/* Where a rank's bytes go; a transfer that is a rebuilding has its file to itself. */
+/* Where a rank's bytes go. */
 static int choose_path(const struct dlr_sup *s, const char *dir, struct dlr_transfer *t)
 {
-    t->alone = t->alone || t->rebuild;
-    return dlr_persist_path(dir, t->alone ? 'r' : 'n', t->alone ? t->rank : t->to,
-                            &s->persist_write, t->path, sizeof(t->path));
+    char kind = t->rebuild ? DLR_PERSIST_MADE : DLR_PERSIST_HELD;
+
+    return dlr_persist_path(dir, t->alone ? DLR_PERSIST_ALONE : kind,
+                            t->alone ? t->rank : t->to, &s->persist_write, t->path,
+                            sizeof(t->path));
 }
 
 void dlr_sup_write_rank(struct dlr_sup *s, const struct dlr_plan *plan, const char *dir,
@@ -52,6 +53,8 @@ void dlr_sup_write_rank(struct dlr_sup *s, const struct dlr_plan *plan, const ch
     } else {
         holder = dlr_members_find(&s->members, src->where);
         t = dlr_sup_add_transfer(s, rank, holder, holder, true);
+        if (t)
+            t->started = t->waits = true;
     }
     if (!t || choose_path(s, dir, t) < 0) {
         s->transfer_rc = -EIO; /* a manifest must not name a file that nobody writes */
@@ -62,11 +65,6 @@ void dlr_sup_write_rank(struct dlr_sup *s, const struct dlr_plan *plan, const ch
     }
 }
 
-static bool waits_for(const struct dlr_transfer *t, unsigned node)
-{
-    return t->to == node && t->path[0] && !t->rebuild && !t->started && !t->ended;
-}
-
 /* All that a node is to write, in one order. */
 static void ask_node(struct dlr_sup *s, unsigned node)
 {
@@ -75,9 +73,9 @@ static void ask_node(struct dlr_sup *s, unsigned node)
     for (unsigned i = 0; i < s->ntransfers; i++) {
         struct dlr_transfer *t = &s->transfers[i];
 
-        if (!waits_for(t, node))
+        if (!t->waits || t->ended || t->to != node)
             continue;
-        t->started = true;
+        t->waits = false;
         if (msg) {
             json_array_append_new(with,
                                   json_pack("[i, I]", (int)t->rank, (json_int_t)t->id));
@@ -97,6 +95,22 @@ void dlr_sup_write_nodes(struct dlr_sup *s)
 {
     for (unsigned node = 0; node < s->members.n; node++)
         ask_node(s, node);
+}
+
+/* All nodes at once: they make theirs at the same time, and without the last one there is no manifest. */
+void dlr_sup_write_made(struct dlr_sup *s)
+{
+    bool any = false;
+
+    for (unsigned i = 0; i < s->ntransfers; i++) {
+        const struct dlr_transfer *t = &s->transfers[i];
+
+        if (t->rebuild && !t->ended)
+            return;
+        any = any || (t->waits && !t->ended);
+    }
+    if (any)
+        dlr_sup_write_nodes(s);
 }
 
 int dlr_sup_written(struct dlr_sup *s, struct dlr_transfer *t, int rc, const char *said)

@@ -370,14 +370,69 @@ static void a_partner_writes_what_the_owner_cannot(void **state)
     assert_int_equal(asked[3].node, 1);
     assert_int_equal(asked[3].rank, 0);
     assert_int_equal(asked[3].id, asked[0].id);
-    assert_string_equal(asked[3].path, "r0");
+    assert_string_equal(asked[3].path, "p0");
     assert_string_equal(why, "");
     done(1, 1, 0, "");
     assert_int_equal(saved + forgot, 0); /* rank 0's file is still missing */
     done(1, 0, 0, "");
     assert_end(1, "");
-    assert_string_equal(named, "r0 n1 n0 ");
+    assert_string_equal(named, "p0 n1 n0 ");
     assert_string_equal(from, "user 2 0 1");
+}
+
+/* It is asked once the owner has answered for all of its ranks. */
+static void a_partner_writes_one_file_in_a_nodes_place(void **state)
+{
+    done(0, 0, -EIO, "the data process died");
+    assert_int_equal(nasked, WORLD);
+    done(0, 2, -EIO, "the data process died");
+    assert_int_equal(nasked, WORLD + 2);
+    for (unsigned i = WORLD; i < nasked; i++) {
+        assert_int_equal(asked[i].node, 1);
+        assert_string_equal(asked[i].path, "p0");
+    }
+    assert_int_equal(asked[3].rank, 0);
+    assert_int_equal(asked[4].rank, 2);
+    done(1, 2, 0, "");
+    assert_int_equal(nasked, WORLD + 2);
+    done(1, 0, 0, "");
+    done(1, 1, 0, "");
+    assert_end(1, "");
+    assert_string_equal(named, "p0 n1 p0 ");
+}
+
+static void what_is_too_much_for_the_partners_file_is_one_each(void **state)
+{
+    done(0, 0, -EIO, "a");
+    done(0, 2, -EIO, "a");
+    done(1, 0, -EFBIG, "a long header");
+    done(1, 2, -EFBIG, "a long header");
+    assert_int_equal(nasked, WORLD + 4);
+    assert_int_equal(asked[5].node, 1);
+    assert_string_equal(asked[5].path, "r0");
+    assert_string_equal(asked[6].path, "r2");
+    done(1, 0, 0, "");
+    done(1, 1, 0, "");
+    done(1, 2, 0, "");
+    assert_end(1, "");
+    assert_string_equal(named, "r0 n1 r2 ");
+}
+
+/* The partner left between the first answer and the last, or another node has given the version up. */
+static void nobody_is_asked_when_it_is_too_late(void **state)
+{
+    static const bool away[] = {true, false};
+
+    for (unsigned i = 0; i < 2; i++) {
+        if (i > 0)
+            begin_open(state);
+        done(0, 0, -EIO, "a");
+        s.members.list[1].here = !away[i];
+        done(1, 1, away[i] ? 0 : -ENOSPC, "full");
+        done(0, 2, 0, "");
+        assert_int_equal(nasked, WORLD);
+        assert_end(0, away[i] ? "rank 0: a" : "rank 1: full");
+    }
 }
 
 static void a_node_writes_one_file(void **state)
@@ -672,6 +727,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_partner_writes_what_the_owner_cannot, begin),
+        cmocka_unit_test_setup(a_partner_writes_one_file_in_a_nodes_place, begin_open),
+        cmocka_unit_test_setup(what_is_too_much_for_the_partners_file_is_one_each,
+                               begin_open),
+        cmocka_unit_test_setup(nobody_is_asked_when_it_is_too_late, begin_open),
         cmocka_unit_test_setup(a_node_writes_one_file, begin_open),
         cmocka_unit_test_setup(a_manifest_that_cannot_be_read_is_said_once, begin_open),
         cmocka_unit_test_setup(an_unreadable_directory_is_known_as_it_was, begin_open),

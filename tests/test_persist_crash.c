@@ -18,7 +18,7 @@
 #include "common/str.h"
 #include "mpi_launcher/persist.h"
 
-#define RANKS 3 /* the first two in one file */
+#define RANKS 5 /* the first two in one file, each other in a file of another kind */
 #define CRASHED 77
 
 static int at, count; /* the call that is cut short; 0 none */
@@ -75,8 +75,8 @@ static int save(uint64_t step)
     for (int32_t r = 0; r < RANKS; r++) {
         files[r].copy = (struct dlr_plan_copy){
             .rank = r, .world = RANKS, .version = {0, step}, .bytes = 4096};
-        dlr_persist_path(dir, r < 2 ? 'n' : 'r', (unsigned)r / 2, &w, files[r].path,
-                         sizeof(files[r].path));
+        dlr_persist_path(dir, DLR_PERSIST_KINDS[r < 2 ? 0 : r - 1], 0, &w,
+                         files[r].path, sizeof(files[r].path));
         close(open(files[r].path, O_WRONLY | O_CREAT, 0600));
     }
     return dlr_persist_save(dir, files, RANKS, 1, NULL);

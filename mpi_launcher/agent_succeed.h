@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the elected agent knows. Private to mpi_launcher/agent_succeed*.c. */
+#ifndef DLR_MPI_LAUNCHER_AGENT_SUCCEED_H
+#define DLR_MPI_LAUNCHER_AGENT_SUCCEED_H
+
+#include "mpi_launcher/agent.h"
+#include "mpi_launcher/persist.h"
+#include "mpi_launcher/plan.h"
+#include "mpi_launcher/sets.h"
+
+enum dlr_agent_succeed_phase {
+    DLR_SUCCEED_COLLECT,
+    DLR_SUCCEED_PERSIST,
+    DLR_SUCCEED_REQUEUE,
+    DLR_SUCCEED_OVER
+};
+
+struct dlr_successor {
+    struct dlr_agent *agent;
+    enum dlr_agent_succeed_phase phase;
+    unsigned waiting; /* answers of this phase that are still out */
+    struct dlr_plan_report *reports;
+    unsigned nreports;
+    struct dlr_sets sets; /* rows 0: no parity */
+    struct dlr_plan plan;
+    struct dlr_plan_file *files; /* [plan.world] once persisting */
+    struct dlr_persist_write write;
+    bool whole; /* every one of them was written */
+    int timer, pidfd;
+    bool end_after; /* we were told to end: first the child */
+};
+
+/* --- agent_succeed_write.c */
+/* Has each rank's state of the plan written: by each node in one file what it holds of them, and of parity what
+ * nobody holds. Fills in files, counts the answers to come; not whole: some cannot be written.
+ */
+void dlr_agent_succeed_write(struct dlr_successor *s);
+/* The rank's node found that all of its are too much for one file: this one gets its own. False: it has. */
+bool dlr_agent_succeed_write_alone(struct dlr_successor *s, unsigned rank);
+
+#endif
