@@ -2,33 +2,15 @@
 #include "ckpt/data_sum.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "ckpt/data_sum_order.h"
 #include "ckpt/parity.h"
 #include "ckpt/slot_meta.h"
 #include "ckpt/slot_write.h"
 #include "common/clock.h"
 #include "common/log.h"
-
-static_assert(DLR_SUM_TERMS_MAX == DLR_PARITY_DATA_MAX, "a sum has a set's terms");
-
-struct term {
-    int32_t rank;
-    unsigned char coef;
-};
-
-struct dlr_sum_order {
-    struct dlr_sum_order *next;
-    int32_t target;
-    uint32_t world;
-    bool any; /* every version: target is a parity shard */
-    struct dlr_version version;
-    uint64_t id; /* of the request that D_DONE answers; not for any */
-    unsigned n;
-    struct term term[DLR_SUM_TERMS_MAX];
-};
 
 struct dlr_sum {
     struct dlr_sum *next;
@@ -50,17 +32,11 @@ struct sum_job {
     struct dlr_sum *sum;
 };
 
-static bool is_parity(const struct dlr_sum_order *o, int32_t rank)
+/* What another number of ranks has made is no part of a sum of this round. */
+static bool takes(const struct dlr_data *d, const struct dlr_sum_order *o,
+                  struct dlr_version v)
 {
-    return (uint32_t)rank >= o->world;
-}
-
-static int term_of(const struct dlr_sum_order *o, int32_t rank)
-{
-    for (unsigned i = 0; i < o->n; i++)
-        if (o->term[i].rank == rank)
-            return (int)i;
-    return -1;
+    return o->any ? !d->resized || v.round == d->round : dlr_version_eq(o->version, v);
 }
 
 static struct dlr_sum_order *order_for(const struct dlr_data *d, int32_t rank,
@@ -68,7 +44,7 @@ static struct dlr_sum_order *order_for(const struct dlr_data *d, int32_t rank,
 {
     struct dlr_sum_order *o = d->sum_orders;
 
-    while (o && (term_of(o, rank) < 0 || (!o->any && !dlr_version_eq(o->version, v))))
+    while (o && (dlr_sum_order_term(o, rank) < 0 || !takes(d, o, v)))
         o = o->next;
     return o;
 }
@@ -77,7 +53,7 @@ bool dlr_data_sum_makes(const struct dlr_data *d, int32_t target)
 {
     const struct dlr_sum_order *o = d->sum_orders;
 
-    while (o && o->target != target)
+    while (o && (o->target != target || !o->any))
         o = o->next;
     return o != NULL;
 }
@@ -88,33 +64,6 @@ bool dlr_data_sum_wants(const struct dlr_data *d, int32_t rank, struct dlr_versi
 }
 
 /* --- orders -------------------------------------------------------------------------- */
-
-static int read_order(const struct dlr_local_msg *msg, struct dlr_sum_order *o)
-{
-    const char *at = msg->text;
-    int used = 0;
-
-    *o = (struct dlr_sum_order){.target = msg->rank,
-                                .any = msg->arg[0] == UINT32_MAX,
-                                .version = {(uint32_t)msg->arg[0], msg->step},
-                                .id = msg->arg[1]};
-    if (sscanf(at, "%u%n", &o->world, &used) != 1 || at[used] != ' ')
-        return -EBADMSG;
-    at += used + 1;
-    while (*at) {
-        struct term *t = &o->term[o->n];
-        unsigned coef;
-
-        if (o->n == DLR_SUM_TERMS_MAX ||
-            sscanf(at, "%d*%u%n", &t->rank, &coef, &used) != 2 || t->rank < 0 ||
-            coef > 255 || term_of(o, t->rank) >= 0)
-            return -EBADMSG;
-        t->coef = (unsigned char)coef;
-        o->n++;
-        at += used + (at[used] == ' ');
-    }
-    return o->n && o->target >= 0 && o->any == is_parity(o, o->target) ? 0 : -EBADMSG;
-}
 
 static void free_order(struct dlr_data *d, struct dlr_sum_order *o)
 {
@@ -127,11 +76,13 @@ static void free_order(struct dlr_data *d, struct dlr_sum_order *o)
     free(o);
 }
 
-static struct dlr_sum_order *order_of(const struct dlr_data *d, int32_t target)
+/* A rank of another number of ranks may be called what a shard of this round is. */
+static struct dlr_sum_order *order_of(const struct dlr_data *d,
+                                      const struct dlr_sum_order *like)
 {
     struct dlr_sum_order *o = d->sum_orders;
 
-    while (o && o->target != target)
+    while (o && (o->target != like->target || o->any != like->any))
         o = o->next;
     return o;
 }
@@ -149,7 +100,8 @@ void dlr_data_sum(struct dlr_data *d, const struct dlr_local_msg *msg)
 {
     struct dlr_sum_order *o = calloc(1, sizeof(*o)), *old;
 
-    if (!o || msg->round != d->round || !d->configured || read_order(msg, o) < 0) {
+    if (!o || msg->round != d->round || !d->configured ||
+        dlr_sum_order_read(msg, o) < 0) {
         d->dropped++;
         if (msg->arg[0] != UINT32_MAX)
             dlr_data_done(d, msg->rank,
@@ -158,7 +110,7 @@ void dlr_data_sum(struct dlr_data *d, const struct dlr_local_msg *msg)
         free(o);
         return;
     }
-    old = order_of(d, o->target);
+    old = order_of(d, o);
     if (old)
         free_order(d, old);
     o->next = d->sum_orders;
@@ -218,7 +170,7 @@ static void close_sum(struct dlr_sum *s, bool good)
 {
     struct dlr_data *d = s->d;
     struct dlr_sum **at = &d->sums;
-    struct dlr_sum_order *o = order_of(d, s->order.target);
+    struct dlr_sum_order *o = order_of(d, &s->order);
 
     while (*at != s)
         at = &(*at)->next;
@@ -377,10 +329,19 @@ static int open_slot(struct dlr_sum *s)
     return queue_job(s, run_clear);
 }
 
+/* Of a rank that is no more it is one for what is only read. */
+static struct dlr_held *free_slot(const struct dlr_data *d,
+                                  const struct dlr_sum_order *o, struct dlr_version v)
+{
+    return !o->any && dlr_data_brings(d, o->target, v)
+               ? dlr_held_choose_brought(&d->held, o->target)
+               : dlr_held_choose(&d->held, o->target);
+}
+
 static int new_sum(struct dlr_data *d, const struct dlr_sum_order *o,
                    struct dlr_version v, struct dlr_sum **ret)
 {
-    struct dlr_held *held = dlr_held_choose(&d->held, o->target);
+    struct dlr_held *held = free_slot(d, o, v);
     struct dlr_sum *s;
     int rc;
 
@@ -417,7 +378,7 @@ static struct dlr_meta_head head_of(const void *meta)
 static bool fits(const struct dlr_sum *s, int32_t rank,
                  const struct dlr_meta_head *head)
 {
-    return is_parity(&s->order, rank) ||
+    return dlr_sum_order_parity(&s->order, rank) ||
            head->data_off - DLR_SLOT_PAGE + head->data_bytes <= s->room;
 }
 
@@ -437,7 +398,7 @@ int dlr_sum_join(struct dlr_data *d, int32_t rank, struct dlr_version v,
     rc = s ? 0 : new_sum(d, o, v, &s);
     if (rc < 0)
         return rc;
-    bit = 1u << term_of(&s->order, rank);
+    bit = 1u << dlr_sum_order_term(&s->order, rank);
     if (dlr_sum_doomed(s))
         return -ECANCELED;
     if ((s->joined & bit) || !fits(s, rank, &head)) {
@@ -456,7 +417,7 @@ void dlr_sum_leave(struct dlr_sum *sum, int32_t rank, int rc)
     if (rc < 0)
         sum->bad = true;
     else
-        sum->added |= 1u << term_of(&sum->order, rank);
+        sum->added |= 1u << dlr_sum_order_term(&sum->order, rank);
 }
 
 /* --- chunks --------------------------------------------------------------------------------- */
@@ -468,7 +429,7 @@ void dlr_sum_add(struct dlr_sum *sum, int32_t rank, uint64_t off, const void *da
         return;
     if (bytes > sum->room - off)
         bytes = sum->room - off; /* the padding of a parity shard */
-    dlr_parity_add(sum->order.term[term_of(&sum->order, rank)].coef, data,
+    dlr_parity_add(sum->order.term[dlr_sum_order_term(&sum->order, rank)].coef, data,
                    sum->image + off, bytes);
 }
 
@@ -483,7 +444,7 @@ int dlr_sum_chunk(const struct dlr_sum *sum, const void *meta, uint32_t i,
         return -ERANGE;
     left = head.data_bytes - from;
     *ret_off = from;
-    if (!is_parity(&sum->order, head.rank))
+    if (!dlr_sum_order_parity(&sum->order, head.rank))
         *ret_off += head.data_off - DLR_SLOT_PAGE;
     *ret_bytes = left < DLR_SLOT_CHUNK ? left : DLR_SLOT_CHUNK;
     memcpy(ret_crc, (const char *)meta + crcs + i * sizeof(uint32_t), sizeof(*ret_crc));
@@ -494,5 +455,5 @@ size_t dlr_sum_meta(const struct dlr_sum *sum, const void *meta)
 {
     struct dlr_meta_head head = head_of(meta);
 
-    return is_parity(&sum->order, head.rank) ? 0 : head.meta_bytes;
+    return dlr_sum_order_parity(&sum->order, head.rank) ? 0 : head.meta_bytes;
 }

@@ -31,7 +31,7 @@ $(eval $(call fuzz,plan,$(PLAN) $(TOPO) $(MSG),-lhwloc -ljansson -lisal))
 $(eval $(call fuzz,journal,$(CLI_READ),-ljansson))
 $(eval $(call fuzz,meta,$(SLOT),-lisal -lxxhash))
 $(eval $(call fuzz,safetensors,$(SAVED) $(SLOT),-lisal -lxxhash -ljansson))
-$(eval $(call fuzz,data,ckpt/data_recv.c ckpt/data_recv_end.c ckpt/data_wire.c ckpt/data_check.c ckpt/data_sum.c ckpt/parity.c ckpt/data_store.c $(SLOT),-lisal -lxxhash))
+$(eval $(call fuzz,data,ckpt/data_recv.c ckpt/data_recv_end.c ckpt/data_wire.c ckpt/data_check.c ckpt/data_sum.c ckpt/data_sum_order.c ckpt/parity.c ckpt/data_store.c $(SLOT),-lisal -lxxhash))
 $(eval $(call fuzz,manifest,mpi_launcher/persist.c $(MSG),-ljansson))
 $(eval $(call fuzz,host,mpi_launcher/host_order.c $(MSG),-ljansson))
 

@@ -491,8 +491,13 @@ json_t *dlr_agent_bring_ranks(const struct dlr_agent *a);
 uint64_t dlr_agent_bring_others(const struct dlr_agent *a, int32_t but);
 /* Nobody reads them any more, and the data process gives them up. */
 void dlr_agent_bring_end(struct dlr_agent *a, const char *why);
-/* "reserve" with "bring", D_RESERVED of such a slot, "brought". */
-void dlr_agent_bring_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes);
+/* The same of those that other nodes can send once more. */
+void dlr_agent_bring_go(struct dlr_agent *a, const char *why);
+/* "reserve" with "bring", and with make: it will be made here, for whoever wants it; D_RESERVED of such a
+ * slot, "brought".
+ */
+void dlr_agent_bring_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
+                             bool make);
 /* The data process has gone: room that was asked of it will not be made. */
 void dlr_agent_bring_fail(struct dlr_agent *a, const char *why);
 void dlr_agent_bring_reserved(struct dlr_agent *a, int32_t rank, int rc,

@@ -26,6 +26,8 @@ struct dlr_agent_bring {
     unsigned n;
     int timer;   /* -1: off */
     bool coming; /* it has a slot, or is there */
+    bool made;   /* here, of parity: others have none, so it stays until a commit */
+    bool room;   /* its slot is there */
 };
 
 static struct dlr_agent_bring *find(const struct dlr_agent *a, int32_t rank)
@@ -57,7 +59,7 @@ static void answer(struct dlr_agent *a, struct dlr_agent_bring *b, int rc,
         dlr_agent_peek_answer(a, b->waiting[i], b->rank, rc, text);
     b->n = 0;
     dlr_agent_timer_end(a, &b->timer);
-    if (rc < 0)
+    if (rc < 0 && !b->made)
         forget(a, b);
 }
 
@@ -78,16 +80,23 @@ static void ask(struct dlr_agent *a, const struct dlr_agent_bring *b)
                             "round", (json_int_t)a->round.round, "rank", b->rank));
 }
 
-void dlr_agent_bring(struct dlr_agent *a, struct dlr_agent_conn *c, int32_t rank)
+static struct dlr_agent_bring *add(struct dlr_agent *a, int32_t rank)
 {
     struct dlr_agent_bring *b = find(a, rank);
-    struct dlr_agent_conn **more;
 
     if (!b && (b = calloc(1, sizeof(*b)))) {
         *b = (struct dlr_agent_bring){
             .next = a->brings, .agent = a, .rank = rank, .timer = -1};
         a->brings = b;
     }
+    return b;
+}
+
+void dlr_agent_bring(struct dlr_agent *a, struct dlr_agent_conn *c, int32_t rank)
+{
+    struct dlr_agent_bring *b = add(a, rank);
+    struct dlr_agent_conn **more;
+
     more = b ? realloc(b->waiting, (b->n + 1) * sizeof(*more)) : NULL;
     if (!more) {
         dlr_agent_peek_answer(a, c, rank, -ENOMEM, "no memory");
@@ -159,15 +168,36 @@ uint64_t dlr_agent_bring_others(const struct dlr_agent *a, int32_t but)
     return bytes;
 }
 
+/* Nobody waits for it any more, nor reads it. */
+static void end(struct dlr_agent *a, struct dlr_agent_bring *b, const char *why)
+{
+    b->made = false;
+    if (b->n)
+        answer(a, b, -ECANCELED, why);
+    else
+        forget(a, b);
+}
+
 void dlr_agent_bring_end(struct dlr_agent *a, const char *why)
 {
     bool any = a->brings != NULL;
 
-    while (a->brings) {
-        if (a->brings->n)
-            answer(a, a->brings, -ECANCELED, why);
-        else
-            forget(a, a->brings);
+    while (a->brings)
+        end(a, a->brings, why);
+    if (any)
+        dlr_agent_data_config(a);
+}
+
+void dlr_agent_bring_go(struct dlr_agent *a, const char *why)
+{
+    bool any = false;
+
+    for (struct dlr_agent_bring *b = a->brings, *next; b; b = next) {
+        next = b->next;
+        if (b->made)
+            continue;
+        end(a, b, why);
+        any = true;
     }
     if (any)
         dlr_agent_data_config(a);
@@ -182,22 +212,34 @@ static void say_room(struct dlr_agent *a, int32_t rank, int rc, const char *why)
                                rank, "rc", -rc, "why", why));
 }
 
-void dlr_agent_bring_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes)
+/* What is made here has nobody who waits for it and would be told that there is no room. */
+static void no_room(struct dlr_agent *a, int32_t rank, int rc, const char *why)
 {
     struct dlr_agent_bring *b = find(a, rank);
+
+    if (b && b->made && !b->n)
+        forget(a, b);
+    say_room(a, rank, rc, why);
+}
+
+void dlr_agent_bring_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
+                             bool make)
+{
+    struct dlr_agent_bring *b = make ? add(a, rank) : find(a, rank);
     struct dlr_local_msg m;
     struct dlr_err err;
 
-    if (!b || !b->n) {
+    if (!b || (!b->n && !make)) {
         say_room(a, rank, -ECANCELED, "nobody wants it any more");
         return;
     }
+    b->made = b->made || make;
     if (a->data.fd < 0) {
-        say_room(a, rank, -EIO, "no data process on this node");
+        no_room(a, rank, -EIO, "no data process on this node");
         return;
     }
     if (dlr_agent_room_check(a, rank, 1, bytes, &err) < 0) {
-        say_room(a, rank, err.code, err.text);
+        no_room(a, rank, err.code, err.text);
         return;
     }
     b->coming = true;
@@ -213,16 +255,25 @@ void dlr_agent_bring_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes)
 
 void dlr_agent_bring_fail(struct dlr_agent *a, const char *why)
 {
-    for (struct dlr_agent_bring *b = a->brings; b; b = b->next)
-        if (b->coming && b->n)
-            say_room(a, b->rank, -EIO, why);
+    for (struct dlr_agent_bring *b = a->brings, *next; b; b = next) {
+        next = b->next;
+        if (b->coming && (b->n || (b->made && !b->room)))
+            no_room(a, b->rank, -EIO, why);
+    }
 }
 
 void dlr_agent_bring_reserved(struct dlr_agent *a, int32_t rank, int rc,
                               const char *why)
 {
-    if (find(a, rank))
-        say_room(a, rank, rc, rc < 0 ? why : "");
+    struct dlr_agent_bring *b = find(a, rank);
+
+    if (!b)
+        return;
+    b->room = rc == 0;
+    if (rc < 0)
+        no_room(a, rank, rc, why);
+    else
+        say_room(a, rank, 0, "");
 }
 
 int dlr_agent_brought(struct dlr_agent *a, const json_t *msg)

@@ -168,7 +168,8 @@ static int on_reserve(struct dlr_agent *a, const json_t *msg)
         dlr_msg_uint(msg, "bytes", INT64_MAX, &bytes) < 0 || bytes == 0)
         return -EBADMSG;
     if (json_is_true(json_object_get(msg, "bring")))
-        dlr_agent_bring_reserve(a, (int32_t)rank, bytes);
+        dlr_agent_bring_reserve(a, (int32_t)rank, bytes,
+                                json_is_true(json_object_get(msg, "make")));
     else
         dlr_agent_ranks_reserve(a, (int32_t)rank, bytes, false);
     return 0;

@@ -426,7 +426,7 @@ void dlr_agent_ranks_go(struct dlr_agent *a)
 {
     struct dlr_local_msg m;
 
-    dlr_agent_bring_end(a, "every rank has restored");
+    dlr_agent_bring_go(a, "every rank has restored");
     dlr_local_init(&m, DLR_LOCAL_GO);
     m.round = a->round.round;
     for (unsigned i = 0; i < a->nranks; i++) {

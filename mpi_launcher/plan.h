@@ -27,6 +27,7 @@
 #define DLR_PLAN_NOTES_MAX 16u
 #define DLR_PLAN_NOTE 512
 #define DLR_PLAN_WHERE 4096 /* a node's name or a file's path */
+#define DLR_PLAN_WORLDS_MAX 4u
 
 /* --- what a node reports ------------------------------------------------------------ */
 
@@ -100,6 +101,12 @@ struct dlr_plan_out {
         [DLR_PLAN_NOTE]; /* "memory: 3 uncorrected errors", "3 of 4 nodes cannot ..." */
 };
 
+/* Places of earlier rounds with another number of ranks: what parity they have left is of these. */
+struct dlr_plan_world {
+    unsigned nplaces;
+    unsigned *tasks, *ranks; /* as those of struct dlr_plan_want */
+};
+
 struct dlr_plan_want {
     unsigned nplaces;      /* training nodes */
     const unsigned *tasks; /* [nplaces] tasks of each place; their sum is the world */
@@ -120,7 +127,10 @@ struct dlr_plan_want {
         *full; /* [nfull] have no room for what they would restore */
     unsigned nfull;
     unsigned members,
-        rows;     /* of a set that shares parity (mpi_launcher/sets.h); 0 none */
+        rows; /* of a set that shares parity (mpi_launcher/sets.h); 0 none */
+    const struct dlr_plan_world
+        *worlds; /* [nworlds] with parity, other than this one */
+    unsigned nworlds;
     bool limited; /* nothing newer than newest may be restored */
     struct dlr_version newest;
     bool
@@ -201,13 +211,12 @@ struct dlr_plan {
     unsigned nout;
     struct dlr_plan_verdict *verdicts; /* of all reports, in name order */
     unsigned nverdicts;
-    bool restore;               /* false: ranks start from nothing */
-    struct dlr_version version; /* the newest every rank can load */
-    uint32_t made_by;           /* ranks that made it: world, or another number */
-    struct dlr_plan_source
-        *sources;                 /* [made_by] when restore; NODE or FILE when that is
+    bool restore;                    /* false: ranks start from nothing */
+    struct dlr_version version;      /* the newest every rank can load */
+    uint32_t made_by;                /* ranks that made it: world, or another number */
+    struct dlr_plan_source *sources; /* [made_by] when restore; never LOCAL when that is
                                         not world: nobody knows yet who needs them */
-    char (*notes)[DLR_PLAN_NOTE]; /* why something newer is not restorable */
+    char (*notes)[DLR_PLAN_NOTE];    /* why something newer is not restorable */
     unsigned nnotes;
 };
 
@@ -236,7 +245,7 @@ bool dlr_plan_in_order(const struct dlr_plan *plan);
 json_t *dlr_plan_place_ranks(const struct dlr_plan *plan, unsigned place);
 
 /* The rule for restore alone, for who has no new placement (the successor before a requeue):
- * sources are NODE or FILE. Fills world, made_by, restore, version, sources and notes of *ret_plan.
+ * sources are never LOCAL. Fills world, made_by, restore, version, sources and notes of *ret_plan.
  */
 int dlr_plan_restorable(const struct dlr_plan_report *reports, unsigned nreports,
                         const struct dlr_plan_want *want, struct dlr_plan *ret_plan,

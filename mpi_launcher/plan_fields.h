@@ -10,6 +10,16 @@
 /* Appends item (taken over in every case, may be NULL). NULL when that failed. */
 json_t *dlr_plan_put(json_t *array, json_t *item);
 
+/* Puts a new array of n items under key. */
+#define DLR_PLAN_PUT_LIST(j, key, n, item)                                             \
+    ({                                                                                 \
+        json_t *array_ = json_array();                                                 \
+        int rc_ = json_object_set_new((j), (key), array_);                             \
+        for (unsigned i = 0; rc_ == 0 && i < (n); i++)                                 \
+            rc_ = dlr_plan_put(array_, (item)) ? 0 : -1;                               \
+        rc_;                                                                           \
+    })
+
 json_t *dlr_plan_copy_to_json(const struct dlr_plan_copy *copy);
 int dlr_plan_copy_from_json(const json_t *j, struct dlr_plan_copy *ret_copy);
 
@@ -29,6 +39,17 @@ int dlr_plan_node_from_json(const json_t *j, struct dlr_topo_node *ret_node);
  */
 int dlr_plan_array(const json_t *j, const char *key, size_t max,
                    const json_t **ret_array, size_t *ret_n);
+
+/* plan_worlds.c: places and their ranks, "tasks" and "ranks" of an object. -1: out of memory. What was
+ * read is w's after a failure, too.
+ */
+int dlr_plan_put_places(json_t *j, unsigned nplaces, const unsigned *tasks,
+                        const unsigned *ranks);
+int dlr_plan_read_places(const json_t *j, struct dlr_plan_world *w);
+/* The list "worlds". Of each, every rank is there once. */
+int dlr_plan_put_worlds(json_t *j, const struct dlr_plan_want *w);
+int dlr_plan_read_worlds(const json_t *j, struct dlr_plan_want *w);
+void dlr_plan_worlds_done(struct dlr_plan_want *w);
 
 /* Fills ranks and place_of, whose world is known, from tasks[nplaces] and ranks (NULL: in order).
  * -EBADMSG when these are not every rank once, ascending at each place; -ENOMEM.

@@ -51,42 +51,28 @@ static json_t *full_to_json(const struct dlr_plan_out *f)
     return json_pack("{s:s, s:s}", "node", f->node, "why", f->reason);
 }
 
-/* Puts a new array of n items under key. */
-#define PUT_LIST(j, key, n, item)                                                      \
-    ({                                                                                 \
-        json_t *array_ = json_array();                                                 \
-        int rc_ = json_object_set_new((j), (key), array_);                             \
-        for (unsigned i = 0; rc_ == 0 && i < (n); i++)                                 \
-            rc_ = dlr_plan_put(array_, (item)) ? 0 : -1;                               \
-        rc_;                                                                           \
-    })
-
-static unsigned world_of(const struct dlr_plan_want *w)
+static int put_parity(json_t *j, const struct dlr_plan_want *w)
 {
-    unsigned world = 0;
-
-    for (unsigned p = 0; p < w->nplaces; p++)
-        world += w->tasks[p];
-    return world;
+    if (json_object_set_new(j, "members", json_integer(w->members)) < 0 ||
+        json_object_set_new(j, "rows", json_integer(w->rows)) < 0)
+        return -1;
+    return dlr_plan_put_worlds(j, w);
 }
 
 static json_t *want_to_json(const struct dlr_plan_want *w)
 {
     DLR_AUTO_JSON json_t *j = json_pack("{s:s}", "batch", w->batch);
 
-    if (!j || PUT_LIST(j, "tasks", w->nplaces, json_integer(w->tasks[i])) < 0 ||
-        (w->ranks &&
-         PUT_LIST(j, "ranks", world_of(w), json_integer(w->ranks[i])) < 0) ||
-        PUT_LIST(j, "former", w->nformer, seat_to_json(&w->former[i])) < 0 ||
-        PUT_LIST(j, "prefer", w->nprefer, json_string(w->prefer[i])) < 0 ||
-        PUT_LIST(j, "files", w->nfiles, file_to_json(&w->files[i])) < 0 ||
-        PUT_LIST(j, "struck", w->nstruck, struck_to_json(&w->struck[i])) < 0 ||
-        PUT_LIST(j, "full", w->nfull, full_to_json(&w->full[i])) < 0)
+    if (!j || dlr_plan_put_places(j, w->nplaces, w->tasks, w->ranks) < 0 ||
+        DLR_PLAN_PUT_LIST(j, "former", w->nformer, seat_to_json(&w->former[i])) < 0 ||
+        DLR_PLAN_PUT_LIST(j, "prefer", w->nprefer, json_string(w->prefer[i])) < 0 ||
+        DLR_PLAN_PUT_LIST(j, "files", w->nfiles, file_to_json(&w->files[i])) < 0 ||
+        DLR_PLAN_PUT_LIST(j, "struck", w->nstruck, struck_to_json(&w->struck[i])) < 0 ||
+        DLR_PLAN_PUT_LIST(j, "full", w->nfull, full_to_json(&w->full[i])) < 0)
         return NULL;
     if (w->ordered && json_object_set_new(j, "ordered", json_true()) < 0)
         return NULL;
-    if (w->rows && (json_object_set_new(j, "members", json_integer(w->members)) < 0 ||
-                    json_object_set_new(j, "rows", json_integer(w->rows)) < 0))
+    if (w->rows && put_parity(j, w) < 0)
         return NULL;
     if (w->limited && json_object_set_new(j, "newest", version_to_json(w->newest)) < 0)
         return NULL;
@@ -104,9 +90,9 @@ static json_t *survey_to_json(const struct dlr_plan_survey *s)
         "shm_need_bytes", (json_int_t)s->shm_need_bytes, "peer_timeout_ms",
         (json_int_t)s->peer_timeout_ms);
 
-    if (!j || PUT_LIST(j, "peers", s->npeers,
-                       json_pack("{s:s, s:s}", "node", s->peer_nodes[i], "addr",
-                                 s->peer_addrs[i])) < 0)
+    if (!j || DLR_PLAN_PUT_LIST(j, "peers", s->npeers,
+                                json_pack("{s:s, s:s}", "node", s->peer_nodes[i],
+                                          "addr", s->peer_addrs[i])) < 0)
         return NULL;
     return DLR_STEAL(j);
 }
@@ -133,52 +119,6 @@ static int read_version(const json_t *j, struct dlr_version *ret_version)
 
     ret_version->round = round;
     return rc < 0 ? rc : dlr_msg_uint(j, "step", INT64_MAX, &ret_version->step);
-}
-
-static int read_tasks(const json_t *j, struct dlr_plan_want *w)
-{
-    const json_t *array;
-    unsigned *tasks;
-    size_t n, i;
-    int rc = dlr_plan_array(j, "tasks", DLR_PLAN_NODES_MAX, &array, &n);
-
-    if (rc < 0)
-        return rc;
-    w->tasks = tasks = calloc(n + 1, sizeof(*tasks));
-    if (!tasks)
-        return -ENOMEM;
-    w->nplaces = (unsigned)n;
-    for (i = 0; i < n; i++) {
-        json_int_t value = json_integer_value(json_array_get(array, i));
-
-        if (value < 1 || value > DLR_PLAN_RANKS_MAX)
-            return -EBADMSG;
-        tasks[i] = (unsigned)value;
-    }
-    return 0;
-}
-
-static int read_ranks(const json_t *j, struct dlr_plan_want *w)
-{
-    const json_t *array;
-    unsigned *ranks;
-    size_t n, i;
-    int rc = dlr_plan_array(j, "ranks", DLR_PLAN_RANKS_MAX, &array, &n);
-    uint64_t world = 0;
-
-    for (i = 0; i < w->nplaces; i++)
-        world += w->tasks[i];
-    if (rc < 0 || !n || n != world)
-        return rc < 0 || !n ? rc : -EBADMSG;
-    w->ranks = ranks = calloc(n, sizeof(*ranks));
-    for (i = 0; ranks && i < n; i++) {
-        json_int_t value = json_integer_value(json_array_get(array, i));
-
-        if (value < 0 || value >= DLR_PLAN_RANKS_MAX)
-            return -EBADMSG;
-        ranks[i] = (unsigned)value;
-    }
-    return ranks ? 0 : -ENOMEM;
 }
 
 static int read_former(const json_t *j, struct dlr_plan_want *w)
@@ -303,22 +243,25 @@ static int read_prefer(const json_t *j, struct dlr_plan_want *w)
     return 0;
 }
 
-static int read_sets(const json_t *j, struct dlr_plan_want *w)
+static int read_parity(const json_t *j, struct dlr_plan_want *w)
 {
     int rc = dlr_plan_unsigned(j, "members", DLR_PARITY_DATA_MAX, &w->members);
 
-    return rc < 0 ? rc : dlr_plan_unsigned(j, "rows", DLR_PARITY_ROWS_MAX, &w->rows);
+    if (rc == 0)
+        rc = dlr_plan_unsigned(j, "rows", DLR_PARITY_ROWS_MAX, &w->rows);
+    return rc < 0 ? rc : dlr_plan_read_worlds(j, w);
 }
 
 static int read_want(const json_t *j, struct dlr_plan_want *w)
 {
     const json_t *newest = json_object_get(j, "newest");
     const json_t *committed = json_object_get(j, "committed");
-    int rc = read_tasks(j, w);
+    struct dlr_plan_world places = {0};
+    int rc = dlr_plan_read_places(j, &places);
 
-    if (rc == 0)
-        rc = read_ranks(j, w);
-
+    w->nplaces = places.nplaces;
+    w->tasks = places.tasks;
+    w->ranks = places.ranks;
     w->limited = newest != NULL;
     w->has_committed = committed != NULL;
     if (rc == 0)
@@ -330,7 +273,7 @@ static int read_want(const json_t *j, struct dlr_plan_want *w)
     if (rc == 0 && committed)
         rc = read_version(committed, &w->committed);
     if (rc == 0 && json_object_get(j, "rows"))
-        rc = read_sets(j, w);
+        rc = read_parity(j, w);
     if (rc == 0)
         rc = read_former(j, w);
     if (rc == 0)
@@ -407,6 +350,7 @@ static int read_survey(const json_t *j, struct dlr_plan_survey *s)
 
 void dlr_plan_input_done(struct dlr_plan_input *input)
 {
+    dlr_plan_worlds_done(&input->want);
     free((void *)input->want.tasks);
     free((void *)input->want.ranks);
     free((void *)input->want.former);

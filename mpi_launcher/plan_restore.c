@@ -28,15 +28,25 @@ struct pick {
     struct dlr_plan *plan;
     struct held *held;
     size_t nheld;
-    const struct dlr_sets *sets; /* NULL: no parity */
+    struct dlr_sets of[1 + DLR_PLAN_WORLDS_MAX]; /* [nof] with this number of ranks */
+    unsigned nof;                                /* first, then with others */
+    const struct dlr_sets *sets; /* of the version that is looked at; NULL: no parity */
     size_t
         *at; /* [slots] one more than where the first node's copy is in held; 0 none */
 };
 
-/* Slots are of ranks and, with sets, of their parity shards. */
-static unsigned slots(const struct pick *k)
+static const struct dlr_sets *sets_of(const struct pick *k, uint32_t world)
 {
-    return k->plan->world * (1 + (k->sets ? k->sets->rows : 0));
+    for (unsigned i = 0; i < k->nof; i++)
+        if (k->of[i].world == world)
+            return &k->of[i];
+    return NULL;
+}
+
+/* Slots are of ranks and, with sets, of their parity shards. */
+static size_t slots(const struct dlr_sets *sets, uint32_t world)
+{
+    return (size_t)world * (1 + (sets ? sets->rows : 0));
 }
 
 static void note(struct dlr_plan *plan, const char *fmt, ...)
@@ -79,8 +89,7 @@ static void hold(struct pick *k, const struct dlr_plan_copy *copy, const char *w
     const struct dlr_plan_want *want = k->want;
 
     if (copy->rank < 0 ||
-        (uint32_t)copy->rank >=
-            (copy->world == k->plan->world ? slots(k) : copy->world) ||
+        (uint32_t)copy->rank >= slots(sets_of(k, copy->world), copy->world) ||
         (want->limited && dlr_version_cmp(copy->version, want->newest) > 0) ||
         is_struck(want, where, copy->rank, copy->version))
         return;
@@ -182,9 +191,12 @@ static const char *node_of(void *arg, unsigned slot)
 }
 
 /* What is there of the version that is held[at..end), slot by slot, on nodes. */
-static void index_version(struct pick *k, size_t at, size_t end)
+static void look_at(struct pick *k, size_t at, size_t end)
 {
-    memset(k->at, 0, slots(k) * sizeof(*k->at));
+    k->sets = sets_of(k, k->held[at].world);
+    if (!k->sets)
+        return;
+    memset(k->at, 0, slots(k->sets, k->sets->world) * sizeof(*k->at));
     for (size_t i = end; i > at; i--)
         if (k->held[i - 1].node >= 0)
             k->at[k->held[i - 1].rank] = i;
@@ -196,10 +208,10 @@ static bool can_rebuild(struct pick *k, size_t at, size_t end)
     char where[DLR_PLAN_WHERE];
     size_t i = at;
 
-    if (!k->sets || k->held[at].world != k->plan->world)
+    look_at(k, at, end);
+    if (!k->sets)
         return false;
-    index_version(k, at, end);
-    for (unsigned r = 0; r < k->plan->world; r++) {
+    for (unsigned r = 0; r < k->sets->world; r++) {
         while (i < end && k->held[i].rank < (int32_t)r)
             i++;
         if ((i == end || k->held[i].rank != (int32_t)r) &&
@@ -214,7 +226,7 @@ static bool can_rebuild(struct pick *k, size_t at, size_t end)
  */
 static int take_rebuilt(struct pick *k)
 {
-    for (unsigned r = 0; r < k->plan->world; r++) {
+    for (unsigned r = 0; r < k->plan->made_by; r++) {
         struct dlr_plan_source *s = &k->plan->sources[r];
         unsigned ranks[DLR_PARITY_DATA_MAX];
         char where[DLR_PLAN_WHERE];
@@ -245,7 +257,7 @@ static bool has_parity(const struct pick *k, const struct held *h)
 {
     char where[DLR_PLAN_WHERE];
 
-    return k->sets && h->node < 0 && h->world == k->plan->world &&
+    return k->sets && h->node < 0 &&
            dlr_sets_sources(k->sets, (unsigned)h->rank, node_of, (void *)k, where,
                             sizeof(where)) >= 0;
 }
@@ -261,8 +273,7 @@ static int take_version(struct pick *k, size_t at, size_t end,
     k->plan->sources = calloc(k->plan->made_by, sizeof(*k->plan->sources));
     if (!k->plan->sources)
         return -ENOMEM;
-    if (!other) /* sets are of this world, and the index is as long */
-        index_version(k, at, end);
+    look_at(k, at, end);
     while (at < end && (unsigned)k->held[at].rank < k->plan->made_by) {
         size_t best = at, i;
         long seat = -1;
@@ -276,7 +287,7 @@ static int take_version(struct pick *k, size_t at, size_t end,
             return -ENOMEM;
         at = i;
     }
-    return k->sets && !other ? take_rebuilt(k) : 0;
+    return k->sets ? take_rebuilt(k) : 0;
 }
 
 /* --- explanations -------------------------------------------------------------------- */
@@ -368,25 +379,54 @@ static void explain(const struct pick *k)
          k->held[0].version.round, k->held[0].version.step, ranks, k->held[0].world);
 }
 
+/* --- with parity ----------------------------------------------------------------------- */
+
+/* Worlds with fewer places than sets need have none. */
+static void add_sets(struct pick *k, unsigned nplaces, const unsigned *tasks,
+                     const unsigned *ranks)
+{
+    if (dlr_sets_init(&k->of[k->nof], nplaces, tasks, ranks, k->want->members,
+                      k->want->rows) == 0)
+        k->nof++;
+}
+
+static int begin(struct pick *k)
+{
+    const struct dlr_plan_want *want = k->want;
+    size_t most = 1;
+
+    if (want->rows)
+        add_sets(k, want->nplaces, want->tasks, want->ranks);
+    for (unsigned i = 0; want->rows && i < want->nworlds && i < DLR_PLAN_WORLDS_MAX;
+         i++)
+        add_sets(k, want->worlds[i].nplaces, want->worlds[i].tasks,
+                 want->worlds[i].ranks);
+    for (unsigned i = 0; i < k->nof; i++)
+        if (slots(&k->of[i], k->of[i].world) > most)
+            most = slots(&k->of[i], k->of[i].world);
+    k->at = calloc(most, sizeof(*k->at));
+    return k->at ? gather(k) : -ENOMEM;
+}
+
+static void pick_done(struct pick *k)
+{
+    for (unsigned i = 0; i < k->nof; i++)
+        dlr_sets_done(&k->of[i]);
+    free(k->held);
+    free(k->at);
+}
+
 int dlr_plan_choose(const struct dlr_plan_nodes *pn, const struct dlr_plan_want *want,
                     const unsigned *place_node, struct dlr_plan *plan,
                     struct dlr_err *err)
 {
-    DLR_CLEANUP(dlr_sets_done) struct dlr_sets sets = {0};
-    DLR_AUTO_FREE struct held *held = NULL;
-    DLR_AUTO_FREE size_t *index = NULL;
-    struct pick k = {.pn = pn, .want = want, .plan = plan};
+    DLR_CLEANUP(pick_done) struct pick k = {.pn = pn, .want = want, .plan = plan};
     size_t at, end;
     unsigned ranks;
     int rc;
 
     plan->notes = calloc(DLR_PLAN_NOTES_MAX, sizeof(*plan->notes));
-    if (want->rows && dlr_sets_init(&sets, want->nplaces, want->tasks, want->ranks,
-                                    want->members, want->rows) == 0)
-        k.sets = &sets;
-    k.at = index = calloc(slots(&k) + 1, sizeof(*index));
-    rc = plan->notes && k.at ? gather(&k) : -ENOMEM;
-    held = k.held;
+    rc = plan->notes ? begin(&k) : -ENOMEM;
     for (at = 0; rc == 0 && at < k.nheld; at = end) {
         end = group_end(&k, at, &ranks);
         if (ranks == k.held[at].world || can_rebuild(&k, at, end)) {

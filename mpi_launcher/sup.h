@@ -49,6 +49,9 @@ struct dlr_transfer {
     struct dlr_slice slice;    /* of it, once that was written */
     uint64_t of;               /* not 0: a part of what that one rebuilds */
     bool rebuild;              /* node 'to' makes it of its parts */
+    bool shard;                /* and that part is parity, not a rank */
+    bool brought;              /* made as a copy that is only read: sup_rebuild.c */
+    unsigned tried;            /* nodes before this one that had no room for that */
     bool essential;            /* without it the round cannot begin */
     bool started, ended;
 };
@@ -185,6 +188,9 @@ struct dlr_sup {
     bool common_net;      /* copies go over the control plane's network */
     unsigned *holders;    /* sup_redundancy.c: [places][copies] of the plan in force */
     struct dlr_sets sets; /* of those that share parity; rows 0: there are none */
+    struct dlr_plan_world
+        worlds[DLR_PLAN_WORLDS_MAX]; /* sup_resize.c: former rounds' */
+    unsigned nworlds;
     uint64_t *slot_bytes; /* [world] what each rank has reserved in this round */
     int64_t
         bare_ms; /* since then part of a version is not where it should be; 0: all is */
@@ -373,6 +379,8 @@ int dlr_sup_resize_check(const struct dlr_sup *s, struct dlr_err *err);
 /* The round that is taken over has as many places as it has. */
 int dlr_sup_resize_adopted(struct dlr_sup *s, struct dlr_err *err);
 int dlr_sup_resize(void *arg, unsigned nplaces);
+/* Who shared parity when there were so many ranks: dlr_sets_done(). -ENOENT: not known. */
+int dlr_sup_world_sets(const struct dlr_sup *s, unsigned world, struct dlr_sets *ret);
 
 /* sup_meet.c: how a plan comes about */
 void dlr_sup_rendezvous(void *arg, bool with_mpi);
@@ -485,6 +493,8 @@ json_t *dlr_sup_order(const struct dlr_sup *s, const struct dlr_transfer *t,
 void dlr_sup_ask(struct dlr_sup *s, const struct dlr_transfer *t, const char *type,
                  unsigned node, const char *key, const char *value);
 /* A node has no room for a rank's copy: what was to go there has ended. True when the round needs it. */
+/* The receiver has its slots: the holder may send, or it may load the file. */
+void dlr_sup_transfer_start(struct dlr_sup *s, struct dlr_transfer *t);
 bool dlr_sup_transfers_full(struct dlr_sup *s, unsigned node, unsigned rank,
                             const char *why);
 void dlr_sup_transfers_lost(struct dlr_sup *s, unsigned node);
@@ -603,18 +613,27 @@ bool dlr_sup_holder_has(const struct dlr_sup *s, unsigned place, unsigned holder
  */
 void dlr_sup_bare(struct dlr_sup *s, unsigned node);
 void dlr_sup_covered(struct dlr_sup *s); /* they have: all of the newest version */
-/* Parity: what is made where; a rank has its slots; a shard has; a lost rank is rebuilt. */
+/* Parity: what is made where; a rank has its slots; a shard has. */
 json_t *dlr_sup_round_sums(const struct dlr_sup *s);
 void dlr_sup_member_ready(struct dlr_sup *s, unsigned rank);
 void dlr_sup_shard_ready(struct dlr_sup *s, unsigned node, unsigned slot);
 /* The slot of shard number row of rank's group, and its bytes for the version to restore. */
 unsigned dlr_sup_shard_of(const struct dlr_sup *s, unsigned rank, unsigned row);
 uint64_t dlr_sup_shard_room(const struct dlr_sup *s, unsigned rank);
+json_t *dlr_sup_holder_names(const struct dlr_sup *s, unsigned place);
+
+/* sup_rebuild.c: ranks that only parity has. That one is made where it will run. */
 void dlr_sup_rebuild(struct dlr_sup *s, unsigned rank);
 /* Of a plan without places; the transfer's number, 0: it cannot be. */
 uint64_t dlr_sup_rebuild_anywhere(struct dlr_sup *s, const struct dlr_plan *plan,
                                   unsigned rank);
-json_t *dlr_sup_holder_names(const struct dlr_sup *s, unsigned place);
+/* All that the plan in force lacks, when another number of ranks made its version. */
+void dlr_sup_rebuild_lost(struct dlr_sup *s);
+/* Node says whether it has room for one of these; false: none was to be made there. */
+bool dlr_sup_rebuild_room(struct dlr_sup *s, unsigned node, unsigned rank, int rc,
+                          const char *why);
+/* They are there: from now on those nodes have them. */
+void dlr_sup_rebuild_known(struct dlr_sup *s);
 
 /* sup_again.c: what others are to keep of the version that a round begins with */
 void dlr_sup_again_plan(struct dlr_sup *s); /* for s->plan: what is lacking */

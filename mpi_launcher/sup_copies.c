@@ -162,17 +162,14 @@ void dlr_sup_ask_reserve(struct dlr_sup *s, unsigned node, unsigned rank,
     dlr_sup_send(s, node, msg);
 }
 
-static void start_transfer(struct dlr_sup *s, struct dlr_transfer *t);
-
 static void start_parts(struct dlr_sup *s, uint64_t of)
 {
     for (unsigned i = 0; i < s->ntransfers; i++)
         if (s->transfers[i].of == of && !s->transfers[i].ended)
-            start_transfer(s, &s->transfers[i]);
+            dlr_sup_transfer_start(s, &s->transfers[i]);
 }
 
-/* The receiver has its slots: the holder may send, or it may load the file. */
-static void start_transfer(struct dlr_sup *s, struct dlr_transfer *t)
+void dlr_sup_transfer_start(struct dlr_sup *s, struct dlr_transfer *t)
 {
     const char *data = s->members.list[t->to].data;
 
@@ -198,7 +195,7 @@ static void end_rebuild(struct dlr_sup *s, const struct dlr_transfer *failed,
 
         if (t->id == of || t->of == of)
             t->ended = true;
-        if (failed->rebuild && blame && t->of == of && t->rank >= s->plan.world)
+        if (failed->rebuild && blame && t->of == of && t->shard)
             dlr_sup_strike(s, s->members.list[t->from].node.name, (int)t->rank,
                            s->transfer_version);
     }
@@ -284,6 +281,13 @@ void dlr_sup_on_done(struct dlr_sup *s, unsigned node, const json_t *msg)
         end_transfer(s, t, copy_rc(rc), why);
 }
 
+/* Those of the rank itself: one that is only read has another. */
+static bool awaits_slots(const struct dlr_transfer *t, unsigned node, unsigned rank)
+{
+    return t->to == node && t->rank == rank && !t->of && !t->brought && !t->started &&
+           !t->ended;
+}
+
 bool dlr_sup_transfers_full(struct dlr_sup *s, unsigned node, unsigned rank,
                             const char *why)
 {
@@ -292,7 +296,7 @@ bool dlr_sup_transfers_full(struct dlr_sup *s, unsigned node, unsigned rank,
     for (unsigned i = 0; (s->preparing || s->persisting) && i < s->ntransfers; i++) {
         struct dlr_transfer *t = &s->transfers[i];
 
-        if (t->to != node || t->rank != rank || t->of || t->started || t->ended)
+        if (!awaits_slots(t, node, rank))
             continue;
         needed = needed || t->essential;
         end_transfer(s, t, -ENOSPC, why);
@@ -395,6 +399,8 @@ void dlr_sup_prepare(void *arg, uint32_t round)
     for (unsigned r = 0;
          s->plan.restore && !dlr_sup_other_world(s) && r < s->plan.world; r++)
         move_rank(s, r);
+    if (dlr_sup_other_world(s))
+        dlr_sup_rebuild_lost(s);
     dlr_sup_again_plan(s);
     dlr_commit_round(s->commit, round, s->plan.world,
                      s->plan.restore ? &s->plan.version : NULL);
@@ -435,8 +441,8 @@ void dlr_sup_on_ready(struct dlr_sup *s, unsigned node, unsigned rank, uint32_t 
     for (unsigned i = 0; (s->preparing || s->persisting) && i < s->ntransfers; i++) {
         struct dlr_transfer *t = &s->transfers[i];
 
-        if (t->to == node && t->rank == rank && !t->of && !t->started && !t->ended)
-            start_transfer(s, t);
+        if (awaits_slots(t, node, rank))
+            dlr_sup_transfer_start(s, t);
     }
     dlr_sup_again_ready(s, node, rank);
     if (dlr_policy_phase(s->policy) != DLR_PHASE_RUN)
@@ -460,8 +466,10 @@ static void prepared(struct dlr_sup *s)
         dlr_journal_note(s->journal, "prepared", "s:I,s:I,s:i", "round",
                          (json_int_t)dlr_policy_round(s->policy), "took_ms",
                          (json_int_t)(dlr_sup_now() - s->phase_ms), "copies", s->moved);
-    if (s->transfer_rc == 0)
+    if (s->transfer_rc == 0) {
+        dlr_sup_rebuild_known(s);
         dlr_sup_again_start(s);
+    }
     dlr_policy_prepared(s->policy, s->transfer_rc, s->transfer_why, dlr_sup_now());
 }
 

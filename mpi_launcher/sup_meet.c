@@ -46,6 +46,8 @@ void dlr_sup_fill_want(struct dlr_sup *s, struct dlr_plan_want *want)
     want->nfull = s->nfull;
     want->members = s->sets.rows > 0 ? s->conf.redundancy.members : 0;
     want->rows = s->sets.rows;
+    want->worlds = s->worlds;
+    want->nworlds = s->nworlds;
     want->has_committed = dlr_commit_newest(s->commit, &want->committed);
 }
 

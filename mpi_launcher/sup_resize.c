@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "mpi_launcher/sup.h"
 
@@ -13,12 +14,6 @@ int dlr_sup_resize_check(const struct dlr_sup *s, struct dlr_err *err)
 
     if (!least || least >= s->full_places)
         return 0;
-    if (s->sets.rows > 0)
-        return dlr_fail(err, -EINVAL,
-                        "--dlrover-min-nodes=%u: fewer ranks cannot be restored from "
-                        "parity: say --dlrover-redundancy=partner, or no --dlrover-min-"
-                        "nodes",
-                        least);
     if (s->full_places > 1 && least <= copies)
         return dlr_fail(err, -EINVAL,
                         "--dlrover-min-nodes=%u: with --dlrover-redundancy each "
@@ -27,11 +22,115 @@ int dlr_sup_resize_check(const struct dlr_sup *s, struct dlr_err *err)
     return 0;
 }
 
+/* --- parity of former rounds ---------------------------------------------------------------- */
+
+static unsigned world_of(const struct dlr_plan_world *w)
+{
+    unsigned world = 0;
+
+    for (unsigned p = 0; p < w->nplaces; p++)
+        world += w->tasks[p];
+    return world;
+}
+
+static void forget_oldest(struct dlr_sup *s)
+{
+    free(s->worlds[0].tasks);
+    free(s->worlds[0].ranks);
+    s->nworlds--;
+    memmove(s->worlds, s->worlds + 1, s->nworlds * sizeof(*s->worlds));
+}
+
+static unsigned *copy_of(const unsigned *list, unsigned n)
+{
+    unsigned *copy = list ? calloc(n + 1, sizeof(*copy)) : NULL;
+
+    return copy ? memcpy(copy, list, n * sizeof(*copy)) : NULL;
+}
+
+/* The places of the step as it is, before it is planned for another number of them. Without memory for
+ * it what they leave can be restored from whole copies only.
+ */
+static void remember(struct dlr_sup *s)
+{
+    struct dlr_plan_world now = {.nplaces = s->step.nplaces};
+
+    if (s->sets.rows == 0)
+        return;
+    for (unsigned i = 0; i < s->nworlds; i++)
+        if (s->worlds[i].nplaces == now.nplaces)
+            return;
+    now.tasks = copy_of(s->step.tasks, now.nplaces);
+    now.ranks = copy_of(s->step.ranks, s->step.world);
+    if (!now.tasks || (s->step.ranks && !now.ranks)) {
+        free(now.tasks);
+        free(now.ranks);
+        return;
+    }
+    if (s->nworlds == DLR_PLAN_WORLDS_MAX)
+        forget_oldest(s);
+    s->worlds[s->nworlds++] = now;
+}
+
+int dlr_sup_world_sets(const struct dlr_sup *s, unsigned world, struct dlr_sets *ret)
+{
+    unsigned members = s->conf.redundancy.members, rows = s->sets.rows;
+
+    memset(ret, 0, sizeof(*ret));
+    if (rows == 0)
+        return -ENOENT;
+    if (world == s->step.world)
+        return dlr_sets_init(ret, s->step.nplaces, s->step.tasks, s->step.ranks,
+                             members, rows);
+    for (unsigned i = 0; i < s->nworlds; i++)
+        if (world_of(&s->worlds[i]) == world)
+            return dlr_sets_init(ret, s->worlds[i].nplaces, s->worlds[i].tasks,
+                                 s->worlds[i].ranks, members, rows);
+    return -ENOENT;
+}
+
+/* --- another number of places ------------------------------------------------------------- */
+
+/* The step is planned for so many, and what follows from that. */
+static int change(struct dlr_sup *s, unsigned nplaces, struct dlr_err *err)
+{
+    int rc;
+
+    remember(s);
+    rc = dlr_sup_replan_step(s, nplaces, err);
+    if (rc < 0)
+        return rc;
+    dlr_sets_done(&s->sets);
+    s->sets.rows = 0;
+    return dlr_sup_redundancy_check(s, err);
+}
+
+/* Of a version that so many ranks made. 0: another run's. */
+static unsigned places_of(const struct dlr_sup *s, unsigned world)
+{
+    unsigned n = (unsigned)((uint64_t)world * s->full_places / s->full_world);
+
+    return n <= s->full_places && (uint64_t)s->full_world * n / s->full_places == world
+               ? n
+               : 0;
+}
+
+/* A former supervisor knew the places that made the version. Holders were chosen before it was known
+ * who shares parity.
+ */
 int dlr_sup_resize_adopted(struct dlr_sup *s, struct dlr_err *err)
 {
-    if (s->plan.nplaces == s->step.nplaces)
-        return 0;
-    return dlr_sup_replan_step(s, s->plan.nplaces, err);
+    unsigned now = s->plan.nplaces;
+    unsigned was = s->plan.restore ? places_of(s, s->plan.made_by) : 0;
+    int rc = 0;
+
+    if (s->sets.rows > 0 && was && was != now && was != s->step.nplaces)
+        rc = change(s, was, err);
+    if (rc == 0 && now != s->step.nplaces)
+        rc = change(s, now, err);
+    if (rc == 0 && s->sets.rows > 0 && dlr_sup_holders_make(s) < 0)
+        rc = dlr_fail(err, -ENOMEM, "out of memory");
+    return rc;
 }
 
 /* Seats and holders of the former rounds are of other places. */
@@ -39,7 +138,7 @@ int dlr_sup_resize(void *arg, unsigned nplaces)
 {
     struct dlr_sup *s = arg;
     struct dlr_err err;
-    int rc = dlr_sup_replan_step(s, nplaces, &err);
+    int rc = change(s, nplaces, &err);
 
     if (rc < 0) {
         dlr_sup_say(s, "%s", err.text);

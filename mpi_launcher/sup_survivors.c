@@ -154,6 +154,8 @@ void dlr_sup_persist_reports(struct dlr_sup *s)
                                  .nfiles = s->nfiles,
                                  .members = s->conf.redundancy.members,
                                  .rows = s->sets.rows,
+                                 .worlds = s->worlds,
+                                 .nworlds = s->nworlds,
                                  .struck = s->struck,
                                  .nstruck = s->nstruck};
     struct dlr_plan plan = {0};

@@ -127,11 +127,16 @@ void dlr_sup_on_room(struct dlr_sup *s, unsigned node, const json_t *msg)
     const char *why = "";
 
     if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
-        round != s->running_round || dlr_msg_uint(msg, "rank", INT32_MAX, &rank) < 0 ||
-        dlr_msg_uint(msg, "rc", INT32_MAX, &rc) < 0 ||
-        !(b = find(s, node, (unsigned)rank)) || b->t.started)
+        round != dlr_policy_round(s->policy) ||
+        dlr_msg_uint(msg, "rank", INT32_MAX, &rank) < 0 ||
+        dlr_msg_uint(msg, "rc", INT32_MAX, &rc) < 0)
         return;
     dlr_msg_str(msg, "why", &why);
+    if (dlr_sup_rebuild_room(s, node, (unsigned)rank, -(int)rc, why))
+        return;
+    b = round == s->running_round ? find(s, node, (unsigned)rank) : NULL;
+    if (!b || b->t.started)
+        return;
     if (rc) {
         end(s, b, -(int)rc, why);
         return;

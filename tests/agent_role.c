@@ -60,15 +60,21 @@ static void on_config(const struct dlr_local_msg *m)
     DLR_AUTO_JSON json_t *conf = rc > 0 ? json_loads(parts.text, 0, NULL) : NULL;
     DLR_AUTO_FREE char *accept = list_text(json_object_get(conf, "accept"));
 
+    DLR_AUTO_FREE char *bring =
+        json_array_size(json_object_get(conf, "bring"))
+            ? json_dumps(json_object_get(conf, "bring"), JSON_COMPACT)
+            : NULL;
+
     if (rc == 0)
         return;
     if (dir_fd >= 0)
         close(dir_fd);
     dir_fd =
         open(json_string_value(json_object_get(conf, "dir")), O_RDONLY | O_DIRECTORY);
-    note("config %u %s %s %s\n", m->round,
+    note("config %u %s %s %s%s%s\n", m->round,
          json_string_value(json_object_get(conf, "key")),
-         json_string_value(json_object_get(conf, "token")), accept);
+         json_string_value(json_object_get(conf, "token")), accept,
+         bring ? " brings " : "", bring ? bring : "");
 }
 
 static void on_reserve(const struct dlr_local_msg *m)
@@ -81,11 +87,12 @@ static void on_reserve(const struct dlr_local_msg *m)
     dlr_local_init(&reply, DLR_LOCAL_D_RESERVED);
     reply.rank = m->rank;
     reply.arg[0] = m->arg[1];
+    reply.arg[2] = m->arg[2];
     for (unsigned k = 0; rc == 0 && k < m->arg[1]; k++) {
         struct dlr_slot *slot = NULL;
         char name[64];
 
-        dlr_store_name(m->rank, k, name, sizeof(name));
+        dlr_store_name(m->rank, (unsigned)m->arg[2] + k, name, sizeof(name));
         rc = dlr_slot_create(dir_fd, name, m->arg[0], &slot, &err);
         dlr_slot_unmap(slot);
     }

@@ -177,9 +177,9 @@ void rig_config_bring(struct rig_data *p, uint32_t round, const char *token,
 }
 
 void rig_config_resized(struct rig_data *p, uint32_t round, const char *token,
-                        const char *accept)
+                        const char *accept, const char *bring)
 {
-    configure(p, round, token, accept, "[]", true);
+    configure(p, round, token, accept, bring, true);
 }
 
 int rig_reserve_brought(struct rig_data *p, int32_t rank, uint64_t bytes)

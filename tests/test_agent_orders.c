@@ -110,6 +110,35 @@ static void a_copy_that_is_not_here_is_asked_for(void **state)
     dlr_rig_stop(&rig);
 }
 
+static void expect_room(uint64_t bytes, bool make, int error)
+{
+    json_t *msg;
+
+    dlr_rig_say(&rig, "reserve", "s:i, s:i, s:I, s:b, s:b", "round", 1, "rank", 3,
+                "bytes", (json_int_t)bytes, "bring", 1, "make", make);
+    msg = dlr_rig_expect(&rig, "room");
+    assert_int_equal(dlr_rig_int(msg, "rank"), 3);
+    assert_int_equal(dlr_rig_int(msg, "rc"), error);
+    json_decref(msg);
+}
+
+/* Of parity: no other node could send it once more, and peek may ask for it after the restore. */
+static void a_copy_that_was_made_here_stays_until_a_commit(void **state)
+{
+    dlr_rig_start(&rig, NULL);
+    dlr_rig_round(&rig, 1, "[0]", "{\"vround\":0,\"step\":10,\"world\":4}");
+    expect_room(UINT64_C(1) << 60, true, EDQUOT);
+    expect_room(65536, false, ECANCELED); /* it was forgotten with that */
+    expect_room(65536, true, 0);
+    assert_true(dlr_rig_noted(&rig, " brings [3]\nreserve 3 65536\n"));
+    dlr_rig_say(&rig, "go", "s:i", "round", 1);
+    dlr_rig_say(&rig, "send", "s:i, s:i, s:i, s:i, s:i, s:s", "id", 7, "round", 1,
+                "rank", 3, "vround", 0, "step", 10, "data", "cafe");
+    dlr_rig_say(&rig, "commit", "s:i, s:i", "round", 1, "step", 12);
+    assert_true(dlr_rig_noted(&rig, "reserve 3 65536\nsend 3 0/10 cafe\nconfig 1 "));
+    dlr_rig_stop(&rig);
+}
+
 static void only_sigterm_and_bye_end_it(void **state)
 {
     static const int harmless[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGUSR1, SIGUSR2,
@@ -308,6 +337,7 @@ int main(int argc, char **argv)
         TEST(stderr_comes_through_as_text),
         TEST(a_report_is_made_by_a_child),
         TEST(a_copy_that_is_not_here_is_asked_for),
+        TEST(a_copy_that_was_made_here_stays_until_a_commit),
         TEST(only_sigterm_and_bye_end_it),
         TEST(an_agent_waits_for_the_one_before_it),
         TEST(orders_reach_the_data_process_and_their_end_comes_back),

@@ -162,7 +162,7 @@ static void former_ranks(struct rig_data *p)
     slot = rig_slot(p, RANK, 0);
     rig_snapshot(slot, RANK, restored, BYTES);
     dlr_slot_unmap(slot);
-    rig_config_resized(p, ROUND, RIG_TOKEN, "[2]");
+    rig_config_resized(p, ROUND, RIG_TOKEN, "[2]", "[]");
 }
 
 static void what_former_ranks_have_left_goes_when_nothing_good_is_in_it(void **state)

@@ -12,6 +12,7 @@
 
 #include "ckpt/parity.h"
 #include "ckpt/slot_meta.h"
+#include "ckpt/store.h"
 #include "common/str.h"
 #include "tests/data_rig.h"
 
@@ -28,6 +29,7 @@ struct set {
     struct rig_data members, holder[M_MAX], spare;
     uint64_t room;
     uint64_t last_id;
+    uint32_t round;
 };
 
 static void order_sum(struct rig_data *p, int32_t target, struct dlr_version v,
@@ -65,6 +67,7 @@ static void set_up(struct set *s, unsigned m)
 
     memset(s, 0, sizeof(*s));
     s->m = m;
+    s->round = ROUND;
     s->room = rig_slot_bytes(bytes_of[0]) + 4 * DLR_SLOT_PAGE;
     rig_start(&s->members, NULL, NULL);
     rig_config(&s->members, ROUND, RIG_TOKEN, "[]");
@@ -103,7 +106,7 @@ static int send_to(struct set *s, struct rig_data *from, int32_t rank,
 {
     uint64_t id = ++s->last_id;
 
-    rig_order(from, DLR_LOCAL_D_SEND, ROUND, rank, v, id, to->address);
+    rig_order(from, DLR_LOCAL_D_SEND, s->round, rank, v, id, to->address);
     return rig_done(from, id, NULL, 0);
 }
 
@@ -276,6 +279,57 @@ static void a_sum_that_is_aborted_leaves_its_slot_to_the_next(void **state)
     set_down(&s);
 }
 
+/* Rank 2 of 64 is made to be read where two ranks now have their shard, number 2. */
+static void a_rank_that_is_no_more_is_made_beside_the_shard_of_its_number(void **state)
+{
+    static const struct dlr_version every = {UINT32_MAX, 0}, v8 = {ROUND + 1, 8};
+    struct dlr_slot *slot, *was;
+    struct rig_data *home;
+    struct dlr_local_msg msg;
+    struct set s;
+
+    set_up(&s, 1);
+    save(&s, v7);
+    home = &s.holder[0];
+    s.round = ROUND + 1;
+    rig_config(&s.members, s.round, RIG_TOKEN, "[]");
+    rig_config_resized(home, s.round, RIG_TOKEN, "[]", "[1,2]");
+    rig_order(home, DLR_LOCAL_D_SUM, s.round, 2, every, 0, "2 0*1 1*1");
+    rig_order(home, DLR_LOCAL_D_SUM, s.round, 2, v7, 1002, "64 0*1 1*1 64*1");
+    assert_int_equal(rig_reserve_brought(home, 2, s.room), 0);
+    assert_int_equal(rig_reserve(home, 2, s.room), 0);
+    assert_int_equal(send_to(&s, &s.members, 0, v7, home), 0);
+    assert_int_equal(send_to(&s, &s.members, 1, v7, home), 0);
+    rig_order(home, DLR_LOCAL_D_SEND, s.round, WORLD, v7, 2000, home->address);
+    assert_int_equal(own_done(home, 1002), 0);
+    slot = rig_slot(home, 2, DLR_STORE_BROUGHT);
+    was = slot_of(&s.members, 2, v7);
+    assert_int_equal(dlr_slot_state(slot), DLR_SLOT_SEALED);
+    assert_int_equal(dlr_slot_verify(slot, NULL), 0);
+    assert_true(rig_same(was, slot));
+    dlr_slot_unmap(was);
+    dlr_slot_unmap(slot);
+    /* What one of the former ranks has is no part of the new shard, */
+    assert_int_equal(rig_reserve_brought(home, 1, s.room), 0);
+    assert_int_equal(send_to(&s, &s.members, 1, v7, home), 0);
+    slot = rig_slot(home, 1, DLR_STORE_BROUGHT);
+    assert_int_equal(dlr_slot_state(slot), DLR_SLOT_SEALED);
+    dlr_slot_unmap(slot);
+    /* which goes on. */
+    for (int32_t r = 0; r < 2; r++) {
+        slot = rig_slot(&s.members, r, 1);
+        rig_snapshot(slot, r, v8, bytes_of[r]);
+        dlr_slot_unmap(slot);
+        assert_int_equal(send_to(&s, &s.members, r, v8, home), 0);
+    }
+    for (int32_t r = 0; r < 2; r++) {
+        rig_await(home, DLR_LOCAL_D_COPIED, &msg);
+        assert_int_equal(msg.rank, r);
+        assert_int_equal(msg.step, 8);
+    }
+    set_down(&s);
+}
+
 static void a_member_that_nobody_asked_for_is_refused(void **state)
 {
     struct set s;
@@ -293,6 +347,7 @@ int main(void)
         cmocka_unit_test(a_holder_may_rebuild_with_its_own_shard),
         cmocka_unit_test(what_does_not_fit_together_makes_nothing),
         cmocka_unit_test(a_sum_that_is_aborted_leaves_its_slot_to_the_next),
+        cmocka_unit_test(a_rank_that_is_no_more_is_made_beside_the_shard_of_its_number),
         cmocka_unit_test(a_member_that_nobody_asked_for_is_refused),
     };
 

@@ -174,6 +174,8 @@ static void the_input_survives_json(void **state)
                                            .peer_addrs = addrs};
     DLR_AUTO_JSON json_t *j = NULL, *again = NULL;
     static const unsigned ranks[] = {1, 0};
+    static unsigned tasks[] = {2, 2}, dealt[] = {0, 2, 1, 3};
+    static const struct dlr_plan_world worlds[] = {{1, tasks, NULL}, {2, tasks, dealt}};
     struct dlr_plan_input in;
     struct plan_rig w;
 
@@ -188,6 +190,10 @@ static void the_input_survives_json(void **state)
     w.want.nprefer = 2;
     w.want.ordered = true;
     w.want.ranks = ranks;
+    w.want.members = 2;
+    w.want.rows = 1;
+    w.want.worlds = worlds;
+    w.want.nworlds = 2;
     w.want.has_committed = true;
     w.want.committed = (struct dlr_version){4, 120};
     w.want.limited = true;
@@ -205,6 +211,9 @@ static void the_input_survives_json(void **state)
     plan_rig_teardown(&w);
 }
 
+#define WORLDS(list)                                                                   \
+    "{\"want\":{\"tasks\":[1],\"members\":2,\"rows\":1,\"worlds\":" list "}}"
+
 static void an_input_may_be_empty_but_not_wrong(void **state)
 {
     static const char *const bad[] = {"[]",
@@ -213,6 +222,14 @@ static void an_input_may_be_empty_but_not_wrong(void **state)
                                       "{\"want\":{\"tasks\":[1],\"ranks\":[0,1]}}",
                                       "{\"want\":{\"tasks\":[1],\"ranks\":[-1]}}",
                                       "{\"want\":{\"former\":[{}]}}",
+                                      WORLDS("7"),
+                                      WORLDS("[{}]"),
+                                      WORLDS("[{\"tasks\":[0]}]"),
+                                      WORLDS("[{\"tasks\":[2],\"ranks\":[0]}]"),
+                                      WORLDS("[{\"tasks\":[2],\"ranks\":[0,0]}]"),
+                                      WORLDS("[{\"tasks\":[2],\"ranks\":[0,2]}]"),
+                                      WORLDS("[{\"tasks\":[1048576,1]}]"),
+                                      WORLDS("[{},{},{},{},{}]"),
                                       "{\"want\":{\"tasks\":[1],\"prefer\":[7]}}",
                                       "{\"want\":{\"struck\":[{\"where\":\"x\"}]}}",
                                       "{\"want\":{\"full\":[{\"node\":\"n\"}]}}",

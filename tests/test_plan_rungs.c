@@ -111,11 +111,76 @@ static void copies_of_many_more_ranks_are_counted_within_bounds(void **state)
     plan_rig_teardown(&w);
 }
 
+/* Four ranks made it, three or two will run: the sets are those of the four. */
+static const struct {
+    const char *what;
+    unsigned nplaces, members, rows;
+    bool known; /* how the four sat */
+    const char *nodes, *want;
+} fewer[] = {
+    {"xor:2, one is lost", 3, 2, 1, true,
+     "l0.n1=0:4/120 5:4/120;l0.n2=1:4/120 4:4/120;l1.n3=2:4/120",
+     "4/120 n1 n2 n3 1@n2 5@n1"},
+    {"nobody knows how they sat", 3, 2, 1, false,
+     "l0.n1=0:4/120 5:4/120;l0.n2=1:4/120 4:4/120;l1.n3=2:4/120", "none"},
+    {"one that has a shard is lost", 3, 2, 1, true,
+     "l0.n2=1:4/120 4:4/120;l1.n3=2:4/120;l1.n4=3:4/120", "4/120 2@n3 4@n2 n2 n3 n4"},
+    {"xor:4 on four nodes", 3, 4, 1, true,
+     "l0.n1=0:4/120 5:4/120;l0.n2=1:4/120 4:4/120;l1.n4=3:4/120",
+     "4/120 n1 n2 0@n1 4@n2 n4"},
+    {"one of each set", 2, 2, 1, true, "l0.n1=0:4/120 5:4/120;l0.n2=1:4/120 4:4/120",
+     "4/120 n1 n2 0@n1 4@n2 1@n2 5@n1"},
+    {"both of a set: a file", 2, 2, 1, true, "l0.n1=0:4/120 5:4/120;l1.n3=2:4/120",
+     "3/100 /0 /1 /2 /3"},
+    {"rs:2+2, both of a set", 3, 2, 2, true,
+     "l0.n2=1:4/120 4:4/120;l1.n4=3:4/120 8:4/120;l1.n5",
+     "4/120 4@n2 8@n4 n2 4@n2 8@n4 n4"},
+    {"its shard is of an older version", 3, 2, 1, true,
+     "l0.n1=0:4/120 5:4/110 0:4/110;l0.n2=1:4/120 4:4/120 1:4/110;l1.n3=2:4/120 "
+     "2:4/110",
+     "4/110 n1 n2 n3 1@n2 5@n1"},
+};
+
+static void what_is_left_of_other_ranks_sets_makes_what_is_lost(void **state)
+{
+    unsigned tasks[RANKS] = {1, 1, 1, 1};
+    const struct dlr_plan_world four = {.nplaces = RANKS, .tasks = tasks};
+
+    for (size_t i = 0; i < sizeof(fewer) / sizeof(fewer[0]); i++) {
+        struct dlr_plan_file files[RANKS] = {0};
+        struct dlr_plan plan;
+        struct plan_rig w;
+        char got[256];
+
+        print_message("  %s\n", fewer[i].what);
+        plan_rig_setup(&w, fewer[i].nplaces, fewer[i].nodes, "");
+        for (unsigned r = 0; r < w.n; r++)
+            for (unsigned c = 0; c < w.reports[r].ncopies; c++)
+                w.reports[r].copies[c].world = RANKS;
+        for (int32_t r = 0; r < RANKS; r++) {
+            files[r].copy = (struct dlr_plan_copy){r, RANKS, {3, 100}, 9, 9};
+            dlr_format(files[r].path, sizeof(files[r].path), "/%d", r);
+        }
+        w.want.files = files;
+        w.want.nfiles = strstr(fewer[i].want, "/0 ") ? RANKS : 0;
+        w.want.members = fewer[i].members;
+        w.want.rows = fewer[i].rows;
+        w.want.worlds = &four;
+        w.want.nworlds = fewer[i].known;
+        assert_int_equal(dlr_plan_make(w.reports, w.n, &w.want, &plan, NULL), 0);
+        plan_rig_describe_restore(&plan, got, sizeof(got));
+        assert_string_equal(got, fewer[i].want);
+        dlr_plan_done(&plan);
+        plan_rig_teardown(&w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_rung_is_taken_when_the_copies_above_are_gone),
         cmocka_unit_test(copies_of_many_more_ranks_are_counted_within_bounds),
+        cmocka_unit_test(what_is_left_of_other_ranks_sets_makes_what_is_lost),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

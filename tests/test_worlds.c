@@ -52,6 +52,11 @@ void dlr_sup_send(struct dlr_sup *sup, unsigned node, json_t *msg)
         told_rc = (int)json_integer_value(json_object_get(msg, "rc"));
     json_decref(msg);
 }
+bool dlr_sup_rebuild_room(struct dlr_sup *sup, unsigned node, unsigned rank, int rc,
+                          const char *why)
+{
+    return false;
+}
 void dlr_sup_strike(struct dlr_sup *sup, const char *where, int rank,
                     struct dlr_version v)
 {

@@ -231,6 +231,36 @@ nothing_written() {
     right_rows log.back 3 4
 }
 
+@test "parity: a lost rank is made of its set, three go on from the same bits, and four again" {
+    patience 300
+    job=$(submit -N4 --dlrover=on --dlrover-name=rows --dlrover-min-nodes=3 --dlrover-redundancy=xor:2 \
+        --dlrover-mass-silence=1s rows.sh 4000 log.parity)
+    committed_by "$job" 4
+    batch=$(ctl squeue -h -j "$job" -o %B)
+    node=$(events "$job" 'select(.event=="plan").places[].node' | tr -d '"' | grep -vx "$batch" | tail -n 1)
+    "$VC" cut "$node"
+    await "$job" "e['event']=='restored' and e['round']==1" >/dev/null
+    [ "$(events "$job" 'select(.event=="restored").version[0]')" -eq 0 ]
+    # The copy that was made, and those that others had brought; what the lost rank had alone can be looked at.
+    [ "$(events "$job" 'select(.event=="prepared" and .round==1).copies')" -eq 1 ]
+    [ "$(events "$job" 'select(.event=="restored").brought')" -ge 1 ]
+    committed_by "$job" 3
+    grep -x "peek rank 3 of 4" "$(alice_home)/out.$job"
+    [ "$(events "$job" 'select(.event=="unprotected" or .event=="protected").event' | tr -d '"' | paste -sd' ')" = "unprotected protected" ]
+    # Its set of three places protects what they save; with the node back there are four.
+    last=$(events "$job" 'select(.event=="launch").round' | tail -n 1)
+    "$VC" heal "$node"
+    await -n 2 "$job" "e['event']=='node_up' and e['node']=='$node'" >/dev/null
+    touch "$(alice_home)/fail.$job"
+    await "$job" "e['event']=='restored' and e['round']>$last" >/dev/null
+    committed_by "$job" 4
+    nothing_written "$job"
+    alice scancel "$job"
+    [ "$(events "$job" "select(.event==\"restored\" and .round>$last).version[0]" | head -n 1)" -eq "$last" ]
+    right_rows log.parity 3 4
+    heal_cluster
+}
+
 @test "a version marked bad is not restored, and steps computed again count anew" {
     job=$(submit -N2 --dlrover=on --dlrover-name=rows --dlrover-persist-every=5 --dlrover-persist-keep=20 \
         --export=ALL,BAD=1 rows.sh 90 log.bad)
