@@ -139,6 +139,18 @@ within() { # CONDITION...: waits until it is met
     bob n1 rm -r "$usual"
     bob n2 rm "$usual"
     [ -z "$(mounts n1)$(mounts n2)" ]
+    # full of somebody else's, where no check leaves the node out: the program runs to its end, and it
+    # is said why nothing is saved
+    on n2 mount -o remount,size=4m /dev/shm
+    bob n2 sh -c "head -c 8m /dev/zero >/dev/shm/full" || :
+    job=$(submit --dlrover-checks=none work.sh)
+    await "$job" "e['event']=='no_memory' and e['node']=='n2' and e['count']>0 and 'No space left' in e['why']"
+    await "$job" "e['event']=='first_step'"
+    finish "$job"
+    grep -F "nothing is saved from now on" "$(alice_home)/out.$job"
+    [ -z "$(events "$job" 'select(.event=="round_end" or .event=="worker_exit" or .event=="saving")')" ]
+    bob n2 rm /dev/shm/full
+    on n2 mount -o remount,size=2g /dev/shm
     for node in n1 n2; do on "$node" sed -i 's/ job-tmpfs=off$//' /etc/slurm/plugstack.conf; done
 }
 
