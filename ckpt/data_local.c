@@ -244,6 +244,7 @@ void dlr_data_obey(struct dlr_data *d, const struct dlr_local_msg *msg)
         break;
     case DLR_LOCAL_D_ABORT:
         dlr_held_abort(&d->held, v);
+        dlr_data_send_abort(d, v);
         dlr_data_recv_decided(d);
         break;
     case DLR_LOCAL_D_PACE:

@@ -146,6 +146,7 @@ static bool join_sum(struct dlr_recv *r)
         rc = add_meta(r);
     if (rc == 0) {
         r->start_ns = dlr_now_ns();
+        r->moved_ms = dlr_now_ms();
         say(r, DLR_WIRE_ANSWER, 0);
     } else {
         dlr_recv_end(r, rc);
@@ -182,6 +183,7 @@ static void open_slot(struct dlr_recv *r)
     r->held = held;
     dlr_held_write(held, r->version);
     r->start_ns = dlr_now_ns();
+    r->moved_ms = dlr_now_ms();
     say(r, DLR_WIRE_ANSWER, 0);
     if (!r->nchunks)
         dlr_recv_end(r, 0);
@@ -352,7 +354,8 @@ static void landed(struct piece *p, int rc)
     if (r->sum && !p->meta)
         free(p->to);
     free(p);
-    if (rc == 0 && (r->sum ? dlr_sum_doomed(r->sum) : r->held->doomed))
+    r->moved_ms = dlr_now_ms();
+    if (rc == 0 && dlr_recv_is_doomed(r))
         rc = -ECANCELED;
     if (rc < 0)
         dlr_recv_end(r, rc);

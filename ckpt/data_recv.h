@@ -25,6 +25,7 @@ struct dlr_recv {
     uint32_t nchunks, ngot, want;
     unsigned inflight; /* being fetched into the slot, or checked there */
     int64_t start_ms, start_ns;
+    int64_t moved_ms; /* it was opened, or a chunk landed */
     bool ending, cut;
     int rc;
     int64_t end_ms;
@@ -34,6 +35,12 @@ struct dlr_recv {
 static inline bool dlr_recv_is_open(const struct dlr_recv *r)
 {
     return r->held || r->sum;
+}
+
+/* Its version was decided against, or cannot become whole. */
+static inline bool dlr_recv_is_doomed(const struct dlr_recv *r)
+{
+    return r->sum ? dlr_sum_doomed(r->sum) : r->held && r->held->doomed;
 }
 
 /* The transfer's fate is known; it leaves when UCX has let go of the slot. */

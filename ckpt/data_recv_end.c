@@ -61,17 +61,24 @@ void dlr_data_recv_down(struct dlr_data *d, struct dlr_net_peer *peer, int rc)
 static int64_t deadline(const struct dlr_recv *r)
 {
     const struct dlr_data_conf *conf = &r->d->conf;
+    int64_t at;
 
     if (r->ending)
         return r->end_ms + (r->cut ? DLR_DATA_STUCK_MS : DLR_DATA_DRAIN_MS);
-    return r->start_ms +
-           (dlr_recv_is_open(r) ? conf->transfer_timeout_ms : conf->answer_timeout_ms);
+    if (!dlr_recv_is_open(r))
+        return r->start_ms + conf->answer_timeout_ms;
+    at = r->start_ms + conf->transfer_timeout_ms;
+    if (dlr_recv_is_doomed(r) && r->moved_ms + DLR_DATA_DOOMED_MS < at)
+        at = r->moved_ms + DLR_DATA_DOOMED_MS;
+    return at;
 }
 
 static void act(struct dlr_recv *r)
 {
     if (!r->ending) {
-        dlr_recv_end(r, dlr_recv_is_open(r) ? -ETIMEDOUT : -EBUSY);
+        dlr_recv_end(r, dlr_recv_is_doomed(r) ? -ECANCELED
+                        : dlr_recv_is_open(r) ? -ETIMEDOUT
+                                              : -EBUSY);
     } else if (!r->cut) {
         r->cut = true;
         dlr_net_drop(r->d->net, r->peer);

@@ -12,7 +12,8 @@
 #include "common/log.h"
 #include "common/str.h"
 
-#define WINDOW 8    /* chunks in flight */
+#define WINDOW 8 /* chunks in flight */
+#define DECIDED "the version was decided against"
 #define RETRY_MS 20 /* a receiver that is not in our round yet is asked again */
 
 enum state { ASKING, RETRY, STREAMING, SENT, ENDING };
@@ -35,6 +36,8 @@ struct dlr_send {
     int rc;
     const char *why;
     int64_t start_ms, retry_ms, end_ms;
+    int64_t moved_ms; /* something was given to or came from the receiver */
+    bool doomed;      /* its version was decided against */
     bool paced;
     int64_t pace_ms; /* nothing goes out before; 0: not held back */
     bool cut;
@@ -84,8 +87,11 @@ static bool hold_back(struct dlr_send *s, size_t bytes)
 /* A request of s ended; while it was counted, end() could not release s. */
 static void landed(struct dlr_send *s, int rc, const char *why)
 {
+    s->moved_ms = dlr_now_ms();
     if (rc < 0)
         end(s, rc, why);
+    else if (s->doomed && s->inflight == 1)
+        end(s, -ECANCELED, DECIDED);
     s->inflight--;
     if (s->state == STREAMING)
         pump(s);
@@ -109,7 +115,7 @@ static void pump(struct dlr_send *s)
         .magic = DLR_WIRE_MAGIC, .version = DLR_WIRE_VERSION, .id = s->peer_id};
 
     memcpy(head.token, s->token, sizeof(head.token));
-    while (s->inflight < WINDOW && s->sent < s->nchunks) {
+    while (!s->doomed && s->inflight < WINDOW && s->sent < s->nchunks) {
         size_t bytes;
         uint32_t crc;
         void *data;
@@ -126,6 +132,7 @@ static void pump(struct dlr_send *s)
             end(s, rc, "cannot send to the receiver");
             return;
         }
+        s->moved_ms = dlr_now_ms();
         s->inflight++;
         s->sent++;
     }
@@ -140,6 +147,7 @@ static void ask(struct dlr_send *s)
                      (struct dlr_net_part){s->begin, s->begin_bytes}, on_begin_sent, s);
 
     s->state = ASKING;
+    s->moved_ms = dlr_now_ms();
     if (rc < 0)
         end(s, rc, "cannot send to the receiver");
     else
@@ -330,14 +338,68 @@ void dlr_data_send_round(struct dlr_data *d)
     }
 }
 
-void dlr_data_send_down(struct dlr_data *d, struct dlr_net_peer *peer, int rc)
+void dlr_data_send_abort(struct dlr_data *d, struct dlr_version v)
+{
+    struct dlr_send *s = d->sends, *next;
+
+    for (; s; s = next) {
+        next = s->next;
+        if (!dlr_version_eq(s->version, v))
+            continue;
+        s->doomed = true; /* what is in flight ends by itself */
+        if (!s->inflight)
+            end(s, -ECANCELED, DECIDED);
+    }
+}
+
+static void end_all_to(struct dlr_data *d, const struct dlr_net_peer *peer, int rc,
+                       const char *why)
 {
     struct dlr_send *s = d->sends, *next;
 
     for (; s; s = next) {
         next = s->next;
         if (s->peer == peer)
-            end(s, rc, "the connection to the receiver failed");
+            end(s, rc, why);
+    }
+}
+
+void dlr_data_send_down(struct dlr_data *d, struct dlr_net_peer *peer, int rc)
+{
+    end_all_to(d, peer, rc, "the connection to the receiver failed");
+}
+
+/* When a connection that s waits for has been silent for too long. No error tells of a network
+ * that swallows what is sent (UCX 1.13 over TCP: none in 60 s).
+ */
+static int64_t silent_ms(const struct dlr_send *s)
+{
+    int64_t moved = dlr_net_moved_ms(s->peer);
+
+    if (s->state != ASKING && (s->state == ENDING || !s->inflight))
+        return DLR_DATA_NEVER;
+    if (s->moved_ms > moved)
+        moved = s->moved_ms;
+    return moved + s->d->conf.answer_timeout_ms + DLR_DATA_SILENT_MS;
+}
+
+/* Gives up connections on which nothing moves, with all that is on them: the next transfer has a new
+ * one, which does not wait for the old one's next try when the network is back.
+ */
+static void end_silent(struct dlr_data *d, int64_t now_ms)
+{
+    struct dlr_send *s = d->sends;
+
+    while (s) {
+        struct dlr_net_peer *peer = s->peer;
+
+        if (silent_ms(s) > now_ms) {
+            s = s->next;
+            continue;
+        }
+        end_all_to(d, peer, -ETIMEDOUT, "nothing gets through");
+        dlr_net_drop(d->net, peer);
+        s = d->sends;
     }
 }
 
@@ -382,6 +444,8 @@ static int64_t look(struct dlr_send *s, int64_t now_ms)
     if (s->state == STREAMING && s->pace_ms && now_ms < s->pace_ms)
         return s->pace_ms;
     at = s->start_ms + conf->transfer_timeout_ms;
+    if (silent_ms(s) < at)
+        at = silent_ms(s);
     if (s->state == RETRY)
         ask(s); /* s may be gone */
     else if (s->state == STREAMING && s->pace_ms)
@@ -391,10 +455,11 @@ static int64_t look(struct dlr_send *s, int64_t now_ms)
 
 int64_t dlr_data_send_tick(struct dlr_data *d, int64_t now_ms)
 {
-    struct dlr_send *s = d->sends, *next;
     int64_t first = DLR_DATA_NEVER, at;
+    struct dlr_send *s, *next;
 
-    for (; s; s = next) {
+    end_silent(d, now_ms);
+    for (s = d->sends; s; s = next) {
         next = s->next;
         at = look(s, now_ms);
         if (at < first)

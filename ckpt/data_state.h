@@ -23,6 +23,11 @@
 #define DLR_DATA_STUCK_MS                                                              \
     5000 /* and after: UCX has lost them, only a new process helps */
 
+#define DLR_DATA_SILENT_MS                                                             \
+    2000 /* beyond the answer's limit: a connection on which nothing moves is given up */
+#define DLR_DATA_DOOMED_MS                                                             \
+    1000 /* a chunk of a version that is decided against, before its slot is freed */
+
 struct dlr_data_conf {
     int64_t transfer_timeout_ms; /* one transfer, from its beginning to its end */
     unsigned threads;            /* that check what comes in */
@@ -64,6 +69,7 @@ struct dlr_data {
     bool resized; /* what the round begins from was made by another number of ranks */
 
     struct dlr_bucket bucket; /* of the sends that are paced */
+    unsigned closing;         /* how often in a row a connection was not closed yet */
     struct dlr_send *sends;
     struct dlr_recv *recvs;
     unsigned nrecvs;
@@ -106,6 +112,8 @@ void dlr_data_send_answer(struct dlr_data *d, unsigned kind,
                           const struct dlr_wire_answer *answer);
 /* Ends every transfer of another round than the current one. */
 void dlr_data_send_round(struct dlr_data *d);
+/* The version was decided against: nothing more of it is sent. */
+void dlr_data_send_abort(struct dlr_data *d, struct dlr_version v);
 void dlr_data_send_down(struct dlr_data *d, struct dlr_net_peer *peer, int rc);
 /* Does what is due; the time of the next such thing. */
 int64_t dlr_data_send_tick(struct dlr_data *d, int64_t now_ms);
@@ -124,7 +132,9 @@ int dlr_data_check_meta(struct dlr_data *d, const struct dlr_wire_begin *head,
 /* --- data_recv.c */
 void dlr_data_recv(struct dlr_data *d, unsigned kind, struct dlr_net_in *in);
 void dlr_data_recv_round(struct dlr_data *d);
-/* Ends those of versions that are decided against and still wait for a slot: no byte came. */
+/* Ends those of versions that are decided against and still wait for a slot: no byte came. Those
+ * that have one end with their next chunk, or when none comes for DLR_DATA_DOOMED_MS.
+ */
 void dlr_data_recv_decided(struct dlr_data *d);
 /* A slot may have become free: transfers that wait for one look again. */
 void dlr_data_recv_retry(struct dlr_data *d);

@@ -10,6 +10,7 @@
 
 #include "ckpt/data_lane.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 
 #define CLOSE_TRIES                                                                    \
     10000 /* progress calls until the process gives up closing in order */
@@ -22,6 +23,7 @@ struct dlr_net_peer {
     ucs_status_ptr_t closing;
     unsigned ops;  /* in flight */
     unsigned refs; /* of our callers */
+    int64_t moved_ms;
     bool failed;
     ucs_status_t status;
     size_t bytes;
@@ -339,6 +341,11 @@ void dlr_net_peer_put(struct dlr_net_peer *peer)
         peer->refs--;
 }
 
+int64_t dlr_net_moved_ms(const struct dlr_net_peer *peer)
+{
+    return peer->moved_ms;
+}
+
 void dlr_net_drop(struct dlr_net *net, struct dlr_net_peer *peer)
 {
     close_ep(peer);
@@ -353,10 +360,13 @@ void dlr_net_drop_idle(struct dlr_net *net)
 
 static void finish(struct op *op, int rc)
 {
-    if (op->peer)
+    if (op->peer) {
         op->peer->ops--;
-    else
+        if (rc == 0)
+            op->peer->moved_ms = dlr_now_ms();
+    } else {
         op->net->orphans--;
+    }
     if (op->done)
         op->done(op->arg, rc);
     free(op);

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "common/err.h"
 
@@ -74,6 +75,8 @@ void dlr_net_own_address(const struct dlr_net_peer *peer, const void **ret_addr,
 /* UCX's own description of the connection, the caller's: free(); NULL when it cannot be had. */
 char *dlr_net_describe(const struct dlr_net_peer *peer);
 void dlr_net_peer_put(struct dlr_net_peer *peer); /* accepts NULL */
+/* When something that was given to it last ended well (CLOCK_MONOTONIC), 0: nothing yet. */
+int64_t dlr_net_moved_ms(const struct dlr_net_peer *peer);
 
 /* Closes it at once; everything in flight there ends with -ECANCELED. */
 void dlr_net_drop(struct dlr_net *net, struct dlr_net_peer *peer);

@@ -26,15 +26,17 @@ UNIT_OBJS_test_cadence := ckpt/cadence.c
 UNIT_LIBS_test_cadence := -lm
 UNIT_OBJS_test_data := tests/data_pair.c tests/data_rig.c $(SLOT)
 UNIT_OBJS_test_data_midway := $(UNIT_OBJS_test_data)
+UNIT_OBJS_test_data_hole := $(UNIT_OBJS_test_data)
 UNIT_OBJS_test_data_bring := tests/data_rig.c $(SLOT)
 UNIT_OBJS_test_data_sum := ckpt/parity.c tests/data_rig.c $(SLOT)
 UNIT_LIBS_test_data := -lisal -lxxhash
 UNIT_LIBS_test_data_midway := -lisal -lxxhash
+UNIT_LIBS_test_data_hole := -lisal -lxxhash
 UNIT_LIBS_test_data_bring := -lisal -lxxhash
 UNIT_LIBS_test_data_sum := -lisal -lxxhash
 UNIT_OBJS_test_data_wire := ckpt/data_ucx.c ckpt/data_lane.c $(UNIT_OBJS_test_data_bring)
 UNIT_LIBS_test_data_wire := -lucp -lucs -lisal -lxxhash
-$(BUILD)/tests/test_data $(BUILD)/tests/test_data_midway $(BUILD)/tests/test_data_bring $(BUILD)/tests/test_data_wire $(BUILD)/tests/test_data_sum: | $(BUILD)/dlrover-data
+$(BUILD)/tests/test_data $(BUILD)/tests/test_data_midway $(BUILD)/tests/test_data_hole $(BUILD)/tests/test_data_bring $(BUILD)/tests/test_data_wire $(BUILD)/tests/test_data_sum: | $(BUILD)/dlrover-data
 UNIT_OBJS_test_policy := tests/policy_rig.c mpi_launcher/policy.c mpi_launcher/policy_control.c mpi_launcher/policy_leave.c mpi_launcher/policy_state.c
 UNIT_OBJS_test_policy_control := $(UNIT_OBJS_test_policy)
 UNIT_OBJS_test_steps := mpi_launcher/steps.c mpi_launcher/srun_options.c mpi_launcher/procid.c

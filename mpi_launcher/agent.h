@@ -94,6 +94,7 @@ struct dlr_agent_origin {
     uint64_t rate; /* of a file it wants: bytes a second at most, 0: no limit */
     unsigned
         follow; /* orders, right behind this one, whose ranks go into the same file */
+    const char *node; /* a send goes there, read at once; NULL: who orders it knows */
 };
 
 struct dlr_agent_node { /* one of the round */
@@ -140,8 +141,9 @@ struct dlr_agent_data { /* agent_data.c */
     zlistx_t *requests;          /* sends, loads and saves that run */
     uint64_t last_id;
     unsigned failures;
-    int timer;                 /* -1: off */
-    bool uses_known;           /* it said which devices it uses ... */
+    int timer;       /* -1: off */
+    bool uses_known; /* it said which devices it uses ... */
+    char uses[256];
     struct dlr_topo_numa numa; /* ... which are on these */
     uint32_t placed;           /* the round in which its CPUs were looked for last */
 };

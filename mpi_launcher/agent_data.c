@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +25,9 @@ struct request {
     struct dlr_agent_origin from;
     int32_t rank;
     struct dlr_version version;
-    int slot;       /* of the rank's that it reads; -1: not one of ours */
-    uint32_t round; /* in which it began: entries of ranks last one round */
+    int slot;                /* of the rank's that it reads; -1: not one of ours */
+    uint32_t round;          /* in which it began: entries of ranks last one round */
+    char to[DLR_AGENT_NODE]; /* of a send, "" unknown */
 };
 
 static int on_data(zloop_t *loop, zmq_pollitem_t *item, void *arg);
@@ -37,9 +39,25 @@ static bool is_save(const struct request *q)
            q->from.id == 0;
 }
 
-static void tell_end(struct dlr_agent *a, struct request *q, int rc, const char *why)
+/* Where a send that the network failed was to go. */
+static const char *add_way(const struct dlr_agent *a, const struct request *q, int rc,
+                           const char *why, char *buf, size_t size)
+{
+    const char *uses = a->data.uses;
+
+    if (q->type != DLR_LOCAL_D_SEND || !dlr_err_is_network(rc))
+        return why;
+    if (dlr_format(buf, size, "no copy%s%s%s%s: %s", q->to[0] ? " to " : "", q->to,
+                   uses[0] ? " over " : "", uses, why) < 0)
+        return why;
+    return buf;
+}
+
+static void tell_end(struct dlr_agent *a, struct request *q, int rc, const char *reason)
 {
     struct dlr_agent_rank *r = dlr_agent_rank(a, q->rank, false);
+    char text[1024];
+    const char *why = add_way(a, q, rc, reason, text, sizeof(text));
 
     if (r && q->slot >= 0 && dlr_agent_round_is(a, q->round) &&
         r->reading[q->slot] > 0 && --r->reading[q->slot] == 0)
@@ -355,6 +373,9 @@ void dlr_agent_data_request(struct dlr_agent *a, enum dlr_local_type type, int32
                           .version = version,
                           .slot = -1,
                           .round = a->round.round};
+    if (from->node)
+        dlr_format(q->to, sizeof(q->to), "%s", from->node);
+    q->from.node = NULL;
     if (is_save(q)) {
         dlr_agent_helpers_round(a);
         dlr_agent_pace_begin(a);
@@ -382,8 +403,8 @@ void dlr_agent_data_request(struct dlr_agent *a, enum dlr_local_type type, int32
 
 int dlr_agent_data_start(struct dlr_agent *a, struct dlr_err *err)
 {
-    char threads[32], net[DLR_OPT_TEXT + 8], class[32];
-    const char *argv[] = {a->conf.data_program, threads, net, class, NULL};
+    char threads[32], net[DLR_OPT_TEXT + 8], class[32], limit[64];
+    const char *argv[] = {a->conf.data_program, threads, net, class, limit, NULL};
     struct dlr_spawn spawn = {.argv = argv, .out_fd = -1};
     DLR_AUTO_CLOSE int ours = -1;
     DLR_AUTO_CLOSE int theirs = -1;
@@ -401,6 +422,8 @@ int dlr_agent_data_start(struct dlr_agent *a, struct dlr_err *err)
     snprintf(net, sizeof(net), "--net=%s",
              a->net.device[0] ? a->net.device : a->job.net);
     snprintf(class, sizeof(class), "--net-class=%u", a->job.net_class);
+    snprintf(limit, sizeof(limit), "--transfer-timeout=%" PRId64 "ms",
+             a->job.transfer_timeout_ms);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return dlr_fail(err, -errno, "socketpair: %s", strerror(errno));
     ours = pair[0];

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/msg.h"
+#include "common/str.h"
 #include "hwloc_topo/topo.h"
 #include "mpi_launcher/agent.h"
 
@@ -118,7 +120,10 @@ void dlr_agent_helpers_uses(struct dlr_agent *a, json_t *msg)
     const json_t *list = json_object_get(msg, "numa");
     struct dlr_topo_numa *numa = &a->data.numa;
     char text[CPUS_TEXT];
+    const char *uses = "";
 
+    dlr_msg_str(msg, "uses", &uses);
+    dlr_format(a->data.uses, sizeof(a->data.uses), "%s", uses);
     numa->n = 0;
     for (size_t i = 0; i < json_array_size(list) && numa->n < DLR_TOPO_NUMA; i++)
         numa->node[numa->n++] = (unsigned)json_integer_value(json_array_get(list, i));

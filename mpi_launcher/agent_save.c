@@ -273,6 +273,7 @@ static void copy_to_partners(struct dlr_agent *a, int32_t rank, struct dlr_versi
         const struct dlr_agent_node *to =
             dlr_agent_round_node(&a->round, a->round.partners[i]);
 
+        self.node = to ? to->name : NULL;
         if (to && to->data[0])
             dlr_agent_data_request(a, DLR_LOCAL_D_SEND, rank, v, to->data, &self);
         else

@@ -124,6 +124,10 @@ static void end_transfer(const struct dlr_local_msg *m)
     reply.type = DLR_LOCAL_D_DONE;
     reply.arg[2] = 0;
     reply.text_len = 0;
+    if (m->type == DLR_LOCAL_D_SEND && getenv("DLR_TEST_HOLE")) {
+        reply.arg[2] = ETIMEDOUT;
+        dlr_local_text(&reply, "nothing gets through");
+    }
     dlr_local_send(AGENT_FD, &reply, NULL, 0);
 }
 
@@ -182,7 +186,7 @@ static void obey(const struct dlr_local_msg *m)
     }
 }
 
-static void be_data_process(void)
+static void be_data_process(char **argv)
 {
     struct dlr_local_msg m;
     int fds[DLR_LOCAL_FDS];
@@ -192,6 +196,8 @@ static void be_data_process(void)
     dlr_local_text(&m, "c0ffee%d", (int)getpid());
     dlr_local_send(AGENT_FD, &m, NULL, 0);
     note("pid %d\n", (int)getpid());
+    while (*++argv)
+        note("word %s\n", *argv);
     while (dlr_local_recv(AGENT_FD, &m, fds, &nfds) > 0)
         obey(&m);
 }
@@ -214,6 +220,6 @@ void dlr_rig_role(int argc, char **argv)
         printf("a line before\nDLROVER-REPORT {\"node\":\"n1\",\"told\":%s}\n",
                told_in_memory(dlr_after(argv[2], "--input=")) ? "true" : "false");
     else
-        be_data_process();
+        be_data_process(argv);
     exit(0);
 }

@@ -11,9 +11,14 @@ static const struct dlr_version v7 = {ROUND, 7};
 
 void pair_up(struct pair *p, uint64_t data, const char *option)
 {
-    p->data = data;
     rig_start(&p->from, NULL, option);
     rig_start(&p->to, NULL, option);
+    pair_fill(p, data);
+}
+
+void pair_fill(struct pair *p, uint64_t data)
+{
+    p->data = data;
     rig_config(&p->from, ROUND, RIG_TOKEN, "[]");
     rig_config(&p->to, ROUND, RIG_TOKEN, "[2,3]");
     assert_int_equal(rig_reserve(&p->from, RANK, rig_slot_bytes(data)), 0);

@@ -22,6 +22,8 @@ struct pair {
 
 /* data: bytes of the snapshot; option: of both command lines, or NULL. */
 void pair_up(struct pair *p, uint64_t data, const char *option);
+/* The same of two that are started. */
+void pair_fill(struct pair *p, uint64_t data);
 void pair_down(struct pair *p);
 
 /* Orders to send v; id is what its D_DONE will carry. */

@@ -182,6 +182,22 @@ static void the_data_process_runs_where_no_worker_is_bound(void **state)
     rig_bye(&w);
 }
 
+static void a_copy_that_gets_nowhere_is_told_with_its_way(void **state)
+{
+    struct worker w;
+
+    setenv("DLR_TEST_USES", "eth0", 1);
+    setenv("DLR_TEST_HOLE", "1", 1);
+    begin(&w);
+    unsetenv("DLR_TEST_USES");
+    unsetenv("DLR_TEST_HOLE");
+    assert_true(dlr_rig_noted(&rig, "word --transfer-timeout=60000ms\n"));
+    post(&w, 10);
+    save(&w, 10);
+    expect_missed(10, "no copy to n2 over eth0: nothing gets through");
+    rig_bye(&w);
+}
+
 static void saves_alternate_between_slots_that_are_free(void **state)
 {
     struct worker w;
@@ -507,6 +523,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_data_process_runs_where_no_worker_is_bound),
+        TEST(a_copy_that_gets_nowhere_is_told_with_its_way),
         TEST(saves_alternate_between_slots_that_are_free),
         TEST(a_damaged_head_does_not_hold_its_slot),
         TEST(an_aborted_version_dies_and_frees_its_slot),

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A network that swallows what is sent and says nothing, between two dlrover-data processes that
+ * have a network namespace each: either side sends to a hardware address that nobody has.
+ */
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/clock.h"
+#include "common/self.h"
+#include "common/str.h"
+#include "tests/data_pair.h"
+
+#define LIMIT "--answer-timeout=1500ms" /* a connection is silent 2 s later */
+#define NOTHING "nothing gets through: Connection timed out"
+
+static const struct dlr_version v6 = {ROUND, 6}, v7 = {ROUND, 7}, v8 = {ROUND, 8};
+
+/* Runs a command on both sides: "A" in it is the side's own number, "B" the other's, "@" the name
+ * of its namespace.
+ */
+static bool both(const char *words)
+{
+    for (unsigned side = 1; side <= 2; side++) {
+        char command[512] = "", *to = command;
+
+        for (const char *at = words; *at && to < command + sizeof(command) - 64; at++)
+            if (*at == '@')
+                to += sprintf(to, "dlr%d-%u", (int)getpid(), side);
+            else if (*at == 'A' || *at == 'B')
+                to += sprintf(to, "%u", *at == 'A' ? side : 3 - side);
+            else
+                *to++ = *at;
+        if (system(command) != 0) /* NOLINT: words of ours */
+            return false;
+    }
+    return true;
+}
+
+static bool usable; /* there are namespaces */
+
+static void dig_hole(void)
+{
+    assert_true(both("ip -n @ neigh replace 10.98.0.B lladdr 02:00:00:00:00:99 "
+                     "dev v0 nud permanent"));
+}
+
+static void fill_hole(void)
+{
+    assert_true(both("ip -n @ neigh replace 10.98.0.B lladdr 02:00:00:00:00:0B "
+                     "dev v0 nud permanent"));
+}
+
+static int make_networks(void **state)
+{
+    char link[256];
+
+    usable = geteuid() == 0 && both("ip netns add @ 2>&1");
+    if (!usable)
+        return 0;
+    dlr_format(link, sizeof(link),
+               "ip -n dlr%d-1 link add v0 type veth peer name v0 netns dlr%d-2",
+               (int)getpid(), (int)getpid());
+    return system(link) == 0 && /* NOLINT: words of ours */
+                   both("ip -n @ link set v0 address 02:00:00:00:00:0A up && "
+                        "ip -n @ addr add 10.98.0.A/24 dev v0")
+               ? 0
+               : -1;
+}
+
+static int remove_networks(void **state)
+{
+    both("ip netns del @ 2>/dev/null");
+    return 0;
+}
+
+static void start(struct rig_data *p, unsigned side)
+{
+    char program[4096], script[] = "/tmp/dlr-hole-XXXXXX";
+    int fd = mkstemp(script);
+
+    assert_true(fd >= 0);
+    assert_int_equal(dlr_self_sibling("../dlrover-data", program, sizeof(program)), 0);
+    dprintf(fd, "#!/bin/sh\nexec ip netns exec dlr%d-%u %s \"$@\"\n", (int)getpid(),
+            side, program);
+    fchmod(fd, 0700);
+    close(fd);
+    rig_start_program(p, script, NULL, LIMIT);
+    unlink(script);
+}
+
+static void up(struct pair *p, uint64_t data)
+{
+    if (!usable) {
+        print_message("no network namespaces here\n");
+        skip();
+    }
+    fill_hole();
+    start(&p->from, 1);
+    start(&p->to, 2);
+    pair_fill(p, data);
+}
+
+static void expect_given_up(struct pair *p, uint64_t id)
+{
+    char why[256];
+
+    assert_int_equal(rig_done(&p->from, id, why, sizeof(why)), ETIMEDOUT);
+    assert_string_equal(why, NOTHING);
+}
+
+struct ports {
+    unsigned port[8], n;
+};
+
+/* This side's ports of the connections that p has. */
+static struct ports connections(const struct rig_data *p)
+{
+    struct ports all = {0};
+    char path[64], line[512];
+    unsigned port, state;
+    FILE *f;
+
+    dlr_format(path, sizeof(path), "/proc/%d/net/tcp", (int)p->pid);
+    f = fopen(path, "re");
+    assert_non_null(f);
+    while (fgets(line, sizeof(line), f) && all.n < 8)
+        if (sscanf(line, " %*u: %*x:%x %*s %x", &port, &state) == 2 &&
+            state == TCP_ESTABLISHED)
+            all.port[all.n++] = port;
+    fclose(f);
+    return all;
+}
+
+static bool has_another(struct ports now, struct ports before)
+{
+    for (unsigned i = 0; i < now.n; i++) {
+        unsigned k = 0;
+
+        while (k < before.n && before.port[k] != now.port[i])
+            k++;
+        if (k == before.n)
+            return true;
+    }
+    return false;
+}
+
+/* On a connection that worked, then on one that is not made. A transfer behind the hole has a new one,
+ * which does not wait for what TCP will try again.
+ */
+static void copies_are_given_up_and_go_on_afterwards(void **state)
+{
+    struct dlr_slot *src8;
+    struct ports before;
+    struct pair p;
+
+    up(&p, 2 * MIB);
+    pair_send(&p, v7, 1);
+    assert_int_equal(rig_done(&p.from, 1, NULL, 0), 0);
+    before = connections(&p.from);
+    src8 = rig_slot(&p.from, RANK, 1);
+    rig_snapshot(src8, RANK, v8, p.data);
+    dig_hole();
+    pair_send(&p, v8, 2);
+    expect_given_up(&p, 2);
+    pair_send(&p, v8, 3);
+    expect_given_up(&p, 3);
+    fill_hole();
+    pair_send(&p, v8, 4);
+    assert_int_equal(rig_done(&p.from, 4, NULL, 0), 0);
+    assert_true(before.n > 0 && has_another(connections(&p.from), before));
+    pair_expect_copy(&p, src8);
+    dlr_slot_unmap(src8);
+    pair_down(&p);
+}
+
+static void wait_for_state(struct pair *p, unsigned k, enum dlr_slot_state state)
+{
+    int64_t limit = dlr_now_ms() + RIG_ANSWER_MS;
+
+    while (dlr_slot_state(p->dst[k]) != state) {
+        assert_true(dlr_now_ms() < limit);
+        assert_true(rig_silent(&p->to, 5));
+    }
+}
+
+/* A copy of v7 that takes 6 s is on its way to slot 0; the other slot is taken. */
+static void be_midway(struct pair *p)
+{
+    up(p, 64 * MIB);
+    assert_true(both("tc -n @ qdisc replace dev v0 root tbf rate 80mbit burst 64k "
+                     "latency 50ms"));
+    rig_snapshot(p->dst[1], RANK, v6, p->data);
+    rig_order(&p->to, DLR_LOCAL_D_COMMIT, ROUND, -1, v6, 0, "");
+    pair_settle(&p->to);
+    pair_send(p, v7, 1);
+    wait_for_state(p, 0, DLR_SLOT_OPEN);
+}
+
+static void expect_next(struct pair *p)
+{
+    struct dlr_slot *src8 = rig_slot(&p->from, RANK, 1);
+
+    assert_true(both("tc -n @ qdisc del dev v0 root"));
+    rig_snapshot(src8, RANK, v8, p->data);
+    pair_send(p, v8, 2);
+    assert_int_equal(rig_done(&p->from, 2, NULL, 0), 0);
+    pair_expect_copy(p, src8);
+    dlr_slot_unmap(src8);
+}
+
+static void a_copy_that_is_stuck_gives_its_slot_back_when_aborted(void **state)
+{
+    struct pair p;
+
+    be_midway(&p);
+    assert_true(rig_silent(&p.from, 100)); /* chunks are on their way */
+    dig_hole();
+    expect_given_up(&p, 1);
+    assert_int_equal(dlr_slot_state(p.dst[0]), DLR_SLOT_OPEN);
+    rig_order(&p.to, DLR_LOCAL_D_ABORT, ROUND, -1, v7, 0, "");
+    wait_for_state(&p, 0, DLR_SLOT_DEAD);
+    fill_hole();
+    expect_next(&p);
+    pair_down(&p);
+}
+
+/* The network is whole: what is in flight arrives, and the connection lives. */
+static void nothing_more_is_sent_of_a_version_that_is_decided_against(void **state)
+{
+    struct pair p;
+    char why[256];
+
+    be_midway(&p);
+    rig_order(&p.from, DLR_LOCAL_D_ABORT, ROUND, -1, v7, 0, "");
+    assert_int_equal(rig_done(&p.from, 1, why, sizeof(why)), ECANCELED);
+    assert_string_equal(why, "the version was decided against: Operation canceled");
+    rig_order(&p.to, DLR_LOCAL_D_ABORT, ROUND, -1, v7, 0, "");
+    wait_for_state(&p, 0, DLR_SLOT_DEAD);
+    expect_next(&p);
+    pair_down(&p);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(copies_are_given_up_and_go_on_afterwards),
+        cmocka_unit_test(a_copy_that_is_stuck_gives_its_slot_back_when_aborted),
+        cmocka_unit_test(nothing_more_is_sent_of_a_version_that_is_decided_against),
+    };
+
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    setenv("UCX_TLS", "tcp,self", 1); /* shared memory would hide the network */
+    return cmocka_run_group_tests(tests, make_networks, remove_networks);
+}
