@@ -6,6 +6,7 @@
 #include "mpi_launcher/sup.h"
 
 #define SECONDS_OF_HOUR 3600.0
+#define EXACT_MAX (INT64_C(1) << 53) /* what a double counts one by one */
 
 static double node_s(const struct dlr_sup *s)
 {
@@ -30,7 +31,7 @@ void dlr_sup_losses_take(struct dlr_sup *s, const json_t *state)
     uint64_t nodes = 0, seconds = 0;
 
     dlr_msg_uint(state, "nodes_lost", UINT32_MAX, &nodes);
-    dlr_msg_uint(state, "node_s", INT64_MAX, &seconds);
+    dlr_msg_uint(state, "node_s", EXACT_MAX, &seconds);
     s->losses.nodes = (unsigned)nodes;
     s->losses.node_s = (double)seconds;
 }

@@ -214,6 +214,23 @@ static void both_kinds_of_marks_are_known_after_a_requeue(void **state)
     assert_false(is_bad(ROUND, 13) || is_bad(ROUND, 5));
 }
 
+static void a_malformed_mark_strikes_nothing(void **state)
+{
+    static const char *const lists[] = {
+        "{}",           "[[]]",       "[null]",    "[7]",
+        "[[1]]",        "[[1, -1]]",  "[[-1, 1]]", "[[4294967296, 1]]",
+        "[[\"1\", 2]]", "[{\"0\":1}]"};
+
+    for (unsigned i = 0; i < sizeof(lists) / sizeof(*lists); i++) {
+        DLR_AUTO_JSON json_t *run = json_object();
+
+        print_message("%s\n", lists[i]);
+        json_object_set_new(run, "bad", json_loads(lists[i], 0, NULL));
+        dlr_sup_bad_take(&s, run);
+        assert_int_equal(s.nstruck, 0);
+    }
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -224,6 +241,7 @@ int main(void)
         T(the_user_is_told_once_and_each_version_is_counted_once),
         T(what_is_malformed_or_of_another_round_is_ignored),
         T(both_kinds_of_marks_are_known_after_a_requeue),
+        T(a_malformed_mark_strikes_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
