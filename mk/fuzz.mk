@@ -18,14 +18,15 @@ endef
 
 FUZZ_SUP := $(filter-out mpi_launcher/supervisor.c mpi_launcher/sup_control.c,$(SUPERVISOR)) $(CTL) $(TOPO) $(SLOT) $(MSG)
 # The target's own dlr_sup_now() and the like come first and count.
-FUZZ_SUP_LIBS := -Wl,--allow-multiple-definition -Wl,--wrap=dlr_server_send,--wrap=dlr_server_send_json,--wrap=dlr_identity_verify,--wrap=dlr_proc_start \
+FUZZ_SUP_LIBS := -Wl,--allow-multiple-definition \
   -lczmq -lzmq -lmunge -ljansson -lslurm -lxxhash -lisal -lhwloc -L/usr/lib/x86_64-linux-gnu/slurm-wlm
 
 $(eval $(call fuzz,opt,$(SPANK)))
 $(eval $(call fuzz,beat,mpi_launcher/beat.c))
 $(eval $(call fuzz,local))
 $(eval $(call fuzz,msg_agent,mpi_launcher/agent_round.c mpi_launcher/agent_peers.c mpi_launcher/election.c $(CTL) $(MSG),-lczmq -lzmq -lmunge -ljansson))
-$(eval $(call fuzz,msg_supervisor,$(FUZZ_SUP),$(FUZZ_SUP_LIBS)))
+$(eval $(call fuzz,msg_supervisor,$(FUZZ_SUP),-Wl$(comma)--wrap=dlr_server_send$(comma)--wrap=dlr_server_send_json$(comma)--wrap=dlr_identity_verify$(comma)--wrap=dlr_proc_start $(FUZZ_SUP_LIBS)))
+$(eval $(call fuzz,state,mpi_launcher/sup_control.c $(FUZZ_SUP),-Wl$(comma)--wrap=dlr_proc_adopt$(comma)--wrap=dlr_procid_alive$(comma)--wrap=dlr_identity_load $(FUZZ_SUP_LIBS)))
 $(eval $(call fuzz,stepplan,$(STEPPLAN)))
 $(eval $(call fuzz,plan,$(PLAN) $(TOPO) $(MSG),-lhwloc -ljansson -lisal))
 $(eval $(call fuzz,journal,$(CLI_READ),-ljansson))

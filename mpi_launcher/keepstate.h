@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a supervisor leaves to the one started after it: a memory file that the keeper holds.
- * A page with the key pair (identity.h), one with ended processes (exits.h), then a length and
- * one JSON object. It never touches a disk.
+ * A page with the key pair (identity.h), one with ended processes (exits.h), then one JSON object, in
+ * one of two places in turn: whoever is killed while he writes leaves the former one. It never touches a
+ * disk. dlr_state(5) draws it.
  */
 #ifndef DLR_MPI_LAUNCHER_KEEPSTATE_H
 #define DLR_MPI_LAUNCHER_KEEPSTATE_H

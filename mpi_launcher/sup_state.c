@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,13 +38,13 @@ static json_t *run_state(struct dlr_sup *s)
     uint32_t next = s->have_plan ? dlr_policy_round(s->policy) + 1 : s->resume_round;
     json_t *ended = s->finished ? json_integer(s->exit_code) : json_null();
 
-    json_t *state =
-        json_pack("{s:o,s:i,s:i,s:I,s:i,s:i,s:i,s:o,s:o,s:o}", "ended", ended, "v",
-                  DLR_MSG_VERSION, "incarnation", s->info.incarnation, "next_round",
-                  (json_int_t)next, "restarts", dlr_policy_restarts(s->policy),
-                  "places", s->full_places, "world", s->full_world, "committed",
-                  dlr_sup_version(has ? &newest : NULL), "bad", dlr_sup_bad_state(s),
-                  "vetted", dlr_sup_version(s->has_vetted ? &s->vetted : NULL));
+    json_t *state = json_pack(
+        "{s:o,s:i,s:I,s:I,s:I,s:i,s:i,s:o,s:o,s:o}", "ended", ended, "v",
+        DLR_MSG_VERSION, "incarnation", (json_int_t)s->info.incarnation, "next_round",
+        (json_int_t)next, "restarts", (json_int_t)dlr_policy_restarts(s->policy),
+        "places", s->full_places, "world", s->full_world, "committed",
+        dlr_sup_version(has ? &newest : NULL), "bad", dlr_sup_bad_state(s), "vetted",
+        dlr_sup_version(s->has_vetted ? &s->vetted : NULL));
 
     if (state)
         dlr_sup_losses_state(s, state);
@@ -187,11 +188,30 @@ static void adopt_round(struct dlr_sup *s, const json_t *state)
     s->adopt.wanted = true;
 }
 
+/* Another release's: what it means is not known, and to begin without it could lose everything. */
+static int check_version(const json_t *state, const char *what, struct dlr_err *err)
+{
+    uint64_t v;
+
+    if (dlr_msg_uint(state, "v", INT64_MAX, &v) < 0)
+        return dlr_fail(err, -EBADMSG, "%s is not the state of a run: no version",
+                        what);
+    if (v != DLR_MSG_VERSION)
+        return dlr_fail(err, -EPROTONOSUPPORT,
+                        "%s is of version %" PRIu64
+                        ", this release reads version %d only",
+                        what, v, DLR_MSG_VERSION);
+    return 0;
+}
+
 /* A supervisor of this incarnation died: its agents go on, and its round if it can. */
 static int take_over(struct dlr_sup *s, const json_t *state, struct dlr_err *err)
 {
     const char *address = "", *agents;
+    int rc = check_version(state, "what the keeper has", err);
 
+    if (rc < 0)
+        return rc;
     dlr_msg_str(state, "address", &address);
     dlr_format(s->address, sizeof(s->address), "%s", address);
     s->took_over = true;
@@ -216,23 +236,25 @@ static int take_over(struct dlr_sup *s, const json_t *state, struct dlr_err *err
 static int read_state(const char *dir, json_t **ret, struct dlr_err *err)
 {
     DLR_AUTO_FREE char *text = NULL;
-    char path[DLR_RUN_PATH + 300];
+    DLR_AUTO_JSON json_t *state = NULL;
+    char path[DLR_RUN_PATH + 300], what[DLR_RUN_PATH + 304];
     json_error_t jerr;
-    json_t *state;
+    size_t size = 0;
     int rc;
 
     snprintf(path, sizeof(path), "%s/state.json", dir);
-    rc = dlr_file_load(AT_FDCWD, path, STATE_MAX, &text, NULL, err);
+    snprintf(what, sizeof(what), "'%s'", path);
+    rc = dlr_file_load(AT_FDCWD, path, STATE_MAX, &text, &size, err);
     if (rc < 0)
         return rc;
-    state = json_loads(text, JSON_REJECT_DUPLICATES, &jerr);
-    if (!json_is_object(state)) {
-        json_decref(state);
-        return dlr_fail(err, -EBADMSG, "'%s' is not the state of a run: %s", path,
-                        jerr.text);
-    }
-    *ret = state;
-    return 0;
+    state = json_loadb(text, size, JSON_REJECT_DUPLICATES, &jerr);
+    if (!json_is_object(state))
+        return dlr_fail(err, -EBADMSG, "%s is not the state of a run: %s", what,
+                        state ? "no object" : jerr.text);
+    rc = check_version(state, what, err);
+    if (rc == 0)
+        *ret = DLR_STEAL(state);
+    return rc;
 }
 
 /* True when a run of the job was cut short in the former incarnation, by a requeue: the script
@@ -293,13 +315,15 @@ int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err)
     DLR_AUTO_JSON json_t *kept = NULL;
     DLR_AUTO_FREE char **words = dlr_sup_names_numbered(s);
     const char *name = NULL;
-    struct dlr_err quiet;
     int rc;
 
-    if (s->state_fd >= 0 && dlr_keepstate_load(s->state_fd, &kept, &quiet) == 0)
-        dlr_msg_str(kept, "run", &name);
     if (!words)
         return dlr_fail(err, -ENOMEM, "out of memory");
+    rc = s->state_fd >= 0 ? dlr_keepstate_load(s->state_fd, &kept, err) : -ENOENT;
+    if (rc < 0 && rc != -ENOENT)
+        return rc;
+    if (rc == 0)
+        dlr_msg_str(kept, "run", &name);
     rc = dlr_runinfo_make(
         &(struct dlr_run_want){.argv = words,
                                .state_dir = s->conf.state_dir,

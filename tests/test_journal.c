@@ -280,9 +280,58 @@ static void kept_state_comes_back_whole(void **state)
     assert_int_equal(dlr_keepstate_load(fd, &out, &err), 0);
     assert_true(json_equal(in, out));
     json_decref(out);
-    pwrite(fd, "\xff\xff\xff\x7f", 4, 8192); /* a length that is not true */
-    assert_int_equal(dlr_keepstate_load(fd, &out, &err), -EBADMSG);
     json_decref(in);
+    close(fd);
+}
+
+static void a_malformed_kept_state_is_refused(void **state)
+{
+    static const struct {
+        const char *name, *head; /* 8 bytes: length, area */
+        const char *text;
+        int rc;
+    } rows[] = {
+        {"as it was", "\x07\0\0\0\0\0\0\0", "{\"a\":1}", 0},
+        {"none", "\0\0\0\0\0\0\0\0", "{\"a\":1}", -ENOENT},
+        {"too long", "\xff\xff\xff\x7f\0\0\0\0", "{\"a\":1}", -EBADMSG},
+        {"longer than what is there", "\x08\0\0\0\0\0\0\0", "{\"a\":1}", -EBADMSG},
+        {"no such area", "\x07\0\0\0\x02\0\0\0", "{\"a\":1}", -EBADMSG},
+        {"cut short", "\x05\0\0\0\0\0\0\0", "{\"a\":1}", -EBADMSG},
+        {"no object", "\x03\0\0\0\0\0\0\0", "[1]", -EBADMSG},
+        {"a name twice", "\x0d\0\0\0\0\0\0\0", "{\"a\":1,\"a\":2}", -EBADMSG},
+    };
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        int fd = memfd_create("test", MFD_CLOEXEC);
+        struct dlr_err err;
+        json_t *out = NULL;
+
+        print_message("%s\n", rows[i].name);
+        assert_int_equal(pwrite(fd, rows[i].head, 8, 8192), 8);
+        assert_true(pwrite(fd, rows[i].text, strlen(rows[i].text), 12288) > 0);
+        assert_int_equal(dlr_keepstate_load(fd, &out, &err), rows[i].rc);
+        json_decref(out);
+        close(fd);
+    }
+}
+
+/* What is being written is not where the state is that counts. */
+static void who_is_killed_while_he_keeps_a_state_leaves_the_former(void **state)
+{
+    static const off_t areas[] = {12288, 12288 + DLR_KEEPSTATE_MAX};
+    int fd = memfd_create("test", MFD_CLOEXEC);
+    struct dlr_err err;
+
+    for (int i = 0; i < 4; i++) {
+        json_t *out = NULL, *in = json_pack("{s:i}", "generation", i);
+
+        assert_int_equal(dlr_keepstate_save(fd, in, &err), 0);
+        assert_int_equal(pwrite(fd, "half", 4, areas[(i + 1) % 2]), 4);
+        assert_int_equal(dlr_keepstate_load(fd, &out, &err), 0);
+        assert_true(json_equal(in, out));
+        json_decref(in);
+        json_decref(out);
+    }
     close(fd);
 }
 
@@ -323,6 +372,8 @@ int main(void)
         cmocka_unit_test(writer_that_is_killed_is_started_again),
         cmocka_unit_test(text_is_added_to_another_file),
         cmocka_unit_test(kept_state_comes_back_whole),
+        cmocka_unit_test(a_malformed_kept_state_is_refused),
+        cmocka_unit_test(who_is_killed_while_he_keeps_a_state_leaves_the_former),
         cmocka_unit_test(ends_of_processes_are_kept_beside_the_state),
     };
 

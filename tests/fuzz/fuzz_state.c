@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a supervisor left to the next one, dlr_state(5): each input as state.json in a run's directory, and as
+ * the text in the keeper's memory file, with a round that may go on. What is taken from either can be
+ * written again, and read, and is the same. No process is adopted.
+ */
+#include "mpi_launcher/sup_state.c"
+
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "tests/fuzz/fuzz.h"
+
+#define NODES 4
+#define HEAD_AT 8192
+#define TEXT_AT 12288
+
+static char job_dir[] = "/dev/shm/dlrover-fuzz-XXXXXX";
+static char run_dir[sizeof(job_dir) + 8], file[sizeof(run_dir) + 16];
+static int memory_fd;
+static struct dlr_policy *policy;
+static struct dlr_commit *commit;
+
+/* --- instead of supervisor.c, identity.c and what knows of processes ------------------------ */
+
+int64_t dlr_sup_now(void)
+{
+    return 1000;
+}
+void dlr_sup_watch(struct dlr_sup *s, struct dlr_proc *proc, zloop_fn *fn)
+{
+}
+void dlr_sup_unwatch(struct dlr_sup *s, struct dlr_proc *proc)
+{
+}
+void dlr_sup_say(struct dlr_sup *s, const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+}
+int __wrap_dlr_proc_adopt(pid_t pid, struct dlr_proc *ret);
+int __wrap_dlr_proc_adopt(pid_t pid, struct dlr_proc *ret)
+{
+    FUZZ_CHECK(pid > 1);
+    return -ESRCH;
+}
+bool __wrap_dlr_procid_alive(const struct dlr_procid *id);
+bool __wrap_dlr_procid_alive(const struct dlr_procid *id)
+{
+    FUZZ_CHECK(memchr(id->host, '\0', sizeof(id->host)));
+    return false;
+}
+int __wrap_dlr_identity_load(int fd, struct dlr_identity **ret_id, struct dlr_err *err);
+int __wrap_dlr_identity_load(int fd, struct dlr_identity **ret_id, struct dlr_err *err)
+{
+    return 0;
+}
+
+/* --- the rig -------------------------------------------------------------------------------- */
+
+static void leave(void)
+{
+    unlink(file);
+    rmdir(run_dir);
+    rmdir(job_dir);
+}
+
+static void make_rig(void)
+{
+    static const struct dlr_policy_ops none;
+    const struct dlr_policy_conf pc = {.nnodes = NODES, .nplaces = 2};
+    const struct dlr_commit_conf cc = {.copies = 1, .decide_ms = 1000};
+    struct dlr_err err;
+
+    FUZZ_CHECK(mkdtemp(job_dir));
+    snprintf(run_dir, sizeof(run_dir), "%s/run", job_dir);
+    snprintf(file, sizeof(file), "%s/state.json", run_dir);
+    FUZZ_CHECK(mkdir(run_dir, 0700) == 0);
+    atexit(leave);
+    memory_fd = memfd_create("state", MFD_CLOEXEC);
+    FUZZ_CHECK(memory_fd >= 0);
+    FUZZ_CHECK(dlr_policy_new(&pc, &none, NULL, &policy, &err) == 0);
+    FUZZ_CHECK(dlr_commit_new(&cc, &dlr_sup_commit_ops, NULL, &commit, &err) == 0);
+}
+
+static void start(struct dlr_sup *s)
+{
+    char n1[] = "n1", n2[] = "n2", n3[] = "n3", n4[] = "n4";
+    char *names[NODES] = {n1, n2, n3, n4};
+    struct dlr_err err;
+
+    memset(s, 0, sizeof(*s));
+    dlr_jobconf_init(&s->conf);
+    s->policy = policy;
+    s->commit = commit;
+    s->state_fd = memory_fd;
+    s->info.incarnation = 1;
+    memcpy(s->info.job_dir, job_dir, sizeof(job_dir));
+    memcpy(s->info.dir, run_dir, sizeof(run_dir));
+    FUZZ_CHECK(dlr_members_new(names, NODES, &s->members, &err) == 0);
+}
+
+static void stop(struct dlr_sup *s)
+{
+    free(s->struck);
+    free(s->holders);
+    free(s->slot_bytes);
+    dlr_plan_done(&s->plan);
+    dlr_members_done(&s->members);
+}
+
+/* --- what must hold -------------------------------------------------------------------------- */
+
+static void check_same(const struct dlr_sup *a, const struct dlr_sup *b)
+{
+    FUZZ_CHECK(a->step.nplaces == b->step.nplaces && a->step.world == b->step.world);
+    FUZZ_CHECK(a->resume_round == b->resume_round &&
+               a->resume_restarts == b->resume_restarts);
+    FUZZ_CHECK(a->has_vetted == b->has_vetted && dlr_version_eq(a->vetted, b->vetted));
+    FUZZ_CHECK(a->losses.nodes == b->losses.nodes);
+    FUZZ_CHECK(a->nstruck == b->nstruck);
+    for (unsigned i = 0; i < a->nstruck; i++)
+        FUZZ_CHECK(dlr_sup_is_bad(b, a->struck[i].version));
+}
+
+static void check_again(struct dlr_sup *s)
+{
+    static struct dlr_sup next; /* large */
+    json_t *state;
+    char *text;
+
+    FUZZ_CHECK(s->step.nplaces <= DLR_PLAN_NODES_MAX &&
+               s->step.world <= DLR_PLAN_RANKS_MAX);
+    FUZZ_CHECK(!s->ended_before || (s->exit_code >= 0 && s->exit_code <= 255));
+    dlr_policy_resume(policy, s->resume_round, s->resume_restarts);
+    s->full_places = s->step.nplaces;
+    s->full_world = s->step.world;
+    state = run_state(s);
+    text = state ? json_dumps(state, JSON_COMPACT) : NULL;
+    FUZZ_CHECK(text && strlen(text) < STATE_MAX);
+    start(&next);
+    take_run_state(&next, state);
+    check_same(s, &next);
+    stop(&next);
+    free(text);
+    json_decref(state);
+}
+
+static void as_file(struct dlr_sup *s, const uint8_t *data, size_t size)
+{
+    FILE *f = fopen(file, "w");
+    struct dlr_err err = {0};
+
+    FUZZ_CHECK(f && fwrite(data, 1, size, f) == size);
+    fclose(f);
+    if (load_file(s, &err) < 0)
+        FUZZ_CHECK(err.text[0]);
+    else
+        check_again(s);
+}
+
+static void as_kept(struct dlr_sup *s, const uint8_t *data, size_t size)
+{
+    const uint32_t head[2] = {(uint32_t)size, 0};
+    struct dlr_err err = {0};
+    json_t *state = NULL;
+
+    FUZZ_CHECK(pwrite(memory_fd, head, sizeof(head), HEAD_AT) == sizeof(head));
+    FUZZ_CHECK(pwrite(memory_fd, data, size, TEXT_AT) == (ssize_t)size);
+    if (dlr_keepstate_load(memory_fd, &state, &err) < 0 ||
+        take_over(s, state, &err) < 0) {
+        FUZZ_CHECK(err.text[0]);
+        json_decref(state);
+        return;
+    }
+    FUZZ_CHECK(s->generation >= 1 && s->bare_ms >= 0);
+    check_again(s);
+    s->step.nplaces = 2;
+    s->step.world = 4;
+    if (dlr_sup_load_round(s, json_object_get(state, "running")) == 0) {
+        FUZZ_CHECK(s->have_plan && s->plan.nplaces == 2 && s->plan.world == 4);
+        FUZZ_CHECK(s->running_round + 1 == s->resume_round);
+    }
+    json_decref(state);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct dlr_sup sup; /* large */
+
+    if (!policy)
+        make_rig();
+    start(&sup);
+    as_file(&sup, data, size);
+    stop(&sup);
+    start(&sup);
+    as_kept(&sup, data, size);
+    stop(&sup);
+    return 0;
+}
