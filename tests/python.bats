@@ -198,6 +198,8 @@ state() {
 
 @test "a rank more than there were: rank 0's own, and numbers of its own" { state joined; }
 
+@test "a rank more than there were, under a job: the same from the slots that the agent brings" { state joined_in_job; }
+
 @test "names that the version lacks or holds besides are refused, or left when allowed" { state unmatched; }
 
 @test "the generators of all GPUs, played ones, go on where they were" { state cuda_random; }

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 import dlrover
+import python_agent
 
 DIR = os.environ["DLROVER_CKPT_DIR"]
 
@@ -173,26 +174,26 @@ def scaler():
     twice(run)
 
 
-def joined():
-    """A third rank loads what two saved: what it shares with them, rank 0's own, numbers of its
-    own, the same ones each time.
-    """
-    os.environ["DLROVER_CKPT_AGREE_MS"] = "0"  # they come one after the other
+def joining(rank, world, first, replicated=False):
+    """A rank's model, optimizer, scheduler and checkpoint, with values that first decides."""
+    seed(first)
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+    return model, optimizer, scheduler, dlrover.bind(model, optimizer, scheduler, replicated, rank=rank,
+                                                     world=world)
 
-    def start(rank, world, first):
-        seed(first)
-        model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
-        return model, optimizer, scheduler, dlrover.bind(model, optimizer, scheduler, rank=rank,
-                                                         world=world)
 
-    def numbers():
-        return torch.rand(1).item(), random.random(), float(np.random.rand())
+def numbers():
+    return torch.rand(1).item(), random.random(), float(np.random.rand())
 
-    saved = []
+
+def saved_by_two(replicated=False):
+    """Step 3 of two ranks; what both have of weights and state, and each one's next numbers."""
+    os.environ["DLROVER_CKPT_AGREE_MS"] = "0"  # ranks come one after the other, here and in what loads it
+    drawn = []
     for rank in range(2):
-        model, optimizer, scheduler, ck = start(rank, 2, 5)
+        model, optimizer, scheduler, ck = joining(rank, 2, 5, replicated)
         for _ in range(3):
             model(torch.ones(2, 3) * _).square().mean().backward()
             optimizer.step()
@@ -201,21 +202,50 @@ def joined():
         seed(100 + rank)
         assert ck.step(3)
         ck.close()
-        saved.append((tensors_of(model, optimizer), numbers()))
-    drawn = []
-    for rank in (0, 1, 2, 2):
-        model, optimizer, scheduler, ck = start(rank, 3, 99 + len(drawn))
-        assert ck.restore() == 3
         drawn.append(numbers())
-        equal(tensors_of(model, optimizer), saved[0][0])
-        assert (model[1].running_mean == (11 if rank == 1 else 10)).all(), (rank, model[1].running_mean)
-        assert model[1].num_batches_tracked == 3
-        assert scheduler.last_epoch == 3 and optimizer.param_groups[0]["lr"] == 0.005
-        mean = torch.frombuffer(ck.peek(1, "buffer.1.running_mean"), dtype=torch.float32)
-        assert (mean == 11).all()
-        ck.close()
-    assert drawn[:2] == [one[1] for one in saved], (drawn, saved)
-    assert drawn[2] == drawn[3] and drawn[2] not in drawn[:2], drawn
+    return tensors_of(model, optimizer), drawn
+
+
+def loaded_by_three(rank, first, want, replicated=False):
+    """One of three ranks loads what two saved; its next numbers."""
+    model, optimizer, scheduler, ck = joining(rank, 3, first, replicated)
+    assert ck.restore() == 3
+    drawn = numbers()
+    equal(tensors_of(model, optimizer), want)
+    assert (model[1].running_mean == (11 if rank == 1 else 10)).all(), (rank, model[1].running_mean)
+    assert model[1].num_batches_tracked == 3
+    assert scheduler.last_epoch == 3 and optimizer.param_groups[0]["lr"] == 0.005
+    mean = torch.frombuffer(ck.peek(1, "buffer.1.running_mean"), dtype=torch.float32)
+    assert (mean == 11).all()
+    ck.close()
+    return drawn
+
+
+def joined():
+    """A third rank loads what two saved: what it shares with them, rank 0's own, numbers of its
+    own, the same ones each time.
+    """
+    for replicated in (False, True):
+        want, had = saved_by_two(replicated)
+        drawn = [loaded_by_three(rank, 99 + i, want, replicated) for i, rank in enumerate((0, 1, 2, 2))]
+        assert drawn[:2] == had, (drawn, had)
+        assert drawn[2] == drawn[3] and drawn[2] not in drawn[:2], drawn
+        shutil.rmtree(DIR)
+
+
+def joined_in_job():
+    """The same under a job, which offers that version to each rank and brings whose slots it asks for."""
+    for replicated in (False, True):
+        want, had = saved_by_two(replicated)
+        drawn = []
+        for rank in range(3):
+            with python_agent.Agent(DIR, rank, step=3, made_by=2) as agent:
+                drawn.append(loaded_by_three(rank, 99 + rank, want, replicated))
+                assert agent.restored == 0 and set(agent.peeked) <= {0, 1}, (agent.restored, agent.peeked)
+                assert agent.peeked, "it was loaded from elsewhere"
+        assert drawn[:2] == had and drawn[2] not in had, (drawn, had)
+        assert drawn[2] == loaded_by_three(2, 7, want, replicated)  # the version gives them, not the job
+        shutil.rmtree(DIR)
 
 
 def unmatched():
