@@ -199,12 +199,25 @@ KILL_CLIENT := $(CKPT_LIB) $(SLOT) common/file.c common/local.c
 $(BUILD)/tests/test_kill_client: $(call obj,tests/test_kill_client.c tests/kill_points.c tests/played_agent.c \
   $(filter-out $(KILL_CLIENT),$(COMMON))) $(call steps,$(KILL_CLIENT))
 	$(call link,-lisal -lxxhash -ldl -lcmocka)
+# The data process with these of its sources stepped.
 KILL_DATA := $(filter-out ckpt/data_main.c ckpt/data_nic.c,$(DATA)) $(SLOT)
-$(BUILD)/tests/stepped-data: $(call obj,$(filter-out $(KILL_DATA),$(DATA) $(COMMON)) $(MSG) tests/kill_points.c) $(call steps,$(KILL_DATA))
+KILL_SUM := ckpt/data_recv.c ckpt/data_sum.c ckpt/data_store.c ckpt/parity.c ckpt/slot_write.c
+KILL_SAVE := ckpt/data_save.c ckpt/data_files.c $(SAVED) common/file.c
+stepped_data = $(call obj,$(filter-out $(1),$(DATA) $(SLOT) $(COMMON)) $(MSG) tests/kill_points.c) $(call steps,$(1))
+$(BUILD)/tests/stepped-data: $(call stepped_data,$(KILL_DATA))
+$(BUILD)/tests/stepped-sum: $(call stepped_data,$(KILL_SUM))
+$(BUILD)/tests/stepped-save: $(call stepped_data,$(KILL_SAVE))
+$(addprefix $(BUILD)/tests/stepped-,data sum save):
 	$(call link,-lucp -lucs -ljansson -lisal -lxxhash)
-UNIT_OBJS_test_kill_data := tests/kill_points.c $(UNIT_OBJS_test_data_bring)
+UNIT_OBJS_test_kill_data := tests/kill_points.c tests/kill_data.c $(UNIT_OBJS_test_data_bring)
+UNIT_OBJS_test_kill_sum := ckpt/parity.c $(UNIT_OBJS_test_kill_data)
+UNIT_OBJS_test_kill_save := $(UNIT_OBJS_test_kill_data)
 UNIT_LIBS_test_kill_data := -lisal -lxxhash
+UNIT_LIBS_test_kill_sum := -lisal -lxxhash
+UNIT_LIBS_test_kill_save := -lisal -lxxhash
 $(BUILD)/tests/test_kill_data: | $(BUILD)/dlrover-data $(BUILD)/tests/stepped-data
+$(BUILD)/tests/test_kill_sum: | $(BUILD)/dlrover-data $(BUILD)/tests/stepped-sum
+$(BUILD)/tests/test_kill_save: | $(BUILD)/dlrover-data $(BUILD)/tests/stepped-save
 UNIT_OBJS_test_kill_random := tests/random_node.c tests/data_rig.c $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_kill_random := -lisal -lxxhash -ldl
 $(BUILD)/tests/test_kill_random: | $(BUILD)/dlrover-data

@@ -312,21 +312,38 @@ void rig_save(struct rig_data *p, uint32_t round, int32_t rank, struct dlr_versi
     order(p, DLR_LOCAL_D_SAVE, round, rank, v, id, path, follow);
 }
 
-int rig_done_or_dead(struct rig_data *p, uint64_t id)
+bool rig_await_or_dead(struct rig_data *p, enum dlr_local_type type,
+                       struct dlr_local_msg *ret)
 {
-    struct dlr_local_msg msg;
     int fds[DLR_LOCAL_FDS];
     unsigned nfds = 0;
 
     do {
         if (!readable(p, RIG_ANSWER_MS))
             die("dlrover-data", "no message in time");
-        if (dlr_local_recv(p->fd, &msg, fds, &nfds) != 1)
-            return -1;
+        if (dlr_local_recv(p->fd, ret, fds, &nfds) != 1)
+            return false;
         for (unsigned i = 0; i < nfds; i++)
             close(fds[i]);
-    } while (msg.type != DLR_LOCAL_D_DONE || msg.arg[1] != id);
+    } while (ret->type != type);
+    return true;
+}
+
+int rig_done_or_dead(struct rig_data *p, uint64_t id)
+{
+    struct dlr_local_msg msg;
+
+    do {
+        if (!rig_await_or_dead(p, DLR_LOCAL_D_DONE, &msg))
+            return -1;
+    } while (msg.arg[1] != id);
     return (int)msg.arg[2];
+}
+
+bool rig_alive(struct rig_data *p)
+{
+    rig_order(p, DLR_LOCAL_D_SEND, 0, 0, (struct dlr_version){0}, UINT64_MAX, "00");
+    return rig_done_or_dead(p, UINT64_MAX) >= 0; /* such a version there is not */
 }
 
 bool rig_same(const struct dlr_slot *a, const struct dlr_slot *b)
@@ -364,8 +381,7 @@ int rig_done(struct rig_data *p, uint64_t id, char *why, size_t size)
 void rig_end(struct rig_data *p)
 {
     /* A receiver acknowledges a copy and tells its agent after that: let it come to this. */
-    rig_order(p, DLR_LOCAL_D_SEND, 0, 0, (struct dlr_version){0}, UINT64_MAX, "00");
-    if (rig_done_or_dead(p, UINT64_MAX) >= 0)
+    if (rig_alive(p))
         shutdown(p->fd, SHUT_RDWR);
     if (reap(p) != 0)
         die("dlrover-data", "it did not end well");

@@ -32,8 +32,9 @@ void rig_start_program(struct rig_data *p, const char *program, const char *dir,
 /* Ends it: in order, by closing its socket, and it must end well; or by SIGKILL. */
 void rig_end(struct rig_data *p);
 void rig_kill(struct rig_data *p);
-bool rig_dead(struct rig_data *p);   /* by itself */
 void rig_remove(struct rig_data *p); /* its directory */
+/* Waits until it has taken what it was told before; false: it is dead. */
+bool rig_alive(struct rig_data *p);
 
 /* The next message, which must come within RIG_ANSWER_MS; its descriptors are closed. */
 void rig_next(struct rig_data *p, struct dlr_local_msg *ret);
@@ -73,6 +74,9 @@ void rig_save(struct rig_data *p, uint32_t round, int32_t rank, struct dlr_versi
 int rig_done(struct rig_data *p, uint64_t id, char *why, size_t size);
 /* The same of this request, others are passed over; -1: the process has ended. */
 int rig_done_or_dead(struct rig_data *p, uint64_t id);
+/* As rig_await(); false: the process has ended. */
+bool rig_await_or_dead(struct rig_data *p, enum dlr_local_type type,
+                       struct dlr_local_msg *ret);
 
 /* Whether two whole slots have the same meta block and bytes. */
 bool rig_same(const struct dlr_slot *a, const struct dlr_slot *b);

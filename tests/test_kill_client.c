@@ -414,12 +414,14 @@ static int job_down(void **state)
     return tear_down(NULL);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_program_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_worker_under_a_job, job_up, job_down),
     };
 
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

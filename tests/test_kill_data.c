@@ -10,10 +10,7 @@
 
 #include <cmocka.h>
 
-#include "common/self.h"
-#include "common/str.h"
-#include "tests/data_rig.h"
-#include "tests/kill_points.h"
+#include "tests/kill_data.h"
 
 #define RANK 3
 #define ROUND 5
@@ -21,8 +18,8 @@
 
 struct link {
     struct rig_data from, to;
+    struct kill_data kill;
     bool kill_receiver;
-    char program[4096], table[80];
     struct dlr_slot *src[2], *dst[2];
     uint64_t
         step; /* committed at the receiver; the next one is in the other slot of src */
@@ -58,13 +55,10 @@ static void make_next(struct link *l)
 /* The victim is built to be killed; it can be started again in its directory. */
 static void start(struct link *l, struct rig_data *p, const char *dir)
 {
-    if (p == victim(l)) {
-        setenv(KILL_TABLE_ENV, l->table, 1);
-        rig_start_program(p, l->program, dir, NULL);
-        unsetenv(KILL_TABLE_ENV);
-    } else {
+    if (p == victim(l))
+        kill_data_start(&l->kill, p, dir);
+    else
         rig_start(p, dir, NULL);
-    }
     rig_config(p, ROUND, RIG_TOKEN, p == &l->to ? "[3]" : "[]");
     assert_int_equal(rig_reserve(p, RANK, rig_slot_bytes(DATA)), 0);
 }
@@ -94,85 +88,50 @@ static int send_next(struct link *l)
     return rig_done_or_dead(&l->from, l->id);
 }
 
-/* Whether p has done all that it was told before, or is dead. */
-static bool alive(struct link *l, struct rig_data *p)
-{
-    rig_order(p, DLR_LOCAL_D_SEND, ROUND, 99, version(l->step), ++l->id, "00");
-    return rig_done_or_dead(p, l->id) >= 0; /* such a version there is not */
-}
-
 static void commit(struct link *l, struct rig_data *p)
 {
     rig_order(p, DLR_LOCAL_D_COMMIT, ROUND, -1, version(l->step), 0, "");
-    alive(l, p);
+    rig_alive(p);
 }
 
 /* A transfer and, when it went well, its commit on both sides. */
-static int transfer(struct link *l)
+static bool transfer(void *arg)
 {
-    int rc = send_next(l);
+    struct link *l = arg;
 
-    if (rc != 0)
-        return rc;
+    if (send_next(l) != 0)
+        return false;
     l->step++;
     commit(l, &l->from);
     commit(l, &l->to);
-    return 0;
+    return true;
+}
+
+static void ready(void *arg)
+{
+    make_next(arg);
 }
 
 /* After a kill: what is there, and that it goes on. */
-static void go_on(struct link *l)
+static void go_on(void *arg)
 {
+    struct link *l = arg;
     struct rig_data *p = victim(l);
 
-    kill_points_off();
     assert_non_null(copy_of(l, l->step));
     copy_of(l, l->step + 1);
-    rig_kill(p);
     start(l, p, p->dir);
     commit(l, p);
     assert_non_null(copy_of(l, l->step));
     make_next(l);
-    assert_int_equal(transfer(l), 0);
+    assert_true(transfer(l));
     assert_int_equal(dlr_slot_state(copy_of(l, l->step)), DLR_SLOT_COMMITTED);
     make_next(l);
 }
 
-static void each_point(struct link *l)
-{
-    unsigned points, kills = 0, seen[2] = {0};
-
-    kill_points_order(KILL_POINTS_RECORD);
-    assert_int_equal(transfer(l), 0);
-    kill_points_off();
-    points = kill_points_count();
-    make_next(l);
-    for (unsigned i = 0; i < points; i += KILL_POINTS_STRIDE) {
-        uint64_t old = l->step;
-
-        kill_points_order((int)i);
-        transfer(l);
-        if (alive(l, victim(l))) {
-            kill_points_off();
-            make_next(l);
-            continue;
-        }
-        kills++;
-        seen[l->step != old]++;
-        go_on(l);
-    }
-    print_message(
-        "%u points, %u kills: %u before the sender knew of the copy, %u after\n",
-        points, kills, seen[0], seen[1]);
-    assert_true(kills > points / KILL_POINTS_STRIDE / 2 && seen[0] > 0 && seen[1] > 0);
-}
-
 static void bring_up(struct link *l)
 {
-    assert_int_equal(dlr_self_sibling("stepped-data", l->program, sizeof(l->program)),
-                     0);
-    dlr_format(l->table, sizeof(l->table), "/dev/shm/dlr-test-kill-%d", (int)getpid());
-    kill_points_new(l->table, false);
+    kill_data_init(&l->kill, "stepped-data");
     start(l, &l->from, NULL);
     start(l, &l->to, NULL);
     for (unsigned k = 0; k < 2; k++) {
@@ -181,7 +140,7 @@ static void bring_up(struct link *l)
     }
     l->step = 1;
     make_next(l);
-    assert_int_equal(transfer(l), 0);
+    assert_true(transfer(l));
     make_next(l);
 }
 
@@ -195,15 +154,17 @@ static void take_down(struct link *l)
     rig_end(&l->to);
     rig_remove(&l->from);
     rig_remove(&l->to);
-    unlink(l->table);
+    kill_data_done(&l->kill);
 }
+
+static const struct kill_data_ops steps = {transfer, go_on, ready};
 
 static void the_receiver(void **state)
 {
     struct link l = {.kill_receiver = true};
 
     bring_up(&l);
-    each_point(&l);
+    assert_true(kill_data_each(victim(&l), &steps, &l) > 0);
     take_down(&l);
 }
 
@@ -212,17 +173,19 @@ static void the_sender(void **state)
     struct link l = {.kill_receiver = false};
 
     bring_up(&l);
-    each_point(&l);
+    assert_true(kill_data_each(victim(&l), &steps, &l) > 0);
     take_down(&l);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_receiver),
         cmocka_unit_test(the_sender),
     };
 
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     setenv("UCX_TLS", "tcp,self", 1); /* shared memory would hide the network */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
