@@ -244,6 +244,12 @@ bench-gpu: $(BUILD)/gpu $(BUILD)/libdlrover.so ## what saving device memory cost
 	@BUILD=$(BUILD) bench/gpu_train.py
 .PHONY: check-gpu bench-gpu
 
+# Unit tests that must fail, each with a promise taken out of the sources (tests/negative).
+NEGATIVE_TESTS := $(sort $(addprefix $(BUILD)/tests/,$(shell sed -n 's/^test: \([^ ]*\) .*/\1/p' tests/negative/*.patch)))
+check-negative: $(NEGATIVE_TESTS) ## the unit tests notice a promise that is taken out of the sources
+	@MAKE="$(MAKE)" tests/negative/run $(BUILD)
+.PHONY: check-negative
+
 unit: $(UNIT_TESTS) ## unit tests: seconds, no root, no Slurm, MPI or GPU
 	@tests/run_unit.sh $(BUILD)/log $(UNIT_TESTS)
 check: ## everything: gates, unit tests, virtual clusters (root)
