@@ -383,6 +383,7 @@ static void a_worker_under_a_job(void **state)
 
 static int set_up(void **state)
 {
+    setenv("DLROVER_CKPT_AGREE_MS", "0", 1); /* ranks come one after the other */
     dlr_format(dir, sizeof(dir), "/dev/shm/dlr-test-kill-XXXXXX");
     if (!mkdtemp(dir))
         return -1;
