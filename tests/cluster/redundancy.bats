@@ -64,21 +64,11 @@ batch_host_first() {
     saved "$job"
     batch_host_first "$job"
     output "$job" | grep -- "--dlrover-redundancy: 4 nodes make sets of 2, not of 4"
+    alice /opt/dlrover/bin/dlrover status "$job" | grep 'parity on n[0-9]'
     # it keeps the parity of the batch host's set, and has ranks in the other one
     holder=$(events "$job" 'select(.event=="plan" and .round==0).places[0].parity[0]' | tr -d '"')
     [ "$(events "$job" 'select(.event=="plan" and .round==0).places[].node' | tr -d '"' | grep -cx "$holder")" -eq 1 ]
     "$VC" kill "$holder"
-    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
-    same_as_undisturbed "$job"
-    told_of_the_gap "$job"
-}
-
-@test "xor:2: a node killed, its state is made of its set's others and the parity" {
-    job=$(start xor:2)
-    saved "$job"
-    batch_host_first "$job"
-    alice /opt/dlrover/bin/dlrover status "$job" | grep 'parity on n[0-9]'
-    kill_places "$job" 1
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     same_as_undisturbed "$job"
     told_of_the_gap "$job"
@@ -104,6 +94,20 @@ batch_host_first() {
     saved "$job"
     batch_host_first "$job"
     kill_places "$job" 1 3
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    same_as_undisturbed "$job"
+}
+
+@test "rs:2+2: a member and a holder of its set killed at once, and so of the other set" {
+    job=$(start rs:2+2)
+    saved "$job"
+    batch_host_first "$job"
+    for pair in '1 2' '2 1'; do # each of the two keeps a shard of the other one's set
+        read -r member holder <<<"$pair"
+        events "$job" "select(.event==\"plan\" and .round==0).places|.[$holder].node as \$node|.[$member].parity|index(\$node)" |
+            grep -x '[01]'
+    done
+    kill_places "$job" 1 2
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     same_as_undisturbed "$job"
 }
