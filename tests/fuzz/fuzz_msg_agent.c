@@ -54,7 +54,8 @@ int dlr_agent_brought(struct dlr_agent *a, const json_t *msg)
     return 0;
 }
 
-void dlr_agent_bring_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes)
+void dlr_agent_bring_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
+                             bool make)
 {
     FUZZ_CHECK(rank >= 0 && bytes > 0 && bytes <= INT64_MAX);
 }
