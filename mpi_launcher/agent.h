@@ -394,6 +394,9 @@ void dlr_agent_tasks_retell(struct dlr_agent *a);
 unsigned dlr_agent_slots_of(const struct dlr_agent *a, const struct dlr_agent_rank *r);
 /* Bytes of the slots of all ranks here but one (-1: of all); of how many. */
 uint64_t dlr_agent_room_taken(const struct dlr_agent *a, int32_t but, unsigned *ret_n);
+/* Whose slots this round has here: own ranks first, then those whose copies are kept, or parity shards. */
+unsigned dlr_agent_room_slots(const struct dlr_agent *a);
+int32_t dlr_agent_room_slot(const struct dlr_agent *a, unsigned i);
 /* Before anything is written: is there room for the rank's slots of so many bytes, beside what all
  * others here have? One slot is of a copy that is brought. -EDQUOT with the arithmetic.
  */

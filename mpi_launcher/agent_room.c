@@ -31,25 +31,39 @@ uint64_t dlr_agent_room_taken(const struct dlr_agent *a, int32_t but, unsigned *
     return all;
 }
 
-static bool runs_here(const struct dlr_agent *a, int32_t rank)
+static unsigned own_ranks(const struct dlr_agent *a)
 {
     const struct dlr_agent_node *node = dlr_agent_round_node(&a->round, a->node);
 
-    for (unsigned i = 0; node && i < node->nranks; i++)
-        if (node->ranks[i] == rank)
-            return true;
-    return false;
+    return node ? node->nranks : 0;
 }
 
-/* Copies of others' ranks that will come here and have not been asked for: ranks are alike mostly. */
+/* Own ranks are accepted first. What others send for parity is added up as it comes, and has no slots. */
+unsigned dlr_agent_room_slots(const struct dlr_agent *a)
+{
+    return a->round.nsums ? own_ranks(a) + a->round.nsums : a->round.naccept;
+}
+
+int32_t dlr_agent_room_slot(const struct dlr_agent *a, unsigned i)
+{
+    unsigned own = own_ranks(a);
+
+    return a->round.nsums && i >= own ? a->round.sums[i - own].rank
+                                      : a->round.accept[i];
+}
+
+/* Copies of others' ranks, or shards, that will come here and have not been asked for: ranks are
+ * alike mostly.
+ */
 static uint64_t awaited(struct dlr_agent *a, uint64_t bytes)
 {
     uint64_t all = 0;
 
-    for (unsigned i = 0; i < a->round.naccept; i++) {
-        const struct dlr_agent_rank *r = dlr_agent_rank(a, a->round.accept[i], false);
+    for (unsigned i = own_ranks(a); i < dlr_agent_room_slots(a); i++) {
+        const struct dlr_agent_rank *r =
+            dlr_agent_rank(a, dlr_agent_room_slot(a, i), false);
 
-        if ((r && r->bytes) || runs_here(a, a->round.accept[i]))
+        if (r && r->bytes)
             continue;
         if (__builtin_add_overflow(all, bytes * DLR_STORE_SLOTS, &all))
             return 0;

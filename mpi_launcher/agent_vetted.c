@@ -51,8 +51,9 @@ static uint64_t needed(struct dlr_agent *a, int32_t rank, uint64_t bytes,
 {
     uint64_t sum = dlr_agent_bring_others(a, -1);
 
-    for (unsigned i = 0; i < a->round.naccept; i++) {
-        const struct dlr_agent_rank *o = dlr_agent_rank(a, a->round.accept[i], false);
+    for (unsigned i = 0; i < dlr_agent_room_slots(a); i++) {
+        const struct dlr_agent_rank *o =
+            dlr_agent_rank(a, dlr_agent_room_slot(a, i), false);
         bool known = o && o->rank != rank && o->bytes;
         uint64_t its;
 
@@ -87,8 +88,8 @@ static bool has_room(struct dlr_agent *a, int32_t rank, uint64_t bytes)
              "one more slot for each of %u ranks would make %.1f MB of snapshots, and "
              "%.1f MB are for them then: half of the %.1f MB that the job has on this "
              "node, --dlrover-ckpt-mem=%.40s at most",
-             a->round.naccept, (double)sum / MB, (double)room / MB, (double)node / MB,
-             a->job.ckpt_mem);
+             dlr_agent_room_slots(a), (double)sum / MB, (double)room / MB,
+             (double)node / MB, a->job.ckpt_mem);
     tell(a, why);
     return false;
 }

@@ -45,6 +45,14 @@ unsigned dlr_agent_slots_of(const struct dlr_agent *agent,
 {
     return 2 + (r->own && r->write_slot) + r->spare_slot;
 }
+unsigned dlr_agent_room_slots(const struct dlr_agent *agent)
+{
+    return agent->round.naccept;
+}
+int32_t dlr_agent_room_slot(const struct dlr_agent *agent, unsigned i)
+{
+    return agent->round.accept[i];
+}
 void dlr_agent_say(struct dlr_agent *agent, json_t *msg)
 {
     told++;
