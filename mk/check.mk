@@ -83,8 +83,8 @@ UNIT_OBJS_test_ckpt_fence := tests/played_agent.c ckpt/cadence.c $(UNIT_OBJS_tes
 UNIT_LIBS_test_ckpt_fence := -lisal -lxxhash -ldl -lm
 UNIT_OBJS_test_ckpt_device_job := tests/played_agent.c $(UNIT_OBJS_test_ckpt_device)
 UNIT_LIBS_test_ckpt_device_job := -lisal -lxxhash -ldl
-ifneq ($(CUDA_HEADER),)
 DEVICE_TESTS := test_ckpt_device test_ckpt_device_alone test_ckpt_device_job test_ckpt_fence test_gpu
+ifneq ($(CUDA_HEADER),)
 UNIT_LIBS_test_ckpt_fence += -Wl,--wrap=dlr_now_ns
 FAKE_CUDA := fake_cuda fake_cuda_stream fake_cuda_memory fake_cuda_capture fake_cuda_program
 $(patsubst %,$(BUILD)/obj/tests/%.o,$(DEVICE_TESTS) device_rig $(FAKE_CUDA)): XCFLAGS = -DDLR_HAVE_CUDA -isystem $(dir $(CUDA_HEADER))
@@ -253,8 +253,10 @@ check-negative: $(NEGATIVE_TESTS) ## the unit tests notice a promise that is tak
 
 unit: $(UNIT_TESTS) ## unit tests: seconds, no root, no Slurm, MPI or GPU
 	@tests/run_unit.sh $(BUILD)/log $(UNIT_TESTS)
+unit-device: $(DEVICE_TESTS:%=$(BUILD)/tests/%) $(BUILD)/libdlrover.so ## those of them that are about device memory
+	@tests/run_unit.sh $(BUILD)/log $(DEVICE_TESTS:%=$(BUILD)/tests/%)
 check: ## everything: gates, unit tests, virtual clusters (root)
 	@scripts/check
 bench: ## benchmarks, to build/bench.json (root; 20 minutes; BENCH="start resume" are some of them)
 	@BUILD=$(BUILD) bench/run $(BENCH)
-.PHONY: unit check bench
+.PHONY: unit unit-device check bench
