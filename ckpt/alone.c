@@ -17,6 +17,7 @@
 #include "ckpt/reshape.h"
 #include "ckpt/saved.h"
 #include "ckpt/slot_meta.h"
+#include "ckpt/stride.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/file.h"
@@ -27,6 +28,7 @@
 struct alone {
     int dirfd;
     struct dlr_slot *slot;
+    struct dlr_stride stride;
     uint64_t step; /* of the snapshot under way */
     uint64_t
         newer_than; /* what is or was restored; older files are of this line of steps */
@@ -59,6 +61,8 @@ static int alone_open(struct dlr_ckpt *ck)
     atomic_store(&ck->page->begun_step, DLR_PAGE_NEVER);
     atomic_store(&ck->page->committed_step, DLR_PAGE_NEVER);
     ck->key = dlr_slot_key("alone");
+    dlr_stride_init(&al->stride, ck->conf.every == DLR_COUNT_AUTO ? 0 : ck->conf.every,
+                    ck->conf.budget, al->dirfd, ck->conf.rank, ck->conf.world);
     ck->mode = al;
     return 0;
 }
@@ -220,6 +224,7 @@ static int choose(struct dlr_ckpt *ck)
 
     if (n < 0)
         return n;
+    dlr_stride_forget(&al->stride);
     al->chosen = true;
     al->offer_world = 0;
     if (n == 0)
@@ -361,6 +366,7 @@ static int drop_others(struct dlr_ckpt *ck, uint64_t step)
     uint64_t from = al->restored ? al->newer_than + 1 : step;
 
     al->begun = true;
+    dlr_stride_forget(&al->stride);
     return dlr_alone_remove(al->dirfd, ck->conf.rank, ck->conf.world, from, UINT64_MAX,
                             &ck->err);
 }
@@ -369,10 +375,13 @@ static int alone_due(struct dlr_ckpt *ck, uint64_t step, struct dlr_slot **ret_s
                      struct dlr_version *ret_version)
 {
     struct alone *al = ck->mode;
-    uint64_t every = ck->conf.every;
+    const struct dlr_stride_cost cost = {atomic_load(&ck->page->saves),
+                                         atomic_load(&ck->page->blocked_ns)};
     int rc = al->begun ? 0 : drop_others(ck, step);
+    bool due = dlr_stride_due(&al->stride, step);
 
-    if (rc < 0 || step % every != 0)
+    dlr_stride_begin(&al->stride, step, dlr_now_ns(), &cost);
+    if (rc < 0 || !due)
         return rc;
     if (dlr_saver_busy(ck->saver))
         return dlr_fail(&ck->err, -EBUSY, "the last snapshot is not finished");
@@ -380,6 +389,13 @@ static int alone_due(struct dlr_ckpt *ck, uint64_t step, struct dlr_slot **ret_s
     *ret_slot = al->slot;
     *ret_version = (struct dlr_version){0, step};
     return 1;
+}
+
+static bool alone_plans(const struct dlr_ckpt *ck, uint64_t step)
+{
+    const struct alone *al = ck->mode;
+
+    return dlr_stride_due(&al->stride, step);
 }
 
 static void alone_missed(struct dlr_ckpt *ck, uint64_t step, const char *why)
@@ -409,6 +425,6 @@ const struct dlr_backend dlr_backend_alone = {
     .missed = alone_missed,
     .torn = alone_missed,
     .close = alone_close,
+    .plans = alone_plans,
     .fence_whole = true,
-    .asks_each_step = true,
 };

@@ -56,7 +56,8 @@ struct dlr_ckpt_conf {
                           "./dlrover-ckpt" */
     int rank, world;   /* world 0: from RANK/WORLD_SIZE, OMPI_COMM_WORLD_RANK/SIZE,
                           PMI_RANK/SIZE, SLURM_PROCID/SLURM_NTASKS, else 0 of 1 */
-    unsigned every;    /* alone: save each N-th step. DLROVER_CKPT_EVERY, else 1 */
+    unsigned every;    /* alone: save each N-th step. DLROVER_CKPT_EVERY, else as many
+                          as DLROVER_CKPT_BUDGET allows, the same on all ranks */
     unsigned fence_ms; /* budget of one fence: after it the snapshot is given up.
                           Where only a stream waits: of the copies, from when it has
                           come to begin. DLROVER_CKPT_FENCE_MS, else 10000 */

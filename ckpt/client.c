@@ -179,7 +179,7 @@ static int start_snapshot(struct dlr_ckpt *ck, struct dlr_slot *slot,
 /* Nobody waits for a save that does not come. */
 static int save_nothing(struct dlr_ckpt *ck, uint64_t step)
 {
-    if (!ck->backend->asks_each_step && ck->saver && dlr_page_ordered(ck->page, step)) {
+    if (!ck->backend->plans && ck->saver && dlr_page_ordered(ck->page, step)) {
         atomic_fetch_add(&ck->page->given_up, 1);
         ck->backend->missed(ck, step, ck->off_why);
     }
@@ -280,8 +280,8 @@ int dlr_ckpt_due(const struct dlr_ckpt *ck, uint64_t step)
 {
     if (!ck->started || !ck->closed_list)
         return 1;
-    if (ck->backend->asks_each_step)
-        return step % ck->conf.every == 0;
+    if (ck->backend->plans)
+        return ck->backend->plans(ck, step);
     return dlr_page_ordered(ck->page, step);
 }
 
@@ -303,7 +303,7 @@ int dlr_ckpt_begin(struct dlr_ckpt *ck, uint64_t step, void *stream)
         return dlr_fail(&ck->err, -EINVAL, "step %" PRIu64 " does not follow %" PRIu64,
                         step, ck->last_step);
     if ((rc == 0 || ck->off) &&
-        (ck->backend->asks_each_step || dlr_page_ordered(ck->page, step))) {
+        (ck->backend->plans || dlr_page_ordered(ck->page, step))) {
         int saved = save(ck, step, stream);
 
         rc = rc < 0 ? rc : saved;

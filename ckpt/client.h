@@ -53,8 +53,9 @@ struct dlr_backend {
     /* An audit has found what was saved to be of two moments; it may be decided by now. */
     void (*torn)(struct dlr_ckpt *ck, uint64_t step, const char *why);
     void (*close)(struct dlr_ckpt *ck); /* the saver is gone already */
-    bool fence_whole;    /* a fence waits for the end of a snapshot, not of its copy */
-    bool asks_each_step; /* due() knows of itself what is due, without the page */
+    /* Whether begin would save step; NULL: the page orders it. due() is asked in each step then. */
+    bool (*plans)(const struct dlr_ckpt *ck, uint64_t step);
+    bool fence_whole; /* a fence waits for the end of a snapshot, not of its copy */
 };
 
 extern const struct dlr_backend dlr_backend_supervised, dlr_backend_alone;

@@ -14,6 +14,7 @@ setup() {
     [[ -e $DLROVER_LIB ]] || skip "no $DLROVER_LIB: make first"
     export PYTHONPATH=$PWD/python PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
     export DLROVER_CKPT_DIR=$BATS_TEST_TMPDIR/ck
+    export DLROVER_CKPT_EVERY=1 # else as the disk of this machine allows
     unset DLROVER_AGENT_SOCKET RANK WORLD_SIZE SLURM_PROCID SLURM_NTASKS
 }
 

@@ -12,6 +12,7 @@ setup() {
     [[ $build != /* ]] || DLROVER_LIB=$build/libdlrover.so
     [[ -e $DLROVER_LIB ]] || skip "no $DLROVER_LIB: make first"
     export PYTHONPATH=$PWD/python DLROVER_CKPT_DIR=$BATS_TEST_TMPDIR/ck PYTHONDONTWRITEBYTECODE=1
+    export DLROVER_CKPT_EVERY=1 # else as the disk of this machine allows
     unset DLROVER_AGENT_SOCKET RANK WORLD_SIZE SLURM_PROCID SLURM_NTASKS
 }
 

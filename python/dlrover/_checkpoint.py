@@ -80,7 +80,7 @@ class Checkpoint:
 
     directory: of the files, without a job (DLROVER_CKPT_DIR, else ./dlrover-ckpt). rank of world:
     from the launcher's environment when world is 0. every: without a job, each N-th step is saved
-    (DLROVER_CKPT_EVERY, else 1). fence_ms: milliseconds that a fence waits at most, then its
+    (DLROVER_CKPT_EVERY, else as many as DLROVER_CKPT_BUDGET allows). fence_ms: milliseconds that a fence waits at most, then its
     snapshot is given up (10,000). threads: that copy (1). Opening blocks under a job until what is
     to be restored is on this node.
     """

@@ -83,11 +83,14 @@ class Writer(StorageWriter):
     copied to buffers of the writer at each save: staged=True. They may change right after it then;
     the next save waits until the last one has let go of the buffers. options are those of
     Checkpoint.
-    Under a job, a step of which no save is due is not saved (saved says so).
+    Under a job, a step of which no save is due is not saved (saved says so). Without one each is,
+    where neither every nor DLROVER_CKPT_EVERY says otherwise.
     """
 
     def __init__(self, directory: str | os.PathLike | None = None, staged: bool = False,
                  **options: typing.Any) -> None:
+        if "every" not in options and not os.environ.get("DLROVER_CKPT_EVERY"):
+            options["every"] = 1  # who calls dcp.save() has chosen the step
         self._ck = Checkpoint(directory, **options)
         self._staged = staged
         self._plan = self._regions = None
@@ -328,7 +331,7 @@ class Bound:
         self._allowed = False, False  # leftover, missing
         self._leftover, self._missing = [], []
         self.state = self._dict = None
-        self._writer = Writer(directory, staged, **options)
+        self._writer = Writer(directory, staged, **{"every": 0, **options})
 
     def _ask(self):
         """As dcp.save does: of an object with a state dict of its own, that one."""

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ckpt/stride.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/file.h"
+#include "common/log.h"
+#include "common/str.h"
+
+#define NAME "cadence"
+#define TEXT_MAX 256
+#define HEAD_OUT "dlrover-cadence 1\nfrom %" PRIu64 "\nevery %u\n"
+#define HEAD_IN "dlrover-cadence 1 from %20" SCNu64 " every %10u"
+#define LEAD 4 /* strides from rank 0's word to the step from which it holds */
+#define LOOK_MS 5000
+
+void dlr_stride_init(struct dlr_stride *s, unsigned given, unsigned budget_ppm,
+                     int dirfd, int rank, int world)
+{
+    memset(s, 0, sizeof(*s));
+    s->given = given;
+    s->budget_ppm = budget_ppm;
+    s->dirfd = dirfd;
+    s->leads = rank == 0;
+    s->alone = world == 1;
+    s->every = given ? given : 1;
+}
+
+void dlr_stride_forget(const struct dlr_stride *s)
+{
+    if (s->leads)
+        unlinkat(s->dirfd, NAME, 0);
+}
+
+static unsigned every_at(const struct dlr_stride *s, uint64_t step)
+{
+    return s->next && step >= s->next_from ? s->next : s->every;
+}
+
+bool dlr_stride_due(const struct dlr_stride *s, uint64_t step)
+{
+    unsigned every = every_at(s, step);
+
+    if (s->given || !s->begun)
+        return step % every == 0;
+    return step / every != s->prev / every; /* programs may leave steps out */
+}
+
+/* --- the file ------------------------------------------------------------------------- */
+
+static int publish(struct dlr_stride *s, uint64_t from, unsigned every)
+{
+    char text[TEXT_MAX];
+    struct iovec part = {text, 0};
+    struct dlr_err err;
+    int rc;
+
+    part.iov_len = (size_t)snprintf(
+        text, sizeof(text), HEAD_OUT "blocked_ms %.4g\nstep_ms %.4g\nbudget %.4g\n",
+        from, every, s->blocked_ms.value, s->step_ms.value, s->budget_ppm / 1e4);
+    rc = s->alone ? 0 : dlr_file_replace(s->dirfd, NAME, 0600, &part, 1, &err);
+    if (rc < 0) {
+        dlr_debug("%s", err.text); /* it is tried again with the next save */
+        return rc;
+    }
+    dlr_log(s->told ? DLR_LOG_DEBUG : DLR_LOG_INFO,
+            "a save every %u step%s from step %" PRIu64
+            " on: one holds the program up for %.3g ms, a step takes %.3g ms, "
+            "DLROVER_CKPT_BUDGET is %.4g%%",
+            every, every == 1 ? "" : "s", from, s->blocked_ms.value, s->step_ms.value,
+            s->budget_ppm / 1e4);
+    s->told = true;
+    return 0;
+}
+
+static bool is_time(struct dlr_stride *s, int64_t now_ns)
+{
+    if (now_ns - s->looked_ns < LOOK_MS * INT64_C(1000000))
+        return false;
+    s->looked_ns = now_ns;
+    return true;
+}
+
+/* What follows the head is for people. */
+bool dlr_stride_parse(const char *text, uint64_t *ret_from, unsigned *ret_every)
+{
+    char again[TEXT_MAX];
+    uint64_t from;
+    unsigned every;
+
+    if (sscanf(text, HEAD_IN, &from, &every) != 2)
+        return false;
+    snprintf(again, sizeof(again), HEAD_OUT, from, every);
+    if (!dlr_after(text, again) || every == 0 || every > DLR_STRIDE_MAX ||
+        (every & (every - 1)) != 0)
+        return false;
+    *ret_from = from;
+    *ret_every = every;
+    return true;
+}
+
+static void follow(struct dlr_stride *s, uint64_t step)
+{
+    DLR_AUTO_FREE char *text = NULL;
+    uint64_t from;
+    unsigned every;
+    struct dlr_err quiet;
+
+    if (dlr_file_load(s->dirfd, NAME, TEXT_MAX, &text, NULL, &quiet) < 0 ||
+        !dlr_stride_parse(text, &from, &every) ||
+        every == (s->next ? s->next : s->every))
+        return;
+    s->next = every;
+    s->next_from = from > step ? from : step + 1;
+}
+
+/* --- rank 0 --------------------------------------------------------------------------- */
+
+static unsigned power_above(unsigned n)
+{
+    unsigned power = 1;
+
+    while (power < n && power < DLR_STRIDE_MAX)
+        power *= 2;
+    return power;
+}
+
+/* Longer as soon as the budget wants it, shorter when it would be so by far. lead: until all have
+ * looked.
+ */
+static void choose(struct dlr_stride *s, uint64_t step, uint64_t lead)
+{
+    const struct dlr_cadence in = {s->budget_ppm, s->step_ms.value, s->blocked_ms.value,
+                                   s->blocked_ms.n};
+    unsigned want = power_above(dlr_cadence_every(&in));
+    uint64_t from = step + lead;
+
+    if (in.saves < DLR_CADENCE_LEARN || s->next ||
+        (want <= s->every && want > s->every / 4) || publish(s, from, want) < 0)
+        return;
+    s->next = want;
+    s->next_from = from;
+}
+
+static void learn_save(struct dlr_stride *s, uint64_t saves, int64_t held_ns)
+{
+    dlr_mean_add(&s->blocked_ms, (double)held_ns / 1e6 / (double)saves);
+    if (s->free_ns > 0)
+        dlr_mean_add(&s->step_ms, (double)s->free_ns / 1e6 / (double)s->steps);
+    s->free_ns = 0;
+    s->steps = 0;
+}
+
+/* Steps that have become longer must not wait for a save that is so many of them away. */
+static void learn_slower(struct dlr_stride *s, uint64_t step)
+{
+    double now_ms = (double)s->free_ns / 1e6 / (double)s->steps;
+    double lead = 2 * LOOK_MS / now_ms + 2;
+
+    s->free_ns = 0;
+    s->steps = 0;
+    if (now_ms <= 2 * s->step_ms.value)
+        return;
+    s->step_ms = (struct dlr_mean){now_ms, 1};
+    s->next = 0; /* what was chosen for shorter ones */
+    if (lead < LEAD * (double)s->every)
+        choose(s, step, (uint64_t)lead);
+}
+
+static void learn(struct dlr_stride *s, uint64_t step, int64_t now_ns,
+                  const struct dlr_stride_cost *cost)
+{
+    int64_t held_ns = (int64_t)(cost->blocked_ns - s->blocked_ns);
+
+    s->free_ns += now_ns - s->at_ns - held_ns;
+    s->steps += step - s->prev;
+    if (cost->saves > s->saves) {
+        learn_save(s, cost->saves - s->saves, held_ns);
+        choose(s, step, (uint64_t)LEAD * s->every);
+    } else if (is_time(s, now_ns)) {
+        learn_slower(s, step);
+    }
+}
+
+/* -------------------------------------------------------------------------------------- */
+
+void dlr_stride_begin(struct dlr_stride *s, uint64_t step, int64_t now_ns,
+                      const struct dlr_stride_cost *cost)
+{
+    bool due = dlr_stride_due(s, step);
+
+    if (!s->given) {
+        if (s->next && step >= s->next_from) {
+            s->every = s->next;
+            s->next = 0;
+        }
+        if (s->leads && s->begun)
+            learn(s, step, now_ns, cost);
+        else if (!s->leads && (is_time(s, now_ns) || due))
+            follow(s, step);
+        s->at_ns = now_ns;
+        s->saves = cost->saves;
+        s->blocked_ns = cost->blocked_ns;
+    }
+    if (!s->begun)
+        s->looked_ns = now_ns;
+    s->begun = true;
+    s->prev = step;
+}
