@@ -43,54 +43,63 @@ static DIR *open_again(int dirfd, struct dlr_err *err)
 
 static int newest_first(const void *a, const void *b)
 {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    const struct dlr_alone_file *x = a, *y = b;
 
-    return x < y ? 1 : x > y ? -1 : 0;
+    if (x->step != y->step)
+        return x->step < y->step ? 1 : -1;
+    return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-/* Keeps of the n steps (one entry for each rank's file) those that occur world times. */
-static int keep_complete(uint64_t *steps, unsigned n, int world)
-{
-    unsigned out = 0;
-
-    qsort(steps, n, sizeof(*steps), newest_first);
-    for (unsigned i = 0, run; i < n; i += run) {
-        for (run = 1; i + run < n && steps[i + run] == steps[i]; run++)
-            ;
-        if (run >= (unsigned)world)
-            steps[out++] = steps[i];
-    }
-    return (int)out;
-}
-
-int dlr_alone_complete(int dirfd, int world, uint64_t **ret_steps, struct dlr_err *err)
+int dlr_alone_scan(int dirfd, struct dlr_alone_file **ret_files, struct dlr_err *err)
 {
     DLR_AUTO_CLOSEDIR DIR *dir = open_again(dirfd, err);
-    DLR_AUTO_FREE uint64_t *steps = NULL;
+    DLR_AUTO_FREE struct dlr_alone_file *files = NULL;
     unsigned n = 0, room = 0;
 
     if (!dir)
         return -EIO;
     for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
-        uint64_t step;
-        int rank;
+        struct dlr_alone_file file;
 
-        if (!parse_name(entry->d_name, &rank, &step) || rank >= world)
+        if (!parse_name(entry->d_name, &file.rank, &file.step))
             continue;
         if (n == room) {
-            uint64_t *more = realloc(steps, (room + 64u) * sizeof(*steps));
+            struct dlr_alone_file *more = realloc(files, (room + 64u) * sizeof(*files));
 
             if (!more)
                 return dlr_fail(err, -ENOMEM, "no memory");
-            steps = more;
+            files = more;
             room += 64;
         }
-        steps[n++] = step;
+        files[n++] = file;
     }
     if (n > 0)
-        n = (unsigned)keep_complete(steps, n, world);
-    *ret_steps = DLR_STEAL(steps);
+        qsort(files, n, sizeof(*files), newest_first);
+    *ret_files = DLR_STEAL(files);
     return (int)n;
+}
+
+int dlr_alone_complete(int dirfd, int world, uint64_t **ret_steps, struct dlr_err *err)
+{
+    DLR_AUTO_FREE struct dlr_alone_file *files = NULL;
+    DLR_AUTO_FREE uint64_t *steps = NULL;
+    int n = dlr_alone_scan(dirfd, &files, err), out = 0;
+
+    if (n <= 0)
+        return n;
+    steps = calloc((size_t)n, sizeof(*steps));
+    if (!steps)
+        return dlr_fail(err, -ENOMEM, "no memory");
+    for (int i = 0, end; i < n; i = end) {
+        int found = 0;
+
+        for (end = i; end < n && files[end].step == files[i].step; end++)
+            found += files[end].rank < world;
+        if (found >= world)
+            steps[out++] = files[i].step;
+    }
+    *ret_steps = DLR_STEAL(steps);
+    return out;
 }
 
 bool dlr_alone_all(int dirfd, uint32_t world, uint64_t step)

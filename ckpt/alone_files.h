@@ -12,6 +12,16 @@
 
 int dlr_alone_name(int rank, uint64_t step, char *buf, size_t size);
 
+struct dlr_alone_file {
+    int rank;
+    uint64_t step;
+};
+
+/* The files that there are, by their names: newest step first, each step's in the order of ranks.
+ * *ret_files is a heap array owned by the caller; its length is returned.
+ */
+int dlr_alone_scan(int dirfd, struct dlr_alone_file **ret_files, struct dlr_err *err);
+
 /* The steps for which each of world ranks has a file, newest first. *ret_steps is a heap
  * array owned by the caller; its length is returned.
  */

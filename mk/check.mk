@@ -157,7 +157,7 @@ UNIT_OBJS_test_cli := $(CLI_READ)
 UNIT_LIBS_test_cli := -ljansson
 UNIT_OBJS_test_safetensors := $(SAVED) $(SLOT)
 UNIT_LIBS_test_safetensors := -lisal -lxxhash -ljansson -Wl,--wrap=fstatvfs,--wrap=pread
-UNIT_OBJS_test_cli_ckpt := mpi_launcher/cli_ckpt.c mpi_launcher/cli_export.c $(WHOLE) mpi_launcher/cli_dcp.c mpi_launcher/persist.c $(SAVED) $(SLOT) $(CLI_READ) $(MSG)
+UNIT_OBJS_test_cli_ckpt := mpi_launcher/cli_ckpt.c mpi_launcher/cli_bar.c mpi_launcher/cli_named.c ckpt/alone_files.c mpi_launcher/cli_export.c $(WHOLE) mpi_launcher/cli_dcp.c mpi_launcher/persist_remove.c mpi_launcher/persist.c $(SAVED) $(SLOT) $(CLI_READ) $(MSG)
 UNIT_LIBS_test_cli_ckpt := -lisal -lxxhash -ljansson
 UNIT_OBJS_test_cli_run := mpi_launcher/cli_status.c mpi_launcher/cli_events.c mpi_launcher/cli_watch.c $(CLI_READ)
 UNIT_LIBS_test_cli_run := -ljansson
@@ -168,7 +168,7 @@ UNIT_LIBS_test_doctor_job := $(UNIT_LIBS_test_doctor)
 $(BUILD)/tests/test_doctor: | $(BUILD)/spank_dlrover.so
 UNIT_OBJS_test_beat := mpi_launcher/beat.c
 UNIT_OBJS_test_election := mpi_launcher/election.c
-UNIT_OBJS_test_persist := mpi_launcher/persist.c $(MSG)
+UNIT_OBJS_test_persist := mpi_launcher/persist.c mpi_launcher/persist_remove.c $(MSG)
 UNIT_LIBS_test_persist := -ljansson
 UNIT_OBJS_test_persist_crash := $(UNIT_OBJS_test_persist)
 UNIT_LIBS_test_persist_crash := -ljansson -Wl,--wrap=write,--wrap=fsync,--wrap=renameat,--wrap=unlinkat

@@ -12,31 +12,28 @@
 
 #include "ckpt/saved.h"
 #include "common/cleanup.h"
-#include "common/clock.h"
 #include "common/file.h"
 #include "common/str.h"
 #include "mpi_launcher/cli.h"
 #include "mpi_launcher/cli_args.h"
+#include "mpi_launcher/cli_bar.h"
 #include "mpi_launcher/cli_dcp.h"
 #include "mpi_launcher/cli_export.h"
 #include "mpi_launcher/cli_find.h"
+#include "mpi_launcher/cli_named.h"
 #include "mpi_launcher/cli_text.h"
 #include "mpi_launcher/persist.h"
-
-#define BAR 30
-#define BAR_EVERY_MS 100
 
 struct ckpt {
     struct dlr_cli_where where;
     const char *verb, *target, *to, *output, *step_text;
     uint64_t step;
-    bool has_step, json;
+    bool has_step, json, named;
     char dir[PATH_MAX];
     struct dlr_plan_file *files; /* newest version first, each rank in turn */
     unsigned n;
     struct dlr_saved_heads heads;
-    uint64_t total, passed; /* bytes of the work under way */
-    int64_t drawn_ms;
+    struct dlr_cli_bar bar; /* bytes, or files, of the work under way */
 };
 
 static const struct dlr_cli_opt opts[] = {
@@ -56,7 +53,8 @@ static const struct dlr_cli_cmd cmd = {
     "verify  reads every byte and compares the checksums made when it was saved\n"
     "export  --to=FORM --output=DIR: checked, for other tools to read\n"
     "rm      --step=N: removes it; a job that runs then does without it\n\n"
-    "DIR is a word with a '/' in it: a directory that holds manifests.\n"
+    "DIR is a word with a '/' in it: a directory that holds manifests, or files of a\n"
+    "program without a job.\n"
     "Exit status: 0, 1 when something is corrupt or not there, 2 on wrong usage.\n"};
 
 static int set_word(struct ckpt *c, const char *value, struct dlr_err *err)
@@ -163,6 +161,23 @@ static unsigned end_of(const struct ckpt *c, unsigned at)
     return i;
 }
 
+/* Ranks that have no file where none was promised: the version was never whole. */
+static unsigned unwritten(const struct ckpt *c, unsigned at, unsigned end)
+{
+    return c->named ? dlr_cli_named_absent(c->files + at, end - at) : 0;
+}
+
+/* The newest version that is whole as far as its names say; the newest where none is. */
+static unsigned newest(const struct ckpt *c)
+{
+    for (unsigned at = 0, end; at < c->n; at = end) {
+        end = end_of(c, at);
+        if (!unwritten(c, at, end))
+            return at;
+    }
+    return 0;
+}
+
 /* Leaves the versions that are meant; -ENOENT when that is none. */
 static int choose(struct ckpt *c, struct dlr_err *err)
 {
@@ -172,8 +187,12 @@ static int choose(struct ckpt *c, struct dlr_err *err)
         if (!c->has_step || c->files[i].copy.version.step == c->step)
             c->files[n++] = c->files[i];
     c->n = n;
-    if (n > 0 && dlr_streq(c->verb, "export"))
-        c->n = end_of(c, 0);
+    if (n > 0 && dlr_streq(c->verb, "export")) {
+        unsigned at = newest(c);
+
+        c->n = end_of(c, at) - at;
+        memmove(c->files, c->files + at, c->n * sizeof(*c->files));
+    }
     return n ? 0
              : dlr_fail(err, -ENOENT, "no snapshot of step %" PRIu64 " in '%s'",
                         c->step, c->dir);
@@ -232,7 +251,10 @@ static void list_one(const struct ckpt *c, unsigned at, unsigned end)
         dlr_cli_time_brief(written_ms, dlr_cli_now_ms(), when, sizeof(when));
     printf("%10" PRIu64 " %6" PRIu32 " %7u %12s  %-12s", v.step, v.round, end - at,
            size, when);
-    if (gone)
+    if (unwritten(c, at, end))
+        printf("  not whole: %u of %u ranks have no file", unwritten(c, at, end),
+               end - at);
+    else if (gone)
         printf("  the files of %u of %u ranks are gone or too short", gone, end - at);
     putchar('\n');
 }
@@ -256,7 +278,7 @@ static int list(const struct ckpt *c)
                            (json_int_t)c->files[at].copy.version.round, "world",
                            (int)(end - at), "bytes", (json_int_t)bytes_of(c, at, end),
                            "missing", (int)missing(c, at, end, &written_ms)));
-        if (missing(c, at, end, &written_ms))
+        if (missing(c, at, end, &written_ms) > unwritten(c, at, end))
             code = DLR_CLI_FAIL;
     }
     if (c->json) {
@@ -268,29 +290,6 @@ static int list(const struct ckpt *c)
 }
 
 /* --- verify and export ----------------------------------------------------------------------- */
-
-static void draw(struct ckpt *c, uint64_t bytes)
-{
-    int64_t now = dlr_now_ms();
-    int full;
-
-    c->passed += bytes;
-    if (!isatty(STDERR_FILENO) ||
-        (c->passed < c->total && now - c->drawn_ms < BAR_EVERY_MS))
-        return;
-    c->drawn_ms = now;
-    full = c->total ? (int)(c->passed * BAR / c->total) : BAR;
-    full = full > BAR ? BAR : full;
-    fprintf(stderr, "\r%s [%.*s%*s] %3d %%", c->verb, full,
-            "##############################", BAR - full, "",
-            c->total ? (int)(c->passed * 100 / c->total) : 100);
-}
-
-static void end_bar(void)
-{
-    if (isatty(STDERR_FILENO))
-        fputs("\r\033[K", stderr);
-}
 
 static int check_chunks(struct ckpt *c, const struct dlr_slot *slot, uint32_t n,
                         struct dlr_err *err)
@@ -305,7 +304,7 @@ static int check_chunks(struct ckpt *c, const struct dlr_slot *slot, uint32_t n,
             return dlr_fail(err, -EBADMSG,
                             "chunk %" PRIu32 " of %" PRIu32 " is corrupt", i, n);
         dlr_slot_pass(slot, i);
-        draw(c, bytes);
+        dlr_cli_bar_pass(&c->bar, bytes);
     }
     return 0;
 }
@@ -369,7 +368,7 @@ static int read_one(struct ckpt *c, unsigned at, unsigned end, bool export)
         dlr_slot_unmap(slot);
         if (rc == 0)
             continue;
-        end_bar();
+        dlr_cli_bar_clear();
         fprintf(stderr,
                 "dlrover ckpt: rank %" PRId32 " of step %" PRIu64 ", '%s': %s\n",
                 c->files[i].copy.rank, v.step, c->files[i].path, err.text);
@@ -377,7 +376,7 @@ static int read_one(struct ckpt *c, unsigned at, unsigned end, bool export)
         if (export)
             return DLR_CLI_FAIL;
     }
-    end_bar();
+    dlr_cli_bar_clear();
     size_text(bytes_of(c, at, end), size, sizeof(size));
     if (!bad)
         printf("step %" PRIu64 " of round %" PRIu32
@@ -396,10 +395,13 @@ static int read_all(struct ckpt *c, bool export)
         fprintf(stderr, "dlrover ckpt: %s\n", err.text);
         return DLR_CLI_FAIL;
     }
-    c->total = bytes_of(c, 0, c->n);
+    c->bar.total = bytes_of(c, 0, c->n);
     for (unsigned at = 0, end; at < c->n; at = end) {
         end = end_of(c, at);
-        if (read_one(c, at, end, export) != DLR_CLI_OK)
+        if (!export && !c->has_step && unwritten(c, at, end))
+            printf("step %" PRIu64 ": not whole, %u of %u ranks have no file\n",
+                   c->files[at].copy.version.step, unwritten(c, at, end), end - at);
+        else if (read_one(c, at, end, export) != DLR_CLI_OK)
             code = DLR_CLI_FAIL;
     }
     return code;
@@ -407,28 +409,44 @@ static int read_all(struct ckpt *c, bool export)
 
 /* --- rm -------------------------------------------------------------------------------------- */
 
-static int remove_all(const struct ckpt *c)
+static void file_gone(void *arg, uint64_t files)
 {
-    char path[PATH_MAX], name[DLR_PERSIST_NAME];
-    int code = DLR_CLI_OK;
+    struct ckpt *c = arg;
 
-    /* The manifest first: what it named means nothing from then on. */
-    for (unsigned at = 0; at < c->n; at = end_of(c, at)) {
-        dlr_persist_manifest(c->files[at].copy.version, name, sizeof(name));
-        if (dlr_format(path, sizeof(path), "%s/%s", c->dir, name) < 0 ||
-            unlink(path) < 0) {
-            fprintf(stderr, "dlrover ckpt: cannot remove '%s/%s': %s\n", c->dir, name,
-                    strerror(errno));
-            return DLR_CLI_FAIL;
-        }
-    }
-    for (unsigned i = 0; i < c->n; i++)
-        if (unlink(c->files[i].path) < 0 && errno != ENOENT) {
-            fprintf(stderr, "dlrover ckpt: cannot remove '%s': %s\n", c->files[i].path,
-                    strerror(errno));
-            code = DLR_CLI_FAIL;
-        }
-    return code;
+    dlr_cli_bar_pass(&c->bar, files);
+}
+
+static int remove_all(struct ckpt *c)
+{
+    struct dlr_err err;
+    int rc;
+
+    c->bar.total = c->n;
+    rc = dlr_persist_remove(c->dir, c->files, c->n, !c->named, file_gone, c, &err);
+    dlr_cli_bar_clear();
+    if (rc < 0)
+        fprintf(stderr, "dlrover ckpt: %s\n", err.text);
+    return rc < 0 ? DLR_CLI_FAIL : DLR_CLI_OK;
+}
+
+/* Versions by their manifests, or, where there is none, by the names of files. */
+static int load(struct ckpt *c, struct dlr_err *err)
+{
+    unsigned strange;
+    int rc = dlr_persist_load(c->dir, &c->files, &c->n, err);
+
+    c->named = rc == -ENOENT;
+    if (c->named)
+        return dlr_cli_named_load(c->dir, &c->files, &c->n, err);
+    if (rc == 0 && err->text[0])
+        fprintf(stderr, "dlrover ckpt: ignoring a manifest: %s\n", err->text);
+    strange = rc == 0 ? dlr_cli_named_count(c->dir) : 0;
+    if (strange)
+        fprintf(stderr,
+                "dlrover ckpt: ignoring %u files of a program without a job: '%s' has "
+                "manifests, too (move one kind elsewhere)\n",
+                strange, c->dir);
+    return rc;
 }
 
 static int run(struct ckpt *c)
@@ -436,14 +454,12 @@ static int run(struct ckpt *c)
     struct dlr_err err = {0};
     int rc = find_dir(c, &err);
 
-    if (rc == 0 && c->to && dlr_streq(c->to, "dcp"))
-        rc = dlr_cli_dcp(c->dir, c->step_text, c->output, &err);
     if (rc == 0)
-        rc = dlr_persist_load(c->dir, &c->files, &c->n, &err);
-    if (rc == 0 && err.text[0])
-        fprintf(stderr, "dlrover ckpt: ignoring a manifest: %s\n", err.text);
+        rc = load(c, &err);
     if (rc == 0)
         rc = choose(c, &err);
+    if (rc == 0 && c->to && dlr_streq(c->to, "dcp"))
+        rc = dlr_cli_dcp(c->dir, c->step_text, c->output, &err);
     if (rc < 0) {
         fprintf(stderr, "dlrover ckpt: %s\n", err.text);
         return DLR_CLI_FAIL;
@@ -468,6 +484,7 @@ int dlr_cli_ckpt(int argc, char **argv)
         fprintf(stderr, "dlrover ckpt: %s (see 'dlrover help ckpt')\n", wrong);
         return DLR_CLI_USAGE;
     }
+    c.bar.what = c.verb;
     code = run(&c);
     dlr_saved_heads_done(&c.heads);
     free(c.files);

@@ -58,6 +58,16 @@ int dlr_persist_save(const char *dir, const struct dlr_plan_file *files, unsigne
 int dlr_persist_load(const char *dir, struct dlr_plan_file **ret_files, unsigned *ret_n,
                      struct dlr_err *err);
 
+/* Removes versions, whose files these are: first their manifests, durably, then their files, so that a
+ * crash at any moment leaves no manifest whose files are gone. Without manifests (of a program without a job) only the
+ * files, of which any that is gone makes the version none. What is gone already is no failure; a file that
+ * cannot be removed keeps no other. passed, which may be NULL, is called after each file. Blocking.
+ */
+typedef void (*dlr_persist_passed_fn)(void *arg, uint64_t files);
+int dlr_persist_remove(const char *dir, const struct dlr_plan_file *files, unsigned n,
+                       bool manifests, dlr_persist_passed_fn passed, void *arg,
+                       struct dlr_err *err);
+
 /* Removes the files of a write that got no manifest, until *stop, which another thread may set. Best effort.
  * Blocking.
  */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -71,13 +72,37 @@ static void put_regions(const struct dlr_ckpt_region *region, uint32_t vround,
     assert_int_equal(dlr_persist_save(dir, files, RANKS, 0, NULL), 0);
 }
 
+static unsigned char state_of_all[5000];
+static const struct dlr_ckpt_region plain = {
+    "d", DLR_CKPT_LOCAL, "u8", 1, 1, {5000}, {0}, {5000}, {0}, state_of_all};
+
 static void put_version(uint32_t vround, uint64_t step)
 {
-    static unsigned char data[5000];
-    const struct dlr_ckpt_region region = {"d", DLR_CKPT_LOCAL, "u8", 1,   1, {5000},
-                                           {0}, {5000},         {0},  data};
+    put_regions(&plain, vround, step);
+}
 
-    put_regions(&region, vround, step);
+/* As a rank of a program without a job writes it. */
+static void put_named(int32_t rank, uint64_t step)
+{
+    const struct dlr_saved_how how = {.check = true};
+    struct dlr_saved_part part = {
+        .slot = make_region(&plain, rank, (struct dlr_version){0, step})};
+    char path[128];
+
+    dlr_format(path, sizeof(path), "%s/r%d-%d.safetensors", dir, (int)rank, (int)step);
+    assert_int_equal(dlr_saved_write(&part, 1, AT_FDCWD, path, 0600, &how, NULL), 0);
+    dlr_slot_unmap((struct dlr_slot *)part.slot);
+}
+
+static int make_named_dir(void **state)
+{
+    dlr_format(dir, sizeof(dir), "/tmp/dlr-cli-ckpt-XXXXXX");
+    if (!mkdtemp(dir))
+        return -1;
+    for (int32_t rank = 0; rank < RANKS; rank++)
+        for (uint64_t step = 100; step <= 200; step += 100)
+            put_named(rank, step);
+    return 0;
 }
 
 static int make_dir(void **state)
@@ -253,6 +278,84 @@ static void rm_removes_one(void **state)
     assert_non_null(strstr(text, "no snapshot of step 100"));
 }
 
+static void files_without_a_manifest_are_known_by_their_names(void **state)
+{
+    json_t *all;
+
+    assert_int_equal(ckpt("ls DIR"), 0);
+    assert_true(strstr(text, "200") < strstr(text, "100"));
+    assert_int_equal(ckpt("ls --json DIR"), 0);
+    all = json_loads(text, 0, NULL);
+    assert_int_equal(json_array_size(all), 2);
+    assert_int_equal(
+        json_integer_value(json_object_get(json_array_get(all, 1), "world")), RANKS);
+    assert_int_equal(
+        json_integer_value(json_object_get(json_array_get(all, 1), "bytes")),
+        RANKS * 5000);
+    json_decref(all);
+    assert_int_equal(ckpt("verify DIR"), 0);
+    assert_non_null(strstr(text, "step 100 of round 0: 3 ranks, 14.6 KiB, every byte"));
+    assert_int_equal(ckpt("export --to=safetensors --output=DIR DIR"), 0);
+    assert_true(there("out/rank-2.safetensors"));
+    assert_int_equal(ckpt("rm --step=100 DIR"), 0);
+    assert_false(there("r0-100.safetensors") || there("r2-100.safetensors"));
+    assert_true(there("r0-200.safetensors") && there("r2-200.safetensors"));
+    assert_int_equal(ckpt("rm --step=100 DIR"), 1);
+    assert_non_null(strstr(text, "no snapshot of step 100"));
+}
+
+/* What is done to the newest of two versions, and what comes of it. */
+static const struct named {
+    const char *name, *words, *says;
+    int at; /* byte of rank 1's file that is spoilt, 0: the file is removed, -1: it is cut */
+    int code;
+} named[] = {
+    {"a rank never wrote it", "ls DIR", "not whole: 1 of 3 ranks have no file", 0, 0},
+    {"a rank never wrote it", "verify DIR",
+     "step 200: not whole, 1 of 3 ranks have no file\nstep 100 of round 0", 0, 0},
+    {"a rank never wrote it", "verify --step=200 DIR", "cannot be opened", 0, 1},
+    {"a rank never wrote it", "export --to=safetensors --output=DIR DIR",
+     "step 100 of round 0", 0, 0},
+    {"a byte", "verify DIR", "chunk 0 of 1 is corrupt", 8000, 1},
+    {"a byte", "export --to=safetensors --output=DIR DIR", "chunk 0 of 1 is corrupt",
+     8000, 1},
+    {"its head", "ls DIR", "the files of 1 of 3 ranks are gone or too short", 20, 1},
+    {"its end", "ls DIR", "the files of 1 of 3 ranks are gone or too short", -1, 1},
+    {"its end", "verify DIR", "rank 1 of step 200", -1, 1},
+};
+
+static void what_is_wrong_with_files_by_name_is_told(void **state)
+{
+    for (size_t i = 0; i < sizeof(named) / sizeof(*named); i++) {
+        const struct named *row = &named[i];
+        char path[128];
+
+        print_message("%s, %s\n", row->name, row->words);
+        dlr_format(path, sizeof(path), "%s/r1-200.safetensors", dir);
+        if (row->at > 0)
+            flip_bit(dir, "r1-200.safetensors", row->at);
+        else
+            assert_int_equal(row->at ? truncate(path, 6000) : unlink(path), 0);
+        assert_int_equal(ckpt(row->words), row->code);
+        assert_non_null(strstr(text, row->says));
+        put_named(1, 200);
+    }
+}
+
+static void two_kinds_in_one_directory_are_told(void **state)
+{
+    put_named(0, 300);
+    put_named(1, 300);
+    assert_int_equal(ckpt("ls DIR"), 0);
+    assert_non_null(strstr(text, "ignoring 2 files of a program without a job"));
+    assert_null(strstr(text, "300"));
+    assert_int_equal(remove_dir(NULL), 0);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    assert_int_equal(ckpt("ls DIR"), 1);
+    assert_non_null(
+        strstr(text, "has no manifest, and no file of a program without a job"));
+}
+
 static void wrong_words_cost_one_line(void **state)
 {
     static const struct {
@@ -291,6 +394,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(export_puts_together_what_a_node_kept_once,
                                         make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(rm_removes_one, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(
+            files_without_a_manifest_are_known_by_their_names, make_named_dir,
+            remove_dir),
+        cmocka_unit_test_setup_teardown(what_is_wrong_with_files_by_name_is_told,
+                                        make_named_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(two_kinds_in_one_directory_are_told, make_dir,
+                                        remove_dir),
         cmocka_unit_test_setup_teardown(wrong_words_cost_one_line, make_dir,
                                         remove_dir),
     };

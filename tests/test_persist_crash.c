@@ -24,6 +24,16 @@
 static int at, count; /* the call that is cut short; 0 none */
 static bool failing;  /* it fails instead */
 static char dir[64];
+static char trace
+    [32]; /* of what is removed the first letter, 's' for a sync of the directory */
+
+static void note(char what)
+{
+    size_t n = strlen(trace);
+
+    if (n + 1 < sizeof(trace))
+        trace[n] = what;
+}
 
 /* True: the call fails. */
 static bool here(void)
@@ -49,6 +59,7 @@ int __real_fsync(int fd);
 int __wrap_fsync(int fd);
 int __wrap_fsync(int fd)
 {
+    note('s');
     return here() ? -1 : __real_fsync(fd);
 }
 
@@ -63,23 +74,44 @@ int __real_unlinkat(int fd, const char *name, int flags);
 int __wrap_unlinkat(int fd, const char *name, int flags);
 int __wrap_unlinkat(int fd, const char *name, int flags)
 {
+    note(dlr_after(name, "manifest") ? 'M' : name[0]);
     return here() ? -1 : __real_unlinkat(fd, name, flags);
 }
 
-static int save(uint64_t step)
+static void describe(uint64_t step, struct dlr_plan_file files[RANKS])
 {
-    struct dlr_plan_file files[RANKS] = {0};
-
     const struct dlr_persist_write w = {{0, step}, (uint32_t)step};
 
+    memset(files, 0, RANKS * sizeof(*files));
     for (int32_t r = 0; r < RANKS; r++) {
         files[r].copy = (struct dlr_plan_copy){
             .rank = r, .world = RANKS, .version = {0, step}, .bytes = 4096};
         dlr_persist_path(dir, DLR_PERSIST_KINDS[r < 2 ? 0 : r - 1], 0, &w,
                          files[r].path, sizeof(files[r].path));
-        close(open(files[r].path, O_WRONLY | O_CREAT, 0600));
     }
-    return dlr_persist_save(dir, files, RANKS, 1, NULL);
+}
+
+static int save_keeping(uint64_t step, unsigned keep)
+{
+    struct dlr_plan_file files[RANKS];
+
+    describe(step, files);
+    for (int32_t r = 0; r < RANKS; r++)
+        close(open(files[r].path, O_WRONLY | O_CREAT, 0600));
+    return dlr_persist_save(dir, files, RANKS, keep, NULL);
+}
+
+static int save(uint64_t step)
+{
+    return save_keeping(step, 1);
+}
+
+static int rm(uint64_t step)
+{
+    struct dlr_plan_file files[RANKS];
+
+    describe(step, files);
+    return dlr_persist_remove(dir, files, RANKS, true, NULL, NULL, NULL);
 }
 
 /* Whatever is there is whole; returns the newest version's step. */
@@ -168,11 +200,53 @@ static void a_failing_call_leaves_old_or_new(void **state)
     failing = false;
 }
 
+/* With each call failing, too: whatever has a manifest has its files. */
+static void an_rm_cut_short_leaves_whole_versions(void **state)
+{
+    for (int n = 1, code = CRASHED; code != 0; n++) {
+        int status;
+        pid_t pid;
+
+        for (int fails = 0; fails < 2; fails++) {
+            begin();
+            assert_int_equal(save_keeping(200, 2), 0);
+            pid = fork();
+            if (pid == 0) {
+                failing = fails;
+                at = n;
+                count = 0;
+                _exit(rm(200) < 0 ? 1 : 0);
+            }
+            assert_int_equal(waitpid(pid, &status, 0), pid);
+            code = WEXITSTATUS(status);
+            assert_true(WIFEXITED(status) &&
+                        (code == 0 || code == (fails ? 1 : CRASHED)));
+            assert_int_equal(found(), n == 1 ? 200 : 100);
+            remove_dir();
+        }
+        assert_true(code != 0 || n > 5);
+    }
+}
+
+/* A disk may keep what comes before a sync later than what comes after it, and not the other way round. */
+static void the_directory_is_synced_between_manifest_and_files(void **state)
+{
+    begin();
+    assert_int_equal(save_keeping(200, 2), 0);
+    memset(trace, 0, sizeof(trace));
+    assert_int_equal(rm(200), 0);
+    assert_string_equal(trace, "Msnnmprs"); /* two ranks are in one file */
+    assert_int_equal(found(), 100);
+    remove_dir();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_crash_leaves_old_or_new),
         cmocka_unit_test(a_failing_call_leaves_old_or_new),
+        cmocka_unit_test(an_rm_cut_short_leaves_whole_versions),
+        cmocka_unit_test(the_directory_is_synced_between_manifest_and_files),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
