@@ -575,7 +575,7 @@ void dlr_agent_report_stop(struct dlr_agent *a);
 
 /* --- agent_rebuild.c ---------------------------------------------------------------- */
 
-/* rebuild, from a successor: the rank is made of its set's parts and written. -EBADMSG, -ENOMEM. */
+/* rebuild, from a successor: the rank is made of its set's parts. -EBADMSG, -ENOMEM. */
 int dlr_agent_rebuild(struct dlr_agent *a, const json_t *msg,
                       const struct dlr_agent_origin *from);
 void dlr_agent_rebuild_reserved(struct dlr_agent *a, int32_t rank, int rc,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For a successor: a rank whose snapshot nobody has is made here of its set's parity, and written.
- * Its slots first; then those who have a part send it here; then the file. Whatever fails is
- * answered, and the successor's own limit ends the wait for a node that does not answer.
+/* For a successor, which then has it written: a rank whose snapshot nobody has is made here of its
+ * set's parity. Its slots first; then those who have a part send it here. The end is answered,
+ * and the successor's own limit ends the wait for a node that does not answer.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ struct dlr_agent_rebuild {
     struct dlr_agent_origin from;
     int32_t rank;
     struct dlr_version version;
-    char *path, *parts;
+    char *parts;
     bool asked; /* the parts */
 };
 
@@ -47,10 +47,8 @@ static void take(struct dlr_agent *a, struct dlr_agent_rebuild *r)
 
 static struct dlr_agent_rebuild *free_rebuild(struct dlr_agent_rebuild *r)
 {
-    if (r) {
-        free(r->path);
+    if (r)
         free(r->parts);
-    }
     free(r);
     return NULL;
 }
@@ -68,11 +66,7 @@ static void end(struct dlr_agent *a, struct dlr_agent_rebuild *r, int rc,
                 const char *why)
 {
     take(a, r);
-    if (rc < 0)
-        answer(a, &r->from, rc, why);
-    else
-        dlr_agent_data_request(a, DLR_LOCAL_D_SAVE, r->rank, r->version, r->path,
-                               &r->from);
+    answer(a, &r->from, rc, why);
     free_rebuild(r);
 }
 
@@ -81,7 +75,7 @@ int dlr_agent_rebuild(struct dlr_agent *a, const json_t *msg,
 {
     struct dlr_agent_rebuild *r = calloc(1, sizeof(*r));
     struct dlr_agent_origin self = {.from = DLR_AGENT_SELF};
-    const char *terms, *path, *parts;
+    const char *terms, *parts;
     uint64_t bytes;
 
     if (!r)
@@ -89,16 +83,14 @@ int dlr_agent_rebuild(struct dlr_agent *a, const json_t *msg,
     r->from = *from;
     if (dlr_agent_copy_of(msg, &r->from, &r->rank, &r->version) < 0 ||
         dlr_msg_str(msg, "terms", &terms) < 0 || strlen(terms) >= DLR_LOCAL_TEXT ||
-        dlr_msg_str(msg, "path", &path) < 0 || strlen(path) >= DLR_LOCAL_TEXT ||
         dlr_msg_str(msg, "parts", &parts) < 0 ||
         dlr_msg_uint(msg, "bytes", INT64_MAX, &bytes) < 0 || bytes == 0 ||
         find(a, r->rank)) {
         free_rebuild(r);
         return -EBADMSG;
     }
-    r->path = strdup(path);
     r->parts = strdup(parts);
-    if (!r->path || !r->parts) {
+    if (!r->parts) {
         free_rebuild(r);
         return -ENOMEM;
     }

@@ -203,7 +203,9 @@ static void persist(struct dlr_successor *s)
     s->waiting = 1; /* held until every order is out */
     if (choose(s))
         s->files = calloc(s->plan.made_by, sizeof(*s->files));
-    if (s->files) {
+    if (s->files)
+        s->writer = calloc(s->plan.made_by, sizeof(*s->writer));
+    if (s->writer) {
         s->whole = true;
         s->write = (struct dlr_persist_write){s->plan.version, dlr_persist_tag()};
         dlr_agent_timer(a, &s->timer, a->job.persist_timeout_ms, on_late, s);
@@ -216,16 +218,19 @@ static void persist(struct dlr_successor *s)
 void dlr_agent_succeed_done(struct dlr_agent *a, uint64_t id, int rc, const char *why)
 {
     struct dlr_successor *s = a->successor;
+    unsigned rank = (unsigned)id - 1;
+    bool known;
 
     if (dlr_agent_rebuild_done(a, id, rc, why) || !s || s->phase != DLR_SUCCEED_PERSIST)
         return; /* a peer that would not report counts when the limit ends */
-    if (rc == 0 && (!s->files || id == 0 || id > s->plan.made_by ||
-                    dlr_slice_parse(why, &s->files[id - 1].slice) < 0)) {
+    known = s->writer && id > 0 && id <= s->plan.made_by;
+    if (known && dlr_agent_succeed_made(s, rank, rc))
+        return;
+    if (rc == 0 && (!known || dlr_slice_parse(why, &s->files[rank].slice) < 0)) {
         rc = -EPROTO;
         why = "the answer is malformed";
     }
-    if (rc == -EFBIG && s->files && id > 0 && id <= s->plan.made_by &&
-        dlr_agent_succeed_write_alone(s, (unsigned)id - 1))
+    if (rc == -EFBIG && known && dlr_agent_succeed_write_alone(s, rank))
         return;
     if (rc < 0) {
         dlr_warn("%s: rank %llu is not written: %s", a->node,
@@ -370,5 +375,6 @@ void dlr_agent_succeed_stop(struct dlr_agent *a)
     dlr_plan_done(&s->plan);
     dlr_sets_done(&s->sets);
     free(s->files);
+    free(s->writer);
     free(s);
 }

@@ -23,7 +23,9 @@ struct dlr_successor {
     unsigned nreports;
     struct dlr_sets sets; /* rows 0: no parity */
     struct dlr_plan plan;
-    struct dlr_plan_file *files; /* [plan.world] once persisting */
+    struct dlr_plan_file *files; /* [plan.made_by] once persisting */
+    unsigned *writer;            /* [plan.made_by] whose file: of which report */
+    unsigned making;             /* ranks that are being made of parity */
     struct dlr_persist_write write;
     bool whole; /* every one of them was written */
     int timer, pidfd;
@@ -35,6 +37,10 @@ struct dlr_successor {
  * nobody holds. Fills in files, counts the answers to come; not whole: some cannot be written.
  */
 void dlr_agent_succeed_write(struct dlr_successor *s);
+/* A rank was made of parity, or could not be: with the last one each node that has made some is asked to
+ * write them. False: the answer is of something else.
+ */
+bool dlr_agent_succeed_made(struct dlr_successor *s, unsigned rank, int rc);
 /* The rank's node found that all of its are too much for one file: this one gets its own. False: it has. */
 bool dlr_agent_succeed_write_alone(struct dlr_successor *s, unsigned rank);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who is asked to write what, when the supervisor is no more: one file for each node, as before a
- * requeue that the supervisor itself prepares. A rank that is made of parity has its file to itself.
+ * requeue that the supervisor itself prepares, and another one for what it has made of parity.
  */
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 #include "common/cleanup.h"
@@ -11,6 +12,7 @@
 #include "mpi_launcher/agent_succeed.h"
 
 #define TERMS 1024 /* 32 of "SLOT*COEF " and to spare */
+#define NOBODY UINT_MAX
 
 /* All ranks of a version have one; of what is made of parity nobody has told it. */
 static uint64_t layout_of(const struct dlr_successor *s)
@@ -29,11 +31,11 @@ static uint64_t layout_of(const struct dlr_successor *s)
 
 static json_t *order(const struct dlr_successor *s, const char *type, unsigned rank)
 {
-    return json_pack("{s:i, s:s, s:I, s:I, s:i, s:I, s:I, s:s}", "v", DLR_MSG_VERSION,
-                     "t", type, "gen", (json_int_t)s->agent->run.gen, "id",
+    return json_pack("{s:i, s:s, s:I, s:I, s:i, s:I, s:I}", "v", DLR_MSG_VERSION, "t",
+                     type, "gen", (json_int_t)s->agent->run.gen, "id",
                      (json_int_t)rank + 1, "rank", (int)rank, "vround",
                      (json_int_t)s->plan.version.round, "step",
-                     (json_int_t)s->plan.version.step, "path", s->files[rank].path);
+                     (json_int_t)s->plan.version.step);
 }
 
 static bool is_lost(void *arg, unsigned rank)
@@ -43,7 +45,16 @@ static bool is_lost(void *arg, unsigned rank)
     return plan->sources[rank].from == DLR_PLAN_PARITY;
 }
 
-/* Nobody has it: a node that has a part of it makes it, and writes it. */
+static unsigned find_report(const struct dlr_successor *s, const char *node)
+{
+    unsigned i = 0;
+
+    while (i < s->nreports && !dlr_streq(s->reports[i].node.name, node))
+        i++;
+    return i < s->nreports ? i : NOBODY;
+}
+
+/* Nobody has it: a node that has a part of it makes it. */
 static void make_rank(struct dlr_successor *s, unsigned rank)
 {
     struct dlr_agent *a = s->agent;
@@ -55,7 +66,7 @@ static void make_rank(struct dlr_successor *s, unsigned rank)
 
     n = dlr_sets_read_sources(src->where, slot, node);
     k = dlr_sets_maker(&s->sets, rank, n, is_lost, &s->plan);
-    if (!msg || k == n ||
+    if (!msg || k == n || find_report(s, node[k]) == NOBODY ||
         dlr_sets_rebuild_terms(&s->sets, rank, slot, terms, sizeof(terms)) < 0) {
         s->whole = false;
         return;
@@ -64,7 +75,9 @@ static void make_rank(struct dlr_successor *s, unsigned rank)
     json_object_set_new(msg, "terms", json_string(text));
     json_object_set_new(msg, "parts", json_string(src->where));
     json_object_set_new(msg, "bytes", json_integer((json_int_t)src->bytes));
+    s->writer[rank] = find_report(s, node[k]);
     s->waiting++;
+    s->making++;
     if (!dlr_streq(node[k], a->node))
         dlr_agent_peers_say(a, node[k], json_incref(msg));
     else if (dlr_agent_rebuild(a, msg, &self) < 0)
@@ -80,19 +93,43 @@ static int choose_path(struct dlr_successor *s, unsigned rank, char kind, unsign
     return dlr_persist_path(dir, kind, i, &s->write, f->path, sizeof(f->path));
 }
 
-/* To the node that holds the rank. */
-static void send_order(struct dlr_successor *s, unsigned rank, json_t *msg)
-{
-    struct dlr_agent *a = s->agent;
-    const char *node = s->plan.sources[rank].where;
-    struct dlr_agent_origin self = {.from = DLR_AGENT_SELF, .id = rank + 1};
+/* What one node is asked to write into one file. */
+struct batch {
+    json_t *msg, *with;
+    unsigned first;
+};
 
-    if (!dlr_streq(node, a->node)) {
-        dlr_agent_peers_say(a, node, msg);
+static void add(const struct dlr_successor *s, struct batch *b, unsigned rank)
+{
+    if (b->msg) {
+        json_array_append_new(b->with,
+                              json_pack("[i, I]", (int)rank, (json_int_t)rank + 1));
         return;
     }
-    dlr_agent_persist(a, msg, &self);
-    json_decref(msg);
+    b->first = rank;
+    b->msg = order(s, "persist", rank);
+    b->with = json_array();
+    json_object_set_new(b->msg, "path", json_string(s->files[rank].path));
+}
+
+static void send_batch(struct dlr_successor *s, struct batch *b)
+{
+    struct dlr_agent *a = s->agent;
+    struct dlr_agent_origin self = {.from = DLR_AGENT_SELF, .id = b->first + 1};
+    const char *node;
+
+    if (!b->msg)
+        return;
+    node = s->reports[s->writer[b->first]].node.name;
+    if (json_array_size(b->with) > 0)
+        json_object_set(b->msg, "with", b->with);
+    json_decref(b->with);
+    if (!dlr_streq(node, a->node)) {
+        dlr_agent_peers_say(a, node, b->msg);
+        return;
+    }
+    dlr_agent_persist(a, b->msg, &self);
+    json_decref(b->msg);
 }
 
 /* Whether the plan takes the rank's state from this copy in report i. */
@@ -105,15 +142,13 @@ static bool is_source(const struct dlr_successor *s, unsigned i,
            dlr_version_eq(copy->version, s->plan.version) &&
            s->plan.sources[rank].from == DLR_PLAN_NODE &&
            dlr_streq(s->plan.sources[rank].where, s->reports[i].node.name) &&
-           !s->files[rank].path[0];
+           s->writer[rank] == NOBODY;
 }
 
-/* All that a node is to write of what it holds, in one order. */
-static void persist_node(struct dlr_successor *s, unsigned i)
+static void write_held(struct dlr_successor *s, unsigned i)
 {
     const struct dlr_plan_report *report = &s->reports[i];
-    json_t *msg = NULL, *with = json_array();
-    unsigned first = 0;
+    struct batch batch = {NULL};
 
     for (unsigned c = 0; c < report->ncopies; c++) {
         unsigned rank = (unsigned)report->copies[c].rank;
@@ -121,28 +156,54 @@ static void persist_node(struct dlr_successor *s, unsigned i)
         if (!is_source(s, i, &report->copies[c]) ||
             choose_path(s, rank, DLR_PERSIST_HELD, i) < 0)
             continue;
+        s->writer[rank] = i;
         s->waiting++;
-        if (msg) {
-            json_array_append_new(with,
-                                  json_pack("[i, I]", (int)rank, (json_int_t)rank + 1));
-            continue;
-        }
-        msg = order(s, "persist", rank);
-        first = rank;
+        add(s, &batch, rank);
     }
-    if (msg && json_array_size(with) > 0)
-        json_object_set(msg, "with", with);
-    json_decref(with);
-    if (msg)
-        send_order(s, first, msg);
+    send_batch(s, &batch);
+}
+
+static void write_made(struct dlr_successor *s, unsigned i)
+{
+    struct batch batch = {NULL};
+
+    for (unsigned r = 0; r < s->plan.made_by; r++)
+        if (s->writer[r] == i && s->plan.sources[r].from == DLR_PLAN_PARITY)
+            add(s, &batch, r);
+    send_batch(s, &batch);
+}
+
+static void one_less(struct dlr_successor *s)
+{
+    if (--s->making > 0)
+        return;
+    for (unsigned i = 0; i < s->nreports; i++)
+        write_made(s, i);
+}
+
+bool dlr_agent_succeed_made(struct dlr_successor *s, unsigned rank, int rc)
+{
+    if (s->plan.sources[rank].from != DLR_PLAN_PARITY || s->writer[rank] == NOBODY ||
+        s->files[rank].path[0])
+        return false;
+    if (rc == 0)
+        rc = choose_path(s, rank, DLR_PERSIST_MADE, s->writer[rank]);
+    if (rc < 0)
+        s->writer[rank] = NOBODY;
+    one_less(s);
+    return rc == 0;
 }
 
 bool dlr_agent_succeed_write_alone(struct dlr_successor *s, unsigned rank)
 {
-    if (strrchr(s->files[rank].path, '/')[1] != DLR_PERSIST_HELD ||
+    struct batch batch = {NULL};
+    const char *name = strrchr(s->files[rank].path, '/');
+
+    if (!name || name[1] == DLR_PERSIST_ALONE ||
         choose_path(s, rank, DLR_PERSIST_ALONE, rank) < 0)
         return false;
-    send_order(s, rank, order(s, "persist", rank));
+    add(s, &batch, rank);
+    send_batch(s, &batch);
     return true;
 }
 
@@ -150,18 +211,21 @@ void dlr_agent_succeed_write(struct dlr_successor *s)
 {
     uint64_t layout = layout_of(s);
 
-    for (unsigned r = 0; r < s->plan.made_by; r++)
+    for (unsigned r = 0; r < s->plan.made_by; r++) {
+        s->writer[r] = NOBODY;
         s->files[r].copy = (struct dlr_plan_copy){.rank = (int32_t)r,
                                                   .world = s->plan.made_by,
                                                   .version = s->plan.version,
                                                   .bytes = s->plan.sources[r].bytes,
                                                   .layout = layout};
+    }
+    s->making = 1; /* held until every order is out */
     for (unsigned i = 0; i < s->nreports; i++)
-        persist_node(s, i);
+        write_held(s, i);
     for (unsigned r = 0; r < s->plan.made_by; r++)
-        if (s->plan.sources[r].from == DLR_PLAN_PARITY &&
-            choose_path(s, r, DLR_PERSIST_ALONE, r) == 0)
+        if (s->plan.sources[r].from == DLR_PLAN_PARITY)
             make_rank(s, r);
-        else if (!s->files[r].path[0])
+        else if (s->writer[r] == NOBODY)
             s->whole = false;
+    one_less(s);
 }
