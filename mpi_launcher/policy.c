@@ -12,7 +12,6 @@
  * themselves; this ends a bug's loop.
  */
 #define MAX_SETBACKS 16
-#define MAX_UNSTARTED 2 /* sruns in a row that end and have started nothing */
 
 void dlr_policy_enter(struct dlr_policy *p, enum dlr_phase phase, int64_t now_ms,
                       int64_t limit_ms)
@@ -133,6 +132,10 @@ static void after_end(struct dlr_policy *p, int64_t now_ms)
     char why[512];
 
     p->failed_rendezvous = 0;
+    if (p->cause == DLR_CAUSE_PROGRAM && dlr_policy_ended_well(p) && p->started) {
+        dlr_policy_finish(p, 0, NULL); /* the word of its tasks was late */
+        return;
+    }
     if (p->away && p->cause != DLR_CAUSE_SIGNAL) {
         p->away = false;
         dlr_policy_wait(p, p->why, now_ms);
@@ -356,39 +359,6 @@ void dlr_policy_restore_refused(struct dlr_policy *p, uint32_t round, const char
     dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, why, now_ms);
 }
 
-void dlr_policy_started(struct dlr_policy *p, uint32_t round)
-{
-    if (p->phase != DLR_PHASE_RUN || round != p->round)
-        return;
-    p->started = true;
-    p->unstarted = 0;
-}
-
-void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code,
-                           int64_t now_ms)
-{
-    if (p->phase != DLR_PHASE_RUN || round != p->round)
-        return;
-    p->ended = true;
-    p->exit_code = code;
-    if (code == 0) {
-        dlr_policy_finish(p, 0, NULL);
-        return;
-    }
-    /* Slurm may be first to tell of a node's death: wait for the agents' word. */
-    p->suspect = true;
-    p->deadline_ms = now_ms + p->conf.suspect_ms;
-}
-
-void dlr_policy_launch_late(struct dlr_policy *p, uint32_t round, const char *why,
-                            int64_t now_ms)
-{
-    if (p->phase != DLR_PHASE_RUN || round != p->round)
-        return;
-    p->exit_code = 1;
-    dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, why, now_ms);
-}
-
 void dlr_policy_signal(struct dlr_policy *p, int sig, int64_t now_ms)
 {
     char why[64];
@@ -433,25 +403,6 @@ static void end_late(struct dlr_policy *p, int64_t now_ms)
     after_end(p, now_ms);
 }
 
-/* srun's end, and nobody has said why. One that starts no task may have met a passing trouble
- * once; the second time it is told no by Slurm, and would be again.
- */
-static void unexplained(struct dlr_policy *p, int64_t now_ms)
-{
-    char why[160];
-
-    if (!p->started && ++p->unstarted >= MAX_UNSTARTED) {
-        p->refused = true;
-        snprintf(why, sizeof(why),
-                 "srun has ended %u times in a row with code %d and started no task; "
-                 "why stands above in its own words",
-                 p->unstarted, p->exit_code);
-    } else {
-        snprintf(why, sizeof(why), "srun ended with code %d", p->exit_code);
-    }
-    dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, why, now_ms);
-}
-
 void dlr_policy_tick(struct dlr_policy *p, int64_t now_ms)
 {
     if (now_ms < p->deadline_ms)
@@ -469,7 +420,7 @@ void dlr_policy_tick(struct dlr_policy *p, int64_t now_ms)
         dlr_policy_prepared(p, -ETIMEDOUT, "copies took too long", now_ms);
         break;
     case DLR_PHASE_RUN:
-        unexplained(p, now_ms);
+        dlr_policy_unexplained(p, now_ms);
         break;
     case DLR_PHASE_END:
         end_late(p, now_ms);

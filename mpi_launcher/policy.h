@@ -131,8 +131,8 @@ void dlr_policy_restore_refused(struct dlr_policy *p, uint32_t round, const char
 const char *dlr_policy_failure(const struct dlr_policy *p);
 /* Instead of a plan: the run ends. */
 void dlr_policy_give_up(struct dlr_policy *p, const char *why);
-/* A task of the round has started. When srun fails in two rounds in a row and had started none,
- * no third is begun: it would be refused, too.
+/* A task of the round has started. When srun ends in two rounds in a row and had started none,
+ * no third is begun: it would be refused, too. A code of 0 is the run's only where one has.
  */
 void dlr_policy_started(struct dlr_policy *p, uint32_t round);
 void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code,

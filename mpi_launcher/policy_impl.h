@@ -60,6 +60,14 @@ void dlr_policy_call_agents(struct dlr_policy *p, int64_t now_ms);
 void dlr_policy_assembled(struct dlr_policy *p, int64_t now_ms);
 void dlr_policy_end_round(struct dlr_policy *p, enum dlr_cause cause, const char *why,
                           int64_t now_ms);
+/* srun's end, and nobody has said why. One that starts no task may have met a passing trouble
+ * once; the second time it is told no by Slurm, and would be again.
+ */
+void dlr_policy_unexplained(struct dlr_policy *p, int64_t now_ms);
+/* srun did. Whether the program was run is another matter: one that waited for its tasks in vain may
+ * end so, too.
+ */
+bool dlr_policy_ended_well(const struct dlr_policy *p);
 void dlr_policy_wait(struct dlr_policy *p, const char *why, int64_t now_ms);
 
 #endif

@@ -18,10 +18,32 @@ static void run_that_ends_well_finishes_with_zero(void **state)
     struct policy_log l;
     struct dlr_policy *p = policy_running(&l);
 
+    dlr_policy_started(p, 0);
     dlr_policy_step_ended(p, 0, 0, 100);
     assert_string_equal(l.text, "finish0 ");
     assert_string_equal(l.why, "");
     dlr_policy_free(p);
+}
+
+/* A short program's end may be known before its beginning. */
+static void word_of_tasks_that_comes_after_the_end_counts(void **state)
+{
+    for (unsigned late = 0; late < 2; late++) {
+        struct policy_log l;
+        struct dlr_policy *p = policy_running(&l);
+
+        dlr_policy_step_ended(p, 0, 0, 100);
+        assert_string_equal(l.text, "");
+        if (late) {
+            dlr_policy_tick(p, 600);
+            assert_string_equal(l.text, "end0 program ");
+        }
+        dlr_policy_started(p, 0);
+        if (late)
+            policy_all_clean(p, 0, 700);
+        assert_string_equal(l.text, late ? "end0 program finish0 " : "finish0 ");
+        dlr_policy_free(p);
+    }
 }
 
 static void dead_node_is_replaced_and_costs_no_restart(void **state)
@@ -308,6 +330,28 @@ static void srun_that_is_refused_twice_ends_the_run(void **state)
     dlr_policy_free(p);
 }
 
+/* "timeout waiting for task launch", and code 0. */
+static void srun_that_starts_nothing_and_ends_well_is_tried_once_more(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_step_ended(p, 0, 0, 100);
+    dlr_policy_tick(p, 600);
+    assert_string_equal(l.text, "end0 program ");
+    next_round(p, 1, 700);
+    assert_int_equal(dlr_policy_restarts(p), 1);
+    dlr_policy_step_ended(p, 1, 0, 800);
+    dlr_policy_tick(p, 1300);
+    policy_all_clean(p, 1, 1400);
+    assert_int_equal(dlr_policy_phase(p), DLR_PHASE_DONE);
+    assert_int_equal(l.code, 1);
+    assert_string_equal(l.why,
+                        "srun has ended 2 times in a row with code 0 and started no "
+                        "task; why stands above in its own words");
+    dlr_policy_free(p);
+}
+
 static void srun_that_starts_tasks_in_between_is_not_refused(void **state)
 {
     struct policy_log l;
@@ -385,6 +429,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(run_that_ends_well_finishes_with_zero),
+        cmocka_unit_test(word_of_tasks_that_comes_after_the_end_counts),
         cmocka_unit_test(dead_node_is_replaced_and_costs_no_restart),
         cmocka_unit_test(dead_spare_ends_nothing),
         cmocka_unit_test(second_death_without_spare_writes_and_requeues),
@@ -406,6 +451,7 @@ int main(void)
             fewer_nodes_go_on_down_to_the_least_and_more_when_they_are_back),
         cmocka_unit_test(a_step_that_cannot_be_smaller_is_requeued),
         cmocka_unit_test(srun_that_is_refused_twice_ends_the_run),
+        cmocka_unit_test(srun_that_starts_nothing_and_ends_well_is_tried_once_more),
         cmocka_unit_test(srun_that_starts_tasks_in_between_is_not_refused),
     };
 

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is known of a round's step: a task of it has started, its srun has ended, tasks are late. The word of
+ * either may come first.
+ */
+#include <stdio.h>
+
+#include "mpi_launcher/policy_impl.h"
+
+#define MAX_UNSTARTED 2 /* sruns in a row that end and have started nothing */
+
+bool dlr_policy_ended_well(const struct dlr_policy *p)
+{
+    return p->ended && p->exit_code == 0;
+}
+
+void dlr_policy_started(struct dlr_policy *p, uint32_t round)
+{
+    if (round != p->round || (p->phase != DLR_PHASE_RUN &&
+                              !(p->phase == DLR_PHASE_END && dlr_policy_ended_well(p))))
+        return;
+    p->started = true;
+    p->unstarted = 0;
+    if (p->phase == DLR_PHASE_RUN && dlr_policy_ended_well(p))
+        dlr_policy_finish(p, 0, NULL);
+}
+
+void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code,
+                           int64_t now_ms)
+{
+    if (p->phase != DLR_PHASE_RUN || round != p->round)
+        return;
+    p->ended = true;
+    p->exit_code = code;
+    if (code == 0 && p->started) {
+        dlr_policy_finish(p, 0, NULL);
+        return;
+    }
+    /* Slurm may be first to tell of a node's death, or of a short program's end: wait for the
+     * agents' word.
+     */
+    p->suspect = true;
+    p->deadline_ms = now_ms + p->conf.suspect_ms;
+}
+
+void dlr_policy_launch_late(struct dlr_policy *p, uint32_t round, const char *why,
+                            int64_t now_ms)
+{
+    if (p->phase != DLR_PHASE_RUN || round != p->round)
+        return;
+    p->exit_code = 1;
+    dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, why, now_ms);
+}
+
+void dlr_policy_unexplained(struct dlr_policy *p, int64_t now_ms)
+{
+    char why[160];
+
+    if (!p->started && ++p->unstarted >= MAX_UNSTARTED) {
+        p->refused = true;
+        snprintf(why, sizeof(why),
+                 "srun has ended %u times in a row with code %d and started no task; "
+                 "why stands above in its own words",
+                 p->unstarted, p->exit_code);
+    } else {
+        snprintf(why, sizeof(why), "srun ended with code %d%s", p->exit_code,
+                 p->exit_code ? "" : " and has started no task");
+    }
+    dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, why, now_ms);
+}
