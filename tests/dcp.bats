@@ -121,7 +121,9 @@ END
 
     export DLROVER_PYTHON=$venv/bin/python
     persisted
-    "$cli" ckpt export --to=dcp --output="$out/dcp" "$DLROVER_CKPT_DIR"
+    run script -qec "$cli ckpt export --to=dcp --output=$out/dcp $DLROVER_CKPT_DIR" /dev/null # a terminal
+    echo "$output"
+    [[ $status -eq 0 && $output == *"verify [####"*"] 100 %"*"export [####"*"] 100 %"* ]]
     ranks 3 exported 3 "$out/dcp"
     "$cli" ckpt export --to=safetensors --output="$out/st" "$DLROVER_CKPT_DIR"
     ranks 1 tensors 3 "$out/st/rank-%d.safetensors"

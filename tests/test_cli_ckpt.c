@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dlrover ckpt on snapshots that are whole, spoilt, gone; and words that are wrong. */
 #include <fcntl.h>
+#include <pty.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -123,11 +124,13 @@ static int remove_dir(void **state)
     return system(command);
 }
 
-/* Runs "dlrover ckpt WORDS" ("DIR" stands for the directory); text is what it says. */
-static int ckpt(const char *words)
+/* Runs "dlrover ckpt WORDS" ("DIR" stands for the directory), to this descriptor, which it closes; text
+ * is what comes from the other end of it, which is closed, too.
+ */
+static int ckpt_to(const char *words, int to, int from)
 {
     char copy[256], option[160], *argv[16] = {(char *)"ckpt"};
-    int argc = 1, fds[2], status;
+    int argc = 1, status;
     size_t n = 0;
     ssize_t got;
     pid_t pid;
@@ -143,24 +146,31 @@ static int ckpt(const char *words)
             argv[i] = option;
         }
     }
-    assert_int_equal(pipe(fds), 0);
     fflush(NULL);
     pid = fork();
     if (pid == 0) {
-        dup2(fds[1], 1);
-        dup2(fds[1], 2);
+        dup2(to, 1);
+        dup2(to, 2);
         status = dlr_cli_ckpt(argc, argv);
         fflush(NULL);
         _exit(status);
     }
-    close(fds[1]);
-    while ((got = read(fds[0], text + n, sizeof(text) - 1 - n)) > 0)
+    close(to);
+    while ((got = read(from, text + n, sizeof(text) - 1 - n)) > 0)
         n += (size_t)got;
     text[n] = '\0';
-    close(fds[0]);
+    close(from);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
     return WEXITSTATUS(status);
+}
+
+static int ckpt(const char *words)
+{
+    int fds[2];
+
+    assert_int_equal(pipe(fds), 0);
+    return ckpt_to(words, fds[1], fds[0]);
 }
 
 static bool there(const char *name)
@@ -230,6 +240,28 @@ static void export_writes_only_what_is_right(void **state)
     flip_bit(dir, "n0-0-100-00000001.safetensors", slices[0].at + 1);
     assert_int_equal(ckpt("export --step=100 --to=safetensors --output=DIR DIR"), 1);
     assert_false(there("out/rank-0.safetensors"));
+}
+
+static void a_terminal_sees_how_far_it_is(void **state)
+{
+    static const struct {
+        const char *words, *bar;
+    } rows[] = {
+        {"verify DIR", "\rverify [##############################] 100 %"},
+        {"export --to=safetensors --output=DIR DIR",
+         "\rexport [##############################] 100 %"},
+        {"rm --step=100 DIR", "\rrm [##############################] 100 %"},
+    };
+
+    assert_int_equal(ckpt(rows[0].words), 0);
+    assert_null(strchr(text, '\r')); /* and nobody else */
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        int to, from;
+
+        assert_int_equal(openpty(&from, &to, NULL, NULL, NULL), 0);
+        assert_int_equal(ckpt_to(rows[i].words, to, from), 0);
+        assert_non_null(strstr(text, rows[i].bar));
+    }
 }
 
 /* Ranks 0 and 1 have half of it each. */
@@ -393,6 +425,8 @@ int main(void)
                                         remove_dir),
         cmocka_unit_test_setup_teardown(export_puts_together_what_a_node_kept_once,
                                         make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(a_terminal_sees_how_far_it_is, make_dir,
+                                        remove_dir),
         cmocka_unit_test_setup_teardown(rm_removes_one, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(
             files_without_a_manifest_are_known_by_their_names, make_named_dir,

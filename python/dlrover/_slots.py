@@ -128,13 +128,18 @@ class Slot:
                          dims[2 * ndim:], self._data_at + at, used)
             entry, dim, name = entry + ENTRY.size, dim + 24 * ndim, name + name_bytes + 1
 
-    def verify(self):
-        """Compares every byte with the checksums made when it was saved. Raises Error."""
+    def verify(self, passed=None):
+        """Compares every byte with the checksums made when it was saved. Raises Error. passed, if given,
+        is told the bytes of each chunk that is right.
+        """
         for i in range(self.head.nchunks):
             at = i * CHUNK
             want, = struct.unpack_from("<I", self._block, self._sums_at + 4 * i)
-            if self._sum(self._data_at + at, min(CHUNK, self.head.data_bytes - at)) != want:
+            size = min(CHUNK, self.head.data_bytes - at)
+            if self._sum(self._data_at + at, size) != want:
                 self._refuse(f"is corrupt in chunk {i} of {self.head.nchunks}")
+            if passed:
+                passed(size)
 
     def bytes(self, region):
         """The region's bytes in the file, a tensor that must not be written to."""
@@ -160,15 +165,16 @@ def _of_names(directory, names):
     return files
 
 
-def open_version(directory, step=None):
+def open_version(directory, step=None, watch=None):
     """The slots of the newest version (or of that step) that is whole, in the order of ranks: every
     byte verified, so that ranks which do this without a word between them come to the same.
-    FileNotFoundError when there is none, Error when all there are is corrupt.
+    FileNotFoundError when there is none, Error when all there are is corrupt. watch, if given, is
+    told the bytes of a version that is about to be verified, and gives what is told of its progress.
     """
     for _ in range(LISTINGS):
         names = sorted(os.listdir(directory))
         try:
-            return _open_newest(directory, names, step)
+            return _open_newest(directory, names, step, watch)
         except (Error, FileNotFoundError) as error:
             wrong = error
         if names == sorted(os.listdir(directory)):
@@ -179,7 +185,7 @@ def open_version(directory, step=None):
     raise wrong
 
 
-def _open_newest(directory, names, step):
+def _open_newest(directory, names, step, watch):
     found = _manifests.read(directory, names)
     promised = found is not None
     if not promised:
@@ -189,7 +195,7 @@ def _open_newest(directory, names, step):
         if step is not None and version[1] != step:
             continue
         try:
-            return _open_all(version, files)
+            return _open_all(version, files, watch)
         except FileNotFoundError as error:
             if promised and not wrong:
                 wrong = Error(errno.EBADMSG, f"'{error.filename}' is in a manifest and not there")
@@ -201,16 +207,17 @@ def _open_newest(directory, names, step):
     raise FileNotFoundError(errno.ENOENT, f"no whole {what}", directory)
 
 
-def _open_all(version, files):
+def _open_all(version, files, watch):
     first = Slot(files[min(files)], min(files)).head
     absent = [rank for rank in range(first.world) if rank not in files]
     if absent:
         raise FileNotFoundError(errno.ENOENT, f"rank {absent[0]} of {first.world} has no file",
                                 files[min(files)])
     slots = [Slot(files[rank], rank) for rank in range(first.world)]
+    passed = watch(sum(slot.head.data_bytes for slot in slots)) if watch else None
     for rank, slot in enumerate(slots):
         head = slot.head
         if (head.rank, head.world, (head.round, head.step)) != (rank, first.world, version):
             raise Error(errno.EBADMSG, f"'{slot.path}' is of another snapshot")
-        slot.verify()
+        slot.verify(passed)
     return slots

@@ -202,10 +202,12 @@ class Reader(StorageReader):
         if checkpoint_id is not None:
             self.step, self._slots = _step_of(checkpoint_id), []
 
-    def open(self) -> None:
-        """Finds and verifies the version; FileNotFoundError when there is none."""
+    def open(self, watch: typing.Callable[[int], typing.Callable[[int], None]] | None = None) -> None:
+        """Finds and verifies the version; FileNotFoundError when there is none. watch, if given, is
+        told how many bytes that are, and gives what is told how many have been verified.
+        """
         if not self._slots:
-            slots = _slots.open_version(self._directory, self.step)
+            slots = _slots.open_version(self._directory, self.step, watch)
             self.step = slots[0].head.step
             # The own first: it counts where several ranks have the same box.
             self._slots = sorted(slots, key=lambda slot: slot.head.rank != self._rank)

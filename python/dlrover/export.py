@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 
 import torch
 from torch.distributed.checkpoint import FileSystemWriter
@@ -21,11 +22,38 @@ from ._checkpoint import Error
 from .dcp import Reader
 
 
-class _Planner(SavePlanner):
-    """Hands out what the reader has; nothing is left to plan."""
+class _Bar:
+    """How far it is, on a terminal's standard error, as dlrover ckpt verify shows it."""
 
-    def __init__(self, reader):
-        self._reader = reader
+    WIDTH, EVERY = 30, 0.1  # characters, seconds
+
+    def __init__(self, what, total):
+        self._what, self._total, self._passed, self._drawn = what, max(total, 1), 0, 0.0
+
+    def passed(self, size):
+        """So many bytes more."""
+        now = time.monotonic()
+        self._passed = min(self._passed + size, self._total)
+        if not sys.stderr.isatty() or (self._passed < self._total
+                                       and now - self._drawn < self.EVERY):
+            return
+        self._drawn = now
+        full = self.WIDTH * self._passed // self._total
+        print(f"\r{self._what} [{'#' * full:{self.WIDTH}}] {100 * self._passed // self._total:3} %",
+              end="", file=sys.stderr, flush=True)
+
+    @staticmethod
+    def clear():
+        """Makes room on the line for other words."""
+        if sys.stderr.isatty():
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+class _Planner(SavePlanner):
+    """Hands out what the reader has; nothing is left to plan. passed is told how much."""
+
+    def __init__(self, reader, passed):
+        self._reader, self._passed = reader, passed
 
     def set_up_planner(self, state_dict, storage_meta=None, is_coordinator=False):
         pass
@@ -41,8 +69,11 @@ class _Planner(SavePlanner):
 
     def resolve_data(self, write_item):
         if write_item.type == WriteItemType.BYTE_IO:
+            self._passed(write_item.bytes_io_data.nbytes)
             return self._reader.value(write_item.index.fqn)
-        return self._reader.chunk(write_item.index).clone()
+        chunk = self._reader.chunk(write_item.index).clone()
+        self._passed(chunk.numel() * chunk.element_size())
+        return chunk
 
 
 def _items(found, where):
@@ -66,8 +97,10 @@ def to_dcp(directory: str | os.PathLike, output: str | os.PathLike,
            step: int | None = None) -> Reader:
     """Writes it; the reader, whose step says which one it was."""
     reader = Reader(directory, step, rank=0)
+    reader.open(lambda total: _Bar("verify", total).passed)
     metadata = reader.read_metadata()
-    writer, planner = FileSystemWriter(output), _Planner(reader)
+    bar = _Bar("export", sum(region.used for _, region, _ in reader.where.values()))
+    writer, planner = FileSystemWriter(output), _Planner(reader, bar.passed)
     writer.reset(output)
     writer.set_up_storage_writer(True)
     plans = [writer.prepare_local_plan(plan)
@@ -75,6 +108,7 @@ def to_dcp(directory: str | os.PathLike, output: str | os.PathLike,
     results = [writer.write_data(plan, planner).wait()
                for plan in writer.prepare_global_plan(plans)]
     writer.finish(metadata, results)
+    bar.clear()
     return reader
 
 
@@ -89,6 +123,7 @@ def main() -> None:
     try:
         reader = to_dcp(args.directory, args.output, args.step)
     except (Error, OSError, ValueError) as error:
+        _Bar.clear()
         sys.exit(f"dlrover ckpt: {error}")
     print(f"step {reader.step}: every byte is right; exported to {args.output}")
 
