@@ -139,6 +139,27 @@ result() { output "$1" | grep -x "done: sum $2"; }
     wait_until '[ -z "$(job_mounts n1 n2 n3 n4 n5)" ]'
 }
 
+@test "an srun that ends with 0 and has started no task is no success: the round is tried again" {
+    job_file srun <<'SH'
+#!/bin/bash
+if [[ " $* " == *" --distribution=arbitrary "* ]] && mkdir "$HOME/gave-up"; then exit 0; fi
+exec "$(PATH=${PATH#*:} type -P srun)" "$@"
+SH
+    job_file again.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j
+#SBATCH --dlrover=on
+export PATH=$HOME/fake:$PATH
+srun echo it ran
+SH
+    alice bash -c 'cd; mkdir fake; mv srun fake; chmod 755 fake/srun'
+    job=$(submit -N2 again.sh)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(output "$job" | grep -cx "it ran")" -eq 2 ]
+    [ "$(events "$job" 'select(.event=="round_end")|[.why,.cause]')" = \
+        '["srun ended with code 0 and has started no task","program"]' ]
+}
+
 @test "a mistake gets one line that names it, and nothing is started" {
     run alice sbatch -N2 --dlrover=maybe --wrap true
     [ "$status" -ne 0 ]
