@@ -87,7 +87,7 @@ mounted() { on "$1" findmnt -rn "/run/dlrover/3001-$2" >/dev/null; }
 containers_can_be_made() {
     on "$1" bash -c 'touch /run/try; for cpu in $(seq 0 "$(($(nproc --all) - 1))"); do
             taskset -c "$cpu" unshare --mount=/run/try true 2>/dev/null || continue
-            umount /run/try; exec taskset -acp "$cpu" "$(pidof slurmd)"
+            umount /run/try; exec taskset -acp "$cpu" "$(pgrep -ox slurmd)"
         done; exit 1'
 }
 # slurm_containers NODE...: each job has a /tmp and a /dev/shm of its own there from now on
@@ -108,7 +108,7 @@ inside() { on "$1" sh -c 'nsenter -m -t "$(pgrep -of "python3 count.py\$")" -- "
 @test "in a container of Slurm's a job has the same tmpfs, and leaves nothing behind" {
     slurm_containers n1 n2
     on n1 dlrover doctor --checks=container | grep "the job's tmpfs in /run/dlrover is mounted in its container, too"
-    job=$(start -N2 -w n1,n2)
+    job=$(start -N2 -w n1,n2 --dlrover-heartbeat=500ms:10) # both nodes may share a CPU
     saved "$job"
     inside n2 touch /dev/shm/inside
     refused on n2 test -e /dev/shm/inside # it is a container
