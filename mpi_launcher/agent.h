@@ -402,6 +402,9 @@ int32_t dlr_agent_room_slot(const struct dlr_agent *a, unsigned i);
  */
 int dlr_agent_room_check(struct dlr_agent *a, int32_t rank, unsigned slots,
                          uint64_t bytes, struct dlr_err *err);
+/* The same of one that is made here before a round, beside all that is here. */
+int dlr_agent_room_beside(struct dlr_agent *a, int32_t rank, uint64_t bytes,
+                          struct dlr_err *err);
 
 /* --- agent_ranks.c ------------------------------------------------------------------ */
 

@@ -238,7 +238,8 @@ void dlr_agent_bring_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
         no_room(a, rank, -EIO, "no data process on this node");
         return;
     }
-    if (dlr_agent_room_check(a, rank, 1, bytes, &err) < 0) {
+    if ((make ? dlr_agent_room_beside(a, rank, bytes, &err)
+              : dlr_agent_room_check(a, rank, 1, bytes, &err)) < 0) {
         no_room(a, rank, err.code, err.text);
         return;
     }

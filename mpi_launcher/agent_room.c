@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include "mpi_launcher/agent.h"
 #include "mpi_launcher/agent_budget.h"
 
@@ -86,4 +89,22 @@ int dlr_agent_room_check(struct dlr_agent *a, int32_t rank, unsigned slots,
             all, dlr_agent_room_taken(a, slots > 1 ? rank : -1, &others), &all))
         all = UINT64_MAX;
     return dlr_budget_check(&budget, rank, slots, bytes, others, all, err);
+}
+
+/* Ranks have not asked for their slots yet when this is made: what counts is what lies here. */
+int dlr_agent_room_beside(struct dlr_agent *a, int32_t rank, uint64_t bytes,
+                          struct dlr_err *err)
+{
+    struct dlr_budget budget = {.option = a->job.ckpt_mem,
+                                .there = dlr_store_used(a->dir_fd)};
+    uint64_t others = budget.there;
+    struct stat st;
+    char name[32];
+
+    if (dlr_store_name(rank, DLR_STORE_BROUGHT, name, sizeof(name)) == 0 &&
+        fstatat(a->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        others -= (uint64_t)st.st_blocks * 512;
+    dlr_budget_look("", &budget);
+    return dlr_budget_check(&budget, rank, 1, bytes, dlr_agent_room_slots(a), others,
+                            err);
 }

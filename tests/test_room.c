@@ -16,7 +16,8 @@
 
 static struct dlr_agent a;
 static struct dlr_agent_rank asked;
-static uint64_t awaited;
+static uint64_t awaited, there;
+static unsigned counted;
 
 /* --- instead of other files ---------------------------------------------------------------- */
 
@@ -28,11 +29,17 @@ int dlr_budget_check(const struct dlr_budget *budget, int32_t rank, unsigned slo
                      struct dlr_err *err)
 {
     awaited = budget->awaited;
+    there = all_others;
+    counted = others;
     return 0;
 }
 uint64_t dlr_store_used(int dirfd)
 {
-    return 0;
+    return 4000;
+}
+int dlr_store_name(int32_t rank, unsigned slot, char *buf, size_t size)
+{
+    return dlr_format(buf, size, "r%d.s%u", rank, slot);
 }
 uint64_t dlr_agent_bring_others(const struct dlr_agent *agent, int32_t but)
 {
@@ -89,10 +96,28 @@ static void what_others_will_keep_here_is_awaited_once(void **state)
     }
 }
 
+/* Before a round no rank has asked for its slots, and they are there. */
+static void what_is_made_before_a_round_is_beside_all_that_is_here(void **state)
+{
+    int32_t own[] = {0, 1}, accept[] = {0, 1, 2};
+    struct dlr_agent_node me = {.ranks = own, .nranks = 2};
+
+    memset(&a, 0, sizeof(a));
+    a.dir_fd = -1;
+    a.round.nodes = &me;
+    a.round.accept = accept;
+    a.round.naccept = 3;
+    assert_int_equal(dlr_agent_room_beside(&a, 9, 100, NULL), 0);
+    assert_int_equal(there, 4000);
+    assert_int_equal(counted, 3);
+    assert_int_equal(awaited, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_others_will_keep_here_is_awaited_once),
+        cmocka_unit_test(what_is_made_before_a_round_is_beside_all_that_is_here),
     };
 
     return cmocka_run_group_tests_name("room", tests, NULL, NULL);
