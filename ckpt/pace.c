@@ -12,6 +12,7 @@
 #define LISTEN_EVERY 1024  /* the same, once enough were seen: they are seen anew */
 #define LISTEN_STEP_NS 2e9 /* copies do not stop for the length of longer ones */
 #define LISTEN_STEPS 9     /* one that has begun before, and those that are judged */
+#define LISTEN_MS 18000    /* nine of the longest; they may grow meanwhile */
 
 void dlr_bucket_rate(struct dlr_bucket *b, uint64_t rate, int64_t now_ns)
 {
@@ -64,20 +65,25 @@ static bool judge(struct dlr_pace *p)
     return true;
 }
 
+static bool end_listening(struct dlr_pace *p)
+{
+    p->listen = 0;
+    p->rate = p->rate_before;
+    p->busy = 0;
+    return true;
+}
+
 /* Where a copy is always on its way nobody knows how long a step is without one: copies all but stop
  * for a few steps. True when the rate has changed.
  */
-static bool listen(struct dlr_pace *p, double ns, unsigned steps, bool busy)
+static bool listen(struct dlr_pace *p, double ns, unsigned steps, bool busy,
+                   int64_t now_ns)
 {
     if (p->listen > 0) {
         if (p->listen < LISTEN_STEPS)
             follow(&p->quiet_ns, &p->quiet, ns, steps);
         p->listen -= steps < p->listen ? steps : p->listen;
-        if (p->listen > 0)
-            return false;
-        p->rate = p->rate_before;
-        p->busy = 0;
-        return true;
+        return (p->listen == 0 || now_ns >= p->listen_until_ns) && end_listening(p);
     }
     p->unheard = busy ? p->unheard + steps : 0;
     if (p->unheard < (p->quiet < QUIET_MIN ? LISTEN_AFTER : LISTEN_EVERY) ||
@@ -85,12 +91,14 @@ static bool listen(struct dlr_pace *p, double ns, unsigned steps, bool busy)
         return false;
     p->unheard = 0;
     p->listen = LISTEN_STEPS;
+    p->listen_until_ns = now_ns + LISTEN_MS * INT64_C(1000000);
     p->rate_before = p->rate;
     p->rate = (uint64_t)(p->link * SLOWEST);
     return true;
 }
 
-bool dlr_pace_see(struct dlr_pace *p, uint64_t step, int64_t at_ns, bool sending)
+bool dlr_pace_see(struct dlr_pace *p, uint64_t step, int64_t at_ns, bool sending,
+                  int64_t now_ns)
 {
     bool busy = p->sending, listens, changed;
     unsigned steps;
@@ -105,14 +113,14 @@ bool dlr_pace_see(struct dlr_pace *p, uint64_t step, int64_t at_ns, bool sending
     }
     p->sending = p->sending || sending;
     if (step == p->step)
-        return false;
+        return p->listen > 0 && now_ns >= p->listen_until_ns && end_listening(p);
     steps = (unsigned)(step - p->step);
     ns = (double)(at_ns - p->at_ns) / (double)steps;
     p->step = step;
     p->at_ns = at_ns;
     p->sending = sending;
     listens = p->listen > 0;
-    changed = listen(p, ns, steps, busy);
+    changed = listen(p, ns, steps, busy, now_ns);
     if (listens || changed)
         return changed;
     if (busy || (sending && steps > 1))

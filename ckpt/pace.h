@@ -30,13 +30,15 @@ struct dlr_pace {
     uint64_t rate;            /* 0: any */
     unsigned unheard;         /* steps in a row beside a copy */
     unsigned listen; /* steps that copies still all but stop for, to hear one alone */
-    uint64_t rate_before; /* in force again after those */
+    int64_t listen_until_ns; /* or until then */
+    uint64_t rate_before;    /* in force again after that */
 };
 
-/* The newest step, when it began, and whether a copy is on its way now; to be called when one
- * begins and ends, and every now and then. True when the rate has changed.
+/* The newest step, when it began, whether a copy is on its way now, and what time that is; to be
+ * called when one begins and ends, and every now and then. True when the rate has changed.
  */
-bool dlr_pace_see(struct dlr_pace *p, uint64_t step, int64_t at_ns, bool sending);
+bool dlr_pace_see(struct dlr_pace *p, uint64_t step, int64_t at_ns, bool sending,
+                  int64_t now_ns);
 /* So much went out in so long, at the rate in force. */
 void dlr_pace_sent(struct dlr_pace *p, uint64_t bytes, int64_t ns);
 

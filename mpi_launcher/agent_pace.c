@@ -37,7 +37,7 @@ void dlr_agent_pace_look(struct dlr_agent *a)
             page = a->ranks[i]->page;
     if (!page || page->begun_step == DLR_PAGE_NEVER ||
         !dlr_pace_see(p, page->begun_step, (int64_t)page->progress_ns,
-                      a->pacing.sends > 0))
+                      a->pacing.sends > 0, dlr_now_ns()))
         return;
     dlr_info("%s: copies go at %.3g MB/s (0: any): a step takes %.3g ms beside one and "
              "%.3g ms alone",

@@ -67,7 +67,7 @@ static bool steps(struct training *t, unsigned n, double ms, bool sending)
 
     for (unsigned i = 0; i < n; i++) {
         t->now += (int64_t)(ms * MS);
-        changed |= dlr_pace_see(&t->p, ++t->step, t->now, sending);
+        changed |= dlr_pace_see(&t->p, ++t->step, t->now, sending, t->now);
     }
     return changed;
 }
@@ -139,6 +139,39 @@ static void copies_without_end_stop_for_a_few_steps_to_hear_one(void **state)
     assert_in_range((uint64_t)slowest, 30000000, 200000000);
 }
 
+/* The program begins with something longer, as an evaluation, when copies have all but stopped. */
+static void copies_go_on_when_a_step_does_not_end(void **state)
+{
+    struct training t = {0};
+    int64_t stopped;
+
+    while (!t.p.listen) {
+        dlr_pace_sent(&t.p, 1000 * MIB, 1000 * MS);
+        steps(&t, 1, 100, true);
+        assert_true(t.step < 100);
+    }
+    stopped = t.now;
+    assert_int_equal(t.p.rate, 1000 * MIB / 64);
+    assert_false(dlr_pace_see(&t.p, t.step, t.now, true, stopped + 17999 * MS));
+    assert_true(dlr_pace_see(&t.p, t.step, t.now, true, stopped + 18000 * MS));
+    assert_int_equal(t.p.rate, 0);
+    assert_false(dlr_pace_see(&t.p, t.step, t.now, true, stopped + 18200 * MS));
+}
+
+/* The same of steps that do end, each after longer than the whole would take. */
+static void copies_go_on_when_steps_grow(void **state)
+{
+    struct training t = {0};
+
+    while (!t.p.listen) {
+        dlr_pace_sent(&t.p, 1000 * MIB, 1000 * MS);
+        steps(&t, 1, 100, true);
+        assert_true(t.step < 100);
+    }
+    assert_true(steps(&t, 1, 20000, true));
+    assert_int_equal(t.p.rate, 0);
+}
+
 static void a_round_begins_anew_but_knows_the_link(void **state)
 {
     struct training t = {0};
@@ -147,7 +180,7 @@ static void a_round_begins_anew_but_knows_the_link(void **state)
     steps(&t, 10, 100, false);
     steps(&t, 10, 300, true);
     assert_true(t.p.rate > 0);
-    dlr_pace_see(&t.p, 3, t.now, false); /* restored from step 3 */
+    dlr_pace_see(&t.p, 3, t.now, false, t.now); /* restored from step 3 */
     assert_int_equal(t.p.rate, 0);
     assert_int_equal(t.p.quiet, 0);
     assert_true(t.p.link > 0);
@@ -161,6 +194,8 @@ int main(void)
         cmocka_unit_test(copies_that_are_felt_go_slower_until_they_are_not),
         cmocka_unit_test(nothing_is_judged_before_enough_was_seen),
         cmocka_unit_test(copies_without_end_stop_for_a_few_steps_to_hear_one),
+        cmocka_unit_test(copies_go_on_when_a_step_does_not_end),
+        cmocka_unit_test(copies_go_on_when_steps_grow),
         cmocka_unit_test(a_round_begins_anew_but_knows_the_link),
     };
 
