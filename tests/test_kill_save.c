@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "ckpt/slot_meta.h"
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "tests/kill_data.h"
@@ -76,13 +77,17 @@ static struct dlr_slot *read_of(struct disk *d, unsigned i, uint64_t step)
     return NULL;
 }
 
+/* Its slots are free again, and hold nothing that the next one could find there. */
 static void forget_read(void *arg)
 {
     struct disk *d = arg;
 
     for (unsigned i = 0; i < N; i++)
-        for (unsigned k = 0; k < 2; k++)
+        for (unsigned k = 0; k < 2; k++) {
             dlr_slot_set_state(d->dst[i][k], DLR_SLOT_DEAD);
+            memset((char *)dlr_slot_base(d->dst[i][k]) + DLR_SLOT_PAGE, 0x5a,
+                   dlr_slot_bytes(d->dst[i][k]) - DLR_SLOT_PAGE);
+        }
 }
 
 /* The reader's answers: 0 when it has read all ranks of step, -1 when it is dead. */

@@ -182,12 +182,16 @@ static struct dlr_slot *made_of(struct set *s)
     return slot;
 }
 
+/* Its slots are free again, and hold nothing that the next one could find there. */
 static void forget_made(void *arg)
 {
     struct set *s = arg;
 
-    for (unsigned k = 0; k < 2; k++)
+    for (unsigned k = 0; k < 2; k++) {
         dlr_slot_set_state(s->made[k], DLR_SLOT_DEAD);
+        memset((char *)dlr_slot_base(s->made[k]) + DLR_SLOT_PAGE, 0x5a,
+               dlr_slot_bytes(s->made[k]) - DLR_SLOT_PAGE);
+    }
 }
 
 /* The holder makes the lost member's slot of the other one and its own shard. */
