@@ -168,7 +168,7 @@ PYTHON
 @test "the README names what is there, and options as the sources have them" {
     while read -r path; do
         [[ -e $path || -e docs/$path ]] || { echo "README.md links to '$path'"; return 1; }
-    done < <(grep -oE '\]\([a-z][^):]*\)' README.md docs/*.md | sed -E 's/^[^(]*\(//; s/\)$//' | sort -u)
+    done < <(grep -oE '\]\([a-z][^):]*\)' README.md docs/*.md | sed -E 's/^[^(]*\(//; s/(#.*)?\)$//' | sort -u)
     for option in spares max-restarts heartbeat checks; do
         default=$(sed -nE "s/^ *\{\"$option\", [^,]*, [^,]*, \"([^\"]*)\".*/\1/p" common/jobconf.c)
         grep -qE "^\| \`--dlrover-$option=[^|]*\| $default \|" <(sed 's/\\|/,/g' README.md) || {
