@@ -44,7 +44,7 @@ struct walk {
 static int walk_init(struct walk *w, const struct dlr_slot *slot, const void *meta,
                      size_t bytes, struct dlr_err *err)
 {
-    struct dlr_slot_info info;
+    struct dlr_slot_info info = {0};
     int rc = bytes ? dlr_slot_check_meta(meta, bytes, dlr_slot_bytes(slot), &info, err)
                    : dlr_fail(err, -EBADMSG, "the snapshot's head is corrupt");
 
