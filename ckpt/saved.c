@@ -267,25 +267,18 @@ static void free_heads(struct dlr_saved_head **h)
     free_head(*h);
 }
 
-static int read_head(int fd, struct dlr_saved_head **ret, struct dlr_err *err)
+static int read_head(int fd, struct dlr_saved_head *h, struct dlr_err *err)
 {
-    DLR_CLEANUP(free_heads) struct dlr_saved_head *h = calloc(1, sizeof(*h));
     DLR_AUTO_FREE char *header = NULL;
     uint64_t file = 0;
     int rc;
 
-    if (!h)
-        return dlr_fail(err, -ENOMEM, "out of memory");
     if (fstat(fd, &h->st) < 0)
         return dlr_fail(err, -errno, "cannot look at it: %m");
     rc = read_header(fd, &header, &h->bytes, &file, err);
     if (rc == 0)
         rc = dlr_safetensors_parts(header, h->bytes, &h->parts, &h->n, err);
-    if (rc == 0)
-        rc = compare(h->parts, h->n, header, h->bytes, file, err);
-    if (rc == 0)
-        *ret = DLR_STEAL(h);
-    return rc;
+    return rc < 0 ? rc : compare(h->parts, h->n, header, h->bytes, file, err);
 }
 
 static bool is_same(const struct stat *a, const struct stat *b)
@@ -340,13 +333,18 @@ int dlr_saved_map_by(struct dlr_saved_heads *heads, int fd, int32_t rank,
 {
     const struct dlr_saved_head *known = heads ? find_head(heads, fd) : NULL;
     DLR_CLEANUP(free_heads) struct dlr_saved_head *own = NULL;
-    int rc = known ? 0 : read_head(fd, &own, err);
+    int rc;
 
+    if (known)
+        return join(fd, known->parts, known->n, rank, ret, err);
+    own = calloc(1, sizeof(*own));
+    if (!own)
+        return dlr_fail(err, -ENOMEM, "out of memory");
+    rc = read_head(fd, own, err);
     if (rc < 0)
         return rc;
-    known = known ? known : own;
-    rc = join(fd, known->parts, known->n, rank, ret, err);
-    if (own && heads)
+    rc = join(fd, own->parts, own->n, rank, ret, err);
+    if (heads)
         keep_head(heads, DLR_STEAL(own));
     return rc;
 }
