@@ -234,10 +234,11 @@ void dlr_sup_rebuild_known(struct dlr_sup *s)
 {
     for (unsigned i = 0; i < s->ntransfers; i++) {
         const struct dlr_transfer *t = &s->transfers[i];
-        struct dlr_plan_source *src = &s->plan.sources[t->rank];
+        struct dlr_plan_source *src;
 
         if (!t->brought || !t->started)
             continue;
+        src = &s->plan.sources[t->rank]; /* of a part it is a slot's number */
         free(src->where);
         src->where = strdup(s->members.list[t->to].node.name);
         src->from = DLR_PLAN_NODE;
