@@ -152,6 +152,9 @@ kill_both() {
     [ "$(wc -l <"$BATS_TEST_TMPDIR/sums")" -eq 1 ]
 }
 
+# A worker that is stopped, so that nothing is saved, is not ended by its lease meanwhile.
+still=--dlrover-lease-timer=off
+
 # flip NODE JOB RANK: one byte in the middle of each of the rank's snapshots in that node's memory
 flip() {
     on "$1" find "/run/dlrover/3001-$2" -name "r$3.s*" -exec python3 -c '
@@ -166,7 +169,7 @@ for path in sys.argv[1:]:
 }
 
 @test "a byte flipped in a rank's own snapshots: its partner's are loaded" {
-    job=$(start 1 -N5 --dlrover-checks=none) # which would leave them out at once
+    job=$(start 1 -N5 "$still" --dlrover-checks=none) # which would leave them out at once
     saved "$job"
     on n2 pkill -STOP -x mpi_train # nothing is saved from now on
     [ "$(flip n2 "$job" 1 | wc -l)" -ge 2 ]
@@ -179,7 +182,7 @@ for path in sys.argv[1:]:
 }
 
 @test "a byte flipped in every snapshot of a rank: a start from nothing, no wrong byte" {
-    job=$(start 1 -N5)
+    job=$(start 1 -N5 "$still")
     saved "$job"
     partner=$(events "$job" 'select(.event=="plan").places[]|select(.node=="n2").partner' | tr -d '"')
     on n2 pkill -STOP -x mpi_train
@@ -195,7 +198,7 @@ for path in sys.argv[1:]:
 
 # bats test_tags=production
 @test "no spare left: survivors write the state, the requeued job goes on from it" {
-    job=$(start 0 -N4 $prompt)
+    job=$(start 0 -N4 "$prompt")
     saved "$job"
     "$VC" kill n2
     await "$job" requeue
