@@ -79,7 +79,7 @@ result() { output "$1" | grep -x "done: sum $2"; }
 
 # bats test_tags=production
 @test "no spare left: the job is requeued without the dead node" {
-    job=$(submit -N4 "$prompt" plain.sh --iterations 30 --iter-ms 100)
+    job=$(submit -N4 "$SHORT_SILENCE" plain.sh --iterations 30 --iter-ms 100)
     await "$job" running
     "$VC" kill n2
     await "$job" requeue

@@ -113,7 +113,7 @@ batch_host_first() {
 }
 
 @test "xor:2 and no spare: what is lost is made again and written before the requeue" {
-    job=$(submit --dlrover=on -N4 "$prompt" --dlrover-redundancy=xor:2 train.sh $STEPS "$name")
+    job=$(submit --dlrover=on -N4 "$SHORT_SILENCE" --dlrover-redundancy=xor:2 train.sh $STEPS "$name")
     saved "$job"
     batch_host_first "$job"
     kill_places "$job" 1

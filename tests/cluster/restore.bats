@@ -274,7 +274,7 @@ nothing_written() {
 }
 
 @test "what was marked bad stays so after a requeue" {
-    job=$(submit -N2 --dlrover=on --dlrover-name=rows "$prompt" --dlrover-persist-every=5 --dlrover-persist-keep=40 \
+    job=$(submit -N2 --dlrover=on --dlrover-name=rows "$SHORT_SILENCE" --dlrover-persist-every=5 --dlrover-persist-keep=40 \
         --export=ALL,MARKED=1 rows.sh 2000 log.marked)
     # Bad ones are on the disk, too.
     await "$job" "e['event']=='marked_bad'" >/dev/null

@@ -117,7 +117,7 @@ second_place() { events "$1" 'select(.event=="plan").places[1].node' | tail -n 1
 echo "task $SLURM_ARRAY_TASK_ID begins, restart ${SLURM_RESTART_COUNT:-0}"
 srun ./count.sh 40
 SH
-    array=$(submit --array=0-1 "$prompt" array.sh)
+    array=$(submit --array=0-1 "$SHORT_SILENCE" array.sh)
     wait_until '[ "$(task_ids "$array" | wc -l)" -eq 2 ]'
     one=$(task_ids "$array" | head -n 1) two=$(task_ids "$array" | tail -n 1)
     await "$one" running
@@ -324,7 +324,7 @@ echo "third returned $?"
 srun ./count.sh 50 last
 echo "last returned $?"
 SH
-    job=$(submit "$prompt" requeue.sh)
+    job=$(submit "$SHORT_SILENCE" requeue.sh)
     wait_until '[ -s "$(alice_home)/ticks.$job.last" ]'
     "$VC" kill "$(second_place "$job")"
     await "$job" requeue
