@@ -107,7 +107,7 @@ kill_both() {
 }
 
 @test "owner and partner killed together: a clear line, a start from nothing, no wrong byte" {
-    job=$(start 2 -N5)
+    job=$(start 2 -N5 --dlrover-persist-every=off)
     saved "$job"
     owner=$(events "$job" 'select(.event=="plan").places[]|select(.node!="n1" and .partner!="n1")')
     kill_both "$owner"
@@ -182,7 +182,7 @@ for path in sys.argv[1:]:
 }
 
 @test "a byte flipped in every snapshot of a rank: a start from nothing, no wrong byte" {
-    job=$(start 1 -N5 "$still")
+    job=$(start 1 -N5 "$still" --dlrover-persist-every=off)
     saved "$job"
     partner=$(events "$job" 'select(.event=="plan").places[]|select(.node=="n2").partner' | tr -d '"')
     on n2 pkill -STOP -x mpi_train

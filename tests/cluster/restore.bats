@@ -51,6 +51,12 @@ written() {
         sort -n | tail -n 1
 }
 
+# nothing_written JOB: no state of it is on the disk. Such a job says --dlrover-persist-every=off: else a
+# write is due a minute after a run's start.
+nothing_written() {
+    [ -z "$(find "$(alice_home)/.dlrover/job-$1" -name '*.safetensors' -o -name 'manifest*')" ]
+}
+
 # same_rows WORLD FILE STEP: each row of that step has the hash that four ranks logged
 same_rows() {
     diff <(awk -v s="$3" '$1 == 4 && $2 == s {print $3, $4}' "$(alice_home)/log" | sort -u) \
@@ -103,7 +109,8 @@ one_hash_a_step() {
 }
 
 @test "without a spare four ranks lose a node and three go on from the same bits" {
-    job=$(submit -N4 --dlrover=on --dlrover-name=rows --dlrover-min-nodes=3 --export=ALL,WHOLE=1 rows.sh 400 log.less)
+    job=$(submit -N4 --dlrover=on --dlrover-name=rows --dlrover-min-nodes=3 --dlrover-persist-every=off \
+        --export=ALL,WHOLE=1 rows.sh 400 log.less)
     await "$job" "e['event']=='progress' and e['committed']" >/dev/null
     batch=$(ctl squeue -h -j "$job" -o %B)
     node=$(events "$job" 'select(.event=="plan").places[].node' | tr -d '"' | grep -vx "$batch" | tail -n 1)
@@ -115,7 +122,7 @@ one_hash_a_step() {
     # From memory: nothing is on the disk, and no node has more than two of the four copies that each
     # rank needs. What the lost rank had alone can be looked at.
     [ "$(events "$job" 'select(.event=="restored").brought')" -ge 6 ]
-    [ -z "$(find "$(alice_home)/.dlrover/job-$job" -name 'r[0-9]*' -o -name 'manifest*')" ]
+    nothing_written "$job"
     grep -x "peek rank 3 of 4" "$(alice_home)/out.$job"
     alice scancel "$job"
     # Each row of the step restored has the hash that the four had logged; so has every later one.
@@ -159,13 +166,9 @@ for step in sorted(said):
 PY
 }
 
-# nothing_written JOB: no state of it is on the disk
-nothing_written() {
-    [ -z "$(find "$(alice_home)/.dlrover/job-$1" -name 'r[0-9]*' -o -name 'manifest*')" ]
-}
-
 @test "four ranks lose two nodes at once and two go on from memory" {
-    job=$(submit -N4 --dlrover=on --dlrover-name=rows --dlrover-min-nodes=2 --dlrover-mass-silence=1s rows.sh 4000 log.two)
+    job=$(submit -N4 --dlrover=on --dlrover-name=rows --dlrover-min-nodes=2 --dlrover-persist-every=off \
+        --dlrover-mass-silence=1s rows.sh 4000 log.two)
     committed_by "$job" 4
     # Neither the batch host nor each other's partners: the two that are left have everything.
     batch=$(ctl squeue -h -j "$job" -o %B)
@@ -210,7 +213,8 @@ nothing_written() {
     # It is gone for us, not for Slurm.
     touch "$BATS_FILE_TMPDIR/patient"
     patience 300
-    job=$(submit -N4 --dlrover=on --dlrover-name=rows --dlrover-min-nodes=3 --dlrover-mass-silence=1s rows.sh 4000 log.back)
+    job=$(submit -N4 --dlrover=on --dlrover-name=rows --dlrover-min-nodes=3 --dlrover-persist-every=off \
+        --dlrover-mass-silence=1s rows.sh 4000 log.back)
     committed_by "$job" 4
     batch=$(ctl squeue -h -j "$job" -o %B)
     node=$(events "$job" 'select(.event=="plan").places[].node' | tr -d '"' | grep -vx "$batch" | tail -n 1)
@@ -236,7 +240,7 @@ nothing_written() {
     touch "$BATS_FILE_TMPDIR/patient"
     patience 300
     job=$(submit -N4 --dlrover=on --dlrover-name=rows --dlrover-min-nodes=3 --dlrover-redundancy=xor:2 \
-        --dlrover-mass-silence=1s rows.sh 4000 log.parity)
+        --dlrover-persist-every=off --dlrover-mass-silence=1s rows.sh 4000 log.parity)
     committed_by "$job" 4
     batch=$(ctl squeue -h -j "$job" -o %B)
     node=$(events "$job" 'select(.event=="plan").places[].node' | tr -d '"' | grep -vx "$batch" | tail -n 1)
@@ -292,11 +296,12 @@ nothing_written() {
 }
 
 @test "an older version in memory is there when all newer ones are marked bad" {
-    job=$(submit -N2 --dlrover=on --dlrover-name=rows --export=ALL,VETTED=1 rows.sh 90 log.vetted)
+    job=$(submit -N2 --dlrover=on --dlrover-name=rows --dlrover-persist-every=off --export=ALL,VETTED=1 \
+        rows.sh 90 log.vetted)
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     [ "$(restored "$job")" -lt 30 ]
     [ "$(restored "$job")" -gt 0 ]
-    [ -z "$(find "$(alice_home)/.dlrover/job-$job" -name 'r[0-9]*' -o -name 'manifest*')" ]
+    nothing_written "$job"
     one_hash_a_step log.vetted
 }
 
