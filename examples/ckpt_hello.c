@@ -2,7 +2,8 @@
 /* The checkpoint library in one page: a counter that goes on where it was stopped.
  *
  *     cc ckpt_hello.c $(pkg-config --cflags --libs dlrover) -o ckpt_hello
- *     ./ckpt_hello 1000        # press Ctrl-C, start it again
+ *     export DLROVER_CKPT_EVERY=1  # else as often as 0.1 % of its time allows: rarely, its steps are short
+ *     ./ckpt_hello 1000            # press Ctrl-C, start it again
  *
  * Started by srun --dlrover=on the same program keeps its snapshots in memory, on two nodes.
  */
