@@ -29,7 +29,19 @@ srun python3 work.py
 SH
 }
 teardown_file() { cluster_down; }
-teardown() { heal_cluster; }
+teardown() {
+    heal_cluster
+    as_at_first
+}
+
+# as_at_first: what tests change on the nodes for their jobs
+as_at_first() {
+    local node
+    for node in n1 n2; do
+        on "$node" sh -c "rm -f /dev/shm/full; mount -o remount,size=2g /dev/shm"
+        on "$node" sed -i 's/ job-tmpfs=off//; s/ job-tmpfs-size=[^ ]*//' /etc/slurm/plugstack.conf
+    done
+}
 
 refused() { ! "$@"; }
 as_alice() { local node=$1; shift; "$VC" exec --user alice "$node" -- "$@"; }
@@ -105,10 +117,7 @@ within() { # CONDITION...: waits until it is met
     finish "$job"
     [ -z "$(events "$job" 'select(.event=="name_taken" or .event=="node_dead")')" ]
     within no_mounts
-    for node in n1 n2; do
-        bob "$node" sh -c "rm -r $usual /dev/shm/full"
-        on "$node" mount -o remount,size=2g /dev/shm
-    done
+    for node in n1 n2; do bob "$node" sh -c "rm -r $usual /dev/shm/full"; done
 }
 
 @test "without a tmpfs of its own: names taken in /dev/shm are stepped around, told, and left to their owner" {
@@ -150,8 +159,6 @@ within() { # CONDITION...: waits until it is met
     grep -F "nothing is saved from now on" "$(alice_home)/out.$job"
     [ -z "$(events "$job" 'select(.event=="round_end" or .event=="worker_exit" or .event=="saving")')" ]
     bob n2 rm /dev/shm/full
-    on n2 mount -o remount,size=2g /dev/shm
-    for node in n1 n2; do on "$node" sed -i 's/ job-tmpfs=off$//' /etc/slurm/plugstack.conf; done
 }
 
 # has_room NODE SIZE: what job-tmpfs-size is there for jobs that begin from now on, "" as at first

@@ -10,10 +10,11 @@ PROFILE=${DLROVER_PROFILE:-plain}
 export VCLUSTER_DIR=${BATS_FILE_TMPDIR:-/tmp}/vc
 WAIT=${DLROVER_TEST_WAIT:-90} # seconds: the limit of every wait below
 
-# For jobs that lose one node more than they can spare: that is waited for, 10 s by default. Not where the
-# batch host is lost, whose supervisor may live longer than its cable.
+# For jobs that lose one node more than they can spare: that is waited for, 10 s by default. Long enough for
+# a machine that stands still for some seconds to lose nobody. Not where the batch host is lost, whose
+# supervisor may live longer than its cable.
 # shellcheck disable=SC2034 # read by those that load this
-SHORT_SILENCE=--dlrover-mass-silence=2s
+SHORT_SILENCE=--dlrover-mass-silence=4s
 
 need_stage() {
     [[ -e $STAGE/opt/dlrover/lib/slurm/spank_dlrover.so ]] && return
