@@ -64,6 +64,8 @@ lose_two() {
 
 @test "DCP: save and load take Writer and Reader, with a group, without and with cached plans" {
     ranks 2 calls
+    rm -r "$DLROVER_CKPT_DIR"
+    ranks 1 chosen
 }
 
 @test "DCP: what is not in place is copied, or refused by name" {

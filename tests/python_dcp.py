@@ -147,6 +147,16 @@ def calls():
     writer.close()
 
 
+def chosen():
+    """Each step is saved that the caller of dcp.save chose, also with the default said aloud."""
+    os.environ["DLROVER_CKPT_EVERY"] = "auto"
+    writer, state = dlrover.dcp.Writer(), {"w": torch.zeros(3)}
+    for step in range(1, 31):
+        dcp.save(state, checkpoint_id=f"step-{step}", storage_writer=writer, no_dist=True)
+        assert writer.saved, step
+    writer.close()
+
+
 def joined(step):
     """More ranks than saved it, from the files and as the library loads it under a job."""
     for load in ("restore", "_restore_from_memory"):

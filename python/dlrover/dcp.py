@@ -84,12 +84,13 @@ class Writer(StorageWriter):
     the next save waits until the last one has let go of the buffers. options are those of
     Checkpoint.
     Under a job, a step of which no save is due is not saved (saved says so). Without one each is,
-    where neither every nor DLROVER_CKPT_EVERY says otherwise.
+    where neither every nor a number in DLROVER_CKPT_EVERY says otherwise.
     """
 
     def __init__(self, directory: str | os.PathLike | None = None, staged: bool = False,
                  **options: typing.Any) -> None:
-        if "every" not in options and not os.environ.get("DLROVER_CKPT_EVERY"):
+        if ("every" not in options
+                and os.environ.get("DLROVER_CKPT_EVERY", "") in ("", "auto")):
             options["every"] = 1  # who calls dcp.save() has chosen the step
         self._ck = Checkpoint(directory, **options)
         self._staged = staged
