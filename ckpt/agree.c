@@ -20,17 +20,18 @@
 #include "common/str.h"
 
 #define MAGIC 0x31414c44u /* "DLA1" */
-#define LOOK_MS                                                                        \
-    100 /* nothing tells that another node has written to a shared directory */
+/* Nothing tells that another node has written to a shared directory. */
+#define LOOK_MS 100
+#define BEATS 8 /* words of one that works, within the limit */
 #define NAME_ROOM 32
 
-enum verdict { ASKED = 1, SOUND = 2, UNSOUND = 3, NONE = 4 };
+enum verdict { ASKED = 1, SOUND = 2, UNSOUND = 3, NONE = 4, READING = 5 };
 
 /* What a rank says; of a decision the numbers of all ranks follow. Then the CRC32C of all that. */
 struct word {
     uint32_t magic, rank, world, verdict;
     uint32_t made_by; /* ranks of the version */
-    uint32_t beat;    /* rank 0 goes on working */
+    uint32_t beat;    /* another with each word: who says the same goes on working */
     uint64_t nonce;   /* of who says it, in this start */
     uint64_t asked;   /* of an answer: rank 0's */
     uint64_t step;
@@ -41,6 +42,8 @@ struct talk {
     const struct dlr_agree *a;
     struct word own;
     uint64_t *heard; /* of rank 0: [world], 0: nothing yet */
+    uint32_t *beats; /* of rank 0: [world], of the last words */
+    int64_t said_ms; /* the last word */
     int watch;       /* of the directory, -1: there is none */
     unsigned limit_ms;
     int64_t deadline_ms;
@@ -73,6 +76,7 @@ static int say(struct talk *t, enum verdict verdict)
         return -ENOMEM;
     t->own.verdict = verdict;
     t->own.beat++;
+    t->said_ms = dlr_now_ms();
     memcpy(text, &t->own, sizeof(t->own));
     if (bytes > sizeof(t->own))
         memcpy(text + sizeof(t->own), t->heard, heard);
@@ -87,6 +91,15 @@ static int say(struct talk *t, enum verdict verdict)
     if (rc == 0 && renameat(t->a->dirfd, other, t->a->dirfd, name) < 0)
         rc = -errno;
     return rc;
+}
+
+/* The same word again, when it is time. One that cannot be said costs no more than the others' time. */
+static void say_again(void *arg)
+{
+    struct talk *t = arg;
+
+    if (dlr_now_ms() - t->said_ms >= t->a->limit_ms / BEATS)
+        say(t, t->own.verdict);
 }
 
 /* What rank says, if it is one of as many as we are; its place in a decision is *ret_heard. */
@@ -149,17 +162,18 @@ static int watch(int dirfd)
     return dlr_steal_fd(&fd);
 }
 
-/* --- rank 0 ---------------------------------------------------------------------------- */
-
-/* The files of a version that a rank of this world looks at. */
-static bool check_share(const struct dlr_agree *a, uint32_t rank, uint64_t step,
-                        uint32_t made_by)
+/* The files of a version that a rank of this world looks at, while others learn that this one goes on. */
+static bool check_share(struct talk *t, uint32_t rank)
 {
-    for (uint64_t r = rank; r < made_by; r += (uint32_t)a->world)
-        if (a->check(a->arg, (int)r, step, made_by) < 0)
+    const struct dlr_alive alive = {say_again, t};
+
+    for (uint64_t r = rank; r < t->own.made_by; r += (uint32_t)t->a->world)
+        if (t->a->check(t->a->arg, (int)r, t->own.step, t->own.made_by, &alive) < 0)
             return false;
     return true;
 }
+
+/* --- rank 0 ---------------------------------------------------------------------------- */
 
 /* Takes the answers that have come. How many ranks have not answered; *ret_sound becomes false with
  * the first that found something corrupt.
@@ -173,14 +187,18 @@ static unsigned take_answers(struct talk *t, bool *answered, bool *ret_sound)
     for (uint32_t k = 1; k < (uint32_t)t->a->world; k++) {
         if (answered[k])
             continue;
-        answered[k] = listen_to(t, k, &w, &nothing) && w.asked == t->own.nonce &&
-                      w.step == t->own.step;
-        left += !answered[k];
-        if (!answered[k])
+        left++;
+        if (!listen_to(t, k, &w, &nothing) || w.asked != t->own.nonce ||
+            w.step != t->own.step || w.beat == t->beats[k])
             continue;
+        t->beats[k] = w.beat;
+        wait_from_now(t);
+        if (w.verdict == READING)
+            continue;
+        answered[k] = true;
+        left--;
         t->heard[k] = w.nonce;
         *ret_sound = *ret_sound && w.verdict == SOUND;
-        wait_from_now(t);
     }
     return left;
 }
@@ -194,17 +212,18 @@ static int ask_all(struct talk *t, bool *ret_sound)
 
     if (rc < 0)
         return rc;
-    sound = t->own.made_by > 0 && check_share(t->a, 0, t->own.step, t->own.made_by);
+    memset(t->beats, 0, (size_t)t->a->world * sizeof(*t->beats));
+    sound = t->own.made_by > 0 && check_share(t, 0);
     wait_from_now(t);
     while (take_answers(t, answered, &sound) > 0 && wait_for_words(t))
-        ;
+        say_again(t);
     for (uint32_t k = 1; sound && k < (uint32_t)t->a->world; k++) {
         if (answered[k])
             continue;
         rc = say(t, ASKED); /* those that wait see that it goes on */
         if (rc < 0)
             return rc;
-        sound = check_share(t->a, k, t->own.step, t->own.made_by);
+        sound = check_share(t, k);
     }
     *ret_sound = sound;
     return 0;
@@ -238,9 +257,9 @@ static int answer(struct talk *t, const struct word *question)
     t->own.asked = question->nonce;
     t->own.step = question->step;
     t->own.made_by = question->made_by;
-    return say(t, check_share(t->a, t->own.rank, question->step, question->made_by)
-                      ? SOUND
-                      : UNSOUND);
+    t->own.verdict = READING; /* which is said when it takes long */
+    t->said_ms = dlr_now_ms();
+    return say(t, check_share(t, t->own.rank) ? SOUND : UNSOUND);
 }
 
 static int follow(struct talk *t)
@@ -292,13 +311,15 @@ int dlr_agree_choose(const struct dlr_agree *a, const uint64_t *steps, unsigned 
                      uint64_t *ret_step, uint32_t *ret_world, struct dlr_err *err)
 {
     DLR_AUTO_FREE uint64_t *heard = calloc((size_t)a->world, sizeof(*heard));
+    DLR_AUTO_FREE uint32_t *beats = calloc((size_t)a->world, sizeof(*beats));
     DLR_AUTO_CLOSE int fd = watch(a->dirfd);
     struct talk t = {
         .a = a,
         .own = {.magic = MAGIC, .rank = (uint32_t)a->rank, .world = (uint32_t)a->world},
         .heard = heard,
+        .beats = beats,
         .watch = fd};
-    int rc = heard ? talk(&t, steps, n) : -ENOMEM;
+    int rc = heard && beats ? talk(&t, steps, n) : -ENOMEM;
 
     if (rc == -ETIMEDOUT)
         return dlr_fail(err, rc, "no word of rank 0 within %u ms", a->limit_ms);

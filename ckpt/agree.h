@@ -11,15 +11,20 @@
 
 #include <stdint.h>
 
+#include "ckpt/slot.h"
 #include "common/err.h"
 
 struct dlr_agree {
     int dirfd, rank, world; /* world >= 2 */
-    unsigned limit_ms; /* for rank 0 while it says nothing new; it waits half of that */
+    unsigned
+        limit_ms; /* for rank 0 while it says nothing; it waits half of that for others */
     /* 0 and how many ranks made the version of step, by the head of rank 0's file. */
     int (*made_by)(void *arg, uint64_t step, uint32_t *ret_world);
-    /* 0: every byte of rank's file of step is right, and it is of so many ranks. Blocking. */
-    int (*check)(void *arg, int rank, uint64_t step, uint32_t world);
+    /* 0: every byte of rank's file of step is right, and it is of so many ranks. Blocking; it calls
+     * alive with each chunk: who reads for long is not taken for one that is gone.
+     */
+    int (*check)(void *arg, int rank, uint64_t step, uint32_t world,
+                 const struct dlr_alive *alive);
     void *arg;
 };
 

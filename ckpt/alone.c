@@ -77,11 +77,11 @@ static int alone_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret, unsigne
     for (int i = 0; i < n && out < max; i++) {
         struct dlr_slot_info info, own;
 
-        if (dlr_alone_map(al->dirfd, 0, steps[i], false, NULL, &info, &ck->err) < 0 ||
+        if (dlr_alone_map(al->dirfd, 0, steps[i], NULL, &info, &ck->err) < 0 ||
             !dlr_alone_all(al->dirfd, info.world, steps[i]))
             continue;
-        if (dlr_alone_map(al->dirfd, ck->conf.rank, steps[i], false, NULL, &own,
-                          &ck->err) < 0 ||
+        if (dlr_alone_map(al->dirfd, ck->conf.rank, steps[i], NULL, &own, &ck->err) <
+                0 ||
             own.world != info.world)
             own.data_bytes = 0;
         ret[out++] = (struct dlr_ckpt_version){0, steps[i], own.data_bytes, info.world};
@@ -94,19 +94,20 @@ static int made_by(void *arg, uint64_t step, uint32_t *ret_world)
     struct dlr_ckpt *ck = arg;
     struct alone *al = ck->mode;
     struct dlr_slot_info info;
-    int rc = dlr_alone_map(al->dirfd, 0, step, false, NULL, &info, NULL);
+    int rc = dlr_alone_map(al->dirfd, 0, step, NULL, &info, NULL);
 
     if (rc == 0)
         *ret_world = info.world;
     return rc;
 }
 
-static int check_file(void *arg, int rank, uint64_t step, uint32_t world)
+static int check_file(void *arg, int rank, uint64_t step, uint32_t world,
+                      const struct dlr_alive *alive)
 {
     struct dlr_ckpt *ck = arg;
     struct alone *al = ck->mode;
     struct dlr_slot_info info;
-    int rc = dlr_alone_map(al->dirfd, rank, step, true, NULL, &info, NULL);
+    int rc = dlr_alone_check(al->dirfd, rank, step, alive, &info, NULL);
 
     if (rc == 0 && info.world != world)
         return -EBADMSG; /* a file of another line of steps */
@@ -119,7 +120,7 @@ static int open_source(void *arg, int rank, struct dlr_slot **ret, struct dlr_er
     struct alone *al = ck->mode;
     struct dlr_slot_info info;
 
-    return dlr_alone_map(al->dirfd, rank, al->newer_than, false, ret, &info, err);
+    return dlr_alone_map(al->dirfd, rank, al->newer_than, ret, &info, err);
 }
 
 static int alone_peek(struct dlr_ckpt *ck, int rank, struct dlr_slot **ret)
@@ -196,7 +197,7 @@ static void choose_alone(struct dlr_ckpt *ck, const uint64_t *steps, unsigned n)
         int rc = made_by(ck, steps[i], &world);
 
         for (uint32_t rank = 0; rc == 0 && rank < world; rank++)
-            rc = check_file(ck, (int)rank, steps[i], world);
+            rc = check_file(ck, (int)rank, steps[i], world, NULL);
         if (rc < 0)
             continue; /* an older one may be whole */
         al->newer_than = steps[i];

@@ -113,7 +113,7 @@ bool dlr_alone_all(int dirfd, uint32_t world, uint64_t step)
     return true;
 }
 
-int dlr_alone_map(int dirfd, int rank, uint64_t step, bool whole, struct dlr_slot **ret,
+int dlr_alone_map(int dirfd, int rank, uint64_t step, struct dlr_slot **ret,
                   struct dlr_slot_info *ret_info, struct dlr_err *err)
 {
     DLR_AUTO_CLOSE int fd = -1;
@@ -133,8 +133,6 @@ int dlr_alone_map(int dirfd, int rank, uint64_t step, bool whole, struct dlr_slo
     rc = dlr_slot_info(slot, ret_info);
     if (rc < 0 || ret_info->rank != rank || ret_info->version.step != step)
         rc = dlr_fail(&why, -EBADMSG, "its head is corrupt or of another snapshot");
-    else if (whole)
-        rc = dlr_slot_verify(slot, &why);
     if (rc < 0 || !ret)
         slot = dlr_slot_unmap(slot);
     if (rc < 0)
@@ -142,6 +140,22 @@ int dlr_alone_map(int dirfd, int rank, uint64_t step, bool whole, struct dlr_slo
     if (ret)
         *ret = slot;
     return 0;
+}
+
+int dlr_alone_check(int dirfd, int rank, uint64_t step, const struct dlr_alive *alive,
+                    struct dlr_slot_info *ret_info, struct dlr_err *err)
+{
+    struct dlr_slot *slot;
+    struct dlr_err why;
+    int rc = dlr_alone_map(dirfd, rank, step, &slot, ret_info, err);
+
+    if (rc < 0)
+        return rc;
+    rc = dlr_slot_verify_alive(slot, alive, &why);
+    dlr_slot_unmap(slot);
+    return rc < 0 ? dlr_fail(err, rc, "rank %d's file of step %" PRIu64 ": %s", rank,
+                             step, why.text)
+                  : 0;
 }
 
 int dlr_alone_remove(int dirfd, int rank, int world, uint64_t from, uint64_t to,

@@ -30,11 +30,13 @@ int dlr_alone_complete(int dirfd, int world, uint64_t **ret_steps, struct dlr_er
 /* Whether each of world ranks has a file of step. */
 bool dlr_alone_all(int dirfd, uint32_t world, uint64_t step);
 
-/* Maps the file of rank and step and checks that it says so. -EBADMSG, -errno. With whole
- * every byte is verified. *ret may be NULL.
- */
-int dlr_alone_map(int dirfd, int rank, uint64_t step, bool whole, struct dlr_slot **ret,
+/* Maps the file of rank and step and checks that it says so. -EBADMSG, -errno. *ret may be NULL. */
+int dlr_alone_map(int dirfd, int rank, uint64_t step, struct dlr_slot **ret,
                   struct dlr_slot_info *ret_info, struct dlr_err *err);
+
+/* Reads it and verifies every byte, telling alive (or NULL) that it goes on. -EBADMSG, -errno. */
+int dlr_alone_check(int dirfd, int rank, uint64_t step, const struct dlr_alive *alive,
+                    struct dlr_slot_info *ret_info, struct dlr_err *err);
 
 /* Removes this rank's files of steps in [from, to), and what a crash left half-written. Rank 0's
  * are also those of ranks that are no more: the world was larger before.

@@ -117,6 +117,14 @@ int dlr_slot_put_meta(struct dlr_slot *slot, const void *meta, size_t bytes,
 /* Verifies meta and every chunk. Blocking: reads all of it. -EBADMSG names chunk or field. */
 int dlr_slot_verify(const struct dlr_slot *slot, struct dlr_err *err);
 
+/* The same, for a caller that tells others that it goes on: f(arg) is called with each chunk; NULL: nobody is. */
+struct dlr_alive {
+    void (*f)(void *arg);
+    void *arg;
+};
+int dlr_slot_verify_alive(const struct dlr_slot *slot, const struct dlr_alive *alive,
+                          struct dlr_err *err);
+
 /* CRC32C (Castagnoli, iSCSI polynomial 0x1EDC6F41, RFC 3720) by ISA-L; crc starts at 0. */
 uint32_t dlr_crc32c(uint32_t crc, const void *buf, size_t size);
 

@@ -307,6 +307,12 @@ int dlr_slot_put_meta(struct dlr_slot *slot, const void *meta, size_t bytes,
 
 int dlr_slot_verify(const struct dlr_slot *slot, struct dlr_err *err)
 {
+    return dlr_slot_verify_alive(slot, NULL, err);
+}
+
+int dlr_slot_verify_alive(const struct dlr_slot *slot, const struct dlr_alive *alive,
+                          struct dlr_err *err)
+{
     struct dlr_slot_info info;
     const void *meta;
     size_t bytes;
@@ -331,6 +337,8 @@ int dlr_slot_verify(const struct dlr_slot *slot, struct dlr_err *err)
             return dlr_fail(err, -EBADMSG, "chunk %" PRIu32 " cannot be read: %s", i,
                             strerror(-rc));
         dlr_slot_pass(slot, i);
+        if (alive)
+            alive->f(alive->arg);
         if (dlr_crc32c(0, data, size) != crc)
             return dlr_fail(err, -EBADMSG,
                             "chunk %" PRIu32 " of %" PRIu32 " is corrupt", i,

@@ -130,21 +130,34 @@ static unsigned power_above(unsigned n)
     return power;
 }
 
-/* Longer as soon as the budget wants it, shorter when it would be so by far. lead: until all have
- * looked.
- */
-static void choose(struct dlr_stride *s, uint64_t step, uint64_t lead)
+static unsigned wanted(const struct dlr_stride *s)
 {
     const struct dlr_cadence in = {s->budget_ppm, s->step_ms.value, s->blocked_ms.value,
                                    s->blocked_ms.n};
-    unsigned want = power_above(dlr_cadence_every(&in));
-    uint64_t from = step + lead;
 
-    if (in.saves < DLR_CADENCE_LEARN || s->next ||
-        (want <= s->every && want > s->every / 4) || publish(s, from, want) < 0)
+    return power_above(dlr_cadence_every(&in));
+}
+
+/* From lead steps on, when all have looked. */
+static void order(struct dlr_stride *s, uint64_t step, uint64_t lead, unsigned every)
+{
+    if (publish(s, step + lead, every) < 0)
         return;
-    s->next = want;
-    s->next_from = from;
+    s->next = every;
+    s->next_from = step + lead;
+}
+
+/* Longer as soon as the budget wants it, shorter when it would be so by far. The first choice is said in
+ * any case: others may have read what an earlier start left.
+ */
+static void choose(struct dlr_stride *s, uint64_t step, uint64_t lead)
+{
+    unsigned want = wanted(s);
+
+    if (s->blocked_ms.n < DLR_CADENCE_LEARN || s->next ||
+        (s->told && want <= s->every && want > s->every / 4))
+        return;
+    order(s, step, lead, want);
 }
 
 static void learn_save(struct dlr_stride *s, uint64_t saves, int64_t held_ns)
@@ -167,9 +180,13 @@ static void learn_slower(struct dlr_stride *s, uint64_t step)
     if (now_ms <= 2 * s->step_ms.value)
         return;
     s->step_ms = (struct dlr_mean){now_ms, 1};
-    s->next = 0; /* what was chosen for shorter ones */
-    if (lead < LEAD * (double)s->every)
+    if (lead >= LEAD * (double)s->every)
+        return;
+    if (!s->next)
         choose(s, step, (uint64_t)lead);
+    else if (wanted(s) <
+             s->next) /* what was said for shorter ones holds until another is */
+        order(s, step, (uint64_t)lead, wanted(s));
 }
 
 static void learn(struct dlr_stride *s, uint64_t step, int64_t now_ns,

@@ -36,7 +36,7 @@ static bool look(int dirfd, int rank, uint64_t step, struct dlr_plan_file *ret)
     size_t bytes;
 
     if (stat(ret->path, &st) < 0 ||
-        dlr_alone_map(dirfd, rank, step, false, &slot, &info, NULL) < 0)
+        dlr_alone_map(dirfd, rank, step, &slot, &info, NULL) < 0)
         return false;
     dlr_slot_meta(slot, &meta, &bytes);
     ret->copy.world = info.world;

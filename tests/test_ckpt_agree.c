@@ -3,6 +3,7 @@
  * and read no more of it than they must.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -16,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "ckpt/agree.h"
 #include "ckpt/ckpt.h"
 #include "common/str.h"
 #include "tests/alone_dir.h"
@@ -261,6 +263,64 @@ static void an_answer_of_a_killed_rank_is_not_believed(void **state)
     run(&corrupt);
 }
 
+/* --- the talk alone ------------------------------------------------------------------- */
+
+#define SLOW_LIMIT_MS 4000
+#define SLOW_CHUNKS 24 /* each a sixteenth of the limit */
+
+static int made_by_all(void *arg, uint64_t step, uint32_t *ret_world)
+{
+    *ret_world = WORLD;
+    return 0;
+}
+
+/* The files of ranks 0 and 2 are read for longer than the limit. */
+static int check_slowly(void *arg, int rank, uint64_t step, uint32_t world,
+                        const struct dlr_alive *alive)
+{
+    unsigned *checked = arg;
+
+    ++*checked;
+    for (int i = 0; rank % 2 == 0 && i < SLOW_CHUNKS; i++) {
+        poll(NULL, 0, SLOW_LIMIT_MS / 16);
+        alive->f(alive->arg);
+    }
+    return 0;
+}
+
+static int talk_of(int dirfd, int rank)
+{
+    unsigned checked = 0;
+    const struct dlr_agree with = {dirfd,       rank,         WORLD,   SLOW_LIMIT_MS,
+                                   made_by_all, check_slowly, &checked};
+    const uint64_t steps[] = {NEW};
+    uint64_t step = 0;
+    uint32_t world = 0;
+    struct dlr_err err;
+
+    if (dlr_agree_choose(&with, steps, 1, &step, &world, &err) != 1 || step != NEW)
+        return 1;
+    return checked == 1 ? 0 : 2;
+}
+
+static void who_reads_for_long_is_waited_for(void **state)
+{
+    int dirfd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), status;
+    pid_t pids[WORLD];
+
+    assert_true(dirfd >= 0);
+    for (int rank = 0; rank < WORLD; rank++) {
+        pids[rank] = fork();
+        if (pids[rank] == 0)
+            _exit(talk_of(dirfd, rank));
+    }
+    for (int rank = 0; rank < WORLD; rank++) {
+        assert_int_equal(waitpid(pids[rank], &status, 0), pids[rank]);
+        assert_int_equal(status, 0);
+    }
+    close(dirfd);
+}
+
 static void words_are_gone_once_all_have_gone_on(void **state)
 {
     struct dlr_ckpt *ck[2];
@@ -303,6 +363,7 @@ int main(void)
         T(a_decision_of_an_earlier_start_is_not_believed),
         T(an_answer_of_a_killed_rank_is_not_believed),
         T(words_are_gone_once_all_have_gone_on),
+        T(who_reads_for_long_is_waited_for),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
