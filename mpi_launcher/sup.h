@@ -549,6 +549,7 @@ void dlr_sup_disk_unread(struct dlr_sup *s, const char *why);
 int dlr_sup_persist_dir(const struct dlr_sup *s, char *buf, size_t size);
 
 /* --- sup_losses.c: nodes that the run has lost, in all its life ----------------------------- */
+void dlr_sup_losses_count(struct dlr_sup *s); /* before another number of nodes */
 double dlr_sup_losses_hours(const struct dlr_sup *s); /* of nodes, to lose them in */
 void dlr_sup_losses_state(const struct dlr_sup *s,
                           json_t *state); /* for the next one */

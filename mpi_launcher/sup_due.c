@@ -10,7 +10,9 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 
-#define TRIES 2 /* of auto, before a directory is taken for no place */
+#define AGAIN_S 60  /* from what was not written to the next try, and at least */
+#define AGAIN_OF 10 /* times what a write takes */
+#define TRIES 2     /* of auto, before a directory is taken for no place */
 #define GB 1e9
 
 static bool is_auto(const struct dlr_sup *s)
@@ -65,12 +67,30 @@ static bool has_passed(const struct dlr_sup *s, const struct dlr_sup_due *d,
     return (double)since_ms >= 1e3 * next.every_s;
 }
 
+void dlr_sup_due_take(struct dlr_sup_due *d, struct dlr_version v)
+{
+    d->last = v;
+    d->last_ms = dlr_sup_now();
+    d->second = d->again_ms != 0;
+    d->again_ms = 0;
+}
+
+void dlr_sup_due_again(struct dlr_sup_due *d)
+{
+    double wait_s = AGAIN_OF * d->write_s;
+
+    d->again_ms =
+        dlr_sup_now() + (int64_t)(1e3 * (wait_s > AGAIN_S ? wait_s : AGAIN_S));
+}
+
 bool dlr_sup_due(struct dlr_sup *s, const struct dlr_sup_due *d, struct dlr_version v,
                  bool busy)
 {
     const struct dlr_every_conf *every = &s->conf.persist_every;
     int64_t since_ms = dlr_sup_now() - d->last_ms;
 
+    if (d->again_ms && dlr_sup_now() >= d->again_ms)
+        return !d->off && !busy;
     if (is_auto(s))
         return !d->off && !busy && has_passed(s, d, since_ms);
     if (every->ms)

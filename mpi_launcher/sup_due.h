@@ -14,6 +14,9 @@ struct dlr_sup_due {
     struct dlr_version last; /* that was due */
     int64_t last_ms;         /* when */
     double write_s;          /* of the last one that was written; 0: none was */
+    int64_t
+        again_ms; /* when what was not written is due again, 0: not before its time */
+    bool second;  /* the write under way is such a one */
     /* of auto: */
     bool is_place;   /* the directory will do */
     bool off;        /* it will not: nothing is due any more */
@@ -35,6 +38,11 @@ int dlr_sup_due_place(struct dlr_sup *s, struct dlr_sup_due *d, char *ret_why,
 /* Nobody has asked for what did not go well: one line is for the second time, when it is over. */
 bool dlr_sup_due_quiet(const struct dlr_sup *s, const struct dlr_sup_due *d);
 void dlr_sup_due_failed(struct dlr_sup *s, struct dlr_sup_due *d, const char *why);
+
+/* v is written now, or cannot be now. */
+void dlr_sup_due_take(struct dlr_sup_due *d, struct dlr_version v);
+/* It was not: one more is due soon, not an interval later. */
+void dlr_sup_due_again(struct dlr_sup_due *d);
 
 /* What --dlrover-persist-every=auto comes to now, and from what; false where the user has said how
  * often, and only the inputs are set.

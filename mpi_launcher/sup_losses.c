@@ -15,6 +15,12 @@ static double node_s(const struct dlr_sup *s)
     return s->losses.node_s + since_s * s->plan.nplaces;
 }
 
+void dlr_sup_losses_count(struct dlr_sup *s)
+{
+    s->losses.node_s = node_s(s);
+    s->losses.since_ms = dlr_sup_now();
+}
+
 double dlr_sup_losses_hours(const struct dlr_sup *s)
 {
     return node_s(s) / SECONDS_OF_HOUR;

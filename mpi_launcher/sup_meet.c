@@ -235,6 +235,7 @@ void dlr_sup_take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan,
         dlr_plan_done(plan);
         return;
     }
+    dlr_sup_losses_count(s);
     if (s->have_plan)
         dlr_plan_done(&s->plan);
     free(s->unfit);

@@ -135,34 +135,6 @@ static void list_files(const struct dlr_sup *s, struct dlr_plan_file *files)
     }
 }
 
-static void start_manifest(struct dlr_sup *s)
-{
-    struct dlr_periodic *p = s->periodic;
-    bool give_up = p->rc < 0;
-    size_t room = give_up ? 0 : p->world * sizeof(struct dlr_plan_file);
-    struct dlr_aside *a = dlr_aside_new(sizeof(struct manifest) + room);
-    struct manifest *m = a ? dlr_aside_arg(a) : NULL;
-
-    p->state = IDLE;
-    if (!m)
-        return;
-    dlr_sup_persist_dir(s, m->dir, sizeof(m->dir));
-    m->write = p->write;
-    m->world = p->world;
-    m->keep = s->conf.persist_keep ? s->conf.persist_keep : 1;
-    m->give_up = give_up;
-    if (!give_up)
-        list_files(s, m->files);
-    if (dlr_aside_start(a, s->apart, write_manifest, -1) < 0) {
-        dlr_aside_free(a);
-        return;
-    }
-    p->manifest = a;
-    p->state = MANIFEST;
-}
-
-/* --- one version ----------------------------------------------------------------------------- */
-
 static void fail(struct dlr_sup *s, struct dlr_version v, const char *why)
 {
     struct dlr_periodic *p = s->periodic;
@@ -180,9 +152,44 @@ static void fail(struct dlr_sup *s, struct dlr_version v, const char *why)
 /* What was tried; what only came too late goes to fail() alone. */
 static void fail_write(struct dlr_sup *s, struct dlr_version v, const char *why)
 {
+    struct dlr_sup_due *due = &s->periodic->due;
+
     fail(s, v, why);
-    dlr_sup_due_failed(s, &s->periodic->due, why);
+    dlr_sup_due_failed(s, due, why);
+    if (!due->second)
+        dlr_sup_due_again(due);
 }
+
+static void start_manifest(struct dlr_sup *s)
+{
+    struct dlr_periodic *p = s->periodic;
+    bool give_up = p->rc < 0;
+    size_t room = give_up ? 0 : p->world * sizeof(struct dlr_plan_file);
+    struct dlr_aside *a = dlr_aside_new(sizeof(struct manifest) + room);
+    struct manifest *m = a ? dlr_aside_arg(a) : NULL;
+
+    p->state = IDLE;
+    if (!m) {
+        fail_write(s, p->write.version, strerror(ENOMEM));
+        return;
+    }
+    dlr_sup_persist_dir(s, m->dir, sizeof(m->dir));
+    m->write = p->write;
+    m->world = p->world;
+    m->keep = s->conf.persist_keep ? s->conf.persist_keep : 1;
+    m->give_up = give_up;
+    if (!give_up)
+        list_files(s, m->files);
+    if (dlr_aside_start(a, s->apart, write_manifest, -1) < 0) {
+        dlr_aside_free(a);
+        fail_write(s, p->write.version, "no process can be started for its manifest");
+        return;
+    }
+    p->manifest = a;
+    p->state = MANIFEST;
+}
+
+/* --- one version ----------------------------------------------------------------------------- */
 
 /* The version is due: whether it can be written. */
 static bool has_place(struct dlr_sup *s, struct dlr_version v)
@@ -190,7 +197,9 @@ static bool has_place(struct dlr_sup *s, struct dlr_version v)
     char why[512];
     int rc = dlr_sup_due_place(s, &s->periodic->due, why, sizeof(why));
 
-    if (rc < 0 && rc != -EAGAIN)
+    if (rc == -EAGAIN)
+        dlr_sup_due_again(&s->periodic->due);
+    else if (rc < 0)
         fail(s, v, why);
     return rc == 0;
 }
@@ -367,8 +376,7 @@ void dlr_sup_periodic_commit(struct dlr_sup *s, struct dlr_version v)
 
     if (!p || !dlr_sup_due(s, &p->due, v, p->state != IDLE))
         return;
-    p->due.last = v;
-    p->due.last_ms = dlr_sup_now();
+    dlr_sup_due_take(&p->due, v);
     if (!has_place(s, v))
         return;
     if (p->state != IDLE) {
@@ -488,6 +496,7 @@ void dlr_sup_periodic_tick(struct dlr_sup *s)
         p->state =
             IDLE; /* files without a manifest mean nothing, the next one removes them */
         fail(s, p->write.version, "its round has ended");
+        dlr_sup_due_again(&p->due);
         return;
     }
     if (p && p->state == MANIFEST)

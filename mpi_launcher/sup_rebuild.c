@@ -235,12 +235,16 @@ void dlr_sup_rebuild_known(struct dlr_sup *s)
     for (unsigned i = 0; i < s->ntransfers; i++) {
         const struct dlr_transfer *t = &s->transfers[i];
         struct dlr_plan_source *src;
+        char *where;
 
         if (!t->brought || !t->started)
             continue;
         src = &s->plan.sources[t->rank]; /* of a part it is a slot's number */
+        where = strdup(s->members.list[t->to].node.name);
+        if (!where)
+            continue; /* it is still of parity: who wants it is refused, and the round begins anew */
         free(src->where);
-        src->where = strdup(s->members.list[t->to].node.name);
+        src->where = where;
         src->from = DLR_PLAN_NODE;
     }
 }

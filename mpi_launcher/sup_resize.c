@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/log.h"
 #include "mpi_launcher/sup.h"
 
 int dlr_sup_resize_check(const struct dlr_sup *s, struct dlr_err *err)
@@ -122,10 +123,18 @@ int dlr_sup_resize_adopted(struct dlr_sup *s, struct dlr_err *err)
 {
     unsigned now = s->plan.nplaces;
     unsigned was = s->plan.restore ? places_of(s, s->plan.made_by) : 0;
+    unsigned least = s->conf.min_nodes;
+    struct dlr_err why;
     int rc = 0;
 
-    if (s->sets.rows > 0 && was && was != now && was != s->step.nplaces)
-        rc = change(s, was, err);
+    /* Fewer than this run may have had are another run's (--dlrover-restore-from). */
+    if (s->sets.rows > 0 && least && was >= least && was != now &&
+        was != s->step.nplaces && change(s, was, &why) < 0) {
+        dlr_warn("of the %u nodes that made version %u/%llu nothing is known: %s", was,
+                 s->plan.version.round, (unsigned long long)s->plan.version.step,
+                 why.text);
+        rc = change(s, now, err);
+    }
     if (rc == 0 && now != s->step.nplaces)
         rc = change(s, now, err);
     if (rc == 0 && s->sets.rows > 0 && dlr_sup_holders_make(s) < 0)

@@ -271,6 +271,7 @@ void dlr_sup_on_exit(struct dlr_sup *s, unsigned node, const json_t *msg)
     if (!dlr_sup_of_round(s, msg, &rank) || dlr_msg_int(msg, "status", &status) < 0 ||
         dlr_sup_adopt_later(s, node, msg))
         return;
+    dlr_policy_started(s->policy, s->running_round);
     dlr_msg_int(msg, "at_ms", &at_ms);
     if (!is_reason(s, status, at_ms))
         return;

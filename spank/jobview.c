@@ -43,9 +43,13 @@ int dlr_jobview_show(const struct dlr_jobmem *job, int tree, struct dlr_err *err
 {
     char path[128];
     DLR_AUTO_CLOSE int dir = -1;
+    int rc = tree < 0 ? 0 : find(job, path, sizeof(path));
 
-    if (tree < 0 || find(job, path, sizeof(path)) == 0)
+    if (rc == 0)
         return 0;
+    if (rc != -ENOENT) /* a container's /run/dlrover that is not root's */
+        return dlr_fail(err, rc, "'" DLR_MEMORY_OWN "' in the job's container: %s",
+                        strerror(-rc));
     dlr_format(path, sizeof(path), DLR_MEMORY_OWN "/%u-%u", (unsigned)job->uid,
                job->job);
     dir = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -117,7 +117,8 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char *av[])
         dlr_handover_srun(&plugin.conf);
     else if (spank_context() == S_CTX_REMOTE && env && dlr_items_job(sp, &job)) {
         dlr_jobmem_begin(&plugin.conf, env, &job);
-        plugin.tree = dlr_jobview_open(env, &job);
+        if (plugin.tree < 0)
+            plugin.tree = dlr_jobview_open(env, &job);
     }
     return 0;
 }

@@ -589,8 +589,11 @@ static void nobody_is_asked_where_none_could_write_it(void **state)
 static int begin_default(void **state)
 {
     static uint64_t slot_bytes[WORLD] = {1000, 1000, 1000};
+    static struct dlr_periodic *former[64]; /* a supervisor ends with its process */
+    static unsigned n;
 
-    free(s.periodic);
+    assert_true(n < sizeof(former) / sizeof(*former));
+    former[n++] = s.periodic;
     s.periodic = NULL;
     dlr_jobconf_init(&s.conf);
     dlr_format(s.info.dir, sizeof(s.info.dir), "/s");
@@ -723,6 +726,29 @@ static void who_has_no_slot_for_it_is_told_when_it_matters(void **state)
     all_done(0, "");
 }
 
+static void what_could_not_be_written_is_due_again_soon_and_once(void **state)
+{
+    int64_t at_ms, every_ms;
+
+    copies = 0;
+    commit_at(61000);
+    all_done(0, "");
+    every_ms = 1000 * every_s;
+    at_ms = 62000 + every_ms;
+    commit_at(at_ms);
+    all_done(-EIO, "bad");
+    commit_at(at_ms + 59000);
+    assert_int_equal(nasked, 0);
+    commit_at(at_ms + 60000);
+    assert_int_equal(nasked, WORLD);
+    all_done(-EIO, "bad");
+    commit_at(at_ms + every_ms);
+    assert_int_equal(nasked, 0);
+    commit_at(at_ms + 61000 + every_ms);
+    assert_int_equal(nasked, WORLD);
+    all_done(0, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -750,6 +776,8 @@ int main(void)
         cmocka_unit_test_setup(what_fails_twice_before_it_was_ever_written_is_one_line,
                                begin_default),
         cmocka_unit_test_setup(who_has_no_slot_for_it_is_told_when_it_matters,
+                               begin_default),
+        cmocka_unit_test_setup(what_could_not_be_written_is_due_again_soon_and_once,
                                begin_default),
     };
 

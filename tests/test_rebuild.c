@@ -282,12 +282,32 @@ static void a_supervisor_that_takes_over_knows_who_made_the_version(void **state
     assert_int_equal(dlr_sup_replan_step(&s, FULL, NULL), 0);
     s.plan.nplaces = s.plan.world = 2;
     s.plan.made_by = 3;
+    s.conf.min_nodes = 2;
     assert_int_equal(dlr_sup_resize_adopted(&s, NULL), 0);
     assert_int_equal(s.step.nplaces, 2);
     assert_int_equal(dlr_sup_world_sets(&s, 3, &sets), 0);
     dlr_sets_done(&sets);
     assert_int_equal(dlr_sup_world_sets(&s, FULL, &sets), 0);
     dlr_sets_done(&sets);
+    end();
+}
+
+/* One of as many ranks as this run never has (--dlrover-restore-from): its places are nobody's. */
+static void what_another_run_made_is_not_taken_for_a_former_size(void **state)
+{
+    struct dlr_sets sets;
+
+    begin(2, 1, 3, last);
+    while (s.nworlds)
+        free(s.worlds[--s.nworlds].tasks);
+    assert_int_equal(dlr_sup_replan_step(&s, FULL, NULL), 0);
+    s.plan.nplaces = s.plan.world = FULL;
+    s.plan.made_by = 1;
+    for (s.conf.min_nodes = 0; s.conf.min_nodes <= 2; s.conf.min_nodes += 2) {
+        assert_int_equal(dlr_sup_resize_adopted(&s, NULL), 0);
+        assert_int_equal(s.step.nplaces, FULL);
+        assert_int_equal(dlr_sup_world_sets(&s, 1, &sets), -ENOENT);
+    }
     end();
 }
 
@@ -300,6 +320,7 @@ int main(void)
         cmocka_unit_test(two_of_a_set_are_made_on_different_nodes),
         cmocka_unit_test(former_places_are_known_for_four_sizes),
         cmocka_unit_test(a_supervisor_that_takes_over_knows_who_made_the_version),
+        cmocka_unit_test(what_another_run_made_is_not_taken_for_a_former_size),
     };
 
     return cmocka_run_group_tests_name("rebuild", tests, NULL, NULL);
