@@ -213,6 +213,7 @@ struct dlr_agent {
     bool has_kept;
     struct dlr_version kept; /* older, and not freed by commits */
     uint64_t unvetted;       /* round + 1 in which no room for it was told; 0 none */
+    uint64_t went;           /* round + 1 in which go was heard; 0 none */
     struct {
         bool known;
         int32_t rank;
@@ -402,7 +403,9 @@ int32_t dlr_agent_room_slot(const struct dlr_agent *a, unsigned i);
  */
 int dlr_agent_room_check(struct dlr_agent *a, int32_t rank, unsigned slots,
                          uint64_t bytes, struct dlr_err *err);
-/* The same of one that is made here before a round, beside all that is here. */
+/* The same of one that is made here before a round, beside all that is here and beside the slots that
+ * the round will ask for, as large as this one.
+ */
 int dlr_agent_room_beside(struct dlr_agent *a, int32_t rank, uint64_t bytes,
                           struct dlr_err *err);
 
@@ -501,6 +504,10 @@ uint64_t dlr_agent_bring_others(const struct dlr_agent *a, int32_t but);
 void dlr_agent_bring_end(struct dlr_agent *a, const char *why);
 /* The same of those that other nodes can send once more. */
 void dlr_agent_bring_go(struct dlr_agent *a, const char *why);
+/* Slots of this round failed with rc, why: what was made here goes, if that is for want of room and go was
+ * heard. True: it may be tried again.
+ */
+bool dlr_agent_bring_yield(struct dlr_agent *a, int rc, const char *why);
 /* "reserve" with "bring", and with make: it will be made here, for whoever wants it; D_RESERVED of such a
  * slot, "brought".
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies of the version to restore that workers here want and this node does not have. The
  * supervisor knows who has them; they come into a slot of their own, which is gone when nobody
- * is to read it any more: at go, and with the round's end.
+ * is to read it any more: at go, and with the round's end. What was made of parity stays until a
+ * commit, unless the round's own slots need its room.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -146,6 +147,9 @@ static bool is_used(const struct dlr_agent *a, int32_t rank)
     return false;
 }
 
+/* A brought one that was given up is still there at times: the data process removes it before it makes
+ * what it is asked for later.
+ */
 uint64_t dlr_agent_bring_others(const struct dlr_agent *a, int32_t but)
 {
     int fd = openat(a->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -161,7 +165,8 @@ uint64_t dlr_agent_bring_others(const struct dlr_agent *a, int32_t but)
         unsigned k;
 
         if (sscanf(entry->d_name, "r%d.s%u", &rank, &k) == 2 &&
-            (k == DLR_STORE_BROUGHT ? rank != but : !is_used(a, rank)) &&
+            (k == DLR_STORE_BROUGHT ? rank != but && find(a, rank)
+                                    : !is_used(a, rank)) &&
             fstatat(a->dir_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
             bytes += (uint64_t)st.st_size;
     }
@@ -188,19 +193,33 @@ void dlr_agent_bring_end(struct dlr_agent *a, const char *why)
         dlr_agent_data_config(a);
 }
 
-void dlr_agent_bring_go(struct dlr_agent *a, const char *why)
+/* Of those that were made here, or of the others; false: there was none. */
+static bool end_some(struct dlr_agent *a, bool made, const char *why)
 {
     bool any = false;
 
     for (struct dlr_agent_bring *b = a->brings, *next; b; b = next) {
         next = b->next;
-        if (b->made)
+        if (b->made != made)
             continue;
         end(a, b, why);
         any = true;
     }
     if (any)
         dlr_agent_data_config(a);
+    return any;
+}
+
+void dlr_agent_bring_go(struct dlr_agent *a, const char *why)
+{
+    a->went = UINT64_C(1) + a->round.round;
+    end_some(a, false, why);
+}
+
+bool dlr_agent_bring_yield(struct dlr_agent *a, int rc, const char *why)
+{
+    return (rc == -EDQUOT || rc == -ENOSPC || rc == -ENOMEM) &&
+           a->went == UINT64_C(1) + a->round.round && end_some(a, true, why);
 }
 
 /* --- as the supervisor says --------------------------------------------------------------- */

@@ -352,7 +352,8 @@ void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
     dlr_agent_more_slots(a, r, bytes);
     do
         rc = dlr_agent_room_check(a, rank, dlr_agent_slots_of(a, r), bytes, &err);
-    while (rc < 0 && dlr_agent_fewer_slots(a, r, rc, err.text));
+    while (rc < 0 && (dlr_agent_fewer_slots(a, r, rc, err.text) ||
+                      dlr_agent_bring_yield(a, rc, err.text)));
     if (rc < 0) {
         dlr_agent_ranks_reserved(a, rank, err.code, err.text);
         return;
@@ -382,7 +383,8 @@ void dlr_agent_ranks_reserved(struct dlr_agent *a, int32_t rank, int rc,
 
     if (!r)
         return;
-    if (rc < 0 && r->reserving && dlr_agent_fewer_slots(a, r, rc, why)) {
+    if (rc < 0 && r->reserving &&
+        (dlr_agent_fewer_slots(a, r, rc, why) || dlr_agent_bring_yield(a, rc, why))) {
         ask_slots(a, r);
         return;
     }

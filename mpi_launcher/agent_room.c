@@ -91,7 +91,21 @@ int dlr_agent_room_check(struct dlr_agent *a, int32_t rank, unsigned slots,
     return dlr_budget_check(&budget, rank, slots, bytes, others, all, err);
 }
 
-/* Ranks have not asked for their slots yet when this is made: what counts is what lies here. */
+/* Of all ranks of the round, beside what others have here: ranks are alike mostly. */
+static uint64_t to_come(const struct dlr_agent *a, int32_t made, uint64_t bytes)
+{
+    uint64_t all;
+
+    if (__builtin_mul_overflow(
+            bytes, (uint64_t)dlr_agent_room_slots(a) * DLR_STORE_SLOTS, &all) ||
+        __builtin_add_overflow(all, dlr_agent_bring_others(a, made), &all))
+        return UINT64_MAX;
+    return all;
+}
+
+/* Ranks have not asked for their slots yet when this is made: what counts is what lies here, or what they
+ * will have in its place when that is more, for it stays until a commit.
+ */
 int dlr_agent_room_beside(struct dlr_agent *a, int32_t rank, uint64_t bytes,
                           struct dlr_err *err)
 {
@@ -104,6 +118,8 @@ int dlr_agent_room_beside(struct dlr_agent *a, int32_t rank, uint64_t bytes,
     if (dlr_store_name(rank, DLR_STORE_BROUGHT, name, sizeof(name)) == 0 &&
         fstatat(a->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
         others -= (uint64_t)st.st_blocks * 512;
+    if (others < to_come(a, rank, bytes))
+        others = to_come(a, rank, bytes);
     dlr_budget_look("", &budget);
     return dlr_budget_check(&budget, rank, 1, bytes, dlr_agent_room_slots(a), others,
                             err);

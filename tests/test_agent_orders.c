@@ -139,6 +139,33 @@ static void a_copy_that_was_made_here_stays_until_a_commit(void **state)
     dlr_rig_stop(&rig);
 }
 
+static void ask_for_slots(const char *answer)
+{
+    json_t *msg;
+
+    dlr_rig_say(&rig, "reserve", "s:i, s:i, s:i", "round", 1, "rank", 9, "bytes",
+                480 << 10);
+    msg = dlr_rig_expect(&rig, answer);
+    assert_int_equal(dlr_rig_int(msg, "rank"), 9);
+    json_decref(msg);
+}
+
+/* Two ranks have slots here. What is made is read until go, and saves come before it from then on. */
+static void a_copy_that_was_made_here_leaves_room_for_saves(void **state)
+{
+    dlr_rig_start(&rig, "--ckpt-mem=1m");
+    dlr_rig_round(&rig, 1, "[0]", "{\"vround\":0,\"step\":10,\"world\":4}");
+    expect_room(256 << 10, true, EDQUOT); /* alone it would fit */
+    expect_room(100 << 10, true, 0);
+    ask_for_slots("no_slots");
+    dlr_rig_say(&rig, "go", "s:i", "round", 1);
+    ask_for_slots("ready");
+    assert_true(dlr_rig_noted(&rig,
+                              " brings [3]\nreserve 3 102400\n"
+                              "config 1 c.17.run " RIG_TOKEN " [0,9]\nreserve 9 "));
+    dlr_rig_stop(&rig);
+}
+
 static void only_sigterm_and_bye_end_it(void **state)
 {
     static const int harmless[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGUSR1, SIGUSR2,
@@ -338,6 +365,7 @@ int main(int argc, char **argv)
         TEST(a_report_is_made_by_a_child),
         TEST(a_copy_that_is_not_here_is_asked_for),
         TEST(a_copy_that_was_made_here_stays_until_a_commit),
+        TEST(a_copy_that_was_made_here_leaves_room_for_saves),
         TEST(only_sigterm_and_bye_end_it),
         TEST(an_agent_waits_for_the_one_before_it),
         TEST(orders_reach_the_data_process_and_their_end_comes_back),

@@ -43,7 +43,7 @@ int dlr_store_name(int32_t rank, unsigned slot, char *buf, size_t size)
 }
 uint64_t dlr_agent_bring_others(const struct dlr_agent *agent, int32_t but)
 {
-    return 0;
+    return 50;
 }
 struct dlr_agent_rank *dlr_agent_rank(struct dlr_agent *agent, int32_t rank, bool make)
 {
@@ -96,8 +96,9 @@ static void what_others_will_keep_here_is_awaited_once(void **state)
     }
 }
 
-/* Before a round no rank has asked for its slots, and they are there. */
-static void what_is_made_before_a_round_is_beside_all_that_is_here(void **state)
+/* Before a round no rank has asked for its slots, and they are there; the round's may take more. */
+static void
+what_is_made_before_a_round_is_beside_all_that_is_or_will_be_here(void **state)
 {
     int32_t own[] = {0, 1}, accept[] = {0, 1, 2};
     struct dlr_agent_node me = {.ranks = own, .nranks = 2};
@@ -111,13 +112,18 @@ static void what_is_made_before_a_round_is_beside_all_that_is_here(void **state)
     assert_int_equal(there, 4000);
     assert_int_equal(counted, 3);
     assert_int_equal(awaited, 0);
+    assert_int_equal(dlr_agent_room_beside(&a, 9, 1000, NULL), 0);
+    assert_int_equal(there, 3 * DLR_STORE_SLOTS * 1000 + 50);
+    assert_int_equal(dlr_agent_room_beside(&a, 9, UINT64_MAX / 2, NULL), 0);
+    assert_true(there == UINT64_MAX);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_others_will_keep_here_is_awaited_once),
-        cmocka_unit_test(what_is_made_before_a_round_is_beside_all_that_is_here),
+        cmocka_unit_test(
+            what_is_made_before_a_round_is_beside_all_that_is_or_will_be_here),
     };
 
     return cmocka_run_group_tests_name("room", tests, NULL, NULL);
