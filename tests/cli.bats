@@ -165,17 +165,36 @@ PYTHON
 }
 
 # shellcheck disable=SC2016 # backquotes are text
-@test "the README names what is there, and options as the sources have them" {
+# Rows of common/jobconf.c: NAME DEFAULT, which may be empty
+job_options() { sed -nE 's/^ *\{"([a-z-]+)", DLR_OPT_[A-Z]*, FIELD\([a-z_]*\), "([^"]*)".*/\1 \2/p' common/jobconf.c; }
+
+@test "every default of a job's options is the same in the README, the manual and the site's sample" {
+    local n=0 bad=0 row option
+    readme=$(sed -n 's/\\|/,/g; s/^| `--dlrover\([^`]*\)` | \([^|]*\) |.*/\1 | \2/p' README.md)
+    while read -r name default; do
+        n=$((n + 1)) option=-$name
+        [ "$name" != enable ] || option=
+        grep -qE "^#   $name=$default( |\$)" etc/plugstack.conf.d/dlrover.conf ||
+            { echo "etc/plugstack.conf.d/dlrover.conf does not have $name=$default"; bad=1; }
+        [ -n "$default" ] || continue # then it is words, in the two below
+        sed -n "/^\*--dlrover$option\*/,/Default: /p" man/spank_dlrover.8.scd | tail -n 1 | grep -qF "Default: $default." ||
+            { echo "spank_dlrover(8) does not say $name: Default: $default."; bad=1; }
+        row=$(grep -E "^$option(\[?=)" <<<"$readme" || :)
+        case $name:$row in
+        *: | net-class:*"the network's") ;; # not there, or 0 in words
+        *" | $default") ;;
+        *) echo "README.md says '$row', the default is $default"; bad=1 ;;
+        esac
+    done < <(job_options)
+    [ "$n" -eq "$(grep -c '^    {"' common/jobconf.c)" ]
+    [ "$bad" -eq 0 ]
+    [ "$(wc -l <<<"$readme")" -ge 20 ]
+}
+
+@test "the README names what is there" {
     while read -r path; do
         [[ -e $path || -e docs/$path ]] || { echo "README.md links to '$path'"; return 1; }
     done < <(grep -oE '\]\([a-z][^):]*\)' README.md docs/*.md | sed -E 's/^[^(]*\(//; s/(#.*)?\)$//' | sort -u)
-    for option in spares max-restarts heartbeat checks; do
-        default=$(sed -nE "s/^ *\{\"$option\", [^,]*, [^,]*, \"([^\"]*)\".*/\1/p" common/jobconf.c)
-        grep -qE "^\| \`--dlrover-$option=[^|]*\| $default \|" <(sed 's/\\|/,/g' README.md) || {
-            echo "README.md does not say $option=$default"
-            return 1
-        }
-    done
     for folder in $(sed -n '/^## Folders/,$p' README.md | grep -oE '^\| [^|]*' | grep -oE '`[a-z_]+/`' | tr -d '`'); do
         [[ -d $folder ]] || { echo "README.md names $folder"; return 1; }
     done
