@@ -51,6 +51,15 @@ bool dlr_stride_due(const struct dlr_stride *s, uint64_t step)
     return step / every != s->prev / every; /* programs may leave steps out */
 }
 
+/* Ranks wait for each other in most programs, so that what another rank's save takes is seen in how much
+ * longer than others the step of a save is.
+ */
+static double cost_ms(const struct dlr_stride *s)
+{
+    return s->longer_ms.value > s->blocked_ms.value ? s->longer_ms.value
+                                                    : s->blocked_ms.value;
+}
+
 /* --- the file ------------------------------------------------------------------------- */
 
 static int publish(struct dlr_stride *s, uint64_t from, unsigned every)
@@ -62,7 +71,7 @@ static int publish(struct dlr_stride *s, uint64_t from, unsigned every)
 
     part.iov_len = (size_t)snprintf(
         text, sizeof(text), HEAD_OUT "blocked_ms %.4g\nstep_ms %.4g\nbudget %.4g\n",
-        from, every, s->blocked_ms.value, s->step_ms.value, s->budget_ppm / 1e4);
+        from, every, cost_ms(s), s->step_ms.value, s->budget_ppm / 1e4);
     rc = s->alone ? 0 : dlr_file_replace(s->dirfd, NAME, 0600, &part, 1, &err);
     if (rc < 0) {
         dlr_debug("%s", err.text); /* it is tried again with the next save */
@@ -72,7 +81,7 @@ static int publish(struct dlr_stride *s, uint64_t from, unsigned every)
             "a save every %u step%s from step %" PRIu64
             " on: one holds the program up for %.3g ms, a step takes %.3g ms, "
             "DLROVER_CKPT_BUDGET is %.4g%%",
-            every, every == 1 ? "" : "s", from, s->blocked_ms.value, s->step_ms.value,
+            every, every == 1 ? "" : "s", from, cost_ms(s), s->step_ms.value,
             s->budget_ppm / 1e4);
     s->told = true;
     return 0;
@@ -130,12 +139,14 @@ static unsigned power_above(unsigned n)
     return power;
 }
 
+/* Of several ranks each second step at most is saved: one without a save is there to compare with. */
 static unsigned wanted(const struct dlr_stride *s)
 {
-    const struct dlr_cadence in = {s->budget_ppm, s->step_ms.value, s->blocked_ms.value,
+    const struct dlr_cadence in = {s->budget_ppm, s->step_ms.value, cost_ms(s),
                                    s->blocked_ms.n};
+    unsigned every = dlr_cadence_every(&in);
 
-    return power_above(dlr_cadence_every(&in));
+    return power_above(!s->alone && s->budget_ppm && every < 2 ? 2 : every);
 }
 
 /* From lead steps on, when all have looked. */
@@ -160,11 +171,22 @@ static void choose(struct dlr_stride *s, uint64_t step, uint64_t lead)
     order(s, step, lead, want);
 }
 
-static void learn_save(struct dlr_stride *s, uint64_t saves, int64_t held_ns)
+static void learn_save(struct dlr_stride *s, uint64_t saves, uint64_t steps,
+                       int64_t took_ns, int64_t held_ns)
 {
-    dlr_mean_add(&s->blocked_ms, (double)held_ns / 1e6 / (double)saves);
+    double took_ms = (double)took_ns / 1e6, held_ms = (double)held_ns / 1e6;
+
+    if (s->free_ns > 0 && !s->plain) /* what was estimated may be far off */
+        s->step_ms = (struct dlr_mean){0};
     if (s->free_ns > 0)
         dlr_mean_add(&s->step_ms, (double)s->free_ns / 1e6 / (double)s->steps);
+    else if (!s->plain)
+        dlr_mean_add(&s->step_ms, (took_ms - held_ms) / (double)steps);
+    s->plain = s->plain || s->free_ns > 0;
+    dlr_mean_add(&s->blocked_ms, held_ms / (double)saves);
+    if (s->plain && !s->alone)
+        dlr_mean_add(&s->longer_ms,
+                     (took_ms - s->step_ms.value * (double)steps) / (double)saves);
     s->free_ns = 0;
     s->steps = 0;
 }
@@ -192,16 +214,18 @@ static void learn_slower(struct dlr_stride *s, uint64_t step)
 static void learn(struct dlr_stride *s, uint64_t step, int64_t now_ns,
                   const struct dlr_stride_cost *cost)
 {
-    int64_t held_ns = (int64_t)(cost->blocked_ns - s->blocked_ns);
+    int64_t took_ns = now_ns - s->at_ns;
 
-    s->free_ns += now_ns - s->at_ns - held_ns;
-    s->steps += step - s->prev;
     if (cost->saves > s->saves) {
-        learn_save(s, cost->saves - s->saves, held_ns);
+        learn_save(s, cost->saves - s->saves, step - s->prev, took_ns,
+                   (int64_t)(cost->blocked_ns - s->blocked_ns));
         choose(s, step, (uint64_t)LEAD * s->every);
-    } else if (is_time(s, now_ns)) {
-        learn_slower(s, step);
+        return;
     }
+    s->free_ns += took_ns;
+    s->steps += step - s->prev;
+    if (is_time(s, now_ns))
+        learn_slower(s, step);
 }
 
 /* -------------------------------------------------------------------------------------- */

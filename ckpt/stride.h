@@ -35,7 +35,9 @@ struct dlr_stride {
     /* of rank 0: since the last look */
     uint64_t saves, blocked_ns, steps;
     int64_t at_ns, free_ns;
-    struct dlr_mean blocked_ms, step_ms;
+    struct dlr_mean blocked_ms, longer_ms,
+        step_ms;       /* a save: held up, and seen from outside */
+    bool plain;        /* step_ms is of steps without a save */
     int64_t looked_ns; /* at the file; rank 0: at the steps */
 };
 

@@ -91,6 +91,30 @@ static void saves_keep_to_the_budget(void **state)
     }
 }
 
+/* The others' fences take longer, and rank 0 waits for them in the step that follows. */
+static void what_a_slower_ranks_saves_take_counts(void **state)
+{
+    struct rank r;
+
+    begin(&r, 0, 4);
+    for (uint64_t step = 1; step < 100000; step++) {
+        if (pass(&r, step, 100, 5))
+            r.now_ns += 495 * MS;
+    }
+    assert_int_equal(r.s.every, 8192); /* 500 ms of 100 ms are 0.1 % of 5,000 steps */
+    end(&r);
+}
+
+static void saves_that_cost_little_are_each_second_step_of_several_ranks(void **state)
+{
+    struct rank r;
+
+    begin(&r, 0, 4);
+    count(&r, 1, 64, 100, 0);
+    assert_int_equal(r.s.every, 2);
+    end(&r);
+}
+
 static void each_step_is_saved_until_the_cost_is_known(void **state)
 {
     struct rank r;
@@ -344,6 +368,8 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, alone_setup, alone_teardown)
     const struct CMUnitTest tests[] = {
         T(saves_keep_to_the_budget),
+        T(what_a_slower_ranks_saves_take_counts),
+        T(saves_that_cost_little_are_each_second_step_of_several_ranks),
         T(each_step_is_saved_until_the_cost_is_known),
         T(steps_that_are_left_out_do_not_count),
         T(dearer_saves_are_rarer_and_cheaper_ones_more_frequent),
