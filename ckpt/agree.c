@@ -243,11 +243,13 @@ static int lead(struct talk *t, const uint64_t *steps, unsigned n)
         if (rc < 0)
             return rc;
         if (sound) {
-            rc = say(t, SOUND);
+            rc = t->a->settle(t->a->arg, steps[i] + 1);
+            rc = rc < 0 ? rc : say(t, SOUND);
             return rc < 0 ? rc : 1;
         }
     }
-    return say(t, NONE);
+    rc = t->a->settle(t->a->arg, 0);
+    return rc < 0 ? rc : say(t, NONE);
 }
 
 /* --- the others ------------------------------------------------------------------------ */

@@ -25,6 +25,10 @@ struct dlr_agree {
      */
     int (*check)(void *arg, int rank, uint64_t step, uint32_t world,
                  const struct dlr_alive *alive);
+    /* Of rank 0, before it decides: nobody will take a version of step `from` or later, until all have
+     * written it anew. 0 or -errno. Blocking.
+     */
+    int (*settle)(void *arg, uint64_t from);
     void *arg;
 };
 

@@ -114,6 +114,36 @@ static int check_file(void *arg, int rank, uint64_t step, uint32_t world,
     return rc;
 }
 
+/* What is newer was corrupt or of some ranks only. Were it still there when the first of us writes the same step
+ * again, and all were killed then, files of two lines of steps would make a version. All wait for rank 0's
+ * decision, so none has begun yet (who gave up loses what it has saved since, of a version that not all have). Not
+ * removed: a program may yet refuse to go on from an older version, or from none.
+ */
+static int settle(void *arg, uint64_t from)
+{
+    struct dlr_ckpt *ck = arg;
+    struct alone *al = ck->mode;
+    struct dlr_err err;
+    int rc = dlr_alone_set_aside(al->dirfd, -1, from, &err);
+
+    if (rc < 0)
+        dlr_warn("%s", err.text);
+    return rc;
+}
+
+/* The same where nobody decides: of what others have nobody knows whether it is old. A rank that comes after
+ * another has written the step again still finds a version of both; its own files are then of the old one.
+ */
+static void settle_own(struct dlr_ckpt *ck)
+{
+    struct alone *al = ck->mode;
+    uint64_t from = al->offer_world > 0 ? al->newer_than + 1 : 0;
+    struct dlr_err err;
+
+    if (dlr_alone_set_aside(al->dirfd, ck->conf.rank, from, &err) < 0)
+        dlr_warn("%s", err.text);
+}
+
 static int open_source(void *arg, int rank, struct dlr_slot **ret, struct dlr_err *err)
 {
     struct dlr_ckpt *ck = arg;
@@ -212,13 +242,9 @@ static void choose_alone(struct dlr_ckpt *ck, const uint64_t *steps, unsigned n)
 static int choose(struct dlr_ckpt *ck)
 {
     struct alone *al = ck->mode;
-    const struct dlr_agree with = {al->dirfd,
-                                   ck->conf.rank,
-                                   ck->conf.world,
-                                   ck->conf.agree_ms,
-                                   made_by,
-                                   check_file,
-                                   ck};
+    const struct dlr_agree with = {
+        al->dirfd, ck->conf.rank, ck->conf.world, ck->conf.agree_ms,
+        made_by,   check_file,    settle,         ck};
     DLR_AUTO_FREE uint64_t *steps = NULL;
     int n = find_steps(ck, &steps), rc = -ENOTSUP;
     struct dlr_err err;
@@ -228,9 +254,7 @@ static int choose(struct dlr_ckpt *ck)
     dlr_stride_forget(&al->stride);
     al->chosen = true;
     al->offer_world = 0;
-    if (n == 0)
-        return 0; /* nor will others find anything */
-    if (with.world > 1 && with.limit_ms > 0) {
+    if (n > 0 && with.world > 1 && with.limit_ms > 0) {
         rc = dlr_agree_choose(&with, steps, (unsigned)n, &al->newer_than,
                               &al->offer_world, &err);
         if (rc < 0)
@@ -238,8 +262,11 @@ static int choose(struct dlr_ckpt *ck)
         if (rc == 0)
             al->offer_world = 0;
     }
-    if (rc < 0)
+    if (rc < 0) { /* with n == 0 nor will others find anything */
         choose_alone(ck, steps, (unsigned)n);
+        if (with.world > 1) /* alone it removes what is newer when it begins */
+            settle_own(ck);
+    }
     return 0;
 }
 

@@ -11,6 +11,8 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 
+#define ASIDE ".aside"
+
 int dlr_alone_name(int rank, uint64_t step, char *buf, size_t size)
 {
     return dlr_format(buf, size, "r%d-%" PRIu64 DLR_SAVED_SUFFIX, rank, step);
@@ -158,6 +160,42 @@ int dlr_alone_check(int dirfd, int rank, uint64_t step, const struct dlr_alive *
                   : 0;
 }
 
+int dlr_alone_set_aside(int dirfd, int rank, uint64_t from, struct dlr_err *err)
+{
+    DLR_AUTO_FREE struct dlr_alone_file *files = NULL;
+    int n = dlr_alone_scan(dirfd, &files, err);
+    bool any = false;
+
+    for (int i = 0; i < n && files[i].step >= from; i++) {
+        char name[NAME_MAX + 1], other[NAME_MAX + 1];
+
+        if (rank >= 0 && files[i].rank != rank)
+            continue;
+        dlr_alone_name(files[i].rank, files[i].step, name, sizeof(name));
+        dlr_format(other, sizeof(other), "%s" ASIDE, name);
+        if (renameat(dirfd, name, dirfd, other) == 0)
+            any = true;
+        else if (errno != ENOENT)
+            return dlr_fail(err, -errno, "cannot set '%s' aside: %m", name);
+    }
+    if (any && fsync(dirfd) < 0)
+        return dlr_fail(err, -errno, "cannot sync the directory: %m");
+    return n < 0 ? n : 0;
+}
+
+static bool is_aside(const char *name)
+{
+    char file[NAME_MAX + 1];
+    uint64_t step;
+    size_t n = strlen(name);
+    int rank;
+
+    return n > strlen(ASIDE) && dlr_streq(name + n - strlen(ASIDE), ASIDE) &&
+           dlr_format(file, sizeof(file), "%.*s", (int)(n - strlen(ASIDE)), name) ==
+               0 &&
+           parse_name(file, &rank, &step);
+}
+
 int dlr_alone_remove(int dirfd, int rank, int world, uint64_t from, uint64_t to,
                      struct dlr_err *err)
 {
@@ -173,8 +211,8 @@ int dlr_alone_remove(int dirfd, int rank, int world, uint64_t from, uint64_t to,
         bool mine = parse_name(name, &r, &step) && step >= from && step < to &&
                     (r == rank || (rank == 0 && r >= world));
 
-        if ((mine || dlr_after(name, half)) && unlinkat(dirfd, name, 0) < 0 &&
-            errno != ENOENT)
+        mine = mine || dlr_after(name, half) || (rank == 0 && is_aside(name));
+        if (mine && unlinkat(dirfd, name, 0) < 0 && errno != ENOENT)
             return dlr_fail(err, -errno, "cannot remove '%s': %m", name);
     }
     return 0;

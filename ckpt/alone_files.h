@@ -38,8 +38,13 @@ int dlr_alone_map(int dirfd, int rank, uint64_t step, struct dlr_slot **ret,
 int dlr_alone_check(int dirfd, int rank, uint64_t step, const struct dlr_alive *alive,
                     struct dlr_slot_info *ret_info, struct dlr_err *err);
 
+/* Gives rank's files of steps from `from` on (those of all: -1) names under which nobody looks for them. Durable on
+ * return. They stay until rank 0 removes something.
+ */
+int dlr_alone_set_aside(int dirfd, int rank, uint64_t from, struct dlr_err *err);
+
 /* Removes this rank's files of steps in [from, to), and what a crash left half-written. Rank 0's
- * are also those of ranks that are no more: the world was larger before.
+ * are also those of ranks that are no more, as the world was larger before, and all that was set aside.
  */
 int dlr_alone_remove(int dirfd, int rank, int world, uint64_t from, uint64_t to,
                      struct dlr_err *err);

@@ -263,6 +263,96 @@ static void an_answer_of_a_killed_rank_is_not_believed(void **state)
     run(&corrupt);
 }
 
+/* Rank 0 restores with the others and saves NEW again; then all are killed, before another has begun. */
+static void write_new_as_rank_0(const char *limit_ms, uint64_t restores)
+{
+    struct dlr_ckpt *ck;
+    uint32_t *data;
+    uint64_t n, step = 0;
+    pid_t pids[WORLD];
+    int fds[2], status;
+
+    assert_int_equal(pipe(fds), 0);
+    for (int rank = 1; rank < WORLD; rank++)
+        pids[rank] = start(rank, WORLD, limit_ms, fds[1]);
+    setenv("DLROVER_CKPT_AGREE_MS", limit_ms, 1);
+    ck = join(0, WORLD, &data, &n);
+    assert_int_equal(dlr_ckpt_restore(ck, &step), restores != 0);
+    assert_int_equal(step, restores);
+    for (int rank = 1; rank < WORLD; rank++) {
+        assert_int_equal(waitpid(pids[rank], &status, 0), pids[rank]);
+        assert_int_equal(status, 0);
+    }
+    assert_false(is_there("r0-4.safetensors"));
+    assert_int_equal(dlr_ckpt_begin(ck, NEW, NULL), 1);
+    assert_int_equal(dlr_ckpt_fence(ck, NULL), 0);
+    assert_true(is_there("r0-4.safetensors"));
+    dlr_ckpt_close(ck);
+    free(data);
+    close(fds[0]);
+    close(fds[1]);
+}
+
+static void no_version_is_of_two_lines_of_steps(void **state)
+{
+    static const struct {
+        const char *name, *limit_ms;
+        const char *spoil[2];
+        uint64_t step;
+    } rows[] = {
+        {"agreed", LONG_MS, {"r0-4.safetensors"}, OLD},
+        {"another's is corrupt", LONG_MS, {"r2-4.safetensors"}, OLD},
+        {"nothing is whole", LONG_MS, {"r0-4.safetensors", "r0-3.safetensors"}, 0},
+        {"each for itself", "0", {"r0-4.safetensors"}, OLD},
+        {"nothing, each for itself", "0", {"r0-4.safetensors", "r0-3.safetensors"}, 0},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        const struct start again = {"again", WORLD, 0, NULL, LONG_MS, rows[i].step, 0};
+
+        print_message("%s\n", rows[i].name);
+        save_both();
+        for (int k = 0; k < 2 && rows[i].spoil[k]; k++)
+            flip_bit(dir, rows[i].spoil[k], 200000);
+        write_new_as_rank_0(rows[i].limit_ms, rows[i].step);
+        run(&again);
+        assert_int_equal(alone_teardown(NULL), 0);
+        assert_int_equal(alone_setup(NULL), 0);
+    }
+}
+
+/* A program may refuse to go on from what restore found. */
+static void a_restore_removes_nothing(void **state)
+{
+    static const struct start s = {"old",   WORLD, 0, "r1-4.safetensors",
+                                   LONG_MS, OLD,   0};
+    char from[128], to[128];
+
+    save_both();
+    flip_bit(dir, s.spoil, 200000);
+    run(&s);
+    for (int rank = 0; rank < WORLD; rank++) {
+        dlr_format(from, sizeof(from), "%s/r%d-4.safetensors.aside", dir, rank);
+        dlr_format(to, sizeof(to), "%s/r%d-4.safetensors", dir, rank);
+        assert_int_equal(rename(from, to), 0);
+    }
+    flip_bit(dir, s.spoil, 200000); /* mended */
+    run(&starts[0]);
+}
+
+static void what_was_set_aside_goes_with_the_first_snapshot(void **state)
+{
+    save_both();
+    flip_bit(dir, "r1-4.safetensors", 200000);
+    write_new_as_rank_0(LONG_MS, OLD);
+    for (int rank = 0; rank < WORLD; rank++) {
+        char name[64];
+
+        dlr_format(name, sizeof(name), "r%d-4.safetensors.aside", rank);
+        assert_false(is_there(name));
+    }
+}
+
 /* --- the talk alone ------------------------------------------------------------------- */
 
 #define SLOW_LIMIT_MS 4000
@@ -288,11 +378,17 @@ static int check_slowly(void *arg, int rank, uint64_t step, uint32_t world,
     return 0;
 }
 
+static int settle_nothing(void *arg, uint64_t from)
+{
+    return from == NEW + 1 ? 0 : -EINVAL;
+}
+
 static int talk_of(int dirfd, int rank)
 {
     unsigned checked = 0;
-    const struct dlr_agree with = {dirfd,       rank,         WORLD,   SLOW_LIMIT_MS,
-                                   made_by_all, check_slowly, &checked};
+    const struct dlr_agree with = {dirfd,          rank,        WORLD,
+                                   SLOW_LIMIT_MS,  made_by_all, check_slowly,
+                                   settle_nothing, &checked};
     const uint64_t steps[] = {NEW};
     uint64_t step = 0;
     uint32_t world = 0;
@@ -363,6 +459,9 @@ int main(void)
         T(a_decision_of_an_earlier_start_is_not_believed),
         T(an_answer_of_a_killed_rank_is_not_believed),
         T(words_are_gone_once_all_have_gone_on),
+        T(no_version_is_of_two_lines_of_steps),
+        T(a_restore_removes_nothing),
+        T(what_was_set_aside_goes_with_the_first_snapshot),
         T(who_reads_for_long_is_waited_for),
     };
 
