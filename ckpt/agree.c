@@ -2,11 +2,13 @@
 #include "ckpt/agree.h"
 
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
@@ -128,6 +130,28 @@ static bool listen_to(const struct talk *t, uint32_t rank, struct word *ret,
     return true;
 }
 
+/* Removes the words of ranks from `from` on; one that stays costs nobody anything. */
+static void remove_words(int dirfd, uint32_t from)
+{
+    DLR_AUTO_CLOSE int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DLR_AUTO_CLOSEDIR DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+    if (!dir)
+        return;
+    dlr_steal_fd(&fd);
+    for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
+        char name[NAME_ROOM], other[NAME_ROOM];
+        uint32_t rank;
+
+        if (sscanf(entry->d_name, ".agree-%10" SCNu32, &rank) != 1 || rank < from)
+            continue;
+        name_of(rank, "", name);
+        name_of(rank, ".new", other);
+        if (dlr_streq(entry->d_name, name) || dlr_streq(entry->d_name, other))
+            unlinkat(dirfd, entry->d_name, 0);
+    }
+}
+
 /* --- waiting --------------------------------------------------------------------------- */
 
 static void wait_from_now(struct talk *t)
@@ -233,6 +257,7 @@ static int lead(struct talk *t, const uint64_t *steps, unsigned n)
 {
     int rc;
 
+    remove_words(t->a->dirfd, t->own.world); /* the world was larger before */
     for (unsigned i = 0; i < n; i++) {
         bool sound = false;
 
@@ -334,8 +359,5 @@ int dlr_agree_choose(const struct dlr_agree *a, const uint64_t *steps, unsigned 
 
 void dlr_agree_forget(int dirfd)
 {
-    char name[NAME_ROOM];
-
-    name_of(0, "", name);
-    unlinkat(dirfd, name, 0);
+    remove_words(dirfd, 0);
 }

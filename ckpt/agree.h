@@ -41,7 +41,7 @@ struct dlr_agree {
 int dlr_agree_choose(const struct dlr_agree *a, const uint64_t *steps, unsigned n,
                      uint64_t *ret_step, uint32_t *ret_world, struct dlr_err *err);
 
-/* Removes rank 0's decision, once all have read it. */
+/* Removes rank 0's decision, once all have read it, and whatever word was left. */
 void dlr_agree_forget(int dirfd);
 
 #endif

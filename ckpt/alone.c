@@ -33,6 +33,7 @@ struct alone {
     uint64_t
         newer_than; /* what is or was restored; older files are of this line of steps */
     bool restored, begun;
+    bool words;           /* of that choice may be there */
     bool chosen;          /* what restore takes: */
     uint32_t offer_world; /* made newer_than; 0: there is nothing */
 };
@@ -253,6 +254,7 @@ static int choose(struct dlr_ckpt *ck)
         return n;
     dlr_stride_forget(&al->stride);
     al->chosen = true;
+    al->words = ck->conf.rank == 0;
     al->offer_world = 0;
     if (n > 0 && with.world > 1 && with.limit_ms > 0) {
         rc = dlr_agree_choose(&with, steps, (unsigned)n, &al->newer_than,
@@ -307,8 +309,10 @@ static int drop_old(struct dlr_ckpt *ck, struct dlr_err *err)
     DLR_AUTO_FREE uint64_t *steps = NULL;
     int n = dlr_alone_complete(al->dirfd, ck->conf.world, &steps, err);
 
-    if (n > 0 && ck->conf.rank == 0 && al->chosen && steps[0] > al->newer_than)
+    if (n > 0 && al->words && steps[0] > al->newer_than) {
         dlr_agree_forget(al->dirfd); /* all ranks have gone on from it */
+        al->words = false;
+    }
     if (n < KEEP)
         return n < 0 ? n : 0;
     return dlr_alone_remove(al->dirfd, ck->conf.rank, ck->conf.world, 0,

@@ -417,6 +417,52 @@ static void who_reads_for_long_is_waited_for(void **state)
     close(dirfd);
 }
 
+static void words_of_ranks_that_are_no_more_go(void **state)
+{
+    static const struct start fewer = {"two", 2, 0, NULL, LONG_MS, NEW, 0};
+    static const struct {
+        const char *name;
+        bool stays;
+    } rows[] = {{".agree-2", false},      {".agree-3.new", false}, {".agree-17", false},
+                {".agree-02", true},      {".agree-2.old", true},  {".agree-x", true},
+                {".agree-2.new.1", true}, {".agree-", true}};
+    char path[128];
+
+    save_both();
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        dlr_format(path, sizeof(path), "%s/%s", dir, rows[i].name);
+        assert_int_equal(close(open(path, O_CREAT | O_WRONLY, 0600)), 0);
+    }
+    run(&fewer);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        print_message("  %s\n", rows[i].name);
+        assert_int_equal(is_there(rows[i].name), rows[i].stays);
+    }
+}
+
+static void words_go_when_one_rank_goes_on(void **state)
+{
+    static const struct start s = {"two", 2, 0, NULL, LONG_MS, NEW, 0};
+    struct dlr_ckpt *ck;
+    uint32_t *data;
+    uint64_t n, step;
+    char path[128];
+
+    save_both();
+    run(&s);
+    assert_true(is_there(".agree-0"));
+    dlr_format(path, sizeof(path), "%s/.agree-1", dir); /* of one that was killed */
+    assert_int_equal(close(open(path, O_CREAT | O_WRONLY, 0600)), 0);
+    ck = join(0, 1, &data, &n);
+    assert_int_equal(dlr_ckpt_restore(ck, &step), 1);
+    assert_true(is_there(".agree-0"));
+    assert_int_equal(dlr_ckpt_begin(ck, NEW + 1, NULL), 1);
+    assert_int_equal(dlr_ckpt_fence(ck, NULL), 0);
+    assert_false(is_there(".agree-0") || is_there(".agree-1"));
+    dlr_ckpt_close(ck);
+    free(data);
+}
+
 static void words_are_gone_once_all_have_gone_on(void **state)
 {
     struct dlr_ckpt *ck[2];
@@ -459,6 +505,8 @@ int main(void)
         T(a_decision_of_an_earlier_start_is_not_believed),
         T(an_answer_of_a_killed_rank_is_not_believed),
         T(words_are_gone_once_all_have_gone_on),
+        T(words_of_ranks_that_are_no_more_go),
+        T(words_go_when_one_rank_goes_on),
         T(no_version_is_of_two_lines_of_steps),
         T(a_restore_removes_nothing),
         T(what_was_set_aside_goes_with_the_first_snapshot),
