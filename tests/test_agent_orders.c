@@ -122,10 +122,35 @@ static void expect_room(uint64_t bytes, bool make, int error)
     json_decref(msg);
 }
 
+/* The pid in the address that the next hello with (or without) one has; 0 without. */
+static pid_t next_data_process(bool with)
+{
+    for (;;) {
+        json_t *msg = dlr_rig_expect(&rig, "hello");
+        const char *address = dlr_rig_str(msg, "data");
+        const char *text = dlr_after(address, "c0ffee");
+        pid_t pid = text ? (pid_t)strtol(text, NULL, 10) : 0;
+
+        if (!text)
+            assert_string_equal(address, "");
+        json_decref(msg);
+        if ((pid != 0) == with)
+            return pid;
+    }
+}
+
+/* With its first word it is told of the round once more, between whatever else is noted then. */
+static void start_with_data_process(const char *more)
+{
+    dlr_rig_start(&rig, more);
+    dlr_rig_say(&rig, "who", "");
+    next_data_process(true);
+}
+
 /* Of parity: no other node could send it once more, and peek may ask for it after the restore. */
 static void a_copy_that_was_made_here_stays_until_a_commit(void **state)
 {
-    dlr_rig_start(&rig, NULL);
+    start_with_data_process(NULL);
     dlr_rig_round(&rig, 1, "[0]", "{\"vround\":0,\"step\":10,\"world\":4}");
     expect_room(UINT64_C(1) << 60, true, EDQUOT);
     expect_room(65536, false, ECANCELED); /* it was forgotten with that */
@@ -153,7 +178,7 @@ static void ask_for_slots(const char *answer)
 /* Two ranks have slots here. What is made is read until go, and saves come before it from then on. */
 static void a_copy_that_was_made_here_leaves_room_for_saves(void **state)
 {
-    dlr_rig_start(&rig, "--ckpt-mem=1m");
+    start_with_data_process("--ckpt-mem=1m");
     dlr_rig_round(&rig, 1, "[0]", "{\"vround\":0,\"step\":10,\"world\":4}");
     expect_room(256 << 10, true, EDQUOT); /* alone it would fit */
     expect_room(100 << 10, true, 0);
@@ -251,23 +276,6 @@ static void a_file_of_several_ranks_is_one_order(void **state)
                                     "save 10 0/7 /x/z\n"));
     assert_false(dlr_rig_noted(&rig, "/x/bad"));
     dlr_rig_stop(&rig);
-}
-
-/* The pid in the address that the next hello with (or without) one has; 0 without. */
-static pid_t next_data_process(bool with)
-{
-    for (;;) {
-        json_t *msg = dlr_rig_expect(&rig, "hello");
-        const char *address = dlr_rig_str(msg, "data");
-        const char *text = dlr_after(address, "c0ffee");
-        pid_t pid = text ? (pid_t)strtol(text, NULL, 10) : 0;
-
-        if (!text)
-            assert_string_equal(address, "");
-        json_decref(msg);
-        if ((pid != 0) == with)
-            return pid;
-    }
 }
 
 static void a_data_process_that_dies_is_started_again(void **state)
