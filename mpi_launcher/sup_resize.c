@@ -34,12 +34,25 @@ static unsigned world_of(const struct dlr_plan_world *w)
     return world;
 }
 
+/* The newest commit is of the last plan's ranks, or what that plan restores: the next one may need it. */
+static bool is_needed(const struct dlr_sup *s, unsigned world)
+{
+    return world == s->plan.world || (s->plan.restore && world == s->plan.made_by);
+}
+
+/* Two of them are needed at most. */
+static_assert(DLR_PLAN_WORLDS_MAX > 2, "one can go");
+
 static void forget_oldest(struct dlr_sup *s)
 {
-    free(s->worlds[0].tasks);
-    free(s->worlds[0].ranks);
+    struct dlr_plan_world *w = s->worlds;
+
+    while (w + 1 < s->worlds + s->nworlds && is_needed(s, world_of(w)))
+        w++;
+    free(w->tasks);
+    free(w->ranks);
     s->nworlds--;
-    memmove(s->worlds, s->worlds + 1, s->nworlds * sizeof(*s->worlds));
+    memmove(w, w + 1, (size_t)(s->worlds + s->nworlds - w) * sizeof(*w));
 }
 
 static unsigned *copy_of(const unsigned *list, unsigned n)

@@ -271,6 +271,28 @@ static void former_places_are_known_for_four_sizes(void **state)
     end();
 }
 
+/* Nothing was saved since the plan for three, which begins with what four made. */
+static void places_that_the_newest_version_needs_are_not_forgotten(void **state)
+{
+    struct dlr_sets sets;
+    static const unsigned sizes[] = {2, 5, 6, 7, 8};
+    static const struct {
+        unsigned size;
+        int rc;
+    } rows[] = {{4, 0}, {3, 0}, {2, -ENOENT}, {5, -ENOENT}, {6, 0}, {7, 0}};
+
+    begin(2, 1, 3, last);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+        assert_int_equal(dlr_sup_resize(&s, sizes[i]), 0);
+    assert_int_equal(s.nworlds, DLR_PLAN_WORLDS_MAX);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        print_message("  %u\n", rows[i].size);
+        assert_int_equal(dlr_sup_world_sets(&s, rows[i].size, &sets), rows[i].rc);
+        dlr_sets_done(&sets);
+    }
+    end();
+}
+
 /* It has only what srun's words say, and the plan. */
 static void a_supervisor_that_takes_over_knows_who_made_the_version(void **state)
 {
@@ -319,6 +341,7 @@ int main(void)
         cmocka_unit_test(when_none_has_room_the_next_plan_does_without_parity),
         cmocka_unit_test(two_of_a_set_are_made_on_different_nodes),
         cmocka_unit_test(former_places_are_known_for_four_sizes),
+        cmocka_unit_test(places_that_the_newest_version_needs_are_not_forgotten),
         cmocka_unit_test(a_supervisor_that_takes_over_knows_who_made_the_version),
         cmocka_unit_test(what_another_run_made_is_not_taken_for_a_former_size),
     };
