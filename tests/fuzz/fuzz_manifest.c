@@ -63,7 +63,7 @@ static void check_version(const struct dlr_plan_file *files, unsigned n, bool sa
 
         FUZZ_CHECK(files[i].copy.rank == (int32_t)i && files[i].copy.world == n);
         FUZZ_CHECK(strncmp(files[i].path, dir, strlen(dir)) == 0 &&
-                   (*base == 'r' || *base == 'n'));
+                   strchr(DLR_PERSIST_KINDS, *base));
         FUZZ_CHECK(!strchr(base, '/'));
     }
     if (!save)
