@@ -254,7 +254,7 @@ static void on_ready(struct dlr_sup *s, unsigned node, const json_t *msg)
     uint64_t rank, round, bytes;
 
     if (!s->have_plan ||
-        dlr_msg_uint(msg, "rank", s->plan.world * DLR_SLOT_OWNERS - 1, &rank) < 0 ||
+        dlr_msg_uint(msg, "rank", s->full_world * DLR_SLOT_OWNERS - 1, &rank) < 0 ||
         dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
         dlr_msg_uint(msg, "bytes", ANY_SIZE, &bytes) < 0)
         return;

@@ -34,7 +34,7 @@ void dlr_sup_on_no_slots(struct dlr_sup *s, unsigned node, const json_t *msg)
     const char *why = "";
     uint64_t rank, round;
 
-    if (dlr_msg_uint(msg, "rank", s->step.world * DLR_SLOT_OWNERS - 1, &rank) < 0 ||
+    if (dlr_msg_uint(msg, "rank", s->full_world * DLR_SLOT_OWNERS - 1, &rank) < 0 ||
         dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
         round != dlr_policy_round(s->policy) || !s->have_plan)
         return;
