@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ckpt/agree.h"
 
-#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,34 +14,20 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "ckpt/slot.h"
+#include "ckpt/agree_word.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/file.h"
 #include "common/str.h"
 
-#define MAGIC 0x31414c44u /* "DLA1" */
 /* Nothing tells that another node has written to a shared directory. */
 #define LOOK_MS 100
 #define BEATS 8 /* words of one that works, within the limit */
 #define NAME_ROOM 32
 
-enum verdict { ASKED = 1, SOUND = 2, UNSOUND = 3, NONE = 4, READING = 5 };
-
-/* What a rank says; of a decision the numbers of all ranks follow. Then the CRC32C of all that. */
-struct word {
-    uint32_t magic, rank, world, verdict;
-    uint32_t made_by; /* ranks of the version */
-    uint32_t beat;    /* another with each word: who says the same goes on working */
-    uint64_t nonce;   /* of who says it, in this start */
-    uint64_t asked;   /* of an answer: rank 0's */
-    uint64_t step;
-};
-static_assert(sizeof(struct word) == 48, "on-disk layout");
-
 struct talk {
     const struct dlr_agree *a;
-    struct word own;
+    struct dlr_agree_word own;
     uint64_t *heard; /* of rank 0: [world], 0: nothing yet */
     uint32_t *beats; /* of rank 0: [world], of the last words */
     int64_t said_ms; /* the last word */
@@ -58,16 +43,11 @@ static void name_of(uint32_t rank, const char *end, char buf[NAME_ROOM])
     dlr_format(buf, NAME_ROOM, ".agree-%" PRIu32 "%s", rank, end);
 }
 
-static uint32_t sum_of(const void *data, size_t bytes)
-{
-    return dlr_crc32c(0, data, bytes);
-}
-
 /* A word is replaced as a whole and need not outlive a crash: then nobody waits for it. */
-static int say(struct talk *t, enum verdict verdict)
+static int say(struct talk *t, enum dlr_agree_verdict verdict)
 {
-    size_t heard = verdict == SOUND || verdict == NONE ? (size_t)t->a->world * 8 : 0;
-    size_t bytes = sizeof(t->own) + (t->own.rank == 0 ? heard : 0);
+    size_t list = dlr_agree_list(t->own.rank, t->own.world, verdict);
+    size_t bytes = sizeof(t->own) + list;
     DLR_AUTO_FREE char *text = malloc(bytes + sizeof(uint32_t));
     DLR_AUTO_CLOSE int fd = -1;
     char name[NAME_ROOM], other[NAME_ROOM];
@@ -80,9 +60,9 @@ static int say(struct talk *t, enum verdict verdict)
     t->own.beat++;
     t->said_ms = dlr_now_ms();
     memcpy(text, &t->own, sizeof(t->own));
-    if (bytes > sizeof(t->own))
-        memcpy(text + sizeof(t->own), t->heard, heard);
-    crc = sum_of(text, bytes);
+    if (list > 0)
+        memcpy(text + sizeof(t->own), t->heard, list);
+    crc = dlr_crc32c(0, text, bytes);
     memcpy(text + bytes, &crc, sizeof(crc));
     name_of(t->own.rank, "", name);
     name_of(t->own.rank, ".new", other);
@@ -105,29 +85,19 @@ static void say_again(void *arg)
 }
 
 /* What rank says, if it is one of as many as we are; its place in a decision is *ret_heard. */
-static bool listen_to(const struct talk *t, uint32_t rank, struct word *ret,
+static bool listen_to(const struct talk *t, uint32_t rank, struct dlr_agree_word *ret,
                       uint64_t *ret_heard)
 {
-    const size_t list = (size_t)t->a->world * 8;
+    const size_t most =
+        sizeof(*ret) + (size_t)t->own.world * sizeof(uint64_t) + sizeof(uint32_t);
     DLR_AUTO_FREE char *text = NULL;
     char name[NAME_ROOM];
-    uint32_t crc;
     size_t bytes;
 
     name_of(rank, "", name);
-    if (dlr_file_load(t->a->dirfd, name, sizeof(*ret) + list + sizeof(crc), &text,
-                      &bytes, NULL) < 0 ||
-        bytes < sizeof(*ret) + sizeof(crc))
-        return false;
-    memcpy(&crc, text + bytes - sizeof(crc), sizeof(crc));
-    memcpy(ret, text, sizeof(*ret));
-    if (crc != sum_of(text, bytes - sizeof(crc)) || ret->magic != MAGIC ||
-        ret->rank != rank || ret->world != (uint32_t)t->a->world)
-        return false;
-    *ret_heard = 0;
-    if (bytes == sizeof(*ret) + list + sizeof(crc))
-        memcpy(ret_heard, text + sizeof(*ret) + (size_t)t->a->rank * 8, 8);
-    return true;
+    return dlr_file_load(t->a->dirfd, name, most, &text, &bytes, NULL) == 0 &&
+           dlr_agree_parse(text, bytes, rank, t->own.world, t->own.rank, ret,
+                           ret_heard) == 0;
 }
 
 /* Removes the words of ranks from `from` on; one that stays costs nobody anything. */
@@ -206,7 +176,7 @@ static unsigned take_answers(struct talk *t, bool *answered, bool *ret_sound)
 {
     uint64_t nothing;
     unsigned left = 0;
-    struct word w;
+    struct dlr_agree_word w;
 
     for (uint32_t k = 1; k < (uint32_t)t->a->world; k++) {
         if (answered[k])
@@ -217,12 +187,12 @@ static unsigned take_answers(struct talk *t, bool *answered, bool *ret_sound)
             continue;
         t->beats[k] = w.beat;
         wait_from_now(t);
-        if (w.verdict == READING)
+        if (w.verdict == DLR_AGREE_READING)
             continue;
         answered[k] = true;
         left--;
         t->heard[k] = w.nonce;
-        *ret_sound = *ret_sound && w.verdict == SOUND;
+        *ret_sound = *ret_sound && w.verdict == DLR_AGREE_SOUND;
     }
     return left;
 }
@@ -231,7 +201,7 @@ static unsigned take_answers(struct talk *t, bool *answered, bool *ret_sound)
 static int ask_all(struct talk *t, bool *ret_sound)
 {
     DLR_AUTO_FREE bool *answered = calloc((size_t)t->a->world, sizeof(*answered));
-    int rc = answered ? say(t, ASKED) : -ENOMEM;
+    int rc = answered ? say(t, DLR_AGREE_ASKED) : -ENOMEM;
     bool sound;
 
     if (rc < 0)
@@ -244,7 +214,7 @@ static int ask_all(struct talk *t, bool *ret_sound)
     for (uint32_t k = 1; sound && k < (uint32_t)t->a->world; k++) {
         if (answered[k])
             continue;
-        rc = say(t, ASKED); /* those that wait see that it goes on */
+        rc = say(t, DLR_AGREE_ASKED); /* those that wait see that it goes on */
         if (rc < 0)
             return rc;
         sound = check_share(t, k);
@@ -269,30 +239,30 @@ static int lead(struct talk *t, const uint64_t *steps, unsigned n)
             return rc;
         if (sound) {
             rc = t->a->settle(t->a->arg, steps[i] + 1);
-            rc = rc < 0 ? rc : say(t, SOUND);
+            rc = rc < 0 ? rc : say(t, DLR_AGREE_SOUND);
             return rc < 0 ? rc : 1;
         }
     }
     rc = t->a->settle(t->a->arg, 0);
-    return rc < 0 ? rc : say(t, NONE);
+    return rc < 0 ? rc : say(t, DLR_AGREE_NONE);
 }
 
 /* --- the others ------------------------------------------------------------------------ */
 
-static int answer(struct talk *t, const struct word *question)
+static int answer(struct talk *t, const struct dlr_agree_word *question)
 {
     t->own.asked = question->nonce;
     t->own.step = question->step;
     t->own.made_by = question->made_by;
-    t->own.verdict = READING; /* which is said when it takes long */
+    t->own.verdict = DLR_AGREE_READING; /* which is said when it takes long */
     t->said_ms = dlr_now_ms();
-    return say(t, check_share(t, t->own.rank) ? SOUND : UNSOUND);
+    return say(t, check_share(t, t->own.rank) ? DLR_AGREE_SOUND : DLR_AGREE_UNSOUND);
 }
 
 static int follow(struct talk *t)
 {
     uint64_t heard;
-    struct word w, last = {0};
+    struct dlr_agree_word w, last = {0};
 
     wait_from_now(t);
     do {
@@ -302,9 +272,10 @@ static int follow(struct talk *t)
         if (heard == t->own.nonce) {
             t->own.step = w.step;
             t->own.made_by = w.made_by;
-            return w.verdict == SOUND;
+            return w.verdict == DLR_AGREE_SOUND;
         }
-        if (w.verdict == ASKED && (w.nonce != t->own.asked || w.step != t->own.step)) {
+        if (w.verdict == DLR_AGREE_ASKED &&
+            (w.nonce != t->own.asked || w.step != t->own.step)) {
             int rc = answer(t, &w);
 
             if (rc < 0)
@@ -340,12 +311,13 @@ int dlr_agree_choose(const struct dlr_agree *a, const uint64_t *steps, unsigned 
     DLR_AUTO_FREE uint64_t *heard = calloc((size_t)a->world, sizeof(*heard));
     DLR_AUTO_FREE uint32_t *beats = calloc((size_t)a->world, sizeof(*beats));
     DLR_AUTO_CLOSE int fd = watch(a->dirfd);
-    struct talk t = {
-        .a = a,
-        .own = {.magic = MAGIC, .rank = (uint32_t)a->rank, .world = (uint32_t)a->world},
-        .heard = heard,
-        .beats = beats,
-        .watch = fd};
+    struct talk t = {.a = a,
+                     .own = {.magic = DLR_AGREE_MAGIC,
+                             .rank = (uint32_t)a->rank,
+                             .world = (uint32_t)a->world},
+                     .heard = heard,
+                     .beats = beats,
+                     .watch = fd};
     int rc = heard && beats ? talk(&t, steps, n) : -ENOMEM;
 
     if (rc == -ETIMEDOUT)

@@ -35,6 +35,7 @@ $(eval $(call fuzz,safetensors,$(SAVED) $(SLOT),-lisal -lxxhash -ljansson))
 $(eval $(call fuzz,data,ckpt/data_recv.c ckpt/data_recv_end.c ckpt/data_wire.c ckpt/data_check.c ckpt/data_sum.c ckpt/data_sum_order.c ckpt/parity.c ckpt/data_store.c $(SLOT),-lisal -lxxhash))
 $(eval $(call fuzz,manifest,mpi_launcher/persist.c $(MSG),-ljansson))
 $(eval $(call fuzz,stride,ckpt/stride.c ckpt/cadence.c))
+$(eval $(call fuzz,agree,ckpt/agree_word.c ckpt/crc32c.c,-lisal))
 $(eval $(call fuzz,host,mpi_launcher/host_order.c $(MSG),-ljansson))
 
 $(FUZZ_DIR)/obj/%.o: %.c

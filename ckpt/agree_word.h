@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A word of a rank without a job, as it lies in its file (man/dlr_persist.5.scd draws it). */
+#ifndef DLR_CKPT_AGREE_WORD_H
+#define DLR_CKPT_AGREE_WORD_H
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DLR_AGREE_MAGIC 0x31414c44u /* "DLA1" */
+
+enum dlr_agree_verdict {
+    DLR_AGREE_ASKED = 1,
+    DLR_AGREE_SOUND = 2,
+    DLR_AGREE_UNSOUND = 3,
+    DLR_AGREE_NONE = 4,
+    DLR_AGREE_READING = 5,
+};
+
+/* Of a decision the numbers of all ranks follow. Then the CRC32C of all that. */
+struct dlr_agree_word {
+    uint32_t magic, rank, world, verdict;
+    uint32_t made_by; /* ranks of the version */
+    uint32_t beat;    /* another with each word: who says the same goes on working */
+    uint64_t nonce;   /* of who says it, in this start */
+    uint64_t asked;   /* of an answer: rank 0's */
+    uint64_t step;
+};
+static_assert(sizeof(struct dlr_agree_word) == 48, "on-disk layout");
+
+/* Bytes of the numbers behind a word: 0 if it is no decision. */
+size_t dlr_agree_list(uint32_t rank, uint32_t world, uint32_t verdict);
+
+/* Reads data[bytes] as what rank of world says. A decision's number of rank own (< world) is *ret_heard, else 0.
+ * -EBADMSG.
+ */
+int dlr_agree_parse(const void *data, size_t bytes, uint32_t rank, uint32_t world,
+                    uint32_t own, struct dlr_agree_word *ret, uint64_t *ret_heard);
+
+#endif
