@@ -129,6 +129,17 @@ static void wait_from_now(struct talk *t)
     t->deadline_ms = dlr_now_ms() + t->limit_ms;
 }
 
+/* NFS says "no such file" from memory until it looks at the directory again, which may take acdirmax (60 s); it looks
+ * when one is opened (nfs(5): "Directory entry caching", "Close-to-open cache consistency").
+ */
+static void forget_names(int dirfd)
+{
+    int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd >= 0)
+        close(fd);
+}
+
 /* Until something may have been said. False when the limit is over. */
 static bool wait_for_words(struct talk *t)
 {
@@ -141,6 +152,7 @@ static bool wait_for_words(struct talk *t)
     poll(&p, 1, left < LOOK_MS ? (int)left : LOOK_MS);
     while (t->watch >= 0 && read(t->watch, events, sizeof(events)) > 0)
         ;
+    forget_names(t->a->dirfd);
     return true;
 }
 
