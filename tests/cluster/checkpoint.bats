@@ -45,7 +45,7 @@ kill_both() {
     no_committed_step_lost "$job"
     [ "$(events "$job" 'select(.event=="prepared").copies' | tail -n 1)" -eq 0 ]
     same_bits ref.4
-    [ -z "$(leftovers n1 n2 n3 n4 n5)" ]
+    nothing_left n1 n2 n3 n4 n5
 }
 
 # bats test_tags=production

@@ -72,7 +72,7 @@ kill_supervisor() { on n1 pkill -KILL -x dlrover-supervi; }
     [ "$(events "$job" 'select(.event=="launch").round')" = 0 ]
     [ "$(events "$job" 'select(.event=="end").code')" = 0 ]
     same_as_undisturbed
-    [ -z "$(leftovers n1 n2 n3 n4)" ]
+    nothing_left n1 n2 n3 n4
 }
 
 @test "the supervisor is killed, then a node: the next one sees it and resumes" {
@@ -100,7 +100,7 @@ kill_supervisor() { on n1 pkill -KILL -x dlrover-supervi; }
     output "$job" | grep -x "done: sum 2790"
     output "$job" | grep -x "srun returned 0"
     [ "$(events "$job" 'select(.event=="round_end").restarts' | sort -u)" = 0 ]
-    [ -z "$(leftovers n1 n2 n3 n4)" ]
+    nothing_left n1 n2 n3 n4
 }
 
 @test "the keeper is killed, as srun would be: the run ends, the script goes on" {
@@ -110,7 +110,7 @@ kill_supervisor() { on n1 pkill -KILL -x dlrover-supervi; }
     [ "$(await_job "$job")" = "FAILED 137:0" ]
     output "$job" | grep -x "srun returned 137"
     [ -z "$(events "$job" 'select(.event=="requeue")')" ]
-    [ -z "$(leftovers n1 n2 n3 n4)" ]
+    nothing_left n1 n2 n3 n4
 }
 
 await_rid() { # NODE: until nothing of a run is left there
@@ -182,7 +182,7 @@ SH
     [ -z "$(events "$job" 'select(.event=="node_dead" or .event=="requeue")')" ]
     [ "$(events "$job" 'select(.event=="restored").version[1]')" -ge 10 ]
     same_as_undisturbed
-    [ -z "$(leftovers n1 n2 n3)" ]
+    nothing_left n1 n2 n3
 }
 
 # bats test_tags=production
@@ -201,7 +201,7 @@ SH
     [ -z "$(events "$job" 'select(.event=="node_dead" or .event=="requeue")')" ]
     [ "$(events "$job" 'select(.event=="restored").version[1]')" -ge 20 ]
     same_as_undisturbed
-    [ -z "$(leftovers n1 n2 n3 n4)" ]
+    nothing_left n1 n2 n3 n4
 }
 
 @test "a data process is killed: saves go on, nothing is restarted" {

@@ -73,7 +73,7 @@ result() { output "$1" | grep -x "done: sum $2"; }
     output "$job" | grep -F "dlrover: given up after 1 restarts (--dlrover-max-restarts): rank 2 exited with code 7"
     output "$job" | grep -A1 -F "dlrover: last lines of rank 2 on" | grep -F "mpi_plain: rank 2 fails in iteration 3"
     output "$job" | grep -x "srun returned 7"
-    [ -z "$(leftovers n1 n2 n3 n4 n5)" ]
+    nothing_left n1 n2 n3 n4 n5
     wait_until '[ -z "$(job_mounts n1 n2 n3 n4 n5)" ]'
 }
 
@@ -108,7 +108,7 @@ result() { output "$1" | grep -x "done: sum $2"; }
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     [ "$(events "$job" 'select(.event=="start").generation' | paste -sd' ')" = "1 2" ]
     output "$job" | grep -x "srun returned 0"
-    [ -z "$(leftovers n1 n2 n3 n4 n5)" ]
+    nothing_left n1 n2 n3 n4 n5
     wait_until '[ -z "$(job_mounts n1 n2 n3 n4 n5)" ]'
 }
 
@@ -119,7 +119,7 @@ result() { output "$1" | grep -x "done: sum $2"; }
     ctl scancel "$job"
     [ "$(await_job "$job" | cut -d' ' -f1)" = CANCELLED ]
     ctl true
-    [ -z "$(leftovers n1 n2 n3 n4 n5)" ]
+    nothing_left n1 n2 n3 n4 n5
     wait_until '[ -z "$(job_mounts n1 n2 n3 n4 n5)" ]'
 }
 
@@ -135,7 +135,7 @@ result() { output "$1" | grep -x "done: sum $2"; }
     ctl kill -INT "$(cat "$(alice_home)/srun")"
     wait "$salloc" || :
     [ "$(cat "$(alice_home)/code")" -eq 130 ]
-    [ -z "$(leftovers ctl n1 n2 n3 n4 n5)" ]
+    nothing_left ctl n1 n2 n3 n4 n5
     wait_until '[ -z "$(job_mounts n1 n2 n3 n4 n5)" ]'
 }
 

@@ -123,5 +123,5 @@ inside() { on "$1" sh -c 'nsenter -m -t "$(pgrep -of "python3 count.py\$")" -- "
     finish "$job"
     wait_until '[ -z "$(job_mounts n1 n2)" ]'
     wait_until "refused on n1 test -e /run/containers/$job && refused on n2 test -e /run/containers/$job"
-    [ -z "$(leftovers n1 n2)" ]
+    nothing_left n1 n2
 }

@@ -23,7 +23,7 @@ teardown() { heal_cluster; }
 
 output() { cat "$(alice_home)/out.$1"; }
 all_journals() { ls "$(alice_home)"/.dlrover/job-"$1"/*/events.jsonl; }
-nothing_is_left() { [ -z "$(leftovers n1 n2 n3 n4 n5)" ]; }
+nothing_is_left() { nothing_left n1 n2 n3 n4 n5; }
 
 # No line of a round stands after the first of a later one: no two rounds ever ran at once.
 rounds_in_order() { awk '$1 < last { bad = 1 } { last = $1 } END { exit bad }' "$1"; }
@@ -311,7 +311,7 @@ SH
     [ "$(grep -c '^rank' <<<"$output")" -eq 2 ]
     grep -x "code 0" <<<"$output"
     grep -x alone <<<"$output"
-    [ -z "$(leftovers ctl n1 n2 n3)" ]
+    nothing_left ctl n1 n2 n3
 }
 
 @test "after a requeue, sruns that had ended before are not run again" {

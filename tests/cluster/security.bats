@@ -78,7 +78,7 @@ commits() { events "$1" 'select(.event=="progress").commits' | tail -n 1; }
     saved "$job" $(($(commits "$job") + 3))
     finish "$job"
     [ -z "$(events "$job" 'select(.event=="node_dead" or .event=="worker_exit" or .event=="round_end")')" ]
-    [ -z "$(leftovers n1 n2)" ]
+    nothing_left n1 n2
 }
 
 # mounts NODE: the tmpfs of jobs there

@@ -33,7 +33,7 @@ teardown_file() { cluster_down; }
     [ "$(events "$job" 'select(.event=="restored").version[1]')" -gt 0 ]
     cmp "$(alice_home)/run.weights" "$(alice_home)/ref.weights"
     [ "$(cat "$(alice_home)"/{run,ref}.hashes | awk '{print $1, $2}' | sort -u | wc -l)" -eq $STEPS ]
-    [ -z "$(leftovers n1 n3 n4 n5)" ]
+    nothing_left n1 n3 n4 n5
 }
 
 @test "DCP: sharded state comes back from memory after a node died, on fewer and more ranks from files" {

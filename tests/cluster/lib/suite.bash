@@ -153,3 +153,6 @@ leftovers() {
             sed "s/^/$node: /"
     done
 }
+
+# nothing_left NODE...: they have gone. Slurm calls a job ended before the last of its processes has.
+nothing_left() { wait_until "[ -z \"\$(leftovers $*)\" ]" || { leftovers "$@"; return 1; }; }
