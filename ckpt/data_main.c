@@ -15,6 +15,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "ckpt/data_doze.h"
 #include "ckpt/data_nic.h"
 #include "ckpt/data_state.h"
 #include "common/clock.h"
@@ -124,13 +125,27 @@ static int64_t look_ms(struct dlr_data *d)
     return d->closing < CLOSING_SOON ? CLOSING_MS : CLOSING_LATE_MS;
 }
 
-/* Milliseconds until the next deadline, as poll(2) takes them. */
-static int until(struct dlr_data *d)
+/* What was to be looked at by due_ms and is only now; 0: nothing was. */
+static void make_up(struct dlr_data *d, int64_t due_ms, int64_t now_ms)
 {
-    int64_t now = dlr_now_ms();
-    int64_t a = dlr_data_send_tick(d, now), b = dlr_data_recv_tick(d, now);
-    int64_t left = (a < b ? a : b) - now, look = look_ms(d); /* they may close one */
+    int64_t dozed = dlr_doze_ms(due_ms, now_ms);
 
+    if (!dozed)
+        return;
+    dlr_data_send_dozed(d, dozed, now_ms);
+    dlr_data_recv_dozed(d, dozed, now_ms);
+}
+
+/* Milliseconds until the next deadline, as poll(2) takes them. */
+static int until(struct dlr_data *d, int64_t due_ms)
+{
+    int64_t now = dlr_now_ms(), a, b, left, look;
+
+    make_up(d, due_ms, now);
+    a = dlr_data_send_tick(d, now);
+    b = dlr_data_recv_tick(d, now);
+    left = (a < b ? a : b) - now;
+    look = look_ms(d); /* they may have closed one */
     if (left == DLR_DATA_NEVER - now && !d->closing)
         return -1;
     return left < 0 ? 0 : left < look ? (int)left : (int)look;
@@ -147,15 +162,16 @@ static void loop(struct dlr_data *d)
         {.fd = dlr_net_fd(d->net), .events = POLLIN},
     };
 
-    for (;;) {
+    for (int64_t due_ms = 0;;) {
         unsigned n = 0;
         int wait;
 
         while (n < BURST && dlr_net_progress(d->net) > 0)
             n++;
-        wait = until(d);
+        wait = until(d, due_ms);
         if (n == BURST || dlr_net_arm(d->net) < 0)
             wait = 0;
+        due_ms = wait < 0 ? 0 : dlr_now_ms() + wait;
         if (poll(fds, 6, wait) < 0 && errno != EINTR)
             return;
         if (fds[1].revents)

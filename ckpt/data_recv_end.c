@@ -2,6 +2,7 @@
 /* Transfers that end from outside: another round, a lost connection, a limit. */
 #include <errno.h>
 
+#include "ckpt/data_doze.h"
 #include "ckpt/data_recv.h"
 
 /* Ending one transfer may open or end others: each search begins anew. */
@@ -84,6 +85,15 @@ static void act(struct dlr_recv *r)
         dlr_net_drop(r->d->net, r->peer);
     } else {
         dlr_data_stuck();
+    }
+}
+
+void dlr_data_recv_dozed(struct dlr_data *d, int64_t dozed_ms, int64_t now_ms)
+{
+    for (struct dlr_recv *r = d->recvs; r; r = r->next) {
+        r->moved_ms = dlr_doze_moved(r->moved_ms, dozed_ms, now_ms);
+        r->start_ms = dlr_doze_moved(r->start_ms, dozed_ms, now_ms);
+        r->end_ms = dlr_doze_moved(r->end_ms, dozed_ms, now_ms);
     }
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ckpt/data_doze.h"
 #include "ckpt/data_nic.h"
 #include "ckpt/data_state.h"
 #include "common/cleanup.h"
@@ -451,6 +452,19 @@ static int64_t look(struct dlr_send *s, int64_t now_ms)
     else if (s->state == STREAMING && s->pace_ms)
         return pump_now(s, at);
     return at;
+}
+
+void dlr_data_send_dozed(struct dlr_data *d, int64_t dozed_ms, int64_t now_ms)
+{
+    for (struct dlr_send *s = d->sends; s; s = s->next) {
+        int64_t moved = dlr_net_moved_ms(s->peer);
+
+        if (s->moved_ms < moved)
+            s->moved_ms = moved;
+        s->moved_ms = dlr_doze_moved(s->moved_ms, dozed_ms, now_ms);
+        s->start_ms = dlr_doze_moved(s->start_ms, dozed_ms, now_ms);
+        s->end_ms = dlr_doze_moved(s->end_ms, dozed_ms, now_ms);
+    }
 }
 
 int64_t dlr_data_send_tick(struct dlr_data *d, int64_t now_ms)

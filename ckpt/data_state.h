@@ -116,6 +116,8 @@ void dlr_data_send_round(struct dlr_data *d);
 void dlr_data_send_abort(struct dlr_data *d, struct dlr_version v);
 void dlr_data_send_down(struct dlr_data *d, struct dlr_net_peer *peer, int rc);
 /* Does what is due; the time of the next such thing. */
+/* Nothing was looked at for so long: its limits begin later by that. */
+void dlr_data_send_dozed(struct dlr_data *d, int64_t dozed_ms, int64_t now_ms);
 int64_t dlr_data_send_tick(struct dlr_data *d, int64_t now_ms);
 
 /* --- data_check.c */
@@ -139,6 +141,7 @@ void dlr_data_recv_decided(struct dlr_data *d);
 /* A slot may have become free: transfers that wait for one look again. */
 void dlr_data_recv_retry(struct dlr_data *d);
 void dlr_data_recv_down(struct dlr_data *d, struct dlr_net_peer *peer, int rc);
+void dlr_data_recv_dozed(struct dlr_data *d, int64_t dozed_ms, int64_t now_ms);
 int64_t dlr_data_recv_tick(struct dlr_data *d, int64_t now_ms);
 
 #endif
