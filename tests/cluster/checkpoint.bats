@@ -198,7 +198,7 @@ for path in sys.argv[1:]:
 
 # bats test_tags=production
 @test "no spare left: survivors write the state, the requeued job goes on from it" {
-    job=$(start 0 -N4 "$SHORT_SILENCE")
+    job=$(start 0 -N4 "$SHORT_SILENCE" --dlrover-persist-every=off) # one manifest: the survivors'
     saved "$job"
     "$VC" kill n2
     await "$job" requeue

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A minute without slurmctld, stopped or hanging: a job loses a task, another one a node. What cannot
-# be started waits, and nothing is charged for it.
+# be started waits, and nothing is charged for it. The first has a state: after this time it is on the
+# disk, too, without an option.
 load lib/suite
 
 setup_file() {
@@ -11,6 +12,16 @@ setup_file() {
 #SBATCH --dlrover=on
 export SLURM_MPI_TYPE=pmix
 srun /opt/dlrover/share/dlrover/examples/mpi_plain --iterations 100 --iter-ms 100
+code=$?
+echo "srun returned $code"
+exit $code
+SH
+    job_file work.py <"$BATS_TEST_DIRNAME/lib/work.py"
+    job_file work.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j
+#SBATCH --dlrover=on
+srun python3 work.py
 code=$?
 echo "srun returned $code"
 exit $code
@@ -36,13 +47,13 @@ wake_slurmctld() { ctl pkill -CONT -x slurmctld; }
 
 a_minute_without() { # HOW TO BEGIN IT, HOW TO END IT: two jobs, $task and $node
     local until
-    task=$(submit -w n1,n2 -N2 --dlrover-max-restarts=1 plain.sh)
+    task=$(submit -w n1,n2 -N2 --dlrover-max-restarts=1 work.sh)
     node=$(submit -w n3,n4,n5 -N3 --dlrover-spares=1 --dlrover-max-restarts=0 plain.sh)
-    await "$task" running
+    await "$task" "e['event']=='progress' and e['commits']" >/dev/null
     await "$node" running
     "$1"
     until=$((SECONDS + 60))
-    on n2 pkill -KILL -x mpi_plain
+    on n2 pkill -KILL -f work.py
     "$VC" kill "$(events "$node" 'select(.event=="plan").places[1].node' | tr -d '"')"
     while ((SECONDS < until)); do read -rt 1 <> <(:) || :; done
     for job in "$task" "$node"; do
@@ -50,6 +61,8 @@ a_minute_without() { # HOW TO BEGIN IT, HOW TO END IT: two jobs, $task and $node
         [ -z "$(events "$job" 'select(.event=="end" or .event=="requeue")')" ]
     done
     "$2"
+    await "$task" "e['event']=='persisted' and e['version'] and e['bound'] in ('least', 'young-daly', 'duty')" >/dev/null
+    alice touch "stop.$task"
     [ "$(await_job "$task")" = "COMPLETED 0:0" ]
     [ "$(await_job "$node")" = "COMPLETED 0:0" ]
     for job in "$task" "$node"; do output "$job" | grep -x "srun returned 0"; done
