@@ -306,7 +306,7 @@ static bool half_write(const char *name, struct dlr_persist_write *ret)
 struct prune {
     DIR *d;
     struct dlr_version v;        /* what is newer stays */
-    struct dlr_plan_file *files; /* [n] of all manifests that could be read */
+    struct dlr_plan_file *files; /* [n] newest first, of all that could be read */
     unsigned n;
     const char **kept; /* [nkept] files that are named by those that stay */
     unsigned nkept;
@@ -320,14 +320,22 @@ static void prune_done(struct prune *p)
     free(p->kept);
 }
 
+/* A key's place in what newest_first() has sorted. */
+static int to_version(const void *key, const void *row)
+{
+    const struct dlr_version *v = key;
+    const struct dlr_plan_file *f = row;
+
+    return dlr_version_cmp(f->copy.version, *v);
+}
+
 /* A manifest of that version is there and could not be read: it may name any file of the version. */
 static bool is_unread(const struct prune *p, struct dlr_version v)
 {
     char name[DLR_PERSIST_NAME];
 
-    for (unsigned i = 0; i < p->n; i++)
-        if (dlr_version_eq(p->files[i].copy.version, v))
-            return false;
+    if (bsearch(&v, p->files, p->n, sizeof(*p->files), to_version))
+        return false;
     dlr_persist_manifest(v, name, sizeof(name));
     return faccessat(dirfd(p->d), name, F_OK, 0) == 0;
 }

@@ -166,6 +166,11 @@ static void so_many_versions_are_kept(void **state)
         assert_true(there(strrchr(got[i].path, '/') + 1));
     save_version(1, 70, 0);
     assert_true(there("manifest-0-200.json"));
+    touch("n0-1-70-000000cd.safetensors"); /* a manifest stays, and it is not in it */
+    save_version(1, 80, 3);
+    assert_true(there("manifest-1-70.json"));
+    assert_true(there("n0-1-70-000000ab.safetensors"));
+    assert_false(there("n0-1-70-000000cd.safetensors"));
 }
 
 static void write_manifest(const char *text)
