@@ -166,6 +166,8 @@ int dlr_alone_set_aside(int dirfd, int rank, uint64_t from, struct dlr_err *err)
     int n = dlr_alone_scan(dirfd, &files, err);
     bool any = false;
 
+    if (!files)
+        return n; /* -errno or 0 */
     for (int i = 0; i < n && files[i].step >= from; i++) {
         char name[NAME_MAX + 1], other[NAME_MAX + 1];
 
@@ -180,7 +182,7 @@ int dlr_alone_set_aside(int dirfd, int rank, uint64_t from, struct dlr_err *err)
     }
     if (any && fsync(dirfd) < 0)
         return dlr_fail(err, -errno, "cannot sync the directory: %m");
-    return n < 0 ? n : 0;
+    return 0;
 }
 
 static bool is_aside(const char *name)
