@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <dirent.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 #include "common/str.h"
 #include "hwloc_topo/topo.h"
 #include "mpi_launcher/agent.h"
+#include "mpi_launcher/threads.h"
 
 #define CPUS_TEXT 1024 /* what is longer is told as an empty one */
 
@@ -61,27 +61,15 @@ void dlr_agent_helpers_advise(const struct dlr_agent *a, pid_t pid,
         memcpy(page->helper_cpus, spare.bits, sizeof(page->helper_cpus));
 }
 
-/* Those that are started later are where the one is that starts them. */
 static int place_threads(pid_t pid, const struct dlr_topo_cpus *cpus)
 {
-    int rc = -ESRCH;
-    char path[32];
     cpu_set_t set;
-    struct dirent *e;
-    DIR *dir;
 
     CPU_ZERO(&set);
     for (unsigned cpu = 0; cpu < DLR_TOPO_CPUS; cpu++)
         if (cpus->bits[cpu / 64] >> cpu % 64 & 1)
             CPU_SET(cpu, &set);
-    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-    dir = opendir(path);
-    while (dir && (e = readdir(dir)))
-        if (e->d_name[0] != '.')
-            rc = sched_setaffinity(atoi(e->d_name), sizeof(set), &set) < 0 ? -errno : 0;
-    if (dir)
-        closedir(dir);
-    return rc;
+    return dlr_threads_place(pid, &set);
 }
 
 /* text gets the CPUs; "": it may run on all of ours. */
