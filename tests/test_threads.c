@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi_launcher/threads.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -19,7 +20,7 @@ static pthread_t threads[OTHERS];
 static unsigned nthreads, calls;
 static int ends[2];   /* all end when this is closed */
 static int errors[4]; /* of the first calls */
-static bool starts;   /* the first call finds that another one was started */
+static bool starts; /* one is started behind the first look, as by one not placed yet */
 
 static void *wait_for_end(void *arg)
 {
@@ -40,15 +41,26 @@ int __wrap_sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *set)
 {
     unsigned i = calls++;
 
-    if (starts && i == 2) {
-        start_thread(); /* as if by the last of the three before it is placed */
-        pthread_setaffinity_np(threads[nthreads - 1], sizeof(all), &all);
-    }
     if (i < 4 && errors[i]) {
         errno = errors[i];
         return -1;
     }
     return __real_sched_setaffinity(pid, size, set);
+}
+
+struct dirent *__real_readdir(DIR *dir);
+struct dirent *__wrap_readdir(DIR *dir);
+
+struct dirent *__wrap_readdir(DIR *dir)
+{
+    struct dirent *e = __real_readdir(dir);
+
+    if (!e && starts) {
+        starts = false;
+        start_thread();
+        pthread_setaffinity_np(threads[nthreads - 1], sizeof(all), &all);
+    }
+    return e;
 }
 
 /* One CPU of those that we have. */
