@@ -53,7 +53,8 @@ SH
     # no two rounds ran at once, and the place of the dead node went to the spare
     awk '$1 < last { bad = 1 } { last = $1 } END { exit bad }' "$(alice_home)/ticks.$job"
     [ "$(grep -c "^$last 2 of 3 on $(place "$job" 2), master $first\$" "$(alice_home)/ticks.$job")" -eq 60 ]
-    run ! grep -v "^$dead:" < <(leftovers n1 n2 n3 n4)
+    mapfile -t others < <(printf '%s\n' n1 n2 n3 n4 | grep -vx "$dead")
+    nothing_left "${others[@]}"
 }
 
 @test "with our library mounted: saves, and restores after a death" {
