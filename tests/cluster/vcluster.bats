@@ -450,7 +450,7 @@ memory_limit='cat /sys/fs/cgroup/memory/slurm_*/uid_3001/job_$SLURM_JOB_ID/memor
         wait $pid || true
         [ $signal != KILL ] || "$vcluster" down --dir "$dir"
         [ ! -e "$dir" ]
-        nobody_in "$BATS_TEST_TMPDIR/ns"
+        eventually nobody_in "$BATS_TEST_TMPDIR/ns"
     done
 }
 
