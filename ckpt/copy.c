@@ -12,6 +12,7 @@
 #include "common/clock.h"
 
 #define BLOCK DLR_DEVICE_CUT /* between two looks at whether to give up */
+#define GATHER 8192u /* of a view, in the first-level cache until it is written */
 #define CHUNKS_PER_HALF (DLR_DEVICE_HALF / DLR_SLOT_CHUNK)
 
 struct dlr_copy {
@@ -74,6 +75,20 @@ static uint32_t put_staged(const struct dlr_copy_job *job, struct stage *stage,
     return all;
 }
 
+/* A view's bytes are summed on their way, too. */
+static uint32_t put_view(const struct dlr_strides *view, const char *src, uint64_t at,
+                         unsigned char *dst, uint64_t bytes, uint32_t crc)
+{
+    _Alignas(64) unsigned char block[GATHER];
+
+    for (uint64_t done = 0, n; done < bytes; done += n) {
+        n = bytes - done < GATHER ? bytes - done : GATHER;
+        dlr_strides_gather(view, src, at + done, block, n);
+        crc = dlr_copy_sum(dst + done, block, n, crc);
+    }
+    return crc;
+}
+
 /* A piece of a region to where it belongs; returns crc with it. */
 static uint32_t put(const struct dlr_copy_job *job, struct stage *stage,
                     const struct dlr_slot_piece *p, unsigned char *dst, uint32_t crc)
@@ -84,8 +99,7 @@ static uint32_t put(const struct dlr_copy_job *job, struct stage *stage,
         return put_staged(job, stage, p, dst, crc);
     if (!job->views || !job->views[p->region])
         return dlr_copy_sum(dst, src + p->at, p->bytes, crc);
-    dlr_strides_gather(job->views[p->region], src, p->at, dst, p->bytes);
-    return dlr_crc32c(crc, dst, p->bytes);
+    return put_view(job->views[p->region], src, p->at, dst, p->bytes, crc);
 }
 
 /* Fills bytes [from, to) of the data area: pieces of regions. Returns

@@ -8,7 +8,7 @@
 
 #include "ckpt/slot.h"
 
-#define BLOCK 4096u /* summed, then found in the first-level cache by the copy */
+#define BLOCK 4096u /* read into the first-level cache, summed and written from there */
 #define LINE 64u
 #define STREAM_MIN 1024u /* smaller pieces are not worth the fence */
 
@@ -46,26 +46,40 @@ static void drain(void)
 }
 #endif
 
+/* What is summed is what is written, though another thread write src meanwhile: it is read once. */
+static uint32_t take_block(unsigned char *to, const unsigned char *from, size_t bytes,
+                           uint32_t crc)
+{
+    _Alignas(LINE) unsigned char block[BLOCK];
+    size_t whole = bytes - bytes % LINE;
+
+    memcpy(block, from, bytes);
+    crc = dlr_crc32c(crc, block, bytes);
+    stream(to, block, whole);
+    memcpy(to + whole, block + whole, bytes - whole);
+    return crc;
+}
+
+/* Of few bytes: they are still in the cache behind the copy. */
+static uint32_t take_few(unsigned char *to, const unsigned char *from, size_t bytes,
+                         uint32_t crc)
+{
+    memcpy(to, from, bytes);
+    return dlr_crc32c(crc, to, bytes);
+}
+
 uint32_t dlr_copy_sum(void *dst, const void *src, size_t bytes, uint32_t crc)
 {
     const unsigned char *from = src;
     unsigned char *to = dst;
     size_t head = -(uintptr_t)to % LINE;
 
-    if (bytes < STREAM_MIN) {
-        memcpy(to, from, bytes);
-        return dlr_crc32c(crc, from, bytes);
-    }
-    memcpy(to, from, head);
-    crc = dlr_crc32c(crc, from, head);
+    if (bytes < STREAM_MIN)
+        return take_few(to, from, bytes, crc);
+    crc = take_few(to, from, head, crc);
     for (size_t at = head, n; at < bytes; at += n) {
-        size_t whole;
-
         n = bytes - at < BLOCK ? bytes - at : BLOCK;
-        whole = n - n % LINE;
-        crc = dlr_crc32c(crc, from + at, n);
-        stream(to + at, from + at, whole);
-        memcpy(to + at + whole, from + at + whole, n - whole);
+        crc = take_block(to + at, from + at, n, crc);
     }
     drain();
     return crc;

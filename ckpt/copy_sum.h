@@ -8,9 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Copies bytes from src to dst, which do not overlap, and returns their CRC32C after crc, as
- * dlr_crc32c(crc, src, bytes) does. The sum is of what was read: it covers the copy too. Fastest
- * where dst is a multiple of 64. Another thread that is told of the copy sees all of dst.
+/* Copies bytes from src to dst, which do not overlap, and returns the CRC32C of what it wrote,
+ * after crc. src is read once: a program that writes it meanwhile changes what is kept and never
+ * whether its sum fits. Fastest where dst is a multiple of 64. Another thread that is told of the
+ * copy sees all of dst.
  */
 uint32_t dlr_copy_sum(void *dst, const void *src, size_t bytes, uint32_t crc);
 

@@ -128,7 +128,7 @@ UNIT_LIBS_test_sets := -lisal
 UNIT_OBJS_test_parity := ckpt/parity.c
 UNIT_LIBS_test_parity := -lisal
 UNIT_OBJS_test_copy := ckpt/copy.c ckpt/pin.c ckpt/place.c ckpt/strides.c ckpt/copy_sum.c $(SLOT)
-UNIT_LIBS_test_copy := -lisal -lxxhash
+UNIT_LIBS_test_copy := -lisal -lxxhash -Wl,--wrap=dlr_crc32c
 UNIT_OBJS_test_topo := $(TOPO)
 UNIT_LIBS_test_topo := -lhwloc
 UNIT_OBJS_test_order := $(TOPO)
