@@ -151,11 +151,23 @@ static bool find_piece(const struct writer *w, uint64_t k, struct piece *ret)
     return false;
 }
 
+/* The last block of a part, or what there is of it: what is written past the page cache is filled up
+ * with zeros, not with what lies behind the part in memory.
+ */
+static int write_rest(struct writer *w, const char *from, uint64_t at, uint64_t end)
+{
+    _Alignas(DLR_BULK_ALIGN) char block[DLR_BULK_ALIGN] = {0};
+
+    memcpy(block, from, end - at);
+    return write_piece(w, block, at, end);
+}
+
 static void write_body(struct writer *w, const struct piece *p)
 {
     const struct dlr_bulk *b = w->bulk;
     const char *data = (const char *)p->part->data + p->from;
     uint64_t end = p->at + (p->to - p->from);
+    uint64_t whole = end - (p->to - p->from) % DLR_BULK_ALIGN;
     struct dlr_err err;
     int rc = b->check ? b->check(p->part->arg, p->from, p->to, &err) : 0;
 
@@ -163,7 +175,9 @@ static void write_body(struct writer *w, const struct piece *p)
         fail(w, rc, &err);
         return;
     }
-    rc = write_piece(w, data, p->at, end);
+    rc = write_piece(w, data, p->at, whole);
+    if (rc == 0 && whole < end)
+        rc = write_rest(w, data + (whole - p->at), whole, end);
     if (rc < 0)
         fail(w, rc, NULL);
     else if (!atomic_load(

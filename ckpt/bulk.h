@@ -21,8 +21,8 @@ struct dlr_bulk_part {
 };
 
 /* The file is head, then the parts, each behind the one before at the next multiple of DLR_BULK_ALIGN after the
- * head; what lies between two means nothing. Where head and parts begin in memory at such multiples and head_bytes
- * is one, writes go past the page cache, and the memory up to the multiple behind a part's end is read too.
+ * head, with zeros between. Where head and parts begin in memory at such multiples and head_bytes is one, writes go
+ * past the page cache.
  */
 struct dlr_bulk {
     const void *head;

@@ -219,6 +219,12 @@ struct dlr_agent {
         int32_t rank;
         struct dlr_version version;
     } bad; /* what a worker here has marked: told to every supervisor */
+    struct {
+        bool known;
+        int32_t rank;
+        struct dlr_version version;
+        char why[256];
+    } torn; /* the last that an audit here has found */
     struct dlr_agent_data data;
     struct dlr_agent_rebuild *rebuilds; /* for a successor */
     struct {
@@ -559,6 +565,8 @@ void dlr_agent_save_sealed(struct dlr_agent *a, const struct dlr_local_msg *msg)
 /* What it sealed is not of one moment, as its audit has found. */
 void dlr_agent_save_torn(struct dlr_agent *a, int32_t rank, uint64_t step,
                          const char *why);
+/* Of this round, for a supervisor that may not have heard it. */
+void dlr_agent_save_torn_retell(struct dlr_agent *a);
 void dlr_agent_save_missed(struct dlr_agent *a, int32_t rank, uint64_t step,
                            const char *why);
 

@@ -449,6 +449,7 @@ void dlr_agent_ranks_retell(struct dlr_agent *a)
             say_restored(a, r, "");
     }
     dlr_agent_bad_retell(a);
+    dlr_agent_save_torn_retell(a);
     dlr_agent_bring_retell(a);
 }
 

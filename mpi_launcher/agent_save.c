@@ -5,6 +5,7 @@
  * Partners' slots are the data process's.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/msg.h"
@@ -18,12 +19,24 @@ void dlr_agent_save_missed(struct dlr_agent *a, int32_t rank, uint64_t step,
                                "rank", rank, "step", (json_int_t)step, "why", why));
 }
 
+void dlr_agent_save_torn_retell(struct dlr_agent *a)
+{
+    if (a->torn.known && a->torn.version.round == a->round.round)
+        dlr_agent_say(a,
+                      json_pack("{s:i, s:s, s:I, s:i, s:I, s:s}", "v", DLR_MSG_VERSION,
+                                "t", "torn", "round", (json_int_t)a->round.round,
+                                "rank", a->torn.rank, "step",
+                                (json_int_t)a->torn.version.step, "why", a->torn.why));
+}
+
 void dlr_agent_save_torn(struct dlr_agent *a, int32_t rank, uint64_t step,
                          const char *why)
 {
-    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i, s:I, s:s}", "v", DLR_MSG_VERSION,
-                               "t", "torn", "round", (json_int_t)a->round.round, "rank",
-                               rank, "step", (json_int_t)step, "why", why));
+    a->torn.known = true;
+    a->torn.rank = rank;
+    a->torn.version = (struct dlr_version){a->round.round, step};
+    snprintf(a->torn.why, sizeof(a->torn.why), "%s", why);
+    dlr_agent_save_torn_retell(a);
 }
 
 static struct dlr_version here(const struct dlr_agent *a, uint64_t step)

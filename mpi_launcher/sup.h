@@ -207,7 +207,6 @@ struct dlr_sup {
         *full; /* nodes that had no room for what they were to restore */
     unsigned nfull;
     unsigned torn; /* versions that audits of the program have found so */
-    struct dlr_version torn_last;
     bool unvetted_told;
     struct dlr_sup_disk *disk; /* sup_disk.c: it is still being read; NULL: not */
     bool has_vetted;

@@ -70,9 +70,6 @@ void dlr_sup_on_bad(struct dlr_sup *s, unsigned node, const json_t *msg)
 static void tell_torn(struct dlr_sup *s, struct dlr_version v, unsigned rank,
                       const char *why, bool committed)
 {
-    if (s->torn && dlr_version_eq(s->torn_last, v))
-        return; /* another rank of the same version */
-    s->torn_last = v;
     if (s->torn++ == 0)
         dlr_sup_say(s, "rank %u: %s", rank, why);
     dlr_journal_note(s->journal, "torn", "s:o,s:i,s:b,s:i,s:s", "version",
@@ -129,15 +126,18 @@ void dlr_sup_on_torn(struct dlr_sup *s, unsigned node, const json_t *msg)
     dlr_msg_str(msg, "why", &why);
     v = (struct dlr_version){(uint32_t)round, step};
     committed = was_committed(s, v);
-    tell_torn(s, v, (unsigned)rank, why, committed);
-    if (!committed) {
-        dlr_commit_missed(s->commit, (unsigned)rank, v, why, dlr_sup_now());
-    } else if (!dlr_sup_is_bad(s,
-                               v)) { /* nobody has begun from it: that ends its round */
+    /* Nobody has begun from it: that ends its round. One that is only given up is struck off too, and
+     * that is kept before it is told: all ranks have it whole, and a supervisor that is lost with its
+     * word would leave a version that counts.
+     */
+    if (!dlr_sup_is_bad(s, v)) { /* else another rank, or an agent again, says it */
+        tell_torn(s, v, (unsigned)rank, why, committed);
         forget_torn(s);
         strike(s, v, false);
         dlr_sup_save_state(s);
     }
+    if (!committed)
+        dlr_commit_missed(s->commit, (unsigned)rank, v, why, dlr_sup_now());
 }
 
 /* The newest; those that hold for later steps, too, first. */

@@ -315,14 +315,21 @@ void dlr_sup_transfers_lost(struct dlr_sup *s, unsigned node)
 
 /* --- preparation ---------------------------------------------------------------------------------- */
 
-static void new_token(struct dlr_sup *s)
+/* One that can be guessed would let anybody write into the copies: without it there is no round. */
+static int new_token(struct dlr_sup *s)
 {
     unsigned char raw[16];
 
-    if (getrandom(raw, sizeof(raw), 0) != sizeof(raw))
-        memset(raw, 0, sizeof(raw));
+    if (getrandom(raw, sizeof(raw), 0) != sizeof(raw)) {
+        s->transfer_rc = -EIO;
+        snprintf(s->transfer_why, sizeof(s->transfer_why),
+                 "no random number for the round's token: getrandom: %s",
+                 strerror(errno));
+        return -EIO;
+    }
     for (unsigned i = 0; i < sizeof(raw); i++)
         snprintf(s->token + 2 * i, 3, "%02x", raw[i]);
+    return 0;
 }
 
 static json_t *round_nodes(struct dlr_sup *s, json_t *partners)
@@ -394,7 +401,8 @@ void dlr_sup_prepare(void *arg, uint32_t round)
     s->saving_told = false;
     dlr_sup_memory_round(s);
     s->transfer_version = s->plan.version;
-    new_token(s);
+    if (new_token(s) < 0)
+        return;
     dlr_sup_tell_round(s, round);
     for (unsigned r = 0;
          s->plan.restore && !dlr_sup_other_world(s) && r < s->plan.world; r++)

@@ -35,6 +35,7 @@ static bool no_fallocate;
 static enum { DIRECT, NOT_SET, NOT_WRITTEN, ODD_COUNTS } cache; /* how far past it */
 static char dir[64], path[128];
 static unsigned char *contents;
+static atomic_bool stale; /* memory of the writer's lay behind it */
 static const atomic_uint soon = 1;
 
 static bool here(void)
@@ -100,6 +101,8 @@ ssize_t __wrap_pwrite(int fd, const void *buf, size_t n, off_t to)
         __real_fcntl(fd, F_SETFL, flags & ~O_DIRECT);
         n -= KIB / 2;
     }
+    for (size_t k = 0; k < n; k++) /* nor where the file is cut off later */
+        stale = stale || (to + k >= BYTES && ((const char *)buf)[k] != 0);
     return __real_pwrite(fd, buf, n, to);
 }
 
@@ -136,6 +139,8 @@ static int make_place(void **state)
                              BYTES / DLR_BULK_ALIGN * DLR_BULK_ALIGN + DLR_BULK_ALIGN);
     for (size_t i = 0; i < BYTES; i++)
         contents[i] = (unsigned char)(i * 2654435761u >> 13);
+    memset(contents + BYTES, 0xee, DLR_BULK_ALIGN - BYTES % DLR_BULK_ALIGN);
+    stale = false;
     at = count = 0;
     no_fallocate = false;
     cache = DIRECT;
@@ -210,6 +215,7 @@ static void every_byte_arrives(void **state)
             no_fallocate = threads % 2;
             assert_int_equal(save(threads, threads % 3 ? RATE : 0, &soon, NULL), 0);
             assert_int_equal(found(), 'n');
+            assert_false(stale);
         }
 }
 
@@ -224,7 +230,9 @@ static void what_does_not_lie_in_whole_blocks_arrives(void **state)
     assert_int_equal(found(), 'n');
 }
 
-/* Bytes of each part of the body, some of them none; what lies between two in the file is not looked at. */
+/* Bytes of each part of the body, some of them none. What lies between two in the file is no memory of the
+ * writer's, be it left from something else.
+ */
 static const unsigned part_bytes[] = {0, 4 * KIB, 70 * KIB + 1, 1, 0, 33 * KIB};
 #define PARTS (sizeof(part_bytes) / sizeof(*part_bytes))
 
@@ -254,6 +262,8 @@ static void each_part_begins_in_a_block_of_its_own(void **state)
                 assert_memory_equal(file + next, parts[i].data, part_bytes[i]);
                 end = next + part_bytes[i];
                 next = (end + DLR_BULK_ALIGN - 1) / DLR_BULK_ALIGN * DLR_BULK_ALIGN;
+                for (size_t k = end; k < next && k < size; k++)
+                    assert_int_equal(file[k], 0);
             }
             assert_int_equal(size, end);
             assert_int_equal(dlr_bulk_bytes(&bulk), end);

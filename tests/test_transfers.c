@@ -25,8 +25,20 @@
 
 static struct dlr_sup s;
 static uint32_t round_now;
-static unsigned told; /* copy_failed */
+static unsigned told;   /* copy_failed */
+static unsigned rounds; /* told to all */
 static int persist_rc, bring_rc;
+static bool no_random;
+
+ssize_t __real_getrandom(void *buf, size_t bytes, unsigned flags);
+ssize_t __wrap_getrandom(void *buf, size_t bytes, unsigned flags);
+ssize_t __wrap_getrandom(void *buf, size_t bytes, unsigned flags)
+{
+    if (!no_random)
+        return __real_getrandom(buf, bytes, flags);
+    errno = ENOSYS; /* a seccomp filter of somebody's container */
+    return -1;
+}
 
 /* --- instead of the other files of the supervisor ---------------------------------------- */
 
@@ -75,6 +87,7 @@ void dlr_sup_send(struct dlr_sup *sup, unsigned node, json_t *msg)
 }
 void dlr_sup_send_all(struct dlr_sup *sup, json_t *msg)
 {
+    rounds += dlr_streq(json_string_value(json_object_get(msg, "t")), "round");
     json_decref(msg);
 }
 json_t *dlr_sup_version(const struct dlr_version *v)
@@ -413,6 +426,24 @@ static void what_is_brought_is_told_what_the_network_did(void **state)
     }
 }
 
+static void without_a_random_number_there_is_no_round(void **state)
+{
+    rounds = 0;
+    no_random = true;
+    dlr_sup_prepare(&s, 1);
+    no_random = false;
+    assert_int_equal(rounds, 0);
+    assert_int_equal(s.transfer_rc, -EIO);
+    assert_string_equal(s.transfer_why, "no random number for the round's token: "
+                                        "getrandom: Function not implemented");
+    assert_true(s.preparing); /* its end is told with what failed */
+    dlr_sup_prepare(&s, 2);
+    assert_int_equal(s.transfer_rc, 0);
+    assert_int_equal(rounds, 1);
+    assert_int_equal(strspn(s.token, "0123456789abcdef"), 32);
+    assert_int_not_equal(strspn(s.token, "0"), 32);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -430,6 +461,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             a_dead_network_ends_after_two_plans_for_each_copy, begin, end),
         cmocka_unit_test_setup_teardown(a_write_is_told_what_the_node_said, begin, end),
+        cmocka_unit_test_setup_teardown(without_a_random_number_there_is_no_round,
+                                        begin, end),
         cmocka_unit_test_setup_teardown(what_is_brought_is_told_what_the_network_did,
                                         begin, end),
     };
