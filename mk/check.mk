@@ -110,6 +110,8 @@ UNIT_OBJS_test_survivors := mpi_launcher/sup_survivors.c mpi_launcher/persist.c 
 UNIT_LIBS_test_survivors := -ljansson
 UNIT_OBJS_test_transfers := mpi_launcher/sup_copies.c mpi_launcher/sup_blame.c $(MSG)
 UNIT_LIBS_test_transfers := -ljansson -Wl,--wrap=getrandom
+UNIT_OBJS_test_restore_failed := mpi_launcher/sup_restore.c mpi_launcher/sup_blame.c $(MSG)
+UNIT_LIBS_test_restore_failed := -ljansson
 UNIT_OBJS_test_worlds := mpi_launcher/sup_worlds.c mpi_launcher/sup_blame.c $(MSG)
 UNIT_LIBS_test_worlds := -ljansson
 UNIT_OBJS_test_rebuild := mpi_launcher/sup_rebuild.c mpi_launcher/sup_resize.c mpi_launcher/sets.c ckpt/parity.c hwloc_topo/switches.c hwloc_topo/names.c $(MSG)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "common/msg.h"
+#include "common/str.h"
 #include "mpi_launcher/sup.h"
 
 /* Of the rank itself, or of another whose part it needs. A copy that was brought for that goes with its
@@ -19,6 +20,37 @@ static void strike_corrupt(struct dlr_sup *s, unsigned rank, unsigned corrupt,
         dlr_sup_strike(s, s->members.list[node].node.name, (int)corrupt, v);
     else if (dlr_sup_blames(s, "*", (int)corrupt, v, -ECONNRESET))
         dlr_sup_strike(s, "*", (int)corrupt, v);
+}
+
+/* Of a version of another number of ranks, which all read from whoever has it: a file, or memory of this
+ * node, is bad; what was brought from another one was whole when it came, and comes anew once.
+ */
+static void strike_read(struct dlr_sup *s, unsigned corrupt, unsigned node,
+                        struct dlr_version v)
+{
+    const struct dlr_plan_source *src = &s->plan.sources[corrupt];
+
+    if (!src->where)
+        return; /* the next plan is of what is there then */
+    if (src->from == DLR_PLAN_FILE ||
+        dlr_streq(src->where, s->members.list[node].node.name) ||
+        dlr_sup_blames(s, src->where, (int)corrupt, v, -ECONNRESET))
+        dlr_sup_strike(s, src->where, (int)corrupt, v);
+}
+
+static void strike(struct dlr_sup *s, unsigned rank, unsigned node,
+                   struct dlr_version v, uint64_t corrupt)
+{
+    bool other = dlr_sup_other_world(s);
+
+    if (corrupt && other)
+        strike_read(s, (unsigned)corrupt - 1, node, v);
+    else if (corrupt)
+        strike_corrupt(s, rank, (unsigned)corrupt - 1, node, v);
+    else if (!other && !s->bring_failed)
+        dlr_sup_strike(s, s->members.list[node].node.name, (int)rank, v);
+    else if (dlr_sup_blames(s, "*", -1, v, -ECONNRESET))
+        dlr_sup_strike(s, "*", -1, v); /* no copy is known to be bad, twice */
 }
 
 static void restore_failed(struct dlr_sup *s, unsigned rank, unsigned node,
@@ -39,14 +71,7 @@ static void restore_failed(struct dlr_sup *s, unsigned rank, unsigned node,
         dlr_policy_restore_refused(s->policy, s->running_round, text, dlr_sup_now());
         return;
     }
-    if (dlr_sup_other_world(s) && !s->bring_failed)
-        dlr_sup_strike(s, "*", -1, v); /* which copy it was is not known */
-    else if (!dlr_sup_other_world(s) && corrupt)
-        strike_corrupt(s, rank, (unsigned)corrupt - 1, node, v);
-    else if (!dlr_sup_other_world(s) && !s->bring_failed)
-        dlr_sup_strike(s, where, (int)rank, v);
-    else if (dlr_sup_blames(s, "*", -1, v, -ECONNRESET))
-        dlr_sup_strike(s, "*", -1, v); /* it was not brought the first time, nor now */
+    strike(s, rank, node, v, corrupt);
     s->restore_deadline_ms = INT64_MAX;
     dlr_policy_restore_failed(s->policy, s->running_round, text, dlr_sup_now());
 }
@@ -88,7 +113,7 @@ void dlr_sup_on_restored(struct dlr_sup *s, unsigned node, const json_t *msg)
     if (rc) {
         s->restored[rank] = 2;
         corrupt = 0;
-        dlr_msg_uint(msg, "corrupt", s->plan.world, &corrupt);
+        dlr_msg_uint(msg, "corrupt", s->plan.made_by, &corrupt);
         restore_failed(s, rank, node, v, why,
                        json_is_true(json_object_get(msg, "differs")), corrupt);
         return;
