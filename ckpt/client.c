@@ -143,7 +143,8 @@ int dlr_ckpt_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
 
 static struct dlr_audit_of audited(const struct dlr_ckpt *ck)
 {
-    return (struct dlr_audit_of){&ck->regions, ck->ops, ck->dev, ck->on_device};
+    return (struct dlr_audit_of){&ck->regions, ck->ops, ck->dev, ck->on_device,
+                                 ck->src};
 }
 
 /* Starts the snapshot of a due step in slot. */
@@ -170,7 +171,7 @@ static int start_snapshot(struct dlr_ckpt *ck, struct dlr_slot *slot,
         return dlr_fail(&ck->err, rc, "%s refused to wait for the stream",
                         ck->ops->name);
     rc = dlr_audit_begin(&ck->audit, ck->conf.audit, &of, version.step);
-    if (rc < 0)
+    if (rc < 0 && ck->conf.audit != DLR_COUNT_AUTO) /* else it was not asked for */
         return dlr_fail(&ck->err, rc, "cannot audit the regions: %s", strerror(-rc));
     dlr_layout_pin(ck, slot);
     return dlr_saver_begin(ck->saver, &job);
@@ -235,7 +236,8 @@ static void learn_step(struct dlr_ckpt *ck, uint64_t step, int64_t now)
     uint64_t began = atomic_load_explicit(&page->progress_ns, memory_order_relaxed);
 
     if (ck->last_step != DLR_PAGE_NEVER && step == ck->last_step + 1) {
-        uint64_t took = (uint64_t)now - began, held_up = blocked - ck->blocked_ns;
+        uint64_t took = (uint64_t)now - began;
+        uint64_t held_up = blocked - ck->blocked_ns + (uint64_t)ck->audit.ns;
         bool plain = !ck->saving_step && !busy;
 
         /* A device was held up for longer than the host, which runs ahead of it, took. */
@@ -245,6 +247,7 @@ static void learn_step(struct dlr_ckpt *ck, uint64_t step, int64_t now)
         atomic_fetch_add(plain ? &page->plain_steps : &page->saved_steps, 1);
     }
     ck->blocked_ns = blocked;
+    ck->audit.ns = 0;
     ck->saving_step = busy;
 }
 
@@ -285,9 +288,20 @@ int dlr_ckpt_due(const struct dlr_ckpt *ck, uint64_t step)
     return dlr_page_ordered(ck->page, step);
 }
 
+/* What a save holds the program up for, without what an audit of this one costs: how often to save is
+ * decided by what the others cost.
+ */
+static uint64_t without_audit(const struct dlr_ckpt *ck, uint64_t took,
+                              int64_t audit_ns)
+{
+    uint64_t audit = (uint64_t)(ck->audit.ns - audit_ns);
+
+    return took > audit ? took - audit : 0;
+}
+
 int dlr_ckpt_begin(struct dlr_ckpt *ck, uint64_t step, void *stream)
 {
-    int64_t now = dlr_now_ns();
+    int64_t now = dlr_now_ns(), audit_ns;
     uint64_t took;
     int rc = 0;
 
@@ -302,6 +316,7 @@ int dlr_ckpt_begin(struct dlr_ckpt *ck, uint64_t step, void *stream)
     if (!announce(ck, step, now))
         return dlr_fail(&ck->err, -EINVAL, "step %" PRIu64 " does not follow %" PRIu64,
                         step, ck->last_step);
+    audit_ns = ck->audit.ns;
     if ((rc == 0 || ck->off) &&
         (ck->backend->plans || dlr_page_ordered(ck->page, step))) {
         int saved = save(ck, step, stream);
@@ -312,7 +327,9 @@ int dlr_ckpt_begin(struct dlr_ckpt *ck, uint64_t step, void *stream)
     atomic_fetch_add_explicit(&ck->page->begin_ns, took, memory_order_relaxed);
     if (rc > 0) {
         ck->saving_step = true;
-        atomic_fetch_add_explicit(&ck->page->blocked_ns, took, memory_order_relaxed);
+        atomic_fetch_add_explicit(&ck->page->blocked_ns,
+                                  without_audit(ck, took, audit_ns),
+                                  memory_order_relaxed);
     }
     return rc;
 }
@@ -343,7 +360,7 @@ static int hold_stream(struct dlr_ckpt *ck, void *stream)
 static int wait_copies(struct dlr_ckpt *ck, void *stream, bool captured)
 {
     /* The audit needs the device for itself. */
-    bool whole = ck->backend->fence_whole || (ck->audit.open && ck->dev);
+    bool whole = ck->backend->fence_whole || (ck->audit.open && ck->audit.waits);
     int rc = 0;
 
     if (whole ? dlr_saver_busy(ck->saver) : dlr_saver_reading(ck->saver)) {
@@ -366,29 +383,38 @@ static int audit(struct dlr_ckpt *ck, void *stream)
 {
     const struct dlr_audit_of of = audited(ck);
     uint64_t step = ck->audit.step;
+    bool by_default = ck->audit.own;
+    struct dlr_err why;
+    uint64_t changed;
     unsigned first = 0;
-    int rc = ck->audit.open && ck->dev ? ck->ops->after(ck->dev, stream) : 0, n;
+    int rc = ck->audit.open && ck->audit.waits ? ck->ops->after(ck->dev, stream) : 0, n;
 
     n = rc < 0 ? rc : dlr_audit_end(&ck->audit, &of, &first);
+    if (n == 0 || (n < 0 && by_default))
+        return 0;
     if (n < 0)
         return dlr_fail(&ck->err, n, "cannot audit the regions of step %" PRIu64 ": %s",
                         step, strerror(-n));
-    if (n == 0)
-        return 0;
-    atomic_fetch_add(&ck->page->changed, 1);
-    rc = dlr_fail(&ck->err, -EBADMSG,
+    changed = atomic_fetch_add(&ck->page->changed, 1);
+    rc = dlr_fail(&why, -EBADMSG,
                   "region '%s' (%d in all) changed between begin and fence of step "
-                  "%" PRIu64 ": write it after the fence only",
+                  "%" PRIu64 ": write it after the fence only, or name it as a BLOB, "
+                  "which begin copies",
                   ck->regions.list[first].name, n, step);
-    dlr_warn("%s", ck->err.text);
-    ck->backend->torn(ck, step, ck->err.text);
+    if (!by_default || changed == 0)
+        dlr_warn("%s", why.text);
+    ck->backend->torn(ck, step, why.text);
+    if (by_default) /* nobody has asked for it: the program goes on as without it */
+        return 0;
+    ck->err = why;
     return rc;
 }
 
 int dlr_ckpt_fence(struct dlr_ckpt *ck, void *stream)
 {
     uint64_t took;
-    int64_t now;
+    int64_t now, audit_ns = ck->audit.ns;
+    bool alone = ck->audit.open && ck->audit.waits; /* all of it is the audit's */
     int refused = refuse_capture(ck, "fence", stream), rc;
 
     if (!ck->saver ||
@@ -403,7 +429,10 @@ int dlr_ckpt_fence(struct dlr_ckpt *ck, void *stream)
     ck->audit.open = false;
     took = (uint64_t)(dlr_now_ns() - now);
     atomic_fetch_add_explicit(&ck->page->fence_ns, took, memory_order_relaxed);
-    atomic_fetch_add_explicit(&ck->page->blocked_ns, took, memory_order_relaxed);
+    if (alone)
+        ck->audit.ns = audit_ns + (int64_t)took;
+    atomic_fetch_add_explicit(&ck->page->blocked_ns, without_audit(ck, took, audit_ns),
+                              memory_order_relaxed);
     return rc;
 }
 

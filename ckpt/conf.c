@@ -14,8 +14,8 @@
 const struct dlr_opt dlr_client_opts[] = {
     {"DLROVER_CKPT_AGREE_MS", DLR_OPT_UINT, FIELD(agree_ms),   "60000",  "MS",
      "alone: read other ranks' files when they have not said for so long that theirs are right"},
-    {"DLROVER_CKPT_AUDIT",    DLR_OPT_UINT, FIELD(audit),      "0",      "N",
-     "in each N-th save look for memory changed before its fence"},
+    {"DLROVER_CKPT_AUDIT",    DLR_OPT_COUNT, FIELD(audit),     "auto",   "N|auto",
+     "in each N-th save, or in the first two and each 100th, look for memory changed before its fence"},
     {"DLROVER_CKPT_BUDGET",   DLR_OPT_PPM,  FIELD(budget),     "0.1%",   "PERCENT|off",
      "alone: share of the program's time that saves may hold it up, where DLROVER_CKPT_EVERY is auto"},
     {"DLROVER_CKPT_DEVICE_GATHER", DLR_OPT_SWITCH, FIELD(device_gather), "off", "on|off",

@@ -129,6 +129,8 @@ UNIT_OBJS_test_sets := mpi_launcher/sets.c ckpt/parity.c hwloc_topo/switches.c h
 UNIT_LIBS_test_sets := -lisal
 UNIT_OBJS_test_parity := ckpt/parity.c
 UNIT_LIBS_test_parity := -lisal
+UNIT_OBJS_test_audit := ckpt/audit.c ckpt/strides.c
+UNIT_LIBS_test_audit := -lxxhash
 UNIT_OBJS_test_copy := ckpt/copy.c ckpt/pin.c ckpt/place.c ckpt/strides.c ckpt/copy_sum.c $(SLOT)
 UNIT_LIBS_test_copy := -lisal -lxxhash -Wl,--wrap=dlr_crc32c
 UNIT_OBJS_test_topo := $(TOPO)

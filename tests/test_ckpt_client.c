@@ -155,6 +155,41 @@ static void an_audit_names_a_region_changed_before_its_fence(void **state)
     dlr_ckpt_close(f->ck);
 }
 
+/* By default the first two saves and each hundredth; the program goes on, and is told once. */
+static void without_being_asked_an_audit_ends_nothing(void **state)
+{
+    struct played *f = *state;
+    struct dlr_ckpt_stats stats;
+    uint64_t step = 1, torn = 0;
+
+    played_join(f);
+    dlr_ckpt_begin(f->ck, 1, NULL);
+    played_slots(f);
+    for (unsigned save = 1; save <= 101; save++) {
+        bool looked = save <= 2 || save == 100;
+
+        step = played_save_from(f, step + 1, (save - 1) % 2);
+        played_expect(f, DLR_LOCAL_SEALED);
+        f->weights[PLAYED_BYTES - 1] ^= 1;
+        atomic_store(&f->was_warned, 0);
+        assert_int_equal(dlr_ckpt_fence(f->ck, NULL), 0);
+        assert_int_equal(atomic_load(&f->was_warned) != 0, save == 1);
+        torn += looked;
+        if (!looked)
+            continue;
+        played_expect(f, DLR_LOCAL_DEAD);
+        assert_int_equal(f->agent.msg.step, step);
+        assert_int_equal(f->agent.msg.arg[0], 1);
+        assert_non_null(strstr(f->agent.msg.text,
+                               "region 'weights' (2 in all) changed between begin and "
+                               "fence"));
+        assert_non_null(strstr(f->agent.msg.text, "or name it as a BLOB"));
+    }
+    dlr_ckpt_stats(f->ck, &stats);
+    assert_int_equal(stats.changed, torn);
+    dlr_ckpt_close(f->ck);
+}
+
 static void an_order_before_the_slots_are_here_is_reported(void **state)
 {
     struct played *f = *state;
@@ -509,6 +544,7 @@ int main(void)
         T(an_ordered_step_is_sealed_and_told),
         T(memory_may_change_after_the_fence),
         T(an_audit_names_a_region_changed_before_its_fence),
+        T(without_being_asked_an_audit_ends_nothing),
         T(an_order_before_the_slots_are_here_is_reported),
         T(a_step_that_is_only_reported_is_missed),
         T(an_order_that_finds_no_slot_is_skipped_and_counted),
