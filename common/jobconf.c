@@ -63,6 +63,8 @@ const struct dlr_opt dlr_jobconf_opts[] = {
      "limit for moving copies before a round"},
     {"launch-timeout", DLR_OPT_DURATION, FIELD(launch_timeout_ms), "60s", "TIME",
      "limit for srun to start every task of a round"},
+    {"start-timeout", DLR_OPT_DURATION, FIELD(start_timeout_ms), "15m", "TIME",
+     "limit beyond these two for nodes and tasks that are on their way: a prolog, an image"},
     {"restore-timeout", DLR_OPT_DURATION, FIELD(restore_timeout_ms), "5m", "TIME",
      "limit from the start of a round's tasks until all have loaded their state"},
     {"end-timeout", DLR_OPT_DURATION, FIELD(end_timeout_ms), "10s", "TIME",

@@ -41,6 +41,7 @@ struct dlr_jobconf {
     int64_t rendezvous_timeout_ms; /* one rendezvous */
     int64_t transfer_timeout_ms;   /* copies moved before a round starts */
     int64_t launch_timeout_ms;     /* srun to start every task of a round */
+    int64_t start_timeout_ms;      /* nodes and tasks that are still being started */
     int64_t restore_timeout_ms;    /* from the start of the tasks to the last restore */
     int64_t end_timeout_ms;        /* a round's processes to be gone */
     int64_t persist_timeout_ms;    /* survivors to write their state before a requeue */

@@ -395,6 +395,8 @@ void dlr_agent_tasks_each(const struct dlr_agent *a, void (*fn)(void *arg, pid_t
 /* Forgets ended tasks of older rounds. */
 void dlr_agent_tasks_round(struct dlr_agent *a, uint32_t round);
 void dlr_agent_tasks_retell(struct dlr_agent *a);
+/* Whether a slurmstepd of the round is connected: its tasks may be long in coming. */
+void dlr_agent_tasks_say_stepd(struct dlr_agent *a, uint32_t round);
 
 /* --- agent_room.c: what slots take of the node's memory, and may -------------------------- */
 

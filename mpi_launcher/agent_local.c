@@ -35,8 +35,10 @@ static void close_conn(struct dlr_agent_conn *c)
     if (kind == DLR_CONN_WORKER)
         dlr_agent_ranks_gone(a, c);
     free(c);
-    if (kind == DLR_CONN_STEPD)
+    if (kind == DLR_CONN_STEPD) {
+        dlr_agent_tasks_say_stepd(a, round);
         dlr_agent_tasks_settle(a, round);
+    }
 }
 
 bool dlr_agent_local_send(struct dlr_agent_conn *c, const struct dlr_local_msg *msg,
@@ -70,6 +72,7 @@ static int on_first(struct dlr_agent_conn *c, struct dlr_local_msg *m)
     switch (m->type) {
     case DLR_LOCAL_STEPD:
         c->kind = DLR_CONN_STEPD;
+        dlr_agent_tasks_say_stepd(a, c->round);
         return 0;
     case DLR_LOCAL_STDERR:
         c->kind = DLR_CONN_STDERR;

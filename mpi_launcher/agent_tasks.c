@@ -366,6 +366,15 @@ void dlr_agent_tasks_round(struct dlr_agent *a, uint32_t round)
     }
 }
 
+void dlr_agent_tasks_say_stepd(struct dlr_agent *a, uint32_t round)
+{
+    if (a->ending)
+        return;
+    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:b}", "v", DLR_MSG_VERSION, "t",
+                               "stepd", "round", (json_int_t)round, "here",
+                               dlr_agent_local_has_stepd(a, round)));
+}
+
 void dlr_agent_tasks_retell(struct dlr_agent *a)
 {
     for (struct task *t = zlistx_first(a->tasks.all); t;
@@ -374,8 +383,11 @@ void dlr_agent_tasks_retell(struct dlr_agent *a)
         if (t->told)
             say_exit(t);
     }
-    if (a->round.known)
-        dlr_agent_tasks_settle(a, a->round.round);
+    if (!a->round.known)
+        return;
+    if (dlr_agent_local_has_stepd(a, a->round.round))
+        dlr_agent_tasks_say_stepd(a, a->round.round);
+    dlr_agent_tasks_settle(a, a->round.round);
 }
 
 int dlr_agent_tasks_start(struct dlr_agent *a, struct dlr_err *err)

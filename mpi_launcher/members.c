@@ -96,6 +96,7 @@ int dlr_members_hello(struct dlr_members *m, const json_t *msg,
     row.here = true;
     row.asleep = false;
     row.unlaunched = 0;
+    row.stepd = 0; /* it says so once more */
     row.heard_ms = now_ms;
     row.data = data[0] ? strdup(data) : NULL;
     free(m->list[i].data);

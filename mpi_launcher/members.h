@@ -25,6 +25,7 @@ struct dlr_member {
     char *data; /* hex UCX address of its data process, NULL none */
     unsigned cpus;
     unsigned unlaunched; /* starts of the agents' step that failed on it, in a row */
+    uint64_t stepd;      /* 1 + round whose slurmstepd is connected there, 0: none */
     int64_t heard_ms;    /* CLOCK_BOOTTIME of its last beat or hello */
     uint32_t round;      /* it is in, by its beats */
     uint64_t step_min, step_max; /* DLR_BEAT_NO_STEP: none */

@@ -58,6 +58,8 @@ void dlr_policy_meet(struct dlr_policy *p, int64_t now_ms)
         return;
     }
     if (fit_places(p, why, sizeof(why)) < 0) {
+        if (dlr_policy_await_more(p, now_ms))
+            return;
         dlr_policy_give_back(p, why, now_ms);
         return;
     }
@@ -68,12 +70,15 @@ void dlr_policy_meet(struct dlr_policy *p, int64_t now_ms)
 void dlr_policy_call_agents(struct dlr_policy *p, int64_t now_ms)
 {
     p->agent_starts++;
+    p->awaits = false;
     dlr_policy_enter(p, DLR_PHASE_AGENTS, now_ms, p->conf.agent_timeout_ms);
     p->ops.start_agents(p->arg);
 }
 
 void dlr_policy_start(struct dlr_policy *p, int64_t now_ms)
 {
+    if (!p->unclean && p->conf.start_timeout_ms)
+        dlr_policy_first_start(p, now_ms);
     dlr_policy_call_agents(p, now_ms);
 }
 
@@ -102,8 +107,8 @@ void dlr_policy_assembled(struct dlr_policy *p, int64_t now_ms)
 void dlr_policy_node_up(struct dlr_policy *p, unsigned node, int64_t now_ms)
 {
     p->nodes[node].state = NODE_UP;
-    if (p->phase == DLR_PHASE_AGENTS && dlr_policy_count(p, NODE_UNSEEN) == 0)
-        dlr_policy_assembled(p, now_ms);
+    if (p->phase == DLR_PHASE_AGENTS)
+        dlr_policy_look_for_late(p, now_ms);
 }
 
 /* --- the end of a round ---------------------------------------------------------- */
@@ -262,7 +267,8 @@ void dlr_policy_planned(struct dlr_policy *p, int rc, const unsigned char *membe
     if (p->phase != DLR_PHASE_RENDEZVOUS)
         return;
     if (rc == -ENOSPC) {
-        dlr_policy_give_back(p, why, now_ms);
+        if (!dlr_policy_await_more(p, now_ms))
+            dlr_policy_give_back(p, why, now_ms);
         return;
     }
     if (rc < 0) {
@@ -276,6 +282,7 @@ void dlr_policy_planned(struct dlr_policy *p, int rc, const unsigned char *membe
     }
     p->failed_rendezvous = 0;
     p->round = p->next_round++;
+    p->begun = true;
     for (unsigned i = 0; i < p->conf.nnodes; i++)
         p->nodes[i].member = member[i];
     dlr_policy_enter(p, DLR_PHASE_PREPARE, now_ms, p->conf.transfer_timeout_ms);
@@ -386,14 +393,6 @@ void dlr_policy_signal(struct dlr_policy *p, int sig, int64_t now_ms)
 
 /* --- limits ------------------------------------------------------------------------ */
 
-static void agents_late(struct dlr_policy *p, int64_t now_ms)
-{
-    for (unsigned i = 0; i < p->conf.nnodes; i++)
-        if (p->nodes[i].state == NODE_UNSEEN)
-            p->nodes[i].state = NODE_DEAD;
-    dlr_policy_assembled(p, now_ms);
-}
-
 static void end_late(struct dlr_policy *p, int64_t now_ms)
 {
     for (unsigned i = 0; i < p->conf.nnodes; i++)
@@ -410,7 +409,7 @@ void dlr_policy_tick(struct dlr_policy *p, int64_t now_ms)
     p->deadline_ms = INT64_MAX;
     switch (p->phase) {
     case DLR_PHASE_AGENTS:
-        agents_late(p, now_ms);
+        dlr_policy_agents_late(p, now_ms);
         break;
     case DLR_PHASE_RENDEZVOUS:
         p->ops.stop_rendezvous(p->arg);

@@ -37,8 +37,10 @@ struct dlr_policy_conf {
     unsigned min_places; /* that it may do with when no more are left, 0: nplaces */
     unsigned max_restarts;
     unsigned rendezvous_tries; /* with MPI and no node lost, before doing without */
+    bool batch;                /* we are on one of the nodes, where the job has begun */
     int64_t agent_timeout_ms, rendezvous_timeout_ms, transfer_timeout_ms,
         end_timeout_ms, persist_timeout_ms, requeue_timeout_ms, controller_timeout_ms;
+    int64_t start_timeout_ms; /* first start: for nodes that are late, 0: none may be */
     int64_t
         suspect_ms; /* an unexplained end of the step waits this long for its reason */
 };
@@ -55,6 +57,7 @@ struct dlr_policy_ops {
     void (*end_round)(void *arg, uint32_t round, enum dlr_cause cause, const char *why);
     void (*persist)(void *arg);
     void (*requeue)(void *arg, const char *why);
+    void (*late)(void *arg, unsigned n); /* so many nodes are late and waited for */
     void (*finish)(void *arg, int code, const char *why); /* why NULL: it just ended */
     void (*wait_controller)(void *arg, const char *why);  /* begins */
 };
@@ -137,7 +140,9 @@ void dlr_policy_give_up(struct dlr_policy *p, const char *why);
 void dlr_policy_started(struct dlr_policy *p, uint32_t round);
 void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code,
                            int64_t now_ms);
-/* Tasks of the round are missing: its time to start them is over. */
+/* Tasks of the round are missing: its time to start them is over. Costs no restart; of two rounds
+ * in a row it ends the run.
+ */
 void dlr_policy_launch_late(struct dlr_policy *p, uint32_t round, const char *why,
                             int64_t now_ms);
 void dlr_policy_clean(struct dlr_policy *p, unsigned node, uint32_t round,

@@ -67,6 +67,8 @@ static void agents_again(struct dlr_policy *p, int64_t now_ms)
             "directory may say why");
         return;
     }
+    if (p->begun)
+        p->late_ms = 0; /* who was there is not told from who never was */
     for (unsigned i = 0; i < p->conf.nnodes; i++) {
         if (p->nodes[i].state == NODE_UP)
             p->nodes[i].state = NODE_UNSEEN;

@@ -32,6 +32,7 @@ struct dlr_policy {
     int exit_code;      /* what the run returns when it has to end */
     bool started;       /* a task of the round has */
     unsigned unstarted; /* rounds in a row whose srun ended and had started no task */
+    uint32_t late_next; /* the round after one whose tasks did not all start in time */
     bool refused;       /* and no further one is to be tried */
     bool ended;         /* srun of the round has returned */
     bool suspect;       /* it has, and nobody has said why */
@@ -41,7 +42,12 @@ struct dlr_policy {
     bool leaving; /* the allocation is given back for another run */
     bool unclean; /* nobody has made sure that the round's processes are gone */
     unsigned agent_starts; /* how often agents were started */
-    unsigned steps_lost;   /* rounds that ended because a slurmstepd died */
+    int64_t
+        late_ms; /* of the first start: nodes not seen may come until then; 0: none may */
+    unsigned enough;     /* nodes with which it does without the others */
+    bool begun;          /* a plan was made since */
+    bool awaits;         /* its time for all to come is over */
+    unsigned steps_lost; /* rounds that ended because a slurmstepd died */
 };
 
 /* How many nodes are in that state. */
@@ -58,6 +64,14 @@ void dlr_policy_give_back(struct dlr_policy *p, const char *why, int64_t now_ms)
 void dlr_policy_call_agents(struct dlr_policy *p, int64_t now_ms);
 /* The agents are there, or late. A round whose end nobody has seen is ended first. */
 void dlr_policy_assembled(struct dlr_policy *p, int64_t now_ms);
+/* policy_late.c: the first start begins, from now on it is waited for who is late. */
+void dlr_policy_first_start(struct dlr_policy *p, int64_t now_ms);
+/* An agent has reported, or will not: whether they are enough. */
+void dlr_policy_look_for_late(struct dlr_policy *p, int64_t now_ms);
+/* The time for all agents to report is over. */
+void dlr_policy_agents_late(struct dlr_policy *p, int64_t now_ms);
+/* There are too few nodes: true when it is waited for one that has not been seen yet. */
+bool dlr_policy_await_more(struct dlr_policy *p, int64_t now_ms);
 void dlr_policy_end_round(struct dlr_policy *p, enum dlr_cause cause, const char *why,
                           int64_t now_ms);
 /* srun's end, and nobody has said why. One that starts no task may have met a passing trouble

@@ -48,7 +48,11 @@ void dlr_policy_launch_late(struct dlr_policy *p, uint32_t round, const char *wh
     if (p->phase != DLR_PHASE_RUN || round != p->round)
         return;
     p->exit_code = 1;
-    dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, why, now_ms);
+    p->refused =
+        p->late_next && p->late_next == round; /* the one before was late, too */
+    p->late_next = round + 1;
+    dlr_policy_end_round(p, p->refused ? DLR_CAUSE_PROGRAM : DLR_CAUSE_CONTROL, why,
+                         now_ms);
 }
 
 void dlr_policy_unexplained(struct dlr_policy *p, int64_t now_ms)

@@ -357,6 +357,12 @@ void dlr_sup_agents_log(const struct dlr_sup *s, char *path, size_t size);
 void dlr_sup_rendezvous_log(struct dlr_sup *s); /* puts it into its file, closes it */
 /* The agents' step has ended: leaves out those nodes, when it ended for them. */
 void dlr_sup_agents_refused(struct dlr_sup *s);
+/* It is waited for so many nodes. */
+void dlr_sup_agents_late(void *arg, unsigned n);
+bool dlr_sup_is_late(const struct dlr_sup *s, unsigned node);
+void dlr_sup_on_stepd(struct dlr_sup *s, unsigned node, const json_t *msg);
+/* Tasks are missing and their time is over: true, the round is being ended. */
+bool dlr_sup_launch_late(struct dlr_sup *s, int64_t now_ms);
 /* The last rendezvous failed because Slurm has removed the job's mount namespace: no step can be
  * started in this allocation any more.
  */

@@ -344,6 +344,7 @@ static const struct {
     void (*take)(struct dlr_sup *s, unsigned node, const json_t *msg);
 } handlers[] = {
     {"told", dlr_sup_on_told},
+    {"stepd", dlr_sup_on_stepd},
     {"task", dlr_sup_on_task},
     {"exit", dlr_sup_on_exit},
     {"stderr", dlr_sup_on_stderr},

@@ -112,6 +112,7 @@ static char *useless_nodes(struct dlr_sup *s, json_t *names)
         char *longer = NULL;
 
         if (dlr_sup_is_barred(s, i) || /* it is good for others */
+            dlr_sup_is_late(s, i) ||
             (dlr_policy_is_alive(s->policy, i) && !(s->unfit && s->unfit[i])))
             continue;
         json_array_append_new(names, json_string(s->members.list[i].node.name));

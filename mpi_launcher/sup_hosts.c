@@ -132,6 +132,8 @@ static int start_step(struct dlr_sup *s, const struct dlr_words *agent,
     dlr_self_sibling("dlrover-agent", path, sizeof(path));
     dlr_words_add(&words, "--input=all");
     dlr_words_add(&words, "--no-kill");
+    dlr_words_add(&words, "--msg-timeout=%lld", /* a node answers after its prolog */
+                  (long long)(s->conf.start_timeout_ms + 999) / 1000);
     dlr_words_add(&words, "--kill-on-bad-exit=0");
     dlr_words_add(&words, "--wait=0");
     dlr_words_add(&words, "%s", path);

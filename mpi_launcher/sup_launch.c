@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes on which the agents' step could not be started. srun gives up the whole step for one of
- * them, on the nodes that have it already, too; so the step is asked for without it.
+/* Steps that do not start, or late. Where the agents' could not be started srun gives up the
+ * whole step, on the nodes that have it already, too; so it is asked for without such a node.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/msg.h"
 #include "mpi_launcher/srun_end.h"
 #include "mpi_launcher/sup.h"
 
@@ -61,6 +62,81 @@ void dlr_sup_agents_refused(struct dlr_sup *s)
             refuse(s, node, reason);
     }
 }
+
+/* Late is not dead: a node that has not been seen in the first allocation may be as good as any.
+ * One that is late again after a requeue is left out of the next.
+ */
+bool dlr_sup_is_late(const struct dlr_sup *s, unsigned node)
+{
+    return !s->info.incarnation && !s->took_over && !s->members.list[node].boot[0] &&
+           !dlr_policy_is_lost(s->policy, node);
+}
+
+void dlr_sup_agents_late(void *arg, unsigned n)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_sup_say(s,
+                "%u of %u nodes have not reported yet: waiting for them while they are "
+                "being started, by a prolog perhaps (--dlrover-start-timeout)",
+                n, s->members.n);
+}
+
+/* --- tasks ---------------------------------------------------------------------------- */
+
+void dlr_sup_on_stepd(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    uint64_t round;
+
+    if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) == 0)
+        s->members.list[node].stepd =
+            json_is_true(json_object_get(msg, "here")) ? round + 1 : 0;
+}
+
+/* Slurm's own process of the round is there, on some node: it prepares tasks, or brings an image. */
+static bool is_starting(const struct dlr_sup *s)
+{
+    for (unsigned i = 0; s->workers.pid && i < s->members.n; i++)
+        if (s->members.list[i].here &&
+            s->members.list[i].stepd == (uint64_t)s->running_round + 1)
+            return true;
+    return false;
+}
+
+static void end_launch(struct dlr_sup *s, int64_t now_ms)
+{
+    long long took_s = (long long)(now_ms - s->launch_ms) / 1000;
+    const char *option = is_starting(s) ? "start" : "launch";
+    char why[160];
+
+    if (s->tasks_up || is_starting(s)) {
+        snprintf(why, sizeof(why),
+                 "%u of %u tasks have started after %lld s (--dlrover-%s-timeout)",
+                 s->tasks_up, s->plan.world, took_s, option);
+        dlr_policy_launch_late(s->policy, s->running_round, why, now_ms);
+        return;
+    }
+    snprintf(why, sizeof(why),
+             "srun has started no task in %lld s (--dlrover-launch-timeout); what it "
+             "waits for it has said on its stderr",
+             took_s);
+    dlr_sup_ask_controller(s, DLR_ASK_LAUNCH, 0, why);
+}
+
+bool dlr_sup_launch_late(struct dlr_sup *s, int64_t now_ms)
+{
+    if (now_ms < s->launch_deadline_ms)
+        return false;
+    if (is_starting(s) && now_ms < s->launch_ms + s->conf.start_timeout_ms) {
+        s->launch_deadline_ms = now_ms + DLR_SUP_TICK_MS; /* the clock stands */
+        return false;
+    }
+    s->launch_deadline_ms = INT64_MAX;
+    end_launch(s, now_ms);
+    return true;
+}
+
+/* --- a rendezvous ----------------------------------------------------------------------- */
 
 /* What srun has said of the present rendezvous; NULL: nothing. Owned by the caller. */
 static char *rendezvous_words(const struct dlr_sup *s)

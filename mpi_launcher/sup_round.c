@@ -321,27 +321,6 @@ static json_t *progress_row(struct dlr_sup *s, uint64_t step, double rate,
                      "commits", s->commits, "aborts", s->aborts);
 }
 
-static void launch_late(struct dlr_sup *s, int64_t now_ms)
-{
-    char why[160];
-
-    s->launch_deadline_ms = INT64_MAX;
-    if (s->tasks_up)
-        snprintf(why, sizeof(why),
-                 "%u of %u tasks have started after %lld s (--dlrover-launch-timeout)",
-                 s->tasks_up, s->plan.world,
-                 (long long)s->conf.launch_timeout_ms / 1000);
-    else
-        snprintf(why, sizeof(why),
-                 "srun has started no task in %lld s (--dlrover-launch-timeout); what "
-                 "it waits for it has said on its stderr",
-                 (long long)s->conf.launch_timeout_ms / 1000);
-    if (s->tasks_up)
-        dlr_policy_launch_late(s->policy, s->running_round, why, now_ms);
-    else
-        dlr_sup_ask_controller(s, DLR_ASK_LAUNCH, 0, why);
-}
-
 void dlr_sup_progress(struct dlr_sup *s, int64_t now_ms)
 {
     uint64_t step;
@@ -349,10 +328,8 @@ void dlr_sup_progress(struct dlr_sup *s, int64_t now_ms)
 
     if (dlr_policy_phase(s->policy) != DLR_PHASE_RUN || s->adopt.active)
         return;
-    if (now_ms >= s->launch_deadline_ms) {
-        launch_late(s, now_ms);
+    if (dlr_sup_launch_late(s, now_ms))
         return;
-    }
     step = dlr_members_step(&s->members, s->running_round);
     if (step == DLR_BEAT_NO_STEP)
         return;

@@ -52,6 +52,7 @@ void dlr_sup_unwatch(struct dlr_sup *s, struct dlr_proc *proc)
 
 static const struct dlr_policy_ops policy_ops = {
     .start_agents = dlr_sup_start_agents,
+    .late = dlr_sup_agents_late,
     .resize = dlr_sup_resize,
     .rendezvous = dlr_sup_rendezvous,
     .stop_rendezvous = dlr_sup_stop_rendezvous,
@@ -224,6 +225,8 @@ static int open_policy(struct dlr_sup *s, struct dlr_err *err)
         .max_restarts = s->conf.max_restarts,
         .rendezvous_tries = RENDEZVOUS_TRIES,
         .agent_timeout_ms = s->conf.agent_timeout_ms,
+        .start_timeout_ms = s->conf.start_timeout_ms,
+        .batch = s->batch[0],
         .rendezvous_timeout_ms = s->conf.rendezvous_timeout_ms,
         .transfer_timeout_ms = s->conf.transfer_timeout_ms,
         .end_timeout_ms = s->conf.end_timeout_ms,

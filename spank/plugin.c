@@ -106,6 +106,12 @@ int slurm_spank_init(spank_t sp, int ac, char *av[])
     return 0;
 }
 
+static void begin_step(char **env, const struct dlr_jobmem *job)
+{
+    dlr_step_begin(&plugin.step, env,
+                   &(struct dlr_step_job){job->job, job->uid, DLR_MEMORY_ROOT});
+}
+
 int slurm_spank_init_post_opt(spank_t sp, int ac, char *av[])
 {
     struct dlr_jobmem job;
@@ -117,6 +123,7 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char *av[])
         dlr_handover_srun(&plugin.conf);
     else if (spank_context() == S_CTX_REMOTE && env && dlr_items_job(sp, &job)) {
         dlr_jobmem_begin(&plugin.conf, env, &job);
+        begin_step(env, &job);
         if (plugin.tree < 0)
             plugin.tree = dlr_jobview_open(env, &job);
     }
@@ -129,8 +136,7 @@ int slurm_spank_user_init(spank_t sp, int ac, char *av[])
     char **env = dlr_items_env(sp);
 
     if (env && dlr_items_job(sp, &job))
-        dlr_step_begin(&plugin.step, env,
-                       &(struct dlr_step_job){job.job, job.uid, DLR_MEMORY_ROOT});
+        begin_step(env, &job);
     return 0;
 }
 

@@ -43,13 +43,13 @@ static unsigned leave_name(const struct dlr_step *step)
     return fd < 0 ? 0 : (unsigned)fd;
 }
 
-void dlr_step_begin(struct dlr_step *step, char *const env[],
-                    const struct dlr_step_job *job)
+static void begin(struct dlr_step *step, char *const env[],
+                  const struct dlr_step_job *job)
 {
     struct dlr_task_round round;
     struct dlr_err err = {0};
 
-    if (!dlr_task_round_find(env, &round))
+    if (step->agent >= 0 || !dlr_task_round_find(env, &round))
         return;
     step->in_round = true;
     step->round = round.round;
@@ -57,8 +57,21 @@ void dlr_step_begin(struct dlr_step *step, char *const env[],
         dlr_debug("no word to the agent: %s", err.text);
     else if (dlr_memory_find(round.socket, step->socket, sizeof(step->socket)) < 0)
         step->socket[0] = '\0';
-    if (dlr_tap_open(&step->tap) < 0)
+    if (!step->tapped && dlr_tap_open(&step->tap) < 0)
         dlr_debug("no pipe: last lines of stderr may be late");
+    step->tapped = true;
+}
+
+void dlr_step_begin(struct dlr_step *step, char *const env[],
+                    const struct dlr_step_job *job)
+{
+    bool root = geteuid() == 0 && job->uid != 0;
+
+    if (root && seteuid(job->uid) < 0)
+        return;
+    begin(step, env, job);
+    if (root && seteuid(0) < 0)
+        _exit(1); /* a half of root must not go on; none has ever failed to come back */
 }
 
 void dlr_step_forked(struct dlr_step *step, uint32_t rank, pid_t pid)

@@ -23,6 +23,7 @@ struct dlr_step_job {
 
 struct dlr_step {
     bool in_round; /* it is a supervisor's */
+    bool tapped;
     uint32_t round;
     char socket[256]; /* the agent's, as it is called on this node */
     int agent;        /* connection to the agent, -1 without */
@@ -35,9 +36,9 @@ struct dlr_step {
         .agent = -1, .name = -1, .tap = DLR_TAP_NONE                                   \
     }
 
-/* Before the tasks are forked, as the user: tells the agent. env is the step's, its words are
- * the user's: only a socket of the job's own memory is used, and nothing when the process is not
- * the job's user.
+/* Before the tasks are forked, as the user or as root: tells the agent, unless it knows already.
+ * As early as can be: what another plugin does for the user may take minutes. env is the step's, its
+ * words are the user's: only a socket of the job's own memory is used, and that as the user.
  */
 void dlr_step_begin(struct dlr_step *step, char *const env[],
                     const struct dlr_step_job *job);

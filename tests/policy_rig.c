@@ -31,6 +31,10 @@ static int resize(void *arg, unsigned nplaces)
     add(arg, "resize", (int)nplaces);
     return l->rigid ? -22 : 0;
 }
+static void late(void *arg, unsigned n)
+{
+    add(arg, "late", (int)n);
+}
 static void rendezvous(void *arg, bool with_mpi)
 {
     add(arg, with_mpi ? "meet" : "report", -1);
@@ -76,8 +80,9 @@ static void wait_controller(void *arg, const char *why)
 }
 
 const struct dlr_policy_ops policy_ops = {
-    start_agents, resize,  rendezvous, stop_rendezvous, prepare,        launch,
-    end_round,    persist, requeue,    finish,          wait_controller};
+    start_agents, resize, rendezvous, stop_rendezvous,
+    prepare,      launch, end_round,  persist,
+    requeue,      late,   finish,     wait_controller};
 
 /* 5 nodes of which 4 train: members 0..3 unless told otherwise. */
 const struct dlr_policy_conf policy_conf = {.nnodes = 5,

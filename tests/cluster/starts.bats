@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+# Starts that are slow, and ends that somebody else wants: what plain Slurm waits for or obeys is waited for
+# and obeyed. Limits are set to seconds, so that a prolog of some seconds is a long one.
+load lib/suite
+
+setup_file() {
+    cluster_up 4 2
+    local node
+    cc -shared -fPIC -o "$VCLUSTER_DIR/home/slow.so" "$REPO/tests/cluster/lib/slow.c"
+    for node in ctl n1 n2 n3 n4; do
+        on "$node" sh -c 'echo "optional /home/slow.so" >/etc/slurm/plugstack.new
+            cat /etc/slurm/plugstack.conf >>/etc/slurm/plugstack.new
+            mv /etc/slurm/plugstack.new /etc/slurm/plugstack.conf
+            printf "#!/bin/sh\n! [ -e /run/prolog ] || exec sleep \$(cat /run/prolog)\n" >/etc/slurm/prolog
+            chmod 755 /etc/slurm/prolog
+            printf "%s\n" Prolog=/etc/slurm/prolog PrologFlags=Alloc >>/etc/slurm/slurm.conf'
+    done
+    ctl scontrol reconfigure
+}
+teardown_file() { cluster_down; }
+teardown() {
+    local node
+    for node in n1 n2 n3 n4; do on "$node" rm -f /run/prolog; done
+    heal_cluster
+}
+
+output() { cat "$(alice_home)/out.$1"; }
+
+# batch NAME OPTIONS <<commands: a supervised batch script
+batch() {
+    local name=$1 options=$2
+    { printf '#!/bin/bash\n#SBATCH -o out.%%j --dlrover=on %s\n' "$options"; cat; } | job_file "$name"
+}
+
+@test "a prolog longer than the agents' limit: late nodes are waited for, none is given up" {
+    batch prolog.sh "-N4 --dlrover-spares=1 --dlrover-agent-timeout=2s" <<'SH'
+srun bash -c 'echo "rank $RANK on $SLURMD_NODENAME"'
+echo "srun returned $?"
+SH
+    for node in n2 n3 n4; do on "$node" sh -c "echo 5 >/run/prolog"; done
+    job=$(submit prolog.sh)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    output "$job" | grep -x 'srun returned 0'
+    output "$job" | grep -F 'dlrover: 3 of 4 nodes have not reported yet'
+    [ -z "$(events "$job" 'select(.event=="node_dead" or .event=="requeue" or .event=="round_end")')" ]
+}
+
+@test "one node's prolog is long: the round begins without it, it is a spare later" {
+    batch one.sh "-N4 --dlrover-spares=1" <<'SH'
+srun bash -c 'echo "rank $RANK on $SLURMD_NODENAME"; exec sleep 300'
+SH
+    on n2 sh -c "echo 9 >/run/prolog"
+    job=$(submit one.sh)
+    await "$job" "e['event']=='running'"
+    [ "$(events "$job" 'select(.event=="plan").places|map(.node)|join(" ")')" = '"n1 n3 n4"' ]
+    await "$job" "e['event']=='node_up' and e['node']=='n2'"
+    "$VC" kill n3
+    await "$job" "e['event']=='running' and e['round']==1"
+    [ "$(events "$job" 'select(.event=="plan" and .round==1).places|map(.node)|sort|join(" ")')" = '"n1 n2 n4"' ]
+}
+
+@test "tasks that take longer than the limit, for an image that is brought: the clock stands" {
+    batch image.sh "-N2 --dlrover-launch-timeout=2s" <<'SH'
+srun --job-name=slow5 bash -c 'echo "rank $RANK"'
+echo "srun returned $?"
+SH
+    job=$(submit image.sh)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    output "$job" | grep -x 'srun returned 0'
+    [ -z "$(events "$job" 'select(.event=="round_end")')" ]
+}
