@@ -76,13 +76,13 @@ static void why_out(const struct dlr_plan_nodes *pn, unsigned i,
     unsigned k = 0;
 
     memcpy(out->node, r->node.name, sizeof(out->node));
+    if (pn->full[i]) {
+        dlr_format(out->reason, sizeof(out->reason), "%s", pn->full[i]);
+        return;
+    }
     if (pn->usable[i]) {
         dlr_format(out->reason, sizeof(out->reason), "%u of %u nodes cannot reach it",
                    pn->silent_by[i], pn->voters[i]);
-        return;
-    }
-    if (pn->full[i]) {
-        dlr_format(out->reason, sizeof(out->reason), "%s", pn->full[i]);
         return;
     }
     while (r->checks[k].verdict != DLR_HEALTH_FAIL)

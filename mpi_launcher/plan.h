@@ -99,6 +99,8 @@ struct dlr_plan_out {
     char node[DLR_TOPO_NAME];
     char reason
         [DLR_PLAN_NOTE]; /* "memory: 3 uncorrected errors", "3 of 4 nodes cannot ..." */
+    bool
+        last; /* of those wanted so: it has a place when there are too few without it */
 };
 
 /* Places of earlier rounds with another number of ranks: what parity they have left is of these. */
@@ -225,6 +227,7 @@ struct dlr_plan {
  *   nodes left, its last node first (ties: the last leaf), so each leaf is likely to keep one.
  *   Nodes that are preferred have places before all others.
  *   Later: only places of nodes that are gone or left out move (dlr_topo_replace).
+ *   A node that comes last has a place only when there are too few without it.
  *   A node with a FAIL verdict never takes part. A node that most others cannot reach is left
  *   out while there are enough without it; one that is full never takes part, but what it
  *   holds counts. WARN and SKIP are told and change nothing.

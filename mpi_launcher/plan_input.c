@@ -48,7 +48,8 @@ static json_t *struck_to_json(const struct dlr_plan_struck *s)
 
 static json_t *full_to_json(const struct dlr_plan_out *f)
 {
-    return json_pack("{s:s, s:s}", "node", f->node, "why", f->reason);
+    return json_pack("{s:s, s:s, s:b}", "node", f->node, "why", f->reason, "last",
+                     f->last);
 }
 
 static int put_parity(json_t *j, const struct dlr_plan_want *w)
@@ -217,6 +218,7 @@ static int read_full(const json_t *j, struct dlr_plan_want *w)
         rc = dlr_plan_text(item, "node", full[i].node, sizeof(full[i].node));
         if (rc == 0)
             rc = dlr_plan_text(item, "why", full[i].reason, sizeof(full[i].reason));
+        full[i].last = json_is_true(json_object_get(item, "last"));
     }
     return rc;
 }

@@ -76,7 +76,10 @@ static void mark_full(struct dlr_plan_nodes *pn, const struct dlr_plan_want *wan
 
         if (at < 0)
             continue;
-        pn->usable[at] = 0;
+        if (want->full[i].last)
+            pn->doubt[at] = 1;
+        else
+            pn->usable[at] = 0;
         pn->full[at] = want->full[i].reason;
     }
 }

@@ -13,11 +13,11 @@ struct dlr_plan_nodes {
     unsigned nall; /* and after them the former round's nodes that did not */
     struct dlr_topo_node *node; /* [nall] */
     unsigned char *usable;      /* [nall] it reported, failed no check and has room */
-    const char **full;          /* [n] why it has no room; NULL it has */
-    unsigned char *doubt;       /* [nall] most others cannot reach it */
-    unsigned *silent_by;        /* [n] how many of them */
-    unsigned *voters;           /* [n] of how many */
-    unsigned *seat;             /* [nformer] index of each former seat's node */
+    const char **full;          /* [n] why it has no room, or comes last; NULL none */
+    unsigned char *doubt; /* [nall] most others cannot reach it, or it comes last */
+    unsigned *silent_by;  /* [n] how many of them */
+    unsigned *voters;     /* [n] of how many */
+    unsigned *seat;       /* [nformer] index of each former seat's node */
 };
 
 /* 0, -EEXIST, -ENOMEM. dlr_plan_nodes_done() in every case. */

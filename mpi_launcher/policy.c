@@ -69,7 +69,9 @@ void dlr_policy_meet(struct dlr_policy *p, int64_t now_ms)
 
 void dlr_policy_call_agents(struct dlr_policy *p, int64_t now_ms)
 {
-    p->agent_starts++;
+    if (!dlr_budget_spent(&p->agent_starts, now_ms))
+        p->agent_starts.from_ms = now_ms;
+    p->agent_starts.spent++;
     p->awaits = false;
     dlr_policy_enter(p, DLR_PHASE_AGENTS, now_ms, p->conf.agent_timeout_ms);
     p->ops.start_agents(p->arg);
@@ -132,10 +134,28 @@ void dlr_policy_wait(struct dlr_policy *p, const char *why, int64_t now_ms)
     p->ops.wait_controller(p->arg, why);
 }
 
-static void after_end(struct dlr_policy *p, int64_t now_ms)
+/* Whether the failure is the last. */
+static bool give_up(struct dlr_policy *p, int64_t now_ms)
 {
+    struct dlr_budget_failure f = dlr_policy_failed_how(p);
+    enum dlr_budget_next next = dlr_budget_failed(&p->restarts, &f, now_ms);
     char why[512];
 
+    if (next == DLR_BUDGET_AGAIN)
+        return false;
+    if (next == DLR_BUDGET_SPENT)
+        snprintf(why, sizeof(why),
+                 "given up after %u restarts (--dlrover-max-restarts): %s",
+                 p->conf.max_restarts, p->why);
+    else
+        snprintf(why, sizeof(why), "%s, as before%s: not tried again", p->why,
+                 next == DLR_BUDGET_START ? " at its start" : ", after as long a time");
+    dlr_policy_finish(p, p->exit_code ? p->exit_code : 1, why);
+    return true;
+}
+
+static void after_end(struct dlr_policy *p, int64_t now_ms)
+{
     p->failed_rendezvous = 0;
     if (p->cause == DLR_CAUSE_PROGRAM && dlr_policy_ended_well(p) && p->started) {
         dlr_policy_finish(p, 0, NULL); /* the word of its tasks was late */
@@ -160,14 +180,8 @@ static void after_end(struct dlr_policy *p, int64_t now_ms)
         return;
     }
     p->refused = false;
-    if (p->cause == DLR_CAUSE_PROGRAM && p->restarts++ >= p->conf.max_restarts) {
-        snprintf(why, sizeof(why),
-                 "given up after %u restarts (--dlrover-max-restarts): %s",
-                 p->conf.max_restarts, p->why);
-        dlr_policy_finish(p, p->exit_code ? p->exit_code : 1, why);
-        return;
-    }
-    dlr_policy_meet(p, now_ms);
+    if (p->cause != DLR_CAUSE_PROGRAM || !give_up(p, now_ms))
+        dlr_policy_meet(p, now_ms);
 }
 
 static void check_clean(struct dlr_policy *p, int64_t now_ms)
@@ -187,6 +201,7 @@ void dlr_policy_end_round(struct dlr_policy *p, enum dlr_cause cause, const char
                           int64_t now_ms)
 {
     p->suspect = p->unclean = false;
+    p->failed_ms = now_ms;
     p->cause = cause;
     snprintf(p->why, sizeof(p->why), "%s", why);
     for (unsigned i = 0; i < p->conf.nnodes; i++)
@@ -297,7 +312,8 @@ void dlr_policy_prepared(struct dlr_policy *p, int rc, const char *why, int64_t 
         set_back(p, why, now_ms); /* the next plan does without what failed */
         return;
     }
-    p->ended = p->suspect = p->started = false;
+    p->ended = p->suspect = p->started = p->stepped = p->killed = false;
+    p->launch_ms = now_ms;
     p->exit_code = 0;
     dlr_policy_enter(p, DLR_PHASE_RUN, now_ms, -1);
     p->ops.launch(p->arg, p->round);
@@ -318,7 +334,7 @@ void dlr_policy_worker_exit(struct dlr_policy *p, uint32_t round, int rank,
     char why[128];
     int code = exit_code_of(wait_status);
 
-    if (round != p->round || code == 0)
+    if (round != p->round || code == 0 || p->conf.tolerant)
         return;
     if (p->phase != DLR_PHASE_RUN &&
         (p->phase != DLR_PHASE_END || p->cause != DLR_CAUSE_PROGRAM))
@@ -329,6 +345,7 @@ void dlr_policy_worker_exit(struct dlr_policy *p, uint32_t round, int rank,
     else
         snprintf(why, sizeof(why), "rank %d exited with code %d", rank, code);
     p->exit_code = code;
+    p->killed = code == 128 + SIGKILL || code == 128 + SIGTERM;
     if (p->phase == DLR_PHASE_RUN)
         dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, why, now_ms);
     else /* it ended before the one that was told first */

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "mpi_launcher/budget.h"
 
 enum dlr_phase {
     DLR_PHASE_AGENTS,     /* agents start and report */
@@ -32,12 +33,14 @@ enum dlr_cause { /* of the end of a round */
 };
 
 struct dlr_policy_conf {
-    unsigned nnodes;     /* of the allocation, numbered from 0 */
-    unsigned nplaces;    /* nodes that a round has */
-    unsigned min_places; /* that it may do with when no more are left, 0: nplaces */
-    unsigned max_restarts;
+    unsigned nnodes;       /* of the allocation, numbered from 0 */
+    unsigned nplaces;      /* nodes that a round has */
+    unsigned min_places;   /* that it may do with when no more are left, 0: nplaces */
+    unsigned max_restarts; /* within an hour: budget.h */
     unsigned rendezvous_tries; /* with MPI and no node lost, before doing without */
-    bool batch;                /* we are on one of the nodes, where the job has begun */
+    bool
+        tolerant; /* a task that fails ends nothing, the step's end is the run's (-K0) */
+    bool batch;   /* we are on one of the nodes, where the job has begun */
     int64_t agent_timeout_ms, rendezvous_timeout_ms, transfer_timeout_ms,
         end_timeout_ms, persist_timeout_ms, requeue_timeout_ms, controller_timeout_ms;
     int64_t start_timeout_ms; /* first start: for nodes that are late, 0: none may be */
@@ -69,7 +72,8 @@ int dlr_policy_new(const struct dlr_policy_conf *conf, const struct dlr_policy_o
 struct dlr_policy *dlr_policy_free(struct dlr_policy *p);
 
 /* What outlives a supervisor and a requeue: used restarts and the number of the next round. */
-void dlr_policy_resume(struct dlr_policy *p, uint32_t next_round, unsigned restarts);
+void dlr_policy_resume(struct dlr_policy *p, uint32_t next_round, unsigned restarts,
+                       int64_t now_ms);
 
 /* After dlr_policy_resume(): the former supervisor of this incarnation died, so processes of
  * its newest round may be left. They are ended before anything else is begun.
@@ -138,6 +142,11 @@ void dlr_policy_give_up(struct dlr_policy *p, const char *why);
  * no third is begun: it would be refused, too. A code of 0 is the run's only where one has.
  */
 void dlr_policy_started(struct dlr_policy *p, uint32_t round);
+/* A rank of the round has told a step; a version of that step was committed. */
+void dlr_policy_stepped(struct dlr_policy *p, uint32_t round);
+void dlr_policy_committed(struct dlr_policy *p, uint64_t step);
+/* How the program failed last, for who asks whether it did so at its start. */
+struct dlr_budget_failure dlr_policy_failed_how(const struct dlr_policy *p);
 void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code,
                            int64_t now_ms);
 /* Tasks of the round are missing: its time to start them is over. Costs no restart; of two rounds
@@ -172,9 +181,9 @@ int64_t dlr_policy_deadline_ms(const struct dlr_policy *p);
 enum dlr_phase dlr_policy_phase(const struct dlr_policy *p);
 const char *dlr_phase_name(enum dlr_phase phase);
 const char *dlr_cause_name(enum dlr_cause cause);
-uint32_t dlr_policy_round(const struct dlr_policy *p); /* of the plan in force */
-unsigned dlr_policy_restarts(const struct dlr_policy *p);
-unsigned dlr_policy_alive(const struct dlr_policy *p); /* nodes that are up */
+uint32_t dlr_policy_round(const struct dlr_policy *p);    /* of the plan in force */
+unsigned dlr_policy_restarts(const struct dlr_policy *p); /* that count */
+unsigned dlr_policy_alive(const struct dlr_policy *p);    /* nodes that are up */
 bool dlr_policy_is_alive(const struct dlr_policy *p, unsigned node);
 bool dlr_policy_is_lost(const struct dlr_policy *p,
                         unsigned node); /* dead or never came */

@@ -6,6 +6,7 @@
 
 #include "mpi_launcher/policy_impl.h"
 
+/* Within an hour. */
 #define MAX_STEPS_LOST 5   /* slurmstepds of one supervisor's rounds, at no cost */
 #define MAX_AGENT_STARTS 5 /* of one supervisor: agents that always end are no help */
 
@@ -19,7 +20,8 @@ void dlr_policy_adopt(struct dlr_policy *p, const unsigned char *member, int64_t
         p->nodes[i].member = member[i];
         p->places += member[i] != 0;
     }
-    p->agent_starts = 1;
+    dlr_budget_resume(&p->agent_starts, 1, now_ms);
+    p->launch_ms = now_ms;
     p->started = true;
     dlr_policy_enter(p, DLR_PHASE_RUN, now_ms, -1);
 }
@@ -47,9 +49,11 @@ void dlr_policy_step_lost(struct dlr_policy *p, uint32_t round, const char *why,
     bool counts = p->phase == DLR_PHASE_RUN ||
                   (p->phase == DLR_PHASE_END && p->cause == DLR_CAUSE_PROGRAM);
 
-    if (round != p->round || !counts || p->steps_lost >= MAX_STEPS_LOST)
+    if (round != p->round || !counts ||
+        dlr_budget_spent(&p->steps_lost, now_ms) >= MAX_STEPS_LOST)
         return;
-    p->steps_lost++;
+    if (!p->steps_lost.spent++)
+        p->steps_lost.from_ms = now_ms;
     dlr_policy_lapsed(p, round, why, now_ms);
 }
 
@@ -60,7 +64,7 @@ void dlr_policy_step_lost(struct dlr_policy *p, uint32_t round, const char *why,
  */
 static void agents_again(struct dlr_policy *p, int64_t now_ms)
 {
-    if (p->agent_starts >= MAX_AGENT_STARTS) {
+    if (dlr_budget_spent(&p->agent_starts, now_ms) >= MAX_AGENT_STARTS) {
         dlr_policy_finish(
             p, 1,
             "the agents ended again and again; agents.log in the job's state "
@@ -139,7 +143,8 @@ void dlr_policy_controller_back(struct dlr_policy *p, int64_t now_ms)
     } else if (dlr_policy_count(p, NODE_UP)) {
         dlr_policy_meet(p, now_ms);
     } else {
-        p->agent_starts--; /* that start was none */
+        if (p->agent_starts.spent)
+            p->agent_starts.spent--; /* that start was none */
         dlr_policy_call_agents(p, now_ms);
     }
 }

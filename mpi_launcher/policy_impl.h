@@ -3,6 +3,7 @@
 #ifndef DLR_MPI_LAUNCHER_POLICY_IMPL_H
 #define DLR_MPI_LAUNCHER_POLICY_IMPL_H
 
+#include "mpi_launcher/budget.h"
 #include "mpi_launcher/policy.h"
 
 enum node_state { NODE_UNSEEN, NODE_UP, NODE_DEAD };
@@ -23,7 +24,12 @@ struct dlr_policy {
     enum dlr_phase phase;
     int64_t deadline_ms; /* of the phase; INT64_MAX: none */
     uint32_t round, next_round;
-    unsigned restarts;
+    struct dlr_budget restarts;
+    int64_t launch_ms, failed_ms; /* of the round: it was launched, began to end */
+    bool stepped;                 /* a rank has told a step in it */
+    bool killed;                  /* what ended it: a task by SIGKILL or SIGTERM */
+    bool has_best;
+    uint64_t best;              /* newest step that was ever committed */
     unsigned failed_rendezvous; /* in a row, with no node lost */
     unsigned setbacks;          /* in a row: copies that could not be moved or loaded */
 
@@ -41,13 +47,13 @@ struct dlr_policy {
 
     bool leaving; /* the allocation is given back for another run */
     bool unclean; /* nobody has made sure that the round's processes are gone */
-    unsigned agent_starts; /* how often agents were started */
+    struct dlr_budget agent_starts; /* how often agents were started */
     int64_t
         late_ms; /* of the first start: nodes not seen may come until then; 0: none may */
-    unsigned enough;     /* nodes with which it does without the others */
-    bool begun;          /* a plan was made since */
-    bool awaits;         /* its time for all to come is over */
-    unsigned steps_lost; /* rounds that ended because a slurmstepd died */
+    unsigned enough;              /* nodes with which it does without the others */
+    bool begun;                   /* a plan was made since */
+    bool awaits;                  /* its time for all to come is over */
+    struct dlr_budget steps_lost; /* rounds that ended because a slurmstepd died */
 };
 
 /* How many nodes are in that state. */

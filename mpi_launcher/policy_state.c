@@ -40,6 +40,7 @@ int dlr_policy_new(const struct dlr_policy_conf *conf, const struct dlr_policy_o
     }
     p->conf = *conf;
     p->places = conf->nplaces;
+    p->restarts.max = conf->max_restarts;
     if (!conf->min_places || conf->min_places > conf->nplaces)
         p->conf.min_places = conf->nplaces;
     p->ops = *ops;
@@ -57,10 +58,11 @@ struct dlr_policy *dlr_policy_free(struct dlr_policy *p)
     return NULL;
 }
 
-void dlr_policy_resume(struct dlr_policy *p, uint32_t next_round, unsigned restarts)
+void dlr_policy_resume(struct dlr_policy *p, uint32_t next_round, unsigned restarts,
+                       int64_t now_ms)
 {
     p->next_round = next_round;
-    p->restarts = restarts;
+    dlr_budget_resume(&p->restarts, restarts, now_ms);
 }
 
 void dlr_policy_take_over(struct dlr_policy *p, const char *why)
@@ -115,7 +117,7 @@ void dlr_policy_give_up(struct dlr_policy *p, const char *why)
 
 unsigned dlr_policy_restarts(const struct dlr_policy *p)
 {
-    return p->restarts;
+    return p->restarts.spent;
 }
 
 unsigned dlr_policy_alive(const struct dlr_policy *p)

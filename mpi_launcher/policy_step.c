@@ -55,10 +55,37 @@ void dlr_policy_launch_late(struct dlr_policy *p, uint32_t round, const char *wh
                          now_ms);
 }
 
+void dlr_policy_stepped(struct dlr_policy *p, uint32_t round)
+{
+    p->stepped |= round == p->round;
+}
+
+void dlr_policy_committed(struct dlr_policy *p, uint64_t step)
+{
+    if (p->has_best && step <= p->best)
+        return; /* it is done again */
+    p->has_best = true;
+    p->best = step;
+    dlr_budget_progress(&p->restarts);
+}
+
+struct dlr_budget_failure dlr_policy_failed_how(const struct dlr_policy *p)
+{
+    return (struct dlr_budget_failure){.why = p->why,
+                                       .ran_ms = p->failed_ms - p->launch_ms,
+                                       .stepped = p->stepped,
+                                       .killed = p->killed};
+}
+
 void dlr_policy_unexplained(struct dlr_policy *p, int64_t now_ms)
 {
     char why[160];
 
+    if (p->conf.tolerant && p->started) {
+        snprintf(why, sizeof(why), "srun ended with code %d", p->exit_code);
+        dlr_policy_finish(p, p->exit_code, p->exit_code ? why : NULL);
+        return;
+    }
     if (!p->started && ++p->unstarted >= MAX_UNSTARTED) {
         p->refused = true;
         snprintf(why, sizeof(why),

@@ -101,6 +101,10 @@ static int apply(struct dlr_stepplan_read *r, const struct dlr_srun_option *o,
     }
     if (o->letter == 'c')
         r->cpus = value;
+    if (o->letter == 'K') {
+        r->bad_exit = true;
+        r->plan->tolerant = value && dlr_streq(value, "0");
+    }
     r->gpus_said |= dlr_after(o->name, "gpus-per-") || dlr_streq(o->name, "gres");
     rc = dlr_stepplan_keep(r, "%s", word);
     return rc < 0 || !next_word ? rc : dlr_stepplan_keep(r, "%s", next_word);
@@ -162,6 +166,8 @@ static int take_letters(struct dlr_stepplan_read *r, const char *word)
 
 static int read_words(struct dlr_stepplan_read *r)
 {
+    const char *bad_exit;
+
     for (r->at = 1; r->at < r->in->argc; r->at++) {
         const char *word = r->in->argv[r->at];
         int rc;
@@ -178,6 +184,9 @@ static int read_words(struct dlr_stepplan_read *r)
     }
     if (r->at > r->in->argc)
         r->at = r->in->argc;
+    bad_exit = dlr_stepplan_getenv(r->in, "SLURM_KILL_BAD_EXIT");
+    if (!r->bad_exit && bad_exit)
+        r->plan->tolerant = dlr_streq(bad_exit, "0");
     if (!r->cpus)
         r->cpus = dlr_stepplan_getenv(r->in, "SRUN_CPUS_PER_TASK");
     r->plan->program = r->in->argv + r->at;

@@ -206,6 +206,7 @@ struct dlr_sup {
     struct dlr_plan_out
         *full; /* nodes that had no room for what they were to restore */
     unsigned nfull;
+    unsigned blamed, blamed_times; /* node that failed first, rounds in a row */
     unsigned torn; /* versions that audits of the program have found so */
     bool unvetted_told;
     struct dlr_sup_disk *disk; /* sup_disk.c: it is still being read; NULL: not */
@@ -442,6 +443,8 @@ int dlr_sup_file_memory(const char *text);
 void dlr_sup_gather(struct dlr_sup *s, bool for_persist);
 void dlr_sup_gather_lost(struct dlr_sup *s, unsigned node);
 void dlr_sup_on_report(struct dlr_sup *s, unsigned node, const json_t *msg);
+
+void dlr_sup_blame_node(struct dlr_sup *s); /* a round failed there: sup_memory.c */
 
 /* sup_restore.c: all ranks of a round have loaded, or not */
 void dlr_sup_on_restored(struct dlr_sup *s, unsigned node, const json_t *msg);

@@ -54,6 +54,7 @@ static void on_commit(void *arg, struct dlr_version v, int64_t took_ms)
 
     s->commits++;
     s->commit_ms = dlr_sup_now();
+    dlr_policy_committed(s->policy, v.step);
     dlr_sup_vetted_commit(s, v);
     dlr_sup_decide(s, "commit", v);
     dlr_sup_covered(s);

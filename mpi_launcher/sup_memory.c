@@ -14,17 +14,50 @@
 #define MB 1e6
 #define ANY ((uint64_t)INT64_MAX)
 
-static void leave_out(struct dlr_sup *s, const char *node, const char *why)
+static struct dlr_plan_out *leave_out(struct dlr_sup *s, const char *node)
 {
     struct dlr_plan_out *more = realloc(s->full, (s->nfull + 1) * sizeof(*more));
 
     if (!more)
-        return; /* it is found out again */
+        return NULL; /* it is found out again */
     s->full = more;
     more += s->nfull++;
     memset(more, 0, sizeof(*more));
     dlr_format(more->node, sizeof(more->node), "%s", node);
-    dlr_format(more->reason, sizeof(more->reason), "no room to restore: %.400s", why);
+    return more;
+}
+
+static void take_no_more(struct dlr_sup *s, const char *node, const char *why)
+{
+    struct dlr_plan_out *out = leave_out(s, node);
+
+    if (out)
+        dlr_format(out->reason, sizeof(out->reason), "no room to restore: %.400s", why);
+}
+
+/* The kernel of a bad node may live: the program fails there first, again and again, while a spare
+ * is idle. At its start once is enough to try another node, as there is nothing to move.
+ */
+void dlr_sup_blame_node(struct dlr_sup *s)
+{
+    const char *node = s->members.list[s->failure.node].node.name;
+    struct dlr_budget_failure how = dlr_policy_failed_how(s->policy);
+    bool start = dlr_budget_is_start(&how);
+    struct dlr_plan_out *out;
+
+    s->blamed_times =
+        s->blamed_times && s->blamed == s->failure.node ? s->blamed_times + 1 : 1;
+    s->blamed = s->failure.node;
+    if (s->blamed_times < (start ? 1 : 2))
+        return;
+    for (unsigned i = 0; i < s->nfull; i++)
+        if (dlr_streq(s->full[i].node, node))
+            return;
+    if ((out = leave_out(s, node))) {
+        dlr_format(out->reason, sizeof(out->reason),
+                   "the program has failed there first%s", start ? "" : ", twice");
+        out->last = true;
+    }
 }
 
 /* One line for a node and round; the others are in the next line's count. */
@@ -41,7 +74,7 @@ void dlr_sup_on_no_slots(struct dlr_sup *s, unsigned node, const json_t *msg)
     dlr_msg_str(msg, "why", &why);
     s->no_slots++;
     if (dlr_sup_transfers_full(s, node, (unsigned)rank, why) && s->preparing) {
-        leave_out(s, m->node.name, why); /* the copy's failure is told */
+        take_no_more(s, m->node.name, why); /* the copy's failure is told */
         return;
     }
     if (m->no_memory == round + 1)

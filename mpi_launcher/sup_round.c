@@ -246,6 +246,7 @@ void dlr_sup_tell_failure(struct dlr_sup *s)
     else if (row)
         json_object_set_new(row, "code", json_integer(WEXITSTATUS(f->status)));
     dlr_journal_event(s->journal, "worker_exit", row);
+    dlr_sup_blame_node(s);
 }
 
 /* A failure breaks its peers' connections, and they fail too: the one that ended first, by
@@ -333,6 +334,7 @@ void dlr_sup_progress(struct dlr_sup *s, int64_t now_ms)
     step = dlr_members_step(&s->members, s->running_round);
     if (step == DLR_BEAT_NO_STEP)
         return;
+    dlr_policy_stepped(s->policy, s->running_round);
     if (!s->first_step_seen) {
         s->first_step_seen = true;
         if (!s->nrestored) /* it runs and does not want what there is */

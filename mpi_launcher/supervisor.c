@@ -227,6 +227,7 @@ static int open_policy(struct dlr_sup *s, struct dlr_err *err)
         .agent_timeout_ms = s->conf.agent_timeout_ms,
         .start_timeout_ms = s->conf.start_timeout_ms,
         .batch = s->batch[0],
+        .tolerant = s->step.tolerant,
         .rendezvous_timeout_ms = s->conf.rendezvous_timeout_ms,
         .transfer_timeout_ms = s->conf.transfer_timeout_ms,
         .end_timeout_ms = s->conf.end_timeout_ms,
@@ -357,7 +358,7 @@ static int run(struct dlr_sup *s)
     if (open_signals(s) < 0)
         return 1;
     s->started_ms = s->tick_ms = now;
-    dlr_policy_resume(s->policy, s->resume_round, s->resume_restarts);
+    dlr_policy_resume(s->policy, s->resume_round, s->resume_restarts, now);
     dlr_sup_bar_nodes(s);
     dlr_sup_load_lost(s);
     if (s->took_over)

@@ -95,6 +95,7 @@ int slurm_spank_init(spank_t sp, int ac, char *av[])
     dlr_options_init(&plugin.conf);
     dlr_options_site(&plugin.conf, ac, av, where == S_CTX_REMOTE ? NULL : complain);
     register_options(sp);
+    plugin.step = (struct dlr_step)DLR_STEP_NONE;
     if (env)
         dlr_options_env(&plugin.conf, env, NULL);
     if (where == S_CTX_ALLOCATOR || where == S_CTX_LOCAL)

@@ -160,7 +160,7 @@ static void the_input_survives_json(void **state)
 {
     static const char *const nodes[] = {"n1", "n2"}, *const addrs[] = {"h1:1", "h2:2"};
     struct dlr_plan_struck struck = {"*", -1, {4, 130}};
-    const struct dlr_plan_out full = {"n2", "no room"};
+    const struct dlr_plan_out full = {"n2", "no room", true};
     struct dlr_plan_file file = {{1, 2, {4, 120}, 99, 7},
                                  "/state/persist/r1-4-120.safetensors"};
     const struct dlr_plan_survey survey = {.checks = "memory,clock",

@@ -166,6 +166,31 @@ static void a_full_node_has_no_place_and_serves_what_it_has(void **state)
     plan_rig_teardown(&w);
 }
 
+/* The program has failed there first: while others are enough it has no place. */
+static void a_node_that_comes_last_has_a_place_when_there_are_too_few(void **state)
+{
+    const struct dlr_plan_out last = {"n2", "the program has failed there first", true};
+    char text[256];
+    struct dlr_plan plan;
+    struct plan_rig w;
+
+    plan_rig_setup(&w, 2, "l0.n1=0:4/120;l0.n2=1:4/120;l0.n3", "l0.n1>n2 l0.n2>n1");
+    w.want.full = &last;
+    w.want.nfull = 1;
+    assert_int_equal(dlr_plan_make(w.reports, w.n, &w.want, &plan, NULL), 0);
+    plan_rig_describe(&plan, text, sizeof(text));
+    assert_string_equal(text, "n1 n3 |  | n2: the program has failed there first");
+    dlr_plan_done(&plan);
+    w.want.nplaces = 3;
+    w.tasks[2] = 1;
+    w.want.nformer = 0;
+    assert_int_equal(dlr_plan_make(w.reports, w.n, &w.want, &plan, NULL), 0);
+    plan_rig_describe(&plan, text, sizeof(text));
+    assert_string_equal(text, "n1 n2 n3 |  |");
+    dlr_plan_done(&plan);
+    plan_rig_teardown(&w);
+}
+
 static void struck_copies_are_not_taken_again(void **state)
 {
     static const struct {
@@ -324,6 +349,7 @@ int main(void)
         cmocka_unit_test(the_newest_whole_version_is_restored),
         cmocka_unit_test(what_is_left_of_a_set_makes_what_is_lost),
         cmocka_unit_test(a_full_node_has_no_place_and_serves_what_it_has),
+        cmocka_unit_test(a_node_that_comes_last_has_a_place_when_there_are_too_few),
         cmocka_unit_test(struck_copies_are_not_taken_again),
         cmocka_unit_test(files_fill_in_and_limits_hold),
         cmocka_unit_test(another_number_of_ranks_counts_when_its_version_is_newer),

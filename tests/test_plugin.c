@@ -271,6 +271,23 @@ static void scrub(struct agent *a)
     fake.job_env = NULL;
 }
 
+/* Before plugins that take their time for the user: once is enough. */
+static void a_step_is_told_when_slurmstepd_begins_and_once(void **state)
+{
+    struct agent a;
+    struct pollfd pfd = {.events = POLLIN};
+
+    agent_start(&a);
+    init(S_CTX_REMOTE, 0, NULL);
+    enter(&a);
+    assert_int_equal(slurm_spank_init_post_opt(NULL, 0, NULL), 0);
+    expect(&a, DLR_LOCAL_STEPD, -1, 0);
+    assert_int_equal(slurm_spank_user_init(NULL, 0, NULL), 0);
+    pfd.fd = a.fd;
+    assert_int_equal(poll(&pfd, 1, 0), 0);
+    agent_stop(&a);
+}
+
 static void a_step_of_a_round_is_told_to_the_agent(void **state)
 {
     struct agent a;
@@ -372,15 +389,17 @@ static void a_process_that_is_not_the_jobs_user_connects_to_nothing(void **state
 {
     struct agent a;
     struct pollfd pfd = {.events = POLLIN};
+    uid_t me = geteuid();
 
     agent_start(&a);
     init(S_CTX_REMOTE, 0, NULL);
     enter(&a);
-    fake.uid++;
+    fake.uid++; /* root becomes the job's user for this, and finds the memory of another */
     assert_int_equal(slurm_spank_user_init(NULL, 0, NULL), 0);
     pfd.fd = a.fd;
     assert_int_equal(poll(&pfd, 1, 0), 0);
-    assert_non_null(strstr(fake.log, "is not the job's"));
+    assert_non_null(strstr(fake.log, "no word to the agent"));
+    assert_int_equal(geteuid(), me);
     agent_stop(&a);
 }
 
@@ -484,6 +503,7 @@ int main(void)
         cmocka_unit_test_setup(an_option_in_the_script_reaches_the_allocator, reset),
         cmocka_unit_test_setup(the_environment_and_the_site_reach_the_allocator, reset),
         cmocka_unit_test_setup(srun_says_why_it_runs_alone, reset),
+        cmocka_unit_test(a_step_is_told_when_slurmstepd_begins_and_once),
         cmocka_unit_test(a_step_of_a_round_is_told_to_the_agent),
         cmocka_unit_test(a_task_of_a_round_gets_its_environment),
         cmocka_unit_test(hostile_option_text_becomes_one_plain_line),

@@ -91,12 +91,72 @@ static void second_death_without_spare_writes_and_requeues(void **state)
     dlr_policy_free(p);
 }
 
+static void a_start_that_fails_in_the_same_way_is_tried_again_once(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_worker_exit(p, 0, 2, 1, 1 << 8, 100);
+    policy_all_clean(p, 0, 110);
+    policy_plan(p, "xxxx.", 120);
+    dlr_policy_prepared(p, 0, NULL, 130);
+    dlr_policy_worker_exit(p, 1, 3, 1, 1 << 8, 200);
+    policy_all_clean(p, 1, 210);
+    assert_string_equal(l.text,
+                        "end0 program meet prepare1 launch1 end1 program finish1 ");
+    assert_string_equal(l.why,
+                        "rank 3 exited with code 1, as before at its start: not tried "
+                        "again");
+    dlr_policy_free(p);
+}
+
+static void progress_gives_restarts_back(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    for (unsigned round = 0; round < 20; round++) {
+        dlr_policy_stepped(p, round);
+        dlr_policy_committed(p, 10 * round);
+        dlr_policy_worker_exit(p, round, 2, 1, 7 << 8, 100);
+        policy_all_clean(p, round, 110);
+        assert_int_equal(dlr_policy_restarts(p), 1);
+        l.text[0] = '\0';
+        policy_plan(p, "xxxx.", 120);
+        dlr_policy_prepared(p, 0, NULL, 130);
+    }
+    dlr_policy_free(p);
+}
+
+/* --kill-on-bad-exit=0 says: go on. */
+static void a_task_that_fails_ends_nothing_where_the_user_said_so(void **state)
+{
+    struct dlr_policy_conf conf = policy_conf;
+    struct policy_log l;
+    struct dlr_policy *p;
+
+    conf.tolerant = true;
+    p = policy_new(&l, &conf);
+    dlr_policy_start(p, 0);
+    for (unsigned i = 0; i < 5; i++)
+        dlr_policy_node_up(p, i, 10);
+    policy_plan(p, "xxxx.", 20);
+    dlr_policy_prepared(p, 0, NULL, 30);
+    dlr_policy_started(p, 0);
+    dlr_policy_worker_exit(p, 0, 2, 1, 7 << 8, 100);
+    dlr_policy_step_ended(p, 0, 7, 5000);
+    dlr_policy_tick(p, 5500);
+    assert_string_equal(l.text, "agents meet prepare0 launch0 finish7 ");
+    dlr_policy_free(p);
+}
+
 static void crash_loop_ends_with_the_workers_code(void **state)
 {
     struct policy_log l;
     struct dlr_policy *p = policy_running(&l);
 
     for (unsigned round = 0; round < 3; round++) {
+        dlr_policy_stepped(p, round);
         dlr_policy_worker_exit(p, round, 2, 1, 7 << 8, 100);
         policy_all_clean(p, round, 110);
         if (round == 2)
@@ -280,7 +340,7 @@ static void restarts_used_before_a_requeue_count(void **state)
 
     memset(&l, 0, sizeof(l));
     assert_int_equal(dlr_policy_new(&policy_conf, &policy_ops, &l, &p, &err), 0);
-    dlr_policy_resume(p, 7, 2);
+    dlr_policy_resume(p, 7, 2, 0);
     dlr_policy_start(p, 0);
     for (unsigned i = 0; i < 5; i++)
         dlr_policy_node_up(p, i, 10);
@@ -361,7 +421,7 @@ static void srun_that_starts_tasks_in_between_is_not_refused(void **state)
     dlr_policy_tick(p, 600);
     next_round(p, 1, 700);
     dlr_policy_started(p, 1);
-    dlr_policy_step_ended(p, 1, 1, 800);
+    dlr_policy_step_ended(p, 1, 3, 800);
     dlr_policy_tick(p, 1300);
     policy_all_clean(p, 1, 1400);
     assert_int_equal(dlr_policy_phase(p), DLR_PHASE_RENDEZVOUS);
@@ -433,6 +493,9 @@ int main(void)
         cmocka_unit_test(dead_node_is_replaced_and_costs_no_restart),
         cmocka_unit_test(dead_spare_ends_nothing),
         cmocka_unit_test(second_death_without_spare_writes_and_requeues),
+        cmocka_unit_test(a_start_that_fails_in_the_same_way_is_tried_again_once),
+        cmocka_unit_test(progress_gives_restarts_back),
+        cmocka_unit_test(a_task_that_fails_ends_nothing_where_the_user_said_so),
         cmocka_unit_test(crash_loop_ends_with_the_workers_code),
         cmocka_unit_test(death_found_while_ending_explains_the_crash),
         cmocka_unit_test(sruns_own_failure_waits_for_its_reason),

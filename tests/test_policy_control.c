@@ -19,7 +19,7 @@ static void takeover_ends_the_former_round_first(void **state)
 
     memset(&l, 0, sizeof(l));
     assert_int_equal(dlr_policy_new(&policy_conf, &policy_ops, &l, &p, &err), 0);
-    dlr_policy_resume(p, 3, 2);
+    dlr_policy_resume(p, 3, 2, 0);
     dlr_policy_take_over(p, "the supervisor died");
     dlr_policy_start(p, 0);
     for (unsigned i = 0; i < 5; i++)
@@ -43,7 +43,7 @@ static void takeover_before_the_first_round_has_nothing_to_end(void **state)
 
     memset(&l, 0, sizeof(l));
     assert_int_equal(dlr_policy_new(&policy_conf, &policy_ops, &l, &p, &err), 0);
-    dlr_policy_resume(p, 0, 0);
+    dlr_policy_resume(p, 0, 0, 0);
     dlr_policy_take_over(p, "the supervisor died");
     dlr_policy_start(p, 0);
     for (unsigned i = 0; i < 5; i++)
@@ -130,7 +130,7 @@ static struct dlr_policy *adopting(struct policy_log *l)
 
     memset(l, 0, sizeof(*l));
     assert_int_equal(dlr_policy_new(&policy_conf, &policy_ops, l, &p, &err), 0);
-    dlr_policy_resume(p, 3, 1);
+    dlr_policy_resume(p, 3, 1, 0);
     dlr_policy_adopt(p, member, 0);
     return p;
 }

@@ -69,3 +69,28 @@ SH
     output "$job" | grep -x 'srun returned 0'
     [ -z "$(events "$job" 'select(.event=="round_end")')" ]
 }
+
+@test "a helper that fails by design, a command that is not there, and -K0" {
+    batch helper.sh "-N2" <<'SH'
+srun -n1 bash -c 'echo x >>one; grep -q x /dev/null'; echo "helper $?"
+srun -n1 /no/such/command; echo "command $?"
+srun -n2 -K0 bash -c 'echo x >>tasks; [ $RANK -eq 0 ] || exit 3; sleep 2; echo y >>tasks'; echo "tolerant $?"
+SH
+    rm -f "$(alice_home)"/{one,tasks}
+    job=$(submit helper.sh)
+    await_job "$job"
+    [ "$(wc -l <"$(alice_home)/one")" -le 2 ]
+    [ "$(paste -sd' ' "$(alice_home)/tasks")" = 'x x y' ]
+    [ "$(output "$job" | grep -E '^(helper|command|tolerant) ' | paste -sd,)" = 'helper 1,command 2,tolerant 3' ]
+    [ "$(output "$job" | grep -c 'round 1 ends')" -le 2 ]
+    ! output "$job" | grep 'round 2 ends'
+}
+
+@test "a node whose kernel lives and where the program fails: its rank moves to the spare" {
+    batch bad.sh "-N4 --dlrover-spares=1" <<'SH'
+srun bash -c '[ $SLURMD_NODENAME != n2 ] || exit 4; sleep 2; echo "rank $RANK on $SLURMD_NODENAME"'
+SH
+    job=$(submit bad.sh)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(output "$job" | grep '^rank' | sort | paste -sd,)" = 'rank 0 on n1,rank 1 on n4,rank 2 on n3' ]
+}
