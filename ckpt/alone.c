@@ -335,8 +335,6 @@ static int finish(void *arg, int rc, struct dlr_err *err)
     struct dlr_ckpt *ck = arg;
     struct alone *al = ck->mode;
 
-    if (ck->dev)
-        ck->ops->release(ck->dev);
     if (rc == 0) {
         dlr_slot_seal(al->slot, ck->plan);
         rc = write_file(ck, err);
@@ -375,8 +373,8 @@ static int alone_start(struct dlr_ckpt *ck)
     int rc = dlr_slot_anonymous(dlr_slot_plan_bytes(ck->plan), &al->slot, &ck->err);
 
     return rc < 0 ? rc
-                  : dlr_saver_new(ck->conf.threads, &saver_ops, ck, -1, &ck->saver,
-                                  &ck->err);
+                  : dlr_saver_new(dlr_layout_threads(ck), &saver_ops, ck, -1,
+                                  &ck->saver, &ck->err);
 }
 
 static int alone_resize(struct dlr_ckpt *ck)

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <xxhash.h>
 
-#define HALF 0 /* one is enough: nothing else is done meanwhile */
+#define WINDOW 0 /* one is enough: nothing else is done meanwhile */
 
 struct look {
     const struct dlr_device_ops *ops;
@@ -18,19 +18,19 @@ static int fetch_rows(void *arg, const struct dlr_strides_rows *r)
 {
     const struct look *l = arg;
 
-    return l->ops->fetch_rows(l->dev, HALF, r->packed, l->addr + r->from, r->size,
+    return l->ops->fetch_rows(l->dev, WINDOW, r->packed, l->addr + r->from, r->size,
                               r->rows, r->pitch);
 }
 
 /* Bytes [at, at + bytes) are brought to the host, or summed on the device: *ret_there. */
 static int start(struct look *l, uint64_t at, size_t bytes, bool *ret_there)
 {
-    *ret_there = !l->view && l->ops->sum(l->dev, HALF, 0, l->addr + at, bytes);
+    *ret_there = !l->view && l->ops->sum(l->dev, WINDOW, 0, l->addr + at, bytes);
     if (*ret_there)
         return 0;
     if (l->view)
         return dlr_strides_walk(l->view, at, bytes, fetch_rows, l);
-    return l->ops->fetch(l->dev, HALF, 0, l->addr + at, bytes);
+    return l->ops->fetch(l->dev, WINDOW, 0, l->addr + at, bytes);
 }
 
 static int add_sums(struct look *l, size_t bytes)
@@ -39,7 +39,7 @@ static int add_sums(struct look *l, size_t bytes)
         size_t n = bytes - at < DLR_DEVICE_CUT ? bytes - at : DLR_DEVICE_CUT;
         uint32_t crc;
 
-        if (!l->ops->expect(l->dev, HALF, at, n, &crc))
+        if (!l->ops->expect(l->dev, WINDOW, at, n, &crc))
             return -EIO;
         l->sum = XXH64(&crc, sizeof(crc), l->sum);
     }
@@ -52,10 +52,10 @@ static int add(struct look *l, uint64_t at, size_t bytes)
     bool there = false;
     int rc, flushed, waited;
 
-    l->ops->clear(l->dev, HALF, NULL);
+    l->ops->clear(l->dev, WINDOW, NULL);
     rc = start(l, at, bytes, &there);
-    flushed = l->ops->flush(l->dev, HALF);
-    waited = l->ops->wait(l->dev, HALF, &host); /* for what has failed, too */
+    flushed = l->ops->flush(l->dev, WINDOW);
+    waited = l->ops->wait(l->dev, WINDOW, &host); /* for what has failed, too */
     rc = rc < 0 ? rc : flushed < 0 ? flushed : waited;
     if (rc == 0 && there)
         rc = add_sums(l, bytes);

@@ -61,7 +61,9 @@ struct dlr_ckpt_conf {
     unsigned fence_ms; /* budget of one fence: after it the snapshot is given up.
                           Where only a stream waits: of the copies, from when it has
                           come to begin. DLROVER_CKPT_FENCE_MS, else 10000 */
-    unsigned threads;  /* copy threads, 0: DLROVER_CKPT_THREADS, else 1 */
+    unsigned
+        threads; /* copy threads, 0: DLROVER_CKPT_THREADS, else 1; from a device 4, or
+                          as many as the process has CPUs */
 };
 
 enum dlr_ckpt_kind {
@@ -211,8 +213,9 @@ int dlr_ckpt_begin(struct dlr_ckpt *ck, uint64_t step, void *stream);
 /* After it the regions may change. Host memory: waits for the copies of the last begin (alone:
  * until its file is durable), at most fence_ms; then that version is given up (-ETIMEDOUT,
  * counted) and memory may change all the same. Device memory, with at most 16 MiB of host memory
- * beside it that is not pinned: makes stream wait and returns at once; nothing waits where all
- * was copied in begin (64 KiB of host memory, BLOBs). 0 when nothing was
+ * beside it that is not pinned: makes stream wait for the copies. The host waits until the device
+ * has all of them to do: they are given to it at once, but for what needs the staging buffer more
+ * than once. Nothing waits where all was copied in begin (64 KiB of host memory, BLOBs). 0 when nothing was
  * pending. -EBADMSG: DLROVER_CKPT_AUDIT found that a region changed since begin (the text names
  * it); the version is given up unless all ranks committed it meanwhile. -EINPROGRESS: the stream is
  * captured into a graph, which would not wait for later copies: make it before the graph's launch.

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,8 @@
 #include "common/str.h"
 
 static __thread struct dlr_err open_err;
+static pthread_mutex_t left_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct dlr_ckpt *left; /* what cannot be freed any more */
 
 int dlr_ckpt_open(const struct dlr_ckpt_conf *conf, struct dlr_ckpt **ret_ck)
 {
@@ -174,7 +177,7 @@ static int start_snapshot(struct dlr_ckpt *ck, struct dlr_slot *slot,
     if (rc < 0 && ck->conf.audit != DLR_COUNT_AUTO) /* else it was not asked for */
         return dlr_fail(&ck->err, rc, "cannot audit the regions: %s", strerror(-rc));
     dlr_layout_pin(ck, slot);
-    return dlr_saver_begin(ck->saver, &job);
+    return dlr_saver_begin(ck->saver, &job, ck->host_waits);
 }
 
 /* Nobody waits for a save that does not come. */
@@ -344,13 +347,18 @@ int dlr_ckpt_progress(struct dlr_ckpt *ck, uint64_t step)
     return 0;
 }
 
-/* Makes stream wait instead of the host, and nobody where all was copied in begin; -ENOTSUP when
- * the host must.
+/* The stream waits instead of the host, and nobody where all was copied in begin. It is told so
+ * when the device has all copies to do, and needs the host for none: what a stream waits for is
+ * never still to come from here. 0; negative: the host waits on. *ret_rc: whether it was in time.
  */
-static int hold_stream(struct dlr_ckpt *ck, void *stream)
+static int hold_stream(struct dlr_ckpt *ck, void *stream, int *ret_rc)
 {
-    int rc = ck->host_waits ? -ENOTSUP : ck->dev ? ck->ops->hold(ck->dev, stream) : 0;
+    int rc =
+        ck->dev ? dlr_saver_wait(ck->saver, ck->conf.fence_ms, DLR_SAVER_ASKED) : 0;
 
+    *ret_rc = rc;
+    if (rc == 0 && ck->dev)
+        rc = ck->ops->hold(ck->dev, stream);
     if (rc == 0)
         dlr_saver_limit(ck->saver, ck->conf.fence_ms);
     return rc;
@@ -364,9 +372,11 @@ static int wait_copies(struct dlr_ckpt *ck, void *stream, bool captured)
     int rc = 0;
 
     if (whole ? dlr_saver_busy(ck->saver) : dlr_saver_reading(ck->saver)) {
-        if (!whole && !captured && hold_stream(ck, stream) == 0)
+        if (!whole && !captured && !ck->host_waits && hold_stream(ck, stream, &rc) == 0)
             return 0;
-        rc = dlr_saver_wait(ck->saver, ck->conf.fence_ms, whole);
+        if (rc == 0)
+            rc = dlr_saver_wait(ck->saver, ck->conf.fence_ms,
+                                whole ? DLR_SAVER_WHOLE : DLR_SAVER_FREE);
         if (rc < 0)
             return dlr_fail(&ck->err, rc,
                             "the snapshot of step %" PRIu64
@@ -462,6 +472,19 @@ const char *dlr_ckpt_error(const struct dlr_ckpt *ck)
     return err->text[0] ? err->text : "no error";
 }
 
+/* Calls that free or unregister memory wait for all streams of the device. Better some memory, to the
+ * program's end, than a program that does not end.
+ */
+static void leave_behind(struct dlr_ckpt *ck)
+{
+    dlr_warn(
+        "a GPU's stream does not come to its last snapshot: memory for copies stays");
+    pthread_mutex_lock(&left_lock);
+    ck->left = left;
+    left = ck;
+    pthread_mutex_unlock(&left_lock);
+}
+
 void dlr_ckpt_close(struct dlr_ckpt *ck)
 {
     if (!ck)
@@ -469,13 +492,17 @@ void dlr_ckpt_close(struct dlr_ckpt *ck)
     if (getpid() != ck->pid)
         return; /* a forked child: nothing of this is its own */
     if (ck->saver && dlr_saver_busy(ck->saver))
-        dlr_saver_wait(ck->saver, ck->conf.fence_ms, true);
+        dlr_saver_wait(ck->saver, ck->conf.fence_ms, DLR_SAVER_WHOLE);
     if (ck->saver && dlr_saver_reading(ck->saver)) { /* its thread needs all of it */
         dlr_warn("the copies of step %" PRIu64 " do not end: going on without",
                  ck->last_step);
         return;
     }
     ck->saver = dlr_saver_free(ck->saver);
+    if (ck->dev && !ck->ops->over(ck->dev)) {
+        leave_behind(ck);
+        return;
+    }
     ck->pin = dlr_pin_free(ck->pin); /* before its memory goes */
     ck->backend->close(ck);
     if (ck->dev)

@@ -85,6 +85,8 @@ struct dlr_ckpt {
     bool host_waits; /* some host memory is read after begin */
     const struct dlr_device_ops *ops;
     struct dlr_device *dev;
+    int ordinal; /* of the device that holds regions, the first of which is called so */
+    char first_on_device[DLR_CKPT_NAME_MAX + 1];
     struct dlr_pin *pin; /* NULL: slots are not registered with the device */
     struct dlr_saver *saver;
     struct dlr_audit audit;
@@ -94,6 +96,7 @@ struct dlr_ckpt {
     uint64_t blocked_ns; /* of the page, when it began */
     pid_t pid;           /* a forked child has no helper threads */
     struct dlr_err err;
+    struct dlr_ckpt *left; /* the one that was left behind before this */
 };
 
 #endif

@@ -28,7 +28,7 @@ const struct dlr_opt dlr_client_opts[] = {
      "alone: save each N-th step, or as many as the budget allows"},
     {"DLROVER_CKPT_FENCE_MS", DLR_OPT_UINT, FIELD(fence_ms),   "10000",  "MS",
      "give a snapshot up when a fence has waited this long"},
-    {"DLROVER_CKPT_THREADS",  DLR_OPT_UINT, FIELD(threads),    "1",      "N",
+    {"DLROVER_CKPT_THREADS",  DLR_OPT_UINT, FIELD(threads),    "0",      "N",
      "copy threads"},
     {"DLROVER_RESTORE_MS",    DLR_OPT_UINT, FIELD(restore_ms), "600000", "MS",
      "longest wait for the agent in open and restore"},
@@ -102,8 +102,8 @@ int dlr_client_conf_load(const struct dlr_ckpt_conf *given, struct dlr_client_co
     take(given->every, &ret->every);
     take(given->fence_ms, &ret->fence_ms);
     take(given->threads, &ret->threads);
-    if (ret->every == 0 || ret->threads == 0 || ret->threads > DLR_COPY_THREADS_MAX)
-        return dlr_fail(err, -EINVAL, "every must be 1 or more, threads 1 to %d",
+    if (ret->every == 0 || ret->threads > DLR_COPY_THREADS_MAX)
+        return dlr_fail(err, -EINVAL, "every must be 1 or more, threads 0 to %d",
                         DLR_COPY_THREADS_MAX);
     dir = given->dir ? given->dir : dir && *dir ? dir : DIR_DEFAULT;
     if (dlr_format(ret->dir, sizeof(ret->dir), "%s", dir) < 0)

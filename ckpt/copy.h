@@ -29,10 +29,13 @@ struct dlr_copy_job {
     const bool *on_device; /* one per region, when ops is set */
     struct dlr_pin *pin;   /* NULL: the slot is not registered with it */
     unsigned *ret_spoilt;  /* set with -EBADMSG; may be NULL */
-    /* Called when the device has come to what precedes the copies; not for host memory, which is
-     * there. May be NULL.
+    /* For regions on a device, each may be NULL: all copies were given to it, which comes to them by
+     * itself; it has come to what precedes them; they are there, and no source on it is read any
+     * more. asked() and then fetched() come after a failure, too.
      */
+    void (*asked)(void *arg);
     void (*begun)(void *arg);
+    void (*fetched)(void *arg);
     void *arg;
     const atomic_bool *stop;            /* give up: looked at before each block */
     const _Atomic int64_t *deadline_ns; /* give up after this (dlr_now_ns()); 0: none */
@@ -44,7 +47,7 @@ int dlr_copy_new(unsigned threads, struct dlr_copy **ret, struct dlr_err *err);
 void dlr_copy_place(struct dlr_copy *copy, const uint64_t *cpus);
 struct dlr_copy *dlr_copy_free(struct dlr_copy *copy); /* accepts NULL */
 
-/* Blocking. 0 when every chunk is in place with its CRC; -ECANCELED when stopped,
+/* Blocking; all threads take part. 0 when every chunk is in place with its CRC; -ECANCELED when stopped,
  * -ETIMEDOUT, -EBADMSG when bytes of a region changed on their way from the device, or the device's
  * failure. No source is read after it returned.
  */

@@ -12,12 +12,14 @@
     X(cuPointerGetAttribute)                                                           \
     X(cuCtxPushCurrent)                                                                \
     X(cuCtxPopCurrent)                                                                 \
+    X(cuDeviceGet)                                                                     \
+    X(cuDevicePrimaryCtxRetain)                                                        \
+    X(cuDevicePrimaryCtxRelease)                                                       \
     X(cuStreamCreate)                                                                  \
     X(cuStreamDestroy)                                                                 \
     X(cuStreamWaitEvent)                                                               \
     X(cuStreamIsCapturing)                                                             \
     X(cuThreadExchangeStreamCaptureMode)                                               \
-    X(cuStreamWaitValue32)                                                             \
     X(cuEventCreate)                                                                   \
     X(cuEventDestroy)                                                                  \
     X(cuEventRecord)                                                                   \

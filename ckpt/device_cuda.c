@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CUDA by the driver's interface. The library is taken only where the program has loaded it
  * already, so that nothing here initialises a GPU.
+ *
+ * A program's stream never waits for something that the host is still to do, such as a word in
+ * memory (cuStreamWaitValue32): "synchronization ordering established through these APIs is not
+ * visible to CUDA", and work that it orders can be put behind the wait, in the same hardware queue
+ * (CUDA Driver API, "Stream Memory Operations"; CUDA_DEVICE_MAX_CONNECTIONS is the number of
+ * queues: CUDA Programming Guide, "Environment Variables"). Calls that wait for the whole device
+ * would not return either: cuMemFree, the loading of a kernel at its first launch ("Lazy Loading",
+ * Potential Hazards). It waits for an event behind copies that are all on our stream already.
  */
 #include "ckpt/device.h"
 
@@ -16,41 +24,19 @@ const struct dlr_device_ops *dlr_device_cuda(void)
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
-#include "ckpt/device_kernels.h"
-#include "ckpt/device_stalls.h"
+#include "ckpt/device_fetch.h"
 #include "common/log.h"
 
 #define NAME(fn) NAME_(fn)
 #define NAME_(fn) #fn
 
-#define PITCH_MAX INT32_MAX /* every device takes at least this */
-
 struct dlr_cu dlr_cu;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool loaded;
-static struct dlr_device *left; /* what streams of the program may still look at */
 static __thread CUstreamCaptureMode mode_before; /* enter(): it is not nested */
-
-struct dlr_device {
-    CUcontext ctx;
-    CUstream stream;       /* of the copies */
-    CUevent begun;         /* what the caller's stream had at begin */
-    CUevent fetched[2];    /* the copies into a half */
-    unsigned char *stage;  /* pinned, two halves */
-    CUdeviceptr stage_dev; /* the same for kernels */
-    unsigned char *to[2];  /* what stands for each half now */
-    CUdeviceptr to_dev[2];
-    struct dlr_kernels *kernels; /* NULL: none are used */
-    _Atomic uint32_t *done;      /* pinned: the last snapshot that was released */
-    CUdeviceptr done_dev;        /* the same word for streams */
-    uint32_t turn;               /* the last snapshot that was begun */
-    struct dlr_stalls stalls;
-    struct dlr_device *next; /* left behind */
-};
 
 static void load(void)
 {
@@ -67,24 +53,6 @@ static void load(void)
     loaded = loaded && dlr_cu.elapsed;
     if (!loaded)
         dlclose(lib);
-}
-
-static int result(CUresult r)
-{
-    switch (r) {
-    case CUDA_SUCCESS:
-        return 0;
-    case CUDA_ERROR_OUT_OF_MEMORY:
-        return -ENOMEM;
-    case CUDA_ERROR_INVALID_VALUE:
-        return -EINVAL;
-    case CUDA_ERROR_NOT_SUPPORTED:
-        return -ENOTSUP;
-    case CUDA_ERROR_DEINITIALIZED:
-        return -ENODEV;
-    default:
-        return -EIO;
-    }
 }
 
 /* 0: memory that the driver does not know. */
@@ -123,7 +91,7 @@ static CUresult push(struct dlr_device *dev)
 
 static int enter(struct dlr_device *dev)
 {
-    return result(push(dev));
+    return dlr_cuda_result(push(dev));
 }
 
 static void leave(struct dlr_device *dev)
@@ -134,63 +102,74 @@ static void leave(struct dlr_device *dev)
     CU(cuCtxPopCurrent)(&old);
 }
 
+static int ordinal(const void *addr)
+{
+    int n = -1;
+    CUresult r = CU(cuPointerGetAttribute)(&n, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                           (CUdeviceptr)(uintptr_t)addr);
+
+    return r == CUDA_SUCCESS ? n : -1;
+}
+
+/* Memory that was mapped (cuMemMap: PyTorch's expandable_segments) or comes from a pool
+ * (cudaMallocAsync) belongs to a device and to no context: the attribute is refused, or NULL. The
+ * primary context is the one that the CUDA runtime and so the program uses (CUDA Driver API,
+ * "Primary Context Management"); UCX and Open MPI take it for such memory, too.
+ */
+static CUresult find_context(struct dlr_device *dev, const void *addr)
+{
+    CUresult r = CU(cuPointerGetAttribute)(&dev->ctx, CU_POINTER_ATTRIBUTE_CONTEXT,
+                                           (CUdeviceptr)(uintptr_t)addr);
+
+    if (r == CUDA_SUCCESS && dev->ctx)
+        return r;
+    r = CU(cuDeviceGet)(&dev->device, ordinal(addr));
+    if (r == CUDA_SUCCESS)
+        r = CU(cuDevicePrimaryCtxRetain)(&dev->ctx, dev->device);
+    dev->retained = r == CUDA_SUCCESS;
+    return r;
+}
+
 /* In the device's context. */
 static void destroy(struct dlr_device *dev)
 {
     dlr_kernels_free(dev->kernels);
-    for (unsigned i = 0; i < 2; i++)
-        if (dev->fetched[i])
-            CU(cuEventDestroy)(dev->fetched[i]);
+    for (unsigned i = 0; i < dev->nwindows; i++)
+        CU(cuEventDestroy)(dev->windows[i].there);
     dlr_stalls_done(&dev->stalls);
     if (dev->stage)
         CU(cuMemFreeHost)(dev->stage);
-    if (dev->done)
-        CU(cuMemFreeHost)((void *)dev->done);
+    if (dev->fetched)
+        CU(cuEventDestroy)(dev->fetched);
     if (dev->begun)
         CU(cuEventDestroy)(dev->begun);
     if (dev->stream)
         CU(cuStreamDestroy)(dev->stream);
 }
 
-/* A word that a stream waits for must not go: better some memory than a GPU that reads what is
- * somebody else's, or a program that does not end.
- */
-static void leave_behind(struct dlr_device *dev)
-{
-    dlr_warn(
-        "a GPU's stream does not come to its last snapshot: memory for copies stays");
-    pthread_mutex_lock(&lock);
-    dev->next = left;
-    left = dev;
-    pthread_mutex_unlock(&lock);
-}
-
 static void cuda_close(struct dlr_device *dev)
 {
-    bool over = true;
-
-    if (enter(dev) == 0) {
-        over = dlr_stalls_await(&dev->stalls);
-        if (over)
-            destroy(dev);
+    if (dev->ctx && enter(dev) == 0) {
+        destroy(dev);
         leave(dev);
     }
-    if (over)
-        free(dev);
-    else
-        leave_behind(dev);
+    if (dev->retained)
+        CU(cuDevicePrimaryCtxRelease)(dev->device);
+    free(dev->windows);
+    free(dev);
 }
 
-/* In the device's context: stream, events, staging buffer, the word streams wait for. */
+/* In the device's context: stream, events, staging buffer. */
 static CUresult build(struct dlr_device *dev)
 {
-    unsigned event = CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC;
     CUresult r = CU(cuStreamCreate)(&dev->stream, CU_STREAM_NON_BLOCKING);
 
     if (r == CUDA_SUCCESS)
-        r = CU(cuEventCreate)(&dev->begun, event);
-    for (unsigned i = 0; r == CUDA_SUCCESS && i < 2; i++)
-        r = CU(cuEventCreate)(&dev->fetched[i], event);
+        r = CU(cuEventCreate)(&dev->begun, DLR_CUDA_EVENT);
+    if (r == CUDA_SUCCESS)
+        r = CU(cuEventCreate)(&dev->fetched, DLR_CUDA_EVENT);
+    if (r == CUDA_SUCCESS)
+        r = dlr_cuda_grow(dev, 2);
     if (r == CUDA_SUCCESS)
         r = dlr_stalls_init(&dev->stalls);
     if (r == CUDA_SUCCESS)
@@ -198,13 +177,6 @@ static CUresult build(struct dlr_device *dev)
                                CU_MEMHOSTALLOC_DEVICEMAP);
     if (r == CUDA_SUCCESS)
         r = CU(cuMemHostGetDevicePointer)(&dev->stage_dev, dev->stage, 0);
-    if (r == CUDA_SUCCESS)
-        r = CU(cuMemHostAlloc)((void **)&dev->done, sizeof(*dev->done),
-                               CU_MEMHOSTALLOC_DEVICEMAP);
-    if (r == CUDA_SUCCESS) {
-        atomic_store(dev->done, 0);
-        r = CU(cuMemHostGetDevicePointer)(&dev->done_dev, (void *)dev->done, 0);
-    }
     return r;
 }
 
@@ -227,14 +199,15 @@ static int cuda_open(const void *addr, unsigned kernels, struct dlr_device **ret
 
     if (!dev)
         return dlr_fail(err, -ENOMEM, "no memory");
-    r = CU(cuPointerGetAttribute)(&dev->ctx, CU_POINTER_ATTRIBUTE_CONTEXT,
-                                  (CUdeviceptr)(uintptr_t)addr);
+    r = find_context(dev, addr);
     if (r == CUDA_SUCCESS)
         r = push(dev);
     if (r != CUDA_SUCCESS) {
+        if (dev->retained)
+            CU(cuDevicePrimaryCtxRelease)(dev->device);
         free(dev);
-        return dlr_fail(err, result(r), "cannot use the GPU's context: CUDA error %d",
-                        (int)r);
+        return dlr_fail(err, dlr_cuda_result(r),
+                        "cannot use the GPU's context: CUDA error %d", (int)r);
     }
     r = build(dev);
     if (r == CUDA_SUCCESS && kernels)
@@ -242,7 +215,7 @@ static int cuda_open(const void *addr, unsigned kernels, struct dlr_device **ret
     leave(dev);
     if (r != CUDA_SUCCESS) {
         cuda_close(dev);
-        return dlr_fail(err, result(r),
+        return dlr_fail(err, dlr_cuda_result(r),
                         "cannot prepare copies from the GPU: CUDA error %d", (int)r);
     }
     *ret = dev;
@@ -263,7 +236,7 @@ static int usable(struct dlr_device *dev, void *stream)
     return r == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
                    status != CU_STREAM_CAPTURE_STATUS_NONE
                ? -EINPROGRESS
-               : result(r);
+               : dlr_cuda_result(r);
 }
 
 static int after(struct dlr_device *dev, void *stream)
@@ -272,9 +245,9 @@ static int after(struct dlr_device *dev, void *stream)
 
     if (rc < 0)
         return rc;
-    rc = result(CU(cuEventRecord)(dev->begun, stream));
+    rc = dlr_cuda_result(CU(cuEventRecord)(dev->begun, stream));
     if (rc == 0)
-        rc = result(CU(cuStreamWaitEvent)(dev->stream, dev->begun, 0));
+        rc = dlr_cuda_result(CU(cuStreamWaitEvent)(dev->stream, dev->begun, 0));
     leave(dev);
     if (rc == 0)
         dev->turn++;
@@ -283,7 +256,12 @@ static int after(struct dlr_device *dev, void *stream)
 
 static int reach(struct dlr_device *dev)
 {
-    return result(CU(cuEventSynchronize)(dev->begun));
+    return dlr_cuda_result(CU(cuEventSynchronize)(dev->begun));
+}
+
+static int asked(struct dlr_device *dev)
+{
+    return dlr_cuda_result(CU(cuEventRecord)(dev->fetched, dev->stream));
 }
 
 /* The events beside it only measure: without them the hold is as good. */
@@ -295,18 +273,22 @@ static int hold(struct dlr_device *dev, void *stream)
     if (rc < 0)
         return rc;
     timed = dlr_stalls_from(&dev->stalls, dev->turn, stream);
-    rc = result(CU(cuStreamWaitValue32)(stream, dev->done_dev, dev->turn,
-                                        CU_STREAM_WAIT_VALUE_GEQ));
+    rc = dlr_cuda_result(CU(cuStreamWaitEvent)(stream, dev->fetched, 0));
     if (rc == 0 && timed)
         dlr_stalls_to(&dev->stalls, dev->turn, stream);
     leave(dev);
     return rc;
 }
 
-static void release(struct dlr_device *dev)
+static bool over(struct dlr_device *dev)
 {
-    atomic_store(dev->done,
-                 dev->turn); /* begin makes no new turn while one is under way */
+    bool passed = true;
+
+    if (enter(dev) == 0) {
+        passed = dlr_stalls_await(&dev->stalls);
+        leave(dev);
+    }
+    return passed;
 }
 
 static uint64_t held(struct dlr_device *dev)
@@ -320,97 +302,14 @@ static uint64_t held(struct dlr_device *dev)
     return ns;
 }
 
-static void clear(struct dlr_device *dev, unsigned half, void *to)
-{
-    CUdeviceptr there;
-
-    dev->to[half] = dev->stage + half * (size_t)DLR_DEVICE_HALF;
-    dev->to_dev[half] = dev->stage_dev + half * (size_t)DLR_DEVICE_HALF;
-    if (to && CU(cuPointerGetAttribute)(&there, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
-                                        (CUdeviceptr)(uintptr_t)to) == CUDA_SUCCESS) {
-        dev->to[half] = to;
-        dev->to_dev[half] = there;
-    }
-    if (dev->kernels)
-        dlr_kernels_reset(dev->kernels, half);
-}
-
-static int copy(struct dlr_device *dev, unsigned half, size_t at, const void *src,
-                size_t bytes)
-{
-    return result(CU(cuMemcpyDtoHAsync)(dev->to[half] + at, (CUdeviceptr)(uintptr_t)src,
-                                        bytes, dev->stream));
-}
-
-static int fetch(struct dlr_device *dev, unsigned half, size_t at, const void *src,
-                 size_t bytes)
-{
-    if (dev->kernels && dlr_kernels_add(dev->kernels, half, (uint32_t)at,
-                                        (CUdeviceptr)(uintptr_t)src, bytes))
-        return 0;
-    return copy(dev, half, at, src, bytes);
-}
-
-/* A pitch that goes backwards, or beyond what the driver takes, leaves one row at a time. */
-static int fetch_rows(struct dlr_device *dev, unsigned half, size_t at, const void *src,
-                      size_t size, size_t rows, ptrdiff_t pitch)
-{
-    CUDA_MEMCPY2D all = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
-                         .srcDevice = (CUdeviceptr)(uintptr_t)src,
-                         .srcPitch = (size_t)pitch,
-                         .dstMemoryType = CU_MEMORYTYPE_HOST,
-                         .dstHost = dev->to[half] + at,
-                         .dstPitch = size,
-                         .WidthInBytes = size,
-                         .Height = rows};
-    int rc = 0;
-
-    if (pitch >= 0 && pitch <= PITCH_MAX && rows > 1)
-        return result(CU(cuMemcpy2DAsync)(&all, dev->stream));
-    for (size_t i = 0; rc == 0 && i < rows; i++)
-        rc = copy(dev, half, at + i * size, (const char *)src + (ptrdiff_t)i * pitch,
-                  size);
-    return rc;
-}
-
-static bool sum(struct dlr_device *dev, unsigned half, size_t at, const void *src,
-                size_t bytes)
-{
-    return dev->kernels && dlr_kernels_sum(dev->kernels, half, (uint32_t)at,
-                                           (CUdeviceptr)(uintptr_t)src, bytes);
-}
-
-/* The event comes after what was started, whether that was all or not. */
-static int flush(struct dlr_device *dev, unsigned half)
-{
-    CUresult r = dev->kernels ? dlr_kernels_launch(dev->kernels, half,
-                                                   dev->to_dev[half], dev->stream)
-                              : CUDA_SUCCESS;
-    CUresult event = CU(cuEventRecord)(dev->fetched[half], dev->stream);
-
-    return result(r != CUDA_SUCCESS ? r : event);
-}
-
-static bool expect(struct dlr_device *dev, unsigned half, size_t at, size_t bytes,
-                   uint32_t *ret_crc)
-{
-    return dev->kernels && dlr_kernels_expect(dev->kernels, half, (uint32_t)at,
-                                              (uint32_t)bytes, ret_crc);
-}
-
-static int wait(struct dlr_device *dev, unsigned half, const void **ret_host)
-{
-    *ret_host = dev->to[half];
-    return result(CU(cuEventSynchronize)(dev->fetched[half]));
-}
-
 static int pin(struct dlr_device *dev, void *host, size_t bytes)
 {
     int rc = enter(dev);
 
     if (rc < 0)
         return rc;
-    rc = result(CU(cuMemHostRegister)(host, bytes, CU_MEMHOSTREGISTER_DEVICEMAP));
+    rc = dlr_cuda_result(
+        CU(cuMemHostRegister)(host, bytes, CU_MEMHOSTREGISTER_DEVICEMAP));
     leave(dev);
     return rc;
 }
@@ -429,7 +328,7 @@ static int store(struct dlr_device *dev, void *dst, const void *src, size_t byte
 
     if (rc < 0)
         return rc;
-    rc = result(CU(cuMemcpyHtoD)((CUdeviceptr)(uintptr_t)dst, src, bytes));
+    rc = dlr_cuda_result(CU(cuMemcpyHtoD)((CUdeviceptr)(uintptr_t)dst, src, bytes));
     leave(dev);
     return rc;
 }
@@ -445,11 +344,11 @@ static int store_rows(struct dlr_device *dev, void *dst, const void *src, size_t
                           .dstPitch = (size_t)pitch,
                           .WidthInBytes = size,
                           .Height = rows};
-    bool whole = pitch >= 0 && pitch <= PITCH_MAX && rows > 1;
+    bool whole = pitch >= 0 && pitch <= DLR_CUDA_PITCH_MAX && rows > 1;
     int rc = whole ? enter(dev) : 0;
 
     if (whole && rc == 0) {
-        rc = result(CU(cuMemcpy2DUnaligned)(&copy));
+        rc = dlr_cuda_result(CU(cuMemcpy2DUnaligned)(&copy));
         leave(dev);
     }
     for (size_t i = 0; !whole && rc == 0 && i < rows; i++)
@@ -464,23 +363,27 @@ const struct dlr_device_ops *dlr_device_cuda(void)
         .name = "CUDA",
         .owns = owns,
         .writes = writes,
+        .ordinal = ordinal,
         .open = cuda_open,
         .close = cuda_close,
         .usable = usable,
         .after = after,
         .reach = reach,
         .hold = hold,
-        .release = release,
+        .asked = asked,
+        .over = over,
+        .reserve = dlr_cuda_reserve,
+        .ahead = dlr_cuda_ahead,
         .held = held,
         .enter = enter,
         .leave = leave,
-        .clear = clear,
-        .fetch = fetch,
-        .fetch_rows = fetch_rows,
-        .sum = sum,
-        .flush = flush,
-        .wait = wait,
-        .expect = expect,
+        .clear = dlr_cuda_clear,
+        .fetch = dlr_cuda_fetch,
+        .fetch_rows = dlr_cuda_fetch_rows,
+        .sum = dlr_cuda_sum,
+        .flush = dlr_cuda_flush,
+        .wait = dlr_cuda_wait,
+        .expect = dlr_cuda_expect,
         .pin = pin,
         .unpin = unpin,
         .store = store,

@@ -20,7 +20,7 @@ struct half {
     CUdeviceptr list_dev;          /* a copy of it, on the device */
     uint32_t *sums;                /* pinned, written by the device; one per block */
     CUdeviceptr sums_dev;
-    uint32_t n, blocks, moved, next;
+    uint32_t n, blocks, moved;
 };
 
 struct dlr_kernels {
@@ -98,7 +98,7 @@ void dlr_kernels_reset(struct dlr_kernels *k, unsigned half)
 {
     struct half *h = &k->half[half];
 
-    h->n = h->blocks = h->moved = h->next = 0;
+    h->n = h->blocks = h->moved = 0;
 }
 
 /* One entry for each cut, as the host will look at it. Returns what there was no room for. */
@@ -159,17 +159,31 @@ CUresult dlr_kernels_launch(struct dlr_kernels *k, unsigned half, CUdeviceptr to
     return r;
 }
 
-bool dlr_kernels_expect(struct dlr_kernels *k, unsigned half, uint32_t at,
+/* The entry that begins at 'at', of a list in ascending order; NULL. */
+static const struct dlr_kernel_piece *find(const struct half *h, uint32_t at)
+{
+    uint32_t low = 0, high = h->n;
+
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+
+        if (h->list[mid].at < at)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < h->n && h->list[low].at == at ? &h->list[low] : NULL;
+}
+
+bool dlr_kernels_expect(const struct dlr_kernels *k, unsigned half, uint32_t at,
                         uint32_t bytes, uint32_t *ret_crc)
 {
-    struct half *h = &k->half[half];
-    const struct dlr_kernel_piece *p = &h->list[h->next];
+    const struct half *h = &k->half[half];
+    const struct dlr_kernel_piece *p = find(h, at);
     uint32_t op, crc = 0;
 
-    if (!(k->what & DLR_DEVICE_SUM) || h->next == h->n || p->at != at ||
-        p->bytes != bytes)
+    if (!(k->what & DLR_DEVICE_SUM) || !p || p->bytes != bytes)
         return false;
-    h->next++;
     op = bytes > DLR_KERNEL_BLOCK ? dlr_crc32c_op(DLR_KERNEL_BLOCK) : 0;
     for (uint32_t from = 0, i = p->first; from < bytes; from += DLR_KERNEL_BLOCK, i++) {
         uint32_t n = dlr_kernel_size(bytes, from);

@@ -39,10 +39,10 @@ bool dlr_kernels_sum(struct dlr_kernels *k, unsigned half, uint32_t at, CUdevice
 CUresult dlr_kernels_launch(struct dlr_kernels *k, unsigned half, CUdeviceptr to,
                             CUstream stream);
 
-/* After the half has come: the CRC32C that bytes [at, at + bytes) had at their source, if it was
- * made. Places ascend, and are not wider than from one multiple of DLR_DEVICE_CUT to the next.
+/* After the half has come, from any thread: the CRC32C that bytes [at, at + bytes) had at their
+ * source, if it was made; they are not wider than from one multiple of DLR_DEVICE_CUT to the next.
  */
-bool dlr_kernels_expect(struct dlr_kernels *k, unsigned half, uint32_t at,
+bool dlr_kernels_expect(const struct dlr_kernels *k, unsigned half, uint32_t at,
                         uint32_t bytes, uint32_t *ret_crc);
 
 #endif

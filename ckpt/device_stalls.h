@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times for which snapshots held a program's CUDA streams: an event on each side of the word that a
- * stream waits for. Calls are made in the device's context; a snapshot has a turn, and two may be open.
+/* Times for which snapshots held a program's CUDA streams: an event on each side of the wait for
+ * their copies. Calls are made in the device's context; a snapshot has a turn, and two may be open.
  */
 #ifndef DLR_CKPT_DEVICE_STALLS_H
 #define DLR_CKPT_DEVICE_STALLS_H
@@ -23,7 +23,7 @@ struct dlr_stalls {
 CUresult dlr_stalls_init(struct dlr_stalls *s);
 void dlr_stalls_done(struct dlr_stalls *s);
 
-/* Before the word is put on stream: true when a time can be taken; then the other one behind it. */
+/* Before the wait is put on stream: true when a time can be taken; then the other one behind it. */
 bool dlr_stalls_from(struct dlr_stalls *s, uint32_t turn, CUstream stream);
 void dlr_stalls_to(struct dlr_stalls *s, uint32_t turn, CUstream stream);
 

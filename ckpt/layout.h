@@ -18,6 +18,9 @@ int dlr_layout_close(struct dlr_ckpt *ck);
  */
 int dlr_layout_open(struct dlr_ckpt *ck);
 
+/* How many threads copy: as it was set, else what the regions' memory is worth. */
+unsigned dlr_layout_threads(const struct dlr_ckpt *ck);
+
 /* Says why the copy of step's snapshot ended with rc, which it returns. */
 int dlr_layout_given_up(const struct dlr_ckpt *ck, uint64_t step, int rc,
                         struct dlr_err *err);

@@ -265,6 +265,6 @@ int dlr_ckpt_mark_bad(struct dlr_ckpt *ck, uint64_t step)
         return dlr_fail(&ck->err, -EPERM, "a forked child has no checkpoint");
     if (ck->saver &&
         dlr_saver_busy(ck->saver)) /* what is being saved now is meant too */
-        dlr_saver_wait(ck->saver, ck->conf.fence_ms, true);
+        dlr_saver_wait(ck->saver, ck->conf.fence_ms, DLR_SAVER_WHOLE);
     return ck->backend->mark_bad(ck, step);
 }

@@ -27,12 +27,12 @@ struct dlr_saver {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct dlr_copy_job job;
-    bool queued, posted, quit;
+    bool queued, posted, quit, host_read;
     int64_t limit_ns;   /* dlr_saver_limit(); 0: none */
     struct dlr_err err; /* of the last snapshot */
 
     /* Written under the lock, read without it by the program's thread. */
-    atomic_bool reading, busy, failed;
+    atomic_bool asking, reading, busy, failed;
     atomic_bool stop;
     _Atomic int64_t deadline_ns;
 };
@@ -57,17 +57,38 @@ static void begun(void *arg)
     pthread_mutex_unlock(&saver->lock);
 }
 
+static void clear(struct dlr_saver *saver, atomic_bool *flag)
+{
+    pthread_mutex_lock(&saver->lock);
+    atomic_store(flag, false);
+    pthread_cond_broadcast(&saver->changed);
+    pthread_mutex_unlock(&saver->lock);
+}
+
+static void asked(void *arg)
+{
+    struct dlr_saver *saver = arg;
+
+    clear(saver, &saver->asking);
+}
+
+/* What is summed from now on is the copy. */
+static void fetched(void *arg)
+{
+    struct dlr_saver *saver = arg;
+
+    if (!saver->host_read)
+        clear(saver, &saver->reading);
+}
+
 /* One snapshot: copy, let the sources go, finish. */
 static void save(struct dlr_saver *saver)
 {
     struct dlr_err err = {0};
     int rc = dlr_copy_run(saver->copy, &saver->job);
 
-    pthread_mutex_lock(&saver->lock);
-    atomic_store(&saver->reading, false);
-    pthread_cond_broadcast(&saver->changed);
-    pthread_mutex_unlock(&saver->lock);
-
+    clear(saver, &saver->asking);
+    clear(saver, &saver->reading);
     rc = saver->ops->finish(saver->arg, rc, &err);
 
     pthread_mutex_lock(&saver->lock);
@@ -193,20 +214,25 @@ struct dlr_saver *dlr_saver_free(struct dlr_saver *saver)
     return NULL;
 }
 
-int dlr_saver_begin(struct dlr_saver *saver, const struct dlr_copy_job *job)
+int dlr_saver_begin(struct dlr_saver *saver, const struct dlr_copy_job *job,
+                    bool host_read)
 {
     if (dlr_saver_busy(saver))
         return -EBUSY;
     pthread_mutex_lock(&saver->lock);
     saver->job = *job;
+    saver->job.asked = asked;
     saver->job.begun = begun;
+    saver->job.fetched = fetched;
     saver->job.arg = saver;
     saver->job.stop = &saver->stop;
     saver->job.deadline_ns = &saver->deadline_ns;
     saver->queued = true;
+    saver->host_read = host_read;
     saver->limit_ns = 0;
     atomic_store(&saver->stop, false);
     atomic_store(&saver->deadline_ns, 0);
+    atomic_store(&saver->asking, true);
     atomic_store(&saver->reading, true);
     atomic_store(&saver->busy, true);
     pthread_mutex_unlock(&saver->lock);
@@ -257,12 +283,16 @@ static int wait_for(struct dlr_saver *saver, const atomic_bool *flag,
     return atomic_load(flag) ? -ETIMEDOUT : 0;
 }
 
-int dlr_saver_wait(struct dlr_saver *saver, int64_t timeout_ms, bool whole)
+int dlr_saver_wait(struct dlr_saver *saver, int64_t timeout_ms,
+                   enum dlr_saver_until until)
 {
+    const atomic_bool *flag = until == DLR_SAVER_WHOLE   ? &saver->busy
+                              : until == DLR_SAVER_ASKED ? &saver->asking
+                                                         : &saver->reading;
     int rc;
 
     pthread_mutex_lock(&saver->lock);
-    rc = wait_for(saver, whole ? &saver->busy : &saver->reading, timeout_ms);
+    rc = wait_for(saver, flag, timeout_ms);
     if (rc < 0) {
         atomic_store(&saver->stop, true);
         wait_for(saver, &saver->reading, LET_GO_MS);

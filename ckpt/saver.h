@@ -36,8 +36,11 @@ void dlr_saver_place(struct dlr_saver *saver, const uint64_t *cpus);
 /* Gives up what is being copied, waits for the thread, frees. Accepts NULL. */
 struct dlr_saver *dlr_saver_free(struct dlr_saver *saver);
 
-/* Starts a snapshot; begun, arg, stop and deadline_ns of job are the saver's own. -EBUSY. */
-int dlr_saver_begin(struct dlr_saver *saver, const struct dlr_copy_job *job);
+/* Starts a snapshot; asked, begun, fetched, arg, stop and deadline_ns of job are the saver's own.
+ * host_read: some source that is host memory is read until the end. -EBUSY.
+ */
+int dlr_saver_begin(struct dlr_saver *saver, const struct dlr_copy_job *job,
+                    bool host_read);
 
 /* Calls ops->posted() soon. Does not block. */
 void dlr_saver_post(struct dlr_saver *saver);
@@ -49,10 +52,17 @@ bool dlr_saver_reading(const struct dlr_saver *saver);
 bool dlr_saver_busy(const struct dlr_saver *saver);
 bool dlr_saver_failed(const struct dlr_saver *saver);
 
-/* Waits until sources are free, with whole until the snapshot is finished, at most
- * timeout_ms; then gives it up, makes sure that sources are free, and returns -ETIMEDOUT.
+enum dlr_saver_until {
+    DLR_SAVER_FREE,  /* sources are free */
+    DLR_SAVER_WHOLE, /* the snapshot is finished */
+    DLR_SAVER_ASKED, /* a device needs nothing more of the host to free them */
+};
+
+/* Waits for that, at most timeout_ms; then gives the snapshot up, makes sure that sources are
+ * free, and returns -ETIMEDOUT.
  */
-int dlr_saver_wait(struct dlr_saver *saver, int64_t timeout_ms, bool whole);
+int dlr_saver_wait(struct dlr_saver *saver, int64_t timeout_ms,
+                   enum dlr_saver_until until);
 
 /* The snapshot under way is given up after this long, without anybody waiting: from now, or from when
  * the device has come to where it begins. Until then it is the program's work that takes its time.

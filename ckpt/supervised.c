@@ -214,8 +214,6 @@ static int finish(void *arg, int rc, struct dlr_err *err)
     struct dlr_slot *slot = sup->slots[sup->slot];
     struct dlr_local_msg *msg;
 
-    if (ck->dev)
-        ck->ops->release(ck->dev);
     if (rc == 0) {
         dlr_slot_seal(slot, ck->plan);
         atomic_fetch_add(&ck->page->copied_bytes, dlr_slot_plan_data(ck->plan));
@@ -379,7 +377,7 @@ static int supervised_start(struct dlr_ckpt *ck)
     if (rc < 0)
         return dlr_fail(&ck->err, rc, "cannot ask the agent for memory: %s",
                         strerror(-rc));
-    rc = dlr_saver_new(ck->conf.threads, &saver_ops, ck, sup->sock, &ck->saver,
+    rc = dlr_saver_new(dlr_layout_threads(ck), &saver_ops, ck, sup->sock, &ck->saver,
                        &ck->err);
     if (rc == 0)
         dlr_saver_place(ck->saver, ck->page->helper_cpus);

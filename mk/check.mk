@@ -90,7 +90,8 @@ UNIT_LIBS_test_ckpt_device_job := -lisal -lxxhash -ldl
 DEVICE_TESTS := test_ckpt_device test_ckpt_device_alone test_ckpt_device_job test_ckpt_fence test_gpu
 ifneq ($(CUDA_HEADER),)
 UNIT_LIBS_test_ckpt_fence += -Wl,--wrap=dlr_now_ns
-FAKE_CUDA := fake_cuda fake_cuda_stream fake_cuda_memory fake_cuda_capture fake_cuda_program
+UNIT_LIBS_test_ckpt_device += -Wl,--wrap=dlr_crc32c
+FAKE_CUDA := fake_cuda fake_cuda_context fake_cuda_stream fake_cuda_memory fake_cuda_capture fake_cuda_program
 $(patsubst %,$(BUILD)/obj/tests/%.o,$(DEVICE_TESTS) device_rig $(FAKE_CUDA)): XCFLAGS = -DDLR_HAVE_CUDA -isystem $(dir $(CUDA_HEADER))
 $(BUILD)/tests/fake/libcuda.so.1: $(FAKE_CUDA:%=$(BUILD)/obj/tests/%.o)
 	$(call link,-shared -Wl$(comma)-soname=libcuda.so.1)
@@ -133,7 +134,7 @@ UNIT_OBJS_test_parity := ckpt/parity.c
 UNIT_LIBS_test_parity := -lisal
 UNIT_OBJS_test_audit := ckpt/audit.c ckpt/strides.c
 UNIT_LIBS_test_audit := -lxxhash
-UNIT_OBJS_test_copy := ckpt/copy.c ckpt/pin.c ckpt/place.c ckpt/strides.c ckpt/copy_sum.c $(SLOT)
+UNIT_OBJS_test_copy := ckpt/copy.c ckpt/copy_stage.c ckpt/pin.c ckpt/place.c ckpt/strides.c ckpt/copy_sum.c $(SLOT)
 UNIT_LIBS_test_copy := -lisal -lxxhash -Wl,--wrap=dlr_crc32c
 UNIT_OBJS_test_topo := $(TOPO)
 UNIT_LIBS_test_topo := -lhwloc

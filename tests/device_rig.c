@@ -18,6 +18,14 @@
 
 struct device_calls fake;
 
+void device_current(int device)
+{
+    CUcontext ctx;
+
+    assert_int_equal(fake.primary(&ctx, device), CUDA_SUCCESS);
+    assert_int_equal(fake.set_current(ctx), CUDA_SUCCESS);
+}
+
 int device_load(void **state)
 {
     char path[PATH_MAX];
@@ -31,6 +39,9 @@ int device_load(void **state)
     fake.field = (__typeof__(fake.field))dlsym(lib, TEXT(name));                       \
     assert_non_null(fake.field);
     FIND(alloc, fake_cuda_alloc)
+    FIND(place, fake_cuda_place)
+    FIND(queues, fake_cuda_queues)
+    FIND(retained, fake_cuda_retained)
     FIND(look, fake_cuda_look)
     FIND(gate, fake_cuda_gate)
     FIND(open_gate, fake_cuda_open_gate)
@@ -54,8 +65,12 @@ int device_load(void **state)
     FIND(kept, fake_cuda_kept)
     FIND(broken, fake_cuda_broken)
     FIND(release, cuMemFree)
+    FIND(call, cuLaunchHostFunc)
+    FIND(set_current, cuCtxSetCurrent)
+    FIND(primary, cuDevicePrimaryCtxRetain)
     FIND(stream_create, cuStreamCreate)
     FIND(stream_destroy, cuStreamDestroy)
+    device_current(0);
     return 0;
 }
 

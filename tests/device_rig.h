@@ -11,6 +11,9 @@
 
 extern struct device_calls {
     __typeof__(&fake_cuda_alloc) alloc;
+    __typeof__(&fake_cuda_place) place;
+    __typeof__(&fake_cuda_queues) queues;
+    __typeof__(&fake_cuda_retained) retained;
     __typeof__(&fake_cuda_look) look;
     __typeof__(&fake_cuda_gate) gate;
     __typeof__(&fake_cuda_open_gate) open_gate;
@@ -34,12 +37,17 @@ extern struct device_calls {
     __typeof__(&fake_cuda_kept) kept;
     __typeof__(&fake_cuda_broken) broken;
     __typeof__(&cuMemFree) release;
+    __typeof__(&cuLaunchHostFunc) call;
+    __typeof__(&cuCtxSetCurrent) set_current;
+    __typeof__(&cuDevicePrimaryCtxRetain) primary;
     __typeof__(&cuStreamCreate) stream_create;
     __typeof__(&cuStreamDestroy) stream_destroy;
 } fake;
 
-/* A group's setup: the program has a driver from now on. */
+/* A group's setup: the program has a driver from now on, and the thread the first device's context. */
 int device_load(void **state);
+/* The thread's context is this device's from now on. */
+void device_current(int device);
 
 #else
 

@@ -15,7 +15,6 @@ static const char *pinned; /* the program's */
 static size_t pinned_bytes;
 static unsigned copies;              /* to the host */
 static char sum_kernel, move_kernel; /* their addresses are the functions */
-static int context;                  /* its address is the only context */
 
 void fake_cuda_spoil(int n)
 {
@@ -56,19 +55,10 @@ CUresult CUDAAPI cuPointerGetAttribute(void *data, CUpointer_attribute attribute
         return CUDA_ERROR_INVALID_VALUE;
     if (attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
         *(unsigned *)data = CU_MEMORYTYPE_DEVICE;
+    if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+        *(int *)data = fake_memory_device((uintptr_t)ptr);
     if (attribute == CU_POINTER_ATTRIBUTE_CONTEXT)
-        *(CUcontext *)data = (CUcontext)&context;
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuCtxPushCurrent(CUcontext ctx)
-{
-    return ctx == (CUcontext)&context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
-}
-
-CUresult CUDAAPI cuCtxPopCurrent(CUcontext *ctx)
-{
-    *ctx = (CUcontext)&context;
+        return fake_memory_context((uintptr_t)ptr, data);
     return CUDA_SUCCESS;
 }
 
@@ -128,13 +118,17 @@ CUresult CUDAAPI cuMemcpyHtoDAsync(CUdeviceptr dst, const void *src, size_t byte
 
 CUresult CUDAAPI cuModuleLoadData(CUmodule *module, const void *image)
 {
-    *module = (CUmodule)&context;
+    if (fake_device() < 0)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    fake_sync(fake_device());
+    *module = (CUmodule)&sum_kernel;
     return strstr(image, ".visible .entry dlr_sum(") ? CUDA_SUCCESS
                                                      : CUDA_ERROR_INVALID_PTX;
 }
 
 CUresult CUDAAPI cuModuleUnload(CUmodule module)
 {
+    fake_sync(fake_device());
     return CUDA_SUCCESS;
 }
 

@@ -18,6 +18,17 @@ void fake_cuda_capture(CUstream stream, bool on);
  */
 unsigned fake_cuda_kept(void);
 unsigned fake_cuda_broken(void);
+/* How many hardware queues the streams share; 0: as many as by default. */
+void fake_cuda_queues(unsigned n);
+/* Memory that is allocated from now on is on this device (0, 1). */
+enum fake_context {
+    FAKE_CONTEXT,         /* its address tells a context */
+    FAKE_CONTEXT_NONE,    /* tells none */
+    FAKE_CONTEXT_REFUSED, /* is not asked for it with success */
+};
+void fake_cuda_place(int device, enum fake_context context);
+/* How often the devices' primary contexts are retained. */
+unsigned fake_cuda_retained(void);
 /* "Device" memory: the address faults when the host touches it. */
 CUresult fake_cuda_alloc(CUdeviceptr *ret, size_t bytes);
 /* Where the host of the test finds the same bytes. */
@@ -48,7 +59,7 @@ void fake_cuda_fail_register(int n);
 /* Makes the n-th copy from now on fail (1: the next). */
 void fake_cuda_fail_copy(int n);
 
-/* Copies to the host take until they are let go. Waits until stream is held by a value in memory.
+/* Copies to the host take until they are let go. Waits until stream is held by an event.
  */
 void fake_cuda_hold_copies(bool hold);
 void fake_cuda_await_held(CUstream stream);

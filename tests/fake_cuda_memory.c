@@ -10,10 +10,13 @@
 
 #include "tests/fake_cuda.h"
 #include "tests/fake_cuda_capture.h"
+#include "tests/fake_cuda_stream.h"
 
 struct memory {
     char *device, *host;
     size_t bytes;
+    int on;
+    enum fake_context context;
     struct memory *next;
 };
 
@@ -32,14 +35,44 @@ static struct fake_pinned *all;
 static unsigned straight, torn;
 static int fail_register;
 static bool held, inside;
+static int place;
+static enum fake_context place_context;
+
+static const struct memory *find(uintptr_t address)
+{
+    for (const struct memory *m = memories; m; m = m->next)
+        if (address >= (uintptr_t)m->device &&
+            address < (uintptr_t)m->device + m->bytes)
+            return m;
+    return NULL;
+}
 
 char *fake_to_host(uintptr_t address)
 {
-    for (struct memory *m = memories; m; m = m->next)
-        if (address >= (uintptr_t)m->device &&
-            address < (uintptr_t)m->device + m->bytes)
-            return m->host + (address - (uintptr_t)m->device);
-    return NULL;
+    const struct memory *m = find(address);
+
+    return m ? m->host + (address - (uintptr_t)m->device) : NULL;
+}
+
+int fake_memory_device(uintptr_t address)
+{
+    return find(address)->on;
+}
+
+CUresult fake_memory_context(uintptr_t address, CUcontext *ret)
+{
+    const struct memory *m = find(address);
+
+    if (m->context == FAKE_CONTEXT_REFUSED)
+        return CUDA_ERROR_INVALID_VALUE;
+    *ret = m->context == FAKE_CONTEXT ? fake_context(m->on) : NULL;
+    return CUDA_SUCCESS;
+}
+
+void fake_cuda_place(int device, enum fake_context context)
+{
+    place = device;
+    place_context = context;
 }
 
 CUresult fake_cuda_alloc(CUdeviceptr *ret, size_t bytes)
@@ -50,6 +83,8 @@ CUresult fake_cuda_alloc(CUdeviceptr *ret, size_t bytes)
     if (ftruncate(fd, (off_t)bytes) < 0)
         return CUDA_ERROR_OUT_OF_MEMORY;
     m->bytes = bytes;
+    m->on = place;
+    m->context = place_context;
     m->host = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     m->device = mmap(NULL, bytes, PROT_NONE, MAP_SHARED, fd, 0);
     close(fd);
@@ -85,6 +120,7 @@ CUresult CUDAAPI cuMemFree(CUdeviceptr ptr)
     pthread_mutex_unlock(&lock);
     if (!m)
         return CUDA_ERROR_INVALID_VALUE;
+    fake_sync(m->on); /* as cudaFree */
     munmap(m->device, m->bytes);
     munmap(m->host, m->bytes);
     free(m);
@@ -208,6 +244,8 @@ unsigned fake_cuda_torn(void)
 
 CUresult CUDAAPI cuMemHostAlloc(void **ret, size_t bytes, unsigned flags)
 {
+    if (fake_device() < 0)
+        return CUDA_ERROR_INVALID_CONTEXT;
     *ret = malloc(bytes);
     fake_capture_unsafe();
     pthread_mutex_lock(&lock);
@@ -221,6 +259,7 @@ CUresult CUDAAPI cuMemFreeHost(void *p)
     bool known;
 
     fake_capture_unsafe();
+    fake_sync(fake_device());
     pthread_mutex_lock(&lock);
     known = forget(p, false);
     pthread_mutex_unlock(&lock);
@@ -262,6 +301,7 @@ CUresult CUDAAPI cuMemHostUnregister(void *p)
     bool known;
 
     fake_capture_unsafe();
+    fake_sync(fake_device());
     pthread_mutex_lock(&lock);
     known = forget(p, true);
     pthread_mutex_unlock(&lock);

@@ -5,11 +5,19 @@
 #ifndef DLR_TESTS_FAKE_CUDA_MEMORY_H
 #define DLR_TESTS_FAKE_CUDA_MEMORY_H
 
+#include <cuda.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* Where the host finds a byte of the device; NULL: it is none. */
 char *fake_to_host(uintptr_t address);
+
+/* Of an address that is the device's: which one, and what cuPointerGetAttribute() says of its
+ * context.
+ */
+int fake_memory_device(uintptr_t address);
+CUresult fake_memory_context(uintptr_t address, CUcontext *ret);
+CUcontext fake_context(int device);
 
 struct fake_pinned; /* one allocation or registration of host memory */
 

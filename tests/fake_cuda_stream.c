@@ -10,23 +10,55 @@
 #include "tests/fake_cuda_capture.h"
 #include "tests/fake_cuda_memory.h"
 
+/* Streams share the device's hardware queues: of those in one, everything is done in the order in
+ * which it was put there, so what waits at its head keeps the others waiting.
+ */
+#define QUEUES 8 /* CUDA_DEVICE_MAX_CONNECTIONS: 1 to 32, default 8 */
+
 struct CUstream_st {
     pthread_t thread;
     bool held;
+    int device;
+    unsigned queue;
     struct fake_op *first, **last;
+    struct CUstream_st *next;
 };
 
 struct CUevent_st {
     unsigned recorded, done; /* counts of records put on a stream, and reached */
-    int64_t at_ns;           /* the last one */
+    unsigned users;          /* what was put on streams, and its owner */
+    int device;
+    int64_t at_ns; /* the last one */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static struct CUstream_st legacy; /* the stream called NULL; its thread starts on use */
+/* The streams called NULL; their threads start on use. */
+static struct CUstream_st legacy[FAKE_DEVICES] = {{.device = 0, .next = &legacy[1]},
+                                                  {.device = 1}};
+static struct CUstream_st *streams = &legacy[0];
+static unsigned queues = QUEUES, created;
+static uint64_t put;                   /* counts what was put on streams */
+static unsigned syncing[FAKE_DEVICES]; /* calls that wait for all of a device */
 static bool gate_open, copies_held;
 static int64_t clock_ns;
 static unsigned waits; /* of streams for events */
+
+static void drop_event(struct CUevent_st *event)
+{
+    if (event && --event->users == 0)
+        free(event);
+}
+
+/* Whether something else is to be done first in the stream's queue. Under the lock. */
+static bool behind(const struct CUstream_st *s, const struct fake_op *op)
+{
+    for (const struct CUstream_st *o = streams; o; o = o->next)
+        if (o->device == s->device && o->queue == s->queue && o->first &&
+            o->first->number < op->number)
+            return true;
+    return false;
+}
 
 /* Whether op may be carried out now. Under the lock. */
 static bool ready(const struct fake_op *op)
@@ -39,9 +71,6 @@ static bool ready(const struct fake_op *op)
         return waits != op->value;
     if (op->kind == FAKE_WAIT_EVENT)
         return (int)(op->event->done - op->value) >= 0;
-    if (op->kind == FAKE_WAIT_VALUE)
-        return (int)(__atomic_load_n((const uint32_t *)op->src, __ATOMIC_ACQUIRE) -
-                     op->value) >= 0;
     return true;
 }
 
@@ -89,6 +118,7 @@ static void carry_out(struct fake_op *op)
         op->event->done = op->value;
         op->event->at_ns = clock_ns;
     }
+    drop_event(op->event);
 }
 
 /* A program's function on a stream: others go on meanwhile. Under the lock. */
@@ -108,21 +138,12 @@ static void *run(void *arg)
     while (!end) {
         struct fake_op *op = s->first;
 
-        if (!op || !ready(op)) {
-            struct timespec soon;
-
-            if (op && op->kind == FAKE_WAIT_VALUE && !s->held) {
+        if (!op || behind(s, op) || !ready(op)) {
+            if (op && op->kind == FAKE_WAIT_EVENT && !ready(op) && !s->held) {
                 s->held = true;
                 pthread_cond_broadcast(&changed);
             }
-            /* A value in memory changes without a signal: a GPU polls it, so does this. */
-            clock_gettime(CLOCK_REALTIME, &soon);
-            soon.tv_nsec += 1000000;
-            if (soon.tv_nsec >= 1000000000) {
-                soon.tv_sec++;
-                soon.tv_nsec -= 1000000000;
-            }
-            pthread_cond_timedwait(&changed, &lock, &soon);
+            pthread_cond_wait(&changed, &lock);
             continue;
         }
         s->held = false;
@@ -153,13 +174,19 @@ void fake_put(struct CUstream_st *s, struct fake_op op)
         fake_pinned_begun(op.to);
     pthread_mutex_lock(&lock);
     if (!s)
-        s = &legacy;
+        s = &legacy[fake_device()];
+    /* Calls of other threads wait for one that waits for the device: the driver has locks. */
+    while (syncing[s->device] > 0)
+        pthread_cond_wait(&changed, &lock);
     if (!s->last) {
         s->last = &s->first;
         pthread_create(&s->thread, NULL, run, s);
-        if (s == &legacy)
+        if (s == &legacy[s->device])
             pthread_detach(s->thread);
     }
+    copy->number = ++put;
+    if (op.event)
+        op.event->users++;
     if (op.kind == FAKE_RECORD)
         copy->value = ++op.event->recorded;
     if (op.kind == FAKE_WAIT_EVENT) {
@@ -171,6 +198,38 @@ void fake_put(struct CUstream_st *s, struct fake_op op)
     *s->last = copy;
     s->last = &copy->next;
     pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+/* Under the lock. */
+static bool busy(int device, uint64_t number)
+{
+    for (const struct CUstream_st *s = streams; s; s = s->next)
+        if (s->device == device && s->first && s->first->number <= number)
+            return true;
+    return false;
+}
+
+void fake_sync(int device)
+{
+    uint64_t number;
+
+    pthread_mutex_lock(&lock);
+    number = put;
+    syncing[device]++;
+    while (busy(device, number))
+        pthread_cond_wait(&changed, &lock);
+    syncing[device]--;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+void fake_cuda_queues(unsigned n)
+{
+    pthread_mutex_lock(&lock);
+    queues = n ? n : QUEUES;
+    for (struct CUstream_st *s = streams; s; s = s->next)
+        s->queue %= queues;
     pthread_mutex_unlock(&lock);
 }
 
@@ -228,8 +287,26 @@ void fake_cuda_fill(CUstream stream, CUdeviceptr ptr, unsigned char value, size_
 
 CUresult CUDAAPI cuStreamCreate(CUstream *stream, unsigned flags)
 {
+    if (fake_device() < 0)
+        return CUDA_ERROR_INVALID_CONTEXT;
     *stream = calloc(1, sizeof(**stream));
+    (*stream)->device = fake_device();
+    pthread_mutex_lock(&lock);
+    (*stream)->queue = ++created % queues;
+    (*stream)->next = streams;
+    streams = *stream;
+    pthread_mutex_unlock(&lock);
     return CUDA_SUCCESS;
+}
+
+/* Under the lock. */
+static void forget(struct CUstream_st *stream)
+{
+    struct CUstream_st **at = &streams;
+
+    while (*at != stream)
+        at = &(*at)->next;
+    *at = stream->next;
 }
 
 CUresult CUDAAPI cuStreamDestroy(CUstream stream)
@@ -243,6 +320,9 @@ CUresult CUDAAPI cuStreamDestroy(CUstream stream)
         fake_put(stream, (struct fake_op){.kind = FAKE_END});
         pthread_join(stream->thread, NULL);
     }
+    pthread_mutex_lock(&lock);
+    forget(stream);
+    pthread_mutex_unlock(&lock);
     free(stream);
     return CUDA_SUCCESS;
 }
@@ -253,31 +333,29 @@ CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flag
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuStreamWaitValue32(CUstream stream, CUdeviceptr addr,
-                                     cuuint32_t value, unsigned flags)
-{
-    if (flags != CU_STREAM_WAIT_VALUE_GEQ)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    fake_put(stream, (struct fake_op){.kind = FAKE_WAIT_VALUE,
-                                      .src = (void *)(uintptr_t)addr,
-                                      .value = value});
-    return CUDA_SUCCESS;
-}
-
 CUresult CUDAAPI cuEventCreate(CUevent *event, unsigned flags)
 {
+    if (fake_device() < 0)
+        return CUDA_ERROR_INVALID_CONTEXT;
     *event = calloc(1, sizeof(**event));
+    (*event)->users = 1;
+    (*event)->device = fake_device();
     return CUDA_SUCCESS;
 }
 
+/* It may be destroyed before it is reached. */
 CUresult CUDAAPI cuEventDestroy(CUevent event)
 {
-    free(event);
+    pthread_mutex_lock(&lock);
+    drop_event(event);
+    pthread_mutex_unlock(&lock);
     return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuEventRecord(CUevent event, CUstream stream)
 {
+    if (event->device != (stream ? stream->device : fake_device()))
+        return CUDA_ERROR_INVALID_HANDLE;
     fake_put(stream, (struct fake_op){.kind = FAKE_RECORD, .event = event});
     return CUDA_SUCCESS;
 }

@@ -10,13 +10,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define FAKE_DEVICES 2
+
 struct fake_pinned;
 
 enum fake_kind {
     FAKE_COPY,
     FAKE_RECORD,
     FAKE_WAIT_EVENT,
-    FAKE_WAIT_VALUE,
     FAKE_GATE,
     FAKE_GATE_WAITED,
     FAKE_FILL,
@@ -41,10 +42,17 @@ struct fake_op {
         uint32_t n, blocks, groups, threads;
     } kernel;
     struct CUevent_st *event;
+    uint64_t number; /* in the order in which all streams were given something */
     struct fake_op *next;
 };
 
 /* Puts a copy of op at the end of what the stream (NULL: the one without a name) is to do. */
 void fake_put(CUstream stream, struct fake_op op);
+
+/* Blocks until all that the device's streams have now is done. Nobody gives them anything meanwhile. */
+void fake_sync(int device);
+
+/* Of the calling thread's context; -1: it has none. */
+int fake_device(void);
 
 #endif

@@ -97,7 +97,6 @@ static void save(struct target *t, const char *what, const char *kernels)
                      t->job.ops->after(t->job.dev, gpu_stream) == 0 &&
                      dlr_copy_run(t->copy, &t->job) == 0,
                  "a snapshot");
-        t->job.ops->release(t->job.dev);
         printf("snapshot of %s, kernels %s, %s: %.2f GB/s\n", what, kernels,
                t->job.pin ? "into a registered slot" : "through the buffer",
                gbs(dlr_slot_plan_data(t->plan), dlr_now_ns() - began));

@@ -7,6 +7,7 @@ typedef int no_gpu_fence; /* a file may not be empty */
 
 #include <errno.h>
 #include <semaphore.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -15,9 +16,13 @@ typedef int no_gpu_fence; /* a file may not be empty */
 
 #define STEPS 300u /* parameters: AdamW keeps a number for each in host memory */
 #define STEP_NS 2000000
+#define GATE_S                                                                         \
+    5 /* of a fence that makes the host wait: until the slots are registered */
+#define TRIES 20
 
 static float steps[STEPS];
 static sem_t gate;
+static _Atomic bool late; /* the gate opened by itself */
 
 static void set_steps(float value)
 {
@@ -27,8 +32,14 @@ static void set_steps(float value)
 
 static void CUDA_CB wait_for_gate(void *arg)
 {
-    while (sem_wait(&gate) < 0 && errno == EINTR)
+    struct timespec until;
+    int rc;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += GATE_S;
+    while ((rc = sem_clockwait(&gate, CLOCK_MONOTONIC, &until)) < 0 && errno == EINTR)
         ;
+    late = rc < 0;
 }
 
 static struct dlr_ckpt *open_ck(void)
@@ -59,18 +70,24 @@ static uint64_t save(struct dlr_ckpt *ck, uint64_t step)
     return step;
 }
 
-/* What the program gives the stream and writes to host memory after the fence is not in it. */
-static uint64_t go_on(struct dlr_ckpt *ck, uint64_t step)
+/* What the program gives the stream and writes to host memory after the fence is not in it. False:
+ * the gate had to open first.
+ */
+static bool go_on(struct dlr_ckpt *ck, uint64_t *step)
 {
+    gpu_fill();
     gpu_need(GPU(cuLaunchHostFunc)(gpu_stream, wait_for_gate, NULL) == CUDA_SUCCESS,
              "work that takes its time");
     set_steps(7);
-    step = save(ck, step);
+    *step = save(ck, *step);
     set_steps(8);
     gpu_need(GPU(cuMemsetD8Async)(gpu_big, 8, gpu_bytes, gpu_stream) == CUDA_SUCCESS,
              "a write on the device");
     sem_post(&gate);
-    return step;
+    gpu_need(GPU(cuStreamSynchronize)(gpu_stream) == CUDA_SUCCESS, "the stream");
+    if (late)
+        gpu_need(sem_trywait(&gate) == 0, "the gate");
+    return !late;
 }
 
 void gpu_check_fence(void)
@@ -78,14 +95,18 @@ void gpu_check_fence(void)
     struct gpu_node *node = gpu_node_start(1);
     struct dlr_ckpt_stats stats;
     uint64_t last, step = 0;
+    unsigned tries = 0;
     struct dlr_ckpt *ck;
 
     gpu_need(sem_init(&gate, 0, 0) == 0, "a semaphore");
     gpu_fill();
     ck = open_ck();
     last = gpu_node_committed(node, save(ck, 1));
-    last = gpu_node_committed(node, go_on(ck, last + 1));
-    gpu_need(GPU(cuStreamSynchronize)(gpu_stream) == CUDA_SUCCESS, "the stream");
+    for (bool went = false; !went; last = gpu_node_committed(node, last)) {
+        gpu_need(tries++ < TRIES, "the host waits for the device in each fence");
+        last++;
+        went = go_on(ck, &last);
+    }
     dlr_ckpt_progress(ck, last + 1);
     dlr_ckpt_stats(ck, &stats);
     dlr_ckpt_close(ck);

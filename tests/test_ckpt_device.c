@@ -14,6 +14,7 @@
 #include "ckpt/ckpt.h"
 #include "ckpt/copy.h"
 #include "ckpt/device.h"
+#include "ckpt/pin.h"
 #include "ckpt/slot_meta.h"
 #include "common/cleanup.h"
 #include "common/str.h"
@@ -29,6 +30,7 @@ int main(void)
 #else
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -36,8 +38,48 @@ int main(void)
 #define BIG ((20u << 20) + 12345) /* more than both halves of the staging buffer */
 #define SMALL 1000u
 
+#define THREADS 3u /* that copy and sum */
+#define WAIT_S 30
+
 static CUdeviceptr big, small;
 static unsigned char host[SMALL];
+
+/* Sums wait until there are so many at a time, or for ever: which is given up after a while. */
+static pthread_mutex_t sums_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t sums_changed = PTHREAD_COND_INITIALIZER;
+static unsigned sums_want, sums_inside;
+static bool sums_late;
+
+uint32_t __real_dlr_crc32c(uint32_t crc, const void *buf, size_t size);
+uint32_t __wrap_dlr_crc32c(uint32_t crc, const void *buf, size_t size);
+
+static void let_sums_go(unsigned want)
+{
+    pthread_mutex_lock(&sums_lock);
+    sums_want = want;
+    pthread_cond_broadcast(&sums_changed);
+    pthread_mutex_unlock(&sums_lock);
+}
+
+uint32_t __wrap_dlr_crc32c(uint32_t crc, const void *buf, size_t size)
+{
+    struct timespec until;
+    int rc = 0;
+
+    pthread_mutex_lock(&sums_lock);
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += WAIT_S;
+    if (++sums_inside == sums_want)
+        sums_want = 0;
+    pthread_cond_broadcast(&sums_changed);
+    while (rc == 0 && sums_want > 0)
+        rc = pthread_cond_clockwait(&sums_changed, &sums_lock, CLOCK_MONOTONIC, &until);
+    sums_late |= rc != 0;
+    sums_want = 0;
+    sums_inside--;
+    pthread_mutex_unlock(&sums_lock);
+    return __real_dlr_crc32c(crc, buf, size);
+}
 
 static int load_fake(void **state)
 {
@@ -46,6 +88,13 @@ static int load_fake(void **state)
     device_load(state);
     assert_int_equal(fake.alloc(&big, BIG), CUDA_SUCCESS);
     assert_int_equal(fake.alloc(&small, SMALL), CUDA_SUCCESS);
+    return 0;
+}
+
+/* The same again: CUDA_DEVICE_MAX_CONNECTIONS=1. */
+static int one_queue(void **state)
+{
+    fake.queues(1);
     return 0;
 }
 
@@ -58,6 +107,7 @@ struct fixture {
     struct dlr_copy_job job;
     CUstream stream;
     pthread_t thread;
+    sem_t asked;
     atomic_bool stop;
     _Atomic int64_t deadline_ns;
     unsigned spoilt;
@@ -67,7 +117,14 @@ struct fixture {
 static const void *src[3];
 static const bool on_device[3] = {true, false, true};
 
-static int setup_with(void **state, unsigned kernels)
+static void tell_asked(void *arg)
+{
+    struct fixture *f = arg;
+
+    sem_post(&f->asked);
+}
+
+static int setup_with(void **state, unsigned kernels, unsigned threads)
 {
     struct fixture *f = calloc(1, sizeof(*f));
     const struct dlr_slot_owner owner = {1, 0, 1};
@@ -85,7 +142,8 @@ static int setup_with(void **state, unsigned kernels)
     assert_int_equal(dlr_slot_plan_new(regions, 3, &owner, &f->plan, NULL), 0);
     assert_int_equal(dlr_slot_anonymous(dlr_slot_plan_bytes(f->plan), &f->slot, NULL),
                      0);
-    assert_int_equal(dlr_copy_new(1, &f->copy, NULL), 0);
+    assert_int_equal(dlr_copy_new(threads, &f->copy, NULL), 0);
+    assert_int_equal(sem_init(&f->asked, 0, 0), 0);
     f->job = (struct dlr_copy_job){.slot = f->slot,
                                    .plan = f->plan,
                                    .src = src,
@@ -93,6 +151,8 @@ static int setup_with(void **state, unsigned kernels)
                                    .dev = f->dev,
                                    .on_device = on_device,
                                    .ret_spoilt = &f->spoilt,
+                                   .asked = tell_asked,
+                                   .arg = f,
                                    .stop = &f->stop,
                                    .deadline_ns = &f->deadline_ns};
     assert_int_equal(fake.stream_create(&f->stream, 0), CUDA_SUCCESS);
@@ -106,22 +166,27 @@ static int setup_with(void **state, unsigned kernels)
 
 static int setup(void **state)
 {
-    return setup_with(state, 0);
+    return setup_with(state, 0, 1);
+}
+
+static int setup_threads(void **state)
+{
+    return setup_with(state, 0, THREADS);
 }
 
 static int setup_sum(void **state)
 {
-    return setup_with(state, DLR_DEVICE_SUM);
+    return setup_with(state, DLR_DEVICE_SUM, 1);
 }
 
 static int setup_gather(void **state)
 {
-    return setup_with(state, DLR_DEVICE_GATHER);
+    return setup_with(state, DLR_DEVICE_GATHER, 1);
 }
 
 static int setup_both(void **state)
 {
-    return setup_with(state, DLR_DEVICE_SUM | DLR_DEVICE_GATHER);
+    return setup_with(state, DLR_DEVICE_SUM | DLR_DEVICE_GATHER, THREADS);
 }
 
 static int teardown(void **state)
@@ -133,6 +198,7 @@ static int teardown(void **state)
     dlr_copy_free(f->copy);
     dlr_slot_plan_free(f->plan);
     dlr_slot_unmap(f->slot);
+    sem_destroy(&f->asked);
     free(f);
     return 0;
 }
@@ -142,8 +208,14 @@ static void *copy_thread(void *arg)
     struct fixture *f = arg;
 
     f->rc = dlr_copy_run(f->copy, &f->job);
-    f->ops->release(f->dev);
     return NULL;
+}
+
+/* As a fence: when the device has all to do. */
+static void hold(struct fixture *f)
+{
+    assert_int_equal(sem_wait(&f->asked), 0);
+    assert_int_equal(f->ops->hold(f->dev, f->stream), 0);
 }
 
 static void begin(struct fixture *f)
@@ -205,11 +277,10 @@ static void copies_wait_for_the_stream_and_the_stream_for_the_copies(void **stat
     fake.gate(f->stream); /* a long computation that ends in the state to be saved */
     fake.fill(f->stream, big, 1, BIG);
     begin(f);
-    /* The gate is closed: a host that waited would not come back. */
-    assert_int_equal(f->ops->hold(f->dev, f->stream), 0);
+    fake.open_gate();
+    hold(f);
     fake.fill(f->stream, big, 2, BIG); /* the update */
     fake.fill(f->stream, small, 2, SMALL);
-    fake.open_gate();
     assert_int_equal(finish(f), 0);
     assert_snapshot_of_ones(f);
     fake.stream_destroy(f->stream); /* after all that was put on it */
@@ -223,10 +294,10 @@ static void a_given_up_snapshot_releases_the_stream(void **state)
 
     fake.gate(f->stream);
     begin(f);
-    assert_int_equal(f->ops->hold(f->dev, f->stream), 0);
-    fake.fill(f->stream, big, 2, BIG);
     atomic_store(&f->deadline_ns, dlr_now_ns());
     fake.open_gate();
+    hold(f);
+    fake.fill(f->stream, big, 2, BIG);
     assert_int_equal(finish(f), -ETIMEDOUT);
     fake.stream_destroy(f->stream);
     assert_int_equal(fake.stream_create(&f->stream, 0), CUDA_SUCCESS);
@@ -246,10 +317,8 @@ static void a_limit_can_begin_with_the_copies(void **state)
     struct fixture *f = *state;
 
     f->job.begun = end_now;
-    f->job.arg = f;
     fake.gate(f->stream);
     begin(f);
-    assert_int_equal(f->ops->hold(f->dev, f->stream), 0);
     assert_int_equal(atomic_load(&f->deadline_ns), 0);
     fake.open_gate();
     assert_int_equal(finish(f), -ETIMEDOUT);
@@ -322,6 +391,50 @@ static void what_is_gathered_is_not(void **state)
     copies(*state, 3);
 }
 
+static void all_threads_sum_what_has_come(void **state)
+{
+    struct fixture *f = *state;
+
+    let_sums_go(THREADS);
+    begin(f);
+    assert_int_equal(finish(f), 0);
+    assert_false(sums_late);
+    assert_snapshot_of_ones(f);
+}
+
+static void CUDA_CB tell_reached(void *arg)
+{
+    sem_post(arg);
+}
+
+/* The slot is registered, so the device needs the host for nothing. */
+static void the_stream_goes_on_before_copies_are_summed(void **state)
+{
+    struct fixture *f = *state;
+    size_t bytes = dlr_align_up(dlr_slot_plan_data(f->plan), DLR_SLOT_PAGE);
+    struct timespec until;
+    sem_t reached;
+
+    assert_int_equal(sem_init(&reached, 0, 0), 0);
+    assert_int_equal(dlr_pin_new(f->ops, f->dev, &f->job.pin, NULL), 0);
+    dlr_pin_want(f->job.pin, dlr_slot_data(f->slot, f->plan, 0), bytes);
+    fake.await_registered(bytes);
+    let_sums_go(THREADS + 1); /* never */
+    begin(f);
+    hold(f);
+    fake.fill(f->stream, big, 2, BIG); /* the update */
+    fake.call(f->stream, tell_reached, &reached);
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += WAIT_S / 2;
+    if (sem_clockwait(&reached, CLOCK_MONOTONIC, &until) < 0)
+        fail_msg("the stream waits for sums");
+    let_sums_go(0);
+    assert_int_equal(finish(f), 0);
+    assert_snapshot_of_ones(f);
+    f->job.pin = dlr_pin_free(f->job.pin);
+    sem_destroy(&reached);
+}
+
 /* n regions of a size, none a multiple of anything: in one half there are more of them than a list
  * takes, then less.
  */
@@ -386,6 +499,7 @@ static void small_regions_do_not_cost_a_copy_each(void **state)
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define N(f) cmocka_unit_test_setup_teardown(f, setup_threads, teardown)
 #define S(f) cmocka_unit_test_setup_teardown(f, setup_sum, teardown)
 #define G(f) cmocka_unit_test_setup_teardown(f, setup_gather, teardown)
 #define B(f) cmocka_unit_test_setup_teardown(f, setup_both, teardown)
@@ -402,6 +516,11 @@ int main(void)
         G(what_is_gathered_is_not),
         B(what_is_gathered_is_not),
         G(without_sums_on_the_device_nobody_sees_it),
+        N(a_snapshot_takes_both_memories),
+        N(a_failed_copy_is_told_and_the_next_snapshot_is_whole),
+        N(a_given_up_snapshot_releases_the_stream),
+        N(all_threads_sum_what_has_come),
+        N(the_stream_goes_on_before_copies_are_summed),
         B(a_snapshot_takes_both_memories),
         B(copies_wait_for_the_stream_and_the_stream_for_the_copies),
         B(a_given_up_snapshot_releases_the_stream),
@@ -411,7 +530,8 @@ int main(void)
         B(small_regions_do_not_cost_a_copy_each),
     };
 
-    return cmocka_run_group_tests(tests, load_fake, NULL);
+    return cmocka_run_group_tests(tests, load_fake, NULL) +
+           cmocka_run_group_tests_name("one hardware queue", tests, one_queue, NULL);
 }
 
 #endif

@@ -143,12 +143,84 @@ static void views_of_device_memory_are_saved_and_put_back(void **state)
     assert_int_equal(system(command), 0);
 }
 
+/* Mapped memory and memory of a pool, on the second device. */
+static void memory_without_a_context_is_saved_and_put_back(void **state)
+{
+    static const enum fake_context rows[] = {FAKE_CONTEXT_NONE, FAKE_CONTEXT_REFUSED};
+
+    for (unsigned i = 0; i < 2; i++) {
+        char dir[] = "/tmp/dlr-test-device-XXXXXX", command[64];
+        const struct dlr_ckpt_conf conf = {.dir = dir, .world = 1};
+        unsigned retained = fake.retained();
+        struct dlr_ckpt *ck;
+        CUdeviceptr mapped;
+        uint64_t step = 0;
+
+        assert_non_null(mkdtemp(dir));
+        fake.place(1, rows[i]);
+        assert_int_equal(fake.alloc(&mapped, SMALL), CUDA_SUCCESS);
+        fake.place(0, FAKE_CONTEXT);
+        memset(fake.look(mapped), 5, SMALL);
+        for (unsigned life = 0; life < 2; life++) {
+            assert_int_equal(dlr_ckpt_open(&conf, &ck), 0);
+            dlr_ckpt_add_array(ck, "mapped", DLR_CKPT_SHARD, "u8", 1,
+                               (void *)(uintptr_t)mapped, SMALL);
+            if (dlr_ckpt_restore(ck, &step) != (int)life)
+                fail_msg("%s", dlr_ckpt_error(ck));
+            if (life == 0) {
+                if (dlr_ckpt_begin(ck, 5, NULL) != 1)
+                    fail_msg("%s", dlr_ckpt_error(ck));
+                assert_int_equal(dlr_ckpt_fence(ck, NULL), 0);
+                memset(fake.look(mapped), 0, SMALL);
+            }
+            dlr_ckpt_close(ck);
+        }
+        for (unsigned k = 0; k < SMALL; k++)
+            assert_int_equal(((unsigned char *)fake.look(mapped))[k], 5);
+        assert_int_equal(fake.retained(), retained);
+        assert_int_equal(fake.release(mapped), CUDA_SUCCESS);
+        dlr_format(command, sizeof(command), "rm -rf %s", dir);
+        assert_int_equal(system(command), 0);
+    }
+}
+
+/* A copy would wait for the streams of one of them only. */
+static void regions_on_two_devices_are_refused_by_name(void **state)
+{
+    char dir[] = "/tmp/dlr-test-device-XXXXXX", command[64];
+    const struct dlr_ckpt_conf conf = {.dir = dir, .world = 1};
+    struct dlr_ckpt *ck;
+    CUdeviceptr other;
+    uint64_t step;
+
+    assert_non_null(mkdtemp(dir));
+    fake.place(1, FAKE_CONTEXT);
+    assert_int_equal(fake.alloc(&other, SMALL), CUDA_SUCCESS);
+    fake.place(0, FAKE_CONTEXT);
+    assert_int_equal(dlr_ckpt_open(&conf, &ck), 0);
+    dlr_ckpt_add_array(ck, "host", DLR_CKPT_SHARD, "u8", 1, host, SMALL);
+    dlr_ckpt_add_array(ck, "layer.0", DLR_CKPT_SHARD, "u8", 1, (void *)(uintptr_t)small,
+                       SMALL);
+    dlr_ckpt_add_array(ck, "layer.1", DLR_CKPT_SHARD, "u8", 1, (void *)(uintptr_t)other,
+                       SMALL);
+    assert_int_equal(dlr_ckpt_restore(ck, &step), -ENOTSUP);
+    assert_string_equal(dlr_ckpt_error(ck),
+                        "region 'layer.1' is on CUDA device 1 and region 'layer.0' on "
+                        "0: one process saves the memory of one device");
+    dlr_ckpt_close(ck);
+    assert_int_equal(fake.release(other), CUDA_SUCCESS);
+    dlr_format(command, sizeof(command), "rm -rf %s", dir);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_program_is_told_which_region_was_spoilt),
         cmocka_unit_test(a_program_restores_device_memory),
         cmocka_unit_test(views_of_device_memory_are_saved_and_put_back),
+        cmocka_unit_test(memory_without_a_context_is_saved_and_put_back),
+        cmocka_unit_test(regions_on_two_devices_are_refused_by_name),
     };
 
     return cmocka_run_group_tests(tests, load_fake, NULL);

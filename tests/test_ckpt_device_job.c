@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -39,6 +40,13 @@ static int load(void **state)
     assert_int_equal(fake.alloc(&big, BIG), CUDA_SUCCESS);
     assert_int_equal(fake.alloc(&small, SMALL), CUDA_SUCCESS);
     assert_int_equal(fake.stream_create(&stream, 0), CUDA_SUCCESS);
+    return 0;
+}
+
+/* The same again: CUDA_DEVICE_MAX_CONNECTIONS=1. */
+static int one_queue(void **state)
+{
+    fake.queues(1);
     return 0;
 }
 
@@ -415,6 +423,76 @@ static void copies_beside_a_capture_do_not_break_it_off(void **state)
     fake.stream_destroy(other);
 }
 
+static void *free_memory(void *arg)
+{
+    device_current(0);
+    fake.release(*(CUdeviceptr *)arg);
+    return NULL;
+}
+
+/* The program goes on after its fence: what it gives the stream overwrites the state, and it frees
+ * memory, which takes until all streams are done. The state is more than the staging buffer.
+ */
+static void what_comes_behind_a_fence_keeps_no_copy_back(void **state)
+{
+    static const char *const pins[] = {"DEVICE_PIN=off", "DEVICE_PIN=on"};
+    struct played *f = *state;
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct timespec limit;
+        CUdeviceptr other;
+        pthread_t thread;
+        uint64_t step;
+
+        print_message("  %s\n", pins[i]);
+        assert_int_equal(fake.alloc(&other, SMALL), CUDA_SUCCESS);
+        join(f, pins[i], NULL);
+        step = save_whole(f, 2, 0);
+        step = save_whole(f, step + 1, 1);
+        if (i == 1)
+            fake.await_registered(2 * registered_of(f));
+        pattern(3);
+        step = save_from(f, step + 1, 0);
+        assert_int_equal(dlr_ckpt_fence(f->ck, stream), 0);
+        fake.fill(stream, big, 99, BIG);
+        fake.fill(stream, small, 99, SMALL);
+        assert_int_equal(pthread_create(&thread, NULL, free_memory, &other), 0);
+        played_expect(f, DLR_LOCAL_SEALED);
+        clock_gettime(CLOCK_MONOTONIC, &limit);
+        limit.tv_sec += PLAYED_WAIT_MS / 1000;
+        assert_int_equal(pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &limit),
+                         0);
+        pattern(3);
+        save_whole(f, step + 1, 1);
+        assert_same_data(f->agent.slots[0], f->agent.slots[1]);
+        leave(f);
+    }
+    assert_int_equal(fake.torn(), 0);
+}
+
+/* The gate is closed: a host that waited would not come back. */
+static void a_fence_over_registered_slots_lets_the_host_go_on(void **state)
+{
+    struct played *f = *state;
+    uint64_t step;
+
+    join(f, NULL, NULL);
+    step = save_whole(f, 2, 0);
+    step = save_whole(f, step + 1, 1);
+    fake.await_registered(2 * registered_of(f));
+    fake.gate(stream);
+    fake.fill(stream, big, 7, BIG);
+    step = save_from(f, step + 1, 0);
+    assert_int_equal(dlr_ckpt_fence(f->ck, stream), 0);
+    fake.fill(stream, big, 8, BIG); /* the next step */
+    fake.open_gate();
+    played_expect(f, DLR_LOCAL_SEALED);
+    fake.fill(stream, big, 7, BIG);
+    save_whole(f, step + 1, 1);
+    assert_same_data(f->agent.slots[0], f->agent.slots[1]);
+    leave(f);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, played_setup, played_teardown)
@@ -427,9 +505,12 @@ int main(void)
         T(a_program_may_end_while_its_slot_is_registered),
         T(calls_in_a_capture_are_refused_and_leave_no_copy_behind),
         T(copies_beside_a_capture_do_not_break_it_off),
+        T(what_comes_behind_a_fence_keeps_no_copy_back),
+        T(a_fence_over_registered_slots_lets_the_host_go_on),
     };
 
-    return cmocka_run_group_tests(tests, load, NULL);
+    return cmocka_run_group_tests(tests, load, NULL) +
+           cmocka_run_group_tests_name("one hardware queue", tests, one_queue, NULL);
 }
 
 #endif
