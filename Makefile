@@ -36,7 +36,7 @@ SLOT := ckpt/slice.c ckpt/slot.c ckpt/slot_meta.c ckpt/slot_write.c ckpt/share.c
 CKPT_LIB := ckpt/client.c ckpt/stride.c ckpt/cadence.c ckpt/layout.c ckpt/shadow.c ckpt/conf.c $(JOIN) ckpt/copy.c ckpt/copy_stage.c ckpt/place.c ckpt/pin.c ckpt/audit.c ckpt/audit_device.c ckpt/oom.c ckpt/saver.c ckpt/peek.c \
   ckpt/supervised.c ckpt/supervised_restore.c ckpt/lease.c ckpt/reach.c ckpt/alone.c ckpt/alone_files.c ckpt/agree.c ckpt/agree_word.c ckpt/device.c ckpt/device_cuda.c ckpt/device_fetch.c ckpt/device_kernels.c ckpt/device_stalls.c ckpt/device_ptx.c
 DATA := ckpt/data_main.c ckpt/data_local.c ckpt/data_store.c ckpt/data_send.c ckpt/data_recv.c ckpt/data_recv_end.c ckpt/data_wire.c \
-  ckpt/data_files.c ckpt/data_save.c $(SAVED) ckpt/data_work.c ckpt/data_check.c ckpt/data_sum.c ckpt/data_sum_order.c ckpt/parity.c ckpt/data_ucx.c ckpt/data_lane.c ckpt/data_nic.c ckpt/pace.c
+  ckpt/data_files.c ckpt/data_save.c $(SAVED) ckpt/data_work.c ckpt/data_check.c ckpt/data_scrub.c ckpt/data_sum.c ckpt/data_sum_order.c ckpt/parity.c ckpt/data_ucx.c ckpt/data_lane.c ckpt/data_nic.c ckpt/pace.c
 CTL := mpi_launcher/beat.c mpi_launcher/identity.c mpi_launcher/zap.c mpi_launcher/endpoint.c \
   mpi_launcher/endpoint_frame.c mpi_launcher/endpoint_guard.c mpi_launcher/endpoint_client.c
 PLAN := mpi_launcher/sets.c ckpt/parity.c mpi_launcher/plan.c mpi_launcher/plan_nodes.c mpi_launcher/plan_ranks.c mpi_launcher/plan_restore.c \
@@ -45,7 +45,7 @@ STEPPLAN := mpi_launcher/stepplan.c mpi_launcher/stepplan_ranks.c mpi_launcher/s
   mpi_launcher/srun_options.c
 KEEPER := mpi_launcher/keeper.c mpi_launcher/exits.c
 SUPERVISOR := mpi_launcher/supervisor.c mpi_launcher/sup_say.c mpi_launcher/sup_control.c mpi_launcher/sup_agents.c mpi_launcher/sup_launch.c mpi_launcher/sup_meet.c mpi_launcher/sup_gather.c mpi_launcher/sup_round.c mpi_launcher/sup_restore.c mpi_launcher/sup_silence.c \
-  mpi_launcher/sup_copies.c mpi_launcher/sup_blame.c mpi_launcher/sup_survivors.c mpi_launcher/sup_again.c mpi_launcher/sup_worlds.c mpi_launcher/sup_resize.c mpi_launcher/sup_bad.c mpi_launcher/sup_vetted.c mpi_launcher/sup_disk.c mpi_launcher/sup_repeat.c mpi_launcher/repeat.c mpi_launcher/sup_redundancy.c mpi_launcher/sup_rebuild.c mpi_launcher/sup_periodic.c mpi_launcher/sup_due.c mpi_launcher/sup_losses.c mpi_launcher/sup_memory.c mpi_launcher/sup_net.c mpi_launcher/sup_strangers.c mpi_launcher/sup_end.c mpi_launcher/sup_drain.c mpi_launcher/sup_suspend.c mpi_launcher/sup_state.c mpi_launcher/sup_adopt.c \
+  mpi_launcher/sup_copies.c mpi_launcher/sup_blame.c mpi_launcher/sup_survivors.c mpi_launcher/sup_again.c mpi_launcher/sup_worlds.c mpi_launcher/sup_resize.c mpi_launcher/sup_bad.c mpi_launcher/sup_scrub.c mpi_launcher/sup_vetted.c mpi_launcher/sup_disk.c mpi_launcher/sup_repeat.c mpi_launcher/repeat.c mpi_launcher/sup_redundancy.c mpi_launcher/sup_rebuild.c mpi_launcher/sup_periodic.c mpi_launcher/sup_due.c mpi_launcher/sup_losses.c mpi_launcher/sup_memory.c mpi_launcher/sup_net.c mpi_launcher/sup_strangers.c mpi_launcher/sup_end.c mpi_launcher/sup_drain.c mpi_launcher/sup_suspend.c mpi_launcher/sup_state.c mpi_launcher/sup_adopt.c \
   mpi_launcher/sup_names.c mpi_launcher/sup_controller.c mpi_launcher/hosts.c \
   mpi_launcher/policy.c mpi_launcher/policy_control.c mpi_launcher/budget.c mpi_launcher/policy_late.c mpi_launcher/policy_leave.c mpi_launcher/policy_step.c mpi_launcher/policy_state.c mpi_launcher/journal.c mpi_launcher/journal_writer.c mpi_launcher/keepstate.c mpi_launcher/exits.c \
   $(STEPPLAN) mpi_launcher/sup_step.c mpi_launcher/srun_end.c mpi_launcher/steps.c \
@@ -57,7 +57,7 @@ SLURM := mpi_launcher/slurm_main.c mpi_launcher/requeue.c mpi_launcher/slurmapi.
 AGENT := mpi_launcher/agent.c mpi_launcher/agent_nanny.c mpi_launcher/agent_host.c mpi_launcher/host_order.c mpi_launcher/agent_conf.c mpi_launcher/agent_memory.c mpi_launcher/agent_budget.c mpi_launcher/agent_room.c \
   mpi_launcher/agent_control.c mpi_launcher/agent_lease.c mpi_launcher/agent_suspend.c mpi_launcher/agent_round.c \
   mpi_launcher/agent_local.c mpi_launcher/agent_tasks.c mpi_launcher/agent_sweep.c mpi_launcher/agent_ranks.c mpi_launcher/agent_peek.c mpi_launcher/agent_bring.c mpi_launcher/agent_vetted.c \
-  mpi_launcher/agent_save.c mpi_launcher/agent_helpers.c mpi_launcher/threads.c mpi_launcher/agent_pace.c mpi_launcher/agent_net.c ckpt/pace.c mpi_launcher/agent_data.c mpi_launcher/agent_report.c \
+  mpi_launcher/agent_save.c mpi_launcher/agent_scrub.c mpi_launcher/agent_helpers.c mpi_launcher/threads.c mpi_launcher/agent_pace.c mpi_launcher/agent_net.c ckpt/pace.c mpi_launcher/agent_data.c mpi_launcher/agent_report.c \
   mpi_launcher/agent_peers.c mpi_launcher/agent_keeper.c mpi_launcher/procid.c mpi_launcher/agent_strangers.c mpi_launcher/agent_watchdog.c mpi_launcher/agent_succeed.c mpi_launcher/agent_succeed_write.c \
   mpi_launcher/agent_rebuild.c mpi_launcher/agent_succeed_main.c mpi_launcher/election.c mpi_launcher/spawn.c \
   mpi_launcher/journal.c mpi_launcher/journal_writer.c mpi_launcher/apart.c mpi_launcher/persist.c $(PLAN)

@@ -17,6 +17,7 @@
 
 #include "ckpt/data_doze.h"
 #include "ckpt/data_nic.h"
+#include "ckpt/data_scrub.h"
 #include "ckpt/data_state.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -43,6 +44,8 @@ static const struct dlr_opt opts[] = {
      "network devices, what UCX finds fastest when empty"},
     {"net-class", DLR_OPT_UINT, FIELD(net_class), "0", "N",
      "traffic class on InfiniBand and RoCE, 0 for the network's default"},
+    {"scrub", DLR_OPT_DURATION, FIELD(scrub_ms), "10m", "TIME",
+     "sum each byte that is held again once in this time, 0: never"},
     {"log", DLR_OPT_WORD, FIELD(log), "warn", "LEVEL",
      "messages shown: error, warn, info or debug"},
     DLR_OPT_END,
@@ -139,12 +142,14 @@ static void make_up(struct dlr_data *d, int64_t due_ms, int64_t now_ms)
 /* Milliseconds until the next deadline, as poll(2) takes them. */
 static int until(struct dlr_data *d, int64_t due_ms)
 {
-    int64_t now = dlr_now_ms(), a, b, left, look;
+    int64_t now = dlr_now_ms(), a, b, c, left, look;
 
     make_up(d, due_ms, now);
     a = dlr_data_send_tick(d, now);
     b = dlr_data_recv_tick(d, now);
-    left = (a < b ? a : b) - now;
+    c = dlr_data_scrub_tick(d, now);
+    a = a < b ? a : b;
+    left = (a < c ? a : c) - now;
     look = look_ms(d); /* they may have closed one */
     if (left == DLR_DATA_NEVER - now && !d->closing)
         return -1;
@@ -160,6 +165,7 @@ static void loop(struct dlr_data *d)
         {.fd = dlr_work_fd(d->save), .events = POLLIN},
         {.fd = dlr_work_fd(d->sum), .events = POLLIN},
         {.fd = dlr_net_fd(d->net), .events = POLLIN},
+        {.fd = dlr_data_scrub_fd(d), .events = POLLIN},
     };
 
     for (int64_t due_ms = 0;;) {
@@ -172,7 +178,7 @@ static void loop(struct dlr_data *d)
         if (n == BURST || dlr_net_arm(d->net) < 0)
             wait = 0;
         due_ms = wait < 0 ? 0 : dlr_now_ms() + wait;
-        if (poll(fds, 6, wait) < 0 && errno != EINTR)
+        if (poll(fds, 7, wait) < 0 && errno != EINTR)
             return;
         if (fds[1].revents)
             dlr_work_finish(d->work);
@@ -182,6 +188,8 @@ static void loop(struct dlr_data *d)
             dlr_work_finish(d->save);
         if (fds[4].revents)
             dlr_work_finish(d->sum);
+        if (fds[6].revents)
+            dlr_data_scrub_finish(d);
         if (fds[0].revents && !hear(d))
             return;
     }
@@ -203,6 +211,8 @@ static int start(struct dlr_data *d, struct dlr_err *err)
         rc = dlr_work_new(1, &d->save, err);
     if (rc == 0)
         rc = dlr_work_new(1, &d->sum, err);
+    if (rc == 0)
+        rc = dlr_data_scrub_new(d, d->conf.scrub_ms, err);
     if (rc == 0)
         rc = dlr_net_open(&ops, d, &d->net, err);
     return rc < 0 ? rc : dlr_data_hello(d, err);

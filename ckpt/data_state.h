@@ -34,7 +34,8 @@ struct dlr_data_conf {
     char net[1024];              /* devices, empty: UCX chooses */
     unsigned net_class;          /* 0: the network's default */
     int64_t answer_timeout_ms;   /* a receiver to have a slot, and the round's token */
-    char log[1024];              /* level of messages */
+    int64_t scrub_ms; /* each held byte is summed again once in it, 0: never */
+    char log[1024];   /* level of messages */
 };
 
 struct dlr_send;
@@ -42,6 +43,7 @@ struct dlr_recv;
 struct dlr_sum;
 struct dlr_sum_order;
 struct dlr_save;
+struct dlr_scrub;
 
 struct dlr_data {
     struct dlr_data_conf conf;
@@ -56,6 +58,7 @@ struct dlr_data {
     struct dlr_save *gathering; /* more slots are to come for its file, or NULL */
     struct dlr_work *sum;       /* chunks that are added up */
     struct dlr_holdings held;
+    struct dlr_scrub *scrub; /* NULL: what is held is not summed again */
 
     struct dlr_parts config; /* the agent's next D_CONFIG, as far as it has come */
     bool configured;

@@ -98,6 +98,9 @@ enum dlr_local_type {
     DLR_LOCAL_D_COPIED =
         67, /* rank, step, arg[0] = version's round: a verified copy was
                                   received; arg[1] = bytes, arg[2] = nanoseconds */
+    DLR_LOCAL_D_BAD =
+        69, /* rank, step, arg[0] = version's round: what is held of it does
+                             not have its sums any more; text = why */
     DLR_LOCAL_D_USES =
         68, /* text = JSON {"uses", "mbps", "faster", "numa"}: the devices that
                               copies go over, and the NUMA nodes they are on */

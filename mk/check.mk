@@ -25,6 +25,9 @@ UNIT_OBJS_test_data_nic := ckpt/data_nic.c
 UNIT_OBJS_test_cadence := ckpt/cadence.c ckpt/cadence_disk.c
 UNIT_LIBS_test_cadence := -lm
 UNIT_OBJS_test_data := tests/data_pair.c tests/data_rig.c $(SLOT)
+UNIT_OBJS_test_data_scrub := tests/data_rig.c $(SLOT)
+UNIT_LIBS_test_data_scrub := -lisal -lxxhash
+$(BUILD)/tests/test_data_scrub: | $(BUILD)/dlrover-data
 UNIT_OBJS_test_data_midway := $(UNIT_OBJS_test_data)
 UNIT_OBJS_test_data_hole := $(UNIT_OBJS_test_data)
 UNIT_OBJS_test_data_bring := tests/data_rig.c $(SLOT)
@@ -107,6 +110,8 @@ UNIT_OBJS_test_room := mpi_launcher/agent_room.c
 UNIT_OBJS_test_threads := mpi_launcher/threads.c
 UNIT_LIBS_test_threads := -lpthread -Wl,--wrap=sched_setaffinity,--wrap=readdir
 UNIT_OBJS_test_disk := mpi_launcher/sup_disk.c mpi_launcher/aside.c mpi_launcher/apart.c
+UNIT_OBJS_test_scrub := mpi_launcher/sup_scrub.c $(MSG)
+UNIT_LIBS_test_scrub := -ljansson
 UNIT_OBJS_test_bad := mpi_launcher/sup_bad.c $(MSG)
 UNIT_LIBS_test_bad := -ljansson
 UNIT_OBJS_test_survivors := mpi_launcher/sup_survivors.c mpi_launcher/persist.c ckpt/slice.c $(MSG)

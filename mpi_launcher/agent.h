@@ -572,6 +572,9 @@ void dlr_agent_save_torn_retell(struct dlr_agent *a);
 void dlr_agent_save_missed(struct dlr_agent *a, int32_t rank, uint64_t step,
                            const char *why);
 
+/* --- agent_scrub.c: D_BAD. */
+void dlr_agent_scrub_bad(struct dlr_agent *a, const struct dlr_local_msg *m);
+
 /* --- agent_data.c ------------------------------------------------------------------- */
 
 int dlr_agent_data_start(struct dlr_agent *a, struct dlr_err *err);

@@ -208,6 +208,9 @@ static void dispatch(struct dlr_agent *a, const struct dlr_local_msg *m)
     case DLR_LOCAL_D_COPIED:
         on_copied(a, m);
         return;
+    case DLR_LOCAL_D_BAD:
+        dlr_agent_scrub_bad(a, m);
+        return;
     case DLR_LOCAL_D_USES:
         on_uses(a, m);
         return;

@@ -59,6 +59,8 @@ static const struct {
     {"unvetted", "no older version is kept in memory: {node}: {why}"},
     {"torn", "{version:version} is not of one moment[{committed:false} and is given up]"
              ": rank {rank}: {why}"},
+    {"copy_bad", "{node} held a copy of rank {rank} of {version:version} that went bad in its memory"
+                 "[{again:false}; the next save replaces it]: {why}"},
     {"network", "copies of {node} go over {uses}[ ({mbps:above0} Mb/s)]"
                 "[, moved by CPUs {cpus}][; {faster} is up, faster and not used]"},
     {"save_failed", "{version:version} was given up: {why}"},

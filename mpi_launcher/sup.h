@@ -207,6 +207,7 @@ struct dlr_sup {
         *full; /* nodes that had no room for what they were to restore */
     unsigned nfull;
     unsigned blamed, blamed_times; /* node that failed first, rounds in a row */
+    unsigned copies_bad;           /* that went bad in memory, as nodes have found */
     unsigned torn; /* versions that audits of the program have found so */
     bool unvetted_told;
     struct dlr_sup_disk *disk; /* sup_disk.c: it is still being read; NULL: not */
@@ -533,6 +534,8 @@ void dlr_sup_mark_bad(struct dlr_sup *s, struct dlr_version v, const char *why);
 void dlr_sup_on_bad(struct dlr_sup *s, unsigned node, const json_t *msg);
 /* A program's audit found this one to be of two moments, perhaps after its commit. */
 void dlr_sup_on_torn(struct dlr_sup *s, unsigned node, const json_t *msg);
+/* sup_scrub.c: memory of a copy that this node holds went bad. */
+void dlr_sup_on_copy_bad(struct dlr_sup *s, unsigned node, const json_t *msg);
 json_t *dlr_sup_bad_state(const struct dlr_sup *s); /* for the run's state, and back */
 void dlr_sup_bad_take(struct dlr_sup *s, const json_t *state);
 

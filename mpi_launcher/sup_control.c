@@ -363,6 +363,7 @@ static const struct {
     {"missed", on_missed},
     {"bad", dlr_sup_on_bad},
     {"torn", dlr_sup_on_torn},
+    {"copy_bad", dlr_sup_on_copy_bad},
     {"restored", dlr_sup_on_restored},
     {"done", dlr_sup_on_done},
     {"report", dlr_sup_on_report},

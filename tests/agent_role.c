@@ -131,6 +131,19 @@ static void end_transfer(const struct dlr_local_msg *m)
     dlr_local_send(AGENT_FD, &reply, NULL, 0);
 }
 
+/* The copy that it was asked to write has gone bad in memory. */
+static void say_bad(const struct dlr_local_msg *m)
+{
+    struct dlr_local_msg bad;
+
+    dlr_local_init(&bad, DLR_LOCAL_D_BAD);
+    bad.rank = m->rank;
+    bad.step = m->step;
+    bad.arg[0] = m->arg[0];
+    dlr_local_text(&bad, "chunk 2 is corrupt in memory");
+    dlr_local_send(AGENT_FD, &bad, NULL, 0);
+}
+
 static void on_transfer(const struct dlr_local_msg *m, const char *what)
 {
     static struct dlr_local_msg held;
@@ -141,6 +154,8 @@ static void on_transfer(const struct dlr_local_msg *m, const char *what)
         held = *m; /* it goes on until "/let-go" */
         return;
     }
+    if (dlr_streq(m->text, "/bad"))
+        say_bad(m);
     end_transfer(m);
     if (dlr_streq(m->text, "/let-go"))
         end_transfer(&held);

@@ -399,6 +399,32 @@ static void what_an_audit_finds_too_late_is_told_as_torn(void **state)
     dlr_rig_stop(&rig);
 }
 
+/* In a slot that is read, too: the supervisor is told, and it is no copy when it is not read any more. */
+static void a_copy_that_went_bad_is_told_and_its_slot_is_dead(void **state)
+{
+    struct worker w;
+    unsigned k;
+    json_t *msg;
+
+    begin(&w);
+    post(&w, 10);
+    k = save(&w, 10);
+    expect_sealed(10);
+    decide("commit", 10);
+    dlr_rig_say(&rig, "persist", "s:i, s:i, s:i, s:i, s:i, s:s", "id", 9, "round", 0,
+                "rank", 4, "vround", 0, "step", 10, "path", "/bad");
+    msg = dlr_rig_expect(&rig, "copy_bad");
+    assert_int_equal(dlr_rig_int(msg, "rank"), 4);
+    assert_int_equal(dlr_rig_int(msg, "vround"), 0);
+    assert_int_equal(dlr_rig_int(msg, "step"), 10);
+    assert_string_equal(dlr_rig_str(msg, "why"), "chunk 2 is corrupt in memory");
+    json_decref(msg);
+    json_decref(dlr_rig_expect(&rig, "done"));
+    assert_int_equal(dlr_slot_state(w.slots[k]), DLR_SLOT_DEAD);
+    rig_bye(&w);
+    dlr_rig_stop(&rig);
+}
+
 /* What is decided while the slot is being sent or written is marked when that has ended. */
 static void a_slot_that_is_read_is_free_when_that_has_ended(void **state)
 {
@@ -538,6 +564,7 @@ int main(int argc, char **argv)
         TEST(what_an_audit_finds_too_late_is_told_as_torn),
         TEST(a_rounds_first_order_frees_what_is_older_than_its_beginning),
         TEST(orders_lie_side_by_side_and_none_is_lost),
+        TEST(a_copy_that_went_bad_is_told_and_its_slot_is_dead),
         TEST(a_slot_that_is_read_is_free_when_that_has_ended),
         TEST(a_rank_that_is_past_the_step_has_missed_it),
         TEST(a_seal_after_the_decision_is_dead),

@@ -101,6 +101,13 @@ static const struct {
     {"{\"event\":\"torn\",\"version\":[1,40],\"rank\":2,\"committed\":true,\"count\":1,"
      "\"why\":\"region 'w' changed\"}",
      "step 40 of round 1 is not of one moment: rank 2: region 'w' changed"},
+    {"{\"event\":\"copy_bad\",\"version\":[1,40],\"rank\":2,\"node\":\"n1\",\"again\":true,"
+     "\"why\":\"chunk 2 is corrupt in memory\"}",
+     "n1 held a copy of rank 2 of step 40 of round 1 that went bad in its memory: chunk 2 is corrupt in memory"},
+    {"{\"event\":\"copy_bad\",\"version\":[1,40],\"rank\":2,\"node\":\"n1\",\"again\":false,"
+     "\"why\":\"chunk 2 is corrupt in memory\"}",
+     "n1 held a copy of rank 2 of step 40 of round 1 that went bad in its memory; the next save replaces it: "
+     "chunk 2 is corrupt in memory"},
     {"{\"event\":\"saving\",\"round\":2,\"took_ms\":1500}",
      "saves begin, 1.50 s after the start"},
     {"{\"event\":\"cadence\",\"every\":3,\"blocked_ms\":0.25,\"step_ms\":100.0,"

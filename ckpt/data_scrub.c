@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ckpt/data_scrub.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+
+struct dlr_scrub {
+    struct dlr_job job; /* one at a time */
+    struct dlr_data *d;
+    struct dlr_work
+        *work; /* a thread of its own, which runs when nobody else wants to */
+    int64_t pass_ms, next_ms;
+    bool busy;
+
+    /* Where it is: chunk of slot (rank, k), which need not be there any more. */
+    int32_t rank;
+    uint32_t k, chunk;
+
+    /* Of the job. */
+    struct dlr_held *held;
+    struct dlr_version version;
+    uint64_t bytes;
+};
+
+static bool is_whole(const struct dlr_slot *slot)
+{
+    enum dlr_slot_state state = dlr_slot_state(slot);
+
+    return state == DLR_SLOT_SEALED || state == DLR_SLOT_COMMITTED;
+}
+
+/* It holds v still: a worker of this node asks nobody before it fills a slot that is free, but none
+ * holds the same version twice.
+ */
+static bool holds(const struct dlr_slot *slot, struct dlr_version v)
+{
+    struct dlr_slot_info info;
+
+    return is_whole(slot) && dlr_slot_info(slot, &info) == 0 &&
+           dlr_version_eq(info.version, v);
+}
+
+static bool is_bad(const struct dlr_scrub *s, size_t *ret_bytes)
+{
+    uint32_t crc;
+    void *data;
+
+    if (dlr_slot_chunk(s->held->slot, s->chunk, &data, ret_bytes, &crc) < 0)
+        return false; /* it is another's by now, or its head is damaged: seen elsewhere */
+    return dlr_crc32c(0, data, *ret_bytes) != crc;
+}
+
+static int run_chunk(struct dlr_job *job, struct dlr_err *err)
+{
+    struct dlr_scrub *s = (struct dlr_scrub *)job;
+    const struct sched_param none = {0};
+    size_t bytes = 0;
+    bool bad;
+
+    sched_setscheduler(0, SCHED_IDLE, &none); /* of this thread */
+    bad = is_bad(s, &bytes) && holds(s->held->slot, s->version) && is_bad(s, &bytes) &&
+          holds(s->held->slot, s->version);
+    s->bytes = bytes;
+    return bad ? dlr_fail(err, -EBADMSG, "chunk %u is corrupt in memory", s->chunk) : 0;
+}
+
+static void tell_bad(struct dlr_scrub *s)
+{
+    struct dlr_local_msg msg;
+
+    dlr_local_init(&msg, DLR_LOCAL_D_BAD);
+    msg.round = s->d->round;
+    msg.rank = s->held->rank;
+    msg.step = s->version.step;
+    msg.arg[0] = s->version.round;
+    dlr_local_text(&msg, "%s", s->job.err.text);
+    dlr_data_say(s->d, &msg, NULL, 0);
+}
+
+/* How long to wait after so many bytes. */
+static int64_t pause_ms(const struct dlr_scrub *s)
+{
+    uint64_t all = 0;
+    double ms = 1e3 * (double)s->bytes / DLR_SCRUB_RATE, even;
+
+    for (const struct dlr_held *h = s->d->held.first; h; h = h->next)
+        all += dlr_slot_bytes(h->slot);
+    even = all ? (double)s->pass_ms * (double)s->bytes / (double)all : 0;
+    return 1 + (int64_t)(even > ms ? even : ms);
+}
+
+static void chunk_done(struct dlr_job *job)
+{
+    struct dlr_scrub *s = (struct dlr_scrub *)job;
+    bool own = dlr_rank_among(s->d->held.own, s->d->held.nown, s->held->rank);
+
+    s->busy = false;
+    s->next_ms = dlr_now_ms() + pause_ms(s);
+    s->chunk++;
+    if (job->rc < 0) {
+        tell_bad(s);
+        s->chunk = UINT32_MAX; /* the next slot */
+        s->held->doomed = s->held->doomed || !own;
+    }
+    dlr_held_read_done(s->held);
+    dlr_data_recv_retry(s->d);
+}
+
+/* In the order of ranks and slots: the one with that chunk, or else the next one. */
+static struct dlr_held *choose(struct dlr_scrub *s)
+{
+    struct dlr_held *best = NULL;
+    struct dlr_slot_info info;
+
+    for (struct dlr_held *h = s->d->held.first; h; h = h->next) {
+        bool here = h->rank == s->rank && h->k == s->k;
+
+        if (h->writing || h->doomed || !is_whole(h->slot) ||
+            dlr_slot_info(h->slot, &info) < 0 ||
+            (here ? s->chunk >= info.nchunks
+                  : h->rank < s->rank || (h->rank == s->rank && h->k < s->k)))
+            continue;
+        if (!best || h->rank < best->rank || (h->rank == best->rank && h->k < best->k))
+            best = h;
+    }
+    return best;
+}
+
+/* Copies under way, and slots that are being filled, are what the node's memory is for. */
+static bool is_quiet(const struct dlr_data *d)
+{
+    if (!d->configured || d->sends || d->recvs || d->sums || d->gathering ||
+        atomic_load(&d->urgent))
+        return false;
+    for (const struct dlr_held *h = d->held.first; h; h = h->next)
+        if (h->writing || dlr_slot_state(h->slot) == DLR_SLOT_OPEN)
+            return false;
+    return true;
+}
+
+static void begin(struct dlr_scrub *s, struct dlr_held *held)
+{
+    struct dlr_slot_info info;
+
+    if (held->rank != s->rank || held->k != s->k)
+        s->chunk = 0;
+    s->rank = held->rank;
+    s->k = held->k;
+    dlr_slot_info(held->slot, &info);
+    s->version = info.version;
+    s->held = held;
+    s->busy = true;
+    dlr_held_read(held);
+    dlr_work_add(s->work, &s->job);
+}
+
+int64_t dlr_data_scrub_tick(struct dlr_data *d, int64_t now_ms)
+{
+    struct dlr_scrub *s = d->scrub;
+    struct dlr_held *held;
+
+    if (!s || s->busy || !d->held.first)
+        return DLR_DATA_NEVER;
+    if (now_ms < s->next_ms)
+        return s->next_ms;
+    s->next_ms = now_ms + DLR_SCRUB_PAUSE_MS;
+    if (!is_quiet(d))
+        return s->next_ms;
+    held = choose(s);
+    if (!held) { /* from the beginning again */
+        s->rank = -1;
+        s->k = s->chunk = 0;
+        return s->next_ms;
+    }
+    begin(s, held);
+    return DLR_DATA_NEVER;
+}
+
+int dlr_data_scrub_fd(const struct dlr_data *d)
+{
+    return d->scrub ? dlr_work_fd(d->scrub->work) : -1;
+}
+
+void dlr_data_scrub_finish(struct dlr_data *d)
+{
+    dlr_work_finish(d->scrub->work);
+}
+
+int dlr_data_scrub_new(struct dlr_data *d, int64_t pass_ms, struct dlr_err *err)
+{
+    struct dlr_scrub *s;
+    int rc;
+
+    if (pass_ms <= 0)
+        return 0;
+    s = calloc(1, sizeof(*s));
+    if (!s)
+        return dlr_fail(err, -ENOMEM, "out of memory");
+    s->job = (struct dlr_job){.run = run_chunk, .done = chunk_done};
+    s->d = d;
+    s->pass_ms = pass_ms;
+    s->rank = -1;
+    rc = dlr_work_new(1, &s->work, err);
+    if (rc < 0) {
+        free(s);
+        return rc;
+    }
+    d->scrub = s;
+    return 0;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A copy that went bad in memory: who makes it again. Four ranks on four nodes, each node holds the
+ * copy of the rank before it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/cleanup.h"
+#include "common/msg.h"
+#include "common/str.h"
+#include "mpi_launcher/sup.h"
+
+#define NODES 4
+#define ROUND 2
+
+static struct dlr_sup s;
+static struct dlr_version newest;
+static char asked[64], noted[256], said[256];
+
+/* --- instead of the other files of the supervisor ---------------------------------------- */
+
+enum dlr_phase dlr_policy_phase(const struct dlr_policy *p)
+{
+    return DLR_PHASE_RUN;
+}
+bool dlr_commit_newest(const struct dlr_commit *c, struct dlr_version *ret)
+{
+    *ret = newest;
+    return true;
+}
+void dlr_journal_note(struct dlr_journal *j, const char *event, const char *fmt, ...)
+{
+    DLR_AUTO_FREE char *text = NULL;
+    char object[64];
+    json_t *fields;
+    va_list ap;
+
+    dlr_format(object, sizeof(object), "{%s}", fmt);
+    va_start(ap, fmt);
+    fields = json_vpack_ex(NULL, 0, object, ap);
+    va_end(ap);
+    text = json_dumps(fields, JSON_COMPACT);
+    dlr_format(noted, sizeof(noted), "%s %s", event, text);
+    json_decref(fields);
+}
+void dlr_sup_say(struct dlr_sup *sup, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(said, sizeof(said), fmt, ap);
+    va_end(ap);
+}
+json_t *dlr_sup_version(const struct dlr_version *v)
+{
+    return json_pack("[I,I]", (json_int_t)v->round, (json_int_t)v->step);
+}
+void dlr_sup_send(struct dlr_sup *sup, unsigned node, json_t *msg)
+{
+    dlr_format(asked, sizeof(asked), "%s n%u r%lld %lld/%lld to %s", dlr_msg_type(msg),
+               node, json_integer_value(json_object_get(msg, "rank")),
+               json_integer_value(json_object_get(msg, "vround")),
+               json_integer_value(json_object_get(msg, "step")),
+               json_string_value(json_object_get(msg, "data")));
+    json_decref(msg);
+}
+int dlr_sup_place_of(const struct dlr_sup *sup, unsigned rank)
+{
+    return (int)rank;
+}
+int dlr_sup_node_of(const struct dlr_sup *sup, unsigned place)
+{
+    return (int)place;
+}
+int dlr_sup_holder_of(const struct dlr_sup *sup, unsigned place, unsigned node)
+{
+    return node == place ? 0 : node == (place + 1) % NODES ? 1 : -1;
+}
+
+/* --------------------------------------------------------------------------------------- */
+
+static int setup(void **state)
+{
+    static struct dlr_member nodes[NODES];
+
+    memset(&s, 0, sizeof(s));
+    for (unsigned i = 0; i < NODES; i++) {
+        dlr_format(nodes[i].node.name, sizeof(nodes[i].node.name), "n%u", i);
+        nodes[i].data = i == 1 ? "d1" : "dx";
+    }
+    s.members.list = nodes;
+    s.members.n = NODES;
+    s.have_plan = true;
+    s.plan.world = NODES;
+    s.running_round = ROUND;
+    newest = (struct dlr_version){ROUND, 40};
+    return 0;
+}
+
+static void found(unsigned node, unsigned round, unsigned rank, unsigned step)
+{
+    DLR_AUTO_JSON json_t *msg = json_pack(
+        "{s:i,s:i,s:i,s:i,s:s}", "round", (int)round, "rank", (int)rank, "vround",
+        ROUND, "step", (int)step, "why", "chunk 2 is corrupt in memory");
+
+    asked[0] = noted[0] = said[0] = '\0';
+    dlr_sup_on_copy_bad(&s, node, msg);
+}
+
+static void a_partners_copy_is_sent_again_by_its_owner(void **state)
+{
+    found(1, ROUND, 0, 40);
+    assert_string_equal(asked, "send n0 r0 2/40 to d1");
+    assert_string_equal(noted,
+                        "copy_bad {\"version\":[2,40],\"rank\":0,\"node\":\"n1\","
+                        "\"again\":true,\"why\":\"chunk 2 is corrupt in memory\"}");
+    assert_string_equal(said, "the memory of n1 is not sound: chunk 2 is corrupt in "
+                              "memory, in rank 0's copy of step 40; it is made again "
+                              "(have the node's memory looked at)");
+    found(1, ROUND, 0, 40);
+    assert_string_equal(said, ""); /* once; the journal has each */
+    s.has_vetted = true;
+    s.vetted = (struct dlr_version){ROUND, 20};
+    found(1, ROUND, 0, 20);
+    assert_string_equal(asked, "send n0 r0 2/20 to d1");
+}
+
+static void others_are_made_by_the_next_save(void **state)
+{
+    static const struct {
+        const char *name;
+        unsigned node, rank, step, rows;
+    } rows[] = {{"a rank's own", 0, 0, 40, 0},
+                {"an older one's", 1, 0, 39, 0},
+                {"no holder's", 3, 0, 40, 0},
+                {"with parity", 1, 0, 40, 2},
+                {"a parity shard", 1, NODES, 40, 2}};
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        print_message("%s\n", rows[i].name);
+        s.sets.rows = rows[i].rows;
+        s.copies_bad = 0;
+        found(rows[i].node, ROUND, rows[i].rank, rows[i].step);
+        assert_string_equal(asked, "");
+        assert_non_null(strstr(noted, "\"again\":false"));
+        assert_non_null(strstr(said, "it is made again with the next save"));
+    }
+}
+
+static void what_is_malformed_or_of_another_round_is_ignored(void **state)
+{
+    DLR_AUTO_JSON json_t *empty = json_object();
+
+    found(1, ROUND - 1, 0, 40);
+    dlr_sup_on_copy_bad(&s, 1, empty);
+    assert_string_equal(noted, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_partners_copy_is_sent_again_by_its_owner, setup),
+        cmocka_unit_test_setup(others_are_made_by_the_next_save, setup),
+        cmocka_unit_test_setup(what_is_malformed_or_of_another_round_is_ignored, setup),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
