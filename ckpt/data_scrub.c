@@ -203,6 +203,7 @@ int dlr_data_scrub_new(struct dlr_data *d, int64_t pass_ms, struct dlr_err *err)
     s->job = (struct dlr_job){.run = run_chunk, .done = chunk_done};
     s->d = d;
     s->pass_ms = pass_ms;
+    s->next_ms = dlr_now_ms() + pass_ms / 10; /* a start has better things to do */
     s->rank = -1;
     rc = dlr_work_new(1, &s->work, err);
     if (rc < 0) {
