@@ -271,6 +271,11 @@ unit: $(UNIT_TESTS) ## unit tests: seconds, no root, no Slurm, MPI or GPU
 	@tests/run_unit.sh $(BUILD)/log $(UNIT_TESTS)
 unit-device: $(DEVICE_TESTS:%=$(BUILD)/tests/%) $(BUILD)/libdlrover.so ## those of them that are about device memory
 	@tests/run_unit.sh $(BUILD)/log $(DEVICE_TESTS:%=$(BUILD)/tests/%)
+# One exploration after the other; each ends, or is ended after NIGHTLY_S.
+NIGHTLY_S ?= 3600
+nightly: $(BUILD)/tests/test_commit_orders $(BUILD)/tests/test_commit_merged ## the long explorations of the orders of messages, NIGHTLY_S=3600 each at most
+	@for t in $^; do DLROVER_EXPLORE_ALL=1 timeout $(NIGHTLY_S) $$t || exit 1; done
+.PHONY: nightly
 check: ## everything: gates, unit tests, virtual clusters (root)
 	@scripts/check
 bench: ## benchmarks, to build/bench.json (root; 20 minutes; BENCH="start resume" are some of them)

@@ -92,7 +92,8 @@ size_t world_size(void)
     return sizeof(struct world);
 }
 
-void world_start(struct world *w)
+/* A machine for w, ready; held until it is told what there was. */
+static void make_machine(struct world *w)
 {
     static const struct dlr_commit_ops ops = {on_save, on_commit, on_abort};
     struct dlr_commit_conf conf = {.copies = 1,
@@ -106,19 +107,51 @@ void world_start(struct world *w)
     if (world_conf.broken == WORLD_COPIES_MISSING)
         conf.copies = 0;
 
-    memset(w, 0, sizeof(*w));
     now_in = w;
     if (dlr_commit_new(&conf, &ops, NULL, &c, NULL) < 0 ||
         dlr_commit_round(c, 0, world, NULL) < 0)
         abort();
+    if (w->deaths)
+        dlr_commit_hold(c);
     for (unsigned r = 0; r < world_conf.ranks; r++) {
         dlr_commit_ready(c, 0, r, 0, 0);
         dlr_commit_ready(c, 0, r, 1, 0);
     }
     memcpy(&w->c, c, sizeof(w->c));
     memcpy(w->bits, c->sets, sizeof(w->bits));
-    w->dead = NOBODY;
+    w->c.sets = w->bits;
     dlr_commit_free(c);
+}
+
+void world_start(struct world *w)
+{
+    memset(w, 0, sizeof(*w));
+    w->dead = NOBODY;
+    make_machine(w);
+}
+
+void world_supervisor_dies(struct world *w)
+{
+    unsigned newest = 0;
+    struct dlr_version v = {.round = 0};
+
+    for (unsigned r = 0; r < world_conf.ranks; r++) {
+        if (w->node[r].known > newest)
+            newest = w->node[r].known;
+        w->node[r].heard = 0;
+    }
+    w->nwords = w->open = 0;
+    w->newest = (unsigned char)newest;
+    if (world_conf.broken == WORLD_COMMIT_FORGOTTEN)
+        newest = 0;
+    w->deaths++;
+    make_machine(w);
+    if (newest)
+        say(COMMIT, newest);
+    for (unsigned s = newest + 1; s <= w->last; s++)
+        say(ABORTED, s);
+    v.step = newest;
+    dlr_commit_go_on(&w->c, newest ? &v : NULL, w->last);
 }
 
 struct world *world_fork(const struct world *w, struct world *n)
@@ -260,6 +293,7 @@ static void put_state(struct key *key, const struct world *w, unsigned first)
 {
     put_decided(key, w, first);
     put(key, w->faults);
+    put(key, w->deaths);
     put(key, w->whole);
     for (unsigned s = 1; s <= world_conf.steps; s++)
         for (const struct open *o = w->c.open; o < w->c.open + DLR_COMMIT_OPEN_MAX; o++)

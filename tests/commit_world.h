@@ -7,7 +7,9 @@
  * it: no rank is two steps ahead of another. What ranks report are facts that may be delivered
  * at any later time, any number of times, or never; what the supervisor says comes in order (it
  * is one connection), late, or never. A rank takes a slot when its step begins, FREE or DEAD; its
- * node frees one that is older than the newest commit known there, or aborted. The naive job
+ * node frees one that is older than the newest commit known there, or aborted. A supervisor may die: what
+ * it said and nobody heard is lost, the next one goes by the newest commit that a node knows, says it again and
+ * aborts what was ordered after it. The naive job
  * decides nothing: each rank saves each step over anything but its newest whole, and loads it.
  *
  * There are far fewer states with world_conf.merged, and the same answers:
@@ -41,6 +43,8 @@ enum world_broken {
     WORLD_STAYS_OPEN,       /* what was committed may be decided again */
     WORLD_OLDER_STAYS_OPEN, /* and so what is older */
     WORLD_STALE_COUNTS,     /* a fact about a decided version counts for an open one */
+    /* the next supervisor */
+    WORLD_COMMIT_FORGOTTEN, /* what nodes know to be committed is aborted with the rest */
     WORLD_BROKEN_END
 };
 
@@ -51,6 +55,8 @@ extern struct world_conf {
     unsigned open; /* versions at a time, 0: as many as the machine can */
     /* lost words, failed seals or copies, deadlines in one history, or any; merged: any */
     unsigned faults;
+    /* supervisors that die in one history, another one takes the round over; 0 or 1, merged: 0 */
+    unsigned deaths;
     enum world_broken broken;
 } world_conf;
 extern struct world_found {

@@ -73,7 +73,7 @@ void world_check(struct world *w)
 {
     if (world_conf.naive && w->dead == NOBODY && !w->whole)
         w->whole = once_whole(w);
-    if (!world_conf.naive)
+    if (!world_conf.naive && world_conf.broken != WORLD_COMMIT_FORGOTTEN)
         world_found.twice += w->newest != (w->c.has_newest ? w->c.newest.step : 0);
     if (world_conf.naive ? !w->whole : !w->newest)
         return;

@@ -145,4 +145,8 @@ void world_moves(const struct world *w, world_visit_fn *fn, void *arg)
     }
     if (!world_conf.naive)
         deadlines_pass(w);
+    if (w->deaths < world_conf.deaths && w->dead == NOBODY) {
+        world_supervisor_dies(world_fork(w, &n)); /* else the round is ended */
+        visit(&n, 64);
+    }
 }

@@ -6,7 +6,7 @@
 #include "ckpt/commit_state.h"
 #include "tests/commit_world.h"
 
-enum { NOBODY = 255, WORDS_MAX = 3 * WORLD_STEPS };
+enum { NOBODY = 255, WORDS_MAX = 4 * WORLD_STEPS + 1 };
 enum { FREE, WRITING, WHOLE, SAFE, GONE };  /* of a slot */
 enum { NOTHING, SAVE_AT, COMMIT, ABORTED }; /* the supervisor's words */
 
@@ -37,7 +37,7 @@ struct world {
      * ordered and undecided.
      */
     unsigned char last, newest, open;
-    unsigned char faults, dead;
+    unsigned char faults, dead, deaths;
     bool whole; /* naive only: some step was once safe */
 };
 
@@ -48,6 +48,9 @@ static inline unsigned char bit(unsigned step)
 
 /* Makes n a copy of w in which the machine is called next; returns n. */
 struct world *world_fork(const struct world *w, struct world *n);
+
+/* The supervisor dies in w, and the next one has learned what the nodes know. */
+void world_supervisor_dies(struct world *w);
 
 /* Whether the machine has this step's version open. */
 bool world_has_open(const struct world *w, unsigned step);

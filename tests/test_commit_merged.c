@@ -80,7 +80,7 @@ static void merged_states_have_every_outcome(void **state)
 
 static void a_broken_rule_that_is_found_is_found_merged(void **state)
 {
-    for (unsigned rule = 1; rule < WORLD_BROKEN_END; rule++) {
+    for (unsigned rule = 1; rule < WORLD_COMMIT_FORGOTTEN; rule++) {
         for (size_t i = 0; i < SIZES; i++) {
             bool found, merged;
 
@@ -104,7 +104,7 @@ static void every_broken_rule_is_found_in_the_largest_job(void **state)
     const struct size largest = {.ranks = WORLD_RANKS,
                                  .steps = WORLD_STEPS - !everything()};
 
-    for (unsigned rule = 1; rule < WORLD_BROKEN_END; rule++) {
+    for (unsigned rule = 1; rule < WORLD_COMMIT_FORGOTTEN; rule++) {
         bool found;
 
         begin(&largest, true, rule);

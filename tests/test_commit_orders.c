@@ -60,6 +60,20 @@ static void any_number_of_faults_keeps_the_newest_commit(void **state)
     expect_safe(search_histories(HISTORIES, SEED));
 }
 
+/* A supervisor dies at any point and the next one takes the round over. */
+static void a_supervisors_death_keeps_the_newest_commit(void **state)
+{
+    search_begin(&(struct world_conf){.ranks = 2, .steps = 2, .deaths = 1});
+    expect_safe(search_all(24, NULL));
+    search_begin(&(struct world_conf){
+        .ranks = WORLD_RANKS, .steps = WORLD_STEPS, .faults = 100, .deaths = 1});
+    expect_safe(search_histories(everything() ? 100 * HISTORIES : HISTORIES, SEED));
+    search_begin(&(struct world_conf){
+        .ranks = 2, .steps = 2, .deaths = 1, .broken = WORLD_COMMIT_FORGOTTEN});
+    search_finds_any(24);
+    assert_true(world_found.lost > 0);
+}
+
 /* The same explorer and the same question, without decisions: it must find the loss, and ranks
  * that load different versions.
  */
@@ -84,6 +98,7 @@ int main(void)
         cmocka_unit_test(every_order_of_events_keeps_the_newest_commit),
         cmocka_unit_test(every_order_of_events_merged_keeps_the_newest_commit),
         cmocka_unit_test(any_number_of_faults_keeps_the_newest_commit),
+        cmocka_unit_test(a_supervisors_death_keeps_the_newest_commit),
         cmocka_unit_test(the_naive_rule_loses_everything),
     };
 
