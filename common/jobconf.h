@@ -11,6 +11,9 @@
 
 #include "common/opt.h"
 
+/* What the plugin tells the supervisor beside the settings: where srun's own parser stopped. */
+#define DLR_SRUN_WORDS_OPTION "srun-words="
+
 struct dlr_jobconf {
     bool enable;                  /* --dlrover=on|off */
     unsigned spares;              /* nodes of the allocation kept warm */

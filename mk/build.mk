@@ -28,10 +28,13 @@ $(BUILD)/no-cuda:
 	@echo "no CUDA headers under $(CUDA_HOME): built without device memory (CUDA_HOME= names another place)"
 	@touch $@
 
+# Programs that load libslurm find at run time the one that they were linked to: LDFLAGS=-L/opt/slurm/lib
+slurm_rpath = $(if $(filter -lslurm,$(1)),$(patsubst -L%,-Wl$(comma)-rpath$(comma)%,$(filter -L%,$(LDFLAGS))))
+
 define link
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(or $(LINKER),$(CC)) $(DLR_LDFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(1)
+	$(Q)$(or $(LINKER),$(CC)) $(DLR_LDFLAGS) $(LDFLAGS) $(call slurm_rpath,$(1)) -o $@ $(filter %.o,$^) $(1)
 endef
 
 $(BUILD)/libdlrover.a: $(call obj,$(CKPT_LIB) $(SLOT) $(COMMON))

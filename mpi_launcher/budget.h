@@ -10,16 +10,16 @@
 
 #define DLR_BUDGET_WINDOW_MS (60 * 60 * 1000) /* after it a restart counts no more */
 #define DLR_BUDGET_QUICK_MS 10000 /* a failure sooner than this is one of the start */
-#define DLR_BUDGET_SAME 3         /* later ones in the same way, after about the same time */
+#define DLR_BUDGET_SAME 3 /* later ones in the same way, after about the same time */
 
 /* Zeros, and max. */
 struct dlr_budget {
-    unsigned max;        /* restarts within the window */
-    unsigned spent;      /* of them, since from_ms */
-    int64_t from_ms;     /* the window of those */
-    char why[256];       /* of the last failure */
-    int64_t ran_ms;      /* how long its round had run */
-    unsigned same;       /* failures in that way in a row, without a step */
+    unsigned max;    /* restarts within the window */
+    unsigned spent;  /* of them, since from_ms */
+    int64_t from_ms; /* the window of those */
+    char why[256];   /* of the last failure */
+    int64_t ran_ms;  /* how long its round had run */
+    unsigned same;   /* failures in that way in a row, without a step */
 };
 
 struct dlr_budget_failure {

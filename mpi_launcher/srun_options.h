@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of srun (22.05 to 25.11) and what becomes of each when a step is planned anew
+/* The options of srun (22.05 to 26.05) and what becomes of each when a step is planned anew
  * for a round. One table; tests and the manual walk it.
  */
 #ifndef DLR_MPI_LAUNCHER_SRUN_OPTIONS_H

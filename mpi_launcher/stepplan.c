@@ -88,6 +88,10 @@ static int choose_places(reader *r)
  */
 static int scale(reader *r, const char *what, unsigned n, unsigned *ret)
 {
+    if (r->plan->nplaces == r->in->nnodes) { /* all there is, however it lies */
+        *ret = n;
+        return 0;
+    }
     if (n % r->in->nnodes)
         return dlr_fail(
             r->err, -EINVAL,

@@ -19,9 +19,10 @@ typedef int (*dlr_stepplan_expand_fn)(const char *text, bool is_file, char ***re
 /* What the allocation offers. */
 struct dlr_stepplan_in {
     int argc;
-    char **argv;        /* srun's, argv[0] included */
-    char *const *env;   /* srun's environment; NULL: empty */
-    unsigned nnodes;    /* nodes of the allocation */
+    char **argv;      /* srun's, argv[0] included */
+    int words;        /* of them before the program, by srun's own parser; 0: unknown */
+    char *const *env; /* srun's environment; NULL: empty */
+    unsigned nnodes;  /* nodes of the allocation */
     char *const *names; /* [nnodes] in the allocation's order */
     unsigned spares;    /* of them kept warm */
     unsigned nplaces;   /* of an earlier incarnation of this run; 0: none */

@@ -139,6 +139,56 @@ int dlr_stepplan_seat_listed(struct dlr_stepplan_read *r)
 
 /* --- by rule ----------------------------------------------------------------------- */
 
+/* Entry i of "40,24(x3)"; 0 past its end or when it is malformed. */
+static unsigned listed(const char *text, unsigned i)
+{
+    while (*text) {
+        unsigned n = 0, times = 1;
+        int len = 0;
+
+        if (sscanf(text, "%u%n", &n, &len) != 1)
+            return 0;
+        text += len;
+        if (sscanf(text, "(x%u)%n", &times, &len) == 1)
+            text += len;
+        if (i < times)
+            return n;
+        i -= times;
+        text += *text == ',';
+    }
+    return 0;
+}
+
+/* Where the user leaves it to Slurm, how many tasks each node of the job has is Slurm's word: nodes
+ * may differ. True when the round has all of them; they are taken in the allocation's order then.
+ */
+static bool spread_as_allocated(reader *r)
+{
+    const char *text = dlr_stepplan_getenv(r->in, "SLURM_TASKS_PER_NODE");
+    struct dlr_stepplan *p = r->plan;
+    bool even = true;
+    uint64_t sum = 0;
+
+    if (!text || p->nplaces != r->in->nnodes || p->prefer || r->in->resized ||
+        (r->value[DLR_SRUN_NTASKS] && !r->by_env[DLR_SRUN_NTASKS]))
+        return false;
+    for (unsigned i = 0; i < p->nplaces; i++) {
+        unsigned n = listed(text, i);
+
+        even &= n == p->world / p->nplaces + (i < p->world % p->nplaces);
+        sum += n;
+        if (!n)
+            return false;
+    }
+    p->prefer =
+        sum == p->world && !even ? calloc(p->nplaces, sizeof(*p->prefer)) : NULL;
+    for (unsigned i = 0; p->prefer && i < p->nplaces; i++) {
+        p->tasks[i] = listed(text, i);
+        p->prefer[p->nprefer++] = i;
+    }
+    return p->ordered = p->prefer;
+}
+
 int dlr_stepplan_spread(struct dlr_stepplan_read *r)
 {
     struct dlr_stepplan *p = r->plan;
@@ -150,6 +200,8 @@ int dlr_stepplan_spread(struct dlr_stepplan_read *r)
     p->tasks = calloc(p->nplaces, sizeof(*p->tasks));
     if (!p->tasks)
         return no_memory(r);
+    if (spread_as_allocated(r))
+        return 0;
     for (unsigned i = 0; i < p->nplaces; i++)
         p->tasks[i] = p->world / p->nplaces + (i < p->world % p->nplaces);
     return 0;

@@ -144,6 +144,8 @@ static int take_letters(struct dlr_stepplan_read *r, const char *word)
         char joined[4096];
         int rc;
 
+        if (!o && r->in->words) /* a newer srun's */
+            return dlr_stepplan_keep(r, "-%s", p);
         if (!o)
             return dlr_fail(r->err, -EINVAL, "srun has no option -%c (in '%s')", *p,
                             word);
@@ -166,9 +168,10 @@ static int take_letters(struct dlr_stepplan_read *r, const char *word)
 
 static int read_words(struct dlr_stepplan_read *r)
 {
+    int end = r->in->words && r->in->words <= r->in->argc ? r->in->words : r->in->argc;
     const char *bad_exit;
 
-    for (r->at = 1; r->at < r->in->argc; r->at++) {
+    for (r->at = 1; r->at < end; r->at++) {
         const char *word = r->in->argv[r->at];
         int rc;
 
@@ -176,14 +179,17 @@ static int read_words(struct dlr_stepplan_read *r)
             r->at++;
             break;
         }
-        if (word[0] != '-' || !word[1])
+        if (word[0] == '-' && word[1])
+            rc = word[1] == '-' ? take_long(r, word) : take_letters(r, word);
+        else if (r->in->words)
+            rc = dlr_stepplan_keep(r, "%s", word); /* of an option before it */
+        else
             break;
-        rc = word[1] == '-' ? take_long(r, word) : take_letters(r, word);
         if (rc < 0)
             return rc;
     }
-    if (r->at > r->in->argc)
-        r->at = r->in->argc;
+    if (r->at > r->in->argc || r->in->words)
+        r->at = end;
     bad_exit = dlr_stepplan_getenv(r->in, "SLURM_KILL_BAD_EXIT");
     if (!r->bad_exit && bad_exit)
         r->plan->tolerant = dlr_streq(bad_exit, "0");

@@ -292,6 +292,7 @@ struct dlr_sup {
         int64_t until_ms;
         char why[256];
     } leave;
+    int srun_words; /* argv's before the program, as srun has read them; 0: unknown */
     bool finished, requeue_asked;
     int exit_code;
     int64_t bye_deadline_ms;

@@ -46,7 +46,8 @@ const char *dlr_sup_of_allocation(const char *all, const char *shown)
  */
 int dlr_sup_read_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err)
 {
-    struct dlr_stepplan_in in = {.argc = argc, .argv = argv, .nnodes = s->members.n};
+    struct dlr_stepplan_in in = {
+        .argc = argc, .argv = argv, .words = s->srun_words, .nnodes = s->members.n};
     struct dlr_stepplan step;
     bool plain;
     int rc = dlr_stepplan_make(&in, &step, err);
@@ -174,6 +175,7 @@ int dlr_sup_plan_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *
     struct dlr_stepplan_in in = {
         .argc = argc,
         .argv = argv,
+        .words = s->srun_words,
         .nnodes = s->members.n,
         .spares = s->conf.spares,
         .expand = expand,
@@ -202,6 +204,7 @@ int dlr_sup_replan_step(struct dlr_sup *s, unsigned nplaces, struct dlr_err *err
 {
     struct dlr_stepplan_in in = {
         .argv = s->argv,
+        .words = s->srun_words,
         .nnodes = s->members.n,
         .spares = s->conf.spares,
         .nplaces = nplaces,

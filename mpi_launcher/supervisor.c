@@ -165,6 +165,8 @@ static int read_words(struct dlr_sup *s, int argc, char **argv, struct dlr_err *
 
         if (!word)
             return dlr_fail(err, -EINVAL, "unexpected word '%s'", argv[i]);
+        if (sscanf(word, DLR_SRUN_WORDS_OPTION "%d", &s->srun_words) == 1)
+            continue;
         if (dlr_opt_set_word(dlr_jobconf_opts, word, &s->conf, err) < 0)
             return -EINVAL;
     }

@@ -16,7 +16,7 @@ static const struct {
     const char *name, *value, *opposite;
 } vars[] = {
     {"SBATCH_NO_KILL", "set", NULL},
-    {"SBATCH_REQUEUE", "1", "SBATCH_NO_REQUEUE"},
+    {"SBATCH_REQUEUE", "", "SBATCH_NO_REQUEUE"}, /* 26.05 refuses a 1 */
     {"SBATCH_OPEN_MODE", "append", NULL},
     {"SALLOC_NO_KILL", "set", NULL},
 };

@@ -67,7 +67,7 @@ int dlr_handover_argv(const struct dlr_spank_conf *conf, char *const srun[],
 
     while (srun[words])
         words++;
-    argv = calloc(rows + words + 3, sizeof(*argv));
+    argv = calloc(rows + words + 4, sizeof(*argv));
     if (!argv)
         return dlr_fail(err, -ENOMEM, "out of memory");
     if (asprintf(&argv[at], "%s/" KEEPER, conf->libexec) < 0)
@@ -78,6 +78,9 @@ int dlr_handover_argv(const struct dlr_spank_conf *conf, char *const srun[],
         dlr_handover_free(argv);
         return dlr_fail(err, -ENOMEM, "out of memory");
     }
+    if (conf->srun_words > 0 && (size_t)conf->srun_words <= words &&
+        asprintf(&argv[at + 1], "--" DLR_SRUN_WORDS_OPTION "%d", conf->srun_words) > 0)
+        at++;
     argv[++at] = separator;
     memcpy(argv + at + 1, srun, words * sizeof(*argv));
     *ret_argv = argv;

@@ -25,6 +25,7 @@ struct dlr_spank_conf {
         job_tmpfs_keep_ms; /* how long it stays when the job is requeued; 0 it goes */
     struct dlr_jobrules rules; /* what users may not set */
     struct dlr_jobconf site;   /* job as the site left it, before any user's word */
+    int srun_words;            /* of srun before the program; 0: not known */
     bool asked;                /* job.enable is the user's word, not the site's */
 };
 

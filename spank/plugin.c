@@ -17,6 +17,7 @@
  *
  * Only 0 and -1 are returned: before 25.05 a positive value is no failure, from then on it is.
  */
+#include <getopt.h>
 #include <slurm/spank.h>
 
 #include "common/cleanup.h"
@@ -120,9 +121,10 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char *av[])
 
     if (spank_context() == S_CTX_ALLOCATOR)
         dlr_allocator_end(&plugin.alloc);
-    else if (spank_context() == S_CTX_LOCAL)
+    else if (spank_context() == S_CTX_LOCAL) {
+        plugin.conf.srun_words = optind;
         dlr_handover_srun(&plugin.conf);
-    else if (spank_context() == S_CTX_REMOTE && env && dlr_items_job(sp, &job)) {
+    } else if (spank_context() == S_CTX_REMOTE && env && dlr_items_job(sp, &job)) {
         dlr_jobmem_begin(&plugin.conf, env, &job);
         begin_step(env, &job);
         if (plugin.tree < 0)

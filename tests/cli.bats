@@ -27,6 +27,11 @@ complete_words() {
         printf "%s\n" "${COMPREPLY[@]}"' - "${dlrover%/*}" "$@"
 }
 
+@test "a build for another Slurm finds that one's library when it runs" {
+    run make -n -B LDFLAGS=-L/opt/slurm/lib "BUILD=$BATS_TEST_TMPDIR/b" "$BATS_TEST_TMPDIR/b/dlrover-slurm"
+    grep -q -- '-Wl,-rpath,/opt/slurm/lib .*-lslurm' <<<"$output"
+}
+
 @test "without words it prints its commands and fails" {
     run -2 "$dlrover"
     [[ $output == *"usage: dlrover COMMAND"* ]]

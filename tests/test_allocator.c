@@ -95,7 +95,7 @@ static void an_option_of_the_script_sets_and_takes_back(void **state)
     assert_set(NULL, NULL, NULL);
     dlr_allocator_option(&alloc, true);
     dlr_allocator_option(&alloc, true); /* Slurm may call twice */
-    assert_set("set", "1", "append");
+    assert_set("set", "", "append");
     assert_string_equal(getenv("SALLOC_NO_KILL"), "set");
     dlr_allocator_option(&alloc, false);
     assert_set(NULL, NULL, NULL);
@@ -113,7 +113,7 @@ static void the_command_line_has_the_last_word(void **state)
     assert_set(NULL, NULL, NULL);
     dlr_allocator_start(&alloc, 1, false);
     dlr_allocator_option(&alloc, false);
-    assert_set("set", "1", "append");
+    assert_set("set", "", "append");
     dlr_allocator_end(&alloc);
 }
 

@@ -154,7 +154,7 @@ static void an_option_in_the_script_reaches_the_allocator(void **state)
     assert_null(getenv("SBATCH_NO_KILL"));
     assert_int_equal(fake_option("dlrover", "on", 0), 0);
     assert_string_equal(getenv("SBATCH_NO_KILL"), "set");
-    assert_string_equal(getenv("SBATCH_REQUEUE"), "1");
+    assert_string_equal(getenv("SBATCH_REQUEUE"), "");
     assert_string_equal(getenv("SBATCH_OPEN_MODE"), "append");
     assert_int_equal(slurm_spank_init_post_opt(NULL, 0, NULL), 0);
     assert_null(getenv("SBATCH_NO_KILL"));

@@ -20,6 +20,7 @@ struct row {
     unsigned nnodes, spares;
     const char *env;         /* "NAME=value NAME=value" */
     unsigned nplaces, world; /* of an earlier incarnation */
+    int words;               /* where srun's own parser stopped; 0: not known */
 };
 
 #define OURS                                                                           \
@@ -77,6 +78,19 @@ static const struct row rows[] = {
     {"a.out",
      "SLURM_NTASKS=7 does not divide over 5 nodes, so it is not clear what 4 nodes should "
      "have: say it on srun's command line", 5, 1, "SLURM_NTASKS=7"},
+    {"a.out", " | a.out | 2x3 2,1 block", 2, 0, "SLURM_NTASKS=3 SLURM_TASKS_PER_NODE=2,1"},
+    {"a.out", " | a.out | 2x64 40,24 block on n1,n2 in order", 2, 0,
+     "SLURM_NTASKS=64 SLURM_TASKS_PER_NODE=40,24"},
+    {"a.out", " | a.out | 4x10 1,3,3,3 block on n1,n2,n3,n4 in order", 4, 0,
+     "SLURM_NTASKS=10 SLURM_TASKS_PER_NODE=1,3(x3)"},
+    {"-n 64 a.out", " | a.out | 2x64 32,32 block", 2, 0,
+     "SLURM_NTASKS=64 SLURM_TASKS_PER_NODE=40,24"},
+    /* what another plugin, or a newer srun, knows: srun's own parser says where they end */
+    {"--container-image IMG -N2 a.out", "--container-image IMG | a.out | 2x2 1,1 cyclic on n1,n2", 5, 1,
+     .words = 4},
+    {"--newer -Y 3 --newest=4 5 -n2 -- a.out -x", "--newer -Y 3 --newest=4 5 | a.out -x | 2x2 1,1 cyclic on n1,n2",
+     5, 1, .words = 8},
+    {"--tasks-per-node 2 --cpu_bind none a.out", "--cpu_bind none | a.out | 4x8 2,2,2,2 block", 5, 1},
     /* after a requeue */
     {"a.out", " | a.out | 4x4 1,1,1,1 cyclic", 4, 1, "", 4},
     {"a.out", " | a.out | 4x8 2,2,2,2 block", 4, 1, "SLURM_NTASKS=10", 4, 8},
@@ -301,6 +315,7 @@ static void every_line_is_planned_or_refused_as_the_table_says(void **state)
                                      .spares = rows[i].spares,
                                      .nplaces = rows[i].nplaces,
                                      .world = rows[i].world,
+                                     .words = rows[i].words,
                                      .names = names,
                                      .expand = expand,
                                      .env = env + 1,

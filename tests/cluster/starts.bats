@@ -61,7 +61,7 @@ SH
 
 @test "tasks that take longer than the limit, for an image that is brought: the clock stands" {
     batch image.sh "-N2 --dlrover-launch-timeout=2s" <<'SH'
-srun --job-name=slow5 bash -c 'echo "rank $RANK"'
+srun --container-image IMAGE --job-name=slow5 bash -c 'echo "rank $RANK"'
 echo "srun returned $?"
 SH
     job=$(submit image.sh)

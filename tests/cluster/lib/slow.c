@@ -9,6 +9,15 @@
 
 SPANK_PLUGIN(slow, 1)
 
+static int take_image(int val, const char *optarg, int remote)
+{
+    return 0;
+}
+
+struct spank_option spank_options[] = {
+    {"container-image", "IMAGE", "as pyxis has it", 1, 0, take_image},
+    SPANK_OPTIONS_TABLE_END};
+
 int slurm_spank_user_init(spank_t sp, int ac, char **av)
 {
     char name[64] = "";
