@@ -104,8 +104,10 @@ static int on_signal(zloop_t *loop, zmq_pollitem_t *item, void *arg)
             dlr_agent_suspend(a);
         else if (info.ssi_signo == SIGCONT)
             dlr_agent_suspend_awake(a);
+        else if (info.ssi_code == SI_QUEUE && info.ssi_int == DLR_HOST_END)
+            a->told_to_end = a->stays = true; /* by our supervisor, not by Slurm */
         else
-            a->told_to_end = a->stays = true; /* so Slurm ends a job to requeue it */
+            dlr_agent_grace(a);
     }
     if (a->told_to_end && !dlr_agent_succeed_holds(a))
         dlr_agent_end(a);
@@ -151,6 +153,7 @@ static void init(struct dlr_agent *a)
     a->suspend_timer = a->beat_timer = a->tasks.retry_timer = a->data.timer = -1;
     a->data.fd = a->data.pidfd = -1;
     a->tasks.doomed = -1;
+    a->grace.timer = -1;
     a->peers.timer = a->peers.probe_fd = a->peers.probe_timer = -1;
     a->peers.witness_pidfd = a->keeper.pidfd = a->keeper.timer = -1;
 }
@@ -206,6 +209,7 @@ static void stop(struct dlr_agent *a)
         dlr_agent_lease_stop(a);
         a->ending = a->ending || a->told_to_end;
         dlr_agent_keeper_stop(a);
+        dlr_agent_grace_stop(a);
         dlr_agent_succeed_stop(a);
         dlr_agent_report_stop(a);
         dlr_agent_helpers_stop(a);

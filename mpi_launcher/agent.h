@@ -9,6 +9,7 @@
  *   agent_control.c    the supervisor's messages and ours to it
  *   agent_lease.c      beats out, leases in; what happens when the lease runs out
  *   agent_suspend.c    Slurm suspends the job: the lease is held
+ *   agent_grace.c      Slurm sends SIGTERM: the tasks are left to it
  *   agent_round.c      what a round is: its nodes, ranks, partner
  *   agent_local.c      connections of this node's plugin and workers
  *   agent_tasks.c      the workers as processes: watch, kill, say when they are gone
@@ -175,7 +176,13 @@ struct dlr_agent {
     int signal_fd;
     int dir_fd; /* the memory directory */
     bool told_to_end, ending;
-    bool stays; /* what is in memory, for the requeued job */
+    bool stays;           /* what is in memory, for the requeued job */
+    bool given;           /* the supervisor has the job requeued, all is written */
+    struct {              /* agent_grace.c */
+        int64_t until_ns; /* 0: no SIGTERM yet */
+        int timer;        /* -1: off */
+        bool over;        /* with the supervisor gone: what can be written is */
+    } grace;
 
     struct dlr_client *control;
     struct sockaddr_in control_addr;
@@ -319,6 +326,8 @@ void dlr_agent_lease_take(struct dlr_agent *a, const void *data, size_t size);
 void dlr_agent_lease_beat(struct dlr_agent *a); /* one now, beside those of the timer */
 /* Writes the lease into a worker's page: the timer in the worker follows it. */
 void dlr_agent_lease_show(const struct dlr_agent *a, struct dlr_page *page);
+/* Whatever the supervisor says, not before until_ns. */
+void dlr_agent_lease_extend(struct dlr_agent *a, int64_t until_ns);
 /* A held lease ends, after grace_ms unless the supervisor says otherwise before. */
 void dlr_agent_lease_unhold(struct dlr_agent *a, int64_t grace_ms);
 
@@ -327,6 +336,15 @@ void dlr_agent_lease_unhold(struct dlr_agent *a, int64_t grace_ms);
 void dlr_agent_suspend(struct dlr_agent *a); /* SIGTSTP */
 void dlr_agent_suspend_awake(
     struct dlr_agent *a); /* SIGCONT; without a SIGTSTP nothing */
+
+/* --- agent_grace.c ------------------------------------------------------------------ */
+
+void dlr_agent_grace(struct dlr_agent *a); /* SIGTERM */
+void dlr_agent_grace_retell(struct dlr_agent *a);
+void dlr_agent_grace_over(struct dlr_agent *a); /* nothing more will be written */
+void dlr_agent_grace_stop(struct dlr_agent *a);
+bool dlr_agent_in_grace(const struct dlr_agent *a);
+bool dlr_agent_grace_alone(const struct dlr_agent *a); /* and without a supervisor */
 
 /* --- agent_round.c ------------------------------------------------------------------ */
 
@@ -649,6 +667,8 @@ void dlr_agent_keeper_stop(struct dlr_agent *a);
 /* --- agent_succeed.c ---------------------------------------------------------------- */
 
 void dlr_agent_succeed(struct dlr_agent *a);
+/* Slurm ends the job: the same without a requeue; dlr_agent_grace_over() when it is done. */
+void dlr_agent_succeed_write_only(struct dlr_agent *a);
 /* Starts a child that writes into the journal that the run is over with its supervisor. */
 void dlr_agent_succeed_over(struct dlr_agent *a);
 void dlr_agent_succeed_stop(struct dlr_agent *a);

@@ -122,6 +122,7 @@ static int on_welcome(struct dlr_agent *a, const json_t *msg)
     dlr_agent_tasks_retell(a); /* it may be a supervisor that knows nothing yet */
     dlr_agent_ranks_retell(a);
     dlr_agent_strangers_retell(a);
+    dlr_agent_grace_retell(a);
     return 0;
 }
 
@@ -137,6 +138,7 @@ static int on_round(struct dlr_agent *a, const json_t *msg)
     struct dlr_agent_round round = {0};
     int rc = dlr_agent_round_parse(a, msg, &round);
 
+    a->given = false; /* the requeue was not to be had */
     if (rc == 0)
         dlr_agent_round_enter(a, &round);
     return rc;
@@ -350,6 +352,10 @@ static int on_report(struct dlr_agent *a, const json_t *msg)
 
 static int on_bye(struct dlr_agent *a, const json_t *msg)
 {
+    if (json_is_true(json_object_get(msg, "later"))) {
+        a->given = true; /* with the SIGTERM that is to come */
+        return 0;
+    }
     a->stays = json_is_true(json_object_get(msg, "stays"));
     dlr_agent_end(a);
     return 0;

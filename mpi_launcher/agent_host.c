@@ -84,7 +84,8 @@ static void signal_all(struct host *h, const char *run, int sig)
 {
     for (unsigned i = 0; i < h->n; i++)
         if (!run || dlr_streq(h->children[i].run, run))
-            kill(h->children[i].pid, sig);
+            sigqueue(h->children[i].pid, sig,
+                     (union sigval){.sival_int = run ? DLR_HOST_END : 0});
 }
 
 static void obey(struct host *h, const char *line, size_t size)
@@ -115,7 +116,7 @@ static void take_lines(struct host *h)
     char *begin = h->line, *end;
 
     while ((end = memchr(begin, '\n', h->line + h->used - begin))) {
-        if (!h->skipping && !h->ending)
+        if (!h->skipping)
             obey(h, begin, end - begin);
         h->skipping = false;
         begin = end + 1;

@@ -12,6 +12,7 @@
 
 #define DLR_HOST_LINE (32u << 10) /* bytes of an order, its newline included */
 #define DLR_HOST_WORDS 64         /* words of an agent */
+#define DLR_HOST_END 1 /* the value of a SIGTERM that is our order; Slurm's has none */
 
 /* An order as text with its newline; the caller frees it. NULL: no memory, or too long.
  * words: an agent's arguments, n of them; NULL orders the run's agent to end.

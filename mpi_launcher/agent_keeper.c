@@ -48,8 +48,8 @@ static int look(zloop_t *loop, int timer, void *arg)
     int64_t left_ms = a->dead_ms - (dlr_now_ns() - a->heard_ns) / 1000000;
 
     a->keeper.timer = -1;
-    if (a->suspended || left_ms > 0)
-        dlr_agent_timer(a, &a->keeper.timer, a->suspended ? a->dead_ms : left_ms, look,
+    if (a->suspended || left_ms > 0 || dlr_agent_in_grace(a))
+        dlr_agent_timer(a, &a->keeper.timer, left_ms > 0 ? left_ms : a->dead_ms, look,
                         a);
     else if (!a->ending)
         run_is_over(a);

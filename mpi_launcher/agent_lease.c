@@ -78,6 +78,12 @@ static void set_lease(struct dlr_agent *a, int64_t until_ns)
             dlr_agent_lease_show(a, a->ranks[i]->page);
 }
 
+void dlr_agent_lease_extend(struct dlr_agent *a, int64_t until_ns)
+{
+    if (a->lease_until_ns != HELD && until_ns > a->lease_until_ns)
+        set_lease(a, until_ns);
+}
+
 void dlr_agent_lease_unhold(struct dlr_agent *a, int64_t grace_ms)
 {
     a->awake_ns = dlr_now_ns();
@@ -136,7 +142,8 @@ void dlr_agent_lease_beat(struct dlr_agent *a)
     dlr_client_send(a->control, buf, sizeof(buf));
     dlr_agent_strangers(a);
     dlr_agent_pace_look(a);
-    if (a->answered_ns && (int64_t)b.sent_ns - a->answered_ns > a->dead_ms * MS)
+    if (a->answered_ns && (int64_t)b.sent_ns - a->answered_ns > a->dead_ms * MS &&
+        !dlr_agent_in_grace(a))
         dlr_agent_watchdog_silence(a);
 }
 

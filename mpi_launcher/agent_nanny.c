@@ -34,9 +34,12 @@ static int watch(pid_t child, const sigset_t *set)
     int status = 0;
 
     for (;;) {
-        int sig = sigwaitinfo(set, NULL);
+        siginfo_t info;
+        int sig = sigwaitinfo(set, &info);
 
-        if (sig > 0 && sig != SIGCHLD)
+        if (sig > 0 && sig != SIGCHLD && info.si_code == SI_QUEUE)
+            sigqueue(child, sig, info.si_value);
+        else if (sig > 0 && sig != SIGCHLD)
             kill(child, sig);
         if (waitpid(child, &status, WNOHANG) == child)
             return status;

@@ -62,13 +62,23 @@ static int on_order(struct dlr_agent *a, const struct dlr_agent_peer *peer,
             dlr_election_vote(a->peers.election, peer->node, true, dlr_now_ms());
         return 0;
     }
+    if (dlr_streq(type, "over") && dlr_agent_in_grace(a)) {
+        dlr_agent_grace_over(a);
+        return 0;
+    }
     if (dlr_streq(type, "over") && dlr_streq(peer->node, a->peers.batch)) {
         dlr_agent_end(a);
         return 0;
     }
+    if (dlr_streq(type, "leave") && a->peers.election &&
+        dlr_election_is_silent(a->peers.election)) {
+        a->given = true;
+        return 0;
+    }
     if (dlr_msg_uint(msg, "id", INT64_MAX, &from.id) < 0)
         return -EBADMSG;
-    if (!a->peers.election || !dlr_election_is_silent(a->peers.election)) {
+    if (!dlr_agent_in_grace(a) &&
+        (!a->peers.election || !dlr_election_is_silent(a->peers.election))) {
         dlr_agent_done(a, &from, -EBUSY, "the supervisor answers here");
         return 0;
     }

@@ -36,9 +36,13 @@ static int child_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     s->pidfd = -1;
     if (s->phase == DLR_SUCCEED_REQUEUE) {
         s->phase = DLR_SUCCEED_OVER;
+        if (s->only_write)
+            dlr_agent_grace_over(a);
         dlr_agent_timer_end(a, &s->timer);
         if (status != 0)
-            dlr_error("%s: the job could not be requeued", a->node);
+            dlr_error("%s: %s", a->node,
+                      s->only_write ? "the end is not in the journal"
+                                    : "the job could not be requeued");
         if (s->end_after)
             dlr_agent_end(a);
         return 0;
@@ -113,8 +117,10 @@ static void collect(struct dlr_successor *s)
     for (unsigned i = 0; i < a->peers.n; i++) {
         const char *node = a->peers.all[i].node;
 
-        if (dlr_streq(node, a->node) || dlr_streq(node, a->peers.batch) ||
-            !dlr_election_live(a->peers.election, node, dlr_now_ms()))
+        if (dlr_streq(node, a->node) ||
+            (!s->only_write &&
+             (dlr_streq(node, a->peers.batch) ||
+              !dlr_election_live(a->peers.election, node, dlr_now_ms()))))
             continue;
         s->waiting++;
         dlr_agent_peers_say(a, node,
@@ -122,7 +128,8 @@ static void collect(struct dlr_successor *s)
                                       "report", "gen", (json_int_t)a->run.gen, "id",
                                       1));
     }
-    if (start_child(s, json_pack("{s:s, s:s, s:s, s:s}", "do", "prepare", "dir",
+    if (start_child(s, json_pack("{s:s, s:s, s:s, s:s}", "do",
+                                 s->only_write ? "mkdirs" : "prepare", "dir",
                                  a->conf.run_dir, "node", a->node, "batch",
                                  a->peers.batch)) < 0)
         s->waiting--;
@@ -280,6 +287,17 @@ static json_t *list_files(const struct dlr_successor *s)
     return list;
 }
 
+/* The SIGTERM that follows is the requeue's: there is nothing left to wait for. */
+static void say_leave(struct dlr_agent *a)
+{
+    a->given = true;
+    for (unsigned i = 0; i < a->peers.n; i++)
+        if (!dlr_streq(a->peers.all[i].node, a->node))
+            dlr_agent_peers_say(a, a->peers.all[i].node,
+                                json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t",
+                                          "leave", "gen", (json_int_t)a->run.gen));
+}
+
 static void requeue(struct dlr_successor *s)
 {
     struct dlr_agent *a = s->agent;
@@ -291,6 +309,7 @@ static void requeue(struct dlr_successor *s)
         return;
     list_dead(a, dead, EXCLUDE_MAX);
     dlr_warn("%s: requeueing job %s without %s", a->node, a->run.job, dead);
+    say_leave(a);
     dlr_agent_timer(a, &s->timer, 2 * a->job.requeue_timeout_ms, on_late, s);
     rc = start_child(
         s, json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:o}", "do",
@@ -304,29 +323,65 @@ static void requeue(struct dlr_successor *s)
         dlr_error("%s: the job could not be requeued", a->node);
 }
 
+static void write_end(struct dlr_successor *s)
+{
+    struct dlr_agent *a = s->agent;
+
+    s->phase = DLR_SUCCEED_REQUEUE;
+    if (start_child(s, json_pack("{s:s, s:s, s:I, s:I, s:I, s:o}", "do", "end", "dir",
+                                 a->conf.run_dir, "rounds",
+                                 a->round.known ? (json_int_t)a->round.round + 1 : 0,
+                                 "vround", (json_int_t)s->plan.version.round, "step",
+                                 (json_int_t)s->plan.version.step, "files",
+                                 list_files(s))) < 0)
+        dlr_agent_grace_over(a);
+}
+
 static void next(struct dlr_successor *s)
 {
     dlr_agent_timer_end(s->agent, &s->timer);
     s->waiting = 0;
     if (s->phase == DLR_SUCCEED_COLLECT)
         persist(s);
+    else if (s->phase == DLR_SUCCEED_PERSIST && s->only_write)
+        write_end(s);
     else if (s->phase == DLR_SUCCEED_PERSIST)
         requeue(s);
 }
 
 /* --- begin and end ------------------------------------------------------------------------ */
 
-void dlr_agent_succeed(struct dlr_agent *a)
+static struct dlr_successor *begin(struct dlr_agent *a)
 {
-    struct dlr_successor *s = calloc(1, sizeof(*s));
+    struct dlr_successor *s = a->successor ? NULL : calloc(1, sizeof(*s));
 
-    if (!s || a->successor) {
-        free(s);
-        return;
-    }
+    if (!s)
+        return NULL;
     s->agent = a;
     s->timer = s->pidfd = -1;
-    a->successor = s;
+    return a->successor = s;
+}
+
+void dlr_agent_succeed_write_only(struct dlr_agent *a)
+{
+    const struct dlr_every_conf *every = &a->job.persist_every;
+    struct dlr_successor *s = begin(a);
+
+    if (!s)
+        return;
+    s->only_write = true;
+    if (a->has_committed && (every->steps || every->ms))
+        collect(s);
+    else
+        write_end(s);
+}
+
+void dlr_agent_succeed(struct dlr_agent *a)
+{
+    struct dlr_successor *s = begin(a);
+
+    if (!s)
+        return;
     dlr_warn("%s: elected to go on for the supervisor on %s", a->node, a->peers.batch);
     collect(s);
 }
@@ -349,8 +404,8 @@ void dlr_agent_succeed_over(struct dlr_agent *a)
 
 bool dlr_agent_succeed_holds(struct dlr_agent *a)
 {
-    if (!a->successor || a->successor->phase != DLR_SUCCEED_REQUEUE ||
-        a->successor->pidfd < 0)
+    if (!a->successor || a->successor->only_write ||
+        a->successor->phase != DLR_SUCCEED_REQUEUE || a->successor->pidfd < 0)
         return false;
     a->successor->end_after = true;
     return true;

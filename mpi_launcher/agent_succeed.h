@@ -29,7 +29,8 @@ struct dlr_successor {
     struct dlr_persist_write write;
     bool whole; /* every one of them was written */
     int timer, pidfd;
-    bool end_after; /* we were told to end: first the child */
+    bool end_after;  /* we were told to end: first the child */
+    bool only_write; /* the job is being ended: no requeue, and no journal of one */
 };
 
 /* --- agent_succeed_write.c */

@@ -26,18 +26,24 @@
 #define JOURNAL_MS 5000 /* for its last lines */
 #define WORK_MAX (256u << 20)
 
+static int make_persist_dir(const char *dir, struct dlr_err *err)
+{
+    char path[DLR_OPT_TEXT + 16];
+
+    dlr_format(path, sizeof(path), "%s/persist", dir);
+    return dlr_mkdirs(path, 0700, err);
+}
+
 static int prepare(const json_t *work, const char *dir, struct dlr_journal *journal,
                    struct dlr_err *err)
 {
-    char path[DLR_OPT_TEXT + 16];
     const char *node, *batch;
 
     if (dlr_msg_str(work, "node", &node) < 0 || dlr_msg_str(work, "batch", &batch) < 0)
         return -EBADMSG;
     dlr_journal_note(journal, "takeover", "s:s,s:s,s:s", "node", node, "from", batch,
                      "why", "the batch host is silent");
-    dlr_format(path, sizeof(path), "%s/persist", dir);
-    return dlr_mkdirs(path, 0700, err);
+    return make_persist_dir(dir, err);
 }
 
 static int read_file(const json_t *j, unsigned world, const struct dlr_version *v,
@@ -167,16 +173,28 @@ static bool has_end(const char *path)
 }
 
 /* As srun's death ends a step of a script. How long the run took, only its supervisor knew. */
-static void over(const json_t *work, const char *path, struct dlr_journal *journal)
+static void over(const json_t *work, const char *path, int sig, const char *why,
+                 struct dlr_journal *journal)
 {
     uint64_t rounds = 0;
 
     if (has_end(path))
         return;
     dlr_msg_uint(work, "rounds", INT64_MAX, &rounds);
-    dlr_journal_note(journal, "end", "s:i,s:s,s:n,s:I", "code", 128 + SIGKILL, "why",
-                     "srun was killed, and its supervisor with it", "wall_s", "rounds",
-                     (json_int_t)rounds);
+    dlr_journal_note(journal, "end", "s:i,s:s,s:n,s:I", "code", 128 + sig, "why", why,
+                     "wall_s", "rounds", (json_int_t)rounds);
+}
+
+/* Slurm ends the job, and its supervisor is gone. */
+static int end(const json_t *work, const char *path, const char *dir,
+               struct dlr_journal *journal, struct dlr_err *err)
+{
+    int rc = 0;
+
+    if (json_array_size(json_object_get(work, "files")) > 0)
+        rc = save(work, dir, journal, err);
+    over(work, path, SIGTERM, "ended by signal 15 (Terminated)", journal);
+    return rc;
 }
 
 static int work_on(const json_t *work, struct dlr_err *err)
@@ -195,7 +213,12 @@ static int work_on(const json_t *work, struct dlr_err *err)
         dlr_warn("%s", err->text); /* the job matters more than its record */
     rc = 0;
     if (dlr_streq(what, "over"))
-        over(work, path, journal);
+        over(work, path, SIGKILL, "srun was killed, and its supervisor with it",
+             journal);
+    else if (dlr_streq(what, "end"))
+        rc = end(work, path, dir, journal, err);
+    else if (dlr_streq(what, "mkdirs"))
+        rc = make_persist_dir(dir, err);
     else
         rc = dlr_streq(what, "requeue") ? requeue(work, dir, journal, err)
                                         : prepare(work, dir, journal, err);

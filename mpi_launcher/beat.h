@@ -42,4 +42,9 @@ int dlr_beat_unpack(const void *buf, size_t size, struct dlr_beat *ret_beat);
 /* True when the bytes claim to be a beat (their first four are its magic); JSON never does. */
 bool dlr_beat_is(const void *buf, size_t size);
 
+/* SIGTERM came to an agent: for so long its tasks need no lease, and the supervisor calls nobody dead for
+ * silence. More than any KillWait in use.
+ */
+#define DLR_TERM_HOLD_MS 120000
+
 #endif

@@ -26,6 +26,7 @@ static const struct {
     {"node_dead", "{node} is dead: {why}[ for {silent_ms:ms}]"},
     {"lapsed", "{node} did not hear the supervisor[ for {silent_ms:ms}]"
                "[ and killed {killed#task}]"},
+    {"term", "SIGTERM came to the steps[, says {node}]: the tasks have their time"},
     {"unprotected", "with {node} gone, part of {version:version} is not where it should"
                     " be: another loss may cost it"},
     {"protected", "{version:version} is protected again[ after {took_ms:ms}]"},

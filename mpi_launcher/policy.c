@@ -65,6 +65,8 @@ void dlr_policy_meet(struct dlr_policy *p, int64_t now_ms)
     }
     dlr_policy_enter(p, DLR_PHASE_RENDEZVOUS, now_ms, p->conf.rendezvous_timeout_ms);
     p->ops.rendezvous(p->arg, p->failed_rendezvous < p->conf.rendezvous_tries);
+    if (dlr_policy_heeds(p, now_ms))
+        p->ops.ask_fate(p->arg); /* a job that ends starts nothing */
 }
 
 void dlr_policy_call_agents(struct dlr_policy *p, int64_t now_ms)
@@ -157,6 +159,8 @@ static bool give_up(struct dlr_policy *p, int64_t now_ms)
 static void after_end(struct dlr_policy *p, int64_t now_ms)
 {
     p->failed_rendezvous = 0;
+    if (dlr_policy_told_after_end(p, now_ms))
+        return;
     if (p->cause == DLR_CAUSE_PROGRAM && dlr_policy_ended_well(p) && p->started) {
         dlr_policy_finish(p, 0, NULL); /* the word of its tasks was late */
         return;
@@ -314,7 +318,7 @@ void dlr_policy_prepared(struct dlr_policy *p, int rc, const char *why, int64_t 
     }
     p->ended = p->suspect = p->started = p->stepped = p->killed = false;
     p->launch_ms = now_ms;
-    p->exit_code = 0;
+    p->exit_code = p->told.code = 0;
     dlr_policy_enter(p, DLR_PHASE_RUN, now_ms, -1);
     p->ops.launch(p->arg, p->round);
 }
@@ -344,10 +348,15 @@ void dlr_policy_worker_exit(struct dlr_policy *p, uint32_t round, int rank,
                  WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
     else
         snprintf(why, sizeof(why), "rank %d exited with code %d", rank, code);
+    if (p->phase == DLR_PHASE_RUN && dlr_policy_told_exit(p, code, now_ms)) {
+        snprintf(p->told.why, sizeof(p->told.why), "%s", why);
+        return;
+    }
     p->exit_code = code;
     p->killed = code == 128 + SIGKILL || code == 128 + SIGTERM;
     if (p->phase == DLR_PHASE_RUN)
-        dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, why, now_ms);
+        dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, p->told.code ? p->told.why : why,
+                             now_ms);
     else /* it ended before the one that was told first */
         snprintf(p->why, sizeof(p->why), "%s", why);
 }
@@ -436,7 +445,8 @@ void dlr_policy_tick(struct dlr_policy *p, int64_t now_ms)
         dlr_policy_prepared(p, -ETIMEDOUT, "copies took too long", now_ms);
         break;
     case DLR_PHASE_RUN:
-        dlr_policy_unexplained(p, now_ms);
+        if (!dlr_policy_told_late(p, now_ms))
+            dlr_policy_unexplained(p, now_ms);
         break;
     case DLR_PHASE_END:
         end_late(p, now_ms);

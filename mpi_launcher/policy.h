@@ -32,6 +32,13 @@ enum dlr_cause { /* of the end of a round */
                  DLR_CAUSE_CONTROL, /* supervisor or agents were lost: nobody watched; costs none */
 };
 
+/* What becomes of the job, as slurmctld has it. */
+enum dlr_fate {
+    DLR_FATE_RUNS,
+    DLR_FATE_PREEMPTED, /* it runs, in the grace of its preemption */
+    DLR_FATE_ENDS,      /* Slurm ends it, or takes it back */
+};
+
 struct dlr_policy_conf {
     unsigned nnodes;       /* of the allocation, numbered from 0 */
     unsigned nplaces;      /* nodes that a round has */
@@ -63,6 +70,7 @@ struct dlr_policy_ops {
     void (*late)(void *arg, unsigned n); /* so many nodes are late and waited for */
     void (*finish)(void *arg, int code, const char *why); /* why NULL: it just ended */
     void (*wait_controller)(void *arg, const char *why);  /* begins */
+    void (*ask_fate)(void *arg); /* dlr_policy_fate() is the answer, RUNS without one */
 };
 
 struct dlr_policy;
@@ -157,6 +165,14 @@ void dlr_policy_launch_late(struct dlr_policy *p, uint32_t round, const char *wh
 void dlr_policy_clean(struct dlr_policy *p, unsigned node, uint32_t round,
                       int64_t now_ms);
 void dlr_policy_signal(struct dlr_policy *p, int sig, int64_t now_ms);
+/* SIGTERM has come to the tasks; wanted: to us, who have passed it on, and they have limit_ms. They
+ * are left alone; when they have ended the run has, too, or goes back into the queue when the job
+ * was preempted. Nothing is charged and nothing is tried again.
+ */
+void dlr_policy_told(struct dlr_policy *p, bool wanted, int64_t limit_ms,
+                     int64_t now_ms);
+void dlr_policy_fate(struct dlr_policy *p, enum dlr_fate fate, int64_t now_ms);
+bool dlr_policy_is_told(const struct dlr_policy *p); /* the run ends for it, or has */
 void dlr_policy_persisted(struct dlr_policy *p, int64_t now_ms);
 /* Another run of the job has it requeued: this one ends its round, persists and is ready to be
  * taken back, too. dlr_policy_stay(): it was not requeued after all.

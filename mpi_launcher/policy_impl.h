@@ -54,6 +54,16 @@ struct dlr_policy {
     bool begun;                   /* a plan was made since */
     bool awaits;                  /* its time for all to come is over */
     struct dlr_budget steps_lost; /* rounds that ended because a slurmstepd died */
+
+    struct {              /* policy_term.c: SIGTERM */
+        bool wanted;      /* came to us */
+        int64_t until_ms; /* the tasks end for it until then; 0: none came */
+        int code;         /* of the first task that did not end with 0 */
+        char why[128];
+        bool settling, over; /* the step has ended: what for is asked, is known */
+        bool back;           /* the job goes back into the queue, by us */
+        bool taken;          /* or is ended by Slurm */
+    } told;
 };
 
 /* How many nodes are in that state. */
@@ -89,5 +99,14 @@ void dlr_policy_unexplained(struct dlr_policy *p, int64_t now_ms);
  */
 bool dlr_policy_ended_well(const struct dlr_policy *p);
 void dlr_policy_wait(struct dlr_policy *p, const char *why, int64_t now_ms);
+
+/* policy_term.c. Each of the first four is true when SIGTERM explains it and it is dealt with. */
+bool dlr_policy_told_step_ended(struct dlr_policy *p, int64_t now_ms);
+bool dlr_policy_told_exit(struct dlr_policy *p, int code, int64_t now_ms);
+bool dlr_policy_told_late(struct dlr_policy *p, int64_t now_ms);
+bool dlr_policy_told_after_end(struct dlr_policy *p, int64_t now_ms);
+bool dlr_policy_told_persisted(struct dlr_policy *p);
+void dlr_policy_told_over(struct dlr_policy *p, int64_t now_ms); /* no round runs */
+bool dlr_policy_heeds(const struct dlr_policy *p, int64_t now_ms);
 
 #endif

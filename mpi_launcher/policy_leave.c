@@ -13,7 +13,7 @@ void dlr_policy_give_back(struct dlr_policy *p, const char *why, int64_t now_ms)
 
 void dlr_policy_persisted(struct dlr_policy *p, int64_t now_ms)
 {
-    if (p->phase != DLR_PHASE_PERSIST)
+    if (p->phase != DLR_PHASE_PERSIST || dlr_policy_told_persisted(p))
         return;
     dlr_policy_enter(p, DLR_PHASE_REQUEUE, now_ms, p->conf.requeue_timeout_ms);
     p->ops.requeue(p->arg, p->why);

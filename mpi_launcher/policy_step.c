@@ -31,6 +31,8 @@ void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code,
         return;
     p->ended = true;
     p->exit_code = code;
+    if (dlr_policy_told_step_ended(p, now_ms))
+        return;
     if (code == 0 && p->started) {
         dlr_policy_finish(p, 0, NULL);
         return;

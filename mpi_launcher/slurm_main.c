@@ -21,11 +21,12 @@ static void usage(FILE *out)
     fputs("usage: dlrover-slurm requeue JOB EXCLUDE MIN-NODES MAX-NODES TIMEOUT "
           "[INCARNATION]\n"
           "       dlrover-slurm ping\n"
+          "       dlrover-slurm fate JOB\n"
           "       dlrover-slurm cancel-steps JOB SRUN-PID\n"
           "       dlrover-slurm show SPARES STATE-DIR\n"
           "Requeues a job without some nodes ('-': none), asks whether slurmctld "
-          "answers,\n"
-          "cancels the steps that an srun\n"
+          "answers, prints\n"
+          "whether a job runs, is preempted or ends, cancels the steps that an srun\n"
           "started, or prints what a batch script sees of this job ('': ~/.dlrover). "
           "Called\n"
           "by dlrover-supervisor, dlrover-agent and the plugin.\n",
@@ -64,6 +65,22 @@ static int ping(void)
     struct dlr_err err = {0};
 
     return dlr_slurm_ping(&err) < 0 ? fail(&err) : 0;
+}
+
+static int fate(const char *text)
+{
+    struct dlr_slurm_job job;
+    struct dlr_err err = {0};
+    uint32_t id;
+
+    if (dlr_parse_uint(text, UINT32_MAX, &id) < 0) {
+        usage(stderr);
+        return 2;
+    }
+    if (dlr_slurm_load_job(id, &job, &err) < 0)
+        return fail(&err);
+    puts(dlr_slurm_fate(&job));
+    return 0;
 }
 
 static int cancel_steps(char **argv)
@@ -147,6 +164,8 @@ int main(int argc, char **argv)
         return requeue(argv + 2);
     if (argc == 2 && dlr_streq(argv[1], "ping"))
         return ping();
+    if (argc == 3 && dlr_streq(argv[1], "fate"))
+        return fate(argv[2]);
     if (argc == 4 && dlr_streq(argv[1], "cancel-steps"))
         return cancel_steps(argv + 2);
     if (argc == 4 && dlr_streq(argv[1], "show"))

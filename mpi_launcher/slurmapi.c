@@ -111,8 +111,17 @@ int dlr_slurm_load_job(uint32_t job_id, struct dlr_slurm_job *ret, struct dlr_er
         dlr_format(ret->exc_nodes, sizeof(ret->exc_nodes), "%s", job->exc_nodes);
     ret->restarts = job->restart_cnt;
     ret->state = job->job_state & JOB_STATE_BASE;
+    ret->completing = job->job_state & JOB_COMPLETING;
+    ret->preempted = job->preempt_time != 0;
     slurm_free_job_info_msg(msg);
     return 0;
+}
+
+const char *dlr_slurm_fate(const struct dlr_slurm_job *job)
+{
+    if (job->completing || (job->state != JOB_RUNNING && job->state != JOB_SUSPENDED))
+        return "ends";
+    return job->preempted ? "preempted" : "runs";
 }
 
 int dlr_slurm_requeue(uint32_t job_id, struct dlr_err *err)

@@ -6,6 +6,7 @@
 #ifndef DLR_MPI_LAUNCHER_SLURMAPI_H
 #define DLR_MPI_LAUNCHER_SLURMAPI_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -27,9 +28,13 @@ struct dlr_slurm_job {
     char batch_host[256];
     char exc_nodes[4096];
     unsigned restarts;
-    uint32_t state; /* Slurm's base state */
+    uint32_t state;             /* Slurm's base state */
+    bool completing, preempted; /* being ended; in the grace of a preemption */
 };
 int dlr_slurm_load_job(uint32_t job_id, struct dlr_slurm_job *ret, struct dlr_err *err);
+
+/* "runs", "preempted" (it still runs) or "ends": whom a SIGTERM came from. */
+const char *dlr_slurm_fate(const struct dlr_slurm_job *job);
 
 /* Puts a batch job back into the queue. -EPERM, -ENOTSUP (not a batch job, requeue disabled). */
 int dlr_slurm_requeue(uint32_t job_id, struct dlr_err *err);

@@ -15,6 +15,9 @@
 
 #define PASS_FD 3
 
+/* What is sent to all of a job's processes is not for these: whoever has started one ends it. */
+static const int others[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM};
+
 /* Between fork and exec in a process with threads: async-signal-safe calls only. */
 static void child(const struct dlr_spawn *spawn, int null_fd, int report_fd,
                   pid_t parent)
@@ -24,6 +27,8 @@ static void child(const struct dlr_spawn *spawn, int null_fd, int report_fd,
 
     for (int sig = 1; sig < NSIG; sig++)
         signal(sig, SIG_DFL);
+    for (unsigned i = 0; i < sizeof(others) / sizeof(*others); i++)
+        signal(others[i], SIG_IGN);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -265,6 +265,12 @@ struct dlr_sup {
     char **tails; /* [ntails], the round's world: last lines of stderr, NULL none yet */
     unsigned ntails;
     int wanted_signal;
+    struct { /* sup_term.c */
+        struct dlr_proc ask;
+        int out;         /* read end of its stdout */
+        bool orphan;     /* the keeper is gone: its answer says what for */
+        int64_t last_ms; /* SIGTERM came to a step; 0: never */
+    } term;
 
     /* progress */
     int64_t progress_ms; /* last line */
@@ -326,6 +332,16 @@ int dlr_sup_shape_env(const struct dlr_sup *s, struct dlr_env *env);
 int dlr_sup_on_message(struct dlr_sup *s);
 void dlr_sup_send(struct dlr_sup *s, unsigned node, json_t *msg); /* takes msg over */
 void dlr_sup_send_all(struct dlr_sup *s, json_t *msg); /* to all that are alive */
+
+/* sup_term.c: SIGTERM. pass_term: to us; false: no tasks of ours can get it. holds: an agent that got it
+ * lets its tasks go on though it does not hear us, so nobody is dead for that.
+ */
+void dlr_sup_ask_fate(void *arg);
+void dlr_sup_on_term(struct dlr_sup *s, unsigned node, const json_t *msg);
+bool dlr_sup_pass_term(struct dlr_sup *s);
+void dlr_sup_keeper_gone(struct dlr_sup *s);
+bool dlr_sup_term_holds(const struct dlr_sup *s, int64_t now_ms);
+enum dlr_fate dlr_fate_read(const char *text); /* what dlrover-slurm fate prints */
 
 /* sup_silence.c: looks every DLR_SUP_TICK_MS who is silent for too long */
 #define DLR_SUP_TICK_MS 50

@@ -371,6 +371,7 @@ static const struct {
     {"uses", dlr_sup_cadence_uses},
     {"unreached", dlr_sup_on_unreached},
     {"left", dlr_sup_on_left},
+    {"term", dlr_sup_on_term},
 };
 
 static void take_json(struct dlr_sup *s, const struct dlr_packet *packet)

@@ -127,9 +127,12 @@ static char *useless_nodes(struct dlr_sup *s, json_t *names)
 
 void dlr_sup_requeue(void *arg, const char *why)
 {
+    json_t *msg = dlr_msg_new("bye");
     struct dlr_sup *s = arg;
 
     s->requeue_asked = true;
+    json_object_set_new(msg, "later", json_true());
+    dlr_sup_send_all(s, msg); /* Slurm's SIGTERM ends them */
     dlr_sup_save_state(s);
     if (dlr_sup_leave_ready(s, why))
         dlr_sup_requeue_now(s, why);
@@ -220,7 +223,7 @@ void dlr_sup_finish(void *arg, int code, const char *why)
         dlr_sup_leave_cancel(s);
     s->finished = true;
     s->exit_code = code;
-    if (!s->wanted_signal) /* else it did not end by itself */
+    if (!s->wanted_signal && !dlr_policy_is_told(s->policy)) /* else not by itself */
         dlr_sup_save_state(s);
     s->bye_deadline_ms = now + s->conf.end_timeout_ms + BYE_EXTRA_MS;
     dlr_sup_let_go(s,

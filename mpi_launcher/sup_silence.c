@@ -117,7 +117,7 @@ void dlr_sup_judge(struct dlr_sup *s, int64_t now_ms)
     for (unsigned i = 0; i < s->members.n && !s->finished; i++) {
         struct dlr_member *m = &s->members.list[i];
 
-        if (m->here && now_ms - m->heard_ms > limit)
+        if (m->here && now_ms - m->heard_ms > limit && !dlr_sup_term_holds(s, now_ms))
             dlr_sup_lose(s, i, now_ms - m->heard_ms, now_ms);
     }
 }

@@ -128,6 +128,22 @@ int dlr_sup_written(struct dlr_sup *s, struct dlr_transfer *t, int rc, const cha
     return -EINPROGRESS;
 }
 
+/* For a requeue always: nothing else is left of the run then. At its end only what is newer than the
+ * disk's, where the disk may be written.
+ */
+static bool is_wanted(const struct dlr_sup *s)
+{
+    struct dlr_version newest, disk;
+
+    if (!dlr_policy_is_told(s->policy))
+        return true;
+    if (!dlr_commit_newest(s->commit, &newest) ||
+        (!s->conf.persist_every.steps && !s->conf.persist_every.ms))
+        return false;
+    disk = s->nfiles ? s->files[0].copy.version : (struct dlr_version){0};
+    return !s->nfiles || dlr_version_cmp(newest, disk) > 0;
+}
+
 void dlr_sup_persist(void *arg)
 {
     struct dlr_sup *s = arg;
@@ -139,7 +155,7 @@ void dlr_sup_persist(void *arg)
     s->phase_ms = dlr_sup_now();
     s->ntransfers = s->moved = 0;
     s->transfer_rc = 0;
-    if (s->conf.checkpoint && dlr_policy_alive(s->policy))
+    if (s->conf.checkpoint && dlr_policy_alive(s->policy) && is_wanted(s))
         dlr_sup_gather(s, true);
     else
         s->persist_done = true;

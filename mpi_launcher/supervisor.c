@@ -63,6 +63,7 @@ static const struct dlr_policy_ops policy_ops = {
     .requeue = dlr_sup_requeue,
     .finish = dlr_sup_finish,
     .wait_controller = dlr_sup_wait_controller,
+    .ask_fate = dlr_sup_ask_fate,
 };
 
 /* --- the reactor --------------------------------------------------------------------------- */
@@ -95,7 +96,10 @@ static void take_signals(struct dlr_sup *s)
         if (info.ssi_signo == SIGPIPE)
             continue;
         s->wanted_signal = meant(s, info.ssi_signo);
-        dlr_policy_signal(s->policy, s->wanted_signal, dlr_sup_now());
+        if (s->wanted_signal == SIGKILL)
+            dlr_sup_keeper_gone(s);
+        else if (s->wanted_signal != SIGTERM || !dlr_sup_pass_term(s))
+            dlr_policy_signal(s->policy, s->wanted_signal, dlr_sup_now());
     }
 }
 

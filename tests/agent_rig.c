@@ -26,6 +26,7 @@
 #include "common/msg.h"
 #include "common/self.h"
 #include "common/str.h"
+#include "mpi_launcher/agent_host.h"
 #include "mpi_launcher/identity.h"
 #include "tests/private_munged.h"
 
@@ -126,7 +127,7 @@ void dlr_rig_replace(struct rig *r)
     struct rig old = *r;
 
     spawn_agent(r, NULL);
-    kill(old.pid, SIGTERM);
+    sigqueue(old.pid, SIGTERM, (union sigval){.sival_int = DLR_HOST_END});
     assert_int_equal(dlr_rig_wait_end(&old), 0);
     welcome(r);
 }
@@ -187,7 +188,7 @@ void dlr_rig_stop(struct rig *r)
     char cmd[128], job[128];
 
     if (r->pidfd >= 0) {
-        kill(r->pid, SIGTERM);
+        sigqueue(r->pid, SIGTERM, (union sigval){.sival_int = DLR_HOST_END});
         assert_int_equal(dlr_rig_wait_end(r), 0);
     }
     dlr_format(job, sizeof(job), "%s/dlrover-0-17", r->dir);

@@ -79,10 +79,15 @@ static void wait_controller(void *arg, const char *why)
     add(arg, "wait", -1);
 }
 
+static void ask_fate(void *arg)
+{
+    add(arg, "fate", -1);
+}
+
 const struct dlr_policy_ops policy_ops = {
-    start_agents, resize, rendezvous, stop_rendezvous,
-    prepare,      launch, end_round,  persist,
-    requeue,      late,   finish,     wait_controller};
+    start_agents, resize,          rendezvous, stop_rendezvous, prepare,
+    launch,       end_round,       persist,    requeue,         late,
+    finish,       wait_controller, ask_fate};
 
 /* 5 nodes of which 4 train: members 0..3 unless told otherwise. */
 const struct dlr_policy_conf policy_conf = {.nnodes = 5,

@@ -337,6 +337,44 @@ static void a_suspension_told_to_the_parent_reaches_the_agent(void **state)
     dlr_rig_stop(&rig);
 }
 
+/* Slurm's, to all steps of the job: the task has it, too. The supervisor goes with the script, and the
+ * agent kills nothing, asks nobody and ends after its task.
+ */
+static void sigterm_leaves_the_tasks_to_slurm(void **state)
+{
+    struct step t;
+
+    dlr_rig_start_leased(&rig);
+    one_task(&t);
+    kill(rig.pid, SIGTERM);
+    json_decref(dlr_rig_expect(&rig, "term"));
+    rig.leasing = false;
+    assert_true(dlr_rig_silent(&rig, "lapsed", RIG_DEAD_MS * 5 / 4));
+    assert_int_equal(kill(t.pid, 0), 0);
+    end_task(t.pid, t.alive);
+    close(t.stepd);
+    assert_int_equal(dlr_rig_wait_end(&rig), 0);
+    rig.leasing = true;
+    dlr_rig_stop(&rig);
+}
+
+/* The same, and the supervisor lives: it goes on as before. */
+static void sigterm_alone_ends_no_agent(void **state)
+{
+    struct step t;
+
+    dlr_rig_start_kept(&rig);
+    one_task(&t);
+    kill(rig.pid, SIGTERM);
+    json_decref(dlr_rig_expect(&rig, "term"));
+    dlr_rig_sync(&rig);
+    assert_int_equal(kill(t.pid, 0), 0);
+    dlr_rig_say(&rig, "kill", "s:i", "round", 0);
+    expect_clean(0, 1);
+    gone_with_its_step(&t);
+    dlr_rig_stop(&rig);
+}
+
 static void a_step_that_leaves_its_tasks_behind_is_finished_off(void **state)
 {
     struct step t;
@@ -407,6 +445,8 @@ int main(int argc, char **argv)
         TEST(a_suspended_job_keeps_its_workers),
         TEST(a_node_stopped_without_a_hold_is_a_frozen_one),
         TEST(a_suspension_told_to_the_parent_reaches_the_agent),
+        TEST(sigterm_leaves_the_tasks_to_slurm),
+        TEST(sigterm_alone_ends_no_agent),
         TEST(a_step_that_leaves_its_tasks_behind_is_finished_off),
         TEST(pids_of_others_are_refused),
         TEST(what_happened_is_told_again_to_a_new_supervisor),

@@ -21,6 +21,8 @@
 #define SHOW_ALL 0x0001
 #define SHOW_DETAIL 0x0002
 #define JOB_STATE_BASE 0x000000ff
+#define JOB_COMPLETING 0x00008000
+enum { JOB_PENDING, JOB_RUNNING, JOB_SUSPENDED };
 
 typedef struct {
     uint32_t job_id, step_het_comp, step_id;
@@ -44,6 +46,7 @@ void slurm_hostlist_destroy(HOSTLIST hl);
 typedef struct {
     char *batch_host, *exc_nodes;
     uint32_t job_id, job_state, restart_cnt;
+    time_t preempt_time;
 } slurm_job_info_t;
 typedef struct {
     uint32_t record_count;

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SIGTERM from Slurm: the tasks of this node have it, too, and what Slurm leaves them until SIGKILL.
+ * Nothing is killed here meanwhile and no memory is removed. The supervisor decides what comes of it
+ * where it lives. Where it went with the script, nobody is elected to bring the job back: the
+ * lowest-named agent has the newest version written, and each agent ends after its tasks.
+ */
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/msg.h"
+#include "common/str.h"
+#include "mpi_launcher/agent.h"
+#include "mpi_launcher/beat.h"
+
+#define MS 1000000ll
+
+bool dlr_agent_in_grace(const struct dlr_agent *a)
+{
+    return a->grace.until_ns > dlr_now_ns();
+}
+
+bool dlr_agent_grace_alone(const struct dlr_agent *a)
+{
+    return dlr_agent_in_grace(a) && (dlr_now_ns() - a->heard_ns) / MS > a->dead_ms;
+}
+
+void dlr_agent_grace_retell(struct dlr_agent *a)
+{
+    if (dlr_agent_in_grace(a))
+        dlr_agent_say(a, json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t", "term",
+                                   "round",
+                                   a->round.known ? (json_int_t)a->round.round : -1));
+}
+
+static bool is_lowest(const struct dlr_agent *a)
+{
+    for (unsigned i = 0; i < a->peers.n; i++)
+        if (strcmp(a->peers.all[i].node, a->node) < 0) /* order of names */
+            return false;
+    return true;
+}
+
+static int look(zloop_t *loop, int timer, void *arg)
+{
+    struct dlr_agent *a = arg;
+
+    a->grace.timer = -1;
+    if (!dlr_agent_in_grace(a) || a->ending)
+        return 0;
+    dlr_agent_timer(a, &a->grace.timer, a->dead_ms / 4, look, a);
+    if (!dlr_agent_grace_alone(a))
+        return 0;
+    if (!a->grace.over && !a->successor && is_lowest(a)) {
+        dlr_warn("%s: the job is being ended: writing what is in memory", a->node);
+        dlr_agent_succeed_write_only(a);
+    }
+    if (a->grace.over && dlr_agent_tasks_left(a) == 0)
+        dlr_agent_end(a);
+    return 0;
+}
+
+void dlr_agent_grace(struct dlr_agent *a)
+{
+    if (a->given) { /* what is to be kept is written, the round is gone */
+        a->told_to_end = a->stays = true;
+        return;
+    }
+    a->stays = true;
+    a->grace.until_ns = dlr_now_ns() + DLR_TERM_HOLD_MS * MS;
+    dlr_agent_lease_extend(a, a->grace.until_ns);
+    dlr_agent_grace_retell(a);
+    if (a->grace.timer < 0)
+        dlr_agent_timer(a, &a->grace.timer, a->dead_ms / 4, look, a);
+}
+
+void dlr_agent_grace_over(struct dlr_agent *a)
+{
+    if (a->grace.over)
+        return;
+    a->grace.over = true;
+    for (unsigned i = 0; a->successor && i < a->peers.n; i++)
+        if (!dlr_streq(a->peers.all[i].node, a->node))
+            dlr_agent_peers_say(a, a->peers.all[i].node,
+                                json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t",
+                                          "over", "gen", (json_int_t)a->run.gen));
+}
+
+void dlr_agent_grace_stop(struct dlr_agent *a)
+{
+    dlr_agent_timer_end(a, &a->grace.timer);
+}

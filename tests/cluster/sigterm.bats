@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+# SIGTERM comes to the steps: from scancel, a requeue, the time limit, a preemption, or a user. As without
+# us, each task gets it and has until SIGKILL; what was saved is on the disk before the job is gone.
+load lib/suite
+
+setup_file() {
+    cluster_up 5 2
+    ctl sh -c 'printf "%s\n" PreemptType=preempt/partition_prio PreemptMode=REQUEUE \
+        "PartitionName=low Nodes=ALL PriorityTier=1 PreemptMode=REQUEUE GraceTime=60" \
+        "PartitionName=high Nodes=ALL PriorityTier=9 PreemptMode=OFF" >>/etc/slurm/slurm.conf'
+    ctl pkill -TERM -x slurmctld
+    wait_until '! ctl pgrep -x slurmctld >/dev/null'
+    ctl sh -c 'setsid slurmctld >/dev/null 2>&1'
+    wait_until 'ctl sinfo -h -p low -t idle -o %D | grep -qx 5'
+    job_file heed.py <"$BATS_TEST_DIRNAME/lib/heed.py"
+    job_file heed.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j
+#SBATCH --dlrover=on
+srun python3 heed.py "$@"
+code=$?
+echo "srun returned $code"
+exit $code
+SH
+    job_file plain.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j
+#SBATCH --dlrover=off
+srun bash -c 'trap "sleep 2; echo done >>heed.$SLURM_JOB_ID; exit $1" TERM; echo begin >>heed.$SLURM_JOB_ID
+    for ((;;)); do sleep 0.05; done' plain "$@"
+SH
+}
+teardown_file() { cluster_down; }
+teardown() { heal_cluster; }
+
+output() { cat "$(alice_home)/out.$1"; }
+said() { grep -c "^$2" "$(alice_home)/heed.$1" 2>/dev/null || :; }
+saving() { await "$1" "e['event']=='progress' and e['commits']>=2" >/dev/null; }
+
+# written JOB: the step of the newest version that is on the disk
+written() {
+    find "$(alice_home)/.dlrover/job-$1" -name 'manifest-*' -printf '%f\n' | sed -n 's/^manifest-[0-9]*-\([0-9]*\).json/\1/p' |
+        sort -n | tail -n 1
+}
+# told JOB: the step at which its first task was told
+told() { awk '$1 == "term" {print $3; exit}' "$(alice_home)/heed.$1"; }
+
+# its_time JOB TASKS: each task was told once, in one round, and came to the end of its handler
+its_time() {
+    wait_until "[ \"\$(said $1 done)\" -eq $2 ]"
+    [ "$(said "$1" begin)" -eq "$2" ]
+}
+
+# bats test_tags=production
+@test "scancel and the time limit: each task has its time, what was saved is on the disk" {
+    plain=$(submit -N1 plain.sh 0)
+    cancel=$(submit -N2 heed.sh 0)
+    limit=$(submit -N2 heed.sh 3)
+    saving "$cancel"
+    saving "$limit"
+    ctl scontrol update "jobid=$limit" "EndTime=$(date -d '+1 second' +%FT%T)"
+    ctl scancel "$plain" "$cancel"
+    its_time "$plain" 1
+    [ "$(await_job "$plain")" = "CANCELLED 0:15" ]
+    its_time "$cancel" 2
+    [ "$(await_job "$cancel")" = "CANCELLED 0:15" ]
+    its_time "$limit" 2
+    [ "$(await_job "$limit" | cut -d' ' -f1)" = TIMEOUT ]
+    for job in "$cancel" "$limit"; do
+        [ "$(written "$job")" -ge $(($(told "$job") - 60)) ]
+        [ "$(events "$job" 'select(.event=="end").why' | tail -n 1)" = '"ended by signal 15 (Terminated)"' ]
+        [ -z "$(events "$job" 'select(.why=="the data process died")')" ]
+        [ -z "$(events "$job" 'select(.event=="requeue" or .event=="takeover")')" ]
+    done
+    nothing_left n1 n2 n3 n4 n5
+}
+
+@test "scontrol requeue: it goes on from what was saved" {
+    job=$(submit -N2 heed.sh 0)
+    saving "$job"
+    alice scontrol requeue "$job"
+    its_time "$job" 2
+    await "$job" "e['event']=='restored' and e['version'][1]>0" >/dev/null
+    [ "$(events "$job" 'select(.event=="restored").version[1]' | tail -n 1)" -ge $(($(told "$job") - 60)) ]
+    alice scancel "$job"
+    [ "$(await_job "$job" | cut -d' ' -f1)" = CANCELLED ]
+}
+
+@test "scancel -s TERM: the program decides; what it ends with is the run's, and nothing begins anew" {
+    plain=$(submit -N1 plain.sh 3)
+    job=$(submit -N2 heed.sh 3)
+    on=$(submit -N2 heed.sh no)
+    saving "$job"
+    saving "$on"
+    alice scancel -s TERM "$plain" "$job" "$on"
+    [ "$(await_job "$plain")" = "FAILED 3:0" ]
+    [ "$(await_job "$job")" = "FAILED 3:0" ]
+    its_time "$job" 2
+    output "$job" | grep -x "srun returned 3"
+    output "$job" | grep -x "dlrover: the program has ended after SIGTERM"
+    [ "$(written "$job")" -ge $(($(told "$job") - 60)) ]
+    await "$on" term >/dev/null
+    n=$(events "$on" 'select(.event=="progress").commits' | tail -n 1)
+    await "$on" "e['event']=='progress' and e['commits']>$n+5" >/dev/null
+    alice scancel "$on"
+    [ "$(await_job "$on" | cut -d' ' -f1)" = CANCELLED ]
+}
+
+# The grace is a minute: who is told to end need not sit it out.
+@test "preemption: the tasks end in their grace, the job is requeued and goes on" {
+    job=$(submit -p low -N4 heed.sh 0)
+    saving "$job"
+    first=$(submit -p high -N4 --dlrover=off --exclusive --wrap 'sleep 1')
+    its_time "$job" 4
+    await "$job" requeue >/dev/null
+    [ "$(await_job "$first")" = "COMPLETED 0:0" ]
+    await "$job" "e['event']=='restored' and e['version'][1]>0" >/dev/null
+    [ "$(events "$job" 'select(.event=="requeue")|[.why,(.exclude|length)]')" = '["preempted",0]' ]
+    [ "$(events "$job" 'select(.event=="restored").version[1]' | tail -n 1)" -ge $(($(told "$job") - 60)) ]
+    alice scancel "$job"
+    [ "$(await_job "$job" | cut -d' ' -f1)" = CANCELLED ]
+}

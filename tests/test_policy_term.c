@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SIGTERM to the steps: the tasks are left to it, and what slurmctld says of the job decides. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <signal.h>
+#include <string.h>
+
+#include "tests/policy_rig.h"
+
+#define LIMIT_MS 5000
+
+static void the_step_ends_and_slurmctld_decides(void **state)
+{
+    static const struct {
+        const char *what;
+        bool wanted;
+        int code;
+        enum dlr_fate fate;
+        const char *log, *why;
+    } rows[] = {
+        {"scancel -s TERM, --signal=TERM@: it obeys", false, 0, DLR_FATE_RUNS,
+         "finish0 ", ""},
+        {"the same, without a handler", false, 143, DLR_FATE_RUNS, "finish143 ",
+         "the program has ended after SIGTERM"},
+        {"the same, its handler's code", false, 3, DLR_FATE_RUNS, "finish3 ",
+         "the program has ended after SIGTERM"},
+        {"preemption: well", false, 0, DLR_FATE_PREEMPTED, "requeue ", "preempted"},
+        {"preemption: killed", false, 143, DLR_FATE_PREEMPTED, "requeue ", "preempted"},
+        {"time limit, scancel, scontrol requeue", false, 143, DLR_FATE_ENDS,
+         "finish143 ", "ended by signal 15 (Terminated)"},
+        {"the same, to us, too", true, 143, DLR_FATE_ENDS, "finish143 ",
+         "ended by signal 15 (Terminated)"},
+        {"the same, well", false, 0, DLR_FATE_ENDS, "finish0 ",
+         "ended by signal 15 (Terminated)"},
+        {"kill of the script's srun", true, 143, DLR_FATE_RUNS, "finish143 ",
+         "ended by signal 15 (Terminated)"},
+        {"kill of it, well", true, 0, DLR_FATE_RUNS, "finish0 ", ""},
+    };
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct policy_log l;
+        struct dlr_policy *p = policy_running(&l);
+        char log[128] = "fate end0 signal persist ";
+
+        dlr_policy_started(p, 0);
+        dlr_policy_told(p, rows[i].wanted, LIMIT_MS, 100);
+        if (rows[i].code)
+            dlr_policy_worker_exit(
+                p, 0, 1, 1, rows[i].code == 143 ? SIGTERM : rows[i].code << 8, 200);
+        assert_string_equal(l.text, "");
+        dlr_policy_step_ended(p, 0, rows[i].code, 3000);
+        assert_string_equal(l.text, "fate ");
+        dlr_policy_fate(p, rows[i].fate, 3100);
+        policy_all_clean(p, 0, 3200);
+        dlr_policy_persisted(p, 3300);
+        strcat(log, rows[i].log);
+        if (strcmp(l.text, log) != 0)
+            fail_msg("%s: %s", rows[i].what, l.text);
+        assert_string_equal(l.why, rows[i].why);
+        assert_true(dlr_policy_is_told(p));
+        assert_int_equal(dlr_policy_restarts(p), 0);
+        dlr_policy_free(p);
+    }
+}
+
+static void slurmctld_that_does_not_answer_ends_no_wait(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_started(p, 0);
+    dlr_policy_told(p, false, LIMIT_MS, 100);
+    dlr_policy_step_ended(p, 0, 143, 200);
+    dlr_policy_tick(p, dlr_policy_deadline_ms(p));
+    policy_all_clean(p, 0, 40000);
+    dlr_policy_persisted(p, 41000);
+    assert_string_equal(l.text, "fate end0 signal persist finish143 ");
+    dlr_policy_free(p);
+}
+
+/* The agents are told at the same moment as the tasks, and their word has a way to go. */
+static void word_that_comes_after_the_first_end_counts(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_started(p, 0);
+    dlr_policy_worker_exit(p, 0, 1, 1, SIGTERM, 100);
+    assert_string_equal(l.text, "");
+    dlr_policy_told(p, false, LIMIT_MS, 200);
+    dlr_policy_tick(p, 700);
+    assert_string_equal(l.text, "");
+    dlr_policy_step_ended(p, 0, 143, 3000);
+    assert_string_equal(l.text, "fate ");
+    dlr_policy_free(p);
+
+    p = policy_running(&l);
+    dlr_policy_started(p, 0);
+    dlr_policy_worker_exit(p, 0, 1, 1, 7 << 8, 100);
+    assert_string_equal(l.text, "end0 program ");
+    dlr_policy_told(p, false, LIMIT_MS, 200);
+    policy_all_clean(p, 0, 300);
+    dlr_policy_persisted(p, 400);
+    assert_string_equal(l.text, "end0 program persist finish7 ");
+    dlr_policy_free(p);
+
+    p = policy_running(&l);
+    dlr_policy_started(p, 0);
+    dlr_policy_step_ended(p, 0, 143, 100);
+    dlr_policy_told(p, false, LIMIT_MS, 200);
+    assert_string_equal(l.text, "fate ");
+    dlr_policy_free(p);
+}
+
+static void one_task_that_is_killed_by_sigterm_is_a_failure(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_started(p, 0);
+    dlr_policy_worker_exit(p, 0, 1, 1, SIGTERM, 100);
+    dlr_policy_tick(p, 600);
+    assert_string_equal(l.text, "end0 program ");
+    policy_all_clean(p, 0, 700);
+    assert_string_equal(l.text, "end0 program meet ");
+    assert_int_equal(dlr_policy_restarts(p), 1);
+    dlr_policy_free(p);
+
+    p = policy_running(&l); /* its peers fail for it */
+    dlr_policy_started(p, 0);
+    dlr_policy_worker_exit(p, 0, 1, 1, SIGTERM, 100);
+    dlr_policy_worker_exit(p, 0, 2, 2, 1 << 8, 110);
+    assert_string_equal(l.text, "end0 program ");
+    assert_string_equal(dlr_policy_failure(p),
+                        "rank 1 was killed by signal 15 (Terminated)");
+    dlr_policy_free(p);
+}
+
+static void a_program_that_goes_on_is_as_before_after_ten_minutes(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_started(p, 0);
+    dlr_policy_told(p, false, LIMIT_MS, 100);
+    dlr_policy_worker_exit(p, 0, 1, 1, 7 << 8, 700000);
+    policy_all_clean(p, 0, 700100);
+    assert_string_equal(l.text, "end0 program meet ");
+    assert_int_equal(dlr_policy_restarts(p), 1);
+    dlr_policy_free(p);
+}
+
+/* One task has ended, the others wait for it and do not look at the signal. */
+static void no_wait_is_without_an_end(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_started(p, 0);
+    dlr_policy_told(p, false, LIMIT_MS, 100);
+    dlr_policy_worker_exit(p, 0, 1, 1, 7 << 8, 200);
+    dlr_policy_tick(p, dlr_policy_deadline_ms(p));
+    assert_string_equal(l.text, "end0 program ");
+    dlr_policy_free(p);
+
+    p = policy_running(&l);
+    dlr_policy_started(p, 0);
+    dlr_policy_told(p, true, LIMIT_MS, 100);
+    dlr_policy_tick(p, 100 + LIMIT_MS);
+    policy_all_clean(p, 0, 6000);
+    dlr_policy_persisted(p, 7000);
+    assert_string_equal(l.text, "end0 signal persist finish143 ");
+    dlr_policy_free(p);
+}
+
+static void a_node_that_dies_then_is_replaced_unless_the_job_ends(void **state)
+{
+    static const struct {
+        enum dlr_fate fate;
+        const char *log;
+    } rows[] = {
+        {DLR_FATE_RUNS, ""},
+        {DLR_FATE_ENDS, "stop persist finish143 "},
+        {DLR_FATE_PREEMPTED, "stop persist requeue "},
+    };
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct policy_log l;
+        struct dlr_policy *p = policy_running(&l);
+        char log[128] = "end0 node meet fate ";
+
+        dlr_policy_started(p, 0);
+        dlr_policy_told(p, false, LIMIT_MS, 100);
+        dlr_policy_node_dead(p, 1, "silent", 200);
+        policy_all_clean(p, 0, 300);
+        assert_string_equal(l.text, log);
+        dlr_policy_fate(p, rows[i].fate, 400);
+        dlr_policy_persisted(p, 500);
+        strcat(log, rows[i].log);
+        assert_string_equal(l.text, log);
+        dlr_policy_free(p);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_step_ends_and_slurmctld_decides),
+        cmocka_unit_test(slurmctld_that_does_not_answer_ends_no_wait),
+        cmocka_unit_test(word_that_comes_after_the_first_end_counts),
+        cmocka_unit_test(one_task_that_is_killed_by_sigterm_is_a_failure),
+        cmocka_unit_test(a_program_that_goes_on_is_as_before_after_ten_minutes),
+        cmocka_unit_test(no_wait_is_without_an_end),
+        cmocka_unit_test(a_node_that_dies_then_is_replaced_unless_the_job_ends),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
