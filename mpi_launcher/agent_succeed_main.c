@@ -99,13 +99,28 @@ static int save(const json_t *work, const char *dir, struct dlr_journal *journal
     return rc;
 }
 
+/* Of two halves that are cut from each other both may ask. NULL: not known. */
+static const char *incarnation(char *buf, size_t size)
+{
+    const char *mark = getenv("DLROVER_SUPERVISED"); /* JOB.INCARNATION.RUN */
+    const char *dot = mark ? strchr(mark, '.') : NULL;
+    unsigned n;
+
+    if (!dot || sscanf(dot, ".%u.", &n) != 1)
+        return NULL;
+    dlr_format(buf, size, "%u", n);
+    return buf;
+}
+
 static int ask_slurmctld(const json_t *work, struct dlr_err *err)
 {
     const char *job, *exclude;
     uint64_t min, max, timeout_ms;
     char program[4096], min_text[16], max_text[16], time_text[32];
+    char of[16];
     const char *argv[] = {program,  "requeue", NULL,      NULL,
-                          min_text, max_text,  time_text, NULL};
+                          min_text, max_text,  time_text, incarnation(of, sizeof(of)),
+                          NULL};
     struct dlr_spawn spawn = {.argv = argv, .out_fd = STDERR_FILENO, .pass_fd = -1};
     int pidfd, status, rc;
     pid_t pid;

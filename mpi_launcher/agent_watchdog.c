@@ -8,13 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/msg.h"
+#include "common/self.h"
 #include "mpi_launcher/agent.h"
 #include "mpi_launcher/election.h"
+#include "mpi_launcher/slurm_main.h"
 #include "mpi_launcher/spawn.h"
 
 static void probe(struct dlr_agent *a);
@@ -60,6 +63,7 @@ static int probe_late(zloop_t *loop, int timer, void *arg)
 
     a->peers.probe_timer = -1;
     end_probe(a);
+    dlr_election_host(a->peers.election, false);
     set_silent(a, true);
     return 0;
 }
@@ -87,6 +91,7 @@ static int probe_answered(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 
     getsockopt(a->peers.probe_fd, SOL_SOCKET, SO_ERROR, &error, &len);
     end_probe(a);
+    dlr_election_host(a->peers.election, error == 0 || error == ECONNREFUSED);
     set_silent(a, error == EHOSTUNREACH || error == ENETUNREACH || error == ETIMEDOUT ||
                       waited_enough(a));
     dlr_agent_timer(a, &a->peers.probe_timer, a->dead_ms, probe_again, a);
@@ -148,19 +153,27 @@ static int witness_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
         close(a->peers.witness_pidfd);
     a->peers.witness_pidfd = -1;
     if (a->peers.election)
-        dlr_election_witness(a->peers.election, status == 0, dlr_now_ms());
+        dlr_election_witness(
+            a->peers.election,
+            !WIFEXITED(status) ? DLR_WITNESS_NONE
+            : WEXITSTATUS(status) == DLR_SLURM_GONE
+                ? DLR_WITNESS_GONE
+                : (WEXITSTATUS(status) == 0 ? DLR_WITNESS_ANSWERS : DLR_WITNESS_NONE),
+            dlr_now_ms());
     return 0;
 }
 
 static void ask_slurmctld(void *arg)
 {
-    const char *const argv[] = {"/usr/bin/env", "scontrol", "ping", NULL};
-    struct dlr_spawn spawn = {.argv = argv, .out_fd = -1, .pass_fd = -1};
     struct dlr_agent *a = arg;
+    char program[4096];
+    const char *const argv[] = {program, "witness", a->run.job, a->peers.batch, NULL};
+    struct dlr_spawn spawn = {.argv = argv, .out_fd = -1, .pass_fd = -1};
     struct dlr_err err;
     pid_t pid;
 
-    if (a->peers.witness_pidfd >= 0)
+    if (a->peers.witness_pidfd >= 0 ||
+        dlr_self_sibling("dlrover-slurm", program, sizeof(program)) < 0)
         return;
     if (dlr_spawn(&spawn, &pid, &a->peers.witness_pidfd, &err) < 0) {
         dlr_warn("%s: %s", a->node, err.text);

@@ -9,6 +9,8 @@
 #include "common/str.h"
 
 #define NEVER INT64_MIN
+#define MINORITY_ASK_MS 10000 /* from one question to slurmctld to the next */
+#define LAST_MS 900000 /* without a supervisor whose node answers, and no majority */
 
 struct voter {
     char *node;
@@ -23,7 +25,9 @@ struct dlr_election {
     unsigned n, me;
     int64_t vote_ms;
     bool silent, won;
-    bool witness;             /* slurmctld answered ... */
+    int64_t silent_ms;        /* since then */
+    bool host;                /* the batch node answers a connect */
+    enum dlr_witness witness; /* slurmctld's word ... */
     int64_t witness_ms;       /* ... then */
     int64_t asked_witness_ms; /* NEVER: not yet */
     int64_t quorum_ms;        /* since when this agent would win; NEVER: would not */
@@ -92,23 +96,40 @@ static bool votes_silent(const struct dlr_election *e, unsigned i, int64_t now_m
     return e->voters[i].silent && fresh(e, &e->voters[i], now_ms);
 }
 
-static void ask_witness(struct dlr_election *e, int64_t now_ms)
+static void ask_witness(struct dlr_election *e, int64_t every_ms, int64_t now_ms)
 {
-    if (e->asked_witness_ms != NEVER && now_ms - e->asked_witness_ms < e->vote_ms)
+    if (e->asked_witness_ms != NEVER && now_ms - e->asked_witness_ms < every_ms)
         return;
     e->asked_witness_ms = now_ms;
     e->ops.witness(e->arg);
 }
 
-static bool has_quorum(struct dlr_election *e, unsigned yes, int64_t now_ms)
+/* A switch took the batch node and half of the others, or we are on the wrong side of a cut: there
+ * the supervisor may live, and slurmctld hears its node.
+ */
+static bool minority_may(struct dlr_election *e, int64_t now_ms)
+{
+    bool fresh =
+        e->witness != DLR_WITNESS_NONE && now_ms - e->witness_ms <= 2 * MINORITY_ASK_MS;
+
+    if (fresh && e->witness == DLR_WITNESS_GONE)
+        return true;
+    ask_witness(e, MINORITY_ASK_MS, now_ms);
+    return fresh && e->host && now_ms - e->silent_ms >= LAST_MS;
+}
+
+static bool has_quorum(struct dlr_election *e, unsigned yes, bool lowest,
+                       int64_t now_ms)
 {
     if (e->n > 1 && 2 * yes > e->n)
         return true;
-    if (e->n > 2 || yes == 0)
+    if (yes == 0)
         return false;
-    if (e->witness && now_ms - e->witness_ms <= 2 * e->vote_ms)
+    if (e->n > 2)
+        return lowest && minority_may(e, now_ms);
+    if (e->witness != DLR_WITNESS_NONE && now_ms - e->witness_ms <= 2 * e->vote_ms)
         return true;
-    ask_witness(e, now_ms);
+    ask_witness(e, e->vote_ms, now_ms);
     return false;
 }
 
@@ -126,7 +147,7 @@ static void count(struct dlr_election *e, int64_t now_ms)
         if (strcmp(e->voters[i].node, e->voters[e->me].node) < 0) /* order of names */
             lowest = false;
     }
-    if (!has_quorum(e, yes, now_ms) || !lowest) {
+    if (!has_quorum(e, yes, lowest, now_ms) || !lowest) {
         e->quorum_ms = NEVER;
         return;
     }
@@ -145,6 +166,7 @@ void dlr_election_silent(struct dlr_election *e, bool silent, int64_t now_ms)
     if (silent == e->silent)
         return;
     e->silent = silent;
+    e->silent_ms = now_ms;
     e->won = e->won && silent;
     e->quorum_ms = NEVER;
     if (silent)
@@ -166,9 +188,14 @@ void dlr_election_vote(struct dlr_election *e, const char *node, bool silent,
     }
 }
 
-void dlr_election_witness(struct dlr_election *e, bool reachable, int64_t now_ms)
+void dlr_election_host(struct dlr_election *e, bool answers)
 {
-    e->witness = reachable;
+    e->host = answers;
+}
+
+void dlr_election_witness(struct dlr_election *e, enum dlr_witness said, int64_t now_ms)
+{
+    e->witness = said;
     e->witness_ms = now_ms;
     count(e, now_ms);
 }

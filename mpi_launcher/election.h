@@ -8,6 +8,10 @@
  *   more than half of the electorate votes silent     -> quorum
  *   electorate of 1, or half of 2                      -> slurmctld is the witness: quorum when
  *                                                        it can be reached from here
+ *   fewer                                              -> quorum when slurmctld does not hear the
+ *                                                        batch node either, or, after a long
+ *                                                        time, when it answers and that node
+ *                                                        takes our connect: we are not cut off
  * With a quorum the lowest name among the silent voters wins. It has to hold for one vote_ms,
  * so that two agents whose views differ by a message do not both win.
  */
@@ -21,11 +25,17 @@
 
 struct dlr_election; /* opaque */
 
+enum dlr_witness {
+    DLR_WITNESS_NONE,    /* slurmctld cannot be reached from here */
+    DLR_WITNESS_ANSWERS, /* and it hears the batch node */
+    DLR_WITNESS_GONE,    /* and it does not */
+};
+
 /* Each is called from inside an event function and must not call one itself. */
 struct dlr_election_ops {
     void (*ask)(void *arg,
                 const char *node); /* "the supervisor is silent here; there?" */
-    void (*witness)(void *arg);    /* find out whether slurmctld answers */
+    void (*witness)(void *arg);    /* find out what slurmctld says */
     void (*win)(void *arg);        /* this agent goes on; once */
     void (*stand_down)(void *arg); /* the supervisor is back, after a win */
 };
@@ -44,7 +54,11 @@ void dlr_election_vote(struct dlr_election *e, const char *node, bool silent,
                        int64_t now_ms);
 
 /* The answer to ops.witness. */
-void dlr_election_witness(struct dlr_election *e, bool reachable, int64_t now_ms);
+void dlr_election_witness(struct dlr_election *e, enum dlr_witness said,
+                          int64_t now_ms);
+
+/* Whether the batch node took the last connect, or refused it: it is there, and can be reached. */
+void dlr_election_host(struct dlr_election *e, bool answers);
 
 /* Call every vote_ms / 2 while silent: asks again and counts. */
 void dlr_election_tick(struct dlr_election *e, int64_t now_ms);

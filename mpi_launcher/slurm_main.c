@@ -14,6 +14,7 @@
 #include "mpi_launcher/requeue.h"
 #include "mpi_launcher/runinfo.h"
 #include "mpi_launcher/shown.h"
+#include "mpi_launcher/slurm_main.h"
 #include "mpi_launcher/slurmapi.h"
 
 static void usage(FILE *out)
@@ -22,11 +23,14 @@ static void usage(FILE *out)
           "[INCARNATION]\n"
           "       dlrover-slurm ping\n"
           "       dlrover-slurm fate JOB\n"
+          "       dlrover-slurm witness JOB NODE\n"
           "       dlrover-slurm cancel-steps JOB SRUN-PID\n"
           "       dlrover-slurm show SPARES STATE-DIR\n"
           "Requeues a job without some nodes ('-': none), asks whether slurmctld "
           "answers, prints\n"
-          "whether a job runs, is preempted or ends, cancels the steps that an srun\n"
+          "whether a job runs, is preempted or ends, exits with 3 when a node of a job "
+          "is\n"
+          "gone, cancels the steps that an srun\n"
           "started, or prints what a batch script sees of this job ('': ~/.dlrover). "
           "Called\n"
           "by dlrover-supervisor, dlrover-agent and the plugin.\n",
@@ -81,6 +85,20 @@ static int fate(const char *text)
         return fail(&err);
     puts(dlr_slurm_fate(&job));
     return 0;
+}
+
+static int witness(char **argv)
+{
+    struct dlr_err err = {0};
+    uint32_t job;
+    int gone;
+
+    if (dlr_parse_uint(argv[0], UINT32_MAX, &job) < 0) {
+        usage(stderr);
+        return 2;
+    }
+    gone = dlr_slurm_is_gone(job, argv[1], &err);
+    return gone < 0 ? fail(&err) : (gone ? DLR_SLURM_GONE : 0);
 }
 
 static int cancel_steps(char **argv)
@@ -166,6 +184,8 @@ int main(int argc, char **argv)
         return ping();
     if (argc == 3 && dlr_streq(argv[1], "fate"))
         return fate(argv[2]);
+    if (argc == 4 && dlr_streq(argv[1], "witness"))
+        return witness(argv + 2);
     if (argc == 4 && dlr_streq(argv[1], "cancel-steps"))
         return cancel_steps(argv + 2);
     if (argc == 4 && dlr_streq(argv[1], "show"))

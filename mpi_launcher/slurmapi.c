@@ -109,6 +109,8 @@ int dlr_slurm_load_job(uint32_t job_id, struct dlr_slurm_job *ret, struct dlr_er
         dlr_format(ret->batch_host, sizeof(ret->batch_host), "%s", job->batch_host);
     if (job->exc_nodes)
         dlr_format(ret->exc_nodes, sizeof(ret->exc_nodes), "%s", job->exc_nodes);
+    if (job->nodes && strlen(job->nodes) < sizeof(ret->nodes))
+        dlr_format(ret->nodes, sizeof(ret->nodes), "%s", job->nodes);
     ret->restarts = job->restart_cnt;
     ret->state = job->job_state & JOB_STATE_BASE;
     ret->completing = job->job_state & JOB_COMPLETING;
@@ -122,6 +124,47 @@ const char *dlr_slurm_fate(const struct dlr_slurm_job *job)
     if (job->completing || (job->state != JOB_RUNNING && job->state != JOB_SUSPENDED))
         return "ends";
     return job->preempted ? "preempted" : "runs";
+}
+
+static bool is_listed(const char *list, const char *node)
+{
+    char **names = NULL;
+    bool found = false;
+    unsigned n = 0;
+
+    if (dlr_slurm_expand(list, &names, &n, NULL) < 0)
+        return true; /* not known */
+    for (unsigned i = 0; i < n && !found; i++)
+        found = dlr_streq(names[i], node);
+    dlr_slurm_free_names(names, n);
+    return found;
+}
+
+/* A node's state, or -errno. */
+static int load_state(const char *node, uint32_t *ret, struct dlr_err *err)
+{
+    node_info_msg_t *msg = NULL;
+
+    connect_once();
+    if (slurm_load_node_single(&msg, (char *)node, SHOW_ALL) != SLURM_SUCCESS)
+        return slurm_failed(err, "cannot load the node");
+    *ret = msg->record_count ? msg->node_array[0].node_state : NODE_STATE_UNKNOWN;
+    slurm_free_node_info_msg(msg);
+    return 0;
+}
+
+int dlr_slurm_is_gone(uint32_t job_id, const char *node, struct dlr_err *err)
+{
+    struct dlr_slurm_job job;
+    uint32_t state = 0;
+    int rc = load_state(node, &state, err);
+
+    if (rc < 0)
+        return rc;
+    if ((state & NODE_STATE_BASE) == NODE_STATE_DOWN || (state & NODE_STATE_NO_RESPOND))
+        return 1;
+    rc = dlr_slurm_load_job(job_id, &job, err);
+    return rc < 0 ? rc : job.nodes[0] && !is_listed(job.nodes, node);
 }
 
 int dlr_slurm_requeue(uint32_t job_id, struct dlr_err *err)

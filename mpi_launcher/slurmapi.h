@@ -27,6 +27,7 @@ int dlr_slurm_ping(struct dlr_err *err);
 struct dlr_slurm_job {
     char batch_host[256];
     char exc_nodes[4096];
+    char nodes[4096]; /* it has; "": too many to be shown here, or none */
     unsigned restarts;
     uint32_t state;             /* Slurm's base state */
     bool completing, preempted; /* being ended; in the grace of a preemption */
@@ -35,6 +36,9 @@ int dlr_slurm_load_job(uint32_t job_id, struct dlr_slurm_job *ret, struct dlr_er
 
 /* "runs", "preempted" (it still runs) or "ends": whom a SIGTERM came from. */
 const char *dlr_slurm_fate(const struct dlr_slurm_job *job);
+
+/* 1 when slurmctld does not hear the node, calls it down, or has taken it from the job; 0. -EIO. */
+int dlr_slurm_is_gone(uint32_t job_id, const char *node, struct dlr_err *err);
 
 /* Puts a batch job back into the queue. -EPERM, -ENOTSUP (not a batch job, requeue disabled). */
 int dlr_slurm_requeue(uint32_t job_id, struct dlr_err *err);

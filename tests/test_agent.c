@@ -274,18 +274,21 @@ static void workers_end_with_the_lease(void **state)
     dlr_rig_stop(&rig);
 }
 
+static void await_lease(void)
+{
+    for (uint32_t seq = rig.beat.seq; rig.beat.seq == seq;) /* the next is answered */
+        assert_true(dlr_rig_silent(&rig, "awake", RIG_EVERY_MS));
+    dlr_rig_sync(&rig); /* and the answer is there */
+}
+
 /* As slurmstepd does it: SIGTSTP, SIGSTOP, a while later SIGCONT. Returns before the SIGCONT. */
 static void suspend_agent(void)
 {
     siginfo_t info;
 
-    uint32_t seq;
-
     kill(rig.pid, SIGTSTP);
     json_decref(dlr_rig_expect(&rig, "suspend"));
-    for (seq = rig.beat.seq; rig.beat.seq == seq;) /* the next one is answered */
-        assert_true(dlr_rig_silent(&rig, "awake", RIG_EVERY_MS));
-    dlr_rig_sync(&rig); /* and the answer is there */
+    await_lease();
     kill(rig.pid, SIGSTOP);
     assert_int_equal(waitid(P_PID, (id_t)rig.pid, &info, WSTOPPED), 0);
 }
@@ -346,6 +349,7 @@ static void sigterm_leaves_the_tasks_to_slurm(void **state)
 
     dlr_rig_start_leased(&rig);
     one_task(&t);
+    await_lease();
     kill(rig.pid, SIGTERM);
     json_decref(dlr_rig_expect(&rig, "term"));
     rig.leasing = false;

@@ -20,6 +20,7 @@ struct agent {
     struct dlr_election *e;
     bool dead; /* neither speaks nor hears */
     bool ctld; /* reaches slurmctld */
+    bool gone; /* which does not hear the batch node */
     unsigned won, deposed, asked_ctld;
     struct world *world;
 };
@@ -115,7 +116,11 @@ static void pass(struct world *w, int64_t ms)
                 continue;
             if (a->asked_ctld > 0) {
                 a->asked_ctld = 0;
-                dlr_election_witness(a->e, a->ctld, w->now);
+                dlr_election_witness(a->e,
+                                     !a->ctld  ? DLR_WITNESS_NONE
+                                     : a->gone ? DLR_WITNESS_GONE
+                                               : DLR_WITNESS_ANSWERS,
+                                     w->now);
             }
             dlr_election_tick(a->e, w->now);
         }
@@ -196,6 +201,45 @@ static void halves_that_cannot_meet_elect_nobody(void **state)
     demolish(&w);
 }
 
+/* One leaf switch takes the batch node and half of the others. */
+static void a_minority_has_slurmctld_as_its_witness(void **state)
+{
+    static const struct {
+        const char *what, *dead;
+        bool ctld, gone, host;
+        int64_t ms;
+        const char *winner;
+    } rows[] = {
+        {"half of four", " n2 n3", true, true, false, 3, "n4"},
+        {"one of four", " n2 n3 n4", true, true, false, 3, "n5"},
+        {"slurmctld hears the batch node", " n2 n3", true, false, false, 2000, ""},
+        {"slurmctld is away", " n2 n3", false, false, true, 2000, ""},
+        {"a hung supervisor, not yet", " n2 n3", true, false, true, 800, ""},
+        {"a hung supervisor, the last limit", " n2 n3", true, false, true, 1000, "n4"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct world w;
+
+        print_message("row '%s'\n", rows[i].what);
+        build(&w, "n1 n2 n3 n4 n5");
+        for (unsigned k = 1; k < w.n; k++) {
+            char name[16];
+
+            dlr_format(name, sizeof(name), " %s", w.all[k].name);
+            w.all[k].dead = strstr(rows[i].dead, name);
+            w.all[k].ctld = rows[i].ctld;
+            w.all[k].gone = rows[i].gone;
+            dlr_election_host(w.all[k].e, rows[i].host);
+        }
+        all_silent(&w);
+        pass(&w, rows[i].ms * VOTE_MS);
+        for (unsigned k = 1; k < w.n; k++)
+            assert_int_equal(w.all[k].won, dlr_streq(w.all[k].name, rows[i].winner));
+        demolish(&w);
+    }
+}
+
 static void a_win_takes_a_whole_vote_time(void **state)
 {
     struct world w;
@@ -271,6 +315,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_winner_is_the_lowest_of_a_majority),
         cmocka_unit_test(halves_that_cannot_meet_elect_nobody),
+        cmocka_unit_test(a_minority_has_slurmctld_as_its_witness),
         cmocka_unit_test(a_win_takes_a_whole_vote_time),
         cmocka_unit_test(a_supervisor_that_is_back_ends_it),
         cmocka_unit_test(votes_age),

@@ -100,6 +100,15 @@ result() { output "$1" | grep -x "done: sum $2"; }
     output "$job" | grep -x "srun returned 0"
 }
 
+@test "one switch takes the batch host and half of the others: slurmctld is the witness of the rest" {
+    job=$(submit -N5 plain.sh --iterations 1000 --iter-ms 100)
+    await "$job" running
+    for node in n3 n2 n1; do "$VC" kill "$node"; done # without a spare nobody is given up for 10 s
+    await "$job" requeue
+    [ "$(events "$job" 'select(.event=="requeue")|[.exclude[0],.by]')" = '["n1,n2,n3","n4"]' ]
+    ctl scancel "$job"
+}
+
 # bats test_tags=production
 @test "the supervisor is killed: the keeper starts it again, the job ends well" {
     job=$(submit -N5 --dlrover-spares=1 plain.sh --iterations 30 --iter-ms 100)

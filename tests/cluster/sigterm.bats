@@ -35,6 +35,8 @@ teardown() { heal_cluster; }
 
 output() { cat "$(alice_home)/out.$1"; }
 said() { grep -c "^$2" "$(alice_home)/heed.$1" 2>/dev/null || :; }
+# The supervisor is killed while it writes: a line may be cut short, the next one goes on behind it.
+events() { jq -cR "gsub(\"^.*[^}](?=[{].time.:)\"; \"\") | fromjson? | $2" "$(journal "$1")"; }
 saving() { await "$1" "e['event']=='progress' and e['commits']>=2" >/dev/null; }
 
 # written JOB: the step of the newest version that is on the disk
@@ -67,7 +69,8 @@ its_time() {
     its_time "$limit" 2
     [ "$(await_job "$limit" | cut -d' ' -f1)" = TIMEOUT ]
     for job in "$cancel" "$limit"; do
-        [ "$(written "$job")" -ge $(($(told "$job") - 60)) ]
+        [ "$(written "$job")" -ge $(($(told "$job") - 60)) ] ||
+            { tail -n 5 "$(journal "$job")" "$(alice_home)/.dlrover/job-$job/agents.log"; output "$job"; return 1; }
         [ "$(events "$job" 'select(.event=="end").why' | tail -n 1)" = '"ended by signal 15 (Terminated)"' ]
         [ -z "$(events "$job" 'select(.why=="the data process died")')" ]
         [ -z "$(events "$job" 'select(.event=="requeue" or .event=="takeover")')" ]

@@ -44,7 +44,7 @@ char *slurm_hostlist_shift(HOSTLIST hl);
 void slurm_hostlist_destroy(HOSTLIST hl);
 
 typedef struct {
-    char *batch_host, *exc_nodes;
+    char *batch_host, *exc_nodes, *nodes;
     uint32_t job_id, job_state, restart_cnt;
     time_t preempt_time;
 } slurm_job_info_t;
@@ -61,6 +61,19 @@ typedef struct {
     uint32_t min_nodes, max_nodes;
     char *exc_nodes;
 } job_desc_msg_t;
+#define NODE_STATE_BASE 0x0000000f
+#define NODE_STATE_NO_RESPOND 0x00000800
+enum { NODE_STATE_UNKNOWN, NODE_STATE_DOWN };
+typedef struct {
+    uint32_t node_state;
+} node_info_t;
+typedef struct {
+    uint32_t record_count;
+    node_info_t *node_array;
+} node_info_msg_t;
+int slurm_load_node_single(node_info_msg_t **resp, char *node_name,
+                           uint16_t show_flags);
+void slurm_free_node_info_msg(node_info_msg_t *msg);
 typedef struct {
     slurm_step_id_t step_id;
     char *srun_host;

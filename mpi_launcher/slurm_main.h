@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What dlrover-slurm says by its exit status. */
+#ifndef DLR_MPI_LAUNCHER_SLURM_MAIN_H
+#define DLR_MPI_LAUNCHER_SLURM_MAIN_H
+
+#define DLR_SLURM_GONE                                                                 \
+    3 /* witness: slurmctld does not hear that node, or the job has lost it */
+
+#endif
