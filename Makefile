@@ -33,7 +33,7 @@ HEALTH := health/checks.c health/clock.c health/disk.c health/reach.c health/run
 JOIN := ckpt/load.c ckpt/reshape.c ckpt/box.c ckpt/regions.c ckpt/strides.c ckpt/unmatched.c ckpt/copy_sum.c
 WHOLE := ckpt/whole.c $(JOIN)
 SLOT := ckpt/slice.c ckpt/slot.c ckpt/slot_meta.c ckpt/slot_write.c ckpt/share.c ckpt/store.c ckpt/crc32c.c
-CKPT_LIB := ckpt/client.c ckpt/stride.c ckpt/cadence.c ckpt/layout.c ckpt/shadow.c ckpt/conf.c $(JOIN) ckpt/copy.c ckpt/copy_stage.c ckpt/place.c ckpt/pin.c ckpt/audit.c ckpt/audit_device.c ckpt/oom.c ckpt/saver.c ckpt/peek.c \
+CKPT_LIB := ckpt/client.c ckpt/save_cost.c ckpt/stride.c ckpt/cadence.c ckpt/layout.c ckpt/shadow.c ckpt/conf.c $(JOIN) ckpt/copy.c ckpt/copy_stage.c ckpt/place.c ckpt/pin.c ckpt/audit.c ckpt/audit_device.c ckpt/oom.c ckpt/saver.c ckpt/peek.c \
   ckpt/supervised.c ckpt/supervised_restore.c ckpt/lease.c ckpt/reach.c ckpt/alone.c ckpt/alone_files.c ckpt/agree.c ckpt/agree_word.c ckpt/device.c ckpt/device_cuda.c ckpt/device_fetch.c ckpt/device_kernels.c ckpt/device_stalls.c ckpt/device_ptx.c
 DATA := ckpt/data_main.c ckpt/data_local.c ckpt/data_store.c ckpt/data_send.c ckpt/data_recv.c ckpt/data_recv_end.c ckpt/data_wire.c \
   ckpt/data_files.c ckpt/data_save.c $(SAVED) ckpt/data_work.c ckpt/data_check.c ckpt/data_scrub.c ckpt/data_sum.c ckpt/data_sum_order.c ckpt/parity.c ckpt/data_ucx.c ckpt/data_lane.c ckpt/data_nic.c ckpt/pace.c
@@ -51,7 +51,7 @@ SUPERVISOR := mpi_launcher/supervisor.c mpi_launcher/sup_say.c mpi_launcher/sup_
   $(STEPPLAN) mpi_launcher/sup_step.c mpi_launcher/srun_end.c mpi_launcher/steps.c \
   mpi_launcher/members.c $(PLAN) mpi_launcher/slurmapi.c mpi_launcher/runinfo.c \
   mpi_launcher/claims.c mpi_launcher/apart.c mpi_launcher/aside.c mpi_launcher/sup_files.c mpi_launcher/sup_manifest.c mpi_launcher/sup_leave.c mpi_launcher/sup_hosts.c mpi_launcher/host_order.c mpi_launcher/procid.c mpi_launcher/spool.c mpi_launcher/sup_stdin.c \
-  mpi_launcher/persist.c ckpt/commit.c ckpt/schedule.c ckpt/cadence.c ckpt/cadence_disk.c mpi_launcher/sup_cadence.c
+  mpi_launcher/persist.c ckpt/commit.c ckpt/schedule.c ckpt/cadence.c ckpt/cadence_disk.c ckpt/interval.c mpi_launcher/sup_cadence.c
 SLURM := mpi_launcher/slurm_main.c mpi_launcher/requeue.c mpi_launcher/slurmapi.c \
   mpi_launcher/shown.c mpi_launcher/runinfo.c mpi_launcher/procid.c $(ORDER)
 AGENT := mpi_launcher/agent.c mpi_launcher/agent_nanny.c mpi_launcher/agent_host.c mpi_launcher/host_order.c mpi_launcher/agent_conf.c mpi_launcher/agent_memory.c mpi_launcher/agent_budget.c mpi_launcher/agent_room.c \

@@ -29,7 +29,7 @@ int dlr_ckpt_open(const struct dlr_ckpt_conf *conf, struct dlr_ckpt **ret_ck)
 
     if (!ck)
         return dlr_fail(&open_err, -ENOMEM, "no memory");
-    ck->last_step = DLR_PAGE_NEVER;
+    ck->last_step = ck->saved_step = DLR_PAGE_NEVER;
     ck->pid = getpid();
     ck->backend = socket && *socket && round && *round ? &dlr_backend_supervised
                                                        : &dlr_backend_alone;
@@ -228,6 +228,31 @@ static void learn_held(struct dlr_ckpt *ck)
     atomic_fetch_add_explicit(&ck->page->blocked_ns, ns, memory_order_relaxed);
 }
 
+/* The newest save is under way still: its copies take of what the steps need. */
+static bool undecided(const struct dlr_ckpt *ck)
+{
+    uint64_t committed = atomic_load(&ck->page->committed_step);
+
+    return !ck->backend->plans && ck->saved_step != DLR_PAGE_NEVER &&
+           (committed == DLR_PAGE_NEVER || committed < ck->saved_step) &&
+           dlr_page_ordered(ck->page, ck->saved_step);
+}
+
+/* The step that ends now took so long, with all that saving did to it. */
+static void learn_cost(struct dlr_ckpt *ck, int64_t took)
+{
+    struct dlr_page *page = ck->page;
+    int64_t extra;
+
+    if (!dlr_save_cost_step(&ck->cost, took, ck->saved_step == ck->last_step,
+                            ck->overlaps))
+        return;
+    extra = dlr_save_cost_extra_ns(&ck->cost);
+    atomic_store(&page->extra_ns, extra > 0 ? (uint64_t)extra : 0);
+    atomic_store(&page->extra_saves, ck->cost.saves);
+    atomic_store(&page->step_ns, (uint64_t)dlr_save_cost_plain_ns(&ck->cost));
+}
+
 /* The step that ends now tells how long one takes when nothing is saved in it, or how long
  * beside a save, without the time that it was held up.
  */
@@ -243,6 +268,7 @@ static void learn_step(struct dlr_ckpt *ck, uint64_t step, int64_t now)
         uint64_t held_up = blocked - ck->blocked_ns + (uint64_t)ck->audit.ns;
         bool plain = !ck->saving_step && !busy;
 
+        learn_cost(ck, now - (int64_t)began - ck->audit.ns);
         /* A device was held up for longer than the host, which runs ahead of it, took. */
         took = took > held_up ? took - held_up : 0;
 
@@ -252,6 +278,7 @@ static void learn_step(struct dlr_ckpt *ck, uint64_t step, int64_t now)
     ck->blocked_ns = blocked;
     ck->audit.ns = 0;
     ck->saving_step = busy;
+    ck->overlaps = busy || undecided(ck);
 }
 
 /* Makes the step known; false when it is not after the last one. */
@@ -330,6 +357,7 @@ int dlr_ckpt_begin(struct dlr_ckpt *ck, uint64_t step, void *stream)
     atomic_fetch_add_explicit(&ck->page->begin_ns, took, memory_order_relaxed);
     if (rc > 0) {
         ck->saving_step = true;
+        ck->saved_step = step;
         atomic_fetch_add_explicit(&ck->page->blocked_ns,
                                   without_audit(ck, took, audit_ns),
                                   memory_order_relaxed);

@@ -14,6 +14,7 @@
 #include "ckpt/page.h"
 #include "ckpt/pin.h"
 #include "ckpt/regions.h"
+#include "ckpt/save_cost.h"
 #include "ckpt/saver.h"
 #include "ckpt/slot_write.h"
 #include "ckpt/unmatched.h"
@@ -93,6 +94,9 @@ struct dlr_ckpt {
 
     uint64_t last_step;  /* DLR_PAGE_NEVER before the first */
     bool saving_step;    /* something is saved or copied in it */
+    uint64_t saved_step; /* the newest that was saved; DLR_PAGE_NEVER: none */
+    bool overlaps;       /* it was undecided when the step began */
+    struct dlr_save_cost cost;
     uint64_t blocked_ns; /* of the page, when it began */
     pid_t pid;           /* a forked child has no helper threads */
     struct dlr_err err;

@@ -24,6 +24,11 @@ UNIT_OBJS_test_pace := ckpt/pace.c
 UNIT_OBJS_test_data_nic := ckpt/data_nic.c
 UNIT_OBJS_test_cadence := ckpt/cadence.c ckpt/cadence_disk.c
 UNIT_LIBS_test_cadence := -lm
+UNIT_OBJS_test_interval := ckpt/interval.c
+UNIT_LIBS_test_interval := -lm
+UNIT_OBJS_test_save_cost := ckpt/save_cost.c
+UNIT_OBJS_test_sup_cadence := mpi_launcher/sup_cadence.c ckpt/commit.c ckpt/schedule.c ckpt/interval.c ckpt/cadence.c common/jobconf.c $(MSG)
+UNIT_LIBS_test_sup_cadence := -ljansson -lm
 UNIT_OBJS_test_data := tests/data_pair.c tests/data_rig.c $(SLOT)
 UNIT_OBJS_test_data_scrub := tests/data_rig.c $(SLOT)
 UNIT_LIBS_test_data_scrub := -lisal -lxxhash
@@ -82,6 +87,8 @@ UNIT_LIBS_test_ckpt_agree := -lisal -lxxhash -ldl
 UNIT_OBJS_test_ckpt_client := tests/played_agent.c $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_client := -lisal -lxxhash -ldl
 UNIT_OBJS_test_ckpt_restore := $(UNIT_OBJS_test_ckpt_client)
+UNIT_OBJS_test_ckpt_cost := $(UNIT_OBJS_test_ckpt_client)
+UNIT_LIBS_test_ckpt_cost := $(UNIT_LIBS_test_ckpt_client) -Wl,--wrap=dlr_now_ns
 UNIT_LIBS_test_ckpt_restore := -lisal -lxxhash -ldl
 UNIT_OBJS_test_ckpt_device := tests/device_rig.c $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_device := -lisal -lxxhash -ldl
@@ -213,8 +220,9 @@ $(BUILD)/steps/%.o: %.c $(BUILD)/flags
 	$(if $(Q),@echo "  STEPS $<")
 	$(Q)$(CC) $(DLR_CFLAGS) $(CFLAGS) $(CPPFLAGS) $(XCFLAGS) -fsanitize-coverage=trace-pc -MMD -MP -MT $@ -c -o $@ $<
 steps = $(patsubst %.c,$(BUILD)/steps/%.o,$(1))
-KILL_CLIENT := $(CKPT_LIB) $(SLOT) common/file.c common/local.c
-$(BUILD)/tests/test_kill_client: $(call obj,tests/test_kill_client.c tests/kill_points.c tests/played_agent.c \
+# What only computes is not stepped: a death in it is one before or after it.
+KILL_CLIENT := $(filter-out ckpt/save_cost.c,$(CKPT_LIB)) $(SLOT) common/file.c common/local.c
+$(BUILD)/tests/test_kill_client: $(call obj,tests/test_kill_client.c tests/kill_points.c tests/played_agent.c ckpt/save_cost.c \
   $(filter-out $(KILL_CLIENT),$(COMMON))) $(call steps,$(KILL_CLIENT))
 	$(call link,-lisal -lxxhash -ldl -lcmocka)
 # The data process with these of its sources stepped.

@@ -294,14 +294,13 @@ static void copy_to_partners(struct dlr_agent *a, int32_t rank, struct dlr_versi
     }
 }
 
-/* Counts beside "sealed": those since the last such message, of saves that were ended by now.
- * Where each step is saved there is none without a save: those with one stand for it.
+/* Counts beside "sealed": those since the last such message, of saves that were ended by now; and what
+ * the rank knows of a save's cost.
  */
 static json_t *cost_since(struct dlr_agent_rank *r)
 {
     const struct dlr_page *page = r->page;
     struct dlr_agent_cost *told = &r->cost, now;
-    bool plain;
     json_t *row;
 
     if (!page)
@@ -312,15 +311,16 @@ static json_t *cost_since(struct dlr_agent_rank *r)
                                   .plain_ns = page->plain_ns,
                                   .saved_steps = page->saved_steps,
                                   .saved_ns = page->saved_ns};
-    plain = now.plain_steps > told->plain_steps;
-    row = json_pack("{s:I, s:I, s:I, s:I}", "saves",
-                    (json_int_t)(now.saves - told->saves), "blocked_ns",
-                    (json_int_t)(now.blocked_ns - told->blocked_ns), "plain_steps",
-                    (json_int_t)(plain ? now.plain_steps - told->plain_steps
-                                       : now.saved_steps - told->saved_steps),
-                    "plain_ns",
-                    (json_int_t)(plain ? now.plain_ns - told->plain_ns
-                                       : now.saved_ns - told->saved_ns));
+    row =
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "saves",
+                  (json_int_t)(now.saves - told->saves), "blocked_ns",
+                  (json_int_t)(now.blocked_ns - told->blocked_ns), "plain_steps",
+                  (json_int_t)(now.plain_steps - told->plain_steps), "plain_ns",
+                  (json_int_t)(now.plain_ns - told->plain_ns), "saved_steps",
+                  (json_int_t)(now.saved_steps - told->saved_steps), "saved_ns",
+                  (json_int_t)(now.saved_ns - told->saved_ns), "extra_ns",
+                  (json_int_t)page->extra_ns, "extra_saves",
+                  (json_int_t)page->extra_saves, "step_ns", (json_int_t)page->step_ns);
     *told = now;
     return row;
 }
