@@ -421,6 +421,8 @@ void dlr_agent_tasks_say_stepd(struct dlr_agent *a, uint32_t round);
 unsigned dlr_agent_slots_of(const struct dlr_agent *a, const struct dlr_agent_rank *r);
 /* Bytes of the slots of all ranks here but one (-1: of all); of how many. */
 uint64_t dlr_agent_room_taken(const struct dlr_agent *a, int32_t but, unsigned *ret_n);
+/* Of all, if none had a third. */
+uint64_t dlr_agent_room_least(const struct dlr_agent *a);
 /* Whose slots this round has here: own ranks first, then those whose copies are kept, or parity shards. */
 unsigned dlr_agent_room_slots(const struct dlr_agent *a);
 int32_t dlr_agent_room_slot(const struct dlr_agent *a, unsigned i);
@@ -459,8 +461,8 @@ struct dlr_agent_rank {
     unsigned
         reading[DLR_STORE_SLOTS_MAX];  /* requests of the data process that read it */
     bool corrupt[DLR_STORE_SLOTS_MAX]; /* it is DEAD when they have ended */
-    bool spare_slot;       /* it has one more, for the version that is kept */
-    bool write_slot;       /* and one for that which is being written to the disk */
+    bool spare_slot;       /* it has a third, for the version that is kept */
+    bool write_slot;       /* or for that which is being written to the disk */
     bool own;              /* runs here in this round */
     bool reserving, asked; /* by the data process; by the worker */
     uint64_t bytes;        /* reserved; 0: not */
@@ -486,20 +488,18 @@ void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
 void dlr_agent_ranks_reserve_again(struct dlr_agent *a);
 void dlr_agent_ranks_reserved(struct dlr_agent *a, int32_t rank, int rc,
                               const char *why);
-/* agent_vetted.c: which slots of bytes rank gets here beside the two: spare_slot and write_slot. Where
- * auto finds no room for the older version the supervisor is told.
+/* agent_vetted.c: whether rank gets one more slot of bytes here beside the two, and what for: spare_slot,
+ * write_slot or both. Where auto finds no room for the older version the supervisor is told.
  */
 void dlr_agent_more_slots(struct dlr_agent *a, struct dlr_agent_rank *r,
                           uint64_t bytes);
-/* The slots could not be had: true when auto does without one of these, to be asked again. */
+/* The slots could not be had: true when auto does without it, to be asked again. */
 bool dlr_agent_fewer_slots(struct dlr_agent *a, struct dlr_agent_rank *r, int rc,
                            const char *why);
 /* A rank that runs here has no slot to spare while one is written to the disk. */
 bool dlr_agent_is_tight(const struct dlr_agent *a, const struct dlr_agent_rank *r);
 /* The older version's alone, as above. */
 bool dlr_agent_vetted_slot(struct dlr_agent *a, int32_t rank, uint64_t bytes);
-bool dlr_agent_vetted_forgo(struct dlr_agent *a, struct dlr_agent_rank *r, int rc,
-                            const char *why);
 void dlr_agent_ranks_restored(struct dlr_agent *a, const struct dlr_local_msg *msg);
 void dlr_agent_ranks_gone(struct dlr_agent *a, struct dlr_agent_conn *c);
 void dlr_agent_ranks_go(struct dlr_agent *a);

@@ -312,9 +312,10 @@ static void say_ready(struct dlr_agent *a, const struct dlr_agent_rank *r)
     dlr_agent_rebuild_reserved(a, r->rank, 0, "");
     dlr_agent_say(
         a, json_pack(
-               "{s:i, s:s, s:I, s:i, s:I, s:I, s:I, s:b}", "v", DLR_MSG_VERSION, "t",
-               "ready", "round", (json_int_t)a->round.round, "rank", r->rank, "bytes",
-               (json_int_t)r->bytes, "taken", (json_int_t)(taken & INT64_MAX), "limit",
+               "{s:i, s:s, s:I, s:i, s:I, s:I, s:I, s:I, s:b}", "v", DLR_MSG_VERSION,
+               "t", "ready", "round", (json_int_t)a->round.round, "rank", r->rank,
+               "bytes", (json_int_t)r->bytes, "taken", (json_int_t)(taken & INT64_MAX),
+               "least", (json_int_t)(dlr_agent_room_least(a) & INT64_MAX), "limit",
                (json_int_t)(limit & INT64_MAX), "tight", dlr_agent_is_tight(a, r)));
 }
 

@@ -5,16 +5,18 @@
 #include "mpi_launcher/agent.h"
 #include "mpi_launcher/agent_budget.h"
 
-/* A slot that is being written to the disk is not free for a save: the third makes up for it. One
- * more is for the older version that is kept.
+/* A slot that is being written to the disk is not free for a save, nor is that of the older version: the
+ * third makes up for both, which are the same version while one is being written.
  */
 unsigned dlr_agent_slots_of(const struct dlr_agent *a, const struct dlr_agent_rank *r)
 {
-    return DLR_STORE_SLOTS + (r->own && r->write_slot) + r->spare_slot;
+    return DLR_STORE_SLOTS + (r->spare_slot || (r->own && r->write_slot));
 }
 
-/* Bytes of the slots of all ranks here but one; of how many. */
-uint64_t dlr_agent_room_taken(const struct dlr_agent *a, int32_t but, unsigned *ret_n)
+typedef unsigned slots_fn(const struct dlr_agent *a, const struct dlr_agent_rank *r);
+
+static uint64_t taken(const struct dlr_agent *a, int32_t but, slots_fn *slots,
+                      unsigned *ret_n)
 {
     uint64_t all = 0;
 
@@ -26,12 +28,29 @@ uint64_t dlr_agent_room_taken(const struct dlr_agent *a, int32_t but, unsigned *
         if (r->rank == but || r->bytes == 0)
             continue;
         (*ret_n)++;
-        if (__builtin_mul_overflow(r->bytes, (uint64_t)dlr_agent_slots_of(a, r),
-                                   &its) ||
+        if (__builtin_mul_overflow(r->bytes, (uint64_t)slots(a, r), &its) ||
             __builtin_add_overflow(all, its, &all))
             return UINT64_MAX;
     }
     return all;
+}
+
+/* Bytes of the slots of all ranks here but one; of how many. */
+uint64_t dlr_agent_room_taken(const struct dlr_agent *a, int32_t but, unsigned *ret_n)
+{
+    return taken(a, but, dlr_agent_slots_of, ret_n);
+}
+
+static unsigned two(const struct dlr_agent *a, const struct dlr_agent_rank *r)
+{
+    return DLR_STORE_SLOTS;
+}
+
+uint64_t dlr_agent_room_least(const struct dlr_agent *a)
+{
+    unsigned n;
+
+    return taken(a, -1, two, &n);
 }
 
 static unsigned own_ranks(const struct dlr_agent *a)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a rank has more slots on this node than two: one for the older version
- * (--dlrover-vetted-every), and one, where it runs, because a version that is being written to the disk
- * holds its own (--dlrover-persist-every). A number demands them. auto takes them where half of the
- * job's memory stays the program's: a default must not be what ends a program that lived without it.
+/* Whether a rank has one more slot on this node than two: for the older version
+ * (--dlrover-vetted-every) and, where it runs, because a version that is being written to the disk
+ * holds its own (--dlrover-persist-every). One does for both: what is being written is the older
+ * version for as long as that takes (sup_vetted.c). A number demands it. auto takes it where half of
+ * the job's memory stays the program's: a default must not be what ends a program that lived without.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -34,13 +35,12 @@ typedef unsigned slots_fn(const struct dlr_agent *a, const struct dlr_agent_rank
 
 static unsigned with_older(const struct dlr_agent *a, const struct dlr_agent_rank *r)
 {
-    return 1 + (r ? dlr_agent_slots_of(a, r) - r->spare_slot : DLR_STORE_SLOTS);
+    return DLR_STORE_SLOTS + 1;
 }
 
 static unsigned with_written(const struct dlr_agent *a, const struct dlr_agent_rank *r)
 {
-    return r ? dlr_agent_slots_of(a, r) + (r->own && !r->write_slot)
-             : DLR_STORE_SLOTS + 1;
+    return r && !r->own ? dlr_agent_slots_of(a, r) : DLR_STORE_SLOTS + 1;
 }
 
 /* What all ranks of the round take here with so many slots each; who has not asked yet is taken to
@@ -106,16 +106,6 @@ static bool is_full(int rc)
     return rc == -ENOSPC || rc == -EDQUOT || rc == -ENOMEM;
 }
 
-bool dlr_agent_vetted_forgo(struct dlr_agent *a, struct dlr_agent_rank *r, int rc,
-                            const char *why)
-{
-    if (!r->spare_slot || !is_auto(a) || !is_full(rc))
-        return false;
-    tell(a, why);
-    r->spare_slot = false;
-    return true;
-}
-
 static bool may_write(const struct dlr_agent *a)
 {
     return a->job.persist_every.ms == DLR_EVERY_AUTO;
@@ -130,15 +120,24 @@ void dlr_agent_more_slots(struct dlr_agent *a, struct dlr_agent_rank *r, uint64_
     r->spare_slot = dlr_agent_vetted_slot(a, r->rank, bytes);
     if (may_write(a))
         r->write_slot =
-            r->own && needed(a, r->rank, bytes, with_written) <= room_for(a, &node);
+            r->own && (r->spare_slot ||
+                       needed(a, r->rank, bytes, with_written) <= room_for(a, &node));
+}
+
+static bool is_demanded(const struct dlr_agent *a, const struct dlr_agent_rank *r)
+{
+    return (r->spare_slot && !is_auto(a)) || (r->own && r->write_slot && !may_write(a));
 }
 
 bool dlr_agent_fewer_slots(struct dlr_agent *a, struct dlr_agent_rank *r, int rc,
                            const char *why)
 {
-    if (!may_write(a) || !r->own || !r->write_slot || !is_full(rc))
-        return dlr_agent_vetted_forgo(a, r, rc, why);
-    r->write_slot = false;
+    if (!is_full(rc) || is_demanded(a, r) ||
+        dlr_agent_slots_of(a, r) == DLR_STORE_SLOTS)
+        return false;
+    if (r->spare_slot)
+        tell(a, why);
+    r->spare_slot = r->write_slot = false;
     return true;
 }
 

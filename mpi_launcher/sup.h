@@ -284,7 +284,7 @@ struct dlr_sup {
 
     struct { /* of the nodes that have slots in this round: sup_memory.c */
         unsigned node;
-        uint64_t taken, limit; /* limit 0: none was told */
+        uint64_t taken, least, limit; /* limit 0: none was told */
         bool told;
     } fullest;
     unsigned char
@@ -588,6 +588,8 @@ void dlr_sup_losses_take(struct dlr_sup *s, const json_t *state);
 int dlr_sup_vetted_check(struct dlr_sup *s, struct dlr_err *err);
 void dlr_sup_on_unvetted(struct dlr_sup *s, unsigned node, const json_t *msg);
 void dlr_sup_vetted_commit(struct dlr_sup *s, struct dlr_version v);
+/* v is written to the disk from now on: it is the older one then. */
+void dlr_sup_vetted_write(struct dlr_sup *s, struct dlr_version v);
 /* Says in a "commit" which one it is; takes it from a former supervisor's state. */
 /* A round begins, from the plan's version. */
 void dlr_sup_vetted_round(struct dlr_sup *s);

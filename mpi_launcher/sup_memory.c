@@ -88,27 +88,30 @@ void dlr_sup_on_no_slots(struct dlr_sup *s, unsigned node, const json_t *msg)
 
 void dlr_sup_memory_round(struct dlr_sup *s)
 {
-    s->fullest.taken = s->fullest.limit = 0;
+    s->fullest.taken = s->fullest.least = s->fullest.limit = 0;
 }
 
 void dlr_sup_memory_ready(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
-    uint64_t taken, limit;
+    uint64_t taken, least = 0, limit;
 
     if (dlr_msg_uint(msg, "taken", ANY, &taken) < 0 ||
         dlr_msg_uint(msg, "limit", ANY, &limit) < 0 || limit == 0)
         return;
+    dlr_msg_uint(msg, "least", ANY, &least);
     if (s->fullest.limit > 0 && (double)taken / (double)limit <
                                     (double)s->fullest.taken / (double)s->fullest.limit)
         return;
     s->fullest.node = node;
     s->fullest.taken = taken;
+    s->fullest.least = least;
     s->fullest.limit = limit;
 }
 
 void dlr_sup_memory_tell(struct dlr_sup *s, json_t *row)
 {
     double taken = (double)s->fullest.taken / MB, limit = (double)s->fullest.limit / MB;
+    double least = (double)s->fullest.least / MB;
     const char *name;
 
     if (s->fullest.limit == 0)
@@ -116,13 +119,14 @@ void dlr_sup_memory_tell(struct dlr_sup *s, json_t *row)
     name = s->members.list[s->fullest.node].node.name;
     json_object_set_new(row, "node", json_string(name));
     json_object_set_new(row, "taken_mb", json_real(taken));
+    json_object_set_new(row, "least_mb", json_real(least));
     json_object_set_new(row, "limit_mb", json_real(limit));
     if (s->fullest.told)
         return;
     s->fullest.told = true;
     dlr_sup_say(
         s,
-        "snapshots take %.1f MB on %s, the fullest node; --dlrover-ckpt-mem allows "
-        "%.1f MB there",
-        taken, name, limit);
+        "snapshots take %.1f MB on %s, the fullest node (%.1f MB without a slot for an "
+        "older version and for the disk); --dlrover-ckpt-mem allows %.1f MB there",
+        taken, name, least, limit);
 }

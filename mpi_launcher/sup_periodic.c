@@ -400,8 +400,14 @@ void dlr_sup_periodic_commit(struct dlr_sup *s, struct dlr_version v)
     p->begun_ms = dlr_sup_now();
     p->rc = 0;
     tell_tight(s);
+    dlr_sup_vetted_write(s, v);
     for (unsigned i = 0; i < s->plan.nplaces; i++)
         ask_together(s, &s->plan.places[i], DLR_PERSIST_HELD);
+}
+
+bool dlr_sup_periodic_writes(const struct dlr_sup *s)
+{
+    return s->periodic && s->periodic->state == WRITING;
 }
 
 bool dlr_sup_periodic_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc,

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --dlrover-vetted-every: one older version stays in memory where it is, at its ranks' nodes and at
  * their partners, for the day when newer ones turn out to be bad. Which one, is said with each
- * commit, which frees all other older ones.
+ * commit, which frees all other older ones. A version that is being written to the disk is that
+ * one from then on until it is written: a node has one slot for both.
  */
 #include <errno.h>
 
 #include "common/msg.h"
 #include "mpi_launcher/sup.h"
+#include "mpi_launcher/sup_periodic.h"
 
 #define AUTO_STEPS 100 /* --dlrover-vetted-every=auto */
 
@@ -62,15 +64,25 @@ static bool is_void(const struct dlr_sup *s, struct dlr_version v)
            s->vetted.step > v.step;
 }
 
-void dlr_sup_vetted_commit(struct dlr_sup *s, struct dlr_version v)
+static void take(struct dlr_sup *s, struct dlr_version v)
 {
-    if (!every(s))
-        return;
-    if (s->has_vetted && !is_void(s, v) && v.step - s->vetted.step < every(s))
-        return;
     s->has_vetted = true;
     s->vetted = v;
     dlr_sup_keep(s);
+}
+
+void dlr_sup_vetted_commit(struct dlr_sup *s, struct dlr_version v)
+{
+    if (!every(s) || (s->has_vetted && dlr_sup_periodic_writes(s)))
+        return;
+    if (!s->has_vetted || is_void(s, v) || v.step - s->vetted.step >= every(s))
+        take(s, v);
+}
+
+void dlr_sup_vetted_write(struct dlr_sup *s, struct dlr_version v)
+{
+    if (every(s))
+        take(s, v);
 }
 
 void dlr_sup_vetted_round(struct dlr_sup *s)

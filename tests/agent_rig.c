@@ -58,6 +58,7 @@ static void exec_agent(struct rig *r, const char *cred, const char *more)
 {
     char path[4200], self[4096], words[13][4200];
     const char *argv[16] = {path};
+    const char *vetted = getenv("DLR_TEST_VETTED");
     unsigned n = 0, kept = r->kept;
 
     agent_path(path, sizeof(path));
@@ -72,7 +73,7 @@ static void exec_agent(struct rig *r, const char *cred, const char *more)
     dlr_format(words[n++], 4200, "--node=n1");
     dlr_format(words[n++], 4200, "--data-program=%s", self);
     dlr_format(words[n++], 4200, "--report-program=%s", self);
-    dlr_format(words[n++], 4200, "--vetted-every=0");
+    dlr_format(words[n++], 4200, "--vetted-every=%s", vetted ? vetted : "0");
     dlr_format(words[n++], 4200, "--persist-every=off");
     dlr_format(words[n++], 4200, "--heartbeat=%dms:%d", RIG_EVERY_MS,
                (int)r->dead_ms / RIG_EVERY_MS);

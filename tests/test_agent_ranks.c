@@ -550,6 +550,28 @@ static void a_slow_write_leaves_two_slots_for_saves(void **state)
     dlr_rig_stop(&rig);
 }
 
+/* The slot of the older version is that of the write: three are enough for both and for saves. */
+static void a_slow_write_and_an_older_version_share_a_slot(void **state)
+{
+    struct worker w;
+    unsigned held;
+
+    setenv("DLR_TEST_VETTED", "5", 1);
+    held = begin_slow_write(&w);
+    unsetenv("DLR_TEST_VETTED");
+    for (int step = 20; step < 60; step += 10) {
+        post(&w, step);
+        assert_int_not_equal(save(&w, (uint64_t)step), held);
+        expect_sealed(step);
+        dlr_rig_say(&rig, "commit", "s:i, s:i, s:{s:i, s:i}", "round", 0, "step", step,
+                    "kept", "vround", 0, "step", 10);
+        dlr_rig_sync(&rig);
+    }
+    assert_int_equal(dlr_slot_verify(w.slots[held], NULL), 0);
+    rig_bye(&w);
+    dlr_rig_stop(&rig);
+}
+
 #define TEST(name) cmocka_unit_test_teardown(name, dlr_rig_clear)
 
 int main(int argc, char **argv)
@@ -571,6 +593,7 @@ int main(int argc, char **argv)
         TEST(nobody_saves_before_it_is_ready),
         TEST(the_next_round_restores_what_was_committed),
         TEST(a_slow_write_leaves_two_slots_for_saves),
+        TEST(a_slow_write_and_an_older_version_share_a_slot),
     };
 
     dlr_rig_role(argc, argv);

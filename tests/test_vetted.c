@@ -16,6 +16,7 @@
 #include "mpi_launcher/agent.h"
 #include "mpi_launcher/agent_budget.h"
 #include "mpi_launcher/sup.h"
+#include "mpi_launcher/sup_periodic.h"
 
 #define GB UINT64_C(1000000000)
 
@@ -23,6 +24,7 @@ static struct dlr_agent a;
 static struct dlr_agent_rank own = {.rank = 1, .own = true}, partners = {.rank = 2};
 static struct dlr_sup s;
 static uint64_t node_bytes, left_behind;
+static bool writing;
 static unsigned told;
 static char why[512], said[512];
 
@@ -43,7 +45,7 @@ struct dlr_agent_rank *dlr_agent_rank(struct dlr_agent *agent, int32_t rank, boo
 unsigned dlr_agent_slots_of(const struct dlr_agent *agent,
                             const struct dlr_agent_rank *r)
 {
-    return 2 + (r->own && r->write_slot) + r->spare_slot;
+    return 2 + (r->spare_slot || (r->own && r->write_slot));
 }
 unsigned dlr_agent_room_slots(const struct dlr_agent *agent)
 {
@@ -74,6 +76,10 @@ bool dlr_sup_is_bad(const struct dlr_sup *sup, struct dlr_version v)
 void dlr_sup_keep(struct dlr_sup *sup)
 {
 }
+bool dlr_sup_periodic_writes(const struct dlr_sup *sup)
+{
+    return writing;
+}
 void dlr_sup_say(struct dlr_sup *sup, const char *fmt, ...)
 {
     va_list ap;
@@ -85,7 +91,7 @@ void dlr_sup_say(struct dlr_sup *sup, const char *fmt, ...)
 
 /* --------------------------------------------------------------------------------------- */
 
-/* A node with a rank of its own, which has a third slot beside the disk, and a partner's. */
+/* A node with a rank of its own, which has a third slot, and a partner's. */
 static int setup(void **state)
 {
     static int32_t ranks[] = {1, 2, 3};
@@ -101,6 +107,7 @@ static int setup(void **state)
     left_behind = 0;
     memset(&s, 0, sizeof(s));
     dlr_jobconf_init(&s.conf);
+    writing = false;
     told = 0;
     why[0] = said[0] = '\0';
     return 0;
@@ -113,15 +120,15 @@ static void automatic_takes_what_leaves_the_program_half(void **state)
         uint64_t node, bytes, partners, left;
         bool fits;
     } rows[] = {
-        {"100%", 14 * GB, GB, 0, 0, true}, /* 4 and 3 slots, both of 1 GB */
-        {"100%", 13 * GB, GB, 0, 0, false},
-        {"100%", 20 * GB, GB, 2 * GB, 0, true},
-        {"100%", 19 * GB, GB, 2 * GB, 0, false},
-        {"100%", 16 * GB, GB, 0, GB, true}, /* left by former ranks */
-        {"100%", 15 * GB, GB, 0, GB, false},
+        {"100%", 12 * GB, GB, 0, 0, true}, /* 3 slots each, of 1 GB */
+        {"100%", 11 * GB, GB, 0, 0, false},
+        {"100%", 18 * GB, GB, 2 * GB, 0, true},
+        {"100%", 17 * GB, GB, 2 * GB, 0, false},
+        {"100%", 14 * GB, GB, 0, GB, true}, /* left by former ranks */
+        {"100%", 13 * GB, GB, 0, GB, false},
         {"40%", 20 * GB, GB, 0, 0, true},
-        {"30%", 20 * GB, GB, 0, 0, false},
-        {"90%", 14 * GB, GB, 0, 0, true},
+        {"25%", 20 * GB, GB, 0, 0, false},
+        {"90%", 12 * GB, GB, 0, 0, true},
         {"100%", 0, GB, 0, 0, true}, /* nobody knows */
         {"100%", 100 * GB, UINT64_MAX / 2, 0, 0, false},
     };
@@ -140,12 +147,12 @@ static void automatic_takes_what_leaves_the_program_half(void **state)
 
 static void the_arithmetic_is_told_once_a_round(void **state)
 {
-    node_bytes = 13 * GB;
+    node_bytes = 11 * GB;
     assert_false(dlr_agent_vetted_slot(&a, 1, GB));
     assert_string_equal(why,
-                        "one more slot for each of 2 ranks would make 7000.0 MB of "
-                        "snapshots, and 6500.0 MB are for them then: half of the "
-                        "13000.0 MB that the job has on this node, "
+                        "one more slot for each of 2 ranks would make 6000.0 MB of "
+                        "snapshots, and 5500.0 MB are for them then: half of the "
+                        "11000.0 MB that the job has on this node, "
                         "--dlrover-ckpt-mem=100% at most");
     assert_false(dlr_agent_vetted_slot(&a, 2, GB));
     assert_int_equal(told, 1);
@@ -175,8 +182,7 @@ static void a_version_under_way_to_the_disk_has_a_slot_where_there_is_room(void 
         uint64_t node;
         bool older, written, tight;
     } rows[] = {
-        {"auto", {0, DLR_EVERY_AUTO}, 14 * GB, true, true, false}, /* 4 and 3 slots */
-        {"auto, less room", {0, DLR_EVERY_AUTO}, 13 * GB, true, false, true},
+        {"auto", {0, DLR_EVERY_AUTO}, 12 * GB, true, true, false}, /* 3 slots each */
         {"auto, little room", {0, DLR_EVERY_AUTO}, 11 * GB, false, true, false},
         {"auto, no room", {0, DLR_EVERY_AUTO}, 9 * GB, false, false, true},
         {"steps demand it", {10, 0}, 9 * GB, false, true, false},
@@ -198,32 +204,27 @@ static void a_version_under_way_to_the_disk_has_a_slot_where_there_is_room(void 
     }
 }
 
-static void automatic_gives_up_that_slot_first(void **state)
+static void automatic_does_without_it_when_memory_is_refused(void **state)
 {
-    own.write_slot = true;
     assert_false(dlr_agent_fewer_slots(&a, &own, -EIO, "something else"));
     assert_true(dlr_agent_fewer_slots(&a, &own, -ENOSPC, "it is full"));
-    assert_false(own.write_slot);
-    assert_int_equal(told, 0);
-    assert_true(dlr_agent_fewer_slots(&a, &own, -ENOSPC, "it is full"));
-    assert_false(own.spare_slot);
+    assert_false(own.spare_slot || own.write_slot);
+    assert_string_equal(why, "it is full");
     assert_int_equal(told, 1);
     assert_false(dlr_agent_fewer_slots(&a, &own, -ENOSPC, "it is full"));
-    a.job.persist_every = (struct dlr_every_conf){10, 0};
-    own.write_slot = true;
-    assert_false(dlr_agent_fewer_slots(&a, &own, -ENOSPC, "it is full"));
+    own.write_slot = true; /* nobody misses an older version */
+    assert_true(dlr_agent_fewer_slots(&a, &own, -ENOSPC, "it is full"));
+    assert_int_equal(told, 1);
 }
 
-static void automatic_does_without_when_memory_is_refused(void **state)
+static void what_was_demanded_is_not_done_without(void **state)
 {
-    assert_false(dlr_agent_vetted_forgo(&a, &own, -EIO, "something else"));
-    assert_true(dlr_agent_vetted_forgo(&a, &own, -ENOSPC, "it is full"));
-    assert_string_equal(why, "it is full");
-    assert_false(own.spare_slot);
-    assert_false(dlr_agent_vetted_forgo(&a, &own, -ENOSPC, "it is full"));
-    own.spare_slot = true;
+    a.job.persist_every = (struct dlr_every_conf){10, 0};
+    assert_false(dlr_agent_fewer_slots(&a, &own, -ENOSPC, "it is full"));
+    assert_true(own.spare_slot && own.write_slot);
+    own.write_slot = false;
     a.job.vetted_every = 50;
-    assert_false(dlr_agent_vetted_forgo(&a, &own, -ENOSPC, "it is full"));
+    assert_false(dlr_agent_fewer_slots(&a, &own, -ENOSPC, "it is full"));
 }
 
 static uint64_t kept_after(uint32_t round, uint64_t step)
@@ -246,6 +247,21 @@ static void the_older_version_is_the_newest_again_every_so_many_steps(void **sta
     assert_int_equal(kept_after(1, 14), 14);
     s.conf.vetted_every = 0;
     assert_int_equal(kept_after(1, 99), 14);
+}
+
+/* They share a slot: a third one for a version between them would leave none for the next save. */
+static void what_is_being_written_is_the_older_version(void **state)
+{
+    assert_int_equal(kept_after(0, 10), 10);
+    dlr_sup_vetted_write(&s, (struct dlr_version){0, 30});
+    writing = true;
+    assert_int_equal(kept_after(0, 31), 30);
+    assert_int_equal(kept_after(0, 500), 30); /* a slow disk: it waits */
+    writing = false;
+    assert_int_equal(kept_after(0, 501), 501);
+    s.conf.vetted_every = 0;
+    dlr_sup_vetted_write(&s, (struct dlr_version){0, 600});
+    assert_int_equal(s.vetted.step, 501);
 }
 
 static void parity_has_none_and_refuses_a_number(void **state)
@@ -294,9 +310,10 @@ int main(void)
         T(the_arithmetic_is_told_once_a_round),
         T(a_number_demands_it_and_0_and_parity_do_without),
         T(a_version_under_way_to_the_disk_has_a_slot_where_there_is_room),
-        T(automatic_gives_up_that_slot_first),
-        T(automatic_does_without_when_memory_is_refused),
+        T(automatic_does_without_it_when_memory_is_refused),
+        T(what_was_demanded_is_not_done_without),
         T(the_older_version_is_the_newest_again_every_so_many_steps),
+        T(what_is_being_written_is_the_older_version),
         T(parity_has_none_and_refuses_a_number),
         T(the_user_is_told_of_the_first_node_without_room),
     };
