@@ -7,7 +7,8 @@ order, and add up to resume_s: detect (kill to node counted as dead), fence (to 
 nothing of the round is left and nodes meet), rendezvous (to the plan), prepare (copies move),
 launch (to every task having started), restore (MPI starts, every rank loads its state), first_step.
 The kill is the moment just before the command that cuts the power. save_in_flight says whether a
-save had been ordered (pending_step) and not yet been decided when the round ended.
+save had been ordered (pending_step) and not yet been decided when the round ended. cadence is how often
+saves came by then, and what decided that; seconds_computed_again is what the steps computed again had taken.
 """
 import filecmp
 import hashlib
@@ -102,6 +103,20 @@ def computed_again(training):
     return len(twice), sum(len(set(v)) == 1 for v in twice)
 
 
+def seconds_again(r, version):
+    """How long the killed round had gone on from the version that was loaded."""
+    old = [s["time"] for s in r.t.steps if s["time"] <= r.killed_at and s["step"] > version[1]]
+    began = max((s["time"] for s in r.t.steps if s["time"] <= r.killed_at and s["step"] <= version[1]),
+                default=old[0] if old else 0.0)
+    return round(old[-1] - began, 3) if old else 0.0
+
+
+def cadence(r):
+    """The last word before the kill on how often saves come, or None: the first 8 were not over."""
+    told = [e for e in r.t.events if e["event"] == "cadence" and r.at(e) <= 0]
+    return {k: told[-1][k] for k in ("every", "every_s", "bound", "cost_ms")} if told else None
+
+
 def sha256(path):
     h = hashlib.sha256()
     with open(path, "rb") as f:
@@ -124,7 +139,9 @@ def figures(r, reference):
         "committed_step": r.committed_before(),
         "resumed_from_step": version[1],
         "lost_steps": max(0, r.committed_before() - version[1]),
+        "cadence": cadence(r),
         "steps_computed_again": again,
+        "seconds_computed_again": seconds_again(r, version),
         "steps_with_the_same_loss": same,
         "save_in_flight": end["pending"] is not None,
         "pending_step": end["pending"][1] if end["pending"] else None,

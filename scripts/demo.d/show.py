@@ -272,7 +272,11 @@ class Demo:
         again = f["steps_computed_again"]
         same = "to the same loss" if f["steps_with_the_same_loss"] == again else "TO ANOTHER LOSS"
         s.line(f"  Resumed from step {f['resumed_from_step']}: {f['lost_steps']} committed steps lost, "
-               f"{again} computed again" + (f", {same}." if again else "."))
+               f"{again} computed again" + (f" ({f['seconds_computed_again']:.1f} s), {same}."
+                                            if again else "."))
+        if f["cadence"]:
+            s.line("  Saves came every {every} steps ({every_s:.1f} s, by {bound}); one costs {cost_ms:.1f} ms."
+                   .format(**f["cadence"]))
         s.line(f"  Loss {f['loss_first']:.3f} -> {f['loss_last']:.3f} in {f['steps']} steps of 4 ranks.")
         if f["weights_equal"]:
             s.line("  Final weights and undisturbed ones: EQUAL BIT FOR BIT, "

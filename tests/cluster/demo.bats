@@ -50,7 +50,9 @@ interrupt_at() {
     run ! grep -q $'[\e\r]' "$log" # it is no terminal
     grep -q "POWER CUT on n2" "$log"
     grep -q "EQUAL BIT FOR BIT" "$log"
+    grep -Eq "committed steps lost, [0-9]+ computed again" "$log"
     jq -e '.killed_node == "n2" and .weights_equal and .lost_steps == 0 and .steps == 80 and
+        (.steps_computed_again | type) == "number" and .seconds_computed_again >= 0 and has("cadence") and
         (.ranks_before | keys) == ["n1", "n2", "n4", "n5"] and .ranks_before.n2 == [1] and
         (.ranks_after | keys) == ["n1", "n3", "n4", "n5"] and .ranks_after.n3 == [1] and
         ([.detect_s, .fence_s, .rendezvous_s, .prepare_s, .launch_s, .restore_s, .first_step_s] |
