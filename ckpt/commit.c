@@ -329,6 +329,11 @@ void dlr_commit_every(struct dlr_commit *c, unsigned steps)
     c->when.every = steps ? steps : 1;
 }
 
+unsigned dlr_commit_takes(const struct dlr_commit *c)
+{
+    return c->when.stride;
+}
+
 unsigned dlr_commit_stride(const struct dlr_commit *c)
 {
     return dlr_schedule_stride(&c->when);
@@ -442,4 +447,35 @@ bool dlr_commit_pending(const struct dlr_commit *c, struct dlr_version *ret)
     if (o)
         *ret = o->v;
     return o != NULL;
+}
+
+/* The first rank and holder that are not in the tally. */
+static void first_missing(const struct dlr_commit *c, unsigned tally,
+                          struct dlr_commit_waits *ret)
+{
+    for (unsigned set = 0; set <= c->conf.copies; set++)
+        for (unsigned r = 0; r < c->world; r++)
+            if (!(bits(c, tally, set)[r / 64] >> (r % 64) & 1)) {
+                ret->rank = r;
+                ret->holder = set;
+                return;
+            }
+}
+
+bool dlr_commit_waits(const struct dlr_commit *c, struct dlr_commit_waits *ret)
+{
+    const struct open *o = oldest(c);
+
+    if (!c->running || c->count[READY][0] == 0)
+        return false;
+    *ret = (struct dlr_commit_waits){.what = DLR_WAITS_ORDER};
+    if (!full(c, READY)) {
+        ret->what = DLR_WAITS_READY;
+        first_missing(c, READY, ret);
+    } else if (o && o->reached_ms >= 0) {
+        ret->what = DLR_WAITS_VERSION;
+        ret->v = o->v;
+        first_missing(c, tally_of(c, o), ret);
+    }
+    return true;
 }

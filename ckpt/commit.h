@@ -86,6 +86,9 @@ void dlr_commit_go_on(struct dlr_commit *c, const struct dlr_version *newest,
  */
 void dlr_commit_every(struct dlr_commit *c, unsigned steps);
 
+/* The least distance at which a save is decided before the next one begins, as learned. */
+unsigned dlr_commit_takes(const struct dlr_commit *c);
+
 /* The distance in force: what was asked for, or more where a save takes longer than that. */
 unsigned dlr_commit_stride(const struct dlr_commit *c);
 
@@ -109,6 +112,20 @@ void dlr_commit_tick(struct dlr_commit *c, int64_t now_ms); /* deadline of decis
 
 /* When dlr_commit_tick() must be called, INT64_MAX: no deadline runs. */
 int64_t dlr_commit_deadline_ms(const struct dlr_commit *c);
+
+/* What stands between the run and its next commit. rank, holder: the first that is waited for. */
+struct dlr_commit_waits {
+    enum {
+        DLR_WAITS_READY, /* the holder has no slots for the rank's snapshots yet */
+        DLR_WAITS_VERSION, /* v is ordered, and the holder has not the rank's part of it */
+        DLR_WAITS_ORDER, /* nothing is ordered that was begun */
+    } what;
+    unsigned rank, holder;
+    struct dlr_version v;
+};
+
+/* False where no rank asks for saves. */
+bool dlr_commit_waits(const struct dlr_commit *c, struct dlr_commit_waits *ret);
 
 /* The newest committed version; false when there is none. */
 bool dlr_commit_newest(const struct dlr_commit *c, struct dlr_version *ret);

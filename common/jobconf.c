@@ -27,7 +27,7 @@ const struct dlr_opt dlr_jobconf_opts[] = {
      "health checks before each round: all, none, or names with commas between"},
     {"checkpoint", DLR_OPT_SWITCH, FIELD(checkpoint), "on", "on|off",
      "reserve node memory for snapshots"},
-    {"ckpt-budget", DLR_OPT_PPM, FIELD(ckpt_budget), "0.1%", "PERCENT|off",
+    {"ckpt-budget", DLR_OPT_PPM, FIELD(ckpt_budget), "1%", "PERCENT|off",
      "share of the training's time that saves may hold it up, or as often as possible"},
     {"vetted-every", DLR_OPT_COUNT, FIELD(vetted_every), "auto", "STEPS|auto",
      "keep one older version in memory, a new one every so many steps, 0: none"},

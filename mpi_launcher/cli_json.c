@@ -80,9 +80,14 @@ static void add_steps(json_t *j, const struct dlr_cli_state *s, int64_t now_ms)
     json_object_set_new(j, "restored", version_or_null(&s->restore));
     json_object_set_new(j, "committed", version_or_null(&s->committed));
     json_object_set_new(j, "commit_age_ms", age);
+    json_object_set_new(j, "at_stake_ms",
+                        s->stake_ms && !s->over && s->step >= 0
+                            ? json_integer(now_ms - s->stake_ms)
+                            : json_null());
     json_object_set_new(j, "unprotected_since", time_or_null(s->bare_ms));
     json_object_set_new(j, "commits", json_integer(s->commits));
     json_object_set_new(j, "aborts", json_integer(s->aborts));
+    json_object_set_new(j, "saving", s->saving ? json_incref(s->saving) : json_null());
     json_object_set_new(j, "cadence",
                         s->cadence ? json_incref(s->cadence) : json_null());
     json_object_set_new(j, "network",

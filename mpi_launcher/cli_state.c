@@ -270,6 +270,9 @@ static void on_step(struct dlr_cli_state *s, const json_t *e)
 
     s->step = int_of(e, "step", s->step);
     s->step_ms = s->last_ms;
+    s->stake_ms = int_of(e, "at_stake_ms", -1) >= 0
+                      ? s->last_ms - int_of(e, "at_stake_ms", 0)
+                      : 0;
     if (json_is_number(rate))
         s->rate = json_number_value(rate);
     s->commits = int_of(e, "commits", s->commits);
@@ -358,6 +361,11 @@ static void on_cadence(struct dlr_cli_state *s, const json_t *e)
     keep(&s->cadence, e);
 }
 
+static void on_saving(struct dlr_cli_state *s, const json_t *e)
+{
+    keep(&s->saving, e);
+}
+
 static void on_network(struct dlr_cli_state *s, const json_t *e)
 {
     keep(&s->network, e);
@@ -405,6 +413,7 @@ static const struct {
     {"restored", DLR_CLI_RUN, NULL},
     {"first_step", DLR_CLI_TRAIN, on_step},
     {"progress", DLR_CLI_TRAIN, on_step},
+    {"saving", DLR_CLI_NOTHING, on_saving},
     {"cadence", DLR_CLI_NOTHING, on_cadence},
     {"every_step", DLR_CLI_NOTHING, on_every_step},
     {"network", DLR_CLI_NOTHING, on_network},
@@ -505,6 +514,7 @@ void dlr_cli_state_done(struct dlr_cli_state *s)
     free(s->no_memory_why);
     free(s->bare_node);
     free(s->progress);
+    json_decref(s->saving);
     json_decref(s->cadence);
     json_decref(s->every_step);
     json_decref(s->network);

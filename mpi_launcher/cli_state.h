@@ -84,12 +84,14 @@ struct dlr_cli_state {
     bool had_round;   /* one has ended before, in this life of the job or an earlier */
     struct dlr_cli_version restore, committed;
     int64_t commit_ms; /* 0: unknown */
+    int64_t stake_ms;  /* what is computed since then is not saved; 0: unknown */
     int64_t bare_ms;   /* since then a second loss may cost committed steps; 0: no */
     char *bare_node;   /* which was lost, or NULL */
     int64_t step;      /* -1: none known in this round */
     int64_t step_ms;
-    double rate;                                        /* steps/s, 0 unknown */
-    json_t *cadence, *every_step, *network, *persisted; /* newest such event, or NULL */
+    double rate; /* steps/s, 0 unknown */
+    json_t *saving, *cadence, *every_step, *network,
+        *persisted; /* newest such event, or NULL */
     int64_t commits, aborts;
     int64_t no_memory;   /* ranks for which a node had no room for snapshots, 0 none */
     char *no_memory_why; /* of this round: which node and why, or NULL */

@@ -186,6 +186,10 @@ static void put_committed(struct page *p, const struct dlr_cli_state *s, int64_t
         dlr_cli_span(now_ms - s->commit_ms, span, sizeof(span));
         put(p, NORMAL, ", %s ago", span);
     }
+    if (s->stake_ms && !s->over && s->step >= 0) {
+        dlr_cli_span(now_ms - s->stake_ms, span, sizeof(span));
+        put(p, NORMAL, ", would lose about %s now", span);
+    }
     if (s->commits || s->aborts)
         put(p, NORMAL, " (%lld commits, %lld given up)", (long long)s->commits,
             (long long)s->aborts);
@@ -217,6 +221,21 @@ static void put_told(struct page *p, const char *name, const json_t *event)
     dlr_cli_words(event, words, sizeof(words));
     label(p, name);
     put(p, NORMAL, "%s", words);
+    end_line(p);
+}
+
+/* What snapshots take of the fullest node's memory, and would without what is optional. */
+static void put_memory(struct page *p, const json_t *e)
+{
+    const char *node = json_string_value(json_object_get(e, "node"));
+
+    if (!node)
+        return;
+    label(p, "memory");
+    put(p, NORMAL, "%.1f of %.1f MB on %s, the fullest node; %.1f at least",
+        json_number_value(json_object_get(e, "taken_mb")),
+        json_number_value(json_object_get(e, "limit_mb")), node,
+        json_number_value(json_object_get(e, "least_mb")));
     end_line(p);
 }
 
@@ -439,6 +458,7 @@ void dlr_cli_view(const struct dlr_cli_look *look, const struct dlr_cli_state *s
     put_committed(p, s, now_ms);
     put_unprotected(p, s, now_ms);
     if (!s->over) {
+        put_memory(p, s->saving);
         put_told(p, "saves", s->cadence);
         put_told(p, "", s->every_step);
         put_told(p, "disk", s->persisted);

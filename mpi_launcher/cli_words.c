@@ -49,9 +49,12 @@ static const struct {
     {"restore_failed", "rank {rank} could not load {version:version} on {where}[: {why}]"},
     {"first_step", "first step of round {round}: {step}"},
     {"saving", "saves begin[, {took_ms:ms} after the start]"
-               "[; they take {taken_mb} of {limit_mb} MB on {node}, the fullest node]"},
-    {"cadence", "a save every {every#step}: it holds a rank up for {blocked_ms} ms, a step"
-                " has {step_ms} ms[, of which saves may take {budget:above0} %]"},
+               "[; they take {taken_mb} of {limit_mb} MB on {node}, the fullest node]"
+               "[, {least_mb} at least]"},
+    {"cadence", "a save every {every#step} ({every_s:s}: {bound}): it costs {cost_ms} ms, {blocked_ms} of them"
+                " in begin and fence, a step takes {step_ms} ms[; {budget:above0} % of the time at most]"
+                ", {stale_s:s} unsaved; a failure each {mtbf_h} h"},
+    {"overdue", "nothing was saved for {since_ms:ms} and {steps#step}: {why}"},
     {"every_step", "a save in every step is [{possible:false}not ]possible: {why}"},
     {"no_memory", "nothing is saved in round {round}: {node}: {why}"},
     {"resized", "going on with {nodes} of {of} nodes and {world} ranks"},
@@ -66,7 +69,8 @@ static const struct {
                 "[, moved by CPUs {cpus}][; {faster} is up, faster and not used]"},
     {"save_failed", "{version:version} was given up: {why}"},
     {"progress", "step {step}[, {rate} steps/s][, committed {committed:version}]"
-                 "[, {commits#commit}][, {aborts:above0} saves given up]"},
+                 "[, {commits#commit}][, {aborts:above0} saves given up]"
+                 "[; a failure now would lose about {at_stake_ms:ms}]"},
     {"worker_exit", "rank {rank} on {node}[ exited with code {code}]"
                     "[ was killed by {signal:signal}][; its last line: {stderr:last}]"},
     {"round_end", "round {round} ends: {why}[; at step {step}]"

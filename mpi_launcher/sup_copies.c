@@ -58,7 +58,7 @@ static void on_commit(void *arg, struct dlr_version v, int64_t took_ms)
     dlr_sup_vetted_commit(s, v);
     dlr_sup_decide(s, "commit", v);
     dlr_sup_covered(s);
-    dlr_sup_cadence_commit(s, took_ms);
+    dlr_sup_cadence_commit(s, v, took_ms);
     dlr_sup_periodic_commit(s, v);
 }
 

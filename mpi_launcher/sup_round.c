@@ -15,6 +15,7 @@
 #include "common/str.h"
 #include "mpi_launcher/beat.h"
 #include "mpi_launcher/sup.h"
+#include "mpi_launcher/sup_cadence.h"
 
 #define PROGRESS_EVERY_MS 2000
 #define PORT_FIRST                                                                     \
@@ -311,14 +312,17 @@ void dlr_sup_on_stderr(struct dlr_sup *s, unsigned node, const json_t *msg)
 static json_t *progress_row(struct dlr_sup *s, uint64_t step, double rate,
                             int64_t now_ms)
 {
-    struct dlr_version newest;
+    struct dlr_version newest, pending;
     bool has = dlr_commit_newest(s->commit, &newest);
+    bool open = dlr_commit_pending(s->commit, &pending);
 
-    return json_pack("{s:I,s:I,s:f,s:o,s:I,s:i,s:i}", "round",
+    return json_pack("{s:I,s:I,s:f,s:o,s:o,s:I,s:I,s:i,s:i}", "round",
                      (json_int_t)s->running_round, "step", (json_int_t)step, "rate",
                      rate, "committed", dlr_sup_version(has ? &newest : NULL),
+                     "pending", dlr_sup_version(open ? &pending : NULL),
                      "commit_age_ms",
                      (json_int_t)(has && s->commit_ms ? now_ms - s->commit_ms : -1),
+                     "at_stake_ms", (json_int_t)dlr_sup_cadence_at_stake_ms(s, now_ms),
                      "commits", s->commits, "aborts", s->aborts);
 }
 
@@ -335,6 +339,7 @@ void dlr_sup_progress(struct dlr_sup *s, int64_t now_ms)
     if (step == DLR_BEAT_NO_STEP)
         return;
     dlr_policy_stepped(s->policy, s->running_round);
+    dlr_sup_cadence_watch(s, step, now_ms);
     if (!s->first_step_seen) {
         s->first_step_seen = true;
         if (!s->nrestored) /* it runs and does not want what there is */

@@ -18,6 +18,7 @@
 #include "mpi_launcher/exits.h"
 #include "mpi_launcher/keepstate.h"
 #include "mpi_launcher/sup.h"
+#include "mpi_launcher/sup_cadence.h"
 #include "mpi_launcher/sup_periodic.h"
 
 #define STATE_MAX 65536
@@ -46,8 +47,10 @@ static json_t *run_state(struct dlr_sup *s)
         dlr_sup_version(has ? &newest : NULL), "bad", dlr_sup_bad_state(s), "vetted",
         dlr_sup_version(s->has_vetted ? &s->vetted : NULL));
 
-    if (state)
+    if (state) {
         dlr_sup_losses_state(s, state);
+        dlr_sup_cadence_state(s, state);
+    }
     return state;
 }
 
@@ -145,6 +148,7 @@ static void take_run_state(struct dlr_sup *s, const json_t *state)
     dlr_sup_bad_take(s, state);
     dlr_sup_vetted_take(s, state);
     dlr_sup_losses_take(s, state);
+    dlr_sup_cadence_take(s, state);
 }
 
 /* It has ended already: its code is all that is left to be told. */

@@ -91,8 +91,10 @@ static const struct {
      "step 40 of round 1 is not restored again, nor a later one: exited with code 3"},
     {"{\"event\":\"marked_bad\",\"version\":[1,40],\"why\":\"rank 0 on n1 said so\"}",
      "step 40 of round 1 and later ones are bad: rank 0 on n1 said so"},
-    {"{\"event\":\"saving\",\"round\":2,\"took_ms\":1500,\"node\":\"n1\",\"taken_mb\":80.5,\"limit_mb\":600}",
-     "saves begin, 1.50 s after the start; they take 80.5 of 600 MB on n1, the fullest node"},
+    {"{\"event\":\"saving\",\"round\":2,\"took_ms\":1500,\"node\":\"n1\",\"taken_mb\":80.5,"
+     "\"least_mb\":54.0,\"limit_mb\":600}",
+     "saves begin, 1.50 s after the start; they take 80.5 of 600 MB on n1, the fullest node, "
+     "54 at least"},
     {"{\"event\":\"unvetted\",\"node\":\"n1\",\"why\":\"it is full\"}",
      "no older version is kept in memory: n1: it is full"},
     {"{\"event\":\"torn\",\"version\":[1,40],\"rank\":2,\"committed\":false,\"count\":1,"
@@ -110,13 +112,16 @@ static const struct {
      "chunk 2 is corrupt in memory"},
     {"{\"event\":\"saving\",\"round\":2,\"took_ms\":1500}",
      "saves begin, 1.50 s after the start"},
-    {"{\"event\":\"cadence\",\"every\":3,\"blocked_ms\":0.25,\"step_ms\":100.0,"
-     "\"budget\":0.1}",
-     "a save every 3 steps: it holds a rank up for 0.25 ms, a step has 100 ms, of which "
-     "saves may take 0.1 %"},
-    {"{\"event\":\"cadence\",\"every\":1,\"blocked_ms\":0.25,\"step_ms\":100.0,"
-     "\"budget\":0}",
-     "a save every 1 step: it holds a rank up for 0.25 ms, a step has 100 ms"},
+    {"{\"event\":\"cadence\",\"every\":100,\"every_s\":10,\"bound\":\"staleness\",\"cost_ms\":2.5,"
+     "\"blocked_ms\":0.25,\"step_ms\":100.0,\"budget\":1,\"stale_s\":10,\"mtbf_h\":923.1}",
+     "a save every 100 steps (10.0 s: staleness): it costs 2.5 ms, 0.25 of them in begin and "
+     "fence, a step takes 100 ms; 1 % of the time at most, 10.0 s unsaved; a failure each 923 h"},
+    {"{\"event\":\"cadence\",\"every\":1,\"every_s\":0.1,\"bound\":\"off\",\"cost_ms\":2.5,"
+     "\"blocked_ms\":0.25,\"step_ms\":100.0,\"budget\":0,\"stale_s\":10,\"mtbf_h\":923.1}",
+     "a save every 1 step (0.10 s: off): it costs 2.5 ms, 0.25 of them in begin and fence, a "
+     "step takes 100 ms, 10.0 s unsaved; a failure each 923 h"},
+    {"{\"event\":\"overdue\",\"round\":0,\"since_ms\":21000,\"steps\":420,\"why\":\"n2 has no memory\"}",
+     "nothing was saved for 21.0 s and 420 steps: n2 has no memory"},
     {"{\"event\":\"network\",\"node\":\"n1\",\"uses\":\"eth0\",\"mbps\":1000,"
      "\"faster\":\"eth1\",\"cpus\":\"4-7,12\"}",
      "copies of n1 go over eth0 (1000 Mb/s), moved by CPUs 4-7,12; eth1 is up, faster and "

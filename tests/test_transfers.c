@@ -139,7 +139,7 @@ bool dlr_sup_periodic_done(struct dlr_sup *sup, unsigned node, uint64_t id, int 
 void dlr_sup_periodic_commit(struct dlr_sup *sup, struct dlr_version v)
 {
 }
-void dlr_sup_cadence_commit(struct dlr_sup *sup, int64_t took_ms)
+void dlr_sup_cadence_commit(struct dlr_sup *sup, struct dlr_version v, int64_t took_ms)
 {
 }
 void dlr_sup_cadence_round(struct dlr_sup *sup)

@@ -79,8 +79,7 @@ kill_both() {
     job=$(start 1 -N5)
     saved "$job"
     slow_link n2 # a copy takes seconds
-    # Each step was saved till now: the next one is under way, and not given up yet.
-    await "$job" "e['event']=='progress' and e['commit_age_ms']>1500"
+    await "$job" "e['event']=='progress' and e['pending'] and e['pending'][1]<e['step']" # it was begun
     "$VC" kill n2
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     pending=$(events "$job" 'select(.event=="round_end").pending[1]')

@@ -34,9 +34,10 @@ cancel() { alice scancel "$1" && await_job "$1" >/dev/null; }
     await "$job" every_step >/dev/null
     # The budget is so small that no machine saves within it more than once in 50 steps.
     [ "$(jq .every <<<"$told")" -gt 50 ]
-    jq -e '.budget == 0.0001 and .step_ms > 45 and .blocked_ms > 0' <<<"$told"
-    [ "$(jq '.every - (.blocked_ms / .step_ms * 1e6) | fabs < 1' <<<"$told")" = true ]
-    status "$job" | grep -E '^ *saves +a save every [0-9]+ steps: it holds a rank up for '
+    jq -e '.budget == 0.0001 and .bound == "cost" and .step_ms > 45 and .cost_ms >= .blocked_ms and .blocked_ms > 0' <<<"$told"
+    jq -e '.every == 1000000 or (.every - .cost_ms / .step_ms * 1e6 | fabs <= 1)' <<<"$told"
+    status "$job" | grep -E '^ *saves +a save every [0-9]+ steps \(.*: cost\): it costs '
+    status "$job" | grep -E '^ *memory +[0-9.]+ of [0-9.]+ MB on n[12], the fullest node; [0-9.]+ at least'
     status "$job" | grep -E 'a save in every step is not possible: [0-9.]+ MB of a node at .* take .* ms'
     alice dlrover status --once --json "$job" | jq -e '.every_step.possible == false and .cadence.every > 50'
     cancel "$job"
@@ -54,7 +55,10 @@ cancel() { alice scancel "$1" && await_job "$1" >/dev/null; }
     told=$(await "$job" network)
     [ "$(jq -r .uses <<<"$told")" = eth0 ]
     status "$job" | grep -E '^ *network +copies of n[12] go over eth0'
-    await "$job" "e['event']=='progress' and e['commits']>=5" >/dev/null
+    # By default: something decided how often, and what a loss would cost is said.
+    await "$job" "e['event']=='cadence' and e['bound'] in ('staleness','cost','copies') and e['stale_s']==10" >/dev/null
+    await "$job" "e['event']=='progress' and e['commits']>=5 and e['at_stake_ms']>=0" >/dev/null
+    status "$job" | grep -E '^ *committed +step [0-9]+ of round 0, .* ago, would lose about .* now'
     victim=$(events "$job" 'select(.event=="plan").places[1].node' | tr -d '"')
     "$VC" kill "$victim" # rank 1's state comes from what was paced
     await "$job" "e['event']=='restored' and e['round']==1" >/dev/null

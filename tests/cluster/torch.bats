@@ -46,7 +46,7 @@ teardown_file() { cluster_down; }
 export PYTHONPATH=/opt/dlrover/lib/python3/dist-packages OMP_NUM_THREADS=1
 srun $venv/bin/python python_dcp.py memory \$1
 SH
-    job=$(submit -N5 --dlrover=on --dlrover-spares=1 --dlrover-ckpt-budget=off --dlrover-name=dcp \
+    job=$(submit -N5 --dlrover=on --dlrover-spares=1 --dlrover-name=dcp \
         --dlrover-persist-every=20 dcp.sh 60)
     await "$job" "e['event']=='progress' and e['commits']>=3"
     "$VC" kill n2

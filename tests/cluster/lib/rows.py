@@ -42,7 +42,7 @@ with dlrover.Checkpoint() as ck:
         assert "remark" in told or told["note"].nbytes == len(b"rank %d of %d" % (rank, made_by)), told
     if made_by and rank >= made_by:  # nobody had its note
         ck.allow(missing=True)
-    step, marked = ck.restore() or 0, False
+    step, marked, kept = ck.restore() or 0, False, 0
     if step and rank == 0:
         print("peek", ck.peek(made_by - 1, "note").decode(), flush=True)
     if step:
@@ -72,10 +72,11 @@ with dlrover.Checkpoint() as ck:
                     ck.fence()
                     sys.exit(3)
                 time.sleep(0.01)
-        # With a version kept from the first steps: what came much later is bad.
+        # The first version is kept: those after it are bad, the two newest among them.
         if os.environ.get("VETTED") and os.environ["DLROVER_ROUND"] == "0" and rank == 0:
-            if ck.stats()["committed_step"] >= 40:
-                ck.mark_bad(30)
+            kept = kept or ck.stats()["committed_step"]
+            if kept and ck.stats()["committed_step"] >= kept + 6:
+                ck.mark_bad(kept + 1)
                 sys.exit(3)
         # What came after the first version on the disk is bad.
         if os.environ.get("BAD") and os.environ["DLROVER_ROUND"] == "0" and rank == 0:

@@ -42,8 +42,7 @@ cluster_up() {
 cluster_down() { "$VC" down; }
 
 ctl() { "$VC" exec ctl -- "$@"; }
-# Saves come as often as they can: a busy machine's cost would space them beyond a test's wait.
-alice() { "$VC" exec --user alice ctl -- env DLROVER_CKPT_BUDGET=off "$@"; }
+alice() { "$VC" exec --user alice ctl -- "$@"; }
 on() { local node=$1; shift; "$VC" exec "$node" -- "$@"; }
 alice_home() { echo "$VCLUSTER_DIR/home/alice"; }
 

@@ -30,7 +30,7 @@ references() {
 output() { cat "$(alice_home)/out.$1"; }
 
 # saved JOB [COUNT]: the run has saved, at least COUNT commits were told
-saved() { await "$1" "e['event']=='progress' and e['commits']>=${2:-5}" >/dev/null; }
+saved() { await "$1" "e['event']=='progress' and e['commits']>=${2:-3}" >/dev/null; }
 
 # same_bits REFERENCE: the weights, and one hash for each step of each rank ever computed
 same_bits() {
