@@ -85,6 +85,15 @@ lose_two() {
     [ "${lines[-1]}" = "${undisturbed##*$'\n'}" ]
 }
 
+@test "trainers: each goes on to the same bits; what would be lost is refused, what fails is told once" {
+    # Some 150 files: not on a disk that others wait for.
+    DLROVER_CKPT_DIR=$(mktemp -d /dev/shm/dlrover-trainers.XXXXXX)
+    run "$venv/bin/python" tests/python_trainers.py
+    rm -rf "$DLROVER_CKPT_DIR"
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
 @test "bind: a current PyTorch's scaler, schedulers, random numbers, late state and workers" {
     "$venv/bin/python" tests/python_state.py together scaler schedulers random_numbers late_adam wide_state fork
 }

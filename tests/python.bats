@@ -229,6 +229,15 @@ state() {
 
 @test "a forked worker leaves the checkpoint to its parent" { state fork; }
 
+@test "trainers: each goes on to the same bits; what would be lost is refused, what fails is told once" {
+    # Some 150 files: not on a disk that others wait for.
+    DLROVER_CKPT_DIR=$(mktemp -d /dev/shm/dlrover-trainers.XXXXXX)
+    run "$python" tests/python_trainers.py
+    rm -rf "$DLROVER_CKPT_DIR"
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
 @test "a wheel installs without a network and finds the library beside the command" {
     local dir=$BATS_TEST_TMPDIR
 

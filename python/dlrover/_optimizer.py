@@ -1,137 +1,279 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of a PyTorch optimizer as tensors that exist before they are loaded."""
+"""The state of a PyTorch optimizer, by the names of its parameters. It is never made here: what the
+optimizer has not made in its own steps is not there, and a version says what it had.
+"""
+from __future__ import annotations
+
+import re
+import typing
+
 import torch
 
+from . import _names, _slots
 
-def _has_tensors(holder):
-    return any(torch.is_tensor(value) for value in holder.values())
+INNER = ("state", "param_groups")  # what a wrapper's state dict has of the optimizer in it
+KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,49}")  # of a tensor that is a region by itself
+
+
+def is_optimizer(one: typing.Any) -> bool:
+    return all(hasattr(one, name) for name in (*INNER, "step")) and not isinstance(one, type)
+
+
+def _parts(given):
+    """What a wrapper or a collection is made of: (part of the name, object)."""
+    if isinstance(given, dict):
+        return [(f".{key}", one) for key, one in given.items()]
+    if isinstance(given, (list, tuple)):
+        return [(f".{i}", one) for i, one in enumerate(given)]
+    found = []
+    for name, one in vars(given).items() if hasattr(given, "__dict__") else ():
+        for suffix, inner in _parts(one) if isinstance(one, (list, tuple)) else [("", one)]:
+            if is_optimizer(inner):
+                found.append((f".{name}{suffix}", inner))
+    return found
+
+
+def find(given: typing.Any, name: str, found: dict[str, torch.optim.Optimizer]) -> None:
+    """Puts into found, by name, each optimizer with a state of its own that given is, wraps or holds. Alone in
+    its wrapper it has the wrapper's name. ValueError when there is none.
+    """
+    parts = _parts(given)
+    own = given if is_optimizer(given) else None
+    if own is not None and any(is_optimizer(p) and p.state is own.state for _, p in parts):
+        own = None  # a view of the one inside
+    if own is not None and all(own.state is not one.state for one in found.values()):
+        found[name] = own
+    for suffix, one in parts:
+        alone = own is None and len(parts) == 1 and not isinstance(given, (dict, list, tuple))
+        if all(one is not known for known in found.values()):
+            find(one, name if alone else name + suffix, found)
+    if own is None and not parts:
+        raise ValueError(f"{name} is a {type(given).__name__}, which has neither state and param_groups nor "
+                         "an optimizer that has them: give the torch.optim.Optimizer itself")
+
+
+def companions(given: typing.Any, name: str) -> dict[str, typing.Any]:
+    """Scalers that a wrapper has beside its optimizer (as Accelerate's and Megatron's), by name."""
+    if isinstance(given, (dict, list, tuple)):
+        found = {}
+        for suffix, one in _parts(given):
+            found.update(companions(one, name + suffix))
+        return found
+    return {f"{name}.{key}": one for key, one in getattr(given, "__dict__", {}).items()
+            if key.endswith("scaler") and hasattr(one, "state_dict") and hasattr(one, "load_state_dict")}
+
+
+class Rest:
+    """What the state dict of an optimizer, or of its wrapper, has beside state, options and tensors that are
+    named anyhow: loss scales, counters. An object as Objects takes it.
+    """
+
+    def __init__(self, given: typing.Any, named: typing.Callable[[], set[int]]) -> None:
+        self._given, self._named = given, named
+
+    @staticmethod
+    def needed(given: typing.Any) -> bool:
+        own = getattr(type(given), "state_dict", None)
+        return own not in (None, torch.optim.Optimizer.state_dict) and not isinstance(given, dict)
+
+    def _walk(self, node, path, named, found):
+        if isinstance(node, torch.Tensor) and node.data_ptr() in named:
+            return
+        if isinstance(node, dict):
+            inner = all(key in node for key in INNER)
+            for key, one in node.items():
+                if not (inner and key in INNER):
+                    self._walk(one, (*path, key), named, found)
+        elif isinstance(node, (list, tuple)):
+            for i, one in enumerate(node):
+                self._walk(one, (*path, i), named, found)
+        else:
+            found[path] = node
+
+    def state_dict(self) -> dict[tuple, typing.Any]:
+        found = {}
+        self._walk(self._given.state_dict(), (), self._named(), found)
+        return found
+
+    def load_state_dict(self, saved: dict[tuple, typing.Any]) -> None:
+        """Through the wrapper's own, with all else as it is; not when nothing differs."""
+        whole = self._given.state_dict()
+        now = {}
+        self._walk(whole, (), self._named(), now)
+        if all(key in now and _same(one, now[key]) for key, one in saved.items()):
+            return
+        for path, one in saved.items():
+            whole = _with(whole, path, one)
+        self._given.load_state_dict(whole)
+
+
+def _same(a, b):
+    if isinstance(a, torch.Tensor) or isinstance(b, torch.Tensor):
+        return type(a) is type(b) and a.shape == b.shape and bool((a == b).all())
+    return type(a) is type(b) and a == b
+
+
+def _with(node, path, value):
+    """A copy of node in which value is at path."""
+    if not path:
+        return value
+    at = path[0]
+    if isinstance(node, dict):
+        copy = type(node)(node)
+    else:
+        copy = list(node)
+    copy[at] = _with(node[at], path[1:], value)
+    return tuple(copy) if isinstance(node, tuple) else copy
 
 
 class State:
-    """The optimizer's tensors and plain values, by the position of their parameter.
-
-    A parameter without a gradient in the first step has no state yet, and regions that are added
-    later cost a new layout. So its tensors are made and set aside, named like the others, and put in the
-    place of the optimizer's own when those appear.
+    """One optimizer's. labels: what the model's parameters are called, by their id; a parameter that is
+    none of these (f32 copies that an optimizer steps in the place of the weights) is a region itself.
     """
 
-    def __init__(self, optimizer):
-        self.optimizer = optimizer
-        self.aside = {}  # position: the state kept ready
-        self._look()
+    def __init__(self, optimizer: torch.optim.Optimizer, name: str) -> None:
+        self.optimizer, self.name = optimizer, name
+        self._labels = []
+        self._ready = None  # {label: {key: tensor}} that restore() fills
+        self._has_plain, self._on_host, self._order = False, set(), {}
 
-    def _look(self):
-        """As it is now: load_state_dict puts a new mapping in the old one's place."""
-        self.state = self.optimizer.state
-        self.parameters = [p for g in self.optimizer.param_groups for p in g["params"]]
-        self._note_named()
+    def parameters(self) -> list[torch.Tensor]:
+        return [p for group in self.optimizer.param_groups for p in group["params"]]
 
-    def _note_named(self):
-        self._known = len(self.state)
-        self._named = {id(p) for p, holder in self.state.items() if _has_tensors(holder)}
-
-    def _make(self, chosen):
-        """Lets the optimizer make the tensors of chosen by an update without gradients: in
-        the types it wants, where load_state_dict would give them the parameter's. Weights may
-        change by it (weight decay).
-        """
-        kept = [p.grad for p in self.parameters]
-        try:
-            for at, p in enumerate(self.parameters):
-                p.grad = torch.zeros_like(p) if at in chosen else None
-            type(self.optimizer).step(self.optimizer)
-        finally:
-            for p, gradient in zip(self.parameters, kept):
-                p.grad = gradient
-
-    def make_all(self):
-        self._look()
-        self._make({at for at, p in enumerate(self.parameters) if p.requires_grad})
-
-    def set_aside_missing(self):
-        """Makes ready what the first steps did not bring; weights stay as they are."""
-        self._look()
-        missing = {at: p.detach().clone() for at, p in enumerate(self.parameters)
-                   if p.requires_grad and not self.state.get(p)}
-        if not missing:
-            return
-        try:
-            self._make(missing)
-        except TypeError:  # LBFGS wants a closure; it keeps all its state at one parameter
-            pass
-        with torch.no_grad():
-            for at, value in missing.items():
-                self.parameters[at].copy_(value)
-        self.forget(missing)
-
-    def forget(self, positions):
-        """These have no state yet: the next update is their first."""
-        for at in positions:
-            made = self.state.pop(self.parameters[at], None)
-            if made:
-                self.aside[at] = made
-        self._note_named()
-
-    def clear(self):
-        self.aside.clear()
-        self.optimizer.state.clear()
-
-    def tensors(self):
-        """(name, holder, key) of each tensor."""
-        for at, p in enumerate(self.parameters):
-            holder = self.aside.get(at) or self.state.get(p, {})
-            for key in sorted(k for k, v in holder.items() if torch.is_tensor(v)):
-                yield f"optimizer.{at}.{key}", holder, key
+    def count(self) -> tuple[int, ...]:
+        """Another one means that there is something that has no name yet, or is gone."""
+        held = [one for one in self.optimizer.state.values() if isinstance(one, dict)]
+        return (len(self.optimizer.state), sum(map(len, held)),
+                *(len(group["params"]) for group in self.optimizer.param_groups))
 
     @staticmethod
-    def positions(names):
-        """Whose tensors these are, of the names that tensors() gives."""
-        return sorted({int(name.split(".")[1]) for name in names if name.startswith("optimizer.")})
+    def _is_region(key, value):
+        return isinstance(value, torch.Tensor) and type(key) is str and KEY.fullmatch(key)
 
-    def adopt(self):
-        """After updates that made state: the tensors set aside take its values and place.
-        False when there is state that was never named.
+    def label(self, labels: dict[int, str]) -> None:
+        """ValueError for state of what is no parameter, which nothing could find again."""
+        parameters = self.parameters()
+        self._labels = [labels.get(id(p)) or f"master.{at}" for at, p in enumerate(parameters)]
+        known = {id(p) for p in parameters}
+        for key in self.optimizer.state:
+            if isinstance(key, torch.Tensor) and id(key) not in known:
+                raise ValueError(f"{self.name} keeps state of a tensor of shape {tuple(key.shape)} that is in "
+                                 "none of its param_groups: add_param_group() it")
+
+    def tensors(self, labels: dict[int, str]) -> typing.Iterator[tuple[str, typing.Any, typing.Any]]:
+        """(name, holder, key) of each tensor, after label()."""
+        at = 0
+        for group in self.optimizer.param_groups:
+            for i, p in enumerate(group["params"]):
+                name = f"{self.name}.{self._labels[at]}"
+                if id(p) not in labels:
+                    yield f"{name}.parameter", group["params"], i
+                holder = self._holder(at, p)
+                for key in sorted(k for k, v in holder.items() if self._is_region(k, v)):
+                    yield f"{name}.{key}", holder, key
+                at += 1
+
+    def _holder(self, at, p):
+        if self._ready is not None:
+            return self._ready.get(self._labels[at], {})
+        holder = self.optimizer.state.get(p)
+        return holder if isinstance(holder, dict) else {}
+
+    # --- what is no tensor -----------------------------------------------------------------
+
+    def _plain_of(self, holder):
+        if isinstance(holder, dict):
+            return {k: v for k, v in holder.items() if not self._is_region(k, v)}
+        return holder
+
+    def note(self) -> dict[str, typing.Any]:
+        """Options, and what of the state is no tensor of a parameter."""
+        state, plain = self.optimizer.state, {}
+        if self._has_plain:
+            for label, p in zip(self._labels, self.parameters()):
+                found = self._plain_of(state[p]) if p in state else {}
+                if not isinstance(found, dict) or found or not state.get(p, True):
+                    plain[label] = found
+        groups = [{k: v for k, v in g.items() if k != "params" and not callable(v) or isinstance(v, torch.Tensor)}
+                  for g in self.optimizer.param_groups]
+        return {"groups": groups, "plain": plain, "host": sorted(self._on_host), "keys": list(self._order),
+                "other": {k: v for k, v in state.items() if not isinstance(k, torch.Tensor)}}
+
+    def look(self) -> None:
+        """What there is besides tensors, once for a layout."""
+        self._has_plain, self._on_host, self._order = False, set(), {}
+        for p in self.parameters():
+            holder = self.optimizer.state.get(p)
+            if holder is None:
+                continue
+            if not isinstance(holder, dict) or not holder or self._plain_of(holder):
+                self._has_plain = True
+            self._order.update(dict.fromkeys(holder if isinstance(holder, dict) else ()))
+            if p.device.type != "cpu" and isinstance(holder, dict):
+                self._on_host.update(k for k, v in holder.items() if self._is_region(k, v)
+                                     and v.device.type == "cpu")
+
+    # --- restore ----------------------------------------------------------------------------
+
+    def prepare(self, note: dict[str, typing.Any], had: dict[str, typing.Any]) -> None:
+        """Makes room beside the optimizer's state for the tensors that the version has. Nothing of the
+        optimizer's is called or changed, but that a tensor is loaded in place that is there already.
         """
-        if (self.optimizer.state is not self.state
-                or sum(len(g["params"]) for g in self.optimizer.param_groups)
-                != len(self.parameters)):
-            return False
-        if len(self.state) == self._known:
-            return True
-        for at in [at for at in self.aside if self.state.get(self.parameters[at])]:
-            if not self._take_place(self.aside.pop(at), self.parameters[at]):
-                return False
-        self._known = len(self.state)
-        return all(id(p) in self._named or not _has_tensors(holder)
-                   for p, holder in self.state.items())
+        at_of = {f"{self.name}.{label}": p for label, p in zip(self._labels, self.parameters())}
+        self._ready = {}
+        for name, region in had.items():
+            path, _, key = name.rpartition(".")
+            master = path[len(self.name) + 1:].startswith("master.") and key == "parameter"
+            if path in at_of and not master and KEY.fullmatch(key):
+                on_host = key in note.get("host", ())
+                self._ready.setdefault(path[len(self.name) + 1:], {})[key] = self._room(
+                    at_of[path], key, region, on_host)
 
-    def _take_place(self, ready, parameter):
-        for key, value in self.state[parameter].items():
-            if not torch.is_tensor(value):
-                ready[key] = value
-            elif key in ready and ready[key].shape == value.shape:
-                ready[key].copy_(value)
+    def _room(self, p, key, region, on_host):
+        dtype, device = _slots.torch_type(region), torch.device("cpu") if on_host else p.device
+        now = self.optimizer.state.get(p)
+        now = now.get(key) if isinstance(now, dict) else None
+        if (isinstance(now, torch.Tensor) and now.shape == region.shape and now.dtype == dtype
+                and now.device == device):
+            return now
+        if p.shape == region.shape:  # strides as the optimizer gives them
+            return torch.empty_like(p.detach(), dtype=dtype, device=device, requires_grad=False)
+        return torch.empty(region.shape, dtype=dtype, device=device)
+
+    def give_up(self) -> None:
+        self._ready = None
+
+    def put(self, note: dict[str, typing.Any], new: typing.Container[str]) -> None:
+        """What was loaded becomes the optimizer's. Parameters whose label is in new keep what they have."""
+        ready, self._ready = self._ready, None
+        for label, p in zip(self._labels, self.parameters()):
+            if label in new:
+                continue
+            loaded, plain = ready.get(label, {}), note["plain"].get(label)
+            if not isinstance(plain, (dict, type(None))):
+                self.optimizer.state[p] = plain
+            elif loaded or plain is not None:
+                values = {**loaded, **(plain or {})}
+                order = [key for key in note["keys"] if key in values]
+                self._put_one(p, {**dict.fromkeys(order), **values})
             else:
-                return False
-        self.state[parameter] = ready
-        self._named.add(id(parameter))
-        return True
+                self.optimizer.state.pop(p, None)
+        self.optimizer.state.update(note["other"])
+        self.put_groups(note["groups"])
 
-    def plain(self):
-        """What of the state is no tensor; empty when all of it is."""
-        found = [{k: v for k, v in self.state.get(p, {}).items() if not torch.is_tensor(v)}
-                 for p in self.parameters]
-        return found if any(found) else []
+    def _put_one(self, p, values):
+        now = self.optimizer.state.get(p)
+        if not isinstance(now, dict):
+            now = self.optimizer.state[p] = {}
+        now.clear()
+        now.update(values)
 
-    def put_plain(self, saved):
-        for p, values in zip(self.parameters, saved):
-            if values:
-                self.state[p].update(values)
-
-    def groups(self):
-        return [{k: v for k, v in g.items() if k != "params"}
-                for g in self.optimizer.param_groups]
-
-    def put_groups(self, saved):
+    def put_groups(self, saved: list[dict]) -> None:
         for group, values in zip(self.optimizer.param_groups, saved):
-            group.update(values)
+            for key, value in values.items():
+                now = group.get(key)
+                if isinstance(now, torch.Tensor) and isinstance(value, torch.Tensor) and now.shape == value.shape:
+                    with torch.no_grad():
+                        now.copy_(value)  # schedulers and graphs know this one
+                else:
+                    group[key] = value

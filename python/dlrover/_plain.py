@@ -30,6 +30,13 @@ TAGS = {tuple: "tuple", torch.Size: "tuple", set: "set", frozenset: "frozenset",
         collections.Counter: "Counter"}
 
 
+class Ref(typing.NamedTuple):
+    """In the place of a tensor that is a region of its own."""
+
+    region: str
+    device: str  # "cpu" or "cuda"
+
+
 class _Writer:
     def __init__(self):
         self.raw, self.size = [], 0
@@ -69,6 +76,8 @@ class _Writer:
             if ARRAY_TYPE.fullmatch(value.dtype.str):
                 tag = "array" if kind is numpy.ndarray else "number"
                 return {tag: [value.dtype.str, list(value.shape), self._put(value.tobytes())]}
+        if kind is Ref:
+            return {"region": list(value)}
         if kind is complex:
             return {"complex": [value.real, value.imag]}
         if kind is torch.dtype:
@@ -142,6 +151,12 @@ class _Reader:
     def number(self, body):
         return self.array(body)[()]
 
+    def region(self, body):
+        name, device = body
+        if type(name) is not str or device not in ("cpu", "cuda"):
+            raise ValueError("no region")
+        return Ref(name, device)
+
     def complex(self, body):
         real, imag = body
         return complex(float(real), float(imag))
@@ -153,7 +168,7 @@ class _Reader:
         return torch.device(body)
 
 
-SPECIAL = {tag: tag for tag in ("bytes", "tensor", "array", "number", "complex", "dtype", "device")}
+SPECIAL = {tag: tag for tag in ("bytes", "tensor", "array", "number", "region", "complex", "dtype", "device")}
 
 
 def decode(data: typing.Any) -> typing.Any:

@@ -2,7 +2,6 @@
 """A PyTorch model and its optimizer as the state of a rank."""
 from __future__ import annotations
 
-import collections
 import errno
 import functools
 import operator
@@ -13,51 +12,39 @@ import warnings
 
 import torch
 
-from . import _joined, _plain, _random
+from . import _joined, _names, _plain, _random
 from ._checkpoint import Checkpoint, Error
-from ._optimizer import State
+from ._objects import Objects, check, has_state
+from ._optimizer import Rest, State, companions, find, is_optimizer
 
 LOOK_EVERY = 64  # steps: a new layout should be known before a save of it is due
 NOTE, RANDOM = "python", "torch.random"  # regions beside the tensors
-MAPPINGS = (dict, collections.OrderedDict, collections.Counter)
-EXTRA_ROOM = 1 << 20  # bytes for what is no tensor: learning rates, extra
+OPTIONS = ("directory", "rank", "world", "every", "fence_ms", "threads")  # of Checkpoint
+RESERVED = ("buffer", "python", "torch")  # names of regions begin with these
+
+
+def _room(size):
+    """Of the note, which is longer in other steps: what outgrows it is another layout."""
+    return 2 * size + 4096
+
+
+def _each(given, name):
+    """(object, name) of what was given as optimizer."""
+    if isinstance(given, dict):
+        return [(one, f"{name}.{key}") for key, one in given.items()]
+    if isinstance(given, (list, tuple)):
+        return [(one, f"{name}.{i}") for i, one in enumerate(given)]
+    return [(given, name)]
 
 
 def _under_job():
     return "DLROVER_AGENT_SOCKET" in os.environ
 
 
-def _values(state):
-    """Without functions (some schedulers name one, or have others that do): they are the program's."""
-    if type(state) in MAPPINGS:
-        return type(state)({k: _values(v) for k, v in state.items() if not callable(v)})
-    if type(state) in (list, tuple):
-        return type(state)(_values(v) for v in state)
-    return state
-
-
-def _with_functions(saved, now):
-    """As now has them, in the places where they were taken out."""
-    if type(saved) in MAPPINGS and isinstance(now, dict):
-        functions = {k: v for k, v in now.items() if callable(v)}
-        return type(saved)({**functions, **{k: _with_functions(v, now.get(k)) for k, v in saved.items()}})
-    if type(saved) in (list, tuple) and type(now) is type(saved) and len(now) == len(saved):
-        return type(saved)(map(_with_functions, saved, now))
-    return saved
-
-
-def _state_of(one):
-    return _values(one.state_dict())
-
-
-def _load_state(one, saved):
-    one.load_state_dict(_with_functions(saved, one.state_dict()))
-
-
 class Bound:
     """A model and an optimizer whose every tensor is saved and restored in place.
 
-        ck = dlrover.bind(model, optimizer, extra={"scheduler": scheduler, "scaler": scaler})
+        ck = dlrover.bind(model, optimizer, scheduler=scheduler, scaler=scaler, ema=ema)
         step = ck.restore()               # 0: a fresh start
         while step < last:
             loss(model(...)).backward()
@@ -66,20 +53,33 @@ class Bound:
             ck.step(step)
 
     Saved are parameters, buffers, the optimizer's state and options, the generators of random
-    numbers (torch's on the CPU and on every GPU it sees, Python's, numpy's) and extra: an object
-    with state_dict and load_state_dict (a scheduler, a GradScaler, a loader's position), a
-    dict of such objects, or a function which returns a value to keep when called without an
-    argument and takes it back as its only one. What is kept of these are numbers, text, bytes,
-    tensors, arrays, and lists, tuples, sets and dicts of them: never a pickle, which would be run
-    when it is read. step() raises ValueError for anything else. Tied weights are stored once. A tensor
-    that lies elsewhere in a later step, or state that appears then, makes another
-    layout: all are named anew, the first time with a warning, since a save that is due then
-    waits for memory. A forked child (a DataLoader's worker) saves nothing. A step that was captured
+    numbers (torch's on the CPU and on every GPU it sees, Python's, numpy's) and what is given by a name,
+    nothing else. That may be
+      a module (averaged weights, a second network), whose tensors are saved in place;
+      an optimizer;
+      an object with state_dict and load_state_dict (a scheduler, a GradScaler, a sampler's or
+      loader's position, averages in a class of one's own), or a dict of such objects;
+      a function, which returns a value to keep when called without an argument, and takes it
+      back as its only one.
+    extra is one more of these. What is kept of objects are numbers, text, bytes, tensors,
+    arrays, and lists, tuples, sets and dicts of them: never a pickle, which would be run when it
+    is read. Their tensors of 64 KiB or more are copied at each save.
+
+    optimizer is one, a list or a dict of them, or what wraps one (Accelerate's, Megatron's): its
+    scaler is saved, too, and what its state dict has beside. Parameters of an optimizer that are
+    no tensors of a module given here, as f32 copies of bf16 weights, are saved with it. Names are
+    those of the model without what torch.compile, DDP and FSDP put before them. bind() raises
+    ValueError for what cannot be saved, and says what to do.
+
+    No step() of an optimizer is called: restore() makes its state as the version has it. Tied
+    weights are stored once. State that appears later, a tensor that lies elsewhere, a value that
+    grows make another layout: all are named anew, and what was not to be expected is told once; a
+    save that is due then waits for memory. A forked child (a DataLoader's worker) saves nothing. A step that was captured
     into a CUDA graph runs no Python when it is replayed: call fence() before each replay and
     step() after it.
 
     Any number of ranks loads what any other number saved, where each has the whole model. A rank that was none
-    then takes buffers, options and extra as rank 0 had them. Its random numbers are
+    then takes buffers, options and objects as rank 0 had them. Its random numbers are
     its own: all generators are seeded with 8 bytes of the SHA-256 of rank 0's torch
     generator, as saved, and " rank N"; so the same version gives it the same numbers again.
 
@@ -91,25 +91,72 @@ class Bound:
     A version is loaded with what it was saved with.
     """
 
-    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None,
+    def __init__(self, model: torch.nn.Module, optimizer: typing.Any = None,
                  extra: typing.Any = None, replicated: bool = False,
-                 **options: typing.Any) -> None:
-        self._model, self._extra = model, extra
+                 **more: typing.Any) -> None:
+        options = {name: more.pop(name) for name in OPTIONS if name in more}
         self._kind = "replicated" if replicated else "shard"
-        self._state = State(optimizer) if optimizer is not None else None
-        self._options = options
-        self._ck = Checkpoint(**options)
-        self._holders, self._keys, self._names, self._addresses = [], [], [], []
-        self._own = {}  # name: what each rank has for itself
-        self._named = self._plain = self._told = self._off = False
-        self._note = bytearray(EXTRA_ROOM)
-        self._random = torch.get_rng_state()
-        self._on_gpu = any(p.is_cuda for p in model.parameters())
+        self._modules, self._states, self._objects = {"model": model}, [], {}
+        if extra is not None:
+            self._objects["extra"] = extra
         if optimizer is not None:
-            self._fence_before_update(optimizer)
+            self._add_optimizer("optimizer", optimizer)
+        for name, one in more.items():
+            self._add(name, one)
+        self._kept = Objects(self._objects)
+        self._check()
+        self._ck = Checkpoint(**options)
+        self._forget_names()
+        self._own = {}  # name: what each rank has for itself
+        self._told, self._quiet_until, self._unsaved = set(), 0, 0
+        self._note, self._random = bytearray(), torch.get_rng_state()
+        self._on_gpu = any(p.is_cuda for module in self._modules.values() for p in module.parameters())
+        for state in self._states:
+            self._fence_before_update(state.optimizer)
         if any(b.is_cuda for b in model.buffers()):
             # Forward passes write buffers; in host memory they are copied at once in begin.
             model.register_forward_pre_hook(lambda *_: self.fence())
+
+    def _add_optimizer(self, name, given):
+        found = {state.name: state.optimizer for state in self._states}
+        before = len(found)
+        find(given, name, found)
+        self._states += [State(one, called) for called, one in list(found.items())[before:]]
+        for one, called in _each(given, name):
+            if Rest.needed(one):
+                self._objects[f"{called}.rest"] = Rest(one, self._known_addresses)
+        given_already = [id(one) for one in self._objects.values()]
+        self._objects.update({called: one for called, one in companions(given, name).items()
+                              if id(one) not in given_already})
+
+    def _add(self, name, one):
+        if name in RESERVED:
+            raise ValueError(f"dlrover.bind(): '{name}' cannot be a name: it is one of its own")
+        if isinstance(one, torch.nn.Module):
+            self._modules[name] = one
+        elif is_optimizer(one):
+            self._add_optimizer(name, one)
+        else:
+            if not has_state(one) and not callable(one) and not isinstance(one, dict):
+                raise ValueError(f"dlrover.bind(): '{name}' is neither an option ({', '.join(OPTIONS)}) nor an object "
+                                 f"with state_dict() and load_state_dict(), but a {type(one).__name__}")
+            self._objects[name] = one
+
+    def _check(self):
+        """ValueError, before the first step, names what cannot be saved and says what to do."""
+        self._label()
+        for name, _, holder, key in self._tensors():
+            _names.check(name, holder[key])
+        for name, one in self._objects.items():
+            check(name, one)
+            if has_state(one) or not callable(one):  # a function may not be ready yet
+                _plain.encode(Objects({name: one}).look()[name], f"the state of '{name}'")
+        for state in self._states:
+            state.look()
+            _plain.encode(state.note(), f"the state of '{state.name}'")
+
+    def _known_addresses(self):
+        return {holder[key].data_ptr() for _, _, holder, key in self._tensors()}
 
     def _stream(self):
         return torch.cuda.current_stream().cuda_stream if self._on_gpu else None
@@ -128,26 +175,48 @@ class Bound:
         # A method again, since schedulers look into it.
         optimizer.step = types.MethodType(step, optimizer)
 
+    # --- names ---------------------------------------------------------------------------
+
+    def _label(self):
+        """What each parameter is called, which is what an optimizer's state of it is called, too."""
+        self._of_modules = {name: _names.of_module(module) for name, module in self._modules.items()}
+        self._labels = {}
+        for name, tensors in self._of_modules.items():
+            for one in tensors:
+                label = one.name if name == "model" else f"{name}.{one.name}"
+                self._labels.setdefault(id(one.holder[one.key]), label)
+        for state in self._states:
+            state.label(self._labels)
+
     def _tensors(self):
-        """(name, kind, holder, key) of each tensor, holder[key] being the live one."""
-        for path, module in self._model.named_modules():
-            path += "." if path else ""
-            # pylint: disable=protected-access
-            for key, value in module._parameters.items():
-                if value is not None:
-                    yield f"model.{path}{key}", self._kind, module._parameters, key
-            for key, value in module._buffers.items():
-                if value is not None:
-                    kind = "local" if value.is_cuda else "blob"
-                    yield f"buffer.{path}{key}", kind, module._buffers, key
-        for name, holder, key in self._state.tensors() if self._state else ():
-            yield name, self._kind, holder, key
+        """(name, kind, holder, key) of each tensor, holder[key] being the live one; after _label()."""
+        for name, tensors in self._of_modules.items():
+            for one in tensors:
+                kind = self._kind
+                if not one.is_parameter:
+                    kind = "local" if one.holder[one.key].is_cuda else "blob"
+                    name = "buffer" if name == "model" else name
+                else:
+                    name = "model" if name == "buffer" else name
+                yield f"{name}.{one.name}", kind, one.holder, one.key
+        for state in self._states:
+            for name, holder, key in state.tensors(self._labels):
+                yield name, self._kind, holder, key
+
+    def _counts(self):
+        return ([_names.count(module) for module in self._modules.values()],
+                [state.count() for state in self._states])
 
     def _name_all(self):
-        """Once every tensor exists: after the first update, or when it is to be loaded."""
-        seen = set()
+        """What there is now. ValueError and Error name what cannot be; nothing is named then."""
+        self._forget_names()
+        self._ck.clear()
+        self._label()
+        seen, self._own = set(), {}
         for name, kind, holder, key in self._tensors():
-            tensor = holder[key].detach()
+            tensor = holder[key]
+            _names.check(name, tensor)
+            tensor = tensor.detach()
             where = (tensor.data_ptr(), tensor.shape, tensor.dtype)
             self._holders.append(holder)
             self._keys.append(key)
@@ -158,79 +227,101 @@ class Bound:
                 if kind != self._kind:
                     self._own[name] = tensor
             seen.add(where)
+        self._own.update(self._kept.buffers)
+        for name, tensor in self._kept.buffers.items():
+            self._ck.add(name, tensor, "local")
         self._ck.add(RANDOM, self._random, "blob")
         self._ck.add(NOTE, self._note, "blob")
         self._own.update({RANDOM: self._random, NOTE: self._note})
-        self._plain = bool(self._state and self._state.plain())
+        self._count = self._counts()
         self._named = True
 
     def _forget_names(self):
         self._holders, self._keys, self._names, self._addresses = [], [], [], []
-        self._own = {}
-        self._named = False
+        self._count, self._named = None, False
 
-    def _start_again(self, weights):
-        """Nothing was sound after all (files of a program without a job): as if nothing had
-        been there.
-        """
-        self._put_back(weights)
-        if self._state:
-            self._state.clear()
-        self._ck.close()
-        self._ck = Checkpoint(**self._options)
-        self._forget_names()
-        return 0
-
-    def _put_back(self, weights, names=None):
-        """The values from before restore(), of all weights or of those called so."""
-        with torch.no_grad():
-            for name, parameter in self._model.named_parameters():
-                if names is None or f"model.{name}" in names:
-                    parameter.copy_(weights[name])
+    # --- restore -------------------------------------------------------------------------
 
     def restore(self) -> int:
         """Loads the newest version that every rank has, in place. Its step, 0 when there is none.
         Before the first step(). Blocking, until all ranks load the same. Error names what does not
-        fit.
+        fit. The optimizer's step() is not called: its state is made as the version has it.
         """
         if not self._anything():
             return 0
-        weights = {}
-        if not _under_job() or self._ck.allowed[1]:
-            weights = {name: p.detach().clone() for name, p in self._model.named_parameters()}
-        if self._state:
-            self._state.make_all()
+        note, wrong = self._prepare()
         self._name_all()
         step, lacking = _joined.load(self._ck, self._own)
         if step is None:
-            return self._start_again(weights)
-        missing = set(self._ck.missing())
-        note = self._take_first(lacking)
-        if note or NOTE not in missing:
-            self._read_note(note or self._note, joined=bool(note))
-        if missing - self._own.keys():
-            self._leave_missing(weights, missing)
+            for state in self._states:
+                state.give_up()
+            self._kept.buffers = {}
+            self._forget_names()
+            return 0
+        if wrong:
+            raise wrong
+        self._take_first(lacking)
+        self._put(note, joined=NOTE in lacking)
         return step
 
-    def _leave_missing(self, weights, missing):
-        """What the version lacks stays as it was: making the optimizer's state may have changed it."""
-        self._put_back(weights, missing)
-        if self._state:
-            self._state.forget(self._state.positions(missing))
+    def _prepare(self):
+        """Room for what the version has. The note; None with what is wrong with it."""
+        self._label()
+        for rank in (self._ck.rank, 0):  # of the first where this one is new
+            try:
+                had = {region.name: region for region in self._ck.regions(rank)}
+                text = self._ck.peek(rank, NOTE)
+                break
+            except Error as error:
+                wrong = error
+        else:
+            return None, wrong  # to be told by the load, to the other ranks too
+        self._note = bytearray(_room(len(text)))
+        try:
+            note = self._decode(text)
+            self._compare(note)
+            for state in self._states:
+                state.prepare(note["optimizers"].get(state.name, {}), had)
+            self._kept.prepare(note["objects"], had)
+        except (Error, ValueError) as error:
+            return None, error
+        return note, None
+
+    def _decode(self, text):
+        try:
+            note = _plain.decode(text)  # ends by itself: what follows is not looked at
+            if not isinstance(note, dict) or not {"random", "optimizers", "objects"} <= note.keys():
+                raise ValueError("no random numbers")
+        except ValueError as error:
+            raise Error(errno.EBADMSG, f"'{NOTE}' is not what dlrover.bind() saves: {error}") from None
+        return note
+
+    def _compare(self, note):
+        """As the library does with names, for what is no region."""
+        leftover, missing = self._ck.allowed
+        here = {*self._objects, *(state.name for state in self._states)}
+        there = {*note["objects"], *note["optimizers"]}
+        lacks, holds = sorted(here - there), sorted(there - here)
+        for names, what, allowed in ((lacks, "lacks", missing), (holds, "holds", leftover)):
+            if names and not allowed:
+                raise Error(errno.EBADMSG, f"the version {what} '{names[0]}' ({len(names)} in all), unlike what was "
+                            "given to dlrover.bind(): allow() lets it be")
+        for state in self._states:
+            saved = note["optimizers"].get(state.name)
+            groups = state.optimizer.param_groups
+            if saved and len(saved["groups"]) != len(groups):
+                raise Error(errno.EBADMSG, f"'{state.name}' has {len(groups)} param_groups, it had "
+                            f"{len(saved['groups'])}: add_param_group() before restore()")
 
     def _take_first(self, lacking):
-        """This rank is new: what it lacks is rank 0's, but for the random numbers. The note."""
-        note = None
+        """This rank is new: what it lacks is rank 0's, but for the random numbers."""
         for name in lacking:
             data = _joined.peek_first(self._ck, name)
             if name == RANDOM:
                 _random.seed(bytes(data or b"") + f" rank {self._ck.rank}".encode())
-            elif name == NOTE:
-                note = data
-            elif data:
+            elif name != NOTE and data:
                 tensor = self._own[name]
                 tensor.copy_(torch.frombuffer(data, dtype=tensor.dtype).reshape(tensor.shape))
-        return note
 
     def _anything(self):
         try:
@@ -238,102 +329,117 @@ class Bound:
         except OSError:
             return True  # restore says what is wrong with it, to the other ranks too
 
-    def _get_extra(self):
-        if isinstance(self._extra, dict):
-            return {key: _state_of(one) for key, one in self._extra.items()}
-        if hasattr(self._extra, "state_dict"):
-            return _state_of(self._extra)
-        return self._extra() if self._extra is not None else None
-
-    def _put_extra(self, saved):
-        if isinstance(self._extra, dict):
-            for key, one in self._extra.items():
-                _load_state(one, saved[key])
-        elif hasattr(self._extra, "state_dict"):
-            _load_state(self._extra, saved)
-        elif self._extra is not None:
-            self._extra(saved)
-
-    def _write_note(self):
-        note = {"random": _random.get()}
-        if self._state:
-            note["groups"], note["without"] = self._state.groups(), list(self._state.aside)
-            note["state"] = self._state.plain() if self._plain else []
-        text = _plain.encode({**note, "extra": self._get_extra()}, "the state")
-        if len(text) > EXTRA_ROOM:
-            raise ValueError(f"extra and options take {len(text)} bytes, room is {EXTRA_ROOM}")
-        self._note[:len(text)] = text
-        self._ck.blob_size(NOTE, len(text))
-        self._random.copy_(torch.get_rng_state())
-
-    def _read_note(self, text, joined=False):
-        try:
-            note = _plain.decode(text)  # ends by itself: what follows is not looked at
-            if not isinstance(note, dict) or not {"random", "extra"} <= note.keys():
-                raise ValueError("no random numbers")
-        except ValueError as error:
-            raise Error(errno.EBADMSG, f"'{NOTE}' is not what dlrover.bind() saves: {error}") from None
-        if self._state and "groups" in note:
-            self._state.put_groups(note["groups"])
-            self._state.put_plain(note["state"])
-            self._state.forget(note["without"])
-        self._put_extra(note["extra"])
+    def _put(self, note, joined):
+        """What was loaded is given to those that it is of."""
+        missing = set(self._ck.missing())
+        self._kept.put(note["objects"])
+        for state in self._states:
+            if state.name in note["optimizers"]:
+                state.put(note["optimizers"][state.name],
+                          {label for label in self._labels.values() if f"model.{label}" in missing})
+            else:
+                state.give_up()
         if not joined:
             torch.set_rng_state(self._random)
             _random.put(note["random"])
+        for state in self._states:
+            state.look()
+        self._count = self._counts()
 
-    def _moved(self):
-        """What is no longer as it was named; None when all of it is."""
-        if self._state and not self._state.adopt():
-            return "the optimizer has parameters or state it had not before"
-        now = list(map(torch.Tensor.data_ptr, map(operator.getitem, self._holders, self._keys)))
+    # --- saving --------------------------------------------------------------------------
+
+    def _changed(self):
+        """What is no longer as it was named: None when all of it is, no text where that was to be expected."""
+        counts = self._counts()
+        if counts[0] != self._count[0]:
+            return "the model has parameters or buffers it had not before"
+        if [one[2:] for one in counts[1]] != [one[2:] for one in self._count[1]]:
+            return "the optimizer has parameters it had not before"
+        if counts != self._count:
+            return ""  # it has made state
+        try:
+            now = list(map(torch.Tensor.data_ptr, map(operator.getitem, self._holders, self._keys)))
+        except (KeyError, IndexError, TypeError):
+            return ""
         if now == self._addresses:
             return None
         at = next(i for i, old in enumerate(self._addresses) if now[i] != old)
         return f"'{self._names[at]}' is at another address than before"
 
-    def _name_again(self, why):
-        """What is trained is another layout. What was saved stays until that is saved whole."""
-        try:
-            self._ck.clear()
-            self._forget_names()
-            if self._state:
-                self._state.aside.clear()
-                self._state.set_aside_missing()
-            self._name_all()
-        except (Error, ValueError) as error:
-            self._off = True
-            warnings.warn(f"dlrover: {why}; nothing is saved any more: {error}", RuntimeWarning,
-                          stacklevel=3)
-            return
-        if not self._told:
-            warnings.warn(f"dlrover: {why}; all tensors are named anew", RuntimeWarning,
-                          stacklevel=3)
-        self._told = True
+    def _make_ready(self):
+        """All that there is now is named, and what is no tensor written down: why anew, where that is not to be
+        expected. Raises what prevents it.
+        """
+        why = self._changed() if self._named else ""
+        if why is not None:
+            self._label()
+            for state in self._states:
+                state.look()
+        text = _plain.encode({"random": _random.get(), "objects": self._kept.look(),
+                              "optimizers": {state.name: state.note() for state in self._states}},
+                             "the state")
+        if why is not None or not self._kept.fits() or len(text) > len(self._note):
+            self._name_anew(len(text))
+        self._note[:len(text)] = text
+        self._ck.blob_size(NOTE, len(text))
+        self._kept.take_over(self.fence)
+        self._random.copy_(torch.get_rng_state())
+        return why
+
+    def _name_anew(self, size):
+        """Another layout. What was saved stays until that is saved whole."""
+        if not self._kept.fits():
+            self._kept.make_buffers()
+        if size > len(self._note):
+            self._note = bytearray(_room(size))
+        self._name_all()
+
+    def _warn_of_schedulers(self):
+        """Nobody would see that the learning rate starts from its beginning."""
+        known = list(self._objects.values())
+        known += [one for group in known if isinstance(group, dict) for one in group.values()]
+        if any(hasattr(one, "optimizer") or hasattr(one, "optimizers") or not has_state(one)
+               for one in known if not isinstance(one, (dict, Rest))):
+            return  # a scheduler, or a function that may see to it
+        for state in self._states:
+            update = state.optimizer.step
+            if hasattr(update, "_wrapped_by_lr_sched") or hasattr(update, "_with_counter"):
+                self._warn("a scheduler drives the learning rate and was not given to dlrover.bind(): after a "
+                           "restore it begins anew (scheduler=...)", "scheduler")
+
+    def _warn(self, text, about):
+        """Once of each matter: a training that goes on for weeks is not to be flooded."""
+        if about not in self._told:
+            warnings.warn(f"dlrover: {text}", RuntimeWarning, stacklevel=3)
+        self._told.add(about)
 
     def step(self, step: int) -> bool:
         """The state is that of step now; it is saved beside what follows when a save is due: True
         then. Does not block under a job; without one it waits for the last save. Steps must
-        increase. ValueError when extra takes more than 1 MiB, or cannot be kept.
+        increase. What prevents a save is one warning, and counted (stats(): unsaved); the training
+        goes on, and the next save is tried as if nothing had been.
         """
         if self._ck.closed:
             return False
-        if self._named and step % LOOK_EVERY and not self._ck.due(step):
+        if self._named and step % LOOK_EVERY and not self._ck.due(step) or step < self._quiet_until:
             self._ck.progress(step)
             return False
-        if not self._named:
-            if self._state:
-                self._state.set_aside_missing()
-            self._name_all()
-        moved = None if self._off else self._moved()
-        if moved:
-            self._name_again(moved)
-        if self._off:
+        try:
+            if not self._named:
+                self._warn_of_schedulers()
+            why = self._make_ready()
+        except Exception as error:  # pylint: disable=broad-exception-caught
+            # Of objects that are not ours: none of it may end a training.
+            self._unsaved += 1
+            if not self._named:
+                self._quiet_until = step + LOOK_EVERY  # to name all costs more than a step may
+            self._warn(f"step {step} is not saved, the training goes on: {error}", str(error)[:40])
             self._ck.progress(step)
             return False
+        if why:
+            self._warn(f"{why}; all tensors are named anew", "anew")
         if not _under_job():
             self.fence()  # an update that a scaler left out had none
-        self._write_note()
         return self._ck.begin(step, self._stream())
 
     def fence(self) -> None:
@@ -365,15 +471,15 @@ class Bound:
         self._ck.mark_bad(step)
 
     def stats(self) -> dict[str, int]:
-        """See Checkpoint.stats()."""
-        return self._ck.stats()
+        """See Checkpoint.stats(). unsaved: steps whose state could not be had or named."""
+        return {**self._ck.stats(), "unsaved": self._unsaved}
 
     def close(self) -> None:
         """See Checkpoint.close()."""
         self._ck.close()
 
 
-def bind(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None,
-         extra: typing.Any = None, replicated: bool = False, **options: typing.Any) -> Bound:
-    """See Bound; options are those of Checkpoint."""
-    return Bound(model, optimizer, extra, replicated, **options)
+def bind(model: torch.nn.Module, optimizer: typing.Any = None,
+         extra: typing.Any = None, replicated: bool = False, **more: typing.Any) -> Bound:
+    """See Bound; more are objects to keep, and the options of Checkpoint."""
+    return Bound(model, optimizer, extra, replicated, **more)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tensors of a program are called: the same, whatever a model or an optimizer is wrapped in."""
+from __future__ import annotations
+
+import hashlib
+import re
+import typing
+
+import torch
+
+NAME_MAX = 255  # bytes of a region's name
+LABEL_MAX = 200  # of a parameter's: what its optimizer calls its state comes behind it
+# Of torch.compile, FSDP and activation checkpoints; DDP's "module." is only at the front.
+WRAPPERS = re.compile(r"(^|\.)(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
+DDP = "module."
+
+
+def unwrapped(names: typing.Sequence[str]) -> list[str]:
+    """The names without what torch.compile, DDP and FSDP put before them; as they are where two would
+    become one.
+    """
+    found, last = list(names), None
+    while found != last:
+        last, found = found, [WRAPPERS.sub(r"\1", name) for name in found]
+        if found and all(name.startswith(DDP) for name in found):
+            found = [name[len(DDP):] for name in found]
+    return found if len(set(found)) == len(set(names)) else list(names)
+
+
+def short(name: str, most: int = NAME_MAX) -> str:
+    """Of at most so many bytes, and still one name for one thing."""
+    text = name.encode()
+    if len(text) <= most:
+        return name
+    return f"{text[:most - 33].decode(errors='ignore')}~{hashlib.sha256(text).hexdigest()[:32]}"
+
+
+class ModuleTensor(typing.NamedTuple):
+    """holder[key] is the live one."""
+
+    name: str
+    is_parameter: bool
+    holder: dict
+    key: str
+
+
+def of_module(module: torch.nn.Module) -> list[ModuleTensor]:
+    """All parameters and buffers, those that a state dict leaves out (persistent=False) too."""
+    found = []
+    for path, part in module.named_modules():
+        path += "." if path else ""
+        # pylint: disable=protected-access
+        for holder in part._parameters, part._buffers:
+            found += [ModuleTensor(path + key, holder is part._parameters, holder, key)
+                      for key, value in holder.items() if value is not None]
+    names = unwrapped([one.name for one in found])
+    return [one._replace(name=short(name, LABEL_MAX)) for one, name in zip(found, names)]
+
+
+def count(module: torch.nn.Module) -> int:
+    """How many of_module() gives."""
+    # pylint: disable=protected-access
+    return sum(value is not None for part in module.modules()
+               for holder in (part._parameters, part._buffers) for value in holder.values())
+
+
+def check(name: str, tensor: torch.Tensor) -> None:
+    """ValueError where a tensor is not memory of its own that a region can be, with what to do."""
+    if hasattr(tensor, "device_mesh") and hasattr(tensor, "placements"):
+        raise ValueError(f"'{name}' is a DTensor, of which this rank has a part: use dlrover.dcp.bind()")
+    if hasattr(tensor, "ds_tensor"):
+        raise ValueError(f"'{name}' is cut by DeepSpeed's ZeRO-3, whose parts are not found here: use ZeRO 1 or 2")
+    if torch.nn.parameter.is_lazy(tensor):
+        raise ValueError(f"'{name}' has no shape yet: run the model once before dlrover.bind()")
+    if tensor.is_meta:
+        raise ValueError(f"'{name}' is on the meta device: give it memory (to_empty) before dlrover.bind()")
+    if tensor.layout is not torch.strided:
+        raise ValueError(f"'{name}' is a tensor of the layout {tensor.layout}: only dense ones are saved")
+    if tensor.numel() and not tensor.data_ptr():
+        raise ValueError(f"'{name}' is a {type(tensor).__name__} without memory of its own")
