@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one rank saves of a state dict, as DCP plans it: the regions of a checkpoint."""
 import errno
+import functools
 import hashlib
 import io
 import json
+import operator
 
 import torch
 from torch.distributed.checkpoint import DefaultSavePlanner
@@ -14,6 +16,8 @@ from ._checkpoint import Error
 
 NOTE, NOTE_VERSION = ".dcp", 2  # the region that says what the others are to DCP
 NAME_MAX = 255
+PLAIN = {type(None), bool, int, float, str}
+DENSE = {torch.Tensor, torch.nn.Parameter}
 
 
 class Planner(DefaultSavePlanner):
@@ -25,6 +29,8 @@ class Planner(DefaultSavePlanner):
 
 def _bytes_of(planner, item):
     """What is stored of a value. ValueError when that cannot be."""
+    if isinstance(planner, Again):
+        return _plain.encode(planner.value(item), f"'{item.write.index.fqn}'")
     value = planner.resolve_data(item.write)
     if not isinstance(planner, Planner):
         value.seek(0)
@@ -43,6 +49,47 @@ def as_dcp(data, what):
     return made
 
 
+def leaves(node, staged):
+    """{path: where it is, if it is a tensor}; None when there is one of which only DCP's planner knows."""
+    found = {}
+
+    def walk(node, path):
+        kind = type(node)
+        if kind in PLAIN:
+            found[path] = None
+        elif isinstance(node, torch.Tensor):
+            local = node if kind in DENSE else node._local_tensor  # pylint: disable=protected-access
+            found[path] = None if staged else local.data_ptr(), node.shape, local.shape, node.dtype, local.stride()
+        elif isinstance(node, dict):
+            for key, one in node.items():
+                walk(one, (*path, key))
+        elif kind in (list, tuple):
+            for at, one in enumerate(node):
+                walk(one, (*path, at))
+        elif hasattr(node, "local_shards"):
+            raise AttributeError
+        else:
+            found[path] = None
+
+    try:
+        walk(node, ())
+    except AttributeError:
+        return None  # a tensor of another kind
+    return found
+
+
+class Again:
+    """In the place of a planner, for a state that has the same leaves as when the plan was made."""
+
+    def __init__(self, state, mapping):
+        self._state, self._mapping = state, mapping
+
+    def value(self, item):
+        path = self._mapping[item.write.index.fqn]
+        found = functools.reduce(operator.getitem, path, self._state)
+        return found if item.is_bytes or type(found) in DENSE else found._local_tensor
+
+
 class Item:
     """One region: a tensor of this rank, or the bytes of a value."""
 
@@ -51,18 +98,23 @@ class Item:
         self.is_bytes = write.type == WriteItemType.BYTE_IO
         self.memory = None  # what is registered: the tensor itself, or a buffer of ours
         self.dtype = None
+        self.copied = True
 
 
 class Regions:
     """A plan of DCP as regions of a checkpoint, registered once and brought up to date."""
 
-    def __init__(self, ck, plan, planner, staged):
-        self._ck, self._staged = ck, staged
+    def __init__(self, ck, plan, planner, staged, had=None):
+        """had: bytes by name, of values that are to be loaded."""
+        self._ck, self._staged, self._had = ck, staged, had or {}
         self._key = self._key_of(plan)
+        self.mapping = plan.planner_data or {}
+        self.leaves = None  # of the state, once it is known that they are those of the plan
         self.items, self._names = [], {NOTE}
         for write in plan.items:
             self._add(write, planner)
-        self._add_note(plan.planner_data)
+        self._add_note(self.mapping)
+        self._copied = [item for item in self.items if item.copied]
         self.on_gpu = any(not item.is_bytes and item.memory.is_cuda for item in self.items)
 
     def _name_of(self, index):
@@ -85,11 +137,13 @@ class Regions:
         self._names.add(item.name)
         self.items.append(item)
         if item.is_bytes:
-            item.memory = bytearray(2 * len(_bytes_of(planner, item)) + 4096)
+            size = max(len(_bytes_of(planner, item)), self._had.get(item.name, 0))
+            item.memory = bytearray(2 * size + 4096)
             self._ck.add(item.name, item.memory, "blob")
             return
         tensor = planner.resolve_data(write).detach()
         stays = tensor.is_contiguous() and not self._staged
+        item.copied = not stays
         item.memory = tensor if stays else torch.empty_like(
             tensor, memory_format=torch.contiguous_format)
         item.dtype = str(tensor.dtype)
@@ -99,47 +153,39 @@ class Regions:
 
     def _add_note(self, mapping):
         rows = [[i.name, i.write.index.fqn, i.dtype] for i in self.items]
-        text = json.dumps({"v": NOTE_VERSION, "items": rows, "mapping": list((mapping or {}).items())})
+        text = json.dumps({"v": NOTE_VERSION, "items": rows, "mapping": list(mapping.items())})
         self._note = bytearray(text.encode())
         self._ck.add(NOTE, self._note, "blob")
 
     def refresh(self, planner, fence):
-        """Takes over what is not saved in place. ValueError names what is elsewhere now. fence()
+        """Takes over what is not saved in place: what stands against it, None when nothing does. fence()
         comes before the first copy: until then the last save may be reading these buffers.
         """
+        again = isinstance(planner, Again)
         waited = False
-        for item in self.items:
+        for item in self._copied if again else self.items:
             if item.is_bytes:
-                self._put_bytes(item, _bytes_of(planner, item))
+                if not self._put_bytes(item, _bytes_of(planner, item)):
+                    return ""  # values grow
                 continue
-            value = planner.resolve_data(item.write)
-            if not self._is_in_place(item, value):
-                if not waited:
-                    fence()
-                waited = True
-                item.memory.copy_(value.detach())
-
-    def look(self, planner):
-        """As refresh() does, without taking over anything."""
-        for item in self.items:
-            if not item.is_bytes:
-                self._is_in_place(item, planner.resolve_data(item.write))
-
-    def _is_in_place(self, item, value):
-        if item.memory.data_ptr() == value.data_ptr():
-            return True
-        if self._staged or not value.is_contiguous():
-            return False
-        raise ValueError(f"'{item.name}' is at another address than in the first save: "
-                         "keep the tensors, or say staged=True")
+            value = planner.value(item) if again else planner.resolve_data(item.write)
+            if not item.copied and item.memory.data_ptr() == value.data_ptr():
+                continue
+            if not item.copied:
+                return f"'{item.name}' is at another address than before"
+            if not waited:
+                fence()
+            waited = True
+            item.memory.copy_(value.detach())
+        return None
 
     def _put_bytes(self, item, data):
         size = len(data)
         if size > len(item.memory):
-            raise ValueError(f"'{item.name}' takes {size} bytes now, there is room for "
-                             f"{len(item.memory)}")
+            return False
         item.memory[:size] = data
         self._ck.blob_size(item.name, size)
+        return True
 
     def own_names(self):
         """Of what each rank has for itself."""

@@ -3,7 +3,7 @@
 
     state = {"model": model.state_dict(), "epoch": 0}      # or a function that returns it
     ck = dlrover.dcp.bind(state)
-    step = ck.restore() or 0                  # in place; on another number of ranks too
+    step = ck.restore()                       # 0: nothing to go on from; on another number of ranks too
     while step < last:
         compute()
         ck.fence()
@@ -21,60 +21,33 @@ collective. Under a job (DLROVER_AGENT_SOCKET) the same goes to memory.
 from __future__ import annotations
 
 import errno
-import json
-import math
 import os
-import re
 import typing
+import warnings
 
 import torch
 
 try:
     from torch.distributed.checkpoint import DefaultLoadPlanner
-    from torch.distributed.checkpoint.metadata import (
-        BytesStorageMetadata, ChunkStorageMetadata, Metadata, MetadataIndex, TensorProperties,
-        TensorStorageMetadata)
-    from torch.distributed.checkpoint.planner import LoadItemType
+    from torch.distributed.checkpoint.metadata import Metadata
     from torch.distributed.checkpoint.stateful import Stateful
-    from torch.distributed.checkpoint.storage import StorageReader, StorageWriter, WriteResult
+    from torch.distributed.checkpoint.storage import StorageWriter, WriteResult
     from torch.futures import Future
+
+    from ._reader import Reader, done, step_of
 except ImportError as error:
     raise ImportError(f"dlrover.dcp needs PyTorch 2.3 or newer, this is {torch.__version__}"
                       ) from error
 
-from . import _joined, _slots
-from ._checkpoint import Checkpoint, Error, own_place
-from ._regions import NOTE, NOTE_VERSION, Planner, Regions, as_dcp
+from . import _joined
+from ._checkpoint import Checkpoint, Error
+from ._regions import Again, Planner, Regions, leaves
 
 if typing.TYPE_CHECKING:
-    import io
+    from torch.distributed.checkpoint import SavePlan, SavePlanner
 
-    from torch.distributed.checkpoint import LoadPlan, LoadPlanner, SavePlan, SavePlanner
-
+__all__ = ["Bound", "Reader", "Writer", "bind"]
 LOOK_EVERY = 64  # steps: what is not as it was should be told before a save is due
-
-
-def _step_of(checkpoint_id):
-    """The number at the end: of "120", "runs/a/step-120"."""
-    found = re.search(r"(\d+)/?$", os.fspath(checkpoint_id) if checkpoint_id is not None else "")
-    return int(found[1]) if found else None
-
-
-def _done(value):
-    future = Future()
-    future.set_result(value)
-    return future
-
-
-def _torch_type(text, region):
-    """The type that a note gives a tensor; None for a value."""
-    if text is None:
-        return None
-    found = getattr(torch, text[len("torch."):])
-    if (not isinstance(found, torch.dtype) or region.used != math.prod(region.local_shape) *
-            torch.empty(0, dtype=found).element_size()):
-        raise ValueError(f"'{region.name}' is not of type '{text}'")
-    return found
 
 
 class Writer(StorageWriter):
@@ -96,10 +69,10 @@ class Writer(StorageWriter):
         self._staged = staged
         self._plan = self._regions = None
         self._step = 0
-        self.saved = False
+        self.saved = self._told = False
 
     def reset(self, checkpoint_id: str | os.PathLike | None = None) -> None:
-        step = _step_of(checkpoint_id)
+        step = step_of(checkpoint_id)
         self._step = self._step + 1 if step is None else step
 
     def set_up_storage_writer(self, is_coordinator: bool, *args: typing.Any,
@@ -119,7 +92,7 @@ class Writer(StorageWriter):
         self.begin(self._step, planner)
         self.fence()
         sizes = ((item, item.tensor_storage_size() or 0) for item in plan.items)
-        return _done([WriteResult(index=item.index, size_in_bytes=size, storage_data=None)
+        return done([WriteResult(index=item.index, size_in_bytes=size, storage_data=None)
                       for item, size in sizes])
 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
@@ -127,15 +100,29 @@ class Writer(StorageWriter):
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike) -> bool:
-        return _step_of(checkpoint_id) is not None
+        return step_of(checkpoint_id) is not None
 
-    def name(self, planner: SavePlanner) -> Regions:
-        """Registers what the plan names, once."""
-        if self._regions is None:
-            self._regions = Regions(self._ck, self._plan, planner, self._staged)
-        elif not self._regions.matches(self._plan):
-            raise ValueError("the state has other tensors, or other shards, than in the first save")
+    def name(self, planner: SavePlanner, had: dict[str, int] | None = None) -> Regions:
+        """Registers what the plan names."""
+        self._regions = None
+        self._ck.clear()
+        self._regions = Regions(self._ck, self._plan, planner, self._staged, had)
         return self._regions
+
+    def _make_ready(self, planner):
+        """Everything is registered and where it is read from: as another layout where it was not."""
+        why = ""
+        if self._regions is not None and not self._regions.matches(self._plan):
+            why = "the state has other tensors, or other shards, than before"
+        elif self._regions is not None:
+            why = self._regions.refresh(planner, self.fence)
+        if why is None:
+            return
+        self.name(planner).refresh(planner, self.fence)
+        if why and not self._told:
+            warnings.warn(f"dlrover: {why}; all tensors are named anew (staged=True copies tensors that do not stay)",
+                          RuntimeWarning, stacklevel=4)
+            self._told = True
 
     def _stream(self):
         return torch.cuda.current_stream().cuda_stream if self._regions.on_gpu else None
@@ -150,14 +137,28 @@ class Writer(StorageWriter):
         return False
 
     def begin(self, step: int, planner: SavePlanner) -> bool:
-        regions = self.name(planner)
+        self._make_ready(planner)
+        return self._begin(step)
+
+    def _begin(self, step):
         if not self._ck.due(step):
-            regions.look(planner)
             return self.pass_by(step)
-        regions.refresh(planner, self.fence)
         self._step = step
         self.saved = self._ck.begin(step, self._stream())
         return self.saved
+
+    def begin_again(self, step: int, state: dict) -> bool | None:
+        """As begin(), without a plan: None when the state has not the leaves that it had."""
+        regions, found = self._regions, leaves(state, self._staged)
+        if regions is None or found is None or found != regions.leaves:
+            return None
+        if regions.refresh(Again(state, regions.mapping), self.fence) is not None:
+            return None
+        return self._begin(step)
+
+    def planned(self, state: dict) -> None:
+        """What was registered last is this state."""
+        self._regions.leaves = leaves(state, self._staged)
 
     def fence(self) -> None:
         if self._regions is not None:
@@ -173,6 +174,10 @@ class Writer(StorageWriter):
         return step, missing - regions.take_first(lacking) if lacking else missing
 
     @property
+    def unnamed(self) -> bool:
+        return self._regions is None
+
+    @property
     def checkpoint(self) -> Checkpoint:
         return self._ck
 
@@ -181,139 +186,6 @@ class Writer(StorageWriter):
 
     def close(self) -> None:
         self._ck.close()
-
-
-class Reader(StorageReader):
-    """For dcp.load(): the newest whole version in a directory (of a program without a job, or
-    persist/ of a run; also what dlrover.bind() or a program in C saved), or that of step, or of the number at the end of checkpoint_id. Any number of
-    ranks may read what any other number wrote; of what is not sharded each gets its own, a rank
-    that was not there the first's. Every byte is compared with its checksum.
-    """
-
-    def __init__(self, directory: str | os.PathLike | None = None, step: int | None = None,
-                 rank: int | None = None) -> None:
-        self._directory = directory or os.environ.get("DLROVER_CKPT_DIR") or "dlrover-ckpt"
-        self._rank = own_place()[0] if rank is None else rank
-        self.step = step
-        self._slots = []
-        self.where = {}  # (name, offset): slot, region, dtype
-        self._had = {}  # name: ranks that had part of it
-
-    def reset(self, checkpoint_id: str | os.PathLike | None = None) -> None:
-        if checkpoint_id is not None:
-            self.step, self._slots = _step_of(checkpoint_id), []
-
-    def open(self, watch: typing.Callable[[int], typing.Callable[[int], None]] | None = None) -> None:
-        """Finds and verifies the version; FileNotFoundError when there is none. watch, if given, is
-        told how many bytes that are, and gives what is told how many have been verified.
-        """
-        if not self._slots:
-            slots = _slots.open_version(self._directory, self.step, watch)
-            self.step = slots[0].head.step
-            # The own first: it counts where several ranks have the same box.
-            self._slots = sorted(slots, key=lambda slot: slot.head.rank != self._rank)
-
-    def read_metadata(self) -> Metadata:
-        self.open()
-        found, mapping, self.where, self._had = {}, {}, {}, {}
-        for slot in self._slots:
-            mapping = {**self._describe(slot, found), **mapping}
-        return Metadata(found, planner_data=mapping)
-
-    def _describe(self, slot, found):
-        if NOTE not in slot.regions:
-            self._describe_plain(slot, found)
-            return {}
-        try:
-            note = json.loads(slot.bytes(slot.regions[NOTE]).numpy().tobytes())
-            if note["v"] != NOTE_VERSION:
-                raise ValueError(f"version {note['v']}, this reads {NOTE_VERSION}")
-            for name, fqn, dtype in note["items"]:
-                region = slot.regions[name]
-                self._put(found, fqn, slot, region, _torch_type(dtype, region))
-            return {fqn: tuple(path) for fqn, path in note["mapping"]}
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise Error(errno.EBADMSG, f"'{slot.path}': the note of what is saved is malformed: "
-                        f"{error}") from None
-
-    def _describe_plain(self, slot, found):
-        """What bind() or a program in C named. Parts of a whole go by their name; what is a rank's
-        own, or whole and not the same as another's, by "rank N/name".
-        """
-        for region in slot.regions.values():
-            dtype = _slots.torch_type(region)
-            own = region.kind in ("local", "blob") or dtype is None
-            other = self.where.get((region.name, torch.Size(region.offset)))
-            if (other and region.kind == "replicated"
-                    and other[1].local_shape != region.local_shape):
-                continue  # another node cuts it among more or fewer ranks
-            if own or other and not torch.equal(other[0].bytes(other[1]), slot.bytes(region)):
-                region = region._replace(name=f"rank {slot.head.rank}/{region.name}")
-            if dtype is None:
-                region = region._replace(shape=(region.used,), local_shape=(region.used,),
-                                         offset=(0,))
-            self._put(found, region.name, slot, region, dtype or torch.uint8)
-
-    def _put(self, found, fqn, slot, region, dtype):
-        offset = torch.Size(region.offset) if dtype else None
-        self._had.setdefault(fqn, set()).add(slot.head.rank)
-        if (fqn, offset) in self.where:
-            return
-        self.where[fqn, offset] = slot, region, dtype
-        if not dtype:
-            found[fqn] = BytesStorageMetadata()
-            return
-        whole = found.setdefault(fqn, TensorStorageMetadata(
-            TensorProperties(dtype=dtype), torch.Size(region.shape), []))
-        whole.chunks.append(ChunkStorageMetadata(offset, torch.Size(region.local_shape)))
-
-    def common(self) -> set[str]:
-        """Names that each rank had; others are parts of a state that is spread by names."""
-        return {fqn for fqn, ranks in self._had.items() if len(ranks) == len(self._slots)}
-
-    def region(self, rank: int, fqn: str) -> bytearray:
-        """The bytes of what a rank had under a name. Error when it had nothing."""
-        for slot in self._slots:
-            if slot.head.rank == rank and fqn in slot.regions:
-                return bytearray(slot.bytes(slot.regions[fqn]).numpy())
-        raise Error(errno.ENOENT, f"rank {rank} of {len(self._slots)} had no region '{fqn}'")
-
-    def set_up_storage_reader(self, metadata: Metadata, is_coordinator: bool, *args: typing.Any,
-                              **kwargs: typing.Any) -> None:
-        pass
-
-    def prepare_local_plan(self, plan: LoadPlan) -> LoadPlan:
-        return plan
-
-    def prepare_global_plan(self, plans: list[LoadPlan]) -> list[LoadPlan]:
-        return plans
-
-    def chunk(self, index: MetadataIndex) -> torch.Tensor:
-        """The stored tensor of a MetadataIndex, which must not be written to."""
-        slot, region, dtype = self.where[index.fqn, index.offset]
-        return slot.bytes(region).view(dtype).reshape(region.local_shape)
-
-    def value(self, fqn: str) -> io.BytesIO:
-        """What is no tensor, as DCP reads it. Error when it is not what this package stores."""
-        slot, region, _ = self.where[fqn, None]
-        return as_dcp(slot.bytes(region).numpy(), f"'{slot.path}': '{fqn}'")
-
-    def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
-        for item in plan.items:
-            if item.type == LoadItemType.BYTE_IO:
-                planner.load_bytes(item, self.value(item.storage_index.fqn))
-                continue
-            part = self.chunk(item.storage_index)
-            for dim, (start, length) in enumerate(zip(item.storage_offsets, item.lengths)):
-                part = part.narrow(dim, start, length)
-            target = planner.resolve_tensor(item).detach()
-            target.copy_(part)
-            planner.commit_tensor(item, target)
-        return _done(None)
-
-    @classmethod
-    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike) -> bool:
-        return True
 
 
 class Bound:
@@ -333,6 +205,7 @@ class Bound:
         self._reader = None  # of what restore() loaded from files
         self._allowed = False, False  # leftover, missing
         self._leftover, self._missing = [], []
+        self._told, self._unsaved, self._quiet_until = set(), 0, 0
         self.state = self._dict = None
         self._writer = Writer(directory, staged, **{"every": 0, **options})
 
@@ -350,14 +223,17 @@ class Bound:
                 self.state[key] = self._dict[key]
 
     def _planner(self):
-        planner = Planner()
         self._ask()
+        return self._plan()
+
+    def _plan(self):
+        planner = Planner()
         planner.set_up_planner(self._dict, is_coordinator=True)
         self._writer.prepare_local_plan(planner.create_local_plan())
         return planner
 
-    def restore(self) -> int | None:
-        """The step that was loaded, None when there is none. The ranks may be others, and more or
+    def restore(self) -> int:
+        """The step that was loaded, 0 when there is none, as dlrover.bind()'s. The ranks may be others, and more or
         fewer, than those that saved it: what is not sharded, a rank that was none takes from rank 0.
         """
         if "DLROVER_AGENT_SOCKET" in os.environ:
@@ -366,7 +242,7 @@ class Bound:
         try:
             reader.open()
         except FileNotFoundError:
-            return None
+            return 0
         self._ask()
         metadata = reader.read_metadata()
         # PyTorch 2.3 does not know the word.
@@ -392,8 +268,18 @@ class Bound:
                 for what, names in (("holds", holds), ("lacks", lacks)) if names]
         raise Error(errno.EBADMSG, f"the version {' and '.join(said)}, unlike the state (allow())")
 
+    def _had(self):
+        """The bytes of each value of the version that may be loaded, by name."""
+        for rank in (self._writer.checkpoint.rank, 0):  # of the first where this one is new
+            try:
+                return {one.name: one.nbytes for one in self._writer.checkpoint.regions(rank)}
+            except Error:
+                pass  # to be told by the load
+        return {}
+
     def _restore_from_memory(self):
-        regions = self._writer.name(self._planner())
+        had = self._had()
+        regions = self._writer.name(self._planner(), had)
         step, missing = self._writer.restore()
         self._leftover, self._missing = self._writer.checkpoint.leftover(), sorted(missing)
         if step is not None:
@@ -401,7 +287,7 @@ class Bound:
             planner.set_up_planner(self._dict, Metadata({}), True)
             regions.give_back(planner, missing)
             self._give_back()
-        return step
+        return step or 0
 
     def allow(self, leftover: bool = False, missing: bool = False) -> None:
         """Lets restore() pass when names are left over in the version or missing from it: what is
@@ -428,22 +314,37 @@ class Bound:
 
     def step(self, step: int) -> bool:
         """The state is that of step now, and stays so until fence(). True when it is saved. Does not
-        block, but for staged=True, which waits for the last save instead of fence(). ValueError
-        names what is not as it was in the first step: in the next one that is saved, or at most 64
-        steps later.
+        block, but for staged=True, which waits for the last save instead of fence(). Tensors that are elsewhere, or
+        others, than in the last save are named anew, the first time with a warning. What prevents a save is one
+        warning, and counted (stats(): unsaved); the training goes on.
         """
         self._reader = None
-        if not self._writer.wants(step):
+        if not self._writer.wants(step) or step < self._quiet_until:
             return self._writer.pass_by(step)
-        return self._writer.begin(step, self._planner())
+        try:
+            self._ask()
+            saved = self._writer.begin_again(step, self._dict)
+            if saved is None:
+                saved = self._writer.begin(step, self._plan())
+                self._writer.planned(self._dict)
+            return saved
+        except Exception as error:  # pylint: disable=broad-exception-caught
+            # Of a planner and of objects that are not ours: none of it may end a training.
+            self._unsaved += 1
+            if str(error)[:40] not in self._told:
+                warnings.warn(f"dlrover: step {step} is not saved, the training goes on: {error}", RuntimeWarning,
+                              stacklevel=2)
+            self._told.add(str(error)[:40])
+            self._quiet_until = step + LOOK_EVERY if self._writer.unnamed else 0  # to name all has its price
+            return self._writer.pass_by(step)
 
     def fence(self) -> None:
         """After it the state may change: see Checkpoint.fence()."""
         self._writer.fence()
 
     def stats(self) -> dict[str, int]:
-        """See Checkpoint.stats()."""
-        return self._writer.stats()
+        """See Checkpoint.stats(). unsaved: steps whose state could not be had or named."""
+        return {**self._writer.stats(), "unsaved": self._unsaved}
 
     def close(self) -> None:
         """See Checkpoint.close()."""
