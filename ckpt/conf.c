@@ -36,7 +36,8 @@ const struct dlr_opt dlr_client_opts[] = {
 };
 
 /* The launcher closest to the program first: mpirun in a batch script leaves Slurm's
- * variables of the script in place. */
+ * variables of the script in place.
+ */
 static const struct {
     const char *rank, *world;
 } sources[] = {
@@ -58,13 +59,29 @@ static int set_place(int rank, int world, const char *from,
     return 0;
 }
 
+static bool same(const char *name, const char *value)
+{
+    const char *other = getenv(name);
+
+    return other && dlr_streq(value, other);
+}
+
+/* The plugin gives each task RANK and WORLD_SIZE; a launcher below the task may have said otherwise
+ * with names of its own, and left these alone.
+ */
+static bool is_the_tasks(unsigned i, const char *rank, const char *world)
+{
+    return i == 0 && getenv("DLROVER_ROUND") && same("SLURM_PROCID", rank) &&
+           same("SLURM_NTASKS", world);
+}
+
 static int find_place(struct dlr_client_conf *conf, struct dlr_err *err)
 {
     for (unsigned i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
         const char *r = getenv(sources[i].rank), *w = getenv(sources[i].world);
         unsigned rank, world;
 
-        if (!r || !w)
+        if (!r || !w || is_the_tasks(i, r, w))
             continue;
         if (dlr_parse_uint(r, INT_MAX, &rank) < 0 ||
             dlr_parse_uint(w, INT_MAX, &world) < 0)

@@ -109,11 +109,13 @@ $(BUILD)/tests/fake/libcuda.so.1: $(FAKE_CUDA:%=$(BUILD)/obj/tests/%.o)
 $(patsubst %,$(BUILD)/tests/%,$(DEVICE_TESTS)): | $(BUILD)/tests/fake/libcuda.so.1
 endif
 UNIT_OBJS_test_agent_budget := mpi_launcher/agent_budget.c
+UNIT_OBJS_test_ckpt_conf := ckpt/conf.c
 UNIT_OBJS_test_lease := ckpt/lease.c
 UNIT_OBJS_test_again := mpi_launcher/sup_again.c mpi_launcher/sup_redundancy.c mpi_launcher/sets.c ckpt/parity.c ckpt/commit.c ckpt/schedule.c hwloc_topo/partners.c hwloc_topo/switches.c hwloc_topo/names.c
 UNIT_LIBS_test_again := -lisal -ljansson
 UNIT_OBJS_test_vetted := mpi_launcher/agent_vetted.c mpi_launcher/sup_vetted.c $(MSG)
 UNIT_LIBS_test_vetted := -ljansson
+UNIT_OBJS_test_rankmap := mpi_launcher/rankmap.c
 UNIT_OBJS_test_room := mpi_launcher/agent_room.c
 UNIT_OBJS_test_threads := mpi_launcher/threads.c
 UNIT_LIBS_test_threads := -lpthread -Wl,--wrap=sched_setaffinity,--wrap=readdir
@@ -207,11 +209,13 @@ UNIT_OBJS_test_agent_ranks := tests/worker_rig.c $(UNIT_OBJS_test_agent)
 UNIT_LIBS_test_agent_ranks := $(UNIT_LIBS_test_agent)
 UNIT_OBJS_test_agent_welcome := tests/worker_rig.c $(UNIT_OBJS_test_agent)
 UNIT_LIBS_test_agent_welcome := $(UNIT_LIBS_test_agent)
+UNIT_OBJS_test_agent_claims := tests/worker_rig.c $(UNIT_OBJS_test_agent)
+UNIT_LIBS_test_agent_claims := $(UNIT_LIBS_test_agent)
 UNIT_OBJS_test_agent_share := tests/worker_rig.c $(UNIT_OBJS_test_agent)
 UNIT_LIBS_test_agent_share := $(UNIT_LIBS_test_agent)
 UNIT_OBJS_test_agent_corrupt := $(UNIT_OBJS_test_agent_share)
 UNIT_LIBS_test_agent_corrupt := $(UNIT_LIBS_test_agent)
-$(addprefix $(BUILD)/tests/,test_agent test_agent_orders test_agent_ranks test_agent_welcome test_agent_share test_agent_corrupt): | $(BUILD)/dlrover-agent
+$(addprefix $(BUILD)/tests/,test_agent test_agent_orders test_agent_ranks test_agent_welcome test_agent_claims test_agent_share test_agent_corrupt): | $(BUILD)/dlrover-agent
 
 # Tests that kill the code at every step of it: that code calls out at each of its basic blocks
 # (tests/kill_points.h), in objects of its own.
