@@ -44,7 +44,7 @@ PLAN := mpi_launcher/sets.c ckpt/parity.c mpi_launcher/plan.c mpi_launcher/plan_
 STEPPLAN := mpi_launcher/stepplan.c mpi_launcher/stepplan_ranks.c mpi_launcher/stepplan_read.c mpi_launcher/stepplan_seats.c \
   mpi_launcher/srun_options.c
 KEEPER := mpi_launcher/keeper.c mpi_launcher/exits.c
-SUPERVISOR := mpi_launcher/supervisor.c mpi_launcher/sup_say.c mpi_launcher/sup_control.c mpi_launcher/sup_agents.c mpi_launcher/sup_launch.c mpi_launcher/sup_meet.c mpi_launcher/sup_gather.c mpi_launcher/sup_round.c mpi_launcher/sup_restore.c mpi_launcher/sup_silence.c \
+SUPERVISOR := mpi_launcher/supervisor.c mpi_launcher/sup_say.c mpi_launcher/sup_control.c mpi_launcher/sup_agents.c mpi_launcher/sup_launch.c mpi_launcher/sup_meet.c mpi_launcher/sup_gather.c mpi_launcher/sup_round.c mpi_launcher/sup_restore.c mpi_launcher/sup_ranks.c mpi_launcher/rankmap.c mpi_launcher/sup_silence.c \
   mpi_launcher/sup_copies.c mpi_launcher/sup_blame.c mpi_launcher/sup_survivors.c mpi_launcher/sup_again.c mpi_launcher/sup_worlds.c mpi_launcher/sup_resize.c mpi_launcher/sup_bad.c mpi_launcher/sup_scrub.c mpi_launcher/sup_vetted.c mpi_launcher/sup_disk.c mpi_launcher/sup_repeat.c mpi_launcher/repeat.c mpi_launcher/sup_redundancy.c mpi_launcher/sup_rebuild.c mpi_launcher/sup_periodic.c mpi_launcher/sup_due.c mpi_launcher/sup_losses.c mpi_launcher/sup_memory.c mpi_launcher/sup_net.c mpi_launcher/sup_strangers.c mpi_launcher/sup_end.c mpi_launcher/sup_term.c mpi_launcher/sup_drain.c mpi_launcher/sup_suspend.c mpi_launcher/sup_state.c mpi_launcher/sup_adopt.c \
   mpi_launcher/sup_names.c mpi_launcher/sup_controller.c mpi_launcher/hosts.c \
   mpi_launcher/policy.c mpi_launcher/policy_control.c mpi_launcher/budget.c mpi_launcher/policy_late.c mpi_launcher/policy_leave.c mpi_launcher/policy_step.c mpi_launcher/policy_term.c mpi_launcher/policy_state.c mpi_launcher/journal.c mpi_launcher/journal_writer.c mpi_launcher/keepstate.c mpi_launcher/exits.c \
@@ -56,7 +56,7 @@ SLURM := mpi_launcher/slurm_main.c mpi_launcher/requeue.c mpi_launcher/slurmapi.
   mpi_launcher/shown.c mpi_launcher/runinfo.c mpi_launcher/procid.c $(ORDER)
 AGENT := mpi_launcher/agent.c mpi_launcher/agent_nanny.c mpi_launcher/agent_host.c mpi_launcher/host_order.c mpi_launcher/agent_conf.c mpi_launcher/agent_memory.c mpi_launcher/agent_budget.c mpi_launcher/agent_room.c \
   mpi_launcher/agent_control.c mpi_launcher/agent_lease.c mpi_launcher/agent_suspend.c mpi_launcher/agent_grace.c mpi_launcher/agent_round.c \
-  mpi_launcher/agent_local.c mpi_launcher/agent_tasks.c mpi_launcher/agent_sweep.c mpi_launcher/agent_ranks.c mpi_launcher/agent_peek.c mpi_launcher/agent_bring.c mpi_launcher/agent_vetted.c \
+  mpi_launcher/agent_local.c mpi_launcher/agent_tasks.c mpi_launcher/agent_sweep.c mpi_launcher/agent_ranks.c mpi_launcher/agent_claims.c mpi_launcher/agent_peek.c mpi_launcher/agent_bring.c mpi_launcher/agent_vetted.c \
   mpi_launcher/agent_save.c mpi_launcher/agent_scrub.c mpi_launcher/agent_helpers.c mpi_launcher/threads.c mpi_launcher/agent_pace.c mpi_launcher/agent_net.c ckpt/pace.c mpi_launcher/agent_data.c mpi_launcher/agent_report.c \
   mpi_launcher/agent_peers.c mpi_launcher/agent_keeper.c mpi_launcher/procid.c mpi_launcher/agent_strangers.c mpi_launcher/agent_watchdog.c mpi_launcher/agent_succeed.c mpi_launcher/agent_succeed_write.c \
   mpi_launcher/agent_rebuild.c mpi_launcher/agent_succeed_main.c mpi_launcher/election.c mpi_launcher/spawn.c \

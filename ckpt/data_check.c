@@ -27,7 +27,9 @@ bool dlr_data_brings(const struct dlr_data *d, int32_t rank, struct dlr_version 
 {
     if (!d->resized && accepted(d, rank)) /* what is owed here comes for good */
         return false;
-    return dlr_rank_among(d->bring, d->nbring, rank) && v.round < d->round;
+    return dlr_rank_among(d->bring, d->nbring, rank) &&
+           (v.round < d->round ||
+            (d->held.has_newest && dlr_version_eq(v, d->held.newest)));
 }
 
 int dlr_data_check_sender(const struct dlr_data *d, const struct dlr_wire_begin *head)

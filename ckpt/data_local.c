@@ -179,12 +179,15 @@ static void configure(struct dlr_data *d, const struct dlr_local_msg *msg)
     d->bring = c.bring;
     d->nbring = c.nbring;
     d->resized = c.resized;
-    again = d->configured && d->round == (uint32_t)c.round;
+    again = d->configured && d->round == (uint32_t)c.round &&
+            dlr_data_same_token(d->token, c.token);
     free(d->held.own);
     d->held.own = c.own;
     d->held.nown = c.nown;
-    if ((uint32_t)c.round != d->round)
+    if (!again) { /* of another round, or turn of it: the same steps come once more */
         dlr_data_sum_round(d);
+        d->held.naborted = 0;
+    }
     d->round = (uint32_t)c.round;
     d->key = dlr_slot_key(c.key);
     memcpy(d->token, c.token, sizeof(d->token));

@@ -10,7 +10,8 @@ static struct dlr_recv *of_another_round(struct dlr_data *d)
 {
     struct dlr_recv *r = d->recvs;
 
-    while (r && (r->ending || r->round == d->round))
+    while (r && (r->ending ||
+                 (r->round == d->round && dlr_data_same_token(r->token, d->token))))
         r = r->next;
     return r;
 }

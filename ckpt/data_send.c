@@ -334,7 +334,7 @@ void dlr_data_send_round(struct dlr_data *d)
 
     for (; s; s = next) {
         next = s->next;
-        if (s->round != d->round)
+        if (s->round != d->round || !dlr_data_same_token(s->token, d->token))
             end(s, -ECANCELED, "a new round began");
     }
 }

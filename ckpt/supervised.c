@@ -97,6 +97,9 @@ int dlr_supervised_await(struct dlr_ckpt *ck, enum dlr_local_type type,
                             strerror(-rc));
         if (sup->msg.type == type)
             return 0;
+        if (sup->msg.type == DLR_LOCAL_REFUSED)
+            return dlr_fail(&ck->err, -(int)(sup->msg.arg[1] & INT32_MAX), "%s",
+                            sup->msg.text);
         for (unsigned i = 0; i < *ret_nfds; i++)
             close(fds[i]);
     }
@@ -134,7 +137,9 @@ static int take_welcome(struct dlr_ckpt *ck, const int *fds, unsigned nfds)
     sup->offered = rc == 0 && msg->arg[0] == 1;
     sup->offer = (struct dlr_version){(uint32_t)msg->arg[1], msg->step};
     sup->offer_world = msg->arg[3] ? (uint32_t)msg->arg[3] : (uint32_t)ck->conf.world;
-    if (sup->offered && sup->offer_world == (uint32_t)ck->conf.world) {
+    sup->offer_elsewhere = msg->arg[3] == (uint64_t)ck->conf.world;
+    if (sup->offered && sup->offer_world == (uint32_t)ck->conf.world &&
+        !sup->offer_elsewhere) {
         if (nfds < 2 || msg->arg[2] >= nfds - 1)
             dlr_fail(&err, -EBADMSG, "the agent did not send the slot it names");
         else

@@ -28,8 +28,9 @@ struct supervised {
     struct dlr_version offer;
     uint32_t offer_world; /* ranks that made it */
     struct dlr_slot
-        *offer_slot; /* NULL when they were not as many as now: the slots are asked
+        *offer_slot;      /* NULL when they were not as many as now: the slots are asked
                                     for one by one */
+    bool offer_elsewhere; /* this rank's own may be on another node: it is asked for */
     char offer_fault[DLR_ERR_TEXT]; /* why there is no offer_slot */
     struct dlr_saved_heads *heads;  /* of files, while they are read; else NULL */
 

@@ -44,20 +44,6 @@ static int check_slot(struct dlr_ckpt *ck, const struct dlr_slot *slot, int rank
     return 0;
 }
 
-static int check_offer(struct dlr_ckpt *ck, struct dlr_slot_info *info,
-                       struct dlr_err *err)
-{
-    struct supervised *sup = ck->mode;
-    int rc;
-
-    if (!sup->offer_slot)
-        return dlr_fail(err, -EBADMSG, "%s", sup->offer_fault);
-    rc = check_slot(ck, sup->offer_slot, ck->conf.rank, info, err);
-    if (rc == 0 && info->key != ck->key)
-        return dlr_fail(err, -EBADMSG, "the snapshot is another run's");
-    return rc;
-}
-
 /* --- other ranks ------------------------------------------------------------------------ */
 
 /* Asks the agent on a connection of its own: the worker's is the saver's once restore is over. */
@@ -140,6 +126,25 @@ static int open_source(void *arg, int rank, struct dlr_slot **ret, struct dlr_er
 int dlr_supervised_peek(struct dlr_ckpt *ck, int rank, struct dlr_slot **ret_slot)
 {
     return open_source(ck, rank, ret_slot, &ck->err);
+}
+
+/* This rank's own slot: given with the welcome, or asked for like another rank's. */
+static int check_offer(struct dlr_ckpt *ck, struct dlr_slot_info *info,
+                       struct dlr_err *err)
+{
+    struct supervised *sup = ck->mode;
+    int rc = 0;
+
+    if (sup->offer_elsewhere && !sup->offer_slot)
+        rc = open_source(ck, ck->conf.rank, &sup->offer_slot, err);
+    if (rc < 0)
+        return rc;
+    if (!sup->offer_slot)
+        return dlr_fail(err, -EBADMSG, "%s", sup->offer_fault);
+    rc = check_slot(ck, sup->offer_slot, ck->conf.rank, info, err);
+    if (rc == 0 && info->key != ck->key && !sup->offer_elsewhere)
+        return dlr_fail(err, -EBADMSG, "the snapshot is another run's");
+    return rc;
 }
 
 /* --- restore ------------------------------------------------------------------------------ */

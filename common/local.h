@@ -49,8 +49,8 @@ enum dlr_local_type {
     DLR_LOCAL_WELCOME =
         32, /* arg[0] = 1: restore (arg[1], step) = version's (round, step),
                                arg[2] = slot holding it (index into fds - 1),
-                               arg[3] = ranks that made it, 0: as many as now (else no slots,
-                               see DLR_LOCAL_PEEK);
+                               arg[3] = ranks that made it where no slots are given (see
+                               DLR_LOCAL_PEEK), 0: as many as now, and they are;
                                text = the key, "cluster.job.run" (of dlr_slot_key());
                                fds: page, then slots when there are any */
     DLR_LOCAL_SLOTS = 33, /* arg[0] = number; fds: slots. arg[0] = 0: refused, text */
@@ -59,6 +59,7 @@ enum dlr_local_type {
         35, /* arg[0] = rank, arg[1] = 0 or errno, text = why; fd: its slot, or without
                                one text = path of its file */
     DLR_LOCAL_BAD_TOLD = 36, /* answer to DLR_LOCAL_BAD: the supervisor is told */
+    DLR_LOCAL_REFUSED = 37,  /* in place of WELCOME: arg[1] = errno, text = why */
 
     /* agent -> data process */
     DLR_LOCAL_D_CONFIG =

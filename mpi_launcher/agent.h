@@ -15,6 +15,7 @@
  *   agent_tasks.c      the workers as processes: watch, kill, say when they are gone
  *   agent_sweep.c      what tasks forked and left behind
  *   agent_ranks.c      the workers as ranks: pages, slots, restore
+ *   agent_claims.c     who is welcomed, who waits until all ranks are known
  *   agent_room.c       what slots take of the memory, and may
  *   agent_peek.c       other ranks' slots of the version to restore
  *   agent_bring.c      those that other nodes have
@@ -124,7 +125,12 @@ struct dlr_agent_round {
     unsigned naccept;
     bool has_restore;
     struct dlr_version restore;
-    uint32_t made_by; /* ranks that made it, 0: as many as now */
+    uint32_t
+        made_by; /* ranks that made it where their copies may be anywhere; 0: as many as
+                         now, each where its rank is */
+    uint32_t world; /* ranks of the program, 0: not told */
+    uint32_t turn;  /* of the round: another each time that its ranks are known anew */
+    bool gathered;  /* nobody is welcomed before all ranks are known */
 };
 
 struct dlr_agent_tasks { /* agent_tasks.c */
@@ -209,6 +215,10 @@ struct dlr_agent {
     struct dlr_agent_tasks tasks;
     struct dlr_agent_rank **ranks;
     unsigned nranks;
+    struct {
+        bool asked; /* the supervisor wants to know who is here */
+        bool lost;  /* a worker that was welcomed in this turn has gone */
+    } claims;
     struct dlr_agent_bring *brings;
     uint64_t save_step;            /* newest that was ordered in this round; 0 none */
     uint64_t open[DLR_AGENT_OPEN]; /* ordered, and not decided as far as known here */
@@ -373,6 +383,8 @@ struct dlr_agent_conn {
     enum dlr_agent_conn_kind kind;
     uint32_t round;
     int32_t rank;
+    uint32_t world; /* of a worker: ranks of its program */
+    bool waits;     /* its hello is not answered yet: agent_claims.c */
 };
 
 int dlr_agent_local_start(struct dlr_agent *a, struct dlr_err *err);
@@ -464,6 +476,7 @@ struct dlr_agent_rank {
     bool spare_slot;       /* it has a third, for the version that is kept */
     bool write_slot;       /* or for that which is being written to the disk */
     bool own;              /* runs here in this round */
+    bool opened;           /* a worker was welcomed in this turn */
     bool reserving, asked; /* by the data process; by the worker */
     uint64_t bytes;        /* reserved; 0: not */
     bool restored;         /* said, with: */
@@ -480,6 +493,27 @@ struct dlr_agent_rank {
 /* The rank's entry; with make, a new one when there is none (NULL: out of memory). */
 struct dlr_agent_rank *dlr_agent_rank(struct dlr_agent *a, int32_t rank, bool make);
 void dlr_agent_ranks_round(struct dlr_agent *a); /* a new round was entered */
+/* A new turn: ranks whose workers are there and stay here are kept, and told again. */
+void dlr_agent_ranks_turn(struct dlr_agent *a);
+/* Whether c is the worker of its rank. */
+bool dlr_agent_ranks_serves(const struct dlr_agent *a, const struct dlr_agent_conn *c);
+void dlr_agent_ranks_gone(struct dlr_agent *a, struct dlr_agent_conn *c);
+
+/* --- agent_claims.c ----------------------------------------------------------------- */
+
+void dlr_agent_claims_hello(struct dlr_agent *a, struct dlr_agent_conn *c);
+void dlr_agent_claims_gone(struct dlr_agent *a,
+                           struct dlr_agent_conn *c); /* it closes */
+/* "ranks": who is here. */
+void dlr_agent_claims_say(struct dlr_agent *a);
+void dlr_agent_claims_retell(struct dlr_agent *a);
+/* A turn has begun: those that wait are welcomed, or go on waiting. */
+void dlr_agent_claims_turn(struct dlr_agent *a);
+int dlr_agent_claims_ask(struct dlr_agent *a, const json_t *msg);    /* ask_ranks */
+int dlr_agent_claims_refuse(struct dlr_agent *a, const json_t *msg); /* refuse */
+
+/* --- agent_ranks.c, once more --------------------------------------------------------- */
+
 void dlr_agent_ranks_stop(struct dlr_agent *a);
 void dlr_agent_ranks_hello(struct dlr_agent *a, struct dlr_agent_conn *c);
 void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
@@ -501,7 +535,6 @@ bool dlr_agent_is_tight(const struct dlr_agent *a, const struct dlr_agent_rank *
 /* The older version's alone, as above. */
 bool dlr_agent_vetted_slot(struct dlr_agent *a, int32_t rank, uint64_t bytes);
 void dlr_agent_ranks_restored(struct dlr_agent *a, const struct dlr_local_msg *msg);
-void dlr_agent_ranks_gone(struct dlr_agent *a, struct dlr_agent_conn *c);
 void dlr_agent_ranks_go(struct dlr_agent *a);
 /* Tells the supervisor, and each that comes after it, that step and later ones are bad. */
 void dlr_agent_bad(struct dlr_agent *a, struct dlr_agent_conn *c, uint64_t step);

@@ -121,6 +121,7 @@ static int on_welcome(struct dlr_agent *a, const json_t *msg)
     say_told(a);
     dlr_agent_tasks_retell(a); /* it may be a supervisor that knows nothing yet */
     dlr_agent_ranks_retell(a);
+    dlr_agent_claims_retell(a);
     dlr_agent_strangers_retell(a);
     dlr_agent_grace_retell(a);
     return 0;
@@ -382,6 +383,8 @@ static const struct {
     {"report", on_report},
     {"bye", on_bye},
     {"brought", dlr_agent_brought},
+    {"ask_ranks", dlr_agent_claims_ask},
+    {"refuse", dlr_agent_claims_refuse},
 };
 
 static int dispatch(struct dlr_agent *a, const struct dlr_packet *p)

@@ -33,7 +33,7 @@ static void close_conn(struct dlr_agent_conn *c)
     if (kind == DLR_CONN_STEPD)
         dlr_agent_tasks_step_gone(a, c);
     if (kind == DLR_CONN_WORKER)
-        dlr_agent_ranks_gone(a, c);
+        dlr_agent_claims_gone(a, c);
     free(c);
     if (kind == DLR_CONN_STEPD) {
         dlr_agent_tasks_say_stepd(a, round);
@@ -82,7 +82,8 @@ static int on_first(struct dlr_agent_conn *c, struct dlr_local_msg *m)
         if (!dlr_agent_round_is(a, m->round))
             return -ESTALE;
         c->kind = DLR_CONN_WORKER;
-        dlr_agent_ranks_hello(a, c);
+        c->world = m->arg[0] > INT32_MAX ? 0 : (uint32_t)m->arg[0];
+        dlr_agent_claims_hello(a, c);
         return 0;
     case DLR_LOCAL_PEEK: /* and nothing else, until it closes */
         if (!dlr_agent_round_is(a, m->round))
@@ -118,6 +119,9 @@ static int on_worker(struct dlr_agent_conn *c, struct dlr_local_msg *m)
 
     if (m->round != c->round || m->rank != c->rank || !dlr_agent_round_is(a, m->round))
         return -ESTALE;
+    if (!dlr_agent_ranks_serves(a,
+                                c)) /* it was refused, or another has its rank by now */
+        return m->type == DLR_LOCAL_BYE ? 0 : -ESTALE;
     make_printable(m->text);
     switch (m->type) {
     case DLR_LOCAL_RESERVE:

@@ -131,16 +131,21 @@ static void bury_corrupt_slots(struct dlr_agent_rank *r)
             dlr_slot_set_state(r->slots[k], DLR_SLOT_DEAD);
 }
 
-void dlr_agent_ranks_round(struct dlr_agent *a)
+static bool is_mine(const struct dlr_agent *a, int32_t rank)
 {
     const struct dlr_agent_node *me = dlr_agent_round_node(&a->round, a->node);
 
-    for (unsigned i = 0; i < a->nranks; i++) {
-        bury_corrupt_slots(a->ranks[i]);
-        if (a->ranks[i]->own)
-            bury_open_slots(a->ranks[i]);
-    }
-    dlr_agent_ranks_stop(a);
+    for (unsigned i = 0; me && i < me->nranks; i++)
+        if (me->ranks[i] == rank)
+            return true;
+    return false;
+}
+
+/* The ranks that the round has here, and what they begin from. */
+static void own_ranks(struct dlr_agent *a)
+{
+    const struct dlr_agent_node *me = dlr_agent_round_node(&a->round, a->node);
+
     a->has_committed = a->round.has_restore;
     a->committed = a->round.restore;
     for (unsigned i = 0; me && i < me->nranks; i++) {
@@ -149,6 +154,46 @@ void dlr_agent_ranks_round(struct dlr_agent *a)
         if (r)
             r->own = true;
     }
+}
+
+void dlr_agent_ranks_round(struct dlr_agent *a)
+{
+    for (unsigned i = 0; i < a->nranks; i++) {
+        bury_corrupt_slots(a->ranks[i]);
+        if (a->ranks[i]->own)
+            bury_open_slots(a->ranks[i]);
+    }
+    dlr_agent_ranks_stop(a);
+    own_ranks(a);
+}
+
+/* A worker that is there goes on: nothing was saved since it was welcomed. */
+void dlr_agent_ranks_turn(struct dlr_agent *a)
+{
+    unsigned kept = 0;
+
+    for (unsigned i = 0; i < a->nranks; i++) {
+        struct dlr_agent_rank *r = a->ranks[i];
+
+        if (r->own && r->worker && is_mine(a, r->rank)) {
+            a->ranks[kept++] = r;
+            continue;
+        }
+        bury_corrupt_slots(r);
+        if (r->own)
+            bury_open_slots(r);
+        free_rank(r);
+    }
+    a->nranks = kept;
+    own_ranks(a);
+}
+
+bool dlr_agent_ranks_serves(const struct dlr_agent *a, const struct dlr_agent_conn *c)
+{
+    for (unsigned i = 0; i < a->nranks; i++)
+        if (a->ranks[i]->worker == c)
+            return true;
+    return false;
 }
 
 static void list_mates(const struct dlr_agent *a, struct dlr_page *page)
@@ -233,6 +278,7 @@ void dlr_agent_ranks_hello(struct dlr_agent *a, struct dlr_agent_conn *c)
         return;
     }
     r->worker = c;
+    r->opened = true;
     dlr_agent_helpers_advise(a, c->pid, r->page);
     dlr_local_init(&m, DLR_LOCAL_WELCOME);
     m.round = a->round.round;

@@ -168,9 +168,9 @@ static int parse_sums(const json_t *list, const char *me, struct dlr_agent_round
         ret->sums = more;
         more += ret->nsums;
         *more = (struct dlr_agent_sum){(int32_t)rank, strdup(terms)};
+        ret->nsums++;
         if (!more->terms)
             return -ENOMEM;
-        ret->nsums++;
     }
     return 0;
 }
@@ -195,7 +195,7 @@ static int parse_restore(const json_t *j, struct dlr_agent_round *ret)
 static int parse(const struct dlr_agent *a, const json_t *msg,
                  struct dlr_agent_round *ret)
 {
-    uint64_t round;
+    uint64_t round, world = 0, turn = 0;
     const char *token;
     int rc;
 
@@ -203,8 +203,17 @@ static int parse(const struct dlr_agent *a, const json_t *msg,
         dlr_msg_str(msg, "token", &token) < 0 || strlen(token) != TOKEN_DIGITS ||
         strspn(token, "0123456789abcdef") != TOKEN_DIGITS)
         return -EBADMSG;
-    if (a->round.known && round < a->round.round)
+    if ((json_object_get(msg, "world") &&
+         dlr_msg_uint(msg, "world", RANKS_MAX, &world) < 0) ||
+        (json_object_get(msg, "turn") &&
+         dlr_msg_uint(msg, "turn", UINT32_MAX, &turn) < 0))
+        return -EBADMSG;
+    if (a->round.known &&
+        (round < a->round.round || (round == a->round.round && turn < a->round.turn)))
         return -ESTALE;
+    ret->world = (uint32_t)world;
+    ret->turn = (uint32_t)turn;
+    ret->gathered = json_is_true(json_object_get(msg, "gather"));
     ret->known = true;
     ret->round = (uint32_t)round;
     memcpy(ret->token, token, TOKEN_DIGITS + 1);
@@ -224,24 +233,59 @@ int dlr_agent_round_parse(const struct dlr_agent *a, const json_t *msg,
     return rc;
 }
 
-/* The same round once more (a supervisor that came back) changes addresses and partners, not
- * what the workers have.
+static void forget_saves(struct dlr_agent *a)
+{
+    a->nopen = 0;
+    a->save_step = 0;
+    memset(a->aborted, 0, sizeof(a->aborted));
+}
+
+/* What was undecided is void; its ranks are elsewhere, or their workers are others. */
+static void enter_turn(struct dlr_agent *a)
+{
+    forget_saves(a);
+    a->went = 0;
+    if (!a->round.has_restore || dlr_version_cmp(a->torn.version, a->round.restore) > 0)
+        a->torn.known = false; /* the step may come once more */
+    dlr_agent_bring_end(a, "the ranks are known anew");
+    dlr_agent_ranks_turn(a);
+}
+
+/* The supervisor drops what was said before it hears this, then hears of those that stay. */
+static void turned(struct dlr_agent *a)
+{
+    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:I}", "v", DLR_MSG_VERSION, "t",
+                               "turned", "round", (json_int_t)a->round.round, "turn",
+                               (json_int_t)a->round.turn));
+}
+
+/* The same turn of a round once more (a supervisor that came back) changes addresses and partners,
+ * not what the workers have.
  */
 void dlr_agent_round_enter(struct dlr_agent *a, struct dlr_agent_round *round)
 {
     bool again = dlr_agent_round_is(a, round->round);
+    bool turn = again && round->turn != a->round.turn;
 
     dlr_agent_round_done(&a->round);
     a->round = *round;
     memset(round, 0, sizeof(*round));
     if (!again) {
-        a->nopen = 0;
-        a->save_step = 0;
-        memset(a->aborted, 0, sizeof(a->aborted));
+        forget_saves(a);
+        a->claims.lost = false;
+        a->claims.asked = a->round.gathered;
         dlr_agent_bring_end(a, "another round has begun");
         dlr_agent_local_drop_workers(a, a->round.round);
         dlr_agent_tasks_round(a, a->round.round);
         dlr_agent_ranks_round(a);
     }
-    dlr_agent_data_round(a, !again);
+    if (turn)
+        enter_turn(a);
+    dlr_agent_data_round(a, !again || turn);
+    if (a->round.turn)
+        turned(a);
+    if (turn) {
+        dlr_agent_ranks_retell(a);
+        dlr_agent_claims_turn(a);
+    }
 }

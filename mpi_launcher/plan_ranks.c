@@ -46,7 +46,7 @@ json_t *dlr_plan_place_ranks(const struct dlr_plan *plan, unsigned place)
     unsigned n = plan->places[place].tasks;
     json_t *list;
 
-    if (ranks[n - 1] - ranks[0] + 1 == n)
+    if (n == 0 || ranks[n - 1] - ranks[0] + 1 == n)
         return NULL;
     list = json_array();
     for (unsigned t = 0; t < n; t++)

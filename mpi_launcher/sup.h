@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "ckpt/commit.h"
+#include "ckpt/slot.h"
 #include "common/jobconf.h"
 #include "mpi_launcher/apart.h"
 #include "mpi_launcher/aside.h"
@@ -85,6 +86,8 @@ struct dlr_adopt {
     struct dlr_version newest; /* commit that any of them knows */
     json_t *later;             /* [[node, message]]: to be judged when all are heard */
 };
+
+struct dlr_sup_ranks;
 
 /* A place as the script knew it when it wrote the program's words. */
 struct dlr_role {
@@ -185,8 +188,14 @@ struct dlr_sup {
     /* the plan in force, and what the next one must know */
     struct dlr_plan plan;
     bool have_plan;
-    bool common_net;      /* copies go over the control plane's network */
-    unsigned *holders;    /* sup_redundancy.c: [places][copies] of the plan in force */
+    struct dlr_sup_ranks *ranks; /* sup_ranks.c: which of them are where */
+    struct dlr_plan_world
+        seats;         /* of the program's ranks, as it told them; nplaces 0: of
+                                    Slurm's tasks. See dlr_sup_seats() */
+    uint32_t turn;     /* of the round */
+    bool anywhere;     /* copies of the plan's version may not be where its ranks are */
+    bool common_net;   /* copies go over the control plane's network */
+    unsigned *holders; /* sup_redundancy.c: [places][copies] of the plan in force */
     struct dlr_sets sets; /* of those that share parity; rows 0: there are none */
     struct dlr_plan_world
         worlds[DLR_PLAN_WORLDS_MAX]; /* sup_resize.c: former rounds' */
@@ -303,6 +312,32 @@ struct dlr_sup {
     int exit_code;
     int64_t bye_deadline_ms;
 };
+
+/* Places of the program's ranks, as far as known: what the next plan assumes. Borrowed. */
+static inline struct dlr_plan_world dlr_sup_seats(const struct dlr_sup *s)
+{
+    return s->seats.nplaces && s->seats.nplaces == s->step.nplaces
+               ? s->seats
+               : (struct dlr_plan_world){s->step.nplaces, s->step.tasks, s->step.ranks};
+}
+
+static inline unsigned dlr_sup_seats_world(const struct dlr_sup *s)
+{
+    struct dlr_plan_world seats = dlr_sup_seats(s);
+    unsigned world = 0;
+
+    for (unsigned p = 0; p < seats.nplaces; p++)
+        world += seats.tasks[p];
+    return world;
+}
+
+/* The highest number of a slot, parity's included, that a node may speak of. */
+static inline unsigned dlr_sup_slots_max(const struct dlr_sup *s)
+{
+    unsigned world = s->plan.world > s->full_world ? s->plan.world : s->full_world;
+
+    return world * DLR_SLOT_OWNERS - 1;
+}
 
 /* supervisor.c */
 void dlr_sup_watch(struct dlr_sup *s, struct dlr_proc *proc, zloop_fn *fn);
@@ -463,12 +498,30 @@ void dlr_sup_gather_lost(struct dlr_sup *s, unsigned node);
 void dlr_sup_on_report(struct dlr_sup *s, unsigned node, const json_t *msg);
 
 void dlr_sup_blame_node(struct dlr_sup *s); /* a round failed there: sup_memory.c */
+/* sup_ranks.c: who is there of the program's ranks, where these are not Slurm's tasks, or not where the
+ * plan has them, or start again inside the round
+ */
+void dlr_sup_ranks_round(struct dlr_sup *s); /* another one is prepared */
+/* Their places were told by the program: in each round it is asked for them before anybody begins. */
+bool dlr_sup_ranks_gathered(const struct dlr_sup *s);
+void dlr_sup_on_ranks(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_on_turned(struct dlr_sup *s, unsigned node, const json_t *msg);
+/* What the node says of snapshots is of a former turn. */
+bool dlr_sup_ranks_behind(const struct dlr_sup *s, unsigned node);
+void dlr_sup_ranks_tick(struct dlr_sup *s, int64_t now_ms);
+void dlr_sup_ranks_state(const struct dlr_sup *s, json_t *state); /* for the next one */
+void dlr_sup_ranks_take(struct dlr_sup *s, const json_t *state);
+int dlr_sup_ranks_adopt(
+    struct dlr_sup *s); /* a round goes on, with the plan's places */
+/* sup_resize.c: the plan in force has them so (tasks of each place, ranks as in struct dlr_plan_want). */
+int dlr_sup_reseat(struct dlr_sup *s, const unsigned *tasks, const unsigned *ranks);
 
 /* sup_restore.c: all ranks of a round have loaded, or not */
 void dlr_sup_on_restored(struct dlr_sup *s, unsigned node, const json_t *msg);
 
-/* sup_round.c: launch, watch, end. Is a task's message of the round that runs? Its rank. */
-bool dlr_sup_of_round(const struct dlr_sup *s, const json_t *msg, unsigned *ret_rank);
+/* sup_round.c: launch, watch, end. Is a message about one of so many of the round that runs? Which. */
+bool dlr_sup_of_round(const struct dlr_sup *s, const json_t *msg, unsigned of,
+                      unsigned *ret_rank);
 void dlr_sup_launch(void *arg, uint32_t round);
 void dlr_sup_end_round(void *arg, uint32_t round, enum dlr_cause cause,
                        const char *why);
@@ -505,6 +558,7 @@ void dlr_sup_decide(struct dlr_sup *s, const char *type, struct dlr_version v);
 void dlr_sup_prepare(void *arg, uint32_t round);
 /* Nodes, partners and addresses of the round; said again when an address has changed. */
 void dlr_sup_tell_round(struct dlr_sup *s, uint32_t round);
+int dlr_sup_new_token(struct dlr_sup *s); /* -EIO: there is no randomness */
 void dlr_sup_on_done(struct dlr_sup *s, unsigned node, const json_t *msg);
 void dlr_sup_on_ready(struct dlr_sup *s, unsigned node, unsigned rank, uint32_t round,
                       uint64_t bytes);

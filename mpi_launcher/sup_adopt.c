@@ -24,13 +24,13 @@ json_t *dlr_sup_round_state(const struct dlr_sup *s)
 {
     if (dlr_policy_phase(s->policy) != DLR_PHASE_RUN || !s->have_plan)
         return NULL;
-    return json_pack("{s:I,s:s,s:I,s:I,s:I,s:b,s:b,s:b,s:b,s:o}", "round",
+    return json_pack("{s:I,s:s,s:I,s:I,s:I,s:b,s:b,s:b,s:b,s:b,s:I,s:o}", "round",
                      (json_int_t)s->running_round, "token", s->token, "started_ms",
                      (json_int_t)s->started_ms, "launch_ms", (json_int_t)s->launch_ms,
                      "launch_deadline_ms", (json_int_t)s->launch_deadline_ms, "running",
                      s->running_told, "go", s->go_told, "saving", s->saving_told,
-                     "first_step", s->first_step_told, "plan",
-                     dlr_plan_to_json(&s->plan, NULL));
+                     "first_step", s->first_step_told, "anywhere", s->anywhere, "turn",
+                     (json_int_t)s->turn, "plan", dlr_plan_to_json(&s->plan, NULL));
 }
 
 static bool flag(const json_t *state, const char *key)
@@ -50,9 +50,8 @@ static int load_plan(struct dlr_sup *s, const json_t *state)
         if (dlr_members_find(&s->members, s->plan.places[p].node.name) < 0)
             break;
     if (p == s->plan.nplaces &&
-        (s->conf.min_nodes
-             ? s->plan.nplaces <= s->step.nplaces
-             : s->plan.nplaces == s->step.nplaces && s->plan.world == s->step.world))
+        (s->conf.min_nodes ? s->plan.nplaces <= s->step.nplaces
+                           : s->plan.nplaces == s->step.nplaces))
         return dlr_sup_holders_make(s);
     dlr_plan_done(&s->plan);
     return -ESTALE;
@@ -62,7 +61,7 @@ int dlr_sup_load_round(struct dlr_sup *s, const json_t *state)
 {
     const char *token = "";
     int64_t started_ms;
-    uint64_t round;
+    uint64_t round, turn;
 
     if (!json_is_object(state) ||
         dlr_msg_uint(state, "round", UINT32_MAX, &round) < 0 ||
@@ -79,6 +78,8 @@ int dlr_sup_load_round(struct dlr_sup *s, const json_t *state)
     s->go_told = flag(state, "go");
     s->saving_told = flag(state, "saving");
     s->first_step_told = flag(state, "first_step");
+    s->anywhere = flag(state, "anywhere");
+    s->turn = dlr_msg_uint(state, "turn", UINT32_MAX, &turn) == 0 ? (uint32_t)turn : 0;
     s->have_plan = true;
     s->transfer_version = s->plan.version; /* what agents may still ask for */
     return 0;
@@ -329,12 +330,12 @@ bool dlr_sup_adopt_start(struct dlr_sup *s, int bell_fd)
     struct dlr_adopt *a = &s->adopt;
 
     a->told = calloc(s->members.n, 1);
-    s->tails = calloc(s->plan.world, sizeof(*s->tails));
-    s->ntails = s->plan.world;
+    s->tails = calloc(s->step.world, sizeof(*s->tails));
+    s->ntails = s->step.world;
     s->restored = calloc(s->plan.world, 1);
-    s->up = calloc(s->plan.world, 1);
+    s->up = calloc(s->step.world, 1);
     if (!member || !a->told || !s->tails || !s->restored || !s->up ||
-        zloop_poller(s->loop, &item, on_bell, s) < 0)
+        dlr_sup_ranks_adopt(s) < 0 || zloop_poller(s->loop, &item, on_bell, s) < 0)
         return false;
     for (unsigned i = 0; i < s->members.n; i++)
         member[i] = is_member(s, i);

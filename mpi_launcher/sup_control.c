@@ -50,8 +50,8 @@ void dlr_sup_send_peers(struct dlr_sup *s)
         json_object_set_new(msg, "common_net", json_true());
     json_object_set_new(msg, "state",
                         json_pack("{s:i,s:i,s:i,s:s}", "places", s->full_places,
-                                  "world", s->step.world, "nodes", s->members.n, "dir",
-                                  s->info.dir));
+                                  "world", dlr_sup_seats_world(s), "nodes",
+                                  s->members.n, "dir", s->info.dir));
     dlr_sup_send_all(s, msg);
 }
 
@@ -253,8 +253,7 @@ static void on_ready(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
     uint64_t rank, round, bytes;
 
-    if (!s->have_plan ||
-        dlr_msg_uint(msg, "rank", s->full_world * DLR_SLOT_OWNERS - 1, &rank) < 0 ||
+    if (!s->have_plan || dlr_msg_uint(msg, "rank", dlr_sup_slots_max(s), &rank) < 0 ||
         dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
         dlr_msg_uint(msg, "bytes", ANY_SIZE, &bytes) < 0)
         return;
@@ -342,6 +341,7 @@ static void on_lapsed(struct dlr_sup *s, unsigned node, const json_t *msg)
 static const struct {
     const char *type;
     void (*take)(struct dlr_sup *s, unsigned node, const json_t *msg);
+    bool of_turn; /* worth nothing from a node that has not heard of the turn */
 } handlers[] = {
     {"told", dlr_sup_on_told},
     {"stepd", dlr_sup_on_stepd},
@@ -353,20 +353,22 @@ static const struct {
     {"orphaned", dlr_sup_on_orphaned},
     {"suspend", dlr_sup_on_suspend},
     {"awake", dlr_sup_on_awake},
-    {"ready", on_ready},
-    {"bring", dlr_sup_on_bring},
-    {"room", dlr_sup_on_room},
-    {"no_slots", dlr_sup_on_no_slots},
+    {"ready", on_ready, true},
+    {"bring", dlr_sup_on_bring, true},
+    {"room", dlr_sup_on_room, true},
+    {"no_slots", dlr_sup_on_no_slots, true},
     {"unvetted", dlr_sup_on_unvetted},
-    {"sealed", on_sealed},
-    {"copied", on_copied},
-    {"missed", on_missed},
+    {"sealed", on_sealed, true},
+    {"copied", on_copied, true},
+    {"missed", on_missed, true},
     {"bad", dlr_sup_on_bad},
     {"torn", dlr_sup_on_torn},
-    {"copy_bad", dlr_sup_on_copy_bad},
-    {"restored", dlr_sup_on_restored},
+    {"copy_bad", dlr_sup_on_copy_bad, true},
+    {"restored", dlr_sup_on_restored, true},
     {"done", dlr_sup_on_done},
     {"report", dlr_sup_on_report},
+    {"ranks", dlr_sup_on_ranks},
+    {"turned", dlr_sup_on_turned},
     {"strangers", dlr_sup_on_strangers},
     {"uses", dlr_sup_cadence_uses},
     {"unreached", dlr_sup_on_unreached},
@@ -406,7 +408,8 @@ static void take_json(struct dlr_sup *s, const struct dlr_packet *packet)
         return; /* given up: it counts again when it is clean */
     for (unsigned i = 0; i < sizeof(handlers) / sizeof(*handlers); i++) {
         if (dlr_streq(type, handlers[i].type)) {
-            handlers[i].take(s, node, msg);
+            if (!handlers[i].of_turn || !dlr_sup_ranks_behind(s, node))
+                handlers[i].take(s, node, msg);
             return;
         }
     }

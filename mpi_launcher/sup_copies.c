@@ -317,7 +317,7 @@ void dlr_sup_transfers_lost(struct dlr_sup *s, unsigned node)
 /* --- preparation ---------------------------------------------------------------------------------- */
 
 /* One that can be guessed would let anybody write into the copies: without it there is no round. */
-static int new_token(struct dlr_sup *s)
+int dlr_sup_new_token(struct dlr_sup *s)
 {
     unsigned char raw[16];
 
@@ -361,6 +361,10 @@ void dlr_sup_tell_round(struct dlr_sup *s, uint32_t round)
     json_object_set_new(msg, "token", json_string(s->token));
     json_object_set_new(msg, "nodes", round_nodes(s, partners));
     json_object_set_new(msg, "partners", partners);
+    json_object_set_new(msg, "world", json_integer(s->plan.world));
+    json_object_set_new(msg, "turn", json_integer(s->turn));
+    if (dlr_sup_ranks_gathered(s))
+        json_object_set_new(msg, "gather", json_true());
     json_object_set_new(msg, "restore", dlr_sup_restore_row(s));
     if (s->sets.rows > 0)
         json_object_set_new(msg, "sums", dlr_sup_round_sums(s));
@@ -402,7 +406,8 @@ void dlr_sup_prepare(void *arg, uint32_t round)
     s->saving_told = false;
     dlr_sup_memory_round(s);
     s->transfer_version = s->plan.version;
-    if (new_token(s) < 0)
+    dlr_sup_ranks_round(s);
+    if (dlr_sup_new_token(s) < 0)
         return;
     dlr_sup_tell_round(s, round);
     for (unsigned r = 0;

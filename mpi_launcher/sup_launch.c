@@ -112,7 +112,7 @@ static void end_launch(struct dlr_sup *s, int64_t now_ms)
     if (s->tasks_up || is_starting(s)) {
         snprintf(why, sizeof(why),
                  "%u of %u tasks have started after %lld s (--dlrover-%s-timeout)",
-                 s->tasks_up, s->plan.world, took_s, option);
+                 s->tasks_up, s->step.world, took_s, option);
         dlr_policy_launch_late(s->policy, s->running_round, why, now_ms);
         return;
     }

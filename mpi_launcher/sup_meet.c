@@ -26,10 +26,12 @@
 
 void dlr_sup_fill_want(struct dlr_sup *s, struct dlr_plan_want *want)
 {
+    struct dlr_plan_world seats = dlr_sup_seats(s);
+
     memset(want, 0, sizeof(*want));
-    want->nplaces = s->step.nplaces;
-    want->tasks = s->step.tasks;
-    want->ranks = s->step.ranks;
+    want->nplaces = seats.nplaces;
+    want->tasks = seats.tasks;
+    want->ranks = seats.ranks;
     memcpy(want->batch, s->batch, sizeof(want->batch));
     want->former = s->former;
     want->nformer = s->nformer;
@@ -221,7 +223,8 @@ void dlr_sup_take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan,
         else
             rc = -EBADMSG;
     }
-    if (rc < 0 || plan->world != s->step.world || plan->nplaces != s->step.nplaces) {
+    if (rc < 0 || plan->world != dlr_sup_seats_world(s) ||
+        plan->nplaces != s->step.nplaces) {
         dlr_plan_done(plan);
         dlr_policy_planned(s->policy, -EBADMSG, NULL, "the plan is not of this run",
                            dlr_sup_now());

@@ -67,7 +67,7 @@ void dlr_sup_on_no_slots(struct dlr_sup *s, unsigned node, const json_t *msg)
     const char *why = "";
     uint64_t rank, round;
 
-    if (dlr_msg_uint(msg, "rank", s->full_world * DLR_SLOT_OWNERS - 1, &rank) < 0 ||
+    if (dlr_msg_uint(msg, "rank", dlr_sup_slots_max(s), &rank) < 0 ||
         dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
         round != dlr_policy_round(s->policy) || !s->have_plan)
         return;
@@ -82,7 +82,7 @@ void dlr_sup_on_no_slots(struct dlr_sup *s, unsigned node, const json_t *msg)
     m->no_memory = round + 1;
     dlr_journal_note(s->journal, "no_memory", "s:s,s:I,s:I,s:I,s:s", "node",
                      m->node.name, "round", (json_int_t)round, "rank",
-                     (json_int_t)(rank % s->step.world), "count",
+                     (json_int_t)(rank % s->plan.world), "count",
                      (json_int_t)s->no_slots, "why", why);
 }
 

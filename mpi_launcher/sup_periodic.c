@@ -492,6 +492,22 @@ static void look_at_manifest(struct dlr_sup *s)
     p->manifest = dlr_aside_free(p->manifest);
 }
 
+/* Files without a manifest mean nothing, the next one removes them. */
+static void cut_short(struct dlr_sup *s, const char *why)
+{
+    struct dlr_periodic *p = s->periodic;
+
+    p->state = IDLE;
+    fail(s, p->write.version, why);
+    dlr_sup_due_again(&p->due);
+}
+
+void dlr_sup_periodic_turn(struct dlr_sup *s)
+{
+    if (s->periodic && s->periodic->state == WRITING)
+        cut_short(s, "the ranks of its round are known anew");
+}
+
 void dlr_sup_periodic_tick(struct dlr_sup *s)
 {
     struct dlr_periodic *p = s->periodic;
@@ -499,10 +515,7 @@ void dlr_sup_periodic_tick(struct dlr_sup *s)
     if (p && p->state == WRITING &&
         (dlr_policy_phase(s->policy) != DLR_PHASE_RUN ||
          dlr_policy_round(s->policy) != p->round)) {
-        p->state =
-            IDLE; /* files without a manifest mean nothing, the next one removes them */
-        fail(s, p->write.version, "its round has ended");
-        dlr_sup_due_again(&p->due);
+        cut_short(s, "its round has ended");
         return;
     }
     if (p && p->state == MANIFEST)

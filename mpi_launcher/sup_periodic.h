@@ -19,6 +19,8 @@ bool dlr_sup_periodic_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc
 /* Its slots are being read: the version is the older one that is kept meanwhile (sup_vetted.c). */
 bool dlr_sup_periodic_writes(const struct dlr_sup *s);
 void dlr_sup_periodic_stop(struct dlr_sup *s); /* before survivors write their state */
+void dlr_sup_periodic_turn(
+    struct dlr_sup *s); /* before the ranks change their places */
 void dlr_sup_periodic_tick(struct dlr_sup *s);
 
 #endif

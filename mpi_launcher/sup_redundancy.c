@@ -43,6 +43,7 @@ static void tell_sets(struct dlr_sup *s)
 int dlr_sup_redundancy_check(struct dlr_sup *s, struct dlr_err *err)
 {
     unsigned copies = s->conf.redundancy.copies, members = s->conf.redundancy.members;
+    struct dlr_plan_world seats = dlr_sup_seats(s);
     int rc = 0;
 
     if (copies > 1 && s->step.nplaces <= copies)
@@ -52,8 +53,8 @@ int dlr_sup_redundancy_check(struct dlr_sup *s, struct dlr_err *err)
                         "less redundancy",
                         copies, copies + 1, s->step.nplaces);
     if (members && s->step.nplaces > 1)
-        rc = dlr_sets_init(&s->sets, s->step.nplaces, s->step.tasks, s->step.ranks,
-                           members, copies);
+        rc = dlr_sets_init(&s->sets, seats.nplaces, seats.tasks, seats.ranks, members,
+                           copies);
     if (rc == 0 && s->sets.rows > 0)
         tell_sets(s);
     return rc < 0 ? dlr_fail(err, rc, "out of memory") : 0;

@@ -67,16 +67,17 @@ static unsigned *copy_of(const unsigned *list, unsigned n)
  */
 static void remember(struct dlr_sup *s)
 {
-    struct dlr_plan_world now = {.nplaces = s->step.nplaces};
+    struct dlr_plan_world seats = dlr_sup_seats(s), now = {.nplaces = seats.nplaces};
+    unsigned world = dlr_sup_seats_world(s);
 
     if (s->sets.rows == 0)
         return;
     for (unsigned i = 0; i < s->nworlds; i++)
-        if (s->worlds[i].nplaces == now.nplaces)
+        if (world_of(&s->worlds[i]) == world)
             return;
-    now.tasks = copy_of(s->step.tasks, now.nplaces);
-    now.ranks = copy_of(s->step.ranks, s->step.world);
-    if (!now.tasks || (s->step.ranks && !now.ranks)) {
+    now.tasks = copy_of(seats.tasks, now.nplaces);
+    now.ranks = copy_of(seats.ranks, world);
+    if (!now.tasks || (seats.ranks && !now.ranks)) {
         free(now.tasks);
         free(now.ranks);
         return;
@@ -89,18 +90,55 @@ static void remember(struct dlr_sup *s)
 int dlr_sup_world_sets(const struct dlr_sup *s, unsigned world, struct dlr_sets *ret)
 {
     unsigned members = s->conf.redundancy.members, rows = s->sets.rows;
+    struct dlr_plan_world seats = dlr_sup_seats(s);
 
     memset(ret, 0, sizeof(*ret));
     if (rows == 0)
         return -ENOENT;
-    if (world == s->step.world)
-        return dlr_sets_init(ret, s->step.nplaces, s->step.tasks, s->step.ranks,
-                             members, rows);
+    if (world == dlr_sup_seats_world(s))
+        return dlr_sets_init(ret, seats.nplaces, seats.tasks, seats.ranks, members,
+                             rows);
     for (unsigned i = 0; i < s->nworlds; i++)
         if (world_of(&s->worlds[i]) == world)
             return dlr_sets_init(ret, s->worlds[i].nplaces, s->worlds[i].tasks,
                                  s->worlds[i].ranks, members, rows);
     return -ENOENT;
+}
+
+/* Seats that Slurm's tasks have, too, or that no plan can have, are not kept. */
+int dlr_sup_reseat(struct dlr_sup *s, const unsigned *tasks, const unsigned *ranks)
+{
+    unsigned n = s->step.nplaces, world = 0;
+    bool kept = s->plan.nplaces == n, in_order = true;
+    int rc = 0;
+
+    remember(s);
+    for (unsigned p = 0; kept && p < n; p++) {
+        kept = tasks[p] > 0;
+        world += tasks[p];
+    }
+    for (unsigned r = 0; kept && r < world; r++)
+        in_order = in_order && ranks[r] == r;
+    if (kept && world == s->step.world &&
+        !memcmp(tasks, s->step.tasks, n * sizeof(*tasks)))
+        kept = s->step.ranks ? memcmp(ranks, s->step.ranks, world * sizeof(*ranks)) != 0
+                             : !in_order;
+    free(s->seats.tasks);
+    free(s->seats.ranks);
+    s->seats = (struct dlr_plan_world){0};
+    if (kept) {
+        s->seats.tasks = copy_of(tasks, n);
+        s->seats.ranks = in_order ? NULL : copy_of(ranks, world);
+        s->seats.nplaces = s->seats.tasks && (in_order || s->seats.ranks) ? n : 0;
+    }
+    if (s->sets.rows > 0) {
+        unsigned rows = s->sets.rows;
+
+        dlr_sets_done(&s->sets);
+        rc = dlr_sets_init(&s->sets, s->plan.nplaces, tasks, ranks,
+                           s->conf.redundancy.members, rows);
+    }
+    return rc;
 }
 
 /* --- another number of places ------------------------------------------------------------- */

@@ -101,7 +101,7 @@ void dlr_sup_on_restored(struct dlr_sup *s, unsigned node, const json_t *msg)
     int64_t rc;
     unsigned rank;
 
-    if (!dlr_sup_of_round(s, msg, &rank) ||
+    if (!dlr_sup_of_round(s, msg, s->plan.world, &rank) ||
         dlr_msg_uint(msg, "vround", UINT32_MAX, &vround) < 0 ||
         dlr_msg_uint(msg, "step", INT64_MAX, &step) < 0 ||
         dlr_msg_int(msg, "rc", &rc) < 0 ||

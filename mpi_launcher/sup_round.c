@@ -32,11 +32,16 @@ static int make_hostfile(struct dlr_sup *s, int *ret_fd, struct dlr_err *err)
     DLR_AUTO_FREE char *text = NULL;
     size_t size = 0;
     DLR_AUTO_FCLOSE FILE *f = open_memstream(&text, &size);
+    DLR_AUTO_FREE unsigned *place = calloc(s->step.world, sizeof(*place));
     int fd;
 
-    for (unsigned rank = 0; f && rank < s->plan.world; rank++)
-        fprintf(f, "%s\n", s->plan.places[s->plan.place_of[rank]].node.name);
-    fd = !f || fflush(f) ? -ENOMEM : dlr_sup_file_memory(text);
+    for (unsigned p = 0, i = 0; place && p < s->step.nplaces; p++)
+        for (unsigned t = 0; t < s->step.tasks[p]; t++, i++)
+            place[s->step.ranks ? s->step.ranks[i] : i] = p;
+
+    for (unsigned task = 0; f && place && task < s->step.world; task++)
+        fprintf(f, "%s\n", s->plan.places[place[task]].node.name);
+    fd = !f || !place || fflush(f) ? -ENOMEM : dlr_sup_file_memory(text);
     if (fd < 0)
         return dlr_fail(err, fd, "no memory for the list of nodes");
     *ret_fd = fd;
@@ -55,8 +60,7 @@ static int lists(const struct dlr_sup *s, char **ret_nodes, char **ret_tasks)
     for (unsigned p = 0; p < s->plan.nplaces; p++) {
         n += snprintf(*ret_nodes + n, size - n, "%s%s", p ? "," : "",
                       s->plan.places[p].node.name);
-        t += snprintf(*ret_tasks + t, size - t, "%s%u", p ? "," : "",
-                      s->plan.places[p].tasks);
+        t += snprintf(*ret_tasks + t, size - t, "%s%u", p ? "," : "", s->step.tasks[p]);
     }
     return 0;
 }
@@ -70,6 +74,14 @@ static bool asked_per_node(const struct dlr_sup *s)
         if (dlr_after(*word, "--ntasks-per-n"))
             return true;
     return false;
+}
+
+static bool in_order(const struct dlr_stepplan *step)
+{
+    for (unsigned i = 0; step->ranks && i < step->world; i++)
+        if (step->ranks[i] != i)
+            return false;
+    return true;
 }
 
 static int worker_env(struct dlr_sup *s, uint32_t round, struct dlr_env *env)
@@ -92,7 +104,7 @@ static int worker_env(struct dlr_sup *s, uint32_t round, struct dlr_env *env)
     rc |= dlr_env_set(env, "DLROVER_KEY", "%s", s->info.key);
     rc |= dlr_env_set(env, "DLROVER_NODES", "%s", nodes);
     rc |= dlr_env_set(env, "DLROVER_TASKS", "%s", tasks);
-    if (!dlr_plan_in_order(&s->plan))
+    if (!in_order(&s->step))
         rc |= dlr_env_set(env, "DLROVER_DEALT", "1");
     if (asked_per_node(s))
         rc |= dlr_env_set(env, "DLROVER_PER_NODE", "1");
@@ -112,7 +124,7 @@ static void worker_words(struct dlr_sup *s, struct dlr_words *w)
         dlr_words_add(w, "%s", s->step.options[i]);
     dlr_words_add(w, "--overlap");
     /* No --nodes, which newer sruns refuse beside an arbitrary order: SLURM_NNODES says it. */
-    dlr_words_add(w, "--ntasks=%u", s->plan.world);
+    dlr_words_add(w, "--ntasks=%u", s->step.world);
     dlr_words_add(w, "--distribution=arbitrary");
     if (s->launched || s->took_over || s->info.incarnation)
         dlr_words_add(w,
@@ -147,12 +159,12 @@ static void reset_round(struct dlr_sup *s, uint32_t round)
     for (unsigned i = 0; s->tails && i < s->ntails; i++)
         free(s->tails[i]);
     free(s->tails);
-    s->tails = calloc(s->plan.world, sizeof(*s->tails));
-    s->ntails = s->plan.world;
+    s->tails = calloc(s->step.world, sizeof(*s->tails));
+    s->ntails = s->step.world;
     free(s->restored);
     s->restored = calloc(s->plan.world, 1);
     free(s->up);
-    s->up = calloc(s->plan.world, 1);
+    s->up = calloc(s->step.world, 1);
     dlr_sup_bring_round(s);
     s->nrestored = s->tasks_up = 0;
     s->first_step_seen = s->first_step_told = s->end_told = false;
@@ -177,7 +189,7 @@ void dlr_sup_launch(void *arg, uint32_t round)
     reset_round(s, round);
     worker_words(s, &words);
     dlr_journal_note(s->journal, "launch", "s:I,s:i,s:i", "round", (json_int_t)round,
-                     "world", s->plan.world, "nodes", s->plan.nplaces);
+                     "world", s->step.world, "nodes", s->plan.nplaces);
     if (make_hostfile(s, &hosts, &err) < 0 || worker_env(s, round, &env) < 0 ||
         dlr_proc_start_with(words.list, env.list, input, 1, 2, hosts, &s->workers,
                             &err) < 0)
@@ -195,13 +207,13 @@ void dlr_sup_launch(void *arg, uint32_t round)
 
 /* --- watch --------------------------------------------------------------------------------- */
 
-bool dlr_sup_of_round(const struct dlr_sup *s, const json_t *msg, unsigned *ret_rank)
+bool dlr_sup_of_round(const struct dlr_sup *s, const json_t *msg, unsigned of,
+                      unsigned *ret_rank)
 {
     uint64_t round, rank;
 
     if (!s->have_plan || dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
-        dlr_msg_uint(msg, "rank", s->plan.world - 1, &rank) < 0 ||
-        round != s->running_round)
+        dlr_msg_uint(msg, "rank", of - 1, &rank) < 0 || round != s->running_round)
         return false;
     *ret_rank = rank;
     return true;
@@ -211,12 +223,12 @@ void dlr_sup_on_task(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
     unsigned rank;
 
-    if (!dlr_sup_of_round(s, msg, &rank) || !s->up || s->up[rank])
+    if (!dlr_sup_of_round(s, msg, s->step.world, &rank) || !s->up || s->up[rank])
         return; /* an agent that reconnects says it again */
     s->up[rank] = 1;
     dlr_policy_started(s->policy, s->running_round);
     s->controller.excused = false;
-    if (++s->tasks_up < s->plan.world)
+    if (++s->tasks_up < s->step.world)
         return;
     s->launch_deadline_ms = INT64_MAX;
     if (s->plan.restore && !s->go_told && !s->first_step_told)
@@ -270,8 +282,8 @@ void dlr_sup_on_exit(struct dlr_sup *s, unsigned node, const json_t *msg)
     int64_t status, at_ms = 0;
     unsigned rank;
 
-    if (!dlr_sup_of_round(s, msg, &rank) || dlr_msg_int(msg, "status", &status) < 0 ||
-        dlr_sup_adopt_later(s, node, msg))
+    if (!dlr_sup_of_round(s, msg, s->step.world, &rank) ||
+        dlr_msg_int(msg, "status", &status) < 0 || dlr_sup_adopt_later(s, node, msg))
         return;
     dlr_policy_started(s->policy, s->running_round);
     dlr_msg_int(msg, "at_ms", &at_ms);
@@ -300,8 +312,8 @@ void dlr_sup_on_stderr(struct dlr_sup *s, unsigned node, const json_t *msg)
     const char *text;
     unsigned rank;
 
-    if (!dlr_sup_of_round(s, msg, &rank) || dlr_msg_str(msg, "text", &text) < 0 ||
-        !s->tails)
+    if (!dlr_sup_of_round(s, msg, s->step.world, &rank) ||
+        dlr_msg_str(msg, "text", &text) < 0 || !s->tails)
         return;
     free(s->tails[rank]);
     s->tails[rank] = strdup(text);

@@ -50,6 +50,7 @@ static json_t *run_state(struct dlr_sup *s)
     if (state) {
         dlr_sup_losses_state(s, state);
         dlr_sup_cadence_state(s, state);
+        dlr_sup_ranks_state(s, state);
     }
     return state;
 }
@@ -149,6 +150,7 @@ static void take_run_state(struct dlr_sup *s, const json_t *state)
     dlr_sup_vetted_take(s, state);
     dlr_sup_losses_take(s, state);
     dlr_sup_cadence_take(s, state);
+    dlr_sup_ranks_take(s, state);
 }
 
 /* It has ended already: its code is all that is left to be told. */

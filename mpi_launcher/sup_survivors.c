@@ -163,9 +163,10 @@ void dlr_sup_persist(void *arg)
 
 void dlr_sup_persist_reports(struct dlr_sup *s)
 {
-    struct dlr_plan_want want = {.nplaces = s->step.nplaces,
-                                 .tasks = s->step.tasks,
-                                 .ranks = s->step.ranks,
+    struct dlr_plan_world seats = dlr_sup_seats(s);
+    struct dlr_plan_want want = {.nplaces = seats.nplaces,
+                                 .tasks = seats.tasks,
+                                 .ranks = seats.ranks,
                                  .files = s->files,
                                  .nfiles = s->nfiles,
                                  .members = s->conf.redundancy.members,

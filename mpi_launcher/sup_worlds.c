@@ -18,7 +18,7 @@ struct dlr_sup_bring {
 
 bool dlr_sup_other_world(const struct dlr_sup *s)
 {
-    return s->plan.restore && s->plan.made_by != s->plan.world;
+    return s->plan.restore && (s->anywhere || s->plan.made_by != s->plan.world);
 }
 
 json_t *dlr_sup_restore_row(const struct dlr_sup *s)

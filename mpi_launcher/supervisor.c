@@ -144,6 +144,7 @@ static int on_tick(zloop_t *loop, int timer, void *arg)
     dlr_sup_disk_tick(s);
     dlr_sup_periodic_tick(s);
     dlr_sup_again_tick(s, now);
+    dlr_sup_ranks_tick(s, now);
     dlr_sup_transfers_check(s);
     return 0;
 }

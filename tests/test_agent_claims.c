@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The agent and ranks that are not where the round has them: who waits, what the supervisor hears, and
+ * what the next turn gives them.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/msg.h"
+#include "tests/worker_rig.h"
+
+static struct rig rig;
+
+/* Round 0: this node has these ranks of world, n2 rank 9. */
+static void say_turn(int turn, int world, const char *ranks, const char *restore)
+{
+    char token[33] = RIG_TOKEN;
+
+    token[0] = (char)('a' + turn);
+    dlr_rig_say(&rig, "round",
+                "s:i, s:s, s:i, s:i, s:[{s:s, s:o, s:s}, {s:s, s:[i], s:s}], "
+                "s:{s:[s], s:[s]}, s:o",
+                "round", 0, "token", token, "turn", turn, "world", world, "nodes",
+                "node", "n1", "ranks", json_loads(ranks, 0, NULL), "data", "aa", "node",
+                "n2", "ranks", 9, "data", "bb", "partners", "n1", "n2", "n2", "n1",
+                "restore", json_loads(restore, JSON_DECODE_ANY, NULL));
+}
+
+static void begin(void)
+{
+    dlr_rig_start(&rig, NULL);
+    say_turn(0, 2, "[0]", "null");
+    dlr_rig_sync(&rig);
+}
+
+static int hello(int rank, int world)
+{
+    int fd = dlr_rig_connect(&rig);
+
+    dlr_rig_send(fd, DLR_LOCAL_HELLO, 0, rank, 0, (uint64_t)world, 0);
+    return fd;
+}
+
+static void answered(int fd, enum dlr_local_type type, const char *text)
+{
+    struct dlr_local_msg m;
+    int fds[DLR_LOCAL_FDS];
+    unsigned n;
+
+    assert_true(dlr_rig_recv(fd, &m, fds, &n));
+    assert_int_equal(m.type, type);
+    if (text)
+        assert_non_null(strstr(m.text, text));
+    while (n > 0)
+        close(fds[--n]);
+}
+
+/* The next "ranks" says that these wait and these are served: "[[2, 4]]". */
+static void told(const char *waiting, const char *served, bool lost)
+{
+    json_t *msg = dlr_rig_expect(&rig, "ranks");
+    char *w = json_dumps(json_object_get(msg, "waiting"), 0);
+    char *s = json_dumps(json_object_get(msg, "served"), 0);
+
+    assert_string_equal(w, waiting);
+    assert_string_equal(s, served);
+    assert_int_equal(json_is_true(json_object_get(msg, "lost")), lost);
+    free(w);
+    free(s);
+    json_decref(msg);
+}
+
+static void a_rank_of_another_number_waits_for_the_turn(void **state)
+{
+    int fd, second;
+
+    begin();
+    fd = hello(0, 4);
+    told("[[0, 4]]", "[]", false);
+    second = hello(1, 4);
+    told("[[0, 4], [1, 4]]", "[]", false);
+    say_turn(1, 4, "[0, 1]", "null");
+    json_decref(dlr_rig_expect(&rig, "turned"));
+    answered(fd, DLR_LOCAL_WELCOME, "c.17.run");
+    answered(second, DLR_LOCAL_WELCOME, "c.17.run");
+    close(fd);
+    close(second);
+    dlr_rig_stop(&rig);
+}
+
+static void a_rank_where_it_is_expected_is_welcomed_at_once(void **state)
+{
+    int fd;
+
+    begin();
+    fd = hello(0, 2);
+    answered(fd, DLR_LOCAL_WELCOME, NULL);
+    assert_true(dlr_rig_silent(&rig, "ranks", 4 * RIG_EVERY_MS));
+    dlr_rig_say(&rig, "ask_ranks", "s:i, s:i", "round", 0, "turn", 0);
+    told("[]", "[[0, 2]]", false);
+    close(fd);
+    told("[]", "[]", true);
+    dlr_rig_stop(&rig);
+}
+
+static void one_that_opens_twice_is_refused(void **state)
+{
+    int fd, second;
+
+    begin();
+    fd = hello(0, 2);
+    answered(fd, DLR_LOCAL_WELCOME, NULL);
+    second = hello(0, 2);
+    answered(second, DLR_LOCAL_REFUSED, "rank 0 has its checkpoint open in process");
+    close(second);
+    close(fd);
+    dlr_rig_stop(&rig);
+}
+
+/* torchrun has restarted it: all begin again from what is committed by then. */
+static void a_rank_that_comes_again_waits_for_the_turn(void **state)
+{
+    int fd;
+
+    begin();
+    fd = hello(0, 2);
+    answered(fd, DLR_LOCAL_WELCOME, NULL);
+    close(fd);
+    fd = hello(0, 2);
+    told("[[0, 2]]", "[]", true);
+    say_turn(1, 2, "[0]", "null");
+    json_decref(dlr_rig_expect(&rig, "turned"));
+    answered(fd, DLR_LOCAL_WELCOME, NULL);
+    assert_true(dlr_rig_silent(&rig, "ranks", 4 * RIG_EVERY_MS));
+    say_turn(0, 2, "[1]", "null"); /* an old word changes nothing */
+    dlr_rig_sync(&rig);
+    dlr_rig_say(&rig, "ask_ranks", "s:i, s:i", "round", 0, "turn", 1);
+    told("[]", "[[0, 2]]", false);
+    close(fd);
+    dlr_rig_stop(&rig);
+}
+
+static void who_waits_too_long_is_told_why(void **state)
+{
+    int fd;
+
+    begin();
+    fd = hello(0, 4);
+    told("[[0, 4]]", "[]", false);
+    dlr_rig_say(&rig, "refuse", "s:i, s:i, s:s", "round", 0, "turn", 0, "why",
+                "3 of 4 ranks have not opened");
+    answered(fd, DLR_LOCAL_REFUSED, "3 of 4 ranks have not opened");
+    close(fd);
+    dlr_rig_stop(&rig);
+}
+
+/* The first turn's worker has gone, a child of it holds the connection. */
+static void a_child_that_keeps_the_connection_does_not_count(void **state)
+{
+    int fd, pipes[2], status;
+    char byte;
+    pid_t pid;
+
+    begin();
+    assert_int_equal(pipe(pipes), 0);
+    pid = fork();
+    if (pid == 0) {
+        fd = hello(0, 2);
+        answered(fd, DLR_LOCAL_WELCOME, NULL);
+        if (fork() == 0) {
+            close(pipes[1]);
+            _exit(read(pipes[0], &byte, 1) < 0);
+        }
+        _exit(0);
+    }
+    close(pipes[0]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    fd = hello(0, 2);
+    told("[[0, 2]]", "[]", true);
+    close(pipes[1]);
+    close(fd);
+    dlr_rig_stop(&rig);
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, dlr_rig_clear)
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_rank_of_another_number_waits_for_the_turn),
+        TEST(a_rank_where_it_is_expected_is_welcomed_at_once),
+        TEST(one_that_opens_twice_is_refused),
+        TEST(a_rank_that_comes_again_waits_for_the_turn),
+        TEST(who_waits_too_long_is_told_why),
+        TEST(a_child_that_keeps_the_connection_does_not_count),
+    };
+
+    dlr_rig_role(argc, argv);
+    return cmocka_run_group_tests(tests, dlr_rig_munged, dlr_rig_munged_end);
+}
