@@ -11,6 +11,8 @@
 
 #include "ckpt/agree.h"
 #include "ckpt/alone_files.h"
+#include "ckpt/alone_find.h"
+#include "ckpt/alone_line.h"
 #include "ckpt/client.h"
 #include "ckpt/layout.h"
 #include "ckpt/load.h"
@@ -23,19 +25,24 @@
 #include "common/file.h"
 #include "common/log.h"
 
-#define KEEP 2 /* versions that all ranks have */
+#define KEEP 2  /* versions that all ranks have */
+#define ASIDE 2 /* files of each rank that stay of those that were set aside */
+#define LOCK_MS                                                                        \
+    10000 /* for a program that is being ended, whose writes the kernel has not */
 
 struct alone {
     int dirfd;
+    int lock_fd; /* -1: not taken, or there are no locks */
+    bool locked;
     struct dlr_slot *slot;
     struct dlr_stride stride;
     uint64_t step; /* of the snapshot under way */
-    uint64_t
-        newer_than; /* what is or was restored; older files are of this line of steps */
+    struct dlr_alone_found found;
+    uint64_t line;     /* that this start's files are of, */
+    uint64_t since_ns; /* and sealed from then on */
+    uint64_t first;    /* the first step that it saves */
     bool restored, begun;
-    bool words;           /* of that choice may be there */
-    bool chosen;          /* what restore takes: */
-    uint32_t offer_world; /* made newer_than; 0: there is nothing */
+    bool took_over; /* what is not of this line has made way */
 };
 
 static int alone_open(struct dlr_ckpt *ck)
@@ -48,6 +55,8 @@ static int alone_open(struct dlr_ckpt *ck)
         free(al);
         return rc;
     }
+    al->lock_fd = -1;
+    al->since_ns = (uint64_t)dlr_wall_ns();
     al->dirfd = open(ck->conf.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     ck->page = aligned_alloc(DLR_PAGE_SIZE, DLR_PAGE_SIZE);
     if (al->dirfd < 0 || !ck->page) {
@@ -70,88 +79,30 @@ static int alone_open(struct dlr_ckpt *ck)
 
 static int alone_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret, unsigned max)
 {
-    struct alone *al = ck->mode;
-    DLR_AUTO_FREE uint64_t *steps = NULL;
-    int n = dlr_alone_complete(al->dirfd, 1, &steps, &ck->err);
-    unsigned out = 0;
+    const struct alone *al = ck->mode;
 
-    for (int i = 0; i < n && out < max; i++) {
-        struct dlr_slot_info info, own;
-
-        if (dlr_alone_map(al->dirfd, 0, steps[i], NULL, &info, &ck->err) < 0 ||
-            !dlr_alone_all(al->dirfd, info.world, steps[i]))
-            continue;
-        if (dlr_alone_map(al->dirfd, ck->conf.rank, steps[i], NULL, &own, &ck->err) <
-                0 ||
-            own.world != info.world)
-            own.data_bytes = 0;
-        ret[out++] = (struct dlr_ckpt_version){0, steps[i], own.data_bytes, info.world};
-    }
-    return n < 0 ? n : (int)out;
+    return dlr_alone_versions(ck, al->dirfd, ret, max);
 }
 
-static int made_by(void *arg, uint64_t step, uint32_t *ret_world)
+/* Before anything is renamed or written. */
+static int take_directory(struct dlr_ckpt *ck)
 {
-    struct dlr_ckpt *ck = arg;
     struct alone *al = ck->mode;
-    struct dlr_slot_info info;
-    int rc = dlr_alone_map(al->dirfd, 0, step, NULL, &info, NULL);
+    unsigned limit_ms = ck->conf.agree_ms < LOCK_MS ? ck->conf.agree_ms : LOCK_MS;
+    int rc = al->locked ? 0
+                        : dlr_alone_lock(al->dirfd, ck->conf.rank, limit_ms,
+                                         &al->lock_fd, &ck->err);
 
-    if (rc == 0)
-        *ret_world = info.world;
+    al->locked = rc == 0;
     return rc;
-}
-
-static int check_file(void *arg, int rank, uint64_t step, uint32_t world,
-                      const struct dlr_alive *alive)
-{
-    struct dlr_ckpt *ck = arg;
-    struct alone *al = ck->mode;
-    struct dlr_slot_info info;
-    int rc = dlr_alone_check(al->dirfd, rank, step, alive, &info, NULL);
-
-    if (rc == 0 && info.world != world)
-        return -EBADMSG; /* a file of another line of steps */
-    return rc;
-}
-
-/* What is newer was corrupt or of some ranks only. Were it still there when the first of us writes the same step
- * again, and all were killed then, files of two lines of steps would make a version. All wait for rank 0's
- * decision, so none has begun yet (who gave up loses what it has saved since, of a version that not all have). Not
- * removed: a program may yet refuse to go on from an older version, or from none.
- */
-static int settle(void *arg, uint64_t from)
-{
-    struct dlr_ckpt *ck = arg;
-    struct alone *al = ck->mode;
-    struct dlr_err err;
-    int rc = dlr_alone_set_aside(al->dirfd, -1, from, &err);
-
-    if (rc < 0)
-        dlr_warn("%s", err.text);
-    return rc;
-}
-
-/* The same where nobody decides: of what others have nobody knows whether it is old. A rank that comes after
- * another has written the step again still finds a version of both; its own files are then of the old one.
- */
-static void settle_own(struct dlr_ckpt *ck)
-{
-    struct alone *al = ck->mode;
-    uint64_t from = al->offer_world > 0 ? al->newer_than + 1 : 0;
-    struct dlr_err err;
-
-    if (dlr_alone_set_aside(al->dirfd, ck->conf.rank, from, &err) < 0)
-        dlr_warn("%s", err.text);
 }
 
 static int open_source(void *arg, int rank, struct dlr_slot **ret, struct dlr_err *err)
 {
     struct dlr_ckpt *ck = arg;
     struct alone *al = ck->mode;
-    struct dlr_slot_info info;
 
-    return dlr_alone_map(al->dirfd, rank, al->newer_than, ret, &info, err);
+    return dlr_alone_open_rank(ck, al->dirfd, &al->found, rank, ret, err);
 }
 
 static int alone_peek(struct dlr_ckpt *ck, int rank, struct dlr_slot **ret)
@@ -159,14 +110,26 @@ static int alone_peek(struct dlr_ckpt *ck, int rank, struct dlr_slot **ret)
     return open_source(ck, rank, ret, &ck->err);
 }
 
+/* This rank's files of steps in [from, to); rank 0's are also those of ranks that are no more, as the world was
+ * larger before.
+ */
+static struct dlr_alone_which own_files(const struct dlr_ckpt *ck, uint64_t from,
+                                        uint64_t to)
+{
+    return (struct dlr_alone_which){.rank = ck->conf.rank,
+                                    .beyond = ck->conf.rank == 0 ? ck->conf.world : 0,
+                                    .from = from,
+                                    .to = to};
+}
+
 /* A version is there when every rank's file is: without ours it is not. */
 static int alone_mark_bad(struct dlr_ckpt *ck, uint64_t step)
 {
+    const struct dlr_alone_which which = own_files(ck, step, UINT64_MAX);
     struct alone *al = ck->mode;
 
-    al->chosen = false;
-    return dlr_alone_remove(al->dirfd, ck->conf.rank, ck->conf.world, step, UINT64_MAX,
-                            &ck->err);
+    al->found.chosen = false;
+    return dlr_alone_remove(al->dirfd, &which, &ck->err);
 }
 
 static int load_step(struct dlr_ckpt *ck, uint32_t world)
@@ -189,96 +152,17 @@ static int load_step(struct dlr_ckpt *ck, uint32_t world)
     return rc;
 }
 
-/* The steps, newest first, of which every rank that made it has a file: what a start has begun to write
- * before this rank came is not among them. Their number.
- */
-static int find_steps(struct dlr_ckpt *ck, uint64_t **ret_steps)
-{
-    struct alone *al = ck->mode;
-    DLR_AUTO_FREE uint64_t *all = NULL;
-    DLR_AUTO_FREE uint64_t *steps = NULL; /* of a version that world ranks made */
-    int n = dlr_alone_complete(al->dirfd, 1, &all, &ck->err), out = 0, m = 0;
-    uint32_t world = 0, made = 0;
-
-    for (int i = 0; i < n; i++) {
-        if (made_by(ck, all[i], &made) < 0)
-            continue;
-        if (made != world) {
-            free(DLR_STEAL(steps));
-            m = dlr_alone_complete(al->dirfd, (int)made, &steps, &ck->err);
-            if (m < 0)
-                return m;
-            world = made;
-        }
-        for (int k = 0; k < m; k++)
-            if (steps[k] == all[i])
-                all[out++] = all[i];
-    }
-    *ret_steps = DLR_STEAL(all);
-    return n < 0 ? n : out;
-}
-
-/* Reads the files of all ranks: each that does comes to the same without a word between them. */
-static void choose_alone(struct dlr_ckpt *ck, const uint64_t *steps, unsigned n)
-{
-    struct alone *al = ck->mode;
-
-    for (unsigned i = 0; i < n; i++) {
-        uint32_t world = 0;
-        int rc = made_by(ck, steps[i], &world);
-
-        for (uint32_t rank = 0; rc == 0 && rank < world; rank++)
-            rc = check_file(ck, (int)rank, steps[i], world, NULL);
-        if (rc < 0)
-            continue; /* an older one may be whole */
-        al->newer_than = steps[i];
-        al->offer_world = world;
-        return;
-    }
-}
-
-/* The newest version that all its ranks have whole, for good: what restore takes is what
- * dlr_ckpt_regions() has told.
- */
-static int choose(struct dlr_ckpt *ck)
-{
-    struct alone *al = ck->mode;
-    const struct dlr_agree with = {
-        al->dirfd, ck->conf.rank, ck->conf.world, ck->conf.agree_ms,
-        made_by,   check_file,    settle,         ck};
-    DLR_AUTO_FREE uint64_t *steps = NULL;
-    int n = find_steps(ck, &steps), rc = -ENOTSUP;
-    struct dlr_err err;
-
-    if (n < 0)
-        return n;
-    dlr_stride_forget(&al->stride);
-    al->chosen = true;
-    al->words = ck->conf.rank == 0;
-    al->offer_world = 0;
-    if (n > 0 && with.world > 1 && with.limit_ms > 0) {
-        rc = dlr_agree_choose(&with, steps, (unsigned)n, &al->newer_than,
-                              &al->offer_world, &err);
-        if (rc < 0)
-            dlr_warn("reading the files of all ranks: %s", err.text);
-        if (rc == 0)
-            al->offer_world = 0;
-    }
-    if (rc < 0) { /* with n == 0 nor will others find anything */
-        choose_alone(ck, steps, (unsigned)n);
-        if (with.world > 1) /* alone it removes what is newer when it begins */
-            settle_own(ck);
-    }
-    return 0;
-}
-
 static int alone_offer(struct dlr_ckpt *ck, uint32_t *ret_world)
 {
     struct alone *al = ck->mode;
-    int rc = al->chosen ? 0 : choose(ck);
+    int rc = al->found.chosen ? 0 : take_directory(ck);
 
-    *ret_world = al->offer_world;
-    return rc < 0 ? rc : al->offer_world > 0;
+    if (rc == 0 && !al->found.chosen) {
+        dlr_stride_forget(&al->stride);
+        rc = dlr_alone_choose(ck, al->dirfd, &al->found);
+    }
+    *ret_world = al->found.world;
+    return rc < 0 ? rc : al->found.world > 0;
 }
 
 static int alone_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
@@ -296,27 +180,86 @@ static int alone_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
         return rc;
     al->restored = true;
     ck->from_world = world;
-    *ret_step = al->newer_than;
+    *ret_step = al->found.step;
     return 1;
 }
 
 /* --- in the helper thread ---------------------------------------------------------- */
 
-/* What is older than the second newest version that all ranks have is not needed. */
+/* Whether a version that the directory has whole is of this line, or of what it goes on from. */
+static bool is_ours(const struct dlr_ckpt *ck, uint64_t step, bool *ret_line)
+{
+    const struct alone *al = ck->mode;
+    struct dlr_alone_head head, own;
+
+    if (!dlr_alone_same(al->dirfd, step, &head) ||
+        dlr_alone_head(al->dirfd, ck->conf.rank, step, &own) < 0)
+        return false;
+    *ret_line = head.line == al->line && own.wall_ns >= al->since_ns;
+    return *ret_line || (al->restored && step <= al->found.step);
+}
+
+/* This rank's files of other lines. */
+static struct dlr_alone_which other_files(const struct dlr_ckpt *ck, uint64_t from,
+                                          uint64_t to)
+{
+    const struct alone *al = ck->mode;
+    struct dlr_alone_which which = own_files(ck, from, to);
+
+    which.others = true;
+    which.line = al->line;
+    which.since_ns = al->since_ns;
+    return which;
+}
+
+/* What would be restored in place of this line makes way: the first version of it is whole. */
+static int take_over(struct dlr_ckpt *ck, struct dlr_err *err)
+{
+    struct alone *al = ck->mode;
+    const struct dlr_alone_which which = other_files(ck, al->first, UINT64_MAX);
+
+    al->took_over = true;
+    return al->restored ? 0 : dlr_alone_set_aside(al->dirfd, &which, err);
+}
+
+/* What is older than the KEEP-th whole version is not needed; another program's is set aside. */
+static int drop_before(struct dlr_ckpt *ck, uint64_t step, struct dlr_err *err)
+{
+    const struct dlr_alone_which which = own_files(ck, 0, step),
+                                 others = other_files(ck, 0, step);
+    const struct alone *al = ck->mode;
+    int rc = al->restored ? 0 : dlr_alone_set_aside(al->dirfd, &others, err);
+
+    if (rc == 0)
+        rc = dlr_alone_remove(al->dirfd, &which, err);
+    return rc < 0 ? rc
+                  : dlr_alone_prune(al->dirfd, which.rank, which.beyond, ASIDE, err);
+}
+
+/* After each file: what it makes superfluous goes, and nothing before it is durable. */
 static int drop_old(struct dlr_ckpt *ck, struct dlr_err *err)
 {
     struct alone *al = ck->mode;
     DLR_AUTO_FREE uint64_t *steps = NULL;
-    int n = dlr_alone_complete(al->dirfd, ck->conf.world, &steps, err);
+    int n = dlr_alone_complete(al->dirfd, ck->conf.world, &steps, err), rc = 0;
+    unsigned whole = 0;
 
-    if (n > 0 && al->words && steps[0] > al->newer_than) {
-        dlr_agree_forget(al->dirfd); /* all ranks have gone on from it */
-        al->words = false;
+    for (int i = 0; rc == 0 && i < n && whole < KEEP; i++) {
+        bool of_line = false;
+
+        if (!is_ours(ck, steps[i], &of_line))
+            continue;
+        whole++;
+        if (of_line && al->found.words) {
+            dlr_agree_forget(al->dirfd); /* all ranks have gone on from it */
+            al->found.words = false;
+        }
+        if (of_line && !al->took_over)
+            rc = take_over(ck, err);
+        if (rc == 0 && whole == KEEP)
+            rc = drop_before(ck, steps[i], err);
     }
-    if (n < KEEP)
-        return n < 0 ? n : 0;
-    return dlr_alone_remove(al->dirfd, ck->conf.rank, ck->conf.world, 0,
-                            steps[KEEP - 1], err);
+    return n < 0 ? n : rc;
 }
 
 static int write_file(struct dlr_ckpt *ck, struct dlr_err *err)
@@ -325,8 +268,14 @@ static int write_file(struct dlr_ckpt *ck, struct dlr_err *err)
     const struct dlr_saved_how how = {0}; /* it was summed just now */
     struct dlr_saved_part part = {.slot = al->slot};
     char name[NAME_MAX + 1];
+    const void *meta;
+    size_t bytes;
     int rc = dlr_alone_name(ck->conf.rank, al->step, name, sizeof(name));
 
+    dlr_slot_meta(al->slot, &meta, &bytes);
+    dlr_slot_rekey((void *)meta, bytes, al->line);
+    if (rc == 0)
+        rc = dlr_alone_spare(al->dirfd, ck->conf.rank, al->step, err);
     return rc < 0 ? rc : dlr_saved_write(&part, 1, al->dirfd, name, 0600, &how, err);
 }
 
@@ -367,11 +316,30 @@ static const struct dlr_saver_ops saver_ops = {finish, finished, posted, receive
 
 /* --- in the program's thread ------------------------------------------------------- */
 
+/* By which number this start's files are known. */
+static int find_line(struct dlr_ckpt *ck)
+{
+    struct alone *al = ck->mode;
+
+    if (!al->restored && ck->conf.world == 1)
+        return dlr_alone_line_new(&al->line, &ck->err);
+    al->line = ck->key;
+    if (al->restored) {
+        al->line = dlr_alone_line_after(al->found.line, al->found.step);
+        al->since_ns = 0;
+    }
+    return 0;
+}
+
 static int alone_start(struct dlr_ckpt *ck)
 {
     struct alone *al = ck->mode;
-    int rc = dlr_slot_anonymous(dlr_slot_plan_bytes(ck->plan), &al->slot, &ck->err);
+    int rc = take_directory(ck);
 
+    if (rc == 0)
+        rc = find_line(ck);
+    if (rc == 0)
+        rc = dlr_slot_anonymous(dlr_slot_plan_bytes(ck->plan), &al->slot, &ck->err);
     return rc < 0 ? rc
                   : dlr_saver_new(dlr_layout_threads(ck), &saver_ops, ck, -1,
                                   &ck->saver, &ck->err);
@@ -387,18 +355,24 @@ static int alone_resize(struct dlr_ckpt *ck)
     return dlr_slot_anonymous(dlr_slot_plan_bytes(ck->plan), &al->slot, &ck->err);
 }
 
-/* Removes what belongs to another line of steps than the one that begins now: a later start
- * must not mix them.
+/* What is newer than what was restored is of another line of steps. Of what a program does not restore, one of
+ * several ranks sets aside what is newer than its first step, since its files are not told from that: a later start
+ * must not mix them (one that comes before another rank has begun still can). One rank's files are told from others',
+ * and it leaves all there until it has a version of its own.
  */
-static int drop_others(struct dlr_ckpt *ck, uint64_t step)
+static int begin_line(struct dlr_ckpt *ck, uint64_t step)
 {
     struct alone *al = ck->mode;
-    uint64_t from = al->restored ? al->newer_than + 1 : step;
+    const struct dlr_alone_which newer =
+        own_files(ck, al->restored ? al->found.step + 1 : step, UINT64_MAX);
+    int rc = dlr_alone_sweep(al->dirfd, ck->conf.rank, &ck->err);
 
     al->begun = true;
+    al->first = step;
     dlr_stride_forget(&al->stride);
-    return dlr_alone_remove(al->dirfd, ck->conf.rank, ck->conf.world, from, UINT64_MAX,
-                            &ck->err);
+    if (rc == 0 && (al->restored || ck->conf.world > 1))
+        rc = dlr_alone_set_aside(al->dirfd, &newer, &ck->err);
+    return rc;
 }
 
 static int alone_due(struct dlr_ckpt *ck, uint64_t step, struct dlr_slot **ret_slot,
@@ -407,7 +381,7 @@ static int alone_due(struct dlr_ckpt *ck, uint64_t step, struct dlr_slot **ret_s
     struct alone *al = ck->mode;
     const struct dlr_stride_cost cost = {atomic_load(&ck->page->saves),
                                          atomic_load(&ck->page->blocked_ns)};
-    int rc = al->begun ? 0 : drop_others(ck, step);
+    int rc = al->begun ? 0 : begin_line(ck, step);
     bool due = dlr_stride_due(&al->stride, step);
 
     dlr_stride_begin(&al->stride, step, dlr_now_ns(), &cost);
@@ -437,6 +411,7 @@ static void alone_close(struct dlr_ckpt *ck)
     struct alone *al = ck->mode;
 
     dlr_slot_unmap(al->slot);
+    dlr_cleanup_close(&al->lock_fd);
     close(al->dirfd);
     free(al);
     free(ck->page);

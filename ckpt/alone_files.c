@@ -7,11 +7,17 @@
 #include <limits.h>
 #include <string.h>
 
+#include "ckpt/safetensors.h"
 #include "ckpt/saved.h"
+#include "ckpt/slot_meta.h"
 #include "common/cleanup.h"
+#include "common/file.h"
 #include "common/str.h"
 
-#define ASIDE ".aside"
+#define ASIDE ".aside" /* and, but for what an older library set aside, -NUMBER */
+
+#define HEAD_AT sizeof(uint64_t) /* in a file: behind the length of its header */
+#define HEAD_TEXT (sizeof(DLR_SAFETENSORS_BEGIN) - 1)
 
 int dlr_alone_name(int rank, uint64_t step, char *buf, size_t size)
 {
@@ -160,62 +166,257 @@ int dlr_alone_check(int dirfd, int rank, uint64_t step, const struct dlr_alive *
                   : 0;
 }
 
-int dlr_alone_set_aside(int dirfd, int rank, uint64_t from, struct dlr_err *err)
+/* --- heads ----------------------------------------------------------------------------- */
+
+static int digit(char c)
 {
-    DLR_AUTO_FREE struct dlr_alone_file *files = NULL;
-    int n = dlr_alone_scan(dirfd, &files, err);
-    bool any = false;
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
 
-    if (!files)
-        return n; /* -errno or 0 */
-    for (int i = 0; i < n && files[i].step >= from; i++) {
-        char name[NAME_MAX + 1], other[NAME_MAX + 1];
+static bool take_hex(const char *text, void *to, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
 
-        if (rank >= 0 && files[i].rank != rank)
-            continue;
-        dlr_alone_name(files[i].rank, files[i].step, name, sizeof(name));
-        dlr_format(other, sizeof(other), "%s" ASIDE, name);
-        if (renameat(dirfd, name, dirfd, other) == 0)
-            any = true;
-        else if (errno != ENOENT)
-            return dlr_fail(err, -errno, "cannot set '%s' aside: %m", name);
+        if (high < 0 || low < 0)
+            return false;
+        ((unsigned char *)to)[i] = (unsigned char)(high << 4 | low);
     }
-    if (any && fsync(dirfd) < 0)
-        return dlr_fail(err, -errno, "cannot sync the directory: %m");
+    return true;
+}
+
+int dlr_alone_head(int dirfd, int rank, uint64_t step, struct dlr_alone_head *ret)
+{
+    char name[NAME_MAX + 1], text[HEAD_TEXT + 2 * sizeof(struct dlr_meta_head)];
+    struct dlr_meta_head head;
+    DLR_AUTO_CLOSE int fd = -1;
+    int rc = dlr_alone_name(rank, step, name, sizeof(name));
+
+    if (rc == 0)
+        fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (rc < 0 || fd < 0)
+        return rc < 0 ? rc : -errno;
+    rc = dlr_is_file(fd) ? dlr_read_at(fd, text, sizeof(text), HEAD_AT) : -EBADMSG;
+    if (rc < 0)
+        return rc == -ENODATA ? -EBADMSG : rc;
+    if (memcmp(text, DLR_SAFETENSORS_BEGIN, HEAD_TEXT) != 0 ||
+        !take_hex(text + HEAD_TEXT, &head, sizeof(head)) ||
+        head.crc != dlr_crc32c(0, &head, offsetof(struct dlr_meta_head, crc)) ||
+        head.magic != DLR_META_MAGIC || head.rank != rank || head.step != step)
+        return -EBADMSG;
+    *ret = (struct dlr_alone_head){head.key, head.wall_ns, head.world};
     return 0;
 }
 
-static bool is_aside(const char *name)
+bool dlr_alone_same(int dirfd, uint64_t step, struct dlr_alone_head *ret)
 {
-    char file[NAME_MAX + 1];
-    uint64_t step;
-    size_t n = strlen(name);
-    int rank;
+    struct dlr_alone_head first, other;
 
-    return n > strlen(ASIDE) && dlr_streq(name + n - strlen(ASIDE), ASIDE) &&
-           dlr_format(file, sizeof(file), "%.*s", (int)(n - strlen(ASIDE)), name) ==
-               0 &&
-           parse_name(file, &rank, &step);
+    if (dlr_alone_head(dirfd, 0, step, &first) < 0)
+        return false;
+    for (uint32_t rank = 1; rank < first.world; rank++)
+        if (dlr_alone_head(dirfd, (int)rank, step, &other) < 0 ||
+            other.line != first.line || other.world != first.world)
+            return false;
+    *ret = first;
+    return true;
 }
 
-int dlr_alone_remove(int dirfd, int rank, int world, uint64_t from, uint64_t to,
+/* --- what goes ------------------------------------------------------------------------- */
+
+/* Reads the name of a file that was set aside. */
+static bool parse_aside(const char *name, struct dlr_alone_file *ret,
+                        unsigned *ret_number)
+{
+    const char *end = strstr(name, ASIDE);
+    char file[NAME_MAX + 1], again[NAME_MAX + 1];
+
+    if (!end || dlr_format(file, sizeof(file), "%.*s", (int)(end - name), name) < 0 ||
+        !parse_name(file, &ret->rank, &ret->step))
+        return false;
+    *ret_number = 0;
+    if (dlr_streq(end, ASIDE))
+        return true;
+    return sscanf(end, ASIDE "-%9u", ret_number) == 1 &&
+           dlr_format(again, sizeof(again), "%s" ASIDE "-%u", file, *ret_number) == 0 &&
+           dlr_streq(again, name);
+}
+
+struct aside {
+    struct dlr_alone_file file;
+    unsigned number;
+    char name[64];
+};
+
+static int last_first(const void *a, const void *b)
+{
+    const struct aside *x = a, *y = b;
+
+    if (x->file.rank != y->file.rank)
+        return x->file.rank < y->file.rank ? -1 : 1;
+    if (x->number != y->number)
+        return x->number < y->number ? 1 : -1;
+    return (x->file.step < y->file.step) - (x->file.step > y->file.step);
+}
+
+/* All that was set aside, rank by rank, of each the last first. */
+static int scan_aside(int dirfd, struct aside **ret, struct dlr_err *err)
+{
+    DLR_AUTO_CLOSEDIR DIR *dir = open_again(dirfd, err);
+    DLR_AUTO_FREE struct aside *list = NULL;
+    unsigned n = 0;
+
+    if (!dir)
+        return -EIO;
+    for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
+        struct aside one;
+        struct aside *more;
+
+        if (!parse_aside(entry->d_name, &one.file, &one.number) ||
+            dlr_format(one.name, sizeof(one.name), "%s", entry->d_name) < 0)
+            continue;
+        more = realloc(list, (n + 1u) * sizeof(*list));
+        if (!more)
+            return dlr_fail(err, -ENOMEM, "no memory");
+        list = more;
+        list[n++] = one;
+    }
+    if (n > 0)
+        qsort(list, n, sizeof(*list), last_first);
+    *ret = DLR_STEAL(list);
+    return (int)n;
+}
+
+static int next_number(int dirfd, unsigned *ret, struct dlr_err *err)
+{
+    DLR_AUTO_FREE struct aside *list = NULL;
+    int n = scan_aside(dirfd, &list, err);
+
+    *ret = 1;
+    for (int i = 0; list && i < n; i++)
+        if (list[i].number >= *ret)
+            *ret = list[i].number + 1;
+    return n < 0 ? n : 0;
+}
+
+static bool is_of(const struct dlr_alone_which *which,
+                  const struct dlr_alone_file *file, int dirfd)
+{
+    struct dlr_alone_head head;
+
+    if (which->rank >= 0 && file->rank != which->rank &&
+        (which->beyond == 0 || file->rank < which->beyond))
+        return false;
+    if (file->step < which->from || file->step >= which->to)
+        return false;
+    return !which->others || dlr_alone_head(dirfd, file->rank, file->step, &head) < 0 ||
+           head.line != which->line || head.wall_ns < which->since_ns;
+}
+
+/* Does one thing with each file of which. */
+static int each(int dirfd, const struct dlr_alone_which *which,
+                int (*f)(int dirfd, const char *name, unsigned number),
+                const char *what, struct dlr_err *err)
+{
+    DLR_AUTO_FREE struct dlr_alone_file *files = NULL;
+    int n = dlr_alone_scan(dirfd, &files, err), rc;
+    unsigned number = 0;
+    bool any = false;
+
+    for (int i = 0; files && i < n; i++) {
+        char name[NAME_MAX + 1];
+
+        if (!is_of(which, &files[i], dirfd))
+            continue;
+        if (!any && next_number(dirfd, &number, err) < 0)
+            return -EIO;
+        any = true;
+        dlr_alone_name(files[i].rank, files[i].step, name, sizeof(name));
+        rc = f(dirfd, name, number);
+        if (rc < 0 && rc != -ENOENT)
+            return dlr_fail(err, rc, "cannot %s '%s': %s", what, name, strerror(-rc));
+    }
+    if (any && fsync(dirfd) < 0)
+        return dlr_fail(err, -errno, "cannot sync the directory: %m");
+    return n < 0 ? n : 0;
+}
+
+static int rename_aside(int dirfd, const char *name, unsigned number)
+{
+    char other[NAME_MAX + 1];
+
+    dlr_format(other, sizeof(other), "%s" ASIDE "-%u", name, number);
+    return renameat(dirfd, name, dirfd, other) < 0 ? -errno : 0;
+}
+
+/* Under both names until another takes the first one: a crash between leaves it restorable. */
+static int link_aside(int dirfd, const char *name, unsigned number)
+{
+    char other[NAME_MAX + 1];
+
+    dlr_format(other, sizeof(other), "%s" ASIDE "-%u", name, number);
+    if (linkat(dirfd, name, dirfd, other, 0) == 0)
+        return 0;
+    return errno == ENOENT ? -ENOENT : rename_aside(dirfd, name, number);
+}
+
+static int unlink_one(int dirfd, const char *name, unsigned number)
+{
+    return unlinkat(dirfd, name, 0) < 0 ? -errno : 0;
+}
+
+int dlr_alone_set_aside(int dirfd, const struct dlr_alone_which *which,
+                        struct dlr_err *err)
+{
+    return each(dirfd, which, rename_aside, "set aside", err);
+}
+
+int dlr_alone_spare(int dirfd, int rank, uint64_t step, struct dlr_err *err)
+{
+    const struct dlr_alone_which which = {.rank = rank, .from = step, .to = step + 1};
+    char name[NAME_MAX + 1];
+
+    if (dlr_alone_name(rank, step, name, sizeof(name)) < 0 ||
+        faccessat(dirfd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        return 0;
+    return each(dirfd, &which, link_aside, "set aside", err);
+}
+
+int dlr_alone_remove(int dirfd, const struct dlr_alone_which *which,
                      struct dlr_err *err)
+{
+    return each(dirfd, which, unlink_one, "remove", err);
+}
+
+int dlr_alone_prune(int dirfd, int rank, int beyond, unsigned keep, struct dlr_err *err)
+{
+    DLR_AUTO_FREE struct aside *list = NULL;
+    int n = scan_aside(dirfd, &list, err), of = -1;
+    unsigned seen = 0;
+
+    for (int i = 0; list && i < n; i++) {
+        int r = list[i].file.rank;
+
+        seen = r == of ? seen + 1 : 1;
+        of = r;
+        if (seen <= keep || (r != rank && (beyond == 0 || r < beyond)))
+            continue;
+        if (unlinkat(dirfd, list[i].name, 0) < 0 && errno != ENOENT)
+            return dlr_fail(err, -errno, "cannot remove '%s': %m", list[i].name);
+    }
+    return n < 0 ? n : 0;
+}
+
+int dlr_alone_sweep(int dirfd, int rank, struct dlr_err *err)
 {
     DLR_AUTO_CLOSEDIR DIR *dir = open_again(dirfd, err);
     char half[32];
 
     if (!dir || dlr_format(half, sizeof(half), ".r%d-", rank) < 0)
         return -EIO;
-    for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
-        const char *name = entry->d_name;
-        uint64_t step;
-        int r;
-        bool mine = parse_name(name, &r, &step) && step >= from && step < to &&
-                    (r == rank || (rank == 0 && r >= world));
-
-        mine = mine || dlr_after(name, half) || (rank == 0 && is_aside(name));
-        if (mine && unlinkat(dirfd, name, 0) < 0 && errno != ENOENT)
-            return dlr_fail(err, -errno, "cannot remove '%s': %m", name);
-    }
+    for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
+        if (dlr_after(entry->d_name, half) && unlinkat(dirfd, entry->d_name, 0) < 0 &&
+            errno != ENOENT)
+            return dlr_fail(err, -errno, "cannot remove '%s': %m", entry->d_name);
     return 0;
 }

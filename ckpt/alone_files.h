@@ -38,15 +38,45 @@ int dlr_alone_map(int dirfd, int rank, uint64_t step, struct dlr_slot **ret,
 int dlr_alone_check(int dirfd, int rank, uint64_t step, const struct dlr_alive *alive,
                     struct dlr_slot_info *ret_info, struct dlr_err *err);
 
-/* Gives rank's files of steps from `from` on (those of all: -1) names under which nobody looks for them. Durable on
- * return. They stay until rank 0 removes something.
+/* What a file's first bytes say, without the rest of its header: which line of steps it is of, and how
+ * many ranks made it. Before there were lines all files were of dlr_slot_key("alone"). -EBADMSG, -errno.
  */
-int dlr_alone_set_aside(int dirfd, int rank, uint64_t from, struct dlr_err *err);
+struct dlr_alone_head {
+    uint64_t line, wall_ns; /* when it was sealed */
+    uint32_t world;
+};
+int dlr_alone_head(int dirfd, int rank, uint64_t step, struct dlr_alone_head *ret);
 
-/* Removes this rank's files of steps in [from, to), and what a crash left half-written. Rank 0's
- * are also those of ranks that are no more, as the world was larger before, and all that was set aside.
+/* Whether each rank that made the version of step has a file of it, and all are of one line. */
+bool dlr_alone_same(int dirfd, uint64_t step, struct dlr_alone_head *ret);
+
+/* Files of steps in [from, to): those of one rank, and of ranks from `beyond` on (0: none), which are no more;
+ * rank -1: of all. others: but for those of that line that were sealed from since_ns on.
  */
-int dlr_alone_remove(int dirfd, int rank, int world, uint64_t from, uint64_t to,
+struct dlr_alone_which {
+    int rank, beyond;
+    uint64_t from, to;
+    bool others;
+    uint64_t line, since_ns;
+};
+
+/* Gives them names under which nobody looks for them, with a number higher than all that are there: no file is
+ * lost by it. Durable on return.
+ */
+int dlr_alone_set_aside(int dirfd, const struct dlr_alone_which *which,
+                        struct dlr_err *err);
+
+/* The same for a file whose name another is about to take: it keeps both until then. */
+int dlr_alone_spare(int dirfd, int rank, uint64_t step, struct dlr_err *err);
+
+int dlr_alone_remove(int dirfd, const struct dlr_alone_which *which,
                      struct dlr_err *err);
+
+/* Removes what was set aside of a rank (and of those from `beyond` on), but for what was so last, `keep` files of each. */
+int dlr_alone_prune(int dirfd, int rank, int beyond, unsigned keep,
+                    struct dlr_err *err);
+
+/* Removes what a crash of this rank left half-written. */
+int dlr_alone_sweep(int dirfd, int rank, struct dlr_err *err);
 
 #endif

@@ -28,6 +28,8 @@ const struct dlr_opt dlr_client_opts[] = {
      "alone: save each N-th step, or as many as the budget allows"},
     {"DLROVER_CKPT_FENCE_MS", DLR_OPT_UINT, FIELD(fence_ms),   "10000",  "MS",
      "give a snapshot up when a fence has waited this long"},
+    {"DLROVER_CKPT_FRESH",    DLR_OPT_SWITCH, FIELD(fresh),    "off",    "on|off",
+     "alone: begin anew where there are files and no version is whole"},
     {"DLROVER_CKPT_THREADS",  DLR_OPT_UINT, FIELD(threads),    "0",      "N",
      "copy threads"},
     {"DLROVER_RESTORE_MS",    DLR_OPT_UINT, FIELD(restore_ms), "600000", "MS",

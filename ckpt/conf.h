@@ -18,6 +18,7 @@ struct dlr_client_conf {
     unsigned budget; /* alone: millionths of the time that saves may take, 0 any */
     unsigned fence_ms, threads, restore_ms, audit, agree_ms;
     bool device_sum, device_gather, device_pin;
+    bool fresh; /* alone */
 };
 
 /* Every variable of the environment but the directory, with its default. */

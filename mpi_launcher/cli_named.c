@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -87,6 +88,15 @@ static int count_ranks(int dirfd, const char *dir, const struct dlr_alone_file *
     return 0;
 }
 
+/* Files of two starts make no version (ckpt/alone_line.h). */
+static bool is_of_another(int dirfd, int rank, uint64_t step)
+{
+    struct dlr_alone_head first, own;
+
+    return dlr_alone_head(dirfd, 0, step, &first) == 0 &&
+           dlr_alone_head(dirfd, rank, step, &own) == 0 && own.line != first.line;
+}
+
 static int add_version(int dirfd, const char *dir, const struct dlr_alone_file *files,
                        int n, struct list *list)
 {
@@ -107,6 +117,8 @@ static int add_version(int dirfd, const char *dir, const struct dlr_alone_file *
 
         rc = describe(dirfd, dir, (int)rank, files[0].step, f);
         f->copy.world = world;
+        if (is_of_another(dirfd, (int)rank, files[0].step))
+            f->slice.at = UINT64_MAX;
     }
     list->n += rc == 0 ? world : 0;
     return rc;

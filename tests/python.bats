@@ -58,19 +58,30 @@ spoil() { # FILE
     [ "${again##*$'\n'}" = "${undisturbed##*$'\n'}" ]
 }
 
-@test "a corrupt newest file is passed over, corrupt files alone are a fresh start" {
+@test "a corrupt newest file is passed over, corrupt files alone are an error until a word begins anew" {
     train adam
     rm -r "$DLROVER_CKPT_DIR"
     run "$python" tests/python_train.py 8 adam 5
     spoil "$DLROVER_CKPT_DIR/r0-5.safetensors"
     run "$python" tests/python_train.py 8 adam 6
-    [ "${lines[0]}" = "from 4" ]
+    [[ $output == *"rank 0's file of step 5: chunk "*" is corrupt; step 4 is restored"* ]]
+    grep -qx "from 4" <<<"$output"
     for file in "$DLROVER_CKPT_DIR"/*.safetensors; do
         spoil "$file"
     done
+    cp -r "$DLROVER_CKPT_DIR" "$BATS_TEST_TMPDIR/before"
     run "$python" tests/python_train.py 8 adam 0
-    [ "${lines[0]}" = "from 0" ]
-    [ "${lines[2]}" = "${undisturbed##*$'\n'}" ]
+    echo "$output"
+    [ "$status" -ne 0 ]
+    [[ $output == *"no version in '$DLROVER_CKPT_DIR' is whole: rank 0's file of step 6: chunk "*" is corrupt; DLROVER_CKPT_FRESH=on "* ]]
+    for file in "$BATS_TEST_TMPDIR"/before/*.safetensors; do
+        cmp "$file" "$DLROVER_CKPT_DIR/${file##*/}"
+    done
+    DLROVER_CKPT_FRESH=on run "$python" tests/python_train.py 8 adam 0
+    echo "$output"
+    grep -qx "from 0" <<<"$output"
+    [ "${lines[-1]}" = "${undisturbed##*$'\n'}" ]
+    [ "$(find "$DLROVER_CKPT_DIR" -name '*.aside-*' | wc -l)" -eq 2 ] # nothing of it is gone
 }
 
 @test "arrays and buffers are named, saved and loaded in place" {

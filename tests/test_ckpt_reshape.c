@@ -353,7 +353,8 @@ static void a_corrupt_chunk_of_any_rank_makes_the_version_useless(void **state)
     assert_int_equal(pwrite(fd, &byte, 1, 3000000), 1);
     close(fd);
     join(&r, 0, 1);
-    assert_int_equal(dlr_ckpt_restore(r.ck, &step), 0);
+    assert_int_equal(dlr_ckpt_restore(r.ck, &step), -EBADMSG);
+    assert_non_null(strstr(dlr_ckpt_error(r.ck), "rank 1's file of step"));
     assert_int_equal(r.rows[0], 0);
     leave(&r);
 }

@@ -217,7 +217,8 @@ def _open_all(version, files, watch):
     passed = watch(sum(slot.head.data_bytes for slot in slots)) if watch else None
     for rank, slot in enumerate(slots):
         head = slot.head
-        if (head.rank, head.world, (head.round, head.step)) != (rank, first.world, version):
+        if ((head.rank, head.world, (head.round, head.step), head.key)
+                != (rank, first.world, version, first.key)):
             raise Error(errno.EBADMSG, f"'{slot.path}' is of another snapshot")
         slot.verify(passed)
     return slots

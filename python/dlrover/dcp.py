@@ -243,6 +243,12 @@ class Bound:
             reader.open()
         except FileNotFoundError:
             return 0
+        except Error as error:
+            if os.environ.get("DLROVER_CKPT_FRESH") not in ("on", "yes", "true", "1"):
+                raise
+            warnings.warn(f"dlrover: {error}; DLROVER_CKPT_FRESH=on: nothing is restored",
+                          RuntimeWarning, stacklevel=2)
+            return 0
         self._ask()
         metadata = reader.read_metadata()
         # PyTorch 2.3 does not know the word.

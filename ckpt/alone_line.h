@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whose a directory is, without a job: which program saves there now, and by which number its files are
+ * told from those of others.
+ *
+ * Each file has the number of its line in its head, and a version is whole when all its files have the same
+ * one. What goes on from a version has a number that follows from it; a program of one rank that goes on from
+ * nothing has a random one. Several ranks that go on from nothing cannot agree on one: they have that of
+ * dlr_slot_key("alone"), as all files had before there were lines.
+ */
+#ifndef DLR_CKPT_ALONE_LINE_H
+#define DLR_CKPT_ALONE_LINE_H
+
+#include <stdint.h>
+
+#include "common/err.h"
+
+/* Nobody else saves in dirfd as rank from now on, until *ret_fd is closed or this process ends; a forked child
+ * has no part in it. Waits limit_ms at most for one that does: -EBUSY, with text. *ret_fd is -1 where
+ * the directory cannot be written or its file system knows no locks.
+ */
+int dlr_alone_lock(int dirfd, int rank, unsigned limit_ms, int *ret_fd,
+                   struct dlr_err *err);
+
+/* A number that is nobody else's. */
+int dlr_alone_line_new(uint64_t *ret, struct dlr_err *err);
+
+/* That of what goes on from a version: ranks that have restored it come to the same without a word. */
+uint64_t dlr_alone_line_after(uint64_t line, uint64_t step);
+
+#endif
