@@ -45,7 +45,7 @@ UNIT_LIBS_test_data_sum := -lisal -lxxhash
 UNIT_OBJS_test_data_wire := ckpt/data_ucx.c ckpt/data_lane.c $(UNIT_OBJS_test_data_bring)
 UNIT_LIBS_test_data_wire := -lucp -lucs -lisal -lxxhash
 $(BUILD)/tests/test_data $(BUILD)/tests/test_data_midway $(BUILD)/tests/test_data_hole $(BUILD)/tests/test_data_bring $(BUILD)/tests/test_data_wire $(BUILD)/tests/test_data_sum: | $(BUILD)/dlrover-data
-UNIT_OBJS_test_policy := tests/policy_rig.c mpi_launcher/policy.c mpi_launcher/policy_control.c mpi_launcher/policy_late.c mpi_launcher/policy_leave.c mpi_launcher/policy_step.c mpi_launcher/policy_term.c mpi_launcher/policy_state.c mpi_launcher/budget.c
+UNIT_OBJS_test_policy := tests/policy_rig.c mpi_launcher/policy.c mpi_launcher/policy_control.c mpi_launcher/policy_late.c mpi_launcher/policy_leave.c mpi_launcher/policy_step.c mpi_launcher/policy_term.c mpi_launcher/policy_state.c mpi_launcher/restart_budget.c
 UNIT_OBJS_test_policy_control := $(UNIT_OBJS_test_policy)
 UNIT_OBJS_test_policy_late := $(UNIT_OBJS_test_policy)
 UNIT_OBJS_test_policy_term := $(UNIT_OBJS_test_policy)
@@ -68,7 +68,7 @@ UNIT_OBJS_test_ckpt_reshape := $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_reshape := -lisal -lxxhash -ldl
 UNIT_OBJS_test_ckpt_share := $(CKPT_LIB) ckpt/whole.c $(SLOT)
 UNIT_LIBS_test_ckpt_share := -lisal -lxxhash -ldl
-UNIT_OBJS_test_budget := mpi_launcher/budget.c
+UNIT_OBJS_test_restart_budget := mpi_launcher/restart_budget.c
 UNIT_OBJS_test_repeat := mpi_launcher/repeat.c
 UNIT_OBJS_test_box := ckpt/box.c
 UNIT_OBJS_test_strides := ckpt/strides.c

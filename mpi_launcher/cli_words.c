@@ -42,6 +42,9 @@ static const struct {
              "[; resumes from {restore:version}][; {notes}]"},
     {"copy_failed", "the copy of rank {rank} could not go from {from} to {to}[: {why}]"},
     {"prepared", "copies are in place[: {copies:above0} moved][ in {took_ms:ms}]"},
+    {"ranks", "the program has {world#rank}[{moved:false} where they were expected]"
+              "[; they go on from {restore:version}]"},
+    {"ranks_missing", "ranks that waited for others got no checkpoint: {why}"},
     {"launch", "round {round} starts: {world#rank} on {nodes#node}"},
     {"renamed", "where the program's words say {from}, it is told {to}"},
     {"running", "every task of round {round} has started[ in {took_ms:ms}]"},

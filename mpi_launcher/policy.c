@@ -71,7 +71,7 @@ void dlr_policy_meet(struct dlr_policy *p, int64_t now_ms)
 
 void dlr_policy_call_agents(struct dlr_policy *p, int64_t now_ms)
 {
-    if (!dlr_budget_spent(&p->agent_starts, now_ms))
+    if (!dlr_restart_budget_spent(&p->agent_starts, now_ms))
         p->agent_starts.from_ms = now_ms;
     p->agent_starts.spent++;
     p->awaits = false;
@@ -139,19 +139,21 @@ void dlr_policy_wait(struct dlr_policy *p, const char *why, int64_t now_ms)
 /* Whether the failure is the last. */
 static bool give_up(struct dlr_policy *p, int64_t now_ms)
 {
-    struct dlr_budget_failure f = dlr_policy_failed_how(p);
-    enum dlr_budget_next next = dlr_budget_failed(&p->restarts, &f, now_ms);
+    struct dlr_restart_budget_failure f = dlr_policy_failed_how(p);
+    enum dlr_restart_budget_next next =
+        dlr_restart_budget_failed(&p->restarts, &f, now_ms);
     char why[512];
 
-    if (next == DLR_BUDGET_AGAIN)
+    if (next == DLR_RESTART_AGAIN)
         return false;
-    if (next == DLR_BUDGET_SPENT)
+    if (next == DLR_RESTART_SPENT)
         snprintf(why, sizeof(why),
                  "given up after %u restarts (--dlrover-max-restarts): %s",
                  p->conf.max_restarts, p->why);
     else
         snprintf(why, sizeof(why), "%s, as before%s: not tried again", p->why,
-                 next == DLR_BUDGET_START ? " at its start" : ", after as long a time");
+                 next == DLR_RESTART_START ? " at its start"
+                                           : ", after as long a time");
     dlr_policy_finish(p, p->exit_code ? p->exit_code : 1, why);
     return true;
 }

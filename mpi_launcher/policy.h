@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
-#include "mpi_launcher/budget.h"
+#include "mpi_launcher/restart_budget.h"
 
 enum dlr_phase {
     DLR_PHASE_AGENTS,     /* agents start and report */
@@ -43,7 +43,7 @@ struct dlr_policy_conf {
     unsigned nnodes;       /* of the allocation, numbered from 0 */
     unsigned nplaces;      /* nodes that a round has */
     unsigned min_places;   /* that it may do with when no more are left, 0: nplaces */
-    unsigned max_restarts; /* within an hour: budget.h */
+    unsigned max_restarts; /* within an hour: restart_budget.h */
     unsigned rendezvous_tries; /* with MPI and no node lost, before doing without */
     bool
         tolerant; /* a task that fails ends nothing, the step's end is the run's (-K0) */
@@ -154,7 +154,7 @@ void dlr_policy_started(struct dlr_policy *p, uint32_t round);
 void dlr_policy_stepped(struct dlr_policy *p, uint32_t round);
 void dlr_policy_committed(struct dlr_policy *p, uint64_t step);
 /* How the program failed last, for who asks whether it did so at its start. */
-struct dlr_budget_failure dlr_policy_failed_how(const struct dlr_policy *p);
+struct dlr_restart_budget_failure dlr_policy_failed_how(const struct dlr_policy *p);
 void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code,
                            int64_t now_ms);
 /* Tasks of the round are missing: its time to start them is over. Costs no restart; of two rounds

@@ -20,7 +20,7 @@ void dlr_policy_adopt(struct dlr_policy *p, const unsigned char *member, int64_t
         p->nodes[i].member = member[i];
         p->places += member[i] != 0;
     }
-    dlr_budget_resume(&p->agent_starts, 1, now_ms);
+    dlr_restart_budget_resume(&p->agent_starts, 1, now_ms);
     p->launch_ms = now_ms;
     p->started = true;
     dlr_policy_enter(p, DLR_PHASE_RUN, now_ms, -1);
@@ -50,7 +50,7 @@ void dlr_policy_step_lost(struct dlr_policy *p, uint32_t round, const char *why,
                   (p->phase == DLR_PHASE_END && p->cause == DLR_CAUSE_PROGRAM);
 
     if (round != p->round || !counts ||
-        dlr_budget_spent(&p->steps_lost, now_ms) >= MAX_STEPS_LOST)
+        dlr_restart_budget_spent(&p->steps_lost, now_ms) >= MAX_STEPS_LOST)
         return;
     if (!p->steps_lost.spent++)
         p->steps_lost.from_ms = now_ms;
@@ -64,7 +64,7 @@ void dlr_policy_step_lost(struct dlr_policy *p, uint32_t round, const char *why,
  */
 static void agents_again(struct dlr_policy *p, int64_t now_ms)
 {
-    if (dlr_budget_spent(&p->agent_starts, now_ms) >= MAX_AGENT_STARTS) {
+    if (dlr_restart_budget_spent(&p->agent_starts, now_ms) >= MAX_AGENT_STARTS) {
         dlr_policy_finish(
             p, 1,
             "the agents ended again and again; agents.log in the job's state "

@@ -3,8 +3,8 @@
 #ifndef DLR_MPI_LAUNCHER_POLICY_IMPL_H
 #define DLR_MPI_LAUNCHER_POLICY_IMPL_H
 
-#include "mpi_launcher/budget.h"
 #include "mpi_launcher/policy.h"
+#include "mpi_launcher/restart_budget.h"
 
 enum node_state { NODE_UNSEEN, NODE_UP, NODE_DEAD };
 
@@ -24,7 +24,7 @@ struct dlr_policy {
     enum dlr_phase phase;
     int64_t deadline_ms; /* of the phase; INT64_MAX: none */
     uint32_t round, next_round;
-    struct dlr_budget restarts;
+    struct dlr_restart_budget restarts;
     int64_t launch_ms, failed_ms; /* of the round: it was launched, began to end */
     bool stepped;                 /* a rank has told a step in it */
     bool killed;                  /* what ended it: a task by SIGKILL or SIGTERM */
@@ -47,13 +47,14 @@ struct dlr_policy {
 
     bool leaving; /* the allocation is given back for another run */
     bool unclean; /* nobody has made sure that the round's processes are gone */
-    struct dlr_budget agent_starts; /* how often agents were started */
+    struct dlr_restart_budget agent_starts; /* how often agents were started */
     int64_t
         late_ms; /* of the first start: nodes not seen may come until then; 0: none may */
-    unsigned enough;              /* nodes with which it does without the others */
-    bool begun;                   /* a plan was made since */
-    bool awaits;                  /* its time for all to come is over */
-    struct dlr_budget steps_lost; /* rounds that ended because a slurmstepd died */
+    unsigned enough; /* nodes with which it does without the others */
+    bool begun;      /* a plan was made since */
+    bool awaits;     /* its time for all to come is over */
+    struct dlr_restart_budget
+        steps_lost; /* rounds that ended because a slurmstepd died */
 
     struct {              /* policy_term.c: SIGTERM */
         bool wanted;      /* came to us */

@@ -62,7 +62,7 @@ void dlr_policy_resume(struct dlr_policy *p, uint32_t next_round, unsigned resta
                        int64_t now_ms)
 {
     p->next_round = next_round;
-    dlr_budget_resume(&p->restarts, restarts, now_ms);
+    dlr_restart_budget_resume(&p->restarts, restarts, now_ms);
 }
 
 void dlr_policy_take_over(struct dlr_policy *p, const char *why)

@@ -68,15 +68,15 @@ void dlr_policy_committed(struct dlr_policy *p, uint64_t step)
         return; /* it is done again */
     p->has_best = true;
     p->best = step;
-    dlr_budget_progress(&p->restarts);
+    dlr_restart_budget_progress(&p->restarts);
 }
 
-struct dlr_budget_failure dlr_policy_failed_how(const struct dlr_policy *p)
+struct dlr_restart_budget_failure dlr_policy_failed_how(const struct dlr_policy *p)
 {
-    return (struct dlr_budget_failure){.why = p->why,
-                                       .ran_ms = p->failed_ms - p->launch_ms,
-                                       .stepped = p->stepped,
-                                       .killed = p->killed};
+    return (struct dlr_restart_budget_failure){.why = p->why,
+                                               .ran_ms = p->failed_ms - p->launch_ms,
+                                               .stepped = p->stepped,
+                                               .killed = p->killed};
 }
 
 void dlr_policy_unexplained(struct dlr_policy *p, int64_t now_ms)

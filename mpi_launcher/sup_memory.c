@@ -41,8 +41,8 @@ static void take_no_more(struct dlr_sup *s, const char *node, const char *why)
 void dlr_sup_blame_node(struct dlr_sup *s)
 {
     const char *node = s->members.list[s->failure.node].node.name;
-    struct dlr_budget_failure how = dlr_policy_failed_how(s->policy);
-    bool start = dlr_budget_is_start(&how);
+    struct dlr_restart_budget_failure how = dlr_policy_failed_how(s->policy);
+    bool start = dlr_restart_budget_is_start(&how);
     struct dlr_plan_out *out;
 
     s->blamed_times =

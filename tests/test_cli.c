@@ -110,6 +110,14 @@ static const struct {
      "\"why\":\"chunk 2 is corrupt in memory\"}",
      "n1 held a copy of rank 2 of step 40 of round 1 that went bad in its memory; the next save replaces it: "
      "chunk 2 is corrupt in memory"},
+    {"{\"event\":\"term\",\"node\":\"n1\",\"round\":0}",
+     "SIGTERM came to the steps, says n1: the tasks have their time"},
+    {"{\"event\":\"ranks\",\"round\":1,\"turn\":1,\"world\":4,\"restore\":[0,40],\"moved\":true}",
+     "the program has 4 ranks; they go on from step 40 of round 0"},
+    {"{\"event\":\"ranks\",\"round\":1,\"turn\":1,\"world\":4,\"restore\":null,\"moved\":false}",
+     "the program has 4 ranks where they were expected"},
+    {"{\"event\":\"ranks_missing\",\"round\":1,\"why\":\"rank 3 of 4 is nowhere\"}",
+     "ranks that waited for others got no checkpoint: rank 3 of 4 is nowhere"},
     {"{\"event\":\"saving\",\"round\":2,\"took_ms\":1500}",
      "saves begin, 1.50 s after the start"},
     {"{\"event\":\"cadence\",\"every\":100,\"every_s\":10,\"bound\":\"staleness\",\"cost_ms\":2.5,"

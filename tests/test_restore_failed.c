@@ -77,7 +77,8 @@ int dlr_sup_node_of(const struct dlr_sup *sup, unsigned place)
 {
     return (int)place;
 }
-bool dlr_sup_of_round(const struct dlr_sup *sup, const json_t *msg, unsigned *ret_rank)
+bool dlr_sup_of_round(const struct dlr_sup *sup, const json_t *msg, unsigned of,
+                      unsigned *ret_rank)
 {
     *ret_rank = (unsigned)json_integer_value(json_object_get(msg, "rank"));
     return true;
