@@ -80,7 +80,8 @@ bool dlr_rankmap_waits(const struct dlr_rankmap *map)
     return false;
 }
 
-static void add(char why[DLR_RANKMAP_TEXT], const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void add(char why[DLR_RANKMAP_TEXT],
+                                                      const char *fmt, ...)
 {
     size_t at = strlen(why);
     va_list ap;
