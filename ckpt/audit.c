@@ -92,9 +92,11 @@ int dlr_audit_begin(struct dlr_audit *audit, unsigned every,
         audit->sums = calloc(of->regions->n + 1u, sizeof(*audit->sums));
     if (!audit->sums)
         return -ENOMEM;
-    for (unsigned i = 0; rc == 0 && i < of->regions->n; i++)
+    for (unsigned i = 0; rc == 0 && i < of->regions->n; i++) {
+        audit->sums[i] = 0;
         if (looked_at(audit, of, i))
             rc = sum(audit, of, i, &audit->sums[i]);
+    }
     audit->step = step;
     audit->open = rc == 0;
     audit->ns += dlr_now_ns() - began;
@@ -110,7 +112,8 @@ int dlr_audit_end(struct dlr_audit *audit, const struct dlr_audit_of *of,
     for (unsigned i = 0; audit->open && rc == 0 && i < of->regions->n; i++) {
         uint64_t now = 0;
 
-        if (!looked_at(audit, of, i))
+        /* Not then either: a program may register memory meanwhile, or no longer. */
+        if (!looked_at(audit, of, i) || audit->sums[i] == 0)
             continue;
         rc = sum(audit, of, i, &now);
         if (rc == 0 && now != audit->sums[i] && changed++ == 0)

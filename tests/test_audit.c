@@ -23,10 +23,13 @@ static unsigned char *large, small[7][3 * ROWS];
 
 /* --- instead of the device's files ---------------------------------------------------------- */
 
+static bool registered; /* the small region, beside the one that is */
+
 bool dlr_device_writes(const void *addr)
 {
-    return addr == small[WRITTEN];
+    return addr == small[WRITTEN] || (registered && addr == small[SMALL_ONE]);
 }
+
 int dlr_audit_device_sum(const struct dlr_device_ops *ops, struct dlr_device *dev,
                          const void *addr, const struct dlr_strides *view,
                          uint64_t bytes, uint64_t *ret)
@@ -91,6 +94,25 @@ static void what_may_change_is_not_looked_at(void **state)
     }
 }
 
+/* With the device between begin and fence, or no longer: it was looked at once. */
+static void what_is_registered_meanwhile_has_not_changed(void **state)
+{
+    struct dlr_regions rs;
+    struct dlr_audit_of of = name_all(&rs);
+
+    for (unsigned before = 0; before < 2; before++) {
+        struct dlr_audit audit = {0};
+        unsigned first = N;
+
+        registered = before;
+        assert_int_equal(dlr_audit_begin(&audit, DLR_COUNT_AUTO, &of, 1), 0);
+        registered = !before;
+        assert_int_equal(dlr_audit_end(&audit, &of, &first), 0);
+        dlr_audit_done(&audit);
+    }
+    registered = false;
+}
+
 /* Of one byte that changes: another part is read in each look. A step writes all of a region. */
 static void of_a_large_region_a_part_is_looked_at(void **state)
 {
@@ -129,6 +151,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_may_change_is_not_looked_at),
+        cmocka_unit_test(what_is_registered_meanwhile_has_not_changed),
         cmocka_unit_test(of_a_large_region_a_part_is_looked_at),
     };
 
