@@ -43,6 +43,7 @@ struct alone {
     uint64_t first;    /* the first step that it saves */
     bool restored, begun;
     bool took_over; /* what is not of this line has made way */
+    bool told_mixed;
 };
 
 static int alone_open(struct dlr_ckpt *ck)
@@ -217,9 +218,10 @@ static int take_over(struct dlr_ckpt *ck, struct dlr_err *err)
 {
     struct alone *al = ck->mode;
     const struct dlr_alone_which which = other_files(ck, al->first, UINT64_MAX);
+    int rc = al->restored ? 0 : dlr_alone_set_aside(al->dirfd, &which, err);
 
-    al->took_over = true;
-    return al->restored ? 0 : dlr_alone_set_aside(al->dirfd, &which, err);
+    al->took_over = rc == 0; /* else with the next file */
+    return rc;
 }
 
 /* What is older than the KEEP-th whole version is not needed; another program's is set aside. */
@@ -236,6 +238,21 @@ static int drop_before(struct dlr_ckpt *ck, uint64_t step, struct dlr_err *err)
                   : dlr_alone_prune(al->dirfd, which.rank, which.beyond, ASIDE, err);
 }
 
+/* All ranks have saved step, and one after it, and it is none: not all have restored. */
+static void tell_mixed(const struct dlr_ckpt *ck, uint64_t step)
+{
+    struct alone *al = ck->mode;
+    struct dlr_alone_head head;
+
+    if (al->told_mixed || ck->conf.world == 1 || step < al->first ||
+        dlr_alone_same(al->dirfd, step, &head))
+        return;
+    al->told_mixed = true;
+    dlr_warn("step %" PRIu64 " and later ones cannot be restored: the ranks' files are "
+             "of different starts (all ranks restore, or none)",
+             step);
+}
+
 /* After each file: what it makes superfluous goes, and nothing before it is durable. */
 static int drop_old(struct dlr_ckpt *ck, struct dlr_err *err)
 {
@@ -247,8 +264,11 @@ static int drop_old(struct dlr_ckpt *ck, struct dlr_err *err)
     for (int i = 0; rc == 0 && i < n && whole < KEEP; i++) {
         bool of_line = false;
 
-        if (!is_ours(ck, steps[i], &of_line))
+        if (!is_ours(ck, steps[i], &of_line)) {
+            if (i > 0)
+                tell_mixed(ck, steps[i]);
             continue;
+        }
         whole++;
         if (of_line && al->found.words) {
             dlr_agree_forget(al->dirfd); /* all ranks have gone on from it */
@@ -321,13 +341,12 @@ static int find_line(struct dlr_ckpt *ck)
 {
     struct alone *al = ck->mode;
 
+    if (al->restored || ck->conf.world == 1)
+        al->since_ns = 0; /* the number tells all: a clock may be set back */
     if (!al->restored && ck->conf.world == 1)
         return dlr_alone_line_new(&al->line, &ck->err);
-    al->line = ck->key;
-    if (al->restored) {
-        al->line = dlr_alone_line_after(al->found.line, al->found.step);
-        al->since_ns = 0;
-    }
+    al->line =
+        al->restored ? dlr_alone_line_after(al->found.line, al->found.step) : ck->key;
     return 0;
 }
 

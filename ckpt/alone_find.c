@@ -237,6 +237,26 @@ int dlr_alone_open_rank(struct dlr_ckpt *ck, int dirfd,
     return dlr_alone_map(dirfd, rank, found->step, ret, &info, err);
 }
 
+/* Whether the heads of all files of a version belong together. Files that are all there, and do not, are remembered:
+ * restore refuses them, too.
+ */
+static bool belongs(const struct search *s, uint64_t step, uint32_t world)
+{
+    struct dlr_alone_head head;
+    struct dlr_err err;
+
+    if (dlr_alone_same(s->dirfd, step, &head))
+        return true;
+    if (dlr_alone_all(s->dirfd, world, step)) {
+        dlr_fail(&err, -EBADMSG,
+                 "the head of a rank's file of step %" PRIu64
+                 " is corrupt, or of another start than rank 0's",
+                 step);
+        doubt(s->found, &err);
+    }
+    return false;
+}
+
 int dlr_alone_versions(struct dlr_ckpt *ck, int dirfd, struct dlr_ckpt_version *ret,
                        unsigned max)
 {
@@ -244,14 +264,13 @@ int dlr_alone_versions(struct dlr_ckpt *ck, int dirfd, struct dlr_ckpt_version *
     struct search s = {ck, dirfd, &found};
     DLR_AUTO_FREE uint64_t *steps = NULL;
     int n = dlr_alone_complete(dirfd, 1, &steps, &ck->err);
-    struct dlr_alone_head head;
     uint32_t world = 0;
     unsigned out = 0;
 
     for (int i = 0; i < n && out < max; i++) {
         struct dlr_slot_info own;
 
-        if (look(&s, steps[i], &world) < 0 || !dlr_alone_same(dirfd, steps[i], &head))
+        if (look(&s, steps[i], &world) < 0 || !belongs(&s, steps[i], world))
             continue;
         if (dlr_alone_map(dirfd, ck->conf.rank, steps[i], NULL, &own, NULL) < 0 ||
             own.world != world)

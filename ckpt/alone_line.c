@@ -30,10 +30,12 @@ static int refuse(int fd, int rank, struct dlr_err *err)
 
     if (fcntl(fd, F_GETLK, &lock) < 0 || lock.l_type == F_UNLCK)
         lock.l_pid = 0;
-    return dlr_fail(err, -EBUSY,
-                    "another program (process %d) saves in this directory as rank %d: "
-                    "give each its own, or its own rank",
-                    (int)lock.l_pid, rank);
+    return dlr_fail(
+        err, -EBUSY,
+        "another program (process %d) saves in this directory as rank %d: "
+        "give each its own, or its own rank; if none runs, since the node of "
+        "the last one died with its lock, remove '.lock-%d'",
+        (int)lock.l_pid, rank, rank);
 }
 
 int dlr_alone_lock(int dirfd, int rank, unsigned limit_ms, int *ret_fd,

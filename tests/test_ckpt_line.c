@@ -28,6 +28,27 @@
 static uint32_t data[N];
 static char said[4096]; /* what the library logged */
 
+static bool full;       /* nothing can be set aside */
+static int64_t back_ns; /* the clock was set back by so much */
+
+int __real_renameat(int from, const char *old, int to, const char *name);
+int __wrap_renameat(int from, const char *old, int to, const char *name);
+int64_t __real_dlr_wall_ns(void);
+int64_t __wrap_dlr_wall_ns(void);
+
+int __wrap_renameat(int from, const char *old, int to, const char *name)
+{
+    if (!full || !strstr(name, ".aside"))
+        return __real_renameat(from, old, to, name);
+    errno = ENOSPC;
+    return -1;
+}
+
+int64_t __wrap_dlr_wall_ns(void)
+{
+    return __real_dlr_wall_ns() - back_ns;
+}
+
 static void hear(void *arg, enum dlr_log_level level, const char *text)
 {
     size_t n = strlen(said);
@@ -212,6 +233,18 @@ static void heads_that_cannot_be_read_are_no_empty_list(void **state)
     dlr_ckpt_close(ck);
 }
 
+static void nor_are_those_of_which_another_ranks_head_cannot_be_read(void **state)
+{
+    struct dlr_ckpt_version v;
+    struct dlr_ckpt *ck;
+
+    run("a", 2, 1, 1);
+    flip_bit(dir, "r1-1.safetensors", 300);
+    ck = open_as("a", 0, 2);
+    assert_int_equal(dlr_ckpt_list(ck, &v, 1), -EBADMSG);
+    dlr_ckpt_close(ck);
+}
+
 static void a_word_begins_anew_and_what_was_there_stays(void **state)
 {
     struct dlr_ckpt *ck;
@@ -303,6 +336,34 @@ static void another_program_leaves_the_versions_until_its_own_is_whole(void **st
         assert_int_equal(alone_teardown(NULL), 0);
         assert_int_equal(setup(NULL), 0);
     }
+}
+
+static void what_could_not_be_set_aside_is_with_the_next_file(void **state)
+{
+    struct dlr_ckpt *y;
+
+    run("x", 1, 7, 8);
+    y = open_as("y", 0, 1);
+    full = true;
+    fill("y", 0, 1);
+    assert_int_equal(dlr_ckpt_begin(y, 1, NULL), 1);
+    assert_int_equal(dlr_ckpt_fence(y, NULL), -ENOSPC);
+    full = false;
+    save(y, "y", 0, 2);
+    dlr_ckpt_close(y);
+    assert_restores("y", 1, 2);
+}
+
+static void a_clock_that_is_set_back_makes_no_file_anothers(void **state)
+{
+    struct dlr_ckpt *ck = open_as("x", 0, 1);
+
+    back_ns = 3600ll * 1000000000;
+    for (uint64_t step = 1; step <= 6; step++)
+        save(ck, "x", 0, step);
+    back_ns = 0;
+    dlr_ckpt_close(ck);
+    assert_int_equal(count("safetensors"), 2);
 }
 
 /* Of two ranks: one has saved, the other is killed before it has. */
@@ -430,6 +491,25 @@ static void no_version_is_of_two_starts(void **state)
     assert_restores("a", 2, 3);
 }
 
+/* It loads the state and gives it to the others itself: their files are of no line that goes on from it. */
+static void ranks_of_which_one_restores_are_told(void **state)
+{
+    struct dlr_ckpt *ck[2];
+    uint64_t step;
+
+    run("a", 2, 1, 2);
+    for (int rank = 0; rank < 2; rank++)
+        ck[rank] = open_as("a", rank, 2);
+    assert_int_equal(dlr_ckpt_restore(ck[0], &step), 1);
+    for (step = 3; step < 6; step++)
+        for (int rank = 0; rank < 2; rank++)
+            save(ck[rank], "a", rank, step);
+    for (int rank = 0; rank < 2; rank++)
+        dlr_ckpt_close(ck[rank]);
+    assert_non_null(strstr(said, "step 3 and later ones cannot be restored"));
+    assert_restores("a", 2, 2);
+}
+
 /* --- two at once ------------------------------------------------------------------------- */
 
 static void two_programs_at_once_are_refused(void **state)
@@ -450,7 +530,8 @@ static void two_programs_at_once_are_refused(void **state)
             _exit(2);
         dlr_format(text, sizeof(text), "another program (process %d) saves", getppid());
         if (dlr_ckpt_restore(other, &step) != -EBUSY ||
-            !dlr_after(dlr_ckpt_error(other), text))
+            !dlr_after(dlr_ckpt_error(other), text) ||
+            !strstr(dlr_ckpt_error(other), "remove '.lock-0'"))
             _exit(3);
         if (dlr_ckpt_begin(other, 2, NULL) != -EBUSY)
             _exit(4);
@@ -510,17 +591,21 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(files_of_which_none_is_whole_are_an_error),
         T(heads_that_cannot_be_read_are_no_empty_list),
+        T(nor_are_those_of_which_another_ranks_head_cannot_be_read),
         T(a_word_begins_anew_and_what_was_there_stays),
         T(going_back_to_an_older_version_is_said),
         T(what_failed_verification_is_kept),
         T(files_that_never_made_a_version_are_a_fresh_start),
         T(another_program_leaves_the_versions_until_its_own_is_whole),
+        T(what_could_not_be_set_aside_is_with_the_next_file),
+        T(a_clock_that_is_set_back_makes_no_file_anothers),
         T(nothing_is_lost_by_one_of_two_ranks),
         T(a_run_that_does_not_restore_wins_once_it_is_whole),
         T(space_for_what_is_set_aside_is_bounded),
         T(fewer_ranks_set_aside_what_more_have_left),
         T(files_without_a_line_are_an_older_one),
         T(no_version_is_of_two_starts),
+        T(ranks_of_which_one_restores_are_told),
         T(two_programs_at_once_are_refused),
         T(a_child_that_is_left_is_no_program),
     };
