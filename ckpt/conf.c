@@ -71,19 +71,24 @@ static bool same(const char *name, const char *value)
 /* The plugin gives each task RANK and WORLD_SIZE; a launcher below the task may have said otherwise
  * with names of its own, and left these alone.
  */
-static bool is_the_tasks(unsigned i, const char *rank, const char *world)
+static bool are_the_tasks(const char *rank, const char *world)
 {
-    return i == 0 && getenv("DLROVER_ROUND") && same("SLURM_PROCID", rank) &&
+    return rank && world && getenv("DLROVER_ROUND") && same("SLURM_PROCID", rank) &&
            same("SLURM_NTASKS", world);
 }
 
 static int find_place(struct dlr_client_conf *conf, struct dlr_err *err)
 {
+    bool tasks = are_the_tasks(getenv(sources[0].rank), getenv(sources[0].world));
+
     for (unsigned i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
         const char *r = getenv(sources[i].rank), *w = getenv(sources[i].world);
         unsigned rank, world;
 
-        if (!r || !w || is_the_tasks(i, r, w))
+        if (!r || !w)
+            continue;
+        /* 0 of 1 in every task: the shell was a launcher's from which the job was submitted */
+        if (tasks && (i == 0 || dlr_streq(w, "1")))
             continue;
         if (dlr_parse_uint(r, INT_MAX, &rank) < 0 ||
             dlr_parse_uint(w, INT_MAX, &world) < 0)

@@ -41,8 +41,12 @@ def own_place() -> tuple[int, int]:
     """Rank and number of ranks, as the launcher closest to the program says."""
     given = [os.environ.get(name) for name in PLACES[0]]
     tasks = [os.environ.get(name) for name in PLACES[-1]]
-    # as the library: the plugin's say nothing beside those of a launcher below the task
-    for rank, world in PLACES[1 if "DLROVER_ROUND" in os.environ and given == tasks else 0:]:
+    # as the library: the plugin's say nothing beside those of a launcher below the task, and 0 of 1
+    # is of the shell from which the job was submitted
+    from_task = "DLROVER_ROUND" in os.environ and given == tasks
+    for rank, world in PLACES[from_task:]:
+        if from_task and os.environ.get(world) == "1":
+            continue
         if os.environ.get(rank, "").isdecimal() and os.environ.get(world, "").isdecimal():
             return int(os.environ[rank]), int(os.environ[world])
     return 0, 1
