@@ -216,8 +216,8 @@ struct dlr_agent {
     struct dlr_agent_rank **ranks;
     unsigned nranks;
     struct {
-        bool asked; /* the supervisor wants to know who is here */
-        bool lost;  /* a worker that was welcomed in this turn has gone */
+        bool asked;    /* the supervisor wants to know who is here */
+        unsigned lost; /* workers that were welcomed in this turn, and have gone */
     } claims;
     struct dlr_agent_bring *brings;
     uint64_t save_step;            /* newest that was ordered in this round; 0 none */
@@ -473,10 +473,11 @@ struct dlr_agent_rank {
     unsigned
         reading[DLR_STORE_SLOTS_MAX];  /* requests of the data process that read it */
     bool corrupt[DLR_STORE_SLOTS_MAX]; /* it is DEAD when they have ended */
-    bool spare_slot;       /* it has a third, for the version that is kept */
-    bool write_slot;       /* or for that which is being written to the disk */
-    bool own;              /* runs here in this round */
-    bool opened;           /* a worker was welcomed in this turn */
+    bool spare_slot; /* it has a third, for the version that is kept */
+    bool write_slot; /* or for that which is being written to the disk */
+    bool own;        /* runs here in this round */
+    bool opened;     /* a worker was welcomed in this turn */
+    int left; /* the process that closed it and had neither restored nor begun; 0: none */
     bool reserving, asked; /* by the data process; by the worker */
     uint64_t bytes;        /* reserved; 0: not */
     bool restored;         /* said, with: */

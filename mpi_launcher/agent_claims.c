@@ -90,6 +90,28 @@ static bool is_expected(const struct dlr_agent *a, const struct dlr_agent_conn *
            (!a->round.world || a->round.world == c->world);
 }
 
+/* A process has looked, closed, and opens again: as if it had opened once. Of a former start of the
+ * program it cannot be, and nothing is committed since, for that takes every rank.
+ */
+static bool comes_back(const struct dlr_agent *a, const struct dlr_agent_conn *c)
+{
+    const struct dlr_agent_rank *r =
+        dlr_agent_rank((struct dlr_agent *)a, c->rank, false);
+
+    return r && r->left > 0 && r->left == c->pid && !a->claims.asked;
+}
+
+static void take_back(struct dlr_agent *a, int32_t rank)
+{
+    struct dlr_agent_rank *r = dlr_agent_rank(a, rank, false);
+
+    a->claims.lost--;
+    r->opened = false;
+    r->left = 0;
+    for (unsigned i = 0; i < a->nopen; i++) /* its new page does not have them */
+        dlr_agent_save_missed(a, rank, a->open[i], "its rank has opened anew");
+}
+
 void dlr_agent_claims_hello(struct dlr_agent *a, struct dlr_agent_conn *c)
 {
     struct dlr_agent_conn *other = (struct dlr_agent_conn *)find_other(a, c);
@@ -106,12 +128,23 @@ void dlr_agent_claims_hello(struct dlr_agent *a, struct dlr_agent_conn *c)
         refuse(c, -EEXIST, why);
         return;
     }
+    if (comes_back(a, c))
+        take_back(a, c->rank);
     if (is_expected(a, c)) {
         dlr_agent_ranks_hello(a, c);
         return;
     }
     c->waits = true;
     dlr_agent_claims_say(a);
+}
+
+static void leave(struct dlr_agent *a, const struct dlr_agent_conn *c)
+{
+    struct dlr_agent_rank *r = dlr_agent_rank(a, c->rank, false);
+    bool began = r->restored || atomic_load(&r->page->begun_step) != DLR_PAGE_NEVER;
+
+    a->claims.lost++;
+    r->left = began ? 0 : c->pid;
 }
 
 void dlr_agent_claims_gone(struct dlr_agent *a, struct dlr_agent_conn *c)
@@ -121,7 +154,7 @@ void dlr_agent_claims_gone(struct dlr_agent *a, struct dlr_agent_conn *c)
 
     c->waits = false;
     if (served)
-        a->claims.lost = true;
+        leave(a, c);
     dlr_agent_ranks_gone(a, c);
     if (waited || (served && is_watched(a)))
         dlr_agent_claims_say(a);
@@ -133,7 +166,8 @@ void dlr_agent_claims_turn(struct dlr_agent *a)
     DLR_AUTO_FREE struct dlr_agent_conn **all =
         calloc(zlistx_size(a->conns) + 1, sizeof(*all));
 
-    a->claims.asked = a->claims.lost = false;
+    a->claims.asked = false;
+    a->claims.lost = 0;
     for (EACH_CONN(a, c))
         if (all && c->waits)
             all[n++] = c;

@@ -121,7 +121,7 @@ static int on_worker(struct dlr_agent_conn *c, struct dlr_local_msg *m)
         return -ESTALE;
     if (!dlr_agent_ranks_serves(a,
                                 c)) /* it was refused, or another has its rank by now */
-        return m->type == DLR_LOCAL_BYE ? 0 : -ESTALE;
+        return m->type == DLR_LOCAL_BYE ? -ECONNRESET : -ESTALE;
     make_printable(m->text);
     switch (m->type) {
     case DLR_LOCAL_RESERVE:
@@ -140,7 +140,7 @@ static int on_worker(struct dlr_agent_conn *c, struct dlr_local_msg *m)
         dlr_agent_ranks_restored(a, m);
         return 0;
     case DLR_LOCAL_BYE:
-        return 0; /* the end of file follows */
+        return -ECONNRESET; /* a child may hold its end for as long as it lives */
     default:
         return -EBADMSG;
     }

@@ -272,7 +272,7 @@ void dlr_agent_round_enter(struct dlr_agent *a, struct dlr_agent_round *round)
     memset(round, 0, sizeof(*round));
     if (!again) {
         forget_saves(a);
-        a->claims.lost = false;
+        a->claims.lost = 0;
         a->claims.asked = a->round.gathered;
         dlr_agent_bring_end(a, "another round has begun");
         dlr_agent_local_drop_workers(a, a->round.round);

@@ -123,15 +123,113 @@ static void one_that_opens_twice_is_refused(void **state)
     dlr_rig_stop(&rig);
 }
 
+/* A program looks what there is, closes, and opens for good: the others may have opened already. A child
+ * of it holds what was closed.
+ */
+static void a_process_that_has_only_looked_is_welcomed_again(void **state)
+{
+    struct worker w;
+    int held;
+
+    begin();
+    for (unsigned i = 0; i < 3; i++) {
+        assert_true(rig_hello(&rig, &w, 0, 0));
+        if (i == 1)
+            rig_worker_slots(&w);
+        held = dup(w.fd);
+        dlr_rig_send(w.fd, DLR_LOCAL_BYE, 0, 0, 0, 0, 0);
+        rig_bye(&w);
+        dlr_rig_sync(&rig);
+        assert_false(
+            dlr_rig_recv(held, &w.welcome, (int[DLR_LOCAL_FDS]){0}, &w.nslots));
+        close(held);
+    }
+    assert_true(dlr_rig_silent(&rig, "ranks", 4 * RIG_EVERY_MS));
+    assert_true(rig_hello(&rig, &w, 0, 0));
+    dlr_rig_say(&rig, "ask_ranks", "s:i, s:i", "round", 0, "turn", 0);
+    told("[]", "[[0, 2]]", false);
+    rig_bye(&w);
+    told("[]", "[]", true);
+    dlr_rig_stop(&rig);
+}
+
+/* Steps that are ordered are not in its new page: nobody waits for them. */
+static void what_was_ordered_before_it_came_again_is_missed(void **state)
+{
+    struct worker w;
+    json_t *msg;
+
+    begin();
+    assert_true(rig_hello(&rig, &w, 0, 0));
+    rig_worker_slots(&w);
+    dlr_rig_say(&rig, "save_at", "s:i, s:i", "round", 0, "step", 5);
+    dlr_rig_sync(&rig);
+    rig_bye(&w);
+    dlr_rig_sync(&rig);
+    assert_true(rig_hello(&rig, &w, 0, 0));
+    msg = dlr_rig_expect(&rig, "missed");
+    assert_int_equal(dlr_rig_int(msg, "step"), 5);
+    json_decref(msg);
+    rig_bye(&w);
+    dlr_rig_stop(&rig);
+}
+
+/* It has a state by now, which the others may go on with. */
+static void a_process_that_had_begun_waits_for_the_turn(void **state)
+{
+    struct worker w;
+    int fd;
+
+    begin();
+    assert_true(rig_hello(&rig, &w, 0, 0));
+    atomic_store(&w.page->begun_step, 1);
+    rig_bye(&w);
+    fd = hello(0, 2);
+    told("[[0, 2]]", "[]", true);
+    close(fd);
+    dlr_rig_stop(&rig);
+}
+
+/* All have restored with it. */
+static void a_process_that_had_restored_waits_for_the_turn(void **state)
+{
+    struct worker w;
+    int fd;
+
+    dlr_rig_start(&rig, NULL);
+    say_turn(0, 2, "[0]", "{\"vround\":0,\"step\":3,\"world\":3}");
+    dlr_rig_sync(&rig);
+    assert_true(rig_hello(&rig, &w, 0, 0));
+    dlr_rig_send(w.fd, DLR_LOCAL_RESTORED, 0, 0, 3, 0, 0);
+    json_decref(dlr_rig_expect(&rig, "restored"));
+    rig_bye(&w);
+    fd = hello(0, 2);
+    told("[[0, 2]]", "[]", true);
+    close(fd);
+    dlr_rig_stop(&rig);
+}
+
+/* One that was killed may be torchrun's. */
+static void first_process(void)
+{
+    pid_t pid = fork();
+    int status;
+
+    if (pid == 0) {
+        answered(hello(0, 2), DLR_LOCAL_WELCOME, NULL);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 /* torchrun has restarted it: all begin again from what is committed by then. */
 static void a_rank_that_comes_again_waits_for_the_turn(void **state)
 {
     int fd;
 
     begin();
-    fd = hello(0, 2);
-    answered(fd, DLR_LOCAL_WELCOME, NULL);
-    close(fd);
+    first_process();
     fd = hello(0, 2);
     told("[[0, 2]]", "[]", true);
     say_turn(1, 2, "[0]", "null");
@@ -196,6 +294,10 @@ int main(int argc, char **argv)
         TEST(a_rank_of_another_number_waits_for_the_turn),
         TEST(a_rank_where_it_is_expected_is_welcomed_at_once),
         TEST(one_that_opens_twice_is_refused),
+        TEST(a_process_that_has_only_looked_is_welcomed_again),
+        TEST(what_was_ordered_before_it_came_again_is_missed),
+        TEST(a_process_that_had_begun_waits_for_the_turn),
+        TEST(a_process_that_had_restored_waits_for_the_turn),
         TEST(a_rank_that_comes_again_waits_for_the_turn),
         TEST(who_waits_too_long_is_told_why),
         TEST(a_child_that_keeps_the_connection_does_not_count),
