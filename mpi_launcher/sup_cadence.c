@@ -90,6 +90,14 @@ static struct dlr_sup_cadence *make(struct dlr_sup *s)
     return s->cadence;
 }
 
+void dlr_sup_cadence_stop(struct dlr_sup *s)
+{
+    if (s->cadence)
+        free(s->cadence->arrived);
+    free(s->cadence);
+    s->cadence = NULL;
+}
+
 void dlr_sup_cadence_start(struct dlr_sup *s)
 {
     struct dlr_sup_cadence *c = make(s);
@@ -97,8 +105,7 @@ void dlr_sup_cadence_start(struct dlr_sup *s)
     if (c)
         c->arrived = calloc(s->members.n, sizeof(*c->arrived));
     if (!c || !c->arrived) {
-        free(c);
-        s->cadence = NULL;
+        dlr_sup_cadence_stop(s);
         return;
     }
     c->told_possible = -1;

@@ -9,6 +9,7 @@ struct dlr_sup_cadence;
 
 /* A supervisor without one (out of memory) saves as often as it can. */
 void dlr_sup_cadence_start(struct dlr_sup *s);
+void dlr_sup_cadence_stop(struct dlr_sup *s);
 void dlr_sup_cadence_round(struct dlr_sup *s); /* what a save costs stays known */
 
 /* What was learned goes into the run's state and comes from it, before dlr_sup_cadence_start(). */

@@ -110,6 +110,13 @@ static void abort_it(void *arg, struct dlr_version v, const char *why)
 {
 }
 
+static void release(void)
+{
+    dlr_commit_free(s.commit);
+    dlr_sup_cadence_stop(&s);
+    memset(&s, 0, sizeof(s));
+}
+
 static void start(void)
 {
     static const struct dlr_commit_ops ops = {save_at, commit, abort_it};
@@ -117,7 +124,7 @@ static void start(void)
     const struct dlr_commit_conf conf = {.decide_ms = 1000};
     struct dlr_err err;
 
-    memset(&s, 0, sizeof(s));
+    release(); /* of an earlier supervisor */
     dlr_jobconf_init(&s.conf);
     s.members.list = members;
     s.members.n = 2;
@@ -138,8 +145,7 @@ static void start(void)
 
 static int stop(void **state)
 {
-    dlr_commit_free(s.commit);
-    free(s.cadence);
+    release();
     json_decref(kept);
     kept = NULL;
     return 0;
@@ -249,8 +255,6 @@ static void what_was_learned_survives_the_supervisor_and_the_round(void **state)
     assert_int_equal(nkept, 1);
     kept = json_object();
     dlr_sup_cadence_state(&s, kept);
-    dlr_commit_free(s.commit);
-    free(s.cadence);
     start();
     ready(2);
     step = run(0, 1, EXTRA); /* one at once, since nothing of this round is saved */
