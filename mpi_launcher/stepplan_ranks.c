@@ -159,6 +159,11 @@ static unsigned listed(const char *text, unsigned i)
     return 0;
 }
 
+static bool is_said(const reader *r, enum dlr_srun_action what)
+{
+    return r->value[what] && !r->by_env[what];
+}
+
 /* Where the user leaves it to Slurm, how many tasks each node of the job has is Slurm's word: nodes
  * may differ. True when the round has all of them; they are taken in the allocation's order then.
  */
@@ -170,7 +175,7 @@ static bool spread_as_allocated(reader *r)
     uint64_t sum = 0;
 
     if (!text || p->nplaces != r->in->nnodes || p->prefer || r->in->resized ||
-        (r->value[DLR_SRUN_NTASKS] && !r->by_env[DLR_SRUN_NTASKS]))
+        is_said(r, DLR_SRUN_NTASKS) || is_said(r, DLR_SRUN_PER_NODE))
         return false;
     for (unsigned i = 0; i < p->nplaces; i++) {
         unsigned n = listed(text, i);

@@ -85,6 +85,8 @@ static const struct row rows[] = {
      "SLURM_NTASKS=10 SLURM_TASKS_PER_NODE=1,3(x3)"},
     {"-n 64 a.out", " | a.out | 2x64 32,32 block", 2, 0,
      "SLURM_NTASKS=64 SLURM_TASKS_PER_NODE=40,24"},
+    {"--ntasks-per-node=2 a.out", " | a.out | 2x4 2,2 block", 2, 0,
+     "SLURM_NTASKS=4 SLURM_TASKS_PER_NODE=3,1"},
     /* what another plugin, or a newer srun, knows: srun's own parser says where they end */
     {"--container-image IMG -N2 a.out", "--container-image IMG | a.out | 2x2 1,1 cyclic on n1,n2", 5, 1,
      .words = 4},
