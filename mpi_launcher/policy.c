@@ -16,6 +16,7 @@
 void dlr_policy_enter(struct dlr_policy *p, enum dlr_phase phase, int64_t now_ms,
                       int64_t limit_ms)
 {
+    (void)dlr_restart_budget_spent(&p->restarts, now_ms); /* none of long ago is told */
     p->phase = phase;
     p->deadline_ms = limit_ms < 0 ? INT64_MAX : now_ms + limit_ms;
 }

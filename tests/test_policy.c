@@ -128,6 +128,22 @@ static void progress_gives_restarts_back(void **state)
     dlr_policy_free(p);
 }
 
+/* A supervisor to come is told what counts then. */
+static void restarts_of_long_ago_are_not_told(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_worker_exit(p, 0, 2, 1, 7 << 8, 100);
+    policy_all_clean(p, 0, 110);
+    policy_plan(p, "xxxx.", 120);
+    dlr_policy_prepared(p, 0, NULL, 130);
+    assert_int_equal(dlr_policy_restarts(p), 1);
+    dlr_policy_node_dead(p, 1, "n2 is silent", 3600 * 1000 + 200);
+    assert_int_equal(dlr_policy_restarts(p), 0);
+    dlr_policy_free(p);
+}
+
 /* --kill-on-bad-exit=0 says: go on. */
 static void a_task_that_fails_ends_nothing_where_the_user_said_so(void **state)
 {
@@ -495,6 +511,7 @@ int main(void)
         cmocka_unit_test(second_death_without_spare_writes_and_requeues),
         cmocka_unit_test(a_start_that_fails_in_the_same_way_is_tried_again_once),
         cmocka_unit_test(progress_gives_restarts_back),
+        cmocka_unit_test(restarts_of_long_ago_are_not_told),
         cmocka_unit_test(a_task_that_fails_ends_nothing_where_the_user_said_so),
         cmocka_unit_test(crash_loop_ends_with_the_workers_code),
         cmocka_unit_test(death_found_while_ending_explains_the_crash),
