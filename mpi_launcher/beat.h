@@ -43,7 +43,7 @@ int dlr_beat_unpack(const void *buf, size_t size, struct dlr_beat *ret_beat);
 bool dlr_beat_is(const void *buf, size_t size);
 
 /* SIGTERM came to an agent: for so long its tasks need no lease, and the supervisor calls nobody dead for
- * silence. More than any KillWait in use.
+ * silence. Where nobody gives them one they end then, though KillWait were longer.
  */
 #define DLR_TERM_HOLD_MS 120000
 

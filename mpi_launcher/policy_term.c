@@ -21,6 +21,13 @@ bool dlr_policy_heeds(const struct dlr_policy *p, int64_t now_ms)
     return p->told.wanted || now_ms < p->told.until_ms;
 }
 
+/* Tasks of a round that began after it never had it. */
+static bool tasks_heed(const struct dlr_policy *p, int64_t now_ms)
+{
+    return dlr_policy_heeds(p, now_ms) &&
+           (p->told.wanted || p->told.next == p->round + 1);
+}
+
 /* Its tasks have ended. Nothing of it is tried again, whatever slurmctld says. */
 static void settle(struct dlr_policy *p, int64_t now_ms)
 {
@@ -48,6 +55,8 @@ void dlr_policy_told(struct dlr_policy *p, bool wanted, int64_t limit_ms,
 {
     p->told.wanted |= wanted;
     p->told.until_ms = now_ms + TOLD_MS;
+    if (p->phase == DLR_PHASE_RUN || p->phase == DLR_PHASE_END)
+        p->told.next = p->round + 1;
     switch (p->phase) {
     case DLR_PHASE_RUN:
         if (p->suspect && p->ended)
@@ -96,7 +105,7 @@ void dlr_policy_fate(struct dlr_policy *p, enum dlr_fate fate, int64_t now_ms)
 
 bool dlr_policy_told_step_ended(struct dlr_policy *p, int64_t now_ms)
 {
-    if (!dlr_policy_heeds(p, now_ms))
+    if (!tasks_heed(p, now_ms))
         return false;
     settle(p, now_ms);
     return true;
@@ -104,7 +113,7 @@ bool dlr_policy_told_step_ended(struct dlr_policy *p, int64_t now_ms)
 
 bool dlr_policy_told_exit(struct dlr_policy *p, int code, int64_t now_ms)
 {
-    if (dlr_policy_heeds(p, now_ms)) {
+    if (tasks_heed(p, now_ms)) {
         p->told.code = code;
         if (!p->told.wanted)
             p->deadline_ms = p->told.until_ms;
@@ -142,8 +151,7 @@ bool dlr_policy_told_after_end(struct dlr_policy *p, int64_t now_ms)
 {
     if (!p->told.over && p->told.wanted && !p->ended)
         p->exit_code = 128 + 15;
-    if (p->told.wanted ||
-        (p->cause == DLR_CAUSE_PROGRAM && dlr_policy_heeds(p, now_ms)))
+    if (p->told.wanted || (p->cause == DLR_CAUSE_PROGRAM && tasks_heed(p, now_ms)))
         p->told.over = true; /* the word came while it was being ended */
     if (!p->told.over)
         return false;

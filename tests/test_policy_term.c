@@ -154,6 +154,38 @@ static void a_program_that_goes_on_is_as_before_after_ten_minutes(void **state)
     dlr_policy_free(p);
 }
 
+/* The node of a task dies, slurmctld says that the job goes on: the next round's tasks have had no
+ * signal, and fail for reasons of their own.
+ */
+static void tasks_that_begin_after_it_never_had_it(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_started(p, 0);
+    dlr_policy_told(p, false, LIMIT_MS, 100);
+    dlr_policy_node_dead(p, 1, "n2 is silent", 1000);
+    policy_all_clean(p, 0, 1100);
+    dlr_policy_fate(p, DLR_FATE_RUNS, 1200);
+    policy_plan(p, "x.xxx", 1300);
+    dlr_policy_prepared(p, 0, NULL, 1400);
+    dlr_policy_started(p, 1);
+    l.text[0] = '\0';
+    dlr_policy_worker_exit(p, 1, 2, 2, 7 << 8, 50000);
+    assert_string_equal(l.text, "end1 program ");
+    policy_all_clean(p, 1, 50100);
+    assert_string_equal(l.text,
+                        "end1 program meet fate "); /* it may yet be the job's end */
+    assert_int_equal(dlr_policy_restarts(p), 1);
+    policy_plan(p, "x.xxx", 50200);
+    dlr_policy_prepared(p, 0, NULL, 50300);
+    dlr_policy_told(p, false, LIMIT_MS, 50400); /* this one has it */
+    l.text[0] = '\0';
+    dlr_policy_step_ended(p, 2, 7, 60000);
+    assert_string_equal(l.text, "fate ");
+    dlr_policy_free(p);
+}
+
 /* One task has ended, the others wait for it and do not look at the signal. */
 static void no_wait_is_without_an_end(void **state)
 {
@@ -214,6 +246,7 @@ int main(void)
         cmocka_unit_test(word_that_comes_after_the_first_end_counts),
         cmocka_unit_test(one_task_that_is_killed_by_sigterm_is_a_failure),
         cmocka_unit_test(a_program_that_goes_on_is_as_before_after_ten_minutes),
+        cmocka_unit_test(tasks_that_begin_after_it_never_had_it),
         cmocka_unit_test(no_wait_is_without_an_end),
         cmocka_unit_test(a_node_that_dies_then_is_replaced_unless_the_job_ends),
     };
