@@ -57,6 +57,6 @@ int dlr_requeue_job(const struct dlr_requeue *r, struct dlr_err *err)
     } while (dlr_now_ms() < deadline_ms);
     if (rc < 0)
         return rc;
-    exclude(r, list, deadline_ms, err);
-    return 0;
+    rc = exclude(r, list, deadline_ms, err);
+    return rc == -ESRCH ? rc : 0; /* it is being ended: slurmctld left it alone */
 }

@@ -17,7 +17,8 @@ struct dlr_requeue {
 
 /* Requeue first, then exclude: only a pending job's list may be changed, and it is pending
  * while its processes are still ending. The caller is one of those: run this in a child that
- * ignores SIGTERM (it has KillWait seconds). Blocking for up to timeout_ms. A job that is requeued but whose
+ * ignores SIGTERM (it has KillWait seconds). Blocking for up to timeout_ms. A job that is
+ * being ended (cancelled, over its time) is left alone, -ESRCH. One that is requeued but whose
  * list could not be set, or that was requeued before, is a success with a text in err.
  */
 int dlr_requeue_job(const struct dlr_requeue *r, struct dlr_err *err);

@@ -41,6 +41,7 @@ static int slurm_failed(struct dlr_err *err, const char *what)
         return dlr_fail(err, -ENOTSUP, "%s: %s", what, text);
     case ESLURM_INVALID_JOB_ID:
     case ESLURM_ALREADY_DONE:
+    case ESLURM_JOB_FINISHED:
         return dlr_fail(err, -ESRCH, "%s: %s", what, text);
     default:
         return dlr_fail(err, -EIO, "%s: %s", what, text);
@@ -167,10 +168,11 @@ int dlr_slurm_is_gone(uint32_t job_id, const char *node, struct dlr_err *err)
     return rc < 0 ? rc : job.nodes[0] && !is_listed(job.nodes, node);
 }
 
+/* JOB_RUNNING: slurmctld would bring a job back that has been cancelled and still ends. */
 int dlr_slurm_requeue(uint32_t job_id, struct dlr_err *err)
 {
     connect_once();
-    if (slurm_requeue(job_id, 0) != SLURM_SUCCESS)
+    if (slurm_requeue(job_id, JOB_RUNNING) != SLURM_SUCCESS)
         return slurm_failed(err, "cannot requeue the job");
     return 0;
 }

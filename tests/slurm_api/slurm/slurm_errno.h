@@ -12,6 +12,7 @@ enum {
     ESLURM_BATCH_ONLY,
     ESLURM_INVALID_JOB_ID,
     ESLURM_ALREADY_DONE,
+    ESLURM_JOB_FINISHED,
 };
 
 char *slurm_strerror(int code);
