@@ -399,6 +399,8 @@ void dlr_policy_signal(struct dlr_policy *p, int sig, int64_t now_ms)
 {
     char why[64];
 
+    if (sig == SIGTERM && dlr_policy_told_writing(p))
+        return;
     snprintf(why, sizeof(why), "ended by signal %d (%s)", sig, strsignal(sig));
     p->exit_code = 128 + sig;
     switch (p->phase) {

@@ -165,6 +165,18 @@ void dlr_policy_told_over(struct dlr_policy *p, int64_t now_ms)
     p->ops.persist(p->arg);
 }
 
+bool dlr_policy_told_writing(struct dlr_policy *p)
+{
+    if (p->phase != DLR_PHASE_PERSIST)
+        return false;
+    if (!p->told.over) {
+        p->told.over = true;
+        p->exit_code = 128 + 15;
+        snprintf(p->why, sizeof(p->why), "ended by signal 15 (Terminated)");
+    }
+    return true;
+}
+
 bool dlr_policy_told_persisted(struct dlr_policy *p)
 {
     if (!p->told.over || p->told.back)

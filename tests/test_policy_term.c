@@ -186,6 +186,43 @@ static void tasks_that_begin_after_it_never_had_it(void **state)
     dlr_policy_free(p);
 }
 
+/* A second scancel, the end of a preemption's grace, an end while a lost node's job is given back. */
+static void sigterm_does_not_stop_what_is_being_written(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_started(p, 0);
+    dlr_policy_told(p, true, LIMIT_MS, 100);
+    dlr_policy_step_ended(p, 0, 0, 200);
+    dlr_policy_fate(p, DLR_FATE_ENDS, 300);
+    policy_all_clean(p, 0, 400);
+    dlr_policy_signal(p, SIGTERM, 500);
+    assert_string_equal(l.text, "fate end0 signal persist ");
+    dlr_policy_persisted(p, 600);
+    assert_string_equal(l.text, "fate end0 signal persist finish0 ");
+    dlr_policy_free(p);
+
+    p = policy_running(&l);
+    dlr_policy_node_dead(p, 0, "n1 is silent", 100);
+    dlr_policy_node_dead(p, 1, "n2 is silent", 100);
+    policy_all_clean(p, 0, 200);
+    assert_string_equal(l.text, "end0 node persist ");
+    dlr_policy_signal(p, SIGTERM, 300);
+    dlr_policy_tick(p, dlr_policy_deadline_ms(p)); /* it has its limit */
+    assert_string_equal(l.text, "end0 node persist finish143 ");
+    assert_string_equal(l.why, "ended by signal 15 (Terminated)");
+    dlr_policy_free(p);
+
+    p = policy_running(&l);
+    dlr_policy_node_dead(p, 0, "n1 is silent", 100);
+    dlr_policy_node_dead(p, 1, "n2 is silent", 100);
+    policy_all_clean(p, 0, 200);
+    dlr_policy_signal(p, SIGINT, 300); /* a person */
+    assert_string_equal(l.text, "end0 node persist finish130 ");
+    dlr_policy_free(p);
+}
+
 /* One task has ended, the others wait for it and do not look at the signal. */
 static void no_wait_is_without_an_end(void **state)
 {
@@ -247,6 +284,7 @@ int main(void)
         cmocka_unit_test(one_task_that_is_killed_by_sigterm_is_a_failure),
         cmocka_unit_test(a_program_that_goes_on_is_as_before_after_ten_minutes),
         cmocka_unit_test(tasks_that_begin_after_it_never_had_it),
+        cmocka_unit_test(sigterm_does_not_stop_what_is_being_written),
         cmocka_unit_test(no_wait_is_without_an_end),
         cmocka_unit_test(a_node_that_dies_then_is_replaced_unless_the_job_ends),
     };
