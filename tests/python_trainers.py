@@ -698,6 +698,17 @@ def refusals():
         weights = [p.detach().bfloat16().requires_grad_() for p in model.parameters()]
         return KeepsObject(torch.optim.AdamW(weights), weights)
 
+    def wide(table):
+        one = nn.Linear(2, 2)
+        one.register_buffer("table", table)
+        return one
+
+    outside = nn.Linear(2, 2)
+
+    def both(model):
+        model.ema = nn.Linear(2, 2)
+        return torch.optim.SGD([*model.parameters(), *outside.parameters()], 0.1)
+
     for make, said in (
             (lambda: made(lambda m: Stranger()), "optimizer is a Stranger, which has neither state and param_groups"),
             (lambda: made(lambda m: [torch.optim.SGD(m.parameters(), 0.1), Stranger()]), "optimizer.1 is a Stranger"),
@@ -709,7 +720,10 @@ def refusals():
             (lambda: made(sampler=range(3)), "'sampler' is neither an option (directory, rank,"),
             (lambda: made(evry=3), "'evry' is neither an option"),
             (lambda: made(buffer=Scale()), "'buffer' cannot be a name"),
-            (lambda: made(extra={"loader": [1]}), "extra['loader'] is a list, which has no state_dict()")):
+            (lambda: made(extra={"loader": [1]}), "extra['loader'] is a list, which has no state_dict()"),
+            (lambda: made(wide=wide(torch.zeros(1, 3).expand(4, 3))), "'wide.table' is an expanded tensor"),
+            (lambda: made(wide=wide(torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.qint8))), "is quantised"),
+            (lambda: made(both, ema=outside), "has two parameters that are called 'ema.weight'")):
         try:
             make()
         except ValueError as error:
@@ -781,7 +795,77 @@ def untouched():
         ck.close()
 
 
-CHECKS = (refusals, warned, disturbed, untouched)
+class Functional(torch.optim.Optimizer):
+    """Its state is another tensor after each step, and a table is of all its parameters."""
+
+    def __init__(self, params):
+        super().__init__(params, {"lr": 0.1})
+        self.table = torch.arange(4.0)
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for p in self.param_groups[0]["params"]:
+            state = self.state[p]
+            state["table"] = self.table
+            state["momentum"] = state.get("momentum", 0) * 0.9 + p.grad
+            p.sub_(state["momentum"], alpha=0.1)
+
+
+def followed():
+    """What is saved is what the training has: after a restore, after a failed one, where a state is emptied and made
+    again, where a layer takes the place of one like it.
+    """
+    def life(last, kind=Functional, disturb=None, more=False, failed=False):
+        model = net()
+        model.more = nn.Linear(2, 2) if more else None
+        optimizer = kind(model.parameters())
+        ck = dlrover.bind(model, optimizer)
+        try:
+            step = ck.restore()
+            assert not failed
+        except dlrover.Error:
+            assert failed
+            step = 10
+        while step < last:
+            model.zero_grad()
+            for p in model.parameters():
+                p.grad = torch.randn(p.shape)
+            optimizer.step()
+            if step + 1 == last and disturb:
+                disturb(model, optimizer)
+            step += 1
+            assert ck.step(step)
+        ck.close()
+        return state_of(optimizer), bits(model.state_dict())
+
+    def emptied(model, optimizer):
+        optimizer.state.clear()
+        optimizer.step()
+
+    def replaced(model, optimizer):
+        model[3] = nn.Linear(9, 2)
+
+    warnings.simplefilter("ignore")
+    life(2)
+    had = life(4)
+    assert life(0) == had
+    assert [key for key in had[0][0][0]] == ["table", "momentum"] == [key for key in had[0][0][3]], had[0][0]
+    had = life(13, torch.optim.Adam, more=True, failed=True)
+    assert life(0, torch.optim.Adam, more=True) == had
+    for disturb in emptied, replaced:
+        shutil.rmtree(DIR)
+        had = life(3, torch.optim.Adam, disturb)
+        if disturb is emptied:
+            assert life(0, torch.optim.Adam) == had
+        else:
+            model = net()
+            ck = dlrover.bind(model)
+            ck.allow(leftover=True, missing=True)
+            assert ck.restore() == 3 and bits(model.state_dict()) == had[1]
+            ck.close()
+
+
+CHECKS = (refusals, warned, disturbed, untouched, followed)
 ROWS = {name: one for name, one in globals().items() if isinstance(one, type) and issubclass(one, Trainer)
         and one is not Trainer}
 

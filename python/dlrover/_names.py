@@ -57,11 +57,11 @@ def of_module(module: torch.nn.Module) -> list[ModuleTensor]:
     return [one._replace(name=short(name, LABEL_MAX)) for one, name in zip(found, names)]
 
 
-def count(module: torch.nn.Module) -> int:
-    """How many of_module() gives."""
+def count(module: torch.nn.Module) -> tuple[int, int]:
+    """How many of_module() gives; and what is another number where a part was replaced by one like it."""
     # pylint: disable=protected-access
-    return sum(value is not None for part in module.modules()
-               for holder in (part._parameters, part._buffers) for value in holder.values())
+    holders = [holder for part in module.modules() for holder in (part._parameters, part._buffers)]
+    return sum(value is not None for one in holders for value in one.values()), hash(tuple(map(id, holders)))
 
 
 def check(name: str, tensor: torch.Tensor) -> None:
@@ -76,5 +76,9 @@ def check(name: str, tensor: torch.Tensor) -> None:
         raise ValueError(f"'{name}' is on the meta device: give it memory (to_empty) before dlrover.bind()")
     if tensor.layout is not torch.strided:
         raise ValueError(f"'{name}' is a tensor of the layout {tensor.layout}: only dense ones are saved")
+    if tensor.is_quantized:
+        raise ValueError(f"'{name}' is quantised ({tensor.dtype}), and its scale is no tensor: keep both as tensors")
+    if any(size > 1 and step == 0 for size, step in zip(tensor.shape, tensor.stride())):
+        raise ValueError(f"'{name}' is an expanded tensor, whose items overlap: give it memory of its own (clone)")
     if tensor.numel() and not tensor.data_ptr():
         raise ValueError(f"'{name}' is a {type(tensor).__name__} without memory of its own")

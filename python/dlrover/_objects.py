@@ -124,6 +124,7 @@ class Objects:
             fence()
         for name, one in self._found.items():
             self.buffers[name].copy_(one)
+        self._found = {}  # they may be copies that the object made for this
 
     def prepare(self, saved: dict[str, typing.Any], had: dict[str, typing.Any]) -> None:
         """Buffers for what the version has."""

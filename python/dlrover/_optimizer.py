@@ -143,7 +143,8 @@ class State:
     def count(self) -> tuple[int, ...]:
         """Another one means that there is something that has no name yet, or is gone."""
         held = [one for one in self.optimizer.state.values() if isinstance(one, dict)]
-        return (len(self.optimizer.state), sum(map(len, held)),
+        # By identity, too: a state that was emptied and made again has as many.
+        return (hash(tuple(map(id, held))), len(self.optimizer.state) + sum(map(len, held)),
                 *(len(group["params"]) for group in self.optimizer.param_groups))
 
     @staticmethod
@@ -155,6 +156,10 @@ class State:
         parameters = self.parameters()
         self._labels = [labels.get(id(p)) or f"master.{at}" for at, p in enumerate(parameters)]
         known = {id(p) for p in parameters}
+        if len(set(self._labels)) < len(known):
+            twice = next(one for one in self._labels if self._labels.count(one) > 1)
+            raise ValueError(f"{self.name} has two parameters that are called '{twice}', of the model and of a module "
+                             "beside it: give that module another name")
         for key in self.optimizer.state:
             if isinstance(key, torch.Tensor) and id(key) not in known:
                 raise ValueError(f"{self.name} keeps state of a tensor of shape {tuple(key.shape)} that is in "
@@ -219,15 +224,28 @@ class State:
         """Makes room beside the optimizer's state for the tensors that the version has. Nothing of the
         optimizer's is called or changed, but that a tensor is loaded in place that is there already.
         """
-        at_of = {f"{self.name}.{label}": p for label, p in zip(self._labels, self.parameters())}
+        at_of = dict(zip(self._labels, self.parameters()))
         self._ready = {}
         for name, region in had.items():
-            path, _, key = name.rpartition(".")
-            master = path[len(self.name) + 1:].startswith("master.") and key == "parameter"
-            if path in at_of and not master and KEY.fullmatch(key):
-                on_host = key in note.get("host", ())
-                self._ready.setdefault(path[len(self.name) + 1:], {})[key] = self._room(
-                    at_of[path], key, region, on_host)
+            label, key = self._split(name)
+            if label in at_of:
+                self._ready.setdefault(label, {})[key] = self._room(
+                    at_of[label], key, region, key in note.get("host", ()))
+
+    def _split(self, name):
+        """Label and key of a tensor of the state; no label where it is something else."""
+        path, _, key = name.rpartition(".")
+        label = path[len(self.name) + 1:]
+        master = label.startswith("master.") and key == "parameter"
+        if not path.startswith(f"{self.name}.") or master or not KEY.fullmatch(key):
+            return None, key
+        return label, key
+
+    def share(self, name: str, tensor: torch.Tensor) -> None:
+        """After prepare(): what the version has under another name only is one tensor again."""
+        label, key = self._split(name)
+        if label in self._labels:
+            self._ready.setdefault(label, {})[key] = tensor
 
     def _room(self, p, key, region, on_host):
         dtype, device = _slots.torch_type(region), torch.device("cpu") if on_host else p.device

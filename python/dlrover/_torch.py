@@ -109,6 +109,7 @@ class Bound:
         self._forget_names()
         self._own = {}  # name: what each rank has for itself
         self._told, self._quiet_until, self._unsaved = set(), 0, 0
+        self._same = {}
         self._note, self._random = bytearray(), torch.get_rng_state()
         self._on_gpu = any(p.is_cuda for module in self._modules.values() for p in module.parameters())
         for state in self._states:
@@ -249,19 +250,25 @@ class Bound:
         """
         if not self._anything():
             return 0
-        note, wrong = self._prepare()
+        step = None
+        try:
+            step = self._load(*self._prepare())
+        finally:
+            if step is None:  # what was made ready is not what the training has
+                for state in self._states:
+                    state.give_up()
+                self._kept.buffers = {}
+                self._forget_names()
+        return step or 0
+
+    def _load(self, note, wrong):
         self._name_all()
         step, lacking = _joined.load(self._ck, self._own)
-        if step is None:
-            for state in self._states:
-                state.give_up()
-            self._kept.buffers = {}
-            self._forget_names()
-            return 0
-        if wrong:
-            raise wrong
-        self._take_first(lacking)
-        self._put(note, joined=NOTE in lacking)
+        if step is not None:
+            if wrong:
+                raise wrong
+            self._take_first(lacking)
+            self._put(note, joined=NOTE in lacking)
         return step
 
     def _prepare(self):
@@ -282,10 +289,27 @@ class Bound:
             self._compare(note)
             for state in self._states:
                 state.prepare(note["optimizers"].get(state.name, {}), had)
+            self._share(note.get("same", {}))
             self._kept.prepare(note["objects"], had)
         except (Error, ValueError) as error:
             return None, error
         return note, None
+
+    def _find_same(self):
+        """{name: first name} of what has several names, as tables that an optimizer's parameters have in common."""
+        first, same = {}, {}
+        for name, _, holder, key in self._tensors():
+            where = (holder[key].data_ptr(), holder[key].shape, holder[key].dtype)
+            if where[0] and first.setdefault(where, name) != name:
+                same[name] = first[where]
+        return same
+
+    def _share(self, same):
+        tensors = {name: holder[key] for name, _, holder, key in self._tensors()} if same else {}
+        for name, first in same.items():
+            for state in self._states:
+                if first in tensors:
+                    state.share(name, tensors[first])
 
     def _decode(self, text):
         try:
@@ -344,6 +368,14 @@ class Bound:
             _random.put(note["random"])
         for state in self._states:
             state.look()
+        self._same = self._find_same()
+        self._hold()
+
+    def _hold(self):
+        """What was named is looked for where it is now. Where it is something else, all is named at the first save."""
+        now = list(self._tensors())
+        self._named = [name for name, *_ in now] == self._names
+        self._holders, self._keys = [holder for *_, holder, _ in now], [key for *_, key in now]
         self._count = self._counts()
 
     # --- saving --------------------------------------------------------------------------
@@ -375,7 +407,8 @@ class Bound:
             self._label()
             for state in self._states:
                 state.look()
-        text = _plain.encode({"random": _random.get(), "objects": self._kept.look(),
+            self._same = self._find_same()
+        text = _plain.encode({"random": _random.get(), "objects": self._kept.look(), "same": self._same,
                               "optimizers": {state.name: state.note() for state in self._states}},
                              "the state")
         if why is not None or not self._kept.fits() or len(text) > len(self._note):
