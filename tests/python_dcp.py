@@ -479,8 +479,67 @@ def fsdp(last):
     dist.barrier()
 
 
+def wrapped():
+    """What wrappers put before the keys prevents no restore, from files or as under a job; where two keys would be
+    one, they keep their names.
+    """
+    def keys(prefix, n, more=()):
+        # Two longer than a name of a region: these have another one.
+        tensors = {f"{prefix}a.weight": torch.full((3,), float(n)), f"{prefix}b." + "x" * 300: torch.full((2,), float(n))}
+        return {"model": {**tensors, **{key: torch.full((3,), n + 0.5) for key in more}},
+                "ema": {"shadow": {f"{prefix}b.weight": torch.full((2,), 2. * n)}}, "steps": {f"{prefix}a": n}}
+
+    def go_on(ck, state, step):
+        assert ck.missing() == ck.leftover() == [], (ck.missing(), ck.leftover())
+        assert ck.step(step)
+        ck.close()
+        same = dlrover.dcp.bind(state)
+        assert same._restore_from_memory() == step  # the names are those of this state again
+        same.close()
+
+    prefixes = ("", "module.", "_orig_mod.", "_fsdp_wrapped_module.", "module._orig_mod.", "")
+    saved = dlrover.dcp.bind(keys("", 1))
+    assert saved.step(1)
+    saved.close()
+    for at, prefix in enumerate(prefixes[1:], 2):
+        for load in "restore", "_restore_from_memory":
+            state = keys(prefix, 0)
+            ck = dlrover.dcp.bind(state)
+            assert getattr(ck, load)() == at - 1
+            want = keys(prefix, 1)
+            assert str(state) == str(want), state
+            if load == "_restore_from_memory":
+                go_on(ck, state, at)
+            ck.close()
+    for load in "restore", "_restore_from_memory":
+        state = keys("", 0, ["_orig_mod.a.weight"])
+        ck = dlrover.dcp.bind(state)
+        try:
+            getattr(ck, load)()
+            raise SystemExit("taken")
+        except dlrover.Error as error:
+            assert "lacks 'model._orig_mod.a.weight'" in str(error), error
+        ck.close()
+
+
+def others():
+    """What a version has besides, and what it lacks, is no matter of the next one."""
+    ck = dlrover.dcp.bind({"a": torch.ones(2), "old": 5, "older": 6})
+    assert ck.step(1)
+    ck.close()
+    ck = dlrover.dcp.bind({"a": torch.zeros(2), "new": torch.ones(3)})
+    ck.allow(leftover=True, missing=True)
+    assert ck._restore_from_memory() == 1
+    assert ck.step(2)
+    ck.close()
+    loaded = {"a": torch.zeros(2), "new": torch.zeros(3)}
+    ck = dlrover.dcp.bind(loaded)
+    assert ck.restore() == 2 and loaded["a"].sum() == 2 and loaded["new"].sum() == 3, loaded
+    ck.close()
+
+
 def alone():
-    for one in (staged, moved, asked, objects, hostile):
+    for one in (staged, moved, asked, objects, hostile, wrapped, others):
         one()
         shutil.rmtree(DIR)
 

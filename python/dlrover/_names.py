@@ -27,6 +27,32 @@ def unwrapped(names: typing.Sequence[str]) -> list[str]:
     return found if len(set(found)) == len(set(names)) else list(names)
 
 
+def _plainly(mapping):
+    """{path without what wrappers put before the keys of its dicts: [name]}, of {name: path}."""
+    keys, found = {}, {}
+    for path in mapping.values():
+        for at, key in enumerate(path):
+            if type(key) is str:
+                keys.setdefault(path[:at], {})[key] = None
+    plain = {path: dict(zip(ones, unwrapped(list(ones)))) for path, ones in keys.items()}
+    for name, path in mapping.items():
+        found.setdefault(tuple(plain[path[:at]][key] if type(key) is str else key
+                               for at, key in enumerate(path)), []).append(name)
+    return found
+
+
+def counterparts(here: dict[str, tuple], there: dict[str, tuple]) -> dict[str, str]:
+    """{name here: name there} of what is called the same but for its wrappers. Both are {name: path}, as DCP has
+    them of a state dict.
+    """
+    if here.keys() <= there.keys():
+        return {}
+    theirs = _plainly(there)
+    pairs = [(names, theirs.get(path, ())) for path, names in _plainly(here).items()]
+    return {ours[0]: its[0] for ours, its in pairs
+            if len(ours) == len(its) == 1 and ours[0] not in there and its[0] not in here}
+
+
 def short(name: str, most: int = NAME_MAX) -> str:
     """Of at most so many bytes, and still one name for one thing."""
     text = name.encode()

@@ -134,6 +134,13 @@ class Reader(StorageReader):
             TensorProperties(dtype=dtype), torch.Size(region.shape), []))
         whole.chunks.append(ChunkStorageMetadata(offset, torch.Size(region.local_shape)))
 
+    def rename(self, metadata: Metadata, called: dict[str, str]) -> Metadata:
+        """What read_metadata() found, under the names of here; called has them by those of the version."""
+        self.where = {(called.get(fqn, fqn), offset): one for (fqn, offset), one in self.where.items()}
+        self._had = {called.get(fqn, fqn): ranks for fqn, ranks in self._had.items()}
+        return Metadata({called.get(fqn, fqn): one for fqn, one in metadata.state_dict_metadata.items()},
+                        planner_data={called.get(fqn, fqn): one for fqn, one in metadata.planner_data.items()})
+
     def common(self) -> set[str]:
         """Names that each rank had; others are parts of a state that is spread by names."""
         return {fqn for fqn, ranks in self._had.items() if len(ranks) == len(self._slots)}

@@ -49,6 +49,15 @@ def as_dcp(data, what):
     return made
 
 
+def mapping_of(note):
+    """{name: path} of what a version has; nothing where the note is none."""
+    try:
+        return {fqn: tuple(key for key in path if type(key) in (str, int))
+                for fqn, path in json.loads(note)["mapping"] if type(fqn) is str}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return {}  # to be told by the load
+
+
 def leaves(node, staged):
     """{path: where it is, if it is a tensor}; None when there is one of which only DCP's planner knows."""
     found = {}
@@ -104,9 +113,9 @@ class Item:
 class Regions:
     """A plan of DCP as regions of a checkpoint, registered once and brought up to date."""
 
-    def __init__(self, ck, plan, planner, staged, had=None):
-        """had: bytes by name, of values that are to be loaded."""
-        self._ck, self._staged, self._had = ck, staged, had or {}
+    def __init__(self, ck, plan, planner, staged, had=None, called=None):
+        """had: bytes by name, of values that are to be loaded; called: other names of what is in the version."""
+        self._ck, self._staged, self._had, self._called = ck, staged, had or {}, called or {}
         self._key = self._key_of(plan)
         self.mapping = plan.planner_data or {}
         self.leaves = None  # of the state, once it is known that they are those of the plan
@@ -119,9 +128,10 @@ class Regions:
 
     def _name_of(self, index):
         """Of itself the same on every rank, whatever else is there."""
-        if index.fqn not in self._names and len(index.fqn.encode()) <= NAME_MAX:
-            return index.fqn
-        text = f"{index.fqn} {index.offset and tuple(index.offset)}"
+        fqn = self._called.get(index.fqn, index.fqn)
+        if fqn not in self._names and len(fqn.encode()) <= NAME_MAX:
+            return fqn
+        text = f"{fqn} {index.offset and tuple(index.offset)}"
         return f"{NOTE}.{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
     @staticmethod
@@ -154,8 +164,14 @@ class Regions:
     def _add_note(self, mapping):
         rows = [[i.name, i.write.index.fqn, i.dtype] for i in self.items]
         text = json.dumps({"v": NOTE_VERSION, "items": rows, "mapping": list(mapping.items())})
-        self._note = bytearray(text.encode())
+        self._text = text.encode()
+        self._note = bytearray(self._text.ljust(self._had.get(NOTE, 0)))
         self._ck.add(NOTE, self._note, "blob")
+
+    def write_note(self):
+        """Again, after a load put the version's in its place."""
+        self._note[:len(self._text)] = self._text
+        self._ck.blob_size(NOTE, len(self._text))
 
     def refresh(self, planner, fence):
         """Takes over what is not saved in place: what stands against it, None when nothing does. fence()

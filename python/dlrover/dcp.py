@@ -41,7 +41,8 @@ except ImportError as error:
 
 from . import _joined
 from ._checkpoint import Checkpoint, Error
-from ._regions import Again, Planner, Regions, leaves
+from ._names import counterparts
+from ._regions import NOTE, Again, Planner, Regions, leaves, mapping_of
 
 if typing.TYPE_CHECKING:
     from torch.distributed.checkpoint import SavePlan, SavePlanner
@@ -102,12 +103,17 @@ class Writer(StorageWriter):
     def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike) -> bool:
         return step_of(checkpoint_id) is not None
 
-    def name(self, planner: SavePlanner, had: dict[str, int] | None = None) -> Regions:
-        """Registers what the plan names."""
+    def name(self, planner: SavePlanner, had: dict[str, int] | None = None,
+             called: dict[str, str] | None = None) -> Regions:
+        """Registers what the plan names; see Regions."""
         self._regions = None
         self._ck.clear()
-        self._regions = Regions(self._ck, self._plan, planner, self._staged, had)
+        self._regions = Regions(self._ck, self._plan, planner, self._staged, had, called)
         return self._regions
+
+    def forget_names(self) -> None:
+        """The next save names all."""
+        self._regions = None
 
     def _make_ready(self, planner):
         """Everything is registered and where it is read from: as another layout where it was not."""
@@ -192,7 +198,8 @@ class Bound:
     """A state dict that is saved and restored without a word between the ranks; see the module's
     text. state is the dict, or a function that returns it: then it is asked at each step that is
     saved, so that plain values are of that step. Tensors must keep their memory (see Writer).
-    restore() fills tensors in place and puts plain values into the dict, which is .state; an
+    What torch.compile, DDP and FSDP put before the keys of a dict may be another than it was. restore()
+    fills tensors in place and puts plain values into the dict, which is .state; an
     object in it that has state_dict and load_state_dict is asked and told.
     """
 
@@ -255,6 +262,10 @@ class Bound:
         partial = {"allow_partial_load": True} if self._allowed[1] else {}
         planner = DefaultLoadPlanner(**partial)
         planner.set_up_planner(self._dict, metadata, True)
+        called = counterparts(planner.mappings, metadata.planner_data)
+        if called:
+            metadata = reader.rename(metadata, {its: ours for ours, its in called.items()})
+            planner.set_up_planner(self._dict, metadata, True)
         self._check_names(planner.state_dict.keys(), metadata.state_dict_metadata.keys(),
                           reader.common())
         reader.read_data(planner.finish_plan(planner.create_local_plan()), planner)
@@ -275,18 +286,25 @@ class Bound:
         raise Error(errno.EBADMSG, f"the version {' and '.join(said)}, unlike the state (allow())")
 
     def _had(self):
-        """The bytes of each value of the version that may be loaded, by name."""
-        for rank in (self._writer.checkpoint.rank, 0):  # of the first where this one is new
+        """Of the version that may be loaded: the bytes of each value by name, and what is where in the state dict."""
+        ck = self._writer.checkpoint
+        for rank in (ck.rank, 0):  # of the first where this one is new
             try:
-                return {one.name: one.nbytes for one in self._writer.checkpoint.regions(rank)}
+                had = {one.name: one.nbytes for one in ck.regions(rank)}
+                return had, mapping_of(ck.peek(rank, NOTE)) if NOTE in had else {}
             except Error:
                 pass  # to be told by the load
-        return {}
+        return {}, {}
 
     def _restore_from_memory(self):
-        had = self._had()
-        regions = self._writer.name(self._planner(), had)
+        had, there = self._had()
+        planner = self._planner()
+        called = counterparts(planner.mappings, there)
+        regions = self._writer.name(planner, had, called)
         step, missing = self._writer.restore()
+        regions.write_note()
+        if called:
+            self._writer.forget_names()  # they are the version's
         self._leftover, self._missing = self._writer.checkpoint.leftover(), sorted(missing)
         if step is not None:
             planner = DefaultLoadPlanner()
