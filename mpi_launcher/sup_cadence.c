@@ -11,6 +11,7 @@
 
 #define ANY ((uint64_t)INT64_MAX)
 #define EXTRA_LEAST 4 /* saves that a rank has measured before what it says counts */
+#define JUMP_MAX 8    /* times its mean that a time in begin and fence counts at most */
 
 /* What came to a node since the last commit: its ranks' copies come side by side. */
 struct arrived {
@@ -242,6 +243,16 @@ void dlr_sup_cadence_uses(struct dlr_sup *s, unsigned node, const json_t *msg)
     s->cadence->slow_told = s->cadence->slow_told || faster[0];
 }
 
+/* A job that was suspended in a fence has not shown what a save costs: an hour of it would put the next one
+ * off for days. A cost that stays is followed within a few saves.
+ */
+static double without_jump(const struct dlr_mean *mean, double value)
+{
+    double most = JUMP_MAX * mean->value;
+
+    return most > 0 && value > most ? most : value;
+}
+
 /* Takes what the last version has taught. */
 static void learn(struct dlr_sup *s)
 {
@@ -267,7 +278,7 @@ static void learn(struct dlr_sup *s)
     if (c->said.step_ms > 0)
         dlr_mean_add(&c->step_ms, c->said.step_ms);
     if (c->said.blocked_ms > 0)
-        dlr_mean_add(&c->blocked_ms, c->said.blocked_ms);
+        dlr_mean_add(&c->blocked_ms, without_jump(&c->blocked_ms, c->said.blocked_ms));
     if (c->said.extra) /* the ranks' own means of their last saves */
         c->extra_ms = c->said.extra_ms;
     c->bare = c->said.plain ? 0 : c->bare + 1;

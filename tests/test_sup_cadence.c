@@ -22,8 +22,9 @@ static struct dlr_sup s;
 static int64_t now;
 static char told[512], said[512]; /* the newest line of the journal's and the user's */
 static unsigned ntold, nsaid, nkept;
-static bool ordered[8192]; /* steps */
-static json_t *kept;       /* by a former supervisor */
+static bool ordered[8192];        /* steps */
+static int64_t held_ns = MS / 10; /* in begin and fence */
+static json_t *kept;              /* by a former supervisor */
 
 /* --- instead of other files ---------------------------------------------------------------- */
 
@@ -159,10 +160,10 @@ static void ready(unsigned ranks)
 
 static void seal(unsigned rank, uint64_t step, unsigned extra_ms)
 {
-    json_t *msg =
-        json_pack("{s:i,s:i,s:i,s:i,s:i,s:i,s:i}", "saves", 1, "blocked_ns", MS / 10,
-                  "plain_steps", 1, "plain_ns", STEP_MS * MS, "extra_ns",
-                  (int)extra_ms * MS, "extra_saves", 8, "step_ns", STEP_MS * MS);
+    json_t *msg = json_pack("{s:i,s:I,s:i,s:i,s:i,s:i,s:i}", "saves", 1, "blocked_ns",
+                            (json_int_t)held_ns, "plain_steps", 1, "plain_ns",
+                            STEP_MS * MS, "extra_ns", (int)extra_ms * MS, "extra_saves",
+                            8, "step_ns", STEP_MS * MS);
 
     dlr_sup_cadence_sealed(&s, msg);
     json_decref(msg);
@@ -175,6 +176,7 @@ static uint64_t run(uint64_t step, unsigned saves, unsigned extra_ms)
     while (saves > 0) {
         now += STEP_MS;
         step++;
+        assert_true(step < sizeof(ordered));
         dlr_commit_progress(s.commit, 0, step, now);
         if (!ordered[step])
             continue;
@@ -233,6 +235,22 @@ static void a_machine_that_is_quiet_again_is_believed(void **state)
     step = run(0, 8, EXTRA);
     run(step, 4, 0);
     assert_string_equal(told, "every 200, 10.0 s, staleness, cost 0.1");
+}
+
+/* An hour in a fence: a suspended job. */
+static void one_save_that_took_an_hour_puts_none_off(void **state)
+{
+    uint64_t step;
+
+    start();
+    ready(2);
+    step = run(0, 12, 1);
+    held_ns = 3600LL * 1000 * MS;
+    step = run(step, 1, 1);
+    held_ns = MS / 10;
+    step = run(step, 3, 1); /* those that were ordered by then */
+    assert_in_range(run(step, 1, 1) - step, 190, 205);
+    assert_int_equal(ntold, 1);
 }
 
 static void without_a_budget_saves_come_as_they_can(void **state)
@@ -312,6 +330,7 @@ int main(void)
         T(steps_that_become_long_are_saved_as_soon_in_seconds),
         T(what_copies_take_from_the_steps_counts),
         T(a_machine_that_is_quiet_again_is_believed),
+        T(one_save_that_took_an_hour_puts_none_off),
         T(without_a_budget_saves_come_as_they_can),
         T(what_was_learned_survives_the_supervisor_and_the_round),
         T(a_run_that_saves_nothing_says_once_what_it_waits_for),
