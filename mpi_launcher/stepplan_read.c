@@ -72,7 +72,8 @@ static void be_plain(struct dlr_stepplan_read *r, const struct dlr_srun_option *
     r->plan->plain = true;
     if (o->why)
         dlr_format(r->plan->note, sizeof(r->plan->note),
-                   "srun --%s is run without supervision: %s", o->name, o->why);
+                   "srun %s%s is run without supervision: %s",
+                   o->name[0] == ':' ? "" : "--", o->name, o->why);
 }
 
 /* One option with its value (NULL: none) as the words that stood there. */
@@ -166,6 +167,18 @@ static int take_letters(struct dlr_stepplan_read *r, const char *word)
     return 0;
 }
 
+/* srun takes any such word for the end of one command and the start of another. */
+static void look_for_second(struct dlr_stepplan_read *r)
+{
+    static const struct dlr_srun_option second = {
+        .name = ": COMMAND",
+        .why = "a step of several commands cannot do without a node"};
+
+    for (int i = r->at; i < r->in->argc; i++)
+        if (dlr_streq(r->in->argv[i], ":"))
+            be_plain(r, &second);
+}
+
 static int read_words(struct dlr_stepplan_read *r)
 {
     int end = r->in->words && r->in->words <= r->in->argc ? r->in->words : r->in->argc;
@@ -190,6 +203,7 @@ static int read_words(struct dlr_stepplan_read *r)
     }
     if (r->at > r->in->argc || r->in->words)
         r->at = end;
+    look_for_second(r);
     bad_exit = dlr_stepplan_getenv(r->in, "SLURM_KILL_BAD_EXIT");
     if (!r->bad_exit && bad_exit)
         r->plan->tolerant = dlr_streq(bad_exit, "0");

@@ -214,6 +214,11 @@ static const struct row rows[] = {
      "this srun", 5, 1, "SLURM_JOB_ID=7"},
     /* what is not for us */
     {"--version", "plain", 5, 1},
+    {"-n1 a.out : -n2 b.out",
+     "plain (srun : COMMAND is run without supervision: a step of several commands cannot do without a node)", 5, 1},
+    {"-n1 a.out : -n2 b.out",
+     "plain (srun : COMMAND is run without supervision: a step of several commands cannot do without a node)", 5, 1,
+     .words = 2},
     {"--pty bash",
      "plain (srun --pty is run without supervision: a terminal cannot be carried over to a new "
      "round)", 5, 1},
