@@ -17,6 +17,7 @@ struct word {
     struct dlr_rankmap_claim *claims;
     unsigned n;
     bool lost;
+    bool awaited; /* until it says something */
 };
 
 struct dlr_rankmap {
@@ -62,13 +63,19 @@ int dlr_rankmap_tell(struct dlr_rankmap *map, unsigned node,
     if (n)
         memcpy(copy, claims, n * sizeof(*copy));
     free(map->words[node].claims);
-    map->words[node] = (struct word){copy, n, lost};
+    map->words[node] = (struct word){copy, n, lost, false};
     return 0;
 }
 
 void dlr_rankmap_forget(struct dlr_rankmap *map, unsigned node)
 {
     dlr_rankmap_tell(map, node, NULL, 0, false);
+}
+
+void dlr_rankmap_await(struct dlr_rankmap *map, unsigned node)
+{
+    if (node < map->nnodes)
+        map->words[node].awaited = true;
 }
 
 bool dlr_rankmap_waits(const struct dlr_rankmap *map)
@@ -181,11 +188,22 @@ static void place(const struct dlr_rankmap *map, bool lost, struct pass *p)
         }
 }
 
+/* The first node that has yet to speak, nnodes: none. */
+static unsigned first_awaited(const struct dlr_rankmap *map)
+{
+    unsigned i = 0;
+
+    while (i < map->nnodes && !map->words[i].awaited)
+        i++;
+    return i;
+}
+
 int dlr_rankmap_look(const struct dlr_rankmap *map, const char *const *names,
                      unsigned **ret_nodes, unsigned *ret_world,
                      char why[DLR_RANKMAP_TEXT])
 {
     bool lost = any_lost(map);
+    unsigned silent = first_awaited(map);
     unsigned world = (why[0] = '\0', common_world(map, lost, names, why)), missing;
     DLR_AUTO_FREE unsigned *nodes = NULL;
     char list[200];
@@ -209,6 +227,8 @@ int dlr_rankmap_look(const struct dlr_rankmap *map, const char *const *names,
             "%u processes of a former start of the program have their checkpoint open "
             "still",
             p.old);
+    else if (silent < map->nnodes)
+        add(why, "node %s has not said which ranks it has", names[silent]);
     if (p.twice)
         add(why, "%srank %u of %u is there twice, on node %s and on node %s",
             why[0] ? "; " : "", p.rank, world, names[p.one], names[p.other]);

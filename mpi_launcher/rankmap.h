@@ -37,6 +37,11 @@ int dlr_rankmap_tell(struct dlr_rankmap *map, unsigned node,
                      const struct dlr_rankmap_claim *claims, unsigned n, bool lost);
 void dlr_rankmap_forget(struct dlr_rankmap *map, unsigned node);
 
+/* Nothing is whole before node has said what is there: a few processes that are a world of their own
+ * must not take the place of ranks that have not been heard of yet.
+ */
+void dlr_rankmap_await(struct dlr_rankmap *map, unsigned node);
+
 /* Does any process wait? */
 bool dlr_rankmap_waits(const struct dlr_rankmap *map);
 

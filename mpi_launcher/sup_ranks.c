@@ -19,7 +19,7 @@
 
 struct dlr_sup_ranks {
     struct dlr_rankmap *map;
-    bool asked;            /* every node, by "ask_ranks" or with the round */
+    bool asked;            /* every node, by "ask_ranks" */
     unsigned char *behind; /* [nnodes] 1: has not heard of this turn yet */
     int64_t began_ms, deadline_ms;
 };
@@ -36,15 +36,18 @@ static int reset(struct dlr_sup *s)
     *r = (struct dlr_sup_ranks){.map = dlr_rankmap_new(s->members.n),
                                 .behind = calloc(s->members.n, 1),
                                 .deadline_ms = INT64_MAX};
-    return r->map && r->behind ? 0 : -ENOMEM;
+    if (!r->map || !r->behind)
+        return -ENOMEM;
+    for (unsigned p = 0; p < s->plan.nplaces; p++)
+        dlr_rankmap_await(r->map, (unsigned)dlr_sup_node_of(s, p));
+    return 0;
 }
 
 void dlr_sup_ranks_round(struct dlr_sup *s)
 {
     s->turn = 0;
     s->anywhere = false;
-    if (reset(s) == 0)
-        s->ranks->asked = dlr_sup_ranks_gathered(s);
+    reset(s);
 }
 
 bool dlr_sup_ranks_gathered(const struct dlr_sup *s)
@@ -376,7 +379,7 @@ void dlr_sup_on_ranks(struct dlr_sup *s, unsigned node, const json_t *msg)
 void dlr_sup_ranks_tick(struct dlr_sup *s, int64_t now_ms)
 {
     DLR_AUTO_FREE unsigned *nodes = NULL;
-    char why[DLR_RANKMAP_TEXT], text[DLR_RANKMAP_TEXT + 80];
+    char why[DLR_RANKMAP_TEXT] = "", text[DLR_RANKMAP_TEXT + 80];
     unsigned world;
 
     if (!s->ranks || now_ms < s->ranks->deadline_ms)

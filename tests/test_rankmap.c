@@ -135,6 +135,30 @@ static void a_node_says_all_it_has_each_time(void **state)
     dlr_rankmap_free(map);
 }
 
+/* A program of its own on one node, beside ranks that others have not told yet. */
+static void nothing_is_whole_before_all_have_spoken(void **state)
+{
+    struct dlr_rankmap *map = dlr_rankmap_new(3);
+    char why[DLR_RANKMAP_TEXT];
+    unsigned *nodes, world;
+
+    dlr_rankmap_await(map, 0);
+    dlr_rankmap_await(map, 1);
+    tell(map, 0, "0/1");
+    assert_int_equal(dlr_rankmap_look(map, names, &nodes, &world, why),
+                     DLR_RANKMAP_OPEN);
+    assert_string_equal(why, "node n2 has not said which ranks it has");
+    tell(map, 1, "0/2s 1/2s");
+    assert_int_equal(dlr_rankmap_look(map, names, &nodes, &world, why),
+                     DLR_RANKMAP_OPEN);
+    assert_non_null(strstr(why, "on node n2 one of 2"));
+    tell(map, 1, "");
+    assert_int_equal(dlr_rankmap_look(map, names, &nodes, &world, why),
+                     DLR_RANKMAP_WHOLE);
+    free(nodes);
+    dlr_rankmap_free(map);
+}
+
 static void what_cannot_be_is_refused(void **state)
 {
     struct dlr_rankmap *map = dlr_rankmap_new(2);
@@ -155,6 +179,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row),
         cmocka_unit_test(a_node_says_all_it_has_each_time),
+        cmocka_unit_test(nothing_is_whole_before_all_have_spoken),
         cmocka_unit_test(what_cannot_be_is_refused),
     };
 
