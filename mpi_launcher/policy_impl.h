@@ -108,7 +108,9 @@ bool dlr_policy_told_exit(struct dlr_policy *p, int code, int64_t now_ms);
 bool dlr_policy_told_late(struct dlr_policy *p, int64_t now_ms);
 bool dlr_policy_told_after_end(struct dlr_policy *p, int64_t now_ms);
 bool dlr_policy_told_persisted(struct dlr_policy *p);
-/* True when SIGTERM comes to us while what is in memory is written: that goes on, within its limit. */
+/* SIGTERM comes to us: true when the tasks had it before and have ended, or what is in memory is being
+ * written. That goes on, within its limit.
+ */
 bool dlr_policy_told_writing(struct dlr_policy *p);
 void dlr_policy_told_over(struct dlr_policy *p, int64_t now_ms); /* no round runs */
 bool dlr_policy_heeds(const struct dlr_policy *p, int64_t now_ms);

@@ -167,8 +167,12 @@ void dlr_policy_told_over(struct dlr_policy *p, int64_t now_ms)
 
 bool dlr_policy_told_writing(struct dlr_policy *p)
 {
+    if (p->told.settling && p->phase == DLR_PHASE_RUN) {
+        p->told.wanted = true;
+        return true;
+    }
     if (p->phase != DLR_PHASE_PERSIST)
-        return false;
+        return p->told.over && p->phase == DLR_PHASE_END;
     if (!p->told.over) {
         p->told.over = true;
         p->exit_code = 128 + 15;

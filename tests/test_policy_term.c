@@ -203,6 +203,19 @@ static void sigterm_does_not_stop_what_is_being_written(void **state)
     assert_string_equal(l.text, "fate end0 signal persist finish0 ");
     dlr_policy_free(p);
 
+    p = policy_running(
+        &l); /* before slurmctld has answered, and before the round is gone */
+    dlr_policy_started(p, 0);
+    dlr_policy_told(p, false, LIMIT_MS, 100);
+    dlr_policy_step_ended(p, 0, 3, 200);
+    dlr_policy_signal(p, SIGTERM, 250);
+    dlr_policy_fate(p, DLR_FATE_ENDS, 300);
+    dlr_policy_signal(p, SIGTERM, 350);
+    policy_all_clean(p, 0, 400);
+    dlr_policy_persisted(p, 600);
+    assert_string_equal(l.text, "fate end0 signal persist finish3 ");
+    dlr_policy_free(p);
+
     p = policy_running(&l);
     dlr_policy_node_dead(p, 0, "n1 is silent", 100);
     dlr_policy_node_dead(p, 1, "n2 is silent", 100);
