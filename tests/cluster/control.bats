@@ -200,7 +200,7 @@ SH
     [ "$(events "$job" 'select(.event=="round_end")|[.cause,.why,.restarts]')" = \
         '["control","slurmstepd of the round died on node n2",0]' ]
     [ -z "$(events "$job" 'select(.event=="node_dead" or .event=="requeue")')" ]
-    [ "$(events "$job" 'select(.event=="restored").version[1]')" -ge 20 ]
+    [ "$(events "$job" 'select(.event=="restored").version[1]')" -ge 10 ]
     same_as_undisturbed
     nothing_left n1 n2 n3 n4
 }
