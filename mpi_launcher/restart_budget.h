@@ -25,7 +25,7 @@ struct dlr_restart_budget {
 struct dlr_restart_budget_failure {
     const char *why; /* "rank 3 exited with code 1" */
     int64_t ran_ms;  /* from the launch of the round */
-    bool stepped;    /* a rank had told a step */
+    bool stepped;    /* a rank had told a step, or the run had saved one */
     bool killed;     /* by SIGKILL or SIGTERM: from outside */
 };
 
