@@ -87,7 +87,8 @@ void dlr_sup_on_term(struct dlr_sup *s, unsigned node, const json_t *msg)
 
 bool dlr_sup_pass_term(struct dlr_sup *s)
 {
-    if (dlr_policy_phase(s->policy) != DLR_PHASE_RUN || !s->workers.pid)
+    if (dlr_policy_phase(s->policy) != DLR_PHASE_RUN || !s->workers.pid ||
+        !s->running_told) /* an srun without its tasks has a code of its own */
         return false;
     s->term.last_ms = dlr_sup_now();
     dlr_proc_kill(&s->workers, SIGTERM);
