@@ -233,12 +233,37 @@ static void tell_devices(struct dlr_send *s)
     dlr_data_say(s->d, &msg, NULL, 0);
 }
 
+/* A supervisor that took over asks again for what its former one had asked for: to begin anew would move
+ * the same bytes twice. NULL: it is not under way. A save's copy is not such a request.
+ */
+static struct dlr_send *under_way(const struct dlr_send *s)
+{
+    struct dlr_send *o = s->paced ? NULL : s->d->sends;
+
+    while (o && (o->paced || o->doomed || o->state == ENDING || o->peer != s->peer ||
+                 o->rank != s->rank || !dlr_version_eq(o->version, s->version) ||
+                 o->round != s->round || !dlr_data_same_token(o->token, s->token)))
+        o = o->next;
+    return o;
+}
+
+/* s is a copy that o brings already: the newer request is answered with its end. */
+static void join(struct dlr_send *o, struct dlr_send *s)
+{
+    dlr_data_done(s->d, o->rank, o->version, o->agent_id, -ECANCELED,
+                  "it was asked for again");
+    o->agent_id = s->agent_id;
+    o->start_ms = s->start_ms;
+    dlr_net_peer_put(s->peer);
+    free(s);
+}
+
 static int start(struct dlr_data *d, const struct dlr_local_msg *msg,
                  struct dlr_err *err)
 {
     struct dlr_version v = {(uint32_t)msg->arg[0], msg->step};
     struct dlr_held *held = dlr_held_version(&d->held, msg->rank, v);
-    struct dlr_send *s;
+    struct dlr_send *s, *o;
     int rc;
 
     if (!d->configured || msg->round != d->round)
@@ -257,6 +282,11 @@ static int start(struct dlr_data *d, const struct dlr_local_msg *msg,
     s->start_ms = dlr_now_ms();
     memcpy(s->token, d->token, sizeof(s->token));
     rc = connect_to(s, msg->text, err);
+    o = rc == 0 ? under_way(s) : NULL;
+    if (o) {
+        join(o, s);
+        return 0;
+    }
     if (rc == 0) {
         rc = load_begin(s);
         if (rc < 0)

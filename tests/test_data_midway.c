@@ -106,6 +106,23 @@ static void a_meta_block_that_changes_while_chunks_come_is_not_sealed(void **sta
     }
 }
 
+/* As a supervisor does that took over. */
+static void a_copy_that_is_asked_for_again_goes_on(void **state)
+{
+    struct pair p;
+
+    pair_up(&p, 128 * MIB, NULL);
+    send_and_catch(&p);
+    pair_send(&p, v7, 2);
+    kill(p.to.pid, SIGCONT);
+    assert_int_equal(rig_done(&p.from, 1, NULL, 0), ECANCELED);
+    assert_int_equal(rig_done(&p.from, 2, NULL, 0), 0);
+    pair_expect_copy(&p, p.src);
+    for (unsigned k = 0; k < 2; k++) /* it did not begin anew in the other slot */
+        assert_int_not_equal(dlr_slot_state(p.dst[k]), DLR_SLOT_DEAD);
+    pair_down(&p);
+}
+
 static void a_killed_receiver_ends_the_transfer(void **state)
 {
     struct pair p;
@@ -194,6 +211,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_meta_block_that_changes_while_chunks_come_is_not_sealed),
+        cmocka_unit_test(a_copy_that_is_asked_for_again_goes_on),
         cmocka_unit_test(a_killed_receiver_ends_the_transfer),
         cmocka_unit_test(a_silent_receiver_is_left_at_the_next_round),
         cmocka_unit_test(a_lost_sender_leaves_the_slot_usable),
