@@ -117,8 +117,9 @@ int dlr_server_recv(struct dlr_server *server, struct dlr_packet *ret_packet)
     ret_packet->from.size = zmq_msg_size(&id);
     memcpy(ret_packet->from.id, zmq_msg_data(&id), ret_packet->from.size);
     rc = zmq_msg_more(&id) ? dlr_frame_recv(server->sock, ret_packet) : -EBADMSG;
-    if (rc == 1)
-        dlr_guard_proven(server->guard, zmq_msg_get(&ret_packet->msg_, ZMQ_SRCFD));
+    if (rc == 1 &&
+        dlr_guard_proven(server->guard, zmq_msg_get(&ret_packet->msg_, ZMQ_SRCFD)))
+        dlr_frame_urge(ret_packet);
     zmq_msg_close(&id);
     if (rc == 1 && ret_packet->key[0] == '\0') {
         dlr_packet_done(ret_packet); /* no key, no sender: our own checker failed */

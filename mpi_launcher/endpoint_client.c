@@ -65,7 +65,11 @@ zsock_t *dlr_client_sock(struct dlr_client *client)
 
 int dlr_client_recv(struct dlr_client *client, struct dlr_packet *ret_packet)
 {
-    return dlr_frame_recv(client->sock, ret_packet);
+    int rc = dlr_frame_recv(client->sock, ret_packet);
+
+    if (rc == 1)
+        dlr_frame_urge(ret_packet);
+    return rc;
 }
 
 int dlr_client_send(struct dlr_client *client, const void *data, size_t size)

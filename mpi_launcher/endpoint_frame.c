@@ -2,7 +2,12 @@
 #include "mpi_launcher/endpoint_frame.h"
 
 #include <errno.h>
+#include <linux/pkt_sched.h>
+#include <netinet/in.h>
+#include <netinet/ip.h>
+#include <netinet/tcp.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "common/msg.h"
 
@@ -17,6 +22,7 @@ int dlr_frame_socket(int type, const struct dlr_identity *id, zsock_t **ret_sock
         return dlr_fail(err, -EMFILE, "cannot make a socket: %s",
                         zmq_strerror(zmq_errno()));
     zsock_set_linger(sock, 0);
+    zsock_set_tos(sock, IPTOS_LOWDELAY);
     zsock_set_sndhwm(sock, DLR_ENDPOINT_HWM);
     zsock_set_rcvhwm(sock, DLR_ENDPOINT_HWM);
     zsock_set_maxmsgsize(sock, DLR_MSG_MAX);
@@ -25,6 +31,16 @@ int dlr_frame_socket(int type, const struct dlr_identity *id, zsock_t **ret_sock
     zsock_set_curve_secretkey_bin(sock, dlr_identity_secret(id));
     *ret_sock = sock;
     return 0;
+}
+
+void dlr_frame_urge(struct dlr_packet *packet)
+{
+    int on = 1, first = TC_PRIO_INTERACTIVE;
+    int fd = zmq_msg_get(&packet->msg_, ZMQ_SRCFD);
+
+    /* Linux sets it with IP_TOS, and clears it on a connection that was accepted. */
+    (void)!setsockopt(fd, SOL_SOCKET, SO_PRIORITY, &first, sizeof(first));
+    (void)!setsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, sizeof(on));
 }
 
 static void drain(zsock_t *sock)

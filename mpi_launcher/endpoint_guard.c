@@ -44,10 +44,9 @@ static bool is_proven(const struct dlr_guard *g, int fd)
     return fd >= 0 && fd < FDS_MAX && atomic_load(&g->proven[fd]);
 }
 
-void dlr_guard_proven(struct dlr_guard *guard, int fd)
+bool dlr_guard_proven(struct dlr_guard *guard, int fd)
 {
-    if (fd >= 0 && fd < FDS_MAX)
-        atomic_store(&guard->proven[fd], true);
+    return fd >= 0 && fd < FDS_MAX && !atomic_exchange(&guard->proven[fd], true);
 }
 
 /* Forgets a connection; -1 when it has proven its key, else for how long it was there. */

@@ -20,8 +20,9 @@ int dlr_guard_new(zsock_t *sock, struct dlr_guard **ret_guard, struct dlr_err *e
 /* Before sock is destroyed. */
 struct dlr_guard *dlr_guard_free(struct dlr_guard *guard); /* accepts NULL */
 
-/* A message came over the connection fd, so it has proven its key. From any thread. */
-void dlr_guard_proven(struct dlr_guard *guard, int fd);
+/* A message came over the connection fd, so it has proven its key. True for the first one. From any thread. */
+bool dlr_guard_proven(struct dlr_guard *guard, int fd);
+
 /* Connections so far that sent something else than a handshake of ours, sent nothing for as long
  * as one may take, or were cut for being too many. One that only came and went (a probe) is none.
  */

@@ -2,6 +2,9 @@
 /* A control port and those who have no business there. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/pkt_sched.h>
+#include <netinet/ip.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -88,6 +91,53 @@ static void check_service(void)
     assert_string_equal(packet.key, dlr_identity_key(theirs));
     dlr_packet_done(&packet);
     zpoller_destroy(&poller);
+    dlr_client_free(client);
+}
+
+/* Beats pass by what else is on a link, and what is lost of them comes again soon. */
+static void connections_are_urgent(void **state)
+{
+    struct dlr_client *client = NULL;
+    struct dlr_packet packet;
+    zpoller_t *poller = zpoller_new(dlr_server_sock(server), NULL), *back;
+    unsigned n = 0;
+
+    assert_int_equal(
+        dlr_client_new(theirs, dlr_identity_key(ours), address, &client, NULL), 0);
+    back = zpoller_new(dlr_client_sock(client), NULL);
+    assert_int_equal(dlr_client_send(client, "beat", 4), 0);
+    assert_non_null(zpoller_wait(poller, LIMIT_MS));
+    assert_int_equal(dlr_server_recv(server, &packet), 1);
+    assert_int_equal(dlr_server_send(server, &packet.from, "lease", 5), 0);
+    dlr_packet_done(&packet);
+    assert_non_null(zpoller_wait(back, LIMIT_MS));
+    assert_int_equal(dlr_client_recv(client, &packet), 1);
+    dlr_packet_done(&packet);
+    for (int fd = 3; fd < 1024; fd++) {
+        static const struct {
+            int level, name, want;
+        } rows[] = {{IPPROTO_IP, IP_TOS, IPTOS_LOWDELAY},
+                    {SOL_SOCKET, SO_PRIORITY, TC_PRIO_INTERACTIVE},
+                    {IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, 1}};
+        struct sockaddr_in peer;
+        socklen_t size = sizeof(peer);
+
+        if (getpeername(fd, (struct sockaddr *)&peer, &size) < 0 ||
+            peer.sin_family != AF_INET)
+            continue;
+        n++;
+        for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+            int value = 0;
+
+            size = sizeof(value);
+            assert_int_equal(getsockopt(fd, rows[i].level, rows[i].name, &value, &size),
+                             0);
+            assert_int_equal(value, rows[i].want);
+        }
+    }
+    assert_int_equal(n, 2);
+    zpoller_destroy(&poller);
+    zpoller_destroy(&back);
     dlr_client_free(client);
 }
 
@@ -199,6 +249,7 @@ static void those_who_have_proven_their_key_take_no_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(connections_are_urgent, start, stop),
         cmocka_unit_test_setup_teardown(a_probe_is_no_stranger, start, stop),
         cmocka_unit_test_setup_teardown(a_flood_of_connections_leaves_room_for_ours,
                                         start, stop),
