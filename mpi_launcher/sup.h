@@ -235,7 +235,7 @@ struct dlr_sup {
     /* transfers of the preparation, or writes of a persist */
     struct dlr_transfer *transfers;
     unsigned ntransfers, moved;
-    uint64_t next_id;
+    uint32_t last_id; /* dlr_sup_ids() */
     struct dlr_version transfer_version;
     struct dlr_sup_bring *brings; /* sup_worlds.c */
     unsigned brought;             /* in this round */
@@ -389,7 +389,19 @@ void dlr_sup_lose(struct dlr_sup *s, unsigned node, int64_t silent_ms, int64_t n
 void dlr_sup_send_peers(struct dlr_sup *s);
 
 /* sup_suspend.c: a suspended job */
-int64_t dlr_sup_now(void);  /* milliseconds; stands still while the job is suspended */
+int64_t dlr_sup_now(void); /* milliseconds; stands still while the job is suspended */
+
+/* The first of n consecutive ids for requests to agents. A former supervisor of this incarnation gave none
+ * of them: what becomes of its requests is told to us.
+ */
+static inline uint64_t dlr_sup_ids(struct dlr_sup *s, unsigned n)
+{
+    uint64_t first = (uint64_t)(s->generation & INT32_MAX) << 32 | (s->last_id + 1);
+
+    s->last_id += n;
+    return first;
+}
+
 bool dlr_sup_is_held(void); /* it does now */
 void dlr_sup_on_suspend(struct dlr_sup *s, unsigned node, const json_t *msg);
 void dlr_sup_on_awake(struct dlr_sup *s, unsigned node, const json_t *msg);
@@ -685,6 +697,11 @@ bool dlr_sup_blames(struct dlr_sup *s, const char *where, int rank,
 unsigned dlr_sup_copies(const struct dlr_sup *s);
 int dlr_sup_redundancy_check(struct dlr_sup *s, struct dlr_err *err);
 int dlr_sup_holders_make(struct dlr_sup *s); /* for s->plan */
+/* The rank's holders are asked for slots as its own node has them; not before all nodes of a round that is
+ * taken over have come back, then those of all ranks.
+ */
+void dlr_sup_holders_ask(struct dlr_sup *s, unsigned rank);
+void dlr_sup_holders_ask_all(struct dlr_sup *s);
 unsigned dlr_sup_holder(const struct dlr_sup *s, unsigned place, unsigned holder);
 int dlr_sup_holder_node(const struct dlr_sup *s, unsigned place, unsigned holder);
 /* Which holder node is to the ranks of place, -1: none. */

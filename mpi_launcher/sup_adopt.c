@@ -202,6 +202,7 @@ static void adopted(struct dlr_sup *s)
     if (s->adopt.moved) /* else it would only disturb copies that are on their way */
         dlr_sup_tell_round(s, s->running_round);
     dlr_sup_keep(s);
+    dlr_sup_holders_ask_all(s);
     again(s);
     replay(s);
     workers_over(s);

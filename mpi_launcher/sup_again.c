@@ -104,7 +104,7 @@ void dlr_sup_again_start(struct dlr_sup *s)
     a->deadline_ms = dlr_sup_now() + s->conf.transfer_timeout_ms;
     dlr_commit_hold(s->commit);
     for (unsigned i = 0; i < a->n; i++) {
-        a->list[i].id = ++s->next_id;
+        a->list[i].id = dlr_sup_ids(s, 1);
         reserve(s, &a->list[i]);
     }
 }

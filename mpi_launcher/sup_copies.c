@@ -120,7 +120,7 @@ struct dlr_transfer *dlr_sup_add_transfer(struct dlr_sup *s, unsigned rank, int 
     s->transfers = t;
     t += s->ntransfers++;
     memset(t, 0, sizeof(*t));
-    t->id = ++s->next_id;
+    t->id = dlr_sup_ids(s, 1);
     t->rank = rank;
     t->from = from;
     t->to = to;
@@ -426,8 +426,7 @@ void dlr_sup_prepare(void *arg, uint32_t round)
 /* A rank's own node has slots of so many bytes. When they are larger than before, a layout has
  * changed: the copies have no room until their holders say so too.
  */
-static void owner_ready(struct dlr_sup *s, unsigned rank, unsigned place,
-                        uint64_t bytes)
+static void owner_ready(struct dlr_sup *s, unsigned rank, uint64_t bytes)
 {
     uint32_t round = dlr_policy_round(s->policy);
     unsigned copies = dlr_sup_copies(s);
@@ -436,12 +435,7 @@ static void owner_ready(struct dlr_sup *s, unsigned rank, unsigned place,
         dlr_commit_unready(s->commit, round, rank, k);
     s->slot_bytes[rank] = bytes;
     dlr_commit_ready(s->commit, round, rank, 0, dlr_sup_now());
-    if (s->sets.rows > 0) {
-        dlr_sup_member_ready(s, rank);
-        return;
-    }
-    for (unsigned k = 1; k <= copies; k++)
-        dlr_sup_ask_reserve(s, (unsigned)dlr_sup_holder_node(s, place, k), rank, bytes);
+    dlr_sup_holders_ask(s, rank);
 }
 
 void dlr_sup_on_ready(struct dlr_sup *s, unsigned node, unsigned rank, uint32_t round,
@@ -468,7 +462,7 @@ void dlr_sup_on_ready(struct dlr_sup *s, unsigned node, unsigned rank, uint32_t 
     place = dlr_sup_place_of(s, rank);
     holder = dlr_sup_holder_of(s, place, node);
     if (holder == 0)
-        owner_ready(s, rank, place, bytes);
+        owner_ready(s, rank, bytes);
     else if (holder > 0 && bytes >= s->slot_bytes[rank])
         dlr_commit_ready(s->commit, round, rank, (unsigned)holder, dlr_sup_now());
 }

@@ -43,7 +43,7 @@ void dlr_sup_gather(struct dlr_sup *s, bool for_persist)
     free(g->reports);
     free(g->asked);
     *g = (struct dlr_gather){
-        .active = true, .for_persist = for_persist, .id = ++s->next_id};
+        .active = true, .for_persist = for_persist, .id = dlr_sup_ids(s, 1)};
     g->reports = calloc(s->members.n, sizeof(*g->reports));
     g->asked = calloc(s->members.n, 1);
     if (!g->reports || !g->asked) {

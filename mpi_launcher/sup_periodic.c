@@ -395,8 +395,7 @@ void dlr_sup_periodic_commit(struct dlr_sup *s, struct dlr_version v)
     p->write = (struct dlr_persist_write){v, dlr_persist_tag()};
     p->round = dlr_policy_round(s->policy);
     p->world = p->left = s->plan.world;
-    p->first_id = s->next_id + 1;
-    s->next_id += p->world;
+    p->first_id = dlr_sup_ids(s, p->world);
     p->begun_ms = dlr_sup_now();
     p->rc = 0;
     tell_tight(s);

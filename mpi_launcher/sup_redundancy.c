@@ -117,6 +117,33 @@ int dlr_sup_holder_of(const struct dlr_sup *s, unsigned place, unsigned node)
     return -1;
 }
 
+void dlr_sup_holders_ask(struct dlr_sup *s, unsigned rank)
+{
+    unsigned place = (unsigned)dlr_sup_place_of(s, rank);
+
+    if (s->adopt.active)
+        return; /* one that has not come back yet would not hear it */
+    if (s->sets.rows > 0) {
+        dlr_sup_member_ready(s, rank);
+        return;
+    }
+    for (unsigned k = 1; k <= dlr_sup_copies(s); k++)
+        dlr_sup_ask_reserve(s, (unsigned)dlr_sup_holder_node(s, place, k), rank,
+                            s->slot_bytes[rank]);
+}
+
+void dlr_sup_holders_ask_all(struct dlr_sup *s)
+{
+    unsigned ranks[DLR_PARITY_DATA_MAX] = {0};
+
+    for (unsigned r = 0; r < s->plan.world; r++) {
+        if (s->sets.rows > 0)
+            dlr_sets_group(&s->sets, r, ranks);
+        if (s->slot_bytes[r] && (s->sets.rows == 0 || ranks[0] == r))
+            dlr_sup_holders_ask(s, r);
+    }
+}
+
 void dlr_sup_holders_keep(struct dlr_sup *s)
 {
     unsigned each = dlr_sup_copies(s) + 1;

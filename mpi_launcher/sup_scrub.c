@@ -21,7 +21,7 @@ static bool send_again(struct dlr_sup *s, unsigned node, unsigned rank,
     if (s->sets.rows > 0 || home < 0 || dlr_sup_holder_of(s, place, node) <= 0 || !data)
         return false;
     msg = dlr_msg_new("send");
-    json_object_set_new(msg, "id", json_integer((json_int_t)++s->next_id));
+    json_object_set_new(msg, "id", json_integer((json_int_t)dlr_sup_ids(s, 1)));
     json_object_set_new(msg, "round", json_integer(s->running_round));
     json_object_set_new(msg, "rank", json_integer(rank));
     json_object_set_new(msg, "vround", json_integer(v.round));

@@ -108,7 +108,7 @@ void dlr_sup_on_bring(struct dlr_sup *s, unsigned node, const json_t *msg)
         return;
     }
     b->t = (struct dlr_transfer){
-        .id = ++s->next_id, .rank = (unsigned)rank, .from = holder, .to = node};
+        .id = dlr_sup_ids(s, 1), .rank = (unsigned)rank, .from = holder, .to = node};
     b->next = s->brings;
     s->brings = b;
     order = dlr_msg_new("reserve");

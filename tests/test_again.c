@@ -267,6 +267,27 @@ static void that_it_was_sent_is_not_enough(void **state)
     assert_string_equal(told, "unprotected ");
 }
 
+/* What becomes of its requests is told to the next one, whose counter begins anew. */
+static void a_former_supervisor_s_copies_end_none_of_ours(void **state)
+{
+    uint64_t former[PLACES];
+    unsigned n;
+
+    s.generation = 1;
+    lose_node_1();
+    n = s.again.n;
+    assert_in_range(n, 1, PLACES);
+    for (unsigned i = 0; i < n; i++)
+        former[i] = s.again.list[i].id;
+    s.generation = 2;
+    s.last_id = 0;
+    dlr_sup_again_plan(&s);
+    dlr_sup_again_start(&s);
+    for (unsigned i = 0; i < n; i++)
+        for (unsigned node = 0; node < NODES; node++)
+            assert_false(dlr_sup_again_done(&s, node, former[i], -5, "no"));
+}
+
 static void another_version_s_copy_does_not_count(void **state)
 {
     struct dlr_version other = {0, 6};
@@ -351,6 +372,8 @@ int main(void)
                                         with_parity, end),
         cmocka_unit_test_setup_teardown(that_it_was_sent_is_not_enough, with_partners,
                                         end),
+        cmocka_unit_test_setup_teardown(a_former_supervisor_s_copies_end_none_of_ours,
+                                        with_partners, end),
         cmocka_unit_test_setup_teardown(another_version_s_copy_does_not_count,
                                         with_partners, end),
         cmocka_unit_test_setup_teardown(a_copy_that_fails_leaves_it_to_the_next_save,

@@ -79,8 +79,10 @@ struct dlr_transfer *dlr_sup_add_transfer(struct dlr_sup *sup, unsigned rank, in
     sup->transfers =
         realloc(sup->transfers, (sup->ntransfers + 1) * sizeof(*sup->transfers));
     t = sup->transfers + sup->ntransfers++;
-    *t = (struct dlr_transfer){
-        .id = ++sup->next_id, .rank = rank, .from = (unsigned)from, .to = (unsigned)to};
+    *t = (struct dlr_transfer){.id = dlr_sup_ids(sup, 1),
+                               .rank = rank,
+                               .from = (unsigned)from,
+                               .to = (unsigned)to};
     return t;
 }
 struct dlr_transfer *dlr_sup_transfer(struct dlr_sup *sup, uint64_t id)

@@ -204,7 +204,7 @@ json_t *dlr_sup_round_sums(const struct dlr_sup *sup)
 {
     return NULL;
 }
-void dlr_sup_member_ready(struct dlr_sup *sup, unsigned rank)
+void dlr_sup_holders_ask(struct dlr_sup *sup, unsigned rank)
 {
 }
 void dlr_sup_shard_ready(struct dlr_sup *sup, unsigned node, unsigned slot)

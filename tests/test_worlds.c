@@ -112,7 +112,7 @@ static void bring(int rc)
     room = about("room");
     dlr_sup_on_bring(&s, READER, wanted);
     dlr_sup_on_room(&s, READER, room);
-    assert_true(dlr_sup_bring_done(&s, HOLDER, s.next_id, rc, "why"));
+    assert_true(dlr_sup_bring_done(&s, HOLDER, s.last_id, rc, "why"));
     assert_int_equal(told_rc, -rc);
     json_decref(wanted);
     json_decref(room);
