@@ -29,7 +29,7 @@ same_as_undisturbed() {
 
 # said, once each and in this order: committed steps hung on one more loss, and did no longer
 told_of_the_gap() {
-    [ "$(events "$1" 'select(.event=="unprotected" or .event=="protected").event' | tr -d '"' | paste -sd' ')" = "unprotected protected" ]
+    [ "$(events "$1" 'select(.event=="unprotected" or .event=="adopted" or .event=="protected").event' | tr -d '"' | paste -sd' ')" = "unprotected ${2:+$2 }protected" ]
 }
 
 # kill_places JOB PLACE..: the nodes of these places, at once
@@ -80,13 +80,16 @@ batch_host_first() {
     saved "$job"
     batch_host_first "$job"
     lost=$(events "$job" 'select(.event=="plan" and .round==0).places[1].node' | tr -d '"')
-    slow_link "$(events "$job" "select(.event==\"plan\" and .round==0).places[]|select(.partner==\"$lost\").node" | tr -d '"' | head -n 1)"
+    slow=$(events "$job" "select(.event==\"plan\" and .round==0).places[]|select(.partner==\"$lost\").node" | tr -d '"' | head -n 1)
+    slow_link "$slow"
     kill_places "$job" 1
     await "$job" "e['event']=='running' and e['round']==1"
     on n1 pkill -KILL -x dlrover-supervi
+    await "$job" adopted
+    full_link "$slow"
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     same_as_undisturbed "$job"
-    told_of_the_gap "$job"
+    told_of_the_gap "$job" adopted
 }
 
 @test "rs:2+2: both nodes of a set killed at once, both come back from the two shards" {
