@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A new version over an old one, cut short at every system call, and with every one failing:
- * what is found afterwards is the old version or the new one, with all their files.
+ * what is found afterwards is the old version or the new one, with all their files. So it is by another
+ * process that reads meanwhile.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,9 +36,21 @@ static void note(char what)
         trace[n] = what;
 }
 
+/* Another process that looks for the newest version before the call first, and opens its files before the
+ * call then.
+ */
+static struct {
+    int first, then, count; /* first 0: there is none */
+    struct dlr_plan_file *files;
+    unsigned n, gone;
+    uint64_t step;
+} reader;
+static void read_on(void);
+
 /* True: the call fails. */
 static bool here(void)
 {
+    read_on();
     if (at == 0 || ++count != at)
         return false;
     if (!failing)
@@ -96,8 +109,12 @@ static int save_keeping(uint64_t step, unsigned keep)
     struct dlr_plan_file files[RANKS];
 
     describe(step, files);
-    for (int32_t r = 0; r < RANKS; r++)
-        close(open(files[r].path, O_WRONLY | O_CREAT, 0600));
+    for (int32_t r = 0; r < RANKS; r++) {
+        int fd = open(files[r].path, O_WRONLY | O_CREAT, 0600);
+
+        __real_write(fd, &step, sizeof(step));
+        close(fd);
+    }
     return dlr_persist_save(dir, files, RANKS, keep, NULL);
 }
 
@@ -127,6 +144,49 @@ static uint64_t found(void)
     for (unsigned i = 0; i < n; i++)
         assert_int_equal(access(got[i].path, F_OK), 0);
     return got[0].copy.version.step;
+}
+
+static void reader_loads(void)
+{
+    struct dlr_err err;
+
+    free(reader.files);
+    assert_int_equal(dlr_persist_load(dir, &reader.files, &reader.n, &err), 0);
+    reader.step = reader.files[0].copy.version.step;
+}
+
+/* All of the newest version's files, each with that version's bytes; or some are gone. */
+static bool reader_opens(void)
+{
+    for (unsigned i = 0; i < RANKS; i++) {
+        DLR_AUTO_CLOSE int fd = open(reader.files[i].path, O_RDONLY | O_CLOEXEC);
+        uint64_t step = 0;
+
+        if (fd < 0)
+            return false;
+        assert_int_equal(read(fd, &step, sizeof(step)), sizeof(step));
+        assert_int_equal(step, reader.step);
+    }
+    return true;
+}
+
+static void read_on(void)
+{
+    uint64_t was;
+
+    if (!reader.first)
+        return;
+    if (++reader.count == reader.first)
+        reader_loads();
+    if (reader.count != reader.then)
+        return;
+    was = reader.step;
+    if (reader_opens())
+        return;
+    reader.gone++;
+    reader_loads(); /* a newer one is there, then */
+    assert_true(reader.step > was);
+    assert_true(reader_opens());
 }
 
 static void remove_dir(void)
@@ -228,6 +288,30 @@ static void an_rm_cut_short_leaves_whole_versions(void **state)
     }
 }
 
+static void a_reader_at_any_moment_finds_one_version_whole(void **state)
+{
+    unsigned tried = 0;
+    int calls = 1;
+
+    for (int first = 1; first <= calls; first++)
+        for (int then = first; then <= calls; then++) {
+            begin();
+            reader.first = first;
+            reader.then = then;
+            reader.count = 0;
+            assert_int_equal(save(200), 0);
+            calls = reader.count + 1;
+            read_on(); /* the last moment is after it */
+            reader.first = 0;
+            remove_dir();
+            tried++;
+        }
+    free(reader.files);
+    reader.files = NULL;
+    assert_true(tried > 20);
+    assert_true(reader.gone > 0);
+}
+
 /* A disk may keep what comes before a sync later than what comes after it, and not the other way round. */
 static void the_directory_is_synced_between_manifest_and_files(void **state)
 {
@@ -246,6 +330,7 @@ int main(void)
         cmocka_unit_test(a_crash_leaves_old_or_new),
         cmocka_unit_test(a_failing_call_leaves_old_or_new),
         cmocka_unit_test(an_rm_cut_short_leaves_whole_versions),
+        cmocka_unit_test(a_reader_at_any_moment_finds_one_version_whole),
         cmocka_unit_test(the_directory_is_synced_between_manifest_and_files),
     };
 
