@@ -18,8 +18,12 @@ UNIT_OBJS_test_store := $(SLOT) ckpt/data_store.c
 UNIT_LIBS_test_store := -lisal -lxxhash
 UNIT_OBJS_test_commit := ckpt/schedule.c
 UNIT_OBJS_test_commit_open := ckpt/schedule.c
-UNIT_OBJS_test_commit_orders := tests/commit_search.c tests/commit_world.c tests/commit_world_rules.c tests/commit_world_moves.c tests/commit_world_merged.c tests/commit_world_check.c ckpt/commit.c ckpt/schedule.c
+UNIT_OBJS_test_commit_orders := tests/commit_search.c tests/commit_world.c tests/commit_world_rules.c tests/commit_world_moves.c tests/commit_world_merged.c tests/commit_world_check.c tests/commit_world_rounds.c ckpt/commit.c ckpt/schedule.c $(PLAN) $(TOPO) $(MSG)
+UNIT_LIBS_test_commit_orders := -lhwloc -ljansson -lisal
 UNIT_OBJS_test_commit_merged := $(UNIT_OBJS_test_commit_orders)
+UNIT_LIBS_test_commit_merged := $(UNIT_LIBS_test_commit_orders)
+UNIT_OBJS_test_commit_rounds := $(UNIT_OBJS_test_commit_orders)
+UNIT_LIBS_test_commit_rounds := $(UNIT_LIBS_test_commit_orders)
 UNIT_OBJS_test_pace := ckpt/pace.c
 UNIT_OBJS_test_data_nic := ckpt/data_nic.c
 UNIT_OBJS_test_cadence := ckpt/cadence.c ckpt/cadence_disk.c
@@ -290,8 +294,9 @@ unit-device: $(DEVICE_TESTS:%=$(BUILD)/tests/%) $(BUILD)/libdlrover.so ## those 
 	@tests/run_unit.sh $(BUILD)/log $(DEVICE_TESTS:%=$(BUILD)/tests/%)
 # One exploration after the other; each ends, or is ended after NIGHTLY_S.
 NIGHTLY_S ?= 3600
-nightly: $(BUILD)/tests/test_commit_orders $(BUILD)/tests/test_commit_merged ## the long explorations of the orders of messages, NIGHTLY_S=3600 each at most
-	@for t in $^; do DLROVER_EXPLORE_ALL=1 timeout $(NIGHTLY_S) $$t || exit 1; done
+EXPLORE_S ?= 1800
+nightly: $(BUILD)/tests/test_commit_orders $(BUILD)/tests/test_commit_merged $(BUILD)/tests/test_commit_rounds ## the long explorations of the orders of messages, NIGHTLY_S=3600 each at most, of which EXPLORE_S=1800 at random
+	@for t in $^; do DLROVER_EXPLORE_ALL=1 DLROVER_EXPLORE_S=$(EXPLORE_S) timeout $(NIGHTLY_S) $$t || exit 1; done
 .PHONY: nightly
 check: ## everything: gates, unit tests, virtual clusters (root)
 	@scripts/check

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
+
 static struct {
     struct search_set seen;
     struct search_set *outcomes;
@@ -123,7 +125,7 @@ static void go_somewhere(struct world *next, unsigned one_in, void *arg)
         memcpy(ex.pick, next, world_size());
 }
 
-size_t search_histories(unsigned runs, unsigned seed)
+static size_t search_history(unsigned seed)
 {
     struct world *w = malloc(world_size()), *next = malloc(world_size());
     size_t states = 0;
@@ -131,18 +133,37 @@ size_t search_histories(unsigned runs, unsigned seed)
     if (!w || !next)
         abort();
     ex.pick = next;
-    for (unsigned i = 0; i < runs; i++) {
-        ex.seed = seed + i;
-        world_start(w);
-        for (; draw(400); states++) {
-            ex.choices = 0;
-            world_moves(w, go_somewhere, NULL);
-            if (ex.choices)
-                memcpy(w, next, world_size());
-            world_hash(w); /* forgets what all have heard */
-        }
+    ex.seed = seed;
+    world_start(w);
+    for (; draw(world_conf.rounds > 1 ? 1600 : 400); states++) {
+        ex.choices = 0;
+        world_moves(w, go_somewhere, NULL);
+        if (ex.choices)
+            memcpy(w, next, world_size());
+        world_hash(w); /* forgets what all have heard */
     }
     free(w);
     free(next);
+    return states;
+}
+
+size_t search_histories(unsigned runs, unsigned seed)
+{
+    size_t states = 0;
+
+    for (unsigned i = 0; i < runs; i++)
+        states += search_history(seed + i);
+    return states;
+}
+
+size_t search_histories_for(unsigned seconds, unsigned seed, unsigned *ret_runs)
+{
+    int64_t end_ns = dlr_now_ns() + (int64_t)seconds * 1000000000;
+    size_t states = 0;
+    unsigned i = 0;
+
+    for (; dlr_now_ns() < end_ns && !world_is_bad(); i++)
+        states += search_history(seed + i);
+    *ret_runs = i;
     return states;
 }

@@ -39,4 +39,7 @@ bool search_finds_any(unsigned table_bits);
 /* So many histories, number i drawn from seed + i; returns the states they came through. */
 size_t search_histories(unsigned runs, unsigned seed);
 
+/* The same until so many seconds are over, or something is found; *ret_runs: how many. */
+size_t search_histories_for(unsigned seconds, unsigned seed, unsigned *ret_runs);
+
 #endif

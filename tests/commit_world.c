@@ -14,10 +14,8 @@ static struct world *now_in; /* the world whose machine is being called */
 
 /* --- what the machine says ----------------------------------------------------------- */
 
-static void say(unsigned what, unsigned step)
+void world_say(struct world *w, unsigned what, unsigned step)
 {
-    struct world *w = now_in;
-
     if (w->nwords == WORDS_MAX)
         abort();
     w->words[w->nwords++] = (struct word){(unsigned char)what, (unsigned char)step};
@@ -36,44 +34,42 @@ static void on_save(void *arg, struct dlr_version v)
     }
     if (open > world_found.open)
         world_found.open = open;
-    if (v.step > world_conf.steps)
+    if (!world_step(v))
         return;
-    world_found.twice += v.step <= now_in->last;
-    now_in->last = (unsigned char)v.step;
-    now_in->open |= bit((unsigned)v.step);
-    say(SAVE_AT, (unsigned)v.step);
+    world_found.twice += world_step(v) <= now_in->last;
+    now_in->last = (unsigned char)world_step(v);
+    now_in->open |= bit(world_step(v));
+    world_say(now_in, SAVE_AT, world_step(v));
 }
 
 static void stay_open(struct world *w, unsigned steps)
 {
     for (struct open *o = w->c.open; o < w->c.open + DLR_COMMIT_OPEN_MAX; o++)
-        if (o->v.step <= world_conf.steps && (steps & bit((unsigned)o->v.step)))
+        if (world_step(o->v) && (steps & bit(world_step(o->v))))
             o->used = true;
 }
 
-static void decide(unsigned what, uint64_t step)
+static void decide(unsigned what, unsigned s)
 {
-    unsigned s = (unsigned)step;
-
-    if (step > world_conf.steps)
+    if (!s)
         return;
     world_found.twice += !(now_in->open & bit(s));
-    now_in->open &= (unsigned char)~bit(s);
-    say(what, s);
+    now_in->open &= (uint16_t)~bit(s);
+    world_say(now_in, what, s);
 }
 
 /* No older one is open then. */
 static void on_commit(void *arg, struct dlr_version v, int64_t took_ms)
 {
-    unsigned older = v.step <= world_conf.steps ? bit((unsigned)v.step) - 1u : 255;
+    unsigned s = world_step(v), older = s ? bit(s) - 1u : UINT16_MAX;
 
     world_found.commits++;
     world_found.twice += (now_in->open & older) != 0;
-    decide(COMMIT, v.step);
-    if (v.step <= world_conf.steps)
-        now_in->newest = (unsigned char)v.step;
-    if (world_conf.broken == WORLD_STAYS_OPEN && v.step <= world_conf.steps)
-        stay_open(now_in, bit((unsigned)v.step));
+    decide(COMMIT, s);
+    if (s)
+        now_in->newest = (unsigned char)s;
+    if (world_conf.broken == WORLD_STAYS_OPEN && s)
+        stay_open(now_in, bit(s));
     if (world_conf.broken == WORLD_OLDER_STAYS_OPEN)
         stay_open(now_in, now_in->open & older);
 }
@@ -82,7 +78,7 @@ static void on_abort(void *arg, struct dlr_version v, const char *why)
 {
     if (world_conf.broken == WORLD_OLDER_STAYS_OPEN && dlr_after(why, "a newer"))
         return;
-    decide(ABORTED, v.step);
+    decide(ABORTED, world_step(v));
 }
 
 /* --- begin, copies ----------------------------------------------------------------- */
@@ -90,6 +86,14 @@ static void on_abort(void *arg, struct dlr_version v, const char *why)
 size_t world_size(void)
 {
     return sizeof(struct world);
+}
+
+void world_ready(struct dlr_commit *c, unsigned round)
+{
+    for (unsigned r = 0; r < world_conf.ranks; r++) {
+        dlr_commit_ready(c, round, r, 0, 0);
+        dlr_commit_ready(c, round, r, 1, 0);
+    }
 }
 
 /* A machine for w, ready; held until it is told what there was. */
@@ -102,6 +106,7 @@ static void make_machine(struct world *w)
                                    .margin_max = 1,
                                    .open_max = world_conf.open};
     unsigned world = world_conf.ranks - (world_conf.broken == WORLD_RANK_MISSING);
+    struct dlr_version began = world_version(w->began);
     struct dlr_commit *c;
 
     if (world_conf.broken == WORLD_COPIES_MISSING)
@@ -109,14 +114,11 @@ static void make_machine(struct world *w)
 
     now_in = w;
     if (dlr_commit_new(&conf, &ops, NULL, &c, NULL) < 0 ||
-        dlr_commit_round(c, 0, world, NULL) < 0)
+        dlr_commit_round(c, w->round, world, w->began ? &began : NULL) < 0)
         abort();
     if (w->deaths)
         dlr_commit_hold(c);
-    for (unsigned r = 0; r < world_conf.ranks; r++) {
-        dlr_commit_ready(c, 0, r, 0, 0);
-        dlr_commit_ready(c, 0, r, 1, 0);
-    }
+    world_ready(c, w->round);
     memcpy(&w->c, c, sizeof(w->c));
     memcpy(w->bits, c->sets, sizeof(w->bits));
     w->c.sets = w->bits;
@@ -133,7 +135,9 @@ void world_start(struct world *w)
 void world_supervisor_dies(struct world *w)
 {
     unsigned newest = 0;
-    struct dlr_version v = {.round = 0};
+    unsigned before =
+        w->round * world_conf.steps; /* the last step of the former round */
+    struct dlr_version v;
 
     for (unsigned r = 0; r < world_conf.ranks; r++) {
         if (w->node[r].known > newest)
@@ -146,12 +150,14 @@ void world_supervisor_dies(struct world *w)
         newest = 0;
     w->deaths++;
     make_machine(w);
-    if (newest)
-        say(COMMIT, newest);
-    for (unsigned s = newest + 1; s <= w->last; s++)
-        say(ABORTED, s);
-    v.step = newest;
-    dlr_commit_go_on(&w->c, newest ? &v : NULL, w->last);
+    if (newest > before)
+        world_say(now_in, COMMIT, newest);
+    for (unsigned s = (newest > before ? newest : before) + 1; s <= w->last; s++)
+        world_say(now_in, ABORTED, s);
+    v = world_version(newest);
+    dlr_commit_go_on(&w->c, newest ? &v : NULL,
+                     world_conf.broken == WORLD_ORDERS_FORGOTTEN ? 0
+                                                                 : w->last - before);
 }
 
 struct world *world_fork(const struct world *w, struct world *n)
@@ -170,7 +176,7 @@ struct world *world_fork(const struct world *w, struct world *n)
 bool world_has_open(const struct world *w, unsigned step)
 {
     for (unsigned i = 0; i < DLR_COMMIT_OPEN_MAX; i++)
-        if (w->c.open[i].used && w->c.open[i].v.step == step)
+        if (w->c.open[i].used && world_step(w->c.open[i].v) == step)
             return true;
     return false;
 }
@@ -183,9 +189,9 @@ static unsigned told(const struct world *w, unsigned set, unsigned r)
     unsigned steps = 0;
 
     for (unsigned i = 0; i < DLR_COMMIT_OPEN_MAX; i++)
-        if (w->c.open[i].used && w->c.open[i].v.step <= world_conf.steps &&
+        if (w->c.open[i].used && world_step(w->c.open[i].v) &&
             (w->bits[(FIRST_OPEN + i) * SETS + set] & bit(r)))
-            steps |= bit((unsigned)w->c.open[i].v.step);
+            steps |= bit(world_step(w->c.open[i].v));
     return steps;
 }
 
@@ -198,7 +204,8 @@ static void bury(struct world *w)
 
     memset(x->own, 0, sizeof(x->own));
     memset(before->copy, 0, sizeof(before->copy));
-    x->known = x->orders = x->ended = 0;
+    x->known = x->reads = 0;
+    x->orders = x->ended = 0;
 }
 
 /* Facts that the machine knows, or about versions that are decided (it ignores them), words that everybody has
@@ -206,7 +213,7 @@ static void bury(struct world *w)
  */
 static void forget(struct world *w)
 {
-    unsigned char open = 0, live = 0;
+    uint16_t open = 0, live = 0;
     unsigned heard = w->nwords;
 
     for (unsigned r = 0; r < world_conf.ranks; r++) {
@@ -217,7 +224,7 @@ static void forget(struct world *w)
         for (unsigned k = 0; k < 2; k++)
             live |= bit(x->own[k].step) | bit(x->copy[k].step);
     }
-    for (unsigned s = 1; s <= world_conf.steps; s++)
+    for (unsigned s = 1; s <= world_all(); s++)
         open |= world_has_open(w, s) ? bit(s) : 0;
     w->nwords -= (unsigned char)heard;
     memmove(w->words, w->words + heard, w->nwords * sizeof(*w->words));
@@ -232,18 +239,18 @@ static void forget(struct world *w)
             x->copied &= open;
         }
         x->ended &= live;
-        x->orders &= (unsigned char)~(bit(x->step + 1u) - 1u);
+        x->orders &= (uint16_t) ~(bit(x->step + 1u) - 1u);
         if (world_conf.merged)
             continue; /* it tells again */
-        x->sealed &= (unsigned char)~told(w, 0, r);
-        x->copied &= (unsigned char)~told(w, 1, r);
+        x->sealed &= (uint16_t)~told(w, 0, r);
+        x->copied &= (uint16_t)~told(w, 1, r);
     }
     if (w->dead != NOBODY)
         bury(w);
 }
 
 struct key {
-    unsigned char byte[128];
+    unsigned char byte[160];
     unsigned n;
 };
 
@@ -252,15 +259,23 @@ static void put(struct key *key, unsigned value)
     key->byte[key->n++] = (unsigned char)value;
 }
 
+static void put_steps(struct key *key, unsigned steps)
+{
+    put(key, steps & 255);
+    put(key, steps >> 8);
+}
+
 /* The order of two slots means nothing, nor does what was in those that are free. */
-static void put_cells(struct key *key, const struct cell *cells)
+static void put_cells(struct key *key, const struct cell *cells, unsigned reads)
 {
     unsigned code[2];
 
     for (unsigned k = 0; k < 2; k++)
-        code[k] = cells[k].state == FREE || cells[k].state == GONE
-                      ? 0
-                      : cells[k].step << 4 | cells[k].state << 1 | cells[k].doomed;
+        code[k] = (cells[k].state == FREE || cells[k].state == GONE
+                       ? 0
+                       : cells[k].step << 4 | cells[k].state << 2 |
+                             (unsigned)cells[k].doomed << 1) |
+                  (reads == k + 1);
     put(key, code[code[0] > code[1]]);
     put(key, code[code[0] <= code[1]]);
 }
@@ -286,7 +301,7 @@ static void put_decided(struct key *key, const struct world *w, unsigned first)
     put(key, w->newest);
     put(key, w->c.when.known ? 1 + (unsigned)w->c.when.step : 0);
     put(key, w->last);
-    put(key, w->open);
+    put_steps(key, w->open);
 }
 
 static void put_state(struct key *key, const struct world *w, unsigned first)
@@ -295,9 +310,15 @@ static void put_state(struct key *key, const struct world *w, unsigned first)
     put(key, w->faults);
     put(key, w->deaths);
     put(key, w->whole);
-    for (unsigned s = 1; s <= world_conf.steps; s++)
+    put(key, (unsigned)w->round << 4 | w->kills);
+    put(key, w->began);
+    put_steps(key, w->torn);
+    put(key, (unsigned)w->disk << 4 | w->writes);
+    put(key, turned(w->filed, first));
+    put(key, turned(w->stored, first));
+    for (unsigned s = 1; s <= world_all(); s++)
         for (const struct open *o = w->c.open; o < w->c.open + DLR_COMMIT_OPEN_MAX; o++)
-            if (o->used && o->v.step == s) {
+            if (o->used && world_step(o->v) == s) {
                 unsigned tally = FIRST_OPEN + (unsigned)(o - w->c.open);
 
                 put(key, o->reached_ms >= 0);
@@ -312,10 +333,10 @@ static void put_rank(struct key *key, const struct world *w, unsigned r)
 {
     const struct node *x = &w->node[r];
 
-    memcpy(key->byte + key->n, x, offsetof(struct node, own));
-    key->n += offsetof(struct node, own);
-    put_cells(key, x->own);
-    put_cells(key, x->copy);
+    memcpy(key->byte + key->n, x, offsetof(struct node, reads));
+    key->n += offsetof(struct node, reads);
+    put_cells(key, x->own, x->reads);
+    put_cells(key, x->copy, 0);
 }
 
 static uint64_t hash_of(const struct key *key)
@@ -365,7 +386,7 @@ static unsigned held(const struct world *w, const struct cell *cells)
 {
     unsigned steps = 0;
 
-    for (unsigned s = 1; s <= world_conf.steps; s++)
+    for (unsigned s = 1; s <= world_all(); s++)
         if ((world_has_open(w, s) || w->newest == s) && world_holds(cells, s))
             steps |= bit(s);
     return steps;
@@ -376,8 +397,8 @@ static void put_held(struct key *key, const struct world *w, unsigned r)
     const struct node *x = &w->node[r];
 
     put(key, x->step);
-    put(key, r == w->dead ? 0 : held(w, x->own));
-    put(key, world_next_to(r) == w->dead ? 0 : held(w, x->copy));
+    put_steps(key, r == w->dead ? 0 : held(w, x->own));
+    put_steps(key, world_next_to(r) == w->dead ? 0 : held(w, x->copy));
 }
 
 void world_outcomes(const struct world *w, world_outcome_fn *fn, void *arg)

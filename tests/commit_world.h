@@ -12,6 +12,9 @@
  * aborts what was ordered after it. The naive job
  * decides nothing: each rank saves each step over anything but its newest whole, and loads it.
  *
+ * With world_conf.rounds a round ends at any point, and the next one begins from what the real plan chooses
+ * (tests/commit_world_rounds.c); with world_conf.disk commits are written to files meanwhile.
+ *
  * There are far fewer states with world_conf.merged, and the same answers:
  * tests/commit_world_merged.c says why.
  */
@@ -22,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WORLD_RANKS = 3, WORLD_STEPS = 4 }; /* at most */
+enum { WORLD_RANKS = 3, WORLD_STEPS = 4, WORLD_ROUNDS = 2 }; /* at most */
 enum { WORLD_FAULTS_ANY = 255 };
 
 struct world;
@@ -45,6 +48,12 @@ enum world_broken {
     WORLD_STALE_COUNTS,     /* a fact about a decided version counts for an open one */
     /* the next supervisor */
     WORLD_COMMIT_FORGOTTEN, /* what nodes know to be committed is aborted with the rest */
+    WORLD_ORDERS_FORGOTTEN, /* what nodes were ordered is ordered again */
+    /* rounds and the disk */
+    WORLD_READ_FREED,     /* a slot is freed though it is being written to the disk */
+    WORLD_MANIFEST_EARLY, /* a manifest comes with the first file */
+    WORLD_TORN_COUNTS,    /* what is torn is aborted and not struck off */
+    WORLD_STRUCK_LOADED,  /* what is struck off is restored all the same */
     WORLD_BROKEN_END
 };
 
@@ -55,16 +64,26 @@ extern struct world_conf {
     unsigned open; /* versions at a time, 0: as many as the machine can */
     /* lost words, failed seals or copies, deadlines in one history, or any; merged: any */
     unsigned faults;
-    /* supervisors that die in one history, another one takes the round over; 0 or 1, merged: 0 */
+    /* supervisors that die in one history, another one takes the round over */
     unsigned deaths;
+    /* 0: 1. A later round begins from what the real plan (mpi_launcher/plan.h) chooses; merged: 1 */
+    unsigned rounds;
+    unsigned kills; /* nodes that are lost in one history, 0: 1 */
+    bool disk;      /* commits are written to files now and then, and read back */
+    bool tears;     /* one save in one history is of more than one moment */
     enum world_broken broken;
 } world_conf;
 extern struct world_found {
-    unsigned long lost;   /* a commit that one node's loss can take away */
-    unsigned long mixed;  /* naive: ranks that would load different versions */
+    unsigned long lost;  /* a commit that one node's loss can take away */
+    unsigned long mixed; /* ranks that would load different versions, or bytes of two */
     unsigned long reused; /* slots of undecided versions that were let go */
     unsigned long twice;  /* orders, decisions: given twice, out of turn, unknown */
     unsigned long stale;  /* facts that were counted again, or for another version */
+    unsigned long
+        behind; /* rounds that begin from less than what is there, or from what is struck */
+    unsigned long unsaid; /* and that nobody says a word about */
+    unsigned long restores,
+        files; /* rounds that began from something, and from the disk */
     unsigned long commits, open; /* open: the most versions open at a time */
 } world_found;
 

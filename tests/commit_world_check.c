@@ -74,9 +74,16 @@ void world_check(struct world *w)
     if (world_conf.naive && w->dead == NOBODY && !w->whole)
         w->whole = once_whole(w);
     if (!world_conf.naive && world_conf.broken != WORLD_COMMIT_FORGOTTEN)
-        world_found.twice += w->newest != (w->c.has_newest ? w->c.newest.step : 0);
+        world_found.twice +=
+            w->newest != (w->c.has_newest ? world_step(w->c.newest) : 0);
     if (world_conf.naive ? !w->whole : !w->newest)
         return;
+    for (unsigned r = 0; r < world_conf.ranks; r++)
+        world_found.behind += w->node[r].known > w->newest;
+    if (w->round && w->newest == w->began) {
+        world_found.lost += w->dead == NOBODY && !restorable(w, w->newest, NOBODY);
+        return; /* what was lost with a node is copied anew, or saved anew, first */
+    }
     for (unsigned k = 0; k < world_conf.ranks; k++) {
         if (w->dead != NOBODY && w->dead != k)
             continue;
@@ -90,5 +97,6 @@ void world_check(struct world *w)
 bool world_is_bad(void)
 {
     return world_found.lost || world_found.reused || world_found.twice ||
-           world_found.stale;
+           world_found.stale || world_found.behind || world_found.unsaid ||
+           (world_found.mixed && !world_conf.naive);
 }

@@ -32,6 +32,11 @@
  * said may still come, and a copy of its own that was on its way fails, as any copy may. So a
  * history with a kill is one without, in which that node falls silent, and each state is asked
  * for each node whether the newest commit outlives it: as it is, and with the round ended.
+ *
+ * The supervisor's death. Words come in order: who has not heard of a commit has heard of nothing
+ * that was said after it. So a commit that no node has heard of when the supervisor dies changed
+ * nothing anywhere, and the same happens here when it dies before it. One that any node has heard of
+ * is known to the next one, and an order that it never learns of was begun by nobody.
  */
 #include <string.h>
 
@@ -249,6 +254,22 @@ static void supervisor_moves(const struct world *w)
             check_stale(w, s);
 }
 
+/* Who has heard of a commit knows it; one that nobody has heard of is one that was not decided
+ * before the supervisor died.
+ */
+static void supervisor_dies(const struct world *w)
+{
+    struct world n;
+
+    if (w->deaths == world_conf.deaths)
+        return;
+    world_fork(w, &n);
+    for (unsigned r = 0; r < world_conf.ranks; r++)
+        n.node[r].known = w->newest;
+    world_supervisor_dies(&n);
+    visit(w, &n);
+}
+
 /* The round ends here, since a node is lost: what is not decided is aborted. */
 static void check_recovery(const struct world *w)
 {
@@ -269,5 +290,6 @@ void world_merged_moves(const struct world *w, world_visit_fn *fn, void *arg)
         copy_moves(w, r);
     }
     supervisor_moves(w);
+    supervisor_dies(w);
     check_recovery(w);
 }

@@ -11,11 +11,17 @@ static void visit(struct world *n, unsigned one_in)
     visit_fn(n, one_in, visit_arg);
 }
 
+/* What ends a round or a save is drawn less often where the later rounds are looked at, too. */
+static unsigned seldom(unsigned one_in)
+{
+    return world_conf.rounds > 1 ? 8 * one_in : one_in;
+}
+
 /* Where something went wrong, as often as the test allows. */
 static void go_wrong(struct world *n)
 {
     if (world_conf.faults == WORLD_FAULTS_ANY || ++n->faults <= world_conf.faults)
-        visit(n, 16);
+        visit(n, seldom(16));
 }
 
 static void rank_moves(const struct world *w, unsigned r)
@@ -61,7 +67,7 @@ static void copy_moves(const struct world *w, unsigned r)
     for (unsigned k = 0; k < 2; k++)
         if (w->node[r].copy[k].state == WRITING)
             copy_ends(w, r, k);
-    for (unsigned s = 1; s <= world_conf.steps && r != w->dead; s++)
+    for (unsigned s = 1; s <= world_top(w) && r != w->dead; s++)
         if (world_copy_begins(world_fork(w, &n), r, s))
             visit(&n, 1);
 }
@@ -85,6 +91,11 @@ static void supervisor_hears(const struct world *w, unsigned r, unsigned s)
         world_hear_missed(world_fork(w, &n), r, s, "it failed");
         visit(&n, 1);
     }
+    if (world_conf.tears && !w->torn && s > w->round * world_conf.steps &&
+        r != w->dead && world_holds(x->own, s)) {
+        world_hear_torn(world_fork(w, &n), r, s);
+        visit(&n, seldom(64));
+    }
 }
 
 /* The next word of the supervisor is heard, or lost. */
@@ -99,10 +110,7 @@ static void agent_hears(const struct world *w, unsigned r)
     world_fork(w, &n)->node[r].heard++;
     go_wrong(&n);
     world_fork(w, &n)->node[r].heard++;
-    if (word.what == SAVE_AT)
-        world_order_arrives(&n, r, word.step);
-    else
-        world_decision_arrives(&n, r, word.step, word.what == COMMIT);
+    world_word_arrives(&n, r, word);
     visit(&n, 1);
 }
 
@@ -115,6 +123,44 @@ static void deadlines_pass(const struct world *w)
             continue;
         world_deadline_passes(world_fork(w, &n), i);
         go_wrong(&n);
+    }
+}
+
+/* The newest commit is written to the disk, while the round goes on. */
+static void disk_moves(const struct world *w)
+{
+    struct world n;
+
+    if (!w->writes && w->newest > w->disk && w->newest > w->round * world_conf.steps) {
+        world_fork(w, &n)->writes = w->newest;
+        world_say(&n, PERSIST, w->newest);
+        visit(&n, 4);
+    }
+    for (unsigned r = 0; r < world_conf.ranks; r++)
+        if (r != w->dead && world_write_ends(world_fork(w, &n), r))
+            visit(&n, 4);
+    if (world_manifest(world_fork(w, &n)))
+        visit(&n, 1);
+}
+
+/* With the node that is lost, or without a loss; perhaps one more is lost before anything was restored. */
+static void rounds_end(const struct world *w)
+{
+    unsigned most = world_conf.kills ? world_conf.kills : 1;
+    struct world n;
+
+    for (unsigned r = 0; r <= world_conf.ranks; r++) {
+        unsigned lost = w->dead == NOBODY ? 0 : bit(w->dead);
+
+        if (r < world_conf.ranks && (r == w->dead || w->kills == most))
+            continue;
+        world_fork(w, &n);
+        if (r < world_conf.ranks) {
+            n.kills++;
+            lost |= bit(r);
+        }
+        if (world_round_ends(&n, lost))
+            visit(&n, w->dead == NOBODY ? seldom(64) : 16);
     }
 }
 
@@ -131,22 +177,28 @@ void world_moves(const struct world *w, world_visit_fn *fn, void *arg)
     for (unsigned r = 0; r < world_conf.ranks; r++) {
         rank_moves(w, r);
         copy_moves(w, r);
-        if (w->dead == NOBODY) {
+        if (w->dead == NOBODY && w->kills < (world_conf.kills ? world_conf.kills : 1)) {
             world_fork(w, &n)->dead = (unsigned char)r;
-            visit(&n, 64);
+            n.kills++;
+            visit(&n, seldom(64));
         }
         if (world_conf.naive)
             continue;
         agent_hears(w, r);
-        for (unsigned s = 1; s <= world_conf.steps; s++)
+        for (unsigned s = 1; s <= world_top(w); s++)
             supervisor_hears(w, r, s);
-        dlr_commit_progress(&world_fork(w, &n)->c, 0, w->node[r].step, 0);
+        dlr_commit_progress(&world_fork(w, &n)->c, w->round,
+                            w->node[r].step - w->round * world_conf.steps, 0);
         visit(&n, 1);
     }
     if (!world_conf.naive)
         deadlines_pass(w);
+    if (world_conf.disk)
+        disk_moves(w);
+    if (world_conf.rounds > 1)
+        rounds_end(w);
     if (w->deaths < world_conf.deaths && w->dead == NOBODY) {
         world_supervisor_dies(world_fork(w, &n)); /* else the round is ended */
-        visit(&n, 64);
+        visit(&n, seldom(64));
     }
 }

@@ -74,7 +74,7 @@ bool world_may_begin(const struct world *w, unsigned r)
     for (unsigned i = 0; i < world_conf.ranks; i++)
         if (w->node[i].step < w->node[r].step)
             return false;
-    return w->node[r].step < world_conf.steps;
+    return w->node[r].step < world_top(w);
 }
 
 void world_begin(struct world *w, unsigned r)
@@ -140,6 +140,19 @@ void world_order_arrives(struct world *w, unsigned r, unsigned s)
         x->missed |= bit(s);
     else
         x->orders |= bit(s);
+    /* The first of a round frees what is older than what the round began from. */
+    if (w->began && x->known == w->began)
+        world_decision_arrives(w, r, w->began, true);
+}
+
+void world_word_arrives(struct world *w, unsigned r, struct word word)
+{
+    if (word.what == SAVE_AT)
+        world_order_arrives(w, r, word.step);
+    else if (word.what == PERSIST)
+        world_write_begins(w, r, word.step);
+    else
+        world_decision_arrives(w, r, word.step, word.what == COMMIT);
 }
 
 static bool ends(const struct cell *c, unsigned s, bool commit)
@@ -161,12 +174,14 @@ void world_decision_arrives(struct world *w, unsigned r, unsigned s, bool commit
         x->known = (unsigned char)s;
     if (!commit)
         x->ended |= bit(s);
-    x->orders &= (unsigned char)~bit(s);
+    x->orders &= (uint16_t)~bit(s);
     for (unsigned i = 0; i < 4; i++) {
         struct cell *c = &cells[i / 2][i % 2];
 
         if (c->state == FREE || c->state == GONE)
             continue;
+        if (x->reads == i + 1 && world_conf.broken != WORLD_READ_FREED && c->step != s)
+            continue; /* it is settled when it has been written */
         if (c->state == WRITING)
             c->doomed |= ends(c, s, commit);
         else if (ends(c, s, commit))
@@ -181,7 +196,7 @@ void world_decision_arrives(struct world *w, unsigned r, unsigned s, bool commit
 /* The version that a fact about s counts for. */
 static struct dlr_version counts_for(const struct world *w, unsigned s)
 {
-    struct dlr_version v = {.round = 0, .step = s};
+    struct dlr_version v = world_version(s);
 
     if (world_conf.broken == WORLD_STALE_COUNTS && !world_has_open(w, s))
         dlr_commit_pending(&w->c, &v);
@@ -199,7 +214,7 @@ static void hear(struct world *w, unsigned r, unsigned s, bool copied)
         if (copied)
             dlr_commit_copied(&w->c, r, 1, v, 0);
         else
-            dlr_commit_sealed(&w->c, r, v, s, 0);
+            dlr_commit_sealed(&w->c, r, v, v.step, 0);
     }
     for (unsigned i = 0; i < DLR_COMMIT_OPEN_MAX; i++)
         if (w->c.open[i].used && dlr_version_eq(w->c.open[i].v, v))
@@ -220,7 +235,7 @@ void world_hear_copied(struct world *w, unsigned r, unsigned s)
 
 void world_hear_missed(struct world *w, unsigned r, unsigned s, const char *why)
 {
-    dlr_commit_missed(&w->c, r, (struct dlr_version){.round = 0, .step = s}, why, 0);
+    dlr_commit_missed(&w->c, r, world_version(s), why, 0);
 }
 
 void world_deadline_passes(struct world *w, unsigned i)

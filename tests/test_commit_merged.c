@@ -12,15 +12,16 @@
 #include "tests/commit_search.h"
 
 struct size {
-    unsigned ranks, steps, open, faults;
+    unsigned ranks, steps, open, faults, deaths;
     bool whole, rules; /* gone through without DLROVER_EXPLORE_ALL=1 */
 };
 
 static const struct size sizes[] = {
-    {2, 2, 0, WORLD_FAULTS_ANY, true, true},
-    {2, 3, 2, 0, false, true},
-    {2, 3, 0, 0, false, false},
-    {3, 2, 0, 0, false, false},
+    {2, 2, 0, WORLD_FAULTS_ANY, 0, true, true},
+    {2, 2, 0, 0, 1, true, true},
+    {2, 3, 2, 0, 0, false, true},
+    {2, 3, 0, 0, 0, false, false},
+    {3, 2, 0, 0, 0, false, false},
 };
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
@@ -45,6 +46,7 @@ static void begin(const struct size *size, bool merged, enum world_broken rule)
                                       .steps = size->steps,
                                       .open = size->open,
                                       .faults = size->faults,
+                                      .deaths = size->deaths,
                                       .broken = rule});
 }
 
@@ -98,6 +100,17 @@ static void a_broken_rule_that_is_found_is_found_merged(void **state)
     }
 }
 
+/* That commits are forgotten is found by test_commit_orders.c: merged, all nodes know of each. */
+static void a_supervisor_that_orders_again_is_found_merged(void **state)
+{
+    for (unsigned merged = 0; merged < 2; merged++) {
+        begin(&(struct size){.ranks = 2, .steps = 2, .deaths = 1}, merged,
+              WORLD_ORDERS_FORGOTTEN);
+        assert_true(search_finds_any(20));
+        assert_true(world_found.twice > 0);
+    }
+}
+
 /* The negative controls of what test_commit_orders.c says of this size. */
 static void every_broken_rule_is_found_in_the_largest_job(void **state)
 {
@@ -121,6 +134,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(merged_states_have_every_outcome),
         cmocka_unit_test(a_broken_rule_that_is_found_is_found_merged),
+        cmocka_unit_test(a_supervisor_that_orders_again_is_found_merged),
         cmocka_unit_test(every_broken_rule_is_found_in_the_largest_job),
     };
 

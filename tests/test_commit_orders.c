@@ -41,11 +41,13 @@ static void every_order_of_events_keeps_the_newest_commit(void **state)
     expect_safe(search_all(24, NULL));
 }
 
-/* With any number of faults; whole with DLROVER_EXPLORE_ALL=1, a step less without. */
+/* With any number of faults and a supervisor's death; whole with DLROVER_EXPLORE_ALL=1, a step less without. */
 static void every_order_of_events_merged_keeps_the_newest_commit(void **state)
 {
-    search_begin(&(struct world_conf){
-        .merged = true, .ranks = WORLD_RANKS, .steps = WORLD_STEPS - !everything()});
+    search_begin(&(struct world_conf){.merged = true,
+                                      .ranks = WORLD_RANKS,
+                                      .steps = WORLD_STEPS - !everything(),
+                                      .deaths = 1});
     print_message("           %u ranks, %u steps\n", world_conf.ranks,
                   world_conf.steps);
     expect_safe(search_all(24, NULL));
