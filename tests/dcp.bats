@@ -94,6 +94,10 @@ lose_two() {
     [ "$status" -eq 0 ]
 }
 
+@test "restores: all or nothing, options by names, other sizes, nothing left after close()" {
+    "$venv/bin/python" tests/python_restore.py
+}
+
 @test "bind: a current PyTorch's scaler, schedulers, random numbers, late state and workers" {
     "$venv/bin/python" tests/python_state.py together scaler schedulers random_numbers late_adam wide_state fork
 }

@@ -249,6 +249,10 @@ state() {
     [ "$status" -eq 0 ]
 }
 
+@test "restores: all or nothing, options by names, other sizes, nothing left after close()" {
+    "$python" tests/python_restore.py
+}
+
 @test "a wheel installs without a network and finds the library beside the command" {
     local dir=$BATS_TEST_TMPDIR
 

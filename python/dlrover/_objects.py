@@ -79,14 +79,26 @@ def read(one: typing.Any) -> typing.Any:
     return one.state_dict() if has_state(one) else one()
 
 
-def _write(one, saved):
+def _called(name, one):
+    """The names of what one is, as messages have them."""
+    return [f"{name}[{key!r}]" for key in one] if isinstance(one, dict) else [name]
+
+
+def _write(one, saved, name):
+    """ValueError, with the name of what did not take it."""
     if isinstance(one, dict):
-        for key, part in one.items():
-            part.load_state_dict(_with_functions(saved[key], part.state_dict()))
-    elif has_state(one):
-        one.load_state_dict(_with_functions(saved, one.state_dict()))
-    else:
-        one(saved)
+        for (key, part), called in zip(one.items(), _called(name, one)):
+            if key in saved:
+                _write(part, saved[key], called)
+        return
+    try:
+        if has_state(one):
+            one.load_state_dict(_with_functions(saved, one.state_dict()))
+        else:
+            one(saved)
+    except Exception as error:  # pylint: disable=broad-exception-caught
+        text = " ".join(str(error).split())  # it is not ours: it may be anything
+        raise ValueError(f"'{name}' did not take its state: {text or type(error).__name__}") from error
 
 
 class Objects:
@@ -130,17 +142,26 @@ class Objects:
         """Buffers for what the version has."""
         self.buffers = {}
         for ref in _refs(saved):
-            if ref.region in had:
-                region = had[ref.region]
-                on_gpu = ref.device == "cuda" and torch.cuda.is_available()
-                self.buffers[ref.region] = torch.empty(region.shape, dtype=_slots.torch_type(region),
-                                                       device="cuda" if on_gpu else "cpu")
+            if ref.region not in had:
+                raise ValueError(f"the version lacks the tensor '{ref.region}'")
+            region = had[ref.region]
+            on_gpu = ref.device == "cuda" and torch.cuda.is_available()
+            self.buffers[ref.region] = torch.empty(region.shape, dtype=_slots.torch_type(region),
+                                                   device="cuda" if on_gpu else "cpu")
 
     def put(self, saved: dict[str, typing.Any]) -> None:
         """What was loaded, given to the objects."""
         for name, one in self._objects.items():
             if name in saved:
-                _write(one, _join(saved[name], self.buffers))
+                _write(one, _join(saved[name], self.buffers), name)
 
-    def missing(self, saved: dict[str, typing.Any]) -> list[str]:
-        return sorted(self._objects.keys() - saved.keys())
+    def names(self, saved: dict[str, typing.Any]) -> tuple[set[str], set[str]]:
+        """Of the objects here, and of those that were saved: the parts of what is a dict of them by themselves."""
+        here, there = set(), set()
+        for name in self._objects.keys() | saved.keys():
+            one, was = self._objects.get(name), saved.get(name)
+            if name in self._objects:
+                here.update(_called(name, one))
+            if name in saved:
+                there.update(_called(name, was) if isinstance(one, dict) else [name])
+        return here, there

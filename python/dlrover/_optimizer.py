@@ -4,14 +4,17 @@ optimizer has not made in its own steps is not there, and a version says what it
 """
 from __future__ import annotations
 
+import json
 import re
 import typing
+import weakref
 
 import torch
 
 from . import _names, _slots
 
 INNER = ("state", "param_groups")  # what a wrapper's state dict has of the optimizer in it
+SAMPLE = 256  # items of a tensor by which a copy is known
 KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,49}")  # of a tensor that is a region by itself
 
 
@@ -68,8 +71,8 @@ class Rest:
     named anyhow: loss scales, counters. An object as Objects takes it.
     """
 
-    def __init__(self, given: typing.Any, named: typing.Callable[[], set[int]]) -> None:
-        self._given, self._named = given, named
+    def __init__(self, given: typing.Any, named: weakref.WeakMethod) -> None:
+        self._given, self._named = given, named  # weak: its object holds this one
 
     @staticmethod
     def needed(given: typing.Any) -> bool:
@@ -92,14 +95,14 @@ class Rest:
 
     def state_dict(self) -> dict[tuple, typing.Any]:
         found = {}
-        self._walk(self._given.state_dict(), (), self._named(), found)
+        self._walk(self._given.state_dict(), (), self._named()(), found)
         return found
 
     def load_state_dict(self, saved: dict[tuple, typing.Any]) -> None:
         """Through the wrapper's own, with all else as it is; not when nothing differs."""
         whole = self._given.state_dict()
         now = {}
-        self._walk(whole, (), self._named(), now)
+        self._walk(whole, (), self._named()(), now)
         if all(key in now and _same(one, now[key]) for key, one in saved.items()):
             return
         for path, one in saved.items():
@@ -126,6 +129,25 @@ def _with(node, path, value):
     return tuple(copy) if isinstance(node, tuple) else copy
 
 
+def _sample(tensor, dtype):
+    return tuple(tensor.shape), tensor.detach().reshape(-1)[:SAMPLE].to(dtype).cpu().view(torch.uint8).numpy().tobytes()
+
+
+def _sources(copies, weights):
+    """{name of a copy: name of the weight that it is of}, by what they hold; none where that is not one alone. Both
+    are {name: tensor}.
+    """
+    found = {}
+    for dtype in {one.dtype for one in weights.values()} if copies else ():
+        of, by = {}, {}
+        for names, tensors in (of, weights), (by, copies):
+            for name, one in tensors.items():
+                if one.numel() and (tensors is copies or one.dtype == dtype):
+                    names.setdefault(_sample(one, dtype), []).append(name)
+        found.update({ours[0]: of[key][0] for key, ours in by.items() if len(ours) == len(of.get(key, ())) == 1})
+    return found
+
+
 class State:
     """One optimizer's. labels: what the model's parameters are called, by their id; a parameter that is
     none of these (f32 copies that an optimizer steps in the place of the weights) is a region itself.
@@ -136,6 +158,7 @@ class State:
         self._labels = []
         self._ready = None  # {label: {key: tensor}} that restore() fills
         self._has_plain, self._on_host, self._order = False, set(), {}
+        self._members, self._copied, self._groups_from = b"[]", {}, []
 
     def parameters(self) -> list[torch.Tensor]:
         return [p for group in self.optimizer.param_groups for p in group["params"]]
@@ -164,6 +187,18 @@ class State:
             if isinstance(key, torch.Tensor) and id(key) not in known:
                 raise ValueError(f"{self.name} keeps state of a tensor of shape {tuple(key.shape)} that is in "
                                  "none of its param_groups: add_param_group() it")
+
+    def find_sources(self, weights: dict[str, torch.Tensor]) -> None:
+        """Of which weights its own parameters are copies, while they still are: before the first step."""
+        own = {label: p for label, p in zip(self._labels, self.parameters()) if label not in weights}
+        self._copied = _sources(own, weights)
+
+    def _members_now(self):
+        at, found = 0, []
+        for group in self.optimizer.param_groups:
+            found.append(self._labels[at:at + len(group["params"])])
+            at += len(group["params"])
+        return found
 
     def tensors(self, labels: dict[int, str]) -> typing.Iterator[tuple[str, typing.Any, typing.Any]]:
         """(name, holder, key) of each tensor, after label()."""
@@ -201,12 +236,14 @@ class State:
                     plain[label] = found
         groups = [{k: v for k, v in g.items() if k != "params" and not callable(v) or isinstance(v, torch.Tensor)}
                   for g in self.optimizer.param_groups]
-        return {"groups": groups, "plain": plain, "host": sorted(self._on_host), "keys": list(self._order),
+        return {"groups": groups, "members": self._members, "copied": self._copied, "plain": plain,
+                "host": sorted(self._on_host), "keys": list(self._order),
                 "other": {k: v for k, v in state.items() if not isinstance(k, torch.Tensor)}}
 
     def look(self) -> None:
         """What there is besides tensors, once for a layout."""
         self._has_plain, self._on_host, self._order = False, set(), {}
+        self._members = json.dumps(self._members_now()).encode()
         for p in self.parameters():
             holder = self.optimizer.state.get(p)
             if holder is None:
@@ -222,8 +259,11 @@ class State:
 
     def prepare(self, note: dict[str, typing.Any], had: dict[str, typing.Any]) -> None:
         """Makes room beside the optimizer's state for the tensors that the version has. Nothing of the
-        optimizer's is called or changed, but that a tensor is loaded in place that is there already.
+        optimizer's is called or changed, but that a tensor is loaded in place that is there already. ValueError
+        where parameters are not where they were.
         """
+        self._groups_from = self._match_groups(note)
+        self._check_copies(note.get("copied", {}))
         at_of = dict(zip(self._labels, self.parameters()))
         self._ready = {}
         for name, region in had.items():
@@ -231,6 +271,37 @@ class State:
             if label in at_of:
                 self._ready.setdefault(label, {})[key] = self._room(
                     at_of[label], key, region, key in note.get("host", ()))
+
+    def _match_groups(self, note):
+        """For each group the one of the version that had its parameters; by position where none is named (or
+        None, when that is another's).
+        """
+        saved, known = note.get("groups", []), json.loads(note.get("members", b"[]"))
+        of = {label: at for at, labels in enumerate(known) for label in labels}
+        found = []
+        for at, labels in enumerate(self._members_now()):
+            theirs = {of[label]: label for label in reversed(labels) if label in of}
+            first, *others = sorted(theirs) or [None]
+            for other in others:
+                self._same_options(at, theirs, saved, (first, other))
+            found.append(first)
+        taken = set(found)
+        return [at if one is None and at not in taken else one for at, one in enumerate(found)]
+
+    def _same_options(self, at, theirs, saved, pair):
+        first, other = (saved[one] for one in pair)
+        for key in first.keys() | other.keys():
+            if not _same(first.get(key), other.get(key)):
+                raise ValueError(f"param_groups[{at}] of '{self.name}' has '{theirs[pair[0]]}' and "
+                                 f"'{theirs[pair[1]]}', which were in two groups that differ in '{key}': "
+                                 "group them as they were")
+
+    def _check_copies(self, copied):
+        for at, label in enumerate(self._labels):
+            was, now = copied.get(label), self._copied.get(label)
+            if was and now and was != now:
+                raise ValueError(f"parameter {at} of '{self.name}' was a copy of '{was}', it is one of '{now}': "
+                                 "give them in the order in which they were")
 
     def _split(self, name):
         """Label and key of a tensor of the state; no label where it is something else."""
@@ -287,8 +358,8 @@ class State:
         now.update(values)
 
     def put_groups(self, saved: list[dict]) -> None:
-        for group, values in zip(self.optimizer.param_groups, saved):
-            for key, value in values.items():
+        for group, at in zip(self.optimizer.param_groups, self._groups_from):
+            for key, value in saved[at].items() if at is not None else ():
                 now = group.get(key)
                 if isinstance(now, torch.Tensor) and isinstance(value, torch.Tensor) and now.shape == value.shape:
                     with torch.no_grad():

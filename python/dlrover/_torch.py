@@ -9,6 +9,7 @@ import os
 import types
 import typing
 import warnings
+import weakref
 
 import torch
 
@@ -19,6 +20,7 @@ from ._optimizer import Rest, State, companions, find, is_optimizer
 
 LOOK_EVERY = 64  # steps: a new layout should be known before a save of it is due
 NOTE, RANDOM = "python", "torch.random"  # regions beside the tensors
+UNFIT = "tensors of it are in the model, which must not be used: make model and optimizer anew"
 OPTIONS = ("directory", "rank", "world", "every", "fence_ms", "threads")  # of Checkpoint
 RESERVED = ("buffer", "python", "torch")  # names of regions begin with these
 
@@ -39,6 +41,43 @@ def _each(given, name):
 
 def _under_job():
     return "DLROVER_AGENT_SOCKET" in os.environ
+
+
+def _forms(tensors):
+    return [*map(operator.attrgetter("shape"), tensors), *map(torch.Tensor.is_contiguous, tensors)]
+
+
+def _stream_of(on_gpu):
+    return torch.cuda.current_stream().cuda_stream if on_gpu else None
+
+
+def _fence_of(ck, on_gpu):
+    """What an optimizer holds: nothing that holds the optimizer."""
+    return lambda *_: ck.fence(_stream_of(on_gpu))
+
+
+def _fence_before_update(optimizer, fence):
+    """What takes it out again."""
+    if hasattr(optimizer, "register_step_pre_hook"):  # PyTorch 2
+        return getattr(optimizer.register_step_pre_hook(fence), "remove", lambda: None)
+    update, had = optimizer.step, vars(optimizer).get("step")
+    own = getattr(update, "__func__", lambda _self, *args, **kwargs: update(*args, **kwargs))
+
+    @functools.wraps(update)
+    def step(_self, *args, **kwargs):
+        fence()
+        return own(_self, *args, **kwargs)
+
+    del step.__wrapped__  # it holds the optimizer
+    # A method again, since schedulers look into it.
+    ours = optimizer.step = types.MethodType(step, optimizer)
+
+    def remove():
+        if vars(optimizer).get("step") is ours:
+            vars(optimizer).pop("step")
+            vars(optimizer).update({"step": had} if had else {})
+
+    return remove
 
 
 class Bound:
@@ -112,11 +151,11 @@ class Bound:
         self._same = {}
         self._note, self._random = bytearray(), torch.get_rng_state()
         self._on_gpu = any(p.is_cuda for module in self._modules.values() for p in module.parameters())
-        for state in self._states:
-            self._fence_before_update(state.optimizer)
+        fence = _fence_of(self._ck, self._on_gpu)
+        self._hooks = [_fence_before_update(state.optimizer, fence) for state in self._states]
         if any(b.is_cuda for b in model.buffers()):
             # Forward passes write buffers; in host memory they are copied at once in begin.
-            model.register_forward_pre_hook(lambda *_: self.fence())
+            self._hooks.append(model.register_forward_pre_hook(fence).remove)
 
     def _add_optimizer(self, name, given):
         found = {state.name: state.optimizer for state in self._states}
@@ -125,7 +164,7 @@ class Bound:
         self._states += [State(one, called) for called, one in list(found.items())[before:]]
         for one, called in _each(given, name):
             if Rest.needed(one):
-                self._objects[f"{called}.rest"] = Rest(one, self._known_addresses)
+                self._objects[f"{called}.rest"] = Rest(one, weakref.WeakMethod(self._known_addresses))
         given_already = [id(one) for one in self._objects.values()]
         self._objects.update({called: one for called, one in companions(given, name).items()
                               if id(one) not in given_already})
@@ -155,26 +194,14 @@ class Bound:
         for state in self._states:
             state.look()
             _plain.encode(state.note(), f"the state of '{state.name}'")
+            state.find_sources({one.name: one.holder[one.key] for one in self._of_modules["model"]
+                                if one.is_parameter})
 
     def _known_addresses(self):
         return {holder[key].data_ptr() for _, _, holder, key in self._tensors()}
 
     def _stream(self):
-        return torch.cuda.current_stream().cuda_stream if self._on_gpu else None
-
-    def _fence_before_update(self, optimizer):
-        if hasattr(optimizer, "register_step_pre_hook"):  # PyTorch 2
-            optimizer.register_step_pre_hook(lambda *_: self.fence())
-            return
-        update = optimizer.step
-
-        @functools.wraps(update)
-        def step(_self, *args, **kwargs):
-            self.fence()
-            return update(*args, **kwargs)
-
-        # A method again, since schedulers look into it.
-        optimizer.step = types.MethodType(step, optimizer)
+        return _stream_of(self._on_gpu)
 
     # --- names ---------------------------------------------------------------------------
 
@@ -234,11 +261,12 @@ class Bound:
         self._ck.add(RANDOM, self._random, "blob")
         self._ck.add(NOTE, self._note, "blob")
         self._own.update({RANDOM: self._random, NOTE: self._note})
+        self._forms = _forms(list(map(operator.getitem, self._holders, self._keys)))
         self._count = self._counts()
         self._named = True
 
     def _forget_names(self):
-        self._holders, self._keys, self._names, self._addresses = [], [], [], []
+        self._holders, self._keys, self._names, self._addresses, self._forms = [], [], [], [], []
         self._count, self._named = None, False
 
     # --- restore -------------------------------------------------------------------------
@@ -246,7 +274,10 @@ class Bound:
     def restore(self) -> int:
         """Loads the newest version that every rank has, in place. Its step, 0 when there is none.
         Before the first step(). Blocking, until all ranks load the same. Error names what does not
-        fit. The optimizer's step() is not called: its state is made as the version has it.
+        fit; model and optimizer are then as they were, or its text says that they must not be used
+        (an object given here did not take its state, or a copy went bad while it was loaded). The
+        optimizer's step() is not called: its state is made as the version has it. Options of its
+        param_groups go by the names of the parameters in them; by position where a version has no names.
         """
         if not self._anything():
             return 0
@@ -262,14 +293,32 @@ class Bound:
         return step or 0
 
     def _load(self, note, wrong):
+        if wrong:
+            return self._load_nothing(wrong)
         self._name_all()
-        step, lacking = _joined.load(self._ck, self._own)
+        try:
+            step, lacking = _joined.load(self._ck, self._own)
+        except Error as error:
+            if "chunk" not in error.strerror:
+                raise  # names, types and shapes are compared before anything is loaded
+            raise Error(error.errno, f"{error.strerror}; {UNFIT}") from error
         if step is not None:
-            if wrong:
-                raise wrong
-            self._take_first(lacking)
-            self._put(note, joined=NOTE in lacking)
+            try:
+                self._take_first(lacking)
+                self._put(note, joined=NOTE in lacking)
+            except Exception as error:
+                raise Error(errno.EBADMSG, f"step {step}: {error}; {UNFIT}") from error
         return step
+
+    def _load_nothing(self, wrong):
+        """The other ranks wait for this one to load what they load. No tensor is touched."""
+        self._ck.clear()
+        allowed = self._ck.allowed
+        self._ck.allow(leftover=True, missing=True)
+        step = self._ck.restore()
+        self._ck.allow(*allowed)
+        if step is not None:
+            raise wrong
 
     def _prepare(self):
         """Room for what the version has. The note; None with what is wrong with it."""
@@ -291,8 +340,10 @@ class Bound:
                 state.prepare(note["optimizers"].get(state.name, {}), had)
             self._share(note.get("same", {}))
             self._kept.prepare(note["objects"], had)
-        except (Error, ValueError) as error:
+        except Error as error:
             return None, error
+        except ValueError as error:
+            return None, Error(errno.EBADMSG, str(error))
         return note, None
 
     def _find_same(self):
@@ -323,8 +374,9 @@ class Bound:
     def _compare(self, note):
         """As the library does with names, for what is no region."""
         leftover, missing = self._ck.allowed
-        here = {*self._objects, *(state.name for state in self._states)}
-        there = {*note["objects"], *note["optimizers"]}
+        here, there = self._kept.names(note["objects"])
+        here.update(state.name for state in self._states)
+        there.update(note["optimizers"])
         lacks, holds = sorted(here - there), sorted(there - here)
         for names, what, allowed in ((lacks, "lacks", missing), (holds, "holds", leftover)):
             if names and not allowed:
@@ -390,13 +442,16 @@ class Bound:
         if counts != self._count:
             return ""  # it has made state
         try:
-            now = list(map(torch.Tensor.data_ptr, map(operator.getitem, self._holders, self._keys)))
+            tensors = list(map(operator.getitem, self._holders, self._keys))
+            now = list(map(torch.Tensor.data_ptr, tensors))
         except (KeyError, IndexError, TypeError):
             return ""
-        if now == self._addresses:
-            return None
-        at = next(i for i, old in enumerate(self._addresses) if now[i] != old)
-        return f"'{self._names[at]}' is at another address than before"
+        for old, new, what in ((self._addresses, now, "is at another address"),
+                               (self._forms, _forms(tensors), "has another shape or order")):
+            if old != new:
+                at = next(i for i, one in enumerate(old) if new[i] != one)
+                return f"'{self._names[at % len(tensors)]}' {what} than before"
+        return None
 
     def _make_ready(self):
         """All that there is now is named, and what is no tensor written down: why anew, where that is not to be
@@ -508,8 +563,11 @@ class Bound:
         return {**self._ck.stats(), "unsaved": self._unsaved}
 
     def close(self) -> None:
-        """See Checkpoint.close()."""
+        """See Checkpoint.close(). Nothing of the library's is left at model and optimizer."""
         self._ck.close()
+        for remove in self._hooks:
+            remove()
+        self._hooks = []
 
 
 def bind(model: torch.nn.Module, optimizer: typing.Any = None,
