@@ -308,6 +308,11 @@ json_t *dlr_rig_expect(struct rig *r, const char *type)
     return msg;
 }
 
+void dlr_rig_await(struct rig *r, const char *type)
+{
+    json_decref(dlr_rig_expect(r, type));
+}
+
 bool dlr_rig_silent(struct rig *r, const char *type, int64_t ms)
 {
     json_t *msg = find(r, type, ms);
@@ -383,6 +388,14 @@ void dlr_rig_sync(struct rig *r)
 {
     if (!dlr_rig_alive(r))
         fail_msg("the agent is dead");
+}
+
+void dlr_rig_begin(struct rig *r, const char *more, unsigned round, const char *ranks,
+                   const char *restore)
+{
+    dlr_rig_start(r, more);
+    dlr_rig_round(r, round, ranks, restore);
+    dlr_rig_sync(r);
 }
 
 json_int_t dlr_rig_int(const json_t *msg, const char *key)

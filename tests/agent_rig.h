@@ -61,6 +61,8 @@ int dlr_rig_wait_end(struct rig *r);
 
 /* The next message of this type; others are dropped, beats answered. The caller's. */
 json_t *dlr_rig_expect(struct rig *r, const char *type);
+/* The same, and nobody wants to know what it says. */
+void dlr_rig_await(struct rig *r, const char *type);
 /* The same; NULL: the agent has died before. */
 json_t *dlr_rig_expect_or_dead(struct rig *r, const char *type);
 /* True when no message of type comes within ms. */
@@ -75,6 +77,9 @@ void dlr_rig_sync(struct rig *r);
 bool dlr_rig_alive(struct rig *r);
 /* A round in which this node ("n1") has these ranks, and "n2" the rank 9 whose copies come here. */
 void dlr_rig_round(struct rig *r, unsigned round, const char *ranks,
+                   const char *restore);
+/* dlr_rig_start(), and this round, which the agent has taken. */
+void dlr_rig_begin(struct rig *r, const char *more, unsigned round, const char *ranks,
                    const char *restore);
 json_int_t dlr_rig_int(const json_t *msg, const char *key);
 const char *dlr_rig_str(const json_t *msg, const char *key);
@@ -91,5 +96,16 @@ bool dlr_rig_recv(int fd, struct dlr_local_msg *ret, int ret_fds[DLR_LOCAL_FDS],
                   unsigned *ret_nfds);
 /* True once the fake data process has noted this line. */
 bool dlr_rig_noted(struct rig *r, const char *line);
+
+/* A whole program of such tests. */
+#define RIG_TEST(name) cmocka_unit_test_teardown(name, dlr_rig_clear)
+#define RIG_MAIN(...)                                                                  \
+    int main(int argc, char **argv)                                                    \
+    {                                                                                  \
+        const struct CMUnitTest tests[] = {__VA_ARGS__};                               \
+                                                                                       \
+        dlr_rig_role(argc, argv);                                                      \
+        return cmocka_run_group_tests(tests, dlr_rig_munged, dlr_rig_munged_end);      \
+    }
 
 #endif

@@ -132,6 +132,13 @@ static void one_task(struct step *t)
     expect_task(0, t->pid);
 }
 
+/* The same, with leases that run out while the test waits for it. */
+static void leased_task(struct step *t)
+{
+    dlr_rig_start_leased(&rig);
+    one_task(t);
+}
+
 /* The agent has killed it. */
 static void gone_with_its_step(const struct step *t)
 {
@@ -164,8 +171,7 @@ static void kill_takes_tasks_and_their_children(void **state)
     int64_t began;
     pid_t pid[2];
 
-    dlr_rig_start(&rig, NULL);
-    dlr_rig_round(&rig, 0, "[0,1]", "null");
+    dlr_rig_begin(&rig, NULL, 0, "[0,1]", "null");
     stepd = begin_step();
     for (int i = 0; i < 2; i++) {
         pid[i] = start_task(alive[i]);
@@ -228,8 +234,7 @@ static void a_task_that_comes_late_is_killed_too(void **state)
 {
     struct step t;
 
-    dlr_rig_start(&rig, NULL);
-    dlr_rig_round(&rig, 0, "[0]", "null");
+    dlr_rig_begin(&rig, NULL, 0, "[0]", "null");
     dlr_rig_say(&rig, "kill", "s:i", "round", 0);
     expect_clean(0, 0);
     add_task(&t);
@@ -249,13 +254,20 @@ static void expect_lapsed(int killed)
     json_decref(msg);
 }
 
+static void end_with_the_lease(const struct step *t)
+{
+    expect_lapsed(1);
+    rig.leasing = true;
+    gone_with_its_step(t);
+    dlr_rig_stop(&rig);
+}
+
 static void workers_end_with_the_lease(void **state)
 {
     struct step t;
     int64_t last, gone;
 
-    dlr_rig_start_leased(&rig);
-    one_task(&t);
+    leased_task(&t);
     assert_true(
         dlr_rig_silent(&rig, "exit", RIG_DEAD_MS * 5 / 4)); /* leased, it lives */
     last = (int64_t)(rig.beat.sent_ns / 1000000); /* the last beat that was answered */
@@ -287,7 +299,7 @@ static void suspend_agent(void)
     siginfo_t info;
 
     kill(rig.pid, SIGTSTP);
-    json_decref(dlr_rig_expect(&rig, "suspend"));
+    dlr_rig_await(&rig, "suspend");
     await_lease();
     kill(rig.pid, SIGSTOP);
     assert_int_equal(waitid(P_PID, (id_t)rig.pid, &info, WSTOPPED), 0);
@@ -297,36 +309,28 @@ static void a_suspended_job_keeps_its_workers(void **state)
 {
     struct step t;
 
-    dlr_rig_start_leased(&rig);
-    one_task(&t);
+    leased_task(&t);
     rig.holding = true;
     suspend_agent();
     assert_true(dlr_rig_silent(&rig, "lapsed", RIG_DEAD_MS * 5 / 4));
     rig.holding = false;
     kill(rig.pid, SIGCONT);
-    json_decref(dlr_rig_expect(&rig, "awake"));
+    dlr_rig_await(&rig, "awake");
     assert_true(dlr_rig_silent(&rig, "lapsed", RIG_DEAD_MS * 5 / 4));
     rig.leasing = false; /* and then it lives by the lease again */
-    expect_lapsed(1);
-    gone_with_its_step(&t);
-    rig.leasing = true;
-    dlr_rig_stop(&rig);
+    end_with_the_lease(&t);
 }
 
 static void a_node_stopped_without_a_hold_is_a_frozen_one(void **state)
 {
     struct step t;
 
-    dlr_rig_start_leased(&rig);
-    one_task(&t);
+    leased_task(&t);
     suspend_agent(); /* the supervisor does not agree */
     rig.leasing = false;
     assert_true(dlr_rig_silent(&rig, "lapsed", RIG_DEAD_MS * 5 / 4));
     kill(rig.pid, SIGCONT);
-    expect_lapsed(1);
-    rig.leasing = true;
-    gone_with_its_step(&t);
-    dlr_rig_stop(&rig);
+    end_with_the_lease(&t);
 }
 
 /* With proctrack/cgroup Slurm tells the task alone, which is the agent's parent. */
@@ -334,9 +338,9 @@ static void a_suspension_told_to_the_parent_reaches_the_agent(void **state)
 {
     dlr_rig_start_kept(&rig);
     kill(rig.pid, SIGTSTP);
-    json_decref(dlr_rig_expect(&rig, "suspend"));
+    dlr_rig_await(&rig, "suspend");
     kill(rig.pid, SIGCONT);
-    json_decref(dlr_rig_expect(&rig, "awake"));
+    dlr_rig_await(&rig, "awake");
     dlr_rig_stop(&rig);
 }
 
@@ -347,11 +351,10 @@ static void sigterm_leaves_the_tasks_to_slurm(void **state)
 {
     struct step t;
 
-    dlr_rig_start_leased(&rig);
-    one_task(&t);
+    leased_task(&t);
     await_lease();
     kill(rig.pid, SIGTERM);
-    json_decref(dlr_rig_expect(&rig, "term"));
+    dlr_rig_await(&rig, "term");
     rig.leasing = false;
     assert_true(dlr_rig_silent(&rig, "lapsed", RIG_DEAD_MS * 5 / 4));
     assert_int_equal(kill(t.pid, 0), 0);
@@ -370,7 +373,7 @@ static void sigterm_alone_ends_no_agent(void **state)
     dlr_rig_start_kept(&rig);
     one_task(&t);
     kill(rig.pid, SIGTERM);
-    json_decref(dlr_rig_expect(&rig, "term"));
+    dlr_rig_await(&rig, "term");
     dlr_rig_sync(&rig);
     assert_int_equal(kill(t.pid, 0), 0);
     dlr_rig_say(&rig, "kill", "s:i", "round", 0);
@@ -386,7 +389,7 @@ static void a_step_that_leaves_its_tasks_behind_is_finished_off(void **state)
     dlr_rig_start(&rig, NULL);
     one_task(&t);
     close(t.stepd); /* slurmstepd was killed */
-    json_decref(dlr_rig_expect(&rig, "orphaned"));
+    dlr_rig_await(&rig, "orphaned");
     assert_true(all_gone(t.alive, RIG_WAIT_MS));
     waitpid(t.pid, NULL, 0);
     expect_clean(0, 1);
@@ -398,8 +401,7 @@ static void pids_of_others_are_refused(void **state)
 {
     int stepd;
 
-    dlr_rig_start(&rig, NULL);
-    dlr_rig_round(&rig, 0, "[0]", "null");
+    dlr_rig_begin(&rig, NULL, 0, "[0]", "null");
     stepd = begin_step();
     dlr_rig_send(stepd, DLR_LOCAL_TASK, 0, 0, 0, 1, 0);
     dlr_rig_send(stepd, DLR_LOCAL_TASK, 0, 1, 0, (uint64_t)getpid(), 0);
@@ -415,8 +417,7 @@ static void what_happened_is_told_again_to_a_new_supervisor(void **state)
     int64_t began;
     pid_t pid;
 
-    dlr_rig_start(&rig, NULL);
-    dlr_rig_round(&rig, 0, "[0,1]", "null");
+    dlr_rig_begin(&rig, NULL, 0, "[0,1]", "null");
     stepd = begin_step();
     pid = start_task(alive);
     dlr_rig_send(stepd, DLR_LOCAL_TASK, 0, 0, 0, (uint64_t)pid, 0);
@@ -436,26 +437,16 @@ static void what_happened_is_told_again_to_a_new_supervisor(void **state)
     dlr_rig_stop(&rig);
 }
 
-#define TEST(name) cmocka_unit_test_teardown(name, dlr_rig_clear)
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(an_exit_is_told_at_once_and_the_end_of_the_step),
-        TEST(kill_takes_tasks_and_their_children),
-        TEST(a_kill_can_spare_the_srun_that_has_output_to_write),
-        TEST(a_task_that_comes_late_is_killed_too),
-        TEST(workers_end_with_the_lease),
-        TEST(a_suspended_job_keeps_its_workers),
-        TEST(a_node_stopped_without_a_hold_is_a_frozen_one),
-        TEST(a_suspension_told_to_the_parent_reaches_the_agent),
-        TEST(sigterm_leaves_the_tasks_to_slurm),
-        TEST(sigterm_alone_ends_no_agent),
-        TEST(a_step_that_leaves_its_tasks_behind_is_finished_off),
-        TEST(pids_of_others_are_refused),
-        TEST(what_happened_is_told_again_to_a_new_supervisor),
-    };
-
-    dlr_rig_role(argc, argv);
-    return cmocka_run_group_tests(tests, dlr_rig_munged, dlr_rig_munged_end);
-}
+RIG_MAIN(RIG_TEST(an_exit_is_told_at_once_and_the_end_of_the_step),
+         RIG_TEST(kill_takes_tasks_and_their_children),
+         RIG_TEST(a_kill_can_spare_the_srun_that_has_output_to_write),
+         RIG_TEST(a_task_that_comes_late_is_killed_too),
+         RIG_TEST(workers_end_with_the_lease),
+         RIG_TEST(a_suspended_job_keeps_its_workers),
+         RIG_TEST(a_node_stopped_without_a_hold_is_a_frozen_one),
+         RIG_TEST(a_suspension_told_to_the_parent_reaches_the_agent),
+         RIG_TEST(sigterm_leaves_the_tasks_to_slurm),
+         RIG_TEST(sigterm_alone_ends_no_agent),
+         RIG_TEST(a_step_that_leaves_its_tasks_behind_is_finished_off),
+         RIG_TEST(pids_of_others_are_refused),
+         RIG_TEST(what_happened_is_told_again_to_a_new_supervisor))

@@ -86,7 +86,7 @@ static void a_rank_of_another_number_waits_for_the_turn(void **state)
     second = hello(1, 4);
     told("[[0, 4], [1, 4]]", "[]", false);
     say_turn(1, 4, "[0, 1]", "null");
-    json_decref(dlr_rig_expect(&rig, "turned"));
+    dlr_rig_await(&rig, "turned");
     answered(fd, DLR_LOCAL_WELCOME, "c.17.run");
     answered(second, DLR_LOCAL_WELCOME, "c.17.run");
     close(fd);
@@ -201,7 +201,7 @@ static void a_process_that_had_restored_waits_for_the_turn(void **state)
     dlr_rig_sync(&rig);
     assert_true(rig_hello(&rig, &w, 0, 0));
     dlr_rig_send(w.fd, DLR_LOCAL_RESTORED, 0, 0, 3, 0, 0);
-    json_decref(dlr_rig_expect(&rig, "restored"));
+    dlr_rig_await(&rig, "restored");
     rig_bye(&w);
     fd = hello(0, 2);
     told("[[0, 2]]", "[]", true);
@@ -233,7 +233,7 @@ static void a_rank_that_comes_again_waits_for_the_turn(void **state)
     fd = hello(0, 2);
     told("[[0, 2]]", "[]", true);
     say_turn(1, 2, "[0]", "null");
-    json_decref(dlr_rig_expect(&rig, "turned"));
+    dlr_rig_await(&rig, "turned");
     answered(fd, DLR_LOCAL_WELCOME, NULL);
     assert_true(dlr_rig_silent(&rig, "ranks", 4 * RIG_EVERY_MS));
     say_turn(0, 2, "[1]", "null"); /* an old word changes nothing */
@@ -286,23 +286,13 @@ static void a_child_that_keeps_the_connection_does_not_count(void **state)
     dlr_rig_stop(&rig);
 }
 
-#define TEST(name) cmocka_unit_test_teardown(name, dlr_rig_clear)
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_rank_of_another_number_waits_for_the_turn),
-        TEST(a_rank_where_it_is_expected_is_welcomed_at_once),
-        TEST(one_that_opens_twice_is_refused),
-        TEST(a_process_that_has_only_looked_is_welcomed_again),
-        TEST(what_was_ordered_before_it_came_again_is_missed),
-        TEST(a_process_that_had_begun_waits_for_the_turn),
-        TEST(a_process_that_had_restored_waits_for_the_turn),
-        TEST(a_rank_that_comes_again_waits_for_the_turn),
-        TEST(who_waits_too_long_is_told_why),
-        TEST(a_child_that_keeps_the_connection_does_not_count),
-    };
-
-    dlr_rig_role(argc, argv);
-    return cmocka_run_group_tests(tests, dlr_rig_munged, dlr_rig_munged_end);
-}
+RIG_MAIN(RIG_TEST(a_rank_of_another_number_waits_for_the_turn),
+         RIG_TEST(a_rank_where_it_is_expected_is_welcomed_at_once),
+         RIG_TEST(one_that_opens_twice_is_refused),
+         RIG_TEST(a_process_that_has_only_looked_is_welcomed_again),
+         RIG_TEST(what_was_ordered_before_it_came_again_is_missed),
+         RIG_TEST(a_process_that_had_begun_waits_for_the_turn),
+         RIG_TEST(a_process_that_had_restored_waits_for_the_turn),
+         RIG_TEST(a_rank_that_comes_again_waits_for_the_turn),
+         RIG_TEST(who_waits_too_long_is_told_why),
+         RIG_TEST(a_child_that_keeps_the_connection_does_not_count))

@@ -31,19 +31,17 @@ static void begin(void)
 {
     struct worker all[2];
 
-    dlr_rig_start(&rig, NULL);
-    dlr_rig_round(&rig, 0, "[4, 6]", "null");
-    dlr_rig_sync(&rig);
+    dlr_rig_begin(&rig, NULL, 0, "[4, 6]", "null");
     for (int i = 0; i < 2; i++) {
         assert_true(rig_hello(&rig, &all[i], 0, i ? MATE : OWN));
         rig_worker_slots(&all[i]);
-        json_decref(dlr_rig_expect(&rig, "ready"));
+        dlr_rig_await(&rig, "ready");
     }
     dlr_rig_say(&rig, "save_at", "s:i, s:i", "round", 0, "step", STEP);
     dlr_rig_sync(&rig);
     for (int i = 0; i < 2; i++) {
         rig_save(&all[i], STEP);
-        json_decref(dlr_rig_expect(&rig, "sealed"));
+        dlr_rig_await(&rig, "sealed");
     }
     dlr_rig_say(&rig, "commit", "s:i, s:i", "round", 0, "step", STEP);
     dlr_rig_sync(&rig);
@@ -198,15 +196,5 @@ static void a_slot_that_is_read_is_dead_when_that_has_ended(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_teardown(name, dlr_rig_clear)
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_slot_is_dead_at_once),
-        TEST(a_slot_that_is_read_is_dead_when_that_has_ended),
-    };
-
-    dlr_rig_role(argc, argv);
-    return cmocka_run_group_tests(tests, dlr_rig_munged, dlr_rig_munged_end);
-}
+RIG_MAIN(RIG_TEST(the_slot_is_dead_at_once),
+         RIG_TEST(a_slot_that_is_read_is_dead_when_that_has_ended))

@@ -26,8 +26,7 @@ static void stderr_comes_through_as_text(void **state)
     json_t *msg;
     int fd;
 
-    dlr_rig_start(&rig, NULL);
-    dlr_rig_round(&rig, 0, "[0]", "null");
+    dlr_rig_begin(&rig, NULL, 0, "[0]", "null");
     fd = dlr_rig_connect(&rig);
     dlr_local_init(&m, DLR_LOCAL_STDERR);
     m.rank = 3;
@@ -89,9 +88,7 @@ static void a_copy_that_is_not_here_is_asked_for(void **state)
 {
     int fd;
 
-    dlr_rig_start(&rig, NULL);
-    dlr_rig_round(&rig, 1, "[0]", "{\"vround\":0,\"step\":10,\"world\":4}");
-    dlr_rig_sync(&rig);
+    dlr_rig_begin(&rig, NULL, 1, "[0]", "{\"vround\":0,\"step\":10,\"world\":4}");
     fd = ask_for_copy();
     dlr_rig_say(&rig, "brought", "s:i, s:i, s:i, s:s", "round", 1, "rank", 3, "rc", 0,
                 "path", "/x/r3");
@@ -226,12 +223,11 @@ static void orders_reach_the_data_process_and_their_end_comes_back(void **state)
     };
     json_t *msg;
 
-    dlr_rig_start(&rig, NULL);
-    dlr_rig_round(&rig, 0, "[4]", "null");
+    dlr_rig_begin(&rig, NULL, 0, "[4]", "null");
     assert_true(dlr_rig_noted(&rig, "drop 4294967295/18446744073709551615\n"));
     dlr_rig_say(&rig, "reserve", "s:i, s:i, s:i", "round", 0, "rank", 9, "bytes",
                 65536);
-    json_decref(dlr_rig_expect(&rig, "ready"));
+    dlr_rig_await(&rig, "ready");
     assert_true(dlr_rig_noted(&rig, "reserve 9 65536\n"));
     for (int i = 0; i < 3; i++) {
         dlr_rig_say(&rig, rows[i].order, "s:i, s:i, s:i, s:i, s:i, s:s", "id", 100 + i,
@@ -257,8 +253,7 @@ static void a_file_of_several_ranks_is_one_order(void **state)
                                       "[[\"a\",5]]"};
     json_t *msg;
 
-    dlr_rig_start(&rig, NULL);
-    dlr_rig_round(&rig, 0, "[4]", "null");
+    dlr_rig_begin(&rig, NULL, 0, "[4]", "null");
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
         dlr_rig_say(&rig, "persist", "s:i, s:i, s:i, s:i, s:i, s:s, s:o", "id", 1,
                     "round", 0, "rank", 9, "vround", 0, "step", 7, "path", "/x/bad",
@@ -282,8 +277,7 @@ static void a_data_process_that_dies_is_started_again(void **state)
 {
     pid_t pid;
 
-    dlr_rig_start(&rig, NULL);
-    dlr_rig_round(&rig, 0, "[4]", "null");
+    dlr_rig_begin(&rig, NULL, 0, "[4]", "null");
     assert_true(dlr_rig_noted(&rig, "config 0"));
     dlr_rig_sync(&rig);
     dlr_rig_say(&rig, "who", "");
@@ -293,7 +287,7 @@ static void a_data_process_that_dies_is_started_again(void **state)
     dlr_rig_say(&rig, "reserve", "s:i, s:i, s:i", "round", 0, "rank", 9, "bytes",
                 65536); /* it has nobody to ask just now */
     assert_int_not_equal(next_data_process(true), pid);
-    json_decref(dlr_rig_expect(&rig, "ready"));
+    dlr_rig_await(&rig, "ready");
     assert_true(dlr_rig_noted(&rig, "config 0 c.17.run"));
     dlr_rig_stop(&rig);
 }
@@ -306,8 +300,7 @@ static void the_data_process_is_told_of_any_number_of_ranks(void **state)
     for (int i = 0; i < 16384; i++)
         json_array_append_new(ranks, json_integer(10 + i));
     text = json_dumps(ranks, JSON_COMPACT);
-    dlr_rig_start(&rig, NULL);
-    dlr_rig_round(&rig, 0, text, "null");
+    dlr_rig_begin(&rig, NULL, 0, text, "null");
     assert_true(dlr_rig_noted(&rig, "config 0 c.17.run " RIG_TOKEN
                                     " 16385 ranks, the last 9\ndrop "));
     dlr_rig_stop(&rig);
@@ -364,26 +357,14 @@ static void by_hand_it_says_what_it_is(void **state)
                         "dlrover's supervisor, not by hand; see --help\n");
 }
 
-#define TEST(name) cmocka_unit_test_teardown(name, dlr_rig_clear)
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(stderr_comes_through_as_text),
-        TEST(a_report_is_made_by_a_child),
-        TEST(a_copy_that_is_not_here_is_asked_for),
-        TEST(a_copy_that_was_made_here_stays_until_a_commit),
-        TEST(a_copy_that_was_made_here_leaves_room_for_saves),
-        TEST(only_sigterm_and_bye_end_it),
-        TEST(an_agent_waits_for_the_one_before_it),
-        TEST(orders_reach_the_data_process_and_their_end_comes_back),
-        TEST(a_file_of_several_ranks_is_one_order),
-        TEST(a_data_process_that_dies_is_started_again),
-        TEST(the_data_process_is_told_of_any_number_of_ranks),
-        TEST(malformed_messages_do_nothing),
-        TEST(by_hand_it_says_what_it_is),
-    };
-
-    dlr_rig_role(argc, argv);
-    return cmocka_run_group_tests(tests, dlr_rig_munged, dlr_rig_munged_end);
-}
+RIG_MAIN(RIG_TEST(stderr_comes_through_as_text), RIG_TEST(a_report_is_made_by_a_child),
+         RIG_TEST(a_copy_that_is_not_here_is_asked_for),
+         RIG_TEST(a_copy_that_was_made_here_stays_until_a_commit),
+         RIG_TEST(a_copy_that_was_made_here_leaves_room_for_saves),
+         RIG_TEST(only_sigterm_and_bye_end_it),
+         RIG_TEST(an_agent_waits_for_the_one_before_it),
+         RIG_TEST(orders_reach_the_data_process_and_their_end_comes_back),
+         RIG_TEST(a_file_of_several_ranks_is_one_order),
+         RIG_TEST(a_data_process_that_dies_is_started_again),
+         RIG_TEST(the_data_process_is_told_of_any_number_of_ranks),
+         RIG_TEST(malformed_messages_do_nothing), RIG_TEST(by_hand_it_says_what_it_is))

@@ -46,18 +46,9 @@ static void wait_for_save_at(struct worker *w, uint64_t step)
     assert_true(dlr_page_ordered(w->page, step));
 }
 
-/* Rank 4 of round 0, of an agent with this option more (NULL: none). */
-static void welcomed(struct worker *w, const char *option)
-{
-    dlr_rig_start(&rig, option);
-    dlr_rig_round(&rig, 0, "[4]", "null");
-    dlr_rig_sync(&rig);
-    assert_true(rig_hello(&rig, w, 0, 4));
-}
-
 static void begin(struct worker *w)
 {
-    welcomed(w, NULL);
+    rig_welcomed(&rig, w, NULL);
     assert_int_equal(w->welcome.arg[0], 0);
     rig_worker_slots(w);
     expect_ready(4);
@@ -176,7 +167,7 @@ static void the_data_process_runs_where_no_worker_is_bound(void **state)
     dlr_rig_say(&rig, "save_at", "s:i, s:i", "round", 1, "step", 20);
     wait_for_save_at(&w, 20);
     save(&w, 20);
-    json_decref(dlr_rig_expect(&rig, "sealed"));
+    dlr_rig_await(&rig, "sealed");
     dlr_rig_sync(&rig);
     expect_data_on(cpus(0, 1));
     rig_bye(&w);
@@ -321,7 +312,7 @@ static unsigned begin_slow_write(struct worker *w)
 {
     unsigned k;
 
-    welcomed(w, "--persist-every=10");
+    rig_welcomed(&rig, w, "--persist-every=10");
     w->nslots = 3;
     rig_worker_slots(w);
     expect_ready(4);
@@ -419,7 +410,7 @@ static void a_copy_that_went_bad_is_told_and_its_slot_is_dead(void **state)
     assert_int_equal(dlr_rig_int(msg, "step"), 10);
     assert_string_equal(dlr_rig_str(msg, "why"), "chunk 2 is corrupt in memory");
     json_decref(msg);
-    json_decref(dlr_rig_expect(&rig, "done"));
+    dlr_rig_await(&rig, "done");
     assert_int_equal(dlr_slot_state(w.slots[k]), DLR_SLOT_DEAD);
     rig_bye(&w);
     dlr_rig_stop(&rig);
@@ -480,7 +471,7 @@ static void nobody_saves_before_it_is_ready(void **state)
 {
     struct worker w;
 
-    welcomed(&w, NULL);
+    rig_welcomed(&rig, &w, NULL);
     dlr_rig_say(&rig, "save_at", "s:i, s:i", "round", 0, "step", 5);
     expect_missed(5, "not ready");
     rig_bye(&w);
@@ -572,30 +563,20 @@ static void a_slow_write_and_an_older_version_share_a_slot(void **state)
     dlr_rig_stop(&rig);
 }
 
-#define TEST(name) cmocka_unit_test_teardown(name, dlr_rig_clear)
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_data_process_runs_where_no_worker_is_bound),
-        TEST(a_copy_that_gets_nowhere_is_told_with_its_way),
-        TEST(saves_alternate_between_slots_that_are_free),
-        TEST(a_damaged_head_does_not_hold_its_slot),
-        TEST(an_aborted_version_dies_and_frees_its_slot),
-        TEST(an_undecided_version_is_never_overwritten),
-        TEST(what_an_audit_finds_too_late_is_told_as_torn),
-        TEST(a_rounds_first_order_frees_what_is_older_than_its_beginning),
-        TEST(orders_lie_side_by_side_and_none_is_lost),
-        TEST(a_copy_that_went_bad_is_told_and_its_slot_is_dead),
-        TEST(a_slot_that_is_read_is_free_when_that_has_ended),
-        TEST(a_rank_that_is_past_the_step_has_missed_it),
-        TEST(a_seal_after_the_decision_is_dead),
-        TEST(nobody_saves_before_it_is_ready),
-        TEST(the_next_round_restores_what_was_committed),
-        TEST(a_slow_write_leaves_two_slots_for_saves),
-        TEST(a_slow_write_and_an_older_version_share_a_slot),
-    };
-
-    dlr_rig_role(argc, argv);
-    return cmocka_run_group_tests(tests, dlr_rig_munged, dlr_rig_munged_end);
-}
+RIG_MAIN(RIG_TEST(the_data_process_runs_where_no_worker_is_bound),
+         RIG_TEST(a_copy_that_gets_nowhere_is_told_with_its_way),
+         RIG_TEST(saves_alternate_between_slots_that_are_free),
+         RIG_TEST(a_damaged_head_does_not_hold_its_slot),
+         RIG_TEST(an_aborted_version_dies_and_frees_its_slot),
+         RIG_TEST(an_undecided_version_is_never_overwritten),
+         RIG_TEST(what_an_audit_finds_too_late_is_told_as_torn),
+         RIG_TEST(a_rounds_first_order_frees_what_is_older_than_its_beginning),
+         RIG_TEST(orders_lie_side_by_side_and_none_is_lost),
+         RIG_TEST(a_copy_that_went_bad_is_told_and_its_slot_is_dead),
+         RIG_TEST(a_slot_that_is_read_is_free_when_that_has_ended),
+         RIG_TEST(a_rank_that_is_past_the_step_has_missed_it),
+         RIG_TEST(a_seal_after_the_decision_is_dead),
+         RIG_TEST(nobody_saves_before_it_is_ready),
+         RIG_TEST(the_next_round_restores_what_was_committed),
+         RIG_TEST(a_slow_write_leaves_two_slots_for_saves),
+         RIG_TEST(a_slow_write_and_an_older_version_share_a_slot))

@@ -16,13 +16,11 @@ static struct rig rig;
 /* Ranks 4 and 6 of one node, with slots. */
 static void begin(struct worker w[2])
 {
-    dlr_rig_start(&rig, NULL);
-    dlr_rig_round(&rig, 0, "[4, 6]", "null");
-    dlr_rig_sync(&rig);
+    dlr_rig_begin(&rig, NULL, 0, "[4, 6]", "null");
     for (int i = 0; i < 2; i++) {
         assert_true(rig_hello(&rig, &w[i], 0, 4 + 2 * i));
         rig_worker_slots(&w[i]);
-        json_decref(dlr_rig_expect(&rig, "ready"));
+        dlr_rig_await(&rig, "ready");
     }
 }
 
@@ -65,12 +63,12 @@ static void a_version_with_holes_is_reported_and_not_sealed(void **state)
     order(w, 10);
     order(w, 11);
     rig_save(&w[0], 10);
-    json_decref(dlr_rig_expect(&rig, "sealed"));
+    dlr_rig_await(&rig, "sealed");
     w[0].shared = 78; /* it has named one more; the other one is a step behind */
     rig_save(&w[0], 11);
-    json_decref(dlr_rig_expect(&rig, "sealed"));
+    dlr_rig_await(&rig, "sealed");
     rig_save(&w[1], 10);
-    json_decref(dlr_rig_expect(&rig, "sealed"));
+    dlr_rig_await(&rig, "sealed");
     k = rig_save(&w[1], 11);
     msg = dlr_rig_expect(&rig, "missed");
     assert_int_equal(dlr_rig_int(msg, "rank"), 6);
@@ -83,15 +81,5 @@ static void a_version_with_holes_is_reported_and_not_sealed(void **state)
     end(w);
 }
 
-#define TEST(name) cmocka_unit_test_teardown(name, dlr_rig_clear)
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(each_rank_is_told_who_else_is_here),
-        TEST(a_version_with_holes_is_reported_and_not_sealed),
-    };
-
-    dlr_rig_role(argc, argv);
-    return cmocka_run_group_tests(tests, dlr_rig_munged, dlr_rig_munged_end);
-}
+RIG_MAIN(RIG_TEST(each_rank_is_told_who_else_is_here),
+         RIG_TEST(a_version_with_holes_is_reported_and_not_sealed))

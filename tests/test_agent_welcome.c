@@ -16,15 +16,6 @@
 
 static struct rig rig;
 
-/* Rank 4 of round 0, of an agent with this option more (NULL: none). */
-static void welcomed(struct worker *w, const char *option)
-{
-    dlr_rig_start(&rig, option);
-    dlr_rig_round(&rig, 0, "[4]", "null");
-    dlr_rig_sync(&rig);
-    assert_true(rig_hello(&rig, w, 0, 4));
-}
-
 /* The node has two cores as hwloc sees it, and the worker is bound to the first. */
 static void a_bound_worker_is_told_which_core_is_free(void **state)
 {
@@ -57,9 +48,7 @@ static void a_version_that_is_not_here_is_told_and_nobody_welcomed(void **state)
     json_t *msg;
     int fd;
 
-    dlr_rig_start(&rig, NULL);
-    dlr_rig_round(&rig, 3, "[4]", "{\"vround\":1,\"step\":10}");
-    dlr_rig_sync(&rig);
+    dlr_rig_begin(&rig, NULL, 3, "[4]", "{\"vround\":1,\"step\":10}");
     fd = dlr_rig_connect(&rig);
     dlr_rig_send(fd, DLR_LOCAL_HELLO, 3, 4, 0, 2, 0);
     msg = dlr_rig_expect(&rig, "restored");
@@ -74,9 +63,7 @@ static void another_rounds_worker_is_turned_away(void **state)
 {
     struct worker w;
 
-    dlr_rig_start(&rig, NULL);
-    dlr_rig_round(&rig, 2, "[4]", "null");
-    dlr_rig_sync(&rig);
+    dlr_rig_begin(&rig, NULL, 2, "[4]", "null");
     assert_false(rig_hello(&rig, &w, 1, 4));
     rig_bye(&w);
     dlr_rig_round(&rig, 1, "[4]", "null"); /* rounds do not go back */
@@ -104,7 +91,7 @@ static void the_page_shows_the_lease(void **state)
     uint64_t first_ns;
     struct worker w;
 
-    welcomed(&w, NULL);
+    rig_welcomed(&rig, &w, NULL);
     first_ns = next_lease(w.page, 0);
     assert_true(first_ns > rig.beat.sent_ns);
     assert_true(next_lease(w.page, first_ns) > first_ns);
@@ -121,7 +108,7 @@ static void without_the_timer_the_page_shows_none(void **state)
 {
     struct worker w;
 
-    welcomed(&w, "--lease-timer=off");
+    rig_welcomed(&rig, &w, "--lease-timer=off");
     dlr_rig_silent(&rig, "x", 4 * RIG_EVERY_MS); /* leases come and go */
     assert_int_equal(w.page->lease_ns, 0);
     rig_bye(&w);
@@ -136,7 +123,7 @@ static void memory_beyond_the_budget_is_refused_before_it_is_taken(void **state)
     int fds[DLR_LOCAL_FDS];
     unsigned n;
 
-    welcomed(&w, "--ckpt-mem=100k");
+    rig_welcomed(&rig, &w, "--ckpt-mem=100k");
     dlr_rig_send(w.fd, DLR_LOCAL_RESERVE, 0, 4, 0, 65536, 0);
     assert_true(dlr_rig_recv(w.fd, &m, fds, &n));
     assert_int_equal(m.type, DLR_LOCAL_SLOTS);
@@ -157,7 +144,7 @@ static void without_checkpoints_nothing_is_reserved(void **state)
     int fds[DLR_LOCAL_FDS];
     unsigned n;
 
-    welcomed(&w, "--checkpoint=off");
+    rig_welcomed(&rig, &w, "--checkpoint=off");
     dlr_rig_send(w.fd, DLR_LOCAL_RESERVE, 0, 4, 0, 65536, 0);
     assert_true(dlr_rig_recv(w.fd, &m, fds, &n));
     assert_int_equal(m.type, DLR_LOCAL_SLOTS);
@@ -167,20 +154,10 @@ static void without_checkpoints_nothing_is_reserved(void **state)
     dlr_rig_stop(&rig);
 }
 
-#define TEST(name) cmocka_unit_test_teardown(name, dlr_rig_clear)
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_bound_worker_is_told_which_core_is_free),
-        TEST(a_version_that_is_not_here_is_told_and_nobody_welcomed),
-        TEST(another_rounds_worker_is_turned_away),
-        TEST(the_page_shows_the_lease),
-        TEST(without_the_timer_the_page_shows_none),
-        TEST(memory_beyond_the_budget_is_refused_before_it_is_taken),
-        TEST(without_checkpoints_nothing_is_reserved),
-    };
-
-    dlr_rig_role(argc, argv);
-    return cmocka_run_group_tests(tests, dlr_rig_munged, dlr_rig_munged_end);
-}
+RIG_MAIN(RIG_TEST(a_bound_worker_is_told_which_core_is_free),
+         RIG_TEST(a_version_that_is_not_here_is_told_and_nobody_welcomed),
+         RIG_TEST(another_rounds_worker_is_turned_away),
+         RIG_TEST(the_page_shows_the_lease),
+         RIG_TEST(without_the_timer_the_page_shows_none),
+         RIG_TEST(memory_beyond_the_budget_is_refused_before_it_is_taken),
+         RIG_TEST(without_checkpoints_nothing_is_reserved))

@@ -47,6 +47,12 @@ bool rig_hello(struct rig *rig, struct worker *w, unsigned round, int rank)
     return true;
 }
 
+void rig_welcomed(struct rig *rig, struct worker *w, const char *option)
+{
+    dlr_rig_begin(rig, option, 0, "[4]", "null");
+    assert_true(rig_hello(rig, w, 0, 4));
+}
+
 void rig_worker_slots(struct worker *w)
 {
     struct dlr_local_msg m;

@@ -20,6 +20,8 @@ struct worker {
 
 /* Says hello and takes the welcome; false when the agent gives none. */
 bool rig_hello(struct rig *rig, struct worker *w, unsigned round, int rank);
+/* Rank 4 of round 0, of an agent that is started with this option more (NULL: none). */
+void rig_welcomed(struct rig *rig, struct worker *w, const char *option);
 /* Asks for slots and maps them. */
 void rig_worker_slots(struct worker *w);
 /* What libdlrover does at that step. Returns the slot. */
