@@ -122,6 +122,8 @@ UNIT_LIBS_test_again := -lisal -ljansson
 UNIT_OBJS_test_vetted := mpi_launcher/agent_vetted.c mpi_launcher/sup_vetted.c $(MSG)
 UNIT_LIBS_test_vetted := -ljansson
 UNIT_OBJS_test_rankmap := mpi_launcher/rankmap.c
+UNIT_OBJS_test_sup_ranks := mpi_launcher/sup_ranks.c mpi_launcher/rankmap.c mpi_launcher/members.c $(PLAN) $(TOPO) $(CTL) $(MSG)
+UNIT_LIBS_test_sup_ranks := -lczmq -lzmq -lmunge -ljansson  -lhwloc -ljansson -lisal
 UNIT_OBJS_test_room := mpi_launcher/agent_room.c
 UNIT_OBJS_test_threads := mpi_launcher/threads.c
 UNIT_LIBS_test_threads := -lpthread -Wl,--wrap=sched_setaffinity,--wrap=readdir

@@ -93,11 +93,12 @@ static void say_told(struct dlr_agent *a)
 
     for (unsigned i = 0; i < a->nopen; i++)
         json_array_append_new(open, json_integer((json_int_t)a->open[i]));
-    dlr_agent_say(
-        a, json_pack("{s:i,s:s,s:I,s:I,s:o,s:I,s:o}", "v", DLR_MSG_VERSION, "t", "told",
-                     "round", a->round.known ? (json_int_t)a->round.round : -1,
-                     "doomed", (json_int_t)a->tasks.doomed, "committed", committed,
-                     "ordered", (json_int_t)a->save_step, "open", open));
+    dlr_agent_say(a, json_pack("{s:i,s:s,s:I,s:I,s:I,s:o,s:I,s:o}", "v",
+                               DLR_MSG_VERSION, "t", "told", "round",
+                               a->round.known ? (json_int_t)a->round.round : -1, "turn",
+                               (json_int_t)a->round.turn, "doomed",
+                               (json_int_t)a->tasks.doomed, "committed", committed,
+                               "ordered", (json_int_t)a->save_step, "open", open));
 }
 
 static int on_welcome(struct dlr_agent *a, const json_t *msg)

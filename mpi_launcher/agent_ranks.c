@@ -167,7 +167,21 @@ void dlr_agent_ranks_round(struct dlr_agent *a)
     own_ranks(a);
 }
 
-/* A worker that is there goes on: nothing was saved since it was welcomed. */
+static void list_mates(const struct dlr_agent *a, struct dlr_page *page)
+{
+    const struct dlr_agent_node *me = dlr_agent_round_node(&a->round, a->node);
+
+    page->nmates = 0;
+    if (!me || me->nranks > DLR_PAGE_MATES)
+        return;
+    memcpy(page->mates, me->ranks, me->nranks * sizeof(page->mates[0]));
+    page->nmates = me->nranks;
+}
+
+/* A worker that is there goes on: nothing was saved since it was welcomed. One that has laid out its
+ * state already shares it with ranks that may be elsewhere now: then their parts' hashes differ, and the
+ * version is aborted.
+ */
 void dlr_agent_ranks_turn(struct dlr_agent *a)
 {
     unsigned kept = 0;
@@ -176,6 +190,7 @@ void dlr_agent_ranks_turn(struct dlr_agent *a)
         struct dlr_agent_rank *r = a->ranks[i];
 
         if (r->own && r->worker && is_mine(a, r->rank)) {
+            list_mates(a, r->page);
             a->ranks[kept++] = r;
             continue;
         }
@@ -194,16 +209,6 @@ bool dlr_agent_ranks_serves(const struct dlr_agent *a, const struct dlr_agent_co
         if (a->ranks[i]->worker == c)
             return true;
     return false;
-}
-
-static void list_mates(const struct dlr_agent *a, struct dlr_page *page)
-{
-    const struct dlr_agent_node *me = dlr_agent_round_node(&a->round, a->node);
-
-    if (!me || me->nranks > DLR_PAGE_MATES)
-        return;
-    page->nmates = me->nranks;
-    memcpy(page->mates, me->ranks, me->nranks * sizeof(page->mates[0]));
 }
 
 /* Each worker gets a page of its own: one of an earlier round may still have the old one. It

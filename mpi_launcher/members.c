@@ -118,3 +118,9 @@ uint64_t dlr_members_step(const struct dlr_members *m, uint32_t round)
     }
     return step;
 }
+
+void dlr_members_forget_steps(struct dlr_members *m)
+{
+    for (unsigned i = 0; i < m->n; i++)
+        m->list[i].step_min = m->list[i].step_max = DLR_BEAT_NO_STEP;
+}

@@ -53,5 +53,7 @@ int dlr_members_hello(struct dlr_members *m, const json_t *msg,
 
 /* Newest step any node of the round has told; DLR_BEAT_NO_STEP: none. */
 uint64_t dlr_members_step(const struct dlr_members *m, uint32_t round);
+/* Nobody has told any since. */
+void dlr_members_forget_steps(struct dlr_members *m);
 
 #endif

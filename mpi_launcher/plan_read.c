@@ -299,7 +299,7 @@ static int read_seats(const json_t *places, size_t n, struct dlr_plan *plan)
         const json_t *row = json_array_get(places, i);
 
         rc = read_place(row, (unsigned)n, p, &first);
-        if (rc == 0 && (!p->tasks || p->tasks > plan->world - from))
+        if (rc == 0 && p->tasks > plan->world - from)
             rc = -EBADMSG;
         if (rc == 0)
             rc = read_ranks(row, first, p->tasks, ranks + from);

@@ -514,17 +514,24 @@ void dlr_sup_blame_node(struct dlr_sup *s); /* a round failed there: sup_memory.
  * plan has them, or start again inside the round
  */
 void dlr_sup_ranks_round(struct dlr_sup *s); /* another one is prepared */
+void dlr_sup_ranks_stop(struct dlr_sup *s);
 /* Their places were told by the program: in each round it is asked for them before anybody begins. */
 bool dlr_sup_ranks_gathered(const struct dlr_sup *s);
 void dlr_sup_on_ranks(struct dlr_sup *s, unsigned node, const json_t *msg);
 void dlr_sup_on_turned(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_ranks_ended(struct dlr_sup *s);                  /* a task has, with 0 */
+void dlr_sup_ranks_welcome(struct dlr_sup *s, unsigned node); /* it asks again there */
 /* What the node says of snapshots is of a former turn. */
 bool dlr_sup_ranks_behind(const struct dlr_sup *s, unsigned node);
 void dlr_sup_ranks_tick(struct dlr_sup *s, int64_t now_ms);
 void dlr_sup_ranks_state(const struct dlr_sup *s, json_t *state); /* for the next one */
 void dlr_sup_ranks_take(struct dlr_sup *s, const json_t *state);
-int dlr_sup_ranks_adopt(
-    struct dlr_sup *s); /* a round goes on, with the plan's places */
+/* A round goes on, with the plan's places; one of its nodes has told where it stands; all have: those that
+ * do not know the turn hear of it, and ranks that wait are looked at.
+ */
+int dlr_sup_ranks_adopt(struct dlr_sup *s);
+void dlr_sup_ranks_told(struct dlr_sup *s, unsigned node, const json_t *told);
+void dlr_sup_ranks_adopted(struct dlr_sup *s);
 /* sup_resize.c: the plan in force has them so (tasks of each place, ranks as in struct dlr_plan_want). */
 int dlr_sup_reseat(struct dlr_sup *s, const unsigned *tasks, const unsigned *ranks);
 
@@ -742,6 +749,11 @@ void dlr_sup_again_plan(struct dlr_sup *s); /* for s->plan: what is lacking */
 void dlr_sup_again_start(
     struct dlr_sup *s); /* every rank has it: its copies are made */
 void dlr_sup_again_stop(struct dlr_sup *s);
+/* The round has a new token, and ranks and version are the same: what is not there is sent once more.
+ * Where ranks have moved their copies are where they were until the next commit, and their holders are
+ * others: nothing is made then.
+ */
+void dlr_sup_again_turn(struct dlr_sup *s);
 void dlr_sup_again_ready(struct dlr_sup *s, unsigned node, unsigned slot);
 /* True when that request was one of these. */
 bool dlr_sup_again_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc,

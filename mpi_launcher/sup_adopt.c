@@ -203,6 +203,7 @@ static void adopted(struct dlr_sup *s)
         dlr_sup_tell_round(s, s->running_round);
     dlr_sup_keep(s);
     dlr_sup_holders_ask_all(s);
+    dlr_sup_ranks_adopted(s);
     again(s);
     replay(s);
     workers_over(s);
@@ -305,6 +306,7 @@ void dlr_sup_on_told(struct dlr_sup *s, unsigned node, const json_t *msg)
         a->ordered = ordered;
     take_open(a, json_object_get(msg, "open"));
     take_committed(a, json_object_get(msg, "committed"));
+    dlr_sup_ranks_told(s, node, msg);
     a->told[node] = 1;
     for (unsigned i = 0; i < s->members.n; i++)
         if (is_member(s, i) && !a->told[i])

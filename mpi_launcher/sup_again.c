@@ -92,6 +92,22 @@ static void reserve(struct dlr_sup *s, const struct dlr_transfer *t)
                                            : dlr_sup_shard_room(s, t->rank));
 }
 
+/* What has not ended; nothing is saved until it has. */
+static void order(struct dlr_sup *s)
+{
+    struct dlr_sup_again *a = &s->again;
+
+    a->deadline_ms = dlr_sup_now() + s->conf.transfer_timeout_ms;
+    dlr_commit_hold(s->commit);
+    for (unsigned i = 0; i < a->n; i++) {
+        if (a->list[i].ended)
+            continue;
+        a->list[i].started = false;
+        a->list[i].id = dlr_sup_ids(s, 1);
+        reserve(s, &a->list[i]);
+    }
+}
+
 void dlr_sup_again_start(struct dlr_sup *s)
 {
     struct dlr_sup_again *a = &s->again;
@@ -101,12 +117,32 @@ void dlr_sup_again_start(struct dlr_sup *s)
     if (a->n == 0 || a->failed)
         return;
     a->out = a->n;
-    a->deadline_ms = dlr_sup_now() + s->conf.transfer_timeout_ms;
-    dlr_commit_hold(s->commit);
+    order(s);
+}
+
+/* A shard that is not whole yet is summed anew, of all it is made of. */
+static void reopen(struct dlr_sup_again *a, const struct dlr_transfer *open)
+{
     for (unsigned i = 0; i < a->n; i++) {
-        a->list[i].id = dlr_sup_ids(s, 1);
-        reserve(s, &a->list[i]);
+        struct dlr_transfer *t = &a->list[i];
+
+        if (t->ended && t->slot == open->slot && t->to == open->to) {
+            t->ended = false;
+            a->out++;
+        }
     }
+}
+
+void dlr_sup_again_turn(struct dlr_sup *s)
+{
+    struct dlr_sup_again *a = &s->again;
+
+    if (!a->out)
+        return;
+    for (unsigned i = 0; i < a->n; i++)
+        if (!a->list[i].ended)
+            reopen(a, &a->list[i]);
+    order(s);
 }
 
 void dlr_sup_again_ready(struct dlr_sup *s, unsigned node, unsigned slot)

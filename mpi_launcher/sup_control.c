@@ -90,6 +90,7 @@ static void welcome(struct dlr_sup *s, unsigned node)
         json_object_set_new(msg, "keeper", json_string(text));
     }
     dlr_sup_send(s, node, msg);
+    dlr_sup_ranks_welcome(s, node);
 }
 
 static void node_is_up(struct dlr_sup *s, unsigned node)
@@ -215,6 +216,8 @@ static void take_beat(struct dlr_sup *s, unsigned node, const struct dlr_packet 
         return;
     }
     m->heard_ms = dlr_sup_now();
+    if (dlr_sup_ranks_behind(s, node)) /* its steps are of a former turn */
+        beat.step_min = beat.step_max = DLR_BEAT_NO_STEP;
     m->round = beat.round;
     m->step_min = beat.step_min;
     m->step_max = beat.step_max;

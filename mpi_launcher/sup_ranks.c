@@ -20,6 +20,7 @@
 struct dlr_sup_ranks {
     struct dlr_rankmap *map;
     bool asked;            /* every node, by "ask_ranks" */
+    bool ended;            /* a task has, in good order: its ranks do not come again */
     unsigned char *behind; /* [nnodes] 1: has not heard of this turn yet */
     int64_t began_ms, deadline_ms;
 };
@@ -41,6 +42,16 @@ static int reset(struct dlr_sup *s)
     for (unsigned p = 0; p < s->plan.nplaces; p++)
         dlr_rankmap_await(r->map, (unsigned)dlr_sup_node_of(s, p));
     return 0;
+}
+
+void dlr_sup_ranks_stop(struct dlr_sup *s)
+{
+    if (s->ranks) {
+        dlr_rankmap_free(s->ranks->map);
+        free(s->ranks->behind);
+    }
+    free(s->ranks);
+    s->ranks = NULL;
 }
 
 void dlr_sup_ranks_round(struct dlr_sup *s)
@@ -204,11 +215,23 @@ static void tell(struct dlr_sup *s, bool same)
     dlr_journal_event(s->journal, "ranks", row);
 }
 
-/* What a new round does too, of the ranks. */
+/* Ranks that are to restore have so long from now on. */
+static void limit_restore(struct dlr_sup *s)
+{
+    bool restores =
+        s->plan.restore && !s->go_told && (!s->first_step_seen || s->nrestored);
+
+    s->restore_deadline_ms =
+        restores ? dlr_sup_now() + s->conf.restore_timeout_ms : INT64_MAX;
+}
+
+/* What a new round does too, of the ranks. It is kept before anybody hears of it: a successor that knew
+ * the former turn only would take no word of those that are in this one.
+ */
 static int begin_turn(struct dlr_sup *s, unsigned world, bool same)
 {
     uint32_t round = s->running_round;
-    int64_t now = dlr_sup_now();
+    bool whole = same && s->kept_whole; /* its holders have all of it still */
 
     free(s->restored);
     s->restored = calloc(world, 1);
@@ -220,21 +243,24 @@ static int begin_turn(struct dlr_sup *s, unsigned world, bool same)
     s->first_step_seen = s->go_told = s->saving_told = false;
     if (!same)
         s->has_vetted = false; /* its slots are not where the ranks are */
-    dlr_sup_again_stop(s);
+    if (!same)
+        dlr_sup_again_stop(s); /* its holders are others; see dlr_sup_again_turn() */
     dlr_sup_bring_round(s);
     dlr_sup_memory_round(s);
     s->transfer_version = s->plan.version;
     if (dlr_sup_new_token(s) < 0 || reset(s) < 0)
         return -ENOMEM;
     memset(s->ranks->behind, 1, s->members.n);
-    dlr_sup_tell_round(s, round);
+    dlr_members_forget_steps(&s->members);
     dlr_commit_round(s->commit, round, world,
                      s->plan.restore ? &s->plan.version : NULL);
     dlr_sup_cadence_round(s);
-    s->restore_deadline_ms =
-        s->plan.restore ? now + s->conf.restore_timeout_ms : INT64_MAX;
+    limit_restore(s);
     dlr_sup_keep_plan(s);
+    s->kept_whole |= whole;
+    dlr_sup_tell_round(s, round);
     dlr_sup_send_peers(s); /* a successor must know how many ranks there are */
+    dlr_sup_again_turn(s);
     return 0;
 }
 
@@ -284,6 +310,7 @@ static void refuse(struct dlr_sup *s, const char *why)
     dlr_journal_note(s->journal, "ranks_missing", "s:I,s:s", "round",
                      (json_int_t)s->running_round, "why", why);
     s->ranks->deadline_ms = INT64_MAX;
+    limit_restore(s); /* of those that were let in */
 }
 
 static int look(struct dlr_sup *s, unsigned **ret_nodes, unsigned *ret_world,
@@ -297,6 +324,17 @@ static int look(struct dlr_sup *s, unsigned **ret_nodes, unsigned *ret_world,
                  : -ENOMEM;
 }
 
+/* Each of Slurm's tasks is a rank, for only all together can have committed; and one of them has ended.
+ * Where that is not known a task without ranks may have ended, beside one that starts all of them.
+ */
+static bool is_ending(const struct dlr_sup *s)
+{
+    struct dlr_version newest;
+
+    return s->ranks->ended && s->turn == 0 && !dlr_sup_ranks_gathered(s) &&
+           dlr_commit_newest(s->commit, &newest) && newest.round == s->running_round;
+}
+
 static void judge(struct dlr_sup *s)
 {
     DLR_AUTO_FREE unsigned *nodes = NULL;
@@ -306,6 +344,9 @@ static void judge(struct dlr_sup *s)
 
     if (rc == DLR_RANKMAP_TORN)
         refuse(s, why);
+    if (rc == DLR_RANKMAP_OPEN && is_ending(s))
+        refuse(s,
+               "other ranks of the program have ended, and cannot open theirs again");
     if (rc == DLR_RANKMAP_WHOLE) {
         rc = turn(s, nodes, world);
         if (rc < 0)
@@ -347,6 +388,29 @@ static void ask(struct dlr_sup *s)
     dlr_sup_send_all(s, about(s, "ask_ranks"));
 }
 
+/* While a supervisor that took over hears what the nodes have, nothing begins. */
+static void consider(struct dlr_sup *s)
+{
+    struct dlr_sup_ranks *r = s->ranks;
+
+    if (s->adopt.active)
+        return;
+    if (!dlr_rankmap_waits(r->map)) {
+        if (r->deadline_ms != INT64_MAX)
+            limit_restore(s);
+        r->deadline_ms = INT64_MAX;
+        return;
+    }
+    if (r->deadline_ms == INT64_MAX) {
+        r->began_ms = dlr_sup_now();
+        r->deadline_ms = r->began_ms + s->conf.restore_timeout_ms;
+        s->restore_deadline_ms = INT64_MAX; /* it runs anew, from the turn on */
+    }
+    if (!r->asked)
+        ask(s);
+    judge(s);
+}
+
 void dlr_sup_on_ranks(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
     DLR_AUTO_FREE struct dlr_rankmap_claim *claims = NULL;
@@ -362,18 +426,21 @@ void dlr_sup_on_ranks(struct dlr_sup *s, unsigned node, const json_t *msg)
         dlr_rankmap_tell(r->map, node, claims, n,
                          json_is_true(json_object_get(msg, "lost"))) < 0)
         return;
-    if (!dlr_rankmap_waits(r->map)) {
-        r->deadline_ms = INT64_MAX;
+    consider(s);
+}
+
+void dlr_sup_ranks_ended(struct dlr_sup *s)
+{
+    if (!s->ranks || s->ranks->ended)
         return;
-    }
-    if (r->deadline_ms == INT64_MAX) {
-        r->began_ms = dlr_sup_now();
-        r->deadline_ms = r->began_ms + s->conf.restore_timeout_ms;
-        s->restore_deadline_ms = INT64_MAX; /* it runs anew, from the turn on */
-    }
-    if (!r->asked)
-        ask(s);
-    judge(s);
+    s->ranks->ended = true;
+    consider(s);
+}
+
+void dlr_sup_ranks_welcome(struct dlr_sup *s, unsigned node)
+{
+    if (s->ranks && s->ranks->asked)
+        dlr_sup_send(s, node, about(s, "ask_ranks"));
 }
 
 void dlr_sup_ranks_tick(struct dlr_sup *s, int64_t now_ms)
@@ -422,4 +489,19 @@ void dlr_sup_ranks_take(struct dlr_sup *s, const json_t *state)
 int dlr_sup_ranks_adopt(struct dlr_sup *s)
 {
     return reset(s);
+}
+
+void dlr_sup_ranks_told(struct dlr_sup *s, unsigned node, const json_t *told)
+{
+    uint64_t turn = 0;
+
+    dlr_msg_uint(told, "turn", UINT32_MAX, &turn);
+    s->ranks->behind[node] = turn != s->turn;
+}
+
+void dlr_sup_ranks_adopted(struct dlr_sup *s)
+{
+    if (memchr(s->ranks->behind, 1, s->members.n))
+        dlr_sup_tell_round(s, s->running_round);
+    consider(s);
 }

@@ -286,6 +286,8 @@ void dlr_sup_on_exit(struct dlr_sup *s, unsigned node, const json_t *msg)
         dlr_msg_int(msg, "status", &status) < 0 || dlr_sup_adopt_later(s, node, msg))
         return;
     dlr_policy_started(s->policy, s->running_round);
+    if (status == 0)
+        dlr_sup_ranks_ended(s);
     dlr_msg_int(msg, "at_ms", &at_ms);
     if (!is_reason(s, status, at_ms))
         return;

@@ -435,6 +435,7 @@ int main(int argc, char **argv)
     dlr_journal_close(s->journal, 5000);
     dlr_sup_say_end(s);
     dlr_sup_cadence_stop(s);
+    dlr_sup_ranks_stop(s);
     dlr_server_free(s->server);
     return code;
 }

@@ -2,6 +2,7 @@
 /* A round begins with a version that some of its holders lack: what is asked of whom, when saves go
  * on, and when the job counts as protected again. Five nodes, four places, one rank on each.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -255,6 +256,32 @@ static void a_shard_is_one_slot_for_all_that_it_is_made_of(void **state)
     assert_int_equal(nsent, s.again.n);
 }
 
+/* The program's ranks have been gathered meanwhile: the round has another token. */
+static void what_is_not_there_at_a_turn_is_sent_once_more(void **state)
+{
+    uint64_t old;
+
+    lose_node_1();
+    all_are_ready();
+    old = sent[0];
+    if (s.again.n > 1) /* a part of a shard, which does not stay */
+        dlr_sup_again_copied(&s, s.again.list[0].to, s.again.list[0].rank,
+                             s.plan.version);
+    nreserved = nsent = 0;
+    assert_int_equal(dlr_commit_round(s.commit, 1, PLACES, &s.plan.version), 0);
+    dlr_sup_again_turn(&s);
+    assert_false(saves());
+    all_are_ready();
+    assert_int_equal(nsent, s.again.n);
+    dlr_sup_again_done(&s, s.again.list[0].from, old, -EPIPE, "another token");
+    all_is_copied();
+    assert_string_equal(told, "unprotected protected ");
+    assert_true(saves());
+    nreserved = 0;
+    dlr_sup_again_turn(&s); /* another one: all is there */
+    assert_int_equal(nreserved, 0);
+}
+
 static void that_it_was_sent_is_not_enough(void **state)
 {
     lose_node_1();
@@ -369,6 +396,10 @@ int main(void)
             what_a_lost_node_kept_is_made_again_before_anything_is_saved, with_partners,
             end),
         cmocka_unit_test_setup_teardown(a_shard_is_one_slot_for_all_that_it_is_made_of,
+                                        with_parity, end),
+        cmocka_unit_test_setup_teardown(what_is_not_there_at_a_turn_is_sent_once_more,
+                                        with_partners, end),
+        cmocka_unit_test_setup_teardown(what_is_not_there_at_a_turn_is_sent_once_more,
                                         with_parity, end),
         cmocka_unit_test_setup_teardown(that_it_was_sent_is_not_enough, with_partners,
                                         end),

@@ -244,6 +244,23 @@ static void a_rank_that_comes_again_waits_for_the_turn(void **state)
     dlr_rig_stop(&rig);
 }
 
+/* The launcher has put another rank beside it than the round had. */
+static void a_rank_that_stays_in_a_turn_sees_who_is_beside_it(void **state)
+{
+    struct worker w;
+
+    begin();
+    assert_true(rig_hello(&rig, &w, 0, 0));
+    assert_int_equal(w.page->nmates, 1);
+    say_turn(1, 2, "[0, 1]", "null");
+    dlr_rig_await(&rig, "turned");
+    dlr_rig_sync(&rig);
+    assert_int_equal(w.page->nmates, 2);
+    assert_int_equal(w.page->mates[1], 1);
+    rig_bye(&w);
+    dlr_rig_stop(&rig);
+}
+
 static void who_waits_too_long_is_told_why(void **state)
 {
     int fd;
@@ -294,5 +311,6 @@ RIG_MAIN(RIG_TEST(a_rank_of_another_number_waits_for_the_turn),
          RIG_TEST(a_process_that_had_begun_waits_for_the_turn),
          RIG_TEST(a_process_that_had_restored_waits_for_the_turn),
          RIG_TEST(a_rank_that_comes_again_waits_for_the_turn),
+         RIG_TEST(a_rank_that_stays_in_a_turn_sees_who_is_beside_it),
          RIG_TEST(who_waits_too_long_is_told_why),
          RIG_TEST(a_child_that_keeps_the_connection_does_not_count))

@@ -14,6 +14,7 @@
 
 #include "common/msg.h"
 #include "common/str.h"
+#include "mpi_launcher/plan_fields.h"
 #include "tests/plan_rig.h"
 
 static void a_plan_survives_json(void **state)
@@ -156,6 +157,32 @@ static void damaged_plans_never_crash(void **state)
     plan_rig_teardown(&w);
 }
 
+/* All ranks of the program may be on one of the round's nodes: a supervisor that takes over reads that. */
+static void a_place_without_ranks_survives_json(void **state)
+{
+    static const unsigned tasks[] = {2, 0};
+    DLR_AUTO_FREE char *text = NULL;
+    DLR_AUTO_JSON json_t *j = NULL;
+    struct dlr_plan plan, back;
+    struct plan_rig w;
+
+    plan_rig_setup(&w, 2, "l0.n1;l1.n2", NULL);
+    assert_int_equal(dlr_plan_make(w.reports, w.n, &w.want, &plan, NULL), 0);
+    free(plan.ranks);
+    free(plan.place_of);
+    plan.places[0].tasks = plan.places[1].from = 2;
+    plan.places[1].tasks = 0;
+    assert_int_equal(dlr_plan_seat(&plan, tasks, 2, NULL), 0);
+    text = plan_rig_text(&plan, NULL);
+    j = json_loads(text, 0, NULL);
+    assert_int_equal(dlr_plan_from_json(j, &back, NULL), 0);
+    assert_int_equal(back.places[0].tasks, 2);
+    assert_int_equal(back.places[1].tasks, 0);
+    dlr_plan_done(&back);
+    dlr_plan_done(&plan);
+    plan_rig_teardown(&w);
+}
+
 static void the_input_survives_json(void **state)
 {
     static const char *const nodes[] = {"n1", "n2"}, *const addrs[] = {"h1:1", "h2:2"};
@@ -261,6 +288,7 @@ int main(void)
         cmocka_unit_test(reports_survive_json),
         cmocka_unit_test(hostile_reports_are_refused),
         cmocka_unit_test(damaged_plans_never_crash),
+        cmocka_unit_test(a_place_without_ranks_survives_json),
         cmocka_unit_test(the_input_survives_json),
         cmocka_unit_test(an_input_may_be_empty_but_not_wrong),
     };
