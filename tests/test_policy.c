@@ -128,6 +128,24 @@ static void progress_gives_restarts_back(void **state)
     dlr_policy_free(p);
 }
 
+/* A restore takes them back before the first beat of the round: no failure of the start. */
+static void a_run_that_has_saved_steps_is_past_its_start(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_committed(p, 10);
+    for (unsigned round = 0; round < 2; round++) {
+        dlr_policy_worker_exit(p, round, 2, 1, 7 << 8, 100);
+        policy_all_clean(p, round, 110);
+        policy_plan(p, "xxxx.", 120);
+        dlr_policy_prepared(p, 0, NULL, 130);
+    }
+    assert_string_equal(l.text, "end0 program meet prepare1 launch1 end1 program meet "
+                                "prepare2 launch2 ");
+    dlr_policy_free(p);
+}
+
 /* A supervisor to come is told what counts then. */
 static void restarts_of_long_ago_are_not_told(void **state)
 {
@@ -511,6 +529,7 @@ int main(void)
         cmocka_unit_test(second_death_without_spare_writes_and_requeues),
         cmocka_unit_test(a_start_that_fails_in_the_same_way_is_tried_again_once),
         cmocka_unit_test(progress_gives_restarts_back),
+        cmocka_unit_test(a_run_that_has_saved_steps_is_past_its_start),
         cmocka_unit_test(restarts_of_long_ago_are_not_told),
         cmocka_unit_test(a_task_that_fails_ends_nothing_where_the_user_said_so),
         cmocka_unit_test(crash_loop_ends_with_the_workers_code),
