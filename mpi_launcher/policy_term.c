@@ -161,6 +161,8 @@ bool dlr_policy_told_after_end(struct dlr_policy *p, int64_t now_ms)
 
 void dlr_policy_told_over(struct dlr_policy *p, int64_t now_ms)
 {
+    if (p->told.wanted && p->exit_code == 128 + 9)
+        p->exit_code = 128 + 15; /* srun that is told SIGTERM kills its tasks */
     dlr_policy_enter(p, DLR_PHASE_PERSIST, now_ms, p->conf.persist_timeout_ms);
     p->ops.persist(p->arg);
 }

@@ -38,7 +38,11 @@ static void the_step_ends_and_slurmctld_decides(void **state)
          "ended by signal 15 (Terminated)"},
         {"kill of the script's srun", true, 143, DLR_FATE_RUNS, "finish143 ",
          "ended by signal 15 (Terminated)"},
+        {"kill of it: it kills its tasks", true, 137, DLR_FATE_RUNS, "finish143 ",
+         "ended by signal 15 (Terminated)"},
         {"kill of it, well", true, 0, DLR_FATE_RUNS, "finish0 ", ""},
+        {"scancel -s TERM: then it was killed", false, 137, DLR_FATE_RUNS,
+         "finish137 ", "the program has ended after SIGTERM"},
     };
 
     for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {

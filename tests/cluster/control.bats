@@ -84,7 +84,7 @@ kill_supervisor() { on n1 pkill -KILL -x dlrover-supervi; }
     "$VC" kill n2
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     [ "$(events "$job" 'select(.event=="node_dead").node')" = '"n2"' ]
-    [ "$(events "$job" 'select(.event=="restored").version[1]')" -ge 10 ]
+    [ "$(events "$job" 'select(.event=="restored").version[1]')" -ge "$kept" ]
     [ "$(events "$job" 'select(.event=="round_end").restarts')" = 0 ]
     same_as_undisturbed
 }
@@ -195,6 +195,7 @@ SH
     [ "$PROFILE" = plain ] || on n2 sh -c 'kill -KILL $(pgrep -P 1 -f "^slurmstepd: .*\.0\]")'
     await "$job" "e['event']=='progress' and e['step']>=35"
     [ -z "$(events "$job" 'select(.event=="round_end")')" ]
+    kept=$(events "$job" 'select(.event=="progress").committed[1]' | tail -n 1)
     on n2 sh -c 'kill -KILL $(ps -o ppid= -C mpi_train)'
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     [ "$(events "$job" 'select(.event=="round_end")|[.cause,.why,.restarts]')" = \

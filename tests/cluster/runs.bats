@@ -147,7 +147,7 @@ SH
         await "$job" "$event"
         on "$(ctl squeue -h -j "$job" -o %B)" pkill -TERM -x dlrover-keeper
         [ "$(await_job "$job")" = "COMPLETED 0:0" ]
-        output "$job" | grep -Ex "srun returned (143|137)" # 137: of tasks that had just started
+        output "$job" | grep -x "srun returned 143"
         nothing_is_left
     done
 }

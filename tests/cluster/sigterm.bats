@@ -44,9 +44,11 @@ written() {
     find "$(alice_home)/.dlrover/job-$1" -name 'manifest-*' -printf '%f\n' | sed -n 's/^manifest-[0-9]*-\([0-9]*\).json/\1/p' |
         sort -n | tail -n 1
 }
-# Saves are ten seconds apart at most where the machine is slow: 200 steps, and some until one is decided.
-# told JOB: the step at which its first task was told
-told() { awk '$1 == "term" {print $3; exit}' "$(alice_home)/heed.$1"; }
+# kept JOB: the step of the newest version that was told as committed before SIGTERM
+kept() {
+    events "$1" 'if .event=="term" then .event else select(.event=="progress").committed[1]//empty end' |
+        sed '/term/,$d' | tail -n 1
+}
 
 # its_time JOB TASKS: each task was told once, in one round, and came to the end of its handler
 its_time() {
@@ -73,7 +75,7 @@ its_time() {
     its_time "$limit" 2
     [ "$(await_job "$limit" | cut -d' ' -f1)" = TIMEOUT ]
     for job in "$cancel" "$limit"; do
-        [ "$(written "$job")" -ge $(($(told "$job") - 300)) ] ||
+        [ "$(written "$job")" -ge "$(kept "$job")" ] ||
             { tail -n 5 "$(journal "$job")" "$(alice_home)/.dlrover/job-$job/agents.log"; output "$job"; return 1; }
         [ "$(events "$job" 'select(.event=="end").why' | tail -n 1)" = '"ended by signal 15 (Terminated)"' ]
         [ -z "$(events "$job" 'select(.why=="the data process died")')" ]
@@ -88,7 +90,7 @@ its_time() {
     alice scontrol requeue "$job"
     its_time "$job" 2
     await "$job" "e['event']=='restored' and e['version'][1]>0" >/dev/null
-    [ "$(events "$job" 'select(.event=="restored").version[1]' | tail -n 1)" -ge $(($(told "$job") - 300)) ]
+    [ "$(events "$job" 'select(.event=="restored").version[1]' | tail -n 1)" -ge "$(kept "$job")" ]
     alice scancel "$job"
     [ "$(await_job "$job" | cut -d' ' -f1)" = CANCELLED ]
 }
@@ -105,7 +107,7 @@ its_time() {
     its_time "$job" 2
     output "$job" | grep -x "srun returned 3"
     output "$job" | grep -x "dlrover: the program has ended after SIGTERM"
-    [ "$(written "$job")" -ge $(($(told "$job") - 300)) ]
+    [ "$(written "$job")" -ge "$(kept "$job")" ]
     await "$on" term >/dev/null
     n=$(events "$on" 'select(.event=="progress").commits' | tail -n 1)
     await "$on" "e['event']=='progress' and e['commits']>$n+5" >/dev/null
@@ -123,7 +125,7 @@ its_time() {
     [ "$(await_job "$first")" = "COMPLETED 0:0" ]
     await "$job" "e['event']=='restored' and e['version'][1]>0" >/dev/null
     [ "$(events "$job" 'select(.event=="requeue")|[.why,(.exclude|length)]')" = '["preempted",0]' ]
-    [ "$(events "$job" 'select(.event=="restored").version[1]' | tail -n 1)" -ge $(($(told "$job") - 300)) ]
+    [ "$(events "$job" 'select(.event=="restored").version[1]' | tail -n 1)" -ge "$(kept "$job")" ]
     alice scancel "$job"
     [ "$(await_job "$job" | cut -d' ' -f1)" = CANCELLED ]
 }
