@@ -18,7 +18,6 @@ SH
 teardown_file() { cluster_down; }
 teardown() { heal_cluster; }
 
-output() { cat "$(alice_home)/out.$1"; }
 
 # of the newest round: the node at PLACE
 place() { events "$1" "select(.event==\"plan\").places[$2].node" | tail -n 1 | tr -d '"'; }

@@ -34,7 +34,6 @@ teardown() {
     [ -z "${disk:-}" ] || umount_disk
 }
 
-output() { cat "$(alice_home)/out.$1"; }
 
 # The lease is long enough for a loaded machine: it is not what is tested here.
 calm=--dlrover-heartbeat=200ms:25

@@ -34,7 +34,6 @@ teardown() {
     heal_cluster
 }
 
-output() { cat "$(alice_home)/out.$1"; }
 
 # It saves its state first: a job it does not remember would be killed by the one after it.
 stop_slurmctld() {

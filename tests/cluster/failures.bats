@@ -20,7 +20,6 @@ SH
 }
 teardown() { heal_cluster; }
 
-output() { cat "$(alice_home)/out.$1"; }
 
 # result JOB ITERATIONS TASKS: the program ended well, with the right sum
 result() { output "$1" | grep -x "done: sum $2"; }

@@ -19,7 +19,6 @@ SH
 teardown() { heal_cluster; }
 
 stamps() { echo "$(alice_home)/stamps.$1"; }
-output() { cat "$(alice_home)/out.$1"; }
 
 # since_1970 JOB JQ-CONDITION: time of the last event that meets it, as stamps have it
 since_1970() {

@@ -24,14 +24,6 @@ SH
 }
 teardown() { heal_cluster; }
 
-output() { cat "$(alice_home)/out.$1"; }
-
-# batch NAME OPTIONS <<commands: a supervised batch script
-batch() {
-    local name=$1 options=$2
-    { printf '#!/bin/bash\n#SBATCH -o out.%%j --dlrover=on %s\n' "$options"; cat; } | job_file "$name"
-}
-
 @test "GPUs and memory go to the tasks of every round: our own steps take none" {
     batch gpus.sh "-N4 --gpus-per-node=4 --mem=600 --dlrover-spares=1" <<'SH'
 srun ./show.sh 30

@@ -21,18 +21,11 @@ SH
 }
 teardown() { heal_cluster; }
 
-output() { cat "$(alice_home)/out.$1"; }
 all_journals() { ls "$(alice_home)"/.dlrover/job-"$1"/*/events.jsonl; }
 nothing_is_left() { nothing_left n1 n2 n3 n4 n5; }
 
 # No line of a round stands after the first of a later one: no two rounds ever ran at once.
 rounds_in_order() { awk '$1 < last { bad = 1 } { last = $1 } END { exit bad }' "$1"; }
-
-# batch NAME OPTIONS <<commands: a supervised batch script
-batch() {
-    local name=$1 options=$2
-    { printf '#!/bin/bash\n#SBATCH -o out.%%j --dlrover=on %s\n' "$options"; cat; } | job_file "$name"
-}
 
 @test "sruns one after the other, and equal ones in a loop, are runs of their own" {
     batch row.sh "-N5 --dlrover-spares=1" <<'SH'

@@ -33,7 +33,6 @@ SH
 teardown_file() { cluster_down; }
 teardown() { heal_cluster; }
 
-output() { cat "$(alice_home)/out.$1"; }
 said() { grep -c "^$2" "$(alice_home)/heed.$1" 2>/dev/null || :; }
 # The supervisor is killed while it writes: a line may be cut short, the next one goes on behind it.
 events() { jq -cR "gsub(\"^.*[^}](?=[{].time.:)\"; \"\") | fromjson? | $2" "$(journal "$1")"; }

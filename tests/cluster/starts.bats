@@ -24,14 +24,6 @@ teardown() {
     heal_cluster
 }
 
-output() { cat "$(alice_home)/out.$1"; }
-
-# batch NAME OPTIONS <<commands: a supervised batch script
-batch() {
-    local name=$1 options=$2
-    { printf '#!/bin/bash\n#SBATCH -o out.%%j --dlrover=on %s\n' "$options"; cat; } | job_file "$name"
-}
-
 @test "a prolog longer than the agents' limit: late nodes are waited for, none is given up" {
     batch prolog.sh "-N4 --dlrover-spares=1 --dlrover-agent-timeout=2s" <<'SH'
 srun bash -c 'echo "rank $RANK on $SLURMD_NODENAME"'

@@ -94,7 +94,6 @@ PY
 teardown() { heal_cluster; }
 teardown_file() { cluster_down; }
 
-output() { cat "$(alice_home)/out.$1"; }
 place() { events "$1" "select(.event==\"plan\").places[$2].node" | tail -n 1 | tr -d '"'; }
 # the job's weights and each of its steps are the undisturbed run's
 same_bits() { # RUN REFERENCE

@@ -114,6 +114,14 @@ await_job() {
 # events JOB JQ-FILTER: the journal through jq, compact
 events() { jq -c "$2" "$(journal "$1")"; }
 
+output() { cat "$(alice_home)/out.$1"; }
+
+# batch NAME OPTIONS <<commands: a supervised batch script
+batch() {
+    local name=$1 options=$2
+    { printf '#!/bin/bash\n#SBATCH -o out.%%j --dlrover=on %s\n' "$options"; cat; } | job_file "$name"
+}
+
 # slow_link NODE, full_link NODE: what it sends crawls at 8 Mb/s, or not any more
 slow_link() { on "$1" tc qdisc add dev eth0 root tbf rate 8mbit burst 64k latency 50ms; }
 full_link() { on "$1" tc qdisc del dev eth0 root 2>/dev/null || :; }

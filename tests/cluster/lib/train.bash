@@ -27,7 +27,6 @@ references() {
     done
 }
 
-output() { cat "$(alice_home)/out.$1"; }
 
 # saved JOB [COUNT]: the run has saved, at least COUNT commits were told
 saved() { await "$1" "e['event']=='progress' and e['commits']>=${2:-3}" >/dev/null; }
