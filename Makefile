@@ -41,7 +41,7 @@ CTL := mpi_launcher/beat.c mpi_launcher/identity.c mpi_launcher/zap.c mpi_launch
   mpi_launcher/endpoint_frame.c mpi_launcher/endpoint_guard.c mpi_launcher/endpoint_client.c
 PLAN := mpi_launcher/sets.c ckpt/parity.c mpi_launcher/plan.c mpi_launcher/plan_nodes.c mpi_launcher/plan_ranks.c mpi_launcher/plan_restore.c \
   mpi_launcher/plan_json.c mpi_launcher/plan_read.c mpi_launcher/plan_input.c mpi_launcher/plan_worlds.c health/verdict.c
-STEPPLAN := mpi_launcher/stepplan.c mpi_launcher/stepplan_ranks.c mpi_launcher/stepplan_read.c mpi_launcher/stepplan_seats.c \
+STEPPLAN := mpi_launcher/stepplan.c mpi_launcher/stepplan_ranks.c mpi_launcher/srun_time.c mpi_launcher/stepplan_read.c mpi_launcher/stepplan_seats.c \
   mpi_launcher/srun_options.c
 KEEPER := mpi_launcher/keeper.c mpi_launcher/exits.c
 SUPERVISOR := mpi_launcher/supervisor.c mpi_launcher/sup_say.c mpi_launcher/sup_control.c mpi_launcher/sup_agents.c mpi_launcher/sup_launch.c mpi_launcher/sup_meet.c mpi_launcher/sup_gather.c mpi_launcher/sup_round.c mpi_launcher/sup_restore.c mpi_launcher/sup_ranks.c mpi_launcher/rankmap.c mpi_launcher/sup_silence.c \
@@ -83,7 +83,9 @@ obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 PROGRAMS := $(addprefix $(BUILD)/,dlrover dlrover-keeper dlrover-supervisor dlrover-agent \
   dlrover-data dlrover-rendezvous dlrover-slurm dlrover-stderr)
 EXAMPLES := $(addprefix $(BUILD)/examples/,mpi_train mpi_plain ckpt_hello)
-UNIT_TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
+# The longest first: one of them at the end would run alone.
+UNIT_LONGEST := $(wildcard tests/test_kill_*.c tests/test_commit_*.c tests/test_agent_orders.c)
+UNIT_TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(UNIT_LONGEST) $(filter-out $(UNIT_LONGEST),$(wildcard tests/test_*.c)))
 
 all: $(PROGRAMS) $(BUILD)/libdlrover.so $(BUILD)/spank_dlrover.so $(EXAMPLES) ## build everything
 .PHONY: all

@@ -50,6 +50,8 @@ struct dlr_policy_conf {
     bool batch;   /* we are on one of the nodes, where the job has begun */
     int64_t agent_timeout_ms, rendezvous_timeout_ms, transfer_timeout_ms,
         end_timeout_ms, persist_timeout_ms, requeue_timeout_ms, controller_timeout_ms;
+    int64_t
+        limit_ms; /* Slurm ends a step that has run so long (srun --time); 0: none */
     int64_t start_timeout_ms; /* first start: for nodes that are late, 0: none may be */
     int64_t
         suspect_ms; /* an unexplained end of the step waits this long for its reason */

@@ -58,6 +58,7 @@ struct dlr_policy {
 
     struct {              /* policy_term.c: SIGTERM */
         bool wanted;      /* came to us */
+        bool limit;       /* the step has had its time: Slurm sends it */
         int64_t until_ms; /* the tasks end for it until then; 0: none came */
         uint32_t next;    /* the round after the one whose tasks have it; 0: none has */
         int code;         /* of the first task that did not end with 0 */

@@ -37,11 +37,17 @@ static void settle(struct dlr_policy *p, int64_t now_ms)
     p->ops.ask_fate(p->arg);
 }
 
+static const char *why_it_ended(const struct dlr_policy *p, enum dlr_fate fate)
+{
+    if (p->told.wanted || fate == DLR_FATE_ENDS)
+        return "ended by signal 15 (Terminated)";
+    return p->told.limit ? "the step's time was over (srun --time)"
+                         : "the program has ended after SIGTERM";
+}
+
 static void conclude(struct dlr_policy *p, enum dlr_fate fate, int64_t now_ms)
 {
-    const char *why = p->told.wanted || fate == DLR_FATE_ENDS
-                          ? "ended by signal 15 (Terminated)"
-                          : "the program has ended after SIGTERM";
+    const char *why = why_it_ended(p, fate);
 
     p->told.settling = false;
     p->told.over = true;
@@ -103,8 +109,20 @@ void dlr_policy_fate(struct dlr_policy *p, enum dlr_fate fate, int64_t now_ms)
     }
 }
 
+/* No agent is told: their step has no such limit. Slurm looks at it twice a minute, and never early. */
+static void look_at_limit(struct dlr_policy *p, int64_t now_ms)
+{
+    if (p->phase != DLR_PHASE_RUN || !p->conf.limit_ms ||
+        now_ms - p->launch_ms < p->conf.limit_ms)
+        return;
+    p->told.limit = true;
+    p->told.until_ms = now_ms + TOLD_MS;
+    p->told.next = p->round + 1;
+}
+
 bool dlr_policy_told_step_ended(struct dlr_policy *p, int64_t now_ms)
 {
+    look_at_limit(p, now_ms);
     if (!tasks_heed(p, now_ms))
         return false;
     settle(p, now_ms);
@@ -113,6 +131,7 @@ bool dlr_policy_told_step_ended(struct dlr_policy *p, int64_t now_ms)
 
 bool dlr_policy_told_exit(struct dlr_policy *p, int code, int64_t now_ms)
 {
+    look_at_limit(p, now_ms);
     if (tasks_heed(p, now_ms)) {
         p->told.code = code;
         if (!p->told.wanted)

@@ -32,8 +32,9 @@ struct dlr_stepplan_in {
 };
 
 struct dlr_stepplan {
-    bool tolerant; /* --kill-on-bad-exit=0: a task that fails is to end no other */
-    bool plain;    /* this srun is run as it is */
+    bool tolerant;    /* --kill-on-bad-exit=0: a task that fails is to end no other */
+    int64_t limit_ms; /* --time: Slurm ends a step that has run so long; 0: none */
+    bool plain;       /* this srun is run as it is */
     char note
         [256]; /* one line for the user about what is not as he may think, "" none */
     char **options; /* words kept and words rewritten, on the heap; NULL-terminated */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/str.h"
+#include "mpi_launcher/srun_time.h"
 
 int dlr_stepplan_keep(struct dlr_stepplan_read *r, const char *fmt, ...)
 {
@@ -106,6 +107,8 @@ static int apply(struct dlr_stepplan_read *r, const struct dlr_srun_option *o,
         r->bad_exit = true;
         r->plan->tolerant = value && dlr_streq(value, "0");
     }
+    if (o->letter == 't')
+        r->plan->limit_ms = dlr_srun_time_ms(value);
     r->gpus_said |= dlr_after(o->name, "gpus-per-") || dlr_streq(o->name, "gres");
     rc = dlr_stepplan_keep(r, "%s", word);
     return rc < 0 || !next_word ? rc : dlr_stepplan_keep(r, "%s", next_word);
@@ -182,8 +185,9 @@ static void look_for_second(struct dlr_stepplan_read *r)
 static int read_words(struct dlr_stepplan_read *r)
 {
     int end = r->in->words && r->in->words <= r->in->argc ? r->in->words : r->in->argc;
-    const char *bad_exit;
+    const char *bad_exit, *limit = dlr_stepplan_getenv(r->in, "SLURM_TIMELIMIT");
 
+    r->plan->limit_ms = limit ? dlr_srun_time_ms(limit) : 0;
     for (r->at = 1; r->at < end; r->at++) {
         const char *word = r->in->argv[r->at];
         int rc;

@@ -235,6 +235,7 @@ static int open_policy(struct dlr_sup *s, struct dlr_err *err)
         .start_timeout_ms = s->conf.start_timeout_ms,
         .batch = s->batch[0],
         .tolerant = s->step.tolerant,
+        .limit_ms = s->step.limit_ms,
         .rendezvous_timeout_ms = s->conf.rendezvous_timeout_ms,
         .transfer_timeout_ms = s->conf.transfer_timeout_ms,
         .end_timeout_ms = s->conf.end_timeout_ms,

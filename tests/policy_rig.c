@@ -131,10 +131,12 @@ void policy_plan(struct dlr_policy *p, const char *members, int64_t now)
 }
 
 /* Up to the launch of round 0 on nodes 0..3 with node 4 as spare. */
-struct dlr_policy *policy_running(struct policy_log *l)
+struct dlr_policy *policy_running_by(struct policy_log *l,
+                                     const struct dlr_policy_conf *conf)
 {
-    struct dlr_policy *p = policy_begin(l);
+    struct dlr_policy *p = policy_new(l, conf);
 
+    dlr_policy_start(p, 0);
     for (unsigned i = 0; i < 5; i++)
         dlr_policy_node_up(p, i, 10);
     policy_plan(p, "xxxx.", 20);
@@ -142,6 +144,11 @@ struct dlr_policy *policy_running(struct policy_log *l)
     assert_string_equal(l->text, "agents meet prepare0 launch0 ");
     l->text[0] = '\0';
     return p;
+}
+
+struct dlr_policy *policy_running(struct policy_log *l)
+{
+    return policy_running_by(l, &policy_conf);
 }
 
 void policy_all_clean(struct dlr_policy *p, uint32_t round, int64_t now)

@@ -21,6 +21,8 @@ struct dlr_policy *policy_begin(struct policy_log *l);
 struct dlr_policy *policy_new(struct policy_log *l, const struct dlr_policy_conf *conf);
 /* One in round 0 on nodes 0..3, node 4 the spare, with an empty log. */
 struct dlr_policy *policy_running(struct policy_log *l);
+struct dlr_policy *policy_running_by(struct policy_log *l,
+                                     const struct dlr_policy_conf *conf);
 
 /* members: 'x' for each node with a place, "xxxx." */
 void policy_plan(struct dlr_policy *p, const char *members, int64_t now);

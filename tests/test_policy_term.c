@@ -41,8 +41,8 @@ static void the_step_ends_and_slurmctld_decides(void **state)
         {"kill of it: it kills its tasks", true, 137, DLR_FATE_RUNS, "finish143 ",
          "ended by signal 15 (Terminated)"},
         {"kill of it, well", true, 0, DLR_FATE_RUNS, "finish0 ", ""},
-        {"scancel -s TERM: then it was killed", false, 137, DLR_FATE_RUNS,
-         "finish137 ", "the program has ended after SIGTERM"},
+        {"scancel -s TERM: then it was killed", false, 137, DLR_FATE_RUNS, "finish137 ",
+         "the program has ended after SIGTERM"},
     };
 
     for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
@@ -84,6 +84,40 @@ static void slurmctld_that_does_not_answer_ends_no_wait(void **state)
     dlr_policy_persisted(p, 41000);
     assert_string_equal(l.text, "fate end0 signal persist finish143 ");
     dlr_policy_free(p);
+}
+
+/* srun --time: Slurm ends the step alone, and no agent hears of it. */
+static void a_step_that_has_had_its_time_is_not_started_again(void **state)
+{
+    struct dlr_policy_conf conf = policy_conf;
+    static const struct {
+        int64_t ms;
+        int status, code;
+        const char *log, *why;
+    } rows[] = {
+        {60000, SIGTERM, 143, "fate end0 signal persist finish143 ",
+         "the step's time was over (srun --time)"},
+        {60500, 3 << 8, 3, "fate end0 signal persist finish3 ",
+         "the step's time was over (srun --time)"},
+        {60000, 0, 0, "fate end0 signal persist finish0 ", ""},
+        {59000, 3 << 8, 3, "end0 program meet ", ""},
+    };
+
+    conf.limit_ms = 60000;
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct policy_log l;
+        struct dlr_policy *p = policy_running_by(&l, &conf);
+
+        dlr_policy_started(p, 0);
+        dlr_policy_worker_exit(p, 0, 1, 1, rows[i].status, 30 + rows[i].ms);
+        dlr_policy_step_ended(p, 0, rows[i].code, 30 + rows[i].ms + 100);
+        dlr_policy_fate(p, DLR_FATE_RUNS, 30 + rows[i].ms + 200);
+        policy_all_clean(p, 0, 30 + rows[i].ms + 300);
+        dlr_policy_persisted(p, 30 + rows[i].ms + 400);
+        assert_string_equal(l.text, rows[i].log);
+        assert_string_equal(l.why, rows[i].why);
+        dlr_policy_free(p);
+    }
 }
 
 /* The agents are told at the same moment as the tasks, and their word has a way to go. */
@@ -297,6 +331,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_step_ends_and_slurmctld_decides),
         cmocka_unit_test(slurmctld_that_does_not_answer_ends_no_wait),
+        cmocka_unit_test(a_step_that_has_had_its_time_is_not_started_again),
         cmocka_unit_test(word_that_comes_after_the_first_end_counts),
         cmocka_unit_test(one_task_that_is_killed_by_sigterm_is_a_failure),
         cmocka_unit_test(a_program_that_goes_on_is_as_before_after_ten_minutes),

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "mpi_launcher/srun_options.h"
+#include "mpi_launcher/srun_time.h"
 #include "mpi_launcher/stepplan.h"
 
 struct row {
@@ -363,11 +364,55 @@ static void every_option_has_one_row_and_every_refusal_a_reason(void **state)
     assert_null(dlr_srun_find_var("SLURM_NTASKS_X=x"));
 }
 
+static void a_step_has_the_limit_that_srun_gives_it(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t minutes;
+    } times[] = {
+        {"1", 1},      {"90", 90},      {"1:30", 2},       {"2:00:00", 120},
+        {"1-0", 1440}, {"1-2:3", 1563}, {"1-2:3:4", 1564}, {"0", 0},
+        {"0:30", 1},   {"-1", 0},       {"INFINITE", 0},   {"unlimited", 0},
+        {"", 0},       {"1:2:3:4", 0},  {"soon", 0},       {"5 ", 0},
+    };
+    static const struct {
+        const char *words[4], *env;
+        int64_t minutes;
+    } lines[] = {
+        {{"a.out"}, NULL, 0},
+        {{"-t", "5", "a.out"}, NULL, 5},
+        {{"-t5", "a.out"}, NULL, 5},
+        {{"--time=1:00:00", "a.out"}, NULL, 60},
+        {{"a.out", "-t", "5"}, NULL, 0},
+        {{"a.out"}, "SLURM_TIMELIMIT=7", 7},
+        {{"-t5", "a.out"}, "SLURM_TIMELIMIT=7", 5},
+    };
+
+    for (unsigned i = 0; i < sizeof(times) / sizeof(*times); i++)
+        if (dlr_srun_time_ms(times[i].text) != times[i].minutes * 60000)
+            fail_msg("'%s'", times[i].text);
+    for (unsigned i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
+        char *argv[5] = {"srun"}, *env[] = {(char *)lines[i].env, NULL};
+        struct dlr_stepplan_in in = {
+            .argc = 1, .argv = argv, .env = env, .nnodes = 2, .names = names};
+        struct dlr_stepplan plan;
+        struct dlr_err err;
+
+        for (; lines[i].words[in.argc - 1] && in.argc < 5; in.argc++)
+            argv[in.argc] = (char *)lines[i].words[in.argc - 1];
+        assert_int_equal(dlr_stepplan_make(&in, &plan, &err), 0);
+        if (plan.limit_ms != lines[i].minutes * 60000)
+            fail_msg("line %u", i);
+        dlr_stepplan_done(&plan);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_line_is_planned_or_refused_as_the_table_says),
         cmocka_unit_test(every_option_has_one_row_and_every_refusal_a_reason),
+        cmocka_unit_test(a_step_has_the_limit_that_srun_gives_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

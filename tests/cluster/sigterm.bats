@@ -22,6 +22,10 @@ code=$?
 echo "srun returned $code"
 exit $code
 SH
+    batch time.sh -N1 <<'SH'
+srun -t 1 bash -c 'echo up; exec sleep 300'
+echo "srun returned $?"
+SH
     job_file plain.sh <<'SH'
 #!/bin/bash
 #SBATCH -o out.%j
@@ -47,6 +51,12 @@ written() {
 kept() {
     events "$1" 'if .event=="term" then .event else select(.event=="progress").committed[1]//empty end' |
         sed '/term/,$d' | tail -n 1
+}
+
+# limited: a job whose step may take a minute, which goes on beside the tests
+limited() {
+    [ -e "$BATS_FILE_TMPDIR/limited" ] || submit time.sh >"$BATS_FILE_TMPDIR/limited"
+    cat "$BATS_FILE_TMPDIR/limited"
 }
 
 # its_time JOB TASKS: each task was told once, in one round, and came to the end of its handler
@@ -84,6 +94,7 @@ its_time() {
 }
 
 @test "scontrol requeue: it goes on from what was saved" {
+    limited >/dev/null
     job=$(submit -N2 heed.sh 0)
     saving "$job"
     alice scontrol requeue "$job"
@@ -109,9 +120,17 @@ its_time() {
     [ "$(written "$job")" -ge "$(kept "$job")" ]
     await "$on" term >/dev/null
     n=$(events "$on" 'select(.event=="progress").commits' | tail -n 1)
-    await "$on" "e['event']=='progress' and e['commits']>$n+5" >/dev/null
+    await "$on" "e['event']=='progress' and e['commits']>$n+1" >/dev/null
     alice scancel "$on"
     [ "$(await_job "$on" | cut -d' ' -f1)" = CANCELLED ]
+}
+
+@test "srun --time: the step has its minute, once" {
+    job=$(limited)
+    [ "$(WAIT=150 await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(output "$job" | grep -cx up)" -eq 1 ]
+    output "$job" | grep -x "dlrover: the step's time was over (srun --time)"
+    output "$job" | grep -x "srun returned 143"
 }
 
 # The grace is a minute: who is told to end need not sit it out.
