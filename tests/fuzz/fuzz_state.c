@@ -136,7 +136,7 @@ static void check_again(struct dlr_sup *s)
     FUZZ_CHECK(s->step.nplaces <= DLR_PLAN_NODES_MAX &&
                s->step.world <= DLR_PLAN_RANKS_MAX);
     FUZZ_CHECK(!s->ended_before || (s->exit_code >= 0 && s->exit_code <= 255));
-    dlr_policy_resume(policy, s->resume_round, s->resume_restarts);
+    dlr_policy_resume(policy, s->resume_round, s->resume_restarts, 0);
     s->full_places = s->step.nplaces;
     s->full_world = s->step.world;
     state = run_state(s);
