@@ -3,14 +3,14 @@
 #
 # usage: tests/run_unit.sh LOGDIR PROGRAM...
 #
-# Runs cmocka programs, UNIT_JOBS at a time (as many as there are CPUs), keeps their output in LOGDIR,
-# shows that of those that fail, and ends with "N passed, N failed, N skipped" (of test functions). Exit
-# status 1 when any failed.
+# Runs cmocka programs, UNIT_JOBS at a time (twice as many as there are CPUs, since most of them wait),
+# keeps their output in LOGDIR, shows that of those that fail, and ends with "N passed, N failed, N skipped"
+# (of test functions). Exit status 1 when any failed.
 
 set -euo pipefail
 
 limit_s=${UNIT_TIMEOUT_S:-300} # of one program
-jobs=${UNIT_JOBS:-$(nproc)}
+jobs=${UNIT_JOBS:-$((2 * $(nproc)))}
 
 # Sum of the counts cmocka prints as "[  WORD  ] N test(s)" in a log.
 count() {
