@@ -6,6 +6,8 @@
 
 #include "common/clock.h"
 
+#define FIRST_BITS 15u /* of a table, which grows */
+
 static struct {
     struct search_set seen;
     struct search_set *outcomes;
@@ -16,13 +18,20 @@ static struct {
 
 /* --- sets ------------------------------------------------------------------------------ */
 
-void search_set_init(struct search_set *set, unsigned table_bits)
+static void make_table(struct search_set *set, unsigned bits)
 {
-    set->mask = ((size_t)1 << table_bits) - 1;
+    set->mask = ((size_t)1 << bits) - 1;
     set->used = 0;
     set->table = calloc(set->mask + 1, sizeof(*set->table));
     if (!set->table)
         abort();
+}
+
+void search_set_init(struct search_set *set, unsigned table_bits)
+{
+    set->bits = table_bits < FIRST_BITS ? table_bits : FIRST_BITS;
+    set->bits_max = table_bits;
+    make_table(set, set->bits);
 }
 
 void search_set_done(struct search_set *set)
@@ -40,14 +49,31 @@ static size_t place_of(const struct search_set *set, uint64_t hash)
     return at;
 }
 
+/* Most searches are small, and pages that are never touched cost nothing. */
+static void grow(struct search_set *set)
+{
+    struct search_set old = *set;
+
+    if (set->bits == set->bits_max)
+        abort();
+    make_table(set, ++set->bits);
+    for (size_t i = 0; i <= old.mask; i++)
+        if (old.table[i])
+            set->table[place_of(set, old.table[i])] = old.table[i];
+    set->used = old.used;
+    free(old.table);
+}
+
 bool search_set_add(struct search_set *set, uint64_t hash)
 {
     size_t at = place_of(set, hash);
 
     if (set->table[at])
         return false;
-    if (set->used >= set->mask / 4 * 3)
-        abort();
+    if (set->used >= set->mask / 4 * 3) {
+        grow(set);
+        at = place_of(set, hash);
+    }
     set->table[at] = hash;
     set->used++;
     return true;

@@ -17,6 +17,7 @@
 struct search_set {
     uint64_t *table;
     size_t mask, used;
+    unsigned bits, bits_max;
 };
 
 /* For at most 3/4 of 2^table_bits hashes. search_set_done() frees it. */
