@@ -44,11 +44,11 @@ static void expect_safe(size_t states)
 
 static void every_order_of_two_rounds_keeps_what_was_promised(void **state)
 {
-    search_begin(&(struct world_conf){.ranks = 2, .steps = 2, .rounds = 2});
+    search_begin(&(struct world_conf){.ranks = 2, .steps = 2, .rounds = WORLD_ROUNDS});
     expect_safe(search_all(20, NULL));
     search_begin(&(struct world_conf){.ranks = 2,
                                       .steps = everything() ? 2 : 1,
-                                      .rounds = 2,
+                                      .rounds = WORLD_ROUNDS,
                                       .kills = 2,
                                       .deaths = 1,
                                       .disk = true,
@@ -63,7 +63,7 @@ static void random_orders_of_two_rounds_keep_what_was_promised(void **state)
 
     search_begin(&(struct world_conf){.ranks = WORLD_RANKS,
                                       .steps = WORLD_STEPS,
-                                      .rounds = 2,
+                                      .rounds = WORLD_ROUNDS,
                                       .kills = 2,
                                       .faults = 100,
                                       .deaths = 1,
@@ -96,7 +96,7 @@ static void every_broken_rule_of_rounds_is_found(void **state)
         search_begin(
             &(struct world_conf){.ranks = 2,
                                  .steps = 2,
-                                 .rounds = 2,
+                                 .rounds = WORLD_ROUNDS,
                                  .kills = 2,
                                  .deaths = rows[i].rule == WORLD_ORDERS_FORGOTTEN,
                                  .disk = true,
