@@ -27,12 +27,9 @@ start() {
 
 # kill_both PLACE: the place's node and its partner at once, before anything is copied again
 kill_both() {
-    local node pids=()
-    for node in $(jq -r '.node, .partner' <<<"$1"); do
-        "$VC" kill "$node" &
-        pids+=($!)
-    done
-    wait "${pids[@]}"
+    local nodes
+    mapfile -t nodes < <(jq -r '.node, .partner' <<<"$1")
+    "$VC" kill "${nodes[@]}"
 }
 
 # bats test_tags=production

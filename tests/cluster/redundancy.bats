@@ -34,13 +34,10 @@ told_of_the_gap() {
 
 # kill_places JOB PLACE..: the nodes of these places, at once
 kill_places() {
-    local job=$1 place pids=()
+    local job=$1 place nodes=()
     shift
-    for place in "$@"; do
-        "$VC" kill "$(events "$job" "select(.event==\"plan\" and .round==0).places[$place].node" | tr -d '"')" &
-        pids+=($!)
-    done
-    wait "${pids[@]}"
+    for place; do nodes+=("$(events "$job" "select(.event==\"plan\" and .round==0).places[$place].node" | tr -d '"')"); done
+    "$VC" kill "${nodes[@]}"
 }
 
 # The batch host has place 0: a set whose other node is killed is that of places 1 and 3.

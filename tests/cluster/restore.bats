@@ -175,9 +175,7 @@ PY
     read -r one other < <(jq -r --arg b "$batch" 'select(.event=="plan" and .round==0).places | map(select(.node!=$b)) |
         [.[] as $x | .[] as $y | select($x.node<$y.node and $x.partner!=$y.node and $y.partner!=$x.node) |
             "\($x.node) \($y.node)"] | first' "$(journal "$job")")
-    "$VC" kill "$one" &
-    "$VC" kill "$other"
-    wait $!
+    "$VC" kill "$one" "$other"
     wait_until "grep -q '^2 ' '$(alice_home)/log.two'"
     committed_by "$job" 2
     alice scancel "$job"

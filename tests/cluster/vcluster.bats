@@ -242,7 +242,8 @@ END
     [ "$(state_of n3)" = dead ]
     run -125 "$vcluster" exec n3 -- true
     [[ $output == *"n3 is dead"* ]]
-    run -1 "$vcluster" kill n3
+    run -1 "$vcluster" kill n2 n3
+    [ "$(state_of n2)" = up ]
     run -0 "$vcluster" boot n3
     [ "$(state_of n3)" = up ]
     [ "$("$vcluster" exec n3 -- cat /sys/class/net/eth0/address)" = "$mac" ]
