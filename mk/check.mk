@@ -151,6 +151,8 @@ UNIT_OBJS_test_state := $(filter-out mpi_launcher/supervisor.c,$(SUPERVISOR)) $(
 UNIT_LIBS_test_state := -lczmq -lzmq -lmunge -ljansson -lslurm -lhwloc -lisal -lxxhash -lm
 UNIT_OBJS_test_adopt := $(UNIT_OBJS_test_state)
 UNIT_LIBS_test_adopt := $(UNIT_LIBS_test_state) -Wl,--wrap=dlr_server_recv,--wrap=dlr_server_send_json
+UNIT_OBJS_test_meet := $(UNIT_OBJS_test_state)
+UNIT_LIBS_test_meet := $(UNIT_LIBS_test_state) -Wl,--wrap=dlr_server_send_json,--wrap=dlr_sup_ask_controller
 UNIT_OBJS_test_periodic := ckpt/cadence_disk.c ckpt/slice.c mpi_launcher/sup_periodic.c mpi_launcher/sup_due.c mpi_launcher/sup_disk.c $(MSG)
 UNIT_LIBS_test_periodic := -ljansson -lm -Wl,--wrap=access,--wrap=statfs
 UNIT_OBJS_test_sets := mpi_launcher/sets.c ckpt/parity.c hwloc_topo/switches.c hwloc_topo/names.c

@@ -16,6 +16,7 @@
 #include "mpi_launcher/endpoint.h"
 #include "mpi_launcher/identity.h"
 #include "mpi_launcher/journal.h"
+#include "mpi_launcher/meet_time.h"
 #include "mpi_launcher/members.h"
 #include "mpi_launcher/persist.h"
 #include "mpi_launcher/plan.h"
@@ -99,6 +100,7 @@ struct dlr_role {
 enum dlr_asking {
     DLR_ASK_NOTHING,
     DLR_ASK_AGENTS,  /* the agents' step ended before any was there */
+    DLR_ASK_MEET,    /* the rendezvous is late */
     DLR_ASK_PLAN,    /* the rendezvous made none */
     DLR_ASK_STEP,    /* the workers' srun ended and had started nothing */
     DLR_ASK_LAUNCH,  /* or did not end */
@@ -116,6 +118,7 @@ struct dlr_controller {
     int64_t late_ms, again_ms, since_ms;
     int64_t back_ms; /* it came back; 0 it was never away */
     bool excused;    /* a start that it may have held up; until a task has started */
+    unsigned waits;  /* for it, since a task has started */
 };
 
 struct dlr_sup {
@@ -226,9 +229,10 @@ struct dlr_sup {
     uint32_t repeat_looked; /* the last round that was judged */
     struct dlr_plan_file *files;
     unsigned nfiles;
-    bool unread_told;                /* a manifest among them could not be read */
-    struct dlr_periodic *periodic;   /* sup_periodic.c; NULL: nothing is written */
-    struct dlr_sup_cadence *cadence; /* sup_cadence.c; NULL: nothing is learned */
+    bool unread_told;                  /* a manifest among them could not be read */
+    struct dlr_periodic *periodic;     /* sup_periodic.c; NULL: nothing is written */
+    struct dlr_sup_cadence *cadence;   /* sup_cadence.c; NULL: nothing is learned */
+    struct dlr_meet_time meet_time[2]; /* of rounds that begin anew, that restore */
     struct dlr_gather gather;
     char token[33];
 
@@ -456,6 +460,9 @@ int dlr_sup_world_sets(const struct dlr_sup *s, unsigned world, struct dlr_sets 
 /* sup_meet.c: how a plan comes about */
 void dlr_sup_rendezvous(void *arg, bool with_mpi);
 void dlr_sup_stop_rendezvous(void *arg);
+void dlr_sup_rendezvous_tick(struct dlr_sup *s, int64_t now_ms);
+/* The one by MPI goes on, and the agents report beside it: whoever is first has the plan. */
+void dlr_sup_rendezvous_late(struct dlr_sup *s);
 void dlr_sup_tell_plan(struct dlr_sup *s);    /* the round has its number */
 json_t *dlr_sup_plan_rows(struct dlr_sup *s); /* places, spares and restore of it */
 void dlr_sup_keep_plan(

@@ -48,6 +48,10 @@ static void answered(struct dlr_sup *s, enum dlr_asking what)
     int64_t now = dlr_sup_now();
     struct dlr_plan none = {0};
 
+    if (what == DLR_ASK_MEET) {
+        dlr_sup_rendezvous_late(s);
+        return;
+    }
     if (what != DLR_ASK_AGAIN && c->back_ms && now - c->back_ms < SETTLE_MS) {
         away(s, what, "slurmctld has just come back and does not start it yet");
         return;
@@ -58,6 +62,7 @@ static void answered(struct dlr_sup *s, enum dlr_asking what)
     }
     switch (what) {
     case DLR_ASK_NOTHING:
+    case DLR_ASK_MEET:
         break;
     case DLR_ASK_AGENTS:
         dlr_policy_agents_gone(s->policy, now);

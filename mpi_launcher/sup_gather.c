@@ -19,6 +19,7 @@ static void gather_done(struct dlr_sup *s)
         dlr_sup_persist_reports(s);
         return;
     }
+    dlr_sup_stop_rendezvous(s); /* by MPI: it is late */
     dlr_sup_fill_want(s, &want);
     rc = dlr_plan_make(s->gather.reports, s->gather.n, &want, &plan, &err);
     dlr_sup_take_plan(s, rc, &plan, err.text);

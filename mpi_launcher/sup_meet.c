@@ -265,6 +265,35 @@ void dlr_sup_keep_plan(struct dlr_sup *s)
 
 /* --- rendezvous by MPI -------------------------------------------------------------------- */
 
+/* With a version to restore every node verifies what it has first: that takes longer. */
+static struct dlr_meet_time *meet_time(struct dlr_sup *s)
+{
+    struct dlr_version newest;
+
+    return &s->meet_time[dlr_commit_newest(s->commit, &newest)];
+}
+
+/* PMIx may hang while nodes fall silent. Without slurmctld a plan would be of no use. */
+void dlr_sup_rendezvous_tick(struct dlr_sup *s, int64_t now_ms)
+{
+    if (s->rendezvous.pid && !s->gather.active &&
+        s->controller.what == DLR_ASK_NOTHING &&
+        now_ms - s->phase_ms >= dlr_meet_time_late_ms(meet_time(s)))
+        dlr_sup_ask_controller(s, DLR_ASK_MEET, 0, "");
+}
+
+void dlr_sup_rendezvous_late(struct dlr_sup *s)
+{
+    if (!s->rendezvous.pid || s->gather.active)
+        return;
+    dlr_sup_say(s,
+                "the rendezvous by MPI has not ended after %lld ms, the last ones took "
+                "%lld: agents report, too",
+                (long long)(dlr_sup_now() - s->phase_ms),
+                (long long)meet_time(s)->usual_ms);
+    dlr_sup_gather(s, false);
+}
+
 static void read_plan(struct dlr_sup *s, int status)
 {
     bool gone = dlr_sup_container_gone(s);
@@ -287,6 +316,8 @@ static void read_plan(struct dlr_sup *s, int status)
             "(job_container/tmpfs): no step can be started here any more");
         return;
     }
+    if (!j && s->gather.active)
+        return; /* they decide */
     if (!j) {
         dlr_fail(&err, -EPROTO,
                  "the rendezvous ended with code %d and no plan (see "
@@ -295,6 +326,8 @@ static void read_plan(struct dlr_sup *s, int status)
         dlr_sup_ask_controller(s, DLR_ASK_PLAN, 0, err.text);
         return;
     }
+    s->gather.active = false;
+    dlr_meet_time_took(meet_time(s), dlr_sup_now() - s->phase_ms);
     rc = dlr_plan_from_json(j, &plan, &err);
     dlr_sup_take_plan(s, rc, &plan, err.text);
 }

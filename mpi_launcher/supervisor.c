@@ -143,6 +143,7 @@ static int on_tick(zloop_t *loop, int timer, void *arg)
     dlr_sup_strangers(s, now);
     dlr_sup_disk_tick(s);
     dlr_sup_periodic_tick(s);
+    dlr_sup_rendezvous_tick(s, now);
     dlr_sup_again_tick(s, now);
     dlr_sup_ranks_tick(s, now);
     dlr_sup_transfers_check(s);

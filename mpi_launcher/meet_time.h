@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How long a rendezvous by MPI takes, and when one is late. Pure. */
+#ifndef DLR_MPI_LAUNCHER_MEET_TIME_H
+#define DLR_MPI_LAUNCHER_MEET_TIME_H
+
+#include <stdint.h>
+
+struct dlr_meet_time {
+    int64_t usual_ms; /* 0: not known */
+};
+
+/* One has brought a plan after took_ms. */
+void dlr_meet_time_took(struct dlr_meet_time *t, int64_t took_ms);
+/* From its begin; INT64_MAX: none is late while nothing is known. */
+int64_t dlr_meet_time_late_ms(const struct dlr_meet_time *t);
+
+#endif
