@@ -22,7 +22,7 @@ void dlr_policy_adopt(struct dlr_policy *p, const unsigned char *member, int64_t
     }
     dlr_restart_budget_resume(&p->agent_starts, 1, now_ms);
     p->launch_ms = now_ms;
-    p->started = true;
+    p->started = p->ran = true;
     dlr_policy_enter(p, DLR_PHASE_RUN, now_ms, -1);
 }
 

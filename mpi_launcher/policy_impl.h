@@ -38,6 +38,9 @@ struct dlr_policy {
     int exit_code;      /* what the run returns when it has to end */
     bool started;       /* a task of the round has */
     unsigned unstarted; /* rounds in a row whose srun ended and had started no task */
+    bool ran;           /* a task of the run has started */
+    int64_t
+        unstarted_ms;   /* since then slurmctld starts none of its steps; 0: it does */
     uint32_t late_next; /* the round after one whose tasks did not all start in time */
     bool refused;       /* and no further one is to be tried */
     bool ended;         /* srun of the round has returned */

@@ -18,8 +18,9 @@ void dlr_policy_started(struct dlr_policy *p, uint32_t round)
     if (round != p->round || (p->phase != DLR_PHASE_RUN &&
                               !(p->phase == DLR_PHASE_END && dlr_policy_ended_well(p))))
         return;
-    p->started = true;
+    p->started = p->ran = true;
     p->unstarted = 0;
+    p->unstarted_ms = 0;
     if (p->phase == DLR_PHASE_RUN && dlr_policy_ended_well(p))
         dlr_policy_finish(p, 0, NULL);
 }
@@ -44,12 +45,29 @@ void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code,
     p->deadline_ms = now_ms + p->conf.suspect_ms;
 }
 
+/* The step was started before: what it lacks now the former round still holds, as slurmctld has it. That is
+ * waited for, within a limit. False: it is over, or what the user asks for was never to be had.
+ */
+static bool await_start(struct dlr_policy *p, const char *why, int64_t now_ms)
+{
+    if (!p->ran || p->started)
+        return false;
+    if (!p->unstarted_ms)
+        p->unstarted_ms = now_ms;
+    if (now_ms - p->unstarted_ms >= p->conf.controller_timeout_ms)
+        return false;
+    dlr_policy_controller_away(p, why, now_ms);
+    return true;
+}
+
 void dlr_policy_launch_late(struct dlr_policy *p, uint32_t round, const char *why,
                             int64_t now_ms)
 {
     if (p->phase != DLR_PHASE_RUN || round != p->round)
         return;
     p->exit_code = 1;
+    if (await_start(p, why, now_ms))
+        return;
     p->refused =
         p->late_next && p->late_next == round; /* the one before was late, too */
     p->late_next = round + 1;
@@ -88,7 +106,17 @@ void dlr_policy_unexplained(struct dlr_policy *p, int64_t now_ms)
         dlr_policy_finish(p, p->exit_code, p->exit_code ? why : NULL);
         return;
     }
-    if (!p->started && ++p->unstarted >= MAX_UNSTARTED) {
+    snprintf(why, sizeof(why), "slurmctld does not start the step (srun: code %d)",
+             p->exit_code);
+    if (p->exit_code && await_start(p, why, now_ms))
+        return;
+    if (!p->started && p->exit_code && p->ran) {
+        p->refused = true;
+        snprintf(why, sizeof(why),
+                 "slurmctld has not started the step for %lld s "
+                 "(--dlrover-controller-timeout); why stands above in srun's words",
+                 (long long)(now_ms - p->unstarted_ms) / 1000);
+    } else if (!p->started && ++p->unstarted >= MAX_UNSTARTED) {
         p->refused = true;
         snprintf(why, sizeof(why),
                  "srun has ended %u times in a row with code %d and started no task; "

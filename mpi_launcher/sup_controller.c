@@ -12,6 +12,7 @@
 
 #define ASK_MS 30000      /* for slurmctld to answer one question */
 #define ASK_EVERY_MS 1000 /* from an answer that did not come to the next question */
+#define PAUSE_DOUBLED 4   /* times, from one wait to the next without a task between */
 #define SETTLE_MS                                                                      \
     30000 /* from its return: it still counts steps whose end it has not heard of */
 #define SLOW_MS 5000 /* of an srun that starts nothing: sooner, it was told no */
@@ -154,6 +155,14 @@ void dlr_sup_ask_controller(struct dlr_sup *s, enum dlr_asking what, int code,
     c->phase_ms = s->phase_ms;
 }
 
+/* Each start that is refused costs a round: they become rarer, until a task has started. */
+static int64_t pause_ms(struct dlr_controller *c)
+{
+    unsigned doubled = c->waits < PAUSE_DOUBLED ? c->waits++ : PAUSE_DOUBLED;
+
+    return (int64_t)ASK_EVERY_MS << doubled;
+}
+
 void dlr_sup_wait_controller(void *arg, const char *why)
 {
     struct dlr_sup *s = arg;
@@ -161,7 +170,7 @@ void dlr_sup_wait_controller(void *arg, const char *why)
     dlr_sup_tell_failure(s);
     dlr_sup_tell_cleared(s);
     s->phase_ms = s->controller.since_ms = dlr_sup_now();
-    s->controller.again_ms = s->phase_ms + ASK_EVERY_MS;
+    s->controller.again_ms = s->phase_ms + pause_ms(&s->controller);
     dlr_sup_say(s, "%s: waiting for it (--dlrover-controller-timeout)", why);
     dlr_journal_note(s->journal, "controller_away", "s:s", "why", why);
 }

@@ -228,6 +228,7 @@ void dlr_sup_on_task(struct dlr_sup *s, unsigned node, const json_t *msg)
     s->up[rank] = 1;
     dlr_policy_started(s->policy, s->running_round);
     s->controller.excused = false;
+    s->controller.waits = 0;
     if (++s->tasks_up < s->step.world)
         return;
     s->launch_deadline_ms = INT64_MAX;

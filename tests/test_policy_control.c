@@ -93,6 +93,70 @@ static void a_start_without_slurmctld_costs_nothing_and_is_begun_again(void **st
     dlr_policy_free(p);
 }
 
+/* The round is launched, and its srun ends without a task. */
+static void is_refused(struct dlr_policy *p, uint32_t round, int64_t now)
+{
+    policy_plan(p, "xxxx.", now);
+    dlr_policy_prepared(p, 0, "", now);
+    dlr_policy_step_ended(p, round, 1, now);
+    dlr_policy_tick(p, now + 500);
+    policy_all_clean(p, round, now + 500);
+}
+
+static void a_step_that_was_started_before_is_waited_for(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_started(p, 0);
+    dlr_policy_node_dead(p, 4, "n4 is silent", 100);
+    dlr_policy_worker_exit(p, 0, 0, 0, 256, 200);
+    policy_all_clean(p, 0, 300);
+    for (uint32_t round = 1; round < 5; round++) { /* it still counts the old one */
+        l.text[0] = '\0';
+        is_refused(p, round, 1000 * round);
+        assert_non_null(strstr(l.text, "control wait "));
+        dlr_policy_controller_back(p, 1000 * round + 900);
+    }
+    assert_int_equal(dlr_policy_phase(p), DLR_PHASE_RENDEZVOUS);
+    assert_int_equal(dlr_policy_restarts(p), 1); /* the task's own */
+    policy_plan(p, "xxxx.", 5500);
+    dlr_policy_prepared(p, 0, "", 5500);
+    dlr_policy_started(p, 5);
+    dlr_policy_lapsed(p, 5, "a lease ran out", 5600);
+    policy_all_clean(p, 5, 5700);
+    is_refused(p, 6, 9000); /* the limit begins anew */
+    assert_int_equal(dlr_policy_phase(p), DLR_PHASE_WAIT);
+    dlr_policy_controller_back(p, 9600);
+    is_refused(p, 7, 15000);
+    assert_int_equal(dlr_policy_phase(p), DLR_PHASE_DONE);
+    assert_int_equal(l.code, 1);
+    assert_string_equal(l.why,
+                        "slurmctld has not started the step for 6 s "
+                        "(--dlrover-controller-timeout); why stands above in srun's "
+                        "words");
+    dlr_policy_free(p);
+}
+
+static void a_launch_that_comes_to_nothing_is_waited_for_too(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_started(p, 0);
+    dlr_policy_worker_exit(p, 0, 0, 0, 256, 200);
+    policy_all_clean(p, 0, 300);
+    for (uint32_t round = 1; round < 4; round++) {
+        policy_plan(p, "xxxx.", 1000 * round);
+        dlr_policy_prepared(p, 0, "", 1000 * round);
+        dlr_policy_launch_late(p, round, "srun has started no task", 1000 * round);
+        policy_all_clean(p, round, 1000 * round);
+        assert_int_equal(dlr_policy_phase(p), DLR_PHASE_WAIT);
+        dlr_policy_controller_back(p, 1000 * round + 900);
+    }
+    dlr_policy_free(p);
+}
+
 static void a_requeue_waits_for_slurmctld(void **state)
 {
     struct policy_log l;
@@ -308,6 +372,8 @@ int main(void)
         cmocka_unit_test(takeover_ends_the_former_round_first),
         cmocka_unit_test(a_slurmstepd_that_dies_costs_no_restart_a_few_times),
         cmocka_unit_test(a_start_without_slurmctld_costs_nothing_and_is_begun_again),
+        cmocka_unit_test(a_step_that_was_started_before_is_waited_for),
+        cmocka_unit_test(a_launch_that_comes_to_nothing_is_waited_for_too),
         cmocka_unit_test(a_requeue_waits_for_slurmctld),
         cmocka_unit_test(an_interrupt_ends_the_wait_for_slurmctld),
         cmocka_unit_test(a_round_that_goes_on_is_watched_as_any),
