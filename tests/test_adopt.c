@@ -142,7 +142,7 @@ static int begin(void **state)
     memset(reserved, 0, sizeof(reserved));
     saves = false;
     dlr_jobconf_init(&s.conf);
-    s.state_fd = -1;
+    s.state_fd = s.say_fd = s.rendezvous_out = s.rendezvous_log = -1;
     s.id.gen = 1;
     s.generation = 2;
     s.step.world = s.step.nplaces = NODES;
