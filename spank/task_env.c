@@ -12,6 +12,12 @@
 
 #define MAX_TASKS (1u << 24)
 
+/* "1": torchrun's workers meet in a store of their own, as those of a bare srun do. In that of torchrun
+ * itself workers of a node whose torchrun counts no restart find the addresses of those before them, when
+ * it restarts them on several nodes (seen with PyTorch 2.15).
+ */
+#define OWN_STORE "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
+
 /* A place in the rank map. */
 struct place {
     unsigned nodes;       /* of the round */
@@ -45,6 +51,7 @@ bool dlr_task_round_find(char *const env[], struct dlr_task_round *ret)
         .shape = dlr_task_getenv(env, "DLROVER_SHAPE"),
         .per_node = dlr_task_getenv(env, "DLROVER_PER_NODE") != NULL,
         .dealt = dlr_task_getenv(env, "DLROVER_DEALT") != NULL,
+        .own_store = !dlr_task_getenv(env, OWN_STORE),
     };
 
     if (!number || dlr_parse_uint(number, UINT32_MAX, &r.round) < 0 || !r.socket ||
@@ -210,6 +217,8 @@ static bool add_numbers(struct dlr_task_env *env, const struct place *p,
     if (round->per_node && !add_number(env, "SLURM_NTASKS_PER_NODE", p->most))
         return false;
     if (round->fd && !add_number(env, "DLROVER_AGENT_FD", round->fd))
+        return false;
+    if (round->own_store && p->nodes > 1 && !add_number(env, OWN_STORE, 1))
         return false;
     return !round->port || add_number(env, "MASTER_PORT", round->port);
 }

@@ -16,10 +16,11 @@ struct dlr_task_round {
     const char *socket; /* DLROVER_AGENT_SOCKET */
     const char *nodes;  /* DLROVER_NODES: names in rank order, "n3,n1" */
     const char *tasks;  /* DLROVER_TASKS: tasks of each of them, "2,2" */
-    unsigned fd;   /* the same socket as a descriptor of the task, 0: there is none */
-    bool per_node; /* DLROVER_PER_NODE: the user asked for tasks per node */
-    bool dealt;    /* DLROVER_DEALT: the ranks of a node are not one run */
-    unsigned port; /* DLROVER_MASTER_PORT, 0 when absent */
+    unsigned fd;    /* the same socket as a descriptor of the task, 0: there is none */
+    bool per_node;  /* DLROVER_PER_NODE: the user asked for tasks per node */
+    bool dealt;     /* DLROVER_DEALT: the ranks of a node are not one run */
+    bool own_store; /* nobody has said how torchrun's workers meet: see task_env.c */
+    unsigned port;  /* DLROVER_MASTER_PORT, 0 when absent */
     const char *shape; /* DLROVER_SHAPE: as the user's srun would say, or NULL */
 };
 

@@ -208,6 +208,35 @@ static void a_step_is_a_round_only_when_all_is_said(void **state)
     }
 }
 
+/* Workers that torchrun restarts on several nodes; what the user says stays. */
+static void torchrun_keeps_its_store_to_itself_unless_told_otherwise(void **state)
+{
+    static const struct {
+        char *nodes, *tasks, *said;
+        const char *want;
+    } rows[] = {
+        {"DLROVER_NODES=n1,n2", "DLROVER_TASKS=1,1", NULL, "1"},
+        {"DLROVER_NODES=n1,n2", "DLROVER_TASKS=1,1",
+         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=0", "(none)"},
+        {"DLROVER_NODES=n1", "DLROVER_TASKS=2", NULL, "(none)"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        char *const vars[] = {"DLROVER_ROUND=7", "DLROVER_AGENT_SOCKET=/s",
+                              rows[i].nodes,     rows[i].tasks,
+                              rows[i].said,      NULL};
+        const struct dlr_task_self self = {0, 2, "n1"};
+        struct dlr_task_round round;
+        struct dlr_task_env env;
+
+        assert_true(dlr_task_round_find(vars, &round));
+        assert_int_equal(dlr_task_env_make(&round, &self, &env, NULL), 0);
+        assert_string_equal(value_of(&env, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"),
+                            rows[i].want);
+        dlr_task_env_free(&env);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +246,7 @@ int main(void)
         cmocka_unit_test(a_round_that_does_not_fit_is_refused_with_the_reason),
         cmocka_unit_test(without_a_node_name_and_a_port_the_rest_is_made),
         cmocka_unit_test(a_step_is_a_round_only_when_all_is_said),
+        cmocka_unit_test(torchrun_keeps_its_store_to_itself_unless_told_otherwise),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

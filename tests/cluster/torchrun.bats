@@ -27,35 +27,50 @@ def watch(mark):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-threading.Thread(target=watch, args=("die." + os.environ["RANK"],), daemon=True).start()
+threading.Thread(target=watch, args=(f"die.{os.environ['SLURM_JOB_ID']}.{os.environ['RANK']}",), daemon=True).start()
 del sys.argv[0]
 runpy.run_path(sys.argv[0], run_name="__main__")
 PY
-    # RENDEZVOUS (c10d or static), PROCESSES of a node, NAME of what it writes
+    # NAME of what it writes
     job_file torchrun.sh <<SH
 #!/bin/bash
 #SBATCH -o out.%j
 export PYTHONPATH=/opt/dlrover/lib/python3/dist-packages OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=eth0
 head=\$(scontrol show hostnames "\$SLURM_JOB_NODELIST" | head -n 1)
-way="--rdzv-backend=c10d --rdzv-id=\$SLURM_JOB_ID --rdzv-endpoint=\$head:29500"
-[ "\$1" = c10d ] || way="--master-addr=\$head --master-port=29500"
-# Else a restart finds the addresses of the workers before it, where not every node counts it (PyTorch 2.15)
-export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
-export WAY=\$way EACH=\$2
-srun --ntasks-per-node=1 bash -c 'case \$WAY in --master*) WAY="\$WAY --node-rank=\$SLURM_NODEID" ;; esac
-    exec $venv/bin/python -m torch.distributed.run \$WAY --nnodes=\$SLURM_NNODES --nproc-per-node=\$EACH "\$@"' x \\
-    --max-restarts=2 mortal.py /opt/dlrover/share/dlrover/examples/torch_train.py --params small \\
-    --steps $STEPS --save-weights "\$3.weights" --hash-log "\$3.hashes"
+srun --ntasks-per-node=1 $venv/bin/python -m torch.distributed.run --nnodes="\$SLURM_NNODES" \\
+    --rdzv-backend=c10d --rdzv-id="\$SLURM_JOB_ID" --rdzv-endpoint="\$head:29500" \\
+    --nproc-per-node=\$((4 / SLURM_NNODES)) --max-restarts=2 mortal.py \\
+    /opt/dlrover/share/dlrover/examples/torch_train.py --params small --steps $STEPS \\
+    --save-weights "\$1.weights" --hash-log "\$1.hashes"
 SH
-    # A shell that forks two ranks a node, in an order that turns with each round; WHO may be "first": rank 0 alone opens
+    # PROCESSES of a node, which do not need torch
+    job_file static.sh <<SH
+#!/bin/bash
+#SBATCH -o out.%j
+export EACH=\$1 WHO=all
+srun --ntasks-per-node=1 bash -c 'exec $venv/bin/python -m torch.distributed.run --nnodes="\$SLURM_NNODES" \\
+    --rdzv-backend=static --master-addr="\$MASTER_ADDR" --master-port="\$MASTER_PORT" \\
+    --node-rank="\$SLURM_NODEID" --nproc-per-node="\$EACH" --max-restarts=1 forked.py'
+SH
+    # LAUNCHER.. of two ranks on one node, which end by themselves in the first round
+    job_file launch.sh <<SH
+#!/bin/bash
+#SBATCH -o out.%j
+export WHO=launcher PATH=$venv/bin:\$PATH
+srun --ntasks-per-node=1 "\$@" forked.py
+SH
+    # A shell that forks two ranks a node, in an order that turns with each round. WHO: "first": rank 0 alone opens;
+    # "more": they are three a node from the second round on, with one state
     job_file forks.sh <<'SH'
 #!/bin/bash
 #SBATCH -o out.%j
 export WHO=$1
 srun --ntasks-per-node=1 bash -c 'node=$SLURM_NODEID
     ((DLROVER_ROUND % 2 == 0)) || node=$((SLURM_NNODES - 1 - node))
-    for local in 0 1; do
-        RANK=$((node * 2 + local)) WORLD_SIZE=$((SLURM_NNODES * 2)) python3 forked.py &
+    each=2
+    [[ $WHO != more || $DLROVER_ROUND == 0 ]] || each=3
+    for ((local = 0; local < each; local++)); do
+        RANK=$((node * each + local)) WORLD_SIZE=$((SLURM_NNODES * each)) python3 forked.py &
         ranks+=($!)
     done
     for rank in "${ranks[@]}"; do wait "$rank" || exit; done'
@@ -65,29 +80,38 @@ import ctypes
 import os
 import time
 
+env = os.environ
+who, job = env["WHO"], env["SLURM_JOB_ID"]
+dies = env["DLROVER_ROUND"] == "0" and env.get("TORCHELASTIC_RESTART_COUNT", "0") == "0"
+rank = int(env.get("OMPI_COMM_WORLD_RANK") or env["RANK"])
+mine = 0 if who == "more" else rank * 1000000
+kind = 1 if who == "more" else 0  # the same on all ranks
 lib = ctypes.CDLL("/opt/dlrover/lib/libdlrover.so")
 lib.dlr_ckpt_error.restype = ctypes.c_char_p
-rank, ck, step = int(os.environ["RANK"]), ctypes.c_void_p(), ctypes.c_uint64()
+ck, step = ctypes.c_void_p(), ctypes.c_uint64()
 state = (ctypes.c_uint64 * 4096)()
-if rank and os.environ["WHO"] == "first":
+if rank and who == "first":
     time.sleep(20)
     raise SystemExit(0)
 rc = lib.dlr_ckpt_open(None, ctypes.byref(ck))
 assert rc == 0, lib.dlr_ckpt_error(ck)
-assert lib.dlr_ckpt_add_array(ck, b"w", 0, b"u64", ctypes.c_size_t(8), state, ctypes.c_size_t(4096)) >= 0
+assert lib.dlr_ckpt_add_array(ck, b"w", kind, b"u64", ctypes.c_size_t(8), state, ctypes.c_size_t(4096)) >= 0
 assert lib.dlr_ckpt_restore(ck, ctypes.byref(step)) >= 0, lib.dlr_ckpt_error(ck)
 if step.value:
-    assert set(state) == {rank * 1000000 + step.value}, (rank, step.value, state[0])
-    print(f"rank {rank} has its state on {os.uname().nodename} in round {os.environ['DLROVER_ROUND']}", flush=True)
-while not os.path.exists("stop." + os.environ["SLURM_JOB_ID"]):
-    if os.environ["DLROVER_ROUND"] == "0" and os.path.exists("die." + os.environ["SLURM_JOB_ID"]):
+    assert set(state) == {mine + step.value}, (rank, step.value, state[0])
+    print(f"rank {rank} has its state on {os.uname().nodename} in round {env['DLROVER_ROUND']}", flush=True)
+last = step.value + 40 if who == "launcher" else 1 << 60
+while step.value < last and not os.path.exists("stop." + job):
+    if dies and os.path.exists("die." + job):
         raise SystemExit("as the test wants it")
     step.value += 1
     for i in range(4096):
-        state[i] = rank * 1000000 + step.value
+        state[i] = mine + step.value
     lib.dlr_ckpt_begin(ck, step, None)
     time.sleep(0.05)
     lib.dlr_ckpt_fence(ck, None)
+if dies and who == "launcher":
+    raise SystemExit("as the test wants it")
 lib.dlr_ckpt_close(ck)
 PY
 }
@@ -101,43 +125,67 @@ same_bits() { # RUN REFERENCE
     [ "$(cat "$(alice_home)"/{"$1","$2"}.hashes | awk '{print $1, $2}' | sort -u | wc -l)" -eq $STEPS ]
 }
 
-reference() {
-    [ ! -e "$(alice_home)/ref.weights" ] || return 0
-    job=$(submit -N2 --dlrover=off torchrun.sh c10d 2 ref)
-    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
-}
+# forked.py's ranks that have found their state in this round
+found() { output "$1" | grep -c "^rank [0-9]* has its state on .* in round $2"; }
+saved() { await "$1" "e['event']=='progress' and e['commits']>=3"; }
 
-@test "torchrun (c10d): two workers a node, a node dies" {
-    reference
-    job=$(submit -N3 --dlrover=on --dlrover-spares=1 torchrun.sh c10d 2 run)
-    await "$job" "e['event']=='progress' and e['commits']>=3"
+@test "torchrun (c10d): a worker dies and torchrun restarts all in the same round, then a node dies" {
+    ref=$(submit -N1 --exclusive --dlrover=off torchrun.sh ref)
+    job=$(submit -N3 --exclusive --dlrover=on --dlrover-spares=1 torchrun.sh run)
+    saved "$job"
+    touch "$(alice_home)/die.$job.3"
+    await "$job" "e['event']=='restored' and e['round']==0 and e['version'][1]>0"
     "$VC" kill "$(place "$job" 1)"
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
-    [ "$(events "$job" 'select(.event=="restored").version[1]')" -gt 0 ]
+    [ "$(await_job "$ref")" = "COMPLETED 0:0" ]
+    [ "$(events "$job" 'select(.event=="launch").round' | paste -sd' ')" = "0 1" ]
     [ "$(events "$job" 'select(.event=="ranks").world' | sort -u)" = 4 ]
+    [ "$(events "$job" 'select(.event=="restored" and .round==1).version[1]')" -gt 0 ]
     same_bits run ref
 }
 
-@test "torchrun (c10d): a worker dies, and torchrun restarts all in the same round" {
-    reference
-    job=$(submit -N2 --dlrover=on torchrun.sh c10d 2 again)
-    await "$job" "e['event']=='progress' and e['commits']>=3"
-    touch "$(alice_home)/die.3"
-    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
-    [ "$(events "$job" 'select(.event=="launch").round')" = 0 ]
-    [ "$(events "$job" 'select(.event=="restored").version[1]')" -gt 0 ]
-    same_bits again ref
+@test "torchrun (static): one and four workers a node, which it restarts in the same round" {
+    for each in 1 4; do jobs+=("$(submit -N2 --dlrover=on static.sh "$each")"); done
+    for job in "${jobs[@]}"; do
+        saved "$job"
+        touch "$(alice_home)/die.$job"
+    done
+    for job in "${jobs[@]}"; do
+        await "$job" "e['event']=='restored' and e['round']==0 and e['version'][1]>0"
+        touch "$(alice_home)/stop.$job"
+        [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    done
+    [ "$(found "${jobs[0]}" 0) $(found "${jobs[1]}" 0)" = "2 8" ]
 }
 
-@test "a shell that forks its ranks in another order in the next round: each finds its own state" {
-    job=$(submit -N4 --dlrover=on forks.sh all)
-    await "$job" "e['event']=='progress' and e['commits']>=3"
-    touch "$(alice_home)/die.$job"
-    await "$job" "e['event']=='restored' and e['round']==1 and e['brought']>0"
-    await "$job" "e['event']=='progress' and e['round']==1 and e['committed'][0]==1"
-    touch "$(alice_home)/stop.$job"
-    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
-    [ "$(output "$job" | grep -c "^rank [0-7] has its state on .* in round 1")" -eq 8 ]
+@test "launchers of two ranks on one node: mpirun, accelerate, deepspeed" {
+    python=${DLROVER_TORCH_VENV:-/opt/dlrover-torch}/bin/python
+    jobs=("$(submit -N1 --dlrover=on launch.sh mpirun -n 2 --oversubscribe python3)")
+    ! "$python" -c 'import accelerate' 2>/dev/null || jobs+=("$(submit -N1 --dlrover=on launch.sh \
+        "$python" -m accelerate.commands.launch --multi_gpu --num_machines 1 --num_processes 2 \
+        --mixed_precision no --dynamo_backend no)")
+    ! "$python" -c 'import deepspeed' 2>/dev/null || jobs+=("$(submit -N1 --dlrover=on launch.sh \
+        "$python" -m deepspeed.launcher.runner --num_gpus 2)")
+    for job in "${jobs[@]}"; do
+        [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+        [ "$(found "$job" 1)" -eq 2 ]
+    done
+    [ ${#jobs[@]} -eq 3 ] || skip "tried without accelerate and deepspeed, which are not both in $python"
+}
+
+@test "a shell that forks ranks in another order, or more of them, in the next round: each finds its state" {
+    jobs=("$(submit -N4 --dlrover=on forks.sh all)" "$(submit -N2 --dlrover=on forks.sh more)")
+    for job in "${jobs[@]}"; do
+        saved "$job"
+        touch "$(alice_home)/die.$job"
+    done
+    await "${jobs[0]}" "e['event']=='restored' and e['round']==1 and e['brought']>0"
+    for job in "${jobs[@]}"; do
+        await "$job" "e['event']=='progress' and e['round']==1 and e['committed'][0]==1"
+        touch "$(alice_home)/stop.$job"
+        [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    done
+    [ "$(found "${jobs[0]}" 1) $(found "${jobs[1]}" 1)" = "8 6" ]
 }
 
 @test "only rank 0 opens a checkpoint: open ends with a line that names the others" {
