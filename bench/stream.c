@@ -93,7 +93,7 @@ static int run_send(const char *address, uint64_t data, unsigned copies)
 
         rig_snapshot(slots[i % 2], RANK, v, data);
         began = dlr_now_ns();
-        rig_order(&p, DLR_LOCAL_D_SEND, ROUND, RANK, v, i, address);
+        rig_send_save(&p, ROUND, RANK, v, i, address);
         rc = rig_done(&p, i, NULL, 0);
         if (rc == 0)
             report(data, began);

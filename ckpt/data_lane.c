@@ -90,7 +90,7 @@ int dlr_lane_open(struct dlr_lane *lane, ucp_context_h context,
                   ucp_am_recv_callback_t on_message, void *owner, struct dlr_err *err)
 {
     ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
-                                  .thread_mode = UCS_THREAD_MODE_SINGLE};
+                                  .thread_mode = UCS_THREAD_MODE_SERIALIZED};
     ucs_status_t status;
 
     memset(lane, 0, sizeof(*lane));

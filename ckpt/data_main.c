@@ -135,6 +135,7 @@ static void make_up(struct dlr_data *d, int64_t due_ms, int64_t now_ms)
 
     if (!dozed)
         return;
+    dlr_turns_late(d->turns, now_ms);
     dlr_data_send_dozed(d, dozed, now_ms);
     dlr_data_recv_dozed(d, dozed, now_ms);
 }
@@ -156,8 +157,20 @@ static int until(struct dlr_data *d, int64_t due_ms)
     return left < 0 ? 0 : left < look ? (int)left : (int)look;
 }
 
-static void loop(struct dlr_data *d)
+/* Copies of saves are moved when nobody else wants the core, those that a restart waits for are not. */
+static bool other_turn(struct dlr_data *d, bool low)
 {
+    int64_t now = dlr_now_ms();
+    bool may_be_low = (d->sends || d->recvs) && dlr_data_send_can_wait(d, now) &&
+                      dlr_data_recv_can_wait(d, now);
+
+    return dlr_turns_over(d->turns, low, may_be_low, now);
+}
+
+/* True when the other thread is to go on; false at the end of the process. */
+static bool loop(void *arg, bool low)
+{
+    struct dlr_data *d = arg;
     struct pollfd fds[] = {
         {.fd = d->agent, .events = POLLIN},
         {.fd = dlr_work_fd(d->work), .events = POLLIN},
@@ -170,16 +183,21 @@ static void loop(struct dlr_data *d)
 
     for (int64_t due_ms = 0;;) {
         unsigned n = 0;
+        bool over = other_turn(d, low);
         int wait;
 
-        while (n < BURST && dlr_net_progress(d->net) > 0)
+        while (!over && n < BURST && dlr_net_progress(d->net) > 0) {
             n++;
+            over = other_turn(d, low);
+        }
+        if (over)
+            return true;
         wait = until(d, due_ms);
         if (n == BURST || dlr_net_arm(d->net) < 0)
             wait = 0;
         due_ms = wait < 0 ? 0 : dlr_now_ms() + wait;
         if (poll(fds, 7, wait) < 0 && errno != EINTR)
-            return;
+            return false;
         if (fds[1].revents)
             dlr_work_finish(d->work);
         if (fds[2].revents)
@@ -191,7 +209,7 @@ static void loop(struct dlr_data *d)
         if (fds[6].revents)
             dlr_data_scrub_finish(d);
         if (fds[0].revents && !hear(d))
-            return;
+            return false;
     }
 }
 
@@ -213,6 +231,8 @@ static int start(struct dlr_data *d, struct dlr_err *err)
         rc = dlr_work_new(1, &d->sum, err);
     if (rc == 0)
         rc = dlr_data_scrub_new(d, d->conf.scrub_ms, err);
+    if (rc == 0)
+        rc = dlr_turns_new(loop, d, &d->turns, err);
     if (rc == 0)
         rc = dlr_net_open(&ops, d, &d->net, err);
     return rc < 0 ? rc : dlr_data_hello(d, err);
@@ -288,7 +308,7 @@ int main(int argc, char **argv)
         dlr_error("%s", err.text);
         return 1;
     }
-    loop(&d);
+    dlr_turns_run(d.turns);
     if (d.dropped)
         dlr_info("%" PRIu64 " messages dropped", d.dropped);
     fflush(NULL);

@@ -59,6 +59,16 @@ void dlr_data_recv_down(struct dlr_data *d, struct dlr_net_peer *peer, int rc)
         dlr_recv_end(r, rc);
 }
 
+bool dlr_data_recv_can_wait(const struct dlr_data *d, int64_t now_ms)
+{
+    const struct dlr_recv *r = d->recvs;
+
+    while (r && !r->brought && r->version.round == d->round &&
+           now_ms < r->start_ms + d->conf.transfer_timeout_ms / DLR_DATA_HURRY)
+        r = r->next;
+    return r == NULL;
+}
+
 /* When something is due for r. */
 static int64_t deadline(const struct dlr_recv *r)
 {

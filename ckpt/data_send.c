@@ -395,6 +395,16 @@ static void end_all_to(struct dlr_data *d, const struct dlr_net_peer *peer, int 
     }
 }
 
+bool dlr_data_send_can_wait(const struct dlr_data *d, int64_t now_ms)
+{
+    const struct dlr_send *s = d->sends;
+
+    while (s && s->paced &&
+           now_ms < s->start_ms + d->conf.transfer_timeout_ms / DLR_DATA_HURRY)
+        s = s->next;
+    return s == NULL;
+}
+
 void dlr_data_send_down(struct dlr_data *d, struct dlr_net_peer *peer, int rc)
 {
     end_all_to(d, peer, rc, "the connection to the receiver failed");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The data process: what its parts share. One loop thread owns all of it; two others see
- * only their jobs.
+/* The data process: what its parts share. One loop owns all of it, driven by one of two threads
+ * (data_turns.h); others see only their jobs.
  */
 #ifndef DLR_CKPT_DATA_STATE_H
 #define DLR_CKPT_DATA_STATE_H
@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "ckpt/data_store.h"
+#include "ckpt/data_turns.h"
 #include "ckpt/data_ucx.h"
 #include "ckpt/data_wire.h"
 #include "ckpt/data_work.h"
@@ -25,6 +26,8 @@
 
 #define DLR_DATA_SILENT_MS                                                             \
     2000 /* beyond the answer's limit: a connection on which nothing moves is given up */
+#define DLR_DATA_HURRY                                                                 \
+    4 /* a copy that has taken 1/4 of its limit has the priority of a restart's */
 #define DLR_DATA_DOOMED_MS                                                             \
     1000 /* a chunk of a version that is decided against, before its slot is freed */
 
@@ -72,6 +75,7 @@ struct dlr_data {
     bool resized; /* what the round begins from was made by another number of ranks */
 
     struct dlr_bucket bucket; /* of the sends that are paced */
+    struct dlr_turns *turns;  /* of the threads that drive all this */
     unsigned closing;         /* how often in a row a connection was not closed yet */
     struct dlr_send *sends;
     struct dlr_recv *recvs;
@@ -117,6 +121,8 @@ void dlr_data_send_answer(struct dlr_data *d, unsigned kind,
 void dlr_data_send_round(struct dlr_data *d);
 /* The version was decided against: nothing more of it is sent. */
 void dlr_data_send_abort(struct dlr_data *d, struct dlr_version v);
+/* Whether all that is sent is of saves, and began of late. */
+bool dlr_data_send_can_wait(const struct dlr_data *d, int64_t now_ms);
 void dlr_data_send_down(struct dlr_data *d, struct dlr_net_peer *peer, int rc);
 /* Does what is due; the time of the next such thing. */
 /* Nothing was looked at for so long: its limits begin later by that. */
@@ -144,6 +150,8 @@ void dlr_data_recv_decided(struct dlr_data *d);
 /* A slot may have become free: transfers that wait for one look again. */
 void dlr_data_recv_retry(struct dlr_data *d);
 void dlr_data_recv_down(struct dlr_data *d, struct dlr_net_peer *peer, int rc);
+/* The same of what comes in: nobody waits for it but a commit. */
+bool dlr_data_recv_can_wait(const struct dlr_data *d, int64_t now_ms);
 void dlr_data_recv_dozed(struct dlr_data *d, int64_t dozed_ms, int64_t now_ms);
 int64_t dlr_data_recv_tick(struct dlr_data *d, int64_t now_ms);
 

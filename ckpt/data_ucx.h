@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Active messages over UCX: cached connections and one descriptor to wait on. UCX never decides
- * that a peer is dead in time: who knows it drops the peer. One thread.
+ * that a peer is dead in time: who knows it drops the peer. One thread
+ * at a time.
  */
 #ifndef DLR_CKPT_DATA_UCX_H
 #define DLR_CKPT_DATA_UCX_H

@@ -285,7 +285,7 @@ void rig_snapshot(struct dlr_slot *slot, int32_t rank, struct dlr_version v,
 
 static void order(struct rig_data *p, enum dlr_local_type type, uint32_t round,
                   int32_t rank, struct dlr_version v, uint64_t id, const char *text,
-                  unsigned follow)
+                  bool paced, unsigned follow)
 {
     struct dlr_local_msg msg;
 
@@ -295,6 +295,7 @@ static void order(struct rig_data *p, enum dlr_local_type type, uint32_t round,
     msg.step = v.step;
     msg.arg[0] = v.round;
     msg.arg[1] = id;
+    msg.arg[2] = paced;
     msg.arg[3] = follow;
     dlr_local_text(&msg, "%s", text);
     say(p, &msg);
@@ -303,13 +304,19 @@ static void order(struct rig_data *p, enum dlr_local_type type, uint32_t round,
 void rig_order(struct rig_data *p, enum dlr_local_type type, uint32_t round,
                int32_t rank, struct dlr_version v, uint64_t id, const char *text)
 {
-    order(p, type, round, rank, v, id, text, 0);
+    order(p, type, round, rank, v, id, text, false, 0);
+}
+
+void rig_send_save(struct rig_data *p, uint32_t round, int32_t rank,
+                   struct dlr_version v, uint64_t id, const char *address)
+{
+    order(p, DLR_LOCAL_D_SEND, round, rank, v, id, address, true, 0);
 }
 
 void rig_save(struct rig_data *p, uint32_t round, int32_t rank, struct dlr_version v,
               uint64_t id, const char *path, unsigned follow)
 {
-    order(p, DLR_LOCAL_D_SAVE, round, rank, v, id, path, follow);
+    order(p, DLR_LOCAL_D_SAVE, round, rank, v, id, path, false, follow);
 }
 
 bool rig_await_or_dead(struct rig_data *p, enum dlr_local_type type,

@@ -67,6 +67,9 @@ void rig_snapshot(struct dlr_slot *slot, int32_t rank, struct dlr_version v,
 /* D_SEND, D_LOAD, D_SAVE (id: what D_DONE will carry); D_COMMIT, D_ABORT, D_DROP. */
 void rig_order(struct rig_data *p, enum dlr_local_type type, uint32_t round,
                int32_t rank, struct dlr_version v, uint64_t id, const char *text);
+/* D_SEND of a save's copy, which can wait. */
+void rig_send_save(struct rig_data *p, uint32_t round, int32_t rank,
+                   struct dlr_version v, uint64_t id, const char *address);
 /* D_SAVE of a file that so many more of them, right behind it, write to. */
 void rig_save(struct rig_data *p, uint32_t round, int32_t rank, struct dlr_version v,
               uint64_t id, const char *path, unsigned follow);

@@ -2,9 +2,13 @@
 /* Two or three dlrover-data processes on this host, over UCX's TCP, and this program in the
  * role of their agents; test_data_midway.c has what comes in between.
  */
+#include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -105,7 +109,7 @@ static void strangers_are_refused(void **state)
 
 static void a_paced_copy_takes_its_time_and_is_whole(void **state)
 {
-    struct dlr_local_msg msg, order;
+    struct dlr_local_msg msg;
     struct pair p;
     int64_t began;
 
@@ -113,20 +117,72 @@ static void a_paced_copy_takes_its_time_and_is_whole(void **state)
     dlr_local_init(&msg, DLR_LOCAL_D_PACE);
     msg.arg[0] = 20 * MIB;
     assert_int_equal(dlr_local_send(p.from.fd, &msg, NULL, 0), 0);
-    dlr_local_init(&order, DLR_LOCAL_D_SEND);
-    order.round = ROUND;
-    order.rank = RANK;
-    order.step = v7.step;
-    order.arg[0] = v7.round;
-    order.arg[1] = 1;
-    order.arg[2] = 1;
-    dlr_local_text(&order, "%s", p.to.address);
     began = dlr_now_ms();
-    assert_int_equal(dlr_local_send(p.from.fd, &order, NULL, 0), 0);
+    rig_send_save(&p.from, ROUND, RANK, v7, 1, p.to.address);
     assert_int_equal(rig_done(&p.from, 1, NULL, 0), 0);
     assert_true(dlr_now_ms() - began >=
                 300); /* 8 MiB less what the bucket and one piece hold */
     pair_expect_copy(&p, p.src);
+    pair_down(&p);
+}
+
+static char task_state(pid_t pid, int tid)
+{
+    char path[64], state;
+    FILE *f;
+
+    dlr_format(path, sizeof(path), "/proc/%d/task/%d/stat", (int)pid, tid);
+    f = fopen(path, "re");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%*d (%*[^)]) %c", &state), 1);
+    fclose(f);
+    return state;
+}
+
+/* CPU time of the process's threads of idle priority, in ns; 0: one of them is not at rest. */
+static uint64_t ran_idle(pid_t pid)
+{
+    char path[64];
+    struct dirent *e;
+    uint64_t all = 0, ns;
+    bool rests = true;
+    DIR *dir;
+
+    dlr_format(path, sizeof(path), "/proc/%d/task", (int)pid);
+    dir = opendir(path);
+    assert_non_null(dir);
+    while ((e = readdir(dir))) {
+        int tid = atoi(e->d_name);
+        FILE *f;
+
+        if (tid <= 0 || sched_getscheduler(tid) != SCHED_IDLE)
+            continue;
+        dlr_format(path, sizeof(path), "/proc/%d/task/%d/schedstat", (int)pid, tid);
+        f = fopen(path, "re");
+        assert_non_null(f);
+        assert_int_equal(fscanf(f, "%" SCNu64, &ns), 1);
+        fclose(f);
+        rests = rests && task_state(pid, tid) == 'S';
+        all += ns;
+    }
+    closedir(dir);
+    return rests ? all : 0;
+}
+
+static void only_what_no_restart_waits_for_is_moved_at_idle_priority(void **state)
+{
+    struct pair p;
+    uint64_t before;
+
+    pair_up(&p, MIB, NULL);
+    while ((before = ran_idle(p.from.pid)) == 0)
+        sched_yield(); /* until it is there, and has begun to wait */
+    pair_send(&p, v7, 1);
+    assert_int_equal(rig_done(&p.from, 1, NULL, 0), 0);
+    assert_int_equal(ran_idle(p.from.pid), before);
+    rig_send_save(&p.from, ROUND, RANK, v7, 2, p.to.address);
+    assert_int_equal(rig_done(&p.from, 2, NULL, 0), 0);
+    assert_true(ran_idle(p.from.pid) != before); /* more, or it is at work still */
     pair_down(&p);
 }
 
@@ -360,6 +416,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_full_receiver_refuses_after_its_limit),
         cmocka_unit_test(strangers_are_refused),
         cmocka_unit_test(a_paced_copy_takes_its_time_and_is_whole),
+        cmocka_unit_test(only_what_no_restart_waits_for_is_moved_at_idle_priority),
         cmocka_unit_test(a_receiver_that_hears_of_the_round_later_takes_it),
         cmocka_unit_test(a_snapshot_too_large_for_the_slot_is_refused),
         cmocka_unit_test(damaged_data_never_becomes_whole),
