@@ -38,6 +38,8 @@ static const struct dlr_opt opts[] = {
      "limit of one copy between two nodes"},
     {"answer-timeout", DLR_OPT_DURATION, FIELD(answer_timeout_ms), "5s", "TIME",
      "limit for a receiver to have a free slot"},
+    {"fill-limit", DLR_OPT_DURATION, FIELD(fill_limit_ms), "1s", "TIME",
+     "saves' copies wait so long for a slot of this node that is being filled"},
     {"threads", DLR_OPT_UINT, FIELD(threads), "2", "N",
      "threads that check what comes in"},
     {"net", DLR_OPT_WORD, FIELD(net), "", "DEV[,DEV]",

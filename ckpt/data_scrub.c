@@ -134,10 +134,10 @@ static struct dlr_held *choose(struct dlr_scrub *s)
 static bool is_quiet(const struct dlr_data *d)
 {
     if (!d->configured || d->sends || d->recvs || d->sums || d->gathering ||
-        atomic_load(&d->urgent))
+        atomic_load(&d->urgent) || dlr_held_fills(&d->held))
         return false;
     for (const struct dlr_held *h = d->held.first; h; h = h->next)
-        if (h->writing || dlr_slot_state(h->slot) == DLR_SLOT_OPEN)
+        if (h->writing)
             return false;
     return true;
 }

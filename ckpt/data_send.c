@@ -75,14 +75,21 @@ static void end(struct dlr_send *s, int rc, const char *why)
 
 static void pump(struct dlr_send *s);
 
-/* True when the next piece must wait for its turn (--dlrover-pace). */
+/* True when the next piece must wait for a slot that is filled, or its turn (--dlrover-pace). */
 static bool hold_back(struct dlr_send *s, size_t bytes)
 {
-    int64_t wait_ns =
-        s->paced ? dlr_bucket_take(&s->d->bucket, bytes, dlr_now_ns()) : 0;
+    struct dlr_data *d = s->d;
+    int64_t now_ns = dlr_now_ns(), now_ms = now_ns / 1000000, wait_ms = 0, wait_ns = 0;
 
-    s->pace_ms = wait_ns > 0 ? dlr_now_ms() + wait_ns / 1000000 + 1 : 0;
-    return wait_ns > 0;
+    if (s->paced)
+        wait_ms = dlr_fill_wait_ms(&d->fill, dlr_held_fills(&d->held),
+                                   d->conf.fill_limit_ms, now_ms);
+    if (s->paced && !wait_ms)
+        wait_ns = dlr_bucket_take(&d->bucket, bytes, now_ns);
+    if (wait_ns > 0)
+        wait_ms = wait_ns / 1000000 + 1;
+    s->pace_ms = wait_ms ? now_ms + wait_ms : 0;
+    return wait_ms > 0;
 }
 
 /* A request of s ended; while it was counted, end() could not release s. */

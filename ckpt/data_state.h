@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "ckpt/data_fill.h"
 #include "ckpt/data_store.h"
 #include "ckpt/data_turns.h"
 #include "ckpt/data_ucx.h"
@@ -37,6 +38,7 @@ struct dlr_data_conf {
     char net[1024];              /* devices, empty: UCX chooses */
     unsigned net_class;          /* 0: the network's default */
     int64_t answer_timeout_ms;   /* a receiver to have a slot, and the round's token */
+    int64_t fill_limit_ms;       /* of a slot that a save's copies wait for */
     int64_t scrub_ms; /* each held byte is summed again once in it, 0: never */
     char log[1024];   /* level of messages */
 };
@@ -75,8 +77,9 @@ struct dlr_data {
     bool resized; /* what the round begins from was made by another number of ranks */
 
     struct dlr_bucket bucket; /* of the sends that are paced */
-    struct dlr_turns *turns;  /* of the threads that drive all this */
-    unsigned closing;         /* how often in a row a connection was not closed yet */
+    struct dlr_fill fill;
+    struct dlr_turns *turns; /* of the threads that drive all this */
+    unsigned closing;        /* how often in a row a connection was not closed yet */
     struct dlr_send *sends;
     struct dlr_recv *recvs;
     unsigned nrecvs;

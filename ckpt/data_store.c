@@ -254,6 +254,14 @@ static void settle(struct dlr_held *held)
     held->grown = NULL;
 }
 
+bool dlr_held_fills(const struct dlr_holdings *h)
+{
+    for (const struct dlr_held *held = h->first; held; held = held->next)
+        if (!held->writing && dlr_slot_state(held->slot) == DLR_SLOT_OPEN)
+            return true;
+    return false;
+}
+
 void dlr_held_read(struct dlr_held *held)
 {
     held->readers++;

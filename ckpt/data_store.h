@@ -76,6 +76,9 @@ typedef bool (*dlr_held_wanted_fn)(void *arg, const struct dlr_held *held);
 void dlr_held_sweep(struct dlr_holdings *h, int dirfd, dlr_held_wanted_fn fn,
                     void *arg);
 
+/* Whether a worker of this node fills one. */
+bool dlr_held_fills(const struct dlr_holdings *h);
+
 void dlr_held_read(struct dlr_held *held);
 void dlr_held_read_done(struct dlr_held *held);
 void dlr_held_write(struct dlr_held *held, struct dlr_version v);

@@ -126,6 +126,48 @@ static void a_paced_copy_takes_its_time_and_is_whole(void **state)
     pair_down(&p);
 }
 
+/* Another rank's copy, which does not wait for anything, overtakes it. */
+static void a_saves_copy_waits_while_a_slot_of_its_node_is_filled(void **state)
+{
+    struct dlr_slot *filled, *other;
+    struct dlr_local_msg msg;
+    struct pair p;
+
+    pair_up(&p, MIB, "--fill-limit=60s");
+    assert_int_equal(rig_reserve(&p.from, RANK - 1, rig_slot_bytes(MIB)), 0);
+    assert_int_equal(rig_reserve(&p.to, RANK - 1, rig_slot_bytes(MIB)), 0);
+    other = rig_slot(&p.from, RANK - 1, 0);
+    rig_snapshot(other, RANK - 1, v7, MIB);
+    filled = rig_slot(&p.from, RANK, 1);
+    assert_true(dlr_slot_take(filled)); /* as the rank's worker does */
+    rig_send_save(&p.from, ROUND, RANK, v7, 1, p.to.address);
+    rig_order(&p.from, DLR_LOCAL_D_SEND, ROUND, RANK - 1, v7, 2, p.to.address);
+    rig_await(&p.from, DLR_LOCAL_D_DONE, &msg);
+    assert_int_equal(msg.arg[1], 2);
+    assert_int_equal(msg.arg[2], 0);
+    dlr_slot_set_state(filled, DLR_SLOT_DEAD);
+    assert_int_equal(rig_done(&p.from, 1, NULL, 0), 0);
+    pair_expect_copy(&p, p.src);
+    dlr_slot_unmap(filled);
+    dlr_slot_unmap(other);
+    pair_down(&p);
+}
+
+static void a_saves_copy_does_not_wait_for_a_rank_that_died_in_its_fill(void **state)
+{
+    struct dlr_slot *filled;
+    struct pair p;
+
+    pair_up(&p, MIB, "--fill-limit=50ms");
+    filled = rig_slot(&p.from, RANK, 1);
+    assert_true(dlr_slot_take(filled));
+    rig_send_save(&p.from, ROUND, RANK, v7, 1, p.to.address);
+    assert_int_equal(rig_done(&p.from, 1, NULL, 0), 0);
+    pair_expect_copy(&p, p.src);
+    dlr_slot_unmap(filled);
+    pair_down(&p);
+}
+
 static char task_state(pid_t pid, int tid)
 {
     char path[64], state;
@@ -416,6 +458,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_full_receiver_refuses_after_its_limit),
         cmocka_unit_test(strangers_are_refused),
         cmocka_unit_test(a_paced_copy_takes_its_time_and_is_whole),
+        cmocka_unit_test(a_saves_copy_waits_while_a_slot_of_its_node_is_filled),
+        cmocka_unit_test(a_saves_copy_does_not_wait_for_a_rank_that_died_in_its_fill),
         cmocka_unit_test(only_what_no_restart_waits_for_is_moved_at_idle_priority),
         cmocka_unit_test(a_receiver_that_hears_of_the_round_later_takes_it),
         cmocka_unit_test(a_snapshot_too_large_for_the_slot_is_refused),
