@@ -42,6 +42,8 @@ static const struct dlr_opt opts[] = {
      "saves' copies wait so long for a slot of this node that is being filled"},
     {"threads", DLR_OPT_UINT, FIELD(threads), "2", "N",
      "threads that check what comes in"},
+    {"full-core", DLR_OPT_UINT, FIELD(full_core), "75", "PERCENT",
+     "these threads check it when the network's uses so much of a core"},
     {"net", DLR_OPT_WORD, FIELD(net), "", "DEV[,DEV]",
      "network devices, what UCX finds fastest when empty"},
     {"net-class", DLR_OPT_UINT, FIELD(net_class), "0", "N",
@@ -183,6 +185,7 @@ static bool loop(void *arg, bool low)
         {.fd = dlr_data_scrub_fd(d), .events = POLLIN},
     };
 
+    d->core = (struct dlr_core){0};
     for (int64_t due_ms = 0;;) {
         unsigned n = 0;
         bool over = other_turn(d, low);

@@ -387,15 +387,29 @@ static void check_done(struct dlr_job *job)
     landed(p, job->rc);
 }
 
-/* Another thread reads it once more, so that this one can go on with the network. */
+/* It is in the cache still: this thread sums it, while it has time for that; where it uses all of its core,
+ * others do, so that it can go on with the network.
+ */
+static void check(struct dlr_data *d, struct piece *p)
+{
+    if (dlr_core_full(&d->core, d->conf.full_core, dlr_thread_ns(), dlr_now_ns())) {
+        dlr_work_add(d->check, &p->job);
+        return;
+    }
+    p->job.rc = p->job.run(&p->job, &p->job.err);
+    p->job.done(&p->job);
+}
+
 static void on_fetched(void *arg, int rc)
 {
     struct piece *p = arg;
 
     if (rc < 0 || p->r->ending)
         landed(p, rc);
+    else if (p->r->sum)
+        dlr_work_add(p->r->d->sum, &p->job);
     else
-        dlr_work_add(p->r->sum ? p->r->d->sum : p->r->d->check, &p->job);
+        check(p->r->d, p);
 }
 
 static void on_chunk(struct dlr_data *d, struct dlr_net_in *in)

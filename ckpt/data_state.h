@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "ckpt/data_core.h"
 #include "ckpt/data_fill.h"
 #include "ckpt/data_store.h"
 #include "ckpt/data_turns.h"
@@ -35,12 +36,13 @@
 struct dlr_data_conf {
     int64_t transfer_timeout_ms; /* one transfer, from its beginning to its end */
     unsigned threads;            /* that check what comes in */
-    char net[1024];              /* devices, empty: UCX chooses */
-    unsigned net_class;          /* 0: the network's default */
-    int64_t answer_timeout_ms;   /* a receiver to have a slot, and the round's token */
-    int64_t fill_limit_ms;       /* of a slot that a save's copies wait for */
-    int64_t scrub_ms; /* each held byte is summed again once in it, 0: never */
-    char log[1024];   /* level of messages */
+    unsigned full_core; /* percent of one; the network's thread sums nothing then */
+    char net[1024];     /* devices, empty: UCX chooses */
+    unsigned net_class; /* 0: the network's default */
+    int64_t answer_timeout_ms; /* a receiver to have a slot, and the round's token */
+    int64_t fill_limit_ms;     /* of a slot that a save's copies wait for */
+    int64_t scrub_ms;          /* each held byte is summed again once in it, 0: never */
+    char log[1024];            /* level of messages */
 };
 
 struct dlr_send;
@@ -78,6 +80,7 @@ struct dlr_data {
 
     struct dlr_bucket bucket; /* of the sends that are paced */
     struct dlr_fill fill;
+    struct dlr_core core;    /* of the thread whose turn it is */
     struct dlr_turns *turns; /* of the threads that drive all this */
     unsigned closing;        /* how often in a row a connection was not closed yet */
     struct dlr_send *sends;

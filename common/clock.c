@@ -25,6 +25,11 @@ int64_t dlr_now_ms(void)
     return dlr_now_ns() / NS_PER_MS;
 }
 
+int64_t dlr_thread_ns(void)
+{
+    return now(CLOCK_THREAD_CPUTIME_ID);
+}
+
 int64_t dlr_wall_ns(void)
 {
     return now(CLOCK_REALTIME);

@@ -259,7 +259,7 @@ static void a_snapshot_too_large_for_the_slot_is_refused(void **state)
     pair_down(&p);
 }
 
-static void damaged_data_never_becomes_whole(void **state)
+static void damaged_data_never_becomes_whole(const char *option)
 {
     unsigned char *data;
     size_t bytes;
@@ -267,7 +267,7 @@ static void damaged_data_never_becomes_whole(void **state)
     void *at;
     struct pair p;
 
-    pair_up(&p, 8 * MIB, NULL);
+    pair_up(&p, 8 * MIB, option);
     assert_int_equal(dlr_slot_chunk(p.src, 5, &at, &bytes, &crc), 0);
     data = at;
     data[777] ^= 4;
@@ -279,6 +279,16 @@ static void damaged_data_never_becomes_whole(void **state)
     assert_int_equal(rig_done(&p.from, 2, NULL, 0), 0);
     pair_expect_copy(&p, p.src);
     pair_down(&p);
+}
+
+static void the_networks_thread_lets_nothing_damaged_become_whole(void **state)
+{
+    damaged_data_never_becomes_whole("--full-core=100");
+}
+
+static void threads_that_check_let_nothing_damaged_become_whole(void **state)
+{
+    damaged_data_never_becomes_whole("--full-core=0");
 }
 
 static void a_file_gives_back_what_was_saved(void **state)
@@ -463,7 +473,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(only_what_no_restart_waits_for_is_moved_at_idle_priority),
         cmocka_unit_test(a_receiver_that_hears_of_the_round_later_takes_it),
         cmocka_unit_test(a_snapshot_too_large_for_the_slot_is_refused),
-        cmocka_unit_test(damaged_data_never_becomes_whole),
+        cmocka_unit_test(the_networks_thread_lets_nothing_damaged_become_whole),
+        cmocka_unit_test(threads_that_check_let_nothing_damaged_become_whole),
         cmocka_unit_test(a_file_gives_back_what_was_saved),
         cmocka_unit_test(ranks_of_a_node_share_a_file),
         cmocka_unit_test(an_order_that_is_cut_short_is_answered),
