@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two threads drive one loop in turn: one of the priority that the process has, and one that runs when
  * nobody else wants the core (SCHED_IDLE). It needs two, since who has no privilege may lower a thread's
- * priority and not raise it again. The first watches the second, and takes the loop back where it
- * starves.
+ * priority and not raise it again. Where the second one has to wait for a core, the first has the loop.
  */
 #ifndef DLR_CKPT_DATA_TURNS_H
 #define DLR_CKPT_DATA_TURNS_H
@@ -12,10 +11,8 @@
 
 #include "common/err.h"
 
-#define DLR_TURNS_LOOK_MS 100 /* so often the thread of low priority is looked at */
-#define DLR_TURNS_LOOKS 3     /* at which it had work and hardly ran: it starves */
-#define DLR_TURNS_SHARE 0.1   /* of a core: less is hardly */
-#define DLR_TURNS_REFRAIN_MS 60000 /* after that the loop stays where it is */
+#define DLR_TURNS_REFRAIN_MS 60000  /* after it waited, the loop stays where it is */
+#define DLR_TURNS_WAITED_NS 5000000 /* less does not count */
 
 /* Drives the loop; low: in the thread of low priority. True when it is the other's turn, false at the end
  * of all.
@@ -34,14 +31,9 @@ bool dlr_turns_over(struct dlr_turns *turns, bool low, bool may_be_low, int64_t 
 /* For drive(): it was late for its own deadlines, as one that starves is. */
 void dlr_turns_late(struct dlr_turns *turns, int64_t now_ms);
 
-/* Pure: what three looks at a thread say. */
-struct dlr_starving {
-    int64_t ran_ns, at_ns; /* of the last look */
-    unsigned looks; /* in a row at which it starved; the first look counts for none */
-    bool known;
-};
-/* ran_ns: CPU time it has had; wants: it is on a core or waits for one. True: it starves. */
-bool dlr_starving_see(struct dlr_starving *s, int64_t ran_ns, bool wants,
-                      int64_t now_ns);
+/* Pure: whether a thread that waited so long for a core in a turn of that length waited too long: for more
+ * than a quarter of it.
+ */
+bool dlr_turns_waited(int64_t waited_ns, int64_t turn_ns);
 
 #endif

@@ -17,35 +17,24 @@
 
 #define MS INT64_C(1000000)
 
-static void who_hardly_runs_at_three_looks_starves(void **state)
+static void a_quarter_of_the_turn_is_too_long_to_wait(void **state)
 {
     static const struct {
         const char *what;
-        int64_t ran_ms; /* of the 100 ms before the look */
-        bool wants, starves;
+        int64_t waited_ms, turn_ms;
+        bool too_long;
     } rows[] = {
-        {"the first look", 0, true, false},
-        {"once", 9, true, false},
-        {"twice", 0, true, false},
-        {"three times", 9, true, true},
-        {"it ran for a tenth", 10, true, false},
-        {"once", 0, true, false},
-        {"twice", 0, true, false},
-        {"it waits for others", 0, false, false},
-        {"once", 0, true, false},
-        {"twice", 0, true, false},
-        {"three times", 0, true, true},
-        {"and goes on", 0, true, true},
+        {"an idle host", 0, 1000, false},
+        {"short turns are not judged by a slice", 5, 6, false},
+        {"most of a short one", 6, 7, true},
+        {"here and there", 250, 1000, false},
+        {"a busy host", 251, 1000, true},
     };
-    struct dlr_starving s = {0};
-    int64_t ran = 5000 * MS, now = 900000 * MS;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-        print_message("  %zu: %s\n", i, rows[i].what);
-        ran += rows[i].ran_ms * MS;
-        now += 100 * MS;
-        assert_int_equal(dlr_starving_see(&s, ran, rows[i].wants, now),
-                         rows[i].starves);
+        print_message("  %s\n", rows[i].what);
+        assert_int_equal(dlr_turns_waited(rows[i].waited_ms * MS, rows[i].turn_ms * MS),
+                         rows[i].too_long);
     }
 }
 
@@ -55,6 +44,8 @@ static unsigned nkept;
 static struct dlr_turns *new_turns(dlr_turns_fn drive, void *arg)
 {
     assert_int_equal(dlr_turns_new(drive, arg, &kept[nkept], NULL), 0);
+    while (!dlr_turns_over(kept[nkept], false, true, 0))
+        sched_yield(); /* until its thread is there */
     return kept[nkept++];
 }
 
@@ -70,13 +61,14 @@ static bool play(void *arg, bool low)
 {
     struct play *p = arg;
     bool work = p->turn % 2 == 0;
+    int64_t now_ms = p->turn * INT64_C(2) * DLR_TURNS_REFRAIN_MS; /* however it waits */
 
     p->policy[p->turn] = sched_getscheduler(0);
     p->low[p->turn] = low;
     if (p->turn++ == p->last)
         return false;
-    assert_true(dlr_turns_over(p->turns, low, work, 1000));
-    assert_false(dlr_turns_over(p->turns, !low, work, 1000));
+    assert_true(dlr_turns_over(p->turns, low, work, now_ms));
+    assert_false(dlr_turns_over(p->turns, !low, work, now_ms));
     return true;
 }
 
@@ -120,9 +112,9 @@ static bool starve(void *arg, bool low)
 {
     struct dlr_turns **turns = arg;
 
-    if (!low)
-        return dlr_turns_over(*turns, false, true, 1000);
-    while (!dlr_turns_over(*turns, true, true, 1000))
+    if (!low) /* false when it was lent once */
+        return dlr_turns_over(*turns, false, true, dlr_now_ms());
+    while (!dlr_turns_over(*turns, true, true, dlr_now_ms()))
         ;
     return true;
 }
@@ -151,7 +143,7 @@ static void who_starves_gets_its_own_priority_back(void **state)
     sched_getaffinity(0, sizeof(all), &all);
     pid = spin_on(sched_getcpu());
     turns = new_turns(starve, &turns);
-    dlr_turns_run(turns); /* returns when the loop is not lent again */
+    dlr_turns_run(turns); /* returns when the loop came back */
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     sched_setaffinity(0, sizeof(all), &all);
@@ -160,7 +152,7 @@ static void who_starves_gets_its_own_priority_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_hardly_runs_at_three_looks_starves),
+        cmocka_unit_test(a_quarter_of_the_turn_is_too_long_to_wait),
         cmocka_unit_test(work_that_can_wait_is_done_at_idle_priority),
         cmocka_unit_test(who_was_late_stays_at_its_own_priority_for_a_while),
         cmocka_unit_test(who_starves_gets_its_own_priority_back),
