@@ -73,7 +73,7 @@ result() { output "$1" | grep -x "done: sum $2"; }
     output "$job" | grep -A1 -F "dlrover: last lines of rank 2 on" | grep -F "mpi_plain: rank 2 fails in iteration 3"
     output "$job" | grep -x "srun returned 7"
     nothing_left n1 n2 n3 n4 n5
-    wait_until '[ -z "$(job_mounts n1 n2 n3 n4 n5)" ]'
+    no_job_mounts n1 n2 n3 n4 n5
 }
 
 # bats test_tags=production
@@ -117,7 +117,7 @@ result() { output "$1" | grep -x "done: sum $2"; }
     [ "$(events "$job" 'select(.event=="start").generation' | paste -sd' ')" = "1 2" ]
     output "$job" | grep -x "srun returned 0"
     nothing_left n1 n2 n3 n4 n5
-    wait_until '[ -z "$(job_mounts n1 n2 n3 n4 n5)" ]'
+    no_job_mounts n1 n2 n3 n4 n5
 }
 
 # bats test_tags=production
@@ -128,7 +128,7 @@ result() { output "$1" | grep -x "done: sum $2"; }
     [ "$(await_job "$job" | cut -d' ' -f1)" = CANCELLED ]
     ctl true
     nothing_left n1 n2 n3 n4 n5
-    wait_until '[ -z "$(job_mounts n1 n2 n3 n4 n5)" ]'
+    no_job_mounts n1 n2 n3 n4 n5
 }
 
 # bats test_tags=production
@@ -144,7 +144,7 @@ result() { output "$1" | grep -x "done: sum $2"; }
     wait "$salloc" || :
     [ "$(cat "$(alice_home)/code")" -eq 130 ]
     nothing_left ctl n1 n2 n3 n4 n5
-    wait_until '[ -z "$(job_mounts n1 n2 n3 n4 n5)" ]'
+    no_job_mounts n1 n2 n3 n4 n5
 }
 
 @test "an srun that ends with 0 and has started no task is no success: the round is tried again" {

@@ -122,7 +122,7 @@ inside() { on "$1" sh -c 'nsenter -m -t "$(pgrep -of "python3 count.py\$")" -- "
     [ "$(events "$job" 'select(.event=="round_end").why')" = '"rank 1 was killed by signal 9 (Killed)"' ]
     [ -z "$(events "$job" 'select(.event=="persist" or .event=="copy_failed")')" ]
     finish "$job"
-    wait_until '[ -z "$(job_mounts n1 n2)" ]'
+    no_job_mounts n1 n2
     wait_until "refused on n1 test -e /run/containers/$job && refused on n2 test -e /run/containers/$job"
     nothing_left n1 n2
 }

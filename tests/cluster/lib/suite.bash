@@ -152,6 +152,9 @@ job_mounts() {
     done
 }
 
+# no_job_mounts NODE...: they have gone, or the test says which are left
+no_job_mounts() { wait_until "[ -z \"\$(job_mounts $*)\" ]" || { job_mounts "$@"; return 1; }; }
+
 # what a job must not leave on a node: processes of alice, shared memory
 leftovers() {
     local node
