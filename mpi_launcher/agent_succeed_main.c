@@ -112,7 +112,7 @@ static const char *incarnation(char *buf, size_t size)
     return buf;
 }
 
-static int ask_slurmctld(const json_t *work, struct dlr_err *err)
+static int ask_slurmctld(const json_t *work, const char *dir, struct dlr_err *err)
 {
     const char *job, *exclude;
     uint64_t min, max, timeout_ms;
@@ -120,7 +120,7 @@ static int ask_slurmctld(const json_t *work, struct dlr_err *err)
     char of[16];
     const char *argv[] = {program,  "requeue", NULL,      NULL,
                           min_text, max_text,  time_text, incarnation(of, sizeof(of)),
-                          NULL};
+                          dir,      NULL};
     struct dlr_spawn spawn = {.argv = argv, .out_fd = STDERR_FILENO, .pass_fd = -1};
     int pidfd, status, rc;
     pid_t pid;
@@ -163,7 +163,7 @@ static int requeue(const json_t *work, const char *dir, struct dlr_journal *jour
     dlr_journal_note(journal, "requeue", "s:s,s:[s],s:i,s:s", "why",
                      "the batch host is silent", "exclude", exclude, "min_nodes",
                      (int)min, "by", node);
-    rc = ask_slurmctld(work, err);
+    rc = ask_slurmctld(work, dir, err);
     if (rc < 0)
         dlr_journal_note(journal, "requeue_failed", "s:s", "why", err->text);
     return rc;

@@ -2,33 +2,123 @@
 #include "mpi_launcher/requeue.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 
+#include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/file.h"
 #include "common/str.h"
 #include "mpi_launcher/slurmapi.h"
 
-#define RETRY_MS 200 /* slurmctld has no event for 'the job is pending now' */
+#define RETRY_MS 200       /* slurmctld has no event for 'the job is pending now' */
+#define OURS_MAX (1 << 20) /* bytes of a list in the job's directory */
 
-/* The user's own --exclude stays in force. */
-static int merge(const char *old, const char *more, char *buf, size_t size)
+static bool is_in(const char *name, char **names, unsigned n)
 {
-    return dlr_format(buf, size, "%s%s%s", old, old[0] && more[0] ? "," : "", more);
+    for (unsigned i = 0; i < n; i++)
+        if (dlr_streq(name, names[i]))
+            return true;
+    return false;
 }
 
-static int exclude(const struct dlr_requeue *r, const char *list, int64_t deadline_ms,
-                   struct dlr_err *err)
+int dlr_requeue_list(const char *now, const char *ours, const char *more,
+                     char **ret_list, struct dlr_err *err)
+{
+    char **all = NULL, **old = NULL;
+    unsigned n = 0, nold = 0;
+    size_t size = 0;
+    FILE *out = open_memstream(ret_list, &size);
+    const char *comma = "";
+
+    if (!out)
+        return dlr_fail(err, -ENOMEM, "no memory for the list of nodes to exclude");
+    if (ours[0] && dlr_slurm_expand(ours, &old, &nold, err) < 0)
+        nold = 0; /* somebody wrote into it: all of now is kept */
+    if (now[0] && dlr_slurm_expand(now, &all, &n, err) < 0)
+        n = 0;
+    for (unsigned i = 0; i < n; i++)
+        if (!is_in(all[i], old, nold)) {
+            fprintf(out, "%s%s", comma, all[i]);
+            comma = ",";
+        }
+    if (more[0])
+        fprintf(out, "%s%s", comma, more);
+    dlr_slurm_free_names(all, n);
+    dlr_slurm_free_names(old, nold);
+    return fclose(out) == 0 ? 0 : dlr_fail(err, -ENOMEM, "no memory for a list");
+}
+
+/* What was put there by us before: dead nodes of then, which Slurm calls down by itself by now, or which
+ * are back. "" when not known.
+ */
+static char *load_ours(const struct dlr_requeue *r)
+{
+    char *text = NULL;
+    size_t size;
+
+    if (!r->ours_path ||
+        dlr_file_load(AT_FDCWD, r->ours_path, OURS_MAX, &text, &size, NULL) < 0)
+        text = NULL;
+    return text ? text : strdup("");
+}
+
+static void save_ours(const struct dlr_requeue *r, const char *list)
+{
+    struct iovec part = {.iov_base = (void *)list, .iov_len = strlen(list)};
+
+    if (r->ours_path)
+        dlr_file_replace(AT_FDCWD, r->ours_path, 0600, &part, 1, NULL);
+}
+
+static int update(const struct dlr_requeue *r, const char *list, int64_t deadline_ms,
+                  struct dlr_err *err)
 {
     int rc;
 
     for (;;) {
         rc = dlr_slurm_update_pending(r->job_id, list, r->min_nodes, r->max_nodes, err);
+        if (rc == 0)
+            *err = (struct dlr_err){0}; /* of tries before */
         if (rc != -EAGAIN || dlr_now_ms() + RETRY_MS > deadline_ms)
             return rc;
         poll(NULL, 0, RETRY_MS);
     }
+}
+
+/* Sets the list, or leaves only the user's own when the job could never start with it. */
+static int exclude(const struct dlr_requeue *r, const struct dlr_slurm_job *job,
+                   int64_t deadline_ms, struct dlr_err *err)
+{
+    DLR_AUTO_FREE char *ours = load_ours(r), *list = NULL, *least = NULL;
+    unsigned left = 0;
+    int rc;
+
+    if (!ours)
+        return dlr_fail(err, -ENOMEM, "no memory for the list of nodes to exclude");
+    rc = dlr_requeue_list(job->exc_nodes, ours, r->exclude, &list, err);
+    if (rc < 0)
+        return rc;
+    if (r->exclude[0] &&
+        dlr_slurm_count_nodes(job->partition, list, &left, NULL) == 0 &&
+        left < r->min_nodes &&
+        dlr_requeue_list(job->exc_nodes, ours, "", &least, err) == 0) {
+        rc = update(r, least, deadline_ms, err);
+        save_ours(r, "");
+        return rc < 0 ? rc
+                      : dlr_fail(err, -ENOSPC,
+                                 "%s: not excluded, since partition '%s' has %u nodes "
+                                 "beside it and %u are needed",
+                                 r->exclude, job->partition, left, r->min_nodes);
+    }
+    rc = update(r, list, deadline_ms, err);
+    if (rc == 0)
+        save_ours(r, r->exclude);
+    return rc;
 }
 
 int dlr_requeue_job(const struct dlr_requeue *r, struct dlr_err *err)
@@ -36,7 +126,6 @@ int dlr_requeue_job(const struct dlr_requeue *r, struct dlr_err *err)
     int64_t deadline_ms = dlr_now_ms() + r->timeout_ms;
     struct dlr_slurm_job job = {0};
     struct dlr_err quiet;
-    char list[8192];
     int rc;
 
     rc = dlr_slurm_load_job(r->job_id, &job, &quiet);
@@ -46,9 +135,6 @@ int dlr_requeue_job(const struct dlr_requeue *r, struct dlr_err *err)
     }
     if (rc < 0)
         job.exc_nodes[0] = '\0';
-    rc = merge(job.exc_nodes, r->exclude, list, sizeof(list));
-    if (rc < 0)
-        return dlr_fail(err, rc, "the list of nodes to exclude is too long");
     do {
         rc = dlr_slurm_requeue(r->job_id, err);
         if (rc != -EAGAIN && rc != -EIO)
@@ -57,6 +143,6 @@ int dlr_requeue_job(const struct dlr_requeue *r, struct dlr_err *err)
     } while (dlr_now_ms() < deadline_ms);
     if (rc < 0)
         return rc;
-    rc = exclude(r, list, deadline_ms, err);
+    rc = exclude(r, &job, deadline_ms, err);
     return rc == -ESRCH ? rc : 0; /* it is being ended: slurmctld left it alone */
 }

@@ -19,22 +19,23 @@
 
 static void usage(FILE *out)
 {
-    fputs("usage: dlrover-slurm requeue JOB EXCLUDE MIN-NODES MAX-NODES TIMEOUT "
-          "[INCARNATION]\n"
-          "       dlrover-slurm ping\n"
-          "       dlrover-slurm fate JOB\n"
-          "       dlrover-slurm witness JOB NODE\n"
-          "       dlrover-slurm cancel-steps JOB SRUN-PID\n"
-          "       dlrover-slurm show SPARES STATE-DIR\n"
-          "Requeues a job without some nodes ('-': none), asks whether slurmctld "
-          "answers, prints\n"
-          "whether a job runs, is preempted or ends, exits with 3 when a node of a job "
-          "is\n"
-          "gone, cancels the steps that an srun\n"
-          "started, or prints what a batch script sees of this job ('': ~/.dlrover). "
-          "Called\n"
-          "by dlrover-supervisor, dlrover-agent and the plugin.\n",
-          out);
+    fputs(
+        "usage: dlrover-slurm requeue JOB EXCLUDE MIN-NODES MAX-NODES TIMEOUT "
+        "[INCARNATION [DIR]]\n"
+        "       dlrover-slurm ping\n"
+        "       dlrover-slurm fate JOB\n"
+        "       dlrover-slurm witness JOB NODE\n"
+        "       dlrover-slurm cancel-steps JOB SRUN-PID\n"
+        "       dlrover-slurm show SPARES STATE-DIR\n"
+        "Requeues a job without some nodes ('-': none; which, is kept beside the run's "
+        "DIR),\n"
+        "asks whether slurmctld answers, prints whether a job runs, is preempted or "
+        "ends,\n"
+        "exits with 3 when a node of a job is gone, cancels the steps that an srun "
+        "started,\n"
+        "or prints what a batch script sees of this job ('': ~/.dlrover). Called by\n"
+        "dlrover-supervisor, dlrover-agent and the plugin.\n",
+        out);
 }
 
 static int fail(const struct dlr_err *err)
@@ -48,7 +49,11 @@ static int requeue(char **argv)
     struct dlr_requeue r = {.exclude = dlr_streq(argv[1], "-") ? "" : argv[1],
                             .incarnation = UINT32_MAX};
     struct dlr_err err = {0};
+    char path[4096];
 
+    if (argv[5] && argv[6] &&
+        dlr_format(path, sizeof(path), "%s/../.excluded", argv[6]) == 0)
+        r.ours_path = path;
     if (dlr_parse_uint(argv[0], UINT32_MAX, &r.job_id) < 0 ||
         dlr_parse_uint(argv[2], 1u << 24, &r.min_nodes) < 0 ||
         dlr_parse_uint(argv[3], 1u << 24, &r.max_nodes) < 0 ||
@@ -178,7 +183,7 @@ int main(int argc, char **argv)
         puts("dlrover-slurm " DLR_VERSION);
         return 0;
     }
-    if ((argc == 7 || argc == 8) && dlr_streq(argv[1], "requeue"))
+    if (argc >= 7 && argc <= 9 && dlr_streq(argv[1], "requeue"))
         return requeue(argv + 2);
     if (argc == 2 && dlr_streq(argv[1], "ping"))
         return ping();

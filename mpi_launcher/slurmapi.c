@@ -110,6 +110,8 @@ int dlr_slurm_load_job(uint32_t job_id, struct dlr_slurm_job *ret, struct dlr_er
         dlr_format(ret->batch_host, sizeof(ret->batch_host), "%s", job->batch_host);
     if (job->exc_nodes)
         dlr_format(ret->exc_nodes, sizeof(ret->exc_nodes), "%s", job->exc_nodes);
+    if (job->partition)
+        dlr_format(ret->partition, sizeof(ret->partition), "%s", job->partition);
     if (job->nodes && strlen(job->nodes) < sizeof(ret->nodes))
         dlr_format(ret->nodes, sizeof(ret->nodes), "%s", job->nodes);
     ret->restarts = job->restart_cnt;
@@ -139,6 +141,55 @@ static bool is_listed(const char *list, const char *node)
         found = dlr_streq(names[i], node);
     dlr_slurm_free_names(names, n);
     return found;
+}
+
+static unsigned count_beside(const char *nodes, const char *without)
+{
+    char **names = NULL, **barred = NULL;
+    unsigned n = 0, nbarred = 0, left = 0;
+
+    dlr_slurm_expand(nodes, &names, &n, NULL);
+    dlr_slurm_expand(without, &barred, &nbarred, NULL);
+    for (unsigned i = 0, k; i < n; i++) {
+        for (k = 0; k < nbarred && !dlr_streq(names[i], barred[k]); k++)
+            ;
+        left += k == nbarred;
+    }
+    dlr_slurm_free_names(names, n);
+    dlr_slurm_free_names(barred, nbarred);
+    return left;
+}
+
+static bool has_word(const char *words, const char *word)
+{
+    size_t n = strlen(word);
+
+    for (const char *p = words; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
+        if (strcspn(p, ",") == n && strncmp(p, word, n) == 0)
+            return true;
+    return false;
+}
+
+int dlr_slurm_count_nodes(const char *partitions, const char *without, unsigned *ret_n,
+                          struct dlr_err *err)
+{
+    partition_info_msg_t *msg = NULL;
+
+    connect_once();
+    if (slurm_load_partitions(0, &msg, SHOW_ALL) != SLURM_SUCCESS)
+        return slurm_failed(err, "cannot load the partitions");
+    *ret_n = 0;
+    for (uint32_t i = 0; i < msg->record_count; i++) {
+        const partition_info_t *part = &msg->partition_array[i];
+        unsigned left;
+
+        if (!part->name || !part->nodes || !has_word(partitions, part->name))
+            continue;
+        left = count_beside(part->nodes, without);
+        *ret_n = left > *ret_n ? left : *ret_n;
+    }
+    slurm_free_partition_info_msg(msg);
+    return 0;
 }
 
 /* A node's state, or -errno. */

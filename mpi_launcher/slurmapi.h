@@ -26,13 +26,18 @@ int dlr_slurm_ping(struct dlr_err *err);
 
 struct dlr_slurm_job {
     char batch_host[256];
-    char exc_nodes[4096];
-    char nodes[4096]; /* it has; "": too many to be shown here, or none */
+    char exc_nodes[65536];
+    char partition[1024]; /* or several, with commas between them */
+    char nodes[4096];     /* it has; "": too many to be shown here, or none */
     unsigned restarts;
     uint32_t state;             /* Slurm's base state */
     bool completing, preempted; /* being ended; in the grace of a preemption */
 };
 int dlr_slurm_load_job(uint32_t job_id, struct dlr_slurm_job *ret, struct dlr_err *err);
+
+/* How many nodes the largest of the partitions ("main,low") has beside those of without, alive or not. -EIO. */
+int dlr_slurm_count_nodes(const char *partitions, const char *without, unsigned *ret_n,
+                          struct dlr_err *err);
 
 /* "runs", "preempted" (it still runs) or "ends": whom a SIGTERM came from. */
 const char *dlr_slurm_fate(const struct dlr_slurm_job *job);

@@ -162,6 +162,7 @@ void dlr_sup_requeue_now(struct dlr_sup *s, const char *why)
     dlr_words_add(&words, "%u", s->members.n);
     dlr_words_add(&words, "%lldms", (long long)s->conf.requeue_timeout_ms);
     dlr_words_add(&words, "%u", s->info.incarnation);
+    dlr_words_add(&words, "%s", s->info.dir);
     if (dlr_sup_start_slurm(s, &words, pipes[1], &s->helper, &err) == 0) {
         s->helper_out = dlr_steal_fd(&pipes[0]);
         dlr_sup_watch(s, &s->helper, requeue_ended);

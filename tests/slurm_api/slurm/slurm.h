@@ -44,7 +44,7 @@ char *slurm_hostlist_shift(HOSTLIST hl);
 void slurm_hostlist_destroy(HOSTLIST hl);
 
 typedef struct {
-    char *batch_host, *exc_nodes, *nodes;
+    char *batch_host, *exc_nodes, *nodes, *partition;
     uint32_t job_id, job_state, restart_cnt;
     time_t preempt_time;
 } slurm_job_info_t;
@@ -71,6 +71,16 @@ typedef struct {
     uint32_t record_count;
     node_info_t *node_array;
 } node_info_msg_t;
+typedef struct {
+    char *name, *nodes;
+} partition_info_t;
+typedef struct {
+    uint32_t record_count;
+    partition_info_t *partition_array;
+} partition_info_msg_t;
+int slurm_load_partitions(time_t update_time, partition_info_msg_t **resp,
+                          uint16_t show_flags);
+void slurm_free_partition_info_msg(partition_info_msg_t *msg);
 int slurm_load_node_single(node_info_msg_t **resp, char *node_name,
                            uint16_t show_flags);
 void slurm_free_node_info_msg(node_info_msg_t *msg);

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which nodes a job does without after a requeue, with slurmctld played here. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/str.h"
+#include "mpi_launcher/requeue.h"
+#include "mpi_launcher/slurmapi.h"
+
+static struct {
+    char excluded[65536]; /* the job's list */
+    unsigned nodes;       /* n1, n2 ... of the partition; 0: it cannot be asked */
+    int busy, updates;    /* so often it says "try again" */
+} ctld;
+
+/* --- instead of slurmapi.c; lists are n1,n2 ------------------------------------------------ */
+
+int dlr_slurm_expand(const char *list, char ***ret_names, unsigned *ret_n,
+                     struct dlr_err *err)
+{
+    char *copy = strdup(list), *at = NULL;
+    char **names = calloc(strlen(list) + 1, sizeof(*names));
+    unsigned n = 0;
+
+    for (char *w = strtok_r(copy, ",", &at); w; w = strtok_r(NULL, ",", &at))
+        names[n++] = strdup(w);
+    free(copy);
+    *ret_names = names;
+    *ret_n = n;
+    return 0;
+}
+
+char **dlr_slurm_free_names(char **names, unsigned n)
+{
+    for (unsigned i = 0; names && i < n; i++)
+        free(names[i]);
+    free(names);
+    return NULL;
+}
+
+int dlr_slurm_load_job(uint32_t job_id, struct dlr_slurm_job *ret, struct dlr_err *err)
+{
+    memset(ret, 0, sizeof(*ret));
+    dlr_format(ret->exc_nodes, sizeof(ret->exc_nodes), "%s", ctld.excluded);
+    dlr_format(ret->partition, sizeof(ret->partition), "main");
+    return 0;
+}
+
+int dlr_slurm_requeue(uint32_t job_id, struct dlr_err *err)
+{
+    return 0;
+}
+
+int dlr_slurm_update_pending(uint32_t job_id, const char *exclude, unsigned min_nodes,
+                             unsigned max_nodes, struct dlr_err *err)
+{
+    ctld.updates++;
+    if (ctld.busy-- > 0)
+        return dlr_fail(err, -EAGAIN, "busy");
+    dlr_format(ctld.excluded, sizeof(ctld.excluded), "%s", exclude);
+    return 0;
+}
+
+int dlr_slurm_count_nodes(const char *partitions, const char *without, unsigned *ret_n,
+                          struct dlr_err *err)
+{
+    assert_string_equal(partitions, "main");
+    *ret_n = ctld.nodes;
+    for (const char *p = without; *p; p = strchr(p, ',') ? strchr(p, ',') + 1 : "")
+        (*ret_n)--;
+    return ctld.nodes ? 0 : -EIO;
+}
+
+/* -------------------------------------------------------------------------------------------- */
+
+/* A job of four nodes in a partition, requeued again and again. */
+static void
+an_exclusion_holds_for_one_requeue_and_never_makes_a_job_impossible(void **state)
+{
+    static const struct {
+        unsigned nodes;
+        const char *dead, *list, *note;
+    } rows[] = {
+        {8, "n2", "n7,n2", ""},       /* beside the user's own */
+        {8, "n3,n4", "n7,n3,n4", ""}, /* n2 may have come back */
+        {8, "", "n7", ""},
+        {6, "n1", "n7,n1", ""},
+        {5, "n2", "n7",
+         "n2: not excluded, since partition 'main' has 3 nodes beside it and 4 are "
+         "needed"},
+        {0, "n2", "n7,n2", ""}, /* slurmctld does not say */
+        {8, "n5", "n7,n5", ""},
+    };
+    char dir[] = "/tmp/dlr-test-requeue-XXXXXX", path[64];
+    struct dlr_requeue r = {.job_id = 7,
+                            .incarnation = 9,
+                            .min_nodes = 4,
+                            .max_nodes = 5,
+                            .timeout_ms = 10000,
+                            .ours_path = path};
+
+    assert_non_null(mkdtemp(dir));
+    dlr_format(path, sizeof(path), "%s/excluded", dir);
+    dlr_format(ctld.excluded, sizeof(ctld.excluded), "n7");
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct dlr_err err = {0};
+
+        ctld.nodes = rows[i].nodes;
+        ctld.busy = i == 0;
+        r.exclude = rows[i].dead;
+        assert_int_equal(dlr_requeue_job(&r, &err), 0);
+        assert_string_equal(ctld.excluded, rows[i].list);
+        assert_string_equal(err.code ? err.text : "", rows[i].note);
+    }
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(dir), 0);
+}
+
+static void a_long_list_is_set_whole(void **state)
+{
+    static char many[60000];
+    struct dlr_requeue r = {
+        .job_id = 7, .incarnation = 9, .timeout_ms = 1000, .exclude = many};
+    struct dlr_err err = {0};
+
+    for (unsigned i = 0; i < 9000; i++)
+        dlr_format(many + strlen(many), 8, "%sm%u", i ? "," : "", i);
+    ctld.excluded[0] = '\0';
+    ctld.nodes = 0;
+    ctld.busy = 0;
+    assert_int_equal(dlr_requeue_job(&r, &err), 0);
+    assert_string_equal(ctld.excluded, many);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(
+            an_exclusion_holds_for_one_requeue_and_never_makes_a_job_impossible),
+        cmocka_unit_test(a_long_list_is_set_whole),
+    };
+
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
