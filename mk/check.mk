@@ -130,7 +130,7 @@ UNIT_OBJS_test_room := mpi_launcher/agent_room.c
 UNIT_OBJS_test_threads := mpi_launcher/threads.c
 UNIT_LIBS_test_threads := -lpthread -Wl,--wrap=sched_setaffinity,--wrap=readdir
 UNIT_OBJS_test_disk := mpi_launcher/sup_disk.c mpi_launcher/aside.c mpi_launcher/apart.c
-UNIT_OBJS_test_scrub := mpi_launcher/sup_scrub.c $(MSG)
+UNIT_OBJS_test_scrub := mpi_launcher/sup_scrub.c mpi_launcher/bad_copies.c $(MSG)
 UNIT_LIBS_test_scrub := -ljansson
 UNIT_OBJS_test_bad := mpi_launcher/sup_bad.c $(MSG)
 UNIT_LIBS_test_bad := -ljansson

@@ -13,6 +13,7 @@
 #include "common/jobconf.h"
 #include "mpi_launcher/apart.h"
 #include "mpi_launcher/aside.h"
+#include "mpi_launcher/bad_copies.h"
 #include "mpi_launcher/endpoint.h"
 #include "mpi_launcher/identity.h"
 #include "mpi_launcher/journal.h"
@@ -220,6 +221,7 @@ struct dlr_sup {
     unsigned nfull;
     unsigned blamed, blamed_times; /* node that failed first, rounds in a row */
     unsigned copies_bad;           /* that went bad in memory, as nodes have found */
+    struct dlr_bad_copies bad_copies;
     unsigned torn; /* versions that audits of the program have found so */
     bool unvetted_told;
     struct dlr_sup_disk *disk; /* sup_disk.c: it is still being read; NULL: not */

@@ -5,10 +5,12 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "ckpt/slot_meta.h"
+#include "common/str.h"
 #include "tests/data_rig.h"
 
 #define RANK 3
@@ -66,6 +68,23 @@ static void a_bad_chunk_is_told_and_its_slot_is_dead(void **state)
     dlr_slot_unmap(good);
 }
 
+/* As of a page that the kernel has poisoned: to touch it is a SIGBUS. */
+static void memory_that_cannot_be_read_is_told_and_ends_nothing(void **state)
+{
+    struct dlr_slot *slot = rig_slot(&p, RANK, 0);
+    struct dlr_local_msg msg;
+    char path[128];
+
+    rig_snapshot(slot, RANK, v, BYTES);
+    dlr_format(path, sizeof(path), "%s/r%d.s0", p.dir, RANK);
+    assert_int_equal(truncate(path, 2 * DLR_SLOT_CHUNK), 0); /* in the chunk 1 */
+    rig_await(&p, DLR_LOCAL_D_BAD, &msg);
+    assert_string_equal(msg.text, "chunk 1 cannot be read from memory");
+    assert_true(rig_alive(&p));
+    assert_int_equal(dlr_slot_state(slot), DLR_SLOT_DEAD);
+    dlr_slot_unmap(slot);
+}
+
 /* A worker fills one: the memory is the program's until that is over. */
 static void nothing_is_read_while_a_slot_is_filled(void **state)
 {
@@ -105,6 +124,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(a_bad_chunk_is_told_and_its_slot_is_dead),
+        T(memory_that_cannot_be_read_is_told_and_ends_nothing),
         T(nothing_is_read_while_a_slot_is_filled),
         T(a_slot_that_is_replaced_meanwhile_is_not_bad),
     };

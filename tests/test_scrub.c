@@ -153,6 +153,36 @@ static void others_are_made_by_the_next_save(void **state)
     }
 }
 
+static void what_is_left_is_told(void **state)
+{
+    static const struct {
+        const char *name, *said;
+        unsigned node, rank, rows;
+    } rows[] = {
+        {"a rank's own", "next save, until then n1's is the only one", 0, 0, 0},
+        {"with parity", "next save, until then its set lacks a shard", 1, 0, 2},
+        {"an owner's and its partner's",
+         "of step 40, and so is n2's: no good copy is left in memory until the next "
+         "save",
+         3, 2, 0},
+    };
+
+    found(2, ROUND, 2, 40);
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        print_message("%s\n", rows[i].name);
+        s.sets.rows = rows[i].rows;
+        s.copies_bad = i < 2 ? 0 : s.copies_bad; /* that one is not told once only */
+        found(rows[i].node, ROUND, rows[i].rank, 40);
+        assert_string_equal(asked, "");
+        print_message("%s\n", said);
+        assert_non_null(strstr(said, rows[i].said));
+    }
+    s.running_round++; /* what it restored from was good */
+    s.sets.rows = 0;
+    found(3, ROUND + 1, 2, 40);
+    assert_string_equal(asked, "send n2 r2 2/40 to dx");
+}
+
 static void what_is_malformed_or_of_another_round_is_ignored(void **state)
 {
     DLR_AUTO_JSON json_t *empty = json_object();
@@ -167,6 +197,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_partners_copy_is_sent_again_by_its_owner, setup),
         cmocka_unit_test_setup(others_are_made_by_the_next_save, setup),
+        cmocka_unit_test_setup(what_is_left_is_told, setup),
         cmocka_unit_test_setup(what_is_malformed_or_of_another_round_is_ignored, setup),
     };
 

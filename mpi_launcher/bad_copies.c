@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi_launcher/bad_copies.h"
+
+void dlr_bad_copies_add(struct dlr_bad_copies *b, const struct dlr_bad_copy *copy)
+{
+    b->list[b->n++ % DLR_BAD_COPIES] = *copy;
+}
+
+bool dlr_bad_copies_has(const struct dlr_bad_copies *b, const struct dlr_bad_copy *copy)
+{
+    for (unsigned i = 0; i < b->n && i < DLR_BAD_COPIES; i++)
+        if (b->list[i].rank == copy->rank && b->list[i].node == copy->node &&
+            b->list[i].round == copy->round &&
+            dlr_version_eq(b->list[i].version, copy->version))
+            return true;
+    return false;
+}
