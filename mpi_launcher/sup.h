@@ -545,6 +545,7 @@ void dlr_sup_ranks_adopted(struct dlr_sup *s);
 int dlr_sup_reseat(struct dlr_sup *s, const unsigned *tasks, const unsigned *ranks);
 
 /* sup_restore.c: all ranks of a round have loaded, or not */
+void dlr_sup_restore_tick(struct dlr_sup *s, int64_t now_ms); /* or not in time */
 void dlr_sup_on_restored(struct dlr_sup *s, unsigned node, const json_t *msg);
 
 /* sup_round.c: launch, watch, end. Is a message about one of so many of the round that runs? Which. */

@@ -122,3 +122,25 @@ void dlr_sup_on_restored(struct dlr_sup *s, unsigned node, const json_t *msg)
     if (++s->nrestored == s->plan.world)
         all_restored(s, v);
 }
+
+void dlr_sup_restore_tick(struct dlr_sup *s, int64_t now_ms)
+{
+    unsigned without = 0;
+    char text[200];
+
+    if (now_ms < s->restore_deadline_ms)
+        return;
+    s->restore_deadline_ms = INT64_MAX;
+    while (s->restored && without < s->plan.world && s->restored[without])
+        without++;
+    if (s->nrestored == 0)
+        dlr_format(text, sizeof(text),
+                   "no rank has loaded its state in time "
+                   "(--dlrover-restore-timeout)");
+    else
+        dlr_format(text, sizeof(text),
+                   "rank %u has not loaded its state in time, %u of %u ranks have "
+                   "(--dlrover-restore-timeout): each rank restores, or none",
+                   without, s->nrestored, s->plan.world);
+    dlr_policy_restore_failed(s->policy, dlr_policy_round(s->policy), text, now_ms);
+}

@@ -132,13 +132,7 @@ static int on_tick(zloop_t *loop, int timer, void *arg)
         dlr_commit_tick(s->commit, now);
     if (now >= dlr_policy_deadline_ms(s->policy))
         dlr_policy_tick(s->policy, now);
-    if (now >= s->restore_deadline_ms) {
-        s->restore_deadline_ms = INT64_MAX;
-        dlr_policy_restore_failed(s->policy, dlr_policy_round(s->policy),
-                                  "not every rank has loaded its state in time "
-                                  "(--dlrover-restore-timeout)",
-                                  now);
-    }
+    dlr_sup_restore_tick(s, now);
     dlr_sup_progress(s, now);
     dlr_sup_strangers(s, now);
     dlr_sup_disk_tick(s);

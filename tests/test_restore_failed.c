@@ -19,6 +19,7 @@
 
 static struct dlr_sup s;
 static char struck[64]; /* "where rank" */
+static char reason[200];
 static unsigned ended;
 
 /* --- instead of the other files of the supervisor ---------------------------------------- */
@@ -34,6 +35,7 @@ enum dlr_phase dlr_policy_phase(const struct dlr_policy *p)
 void dlr_policy_restore_failed(struct dlr_policy *p, uint32_t round, const char *why,
                                int64_t now_ms)
 {
+    dlr_format(reason, sizeof(reason), "%s", why);
     ended++;
 }
 void dlr_policy_restore_refused(struct dlr_policy *p, uint32_t round, const char *why,
@@ -170,6 +172,29 @@ static void a_ranks_own_copy_is_struck_off_where_it_is(void **state)
     assert_string_equal(load_fails(3, 1), "* 1");
 }
 
+/* A program of which rank 0 alone restores and sends the others what it has waits for them for ever. */
+static void who_does_not_restore_in_time_is_named(void **state)
+{
+    begin_with(RANKS);
+    s.restore_deadline_ms = 5;
+    s.restored[0] = 1;
+    s.nrestored = 1;
+    ended = 0;
+    dlr_sup_restore_tick(&s, 4);
+    assert_int_equal(ended, 0);
+    dlr_sup_restore_tick(&s, 5);
+    dlr_sup_restore_tick(&s, 6);
+    assert_int_equal(ended, 1);
+    assert_string_equal(reason,
+                        "rank 1 has not loaded its state in time, 1 of 4 ranks have "
+                        "(--dlrover-restore-timeout): each rank restores, or none");
+    s.restore_deadline_ms = 7;
+    s.restored[0] = s.nrestored = 0;
+    dlr_sup_restore_tick(&s, 7);
+    assert_string_equal(
+        reason, "no rank has loaded its state in time (--dlrover-restore-timeout)");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +202,7 @@ int main(void)
                                   end),
         cmocka_unit_test_teardown(what_nobody_knows_to_be_bad_has_a_second_chance, end),
         cmocka_unit_test_teardown(a_ranks_own_copy_is_struck_off_where_it_is, end),
+        cmocka_unit_test_teardown(who_does_not_restore_in_time_is_named, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
