@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* step MB STEPS STEP_MS idle|busy LOG: a training step with so much state and nothing else. In its time it
  * sleeps (idle), as the host of a GPU does, or computes on its own core (busy); then a small part of the
- * state changes. Rank 0 writes a JSON object per line to LOG: one for a restore, one for each step.
+ * state changes. Rank 0 writes a JSON object per line to LOG, rank N to LOG.N: one for a restore, one for each
+ * step.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -58,6 +59,17 @@ static void pass_time(int64_t ns, int64_t rounds)
         nanosleep(&pause, NULL);
 }
 
+/* Rank 0's, or that of a program without ranks, is LOG itself. */
+static FILE *open_log(const char *path, const char *rank)
+{
+    char name[4096];
+
+    if (!rank || dlr_streq(rank, "0"))
+        return fopen(path, "ae");
+    return dlr_format(name, sizeof(name), "%s.%s", path, rank) < 0 ? NULL
+                                                                   : fopen(name, "ae");
+}
+
 static int fail(const struct dlr_ckpt *ck)
 {
     fprintf(stderr, "step: %s\n", dlr_ckpt_error(ck));
@@ -82,7 +94,7 @@ static int begin(struct dlr_ckpt **ret, unsigned char *state, uint64_t bytes,
         return fail(ck);
     began = dlr_now_ns() - began;
     dlr_ckpt_stats(ck, &stats);
-    if (rc > 0 && log)
+    if (rc > 0)
         fprintf(log,
                 "{\"event\":\"restore\",\"step\":%" PRIu64 ",\"ns\":%" PRId64
                 ",\"load_ns\":%" PRIu64 "}\n",
@@ -94,20 +106,17 @@ static int begin(struct dlr_ckpt **ret, unsigned char *state, uint64_t bytes,
 static void tell(FILE *log, uint64_t step, int64_t began,
                  const struct dlr_ckpt_stats *s)
 {
-    if (log)
-        fprintf(log,
-                "{\"event\":\"step\",\"step\":%" PRIu64 ",\"ns\":%" PRId64
-                ",\"blocked_ns\":%" PRIu64 ",\"saves\":%" PRIu64
-                ",\"given_up\":%" PRIu64 "}\n",
-                step, dlr_now_ns() - began, s->begin_ns + s->fence_ns, s->saves,
-                s->given_up);
+    fprintf(
+        log,
+        "{\"event\":\"step\",\"step\":%" PRIu64 ",\"ns\":%" PRId64
+        ",\"blocked_ns\":%" PRIu64 ",\"saves\":%" PRIu64 ",\"given_up\":%" PRIu64 "}\n",
+        step, dlr_now_ns() - began, s->begin_ns + s->fence_ns, s->saves, s->given_up);
 }
 
 int main(int argc, char **argv)
 {
     int64_t step_ns, rounds = 0;
     uint64_t bytes = argc == 6 ? strtoull(argv[1], NULL, 10) * MB : 0, step = 0, last;
-    const char *rank = getenv("RANK");
     struct dlr_ckpt_stats stats;
     unsigned char *state;
     struct dlr_ckpt *ck = NULL;
@@ -122,9 +131,8 @@ int main(int argc, char **argv)
     if (dlr_streq(argv[4], "busy"))
         rounds = step_ns / 1000 * speed();
     state = malloc(bytes);
-    if (!rank || dlr_streq(rank, "0"))
-        log = fopen(argv[5], "ae");
-    if (!state || (log && setvbuf(log, NULL, _IOLBF, 0)))
+    log = open_log(argv[5], getenv("RANK"));
+    if (!state || !log || setvbuf(log, NULL, _IOLBF, 0))
         return 1;
     memset(state, 1, bytes);
     if (begin(&ck, state, bytes, &step, log))
@@ -142,7 +150,6 @@ int main(int argc, char **argv)
     }
     dlr_ckpt_fence(ck, NULL);
     dlr_ckpt_close(ck);
-    if (log)
-        fclose(log);
+    fclose(log);
     return 0;
 }
