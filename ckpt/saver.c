@@ -29,7 +29,7 @@ struct dlr_saver {
     struct dlr_copy_job job;
     bool queued, posted, quit, host_read;
     int64_t limit_ns;   /* dlr_saver_limit(); 0: none */
-    struct dlr_err err; /* of the last snapshot */
+    struct dlr_err err; /* of the first one that failed since the last look */
 
     /* Written under the lock, read without it by the program's thread. */
     atomic_bool asking, reading, busy, failed;
@@ -92,10 +92,14 @@ static void save(struct dlr_saver *saver)
     rc = saver->ops->finish(saver->arg, rc, &err);
 
     pthread_mutex_lock(&saver->lock);
-    saver->err = err;
-    saver->err.code = rc;
-    /* Who stopped it knows of it. */
-    atomic_store(&saver->failed, rc < 0 && !atomic_load(&saver->stop));
+    /* Who stopped it knows of it. What nobody has taken yet stays: behind a device's copies the next begin
+     * comes before a fence.
+     */
+    if (rc < 0 && !atomic_load(&saver->stop) && !atomic_load(&saver->failed)) {
+        saver->err = err;
+        saver->err.code = rc;
+        atomic_store(&saver->failed, true);
+    }
     atomic_store(&saver->busy, false);
     pthread_cond_broadcast(&saver->changed);
     pthread_mutex_unlock(&saver->lock);

@@ -45,7 +45,7 @@ int dlr_saver_begin(struct dlr_saver *saver, const struct dlr_copy_job *job,
 /* Calls ops->posted() soon. Does not block. */
 void dlr_saver_post(struct dlr_saver *saver);
 
-/* True while sources are read, while the last snapshot is unfinished, while its failure was
+/* True while sources are read, while the last snapshot is unfinished, while a failure was
  * not taken: a load each.
  */
 bool dlr_saver_reading(const struct dlr_saver *saver);
@@ -69,7 +69,7 @@ int dlr_saver_wait(struct dlr_saver *saver, int64_t timeout_ms,
  */
 void dlr_saver_limit(struct dlr_saver *saver, int64_t timeout_ms);
 
-/* Takes the failure of the last snapshot: its code with text, 0 when there is none. */
+/* Takes the first failure since the last call: its code with text, 0 when there is none. */
 int dlr_saver_result(struct dlr_saver *saver, struct dlr_err *err);
 
 #endif
