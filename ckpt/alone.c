@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Without a job: each rank writes its snapshots to files. There is nobody to decide, so that
- * every due step is saved by every rank or its fence says that it was not.
+/* Without a job: each rank copies its snapshots to memory and writes them to files behind the program. There is
+ * nobody to decide, so that every due step is saved by every rank, or a fence says that it was not.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -8,11 +8,13 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ckpt/agree.h"
 #include "ckpt/alone_files.h"
 #include "ckpt/alone_find.h"
 #include "ckpt/alone_line.h"
+#include "ckpt/behind.h"
 #include "ckpt/client.h"
 #include "ckpt/layout.h"
 #include "ckpt/load.h"
@@ -34,16 +36,21 @@ struct alone {
     int dirfd;
     int lock_fd; /* -1: not taken, or there are no locks */
     bool locked;
-    struct dlr_slot *slot;
+    struct dlr_behind *behind;
+    struct dlr_slot *
+        *slot; /* of the snapshot under way, until it is handed on; or NULL */
     struct dlr_stride stride;
-    uint64_t step; /* of the snapshot under way */
+    uint64_t waited_ns; /* in begins, for a slot */
+    uint64_t step;      /* of that snapshot */
+    _Atomic uint64_t
+        last_bad; /* the one under way is not written if it is from there on */
     struct dlr_alone_found found;
     uint64_t line;     /* that this start's files are of, */
     uint64_t since_ns; /* and sealed from then on */
     uint64_t first;    /* the first step that it saves */
     bool restored, begun;
     bool took_over; /* what is not of this line has made way */
-    bool told_mixed;
+    bool told_mixed, told_wait;
 };
 
 static int alone_open(struct dlr_ckpt *ck)
@@ -58,6 +65,7 @@ static int alone_open(struct dlr_ckpt *ck)
     }
     al->lock_fd = -1;
     al->since_ns = (uint64_t)dlr_wall_ns();
+    atomic_init(&al->last_bad, UINT64_MAX);
     al->dirfd = open(ck->conf.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     ck->page = aligned_alloc(DLR_PAGE_SIZE, DLR_PAGE_SIZE);
     if (al->dirfd < 0 || !ck->page) {
@@ -123,6 +131,16 @@ static struct dlr_alone_which own_files(const struct dlr_ckpt *ck, uint64_t from
                                     .to = to};
 }
 
+/* Nothing of the program's is read for it any more: it is summed up and put, in milliseconds. */
+static void await_put(struct dlr_ckpt *ck)
+{
+    bool reads =
+        ck->saver && (ck->host_waits || ck->dev) && dlr_saver_reading(ck->saver);
+
+    if (ck->saver && !reads && dlr_saver_busy(ck->saver))
+        dlr_saver_wait(ck->saver, ck->conf.fence_ms, DLR_SAVER_WHOLE);
+}
+
 /* A version is there when every rank's file is: without ours it is not. */
 static int alone_mark_bad(struct dlr_ckpt *ck, uint64_t step)
 {
@@ -130,6 +148,13 @@ static int alone_mark_bad(struct dlr_ckpt *ck, uint64_t step)
     struct alone *al = ck->mode;
 
     al->found.chosen = false;
+    atomic_store(&al->last_bad, step);
+    if (getpid() == ck->pid) /* what a copy ends in after this knows of it */
+        await_put(ck);
+    if (al->behind && getpid() == ck->pid && dlr_behind_strike(al->behind, step) &&
+        dlr_behind_wait(al->behind, DLR_BEHIND_DRAIN_MS) < 0)
+        return dlr_fail(&ck->err, -ETIMEDOUT, "step %" PRIu64 " is still being written",
+                        step);
     return dlr_alone_remove(al->dirfd, &which, &ck->err);
 }
 
@@ -159,6 +184,9 @@ static int alone_offer(struct dlr_ckpt *ck, uint32_t *ret_world)
     int rc = al->found.chosen ? 0 : take_directory(ck);
 
     if (rc == 0 && !al->found.chosen) {
+        if (al->behind && /* its thread looks at what was found */
+            dlr_behind_wait(al->behind, DLR_BEHIND_DRAIN_MS) < 0)
+            return dlr_fail(&ck->err, -ETIMEDOUT, "a file is still being written");
         dlr_stride_forget(&al->stride);
         rc = dlr_alone_choose(ck, al->dirfd, &al->found);
     }
@@ -282,41 +310,65 @@ static int drop_old(struct dlr_ckpt *ck, struct dlr_err *err)
     return n < 0 ? n : rc;
 }
 
-static int write_file(struct dlr_ckpt *ck, struct dlr_err *err)
+static int write_file(struct dlr_ckpt *ck, struct dlr_slot *slot, uint64_t step,
+                      struct dlr_err *err)
 {
     struct alone *al = ck->mode;
     const struct dlr_saved_how how = {0}; /* it was summed just now */
-    struct dlr_saved_part part = {.slot = al->slot};
+    struct dlr_saved_part part = {.slot = slot};
     char name[NAME_MAX + 1];
     const void *meta;
     size_t bytes;
-    int rc = dlr_alone_name(ck->conf.rank, al->step, name, sizeof(name));
+    int rc = dlr_alone_name(ck->conf.rank, step, name, sizeof(name));
 
-    dlr_slot_meta(al->slot, &meta, &bytes);
+    dlr_slot_meta(slot, &meta, &bytes);
     dlr_slot_rekey((void *)meta, bytes, al->line);
     if (rc == 0)
-        rc = dlr_alone_spare(al->dirfd, ck->conf.rank, al->step, err);
+        rc = dlr_alone_spare(al->dirfd, ck->conf.rank, step, err);
     return rc < 0 ? rc : dlr_saved_write(&part, 1, al->dirfd, name, 0600, &how, err);
 }
+
+/* In the thread behind. */
+static int write_behind(void *arg, struct dlr_slot *slot, uint64_t step,
+                        struct dlr_err *err)
+{
+    struct dlr_ckpt *ck = arg;
+    int rc = write_file(ck, slot, step, err);
+
+    if (rc < 0) {
+        atomic_fetch_add(&ck->page->given_up, 1);
+        return rc;
+    }
+    atomic_store(&ck->page->committed_step, step);
+    return drop_old(ck, err);
+}
+
+static void ending(void *arg)
+{
+    await_put(arg);
+}
+
+static const struct dlr_behind_ops behind_ops = {write_behind, ending};
 
 static int finish(void *arg, int rc, struct dlr_err *err)
 {
     struct dlr_ckpt *ck = arg;
     struct alone *al = ck->mode;
+    struct dlr_slot **slot = al->slot;
 
-    if (rc == 0) {
-        dlr_slot_seal(al->slot, ck->plan);
-        rc = write_file(ck, err);
-    } else {
-        dlr_layout_given_up(ck, al->step, rc, err);
-    }
+    al->slot = NULL;
     if (rc < 0) {
+        dlr_layout_given_up(ck, al->step, rc, err);
         atomic_fetch_add(&ck->page->given_up, 1);
-        return rc;
+    } else {
+        dlr_slot_seal(*slot, ck->plan);
+        atomic_fetch_add(&ck->page->copied_bytes, dlr_slot_plan_data(ck->plan));
     }
-    atomic_fetch_add(&ck->page->copied_bytes, dlr_slot_plan_data(ck->plan));
-    atomic_store(&ck->page->committed_step, al->step);
-    return drop_old(ck, err);
+    if (rc == 0 && al->step < atomic_load(&al->last_bad))
+        dlr_behind_put(al->behind, slot, al->step);
+    else
+        dlr_behind_drop(al->behind, slot);
+    return rc;
 }
 
 static void finished(void *arg)
@@ -358,20 +410,35 @@ static int alone_start(struct dlr_ckpt *ck)
     if (rc == 0)
         rc = find_line(ck);
     if (rc == 0)
-        rc = dlr_slot_anonymous(dlr_slot_plan_bytes(ck->plan), &al->slot, &ck->err);
+        rc = dlr_behind_new(dlr_slot_plan_bytes(ck->plan), &behind_ops, ck, &al->behind,
+                            &ck->err);
     return rc < 0 ? rc
                   : dlr_saver_new(dlr_layout_threads(ck), &saver_ops, ck, -1,
                                   &ck->saver, &ck->err);
 }
 
+/* Slots grow when they are taken: what is being written stays where it is. */
 static int alone_resize(struct dlr_ckpt *ck)
 {
-    struct alone *al = ck->mode;
+    return 0;
+}
 
-    if (dlr_slot_bytes(al->slot) >= dlr_slot_plan_bytes(ck->plan))
+static int grow(struct dlr_ckpt *ck, struct dlr_slot **slot)
+{
+    struct alone *al = ck->mode;
+    uint64_t bytes = dlr_slot_plan_bytes(ck->plan);
+    struct dlr_slot *longer;
+    int rc;
+
+    if (dlr_slot_bytes(*slot) >= bytes)
         return 0;
-    al->slot = dlr_layout_unmap(ck, al->slot);
-    return dlr_slot_anonymous(dlr_slot_plan_bytes(ck->plan), &al->slot, &ck->err);
+    rc = dlr_slot_anonymous(bytes, &longer, &ck->err);
+    if (rc < 0)
+        return rc;
+    dlr_behind_settle(al->behind, slot);
+    dlr_layout_unmap(ck, *slot);
+    *slot = longer;
+    return 0;
 }
 
 /* What is newer than what was restored is of another line of steps. Of what a program does not restore, one of
@@ -394,22 +461,70 @@ static int begin_line(struct dlr_ckpt *ck, uint64_t step)
     return rc;
 }
 
+/* Said once, and only where a stride is given: else it becomes longer by itself. */
+static void tell_wait(const struct dlr_ckpt *ck, uint64_t step)
+{
+    struct alone *al = ck->mode;
+
+    if (ck->conf.every == DLR_COUNT_AUTO || al->told_wait)
+        return;
+    al->told_wait = true;
+    dlr_warn("the save of step %" PRIu64 " waits until a file of an earlier one is "
+             "written to '%s', and later ones may (DLROVER_CKPT_EVERY=auto saves as "
+             "often as files are written)",
+             step, ck->conf.dir);
+}
+
+/* A step that one rank leaves out counts for none: with both slots in use it waits, and what that takes makes
+ * rank 0 choose a longer stride for all.
+ */
+static int take_slot(struct dlr_ckpt *ck, uint64_t step)
+{
+    struct alone *al = ck->mode;
+    int rc;
+
+    if (ck->host_waits && dlr_saver_reading(ck->saver)) /* there was no fence */
+        return dlr_fail(&ck->err, -EBUSY, "the last snapshot is not finished");
+    if (dlr_saver_busy(ck->saver)) /* a device may be at its copies */
+        dlr_saver_wait(ck->saver, ck->conf.fence_ms, DLR_SAVER_WHOLE);
+    if (dlr_saver_busy(ck->saver)) /* it still has its slot */
+        return dlr_fail(&ck->err, -EBUSY, "the last snapshot is not finished");
+    rc = dlr_behind_take(al->behind, 0, &al->slot);
+    if (rc < 0) {
+        int64_t began = dlr_now_ns();
+
+        tell_wait(ck, step);
+        rc = dlr_behind_take(al->behind, ck->conf.fence_ms, &al->slot);
+        al->waited_ns += (uint64_t)(dlr_now_ns() - began);
+    }
+    return rc < 0 ? dlr_fail(&ck->err, -EBUSY,
+                             "the snapshots before step %" PRIu64
+                             " were not written within %u ms",
+                             step, ck->conf.fence_ms)
+                  : 0;
+}
+
 static int alone_due(struct dlr_ckpt *ck, uint64_t step, struct dlr_slot **ret_slot,
                      struct dlr_version *ret_version)
 {
     struct alone *al = ck->mode;
-    const struct dlr_stride_cost cost = {atomic_load(&ck->page->saves),
-                                         atomic_load(&ck->page->blocked_ns)};
+    const struct dlr_stride_cost cost = {
+        atomic_load(&ck->page->saves), atomic_load(&ck->page->blocked_ns),
+        al->waited_ns, dlr_behind_busy(al->behind), dlr_behind_took_ns(al->behind)};
     int rc = al->begun ? 0 : begin_line(ck, step);
     bool due = dlr_stride_due(&al->stride, step);
 
     dlr_stride_begin(&al->stride, step, dlr_now_ns(), &cost);
     if (rc < 0 || !due)
         return rc;
-    if (dlr_saver_busy(ck->saver))
-        return dlr_fail(&ck->err, -EBUSY, "the last snapshot is not finished");
+    rc = take_slot(ck, step);
+    if (rc == 0)
+        rc = grow(ck, al->slot);
+    if (rc < 0)
+        return rc;
     al->step = step;
-    *ret_slot = al->slot;
+    atomic_store(&al->last_bad, UINT64_MAX);
+    *ret_slot = *al->slot;
     *ret_version = (struct dlr_version){0, step};
     return 1;
 }
@@ -421,15 +536,44 @@ static bool alone_plans(const struct dlr_ckpt *ck, uint64_t step)
     return dlr_stride_due(&al->stride, step);
 }
 
+/* What was taken for it is free again. */
 static void alone_missed(struct dlr_ckpt *ck, uint64_t step, const char *why)
 {
+    struct alone *al = ck->mode;
+
+    if (al->slot)
+        dlr_behind_drop(al->behind, al->slot);
+    al->slot = NULL;
+}
+
+/* A file stands. */
+static void alone_torn(struct dlr_ckpt *ck, uint64_t step, const char *why)
+{
+}
+
+static int alone_late(struct dlr_ckpt *ck)
+{
+    struct alone *al = ck->mode;
+
+    return al->behind ? dlr_behind_failure(al->behind, &ck->err) : 0;
+}
+
+static int alone_flush(struct dlr_ckpt *ck)
+{
+    struct alone *al = ck->mode;
+
+    if (al->behind && dlr_behind_wait(al->behind, DLR_BEHIND_DRAIN_MS) < 0)
+        return dlr_fail(&ck->err, -ETIMEDOUT,
+                        "what was saved was not written to '%s' within %d s",
+                        ck->conf.dir, DLR_BEHIND_DRAIN_MS / 1000);
+    return alone_late(ck);
 }
 
 static void alone_close(struct dlr_ckpt *ck)
 {
     struct alone *al = ck->mode;
 
-    dlr_slot_unmap(al->slot);
+    dlr_behind_free(al->behind);
     dlr_cleanup_close(&al->lock_fd);
     close(al->dirfd);
     free(al);
@@ -447,8 +591,9 @@ const struct dlr_backend dlr_backend_alone = {
     .resize = alone_resize,
     .due = alone_due,
     .missed = alone_missed,
-    .torn = alone_missed,
+    .torn = alone_torn,
     .close = alone_close,
     .plans = alone_plans,
-    .fence_whole = true,
+    .late = alone_late,
+    .flush = alone_flush,
 };

@@ -204,23 +204,30 @@ int dlr_ckpt_due(const struct dlr_ckpt *ck, uint64_t step);
  * copying when a save of this step was decided, otherwise costs a load and a compare. stream:
  * a cudaStream_t whose work precedes the copies, NULL for host memory. 1 when a snapshot was
  * started, 0 when none is due, or when under a job the last one is not over: then no rank's save
- * of this step counts. Does not block. Steps must increase.
+ * of this step counts. Steps must increase. Does not block, except that alone it waits (at most
+ * fence_ms) while two snapshots are still being written to files.
  * -EBUSY (alone), -ENODEV and the like: the step was due and could not be saved. -EINPROGRESS: the
  * stream is captured into a graph; the call counts for nothing, make it after the graph's launch.
  */
 int dlr_ckpt_begin(struct dlr_ckpt *ck, uint64_t step, void *stream);
 
-/* After it the regions may change. Host memory: waits for the copies of the last begin (alone:
- * until its file is durable), at most fence_ms; then that version is given up (-ETIMEDOUT,
- * counted) and memory may change all the same. Device memory, with at most 16 MiB of host memory
+/* After it the regions may change. Host memory: waits for the copies of the last begin, at most
+ * fence_ms; then that version is given up (-ETIMEDOUT, counted) and memory may change all the same. Device memory, with at most 16 MiB of host memory
  * beside it that is not pinned: makes stream wait for the copies. The host waits until the device
  * has all of them to do: they are given to it at once, but for what needs the staging buffer more
  * than once. Nothing waits where all was copied in begin (64 KiB of host memory, BLOBs). 0 when nothing was
  * pending. -EBADMSG: DLROVER_CKPT_AUDIT found that a region changed since begin (the text names
  * it); the version is given up unless all ranks committed it meanwhile. -EINPROGRESS: the stream is
  * captured into a graph, which would not wait for later copies: make it before the graph's launch.
+ * Alone, files are written behind the program: a later fence returns the failure of one.
  */
 int dlr_ckpt_fence(struct dlr_ckpt *ck, void *stream);
+
+/* Waits until what was begun and fenced is durable (alone: in files), at most 5 minutes: -ETIMEDOUT.
+ * Returns the failure of one that is not, as a later fence would. Under a job it waits for the
+ * copies only: stats say what is committed. Close does the same.
+ */
+int dlr_ckpt_flush(struct dlr_ckpt *ck);
 
 /* Reports a step to the supervisor without saving: for programs that save nothing. begin
  * does this by itself. Does not block.
@@ -240,7 +247,8 @@ int dlr_ckpt_mark_bad(struct dlr_ckpt *ck, uint64_t step);
  */
 struct dlr_ckpt_stats {
     uint64_t saves, given_up;    /* snapshots started; of them given up */
-    uint64_t committed_step;     /* newest step known as safe on two nodes; 0 none */
+    uint64_t committed_step;     /* newest step known as safe on two nodes (alone:
+                                    in a durable file); 0 none */
     uint64_t begin_ns, fence_ns; /* total time spent in these calls */
     uint64_t copied_bytes;
     uint64_t changed; /* fences that found a region changed (DLROVER_CKPT_AUDIT) */
@@ -255,8 +263,8 @@ void dlr_ckpt_stats(const struct dlr_ckpt *ck, struct dlr_ckpt_stats *ret);
  */
 const char *dlr_ckpt_error(const struct dlr_ckpt *ck);
 
-/* Waits for pending copies as fence does, tells the agent, frees. Accepts NULL. Where a device does not come to
- * a snapshot's copies, or within 10 s to what a fence put behind them, their memory stays, and says a warning.
+/* Waits for pending copies as fence does and for files as flush does, tells the agent, frees.
+ * Accepts NULL. Where a device does not come to a snapshot's copies, or within 10 s to what a fence put behind them, their memory stays, and says a warning.
  */
 void dlr_ckpt_close(struct dlr_ckpt *ck);
 

@@ -396,7 +396,7 @@ static int hold_stream(struct dlr_ckpt *ck, void *stream, int *ret_rc)
 static int wait_copies(struct dlr_ckpt *ck, void *stream, bool captured)
 {
     /* The audit needs the device for itself. */
-    bool whole = ck->backend->fence_whole || (ck->audit.open && ck->audit.waits);
+    bool whole = ck->audit.open && ck->audit.waits;
     int rc = 0;
 
     if (whole ? dlr_saver_busy(ck->saver) : dlr_saver_reading(ck->saver)) {
@@ -448,6 +448,12 @@ static int audit(struct dlr_ckpt *ck, void *stream)
     return rc;
 }
 
+/* What could not be made durable after its own fence. */
+static int late(struct dlr_ckpt *ck)
+{
+    return ck->backend->late && getpid() == ck->pid ? ck->backend->late(ck) : 0;
+}
+
 int dlr_ckpt_fence(struct dlr_ckpt *ck, void *stream)
 {
     uint64_t took;
@@ -457,7 +463,7 @@ int dlr_ckpt_fence(struct dlr_ckpt *ck, void *stream)
 
     if (!ck->saver ||
         !(dlr_saver_busy(ck->saver) || dlr_saver_failed(ck->saver) || ck->audit.open))
-        return refused;
+        return refused < 0 ? refused : late(ck);
     if (getpid() != ck->pid)
         return 0;
     now = dlr_now_ns();
@@ -471,7 +477,23 @@ int dlr_ckpt_fence(struct dlr_ckpt *ck, void *stream)
         ck->audit.ns = audit_ns + (int64_t)took;
     atomic_fetch_add_explicit(&ck->page->blocked_ns, without_audit(ck, took, audit_ns),
                               memory_order_relaxed);
-    return rc;
+    return rc < 0 ? rc : late(ck);
+}
+
+int dlr_ckpt_flush(struct dlr_ckpt *ck)
+{
+    int rc;
+
+    if (!ck->saver || getpid() != ck->pid)
+        return 0;
+    if (dlr_saver_busy(ck->saver) &&
+        dlr_saver_wait(ck->saver, ck->conf.fence_ms, DLR_SAVER_WHOLE) < 0)
+        return dlr_fail(&ck->err, -ETIMEDOUT,
+                        "the snapshot of step %" PRIu64
+                        " was not finished within %u ms",
+                        ck->last_step, ck->conf.fence_ms);
+    rc = dlr_saver_result(ck->saver, &ck->err);
+    return rc < 0 || !ck->backend->flush ? rc : ck->backend->flush(ck);
 }
 
 void dlr_ckpt_stats(const struct dlr_ckpt *ck, struct dlr_ckpt_stats *ret)
@@ -525,6 +547,11 @@ void dlr_ckpt_close(struct dlr_ckpt *ck)
         dlr_warn("the copies of step %" PRIu64 " do not end: going on without",
                  ck->last_step);
         return;
+    }
+    if (ck->backend->flush && ck->backend->flush(ck) < 0) {
+        dlr_warn("%s", ck->err.text);
+        if (ck->err.code == -ETIMEDOUT) /* here too */
+            return;
     }
     ck->saver = dlr_saver_free(ck->saver);
     if (ck->dev && !ck->ops->over(ck->dev)) {

@@ -56,7 +56,10 @@ struct dlr_backend {
     void (*close)(struct dlr_ckpt *ck); /* the saver is gone already */
     /* Whether begin would save step; NULL: the page orders it. due() is asked in each step then. */
     bool (*plans)(const struct dlr_ckpt *ck, uint64_t step);
-    bool fence_whole; /* a fence waits for the end of a snapshot, not of its copy */
+    /* Takes a failure of a snapshot whose fence is over: its code with ck->err, 0: none. NULL: never. */
+    int (*late)(struct dlr_ckpt *ck);
+    /* Waits until what was copied is durable; as late(). NULL: nobody waits for that. */
+    int (*flush)(struct dlr_ckpt *ck);
 };
 
 extern const struct dlr_backend dlr_backend_supervised, dlr_backend_alone;

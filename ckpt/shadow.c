@@ -42,8 +42,7 @@ int dlr_shadow_make(struct dlr_ckpt *ck)
 {
     const struct dlr_regions *rs = &ck->regions;
     uint64_t room = 0, host = 0, at = 0;
-    /* A fence that waits for the whole snapshot gains nothing. */
-    bool small = is_small(ck, &host) && !ck->backend->fence_whole;
+    bool small = is_small(ck, &host);
 
     for (unsigned i = 0; i < rs->n; i++)
         room += rs->list[i].kind == DLR_CKPT_BLOB ? rs->bytes[i] : 0;

@@ -132,9 +132,14 @@ int dlr_slot_anonymous(uint64_t size, struct dlr_slot **ret, struct dlr_err *err
 {
     int rc = map(-1, size, PROT_READ | PROT_WRITE, OWN, ret, err);
 
-    if (rc == 0)
-        format(*ret);
-    return rc;
+    if (rc < 0)
+        return rc;
+    /* Else a child would keep what it was, and each page be copied when it is written next. Where that is refused
+     * it costs memory only.
+     */
+    madvise((*ret)->page, size, MADV_DONTFORK);
+    format(*ret);
+    return 0;
 }
 
 /* 0 with the file's size when fd is a slot file that is all there. */

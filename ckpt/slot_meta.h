@@ -114,7 +114,7 @@ int dlr_meta_next(struct dlr_meta_walk *walk, struct dlr_slot_region *ret);
 int dlr_region_bytes(const struct dlr_ckpt_region *region, uint64_t *ret_bytes,
                      struct dlr_err *err);
 
-/* A slot in this process's own memory, state FREE: what is written to files when alone. */
+/* A slot in this process's own memory, state FREE: what is written to files when alone. A forked child has none of it. */
 int dlr_slot_anonymous(uint64_t size, struct dlr_slot **ret, struct dlr_err *err);
 
 /* Faults every page of the mapping in, with at most so many threads (>= 1): memory bandwidth

@@ -79,10 +79,10 @@ static int publish(struct dlr_stride *s, uint64_t from, unsigned every)
     }
     dlr_log(s->told ? DLR_LOG_DEBUG : DLR_LOG_INFO,
             "a save every %u step%s from step %" PRIu64
-            " on: one holds the program up for %.3g ms, a step takes %.3g ms, "
-            "DLROVER_CKPT_BUDGET is %.4g%%",
+            " on: one holds the program up for %.3g ms, a step takes %.3g ms, a file "
+            "%.3g ms, DLROVER_CKPT_BUDGET is %.4g%%",
             every, every == 1 ? "" : "s", from, cost_ms(s), s->step_ms.value,
-            s->budget_ppm / 1e4);
+            s->write_ms, s->budget_ppm / 1e4);
     s->told = true;
     return 0;
 }
@@ -139,13 +139,28 @@ static unsigned power_above(unsigned n)
     return power;
 }
 
+/* Saves closer than a file is written would wait for each other. Where one takes steps, as many are left beside none:
+ * the disk is not always busy, and what a file does to a step is seen.
+ */
+static unsigned behind(const struct dlr_stride *s)
+{
+    double steps = s->step_ms.value > 0 ? s->write_ms / s->step_ms.value : 0;
+
+    if (steps > 1)
+        steps *= 2;
+
+    return steps < DLR_STRIDE_MAX ? (unsigned)steps + (steps > (unsigned)steps)
+                                  : DLR_STRIDE_MAX;
+}
+
 /* Of several ranks each second step at most is saved: one without a save is there to compare with. */
 static unsigned wanted(const struct dlr_stride *s)
 {
     const struct dlr_cadence in = {s->budget_ppm, s->step_ms.value, cost_ms(s),
                                    s->blocked_ms.n};
-    unsigned every = dlr_cadence_every(&in);
+    unsigned every = dlr_cadence_every(&in), least = behind(s);
 
+    every = s->budget_ppm && every < least ? least : every;
     return power_above(!s->alone && s->budget_ppm && every < 2 ? 2 : every);
 }
 
@@ -181,10 +196,11 @@ static void learn_save(struct dlr_stride *s, uint64_t saves, uint64_t steps,
     if (s->free_ns > 0)
         dlr_mean_add(&s->step_ms, (double)s->free_ns / 1e6 / (double)s->steps);
     else if (!s->plain)
-        dlr_mean_add(&s->step_ms, (took_ms - held_ms) / (double)steps);
+        dlr_mean_add(&s->step_ms,
+                     took_ms > held_ms ? (took_ms - held_ms) / (double)steps : 0);
     s->plain = s->plain || s->free_ns > 0;
     dlr_mean_add(&s->blocked_ms, held_ms / (double)saves);
-    if (s->plain && !s->alone)
+    if (s->plain)
         dlr_mean_add(&s->longer_ms,
                      (took_ms - s->step_ms.value * (double)steps) / (double)saves);
     s->free_ns = 0;
@@ -211,15 +227,31 @@ static void learn_slower(struct dlr_stride *s, uint64_t step)
         order(s, step, (uint64_t)lead, wanted(s));
 }
 
+/* The save's file is written, or the next save has begun. */
+static void close_save(struct dlr_stride *s, uint64_t step)
+{
+    const struct dlr_stride_open o = s->open;
+
+    s->open = (struct dlr_stride_open){0};
+    learn_save(s, o.saves, o.steps, o.took_ns, (int64_t)o.held_ns);
+    choose(s, step, (uint64_t)LEAD * s->every);
+}
+
 static void learn(struct dlr_stride *s, uint64_t step, int64_t now_ns,
                   const struct dlr_stride_cost *cost)
 {
-    int64_t took_ns = now_ns - s->at_ns;
+    int64_t waited_ns = (int64_t)(cost->waited_ns - s->waited_ns);
+    int64_t took_ns = now_ns - s->at_ns - waited_ns;
 
-    if (cost->saves > s->saves) {
-        learn_save(s, cost->saves - s->saves, step - s->prev, took_ns,
-                   (int64_t)(cost->blocked_ns - s->blocked_ns));
-        choose(s, step, (uint64_t)LEAD * s->every);
+    if (cost->saves > s->saves && s->open.saves > 0)
+        close_save(s, step);
+    if (cost->saves > s->saves || s->open.saves > 0) {
+        s->open.saves += cost->saves - s->saves;
+        s->open.steps += step - s->prev;
+        s->open.took_ns += took_ns;
+        s->open.held_ns += cost->blocked_ns - s->blocked_ns - (uint64_t)waited_ns;
+        if (!cost->writing)
+            close_save(s, step);
         return;
     }
     s->free_ns += took_ns;
@@ -244,9 +276,11 @@ void dlr_stride_begin(struct dlr_stride *s, uint64_t step, int64_t now_ns,
             learn(s, step, now_ns, cost);
         else if (!s->leads && (is_time(s, now_ns) || due))
             follow(s, step);
+        s->write_ms = (double)cost->write_ns / 1e6;
         s->at_ns = now_ns;
         s->saves = cost->saves;
         s->blocked_ns = cost->blocked_ns;
+        s->waited_ns = cost->waited_ns;
     }
     if (!s->begun)
         s->looked_ns = now_ns;

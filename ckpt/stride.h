@@ -33,10 +33,15 @@ struct dlr_stride {
     uint64_t prev; /* the last step that began */
 
     /* of rank 0: since the last look */
-    uint64_t saves, blocked_ns, steps;
+    uint64_t saves, blocked_ns, waited_ns, steps;
     int64_t at_ns, free_ns;
+    struct dlr_stride_open {
+        uint64_t saves, steps, held_ns;
+        int64_t took_ns;
+    } open; /* a save whose file is still being written */
     struct dlr_mean blocked_ms, longer_ms,
         step_ms;       /* a save: held up, and seen from outside */
+    double write_ms;   /* the last file, beside the program */
     bool plain;        /* step_ms is of steps without a save */
     int64_t looked_ns; /* at the file; rank 0: at the steps */
 };
@@ -54,6 +59,10 @@ bool dlr_stride_due(const struct dlr_stride *s, uint64_t step);
 /* What saving has cost this rank so far. */
 struct dlr_stride_cost {
     uint64_t saves, blocked_ns;
+    uint64_t
+        waited_ns; /* of it, for a file before: a longer stride ends that, so it counts for no save */
+    bool writing;     /* a file is being written beside the program, right now, */
+    int64_t write_ns; /* and the last one took so long; 0: there was none */
 };
 
 /* step begins at now_ns, after what dlr_stride_due() has said of it: what is learned or read counts for

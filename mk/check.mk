@@ -82,6 +82,10 @@ UNIT_OBJS_test_crc32c := ckpt/crc32c.c
 UNIT_LIBS_test_crc32c := -lisal
 UNIT_OBJS_test_ckpt_ties := $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_ties := -lisal -lxxhash -ldl
+UNIT_OBJS_test_behind := $(CKPT_LIB) $(SLOT)
+UNIT_LIBS_test_behind := -lisal -lxxhash -ldl -pthread
+UNIT_OBJS_test_ckpt_behind := $(CKPT_LIB) $(SLOT)
+UNIT_LIBS_test_ckpt_behind := -lisal -lxxhash -ldl -pthread -Wl,--wrap=renameat,--wrap=fstatvfs
 UNIT_OBJS_test_stride := $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_stride := -lisal -lxxhash -ldl -pthread
 UNIT_OBJS_test_ckpt_alone := $(CKPT_LIB) $(SLOT)
@@ -239,8 +243,9 @@ $(BUILD)/steps/%.o: %.c $(BUILD)/flags
 	$(Q)$(CC) $(DLR_CFLAGS) $(CFLAGS) $(CPPFLAGS) $(XCFLAGS) -fsanitize-coverage=trace-pc -MMD -MP -MT $@ -c -o $@ $<
 steps = $(patsubst %.c,$(BUILD)/steps/%.o,$(1))
 # What only computes is not stepped: a death in it is one before or after it.
-KILL_CLIENT := $(filter-out ckpt/save_cost.c,$(CKPT_LIB)) $(SLOT) common/file.c common/local.c
-$(BUILD)/tests/test_kill_client: $(call obj,tests/test_kill_client.c tests/kill_points.c tests/played_agent.c ckpt/save_cost.c \
+KILL_PURE := ckpt/save_cost.c ckpt/cadence.c ckpt/conf.c ckpt/box.c ckpt/regions.c ckpt/strides.c ckpt/reshape.c ckpt/unmatched.c ckpt/audit.c
+KILL_CLIENT := $(filter-out $(KILL_PURE),$(CKPT_LIB)) $(SLOT) common/file.c common/local.c
+$(BUILD)/tests/test_kill_client: $(call obj,tests/test_kill_client.c tests/kill_points.c tests/played_agent.c $(KILL_PURE) \
   $(filter-out $(KILL_CLIENT),$(COMMON))) $(call steps,$(KILL_CLIENT))
 	$(call link,-lisal -lxxhash -ldl -lcmocka)
 # The data process with these of its sources stepped.

@@ -93,7 +93,7 @@ with dlrover.Checkpoint() as ck:
     ck.add("b", b, "blob")
     assert ck.restore() is None
     assert ck.begin(3)
-    ck.fence()
+    ck.flush()
     assert ck.stats()["committed_step"] == 3
 a[:], b[:] = 0, b"-----"
 with dlrover.Checkpoint() as ck:
@@ -105,6 +105,26 @@ assert a[2, 3] == 11 and b == b"hello"
 PY
     echo "$output"
     [ "$status" -eq 0 ]
+}
+
+@test "a program that ends without a word has its last save" {
+    local end
+    for end in "sys.exit(0)" "raise RuntimeError" "pass"; do
+        rm -rf "$DLROVER_CKPT_DIR"
+        run "$python" - <<PY
+import sys, numpy as np, dlrover
+a = np.full(8_000_000, 7, dtype=np.float32)
+ck = dlrover.Checkpoint(every=1)
+ck.add("a", a)
+for step in 1, 2:
+    assert ck.begin(step)
+    ck.fence()
+$end
+PY
+        echo "$end: $output"
+        [ -e "$DLROVER_CKPT_DIR/r0-2.safetensors" ]
+        [ "$(find "$DLROVER_CKPT_DIR" -name '.r0-*' | wc -l)" -eq 0 ]
+    done
 }
 
 @test "another number of ranks, other names, and what a vanished rank held" {

@@ -641,7 +641,7 @@ def fork():
         os._exit(int(failed))
     assert os.waitpid(child, 0)[1] == 0
     assert ck.step(2)
-    ck.fence()
+    ck.flush()
     assert ck.stats()["committed_step"] == 2
 
     class Numbers(torch.utils.data.Dataset):

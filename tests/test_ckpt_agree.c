@@ -70,7 +70,7 @@ static void save_both(void)
             for (uint64_t i = 0; i < n; i++)
                 data[i] = item(step, n * (uint64_t)rank + i);
             assert_int_equal(dlr_ckpt_begin(ck, step, NULL), 1);
-            assert_int_equal(dlr_ckpt_fence(ck, NULL), 0);
+            assert_int_equal(dlr_ckpt_flush(ck), 0);
         }
         dlr_ckpt_close(ck);
         free(data);
@@ -292,7 +292,7 @@ static void write_new_as_rank_0(const char *limit_ms, uint64_t restores)
     }
     assert_false(is_there("r0-4.safetensors"));
     assert_int_equal(dlr_ckpt_begin(ck, NEW, NULL), 1);
-    assert_int_equal(dlr_ckpt_fence(ck, NULL), 0);
+    assert_int_equal(dlr_ckpt_flush(ck), 0);
     assert_true(is_there("r0-4.safetensors"));
     dlr_ckpt_close(ck);
     free(data);
@@ -453,7 +453,7 @@ static void words_go_when_one_rank_goes_on(void **state)
     assert_int_equal(dlr_ckpt_restore(ck, &step), 1);
     assert_true(is_there(".agree-0"));
     assert_int_equal(dlr_ckpt_begin(ck, NEW + 1, NULL), 1);
-    assert_int_equal(dlr_ckpt_fence(ck, NULL), 0);
+    assert_int_equal(dlr_ckpt_flush(ck), 0);
     assert_false(is_there(".agree-0") || is_there(".agree-1"));
     dlr_ckpt_close(ck);
     free(data);
@@ -481,7 +481,7 @@ static void words_are_gone_once_all_have_gone_on(void **state)
     for (step = NEW + 1; step < NEW + 3; step++)
         for (int k = 0; k < 2; k++) {
             assert_int_equal(dlr_ckpt_begin(ck[k], step, NULL), 1);
-            assert_int_equal(dlr_ckpt_fence(ck[k], NULL), 0);
+            assert_int_equal(dlr_ckpt_flush(ck[k]), 0);
             assert_int_equal(is_there(".agree-0"), step == NEW + 1);
         }
     for (int k = 0; k < 2; k++) {

@@ -105,7 +105,7 @@ static void save(struct dlr_ckpt *ck, const char *of, int rank, uint64_t step)
 {
     fill(of, rank, step);
     assert_int_equal(dlr_ckpt_begin(ck, step, NULL), 1);
-    assert_int_equal(dlr_ckpt_fence(ck, NULL), 0);
+    assert_int_equal(dlr_ckpt_flush(ck), 0);
 }
 
 /* A program's life, which does not restore: its ranks save these steps. */
@@ -346,7 +346,7 @@ static void what_could_not_be_set_aside_is_with_the_next_file(void **state)
     full = true;
     fill("y", 0, 1);
     assert_int_equal(dlr_ckpt_begin(y, 1, NULL), 1);
-    assert_int_equal(dlr_ckpt_fence(y, NULL), -ENOSPC);
+    assert_int_equal(dlr_ckpt_flush(y), -ENOSPC);
     full = false;
     save(y, "y", 0, 2);
     dlr_ckpt_close(y);

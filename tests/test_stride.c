@@ -28,7 +28,7 @@
 struct rank {
     struct dlr_stride s;
     struct dlr_stride_cost cost;
-    int64_t now_ns;
+    int64_t now_ns, file_ns; /* the last file is written then */
     int dirfd;
 };
 
@@ -153,6 +153,79 @@ static void dearer_saves_are_rarer_and_cheaper_ones_more_frequent(void **state)
     assert_int_equal(r.s.every, 256);
     count(&r, 10000, 50000, 100, 1);
     assert_true(r.s.every <= 32);
+    end(&r);
+}
+
+/* The file of a save is written for write_ms beside the steps that follow it; a save that comes earlier waits. */
+static bool pass_beside_file(struct rank *r, uint64_t step, int64_t step_ms,
+                             int64_t write_ms)
+{
+    bool due = dlr_stride_due(&r->s, step);
+    int64_t wait_ns = due && r->now_ns < r->file_ns ? r->file_ns - r->now_ns : 0;
+
+    r->cost.writing = r->now_ns < r->file_ns;
+    pass(r, step, step_ms, 0);
+    r->now_ns += wait_ns;
+    r->cost.blocked_ns += (uint64_t)wait_ns;
+    r->cost.waited_ns += (uint64_t)wait_ns;
+    if (due) {
+        r->file_ns = r->now_ns + write_ms * MS;
+        r->cost.write_ns = write_ms * MS;
+    }
+    return due;
+}
+
+static void a_save_is_no_sooner_than_the_file_before_it_is_written(void **state)
+{
+    static const struct {
+        const char *name;
+        int64_t step_ms, write_ms;
+        unsigned every;
+    } rows[] = {
+        {"none", 100, 0, 1},
+        {"within a step", 100, 99, 1},
+        {"of three steps", 100, 300, 8},
+        {"of four steps", 100, 400, 8},
+        {"longer than four", 100, 401, 16},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct rank r;
+
+        print_message("row '%s'\n", rows[i].name);
+        begin(&r, 0, 1);
+        for (uint64_t step = 1; step < 500; step++)
+            pass_beside_file(&r, step, rows[i].step_ms, rows[i].write_ms);
+        assert_int_equal(r.s.every, rows[i].every);
+        end(&r);
+    }
+}
+
+/* No budget: each step is saved, whatever a file takes. */
+static void without_a_budget_a_file_makes_no_save_rarer(void **state)
+{
+    struct rank r;
+
+    begin(&r, 0, 1);
+    dlr_stride_init(&r.s, 0, 0, r.dirfd, 0, 1);
+    for (uint64_t step = 1; step < 500; step++)
+        assert_true(pass_beside_file(&r, step, 100, 1000));
+    end(&r);
+}
+
+/* Steps beside a file that take longer are what its save has cost. */
+static void steps_that_a_file_makes_longer_count(void **state)
+{
+    struct rank r;
+
+    begin(&r, 0, 1);
+    for (uint64_t step = 1; step < 5000; step++) {
+        bool beside = r.now_ns < r.file_ns;
+
+        pass_beside_file(&r, step, 100, 400);
+        r.now_ns += beside ? 10 * MS : 0;
+    }
+    assert_true(r.s.every >= 256 && r.s.every <= 512); /* some 40 ms of 100 ms steps */
     end(&r);
 }
 
@@ -292,8 +365,11 @@ static void run_rank(struct shared *sh, int rank, bool together)
         data[0] = (uint32_t)step;
         int due = dlr_ckpt_due(ck, step), rc = dlr_ckpt_begin(ck, step, NULL);
 
-        if (rc < 0 || (step > 1 && due != rc) || dlr_ckpt_fence(ck, NULL) < 0)
+        if (rc < 0 || (step > 1 && due != rc) || dlr_ckpt_fence(ck, NULL) < 0) {
+            print_message("rank %d, step %d: %d, %s\n", rank, (int)step, rc,
+                          dlr_ckpt_error(ck));
             _exit(98);
+        }
         sh->saved[rank][step] = rc > 0;
     }
     dlr_ckpt_close(ck);
@@ -376,6 +452,9 @@ int main(void)
         T(each_step_is_saved_until_the_cost_is_known),
         T(steps_that_are_left_out_do_not_count),
         T(dearer_saves_are_rarer_and_cheaper_ones_more_frequent),
+        T(a_save_is_no_sooner_than_the_file_before_it_is_written),
+        T(without_a_budget_a_file_makes_no_save_rarer),
+        T(steps_that_a_file_makes_longer_count),
         T(longer_steps_are_noticed_before_the_next_save),
         T(a_number_is_kept_to),
         T(who_hears_late_still_saves_what_counts),

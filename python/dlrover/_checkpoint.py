@@ -90,6 +90,9 @@ class Checkpoint:
     (DLROVER_CKPT_EVERY, else as many as DLROVER_CKPT_BUDGET allows). fence_ms: milliseconds that a fence waits at most, then its
     snapshot is given up (10,000). threads: that copy (1). Opening blocks under a job until what is
     to be restored is on this node.
+
+    Without a job files are written beside the program, from two copies of the state in memory. flush(), close()
+    and the end of the program wait for them; one that is killed has its newest file, which is one or two saves older.
     """
 
     def __init__(self, directory: str | os.PathLike | None = None, rank: int = 0, world: int = 0,
@@ -246,6 +249,11 @@ class Checkpoint:
         if self._handle:
             self._warn(lib.dlr_ckpt_fence(self._handle, stream))
 
+    def flush(self) -> None:
+        """Waits until what was saved is durable: without a job its file is. close() does so too."""
+        if self._handle:
+            self._warn(lib.dlr_ckpt_flush(self._handle))
+
     def progress(self, step: int) -> None:
         """Reports a step without saving it."""
         if self._handle:
@@ -263,7 +271,7 @@ class Checkpoint:
         return {name: getattr(stats, name) for name, _ in stats._fields_}
 
     def close(self) -> None:
-        """Waits for what is being saved, as fence does. The arrays may go after it."""
+        """Waits for what is being saved, as flush does. The arrays may go after it."""
         if self._handle:
             lib.dlr_ckpt_close(self._handle)
         self._handle = None

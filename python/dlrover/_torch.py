@@ -503,8 +503,8 @@ class Bound:
 
     def step(self, step: int) -> bool:
         """The state is that of step now; it is saved beside what follows when a save is due: True
-        then. Does not block under a job; without one it waits for the last save. Steps must
-        increase. What prevents a save is one warning, and counted (stats(): unsaved); the training
+        then. Does not block under a job; without one it waits, fence_ms at most, while two earlier
+        saves are still being written to files. Steps must increase. What prevents a save is one warning, and counted (stats(): unsaved); the training
         goes on, and the next save is tried as if nothing had been.
         """
         if self._ck.closed:
@@ -535,6 +535,10 @@ class Bound:
         the last snapshot has its copy, at most fence_ms.
         """
         self._ck.fence(self._stream())
+
+    def flush(self) -> None:
+        """Waits until what was saved is durable: without a job its file is. close() does so too."""
+        self._ck.flush()
 
     def allow(self, leftover: bool = False, missing: bool = False) -> None:
         """Lets restore() pass when names are left over in the version or missing from it: what is

@@ -92,6 +92,7 @@ class Writer(StorageWriter):
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
         self.begin(self._step, planner)
         self.fence()
+        self.flush()  # dcp.save() returns when the files are there
         sizes = ((item, item.tensor_storage_size() or 0) for item in plan.items)
         return done([WriteResult(index=item.index, size_in_bytes=size, storage_data=None)
                       for item, size in sizes])
@@ -169,6 +170,9 @@ class Writer(StorageWriter):
     def fence(self) -> None:
         if self._regions is not None:
             self._ck.fence(self._stream())
+
+    def flush(self) -> None:
+        self._ck.flush()
 
     def restore(self) -> tuple[int | None, set[str]]:
         """The step, and the names of what was not in the version."""
@@ -365,6 +369,10 @@ class Bound:
     def fence(self) -> None:
         """After it the state may change: see Checkpoint.fence()."""
         self._writer.fence()
+
+    def flush(self) -> None:
+        """Waits until what was saved is durable: see Checkpoint.flush()."""
+        self._writer.flush()
 
     def stats(self) -> dict[str, int]:
         """See Checkpoint.stats(). unsaved: steps whose state could not be had or named."""
