@@ -146,7 +146,10 @@ static int alone_mark_bad(struct dlr_ckpt *ck, uint64_t step)
 {
     const struct dlr_alone_which which = own_files(ck, step, UINT64_MAX);
     struct alone *al = ck->mode;
+    int rc = take_directory(ck);
 
+    if (rc < 0)
+        return rc;
     al->found.chosen = false;
     atomic_store(&al->last_bad, step);
     if (getpid() == ck->pid) /* what a copy ends in after this knows of it */
@@ -155,7 +158,7 @@ static int alone_mark_bad(struct dlr_ckpt *ck, uint64_t step)
         dlr_behind_wait(al->behind, DLR_BEHIND_DRAIN_MS) < 0)
         return dlr_fail(&ck->err, -ETIMEDOUT, "step %" PRIu64 " is still being written",
                         step);
-    return dlr_alone_remove(al->dirfd, &which, &ck->err);
+    return dlr_alone_set_aside(al->dirfd, &which, &ck->err);
 }
 
 static int load_step(struct dlr_ckpt *ck, uint32_t world)
@@ -574,7 +577,7 @@ static void alone_close(struct dlr_ckpt *ck)
     struct alone *al = ck->mode;
 
     dlr_behind_free(al->behind);
-    dlr_cleanup_close(&al->lock_fd);
+    dlr_alone_unlock(al->lock_fd);
     close(al->dirfd);
     free(al);
     free(ck->page);

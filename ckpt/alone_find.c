@@ -201,11 +201,27 @@ static int agree(struct search *s, const uint64_t *steps, unsigned n)
     return rc;
 }
 
+/* All files of what was found are of one line: that of the first whose head can be read now. */
+static int find_line(const struct search *s)
+{
+    struct dlr_alone_found *found = s->found;
+    struct dlr_alone_head head;
+    int rc = -ENOENT;
+
+    for (uint32_t rank = 0; rc < 0 && rank < found->world; rank++)
+        rc = dlr_alone_head(s->dirfd, (int)rank, found->step, &head);
+    if (rc < 0)
+        return dlr_fail(&s->ck->err, rc,
+                        "no file of step %" PRIu64 " in '%s' can be read again: %s",
+                        found->step, s->ck->conf.dir, strerror(-rc));
+    found->line = head.line;
+    return 0;
+}
+
 int dlr_alone_choose(struct dlr_ckpt *ck, int dirfd, struct dlr_alone_found *found)
 {
     struct search s = {ck, dirfd, found};
     DLR_AUTO_FREE uint64_t *steps = NULL;
-    struct dlr_alone_head head;
     int n, rc;
 
     *found = (struct dlr_alone_found){.words = ck->conf.rank == 0};
@@ -222,10 +238,9 @@ int dlr_alone_choose(struct dlr_ckpt *ck, int dirfd, struct dlr_alone_found *fou
      */
     if (rc < 0 && ck->conf.world > 1)
         set_aside(&s, ck->conf.rank, found->world > 0 ? found->step + 1 : 0);
-    found->chosen = true;
-    if (found->world > 0 && dlr_alone_head(dirfd, 0, found->step, &head) == 0)
-        found->line = head.line;
-    return 0;
+    rc = found->world > 0 ? find_line(&s) : 0;
+    found->chosen = rc == 0;
+    return rc;
 }
 
 int dlr_alone_open_rank(struct dlr_ckpt *ck, int dirfd,

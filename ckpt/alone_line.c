@@ -5,8 +5,11 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "ckpt/slot.h"
@@ -17,6 +20,72 @@
 #define TEXT_MAX 64
 #define LOCK_ROOM 32
 #define LOOK_MS 100 /* nothing tells when another node's program ends */
+
+/* The kernel gives a lock up when the process closes any descriptor of the file: each file is opened once, and closed
+ * by the last handle that has it.
+ */
+struct held {
+    struct held *next;
+    dev_t dev;
+    ino_t ino;
+    pid_t pid;
+    int fd;
+    unsigned uses;
+};
+
+static pthread_mutex_t held_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct held *held;
+
+/* The descriptor of a lock that this process has; -1. */
+static int share(int dirfd, const char *name)
+{
+    struct stat st;
+    int fd = -1;
+
+    if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return -1;
+    pthread_mutex_lock(&held_lock);
+    for (struct held *h = held; h && fd < 0; h = h->next)
+        if (h->dev == st.st_dev && h->ino == st.st_ino && h->pid == getpid()) {
+            h->uses++;
+            fd = h->fd;
+        }
+    pthread_mutex_unlock(&held_lock);
+    return fd;
+}
+
+static int keep(int fd, struct dlr_err *err)
+{
+    struct held *h = calloc(1, sizeof(*h));
+    struct stat st;
+
+    if (!h || fstat(fd, &st) < 0) {
+        free(h);
+        return dlr_fail(err, -ENOMEM, "no memory");
+    }
+    *h = (struct held){NULL, st.st_dev, st.st_ino, getpid(), fd, 1};
+    pthread_mutex_lock(&held_lock);
+    h->next = held;
+    held = h;
+    pthread_mutex_unlock(&held_lock);
+    return 0;
+}
+
+void dlr_alone_unlock(int fd)
+{
+    struct held **at = &held, *last = NULL;
+
+    pthread_mutex_lock(&held_lock);
+    while (*at && ((*at)->fd != fd || (*at)->pid != getpid()))
+        at = &(*at)->next;
+    if (*at && --(*at)->uses == 0) {
+        last = *at;
+        *at = last->next;
+        close(last->fd);
+    }
+    pthread_mutex_unlock(&held_lock);
+    free(last);
+}
 
 static struct flock whole_file(void)
 {
@@ -44,8 +113,12 @@ int dlr_alone_lock(int dirfd, int rank, unsigned limit_ms, int *ret_fd,
     const int64_t until = dlr_now_ms() + limit_ms;
     DLR_AUTO_CLOSE int fd = -1;
     char name[LOCK_ROOM];
+    int rc;
 
     dlr_format(name, sizeof(name), ".lock-%d", rank);
+    *ret_fd = share(dirfd, name);
+    if (*ret_fd >= 0)
+        return 0;
     fd = openat(dirfd, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     for (;;) {
         struct flock lock = whole_file();
@@ -62,8 +135,10 @@ int dlr_alone_lock(int dirfd, int rank, unsigned limit_ms, int *ret_fd,
             return refuse(fd, rank, err);
         poll(NULL, 0, LOOK_MS);
     }
-    *ret_fd = dlr_steal_fd(&fd);
-    return 0;
+    rc = fd >= 0 ? keep(fd, err) : 0;
+    if (rc == 0)
+        *ret_fd = dlr_steal_fd(&fd);
+    return rc;
 }
 
 int dlr_alone_line_new(uint64_t *ret, struct dlr_err *err)

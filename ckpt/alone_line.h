@@ -14,12 +14,15 @@
 
 #include "common/err.h"
 
-/* Nobody else saves in dirfd as rank from now on, until *ret_fd is closed or this process ends; a forked child
- * has no part in it. Waits limit_ms at most for one that does: -EBUSY, with text. *ret_fd is -1 where
+/* No other process saves in dirfd as rank from now on, until each *ret_fd that was given for it is given back or this
+ * process ends; a forked child has no part in it. Waits limit_ms at most for one that does: -EBUSY, with text. *ret_fd is -1 where
  * the directory cannot be written or its file system knows no locks.
  */
 int dlr_alone_lock(int dirfd, int rank, unsigned limit_ms, int *ret_fd,
                    struct dlr_err *err);
+
+/* Gives *ret_fd back. -1 is accepted. */
+void dlr_alone_unlock(int fd);
 
 /* A number that is nobody else's. */
 int dlr_alone_line_new(uint64_t *ret, struct dlr_err *err);

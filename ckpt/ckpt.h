@@ -238,7 +238,7 @@ int dlr_ckpt_progress(struct dlr_ckpt *ck, uint64_t step);
  * later that was made up to now is restored by anybody, in this round or after a requeue; the
  * newest older one is. It does not end the round: the program exits with an error then, and is
  * started again. One rank's word is enough. 0 when the supervisor is told (alone: when this
- * rank's files are gone). -ECONNRESET, -ETIMEDOUT and the like: nobody could be told.
+ * rank's files are set aside). -ECONNRESET, -ETIMEDOUT and the like: nobody could be told.
  */
 int dlr_ckpt_mark_bad(struct dlr_ckpt *ck, uint64_t step);
 

@@ -305,6 +305,7 @@ static void what_was_marked_bad_is_not_restored(void **state)
     join(&r, 1, 2, 1); /* one rank's word is enough */
     assert_int_equal(dlr_ckpt_mark_bad(r.ck, 3), 0);
     leave(&r);
+    assert_true(there("r1-3.safetensors.aside-1")); /* nothing is gone */
     assert_restores(2, 2);
     join(&r, 0, 2, 1);
     assert_int_equal(dlr_ckpt_restore(r.ck, &step), 1);

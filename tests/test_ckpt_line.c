@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "ckpt/alone_files.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/saved.h"
 #include "ckpt/slot_meta.h"
@@ -33,6 +34,8 @@ static int64_t back_ns; /* the clock was set back by so much */
 
 int __real_renameat(int from, const char *old, int to, const char *name);
 int __wrap_renameat(int from, const char *old, int to, const char *name);
+static unsigned heads, unreadable; /* heads that were read; the one that cannot be */
+
 int64_t __real_dlr_wall_ns(void);
 int64_t __wrap_dlr_wall_ns(void);
 
@@ -47,6 +50,17 @@ int __wrap_renameat(int from, const char *old, int to, const char *name)
 int64_t __wrap_dlr_wall_ns(void)
 {
     return __real_dlr_wall_ns() - back_ns;
+}
+
+int __real_dlr_alone_head(int dirfd, int rank, uint64_t step,
+                          struct dlr_alone_head *ret);
+int __wrap_dlr_alone_head(int dirfd, int rank, uint64_t step,
+                          struct dlr_alone_head *ret);
+
+int __wrap_dlr_alone_head(int dirfd, int rank, uint64_t step,
+                          struct dlr_alone_head *ret)
+{
+    return ++heads == unreadable ? -EIO : __real_dlr_alone_head(dirfd, rank, step, ret);
 }
 
 static void hear(void *arg, enum dlr_log_level level, const char *text)
@@ -509,6 +523,33 @@ static void ranks_of_which_one_restores_are_told(void **state)
     assert_restores("a", 2, 2);
 }
 
+/* What was read well a moment ago is not read at the last look: it must not go on under another number. */
+static void a_head_that_is_not_read_again_makes_no_other_line(void **state)
+{
+    struct dlr_ckpt *ck[2];
+    uint64_t step = 0;
+    unsigned all;
+    char why[256];
+
+    run("a", 2, 1, 2);
+    heads = 0;
+    assert_int_equal(restore("a", 0, 2, &step, why), 1);
+    all = heads;
+    for (int rank = 0; rank < 2; rank++) {
+        ck[rank] = open_as("a", rank, 2);
+        heads = 0;
+        unreadable = rank == 0 ? all : 0;
+        assert_int_equal(dlr_ckpt_restore(ck[rank], &step), 1);
+        assert_int_equal(step, 2);
+    }
+    unreadable = 0;
+    for (int rank = 0; rank < 2; rank++)
+        save(ck[rank], "a", rank, 3);
+    for (int rank = 0; rank < 2; rank++)
+        dlr_ckpt_close(ck[rank]);
+    assert_restores("a", 2, 3);
+}
+
 /* --- two at once ------------------------------------------------------------------------- */
 
 static void two_programs_at_once_are_refused(void **state)
@@ -544,6 +585,41 @@ static void two_programs_at_once_are_refused(void **state)
     dlr_ckpt_close(ck);
     assert_int_equal(restore("x", 0, 1, &step, why), 1);
     assert_int_equal(step, 2);
+}
+
+/* How another process's begin and mark_bad as rank 0 end, 0: not. */
+static void assert_refused_elsewhere(void)
+{
+    int status;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        struct dlr_ckpt *other = NULL;
+
+        if (try_open("x", 0, 1, &other) < 0)
+            _exit(2);
+        if (dlr_ckpt_mark_bad(other, 1) != -EBUSY)
+            _exit(3);
+        _exit(dlr_ckpt_begin(other, 9, NULL) == -EBUSY ? 0 : 4);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_true(there("r0-1.safetensors"));
+}
+
+/* The kernel gives up all locks of a file when a process closes one descriptor of it. */
+static void a_second_handle_that_is_closed_leaves_the_lock(void **state)
+{
+    struct dlr_ckpt *ck = open_as("x", 0, 1), *second = open_as("x", 0, 1);
+    uint64_t step;
+
+    save(ck, "x", 0, 1);
+    assert_refused_elsewhere();
+    assert_int_equal(dlr_ckpt_restore(second, &step), 1);
+    dlr_ckpt_close(second);
+    assert_refused_elsewhere();
+    dlr_ckpt_close(ck);
+    assert_restores("x", 1, 1);
 }
 
 /* It was forked beside the library (a data loader) and outlives the program. */
@@ -605,7 +681,9 @@ int main(void)
         T(files_without_a_line_are_an_older_one),
         T(no_version_is_of_two_starts),
         T(ranks_of_which_one_restores_are_told),
+        T(a_head_that_is_not_read_again_makes_no_other_line),
         T(two_programs_at_once_are_refused),
+        T(a_second_handle_that_is_closed_leaves_the_lock),
         T(a_child_that_is_left_is_no_program),
     };
 
