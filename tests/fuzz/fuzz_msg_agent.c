@@ -16,6 +16,11 @@ HANDS(dlr_agent_ranks_retell, struct dlr_agent *a)
 HANDS(dlr_agent_strangers_retell, struct dlr_agent *a)
 HANDS(dlr_agent_ranks_round, struct dlr_agent *a)
 HANDS(dlr_agent_ranks_go, struct dlr_agent *a)
+HANDS(dlr_agent_ranks_turn, struct dlr_agent *a)
+HANDS(dlr_agent_claims_turn, struct dlr_agent *a)
+HANDS(dlr_agent_claims_retell, struct dlr_agent *a)
+HANDS(dlr_agent_grace_retell, struct dlr_agent *a)
+HANDS(dlr_agent_grace_over, struct dlr_agent *a)
 HANDS(dlr_agent_tasks_round, struct dlr_agent *a, uint32_t round)
 HANDS(dlr_agent_tasks_kill, struct dlr_agent *a, uint32_t round)
 HANDS(dlr_agent_tasks_settle, struct dlr_agent *a, uint32_t round)
@@ -33,6 +38,21 @@ HANDS(dlr_agent_keeper_watch, struct dlr_agent *a, const char *text)
 HANDS(dlr_agent_watchdog_stop, struct dlr_agent *a)
 HANDS(dlr_agent_succeed_report, struct dlr_agent *a, const char *node, const json_t *r)
 HANDS(dlr_agent_succeed_done, struct dlr_agent *a, uint64_t id, int rc, const char *why)
+
+bool dlr_agent_in_grace(const struct dlr_agent *a)
+{
+    return false;
+}
+
+int dlr_agent_claims_ask(struct dlr_agent *a, const json_t *msg)
+{
+    return 0;
+}
+
+int dlr_agent_claims_refuse(struct dlr_agent *a, const json_t *msg)
+{
+    return 0;
+}
 
 int dlr_agent_rebuild(struct dlr_agent *a, const json_t *msg,
                       const struct dlr_agent_origin *from)
