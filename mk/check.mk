@@ -311,6 +311,6 @@ nightly: $(BUILD)/tests/test_commit_orders $(BUILD)/tests/test_commit_merged $(B
 .PHONY: nightly
 check: ## everything: gates, unit tests, virtual clusters (root)
 	@scripts/check
-bench: ## benchmarks, to build/bench.json (root; 20 minutes; BENCH="start resume" are some of them)
+bench: ## benchmarks, to build/bench.json (root; 93 minutes; BENCH="start resume" are some of them)
 	@BUILD=$(BUILD) bench/run $(BENCH)
 .PHONY: unit unit-device check bench

@@ -96,6 +96,9 @@ static void none_end(void *arg, uint32_t round, enum dlr_cause cause, const char
 static void none_why(void *arg, const char *why)
 {
 }
+static void none_late(void *arg, unsigned n)
+{
+}
 static void none_finish(void *arg, int code, const char *why)
 {
     ((struct dlr_sup *)arg)->finished = true;
@@ -112,7 +115,11 @@ static void start(struct dlr_sup *s)
                                               .end_round = none_end,
                                               .persist = none,
                                               .requeue = none_why,
+                                              .late = none_late,
+                                              .wait_controller = none_why,
+                                              .ask_fate = none,
                                               .finish = none_finish};
+    static unsigned tasks[] = {2, 2};
     char n1[] = "n1", n2[] = "n2", n3[] = "n3", n4[] = "n4";
     char *names[NODES] = {n1, n2, n3, n4};
     unsigned char member[NODES] = {1, 1, 0, 0};
@@ -138,6 +145,7 @@ static void start(struct dlr_sup *s)
     s->id.gen = 1;
     s->step.world = 4;
     s->step.nplaces = 2;
+    s->step.tasks = tasks;
     memcpy(s->info.job_dir, "/nonexistent", 13);
     memcpy(s->info.dir, "/nonexistent", 13);
     FUZZ_CHECK(dlr_members_new(names, NODES, &s->members, &err) == 0);
