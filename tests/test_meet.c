@@ -97,6 +97,7 @@ static int end(void **state)
     waitpid(mpi, NULL, 0);
     free(s.gather.asked);
     free(s.gather.reports);
+    free(s.unfit);
     dlr_policy_free(s.policy);
     dlr_commit_free(s.commit);
     dlr_members_done(&s.members);

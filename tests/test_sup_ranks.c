@@ -86,7 +86,9 @@ int dlr_sup_new_token(struct dlr_sup *sup)
 }
 int dlr_sup_holders_make(struct dlr_sup *sup)
 {
-    return 0;
+    free(sup->slot_bytes);
+    sup->slot_bytes = calloc(sup->plan.world, sizeof(*sup->slot_bytes));
+    return sup->slot_bytes ? 0 : -ENOMEM;
 }
 int dlr_sup_reseat(struct dlr_sup *sup, const unsigned *tasks, const unsigned *ranks)
 {
