@@ -299,18 +299,24 @@ check-negative: $(NEGATIVE_TESTS) ## the unit tests notice a promise that is tak
 	@MAKE="$(MAKE)" tests/negative/run $(BUILD)
 .PHONY: check-negative
 
-unit: $(UNIT_TESTS) ## unit tests: seconds, no root, no Slurm, MPI or GPU
-	@tests/run_unit.sh $(BUILD)/log $(UNIT_TESTS)
+# Under sanitizers `make nightly` runs those that go through each point of the same code, one kill or order at a time.
+UNIT_CAMPAIGNS := $(filter $(addprefix $(BUILD)/tests/test_,kill_% commit_orders commit_merged),$(UNIT_TESTS))
+UNIT_RUN := $(if $(SAN),$(filter-out $(UNIT_CAMPAIGNS),$(UNIT_TESTS)),$(UNIT_TESTS))
+unit: $(UNIT_RUN) ## unit tests: seconds, no root, no Slurm, MPI or GPU; with SAN= without the campaigns of kills and orders
+	@tests/run_unit.sh $(BUILD)/log $(UNIT_RUN)
+unit-campaigns: $(UNIT_CAMPAIGNS) ## these campaigns alone
+	@tests/run_unit.sh $(BUILD)/log $(UNIT_CAMPAIGNS)
 unit-device: $(DEVICE_TESTS:%=$(BUILD)/tests/%) $(BUILD)/libdlrover.so ## those of them that are about device memory
 	@tests/run_unit.sh $(BUILD)/log $(DEVICE_TESTS:%=$(BUILD)/tests/%)
 # One exploration after the other; each ends, or is ended after NIGHTLY_S.
 NIGHTLY_S ?= 3600
 EXPLORE_S ?= 1800
-nightly: $(BUILD)/tests/test_commit_orders $(BUILD)/tests/test_commit_merged $(BUILD)/tests/test_commit_rounds ## the long explorations of the orders of messages, NIGHTLY_S=3600 each at most, of which EXPLORE_S=1800 at random
+nightly: $(BUILD)/tests/test_commit_orders $(BUILD)/tests/test_commit_merged $(BUILD)/tests/test_commit_rounds ## the campaigns under sanitizers, and the long explorations of the orders of messages, NIGHTLY_S=3600 each at most, of which EXPLORE_S=1800 at random
+	@$(MAKE) BUILD=build/san SAN=address,undefined unit-campaigns
 	@for t in $^; do DLROVER_EXPLORE_ALL=1 DLROVER_EXPLORE_S=$(EXPLORE_S) timeout $(NIGHTLY_S) $$t || exit 1; done
 .PHONY: nightly
 check: ## everything: gates, unit tests, virtual clusters (root)
 	@scripts/check
 bench: ## benchmarks, to build/bench.json (root; 93 minutes; BENCH="start resume" are some of them)
 	@BUILD=$(BUILD) bench/run $(BENCH)
-.PHONY: unit unit-device check bench
+.PHONY: unit unit-campaigns unit-device check bench
