@@ -311,8 +311,9 @@ unit-device: $(DEVICE_TESTS:%=$(BUILD)/tests/%) $(BUILD)/libdlrover.so ## those 
 # One exploration after the other; each ends, or is ended after NIGHTLY_S.
 NIGHTLY_S ?= 3600
 EXPLORE_S ?= 1800
-nightly: $(BUILD)/tests/test_commit_orders $(BUILD)/tests/test_commit_merged $(BUILD)/tests/test_commit_rounds ## the campaigns under sanitizers, and the long explorations of the orders of messages, NIGHTLY_S=3600 each at most, of which EXPLORE_S=1800 at random
+nightly: $(BUILD)/tests/test_commit_orders $(BUILD)/tests/test_commit_merged $(BUILD)/tests/test_commit_rounds ## the campaigns under sanitizers, fuzzing for ten minutes each, and the long explorations of the orders of messages, NIGHTLY_S=3600 each at most, of which EXPLORE_S=1800 at random
 	@$(MAKE) BUILD=build/san SAN=address,undefined unit-campaigns
+	@$(MAKE) FUZZ_SECONDS=600 fuzz
 	@for t in $^; do DLROVER_EXPLORE_ALL=1 DLROVER_EXPLORE_S=$(EXPLORE_S) timeout $(NIGHTLY_S) $$t || exit 1; done
 .PHONY: nightly
 check: ## everything: gates, unit tests, virtual clusters (root)
