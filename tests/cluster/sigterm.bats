@@ -53,12 +53,6 @@ kept() {
         sed '/term/,$d' | tail -n 1
 }
 
-# limited: a job whose step may take a minute, which goes on beside the tests
-limited() {
-    [ -e "$BATS_FILE_TMPDIR/limited" ] || submit time.sh >"$BATS_FILE_TMPDIR/limited"
-    cat "$BATS_FILE_TMPDIR/limited"
-}
-
 # its_time JOB TASKS: each task was told once, in one round, and came to the end of its handler
 its_time() {
     wait_until "[ \"\$(said $1 done)\" -eq $2 ]"
@@ -94,7 +88,6 @@ its_time() {
 }
 
 @test "scontrol requeue: it goes on from what was saved" {
-    limited >/dev/null
     job=$(submit -N2 heed.sh 0)
     saving "$job"
     alice scontrol requeue "$job"
@@ -105,7 +98,8 @@ its_time() {
     [ "$(await_job "$job" | cut -d' ' -f1)" = CANCELLED ]
 }
 
-@test "scancel -s TERM: the program decides; what it ends with is the run's, and nothing begins anew" {
+@test "scancel -s TERM, srun --time: the program decides; what it ends with is the run's, and nothing begins anew" {
+    limit=$(submit time.sh) # goes on beside the others
     plain=$(submit -N1 plain.sh 3)
     job=$(submit -N2 heed.sh 3)
     on=$(submit -N2 heed.sh no)
@@ -123,14 +117,10 @@ its_time() {
     await "$on" "e['event']=='progress' and e['commits']>$n+1" >/dev/null
     alice scancel "$on"
     [ "$(await_job "$on" | cut -d' ' -f1)" = CANCELLED ]
-}
-
-@test "srun --time: the step has its minute, once" {
-    job=$(limited)
-    [ "$(WAIT=150 await_job "$job")" = "COMPLETED 0:0" ]
-    [ "$(output "$job" | grep -cx up)" -eq 1 ]
-    output "$job" | grep -x "dlrover: the step's time was over (srun --time)"
-    output "$job" | grep -x "srun returned 143"
+    [ "$(await_job "$limit")" = "COMPLETED 0:0" ]
+    [ "$(output "$limit" | grep -cx up)" -eq 1 ]
+    output "$limit" | grep -x "dlrover: the step's time was over (srun --time)"
+    output "$limit" | grep -x "srun returned 143"
 }
 
 # The grace is a minute: who is told to end need not sit it out.

@@ -125,7 +125,7 @@ at_ctl() { # COMMAND…
 
 # Prints "NODE STATE" per node as slurmctld sees them.
 slurm_states() {
-    at_ctl sinfo -h -N -o '%N %T'
+    at_ctl sinfo -h -N -o '%N %T' | sort -u # once for each of its partitions
 }
 
 # slurmctld tells nobody when a node registers, so this asks again and again.
