@@ -204,6 +204,7 @@ struct dlr_agent {
     int64_t beat_ns;     /* when the last beat went */
     int64_t answered_ns; /* when the last lease came, own lag added; 0: none yet */
     int64_t heard_ns;    /* the same, nothing added */
+    int64_t leased_ns;   /* when the beat was sent that the newest lease answers */
     int64_t lease_until_ns;
     int64_t awake_ns;  /* a hold that was asked for before does not count any more */
     bool suspended;    /* SIGTSTP came: SIGSTOP follows */

@@ -41,7 +41,7 @@ static int lease_over(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     if (dlr_now_ns() < a->lease_until_ns)
         return 0;
     if (left > 0) {
-        int64_t silent_ms = (dlr_now_ns() - a->heard_ns) / MS;
+        int64_t silent_ms = (dlr_now_ns() - a->leased_ns) / MS;
 
         dlr_warn("%s: no word from the supervisor for %lld ms: killing %u workers",
                  a->node, (long long)silent_ms, left);
@@ -89,7 +89,7 @@ void dlr_agent_lease_unhold(struct dlr_agent *a, int64_t grace_ms)
     a->awake_ns = dlr_now_ns();
     if (a->lease_until_ns != HELD)
         return; /* the supervisor did not agree: this was a freeze */
-    a->heard_ns = a->answered_ns = a->awake_ns;
+    a->heard_ns = a->answered_ns = a->leased_ns = a->awake_ns;
     set_lease(a, a->awake_ns + grace_ms * MS);
 }
 
@@ -107,6 +107,8 @@ void dlr_agent_lease_take(struct dlr_agent *a, const void *data, size_t size)
     if (lease.lease_ms == DLR_LEASE_HELD && (int64_t)lease.sent_ns < a->awake_ns)
         return;
     a->answered_ns = a->heard_ns = now;
+    a->leased_ns =
+        (int64_t)lease.sent_ns; /* one that was read late, after a freeze, is old */
     until = lease.lease_ms == DLR_LEASE_HELD
                 ? HELD
                 : (int64_t)lease.sent_ns + lease.lease_ms * MS;
