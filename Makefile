@@ -24,7 +24,7 @@ DLR_LDFLAGS = -pthread $(if $(SAN),-fsanitize=$(SAN))
 
 # --- sources: one list per product --------------------------------------------------
 COMMON := common/clock.c common/err.c common/file.c common/jobconf.c common/jobrules.c \
-  common/local.c common/log.c common/memory.c common/opt.c common/opt_value.c common/parts.c common/self.c common/str.c common/version.c
+  common/local.c common/log.c common/memory.c common/opt.c common/opt_value.c common/parts.c common/self.c common/str.c common/thread.c common/version.c
 SAVED := ckpt/saved.c ckpt/safetensors.c ckpt/safetensors_read.c ckpt/bulk.c
 MSG := common/msg.c
 ORDER := hwloc_topo/names.c hwloc_topo/switches.c hwloc_topo/order.c hwloc_topo/choose.c

@@ -3,17 +3,17 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ckpt/slot_meta.h"
+#include "ckpt/untaken.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/thread.h"
 
 #define TOUCH_THREADS 2
 
@@ -36,8 +36,7 @@ struct dlr_behind {
     struct entry entries[DLR_BEHIND_SLOTS];
     const struct entry *touching; /* its memory is being made there: it stays mapped */
     bool quit;
-    struct dlr_err err;
-    atomic_bool failed;
+    struct dlr_untaken failed;
     _Atomic int64_t took_ns;
 };
 
@@ -67,11 +66,8 @@ static void write_one(struct dlr_behind *b, struct entry *e)
     atomic_store(&b->took_ns, dlr_now_ns() - began);
     pthread_mutex_lock(&b->lock);
     e->state = IDLE;
-    if (rc < 0 && !atomic_load(&b->failed)) {
-        b->err = err;
-        b->err.code = rc;
-        atomic_store(&b->failed, true);
-    }
+    if (rc < 0)
+        dlr_untaken_note(&b->failed, rc, &err);
     pthread_cond_broadcast(&b->changed);
 }
 
@@ -169,7 +165,6 @@ int dlr_behind_new(uint64_t bytes, const struct dlr_behind_ops *ops, void *arg,
                    struct dlr_behind **ret, struct dlr_err *err)
 {
     struct dlr_behind *b = calloc(1, sizeof(*b));
-    sigset_t all, old;
     int rc = 0;
 
     if (!b)
@@ -180,20 +175,12 @@ int dlr_behind_new(uint64_t bytes, const struct dlr_behind_ops *ops, void *arg,
     pthread_cond_init(&b->changed, NULL);
     for (unsigned i = 0; rc == 0 && i < DLR_BEHIND_SLOTS; i++)
         rc = dlr_slot_anonymous(bytes, &b->entries[i].slot, err);
-    if (rc == 0) {
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all,
-                        &old); /* signals are the program's business */
-        rc = -pthread_create(&b->thread, NULL, run, b);
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
-        if (rc < 0)
-            dlr_fail(err, rc, "cannot start a thread: %s", strerror(-rc));
-    }
+    if (rc == 0)
+        rc = dlr_thread_start("dlr-behind", run, b, &b->thread, err);
     if (rc < 0) {
         release(b);
         return rc;
     }
-    pthread_setname_np(b->thread, "dlr-behind");
     enlist(b);
     *ret = b;
     return 0;
@@ -213,20 +200,6 @@ struct dlr_behind *dlr_behind_free(struct dlr_behind *b)
     return NULL;
 }
 
-static struct timespec in_ms(int64_t ms)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += ms / 1000;
-    t.tv_nsec += ms % 1000 * 1000000;
-    if (t.tv_nsec >= 1000000000) {
-        t.tv_sec++;
-        t.tv_nsec -= 1000000000;
-    }
-    return t;
-}
-
 /* Under the lock: one that nobody uses, or NULL. */
 static struct entry *idle(struct dlr_behind *b)
 {
@@ -239,7 +212,7 @@ static struct entry *idle(struct dlr_behind *b)
 int dlr_behind_take(struct dlr_behind *b, int64_t timeout_ms,
                     struct dlr_slot ***ret_slot)
 {
-    const struct timespec until = in_ms(timeout_ms);
+    const struct timespec until = dlr_monotonic_in(timeout_ms * 1000000);
     struct entry *e;
     int rc = 0;
 
@@ -328,7 +301,7 @@ bool dlr_behind_busy(struct dlr_behind *b)
 
 int dlr_behind_wait(struct dlr_behind *b, int64_t timeout_ms)
 {
-    const struct timespec until = in_ms(timeout_ms);
+    const struct timespec until = dlr_monotonic_in(timeout_ms * 1000000);
     int rc = 0;
 
     pthread_mutex_lock(&b->lock);
@@ -346,16 +319,12 @@ int64_t dlr_behind_took_ns(const struct dlr_behind *b)
 
 int dlr_behind_failure(struct dlr_behind *b, struct dlr_err *err)
 {
-    int rc = 0;
+    int rc;
 
-    if (!atomic_load_explicit(&b->failed, memory_order_acquire))
+    if (!dlr_untaken_is(&b->failed))
         return 0;
     pthread_mutex_lock(&b->lock);
-    if (atomic_load(&b->failed)) {
-        *err = b->err;
-        rc = b->err.code;
-        atomic_store(&b->failed, false);
-    }
+    rc = dlr_untaken_take(&b->failed, err);
     pthread_mutex_unlock(&b->lock);
     return rc;
 }

@@ -3,15 +3,14 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "ckpt/place.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/thread.h"
 
 #define RANGES 8          /* slots of a rank at a time, with those about to go */
 #define PAUSE_MAX_MS 1000 /* after a piece: as long as it took, at most this */
@@ -87,13 +86,9 @@ static void take_back(struct dlr_pin *pin, struct range *r)
 static void pause_for(struct dlr_pin *pin, int64_t took_ns)
 {
     const int64_t most_ns = (int64_t)PAUSE_MAX_MS * 1000000;
-    struct timespec at;
+    const struct timespec at = dlr_monotonic_in(took_ns < most_ns ? took_ns : most_ns);
     int rc = 0;
 
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_nsec += took_ns < most_ns ? took_ns : most_ns;
-    at.tv_sec += at.tv_nsec / 1000000000;
-    at.tv_nsec %= 1000000000;
     while (rc == 0 && !pin->quit && !any_gone(pin))
         rc = pthread_cond_clockwait(&pin->changed, &pin->lock, CLOCK_MONOTONIC, &at);
 }
@@ -155,7 +150,6 @@ int dlr_pin_new(const struct dlr_device_ops *ops, struct dlr_device *dev,
                 struct dlr_pin **ret, struct dlr_err *err)
 {
     struct dlr_pin *pin = calloc(1, sizeof(*pin));
-    sigset_t all, old;
     int rc;
 
     if (!pin)
@@ -164,17 +158,13 @@ int dlr_pin_new(const struct dlr_device_ops *ops, struct dlr_device *dev,
     pin->dev = dev;
     pthread_mutex_init(&pin->lock, NULL);
     pthread_cond_init(&pin->changed, NULL);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the program's business */
-    rc = -pthread_create(&pin->thread, NULL, run, pin);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    rc = dlr_thread_start("dlr-pin", run, pin, &pin->thread, err);
     if (rc < 0) {
         pthread_cond_destroy(&pin->changed);
         pthread_mutex_destroy(&pin->lock);
         free(pin);
-        return dlr_fail(err, rc, "cannot start a thread: %s", strerror(-rc));
+        return rc;
     }
-    pthread_setname_np(pin->thread, "dlr-pin");
     *ret = pin;
     return 0;
 }

@@ -4,15 +4,15 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ckpt/place.h"
+#include "ckpt/untaken.h"
 #include "common/clock.h"
+#include "common/thread.h"
 
 #define LET_GO_MS                                                                      \
     1000 /* the copy stops at its next block: this is far more than one takes */
@@ -28,11 +28,11 @@ struct dlr_saver {
     pthread_cond_t changed;
     struct dlr_copy_job job;
     bool queued, posted, quit, host_read;
-    int64_t limit_ns;   /* dlr_saver_limit(); 0: none */
-    struct dlr_err err; /* of the first one that failed since the last look */
+    int64_t limit_ns; /* dlr_saver_limit(); 0: none */
+    struct dlr_untaken failed;
 
     /* Written under the lock, read without it by the program's thread. */
-    atomic_bool asking, reading, busy, failed;
+    atomic_bool asking, reading, busy;
     atomic_bool stop;
     _Atomic int64_t deadline_ns;
 };
@@ -95,11 +95,8 @@ static void save(struct dlr_saver *saver)
     /* Who stopped it knows of it. What nobody has taken yet stays: behind a device's copies the next begin
      * comes before a fence.
      */
-    if (rc < 0 && !atomic_load(&saver->stop) && !atomic_load(&saver->failed)) {
-        saver->err = err;
-        saver->err.code = rc;
-        atomic_store(&saver->failed, true);
-    }
+    if (rc < 0 && !atomic_load(&saver->stop))
+        dlr_untaken_note(&saver->failed, rc, &err);
     atomic_store(&saver->busy, false);
     pthread_cond_broadcast(&saver->changed);
     pthread_mutex_unlock(&saver->lock);
@@ -142,20 +139,6 @@ static void *run(void *arg)
     }
 }
 
-static int start_thread(struct dlr_saver *saver)
-{
-    sigset_t all, old;
-    int rc;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the program's business */
-    rc = -pthread_create(&saver->thread, NULL, run, saver);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (rc == 0)
-        pthread_setname_np(saver->thread, "dlr-saver");
-    return rc;
-}
-
 static void release(struct dlr_saver *saver)
 {
     dlr_copy_free(saver->copy);
@@ -185,11 +168,8 @@ int dlr_saver_new(unsigned threads, const struct dlr_saver_ops *ops, void *arg,
     pthread_mutex_init(&saver->lock, NULL);
     pthread_cond_init(&saver->changed, NULL);
     rc = dlr_copy_new(threads, &saver->copy, err);
-    if (rc == 0) {
-        rc = start_thread(saver);
-        if (rc < 0)
-            dlr_fail(err, rc, "cannot start a thread: %s", strerror(-rc));
-    }
+    if (rc == 0)
+        rc = dlr_thread_start("dlr-saver", run, saver, &saver->thread, err);
     if (rc < 0) {
         release(saver);
         return rc;
@@ -264,23 +244,16 @@ bool dlr_saver_busy(const struct dlr_saver *saver)
 
 bool dlr_saver_failed(const struct dlr_saver *saver)
 {
-    return atomic_load_explicit(&saver->failed, memory_order_acquire);
+    return dlr_untaken_is(&saver->failed);
 }
 
 /* Under the lock: waits until *flag is false. -ETIMEDOUT. */
 static int wait_for(struct dlr_saver *saver, const atomic_bool *flag,
                     int64_t timeout_ms)
 {
-    struct timespec until;
+    const struct timespec until = dlr_monotonic_in(timeout_ms * 1000000);
     int rc = 0;
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += timeout_ms / 1000;
-    until.tv_nsec += timeout_ms % 1000 * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
     while (rc == 0 && atomic_load(flag))
         rc = -pthread_cond_clockwait(&saver->changed, &saver->lock, CLOCK_MONOTONIC,
                                      &until);
@@ -315,14 +288,10 @@ void dlr_saver_limit(struct dlr_saver *saver, int64_t timeout_ms)
 
 int dlr_saver_result(struct dlr_saver *saver, struct dlr_err *err)
 {
-    int rc = 0;
+    int rc;
 
     pthread_mutex_lock(&saver->lock);
-    if (atomic_load(&saver->failed)) {
-        rc = saver->err.code;
-        *err = saver->err;
-        atomic_store(&saver->failed, false);
-    }
+    rc = dlr_untaken_take(&saver->failed, err);
     pthread_mutex_unlock(&saver->lock);
     return rc;
 }

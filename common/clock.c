@@ -30,6 +30,13 @@ int64_t dlr_thread_ns(void)
     return now(CLOCK_THREAD_CPUTIME_ID);
 }
 
+struct timespec dlr_monotonic_in(int64_t ns)
+{
+    int64_t at = now(CLOCK_MONOTONIC) + ns;
+
+    return (struct timespec){at / NS_PER_S, at % NS_PER_S};
+}
+
 int64_t dlr_wall_ns(void)
 {
     return now(CLOCK_REALTIME);

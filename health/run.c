@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "common/clock.h"
 #include "common/str.h"
 #include "health/checks.h"
 #include "health/health.h"
@@ -77,20 +77,6 @@ static void *run_bounded(void *arg)
     return NULL;
 }
 
-static struct timespec deadline_in(int64_t timeout_ms)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += timeout_ms / 1000;
-    t.tv_nsec += timeout_ms % 1000 * 1000000;
-    if (t.tv_nsec >= 1000000000) {
-        t.tv_sec++;
-        t.tv_nsec -= 1000000000;
-    }
-    return t;
-}
-
 static int start_detached(struct bounded *b)
 {
     pthread_attr_t attr;
@@ -108,7 +94,7 @@ static int start_detached(struct bounded *b)
 int dlr_health_bounded(void (*fn)(void *arg), void *arg, int64_t timeout_ms)
 {
     struct bounded *b = calloc(1, sizeof(*b));
-    struct timespec until = deadline_in(timeout_ms);
+    struct timespec until = dlr_monotonic_in(timeout_ms * 1000000);
     int rc = 0;
     bool done;
 
