@@ -18,14 +18,6 @@
 #define RETRY_MS 200       /* slurmctld has no event for 'the job is pending now' */
 #define OURS_MAX (1 << 20) /* bytes of a list in the job's directory */
 
-static bool is_in(const char *name, char **names, unsigned n)
-{
-    for (unsigned i = 0; i < n; i++)
-        if (dlr_streq(name, names[i]))
-            return true;
-    return false;
-}
-
 int dlr_requeue_list(const char *now, const char *ours, const char *more,
                      char **ret_list, struct dlr_err *err)
 {
@@ -39,10 +31,12 @@ int dlr_requeue_list(const char *now, const char *ours, const char *more,
         return dlr_fail(err, -ENOMEM, "no memory for the list of nodes to exclude");
     if (ours[0] && dlr_slurm_expand(ours, &old, &nold, err) < 0)
         nold = 0; /* somebody wrote into it: all of now is kept */
-    if (now[0] && dlr_slurm_expand(now, &all, &n, err) < 0)
-        n = 0;
+    if (now[0] && dlr_slurm_expand(now, &all, &n, err) < 0) {
+        fputs(now, out); /* what the user asked for is never dropped */
+        comma = ",";
+    }
     for (unsigned i = 0; i < n; i++)
-        if (!is_in(all[i], old, nold)) {
+        if (!dlr_slurm_has_name(old, nold, all[i])) {
             fprintf(out, "%s%s", comma, all[i]);
             comma = ",";
         }

@@ -132,13 +132,12 @@ const char *dlr_slurm_fate(const struct dlr_slurm_job *job)
 static bool is_listed(const char *list, const char *node)
 {
     char **names = NULL;
-    bool found = false;
+    bool found;
     unsigned n = 0;
 
     if (dlr_slurm_expand(list, &names, &n, NULL) < 0)
         return true; /* not known */
-    for (unsigned i = 0; i < n && !found; i++)
-        found = dlr_streq(names[i], node);
+    found = dlr_slurm_has_name(names, n, node);
     dlr_slurm_free_names(names, n);
     return found;
 }
@@ -150,11 +149,8 @@ static unsigned count_beside(const char *nodes, const char *without)
 
     dlr_slurm_expand(nodes, &names, &n, NULL);
     dlr_slurm_expand(without, &barred, &nbarred, NULL);
-    for (unsigned i = 0, k; i < n; i++) {
-        for (k = 0; k < nbarred && !dlr_streq(names[i], barred[k]); k++)
-            ;
-        left += k == nbarred;
-    }
+    for (unsigned i = 0; i < n; i++)
+        left += !dlr_slurm_has_name(barred, nbarred, names[i]);
     dlr_slurm_free_names(names, n);
     dlr_slurm_free_names(barred, nbarred);
     return left;

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "common/err.h"
+#include "common/str.h"
 
 /* "n[1-3,7]" -> its names in order, *ret_n of them, and the array's; free with
  * dlr_slurm_free_names(). -EINVAL.
@@ -18,6 +19,14 @@
 int dlr_slurm_expand(const char *list, char ***ret_names, unsigned *ret_n,
                      struct dlr_err *err);
 char **dlr_slurm_free_names(char **names, unsigned n);
+
+static inline bool dlr_slurm_has_name(char **names, unsigned n, const char *name)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (dlr_streq(names[i], name))
+            return true;
+    return false;
+}
 
 /* Does slurmctld, or its backup, answer, and does munged work? Asks once, without the long
  * attempts of other calls. -EIO.

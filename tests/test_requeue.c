@@ -23,7 +23,7 @@ static struct {
     int busy, updates;    /* so often it says "try again" */
 } ctld;
 
-/* --- instead of slurmapi.c; lists are n1,n2 ------------------------------------------------ */
+/* --- instead of slurmapi.c; lists are n1,n2, and no list has a bracket that nobody closes ------------------------------------------------ */
 
 int dlr_slurm_expand(const char *list, char ***ret_names, unsigned *ret_n,
                      struct dlr_err *err)
@@ -32,6 +32,11 @@ int dlr_slurm_expand(const char *list, char ***ret_names, unsigned *ret_n,
     char **names = calloc(strlen(list) + 1, sizeof(*names));
     unsigned n = 0;
 
+    if (strchr(list, '[')) {
+        free(copy);
+        free(names);
+        return dlr_fail(err, -EINVAL, "'%s' is no list of nodes", list);
+    }
     for (char *w = strtok_r(copy, ",", &at); w; w = strtok_r(NULL, ",", &at))
         names[n++] = strdup(w);
     free(copy);
@@ -142,9 +147,22 @@ static void a_long_list_is_set_whole(void **state)
     assert_string_equal(ctld.excluded, many);
 }
 
+static void a_list_that_cannot_be_read_is_kept_as_the_user_wrote_it(void **state)
+{
+    struct dlr_requeue r = {
+        .job_id = 7, .incarnation = 9, .timeout_ms = 1000, .exclude = "n2"};
+    struct dlr_err err = {0};
+
+    dlr_format(ctld.excluded, sizeof(ctld.excluded), "n[7-");
+    ctld.nodes = 0;
+    assert_int_equal(dlr_requeue_job(&r, &err), 0);
+    assert_string_equal(ctld.excluded, "n[7-,n2");
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_list_that_cannot_be_read_is_kept_as_the_user_wrote_it),
         cmocka_unit_test(
             an_exclusion_holds_for_one_requeue_and_never_makes_a_job_impossible),
         cmocka_unit_test(a_long_list_is_set_whole),
