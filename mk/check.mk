@@ -85,7 +85,7 @@ UNIT_LIBS_test_ckpt_ties := -lisal -lxxhash -ldl
 UNIT_OBJS_test_behind := $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_behind := -lisal -lxxhash -ldl -pthread
 UNIT_OBJS_test_ckpt_behind := $(CKPT_LIB) $(SLOT)
-UNIT_LIBS_test_ckpt_behind := -lisal -lxxhash -ldl -pthread -Wl,--wrap=renameat,--wrap=fstatvfs
+UNIT_LIBS_test_ckpt_behind := -lisal -lxxhash -ldl -pthread -Wl,--wrap=renameat,--wrap=fstatvfs,--wrap=pthread_cond_clockwait
 UNIT_OBJS_test_stride := $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_stride := -lisal -lxxhash -ldl -pthread
 UNIT_OBJS_test_ckpt_alone := $(CKPT_LIB) $(SLOT)

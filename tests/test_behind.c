@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -214,18 +215,18 @@ static atomic_uint *written;
 static int write_late(void *arg, struct dlr_slot *slot, uint64_t step,
                       struct dlr_err *err)
 {
-    while (arg && !atomic_load((atomic_bool *)arg)) /* until exit() has come far */
-        usleep(1000);
+    sem_wait(arg); /* until exit() has come far */
+    sem_post(arg);
     atomic_fetch_add(written, 1);
     return 0;
 }
 
 static const struct dlr_behind_ops late_ops = {write_late, NULL};
-static atomic_bool exiting;
+static sem_t exiting;
 
 static void tell_exit(void)
 {
-    atomic_store(&exiting, true);
+    sem_post(&exiting);
 }
 
 /* A child that ends so, and how many of its two snapshots were written. */
@@ -240,6 +241,7 @@ static unsigned end_by(void (*end)(int), int how)
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
+        sem_init(&exiting, 0, 0);
         atexit(tell_exit);
         if (dlr_behind_new(BYTES, &late_ops, &exiting, &b, &err) < 0)
             _exit(99);

@@ -21,8 +21,7 @@
 #include "common/str.h"
 #include "tests/alone_dir.h"
 
-#define N 400000 /* two chunks */
-#define SHORT_MS 20
+#define N 400000         /* two chunks */
 #define PATIENCE_MS 1000 /* of a fence and of a begin: a copy takes less */
 
 static uint32_t data[N];
@@ -61,6 +60,24 @@ int __wrap_fstatvfs(int fd, struct statvfs *ret)
     if (atomic_load(&full))
         ret->f_bavail = 0;
     return rc;
+}
+
+static void hold(bool held);
+
+/* Somebody waits for what is written, with the queue's lock: the disk goes on then. */
+static atomic_bool go_on_when_awaited;
+
+int __real_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *lock,
+                                  clockid_t clock, const struct timespec *until);
+int __wrap_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *lock,
+                                  clockid_t clock, const struct timespec *until);
+
+int __wrap_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *lock,
+                                  clockid_t clock, const struct timespec *until)
+{
+    if (atomic_exchange(&go_on_when_awaited, false))
+        hold(false);
+    return __real_pthread_cond_clockwait(cond, lock, clock, until);
 }
 
 static void hold(bool held)
@@ -258,27 +275,19 @@ static void a_version_that_one_rank_could_not_write_is_none(void **state)
 
 /* --- a version that is bad ---------------------------------------------------------------- */
 
-static void *let_go(void *arg)
-{
-    usleep(SHORT_MS * 1000); /* mark_bad waits by then, or finds it written */
-    hold(false);
-    return NULL;
-}
-
 static void what_is_marked_bad_while_it_is_written_is_not_restored(void **state)
 {
     for (uint64_t bad = 2; bad <= 3; bad++) {
         struct dlr_ckpt *ck = open_as(0, 1, 0);
-        pthread_t thread;
 
         assert_int_equal(save_for_good(ck, 0, 1), 0);
         hold(true);
         assert_int_equal(save(ck, 0, 2), 1);
         await_writing();
         assert_int_equal(save(ck, 0, 3), 1); /* is put, and not begun */
-        assert_int_equal(pthread_create(&thread, NULL, let_go, NULL), 0);
+        atomic_store(&go_on_when_awaited, true);
         assert_int_equal(dlr_ckpt_mark_bad(ck, bad), 0);
-        pthread_join(thread, NULL);
+        assert_int_equal(atomic_load(&go_on_when_awaited), bad == 3); /* close waits */
         dlr_ckpt_close(ck);
         assert_int_equal(there("r0-2.safetensors"), bad == 3);
         assert_false(there("r0-3.safetensors"));
@@ -329,18 +338,10 @@ static const struct end {
     {"SIGTERM", by_sigterm, false, 1},
 };
 
-static void *let_go_later(void *arg)
-{
-    usleep(SHORT_MS * 1000); /* the end of the program is under way by then */
-    hold(false);
-    return NULL;
-}
-
 /* Saves 1, which is durable, then 2 and 3, which stand still until the program is about to end. */
 static void live(const struct end *e)
 {
     struct dlr_ckpt *ck = open_as(0, 1, 0);
-    pthread_t thread;
 
     if (save(ck, 0, 1) != 1 || dlr_ckpt_flush(ck) < 0)
         _exit(90);
@@ -350,8 +351,7 @@ static void live(const struct end *e)
     await_writing();
     if (save(ck, 0, 3) != 1)
         _exit(92);
-    if (e->restored == 3 && pthread_create(&thread, NULL, let_go_later, NULL) != 0)
-        _exit(93);
+    atomic_store(&go_on_when_awaited, e->restored == 3);
     if (e->closes)
         dlr_ckpt_close(ck);
     e->end();
