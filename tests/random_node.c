@@ -124,16 +124,21 @@ void node_start_worker(struct node *n)
     n->pidfd = (int)syscall(SYS_pidfd_open, n->worker, 0);
 }
 
-bool node_whole(struct dlr_slot *slot, struct dlr_version *ret)
+bool node_sealed(struct dlr_slot *slot, struct dlr_version *ret)
 {
     enum dlr_slot_state s = slot ? dlr_slot_state(slot) : DLR_SLOT_FREE;
     struct dlr_slot_info info;
 
     if ((s != DLR_SLOT_SEALED && s != DLR_SLOT_COMMITTED) ||
-        dlr_slot_verify(slot, NULL) < 0 || dlr_slot_info(slot, &info) < 0)
+        dlr_slot_info(slot, &info) < 0)
         return false;
     *ret = info.version;
     return true;
+}
+
+bool node_whole(struct dlr_slot *slot, struct dlr_version *ret)
+{
+    return node_sealed(slot, ret) && dlr_slot_verify(slot, NULL) == 0;
 }
 
 int node_find(struct node *n, int rank, struct dlr_version v)

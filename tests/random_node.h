@@ -45,7 +45,8 @@ void node_start_worker(struct node *n);
 /* Kills it; fails the test when it has found something wrong before. */
 void node_end_worker(struct node *n);
 
-/* Whether the slot holds a snapshot that verifies, and of which version. */
+/* Whether the slot holds a snapshot, and of which version; node_whole: one that verifies. */
+bool node_sealed(struct dlr_slot *slot, struct dlr_version *ret);
 bool node_whole(struct dlr_slot *slot, struct dlr_version *ret);
 /* The slot of node n with a whole copy of rank's version v; -1. */
 int node_find(struct node *n, int rank, struct dlr_version v);

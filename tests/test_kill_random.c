@@ -77,6 +77,21 @@ static void pull(struct node *n, int rank)
     assert_true(node_find(n, rank, world.newest) >= 0);
 }
 
+/* The word of a commit to a node, as its agent has it: its own rank's slots, whole or not, then the data process. */
+static void tell_commit(struct node *n)
+{
+    struct dlr_version held;
+
+    for (unsigned k = 0; k < 2; k++)
+        if (!node_sealed(n->slots[n->rank][k], &held))
+            continue;
+        else if (dlr_version_eq(held, world.newest))
+            dlr_slot_set_state(n->slots[n->rank][k], DLR_SLOT_COMMITTED);
+        else if (dlr_version_cmp(held, world.newest) < 0)
+            dlr_slot_set_state(n->slots[n->rank][k], DLR_SLOT_FREE);
+    node_tell(n, DLR_LOCAL_D_COMMIT, world.newest);
+}
+
 /* Everything of the last round ends, and both ranks begin again from the newest version. */
 static void next_round(bool lost_node, struct node *victim)
 {
@@ -105,7 +120,7 @@ static void next_round(bool lost_node, struct node *victim)
         pull(&world.nodes[i / 2], i % 2);
     for (unsigned i = 0; i < 2; i++) {
         if (found)
-            node_tell(&world.nodes[i], DLR_LOCAL_D_COMMIT, v);
+            tell_commit(&world.nodes[i]);
         node_start_worker(&world.nodes[i]);
     }
 }
@@ -145,21 +160,12 @@ static void order(uint64_t step)
     }
 }
 
-/* The word, to each node as its agent has it: its own rank's slots, then the data process. */
 static void commit(uint64_t step)
 {
     world.newest = (struct dlr_version){world.round, step};
     world.has = true;
-    for (unsigned i = 0; i < 2; i++) {
-        struct node *n = &world.nodes[i];
-        int k = node_find(n, n->rank, world.newest);
-
-        if (k >= 0) { /* else a bit of it has flipped */
-            dlr_slot_set_state(n->slots[n->rank][k], DLR_SLOT_COMMITTED);
-            dlr_slot_set_state(n->slots[n->rank][1 - k], DLR_SLOT_FREE);
-        }
-        node_tell(n, DLR_LOCAL_D_COMMIT, world.newest);
-    }
+    for (unsigned i = 0; i < 2; i++)
+        tell_commit(&world.nodes[i]);
 }
 
 /* One save with a fault at some moment of it, before or after the commit. True: it was committed. */
