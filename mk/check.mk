@@ -311,10 +311,11 @@ unit-device: $(DEVICE_TESTS:%=$(BUILD)/tests/%) $(BUILD)/libdlrover.so ## those 
 # One exploration after the other; each ends, or is ended after NIGHTLY_S.
 NIGHTLY_S ?= 3600
 EXPLORE_S ?= 1800
-nightly: $(BUILD)/tests/test_commit_orders $(BUILD)/tests/test_commit_merged $(BUILD)/tests/test_commit_rounds ## the campaigns under sanitizers, fuzzing for ten minutes each, and the long explorations of the orders of messages, NIGHTLY_S=3600 each at most, of which EXPLORE_S=1800 at random
+nightly: $(BUILD)/tests/test_commit_orders $(BUILD)/tests/test_commit_merged $(BUILD)/tests/test_commit_rounds ## the campaigns under sanitizers, fuzzing for ten minutes each, and the long explorations of the orders of messages, NIGHTLY_S=3600 each at most, of which EXPLORE_S=1800 at random; as root also every test of clusters on the plain profile
 	@$(MAKE) BUILD=build/san SAN=address,undefined unit-campaigns
 	@$(MAKE) FUZZ_SECONDS=600 fuzz
 	@for t in $^; do DLROVER_EXPLORE_ALL=1 DLROVER_EXPLORE_S=$(EXPLORE_S) timeout $(NIGHTLY_S) $$t || exit 1; done
+	@[ $$(id -u) -ne 0 ] || scripts/check --cluster-only --profile plain
 .PHONY: nightly
 check: ## everything: gates, unit tests, virtual clusters (root)
 	@scripts/check
