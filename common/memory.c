@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -37,12 +38,65 @@ bool dlr_memory_is(const char *entry, const char *name)
            strspn(rest + 1, "0123456789abcdef") == SUFFIX;
 }
 
+/* The number of the mount that fd is in, which asks no file system. -errno. */
+static int mount_of(int fd)
+{
+    char path[64], text[256];
+    int id = -ENOENT;
+    FILE *in;
+
+    dlr_format(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+    in = fopen(path, "re");
+    if (!in)
+        return -errno;
+    while (fgets(text, sizeof(text), in) && sscanf(text, "mnt_id: %d", &id) != 1)
+        ;
+    fclose(in);
+    return id;
+}
+
+/* For kernels before 5.6, which do not know openat2(2), and where a container forbids it. */
+static int step_looking(int dir, const char *name, int flags)
+{
+    DLR_AUTO_CLOSE int fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    int here = mount_of(dir), there = fd < 0 ? -errno : mount_of(fd);
+    struct stat st;
+    char path[64];
+
+    if (here < 0 || there < 0)
+        return here < 0 ? here : there;
+    if (here != there)
+        return -EXDEV;
+    if (fstat(fd, &st) < 0)
+        return -errno;
+    if (S_ISLNK(st.st_mode))
+        return -ELOOP;
+    if (flags & O_PATH)
+        return (flags & O_DIRECTORY) && !S_ISDIR(st.st_mode) ? -ENOTDIR
+                                                             : dlr_steal_fd(&fd);
+    dlr_format(path, sizeof(path), "/proc/self/fd/%d", fd);
+    there = open(path, flags | O_CLOEXEC);
+    return there < 0 ? -errno : there;
+}
+
+int dlr_memory_step(int dir, const char *name, int flags)
+{
+    struct open_how how = {.flags = (uint64_t)(flags | O_NOFOLLOW | O_CLOEXEC),
+                           .resolve = RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS |
+                                      RESOLVE_NO_MAGICLINKS | RESOLVE_BENEATH};
+    int fd = (int)syscall(SYS_openat2, dir, name, &how, sizeof(how));
+
+    if (fd < 0 && (errno == ENOSYS || errno == EPERM))
+        return step_looking(dir, name, flags);
+    return fd < 0 ? -errno : fd;
+}
+
 bool dlr_memory_owned(int dirfd, const char *name, uid_t owner)
 {
+    DLR_AUTO_CLOSE int fd = dlr_memory_step(dirfd, name, O_PATH | O_DIRECTORY);
     struct stat st;
 
-    return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
-           st.st_uid == owner;
+    return fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == owner;
 }
 
 /* -ENOENT when no part of it is a job's directory. */
@@ -237,21 +291,6 @@ int dlr_memory_claim(const char *path, char *buf, size_t size, bool *ret_taken,
     return dlr_format(buf, size, "%s/%s%s", p.top, p.name, p.rest);
 }
 
-/* The next part of a path that a user chose, never over a link or a mount. Kernels before 5.6 do
- * not know openat2(2): there a mount is entered.
- */
-static int step_in(int dir, const char *name, int flags)
-{
-    struct open_how how = {.flags = (uint64_t)(flags | O_PATH | O_NOFOLLOW | O_CLOEXEC),
-                           .resolve = RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS |
-                                      RESOLVE_NO_MAGICLINKS | RESOLVE_BENEATH};
-    int fd = (int)syscall(SYS_openat2, dir, name, &how, sizeof(how));
-
-    if (fd < 0 && (errno == ENOSYS || errno == EPERM))
-        fd = openat(dir, name, flags | O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
-}
-
 /* "/RUN/agent.sock": 0 with the run's name. */
 static int read_rest(const char *rest, char *run, size_t size)
 {
@@ -264,9 +303,11 @@ static int read_rest(const char *rest, char *run, size_t size)
 
 static int open_socket(int root, const char *job, const char *run, int *ret_fd)
 {
-    DLR_AUTO_CLOSE int job_fd = step_in(root, job, O_DIRECTORY);
-    DLR_AUTO_CLOSE int run_fd = job_fd < 0 ? job_fd : step_in(job_fd, run, O_DIRECTORY);
-    DLR_AUTO_CLOSE int fd = run_fd < 0 ? run_fd : step_in(run_fd, "agent.sock", 0);
+    DLR_AUTO_CLOSE int job_fd = dlr_memory_step(root, job, O_PATH | O_DIRECTORY);
+    DLR_AUTO_CLOSE int run_fd =
+        job_fd < 0 ? job_fd : dlr_memory_step(job_fd, run, O_PATH | O_DIRECTORY);
+    DLR_AUTO_CLOSE int fd =
+        run_fd < 0 ? run_fd : dlr_memory_step(run_fd, "agent.sock", O_PATH);
     struct stat st;
 
     if (fd < 0)

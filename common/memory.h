@@ -24,7 +24,12 @@
 /* Whether entry of TOP is a name that the job's directory called name may have there. */
 bool dlr_memory_is(const char *entry, const char *name);
 
-/* Whether dirfd/name is a directory of owner, no link to one. */
+/* openat() of one part of a path that a user chose, never over a link (-ELOOP) or a mount (-EXDEV): nothing waits for
+ * a file system that he has mounted. flags: O_PATH or O_RDONLY, O_DIRECTORY; the descriptor, or -errno.
+ */
+int dlr_memory_step(int dirfd, const char *name, int flags);
+
+/* Whether dirfd/name is a directory of owner, no link to one and no mount. */
 bool dlr_memory_owned(int dirfd, const char *name, uid_t owner);
 
 /* The tmpfs that root has mounted for the job whose directory is called name. -ENOENT when there

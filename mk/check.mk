@@ -193,6 +193,7 @@ UNIT_OBJS_test_allocator := $(SPANK)
 UNIT_OBJS_test_options := $(SPANK)
 UNIT_OBJS_test_task_env := $(SPANK)
 UNIT_OBJS_test_jobmem := $(SPANK)
+UNIT_LIBS_test_jobmem := -Wl,--wrap=setuid
 UNIT_OBJS_test_tap := $(SPANK) spank/tail.c
 $(BUILD)/tests/test_tap: | $(BUILD)/dlrover-stderr
 UNIT_OBJS_test_cli := $(CLI_READ)

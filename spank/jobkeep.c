@@ -97,6 +97,7 @@ int dlr_jobkeep_free(const struct dlr_jobmem *job, int64_t since_ms,
 {
     DLR_AUTO_CLOSE int root = -1;
     DLR_AUTO_CLOSE int lock = -1;
+    DLR_AUTO_CLOSE int tree = -1;
     char name[NAME_MAX];
     struct kept kept;
     int rc = dlr_jobmem_lock(&lock, &root, err);
@@ -106,9 +107,13 @@ int dlr_jobkeep_free(const struct dlr_jobmem *job, int64_t since_ms,
     mark_name(job, name, sizeof(name));
     if (read_mark(root, name, &kept) < 0 || kept.since_ms != since_ms)
         return 0;
-    rc = dlr_jobmem_umount(&kept.job, DLR_SWEEP_LIMIT_MS, err);
+    rc = dlr_jobmem_detach(&kept.job, &tree, err);
     if (rc == 0)
         unlinkat(root, name, 0);
+    dlr_cleanup_close(&lock); /* the user may hold up what comes */
+    lock = -1;
+    if (tree >= 0)
+        dlr_jobmem_empty(&kept.job, tree, DLR_SWEEP_LIMIT_MS);
     return rc;
 }
 

@@ -9,6 +9,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -143,28 +144,51 @@ int dlr_jobmem_mount(const struct dlr_jobmem *job, uint64_t bytes, bool keep,
     return dlr_fail(err, rc, "cannot mount a tmpfs on '%s': %s", path, strerror(-rc));
 }
 
+int dlr_jobmem_detach(const struct dlr_jobmem *job, int *ret_tree, struct dlr_err *err)
+{
+    char name[DLR_MEMORY_NAME], path[128];
+    DLR_AUTO_CLOSE int tree = -1;
+
+    names(job, name);
+    *ret_tree = -1;
+    if (dlr_memory_own(name, path, sizeof(path)) < 0)
+        return 0;
+    tree = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (tree < 0)
+        return dlr_fail(err, -errno, "cannot open '%s': %m", path);
+    if (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0)
+        return dlr_fail(err, -errno, "cannot unmount '%s': %m", path);
+    if (rmdir(path) < 0)
+        return dlr_fail(err, -errno, "cannot remove '%s': %m", path);
+    *ret_tree = dlr_steal_fd(&tree);
+    return 0;
+}
+
+void dlr_jobmem_empty(const struct dlr_jobmem *job, int tree, int64_t limit_ms)
+{
+    struct statfs fs;
+    char path[64];
+    int rc;
+
+    dlr_format(path, sizeof(path), "/proc/self/fd/%d", tree);
+    /* His directory itself is in one of root's: that he cannot remove. */
+    rc = dlr_sweep_job(path, job->uid, job->gid, job->job, limit_ms, NULL);
+    if (rc < 0 && rc != -EACCES)
+        dlr_warn("memory of job %u is not emptied: %s", job->job, strerror(-rc));
+    if (fstatfs(tree, &fs) == 0 && fs.f_bfree < fs.f_blocks)
+        dlr_warn("memory of job %u is in use: it goes with the last one who uses it",
+                 job->job);
+}
+
 int dlr_jobmem_umount(const struct dlr_jobmem *job, int64_t limit_ms,
                       struct dlr_err *err)
 {
-    char name[DLR_MEMORY_NAME], path[128];
-    struct dlr_err why = {0};
-    int rc;
+    DLR_AUTO_CLOSE int tree = -1;
+    int rc = dlr_jobmem_detach(job, &tree, err);
 
-    names(job, name);
-    if (dlr_memory_own(name, path, sizeof(path)) < 0)
-        return 0;
-    /* His directory itself is in one of root's: that he cannot remove. */
-    rc = dlr_sweep_job(path, job->uid, job->gid, job->job, limit_ms, &why);
-    if (rc < 0 && rc != -EACCES)
-        dlr_warn("%s", why.text);
-    if (umount2(path, UMOUNT_NOFOLLOW) < 0) {
-        dlr_warn("'%s' is in use: it goes with the last one who uses it", path);
-        if (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0)
-            return dlr_fail(err, -errno, "cannot unmount '%s': %m", path);
-    }
-    if (rmdir(path) < 0)
-        return dlr_fail(err, -errno, "cannot remove '%s': %m", path);
-    return 0;
+    if (tree >= 0)
+        dlr_jobmem_empty(job, tree, limit_ms);
+    return rc;
 }
 
 void dlr_jobmem_begin(const struct dlr_spank_conf *conf, char *const env[],

@@ -18,14 +18,15 @@
 #include "common/memory.h"
 #include "common/str.h"
 
-/* Opens a directory of owner; a link or somebody else's directory is refused. */
+/* Opens a directory of owner; a link, a mount or somebody else's directory is refused. */
 static int open_dir(int parent, const char *name, uid_t owner, int *ret_fd)
 {
-    DLR_AUTO_CLOSE int fd =
-        openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DLR_AUTO_CLOSE int fd = dlr_memory_step(parent, name, O_RDONLY | O_DIRECTORY);
     struct stat st;
 
-    if (fd < 0 || fstat(fd, &st) < 0)
+    if (fd < 0)
+        return fd == -ELOOP ? -ENOTDIR : fd;
+    if (fstat(fd, &st) < 0)
         return -errno;
     if (st.st_uid != owner)
         return -EPERM;
@@ -79,14 +80,11 @@ static int empty_dir(int fd, uid_t owner, unsigned depth)
     return worst;
 }
 
-int dlr_sweep_tree(const char *root, const char *name, uid_t owner)
+int dlr_sweep_tree(int top, const char *name, uid_t owner)
 {
-    DLR_AUTO_CLOSE int top = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DLR_AUTO_CLOSE int fd = -1;
     int rc;
 
-    if (top < 0)
-        return -errno;
     rc = open_dir(top, name, owner, &fd);
     if (rc == -ENOENT)
         return 0;
@@ -97,19 +95,20 @@ int dlr_sweep_tree(const char *root, const char *name, uid_t owner)
     return rc;
 }
 
-/* Calls fn for each name below root that may be the job's; the worst of what it returns. */
-static int for_each(const char *root, const char *name, uid_t owner,
-                    int (*fn)(const char *root, const char *name, uid_t owner))
+/* Calls fn for each name in top that may be the job's; the worst of what it returns. */
+static int for_each(int top, const char *name, uid_t owner,
+                    int (*fn)(int top, const char *name, uid_t owner))
 {
-    DLR_AUTO_CLOSEDIR DIR *dir = opendir(root);
+    int fd = fcntl(top, F_DUPFD_CLOEXEC, 0);
+    DLR_AUTO_CLOSEDIR DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
     int worst = 0;
 
     if (!dir)
         return -errno;
+    rewinddir(dir);
     while ((entry = readdir(dir))) {
-        int rc =
-            dlr_memory_is(entry->d_name, name) ? fn(root, entry->d_name, owner) : 0;
+        int rc = dlr_memory_is(entry->d_name, name) ? fn(top, entry->d_name, owner) : 0;
 
         if (rc < 0)
             worst = rc;
@@ -117,40 +116,52 @@ static int for_each(const char *root, const char *name, uid_t owner,
     return worst;
 }
 
-static int is_there(const char *root, const char *name, uid_t owner)
+static int is_there(int top, const char *name, uid_t owner)
 {
     return -EEXIST;
 }
 
 /* The child's exit status is an errno, 0 when all went well. */
-static void run_child(const char *root, const char *name, uid_t uid, gid_t gid)
+static void run_child(int top, const char *name, uid_t uid, gid_t gid)
 {
     if (geteuid() == 0 &&
         (setgroups(1, &gid) < 0 || setgid(gid) < 0 || setuid(uid) < 0))
         _exit(errno);
-    _exit(-for_each(root, name, uid, dlr_sweep_tree));
+    _exit(-for_each(top, name, uid, dlr_sweep_tree));
 }
 
-/* Waits for the child's end of the pipe to be closed, which the kernel does at its end, then
- * reaps it; it is killed first when it is late.
- */
-static int await(pid_t pid, int fd, int64_t limit_ms)
+/* Whether the child's end of the pipe is closed in time, which the kernel does at its end. */
+static bool has_ended(int fd, int64_t limit_ms)
 {
     int64_t deadline = dlr_now_ms() + limit_ms;
     struct pollfd pfd = {.fd = fd};
-    int status = 0, rc;
+    int rc;
 
     do {
         int64_t left = deadline - dlr_now_ms();
 
         rc = poll(&pfd, 1, left > 0 ? (int)left : 0);
     } while (rc < 0 && errno == EINTR);
-    if (rc <= 0)
+    return rc > 0;
+}
+
+/* A child that is late is killed. One that the kernel does not let go, for a file system that does not answer, is
+ * init's.
+ */
+static int await(pid_t pid, int fd, int64_t limit_ms)
+{
+    bool in_time = has_ended(fd, limit_ms);
+    int status = 0;
+
+    if (!in_time) {
         kill(pid, SIGKILL);
+        if (!has_ended(fd, DLR_SWEEP_KILL_MS))
+            return -ETIMEDOUT;
+    }
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
             return -errno;
-    if (rc <= 0)
+    if (!in_time)
         return -ETIMEDOUT;
     return WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
 }
@@ -158,13 +169,16 @@ static int await(pid_t pid, int fd, int64_t limit_ms)
 int dlr_sweep_job(const char *root, uid_t uid, gid_t gid, uint32_t job,
                   int64_t limit_ms, struct dlr_err *err)
 {
+    DLR_AUTO_CLOSE int top = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DLR_AUTO_CLOSE int fd = -1, child_fd = -1;
     char name[DLR_MEMORY_NAME];
     int pair[2], rc;
     pid_t pid;
 
+    if (top < 0)
+        return dlr_fail(err, -errno, "cannot open '%s': %s", root, strerror(errno));
     dlr_format(name, sizeof(name), "dlrover-%u-%u", (unsigned)uid, job);
-    if (for_each(root, name, uid, is_there) == 0)
+    if (for_each(top, name, uid, is_there) == 0)
         return 0;
     if (pipe2(pair, O_CLOEXEC) < 0)
         return dlr_fail(err, -errno, "cannot make a pipe: %s", strerror(errno));
@@ -174,13 +188,17 @@ int dlr_sweep_job(const char *root, uid_t uid, gid_t gid, uint32_t job,
     if (pid < 0)
         return dlr_fail(err, -errno, "cannot fork: %s", strerror(errno));
     if (pid == 0)
-        run_child(root, name, uid, gid);
+        run_child(top, name, uid, gid);
     close(dlr_steal_fd(&child_fd));
     rc = await(pid, fd, limit_ms);
     if (rc == -EPERM)
         return dlr_fail(err, rc,
                         "'%s/%s' is not of uid %u: somebody has taken the name", root,
                         name, (unsigned)uid);
+    if (rc == -EXDEV)
+        return dlr_fail(err, rc,
+                        "'%s/%s' is not removed: the user has mounted something in it",
+                        root, name);
     return rc < 0 ? dlr_fail(err, rc, "cannot remove '%s/%s': %s", root, name,
                              strerror(-rc))
                   : 0;

@@ -7,14 +7,18 @@
 #include <limits.h>
 #include <poll.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/inotify.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -28,6 +32,7 @@
 #include "spank/jobkeep.h"
 #include "spank/jobmem.h"
 #include "spank/jobview.h"
+#include "spank/sweep.h"
 
 #define OWN DLR_MEMORY_OWN "/3001-7"
 #define NAME "dlrover-3001-7"
@@ -378,9 +383,122 @@ static void it_has_huge_pages_where_the_kernel_knows_them(void **state)
     assert_true(huge);
 }
 
+/* --- what a user can hold up ---------------------------------------------------------------- */
+
+/* A file system of the user's that never answers, as he makes one with fusermount. The descriptor that ends it; -1. */
+static int mount_silent(const char *path)
+{
+    char options[96];
+    int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+
+    dlr_format(options, sizeof(options),
+               "fd=%d,rootmode=40000,user_id=3001,group_id=3001,allow_other", fd);
+    if (fd >= 0 && mount("silent", path, "fuse", MS_NOSUID | MS_NODEV, options) < 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static void a_file_system_of_the_users_is_not_waited_for(void **state)
+{
+    static const struct {
+        const char *mounted;
+        int rc;
+    } rows[] = {
+        {DLR_MEMORY_ROOT "/" NAME, -EXDEV}, /* in the job's place */
+        {RUN, -EXDEV},                      /* below it */
+        {OWN "/" NAME "/a1b2-0", 0},        /* in the job's own tmpfs */
+    };
+
+    if (!can_mount)
+        skip();
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        bool own = strncmp(rows[i].mounted, OWN, strlen(OWN)) == 0;
+        struct dlr_err err = {0};
+        int fuse;
+
+        if (own) {
+            mounted(BYTES);
+            assert_int_equal(as(3001, claim), 0);
+        } else {
+            assert_int_equal(mkdir(DLR_MEMORY_ROOT "/" NAME, 0700) | mkdir(RUN, 0700),
+                             0);
+            assert_int_equal(chown(DLR_MEMORY_ROOT "/" NAME, 3001, 3001) |
+                                 chown(RUN, 3001, 3001),
+                             0);
+        }
+        fuse = mount_silent(rows[i].mounted);
+        if (fuse < 0)
+            skip(); /* no such device here */
+        assert_int_equal(
+            own ? dlr_jobmem_umount(&job, LIMIT_MS, &err)
+                : dlr_sweep_job(DLR_MEMORY_ROOT, 3001, 3001, 7, LIMIT_MS, &err),
+            rows[i].rc);
+        assert_int_equal(err.code, rows[i].rc);
+        close(fuse); /* whoever waits for it is let go */
+        umount2(rows[i].mounted, MNT_DETACH);
+        rmdir(RUN);
+        rmdir(DLR_MEMORY_ROOT "/" NAME);
+    }
+}
+
+/* The user's own process that empties his memory is stopped by him, as soon as it is his. */
+static struct stopped {
+    sem_t is;
+    pid_t pid;
+} * stopped;
+
+int __real_setuid(uid_t uid);
+int __wrap_setuid(uid_t uid);
+
+int __wrap_setuid(uid_t uid)
+{
+    int rc = __real_setuid(uid);
+
+    if (rc == 0 && stopped) {
+        stopped->pid = getpid();
+        sem_post(&stopped->is);
+        raise(SIGSTOP);
+    }
+    return rc;
+}
+
+static void who_stops_the_sweep_holds_up_no_other_job(void **state)
+{
+    struct dlr_err err;
+    pid_t pid;
+    int lock;
+
+    if (!can_mount)
+        skip();
+    keep_it(LIMIT_MS);
+    stopped = mmap(NULL, sizeof(*stopped), PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(stopped != MAP_FAILED);
+    assert_int_equal(sem_init(&stopped->is, 1, 0), 0);
+    pid = fork();
+    if (pid == 0) {
+        dlr_jobkeep_clear(job.job + 1);
+        _exit(0);
+    }
+    assert_int_equal(sem_wait(&stopped->is), 0);
+    lock = open(DLR_MEMORY_OWN "/.lock", O_RDWR | O_CLOEXEC);
+    assert_int_equal(flock(lock, LOCK_EX | LOCK_NB), 0);
+    close(lock);
+    assert_int_equal(kill(stopped->pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    munmap(stopped, sizeof(*stopped));
+    stopped = NULL;
+    assert_int_equal(access(OWN, F_OK), -1);
+    assert_int_equal(dlr_jobmem_detach(&job, &lock, &err), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(a_file_system_of_the_users_is_not_waited_for, clean),
+        cmocka_unit_test_teardown(who_stops_the_sweep_holds_up_no_other_job, clean),
         cmocka_unit_test(only_the_agents_step_of_this_job_asks_for_it),
         cmocka_unit_test(its_size_is_of_the_jobs_memory),
         cmocka_unit_test_teardown(the_user_has_it_and_nobody_else, clean),

@@ -306,16 +306,18 @@ static void a_jobs_memory_is_removed_and_links_are_not_followed(void **state)
 static void a_jobs_memory_of_another_owner_is_left(void **state)
 {
     char path[128], run[160];
+    int top = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     if (getuid() != 0)
         skip();
     make_memory(path, sizeof(path), 8);
     dlr_format(run, sizeof(run), "%s/run", path);
     assert_int_equal(chown(path, 1, 1) | chown(run, 1, 1), 0);
-    assert_int_equal(dlr_sweep_tree(dir, strrchr(path, '/') + 1, 0), -EPERM);
+    assert_int_equal(dlr_sweep_tree(top, strrchr(path, '/') + 1, 0), -EPERM);
     assert_int_equal(access(path, F_OK), 0);
-    assert_int_equal(dlr_sweep_tree(dir, strrchr(path, '/') + 1, 1), 0);
+    assert_int_equal(dlr_sweep_tree(top, strrchr(path, '/') + 1, 1), 0);
     assert_int_equal(access(path, F_OK), -1);
+    close(top);
 }
 
 static void memory_beside_a_taken_name_is_removed_too(void **state)
