@@ -282,6 +282,6 @@ void dlr_data_load(struct dlr_data *d, const struct dlr_local_msg *msg)
     if (f->have)
         dlr_held_read(f->held);
     else
-        dlr_held_write(f->held, f->version);
+        dlr_held_write(&d->held, f->held, f->version);
     dlr_work_add(d->work, &f->job);
 }

@@ -110,11 +110,15 @@ static int read_config(const json_t *json, struct config *c)
  */
 static void bury_unfinished(struct dlr_data *d)
 {
-    for (struct dlr_held *held = d->held.first; held; held = held->next)
-        if (dlr_rank_among(d->accept, d->naccept, held->rank) &&
-            !dlr_rank_among(d->held.own, d->held.nown, held->rank) && !held->writing &&
-            dlr_slot_state(held->slot) == DLR_SLOT_OPEN)
+    for (struct dlr_held *held = d->held.first; held; held = held->next) {
+        enum dlr_slot_state state = dlr_slot_state(held->slot);
+
+        if (dlr_rank_among(d->accept, d->naccept, held->rank) && !held->writing &&
+            (state == DLR_SLOT_COPYING ||
+             (state == DLR_SLOT_OPEN &&
+              !dlr_rank_among(d->held.own, d->held.nown, held->rank))))
             dlr_slot_set_state(held->slot, DLR_SLOT_DEAD);
+    }
 }
 
 /* Not a copy that was brought for a restore which is over. */

@@ -172,16 +172,17 @@ static void open_slot(struct dlr_recv *r)
         return;
     }
     held = free_slot(r);
-    if (!held)
+    if (!held || !dlr_held_claim(&r->d->held, held))
         return;
     rc = dlr_slot_put_meta(held->slot, r->meta, r->meta_bytes, &err);
     if (rc < 0) {
         dlr_debug("copy of rank %d refused: %s", r->rank, err.text);
+        dlr_slot_set_state(held->slot, DLR_SLOT_DEAD);
         dlr_recv_end(r, rc);
         return;
     }
     r->held = held;
-    dlr_held_write(held, r->version);
+    dlr_held_write(&r->d->held, held, r->version);
     r->start_ns = dlr_now_ns();
     r->moved_ms = dlr_now_ms();
     say(r, DLR_WIRE_ANSWER, 0);

@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "ckpt/slot_meta.h"
 #include "common/clock.h"
 
 struct dlr_scrub {
@@ -26,7 +27,7 @@ struct dlr_scrub {
     struct dlr_held *held;
     struct dlr_version version;
     uint64_t bytes;
-    void *copy; /* a chunk of memory */
+    unsigned char copy[]; /* a chunk of memory */
 };
 
 static bool is_whole(const struct dlr_slot *slot)
@@ -48,20 +49,76 @@ static bool holds(const struct dlr_slot *slot, struct dlr_version v)
 }
 
 /* Memory of ours that the kernel reads: of a page that it has poisoned it says so, where a look at it
- * ends the process. Where it reads for nobody (EPERM, ENOSYS in a container), data itself.
+ * ends the process. False: such a page is among it. Where the kernel reads for nobody (EPERM, ENOSYS in a
+ * container) *ret_there is data itself.
  */
-static const void *read_chunk(const struct dlr_scrub *s, void *data, size_t bytes)
+static bool read_memory(void *copy, void *data, size_t bytes, const void **ret_there)
 {
-    const struct iovec to = {s->copy, bytes}, from = {data, bytes};
+    const struct iovec to = {copy, bytes}, from = {data, bytes};
     ssize_t n = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
 
-    if (n == (ssize_t)bytes)
-        return s->copy;
-    return n >= 0 || errno == EFAULT || errno == EHWPOISON ? NULL : data;
+    *ret_there = n == (ssize_t)bytes ? copy : data;
+    return n == (ssize_t)bytes || (n < 0 && errno != EFAULT && errno != EHWPOISON);
 }
 
+static uint64_t place_of(const struct dlr_slot *slot, const void *data)
+{
+    return (uint64_t)((const char *)data - (const char *)dlr_slot_base(slot));
+}
+
+/* What cannot be read would end whoever writes it next, too: its rank's worker. */
+static void renew(const struct dlr_held *held, const void *data, size_t bytes)
+{
+    dlr_slot_renew(held->slot, held->fd, place_of(held->slot, data), bytes);
+}
+
+/* --- heads: everybody here looks at them ------------------------------------------------------ */
+
+/* The state page (0), and the page of the head (1). */
+static bool has_page(const struct dlr_held *held, unsigned i)
+{
+    const void *there;
+    char byte;
+
+    return read_memory(&byte, (char *)dlr_slot_base(held->slot) + i * DLR_SLOT_PAGE, 1,
+                       &there);
+}
+
+static bool renew_head(const struct dlr_held *held)
+{
+    bool lost = false;
+
+    for (unsigned i = 0; i < 2; i++) {
+        if (has_page(held, i))
+            continue;
+        dlr_slot_renew(held->slot, held->fd, i * DLR_SLOT_PAGE, 1);
+        lost = true;
+    }
+    return lost;
+}
+
+/* All of the meta block, page by page. */
+static bool read_meta(struct dlr_scrub *s)
+{
+    const void *meta, *there;
+    size_t all;
+
+    dlr_slot_meta(s->held->slot, &meta, &all);
+    for (size_t at = 0; at < all; at += DLR_SLOT_PAGE) {
+        size_t n = all - at < DLR_SLOT_PAGE ? all - at : DLR_SLOT_PAGE;
+
+        if (read_memory(s->copy, (char *)meta + at, n, &there))
+            continue;
+        renew(s->held, (const char *)meta + at, n);
+        return false;
+    }
+    return true;
+}
+
+/* --- the job ---------------------------------------------------------------------------------- */
+
 /* What is wrong with the chunk of the version; NULL: nothing. */
-static const char *fault(const struct dlr_scrub *s, size_t *ret_bytes)
+static const char *fault(struct dlr_scrub *s, size_t *ret_bytes)
 {
     const void *found;
     uint32_t crc;
@@ -69,40 +126,48 @@ static const char *fault(const struct dlr_scrub *s, size_t *ret_bytes)
 
     if (dlr_slot_chunk(s->held->slot, s->chunk, &data, ret_bytes, &crc) < 0)
         return NULL; /* it is another's by now, or its head is damaged: seen elsewhere */
-    found = read_chunk(s, data, *ret_bytes);
-    if (found && dlr_crc32c(0, found, *ret_bytes) == crc)
+    if (!read_memory(s->copy, data, *ret_bytes, &found)) {
+        if (!holds(s->held->slot, s->version))
+            return NULL;
+        renew(s->held, data, *ret_bytes);
+        return "cannot be read from memory";
+    }
+    if (dlr_crc32c(0, found, *ret_bytes) == crc || !holds(s->held->slot, s->version))
         return NULL;
-    if (!holds(s->held->slot, s->version))
-        return NULL;
-    return found ? "is corrupt in memory" : "cannot be read from memory";
+    return "is corrupt in memory";
 }
 
 static int run_chunk(struct dlr_job *job, struct dlr_err *err)
 {
     struct dlr_scrub *s = (struct dlr_scrub *)job;
     const struct sched_param none = {0};
-    const char *why;
+    const char *why, *again;
     size_t bytes = 0;
 
+    s->bytes = 0;
     sched_setscheduler(0, SCHED_IDLE, &none); /* of this thread */
+    if (!has_page(s->held, 0) || !has_page(s->held, 1))
+        return 0; /* the loop's thread finds it */
+    if (s->chunk == 0 && !read_meta(s))
+        return dlr_fail(err, -EBADMSG, "the head cannot be read from memory");
     why = fault(s, &bytes);
-    if (why) /* it may have been another's in between */
-        why = fault(s, &bytes);
+    again = why ? fault(s, &bytes) : NULL; /* it may have been another's in between */
     s->bytes = bytes;
-    return why ? dlr_fail(err, -EBADMSG, "chunk %u %s", s->chunk, why) : 0;
+    return again ? dlr_fail(err, -EBADMSG, "chunk %u %s", s->chunk, why) : 0;
 }
 
-static void tell_bad(struct dlr_scrub *s)
+static void tell_bad(struct dlr_data *d, const struct dlr_held *held,
+                     struct dlr_version v, const char *why)
 {
     struct dlr_local_msg msg;
 
     dlr_local_init(&msg, DLR_LOCAL_D_BAD);
-    msg.round = s->d->round;
-    msg.rank = s->held->rank;
-    msg.step = s->version.step;
-    msg.arg[0] = s->version.round;
-    dlr_local_text(&msg, "%s", s->job.err.text);
-    dlr_data_say(s->d, &msg, NULL, 0);
+    msg.round = d->round;
+    msg.rank = held->rank;
+    msg.step = v.step;
+    msg.arg[0] = v.round;
+    dlr_local_text(&msg, "%s", why);
+    dlr_data_say(d, &msg, NULL, 0);
 }
 
 /* How long to wait after so many bytes. */
@@ -117,18 +182,31 @@ static int64_t pause_ms(const struct dlr_scrub *s)
     return 1 + (int64_t)(even > ms ? even : ms);
 }
 
+/* No copy any more, and whoever has it again is not told that it is there. An own rank's slot its agent
+ * marks, which knows when its worker may fill it.
+ */
+static void condemn(const struct dlr_data *d, struct dlr_held *held,
+                    struct dlr_version v)
+{
+    if (dlr_rank_among(d->held.own, d->held.nown, held->rank)) {
+        held->has_bad = true;
+        held->bad = v;
+    } else {
+        dlr_held_doom(held);
+    }
+}
+
 static void chunk_done(struct dlr_job *job)
 {
     struct dlr_scrub *s = (struct dlr_scrub *)job;
-    bool own = dlr_rank_among(s->d->held.own, s->d->held.nown, s->held->rank);
 
     s->busy = false;
     s->next_ms = dlr_now_ms() + pause_ms(s);
     s->chunk++;
     if (job->rc < 0) {
-        tell_bad(s);
+        condemn(s->d, s->held, s->version);
+        tell_bad(s->d, s->held, s->version, job->err.text);
         s->chunk = UINT32_MAX; /* the next slot */
-        s->held->doomed = s->held->doomed || !own;
     }
     dlr_held_read_done(s->held);
     dlr_data_recv_retry(s->d);
@@ -145,6 +223,7 @@ static struct dlr_held *choose(struct dlr_scrub *s)
 
         if (h->writing || h->doomed || !is_whole(h->slot) ||
             dlr_slot_info(h->slot, &info) < 0 ||
+            (h->has_bad && dlr_version_eq(h->bad, info.version)) ||
             (here ? s->chunk >= info.nchunks
                   : h->rank < s->rank || (h->rank == s->rank && h->k < s->k)))
             continue;
@@ -175,11 +254,26 @@ static void begin(struct dlr_scrub *s, struct dlr_held *held)
     s->rank = held->rank;
     s->k = held->k;
     dlr_slot_info(held->slot, &info);
-    s->version = info.version;
+    s->version = held->seen = info.version;
     s->held = held;
     s->busy = true;
     dlr_held_read(held);
     dlr_work_add(s->work, &s->job);
+}
+
+/* Before any head is looked at. What a slot held is not to be read there any more; where nobody knows what
+ * that was, the newest is a guess.
+ */
+static void look_at_heads(struct dlr_data *d)
+{
+    for (struct dlr_held *h = d->held.first; h; h = h->next) {
+        struct dlr_version v = h->seen.step ? h->seen : d->held.newest;
+
+        if (!renew_head(h))
+            continue;
+        condemn(d, h, v);
+        tell_bad(d, h, v, "the head cannot be read from memory");
+    }
 }
 
 int64_t dlr_data_scrub_tick(struct dlr_data *d, int64_t now_ms)
@@ -192,6 +286,7 @@ int64_t dlr_data_scrub_tick(struct dlr_data *d, int64_t now_ms)
     if (now_ms < s->next_ms)
         return s->next_ms;
     s->next_ms = now_ms + DLR_SCRUB_PAUSE_MS;
+    look_at_heads(d);
     if (!is_quiet(d))
         return s->next_ms;
     held = choose(s);
@@ -224,7 +319,6 @@ int dlr_data_scrub_new(struct dlr_data *d, int64_t pass_ms, struct dlr_err *err)
     s = calloc(1, sizeof(*s) + DLR_SLOT_CHUNK);
     if (!s)
         return dlr_fail(err, -ENOMEM, "out of memory");
-    s->copy = s + 1;
     s->job = (struct dlr_job){.run = run_chunk, .done = chunk_done};
     s->d = d;
     s->pass_ms = pass_ms;

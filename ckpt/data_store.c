@@ -132,7 +132,9 @@ struct dlr_held *dlr_held_version(const struct dlr_holdings *h, int32_t rank,
 
     for (struct dlr_held *held = h->first; held; held = held->next)
         if (held->rank == rank && !held->writing && !held->doomed &&
-            whole(held, &info) && info.rank == rank && dlr_version_eq(info.version, v))
+            whole(held, &info) && info.rank == rank &&
+            dlr_version_eq(info.version, v) &&
+            !(held->has_bad && dlr_version_eq(held->bad, v)))
             return held;
     return NULL;
 }
@@ -148,7 +150,8 @@ static bool was_aborted(const struct dlr_holdings *h, struct dlr_version v)
 bool dlr_held_is_over(const struct dlr_holdings *h, struct dlr_version v)
 {
     return was_aborted(h, v) ||
-           (h->has_newest && v.round == h->newest.round && v.step < h->newest.step);
+           (h->has_newest && v.round == h->newest.round && v.step < h->newest.step &&
+            !(h->has_kept && dlr_version_eq(v, h->kept)));
 }
 
 static bool is_brought(const struct dlr_held *held)
@@ -273,9 +276,21 @@ void dlr_held_read_done(struct dlr_held *held)
     settle(held);
 }
 
-void dlr_held_write(struct dlr_held *held, struct dlr_version v)
+bool dlr_held_claim(const struct dlr_holdings *h, struct dlr_held *held)
 {
+    enum dlr_slot_state state = dlr_slot_state(held->slot);
+
+    return !is_own(h, held) ||
+           (state != DLR_SLOT_OPEN && dlr_slot_take_for_copy(held->slot, state));
+}
+
+void dlr_held_write(const struct dlr_holdings *h, struct dlr_held *held,
+                    struct dlr_version v)
+{
+    if (is_own(h, held))
+        dlr_slot_set_state(held->slot, DLR_SLOT_COPYING);
     held->writing = true;
+    held->has_bad = false;
     held->version = v;
 }
 
@@ -288,7 +303,7 @@ bool dlr_held_write_done(struct dlr_held *held, bool good)
     return good;
 }
 
-static void doom(struct dlr_held *held)
+void dlr_held_doom(struct dlr_held *held)
 {
     held->doomed = true;
     settle(held);
@@ -314,14 +329,18 @@ void dlr_held_commit(struct dlr_holdings *h, struct dlr_version v,
     if (!h->has_newest || dlr_version_cmp(v, h->newest) > 0)
         h->newest = v;
     h->has_newest = true;
+    h->has_kept = kept != NULL;
+    if (kept)
+        h->kept = *kept;
     for (struct dlr_held *held = h->first; held; held = held->next) {
-        if (is_own(h, held))
-            continue;
         if (held->writing) {
-            if (dlr_version_cmp(held->version, v) < 0)
+            if (dlr_version_cmp(held->version, v) < 0 &&
+                !(kept && dlr_version_eq(held->version, *kept)))
                 held->doomed = true;
             continue;
         }
+        if (is_own(h, held))
+            continue;
         if (dlr_slot_damaged(held->slot))
             held->doomed = true;
         else if (!whole(held, &info))
@@ -350,7 +369,7 @@ void dlr_held_abort(struct dlr_holdings *h, struct dlr_version v)
                 held->doomed = true;
         } else if (dlr_slot_state(held->slot) == DLR_SLOT_SEALED &&
                    whole(held, &info) && dlr_version_eq(info.version, v)) {
-            doom(held);
+            dlr_held_doom(held);
         }
     }
 }
@@ -367,8 +386,9 @@ void dlr_held_drop(struct dlr_holdings *h, const struct dlr_version *v)
             if (!v || dlr_version_cmp(held->version, *v) > 0)
                 held->doomed = true;
         } else if (dlr_slot_state(held->slot) == DLR_SLOT_OPEN ||
+                   dlr_slot_state(held->slot) == DLR_SLOT_COPYING ||
                    dlr_slot_damaged(held->slot)) {
-            doom(held);
+            dlr_held_doom(held);
         } else if (whole(held, &info) &&
                    (!v || dlr_version_cmp(info.version, *v) > 0)) {
             /* At once, though it be read: the worker that takes it next must not lose what it
@@ -376,7 +396,7 @@ void dlr_held_drop(struct dlr_holdings *h, const struct dlr_version *v)
             if (is_own(h, held))
                 dlr_slot_set_state(held->slot, DLR_SLOT_DEAD);
             else
-                doom(held);
+                dlr_held_doom(held);
         }
     }
 }

@@ -26,12 +26,17 @@ struct dlr_held {
     bool doomed;                /* becomes DEAD when it is no longer used */
     bool stale;                 /* becomes FREE then */
     struct dlr_version version; /* while writing */
+    bool has_bad; /* an own rank's: this version's bytes here are no copy */
+    struct dlr_version bad;
+    struct dlr_version seen; /* what was summed here last (data_scrub.h) */
 };
 
 struct dlr_holdings {
     struct dlr_held *first;
     bool has_newest;
     struct dlr_version newest; /* the newest commit, or what was restored */
+    bool has_kept;
+    struct dlr_version kept; /* the older one that the newest commit has left */
     struct dlr_version aborted[DLR_HELD_ABORTS]; /* the last: a copy may come after */
     unsigned naborted;                           /* were ever aborted */
     int32_t *own; /* ranks whose slots the agent marks, not a decision; the caller's */
@@ -81,9 +86,16 @@ bool dlr_held_fills(const struct dlr_holdings *h);
 
 void dlr_held_read(struct dlr_held *held);
 void dlr_held_read_done(struct dlr_held *held);
-void dlr_held_write(struct dlr_held *held, struct dlr_version v);
+/* A slot that was chosen is the caller's to fill; false: its rank's worker was first. */
+bool dlr_held_claim(const struct dlr_holdings *h, struct dlr_held *held);
+/* After what opens it. An own rank's is COPYING then. */
+void dlr_held_write(const struct dlr_holdings *h, struct dlr_held *held,
+                    struct dlr_version v);
 /* good: it is whole. Returns false when it became DEAD: not good, or given up meanwhile. */
 bool dlr_held_write_done(struct dlr_held *held, bool good);
+
+/* It is no copy any more, and DEAD when it is not in use. */
+void dlr_held_doom(struct dlr_held *held);
 
 /* v was decided against: it was aborted of late, or a newer one of its round is committed. */
 bool dlr_held_is_over(const struct dlr_holdings *h, struct dlr_version v);

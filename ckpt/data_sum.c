@@ -345,7 +345,7 @@ static int new_sum(struct dlr_data *d, const struct dlr_sum_order *o,
     struct dlr_sum *s;
     int rc;
 
-    if (!held)
+    if (!held || !dlr_held_claim(&d->held, held))
         return -EAGAIN;
     s = calloc(1, sizeof(*s));
     if (!s)
@@ -359,7 +359,7 @@ static int new_sum(struct dlr_data *d, const struct dlr_sum_order *o,
         free(s);
         return rc;
     }
-    dlr_held_write(held, v);
+    dlr_held_write(&d->held, held, v);
     s->next = d->sums;
     d->sums = s;
     *ret = s;

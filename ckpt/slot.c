@@ -54,7 +54,7 @@ enum dlr_slot_state dlr_slot_state(const struct dlr_slot *slot)
 {
     uint32_t state = atomic_load_explicit(&slot->page->state, memory_order_acquire);
 
-    return state > DLR_SLOT_DEAD ? DLR_SLOT_DEAD : (enum dlr_slot_state)state;
+    return state > DLR_SLOT_COPYING ? DLR_SLOT_DEAD : (enum dlr_slot_state)state;
 }
 
 void dlr_slot_set_state(struct dlr_slot *slot, enum dlr_slot_state state)
@@ -81,6 +81,13 @@ static void free_file(struct dlr_slot_file *file)
     if (file)
         close(file->fd);
     free(file);
+}
+
+bool dlr_slot_take_for_copy(struct dlr_slot *slot, enum dlr_slot_state was)
+{
+    uint32_t state = was;
+
+    return atomic_compare_exchange_strong(&slot->page->state, &state, DLR_SLOT_COPYING);
 }
 
 struct dlr_slot *dlr_slot_unmap(struct dlr_slot *slot)
@@ -274,6 +281,22 @@ void dlr_slot_pass(const struct dlr_slot *slot, uint32_t i)
 bool dlr_slot_is_read(const struct dlr_slot *slot)
 {
     return slot->file != NULL;
+}
+
+int dlr_slot_renew(struct dlr_slot *slot, int fd, uint64_t off, uint64_t bytes)
+{
+    uint64_t from = off / DLR_SLOT_PAGE * DLR_SLOT_PAGE;
+    uint64_t to = dlr_align_up(off + bytes, DLR_SLOT_PAGE);
+
+    if (to > slot->bytes)
+        to = slot->bytes;
+    if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from,
+                  (off_t)(to - from)) < 0 ||
+        fallocate(fd, 0, (off_t)from, (off_t)(to - from)) < 0)
+        return -errno;
+    if (from == 0)
+        format(slot);
+    return 0;
 }
 
 struct touch {

@@ -34,6 +34,7 @@ enum dlr_slot_state {
     DLR_SLOT_SEALED = 2,    /* whole and check-summed */
     DLR_SLOT_COMMITTED = 3, /* and every rank's is, on two nodes */
     DLR_SLOT_DEAD = 4,      /* given up; contents mean nothing */
+    DLR_SLOT_COPYING = 5,   /* a copy comes to a rank's own slot: no worker fills it */
 };
 
 struct dlr_slot; /* opaque: a mapped slot file */
@@ -69,6 +70,8 @@ void dlr_slot_set_state(struct dlr_slot *slot, enum dlr_slot_state state);
 
 /* FREE or DEAD becomes OPEN, the caller's; false when it is neither. */
 bool dlr_slot_take(struct dlr_slot *slot);
+/* The same of one in state was, which becomes COPYING. */
+bool dlr_slot_take_for_copy(struct dlr_slot *slot, enum dlr_slot_state was);
 
 /* What the meta block says; meaningful for SEALED and COMMITTED. */
 struct dlr_slot_info {

@@ -127,6 +127,12 @@ void dlr_slot_rekey(void *meta, size_t bytes, uint64_t key);
 
 void *dlr_slot_base(const struct dlr_slot *slot);
 
+/* Memory of the slot that this process cannot read (a page that the kernel has poisoned, where a look ends the
+ * process) becomes pages of zeros, which can be written again: [off, off + bytes) in whole pages, fd is its
+ * file. A state page among them is one of a FREE slot.
+ */
+int dlr_slot_renew(struct dlr_slot *slot, int fd, uint64_t off, uint64_t bytes);
+
 /* Chunk i is at data, if need be read from its file. 0 or -errno. */
 int dlr_slot_bring(const struct dlr_slot *slot, uint32_t i, void *data, size_t bytes);
 

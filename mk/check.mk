@@ -35,7 +35,7 @@ UNIT_OBJS_test_save_cost := ckpt/save_cost.c
 UNIT_OBJS_test_sup_cadence := mpi_launcher/sup_cadence.c ckpt/commit.c ckpt/schedule.c ckpt/interval.c ckpt/cadence.c common/jobconf.c $(MSG)
 UNIT_LIBS_test_sup_cadence := -ljansson -lm
 UNIT_OBJS_test_data := tests/data_pair.c tests/data_rig.c $(SLOT)
-UNIT_OBJS_test_data_scrub := tests/data_rig.c $(SLOT)
+UNIT_OBJS_test_data_scrub := tests/data_pair.c tests/data_rig.c $(SLOT)
 UNIT_LIBS_test_data_scrub := -lisal -lxxhash
 $(BUILD)/tests/test_data_scrub: | $(BUILD)/dlrover-data
 UNIT_OBJS_test_data_midway := $(UNIT_OBJS_test_data)

@@ -627,6 +627,8 @@ void dlr_agent_save_missed(struct dlr_agent *a, int32_t rank, uint64_t step,
 
 /* --- agent_scrub.c: D_BAD. */
 void dlr_agent_scrub_bad(struct dlr_agent *a, const struct dlr_local_msg *m);
+/* D_COPIED: a rank's own slot may be whole again, and is marked like others. */
+void dlr_agent_scrub_copied(struct dlr_agent *a, int32_t rank);
 
 /* --- agent_data.c ------------------------------------------------------------------- */
 

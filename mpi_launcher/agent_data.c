@@ -166,6 +166,7 @@ static void on_done(struct dlr_agent *a, const struct dlr_local_msg *m)
 
 static void on_copied(struct dlr_agent *a, const struct dlr_local_msg *m)
 {
+    dlr_agent_scrub_copied(a, m->rank);
     dlr_agent_say(a,
                   json_pack("{s:i, s:s, s:I, s:i, s:I, s:I, s:I, s:I}", "v",
                             DLR_MSG_VERSION, "t", "copied", "round",

@@ -104,7 +104,7 @@ int dlr_agent_rank_holding(const struct dlr_agent_rank *r, struct dlr_version ve
         struct dlr_slot_info info;
         enum dlr_slot_state state;
 
-        if (!r->slots[k])
+        if (!r->slots[k] || r->corrupt[k])
             continue;
         state = dlr_slot_state(r->slots[k]);
         if ((state == DLR_SLOT_SEALED || state == DLR_SLOT_COMMITTED) &&

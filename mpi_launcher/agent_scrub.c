@@ -10,10 +10,18 @@ static void bury(struct dlr_agent *a, int32_t rank, struct dlr_version v)
     struct dlr_agent_rank *r = dlr_agent_rank(a, rank, false);
     int k = r && r->own ? dlr_agent_rank_holding(r, v) : -1;
 
-    if (k < 0)
-        return;
-    r->corrupt[k] = true;
-    dlr_agent_save_settle(a, r);
+    if (k >= 0)
+        r->corrupt[k] = true;
+    if (r && r->own)
+        dlr_agent_save_settle(a, r); /* also one whose head has gone */
+}
+
+void dlr_agent_scrub_copied(struct dlr_agent *a, int32_t rank)
+{
+    struct dlr_agent_rank *r = dlr_agent_rank(a, rank, false);
+
+    if (r && r->own)
+        dlr_agent_save_settle(a, r);
 }
 
 void dlr_agent_scrub_bad(struct dlr_agent *a, const struct dlr_local_msg *m)

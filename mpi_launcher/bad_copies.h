@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The last copies of snapshots that went bad in a node's memory and were not made again at once. */
+/* The last copies of snapshots that went bad in a node's memory and are not made again yet. */
 #ifndef DLR_MPI_LAUNCHER_BAD_COPIES_H
 #define DLR_MPI_LAUNCHER_BAD_COPIES_H
 
@@ -23,5 +23,7 @@ struct dlr_bad_copies {
 void dlr_bad_copies_add(struct dlr_bad_copies *b, const struct dlr_bad_copy *copy);
 bool dlr_bad_copies_has(const struct dlr_bad_copies *b,
                         const struct dlr_bad_copy *copy);
+/* It is good again; whether it was among them. */
+bool dlr_bad_copies_del(struct dlr_bad_copies *b, const struct dlr_bad_copy *copy);
 
 #endif

@@ -636,6 +636,9 @@ void dlr_sup_on_bad(struct dlr_sup *s, unsigned node, const json_t *msg);
 void dlr_sup_on_torn(struct dlr_sup *s, unsigned node, const json_t *msg);
 /* sup_scrub.c: memory of a copy that this node holds went bad. */
 void dlr_sup_on_copy_bad(struct dlr_sup *s, unsigned node, const json_t *msg);
+/* A copy is there now: it may be one of those. holder: the node's number among the rank's holders. */
+void dlr_sup_scrub_copied(struct dlr_sup *s, unsigned node, unsigned rank, int holder,
+                          struct dlr_version v);
 json_t *dlr_sup_bad_state(const struct dlr_sup *s); /* for the run's state, and back */
 void dlr_sup_bad_take(struct dlr_sup *s, const json_t *state);
 

@@ -289,6 +289,7 @@ static void on_copied(struct dlr_sup *s, unsigned node, const json_t *msg)
     if (!snapshot_fields(s, msg, &rank, &v, "vround"))
         return;
     holder = dlr_sup_holder_of(s, dlr_sup_place_of(s, rank), node);
+    dlr_sup_scrub_copied(s, node, rank, holder, v);
     if (holder <= 0)
         return;
     dlr_sup_cadence_copied(s, node, msg);

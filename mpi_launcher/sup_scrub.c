@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A node has found that a copy it holds went bad in its memory: it holds none any more. A partner's copy
- * is sent again by its owner. A rank's own slot is the worker's, which fills it with the next save; until
- * then a restore takes the partner's. Where no other copy is left, the version is none.
+/* A node has found that a copy it holds went bad in its memory: it holds none any more. It is made again of a
+ * copy that is good: a rank's own by a partner, a partner's by its owner, a parity shard by the ranks it is
+ * made of. A rank's own with parity alone is the next save's. Where no other copy is left, the version is none.
  */
 #include <string.h>
 
@@ -9,16 +9,14 @@
 #include "common/str.h"
 #include "mpi_launcher/sup.h"
 
-/* From its owner to the partner that lost it; false: that is not the way to mend it. */
-static bool send_again(struct dlr_sup *s, unsigned node, unsigned rank,
-                       struct dlr_version v)
+/* False: it cannot be. */
+static bool send_copy(struct dlr_sup *s, int from, unsigned rank, struct dlr_version v,
+                      unsigned to)
 {
-    unsigned place = (unsigned)dlr_sup_place_of(s, rank);
-    int home = dlr_sup_node_of(s, place);
-    const char *data = s->members.list[node].data;
+    const char *data = s->members.list[to].data;
     json_t *msg;
 
-    if (s->sets.rows > 0 || home < 0 || dlr_sup_holder_of(s, place, node) <= 0 || !data)
+    if (from < 0 || from == (int)to || !data)
         return false;
     msg = dlr_msg_new("send");
     json_object_set_new(msg, "id", json_integer((json_int_t)dlr_sup_ids(s, 1)));
@@ -27,8 +25,62 @@ static bool send_again(struct dlr_sup *s, unsigned node, unsigned rank,
     json_object_set_new(msg, "vround", json_integer(v.round));
     json_object_set_new(msg, "step", json_integer((json_int_t)v.step));
     json_object_set_new(msg, "data", json_string(data));
-    dlr_sup_send(s, (unsigned)home, msg);
+    dlr_sup_send(s, (unsigned)from, msg);
     return true;
+}
+
+/* Another node that has a good copy of it, its owner if that is one. -1: none, or node is no holder;
+ * *ret_other: another holder, whose own may be bad.
+ */
+static int good_holder(const struct dlr_sup *s, const struct dlr_bad_copy *bad,
+                       int *ret_other)
+{
+    struct dlr_bad_copy its = *bad;
+    unsigned place;
+    int found = -1;
+
+    *ret_other = -1;
+    if (s->sets.rows > 0 || bad->rank >= s->plan.world)
+        return -1;
+    place = (unsigned)dlr_sup_place_of(s, bad->rank);
+    if (dlr_sup_holder_of(s, place, bad->node) < 0)
+        return -1;
+    for (its.node = 0; its.node < s->members.n; its.node++) {
+        int k = its.node == bad->node ? -1 : dlr_sup_holder_of(s, place, its.node);
+
+        if (k < 0)
+            continue;
+        *ret_other = (int)its.node;
+        if (dlr_bad_copies_has(&s->bad_copies, &its))
+            continue;
+        if (found < 0 || k == 0)
+            found = (int)its.node;
+    }
+    return found;
+}
+
+/* Its holder has the order to make it of what its ranks send. */
+static bool make_shard(struct dlr_sup *s, const struct dlr_bad_copy *bad)
+{
+    unsigned ranks[DLR_PARITY_DATA_MAX], n, low = bad->rank % s->plan.world;
+    bool all = true;
+
+    if (dlr_sup_holder_of(s, (unsigned)dlr_sup_place_of(s, low), bad->node) <= 0)
+        return false;
+    n = dlr_sets_group(&s->sets, low, ranks);
+    for (unsigned i = 0; i < n; i++)
+        all = send_copy(s, dlr_sup_node_of(s, (unsigned)dlr_sup_place_of(s, ranks[i])),
+                        ranks[i], bad->version, bad->node) &&
+              all;
+    return all;
+}
+
+/* False: it is the next save's. */
+static bool make_again(struct dlr_sup *s, const struct dlr_bad_copy *bad, int from)
+{
+    if (s->sets.rows > 0)
+        return bad->rank >= s->plan.world && make_shard(s, bad);
+    return send_copy(s, from, bad->rank, bad->version, bad->node);
 }
 
 /* The newest, or the older one that stays: others are freed or void. */
@@ -40,37 +92,20 @@ static bool is_wanted(const struct dlr_sup *s, struct dlr_version v)
            (s->has_vetted && dlr_version_eq(s->vetted, v));
 }
 
-/* The other node that has a copy of rank's; -1: none has a whole one, or node is no holder. */
-static int other_holder(const struct dlr_sup *s, unsigned node, unsigned rank)
-{
-    unsigned place;
-
-    if (s->sets.rows > 0 || rank >= s->plan.world)
-        return -1;
-    place = (unsigned)dlr_sup_place_of(s, rank);
-    if (dlr_sup_holder_of(s, place, node) < 0)
-        return -1;
-    for (unsigned i = 0; i < s->members.n; i++)
-        if (i != node && dlr_sup_holder_of(s, place, i) >= 0)
-            return (int)i;
-    return -1;
-}
-
 static const char *name_of(const struct dlr_sup *s, int node)
 {
     return s->members.list[node].node.name;
 }
 
-/* What there is of the version until it is replaced. */
+/* What there is of the version until it is replaced. other: the node that has it still, or -1. */
 static void tell(struct dlr_sup *s, const struct dlr_bad_copy *bad, const char *why,
-                 bool again, bool wanted)
+                 bool again, bool wanted, int other)
 {
     const unsigned long long rank = bad->rank, step = bad->version.step;
-    int other = wanted ? other_holder(s, bad->node, bad->rank) : -1;
     const char *where = name_of(s, (int)bad->node);
     char left[DLR_TOPO_NAME + 64] = "";
 
-    if (!again && other >= 0)
+    if (!again && wanted && other >= 0)
         dlr_format(left, sizeof(left),
                    " with the next save, until then %s's is the only one",
                    name_of(s, other));
@@ -84,15 +119,10 @@ static void tell(struct dlr_sup *s, const struct dlr_bad_copy *bad, const char *
                 where, why, rank, step, left);
 }
 
-/* Both copies are bad: said of each, since the training would be thrown back. */
-static bool tell_lost(struct dlr_sup *s, const struct dlr_bad_copy *bad,
-                      const char *why)
+/* All copies are bad: said of each, since the training would be thrown back. */
+static void tell_lost(struct dlr_sup *s, const struct dlr_bad_copy *bad,
+                      const char *why, int other)
 {
-    int other = other_holder(s, bad->node, bad->rank);
-    struct dlr_bad_copy its = {bad->version, bad->rank, (unsigned)other, bad->round};
-
-    if (other < 0 || !dlr_bad_copies_has(&s->bad_copies, &its))
-        return false;
     dlr_sup_say(
         s,
         "the memory of %s is not sound: %s, in rank %u's copy of step %llu, and "
@@ -100,16 +130,16 @@ static bool tell_lost(struct dlr_sup *s, const struct dlr_bad_copy *bad,
         "the memory of both nodes looked at)",
         name_of(s, (int)bad->node), why, bad->rank,
         (unsigned long long)bad->version.step, name_of(s, other));
-    return true;
 }
 
 void dlr_sup_on_copy_bad(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
     const char *where = name_of(s, (int)node), *why = "";
     uint64_t round, rank, vround, step;
+    bool again, wanted, lost;
     struct dlr_bad_copy bad;
     struct dlr_version v;
-    bool again, wanted, lost;
+    int other, good;
 
     if (!s->have_plan || dlr_policy_phase(s->policy) != DLR_PHASE_RUN ||
         dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
@@ -121,14 +151,29 @@ void dlr_sup_on_copy_bad(struct dlr_sup *s, unsigned node, const json_t *msg)
     v = (struct dlr_version){(uint32_t)vround, step};
     bad = (struct dlr_bad_copy){v, (unsigned)rank, node, s->running_round};
     wanted = is_wanted(s, v);
-    lost = wanted && tell_lost(s, &bad, why);
-    again = wanted && !lost && rank < s->plan.world &&
-            send_again(s, node, (unsigned)rank, v);
-    if (!again)
-        dlr_bad_copies_add(&s->bad_copies, &bad);
+    good = good_holder(s, &bad, &other);
+    lost = wanted && other >= 0 && good < 0;
+    again = wanted && make_again(s, &bad, good);
+    dlr_bad_copies_add(&s->bad_copies, &bad);
     dlr_journal_note(s->journal, "copy_bad", "s:o,s:i,s:s,s:b,s:s", "version",
                      dlr_sup_version(&v), "rank", (int)rank, "node", where, "again",
                      again, "why", why);
+    if (lost)
+        tell_lost(s, &bad, why, other);
     if (s->copies_bad++ == 0 && !lost)
-        tell(s, &bad, why, again, wanted);
+        tell(s, &bad, why, again, wanted, good);
+}
+
+void dlr_sup_scrub_copied(struct dlr_sup *s, unsigned node, unsigned rank, int holder,
+                          struct dlr_version v)
+{
+    unsigned slot = s->sets.rows > 0 && holder > 0
+                        ? dlr_sup_shard_of(s, rank, (unsigned)holder - 1)
+                        : rank;
+    struct dlr_bad_copy bad = {v, slot, node, s->running_round};
+
+    if (dlr_bad_copies_del(&s->bad_copies, &bad))
+        dlr_journal_note(s->journal, "copy_remade", "s:o,s:i,s:s", "version",
+                         dlr_sup_version(&v), "rank", (int)slot, "node",
+                         name_of(s, (int)node));
 }

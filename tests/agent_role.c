@@ -131,17 +131,18 @@ static void end_transfer(const struct dlr_local_msg *m)
     dlr_local_send(AGENT_FD, &reply, NULL, 0);
 }
 
-/* The copy that it was asked to write has gone bad in memory. */
-static void say_bad(const struct dlr_local_msg *m)
+/* The copy that it was asked to write has gone bad in memory, or has come there again. */
+static void say_of(const struct dlr_local_msg *m, enum dlr_local_type type,
+                   const char *text)
 {
-    struct dlr_local_msg bad;
+    struct dlr_local_msg said;
 
-    dlr_local_init(&bad, DLR_LOCAL_D_BAD);
-    bad.rank = m->rank;
-    bad.step = m->step;
-    bad.arg[0] = m->arg[0];
-    dlr_local_text(&bad, "chunk 2 is corrupt in memory");
-    dlr_local_send(AGENT_FD, &bad, NULL, 0);
+    dlr_local_init(&said, type);
+    said.rank = m->rank;
+    said.step = m->step;
+    said.arg[0] = m->arg[0];
+    dlr_local_text(&said, "%s", text);
+    dlr_local_send(AGENT_FD, &said, NULL, 0);
 }
 
 static void on_transfer(const struct dlr_local_msg *m, const char *what)
@@ -155,7 +156,9 @@ static void on_transfer(const struct dlr_local_msg *m, const char *what)
         return;
     }
     if (dlr_streq(m->text, "/bad"))
-        say_bad(m);
+        say_of(m, DLR_LOCAL_D_BAD, "chunk 2 is corrupt in memory");
+    if (dlr_streq(m->text, "/made"))
+        say_of(m, DLR_LOCAL_D_COPIED, "");
     end_transfer(m);
     if (dlr_streq(m->text, "/let-go"))
         end_transfer(&held);

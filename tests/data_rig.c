@@ -144,14 +144,17 @@ static void say(struct rig_data *p, const struct dlr_local_msg *msg)
 
 /* D_CONFIG, in as many messages as it takes. */
 static void configure(struct rig_data *p, uint32_t round, const char *token,
-                      const char *accept, const char *bring, bool resized)
+                      const char *accept, const char *bring, const char *own,
+                      bool resized)
 {
     struct dlr_local_msg msg;
     DLR_AUTO_FREE char *text = NULL;
-    int n = asprintf(&text,
-                     "{\"dir\":\"%s\",\"key\":\"" RIG_KEY "\",\"round\":%u,"
-                     "\"token\":\"%s\",\"accept\":%s,\"bring\":%s,\"resized\":%s}",
-                     p->dir, round, token, accept, bring, resized ? "true" : "false");
+    int n =
+        asprintf(&text,
+                 "{\"dir\":\"%s\",\"key\":\"" RIG_KEY "\",\"round\":%u,"
+                 "\"token\":\"%s\",\"accept\":%s,\"bring\":%s,\"own\":%s,"
+                 "\"resized\":%s}",
+                 p->dir, round, token, accept, bring, own, resized ? "true" : "false");
     uint32_t count = n < 0 ? 0 : dlr_parts_count((size_t)n);
 
     if (!count)
@@ -167,19 +170,25 @@ static void configure(struct rig_data *p, uint32_t round, const char *token,
 void rig_config(struct rig_data *p, uint32_t round, const char *token,
                 const char *accept)
 {
-    configure(p, round, token, accept, "[]", false);
+    configure(p, round, token, accept, "[]", "[]", false);
+}
+
+void rig_config_own(struct rig_data *p, uint32_t round, const char *token,
+                    const char *own)
+{
+    configure(p, round, token, own, "[]", own, false);
 }
 
 void rig_config_bring(struct rig_data *p, uint32_t round, const char *token,
                       const char *accept, const char *bring)
 {
-    configure(p, round, token, accept, bring, false);
+    configure(p, round, token, accept, bring, "[]", false);
 }
 
 void rig_config_resized(struct rig_data *p, uint32_t round, const char *token,
                         const char *accept, const char *bring)
 {
-    configure(p, round, token, accept, bring, true);
+    configure(p, round, token, accept, bring, "[]", true);
 }
 
 int rig_reserve_brought(struct rig_data *p, int32_t rank, uint64_t bytes)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lies in memory goes bad: it is found, told, and no copy any more. */
+/* What lies in memory goes bad: it is found, told, and no copy any more; a good one may come in its place. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -11,11 +11,9 @@
 
 #include "ckpt/slot_meta.h"
 #include "common/str.h"
-#include "tests/data_rig.h"
+#include "tests/data_pair.h"
 
-#define RANK 3
-#define BYTES (5u << 20)
-#define ROUND 1
+#define BYTES (5 * MIB)
 #define QUIET_MS 600 /* some passes */
 
 static const struct dlr_version v = {ROUND, 7}, later = {ROUND, 8};
@@ -74,6 +72,9 @@ static void memory_that_cannot_be_read_is_told_and_ends_nothing(void **state)
     struct dlr_slot *slot = rig_slot(&p, RANK, 0);
     struct dlr_local_msg msg;
     char path[128];
+    size_t bytes;
+    uint32_t crc;
+    void *data;
 
     rig_snapshot(slot, RANK, v, BYTES);
     dlr_format(path, sizeof(path), "%s/r%d.s0", p.dir, RANK);
@@ -82,7 +83,35 @@ static void memory_that_cannot_be_read_is_told_and_ends_nothing(void **state)
     assert_string_equal(msg.text, "chunk 1 cannot be read from memory");
     assert_true(rig_alive(&p));
     assert_int_equal(dlr_slot_state(slot), DLR_SLOT_DEAD);
+    assert_int_equal(dlr_slot_chunk(slot, 1, &data, &bytes, &crc), 0);
+    memset(data, 1,
+           bytes); /* as the one that writes it next does: it is memory again */
     dlr_slot_unmap(slot);
+}
+
+/* The state page, and the meta block: nobody else would live to tell it. */
+static void a_head_that_cannot_be_read_is_told_and_ends_nothing(void **state)
+{
+    static const off_t ends[] = {0, DLR_SLOT_PAGE};
+
+    for (unsigned i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+        struct dlr_slot *slot = rig_slot(&p, RANK, i);
+        struct dlr_local_msg msg;
+        char path[128];
+
+        rig_snapshot(slot, RANK, later, BYTES);
+        assert_true(rig_silent(&p, QUIET_MS)); /* it has seen what that is */
+        dlr_format(path, sizeof(path), "%s/r%d.s%u", p.dir, RANK, i);
+        assert_int_equal(truncate(path, ends[i]), 0);
+        rig_await(&p, DLR_LOCAL_D_BAD, &msg);
+        assert_string_equal(msg.text, "the head cannot be read from memory");
+        assert_int_equal(msg.rank, RANK);
+        assert_int_equal(msg.step, later.step);
+        assert_true(rig_alive(&p));
+        assert_true(dlr_slot_take(slot));
+        dlr_slot_set_state(slot, DLR_SLOT_FREE);
+        dlr_slot_unmap(slot);
+    }
 }
 
 /* A worker fills one: the memory is the program's until that is over. */
@@ -119,14 +148,82 @@ static void a_slot_that_is_replaced_meanwhile_is_not_bad(void **state)
     dlr_slot_unmap(slot);
 }
 
+/* A rank's partner has the copy that its own node makes its slot of again. */
+static void pair_start(struct pair *pair)
+{
+    pair_up(pair, BYTES, "--scrub=1ms");
+    rig_config_own(&pair->to, ROUND, RIG_TOKEN, "[3]");
+    rig_snapshot(pair->dst[0], RANK, v, BYTES);
+    flip(pair->dst[0]);
+}
+
+/* The agent marks it when nobody reads it any more: it is no copy before that. */
+static void a_ranks_own_comes_again_while_the_bad_one_is_read(void **state)
+{
+    struct dlr_local_msg msg;
+    struct pair pair;
+
+    pair_start(&pair);
+    rig_await(&pair.to, DLR_LOCAL_D_BAD, &msg);
+    assert_int_equal(dlr_slot_state(pair.dst[0]), DLR_SLOT_SEALED);
+    pair_send(&pair, v, 1);
+    assert_int_equal(rig_done(&pair.from, 1, NULL, 0), 0);
+    rig_await(&pair.to, DLR_LOCAL_D_COPIED, &msg);
+    assert_int_equal(msg.rank, RANK);
+    assert_int_equal(dlr_slot_state(pair.dst[1]), DLR_SLOT_SEALED);
+    assert_true(rig_same(pair.dst[1], pair.src));
+    pair_down(&pair);
+}
+
+static void a_slot_that_a_worker_has_taken_is_not_written(void **state)
+{
+    struct pair pair;
+
+    pair_start(&pair);
+    for (unsigned k = 0; k < 2; k++) {
+        dlr_slot_set_state(pair.dst[k], DLR_SLOT_FREE);
+        assert_true(dlr_slot_take(pair.dst[k]));
+    }
+    pair_send(&pair, v, 1);
+    assert_true(rig_silent(&pair.from, 100));
+    dlr_slot_set_state(pair.dst[0], DLR_SLOT_FREE); /* what the worker did not need */
+    pair_settle(&pair.to);
+    assert_int_equal(rig_done(&pair.from, 1, NULL, 0), 0);
+    assert_int_equal(dlr_slot_state(pair.dst[1]), DLR_SLOT_OPEN);
+    assert_true(rig_same(pair.dst[0], pair.src));
+    pair_down(&pair);
+}
+
+/* Else the rank would have one slot, and never save again; what its worker fills stays. */
+static void what_a_data_process_leaves_unfinished_is_free(void **state)
+{
+    struct pair pair;
+
+    pair_start(&pair);
+    dlr_slot_set_state(pair.dst[0], DLR_SLOT_COPYING);
+    assert_false(dlr_slot_take(pair.dst[0]));
+    assert_true(dlr_slot_take(pair.dst[1]));
+    rig_kill(&pair.to);
+    rig_start(&pair.to, pair.to.dir, NULL);
+    rig_config_own(&pair.to, ROUND, RIG_TOKEN, "[3]");
+    pair_settle(&pair.to);
+    assert_int_equal(dlr_slot_state(pair.dst[0]), DLR_SLOT_DEAD);
+    assert_int_equal(dlr_slot_state(pair.dst[1]), DLR_SLOT_OPEN);
+    pair_down(&pair);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(a_bad_chunk_is_told_and_its_slot_is_dead),
         T(memory_that_cannot_be_read_is_told_and_ends_nothing),
+        T(a_head_that_cannot_be_read_is_told_and_ends_nothing),
         T(nothing_is_read_while_a_slot_is_filled),
         T(a_slot_that_is_replaced_meanwhile_is_not_bad),
+        cmocka_unit_test(a_ranks_own_comes_again_while_the_bad_one_is_read),
+        cmocka_unit_test(a_slot_that_a_worker_has_taken_is_not_written),
+        cmocka_unit_test(what_a_data_process_leaves_unfinished_is_free),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,7 +21,7 @@
 
 static struct dlr_sup s;
 static struct dlr_version newest;
-static char asked[64], noted[256], said[256];
+static char asked[128], noted[256], said[256];
 
 /* --- instead of the other files of the supervisor ---------------------------------------- */
 
@@ -63,8 +63,11 @@ json_t *dlr_sup_version(const struct dlr_version *v)
 }
 void dlr_sup_send(struct dlr_sup *sup, unsigned node, json_t *msg)
 {
-    dlr_format(asked, sizeof(asked), "%s n%u r%lld %lld/%lld to %s", dlr_msg_type(msg),
-               node, json_integer_value(json_object_get(msg, "rank")),
+    size_t n = strlen(asked);
+
+    dlr_format(asked + n, sizeof(asked) - n, "%s%s n%u r%lld %lld/%lld to %s",
+               n ? ", " : "", dlr_msg_type(msg), node,
+               json_integer_value(json_object_get(msg, "rank")),
                json_integer_value(json_object_get(msg, "vround")),
                json_integer_value(json_object_get(msg, "step")),
                json_string_value(json_object_get(msg, "data")));
@@ -77,6 +80,17 @@ int dlr_sup_place_of(const struct dlr_sup *sup, unsigned rank)
 int dlr_sup_node_of(const struct dlr_sup *sup, unsigned place)
 {
     return (int)place;
+}
+unsigned dlr_sets_group(const struct dlr_sets *sets, unsigned rank,
+                        unsigned ret_ranks[DLR_PARITY_DATA_MAX])
+{
+    ret_ranks[0] = rank % 2;
+    ret_ranks[1] = rank % 2 + 2;
+    return 2;
+}
+unsigned dlr_sup_shard_of(const struct dlr_sup *sup, unsigned rank, unsigned row)
+{
+    return (1 + row) * NODES + rank % 2;
 }
 int dlr_sup_holder_of(const struct dlr_sup *sup, unsigned place, unsigned node)
 {
@@ -131,16 +145,55 @@ static void a_partners_copy_is_sent_again_by_its_owner(void **state)
     assert_string_equal(asked, "send n0 r0 2/20 to d1");
 }
 
+static void a_ranks_own_is_sent_by_its_partner(void **state)
+{
+    found(0, ROUND, 0, 40);
+    assert_string_equal(asked, "send n1 r0 2/40 to dx");
+    assert_non_null(strstr(noted, "\"again\":true"));
+    assert_non_null(
+        strstr(said, "in rank 0's copy of step 40; it is made again (have"));
+}
+
+static void a_parity_shard_is_made_of_what_its_ranks_send(void **state)
+{
+    s.sets.rows = 1;
+    found(1, ROUND, NODES, 40);
+    assert_string_equal(asked, "send n0 r0 2/40 to d1, send n2 r2 2/40 to d1");
+    assert_non_null(strstr(noted, "\"again\":true"));
+}
+
+static void what_was_made_again_is_noted_once(void **state)
+{
+    noted[0] = '\0';
+    dlr_sup_scrub_copied(&s, 1, 0, 1, newest); /* as after each save */
+    assert_string_equal(noted, "");
+    for (unsigned rows = 0; rows < 2; rows++) {
+        s.sets.rows = rows;
+        found(1, ROUND, rows ? NODES : 0, 40);
+        noted[0] = '\0';
+        dlr_sup_scrub_copied(&s, 1, 0, 1, newest);
+        assert_string_equal(noted, rows ? "copy_remade {\"version\":[2,40],\"rank\":4,"
+                                          "\"node\":\"n1\"}"
+                                        : "copy_remade {\"version\":[2,40],\"rank\":0,"
+                                          "\"node\":\"n1\"}");
+        noted[0] = '\0';
+        dlr_sup_scrub_copied(&s, 1, 0, 1, newest);
+        assert_string_equal(noted, "");
+    }
+    s.sets.rows = 0;
+    found(0, ROUND, 0, 40); /* its partner's is good again */
+    assert_non_null(strstr(noted, "\"again\":true"));
+}
+
 static void others_are_made_by_the_next_save(void **state)
 {
     static const struct {
         const char *name;
         unsigned node, rank, step, rows;
-    } rows[] = {{"a rank's own", 0, 0, 40, 0},
-                {"an older one's", 1, 0, 39, 0},
+    } rows[] = {{"an older one's", 1, 0, 39, 0},
                 {"no holder's", 3, 0, 40, 0},
                 {"with parity", 1, 0, 40, 2},
-                {"a parity shard", 1, NODES, 40, 2}};
+                {"a parity shard's that is held elsewhere", 3, NODES, 40, 2}};
 
     for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         print_message("%s\n", rows[i].name);
@@ -167,6 +220,7 @@ static void what_is_left_is_told(void **state)
          3, 2, 0},
     };
 
+    s.members.list[0].data = NULL; /* its data process has died */
     found(2, ROUND, 2, 40);
     for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         print_message("%s\n", rows[i].name);
@@ -196,6 +250,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_partners_copy_is_sent_again_by_its_owner, setup),
+        cmocka_unit_test_setup(a_ranks_own_is_sent_by_its_partner, setup),
+        cmocka_unit_test_setup(a_parity_shard_is_made_of_what_its_ranks_send, setup),
+        cmocka_unit_test_setup(what_was_made_again_is_noted_once, setup),
         cmocka_unit_test_setup(others_are_made_by_the_next_save, setup),
         cmocka_unit_test_setup(what_is_left_is_told, setup),
         cmocka_unit_test_setup(what_is_malformed_or_of_another_round_is_ignored, setup),

@@ -203,7 +203,9 @@ static void a_commit_frees_older_ones_but_what_is_kept(void **state)
     assert_int_equal(dlr_slot_state(dlr_held_find(&h, 3, 1)->slot), DLR_SLOT_FREE);
     assert_int_equal(dlr_slot_state(dlr_held_find(&h, 3, 2)->slot), DLR_SLOT_COMMITTED);
     assert_int_equal(dlr_slot_state(dlr_held_find(&h, 4, 0)->slot), DLR_SLOT_FREE);
-    dlr_held_commit(&h, v12, NULL); /* another is kept, or none */
+    assert_false(dlr_held_is_over(&h, v10)); /* it may come again */
+    dlr_held_commit(&h, v12, NULL);          /* another is kept, or none */
+    assert_true(dlr_held_is_over(&h, v10));
     assert_int_equal(dlr_slot_state(dlr_held_find(&h, 3, 0)->slot), DLR_SLOT_FREE);
     let_go(&h, fd);
 }
