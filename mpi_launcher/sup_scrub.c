@@ -83,12 +83,12 @@ static bool make_again(struct dlr_sup *s, const struct dlr_bad_copy *bad, int fr
     return send_copy(s, from, bad->rank, bad->version, bad->node);
 }
 
-/* The newest, or the older one that stays: others are freed or void. */
+/* The newest, one that may become that, or the older one that stays: others are freed or void. */
 static bool is_wanted(const struct dlr_sup *s, struct dlr_version v)
 {
     struct dlr_version newest;
 
-    return (dlr_commit_newest(s->commit, &newest) && dlr_version_eq(newest, v)) ||
+    return !dlr_commit_newest(s->commit, &newest) || dlr_version_cmp(v, newest) >= 0 ||
            (s->has_vetted && dlr_version_eq(s->vetted, v));
 }
 

@@ -154,6 +154,13 @@ static void a_ranks_own_is_sent_by_its_partner(void **state)
         strstr(said, "in rank 0's copy of step 40; it is made again (have"));
 }
 
+/* Its copy was counted: a commit may follow. */
+static void an_undecided_versions_is_sent_again(void **state)
+{
+    found(1, ROUND, 0, 41);
+    assert_string_equal(asked, "send n0 r0 2/41 to d1");
+}
+
 static void a_parity_shard_is_made_of_what_its_ranks_send(void **state)
 {
     s.sets.rows = 1;
@@ -251,6 +258,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_partners_copy_is_sent_again_by_its_owner, setup),
         cmocka_unit_test_setup(a_ranks_own_is_sent_by_its_partner, setup),
+        cmocka_unit_test_setup(an_undecided_versions_is_sent_again, setup),
         cmocka_unit_test_setup(a_parity_shard_is_made_of_what_its_ranks_send, setup),
         cmocka_unit_test_setup(what_was_made_again_is_noted_once, setup),
         cmocka_unit_test_setup(others_are_made_by_the_next_save, setup),

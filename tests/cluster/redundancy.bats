@@ -10,6 +10,36 @@ setup_file() {
     cluster_up 6 2
     train_file
     references 4
+    # What is held is summed again within a second, where ten minutes are the default
+    local data=/opt/dlrover/libexec/dlrover/dlrover-data
+    install "$STAGE$data" "$(alice_home)/dlrover-data"
+    job_file often <<'SH'
+#!/bin/sh
+exec /home/alice/dlrover-data --scrub=1s "$@"
+SH
+    chmod +x "$(alice_home)/often"
+    for node in n{1..6}; do on "$node" mount --bind /home/alice/often $data; done
+    # RANK: "ROUND STEP STATE OPEN" of the newest whole slot of that rank in this node's memory; OPEN: how many of all
+    # ranks a worker fills. With a second word a bit of its data is flipped
+    job_file slots.py <<'PY'
+import glob, struct, sys
+
+newest, filled = (0, 0), 0
+for path in glob.glob("/run/dlrover/*/*/*/r*.s?") + glob.glob("/dev/shm/dlrover-*/*/r*.s?"):
+    with open(path, "rb") as f:
+        page = f.read(8192)
+    now, head = struct.unpack_from("<I", page, 16)[0], struct.unpack_from("<IHH8I5Q", page, 4096)
+    filled += now == 1
+    if now in (2, 3) and head[9] == int(sys.argv[1]) and (head[8], head[13]) >= newest:
+        newest, state, file, middle = (head[8], head[13]), now, path, head[14] + head[15] // 2
+if len(sys.argv) > 2:
+    with open(file, "r+b") as f:
+        f.seek(middle)
+        byte = f.read(1)[0]
+        f.seek(middle)
+        f.write(bytes([byte ^ 16]))
+print(*newest, state, filled)
+PY
 }
 teardown_file() { cluster_down; }
 setup() { name=t$BATS_TEST_NUMBER; }
@@ -32,6 +62,20 @@ told_of_the_gap() {
     [ "$(events "$1" 'select(.event=="unprotected" or .event=="adopted" or .event=="protected").event' | tr -d '"' | paste -sd' ')" = "unprotected ${2:+$2 }protected" ]
 }
 
+slots() { on "$1" python3 /home/alice/slots.py "${@:2}"; }
+# signal_all SIGNAL: the training of all nodes
+signal_all() { for node in n{1..6}; do on "$node" pkill "-$1" -x mpi_train || :; done; }
+# halted RANK OWNER HOLDER: nothing is saved any more, and what the holder has of the rank is the newest commit
+halted() {
+    signal_all STOP
+    local own held
+    own=$(slots "$2" "$1")
+    held=$(slots "$3" "$1")
+    [[ $held != *" 3 0" || ${own% * *} != "${held% * *}" ]] || return 0
+    signal_all CONT
+    return 1
+}
+
 # kill_places JOB PLACE..: the nodes of these places, at once
 kill_places() {
     local job=$1 place nodes=()
@@ -45,15 +89,25 @@ batch_host_first() {
     [ "$(events "$1" 'select(.event=="plan" and .round==0).places[0].node')" = '"n1"' ]
 }
 
-@test "partner:2: two training nodes killed at once, every committed step is there" {
+@test "partner:2: a copy goes bad in memory, then its owner and the other holder are killed at once" {
     job=$(start partner:2)
     saved "$job"
     batch_host_first "$job"
     [ "$(events "$job" 'select(.event=="plan").places[].partners|unique|length' | sort -u)" = 2 ]
     alice /opt/dlrover/bin/dlrover status "$job" | grep 'copies on n[0-9], n[0-9]'
-    kill_places "$job" 1 2
+    owner=$(events "$job" 'select(.event=="plan").places[1].node' | tr -d '"')
+    rank=$(events "$job" 'select(.event=="plan").places[1].first')
+    # the batch host, which stays, has the copy if it is among the two
+    read -r holder other <<<"$(events "$job" 'select(.event=="plan").places[1].partners|sort|join(" ")' | tr -d '"')"
+    wait_until "halted $rank $owner $holder"
+    slots "$holder" "$rank" flip
+    await "$job" "e['event']=='copy_bad' and e['node']=='$holder' and e['rank']==$rank and e['again']"
+    await "$job" "e['event']=='copy_remade' and e['node']=='$holder' and e['rank']==$rank"
+    output "$job" | grep "the memory of $holder is not sound: chunk .* in rank $rank's copy of step .*; it is made again"
+    "$VC" kill "$owner" "$other"
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     same_as_undisturbed "$job"
+    [ "$(events "$job" 'select(.event=="copy_remade").version[1]')" = "$(resumed "$job")" ]
 }
 
 @test "xor:4 on four nodes: a node that is a member and a holder killed, nothing committed is lost" {
