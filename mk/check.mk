@@ -69,6 +69,7 @@ UNIT_OBJS_test_spool := mpi_launcher/spool.c
 UNIT_OBJS_test_journal := mpi_launcher/journal.c mpi_launcher/journal_writer.c mpi_launcher/apart.c mpi_launcher/keepstate.c mpi_launcher/exits.c
 UNIT_LIBS_test_journal := -ljansson
 UNIT_OBJS_test_srun_end := mpi_launcher/srun_end.c
+UNIT_OBJS_test_rejoin := mpi_launcher/rejoin.c mpi_launcher/srun_io.c mpi_launcher/steps.c mpi_launcher/srun_options.c
 UNIT_OBJS_test_stepplan := $(STEPPLAN)
 UNIT_OBJS_test_ckpt_reshape := $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_reshape := -lisal -lxxhash -ldl

@@ -17,6 +17,7 @@ struct dlr_member {
     struct dlr_topo_node node;
     bool here;              /* its agent has said hello and was not lost since */
     struct dlr_route route; /* of that agent's connection */
+    bool apart;             /* what the job's agents' step is told does not reach it */
     bool asleep;            /* it is about to be stopped, or is: the job is suspended */
     char key[DLR_KEY_TEXT]; /* the key that connection was made with */
     char boot[64];          /* boot id: a new one is a node that was rebooted */

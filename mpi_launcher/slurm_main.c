@@ -25,14 +25,17 @@ static void usage(FILE *out)
         "       dlrover-slurm ping\n"
         "       dlrover-slurm fate JOB\n"
         "       dlrover-slurm witness JOB NODE\n"
+        "       dlrover-slurm alive JOB NODE,..\n"
         "       dlrover-slurm cancel-steps JOB SRUN-PID\n"
         "       dlrover-slurm show SPARES STATE-DIR\n"
         "Requeues a job without some nodes ('-': none; which, is kept beside the run's "
         "DIR),\n"
         "asks whether slurmctld answers, prints whether a job runs, is preempted or "
         "ends,\n"
-        "exits with 3 when a node of a job is gone, cancels the steps that an srun "
-        "started,\n"
+        "exits with 3 when a node of a job is gone, prints which of a job's nodes may "
+        "take "
+        "a\n"
+        "step ('-NODE': it has left the job), cancels the steps that an srun started,\n"
         "or prints what a batch script sees of this job ('': ~/.dlrover). Called by\n"
         "dlrover-supervisor, dlrover-agent and the plugin.\n",
         out);
@@ -104,6 +107,18 @@ static int witness(char **argv)
     }
     gone = dlr_slurm_is_gone(job, argv[1], &err);
     return gone < 0 ? fail(&err) : (gone ? DLR_SLURM_GONE : 0);
+}
+
+static int alive(char **argv)
+{
+    struct dlr_err err = {0};
+    uint32_t job;
+
+    if (dlr_parse_uint(argv[0], UINT32_MAX, &job) < 0) {
+        usage(stderr);
+        return 2;
+    }
+    return dlr_slurm_alive(job, argv[1], stdout, &err) < 0 ? fail(&err) : 0;
 }
 
 static int cancel_steps(char **argv)
@@ -191,6 +206,8 @@ int main(int argc, char **argv)
         return fate(argv[2]);
     if (argc == 4 && dlr_streq(argv[1], "witness"))
         return witness(argv + 2);
+    if (argc == 4 && dlr_streq(argv[1], "alive"))
+        return alive(argv + 2);
     if (argc == 4 && dlr_streq(argv[1], "cancel-steps"))
         return cancel_steps(argv + 2);
     if (argc == 4 && dlr_streq(argv[1], "show"))

@@ -129,7 +129,7 @@ const char *dlr_slurm_fate(const struct dlr_slurm_job *job)
     return job->preempted ? "preempted" : "runs";
 }
 
-static bool is_listed(const char *list, const char *node)
+bool dlr_slurm_is_listed(const char *list, const char *node)
 {
     char **names = NULL;
     bool found;
@@ -212,7 +212,7 @@ int dlr_slurm_is_gone(uint32_t job_id, const char *node, struct dlr_err *err)
     if ((state & NODE_STATE_BASE) == NODE_STATE_DOWN || (state & NODE_STATE_NO_RESPOND))
         return 1;
     rc = dlr_slurm_load_job(job_id, &job, err);
-    return rc < 0 ? rc : job.nodes[0] && !is_listed(job.nodes, node);
+    return rc < 0 ? rc : job.nodes[0] && !dlr_slurm_is_listed(job.nodes, node);
 }
 
 /* JOB_RUNNING: slurmctld would bring a job back that has been cancelled and still ends. */

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "common/err.h"
@@ -43,6 +44,8 @@ struct dlr_slurm_job {
     bool completing, preempted; /* being ended; in the grace of a preemption */
 };
 int dlr_slurm_load_job(uint32_t job_id, struct dlr_slurm_job *ret, struct dlr_err *err);
+/* Is the node in the list? Where that cannot be read, as of a list that is not known: true. */
+bool dlr_slurm_is_listed(const char *list, const char *node);
 
 /* How many nodes the largest of the partitions ("main,low") has beside those of without, alive or not. -EIO. */
 int dlr_slurm_count_nodes(const char *partitions, const char *without, unsigned *ret_n,
@@ -53,6 +56,11 @@ const char *dlr_slurm_fate(const struct dlr_slurm_job *job);
 
 /* 1 when slurmctld does not hear the node, calls it down, or has taken it from the job; 0. -EIO. */
 int dlr_slurm_is_gone(uint32_t job_id, const char *node, struct dlr_err *err);
+
+/* slurm_alive.c: of the job's nodes in list, those whose slurmd takes connects and which slurmctld
+ * calls neither down nor silent: "NAME" each, a line; "-NAME" those that have left the job. -EIO.
+ */
+int dlr_slurm_alive(uint32_t job_id, const char *list, FILE *out, struct dlr_err *err);
 
 /* Puts a batch job back into the queue. -EPERM, -ENOTSUP (not a batch job, requeue disabled). */
 int dlr_slurm_requeue(uint32_t job_id, struct dlr_err *err);

@@ -192,7 +192,8 @@ struct dlr_sup {
     /* the plan in force, and what the next one must know */
     struct dlr_plan plan;
     bool have_plan;
-    struct dlr_sup_ranks *ranks; /* sup_ranks.c: which of them are where */
+    struct dlr_sup_rejoin *rejoin; /* sup_rejoin.c */
+    struct dlr_sup_ranks *ranks;   /* sup_ranks.c: which of them are where */
     struct dlr_plan_world
         seats;         /* of the program's ranks, as it told them; nplaces 0: of
                                     Slurm's tasks. See dlr_sup_seats() */
@@ -420,7 +421,9 @@ void dlr_sup_on_left(struct dlr_sup *s, unsigned node, const json_t *msg);
 void dlr_sup_last_wait(struct dlr_sup *s, int64_t now_ms); /* after the run's end */
 bool dlr_sup_is_candidate(const struct dlr_sup *s, unsigned node);
 int dlr_sup_internal_env(struct dlr_sup *s, struct dlr_env *env);
-/* "srun" and what every internal step says: it names all it wants. */
+/* "srun" and what every internal step says: it names all it wants. On n nodes, or on all candidates. */
+void dlr_sup_step_words(const struct dlr_sup *s, struct dlr_words *w, const char *name,
+                        const char *mpi, const char *list, unsigned n);
 void dlr_sup_internal_words(struct dlr_sup *s, struct dlr_words *w, const char *name,
                             const char *mpi);
 
@@ -443,12 +446,22 @@ bool dlr_sup_container_gone(const struct dlr_sup *s);
 /* sup_hosts.c: the agents' step, shared by the runs of a batch job */
 /* An agent of this run on every node; s->agents is the step's srun, ours or another run's. */
 int dlr_sup_hosts_start(struct dlr_sup *s, struct dlr_err *err);
+/* An agent of this run on one node, by a step of its own. */
+int dlr_sup_hosts_start_on(struct dlr_sup *s, const char *node, struct dlr_proc *ret,
+                           struct dlr_err *err);
 /* id is a former supervisor's s->agents_id as text. The job's record is not asked: its file
  * server may be the reason why that supervisor died.
  */
 void dlr_sup_hosts_adopt(struct dlr_sup *s, const char *id);
 void dlr_sup_hosts_end_run(struct dlr_sup *s); /* without a word over the network */
 void dlr_sup_hosts_close(struct dlr_sup *s);   /* a step of our own may end */
+
+/* sup_rejoin.c: nodes that were lost and are alive again */
+int dlr_sup_rejoin_start(struct dlr_sup *s, struct dlr_err *err);
+void dlr_sup_rejoin_lost(struct dlr_sup *s, unsigned node); /* it has fallen silent */
+void dlr_sup_rejoin_tick(struct dlr_sup *s, int64_t now_ms);
+bool dlr_sup_rejoin_any(const struct dlr_sup *s); /* one was: a step goes on there */
+void dlr_sup_rejoin_end(struct dlr_sup *s);       /* ends these steps */
 
 /* sup_resize.c: rounds with fewer nodes than the run began with */
 /* -EINVAL with one line when --dlrover-min-nodes cannot be kept. */

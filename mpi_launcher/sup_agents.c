@@ -22,6 +22,27 @@ int dlr_sup_internal_env(struct dlr_sup *s, struct dlr_env *env)
 }
 
 /* "srun" and what every internal step says: it names all it wants. */
+void dlr_sup_step_words(const struct dlr_sup *s, struct dlr_words *w, const char *name,
+                        const char *mpi, const char *list, unsigned n)
+{
+    dlr_words_add(w, "srun");
+    dlr_words_add(w, "--jobid=%s", s->info.job);
+    dlr_words_add(w, "--job-name=%s", name);
+    dlr_words_add(w, "--nodes=%u", n);
+    dlr_words_add(w, "--ntasks=%u", n);
+    dlr_words_add(w, "--ntasks-per-node=1");
+    dlr_words_add(w, "--nodelist=%s", list);
+    dlr_words_add(w, "--mpi=%s", mpi);
+    dlr_words_add(w, "--overlap");
+    dlr_words_add(w, "--mem=0"); /* the job's, whatever it is */
+    dlr_words_add(w, "--gres=none");
+    dlr_words_add(w, "--distribution=block");
+    dlr_words_add(w, "--cpu-bind=none");
+    dlr_words_add(w, "--input=none");
+    dlr_words_add(w, "--export=ALL");
+    dlr_words_add(w, "--quiet");
+}
+
 void dlr_sup_internal_words(struct dlr_sup *s, struct dlr_words *w, const char *name,
                             const char *mpi)
 {
@@ -40,22 +61,7 @@ void dlr_sup_internal_words(struct dlr_sup *s, struct dlr_words *w, const char *
         list = longer;
         n++;
     }
-    dlr_words_add(w, "srun");
-    dlr_words_add(w, "--jobid=%s", s->info.job);
-    dlr_words_add(w, "--job-name=%s", name);
-    dlr_words_add(w, "--nodes=%u", n);
-    dlr_words_add(w, "--ntasks=%u", n);
-    dlr_words_add(w, "--ntasks-per-node=1");
-    dlr_words_add(w, "--nodelist=%s", list ? list : "");
-    dlr_words_add(w, "--mpi=%s", mpi);
-    dlr_words_add(w, "--overlap");
-    dlr_words_add(w, "--mem=0"); /* the job's, whatever it is */
-    dlr_words_add(w, "--gres=none");
-    dlr_words_add(w, "--distribution=block");
-    dlr_words_add(w, "--cpu-bind=none");
-    dlr_words_add(w, "--input=none");
-    dlr_words_add(w, "--export=ALL");
-    dlr_words_add(w, "--quiet");
+    dlr_sup_step_words(s, w, name, mpi, list ? list : "", n);
 }
 
 bool dlr_sup_is_candidate(const struct dlr_sup *s, unsigned node)
@@ -142,10 +148,11 @@ void dlr_sup_last_wait(struct dlr_sup *s, int64_t now_ms)
 
     for (unsigned i = 0; i < s->members.n; i++)
         lost |= dlr_policy_is_lost(s->policy, i);
-    lost |= s->agents_shared;
+    lost |= s->agents_shared || dlr_sup_rejoin_any(s);
     if (now_ms < s->bye_deadline_ms && (!lost || !have_left(s, now_ms)))
         return;
     s->bye_deadline_ms = INT64_MAX;
+    dlr_sup_rejoin_end(s);
     if (s->agents_shared) {
         part(s);
         return;

@@ -17,6 +17,8 @@
 #include "mpi_launcher/procid.h"
 #include "mpi_launcher/sup.h"
 
+#define AGENTS "dlrover-agents" /* the name of their steps */
+
 /* Where runs of this incarnation find the step: who its srun is, and the pipe into it. */
 static void path_of(const struct dlr_sup *s, const char *what, char *buf, size_t size)
 {
@@ -118,35 +120,49 @@ static int open_log(struct dlr_sup *s)
     return dlr_steal_fd(&f->fd);
 }
 
-static int start_step(struct dlr_sup *s, const struct dlr_words *agent,
-                      const char *cred, int in, struct dlr_err *err)
+/* words: of an srun on the nodes that are to have an agent. Its input is in, -1: none. */
+static int start_srun(struct dlr_sup *s, struct dlr_words *words,
+                      const struct dlr_words *agent, const char *cred, int in,
+                      struct dlr_proc *ret, struct dlr_err *err)
 {
     char path[DLR_RUN_PATH + 32];
-    struct dlr_words words = {0};
     struct dlr_env env = {0};
     DLR_AUTO_CLOSE int log = -1;
     int rc;
 
     log = open_log(s);
-    dlr_sup_internal_words(s, &words, "dlrover-agents", "none");
     dlr_self_sibling("dlrover-agent", path, sizeof(path));
-    dlr_words_add(&words, "--input=all");
-    dlr_words_add(&words, "--no-kill");
-    dlr_words_add(&words, "--msg-timeout=%lld", /* a node answers after its prolog */
+    if (in >= 0)
+        dlr_words_add(words, "--input=all");
+    dlr_words_add(words, "--no-kill");
+    dlr_words_add(words, "--msg-timeout=%lld", /* a node answers after its prolog */
                   (long long)(s->conf.start_timeout_ms + 999) / 1000);
-    dlr_words_add(&words, "--kill-on-bad-exit=0");
-    dlr_words_add(&words, "--wait=0");
-    dlr_words_add(&words, "%s", path);
-    dlr_words_add(&words, "--host");
+    dlr_words_add(words, "--kill-on-bad-exit=0");
+    dlr_words_add(words, "--wait=0");
+    dlr_words_add(words, "%s", path);
+    dlr_words_add(words, "--host");
     for (unsigned i = 0; i < agent->n; i++)
-        dlr_words_add(&words, "%s", agent->list[i]);
+        dlr_words_add(words, "%s", agent->list[i]);
     rc = dlr_sup_internal_env(s, &env);
     if (rc == 0)
         rc = dlr_env_set(&env, "DLROVER_CRED", "%s", cred);
     rc = rc < 0 ? dlr_fail(err, rc, "out of memory")
-                : dlr_proc_start(words.list, env.list, in, log, log, &s->agents, err);
-    dlr_words_done(&words);
+                : dlr_proc_start(words->list, env.list, in, log, log, ret, err);
     dlr_env_done(&env);
+    return rc;
+}
+
+static int start_step(struct dlr_sup *s, const struct dlr_words *agent,
+                      const char *cred, int in, struct dlr_err *err)
+{
+    struct dlr_words words = {0};
+    int rc;
+
+    dlr_sup_internal_words(s, &words, AGENTS, "none");
+    rc = start_srun(s, &words, agent, cred, in, &s->agents, err);
+    dlr_words_done(&words);
+    for (unsigned i = 0; rc == 0 && i < s->members.n; i++)
+        s->members.list[i].apart = false;
     return rc;
 }
 
@@ -213,6 +229,23 @@ int dlr_sup_hosts_start(struct dlr_sup *s, struct dlr_err *err)
     s->agents_shared = rc == 0;
     if (rc < 0) /* no FIFOs here, or no lock: nothing that should stop a run */
         rc = own(s, &agent, cred, err);
+    dlr_words_done(&agent);
+    return rc;
+}
+
+int dlr_sup_hosts_start_on(struct dlr_sup *s, const char *node, struct dlr_proc *ret,
+                           struct dlr_err *err)
+{
+    struct dlr_words agent = {0}, words = {0};
+    DLR_AUTO_FREE char *cred = NULL;
+    int rc = dlr_identity_credential(s->identity, &s->id, &cred, err);
+
+    if (rc < 0)
+        return rc;
+    agent_words(s, &agent);
+    dlr_sup_step_words(s, &words, AGENTS, "none", node, 1);
+    rc = start_srun(s, &words, &agent, cred, -1, ret, err);
+    dlr_words_done(&words);
     dlr_words_done(&agent);
     return rc;
 }

@@ -36,6 +36,7 @@ void dlr_sup_lose(struct dlr_sup *s, unsigned node, int64_t silent_ms, int64_t n
 
     snprintf(why, sizeof(why), "node %.200s was silent for %lld ms", m->node.name,
              (long long)silent_ms);
+    dlr_sup_rejoin_lost(s, node);
     dlr_sup_give_up(s, node, why, "silent", silent_ms);
     dlr_policy_node_dead(s->policy, node, why, now_ms);
 }

@@ -357,6 +357,8 @@ int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err)
 
 /* --- lost nodes --------------------------------------------------------------------------- */
 
+#define APART "+" /* before the name: it is back, see struct dlr_member */
+
 static void lost_path(const struct dlr_sup *s, char *path, size_t size)
 {
     snprintf(path, size, "%s/.lost-%u", s->info.job_dir, s->info.incarnation);
@@ -371,10 +373,10 @@ void dlr_sup_save_lost(struct dlr_sup *s)
         const struct dlr_member *m = &s->members.list[i];
         char *longer = NULL;
 
-        if (m->here || dlr_sup_is_barred(s, i) ||
+        if ((m->here && !m->apart) || dlr_sup_is_barred(s, i) ||
             (!m->boot[0] && !dlr_policy_is_lost(s->policy, i)))
             continue; /* it is there, or may still come */
-        if (asprintf(&longer, "%s%s\n", text, m->node.name) < 0)
+        if (asprintf(&longer, "%s%s%s\n", text, m->here ? APART : "", m->node.name) < 0)
             return;
         free(text);
         text = longer;
@@ -399,8 +401,13 @@ void dlr_sup_load_lost(struct dlr_sup *s)
     if (dlr_file_load(AT_FDCWD, path, STATE_MAX, &text, NULL, &err) < 0)
         return; /* none was lost */
     for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-        node = dlr_members_find(&s->members, line);
+        const char *apart = dlr_after(line, APART);
+
+        node = dlr_members_find(&s->members, apart ? apart : line);
         if (node < 0)
+            continue;
+        s->members.list[node].apart = true;
+        if (apart)
             continue;
         dlr_sup_say(s, "node %s was lost earlier in this job: going on without it",
                     line);

@@ -125,6 +125,7 @@ static int on_tick(zloop_t *loop, int timer, void *arg)
         return dlr_sup_is_over(s) ? -1 : 0;
     }
     dlr_sup_judge(s, now);
+    dlr_sup_rejoin_tick(s, now);
     dlr_sup_leave_tick(s, now);
     dlr_sup_adopt_tick(s, now);
     dlr_sup_controller_tick(s, now);
@@ -311,7 +312,8 @@ static int prepare(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err
         (rc = dlr_sup_resize_check(s, err)) < 0 ||
         (rc = dlr_sup_vetted_check(s, err)) < 0 ||
         (s->adopt.wanted && (rc = dlr_sup_resize_adopted(s, err)) < 0) ||
-        (rc = open_control(s, err)) < 0 || (rc = open_policy(s, err)) < 0)
+        (rc = open_control(s, err)) < 0 || (rc = open_policy(s, err)) < 0 ||
+        (rc = dlr_sup_rejoin_start(s, err)) < 0)
         return rc;
     return open_journal(s, err);
 }

@@ -164,3 +164,32 @@ SH
     [ -z "$(events "$job" 'select(.event=="node_dead")')" ]
     "$STAMPS" check "$(stamps "$job")"
 }
+
+# n3 reboots, slurmctld has not noticed: it stays in the job. n4 it calls down: it never comes back to this job.
+# bats test_tags=production
+@test "a node that reboots gets an agent and is a spare, for the next srun too; one that Slurm took away is not" {
+    job_file work.py <"$BATS_TEST_DIRNAME/lib/work.py"
+    batch reboots.sh "-N4 --dlrover-spares=1" <<'SH'
+srun python3 work.py
+srun hostname
+SH
+    job=$(submit reboots.sh)
+    await "$job" "e['event']=='progress' and e['commits']>=1"
+    "$VC" kill n3
+    await "$job" "e['event']=='running' and e['round']==1"
+    "$VC" boot n3
+    await -n 2 "$job" "e['event']=='node_up' and e['node']=='n3'"
+    "$VC" kill n4
+    await "$job" "e['event']=='restored' and e['round']==2"
+    [[ $(nodes_of "$job" 2) == *n3* ]]
+    first=$(journal "$job")
+    ctl scontrol update nodename=n4 state=down reason=dead
+    "$VC" boot n4
+    wait_until 'output "$job" | grep -qFx "dlrover: node n4: Slurm has taken it from the job"'
+    alice touch "stop.$job"
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(jq -r 'select(.event=="round_end").why' "$first" | sed 's/ was silent.*//' | paste -sd,)" = "node n3,node n4" ]
+    [ "$(jq -r 'select(.event=="restored").round' "$first" | paste -sd' ')" = "1 2" ]
+    [ "$(output "$job" | grep -x 'n[1-4]' | sort | paste -sd' ')" = "n1 n2 n3" ]
+    [ "$(journal "$job")" != "$first" ]
+}
