@@ -155,7 +155,7 @@ static bool give_up(struct dlr_policy *p, int64_t now_ms)
         snprintf(why, sizeof(why), "%s, as before%s: not tried again", p->why,
                  next == DLR_RESTART_START ? " at its start"
                                            : ", after as long a time");
-    dlr_policy_finish(p, p->exit_code ? p->exit_code : 1, why);
+    dlr_policy_fail(p, p->exit_code ? p->exit_code : 1, why, now_ms);
     return true;
 }
 

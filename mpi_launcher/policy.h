@@ -73,6 +73,8 @@ struct dlr_policy_ops {
     void (*finish)(void *arg, int code, const char *why); /* why NULL: it just ended */
     void (*wait_controller)(void *arg, const char *why);  /* begins */
     void (*ask_fate)(void *arg); /* dlr_policy_fate() is the answer, RUNS without one */
+    /* Whether memory has what the disk lacks and should have; NULL: never. */
+    bool (*unwritten)(void *arg);
 };
 
 struct dlr_policy;

@@ -48,8 +48,10 @@ struct dlr_policy {
     bool away;          /* slurmctld: the round ends because it could not be begun */
     bool given;         /* the wait for it was for a requeue */
 
-    bool leaving; /* the allocation is given back for another run */
-    bool unclean; /* nobody has made sure that the round's processes are gone */
+    bool failed; /* for the last time: memory is being written, then the run ends, */
+    char failed_why[512]; /* with exit_code and this */
+    bool leaving;         /* the allocation is given back for another run */
+    bool unclean;         /* nobody has made sure that the round's processes are gone */
     struct dlr_restart_budget agent_starts; /* how often agents were started */
     int64_t
         late_ms; /* of the first start: nodes not seen may come until then; 0: none may */
@@ -105,6 +107,10 @@ void dlr_policy_unexplained(struct dlr_policy *p, int64_t now_ms);
  */
 bool dlr_policy_ended_well(const struct dlr_policy *p);
 void dlr_policy_wait(struct dlr_policy *p, const char *why, int64_t now_ms);
+/* The program has failed for the last time: the script may try it again, and goes on from what is
+ * written now.
+ */
+void dlr_policy_fail(struct dlr_policy *p, int code, const char *why, int64_t now_ms);
 
 /* policy_term.c. Each of the first four is true when SIGTERM explains it and it is dealt with. */
 bool dlr_policy_told_step_ended(struct dlr_policy *p, int64_t now_ms);

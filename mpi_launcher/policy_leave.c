@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Giving the allocation back: the state is written, then the job requeued. */
+/* Giving the allocation back: the state is written, then the job requeued. A run that has failed
+ * for the last time writes it, too, and ends.
+ */
 #include <stdio.h>
 
 #include "mpi_launcher/policy_impl.h"
@@ -11,10 +13,27 @@ void dlr_policy_give_back(struct dlr_policy *p, const char *why, int64_t now_ms)
     p->ops.persist(p->arg);
 }
 
+void dlr_policy_fail(struct dlr_policy *p, int code, const char *why, int64_t now_ms)
+{
+    if (!p->ops.unwritten || !p->ops.unwritten(p->arg)) {
+        dlr_policy_finish(p, code, why);
+        return;
+    }
+    p->failed = true;
+    p->exit_code = code;
+    snprintf(p->failed_why, sizeof(p->failed_why), "%s", why);
+    dlr_policy_enter(p, DLR_PHASE_PERSIST, now_ms, p->conf.persist_timeout_ms);
+    p->ops.persist(p->arg);
+}
+
 void dlr_policy_persisted(struct dlr_policy *p, int64_t now_ms)
 {
     if (p->phase != DLR_PHASE_PERSIST || dlr_policy_told_persisted(p))
         return;
+    if (p->failed) {
+        dlr_policy_finish(p, p->exit_code, p->failed_why);
+        return;
+    }
     dlr_policy_enter(p, DLR_PHASE_REQUEUE, now_ms, p->conf.requeue_timeout_ms);
     p->ops.requeue(p->arg, p->why);
 }

@@ -103,7 +103,10 @@ void dlr_policy_unexplained(struct dlr_policy *p, int64_t now_ms)
 
     if (p->conf.tolerant && p->started) {
         snprintf(why, sizeof(why), "srun ended with code %d", p->exit_code);
-        dlr_policy_finish(p, p->exit_code, p->exit_code ? why : NULL);
+        if (p->exit_code)
+            dlr_policy_fail(p, p->exit_code, why, now_ms);
+        else
+            dlr_policy_finish(p, 0, NULL);
         return;
     }
     snprintf(why, sizeof(why), "slurmctld does not start the step (srun: code %d)",

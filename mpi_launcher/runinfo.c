@@ -19,14 +19,41 @@
 #include "common/str.h"
 #include "mpi_launcher/procid.h"
 
-static unsigned hash_of(char *const *argv)
+extern char **environ;
+
+static uint64_t hash_of(char *const *argv)
 {
     DLR_AUTO_FREE char *cwd = getcwd(NULL, 0);
     XXH64_hash_t h = cwd ? XXH64(cwd, strlen(cwd), 0) : 0;
 
     for (; *argv; argv++)
         h = XXH64(*argv, strlen(*argv) + 1, h);
-    return (unsigned)(h ^ h >> 32);
+    return h;
+}
+
+/* Variables that shells, Slurm and scripts change from one try to the next. */
+static bool is_passing(const char *var)
+{
+    static const char *const begins[] = {"_=",      "SHLVL=", "OLDPWD=", "SLURM",
+                                         "DLROVER", "BASH_",  "MASTER_"};
+
+    for (unsigned i = 0; i < sizeof(begins) / sizeof(*begins); i++)
+        if (dlr_after(var, begins[i]))
+            return true;
+    return false;
+}
+
+/* A sweep says in a variable what its sruns differ in: the words alone do not tell a second try
+ * from the next program. Their order does not matter.
+ */
+static uint64_t command_of(char *const *argv)
+{
+    uint64_t h = hash_of(argv);
+
+    for (char **var = environ; *var; var++)
+        if (!is_passing(*var))
+            h += XXH64(*var, strlen(*var), 1);
+    return h;
 }
 
 /* Sruns of the script that start at the same time come one after the other. A file system
@@ -111,14 +138,82 @@ static bool looks_given(const char *name)
            !name[n + 1 + strspn(name + n + 1, "0123456789")];
 }
 
+static int name_nth(const struct dlr_run_want *want, const char *base, unsigned nth,
+                    char *buf, size_t size)
+{
+    if (want->asked[0] && !nth)
+        return dlr_format(buf, size, "%s", base);
+    return dlr_format(buf, size, "%s%c%u", base, want->asked[0] ? '+' : '-', nth);
+}
+
+/* The run with that number of these words; -ENOENT: there is none. */
+static int look_at(const struct dlr_run_want *want, struct dlr_runinfo *info,
+                   const char *base, unsigned number, struct dlr_tries_run *ret,
+                   struct dlr_err *err)
+{
+    char dir[sizeof(info->dir)];
+
+    if (name_nth(want, base, number, info->name, sizeof(info->name)) < 0 ||
+        dlr_format(dir, sizeof(dir), "%s/%s", info->job_dir, info->name) < 0)
+        return dlr_fail(err, -ENAMETOOLONG, "the state directory's path is too long");
+    return want->past(info, dir, ret, err);
+}
+
+/* It is the newest try of this run, or the next. Sruns of which no state is known (they were refused)
+ * count as tries, too.
+ */
+static void take_try(struct dlr_runinfo *info, const struct dlr_tries_run *run,
+                     unsigned nth)
+{
+    if (!run->again)
+        info->before = run->before;
+    if (info->place == DLR_TRIES_TOLD)
+        info->told = dlr_tries_code(&run->before, nth);
+    else if (info->before.n < nth)
+        dlr_tries_add(&info->before, run->ended ? run->code : DLR_TRIES_ENDED,
+                      nth - info->before.n);
+}
+
+/* The nth srun of these words in this incarnation belongs to one of the runs that have been, or begins
+ * a new one.
+ */
+static int find_run(const struct dlr_run_want *want, struct dlr_runinfo *info,
+                    const char *base, unsigned nth, struct dlr_err *err)
+{
+    struct dlr_tries_run run, next = {0};
+    int rc = look_at(want, info, base, 0, &next, err);
+
+    for (unsigned number = 0; rc == 0; number++) {
+        run = next;
+        rc = look_at(want, info, base, number + 1, &next, err);
+        if (rc < 0 && rc != -ENOENT)
+            return rc;
+        info->place = dlr_tries_find(&run, nth, rc == 0);
+        if (info->place != DLR_TRIES_LATER) {
+            info->anew = false;
+            take_try(info, &run, nth);
+            return name_nth(want, base, number, info->name, sizeof(info->name));
+        }
+        info->anew = !run.same && !(run.ended && run.code == 0);
+        nth -= (run.again ? 0 : run.before.n) + 1;
+    }
+    if (rc != -ENOENT)
+        return rc;
+    info->place = DLR_TRIES_NEWEST;
+    take_try(info, &(struct dlr_tries_run){0}, nth);
+    return 0;
+}
+
 static int name_run(const struct dlr_run_want *want, struct dlr_runinfo *info,
                     struct dlr_err *err)
 {
-    unsigned hash = hash_of(want->argv), nth = 0;
-    bool named = want->asked[0];
+    uint64_t hash = hash_of(want->argv);
     char base[sizeof(info->name)];
+    unsigned nth = 0;
     int rc;
 
+    info->place = DLR_TRIES_NEWEST;
+    info->command = command_of(want->argv);
     if (want->kept)
         return dlr_format(info->name, sizeof(info->name), "%s", want->kept);
     if (looks_given(want->asked))
@@ -126,15 +221,14 @@ static int name_run(const struct dlr_run_want *want, struct dlr_runinfo *info,
                         "--dlrover-name: '%s' looks like the name of a run without "
                         "one: choose another",
                         want->asked);
-    rc = named ? dlr_format(base, sizeof(base), "%s", want->asked)
-               : dlr_format(base, sizeof(base), "%08x", hash);
+    rc = want->asked[0]
+             ? dlr_format(base, sizeof(base), "%s", want->asked)
+             : dlr_format(base, sizeof(base), "%08x", (unsigned)(hash ^ hash >> 32));
     rc = rc < 0 ? rc : count_occurrence(info, want, base, &nth, err);
     if (rc < 0)
         return rc;
-    if (named && !nth)
-        return dlr_format(info->name, sizeof(info->name), "%s", base);
-    return dlr_format(info->name, sizeof(info->name), "%s%c%u", base, named ? '+' : '-',
-                      nth);
+    return want->past ? find_run(want, info, base, nth, err)
+                      : name_nth(want, base, nth, info->name, sizeof(info->name));
 }
 
 static const char *home(void)

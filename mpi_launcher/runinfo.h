@@ -6,9 +6,11 @@
 #define DLR_MPI_LAUNCHER_RUNINFO_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "common/err.h"
+#include "mpi_launcher/tries.h"
 
 #define DLR_RUN_PATH 2048
 
@@ -21,6 +23,14 @@ struct dlr_runinfo {
     char dir[DLR_RUN_PATH];     /* <state-dir>/job-<id>/<name>: journal and state */
     char memory[DLR_RUN_PATH];  /* /dev/shm/dlrover-<uid>-<job>/<name> on each node */
     char key[256];              /* "cluster.job.run" */
+    uint64_t
+        command; /* hash of argv, directory and environment, of what tells programs apart */
+    enum dlr_tries_place
+        place; /* which try of the run it is: the newest, when nobody was asked */
+    struct dlr_tries before; /* the tries before this one */
+    unsigned told;           /* DLR_TRIES_TOLD: the code */
+    bool
+        anew; /* equal words were tried before, in another environment: no try of that run */
 };
 
 /* Which run is asked for. */
@@ -30,14 +40,19 @@ struct dlr_run_want {
     const char *asked;     /* --dlrover-name, "" for none */
     const char *kept; /* the name of a supervisor that died before us, NULL: none */
     pid_t keeper;     /* the run is alive as long as this process */
+    /* What is known of the run in dir, for an srun of this info (its job and command); -ENOENT:
+     * there is none. NULL: equal sruns are runs of their own.
+     */
+    int (*past)(const struct dlr_runinfo *info, const char *dir,
+                struct dlr_tries_run *ret, struct dlr_err *err);
 };
 
 /* Fills ret from want and the environment (SLURM_JOB_ID, SLURM_RESTART_COUNT,
  * SLURM_CLUSTER_NAME, HOME). With a kept name it asks no file system. Without, it creates the
  * directories (0700) and counts one more occurrence of the name asked for, or of these words in
- * this directory, in this incarnation, under a lock: "train", then "train+1". -EBUSY when one of
- * those is still running: which was which could not be known after a requeue. Blocking: file
- * system.
+ * this directory, in this incarnation, under a lock: "train", then "train+1", unless it is one more
+ * try of the run before. -EBUSY when one of those is still running: which was which could not be
+ * known after a requeue. Blocking: file system.
  */
 int dlr_runinfo_make(const struct dlr_run_want *want, struct dlr_runinfo *ret,
                      struct dlr_err *err);

@@ -625,6 +625,7 @@ struct dlr_transfer *dlr_sup_transfer(struct dlr_sup *s, uint64_t id); /* NULL n
 /* --- sup_survivors.c: state becomes files ------------------------------------------------ */
 /* Nodes that are left write theirs; the policy is told when a manifest names the files. */
 void dlr_sup_persist(void *arg);
+bool dlr_sup_unwritten(void *arg);
 void dlr_sup_persist_reports(struct dlr_sup *s); /* they have told what they hold */
 /* Has a rank's copy written to dir, where it is not in a file yet: with others of the node that holds it, whom
  * dlr_sup_write_nodes() asks; of parity it is made first.

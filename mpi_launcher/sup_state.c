@@ -32,18 +32,53 @@ json_t *dlr_sup_version(const struct dlr_version *v)
     return json_pack("[I,I]", (json_int_t)v->round, (json_int_t)v->step);
 }
 
+static void show_command(const struct dlr_runinfo *info, char *buf, size_t size)
+{
+    snprintf(buf, size, "%016" PRIx64, info->command);
+}
+
+/* [[code, how often in a row], ..] */
+static json_t *tries_state(const struct dlr_tries *t)
+{
+    json_t *list = json_array();
+
+    for (unsigned i = 0; i < DLR_TRIES_KINDS && t->kinds[i].times; i++)
+        json_array_append_new(list, json_pack("[i,I]", (int)t->kinds[i].code,
+                                              (json_int_t)t->kinds[i].times));
+    return list;
+}
+
+static void tries_take(const json_t *state, struct dlr_tries *ret)
+{
+    const json_t *kind;
+    size_t i;
+
+    json_array_foreach(json_object_get(state, "tries"), i, kind)
+    {
+        json_int_t code = json_integer_value(json_array_get(kind, 0));
+        json_int_t times = json_integer_value(json_array_get(kind, 1));
+
+        if (code >= 0 && code <= 255 && times > 0 && times <= INT32_MAX - ret->n)
+            dlr_tries_add(ret, (unsigned)code, (unsigned)times);
+    }
+}
+
 static json_t *run_state(struct dlr_sup *s)
 {
+    char command[20];
     struct dlr_version newest;
     bool has = dlr_commit_newest(s->commit, &newest);
     uint32_t next = s->have_plan ? dlr_policy_round(s->policy) + 1 : s->resume_round;
     json_t *ended = s->finished ? json_integer(s->exit_code) : json_null();
+    json_t *state;
 
-    json_t *state = json_pack(
-        "{s:o,s:i,s:I,s:I,s:I,s:i,s:i,s:o,s:o,s:o}", "ended", ended, "v",
-        DLR_MSG_VERSION, "incarnation", (json_int_t)s->info.incarnation, "next_round",
-        (json_int_t)next, "restarts", (json_int_t)dlr_policy_restarts(s->policy),
-        "places", s->full_places, "world", s->full_world, "committed",
+    show_command(&s->info, command, sizeof(command));
+    state = json_pack(
+        "{s:s,s:o,s:o,s:i,s:I,s:I,s:I,s:i,s:i,s:o,s:o,s:o}", "command", command,
+        "tries", tries_state(&s->info.before), "ended", ended, "v", DLR_MSG_VERSION,
+        "incarnation", (json_int_t)s->info.incarnation, "next_round", (json_int_t)next,
+        "restarts", (json_int_t)dlr_policy_restarts(s->policy), "places",
+        s->full_places, "world", s->full_world, "committed",
         dlr_sup_version(has ? &newest : NULL), "bad", dlr_sup_bad_state(s), "vetted",
         dlr_sup_version(s->has_vetted ? &s->vetted : NULL));
 
@@ -223,6 +258,7 @@ static int take_over(struct dlr_sup *s, const json_t *state, struct dlr_err *err
     s->took_over = true;
     s->generation = number(state, "generation", UINT32_MAX - 1) + 1;
     take_run_state(s, state);
+    tries_take(state, &s->info.before);
     take_end(s, state);
     if (s->stdin_at >= 0)
         s->stdin_at = number(state, "stdin_at", INT64_MAX);
@@ -266,9 +302,9 @@ static int read_state(const char *dir, json_t **ret, struct dlr_err *err)
 /* True when a run of the job was cut short in the former incarnation, by a requeue: the script
  * begins again for its sake. A job that was over and is run again by hand has none.
  */
-static bool was_cut_short(const struct dlr_sup *s)
+static bool was_cut_short(const struct dlr_runinfo *info)
 {
-    DLR_AUTO_CLOSEDIR DIR *d = opendir(s->info.job_dir);
+    DLR_AUTO_CLOSEDIR DIR *d = opendir(info->job_dir);
     char dir[DLR_RUN_PATH + 256];
     struct dirent *e;
     bool found = false;
@@ -277,17 +313,41 @@ static bool was_cut_short(const struct dlr_sup *s)
         DLR_AUTO_JSON json_t *state = NULL;
         struct dlr_err err;
 
-        snprintf(dir, sizeof(dir), "%.*s/%.255s", DLR_RUN_PATH - 1, s->info.job_dir,
+        snprintf(dir, sizeof(dir), "%.*s/%.255s", DLR_RUN_PATH - 1, info->job_dir,
                  e->d_name);
         if (e->d_name[0] != '.' && read_state(dir, &state, &err) == 0)
-            found =
-                number(state, "incarnation", UINT32_MAX) + 1 == s->info.incarnation &&
-                !json_is_integer(json_object_get(state, "ended"));
+            found = number(state, "incarnation", UINT32_MAX) + 1 == info->incarnation &&
+                    !json_is_integer(json_object_get(state, "ended"));
     }
     return found;
 }
 
-static int load_file(struct dlr_sup *s, struct dlr_err *err)
+/* What the state in dir says of a run, for an srun that asks whether it is a try of it. */
+static int past(const struct dlr_runinfo *info, const char *dir,
+                struct dlr_tries_run *ret, struct dlr_err *err)
+{
+    DLR_AUTO_JSON json_t *state = NULL;
+    const char *command = "";
+    char mine[20];
+    uint64_t code = 0;
+    int rc = read_state(dir, &state, err);
+
+    if (rc < 0)
+        return rc;
+    *ret = (struct dlr_tries_run){0};
+    tries_take(state, &ret->before);
+    ret->ended = dlr_msg_uint(state, "ended", 255, &code) == 0;
+    ret->code = (unsigned)code;
+    show_command(info, mine, sizeof(mine));
+    dlr_msg_str(state, "command", &command);
+    ret->same = dlr_streq(command, mine);
+    ret->again = number(state, "incarnation", UINT32_MAX) < info->incarnation &&
+                 ret->ended && !was_cut_short(info);
+    return 0;
+}
+
+/* ret_had: a version was committed. */
+static int load_file(struct dlr_sup *s, bool *ret_had, struct dlr_err *err)
 {
     DLR_AUTO_JSON json_t *state = NULL;
     int rc = read_state(s->info.dir, &state, err);
@@ -295,13 +355,45 @@ static int load_file(struct dlr_sup *s, struct dlr_err *err)
     if (rc < 0)
         return rc == -ENOENT ? 0 : rc; /* 0: the run begins */
     take_run_state(s, state);
-    if (!json_is_integer(json_object_get(state, "ended")))
+    *ret_had = json_is_array(json_object_get(state, "committed"));
+    if (s->info.place == DLR_TRIES_TOLD) {
+        s->ended_before = true;
+        s->exit_code = (int)s->info.told;
         return 0;
-    if (was_cut_short(s))
+    }
+    if (s->info.place == DLR_TRIES_NEXT)
+        s->resume_restarts = 0;
+    else if (!json_is_integer(json_object_get(state, "ended")))
+        return 0;
+    else if (was_cut_short(&s->info))
         take_end(s, state);
     else
         s->resume_restarts = 0; /* the job was over: somebody wants it all again */
     return 0;
+}
+
+/* Nothing of a helper that never had a version. */
+static void say_try(struct dlr_sup *s, bool had)
+{
+    unsigned n = s->info.before.n, code;
+
+    if (s->info.anew)
+        dlr_sup_say(s, "an srun with the same words has failed in this job, in another "
+                       "environment: this one is a run of its own and begins anew");
+    if (s->info.place != DLR_TRIES_NEXT)
+        return;
+    code = dlr_tries_code(&s->info.before, n - 1);
+    if (s->nfiles)
+        dlr_sup_say(s,
+                    "try %u of this srun, after one that ended with code %u: going on "
+                    "from step %llu (with a --dlrover-name of its own it begins anew)",
+                    n + 1, code, (unsigned long long)s->files[0].copy.version.step);
+    else if (had)
+        dlr_sup_say(
+            s,
+            "try %u of this srun, after one that ended with code %u: nothing of "
+            "it is on the disk, beginning anew",
+            n + 1, code);
 }
 
 /* A run that goes on does so with what memory has, if it must. */
@@ -321,6 +413,7 @@ int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err)
     DLR_AUTO_JSON json_t *kept = NULL;
     DLR_AUTO_FREE char **words = dlr_sup_names_numbered(s);
     const char *name = NULL;
+    bool had = false;
     int rc;
 
     if (!words)
@@ -335,7 +428,8 @@ int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err)
                                .state_dir = s->conf.state_dir,
                                .asked = s->conf.name,
                                .kept = name,
-                               .keeper = s->state_fd >= 0 ? getppid() : getpid()},
+                               .keeper = s->state_fd >= 0 ? getppid() : getpid(),
+                               .past = past},
         &s->info, err);
     if (rc < 0)
         return rc;
@@ -347,9 +441,11 @@ int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err)
     if (kept) /* the first supervisor has made it; workers must not wait for it now */
         dlr_sup_file_do(s, dlr_sup_file_mkdirs, s->info.dir, NULL);
     s->losses.since_ms = dlr_sup_now();
-    rc = kept ? take_over(s, kept, err) : load_file(s, err);
+    rc = kept ? take_over(s, kept, err) : load_file(s, &had, err);
     if (rc == 0)
         rc = load_disk(s, err);
+    if (rc == 0)
+        say_try(s, had);
     if (rc == 0)
         dlr_sup_periodic_start(s);
     return rc;

@@ -128,16 +128,14 @@ int dlr_sup_written(struct dlr_sup *s, struct dlr_transfer *t, int rc, const cha
     return -EINPROGRESS;
 }
 
-/* For a requeue always: nothing else is left of the run then. At its end only what is newer than the
- * disk's, where the disk may be written.
- */
-static bool is_wanted(const struct dlr_sup *s)
+/* Only what is newer than the disk's, where the disk may be written. */
+bool dlr_sup_unwritten(void *arg)
 {
+    const struct dlr_sup *s = arg;
     struct dlr_version newest, disk;
 
-    if (!dlr_policy_is_told(s->policy))
-        return true;
-    if (!dlr_commit_newest(s->commit, &newest) ||
+    if (!s->conf.checkpoint || !dlr_policy_alive(s->policy) ||
+        !dlr_commit_newest(s->commit, &newest) ||
         (!s->conf.persist_every.steps && !s->conf.persist_every.ms))
         return false;
     disk = s->nfiles ? s->files[0].copy.version : (struct dlr_version){0};
@@ -155,7 +153,10 @@ void dlr_sup_persist(void *arg)
     s->phase_ms = dlr_sup_now();
     s->ntransfers = s->moved = 0;
     s->transfer_rc = 0;
-    if (s->conf.checkpoint && dlr_policy_alive(s->policy) && is_wanted(s))
+    /* For a requeue always: nothing else is left of the run then. */
+    if (dlr_policy_is_told(s->policy)
+            ? dlr_sup_unwritten(s)
+            : s->conf.checkpoint && dlr_policy_alive(s->policy))
         dlr_sup_gather(s, true);
     else
         s->persist_done = true;

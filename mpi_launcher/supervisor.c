@@ -64,6 +64,7 @@ static const struct dlr_policy_ops policy_ops = {
     .finish = dlr_sup_finish,
     .wait_controller = dlr_sup_wait_controller,
     .ask_fate = dlr_sup_ask_fate,
+    .unwritten = dlr_sup_unwritten,
 };
 
 /* --- the reactor --------------------------------------------------------------------------- */

@@ -84,10 +84,15 @@ static void ask_fate(void *arg)
     add(arg, "fate", -1);
 }
 
+static bool unwritten(void *arg)
+{
+    return ((struct policy_log *)arg)->unwritten;
+}
+
 const struct dlr_policy_ops policy_ops = {
     start_agents, resize,          rendezvous, stop_rendezvous, prepare,
     launch,       end_round,       persist,    requeue,         late,
-    finish,       wait_controller, ask_fate};
+    finish,       wait_controller, ask_fate,   unwritten};
 
 /* 5 nodes of which 4 train: members 0..3 unless told otherwise. */
 const struct dlr_policy_conf policy_conf = {.nnodes = 5,

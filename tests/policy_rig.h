@@ -9,7 +9,8 @@ struct policy_log {
     char text[4096];
     char why[512];
     int code;
-    bool rigid; /* resize fails */
+    bool rigid;     /* resize fails */
+    bool unwritten; /* memory has what the disk lacks */
 };
 
 extern const struct dlr_policy_ops policy_ops;   /* arg: a policy_log */

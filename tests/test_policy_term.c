@@ -326,6 +326,52 @@ static void a_node_that_dies_then_is_replaced_unless_the_job_ends(void **state)
     }
 }
 
+/* The script may try it again. SIGTERM then, or the limit, ends no differently. */
+static void what_has_failed_for_the_last_time_is_written_first(void **state)
+{
+    static const struct {
+        const char *what;
+        bool unwritten, told, late;
+        const char *log, *why;
+    } rows[] = {
+        {"the disk has it", false, false, false, "end0 program finish7 ",
+         "given up after 0 restarts (--dlrover-max-restarts): rank 2 exited with code "
+         "7"},
+        {"memory has more", true, false, false, "end0 program persist finish7 ",
+         "given up after 0 restarts (--dlrover-max-restarts): rank 2 exited with code "
+         "7"},
+        {"the disk hangs", true, false, true, "end0 program persist finish7 ",
+         "given up after 0 restarts (--dlrover-max-restarts): rank 2 exited with code "
+         "7"},
+        {"the job ends meanwhile", true, true, false, "end0 program persist finish143 ",
+         "ended by signal 15 (Terminated)"},
+    };
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct policy_log l;
+        struct dlr_policy_conf conf = policy_conf;
+        struct dlr_policy *p;
+
+        print_message("%s\n", rows[i].what);
+        conf.max_restarts = 0;
+        p = policy_running_by(&l, &conf);
+        l.unwritten = rows[i].unwritten;
+        dlr_policy_started(p, 0);
+        dlr_policy_stepped(p, 0);
+        dlr_policy_worker_exit(p, 0, 2, 1, 7 << 8, 100);
+        policy_all_clean(p, 0, 110);
+        if (rows[i].told)
+            dlr_policy_signal(p, SIGTERM, 200);
+        if (rows[i].late)
+            dlr_policy_tick(p, 110 + policy_conf.persist_timeout_ms);
+        else
+            dlr_policy_persisted(p, 300);
+        assert_string_equal(l.text, rows[i].log);
+        assert_string_equal(l.why, rows[i].why);
+        dlr_policy_free(p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -338,6 +384,7 @@ int main(void)
         cmocka_unit_test(tasks_that_begin_after_it_never_had_it),
         cmocka_unit_test(sigterm_does_not_stop_what_is_being_written),
         cmocka_unit_test(no_wait_is_without_an_end),
+        cmocka_unit_test(what_has_failed_for_the_last_time_is_written_first),
         cmocka_unit_test(a_node_that_dies_then_is_replaced_unless_the_job_ends),
     };
 

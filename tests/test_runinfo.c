@@ -165,6 +165,165 @@ static void sruns_at_once_get_different_names(void **state)
     assert_string_equal(strrchr(last.name, '-'), "-7");
 }
 
+/* --- tries ---------------------------------------------------------------------------------- */
+
+static struct {
+    const char *name;
+    struct dlr_tries_run run;
+} known[4];
+
+static int look_up(const struct dlr_runinfo *info, const char *run_dir,
+                   struct dlr_tries_run *ret, struct dlr_err *err)
+{
+    for (unsigned i = 0; i < 4 && known[i].name; i++)
+        if (dlr_streq(strrchr(run_dir, '/') + 1, known[i].name)) {
+            *ret = known[i].run;
+            return 0;
+        }
+    return -ENOENT;
+}
+
+/* before: codes of the tries before the newest, which ended with code, or -1 from outside. */
+static void knows(const char *name, const char *before, int code, bool same)
+{
+    struct dlr_tries_run run = {
+        .ended = code >= 0, .code = code >= 0 ? (unsigned)code : 0, .same = same};
+    unsigned i = 0;
+
+    for (; *before; before++)
+        if (*before != ' ')
+            dlr_tries_add(&run.before, (unsigned)(*before - '0'), 1);
+    while (known[i].name)
+        i++;
+    known[i].name = name;
+    known[i].run = run;
+}
+
+/* The nth of equal sruns that are named "lm". */
+static struct dlr_runinfo nth_of(unsigned nth)
+{
+    struct dlr_run_want want = {
+        .argv = train, .state_dir = dir, .asked = "lm", .past = look_up};
+    struct dlr_runinfo info;
+    struct dlr_err err;
+
+    for (unsigned i = 0; i <= nth; i++)
+        assert_int_equal(dlr_runinfo_make(&want, &info, &err), 0);
+    return info;
+}
+
+static void one_that_failed_is_tried_again_and_one_that_did_not_is_done(void **state)
+{
+    static const struct {
+        const char *before;
+        int code;
+        bool same;
+        unsigned nth;
+        const char *name;
+        enum dlr_tries_place place;
+        const char *now; /* the tries before it; or the code that is told */
+    } rows[] = {
+        {"", 5, true, 1, "lm", DLR_TRIES_NEXT, "5"},
+        {"5 5", 6, true, 3, "lm", DLR_TRIES_NEXT, "556"},
+        {"", -1, true, 1, "lm", DLR_TRIES_NEXT, "143"},
+        {"", 0, true, 1, "lm+1", DLR_TRIES_NEWEST, ""},
+        {"5", 0, true, 2, "lm+1", DLR_TRIES_NEWEST, ""},
+        {"", 5, false, 1, "lm+1", DLR_TRIES_NEWEST, ""},
+        /* after a requeue */
+        {"5 6", -1, true, 0, "lm", DLR_TRIES_TOLD, "5"},
+        {"5 6", -1, true, 1, "lm", DLR_TRIES_TOLD, "6"},
+        {"5 6", -1, true, 2, "lm", DLR_TRIES_NEWEST, "56"},
+        {"5 6", 0, true, 2, "lm", DLR_TRIES_NEWEST, "56"},
+        /* two sruns of which nothing is known: they were refused */
+        {NULL, 0, false, 2, "lm", DLR_TRIES_NEWEST, "143143"},
+    };
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        char now[64] = "";
+        struct dlr_runinfo info;
+
+        memset(known, 0, sizeof(known));
+        if (rows[i].before)
+            knows("lm", rows[i].before, rows[i].code, rows[i].same);
+        setup(NULL);
+        info = nth_of(rows[i].nth);
+        if (info.place == DLR_TRIES_TOLD)
+            snprintf(now, sizeof(now), "%u", info.told);
+        for (unsigned n = 0; n < info.before.n && info.place != DLR_TRIES_TOLD; n++)
+            snprintf(now + strlen(now), sizeof(now) - strlen(now), "%u",
+                     dlr_tries_code(&info.before, n));
+        print_message("row %u: %s %d %s\n", i, info.name, info.place, now);
+        assert_string_equal(info.name, rows[i].name);
+        assert_int_equal(info.place, rows[i].place);
+        assert_string_equal(now, rows[i].now);
+        assert_int_equal(info.anew, rows[i].before && !rows[i].same);
+        teardown(NULL);
+    }
+    setup(NULL);
+}
+
+/* A loop whose first turn took two tries: each srun of it finds its own run again. */
+static void
+after_a_requeue_each_srun_finds_the_run_and_the_try_that_it_was(void **state)
+{
+    static const struct {
+        const char *name;
+        enum dlr_tries_place place;
+    } want[] = {{"lm", DLR_TRIES_TOLD},
+                {"lm", DLR_TRIES_NEWEST},
+                {"lm+1", DLR_TRIES_NEWEST},
+                {"lm+2", DLR_TRIES_NEWEST},
+                {"lm+2", DLR_TRIES_NEXT}};
+
+    memset(known, 0, sizeof(known));
+    knows("lm", "5", 0, true);
+    knows("lm+1", "", 5, false);
+    knows("lm+2", "", 7, true);
+    for (unsigned i = 0; i < sizeof(want) / sizeof(*want); i++) {
+        struct dlr_runinfo info = nth_of(0); /* one more each time */
+
+        assert_string_equal(info.name, want[i].name);
+        assert_int_equal(info.place, want[i].place);
+    }
+}
+
+static void a_job_that_was_over_and_is_run_again_is_told_nothing(void **state)
+{
+    memset(known, 0, sizeof(known));
+    knows("lm", "5 5", 0, true);
+    known[0].run.again = true;
+    assert_int_equal(nth_of(0).place, DLR_TRIES_NEWEST);
+    assert_int_equal(nth_of(0).place, DLR_TRIES_NEWEST); /* the next one, lm+1 */
+}
+
+/* What a shell changes by itself is no other environment. */
+static void another_environment_is_another_command(void **state)
+{
+    uint64_t plain = make(train, "").command;
+
+    setenv("SHLVL", "7", 1);
+    setenv("SLURM_STEP_ID", "3", 1);
+    setenv("MASTER_PORT", "29501", 1);
+    assert_true(make(train, "").command == plain);
+    setenv("SEED", "2", 1);
+    assert_true(make(train, "").command != plain);
+    unsetenv("SEED");
+    assert_true(make(train, "").command == plain);
+    assert_true(make(other, "").command != plain);
+}
+
+static void many_tries_take_no_room(void **state)
+{
+    struct dlr_tries t = {0};
+
+    for (unsigned i = 0; i < 100; i++)
+        dlr_tries_add(&t, i % 2, 1);
+    assert_int_equal(t.n, 100);
+    assert_int_equal(dlr_tries_code(&t, 0), 0);
+    assert_int_equal(dlr_tries_code(&t, 31), 1);
+    assert_int_equal(dlr_tries_code(&t, 99), 1); /* told as the last that had room */
+}
+
 static void a_pid_that_is_another_process_by_now_is_not_the_run(void **state)
 {
     struct dlr_procid id, other_id;
@@ -298,6 +457,16 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_taken_state_directory_is_refused, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(bad_environments_are_named, setup, teardown),
+        cmocka_unit_test_teardown(
+            one_that_failed_is_tried_again_and_one_that_did_not_is_done, teardown),
+        cmocka_unit_test_setup_teardown(
+            after_a_requeue_each_srun_finds_the_run_and_the_try_that_it_was, setup,
+            teardown),
+        cmocka_unit_test_setup_teardown(
+            a_job_that_was_over_and_is_run_again_is_told_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(another_environment_is_another_command, setup,
+                                        teardown),
+        cmocka_unit_test(many_tries_take_no_room),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

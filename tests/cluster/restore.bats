@@ -327,6 +327,27 @@ PY
     grep "exited with code 4 whatever it is restored from" "$(alice_home)/out.$job"
 }
 
+@test "the script tries it again: the second try goes on from what the first one had, to the same bits" {
+    job_file tries.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j
+export PYTHONPATH=/opt/dlrover/lib/python3/dist-packages
+until srun /usr/bin/python3 rows.py 4000 log.tries; do echo "the first returned $?"; done
+SH
+    job=$(submit -N2 --dlrover=on --dlrover-max-restarts=0 tries.sh)
+    committed_by "$job" 2
+    touch "$(alice_home)/fail.$job"
+    await "$job" "e['event']=='restored'" >/dev/null
+    # Its journal goes on, and what the first one had in memory last was written.
+    [ "$(restored "$job")" -ge "$(events "$job" 'select(.event=="round_end").committed[1]' | head -n 1)" ]
+    await "$job" "e['event']=='progress' and e['committed'] and e['committed'][0]==1" >/dev/null
+    alice scancel "$job"
+    grep -x "the first returned 5" "$(alice_home)/out.$job"
+    grep "^dlrover: try 2 of this srun, after one that ended with code 5: going on from step $(restored "$job") " \
+        "$(alice_home)/out.$job"
+    right_rows log.tries 2
+}
+
 @test "a program that names something else is told so, and does not begin anew" {
     job=$(begin 2 --export=ALL,RENAMED=1)
     run await_job "$job"

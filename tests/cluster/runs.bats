@@ -314,6 +314,10 @@ echo "first returned $?"
 srun bash -c 'exit 0'
 srun --dlrover-max-restarts=0 bash -c 'exit 6'
 echo "third returned $?"
+for SEED in 1 2; do export SEED; srun --dlrover-max-restarts=0 bash -c 'echo $SEED >>seeds; exit 7'; done
+until srun --dlrover-max-restarts=0 -n1 bash -c 'echo . >>tries; [ "$(grep -c . tries)" -ge 3 ] || exit 8'; do
+    echo "a try returned $?"
+done
 srun ./count.sh 50 last
 echo "last returned $?"
 SH
@@ -326,6 +330,12 @@ SH
     [ "$(output "$job" | grep -c '^first returned 0$')" -eq 2 ]
     [ "$(output "$job" | grep -c '^third returned 6$')" -eq 2 ]
     [ "$(output "$job" | grep -c 'this srun ended with code 6 before the job was requeued$')" -eq 1 ]
+    # What a sweep says in its environment makes sruns of the same words runs of their own. Tries of one run
+    # are told one by one.
+    [ "$(sort -u "$(alice_home)/seeds" | paste -sd' ')" = "1 2" ]
+    [ "$(output "$job" | grep -c 'in another environment: this one is a run of its own and begins anew$')" -eq 1 ]
+    [ "$(grep -c . "$(alice_home)/tries")" -eq 3 ]
+    [ "$(output "$job" | grep -c '^a try returned 8$')" -eq 4 ]
     [ "$(output "$job" | grep -c '^last returned 0$')" -eq 1 ]
     rounds_in_order "$(alice_home)/ticks.$job.last"
 }

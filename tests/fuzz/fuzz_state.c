@@ -154,10 +154,11 @@ static void as_file(struct dlr_sup *s, const uint8_t *data, size_t size)
 {
     FILE *f = fopen(file, "w");
     struct dlr_err err = {0};
+    bool had = false;
 
     FUZZ_CHECK(f && fwrite(data, 1, size, f) == size);
     fclose(f);
-    if (load_file(s, &err) < 0)
+    if (load_file(s, &had, &err) < 0)
         FUZZ_CHECK(err.text[0]);
     else
         check_again(s);
