@@ -56,6 +56,9 @@ UNIT_OBJS_test_policy_late := $(UNIT_OBJS_test_policy)
 UNIT_OBJS_test_policy_term := $(UNIT_OBJS_test_policy)
 UNIT_OBJS_test_requeue := mpi_launcher/requeue.c
 UNIT_OBJS_test_steps := mpi_launcher/steps.c mpi_launcher/srun_options.c mpi_launcher/procid.c
+UNIT_OBJS_test_roster := mpi_launcher/roster.c
+UNIT_OBJS_test_peer_list := mpi_launcher/peer_list.c $(MSG)
+UNIT_LIBS_test_peer_list := -ljansson
 UNIT_OBJS_test_members := mpi_launcher/members.c $(CTL) $(MSG)
 UNIT_LIBS_test_members := -lczmq -lzmq -lmunge -ljansson
 UNIT_OBJS_test_runinfo := mpi_launcher/runinfo.c mpi_launcher/tries.c mpi_launcher/procid.c
@@ -157,7 +160,9 @@ UNIT_LIBS_test_agent_net := -ljansson
 UNIT_OBJS_test_state := $(filter-out mpi_launcher/supervisor.c,$(SUPERVISOR)) $(CTL) $(TOPO) $(SLOT) $(MSG)
 UNIT_LIBS_test_state := -lczmq -lzmq -lmunge -ljansson -lslurm -lhwloc -lisal -lxxhash -lm
 UNIT_OBJS_test_adopt := $(UNIT_OBJS_test_state)
-UNIT_LIBS_test_adopt := $(UNIT_LIBS_test_state) -Wl,--wrap=dlr_server_recv,--wrap=dlr_server_send_json
+UNIT_LIBS_test_adopt := $(UNIT_LIBS_test_state) -Wl,--wrap=dlr_server_recv,--wrap=dlr_server_send_json,--wrap=dlr_server_send,--wrap=dlr_server_send_shared
+UNIT_OBJS_test_start := $(UNIT_OBJS_test_state)
+UNIT_LIBS_test_start := $(UNIT_LIBS_test_adopt)
 UNIT_OBJS_test_meet := $(UNIT_OBJS_test_state)
 UNIT_LIBS_test_meet := $(UNIT_LIBS_test_state) -Wl,--wrap=dlr_server_send_json,--wrap=dlr_sup_ask_controller
 UNIT_OBJS_test_periodic := ckpt/cadence_disk.c ckpt/slice.c mpi_launcher/sup_periodic.c mpi_launcher/sup_due.c mpi_launcher/sup_disk.c $(MSG)

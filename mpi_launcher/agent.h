@@ -50,6 +50,7 @@
 #include "mpi_launcher/agent_net.h"
 #include "mpi_launcher/endpoint.h"
 #include "mpi_launcher/identity.h"
+#include "mpi_launcher/peer_list.h"
 
 #define DLR_AGENT_NODE 256 /* a node's name, NUL included */
 #define DLR_AGENT_ADDR 280 /* "host:port" */
@@ -158,8 +159,7 @@ struct dlr_agent_data { /* agent_data.c */
 struct dlr_agent_peers { /* agent_peers.c */
     struct dlr_server *server;
     char addr[DLR_AGENT_ADDR];
-    struct dlr_agent_peer *all;
-    unsigned n;
+    struct dlr_peer_list list;
     char batch[DLR_AGENT_NODE];
     unsigned min_nodes, max_nodes; /* a requeued job may start with; 0 unknown */
     unsigned world;                /* ranks; 0 unknown */
@@ -663,13 +663,6 @@ bool dlr_agent_rebuild_done(struct dlr_agent *a, uint64_t id, int rc, const char
 void dlr_agent_rebuild_stop(struct dlr_agent *a);
 
 /* --- agent_peers.c ------------------------------------------------------------------ */
-
-struct dlr_agent_peer {
-    char node[DLR_AGENT_NODE];
-    char addr[DLR_AGENT_ADDR];
-    char key[DLR_KEY_TEXT];
-    struct dlr_client *client; /* made when it is first spoken to */
-};
 
 int dlr_agent_peers_start(struct dlr_agent *a, struct dlr_err *err);
 void dlr_agent_peers_stop(struct dlr_agent *a);

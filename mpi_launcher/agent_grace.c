@@ -35,8 +35,8 @@ void dlr_agent_grace_retell(struct dlr_agent *a)
 
 static bool is_lowest(const struct dlr_agent *a)
 {
-    for (unsigned i = 0; i < a->peers.n; i++)
-        if (strcmp(a->peers.all[i].node, a->node) < 0) /* order of names */
+    for (unsigned i = 0; i < a->peers.list.n; i++)
+        if (strcmp(a->peers.list.all[i].node, a->node) < 0) /* order of names */
             return false;
     return true;
 }
@@ -79,9 +79,9 @@ void dlr_agent_grace_over(struct dlr_agent *a)
     if (a->grace.over)
         return;
     a->grace.over = true;
-    for (unsigned i = 0; a->successor && i < a->peers.n; i++)
-        if (!dlr_streq(a->peers.all[i].node, a->node))
-            dlr_agent_peers_say(a, a->peers.all[i].node,
+    for (unsigned i = 0; a->successor && i < a->peers.list.n; i++)
+        if (!dlr_streq(a->peers.list.all[i].node, a->node))
+            dlr_agent_peers_say(a, a->peers.list.all[i].node,
                                 json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t",
                                           "over", "gen", (json_int_t)a->run.gen));
 }

@@ -33,9 +33,9 @@ static void run_is_over(struct dlr_agent *a)
     a->tasks.spare_srun = false;
     dlr_agent_tasks_kill_all(a);
     dlr_agent_succeed_over(a);
-    for (unsigned i = 0; i < a->peers.n; i++)
-        if (!dlr_streq(a->peers.all[i].node, a->node))
-            dlr_agent_peers_say(a, a->peers.all[i].node,
+    for (unsigned i = 0; i < a->peers.list.n; i++)
+        if (!dlr_streq(a->peers.list.all[i].node, a->node))
+            dlr_agent_peers_say(a, a->peers.list.all[i].node,
                                 json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t",
                                           "over", "gen", (json_int_t)a->run.gen));
     dlr_agent_timer(a, &a->keeper.timer, FAREWELL_MS, leave, a);

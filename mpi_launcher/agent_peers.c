@@ -19,17 +19,9 @@
 
 static struct dlr_agent_peer *find_key(struct dlr_agent *a, const char *key)
 {
-    for (unsigned i = 0; i < a->peers.n; i++)
-        if (dlr_streq(a->peers.all[i].key, key))
-            return &a->peers.all[i];
-    return NULL;
-}
-
-static struct dlr_agent_peer *find_node(struct dlr_agent *a, const char *node)
-{
-    for (unsigned i = 0; i < a->peers.n; i++)
-        if (dlr_streq(a->peers.all[i].node, node))
-            return &a->peers.all[i];
+    for (unsigned i = 0; i < a->peers.list.n; i++)
+        if (dlr_streq(a->peers.list.all[i].key, key))
+            return &a->peers.list.all[i];
     return NULL;
 }
 
@@ -153,8 +145,8 @@ static int on_client(zloop_t *loop, zsock_t *sock, void *arg)
     DLR_AUTO_JSON json_t *msg = NULL;
     struct dlr_packet p;
 
-    for (unsigned i = 0; i < a->peers.n; i++) {
-        struct dlr_agent_peer *peer = &a->peers.all[i];
+    for (unsigned i = 0; i < a->peers.list.n; i++) {
+        struct dlr_agent_peer *peer = &a->peers.list.all[i];
 
         if (!peer->client || dlr_client_sock(peer->client) != sock)
             continue;
@@ -171,7 +163,7 @@ static int on_client(zloop_t *loop, zsock_t *sock, void *arg)
 
 void dlr_agent_peers_say(struct dlr_agent *a, const char *node, json_t *msg)
 {
-    struct dlr_agent_peer *peer = find_node(a, node);
+    struct dlr_agent_peer *peer = dlr_peer_list_find(&a->peers.list, node);
     struct dlr_err err;
 
     if (peer && !peer->client) {
@@ -190,47 +182,21 @@ void dlr_agent_peers_say(struct dlr_agent *a, const char *node, json_t *msg)
 
 /* --- who they are ----------------------------------------------------------------------- */
 
-static void forget_client(struct dlr_agent *a, struct dlr_agent_peer *peer)
+static void forget(void *arg, struct dlr_client *client)
 {
-    if (!peer->client)
-        return;
-    zloop_reader_end(a->loop, dlr_client_sock(peer->client));
-    peer->client = dlr_client_free(peer->client);
+    struct dlr_agent *a = arg;
+
+    zloop_reader_end(a->loop, dlr_client_sock(client));
+    dlr_client_free(client);
 }
 
 static void forget_all(struct dlr_agent *a)
 {
-    for (unsigned i = 0; i < a->peers.n; i++)
-        forget_client(a, &a->peers.all[i]);
-    free(a->peers.all);
-    a->peers.all = NULL;
-    a->peers.n = 0;
-}
-
-static int parse_list(const json_t *list, struct dlr_agent_peer **ret, unsigned *ret_n)
-{
-    size_t n = json_array_size(list);
-    DLR_AUTO_FREE struct dlr_agent_peer *all = NULL;
-
-    if (!json_is_array(list) || n > PEERS_MAX)
-        return -EBADMSG;
-    all = calloc(n ? n : 1, sizeof(*all));
-    if (!all)
-        return -ENOMEM;
-    for (size_t i = 0; i < n; i++) {
-        const json_t *j = json_array_get(list, i);
-        const char *node, *addr, *key;
-
-        if (dlr_msg_str(j, "node", &node) < 0 || dlr_msg_str(j, "addr", &addr) < 0 ||
-            dlr_msg_str(j, "key", &key) < 0 ||
-            dlr_format(all[i].node, sizeof(all[i].node), "%s", node) < 0 ||
-            dlr_format(all[i].addr, sizeof(all[i].addr), "%s", addr) < 0 ||
-            dlr_format(all[i].key, sizeof(all[i].key), "%s", key) < 0)
-            return -EBADMSG;
-    }
-    *ret_n = (unsigned)n;
-    *ret = DLR_STEAL(all);
-    return 0;
+    for (unsigned i = 0; i < a->peers.list.n; i++)
+        if (a->peers.list.all[i].client)
+            forget(a, a->peers.list.all[i].client);
+    free(a->peers.list.all);
+    a->peers.list = (struct dlr_peer_list){0};
 }
 
 static void take_state(struct dlr_agent *a, const json_t *state)
@@ -250,21 +216,18 @@ static void take_state(struct dlr_agent *a, const json_t *state)
 
 void dlr_agent_peers_set(struct dlr_agent *a, const json_t *msg)
 {
-    struct dlr_agent_peer *all = NULL;
     const char *batch;
-    unsigned n = 0;
 
     if (dlr_msg_str(msg, "batch", &batch) < 0 || strlen(batch) >= DLR_AGENT_NODE ||
-        parse_list(json_object_get(msg, "peers"), &all, &n) < 0) {
+        dlr_peer_list_take(&a->peers.list, msg, forget, a) < 0) {
         a->dropped++;
         return;
     }
-    forget_all(a);
-    a->peers.all = all;
-    a->peers.n = n;
     dlr_format(a->peers.batch, sizeof(a->peers.batch), "%s", batch);
     take_state(a, json_object_get(msg, "state"));
     dlr_agent_watchdog_peers(a);
+    if (json_is_true(json_object_get(msg, "whole")))
+        dlr_agent_say(a, dlr_msg_new("peers_known"));
 }
 
 /* --- our own socket --------------------------------------------------------------------- */

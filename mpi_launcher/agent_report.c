@@ -30,8 +30,8 @@ struct survey {
 static int make_input(struct dlr_agent *a, const struct dlr_agent_origin *from,
                       int *ret_fd, struct dlr_err *err)
 {
-    const char **names = calloc(a->peers.n + 1, sizeof(*names));
-    const char **addrs = calloc(a->peers.n + 1, sizeof(*addrs));
+    const char **names = calloc(a->peers.list.n + 1, sizeof(*names));
+    const char **addrs = calloc(a->peers.list.n + 1, sizeof(*addrs));
     bool full =
         from->from == DLR_AGENT_SUPERVISOR; /* a successor wants versions, at once */
     struct dlr_plan_want want = {0};
@@ -41,16 +41,16 @@ static int make_input(struct dlr_agent *a, const struct dlr_agent_origin *from,
                                      .store_dir = a->conf.memory,
                                      .key = a->conf.key,
                                      .peer_timeout_ms = PEER_TIMEOUT_MS,
-                                     .npeers = a->peers.n,
+                                     .npeers = a->peers.list.n,
                                      .peer_nodes = names,
                                      .peer_addrs = addrs};
     DLR_AUTO_JSON json_t *j = NULL;
     DLR_AUTO_FREE char *text = NULL;
     DLR_AUTO_CLOSE int fd = -1;
 
-    for (unsigned i = 0; names && addrs && i < a->peers.n; i++) {
-        names[i] = a->peers.all[i].node;
-        addrs[i] = a->peers.all[i].addr;
+    for (unsigned i = 0; names && addrs && i < a->peers.list.n; i++) {
+        names[i] = a->peers.list.all[i].node;
+        addrs[i] = a->peers.list.all[i].addr;
     }
     j = names && addrs ? dlr_plan_input_to_json(&want, &survey) : NULL;
     free(names);

@@ -111,11 +111,11 @@ static void collect(struct dlr_successor *s)
     struct dlr_agent *a = s->agent;
     struct dlr_agent_origin self = {.from = DLR_AGENT_SELF};
 
-    s->reports = calloc(a->peers.n + 1, sizeof(*s->reports));
+    s->reports = calloc(a->peers.list.n + 1, sizeof(*s->reports));
     dlr_agent_timer(a, &s->timer, a->job.rendezvous_timeout_ms, on_late, s);
     s->waiting = 2; /* our own report, and the directory */
-    for (unsigned i = 0; i < a->peers.n; i++) {
-        const char *node = a->peers.all[i].node;
+    for (unsigned i = 0; i < a->peers.list.n; i++) {
+        const char *node = a->peers.list.all[i].node;
 
         if (dlr_streq(node, a->node) ||
             (!s->only_write &&
@@ -143,7 +143,7 @@ void dlr_agent_succeed_report(struct dlr_agent *a, const char *node,
     struct dlr_err err = {0};
 
     if (!s || s->phase != DLR_SUCCEED_COLLECT || !s->reports ||
-        s->nreports > a->peers.n)
+        s->nreports > a->peers.list.n)
         return;
     if (report &&
         dlr_plan_report_from_json(report, &s->reports[s->nreports], &err) == 0)
@@ -256,8 +256,8 @@ static void list_dead(struct dlr_agent *a, char *buf, size_t size)
     size_t len = 0;
 
     buf[0] = '\0';
-    for (unsigned i = 0; i < a->peers.n; i++) {
-        const char *node = a->peers.all[i].node;
+    for (unsigned i = 0; i < a->peers.list.n; i++) {
+        const char *node = a->peers.list.all[i].node;
 
         if (!dlr_streq(node, a->peers.batch) &&
             dlr_election_live(a->peers.election, node, dlr_now_ms()))
@@ -291,9 +291,9 @@ static json_t *list_files(const struct dlr_successor *s)
 static void say_leave(struct dlr_agent *a)
 {
     a->given = true;
-    for (unsigned i = 0; i < a->peers.n; i++)
-        if (!dlr_streq(a->peers.all[i].node, a->node))
-            dlr_agent_peers_say(a, a->peers.all[i].node,
+    for (unsigned i = 0; i < a->peers.list.n; i++)
+        if (!dlr_streq(a->peers.list.all[i].node, a->node))
+            dlr_agent_peers_say(a, a->peers.list.all[i].node,
                                 json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t",
                                           "leave", "gen", (json_int_t)a->run.gen));
 }

@@ -200,16 +200,16 @@ static const struct dlr_election_ops ops = {
 
 void dlr_agent_watchdog_peers(struct dlr_agent *a)
 {
-    const char **names = calloc(a->peers.n + 1, sizeof(*names));
+    const char **names = calloc(a->peers.list.n + 1, sizeof(*names));
 
     a->peers.election = dlr_election_free(a->peers.election);
     if (!names)
         return;
-    for (unsigned i = 0; i < a->peers.n; i++)
-        names[i] = a->peers.all[i].node;
+    for (unsigned i = 0; i < a->peers.list.n; i++)
+        names[i] = a->peers.list.all[i].node;
     /* Not among the voters: the batch node's own agent, or one that was given up. */
-    if (dlr_election_new(a->node, a->peers.batch, names, a->peers.n, a->dead_ms, &ops,
-                         a, &a->peers.election, NULL) < 0)
+    if (dlr_election_new(a->node, a->peers.batch, names, a->peers.list.n, a->dead_ms,
+                         &ops, a, &a->peers.election, NULL) < 0)
         a->peers.election = NULL;
     free(names);
 }

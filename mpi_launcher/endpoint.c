@@ -139,6 +139,56 @@ int dlr_server_send(struct dlr_server *server, const struct dlr_route *to,
     return zmq_send(sock, data, size, ZMQ_DONTWAIT) < 0 ? -zmq_errno() : 0;
 }
 
+struct dlr_shared {
+    zmq_msg_t msg;
+};
+
+static void free_text(void *text, void *hint)
+{
+    free(text);
+}
+
+struct dlr_shared *dlr_shared_new(const json_t *msg)
+{
+    DLR_AUTO_FREE struct dlr_shared *shared = calloc(1, sizeof(*shared));
+    DLR_AUTO_FREE char *text = dlr_msg_text(msg);
+
+    if (!shared || !text ||
+        zmq_msg_init_data(&shared->msg, text, strlen(text), free_text, NULL) < 0)
+        return NULL;
+    (void)DLR_STEAL(text);
+    return DLR_STEAL(shared);
+}
+
+struct dlr_shared *dlr_shared_free(struct dlr_shared *shared)
+{
+    if (shared)
+        zmq_msg_close(&shared->msg);
+    free(shared);
+    return NULL;
+}
+
+size_t dlr_shared_size(const struct dlr_shared *shared)
+{
+    return zmq_msg_size(&shared->msg);
+}
+
+int dlr_server_send_shared(struct dlr_server *server, const struct dlr_route *to,
+                           struct dlr_shared *shared)
+{
+    void *sock = zsock_resolve(server->sock);
+    zmq_msg_t one;
+    int rc;
+
+    if (zmq_send(sock, to->id, to->size, ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0)
+        return -zmq_errno();
+    zmq_msg_init(&one);
+    zmq_msg_copy(&one, &shared->msg);
+    rc = zmq_msg_send(&one, sock, ZMQ_DONTWAIT) < 0 ? -zmq_errno() : 0;
+    zmq_msg_close(&one);
+    return rc;
+}
+
 int dlr_server_send_json(struct dlr_server *server, const struct dlr_route *to,
                          const json_t *msg)
 {

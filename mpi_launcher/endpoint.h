@@ -72,6 +72,14 @@ int dlr_server_send(struct dlr_server *server, const struct dlr_route *to,
 int dlr_server_send_json(struct dlr_server *server, const struct dlr_route *to,
                          const json_t *msg);
 
+/* A message for many: its text is made once, and its bytes are not copied for each. */
+struct dlr_shared;                                    /* opaque */
+struct dlr_shared *dlr_shared_new(const json_t *msg); /* NULL when out of memory */
+struct dlr_shared *dlr_shared_free(struct dlr_shared *shared); /* accepts NULL */
+size_t dlr_shared_size(const struct dlr_shared *shared);
+int dlr_server_send_shared(struct dlr_server *server, const struct dlr_route *to,
+                           struct dlr_shared *shared);
+
 /* --- client ------------------------------------------------------------------------- */
 
 /* Connects to "host:port", whose server must own server_key. Returns at once; connecting,

@@ -9,14 +9,71 @@
 #include "common/str.h"
 #include "mpi_launcher/beat.h"
 
+/* FNV-1a */
+static unsigned hash(const void *data, size_t size)
+{
+    const unsigned char *p = data;
+    unsigned h = 2166136261u;
+
+    while (size--)
+        h = (h ^ *p++) * 16777619u;
+    return h;
+}
+
+static int *name_head(const struct dlr_members *m, const char *name)
+{
+    return &m->names_[hash(name, strlen(name)) & m->mask_];
+}
+
+static int *route_head(const struct dlr_members *m, const struct dlr_route *route)
+{
+    return &m->routes_[hash(route->id, route->size) & m->mask_];
+}
+
+static int *next_name(const struct dlr_members *m, unsigned node)
+{
+    return &m->chain_[node];
+}
+
+static int *next_route(const struct dlr_members *m, unsigned node)
+{
+    return &m->chain_[m->n + node];
+}
+
+void dlr_members_set_route(struct dlr_members *m, unsigned node,
+                           const struct dlr_route *route)
+{
+    int *at = route_head(m, &m->list[node].route);
+
+    while (*at && *at != (int)node + 1)
+        at = next_route(m, (unsigned)*at - 1);
+    if (*at)
+        *at = *next_route(m, node);
+    m->list[node].route = *route;
+    at = route_head(m, route);
+    *next_route(m, node) = *at;
+    *at = (int)node + 1;
+}
+
+static int make_tables(struct dlr_members *m)
+{
+    m->mask_ = 1;
+    while (m->mask_ < 2 * m->n)
+        m->mask_ = 2 * m->mask_ + 1;
+    m->names_ = calloc(m->mask_ + 1, sizeof(*m->names_));
+    m->routes_ = calloc(m->mask_ + 1, sizeof(*m->routes_));
+    m->chain_ = calloc(2 * (size_t)m->n + 1, sizeof(*m->chain_));
+    return m->names_ && m->routes_ && m->chain_ ? 0 : -ENOMEM;
+}
+
 int dlr_members_new(char *const *names, unsigned n, struct dlr_members *ret,
                     struct dlr_err *err)
 {
     ret->list = calloc(n, sizeof(*ret->list));
-    if (!ret->list)
-        return dlr_fail(err, -ENOMEM, "no memory for %u nodes", n);
     ret->n = n;
-    for (unsigned i = 0; i < n; i++) {
+    if (!ret->list || make_tables(ret) < 0)
+        return dlr_fail(err, -ENOMEM, "no memory for %u nodes", n);
+    for (unsigned i = n; i-- > 0;) {
         struct dlr_member *m = &ret->list[i];
 
         if (dlr_format(m->node.name, sizeof(m->node.name), "%s", names[i]) < 0)
@@ -24,31 +81,37 @@ int dlr_members_new(char *const *names, unsigned n, struct dlr_members *ret,
                             names[i]);
         memcpy(m->node.path, m->node.name, sizeof(m->node.name));
         m->step_min = m->step_max = DLR_BEAT_NO_STEP;
+        *next_name(ret, i) = *name_head(ret, names[i]);
+        *name_head(ret, names[i]) = (int)i + 1;
     }
     return 0;
 }
 
 void dlr_members_done(struct dlr_members *m)
 {
-    for (unsigned i = 0; i < m->n; i++)
+    for (unsigned i = 0; m->list && i < m->n; i++)
         free(m->list[i].data);
     free(m->list);
+    free(m->names_);
+    free(m->routes_);
+    free(m->chain_);
     memset(m, 0, sizeof(*m));
 }
 
 int dlr_members_find(const struct dlr_members *m, const char *name)
 {
-    for (unsigned i = 0; i < m->n; i++)
-        if (dlr_streq(m->list[i].node.name, name))
-            return i;
+    for (int i = m->n ? *name_head(m, name) : 0; i; i = *next_name(m, (unsigned)i - 1))
+        if (dlr_streq(m->list[i - 1].node.name, name))
+            return i - 1;
     return -ENOENT;
 }
 
 int dlr_members_by_route(const struct dlr_members *m, const struct dlr_route *route)
 {
-    for (unsigned i = 0; i < m->n; i++)
-        if (m->list[i].route.size && dlr_route_eq(&m->list[i].route, route))
-            return i;
+    for (int i = m->n ? *route_head(m, route) : 0; i;
+         i = *next_route(m, (unsigned)i - 1))
+        if (dlr_route_eq(&m->list[i - 1].route, route))
+            return i - 1;
     return -ENOENT;
 }
 
@@ -91,7 +154,6 @@ int dlr_members_hello(struct dlr_members *m, const json_t *msg,
     if (!row.node.path[0])
         memcpy(row.node.path, row.node.name, sizeof(row.node.name));
     row.cpus = cpus;
-    row.route = packet->from;
     memcpy(row.key, packet->key, sizeof(row.key));
     row.here = true;
     row.asleep = false;
@@ -101,6 +163,7 @@ int dlr_members_hello(struct dlr_members *m, const json_t *msg,
     row.data = data[0] ? strdup(data) : NULL;
     free(m->list[i].data);
     m->list[i] = row;
+    dlr_members_set_route(m, (unsigned)i, &packet->from);
     return i;
 }
 

@@ -37,6 +37,8 @@ struct dlr_member {
 struct dlr_members {
     struct dlr_member *list;
     unsigned n;
+    unsigned mask_;                 /* private: of the two tables */
+    int *names_, *routes_, *chain_; /* heads by hash, 1 + node; chain_: [2][n] */
 };
 
 int dlr_members_new(char *const *names, unsigned n, struct dlr_members *ret,
@@ -46,6 +48,9 @@ void dlr_members_done(struct dlr_members *m);
 /* Number of a node by name or by its agent's connection; -ENOENT. */
 int dlr_members_find(const struct dlr_members *m, const char *name);
 int dlr_members_by_route(const struct dlr_members *m, const struct dlr_route *route);
+
+void dlr_members_set_route(struct dlr_members *m, unsigned node,
+                           const struct dlr_route *route);
 
 /* Takes a checked hello: fills the row. -EBADMSG names the field that is wrong. */
 int dlr_members_hello(struct dlr_members *m, const json_t *msg,

@@ -169,6 +169,7 @@ struct dlr_sup {
     struct dlr_server *server;
     struct dlr_identity *identity;
     struct dlr_members members;
+    struct dlr_sup_peers *peers; /* sup_peers.c; NULL before the first hello */
     struct dlr_policy *policy;
     struct dlr_commit *commit;
     struct dlr_journal *journal;
@@ -393,7 +394,16 @@ void dlr_sup_give_up(struct dlr_sup *s, unsigned node, const char *why,
                      const char *reason,
                      int64_t silent_ms); /* same, without its policy */
 void dlr_sup_lose(struct dlr_sup *s, unsigned node, int64_t silent_ms, int64_t now_ms);
+
+/* sup_peers.c: agents are told of each other. came, went: told soon, together with others (roster.h);
+ * send: what stands beside the members has changed, it is told at once.
+ */
+void dlr_sup_peers_came(struct dlr_sup *s, unsigned node);
+void dlr_sup_peers_went(struct dlr_sup *s, unsigned node);
 void dlr_sup_send_peers(struct dlr_sup *s);
+void dlr_sup_on_peers_known(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_peers_tick(struct dlr_sup *s, int64_t now_ms);
+void dlr_sup_peers_stop(struct dlr_sup *s);
 
 /* sup_suspend.c: a suspended job */
 int64_t dlr_sup_now(void); /* milliseconds; stands still while the job is suspended */

@@ -86,6 +86,7 @@ int dlr_sup_agents_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     dlr_sup_agents_refused(s);
     for (unsigned i = 0; i < s->members.n; i++) {
         s->members.list[i].here = false;
+        dlr_sup_peers_went(s, i);
         dlr_sup_transfers_lost(s, i);
     }
     if (dlr_policy_phase(s->policy) == DLR_PHASE_AGENTS)

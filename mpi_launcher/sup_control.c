@@ -27,32 +27,12 @@ void dlr_sup_send(struct dlr_sup *s, unsigned node, json_t *msg)
 
 void dlr_sup_send_all(struct dlr_sup *s, json_t *msg)
 {
-    for (unsigned i = 0; i < s->members.n; i++)
-        dlr_sup_send(s, i, json_incref(msg));
+    DLR_AUTO_FREE char *text = msg ? dlr_msg_text(msg) : NULL;
+
+    for (unsigned i = 0; text && i < s->members.n; i++)
+        if (s->members.list[i].here)
+            dlr_server_send(s->server, &s->members.list[i].route, text, strlen(text));
     json_decref(msg);
-}
-
-void dlr_sup_send_peers(struct dlr_sup *s)
-{
-    json_t *msg = dlr_msg_new("peers"), *peers = json_array();
-
-    for (unsigned i = 0; i < s->members.n; i++) {
-        const struct dlr_member *m = &s->members.list[i];
-
-        if (m->here)
-            json_array_append_new(peers,
-                                  json_pack("{s:s,s:s,s:s}", "node", m->node.name,
-                                            "addr", m->addr, "key", m->peer_key));
-    }
-    json_object_set_new(msg, "peers", peers);
-    json_object_set_new(msg, "batch", json_string(s->batch));
-    if (s->common_net)
-        json_object_set_new(msg, "common_net", json_true());
-    json_object_set_new(msg, "state",
-                        json_pack("{s:i,s:i,s:i,s:s}", "places", s->full_places,
-                                  "world", dlr_sup_seats_world(s), "nodes",
-                                  s->members.n, "dir", s->info.dir));
-    dlr_sup_send_all(s, msg);
 }
 
 /* --- who may speak ------------------------------------------------------------------------- */
@@ -103,9 +83,7 @@ static void node_is_up(struct dlr_sup *s, unsigned node)
     dlr_topo_leaf(m->node.path, leaf, sizeof(leaf));
     dlr_journal_note(s->journal, "node_up", "s:s,s:s,s:s,s:i", "node", m->node.name,
                      "leaf", leaf, "boot", m->boot, "cpus", m->cpus);
-    dlr_sup_send_peers(s);
-    dlr_sup_save_lost(s);
-    dlr_sup_keep(s);
+    dlr_sup_peers_came(s, node);
     dlr_policy_node_up(s->policy, node, dlr_sup_now());
 }
 
@@ -119,7 +97,6 @@ static void say_bye(struct dlr_sup *s, const struct dlr_route *to)
 /* A node's data process was started again: its peers must send to the new one. */
 static void new_address(struct dlr_sup *s)
 {
-    dlr_sup_send_peers(s);
     if (dlr_policy_phase(s->policy) == DLR_PHASE_RUN)
         dlr_sup_tell_round(s, dlr_policy_round(s->policy));
 }
@@ -150,12 +127,20 @@ static bool has_moved(const struct dlr_sup *s, int node, const json_t *msg)
     return !dlr_streq(now, before ? before : "");
 }
 
+/* Another process, or another connection: what was sent over the one before may be lost. */
+static bool is_same(const struct dlr_member *a, const struct dlr_member *b)
+{
+    return dlr_route_eq(&a->route, &b->route) && dlr_streq(a->addr, b->addr) &&
+           dlr_streq(a->peer_key, b->peer_key);
+}
+
 static void take_hello(struct dlr_sup *s, const struct dlr_packet *packet,
                        const json_t *msg)
 {
+    struct dlr_member before = {0};
     struct dlr_err err;
     const char *name;
-    bool was_here, moved;
+    bool moved;
     int node = -1;
 
     if (dlr_msg_str(msg, "node", &name) == 0)
@@ -170,17 +155,22 @@ static void take_hello(struct dlr_sup *s, const struct dlr_packet *packet,
         return;
     }
     moved = has_moved(s, node, msg);
-    was_here = node >= 0 && s->members.list[node].here;
+    if (node >= 0)
+        before = s->members.list[node]; /* but its data: that is freed */
     node = dlr_members_hello(&s->members, msg, packet, dlr_sup_now(), &err);
     if (node < 0) {
         s->refused++;
         return;
     }
     welcome(s, node);
-    if (!was_here)
+    if (!before.here) {
         node_is_up(s, node);
-    else if (moved)
-        new_address(s);
+    } else {
+        if (!is_same(&before, &s->members.list[node]))
+            dlr_sup_peers_came(s, node);
+        if (moved)
+            new_address(s);
+    }
     s->adopt.moved |= moved;
 }
 
@@ -371,6 +361,7 @@ static const struct {
     {"restored", dlr_sup_on_restored, true},
     {"done", dlr_sup_on_done},
     {"report", dlr_sup_on_report},
+    {"peers_known", dlr_sup_on_peers_known},
     {"ranks", dlr_sup_on_ranks},
     {"turned", dlr_sup_on_turned},
     {"strangers", dlr_sup_on_strangers},

@@ -23,7 +23,7 @@ void dlr_sup_give_up(struct dlr_sup *s, unsigned node, const char *why,
     dlr_sup_bare(s, node);
     dlr_sup_gather_lost(s, node);
     dlr_sup_transfers_lost(s, node);
-    dlr_sup_send_peers(s);
+    dlr_sup_peers_went(s, node);
     dlr_sup_save_lost(s);
 }
 

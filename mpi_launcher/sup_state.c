@@ -462,22 +462,20 @@ static void lost_path(const struct dlr_sup *s, char *path, size_t size)
 
 void dlr_sup_save_lost(struct dlr_sup *s)
 {
-    DLR_AUTO_FREE char *text = strdup("");
+    DLR_AUTO_FREE char *text = NULL;
     char path[DLR_RUN_PATH + 32];
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
 
-    for (unsigned i = 0; text && i < s->members.n; i++) {
+    for (unsigned i = 0; out && i < s->members.n; i++) {
         const struct dlr_member *m = &s->members.list[i];
-        char *longer = NULL;
 
         if ((m->here && !m->apart) || dlr_sup_is_barred(s, i) ||
             (!m->boot[0] && !dlr_policy_is_lost(s->policy, i)))
             continue; /* it is there, or may still come */
-        if (asprintf(&longer, "%s%s%s\n", text, m->here ? APART : "", m->node.name) < 0)
-            return;
-        free(text);
-        text = longer;
+        fprintf(out, "%s%s\n", m->here ? APART : "", m->node.name);
     }
-    if (!text || (!text[0] && !s->lost_saved))
+    if (!out || fclose(out) != 0 || (!text[0] && !s->lost_saved))
         return;
     s->lost_saved = true;
     lost_path(s, path, sizeof(path));

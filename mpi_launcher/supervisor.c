@@ -127,6 +127,7 @@ static int on_tick(zloop_t *loop, int timer, void *arg)
     }
     dlr_sup_judge(s, now);
     dlr_sup_rejoin_tick(s, now);
+    dlr_sup_peers_tick(s, now);
     dlr_sup_leave_tick(s, now);
     dlr_sup_adopt_tick(s, now);
     dlr_sup_controller_tick(s, now);
@@ -435,6 +436,7 @@ int main(int argc, char **argv)
     dlr_sup_say_end(s);
     dlr_sup_cadence_stop(s);
     dlr_sup_ranks_stop(s);
+    dlr_sup_peers_stop(s);
     dlr_server_free(s->server);
     return code;
 }

@@ -59,6 +59,13 @@ int __wrap_dlr_server_send_json(struct dlr_server *server, const struct dlr_rout
     free(text);
     return 0;
 }
+int __wrap_dlr_server_send_shared(struct dlr_server *server, const struct dlr_route *to,
+                                  struct dlr_shared *shared);
+int __wrap_dlr_server_send_shared(struct dlr_server *server, const struct dlr_route *to,
+                                  struct dlr_shared *shared)
+{
+    return 0;
+}
 int __wrap_dlr_identity_verify(const char *cred, const struct dlr_run_id *run,
                                char ret_key[DLR_KEY_TEXT], struct dlr_err *err);
 int __wrap_dlr_identity_verify(const char *cred, const struct dlr_run_id *run,
@@ -161,7 +168,9 @@ static void start(struct dlr_sup *s)
 
         m->here = true;
         m->heard_ms = now_ms;
-        m->route = (struct dlr_route){.size = 1, .id = {(unsigned char)('0' + i)}};
+        dlr_members_set_route(
+            &s->members, i,
+            &(struct dlr_route){.size = 1, .id = {(unsigned char)('0' + i)}});
         dlr_policy_node_up(s->policy, i, now_ms);
     }
     dlr_policy_planned(s->policy, 0, member, "", now_ms);
@@ -189,6 +198,7 @@ static void stop(struct dlr_sup *s)
     dlr_plan_done(&s->plan);
     dlr_policy_free(s->policy);
     dlr_commit_free(s->commit);
+    dlr_sup_peers_stop(s);
     dlr_members_done(&s->members);
 }
 
