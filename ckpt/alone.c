@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ckpt/agree.h"
 #include "ckpt/alone_files.h"
 #include "ckpt/alone_find.h"
+#include "ckpt/alone_keep.h"
 #include "ckpt/alone_line.h"
 #include "ckpt/behind.h"
 #include "ckpt/client.h"
@@ -27,13 +27,11 @@
 #include "common/file.h"
 #include "common/log.h"
 
-#define KEEP 2  /* versions that all ranks have */
-#define ASIDE 2 /* files of each rank that stay of those that were set aside */
 #define LOCK_MS                                                                        \
     10000 /* for a program that is being ended, whose writes the kernel has not */
 
 struct alone {
-    int dirfd;
+    struct dlr_alone_own own;
     int lock_fd; /* -1: not taken, or there are no locks */
     bool locked;
     struct dlr_behind *behind;
@@ -45,12 +43,7 @@ struct alone {
     _Atomic uint64_t
         last_bad; /* the one under way is not written if it is from there on */
     struct dlr_alone_found found;
-    uint64_t line;     /* that this start's files are of, */
-    uint64_t since_ns; /* and sealed from then on */
-    uint64_t first;    /* the first step that it saves */
-    bool restored, begun;
-    bool took_over; /* what is not of this line has made way */
-    bool told_mixed, told_wait;
+    bool begun, told_wait;
 };
 
 static int alone_open(struct dlr_ckpt *ck)
@@ -64,14 +57,16 @@ static int alone_open(struct dlr_ckpt *ck)
         return rc;
     }
     al->lock_fd = -1;
-    al->since_ns = (uint64_t)dlr_wall_ns();
+    al->own.rank = ck->conf.rank;
+    al->own.world = ck->conf.world;
+    al->own.since_ns = (uint64_t)dlr_wall_ns();
     atomic_init(&al->last_bad, UINT64_MAX);
-    al->dirfd = open(ck->conf.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    al->own.dirfd = open(ck->conf.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     ck->page = aligned_alloc(DLR_PAGE_SIZE, DLR_PAGE_SIZE);
-    if (al->dirfd < 0 || !ck->page) {
-        rc = dlr_fail(&ck->err, al->dirfd < 0 ? -errno : -ENOMEM,
+    if (al->own.dirfd < 0 || !ck->page) {
+        rc = dlr_fail(&ck->err, al->own.dirfd < 0 ? -errno : -ENOMEM,
                       "cannot open '%s': %m", ck->conf.dir);
-        dlr_cleanup_close(&al->dirfd);
+        dlr_cleanup_close(&al->own.dirfd);
         free(ck->page);
         free(al);
         return rc;
@@ -81,7 +76,7 @@ static int alone_open(struct dlr_ckpt *ck)
     atomic_store(&ck->page->committed_step, DLR_PAGE_NEVER);
     ck->key = dlr_slot_key("alone");
     dlr_stride_init(&al->stride, ck->conf.every == DLR_COUNT_AUTO ? 0 : ck->conf.every,
-                    ck->conf.budget, al->dirfd, ck->conf.rank, ck->conf.world);
+                    ck->conf.budget, al->own.dirfd, ck->conf.rank, ck->conf.world);
     ck->mode = al;
     return 0;
 }
@@ -90,7 +85,7 @@ static int alone_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret, unsigne
 {
     const struct alone *al = ck->mode;
 
-    return dlr_alone_versions(ck, al->dirfd, ret, max);
+    return dlr_alone_versions(ck, al->own.dirfd, ret, max);
 }
 
 /* Before anything is renamed or written. */
@@ -99,7 +94,7 @@ static int take_directory(struct dlr_ckpt *ck)
     struct alone *al = ck->mode;
     unsigned limit_ms = ck->conf.agree_ms < LOCK_MS ? ck->conf.agree_ms : LOCK_MS;
     int rc = al->locked ? 0
-                        : dlr_alone_lock(al->dirfd, ck->conf.rank, limit_ms,
+                        : dlr_alone_lock(al->own.dirfd, ck->conf.rank, limit_ms,
                                          &al->lock_fd, &ck->err);
 
     al->locked = rc == 0;
@@ -111,24 +106,12 @@ static int open_source(void *arg, int rank, struct dlr_slot **ret, struct dlr_er
     struct dlr_ckpt *ck = arg;
     struct alone *al = ck->mode;
 
-    return dlr_alone_open_rank(ck, al->dirfd, &al->found, rank, ret, err);
+    return dlr_alone_open_rank(ck, al->own.dirfd, &al->found, rank, ret, err);
 }
 
 static int alone_peek(struct dlr_ckpt *ck, int rank, struct dlr_slot **ret)
 {
     return open_source(ck, rank, ret, &ck->err);
-}
-
-/* This rank's files of steps in [from, to); rank 0's are also those of ranks that are no more, as the world was
- * larger before.
- */
-static struct dlr_alone_which own_files(const struct dlr_ckpt *ck, uint64_t from,
-                                        uint64_t to)
-{
-    return (struct dlr_alone_which){.rank = ck->conf.rank,
-                                    .beyond = ck->conf.rank == 0 ? ck->conf.world : 0,
-                                    .from = from,
-                                    .to = to};
 }
 
 /* Nothing of the program's is read for it any more: it is summed up and put, in milliseconds. */
@@ -144,8 +127,9 @@ static void await_put(struct dlr_ckpt *ck)
 /* A version is there when every rank's file is: without ours it is not. */
 static int alone_mark_bad(struct dlr_ckpt *ck, uint64_t step)
 {
-    const struct dlr_alone_which which = own_files(ck, step, UINT64_MAX);
     struct alone *al = ck->mode;
+    const struct dlr_alone_which which =
+        dlr_alone_own_files(&al->own, step, UINT64_MAX);
     int rc = take_directory(ck);
 
     if (rc < 0)
@@ -158,7 +142,7 @@ static int alone_mark_bad(struct dlr_ckpt *ck, uint64_t step)
         dlr_behind_wait(al->behind, DLR_BEHIND_DRAIN_MS) < 0)
         return dlr_fail(&ck->err, -ETIMEDOUT, "step %" PRIu64 " is still being written",
                         step);
-    return dlr_alone_set_aside(al->dirfd, &which, &ck->err);
+    return dlr_alone_set_aside(al->own.dirfd, &which, &ck->err);
 }
 
 static int load_step(struct dlr_ckpt *ck, uint32_t world)
@@ -191,10 +175,18 @@ static int alone_offer(struct dlr_ckpt *ck, uint32_t *ret_world)
             dlr_behind_wait(al->behind, DLR_BEHIND_DRAIN_MS) < 0)
             return dlr_fail(&ck->err, -ETIMEDOUT, "a file is still being written");
         dlr_stride_forget(&al->stride);
-        rc = dlr_alone_choose(ck, al->dirfd, &al->found);
+        rc = dlr_alone_choose(ck, al->own.dirfd, &al->found);
+        al->own.words = ck->conf.rank == 0;
     }
     *ret_world = al->found.world;
     return rc < 0 ? rc : al->found.world > 0;
+}
+
+/* What is saved from now on goes on from what was found. */
+static void goes_on(struct alone *al)
+{
+    al->own.goes_on = true;
+    al->own.from = al->found.step;
 }
 
 static int alone_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
@@ -210,108 +202,13 @@ static int alone_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
     ck->load_ns = (uint64_t)(dlr_now_ns() - began);
     if (rc < 0)
         return rc;
-    al->restored = true;
+    goes_on(al);
     ck->from_world = world;
     *ret_step = al->found.step;
     return 1;
 }
 
 /* --- in the helper thread ---------------------------------------------------------- */
-
-/* Whether a version that the directory has whole is of this line, or of what it goes on from. */
-static bool is_ours(const struct dlr_ckpt *ck, uint64_t step, bool *ret_line)
-{
-    const struct alone *al = ck->mode;
-    struct dlr_alone_head head, own;
-
-    if (!dlr_alone_same(al->dirfd, step, &head) ||
-        dlr_alone_head(al->dirfd, ck->conf.rank, step, &own) < 0)
-        return false;
-    *ret_line = head.line == al->line && own.wall_ns >= al->since_ns;
-    return *ret_line || (al->restored && step <= al->found.step);
-}
-
-/* This rank's files of other lines. */
-static struct dlr_alone_which other_files(const struct dlr_ckpt *ck, uint64_t from,
-                                          uint64_t to)
-{
-    const struct alone *al = ck->mode;
-    struct dlr_alone_which which = own_files(ck, from, to);
-
-    which.others = true;
-    which.line = al->line;
-    which.since_ns = al->since_ns;
-    return which;
-}
-
-/* What would be restored in place of this line makes way: the first version of it is whole. */
-static int take_over(struct dlr_ckpt *ck, struct dlr_err *err)
-{
-    struct alone *al = ck->mode;
-    const struct dlr_alone_which which = other_files(ck, al->first, UINT64_MAX);
-    int rc = al->restored ? 0 : dlr_alone_set_aside(al->dirfd, &which, err);
-
-    al->took_over = rc == 0; /* else with the next file */
-    return rc;
-}
-
-/* What is older than the KEEP-th whole version is not needed; another program's is set aside. */
-static int drop_before(struct dlr_ckpt *ck, uint64_t step, struct dlr_err *err)
-{
-    const struct dlr_alone_which which = own_files(ck, 0, step),
-                                 others = other_files(ck, 0, step);
-    const struct alone *al = ck->mode;
-    int rc = al->restored ? 0 : dlr_alone_set_aside(al->dirfd, &others, err);
-
-    if (rc == 0)
-        rc = dlr_alone_remove(al->dirfd, &which, err);
-    return rc < 0 ? rc
-                  : dlr_alone_prune(al->dirfd, which.rank, which.beyond, ASIDE, err);
-}
-
-/* All ranks have saved step, and one after it, and it is none: not all have restored. */
-static void tell_mixed(const struct dlr_ckpt *ck, uint64_t step)
-{
-    struct alone *al = ck->mode;
-    struct dlr_alone_head head;
-
-    if (al->told_mixed || ck->conf.world == 1 || step < al->first ||
-        dlr_alone_same(al->dirfd, step, &head))
-        return;
-    al->told_mixed = true;
-    dlr_warn("step %" PRIu64 " and later ones cannot be restored: the ranks' files are "
-             "of different starts (all ranks restore, or none)",
-             step);
-}
-
-/* After each file: what it makes superfluous goes, and nothing before it is durable. */
-static int drop_old(struct dlr_ckpt *ck, struct dlr_err *err)
-{
-    struct alone *al = ck->mode;
-    DLR_AUTO_FREE uint64_t *steps = NULL;
-    int n = dlr_alone_complete(al->dirfd, ck->conf.world, &steps, err), rc = 0;
-    unsigned whole = 0;
-
-    for (int i = 0; rc == 0 && i < n && whole < KEEP; i++) {
-        bool of_line = false;
-
-        if (!is_ours(ck, steps[i], &of_line)) {
-            if (i > 0)
-                tell_mixed(ck, steps[i]);
-            continue;
-        }
-        whole++;
-        if (of_line && al->found.words) {
-            dlr_agree_forget(al->dirfd); /* all ranks have gone on from it */
-            al->found.words = false;
-        }
-        if (of_line && !al->took_over)
-            rc = take_over(ck, err);
-        if (rc == 0 && whole == KEEP)
-            rc = drop_before(ck, steps[i], err);
-    }
-    return n < 0 ? n : rc;
-}
 
 static int write_file(struct dlr_ckpt *ck, struct dlr_slot *slot, uint64_t step,
                       struct dlr_err *err)
@@ -325,10 +222,11 @@ static int write_file(struct dlr_ckpt *ck, struct dlr_slot *slot, uint64_t step,
     int rc = dlr_alone_name(ck->conf.rank, step, name, sizeof(name));
 
     dlr_slot_meta(slot, &meta, &bytes);
-    dlr_slot_rekey((void *)meta, bytes, al->line);
+    dlr_slot_rekey((void *)meta, bytes, al->own.line);
     if (rc == 0)
-        rc = dlr_alone_spare(al->dirfd, ck->conf.rank, step, err);
-    return rc < 0 ? rc : dlr_saved_write(&part, 1, al->dirfd, name, 0600, &how, err);
+        rc = dlr_alone_spare(al->own.dirfd, ck->conf.rank, step, err);
+    return rc < 0 ? rc
+                  : dlr_saved_write(&part, 1, al->own.dirfd, name, 0600, &how, err);
 }
 
 /* In the thread behind. */
@@ -336,6 +234,7 @@ static int write_behind(void *arg, struct dlr_slot *slot, uint64_t step,
                         struct dlr_err *err)
 {
     struct dlr_ckpt *ck = arg;
+    struct alone *al = ck->mode;
     int rc = write_file(ck, slot, step, err);
 
     if (rc < 0) {
@@ -343,7 +242,7 @@ static int write_behind(void *arg, struct dlr_slot *slot, uint64_t step,
         return rc;
     }
     atomic_store(&ck->page->committed_step, step);
-    return drop_old(ck, err);
+    return dlr_alone_drop_old(&al->own, err);
 }
 
 static void ending(void *arg)
@@ -396,12 +295,13 @@ static int find_line(struct dlr_ckpt *ck)
 {
     struct alone *al = ck->mode;
 
-    if (al->restored || ck->conf.world == 1)
-        al->since_ns = 0; /* the number tells all: a clock may be set back */
-    if (!al->restored && ck->conf.world == 1)
-        return dlr_alone_line_new(&al->line, &ck->err);
-    al->line =
-        al->restored ? dlr_alone_line_after(al->found.line, al->found.step) : ck->key;
+    if (al->own.goes_on || ck->conf.world == 1)
+        al->own.since_ns = 0; /* the number tells all: a clock may be set back */
+    if (!al->own.goes_on && ck->conf.world == 1)
+        return dlr_alone_line_new(&al->own.line, &ck->err);
+    al->own.line = al->own.goes_on
+                       ? dlr_alone_line_after(al->found.line, al->found.step)
+                       : ck->key;
     return 0;
 }
 
@@ -452,15 +352,15 @@ static int grow(struct dlr_ckpt *ck, struct dlr_slot **slot)
 static int begin_line(struct dlr_ckpt *ck, uint64_t step)
 {
     struct alone *al = ck->mode;
-    const struct dlr_alone_which newer =
-        own_files(ck, al->restored ? al->found.step + 1 : step, UINT64_MAX);
-    int rc = dlr_alone_sweep(al->dirfd, ck->conf.rank, &ck->err);
+    const struct dlr_alone_which newer = dlr_alone_own_files(
+        &al->own, al->own.goes_on ? al->found.step + 1 : step, UINT64_MAX);
+    int rc = dlr_alone_sweep(al->own.dirfd, ck->conf.rank, &ck->err);
 
     al->begun = true;
-    al->first = step;
+    al->own.first = step;
     dlr_stride_forget(&al->stride);
-    if (rc == 0 && (al->restored || ck->conf.world > 1))
-        rc = dlr_alone_set_aside(al->dirfd, &newer, &ck->err);
+    if (rc == 0 && (al->own.goes_on || ck->conf.world > 1))
+        rc = dlr_alone_set_aside(al->own.dirfd, &newer, &ck->err);
     return rc;
 }
 
@@ -578,7 +478,7 @@ static void alone_close(struct dlr_ckpt *ck)
 
     dlr_behind_free(al->behind);
     dlr_alone_unlock(al->lock_fd);
-    close(al->dirfd);
+    close(al->own.dirfd);
     free(al);
     free(ck->page);
 }

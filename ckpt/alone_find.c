@@ -224,7 +224,7 @@ int dlr_alone_choose(struct dlr_ckpt *ck, int dirfd, struct dlr_alone_found *fou
     DLR_AUTO_FREE uint64_t *steps = NULL;
     int n, rc;
 
-    *found = (struct dlr_alone_found){.words = ck->conf.rank == 0};
+    *found = (struct dlr_alone_found){0};
     n = find_steps(&s, &steps);
     if (n < 0)
         return n;

@@ -15,7 +15,6 @@ struct dlr_alone_found {
     uint64_t step;  /* its, */
     uint64_t
         line;   /* that all ranks have agreed on for what they save; 0: they have not */
-    bool words; /* of that choice may be there */
     struct dlr_err why; /* the first file that was not whole; code 0: none was seen */
 };
 

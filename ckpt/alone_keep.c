@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ckpt/alone_keep.h"
+
+#include <inttypes.h>
+
+#include "ckpt/agree.h"
+#include "common/cleanup.h"
+#include "common/log.h"
+
+#define KEEP 2  /* versions that all ranks have */
+#define ASIDE 2 /* files of each rank that stay of those that were set aside */
+
+struct dlr_alone_which dlr_alone_own_files(const struct dlr_alone_own *own,
+                                           uint64_t from, uint64_t to)
+{
+    return (struct dlr_alone_which){.rank = own->rank,
+                                    .beyond = own->rank == 0 ? own->world : 0,
+                                    .from = from,
+                                    .to = to};
+}
+
+/* Whether a version that the directory has whole is of this line, or of what it goes on from. */
+static bool is_ours(const struct dlr_alone_own *own, uint64_t step, bool *ret_line)
+{
+    struct dlr_alone_head first, mine;
+
+    if (!dlr_alone_same(own->dirfd, step, &first) ||
+        dlr_alone_head(own->dirfd, own->rank, step, &mine) < 0)
+        return false;
+    *ret_line = first.line == own->line && mine.wall_ns >= own->since_ns;
+    return *ret_line || (own->goes_on && step <= own->from);
+}
+
+/* This rank's files of other lines. */
+static struct dlr_alone_which other_files(const struct dlr_alone_own *own,
+                                          uint64_t from, uint64_t to)
+{
+    struct dlr_alone_which which = dlr_alone_own_files(own, from, to);
+
+    which.others = true;
+    which.line = own->line;
+    which.since_ns = own->since_ns;
+    return which;
+}
+
+/* What would be restored in place of this line makes way: the first version of it is whole. */
+static int take_over(struct dlr_alone_own *own, struct dlr_err *err)
+{
+    const struct dlr_alone_which which = other_files(own, own->first, UINT64_MAX);
+    int rc = own->goes_on ? 0 : dlr_alone_set_aside(own->dirfd, &which, err);
+
+    own->took_over = rc == 0; /* else with the next file */
+    return rc;
+}
+
+/* What is older than the KEEP-th whole version is not needed; another program's is set aside. */
+static int drop_before(const struct dlr_alone_own *own, uint64_t step,
+                       struct dlr_err *err)
+{
+    const struct dlr_alone_which which = dlr_alone_own_files(own, 0, step),
+                                 others = other_files(own, 0, step);
+    int rc = own->goes_on ? 0 : dlr_alone_set_aside(own->dirfd, &others, err);
+
+    if (rc == 0)
+        rc = dlr_alone_remove(own->dirfd, &which, err);
+    return rc < 0 ? rc
+                  : dlr_alone_prune(own->dirfd, which.rank, which.beyond, ASIDE, err);
+}
+
+/* All ranks have saved step, and one after it, and it is none: not all have restored. */
+static void tell_mixed(struct dlr_alone_own *own, uint64_t step)
+{
+    struct dlr_alone_head head;
+
+    if (own->told_mixed || own->world == 1 || step < own->first ||
+        dlr_alone_same(own->dirfd, step, &head))
+        return;
+    own->told_mixed = true;
+    dlr_warn("step %" PRIu64 " and later ones cannot be restored: the ranks' files are "
+             "of different starts (all ranks restore, or none)",
+             step);
+}
+
+int dlr_alone_drop_old(struct dlr_alone_own *own, struct dlr_err *err)
+{
+    DLR_AUTO_FREE uint64_t *steps = NULL;
+    int n = dlr_alone_complete(own->dirfd, own->world, &steps, err), rc = 0;
+    unsigned whole = 0;
+
+    for (int i = 0; rc == 0 && i < n && whole < KEEP; i++) {
+        bool of_line = false;
+
+        if (!is_ours(own, steps[i], &of_line)) {
+            if (i > 0)
+                tell_mixed(own, steps[i]);
+            continue;
+        }
+        whole++;
+        if (of_line && own->words) {
+            dlr_agree_forget(own->dirfd); /* all ranks have gone on from it */
+            own->words = false;
+        }
+        if (of_line && !own->took_over)
+            rc = take_over(own, err);
+        if (rc == 0 && whole == KEEP)
+            rc = drop_before(own, steps[i], err);
+    }
+    return n < 0 ? n : rc;
+}

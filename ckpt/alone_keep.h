@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Without a job: how long a rank keeps its files of older versions, and those that are not of its line. */
+#ifndef DLR_CKPT_ALONE_KEEP_H
+#define DLR_CKPT_ALONE_KEEP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ckpt/alone_files.h"
+#include "common/err.h"
+
+/* By what a rank's files of this start are told from others. Plain data of its owner. */
+struct dlr_alone_own {
+    int dirfd, rank, world;
+    uint64_t line;     /* that they are of, */
+    uint64_t since_ns; /* and sealed from then on */
+    uint64_t first;    /* the first step that this start saves */
+    bool goes_on;      /* from the version of a step: */
+    uint64_t from;
+    bool words;     /* of the choice of that version may be there */
+    bool took_over; /* what is not of this line has made way */
+    bool told_mixed;
+};
+
+/* This rank's files of steps in [from, to); rank 0's are also those of ranks that are no more, as the world was
+ * larger before.
+ */
+struct dlr_alone_which dlr_alone_own_files(const struct dlr_alone_own *own,
+                                           uint64_t from, uint64_t to);
+
+/* After each file: what it makes superfluous goes, and nothing before it is durable. 0 or -errno. Blocking. */
+int dlr_alone_drop_old(struct dlr_alone_own *own, struct dlr_err *err);
+
+#endif
