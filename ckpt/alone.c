@@ -182,11 +182,23 @@ static int alone_offer(struct dlr_ckpt *ck, uint32_t *ret_world)
     return rc < 0 ? rc : al->found.world > 0;
 }
 
-/* What is saved from now on goes on from what was found. */
-static void goes_on(struct alone *al)
+/* What is saved from now on is of that line, and goes on from step. */
+static void go_on(struct alone *al, uint64_t step, uint64_t line)
 {
     al->own.goes_on = true;
-    al->own.from = al->found.step;
+    al->own.from = step;
+    al->own.line = line;
+    al->own.since_ns = 0; /* the number tells all: a clock may be set back */
+}
+
+/* From what was found. Rank 0 may be the only one that restores, and give the others what it has. */
+static void go_on_from_found(struct alone *al)
+{
+    const struct dlr_alone_found *found = &al->found;
+
+    go_on(al, found->step, dlr_alone_line_after(found->line, found->step));
+    if (al->own.rank == 0 && al->own.world > 1)
+        dlr_alone_line_say(al->lock_fd, al->own.from, al->own.line);
 }
 
 static int alone_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
@@ -202,7 +214,7 @@ static int alone_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
     ck->load_ns = (uint64_t)(dlr_now_ns() - began);
     if (rc < 0)
         return rc;
-    goes_on(al);
+    go_on_from_found(al);
     ck->from_world = world;
     *ret_step = al->found.step;
     return 1;
@@ -242,7 +254,7 @@ static int write_behind(void *arg, struct dlr_slot *slot, uint64_t step,
         return rc;
     }
     atomic_store(&ck->page->committed_step, step);
-    return dlr_alone_drop_old(&al->own, err);
+    return dlr_alone_drop_old(&al->own, step, err);
 }
 
 static void ending(void *arg)
@@ -290,28 +302,11 @@ static const struct dlr_saver_ops saver_ops = {finish, finished, posted, receive
 
 /* --- in the program's thread ------------------------------------------------------- */
 
-/* By which number this start's files are known. */
-static int find_line(struct dlr_ckpt *ck)
-{
-    struct alone *al = ck->mode;
-
-    if (al->own.goes_on || ck->conf.world == 1)
-        al->own.since_ns = 0; /* the number tells all: a clock may be set back */
-    if (!al->own.goes_on && ck->conf.world == 1)
-        return dlr_alone_line_new(&al->own.line, &ck->err);
-    al->own.line = al->own.goes_on
-                       ? dlr_alone_line_after(al->found.line, al->found.step)
-                       : ck->key;
-    return 0;
-}
-
 static int alone_start(struct dlr_ckpt *ck)
 {
     struct alone *al = ck->mode;
     int rc = take_directory(ck);
 
-    if (rc == 0)
-        rc = find_line(ck);
     if (rc == 0)
         rc = dlr_behind_new(dlr_slot_plan_bytes(ck->plan), &behind_ops, ck, &al->behind,
                             &ck->err);
@@ -344,6 +339,23 @@ static int grow(struct dlr_ckpt *ck, struct dlr_slot **slot)
     return 0;
 }
 
+/* By which number this start's files are known. */
+static int find_line(struct alone *al, uint64_t key, struct dlr_err *err)
+{
+    uint64_t step, line;
+
+    if (al->own.goes_on)
+        return 0;
+    if (al->own.world == 1) {
+        al->own.since_ns = 0;
+        return dlr_alone_line_new(&al->own.line, err);
+    }
+    al->own.line = key;
+    if (al->own.rank > 0 && dlr_alone_line_said(al->own.dirfd, 0, &step, &line))
+        go_on(al, step, line);
+    return 0;
+}
+
 /* What is newer than what was restored is of another line of steps. Of what a program does not restore, one of
  * several ranks sets aside what is newer than its first step, since its files are not told from that: a later start
  * must not mix them (one that comes before another rank has begun still can). One rank's files are told from others',
@@ -352,13 +364,17 @@ static int grow(struct dlr_ckpt *ck, struct dlr_slot **slot)
 static int begin_line(struct dlr_ckpt *ck, uint64_t step)
 {
     struct alone *al = ck->mode;
-    const struct dlr_alone_which newer = dlr_alone_own_files(
-        &al->own, al->own.goes_on ? al->found.step + 1 : step, UINT64_MAX);
-    int rc = dlr_alone_sweep(al->own.dirfd, ck->conf.rank, &ck->err);
+    struct dlr_alone_which newer;
+    int rc = find_line(al, ck->key, &ck->err);
 
+    if (rc < 0)
+        return rc;
+    newer = dlr_alone_own_files(&al->own, al->own.goes_on ? al->own.from + 1 : step,
+                                UINT64_MAX);
     al->begun = true;
     al->own.first = step;
     dlr_stride_forget(&al->stride);
+    rc = dlr_alone_sweep(al->own.dirfd, ck->conf.rank, &ck->err);
     if (rc == 0 && (al->own.goes_on || ck->conf.world > 1))
         rc = dlr_alone_set_aside(al->own.dirfd, &newer, &ck->err);
     return rc;

@@ -14,7 +14,7 @@ struct dlr_alone_found {
     uint32_t world; /* made it; 0: there is nothing */
     uint64_t step;  /* its, */
     uint64_t
-        line;   /* that all ranks have agreed on for what they save; 0: they have not */
+        line; /* that all ranks have agreed on for what they save; 0: they have not */
     struct dlr_err why; /* the first file that was not whole; code 0: none was seen */
 };
 

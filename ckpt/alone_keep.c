@@ -19,13 +19,26 @@ struct dlr_alone_which dlr_alone_own_files(const struct dlr_alone_own *own,
                                     .to = to};
 }
 
-/* Whether a version that the directory has whole is of this line, or of what it goes on from. */
-static bool is_ours(const struct dlr_alone_own *own, uint64_t step, bool *ret_line)
+/* Whether the files of a version are of one line, and this rank's head. To look at all of them is for rank 0, and for the
+ * rank whose file has made the version complete; others look at their own and rank 0's.
+ */
+static bool is_one(const struct dlr_alone_own *own, uint64_t step, bool all,
+                   struct dlr_alone_head *ret_first, struct dlr_alone_head *ret_mine)
+{
+    if (all && !dlr_alone_same(own->dirfd, step, ret_first))
+        return false;
+    return dlr_alone_head(own->dirfd, 0, step, ret_first) == 0 &&
+           dlr_alone_head(own->dirfd, own->rank, step, ret_mine) == 0 &&
+           ret_first->line == ret_mine->line;
+}
+
+/* Whether a version of which all ranks have a file is of this line, or of what it goes on from. */
+static bool is_ours(const struct dlr_alone_own *own, uint64_t step, bool all,
+                    bool *ret_line)
 {
     struct dlr_alone_head first, mine;
 
-    if (!dlr_alone_same(own->dirfd, step, &first) ||
-        dlr_alone_head(own->dirfd, own->rank, step, &mine) < 0)
+    if (!is_one(own, step, all, &first, &mine))
         return false;
     *ret_line = first.line == own->line && mine.wall_ns >= own->since_ns;
     return *ret_line || (own->goes_on && step <= own->from);
@@ -53,12 +66,12 @@ static int take_over(struct dlr_alone_own *own, struct dlr_err *err)
     return rc;
 }
 
-/* What is older than the KEEP-th whole version is not needed; another program's is set aside. */
-static int drop_before(const struct dlr_alone_own *own, uint64_t step,
-                       struct dlr_err *err)
+/* This rank's files of steps in [from, to) go; another program's are set aside. */
+static int drop(const struct dlr_alone_own *own, uint64_t from, uint64_t to,
+                struct dlr_err *err)
 {
-    const struct dlr_alone_which which = dlr_alone_own_files(own, 0, step),
-                                 others = other_files(own, 0, step);
+    const struct dlr_alone_which which = dlr_alone_own_files(own, from, to),
+                                 others = other_files(own, from, to);
     int rc = own->goes_on ? 0 : dlr_alone_set_aside(own->dirfd, &others, err);
 
     if (rc == 0)
@@ -67,7 +80,25 @@ static int drop_before(const struct dlr_alone_own *own, uint64_t step,
                   : dlr_alone_prune(own->dirfd, which.rank, which.beyond, ASIDE, err);
 }
 
-/* All ranks have saved step, and one after it, and it is none: not all have restored. */
+/* Older files that make no version any more, since another rank has removed its own. */
+static int follow(const struct dlr_alone_own *own, uint64_t to, struct dlr_err *err)
+{
+    DLR_AUTO_FREE struct dlr_alone_file *files = NULL;
+    int n = dlr_alone_scan(own->dirfd, &files, err), rc = n < 0 ? n : 0;
+
+    for (int i = 0; rc == 0 && i < n; i++) {
+        const uint64_t step = files[i].step;
+        struct dlr_alone_head head;
+
+        if (files[i].rank == own->rank && step < to &&
+            dlr_alone_head(own->dirfd, own->rank, step, &head) == 0 &&
+            !dlr_alone_all(own->dirfd, head.world, step))
+            rc = drop(own, step, step + 1, err);
+    }
+    return rc;
+}
+
+/* All ranks have saved step, and one after it, and it is none: not all go on from the same. */
 static void tell_mixed(struct dlr_alone_own *own, uint64_t step)
 {
     struct dlr_alone_head head;
@@ -77,20 +108,22 @@ static void tell_mixed(struct dlr_alone_own *own, uint64_t step)
         return;
     own->told_mixed = true;
     dlr_warn("step %" PRIu64 " and later ones cannot be restored: the ranks' files are "
-             "of different starts (all ranks restore, or none)",
+             "of different starts (all ranks restore, or none, or rank 0 before the "
+             "others begin)",
              step);
 }
 
-int dlr_alone_drop_old(struct dlr_alone_own *own, struct dlr_err *err)
+int dlr_alone_drop_old(struct dlr_alone_own *own, uint64_t written, struct dlr_err *err)
 {
     DLR_AUTO_FREE uint64_t *steps = NULL;
     int n = dlr_alone_complete(own->dirfd, own->world, &steps, err), rc = 0;
+    bool last = n > 0 && steps[0] == written, all = last || own->rank == 0;
     unsigned whole = 0;
 
     for (int i = 0; rc == 0 && i < n && whole < KEEP; i++) {
         bool of_line = false;
 
-        if (!is_ours(own, steps[i], &of_line)) {
+        if (!is_ours(own, steps[i], all, &of_line)) {
             if (i > 0)
                 tell_mixed(own, steps[i]);
             continue;
@@ -103,7 +136,7 @@ int dlr_alone_drop_old(struct dlr_alone_own *own, struct dlr_err *err)
         if (of_line && !own->took_over)
             rc = take_over(own, err);
         if (rc == 0 && whole == KEEP)
-            rc = drop_before(own, steps[i], err);
+            rc = all ? drop(own, 0, steps[i], err) : follow(own, steps[i], err);
     }
     return n < 0 ? n : rc;
 }

@@ -28,7 +28,11 @@ struct dlr_alone_own {
 struct dlr_alone_which dlr_alone_own_files(const struct dlr_alone_own *own,
                                            uint64_t from, uint64_t to);
 
-/* After each file: what it makes superfluous goes, and nothing before it is durable. 0 or -errno. Blocking. */
-int dlr_alone_drop_old(struct dlr_alone_own *own, struct dlr_err *err);
+/* After the file of step `written`: what it makes superfluous goes, and nothing before it is durable. What is older than the
+ * second newest version goes with the file that makes the newest one complete, whose rank looks at the heads of all, as
+ * rank 0 does; others remove, with a later file, what is no version any more. 0 or -errno. Blocking.
+ */
+int dlr_alone_drop_old(struct dlr_alone_own *own, uint64_t written,
+                       struct dlr_err *err);
 
 #endif

@@ -15,10 +15,14 @@
 #include "ckpt/slot.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/log.h"
 #include "common/str.h"
 
 #define TEXT_MAX 64
 #define LOCK_ROOM 32
+#define WORD_MAX 128
+#define WORD_OUT "dlrover-line 1\nstep %" PRIu64 "\nline %016" PRIx64 "\n"
+#define WORD_IN "dlrover-line 1 step %20" SCNu64 " line %16" SCNx64
 #define LOOK_MS 100 /* nothing tells when another node's program ends */
 
 /* The kernel gives a lock up when the process closes any descriptor of the file: each file is opened once, and closed
@@ -92,6 +96,13 @@ static struct flock whole_file(void)
     return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET};
 }
 
+/* What the holder of fd's lock has said last, here or in an earlier life, counts no more. */
+static void take_back(int fd)
+{
+    if (ftruncate(fd, 0) < 0)
+        dlr_debug("cannot empty a lock's file: %m");
+}
+
 /* Who has it, as far as the kernel knows: a process of another node has a number of its own there. */
 static int refuse(int fd, int rank, struct dlr_err *err)
 {
@@ -135,10 +146,55 @@ int dlr_alone_lock(int dirfd, int rank, unsigned limit_ms, int *ret_fd,
             return refuse(fd, rank, err);
         poll(NULL, 0, LOOK_MS);
     }
+    if (fd >= 0)
+        take_back(fd);
     rc = fd >= 0 ? keep(fd, err) : 0;
     if (rc == 0)
         *ret_fd = dlr_steal_fd(&fd);
     return rc;
+}
+
+void dlr_alone_line_say(int fd, uint64_t step, uint64_t line)
+{
+    char text[WORD_MAX];
+
+    dlr_format(text, sizeof(text), WORD_OUT, step, line);
+    if (fd >= 0 && (pwrite(fd, text, strlen(text), 0) < 0 || fsync(fd) < 0))
+        dlr_debug("cannot say which line goes on: %m");
+}
+
+/* As the kernel of another process sees it: what fd's file says is of one that lives. */
+static bool is_locked(int fd)
+{
+    struct flock lock = whole_file();
+
+    return fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+bool dlr_alone_line_said(int dirfd, int rank, uint64_t *ret_step, uint64_t *ret_line)
+{
+    DLR_AUTO_CLOSE int fd = -1;
+    char name[LOCK_ROOM], text[WORD_MAX] = "", again[WORD_MAX];
+    uint64_t step, line;
+    int own;
+
+    dlr_format(name, sizeof(name), ".lock-%d", rank);
+    own = share(dirfd, name); /* never opened twice */
+    if (own < 0)
+        fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (own < 0 && (fd < 0 || !is_locked(fd)))
+        return false;
+    if (pread(own < 0 ? fd : own, text, sizeof(text) - 1, 0) < 0)
+        text[0] = '\0';
+    dlr_alone_unlock(own);
+    if (sscanf(text, WORD_IN, &step, &line) != 2)
+        return false;
+    dlr_format(again, sizeof(again), WORD_OUT, step, line);
+    if (!dlr_streq(text, again))
+        return false;
+    *ret_step = step;
+    *ret_line = line;
+    return true;
 }
 
 int dlr_alone_line_new(uint64_t *ret, struct dlr_err *err)

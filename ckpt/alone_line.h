@@ -10,6 +10,7 @@
 #ifndef DLR_CKPT_ALONE_LINE_H
 #define DLR_CKPT_ALONE_LINE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/err.h"
@@ -23,6 +24,14 @@ int dlr_alone_lock(int dirfd, int rank, unsigned limit_ms, int *ret_fd,
 
 /* Gives *ret_fd back. -1 is accepted. */
 void dlr_alone_unlock(int fd);
+
+/* What ranks go on from that have not restored it: a rank that has says it in the file of its lock (-1: it has none, and
+ * says nothing), where it counts for as long as the lock is held.
+ */
+void dlr_alone_line_say(int fd, uint64_t step, uint64_t line);
+
+/* What rank of a start that lives has said; false: nothing, or it has no lock. */
+bool dlr_alone_line_said(int dirfd, int rank, uint64_t *ret_step, uint64_t *ret_line);
 
 /* A number that is nobody else's. */
 int dlr_alone_line_new(uint64_t *ret, struct dlr_err *err);

@@ -21,13 +21,8 @@
 #include "ckpt/slot_write.h"
 #include "common/log.h"
 #include "common/str.h"
-#include "tests/alone_dir.h"
+#include "tests/alone_run.h"
 #include "tests/flip.h"
-
-#define N 400000 /* two chunks */
-
-static uint32_t data[N];
-static char said[4096]; /* what the library logged */
 
 static bool full;       /* nothing can be set aside */
 static int64_t back_ns; /* the clock was set back by so much */
@@ -61,125 +56,6 @@ int __wrap_dlr_alone_head(int dirfd, int rank, uint64_t step,
                           struct dlr_alone_head *ret)
 {
     return ++heads == unreadable ? -EIO : __real_dlr_alone_head(dirfd, rank, step, ret);
-}
-
-static void hear(void *arg, enum dlr_log_level level, const char *text)
-{
-    size_t n = strlen(said);
-
-    if (level <= DLR_LOG_WARN)
-        snprintf(said + n, sizeof(said) - n, "%s\n", text);
-}
-
-static int setup(void **state)
-{
-    said[0] = '\0';
-    dlr_log_to(hear, NULL, DLR_LOG_INFO);
-    unsetenv("DLROVER_CKPT_FRESH");
-    return alone_setup(state);
-}
-
-static void fill(const char *of, int rank, uint64_t step)
-{
-    for (unsigned i = 0; i < N; i++)
-        data[i] = (uint32_t)(i * 2654435761u + step * 97 + (unsigned)rank * 13 +
-                             (unsigned char)of[0]);
-}
-
-static bool holds(const char *of, int rank, uint64_t step)
-{
-    for (unsigned i = 0; i < N; i++)
-        if (data[i] != (uint32_t)(i * 2654435761u + step * 97 + (unsigned)rank * 13 +
-                                  (unsigned char)of[0]))
-            return false;
-    return true;
-}
-
-/* Programs differ in the name of what they save. */
-static int try_open(const char *of, int rank, int world, struct dlr_ckpt **ret)
-{
-    const struct dlr_ckpt_conf conf = {
-        .dir = dir, .rank = rank, .world = world, .every = 1};
-    int rc = dlr_ckpt_open(&conf, ret);
-
-    if (rc == 0)
-        rc = dlr_ckpt_add_array(*ret, of, DLR_CKPT_SHARD, "u32", 4, data, N);
-    return rc;
-}
-
-static struct dlr_ckpt *open_as(const char *of, int rank, int world)
-{
-    struct dlr_ckpt *ck = NULL;
-
-    assert_int_equal(try_open(of, rank, world, &ck), 0);
-    return ck;
-}
-
-static void save(struct dlr_ckpt *ck, const char *of, int rank, uint64_t step)
-{
-    fill(of, rank, step);
-    assert_int_equal(dlr_ckpt_begin(ck, step, NULL), 1);
-    assert_int_equal(dlr_ckpt_flush(ck), 0);
-}
-
-/* A program's life, which does not restore: its ranks save these steps. */
-static void run(const char *of, int world, uint64_t from, uint64_t to)
-{
-    struct dlr_ckpt *ck[4];
-
-    for (int rank = 0; rank < world; rank++)
-        ck[rank] = open_as(of, rank, world);
-    for (uint64_t step = from; step <= to; step++)
-        for (int rank = 0; rank < world; rank++)
-            save(ck[rank], of, rank, step);
-    for (int rank = 0; rank < world; rank++)
-        dlr_ckpt_close(ck[rank]);
-}
-
-static int restore(const char *of, int rank, int world, uint64_t *ret_step,
-                   char why[256])
-{
-    struct dlr_ckpt *ck = open_as(of, rank, world);
-    int rc = dlr_ckpt_restore(ck, ret_step);
-
-    dlr_format(why, 256, "%s", dlr_ckpt_error(ck));
-    if (rc == 1)
-        assert_true(holds(of, rank, *ret_step));
-    dlr_ckpt_close(ck);
-    return rc;
-}
-
-static void assert_restores(const char *of, int world, uint64_t want)
-{
-    for (int rank = 0; rank < world; rank++) {
-        char why[256];
-        uint64_t step = 0;
-        int rc = restore(of, rank, world, &step, why);
-
-        if (rc != 1)
-            fail_msg("rank %d of '%s' restored %d: %s", rank, of, rc, why);
-        assert_int_equal(step, want);
-    }
-}
-
-static bool there(const char *name)
-{
-    char path[128];
-
-    dlr_format(path, sizeof(path), "%s/%s", dir, name);
-    return access(path, F_OK) == 0;
-}
-
-static unsigned count(const char *part)
-{
-    DIR *d = opendir(dir);
-    unsigned n = 0;
-
-    assert_non_null(d);
-    for (struct dirent *e = readdir(d); e; e = readdir(d))
-        n += strstr(e->d_name, part) != NULL;
-    closedir(d);
-    return n;
 }
 
 static void put_back(const char *from, const char *to)
@@ -504,8 +380,8 @@ static void no_version_is_of_two_starts(void **state)
     assert_restores("a", 2, 3);
 }
 
-/* It loads the state and gives it to the others itself: their files are of no line that goes on from it. */
-static void ranks_of_which_one_restores_are_told(void **state)
+/* It loads the state when the others have begun: their files are of no line that goes on from it. */
+static void ranks_of_which_one_restores_late_are_told(void **state)
 {
     struct dlr_ckpt *ck[2];
     uint64_t step;
@@ -513,8 +389,10 @@ static void ranks_of_which_one_restores_are_told(void **state)
     run("a", 2, 1, 2);
     for (int rank = 0; rank < 2; rank++)
         ck[rank] = open_as("a", rank, 2);
+    save(ck[1], "a", 1, 3);
     assert_int_equal(dlr_ckpt_restore(ck[0], &step), 1);
-    for (step = 3; step < 6; step++)
+    save(ck[0], "a", 0, 3);
+    for (step = 4; step < 6; step++)
         for (int rank = 0; rank < 2; rank++)
             save(ck[rank], "a", rank, step);
     for (int rank = 0; rank < 2; rank++)
@@ -680,7 +558,7 @@ int main(void)
         T(fewer_ranks_set_aside_what_more_have_left),
         T(files_without_a_line_are_an_older_one),
         T(no_version_is_of_two_starts),
-        T(ranks_of_which_one_restores_are_told),
+        T(ranks_of_which_one_restores_late_are_told),
         T(a_head_that_is_not_read_again_makes_no_other_line),
         T(two_programs_at_once_are_refused),
         T(a_second_handle_that_is_closed_leaves_the_lock),

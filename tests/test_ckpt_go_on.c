@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Without a job: ranks that go on from a version that they have not restored themselves. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/str.h"
+#include "tests/alone_run.h"
+
+static unsigned opens; /* of files that hold a rank's state, to read */
+
+int __real_openat(int at, const char *name, int flags, mode_t mode);
+int __wrap_openat(int at, const char *name, int flags, mode_t mode);
+
+int __wrap_openat(int at, const char *name, int flags, mode_t mode)
+{
+    if (name[0] == 'r' && (flags & O_ACCMODE) == O_RDONLY)
+        opens++;
+    return __real_openat(at, name, flags, mode);
+}
+
+static void open_all(struct dlr_ckpt **ck, int world)
+{
+    for (int rank = 0; rank < world; rank++)
+        ck[rank] = open_as("a", rank, world);
+}
+
+static void close_all(struct dlr_ckpt **ck, int world)
+{
+    for (int rank = 0; rank < world; rank++)
+        dlr_ckpt_close(ck[rank]);
+}
+
+static void save_all(struct dlr_ckpt **ck, int world, uint64_t step)
+{
+    for (int rank = 0; rank < world; rank++)
+        save(ck[rank], "a", rank, step);
+}
+
+static void assert_restored(struct dlr_ckpt *ck, uint64_t want)
+{
+    uint64_t step = 0;
+
+    assert_int_equal(dlr_ckpt_restore(ck, &step), 1);
+    assert_int_equal(step, want);
+}
+
+/* The versions that are whole, newest first, as text. */
+static void assert_versions(const char *want)
+{
+    struct dlr_ckpt *ck = open_as("a", 0, 2);
+    struct dlr_ckpt_version v[8];
+    char text[64] = "";
+    int n = dlr_ckpt_list(ck, v, 8);
+
+    for (int i = 0; i < n; i++)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%d ",
+                 (int)v[i].step);
+    dlr_ckpt_close(ck);
+    assert_string_equal(text, want);
+}
+
+/* Runs f as another process, which ends as one that is killed does: nothing is closed. */
+static void in_child(void (*f)(void))
+{
+    int status;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        f();
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+/* --- rank 0 restores, and gives the others what it has ------------------------------------ */
+
+static void ranks_go_on_from_what_rank_0_restored(void **state)
+{
+    for (int first = 0; first < 2; first++) { /* which of them saves first */
+        struct dlr_ckpt *ck[2];
+
+        run("a", 2, 3, 4);
+        open_all(ck, 2);
+        assert_restored(ck[0], 4);
+        save(ck[first], "a", first, 5);
+        assert_versions("4 3 ");
+        save(ck[!first], "a", !first, 5);
+        save(ck[first], "a", first, 6);
+        assert_true(there("r0-4.safetensors") && there("r1-4.safetensors"));
+        save(ck[!first], "a", !first, 6);
+        close_all(ck, 2);
+        assert_versions("6 5 ");
+        assert_int_equal(count(".aside"), 0);
+        assert_string_equal(said, "");
+        assert_restores("a", 2, 6);
+        assert_int_equal(alone_teardown(NULL), 0);
+        assert_int_equal(setup(NULL), 0);
+    }
+}
+
+static void rank_1_saves(void)
+{
+    struct dlr_ckpt *ck = open_as("a", 1, 2);
+
+    save(ck, "a", 1, 5);
+    save(ck, "a", 1, 6);
+    dlr_ckpt_close(ck);
+}
+
+static void as_do_those_that_are_other_processes(void **state)
+{
+    struct dlr_ckpt *ck;
+
+    run("a", 2, 3, 4);
+    ck = open_as("a", 0, 2);
+    assert_restored(ck, 4);
+    save(ck, "a", 0, 5);
+    in_child(rank_1_saves);
+    save(ck, "a", 0, 6);
+    dlr_ckpt_close(ck);
+    assert_versions("6 5 ");
+    assert_restores("a", 2, 6);
+}
+
+static void rank_0_goes_on(void)
+{
+    struct dlr_ckpt *ck = open_as("a", 0, 2);
+
+    assert_restored(ck, 4);
+    save(ck, "a", 0, 5);
+}
+
+/* Of start A only rank 0's step 5 is there. In start B nobody restores. */
+static void what_a_start_before_has_said_is_not_believed(void **state)
+{
+    for (int first = 0; first < 2; first++) {
+        struct dlr_ckpt *ck[2];
+
+        run("a", 2, 3, 4);
+        in_child(rank_0_goes_on);
+        open_all(ck, 2);
+        save(ck[first], "a", first, 5);
+        assert_versions("4 3 "); /* nothing is of both starts */
+        save(ck[!first], "a", !first, 5);
+        close_all(ck, 2);
+        assert_string_equal(said, "");
+        assert_versions("5 4 3 ");
+        assert_int_equal(alone_teardown(NULL), 0);
+        assert_int_equal(setup(NULL), 0);
+    }
+}
+
+/* Of a version that one rank made, another is the last to save, and has nothing of it. */
+static void what_fewer_ranks_have_made_goes_too(void **state)
+{
+    struct dlr_ckpt *ck[2];
+
+    run("a", 1, 3, 4);
+    open_all(ck, 2);
+    assert_restored(ck[0], 4);
+    for (uint64_t step = 5; step < 9; step++)
+        save_all(ck, 2, step);
+    close_all(ck, 2);
+    assert_versions("8 7 ");
+    assert_false(there("r0-4.safetensors"));
+}
+
+/* Rank 0 and another are of one line, the third is not. */
+static void nothing_goes_while_one_of_several_is_of_another_line(void **state)
+{
+    for (int odd = 1; odd < 3; odd++) {
+        struct dlr_ckpt *ck[3];
+
+        run("a", 3, 3, 4);
+        open_all(ck, 3);
+        save(ck[odd], "a", odd, 5);
+        assert_restored(ck[0], 4);
+        save(ck[0], "a", 0, 5);
+        save(ck[3 - odd], "a", 3 - odd, 5);
+        for (uint64_t step = 6; step < 9; step++)
+            save_all(ck, 3, step);
+        close_all(ck, 3);
+        assert_restores("a", 3, 4);
+        assert_int_equal(alone_teardown(NULL), 0);
+        assert_int_equal(setup(NULL), 0);
+    }
+}
+
+/* --- how much ranks look at --------------------------------------------------------------- */
+
+static void
+looking_at_versions_grows_with_the_ranks_and_not_with_their_square(void **state)
+{
+    enum { WORLD = 16 };
+    struct dlr_ckpt *ck[WORLD];
+
+    open_all(ck, WORLD);
+    for (uint64_t step = 1; step <= 4; step++) {
+        opens = 0;
+        save_all(ck, WORLD, step);
+    }
+    close_all(ck, WORLD);
+    print_message("%u opens for a save of %d ranks\n", opens, WORLD);
+    assert_true(opens <= 12 * WORLD);
+    assert_true(count("safetensors") <= 3 * WORLD);
+    assert_versions("4 3 ");
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, alone_teardown)
+    const struct CMUnitTest tests[] = {
+        T(ranks_go_on_from_what_rank_0_restored),
+        T(as_do_those_that_are_other_processes),
+        T(what_a_start_before_has_said_is_not_believed),
+        T(what_fewer_ranks_have_made_goes_too),
+        T(nothing_goes_while_one_of_several_is_of_another_line),
+        T(looking_at_versions_grows_with_the_ranks_and_not_with_their_square),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
