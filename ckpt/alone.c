@@ -488,6 +488,14 @@ static int alone_flush(struct dlr_ckpt *ck)
     return alone_late(ck);
 }
 
+static void alone_leave(struct dlr_ckpt *ck)
+{
+    struct alone *al = ck->mode;
+
+    if (al->behind)
+        dlr_behind_leave(al->behind);
+}
+
 static void alone_close(struct dlr_ckpt *ck)
 {
     struct alone *al = ck->mode;
@@ -515,4 +523,5 @@ const struct dlr_backend dlr_backend_alone = {
     .plans = alone_plans,
     .late = alone_late,
     .flush = alone_flush,
+    .leave = alone_leave,
 };

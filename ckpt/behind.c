@@ -186,6 +186,11 @@ int dlr_behind_new(uint64_t bytes, const struct dlr_behind_ops *ops, void *arg,
     return 0;
 }
 
+void dlr_behind_leave(struct dlr_behind *b)
+{
+    delist(b);
+}
+
 struct dlr_behind *dlr_behind_free(struct dlr_behind *b)
 {
     if (!b)
@@ -241,8 +246,8 @@ void dlr_behind_settle(struct dlr_behind *b, struct dlr_slot **slot)
     pthread_mutex_unlock(&b->lock);
 }
 
-static void leave(struct dlr_behind *b, struct dlr_slot **slot, enum state state,
-                  uint64_t step)
+static void pass_on(struct dlr_behind *b, struct dlr_slot **slot, enum state state,
+                    uint64_t step)
 {
     struct entry *e = entry_of(b, slot);
 
@@ -255,12 +260,12 @@ static void leave(struct dlr_behind *b, struct dlr_slot **slot, enum state state
 
 void dlr_behind_put(struct dlr_behind *b, struct dlr_slot **slot, uint64_t step)
 {
-    leave(b, slot, PUT, step);
+    pass_on(b, slot, PUT, step);
 }
 
 void dlr_behind_drop(struct dlr_behind *b, struct dlr_slot **slot)
 {
-    leave(b, slot, IDLE, 0);
+    pass_on(b, slot, IDLE, 0);
 }
 
 bool dlr_behind_strike(struct dlr_behind *b, uint64_t step)

@@ -23,7 +23,9 @@ struct dlr_behind_ops {
     void (*ending)(void *arg);
 };
 
-/* A process that ends by exit() or from main() waits DLR_BEHIND_DRAIN_MS at most for what was put. */
+/* A process that ends by exit() or from main() waits DLR_BEHIND_DRAIN_MS at most for what was put, but not for what was
+ * left.
+ */
 
 /* The slots have bytes each, whose memory the thread makes there while the program computes. */
 int dlr_behind_new(uint64_t bytes, const struct dlr_behind_ops *ops, void *arg,
@@ -31,6 +33,9 @@ int dlr_behind_new(uint64_t bytes, const struct dlr_behind_ops *ops, void *arg,
 
 /* Waits for what is written now; what is not begun is not written. Accepts NULL. */
 struct dlr_behind *dlr_behind_free(struct dlr_behind *b);
+
+/* For one that cannot be freed, since a write does not end: nobody waits for it any more. */
+void dlr_behind_leave(struct dlr_behind *b);
 
 /* The place of a slot that may be filled, its owner's until put() or drop(); it may be replaced by a longer one after settle().
  * It waits while all are in use, being filled or not written yet: -ETIMEDOUT.

@@ -550,8 +550,10 @@ void dlr_ckpt_close(struct dlr_ckpt *ck)
     }
     if (ck->backend->flush && ck->backend->flush(ck) < 0) {
         dlr_warn("%s", ck->err.text);
-        if (ck->err.code == -ETIMEDOUT) /* here too */
+        if (ck->err.code == -ETIMEDOUT) { /* here too */
+            ck->backend->leave(ck);
             return;
+        }
     }
     ck->saver = dlr_saver_free(ck->saver);
     if (ck->dev && !ck->ops->over(ck->dev)) {

@@ -60,6 +60,8 @@ struct dlr_backend {
     int (*late)(struct dlr_ckpt *ck);
     /* Waits until what was copied is durable; as late(). NULL: nobody waits for that. */
     int (*flush)(struct dlr_ckpt *ck);
+    /* Flush has waited long enough: the process does not wait again when it ends. Where there is a flush. */
+    void (*leave)(struct dlr_ckpt *ck);
 };
 
 extern const struct dlr_backend dlr_backend_supervised, dlr_backend_alone;

@@ -26,7 +26,8 @@
 
 static uint32_t data[N];
 static char said[4096];
-static atomic_bool full; /* the disk */
+static atomic_bool full;        /* the disk */
+static atomic_bool limits_over; /* each wait with a limit has come to it */
 
 /* What is written stands still before it has its name. */
 static struct {
@@ -38,6 +39,10 @@ static struct {
 
 int __real_renameat(int from, const char *old, int to, const char *name);
 int __wrap_renameat(int from, const char *old, int to, const char *name);
+int __real_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *lock,
+                                  clockid_t clock, const struct timespec *until);
+int __wrap_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *lock,
+                                  clockid_t clock, const struct timespec *until);
 int __real_fstatvfs(int fd, struct statvfs *ret);
 int __wrap_fstatvfs(int fd, struct statvfs *ret);
 
@@ -51,6 +56,14 @@ int __wrap_renameat(int from, const char *old, int to, const char *name)
     disk.waiting--;
     pthread_mutex_unlock(&disk.lock);
     return __real_renameat(from, old, to, name);
+}
+
+int __wrap_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *lock,
+                                  clockid_t clock, const struct timespec *until)
+{
+    return atomic_load(&limits_over)
+               ? ETIMEDOUT
+               : __real_pthread_cond_clockwait(cond, lock, clock, until);
 }
 
 int __wrap_fstatvfs(int fd, struct statvfs *ret)
@@ -376,6 +389,44 @@ what_was_saved_is_there_after_an_exit_and_the_older_after_a_kill(void **state)
     }
 }
 
+static void hear_in_pipe(void *arg, enum dlr_log_level level, const char *text)
+{
+    if (write(*(int *)arg, text, strlen(text)) < 0)
+        abort();
+}
+
+static void what_close_has_waited_for_the_end_does_not_wait_for_again(void **state)
+{
+    int pipe_ends[2], status;
+    ssize_t n;
+    pid_t pid;
+
+    assert_int_equal(pipe(pipe_ends), 0);
+    pid = fork();
+    if (pid == 0) {
+        struct dlr_ckpt *ck = open_as(0, 1, 0);
+
+        dlr_log_to(hear_in_pipe, &pipe_ends[1], DLR_LOG_WARN);
+        hold(true);
+        if (save(ck, 0, 1) != 1)
+            _exit(90);
+        await_writing();
+        atomic_store(&limits_over, true);
+        dlr_ckpt_close(ck);
+        exit(3);
+    }
+    close(pipe_ends[1]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(WEXITSTATUS(status), 3);
+    n = read(pipe_ends[0], said, sizeof(said) - 1);
+    close(pipe_ends[0]);
+    assert_true(n > 0);
+    said[n] = '\0';
+    print_message("%s\n", said);
+    assert_non_null(strstr(said, "what was saved was not written to"));
+    assert_null(strstr(said, "the program ends"));
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, alone_teardown)
@@ -385,6 +436,7 @@ int main(void)
         T(a_full_disk_costs_versions_and_not_the_program),
         T(a_version_that_one_rank_could_not_write_is_none),
         T(what_is_marked_bad_while_it_is_written_is_not_restored),
+        T(what_close_has_waited_for_the_end_does_not_wait_for_again),
         T(what_was_saved_is_there_after_an_exit_and_the_older_after_a_kill),
     };
 
