@@ -69,13 +69,31 @@ static void save_ours(const struct dlr_requeue *r, const char *list)
         dlr_file_replace(AT_FDCWD, r->ours_path, 0600, &part, 1, NULL);
 }
 
-static int update(const struct dlr_requeue *r, const char *list, int64_t deadline_ms,
-                  struct dlr_err *err)
+/* A job begins again only when it has ended on all its nodes, and on a dead one it has when Slurm calls
+ * that down: after SlurmdTimeout. So it gives them back first. False: one of them is still its own; the
+ * batch host, which a job cannot give back.
+ */
+static bool give_back(const struct dlr_requeue *r, const struct dlr_slurm_job *job)
+{
+    DLR_AUTO_FREE char *keep = NULL;
+    struct dlr_err quiet;
+
+    if (!r->exclude[0])
+        return true;
+    return job->running && job->may_requeue && job->nodes[0] && job->batch_host[0] &&
+           !dlr_slurm_is_listed(r->exclude, job->batch_host) &&
+           dlr_requeue_list(job->nodes, r->exclude, "", &keep, &quiet) == 0 &&
+           dlr_slurm_shrink(r->job_id, keep, &quiet) == 0;
+}
+
+static int update(const struct dlr_requeue *r, const char *list, time_t begin,
+                  int64_t deadline_ms, struct dlr_err *err)
 {
     int rc;
 
     for (;;) {
-        rc = dlr_slurm_update_pending(r->job_id, list, r->min_nodes, r->max_nodes, err);
+        rc = dlr_slurm_update_pending(r->job_id, list, r->min_nodes, r->max_nodes,
+                                      begin, err);
         if (rc == 0)
             *err = (struct dlr_err){0}; /* of tries before */
         if (rc != -EAGAIN || dlr_now_ms() + RETRY_MS > deadline_ms)
@@ -86,7 +104,7 @@ static int update(const struct dlr_requeue *r, const char *list, int64_t deadlin
 
 /* Sets the list, or leaves only the user's own when the job could never start with it. */
 static int exclude(const struct dlr_requeue *r, const struct dlr_slurm_job *job,
-                   int64_t deadline_ms, struct dlr_err *err)
+                   time_t begin, int64_t deadline_ms, struct dlr_err *err)
 {
     DLR_AUTO_FREE char *ours = load_ours(r), *list = NULL, *least = NULL;
     unsigned left = 0;
@@ -101,7 +119,7 @@ static int exclude(const struct dlr_requeue *r, const struct dlr_slurm_job *job,
         dlr_slurm_count_nodes(job->partition, list, &left, NULL) == 0 &&
         left < r->min_nodes &&
         dlr_requeue_list(job->exc_nodes, ours, "", &least, err) == 0) {
-        rc = update(r, least, deadline_ms, err);
+        rc = update(r, least, begin, deadline_ms, err);
         save_ours(r, "");
         return rc < 0 ? rc
                       : dlr_fail(err, -ENOSPC,
@@ -109,7 +127,7 @@ static int exclude(const struct dlr_requeue *r, const struct dlr_slurm_job *job,
                                  "beside it and %u are needed",
                                  r->exclude, job->partition, left, r->min_nodes);
     }
-    rc = update(r, list, deadline_ms, err);
+    rc = update(r, list, begin, deadline_ms, err);
     if (rc == 0)
         save_ours(r, r->exclude);
     return rc;
@@ -120,6 +138,7 @@ int dlr_requeue_job(const struct dlr_requeue *r, struct dlr_err *err)
     int64_t deadline_ms = dlr_now_ms() + r->timeout_ms;
     struct dlr_slurm_job job = {0};
     struct dlr_err quiet;
+    time_t begin;
     int rc;
 
     rc = dlr_slurm_load_job(r->job_id, &job, &quiet);
@@ -129,6 +148,7 @@ int dlr_requeue_job(const struct dlr_requeue *r, struct dlr_err *err)
     }
     if (rc < 0)
         job.exc_nodes[0] = '\0';
+    begin = give_back(r, &job) ? dlr_slurm_next_begin() : 0;
     do {
         rc = dlr_slurm_requeue(r->job_id, err);
         if (rc != -EAGAIN && rc != -EIO)
@@ -137,6 +157,6 @@ int dlr_requeue_job(const struct dlr_requeue *r, struct dlr_err *err)
     } while (dlr_now_ms() < deadline_ms);
     if (rc < 0)
         return rc;
-    rc = exclude(r, &job, deadline_ms, err);
+    rc = exclude(r, &job, begin, deadline_ms, err);
     return rc == -ESRCH ? rc : 0; /* it is being ended: slurmctld left it alone */
 }

@@ -12,6 +12,9 @@
 #include "mpi_launcher/slurm_compat.h"
 
 #define MAX_NAMES 65536
+#define CRED_EXPIRE "cred_expire=" /* in AuthInfo */
+#define CRED_EXPIRE_S 120          /* Slurm's default */
+#define GONE_S 10 /* from the last SIGKILL to a job that has ended on all its nodes */
 
 /* libslurm reads its configuration once, before the first RPC (slurm_init, slurm.h). */
 static void connect_once(void)
@@ -117,6 +120,8 @@ int dlr_slurm_load_job(uint32_t job_id, struct dlr_slurm_job *ret, struct dlr_er
     ret->restarts = job->restart_cnt;
     ret->state = job->job_state & JOB_STATE_BASE;
     ret->completing = job->job_state & JOB_COMPLETING;
+    ret->running = ret->state == JOB_RUNNING && !ret->completing;
+    ret->may_requeue = job->requeue;
     ret->preempted = job->preempt_time != 0;
     slurm_free_job_info_msg(msg);
     return 0;
@@ -224,8 +229,38 @@ int dlr_slurm_requeue(uint32_t job_id, struct dlr_err *err)
     return 0;
 }
 
+int dlr_slurm_shrink(uint32_t job_id, const char *keep, struct dlr_err *err)
+{
+    job_desc_msg_t desc;
+
+    connect_once();
+    slurm_init_job_desc_msg(&desc);
+    dlr_slurm_desc_job(&desc, job_id);
+    desc.req_nodes = (char *)keep;
+    if (slurm_update_job(&desc) != SLURM_SUCCESS)
+        return slurm_failed(err, "cannot give nodes back");
+    return 0;
+}
+
+time_t dlr_slurm_next_begin(void)
+{
+    slurm_conf_t *conf = NULL;
+    const char *expire;
+    long kill_s, expire_s = CRED_EXPIRE_S;
+
+    connect_once();
+    if (slurm_load_ctl_conf(0, &conf) != SLURM_SUCCESS)
+        return 0;
+    expire = conf->authinfo ? strstr(conf->authinfo, CRED_EXPIRE) : NULL;
+    if (expire)
+        sscanf(expire, CRED_EXPIRE "%ld", &expire_s);
+    kill_s = conf->kill_wait + GONE_S;
+    slurm_free_ctl_conf(conf);
+    return kill_s < expire_s ? time(NULL) + kill_s : 0;
+}
+
 int dlr_slurm_update_pending(uint32_t job_id, const char *exclude, unsigned min_nodes,
-                             unsigned max_nodes, struct dlr_err *err)
+                             unsigned max_nodes, time_t begin, struct dlr_err *err)
 {
     job_desc_msg_t desc;
 
@@ -233,6 +268,8 @@ int dlr_slurm_update_pending(uint32_t job_id, const char *exclude, unsigned min_
     slurm_init_job_desc_msg(&desc);
     dlr_slurm_desc_job(&desc, job_id);
     desc.exc_nodes = (char *)exclude;
+    if (begin)
+        desc.begin_time = begin;
     if (min_nodes) {
         desc.min_nodes = min_nodes;
         desc.max_nodes = max_nodes;

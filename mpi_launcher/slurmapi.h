@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "common/err.h"
 #include "common/str.h"
@@ -40,6 +41,7 @@ struct dlr_slurm_job {
     char partition[1024]; /* or several, with commas between them */
     char nodes[4096];     /* it has; "": too many to be shown here, or none */
     unsigned restarts;
+    bool running, may_requeue;
     uint32_t state;             /* Slurm's base state */
     bool completing, preempted; /* being ended; in the grace of a preemption */
 };
@@ -65,11 +67,21 @@ int dlr_slurm_alive(uint32_t job_id, const char *list, FILE *out, struct dlr_err
 /* Puts a batch job back into the queue. -EPERM, -ENOTSUP (not a batch job, requeue disabled). */
 int dlr_slurm_requeue(uint32_t job_id, struct dlr_err *err);
 
-/* For a pending job: nodes it must not get, and how many it takes. exclude "" clears.
- * -EAGAIN: not pending yet, or slurmctld is busy with it: try again.
+/* A running job keeps these of its nodes and gives the others back, for good; its batch host is to be one
+ * of them. -ENOTSUP: the site does not allow it.
+ */
+int dlr_slurm_shrink(uint32_t job_id, const char *keep, struct dlr_err *err);
+
+/* When a job that is requeued now can begin: its processes are gone by then (KillWait). 0: Slurm's own
+ * time for it (cred_expire) is as soon, or not known.
+ */
+time_t dlr_slurm_next_begin(void);
+
+/* For a pending job: nodes it must not get, how many it takes, and when it may begin (0: as it is).
+ * exclude "" clears. -EAGAIN: not pending yet, or slurmctld is busy with it: try again.
  */
 int dlr_slurm_update_pending(uint32_t job_id, const char *exclude, unsigned min_nodes,
-                             unsigned max_nodes, struct dlr_err *err);
+                             unsigned max_nodes, time_t begin, struct dlr_err *err);
 
 /* Cancels the steps of a job that were started by the srun with this pid. Their number. */
 int dlr_slurm_cancel_steps_of(uint32_t job_id, pid_t srun_pid, struct dlr_err *err);

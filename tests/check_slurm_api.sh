@@ -11,6 +11,7 @@ set -euo pipefail
 
 [[ $# -ge 1 ]] || { sed -n '4,8s/^# //p' "$0" >&2; exit 2; }
 releases=(22.05 23.02 23.11 24.05 24.11 25.05 25.11 26.05)
+callers=(mpi_launcher/slurmapi.c mpi_launcher/slurm_alive.c)
 failed=0
 
 # Says which release does not compile, with the compiler's words.
@@ -25,11 +26,13 @@ try() { # WHAT COMMAND...
 
 for release in "${releases[@]}"; do
     number=$(printf '0x%02x%02x' "$((10#${release%.*}))" "$((10#${release#*.}))")
-    try "mpi_launcher/slurmapi.c for Slurm $release" \
-        "$@" -Itests/slurm_api -DDLR_SLURM="$number" -fsyntax-only mpi_launcher/slurmapi.c
+    for file in "${callers[@]}"; do
+        try "$file for Slurm $release" \
+            "$@" -Itests/slurm_api -DDLR_SLURM="$number" -fsyntax-only "$file"
+    done
 done
 for dir in ${SLURM_INCLUDES:-}; do
-    for file in mpi_launcher/slurmapi.c spank/*.c; do
+    for file in "${callers[@]}" spank/*.c; do
         try "$file with the headers in $dir" "$@" -isystem "$dir" -fsyntax-only "$file"
     done
 done

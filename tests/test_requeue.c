@@ -21,7 +21,12 @@ static struct {
     char excluded[65536]; /* the job's list */
     unsigned nodes;       /* n1, n2 ... of the partition; 0: it cannot be asked */
     int busy, updates;    /* so often it says "try again" */
+    struct dlr_slurm_job job;
+    bool fixed; /* jobs may not shrink */
+    time_t begin;
 } ctld;
+
+#define BEGIN 1000
 
 /* --- instead of slurmapi.c; lists are n1,n2, and no list has a bracket that nobody closes ------------------------------------------------ */
 
@@ -55,7 +60,7 @@ char **dlr_slurm_free_names(char **names, unsigned n)
 
 int dlr_slurm_load_job(uint32_t job_id, struct dlr_slurm_job *ret, struct dlr_err *err)
 {
-    memset(ret, 0, sizeof(*ret));
+    *ret = ctld.job;
     dlr_format(ret->exc_nodes, sizeof(ret->exc_nodes), "%s", ctld.excluded);
     dlr_format(ret->partition, sizeof(ret->partition), "main");
     return 0;
@@ -66,12 +71,31 @@ int dlr_slurm_requeue(uint32_t job_id, struct dlr_err *err)
     return 0;
 }
 
+bool dlr_slurm_is_listed(const char *list, const char *node)
+{
+    return strstr(list, node); /* no name is a part of another */
+}
+
+int dlr_slurm_shrink(uint32_t job_id, const char *keep, struct dlr_err *err)
+{
+    if (ctld.fixed)
+        return dlr_fail(err, -ENOTSUP, "disable_job_shrink");
+    dlr_format(ctld.job.nodes, sizeof(ctld.job.nodes), "%s", keep);
+    return 0;
+}
+
+time_t dlr_slurm_next_begin(void)
+{
+    return BEGIN;
+}
+
 int dlr_slurm_update_pending(uint32_t job_id, const char *exclude, unsigned min_nodes,
-                             unsigned max_nodes, struct dlr_err *err)
+                             unsigned max_nodes, time_t begin, struct dlr_err *err)
 {
     ctld.updates++;
     if (ctld.busy-- > 0)
         return dlr_fail(err, -EAGAIN, "busy");
+    ctld.begin = begin;
     dlr_format(ctld.excluded, sizeof(ctld.excluded), "%s", exclude);
     return 0;
 }
@@ -131,6 +155,39 @@ an_exclusion_holds_for_one_requeue_and_never_makes_a_job_impossible(void **state
     assert_int_equal(rmdir(dir), 0);
 }
 
+/* Then it has ended everywhere within KillWait, and can begin at once. */
+static void a_dead_node_is_given_back_before_the_requeue(void **state)
+{
+    static const struct {
+        const char *dead, *left;
+        bool no_requeue, fixed, begins;
+    } rows[] = {
+        {.dead = "n2", .left = "n1,n3,n4", .begins = true},
+        {.dead = "n4,n2", .left = "n1,n3", .begins = true},
+        {.dead = "", .left = "n1,n2,n3,n4", .begins = true},
+        {.dead = "n1,n2", .left = "n1,n2,n3,n4"}, /* the batch host */
+        {.dead = "n2", .left = "n1,n2,n3,n4", .fixed = true},
+        {.dead = "n2", .left = "n1,n2,n3,n4", .no_requeue = true},
+    };
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct dlr_requeue r = {
+            .job_id = 7, .incarnation = 9, .timeout_ms = 1000, .exclude = rows[i].dead};
+        struct dlr_err err = {0};
+
+        memset(&ctld, 0, sizeof(ctld));
+        ctld.fixed = rows[i].fixed;
+        ctld.job = (struct dlr_slurm_job){.batch_host = "n1",
+                                          .nodes = "n1,n2,n3,n4",
+                                          .running = true,
+                                          .may_requeue = !rows[i].no_requeue};
+        assert_int_equal(dlr_requeue_job(&r, &err), 0);
+        assert_string_equal(ctld.job.nodes, rows[i].left);
+        assert_int_equal(ctld.begin, rows[i].begins ? BEGIN : 0);
+    }
+    memset(&ctld, 0, sizeof(ctld));
+}
+
 static void a_long_list_is_set_whole(void **state)
 {
     static char many[60000];
@@ -165,6 +222,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_list_that_cannot_be_read_is_kept_as_the_user_wrote_it),
         cmocka_unit_test(
             an_exclusion_holds_for_one_requeue_and_never_makes_a_job_impossible),
+        cmocka_unit_test(a_dead_node_is_given_back_before_the_requeue),
         cmocka_unit_test(a_long_list_is_set_whole),
     };
 

@@ -45,6 +45,21 @@ kill_both() {
     nothing_left n1 n2 n3 n4 n5
 }
 
+@test "the agents' step is lost: it is started again, every rank resumes from its node's memory" {
+    job=$(start 1 -N5)
+    saved "$job"
+    step=$(ctl squeue -h -s -j "$job" -o '%i %j' | awk '$2 == "dlrover-agents" { print $1 }')
+    ctl scancel "$step"
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(resumed "$job")" -gt 0 ]
+    no_committed_step_lost "$job"
+    same_bits ref.4
+    [ "$(events "$job" 'select(.event=="restored").brought')" = 0 ]
+    [ "$(events "$job" 'select(.event=="round_end")|[.cause,.restarts]')" = '["control",0]' ]
+    [ -z "$(events "$job" 'select(.event=="node_dead")')" ]
+    nothing_left n1 n2 n3 n4 n5
+}
+
 # bats test_tags=production
 @test "a node killed: the spare gets the lost rank's state from its partner" {
     job=$(start 1 -N5)

@@ -180,24 +180,6 @@ SH
     nothing_is_left
 }
 
-@test "the agents' step is lost: it is started again, the round with it, no node is given up" {
-    batch agents.sh "-N4 --dlrover-spares=1" <<'SH'
-srun ./count.sh 30
-echo "srun returned $?"
-SH
-    job=$(submit agents.sh)
-    await "$job" running
-    step=$(ctl squeue -h -s -j "$job" -o '%i %j' | awk '$2 == "dlrover-agents" { print $1 }')
-    ctl scancel "$step"
-    await "$job" "e['event']=='running' and e['round']==1"
-    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
-    output "$job" | grep -x "srun returned 0"
-    rounds_in_order "$(alice_home)/ticks.$job"
-    [ -z "$(events "$job" 'select(.event=="node_dead")')" ]
-    [ "$(events "$job" 'select(.event=="round_end")|[.cause,.restarts]')" = '["control",0]' ]
-    nothing_is_left
-}
-
 # a run of its own ends; what the other has in common with it goes on
 @test "two runs share the agents' step, which outlives both supervisors and the run that began it" {
     batch share.sh "-N4" <<'SH'

@@ -47,6 +47,7 @@ typedef struct {
     char *batch_host, *exc_nodes, *nodes, *partition;
     uint32_t job_id, job_state, restart_cnt;
     time_t preempt_time;
+    uint16_t requeue;
 } slurm_job_info_t;
 typedef struct {
     uint32_t record_count;
@@ -59,13 +60,22 @@ typedef struct {
     uint32_t job_id;
 #endif
     uint32_t min_nodes, max_nodes;
-    char *exc_nodes;
+    char *exc_nodes, *req_nodes;
+    time_t begin_time;
 } job_desc_msg_t;
+typedef struct {
+    char *authinfo;
+    uint16_t kill_wait;
+} slurm_conf_t;
+int slurm_load_ctl_conf(time_t update_time, slurm_conf_t **conf);
+void slurm_free_ctl_conf(slurm_conf_t *conf);
 #define NODE_STATE_BASE 0x0000000f
 #define NODE_STATE_NO_RESPOND 0x00000800
 enum { NODE_STATE_UNKNOWN, NODE_STATE_DOWN };
 typedef struct {
+    char *node_addr;
     uint32_t node_state;
+    uint16_t port;
 } node_info_t;
 typedef struct {
     uint32_t record_count;
