@@ -242,6 +242,7 @@ UNIT_OBJS_test_agent_share := tests/worker_rig.c $(UNIT_OBJS_test_agent)
 UNIT_LIBS_test_agent_share := $(UNIT_LIBS_test_agent)
 UNIT_OBJS_test_agent_corrupt := $(UNIT_OBJS_test_agent_share)
 UNIT_LIBS_test_agent_corrupt := $(UNIT_LIBS_test_agent)
+$(BUILD)/tests/test_open_files: | $(BUILD)/dlrover-supervisor
 $(addprefix $(BUILD)/tests/,test_agent test_agent_orders test_agent_ranks test_agent_welcome test_agent_claims test_agent_share test_agent_corrupt): | $(BUILD)/dlrover-agent
 
 # Tests that kill the code at every step of it: that code calls out at each of its basic blocks

@@ -151,7 +151,11 @@ void dlr_agent_lease_beat(struct dlr_agent *a)
 
 static int beat(zloop_t *loop, int timer, void *arg)
 {
-    dlr_agent_lease_beat(arg);
+    struct dlr_agent *a = arg;
+
+    if (a->peers.server)
+        dlr_server_tend(a->peers.server, dlr_now_ms());
+    dlr_agent_lease_beat(a);
     return 0;
 }
 

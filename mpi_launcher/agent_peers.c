@@ -10,6 +10,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/msg.h"
+#include "common/open_files.h"
 #include "common/str.h"
 #include "mpi_launcher/agent.h"
 #include "mpi_launcher/election.h"
@@ -225,6 +226,7 @@ void dlr_agent_peers_set(struct dlr_agent *a, const json_t *msg)
     }
     dlr_format(a->peers.batch, sizeof(a->peers.batch), "%s", batch);
     take_state(a, json_object_get(msg, "state"));
+    dlr_server_expect(a->peers.server, a->peers.list.n);
     dlr_agent_watchdog_peers(a);
     if (json_is_true(json_object_get(msg, "whole")))
         dlr_agent_say(a, dlr_msg_new("peers_known"));
@@ -294,6 +296,7 @@ int dlr_agent_peers_start(struct dlr_agent *a, struct dlr_err *err)
     rc = own_address(&a->control_addr, host, sizeof(host));
     if (rc < 0)
         return dlr_fail(err, rc, "no way to %s: %s", a->conf.control, strerror(-rc));
+    dlr_open_files_raise(); /* an election speaks to all, and all speak to it */
     rc = dlr_server_new(a->id, "*", first, last, &a->peers.server, err);
     if (rc < 0)
         return rc;

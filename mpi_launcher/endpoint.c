@@ -2,11 +2,16 @@
 #include "mpi_launcher/endpoint.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 
 #include "common/cleanup.h"
 #include "common/msg.h"
+#include "common/open_files.h"
+#include "common/str.h"
 #include "mpi_launcher/endpoint_frame.h"
 #include "mpi_launcher/endpoint_guard.h"
 #include "mpi_launcher/zap.h"
@@ -15,6 +20,8 @@ struct dlr_server {
     zsock_t *sock;
     struct dlr_guard *guard;
     unsigned port;
+    char name[64];     /* of the port, as libzmq calls it */
+    int64_t closed_ms; /* for want of descriptors; 0: it is open */
 };
 
 bool dlr_route_eq(const struct dlr_route *a, const struct dlr_route *b)
@@ -47,6 +54,7 @@ static void cleanup_server(struct dlr_server **server)
 static int bind_some(struct dlr_server *server, const char *host, unsigned first,
                      unsigned last, struct dlr_err *err)
 {
+    DLR_AUTO_FREE char *name = NULL;
     int port = -1;
 
     if (first == 0 && last == 0) {
@@ -59,7 +67,8 @@ static int bind_some(struct dlr_server *server, const char *host, unsigned first
         return dlr_fail(err, -EADDRINUSE, "no port of %u-%u is free at '%s': %s", first,
                         last, host, zmq_strerror(zmq_errno()));
     server->port = port;
-    return 0;
+    name = zsock_last_endpoint(server->sock);
+    return dlr_format(server->name, sizeof(server->name), "%s", name ? name : "");
 }
 
 int dlr_server_new(const struct dlr_identity *id, const char *host, unsigned first,
@@ -77,6 +86,7 @@ int dlr_server_new(const struct dlr_identity *id, const char *host, unsigned fir
     if (rc < 0)
         return rc;
     zsock_set_router_mandatory(server->sock, 1);
+    zsock_set_backlog(server->sock, SOMAXCONN); /* libzmq's own would be 100 */
     zsock_set_zap_domain(server->sock, "dlrover");
     zsock_set_curve_server(server->sock, 1);
     rc = dlr_guard_new(server->sock, &server->guard, err);
@@ -91,6 +101,38 @@ int dlr_server_new(const struct dlr_identity *id, const char *host, unsigned fir
 unsigned dlr_server_port(const struct dlr_server *server)
 {
     return server->port;
+}
+
+void dlr_server_expect(struct dlr_server *server, unsigned clients)
+{
+    struct rlimit limit = {0};
+    unsigned most = UINT_MAX;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < UINT_MAX)
+        most = limit.rlim_cur > DLR_OPEN_FILES_OWN ? limit.rlim_cur - DLR_OPEN_FILES_OWN
+                                                   : 1;
+    dlr_guard_expect(server->guard, clients, most);
+}
+
+bool dlr_server_tend(struct dlr_server *server, int64_t now_ms)
+{
+    if (!dlr_guard_is_full(server->guard))
+        return false;
+    if (!server->closed_ms) {
+        if (zsock_unbind(server->sock, "%s", server->name) < 0)
+            return false;
+        server->closed_ms = now_ms;
+        return true;
+    }
+    if (!dlr_guard_has_room(server->guard) &&
+        now_ms - server->closed_ms < DLR_ENDPOINT_REOPEN_MS)
+        return false;
+    server->closed_ms = now_ms;
+    if (zsock_bind(server->sock, "%s", server->name) >= 0) {
+        server->closed_ms = 0;
+        dlr_guard_reopened(server->guard);
+    }
+    return false;
 }
 
 uint64_t dlr_server_strangers(const struct dlr_server *server)

@@ -21,6 +21,9 @@
 #define DLR_ENDPOINT_HANDSHAKE_MS                                                      \
     5000 /* a connection that has not proven its key by then is cut */
 
+#define DLR_ENDPOINT_REOPEN_MS                                                         \
+    5000 /* a port that was closed for want of descriptors is tried again */
+
 struct dlr_server; /* opaque */
 struct dlr_client; /* opaque */
 
@@ -54,6 +57,14 @@ struct dlr_server *dlr_server_free(struct dlr_server *server); /* accepts NULL *
 
 unsigned dlr_server_port(const struct dlr_server *server);
 zsock_t *dlr_server_sock(struct dlr_server *server); /* for zloop_reader() */
+
+/* So many clients belong to it; they may come all at once. Call dlr_open_files_raise() before. */
+void dlr_server_expect(struct dlr_server *server, unsigned clients);
+
+/* Call now and then: a port for which no descriptor is left is closed, so that who waits does not cost a core, and is
+ * opened again when a connection has ended, or after DLR_ENDPOINT_REOPEN_MS. True when it was closed by this call.
+ */
+bool dlr_server_tend(struct dlr_server *server, int64_t now_ms);
 
 /* Connections so far that could not prove a key: see endpoint_guard.h. */
 uint64_t dlr_server_strangers(const struct dlr_server *server);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,28 +16,32 @@
 #include "mpi_launcher/endpoint.h"
 
 #define EVENTS                                                                         \
-    (ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |                              \
+    (ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_ACCEPT_FAILED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |    \
      ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_DISCONNECTED)
-#define FDS_MAX 16384 /* connections above are taken for unproven */
-#define SLACK_MS 500  /* a handshake's limit is noticed so much early, or late */
+#define FDS_MAX (128 << 10) /* connections above are cut */
+#define SLACK_MS 500        /* a handshake's limit is noticed so much early, or late */
 
-/* A connection that has not proven its key. */
+/* A connection that has not proven its key; those form a list, oldest first. By descriptor. */
 struct half {
-    int fd;
+    bool is;
+    int before, after; /* -1: none */
     int64_t since_ms;
 };
 
 struct dlr_guard {
     zsock_t *sock; /* the server's */
     zactor_t *actor;
-    void *events;                              /* a PAIR of libzmq's monitor */
-    struct half half[DLR_GUARD_HALF_OPEN + 1]; /* oldest first */
-    unsigned n;
+    void *events; /* a PAIR of libzmq's monitor */
+    struct half *half;
+    int oldest, newest; /* -1: none */
+    unsigned n, all;    /* unproven, and with those that have proven it */
+    atomic_uint n_max, all_max;
     bool left; /* the next connection that ends went by itself */
     unsigned
         shaken; /* handshakes that succeeded; of which connection, libzmq does not say */
     atomic_bool proven[FDS_MAX]; /* by a message that came */
     atomic_uint_fast64_t strangers;
+    atomic_bool full, went; /* see dlr_guard_is_full() */
 };
 
 static bool is_proven(const struct dlr_guard *g, int fd)
@@ -49,43 +54,72 @@ bool dlr_guard_proven(struct dlr_guard *guard, int fd)
     return fd >= 0 && fd < FDS_MAX && !atomic_exchange(&guard->proven[fd], true);
 }
 
+static void put_in(struct dlr_guard *g, int fd)
+{
+    g->half[fd] = (struct half){true, g->newest, -1, dlr_now_ms()};
+    if (g->newest >= 0)
+        g->half[g->newest].after = fd;
+    else
+        g->oldest = fd;
+    g->newest = fd;
+    g->n++;
+}
+
 /* Forgets a connection; -1 when it has proven its key, else for how long it was there. */
 static int64_t take_out(struct dlr_guard *g, int fd)
 {
-    for (unsigned i = 0; i < g->n; i++) {
-        if (g->half[i].fd == fd) {
-            int64_t age = dlr_now_ms() - g->half[i].since_ms;
+    struct half *h = fd >= 0 && fd < FDS_MAX ? &g->half[fd] : NULL;
 
-            memmove(g->half + i, g->half + i + 1, (--g->n - i) * sizeof(*g->half));
-            return age;
-        }
-    }
-    return -1;
+    if (!h || !h->is)
+        return -1;
+    if (h->before >= 0)
+        g->half[h->before].after = h->after;
+    else
+        g->oldest = h->after;
+    if (h->after >= 0)
+        g->half[h->after].before = h->before;
+    else
+        g->newest = h->before;
+    h->is = false;
+    g->n--;
+    return dlr_now_ms() - h->since_ms;
 }
 
 static void take_out_proven(struct dlr_guard *g)
 {
-    for (unsigned i = g->n; i-- > 0;)
-        if (is_proven(g, g->half[i].fd)) {
-            take_out(g, g->half[i].fd);
+    for (int fd = g->oldest, next; fd >= 0; fd = next) {
+        next = g->half[fd].after;
+        if (is_proven(g, fd)) {
+            take_out(g, fd);
             g->shaken -= g->shaken > 0;
         }
+    }
+}
+
+static bool is_crowded(const struct dlr_guard *g)
+{
+    return g->n > atomic_load(&g->n_max) || g->all > atomic_load(&g->all_max);
 }
 
 static void came(struct dlr_guard *g, int fd)
 {
+    g->all++;
+    if (fd >= FDS_MAX) {
+        shutdown(fd, SHUT_RDWR);
+        return;
+    }
     take_out(g, fd);
-    g->half[g->n++] = (struct half){fd, dlr_now_ms()};
-    if (g->n <= DLR_GUARD_HALF_OPEN)
+    put_in(g, fd);
+    if (!is_crowded(g))
         return;
     take_out_proven(g);
-    if (g->n <= DLR_GUARD_HALF_OPEN)
+    if (!is_crowded(g) || g->oldest < 0)
         return;
     /* libzmq reads an end of file and closes. Should the number mean another connection by
      * now, that one is made again by its owner.
      */
-    shutdown(g->half[0].fd, SHUT_RDWR);
-    take_out(g, g->half[0].fd);
+    shutdown(g->oldest, SHUT_RDWR);
+    take_out(g, g->oldest);
     g->strangers++;
 }
 
@@ -97,6 +131,8 @@ static void went(struct dlr_guard *g, int fd)
     bool proven = is_proven(g, fd);
     int64_t age = take_out(g, fd);
 
+    g->all -= g->all > 0;
+    atomic_store(&g->went, true);
     if (age >= 0 && !g->left && g->shaken > 0) {
         g->shaken--;
         proven = true;
@@ -106,6 +142,37 @@ static void went(struct dlr_guard *g, int fd)
     if (age >= 0 && !proven && (!g->left || age > DLR_ENDPOINT_HANDSHAKE_MS - SLACK_MS))
         g->strangers++;
     g->left = false;
+}
+
+/* libzmq tries again at once, and for as long as one waits to be accepted. */
+static void failed(struct dlr_guard *g, int error)
+{
+    if (error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM)
+        return;
+    if (!atomic_load(&g->full))
+        atomic_store(&g->went, false);
+    atomic_store(&g->full, true);
+}
+
+bool dlr_guard_is_full(const struct dlr_guard *guard)
+{
+    return atomic_load(&guard->full);
+}
+
+bool dlr_guard_has_room(struct dlr_guard *guard)
+{
+    return atomic_exchange(&guard->went, false);
+}
+
+void dlr_guard_reopened(struct dlr_guard *guard)
+{
+    atomic_store(&guard->full, false);
+}
+
+void dlr_guard_expect(struct dlr_guard *guard, unsigned clients, unsigned connections)
+{
+    atomic_store(&guard->n_max, clients + DLR_GUARD_HALF_OPEN);
+    atomic_store(&guard->all_max, connections);
 }
 
 /* An event: number and value in one frame, the address in the next. */
@@ -130,6 +197,8 @@ static void take(struct dlr_guard *g)
     }
     if (event == ZMQ_EVENT_ACCEPTED)
         came(g, (int)value);
+    else if (event == ZMQ_EVENT_ACCEPT_FAILED)
+        failed(g, (int)value);
     else if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
         g->shaken++;
     else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
@@ -159,6 +228,7 @@ struct dlr_guard *dlr_guard_free(struct dlr_guard *guard)
         zmq_socket_monitor(zsock_resolve(guard->sock), NULL, 0);
     if (guard->events)
         zmq_close(guard->events);
+    free(guard->half);
     free(guard);
     return NULL;
 }
@@ -181,6 +251,11 @@ int dlr_guard_new(zsock_t *sock, struct dlr_guard **ret_guard, struct dlr_err *e
         return dlr_fail(err, -errno, "getrandom: %s", strerror(errno));
     dlr_format(name, sizeof(name), "inproc://guard-%016" PRIx64, random);
     g->sock = sock;
+    g->oldest = g->newest = -1;
+    dlr_guard_expect(g, 0, UINT_MAX);
+    g->half = calloc(FDS_MAX, sizeof(*g->half));
+    if (!g->half)
+        return dlr_fail(err, -ENOMEM, "out of memory");
     g->events = zmq_socket(zsys_init(), ZMQ_PAIR);
     /* libzmq's own thread waits when this queue is full. */
     if (!g->events ||

@@ -11,12 +11,24 @@
 
 #include "common/err.h"
 
-#define DLR_GUARD_HALF_OPEN 128 /* unproven connections at once; the oldest are cut */
+#define DLR_GUARD_HALF_OPEN                                                            \
+    128 /* unproven connections at once beside expected ones; the oldest are cut */
 
 struct dlr_guard; /* opaque */
 
 /* Before sock is bound. */
 int dlr_guard_new(zsock_t *sock, struct dlr_guard **ret_guard, struct dlr_err *err);
+/* So many clients may connect at once, before any has proven its key; and so many connections there may be in all:
+ * one more, and the oldest that is unproven is cut.
+ */
+void dlr_guard_expect(struct dlr_guard *guard, unsigned clients, unsigned connections);
+
+/* No descriptor is left for a connection that waits: the port must be closed, libzmq would try for ever. */
+bool dlr_guard_is_full(const struct dlr_guard *guard);
+/* A connection has ended since the last call, or since the port was full. */
+bool dlr_guard_has_room(struct dlr_guard *guard);
+void dlr_guard_reopened(struct dlr_guard *guard); /* the port takes connections again */
+
 /* Before sock is destroyed. */
 struct dlr_guard *dlr_guard_free(struct dlr_guard *guard); /* accepts NULL */
 

@@ -12,6 +12,7 @@
 
 #include "common/cleanup.h"
 #include "common/file.h"
+#include "common/open_files.h"
 
 #define PASS_FD 3
 
@@ -31,6 +32,7 @@ static void child(const struct dlr_spawn *spawn, int null_fd, int report_fd,
         signal(others[i], SIG_IGN);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    dlr_open_files_restore();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(127);

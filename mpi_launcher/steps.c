@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/open_files.h"
 #include "common/str.h"
 #include "mpi_launcher/srun_options.h"
 
@@ -171,6 +172,7 @@ static void child(char *const *argv, char *const *envp, int in, int out, int err
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     closefrom(pass < 0 ? DLR_STEPS_PASS_FD : DLR_STEPS_PASS_FD + 1);
+    dlr_open_files_restore(); /* srun gives the program its own */
     execvpe(argv[0], argv, envp);
     _exit(127);
 }

@@ -16,6 +16,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/open_files.h"
 #include "common/self.h"
 #include "common/str.h"
 #include "mpi_launcher/slurmapi.h"
@@ -112,6 +113,14 @@ static int on_signal(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     return dlr_sup_is_over(s) ? -1 : 0;
 }
 
+static void tend(struct dlr_sup *s, int64_t now_ms)
+{
+    if (dlr_server_tend(s->server, now_ms))
+        dlr_sup_say(s,
+                    "no descriptor is left for agents that connect (ulimit -n): they "
+                    "have to wait until a connection ends");
+}
+
 static int on_tick(zloop_t *loop, int timer, void *arg)
 {
     struct dlr_sup *s = arg;
@@ -128,6 +137,7 @@ static int on_tick(zloop_t *loop, int timer, void *arg)
     dlr_sup_judge(s, now);
     dlr_sup_rejoin_tick(s, now);
     dlr_sup_peers_tick(s, now);
+    tend(s, now);
     dlr_sup_leave_tick(s, now);
     dlr_sup_adopt_tick(s, now);
     dlr_sup_controller_tick(s, now);
@@ -215,9 +225,16 @@ static int open_control(struct dlr_sup *s, struct dlr_err *err)
     rc = dlr_server_new(s->identity, "*", first, last, &s->server, err);
     if (rc < 0)
         return rc;
+    dlr_server_expect(s->server, s->members.n);
     gethostname(host, sizeof(host) - 1);
     return dlr_format(s->address, sizeof(s->address), "%.50s:%u", host,
                       dlr_server_port(s->server));
+}
+
+/* The agents' connections, with none of them twice: a limit that is too low is told before anything is started. */
+static int open_descriptors(struct dlr_sup *s, struct dlr_err *err)
+{
+    return dlr_open_files_check(dlr_open_files_raise(), s->members.n, err);
 }
 
 static int open_policy(struct dlr_sup *s, struct dlr_err *err)
@@ -302,7 +319,7 @@ static int prepare(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err
 
     s->argv = argv;
     dlr_sup_stdin_start(s);
-    if ((rc = open_nodes(s, err)) < 0 ||
+    if ((rc = open_nodes(s, err)) < 0 || (rc = open_descriptors(s, err)) < 0 ||
         (rc = dlr_sup_read_step(s, argc, argv, err)) < 0 ||
         (rc = dlr_apart_new(&s->apart, err)) < 0)
         return rc;

@@ -11,12 +11,14 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "common/clock.h"
+#include "common/open_files.h"
 #include "common/str.h"
 #include "mpi_launcher/endpoint.h"
 #include "mpi_launcher/endpoint_guard.h"
@@ -46,11 +48,16 @@ static int stop(void **state)
     return 0;
 }
 
+static struct sockaddr_in server_address(void)
+{
+    return (struct sockaddr_in){.sin_family = AF_INET,
+                                .sin_port = htons((uint16_t)dlr_server_port(server)),
+                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+}
+
 static int dial(void)
 {
-    struct sockaddr_in to = {.sin_family = AF_INET,
-                             .sin_port = htons((uint16_t)dlr_server_port(server)),
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in to = server_address();
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     assert_true(fd >= 0);
@@ -246,6 +253,103 @@ static void those_who_have_proven_their_key_take_no_room(void **state)
     assert_int_equal(dlr_server_strangers(server), before);
 }
 
+/* A start: all connect before the first of them is heard. */
+static void expected_clients_may_come_all_at_once(void **state)
+{
+    enum { MANY = 2 * DLR_GUARD_HALF_OPEN };
+    static int fds[MANY];
+    uint64_t before = dlr_server_strangers(server);
+
+    dlr_server_expect(server, MANY);
+    for (unsigned i = 0; i < MANY; i++)
+        fds[i] = dial();
+    check_service(); /* later than all of them */
+    assert_int_equal(dlr_server_strangers(server), before);
+    for (unsigned i = 0; i < MANY; i++) {
+        assert_false(is_cut(fds[i], 0));
+        close(fds[i]);
+    }
+}
+
+/* What was allowed before. */
+static struct rlimit limit_descriptors(unsigned n)
+{
+    struct rlimit before, limit;
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    limit = before;
+    limit.rlim_cur = n;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    return before;
+}
+
+/* The lowest number that is free. */
+static unsigned first_free(void)
+{
+    int fd = dup(STDERR_FILENO);
+
+    close(fd);
+    return (unsigned)fd;
+}
+
+/* Strangers cannot take what the supervisor needs for its own files. */
+static void connections_leave_descriptors_for_others(void **state)
+{
+    enum { MOST = 20, MANY = 3 * MOST };
+    static int fds[MANY];
+    struct rlimit before = limit_descriptors(MOST + DLR_OPEN_FILES_OWN);
+    unsigned cut = 0;
+
+    dlr_server_expect(server, MANY);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    for (unsigned i = 0; i < MANY; i++)
+        fds[i] = dial();
+    await_strangers(MANY - MOST);
+    for (unsigned i = 0; i < MANY; i++) {
+        cut += is_cut(fds[i], 0);
+        close(fds[i]);
+    }
+    assert_in_range(cut, MANY - MOST, MANY);
+    check_service();
+}
+
+static bool takes_connections(void)
+{
+    struct sockaddr_in to = server_address();
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool taken = connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0;
+
+    close(fd);
+    return taken;
+}
+
+/* libzmq would try to accept for ever, on a core of its own. */
+static void a_port_without_descriptors_is_closed_until_one_is_free(void **state)
+{
+    int64_t until = dlr_now_ms() + LIMIT_MS;
+    int fd = dial(), other;
+    struct rlimit before;
+    bool closed = false;
+
+    check_service(); /* fd is accepted */
+    before = limit_descriptors(first_free() + 1);
+    other = dial(); /* with the last number: nobody can accept it */
+    while (!closed && dlr_now_ms() < until) {
+        closed = dlr_server_tend(server, dlr_now_ms());
+        poll(NULL, 0, 5); /* another thread tries */
+    }
+    assert_true(closed);
+    close(other);
+    assert_false(takes_connections());
+    close(fd); /* and the server's end of it */
+    while (!takes_connections() && dlr_now_ms() < until) {
+        dlr_server_tend(server, dlr_now_ms());
+        poll(NULL, 0, 5);
+    }
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    check_service();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +357,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_probe_is_no_stranger, start, stop),
         cmocka_unit_test_setup_teardown(a_flood_of_connections_leaves_room_for_ours,
                                         start, stop),
+        cmocka_unit_test_setup_teardown(expected_clients_may_come_all_at_once, start,
+                                        stop),
+        cmocka_unit_test_setup_teardown(connections_leave_descriptors_for_others, start,
+                                        stop),
+        cmocka_unit_test_setup_teardown(
+            a_port_without_descriptors_is_closed_until_one_is_free, start, stop),
         cmocka_unit_test_setup_teardown(those_who_have_proven_their_key_take_no_room,
                                         start, stop),
         cmocka_unit_test_setup_teardown(garbage_is_cut_and_counted, start, stop),

@@ -13,9 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/open_files.h"
 #include "common/str.h"
 #include "mpi_launcher/procid.h"
 #include "mpi_launcher/steps.h"
@@ -114,6 +116,20 @@ static int run(const char *script, int in, int out)
     return dlr_proc_reap(&proc);
 }
 
+/* srun gives the program the limit that it has itself. */
+static void process_has_the_users_limit_of_open_files(void **state)
+{
+    struct rlimit before, users = {.rlim_cur = 100};
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    users.rlim_max = before.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &users), 0);
+    dlr_open_files_raise();
+    assert_int_equal(run("test $(ulimit -Sn) = 100", -1, -1), 0);
+    dlr_open_files_restore();
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
 static void process_starts_with_clean_signals_descriptors_and_session(void **state)
 {
     sigset_t all, before;
@@ -188,6 +204,7 @@ int main(void)
         cmocka_unit_test(steps_keep_what_does_not_place_them),
         cmocka_unit_test(variables_are_set_once_and_unset_whole),
         cmocka_unit_test(many_words_stay_in_order),
+        cmocka_unit_test(process_has_the_users_limit_of_open_files),
         cmocka_unit_test(process_starts_with_clean_signals_descriptors_and_session),
         cmocka_unit_test(missing_descriptors_are_dev_null),
         cmocka_unit_test(exit_and_signal_are_told),
