@@ -43,7 +43,7 @@ struct alone {
     _Atomic uint64_t
         last_bad; /* the one under way is not written if it is from there on */
     struct dlr_alone_found found;
-    bool begun, told_wait;
+    bool told_wait;
 };
 
 static int alone_open(struct dlr_ckpt *ck)
@@ -182,21 +182,13 @@ static int alone_offer(struct dlr_ckpt *ck, uint32_t *ret_world)
     return rc < 0 ? rc : al->found.world > 0;
 }
 
-/* What is saved from now on is of that line, and goes on from step. */
-static void go_on(struct alone *al, uint64_t step, uint64_t line)
-{
-    al->own.goes_on = true;
-    al->own.from = step;
-    al->own.line = line;
-    al->own.since_ns = 0; /* the number tells all: a clock may be set back */
-}
-
 /* From what was found. Rank 0 may be the only one that restores, and give the others what it has. */
 static void go_on_from_found(struct alone *al)
 {
     const struct dlr_alone_found *found = &al->found;
 
-    go_on(al, found->step, dlr_alone_line_after(found->line, found->step));
+    dlr_alone_go_on(&al->own, found->step,
+                    dlr_alone_line_after(found->line, found->step));
     if (al->own.rank == 0 && al->own.world > 1)
         dlr_alone_line_say(al->lock_fd, al->own.from, al->own.line);
 }
@@ -218,6 +210,27 @@ static int alone_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
     ck->from_world = world;
     *ret_step = al->found.step;
     return 1;
+}
+
+static int alone_go_on(struct dlr_ckpt *ck, uint64_t step)
+{
+    struct alone *al = ck->mode;
+    struct dlr_alone_head head;
+    int rc = take_directory(ck);
+
+    if (rc < 0)
+        return rc;
+    rc = dlr_alone_head(al->own.dirfd, 0, step, &head);
+    if (rc < 0)
+        return dlr_fail(&ck->err, rc,
+                        "no version of step %" PRIu64
+                        " in '%s' to go on from: rank 0's file: %s",
+                        step, ck->conf.dir, strerror(-rc));
+    al->found = (struct dlr_alone_found){
+        .chosen = true, .world = head.world, .step = step, .line = head.line};
+    go_on_from_found(al);
+    ck->from_world = head.world;
+    return 0;
 }
 
 /* --- in the helper thread ---------------------------------------------------------- */
@@ -339,45 +352,12 @@ static int grow(struct dlr_ckpt *ck, struct dlr_slot **slot)
     return 0;
 }
 
-/* By which number this start's files are known. */
-static int find_line(struct alone *al, uint64_t key, struct dlr_err *err)
-{
-    uint64_t step, line;
-
-    if (al->own.goes_on)
-        return 0;
-    if (al->own.world == 1) {
-        al->own.since_ns = 0;
-        return dlr_alone_line_new(&al->own.line, err);
-    }
-    al->own.line = key;
-    if (al->own.rank > 0 && dlr_alone_line_said(al->own.dirfd, 0, &step, &line))
-        go_on(al, step, line);
-    return 0;
-}
-
-/* What is newer than what was restored is of another line of steps. Of what a program does not restore, one of
- * several ranks sets aside what is newer than its first step, since its files are not told from that: a later start
- * must not mix them (one that comes before another rank has begun still can). One rank's files are told from others',
- * and it leaves all there until it has a version of its own.
- */
-static int begin_line(struct dlr_ckpt *ck, uint64_t step)
+static int begin(struct dlr_ckpt *ck, uint64_t step)
 {
     struct alone *al = ck->mode;
-    struct dlr_alone_which newer;
-    int rc = find_line(al, ck->key, &ck->err);
 
-    if (rc < 0)
-        return rc;
-    newer = dlr_alone_own_files(&al->own, al->own.goes_on ? al->own.from + 1 : step,
-                                UINT64_MAX);
-    al->begun = true;
-    al->own.first = step;
     dlr_stride_forget(&al->stride);
-    rc = dlr_alone_sweep(al->own.dirfd, ck->conf.rank, &ck->err);
-    if (rc == 0 && (al->own.goes_on || ck->conf.world > 1))
-        rc = dlr_alone_set_aside(al->own.dirfd, &newer, &ck->err);
-    return rc;
+    return dlr_alone_begin(&al->own, ck->key, step, &ck->err);
 }
 
 /* Said once, and only where a stride is given: else it becomes longer by itself. */
@@ -430,7 +410,7 @@ static int alone_due(struct dlr_ckpt *ck, uint64_t step, struct dlr_slot **ret_s
     const struct dlr_stride_cost cost = {
         atomic_load(&ck->page->saves), atomic_load(&ck->page->blocked_ns),
         al->waited_ns, dlr_behind_busy(al->behind), dlr_behind_took_ns(al->behind)};
-    int rc = al->begun ? 0 : begin_line(ck, step);
+    int rc = al->own.begun ? 0 : begin(ck, step);
     bool due = dlr_stride_due(&al->stride, step);
 
     dlr_stride_begin(&al->stride, step, dlr_now_ns(), &cost);
@@ -512,6 +492,7 @@ const struct dlr_backend dlr_backend_alone = {
     .list = alone_list,
     .offer = alone_offer,
     .restore = alone_restore,
+    .go_on = alone_go_on,
     .peek = alone_peek,
     .mark_bad = alone_mark_bad,
     .start = alone_start,

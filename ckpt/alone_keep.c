@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "ckpt/agree.h"
+#include "ckpt/alone_line.h"
 #include "common/cleanup.h"
 #include "common/log.h"
 
@@ -17,6 +18,53 @@ struct dlr_alone_which dlr_alone_own_files(const struct dlr_alone_own *own,
                                     .beyond = own->rank == 0 ? own->world : 0,
                                     .from = from,
                                     .to = to};
+}
+
+void dlr_alone_go_on(struct dlr_alone_own *own, uint64_t step, uint64_t line)
+{
+    own->goes_on = true;
+    own->from = step;
+    own->line = line;
+    own->since_ns = 0; /* the number tells all: a clock may be set back */
+}
+
+/* By which number this start's files are known. */
+static int find_line(struct dlr_alone_own *own, uint64_t key, struct dlr_err *err)
+{
+    uint64_t step, line;
+
+    if (own->goes_on)
+        return 0;
+    if (own->world == 1) {
+        own->since_ns = 0;
+        return dlr_alone_line_new(&own->line, err);
+    }
+    own->line = key;
+    if (own->rank > 0 && dlr_alone_line_said(own->dirfd, 0, &step, &line))
+        dlr_alone_go_on(own, step, line);
+    return 0;
+}
+
+/* What is newer than what was restored is of another line of steps. Of what a program does not restore, one of
+ * several ranks sets aside what is newer than its first step, since its files are not told from that: a later start
+ * must not mix them (one that comes before another rank has begun still can). One rank's files are told from others',
+ * and it leaves all there until it has a version of its own.
+ */
+int dlr_alone_begin(struct dlr_alone_own *own, uint64_t key, uint64_t step,
+                    struct dlr_err *err)
+{
+    struct dlr_alone_which newer;
+    int rc = find_line(own, key, err);
+
+    if (rc < 0)
+        return rc;
+    newer = dlr_alone_own_files(own, own->goes_on ? own->from + 1 : step, UINT64_MAX);
+    own->begun = true;
+    own->first = step;
+    rc = dlr_alone_sweep(own->dirfd, own->rank, err);
+    if (rc == 0 && (own->goes_on || own->world > 1))
+        rc = dlr_alone_set_aside(own->dirfd, &newer, err);
+    return rc;
 }
 
 /* Whether the files of a version are of one line, and this rank's head. To look at all of them is for rank 0, and for the

@@ -12,6 +12,7 @@
 /* By what a rank's files of this start are told from others. Plain data of its owner. */
 struct dlr_alone_own {
     int dirfd, rank, world;
+    bool begun;        /* the line is known: */
     uint64_t line;     /* that they are of, */
     uint64_t since_ns; /* and sealed from then on */
     uint64_t first;    /* the first step that this start saves */
@@ -27,6 +28,15 @@ struct dlr_alone_own {
  */
 struct dlr_alone_which dlr_alone_own_files(const struct dlr_alone_own *own,
                                            uint64_t from, uint64_t to);
+
+/* What is saved is of that line, and goes on from step. */
+void dlr_alone_go_on(struct dlr_alone_own *own, uint64_t step, uint64_t line);
+
+/* Before the first step is saved: finds the line, key's where several ranks go on from nothing, and sets aside what must not
+ * be mixed with it.
+ */
+int dlr_alone_begin(struct dlr_alone_own *own, uint64_t key, uint64_t step,
+                    struct dlr_err *err);
 
 /* After the file of step `written`: what it makes superfluous goes, and nothing before it is durable. What is older than the
  * second newest version goes with the file that makes the newest one complete, whose rank looks at the heads of all, as

@@ -181,6 +181,15 @@ int dlr_ckpt_unmatched(const struct dlr_ckpt *ck, enum dlr_ckpt_unmatched what,
  */
 int dlr_ckpt_restore(struct dlr_ckpt *ck, uint64_t *ret_step);
 
+/* In place of restore, for a program without a job that has read the version of step by itself (another format, a
+ * subset, one rank for all): what it saves goes on from that version, as after a restore, so that both count among those
+ * that are kept and what is newer is set aside. Looks at one file's head and reads no data; no region is touched or has to
+ * be named. All ranks call it before their first begin, or rank 0 before the others' first begin. -ENOENT: rank 0 has no
+ * file of step; -EBADMSG: its head is corrupt; -EBUSY: another program saves there, or after restore or begin. Under a job
+ * -ENOTSUP: all ranks restore there. Blocking, at most 10 s, for a program that is being ended.
+ */
+int dlr_ckpt_go_on(struct dlr_ckpt *ck, uint64_t step);
+
 /* Reads a region of any rank of the version that restore loaded, or before it will, a rank that is no more
  * included (one that a node's ranks kept between them whole):
  * up to room bytes into buf, the region's bytes in *ret_bytes (buf may be NULL: only how many) and

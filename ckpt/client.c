@@ -144,6 +144,17 @@ int dlr_ckpt_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
     return rc;
 }
 
+int dlr_ckpt_go_on(struct dlr_ckpt *ck, uint64_t step)
+{
+    if (!ck->backend->go_on)
+        return dlr_fail(&ck->err, -ENOTSUP,
+                        "under a job a version is loaded by restore, on all ranks");
+    if (ck->started)
+        return dlr_fail(&ck->err, -EBUSY,
+                        "go_on comes once and before restore and the first begin");
+    return ck->backend->go_on(ck, step);
+}
+
 static struct dlr_audit_of audited(const struct dlr_ckpt *ck)
 {
     return (struct dlr_audit_of){&ck->regions, ck->ops, ck->dev, ck->on_device,

@@ -32,6 +32,8 @@ struct dlr_backend {
     int (*offer)(struct dlr_ckpt *ck, uint32_t *ret_world);
     /* 1 with *ret_step, 0 nothing there. */
     int (*restore)(struct dlr_ckpt *ck, uint64_t *ret_step);
+    /* What is saved goes on from the version of step, which the program has read. NULL: all ranks restore. */
+    int (*go_on)(struct dlr_ckpt *ck, uint64_t step);
     /* Maps the slot of a rank of the version that restore took, or of the one on offer, its head
      * checked; -ENOENT. The text is in ck->err.
      */

@@ -68,6 +68,10 @@ lose_two() {
     ranks 1 chosen
 }
 
+@test "DCP: a program that is started again leaves nothing aside and keeps two versions" {
+    ranks 2 restarted
+}
+
 @test "DCP: what is not in place is copied, or refused by name" {
     ranks 1 alone
 }

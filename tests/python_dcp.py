@@ -147,6 +147,46 @@ def calls():
     writer.close()
 
 
+def live(bound, start):
+    """One of several starts of a program: each goes on from the last, three steps."""
+    state = make(0)
+    if bound:
+        ck = dlrover.dcp.bind(state)
+        assert ck.restore() == start
+        save_step = ck.step
+    else:
+        if start:
+            dcp.load(state, storage_reader=dlrover.dcp.Reader())
+        ck = dlrover.dcp.Writer()
+
+        def save_step(step):
+            dcp.save(state, checkpoint_id=f"step-{step}", storage_writer=ck)
+
+    if start:
+        check(state, start)
+    for step in range(start + 1, start + 4):
+        change(state, step)
+        save_step(step)
+        ck.flush()
+        dist.barrier()  # what is old goes when all have the new
+    ck.close()
+
+
+def restarted():
+    """Nothing of it is another program's: nothing is set aside, and two versions are kept."""
+    for bound in (True, False):
+        for start in (0, 3, 6):
+            live(bound, start)
+            with dlrover.Checkpoint(DIR) as there:
+                steps = [step for _round, step, _bytes, _world in there.list()]
+            assert steps == [start + 3, start + 2], steps
+            assert not [name for name in os.listdir(DIR) if ".aside" in name], os.listdir(DIR)
+            dist.barrier()
+        if RANK == 0:
+            shutil.rmtree(DIR)
+        dist.barrier()
+
+
 def chosen():
     """Each step is saved that the caller of dcp.save chose, also with the default said aloud."""
     os.environ["DLROVER_CKPT_EVERY"] = "auto"

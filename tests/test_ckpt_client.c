@@ -49,6 +49,7 @@ static void a_step_without_an_order_saves_nothing(void **state)
 
     played_join(f);
     assert_int_equal(f->agent.msg.arg[0], 8);
+    assert_int_equal(dlr_ckpt_go_on(f->ck, 4), -ENOTSUP);
     assert_int_equal(dlr_ckpt_restore(f->ck, &step), 0);
     played_slots(f);
     for (step = 1; step < 100; step++) {

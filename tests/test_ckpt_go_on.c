@@ -12,6 +12,7 @@
 
 #include "common/str.h"
 #include "tests/alone_run.h"
+#include "tests/flip.h"
 
 static unsigned opens; /* of files that hold a rank's state, to read */
 
@@ -194,6 +195,53 @@ static void nothing_goes_while_one_of_several_is_of_another_line(void **state)
     }
 }
 
+/* --- what the program has read itself ------------------------------------------------------ */
+
+static void what_a_program_has_read_itself_goes_on(void **state)
+{
+    for (int all = 0; all < 2; all++) { /* or rank 0 for all */
+        struct dlr_ckpt *ck[2];
+
+        run("a", 2, 3, 5);
+        open_all(ck, 2);
+        for (int rank = 0; rank <= all; rank++)
+            assert_int_equal(dlr_ckpt_go_on(ck[rank], 4), 0);
+        save_all(ck, 2, 5);
+        assert_versions("5 4 ");
+        assert_int_equal(count("-5.safetensors.aside"), 2);
+        save_all(ck, 2, 6);
+        close_all(ck, 2);
+        assert_versions("6 5 ");
+        assert_int_equal(count(".aside"), 2);
+        assert_restores("a", 2, 6);
+        assert_int_equal(alone_teardown(NULL), 0);
+        assert_int_equal(setup(NULL), 0);
+    }
+}
+
+static void rank_0_is_refused(void)
+{
+    struct dlr_ckpt *ck = open_as("a", 0, 1);
+
+    assert_int_equal(dlr_ckpt_go_on(ck, 2), -EBUSY);
+}
+
+static void what_is_not_there_is_nothing_to_go_on_from(void **state)
+{
+    struct dlr_ckpt *ck;
+
+    run("a", 1, 1, 2);
+    ck = open_as("a", 0, 1);
+    assert_int_equal(dlr_ckpt_go_on(ck, 7), -ENOENT);
+    assert_non_null(strstr(dlr_ckpt_error(ck), "no version of step 7"));
+    in_child(rank_0_is_refused);
+    flip_bit(dir, "r0-1.safetensors", 300);
+    assert_int_equal(dlr_ckpt_go_on(ck, 1), -EBADMSG);
+    save(ck, "a", 0, 3);
+    assert_int_equal(dlr_ckpt_go_on(ck, 2), -EBUSY);
+    dlr_ckpt_close(ck);
+}
+
 /* --- how much ranks look at --------------------------------------------------------------- */
 
 static void
@@ -223,6 +271,8 @@ int main(void)
         T(what_a_start_before_has_said_is_not_believed),
         T(what_fewer_ranks_have_made_goes_too),
         T(nothing_goes_while_one_of_several_is_of_another_line),
+        T(what_a_program_has_read_itself_goes_on),
+        T(what_is_not_there_is_nothing_to_go_on_from),
         T(looking_at_versions_grows_with_the_ranks_and_not_with_their_square),
     };
 

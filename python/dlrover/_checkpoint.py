@@ -228,6 +228,12 @@ class Checkpoint:
         found = self._check(lib.dlr_ckpt_restore(self._open_handle(), step))
         return step.value if found else None
 
+    def go_on(self, step: int) -> None:
+        """In place of restore(), without a job: what is saved goes on from the version of step, which the program has read
+        by itself. Before the first begin. Error when there is none, and under a job.
+        """
+        self._check(lib.dlr_ckpt_go_on(self._open_handle(), step))
+
     def due(self, step: int) -> bool:
         """Whether begin(step) may save; when not, progress(step) does as much, without the state
         being ready.

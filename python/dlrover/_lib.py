@@ -55,6 +55,7 @@ CALLS = {
                       ctypes.POINTER(Region)),
     "dlr_ckpt_mark_bad": (ctypes.c_int, HANDLE, ctypes.c_uint64),
     "dlr_ckpt_restore": (ctypes.c_int, HANDLE, ctypes.POINTER(ctypes.c_uint64)),
+    "dlr_ckpt_go_on": (ctypes.c_int, HANDLE, ctypes.c_uint64),
     "dlr_ckpt_due": (ctypes.c_int, HANDLE, ctypes.c_uint64),
     "dlr_ckpt_begin": (ctypes.c_int, HANDLE, ctypes.c_uint64, ctypes.c_void_p),
     "dlr_ckpt_fence": (ctypes.c_int, HANDLE, ctypes.c_void_p),

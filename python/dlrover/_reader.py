@@ -21,6 +21,8 @@ from . import _slots
 from ._checkpoint import Error, own_place
 from ._regions import NOTE, NOTE_VERSION, as_dcp
 
+_read = {}  # directory: steps that have been read by this program
+
 if typing.TYPE_CHECKING:
     import io
 
@@ -31,6 +33,16 @@ def step_of(checkpoint_id):
     """The number at the end: of "120", "runs/a/step-120"."""
     found = re.search(r"(\d+)/?$", os.fspath(checkpoint_id) if checkpoint_id is not None else "")
     return int(found[1]) if found else None
+
+
+def directory_of(directory):
+    """Where the files are, without a job."""
+    return os.path.realpath(directory or os.environ.get("DLROVER_CKPT_DIR") or "dlrover-ckpt")
+
+
+def read_before(directory, step):
+    """The newest step before that one that a Reader of this program has read there; None: none."""
+    return max((one for one in _read.get(directory_of(directory), ()) if one < step), default=None)
 
 
 def done(value):
@@ -77,6 +89,7 @@ class Reader(StorageReader):
         if not self._slots:
             slots = _slots.open_version(self._directory, self.step, watch)
             self.step = slots[0].head.step
+            _read.setdefault(directory_of(self._directory), set()).add(self.step)
             # The own first: it counts where several ranks have the same box.
             self._slots = sorted(slots, key=lambda slot: slot.head.rank != self._rank)
 

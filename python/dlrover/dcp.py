@@ -34,7 +34,7 @@ try:
     from torch.distributed.checkpoint.storage import StorageWriter, WriteResult
     from torch.futures import Future
 
-    from ._reader import Reader, done, step_of
+    from ._reader import Reader, done, read_before, step_of
 except ImportError as error:
     raise ImportError(f"dlrover.dcp needs PyTorch 2.3 or newer, this is {torch.__version__}"
                       ) from error
@@ -67,6 +67,7 @@ class Writer(StorageWriter):
                 and os.environ.get("DLROVER_CKPT_EVERY", "") in ("", "auto")):
             options["every"] = 1  # who calls dcp.save() has chosen the step
         self._ck = Checkpoint(directory, **options)
+        self._directory, self._begun = directory, False
         self._staged = staged
         self._plan = self._regions = None
         self._step = 0
@@ -147,7 +148,19 @@ class Writer(StorageWriter):
         self._make_ready(planner)
         return self._begin(step)
 
+    def _go_on(self, step):
+        """What is saved goes on from what was read there. Under a job the library has loaded it."""
+        before = None if self._begun or "DLROVER_AGENT_SOCKET" in os.environ else read_before(self._directory, step)
+        self._begun = True
+        if before is None:
+            return
+        try:
+            self._ck.go_on(before)
+        except Error:
+            pass  # another program's lock: begin tells it; a run's persist directory: nothing there goes on
+
     def _begin(self, step):
+        self._go_on(step)
         if not self._ck.due(step):
             return self.pass_by(step)
         self._step = step
