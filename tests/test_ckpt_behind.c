@@ -39,10 +39,6 @@ static struct {
 
 int __real_renameat(int from, const char *old, int to, const char *name);
 int __wrap_renameat(int from, const char *old, int to, const char *name);
-int __real_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *lock,
-                                  clockid_t clock, const struct timespec *until);
-int __wrap_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *lock,
-                                  clockid_t clock, const struct timespec *until);
 int __real_fstatvfs(int fd, struct statvfs *ret);
 int __wrap_fstatvfs(int fd, struct statvfs *ret);
 
@@ -56,14 +52,6 @@ int __wrap_renameat(int from, const char *old, int to, const char *name)
     disk.waiting--;
     pthread_mutex_unlock(&disk.lock);
     return __real_renameat(from, old, to, name);
-}
-
-int __wrap_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *lock,
-                                  clockid_t clock, const struct timespec *until)
-{
-    return atomic_load(&limits_over)
-               ? ETIMEDOUT
-               : __real_pthread_cond_clockwait(cond, lock, clock, until);
 }
 
 int __wrap_fstatvfs(int fd, struct statvfs *ret)
@@ -90,7 +78,9 @@ int __wrap_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *lock,
 {
     if (atomic_exchange(&go_on_when_awaited, false))
         hold(false);
-    return __real_pthread_cond_clockwait(cond, lock, clock, until);
+    return atomic_load(&limits_over)
+               ? ETIMEDOUT
+               : __real_pthread_cond_clockwait(cond, lock, clock, until);
 }
 
 static void hold(bool held)
