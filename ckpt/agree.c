@@ -95,7 +95,7 @@ static bool listen_to(const struct talk *t, uint32_t rank, struct dlr_agree_word
     size_t bytes;
 
     name_of(rank, "", name);
-    return dlr_file_load(t->a->dirfd, name, most, &text, &bytes, NULL) == 0 &&
+    return dlr_file_load_own(t->a->dirfd, name, most, &text, &bytes, NULL) == 0 &&
            dlr_agree_parse(text, bytes, rank, t->own.world, t->own.rank, ret,
                            ret_heard) == 0;
 }

@@ -120,7 +120,7 @@ static void follow(struct dlr_stride *s, uint64_t step)
     unsigned every;
     struct dlr_err quiet;
 
-    if (dlr_file_load(s->dirfd, NAME, TEXT_MAX, &text, NULL, &quiet) < 0 ||
+    if (dlr_file_load_own(s->dirfd, NAME, TEXT_MAX, &text, NULL, &quiet) < 0 ||
         !dlr_stride_parse(text, &from, &every) ||
         every == (s->next ? s->next : s->every))
         return;

@@ -200,15 +200,12 @@ static int grow(char **buf, size_t *room, size_t max)
     return 0;
 }
 
-int dlr_file_load(int dirfd, const char *name, size_t max, char **ret_text,
-                  size_t *ret_size, struct dlr_err *err)
+static int load(int fd, const char *name, size_t max, char **ret_text, size_t *ret_size,
+                struct dlr_err *err)
 {
-    DLR_AUTO_CLOSE int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC);
     DLR_AUTO_FREE char *text = NULL;
     size_t size = 0, room = 0;
 
-    if (fd < 0)
-        return fail_errno(err, "open", name);
     for (;;) {
         ssize_t n;
 
@@ -230,6 +227,30 @@ int dlr_file_load(int dirfd, const char *name, size_t max, char **ret_text,
     if (ret_size)
         *ret_size = size;
     return 0;
+}
+
+int dlr_file_load(int dirfd, const char *name, size_t max, char **ret_text,
+                  size_t *ret_size, struct dlr_err *err)
+{
+    DLR_AUTO_CLOSE int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return fail_errno(err, "open", name);
+    return load(fd, name, max, ret_text, ret_size, err);
+}
+
+int dlr_file_load_own(int dirfd, const char *name, size_t max, char **ret_text,
+                      size_t *ret_size, struct dlr_err *err)
+{
+    DLR_AUTO_CLOSE int fd =
+        openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return fail_errno(err, "open", name);
+    if (!S_ISREG(st.st_mode))
+        return dlr_fail(err, -EINVAL, "'%s' is no regular file", name);
+    return load(fd, name, max, ret_text, ret_size, err);
 }
 
 static bool is_dir(const char *path)

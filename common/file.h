@@ -40,6 +40,12 @@ int dlr_file_replace_by(int dirfd, const char *name, mode_t mode, dlr_file_fill_
 int dlr_file_load(int dirfd, const char *name, size_t max, char **ret_text,
                   size_t *ret_size, struct dlr_err *err);
 
+/* The same of a file that this suite has written: something else by its name (a FIFO, for which open would wait) is
+ * -EINVAL.
+ */
+int dlr_file_load_own(int dirfd, const char *name, size_t max, char **ret_text,
+                      size_t *ret_size, struct dlr_err *err);
+
 /* Creates path and its missing parents, each with mode. 0 also when it is there already. */
 int dlr_mkdirs(const char *path, mode_t mode, struct dlr_err *err);
 

@@ -14,6 +14,11 @@
 #define PACKAGES                                                                       \
     "../lib/python3/dist-packages" /* beside bin/, as `make install` has it */
 
+/* `python -m` looks into the current directory first, whosever that is. */
+#define RUN                                                                            \
+    "import runpy, sys; sys.path[:1] = sys.path[:1] if sys.path[0] else []; "          \
+    "runpy.run_module('dlrover.export', run_name='__main__', alter_sys=True)"
+
 /* The package of this suite comes after what the user names. */
 static int add_packages(void)
 {
@@ -34,7 +39,7 @@ int dlr_cli_dcp(const char *dir, const char *step, const char *output,
 {
     const char *chosen = getenv("DLROVER_PYTHON");
     const char *python = chosen && *chosen ? chosen : "python3";
-    const char *argv[] = {python, "-m", "dlrover.export", "--output", output, dir, NULL,
+    const char *argv[] = {python, "-c", RUN, "--output", output, dir, NULL,
                           NULL,   NULL};
     int rc = add_packages();
 

@@ -192,7 +192,7 @@ static int load_manifest(int fd, const char *dir, const char *name,
     struct dlr_plan_file *more;
     const json_t *list;
     size_t size = 0;
-    int rc = dlr_file_load(fd, name, MANIFEST_MAX, &text, &size, err);
+    int rc = dlr_file_load_own(fd, name, MANIFEST_MAX, &text, &size, err);
 
     if (rc < 0)
         return rc;

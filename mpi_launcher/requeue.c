@@ -56,7 +56,7 @@ static char *load_ours(const struct dlr_requeue *r)
     size_t size;
 
     if (!r->ours_path ||
-        dlr_file_load(AT_FDCWD, r->ours_path, OURS_MAX, &text, &size, NULL) < 0)
+        dlr_file_load_own(AT_FDCWD, r->ours_path, OURS_MAX, &text, &size, NULL) < 0)
         text = NULL;
     return text ? text : strdup("");
 }

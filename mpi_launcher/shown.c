@@ -151,7 +151,7 @@ unsigned dlr_shown_load(const char *job_dir)
     unsigned n = 0;
 
     if (dlr_format(path, sizeof(path), "%s/.shown", job_dir) == 0 &&
-        dlr_file_load(AT_FDCWD, path, 32, &text, NULL, &err) == 0) {
+        dlr_file_load_own(AT_FDCWD, path, 32, &text, NULL, &err) == 0) {
         text[strcspn(text, "\n")] = '\0';
         dlr_parse_uint(text, COUNT_MAX, &n);
     }

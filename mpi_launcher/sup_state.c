@@ -286,7 +286,7 @@ static int read_state(const char *dir, json_t **ret, struct dlr_err *err)
 
     snprintf(path, sizeof(path), "%s/state.json", dir);
     snprintf(what, sizeof(what), "'%s'", path);
-    rc = dlr_file_load(AT_FDCWD, path, STATE_MAX, &text, &size, err);
+    rc = dlr_file_load_own(AT_FDCWD, path, STATE_MAX, &text, &size, err);
     if (rc < 0)
         return rc;
     state = json_loadb(text, size, JSON_REJECT_DUPLICATES, &jerr);
@@ -492,7 +492,7 @@ void dlr_sup_load_lost(struct dlr_sup *s)
     lost_path(s, path, sizeof(path));
     if (dlr_sup_file_hangs(s))
         return;
-    if (dlr_file_load(AT_FDCWD, path, STATE_MAX, &text, NULL, &err) < 0)
+    if (dlr_file_load_own(AT_FDCWD, path, STATE_MAX, &text, NULL, &err) < 0)
         return; /* none was lost */
     for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         const char *apart = dlr_after(line, APART);

@@ -148,11 +148,15 @@ END
     ranks 1 tensors 3 "$out/st/rank-%d.safetensors"
 
     spoil "$DLROVER_CKPT_DIR/r1-3.safetensors"
+    # what lies in the current directory is not run
+    mkdir "$out/here"
+    cd "$out/here"
+    echo "open('$out/ran', 'w')" | tee dlrover.py torch.py json.py >runpy.py
     run "$cli" ckpt export --to=dcp --step=3 --output="$out/bad" "$DLROVER_CKPT_DIR"
     echo "$output"
     [ "$status" -eq 1 ]
     [[ $output == *"r1-3.safetensors' is corrupt in chunk 0 of "* ]]
-    [ ! -e "$out/bad" ]
+    [ ! -e "$out/bad" ] && [ ! -e "$out/ran" ]
 }
 
 @test "the public safetensors library reads a snapshot file as it is on the disk" {

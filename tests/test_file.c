@@ -321,6 +321,24 @@ static void load_says_which_file_is_missing(void **state)
     assert_null(text);
 }
 
+static void what_is_not_a_file_of_ours_is_refused_and_not_waited_for(void **state)
+{
+    struct place *place = *state;
+    struct dlr_err err;
+    char *text = NULL;
+
+    assert_int_equal(mkfifoat(place->fd, "fifo", 0600), 0);
+    assert_int_equal(dlr_file_load_own(place->fd, "fifo", 10, &text, NULL, &err),
+                     -EINVAL);
+    assert_string_equal(err.text, "'fifo' is no regular file");
+    assert_int_equal(mkdirat(place->fd, "sub", 0700), 0);
+    assert_int_equal(dlr_file_load_own(place->fd, "sub", 10, &text, NULL, &err),
+                     -EINVAL);
+    assert_null(text);
+    assert_int_equal(
+        unlinkat(place->fd, "fifo", 0) | unlinkat(place->fd, "sub", AT_REMOVEDIR), 0);
+}
+
 static void a_file_that_ends_early_is_no_success(void **state)
 {
     struct place *place = *state;
@@ -395,6 +413,7 @@ int main(void)
         PLACE_TEST(replace_names_what_went_wrong),
         PLACE_TEST(load_reads_any_size_up_to_its_limit),
         PLACE_TEST(load_says_which_file_is_missing),
+        PLACE_TEST(what_is_not_a_file_of_ours_is_refused_and_not_waited_for),
         PLACE_TEST(a_file_that_ends_early_is_no_success),
         PLACE_TEST(directories_are_made_with_their_parents),
         PLACE_TEST(a_file_in_the_way_of_a_directory_is_named),

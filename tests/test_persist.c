@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -142,6 +143,7 @@ static void so_many_versions_are_kept(void **state)
 {
     DLR_AUTO_FREE struct dlr_plan_file *got = NULL;
     struct dlr_err err = {0};
+    char path[128];
     unsigned n = 0;
 
     save_version(0, 100, 2);
@@ -164,6 +166,12 @@ static void so_many_versions_are_kept(void **state)
     assert_true(dlr_version_eq(got[2].copy.version, (struct dlr_version){0, 200}));
     for (unsigned i = 0; i < n; i++)
         assert_true(there(strrchr(got[i].path, '/') + 1));
+    dlr_format(path, sizeof(path), "%s/manifest-9-9.json", dir);
+    assert_int_equal(mkfifo(path, 0600), 0); /* somebody else's */
+    free(DLR_STEAL(got));
+    assert_int_equal(dlr_persist_load(dir, &got, &n, &err), 0);
+    assert_int_equal(n, 4);
+    assert_int_equal(unlink(path), 0);
     save_version(1, 70, 0);
     assert_true(there("manifest-0-200.json"));
     touch("n0-1-70-000000cd.safetensors"); /* a manifest stays, and it is not in it */
