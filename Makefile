@@ -24,7 +24,7 @@ DLR_LDFLAGS = -pthread $(if $(SAN),-fsanitize=$(SAN))
 
 # --- sources: one list per product --------------------------------------------------
 COMMON := common/clock.c common/err.c common/open_files.c common/file.c common/jobconf.c common/jobrules.c \
-  common/local.c common/log.c common/memory.c common/opt.c common/opt_value.c common/parts.c common/self.c common/str.c common/thread.c common/version.c
+  common/local.c common/log.c common/memory.c common/opt.c common/opt_value.c common/parts.c common/self.c common/settings.c common/str.c common/thread.c common/version.c
 SAVED := ckpt/saved.c ckpt/safetensors.c ckpt/safetensors_read.c ckpt/bulk.c
 MSG := common/msg.c
 ORDER := hwloc_topo/names.c hwloc_topo/switches.c hwloc_topo/order.c hwloc_topo/choose.c
@@ -74,7 +74,7 @@ CLI := mpi_launcher/cli_ckpt.c mpi_launcher/cli_bar.c mpi_launcher/cli_named.c c
 SPANK := spank/allocator.c spank/batch.c spank/cmdline.c spank/fds.c spank/handover.c spank/jobmem.c spank/jobkeep.c spank/jobview.c spank/notify.c spank/open_mode.c \
   spank/options.c spank/step.c spank/sweep.c spank/tap.c spank/task_env.c
 PLUGIN := spank/plugin.c spank/items.c $(SPANK) common/clock.c common/err.c common/file.c common/jobconf.c \
-  common/jobrules.c common/local.c common/log.c common/memory.c common/opt.c common/opt_value.c common/str.c common/version.c
+  common/jobrules.c common/local.c common/log.c common/memory.c common/opt.c common/opt_value.c common/settings.c common/str.c common/version.c
 CKPT_LIB += $(SAVED)
 CHARLM := examples/charlm.c examples/matmul.c examples/text.c
 

@@ -25,12 +25,12 @@ PAIRS = int(os.environ.get("BENCH_PAIRS", 60))
 WINDOW_S = 0.5
 SETTLE_S = 0.05  # left out at the beginning of a window
 # A stopped agent sends no beats; that must not be taken for its death.
-PATIENT = "--dlrover-heartbeat=200ms:100"
+PATIENT = "--dlrover-set=heartbeat=200ms:100"
 SKIP = 10  # first steps, in which caches warm up and saving starts
 ARMS = {
     "plain": "--dlrover=off {train} --no-ckpt",
     "again": "--dlrover=off {train} --no-ckpt",
-    "supervised": "--dlrover=on --dlrover-checkpoint=off {train} --no-ckpt",
+    "supervised": "--dlrover=on --dlrover-set=checkpoint=off {train} --no-ckpt",
     "saving": "--dlrover=on {train}",
 }
 CASES = {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What saves of a large state cost, with enough of them for a p99: 1 GB in each of two ranks (BENCH_LARGE_MB).
 
-A step that leaves the CPU idle, then one that computes, saved as often as it can be (--dlrover-ckpt-budget=off),
+A step that leaves the CPU idle, then one that computes, saved as often as it can be (--dlrover-save=always),
 until BENCH_LARGE_SAVES (200) saves were seen by every rank or BENCH_LARGE_S (360) seconds have passed; the rows say
 how many it were. Before and after, the same step without saves: their difference is the noise. Takes about 14
 minutes and 16 GB.
@@ -38,14 +38,14 @@ def logs(cluster, log):
 
 def plain(cluster, kind, turn):
     log = f"{kind}.{turn}"
-    cluster.run_script(srun(PLAIN_STEPS, kind, log, "--dlrover-checkpoint=off"), "-N2")
+    cluster.run_script(srun(PLAIN_STEPS, kind, log, "--dlrover-set=checkpoint=off"), "-N2")
     return statistics.mean(e["ns"] for e in logs(cluster, log)[0][SKIP:]) / 1e6
 
 
 def saving(cluster, kind):
     """Each rank's steps from its first save on."""
     log = f"{kind}.saving"
-    job = cluster.submit(srun(10**9, kind, log, "--dlrover-ckpt-budget=off"), "-N2")
+    job = cluster.submit(srun(10**9, kind, log, "--dlrover-save=always"), "-N2")
     until = time.monotonic() + LIMIT_S
     while time.monotonic() < until:
         time.sleep(LOOK_S)  # reading the logs disturbs

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What copies of snapshots cost a program that needs the same network, with and without --dlrover-pace.
+"""What copies of snapshots cost a program that needs the same network, with and without --dlrover-set=pace.
 
 Two ranks on two nodes, links shaped to 1 Gb/s both ways. In each step the network rests for 60 ms, as
 while a GPU computes, then MPI sums up 4 MB; there are 8 MB of state a rank, saved as often as the last save's
@@ -22,7 +22,7 @@ BLOCKS = int(os.environ.get("BENCH_PACE_BLOCKS", 2))
 STATE_MB, IDLE_MS, SUM_MB, STEPS = 8, 60, 4, 160
 SKIP = 40  # first steps: slots are made, the pace is learned
 RATE = "1gbit"
-# name, state in MB, --dlrover-pace
+# name, state in MB, --dlrover-set=pace
 ARMS = (("plain", 0, "off"), ("off", STATE_MB, "off"), ("auto", STATE_MB, "auto"),
         ("50m", STATE_MB, "50m"), ("again", 0, "off"))
 
@@ -44,7 +44,7 @@ def run(cluster, arm):
     cluster.run_script(
         "export SLURM_MPI_TYPE=pmix OMPI_MCA_btl=tcp,self OMPI_MCA_pml=ob1 "
         "OMPI_MCA_mpi_yield_when_idle=1\n"
-        f"srun --dlrover=on --dlrover-name={name} --dlrover-ckpt-budget=off --dlrover-pace={pace} "
+        f"srun --dlrover=on --dlrover-name={name} --dlrover-save=always --dlrover-set=pace={pace} "
         f"/home/alice/reduce {state} {STEPS} {IDLE_MS} {SUM_MB} {name}.log", "-N2")
     steps = [e for e in read_lines(log) if e["event"] == "step"][SKIP:]
     if len(steps) < STEPS // 2:
@@ -70,7 +70,7 @@ def report(cluster, blocks):
             interval=median_interval(longer), step_ms=statistics.median(b[name]["step_ms"] for b in blocks),
             sum_ms=statistics.median(b[name]["sum_ms"] for b in blocks),
             every=statistics.median(b[name]["every"] for b in blocks),
-            what=f"longer than a step without saves, --dlrover-pace={name}")
+            what=f"longer than a step without saves, --dlrover-set=pace={name}")
         say(f"pace {name}: {statistics.median(longer):+.1f} %, a save every "
             f"{statistics.median(b[name]['every'] for b in blocks):.1f} steps, noise {noise:.1f} %")
 

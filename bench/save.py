@@ -83,7 +83,7 @@ def cpu_s(pid, threads=""):
 def run(cluster, name, size, saving):
     log = f"{cluster.home}/{name}.log"
     cpu = Cpu(cluster, log)
-    options = "--dlrover=on " + ("--dlrover-ckpt-budget=off" if saving else "--dlrover-checkpoint=off")
+    options = "--dlrover=on " + ("--dlrover-save=always" if saving else "--dlrover-set=checkpoint=off")
     cluster.run_script(
         f"srun {options} {EXAMPLES}/mpi_train {SIZES[size][0]} --step-ms {STEP_MS} "
         f"--steps {STEPS} --log {name}.log {'' if saving else '--no-ckpt'}", f"-N{NODES}",

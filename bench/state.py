@@ -4,7 +4,7 @@
 
 A step with 10 MB, 100 MB and 1 GB of state in each rank (BENCH_STATE_MB) and nothing else, on two nodes: one that
 leaves the CPU idle, and one that computes. Each runs twice without saving, which is the noise, and then with a
-save of each step it can (--dlrover-ckpt-budget=off), replica and checksums on. Then a process dies
+save of each step it can (--dlrover-save=always), replica and checksums on. Then a process dies
 (its state is in its node's memory) and a node (its partner's); a node is lost whose state is made of parity, and one
 whose state is in a file. Memory is what lies in /dev/shm of all nodes, by --dlrover-redundancy, with
 parity on 8 nodes. The largest size needs 16 GB. Takes about 10 minutes.
@@ -48,9 +48,9 @@ def run(cluster, mb, kind, turn, *options):
 
 def cost(cluster, mb, kind):
     """Blocked time of the saves, and what the step takes longer for them."""
-    off = "--dlrover-checkpoint=off"
+    off = "--dlrover-set=checkpoint=off"
     first, again = (run(cluster, mb, kind, turn, off) for turn in "ab")
-    saving = run(cluster, mb, kind, "saving", "--dlrover-ckpt-budget=off")
+    saving = run(cluster, mb, kind, "saving", "--dlrover-save=always")
     before = sum(e["saves"] == 0 for e in saving)  # while memory is reserved
     saving = saving[before:]
     if len(saving) < 2:
@@ -110,7 +110,7 @@ def restored(cluster, job, log, mb, number, rung, harm, ranks=2):
 
 def restores(cluster, mb):
     log = f"restore.{mb}"
-    job = cluster.submit(line(mb, 100000, "idle", log, "--dlrover-spares=1", "--dlrover-ckpt-budget=off"),
+    job = cluster.submit(line(mb, 100000, "idle", log, "--dlrover-spares=1", "--dlrover-save=always"),
                          "-N3", "--dlrover=on")
 
     def nodes():
@@ -145,7 +145,7 @@ def memory(cluster, redundancy, places=3):
     mb = 64
     log = f"memory.{redundancy}".replace(":", ".")
     job = cluster.submit(line(mb, 100000, "idle", log, f"--dlrover-redundancy={redundancy}",
-                              "--dlrover-vetted-every=0"),
+                              "--dlrover-set=vetted-every=0"),
                          f"-N{places}", "--dlrover=on")
     cluster.event(job, "a commit", lambda e: e["event"] == "progress" and e["commits"] >= 3)
     used = sum(int(cluster.vc("exec", f"n{n}", "--", "sh", "-c",
@@ -156,7 +156,7 @@ def memory(cluster, redundancy, places=3):
     row(f"state.memory.{redundancy}", used / (mb * 1e6 * places), "bytes per byte of state",
         cluster.setup(f"{mb} MB of state in each of {places} ranks on {places} nodes"),
         what="all that the suite holds in memory for snapshots, copies included, without an older "
-             "version (--dlrover-vetted-every=0)")
+             "version (--dlrover-set=vetted-every=0)")
     say(f"memory with {redundancy}: {used / (mb * 1e6 * places):.3g} bytes for each")
 
 
@@ -181,10 +181,10 @@ def measure():
         for mb in SIZES:
             restores(cluster, mb)
             restore_after_loss(cluster, mb, "parity", 3, lambda e: e["event"] == "running",
-                               "--dlrover-ckpt-budget=off", "--dlrover-redundancy=xor:2")
+                               "--dlrover-save=always", "--dlrover-redundancy=xor:2")
             restore_after_loss(cluster, mb, "storage", 2,
                                lambda e: e["event"] == "persisted" and e["version"],
-                               "--dlrover-redundancy=none", "--dlrover-persist-every=5")
+                               "--dlrover-redundancy=none", "--dlrover-persist=5")
     with Cluster(PARITY_NODES) as cluster:
         install(cluster)
         for redundancy in ("xor:4", "rs:4+2"):

@@ -101,7 +101,7 @@ int dlr_nic_setup(const char *devices, unsigned class, struct dlr_err *err)
         list_class("", "infiniband", have, sizeof(have));
         list_class("", "net", have, sizeof(have));
         return dlr_fail(err, -ENODEV,
-                        "--dlrover-net: no device '%s' on this node, there are: %s",
+                        "--dlrover-set=net: no device '%s' on this node, there are: %s",
                         word, have);
     }
     if (devices[0])

@@ -75,7 +75,7 @@ static void end(struct dlr_send *s, int rc, const char *why)
 
 static void pump(struct dlr_send *s);
 
-/* True when the next piece must wait for a slot that is filled, or its turn (--dlrover-pace). */
+/* True when the next piece must wait for a slot that is filled, or its turn (--dlrover-set=pace). */
 static bool hold_back(struct dlr_send *s, size_t bytes)
 {
     struct dlr_data *d = s->d;

@@ -14,7 +14,7 @@
 #define DLR_STORE_BROUGHT                                                              \
     8 /* number of the slot of a copy that is here to be read, not to be kept */
 #define DLR_STORE_SLOTS_MAX                                                            \
-    4 /* of an own rank: one more for --dlrover-persist-every, one for vetted-every */
+    4 /* of an own rank: one more for --dlrover-persist, one for vetted-every */
 
 struct dlr_store_item {
     int32_t rank;

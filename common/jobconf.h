@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The settings of a supervised job: one table, read by the plugin (as --dlrover-NAME, and
- * --dlrover for "enable"), by plugstack.conf (NAME=VALUE) and by keeper, supervisor and
- * agent (--NAME=VALUE). Limits of waits stand here and nowhere else.
+/* The settings of a supervised job: one table, read by the plugin (the first rows as --dlrover-NAME,
+ * and --dlrover for "enable", the others as --dlrover-set=NAME=VALUE), by plugstack.conf
+ * (NAME=VALUE) and by keeper, supervisor and agent (--NAME=VALUE). Limits of waits stand here and
+ * nowhere else.
  */
 #ifndef DLR_COMMON_JOBCONF_H
 #define DLR_COMMON_JOBCONF_H
@@ -15,13 +16,14 @@
 #define DLR_SRUN_WORDS_OPTION "srun-words="
 
 struct dlr_jobconf {
-    bool enable;                  /* --dlrover=on|off */
-    unsigned spares;              /* nodes of the allocation kept warm */
-    unsigned min_nodes;           /* training nodes a round may do with, 0: all */
-    unsigned max_restarts;        /* new rounds after faults of the program itself */
-    struct dlr_beat_conf beat;    /* --dlrover-heartbeat */
-    char state_dir[DLR_OPT_TEXT]; /* empty: $HOME/.dlrover */
-    char name[DLR_OPT_TEXT];      /* --dlrover-name, empty: none was given */
+    bool enable;     /* --dlrover=on|off */
+    unsigned spares; /* nodes of the allocation kept warm */
+    struct dlr_nodes_conf
+        nodes; /* training nodes a round may do with, and has at most */
+    struct dlr_ratio_conf max_restarts; /* new rounds after faults of the program */
+    struct dlr_beat_conf beat;          /* --dlrover-set=heartbeat */
+    char state_dir[DLR_OPT_TEXT];       /* empty: $HOME/.dlrover */
+    char name[DLR_OPT_TEXT];            /* --dlrover-name, empty: none was given */
     char checks[DLR_OPT_TEXT]; /* health checks of the rendezvous: "all", "none", a,b */
     bool checkpoint;           /* off: no memory is reserved, no snapshot is made */
     unsigned ckpt_budget;      /* millionths of the time that saves may take, 0 any */
@@ -53,6 +55,8 @@ struct dlr_jobconf {
     int64_t controller_timeout_ms; /* slurmctld to be back */
     int64_t mass_silence_ms;       /* too many nodes silent at once: wait so long */
 };
+
+#define DLR_JOBCONF_OPTIONS 10 /* the first rows are options of their own, for people */
 
 extern const struct dlr_opt dlr_jobconf_opts[];
 

@@ -98,6 +98,8 @@ int dlr_opt_show(const struct dlr_opt *opt, const void *conf, char *buf, size_t 
 int dlr_opt_number(const struct dlr_opt *opt, const void *conf, uint64_t *ret_number)
 {
     const void *at = (const char *)conf + opt->offset;
+    const struct dlr_ratio_conf *ratio = at;
+    uint64_t per_ms;
 
     switch (opt->type) {
     case DLR_OPT_UINT:
@@ -111,6 +113,10 @@ int dlr_opt_number(const struct dlr_opt *opt, const void *conf, uint64_t *ret_nu
         return 0;
     case DLR_OPT_BEAT:
         *ret_number = ((const struct dlr_beat_conf *)at)->every_ms;
+        return 0;
+    case DLR_OPT_RATIO: /* part of one is more than none */
+        per_ms = ratio->per_ms ? ratio->per_ms : DLR_RATIO_MS;
+        *ret_number = ((uint64_t)ratio->count * DLR_RATIO_MS + per_ms - 1) / per_ms;
         return 0;
     default:
         return -EINVAL;
@@ -129,6 +135,9 @@ void dlr_opt_put_number(const struct dlr_opt *opt, void *conf, uint64_t number)
         *(uint64_t *)at = number;
     else if (opt->type == DLR_OPT_BEAT)
         ((struct dlr_beat_conf *)at)->every_ms = (unsigned)number;
+    else if (opt->type == DLR_OPT_RATIO)
+        *(struct dlr_ratio_conf *)at =
+            (struct dlr_ratio_conf){(unsigned)number, DLR_RATIO_MS};
 }
 
 static int left_column(const struct dlr_opt *opt, const char *prefix)
@@ -151,4 +160,28 @@ void dlr_opt_help(const struct dlr_opt *table, const char *prefix, FILE *out)
             fprintf(out, " (default %s)", opt->value);
         fputc('\n', out);
     }
+}
+
+static int wider(int width, const char *text)
+{
+    int len = (int)strlen(text);
+
+    return len > width ? len : width;
+}
+
+void dlr_opt_table(const struct dlr_opt *table, FILE *out)
+{
+    int name = (int)strlen("KEY"), value = (int)strlen("DEFAULT"),
+        arg = (int)strlen("VALUE");
+
+    for (const struct dlr_opt *opt = table; opt->name; opt++) {
+        name = wider(name, opt->name);
+        value = wider(value, opt->value);
+        arg = wider(arg, opt->arg);
+    }
+    fprintf(out, "%-*s  %-*s  %-*s  %s\n", name, "KEY", value, "DEFAULT", arg, "VALUE",
+            "MEANING");
+    for (const struct dlr_opt *opt = table; opt->name; opt++)
+        fprintf(out, "%-*s  %-*s  %-*s  %s\n", name, opt->name, value,
+                *opt->value ? opt->value : "-", arg, opt->arg, opt->help);
 }

@@ -27,7 +27,10 @@ enum dlr_opt_type {
     DLR_OPT_RATE,     /* uint64_t, bytes per second: off (0), auto or a size */
     DLR_OPT_COUNT,    /* unsigned: a number, or auto, which is DLR_COUNT_AUTO */
     DLR_OPT_PPM,      /* unsigned, millionths: a percentage, or off, which is 0 */
+    DLR_OPT_SAVE,     /* the same, but always is 0 */
     DLR_OPT_COPIES, /* struct dlr_redundancy_conf: none, partner[:K], xor:N or rs:N+M */
+    DLR_OPT_NODES,  /* struct dlr_nodes_conf: MIN[:MAX] */
+    DLR_OPT_RATIO,  /* struct dlr_ratio_conf: N[/TIME] */
 };
 
 #define DLR_OPT_TEXT 1024
@@ -43,6 +46,20 @@ struct dlr_every_conf {
     unsigned steps;
     unsigned ms; /* DLR_EVERY_AUTO: as often as is worth it */
 };
+
+/* How many nodes train. */
+struct dlr_nodes_conf {
+    unsigned min; /* 0: as many as at the start */
+    unsigned max; /* 0: no limit */
+};
+
+/* So many in a time. */
+struct dlr_ratio_conf {
+    unsigned count;
+    unsigned per_ms;
+};
+
+#define DLR_RATIO_MS (60 * 60 * 1000) /* where no time is said */
 
 #define DLR_EVERY_AUTO UINT_MAX
 #define DLR_RATE_AUTO UINT64_MAX
@@ -96,7 +113,7 @@ int dlr_opt_set_word(const struct dlr_opt *table, const char *word, void *conf,
 int dlr_opt_show(const struct dlr_opt *opt, const void *conf, char *buf, size_t size);
 
 /* A field that has an order, as a number: counts, milliseconds, bytes, of a heartbeat the time
- * between beats. -EINVAL for the other types.
+ * between beats, of N/TIME what it comes to in an hour. -EINVAL for the other types.
  */
 int dlr_opt_number(const struct dlr_opt *opt, const void *conf, uint64_t *ret_number);
 
@@ -105,6 +122,9 @@ void dlr_opt_put_number(const struct dlr_opt *opt, void *conf, uint64_t number);
 
 /* Prints "  --<prefix><name>=ARG   help (default)" for each row, aligned. */
 void dlr_opt_help(const struct dlr_opt *table, const char *prefix, FILE *out);
+
+/* Prints a line for each row, aligned: name, default, what its value is, meaning. */
+void dlr_opt_table(const struct dlr_opt *table, FILE *out);
 
 /* What a DLR_OPT_SHARE is of whole bytes, a size as it is; UINT64_MAX for a share of 0, which is
  * not known.

@@ -239,6 +239,54 @@ static int parse_ppm(const char *text, union dlr_opt_value *ret)
     return ppm == 0 || ppm > 1000000 ? -ERANGE : 0;
 }
 
+static int parse_save(const char *text, union dlr_opt_value *ret)
+{
+    ret->number = 0;
+    if (dlr_streq(text, "always"))
+        return 0;
+    return dlr_streq(text, "off") ? -EINVAL : parse_ppm(text, ret);
+}
+
+/* The number before the sign; *ret_rest is what is behind it, NULL without one. */
+static int parse_before(const char *text, char sign, unsigned *ret,
+                        const char **ret_rest)
+{
+    const char *at = strchrnul(text, sign);
+    char number[16];
+
+    *ret_rest = *at ? at + 1 : NULL;
+    return dlr_format(number, sizeof(number), "%.*s", (int)(at - text), text) < 0
+               ? -EINVAL
+               : dlr_parse_uint(number, UINT_MAX, ret);
+}
+
+static int parse_nodes(const char *text, union dlr_opt_value *ret)
+{
+    struct dlr_nodes_conf *n = &ret->nodes;
+    const char *rest;
+    int rc = parse_before(text, ':', &n->min, &rest);
+
+    n->max = 0;
+    if (rc < 0 || !rest)
+        return rc;
+    rc = dlr_parse_uint(rest, UINT_MAX, &n->max);
+    return rc < 0 ? rc : !n->max || n->max < n->min ? -ERANGE : 0;
+}
+
+static int parse_ratio(const char *text, union dlr_opt_value *ret)
+{
+    int64_t ms = DLR_RATIO_MS;
+    const char *rest;
+    int rc = parse_before(text, '/', &ret->ratio.count, &rest);
+
+    if (rc == 0 && rest)
+        rc = dlr_parse_duration_ms(rest, &ms);
+    if (rc < 0)
+        return rc;
+    ret->ratio.per_ms = (unsigned)ms;
+    return ms == 0 || ms > INT_MAX ? -ERANGE : 0;
+}
+
 static const struct {
     int (*parse)(const char *text, union dlr_opt_value *ret);
     size_t size;
@@ -283,6 +331,15 @@ static const struct {
         {parse_copies, sizeof(struct dlr_redundancy_conf),
          "'none', 'partner', 'partner:K' or 'xor:N' or 'rs:N+K' with K from 1 to 4 "
          "and N from 2 to 32"},
+    [DLR_OPT_SAVE] = {parse_save, sizeof(unsigned),
+                      "'always', or a percentage from '0.0001%' to '100%' such as "
+                      "'1%'; the setting checkpoint=off is what saves nothing"},
+    [DLR_OPT_NODES] = {parse_nodes, sizeof(struct dlr_nodes_conf),
+                       "MIN[:MAX], whole numbers with MAX not below MIN, such as '6' "
+                       "or '6:8'"},
+    [DLR_OPT_RATIO] = {parse_ratio, sizeof(struct dlr_ratio_conf),
+                       "N[/TIME], a whole number and a time above 0 and up to 24 days, "
+                       "such as '3', '10/1h' or '5/30m'"},
 };
 
 int dlr_opt_value_parse(enum dlr_opt_type type, const char *text,
@@ -340,6 +397,8 @@ int dlr_opt_value_show(enum dlr_opt_type type, const void *at, char *buf, size_t
 {
     const struct dlr_beat_conf *beat = at;
     const struct dlr_every_conf *every = at;
+    const struct dlr_nodes_conf *nodes = at;
+    const struct dlr_ratio_conf *ratio = at;
     char time[32];
 
     switch (type) {
@@ -384,8 +443,20 @@ int dlr_opt_value_show(enum dlr_opt_type type, const void *at, char *buf, size_t
             return show_ms(every->ms, buf, size);
         return every->steps ? dlr_format(buf, size, "%u", every->steps)
                             : dlr_format(buf, size, "off");
+    case DLR_OPT_SAVE:
+        if (!*(const unsigned *)at)
+            return dlr_format(buf, size, "always");
+        return dlr_format(buf, size, "%.7g%%", *(const unsigned *)at / 1e4);
     case DLR_OPT_COPIES:
         return show_copies(at, buf, size);
+    case DLR_OPT_NODES:
+        return nodes->max ? dlr_format(buf, size, "%u:%u", nodes->min, nodes->max)
+                          : dlr_format(buf, size, "%u", nodes->min);
+    case DLR_OPT_RATIO:
+        if (ratio->per_ms == DLR_RATIO_MS)
+            return dlr_format(buf, size, "%u", ratio->count);
+        show_ms(ratio->per_ms, time, sizeof(time));
+        return dlr_format(buf, size, "%u/%s", ratio->count, time);
     }
     return -EINVAL;
 }

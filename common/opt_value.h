@@ -18,6 +18,8 @@ union dlr_opt_value {
     struct dlr_beat_conf beat;
     struct dlr_every_conf every;
     struct dlr_redundancy_conf redundancy;
+    struct dlr_nodes_conf nodes;
+    struct dlr_ratio_conf ratio;
     char text[DLR_OPT_TEXT];
 };
 

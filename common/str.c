@@ -8,6 +8,9 @@
 #include <string.h>
 #include <strings.h>
 
+#define MAX_WORD 32 /* a longer word is nobody's slip of a short one */
+#define MAX_SLIPS 2 /* letters wrong, missing, too many or swapped */
+
 bool dlr_streq(const char *a, const char *b)
 {
     return a && b && strcmp(a, b) == 0;
@@ -127,4 +130,51 @@ int dlr_parse_size(const char *text, uint64_t *ret_bytes)
         return -ERANGE;
     *ret_bytes = value << shift;
     return 0;
+}
+
+static unsigned least(unsigned a, unsigned b, unsigned c)
+{
+    unsigned n = a < b ? a : b;
+
+    return n < c ? n : c;
+}
+
+/* Letters to change, add, drop or swap to make b of a; both are short. */
+static unsigned slips(const char *a, const char *b)
+{
+    unsigned d[MAX_WORD + 1][MAX_WORD + 1];
+    size_t na = strlen(a), nb = strlen(b);
+
+    if (na > MAX_WORD || nb > MAX_WORD)
+        return MAX_WORD;
+    for (size_t i = 0; i <= na; i++)
+        d[i][0] = (unsigned)i;
+    for (size_t j = 0; j <= nb; j++)
+        d[0][j] = (unsigned)j;
+    for (size_t i = 1; i <= na; i++)
+        for (size_t j = 1; j <= nb; j++) {
+            d[i][j] = least(d[i - 1][j] + 1, d[i][j - 1] + 1,
+                            d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1, MAX_WORD);
+        }
+    return d[na][nb];
+}
+
+const char *dlr_nearest(const char *word, const char *const *names, size_t n)
+{
+    unsigned best = MAX_SLIPS + 1;
+    const char *ret = NULL;
+
+    for (size_t i = 0; i < n; i++) {
+        unsigned far = slips(word, names[i]);
+
+        if (strlen(word) >= 3 && dlr_after(names[i], word))
+            far = 1; /* the beginning of the right word */
+        if (far < best && far < strlen(word)) {
+            best = far;
+            ret = names[i];
+        }
+    }
+    return ret;
 }

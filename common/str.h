@@ -31,4 +31,7 @@ int dlr_parse_size(const char *text, uint64_t *ret_bytes);
 /* A decimal number with nothing before or after it. -EINVAL, -ERANGE. */
 int dlr_parse_uint(const char *text, unsigned max, unsigned *ret_value);
 
+/* The one of n names that word is probably meant to be, NULL when none is near. */
+const char *dlr_nearest(const char *word, const char *const *names, size_t n);
+
 #endif

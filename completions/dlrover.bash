@@ -59,7 +59,7 @@ _dlrover() {
         return
     fi
     if [[ ${COMP_WORDS[1]} == help ]]; then
-        ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W "status events ckpt check doctor version" -- "$cur"))
+        ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W "status events ckpt check doctor version settings" -- "$cur"))
         return
     fi
     [[ $cur == = ]] && cur=''

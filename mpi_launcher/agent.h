@@ -246,7 +246,7 @@ struct dlr_agent {
     struct dlr_agent_data data;
     struct dlr_agent_rebuild *rebuilds; /* for a successor */
     struct {
-        struct dlr_pace pace; /* --dlrover-pace=auto */
+        struct dlr_pace pace; /* --dlrover-set=pace=auto */
         unsigned sends;       /* of saves, on their way */
         int64_t begun_ns;     /* the first of them; and what has arrived since */
         uint64_t bytes;

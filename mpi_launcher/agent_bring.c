@@ -70,7 +70,7 @@ static int on_late(zloop_t *loop, int timer, void *arg)
 
     b->timer = -1;
     answer(b->agent, b, -ETIMEDOUT,
-           "its copy did not come in time (--dlrover-transfer-timeout)");
+           "its copy did not come in time (--dlrover-set=transfer-timeout)");
     return 0;
 }
 

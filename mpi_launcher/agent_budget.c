@@ -169,7 +169,7 @@ int dlr_budget_check(const struct dlr_budget *budget, int32_t rank, unsigned slo
         return dlr_fail(
             err, -EDQUOT,
             "snapshots do not fit: %u x %.1f MB for rank %" PRId32
-            " and %.1f MB for %u others here are %.1f MB, --dlrover-ckpt-mem=%s of "
+            " and %.1f MB for %u others here are %.1f MB, --dlrover-set=ckpt-mem=%s of "
             "the %.1f MB that the job has on this node allows %.1f MB",
             slots, (double)bytes / MB, rank, (double)all_others / MB, others, all,
             budget->option, (double)budget->node / MB, (double)limit / MB);

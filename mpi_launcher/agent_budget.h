@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What snapshots may take of a node's memory: --dlrover-ckpt-mem. */
+/* What snapshots may take of a node's memory: --dlrover-set=ckpt-mem. */
 #ifndef DLR_MPI_LAUNCHER_AGENT_BUDGET_H
 #define DLR_MPI_LAUNCHER_AGENT_BUDGET_H
 
@@ -8,7 +8,7 @@
 #include "common/err.h"
 
 struct dlr_budget {
-    const char *option; /* --dlrover-ckpt-mem as given: a size or N% of node */
+    const char *option; /* --dlrover-set=ckpt-mem as given: a size or N% of node */
     uint64_t node;      /* bytes that the job may use here; 0: unknown */
     uint64_t free;      /* of them not in use, and not to be left alone */
     uint64_t there;     /* of the snapshots' memory: taken already */

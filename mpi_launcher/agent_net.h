@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The network that copies take when the one UCX has chosen does not lead to the other nodes: that of
  * the control plane, which all nodes of a run have in common. All change together, since an address
- * of UCX's names every device of its node. Not where --dlrover-net says which.
+ * of UCX's names every device of its node. Not where --dlrover-set=net says which.
  */
 #ifndef DLR_MPI_LAUNCHER_AGENT_NET_H
 #define DLR_MPI_LAUNCHER_AGENT_NET_H

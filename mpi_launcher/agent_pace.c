@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --dlrover-pace: how fast the copies of saves leave this node. Copies that a round waits for
+/* --dlrover-set=pace: how fast the copies of saves leave this node. Copies that a round waits for
  * are not slowed.
  */
 #include <inttypes.h>

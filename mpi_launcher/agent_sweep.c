@@ -57,7 +57,7 @@ static bool is_ours(int proc, const char *pid, const struct dlr_agent *a,
     value = value_of(block, (size_t)n, "DLROVER_ROUND");
     if (!value || dlr_parse_uint(value, UINT32_MAX, &its) < 0 || its > round)
         return false;
-    if (a->tasks.spare_srun && value_of(block, (size_t)n, "DLROVER_NODES"))
+    if (a->tasks.spare_srun && value_of(block, (size_t)n, "DLROVER_ROUND_NODES"))
         return false; /* the supervisor's srun: it is taken out for tasks */
     dlr_format(path, sizeof(path), "%s/comm", pid);
     c = openat(proc, path, O_RDONLY | O_CLOEXEC);

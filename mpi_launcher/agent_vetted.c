@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether a rank has one more slot on this node than two: for the older version
- * (--dlrover-vetted-every) and, where it runs, because a version that is being written to the disk
- * holds its own (--dlrover-persist-every). One does for both: what is being written is the older
+ * (--dlrover-set=vetted-every) and, where it runs, because a version that is being written to the disk
+ * holds its own (--dlrover-persist). One does for both: what is being written is the older
  * version for as long as that takes (sup_vetted.c). A number demands it. auto takes it where half of
  * the job's memory stays the program's: a default must not be what ends a program that lived without.
  */
@@ -87,7 +87,7 @@ static bool has_room(struct dlr_agent *a, int32_t rank, uint64_t bytes)
     snprintf(why, sizeof(why),
              "one more slot for each of %u ranks would make %.1f MB of snapshots, and "
              "%.1f MB are for them then: half of the %.1f MB that the job has on this "
-             "node, --dlrover-ckpt-mem=%.40s at most",
+             "node, --dlrover-set=ckpt-mem=%.40s at most",
              dlr_agent_room_slots(a), (double)sum / MB, (double)room / MB,
              (double)node / MB, a->job.ckpt_mem);
     tell(a, why);

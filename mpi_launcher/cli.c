@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/jobconf.h"
 #include "common/str.h"
 #include "mpi_launcher/cli_args.h"
 
@@ -41,7 +42,8 @@ static void help(FILE *out)
     for (size_t i = 0; i < NCOMMANDS; i++)
         fprintf(out, "  %-10s%s\n", commands[i].name, commands[i].help);
     fputs(
-        "  help      this text; 'dlrover help COMMAND': about one command\n\n"
+        "  help      this text; 'dlrover help COMMAND': about one command;\n"
+        "            'dlrover help settings': what --dlrover-set takes\n\n"
         "A job is supervised when it is submitted with --dlrover=on: see dlrover(7).\n",
         out);
 }
@@ -56,7 +58,7 @@ static int find(const char *word)
         names[i] = commands[i].name;
     }
     names[NCOMMANDS] = "help";
-    near = dlr_cli_nearest(word, names, NCOMMANDS + 1);
+    near = dlr_nearest(word, names, NCOMMANDS + 1);
     if (near)
         fprintf(stderr, "dlrover: unknown command '%.64s', did you mean '%s'?\n", word,
                 near);
@@ -66,14 +68,29 @@ static int find(const char *word)
     return -ENOENT;
 }
 
+static int help_on_settings(void)
+{
+    puts("Settings of a supervised job, for --dlrover-set=KEY=VALUE[,KEY=VALUE]... of "
+         "sbatch, "
+         "salloc and srun,\nDLROVER_SET in the environment, or KEY=VALUE in "
+         "plugstack.conf, "
+         "where the site sets them.\nA TIME is 500ms, 30s, 2m or 1h, a SIZE 64k, 2m or "
+         "4g. What each "
+         "does in full: spank_dlrover(8).\n");
+    dlr_opt_table(dlr_jobconf_opts + DLR_JOBCONF_OPTIONS, stdout);
+    return DLR_CLI_OK;
+}
+
 static int help_on(const char *word)
 {
     static char help_word[] = "--help";
     char name[32];
     char *argv[] = {name, help_word, NULL};
-    int i = find(word);
+    int i;
 
-    if (i < 0)
+    if (dlr_streq(word, "settings"))
+        return help_on_settings();
+    if ((i = find(word)) < 0)
         return DLR_CLI_USAGE;
     snprintf(name, sizeof(name), "%s", commands[i].name);
     return commands[i].run(2, argv);

@@ -9,57 +9,9 @@
 #include "mpi_launcher/cli.h"
 
 #define MAX_OPTS 16
-#define MAX_WORD 32 /* a longer word is nobody's slip of a short one */
-#define MAX_SLIPS 2 /* letters wrong, missing, too many or swapped */
+#define MAX_NAME 32 /* of an option: a longer word is nobody's slip of one */
 
 static const struct dlr_cli_opt help_opt = {"help", NULL, "this text"};
-
-static unsigned least(unsigned a, unsigned b, unsigned c)
-{
-    unsigned n = a < b ? a : b;
-
-    return n < c ? n : c;
-}
-
-/* Letters to change, add, drop or swap to make b of a; both are short. */
-static unsigned slips(const char *a, const char *b)
-{
-    unsigned d[MAX_WORD + 1][MAX_WORD + 1];
-    size_t na = strlen(a), nb = strlen(b);
-
-    if (na > MAX_WORD || nb > MAX_WORD)
-        return MAX_WORD;
-    for (size_t i = 0; i <= na; i++)
-        d[i][0] = (unsigned)i;
-    for (size_t j = 0; j <= nb; j++)
-        d[0][j] = (unsigned)j;
-    for (size_t i = 1; i <= na; i++)
-        for (size_t j = 1; j <= nb; j++) {
-            d[i][j] = least(d[i - 1][j] + 1, d[i][j - 1] + 1,
-                            d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1, MAX_WORD);
-        }
-    return d[na][nb];
-}
-
-const char *dlr_cli_nearest(const char *word, const char *const *names, size_t n)
-{
-    unsigned best = MAX_SLIPS + 1;
-    const char *ret = NULL;
-
-    for (size_t i = 0; i < n; i++) {
-        unsigned far = slips(word, names[i]);
-
-        if (strlen(word) >= 3 && dlr_after(names[i], word))
-            far = 1; /* the beginning of the right word */
-        if (far < best && far < strlen(word)) {
-            best = far;
-            ret = names[i];
-        }
-    }
-    return ret;
-}
 
 static void print_opt(const struct dlr_cli_opt *opt, int width, FILE *out)
 {
@@ -115,7 +67,7 @@ static int wrong(const struct dlr_cli_cmd *cmd, const char *text)
 static int wrong_option(const struct dlr_cli_cmd *cmd, const char *word, bool no_value,
                         const char *const *names, size_t n)
 {
-    char name[MAX_WORD + 2] = "", text[512];
+    char name[MAX_NAME + 2] = "", text[512];
     const char *near;
 
     if (no_value) {
@@ -124,7 +76,7 @@ static int wrong_option(const struct dlr_cli_cmd *cmd, const char *word, bool no
     }
     if (dlr_after(word, "--"))
         snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
-    near = name[0] ? dlr_cli_nearest(name, names, n) : NULL;
+    near = name[0] ? dlr_nearest(name, names, n) : NULL;
     if (near && dlr_streq(near, name))
         snprintf(text, sizeof(text), "'--%s' takes no value", name);
     else if (near)

@@ -35,7 +35,4 @@ bool dlr_cli_parse(const struct dlr_cli_cmd *cmd, int argc, char **argv,
 
 void dlr_cli_help(const struct dlr_cli_cmd *cmd, FILE *out);
 
-/* The one of n names that word is probably meant to be, NULL when none is near. */
-const char *dlr_cli_nearest(const char *word, const char *const *names, size_t n);
-
 #endif

@@ -73,7 +73,7 @@ static int set_word(struct ckpt *c, const char *value, struct dlr_err *err)
             c->verb = verbs[i];
     if (c->verb)
         return 0;
-    near = dlr_cli_nearest(value, verbs, sizeof(verbs) / sizeof(*verbs));
+    near = dlr_nearest(value, verbs, sizeof(verbs) / sizeof(*verbs));
     return near ? dlr_fail(err, -EINVAL, "unknown word '%.64s', did you mean '%s'?",
                            value, near)
                 : dlr_fail(err, -EINVAL,

@@ -62,7 +62,7 @@ static int set_wanted(struct events *ev, const char *value, struct dlr_err *err)
     ev->nwanted = 0;
     for (char *save = NULL, *w = ev->list ? strtok_r(ev->list, ",", &save) : NULL; w;
          w = strtok_r(NULL, ",", &save)) {
-        const char *near = dlr_cli_nearest(w, names, n);
+        const char *near = dlr_nearest(w, names, n);
         bool known = false;
 
         for (size_t i = 0; i < n && !known; i++)

@@ -13,6 +13,7 @@
 #include "common/clock.h"
 #include "common/file.h"
 #include "common/jobconf.h"
+#include "common/settings.h"
 #include "common/str.h"
 #include "mpi_launcher/doctor.h"
 
@@ -25,6 +26,33 @@
 
 enum source { DEFAULT, SITE, ENVIRONMENT, OPTION };
 
+struct wanted {
+    const char *name;
+    struct dlr_jobconf *conf;
+    bool found;
+};
+
+static int take_setting(void *arg, size_t row, const char *value, struct dlr_err *err)
+{
+    struct wanted *w = arg;
+
+    if (dlr_streq(dlr_jobconf_opts[row].name, w->name) &&
+        dlr_opt_set(dlr_jobconf_opts, w->name, value, w->conf, err) == 0)
+        w->found = true;
+    return 0;
+}
+
+/* Whether value, of the option called name or of --dlrover-set, is there and right. */
+static bool take(const char *value, const char *name, bool is_set,
+                 struct dlr_jobconf *conf)
+{
+    struct wanted w = {name, conf, false};
+
+    if (value && is_set)
+        return dlr_settings_read(value, take_setting, &w, NULL) == 0 && w.found;
+    return value && dlr_opt_set(dlr_jobconf_opts, name, value, conf, NULL) == 0;
+}
+
 /* A setting as an srun here would get it, from plugstack.conf, the environment and what Slurm
  * keeps of the job's options. A bad value is no source.
  */
@@ -33,16 +61,18 @@ static enum source setting(const struct dlr_doctor *d, const char *name,
 {
     char option[128], variable[128], bad[DLR_ERR_TEXT], *rest, *word;
     bool enable = dlr_streq(name, "enable");
+    bool is_set =
+        dlr_opt_find(dlr_jobconf_opts, name) - dlr_jobconf_opts >= DLR_JOBCONF_OPTIONS;
+    const char *said = enable ? "" : is_set ? "set" : name;
     struct dlr_plugstack_line line;
     enum source from = DEFAULT;
     const char *value;
     unsigned count;
 
     dlr_format(option, sizeof(option),
-               "SLURM_SPANK__SLURM_SPANK_OPTION_dlrover_dlrover%s%s", enable ? "" : "_",
-               enable ? "" : name);
-    dlr_format(variable, sizeof(variable), "DLROVER%s%s", enable ? "" : "_",
-               enable ? "" : name);
+               "SLURM_SPANK__SLURM_SPANK_OPTION_dlrover_dlrover%s%s", *said ? "_" : "",
+               said);
+    dlr_format(variable, sizeof(variable), "DLROVER%s%s", *said ? "_" : "", said);
     for (char *c = option; *c; c++)
         *c = *c == '-' ? '_' : *c;
     for (char *c = variable; *c; c++)
@@ -52,11 +82,9 @@ static enum source setting(const struct dlr_doctor *d, const char *name,
             if ((value = dlr_after(word, name)) && *value == '=' &&
                 dlr_opt_set(dlr_jobconf_opts, name, value + 1, conf, NULL) == 0)
                 from = SITE;
-    if ((value = getenv(variable)) &&
-        dlr_opt_set(dlr_jobconf_opts, name, value, conf, NULL) == 0)
+    if (take(getenv(variable), name, is_set, conf))
         from = ENVIRONMENT;
-    if ((value = getenv(option)) &&
-        dlr_opt_set(dlr_jobconf_opts, name, value, conf, NULL) == 0)
+    if (take(getenv(option), name, is_set, conf))
         from = OPTION;
     return from;
 }
@@ -93,7 +121,7 @@ void dlr_doctor_supervised(const struct dlr_doctor *d, struct dlr_doctor_result 
         dlr_doctor_say(
             ret, OK,
             "an srun here is supervised, %s: %u spare nodes, up to %u restarts",
-            by[from], conf.spares, conf.max_restarts);
+            by[from], conf.spares, conf.max_restarts.count);
     else
         dlr_doctor_say(
             ret, NOTE,
@@ -194,14 +222,14 @@ void dlr_doctor_budget(const struct dlr_doctor *d, struct dlr_doctor_result *ret
 
     dlr_jobconf_init(&conf);
     setting(d, "checkpoint", &conf);
-    setting(d, "persist-every", &conf);
+    setting(d, "persist", &conf);
     setting(d, "redundancy", &conf);
     copies = SLOTS * (1 + conf.redundancy.copies);
     if (conf.persist_every.ms != DLR_EVERY_AUTO &&
         (conf.persist_every.steps || conf.persist_every.ms))
         copies++; /* one that may be on its way to the disk; auto does without */
     if (!conf.checkpoint) {
-        dlr_doctor_say(ret, OK, "--dlrover-checkpoint=off: no memory is taken");
+        dlr_doctor_say(ret, OK, "--dlrover-set=checkpoint=off: no memory is taken");
         return;
     }
     if (statvfs("/dev/shm", &st) < 0) {

@@ -93,10 +93,10 @@ void dlr_policy_assembled(struct dlr_policy *p, int64_t now_ms)
     char why[sizeof(p->why)];
 
     if (!dlr_policy_count(p, NODE_UP)) {
-        dlr_policy_finish(
-            p, 1,
-            "no agent has reported in time (--dlrover-agent-timeout); agents.log in "
-            "the job's state directory may say why");
+        dlr_policy_finish(p, 1,
+                          "no agent has reported in time "
+                          "(--dlrover-set=agent-timeout); agents.log in "
+                          "the job's state directory may say why");
         return;
     }
     if (!p->unclean) {
@@ -463,8 +463,8 @@ void dlr_policy_tick(struct dlr_policy *p, int64_t now_ms)
         dlr_policy_requeue_failed(p, "slurmctld did not act in time", now_ms);
         break;
     case DLR_PHASE_WAIT:
-        dlr_policy_finish(p, 1,
-                          "slurmctld cannot be reached (--dlrover-controller-timeout)");
+        dlr_policy_finish(
+            p, 1, "slurmctld cannot be reached (--dlrover-set=controller-timeout)");
         break;
     case DLR_PHASE_DONE:
         break;

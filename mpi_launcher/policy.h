@@ -43,7 +43,8 @@ struct dlr_policy_conf {
     unsigned nnodes;       /* of the allocation, numbered from 0 */
     unsigned nplaces;      /* nodes that a round has */
     unsigned min_places;   /* that it may do with when no more are left, 0: nplaces */
-    unsigned max_restarts; /* within an hour: restart_budget.h */
+    unsigned max_restarts; /* within restarts_ms: restart_budget.h */
+    int64_t restarts_ms;   /* 0: DLR_RESTART_WINDOW_MS */
     unsigned rendezvous_tries; /* with MPI and no node lost, before doing without */
     bool
         tolerant; /* a task that fails ends nothing, the step's end is the run's (-K0) */

@@ -41,6 +41,7 @@ int dlr_policy_new(const struct dlr_policy_conf *conf, const struct dlr_policy_o
     p->conf = *conf;
     p->places = conf->nplaces;
     p->restarts.max = conf->max_restarts;
+    p->restarts.window_ms = conf->restarts_ms;
     if (!conf->min_places || conf->min_places > conf->nplaces)
         p->conf.min_places = conf->nplaces;
     p->ops = *ops;

@@ -117,7 +117,7 @@ void dlr_policy_unexplained(struct dlr_policy *p, int64_t now_ms)
         p->refused = true;
         snprintf(why, sizeof(why),
                  "slurmctld has not started the step for %lld s "
-                 "(--dlrover-controller-timeout); why stands above in srun's words",
+                 "(--dlrover-set=controller-timeout); why stands above in srun's words",
                  (long long)(now_ms - p->unstarted_ms) / 1000);
     } else if (!p->started && ++p->unstarted >= MAX_UNSTARTED) {
         p->refused = true;

@@ -16,7 +16,9 @@ static const char *without_rank(const char *why)
 
 unsigned dlr_restart_budget_spent(struct dlr_restart_budget *b, int64_t now_ms)
 {
-    if (b->spent && now_ms - b->from_ms >= DLR_RESTART_WINDOW_MS)
+    int64_t window_ms = b->window_ms ? b->window_ms : DLR_RESTART_WINDOW_MS;
+
+    if (b->spent && now_ms - b->from_ms >= window_ms)
         b->spent = 0;
     return b->spent;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How often a program that fails is started again: so many times within an hour, given back by
+/* How often a program that fails is started again: so many times within a time, given back by
  * progress, and not again and again when it fails in the same way at its very start. Pure.
  */
 #ifndef DLR_MPI_LAUNCHER_RESTART_BUDGET_H
@@ -8,18 +8,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define DLR_RESTART_WINDOW_MS (60 * 60 * 1000) /* after it a restart counts no more */
+#define DLR_RESTART_WINDOW_MS (60 * 60 * 1000) /* an hour, where no time is said */
 #define DLR_RESTART_QUICK_MS 10000 /* a failure sooner than this is one of the start */
 #define DLR_RESTART_SAME 3 /* later ones in the same way, after about the same time */
 
-/* Zeros, and max. */
+/* Zeros, max, and window_ms if it is another than an hour. */
 struct dlr_restart_budget {
-    unsigned max;    /* restarts within the window */
-    unsigned spent;  /* of them, since from_ms */
-    int64_t from_ms; /* the window of those */
-    char why[256];   /* of the last failure */
-    int64_t ran_ms;  /* how long its round had run */
-    unsigned same;   /* failures in that way in a row, without a step */
+    unsigned max;      /* restarts within the window */
+    int64_t window_ms; /* after it they count no more; 0: DLR_RESTART_WINDOW_MS */
+    unsigned spent;    /* of them, since from_ms */
+    int64_t from_ms;   /* the window of those */
+    char why[256];     /* of the last failure */
+    int64_t ran_ms;    /* how long its round had run */
+    unsigned same;     /* failures in that way in a row, without a step */
 };
 
 struct dlr_restart_budget_failure {

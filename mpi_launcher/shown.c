@@ -16,12 +16,13 @@
 #define COUNT_MAX (1u << 24)
 #define TOPOLOGY_MAX (16u << 20) /* bytes of scontrol's output */
 
-int dlr_shown_places(unsigned n, unsigned spares, unsigned before, unsigned *ret)
+int dlr_shown_places(unsigned n, unsigned spares, unsigned most, unsigned before,
+                     unsigned *ret)
 {
     if (before)
         *ret = before < n ? before : n;
     else if (spares < n)
-        *ret = n - spares;
+        *ret = most && most < n - spares ? most : n - spares;
     else
         return -EINVAL;
     return 0;

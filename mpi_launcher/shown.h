@@ -21,10 +21,11 @@ struct dlr_shown_in {
     const char *ntasks;          /* SLURM_NTASKS or NULL */
 };
 
-/* How many nodes train: all but the spares, or as many as before (0: the job begins) when it
- * was requeued. -EINVAL when the spares leave none.
+/* How many nodes train: all but the spares, and no more than most (0: no limit), or as many as
+ * before (0: the job begins) when it was requeued. -EINVAL when the spares leave none.
  */
-int dlr_shown_places(unsigned n, unsigned spares, unsigned before, unsigned *ret);
+int dlr_shown_places(unsigned n, unsigned spares, unsigned most, unsigned before,
+                     unsigned *ret);
 
 /* Writes lines "NAME=value" to out. -EINVAL when tasks or cpus is not such a list, -E2BIG when the
  * names do not fit a variable, -ENOMEM.

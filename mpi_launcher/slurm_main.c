@@ -27,7 +27,7 @@ static void usage(FILE *out)
         "       dlrover-slurm witness JOB NODE\n"
         "       dlrover-slurm alive JOB NODE,..\n"
         "       dlrover-slurm cancel-steps JOB SRUN-PID\n"
-        "       dlrover-slurm show SPARES STATE-DIR\n"
+        "       dlrover-slurm show SPARES STATE-DIR MOST\n"
         "Requeues a job without some nodes ('-': none; which, is kept beside the run's "
         "DIR),\n"
         "asks whether slurmctld answers, prints whether a job runs, is preempted or "
@@ -169,17 +169,18 @@ static int show(char **argv)
     bool again = restarts && !dlr_streq(restarts, "0");
     struct dlr_err err = {0};
     char dir[DLR_RUN_PATH];
-    unsigned spares;
+    unsigned spares, most;
 
-    if (dlr_parse_uint(argv[0], 1u << 24, &spares) < 0 || !in.job || !in.list) {
+    if (dlr_parse_uint(argv[0], 1u << 24, &spares) < 0 ||
+        dlr_parse_uint(argv[2], UINT32_MAX, &most) < 0 || !in.job || !in.list) {
         usage(stderr);
         return 2;
     }
     in.nodes = nodes = read_nodes(in.list, &in.n, &err);
     if (!nodes || dlr_runinfo_job_dir(argv[1], in.job, dir, sizeof(dir), &err) < 0)
         return 1;
-    if (dlr_shown_places(in.n, spares, again ? dlr_shown_load(dir) : 0, &in.nplaces) <
-            0 ||
+    if (dlr_shown_places(in.n, spares, most, again ? dlr_shown_load(dir) : 0,
+                         &in.nplaces) < 0 ||
         dlr_shown_write(&in, stdout, &err) < 0)
         return 1;
     if (!again)
@@ -210,7 +211,7 @@ int main(int argc, char **argv)
         return alive(argv + 2);
     if (argc == 4 && dlr_streq(argv[1], "cancel-steps"))
         return cancel_steps(argv + 2);
-    if (argc == 4 && dlr_streq(argv[1], "show"))
+    if (argc == 5 && dlr_streq(argv[1], "show"))
         return show(argv + 2);
     usage(stderr);
     return 2;

@@ -70,7 +70,7 @@ static int choose_places(reader *r)
             "--dlrover-spares=%u leaves no node to train on in an allocation of "
             "%u: ask for more nodes or fewer spares",
             r->in->spares, here);
-    most = here - r->in->spares;
+    most = dlr_stepplan_most(r);
     p->nplaces = most;
     if (r->value[DLR_SRUN_NODES]) {
         rc = nodes_wanted(r, most, &p->nplaces);
@@ -207,7 +207,7 @@ static int rewrite_gpus(reader *r)
 
 /* What the plugin needs in a task to know that it is of a round. */
 #define OURS                                                                           \
-    "DLROVER_SUPERVISED,DLROVER_ROUND,DLROVER_RUN,DLROVER_KEY,DLROVER_NODES,"          \
+    "DLROVER_SUPERVISED,DLROVER_ROUND,DLROVER_RUN,DLROVER_KEY,DLROVER_ROUND_NODES,"    \
     "DLROVER_TASKS,DLROVER_MASTER_PORT,DLROVER_AGENT_SOCKET,DLROVER_SHAPE,DLROVER_"    \
     "PER_NODE,DLROVER_DEALT"
 

@@ -25,6 +25,7 @@ struct dlr_stepplan_in {
     unsigned nnodes;  /* nodes of the allocation */
     char *const *names; /* [nnodes] in the allocation's order */
     unsigned spares;    /* of them kept warm */
+    unsigned most;      /* nodes that train at most, 0: no limit */
     unsigned nplaces;   /* of an earlier incarnation of this run; 0: none */
     unsigned world;     /* its tasks; 0: none */
     bool resized;       /* both are fewer than the words say, and right */

@@ -54,18 +54,28 @@ unsigned dlr_stepplan_barred(const struct dlr_stepplan_read *r)
     return n;
 }
 
+unsigned dlr_stepplan_most(const struct dlr_stepplan_read *r)
+{
+    unsigned held = dlr_stepplan_barred(r) + r->in->spares;
+    unsigned n = held < r->in->nnodes ? r->in->nnodes - held : 0;
+
+    return r->in->most && r->in->most < n ? r->in->most : n;
+}
+
 int dlr_stepplan_too_many(struct dlr_stepplan_read *r, const char *what,
                           const char *text, unsigned most)
 {
+    unsigned nbarred = dlr_stepplan_barred(r);
+    unsigned spares = r->in->nnodes - nbarred - most;
     char barred[64] = "";
 
-    if (dlr_stepplan_barred(r))
-        snprintf(barred, sizeof(barred), " and %u left out (--exclude)",
-                 dlr_stepplan_barred(r));
+    if (nbarred)
+        snprintf(barred, sizeof(barred), " and %u left out (--exclude)", nbarred);
     return dlr_fail(r->err, -EINVAL,
                     "%s=%s needs more nodes than there are: the allocation of %u has "
-                    "%u beside its %u spare(s) (--dlrover-spares)%s",
-                    what, text, r->in->nnodes, most, r->in->spares, barred);
+                    "%u beside its %u spare(s) (--dlrover-%s)%s",
+                    what, text, r->in->nnodes, most, spares,
+                    spares > r->in->spares ? "nodes" : "spares", barred);
 }
 
 static void be_plain(struct dlr_stepplan_read *r, const struct dlr_srun_option *o)

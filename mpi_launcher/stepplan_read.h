@@ -41,6 +41,9 @@ int dlr_stepplan_number(struct dlr_stepplan_read *r, const char *what, const cha
 /* Nodes that take no part. */
 unsigned dlr_stepplan_barred(const struct dlr_stepplan_read *r);
 
+/* How many nodes may train: neither spare nor barred, and no more than --dlrover-nodes allows. */
+unsigned dlr_stepplan_most(const struct dlr_stepplan_read *r);
+
 /* -EINVAL: what=text asks for more than the most nodes there are. */
 int dlr_stepplan_too_many(struct dlr_stepplan_read *r, const char *what,
                           const char *text, unsigned most);

@@ -178,9 +178,8 @@ static int take_relative(reader *r)
 static int take_first(reader *r)
 {
     struct dlr_stepplan *p = r->plan;
-    unsigned here = r->in->nnodes - dlr_stepplan_barred(r);
 
-    if (p->prefer || r->in->nplaces || p->nplaces + r->in->spares >= here)
+    if (p->prefer || r->in->nplaces || p->nplaces >= dlr_stepplan_most(r))
         return 0;
     p->first = true;
     return take_from(r, 0);

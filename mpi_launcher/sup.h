@@ -474,7 +474,7 @@ bool dlr_sup_rejoin_any(const struct dlr_sup *s); /* one was: a step goes on the
 void dlr_sup_rejoin_end(struct dlr_sup *s);       /* ends these steps */
 
 /* sup_resize.c: rounds with fewer nodes than the run began with */
-/* -EINVAL with one line when --dlrover-min-nodes cannot be kept. */
+/* -EINVAL with one line when --dlrover-nodes cannot be kept. */
 int dlr_sup_resize_check(const struct dlr_sup *s, struct dlr_err *err);
 /* The round that is taken over has as many places as it has. */
 int dlr_sup_resize_adopted(struct dlr_sup *s, struct dlr_err *err);

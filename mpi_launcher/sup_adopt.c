@@ -50,7 +50,7 @@ static int load_plan(struct dlr_sup *s, const json_t *state)
         if (dlr_members_find(&s->members, s->plan.places[p].node.name) < 0)
             break;
     if (p == s->plan.nplaces &&
-        (s->conf.min_nodes ? s->plan.nplaces <= s->step.nplaces
+        (s->conf.nodes.min ? s->plan.nplaces <= s->step.nplaces
                            : s->plan.nplaces == s->step.nplaces))
         return dlr_sup_holders_make(s);
     dlr_plan_done(&s->plan);

@@ -201,11 +201,12 @@ void dlr_sup_again_tick(struct dlr_sup *s, int64_t now_ms)
 {
     if (!s->again.out || now_ms < s->again.deadline_ms)
         return;
-    dlr_sup_say(s,
-                "%u copies of step %llu were not made in %lld s "
-                "(--dlrover-transfer-timeout): the next save protects the job again",
-                s->again.out, (unsigned long long)s->plan.version.step,
-                (long long)(s->conf.transfer_timeout_ms / 1000));
+    dlr_sup_say(
+        s,
+        "%u copies of step %llu were not made in %lld s "
+        "(--dlrover-set=transfer-timeout): the next save protects the job again",
+        s->again.out, (unsigned long long)s->plan.version.step,
+        (long long)(s->conf.transfer_timeout_ms / 1000));
     s->again.failed = true;
     finish(s);
 }

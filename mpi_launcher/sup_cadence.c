@@ -238,7 +238,7 @@ void dlr_sup_cadence_uses(struct dlr_sup *s, unsigned node, const json_t *msg)
         dlr_sup_say(
             s,
             "copies of %s go over %s (%llu Mb/s); %s is up and faster, and not used "
-            "(--dlrover-net)",
+            "(--dlrover-set=net)",
             s->members.list[node].node.name, uses, (unsigned long long)mbps, faster);
     s->cadence->slow_told = s->cadence->slow_told || faster[0];
 }

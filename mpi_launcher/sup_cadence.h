@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What saves cost this run, and how often they are ordered for it (--dlrover-ckpt-budget). */
+/* What saves cost this run, and how often they are ordered for it (--dlrover-save). */
 #ifndef DLR_MPI_LAUNCHER_SUP_CADENCE_H
 #define DLR_MPI_LAUNCHER_SUP_CADENCE_H
 

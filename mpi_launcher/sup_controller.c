@@ -171,7 +171,7 @@ void dlr_sup_wait_controller(void *arg, const char *why)
     dlr_sup_tell_cleared(s);
     s->phase_ms = s->controller.since_ms = dlr_sup_now();
     s->controller.again_ms = s->phase_ms + pause_ms(&s->controller);
-    dlr_sup_say(s, "%s: waiting for it (--dlrover-controller-timeout)", why);
+    dlr_sup_say(s, "%s: waiting for it (--dlrover-set=controller-timeout)", why);
     dlr_journal_note(s->journal, "controller_away", "s:s", "why", why);
 }
 

@@ -105,7 +105,7 @@ static void leave_it(struct dlr_sup *s, struct dlr_sup_due *d, const char *why)
     d->off = true;
     dlr_sup_say(
         s,
-        "no checkpoint is written to the disk (--dlrover-persist-every=auto): "
+        "no checkpoint is written to the disk (--dlrover-persist=auto): "
         "%s; it takes a --dlrover-state-dir that all nodes share, off ends this "
         "line",
         why);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which commits go to the disk (--dlrover-persist-every). A count of steps and a time are the user's
+/* Which commits go to the disk (--dlrover-persist). A count of steps and a time are the user's
  * word. auto, the default, follows what ckpt/cadence.h makes of the run; it looks for the directory
  * when the first version is due, and where that is no place for files it is left at one line.
  */
@@ -44,7 +44,7 @@ void dlr_sup_due_take(struct dlr_sup_due *d, struct dlr_version v);
 /* It was not: one more is due soon, not an interval later. */
 void dlr_sup_due_again(struct dlr_sup_due *d);
 
-/* What --dlrover-persist-every=auto comes to now, and from what; false where the user has said how
+/* What --dlrover-persist=auto comes to now, and from what; false where the user has said how
  * often, and only the inputs are set.
  */
 bool dlr_sup_due_next(const struct dlr_sup *s, const struct dlr_sup_due *d,

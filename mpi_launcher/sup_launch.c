@@ -78,7 +78,7 @@ void dlr_sup_agents_late(void *arg, unsigned n)
 
     dlr_sup_say(s,
                 "%u of %u nodes have not reported yet: waiting for them while they are "
-                "being started, by a prolog perhaps (--dlrover-start-timeout)",
+                "being started, by a prolog perhaps (--dlrover-set=start-timeout)",
                 n, s->members.n);
 }
 
@@ -116,10 +116,11 @@ static void end_launch(struct dlr_sup *s, int64_t now_ms)
         dlr_policy_launch_late(s->policy, s->running_round, why, now_ms);
         return;
     }
-    snprintf(why, sizeof(why),
-             "srun has started no task in %lld s (--dlrover-launch-timeout); what it "
-             "waits for it has said on its stderr",
-             took_s);
+    snprintf(
+        why, sizeof(why),
+        "srun has started no task in %lld s (--dlrover-set=launch-timeout); what it "
+        "waits for it has said on its stderr",
+        took_s);
     dlr_sup_ask_controller(s, DLR_ASK_LAUNCH, 0, why);
 }
 

@@ -127,6 +127,6 @@ void dlr_sup_memory_tell(struct dlr_sup *s, json_t *row)
     dlr_sup_say(
         s,
         "snapshots take %.1f MB on %s, the fullest node (%.1f MB without a slot for an "
-        "older version and for the disk); --dlrover-ckpt-mem allows %.1f MB there",
+        "older version and for the disk); --dlrover-set=ckpt-mem allows %.1f MB there",
         taken, name, least, limit);
 }

@@ -11,11 +11,12 @@ void dlr_sup_on_unreached(struct dlr_sup *s, unsigned node, const json_t *msg)
         return;
     dlr_msg_str(msg, "why", &why);
     s->common_net = true;
-    dlr_sup_say(s,
-                "%s does not reach the others over the network that is fastest there "
-                "(%s): copies go over that of the control plane; --dlrover-net=DEVICE "
-                "names another",
-                s->members.list[node].node.name, why);
+    dlr_sup_say(
+        s,
+        "%s does not reach the others over the network that is fastest there "
+        "(%s): copies go over that of the control plane; --dlrover-set=net=DEVICE "
+        "names another",
+        s->members.list[node].node.name, why);
     dlr_sup_send_peers(s);
     dlr_sup_keep(s);
 }

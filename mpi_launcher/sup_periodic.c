@@ -212,7 +212,7 @@ static void tell_tight(struct dlr_sup *s)
         return;
     dlr_sup_say(s,
                 "while a checkpoint is written to the disk nothing is saved "
-                "(--dlrover-persist-every=auto): %s has no memory for one more slot",
+                "(--dlrover-persist=auto): %s has no memory for one more slot",
                 s->members.list[p->tight].node.name);
     p->tight = -2;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Committed versions written to the state directory while steps go on (--dlrover-persist-every).
+/* Committed versions written to the state directory while steps go on (--dlrover-persist).
  * One at a time: each rank's node writes its slot, a thread of the supervisor the manifest. What
  * fails or comes too late is told and counted, nothing waits for it. auto, the default, looks for the
  * directory when the first one is due, and leaves it at one line where that is no place for them.

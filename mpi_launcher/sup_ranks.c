@@ -452,8 +452,8 @@ void dlr_sup_ranks_tick(struct dlr_sup *s, int64_t now_ms)
     if (!s->ranks || now_ms < s->ranks->deadline_ms)
         return;
     look(s, &nodes, &world, why);
-    dlr_format(text, sizeof(text), "%s (after %lld s, --dlrover-restore-timeout)", why,
-               (long long)s->conf.restore_timeout_ms / 1000);
+    dlr_format(text, sizeof(text), "%s (after %lld s, --dlrover-set=restore-timeout)",
+               why, (long long)s->conf.restore_timeout_ms / 1000);
     refuse(s, text);
 }
 

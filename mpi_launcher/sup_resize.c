@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --dlrover-min-nodes: with no spare left the run goes on with fewer nodes and ranks, and with
+/* --dlrover-nodes: with no spare left the run goes on with fewer nodes and ranks, and with
  * more again once nodes are back. What a rank then needs of the state: sup_worlds.c.
  */
 #include <errno.h>
@@ -11,13 +11,13 @@
 
 int dlr_sup_resize_check(const struct dlr_sup *s, struct dlr_err *err)
 {
-    unsigned least = s->conf.min_nodes, copies = dlr_sup_copies(s);
+    unsigned least = s->conf.nodes.min, copies = dlr_sup_copies(s);
 
     if (!least || least >= s->full_places)
         return 0;
     if (s->full_places > 1 && least <= copies)
         return dlr_fail(err, -EINVAL,
-                        "--dlrover-min-nodes=%u: with --dlrover-redundancy each "
+                        "--dlrover-nodes=%u: with --dlrover-redundancy each "
                         "snapshot is on %u nodes: say %u or more",
                         least, copies + 1, copies + 1);
     return 0;
@@ -174,7 +174,7 @@ int dlr_sup_resize_adopted(struct dlr_sup *s, struct dlr_err *err)
 {
     unsigned now = s->plan.nplaces;
     unsigned was = s->plan.restore ? places_of(s, s->plan.made_by) : 0;
-    unsigned least = s->conf.min_nodes;
+    unsigned least = s->conf.nodes.min;
     struct dlr_err why;
     int rc = 0;
 

@@ -136,11 +136,11 @@ void dlr_sup_restore_tick(struct dlr_sup *s, int64_t now_ms)
     if (s->nrestored == 0)
         dlr_format(text, sizeof(text),
                    "no rank has loaded its state in time "
-                   "(--dlrover-restore-timeout)");
+                   "(--dlrover-set=restore-timeout)");
     else
         dlr_format(text, sizeof(text),
                    "rank %u has not loaded its state in time, %u of %u ranks have "
-                   "(--dlrover-restore-timeout): each rank restores, or none",
+                   "(--dlrover-set=restore-timeout): each rank restores, or none",
                    without, s->nrestored, s->plan.world);
     dlr_policy_restore_failed(s->policy, dlr_policy_round(s->policy), text, now_ms);
 }

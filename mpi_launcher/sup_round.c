@@ -102,7 +102,7 @@ static int worker_env(struct dlr_sup *s, uint32_t round, struct dlr_env *env)
     rc |= dlr_env_set(env, "DLROVER_ROUND", "%u", round);
     rc |= dlr_env_set(env, "DLROVER_RUN", "%s", s->info.name);
     rc |= dlr_env_set(env, "DLROVER_KEY", "%s", s->info.key);
-    rc |= dlr_env_set(env, "DLROVER_NODES", "%s", nodes);
+    rc |= dlr_env_set(env, "DLROVER_ROUND_NODES", "%s", nodes);
     rc |= dlr_env_set(env, "DLROVER_TASKS", "%s", tasks);
     if (!in_order(&s->step))
         rc |= dlr_env_set(env, "DLROVER_DEALT", "1");

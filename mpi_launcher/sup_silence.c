@@ -65,7 +65,7 @@ static void give_up_unclean(struct dlr_sup *s)
  */
 static bool is_mass_silence(const struct dlr_sup *s, int64_t now_ms, int64_t limit)
 {
-    unsigned least = s->conf.min_nodes ? s->conf.min_nodes : s->step.nplaces;
+    unsigned least = s->conf.nodes.min ? s->conf.nodes.min : s->step.nplaces;
     unsigned here = 0, silent = 0;
 
     for (unsigned i = 0; i < s->members.n; i++) {

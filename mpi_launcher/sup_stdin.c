@@ -66,7 +66,7 @@ static int from_spool(struct dlr_sup *s, bool first)
         return dup(0);
     dlr_sup_say(s,
                 "this round gets no standard input: %s, and no more is kept "
-                "(--dlrover-stdin-spool)",
+                "(--dlrover-set=stdin-spool)",
                 err.text);
     return -1;
 }

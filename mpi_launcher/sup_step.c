@@ -178,6 +178,7 @@ int dlr_sup_plan_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *
         .words = s->srun_words,
         .nnodes = s->members.n,
         .spares = s->conf.spares,
+        .most = s->conf.nodes.max,
         .expand = expand,
     };
     unsigned world = s->step.world;
@@ -207,6 +208,7 @@ int dlr_sup_replan_step(struct dlr_sup *s, unsigned nplaces, struct dlr_err *err
         .words = s->srun_words,
         .nnodes = s->members.n,
         .spares = s->conf.spares,
+        .most = s->conf.nodes.max,
         .nplaces = nplaces,
         .world = (unsigned)((uint64_t)s->full_world * nplaces / s->full_places),
         .resized = true,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --dlrover-vetted-every: one older version stays in memory where it is, at its ranks' nodes and at
+/* --dlrover-set=vetted-every: one older version stays in memory where it is, at its ranks' nodes and at
  * their partners, for the day when newer ones turn out to be bad. Which one, is said with each
  * commit, which frees all other older ones. A version that is being written to the disk is that
  * one from then on until it is written: a node has one slot for both.
@@ -10,7 +10,7 @@
 #include "mpi_launcher/sup.h"
 #include "mpi_launcher/sup_periodic.h"
 
-#define AUTO_STEPS 100 /* --dlrover-vetted-every=auto */
+#define AUTO_STEPS 100 /* --dlrover-set=vetted-every=auto */
 
 static unsigned every(const struct dlr_sup *s)
 {
@@ -24,17 +24,18 @@ int dlr_sup_vetted_check(struct dlr_sup *s, struct dlr_err *err)
     if (!s->sets.rows || !s->conf.vetted_every)
         return 0;
     if (s->conf.vetted_every != DLR_COUNT_AUTO)
-        return dlr_fail(err, -EINVAL,
-                        "--dlrover-vetted-every=%u: parity is of the newest versions "
-                        "only: say --dlrover-redundancy=partner, or "
-                        "--dlrover-vetted-every=0",
-                        s->conf.vetted_every);
+        return dlr_fail(
+            err, -EINVAL,
+            "--dlrover-set=vetted-every=%u: parity is of the newest versions "
+            "only: say --dlrover-redundancy=partner, or "
+            "--dlrover-set=vetted-every=0",
+            s->conf.vetted_every);
     if (!s->took_over)
-        dlr_sup_say(s,
-                    "no older version is kept in memory (--dlrover-vetted-every=auto): "
-                    "parity is of the newest versions only; --dlrover-persist-every "
-                    "keeps older ones on the disk, --dlrover-vetted-every=0 ends this "
-                    "line");
+        dlr_sup_say(
+            s, "no older version is kept in memory (--dlrover-set=vetted-every=auto): "
+               "parity is of the newest versions only; --dlrover-persist "
+               "keeps older ones on the disk, --dlrover-set=vetted-every=0 ends this "
+               "line");
     return 0;
 }
 
@@ -51,10 +52,11 @@ void dlr_sup_on_unvetted(struct dlr_sup *s, unsigned node, const json_t *msg)
     dlr_msg_str(msg, "why", &why);
     dlr_journal_note(s->journal, "unvetted", "s:s,s:s", "node", where, "why", why);
     if (!s->took_over)
-        dlr_sup_say(s,
-                    "no older version is kept in memory (--dlrover-vetted-every=auto): "
-                    "%s: %s; --dlrover-vetted-every=%u demands it, 0 ends this line",
-                    where, why, AUTO_STEPS);
+        dlr_sup_say(
+            s,
+            "no older version is kept in memory (--dlrover-set=vetted-every=auto): "
+            "%s: %s; --dlrover-set=vetted-every=%u demands it, 0 ends this line",
+            where, why, AUTO_STEPS);
 }
 
 /* Marked bad, or newer than what a round went back to. */

@@ -243,8 +243,9 @@ static int open_policy(struct dlr_sup *s, struct dlr_err *err)
     struct dlr_policy_conf pc = {
         .nnodes = s->members.n,
         .nplaces = s->full_places,
-        .min_places = s->conf.min_nodes,
-        .max_restarts = s->conf.max_restarts,
+        .min_places = s->conf.nodes.min,
+        .max_restarts = s->conf.max_restarts.count,
+        .restarts_ms = s->conf.max_restarts.per_ms,
         .rendezvous_tries = RENDEZVOUS_TRIES,
         .agent_timeout_ms = s->conf.agent_timeout_ms,
         .start_timeout_ms = s->conf.start_timeout_ms,
@@ -352,7 +353,7 @@ static void tell_start(struct dlr_sup *s, int argc, char **argv)
         nodes, "places", s->step.nplaces, "spares", s->members.n - s->step.nplaces,
         "world", s->step.world, "argv", words, "beat_ms", s->conf.beat.every_ms,
         "dead_ms", (int)dlr_jobconf_dead_ms(&s->conf), "max_restarts",
-        s->conf.max_restarts, "version", DLR_VERSION);
+        s->conf.max_restarts.count, "version", DLR_VERSION);
 }
 
 /* The agents of a supervisor that died go on; its workers do when all of it is in order. */

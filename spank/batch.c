@@ -124,8 +124,9 @@ int dlr_batch_env(const struct dlr_spank_conf *conf, char *const env[],
                   struct dlr_task_env *ret, struct dlr_err *err)
 {
     DLR_AUTO_FREE char *text = NULL;
-    char path[DLR_OPT_TEXT + 32], spares[16], state_dir[DLR_OPT_TEXT];
-    char verb[] = "show", *argv[] = {path, verb, spares, state_dir, NULL}, *line, *rest;
+    char path[DLR_OPT_TEXT + 32], spares[16], most[16], state_dir[DLR_OPT_TEXT];
+    char verb[] = "show", *argv[] = {path, verb, spares, state_dir, most, NULL};
+    char *line, *rest;
     int rc;
 
     ret->count = 0;
@@ -136,6 +137,7 @@ int dlr_batch_env(const struct dlr_spank_conf *conf, char *const env[],
         return dlr_fail(err, -ENOMEM, "out of memory");
     dlr_format(path, sizeof(path), "%s/" PROGRAM, conf->libexec);
     dlr_format(spares, sizeof(spares), "%u", conf->job.spares);
+    dlr_format(most, sizeof(most), "%u", conf->job.nodes.max);
     dlr_format(state_dir, sizeof(state_dir), "%s", conf->job.state_dir);
     rc = run(argv, env, text);
     if (rc < 0)

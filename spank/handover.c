@@ -31,7 +31,7 @@ enum dlr_handover dlr_handover_decide(const struct dlr_spank_conf *conf,
     if (!conf->job.enable)
         return DLR_HANDOVER_NO;
     if (!job || !job[0])
-        return conf->asked ? DLR_HANDOVER_NOWHERE : DLR_HANDOVER_NO;
+        return conf->by[0] != DLR_BY_SITE ? DLR_HANDOVER_NOWHERE : DLR_HANDOVER_NO;
     if (supervised && marks_job(supervised, job))
         return DLR_HANDOVER_NO;
     return DLR_HANDOVER_YES;
@@ -61,10 +61,12 @@ void dlr_handover_free(char **argv)
 int dlr_handover_argv(const struct dlr_spank_conf *conf, char *const srun[],
                       char ***ret_argv, struct dlr_err *err)
 {
-    size_t rows = dlr_options_count(), words = 0, at = 0;
+    size_t rows = 0, words = 0, at = 0;
     static char separator[] = SEPARATOR;
     char **argv;
 
+    while (dlr_jobconf_opts[rows].name)
+        rows++;
     while (srun[words])
         words++;
     argv = calloc(rows + words + 4, sizeof(*argv));

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/cleanup.h"
+#include "common/settings.h"
 #include "common/str.h"
 #include "spank/task_env.h"
 
@@ -86,52 +88,57 @@ void dlr_options_site(struct dlr_spank_conf *conf, int count, char *const words[
     conf->site = conf->job;
 }
 
-size_t dlr_options_count(void)
+void dlr_options_name(size_t option, char name[DLR_OPTIONS_NAME])
 {
-    size_t n = 0;
-
-    while (dlr_jobconf_opts[n].name)
-        n++;
-    return n;
-}
-
-void dlr_options_name(size_t row, char name[DLR_OPTIONS_NAME])
-{
-    const char *own = dlr_jobconf_opts[row].name;
-
-    if (dlr_streq(own, "enable"))
+    if (option == DLR_OPTIONS_SET)
+        dlr_format(name, DLR_OPTIONS_NAME, "dlrover-set");
+    else if (option == 0)
         dlr_format(name, DLR_OPTIONS_NAME, "dlrover");
     else
-        dlr_format(name, DLR_OPTIONS_NAME, "dlrover-%s", own);
+        dlr_format(name, DLR_OPTIONS_NAME, "dlrover-%s", dlr_jobconf_opts[option].name);
+}
+
+const char *dlr_options_arg(size_t option)
+{
+    return option == DLR_OPTIONS_SET ? "KEY=VALUE,..." : dlr_jobconf_opts[option].arg;
 }
 
 /* "dlrover-max-restarts" is read from DLROVER_MAX_RESTARTS. */
-static void env_name(size_t row, char name[DLR_OPTIONS_NAME])
+static void env_name(size_t option, char name[DLR_OPTIONS_NAME])
 {
-    dlr_options_name(row, name);
+    dlr_options_name(option, name);
     for (char *c = name; *c; c++)
         *c = *c == '-' ? '_' : toupper((unsigned char)*c);
 }
 
+void dlr_options_kept(size_t option, char name[DLR_OPTIONS_NAME])
+{
+    char own[DLR_OPTIONS_NAME];
+
+    dlr_options_name(option, own);
+    for (char *c = own; *c; c++)
+        *c = *c == '-' ? '_' : *c;
+    dlr_format(name, DLR_OPTIONS_NAME, "_SLURM_SPANK_OPTION_dlrover_%.40s", own);
+}
+
 void dlr_options_disown(void)
 {
-    for (size_t row = 0; dlr_jobconf_opts[row].name; row++) {
-        char name[DLR_OPTIONS_NAME], var[DLR_OPTIONS_NAME + 64];
+    for (size_t option = 0; option < DLR_OPTIONS_COUNT; option++) {
+        char name[DLR_OPTIONS_NAME], var[DLR_OPTIONS_NAME + 16];
 
-        dlr_options_name(row, name);
-        for (char *c = name; *c; c++)
-            *c = *c == '-' ? '_' : *c;
-        if (dlr_format(var, sizeof(var), "SLURM_SPANK__SLURM_SPANK_OPTION_dlrover_%s",
-                       name) == 0)
-            unsetenv(var);
+        dlr_options_kept(option, name);
+        dlr_format(var, sizeof(var), "SLURM_SPANK_%s", name);
+        unsetenv(var);
     }
 }
 
-char *dlr_options_usage(size_t row)
+char *dlr_options_usage(size_t option)
 {
-    const struct dlr_opt *opt = &dlr_jobconf_opts[row];
+    const struct dlr_opt *opt = &dlr_jobconf_opts[option];
     char *text = NULL;
 
+    if (option == DLR_OPTIONS_SET)
+        return strdup("all other settings: 'dlrover help settings' lists them");
     if (asprintf(&text, "%s (default %s)", opt->help,
                  opt->value[0] ? opt->value : "empty") < 0)
         return NULL;
@@ -139,7 +146,7 @@ char *dlr_options_usage(size_t row)
 }
 
 static int set_row(struct dlr_spank_conf *conf, size_t row, const char *value,
-                   struct dlr_err *err)
+                   enum dlr_options_by by, struct dlr_err *err)
 {
     const struct dlr_opt *opt = &dlr_jobconf_opts[row];
     struct dlr_jobconf wanted = conf->job;
@@ -150,51 +157,117 @@ static int set_row(struct dlr_spank_conf *conf, size_t row, const char *value,
     if (rc < 0)
         return rc;
     conf->job = wanted;
-    if (dlr_streq(opt->name, "enable"))
-        conf->asked = true;
+    conf->by[row] = by;
     return 0;
+}
+
+struct list {
+    struct dlr_spank_conf *conf;
+    enum dlr_options_by by;
+};
+
+static int set_setting(void *arg, size_t row, const char *value, struct dlr_err *err)
+{
+    struct list *list = arg;
+    const char *name = dlr_jobconf_opts[row].name;
+    struct dlr_err why = {0};
+    int rc = set_row(list->conf, row, value, list->by, &why);
+
+    return rc < 0 ? dlr_fail(err, rc, "%s: %s", name, reason(&why, name)) : 0;
+}
+
+/* All of a list, or nothing. The text is without the option's name. */
+static int set_option(struct dlr_spank_conf *conf, size_t option, const char *value,
+                      enum dlr_options_by by, struct dlr_err *err)
+{
+    struct dlr_err why = {0};
+    int rc;
+
+    if (option == DLR_OPTIONS_SET) {
+        DLR_AUTO_FREE struct dlr_spank_conf *wanted = malloc(sizeof(*wanted));
+
+        if (!wanted)
+            return dlr_fail(err, -ENOMEM, "out of memory");
+        *wanted = *conf;
+        rc = dlr_settings_read(value, set_setting, &(struct list){wanted, by}, err);
+        if (rc == 0)
+            *conf = *wanted;
+        return rc;
+    }
+    rc = set_row(conf, option, value, by, &why);
+    return rc < 0 ? dlr_fail(err, rc, "%s", reason(&why, dlr_jobconf_opts[option].name))
+                  : 0;
 }
 
 void dlr_options_env(struct dlr_spank_conf *conf, char *const env[],
                      dlr_options_bad_fn bad)
 {
-    for (size_t row = 0; dlr_jobconf_opts[row].name; row++) {
+    for (size_t option = 0; option < DLR_OPTIONS_COUNT; option++) {
         struct dlr_err err = {0}, why = {0};
         char name[DLR_OPTIONS_NAME];
         const char *value;
         int rc;
 
-        env_name(row, name);
+        env_name(option, name);
         value = dlr_task_getenv(env, name);
         if (!value)
             continue;
-        rc = set_row(conf, row, value, &why);
+        rc = set_option(conf, option, value, DLR_BY_ENV, &why);
         if (rc < 0 && bad) {
-            dlr_fail(&err, rc, "ignoring %s in the environment: %s", name,
-                     reason(&why, dlr_jobconf_opts[row].name));
+            dlr_fail(&err, rc, "ignoring %s in the environment: %s", name, why.text);
             bad(&err);
         }
     }
 }
 
-int dlr_options_set(struct dlr_spank_conf *conf, size_t row, const char *value,
+int dlr_options_set(struct dlr_spank_conf *conf, size_t option, const char *value,
                     struct dlr_err *err)
 {
     struct dlr_err why = {0};
     char name[DLR_OPTIONS_NAME];
     int rc;
 
-    if (row >= dlr_options_count())
+    if (option >= DLR_OPTIONS_COUNT)
         return dlr_fail(err, -EINVAL, "Slurm handed over an option the plugin has not");
-    dlr_options_name(row, name);
+    dlr_options_name(option, name);
     if (!value || dlr_streq(value, "(null)"))
         return dlr_fail(err, -EINVAL, "--%s needs a value: --%s=%s", name, name,
-                        dlr_jobconf_opts[row].arg);
-    rc = set_row(conf, row, value, &why);
-    if (rc < 0)
-        return dlr_fail(err, rc, "--%s: %s", name,
-                        reason(&why, dlr_jobconf_opts[row].name));
-    return 0;
+                        dlr_options_arg(option));
+    rc = set_option(conf, option, value, DLR_BY_OPTION, &why);
+    return rc < 0 ? dlr_fail(err, rc, "--%s: %s", name, why.text) : 0;
+}
+
+char *dlr_options_settings(const struct dlr_spank_conf *conf)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    if (!out)
+        return NULL;
+    for (size_t row = DLR_OPTIONS_SET; dlr_jobconf_opts[row].name; row++) {
+        const struct dlr_opt *opt = &dlr_jobconf_opts[row];
+        char value[DLR_OPT_TEXT + 1];
+
+        if (conf->by[row] == DLR_BY_OPTION &&
+            dlr_opt_show(opt, &conf->job, value, sizeof(value)) == 0)
+            fprintf(out, "%s%s=%s", ftell(out) > 0 ? "," : "", opt->name, value);
+    }
+    if (fclose(out) != 0 || size == 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+bool dlr_options_lack_spare(const struct dlr_spank_conf *conf)
+{
+    const struct dlr_opt *opt = dlr_opt_find(dlr_jobconf_opts, "spares");
+    const struct dlr_jobconf *job = &conf->job;
+
+    return job->enable && conf->by[0] != DLR_BY_SITE && job->spares == 0 &&
+           conf->by[opt - dlr_jobconf_opts] == DLR_BY_SITE && !job->nodes.min &&
+           !job->nodes.max;
 }
 
 int dlr_options_switch(const char *value, bool *ret_on)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plugin's settings: the table of common/jobconf.h seen as Slurm options, as words of
- * plugstack.conf and as environment variables, plus what only a site may set.
+/* The plugin's settings: the table of common/jobconf.h seen as Slurm options (the last of which,
+ * --dlrover-set, is for all rows that have none), as words of plugstack.conf and as environment
+ * variables, plus what only a site may set.
  */
 #ifndef DLR_SPANK_OPTIONS_H
 #define DLR_SPANK_OPTIONS_H
@@ -14,6 +15,11 @@
 #include "common/jobrules.h"
 
 #define DLR_OPTIONS_NAME 64 /* bytes of an option's or a variable's name */
+#define DLR_OPTIONS_SET DLR_JOBCONF_OPTIONS /* the number of --dlrover-set */
+#define DLR_OPTIONS_COUNT (DLR_OPTIONS_SET + 1u)
+
+/* Whose word a row is. */
+enum dlr_options_by { DLR_BY_SITE, DLR_BY_ENV, DLR_BY_OPTION };
 
 struct dlr_spank_conf {
     struct dlr_jobconf job;
@@ -26,7 +32,7 @@ struct dlr_spank_conf {
     struct dlr_jobrules rules; /* what users may not set */
     struct dlr_jobconf site;   /* job as the site left it, before any user's word */
     int srun_words;            /* of srun before the program; 0: not known */
-    bool asked;                /* job.enable is the user's word, not the site's */
+    enum dlr_options_by by[DLR_JOBRULES_ROWS]; /* of job */
 };
 
 /* Told of each setting that was ignored, with a text fit for the user. */
@@ -41,7 +47,7 @@ void dlr_options_init(struct dlr_spank_conf *conf);
 void dlr_options_site(struct dlr_spank_conf *conf, int count, char *const words[],
                       dlr_options_bad_fn bad);
 
-/* Takes DLROVER=on and DLROVER_<NAME>=value from an environment. bad may be NULL. */
+/* Takes DLROVER=on, DLROVER_<NAME>=value and DLROVER_SET=... from an environment. bad may be NULL. */
 void dlr_options_env(struct dlr_spank_conf *conf, char *const env[],
                      dlr_options_bad_fn bad);
 
@@ -50,25 +56,39 @@ void dlr_options_env(struct dlr_spank_conf *conf, char *const env[],
  */
 void dlr_options_disown(void);
 
-/* Number of rows of the job's table. */
-size_t dlr_options_count(void);
-
-/* Writes the Slurm option's name of a row without its dashes: "dlrover" for "enable",
- * "dlrover-<name>" for the others.
+/* Writes an option's name without its dashes: "dlrover" for "enable", "dlrover-<name>" for the
+ * rows that follow, "dlrover-set".
  */
-void dlr_options_name(size_t row, char name[DLR_OPTIONS_NAME]);
+void dlr_options_name(size_t option, char name[DLR_OPTIONS_NAME]);
 
-/* Writes the help text of a row, with its default; *ret is the caller's to free. NULL when
+/* How the help names its value. */
+const char *dlr_options_arg(size_t option);
+
+/* Writes the help text of an option, with its default; *ret is the caller's to free. NULL when
  * out of memory.
  */
-char *dlr_options_usage(size_t row);
+char *dlr_options_usage(size_t option);
 
-/* Sets a row from an option of the command line, a script or Slurm's own propagation. value
- * may be NULL or "(null)", which Slurm hands over for an option without a value. -EINVAL, or
- * -EPERM when the site forbids it, with a text that names the option; conf is unchanged then.
+/* Takes an option of the command line, a script or Slurm's own propagation. value may be NULL or
+ * "(null)", which Slurm hands over for an option without a value. -EINVAL, or -EPERM when the site
+ * forbids it, with a text that names the option; conf is unchanged then, also by a list of which
+ * a part is right.
  */
-int dlr_options_set(struct dlr_spank_conf *conf, size_t row, const char *value,
+int dlr_options_set(struct dlr_spank_conf *conf, size_t option, const char *value,
                     struct dlr_err *err);
+
+/* All that --dlrover-set has set, as one such list, for Slurm keeps the last one only; the caller's to
+ * free, NULL when out of memory or when it has set nothing.
+ */
+char *dlr_options_settings(const struct dlr_spank_conf *conf);
+
+/* Writes the name under which Slurm keeps an option for the prolog and, behind "SLURM_SPANK_", for
+ * the job's sruns.
+ */
+void dlr_options_kept(size_t option, char name[DLR_OPTIONS_NAME]);
+
+/* Whether the user wants the job to be supervised and has not said that it has no spare node. */
+bool dlr_options_lack_spare(const struct dlr_spank_conf *conf);
 
 /* Reads the value of --dlrover. -EINVAL when it is not one. */
 int dlr_options_switch(const char *value, bool *ret_on);

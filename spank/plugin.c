@@ -38,6 +38,7 @@ static struct {
     struct dlr_allocator alloc; /* sbatch, salloc */
     struct dlr_step step;       /* slurmstepd */
     int tree;                   /* the job's tmpfs, for its container; -1: none */
+    bool warned;                /* that there is no spare, once for all components */
 } plugin = {.step = DLR_STEP_NONE, .tree = -1};
 
 static void log_to_slurm(void *arg, enum dlr_log_level level, const char *text)
@@ -55,11 +56,11 @@ static void complain(const struct dlr_err *err)
     dlr_error("%s", err->text);
 }
 
-static int take_option(int row, const char *value, int remote)
+static int take_option(int option, const char *value, int remote)
 {
     struct dlr_err err = {0};
 
-    if (dlr_options_set(&plugin.conf, row, value, &err) < 0 && !remote) {
+    if (dlr_options_set(&plugin.conf, option, value, &err) < 0 && !remote) {
         complain(&err); /* remote: it was judged where the user gave it */
         return -1;
     }
@@ -71,17 +72,17 @@ static int take_option(int row, const char *value, int remote)
 /* Slurm keeps copies. */
 static void register_options(spank_t sp)
 {
-    for (size_t row = 0; row < dlr_options_count(); row++) {
-        DLR_AUTO_FREE char *usage = dlr_options_usage(row);
+    for (size_t i = 0; i < DLR_OPTIONS_COUNT; i++) {
+        DLR_AUTO_FREE char *usage = dlr_options_usage(i);
         char name[DLR_OPTIONS_NAME];
         struct spank_option option = {.name = name,
-                                      .arginfo = (char *)dlr_jobconf_opts[row].arg,
+                                      .arginfo = (char *)dlr_options_arg(i),
                                       .usage = usage ? usage : name,
                                       .has_arg = 1,
-                                      .val = row,
+                                      .val = i,
                                       .cb = take_option};
 
-        dlr_options_name(row, name);
+        dlr_options_name(i, name);
         if (spank_option_register(sp, &option) != ESPANK_SUCCESS)
             dlr_error("Slurm does not take option --%s", name);
     }
@@ -97,6 +98,7 @@ int slurm_spank_init(spank_t sp, int ac, char *av[])
     dlr_options_site(&plugin.conf, ac, av, where == S_CTX_REMOTE ? NULL : complain);
     register_options(sp);
     plugin.step = (struct dlr_step)DLR_STEP_NONE;
+    plugin.warned = false;
     if (env)
         dlr_options_env(&plugin.conf, env, NULL);
     if (where == S_CTX_ALLOCATOR || where == S_CTX_LOCAL)
@@ -106,6 +108,31 @@ int slurm_spank_init(spank_t sp, int ac, char *av[])
         dlr_allocator_start(&plugin.alloc, dlr_allocator_cli(), plugin.conf.job.enable);
     }
     return 0;
+}
+
+/* Slurm has kept the last --dlrover-set: the job's sruns need them all. */
+static void keep_settings(spank_t sp)
+{
+    DLR_AUTO_FREE char *all = dlr_options_settings(&plugin.conf);
+    char name[DLR_OPTIONS_NAME];
+
+    dlr_options_kept(DLR_OPTIONS_SET, name);
+    if (all && (setenv(name, all, 1) < 0 ||
+                spank_job_control_setenv(sp, name, all, 1) != ESPANK_SUCCESS))
+        dlr_warn("the job's sruns know the last --dlrover-set only");
+}
+
+static void end_allocator(spank_t sp)
+{
+    dlr_allocator_end(&plugin.alloc);
+    keep_settings(sp);
+    if (plugin.warned || !dlr_options_lack_spare(&plugin.conf))
+        return;
+    plugin.warned = true;
+    dlr_warn(
+        "no spare node: a node that is lost sends the job back to the queue. Ask for "
+        "one node more and --dlrover-spares=1, or allow fewer (--dlrover-nodes=MIN); "
+        "--dlrover-spares=0 ends this line");
 }
 
 static void begin_step(char **env, const struct dlr_jobmem *job)
@@ -120,7 +147,7 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char *av[])
     char **env = dlr_items_env(sp);
 
     if (spank_context() == S_CTX_ALLOCATOR)
-        dlr_allocator_end(&plugin.alloc);
+        end_allocator(sp);
     else if (spank_context() == S_CTX_LOCAL) {
         plugin.conf.srun_words = optind;
         dlr_handover_srun(&plugin.conf);

@@ -46,7 +46,7 @@ bool dlr_task_round_find(char *const env[], struct dlr_task_round *ret)
     const char *number = dlr_task_getenv(env, "DLROVER_ROUND");
     struct dlr_task_round r = {
         .socket = dlr_task_getenv(env, "DLROVER_AGENT_SOCKET"),
-        .nodes = dlr_task_getenv(env, "DLROVER_NODES"),
+        .nodes = dlr_task_getenv(env, "DLROVER_ROUND_NODES"),
         .tasks = dlr_task_getenv(env, "DLROVER_TASKS"),
         .shape = dlr_task_getenv(env, "DLROVER_SHAPE"),
         .per_node = dlr_task_getenv(env, "DLROVER_PER_NODE") != NULL,
@@ -267,7 +267,7 @@ static bool add_shape(struct dlr_task_env *env, const char *shape)
 static bool take_out(struct dlr_task_env *env)
 {
     static const char *const names[] = {
-        "SLURM_HOSTFILE", "SLURM_OVERLAP", "DLROVER_CRED",     "DLROVER_NODES",
+        "SLURM_HOSTFILE", "SLURM_OVERLAP", "DLROVER_CRED",     "DLROVER_ROUND_NODES",
         "DLROVER_TASKS",  "DLROVER_SHAPE", "DLROVER_PER_NODE", "DLROVER_DEALT"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)

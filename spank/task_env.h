@@ -14,7 +14,7 @@
 struct dlr_task_round {
     unsigned round;     /* DLROVER_ROUND */
     const char *socket; /* DLROVER_AGENT_SOCKET */
-    const char *nodes;  /* DLROVER_NODES: names in rank order, "n3,n1" */
+    const char *nodes;  /* DLROVER_ROUND_NODES: names in rank order, "n3,n1" */
     const char *tasks;  /* DLROVER_TASKS: tasks of each of them, "2,2" */
     unsigned fd;    /* the same socket as a descriptor of the task, 0: there is none */
     bool per_node;  /* DLROVER_PER_NODE: the user asked for tasks per node */

@@ -74,7 +74,7 @@ static void exec_agent(struct rig *r, const char *cred, const char *more)
     dlr_format(words[n++], 4200, "--data-program=%s", self);
     dlr_format(words[n++], 4200, "--report-program=%s", self);
     dlr_format(words[n++], 4200, "--vetted-every=%s", vetted ? vetted : "0");
-    dlr_format(words[n++], 4200, "--persist-every=off");
+    dlr_format(words[n++], 4200, "--persist=off");
     dlr_format(words[n++], 4200, "--heartbeat=%dms:%d", RIG_EVERY_MS,
                (int)r->dead_ms / RIG_EVERY_MS);
     argv[1] = "--kept";

@@ -60,19 +60,19 @@ in_ms() {
 
 # The rows of the document in the same form.
 documented() {
-    sed -nE 's/^\| `--dlrover-([a-z-]+)` \| `([^`]*)` \|.*/setting \1 \2/p
+    sed -nE 's/^\| `([a-z-]+)` \| `([^`]*)` \|.*/setting \1 \2/p
              s/^\| `([a-z_]+\/[a-z_0-9]+\.[ch])` `([A-Z0-9_]+)` \| ([^|]*[^ ]) \|.*/constant \1 \2 \3/p' \
         docs/limits.md |
         while read -r kind first second rest; do
             case $kind in
-                setting) echo "--dlrover-$first $second" ;;
+                setting) echo "$first $second" ;;
                 constant) echo "$first $second $(in_ms "$rest")" ;;
             esac
         done
 }
 
 sources() {
-    settings | sed 's/^/--dlrover-/'
+    settings
     constants
 }
 

@@ -4,8 +4,8 @@
 # usage: tests/check_man.sh PAGE...
 #
 # Formats each manual page (groff exits 0 on warnings, so what it prints counts) and looks for
-# every option of every table in the sources: --dlrover-NAME for the job's settings, --NAME or
-# NAME= for the others. Exit status 1 when something is missing or malformed.
+# every option of every table in the sources: --dlrover-NAME for the first rows of the job's table,
+# --NAME or NAME= for the others. Exit status 1 when something is missing or malformed.
 
 set -euo pipefail
 
@@ -21,11 +21,14 @@ for page; do
     groff -man -Tascii -P-cbou "$page" >>"$text" 2>/dev/null
 done
 
+options=$(sed -nE 's/^#define DLR_JOBCONF_OPTIONS ([0-9]+).*/\1/p' common/jobconf.h)
+options=" $(sed -nE 's/^ *\{"([a-z-]+)", DLR_OPT_.*/\1/p' common/jobconf.c | head -n "$options" | paste -sd' ') "
+
 # Rows look like {"name", DLR_OPT_TYPE, ...
 while IFS=: read -r file name; do
     case $file:$name in
         common/jobconf.c:enable) option=--dlrover ;;
-        common/jobconf.c:*) option=--dlrover-$name ;;
+        common/jobconf.c:*) [[ $options == *" $name "* ]] && option=--dlrover-$name || option="$name=[A-Za-z]*" ;;
         mpi_launcher/agent_conf.c:* | ckpt/data_main.c:*) continue ;; # only our programs start these
         *) option="(--$name|$name=[A-Za-z]*)" ;;
     esac

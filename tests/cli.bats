@@ -58,6 +58,18 @@ complete_words() {
     done
 }
 
+@test "help settings prints those of the job that are no options of their own" {
+    run -0 "$dlrover" help settings
+    grep -E '^(KEY|heartbeat|net|mass-silence) ' <<<"$output" | sed -E 's/ +/ /g' >"$BATS_TEST_TMPDIR/some"
+    diff "$BATS_TEST_TMPDIR/some" - <<'END'
+KEY DEFAULT VALUE MEANING
+heartbeat 200ms:5 TIME[:MISSED] time between beats, and how many missed ones make a node dead
+net - DEV[,DEV] network devices for copies, such as mlx5_0:1 or eth1; what UCX finds fastest when empty
+mass-silence 10s TIME when more nodes than spares, or half of all, fall silent: wait this much longer
+END
+    run ! grep -E '^(enable|spares|max-restarts|state-dir) ' <<<"$output"
+}
+
 @test "version names the suite and the Slurm it was built for" {
     run -0 "$dlrover" --version
     [[ ${lines[0]} == "dlrover    $(cat VERSION)" ]]
@@ -121,6 +133,7 @@ complete_words() {
     put_journal 412 two 'done'
     [[ $(complete_words dlrover st) == status ]]
     [[ $(complete_words dlrover help v) == version ]]
+    [[ $(complete_words dlrover help se) == settings ]]
     [[ $(complete_words dlrover status --j) == --json ]]
     [[ $(complete_words dlrover events --s) == $'--since=\n--state-dir=' ]]
     [[ $(complete_words dlrover status 41) == $'41\n412' ]]

@@ -113,6 +113,14 @@ spank_err_t spank_unsetenv(spank_t sp, const char *name)
     return note(name, "-");
 }
 
+spank_err_t spank_job_control_setenv(spank_t sp, const char *name, const char *value,
+                                     int overwrite)
+{
+    dlr_format(fake.kept_name, sizeof(fake.kept_name), "%s", name);
+    dlr_format(fake.kept, sizeof(fake.kept), "%s", value);
+    return ESPANK_SUCCESS;
+}
+
 __attribute__((format(printf, 2, 0))) static void log_line(const char *level,
                                                            const char *fmt, va_list ap)
 {

@@ -33,7 +33,8 @@ struct fake_spank {
         char name[64], value[256]; /* value "-": taken out */
     } vars[FAKE_VARS];
     unsigned nvars;
-    char log[FAKE_LOG]; /* "error: text\n" and so on */
+    char kept_name[128], kept[2048]; /* the last spank_job_control_setenv() */
+    char log[FAKE_LOG];              /* "error: text\n" and so on */
 };
 
 extern struct fake_spank fake;

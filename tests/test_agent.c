@@ -204,7 +204,7 @@ static pid_t start_srun(void)
     if (pid == 0) {
         execle("/bin/sleep", "sleep", "600", NULL,
                (char *[]){"DLROVER_RUN=run", "SLURM_JOB_ID=17", "DLROVER_ROUND=0",
-                          "DLROVER_NODES=n1", NULL});
+                          "DLROVER_ROUND_NODES=n1", NULL});
         _exit(127);
     }
     close(exec[1]);

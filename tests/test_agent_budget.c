@@ -142,9 +142,10 @@ static void what_does_not_fit_is_refused_with_the_arithmetic(void **state)
                          2, 300000000, 4, 1200000000, &err),
         -EDQUOT);
     assert_string_equal(
-        err.text, "snapshots do not fit: 2 x 300.0 MB for rank 3 and 1200.0 MB for 4 "
-                  "others here are 1800.0 MB, --dlrover-ckpt-mem=25% of the 4000.0 MB "
-                  "that the job has on this node allows 1000.0 MB");
+        err.text,
+        "snapshots do not fit: 2 x 300.0 MB for rank 3 and 1200.0 MB for 4 "
+        "others here are 1800.0 MB, --dlrover-set=ckpt-mem=25% of the 4000.0 MB "
+        "that the job has on this node allows 1000.0 MB");
 }
 
 int main(void)

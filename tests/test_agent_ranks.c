@@ -312,7 +312,7 @@ static unsigned begin_slow_write(struct worker *w)
 {
     unsigned k;
 
-    rig_welcomed(&rig, w, "--persist-every=10");
+    rig_welcomed(&rig, w, "--persist=10");
     w->nslots = 3;
     rig_worker_slots(w);
     expect_ready(4);

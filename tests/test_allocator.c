@@ -206,7 +206,7 @@ static void an_srun_is_handed_over_once_and_only_inside_an_allocation(void **sta
 
         dlr_options_init(&conf);
         conf.job.enable = rows[i].enable;
-        conf.asked = rows[i].asked;
+        conf.by[0] = rows[i].asked ? DLR_BY_OPTION : DLR_BY_SITE;
         assert_int_equal(dlr_handover_decide(&conf, rows[i].job, rows[i].supervised),
                          rows[i].want);
     }
@@ -216,9 +216,11 @@ static void the_keeper_is_told_every_setting_and_sruns_own_words(void **state)
 {
     char *const srun[] = {"srun", "-n2", "", "a b", NULL};
     struct dlr_spank_conf conf;
-    size_t rows = dlr_options_count();
+    size_t rows = 0;
     char **argv = NULL;
 
+    while (dlr_jobconf_opts[rows].name)
+        rows++;
     dlr_options_init(&conf);
     dlr_options_site(&conf, 2, (char *[]){"prefix=/opt/x", "spares=2"}, NULL);
     assert_int_equal(dlr_handover_argv(&conf, srun, &argv, NULL), 0);

@@ -336,7 +336,7 @@ static void slips_find_the_word_that_was_meant(void **state)
                 {"", NULL},           {"STATUS", NULL}};
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-        const char *near = dlr_cli_nearest(rows[i].word, names, 5);
+        const char *near = dlr_nearest(rows[i].word, names, 5);
 
         if (rows[i].meant)
             assert_string_equal(near, rows[i].meant);

@@ -133,8 +133,9 @@ static void what_is_asked_for_must_be_here(void **state)
     assert_string_equal(getenv("UCX_NET_DEVICES"), "lo");
     assert_string_equal(getenv("UCX_IB_TRAFFIC_CLASS"), "96");
     assert_int_equal(dlr_nic_setup("lo,no-such0", 0, &err), -ENODEV);
-    assert_non_null(dlr_after(err.text, "--dlrover-net: no device 'no-such0' on this "
-                                        "node, there are: "));
+    assert_non_null(dlr_after(err.text,
+                              "--dlrover-set=net: no device 'no-such0' on this "
+                              "node, there are: "));
     assert_int_equal(dlr_nic_setup("../net/lo", 0, &err), -ENODEV);
 }
 

@@ -27,6 +27,9 @@ struct conf {
     int64_t keep_ms;
     unsigned part;
     unsigned some;
+    unsigned save;
+    struct dlr_nodes_conf nodes;
+    struct dlr_ratio_conf ratio;
 };
 
 #define FIELD(f) offsetof(struct conf, f)
@@ -45,6 +48,9 @@ static const struct dlr_opt table[] = {
     {"every", DLR_OPT_EVERY, FIELD(every), "off", "STEPS|TIME", "how often"},
     {"part", DLR_OPT_PPM, FIELD(part), "0.1%", "PERCENT", "a share of time"},
     {"some", DLR_OPT_COUNT, FIELD(some), "auto", "N|auto", "a count"},
+    {"save", DLR_OPT_SAVE, FIELD(save), "1%", "PERCENT", "a share or all"},
+    {"nodes", DLR_OPT_NODES, FIELD(nodes), "0", "MIN[:MAX]", "nodes"},
+    {"ratio", DLR_OPT_RATIO, FIELD(ratio), "10/1h", "N[/TIME]", "so many in a time"},
     DLR_OPT_END,
 };
 /* clang-format on */
@@ -116,6 +122,18 @@ static void good_words_are_taken(void **state)
         {"part=100%", "part", "100%"},
         {"part=1.25%", "part", "1.25%"},
         {"part=0.0001%", "part", "0.0001%"},
+        {"save=always", "save", "always"},
+        {"save=2.5%", "save", "2.5%"},
+        {"nodes=0", "nodes", "0"},
+        {"nodes=6", "nodes", "6"},
+        {"nodes=6:8", "nodes", "6:8"},
+        {"nodes=0:8", "nodes", "0:8"},
+        {"nodes=8:8", "nodes", "8:8"},
+        {"ratio=3", "ratio", "3"},
+        {"ratio=0", "ratio", "0"},
+        {"ratio=10/1h", "ratio", "10"},
+        {"ratio=5/30m", "ratio", "5/1800s"},
+        {"ratio=1/1500ms", "ratio", "1/1500ms"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -131,6 +149,14 @@ static void good_words_are_taken(void **state)
         assert_int_equal(dlr_opt_set(table, rows[i].name, text, &conf, NULL), 0);
     }
 }
+
+#define NODES_WANT(value)                                                              \
+    "option 'nodes': bad value '" value                                                \
+    "': must be MIN[:MAX], whole numbers with MAX not below MIN, such as '6' or '6:8'"
+#define RATIO_WANT(value)                                                              \
+    "option 'ratio': bad value '" value                                                \
+    "': must be N[/TIME], a whole number and a time above 0 and up to 24 days, such "  \
+    "as '3', '10/1h' or '5/30m'"
 
 static void bad_words_name_option_value_and_remedy(void **state)
 {
@@ -169,6 +195,22 @@ static void bad_words_name_option_value_and_remedy(void **state)
          "option 'part': bad value '0.1': must be 'off', or a percentage from "
          "'0.0001%' to "
          "'100%' such as '0.1%'"},
+        {"save=off", -EINVAL,
+         "option 'save': bad value 'off': must be 'always', or a percentage from "
+         "'0.0001%' to '100%' such as '1%'; the setting checkpoint=off is what saves "
+         "nothing"},
+        {"nodes=8:6", -EINVAL, NODES_WANT("8:6")},
+        {"nodes=6:", -EINVAL, NODES_WANT("6:")},
+        {"nodes=:8", -EINVAL, NODES_WANT(":8")},
+        {"nodes=6-8", -EINVAL, NODES_WANT("6-8")},
+        {"nodes=0:0", -EINVAL, NODES_WANT("0:0")},
+        {"ratio=5/", -EINVAL, RATIO_WANT("5/")},
+        {"ratio=/1h", -EINVAL, RATIO_WANT("/1h")},
+        {"ratio=5/0s", -EINVAL, RATIO_WANT("5/0s")},
+        {"ratio=5 per hour", -EINVAL, RATIO_WANT("5 per hour")},
+        {"ratio=5/hour", -EINVAL, RATIO_WANT("5/hour")},
+        {"ratio=-1", -EINVAL, RATIO_WANT("-1")},
+        {"ratio=5/30d", -EINVAL, RATIO_WANT("5/30d")},
         {"n=-1", -EINVAL,
          "option 'n': bad value '-1': must be a whole number from 0 to 4294967295"},
         {"n=4294967296", -EINVAL,
@@ -205,10 +247,10 @@ static void bad_words_name_option_value_and_remedy(void **state)
          "and a count from 2 to 1000, such as '200ms:5'"},
         {"nn=1", -ENOENT,
          "unknown option 'nn': known are on, n, wait, room, dir, word, name, beat, "
-         "keep, every, part, some"},
+         "keep, every, part, some, save, nodes, ratio"},
         {"=1", -ENOENT,
          "unknown option '': known are on, n, wait, room, dir, word, name, beat, "
-         "keep, every, part, some"},
+         "keep, every, part, some, save, nodes, ratio"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -313,19 +355,45 @@ static void help_is_aligned_and_names_defaults(void **state)
 
     dlr_opt_help(table, "x-", out);
     fclose(out);
-    assert_string_equal(text,
-                        "  --x-on=on|off           a switch (default off)\n"
-                        "  --x-n=N                 a number (default 3)\n"
-                        "  --x-wait=TIME           a time (default 30s)\n"
-                        "  --x-room=SIZE           a size (default 64k)\n"
-                        "  --x-dir=DIR             a path\n"
-                        "  --x-word=LIST           a word (default all)\n"
-                        "  --x-name=NAME           a name\n"
-                        "  --x-beat=TIME[:MISSED]  a beat (default 200ms:5)\n"
-                        "  --x-keep=TIME|off       a time or none (default off)\n"
-                        "  --x-every=STEPS|TIME    how often (default off)\n"
-                        "  --x-part=PERCENT        a share of time (default 0.1%)\n"
-                        "  --x-some=N|auto         a count (default auto)\n");
+    assert_string_equal(
+        text, "  --x-on=on|off           a switch (default off)\n"
+              "  --x-n=N                 a number (default 3)\n"
+              "  --x-wait=TIME           a time (default 30s)\n"
+              "  --x-room=SIZE           a size (default 64k)\n"
+              "  --x-dir=DIR             a path\n"
+              "  --x-word=LIST           a word (default all)\n"
+              "  --x-name=NAME           a name\n"
+              "  --x-beat=TIME[:MISSED]  a beat (default 200ms:5)\n"
+              "  --x-keep=TIME|off       a time or none (default off)\n"
+              "  --x-every=STEPS|TIME    how often (default off)\n"
+              "  --x-part=PERCENT        a share of time (default 0.1%)\n"
+              "  --x-some=N|auto         a count (default auto)\n"
+              "  --x-save=PERCENT        a share or all (default 1%)\n"
+              "  --x-nodes=MIN[:MAX]     nodes (default 0)\n"
+              "  --x-ratio=N[/TIME]      so many in a time (default 10/1h)\n");
+    free(text);
+}
+
+static void a_table_has_key_default_value_and_meaning(void **state)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    dlr_opt_table(table + 4, out);
+    fclose(out);
+    assert_string_equal(text, "KEY    DEFAULT  VALUE          MEANING\n"
+                              "dir    -        DIR            a path\n"
+                              "word   all      LIST           a word\n"
+                              "name   -        NAME           a name\n"
+                              "beat   200ms:5  TIME[:MISSED]  a beat\n"
+                              "keep   off      TIME|off       a time or none\n"
+                              "every  off      STEPS|TIME     how often\n"
+                              "part   0.1%     PERCENT        a share of time\n"
+                              "some   auto     N|auto         a count\n"
+                              "save   1%       PERCENT        a share or all\n"
+                              "nodes  0        MIN[:MAX]      nodes\n"
+                              "ratio  10/1h    N[/TIME]       so many in a time\n");
     free(text);
 }
 
@@ -361,6 +429,7 @@ int main(void)
         cmocka_unit_test(options_accept_the_same_value_twice),
         cmocka_unit_test(a_bad_default_is_reported),
         cmocka_unit_test(help_is_aligned_and_names_defaults),
+        cmocka_unit_test(a_table_has_key_default_value_and_meaning),
         cmocka_unit_test(job_settings_survive_being_shown),
     };
 

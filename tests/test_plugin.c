@@ -44,7 +44,8 @@ static void init(spank_context_t context, int ac, char *av[])
     assert_int_equal(slurm_spank_init(NULL, ac, av), 0);
 }
 
-static void every_row_of_the_table_is_an_option_in_every_context(void **state)
+static void
+what_people_need_and_one_for_the_rest_are_options_in_every_context(void **state)
 {
     static const spank_context_t contexts[] = {S_CTX_LOCAL, S_CTX_REMOTE,
                                                S_CTX_ALLOCATOR, S_CTX_SLURMD};
@@ -57,9 +58,13 @@ static void every_row_of_the_table_is_an_option_in_every_context(void **state)
         assert_string_equal(
             fake.options[1].usage,
             "nodes of the allocation kept warm to replace lost ones (default 0)");
-        for (unsigned row = 0; dlr_jobconf_opts[row].name; row++)
+        for (unsigned row = 0; row < fake.noptions; row++)
             assert_int_equal(fake.options[row].val, row);
-        assert_null(dlr_jobconf_opts[fake.noptions].name);
+        assert_int_equal(fake.noptions, DLR_JOBCONF_OPTIONS + 1);
+        assert_string_equal(fake.options[DLR_JOBCONF_OPTIONS - 1].name,
+                            "dlrover-state-dir");
+        assert_string_equal(fake.options[DLR_JOBCONF_OPTIONS].name, "dlrover-set");
+        assert_string_equal(fake.options[DLR_JOBCONF_OPTIONS].arginfo, "KEY=VALUE,...");
         assert_string_equal(fake.log, "");
     }
 }
@@ -78,7 +83,7 @@ static void sample_and_manual_name_every_option_with_its_default(void **state)
         skip(); /* not started in the root of the sources */
     for (const struct dlr_opt *opt = dlr_jobconf_opts; opt->name; opt++) {
         char line[512];
-        bool first = dlr_streq(opt->name, "enable");
+        size_t row = (size_t)(opt - dlr_jobconf_opts);
 
         dlr_format(line, sizeof(line), "\n#   %s=%s", opt->name, opt->value);
         sprintf(line + strlen(line), "%*s %s\n", (int)(31 - strlen(line)), "",
@@ -86,8 +91,12 @@ static void sample_and_manual_name_every_option_with_its_default(void **state)
         if (!strstr(sample, line))
             print_error("the sample has no line '%s'\n", line + 1);
         assert_non_null(strstr(sample, line));
-        dlr_format(line, sizeof(line), "\n*--dlrover%s%s*=", first ? "" : "-",
-                   first ? "" : opt->name);
+        if (row == 0)
+            dlr_format(line, sizeof(line), "\n*--dlrover*=");
+        else
+            dlr_format(line, sizeof(line),
+                       "\n*%s%s*=", row < DLR_JOBCONF_OPTIONS ? "--dlrover-" : "",
+                       opt->name);
         assert_non_null(strstr(manual, line));
     }
 }
@@ -105,9 +114,11 @@ static void a_bad_option_is_one_line_and_stops_the_command(void **state)
          "error: dlrover: --dlrover: bad value 'maybe': must be 'on' or 'off'\n"},
         {"dlrover", "(null)",
          "error: dlrover: --dlrover needs a value: --dlrover=on|off\n"},
-        {"dlrover-heartbeat", NULL,
-         "error: dlrover: --dlrover-heartbeat needs a value: "
-         "--dlrover-heartbeat=TIME[:MISSED]\n"},
+        {"dlrover-spares", NULL,
+         "error: dlrover: --dlrover-spares needs a value: --dlrover-spares=N\n"},
+        {"dlrover-set", "heartbeat",
+         "error: dlrover: --dlrover-set: heartbeat needs a value: "
+         "heartbeat=TIME[:MISSED]\n"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
@@ -142,8 +153,9 @@ static void a_bad_variable_is_said_and_ignored(void **state)
     init(S_CTX_LOCAL, 0, NULL);
     assert_string_equal(fake.log,
                         "error: dlrover: ignoring DLROVER_MAX_RESTARTS in the "
-                        "environment: bad value '-1': must be a whole number from 0 to "
-                        "4294967295\n");
+                        "environment: bad value '-1': must be N[/TIME], a whole "
+                        "number and a time above 0 and up to 24 days, such as '3', "
+                        "'10/1h' or '5/30m'\n");
 }
 
 static void an_option_in_the_script_reaches_the_allocator(void **state)
@@ -158,6 +170,34 @@ static void an_option_in_the_script_reaches_the_allocator(void **state)
     assert_string_equal(getenv("SBATCH_OPEN_MODE"), "append");
     assert_int_equal(slurm_spank_init_post_opt(NULL, 0, NULL), 0);
     assert_null(getenv("SBATCH_NO_KILL"));
+}
+
+/* Slurm keeps the last one of several: the job's sruns have to know them all. */
+static void several_lists_of_settings_are_kept_as_one(void **state)
+{
+    init(S_CTX_ALLOCATOR, 0, NULL);
+    assert_int_equal(fake_option("dlrover-set", "pace=auto,checks=none", 0), 0);
+    assert_int_equal(fake_option("dlrover-set", "heartbeat=1s,checks=all", 0), 0);
+    assert_int_equal(slurm_spank_init_post_opt(NULL, 0, NULL), 0);
+    assert_string_equal(fake.kept_name, "_SLURM_SPANK_OPTION_dlrover_dlrover_set");
+    assert_string_equal(fake.kept, "heartbeat=1s:5,checks=all,pace=auto");
+    assert_string_equal(getenv(fake.kept_name), fake.kept);
+    unsetenv(fake.kept_name);
+    assert_string_equal(fake.log, "");
+}
+
+static void a_job_without_a_spare_is_told_once(void **state)
+{
+    init(S_CTX_ALLOCATOR, 0, NULL);
+    fake_option("dlrover", "on", 0);
+    for (int component = 0; component < 2; component++)
+        assert_int_equal(slurm_spank_init_post_opt(NULL, 0, NULL), 0);
+    assert_string_equal(
+        fake.log,
+        "info: dlrover: no spare node: a node that is lost sends the job back to the "
+        "queue. Ask for one node more and --dlrover-spares=1, or allow fewer "
+        "(--dlrover-nodes=MIN); --dlrover-spares=0 ends this line\n");
+    assert_string_equal(fake.kept, "");
 }
 
 static void the_environment_and_the_site_reach_the_allocator(void **state)
@@ -206,7 +246,7 @@ struct agent {
 
 static void agent_start(struct agent *a)
 {
-    static char round[] = "DLROVER_ROUND=4", nodes[] = "DLROVER_NODES=n2,n1",
+    static char round[] = "DLROVER_ROUND=4", nodes[] = "DLROVER_ROUND_NODES=n2,n1",
                 tasks[] = "DLROVER_TASKS=1,1", port[] = "DLROVER_MASTER_PORT=2900",
                 self[] = "SLURMD_NODENAME=n1";
 
@@ -320,11 +360,12 @@ static void hostile_option_text_becomes_one_plain_line(void **state)
 
     memset(endless, 'x', sizeof(endless) - 1);
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
-        for (unsigned row = 0; dlr_jobconf_opts[row].name; row++) {
+        for (unsigned row = 0; row <= DLR_JOBCONF_OPTIONS; row++) {
             enum dlr_opt_type type = dlr_jobconf_opts[row].type;
 
             init(S_CTX_LOCAL, 0, NULL);
-            if (type == DLR_OPT_WORD && texts[i] == texts[0])
+            if (row < DLR_JOBCONF_OPTIONS && type == DLR_OPT_WORD &&
+                texts[i] == texts[0])
                 continue; /* an honest word */
             assert_int_equal(fake.options[row].cb(row, texts[i], 0), -1);
             assert_ptr_equal(strchr(fake.log, '\n'), fake.log + strlen(fake.log) - 1);
@@ -437,7 +478,7 @@ static void a_task_of_a_round_gets_its_environment(void **state)
     assert_string_equal(fake_var("RANK"), "1");
     assert_string_equal(fake_var("MASTER_ADDR"), "n2");
     assert_string_equal(fake_var("SLURM_JOB_NODELIST"), "n2,n1");
-    assert_string_equal(fake_var("DLROVER_NODES"), "-");
+    assert_string_equal(fake_var("DLROVER_ROUND_NODES"), "-");
     agent_stop(&a);
 }
 
@@ -494,13 +535,16 @@ static void the_epilog_removes_the_jobs_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row_of_the_table_is_an_option_in_every_context),
+        cmocka_unit_test(
+            what_people_need_and_one_for_the_rest_are_options_in_every_context),
         cmocka_unit_test(sample_and_manual_name_every_option_with_its_default),
         cmocka_unit_test(a_bad_option_is_one_line_and_stops_the_command),
         cmocka_unit_test(on_a_node_no_option_fails),
         cmocka_unit_test(a_bad_word_of_the_site_is_said_and_ignored),
         cmocka_unit_test_setup(a_bad_variable_is_said_and_ignored, reset),
         cmocka_unit_test_setup(an_option_in_the_script_reaches_the_allocator, reset),
+        cmocka_unit_test_setup(several_lists_of_settings_are_kept_as_one, reset),
+        cmocka_unit_test_setup(a_job_without_a_spare_is_told_once, reset),
         cmocka_unit_test_setup(the_environment_and_the_site_reach_the_allocator, reset),
         cmocka_unit_test_setup(srun_says_why_it_runs_alone, reset),
         cmocka_unit_test(a_step_is_told_when_slurmstepd_begins_and_once),

@@ -88,8 +88,8 @@ static void a_start_without_slurmctld_costs_nothing_and_is_begun_again(void **st
     dlr_policy_controller_away(p, "slurmctld cannot be reached", 3100);
     dlr_policy_tick(p, 8100);
     assert_int_equal(l.code, 1);
-    assert_string_equal(l.why,
-                        "slurmctld cannot be reached (--dlrover-controller-timeout)");
+    assert_string_equal(
+        l.why, "slurmctld cannot be reached (--dlrover-set=controller-timeout)");
     dlr_policy_free(p);
 }
 
@@ -131,10 +131,10 @@ static void a_step_that_was_started_before_is_waited_for(void **state)
     is_refused(p, 7, 15000);
     assert_int_equal(dlr_policy_phase(p), DLR_PHASE_DONE);
     assert_int_equal(l.code, 1);
-    assert_string_equal(l.why,
-                        "slurmctld has not started the step for 6 s "
-                        "(--dlrover-controller-timeout); why stands above in srun's "
-                        "words");
+    assert_string_equal(
+        l.why, "slurmctld has not started the step for 6 s "
+               "(--dlrover-set=controller-timeout); why stands above in srun's "
+               "words");
     dlr_policy_free(p);
 }
 
@@ -313,7 +313,7 @@ static void no_agent_at_all_is_no_reason_to_requeue(void **state)
 
     dlr_policy_tick(p, 1000);
     assert_string_equal(l.text, "agents finish1 ");
-    assert_non_null(strstr(l.why, "--dlrover-agent-timeout"));
+    assert_non_null(strstr(l.why, "--dlrover-set=agent-timeout"));
     dlr_policy_free(p);
 }
 

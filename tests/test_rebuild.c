@@ -306,7 +306,7 @@ static void a_supervisor_that_takes_over_knows_who_made_the_version(void **state
     assert_int_equal(dlr_sup_replan_step(&s, FULL, NULL), 0);
     s.plan.nplaces = s.plan.world = 2;
     s.plan.made_by = 3;
-    s.conf.min_nodes = 2;
+    s.conf.nodes.min = 2;
     assert_int_equal(dlr_sup_resize_adopted(&s, NULL), 0);
     assert_int_equal(s.step.nplaces, 2);
     assert_int_equal(dlr_sup_world_sets(&s, 3, &sets), 0);
@@ -327,7 +327,7 @@ static void what_another_run_made_is_not_taken_for_a_former_size(void **state)
     assert_int_equal(dlr_sup_replan_step(&s, FULL, NULL), 0);
     s.plan.nplaces = s.plan.world = FULL;
     s.plan.made_by = 1;
-    for (s.conf.min_nodes = 0; s.conf.min_nodes <= 2; s.conf.min_nodes += 2) {
+    for (s.conf.nodes.min = 0; s.conf.nodes.min <= 2; s.conf.nodes.min += 2) {
         assert_int_equal(dlr_sup_resize_adopted(&s, NULL), 0);
         assert_int_equal(s.step.nplaces, FULL);
         assert_int_equal(dlr_sup_world_sets(&s, 1, &sets), -ENOENT);

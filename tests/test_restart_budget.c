@@ -30,6 +30,17 @@ static void restarts_are_counted_within_an_hour(void **state)
     assert_int_equal(dlr_restart_budget_spent(&b, HOUR_MS), 1);
 }
 
+static void or_within_the_time_that_is_said(void **state)
+{
+    struct dlr_restart_budget b = {.max = 1, .window_ms = 30000};
+    struct dlr_restart_budget_failure f = fails("rank 0 exited with code 1", 100000);
+
+    f.stepped = true;
+    assert_int_equal(dlr_restart_budget_failed(&b, &f, 0), DLR_RESTART_AGAIN);
+    assert_int_equal(dlr_restart_budget_failed(&b, &f, 29999), DLR_RESTART_SPENT);
+    assert_int_equal(dlr_restart_budget_failed(&b, &f, 30000), DLR_RESTART_AGAIN);
+}
+
 static void progress_gives_them_back(void **state)
 {
     struct dlr_restart_budget b = {.max = 1};
@@ -111,6 +122,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(restarts_are_counted_within_an_hour),
+        cmocka_unit_test(or_within_the_time_that_is_said),
         cmocka_unit_test(progress_gives_them_back),
         cmocka_unit_test(those_of_an_earlier_supervisor_count),
         cmocka_unit_test(a_failure_at_the_start_is_tried_again_once),

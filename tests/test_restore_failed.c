@@ -187,12 +187,12 @@ static void who_does_not_restore_in_time_is_named(void **state)
     assert_int_equal(ended, 1);
     assert_string_equal(reason,
                         "rank 1 has not loaded its state in time, 1 of 4 ranks have "
-                        "(--dlrover-restore-timeout): each rank restores, or none");
+                        "(--dlrover-set=restore-timeout): each rank restores, or none");
     s.restore_deadline_ms = 7;
     s.restored[0] = s.nrestored = 0;
     dlr_sup_restore_tick(&s, 7);
     assert_string_equal(
-        reason, "no rank has loaded its state in time (--dlrover-restore-timeout)");
+        reason, "no rank has loaded its state in time (--dlrover-set=restore-timeout)");
 }
 
 int main(void)

@@ -94,19 +94,20 @@ static void counts_that_do_not_fit_are_refused(void **state)
 static void a_requeued_job_shows_as_many_as_before(void **state)
 {
     static const struct {
-        unsigned n, spares, before, want;
+        unsigned n, spares, most, before, want;
         int rc;
     } rows[] = {
-        {5, 1, 0, 4, 0}, {4, 1, 4, 4, 0}, {5, 1, 4, 4, 0},       {3, 1, 4, 3, 0},
-        {5, 0, 0, 5, 0}, {2, 1, 0, 1, 0}, {2, 2, 0, 0, -EINVAL},
+        {5, 1, 0, 0, 4, 0}, {4, 1, 0, 4, 4, 0}, {5, 1, 0, 4, 4, 0},
+        {3, 1, 0, 4, 3, 0}, {5, 0, 0, 0, 5, 0}, {2, 1, 0, 0, 1, 0},
+        {5, 1, 3, 0, 3, 0}, {5, 1, 9, 0, 4, 0}, {2, 2, 0, 0, 0, -EINVAL},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         unsigned got = 0;
 
-        assert_int_equal(
-            dlr_shown_places(rows[i].n, rows[i].spares, rows[i].before, &got),
-            rows[i].rc);
+        assert_int_equal(dlr_shown_places(rows[i].n, rows[i].spares, rows[i].most,
+                                          rows[i].before, &got),
+                         rows[i].rc);
         assert_int_equal(got, rows[i].want);
     }
 }

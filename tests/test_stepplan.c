@@ -22,10 +22,12 @@ struct row {
     const char *env;         /* "NAME=value NAME=value" */
     unsigned nplaces, world; /* of an earlier incarnation */
     int words;               /* where srun's own parser stopped; 0: not known */
+    unsigned most;           /* --dlrover-nodes=MIN:MAX */
 };
 
 #define OURS                                                                           \
-    "--export=DLROVER_SUPERVISED,DLROVER_ROUND,DLROVER_RUN,DLROVER_KEY,DLROVER_NODES," \
+    "--export=DLROVER_SUPERVISED,DLROVER_ROUND,DLROVER_RUN,DLROVER_KEY,DLROVER_ROUND_" \
+    "NODES,"                                                                           \
     "DLROVER_TASKS,DLROVER_MASTER_PORT,DLROVER_AGENT_SOCKET,DLROVER_SHAPE,DLROVER_"    \
     "PER_NODE,DLROVER_DEALT"
 #define BY_NODE "the round places tasks by node; say --ntasks or --ntasks-per-node"
@@ -53,6 +55,13 @@ static const struct row rows[] = {
     {"-N 5 a.out",
      "srun --nodes=5 needs more nodes than there are: the allocation of 5 has 4 beside its "
      "1 spare(s) (--dlrover-spares)", 5, 1},
+    {"a.out", " | a.out | 3x3 1,1,1 cyclic", 5, 1, .most = 3},
+    {"a.out", " | a.out | 4x4 1,1,1,1 cyclic", 5, 1, .most = 9},
+    {"-x n2 a.out", " | a.out | 3x3 1,1,1 cyclic not n2", 5, 0, .most = 3},
+    {"-N 2-9 a.out", " | a.out | 3x3 1,1,1 block", 5, 1, .most = 3},
+    {"-N 4 a.out",
+     "srun --nodes=4 needs more nodes than there are: the allocation of 5 has 3 beside its "
+     "2 spare(s) (--dlrover-nodes)", 5, 1, .most = 3},
     {"-N 3 -n 2 a.out", "2 task(s) cannot fill 3 nodes: say --nodes=2", 5, 1},
     {"--ntasks-per-node=2 a.out", " | a.out | 4x8 2,2,2,2 block", 5, 1},
     {"--ntasks-per-node=1 -n 3 a.out", " | a.out | 3x3 1,1,1 cyclic on n1,n2,n3", 5, 1},
@@ -324,6 +333,7 @@ static void every_line_is_planned_or_refused_as_the_table_says(void **state)
                                      .nplaces = rows[i].nplaces,
                                      .world = rows[i].world,
                                      .words = rows[i].words,
+                                     .most = rows[i].most,
                                      .names = names,
                                      .expand = expand,
                                      .env = env + 1,

@@ -117,7 +117,7 @@ static void the_round_is_the_same_for_all(void **state)
         {"SLURM_NTASKS_PER_NODE", "3"},
         {"DLROVER_PER_NODE", "(out)"},
         {"DLROVER_CRED", "(out)"},
-        {"DLROVER_NODES", "(out)"},
+        {"DLROVER_ROUND_NODES", "(out)"},
         {"DLROVER_TASKS", "(out)"},
         {"SLURM_HOSTFILE", "(out)"},
         {"SLURM_OVERLAP", "(out)"},
@@ -183,19 +183,19 @@ static void a_step_is_a_round_only_when_all_is_said(void **state)
     } rows[] = {
         {false, {NULL}},
         {true,
-         {"DLROVER_ROUND=7", "DLROVER_AGENT_SOCKET=/s", "DLROVER_NODES=a",
+         {"DLROVER_ROUND=7", "DLROVER_AGENT_SOCKET=/s", "DLROVER_ROUND_NODES=a",
           "DLROVER_TASKS=1", "DLROVER_MASTER_PORT=29", NULL}},
         {true,
-         {"DLROVER_ROUND=7", "DLROVER_AGENT_SOCKET=/s", "DLROVER_NODES=a",
+         {"DLROVER_ROUND=7", "DLROVER_AGENT_SOCKET=/s", "DLROVER_ROUND_NODES=a",
           "DLROVER_TASKS=1", NULL}},
         {false,
          {"DLROVER_ROUND=7", "DLROVER_AGENT_SOCKET=/s", NULL}}, /* inside a task */
-        {false, {"DLROVER_NODES=a", "DLROVER_TASKS=1", "DLROVER_ROUND=7", NULL}},
+        {false, {"DLROVER_ROUND_NODES=a", "DLROVER_TASKS=1", "DLROVER_ROUND=7", NULL}},
         {false,
-         {"DLROVER_ROUND=x", "DLROVER_AGENT_SOCKET=/s", "DLROVER_NODES=a",
+         {"DLROVER_ROUND=x", "DLROVER_AGENT_SOCKET=/s", "DLROVER_ROUND_NODES=a",
           "DLROVER_TASKS=1", NULL}},
         {false,
-         {"DLROVER_ROUND=7", "DLROVER_AGENT_SOCKET=/s", "DLROVER_NODES=a",
+         {"DLROVER_ROUND=7", "DLROVER_AGENT_SOCKET=/s", "DLROVER_ROUND_NODES=a",
           "DLROVER_TASKS=1", "DLROVER_MASTER_PORT=65536", NULL}},
     };
 
@@ -215,10 +215,10 @@ static void torchrun_keeps_its_store_to_itself_unless_told_otherwise(void **stat
         char *nodes, *tasks, *said;
         const char *want;
     } rows[] = {
-        {"DLROVER_NODES=n1,n2", "DLROVER_TASKS=1,1", NULL, "1"},
-        {"DLROVER_NODES=n1,n2", "DLROVER_TASKS=1,1",
+        {"DLROVER_ROUND_NODES=n1,n2", "DLROVER_TASKS=1,1", NULL, "1"},
+        {"DLROVER_ROUND_NODES=n1,n2", "DLROVER_TASKS=1,1",
          "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=0", "(none)"},
-        {"DLROVER_NODES=n1", "DLROVER_TASKS=2", NULL, "(none)"},
+        {"DLROVER_ROUND_NODES=n1", "DLROVER_TASKS=2", NULL, "(none)"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --dlrover-vetted-every: where the older version gets a slot, and which version it is. */
+/* --dlrover-set=vetted-every: where the older version gets a slot, and which version it is. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -153,7 +153,7 @@ static void the_arithmetic_is_told_once_a_round(void **state)
                         "one more slot for each of 2 ranks would make 6000.0 MB of "
                         "snapshots, and 5500.0 MB are for them then: half of the "
                         "11000.0 MB that the job has on this node, "
-                        "--dlrover-ckpt-mem=100% at most");
+                        "--dlrover-set=ckpt-mem=100% at most");
     assert_false(dlr_agent_vetted_slot(&a, 2, GB));
     assert_int_equal(told, 1);
     a.round.round++;
@@ -276,7 +276,7 @@ static void parity_has_none_and_refuses_a_number(void **state)
     assert_int_equal(kept_after(0, 10), 0);
     s.conf.vetted_every = 100;
     assert_int_equal(dlr_sup_vetted_check(&s, &err), -EINVAL);
-    assert_non_null(strstr(err.text, "--dlrover-vetted-every=100: parity"));
+    assert_non_null(strstr(err.text, "--dlrover-set=vetted-every=100: parity"));
     s.conf.vetted_every = 0;
     said[0] = '\0';
     assert_int_equal(dlr_sup_vetted_check(&s, &err), 0);
@@ -294,8 +294,8 @@ static void the_user_is_told_of_the_first_node_without_room(void **state)
     dlr_sup_on_unvetted(&s, 1, msg);
     assert_string_equal(said,
                         "no older version is kept in memory "
-                        "(--dlrover-vetted-every=auto): n2: it is full; "
-                        "--dlrover-vetted-every=100 demands it, 0 ends this line");
+                        "(--dlrover-set=vetted-every=auto): n2: it is full; "
+                        "--dlrover-set=vetted-every=100 demands it, 0 ends this line");
     said[0] = '\0';
     dlr_sup_on_unvetted(&s, 0, msg);
     assert_string_equal(said, "");

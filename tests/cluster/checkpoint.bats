@@ -118,7 +118,7 @@ kill_both() {
 }
 
 @test "owner and partner killed together: a clear line, a start from nothing, no wrong byte" {
-    job=$(start 2 -N5 --dlrover-persist-every=off)
+    job=$(start 2 -N5 --dlrover-persist=off)
     saved "$job"
     owner=$(events "$job" 'select(.event=="plan").places[]|select(.node!="n1" and .partner!="n1")')
     kill_both "$owner"
@@ -129,7 +129,7 @@ kill_both() {
 }
 
 @test "owner and partner killed together: what was written while steps went on is loaded" {
-    job=$(start 2 -N5 --dlrover-persist-every=10 --dlrover-persist-rate=16m)
+    job=$(start 2 -N5 --dlrover-persist=10 --dlrover-set=persist-rate=16m)
     await "$job" "e['event']=='persisted' and e['version'] and e['version'][1]>=20" >/dev/null
     owner=$(events "$job" 'select(.event=="plan").places[]|select(.node!="n1" and .partner!="n1")')
     kill_both "$owner"
@@ -147,7 +147,7 @@ kill_both() {
     job=$(submit -N2 --ntasks-per-node=2 --dlrover=off train.sh $STEPS ref.pairs --no-ckpt)
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     state=$(stat -c %s "$(alice_home)/ref.pairs.weights") # weights and moments, as a rank has them
-    job=$(submit -N3 --ntasks-per-node=2 --dlrover=on --dlrover-spares=1 --dlrover-persist-every=10 train.sh $STEPS "$name")
+    job=$(submit -N3 --ntasks-per-node=2 --dlrover=on --dlrover-spares=1 --dlrover-persist=10 train.sh $STEPS "$name")
     written=$(await "$job" "e['event']=='persisted' and e['version']")
     "$VC" kill n2
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
@@ -164,7 +164,7 @@ kill_both() {
 }
 
 # A worker that is stopped, so that nothing is saved, is not ended by its lease meanwhile.
-still=--dlrover-lease-timer=off
+still=--dlrover-set=lease-timer=off
 
 # flip NODE JOB RANK: one byte in the middle of each of the rank's snapshots in that node's memory
 flip() {
@@ -180,7 +180,7 @@ for path in sys.argv[1:]:
 }
 
 @test "a byte flipped in a rank's own snapshots: its partner's are loaded" {
-    job=$(start 1 -N5 "$still" --dlrover-checks=none) # which would leave them out at once
+    job=$(start 1 -N5 "$still" --dlrover-set=checks=none) # which would leave them out at once
     saved "$job"
     on n2 pkill -STOP -x mpi_train # nothing is saved from now on
     [ "$(flip n2 "$job" 1 | wc -l)" -ge 2 ]
@@ -193,7 +193,7 @@ for path in sys.argv[1:]:
 }
 
 @test "a byte flipped in every snapshot of a rank: a start from nothing, no wrong byte" {
-    job=$(start 1 -N5 "$still" --dlrover-persist-every=off)
+    job=$(start 1 -N5 "$still" --dlrover-persist=off)
     saved "$job"
     partner=$(events "$job" 'select(.event=="plan").places[]|select(.node=="n2").partner' | tr -d '"')
     on n2 pkill -STOP -x mpi_train
@@ -209,7 +209,7 @@ for path in sys.argv[1:]:
 
 # bats test_tags=production
 @test "no spare left: survivors write the state, the requeued job goes on from it" {
-    job=$(start 0 -N4 "$SHORT_SILENCE" --dlrover-persist-every=off) # one manifest: the survivors'
+    job=$(start 0 -N4 "$SHORT_SILENCE" --dlrover-persist=off) # one manifest: the survivors'
     saved "$job"
     "$VC" kill n2
     await "$job" requeue

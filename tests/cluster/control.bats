@@ -36,7 +36,7 @@ teardown() {
 
 
 # The lease is long enough for a loaded machine: it is not what is tested here.
-calm=--dlrover-heartbeat=200ms:25
+calm=--dlrover-set=heartbeat=200ms:25
 
 # step_ms: longer where more than one thing must happen before the program is done.
 train() { submit "$@" train.sh --step-ms "${step_ms:-100}" --steps 60 --save-weights "$name.weights" --hash-log "$name.hashes"; }
@@ -126,7 +126,7 @@ srun /opt/dlrover/share/dlrover/examples/mpi_plain --iterations 6000 --iter-ms 1
 echo "srun returned $?"
 until [ -e "$1" ]; do sleep 0.1; done
 SH
-    job=$(submit -N4 --dlrover=on --dlrover-spares=1 --dlrover-election-timeout=2s goes_on.sh "$name.go")
+    job=$(submit -N4 --dlrover=on --dlrover-spares=1 --dlrover-set=election-timeout=2s goes_on.sh "$name.go")
     await "$job" running
     on n1 sh -c 'kill -KILL $(pgrep -x dlrover-keeper) $(pgrep -x dlrover-supervi)'
     await "$job" "e['event']=='end' and e['code']==137"

@@ -71,7 +71,7 @@ a_minute_without() { # HOW TO BEGIN IT, HOW TO END IT: two jobs, $task and $node
     a_minute_without stop_slurmctld start_slurmctld
     for job in "$task" "$node"; do
         [ -n "$(events "$job" 'select(.event=="controller_back")')" ]
-        output "$job" | grep -F "dlrover: slurmctld cannot be reached: waiting for it (--dlrover-controller-timeout)"
+        output "$job" | grep -F "dlrover: slurmctld cannot be reached: waiting for it (--dlrover-set=controller-timeout)"
     done
     [ "$(events "$task" 'select(.event=="round_end").why')" = '"rank 1 was killed by signal 9 (Killed)"' ]
     [ "$(events "$node" 'select(.event=="round_end").cause')" = '"node"' ]

@@ -174,7 +174,7 @@ SH
     run alice sbatch -N2 --dlrover=maybe --wrap true
     [ "$status" -ne 0 ]
     [[ $output == *"--dlrover=maybe"* || $output == *"'maybe'"* ]]
-    run alice sbatch -N2 --dlrover=on --dlrover-heartbeat=fast --wrap true
+    run alice sbatch -N2 --dlrover=on --dlrover-set=heartbeat=fast --wrap true
     [ "$status" -ne 0 ]
     [[ $output == *fast* ]]
     job=$(submit -N2 --dlrover-spares=2 plain.sh)

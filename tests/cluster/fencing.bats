@@ -151,7 +151,7 @@ SH
 }
 
 @test "half of the nodes silent at once, for a while: they are waited for, not replaced" {
-    job=$(submit -N4 --dlrover-mass-silence=60s stamps.sh 300 lib)
+    job=$(submit -N4 --dlrover-set=mass-silence=60s stamps.sh 300 lib)
     await "$job" "e['event']=='progress' and e['commits']>=1"
     "$VC" freeze n3
     "$VC" freeze n4

@@ -46,7 +46,7 @@ finish() {
 
 @test "a spare without room for what it should restore makes way for the next, at once" {
     words n3 job-tmpfs-size=64k
-    job=$(start -N4 --dlrover-spares=2 -w n1,n2,n3,n4 --dlrover-transfer-timeout=10m)
+    job=$(start -N4 --dlrover-spares=2 -w n1,n2,n3,n4 --dlrover-set=transfer-timeout=10m)
     saved "$job"
     [ "$(events "$job" 'select(.event=="plan").places|map(.node)')" = '["n1","n2"]' ]
     "$VC" kill n2
@@ -109,7 +109,7 @@ inside() { on "$1" sh -c 'nsenter -m -t "$(pgrep -of "python3 count.py\$")" -- "
 @test "in a container of Slurm's a job has the same tmpfs, and leaves nothing behind" {
     slurm_containers n1 n2
     on n1 dlrover doctor --checks=container | grep "the job's tmpfs in /run/dlrover is mounted in its container, too"
-    job=$(start -N2 -w n1,n2 --dlrover-heartbeat=500ms:10) # both nodes may share a CPU
+    job=$(start -N2 -w n1,n2 --dlrover-set=heartbeat=500ms:10) # both nodes may share a CPU
     saved "$job"
     inside n2 touch /dev/shm/inside
     refused on n2 test -e /dev/shm/inside # it is a container

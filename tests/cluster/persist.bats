@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# What --dlrover-persist-every writes beside the steps: how fast it may be, and what it is.
+# What --dlrover-persist writes beside the steps: how fast it may be, and what it is.
 
 load lib/suite
 
@@ -33,11 +33,11 @@ SH
 }
 teardown_file() { cluster_down; }
 
-@test "a node writes no faster than --dlrover-persist-rate, and what it wrote is right" {
+@test "a node writes no faster than --dlrover-set=persist-rate, and what it wrote is right" {
     local bytes ms dir shown
 
-    job=$(submit -N1 --dlrover=on --dlrover-name=one --dlrover-redundancy=none --dlrover-persist-every=5 \
-        --dlrover-persist-rate=1m state.sh)
+    job=$(submit -N1 --dlrover=on --dlrover-name=one --dlrover-redundancy=none --dlrover-persist=5 \
+        --dlrover-set=persist-rate=1m state.sh)
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     { read -r bytes && read -r ms; } < <(events "$job" 'select(.event=="persisted" and .version) | .bytes, .took_ms')
     echo "$bytes bytes in $ms ms"
@@ -53,7 +53,7 @@ teardown_file() { cluster_down; }
 @test "the ranks of a node share a file, which the public safetensors library reads" {
     local dir host python=${DLROVER_TORCH_VENV:-/opt/dlrover-torch}/bin/python
 
-    job=$(submit -N1 -n2 --dlrover=on --dlrover-name=one --dlrover-redundancy=none --dlrover-persist-every=5 state.sh)
+    job=$(submit -N1 -n2 --dlrover=on --dlrover-name=one --dlrover-redundancy=none --dlrover-persist=5 state.sh)
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     dir=/home/alice/.dlrover/job-$job/one/persist
     host=$(alice_home)/.dlrover/job-$job/one/persist

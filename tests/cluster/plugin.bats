@@ -92,10 +92,11 @@ plain_script() { # [DIRECTIVE…]
     echo 'echo "script $*"'
 }
 
-@test "sbatch and srun --help list every option" {
-    run -0 as alice srun --help
-    for name in dlrover dlrover-spares dlrover-max-restarts dlrover-heartbeat dlrover-state-dir; do
-        [[ $output == *"--$name="* ]]
+@test "sbatch, salloc and srun --help have a line for each of eleven options" {
+    for command in sbatch salloc srun; do
+        run -0 as alice "$command" --help
+        names=$(sed -nE 's/^ *--(dlrover[a-z-]*)=.*/\1/p' <<<"$output" | paste -sd' ')
+        [ "$names" = "dlrover dlrover-spares dlrover-nodes dlrover-save dlrover-persist dlrover-redundancy dlrover-restore-from dlrover-name dlrover-max-restarts dlrover-state-dir dlrover-set" ]
     done
 }
 
@@ -158,14 +159,14 @@ plain_script() { # [DIRECTIVE…]
 env >batch.env
 export KEEPER_ENV=keeper.env KEEPER_CAT=1 KEEPER_RC=7
 env >srun.env
-bash -c 'echo "srun $$"; exec srun -n2 --mpi=none --dlrover-heartbeat=100ms:8 prog "a b" "" c' <<<"some input" 3</dev/null
+bash -c 'echo "srun $$"; exec srun -n2 --mpi=none --dlrover-set=heartbeat=100ms:8 prog "a b" "" c' <<<"some input" 3</dev/null
 echo "rc $?"
 END
     run -0 as alice sbatch -W -o out job.sh
     run -0 as alice cat out
     [ "${lines[1]#keeper }" = "${lines[0]#srun }" ]
     words=$(grep -A99 -Fx 'word <-->' <<<"$output" | grep ^word | paste -sd' ')
-    [ "$words" = 'word <--> word <srun> word <-n2> word <--mpi=none> word <--dlrover-heartbeat=100ms:8> word <prog> word <a b> word <> word <c>' ]
+    [ "$words" = 'word <--> word <srun> word <-n2> word <--mpi=none> word <--dlrover-set=heartbeat=100ms:8> word <prog> word <a b> word <> word <c>' ]
     grep -Fx 'word <--spares=1>' <<<"$output"
     grep -Fx 'word <--heartbeat=100ms:8>' <<<"$output"
     grep -Fx 'word <--checks=none>' <<<"$output" # plugstack.conf's
@@ -224,6 +225,31 @@ END
     [ "$(chain DLROVER_MAX_RESTARTS=6 chain4.sh --dlrover-max-restarts=3)" = "3 3 2" ]
 }
 
+# The keeper that wrote into this file is done.
+ended() { as alice grep -q '^fds ' "$1" 2>/dev/null; }
+
+# Slurm keeps the last one of an option, each list has to reach the srun all the same.
+@test "settings add up from script, command line and srun, and the last word on each holds" {
+    put sets.sh <<'END'
+#!/bin/bash
+#SBATCH -N 2 --dlrover=on --dlrover-set=heartbeat=300ms:9,net=eth0,eth1
+#SBATCH --dlrover-set=checks=disk,pace=1m
+srun --dlrover-set=end-timeout=9s,launch-timeout=9s,heartbeat=400ms prog
+END
+    as alice rm -f out
+    run -0 as alice sbatch --export=NONE -o out --dlrover-set=pace=auto --dlrover-set data-threads=7 sets.sh
+    [[ $output == *"dlrover: no spare node: "* ]]
+    becomes_true ended out
+    run -0 as alice sed -nE 's/^word <--(heartbeat|checks|pace|net|data-threads|end-timeout|launch-timeout|persist-keep)=(.*)>$/\1=\2/p' out
+    [ "$(sort <<<"$output" | paste -sd' ')" = "checks=disk data-threads=7 end-timeout=9s heartbeat=400ms:5 launch-timeout=9s net=eth0,eth1 pace=auto persist-keep=2" ]
+    run -0 as alice salloc -N 2 --dlrover=on --dlrover-spares=0 --dlrover-set=pace=auto,checks=disk \
+        env DLROVER_SET=pace=off,persist-keep=5 srun prog
+    [[ $output != *"no spare node"* ]]
+    grep -Fx 'word <--pace=auto>' <<<"$output"
+    grep -Fx 'word <--checks=disk>' <<<"$output"
+    grep -Fx 'word <--persist-keep=5>' <<<"$output"
+}
+
 @test "a job submitted from inside another does not inherit its options" {
     plain_script '-N 1 -o inner' | sed 's/^echo.*/srun echo plain/' | put inner.sh
     run -0 as alice salloc -Q -N 1 --dlrover=on sbatch -W inner.sh
@@ -235,8 +261,8 @@ END
     on ctl sed -i 's/$/ forbid=state-dir max-spares=2 min-heartbeat=100ms/' /etc/slurm/plugstack.conf
     run ! as alice sbatch < <(plain_script --dlrover-spares=3)
     [ "${lines[0]}" = "sbatch: error: dlrover: --dlrover-spares: 3 is more than this site allows: at most 2" ]
-    run ! as alice sbatch --dlrover-heartbeat=50ms --wrap true
-    [ "${lines[0]}" = "sbatch: error: dlrover: --dlrover-heartbeat: 50ms:5 is less than this site allows: at least 100ms" ]
+    run ! as alice sbatch --dlrover-set=heartbeat=50ms --wrap true
+    [ "${lines[0]}" = "sbatch: error: dlrover: --dlrover-set: heartbeat: 50ms:5 is less than this site allows: at least 100ms" ]
     run ! as alice srun --dlrover-state-dir=/tmp -n1 true
     [ "${lines[0]}" = "srun: error: dlrover: --dlrover-state-dir: this site does not let jobs set it; it is '' here" ]
     # nor by what Slurm itself would have put there
@@ -340,7 +366,7 @@ agents=\$!
 read -ru3 && read -ru3
 printf 'n2\nn2\nn1\n' >hosts
 export SLURM_HOSTFILE=\$PWD/hosts SLURM_NTASKS=3 DLROVER_ROUND=3 DLROVER_RUN=r DLROVER_KEY=k \\
-    DLROVER_NODES=n2,n1 DLROVER_TASKS=2,1 DLROVER_MASTER_PORT=2900 DLROVER_AGENT_SOCKET=\$D/agent.sock
+    DLROVER_ROUND_NODES=n2,n1 DLROVER_TASKS=2,1 DLROVER_MASTER_PORT=2900 DLROVER_AGENT_SOCKET=\$D/agent.sock
 round() { srun --overlap -m arbitrary -n3 "\$@"; }
 $1
 kill \$agents

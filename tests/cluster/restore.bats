@@ -15,7 +15,7 @@ srun /usr/bin/python3 $program.py "\$@"
 SH
     done
     # What all tests begin from; two of its versions are left in its state directory, each in two files of two ranks.
-    job=$(submit -N2 -n4 --dlrover=on --dlrover-name=rows --dlrover-persist-every=10 rows.sh 40 log)
+    job=$(submit -N2 -n4 --dlrover=on --dlrover-name=rows --dlrover-persist=10 rows.sh 40 log)
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     echo "$job" >"$BATS_FILE_TMPDIR/first"
 }
@@ -51,7 +51,7 @@ written() {
         sort -n | tail -n 1
 }
 
-# nothing_written JOB: no state of it is on the disk. Such a job says --dlrover-persist-every=off: else a
+# nothing_written JOB: no state of it is on the disk. Such a job says --dlrover-persist=off: else a
 # write is due a minute after a run's start.
 nothing_written() {
     [ -z "$(find "$(alice_home)/.dlrover/job-$1" -name '*.safetensors' -o -name 'manifest*')" ]
@@ -73,7 +73,7 @@ one_hash_a_step() {
 @test "four ranks' state is loaded by two, and they go on to the same bits" {
     step=$(written)
     last=2000
-    job=$(begin 2 --dlrover-persist-every=10)
+    job=$(begin 2 --dlrover-persist=10)
     # Its own saves are newer than what it began from, and whole for two.
     await "$job" "e['event']=='persisted' and e['version'] and e['version'][1] > $step" >/dev/null
     alice scancel "$job"
@@ -109,7 +109,7 @@ one_hash_a_step() {
 }
 
 @test "without a spare four ranks lose a node and three go on from the same bits" {
-    job=$(submit -N4 --dlrover=on --dlrover-name=rows --dlrover-min-nodes=3 --dlrover-persist-every=off \
+    job=$(submit -N4 --dlrover=on --dlrover-name=rows --dlrover-nodes=3 --dlrover-persist=off \
         --export=ALL,WHOLE=1 rows.sh 400 log.less)
     await "$job" "e['event']=='progress' and e['committed']" >/dev/null
     batch=$(ctl squeue -h -j "$job" -o %B)
@@ -167,8 +167,8 @@ PY
 }
 
 @test "four ranks lose two nodes at once and two go on from memory" {
-    job=$(submit -N4 --dlrover=on --dlrover-name=rows --dlrover-min-nodes=2 --dlrover-persist-every=off \
-        --dlrover-mass-silence=1s rows.sh 4000 log.two)
+    job=$(submit -N4 --dlrover=on --dlrover-name=rows --dlrover-nodes=2 --dlrover-persist=off \
+        --dlrover-set=mass-silence=1s rows.sh 4000 log.two)
     committed_by "$job" 4
     # Neither the batch host nor each other's partners: the two that are left have everything.
     batch=$(ctl squeue -h -j "$job" -o %B)
@@ -187,7 +187,7 @@ PY
 }
 
 @test "a run that went on smaller is whole again after a requeue" {
-    job=$(submit -N3 --dlrover=on --dlrover-name=rows --dlrover-min-nodes=2 --dlrover-mass-silence=1s rows.sh 4000 log.whole)
+    job=$(submit -N3 --dlrover=on --dlrover-name=rows --dlrover-nodes=2 --dlrover-set=mass-silence=1s rows.sh 4000 log.whole)
     committed_by "$job" 3
     batch=$(ctl squeue -h -j "$job" -o %B)
     mapfile -t others < <(events "$job" 'select(.event=="plan").places[].node' | tr -d '"' | grep -vx "$batch")
@@ -211,8 +211,8 @@ PY
     # It is gone for us, not for Slurm.
     touch "$BATS_FILE_TMPDIR/patient"
     patience 300
-    job=$(submit -N4 --dlrover=on --dlrover-name=rows --dlrover-min-nodes=3 --dlrover-persist-every=off \
-        --dlrover-mass-silence=1s rows.sh 4000 log.back)
+    job=$(submit -N4 --dlrover=on --dlrover-name=rows --dlrover-nodes=3 --dlrover-persist=off \
+        --dlrover-set=mass-silence=1s rows.sh 4000 log.back)
     committed_by "$job" 4
     batch=$(ctl squeue -h -j "$job" -o %B)
     node=$(events "$job" 'select(.event=="plan").places[].node' | tr -d '"' | grep -vx "$batch" | tail -n 1)
@@ -237,8 +237,8 @@ PY
     # As above: it is gone for us, not for Slurm.
     touch "$BATS_FILE_TMPDIR/patient"
     patience 300
-    job=$(submit -N4 --dlrover=on --dlrover-name=rows --dlrover-min-nodes=3 --dlrover-redundancy=xor:2 \
-        --dlrover-persist-every=off --dlrover-mass-silence=1s rows.sh 4000 log.parity)
+    job=$(submit -N4 --dlrover=on --dlrover-name=rows --dlrover-nodes=3 --dlrover-redundancy=xor:2 \
+        --dlrover-persist=off --dlrover-set=mass-silence=1s rows.sh 4000 log.parity)
     committed_by "$job" 4
     batch=$(ctl squeue -h -j "$job" -o %B)
     node=$(events "$job" 'select(.event=="plan").places[].node' | tr -d '"' | grep -vx "$batch" | tail -n 1)
@@ -266,7 +266,7 @@ PY
 }
 
 @test "a version marked bad is not restored, and steps computed again count anew" {
-    job=$(submit -N2 --dlrover=on --dlrover-name=rows --dlrover-persist-every=5 --dlrover-persist-keep=20 \
+    job=$(submit -N2 --dlrover=on --dlrover-name=rows --dlrover-persist=5 --dlrover-set=persist-keep=20 \
         --export=ALL,BAD=1 rows.sh 90 log.bad)
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     bad=$(events "$job" 'select(.event=="marked_bad" and .version[0]==0).version[1]')
@@ -276,7 +276,7 @@ PY
 }
 
 @test "what was marked bad stays so after a requeue" {
-    job=$(submit -N2 --dlrover=on --dlrover-name=rows "$SHORT_SILENCE" --dlrover-persist-every=5 --dlrover-persist-keep=40 \
+    job=$(submit -N2 --dlrover=on --dlrover-name=rows "$SHORT_SILENCE" --dlrover-persist=5 --dlrover-set=persist-keep=40 \
         --export=ALL,MARKED=1 rows.sh 2000 log.marked)
     # Bad ones are on the disk, too.
     await "$job" "e['event']=='marked_bad'" >/dev/null
@@ -294,7 +294,7 @@ PY
 }
 
 @test "an older version in memory is there when all newer ones are marked bad" {
-    job=$(submit -N2 --dlrover=on --dlrover-name=rows --dlrover-persist-every=off --export=ALL,VETTED=1 \
+    job=$(submit -N2 --dlrover=on --dlrover-name=rows --dlrover-persist=off --export=ALL,VETTED=1 \
         rows.sh 90 log.vetted)
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     [ "$(restored "$job")" -lt "$(events "$job" 'select(.event=="marked_bad").version[1]')" ]
@@ -383,7 +383,7 @@ SH
 
 @test "what two ranks of a node keep between them is whole again, there and wherever they run" {
     has=$((524288 + 9)) # half of 1 MiB, and its own
-    job=$(submit -N2 --ntasks-per-node=2 --dlrover=on --dlrover-name=pairs --dlrover-persist-every=10 pairs.sh 60 fail)
+    job=$(submit -N2 --ntasks-per-node=2 --dlrover=on --dlrover-name=pairs --dlrover-persist=10 pairs.sh 60 fail)
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     [ "$(grep -c "^[0-3] of 4 has $has ok$" "$(alice_home)/out.$job")" -eq 4 ]
     # As many ranks, one a node: the other parts are brought.

@@ -249,7 +249,7 @@ turn='while read -r line; do echo "round $DLROVER_ROUND read $line" >>read.$1; d
 printf '%s\n' skipped one two >in
 { read -r line; srun -n1 bash -c "$turn" - file; } <in
 printf '%s\n' one two | srun -n1 bash -c "$turn" - pipe
-printf '%s\n' one two | srun -n1 --dlrover-stdin-spool=4 bash -c "$turn" - short
+printf '%s\n' one two | srun -n1 --dlrover-set=stdin-spool=4 bash -c "$turn" - short
 printf '%s\n' one two | while read -r line; do srun -n1 -i none echo "loop: $line"; done
 SH
     job=$(submit stdin.sh)
@@ -259,7 +259,7 @@ SH
             "round 0 read one,round 0 read two,round 1 read one,round 1 read two" ]
     done
     [ "$(paste -sd, "$(alice_home)/read.short")" = "round 0 read one,round 0 read two" ]
-    output "$job" | grep -x "dlrover: this round gets no standard input: more than 4 bytes have come, and no more is kept (--dlrover-stdin-spool)"
+    output "$job" | grep -x "dlrover: this round gets no standard input: more than 4 bytes have come, and no more is kept (--dlrover-set=stdin-spool)"
     [ "$(output "$job" | sed -n 's/^loop: //p' | paste -sd,)" = "one,two" ]
     nothing_is_left
 }

@@ -137,7 +137,7 @@ within() { # CONDITION...: waits until it is met
     # is said why nothing is saved
     on n2 mount -o remount,size=4m /dev/shm
     bob n2 sh -c "head -c 8m /dev/zero >/dev/shm/full" || :
-    job=$(submit --dlrover-checks=none work.sh)
+    job=$(submit --dlrover-set=checks=none work.sh)
     await "$job" "e['event']=='no_memory' and e['node']=='n2' and e['count']>0 and 'No space left' in e['why']"
     await "$job" "e['event']=='first_step'"
     finish "$job"

@@ -25,7 +25,7 @@ teardown() {
 }
 
 @test "a prolog longer than the agents' limit: late nodes are waited for, none is given up" {
-    batch prolog.sh "-N4 --dlrover-spares=1 --dlrover-agent-timeout=2s" <<'SH'
+    batch prolog.sh "-N4 --dlrover-spares=1 --dlrover-set=agent-timeout=2s" <<'SH'
 srun bash -c 'echo "rank $RANK on $SLURMD_NODENAME"'
 echo "srun returned $?"
 SH
@@ -52,7 +52,7 @@ SH
 }
 
 @test "tasks that take longer than the limit, for an image that is brought: the clock stands" {
-    batch image.sh "-N2 --dlrover-launch-timeout=2s" <<'SH'
+    batch image.sh "-N2 --dlrover-set=launch-timeout=2s" <<'SH'
 srun --container-image IMAGE --job-name=slow5 bash -c 'echo "rank $RANK"'
 echo "srun returned $?"
 SH

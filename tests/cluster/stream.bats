@@ -29,7 +29,7 @@ status() { alice dlrover status --once "$1"; }
 cancel() { alice scancel "$1" && await_job "$1" >/dev/null; }
 
 @test "saves keep to the budget; status says how often, and whether every step is possible" {
-    job=$(start --dlrover-ckpt-budget=0.0001% -- --steps 100000)
+    job=$(start --dlrover-save=0.0001% -- --steps 100000)
     told=$(await "$job" cadence)
     await "$job" every_step >/dev/null
     # The budget is so small that no machine saves within it more than once in 50 steps.
@@ -44,14 +44,14 @@ cancel() { alice scancel "$1" && await_job "$1" >/dev/null; }
 }
 
 @test "without a budget most steps are saved and committed, on two nodes each" {
-    job=$(start --dlrover-ckpt-budget=off -- --steps 100000)
+    job=$(start --dlrover-save=always -- --steps 100000)
     # One version at a time can do every second step at best.
     await "$job" "e['event']=='progress' and e['commits']>=20 and 2*e['commits']>e['step']" >/dev/null
     cancel "$job"
 }
 
 @test "paced copies over a named device: saves go on, status names the device, no byte is wrong" {
-    job=$(start --dlrover-pace=auto --dlrover-net=eth0 --dlrover-data-threads=3 -- --steps 100000)
+    job=$(start --dlrover-set=pace=auto,net=eth0 --dlrover-set=data-threads=3 -- --steps 100000)
     told=$(await "$job" network)
     [ "$(jq -r .uses <<<"$told")" = eth0 ]
     status "$job" | grep -E '^ *network +copies of n[12] go over eth0'
@@ -83,7 +83,7 @@ cancel() { alice scancel "$1" && await_job "$1" >/dev/null; }
 }
 
 @test "a device that is not there: one line, the job runs on without snapshots" {
-    job=$(start --dlrover-net=ib7 -- --steps 10)
+    job=$(start --dlrover-set=net=ib7 -- --steps 10)
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     grep -rh "dlrover-net: no device .ib7. on this node, there are: eth0" "$(alice_home)/.dlrover/job-$job"
 }

@@ -47,7 +47,7 @@ export PYTHONPATH=/opt/dlrover/lib/python3/dist-packages OMP_NUM_THREADS=1
 srun $venv/bin/python python_dcp.py memory \$1
 SH
     job=$(submit -N5 --dlrover=on --dlrover-spares=1 --dlrover-name=dcp \
-        --dlrover-persist-every=20 dcp.sh 60)
+        --dlrover-persist=20 dcp.sh 60)
     await "$job" "e['event']=='progress' and e['commits']>=3"
     "$VC" kill n2
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]

@@ -189,8 +189,8 @@ saved() { await "$1" "e['event']=='progress' and e['commits']>=3"; }
 }
 
 @test "only rank 0 opens a checkpoint: open ends with a line that names the others" {
-    job=$(submit -N2 --dlrover=on --dlrover-restore-timeout=3s --dlrover-max-restarts=0 forks.sh first)
+    job=$(submit -N2 --dlrover=on --dlrover-set=restore-timeout=3s --dlrover-max-restarts=0 forks.sh first)
     await_job "$job"
-    output "$job" | grep "3 of 4 ranks have not opened their checkpoint: ranks 1-3 (after 3 s, --dlrover-restore-timeout)"
+    output "$job" | grep "3 of 4 ranks have not opened their checkpoint: ranks 1-3 (after 3 s, --dlrover-set=restore-timeout)"
     events "$job" 'select(.event=="ranks_missing").why' | grep "ranks 1-3"
 }

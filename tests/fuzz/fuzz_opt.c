@@ -38,9 +38,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         if (dlr_opt_set_word(dlr_jobconf_opts, line, &conf, &err) < 0)
             ignore(&err);
-        for (size_t row = 0; equals && row < dlr_options_count(); row++)
+        for (size_t row = 0; equals && row < DLR_OPTIONS_SET; row++)
             if (dlr_options_set(&site, row, equals + 1, &err) < 0)
                 ignore(&err);
+        if (dlr_options_set(&site, DLR_OPTIONS_SET, line, &err) < 0)
+            ignore(&err);
         dlr_options_site(&site, 1, (char *[]){line}, ignore);
     }
     for (const struct dlr_opt *opt = dlr_jobconf_opts; opt->name; opt++) {

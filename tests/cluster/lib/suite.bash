@@ -14,7 +14,7 @@ WAIT=${DLROVER_TEST_WAIT:-90} # seconds: the limit of every wait below
 # a machine that stands still for some seconds to lose nobody. Not where the batch host is lost, whose
 # supervisor may live longer than its cable.
 # shellcheck disable=SC2034 # read by those that load this
-SHORT_SILENCE=--dlrover-mass-silence=4s
+SHORT_SILENCE=--dlrover-set=mass-silence=4s
 
 need_stage() {
     [[ -e $STAGE/opt/dlrover/lib/slurm/spank_dlrover.so ]] && return
