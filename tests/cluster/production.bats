@@ -82,6 +82,22 @@ SH
     [ "$(events "$job" 'select(.event=="plan").places|map(.node)|join(" ")' | tail -n 1)" = '"n1 n3 n4 n5"' ]
 }
 
+# What it has saved counts the old round's memory: it refuses the next step until it has heard of the end.
+@test "slurmctld is restarted while a round ends: the run goes on" {
+    batch restarted.sh "-N3 --mem=600 --dlrover-max-restarts=1" <<'SH'
+srun ./show.sh 40
+SH
+    job=$(submit restarted.sh)
+    wait_until '[ "$(output "$job" | grep -c "^round 0 ")" -eq 3 ]'
+    on n2 pkill -KILL -f show.sh
+    ctl pkill -TERM -x slurmctld
+    wait_until '! ctl pgrep -x slurmctld >/dev/null'
+    ctl sh -c 'setsid slurmctld >/dev/null 2>&1'
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(output "$job" | grep -c '^round [1-9]')" -eq 3 ]
+    [ "$(events "$job" 'select(.event=="end").code')" = 0 ]
+}
+
 # ranks.py HELD OWN: each rank holds HELD MB that it does not save, saves OWN MB in each step until step 60, and
 # in round 0 rank 1 takes at step 30 more memory than the job has, if it is to
 memory_program() {
