@@ -4,8 +4,9 @@
 
 BENCH_DETECT (50) times each, at random moments of a run with the default beats on 3 of 4 nodes.
 Also whether the lost node's tasks had stopped by then: the time from their last step to the
-verdict. A cut or frozen node is healed and comes back as a spare; a dead one is booted, and each
-needs a job of its own. Takes about 4 s for each but the dead, 12 s for those.
+verdict, and how long each rendezvous took that followed, but for nodes that lose power. A cut or
+frozen node is healed and comes back as a spare; a dead one is booted, and each needs a job of its
+own. Takes about 4 s for each but the dead, 12 s for those.
 """
 import os
 import random
@@ -102,9 +103,22 @@ def one(cluster, job, kind, round_before):
     return stamp(told) - before, margin, number, others, host
 
 
+def rendezvous(journal):
+    """Seconds from the first rendezvous after each harm to its plan, those that failed between included."""
+    began = None
+    for e in journal:
+        if e["event"] == "rendezvous":
+            began = began or stamp(e)
+        elif e["event"] == "plan" and e["round"] > 0 and began:
+            yield stamp(e) - began
+        if e["event"] in ("plan", "round_end"):
+            began = None
+
+
 def harm_again_and_again(cluster, kind):
     """All the trials of one kind: in one job, or for nodes that die in one each."""
     times, margins, false, number, job = [], [], 0, -1, None
+    meets = []
     for i in range(COUNT):
         if not job:
             job = begin(cluster, f"-N{NODES}", "--dlrover-spares=1",
@@ -121,19 +135,22 @@ def harm_again_and_again(cluster, kind):
             cluster.wait_idle()
             job = None
     if job:
+        wait_for("the last round", lambda: is_ready(cluster, job, number))
+        meets += rendezvous(cluster.journal(job))
         cluster.cancel(job)
         cluster.wait_idle()
-    return times, margins, false
+    return times, margins, meets, false
 
 
 def measure():
-    false = 0
+    false, meets = 0, []
     with Cluster(NODES) as cluster:
         for kind in KINDS:
             if kind not in HARM:
                 raise Failed(f"BENCH_DETECT_KINDS: '{kind}' is none of {' '.join(HARM)}")
-            times, margins, others = harm_again_and_again(cluster, kind)
+            times, margins, met, others = harm_again_and_again(cluster, kind)
             false += others
+            meets += met
             setup = cluster.setup(f"{len(times)} times at random moments, 3 tasks on {NODES} nodes, "
                                   "beats 200ms:5")
             spread(f"detect.{kind}", [t * 1e3 for t in times], "ms", setup, what=WHAT[kind])
@@ -141,6 +158,8 @@ def measure():
                 row(f"detect.{kind}.margin", min(margins) * 1e3, "ms", setup, n=len(margins),
                     what="the lost node's last step -> the verdict, the shortest; below 0 two rounds "
                     "could meet")
+        spread("detect.rendezvous", [m * 1e3 for m in meets], "ms", cluster.setup("of these rounds"),
+               what="all processes of a round are gone -> the plan of the next, tries that failed included")
         row("detect.false_alarms", false, "nodes", cluster.setup("in all of these"),
             what="live nodes counted as dead")
 

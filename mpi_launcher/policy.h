@@ -94,10 +94,11 @@ void dlr_policy_resume(struct dlr_policy *p, uint32_t next_round, unsigned resta
 void dlr_policy_take_over(struct dlr_policy *p, const char *why);
 
 /* Instead of dlr_policy_start(), after dlr_policy_resume(): the newest round runs on, its
- * members are those nodes and its agents go on, too. Nodes count as not seen until they are up.
+ * members are those nodes and its agents go on, too; launch_ms: when it was launched. Nodes count as
+ * not seen until they are up.
  */
 void dlr_policy_adopt(struct dlr_policy *p, const unsigned char *member,
-                      int64_t now_ms);
+                      int64_t launch_ms, int64_t now_ms);
 /* It turned out that it does not, or not everywhere: it is ended when all nodes are seen. */
 void dlr_policy_adopt_failed(struct dlr_policy *p, const char *why, int64_t now_ms);
 

@@ -12,7 +12,8 @@
 
 /* --- a round of a former supervisor that still runs ------------------------------ */
 
-void dlr_policy_adopt(struct dlr_policy *p, const unsigned char *member, int64_t now_ms)
+void dlr_policy_adopt(struct dlr_policy *p, const unsigned char *member,
+                      int64_t launch_ms, int64_t now_ms)
 {
     p->round = p->next_round - 1;
     p->places = 0;
@@ -21,7 +22,7 @@ void dlr_policy_adopt(struct dlr_policy *p, const unsigned char *member, int64_t
         p->places += member[i] != 0;
     }
     dlr_restart_budget_resume(&p->agent_starts, 1, now_ms);
-    p->launch_ms = now_ms;
+    p->launch_ms = launch_ms;
     p->started = p->ran = true;
     dlr_policy_enter(p, DLR_PHASE_RUN, now_ms, -1);
 }

@@ -347,7 +347,7 @@ bool dlr_sup_adopt_start(struct dlr_sup *s, int bell_fd)
     a->deadline_ms = a->begun_ms + dlr_jobconf_dead_ms(&s->conf) + ADOPT_EXTRA_MS;
     s->started_ms = a->started_ms;
     s->progress_ms = a->begun_ms;
-    dlr_policy_adopt(s->policy, member, a->begun_ms);
+    dlr_policy_adopt(s->policy, member, s->launch_ms, a->begun_ms);
     dlr_commit_round(s->commit, s->running_round, s->plan.world,
                      s->plan.restore ? &s->plan.version : NULL);
     dlr_commit_hold(s->commit);

@@ -195,7 +195,7 @@ static struct dlr_policy *adopting(struct policy_log *l)
     memset(l, 0, sizeof(*l));
     assert_int_equal(dlr_policy_new(&policy_conf, &policy_ops, l, &p, &err), 0);
     dlr_policy_resume(p, 3, 1, 0);
-    dlr_policy_adopt(p, member, 0);
+    dlr_policy_adopt(p, member, 0, 0);
     return p;
 }
 
@@ -213,6 +213,26 @@ static void a_round_that_goes_on_is_watched_as_any(void **state)
     dlr_policy_node_dead(p, 1, "n1 is silent", 30);
     assert_string_equal(l.text, "end2 node ");
     assert_int_equal(dlr_policy_restarts(p), 1);
+    dlr_policy_free(p);
+}
+
+/* Slurm counts a step's time (srun --time) from there. */
+static void the_time_of_a_step_goes_on_with_another_supervisor(void **state)
+{
+    static const unsigned char member[5] = {1, 1, 1, 1, 0};
+    struct dlr_policy_conf conf = policy_conf;
+    struct dlr_policy *p = NULL;
+    struct policy_log l = {0};
+    struct dlr_err err;
+
+    conf.limit_ms = 60000;
+    assert_int_equal(dlr_policy_new(&conf, &policy_ops, &l, &p, &err), 0);
+    dlr_policy_resume(p, 1, 0, 50000);
+    dlr_policy_adopt(p, member, 0, 50000);
+    policy_all_up(p, 50010);
+    dlr_policy_worker_exit(p, 0, 1, 1, SIGTERM, 60000);
+    dlr_policy_step_ended(p, 0, 143, 60100);
+    assert_string_equal(l.text, "fate ");
     dlr_policy_free(p);
 }
 
@@ -377,6 +397,7 @@ int main(void)
         cmocka_unit_test(a_requeue_waits_for_slurmctld),
         cmocka_unit_test(an_interrupt_ends_the_wait_for_slurmctld),
         cmocka_unit_test(a_round_that_goes_on_is_watched_as_any),
+        cmocka_unit_test(the_time_of_a_step_goes_on_with_another_supervisor),
         cmocka_unit_test(a_round_that_cannot_go_on_ends_when_all_nodes_are_seen),
         cmocka_unit_test(takeover_before_the_first_round_has_nothing_to_end),
         cmocka_unit_test(lost_agents_are_started_again_and_the_round_ended),

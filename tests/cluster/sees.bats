@@ -12,13 +12,16 @@ teardown() { heal_cluster; }
 # of the newest round: the node at PLACE
 place() { events "$1" "select(.event==\"plan\").places[$2].node" | tail -n 1 | tr -d '"'; }
 
-# meet.py NODES HEAD:PORT: finds rank 0 as the script did, as JAX and as Lightning do, and meets the
-# others there three times; then all count beats together.
+# meet.py NODES HEAD:PORT [BEATS]: finds rank 0 as the script did, as JAX and as Lightning do, and meets the
+# others there three times; then all count beats together. Each variable that these read is looked at whole.
 meeting() {
     job_file meet.py <<'PY'
 import os, re, socket, subprocess, sys, time
 env = os.environ
 rank, world = int(env["SLURM_PROCID"]), int(env["SLURM_NTASKS"])
+
+def expanded(nodes):
+    return subprocess.run(["scontrol", "show", "hostnames", nodes], capture_output=True, text=True, check=True).stdout.split()
 
 def given():
     head, port = sys.argv[2].split(":")
@@ -27,6 +30,8 @@ def given():
 def jax():  # the first host of a list, as its SlurmCluster cuts it out
     nodes = env["SLURM_STEP_NODELIST"]
     assert int(env["SLURM_STEP_NUM_NODES"]) == world, env["SLURM_STEP_NUM_NODES"]
+    assert expanded(nodes) == names, nodes
+    assert env["SLURM_LOCALID"] == env["LOCAL_RANK"] == "0", env["SLURM_LOCALID"]
     port = int(env["SLURM_JOB_ID"]) % 2**12 + (65535 - 2**12 + 1)
     cut = re.search(r"[,\[]", nodes)
     if not cut:
@@ -37,6 +42,7 @@ def jax():  # the first host of a list, as its SlurmCluster cuts it out
 def lightning():
     devices, nodes = 1, env["SLURM_NODELIST"]
     assert world == devices * int(sys.argv[1]), (world, sys.argv[1])
+    assert expanded(nodes) == names, nodes
     assert "SLURM_NTASKS_PER_NODE" in env, "it wants --ntasks-per-node"
     assert int(env["SLURM_NODEID"]) * devices + int(env["SLURM_LOCALID"]) == rank
     nodes = re.sub(r"\[(.*?)\]", "\\1", re.sub(r"\[(.*?)[,-].*\]", "\\1", nodes))
@@ -52,8 +58,7 @@ def meet(head, port):
         except ConnectionRefusedError:
             time.sleep(0.05)
 
-names = subprocess.run(["scontrol", "show", "hostnames", env["SLURM_JOB_NODELIST"]],
-                       capture_output=True, text=True, check=True).stdout.split()
+names = expanded(env["SLURM_JOB_NODELIST"])
 assert names[int(env["SLURM_NODEID"])] == socket.gethostname() == env["SLURMD_NODENAME"], names
 assert len(names) == int(env["SLURM_NNODES"]) == int(env["SLURM_JOB_NUM_NODES"])
 assert (rank, world) == (int(env["RANK"]), int(env["WORLD_SIZE"]))
@@ -62,7 +67,7 @@ for way in given, jax, lightning:
     head, port = way()
     assert names[0] == head == env["MASTER_ADDR"], (way, names, head, env["MASTER_ADDR"])
     peers += meet(head, port)
-for beat in range(60):
+for beat in range(int((sys.argv + [60])[3])):
     for p in peers:
         p.sendall(b"x")
     for p in peers:
@@ -73,6 +78,7 @@ PY
 }
 
 @test "the batch script sees who trains, in rank order, and the rest beside it" {
+    meeting
     job_file shown.sh <<'SH'
 #!/bin/bash
 #SBATCH -o out.%j -N5 --ntasks-per-node=1 --dlrover=on --dlrover-spares=1
@@ -82,6 +88,7 @@ srun --dlrover=off --label hostname | wc -l
 srun bash -c 'echo "$RANK $SLURMD_NODENAME"' | sort -n | cut -d' ' -f2 | paste -sd' ' | sed 's/^/ranks /'
 srun -N2 -n2 bash -c '[ $RANK = 1 ] || scontrol show hostnames | paste -sd" "' | sed 's/^/two /'
 srun -m arbitrary -w n4,n2 bash -c '[ $RANK = 1 ] || echo $SLURMD_NODENAME first of $SLURM_JOB_NODELIST $SLURM_NODELIST $SLURM_STEP_NODELIST'
+srun -m arbitrary -w n4,n2 python3 meet.py 2 n4:29400 0 # in an order that is not Slurm's
 SH
     job=$(submit shown.sh)
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
@@ -91,6 +98,7 @@ SH
     output "$job" | grep -x 'script n1 n2 n4 n5'
     output "$job" | grep -x 'two n1 n2'
     output "$job" | grep -x 'n4 first of n4,n2 n4,n2 n4,n2' # not as Slurm sorts them
+    [ "$(output "$job" | grep -c '^rank . of 2 met the others at n4 in round 0$')" -eq 2 ]
 }
 
 @test "scontrol's list, JAX's way, Lightning's way: the head node dies, then another" {
