@@ -49,6 +49,8 @@ int dlr_srun_io_end(const struct dlr_proc *srun, const char *address)
         if (dlr_parse_uint(entry->d_name, INT_MAX, &of) < 0)
             continue; /* "." */
         fd = pidfd_getfd(srun->pidfd, (int)of, 0);
+        if (fd < 0 && errno == ESRCH)
+            break; /* it has ended meanwhile */
         if (fd < 0 && errno != EBADF)
             n = -errno;
         else if (fd >= 0 && is_to(fd, address) && shutdown(fd, SHUT_RD) == 0)
