@@ -127,6 +127,40 @@ PY
     done
 }
 
+@test "a disk that is full costs versions, is told once each time, and the training goes on" {
+    run "$python" - <<'PY'
+import resource, warnings, numpy as np, dlrover
+from dlrover._checkpoint import lib
+a, (_, hard) = np.zeros(400_000, dtype=np.float32), resource.getrlimit(resource.RLIMIT_FSIZE)
+ck = dlrover.Checkpoint(every=1)
+ck.add("a", a)
+told, lost = [], []
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    for steps, room in ((range(1, 4), hard), (range(4, 9), 1_000_000), (range(9, 12), hard), (range(12, 17), 1_000_000),
+                        (range(17, 20), hard)):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+        for step in steps:
+            ck.fence()
+            a[:] = step
+            assert ck.begin(step)
+        lib.dlr_ckpt_flush(ck._handle)  # of what came last the program hears no word here
+        told.append(len(said))
+        lost.append(ck.stats()["given_up"])
+    assert told == [0, 1, 1, 2, 2] and lost == [0, 5, 5, 10, 10], (told, lost, [str(one.message) for one in said])
+    assert "File too large" in str(said[0].message)
+    assert ck.stats()["committed_step"] == 19
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, hard))
+    for step in 20, 21:
+        assert ck.begin(step)
+        ck.flush()  # who asks is answered each time
+    assert len(said) == 4
+ck.close()
+PY
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
 @test "another number of ranks, other names, and what a vanished rank held" {
     run "$python" - <<'PY'
 import numpy as np, dlrover

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import functools
 import os
+import re
 import typing
 import warnings
 
@@ -82,7 +83,7 @@ class Checkpoint:
     """The memory of this rank that is its state. See ckpt.h for what each call promises.
 
     Failures of naming and restoring raise Error; failures of saving warn, since they must
-    not end a training. After close(), and in a forked child,
+    not end a training: once of each matter until something is saved again, but each time that flush() is called. After close(), and in a forked child,
     whose threads the library's are not, saving does nothing.
 
     directory: of the files, without a job (DLROVER_CKPT_DIR, else ./dlrover-ckpt). rank of world:
@@ -103,6 +104,7 @@ class Checkpoint:
         self._handle = None
         self.rank, self.world = (rank, world) if world else own_place()
         self.allowed = False, False  # leftover, missing
+        self._told = {}  # matter: the step that had been saved when it was told last
         self._kept = []  # what must live as long as its address is known
         self._check(lib.dlr_ckpt_open(conf, handle))
         self._handle = handle
@@ -121,10 +123,14 @@ class Checkpoint:
             raise Error(-code, lib.dlr_ckpt_error(self._handle).decode(errors="replace"))
         return code
 
-    def _warn(self, code):
+    def _warn(self, code, once=True):
+        """Once of each matter, until something has been saved again: a disk may be full for many saves."""
         if code < 0:
             text = lib.dlr_ckpt_error(self._handle).decode(errors="replace")
-            warnings.warn(f"dlrover: {text}", RuntimeWarning, stacklevel=3)
+            about, saved = re.sub(r"\d+", "", text), self.stats()["committed_step"]
+            if not once or self._told.get(about) != saved:
+                warnings.warn(f"dlrover: {text}", RuntimeWarning, stacklevel=3)
+            self._told[about] = saved
         return code
 
     def add(self, name: str, array: typing.Any, kind: str = "shard",
@@ -258,7 +264,7 @@ class Checkpoint:
     def flush(self) -> None:
         """Waits until what was saved is durable: without a job its file is. close() does so too."""
         if self._handle:
-            self._warn(lib.dlr_ckpt_flush(self._handle))
+            self._warn(lib.dlr_ckpt_flush(self._handle), once=False)
 
     def progress(self, step: int) -> None:
         """Reports a step without saving it."""
