@@ -83,17 +83,19 @@ class Checkpoint:
     """The memory of this rank that is its state. See ckpt.h for what each call promises.
 
     Failures of naming and restoring raise Error; failures of saving warn, since they must
-    not end a training: once of each matter until something is saved again, but each time that flush() is called. After close(), and in a forked child,
-    whose threads the library's are not, saving does nothing.
+    not end a training: once of each matter until something is saved again, but each time that flush() is called. After
+    close(), and in a forked child, whose threads the library's are not, saving does nothing.
 
     directory: of the files, without a job (DLROVER_CKPT_DIR, else ./dlrover-ckpt). rank of world:
     from the launcher's environment when world is 0. every: without a job, each N-th step is saved
-    (DLROVER_CKPT_EVERY, else as many as DLROVER_CKPT_BUDGET allows). fence_ms: milliseconds that a fence waits at most, then its
-    snapshot is given up (10,000). threads: that copy (1). Opening blocks under a job until what is
-    to be restored is on this node.
+    (DLROVER_CKPT_EVERY, else as many as DLROVER_CKPT_BUDGET allows). fence_ms: milliseconds that a fence
+    waits at most, then its snapshot is given up (DLROVER_CKPT_FENCE_MS, else 10,000). threads: that copy
+    (DLROVER_CKPT_THREADS, else 1; from a GPU up to 4). Opening blocks under a job until what is to be restored is on
+    this node.
 
     Without a job files are written beside the program, from two copies of the state in memory. flush(), close()
-    and the end of the program wait for them; one that is killed has its newest file, which is one or two saves older.
+    and the end of the program wait for them, 5 minutes at most; one that is killed has its newest file, which is one or
+    two saves older.
     """
 
     def __init__(self, directory: str | os.PathLike | None = None, rank: int = 0, world: int = 0,
@@ -228,15 +230,16 @@ class Checkpoint:
 
     def restore(self) -> int | None:
         """Fills what was named, in place; the step it is of, None when there is nothing. Before the
-        first begin. Blocking, until all ranks load the same. Error names what does not fit.
+        first begin. Blocking: until all ranks have loaded it under a job, without one until they agree which version it
+        is. Error names what does not fit.
         """
         step = ctypes.c_uint64()
         found = self._check(lib.dlr_ckpt_restore(self._open_handle(), step))
         return step.value if found else None
 
     def go_on(self, step: int) -> None:
-        """In place of restore(), without a job: what is saved goes on from the version of step, which the program has read
-        by itself. Before the first begin. Error when there is none, and under a job.
+        """In place of restore(), without a job: what is saved goes on from the version of step, which the program
+        has read by itself. Before the first begin. Error when there is none, and under a job.
         """
         self._check(lib.dlr_ckpt_go_on(self._open_handle(), step))
 
@@ -248,7 +251,8 @@ class Checkpoint:
 
     def begin(self, step: int, stream: int | None = None) -> bool:
         """The state is that of step and at rest until fence(). True when it is being saved. Does not
-        block. Steps must increase. stream: a cudaStream_t whose work precedes the copies.
+        block under a job; without one it waits, fence_ms at most, while two earlier saves are still being written to
+        files. Steps must increase. stream: a cudaStream_t whose work precedes the copies.
         """
         if not self._handle:
             return False
@@ -262,7 +266,9 @@ class Checkpoint:
             self._warn(lib.dlr_ckpt_fence(self._handle, stream))
 
     def flush(self) -> None:
-        """Waits until what was saved is durable: without a job its file is. close() does so too."""
+        """Waits, 5 minutes at most, until what was saved is durable: without a job its file is. Under a job until it is
+        copied. A warning says what is not. close() waits, too.
+        """
         if self._handle:
             self._warn(lib.dlr_ckpt_flush(self._handle), once=False)
 
@@ -272,7 +278,9 @@ class Checkpoint:
             self._warn(lib.dlr_ckpt_progress(self._handle, step))
 
     def mark_bad(self, step: int) -> None:
-        """Nothing of step or later is restored any more: the numbers were bad. Exit after it."""
+        """Nothing of step or later that was saved up to now is restored any more: the numbers were bad. Exit after
+        it.
+        """
         self._check(lib.dlr_ckpt_mark_bad(self._open_handle(), step))
 
     def stats(self) -> dict[str, int]:

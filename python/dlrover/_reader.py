@@ -64,9 +64,10 @@ def _torch_type(text, region):
 
 class Reader(StorageReader):
     """For dcp.load(): the newest whole version in a directory (of a program without a job, or
-    persist/ of a run; also what dlrover.bind() or a program in C saved), or that of step, or of the number at the end of checkpoint_id. Any number of
-    ranks may read what any other number wrote; of what is not sharded each gets its own, a rank
-    that was not there the first's. Every byte is compared with its checksum.
+    persist/ of a run; also what dlrover.bind() or a program in C saved), or that of step, or of the number at the end
+    of checkpoint_id. Any number of ranks may read what any other number wrote; of what is not sharded each gets its
+    own, a rank that was not there the first's. Every byte is compared with its checksum. What a Writer saves in the
+    same directory afterwards, and in the same process, goes on from it.
     """
 
     def __init__(self, directory: str | os.PathLike | None = None, step: int | None = None,

@@ -113,8 +113,8 @@ class Bound:
     No step() of an optimizer is called: restore() makes its state as the version has it. Tied
     weights are stored once. State that appears later, a tensor that lies elsewhere, a value that
     grows make another layout: all are named anew, and what was not to be expected is told once; a
-    save that is due then waits for memory. A forked child (a DataLoader's worker) saves nothing. A step that was captured
-    into a CUDA graph runs no Python when it is replayed: call fence() before each replay and
+    save that is due then waits for memory. A forked child (a DataLoader's worker) saves nothing. A step that
+    was captured into a CUDA graph runs no Python when it is replayed: call fence() before each replay and
     step() after it.
 
     Any number of ranks loads what any other number saved, where each has the whole model. A rank that was none
@@ -273,10 +273,10 @@ class Bound:
 
     def restore(self) -> int:
         """Loads the newest version that every rank has, in place. Its step, 0 when there is none.
-        Before the first step(). Blocking, until all ranks load the same. Error names what does not
-        fit; model and optimizer are then as they were, or its text says that they must not be used
-        (an object given here did not take its state, or a copy went bad while it was loaded). The
-        optimizer's step() is not called: its state is made as the version has it. Options of its
+        Before the first step(). Blocking: until all ranks have loaded it under a job, without one until they agree
+        which version it is. Error names what does not fit; model and optimizer are then as they were, or its text
+        says that they must not be used (an object given here did not take its state, or a copy went bad while it was
+        loaded). The optimizer's step() is not called: its state is made as the version has it. Options of its
         param_groups go by the names of the parameters in them; by position where a version has no names.
         """
         if not self._anything():
@@ -504,8 +504,8 @@ class Bound:
     def step(self, step: int) -> bool:
         """The state is that of step now; it is saved beside what follows when a save is due: True
         then. Does not block under a job; without one it waits, fence_ms at most, while two earlier
-        saves are still being written to files. Steps must increase. What prevents a save is one warning, and counted (stats(): unsaved); the training
-        goes on, and the next save is tried as if nothing had been.
+        saves are still being written to files. Steps must increase. What prevents a save is one warning, and counted
+        (stats(): unsaved, or given_up); the training goes on, and the next save is tried as if nothing had been.
         """
         if self._ck.closed:
             return False
@@ -537,7 +537,7 @@ class Bound:
         self._ck.fence(self._stream())
 
     def flush(self) -> None:
-        """Waits until what was saved is durable: without a job its file is. close() does so too."""
+        """See Checkpoint.flush()."""
         self._ck.flush()
 
     def allow(self, leftover: bool = False, missing: bool = False) -> None:

@@ -258,7 +258,8 @@ class Bound:
 
     def restore(self) -> int:
         """The step that was loaded, 0 when there is none, as dlrover.bind()'s. The ranks may be others, and more or
-        fewer, than those that saved it: what is not sharded, a rank that was none takes from rank 0.
+        fewer, than those that saved it: what is not sharded, a rank that was none takes from rank 0. What step() saves
+        goes on from it.
         """
         if "DLROVER_AGENT_SOCKET" in os.environ:
             return self._restore_from_memory()
@@ -355,7 +356,8 @@ class Bound:
 
     def step(self, step: int) -> bool:
         """The state is that of step now, and stays so until fence(). True when it is saved. Does not
-        block, but for staged=True, which waits for the last save instead of fence(). Tensors that are elsewhere, or
+        block, but for staged=True, which waits for the last save instead of fence(), and without a job, as
+        Checkpoint.begin() does. Tensors that are elsewhere, or
         others, than in the last save are named anew, the first time with a warning. What prevents a save is one
         warning, and counted (stats(): unsaved); the training goes on.
         """
@@ -384,7 +386,7 @@ class Bound:
         self._writer.fence()
 
     def flush(self) -> None:
-        """Waits until what was saved is durable: see Checkpoint.flush()."""
+        """See Checkpoint.flush()."""
         self._writer.flush()
 
     def stats(self) -> dict[str, int]:
