@@ -28,8 +28,11 @@ void dlr_alone_go_on(struct dlr_alone_own *own, uint64_t step, uint64_t line)
     own->since_ns = 0; /* the number tells all: a clock may be set back */
 }
 
-/* By which number this start's files are known. */
-static int find_line(struct dlr_alone_own *own, uint64_t key, struct dlr_err *err)
+/* By which number this start's files are known. Who begins with a step that is not after what rank 0 restored has none
+ * of it.
+ */
+static int find_line(struct dlr_alone_own *own, uint64_t key, uint64_t first,
+                     struct dlr_err *err)
 {
     uint64_t step, line;
 
@@ -40,7 +43,8 @@ static int find_line(struct dlr_alone_own *own, uint64_t key, struct dlr_err *er
         return dlr_alone_line_new(&own->line, err);
     }
     own->line = key;
-    if (own->rank > 0 && dlr_alone_line_said(own->dirfd, 0, &step, &line))
+    if (own->rank > 0 && dlr_alone_line_said(own->dirfd, 0, &step, &line) &&
+        first > step)
         dlr_alone_go_on(own, step, line);
     return 0;
 }
@@ -54,7 +58,7 @@ int dlr_alone_begin(struct dlr_alone_own *own, uint64_t key, uint64_t step,
                     struct dlr_err *err)
 {
     struct dlr_alone_which newer;
-    int rc = find_line(own, key, err);
+    int rc = find_line(own, key, step, err);
 
     if (rc < 0)
         return rc;

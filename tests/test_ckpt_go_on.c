@@ -159,6 +159,28 @@ static void what_a_start_before_has_said_is_not_believed(void **state)
     }
 }
 
+/* Whatever it has saved when rank 0 saves. */
+static void a_rank_whose_first_step_is_not_later_has_none_of_it(void **state)
+{
+    struct dlr_ckpt *ck[2];
+
+    run("a", 2, 1, 2); /* then on, in another line than what begins from nothing */
+    open_all(ck, 2);
+    for (int rank = 0; rank < 2; rank++)
+        assert_restored(ck[rank], 2);
+    for (uint64_t step = 3; step < 5; step++)
+        save_all(ck, 2, step);
+    close_all(ck, 2);
+    open_all(ck, 2);
+    assert_restored(ck[0], 4);
+    for (uint64_t step = 4; step < 6; step++)
+        save(ck[1], "a", 1, step);
+    save(ck[0], "a", 0, 5);
+    close_all(ck, 2);
+    assert_true(there("r0-5.safetensors") && there("r1-5.safetensors"));
+    assert_versions("3 ");
+}
+
 /* Of a version that one rank made, another is the last to save, and has nothing of it. */
 static void what_fewer_ranks_have_made_goes_too(void **state)
 {
@@ -269,6 +291,7 @@ int main(void)
         T(ranks_go_on_from_what_rank_0_restored),
         T(as_do_those_that_are_other_processes),
         T(what_a_start_before_has_said_is_not_believed),
+        T(a_rank_whose_first_step_is_not_later_has_none_of_it),
         T(what_fewer_ranks_have_made_goes_too),
         T(nothing_goes_while_one_of_several_is_of_another_line),
         T(what_a_program_has_read_itself_goes_on),
