@@ -85,5 +85,5 @@ cancel() { alice scancel "$1" && await_job "$1" >/dev/null; }
 @test "a device that is not there: one line, the job runs on without snapshots" {
     job=$(start --dlrover-set=net=ib7 -- --steps 10)
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
-    grep -rh "dlrover-net: no device .ib7. on this node, there are: eth0" "$(alice_home)/.dlrover/job-$job"
+    grep -rh "dlrover-set=net: no device .ib7. on this node, there are: eth0" "$(alice_home)/.dlrover/job-$job"
 }
