@@ -18,7 +18,7 @@
 #define DLR_AUDIT_FIRST 2u
 #define DLR_AUDIT_EVERY 100u
 #define DLR_AUDIT_BYTES (16u << 20)
-#define DLR_AUDIT_LEAST 4096u /* of each region */
+#define DLR_AUDIT_LEAST 1024u /* of each region */
 
 struct dlr_audit {
     uint64_t saves; /* snapshots so far */

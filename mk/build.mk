@@ -74,6 +74,8 @@ $(BUILD)/gf: $(call obj,bench/gf.c ckpt/parity.c $(SLOT) $(COMMON))
 	$(call link,-lisal -lxxhash)
 $(BUILD)/reserve: $(call obj,bench/reserve.c $(SLOT) $(COMMON))
 	$(call link,-lisal -lxxhash)
+$(BUILD)/audit: $(call obj,tests/audit_bench.c $(CKPT_LIB) $(SLOT) $(COMMON))
+	$(call link,-lisal -lxxhash -ldl)
 $(BUILD)/gpu: $(call obj,tests/gpu.c tests/gpu_rig.c tests/gpu_check.c tests/gpu_fence.c tests/gpu_bench.c tests/gpu_node.c tests/data_rig.c $(CKPT_LIB) $(SLOT) $(COMMON)) | $(BUILD)/dlrover-data
 	$(call link,-lisal -lxxhash -ldl)
 $(BUILD)/copy: $(call obj,bench/copy.c ckpt/copy_sum.c $(SLOT) $(COMMON))

@@ -120,6 +120,7 @@ DEVICE_TESTS := test_ckpt_device test_ckpt_device_alone test_ckpt_device_job tes
 ifneq ($(CUDA_HEADER),)
 UNIT_LIBS_test_ckpt_fence += -Wl,--wrap=dlr_now_ns
 UNIT_LIBS_test_ckpt_device += -Wl,--wrap=dlr_crc32c
+UNIT_LIBS_test_ckpt_device_alone += -Wl,--wrap=dlopen
 FAKE_CUDA := fake_cuda fake_cuda_context fake_cuda_stream fake_cuda_memory fake_cuda_capture fake_cuda_program
 $(patsubst %,$(BUILD)/obj/tests/%.o,$(DEVICE_TESTS) device_rig $(FAKE_CUDA)): XCFLAGS = -DDLR_HAVE_CUDA -isystem $(dir $(CUDA_HEADER))
 $(BUILD)/tests/fake/libcuda.so.1: $(FAKE_CUDA:%=$(BUILD)/obj/tests/%.o)
@@ -329,6 +330,6 @@ nightly: $(BUILD)/tests/test_commit_orders $(BUILD)/tests/test_commit_merged $(B
 .PHONY: nightly
 check: ## everything: gates, unit tests, virtual clusters (root)
 	@scripts/check
-bench: ## benchmarks, to build/bench.json (root; 93 minutes; BENCH="start resume" are some of them)
+bench: ## benchmarks, to build/bench.json (root; 94 minutes; BENCH="start resume" are some of them)
 	@BUILD=$(BUILD) bench/run $(BENCH)
 .PHONY: unit unit-campaigns unit-device check bench

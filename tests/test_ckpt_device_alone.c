@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "ckpt/ckpt.h"
+#include "ckpt/device.h"
 #include "common/str.h"
 #include "tests/device_rig.h"
 
@@ -30,6 +31,24 @@ int main(void)
 static CUdeviceptr big, small;
 static unsigned char host[SMALL];
 
+static unsigned looks; /* for a library */
+
+void *__real_dlopen(const char *name, int flags);
+void *__wrap_dlopen(const char *name, int flags);
+void *__wrap_dlopen(const char *name, int flags)
+{
+    looks++;
+    return __real_dlopen(name, flags);
+}
+
+/* It is asked for with each region, in naming it and in each audit: a look takes 84 us. */
+static void a_driver_that_is_not_there_is_looked_for_once(void **state)
+{
+    for (unsigned i = 0; i < 1000; i++)
+        assert_false(dlr_device_writes(host));
+    assert_int_equal(looks, 1);
+}
+
 static int load_fake(void **state)
 {
     device_load(state);
@@ -39,16 +58,35 @@ static int load_fake(void **state)
     return 0;
 }
 
-static void a_program_is_told_which_region_was_spoilt(void **state)
+static char place[32];
+
+/* Without a job, in a directory of its own; what comes from the device is summed there, too. */
+static struct dlr_ckpt *open_summed(void)
 {
-    char dir[] = "/tmp/dlr-test-device-XXXXXX", command[64];
-    const struct dlr_ckpt_conf conf = {.dir = dir, .world = 1};
+    const struct dlr_ckpt_conf conf = {.dir = place, .world = 1};
     struct dlr_ckpt *ck;
 
-    assert_non_null(mkdtemp(dir));
+    dlr_format(place, sizeof(place), "/tmp/dlr-test-device-XXXXXX");
+    assert_non_null(mkdtemp(place));
     setenv("DLROVER_CKPT_DEVICE_SUM", "on", 1);
     assert_int_equal(dlr_ckpt_open(&conf, &ck), 0);
     unsetenv("DLROVER_CKPT_DEVICE_SUM");
+    return ck;
+}
+
+static void close_and_remove(struct dlr_ckpt *ck)
+{
+    char command[64];
+
+    dlr_ckpt_close(ck);
+    dlr_format(command, sizeof(command), "rm -rf %s", place);
+    assert_int_equal(system(command), 0);
+}
+
+static void a_program_is_told_which_region_was_spoilt(void **state)
+{
+    struct dlr_ckpt *ck = open_summed();
+
     dlr_ckpt_add_array(ck, "small", DLR_CKPT_SHARD, "u8", 1, (void *)(uintptr_t)small,
                        SMALL);
     dlr_ckpt_add_array(ck, "big", DLR_CKPT_SHARD, "u8", 1, (void *)(uintptr_t)big, BIG);
@@ -60,22 +98,14 @@ static void a_program_is_told_which_region_was_spoilt(void **state)
                         "'big' changed on its way from the device");
     assert_int_equal(dlr_ckpt_begin(ck, 2, NULL), 1);
     assert_int_equal(dlr_ckpt_fence(ck, NULL), 0);
-    dlr_ckpt_close(ck);
-    dlr_format(command, sizeof(command), "rm -rf %s", dir);
-    assert_int_equal(system(command), 0);
+    close_and_remove(ck);
 }
 
 /* A fence behind a device's copies returns before they have failed, and the next save goes well. */
 static void a_failed_copy_is_told_though_the_next_one_went_well(void **state)
 {
-    char dir[] = "/tmp/dlr-test-device-XXXXXX", command[64];
-    const struct dlr_ckpt_conf conf = {.dir = dir, .world = 1};
-    struct dlr_ckpt *ck;
+    struct dlr_ckpt *ck = open_summed();
 
-    assert_non_null(mkdtemp(dir));
-    setenv("DLROVER_CKPT_DEVICE_SUM", "on", 1);
-    assert_int_equal(dlr_ckpt_open(&conf, &ck), 0);
-    unsetenv("DLROVER_CKPT_DEVICE_SUM");
     dlr_ckpt_add_array(ck, "big", DLR_CKPT_SHARD, "u8", 1, (void *)(uintptr_t)big, BIG);
     fake.spoil(3);
     assert_int_equal(dlr_ckpt_begin(ck, 1, NULL), 1);
@@ -83,9 +113,7 @@ static void a_failed_copy_is_told_though_the_next_one_went_well(void **state)
     assert_int_equal(dlr_ckpt_flush(ck), -EBADMSG);
     assert_non_null(strstr(dlr_ckpt_error(ck), "the snapshot of step 1 was given up"));
     assert_int_equal(dlr_ckpt_flush(ck), 0);
-    dlr_ckpt_close(ck);
-    dlr_format(command, sizeof(command), "rm -rf %s", dir);
-    assert_int_equal(system(command), 0);
+    close_and_remove(ck);
 }
 
 static void a_program_restores_device_memory(void **state)
@@ -238,6 +266,9 @@ static void regions_on_two_devices_are_refused_by_name(void **state)
 
 int main(void)
 {
+    const struct CMUnitTest before[] = {
+        cmocka_unit_test(a_driver_that_is_not_there_is_looked_for_once),
+    };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_program_is_told_which_region_was_spoilt),
         cmocka_unit_test(a_failed_copy_is_told_though_the_next_one_went_well),
@@ -247,7 +278,8 @@ int main(void)
         cmocka_unit_test(regions_on_two_devices_are_refused_by_name),
     };
 
-    return cmocka_run_group_tests(tests, load_fake, NULL);
+    return cmocka_run_group_tests(before, NULL, NULL) +
+           cmocka_run_group_tests(tests, load_fake, NULL);
 }
 
 #endif

@@ -57,6 +57,12 @@ static void blank(struct pair *p)
                p->data - DLR_SLOT_CHUNK);
 }
 
+static bool is_filled(const struct dlr_slot *slot)
+{
+    return dlr_slot_state(slot) == DLR_SLOT_OPEN ||
+           dlr_slot_state(slot) == DLR_SLOT_COPYING;
+}
+
 /* Sends v7 and returns in the middle of it, with a receiver that is stopped: begins anew when it
  * was too quick for us.
  */
@@ -69,9 +75,7 @@ static void send_and_catch(struct pair *p)
 
         pair_send(p, v7, 1);
         while (!pair_any_whole(p)) {
-            if ((dlr_slot_state(p->dst[0]) == DLR_SLOT_OPEN ||
-                 dlr_slot_state(p->dst[1]) == DLR_SLOT_OPEN) &&
-                freeze_receiver(p))
+            if ((is_filled(p->dst[0]) || is_filled(p->dst[1])) && freeze_receiver(p))
                 return;
             assert_true(dlr_now_ms() < limit);
         }
@@ -104,6 +108,26 @@ static void a_meta_block_that_changes_while_chunks_come_is_not_sealed(void **sta
         pair_expect_copy(&p, p.src);
         pair_down(&p);
     }
+}
+
+/* Of a rank that runs there: its worker would fill the same slot. */
+static void no_worker_takes_a_slot_that_a_copy_comes_to(void **state)
+{
+    struct pair p;
+
+    pair_up(&p, 128 * MIB, NULL);
+    rig_config_own(&p.to, ROUND, RIG_TOKEN, "[3]");
+    send_and_catch(&p);
+    assert_true(dlr_slot_take(p.dst[0]) != dlr_slot_take(p.dst[1]));
+    for (unsigned k = 0; k < 2; k++)
+        if (dlr_slot_state(p.dst[k]) == DLR_SLOT_OPEN)
+            dlr_slot_set_state(p.dst[k], DLR_SLOT_FREE);
+        else /* nor does the agent bury it as one that a worker left */
+            assert_int_equal(dlr_slot_state(p.dst[k]), DLR_SLOT_COPYING);
+    kill(p.to.pid, SIGCONT);
+    assert_int_equal(rig_done(&p.from, 1, NULL, 0), 0);
+    pair_expect_copy(&p, p.src);
+    pair_down(&p);
 }
 
 /* As a supervisor does that took over. */
@@ -211,6 +235,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_meta_block_that_changes_while_chunks_come_is_not_sealed),
+        cmocka_unit_test(no_worker_takes_a_slot_that_a_copy_comes_to),
         cmocka_unit_test(a_copy_that_is_asked_for_again_goes_on),
         cmocka_unit_test(a_killed_receiver_ends_the_transfer),
         cmocka_unit_test(a_silent_receiver_is_left_at_the_next_round),

@@ -297,6 +297,28 @@ static void a_rank_that_opens_after_others_have_ended_does_not_wait(void **state
     assert_string_equal(done, "ask_ranks refuse ");
 }
 
+/* torchrun restarts its workers in a turn: they come one node after the other. */
+static void ranks_of_a_later_turn_wait_though_a_task_has_ended(void **state)
+{
+    four_ranks();
+    newest.round = 1;
+    dlr_sup_ranks_ended(&s);
+    told(0, "[[0,4],[1,4]]", "[]");
+    assert_string_equal(done, "ask_ranks stop keep tell again ask_ranks ");
+}
+
+/* Ranks that a former round has gathered are no tasks: a task may end that never had one. */
+static void gathered_ranks_wait_though_a_task_has_ended(void **state)
+{
+    unsigned tasks[NODES] = {2, 2};
+
+    s.seats = (struct dlr_plan_world){.nplaces = NODES, .tasks = tasks};
+    newest.round = 1;
+    dlr_sup_ranks_ended(&s);
+    told(0, "[[0,4],[1,4]]", "[]");
+    assert_string_equal(done, "ask_ranks ");
+}
+
 /* A task that does nothing has ended; the other one is mpirun, and its ranks come one by one. */
 static void a_task_without_ranks_may_end(void **state)
 {
@@ -365,6 +387,8 @@ int main(void)
         TEST(ranks_that_were_let_in_have_their_limit_when_others_are_refused),
         TEST(ranks_that_were_let_in_have_their_limit_when_nobody_waits_more),
         TEST(a_rank_that_opens_after_others_have_ended_does_not_wait),
+        TEST(ranks_of_a_later_turn_wait_though_a_task_has_ended),
+        TEST(gathered_ranks_wait_though_a_task_has_ended),
         TEST(a_task_without_ranks_may_end),
         TEST(a_node_that_is_welcomed_is_asked_again),
         TEST(no_turn_begins_before_all_nodes_have_told_where_they_stand),
