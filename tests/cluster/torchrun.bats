@@ -43,6 +43,15 @@ srun --ntasks-per-node=1 $venv/bin/python -m torch.distributed.run --nnodes="\$S
     /opt/dlrover/share/dlrover/examples/torch_train.py --params small --steps $STEPS \\
     --save-weights "\$1.weights" --hash-log "\$1.hashes"
 SH
+    # As many nodes as there are, two workers on each
+    job_file elastic.sh <<SH
+#!/bin/bash
+#SBATCH -o out.%j
+export WHO=more GLOO_SOCKET_IFNAME=eth0
+srun --ntasks-per-node=1 bash -c 'exec $venv/bin/python -m torch.distributed.run --nnodes=1:3 \\
+    --rdzv-backend=c10d --rdzv-id="\$SLURM_JOB_ID" --rdzv-endpoint="\$MASTER_ADDR:29500" \\
+    --rdzv-conf=last_call_timeout=3 --nproc-per-node=2 --max-restarts=2 mortal.py forked.py'
+SH
     # PROCESSES of a node, which do not need torch
     job_file static.sh <<SH
 #!/bin/bash
@@ -128,6 +137,8 @@ same_bits() { # RUN REFERENCE
 # forked.py's ranks that have found their state in this round
 found() { output "$1" | grep -c "^rank [0-9]* has its state on .* in round $2"; }
 saved() { await "$1" "e['event']=='progress' and e['commits']>=3"; }
+# saved_and_die JOB..: forked.py's ranks end when they have saved
+saved_and_die() { for job; do saved "$job" && touch "$(alice_home)/die.$job"; done; }
 
 @test "torchrun (c10d): a worker dies and torchrun restarts all in the same round, then a node dies" {
     ref=$(submit -N1 --exclusive --dlrover=off torchrun.sh ref)
@@ -146,16 +157,27 @@ saved() { await "$1" "e['event']=='progress' and e['commits']>=3"; }
 
 @test "torchrun (static): one and four workers a node, which it restarts in the same round" {
     for each in 1 4; do jobs+=("$(submit -N2 --dlrover=on static.sh "$each")"); done
-    for job in "${jobs[@]}"; do
-        saved "$job"
-        touch "$(alice_home)/die.$job"
-    done
+    saved_and_die "${jobs[@]}"
     for job in "${jobs[@]}"; do
         await "$job" "e['event']=='restored' and e['round']==0 and e['version'][1]>0"
         touch "$(alice_home)/stop.$job"
         [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     done
     [ "$(found "${jobs[0]}" 0) $(found "${jobs[1]}" 0)" = "2 8" ]
+}
+
+@test "torchrun MIN:MAX: it restarts a worker in the same round, and begins with the nodes that are left" {
+    job=$(submit -N3 --dlrover=on --dlrover-min-nodes=2 elastic.sh)
+    saved "$job"
+    touch "$(alice_home)/die.$job.1"
+    await "$job" "e['event']=='restored' and e['round']==0 and e['version'][1]>0"
+    [ "$(found "$job" 0)" -eq 6 ]
+    "$VC" kill "$(place "$job" 2)"
+    await "$job" "e['event']=='progress' and e['round']==1 and e['committed'][0]==1"
+    touch "$(alice_home)/stop.$job"
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(found "$job" 1)" -eq 4 ]
+    [ "$(events "$job" 'select(.event=="ranks").world' | paste -sd' ')" = "6 6 4" ]
 }
 
 @test "launchers of two ranks on one node: mpirun, accelerate, deepspeed" {
@@ -175,10 +197,7 @@ saved() { await "$1" "e['event']=='progress' and e['commits']>=3"; }
 
 @test "a shell that forks ranks in another order, or more of them, in the next round: each finds its state" {
     jobs=("$(submit -N4 --dlrover=on forks.sh all)" "$(submit -N2 --dlrover=on forks.sh more)")
-    for job in "${jobs[@]}"; do
-        saved "$job"
-        touch "$(alice_home)/die.$job"
-    done
+    saved_and_die "${jobs[@]}"
     await "${jobs[0]}" "e['event']=='restored' and e['round']==1 and e['brought']>0"
     for job in "${jobs[@]}"; do
         await "$job" "e['event']=='progress' and e['round']==1 and e['committed'][0]==1"
