@@ -297,7 +297,7 @@ int dlr_agent_peers_start(struct dlr_agent *a, struct dlr_err *err)
     if (rc < 0)
         return dlr_fail(err, rc, "no way to %s: %s", a->conf.control, strerror(-rc));
     dlr_open_files_raise(); /* an election speaks to all, and all speak to it */
-    rc = dlr_server_new(a->id, "*", first, last, &a->peers.server, err);
+    rc = dlr_server_new(a->id, "*", first, last, 0, &a->peers.server, err);
     if (rc < 0)
         return rc;
     zloop_reader(a->loop, dlr_server_sock(a->peers.server), on_server, a);

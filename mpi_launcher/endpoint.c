@@ -71,10 +71,23 @@ static int bind_some(struct dlr_server *server, const char *host, unsigned first
     return dlr_format(server->name, sizeof(server->name), "%s", name ? name : "");
 }
 
+void dlr_server_expect(struct dlr_server *server, unsigned clients)
+{
+    struct rlimit limit = {0};
+    unsigned most = UINT_MAX;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < UINT_MAX)
+        most = limit.rlim_cur > DLR_OPEN_FILES_OWN ? limit.rlim_cur - DLR_OPEN_FILES_OWN
+                                                   : 1;
+    dlr_guard_expect(server->guard, clients, most);
+}
+
 int dlr_server_new(const struct dlr_identity *id, const char *host, unsigned first,
-                   unsigned last, struct dlr_server **ret_server, struct dlr_err *err)
+                   unsigned last, unsigned clients, struct dlr_server **ret_server,
+                   struct dlr_err *err)
 {
     DLR_CLEANUP(cleanup_server) struct dlr_server *server = calloc(1, sizeof(*server));
+    int limit_ms = DLR_ENDPOINT_HANDSHAKE_MS + DLR_ENDPOINT_EACH_MS * (int)clients;
     int rc;
 
     if (!server)
@@ -89,11 +102,13 @@ int dlr_server_new(const struct dlr_identity *id, const char *host, unsigned fir
     zsock_set_backlog(server->sock, SOMAXCONN); /* libzmq's own would be 100 */
     zsock_set_zap_domain(server->sock, "dlrover");
     zsock_set_curve_server(server->sock, 1);
-    rc = dlr_guard_new(server->sock, &server->guard, err);
+    zsock_set_handshake_ivl(server->sock, limit_ms);
+    rc = dlr_guard_new(server->sock, limit_ms, &server->guard, err);
     if (rc == 0)
         rc = bind_some(server, host, first, last, err);
     if (rc < 0)
         return rc;
+    dlr_server_expect(server, clients);
     *ret_server = DLR_STEAL(server);
     return 0;
 }
@@ -101,17 +116,6 @@ int dlr_server_new(const struct dlr_identity *id, const char *host, unsigned fir
 unsigned dlr_server_port(const struct dlr_server *server)
 {
     return server->port;
-}
-
-void dlr_server_expect(struct dlr_server *server, unsigned clients)
-{
-    struct rlimit limit = {0};
-    unsigned most = UINT_MAX;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < UINT_MAX)
-        most = limit.rlim_cur > DLR_OPEN_FILES_OWN ? limit.rlim_cur - DLR_OPEN_FILES_OWN
-                                                   : 1;
-    dlr_guard_expect(server->guard, clients, most);
 }
 
 bool dlr_server_tend(struct dlr_server *server, int64_t now_ms)

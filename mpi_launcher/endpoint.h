@@ -19,7 +19,10 @@
 
 #define DLR_ENDPOINT_HWM 4096 /* messages waiting per peer; more are dropped */
 #define DLR_ENDPOINT_HANDSHAKE_MS                                                      \
-    5000 /* a connection that has not proven its key by then is cut */
+    5000 /* a connection that has not proven its key by then is cut; and */
+#define DLR_ENDPOINT_EACH_MS 5 /* more for each client that is expected */
+#define DLR_ENDPOINT_SERVED_MS                                                         \
+    120000 /* a client tries again when no server has taken its handshake by then */
 
 #define DLR_ENDPOINT_REOPEN_MS                                                         \
     5000 /* a port that was closed for want of descriptors is tried again */
@@ -49,16 +52,17 @@ void dlr_packet_done(struct dlr_packet *packet);
 /* --- server ------------------------------------------------------------------------- */
 
 /* Binds host ("*": all; IPv4) at the first free port of [first, last], or at any when both
- * are 0. *ret_server: dlr_server_free(). -EADDRINUSE when none is free.
+ * are 0. So many clients will come, perhaps all at once: a handshake may take as much longer. *ret_server: dlr_server_free(). -EADDRINUSE when none is free.
  */
 int dlr_server_new(const struct dlr_identity *id, const char *host, unsigned first,
-                   unsigned last, struct dlr_server **ret_server, struct dlr_err *err);
+                   unsigned last, unsigned clients, struct dlr_server **ret_server,
+                   struct dlr_err *err);
 struct dlr_server *dlr_server_free(struct dlr_server *server); /* accepts NULL */
 
 unsigned dlr_server_port(const struct dlr_server *server);
 zsock_t *dlr_server_sock(struct dlr_server *server); /* for zloop_reader() */
 
-/* So many clients belong to it; they may come all at once. Call dlr_open_files_raise() before. */
+/* So many clients belong to it by now; they may come all at once. Call dlr_open_files_raise() before. */
 void dlr_server_expect(struct dlr_server *server, unsigned clients);
 
 /* Call now and then: a port for which no descriptor is left is closed, so that who waits does not cost a core, and is

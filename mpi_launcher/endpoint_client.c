@@ -48,6 +48,7 @@ int dlr_client_new(const struct dlr_identity *id, const char *server_key,
     rc = dlr_frame_socket(ZMQ_DEALER, id, &client->sock, err);
     if (rc < 0)
         return rc;
+    zsock_set_handshake_ivl(client->sock, DLR_ENDPOINT_SERVED_MS);
     zsock_set_reconnect_ivl(client->sock, RECONNECT_MS);
     zsock_set_reconnect_ivl_max(client->sock, RECONNECT_MAX_MS);
     zsock_set_curve_serverkey(client->sock, server_key);

@@ -33,6 +33,7 @@ struct dlr_guard {
     zactor_t *actor;
     void *events; /* a PAIR of libzmq's monitor */
     struct half *half;
+    int handshake_ms;
     int oldest, newest; /* -1: none */
     unsigned n, all;    /* unproven, and with those that have proven it */
     atomic_uint n_max, all_max;
@@ -139,7 +140,7 @@ static void went(struct dlr_guard *g, int fd)
     }
     if (fd >= 0 && fd < FDS_MAX)
         atomic_store(&g->proven[fd], false);
-    if (age >= 0 && !proven && (!g->left || age > DLR_ENDPOINT_HANDSHAKE_MS - SLACK_MS))
+    if (age >= 0 && !proven && (!g->left || age > g->handshake_ms - SLACK_MS))
         g->strangers++;
     g->left = false;
 }
@@ -238,7 +239,8 @@ static void cleanup_guard(struct dlr_guard **guard)
     dlr_guard_free(*guard);
 }
 
-int dlr_guard_new(zsock_t *sock, struct dlr_guard **ret_guard, struct dlr_err *err)
+int dlr_guard_new(zsock_t *sock, int handshake_ms, struct dlr_guard **ret_guard,
+                  struct dlr_err *err)
 {
     DLR_CLEANUP(cleanup_guard) struct dlr_guard *g = calloc(1, sizeof(*g));
     int no_limit = 0;
@@ -251,6 +253,7 @@ int dlr_guard_new(zsock_t *sock, struct dlr_guard **ret_guard, struct dlr_err *e
         return dlr_fail(err, -errno, "getrandom: %s", strerror(errno));
     dlr_format(name, sizeof(name), "inproc://guard-%016" PRIx64, random);
     g->sock = sock;
+    g->handshake_ms = handshake_ms;
     g->oldest = g->newest = -1;
     dlr_guard_expect(g, 0, UINT_MAX);
     g->half = calloc(FDS_MAX, sizeof(*g->half));

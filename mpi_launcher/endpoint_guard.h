@@ -16,8 +16,9 @@
 
 struct dlr_guard; /* opaque */
 
-/* Before sock is bound. */
-int dlr_guard_new(zsock_t *sock, struct dlr_guard **ret_guard, struct dlr_err *err);
+/* Before sock is bound, whose limit of a handshake is handshake_ms. */
+int dlr_guard_new(zsock_t *sock, int handshake_ms, struct dlr_guard **ret_guard,
+                  struct dlr_err *err);
 /* So many clients may connect at once, before any has proven its key; and so many connections there may be in all:
  * one more, and the oldest that is unproven is cut.
  */

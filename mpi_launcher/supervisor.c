@@ -222,10 +222,9 @@ static int open_control(struct dlr_sup *s, struct dlr_err *err)
         first = last = strtoul(strrchr(s->address, ':') + 1, NULL, 10);
     else if (getenv("SLURM_SRUN_PORT_RANGE"))
         sscanf(getenv("SLURM_SRUN_PORT_RANGE"), "%u-%u", &first, &last);
-    rc = dlr_server_new(s->identity, "*", first, last, &s->server, err);
+    rc = dlr_server_new(s->identity, "*", first, last, s->members.n, &s->server, err);
     if (rc < 0)
         return rc;
-    dlr_server_expect(s->server, s->members.n);
     gethostname(host, sizeof(host) - 1);
     return dlr_format(s->address, sizeof(s->address), "%.50s:%u", host,
                       dlr_server_port(s->server));

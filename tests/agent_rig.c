@@ -151,7 +151,7 @@ static void start(struct rig *r, const char *more, unsigned dead_ms, bool kept)
     r->holding = false;
     r->dead_ms = dead_ms;
     assert_int_equal(dlr_identity_new(&r->id, &err), 0);
-    assert_int_equal(dlr_server_new(r->id, "127.0.0.1", 0, 0, &r->server, &err), 0);
+    assert_int_equal(dlr_server_new(r->id, "127.0.0.1", 0, 0, 0, &r->server, &err), 0);
     spawn_agent(r, more);
     welcome(r);
 }

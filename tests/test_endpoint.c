@@ -34,7 +34,7 @@ static int start(void **state)
 {
     zsys_handler_set(NULL);
     if (dlr_identity_new(&ours, NULL) < 0 || dlr_identity_new(&theirs, NULL) < 0 ||
-        dlr_server_new(ours, "127.0.0.1", 0, 0, &server, NULL) < 0)
+        dlr_server_new(ours, "127.0.0.1", 0, 0, 0, &server, NULL) < 0)
         return -1;
     return dlr_format(address, sizeof(address), "127.0.0.1:%u",
                       dlr_server_port(server));
@@ -88,11 +88,13 @@ static void check_service(void)
     struct dlr_client *client = NULL;
     struct dlr_packet packet;
     zpoller_t *poller = zpoller_new(dlr_server_sock(server), NULL);
+    int64_t until = dlr_now_ms() + LIMIT_MS;
 
     assert_int_equal(
         dlr_client_new(theirs, dlr_identity_key(ours), address, &client, NULL), 0);
     assert_int_equal(dlr_client_send(client, "hello", 5), 0);
-    assert_non_null(zpoller_wait(poller, LIMIT_MS));
+    while (!zpoller_wait(poller, 50) && dlr_now_ms() < until)
+        dlr_server_tend(server, dlr_now_ms());
     assert_int_equal(dlr_server_recv(server, &packet), 1);
     assert_int_equal(packet.size, 5);
     assert_string_equal(packet.key, dlr_identity_key(theirs));
@@ -313,40 +315,44 @@ static void connections_leave_descriptors_for_others(void **state)
     check_service();
 }
 
-static bool takes_connections(void)
+static bool reaches(int fd)
 {
     struct sockaddr_in to = server_address();
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool taken = connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0;
 
-    close(fd);
-    return taken;
+    return connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0;
 }
 
-/* libzmq would try to accept for ever, on a core of its own. */
+/* libzmq would try to accept for ever, on a core of its own. What it closes in a thread of its own may leave some
+ * descriptors after all: these take as many.
+ */
 static void a_port_without_descriptors_is_closed_until_one_is_free(void **state)
 {
+    enum { MANY = 64 };
     int64_t until = dlr_now_ms() + LIMIT_MS;
-    int fd = dial(), other;
+    int fd = dial(), waiting[MANY];
     struct rlimit before;
     bool closed = false;
+    unsigned n = 0;
 
     check_service(); /* fd is accepted */
-    before = limit_descriptors(first_free() + 1);
-    other = dial(); /* with the last number: nobody can accept it */
+    for (unsigned i = 0; i < MANY; i++)
+        waiting[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    before = limit_descriptors(first_free());
     while (!closed && dlr_now_ms() < until) {
+        if (n + 1 < MANY && reaches(waiting[n]))
+            n++;
         closed = dlr_server_tend(server, dlr_now_ms());
         poll(NULL, 0, 5); /* another thread tries */
     }
     assert_true(closed);
-    close(other);
-    assert_false(takes_connections());
     close(fd); /* and the server's end of it */
-    while (!takes_connections() && dlr_now_ms() < until) {
+    while (!reaches(waiting[MANY - 1]) && dlr_now_ms() < until) {
         dlr_server_tend(server, dlr_now_ms());
         poll(NULL, 0, 5);
     }
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    for (unsigned i = 0; i < MANY; i++)
+        close(waiting[i]);
     check_service();
 }
 

@@ -162,7 +162,7 @@ static void a_server_knows_the_key_of_each_sender(void **state)
     struct dlr_err err = {0};
     char at[64];
 
-    assert_int_equal(dlr_server_new(ids[0], "127.0.0.1", 0, 0, &server, &err), 0);
+    assert_int_equal(dlr_server_new(ids[0], "127.0.0.1", 0, 0, 0, &server, &err), 0);
     dlr_format(at, sizeof(at), "127.0.0.1:%u", dlr_server_port(server));
     for (int i = 0; i < 2; i++) {
         assert_int_equal(
@@ -202,7 +202,7 @@ static void a_server_with_another_key_is_not_spoken_to(void **state)
     zpoller_t *poller;
     char at[64];
 
-    assert_int_equal(dlr_server_new(other, "127.0.0.1", 0, 0, &server, &err), 0);
+    assert_int_equal(dlr_server_new(other, "127.0.0.1", 0, 0, 0, &server, &err), 0);
     dlr_format(at, sizeof(at), "127.0.0.1:%u", dlr_server_port(server));
     assert_int_equal(dlr_client_new(me, dlr_identity_key(real), at, &client, &err), 0);
     dlr_client_send(client, "secret", 6);
@@ -223,11 +223,11 @@ static void a_taken_port_is_passed_over(void **state)
     struct dlr_err err = {0};
     unsigned port;
 
-    assert_int_equal(dlr_server_new(id, "127.0.0.1", 0, 0, &a, &err), 0);
+    assert_int_equal(dlr_server_new(id, "127.0.0.1", 0, 0, 0, &a, &err), 0);
     port = dlr_server_port(a);
-    assert_int_equal(dlr_server_new(id, "127.0.0.1", port, port + 20, &b, &err), 0);
+    assert_int_equal(dlr_server_new(id, "127.0.0.1", port, port + 20, 0, &b, &err), 0);
     assert_true(dlr_server_port(b) > port);
-    assert_int_equal(dlr_server_new(id, "127.0.0.1", port, port, &c, &err),
+    assert_int_equal(dlr_server_new(id, "127.0.0.1", port, port, 0, &c, &err),
                      -EADDRINUSE);
     dlr_server_free(a);
     dlr_server_free(b);
