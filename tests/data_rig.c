@@ -174,9 +174,9 @@ void rig_config(struct rig_data *p, uint32_t round, const char *token,
 }
 
 void rig_config_own(struct rig_data *p, uint32_t round, const char *token,
-                    const char *own)
+                    const char *accept, const char *own)
 {
-    configure(p, round, token, own, "[]", own, false);
+    configure(p, round, token, accept, "[]", own, false);
 }
 
 void rig_config_bring(struct rig_data *p, uint32_t round, const char *token,

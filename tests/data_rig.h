@@ -46,9 +46,9 @@ bool rig_silent(struct rig_data *p, int ms);
 /* accept: a JSON list, "[0,1]". */
 void rig_config(struct rig_data *p, uint32_t round, const char *token,
                 const char *accept);
-/* The same with ranks that run there. */
+/* The same with ranks that run there: own. */
 void rig_config_own(struct rig_data *p, uint32_t round, const char *token,
-                    const char *own);
+                    const char *accept, const char *own);
 /* The same with ranks whose copies are only read there. */
 void rig_config_bring(struct rig_data *p, uint32_t round, const char *token,
                       const char *accept, const char *bring);

@@ -151,6 +151,11 @@ int node_find(struct node *n, int rank, struct dlr_version v)
     return -1;
 }
 
+void node_config(struct node *n)
+{
+    rig_config_own(&n->data, world.round, RIG_TOKEN, "[0,1]", n->rank ? "[1]" : "[0]");
+}
+
 void node_settle(struct node *n)
 {
     rig_order(&n->data, DLR_LOCAL_D_SEND, world.round, 99, world.newest, ++world.id,
@@ -344,7 +349,7 @@ void node_data_again(struct node *n, bool lost)
     if (lost)
         rig_remove(&n->data);
     rig_start(&n->data, lost ? NULL : n->data.dir, NULL);
-    rig_config(&n->data, world.round, RIG_TOKEN, "[0,1]");
+    node_config(n);
     n->data_dead = false;
     if (world.slot_bytes)
         map_slots(n);
@@ -370,7 +375,7 @@ void node_start(struct node *n, int rank)
 {
     n->rank = rank;
     rig_start(&n->data, NULL, NULL);
-    rig_config(&n->data, 0, RIG_TOKEN, "[0,1]");
+    node_config(n);
     dlr_format(n->path, sizeof(n->path), "/tmp/dlr-kill-%d-%d.sock", (int)getpid(),
                rank);
     assert_int_equal(dlr_local_listen(n->path, &n->listener, NULL), 0);

@@ -51,6 +51,8 @@ bool node_whole(struct dlr_slot *slot, struct dlr_version *ret);
 /* The slot of node n with a whole copy of rank's version v; -1. */
 int node_find(struct node *n, int rank, struct dlr_version v);
 
+/* Tells the data process of this round. */
+void node_config(struct node *n);
 /* Waits until the data process has done what it was told, or is dead. */
 void node_settle(struct node *n);
 /* Tells it a decision about a version, and waits likewise. */

@@ -152,7 +152,7 @@ static void a_slot_that_is_replaced_meanwhile_is_not_bad(void **state)
 static void pair_start(struct pair *pair)
 {
     pair_up(pair, BYTES, "--scrub=1ms");
-    rig_config_own(&pair->to, ROUND, RIG_TOKEN, "[3]");
+    rig_config_own(&pair->to, ROUND, RIG_TOKEN, "[3]", "[3]");
     rig_snapshot(pair->dst[0], RANK, v, BYTES);
     flip(pair->dst[0]);
 }
@@ -205,7 +205,7 @@ static void what_a_data_process_leaves_unfinished_is_free(void **state)
     assert_true(dlr_slot_take(pair.dst[1]));
     rig_kill(&pair.to);
     rig_start(&pair.to, pair.to.dir, NULL);
-    rig_config_own(&pair.to, ROUND, RIG_TOKEN, "[3]");
+    rig_config_own(&pair.to, ROUND, RIG_TOKEN, "[3]", "[3]");
     pair_settle(&pair.to);
     assert_int_equal(dlr_slot_state(pair.dst[0]), DLR_SLOT_DEAD);
     assert_int_equal(dlr_slot_state(pair.dst[1]), DLR_SLOT_OPEN);

@@ -103,7 +103,7 @@ static void next_round(bool lost_node, struct node *victim)
         node_end_worker(&world.nodes[i]);
     world.round++;
     for (unsigned i = 0; i < 2; i++) {
-        rig_config(&world.nodes[i].data, world.round, RIG_TOKEN, "[0,1]");
+        node_config(&world.nodes[i]);
         node_settle(&world.nodes[i]);
         if (world.nodes[i].data_dead || (lost_node && victim == &world.nodes[i]))
             node_data_again(&world.nodes[i], lost_node && victim == &world.nodes[i]);
