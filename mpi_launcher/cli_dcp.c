@@ -39,8 +39,7 @@ int dlr_cli_dcp(const char *dir, const char *step, const char *output,
 {
     const char *chosen = getenv("DLROVER_PYTHON");
     const char *python = chosen && *chosen ? chosen : "python3";
-    const char *argv[] = {python, "-c", RUN, "--output", output, dir, NULL,
-                          NULL,   NULL};
+    const char *argv[] = {python, "-c", RUN, "--output", output, dir, NULL, NULL, NULL};
     int rc = add_packages();
 
     if (rc < 0)
