@@ -110,6 +110,8 @@ static const struct {
      "\"why\":\"chunk 2 is corrupt in memory\"}",
      "n1 held a copy of rank 2 of step 40 of round 1 that went bad in its memory; the next save replaces it: "
      "chunk 2 is corrupt in memory"},
+    {"{\"event\":\"copy_remade\",\"version\":[1,40],\"rank\":2,\"node\":\"n1\"}",
+     "n1's copy of rank 2 of step 40 of round 1 is good again"},
     {"{\"event\":\"term\",\"node\":\"n1\",\"round\":0}",
      "SIGTERM came to the steps, says n1: the tasks have their time"},
     {"{\"event\":\"ranks\",\"round\":1,\"turn\":1,\"world\":4,\"restore\":[0,40],\"moved\":true}",

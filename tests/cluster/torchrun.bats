@@ -167,7 +167,7 @@ saved_and_die() { for job; do saved "$job" && touch "$(alice_home)/die.$job"; do
 }
 
 @test "torchrun MIN:MAX: it restarts a worker in the same round, and begins with the nodes that are left" {
-    job=$(submit -N3 --dlrover=on --dlrover-min-nodes=2 elastic.sh)
+    job=$(submit -N3 --dlrover=on --dlrover-nodes=2 elastic.sh)
     saved "$job"
     touch "$(alice_home)/die.$job.1"
     await "$job" "e['event']=='restored' and e['round']==0 and e['version'][1]>0"
