@@ -63,6 +63,8 @@ UNIT_OBJS_test_members := mpi_launcher/members.c $(CTL) $(MSG)
 UNIT_LIBS_test_members := -lczmq -lzmq -lmunge -ljansson
 UNIT_OBJS_test_runinfo := mpi_launcher/runinfo.c mpi_launcher/tries.c mpi_launcher/procid.c
 UNIT_LIBS_test_runinfo := -lxxhash
+UNIT_OBJS_test_port := mpi_launcher/port.c
+UNIT_LIBS_test_port := -lxxhash
 UNIT_OBJS_test_agent_host := mpi_launcher/host_order.c $(MSG)
 UNIT_LIBS_test_agent_host := -ljansson
 $(BUILD)/tests/test_agent_host: | $(BUILD)/dlrover-agent

@@ -168,6 +168,8 @@ void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code,
  */
 void dlr_policy_launch_late(struct dlr_policy *p, uint32_t round, const char *why,
                             int64_t now_ms);
+/* slurmctld has not made the step until now: its time begins. */
+void dlr_policy_queued(struct dlr_policy *p, int64_t now_ms);
 void dlr_policy_clean(struct dlr_policy *p, unsigned node, uint32_t round,
                       int64_t now_ms);
 void dlr_policy_signal(struct dlr_policy *p, int sig, int64_t now_ms);

@@ -75,6 +75,12 @@ void dlr_policy_launch_late(struct dlr_policy *p, uint32_t round, const char *wh
                          now_ms);
 }
 
+void dlr_policy_queued(struct dlr_policy *p, int64_t now_ms)
+{
+    if (p->phase == DLR_PHASE_RUN && !p->started)
+        p->launch_ms = now_ms;
+}
+
 void dlr_policy_stepped(struct dlr_policy *p, uint32_t round)
 {
     p->stepped |= round == p->round;

@@ -27,6 +27,7 @@ static void usage(FILE *out)
         "       dlrover-slurm witness JOB NODE\n"
         "       dlrover-slurm alive JOB NODE,..\n"
         "       dlrover-slurm cancel-steps JOB SRUN-PID\n"
+        "       dlrover-slurm queued JOB SRUN-PID\n"
         "       dlrover-slurm show SPARES STATE-DIR MOST\n"
         "Requeues a job without some nodes ('-': none; which, is kept beside the run's "
         "DIR),\n"
@@ -36,6 +37,7 @@ static void usage(FILE *out)
         "take "
         "a\n"
         "step ('-NODE': it has left the job), cancels the steps that an srun started,\n"
+        "exits with 3 when it has none,\n"
         "or prints what a batch script sees of this job ('': ~/.dlrover). Called by\n"
         "dlrover-supervisor, dlrover-agent and the plugin.\n",
         out);
@@ -121,17 +123,22 @@ static int alive(char **argv)
     return dlr_slurm_alive(job, argv[1], stdout, &err) < 0 ? fail(&err) : 0;
 }
 
-static int cancel_steps(char **argv)
+/* Both take a job and the pid of an srun. */
+static int steps_of(const char *verb, char **argv)
 {
     struct dlr_err err = {0};
     unsigned job, pid;
+    int n;
 
     if (dlr_parse_uint(argv[0], UINT32_MAX, &job) < 0 ||
         dlr_parse_uint(argv[1], 1u << 30, &pid) < 0) {
         usage(stderr);
         return 2;
     }
-    return dlr_slurm_cancel_steps_of(job, pid, &err) < 0 ? fail(&err) : 0;
+    if (dlr_streq(verb, "cancel-steps"))
+        return dlr_slurm_cancel_steps_of(job, pid, &err) < 0 ? fail(&err) : 0;
+    n = dlr_slurm_has_step_of(job, pid, &err);
+    return n < 0 ? fail(&err) : (n ? 0 : DLR_SLURM_QUEUED);
 }
 
 /* The nodes of list with their paths; the caller frees them. NULL with text. */
@@ -209,8 +216,9 @@ int main(int argc, char **argv)
         return witness(argv + 2);
     if (argc == 4 && dlr_streq(argv[1], "alive"))
         return alive(argv + 2);
-    if (argc == 4 && dlr_streq(argv[1], "cancel-steps"))
-        return cancel_steps(argv + 2);
+    if (argc == 4 &&
+        (dlr_streq(argv[1], "cancel-steps") || dlr_streq(argv[1], "queued")))
+        return steps_of(argv[1], argv + 2);
     if (argc == 5 && dlr_streq(argv[1], "show"))
         return show(argv + 2);
     usage(stderr);

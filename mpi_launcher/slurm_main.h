@@ -6,4 +6,6 @@
 #define DLR_SLURM_GONE                                                                 \
     3 /* witness: slurmctld does not hear that node, or the job has lost it */
 
+#define DLR_SLURM_QUEUED 3 /* queued: slurmctld has made no step for that srun yet */
+
 #endif

@@ -291,7 +291,8 @@ static bool is_this_host(const char *name)
     return strcspn(name, ".") == n && strncmp(name, host, n) == 0;
 }
 
-int dlr_slurm_cancel_steps_of(uint32_t job_id, pid_t srun_pid, struct dlr_err *err)
+/* The steps that an srun of this host has in the job, with a signal for each (0: none); their number. */
+static int steps_of_srun(uint32_t job_id, pid_t srun_pid, int sig, struct dlr_err *err)
 {
     job_step_info_response_msg_t *msg = NULL;
     int n = 0;
@@ -305,9 +306,24 @@ int dlr_slurm_cancel_steps_of(uint32_t job_id, pid_t srun_pid, struct dlr_err *e
         if (step->step_id.job_id != job_id || step->srun_pid != (uint32_t)srun_pid ||
             !is_this_host(step->srun_host))
             continue; /* of another task of the array, or another host's process */
-        dlr_slurm_signal_step(step->step_id, SIGKILL);
+        if (sig)
+            dlr_slurm_signal_step(step->step_id, sig);
+        else if (step->step_id.step_id == SLURM_PENDING_STEP)
+            continue; /* a request that waits is listed, too */
         n++;
     }
     slurm_free_job_step_info_response_msg(msg);
     return n;
+}
+
+int dlr_slurm_has_step_of(uint32_t job_id, pid_t srun_pid, struct dlr_err *err)
+{
+    int n = steps_of_srun(job_id, srun_pid, 0, err);
+
+    return n < 0 ? n : n > 0;
+}
+
+int dlr_slurm_cancel_steps_of(uint32_t job_id, pid_t srun_pid, struct dlr_err *err)
+{
+    return steps_of_srun(job_id, srun_pid, SIGKILL, err);
 }

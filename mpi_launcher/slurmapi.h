@@ -83,6 +83,9 @@ time_t dlr_slurm_next_begin(void);
 int dlr_slurm_update_pending(uint32_t job_id, const char *exclude, unsigned min_nodes,
                              unsigned max_nodes, time_t begin, struct dlr_err *err);
 
+/* 1 when the srun with this pid has a step of the job, 0 when slurmctld has made none yet. -EIO. */
+int dlr_slurm_has_step_of(uint32_t job_id, pid_t srun_pid, struct dlr_err *err);
+
 /* Cancels the steps of a job that were started by the srun with this pid. Their number. */
 int dlr_slurm_cancel_steps_of(uint32_t job_id, pid_t srun_pid, struct dlr_err *err);
 

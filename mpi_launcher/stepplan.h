@@ -33,7 +33,9 @@ struct dlr_stepplan_in {
 };
 
 struct dlr_stepplan {
-    bool tolerant;    /* --kill-on-bad-exit=0: a task that fails is to end no other */
+    bool tolerant; /* --kill-on-bad-exit=0: a task that fails is to end no other */
+    bool
+        exclusive; /* --exclusive, --exact: other steps are to have none of what it has */
     int64_t limit_ms; /* --time: Slurm ends a step that has run so long; 0: none */
     bool plain;       /* this srun is run as it is */
     char note

@@ -105,6 +105,7 @@ static int apply(struct dlr_stepplan_read *r, const struct dlr_srun_option *o,
         return dlr_fail(r->err, -EINVAL, "srun --%s cannot be supervised: %s", o->name,
                         o->why);
     case DLR_SRUN_EXCLUSIVE:
+        r->plan->exclusive |= !value;
         return value ? 0 : dlr_stepplan_keep(r, "--exact");
     default:
         r->value[o->action] = value;
@@ -119,6 +120,7 @@ static int apply(struct dlr_stepplan_read *r, const struct dlr_srun_option *o,
     }
     if (o->letter == 't')
         r->plan->limit_ms = dlr_srun_time_ms(value);
+    r->plan->exclusive |= dlr_streq(o->name, "exact");
     r->gpus_said |= dlr_after(o->name, "gpus-per-") || dlr_streq(o->name, "gres");
     rc = dlr_stepplan_keep(r, "%s", word);
     return rc < 0 || !next_word ? rc : dlr_stepplan_keep(r, "%s", next_word);
@@ -180,6 +182,29 @@ static int take_letters(struct dlr_stepplan_read *r, const char *word)
     return 0;
 }
 
+/* The daemons of an mpirun in the script: they are the launcher's, which ends with the first that is lost. */
+static bool is_of_launcher(const char *program)
+{
+    static const char *const daemons[] = {"orted", "prted", "hydra_pmi_proxy",
+                                          "hydra_bstrap_proxy", "pmi_proxy"};
+    const char *slash = strrchr(program, '/');
+
+    for (unsigned i = 0; i < sizeof(daemons) / sizeof(*daemons); i++)
+        if (dlr_streq(slash ? slash + 1 : program, daemons[i]))
+            return true;
+    return false;
+}
+
+static void look_for_launcher(struct dlr_stepplan_read *r)
+{
+    static const struct dlr_srun_option launcher = {
+        .name = ": mpirun",
+        .why = "it starts the program's processes itself; start them by srun"};
+
+    if (r->at < r->in->argc && is_of_launcher(r->in->argv[r->at]))
+        be_plain(r, &launcher);
+}
+
 /* srun takes any such word for the end of one command and the start of another. */
 static void look_for_second(struct dlr_stepplan_read *r)
 {
@@ -218,6 +243,7 @@ static int read_words(struct dlr_stepplan_read *r)
     if (r->at > r->in->argc || r->in->words)
         r->at = end;
     look_for_second(r);
+    look_for_launcher(r);
     bad_exit = dlr_stepplan_getenv(r->in, "SLURM_KILL_BAD_EXIT");
     if (!r->bad_exit && bad_exit)
         r->plan->tolerant = dlr_streq(bad_exit, "0");

@@ -155,8 +155,8 @@ struct dlr_sup {
     int64_t strangers_ms;               /* the journal was told last */
     char batch
         [DLR_TOPO_NAME]; /* this host's node name, "" when it is none of the job's */
-    char address[64];    /* where agents connect */
-    int state_fd;        /* the keeper's memory file, -1 without keeper */
+    char address[DLR_TOPO_NAME + 8]; /* where agents connect */
+    int state_fd;                    /* the keeper's memory file, -1 without keeper */
     int signal_fd;
     int64_t started_ms;
     struct {
@@ -261,6 +261,11 @@ struct dlr_sup {
     int64_t phase_ms; /* when the present phase began */
     uint32_t running_round;
     int64_t launch_ms, launch_deadline_ms;
+    struct { /* sup_launch.c: for what other steps of the job have */
+        bool
+            may; /* the round does not overlap with them: slurmctld may have it wait, */
+        bool does; /* and does, as it has said */
+    } queue;
     bool running_told, go_told, saving_told;
     int64_t stdin_at; /* where our standard input began, -1 when that is no file */
     bool launched;    /* a round of this incarnation has had stdin and output */
@@ -448,6 +453,11 @@ bool dlr_sup_is_late(const struct dlr_sup *s, unsigned node);
 void dlr_sup_on_stepd(struct dlr_sup *s, unsigned node, const json_t *msg);
 /* Tasks are missing and their time is over: true, the round is being ended. */
 bool dlr_sup_launch_late(struct dlr_sup *s, int64_t now_ms);
+bool dlr_sup_may_queue(const struct dlr_sup *s);
+/* slurmctld's word, asked because no task has started: it has, or has not yet, made the step. True: the
+ * round's time to start begins now.
+ */
+bool dlr_sup_launch_queued(struct dlr_sup *s, bool queued);
 /* The last rendezvous failed because Slurm has removed the job's mount namespace: no step can be
  * started in this allocation any more.
  */

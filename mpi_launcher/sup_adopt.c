@@ -24,13 +24,14 @@ json_t *dlr_sup_round_state(const struct dlr_sup *s)
 {
     if (dlr_policy_phase(s->policy) != DLR_PHASE_RUN || !s->have_plan)
         return NULL;
-    return json_pack("{s:I,s:s,s:I,s:I,s:I,s:b,s:b,s:b,s:b,s:b,s:I,s:o}", "round",
+    return json_pack("{s:I,s:s,s:I,s:I,s:I,s:b,s:b,s:b,s:b,s:b,s:b,s:I,s:o}", "round",
                      (json_int_t)s->running_round, "token", s->token, "started_ms",
                      (json_int_t)s->started_ms, "launch_ms", (json_int_t)s->launch_ms,
                      "launch_deadline_ms", (json_int_t)s->launch_deadline_ms, "running",
                      s->running_told, "go", s->go_told, "saving", s->saving_told,
-                     "first_step", s->first_step_told, "anywhere", s->anywhere, "turn",
-                     (json_int_t)s->turn, "plan", dlr_plan_to_json(&s->plan, NULL));
+                     "first_step", s->first_step_told, "queue", s->queue.may,
+                     "anywhere", s->anywhere, "turn", (json_int_t)s->turn, "plan",
+                     dlr_plan_to_json(&s->plan, NULL));
 }
 
 static bool flag(const json_t *state, const char *key)
@@ -78,6 +79,7 @@ int dlr_sup_load_round(struct dlr_sup *s, const json_t *state)
     s->go_told = flag(state, "go");
     s->saving_told = flag(state, "saving");
     s->first_step_told = flag(state, "first_step");
+    s->queue.may = flag(state, "queue");
     s->anywhere = flag(state, "anywhere");
     s->turn = dlr_msg_uint(state, "turn", UINT32_MAX, &turn) == 0 ? (uint32_t)turn : 0;
     s->have_plan = true;

@@ -7,7 +7,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 
+#include "mpi_launcher/slurm_main.h"
 #include "mpi_launcher/sup.h"
 
 #define ASK_MS 30000      /* for slurmctld to answer one question */
@@ -111,6 +113,10 @@ static int ask_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     dlr_sup_unwatch(s, &c->ask);
     status = dlr_proc_reap(&c->ask);
     c->what = DLR_ASK_NOTHING;
+    if (!is_past(s) && what == DLR_ASK_LAUNCH && WIFEXITED(status) &&
+        (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == DLR_SLURM_QUEUED) &&
+        dlr_sup_launch_queued(s, WEXITSTATUS(status) == DLR_SLURM_QUEUED))
+        return 0;
     if (!is_past(s) && status == 0)
         answered(s, what);
     else if (!is_past(s))
@@ -128,7 +134,12 @@ static void start(struct dlr_sup *s)
     c->phase = dlr_policy_phase(s->policy);
     c->phase_ms = s->phase_ms;
     c->late_ms = dlr_sup_now() + ASK_MS;
-    dlr_sup_slurm_words(s, &words, "ping", false);
+    if (what == DLR_ASK_LAUNCH && s->queue.may && s->workers.pid) {
+        dlr_sup_slurm_words(s, &words, "queued", true);
+        dlr_words_add(&words, "%d", (int)s->workers.pid);
+    } else {
+        dlr_sup_slurm_words(s, &words, "ping", false);
+    }
     if (dlr_sup_start_slurm(s, &words, -1, &c->ask, &err) == 0) {
         dlr_sup_watch(s, &c->ask, ask_ended);
     } else {

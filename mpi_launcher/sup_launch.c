@@ -103,6 +103,32 @@ static bool is_starting(const struct dlr_sup *s)
     return false;
 }
 
+/* The first round of a step that is not to share keeps to it. Others overlap: what the round before had
+ * slurmctld counts as taken until it has heard of its end on every node, which of a dead one it never does.
+ */
+bool dlr_sup_may_queue(const struct dlr_sup *s)
+{
+    if (!s->step.exclusive || s->launched || s->took_over)
+        return false;
+    for (unsigned i = 0; i < s->members.n; i++)
+        if (!dlr_sup_is_barred(s, i) && dlr_policy_is_lost(s->policy, i))
+            return false; /* a run before us may have had it */
+    return true;
+}
+
+bool dlr_sup_launch_queued(struct dlr_sup *s, bool queued)
+{
+    bool until_now = s->queue.does || queued;
+
+    s->queue.does = queued;
+    if (!until_now)
+        return false;
+    s->launch_ms = dlr_sup_now();
+    s->launch_deadline_ms = s->launch_ms + s->conf.launch_timeout_ms;
+    dlr_policy_queued(s->policy, s->launch_ms);
+    return true;
+}
+
 static void end_launch(struct dlr_sup *s, int64_t now_ms)
 {
     long long took_s = (long long)(now_ms - s->launch_ms) / 1000;

@@ -14,13 +14,11 @@
 #include "common/msg.h"
 #include "common/str.h"
 #include "mpi_launcher/beat.h"
+#include "mpi_launcher/port.h"
 #include "mpi_launcher/sup.h"
 #include "mpi_launcher/sup_cadence.h"
 
 #define PROGRESS_EVERY_MS 2000
-#define PORT_FIRST                                                                     \
-    20000 /* MASTER_PORT of a round: a place in [20000, 30000) by job and round */
-#define PORT_SPAN 10000
 
 /* --- launch ------------------------------------------------------------------------------ */
 
@@ -87,7 +85,10 @@ static bool in_order(const struct dlr_stepplan *step)
 static int worker_env(struct dlr_sup *s, uint32_t round, struct dlr_env *env)
 {
     DLR_AUTO_FREE char *nodes = NULL, *tasks = NULL;
-    unsigned port = PORT_FIRST + (s->job_number * 101u + round * 7u) % PORT_SPAN;
+    /* Of other hosts nobody knows here what is taken. */
+    bool here = dlr_streq(s->plan.places[0].node.name, s->batch);
+    unsigned port = dlr_port_choose(s->job_number, s->info.name, round,
+                                    here ? dlr_port_is_free : NULL);
     int rc = lists(s, &nodes, &tasks);
 
     if (rc < 0 || (rc = dlr_env_copy(env, false)) < 0 ||
@@ -122,7 +123,8 @@ static void worker_words(struct dlr_sup *s, struct dlr_words *w)
     dlr_words_add(w, "srun");
     for (unsigned i = 0; i < s->step.noptions; i++)
         dlr_words_add(w, "%s", s->step.options[i]);
-    dlr_words_add(w, "--overlap");
+    if (!s->queue.may)
+        dlr_words_add(w, "--overlap");
     /* No --nodes, which newer sruns refuse beside an arbitrary order: SLURM_NNODES says it. */
     dlr_words_add(w, "--ntasks=%u", s->step.world);
     dlr_words_add(w, "--distribution=arbitrary");
@@ -169,6 +171,7 @@ static void reset_round(struct dlr_sup *s, uint32_t round)
     s->nrestored = s->tasks_up = 0;
     s->first_step_seen = s->first_step_told = s->end_told = false;
     s->running_told = s->go_told = false;
+    s->queue.does = false;
     s->adopt.workers_pid = 0;
     s->restore_deadline_ms = INT64_MAX;
     memset(&s->failure, 0, sizeof(s->failure));
@@ -187,6 +190,7 @@ void dlr_sup_launch(void *arg, uint32_t round)
 
     dlr_sup_drain_end(s); /* waited for: two of them would write to the same file */
     reset_round(s, round);
+    s->queue.may = dlr_sup_may_queue(s);
     worker_words(s, &words);
     dlr_journal_note(s->journal, "launch", "s:I,s:i,s:i", "round", (json_int_t)round,
                      "world", s->step.world, "nodes", s->plan.nplaces);

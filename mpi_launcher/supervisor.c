@@ -226,7 +226,7 @@ static int open_control(struct dlr_sup *s, struct dlr_err *err)
     if (rc < 0)
         return rc;
     gethostname(host, sizeof(host) - 1);
-    return dlr_format(s->address, sizeof(s->address), "%.50s:%u", host,
+    return dlr_format(s->address, sizeof(s->address), "%s:%u", host,
                       dlr_server_port(s->server));
 }
 

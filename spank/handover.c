@@ -112,6 +112,14 @@ int dlr_handover_exec(char *const argv[], char *const env[], struct dlr_err *err
     return dlr_fail(err, rc, "cannot run '%s': %s", argv[0], strerror(-rc));
 }
 
+bool dlr_handover_is_shell(char *const srun[])
+{
+    for (size_t i = 1; srun[0] && srun[i] && srun[i][0] == '-'; i++)
+        if (dlr_streq(srun[i], "--interactive"))
+            return true;
+    return false;
+}
+
 int dlr_handover_run(const struct dlr_spank_conf *conf, struct dlr_err *err)
 {
     DLR_AUTO_FREE char *text = NULL;
@@ -121,6 +129,8 @@ int dlr_handover_run(const struct dlr_spank_conf *conf, struct dlr_err *err)
     char **argv = NULL;
     int rc = dlr_cmdline_argv(&text, &srun, err);
 
+    if (rc == 0 && dlr_handover_is_shell(srun))
+        return 0;
     if (rc == 0)
         rc = dlr_cmdline_environ(&env_text, &env, err);
     if (rc == 0)

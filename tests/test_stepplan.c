@@ -229,6 +229,9 @@ static const struct row rows[] = {
     {"-n1 a.out : -n2 b.out",
      "plain (srun : COMMAND is run without supervision: a step of several commands cannot do without a node)", 5, 1,
      .words = 2},
+    {"--ntasks-per-node=1 --kill-on-bad-exit /usr/bin/orted -mca x y",
+     "plain (srun : mpirun is run without supervision: it starts the program's processes itself; start them "
+     "by srun)", 5, 1},
     {"--pty bash",
      "plain (srun --pty is run without supervision: a terminal cannot be carried over to a new "
      "round)", 5, 1},
@@ -417,12 +420,42 @@ static void a_step_has_the_limit_that_srun_gives_it(void **state)
     }
 }
 
+static void what_the_user_says_of_other_steps_is_known(void **state)
+{
+    static const struct {
+        char *words[3];
+        bool exclusive;
+    } lines[] = {
+        {{"a.out"}, false},
+        {{"--exclusive", "a.out"}, true},
+        {{"--exact", "a.out"}, true},
+        {{"--exclusive=user", "a.out"}, false},
+        {{"--overlap", "a.out"}, false},
+        {{"a.out", "--exclusive"}, false},
+    };
+
+    for (unsigned i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
+        char *argv[4] = {"srun"}, *env[] = {NULL}, *one[] = {"n1"};
+        struct dlr_stepplan_in in = {
+            .argc = 1, .argv = argv, .env = env, .nnodes = 1, .names = one};
+        struct dlr_stepplan plan;
+        struct dlr_err err;
+
+        for (; lines[i].words[in.argc - 1]; in.argc++)
+            argv[in.argc] = lines[i].words[in.argc - 1];
+        assert_int_equal(dlr_stepplan_make(&in, &plan, &err), 0);
+        assert_int_equal(plan.exclusive, lines[i].exclusive);
+        dlr_stepplan_done(&plan);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_line_is_planned_or_refused_as_the_table_says),
         cmocka_unit_test(every_option_has_one_row_and_every_refusal_a_reason),
         cmocka_unit_test(a_step_has_the_limit_that_srun_gives_it),
+        cmocka_unit_test(what_the_user_says_of_other_steps_is_known),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -286,6 +286,30 @@ SH
     [ "$(grep -c '^rank' <<<"$output")" -eq 2 ]
     grep -x "code 0" <<<"$output"
     grep -x alone <<<"$output"
+    # Where the site has salloc's shell run on a node, what is typed there is supervised, too; Ctrl-Z stops what the
+    # terminal sees of an srun, and nothing of the run; the daemons of an mpirun are no run.
+    job_file typed.sh <<'SH'
+set -m
+cd
+srun ./count.sh 30 typed & srun=$!
+ticks=ticks.$SLURM_JOB_ID.typed
+until [ -s $ticks ]; do read -rt 0.1 <> <(:) || :; done
+kill -TSTP -- -$srun
+until ps -o stat= -p $srun | grep -q T; do read -rt 0.1 <> <(:) || :; done
+until [ "$(wc -l <$ticks)" -ge 60 ]; do read -rt 0.1 <> <(:) || :; done
+kill -CONT -- -$srun
+wait $srun
+echo "typed code $? ticks $(wc -l <$ticks)"
+mpirun -n 2 --map-by node /bin/echo of mpirun
+echo "supervised: $(ls -d .dlrover/job-$SLURM_JOB_ID/*/ | wc -l)"
+SH
+    ctl sh -c 'echo LaunchParameters=use_interactive_step >>/etc/slurm/slurm.conf; scontrol reconfigure'
+    run alice timeout 80 script -qec "salloc -N2 --dlrover=on --quiet" /dev/null <<<"bash typed.sh; exit"
+    ctl sh -c 'sed -i /^LaunchParameters/d /etc/slurm/slurm.conf; scontrol reconfigure'
+    echo "$output"
+    grep "typed code 0 ticks 60" <<<"$output"
+    [ "$(grep -c "^of mpirun" <<<"$output")" -eq 2 ]
+    grep "supervised: 1" <<<"$output"
     nothing_left ctl n1 n2 n3
 }
 

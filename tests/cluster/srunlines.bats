@@ -149,7 +149,35 @@ SH
     heal_cluster
 }
 
+# What other steps have is not taken: by name, and by waiting for it, for longer than a launch may take.
 @test "resources, and how steps share them" {
+    job_file bound <<'SH'
+#!/bin/bash
+echo "$(taskset -cp $$ | sed 's/.*: //') $SLURM_STEP_GPUS" >"bound.$1.$2"
+for i in {1..300}; do # both are there at once
+    [ ! -e "bound.$1.$((3 - $2))" ] || exit 0
+    read -rt 0.1 <> <(:) || :
+done
+exit 1
+SH
+    job_file turn <<'SH'
+#!/bin/bash
+[ "$SLURM_PROCID" = 0 ] || exit 0
+echo begin >>"turns.$1"
+read -rt "$2" <> <(:) || :
+echo end >>"turns.$1"
+SH
+    batch packed.sh "-N1 --exclusive --gres=gpu:2 --dlrover-set=launch-timeout=3s" <<'SH'
+chmod +x bound turn
+for mode in off on; do
+    for i in 1 2; do srun --dlrover=$mode --exclusive -N1 -n1 --gres=gpu:1 ./bound $mode $i & done
+    wait
+    [ $mode = on ] && long=8 || long=1
+    for i in 1 2; do srun --dlrover=$mode --exclusive -N1 -n2 ./turn $mode $long $i & done
+    wait
+done
+SH
+    packed=$(submit packed.sh)
     table shares "-N2 --exclusive" <<'ROWS'
 c: -c 2 ~/show
 exact: --exact -c 1 ~/show
@@ -159,6 +187,17 @@ time: -t 5 ~/show
 cpubind: --cpu-bind=none ~/show
 mem: --mem=100 ~/show
 ROWS
+    [ "$(await_job "$packed")" = "COMPLETED 0:0" ]
+    output "$packed"
+    cd "$(alice_home)"
+    for column in 1 2; do
+        diff <(cut -d' ' -f$column bound.off.[12] | sort) <(cut -d' ' -f$column bound.on.[12] | sort)
+        [ "$(cut -d' ' -f$column bound.on.[12] | sort -u | wc -l)" -eq 2 ]
+    done
+    for mode in off on; do
+        [ "$(paste -sd' ' turns.$mode)" = "begin end begin end" ]
+    done
+    [ "$(output "$packed" | grep -c "^dlrover: round")" -eq 0 ]
 }
 
 @test "output, labels, programs and exit codes" {

@@ -22,6 +22,7 @@
 #define SHOW_DETAIL 0x0002
 #define JOB_STATE_BASE 0x000000ff
 #define JOB_COMPLETING 0x00008000
+#define SLURM_PENDING_STEP (0xfffffffd)
 enum { JOB_PENDING, JOB_RUNNING, JOB_SUSPENDED };
 
 typedef struct {
