@@ -65,6 +65,15 @@ int __wrap_fstatvfs(int fd, struct statvfs *ret)
 
 static void hold(bool held);
 
+/* Waits for a copy end in less. */
+static bool is_long(const struct timespec *until)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return until->tv_sec - now.tv_sec > 60;
+}
+
 /* Somebody waits for what is written, with the queue's lock: the disk goes on then. */
 static atomic_bool go_on_when_awaited;
 
@@ -76,7 +85,7 @@ int __wrap_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *lock,
 int __wrap_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *lock,
                                   clockid_t clock, const struct timespec *until)
 {
-    if (atomic_exchange(&go_on_when_awaited, false))
+    if (is_long(until) && atomic_exchange(&go_on_when_awaited, false))
         hold(false);
     return atomic_load(&limits_over)
                ? ETIMEDOUT
