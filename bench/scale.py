@@ -1,0 +1,104 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The start of large jobs: the real supervisor, and all agents simulated by one process that speaks the protocol
+(keys, credentials, beats) over a connection for each. Until all are welcomed, and until all have the list of the others.
+
+BENCH_SCALE (64,512): numbers of nodes; BENCH_SCALE_BEAT_MS (200): between two beats of an agent. 16,384 nodes need
+as many open files (ulimit -Hn) and take some minutes.
+"""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from lib.cluster import REPO
+from lib.rows import load, row, say
+
+BUILD = os.environ.get("BUILD", f"{REPO}/build")
+SIZES = [int(n) for n in os.environ.get("BENCH_SCALE", "64,512").split(",")]
+BEAT_MS = int(os.environ.get("BENCH_SCALE_BEAT_MS", 200))
+LIMIT_S = 660
+
+
+def start_munged(home):
+    """A munged with a key of its own; its socket's name."""
+    os.chmod(home, 0o755)
+    with open(f"{home}/key", "wb", opener=lambda p, f: os.open(p, f, 0o600)) as key:
+        key.write(os.urandom(128))
+    words = [f"--{name}={home}/{name.split('-')[0]}"
+             for name in ("socket", "key-file", "pid-file", "log-file", "seed-file")]
+    munged = subprocess.Popen(["munged", "--foreground", "--force", "--num-threads=2", *words],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 30
+    while not os.path.exists(f"{home}/socket"):
+        if munged.poll() is not None or time.monotonic() > until:
+            sys.exit("scale: munged does not start")
+        time.sleep(0.02)
+    return munged
+
+
+def environment(home, nodes):
+    return {"PATH": f"{home}/bin:{os.environ['PATH']}", "HOME": home, "MUNGE_SOCKET": f"{home}/socket",
+            "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": f"n[00001-{nodes:05d}]",
+            "SLURM_NNODES": str(nodes), "SLURM_JOB_NUM_NODES": str(nodes),
+            "SLURM_TASKS_PER_NODE": f"1(x{nodes})", "SLURM_JOB_CPUS_PER_NODE": f"64(x{nodes})",
+            "SLURMD_NODENAME": "n00001", "SLURM_CLUSTER_NAME": "bench",
+            "BENCH_SCALE_NODES": str(nodes), "BENCH_SCALE_BEAT_MS": str(BEAT_MS),
+            "BENCH_SCALE_OUT": f"{home}/out",
+            **{k: v for k, v in os.environ.items() if k == "BENCH_SCALE_FORMER"}}
+
+
+def supervise(home, nodes):
+    """The agents' figures and the supervisor's usage of resources."""
+    with open(f"{home}/stderr", "w+", encoding="utf-8") as err:
+        sup = subprocess.Popen(
+            [os.environ.get("BENCH_SCALE_SUPERVISOR", f"{BUILD}/dlrover-supervisor"), f"--state-dir={home}/state",
+             f"--heartbeat={BEAT_MS}ms:50", "--agent-timeout=10m", "--", "srun", "true"],
+            env=environment(home, nodes), stdin=subprocess.DEVNULL, stdout=err, stderr=err, start_new_session=True)
+        signal.alarm(LIMIT_S)
+        _, _, usage = os.wait4(sup.pid, 0)
+        signal.alarm(0)
+        err.seek(0)
+        said = err.read()
+    if not os.path.exists(f"{home}/out"):
+        sys.exit(f"scale: no figures at {nodes} nodes\n{said[-2000:]}")
+    with open(f"{home}/out", encoding="utf-8") as out:
+        return json.load(out), usage
+
+
+def measure(nodes):
+    home = tempfile.mkdtemp(prefix="dlr-scale.", dir="/tmp")
+    munged = None
+    before = load()
+    try:
+        os.makedirs(f"{home}/bin")
+        os.makedirs(f"{home}/state")
+        os.symlink(os.path.abspath(f"{BUILD}/scale_agents"), f"{home}/bin/srun")
+        munged = start_munged(home)
+        got, usage = supervise(home, nodes)
+    finally:
+        if munged:
+            munged.terminate()
+            munged.wait()
+        shutil.rmtree(home, ignore_errors=True)
+    if got["welcomes"] < nodes or got["lists"] < nodes:
+        say(f"{nodes} nodes: {got['welcomes']} welcomed, {got['lists']} lists")
+    setup = (f"{nodes} simulated agents in one process beside the real supervisor, a beat per {BEAT_MS} ms, "
+             f"{os.cpu_count()} cores, load {before:.1f} at its start")
+    row(f"scale.{nodes}.welcome", got["welcome_ms"] / 1000, "s", setup, welcomed=got["welcomes"])
+    row(f"scale.{nodes}.listed", got["listed_ms"] / 1000, "s", setup, lists=got["lists"],
+        megabytes=got["list_bytes"] / 1e6, lease_latest_ms=got["lease_late_ms"], leases=got["leases"])
+    row(f"scale.{nodes}.cpu", usage.ru_utime + usage.ru_stime, "s", setup, user=usage.ru_utime,
+        system=usage.ru_stime, what="of the supervisor")
+    row(f"scale.{nodes}.rss", usage.ru_maxrss / 1024, "MiB", setup, what="the supervisor's peak")
+    say(f"{nodes} nodes: welcomed {got['welcome_ms'] / 1000:.2f} s, lists {got['listed_ms'] / 1000:.2f} s, "
+        f"{got['bytes'] / 1e6:.1f} MB, {usage.ru_utime + usage.ru_stime:.1f} CPU s, {usage.ru_maxrss / 1024:.0f} MiB, "
+        f"latest lease {got['lease_late_ms']:.0f} ms")
+
+
+for size in SIZES:
+    measure(size)
