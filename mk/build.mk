@@ -62,7 +62,7 @@ $(BUILD)/dlrover-data: $(call obj,$(DATA) $(SLOT) $(COMMON) $(MSG))
 	$(call link,-lucp -lucs -ljansson -lisal -lxxhash)
 $(BUILD)/stream: $(call obj,bench/stream.c tests/data_rig.c $(SLOT) $(COMMON)) | $(BUILD)/dlrover-data
 	$(call link,-lisal -lxxhash)
-$(BUILD)/scale_agents: $(call obj,bench/scale_agents.c $(CTL) $(COMMON) $(MSG)) | $(BUILD)/dlrover-supervisor
+$(BUILD)/scale_agents: $(call obj,tests/scale_agents.c $(CTL) $(COMMON) $(MSG)) | $(BUILD)/dlrover-supervisor
 	$(call link,-lczmq -lzmq -lmunge -ljansson)
 $(BUILD)/step: $(call obj,bench/step.c $(CKPT_LIB) $(SLOT) $(COMMON))
 	$(call link,-lisal -lxxhash -ldl)

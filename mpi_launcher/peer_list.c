@@ -26,7 +26,7 @@ static int by_text(const void *a, const void *b)
 struct dlr_agent_peer *dlr_peer_list_find(const struct dlr_peer_list *list,
                                           const char *node)
 {
-    struct dlr_agent_peer key;
+    struct dlr_agent_peer key = {0};
 
     if (!list->n || dlr_format(key.node, sizeof(key.node), "%s", node) < 0)
         return NULL;
