@@ -117,7 +117,7 @@ static void no_worker_takes_a_slot_that_a_copy_comes_to(void **state)
     unsigned other;
 
     pair_up(&p, 128 * MIB, NULL);
-    rig_config_own(&p.to, ROUND, RIG_TOKEN, "[3]");
+    rig_config_own(&p.to, ROUND, RIG_TOKEN, "[3]", "[3]");
     send_and_catch(&p);
     other = dlr_slot_take(p.dst[0]) ? 0 : 1;
     assert_true(other == 0 || dlr_slot_take(p.dst[1]));
