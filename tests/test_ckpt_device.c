@@ -411,6 +411,7 @@ static void CUDA_CB tell_reached(void *arg)
 /* The slot is registered, so the device needs the host for nothing. */
 static void the_stream_goes_on_before_copies_are_summed(void **state)
 {
+    static _Alignas(DLR_SLOT_PAGE) char last[DLR_SLOT_PAGE];
     struct fixture *f = *state;
     size_t bytes = dlr_align_up(dlr_slot_plan_data(f->plan), DLR_SLOT_PAGE);
     struct timespec until;
@@ -419,8 +420,10 @@ static void the_stream_goes_on_before_copies_are_summed(void **state)
     assert_int_equal(sem_init(&reached, 0, 0), 0);
     assert_int_equal(dlr_pin_new(f->ops, f->dev, &f->job.pin, NULL), 0);
     dlr_pin_want(f->job.pin, dlr_slot_data(f->slot, f->plan, 0), bytes);
-    fake.await_registered(bytes);
-    let_sums_go(THREADS + 1); /* never */
+    dlr_pin_want(f->job.pin, last, sizeof(last));
+    fake.await_registered(bytes +
+                          sizeof(last)); /* then what comes before it is ready */
+    let_sums_go(THREADS + 1);            /* never */
     begin(f);
     hold(f);
     fake.fill(f->stream, big, 2, BIG); /* the update */
