@@ -24,7 +24,7 @@ FUZZ_SUP_LIBS := -Wl,--allow-multiple-definition \
 $(eval $(call fuzz,opt,$(SPANK)))
 $(eval $(call fuzz,beat,mpi_launcher/beat.c))
 $(eval $(call fuzz,local))
-$(eval $(call fuzz,msg_agent,mpi_launcher/agent_round.c mpi_launcher/agent_peers.c mpi_launcher/peer_list.c mpi_launcher/election.c $(CTL) $(MSG),-lczmq -lzmq -lmunge -ljansson))
+$(eval $(call fuzz,msg_agent,mpi_launcher/agent_round.c mpi_launcher/agent_peers.c mpi_launcher/peer_list.c mpi_launcher/election.c $(CTL) $(MSG),-lczmq -lzmq -lmunge -ljansson -Wl$(comma)--wrap=dlr_server_expect))
 $(eval $(call fuzz,msg_supervisor,$(FUZZ_SUP),-Wl$(comma)--wrap=dlr_server_send$(comma)--wrap=dlr_server_send_json$(comma)--wrap=dlr_server_send_shared$(comma)--wrap=dlr_identity_verify$(comma)--wrap=dlr_proc_start $(FUZZ_SUP_LIBS)))
 $(eval $(call fuzz,state,mpi_launcher/sup_control.c $(FUZZ_SUP),-Wl$(comma)--wrap=dlr_proc_adopt$(comma)--wrap=dlr_procid_alive$(comma)--wrap=dlr_identity_load $(FUZZ_SUP_LIBS)))
 $(eval $(call fuzz,stepplan,$(STEPPLAN)))

@@ -67,6 +67,9 @@ void dlr_agent_lease_take(struct dlr_agent *a, const void *data, size_t size)
     dlr_beat_unpack(data, size, &beat);
 }
 
+/* It has no server for its peers. */
+void __wrap_dlr_server_expect(struct dlr_server *server, unsigned clients);
+HANDS(__wrap_dlr_server_expect, struct dlr_server *server, unsigned clients)
 HANDS(dlr_agent_bring_end, struct dlr_agent *a, const char *why)
 
 int dlr_agent_brought(struct dlr_agent *a, const json_t *msg)
