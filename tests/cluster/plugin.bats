@@ -179,6 +179,7 @@ END
     grep -Fx 'rc 7' <<<"$output"
 }
 
+# bats test_tags=production
 @test "the keeper's environment is the one srun was started with, the job's holds no option of ours" {
     run -0 as alice bash -c 'diff <(grep -vE "^(SHLVL|_)=" srun.env | sort) <(grep -vE "^(SHLVL|_)=" keeper.env | sort)'
     run -1 as alice grep -E '^(SBATCH|SALLOC)_' batch.env
@@ -486,6 +487,7 @@ END
     run -0 on n1 ls /tmp/precious/file
 }
 
+# bats test_tags=production
 @test "a link in place of the memory's name is left, with a line in slurmd's log" {
     put link.sh <<'END'
 #!/bin/bash

@@ -163,6 +163,7 @@ saved_and_die() { for job; do saved "$job" && touch "$(alice_home)/die.$job"; do
         touch "$(alice_home)/stop.$job"
         [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     done
+    for job in "${jobs[@]}"; do output "$job"; done
     [ "$(found "${jobs[0]}" 0) $(found "${jobs[1]}" 0)" = "2 8" ]
 }
 
@@ -171,7 +172,7 @@ saved_and_die() { for job; do saved "$job" && touch "$(alice_home)/die.$job"; do
     saved "$job"
     touch "$(alice_home)/die.$job.1"
     await "$job" "e['event']=='restored' and e['round']==0 and e['version'][1]>0"
-    [ "$(found "$job" 0)" -eq 6 ]
+    wait_until '[ "$(found "$job" 0)" -eq 6 ]' # the word about it comes first
     "$VC" kill "$(place "$job" 2)"
     await "$job" "e['event']=='progress' and e['round']==1 and e['committed'][0]==1"
     touch "$(alice_home)/stop.$job"
