@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +10,7 @@
 #include "ckpt/copy_sum.h"
 #include "ckpt/place.h"
 #include "common/clock.h"
+#include "common/thread.h"
 
 #define BLOCK DLR_DEVICE_CUT /* between two looks at whether to give up */
 #define GATHER 8192u /* of a view, in the first-level cache until it is written */
@@ -222,7 +222,6 @@ static void *helper(void *arg)
 int dlr_copy_new(unsigned threads, struct dlr_copy **ret, struct dlr_err *err)
 {
     struct dlr_copy *copy = calloc(1, sizeof(*copy));
-    sigset_t all, old;
     int rc = 0;
 
     if (!copy)
@@ -230,15 +229,13 @@ int dlr_copy_new(unsigned threads, struct dlr_copy **ret, struct dlr_err *err)
     pthread_mutex_init(&copy->lock, NULL);
     pthread_cond_init(&copy->changed, NULL);
     dlr_copy_stage_init(&copy->stage);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the program's business */
     while (rc == 0 && copy->nthreads + 1 < threads &&
            copy->nthreads < DLR_COPY_THREADS_MAX) {
-        rc = -pthread_create(&copy->threads[copy->nthreads], NULL, helper, copy);
+        rc = dlr_thread_start("dlr-copy", helper, copy, &copy->threads[copy->nthreads],
+                              NULL);
         if (rc == 0)
             copy->nthreads++;
     }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (rc < 0) {
         dlr_copy_free(copy);
         return dlr_fail(err, rc, "cannot start %u copy threads: %s", threads,
