@@ -59,21 +59,26 @@ static int mount_of(int fd)
 static int step_looking(int dir, const char *name, int flags)
 {
     DLR_AUTO_CLOSE int fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    int here = mount_of(dir), there = fd < 0 ? -errno : mount_of(fd);
+    int here, there;
     struct stat st;
     char path[64];
 
+    if (fd < 0)
+        return -errno;
+    here = mount_of(dir);
+    there = mount_of(fd);
     if (here < 0 || there < 0)
         return here < 0 ? here : there;
     if (here != there)
         return -EXDEV;
     if (fstat(fd, &st) < 0)
         return -errno;
+    if ((flags & O_DIRECTORY) && !S_ISDIR(st.st_mode))
+        return -ENOTDIR;
+    if (flags & O_PATH)
+        return dlr_steal_fd(&fd); /* of a link: the link itself */
     if (S_ISLNK(st.st_mode))
         return -ELOOP;
-    if (flags & O_PATH)
-        return (flags & O_DIRECTORY) && !S_ISDIR(st.st_mode) ? -ENOTDIR
-                                                             : dlr_steal_fd(&fd);
     dlr_format(path, sizeof(path), "/proc/self/fd/%d", fd);
     there = open(path, flags | O_CLOEXEC);
     return there < 0 ? -errno : there;

@@ -24,8 +24,9 @@
 /* Whether entry of TOP is a name that the job's directory called name may have there. */
 bool dlr_memory_is(const char *entry, const char *name);
 
-/* openat() of one part of a path that a user chose, never over a link (-ELOOP) or a mount (-EXDEV): nothing waits for
- * a file system that he has mounted. flags: O_PATH or O_RDONLY, O_DIRECTORY; the descriptor, or -errno.
+/* openat() of one part of a path that a user chose, never over a link (-ELOOP; with O_DIRECTORY -ENOTDIR) or a mount
+ * (-EXDEV): nothing waits for a file system that he has mounted. flags: O_PATH or O_RDONLY, O_DIRECTORY; the
+ * descriptor, or -errno.
  */
 int dlr_memory_step(int dirfd, const char *name, int flags);
 

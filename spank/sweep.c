@@ -25,7 +25,7 @@ static int open_dir(int parent, const char *name, uid_t owner, int *ret_fd)
     struct stat st;
 
     if (fd < 0)
-        return fd == -ELOOP ? -ENOTDIR : fd;
+        return fd;
     if (fstat(fd, &st) < 0)
         return -errno;
     if (st.st_uid != owner)

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -20,8 +22,10 @@
 #include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -443,6 +447,78 @@ static void a_file_system_of_the_users_is_not_waited_for(void **state)
     }
 }
 
+/* Kernels before 5.6 do not know it. */
+static void forbid_openat2(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {sizeof(code) / sizeof(*code), code};
+
+    assert_int_equal(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    assert_int_equal(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
+}
+
+static const struct {
+    const char *name;
+    int flags, rc; /* 0: a descriptor */
+} steps[] = {
+    {"dir", O_RDONLY | O_DIRECTORY, 0},
+    {"dir", O_PATH | O_DIRECTORY, 0},
+    {"file", O_PATH, 0},
+    {"file", O_PATH | O_DIRECTORY, -ENOTDIR},
+    {"link", O_PATH, 0},
+    {"link", O_RDONLY, -ELOOP},
+    {"link", O_RDONLY | O_DIRECTORY, -ENOTDIR},
+    {"none", O_PATH, -ENOENT},
+    {"mount", O_RDONLY | O_DIRECTORY, -EXDEV},
+    {"mount", O_PATH | O_DIRECTORY, -EXDEV},
+};
+
+/* The row that went otherwise, from 1. */
+static int take_steps(int dir)
+{
+    for (unsigned i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
+        int fd = dlr_memory_step(dir, steps[i].name, steps[i].flags);
+
+        if (steps[i].rc ? fd != steps[i].rc : fd < 0)
+            return (int)i + 1;
+    }
+    return 0;
+}
+
+static void a_step_enters_no_mount_and_follows_no_link_on_old_kernels_too(void **state)
+{
+    char at[] = "/tmp/dlr-test-step-XXXXXX";
+    int dir, status;
+    pid_t pid;
+
+    if (!can_mount)
+        skip();
+    assert_non_null(mkdtemp(at));
+    dir = open(at, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(mkdirat(dir, "dir", 0700) | mkdirat(dir, "mount", 0700), 0);
+    assert_int_equal(mknodat(dir, "file", S_IFREG | 0600, 0), 0);
+    assert_int_equal(symlinkat("dir", dir, "link"), 0);
+    assert_int_equal(fchdir(dir), 0);
+    assert_int_equal(mount("none", "mount", "tmpfs", 0, NULL), 0);
+    assert_int_equal(take_steps(dir), 0);
+    pid = fork();
+    if (pid == 0) {
+        forbid_openat2();
+        _exit(take_steps(dir));
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(umount2("mount", MNT_DETACH) | rmdir("mount") | rmdir("dir") |
+                         unlink("file") | unlink("link") | chdir("/") | rmdir(at),
+                     0);
+    close(dir);
+}
+
 /* The user's own process that empties his memory is stopped by him, as soon as it is his. */
 static struct stopped {
     sem_t is;
@@ -498,6 +574,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_file_system_of_the_users_is_not_waited_for, clean),
+        cmocka_unit_test(a_step_enters_no_mount_and_follows_no_link_on_old_kernels_too),
         cmocka_unit_test_teardown(who_stops_the_sweep_holds_up_no_other_job, clean),
         cmocka_unit_test(only_the_agents_step_of_this_job_asks_for_it),
         cmocka_unit_test(its_size_is_of_the_jobs_memory),
