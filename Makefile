@@ -17,6 +17,11 @@ Q := $(if $(V),,@)
 
 DLR_WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
   -Wformat=2 -Wundef -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers
+# What distributions build with. The plugin is not bound at once: some of Slurm's programs lack functions that it calls
+# in others.
+DLR_HARDEN := $(if $(SAN)$(filter -O0,$(CFLAGS)),,-fstack-protector-strong \
+  $(if $(findstring FORTIFY_SOURCE,$(CFLAGS) $(CPPFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2))
+DLR_LINK_HARDEN := -Wl,-z,relro,-z,now
 DLR_CFLAGS = -std=gnu11 -fPIC -pthread -D_GNU_SOURCE -I. $(DLR_WARN) $(if $(WERROR),-Werror) \
   $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer) \
   -DDLR_VERSION='"$(VERSION)"' -DDLR_LIBEXECDIR='"$(LIBEXECDIR)"'

@@ -2,7 +2,7 @@
 # How each product is compiled and linked.
 
 # Everything is compiled again when the words of the command change: PREFIX ends up in programs.
-FLAGS_NOW := $(CC) $(DLR_CFLAGS) $(CFLAGS) $(CPPFLAGS) $(LDFLAGS)
+FLAGS_NOW := $(CC) $(DLR_CFLAGS) $(DLR_HARDEN) $(CFLAGS) $(CPPFLAGS) $(LDFLAGS)
 ifneq ($(file <$(BUILD)/flags),$(FLAGS_NOW))
 $(shell mkdir -p $(BUILD))
 $(file >$(BUILD)/flags,$(FLAGS_NOW))
@@ -13,7 +13,7 @@ export OMPI_CC := $(CC)
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC    $<")
-	$(Q)$(CC) $(DLR_CFLAGS) $(CFLAGS) $(CPPFLAGS) $(XCFLAGS) -MMD -MP -MT $@ -c -o $@ $<
+	$(Q)$(CC) $(DLR_CFLAGS) $(DLR_HARDEN) $(CFLAGS) $(CPPFLAGS) $(XCFLAGS) -MMD -MP -MT $@ -c -o $@ $<
 
 # Device memory: with the CUDA headers the back end is compiled in; libcudart itself is opened at run
 # time, so that one build serves nodes with and without GPUs.
@@ -34,7 +34,7 @@ slurm_rpath = $(if $(filter -lslurm,$(1)),$(patsubst -L%,-Wl$(comma)-rpath$(comm
 define link
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(or $(LINKER),$(CC)) $(DLR_LDFLAGS) $(LDFLAGS) $(call slurm_rpath,$(1)) -o $@ $(filter %.o,$^) $(1)
+	$(Q)$(or $(LINKER),$(CC)) $(DLR_LDFLAGS) $(if $(filter -shared,$(1)),,-pie) $(LDFLAGS) $(DLR_LINK_HARDEN) $(call slurm_rpath,$(1)) -o $@ $(filter %.o,$^) $(1)
 endef
 
 $(BUILD)/libdlrover.a: $(call obj,$(CKPT_LIB) $(SLOT) $(COMMON))
@@ -45,8 +45,9 @@ $(BUILD)/libdlrover.so: $(call obj,$(CKPT_LIB) $(SLOT) $(COMMON)) ckpt/libdlrove
 	$(Q)ln -sf $(@F) $@.0
 comma := ,
 
+$(BUILD)/spank_dlrover.so: DLR_LINK_HARDEN := -Wl,-z,relro,-z,lazy
 $(BUILD)/spank_dlrover.so: $(call obj,$(PLUGIN)) spank/dlr_spank.symbols
-	$(call link,-shared -Wl$(comma)--version-script=spank/dlr_spank.symbols -Wl$(comma)-z$(comma)relro -Wl$(comma)-z$(comma)nodelete)
+	$(call link,-shared -Wl$(comma)--version-script=spank/dlr_spank.symbols -Wl$(comma)-z$(comma)nodelete)
 
 $(BUILD)/dlrover-keeper: $(call obj,$(KEEPER) $(COMMON))
 	$(call link)
