@@ -24,7 +24,8 @@ int dlr_data_hello(struct dlr_data *d, struct dlr_err *err)
     if (bytes > DLR_WIRE_ADDRESS_MAX || 2 * bytes >= DLR_LOCAL_TEXT)
         return dlr_fail(
             err, -EMSGSIZE,
-            "UCX's address has %zu bytes: choose devices in UCX_NET_DEVICES", bytes);
+            "this node's address has %zu bytes: choose devices with --dlrover-set=net",
+            bytes);
     dlr_local_init(&msg, DLR_LOCAL_D_HELLO);
     for (size_t i = 0; i < bytes; i++) {
         msg.text[2 * i] = digits[((const unsigned char *)addr)[i] >> 4];

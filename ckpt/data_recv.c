@@ -202,9 +202,10 @@ static void end_older(struct dlr_data *d, const struct dlr_wire_begin *head)
     }
 }
 
-static int new_recv(struct dlr_data *d, const struct dlr_wire_begin *head,
-                    const void *address, const void *meta,
-                    const struct dlr_slot_info *info, struct dlr_recv **ret)
+static int new_recv(struct dlr_data *d, struct dlr_net_in *in,
+                    const struct dlr_wire_begin *head, const void *address,
+                    const void *meta, const struct dlr_slot_info *info,
+                    struct dlr_recv **ret)
 {
     struct dlr_recv *r = calloc(1, sizeof(*r)), **last = &d->recvs;
     int rc = -ENOMEM;
@@ -225,7 +226,7 @@ static int new_recv(struct dlr_data *d, const struct dlr_wire_begin *head,
     r->meta = malloc(r->meta_bytes);
     r->got = calloc(1, info->nchunks / 8 + 1);
     if (r->meta && r->got)
-        rc = dlr_net_peer(d->net, address, head->address_bytes, false, &r->peer, NULL);
+        rc = dlr_net_sender(in, address, head->address_bytes, &r->peer, NULL);
     if (rc < 0) {
         free(r->meta);
         free(r->got);
@@ -241,8 +242,9 @@ static int new_recv(struct dlr_data *d, const struct dlr_wire_begin *head,
     return 0;
 }
 
-static int begin(struct dlr_data *d, const struct dlr_wire_begin *head,
-                 const void *address, const void *meta)
+static int begin(struct dlr_data *d, struct dlr_net_in *in,
+                 const struct dlr_wire_begin *head, const void *address,
+                 const void *meta)
 {
     struct dlr_slot_info info;
     struct dlr_recv *r;
@@ -266,7 +268,7 @@ static int begin(struct dlr_data *d, const struct dlr_wire_begin *head,
     if (head->vround == d->round && dlr_held_is_over(&d->held, info.version))
         return -ECANCELED;
     end_older(d, head);
-    rc = new_recv(d, head, address, meta, &info, &r);
+    rc = new_recv(d, in, head, address, meta, &info, &r);
     if (rc == 0)
         open_slot(r);
     return rc;
@@ -285,7 +287,7 @@ static void on_begin(struct dlr_data *d, struct dlr_net_in *in)
         d->dropped++;
         return;
     }
-    rc = begin(d, &head, address, meta);
+    rc = begin(d, in, &head, address, meta);
     if (rc == 0)
         return;
     if (rc != -EAGAIN && rc != -EALREADY && rc != -ECANCELED)

@@ -93,7 +93,7 @@ static void act(struct dlr_recv *r)
                                               : -EBUSY);
     } else if (!r->cut) {
         r->cut = true;
-        dlr_net_drop(r->d->net, r->peer);
+        dlr_net_drop(r->peer);
     } else {
         dlr_data_stuck();
     }

@@ -8,7 +8,6 @@
 #include "ckpt/data_doze.h"
 #include "ckpt/data_nic.h"
 #include "ckpt/data_state.h"
-#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/str.h"
@@ -220,17 +219,16 @@ static int connect_to(struct dlr_send *s, const char *hex, struct dlr_err *err)
 
     if (unhex(hex, addr, sizeof(addr), &bytes) < 0)
         return dlr_fail(err, -EINVAL, "the receiver's address is malformed");
-    return dlr_net_peer(s->d->net, addr, bytes, true, &s->peer, err);
+    return dlr_net_peer(s->d->net, addr, bytes, &s->peer, err);
 }
 
 /* The agent hears which devices copies go over, whenever they are others. */
 static void tell_devices(struct dlr_send *s)
 {
-    DLR_AUTO_FREE char *info = dlr_net_describe(s->peer);
     char uses[sizeof(s->d->uses)], text[1024];
     struct dlr_local_msg msg;
 
-    dlr_nic_parse(info ? info : "", uses, sizeof(uses));
+    dlr_net_devices(s->peer, uses, sizeof(uses));
     if (!uses[0] || dlr_streq(uses, s->d->uses))
         return;
     snprintf(s->d->uses, sizeof(s->d->uses), "%s", uses);
@@ -446,7 +444,7 @@ static void end_silent(struct dlr_data *d, int64_t now_ms)
             continue;
         }
         end_all_to(d, peer, -ETIMEDOUT, "nothing gets through");
-        dlr_net_drop(d->net, peer);
+        dlr_net_drop(peer);
         s = d->sends;
     }
 }
@@ -473,7 +471,7 @@ static int64_t look(struct dlr_send *s, int64_t now_ms)
     if (s->state == ENDING) {
         if (!s->cut && now_ms >= s->end_ms + DLR_DATA_DRAIN_MS) {
             s->cut = true;
-            dlr_net_drop(s->d->net, s->peer);
+            dlr_net_drop(s->peer);
         }
         if (now_ms >= s->end_ms + DLR_DATA_STUCK_MS)
             dlr_data_stuck();

@@ -11,9 +11,9 @@
 
 #include "ckpt/data_core.h"
 #include "ckpt/data_fill.h"
+#include "ckpt/data_net.h"
 #include "ckpt/data_store.h"
 #include "ckpt/data_turns.h"
-#include "ckpt/data_ucx.h"
 #include "ckpt/data_wire.h"
 #include "ckpt/data_work.h"
 #include "ckpt/pace.h"

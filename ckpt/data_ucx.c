@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ckpt/data_ucx.h"
-
+/* The back end that moves messages with UCX (active messages). */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,20 +8,22 @@
 #include <unistd.h>
 
 #include "ckpt/data_lane.h"
+#include "ckpt/data_net_back.h"
+#include "ckpt/data_nic.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 
 #define CLOSE_TRIES                                                                    \
     10000 /* progress calls until the process gives up closing in order */
 
-struct dlr_net_peer {
-    struct dlr_net_peer *next;
-    struct dlr_net *net;
+struct peer {
+    struct dlr_net_peer base;
+    struct peer *next;
+    struct ucx *net;
     struct dlr_lane *own; /* NULL: on the main lane */
     ucp_ep_h ep;          /* NULL once it is closed or closing */
     ucs_status_ptr_t closing;
-    unsigned ops;  /* in flight */
-    unsigned refs; /* of our callers */
+    unsigned ops; /* in flight */
     int64_t moved_ms;
     bool failed;
     ucs_status_t status;
@@ -34,20 +35,21 @@ struct dlr_net_peer {
  * endpoint open while the other side may still send on it, and crashes when such a socket
  * fails while it also waits for room to write; only the end of the worker ends it.
  */
-struct dlr_net {
+struct ucx {
+    struct dlr_net_link base;
     ucp_context_h context;
     struct dlr_lane main;
     int fd; /* epoll of all lanes */
     struct dlr_net_ops ops;
     void *arg;
-    struct dlr_net_peer *peers;
+    struct peer *peers;
     unsigned failed, orphans; /* peers to report; requests in flight without a peer */
 };
 
 /* A request in flight. */
 struct op {
-    struct dlr_net *net;
-    struct dlr_net_peer *peer; /* NULL: a reply or a receive */
+    struct ucx *net;
+    struct peer *peer; /* NULL: a reply or a receive */
     dlr_net_done_fn done;
     void *arg;
     size_t bytes;
@@ -59,12 +61,13 @@ static ucs_status_t on_message(void *arg, const void *head, size_t head_bytes,
                                const ucp_am_recv_param_t *param)
 {
     struct dlr_lane_kind *kind = arg;
-    struct dlr_net *net = kind->lane->owner;
+    struct ucx *net = kind->lane->owner;
     struct dlr_net_in in = {.head = head,
                             .head_bytes = head_bytes,
                             .data = data,
                             .bytes = bytes,
-                            .net = net,
+                            .back = &dlr_net_ucx,
+                            .link = &net->base,
                             .lane = kind->lane};
 
     if (!bytes && head_bytes) { /* told or replied */
@@ -78,14 +81,14 @@ static ucs_status_t on_message(void *arg, const void *head, size_t head_bytes,
         in.data = NULL;
     }
     if (param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP)
-        in.reply_ep = param->reply_ep;
+        in.from = param->reply_ep;
     net->ops.in(net->arg, kind->kind, &in);
     if (!in.offered)
         return UCS_OK;
     return in.taken ? UCS_INPROGRESS : UCS_ERR_REJECTED;
 }
 
-static int open_lane(struct dlr_net *net, struct dlr_lane *lane, struct dlr_err *err)
+static int open_lane(struct ucx *net, struct dlr_lane *lane, struct dlr_err *err)
 {
     struct epoll_event event = {.events = EPOLLIN};
     int rc = dlr_lane_open(lane, net->context, on_message, net, err);
@@ -97,33 +100,8 @@ static int open_lane(struct dlr_net *net, struct dlr_lane *lane, struct dlr_err 
     return rc;
 }
 
-int dlr_net_open(const struct dlr_net_ops *ops, void *arg, struct dlr_net **ret,
-                 struct dlr_err *err)
-{
-    struct dlr_net *net = calloc(1, sizeof(*net));
-    int rc = 0;
-
-    if (!net)
-        return dlr_fail(err, -ENOMEM, "out of memory");
-    net->ops = *ops;
-    net->arg = arg;
-    net->fd = epoll_create1(EPOLL_CLOEXEC);
-    if (net->fd < 0)
-        rc = dlr_fail(err, -errno, "epoll_create1: %m");
-    if (rc == 0)
-        rc = dlr_lane_context(&net->context, err);
-    if (rc == 0)
-        rc = open_lane(net, &net->main, err);
-    if (rc < 0) {
-        dlr_net_close(net);
-        return rc;
-    }
-    *ret = net;
-    return 0;
-}
-
 /* Starts closing; true when nothing of the peer is left in UCX. */
-static bool close_ep(struct dlr_net_peer *peer)
+static bool close_ep(struct peer *peer)
 {
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
                                  .flags = UCP_EP_CLOSE_FLAG_FORCE};
@@ -141,9 +119,9 @@ static bool close_ep(struct dlr_net_peer *peer)
     return peer->ops == 0;
 }
 
-static void report_failed(struct dlr_net *net)
+static void report_failed(struct ucx *net)
 {
-    struct dlr_net_peer *peer;
+    struct peer *peer;
 
     while (net->failed) { /* a callback may drop others: begin again each time */
         net->failed--;
@@ -151,15 +129,15 @@ static void report_failed(struct dlr_net *net)
             ;
         if (!peer)
             continue;
-        net->ops.down(net->arg, peer, dlr_lane_errno(peer->status));
+        net->ops.down(net->arg, &peer->base, dlr_lane_errno(peer->status));
         close_ep(peer);
     }
 }
 
 /* Outside of UCX's callbacks: reports failed peers, lets go of those that are closed. */
-static void reap(struct dlr_net *net)
+static void reap(struct ucx *net)
 {
-    struct dlr_net_peer **at = &net->peers, *peer;
+    struct peer **at = &net->peers, *peer;
 
     report_failed(net);
     while ((peer = *at)) {
@@ -168,7 +146,7 @@ static void reap(struct dlr_net *net)
             free(peer->own);
             peer->own = NULL;
         }
-        if (!peer->ep && !peer->closing && !peer->ops && !peer->refs) {
+        if (!peer->ep && !peer->closing && !peer->ops && !peer->base.refs) {
             *at = peer->next;
             free(peer);
         } else {
@@ -177,70 +155,100 @@ static void reap(struct dlr_net *net)
     }
 }
 
-struct dlr_net *dlr_net_close(struct dlr_net *net)
+static void address(const struct dlr_net_link *link, const void **ret_addr,
+                    size_t *ret_bytes)
 {
-    if (!net)
-        return NULL;
-    for (struct dlr_net_peer *p = net->peers; p; p = p->next)
-        close_ep(p);
-    for (unsigned i = 0; net->peers && i < CLOSE_TRIES; i++)
-        dlr_net_progress(net);
-    if (net->peers || net->orphans)
-        return NULL;
-    dlr_lane_close(&net->main);
-    if (net->context)
-        ucp_cleanup(net->context);
-    dlr_cleanup_close(&net->fd);
-    free(net);
-    return NULL;
-}
+    const struct ucx *net = (const struct ucx *)link;
 
-void dlr_net_address(const struct dlr_net *net, const void **ret_addr,
-                     size_t *ret_bytes)
-{
     *ret_addr = net->main.address;
     *ret_bytes = net->main.address_bytes;
 }
 
-void dlr_net_own_address(const struct dlr_net_peer *peer, const void **ret_addr,
-                         size_t *ret_bytes)
+static void own_address(const struct dlr_net_peer *base, const void **ret_addr,
+                        size_t *ret_bytes)
 {
+    const struct peer *peer = (const struct peer *)base;
     const struct dlr_lane *lane = peer->own ? peer->own : &peer->net->main;
 
     *ret_addr = lane->address;
     *ret_bytes = lane->address_bytes;
 }
 
-int dlr_net_fd(const struct dlr_net *net)
+static int link_fd(const struct dlr_net_link *link)
 {
-    return net->fd;
+    return ((const struct ucx *)link)->fd;
 }
 
-unsigned dlr_net_progress(struct dlr_net *net)
+static unsigned progress(struct dlr_net_link *link)
 {
+    struct ucx *net = (struct ucx *)link;
     unsigned n = ucp_worker_progress(net->main.worker);
 
-    for (struct dlr_net_peer *p = net->peers; p; p = p->next)
+    for (struct peer *p = net->peers; p; p = p->next)
         if (p->own)
             n += ucp_worker_progress(p->own->worker);
     reap(net);
     return n;
 }
 
-bool dlr_net_closing(const struct dlr_net *net)
+static void close_link(struct dlr_net_link *link)
 {
-    const struct dlr_net_peer *p = net->peers;
+    struct ucx *net = (struct ucx *)link;
+
+    for (struct peer *p = net->peers; p; p = p->next)
+        close_ep(p);
+    for (unsigned i = 0; net->peers && i < CLOSE_TRIES; i++)
+        progress(link);
+    if (net->peers || net->orphans)
+        return;
+    dlr_lane_close(&net->main);
+    if (net->context)
+        ucp_cleanup(net->context);
+    dlr_cleanup_close(&net->fd);
+    free(net);
+}
+
+static int open_link(const struct dlr_net_ops *ops, void *arg,
+                     struct dlr_net_link **ret, struct dlr_err *err)
+{
+    struct ucx *net = calloc(1, sizeof(*net));
+    int rc = 0;
+
+    if (!net)
+        return dlr_fail(err, -ENOMEM, "out of memory");
+    net->base.back = &dlr_net_ucx;
+    net->ops = *ops;
+    net->arg = arg;
+    net->fd = epoll_create1(EPOLL_CLOEXEC);
+    if (net->fd < 0)
+        rc = dlr_fail(err, -errno, "epoll_create1: %m");
+    if (rc == 0)
+        rc = dlr_lane_context(&net->context, err);
+    if (rc == 0)
+        rc = open_lane(net, &net->main, err);
+    if (rc < 0) {
+        close_link(&net->base);
+        return rc;
+    }
+    *ret = &net->base;
+    return 0;
+}
+
+static bool closing(const struct dlr_net_link *link)
+{
+    const struct peer *p = ((const struct ucx *)link)->peers;
 
     while (p && (p->ep || !(p->closing || p->ops)))
         p = p->next;
     return p != NULL;
 }
 
-int dlr_net_arm(struct dlr_net *net)
+static int arm(struct dlr_net_link *link)
 {
+    struct ucx *net = (struct ucx *)link;
     ucs_status_t status = ucp_worker_arm(net->main.worker);
 
-    for (struct dlr_net_peer *p = net->peers; p && status == UCS_OK; p = p->next)
+    for (struct peer *p = net->peers; p && status == UCS_OK; p = p->next)
         if (p->own)
             status = ucp_worker_arm(p->own->worker);
     return dlr_lane_errno(status);
@@ -248,7 +256,7 @@ int dlr_net_arm(struct dlr_net *net)
 
 static void on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
-    struct dlr_net_peer *peer = arg;
+    struct peer *peer = arg;
 
     if (peer->failed)
         return;
@@ -257,10 +265,9 @@ static void on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
     peer->net->failed++;
 }
 
-static struct dlr_net_peer *known(struct dlr_net *net, const void *addr, size_t bytes,
-                                  bool own)
+static struct peer *known(struct ucx *net, const void *addr, size_t bytes, bool own)
 {
-    struct dlr_net_peer *p = net->peers;
+    struct peer *p = net->peers;
 
     while (p && (!p->ep || p->failed || own != (p->own != NULL) || p->bytes != bytes ||
                  memcmp(p->addr, addr, bytes) != 0))
@@ -268,7 +275,7 @@ static struct dlr_net_peer *known(struct dlr_net *net, const void *addr, size_t 
     return p;
 }
 
-static int connect_peer(struct dlr_net_peer *p, struct dlr_err *err)
+static int connect_peer(struct peer *p, struct dlr_err *err)
 {
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
                                             UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
@@ -285,21 +292,22 @@ static int connect_peer(struct dlr_net_peer *p, struct dlr_err *err)
                     ucs_status_string(status));
 }
 
-int dlr_net_peer(struct dlr_net *net, const void *addr, size_t bytes, bool own,
-                 struct dlr_net_peer **ret, struct dlr_err *err)
+static int find_peer(struct ucx *net, const void *addr, size_t bytes, bool own,
+                     struct dlr_net_peer **ret, struct dlr_err *err)
 {
-    struct dlr_net_peer *p = known(net, addr, bytes, own);
+    struct peer *p = known(net, addr, bytes, own);
     int rc = 0;
 
     if (p) {
-        p->refs++;
-        *ret = p;
+        p->base.refs++;
+        *ret = &p->base;
         return 0;
     }
     p = calloc(1, sizeof(*p) + bytes);
     if (!p)
         return dlr_fail(err, -ENOMEM, "out of memory");
-    *p = (struct dlr_net_peer){.net = net, .bytes = bytes, .refs = 1};
+    *p = (struct peer){
+        .base = {.back = &dlr_net_ucx, .refs = 1}, .net = net, .bytes = bytes};
     memcpy(p->addr, addr, bytes);
     if (own) {
         p->own = calloc(1, sizeof(*p->own));
@@ -318,43 +326,50 @@ int dlr_net_peer(struct dlr_net *net, const void *addr, size_t bytes, bool own,
     }
     p->next = net->peers;
     net->peers = p;
-    *ret = p;
+    *ret = &p->base;
     return 0;
 }
 
-char *dlr_net_describe(const struct dlr_net_peer *peer)
+static int bulk_peer(struct dlr_net_link *link, const void *addr, size_t bytes,
+                     struct dlr_net_peer **ret, struct dlr_err *err)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = peer->ep ? open_memstream(&text, &size) : NULL;
-
-    if (!out)
-        return NULL;
-    ucp_ep_print_info(peer->ep, out);
-    fclose(out);
-    return text;
+    return find_peer((struct ucx *)link, addr, bytes, true, ret, err);
 }
 
-void dlr_net_peer_put(struct dlr_net_peer *peer)
+static int sender(struct dlr_net_in *in, const void *addr, size_t bytes,
+                  struct dlr_net_peer **ret, struct dlr_err *err)
 {
-    if (peer)
-        peer->refs--;
+    return find_peer((struct ucx *)in->link, addr, bytes, false, ret, err);
 }
 
-int64_t dlr_net_moved_ms(const struct dlr_net_peer *peer)
+static void devices(const struct dlr_net_peer *base, char *ret, size_t size)
 {
-    return peer->moved_ms;
+    const struct peer *peer = (const struct peer *)base;
+    DLR_AUTO_FREE char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = peer->ep ? open_memstream(&text, &bytes) : NULL;
+
+    if (out) {
+        ucp_ep_print_info(peer->ep, out);
+        fclose(out);
+    }
+    dlr_nic_parse(text ? text : "", ret, size);
 }
 
-void dlr_net_drop(struct dlr_net *net, struct dlr_net_peer *peer)
+static int64_t moved_ms(const struct dlr_net_peer *base)
 {
-    close_ep(peer);
+    return ((const struct peer *)base)->moved_ms;
 }
 
-void dlr_net_drop_idle(struct dlr_net *net)
+static void drop(struct dlr_net_peer *base)
 {
-    for (struct dlr_net_peer *p = net->peers; p; p = p->next)
-        if (!p->refs && !p->ops)
+    close_ep((struct peer *)base);
+}
+
+static void drop_idle(struct dlr_net_link *link)
+{
+    for (struct peer *p = ((struct ucx *)link)->peers; p; p = p->next)
+        if (!p->base.refs && !p->ops)
             close_ep(p);
 }
 
@@ -408,47 +423,43 @@ static int post(struct op op, ucp_ep_h ep, unsigned kind, uint32_t flags,
     return 0;
 }
 
-int dlr_net_send(struct dlr_net_peer *peer, unsigned kind, struct dlr_net_part data,
-                 dlr_net_done_fn done, void *arg)
+static int post_peer(struct dlr_net_peer *base, unsigned kind, uint32_t flags,
+                     struct dlr_net_part head, struct dlr_net_part data,
+                     dlr_net_done_fn done, void *arg)
 {
+    struct peer *peer = (struct peer *)base;
     struct op op = {.net = peer->net, .peer = peer, .done = done, .arg = arg};
 
     if (!peer->ep || peer->failed)
         return -ENOTCONN;
-    return post(op, peer->ep, kind, UCP_AM_SEND_FLAG_EAGER, (struct dlr_net_part){0},
-                data);
+    return post(op, peer->ep, kind, flags, head, data);
 }
 
-int dlr_net_offer(struct dlr_net_peer *peer, unsigned kind, struct dlr_net_part head,
-                  struct dlr_net_part data, dlr_net_done_fn done, void *arg)
+static int send_whole(struct dlr_net_peer *peer, unsigned kind,
+                      struct dlr_net_part data, dlr_net_done_fn done, void *arg)
 {
-    struct op op = {.net = peer->net, .peer = peer, .done = done, .arg = arg};
-
-    if (!peer->ep || peer->failed)
-        return -ENOTCONN;
-    if (head.bytes > DLR_NET_HEAD_MAX)
-        return -EINVAL;
-    return post(op, peer->ep, kind, UCP_AM_SEND_FLAG_RNDV, head, data);
+    return post_peer(peer, kind, UCP_AM_SEND_FLAG_EAGER, (struct dlr_net_part){0}, data,
+                     done, arg);
 }
 
-int dlr_net_tell(struct dlr_net_peer *peer, unsigned kind, struct dlr_net_part data)
+static int offer(struct dlr_net_peer *peer, unsigned kind, struct dlr_net_part head,
+                 struct dlr_net_part data, dlr_net_done_fn done, void *arg)
 {
-    struct op op = {.net = peer->net, .peer = peer};
-
-    if (!peer->ep || peer->failed)
-        return -ENOTCONN;
-    if (data.bytes > DLR_NET_HEAD_MAX)
-        return -EINVAL;
-    return post(op, peer->ep, kind, UCP_AM_SEND_FLAG_EAGER, data,
-                (struct dlr_net_part){0});
+    return post_peer(peer, kind, UCP_AM_SEND_FLAG_RNDV, head, data, done, arg);
 }
 
-void dlr_net_reply(struct dlr_net_in *in, unsigned kind, struct dlr_net_part data)
+static int tell(struct dlr_net_peer *peer, unsigned kind, struct dlr_net_part data)
 {
-    struct op op = {.net = in->net};
+    return post_peer(peer, kind, UCP_AM_SEND_FLAG_EAGER, data, (struct dlr_net_part){0},
+                     NULL, NULL);
+}
 
-    if (in->reply_ep && data.bytes <= DLR_NET_HEAD_MAX)
-        (void)post(op, in->reply_ep, kind, UCP_AM_SEND_FLAG_EAGER, data,
+static void reply(struct dlr_net_in *in, unsigned kind, struct dlr_net_part data)
+{
+    struct op op = {.net = (struct ucx *)in->link};
+
+    if (in->from)
+        (void)post(op, in->from, kind, UCP_AM_SEND_FLAG_EAGER, data,
                    (struct dlr_net_part){0});
 }
 
@@ -462,29 +473,49 @@ static void on_taken(void *request, ucs_status_t status, size_t length, void *ar
     finish(op, dlr_lane_errno(status));
 }
 
-int dlr_net_take(struct dlr_net_in *in, void *buf, dlr_net_done_fn done, void *arg)
+static int take(struct dlr_net_in *in, void *buf, dlr_net_done_fn done, void *arg)
 {
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
                                                  UCP_OP_ATTR_FIELD_USER_DATA |
                                                  UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
                                  .cb.recv_am = on_taken};
     const struct dlr_lane *lane = in->lane;
+    struct ucx *net = (struct ucx *)in->link;
     ucs_status_ptr_t request;
     struct op *op;
 
-    if (!in->offered || in->taken)
-        return -EINVAL;
     op = malloc(sizeof(*op));
     if (!op)
         return -ENOMEM;
-    *op = (struct op){.net = in->net, .done = done, .arg = arg, .bytes = in->bytes};
+    *op = (struct op){.net = net, .done = done, .arg = arg, .bytes = in->bytes};
     param.user_data = op;
     in->taken = true; /* the descriptor is UCX's again, whatever comes */
-    in->net->orphans++;
+    net->orphans++;
     request = ucp_am_recv_data_nbx(lane->worker, in->desc, buf, in->bytes, &param);
     if (UCS_PTR_IS_PTR(request))
         return 0;
-    in->net->orphans--;
+    net->orphans--;
     free(op);
     return UCS_PTR_IS_ERR(request) ? dlr_lane_errno(UCS_PTR_STATUS(request)) : 1;
 }
+
+const struct dlr_net_back dlr_net_ucx = {.id = 1,
+                                         .open = open_link,
+                                         .close = close_link,
+                                         .address = address,
+                                         .fd = link_fd,
+                                         .progress = progress,
+                                         .closing = closing,
+                                         .arm = arm,
+                                         .peer = bulk_peer,
+                                         .sender = sender,
+                                         .own_address = own_address,
+                                         .devices = devices,
+                                         .moved_ms = moved_ms,
+                                         .drop = drop,
+                                         .drop_idle = drop_idle,
+                                         .send = send_whole,
+                                         .offer = offer,
+                                         .tell = tell,
+                                         .reply = reply,
+                                         .take = take};

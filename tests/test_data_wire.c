@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "ckpt/data_ucx.h"
+#include "ckpt/data_net.h"
 #include "ckpt/data_wire.h"
 #include "common/clock.h"
 #include "tests/data_rig.h"
@@ -103,7 +103,7 @@ static void connect_to(struct raw *r, const char *hex)
         assert_int_equal(sscanf(hex + 2 * i, "%2x", &byte), 1);
         addr[i] = (unsigned char)byte;
     }
-    assert_int_equal(dlr_net_peer(r->net, addr, n, false, &r->peer, NULL), 0);
+    assert_int_equal(dlr_net_peer(r->net, addr, n, &r->peer, NULL), 0);
 }
 
 static void fill_begin(struct raw *r)
@@ -112,7 +112,7 @@ static void fill_begin(struct raw *r)
     const void *addr, *meta;
     size_t addr_bytes, meta_bytes;
 
-    dlr_net_address(r->net, &addr, &addr_bytes);
+    dlr_net_own_address(r->peer, &addr, &addr_bytes);
     dlr_slot_meta(r->src, &meta, &meta_bytes);
     assert_int_equal(dlr_slot_info(r->src, &info), 0);
     r->payload_bytes = addr_bytes + meta_bytes;

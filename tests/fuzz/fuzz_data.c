@@ -38,8 +38,8 @@ static jmp_buf stuck;
 
 /* --- what the receiver uses --------------------------------------------------------------- */
 
-int dlr_net_peer(struct dlr_net *net, const void *addr, size_t bytes, bool own,
-                 struct dlr_net_peer **ret, struct dlr_err *err)
+int dlr_net_sender(struct dlr_net_in *in, const void *addr, size_t bytes,
+                   struct dlr_net_peer **ret, struct dlr_err *err)
 {
     const unsigned char *at = addr;
 
@@ -96,7 +96,7 @@ static void finish_takes(int rc)
     }
 }
 
-void dlr_net_drop(struct dlr_net *net, struct dlr_net_peer *p)
+void dlr_net_drop(struct dlr_net_peer *p)
 {
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Active messages over UCX: cached connections and one descriptor to wait on. UCX never decides
- * that a peer is dead in time: who knows it drops the peer. One thread
- * at a time.
+/* Messages between data processes, over whichever back end a node and its peer have
+ * (data_net_back.h): cached connections and one descriptor to wait on. Nothing here decides in time that a peer is
+ * dead: who knows it drops the peer. One thread at a time.
  */
-#ifndef DLR_CKPT_DATA_UCX_H
-#define DLR_CKPT_DATA_UCX_H
+#ifndef DLR_CKPT_DATA_NET_H
+#define DLR_CKPT_DATA_NET_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,6 +16,8 @@
 
 struct dlr_net;
 struct dlr_net_peer;
+struct dlr_net_back;
+struct dlr_net_link;
 
 /* A send or receive ended: 0 or -errno (-ECANCELED after a drop). From then on, and not
  * before, its buffer is the caller's again.
@@ -35,9 +37,10 @@ struct dlr_net_in {
     const void *data;  /* NULL when offered */
     size_t bytes;      /* of data, here or there */
 
-    bool taken;
-    void *desc, *reply_ep, *lane;
-    struct dlr_net *net;
+    bool taken; /* from here on: of the back end that it came over */
+    const struct dlr_net_back *back;
+    struct dlr_net_link *link;
+    void *from, *desc, *lane;
 };
 
 struct dlr_net_ops {
@@ -48,10 +51,10 @@ struct dlr_net_ops {
 
 int dlr_net_open(const struct dlr_net_ops *ops, void *arg, struct dlr_net **ret,
                  struct dlr_err *err);
-/* Endpoints are closed without a word; a worker with requests in flight is left alone. */
+/* Connections are closed without a word; one that UCX does not let go of is left alone. */
 struct dlr_net *dlr_net_close(struct dlr_net *net);
 
-/* This process's address; belongs to net. */
+/* This process's address, of all its back ends; belongs to net. */
 void dlr_net_address(const struct dlr_net *net, const void **ret_addr,
                      size_t *ret_bytes);
 
@@ -65,22 +68,25 @@ bool dlr_net_closing(const struct dlr_net *net);
 /* To be called before waiting on the descriptor; -EAGAIN: progress first. */
 int dlr_net_arm(struct dlr_net *net);
 
-/* The connection to an address, made when there is none. Does not block. *ret stays valid, if
- * perhaps useless, until it is put back; the connection is kept. own: on a worker of its own,
- * which bulk takes; the other side answers to dlr_net_own_address() then.
+/* The connection for bulk to another process's address, made when there is none. Does not block. *ret stays
+ * valid, if perhaps useless, until it is put back; the connection is kept. The other side answers to
+ * dlr_net_own_address().
  */
-int dlr_net_peer(struct dlr_net *net, const void *addr, size_t bytes, bool own,
+int dlr_net_peer(struct dlr_net *net, const void *addr, size_t bytes,
                  struct dlr_net_peer **ret, struct dlr_err *err);
+/* The connection to who sent in and wrote there that this is its own address. As dlr_net_peer(). */
+int dlr_net_sender(struct dlr_net_in *in, const void *addr, size_t bytes,
+                   struct dlr_net_peer **ret, struct dlr_err *err);
 void dlr_net_own_address(const struct dlr_net_peer *peer, const void **ret_addr,
                          size_t *ret_bytes);
-/* UCX's own description of the connection, the caller's: free(); NULL when it cannot be had. */
-char *dlr_net_describe(const struct dlr_net_peer *peer);
+/* The devices that it goes over, "eth0" or "mlx5_0:1,mlx5_1:1"; "" when they cannot be told. */
+void dlr_net_devices(const struct dlr_net_peer *peer, char *ret, size_t size);
 void dlr_net_peer_put(struct dlr_net_peer *peer); /* accepts NULL */
 /* When something that was given to it last ended well (CLOCK_MONOTONIC), 0: nothing yet. */
 int64_t dlr_net_moved_ms(const struct dlr_net_peer *peer);
 
 /* Closes it at once; everything in flight there ends with -ECANCELED. */
-void dlr_net_drop(struct dlr_net *net, struct dlr_net_peer *peer);
+void dlr_net_drop(struct dlr_net_peer *peer);
 /* Closes those that nobody holds. */
 void dlr_net_drop_idle(struct dlr_net *net);
 
