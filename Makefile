@@ -54,11 +54,11 @@ SUPERVISOR := mpi_launcher/supervisor.c mpi_launcher/sup_say.c mpi_launcher/sup_
   mpi_launcher/sup_rejoin.c mpi_launcher/rejoin.c mpi_launcher/srun_io.c mpi_launcher/sup_names.c mpi_launcher/sup_controller.c mpi_launcher/hosts.c \
   mpi_launcher/policy.c mpi_launcher/policy_control.c mpi_launcher/restart_budget.c mpi_launcher/policy_late.c mpi_launcher/policy_leave.c mpi_launcher/policy_step.c mpi_launcher/policy_term.c mpi_launcher/policy_state.c mpi_launcher/journal.c mpi_launcher/journal_writer.c mpi_launcher/keepstate.c mpi_launcher/exits.c \
   $(STEPPLAN) mpi_launcher/sup_step.c mpi_launcher/srun_end.c mpi_launcher/steps.c \
-  mpi_launcher/members.c $(PLAN) mpi_launcher/slurmapi.c mpi_launcher/runinfo.c mpi_launcher/tries.c mpi_launcher/port.c \
+  mpi_launcher/members.c $(PLAN) mpi_launcher/slurmapi.c mpi_launcher/runinfo.c mpi_launcher/trusted_path.c mpi_launcher/tries.c mpi_launcher/port.c \
   mpi_launcher/claims.c mpi_launcher/apart.c mpi_launcher/aside.c mpi_launcher/sup_files.c mpi_launcher/sup_manifest.c mpi_launcher/sup_leave.c mpi_launcher/sup_hosts.c mpi_launcher/host_order.c mpi_launcher/procid.c mpi_launcher/spool.c mpi_launcher/sup_stdin.c \
   mpi_launcher/persist.c ckpt/commit.c ckpt/schedule.c ckpt/cadence.c ckpt/cadence_disk.c ckpt/interval.c mpi_launcher/sup_cadence.c
 SLURM := mpi_launcher/slurm_main.c mpi_launcher/slurm_alive.c mpi_launcher/requeue.c mpi_launcher/slurmapi.c \
-  mpi_launcher/shown.c mpi_launcher/runinfo.c mpi_launcher/tries.c mpi_launcher/procid.c $(ORDER)
+  mpi_launcher/shown.c mpi_launcher/runinfo.c mpi_launcher/trusted_path.c mpi_launcher/tries.c mpi_launcher/procid.c $(ORDER)
 AGENT := mpi_launcher/agent.c mpi_launcher/agent_nanny.c mpi_launcher/agent_host.c mpi_launcher/host_order.c mpi_launcher/agent_conf.c mpi_launcher/agent_memory.c mpi_launcher/agent_budget.c mpi_launcher/agent_room.c \
   mpi_launcher/agent_control.c mpi_launcher/agent_lease.c mpi_launcher/agent_suspend.c mpi_launcher/agent_grace.c mpi_launcher/agent_round.c \
   mpi_launcher/agent_local.c mpi_launcher/agent_tasks.c mpi_launcher/agent_sweep.c mpi_launcher/agent_ranks.c mpi_launcher/agent_claims.c mpi_launcher/agent_peek.c mpi_launcher/agent_bring.c mpi_launcher/agent_vetted.c \

@@ -18,6 +18,7 @@
 #include "common/log.h"
 #include "common/str.h"
 #include "mpi_launcher/procid.h"
+#include "mpi_launcher/trusted_path.h"
 
 extern char **environ;
 
@@ -281,6 +282,20 @@ static int check_ours(const char *path, struct dlr_err *err)
     return 0;
 }
 
+static int check_above(const char *path, struct dlr_err *err)
+{
+    const struct passwd *pw = getpwuid(geteuid());
+    struct dlr_trusted_user user = {.uid = geteuid(), .gid = getegid(), .name = ""};
+    char name[256] = "";
+
+    if (pw && dlr_format(name, sizeof(name), "%s", pw->pw_name) == 0) {
+        user.gid = pw->pw_gid;
+        user.name = name;
+    }
+    user.home = home();
+    return dlr_trusted_path(path, &user, err);
+}
+
 /* `dlrover status` looks in the home directory, where nothing says which directory a site has
  * set in plugstack.conf. A link that cannot be made is no reason not to run.
  */
@@ -332,6 +347,8 @@ int dlr_runinfo_job_dir(const char *state_dir, const char *job, char *buf, size_
     rc = dlr_mkdirs(buf, 0700, err);
     if (rc == 0)
         rc = check_ours(buf, err);
+    if (rc == 0)
+        rc = check_above(buf, err);
     if (rc == 0 && state_dir[0])
         leave_link(job, buf);
     return rc;

@@ -406,6 +406,24 @@ static void a_taken_state_directory_is_refused(void **state)
     }
 }
 
+/* Who can rename what lies above it can put another job's state there. */
+static void what_is_above_the_state_counts_too(void **state)
+{
+    struct dlr_runinfo info;
+    char lab[128], sub[160];
+    struct dlr_err err;
+    struct dlr_run_want want = {.argv = train, .state_dir = sub, .asked = ""};
+
+    snprintf(lab, sizeof(lab), "%s/lab", dir);
+    snprintf(sub, sizeof(sub), "%s/states", lab);
+    assert_int_equal(mkdir(lab, 0700) | chmod(lab, 0777), 0);
+    assert_int_equal(dlr_runinfo_make(&want, &info, &err), -EPERM);
+    assert_non_null(strstr(err.text, "/lab', in which the job's state would be, can be "
+                                     "written by others (mode 0777)"));
+    assert_int_equal(chmod(lab, 01777), 0);
+    assert_int_equal(dlr_runinfo_make(&want, &info, &err), 0);
+}
+
 static void bad_environments_are_named(void **state)
 {
     static const struct {
@@ -455,6 +473,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(places_are_the_runs_own_and_private, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_taken_state_directory_is_refused, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(what_is_above_the_state_counts_too, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(bad_environments_are_named, setup, teardown),
         cmocka_unit_test_teardown(
