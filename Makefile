@@ -43,7 +43,7 @@ CKPT_LIB := ckpt/client.c ckpt/save_cost.c ckpt/stride.c ckpt/cadence.c ckpt/lay
 DATA := ckpt/data_main.c ckpt/data_local.c ckpt/data_store.c ckpt/data_send.c ckpt/data_recv.c ckpt/data_recv_end.c ckpt/data_wire.c \
   ckpt/data_files.c ckpt/data_save.c $(SAVED) ckpt/data_work.c ckpt/data_turns.c ckpt/data_check.c ckpt/data_scrub.c ckpt/data_sum.c ckpt/data_sum_order.c ckpt/parity.c ckpt/data_net.c ckpt/data_ucx.c ckpt/data_lane.c ckpt/data_nic.c ckpt/pace.c
 CTL := mpi_launcher/beat.c mpi_launcher/identity.c mpi_launcher/zap.c mpi_launcher/endpoint.c \
-  mpi_launcher/endpoint_frame.c mpi_launcher/endpoint_guard.c mpi_launcher/endpoint_client.c
+  mpi_launcher/endpoint_frame.c mpi_launcher/endpoint_guard.c mpi_launcher/tcp_bytes.c mpi_launcher/endpoint_client.c
 PLAN := mpi_launcher/sets.c ckpt/parity.c mpi_launcher/plan.c mpi_launcher/plan_nodes.c mpi_launcher/plan_ranks.c mpi_launcher/plan_restore.c \
   mpi_launcher/plan_json.c mpi_launcher/plan_read.c mpi_launcher/plan_input.c mpi_launcher/plan_worlds.c health/verdict.c
 STEPPLAN := mpi_launcher/stepplan.c mpi_launcher/stepplan_ranks.c mpi_launcher/srun_time.c mpi_launcher/stepplan_read.c mpi_launcher/stepplan_seats.c \

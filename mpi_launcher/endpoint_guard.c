@@ -7,19 +7,25 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/str.h"
 #include "mpi_launcher/endpoint.h"
+#include "mpi_launcher/tcp_bytes.h"
 
 #define EVENTS                                                                         \
     (ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_ACCEPT_FAILED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |    \
      ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_DISCONNECTED)
 #define FDS_MAX (128 << 10) /* connections above are cut */
 #define SLACK_MS 500        /* a handshake's limit is noticed so much early, or late */
+#define GREETING 64         /* bytes: all that who has not our key gets as an answer */
+#define BEFORE_ANSWER                                                                  \
+    (64 << 10) /* bytes: libzmq would hold as many as a message may have */
 
 /* A connection that has not proven its key; those form a list, oldest first. By descriptor. */
 struct half {
@@ -32,6 +38,7 @@ struct dlr_guard {
     zsock_t *sock; /* the server's */
     zactor_t *actor;
     void *events; /* a PAIR of libzmq's monitor */
+    int arrivals; /* an epoll of the connections that have no answer yet */
     struct half *half;
     int handshake_ms;
     int oldest, newest; /* -1: none */
@@ -102,6 +109,47 @@ static bool is_crowded(const struct dlr_guard *g)
     return g->n > atomic_load(&g->n_max) || g->all > atomic_load(&g->all_max);
 }
 
+/* libzmq reads an end of file and closes. Should the number mean another connection by now, that one is
+ * made again by its owner.
+ */
+static void cut(struct dlr_guard *g, int fd)
+{
+    shutdown(fd, SHUT_RDWR);
+    take_out(g, fd);
+    g->strangers++;
+}
+
+/* Its bytes wake us until it is known whether it had an answer. */
+static void watch(struct dlr_guard *g, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = fd};
+
+    (void)epoll_ctl(g->arrivals, EPOLL_CTL_ADD, fd, &event);
+}
+
+/* CURVE: whoever has our key gets an answer to his first bytes, and sends no message before. */
+static void look(struct dlr_guard *g, int fd)
+{
+    uint64_t confirmed, received;
+
+    if (dlr_tcp_bytes(fd, &confirmed, &received) == 0 && confirmed <= GREETING + 1) {
+        if (received <= BEFORE_ANSWER)
+            return;
+        if (g->half[fd].is)
+            cut(g, fd);
+    }
+    epoll_ctl(g->arrivals, EPOLL_CTL_DEL, fd, NULL);
+}
+
+static void look_at_arrivals(struct dlr_guard *g)
+{
+    struct epoll_event some[64];
+    int n = epoll_wait(g->arrivals, some, sizeof(some) / sizeof(*some), 0);
+
+    for (int i = 0; i < n; i++)
+        look(g, some[i].data.fd);
+}
+
 static void came(struct dlr_guard *g, int fd)
 {
     g->all++;
@@ -111,17 +159,12 @@ static void came(struct dlr_guard *g, int fd)
     }
     take_out(g, fd);
     put_in(g, fd);
+    watch(g, fd);
     if (!is_crowded(g))
         return;
     take_out_proven(g);
-    if (!is_crowded(g) || g->oldest < 0)
-        return;
-    /* libzmq reads an end of file and closes. Should the number mean another connection by
-     * now, that one is made again by its owner.
-     */
-    shutdown(g->oldest, SHUT_RDWR);
-    take_out(g, g->oldest);
-    g->strangers++;
+    if (is_crowded(g) && g->oldest >= 0)
+        cut(g, g->oldest);
 }
 
 /* libzmq says first that a handshake failed without a reason when the other side went away or took
@@ -211,11 +254,15 @@ static void take(struct dlr_guard *g)
 static void run(zsock_t *pipe, void *arg)
 {
     struct dlr_guard *g = arg;
-    zpoller_t *poller = zpoller_new(pipe, g->events, NULL);
+    zpoller_t *poller = zpoller_new(pipe, g->events, &g->arrivals, NULL);
+    void *which;
 
     zsock_signal(pipe, 0);
-    while (zpoller_wait(poller, -1) == g->events)
-        take(g);
+    while ((which = zpoller_wait(poller, -1)) && which != pipe) {
+        if (which == g->events)
+            take(g);
+        look_at_arrivals(g);
+    }
     zpoller_destroy(&poller);
 }
 
@@ -229,6 +276,8 @@ struct dlr_guard *dlr_guard_free(struct dlr_guard *guard)
         zmq_socket_monitor(zsock_resolve(guard->sock), NULL, 0);
     if (guard->events)
         zmq_close(guard->events);
+    if (guard->arrivals >= 0)
+        close(guard->arrivals);
     free(guard->half);
     free(guard);
     return NULL;
@@ -257,8 +306,12 @@ int dlr_guard_new(zsock_t *sock, int handshake_ms, struct dlr_guard **ret_guard,
     g->oldest = g->newest = -1;
     dlr_guard_expect(g, 0, UINT_MAX);
     g->half = calloc(FDS_MAX, sizeof(*g->half));
+    g->arrivals = -1;
     if (!g->half)
         return dlr_fail(err, -ENOMEM, "out of memory");
+    g->arrivals = epoll_create1(EPOLL_CLOEXEC);
+    if (g->arrivals < 0)
+        return dlr_fail(err, -errno, "cannot watch a port: %s", strerror(errno));
     g->events = zmq_socket(zsys_init(), ZMQ_PAIR);
     /* libzmq's own thread waits when this queue is full. */
     if (!g->events ||

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -203,6 +204,53 @@ static void garbage_is_cut_and_counted(void **state)
     check_service();
 }
 
+/* The most there ever was. */
+static long resident_kb(void)
+{
+    FILE *f = fopen("/proc/self/status", "re");
+    char line[256];
+    long kb = -1;
+
+    assert_non_null(f);
+    while (kb < 0 && fgets(line, sizeof(line), f))
+        if (sscanf(line, "VmHWM: %ld", &kb) != 1)
+            kb = -1;
+    fclose(f);
+    return kb;
+}
+
+/* Each sends the head of a message as large as they may be, and all of it but the end, in the handshake's place: libzmq
+ * would keep that until the handshake's time is over.
+ */
+static void who_sends_much_before_an_answer_is_cut(void **state)
+{
+    static const unsigned char head[] = {4 | 2, 0, 0, 0, 0, 0, 0x40, 0, 0};
+    static char greeting[64] = {(char)0xff, 0, 0, 0,   0,   0,   0,   0,  1,
+                                0x7f,       3, 0, 'C', 'U', 'R', 'V', 'E'};
+    static char much[1 << 20];
+    static int fds[DLR_GUARD_HALF_OPEN];
+    uint64_t before = dlr_server_strangers(server);
+    long resident;
+
+    memset(much, 1, sizeof(much));
+    resident = resident_kb();
+    for (unsigned i = 0; i < DLR_GUARD_HALF_OPEN; i++) {
+        fds[i] = dial();
+        send(fds[i], greeting, sizeof(greeting), MSG_NOSIGNAL);
+        send(fds[i], head, sizeof(head), MSG_NOSIGNAL);
+        for (unsigned sent = 0; sent < 3; sent++)
+            if (send(fds[i], much, sizeof(much), MSG_NOSIGNAL) < 0)
+                break;
+    }
+    for (unsigned i = 0; i < DLR_GUARD_HALF_OPEN; i++)
+        assert_true(is_cut(fds[i], LIMIT_MS));
+    assert_true(resident_kb() - resident < 64 << 10);
+    await_strangers(before + DLR_GUARD_HALF_OPEN);
+    for (unsigned i = 0; i < DLR_GUARD_HALF_OPEN; i++)
+        close(fds[i]);
+    check_service();
+}
+
 static void who_has_not_the_servers_key_gets_nothing_through(void **state)
 {
     uint64_t before = dlr_server_strangers(server);
@@ -378,6 +426,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(those_who_have_proven_their_key_take_no_room,
                                         start, stop),
         cmocka_unit_test_setup_teardown(garbage_is_cut_and_counted, start, stop),
+        cmocka_unit_test_setup_teardown(who_sends_much_before_an_answer_is_cut, start,
+                                        stop),
         cmocka_unit_test_setup_teardown(
             who_has_not_the_servers_key_gets_nothing_through, start, stop),
     };
