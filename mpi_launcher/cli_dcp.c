@@ -14,9 +14,11 @@
 #define PACKAGES                                                                       \
     "../lib/python3/dist-packages" /* beside bin/, as `make install` has it */
 
-/* `python -m` looks into the current directory first, whosever that is. */
+/* `python -m` looks into the current directory first, whosever that is, and so does -c until the path says
+ * otherwise: only sys is there already.
+ */
 #define RUN                                                                            \
-    "import runpy, sys; sys.path[:1] = sys.path[:1] if sys.path[0] else []; "          \
+    "import sys; sys.path[:1] = sys.path[:1] if sys.path[0] else []; import runpy; "   \
     "runpy.run_module('dlrover.export', run_name='__main__', alter_sys=True)"
 
 /* The package of this suite comes after what the user names. */

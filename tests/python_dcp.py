@@ -393,8 +393,18 @@ def manifests():
             json.dump({**json.load(open(f"{DIR}/manifest-0-1.json", encoding="ascii")), "step": 2,
                        "slices": [row], **changes}, file)
         assert loaded_step() == 1, changes
+    os.remove(f"{DIR}/manifest-0-2.json")
+    os.mkfifo(f"{DIR}/manifest-0-2.json")  # which nobody writes to
+    assert loaded_step() == 1
     os.remove(f"{DIR}/manifest-0-1.json")
-    refused("manifest-0-2.json' is malformed")
+    refused("manifest-0-2.json' is no regular file")
+    os.remove(f"{DIR}/manifest-0-2.json")
+    manifest(1)
+    os.rename(f"{DIR}/r0-1.safetensors", f"{DIR}/kept")
+    os.mkfifo(f"{DIR}/r0-1.safetensors")
+    refused("r0-1.safetensors' is no regular file")
+    os.rename(f"{DIR}/kept", f"{DIR}/r0-1.safetensors")
+    os.remove(f"{DIR}/manifest-0-1.json")
     manifest(2)
     listdir, ghosts = os.listdir, [1]
 

@@ -8,6 +8,8 @@ import errno
 import json
 import os
 import re
+import stat
+import typing
 import warnings
 
 from ._checkpoint import Error
@@ -50,8 +52,17 @@ def _check(said, name):
     return version, files
 
 
+def open_file(path: str) -> typing.BinaryIO:
+    """To read. Error when something else has its name: to open a FIFO waits for who writes."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise Error(errno.EBADMSG, f"'{path}' is no regular file")
+    return open(fd, "rb")
+
+
 def _load(path):
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         if os.fstat(file.fileno()).st_size > BYTES_MAX:
             raise Error(errno.EBADMSG, f"'{path}' is too long for a manifest")
         text = file.read()

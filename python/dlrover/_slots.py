@@ -47,7 +47,7 @@ class Slot:
 
     def __init__(self, path, rank=None):
         self.path, self._crc = path, _crc_of()
-        with open(path, "rb") as file:
+        with _manifests.open_file(path) as file:
             self._block = self._choose(self._read_blocks(file), rank)
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         with warnings.catch_warnings():
