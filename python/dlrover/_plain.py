@@ -183,7 +183,7 @@ def decode(data: typing.Any) -> typing.Any:
         if version != VERSION:
             raise ValueError(f"version {version}, this reads {VERSION}")
         end = HEAD.size + text
-        return _Reader(data[end:end + raw]).value(json.loads(bytes(data[HEAD.size:end])))
+        return _Reader(data[end:end + raw]).value(json.loads(str(data[HEAD.size:end], "ascii")))
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, struct.error,
             OverflowError, RecursionError, RuntimeError) as error:
         raise ValueError(str(error) if type(error) is ValueError else repr(error)) from None
