@@ -33,6 +33,7 @@ size_t dlr_agree_list(uint32_t rank, uint32_t world, uint32_t verdict);
 
 /* Reads data[bytes] as what rank of world says. A decision's number of rank own (< world) is *ret_heard, else 0.
  * -EBADMSG.
+ * Foreign bytes: fuzz target agree.
  */
 int dlr_agree_parse(const void *data, size_t bytes, uint32_t rank, uint32_t world,
                     uint32_t own, struct dlr_agree_word *ret, uint64_t *ret_heard);

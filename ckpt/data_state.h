@@ -146,7 +146,7 @@ bool dlr_data_brings(const struct dlr_data *d, int32_t rank, struct dlr_version 
 int dlr_data_check_meta(struct dlr_data *d, const struct dlr_wire_begin *head,
                         const void *meta, struct dlr_slot_info *ret);
 
-/* --- data_recv.c */
+/* --- data_recv.c Foreign bytes: fuzz target data. */
 void dlr_data_recv(struct dlr_data *d, unsigned kind, struct dlr_net_in *in);
 void dlr_data_recv_round(struct dlr_data *d);
 /* Ends those of versions that are decided against and still wait for a slot: no byte came. Those

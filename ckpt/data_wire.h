@@ -63,11 +63,14 @@ static_assert(sizeof(struct dlr_wire_chunk) == 40, "wire layout");
  * know lengths, magic and version; whose it is and what it asks for is for the caller to judge.
  */
 
-/* *ret_address (head's address_bytes) and *ret_meta (its meta_bytes) point into the message. */
+/* *ret_address (head's address_bytes) and *ret_meta (its meta_bytes) point into the message.
+ * Foreign bytes: fuzz target data.
+ */
 int dlr_wire_read_begin(const void *msg, size_t bytes, struct dlr_wire_begin *ret,
                         const void **ret_address, const void **ret_meta);
+/* Foreign bytes: fuzz target data. */
 int dlr_wire_read_answer(const void *msg, size_t bytes, struct dlr_wire_answer *ret);
-/* msg: the head of an offer. */
+/* msg: the head of an offer. Foreign bytes: fuzz target data. */
 int dlr_wire_read_chunk(const void *msg, size_t bytes, struct dlr_wire_chunk *ret);
 
 #endif

@@ -43,6 +43,7 @@ struct dlr_safetensors_part {
  * slot's from the next multiple of 4 KiB on. -EBADMSG (also for names that cannot be keys), -ENOMEM, -EFBIG
  * (beyond the 100 MB that readers take) with text; *ret_bad, when it is not NULL, is then the part whose block
  * is malformed, or n.
+ * Foreign bytes: fuzz target safetensors.
  */
 int dlr_safetensors_header(struct dlr_safetensors_part *parts, unsigned n, char **ret,
                            uint64_t *ret_bytes, unsigned *ret_bad, struct dlr_err *err);

@@ -38,6 +38,7 @@ int dlr_saved_write(struct dlr_saved_part *parts, unsigned n, int dirfd,
 /* A rank's slot in a file (-1: the first that is there), to read, state SEALED: every byte before the data is checked,
  * the data is for dlr_slot_verify(), and read as it is asked for (dlr_slot_join()). fd stays the caller's. -EBADMSG with text for any other file, for one that was
  * cut, and for one without that rank.
+ * Foreign bytes: fuzz target safetensors.
  */
 int dlr_saved_map(int fd, int32_t rank, struct dlr_slot **ret, struct dlr_err *err);
 

@@ -15,6 +15,7 @@ struct dlr_slice {
 
 /* As words of a message, "AT BYTES ROOM CRC", and back: -EBADMSG. */
 void dlr_slice_show(const struct dlr_slice *slice, char buf[DLR_SLICE_TEXT]);
+/* Foreign bytes: fuzz target msg_supervisor. */
 int dlr_slice_parse(const char *text, struct dlr_slice *ret);
 
 #endif

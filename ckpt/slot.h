@@ -109,6 +109,7 @@ bool dlr_slot_is_read(const struct dlr_slot *slot);
 
 /* Checks a meta block that came from outside: magic, version, own CRC, every size and offset
  * against slot_bytes. -EBADMSG with text. Reads nothing outside meta[0..bytes).
+ * Foreign bytes: fuzz target meta.
  */
 int dlr_slot_check_meta(const void *meta, size_t bytes, uint64_t slot_bytes,
                         struct dlr_slot_info *ret_info, struct dlr_err *err);

@@ -71,7 +71,7 @@ struct dlr_stride_cost {
 void dlr_stride_begin(struct dlr_stride *s, uint64_t step, int64_t now_ns,
                       const struct dlr_stride_cost *cost);
 
-/* The file's text, rank 0's word. False for any other text, and nothing is set. */
+/* The file's text, rank 0's word. False for any other text, and nothing is set. Foreign bytes: fuzz target stride. */
 bool dlr_stride_parse(const char *text, uint64_t *ret_from, unsigned *ret_every);
 
 #endif

@@ -136,6 +136,7 @@ int dlr_local_send(int fd, const struct dlr_local_msg *msg, const int *fds,
 /* Receives one message; descriptors (close-on-exec) become the caller's, *ret_nfds of at
  * most DLR_LOCAL_FDS. text is NUL-terminated. 1 on a message, 0 on end of file, -EBADMSG for
  * something that is not one (its descriptors are closed).
+ * Foreign bytes: fuzz target local.
  */
 int dlr_local_recv(int fd, struct dlr_local_msg *ret_msg, int ret_fds[DLR_LOCAL_FDS],
                    unsigned *ret_nfds);

@@ -21,7 +21,9 @@
     ".keep"                /* in TOP, root's: it may stay when the job is requeued */
 #define DLR_MEMORY_NAME 96 /* of a job's directory, NUL included */
 
-/* Whether entry of TOP is a name that the job's directory called name may have there. */
+/* Whether entry of TOP is a name that the job's directory called name may have there.
+ * Foreign bytes: fuzz target memory.
+ */
 bool dlr_memory_is(const char *entry, const char *name);
 
 /* openat() of one part of a path that a user chose, never over a link (-ELOOP; with O_DIRECTORY -ENOTDIR) or a mount
@@ -39,7 +41,7 @@ bool dlr_memory_owned(int dirfd, const char *name, uid_t owner);
  */
 int dlr_memory_own(const char *name, char *buf, size_t size);
 
-/* TOP of path on this node. -ENOENT when no part of it is a job's directory. */
+/* TOP of path on this node. -ENOENT when no part of it is a job's directory. Foreign bytes: fuzz target memory. */
 int dlr_memory_top(const char *path, char *buf, size_t size);
 
 /* Whether what is at path may stay there for the same job, requeued: it is in the job's own tmpfs, and
@@ -49,6 +51,7 @@ bool dlr_memory_stays(const char *path);
 
 /* path with TOP and with the name that the job's directory has on this node; path as it is when there is
  * none, or when no part of it begins with "dlrover-". -ENAMETOOLONG.
+ * Foreign bytes: fuzz target memory.
  */
 int dlr_memory_find(const char *path, char *buf, size_t size);
 
@@ -63,6 +66,7 @@ int dlr_memory_claim(const char *path, char *buf, size_t size, bool *ret_taken,
  * any other form is -EINVAL, links and mounts on the way are refused, and so is what is not the
  * socket of the process's own effective user. Never blocks on a file system the user has
  * mounted. -errno with text.
+ * Foreign bytes: fuzz target memory.
  */
 int dlr_memory_socket(const char *root, const char *path, unsigned job, int *ret_fd,
                       struct dlr_err *err);

@@ -24,6 +24,7 @@ json_t *dlr_msg_new(const char *type);
 
 /* Parses size bytes: an object of our version with a string "t", no duplicate keys.
  * *ret_msg is the caller's. -EBADMSG, -EPROTONOSUPPORT.
+ * Foreign bytes: fuzz target host.
  */
 int dlr_msg_parse(const void *buf, size_t size, json_t **ret_msg, struct dlr_err *err);
 

@@ -105,7 +105,7 @@ int dlr_opt_defaults(const struct dlr_opt *table, void *conf, struct dlr_err *er
 int dlr_opt_set(const struct dlr_opt *table, const char *name, const char *value,
                 void *conf, struct dlr_err *err);
 
-/* Same for one word "name=value". */
+/* Same for one word "name=value". Foreign bytes: fuzz target opt. */
 int dlr_opt_set_word(const struct dlr_opt *table, const char *word, void *conf,
                      struct dlr_err *err);
 

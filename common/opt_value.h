@@ -23,7 +23,7 @@ union dlr_opt_value {
     char text[DLR_OPT_TEXT];
 };
 
-/* Reads a value; *ret may be changed on failure, -EINVAL or -ERANGE. */
+/* Reads a value; *ret may be changed on failure, -EINVAL or -ERANGE. Foreign bytes: fuzz target opt. */
 int dlr_opt_value_parse(enum dlr_opt_type type, const char *text,
                         union dlr_opt_value *ret);
 

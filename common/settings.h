@@ -16,6 +16,7 @@ typedef int (*dlr_settings_fn)(void *arg, size_t row, const char *value,
 /* Calls fn for each setting, in order: of a key that is there twice the last one holds. 0, what fn
  * has returned, -ENOENT for an unknown key, -EINVAL for what is no such list, -ENOMEM; with a
  * text that names the key.
+ * Foreign bytes: fuzz target opt.
  */
 int dlr_settings_read(const char *text, dlr_settings_fn fn, void *arg,
                       struct dlr_err *err);

@@ -22,13 +22,16 @@ int dlr_format(char *buf, size_t size, const char *fmt, ...)
 
 /* "200ms", "30s", "2m", "1h", or a bare number of seconds. -EINVAL; -ERANGE beyond 24 days,
  * so that every result fits the int of poll(2).
+ * Foreign bytes: fuzz target opt.
  */
 int dlr_parse_duration_ms(const char *text, int64_t *ret_ms);
 
-/* "4096", "64k", "2m", "4g" (powers of 1024, either case, a trailing 'b' or 'ib' allowed). */
+/* "4096", "64k", "2m", "4g" (powers of 1024, either case, a trailing 'b' or 'ib' allowed).
+ * Foreign bytes: fuzz target opt.
+ */
 int dlr_parse_size(const char *text, uint64_t *ret_bytes);
 
-/* A decimal number with nothing before or after it. -EINVAL, -ERANGE. */
+/* A decimal number with nothing before or after it. -EINVAL, -ERANGE. Foreign bytes: fuzz target opt. */
 int dlr_parse_uint(const char *text, unsigned max, unsigned *ret_value);
 
 /* The one of n names that word is probably meant to be, NULL when none is near. */

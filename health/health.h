@@ -62,6 +62,7 @@ int dlr_health_run(const struct dlr_health_env *env, const char *list,
 enum dlr_health_verdict dlr_health_worst(const struct dlr_health_result *r, size_t n);
 
 const char *dlr_health_verdict_name(enum dlr_health_verdict v); /* "ok" "skip" ... */
+/* Foreign bytes: fuzz target plan. */
 int dlr_health_verdict_parse(const char *name); /* the verdict, or -EINVAL */
 
 #endif

@@ -11,6 +11,7 @@ FUZZ_FLAGS := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno
 # $(call fuzz,NAME,SOURCES,LIBRARIES)
 define fuzz
 FUZZ_NAMES += $(1)
+FUZZ_OF += $(addprefix $(1):,$(sort $(2) $(COMMON)))
 $(FUZZ_DIR)/fuzz_$(1): $(patsubst %.c,$(FUZZ_DIR)/obj/%.o,tests/fuzz/fuzz_$(1).c $(sort $(2) $(COMMON)))
 	@echo "  FUZZ  $$@"
 	$(Q)$(FUZZ_CC) -fsanitize=fuzzer $(FUZZ_FLAGS) -pthread -o $$@ $$^ $(3)
@@ -21,7 +22,12 @@ FUZZ_SUP := $(filter-out mpi_launcher/supervisor.c mpi_launcher/sup_control.c,$(
 FUZZ_SUP_LIBS := -Wl,--allow-multiple-definition \
   -lczmq -lzmq -lmunge -ljansson -lslurm -lxxhash -lisal -lhwloc -L/usr/lib/x86_64-linux-gnu/slurm-wlm
 
-$(eval $(call fuzz,opt,$(SPANK)))
+# What is linked into the plugin, but for what asks Slurm.
+FUZZ_PLUGIN := $(filter-out spank/plugin.c spank/items.c,$(PLUGIN))
+
+$(eval $(call fuzz,opt,$(FUZZ_PLUGIN)))
+$(eval $(call fuzz,task_env,$(FUZZ_PLUGIN)))
+$(eval $(call fuzz,memory,$(FUZZ_PLUGIN)))
 $(eval $(call fuzz,beat,mpi_launcher/beat.c))
 $(eval $(call fuzz,local))
 $(eval $(call fuzz,msg_agent,mpi_launcher/agent_round.c mpi_launcher/agent_peers.c mpi_launcher/peer_list.c mpi_launcher/election.c $(CTL) $(MSG),-lczmq -lzmq -lmunge -ljansson -Wl$(comma)--wrap=dlr_server_expect))
@@ -44,5 +50,7 @@ $(FUZZ_DIR)/obj/%.o: %.c
 
 fuzz: $(addprefix $(FUZZ_DIR)/fuzz_,$(FUZZ_NAMES)) ## fuzz all parsers, FUZZ_SECONDS=60 each
 	@tests/fuzz/run $(FUZZ_DIR) $(FUZZ_SECONDS) $(FUZZ_JOBS) $(FUZZ_NAMES)
-.PHONY: fuzz
+fuzz-sources: # of each target, for tests/check_parsers.sh
+	@printf '%s\n' $(FUZZ_OF)
+.PHONY: fuzz fuzz-sources
 .SECONDARY:

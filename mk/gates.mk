@@ -4,7 +4,7 @@ C_FILES := $(shell git ls-files '*.c' '*.h' 2>/dev/null || find . -path ./build 
 SHELL_FILES = $(shell { git ls-files || find . -type f; } 2>/dev/null | xargs grep -lE '^\#!.*(ba)?sh$$')
 OUR_SOURCES := $(sort $(filter-out tests/%,$(filter %.c,$(C_FILES))))
 
-lint: format-check check-layers check-headers check-fuzz check-symbols check-hardening check-man check-situations check-slurm-api check-ptx shellcheck cppcheck analyze ## all gates below
+lint: format-check check-layers check-headers check-fuzz check-parsers check-symbols check-hardening check-man check-situations check-slurm-api check-ptx shellcheck cppcheck analyze ## all gates below
 
 format: ## rewrite committed sources as .clang-format says
 	clang-format -i $(C_FILES)
@@ -17,6 +17,8 @@ check-headers: ## each header compiles alone
 	@tests/check_headers.sh $(CC) $(DLR_CFLAGS) $(MPI_CFLAGS) $(CFLAGS)
 check-fuzz: ## fuzz targets compile; make fuzz links and runs them
 	@$(FUZZ_CC) -fsyntax-only $(DLR_CFLAGS) $(wildcard tests/fuzz/*.c)
+check-parsers: ## what reads foreign bytes has a fuzz target
+	@tests/check_parsers.sh
 check-symbols: $(BUILD)/libdlrover.so $(BUILD)/spank_dlrover.so ## libraries export what they should
 	@tests/check_symbols.sh $(BUILD)/libdlrover.so ckpt/libdlrover.symbols
 	@tests/check_symbols.sh $(BUILD)/spank_dlrover.so spank/dlr_spank.symbols '^(slurm|spank)_'
@@ -48,4 +50,4 @@ $(BUILD)/analyze/%.ok: %.c tests/analyze.known
 $(BUILD)/analyze/mpi_launcher/rendezvous.ok $(BUILD)/analyze/bench/reduce.ok $(BUILD)/analyze/examples/%.ok: XCFLAGS = \
   $(shell $(MPICC) --showme:compile) -I$(BUILD)/include
 $(BUILD)/analyze/examples/ckpt_hello.ok: | $(BUILD)/include/dlrover/ckpt.h
-.PHONY: lint format format-check check-layers check-headers check-fuzz check-symbols check-hardening check-man check-situations check-slurm-api check-ptx ptx shellcheck cppcheck analyze
+.PHONY: lint format format-check check-layers check-headers check-fuzz check-parsers check-symbols check-hardening check-man check-situations check-slurm-api check-ptx ptx shellcheck cppcheck analyze

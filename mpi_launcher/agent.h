@@ -359,6 +359,7 @@ bool dlr_agent_grace_alone(const struct dlr_agent *a); /* and without a supervis
 
 /* --- agent_round.c ------------------------------------------------------------------ */
 
+/* Foreign bytes: fuzz target msg_agent. */
 int dlr_agent_round_parse(const struct dlr_agent *a, const json_t *msg,
                           struct dlr_agent_round *ret_round);
 void dlr_agent_round_done(struct dlr_agent_round *round);

@@ -21,6 +21,7 @@ char *dlr_host_order(const char *run, const char *cred, char *const *words, unsi
 
 /* Takes a line apart. *ret_words (NULL-terminated) is the caller's array of strings that belong
  * to msg, or NULL for the order to end. -EBADMSG with text.
+ * Foreign bytes: fuzz target host.
  */
 int dlr_host_parse(const json_t *msg, const char **ret_run, const char **ret_cred,
                    const char ***ret_words, struct dlr_err *err);

@@ -36,7 +36,7 @@ struct dlr_beat {
 
 void dlr_beat_pack(const struct dlr_beat *beat, unsigned char ret_buf[DLR_BEAT_BYTES]);
 
-/* 0, or -EBADMSG for anything that is not exactly such a frame. */
+/* 0, or -EBADMSG for anything that is not exactly such a frame. Foreign bytes: fuzz target beat. */
 int dlr_beat_unpack(const void *buf, size_t size, struct dlr_beat *ret_beat);
 
 /* True when the bytes claim to be a beat (their first four are its magic); JSON never does. */

@@ -37,6 +37,7 @@ int dlr_cli_reader_next(struct dlr_cli_reader *r, char **ret_line, size_t *ret_s
 
 /* An event: an object with strings "time" and "event". A line that begins with the half of
  * another (its writer was killed) yields the whole one. NULL: neither. The caller's.
+ * Foreign bytes: fuzz target journal.
  */
 json_t *dlr_cli_event_parse(const char *line, size_t size);
 

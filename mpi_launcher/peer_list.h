@@ -22,6 +22,7 @@ struct dlr_peer_list {
 /* The list after msg: with "whole" it is what msg says, else rows of msg come in or replace others, and names of
  * "gone" leave. A peer that stays as it was keeps its client; forget() is called for each client that does not stay.
  * -EBADMSG, -ENOMEM: the list is as before.
+ * Foreign bytes: fuzz target msg_agent.
  */
 int dlr_peer_list_take(struct dlr_peer_list *list, const json_t *msg,
                        void (*forget)(void *arg, struct dlr_client *client), void *arg);

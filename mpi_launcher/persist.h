@@ -54,6 +54,7 @@ int dlr_persist_save(const char *dir, const struct dlr_plan_file *files, unsigne
  * caller, of *ret_n. Every field is checked; that the files are there and whole is for who loads
  * them. -ENOENT: none was written. A manifest that is malformed is passed over and named in err,
  * which is empty otherwise; with no other it is the failure. Blocking.
+ * Foreign bytes: fuzz target manifest.
  */
 int dlr_persist_load(const char *dir, struct dlr_plan_file **ret_files, unsigned *ret_n,
                      struct dlr_err *err);

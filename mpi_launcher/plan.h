@@ -60,6 +60,7 @@ struct dlr_plan_report {
 
 /* Reads a report as in docs/protocol.md section 5. Every field is checked; unknown fields are
  * ignored. *ret_report is filled only on success; dlr_plan_report_done() frees what is in it.
+ * Foreign bytes: fuzz target plan.
  */
 int dlr_plan_report_from_json(const json_t *j, struct dlr_plan_report *ret_report,
                               struct dlr_err *err);
@@ -168,6 +169,7 @@ struct dlr_plan_input {
     struct dlr_plan_survey survey;
     json_t *json;
 };
+/* Foreign bytes: fuzz target plan. */
 int dlr_plan_input_from_json(json_t *j, struct dlr_plan_input *ret_input,
                              struct dlr_err *err);
 void dlr_plan_input_done(struct dlr_plan_input *input);
@@ -259,6 +261,7 @@ int dlr_plan_restorable(const struct dlr_plan_report *reports, unsigned nreports
  * code and text, with out and verdicts filled. Every field is checked; -EBADMSG.
  */
 json_t *dlr_plan_to_json(const struct dlr_plan *plan, const struct dlr_err *err);
+/* Foreign bytes: fuzz target plan. */
 int dlr_plan_from_json(const json_t *j, struct dlr_plan *ret_plan, struct dlr_err *err);
 
 #endif

@@ -21,6 +21,7 @@ json_t *dlr_plan_put(json_t *array, json_t *item);
     })
 
 json_t *dlr_plan_copy_to_json(const struct dlr_plan_copy *copy);
+/* Foreign bytes: fuzz target plan. */
 int dlr_plan_copy_from_json(const json_t *j, struct dlr_plan_copy *ret_copy);
 
 const char *dlr_plan_from_name(enum dlr_plan_from from);
@@ -31,7 +32,7 @@ int dlr_plan_text(const json_t *j, const char *key, char *buf, size_t size);
 int dlr_plan_name(const json_t *j, const char *key, char *buf, size_t size);
 int dlr_plan_unsigned(const json_t *j, const char *key, unsigned max,
                       unsigned *ret_value);
-/* "node" and "topo". */
+/* "node" and "topo". Foreign bytes: fuzz target plan. */
 int dlr_plan_node_from_json(const json_t *j, struct dlr_topo_node *ret_node);
 
 /* The array under key and its length; an absent one is empty (NULL). -EBADMSG for another
@@ -45,9 +46,11 @@ int dlr_plan_array(const json_t *j, const char *key, size_t max,
  */
 int dlr_plan_put_places(json_t *j, unsigned nplaces, const unsigned *tasks,
                         const unsigned *ranks);
+/* Foreign bytes: fuzz target plan. */
 int dlr_plan_read_places(const json_t *j, struct dlr_plan_world *w);
 /* The list "worlds". Of each, every rank is there once. */
 int dlr_plan_put_worlds(json_t *j, const struct dlr_plan_want *w);
+/* Foreign bytes: fuzz target plan. */
 int dlr_plan_read_worlds(const json_t *j, struct dlr_plan_want *w);
 void dlr_plan_worlds_done(struct dlr_plan_want *w);
 

@@ -27,7 +27,7 @@ struct dlr_stepplan_read {
     int at;
 };
 
-/* Fills value and by_env, and of the plan: plain, note, options, program. */
+/* Fills value and by_env, and of the plan: plain, note, options, program. Foreign bytes: fuzz target stepplan. */
 int dlr_stepplan_read(struct dlr_stepplan_read *r);
 
 /* Adds a word to the plan's options. */
@@ -48,8 +48,9 @@ unsigned dlr_stepplan_most(const struct dlr_stepplan_read *r);
 int dlr_stepplan_too_many(struct dlr_stepplan_read *r, const char *what,
                           const char *text, unsigned most);
 
-/* stepplan_seats.c: nodes by name before the sizes are known, ranks on nodes after it. */
+/* stepplan_seats.c: nodes by name before the sizes are known, ranks on nodes after it. Foreign bytes: fuzz target stepplan. */
 int dlr_stepplan_read_exclude(struct dlr_stepplan_read *r);
+/* Foreign bytes: fuzz target stepplan. */
 int dlr_stepplan_read_prefer(struct dlr_stepplan_read *r);
 int dlr_stepplan_check_prefer(struct dlr_stepplan_read *r);
 int dlr_stepplan_choose_seats(struct dlr_stepplan_read *r);

@@ -35,6 +35,7 @@ void dlr_jobmem_end(const struct dlr_spank_conf *conf, const struct dlr_jobmem *
 
 /* Whether a step with env is the one of job's agents. env is the user's: what he can have with
  * it is what his agents have.
+ * Foreign bytes: fuzz target task_env.
  */
 bool dlr_jobmem_wanted(char *const env[], uint32_t job);
 

@@ -47,7 +47,9 @@ void dlr_options_init(struct dlr_spank_conf *conf);
 void dlr_options_site(struct dlr_spank_conf *conf, int count, char *const words[],
                       dlr_options_bad_fn bad);
 
-/* Takes DLROVER=on, DLROVER_<NAME>=value and DLROVER_SET=... from an environment. bad may be NULL. */
+/* Takes DLROVER=on, DLROVER_<NAME>=value and DLROVER_SET=... from an environment. bad may be NULL.
+ * Foreign bytes: fuzz target task_env.
+ */
 void dlr_options_env(struct dlr_spank_conf *conf, char *const env[],
                      dlr_options_bad_fn bad);
 
@@ -73,6 +75,7 @@ char *dlr_options_usage(size_t option);
  * "(null)", which Slurm hands over for an option without a value. -EINVAL, or -EPERM when the site
  * forbids it, with a text that names the option; conf is unchanged then, also by a list of which
  * a part is right.
+ * Foreign bytes: fuzz target opt.
  */
 int dlr_options_set(struct dlr_spank_conf *conf, size_t option, const char *value,
                     struct dlr_err *err);

@@ -46,6 +46,7 @@ struct dlr_task_env {
 
 /* Finds a round in an environment. False when the step is not one of a supervisor: a variable is
  * missing or no number. *ret is written only on true.
+ * Foreign bytes: fuzz target task_env.
  */
 bool dlr_task_round_find(char *const env[], struct dlr_task_round *ret);
 
@@ -55,6 +56,7 @@ const char *dlr_task_getenv(char *const env[], const char *name);
 /* Makes the list of variables to set and to take out for one task. -EINVAL with text when
  * the round does not fit the task (the rank map was not followed), -ENOMEM. *ret is the
  * caller's: dlr_task_env_free().
+ * Foreign bytes: fuzz target task_env.
  */
 int dlr_task_env_make(const struct dlr_task_round *round,
                       const struct dlr_task_self *self, struct dlr_task_env *ret,

@@ -3,6 +3,7 @@
  * what happens (1 byte), how many bytes follow (1), those. Messages are raw, or our own with bytes
  * changed and sums put right. Whatever comes, a slot that counts as whole is whole, no transfer
  * is left once its round is over, and nothing is fetched beyond its place.
+ * Reaches dlr_wire_read_begin(), dlr_wire_read_chunk().
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -2,6 +2,7 @@
 /* What agents may say to a supervisor in the middle of a round: one message on each line, its first
  * character says which node (0 to 3) sends it, anything else is a stranger. Policy, commit protocol and
  * handlers are the real ones; no process is started and nothing is sent.
+ * Reaches dlr_slice_parse().
  */
 #include "mpi_launcher/sup_control.c"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* srun's words as users write them: one on each line. The first byte says how large the
  * allocation is. What comes out must be a plan that fits it.
+ * Reaches dlr_stepplan_read(), dlr_stepplan_read_prefer(), dlr_stepplan_read_exclude().
  */
 #include "mpi_launcher/stepplan.h"
 #include "tests/fuzz/fuzz.h"
