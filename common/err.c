@@ -5,17 +5,17 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "common/str.h"
+
 /* The text quotes what users and peers sent: keep it one line and harmless to a terminal. */
 static void one_line(char *text)
 {
     char *end = text;
 
-    for (char *p = text; *p; p++) {
-        if ((unsigned char)*p < ' ' || *p == 0x7f)
-            *p = *p == '\n' || *p == '\t' ? ' ' : '?';
+    dlr_plain(text);
+    for (char *p = text; *p; p++)
         if (*p != ' ')
             end = p + 1;
-    }
     *end = '\0';
 }
 

@@ -53,9 +53,6 @@ void dlr_log(enum dlr_log_level level, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    /* What others sent is quoted in here: one message must stay one line. */
-    for (char *p = text; *p; p++)
-        if ((unsigned char)*p < ' ' || *p == 0x7f)
-            *p = *p == '\n' || *p == '\t' ? ' ' : '?';
+    dlr_plain(text); /* what others sent is quoted in here */
     sink.fn(sink.arg, level, text);
 }

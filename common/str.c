@@ -178,3 +178,13 @@ const char *dlr_nearest(const char *word, const char *const *names, size_t n)
     }
     return ret;
 }
+
+void dlr_plain(char *text)
+{
+    for (unsigned char *p = (unsigned char *)text; *p; p++) {
+        if (*p < ' ' || *p == 0x7f)
+            *p = *p == '\n' || *p == '\t' ? ' ' : '?';
+        else if (*p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0) /* U+0080 to U+009F */
+            p[0] = p[1] = '?';
+    }
+}

@@ -37,4 +37,9 @@ int dlr_parse_uint(const char *text, unsigned max, unsigned *ret_value);
 /* The one of n names that word is probably meant to be, NULL when none is near. */
 const char *dlr_nearest(const char *word, const char *const *names, size_t n);
 
+/* Makes one harmless line of text that somebody else wrote: line ends and tabs become blanks, other control characters,
+ * those of UTF-8 too, '?'.
+ */
+void dlr_plain(char *text);
+
 #endif

@@ -14,15 +14,10 @@
 
 void dlr_cli_clean(char *text)
 {
-    for (unsigned char *c = (unsigned char *)text; *c; c++) {
-        if (*c == '\n' || *c == '\t' || *c == '\r')
+    for (char *c = text; *c; c++)
+        if (*c == '\r')
             *c = ' ';
-        else if (*c < ' ' || *c == 0x7f)
-            *c = '?';
-        else if (*c == 0xc2 && c[1] >= 0x80 &&
-                 c[1] < 0xa0) /* U+0080 to U+009F in UTF-8 */
-            c[0] = c[1] = '?';
-    }
+    dlr_plain(text);
 }
 
 void dlr_cli_span(int64_t ms, char *buf, size_t size)

@@ -76,9 +76,7 @@ void dlr_doctor_say(struct dlr_doctor_result *ret, enum dlr_doctor_verdict verdi
     va_start(ap, fmt);
     vsnprintf(ret->text, sizeof(ret->text), fmt, ap);
     va_end(ap);
-    for (char *p = ret->text; *p; p++)
-        if ((*p >= 0 && *p < ' ') || *p == 0x7f)
-            *p = '?';
+    dlr_plain(ret->text);
 }
 
 /* --- within a limit ------------------------------------------------------------------ */

@@ -60,8 +60,9 @@ static void a_message_stays_one_line(void **state)
     struct seen seen = {0};
 
     dlr_log_to(record, &seen, DLR_LOG_INFO);
-    dlr_info("from a peer: '%s'", "x\ndlr: fine\r\x1b]0;");
-    assert_string_equal(seen.text, "from a peer: 'x dlr: fine??]0;'");
+    dlr_info("from a peer: '%s'", "x\ndlr: fine\r\x1b]0;\xc2\x9b"
+                                  "1m");
+    assert_string_equal(seen.text, "from a peer: 'x dlr: fine??]0;??1m'");
 }
 
 static void a_long_message_is_cut(void **state)

@@ -199,9 +199,12 @@ static void a_failure_carries_code_and_one_line(void **state)
 {
     struct dlr_err err;
 
-    assert_int_equal(dlr_fail(&err, -EINVAL, "bad '%s'", "a\nb\x1b[31m"), -EINVAL);
+    assert_int_equal(dlr_fail(&err, -EINVAL, "bad '%s'",
+                              "a\nb\x1b[31m\xc2\x9b"
+                              "0m\u00e4"),
+                     -EINVAL);
     assert_int_equal(err.code, -EINVAL);
-    assert_string_equal(err.text, "bad 'a b?[31m'");
+    assert_string_equal(err.text, "bad 'a b?[31m??0m\u00e4'");
     assert_int_equal(dlr_fail(&err, -EIO, "ends\n\n"), -EIO);
     assert_string_equal(err.text, "ends");
     assert_int_equal(dlr_fail(NULL, -EIO, "nobody asks"), -EIO);
