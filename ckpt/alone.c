@@ -98,6 +98,7 @@ static int take_directory(struct dlr_ckpt *ck)
                                          &al->lock_fd, &ck->err);
 
     al->locked = rc == 0;
+    al->own.locked = al->lock_fd >= 0;
     return rc;
 }
 
@@ -239,13 +240,15 @@ static int write_file(struct dlr_ckpt *ck, struct dlr_slot *slot, uint64_t step,
                       struct dlr_err *err)
 {
     struct alone *al = ck->mode;
-    const struct dlr_saved_how how = {0}; /* it was summed just now */
+    struct dlr_saved_how how = {0}; /* it was summed just now */
     struct dlr_saved_part part = {.slot = slot};
-    char name[NAME_MAX + 1];
+    char name[NAME_MAX + 1], over[NAME_MAX + 1];
     const void *meta;
     size_t bytes;
     int rc = dlr_alone_name(ck->conf.rank, step, name, sizeof(name));
 
+    dlr_alone_over_name(ck->conf.rank, over, sizeof(over));
+    how.over = al->own.locked ? over : NULL;
     dlr_slot_meta(slot, &meta, &bytes);
     dlr_slot_rekey((void *)meta, bytes, al->own.line);
     if (rc == 0)
@@ -275,7 +278,17 @@ static void ending(void *arg)
     await_put(arg);
 }
 
-static const struct dlr_behind_ops behind_ops = {write_behind, ending};
+/* Nothing more is written. */
+static void ended(void *arg)
+{
+    const struct dlr_ckpt *ck = arg;
+    const struct alone *al = ck->mode;
+
+    if (al->own.begun && al->own.locked)
+        dlr_alone_forget_over(al->own.dirfd, ck->conf.rank);
+}
+
+static const struct dlr_behind_ops behind_ops = {write_behind, ending, ended};
 
 static int finish(void *arg, int rc, struct dlr_err *err)
 {
@@ -481,6 +494,8 @@ static void alone_close(struct dlr_ckpt *ck)
     struct alone *al = ck->mode;
 
     dlr_behind_free(al->behind);
+    if (getpid() == ck->pid)
+        ended(ck);
     dlr_alone_unlock(al->lock_fd);
     close(al->own.dirfd);
     free(al);

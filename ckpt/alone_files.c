@@ -388,6 +388,42 @@ int dlr_alone_remove(int dirfd, const struct dlr_alone_which *which,
     return each(dirfd, which, unlink_one, "remove", err);
 }
 
+void dlr_alone_over_name(int rank, char *buf, size_t size)
+{
+    dlr_format(buf, size, ".r%d-over", rank); /* dlr_alone_sweep() knows it */
+}
+
+/* It takes the place of one that has gone so before. */
+static int retire_one(int dirfd, const char *name, unsigned number)
+{
+    char over[NAME_MAX + 1];
+    uint64_t step;
+    int rank;
+
+    if (!parse_name(name, &rank, &step))
+        return -EINVAL;
+    dlr_alone_over_name(rank, over, sizeof(over));
+    if (renameat(dirfd, name, dirfd, over) == 0)
+        return 0;
+    return errno == ENOENT ? -ENOENT : unlink_one(dirfd, name, number);
+}
+
+int dlr_alone_retire(int dirfd, int rank, uint64_t from, uint64_t to,
+                     struct dlr_err *err)
+{
+    const struct dlr_alone_which which = {.rank = rank, .from = from, .to = to};
+
+    return each(dirfd, &which, retire_one, "remove", err);
+}
+
+void dlr_alone_forget_over(int dirfd, int rank)
+{
+    char name[NAME_MAX + 1];
+
+    dlr_alone_over_name(rank, name, sizeof(name));
+    unlinkat(dirfd, name, 0);
+}
+
 int dlr_alone_prune(int dirfd, int rank, int beyond, unsigned keep, struct dlr_err *err)
 {
     DLR_AUTO_FREE struct aside *list = NULL;

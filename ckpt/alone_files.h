@@ -72,6 +72,14 @@ int dlr_alone_spare(int dirfd, int rank, uint64_t step, struct dlr_err *err);
 int dlr_alone_remove(int dirfd, const struct dlr_alone_which *which,
                      struct dlr_err *err);
 
+/* The same for one rank's, but that the last of them stays, without its name, for the next file to be written over:
+ * dlr_alone_over_name(), until dlr_alone_forget_over().
+ */
+int dlr_alone_retire(int dirfd, int rank, uint64_t from, uint64_t to,
+                     struct dlr_err *err);
+void dlr_alone_over_name(int rank, char *buf, size_t size);
+void dlr_alone_forget_over(int dirfd, int rank);
+
 /* Removes what was set aside of a rank (and of those from `beyond` on), but for what was so last, `keep` files of each. */
 int dlr_alone_prune(int dirfd, int rank, int beyond, unsigned keep,
                     struct dlr_err *err);

@@ -126,6 +126,8 @@ static int drop(const struct dlr_alone_own *own, uint64_t from, uint64_t to,
                                  others = other_files(own, from, to);
     int rc = own->goes_on ? 0 : dlr_alone_set_aside(own->dirfd, &others, err);
 
+    if (rc == 0 && own->locked)
+        rc = dlr_alone_retire(own->dirfd, own->rank, from, to, err);
     if (rc == 0)
         rc = dlr_alone_remove(own->dirfd, &which, err);
     return rc < 0 ? rc

@@ -12,8 +12,9 @@
 /* By what a rank's files of this start are told from others. Plain data of its owner. */
 struct dlr_alone_own {
     int dirfd, rank, world;
-    bool begun;        /* the line is known: */
-    uint64_t line;     /* that they are of, */
+    bool locked;   /* nobody else saves as this rank: what goes may be written over */
+    bool begun;    /* the line is known: */
+    uint64_t line; /* that they are of, */
     uint64_t since_ns; /* and sealed from then on */
     uint64_t first;    /* the first step that this start saves */
     bool goes_on;      /* from the version of a step: */

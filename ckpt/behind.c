@@ -147,6 +147,8 @@ __attribute__((destructor)) static void drain(void)
                 DLR_BEHIND_DRAIN_MS / 1000);
         else if (dlr_behind_failure(b, &err) < 0)
             dlr_warn("%s", err.text);
+        if (b->ops->ended && !dlr_behind_busy(b))
+            b->ops->ended(b->arg);
     }
 }
 

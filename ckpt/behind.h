@@ -21,6 +21,8 @@ struct dlr_behind_ops {
     int (*write)(void *arg, struct dlr_slot *slot, uint64_t step, struct dlr_err *err);
     /* The process ends: puts what is about to be put. NULL: nothing is. */
     void (*ending)(void *arg);
+    /* All of it is written, and the process ends. NULL: as above. */
+    void (*ended)(void *arg);
 };
 
 /* A process that ends by exit() or from main() waits DLR_BEHIND_DRAIN_MS at most for what was put, but not for what was

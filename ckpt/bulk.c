@@ -268,7 +268,7 @@ static int fill(int fd, const char *name, void *arg, struct dlr_err *err)
     else
         fail(&w, rc, NULL);
     rc = atomic_load(&w.rc);
-    if (rc == 0 && (bytes % DLR_BULK_ALIGN || b->nparts > 1) &&
+    if (rc == 0 && (bytes % DLR_BULK_ALIGN || b->nparts > 1 || b->over) &&
         ftruncate(fd, (off_t)bytes) < 0) {
         rc = -errno;
         fail(&w, rc, NULL);
@@ -279,5 +279,6 @@ static int fill(int fd, const char *name, void *arg, struct dlr_err *err)
 int dlr_bulk_replace(int dirfd, const char *path, mode_t mode,
                      const struct dlr_bulk *bulk, struct dlr_err *err)
 {
-    return dlr_file_replace_by(dirfd, path, mode, fill, (void *)bulk, err);
+    return dlr_file_replace_over(dirfd, path, mode, bulk->over, fill, (void *)bulk,
+                                 err);
 }

@@ -37,6 +37,7 @@ struct dlr_bulk {
     unsigned threads; /* 0: what the rate asks for */
     uint64_t rate;    /* bytes a second at most, 0: no limit */
     const atomic_uint *hurry; /* while it is not 0 the rate does not count; or NULL */
+    const char *over;         /* as of dlr_file_replace_over(), for one part; or NULL */
 };
 
 uint64_t dlr_bulk_bytes(const struct dlr_bulk *bulk); /* of the file */

@@ -26,13 +26,15 @@ struct part {
     atomic_bool bad;
 };
 
-/* Refused before it fills the disk; what is reserved for root does not count. */
-static int check_room(int dirfd, const char *path, uint64_t bytes, struct dlr_err *err)
+/* Refused before it fills the disk; what is reserved for root does not count, what is written over does. */
+static int check_room(int dirfd, const char *path, uint64_t bytes, const char *over,
+                      struct dlr_err *err)
 {
     const char *slash = strrchr(path, '/');
     char dir[PATH_MAX] = ".";
     DLR_AUTO_CLOSE int fd = -1;
     struct statvfs fs;
+    struct stat old;
     uint64_t room;
 
     if (slash &&
@@ -42,6 +44,8 @@ static int check_room(int dirfd, const char *path, uint64_t bytes, struct dlr_er
     if (fd < 0 || fstatvfs(fd, &fs) < 0)
         return dlr_fail(err, -errno, "cannot look at '%s': %m", dir);
     room = (uint64_t)fs.f_bavail * fs.f_frsize;
+    if (over && fstatat(fd, over, &old, AT_SYMLINK_NOFOLLOW) == 0)
+        room += (uint64_t)old.st_blocks * 512;
     if (room < bytes)
         return dlr_fail(err, -ENOSPC,
                         "'%s' has room for %" PRIu64 " of %" PRIu64 " bytes", dir, room,
@@ -146,7 +150,8 @@ static int write_parts(struct work *w, unsigned n, int dirfd, const char *path,
                             .threads = read ? 1 : 0,
                             .unit = DLR_SLOT_CHUNK,
                             .rate = how->rate,
-                            .hurry = how->hurry};
+                            .hurry = how->hurry,
+                            .over = how->over};
     unsigned bad = n;
     int rc = dlr_safetensors_header(w->form, n, &header, &bulk.head_bytes, &bad, err);
 
@@ -156,7 +161,7 @@ static int write_parts(struct work *w, unsigned n, int dirfd, const char *path,
         return rc;
     place(w, n);
     bulk.head = header;
-    rc = check_room(dirfd, path, dlr_bulk_bytes(&bulk), err);
+    rc = check_room(dirfd, path, dlr_bulk_bytes(&bulk), how->over, err);
     return rc < 0 ? rc : dlr_bulk_replace(dirfd, path, mode, &bulk, err);
 }
 

@@ -18,6 +18,7 @@ struct dlr_saved_how {
     bool check;               /* compare each chunk with its sum on the way */
     uint64_t rate;            /* bytes a second at most, 0: no limit */
     const atomic_uint *hurry; /* while it is not 0 the rate does not count; or NULL */
+    const char *over;         /* of one slot: as of dlr_file_replace_over(); or NULL */
 };
 
 struct dlr_saved_part {

@@ -5,11 +5,15 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <linux/magic.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/str.h"
@@ -96,20 +100,60 @@ static int open_dir(int dirfd, const char *name, int *ret_fd, const char **ret_b
     return 0;
 }
 
+/* Who else has a file open is known only where all that do are of this node; of these the ones that write in place. */
+static bool is_local(int fd)
+{
+    struct statfs fs;
+
+    return fstatfs(fd, &fs) == 0 &&
+           (fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC ||
+            fs.f_type == TMPFS_MAGIC);
+}
+
+/* A lease to write is given to who alone has a file open or mapped; it is not kept. Who opens the file right then is no
+ * signal that ends anybody.
+ */
+static bool is_only_ours(int fd, mode_t mode)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1 &&
+           st.st_uid == geteuid() && (st.st_mode & 07777) == mode && is_local(fd) &&
+           fcntl(fd, F_SETSIG, SIGURG) == 0 && fcntl(fd, F_SETLEASE, F_WRLCK) == 0 &&
+           fcntl(fd, F_SETLEASE, F_UNLCK) == 0;
+}
+
+/* Under a name that is nobody else's. -1: it cannot be used, and is gone. */
+static int take_old(int dir, const char *old, const char *name, mode_t mode)
+{
+    DLR_AUTO_CLOSE int fd = -1;
+
+    if (renameat(dir, old, dir, name) < 0)
+        return -1;
+    fd = openat(dir, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd >= 0 && is_only_ours(fd, mode))
+        return dlr_steal_fd(&fd);
+    unlinkat(dir, name, 0);
+    return -1;
+}
+
 /* A file nobody else has: the directory may be shared by nodes, so a pid would not do. What a
  * crash leaves under such a name is never read.
  */
-static int create_temporary(int dir, const char *base, mode_t mode, char *name,
-                            size_t size, int *ret_fd, struct dlr_err *err)
+static int create_temporary(int dir, const char *base, mode_t mode, const char *old,
+                            char *name, size_t size, int *ret_fd, struct dlr_err *err)
 {
     uint64_t random;
-    int fd;
+    int fd = -1;
 
     if (getrandom(&random, sizeof(random), 0) != sizeof(random))
         return fail_errno(err, "get a random number for", base);
     if (dlr_format(name, size, ".%.200s.%016" PRIx64, base, random) < 0)
         return dlr_fail(err, -ENAMETOOLONG, "the name '%s' is too long", base);
-    fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (old)
+        fd = take_old(dir, old, name, mode);
+    if (fd < 0)
+        fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (fd < 0)
         return fail_errno(err, "create a file beside", base);
     *ret_fd = fd;
@@ -150,8 +194,8 @@ static int make_durable(int fd, const char *base, dlr_file_fill_fn fill, void *a
     return 0;
 }
 
-int dlr_file_replace_by(int dirfd, const char *name, mode_t mode, dlr_file_fill_fn fill,
-                        void *arg, struct dlr_err *err)
+int dlr_file_replace_over(int dirfd, const char *name, mode_t mode, const char *old,
+                          dlr_file_fill_fn fill, void *arg, struct dlr_err *err)
 {
     DLR_AUTO_CLOSE int dir = -1;
     char temporary[NAME_MAX + 1];
@@ -161,7 +205,7 @@ int dlr_file_replace_by(int dirfd, const char *name, mode_t mode, dlr_file_fill_
     rc = open_dir(dirfd, name, &dir, &base, err);
     if (rc < 0)
         return rc;
-    rc = create_temporary(dir, base, mode, temporary, sizeof(temporary), &fd, err);
+    rc = create_temporary(dir, base, mode, old, temporary, sizeof(temporary), &fd, err);
     if (rc < 0)
         return rc;
     rc = make_durable(fd, base, fill, arg, err);
@@ -174,6 +218,12 @@ int dlr_file_replace_by(int dirfd, const char *name, mode_t mode, dlr_file_fill_
     if (fsync(dir) < 0)
         return fail_errno(err, "sync the directory of", name);
     return 0;
+}
+
+int dlr_file_replace_by(int dirfd, const char *name, mode_t mode, dlr_file_fill_fn fill,
+                        void *arg, struct dlr_err *err)
+{
+    return dlr_file_replace_over(dirfd, name, mode, NULL, fill, arg, err);
 }
 
 int dlr_file_replace(int dirfd, const char *name, mode_t mode,

@@ -101,6 +101,8 @@ UNIT_OBJS_test_ckpt_line := $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_line := -lisal -lxxhash -ldl -Wl,--wrap=renameat,--wrap=dlr_wall_ns,--wrap=dlr_alone_head
 UNIT_OBJS_test_ckpt_go_on := $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_go_on := -lisal -lxxhash -ldl -Wl,--wrap=openat
+UNIT_OBJS_test_ckpt_over := $(CKPT_LIB) $(SLOT)
+UNIT_LIBS_test_ckpt_over := -lisal -lxxhash -ldl -Wl,--wrap=renameat,--wrap=unlinkat,--wrap=fallocate,--wrap=ftruncate,--wrap=pwrite,--wrap=fsync
 UNIT_OBJS_test_ckpt_told := $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_told := -lisal -lxxhash -ldl
 UNIT_OBJS_test_ckpt_agree := $(CKPT_LIB) $(SLOT)
