@@ -2,8 +2,13 @@
 #include "ckpt/data_lane.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "ckpt/data_nic.h"
+#include "common/cleanup.h"
 
 int dlr_lane_errno(ucs_status_t status)
 {
@@ -43,13 +48,56 @@ static int fail(struct dlr_err *err, ucs_status_t status, const char *what)
                     ucs_status_string(status));
 }
 
+/* Nobody has said anything about it: neither the environment nor a file of UCX's. */
+static bool is_default(const char *config, const char *line)
+{
+    const char *at = strstr(config, line);
+
+    return at && (at == config || at[-1] == '\n');
+}
+
+/* Where nobody has chosen, UCX listens on no device that leads to nobody, the loopback above all: whoever
+ * reaches its port may write into this process. Nor does it share memory with others of this host: no peer
+ * is there, and they could not look into each other.
+ */
+static void narrow(ucp_config_t *config)
+{
+    DLR_AUTO_FREE char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    char devices[1024];
+
+    if (!out)
+        return;
+    ucp_config_print(config, out, NULL, UCS_CONFIG_PRINT_CONFIG);
+    fclose(out);
+    dlr_nic_outward("", devices, sizeof(devices));
+    if (devices[0] && is_default(text, "UCX_NET_DEVICES=all\n"))
+        (void)ucp_config_modify(config, "NET_DEVICES", devices);
+    if (is_default(text, "UCX_TLS=all\n"))
+        (void)ucp_config_modify(config, "TLS", "^sm");
+}
+
+static ucs_status_t init(const ucp_params_t *params, bool narrowed, ucp_context_h *ret)
+{
+    ucp_config_t *config;
+    ucs_status_t status = ucp_config_read(NULL, NULL, &config);
+
+    if (status != UCS_OK)
+        return status;
+    if (narrowed)
+        narrow(config);
+    status = ucp_init(params, config, ret);
+    ucp_config_release(config);
+    return status;
+}
+
 int dlr_lane_context(ucp_context_h *ret, struct dlr_err *err)
 {
     ucp_params_t params = {.field_mask =
                                UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
                            .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
                            .name = "dlrover-data"};
-    ucp_config_t *config;
     ucs_status_t status;
 
     /* A connect to a black hole must not block (133 s with the default of UCX 1.13), and a
@@ -59,11 +107,9 @@ int dlr_lane_context(ucp_context_h *ret, struct dlr_err *err)
      */
     setenv("UCX_TCP_CONN_NB", "y", 0);
     setenv("UCX_TCP_RX_SEG_SIZE", "256k", 0);
-    status = ucp_config_read(NULL, NULL, &config);
-    if (status != UCS_OK)
-        return fail(err, status, "cannot read UCX's configuration");
-    status = ucp_init(&params, config, ret);
-    ucp_config_release(config);
+    status = init(&params, true, ret);
+    if (status != UCS_OK) /* a release that does not know these words */
+        status = init(&params, false, ret);
     return status == UCS_OK ? 0 : fail(err, status, "cannot start UCX");
 }
 

@@ -15,10 +15,12 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "ckpt/data_confine.h"
 #include "ckpt/data_doze.h"
 #include "ckpt/data_nic.h"
 #include "ckpt/data_scrub.h"
 #include "ckpt/data_state.h"
+#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/opt.h"
@@ -50,6 +52,12 @@ static const struct dlr_opt opts[] = {
      "traffic class on InfiniBand and RoCE, 0 for the network's default"},
     {"scrub", DLR_OPT_DURATION, FIELD(scrub_ms), "10m", "TIME",
      "sum each byte that is held again once in this time, 0: never"},
+    {"memory", DLR_OPT_PATH, FIELD(memory), "", "DIR",
+     "no file is opened but there, in --run-dir and in --restore-from"},
+    {"run-dir", DLR_OPT_PATH, FIELD(run_dir), "", "DIR",
+     "the run's directory in the state directory"},
+    {"restore-from", DLR_OPT_PATH, FIELD(restore_from), "", "DIR",
+     "another directory with snapshots, which is only read"},
     {"log", DLR_OPT_WORD, FIELD(log), "warn", "LEVEL",
      "messages shown: error, warn, info or debug"},
     DLR_OPT_END,
@@ -218,6 +226,29 @@ static bool loop(void *arg, bool low)
     }
 }
 
+/* Where UCX shares memory with processes of this host it goes on making it. */
+static bool shares_memory(void)
+{
+    DLR_AUTO_FCLOSE FILE *maps = fopen("/proc/self/maps", "re");
+    char line[512];
+
+    while (maps && fgets(line, sizeof(line), maps))
+        if (strstr(line, "/dev/shm/ucx_"))
+            return true;
+    return false;
+}
+
+static void confine(const struct dlr_data_conf *conf)
+{
+    const struct dlr_confine c = {conf->memory, conf->run_dir, conf->restore_from,
+                                  shares_memory() ? "/dev/shm" : ""};
+    char missing[256];
+
+    dlr_confine(&c, missing, sizeof(missing));
+    if (missing[0])
+        dlr_info("this kernel does not let itself be asked for: %s", missing);
+}
+
 static int start(struct dlr_data *d, struct dlr_err *err)
 {
     static const struct dlr_net_ops ops = {.in = on_message, .down = on_down};
@@ -226,6 +257,10 @@ static int start(struct dlr_data *d, struct dlr_err *err)
 
     setsockopt(d->agent, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
     rc = dlr_nic_setup(d->conf.net, d->conf.net_class, err);
+    if (rc == 0)
+        rc = dlr_net_open(&ops, d, &d->net, err); /* what it loads may lie anywhere */
+    if (rc == 0)
+        confine(&d->conf);
     if (rc == 0)
         rc = dlr_work_new(1, &d->work, err);
     if (rc == 0)
@@ -238,8 +273,6 @@ static int start(struct dlr_data *d, struct dlr_err *err)
         rc = dlr_data_scrub_new(d, d->conf.scrub_ms, err);
     if (rc == 0)
         rc = dlr_turns_new(loop, d, &d->turns, err);
-    if (rc == 0)
-        rc = dlr_net_open(&ops, d, &d->net, err);
     return rc < 0 ? rc : dlr_data_hello(d, err);
 }
 

@@ -3,7 +3,9 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <ifaddrs.h>
 #include <limits.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +114,26 @@ int dlr_nic_setup(const char *devices, unsigned class, struct dlr_err *err)
     return 0;
 }
 
+/* Every port of each device: "mlx5_0:1". */
+static void list_ports(const char *root, char *ret, size_t size)
+{
+    char have[1024] = "", path[PATH_MAX], device[NAME], word[2 * NAME];
+    const char *at = have;
+
+    list_class(root, "infiniband", have, sizeof(have));
+    while (next_word(&at, device)) {
+        DLR_AUTO_CLOSEDIR DIR *dir = NULL;
+        struct dirent *e;
+
+        snprintf(path, sizeof(path), "%s/sys/class/infiniband/%s/ports", root, device);
+        dir = opendir(path);
+        while (dir && (e = readdir(dir)))
+            if (e->d_name[0] != '.' &&
+                dlr_format(word, sizeof(word), "%s:%s", device, e->d_name) >= 0)
+                add(ret, size, word);
+    }
+}
+
 /* A port (mlx5_0:1) is its device's. */
 static bool holds(const char *list, const char *word)
 {
@@ -171,6 +193,25 @@ void dlr_nic_parse(const char *info, char *ret_devices, size_t size)
         if (!holds(ret_devices, device))
             add(ret_devices, size, device);
     }
+}
+
+void dlr_nic_outward(const char *root, char *ret, size_t size)
+{
+    const unsigned wanted = IFF_UP | IFF_RUNNING;
+    struct ifaddrs *all = NULL;
+
+    ret[0] = '\0';
+    list_ports(root, ret, size);
+    if (getifaddrs(&all) == 0)
+        for (const struct ifaddrs *i = all; i; i = i->ifa_next)
+            if (i->ifa_addr && (i->ifa_flags & (wanted | IFF_LOOPBACK)) == wanted &&
+                (i->ifa_addr->sa_family == AF_INET ||
+                 i->ifa_addr->sa_family == AF_INET6) &&
+                !holds(ret, i->ifa_name))
+                add(ret, size, i->ifa_name);
+    freeifaddrs(all);
+    if (strlen(ret) + 1 == size) /* it may be cut */
+        ret[0] = '\0';
 }
 
 static bool says(const char *path, const char *word)

@@ -13,6 +13,11 @@
  */
 int dlr_nic_setup(const char *devices, unsigned class, struct dlr_err *err);
 
+/* Devices that a peer can be reached over, as UCX names them: those of InfiniBand, and those with an address
+ * that are up and not the loopback; "" when there is none, or no room for all. root: of sysfs.
+ */
+void dlr_nic_outward(const char *root, char *ret, size_t size);
+
 /* The devices in ucp_ep_print_info()'s text, each once: "eth0", "mlx5_0:1,mlx5_1:1". */
 void dlr_nic_parse(const char *info, char *ret_devices, size_t size);
 

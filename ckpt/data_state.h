@@ -42,6 +42,9 @@ struct dlr_data_conf {
     int64_t answer_timeout_ms; /* a receiver to have a slot, and the round's token */
     int64_t fill_limit_ms;     /* of a slot that a save's copies wait for */
     int64_t scrub_ms;          /* each held byte is summed again once in it, 0: never */
+    char memory[1024];         /* of the round's slots, "" where it is not told */
+    char run_dir[1024];        /* the same of what is written to the disk */
+    char restore_from[1024];   /* what else is read */
     char log[1024];            /* level of messages */
 };
 

@@ -47,9 +47,11 @@ UNIT_LIBS_test_data_midway := -lisal -lxxhash
 UNIT_LIBS_test_data_hole := -lisal -lxxhash
 UNIT_LIBS_test_data_bring := -lisal -lxxhash
 UNIT_LIBS_test_data_sum := -lisal -lxxhash
+UNIT_OBJS_test_data_confine := $(CONFINE) ckpt/data_nic.c $(UNIT_OBJS_test_data)
+UNIT_LIBS_test_data_confine := -lisal -lxxhash
 UNIT_OBJS_test_data_wire := ckpt/data_net.c ckpt/data_ucx.c ckpt/data_lane.c ckpt/data_nic.c $(UNIT_OBJS_test_data_bring)
 UNIT_LIBS_test_data_wire := -lucp -lucs -lisal -lxxhash
-$(BUILD)/tests/test_data $(BUILD)/tests/test_data_midway $(BUILD)/tests/test_data_hole $(BUILD)/tests/test_data_bring $(BUILD)/tests/test_data_wire $(BUILD)/tests/test_data_sum: | $(BUILD)/dlrover-data
+$(BUILD)/tests/test_data $(BUILD)/tests/test_data_midway $(BUILD)/tests/test_data_hole $(BUILD)/tests/test_data_bring $(BUILD)/tests/test_data_wire $(BUILD)/tests/test_data_sum $(BUILD)/tests/test_data_confine: | $(BUILD)/dlrover-data
 UNIT_OBJS_test_policy := tests/policy_rig.c mpi_launcher/policy.c mpi_launcher/policy_control.c mpi_launcher/policy_late.c mpi_launcher/policy_leave.c mpi_launcher/policy_step.c mpi_launcher/policy_term.c mpi_launcher/policy_state.c mpi_launcher/restart_budget.c
 UNIT_OBJS_test_policy_control := $(UNIT_OBJS_test_policy)
 UNIT_OBJS_test_policy_late := $(UNIT_OBJS_test_policy)

@@ -35,6 +35,16 @@ static void find_program(char *path, size_t size)
         die("dlrover-data", "not built");
 }
 
+static void exec_words(const char *program, const char *words)
+{
+    char *argv[8] = {(char *)program}, *rest = words ? strdup(words) : NULL;
+
+    for (unsigned i = 1; i < 7 && rest; i++)
+        argv[i] = strsep(&rest, " ");
+    execv(program, argv);
+    _exit(127);
+}
+
 void rig_start(struct rig_data *p, const char *dir, const char *option)
 {
     char program[4096];
@@ -64,8 +74,7 @@ void rig_start_program(struct rig_data *p, const char *program, const char *dir,
             fcntl(3, F_SETFD, 0);
         else
             dup2(pair[1], 3);
-        execl(program, program, option, (char *)NULL);
-        _exit(127);
+        exec_words(program, option);
     }
     close(pair[1]);
     p->fd = pair[0];

@@ -24,7 +24,7 @@ struct rig_data {
     char address[DLR_LOCAL_TEXT];
 };
 
-/* Starts it; option (may be NULL) is a word of its command line. dir NULL: a new one. */
+/* Starts it; option (may be NULL): words of its command line. dir NULL: a new one. */
 void rig_start(struct rig_data *p, const char *dir, const char *option);
 /* The same of another build of it. */
 void rig_start_program(struct rig_data *p, const char *program, const char *dir,

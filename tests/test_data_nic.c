@@ -139,9 +139,30 @@ static void what_is_asked_for_must_be_here(void **state)
     assert_int_equal(dlr_nic_setup("../net/lo", 0, &err), -ENODEV);
 }
 
+/* The loopback leads to no peer; every port of a fabric may. */
+static void devices_lead_outward(void **state)
+{
+    char top[] = "/tmp/dlr-nic-XXXXXX", command[256], list[256];
+
+    assert_non_null(mkdtemp(top));
+    dlr_nic_outward(top, list, sizeof(list));
+    assert_null(strstr(list, "lo"));
+    assert_null(strstr(list, ":"));
+    dlr_format(command, sizeof(command),
+               "mkdir -p %s/sys/class/infiniband/mlx5_0/ports/1", top);
+    assert_int_equal(system(command), 0);
+    dlr_nic_outward(top, list, sizeof(list));
+    assert_string_equal(strtok(list, ","), "mlx5_0:1");
+    dlr_nic_outward(top, list, 4); /* no room for all */
+    assert_string_equal(list, "");
+    dlr_format(command, sizeof(command), "rm -r %s", top);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(devices_lead_outward),
         cmocka_unit_test(devices_are_found_in_the_description),
         cmocka_unit_test(a_faster_device_that_is_not_used_is_named),
         cmocka_unit_test(what_is_asked_for_must_be_here),
