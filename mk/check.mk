@@ -56,6 +56,7 @@ UNIT_OBJS_test_policy := tests/policy_rig.c mpi_launcher/policy.c mpi_launcher/p
 UNIT_OBJS_test_policy_control := $(UNIT_OBJS_test_policy)
 UNIT_OBJS_test_policy_late := $(UNIT_OBJS_test_policy)
 UNIT_OBJS_test_policy_term := $(UNIT_OBJS_test_policy)
+UNIT_OBJS_test_deaths := mpi_launcher/deaths.c
 UNIT_OBJS_test_requeue := mpi_launcher/requeue.c
 UNIT_OBJS_test_steps := mpi_launcher/steps.c mpi_launcher/srun_options.c mpi_launcher/procid.c
 UNIT_OBJS_test_roster := mpi_launcher/roster.c

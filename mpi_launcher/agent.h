@@ -48,6 +48,7 @@
 #include "common/local.h"
 #include "hwloc_topo/topo.h"
 #include "mpi_launcher/agent_net.h"
+#include "mpi_launcher/deaths.h"
 #include "mpi_launcher/endpoint.h"
 #include "mpi_launcher/identity.h"
 #include "mpi_launcher/peer_list.h"
@@ -148,7 +149,8 @@ struct dlr_agent_data { /* agent_data.c */
     zlistx_t *out;               /* messages that did not fit yet */
     zlistx_t *requests;          /* sends, loads and saves that run */
     uint64_t last_id;
-    unsigned failures;
+    struct dlr_deaths deaths;
+    bool rests;      /* it died too often: the timer takes its time */
     int timer;       /* -1: off */
     bool uses_known; /* it said which devices it uses ... */
     char uses[256];

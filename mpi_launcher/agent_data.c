@@ -2,13 +2,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/msg.h"
 #include "common/parts.h"
@@ -16,8 +19,7 @@
 #include "mpi_launcher/agent.h"
 #include "mpi_launcher/spawn.h"
 
-#define STARTS_MAX 5       /* of a data process that dies again and again */
-#define FIRST_PAUSE_MS 100 /* doubled with each */
+#define END_MS 20 /* a process whose connection has ended, to be gone */
 
 struct request {
     uint64_t id;
@@ -87,11 +89,11 @@ static void fail_all(struct dlr_agent *a, const char *why)
     dlr_agent_bring_fail(a, why);
 }
 
-static void refuse_slots(struct dlr_agent *a)
+static void refuse_slots(struct dlr_agent *a, const char *why)
 {
     for (unsigned i = 0; i < a->nranks; i++)
         if (a->ranks[i]->reserving)
-            dlr_agent_ranks_reserved(a, a->ranks[i]->rank, -EIO, "no data process");
+            dlr_agent_ranks_reserved(a, a->ranks[i]->rank, -EIO, why);
 }
 
 static int start_again(zloop_t *loop, int timer, void *arg)
@@ -100,10 +102,11 @@ static int start_again(zloop_t *loop, int timer, void *arg)
     struct dlr_err err;
 
     a->data.timer = -1;
+    a->data.rests = false;
     if (dlr_agent_data_start(a, &err) == 0)
         return 0;
     dlr_error("%s: %s", a->node, err.text);
-    refuse_slots(a);
+    refuse_slots(a, err.text);
     return 0;
 }
 
@@ -118,20 +121,40 @@ static void forget_process(struct dlr_agent *a)
     a->data.uses_known = false;
 }
 
+/* As of waitpid(2), -1: it has not ended in time. Its sockets are closed a moment before. */
+static int await_end(int pidfd)
+{
+    struct pollfd p = {.fd = pidfd, .events = POLLIN};
+    siginfo_t info = {0};
+
+    if (poll(&p, 1, END_MS) != 1 ||
+        waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED | WNOHANG | WNOWAIT) < 0 ||
+        !info.si_pid)
+        return -1;
+    return info.si_code == CLD_EXITED ? W_EXITCODE(info.si_status, 0) : info.si_status;
+}
+
 /* What it held is in slot headers; what it was doing has failed. */
 static void lost(struct dlr_agent *a)
 {
+    char how[128], why[192];
+    int64_t pause_ms;
+
+    dlr_deaths_describe(await_end(a->data.pidfd), how, sizeof(how));
+    dlr_format(why, sizeof(why), "the data process %s", how);
     forget_process(a);
-    fail_all(a, "the data process died");
-    if (++a->data.failures >= STARTS_MAX) {
-        refuse_slots(a); /* else the next one is asked for them */
-        dlr_error("%s: the data process died %u times: no more snapshots here", a->node,
-                  a->data.failures);
+    fail_all(a, why);
+    pause_ms = dlr_deaths_pause_ms(&a->data.deaths, dlr_now_ms(), &a->data.rests);
+    if (a->data.rests) {
+        dlr_error("%s: %s, %d times in %d min: no snapshots here for %" PRId64 " s",
+                  a->node, why, DLR_DEATHS_MAX, DLR_DEATHS_WINDOW_MS / 60000,
+                  pause_ms / 1000);
+        refuse_slots(a, why); /* else the next one is asked for them */
     } else if (!a->told_to_end) {
-        dlr_warn("%s: the data process died; starting it again", a->node);
-        dlr_agent_timer(a, &a->data.timer, FIRST_PAUSE_MS << (a->data.failures - 1),
-                        start_again, a);
+        dlr_warn("%s: %s; starting it again", a->node, why);
     }
+    if (!a->told_to_end)
+        dlr_agent_timer(a, &a->data.timer, pause_ms, start_again, a);
     dlr_agent_hello(a);
 }
 
@@ -460,7 +483,7 @@ void dlr_agent_data_restart(struct dlr_agent *a, const char *why)
     if (dlr_agent_data_start(a, &err) == 0)
         return;
     dlr_error("%s: %s", a->node, err.text);
-    refuse_slots(a);
+    refuse_slots(a, err.text);
 }
 
 void dlr_agent_data_stop(struct dlr_agent *a)

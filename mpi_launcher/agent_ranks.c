@@ -410,7 +410,7 @@ void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
         dlr_agent_ranks_reserved(a, rank, err.code, err.text);
         return;
     }
-    if (a->data.fd < 0 && a->data.timer < 0) {
+    if (a->data.fd < 0 && (a->data.timer < 0 || a->data.rests)) {
         dlr_agent_ranks_reserved(a, rank, -ENOTCONN, "no data process on this node");
         return;
     }

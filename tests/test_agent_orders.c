@@ -16,6 +16,7 @@
 #include "common/msg.h"
 #include "common/self.h"
 #include "common/str.h"
+#include "mpi_launcher/deaths.h"
 #include "tests/agent_rig.h"
 
 static struct rig rig;
@@ -292,6 +293,42 @@ static void a_data_process_that_dies_is_started_again(void **state)
     dlr_rig_stop(&rig);
 }
 
+static void expect_no_slots(const char *why)
+{
+    json_t *msg = dlr_rig_expect(&rig, "no_slots");
+
+    assert_string_equal(dlr_rig_str(msg, "why"), why);
+    json_decref(msg);
+}
+
+/* The fifth in a short time: its death is told, and nobody waits for the next one. */
+static void a_data_process_that_dies_too_often_rests(void **state)
+{
+    dlr_rig_begin(&rig, NULL, 0, "[4]", "null");
+    assert_true(dlr_rig_noted(&rig, "config 0"));
+    dlr_rig_sync(&rig);
+    dlr_rig_say(&rig, "who", "");
+    for (unsigned i = 0; i < DLR_DEATHS_MAX; i++) {
+        pid_t pid = next_data_process(true);
+
+        if (i == DLR_DEATHS_MAX - 1) { /* asked for slots, it dies of it */
+            kill(pid, SIGSTOP);
+            dlr_rig_say(&rig, "reserve", "s:i, s:i, s:i", "round", 0, "rank", 9,
+                        "bytes", 65536);
+            dlr_rig_sync(&rig);
+        }
+        kill(pid, SIGSEGV);
+        kill(pid, SIGCONT);
+        if (i < DLR_DEATHS_MAX - 1)
+            next_data_process(false);
+    }
+    expect_no_slots("the data process was killed by signal 11 (Segmentation fault)");
+    dlr_rig_say(&rig, "reserve", "s:i, s:i, s:i", "round", 0, "rank", 9, "bytes",
+                65536);
+    expect_no_slots("no data process on this node");
+    dlr_rig_stop(&rig);
+}
+
 static void the_data_process_is_told_of_any_number_of_ranks(void **state)
 {
     DLR_AUTO_JSON json_t *ranks = json_array();
@@ -366,5 +403,6 @@ RIG_MAIN(RIG_TEST(stderr_comes_through_as_text), RIG_TEST(a_report_is_made_by_a_
          RIG_TEST(orders_reach_the_data_process_and_their_end_comes_back),
          RIG_TEST(a_file_of_several_ranks_is_one_order),
          RIG_TEST(a_data_process_that_dies_is_started_again),
+         RIG_TEST(a_data_process_that_dies_too_often_rests),
          RIG_TEST(the_data_process_is_told_of_any_number_of_ranks),
          RIG_TEST(malformed_messages_do_nothing), RIG_TEST(by_hand_it_says_what_it_is))

@@ -81,7 +81,7 @@ its_time() {
         [ "$(written "$job")" -ge "$(kept "$job")" ] ||
             { tail -n 5 "$(journal "$job")" "$(alice_home)/.dlrover/job-$job/agents.log"; output "$job"; return 1; }
         [ "$(events "$job" 'select(.event=="end").why' | tail -n 1)" = '"ended by signal 15 (Terminated)"' ]
-        [ -z "$(events "$job" 'select(.why=="the data process died")')" ]
+        [ -z "$(events "$job" 'select(.why//"" | startswith("the data process "))')" ]
         [ -z "$(events "$job" 'select(.event=="requeue" or .event=="takeover")')" ]
     done
     nothing_left n1 n2 n3 n4 n5
