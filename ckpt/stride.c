@@ -46,7 +46,7 @@ bool dlr_stride_due(const struct dlr_stride *s, uint64_t step)
 {
     unsigned every = every_at(s, step);
 
-    if (s->given || !s->begun)
+    if (!s->begun)
         return step % every == 0;
     return step / every != s->prev / every; /* programs may leave steps out */
 }

@@ -250,6 +250,11 @@ static void a_number_is_kept_to(void **state)
     dlr_stride_init(&r.s, 7, PPM, r.dirfd, 0, 1);
     for (uint64_t step = 1; step < 100; step++)
         assert_int_equal(pass(&r, step, 1, 50), step % 7 == 0);
+    for (uint64_t step = 105; step < 1000; step += 10) /* some of them are left out */
+        assert_int_equal(pass(&r, step, 1, 50), 1);
+    dlr_stride_init(&r.s, 20, PPM, r.dirfd, 0, 1);
+    for (uint64_t step = 5; step < 1000; step += 10) /* never a multiple */
+        assert_int_equal(pass(&r, step, 1, 50), step % 20 == 5 && step > 20);
     end(&r);
 }
 
