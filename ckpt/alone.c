@@ -137,9 +137,8 @@ static int alone_mark_bad(struct dlr_ckpt *ck, uint64_t step)
         return rc;
     al->found.chosen = false;
     atomic_store(&al->last_bad, step);
-    if (getpid() == ck->pid) /* what a copy ends in after this knows of it */
-        await_put(ck);
-    if (al->behind && getpid() == ck->pid && dlr_behind_strike(al->behind, step) &&
+    await_put(ck); /* what a copy ends in after this knows of it */
+    if (al->behind && dlr_behind_strike(al->behind, step) &&
         dlr_behind_wait(al->behind, DLR_BEHIND_DRAIN_MS) < 0)
         return dlr_fail(&ck->err, -ETIMEDOUT, "step %" PRIu64 " is still being written",
                         step);
@@ -494,8 +493,7 @@ static void alone_close(struct dlr_ckpt *ck)
     struct alone *al = ck->mode;
 
     dlr_behind_free(al->behind);
-    if (getpid() == ck->pid)
-        ended(ck);
+    ended(ck);
     dlr_alone_unlock(al->lock_fd);
     close(al->own.dirfd);
     free(al);

@@ -30,7 +30,8 @@
  * not thread-safe: one handle is used by one thread at a time; it starts helper threads of its
  * own. Every function returns a negative errno on failure and keeps a line of text for
  * dlr_ckpt_error(). No failure of saving ever ends or blocks the program: begin and fence
- * report it and the next steps go on.
+ * report it and the next steps go on. After fork(2) a handle is the parent's alone: in the child
+ * begin, fence, flush, progress and close do nothing, what names, reads or marks something is -EBUSY.
  */
 #ifndef DLR_CKPT_CKPT_H
 #define DLR_CKPT_CKPT_H
@@ -56,7 +57,8 @@ struct dlr_ckpt_conf {
                           "./dlrover-ckpt" */
     int rank, world;   /* world 0: from RANK/WORLD_SIZE, OMPI_COMM_WORLD_RANK/SIZE,
                           PMI_RANK/SIZE, SLURM_PROCID/SLURM_NTASKS, else 0 of 1 */
-    unsigned every;    /* alone: save each N-th step. DLROVER_CKPT_EVERY, else as many
+    unsigned every;    /* alone: save each N-th step, or the first after it when a
+                          program leaves steps out. DLROVER_CKPT_EVERY, else as many
                           as DLROVER_CKPT_BUDGET allows, the same on all ranks */
     unsigned fence_ms; /* budget of one fence: after it the snapshot is given up.
                           Where only a stream waits: of the copies, from when it has
@@ -195,7 +197,8 @@ int dlr_ckpt_go_on(struct dlr_ckpt *ck, uint64_t step);
  * up to room bytes into buf, the region's bytes in *ret_bytes (buf may be NULL: only how many) and
  * what it was in *ret_region (may be NULL; name and dtype are the handle's until the next call,
  * addr is NULL). After open and before the first begin; what was read before restore counts once
- * that has returned 1. -ENOENT: there is nothing to restore, or no such rank, region, or copy within reach (under a job: this node's memory and the written files);
+ * that has returned 1. -ENOENT: there is nothing to restore, or no such rank, region, or copy
+ * within reach (under a job: of any node, which may have to be brought, or a written file);
  * -ERANGE: buf is too small; -EBADMSG: a chunk is corrupt. Blocking.
  */
 int dlr_ckpt_peek(struct dlr_ckpt *ck, int rank, const char *name, void *buf,
@@ -204,13 +207,13 @@ int dlr_ckpt_peek(struct dlr_ckpt *ck, int rank, const char *name, void *buf,
 
 /* 1 when the begin of step is one that may save, 0 when a save of it was not decided: then
  * dlr_ckpt_progress() does as much. For programs to which getting their state ready costs
- * something. The first begin, and the first after dlr_ckpt_clear(), always is one. A load and
- * a compare; does not block.
+ * something. The first begin, and the first after dlr_ckpt_clear(), always is one. Does not
+ * block.
  */
 int dlr_ckpt_due(const struct dlr_ckpt *ck, uint64_t step);
 
 /* Says that the regions hold the state of step and stay as they are until fence. Starts
- * copying when a save of this step was decided, otherwise costs a load and a compare. stream:
+ * copying when a save of this step was decided, otherwise the step is only reported. stream:
  * a cudaStream_t whose work precedes the copies, NULL for host memory. 1 when a snapshot was
  * started, 0 when none is due, or when under a job the last one is not over: then no rank's save
  * of this step counts. Steps must increase. Does not block, except that alone it waits (at most

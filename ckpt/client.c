@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "ckpt/fork.h"
 #include "ckpt/layout.h"
 #include "ckpt/shadow.h"
 #include "common/clock.h"
@@ -30,7 +30,7 @@ int dlr_ckpt_open(const struct dlr_ckpt_conf *conf, struct dlr_ckpt **ret_ck)
     if (!ck)
         return dlr_fail(&open_err, -ENOMEM, "no memory");
     ck->last_step = ck->saved_step = DLR_PAGE_NEVER;
-    ck->pid = getpid();
+    ck->forks = dlr_forks();
     ck->backend = socket && *socket && round && *round ? &dlr_backend_supervised
                                                        : &dlr_backend_alone;
     rc = dlr_client_conf_load(conf, &ck->conf, &ck->err);
@@ -123,13 +123,17 @@ static int change(struct dlr_ckpt *ck)
 
 int dlr_ckpt_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret, unsigned max)
 {
-    return ck->backend->list(ck, ret, max);
+    int rc = dlr_fork_check(ck);
+
+    return rc < 0 ? rc : ck->backend->list(ck, ret, max);
 }
 
 int dlr_ckpt_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
 {
-    int rc;
+    int rc = dlr_fork_check(ck);
 
+    if (rc < 0)
+        return rc;
     if (ck->started)
         return dlr_fail(&ck->err, -EBUSY,
                         "restore comes once and before the first begin");
@@ -146,6 +150,10 @@ int dlr_ckpt_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
 
 int dlr_ckpt_go_on(struct dlr_ckpt *ck, uint64_t step)
 {
+    int rc = dlr_fork_check(ck);
+
+    if (rc < 0)
+        return rc;
     if (!ck->backend->go_on)
         return dlr_fail(&ck->err, -ENOTSUP,
                         "under a job a version is loaded by restore, on all ranks");
@@ -207,8 +215,6 @@ static int save(struct dlr_ckpt *ck, uint64_t step, void *stream)
     struct dlr_slot *slot;
     int rc;
 
-    if (getpid() != ck->pid)
-        return 0;
     if (ck->off)
         return save_nothing(ck, step);
     rc = ck->backend->due(ck, step, &slot, &version);
@@ -231,7 +237,7 @@ static int save(struct dlr_ckpt *ck, uint64_t step, void *stream)
 /* What the device's streams were held for since the last look is what saving has cost, too. */
 static void learn_held(struct dlr_ckpt *ck)
 {
-    uint64_t ns = ck->dev && getpid() == ck->pid ? ck->ops->held(ck->dev) : 0;
+    uint64_t ns = ck->dev ? ck->ops->held(ck->dev) : 0;
 
     if (ns == 0)
         return;
@@ -309,7 +315,7 @@ static bool announce(struct dlr_ckpt *ck, uint64_t step, int64_t now)
 /* A graph would do the step again and again, and nothing of the call. */
 static int refuse_capture(struct dlr_ckpt *ck, const char *call, void *stream)
 {
-    int rc = ck->dev && getpid() == ck->pid ? ck->ops->usable(ck->dev, stream) : 0;
+    int rc = ck->dev ? ck->ops->usable(ck->dev, stream) : 0;
 
     if (rc != -EINPROGRESS)
         return 0; /* another failure is told where the stream is used */
@@ -346,9 +352,11 @@ int dlr_ckpt_begin(struct dlr_ckpt *ck, uint64_t step, void *stream)
     uint64_t took;
     int rc = 0;
 
+    if (dlr_forked(ck))
+        return 0;
     if (!ck->started)
         rc = start(ck);
-    else if (!ck->off && !ck->closed_list && getpid() == ck->pid)
+    else if (!ck->off && !ck->closed_list)
         rc = change(ck);
     else if (ck->off && ck->err.code < 0 && ck->last_step == DLR_PAGE_NEVER)
         rc = ck->err.code; /* what failed after restore is told once */
@@ -378,10 +386,12 @@ int dlr_ckpt_begin(struct dlr_ckpt *ck, uint64_t step, void *stream)
 
 int dlr_ckpt_progress(struct dlr_ckpt *ck, uint64_t step)
 {
+    if (dlr_forked(ck))
+        return 0;
     if (!announce(ck, step, dlr_now_ns()))
         return dlr_fail(&ck->err, -EINVAL, "step %" PRIu64 " does not follow %" PRIu64,
                         step, ck->last_step);
-    if (ck->saver && dlr_page_ordered(ck->page, step) && getpid() == ck->pid)
+    if (ck->saver && dlr_page_ordered(ck->page, step))
         ck->backend->missed(ck, step, "this step was reported without begin");
     return 0;
 }
@@ -462,7 +472,7 @@ static int audit(struct dlr_ckpt *ck, void *stream)
 /* What could not be made durable after its own fence. */
 static int late(struct dlr_ckpt *ck)
 {
-    return ck->backend->late && getpid() == ck->pid ? ck->backend->late(ck) : 0;
+    return ck->backend->late ? ck->backend->late(ck) : 0;
 }
 
 int dlr_ckpt_fence(struct dlr_ckpt *ck, void *stream)
@@ -470,13 +480,14 @@ int dlr_ckpt_fence(struct dlr_ckpt *ck, void *stream)
     uint64_t took;
     int64_t now, audit_ns = ck->audit.ns;
     bool alone = ck->audit.open && ck->audit.waits; /* all of it is the audit's */
-    int refused = refuse_capture(ck, "fence", stream), rc;
+    int refused, rc;
 
+    if (dlr_forked(ck))
+        return 0;
+    refused = refuse_capture(ck, "fence", stream);
     if (!ck->saver ||
         !(dlr_saver_busy(ck->saver) || dlr_saver_failed(ck->saver) || ck->audit.open))
         return refused < 0 ? refused : late(ck);
-    if (getpid() != ck->pid)
-        return 0;
     now = dlr_now_ns();
     rc = wait_copies(ck, stream, refused < 0);
     if (rc == 0)
@@ -495,7 +506,7 @@ int dlr_ckpt_flush(struct dlr_ckpt *ck)
 {
     int rc;
 
-    if (!ck->saver || getpid() != ck->pid)
+    if (!ck->saver || dlr_forked(ck))
         return 0;
     if (dlr_saver_busy(ck->saver) &&
         dlr_saver_wait(ck->saver, ck->conf.fence_ms, DLR_SAVER_WHOLE) < 0)
@@ -548,10 +559,8 @@ static void leave_behind(struct dlr_ckpt *ck)
 
 void dlr_ckpt_close(struct dlr_ckpt *ck)
 {
-    if (!ck)
+    if (!ck || dlr_forked(ck))
         return;
-    if (getpid() != ck->pid)
-        return; /* a forked child: nothing of this is its own */
     if (ck->saver && dlr_saver_busy(ck->saver))
         dlr_saver_wait(ck->saver, ck->conf.fence_ms, DLR_SAVER_WHOLE);
     if (ck->saver && dlr_saver_reading(ck->saver)) { /* its thread needs all of it */

@@ -6,7 +6,6 @@
 #define DLR_CKPT_CLIENT_H
 
 #include <stdbool.h>
-#include <sys/types.h>
 
 #include "ckpt/audit.h"
 #include "ckpt/conf.h"
@@ -105,7 +104,7 @@ struct dlr_ckpt {
     bool overlaps;       /* it was undecided when the step began */
     struct dlr_save_cost cost;
     uint64_t blocked_ns; /* of the page, when it began */
-    pid_t pid;           /* a forked child has no helper threads */
+    unsigned forks;      /* fork.h */
     struct dlr_err err;
     struct dlr_ckpt *left; /* the one that was left behind before this */
 };

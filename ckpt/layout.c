@@ -6,8 +6,8 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "ckpt/fork.h"
 #include "ckpt/shadow.h"
 #include "ckpt/slot_meta.h"
 #include "common/log.h"
@@ -128,10 +128,10 @@ void dlr_layout_done(struct dlr_ckpt *ck)
 
 int dlr_layout_open(struct dlr_ckpt *ck)
 {
-    if (!ck->closed_list)
-        return 0;
-    if (getpid() != ck->pid)
-        return dlr_fail(&ck->err, -EBUSY, "the checkpoint is the parent process's");
+    int rc = dlr_fork_check(ck);
+
+    if (rc < 0 || !ck->closed_list)
+        return rc;
     if (ck->saver && dlr_saver_busy(ck->saver) &&
         dlr_saver_wait(ck->saver, ck->conf.fence_ms, DLR_SAVER_WHOLE) < 0)
         return dlr_fail(&ck->err, -EBUSY,

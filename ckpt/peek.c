@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "ckpt/client.h"
+#include "ckpt/fork.h"
 #include "ckpt/reshape.h"
 #include "ckpt/slot_meta.h"
 #include "common/cleanup.h"
@@ -164,8 +164,10 @@ static int open_rank(struct dlr_ckpt *ck, const char *call, int rank,
                      uint32_t *ret_world, struct dlr_slot **ret)
 {
     uint32_t world = ck->from_world;
-    int rc;
+    int rc = dlr_fork_check(ck);
 
+    if (rc < 0)
+        return rc;
     if (ck->last_step != DLR_PAGE_NEVER)
         return dlr_fail(&ck->err, -ENOENT,
                         "%s reads what restore loads, until the first begin", call);
@@ -261,8 +263,10 @@ int dlr_ckpt_regions(struct dlr_ckpt *ck, int rank, struct dlr_ckpt_region *ret,
 
 int dlr_ckpt_mark_bad(struct dlr_ckpt *ck, uint64_t step)
 {
-    if (getpid() != ck->pid)
-        return dlr_fail(&ck->err, -EPERM, "a forked child has no checkpoint");
+    int rc = dlr_fork_check(ck);
+
+    if (rc < 0)
+        return rc;
     if (ck->saver &&
         dlr_saver_busy(ck->saver)) /* what is being saved now is meant too */
         dlr_saver_wait(ck->saver, ck->conf.fence_ms, DLR_SAVER_WHOLE);

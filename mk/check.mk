@@ -112,6 +112,8 @@ UNIT_OBJS_test_ckpt_agree := $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_agree := -lisal -lxxhash -ldl
 UNIT_OBJS_test_ckpt_client := tests/played_agent.c $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_client := -lisal -lxxhash -ldl
+UNIT_OBJS_test_ckpt_calls := $(UNIT_OBJS_test_ckpt_client)
+UNIT_LIBS_test_ckpt_calls := -lisal -lxxhash -ldl
 UNIT_OBJS_test_ckpt_restore := $(UNIT_OBJS_test_ckpt_client)
 UNIT_OBJS_test_ckpt_cost := $(UNIT_OBJS_test_ckpt_client)
 UNIT_LIBS_test_ckpt_cost := $(UNIT_LIBS_test_ckpt_client) -Wl,--wrap=dlr_now_ns
@@ -262,7 +264,7 @@ $(BUILD)/steps/%.o: %.c $(BUILD)/flags
 	$(Q)$(CC) $(DLR_CFLAGS) $(CFLAGS) $(CPPFLAGS) $(XCFLAGS) -fsanitize-coverage=trace-pc -MMD -MP -MT $@ -c -o $@ $<
 steps = $(patsubst %.c,$(BUILD)/steps/%.o,$(1))
 # What only computes is not stepped: a death in it is one before or after it.
-KILL_PURE := ckpt/save_cost.c ckpt/cadence.c ckpt/conf.c ckpt/box.c ckpt/regions.c ckpt/strides.c ckpt/reshape.c ckpt/unmatched.c ckpt/audit.c
+KILL_PURE := ckpt/fork.c ckpt/save_cost.c ckpt/cadence.c ckpt/conf.c ckpt/box.c ckpt/regions.c ckpt/strides.c ckpt/reshape.c ckpt/unmatched.c ckpt/audit.c
 KILL_CLIENT := $(filter-out $(KILL_PURE),$(CKPT_LIB)) $(SLOT) common/file.c common/local.c
 $(BUILD)/tests/test_kill_client: $(call obj,tests/test_kill_client.c tests/kill_points.c tests/played_agent.c $(KILL_PURE) \
   $(filter-out $(KILL_CLIENT),$(COMMON))) $(call steps,$(KILL_CLIENT))

@@ -84,7 +84,8 @@ class Checkpoint:
 
     Failures of naming and restoring raise Error; failures of saving warn, since they must
     not end a training: once of each matter until something is saved again, but each time that flush() is called. After
-    close(), and in a forked child, whose threads the library's are not, saving does nothing.
+    close(), and in a forked child, whose threads the library's are not, saving does nothing; what names or reads
+    something raises Error.
 
     directory: of the files, without a job (DLROVER_CKPT_DIR, else ./dlrover-ckpt). rank of world:
     from the launcher's environment when world is 0. every: without a job, each N-th step is saved
