@@ -50,15 +50,19 @@ class Slot:
         with _manifests.open_file(path) as file:
             self._block = self._choose(self._read_blocks(file), rank)
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that it must not be written to: it is not
-            self._all = torch.frombuffer(self._map, dtype=torch.uint8)
+        self._all = self._mapped(0, len(self._map))
         self.head = Head(*HEAD.unpack_from(self._block))
         self._check_head()
         try:
             self.regions = {region.name: region for region in self._read_regions()}
         except (struct.error, ValueError, IndexError):
             self._refuse("has a malformed region table")
+
+    def _mapped(self, at, size):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it must not be written to: it is not
+            return torch.frombuffer(self._map, dtype=torch.uint8, count=size, offset=at) if size else torch.empty(
+                0, dtype=torch.uint8)
 
     def _refuse(self, why):
         raise Error(errno.EBADMSG, f"'{self.path}' {why}")
@@ -142,8 +146,10 @@ class Slot:
                 passed(size)
 
     def bytes(self, region):
-        """The region's bytes in the file, a tensor that must not be written to."""
-        return self._all[region.at:region.at + region.used]
+        """The region's bytes in the file, a tensor that must not be written to. Its storage is the region's alone:
+        who writes a tensor writes all of its storage, or copies it first.
+        """
+        return self._mapped(region.at, region.used)
 
 
 def torch_type(region):
