@@ -210,6 +210,24 @@ job_options() { sed -nE 's/^ *\{"([a-z-]+)", DLR_OPT_[A-Z]*, FIELD\([a-z_]*\), "
     [ "$(wc -l <<<"$readme")" -eq 10 ] # but --dlrover-set, which has no default
 }
 
+# Rows of ckpt/conf.c
+library_options() { sed -nE 's/^ *\{"(DLROVER_[A-Z_]*)", *DLR_OPT_[A-Z]*, *FIELD\([a-z_]*\), *"([^"]*)".*/\1 \2/p' ckpt/conf.c; }
+
+@test "every variable of the library is in its manual, with its default" {
+    local n=0
+    while read -r name default; do
+        n=$((n + 1))
+        sed -n "/^\*$name\*\$/,/^\$/p" man/libdlrover.3.scd | grep -qE "Default(, or)? _?$default[_.;:]" ||
+            { echo "libdlrover(3) does not say $name: Default $default"; return 1; }
+    done < <(library_options)
+    [ "$n" -eq "$(grep -c '^    {"DLROVER_' ckpt/conf.c)" ]
+}
+
+@test "the library needs neither MPI nor CUDA nor UCX" {
+    needs=$(readelf -dW "${dlrover%/*}/libdlrover.so" | sed -nE 's/.*NEEDED.*\[lib([a-z]*).*/\1/p' | sort | paste -sd' ')
+    [ "$needs" = "c isal xxhash" ]
+}
+
 @test "the README names what is there" {
     while read -r path; do
         [[ -e $path || -e docs/$path ]] || { echo "README.md links to '$path'"; return 1; }

@@ -292,6 +292,15 @@ state() {
 
 @test "parameters that join later are another layout, saved beside the old one" { state grown; }
 
+@test "names without what wraps a model, and names that are cut" { state names; }
+
+@test "no library is one line that says what names it" {
+    DLROVER_LIB=/nowhere/libdlrover.so run "$python" -c 'import dlrover'
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ ${lines[-1]} == "ImportError: no libdlrover (DLROVER_LIB names one): /nowhere/libdlrover.so: "* ]]
+}
+
 @test "a forked worker leaves the checkpoint to its parent" { state fork; }
 
 @test "trainers: each goes on to the same bits; what would be lost is refused, what fails is told once" {

@@ -15,6 +15,7 @@ from torch import nn
 
 import dlrover
 import python_agent
+from dlrover import _names
 
 DIR = os.environ["DLROVER_CKPT_DIR"]
 
@@ -655,6 +656,37 @@ def fork():
     assert sum(int(x) for x in torch.utils.data.DataLoader(Numbers(), num_workers=2)) == 28
     assert ck.step(3)
     ck.close()
+
+
+def names():
+    """What wrappers put before names goes, unless two would become one; a long name is cut and stays one."""
+    for given, want in ((["module.a", "module.b"], ["a", "b"]),
+                        (["module.a", "b"], ["module.a", "b"]),
+                        (["module._orig_mod.a", "module.b._fsdp_wrapped_module.c"], ["a", "b.c"]),
+                        (["a._checkpoint_wrapped_module.b", "a.c"], ["a.b", "a.c"]),
+                        (["_orig_mod.a", "a"], ["_orig_mod.a", "a"])):
+        assert _names.unwrapped(given) == want, given
+    assert _names.short("a" * 255) == "a" * 255
+    cut = {_names.short("ä" * 200 + end) for end in ("", "a", "b")}
+    assert len(cut) == 3 and max(len(one.encode()) for one in cut) <= 255
+
+    def deep():
+        model = nn.Linear(2, 2)
+        for _ in range(150):
+            model = nn.Sequential(model)
+        return model, torch.optim.Adam(model.parameters())
+
+    model, optimizer = deep()
+    model(torch.ones(1, 2)).sum().backward()
+    ck = dlrover.bind(model, optimizer)
+    optimizer.step()
+    assert ck.step(1)
+    ck.close()
+    other, state = deep()
+    ck = dlrover.bind(other, state)
+    assert ck.restore() == 1
+    ck.close()
+    equal(tensors_of(model, optimizer), tensors_of(other, state))
 
 
 torch.set_num_threads(1)

@@ -689,6 +689,15 @@ def refusals():
         model[0].weight.device_mesh = model[0].weight.placements = None
         return None
 
+    def zero3(model):
+        model[0].weight.ds_tensor = None
+        return None
+
+    def emptied():
+        one = torch.zeros(3)
+        one.untyped_storage().resize_(0)
+        return one
+
     def of_another(model):
         one = torch.optim.SGD(model.parameters(), 0.1)
         one.state[torch.zeros(3)]["momentum_buffer"] = torch.zeros(3)
@@ -722,6 +731,9 @@ def refusals():
             (lambda: made(buffer=Scale()), "'buffer' cannot be a name"),
             (lambda: made(extra={"loader": [1]}), "extra['loader'] is a list, which has no state_dict()"),
             (lambda: made(wide=wide(torch.zeros(1, 3).expand(4, 3))), "'wide.table' is an expanded tensor"),
+            (lambda: made(wide=wide(torch.eye(2).to_sparse())), "'wide.table' is a tensor of the layout torch.sparse_coo"),
+            (lambda: made(wide=wide(emptied())), "'wide.table' is a Tensor without memory of its own"),
+            (lambda: made(zero3), "'model.0.weight' is cut by DeepSpeed's ZeRO-3"),
             (lambda: made(wide=wide(torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.qint8))), "is quantised"),
             (lambda: made(both, ema=outside), "has two parameters that are called 'ema.weight'")):
         try:
