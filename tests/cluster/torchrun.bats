@@ -39,18 +39,20 @@ export PYTHONPATH=/opt/dlrover/lib/python3/dist-packages OMP_NUM_THREADS=1 GLOO_
 head=\$(scontrol show hostnames "\$SLURM_JOB_NODELIST" | head -n 1)
 srun --ntasks-per-node=1 $venv/bin/python -m torch.distributed.run --nnodes="\$SLURM_NNODES" \\
     --rdzv-backend=c10d --rdzv-id="\$SLURM_JOB_ID" --rdzv-endpoint="\$head:29500" \\
-    --nproc-per-node=\$((4 / SLURM_NNODES)) --max-restarts=2 mortal.py \\
+    --nproc-per-node=\$((4 / SLURM_NNODES)) --max-restarts=1 mortal.py \\
     /opt/dlrover/share/dlrover/examples/torch_train.py --params small --steps $STEPS \\
     --save-weights "\$1.weights" --hash-log "\$1.hashes"
 SH
-    # As many nodes as there are, two workers on each
+    # Two models one after the other, of runs that have one name; as many nodes as there are, two workers on each
     job_file elastic.sh <<SH
 #!/bin/bash
 #SBATCH -o out.%j
 export WHO=more GLOO_SOCKET_IFNAME=eth0
-srun --ntasks-per-node=1 bash -c 'exec $venv/bin/python -m torch.distributed.run --nnodes=1:3 \\
-    --rdzv-backend=c10d --rdzv-id="\$SLURM_JOB_ID" --rdzv-endpoint="\$MASTER_ADDR:29500" \\
-    --rdzv-conf=last_call_timeout=3 --nproc-per-node=2 --max-restarts=2 mortal.py forked.py'
+for model in 1 2; do
+    srun --dlrover-name=train --ntasks-per-node=1 bash -c 'exec $venv/bin/python -m torch.distributed.run --nnodes=1:3 \\
+        --rdzv-backend=c10d --rdzv-id="\$SLURM_JOB_ID" --rdzv-endpoint="\$MASTER_ADDR:29500" --rdzv-conf=last_call_timeout=3 \\
+        --nproc-per-node=2 --max-restarts=2 mortal.py forked.py "\$0"' \$model || exit
+done
 SH
     # PROCESSES of a node, which do not need torch
     job_file static.sh <<SH
@@ -87,34 +89,39 @@ SH
     job_file forked.py <<'PY'
 import ctypes
 import os
+import sys
 import time
 
 env = os.environ
 who, job = env["WHO"], env["SLURM_JOB_ID"]
 dies = env["DLROVER_ROUND"] == "0" and env.get("TORCHELASTIC_RESTART_COUNT", "0") == "0"
 rank = int(env.get("OMPI_COMM_WORLD_RANK") or env["RANK"])
-mine = 0 if who == "more" else rank * 1000000
+model = int(sys.argv[1]) if sys.argv[1:] else 0  # each has another size and other values
+items, mine = 4096 + model, model << 32 | (0 if who == "more" else rank * 1000000)
 kind = 1 if who == "more" else 0  # the same on all ranks
 lib = ctypes.CDLL("/opt/dlrover/lib/libdlrover.so")
 lib.dlr_ckpt_error.restype = ctypes.c_char_p
 ck, step = ctypes.c_void_p(), ctypes.c_uint64()
-state = (ctypes.c_uint64 * 4096)()
+state = (ctypes.c_uint64 * items)()
 if rank and who == "first":
     time.sleep(20)
     raise SystemExit(0)
+print(f"rank {rank} comes", flush=True)
+while rank == 0 and os.path.exists("hold." + job):
+    time.sleep(0.05)
 rc = lib.dlr_ckpt_open(None, ctypes.byref(ck))
 assert rc == 0, lib.dlr_ckpt_error(ck)
-assert lib.dlr_ckpt_add_array(ck, b"w", kind, b"u64", ctypes.c_size_t(8), state, ctypes.c_size_t(4096)) >= 0
+assert lib.dlr_ckpt_add_array(ck, b"w", kind, b"u64", ctypes.c_size_t(8), state, ctypes.c_size_t(items)) >= 0
 assert lib.dlr_ckpt_restore(ck, ctypes.byref(step)) >= 0, lib.dlr_ckpt_error(ck)
 if step.value:
     assert set(state) == {mine + step.value}, (rank, step.value, state[0])
     print(f"rank {rank} has its state on {os.uname().nodename} in round {env['DLROVER_ROUND']}", flush=True)
 last = step.value + 40 if who == "launcher" else 1 << 60
-while step.value < last and not os.path.exists("stop." + job):
+while step.value < last and not any(map(os.path.exists, (f"stop.{job}", f"stop.{job}.{model}"))):
     if dies and os.path.exists("die." + job):
         raise SystemExit("as the test wants it")
     step.value += 1
-    for i in range(4096):
+    for i in range(items):
         state[i] = mine + step.value
     lib.dlr_ckpt_begin(ck, step, None)
     time.sleep(0.05)
@@ -141,18 +148,24 @@ saved() { await "$1" "e['event']=='progress' and e['commits']>=3"; }
 # saved_and_die JOB..: forked.py's ranks end when they have saved
 saved_and_die() { for job; do saved "$job" && touch "$(alice_home)/die.$job"; done; }
 
-@test "torchrun (c10d): a worker dies and torchrun restarts all in the same round, then a node dies" {
+@test "torchrun (c10d): a worker dies and torchrun restarts all in the same round, until it gives up; then a node dies" {
     ref=$(submit -N1 --exclusive --dlrover=off torchrun.sh ref)
     job=$(submit -N3 --exclusive --dlrover=on --dlrover-spares=1 torchrun.sh run)
     saved "$job"
     touch "$(alice_home)/die.$job.3"
     await "$job" "e['event']=='restored' and e['round']==0 and e['version'][1]>0"
+    touch "$(alice_home)/die.$job.3"
+    await "$job" "e['event']=='restored' and e['round']==1 and e['version'][1]>0"
     "$VC" kill "$(place "$job" 1)"
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     [ "$(await_job "$ref")" = "COMPLETED 0:0" ]
-    [ "$(events "$job" 'select(.event=="launch").round' | paste -sd' ')" = "0 1" ]
+    [ "$(events "$job" 'select(.event=="launch").round' | paste -sd' ')" = "0 1 2" ]
     [ "$(events "$job" 'select(.event=="ranks").world' | sort -u)" = 4 ]
-    [ "$(events "$job" 'select(.event=="restored" and .round==1).version[1]')" -gt 0 ]
+    events "$job" 'select(.event=="round_end")'
+    [ "$(events "$job" 'select(.event=="round_end").cause' | paste -sd' ')" = '"program" "node"' ]
+    events "$job" 'select(.event=="round_end" and .round==0)|.why,.restarts' | paste -sd' ' |
+        grep -x '"rank [01] exited with code 1" 0' # torchrun's own restarts have cost none
+    [ "$(events "$job" 'select(.event=="restored" and .round==2).version[1]')" -gt 0 ]
     same_bits run ref
 }
 
@@ -168,12 +181,20 @@ saved_and_die() { for job; do saved "$job" && touch "$(alice_home)/die.$job"; do
     [ "$(found "${jobs[0]}" 0) $(found "${jobs[1]}" 0)" = "2 8" ]
 }
 
-@test "torchrun MIN:MAX: it restarts a worker in the same round, and begins with the nodes that are left" {
+@test "torchrun MIN:MAX: it restarts a worker while the supervisor is killed; another model, then a node less" {
     job=$(submit -N3 --dlrover=on --dlrover-nodes=2 elastic.sh)
     saved "$job"
-    touch "$(alice_home)/die.$job.1"
+    touch "$(alice_home)/hold.$job" "$(alice_home)/die.$job.1"
+    wait_until '[ "$(output "$job" | grep -o "rank [0-9]* comes" | wc -l)" -eq 12 ]'
+    on "$(ctl squeue -h -j "$job" -o %B)" pkill -KILL -x dlrover-supervi # while five ranks wait for the sixth
+    await "$job" adopted
+    rm "$(alice_home)/hold.$job"
     await "$job" "e['event']=='restored' and e['round']==0 and e['version'][1]>0"
     wait_until '[ "$(found "$job" 0)" -eq 6 ]' # the word about it comes first
+    [ -z "$(events "$job" 'select(.event=="round_end")')" ]
+    touch "$(alice_home)/stop.$job.1"
+    await "$job" "e['event']=='start' and e['run']=='train+1'"
+    wait_until 'events "$job" "select(.event==\"progress\" and .commits>=3).round" | grep -q 0'
     "$VC" kill "$(place "$job" 2)"
     await "$job" "e['event']=='progress' and e['round']==1 and e['committed'][0]==1"
     wait_until '[ "$(found "$job" 1)" -eq 4 ]' # torchrun may have begun with one node
@@ -181,6 +202,7 @@ saved_and_die() { for job; do saved "$job" && touch "$(alice_home)/die.$job"; do
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     worlds=$(events "$job" 'select(.event=="ranks").world' | paste -sd' ')
     [[ $worlds == 6*4 ]]
+    [ "$(events "$job" 'select(.event=="round_end").cause')" = '"node"' ] # no rank found the other model's state
 }
 
 @test "launchers of two ranks on one node: mpirun, accelerate, deepspeed" {
