@@ -67,7 +67,7 @@ AGENT := mpi_launcher/agent.c mpi_launcher/agent_nanny.c mpi_launcher/agent_host
   mpi_launcher/agent_peers.c mpi_launcher/peer_list.c mpi_launcher/agent_keeper.c mpi_launcher/procid.c mpi_launcher/agent_strangers.c mpi_launcher/agent_watchdog.c mpi_launcher/agent_succeed.c mpi_launcher/agent_succeed_write.c \
   mpi_launcher/agent_rebuild.c mpi_launcher/agent_succeed_main.c mpi_launcher/election.c mpi_launcher/spawn.c \
   mpi_launcher/journal.c mpi_launcher/journal_writer.c mpi_launcher/apart.c mpi_launcher/persist.c $(PLAN)
-RENDEZVOUS := mpi_launcher/rendezvous.c mpi_launcher/report.c $(PLAN)
+RENDEZVOUS := mpi_launcher/rendezvous.c mpi_launcher/report.c mpi_launcher/port.c $(PLAN)
 CLI_READ := mpi_launcher/cli_args.c mpi_launcher/cli_find.c mpi_launcher/cli_json.c \
   mpi_launcher/cli_mood.c mpi_launcher/cli_reader.c mpi_launcher/cli_state.c mpi_launcher/cli_text.c \
   mpi_launcher/cli_view.c mpi_launcher/cli_words.c

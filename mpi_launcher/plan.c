@@ -231,6 +231,7 @@ static int fill_places(const struct dlr_plan_nodes *pn,
 
         at->node = pn->node[place[p]];
         at->cpus = pn->report[place[p]]->cpus;
+        at->port = pn->report[place[p]]->port;
         at->from = rank;
         at->tasks = want->tasks[p];
         at->partner = partner[p];

@@ -49,6 +49,8 @@ struct dlr_plan_copy {
 struct dlr_plan_report {
     struct dlr_topo_node node;
     unsigned cpus;
+    unsigned
+        port; /* MASTER_PORT, if rank 0 is here: nobody listens at it. 0: not known */
     char boot[64];
     struct dlr_plan_check *checks;
     unsigned nchecks;
@@ -150,6 +152,7 @@ struct dlr_plan_survey {
     const char *key;         /* "cluster.job.run" */
     uint64_t shm_need_bytes; /* 0 unknown */
     int64_t peer_timeout_ms; /* of the reachability check */
+    unsigned port;           /* where the search for a MASTER_PORT begins; 0: none */
     unsigned npeers;
     const char *const *peer_nodes; /* [npeers] every candidate */
     const char *const *peer_addrs; /* [npeers] "host:port" of its agent's peer socket */
@@ -179,6 +182,7 @@ void dlr_plan_input_done(struct dlr_plan_input *input);
 struct dlr_plan_place {
     struct dlr_topo_node node;
     unsigned cpus;
+    unsigned port; /* as it has reported */
     unsigned from,
         tasks; /* its ranks: ranks[from] to ranks[from + tasks - 1] of the plan */
     unsigned partner; /* place that keeps its copies; itself: there is nobody */

@@ -32,6 +32,8 @@ int dlr_plan_text(const json_t *j, const char *key, char *buf, size_t size);
 int dlr_plan_name(const json_t *j, const char *key, char *buf, size_t size);
 int dlr_plan_unsigned(const json_t *j, const char *key, unsigned max,
                       unsigned *ret_value);
+/* "port", 0 when it is absent; else one of port.h's. */
+int dlr_plan_port(const json_t *j, unsigned *ret_port);
 /* "node" and "topo". Foreign bytes: fuzz target plan. */
 int dlr_plan_node_from_json(const json_t *j, struct dlr_topo_node *ret_node);
 

@@ -86,10 +86,10 @@ static json_t *want_to_json(const struct dlr_plan_want *w)
 static json_t *survey_to_json(const struct dlr_plan_survey *s)
 {
     DLR_AUTO_JSON json_t *j = json_pack(
-        "{s:s*, s:s*, s:s*, s:s*, s:s*, s:I, s:I}", "checks", s->checks, "disk_path",
-        s->disk_path, "shm_path", s->shm_path, "store_dir", s->store_dir, "key", s->key,
-        "shm_need_bytes", (json_int_t)s->shm_need_bytes, "peer_timeout_ms",
-        (json_int_t)s->peer_timeout_ms);
+        "{s:s*, s:s*, s:s*, s:s*, s:s*, s:I, s:I, s:I}", "checks", s->checks,
+        "disk_path", s->disk_path, "shm_path", s->shm_path, "store_dir", s->store_dir,
+        "key", s->key, "shm_need_bytes", (json_int_t)s->shm_need_bytes,
+        "peer_timeout_ms", (json_int_t)s->peer_timeout_ms, "port", (json_int_t)s->port);
 
     if (!j || DLR_PLAN_PUT_LIST(j, "peers", s->npeers,
                                 json_pack("{s:s, s:s}", "node", s->peer_nodes[i],
@@ -347,6 +347,8 @@ static int read_survey(const json_t *j, struct dlr_plan_survey *s)
     s->peer_timeout_ms = (int64_t)timeout;
     if (rc == 0 || rc == -ENOENT)
         rc = read_peers(j, s);
+    if (rc == 0)
+        rc = dlr_plan_port(j, &s->port);
     return rc;
 }
 

@@ -40,9 +40,10 @@ json_t *dlr_plan_report_to_json(const struct dlr_plan_report *r)
     json_t *checks = json_array(), *silent = json_array(), *copies = json_array();
     unsigned i;
 
-    j = json_pack("{s:s, s:s, s:i, s:s, s:o*, s:o*, s:o*}", "node", r->node.name,
-                  "topo", r->node.path, "cpus", (int)r->cpus, "boot", r->boot, "checks",
-                  checks, "silent", silent, "versions", copies);
+    j = json_pack("{s:s, s:s, s:i, s:i, s:s, s:o*, s:o*, s:o*}", "node", r->node.name,
+                  "topo", r->node.path, "cpus", (int)r->cpus, "port", (int)r->port,
+                  "boot", r->boot, "checks", checks, "silent", silent, "versions",
+                  copies);
     if (!j || !checks || !silent || !copies)
         return NULL;
     for (i = 0; i < r->nchecks; i++)
@@ -63,11 +64,11 @@ static json_t *place_to_json(const struct dlr_plan *plan, unsigned i)
 {
     const struct dlr_plan_place *p = &plan->places[i];
 
-    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:o*, s:i, s:b}", "node", p->node.name,
-                     "topo", p->node.path, "cpus", (int)p->cpus, "first",
-                     (int)plan->ranks[p->from], "tasks", (int)p->tasks, "ranks",
-                     dlr_plan_place_ranks(plan, i), "partner", (int)p->partner, "moved",
-                     (int)p->moved);
+    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:o*, s:i, s:b}", "node",
+                     p->node.name, "topo", p->node.path, "cpus", (int)p->cpus, "port",
+                     (int)p->port, "first", (int)plan->ranks[p->from], "tasks",
+                     (int)p->tasks, "ranks", dlr_plan_place_ranks(plan, i), "partner",
+                     (int)p->partner, "moved", (int)p->moved);
 }
 
 static json_t *node_to_json(const struct dlr_topo_node *n)

@@ -9,6 +9,7 @@
 #include "common/str.h"
 #include "mpi_launcher/plan.h"
 #include "mpi_launcher/plan_fields.h"
+#include "mpi_launcher/port.h"
 
 #define LIST_MAX (4u * DLR_PLAN_RANKS_MAX) /* copies in one report */
 #define CHECKS_MAX 64u
@@ -47,6 +48,19 @@ int dlr_plan_unsigned(const json_t *j, const char *key, unsigned max,
     if (rc == 0)
         *ret_value = (unsigned)value;
     return rc;
+}
+
+int dlr_plan_port(const json_t *j, unsigned *ret_port)
+{
+    unsigned port = 0;
+    int rc = dlr_plan_unsigned(j, "port", DLR_PORT_FIRST + DLR_PORT_SPAN - 1, &port);
+
+    if (rc < 0)
+        return rc == -ENOENT ? 0 : rc;
+    if (port && port < DLR_PORT_FIRST)
+        return -EBADMSG;
+    *ret_port = port;
+    return 0;
 }
 
 int dlr_plan_node_from_json(const json_t *j, struct dlr_topo_node *ret_node)
@@ -193,6 +207,8 @@ int dlr_plan_report_from_json(const json_t *j, struct dlr_plan_report *ret_repor
     if (rc == 0)
         rc = dlr_plan_unsigned(j, part = "cpus", 1u << 20, &r.cpus);
     if (rc == 0)
+        rc = dlr_plan_port(j, &r.port);
+    if (rc == 0)
         rc = dlr_plan_text(j, part = "boot", r.boot, sizeof(r.boot));
     if (rc == 0) {
         part = "checks";
@@ -257,6 +273,8 @@ static int read_place(const json_t *j, unsigned nplaces, struct dlr_plan_place *
 
     if (rc == 0)
         rc = dlr_plan_unsigned(j, "cpus", 1u << 20, &p->cpus);
+    if (rc == 0)
+        rc = dlr_plan_port(j, &p->port);
     if (rc == 0)
         rc = dlr_plan_unsigned(j, "first", DLR_PLAN_RANKS_MAX, ret_first);
     if (rc == 0)

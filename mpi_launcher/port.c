@@ -13,20 +13,22 @@
 
 #define TRIES 100
 
-unsigned dlr_port_choose(uint32_t job, const char *run, uint32_t round,
-                         bool (*is_free)(unsigned port))
+unsigned dlr_port_choose(uint32_t job, const char *run, uint32_t round)
 {
-    unsigned first = (unsigned)((XXH64(run, strlen(run), 0) + job * UINT64_C(101) +
-                                 round * UINT64_C(7)) %
-                                DLR_PORT_SPAN);
+    return DLR_PORT_FIRST + (unsigned)((XXH64(run, strlen(run), 0) +
+                                        job * UINT64_C(101) + round * UINT64_C(7)) %
+                                       DLR_PORT_SPAN);
+}
 
-    for (unsigned i = 0; is_free && i < TRIES; i++) {
-        unsigned port = DLR_PORT_FIRST + (first + i) % DLR_PORT_SPAN;
+unsigned dlr_port_free_from(unsigned first, bool (*is_free)(unsigned port))
+{
+    for (unsigned i = 0; i < TRIES; i++) {
+        unsigned port = DLR_PORT_FIRST + (first - DLR_PORT_FIRST + i) % DLR_PORT_SPAN;
 
         if (is_free(port))
             return port;
     }
-    return DLR_PORT_FIRST + first;
+    return first;
 }
 
 /* As programs bind theirs: a port in TIME_WAIT is free, one that is listened at is not. */

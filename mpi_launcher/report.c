@@ -13,6 +13,7 @@
 #include "common/file.h"
 #include "common/memory.h"
 #include "common/str.h"
+#include "mpi_launcher/port.h"
 
 #define CHECKS_ROOM 32
 
@@ -249,6 +250,8 @@ void dlr_report_make(const struct dlr_plan_survey *survey,
 
     who(ret_report);
     ret_report->cpus = count_cpus();
+    if (survey->port)
+        ret_report->port = dlr_port_free_from(survey->port, dlr_port_is_free);
     rc = run_checks(survey, clock, ret_report, &err);
     if (rc < 0)
         add_check(ret_report, "report", DLR_HEALTH_FAIL, err.text);

@@ -15,6 +15,7 @@
 #include "common/msg.h"
 #include "common/self.h"
 #include "common/str.h"
+#include "mpi_launcher/port.h"
 #include "mpi_launcher/sup.h"
 
 #define PLAN_MARK "DLROVER-PLAN "
@@ -67,6 +68,8 @@ static int make_input(struct dlr_sup *s, int *ret_fd, struct dlr_err *err)
         .store_dir = s->conf.checkpoint ? s->info.memory : "",
         .key = s->info.key,
         .peer_timeout_ms = PEER_TIMEOUT_MS,
+        .port =
+            dlr_port_choose(s->job_number, s->info.name, dlr_policy_round(s->policy)),
         .peer_nodes = names,
         .peer_addrs = addrs,
     };

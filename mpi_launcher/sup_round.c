@@ -85,10 +85,9 @@ static bool in_order(const struct dlr_stepplan *step)
 static int worker_env(struct dlr_sup *s, uint32_t round, struct dlr_env *env)
 {
     DLR_AUTO_FREE char *nodes = NULL, *tasks = NULL;
-    /* Of other hosts nobody knows here what is taken. */
-    bool here = dlr_streq(s->plan.places[0].node.name, s->batch);
-    unsigned port = dlr_port_choose(s->job_number, s->info.name, round,
-                                    here ? dlr_port_is_free : NULL);
+    /* As its node has chosen it; 0 of a plan that nobody was asked for. */
+    unsigned told = s->plan.places[0].port;
+    unsigned port = told ? told : dlr_port_choose(s->job_number, s->info.name, round);
     int rc = lists(s, &nodes, &tasks);
 
     if (rc < 0 || (rc = dlr_env_copy(env, false)) < 0 ||

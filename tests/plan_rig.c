@@ -12,6 +12,7 @@
 
 #include "common/msg.h"
 #include "common/str.h"
+#include "mpi_launcher/port.h"
 
 static void add_copies(struct dlr_plan_report *r, const char *text, unsigned world)
 {
@@ -54,6 +55,7 @@ static void add_node(struct plan_rig *w, const char *text)
     dlr_format(r->node.name, sizeof(r->node.name), "%s", strchr(buf, '.') + 1);
     dlr_format(r->boot, sizeof(r->boot), "boot");
     r->cpus = 8;
+    r->port = DLR_PORT_FIRST + w->n;
     r->checks = calloc(1, sizeof(*r->checks));
     r->nchecks = 1;
     dlr_format(r->checks[0].check, sizeof(r->checks[0].check), "memory");

@@ -15,6 +15,7 @@
 #include "common/msg.h"
 #include "common/str.h"
 #include "mpi_launcher/plan_fields.h"
+#include "mpi_launcher/port.h"
 #include "tests/plan_rig.h"
 
 static void a_plan_survives_json(void **state)
@@ -33,6 +34,8 @@ static void a_plan_survives_json(void **state)
     b = plan_rig_text(&back, NULL);
     assert_string_equal(a, b);
     assert_int_equal(back.nverdicts, 1);
+    assert_string_equal(back.places[0].node.name, "n3"); /* n1 is left out */
+    assert_int_equal(back.places[0].port, DLR_PORT_FIRST + 3);
     dlr_plan_done(&plan);
     dlr_plan_done(&back);
     plan_rig_teardown(&w);
@@ -69,6 +72,7 @@ static void reports_survive_json(void **state)
     again = dlr_plan_report_to_json(&back);
     assert_true(json_equal(j, again));
     assert_int_equal(back.ncopies, 2);
+    assert_int_equal(back.port, DLR_PORT_FIRST + 1);
     assert_int_equal(back.copies[0].layout, 0xabcdef0123456789ull);
     dlr_plan_report_done(&back);
     plan_rig_teardown(&w);
@@ -87,6 +91,8 @@ static void hostile_reports_are_refused(void **state)
         "{'node':'n','topo':'n','cpus':-1,'boot':''}",
         "{'node':'n','topo':'n','cpus':1.5,'boot':''}",
         "{'node':'n','topo':'n','cpus':1}",
+        "{'node':'n','topo':'n','cpus':1,'boot':'','port':22}",
+        "{'node':'n','topo':'n','cpus':1,'boot':'','port':30000}",
         "{'node':'n','cpus':1,'boot':'','checks':{}}",
         "{'node':'n','cpus':1,'boot':'','checks':[7]}",
         "{'node':'n','cpus':1,'boot':'','checks':[{'check':'m','verdict':'bad','reason'"
@@ -196,6 +202,7 @@ static void the_input_survives_json(void **state)
                                            .key = "c.1.r",
                                            .shm_need_bytes = 5,
                                            .peer_timeout_ms = 700,
+                                           .port = DLR_PORT_FIRST + 9,
                                            .npeers = 2,
                                            .peer_nodes = nodes,
                                            .peer_addrs = addrs};
@@ -262,6 +269,7 @@ static void an_input_may_be_empty_but_not_wrong(void **state)
                                       "{\"want\":{\"full\":[{\"node\":\"n\"}]}}",
                                       "{\"survey\":{\"peer_timeout_ms\":-1}}",
                                       "{\"survey\":{\"peers\":[{\"node\":\"n\"}]}}",
+                                      "{\"survey\":{\"shm_need_bytes\":0,\"port\":80}}",
                                       "{\"survey\":{\"checks\":7}}"};
     DLR_AUTO_JSON json_t *empty = json_object();
     struct dlr_plan_input in;

@@ -15,14 +15,14 @@
 
 static void runs_and_rounds_have_ports_of_their_own(void **state)
 {
-    unsigned first = dlr_port_choose(42, "5d1c3a7e-0", 0, NULL);
+    unsigned first = dlr_port_choose(42, "5d1c3a7e-0", 0);
 
     assert_in_range(first, DLR_PORT_FIRST, DLR_PORT_FIRST + DLR_PORT_SPAN - 1);
-    assert_int_equal(dlr_port_choose(42, "5d1c3a7e-0", 0, NULL), first);
-    assert_int_not_equal(dlr_port_choose(42, "5d1c3a7e-0", 1, NULL), first);
-    assert_int_not_equal(dlr_port_choose(43, "5d1c3a7e-0", 0, NULL), first);
-    assert_int_not_equal(dlr_port_choose(42, "5d1c3a7e-1", 0, NULL), first);
-    assert_int_not_equal(dlr_port_choose(42, "train", 0, NULL), first);
+    assert_int_equal(dlr_port_choose(42, "5d1c3a7e-0", 0), first);
+    assert_int_not_equal(dlr_port_choose(42, "5d1c3a7e-0", 1), first);
+    assert_int_not_equal(dlr_port_choose(43, "5d1c3a7e-0", 0), first);
+    assert_int_not_equal(dlr_port_choose(42, "5d1c3a7e-1", 0), first);
+    assert_int_not_equal(dlr_port_choose(42, "train", 0), first);
 }
 
 static unsigned taken, asked;
@@ -40,12 +40,14 @@ static bool never(unsigned port)
 
 static void one_that_is_taken_is_passed_over(void **state)
 {
-    unsigned first = dlr_port_choose(42, "train", 0, NULL);
+    unsigned first = dlr_port_choose(42, "train", 0);
 
     taken = first;
-    assert_int_equal(dlr_port_choose(42, "train", 0, but_one), first + 1);
-    assert_int_equal(dlr_port_choose(42, "train", 0, never), first);
+    assert_int_equal(dlr_port_free_from(first, but_one), first + 1);
+    assert_int_equal(dlr_port_free_from(first, never), first);
     assert_in_range(asked, 2, 1000); /* and the search ends */
+    taken = DLR_PORT_FIRST + DLR_PORT_SPAN - 1;
+    assert_int_equal(dlr_port_free_from(taken, but_one), DLR_PORT_FIRST);
 }
 
 static void what_somebody_listens_at_is_not_free(void **state)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The report of a node: who it is, whom it asks, which snapshots it can prove. */
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +18,7 @@
 #include "ckpt/store.h"
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "mpi_launcher/port.h"
 #include "mpi_launcher/report.h"
 
 static const struct dlr_report_clock no_clock;
@@ -75,7 +78,7 @@ static int teardown(void **state)
 static void says_who_and_what_it_can_prove(void **state)
 {
     const struct dlr_plan_survey survey = {
-        .checks = "clock", .store_dir = dir, .key = "c.1.run"};
+        .checks = "clock", .store_dir = dir, .key = "c.1.run", .port = 29999};
     struct dlr_plan_report r;
     off_t size;
 
@@ -88,6 +91,7 @@ static void says_who_and_what_it_can_prove(void **state)
     assert_string_equal(r.node.path, "spine.leaf1.n3");
     assert_int_equal(strlen(r.boot), 36);
     assert_true(r.cpus > 0);
+    assert_in_range(r.port, DLR_PORT_FIRST, DLR_PORT_FIRST + DLR_PORT_SPAN - 1);
     assert_int_equal(r.nchecks, 2);
     assert_string_equal(r.checks[0].check, "clock");
     assert_string_equal(r.checks[1].reason, "1 snapshots failed their verification");
@@ -99,6 +103,28 @@ static void says_who_and_what_it_can_prove(void **state)
     assert_int_equal(r.copies[1].rank, 7);
     assert_int_equal(r.copies[1].version.step, 110);
     dlr_plan_report_done(&r);
+}
+
+/* Rank 0 may be on any node: each says which port nobody listens at there. */
+static void a_port_that_is_listened_at_is_not_offered(void **state)
+{
+    struct dlr_plan_survey survey = {.port = DLR_PORT_FIRST + 7};
+    struct sockaddr_in any = {.sin_family = AF_INET};
+    struct dlr_plan_report r;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    do
+        any.sin_port = htons((uint16_t)++survey.port);
+    while (bind(fd, (struct sockaddr *)&any, sizeof(any)) < 0);
+    assert_int_equal(listen(fd, 1), 0);
+    dlr_report_make(&survey, &no_clock, &r);
+    assert_in_range(r.port, survey.port + 1, DLR_PORT_FIRST + DLR_PORT_SPAN - 1);
+    dlr_plan_report_done(&r);
+    survey.port = 0; /* nobody wants one */
+    dlr_report_make(&survey, &no_clock, &r);
+    assert_int_equal(r.port, 0);
+    dlr_plan_report_done(&r);
+    close(fd);
 }
 
 static void another_runs_snapshots_are_not_its_own(void **state)
@@ -167,6 +193,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(says_who_and_what_it_can_prove, setup,
                                         teardown),
+        cmocka_unit_test(a_port_that_is_listened_at_is_not_offered),
         cmocka_unit_test_setup_teardown(another_runs_snapshots_are_not_its_own, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(an_unknown_check_leaves_the_node_out, setup,
