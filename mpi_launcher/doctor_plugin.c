@@ -277,6 +277,23 @@ static bool good_file(const char *path, bool program, struct dlr_doctor_result *
     return false;
 }
 
+/* Whether it runs with the libslurm of this host; a job would find out when it has to be requeued. */
+static bool finds_libslurm(const char *libexec, struct dlr_doctor_result *ret)
+{
+    char path[PATH_MAX], text[512] = "";
+    const char *const argv[] = {path, "--version", NULL};
+
+    if (dlr_format(path, sizeof(path), "%s/dlrover-slurm", libexec) < 0 ||
+        dlr_doctor_capture(argv, text, sizeof(text)) == 0)
+        return true;
+    dlr_doctor_say(
+        ret, DLR_DOCTOR_PROBLEM,
+        "no job can be requeued, '%.*s': build the suite with LDFLAGS=-L and "
+        "the folder of this Slurm's libslurm.so, and leave that where it is",
+        (int)strcspn(text, "\n"), text);
+    return false;
+}
+
 void dlr_doctor_programs(const struct dlr_doctor *d, struct dlr_doctor_result *ret)
 {
     static const char *const names[] = {
@@ -302,6 +319,8 @@ void dlr_doctor_programs(const struct dlr_doctor *d, struct dlr_doctor_result *r
         if (access(path, F_OK) == 0 && !good_file(path, false, ret))
             return;
     }
+    if (!d->root[0] && !finds_libslurm(libexec, ret))
+        return;
     dlr_doctor_say(ret, DLR_DOCTOR_OK, "version %s, in '%.300s'", DLR_VERSION, libexec);
 }
 

@@ -15,6 +15,20 @@
 #error "Slurm 22.05 is the oldest release that is supported"
 #endif
 
+/* The API_CURRENT of these headers' release, which is the number of its libslurm.so: 38 in 22.05, and one
+ * more in each release since. 0: a release we do not know.
+ */
+#define DLR_SLURM_YEAR (SLURM_VERSION_NUMBER >> 16)
+#if SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(22, 6, 0)
+#define DLR_SLURM_API 38
+#elif SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(26, 6, 0)
+#define DLR_SLURM_API                                                                  \
+    (39 + (DLR_SLURM_YEAR - 23) * 2 +                                                  \
+     (SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(DLR_SLURM_YEAR, 11, 0)))
+#else
+#define DLR_SLURM_API 0
+#endif
+
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 11, 0)
 typedef hostlist_t *dlr_slurm_hostlist;
 #else

@@ -197,7 +197,11 @@ static int show(char **argv)
 
 int main(int argc, char **argv)
 {
+    struct dlr_err err = {0};
+
     signal(SIGTERM, SIG_IGN);
+    if (dlr_slurm_check_library(&err) < 0)
+        return fail(&err);
     if (argc == 2 && dlr_streq(argv[1], "--help")) {
         usage(stdout);
         return 0;

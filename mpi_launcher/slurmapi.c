@@ -51,6 +51,21 @@ static int slurm_failed(struct dlr_err *err, const char *what)
     }
 }
 
+int dlr_slurm_check_library(struct dlr_err *err)
+{
+    long loaded = slurm_api_version() >> 16;
+
+    if (!DLR_SLURM_API || loaded == DLR_SLURM_API)
+        return 0;
+    return dlr_fail(
+        err, -EINVAL,
+        "built with headers of Slurm %u.%02u, which has libslurm.so.%u, and "
+        "linked to libslurm.so.%ld: make with CPPFLAGS=-I and LDFLAGS=-L of "
+        "one Slurm",
+        (unsigned)DLR_SLURM_YEAR, (unsigned)(SLURM_VERSION_NUMBER >> 8 & 0xff),
+        (unsigned)DLR_SLURM_API, loaded);
+}
+
 char **dlr_slurm_free_names(char **names, unsigned n)
 {
     for (unsigned i = 0; names && i < n; i++)

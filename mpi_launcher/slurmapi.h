@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Slurm's C API, the little of it we use, behind one file: signatures change by release.
- * Every call but dlr_slurm_expand() talks to slurmctld and may block for MessageTimeout:
+ * Every call but the first two talks to slurmctld and may block for MessageTimeout:
  * call it in a process that may wait. Errors carry Slurm's own text.
  */
 #ifndef DLR_MPI_LAUNCHER_SLURMAPI_H
@@ -14,6 +14,11 @@
 
 #include "common/err.h"
 #include "common/str.h"
+
+/* Is the libslurm that was loaded of the release whose headers this was compiled with? Structs differ
+ * where it is not: call nothing else then. -EINVAL.
+ */
+int dlr_slurm_check_library(struct dlr_err *err);
 
 /* "n[1-3,7]" -> its names in order, *ret_n of them, and the array's; free with
  * dlr_slurm_free_names(). -EINVAL.

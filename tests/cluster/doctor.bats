@@ -105,7 +105,7 @@ PYTHON
     [ "$(problems on n1 dlrover doctor)" = "" ]
 }
 
-@test "munged stopped, /dev/shm full, RemoveIPC=yes, a program missing" {
+@test "munged stopped, /dev/shm full, RemoveIPC=yes, a program or libslurm missing" {
     on n1 pkill -x munged
     [ "$(problems on n1 dlrover doctor)" = munge ]
     said "start munged"
@@ -119,6 +119,12 @@ PYTHON
     [ "$(problems on n1 dlrover doctor)" = programs ]
     said "dlrover-agent"
     mv "$agent.away" "$agent"
+    library=$(on n1 ldd /opt/dlrover/libexec/dlrover/dlrover-slurm | sed -n 's/^.*libslurm.* => \([^ ]*\) .*/\1/p')
+    on n1 mount --bind /dev/null "$library"
+    [ "$(problems on n1 dlrover doctor)" = programs ]
+    said "no job can be requeued, '"
+    said "dlrover-slurm: error while loading shared libraries: $library: file too short'"
+    on n1 umount "$library"
     on n1 sh -c 'mkdir -p /etc/systemd/logind.conf.d; printf "[Login]\nRemoveIPC=yes\n" >/etc/systemd/logind.conf.d/x.conf'
     [ "$(problems on n1 dlrover doctor)" = ipc ]
     said "set RemoveIPC=no"

@@ -107,6 +107,7 @@ typedef struct job_step_info_response_msg {
 
 void slurm_init(const char *conf);
 int slurm_ping(int dest);
+long slurm_api_version(void);
 #if DLR_SLURM >= 0x1a05 && !defined(SLURM_BACKWARD_COMPAT)
 int slurm_load_job(job_info_msg_t **resp, slurm_step_id_t *step_id, uint16_t flags);
 int slurm_requeue(slurm_step_id_t *step_id, uint32_t flags);
