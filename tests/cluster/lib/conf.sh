@@ -141,7 +141,6 @@ ReturnToService=2
 JobRequeue=1
 InactiveLimit=0
 MailProg=/bin/true
-PluginDir=/usr/lib/$(uname -m)-linux-gnu/slurm-wlm
 PlugStackConfig=/etc/slurm/plugstack.conf
 StateSaveLocation=/var/spool/slurmctld
 SlurmdSpoolDir=/var/spool/slurmd
