@@ -50,6 +50,16 @@ static inline void dlr_slurm_desc_job(job_desc_msg_t *desc, uint32_t job)
 #endif
 }
 
+/* Frees what slurm_load_ctl_conf() gave. */
+static inline void dlr_slurm_free_conf(slurm_conf_t *conf)
+{
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(26, 5, 0)
+    slurm_free_conf(conf);
+#else
+    slurm_free_ctl_conf(conf);
+#endif
+}
+
 /* All steps of job. 0, or -1 with errno; *ret is freed with
  * slurm_free_job_step_info_response_msg().
  */

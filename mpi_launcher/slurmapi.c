@@ -270,7 +270,7 @@ time_t dlr_slurm_next_begin(void)
     if (expire)
         sscanf(expire, CRED_EXPIRE "%ld", &expire_s);
     kill_s = conf->kill_wait + GONE_S;
-    slurm_free_ctl_conf(conf);
+    dlr_slurm_free_conf(conf);
     return kill_s < expire_s ? time(NULL) + kill_s : 0;
 }
 

@@ -69,7 +69,11 @@ typedef struct {
     uint16_t kill_wait;
 } slurm_conf_t;
 int slurm_load_ctl_conf(time_t update_time, slurm_conf_t **conf);
+#if DLR_SLURM >= 0x1a05
+void slurm_free_conf(slurm_conf_t *conf);
+#else
 void slurm_free_ctl_conf(slurm_conf_t *conf);
+#endif
 #define NODE_STATE_BASE 0x0000000f
 #define NODE_STATE_NO_RESPOND 0x00000800
 enum { NODE_STATE_UNKNOWN, NODE_STATE_DOWN };
