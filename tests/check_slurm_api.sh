@@ -28,7 +28,7 @@ for release in "${releases[@]}"; do
     number=$(printf '0x%02x%02x' "$((10#${release%.*}))" "$((10#${release#*.}))")
     for file in "${callers[@]}"; do
         try "$file for Slurm $release" \
-            "$@" -Itests/slurm_api -DDLR_SLURM="$number" -fsyntax-only "$file"
+            "$@" -Itests/slurm_api -DDLR_SLURM="$number" -Werror -fsyntax-only "$file"
     done
 done
 for dir in ${SLURM_INCLUDES:-}; do
