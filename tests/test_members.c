@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/msg.h"
@@ -56,6 +57,34 @@ static void hello_fills_the_row_of_its_node(void **state)
     assert_string_equal(m.list[1].data, "0aFF");
     assert_int_equal(m.list[1].heard_ms, 50);
     assert_int_equal(m.list[1].step_max, DLR_BEAT_NO_STEP);
+    dlr_members_done(&m);
+}
+
+/* As long as DNS allows a label and a name. */
+static void nodes_have_long_names(void **state)
+{
+    char one[64], other[256], path[300], addr[300];
+    char *const both[] = {one, other};
+    struct dlr_packet p = packet_from("abc");
+    struct dlr_members m = {0};
+    struct dlr_err err;
+
+    memset(one, 'a', sizeof(one));
+    memset(other, 'b', sizeof(other));
+    one[sizeof(one) - 1] = other[sizeof(other) - 1] = '\0';
+    assert_int_equal(dlr_members_new(both, 2, &m, &err), 0);
+    for (int i = 0; i < 2; i++) {
+        DLR_AUTO_JSON json_t *msg = hello(both[i]);
+
+        snprintf(path, sizeof(path), "spine.leaf0.%s", both[i]);
+        snprintf(addr, sizeof(addr), "%s:65535", both[i]);
+        json_object_set_new(msg, "topo", json_string(path));
+        json_object_set_new(msg, "addr", json_string(addr));
+        assert_int_equal(dlr_members_hello(&m, msg, &p, 50, &err), i);
+        assert_string_equal(m.list[i].node.name, both[i]);
+        assert_string_equal(m.list[i].node.path, path);
+        assert_string_equal(m.list[i].addr, addr);
+    }
     dlr_members_done(&m);
 }
 
@@ -145,6 +174,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hello_fills_the_row_of_its_node),
+        cmocka_unit_test(nodes_have_long_names),
         cmocka_unit_test(second_hello_moves_the_route),
         cmocka_unit_test(bad_hello_changes_nothing),
         cmocka_unit_test(newest_step_is_the_rounds_own),

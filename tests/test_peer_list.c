@@ -99,6 +99,26 @@ static void names_are_found(void **state)
     free(list.all);
 }
 
+/* As long as DNS allows a name, and one more. */
+static void nodes_have_long_names(void **state)
+{
+    struct dlr_peer_list list = {0};
+    char name[257], text[700];
+
+    memset(name, 'b', sizeof(name));
+    name[255] = '\0';
+    snprintf(text, sizeof(text),
+             "{\"whole\":true,\"peers\":[[\"%s\",\"%s:65535\",\"k\"]]}", name, name);
+    assert_int_equal(take(&list, text), 0);
+    assert_string_equal(dlr_peer_list_find(&list, name)->node, name);
+    name[255] = 'b';
+    name[256] = '\0';
+    snprintf(text, sizeof(text), "{\"whole\":true,\"peers\":[[\"%s\",\"a\",\"k\"]]}",
+             name);
+    assert_int_equal(take(&list, text), -EBADMSG);
+    free(list.all);
+}
+
 /* An election speaks to them: what did not change keeps its connection. */
 static void who_stays_keeps_its_connection(void **state)
 {
@@ -125,6 +145,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_make_the_list),
         cmocka_unit_test(names_are_found),
+        cmocka_unit_test(nodes_have_long_names),
         cmocka_unit_test(who_stays_keeps_its_connection),
     };
 

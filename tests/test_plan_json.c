@@ -41,6 +41,36 @@ static void a_plan_survives_json(void **state)
     plan_rig_teardown(&w);
 }
 
+/* As long as DNS allows a label and a name. */
+static void nodes_have_long_names(void **state)
+{
+    DLR_AUTO_JSON json_t *j = NULL;
+    DLR_AUTO_FREE char *a = NULL, *b = NULL;
+    struct dlr_plan plan, back;
+    struct plan_rig w;
+
+    plan_rig_setup(&w, 2, "l0.n1=0:4/120 1:4/120;l0.n2;l0.n3!", NULL);
+    for (unsigned i = 0; i < w.n; i++) {
+        char *name = w.reports[i].node.name;
+
+        memset(name, 'a' + (int)i, DLR_TOPO_NAME - 1);
+        name[i ? DLR_TOPO_NAME - 1 : 63] = '\0';
+        dlr_format(w.reports[i].node.path, DLR_TOPO_PATH, "s.l0.%s", name);
+    }
+    assert_int_equal(dlr_plan_make(w.reports, w.n, &w.want, &plan, NULL), 0);
+    a = plan_rig_text(&plan, NULL);
+    j = json_loads(a, 0, NULL);
+    assert_int_equal(dlr_plan_from_json(j, &back, NULL), 0);
+    b = plan_rig_text(&back, NULL);
+    assert_string_equal(a, b);
+    for (unsigned i = 0; i < 2; i++)
+        assert_string_equal(back.places[i].node.name, w.reports[i].node.name);
+    assert_string_equal(back.out[0].node, w.reports[2].node.name);
+    dlr_plan_done(&plan);
+    dlr_plan_done(&back);
+    plan_rig_teardown(&w);
+}
+
 static void a_failed_plan_travels_as_its_error(void **state)
 {
     DLR_AUTO_JSON json_t *j = NULL;
@@ -292,6 +322,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_survives_json),
+        cmocka_unit_test(nodes_have_long_names),
         cmocka_unit_test(a_failed_plan_travels_as_its_error),
         cmocka_unit_test(reports_survive_json),
         cmocka_unit_test(hostile_reports_are_refused),

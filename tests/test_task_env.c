@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -237,6 +238,33 @@ static void torchrun_keeps_its_store_to_itself_unless_told_otherwise(void **stat
     }
 }
 
+/* As long as DNS allows a label and a name. */
+static void nodes_have_long_names(void **state)
+{
+    char one[64], other[256], nodes[512], text[600];
+    char *const vars[] = {text,
+                          "DLROVER_ROUND=7",
+                          "DLROVER_AGENT_SOCKET=/s",
+                          "DLROVER_TASKS=1,1",
+                          "DLROVER_MASTER_PORT=20007",
+                          NULL};
+    const struct dlr_task_self self = {1, 2, one};
+    struct dlr_task_round round;
+    struct dlr_task_env env;
+
+    memset(one, 'a', sizeof(one));
+    memset(other, 'b', sizeof(other));
+    one[sizeof(one) - 1] = other[sizeof(other) - 1] = '\0';
+    snprintf(nodes, sizeof(nodes), "%s,%s", other, one);
+    snprintf(text, sizeof(text), "DLROVER_ROUND_NODES=%s", nodes);
+    assert_true(dlr_task_round_find(vars, &round));
+    assert_int_equal(dlr_task_env_make(&round, &self, &env, NULL), 0);
+    assert_string_equal(value_of(&env, "MASTER_ADDR"), other);
+    assert_string_equal(value_of(&env, "RANK"), "1");
+    assert_string_equal(value_of(&env, "SLURM_JOB_NODELIST"), nodes);
+    dlr_task_env_free(&env);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +275,7 @@ int main(void)
         cmocka_unit_test(without_a_node_name_and_a_port_the_rest_is_made),
         cmocka_unit_test(a_step_is_a_round_only_when_all_is_said),
         cmocka_unit_test(torchrun_keeps_its_store_to_itself_unless_told_otherwise),
+        cmocka_unit_test(nodes_have_long_names),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
