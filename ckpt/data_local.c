@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ckpt/data_listen.h"
 #include "ckpt/data_sum.h"
 #include "ckpt/store.h"
 #include "common/cleanup.h"
@@ -42,7 +43,7 @@ struct config {
     unsigned char token[DLR_WIRE_TOKEN];
     int32_t *accept, *bring, *own;
     unsigned naccept, nbring, nown;
-    bool resized;
+    bool resized, local;
 };
 
 static int read_token(const char *text, unsigned char *token)
@@ -103,6 +104,7 @@ static int read_config(const json_t *json, struct config *c)
     if (rc == 0 && own)
         rc = read_ranks(own, &c->own, &c->nown);
     c->resized = json_is_true(json_object_get(json, "resized"));
+    c->local = !json_is_false(json_object_get(json, "local"));
     return rc;
 }
 
@@ -184,6 +186,7 @@ static void configure(struct dlr_data *d, const struct dlr_local_msg *msg)
     d->bring = c.bring;
     d->nbring = c.nbring;
     d->resized = c.resized;
+    dlr_listen_local(c.local);
     again = d->configured && d->round == (uint32_t)c.round &&
             dlr_data_same_token(d->token, c.token);
     free(d->held.own);

@@ -150,6 +150,7 @@ struct dlr_agent_data { /* agent_data.c */
     zlistx_t *requests;          /* sends, loads and saves that run */
     uint64_t last_id;
     struct dlr_deaths deaths;
+    bool local;      /* it was told that peers are on this host */
     bool rests;      /* it died too often: the timer takes its time */
     int timer;       /* -1: off */
     bool uses_known; /* it said which devices it uses ... */
@@ -641,6 +642,7 @@ void dlr_agent_data_restart(struct dlr_agent *a, const char *why);
 void dlr_agent_data_stop(struct dlr_agent *a);
 void dlr_agent_data_send(struct dlr_agent *a, const struct dlr_local_msg *msg);
 /* D_CONFIG of the current round; with its sums, and with drop also D_DROP. */
+void dlr_agent_data_peers(struct dlr_agent *a); /* there are others */
 void dlr_agent_data_config(struct dlr_agent *a);
 void dlr_agent_data_round(struct dlr_agent *a, bool drop);
 /* D_SEND, D_LOAD, D_ADOPT or D_SAVE; text is address or path. Its end is told to from. */

@@ -331,19 +331,45 @@ static void order_shard(struct dlr_agent *a, const struct dlr_agent_sum *sum)
     dlr_agent_data_send(a, &m);
 }
 
+/* Whether another node of the job is on this host, as several slurmd on one are: else nobody there has any
+ * business with the data process.
+ */
+static bool shares_host(const struct dlr_agent *a)
+{
+    const char *port = strrchr(a->peers.addr, ':');
+    size_t n = port ? (size_t)(port + 1 - a->peers.addr) : 0;
+
+    for (unsigned i = 0; i < a->peers.list.n; i++)
+        if (!dlr_streq(a->peers.list.all[i].node, a->node) &&
+            strncmp(a->peers.list.all[i].addr, a->peers.addr, n) == 0)
+            return true;
+    return false;
+}
+
+void dlr_agent_data_peers(struct dlr_agent *a)
+{
+    if (a->round.known && a->data.local != shares_host(a))
+        dlr_agent_data_config(a);
+}
+
 void dlr_agent_data_config(struct dlr_agent *a)
 {
     const struct dlr_agent_round *round = &a->round;
-    DLR_AUTO_JSON json_t *conf = json_pack(
-        "{s:s, s:s, s:I, s:s, s:o, s:o, s:o, s:b}", "dir", a->conf.memory, "key",
+    DLR_AUTO_JSON json_t *conf = NULL;
+    DLR_AUTO_FREE char *text = NULL;
+    struct dlr_local_msg m;
+    uint32_t count;
+    size_t bytes;
+
+    a->data.local = shares_host(a);
+    conf = json_pack(
+        "{s:s, s:s, s:I, s:s, s:o, s:o, s:o, s:b, s:b}", "dir", a->conf.memory, "key",
         a->conf.key, "round", (json_int_t)round->round, "token", round->token, "accept",
         accepted(round), "bring", dlr_agent_bring_ranks(a), "own", own_ranks(a),
-        "resized", round->made_by > 0);
-    DLR_AUTO_FREE char *text = conf ? dlr_msg_text(conf) : NULL;
-    size_t bytes = text ? strlen(text) : 0;
-    uint32_t count = dlr_parts_count(bytes);
-    struct dlr_local_msg m;
-
+        "resized", round->made_by > 0, "local", a->data.local);
+    text = conf ? dlr_msg_text(conf) : NULL;
+    bytes = text ? strlen(text) : 0;
+    count = dlr_parts_count(bytes);
     if (!text || !count) {
         dlr_error("%s: no memory for the data process's configuration", a->node);
         return;

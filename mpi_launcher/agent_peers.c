@@ -228,6 +228,7 @@ void dlr_agent_peers_set(struct dlr_agent *a, const json_t *msg)
     take_state(a, json_object_get(msg, "state"));
     dlr_server_expect(a->peers.server, a->peers.list.n);
     dlr_agent_watchdog_peers(a);
+    dlr_agent_data_peers(a);
     if (json_is_true(json_object_get(msg, "whole")))
         dlr_agent_say(a, dlr_msg_new("peers_known"));
 }

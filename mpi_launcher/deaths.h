@@ -9,11 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DLR_DEATHS_MAX 5                  /* so many within ... */
+#define DLR_DEATHS_MAX 5                      /* so many within ... */
 #define DLR_DEATHS_WINDOW_MS (10 * 60 * 1000) /* ... this time, and it rests */
-#define DLR_DEATHS_PAUSE_MS 100           /* before the next start, doubled with each */
+#define DLR_DEATHS_PAUSE_MS 100 /* before the next start, doubled with each */
 
-struct dlr_deaths { /* zeros */
+struct dlr_deaths {                /* zeros */
     int64_t at_ms[DLR_DEATHS_MAX]; /* the newest ones, a ring */
     uint64_t n;
 };

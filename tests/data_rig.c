@@ -59,6 +59,7 @@ void rig_start_program(struct rig_data *p, const char *program, const char *dir,
     struct dlr_local_msg msg;
     int pair[2];
 
+    p->alone = false;
     if (dir) /* it may be p's own */
         memmove(p->dir, dir, strlen(dir) + 1);
     else if (dlr_format(p->dir, sizeof(p->dir), "/dev/shm/dlr-rig-XXXXXX") < 0 ||
@@ -158,12 +159,12 @@ static void configure(struct rig_data *p, uint32_t round, const char *token,
 {
     struct dlr_local_msg msg;
     DLR_AUTO_FREE char *text = NULL;
-    int n =
-        asprintf(&text,
-                 "{\"dir\":\"%s\",\"key\":\"" RIG_KEY "\",\"round\":%u,"
-                 "\"token\":\"%s\",\"accept\":%s,\"bring\":%s,\"own\":%s,"
-                 "\"resized\":%s}",
-                 p->dir, round, token, accept, bring, own, resized ? "true" : "false");
+    int n = asprintf(&text,
+                     "{\"dir\":\"%s\",\"key\":\"" RIG_KEY "\",\"round\":%u,"
+                     "\"token\":\"%s\",\"accept\":%s,\"bring\":%s,\"own\":%s,"
+                     "\"resized\":%s%s}",
+                     p->dir, round, token, accept, bring, own,
+                     resized ? "true" : "false", p->alone ? ",\"local\":false" : "");
     uint32_t count = n < 0 ? 0 : dlr_parts_count((size_t)n);
 
     if (!count)

@@ -20,6 +20,7 @@
 struct rig_data {
     pid_t pid;
     int fd;
+    bool alone; /* D_CONFIG says that no peer is on this host; rig_start() clears it */
     char dir[64];
     char address[DLR_LOCAL_TEXT];
 };

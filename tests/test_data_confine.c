@@ -2,6 +2,7 @@
 /* What the data process can no longer do, each thing in a process of its own and in a thread that was there
  * before; and that the program itself is confined so.
  */
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -427,6 +428,62 @@ static void it_listens_on_devices_that_lead_outward(void **state)
     unsetenv("UCX_NET_DEVICES");
 }
 
+/* The address in hexadecimal of one of its ports, as /proc has it. */
+static bool find_port(pid_t pid, unsigned *ret_addr, unsigned *ret_port)
+{
+    DLR_AUTO_FCLOSE FILE *f = NULL;
+    char path[64], line[512];
+    unsigned state, inode;
+
+    dlr_format(path, sizeof(path), "/proc/%d/net/tcp", pid);
+    f = fopen(path, "re");
+    while (f && fgets(line, sizeof(line), f))
+        if (sscanf(line, " %*u: %x:%x %*s %x %*s %*s %*s %*u %*u %u", ret_addr,
+                   ret_port, &state, &inode) == 4 &&
+            state == 10 && holds_socket(pid, inode))
+            return true;
+    return false;
+}
+
+/* What UCX does with a PUT request of a process that it has never heard of: "obeyed" or "dropped". */
+static void put(const struct rig_data *p, char ret[16])
+{
+    char command[256], host[INET_ADDRSTRLEN];
+    FILE *out;
+    unsigned addr, port;
+
+    assert_true(find_port(p->pid, &addr, &port));
+    assert_non_null(inet_ntop(AF_INET, &addr, host, sizeof(host)));
+    dlr_format(command, sizeof(command), "python3 tests/cluster/lib/ucx_put.py %s %u",
+               host, port);
+    out = popen(command, "re");
+    assert_non_null(out);
+    assert_non_null(fgets(ret, 16, out));
+    ret[strcspn(ret, "\n")] = '\0';
+    pclose(out);
+}
+
+static void processes_of_this_host_reach_no_port(void **state)
+{
+    struct rig_data p;
+    char answer[16];
+
+    rig_start(&p, NULL, "--log=error");
+    put(&p, answer); /* nobody has said who is a peer */
+    assert_string_equal(answer, "dropped");
+    rig_config(&p, ROUND, RIG_TOKEN, "[3]"); /* which says nothing of this host */
+    pair_settle(&p);
+    put(&p, answer);
+    assert_string_equal(answer, "obeyed"); /* as UCX does */
+    p.alone = true;
+    rig_config(&p, ROUND, RIG_TOKEN, "[3]");
+    pair_settle(&p);
+    put(&p, answer);
+    assert_string_equal(answer, "dropped");
+    rig_end(&p);
+    rig_remove(&p);
+}
+
 static int make_directories(void **state)
 {
     char path[160];
@@ -456,6 +513,7 @@ int main(void)
         cmocka_unit_test(a_missing_directory_leaves_the_other_steps),
         cmocka_unit_test(every_thread_of_the_program_is_confined),
         cmocka_unit_test(it_listens_on_devices_that_lead_outward),
+        cmocka_unit_test(processes_of_this_host_reach_no_port),
     };
 
     setenv("UCX_TLS", "tcp,self", 1); /* shared memory would hide the network */

@@ -17,13 +17,16 @@ static void pauses_grow_and_old_deaths_count_no_more(void **state)
         int64_t at_ms, pause_ms;
         bool rests;
     } rows[] = {
-        {1000, 100, false},          {2000, 200, false},
-        {3000, 400, false},          {4000, 800, false},
+        {1000, 100, false},
+        {2000, 200, false},
+        {3000, 400, false},
+        {4000, 800, false},
         {5000, 10 * MIN - 4000, true}, /* until the first counts no more */
         {10 * MIN + 1000, 10 * MIN - (10 * MIN + 1000 - 2000), true},
         {10 * MIN + 2000, 10 * MIN - (10 * MIN + 2000 - 3000), true},
         {30 * MIN, 100, false}, /* an hour of quiet is not held against it */
-        {45 * MIN, 100, false},      {46 * MIN, 200, false},
+        {45 * MIN, 100, false},
+        {46 * MIN, 200, false},
     };
     struct dlr_deaths d = {0};
 
