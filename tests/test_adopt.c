@@ -203,11 +203,29 @@ static void slots_are_asked_of_a_node_that_comes_back_later(void **state)
     assert_true(saves);
 }
 
+/* Of who has not said hello only so much is looked at as a hello needs. */
+static void a_long_message_of_a_stranger_is_not_read(void **state)
+{
+    enum { MOST = 64 << 10 };
+    static char text[MOST + 2];
+
+    snprintf(text, sizeof(text), "%-*s", MOST, "{\"v\":1,\"t\":\"bye\"}");
+    heard = text;
+    heard_from = 9;
+    assert_int_equal(dlr_sup_on_message(&s), 1);
+    assert_int_equal(s.refused, 0);
+    text[MOST] = ' ';
+    assert_int_equal(dlr_sup_on_message(&s), 1);
+    assert_int_equal(s.refused, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(slots_are_asked_of_a_node_that_comes_back_later,
                                         begin, end),
+        cmocka_unit_test_setup_teardown(a_long_message_of_a_stranger_is_not_read, begin,
+                                        end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

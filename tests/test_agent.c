@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +19,7 @@
 
 #include "common/clock.h"
 #include "common/msg.h"
+#include "common/str.h"
 #include "mpi_launcher/agent.h"
 #include "tests/agent_rig.h"
 
@@ -411,6 +415,37 @@ static void pids_of_others_are_refused(void **state)
     dlr_rig_stop(&rig);
 }
 
+/* The socket is in a directory of its user's alone; should that ever be open, its peer is asked for all the same. */
+static void another_user_is_not_heard_on_the_agents_socket(void **state)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    struct pollfd pfd = {.events = POLLIN};
+    char byte, job_dir[sizeof(rig.memory)];
+    int status;
+    pid_t pid;
+
+    if (geteuid() != 0)
+        skip(); /* only root can be two users */
+    dlr_rig_start(&rig, NULL);
+    dlr_format(job_dir, sizeof(job_dir), "%s", rig.memory);
+    *strrchr(job_dir, '/') = '\0';
+    assert_int_equal(chmod(rig.dir, 0755) | chmod(job_dir, 0755), 0);
+    assert_int_equal(chmod(rig.memory, 0755) | chmod(rig.socket, 0666), 0);
+    dlr_format(to.sun_path, sizeof(to.sun_path), "%s", rig.socket);
+    pid = fork();
+    if (pid == 0) {
+        pfd.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        if (setuid(12345) < 0 ||
+            connect(pfd.fd, (struct sockaddr *)&to, sizeof(to)) < 0)
+            _exit(2);
+        _exit(poll(&pfd, 1, RIG_WAIT_MS) != 1 ||
+              recv(pfd.fd, &byte, 1, MSG_DONTWAIT) != 0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0); /* hung up */
+    dlr_rig_stop(&rig);
+}
+
 static void what_happened_is_told_again_to_a_new_supervisor(void **state)
 {
     int stepd, alive[2];
@@ -449,4 +484,5 @@ RIG_MAIN(RIG_TEST(an_exit_is_told_at_once_and_the_end_of_the_step),
          RIG_TEST(sigterm_alone_ends_no_agent),
          RIG_TEST(a_step_that_leaves_its_tasks_behind_is_finished_off),
          RIG_TEST(pids_of_others_are_refused),
+         RIG_TEST(another_user_is_not_heard_on_the_agents_socket),
          RIG_TEST(what_happened_is_told_again_to_a_new_supervisor))

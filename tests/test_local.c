@@ -285,6 +285,28 @@ static void a_listener_is_private_and_knows_its_peer(void **state)
     assert_int_equal(pid, getpid());
 }
 
+/* Somebody else's socket in our place: he would hear what workers say, and send them descriptors. */
+static void a_socket_of_another_user_is_not_spoken_to(void **state)
+{
+    struct place *place = *state;
+    int listener = -1, client = -1;
+    char want[256];
+    struct dlr_err err;
+
+    if (geteuid() != 0)
+        skip(); /* only root can be two users */
+    assert_int_equal(chmod(place->dir, 0777), 0);
+    assert_int_equal(seteuid(12345),
+                     0); /* whose it is, the kernel notes with listen() */
+    assert_int_equal(dlr_local_listen(place->path, &listener, NULL), 0);
+    assert_int_equal(seteuid(0), 0);
+    assert_int_equal(dlr_local_connect(place->path, 0, &client, &err), -EPERM);
+    snprintf(want, sizeof(want), "'%s' is a socket of uid 12345, not ours",
+             place->path);
+    assert_string_equal(err.text, want);
+    close(listener);
+}
+
 static void a_stale_socket_is_replaced_and_a_live_one_is_not(void **state)
 {
     struct place *place = *state;
@@ -380,6 +402,7 @@ int main(void)
         PAIR_TEST(a_full_socket_says_so),
         PAIR_TEST(more_descriptors_than_allowed_are_not_sent),
         PLACE_TEST(a_listener_is_private_and_knows_its_peer),
+        PLACE_TEST(a_socket_of_another_user_is_not_spoken_to),
         PLACE_TEST(a_stale_socket_is_replaced_and_a_live_one_is_not),
         PLACE_TEST(a_file_in_the_way_is_left_alone),
         PLACE_TEST(connecting_says_why_it_failed),

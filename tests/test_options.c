@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where a setting comes from, and what a site may say about it. */
+#include <ctype.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -244,6 +245,35 @@ static void the_environment_is_no_way_round(void **state)
         "set it; it is 'memory' here\n");
 }
 
+/* slurmstepd reads a step's environment as root: nothing in it says where root mounts what, or runs what. */
+static void what_root_does_is_for_the_site_alone_to_say(void **state)
+{
+    static const char *const hostile[] = {"prefix=/tmp/evil", "libexec=/tmp/evil",
+                                          "job-tmpfs=off", "job-tmpfs-size=4t",
+                                          "job-tmpfs-keep=9h"};
+    char *const words[] = {"prefix=/opt/site", "job-tmpfs-size=1m"};
+    struct dlr_spank_conf conf;
+    struct dlr_err err;
+
+    dlr_options_init(&conf);
+    dlr_options_site(&conf, 2, words, say);
+    for (size_t i = 0; i < sizeof(hostile) / sizeof(*hostile); i++) {
+        char var[128], set[128];
+        char *const env[] = {var, set, NULL};
+
+        dlr_format(set, sizeof(set), "DLROVER_SET=%s", hostile[i]);
+        dlr_format(var, sizeof(var), "DLROVER_%s", hostile[i]);
+        for (char *c = var; *c && *c != '='; c++)
+            *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+        dlr_options_env(&conf, env, NULL);
+        assert_true(dlr_options_set(&conf, DLR_OPTIONS_SET, hostile[i], &err) < 0);
+    }
+    assert_string_equal(conf.libexec, "/opt/site/libexec/dlrover");
+    assert_true(conf.job_tmpfs);
+    assert_string_equal(conf.job_tmpfs_size, "1m");
+    assert_int_equal(conf.job_tmpfs_keep_ms, 0);
+}
+
 static void a_default_outside_of_the_limits_becomes_the_limit(void **state)
 {
     char *const words[] = {"min-heartbeat=1s", "max-max-restarts=2", "min-spares=1",
@@ -423,6 +453,7 @@ int main(void)
         cmocka_unit_test(every_setting_is_taken_from_its_highest_source),
         cmocka_unit_test(a_site_may_keep_settings_to_itself),
         cmocka_unit_test(the_environment_is_no_way_round),
+        cmocka_unit_test(what_root_does_is_for_the_site_alone_to_say),
         cmocka_unit_test(a_default_outside_of_the_limits_becomes_the_limit),
         cmocka_unit_test(a_bad_rule_is_said_and_a_slip_opens_nothing),
         cmocka_unit_test(a_job_inside_a_job_starts_without_its_options),

@@ -22,11 +22,16 @@ static void files_are_created_adopted_and_grown(void **state)
 {
     char dir[] = "/dev/shm/dlr-test-slot-XXXXXX";
     struct dlr_slot *slot;
+    mode_t before = umask(0);
+    struct stat st;
     int dirfd;
 
     assert_non_null(mkdtemp(dir));
     dirfd = open(dir, O_RDONLY | O_DIRECTORY);
     assert_int_equal(dlr_slot_create(dirfd, "r0.s0", 1 << 20, &slot, NULL), 0);
+    umask(before);
+    assert_int_equal(fstatat(dirfd, "r0.s0", &st, 0), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
     assert_int_equal(dlr_slot_state(slot), DLR_SLOT_FREE);
     ((char *)dlr_slot_base(slot))[5000] = 'x';
     dlr_slot_set_state(slot, DLR_SLOT_SEALED);

@@ -9,6 +9,9 @@ as if this were an agent.
 import ctypes
 import json
 import os
+import pwd
+import re
+import select
 import signal
 import socket
 import stat
@@ -22,6 +25,11 @@ payload = json.loads(sys.argv[4]) if len(sys.argv) > 4 else None
 seen = sys.argv[5] if len(sys.argv) > 5 else None
 FLOOD = 300  # connections at once
 WAIT_MS = 1500  # for an answer that must not come
+HOARD, LARGE = 128, 3 << 20  # connections, bytes that each sends in the handshake's place
+GROWTH_KB = 64 << 10  # of any process, at most
+PTRACE_ATTACH, PIDFD_OPEN, PIDFD_GETFD = 16, 434, 438
+GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"CURVE".ljust(20, b"\0") + bytes(32)
+libc = ctypes.CDLL(None, use_errno=True)
 
 
 def must_fail(what, fn, *args):
@@ -30,6 +38,13 @@ def must_fail(what, fn, *args):
     except OSError:
         return
     print(f"{what} worked")
+
+
+def system(what, *args):
+    """A function of the C library that must fail."""
+    if what(*args) >= 0:
+        return
+    raise OSError(ctypes.get_errno(), "")
 
 
 def processes():
@@ -67,8 +82,13 @@ def the_processes():
         must_fail(f"stopping {name}", os.kill, pid, signal.SIGSTOP)
         for part in ("environ", "mem", "maps", "fd/9"):
             must_fail(f"reading {part} of {name}", open, f"/proc/{pid}/{part}", "rb")
-        link = f"/proc/{pid}/fd"
-        must_fail(f"listing descriptors of {name}", os.listdir, link)
+        must_fail(f"listing descriptors of {name}", os.listdir, f"/proc/{pid}/fd")
+        must_fail(f"tracing {name}", system, libc.ptrace, PTRACE_ATTACH, pid, None, None)
+        must_fail(f"taking a descriptor of {name}", system, libc.syscall, PIDFD_GETFD,
+                  libc.syscall(PIDFD_OPEN, pid, 0), 3, 0)
+        words = open(f"/proc/{pid}/cmdline", "rb").read()
+        if re.search(rb"(?:[^0-9a-f]|^)[0-9a-f]{32}(?:[^0-9a-f]|$)|\0[^\0/ ]{40}\0", words):
+            print(f"{name} has a token or a key on its command line")
     if "dlrover-agent" not in names:
         print(f"there is no agent to try, only {sorted(names)}")
     # Abstract sockets have no mode; ours have names in directories.
@@ -79,12 +99,44 @@ def the_processes():
             must_fail(f"connecting to {word[7]}", s.connect, word[7].replace("@", "\0", 1))
 
 
+def state():
+    """What the supervisor keeps, and what a requeued job would restore."""
+    run = f"{pwd.getpwuid(uid).pw_dir}/.dlrover/job-{job}"
+    must_fail("listing the state", os.listdir, run)
+    must_fail("planting state", open, f"{run}/state.json", "w")
+    must_fail("reading the journal", open, f"{run}/events.jsonl")
+    must_fail("taking the state away", os.rename, run, f"{run}.old")
+    must_fail("planting the next job's", os.symlink, "/tmp", f"{os.path.dirname(run)}/job-{int(job) + 1}")
+
+
+def ours():
+    """{pid: (name, the most KiB it ever had)} of the job's processes of this suite."""
+    found = {}
+    for pid, name in processes():
+        if name.startswith("dlrover-"):
+            said = re.search(r"VmHWM:\s*(\d+)", open(f"/proc/{pid}/status").read())
+            found[pid] = name, int(said[1]) if said else 0
+    return found
+
+
+def hoard(host, port):
+    """All but the end of a large message on many connections at once, before any handshake."""
+    held = flood(host, port, HOARD)
+    left = {s: memoryview(GREETING + struct.pack(">BQ", 6, 4 << 20) + bytes(LARGE)) for s in held}
+    for _ in range(2 * LARGE >> 20):
+        for s in select.select([], held, [], 0.2)[1]:
+            try:
+                left[s] = left[s][s.send(left[s]):]
+            except OSError:
+                pass
+    return held
+
+
 def garbage(host, port):
     huge = struct.pack(">BQ", 2, 1 << 62)  # the head of an endless ZMTP frame
-    greeting = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"CURVE".ljust(20, b"\0") + bytes(32)
     null = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
     for bytes_ in (b"GET / HTTP/1.1\r\n\r\n", os.urandom(65536), b"\xff" * (1 << 20), bytes(1 << 20),
-                   greeting + huge + bytes(1 << 20), null + huge, b'{"v":1,"t":"bye"}', b"DLRB" + bytes(44)):
+                   GREETING + huge + bytes(1 << 20), null + huge, b'{"v":1,"t":"bye"}', b"DLRB" + bytes(44)):
         try:
             with socket.create_connection((host, port), 2) as s:
                 s.settimeout(0.2)
@@ -94,9 +146,9 @@ def garbage(host, port):
             pass
 
 
-def flood(host, port):
+def flood(host, port, count=FLOOD):
     held = []
-    for _ in range(FLOOD):
+    for _ in range(count):
         try:
             s = socket.socket()
             s.setblocking(False)
@@ -167,13 +219,22 @@ def as_agent(zmq, host, port):
 
 
 def main():
+    before = ours()
     memory()
+    state()
     the_processes()
     zmq, held, host = Zmq(), [], socket.gethostname()
     for port in ports:
         held += flood(host, port)
         garbage(host, port)
+        held += hoard(host, port)
         as_agent(zmq, host, port)
+    after = ours()
+    for pid, (name, most) in before.items():
+        if pid not in after:
+            print(f"{name} is gone")
+        elif after[pid][1] - most > GROWTH_KB:
+            print(f"{name} took {after[pid][1] - most} KiB more")
     for s in held:
         s.close()
 
