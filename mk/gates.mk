@@ -26,7 +26,7 @@ check-hardening: $(PROGRAMS) $(BUILD)/libdlrover.so $(BUILD)/spank_dlrover.so ##
 	@tests/check_hardening.sh $^
 check-man: $(MAN_PAGES) ## manual pages are clean and name every option
 	@tests/check_man.sh $(MAN_PAGES)
-check-situations: ## each row of docs/situations.md names a test that is there
+check-situations: ## each row of docs/situations.md and SECURITY.md names a test that is there
 	@tests/check_situations.sh
 check-slurm-api: ## compiles for every release of Slurm (SLURM_INCLUDES: real headers too)
 	@SLURM_INCLUDES="$(SLURM_INCLUDES)" tests/check_slurm_api.sh $(CC) $(DLR_CFLAGS) $(CPPFLAGS) -I.

@@ -47,7 +47,7 @@ prototypes() {
 }
 
 reads='_(parse|read|unpack|decode|recv|load|from_json)$|_(parse|read|unpack|decode)_'
-sources=$(MAKEFLAGS= make -s fuzz-sources)
+sources=$(MAKEFLAGS='' make -s fuzz-sources)
 while read -r header function target; do
     file=tests/fuzz/fuzz_$target.c
     if [[ $target != - ]]; then

@@ -175,16 +175,20 @@ has_room() { on "$1" sed -i "s/ job-tmpfs-size=[^ ]*//; s/\$/${2:+ job-tmpfs-siz
 @test "no secret is left where others of the same user could read it" {
     job=$(submit work.sh)
     saved "$job"
-    for name in dlrover-keeper dlrover-supervi dlrover-agent; do
+    for name in dlrover-keeper dlrover-supervi dlrover-agent dlrover-data; do
         pid=$(on n1 pgrep -o -u alice -x "$name")
         for part in mem environ; do # what a debugger of her own or a core file would show
             refused as_alice n1 head -c 1 "/proc/$pid/$part"
         done
         refused as_alice n1 ls "/proc/$pid/fd"
     done
+    # nor in what its programs are given
+    pid=$(on n1 pgrep -o -u alice -f work.py)
+    as_alice n1 grep -qa WORLD_SIZE "/proc/$pid/environ"
+    refused as_alice n1 grep -qazE '=([0-9a-f]{32}|[^/ ]{40})$' "/proc/$pid/environ"
     # neither tokens (32 digits) nor keys (40 characters) in files or on command lines
     finish "$job"
-    refused grep -rE '"token"|"[0-9a-f]{32}"|"[^" /]{40}"' "$(alice_home)/.dlrover/job-$job"
+    refused grep -rE '"token"|"[0-9a-f]{32}"|"[^" /]{40}"' "$(alice_home)/.dlrover/job-$job" "$(alice_home)/out.$job"
     [ "$(stat -c %a "$(alice_home)/.dlrover/job-$job")" = 700 ]
 }
 
