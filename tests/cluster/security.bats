@@ -183,7 +183,7 @@ has_room() { on "$1" sed -i "s/ job-tmpfs-size=[^ ]*//; s/\$/${2:+ job-tmpfs-siz
         refused as_alice n1 ls "/proc/$pid/fd"
     done
     # nor in what its programs are given
-    pid=$(on n1 pgrep -o -u alice -f work.py)
+    pid=$(on n1 pgrep -n -u alice -x python3)
     as_alice n1 grep -qa WORLD_SIZE "/proc/$pid/environ"
     refused as_alice n1 grep -qazE '=([0-9a-f]{32}|[^/ ]{40})$' "/proc/$pid/environ"
     # neither tokens (32 digits) nor keys (40 characters) in files or on command lines
