@@ -59,7 +59,8 @@ static int alone_open(struct dlr_ckpt *ck)
     al->lock_fd = -1;
     al->own.rank = ck->conf.rank;
     al->own.world = ck->conf.world;
-    al->own.since_ns = (uint64_t)dlr_wall_ns();
+    al->own.since_ns = al->own.opened_ns = (uint64_t)dlr_wall_ns();
+    al->own.together = ck->conf.agree_ms > 0;
     atomic_init(&al->last_bad, UINT64_MAX);
     al->own.dirfd = open(ck->conf.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     ck->page = aligned_alloc(DLR_PAGE_SIZE, DLR_PAGE_SIZE);
@@ -94,8 +95,8 @@ static int take_directory(struct dlr_ckpt *ck)
     struct alone *al = ck->mode;
     unsigned limit_ms = ck->conf.agree_ms < LOCK_MS ? ck->conf.agree_ms : LOCK_MS;
     int rc = al->locked ? 0
-                        : dlr_alone_lock(al->own.dirfd, ck->conf.rank, limit_ms,
-                                         &al->lock_fd, &ck->err);
+                        : dlr_alone_lock(al->own.dirfd, ck->conf.rank, ck->conf.world,
+                                         limit_ms, &al->lock_fd, &ck->err);
 
     al->locked = rc == 0;
     al->own.locked = al->lock_fd >= 0;
@@ -187,8 +188,7 @@ static void go_on_from_found(struct alone *al)
 {
     const struct dlr_alone_found *found = &al->found;
 
-    dlr_alone_go_on(&al->own, found->step,
-                    dlr_alone_line_after(found->line, found->step));
+    dlr_alone_go_on(&al->own, found->step, found->line);
     if (al->own.rank == 0 && al->own.world > 1)
         dlr_alone_line_say(al->lock_fd, al->own.from, al->own.line);
 }
@@ -250,6 +250,8 @@ static int write_file(struct dlr_ckpt *ck, struct dlr_slot *slot, uint64_t step,
     how.over = al->own.locked ? over : NULL;
     dlr_slot_meta(slot, &meta, &bytes);
     dlr_slot_rekey((void *)meta, bytes, al->own.line);
+    if (rc == 0)
+        rc = dlr_alone_part(&al->own, step, err);
     if (rc == 0)
         rc = dlr_alone_spare(al->own.dirfd, ck->conf.rank, step, err);
     return rc < 0 ? rc

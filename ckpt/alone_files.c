@@ -309,6 +309,9 @@ static bool is_of(const struct dlr_alone_which *which,
         return false;
     if (file->step < which->from || file->step >= which->to)
         return false;
+    if (which->of_lines)
+        return dlr_alone_head(dirfd, file->rank, file->step, &head) == 0 &&
+               (head.line == which->line || head.line == which->parent);
     return !which->others || dlr_alone_head(dirfd, file->rank, file->step, &head) < 0 ||
            head.line != which->line || head.wall_ns < which->since_ns;
 }

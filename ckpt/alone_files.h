@@ -51,13 +51,14 @@ int dlr_alone_head(int dirfd, int rank, uint64_t step, struct dlr_alone_head *re
 bool dlr_alone_same(int dirfd, uint64_t step, struct dlr_alone_head *ret);
 
 /* Files of steps in [from, to): those of one rank, and of ranks from `beyond` on (0: none), which are no more;
- * rank -1: of all. others: but for those of that line that were sealed from since_ns on.
+ * rank -1: of all. others: but for those of that line that were sealed from since_ns on. of_lines: only those of that
+ * line or its parent.
  */
 struct dlr_alone_which {
     int rank, beyond;
     uint64_t from, to;
-    bool others;
-    uint64_t line, since_ns;
+    bool others, of_lines;
+    uint64_t line, since_ns, parent;
 };
 
 /* Gives them names under which nobody looks for them, with a number higher than all that are there: no file is

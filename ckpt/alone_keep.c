@@ -20,12 +20,18 @@ struct dlr_alone_which dlr_alone_own_files(const struct dlr_alone_own *own,
                                     .to = to};
 }
 
-void dlr_alone_go_on(struct dlr_alone_own *own, uint64_t step, uint64_t line)
+static void go_on_as(struct dlr_alone_own *own, uint64_t step, uint64_t line)
 {
     own->goes_on = true;
     own->from = step;
     own->line = line;
     own->since_ns = 0; /* the number tells all: a clock may be set back */
+}
+
+void dlr_alone_go_on(struct dlr_alone_own *own, uint64_t step, uint64_t parent)
+{
+    go_on_as(own, step, dlr_alone_line_after(parent, step));
+    own->parent = parent;
 }
 
 /* By which number this start's files are known. Who begins with a step that is not after what rank 0 restored has none
@@ -45,13 +51,13 @@ static int find_line(struct dlr_alone_own *own, uint64_t key, uint64_t first,
     own->line = key;
     if (own->rank > 0 && dlr_alone_line_said(own->dirfd, 0, &step, &line) &&
         first > step)
-        dlr_alone_go_on(own, step, line);
+        go_on_as(own, step, line);
     return 0;
 }
 
 /* What is newer than what was restored is of another line of steps. Of what a program does not restore, one of
  * several ranks sets aside what is newer than its first step, since its files are not told from that: a later start
- * must not mix them (one that comes before another rank has begun still can). One rank's files are told from others',
+ * must not mix them. One rank's files are told from others',
  * and it leaves all there until it has a version of its own.
  */
 int dlr_alone_begin(struct dlr_alone_own *own, uint64_t key, uint64_t step,
@@ -65,7 +71,8 @@ int dlr_alone_begin(struct dlr_alone_own *own, uint64_t key, uint64_t step,
     newer = dlr_alone_own_files(own, own->goes_on ? own->from + 1 : step, UINT64_MAX);
     own->begun = true;
     own->first = step;
-    rc = dlr_alone_sweep(own->dirfd, own->rank, err);
+    if (own->locked) /* else somebody may be writing them */
+        rc = dlr_alone_sweep(own->dirfd, own->rank, err);
     if (rc == 0 && (own->goes_on || own->world > 1))
         rc = dlr_alone_set_aside(own->dirfd, &newer, err);
     return rc;
@@ -122,16 +129,62 @@ static int take_over(struct dlr_alone_own *own, struct dlr_err *err)
 static int drop(const struct dlr_alone_own *own, uint64_t from, uint64_t to,
                 struct dlr_err *err)
 {
-    const struct dlr_alone_which which = dlr_alone_own_files(own, from, to),
-                                 others = other_files(own, from, to);
-    int rc = own->goes_on ? 0 : dlr_alone_set_aside(own->dirfd, &others, err);
+    struct dlr_alone_which which = dlr_alone_own_files(own, from, to);
+    const struct dlr_alone_which others = other_files(own, from, to);
+    int rc;
+
+    which.of_lines = !own->locked;
+    which.line = own->line;
+    which.parent = own->parent;
+    rc = own->goes_on ? 0 : dlr_alone_set_aside(own->dirfd, &others, err);
 
     if (rc == 0 && own->locked)
         rc = dlr_alone_retire(own->dirfd, own->rank, from, to, err);
     if (rc == 0)
         rc = dlr_alone_remove(own->dirfd, &which, err);
+    if (!own->locked)
+        return rc;
     return rc < 0 ? rc
                   : dlr_alone_prune(own->dirfd, which.rank, which.beyond, ASIDE, err);
+}
+
+/* Whether it is of our line and of a start that is over: it was sealed before this one was there, and its rank is gone. */
+static bool is_left(const struct dlr_alone_own *own, int rank, uint64_t step)
+{
+    struct dlr_alone_head head;
+
+    return dlr_alone_head(own->dirfd, rank, step, &head) == 0 &&
+           head.line == own->line && head.wall_ns < own->opened_ns &&
+           !dlr_alone_held(own->dirfd, rank);
+}
+
+static int part_from(const struct dlr_alone_own *own, int rank, uint64_t step,
+                     struct dlr_err *err)
+{
+    const struct dlr_alone_which which = {.rank = rank, .from = step, .to = step + 1};
+
+    if (!is_left(own, rank, step))
+        return 0;
+    dlr_warn("rank %d's file of step %" PRIu64 " is of a start before this one: it is "
+             "set aside",
+             rank, step);
+    return dlr_alone_set_aside(own->dirfd, &which, err);
+}
+
+int dlr_alone_part(struct dlr_alone_own *own, uint64_t step, struct dlr_err *err)
+{
+    DLR_AUTO_FREE struct dlr_alone_file *files = NULL;
+    int n, rc = 0;
+
+    if (own->world == 1 || own->settled || !own->locked || !own->together)
+        return 0;
+    if (own->rank > 0)
+        return part_from(own, 0, step, err);
+    n = dlr_alone_scan(own->dirfd, &files, err);
+    for (int i = 0; rc == 0 && i < n; i++)
+        if (files[i].step == step && files[i].rank > 0)
+            rc = part_from(own, files[i].rank, step, err);
+    return n < 0 ? n : rc;
 }
 
 /* Older files that make no version any more, since another rank has removed its own. */
@@ -183,6 +236,7 @@ int dlr_alone_drop_old(struct dlr_alone_own *own, uint64_t written, struct dlr_e
             continue;
         }
         whole++;
+        own->settled = own->settled || (of_line && whole == KEEP);
         if (of_line && own->words) {
             dlr_agree_forget(own->dirfd); /* all ranks have gone on from it */
             own->words = false;

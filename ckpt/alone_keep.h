@@ -12,15 +12,18 @@
 /* By what a rank's files of this start are told from others. Plain data of its owner. */
 struct dlr_alone_own {
     int dirfd, rank, world;
+    bool together; /* the ranks of a start come at the same time */
+    uint64_t opened_ns;
     bool locked;   /* nobody else saves as this rank: what goes may be written over */
     bool begun;    /* the line is known: */
     uint64_t line; /* that they are of, */
-    uint64_t since_ns; /* and sealed from then on */
-    uint64_t first;    /* the first step that this start saves */
-    bool goes_on;      /* from the version of a step: */
-    uint64_t from;
-    bool words;     /* of the choice of that version may be there */
-    bool took_over; /* what is not of this line has made way */
+    uint64_t since_ns;     /* and sealed from then on */
+    uint64_t first;        /* the first step that this start saves */
+    bool goes_on;          /* from the version of a step: */
+    uint64_t from, parent; /* and the line of that, 0: not known */
+    bool words;            /* of the choice of that version may be there */
+    bool took_over;        /* what is not of this line has made way */
+    bool settled;          /* there are as many whole versions of it as are kept */
     bool told_mixed;
 };
 
@@ -30,8 +33,13 @@ struct dlr_alone_own {
 struct dlr_alone_which dlr_alone_own_files(const struct dlr_alone_own *own,
                                            uint64_t from, uint64_t to);
 
-/* What is saved is of that line, and goes on from step. */
-void dlr_alone_go_on(struct dlr_alone_own *own, uint64_t step, uint64_t line);
+/* What is saved goes on from step of that line (dlr_alone_line_after()). */
+void dlr_alone_go_on(struct dlr_alone_own *own, uint64_t step, uint64_t parent);
+
+/* Before the file of step is written: sets aside what ranks of a start that is over have left of that step in the same line, which
+ * would make a version with it. Rank 0 looks for all, the others at rank 0's.
+ */
+int dlr_alone_part(struct dlr_alone_own *own, uint64_t step, struct dlr_err *err);
 
 /* Before the first step is saved: finds the line, key's where several ranks go on from nothing, and sets aside what must not
  * be mixed with it.

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ckpt/alone_line.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ckpt/alone_start.h"
 #include "ckpt/slot.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
@@ -23,7 +27,8 @@
 #define WORD_MAX 128
 #define WORD_OUT "dlrover-line 1\nstep %" PRIu64 "\nline %016" PRIx64 "\n"
 #define WORD_IN "dlrover-line 1 step %20" SCNu64 " line %16" SCNx64
-#define LOOK_MS 100 /* nothing tells when another node's program ends */
+#define START_AT WORD_MAX /* in a lock's file: behind the word */
+#define LOOK_MS 100       /* nothing tells when another node's program ends */
 
 /* The kernel gives a lock up when the process closes any descriptor of the file: each file is opened once, and closed
  * by the last handle that has it.
@@ -118,40 +123,166 @@ static int refuse(int fd, int rank, struct dlr_err *err)
         (int)lock.l_pid, rank, rank);
 }
 
-int dlr_alone_lock(int dirfd, int rank, unsigned limit_ms, int *ret_fd,
-                   struct dlr_err *err)
+/* As the kernel of another process sees it: what fd's file says is of one that lives. */
+static bool is_locked(int fd)
 {
-    const int64_t until = dlr_now_ms() + limit_ms;
+    struct flock lock = whole_file();
+
+    return fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+/* What the file system says to a program that asks for a lock, where it has none. */
+static bool has_no_locks(int error)
+{
+    return error == ENOLCK || error == ENOSYS || error == EOPNOTSUPP || error == EINVAL;
+}
+
+static void warn_no_locks(int rank, int error)
+{
+    static atomic_bool told;
+
+    if (!atomic_exchange(&told, true))
+        dlr_warn("the checkpoint directory's file system has no locks (rank %d: %s): "
+                 "nothing tells whether another program saves there, and what is not "
+                 "of this one is not removed",
+                 rank, strerror(error));
+}
+
+/* Waits for who has it. -1 in *ret_fd: there are no locks. */
+static int lock_own(int dirfd, int rank, int64_t until, int *ret_fd,
+                    struct dlr_err *err)
+{
     DLR_AUTO_CLOSE int fd = -1;
     char name[LOCK_ROOM];
     int rc;
 
+    *ret_fd = -1;
     dlr_format(name, sizeof(name), ".lock-%d", rank);
-    *ret_fd = share(dirfd, name);
-    if (*ret_fd >= 0)
-        return 0;
     fd = openat(dirfd, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return 0;
     for (;;) {
         struct flock lock = whole_file();
 
         /* Of the process: a child that a dead program leaves does not hold it. */
-        if (fd < 0 || fcntl(fd, F_SETLK, &lock) == 0)
+        if (fcntl(fd, F_SETLK, &lock) == 0)
             break;
         if (errno != EAGAIN && errno != EACCES) {
-            dlr_cleanup_close(&fd);
-            fd = -1;
-            break;
+            if (has_no_locks(errno))
+                warn_no_locks(rank, errno);
+            return 0;
         }
         if (dlr_now_ms() >= until)
             return refuse(fd, rank, err);
         poll(NULL, 0, LOOK_MS);
     }
-    if (fd >= 0)
-        take_back(fd);
-    rc = fd >= 0 ? keep(fd, err) : 0;
+    take_back(fd);
+    rc = keep(fd, err);
     if (rc == 0)
         *ret_fd = dlr_steal_fd(&fd);
     return rc;
+}
+
+/* Whether rank of a start that is known to be another one than own saves there now. */
+static bool is_anothers(int dirfd, int rank, const struct dlr_alone_start *own)
+{
+    char name[LOCK_ROOM], text[DLR_ALONE_START_MAX] = "";
+    DLR_AUTO_CLOSE int fd = -1;
+    struct dlr_alone_start its;
+    int mine;
+
+    dlr_format(name, sizeof(name), ".lock-%d", rank);
+    mine = share(dirfd, name);
+    if (mine >= 0) {
+        dlr_alone_unlock(mine);
+        return false;
+    }
+    fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    return fd >= 0 && is_locked(fd) &&
+           pread(fd, text, sizeof(text) - 1, START_AT) > 0 &&
+           dlr_alone_start_parse(text, &its) == 0 && dlr_alone_start_differs(own, &its);
+}
+
+/* Rank 0 looks at all, the others at rank 0: no version is without its file. -1: there is none. */
+static int find_another(int dirfd, int rank, const struct dlr_alone_start *own)
+{
+    DLR_AUTO_CLOSE int fd = -1;
+    DLR_AUTO_CLOSEDIR DIR *dir = NULL;
+
+    if (rank > 0)
+        return is_anothers(dirfd, 0, own) ? 0 : -1;
+    fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir)
+        return -1;
+    dlr_steal_fd(&fd);
+    for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
+        int other;
+
+        if (sscanf(entry->d_name, ".lock-%9d", &other) == 1 && other > 0 &&
+            is_anothers(dirfd, other, own))
+            return other;
+    }
+    return -1;
+}
+
+/* Each says who it is before it looks at the others: of two that come at once one sees the other. */
+static int meet(int dirfd, int rank, int world, int fd, int64_t until,
+                struct dlr_err *err)
+{
+    struct dlr_alone_start own;
+    char text[DLR_ALONE_START_MAX];
+    int other;
+
+    dlr_alone_start_get(world, &own);
+    dlr_alone_start_text(&own, text);
+    if (pwrite(fd, text, strlen(text), START_AT) < 0 || fsync(fd) < 0)
+        return dlr_fail(err, -errno, "cannot write to '.lock-%d': %m", rank);
+    while ((other = find_another(dirfd, rank, &own)) >= 0) {
+        if (dlr_now_ms() >= until)
+            return dlr_fail(err, -EBUSY,
+                            "another program saves in this directory as rank %d, and "
+                            "files of both would be mixed: give each its own",
+                            other);
+        poll(NULL, 0, LOOK_MS);
+    }
+    return 0;
+}
+
+int dlr_alone_lock(int dirfd, int rank, int world, unsigned limit_ms, int *ret_fd,
+                   struct dlr_err *err)
+{
+    const int64_t until = dlr_now_ms() + limit_ms;
+    char name[LOCK_ROOM];
+    int rc, fd;
+
+    dlr_format(name, sizeof(name), ".lock-%d", rank);
+    fd = share(dirfd, name);
+    if (fd < 0) {
+        rc = lock_own(dirfd, rank, until, &fd, err);
+        if (rc == 0 && fd >= 0)
+            rc = meet(dirfd, rank, world, fd, until, err);
+        if (rc < 0) {
+            dlr_alone_unlock(fd);
+            return rc;
+        }
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+bool dlr_alone_held(int dirfd, int rank)
+{
+    DLR_AUTO_CLOSE int fd = -1;
+    char name[LOCK_ROOM];
+    int mine;
+
+    dlr_format(name, sizeof(name), ".lock-%d", rank);
+    mine = share(dirfd, name); /* never opened twice */
+    dlr_alone_unlock(mine);
+    if (mine < 0)
+        fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    return mine >= 0 || (fd >= 0 && is_locked(fd));
 }
 
 void dlr_alone_line_say(int fd, uint64_t step, uint64_t line)
@@ -161,14 +292,6 @@ void dlr_alone_line_say(int fd, uint64_t step, uint64_t line)
     dlr_format(text, sizeof(text), WORD_OUT, step, line);
     if (fd >= 0 && (pwrite(fd, text, strlen(text), 0) < 0 || fsync(fd) < 0))
         dlr_debug("cannot say which line goes on: %m");
-}
-
-/* As the kernel of another process sees it: what fd's file says is of one that lives. */
-static bool is_locked(int fd)
-{
-    struct flock lock = whole_file();
-
-    return fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
 bool dlr_alone_line_said(int dirfd, int rank, uint64_t *ret_step, uint64_t *ret_line)

@@ -16,11 +16,15 @@
 #include "common/err.h"
 
 /* No other process saves in dirfd as rank from now on, until each *ret_fd that was given for it is given back or this
- * process ends; a forked child has no part in it. Waits limit_ms at most for one that does: -EBUSY, with text. *ret_fd is -1 where
- * the directory cannot be written or its file system knows no locks.
+ * process ends; a forked child has no part in it. Waits limit_ms at most for one that does, and for ranks of a start that is known to be
+ * another one (ckpt/alone_start.h), among which rank 0 looks for all and the others for rank 0: -EBUSY, with text. *ret_fd is -1
+ * where the directory cannot be written or its file system has no locks; of these one line tells.
  */
-int dlr_alone_lock(int dirfd, int rank, unsigned limit_ms, int *ret_fd,
+int dlr_alone_lock(int dirfd, int rank, int world, unsigned limit_ms, int *ret_fd,
                    struct dlr_err *err);
+
+/* Whether somebody, here or in another process, has the lock of rank. */
+bool dlr_alone_held(int dirfd, int rank);
 
 /* Gives *ret_fd back. -1 is accepted. */
 void dlr_alone_unlock(int fd);

@@ -106,6 +106,8 @@ UNIT_OBJS_test_ckpt_go_on := $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_go_on := -lisal -lxxhash -ldl -Wl,--wrap=openat
 UNIT_OBJS_test_ckpt_over := $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_over := -lisal -lxxhash -ldl -Wl,--wrap=renameat,--wrap=unlinkat,--wrap=fallocate,--wrap=ftruncate,--wrap=pwrite,--wrap=fsync
+UNIT_OBJS_test_ckpt_starts := $(CKPT_LIB) $(SLOT)
+UNIT_LIBS_test_ckpt_starts := -lisal -lxxhash -ldl -Wl,--wrap=fcntl
 UNIT_OBJS_test_ckpt_told := $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_told := -lisal -lxxhash -ldl
 UNIT_OBJS_test_ckpt_agree := $(CKPT_LIB) $(SLOT)
