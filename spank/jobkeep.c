@@ -25,6 +25,7 @@
 #include "spank/sweep.h"
 
 #define KEPT ".kept"
+#define CLEAR_MS 1000 /* a job's step for the memory of former ones to be free */
 
 /* What is kept, as the mark says it. */
 struct kept {
@@ -92,12 +93,12 @@ static int write_mark(int root, const struct kept *kept)
     return fd < 0 ? -errno : dlr_write_all(fd, text, strlen(text));
 }
 
-int dlr_jobkeep_free(const struct dlr_jobmem *job, int64_t since_ms,
-                     struct dlr_err *err)
+/* *ret_tree: its tmpfs, which has no place any more; -1 when it is not kept, or there is none. */
+static int detach(const struct dlr_jobmem *job, int64_t since_ms, int *ret_tree,
+                  struct dlr_err *err)
 {
     DLR_AUTO_CLOSE int root = -1;
     DLR_AUTO_CLOSE int lock = -1;
-    DLR_AUTO_CLOSE int tree = -1;
     char name[NAME_MAX];
     struct kept kept;
     int rc = dlr_jobmem_lock(&lock, &root, err);
@@ -107,13 +108,20 @@ int dlr_jobkeep_free(const struct dlr_jobmem *job, int64_t since_ms,
     mark_name(job, name, sizeof(name));
     if (read_mark(root, name, &kept) < 0 || kept.since_ms != since_ms)
         return 0;
-    rc = dlr_jobmem_detach(&kept.job, &tree, err);
+    rc = dlr_jobmem_detach(&kept.job, ret_tree, err);
     if (rc == 0)
         unlinkat(root, name, 0);
-    dlr_cleanup_close(&lock); /* the user may hold up what comes */
-    lock = -1;
-    if (tree >= 0)
-        dlr_jobmem_empty(&kept.job, tree, DLR_SWEEP_LIMIT_MS);
+    return rc;
+}
+
+int dlr_jobkeep_free(const struct dlr_jobmem *job, int64_t since_ms,
+                     struct dlr_err *err)
+{
+    DLR_AUTO_CLOSE int tree = -1;
+    int rc = detach(job, since_ms, &tree, err);
+
+    if (tree >= 0) /* no lock is held: the user may hold this up */
+        dlr_jobmem_empty(job, tree, DLR_SWEEP_LIMIT_MS);
     return rc;
 }
 
@@ -123,12 +131,10 @@ static void say_nothing(void *arg, enum dlr_log_level level, const char *text)
 {
 }
 
-/* In a process of its own, which nobody waits for: the epilog must end, and there is no daemon of
- * ours on an idle node. Killed, it leaves the memory to the next job's first step.
- */
-static void outlast(const struct kept *kept, int64_t keep_ms)
+/* Goes on in a process of its own, which nobody waits for, with two descriptors above stderr and no others. */
+static void leave(int a, int b)
 {
-    struct dlr_err err;
+    unsigned low = (unsigned)(a < b ? a : b), high = (unsigned)(a < b ? b : a);
     int null;
 
     setsid(); /* slurmd ends the epilog's process group */
@@ -136,10 +142,30 @@ static void outlast(const struct kept *kept, int64_t keep_ms)
         _exit(0);
     prctl(PR_SET_NAME, "dlrover-kept");
     dlr_log_to(say_nothing, NULL, DLR_LOG_ERROR);
-    close_range(0, ~0U, 0);
+    close_range(0, STDERR_FILENO, 0);
+    close_range(STDERR_FILENO + 1, low - 1, 0);
+    close_range(low + 1, high - 1, 0);
+    close_range(high + 1, ~0U, 0);
     null = open("/dev/null", O_RDWR);
     for (int fd = 1; fd <= STDERR_FILENO; fd++)
         dup2(null, fd);
+}
+
+static void await(pid_t pid)
+{
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+}
+
+/* The epilog must end, and there is no daemon of ours on an idle node. Killed, it leaves the memory to the
+ * next job's first step.
+ */
+static void outlast(const struct kept *kept, int64_t keep_ms)
+{
+    struct dlr_err err;
+
+    leave(STDERR_FILENO + 1, STDERR_FILENO + 1);
+    close(STDERR_FILENO + 1);
     for (int64_t left; (left = kept->since_ms + keep_ms - dlr_now_ms()) > 0;)
         poll(NULL, 0, left > INT_MAX ? INT_MAX : (int)left);
     dlr_jobkeep_free(&kept->job, kept->since_ms, &err);
@@ -152,8 +178,7 @@ static void watch(const struct kept *kept, int64_t keep_ms)
 
     if (pid == 0)
         outlast(kept, keep_ms);
-    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    await(pid);
 }
 
 bool dlr_jobkeep_end(const struct dlr_jobmem *job, int64_t keep_ms)
@@ -178,19 +203,57 @@ bool dlr_jobkeep_end(const struct dlr_jobmem *job, int64_t keep_ms)
 
 /* --- another job ------------------------------------------------------------------------- */
 
+/* The user whose it is can stop the process that does so. end is closed when it is done. */
+static void empty_apart(const struct dlr_jobmem *job, int tree, int end)
+{
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        leave(tree, end);
+        dlr_jobmem_empty(job, tree, DLR_SWEEP_LIMIT_MS);
+        _exit(0);
+    }
+    await(pid);
+}
+
+/* A descriptor that is none of the standard ones; fd is closed. */
+static int lift(int fd)
+{
+    int above = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+
+    if (fd >= 0)
+        close(fd);
+    return above;
+}
+
 void dlr_jobkeep_clear(uint32_t job)
 {
     DLR_AUTO_CLOSEDIR DIR *dir = opendir(DLR_MEMORY_OWN);
+    DLR_AUTO_CLOSE int done = -1, end = -1;
     struct dirent *entry;
+    struct pollfd all;
+    int pair[2];
 
-    while (dir && (entry = readdir(dir))) {
+    if (!dir || pipe2(pair, O_CLOEXEC) < 0)
+        return;
+    done = pair[0];
+    end = lift(pair[1]);
+    while ((entry = readdir(dir))) {
+        DLR_AUTO_CLOSE int tree = -1;
         struct dlr_err err = {0};
         struct kept kept;
 
         if (!strstr(entry->d_name, KEPT) ||
             read_mark(dirfd(dir), entry->d_name, &kept) < 0 || kept.job.job == job)
             continue;
-        if (dlr_jobkeep_free(&kept.job, kept.since_ms, &err) < 0)
+        if (detach(&kept.job, kept.since_ms, &tree, &err) < 0)
             dlr_error("%s", err.text);
+        tree = lift(tree);
+        if (tree >= 0 && end >= 0)
+            empty_apart(&kept.job, tree, end);
     }
+    dlr_cleanup_close(&end);
+    end = -1;
+    all = (struct pollfd){.fd = done};
+    poll(&all, 1, CLEAR_MS); /* what takes longer goes on beside the job */
 }

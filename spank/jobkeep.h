@@ -22,7 +22,7 @@ void dlr_jobkeep_forget(int root, const char *own);
  */
 bool dlr_jobkeep_end(const struct dlr_jobmem *job, int64_t keep_ms);
 
-/* Before a step of job: takes away what is kept of other jobs here. */
+/* Before a step of job: takes away what is kept of other jobs here, and waits a second at most until it is free. */
 void dlr_jobkeep_clear(uint32_t job);
 
 /* Takes away what is kept of the job since since_ms (of dlr_now_ms()); 0 also when it is not kept

@@ -562,8 +562,8 @@ static void who_stops_the_sweep_holds_up_no_other_job(void **state)
     lock = open(DLR_MEMORY_OWN "/.lock", O_RDWR | O_CLOEXEC);
     assert_int_equal(flock(lock, LOCK_EX | LOCK_NB), 0);
     close(lock);
-    assert_int_equal(kill(stopped->pid, SIGKILL), 0);
-    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);     /* nor the step of that job: */
+    assert_int_equal(kill(stopped->pid, SIGKILL), 0); /* the sweep is there still */
     munmap(stopped, sizeof(*stopped));
     stopped = NULL;
     assert_int_equal(access(OWN, F_OK), -1);
