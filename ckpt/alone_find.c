@@ -252,23 +252,35 @@ int dlr_alone_open_rank(struct dlr_ckpt *ck, int dirfd,
     return dlr_alone_map(dirfd, rank, found->step, ret, &info, err);
 }
 
-/* Whether the heads of all files of a version belong together. Files that are all there, and do not, are remembered:
- * restore refuses them, too.
- */
-static bool belongs(const struct search *s, uint64_t step, uint32_t world)
+/* Rank 0 looks at the heads of all, the others at their own and rank 0's: each at all would be the square. */
+static bool same_heads(const struct search *s, uint64_t step)
 {
-    struct dlr_alone_head head;
+    const int rank = s->ck->conf.rank;
+    struct dlr_alone_head first, own;
+
+    if (rank == 0)
+        return dlr_alone_same(s->dirfd, step, &first);
+    if (dlr_alone_head(s->dirfd, 0, step, &first) < 0)
+        return false;
+    return (uint32_t)rank >= first.world ||
+           (dlr_alone_head(s->dirfd, rank, step, &own) == 0 && own.line == first.line &&
+            own.world == first.world);
+}
+
+/* Whether the files of a version, which are all there, belong together. Those that do not are remembered: restore
+ * refuses them, too.
+ */
+static bool belongs(const struct search *s, uint64_t step)
+{
     struct dlr_err err;
 
-    if (dlr_alone_same(s->dirfd, step, &head))
+    if (same_heads(s, step))
         return true;
-    if (dlr_alone_all(s->dirfd, world, step)) {
-        dlr_fail(&err, -EBADMSG,
-                 "the head of a rank's file of step %" PRIu64
-                 " is corrupt, or of another start than rank 0's",
-                 step);
-        doubt(s->found, &err);
-    }
+    dlr_fail(&err, -EBADMSG,
+             "the head of a rank's file of step %" PRIu64
+             " is corrupt, or of another start than rank 0's",
+             step);
+    doubt(s->found, &err);
     return false;
 }
 
@@ -278,14 +290,14 @@ int dlr_alone_versions(struct dlr_ckpt *ck, int dirfd, struct dlr_ckpt_version *
     struct dlr_alone_found found = {0};
     struct search s = {ck, dirfd, &found};
     DLR_AUTO_FREE uint64_t *steps = NULL;
-    int n = dlr_alone_complete(dirfd, 1, &steps, &ck->err);
+    int n = find_steps(&s, &steps);
     uint32_t world = 0;
     unsigned out = 0;
 
     for (int i = 0; i < n && out < max; i++) {
         struct dlr_slot_info own;
 
-        if (look(&s, steps[i], &world) < 0 || !belongs(&s, steps[i], world))
+        if (look(&s, steps[i], &world) < 0 || !belongs(&s, steps[i]))
             continue;
         if (dlr_alone_map(dirfd, ck->conf.rank, steps[i], NULL, &own, NULL) < 0 ||
             own.world != world)

@@ -136,7 +136,8 @@ int dlr_ckpt_blob_size(struct dlr_ckpt *ck, const char *name, uint64_t bytes);
 
 /* The versions restore could take, newest first: at most max, their number is returned.
  * Under a job that is the one version all ranks agreed on, -EBADMSG when it is not sound here;
- * alone only the files' heads are looked at, restore may find one corrupt.
+ * alone only the files' heads are looked at, by rank 0 those of all, by others their own and rank 0's: restore may find
+ * one corrupt.
  */
 int dlr_ckpt_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret, unsigned max);
 

@@ -284,6 +284,54 @@ looking_at_versions_grows_with_the_ranks_and_not_with_their_square(void **state)
     assert_versions("4 3 ");
 }
 
+/* All ranks ask at their start. */
+static void so_does_a_list_that_each_rank_asks_for(void **state)
+{
+    enum { WORLD = 16, VERSIONS = 2 };
+    struct dlr_ckpt *ck[WORLD];
+
+    open_all(ck, WORLD);
+    for (uint64_t step = 1; step <= VERSIONS; step++)
+        save_all(ck, WORLD, step);
+    close_all(ck, WORLD);
+    open_all(ck, WORLD);
+    opens = 0;
+    for (int rank = 0; rank < WORLD; rank++) {
+        struct dlr_ckpt_version v[8];
+
+        assert_int_equal(dlr_ckpt_list(ck[rank], v, 8), VERSIONS);
+        for (int i = 0; i < VERSIONS; i++) {
+            assert_int_equal(v[i].step, VERSIONS - i);
+            assert_int_equal(v[i].world, WORLD);
+            assert_int_equal(v[i].bytes, sizeof(data));
+        }
+    }
+    close_all(ck, WORLD);
+    print_message("%u opens for the lists of %d ranks\n", opens, WORLD);
+    assert_true(opens <= 6 * WORLD * VERSIONS);
+}
+
+/* A rank that lacks a file, or whose own is of another start, has none of it either. */
+static void a_list_of_any_rank_leaves_out_what_is_no_version(void **state)
+{
+    for (int rank = 0; rank < 3; rank++) {
+        struct dlr_ckpt_version v[8];
+        struct dlr_ckpt *ck;
+        char path[128];
+
+        run("a", 3, 1, 2);
+        dlr_format(path, sizeof(path), "%s/r1-2.safetensors", dir);
+        assert_int_equal(unlink(path), 0);
+        if (rank < 2)
+            flip_bit(dir, rank ? "r1-1.safetensors" : "r2-1.safetensors", 300);
+        ck = open_as("a", rank, 3);
+        assert_int_equal(dlr_ckpt_list(ck, v, 8), rank < 2 ? -EBADMSG : 1);
+        dlr_ckpt_close(ck);
+        assert_int_equal(alone_teardown(NULL), 0);
+        assert_int_equal(setup(NULL), 0);
+    }
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, alone_teardown)
@@ -297,6 +345,8 @@ int main(void)
         T(what_a_program_has_read_itself_goes_on),
         T(what_is_not_there_is_nothing_to_go_on_from),
         T(looking_at_versions_grows_with_the_ranks_and_not_with_their_square),
+        T(so_does_a_list_that_each_rank_asks_for),
+        T(a_list_of_any_rank_leaves_out_what_is_no_version),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
