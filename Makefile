@@ -28,7 +28,7 @@ DLR_CFLAGS = -std=gnu11 -fPIC -pthread -D_GNU_SOURCE -I. $(DLR_WARN) $(if $(WERR
 DLR_LDFLAGS = -pthread $(if $(SAN),-fsanitize=$(SAN))
 
 # --- sources: one list per product --------------------------------------------------
-COMMON := common/clock.c common/err.c common/open_files.c common/file.c common/jobconf.c common/jobrules.c \
+COMMON := common/clock.c common/err.c common/open_files.c common/file.c common/hostlist.c common/jobconf.c common/jobrules.c \
   common/local.c common/log.c common/memory.c common/opt.c common/opt_value.c common/parts.c common/self.c common/settings.c common/str.c common/thread.c common/version.c
 SAVED := ckpt/saved.c ckpt/safetensors.c ckpt/safetensors_read.c ckpt/bulk.c
 MSG := common/msg.c
@@ -51,7 +51,7 @@ STEPPLAN := mpi_launcher/stepplan.c mpi_launcher/stepplan_ranks.c mpi_launcher/s
   mpi_launcher/srun_options.c
 KEEPER := mpi_launcher/keeper.c mpi_launcher/exits.c
 SUPERVISOR := mpi_launcher/supervisor.c mpi_launcher/sup_say.c mpi_launcher/sup_control.c mpi_launcher/sup_peers.c mpi_launcher/roster.c mpi_launcher/sup_agents.c mpi_launcher/sup_launch.c mpi_launcher/sup_meet.c mpi_launcher/meet_time.c mpi_launcher/sup_gather.c mpi_launcher/sup_round.c mpi_launcher/sup_restore.c mpi_launcher/sup_ranks.c mpi_launcher/rankmap.c mpi_launcher/sup_silence.c \
-  mpi_launcher/sup_copies.c mpi_launcher/sup_blame.c mpi_launcher/sup_survivors.c mpi_launcher/sup_again.c mpi_launcher/sup_worlds.c mpi_launcher/sup_resize.c mpi_launcher/sup_bad.c mpi_launcher/sup_scrub.c mpi_launcher/bad_copies.c mpi_launcher/sup_vetted.c mpi_launcher/sup_disk.c mpi_launcher/sup_repeat.c mpi_launcher/repeat.c mpi_launcher/sup_redundancy.c mpi_launcher/sup_rebuild.c mpi_launcher/sup_periodic.c mpi_launcher/sup_due.c mpi_launcher/sup_losses.c mpi_launcher/sup_memory.c mpi_launcher/sup_net.c mpi_launcher/sup_strangers.c mpi_launcher/sup_end.c mpi_launcher/sup_term.c mpi_launcher/sup_drain.c mpi_launcher/sup_suspend.c mpi_launcher/sup_state.c mpi_launcher/sup_adopt.c \
+  mpi_launcher/sup_copies.c mpi_launcher/sup_tell.c mpi_launcher/sup_blame.c mpi_launcher/sup_survivors.c mpi_launcher/sup_again.c mpi_launcher/sup_worlds.c mpi_launcher/sup_resize.c mpi_launcher/sup_bad.c mpi_launcher/sup_scrub.c mpi_launcher/bad_copies.c mpi_launcher/sup_vetted.c mpi_launcher/sup_disk.c mpi_launcher/sup_repeat.c mpi_launcher/repeat.c mpi_launcher/sup_redundancy.c mpi_launcher/sup_rebuild.c mpi_launcher/sup_periodic.c mpi_launcher/sup_due.c mpi_launcher/sup_losses.c mpi_launcher/sup_memory.c mpi_launcher/sup_net.c mpi_launcher/sup_strangers.c mpi_launcher/sup_end.c mpi_launcher/sup_term.c mpi_launcher/sup_drain.c mpi_launcher/sup_suspend.c mpi_launcher/sup_state.c mpi_launcher/sup_adopt.c \
   mpi_launcher/sup_rejoin.c mpi_launcher/rejoin.c mpi_launcher/srun_io.c mpi_launcher/sup_names.c mpi_launcher/sup_controller.c mpi_launcher/hosts.c \
   mpi_launcher/policy.c mpi_launcher/policy_control.c mpi_launcher/restart_budget.c mpi_launcher/policy_late.c mpi_launcher/policy_leave.c mpi_launcher/policy_step.c mpi_launcher/policy_term.c mpi_launcher/policy_state.c mpi_launcher/journal.c mpi_launcher/journal_writer.c mpi_launcher/keepstate.c mpi_launcher/exits.c \
   $(STEPPLAN) mpi_launcher/sup_step.c mpi_launcher/srun_end.c mpi_launcher/steps.c \

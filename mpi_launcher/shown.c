@@ -9,10 +9,10 @@
 
 #include "common/cleanup.h"
 #include "common/file.h"
+#include "common/hostlist.h"
 #include "common/str.h"
 
 #define FILE_PATH 4096
-#define LIST_MAX (120u << 10) /* bytes of a list of nodes */
 #define COUNT_MAX (1u << 24)
 #define TOPOLOGY_MAX (16u << 20) /* bytes of scontrol's output */
 
@@ -83,26 +83,22 @@ static int write_counts(const struct dlr_shown_in *in, const unsigned *place,
     return 0;
 }
 
-/* One string of an environment has a limit (execve(2): MAX_ARG_STRLEN, 128 KiB). */
-static int check_length(const struct dlr_shown_in *in, struct dlr_err *err)
+/* The list of those that train; one string of an environment has a limit. */
+static int write_names(const struct dlr_shown_in *in, const unsigned *place, FILE *out,
+                       struct dlr_err *err)
 {
-    size_t size = 0;
+    DLR_AUTO_FREE const char **names = calloc(in->nplaces + 1, sizeof(*names));
+    DLR_AUTO_FREE char *list = NULL;
+    int rc;
 
-    for (unsigned i = 0; i < in->n; i++)
-        size += strlen(in->nodes[i].name) + 1;
-    if (size > LIST_MAX)
-        return dlr_fail(err, -E2BIG, "the names of %u nodes take %zu bytes", in->n,
-                        size);
+    for (unsigned i = 0; names && i < in->nplaces; i++)
+        names[i] = in->nodes[place[i]].name;
+    rc = names ? dlr_hostlist_join(names, in->nplaces, &list) : -ENOMEM;
+    if (rc < 0)
+        return dlr_fail(err, rc, "cannot list %u nodes in %u bytes: %s", in->nplaces,
+                        DLR_HOSTLIST_MAX, strerror(-rc));
+    fprintf(out, "SLURM_JOB_NODELIST=%s\nSLURM_NODELIST=%s\n", list, list);
     return 0;
-}
-
-static void write_names(const struct dlr_shown_in *in, const unsigned *place,
-                        const char *name, FILE *out)
-{
-    fprintf(out, "%s=", name);
-    for (unsigned i = 0; i < in->nplaces; i++)
-        fprintf(out, "%s%s", i ? "," : "", in->nodes[place[i]].name);
-    fputc('\n', out);
 }
 
 static int write_sizes(const struct dlr_shown_in *in, const unsigned *place, FILE *out,
@@ -127,11 +123,10 @@ int dlr_shown_write(const struct dlr_shown_in *in, FILE *out, struct dlr_err *er
 {
     DLR_AUTO_FREE unsigned *order = calloc(in->n + 1, sizeof(*order));
     DLR_AUTO_FREE unsigned *place = calloc(in->n + 1, sizeof(*place));
+    int rc;
 
     if (!order || !place)
         return dlr_fail(err, -ENOMEM, "out of memory");
-    if (check_length(in, err) < 0)
-        return -E2BIG;
     dlr_topo_order(in->nodes, in->n, order);
     if (dlr_topo_choose(in->nodes, order, in->n, in->nplaces, place) < 0)
         return dlr_fail(err, -ENOMEM, "out of memory");
@@ -139,9 +134,8 @@ int dlr_shown_write(const struct dlr_shown_in *in, FILE *out, struct dlr_err *er
     if (in->ntasks)
         fprintf(out, "DLROVER_ALL_NTASKS=%s\n", in->ntasks);
     fprintf(out, "SLURM_JOB_NUM_NODES=%u\nSLURM_NNODES=%u\n", in->nplaces, in->nplaces);
-    write_names(in, place, "SLURM_JOB_NODELIST", out);
-    write_names(in, place, "SLURM_NODELIST", out);
-    return write_sizes(in, place, out, err);
+    rc = write_names(in, place, out, err);
+    return rc < 0 ? rc : write_sizes(in, place, out, err);
 }
 
 unsigned dlr_shown_load(const char *job_dir)

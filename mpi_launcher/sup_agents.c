@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps of our own: what all of them say to srun, and the agents'. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/hostlist.h"
 #include "mpi_launcher/sup.h"
 
 #define GONE_BEATS 4 /* missed after the farewell: the agent has ended */
@@ -46,21 +48,15 @@ void dlr_sup_step_words(const struct dlr_sup *s, struct dlr_words *w, const char
 void dlr_sup_internal_words(struct dlr_sup *s, struct dlr_words *w, const char *name,
                             const char *mpi)
 {
+    DLR_AUTO_FREE const char **names = calloc(s->members.n + 1, sizeof(*names));
     DLR_AUTO_FREE char *list = NULL;
     unsigned n = 0;
 
-    for (unsigned i = 0; i < s->members.n; i++) {
-        char *longer = NULL;
-
-        if (!dlr_sup_is_candidate(s, i))
-            continue;
-        if (asprintf(&longer, "%s%s%s", list ? list : "", list ? "," : "",
-                     s->members.list[i].node.name) < 0)
-            return;
-        free(list);
-        list = longer;
-        n++;
-    }
+    for (unsigned i = 0; names && i < s->members.n; i++)
+        if (dlr_sup_is_candidate(s, i))
+            names[n++] = s->members.list[i].node.name;
+    if (names && dlr_hostlist_join(names, n, &list) == -E2BIG)
+        dlr_sup_say(s, "the names of %u nodes do not fit in one word of srun", n);
     dlr_sup_step_words(s, w, name, mpi, list ? list : "", n);
 }
 

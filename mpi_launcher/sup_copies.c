@@ -333,44 +333,6 @@ int dlr_sup_new_token(struct dlr_sup *s)
     return 0;
 }
 
-static json_t *round_nodes(struct dlr_sup *s, json_t *partners)
-{
-    json_t *nodes = json_array();
-
-    for (unsigned p = 0; p < s->plan.nplaces; p++) {
-        const struct dlr_plan_place *place = &s->plan.places[p];
-        const char *data = s->members.list[dlr_sup_node_of(s, p)].data;
-        json_t *ranks = json_array();
-
-        for (unsigned t = 0; t < place->tasks; t++)
-            json_array_append_new(ranks, json_integer(s->plan.ranks[place->from + t]));
-        json_array_append_new(nodes,
-                              json_pack("{s:s,s:o,s:s}", "node", place->node.name,
-                                        "ranks", ranks, "data", data ? data : ""));
-        if (dlr_sup_copies(s) > 0)
-            json_object_set_new(partners, place->node.name, dlr_sup_holder_names(s, p));
-    }
-    return nodes;
-}
-
-void dlr_sup_tell_round(struct dlr_sup *s, uint32_t round)
-{
-    json_t *msg = dlr_msg_new("round"), *partners = json_object();
-
-    json_object_set_new(msg, "round", json_integer(round));
-    json_object_set_new(msg, "token", json_string(s->token));
-    json_object_set_new(msg, "nodes", round_nodes(s, partners));
-    json_object_set_new(msg, "partners", partners);
-    json_object_set_new(msg, "world", json_integer(s->plan.world));
-    json_object_set_new(msg, "turn", json_integer(s->turn));
-    if (dlr_sup_ranks_gathered(s))
-        json_object_set_new(msg, "gather", json_true());
-    json_object_set_new(msg, "restore", dlr_sup_restore_row(s));
-    if (s->sets.rows > 0)
-        json_object_set_new(msg, "sums", dlr_sup_round_sums(s));
-    dlr_sup_send_all(s, msg);
-}
-
 /* A rank's copy comes to its node from whoever has it. */
 static void move_rank(struct dlr_sup *s, unsigned rank)
 {

@@ -11,6 +11,7 @@
 
 #include "common/cleanup.h"
 #include "common/file.h"
+#include "common/hostlist.h"
 #include "common/msg.h"
 #include "common/str.h"
 #include "mpi_launcher/beat.h"
@@ -47,20 +48,24 @@ static int make_hostfile(struct dlr_sup *s, int *ret_fd, struct dlr_err *err)
 }
 
 /* "n3,n1" and "1,1" in rank order; the caller frees both. */
-static int lists(const struct dlr_sup *s, char **ret_nodes, char **ret_tasks)
+static int lists(const struct dlr_sup *s, char **ret_nodes, char **ret_tasks,
+                 struct dlr_err *err)
 {
-    size_t size = (size_t)s->plan.nplaces * (DLR_TOPO_NAME + 12) + 1, n = 0, t = 0;
+    DLR_AUTO_FREE const char **names = calloc(s->plan.nplaces + 1, sizeof(*names));
+    size_t size = (size_t)s->plan.nplaces * 12 + 1, t = 0;
+    int rc;
 
-    *ret_nodes = malloc(size);
     *ret_tasks = malloc(size);
-    if (!*ret_nodes || !*ret_tasks)
+    if (!names || !*ret_tasks)
         return -ENOMEM;
     for (unsigned p = 0; p < s->plan.nplaces; p++) {
-        n += snprintf(*ret_nodes + n, size - n, "%s%s", p ? "," : "",
-                      s->plan.places[p].node.name);
+        names[p] = s->plan.places[p].node.name;
         t += snprintf(*ret_tasks + t, size - t, "%s%u", p ? "," : "", s->step.tasks[p]);
     }
-    return 0;
+    rc = dlr_hostlist_join(names, s->plan.nplaces, ret_nodes);
+    return rc == 0 ? 0
+                   : dlr_fail(err, rc, "cannot list %u nodes in %u bytes: %s",
+                              s->plan.nplaces, DLR_HOSTLIST_MAX, strerror(-rc));
 }
 
 /* Whether the user asked for tasks per node: some programs refuse to run without the variable. */
@@ -82,13 +87,14 @@ static bool in_order(const struct dlr_stepplan *step)
     return true;
 }
 
-static int worker_env(struct dlr_sup *s, uint32_t round, struct dlr_env *env)
+static int worker_env(struct dlr_sup *s, uint32_t round, struct dlr_env *env,
+                      struct dlr_err *err)
 {
     DLR_AUTO_FREE char *nodes = NULL, *tasks = NULL;
     /* As its node has chosen it; 0 of a plan that nobody was asked for. */
     unsigned told = s->plan.places[0].port;
     unsigned port = told ? told : dlr_port_choose(s->job_number, s->info.name, round);
-    int rc = lists(s, &nodes, &tasks);
+    int rc = lists(s, &nodes, &tasks, err);
 
     if (rc < 0 || (rc = dlr_env_copy(env, false)) < 0 ||
         (rc = dlr_sup_names_env(s, env)) < 0)
@@ -193,7 +199,7 @@ void dlr_sup_launch(void *arg, uint32_t round)
     worker_words(s, &words);
     dlr_journal_note(s->journal, "launch", "s:I,s:i,s:i", "round", (json_int_t)round,
                      "world", s->step.world, "nodes", s->plan.nplaces);
-    if (make_hostfile(s, &hosts, &err) < 0 || worker_env(s, round, &env) < 0 ||
+    if (make_hostfile(s, &hosts, &err) < 0 || worker_env(s, round, &env, &err) < 0 ||
         dlr_proc_start_with(words.list, env.list, input, 1, 2, hosts, &s->workers,
                             &err) < 0)
         dlr_sup_say(s, "cannot start the workers: %s",

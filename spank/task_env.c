@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/hostlist.h"
 #include "common/str.h"
 
 #define MAX_TASKS (1u << 24)
@@ -93,13 +94,14 @@ static int find_place(const struct dlr_task_round *round,
                       const struct dlr_task_self *self, struct place *ret,
                       struct dlr_err *err)
 {
-    const char *nodes = round->nodes, *tasks = round->tasks;
+    struct dlr_hostlist nodes = {.rest = round->nodes};
+    const char *tasks = round->tasks;
     struct place p = {0};
     bool found = false, bad = false;
     char node[256], text[16];
     unsigned local;
 
-    while (next_word(&nodes, node, sizeof(node))) {
+    while (dlr_hostlist_next(&nodes, node, sizeof(node))) {
         unsigned here;
 
         bad = !next_word(&tasks, text, sizeof(text)) ||
@@ -119,7 +121,7 @@ static int find_place(const struct dlr_task_round *round,
         p.world += here;
         p.nodes++;
     }
-    if (bad || *nodes || *tasks)
+    if (bad || !dlr_hostlist_is_over(&nodes) || *tasks)
         return dlr_fail(err, -EINVAL, "bad rank map: nodes '%s', tasks '%s'",
                         round->nodes, round->tasks);
     if (!found)

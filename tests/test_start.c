@@ -2,6 +2,7 @@
 /* The start of a job with many nodes: what the supervisor sends and makes for each agent that says hello. All of it
  * but its main program and the sockets.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -16,7 +17,8 @@
 #include "common/str.h"
 #include "mpi_launcher/sup.h"
 
-#define MAX_NODES 512
+#define MAX_NODES 16384
+#define RANKS 8 /* of a node */
 
 static struct dlr_sup s;
 static char text[512]; /* the next message, from this node */
@@ -27,6 +29,12 @@ static struct {
     unsigned texts; /* made of them */
     const void *text;
 } lists;
+static struct {
+    uint64_t bytes;
+    size_t longest;
+    unsigned sent;
+    json_t *last;
+} rounds;
 
 void dlr_sup_watch(struct dlr_sup *sup, struct dlr_proc *proc, zloop_fn *fn)
 {
@@ -46,8 +54,20 @@ int __wrap_dlr_server_recv(struct dlr_server *server, struct dlr_packet *ret)
     return 1;
 }
 
+static void sent_round(const void *data, size_t size)
+{
+    if (!memmem(data, size < 40 ? size : 40, "\"t\":\"round\"", 11))
+        return;
+    rounds.sent++;
+    rounds.bytes += size;
+    rounds.longest = size > rounds.longest ? size : rounds.longest;
+    json_decref(rounds.last);
+    rounds.last = json_loadb(data, size, 0, NULL);
+}
+
 static int sent(const void *data, size_t size, bool made)
 {
+    sent_round(data, size);
     if (!memmem(data, size < 40 ? size : 40, "\"t\":\"peers\"", 11))
         return 0;
     lists.sent++;
@@ -98,7 +118,7 @@ static void begin(unsigned n)
 {
     struct dlr_policy_conf pc = {.nnodes = n, .nplaces = n, .max_restarts = 3};
     struct dlr_commit_conf cc = {.decide_ms = 1000};
-    char *names[MAX_NODES];
+    char **names = calloc(n, sizeof(*names));
     struct dlr_err err;
 
     memset(&s, 0, sizeof(s));
@@ -113,6 +133,7 @@ static void begin(unsigned n)
         dlr_format(s.members.list[i].key, DLR_KEY_TEXT, "key%u", i);
         free(names[i]);
     }
+    free(names);
     assert_int_equal(dlr_policy_new(&pc, &ops, &s, &s.policy, &err), 0);
     assert_int_equal(dlr_commit_new(&cc, &dlr_sup_commit_ops, &s, &s.commit, &err), 0);
     dlr_policy_start(s.policy, dlr_sup_now());
@@ -143,7 +164,7 @@ static void hello(unsigned node)
 /* All of them at once: each is told of all others, once; one text for all, not one for each. */
 static void all_that_come_are_told_of_each_other_once(void **state)
 {
-    static const unsigned sizes[] = {8, 64, MAX_NODES};
+    static const unsigned sizes[] = {8, 64, 512};
 
     for (unsigned i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
         unsigned n = sizes[i];
@@ -160,10 +181,99 @@ static void all_that_come_are_told_of_each_other_once(void **state)
     }
 }
 
+/* A plan of n nodes: the copies of each are kept by the next, of the last by the first. */
+static void plan(unsigned n)
+{
+    memset(&rounds, 0, sizeof(rounds));
+    s.step.nplaces = s.plan.nplaces = n;
+    s.plan.world = RANKS * n;
+    s.conf.redundancy.copies = 1;
+    s.plan.places = calloc(n, sizeof(*s.plan.places));
+    s.plan.ranks = calloc(RANKS * n, sizeof(*s.plan.ranks));
+    s.plan.place_of = calloc(RANKS * n, sizeof(*s.plan.place_of));
+    s.holders = calloc(n, sizeof(*s.holders));
+    for (unsigned i = 0; i < RANKS * n; i++) {
+        s.plan.ranks[i] = i;
+        s.plan.place_of[i] = i / RANKS;
+    }
+    for (unsigned i = 0; i < n; i++) {
+        struct dlr_plan_place *p = &s.plan.places[i];
+
+        dlr_format(p->node.name, sizeof(p->node.name), "n%05u", i);
+        p->from = RANKS * i;
+        p->tasks = RANKS;
+        s.holders[i] = (i + 1) % n;
+        s.members.list[i].here = true;
+        s.members.list[i].data = calloc(1, 401);
+        memset(s.members.list[i].data, 'a', 400); /* a UCX address of a few devices */
+    }
+}
+
+static void drop_plan(void)
+{
+    free(s.plan.places);
+    free(s.plan.ranks);
+    free(s.plan.place_of);
+    free(s.holders);
+    json_decref(rounds.last);
+}
+
+/* Its own ranks, those that it keeps copies of, and where its own copies go: however many others there are. */
+static void a_round_tells_each_node_what_concerns_it(void **state)
+{
+    static const unsigned sizes[] = {2, 4096, MAX_NODES};
+
+    for (unsigned i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        unsigned n = sizes[i];
+        DLR_AUTO_FREE char *nodes = NULL;
+        char want[300];
+
+        begin(n);
+        plan(n);
+        dlr_sup_tell_round(&s, 0);
+        print_message("%u nodes: %u messages, %llu bytes, the longest has %zu\n", n,
+                      rounds.sent, (unsigned long long)rounds.bytes, rounds.longest);
+        assert_int_equal(rounds.sent, n);
+        assert_true(rounds.longest < 2048);
+        nodes = json_dumps(json_object_get(rounds.last, "partners"), JSON_COMPACT);
+        snprintf(want, sizeof(want), "{\"n%05u\":[\"n00000\"],\"n%05u\":[\"n%05u\"]}",
+                 n - 1, n - 2, n - 1);
+        assert_string_equal(nodes, want);
+        assert_int_equal(json_array_size(json_object_get(rounds.last, "nodes")),
+                         n == 2 ? 2 : 3);
+        drop_plan();
+        end();
+    }
+}
+
+/* The sets of all nodes are in one message, which has a limit. */
+static void too_many_nodes_for_parity_are_told_so(void **state)
+{
+    DLR_AUTO_FREE unsigned *tasks = calloc(MAX_NODES, sizeof(*tasks));
+
+    for (unsigned i = 0; i < MAX_NODES; i++)
+        tasks[i] = RANKS;
+    begin(MAX_NODES);
+    plan(MAX_NODES);
+    assert_int_equal(dlr_sets_init(&s.sets, MAX_NODES, tasks, s.plan.ranks, 4, 1), 0);
+    dlr_sup_tell_round(&s, 0);
+    assert_int_equal(rounds.sent, 0);
+    assert_int_equal(s.transfer_rc, -E2BIG);
+    assert_string_equal(
+        s.transfer_why,
+        "16384 nodes are too many for parity: what each must know of all takes more "
+        "than a message (--dlrover-redundancy)");
+    dlr_sets_done(&s.sets);
+    drop_plan();
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_that_come_are_told_of_each_other_once),
+        cmocka_unit_test(a_round_tells_each_node_what_concerns_it),
+        cmocka_unit_test(too_many_nodes_for_parity_are_told_so),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

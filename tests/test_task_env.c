@@ -176,6 +176,24 @@ static void without_a_node_name_and_a_port_the_rest_is_made(void **state)
     dlr_task_env_free(&env);
 }
 
+/* As of 16,384 nodes: "n[00002-16384,00001]" in place of 114,687 bytes. */
+static void a_folded_list_has_the_same_places(void **state)
+{
+    char tasks[2 * 16384];
+    const struct dlr_task_round r = {.nodes = "n[00002-16384,00001]", .tasks = tasks};
+    const struct dlr_task_self self = {16383, 16384, "n00001"};
+    struct dlr_task_env env;
+
+    for (unsigned i = 0; i < sizeof(tasks); i++)
+        tasks[i] = i % 2 ? ',' : '1';
+    tasks[sizeof(tasks) - 1] = '\0';
+    assert_int_equal(dlr_task_env_make(&r, &self, &env, NULL), 0);
+    assert_string_equal(value_of(&env, "GROUP_RANK"), "16383");
+    assert_string_equal(value_of(&env, "MASTER_ADDR"), "n00002");
+    assert_string_equal(value_of(&env, "SLURM_JOB_NODELIST"), r.nodes);
+    dlr_task_env_free(&env);
+}
+
 static void a_step_is_a_round_only_when_all_is_said(void **state)
 {
     static const struct {
@@ -273,6 +291,7 @@ int main(void)
         cmocka_unit_test(the_round_is_the_same_for_all),
         cmocka_unit_test(a_round_that_does_not_fit_is_refused_with_the_reason),
         cmocka_unit_test(without_a_node_name_and_a_port_the_rest_is_made),
+        cmocka_unit_test(a_folded_list_has_the_same_places),
         cmocka_unit_test(a_step_is_a_round_only_when_all_is_said),
         cmocka_unit_test(torchrun_keeps_its_store_to_itself_unless_told_otherwise),
         cmocka_unit_test(nodes_have_long_names),

@@ -47,10 +47,6 @@ void dlr_policy_committed(struct dlr_policy *p, uint64_t step)
 void dlr_sup_ranks_round(struct dlr_sup *sup)
 {
 }
-bool dlr_sup_ranks_gathered(const struct dlr_sup *sup)
-{
-    return false;
-}
 
 uint32_t dlr_policy_round(const struct dlr_policy *p)
 {
@@ -97,8 +93,11 @@ void dlr_sup_send(struct dlr_sup *sup, unsigned node, json_t *msg)
 }
 void dlr_sup_send_all(struct dlr_sup *sup, json_t *msg)
 {
-    rounds += dlr_streq(json_string_value(json_object_get(msg, "t")), "round");
     json_decref(msg);
+}
+void dlr_sup_tell_round(struct dlr_sup *sup, uint32_t round)
+{
+    rounds++;
 }
 json_t *dlr_sup_version(const struct dlr_version *v)
 {
@@ -126,10 +125,6 @@ void dlr_sup_tell_plan(struct dlr_sup *sup)
 bool dlr_sup_other_world(const struct dlr_sup *sup)
 {
     return false;
-}
-json_t *dlr_sup_restore_row(const struct dlr_sup *sup)
-{
-    return NULL;
 }
 bool dlr_sup_bring_done(struct dlr_sup *sup, unsigned node, uint64_t id, int rc,
                         const char *why)
@@ -188,10 +183,6 @@ unsigned dlr_sup_copies(const struct dlr_sup *sup)
 void dlr_sup_covered(struct dlr_sup *sup)
 {
 }
-json_t *dlr_sup_holder_names(const struct dlr_sup *sup, unsigned place)
-{
-    return NULL;
-}
 int dlr_sup_holder_node(const struct dlr_sup *sup, unsigned place, unsigned holder)
 {
     return -1;
@@ -199,10 +190,6 @@ int dlr_sup_holder_node(const struct dlr_sup *sup, unsigned place, unsigned hold
 int dlr_sup_holder_of(const struct dlr_sup *sup, unsigned place, unsigned node)
 {
     return -1;
-}
-json_t *dlr_sup_round_sums(const struct dlr_sup *sup)
-{
-    return NULL;
 }
 void dlr_sup_holders_ask(struct dlr_sup *sup, unsigned rank)
 {
