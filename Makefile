@@ -79,7 +79,7 @@ CLI := mpi_launcher/cli_ckpt.c mpi_launcher/cli_bar.c mpi_launcher/cli_named.c c
   mpi_launcher/cli_check.c mpi_launcher/cli_doctor.c mpi_launcher/cli_watch.c $(DOCTOR) $(CLI_READ)
 SPANK := spank/allocator.c spank/batch.c spank/cmdline.c spank/fds.c spank/handover.c spank/jobmem.c spank/jobkeep.c spank/jobview.c spank/notify.c spank/open_mode.c \
   spank/options.c spank/step.c spank/sweep.c spank/tap.c spank/task_env.c
-PLUGIN := spank/plugin.c spank/items.c $(SPANK) common/clock.c common/err.c common/file.c common/jobconf.c \
+PLUGIN := spank/plugin.c spank/items.c $(SPANK) common/clock.c common/err.c common/file.c common/hostlist.c common/jobconf.c \
   common/jobrules.c common/local.c common/log.c common/memory.c common/opt.c common/opt_value.c common/settings.c common/str.c common/version.c
 CKPT_LIB += $(SAVED)
 CHARLM := examples/charlm.c examples/matmul.c examples/text.c

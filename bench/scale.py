@@ -89,15 +89,23 @@ def measure(nodes):
         say(f"{nodes} nodes: {got['welcomes']} welcomed, {got['lists']} lists")
     setup = (f"{nodes} simulated agents in one process beside the real supervisor, a beat per {BEAT_MS} ms, "
              f"{os.cpu_count()} cores, load {before:.1f} at its start")
-    row(f"scale.{nodes}.welcome", got["welcome_ms"] / 1000, "s", setup, welcomed=got["welcomes"])
+    cpu_us = 1000 * got["steady_cpu_ms"] / max(got["steady_leases"], 1)
+    row(f"scale.{nodes}.welcome", got["welcome_ms"] / 1000, "s", setup, welcomed=got["welcomes"],
+        cpu_us_each=1000 * got["welcome_cpu_ms"] / nodes, network_us_each=1000 * got["welcome_io_ms"] / nodes)
     row(f"scale.{nodes}.listed", got["listed_ms"] / 1000, "s", setup, lists=got["lists"],
-        megabytes=got["list_bytes"] / 1e6, lease_latest_ms=got["lease_late_ms"], leases=got["leases"])
-    row(f"scale.{nodes}.cpu", usage.ru_utime + usage.ru_stime, "s", setup, user=usage.ru_utime,
-        system=usage.ru_stime, what="of the supervisor")
-    row(f"scale.{nodes}.rss", usage.ru_maxrss / 1024, "MiB", setup, what="the supervisor's peak")
+        megabytes=got["list_bytes"] / 1e6, lease_latest_ms=got["lease_late_ms"], leases=got["leases"],
+        messages_each=(got["messages"] - got["leases"]) / nodes, bytes_each=got["bytes"] / nodes)
+    row(f"scale.{nodes}.cpu", got["listed_cpu_ms"] / 1000, "s", setup, what="of the supervisor, until then",
+        whole=usage.ru_utime + usage.ru_stime)
+    row(f"scale.{nodes}.beat", cpu_us, "us", setup, what="of the supervisor for a beat and its lease",
+        network_us=1000 * got["steady_io_ms"] / max(got["steady_leases"], 1), leases=got["steady_leases"],
+        lease_latest_ms=got["steady_late_ms"])
+    row(f"scale.{nodes}.rss", usage.ru_maxrss / 1024, "MiB", setup, what="the supervisor's peak",
+        descriptors=got["descriptors"])
     say(f"{nodes} nodes: welcomed {got['welcome_ms'] / 1000:.2f} s, lists {got['listed_ms'] / 1000:.2f} s, "
-        f"{got['bytes'] / 1e6:.1f} MB, {usage.ru_utime + usage.ru_stime:.1f} CPU s, {usage.ru_maxrss / 1024:.0f} MiB, "
-        f"latest lease {got['lease_late_ms']:.0f} ms")
+        f"{got['bytes'] / 1e6:.1f} MB, {got['listed_cpu_ms'] / 1000:.1f} CPU s, {usage.ru_maxrss / 1024:.0f} MiB, "
+        f"{got['descriptors']} descriptors, {cpu_us:.1f} us a beat ({got['steady_leases']} in 5 s), latest lease "
+        f"{got['lease_late_ms']:.0f} ms, then {got['steady_late_ms']:.0f} ms")
 
 
 for size in SIZES:

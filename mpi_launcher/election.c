@@ -11,6 +11,9 @@
 #define NEVER INT64_MIN
 #define MINORITY_ASK_MS 10000 /* from one question to slurmctld to the next */
 #define LAST_MS 900000 /* without a supervisor whose node answers, and no majority */
+#define MESH 64        /* so many may all ask each other */
+#define FIRST_ASKED                                                                    \
+    16 /* of more, so many of the lowest at first, then twice as many ... */
 
 struct voter {
     char *node;
@@ -21,8 +24,11 @@ struct voter {
 struct dlr_election {
     struct dlr_election_ops ops;
     void *arg;
-    struct voter *voters; /* without batch, with me */
+    struct voter *voters; /* without batch, with me, in the order of names */
     unsigned n, me;
+    unsigned said_silent; /* voters whose last word was that, however old */
+    unsigned window;      /* of the lowest are asked */
+    bool leads;           /* all are asked: no lower one is known to be silent */
     int64_t vote_ms;
     bool silent, won;
     int64_t silent_ms;        /* since then */
@@ -44,6 +50,20 @@ struct dlr_election *dlr_election_free(struct dlr_election *e)
     return NULL;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const struct voter *x = a, *y = b;
+
+    return strcmp(x->node, y->node); /* order of names */
+}
+
+static struct voter *find(const struct dlr_election *e, const char *node)
+{
+    const struct voter key = {.node = (char *)node};
+
+    return bsearch(&key, e->voters, e->n, sizeof(key), by_name);
+}
+
 static void cleanup_election(struct dlr_election **e)
 {
     dlr_election_free(*e);
@@ -54,7 +74,7 @@ int dlr_election_new(const char *me, const char *batch, const char *const *nodes
                      void *arg, struct dlr_election **ret, struct dlr_err *err)
 {
     DLR_CLEANUP(cleanup_election) struct dlr_election *e = calloc(1, sizeof(*e));
-    bool found = false;
+    const struct voter *mine;
 
     if (!e || !(e->voters = calloc(n ? n : 1, sizeof(*e->voters))))
         return dlr_fail(err, -ENOMEM, "out of memory");
@@ -71,14 +91,13 @@ int dlr_election_new(const char *me, const char *batch, const char *const *nodes
         v->node = strdup(nodes[i]);
         if (!v->node)
             return dlr_fail(err, -ENOMEM, "out of memory");
-        if (dlr_streq(nodes[i], me)) {
-            found = true;
-            e->me = e->n;
-        }
         e->n++;
     }
-    if (!found)
+    qsort(e->voters, e->n, sizeof(*e->voters), by_name);
+    mine = find(e, me);
+    if (!mine)
         return dlr_fail(err, -ENOENT, "'%s' is not among those who may vote", me);
+    e->me = (unsigned)(mine - e->voters);
     *ret = DLR_STEAL(e);
     return 0;
 }
@@ -126,7 +145,7 @@ static bool has_quorum(struct dlr_election *e, unsigned yes, bool lowest,
     if (yes == 0)
         return false;
     if (e->n > 2)
-        return lowest && minority_may(e, now_ms);
+        return lowest && (e->leads || e->n <= MESH) && minority_may(e, now_ms);
     if (e->witness != DLR_WITNESS_NONE && now_ms - e->witness_ms <= 2 * e->vote_ms)
         return true;
     ask_witness(e, e->vote_ms, now_ms);
@@ -144,8 +163,7 @@ static void count(struct dlr_election *e, int64_t now_ms)
         if (!votes_silent(e, i, now_ms))
             continue;
         yes++;
-        if (strcmp(e->voters[i].node, e->voters[e->me].node) < 0) /* order of names */
-            lowest = false;
+        lowest = lowest && i >= e->me;
     }
     if (!has_quorum(e, yes, lowest, now_ms) || !lowest) {
         e->quorum_ms = NEVER;
@@ -169,23 +187,29 @@ void dlr_election_silent(struct dlr_election *e, bool silent, int64_t now_ms)
     e->silent_ms = now_ms;
     e->won = e->won && silent;
     e->quorum_ms = NEVER;
+    e->window = 0;
+    e->leads = false;
     if (silent)
         dlr_election_tick(e, now_ms);
     if (deposed)
         e->ops.stand_down(e->arg);
 }
 
+/* Of many, votes are counted with the tick, and when they become a majority: to count takes all of them. */
 void dlr_election_vote(struct dlr_election *e, const char *node, bool silent,
                        int64_t now_ms)
 {
-    for (unsigned i = 0; i < e->n; i++) {
-        if (i == e->me || !dlr_streq(e->voters[i].node, node))
-            continue;
-        e->voters[i].silent = silent;
-        e->voters[i].heard_ms = now_ms;
-        count(e, now_ms);
+    struct voter *v = find(e, node);
+    bool before = 2 * e->said_silent > e->n;
+
+    if (!v || v == &e->voters[e->me])
         return;
-    }
+    e->said_silent += silent;
+    e->said_silent -= v->silent;
+    v->silent = silent;
+    v->heard_ms = now_ms;
+    if (e->n <= MESH || (!before && 2 * e->said_silent > e->n))
+        count(e, now_ms);
 }
 
 void dlr_election_host(struct dlr_election *e, bool answers)
@@ -200,11 +224,40 @@ void dlr_election_witness(struct dlr_election *e, enum dlr_witness said, int64_t
     count(e, now_ms);
 }
 
+static bool knows_lower(const struct dlr_election *e, int64_t now_ms)
+{
+    for (unsigned i = 0; i < e->me; i++)
+        if (votes_silent(e, i, now_ms))
+            return true;
+    return false;
+}
+
+/* How many of the lowest are asked now. Only who may win needs all votes: of many agents each asks the lowest, more
+ * of them with each tick, until a lower one is known to be silent, who asks us from then on.
+ */
+static unsigned next_window(struct dlr_election *e, int64_t now_ms)
+{
+    if (e->n <= MESH || e->won)
+        return e->n;
+    if (knows_lower(e, now_ms)) {
+        e->leads = false;
+        return 0;
+    }
+    e->leads = e->leads || e->window >= e->me;
+    if (e->leads)
+        return e->n;
+    e->window = e->window ? 2 * e->window : FIRST_ASKED;
+    return e->window < e->me ? e->window : e->me;
+}
+
 void dlr_election_tick(struct dlr_election *e, int64_t now_ms)
 {
+    unsigned asked;
+
     if (!e->silent)
         return;
-    for (unsigned i = 0; i < e->n; i++)
+    asked = next_window(e, now_ms);
+    for (unsigned i = 0; i < asked; i++)
         if (i != e->me)
             e->ops.ask(e->arg, e->voters[i].node);
     count(e, now_ms);
@@ -222,8 +275,7 @@ bool dlr_election_won(const struct dlr_election *e)
 
 bool dlr_election_live(const struct dlr_election *e, const char *node, int64_t now_ms)
 {
-    for (unsigned i = 0; i < e->n; i++)
-        if (dlr_streq(e->voters[i].node, node))
-            return i == e->me || fresh(e, &e->voters[i], now_ms);
-    return false;
+    const struct voter *v = find(e, node);
+
+    return v && (v == &e->voters[e->me] || fresh(e, v, now_ms));
 }

@@ -3,6 +3,7 @@
  * them, with a key pair and a credential of its own, and speaks the protocol as far as a start needs it: hello,
  * beats, and the answer to the list of the others. Figures go to the file BENCH_SCALE_OUT.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -24,6 +25,12 @@
 #define MS 1000000
 #define ID (1 + sizeof(unsigned)) /* bytes of a connection's name */
 #define LIMIT_MS 600000           /* of the whole bench */
+#define STEADY_MS 5000            /* beats alone, after the start */
+
+/* Of the supervisor. */
+struct cpu {
+    unsigned long io_ms, all_ms; /* of libzmq's threads, of all */
+};
 
 struct agent {
     struct dlr_identity *id;
@@ -41,7 +48,11 @@ static struct {
     struct agent *all;
     void *ctx, *sock;
     unsigned welcomes, lists, leases, who;
-    uint64_t bytes, list_bytes;
+    uint64_t messages, bytes, list_bytes;
+    struct cpu welcome_cpu, listed_cpu, steady_cpu;
+    unsigned descriptors; /* of the supervisor, when all are listed */
+    unsigned steady_leases;
+    int64_t start_late_ns, last_ms; /* of a lease until all are listed; of beats */
     int64_t began_ms, welcome_ms, listed_ms, lease_late_ns;
     int64_t every_ms;
 } b;
@@ -185,7 +196,7 @@ static void take(void)
 {
     zmq_msg_t id, msg;
 
-    for (;;) {
+    for (unsigned n = 0; n < b.n; n++) { /* then beats are due */
         struct dlr_beat lease;
         unsigned i;
 
@@ -196,6 +207,7 @@ static void take(void)
         }
         zmq_msg_init(&msg);
         zmq_msg_recv(&msg, b.sock, 0);
+        b.messages++;
         b.bytes += zmq_msg_size(&msg);
         memcpy(&i, (const char *)zmq_msg_data(&id) + 1, sizeof(i));
         if (dlr_beat_unpack(zmq_msg_data(&msg), zmq_msg_size(&msg), &lease) == 0) {
@@ -212,15 +224,15 @@ static void take(void)
 }
 
 /* Spread over the time between two beats, as those of many nodes are. */
-static void send_beats(int64_t now_ms, int64_t *ret_last_ms)
+static void send_beats(int64_t now_ms)
 {
     static unsigned next;
-    unsigned due = (unsigned)((now_ms - *ret_last_ms) * b.n / b.every_ms);
+    unsigned due = (unsigned)((now_ms - b.last_ms) * b.n / b.every_ms);
     unsigned char buf[DLR_BEAT_BYTES];
 
     if (!due)
         return;
-    *ret_last_ms = now_ms;
+    b.last_ms = now_ms;
     for (due = due < b.n ? due : b.n; due; due--, next = (next + 1) % b.n) {
         struct dlr_beat beat = {.kind = DLR_BEAT,
                                 .gen = b.run.gen,
@@ -236,6 +248,46 @@ static void send_beats(int64_t now_ms, int64_t *ret_last_ms)
     }
 }
 
+/* --- what it costs the supervisor ------------------------------------------------------------ */
+
+static void add_thread(const char *task, struct cpu *to)
+{
+    unsigned long user, system, ms = 1000 / (unsigned long)sysconf(_SC_CLK_TCK);
+    char path[300], name[64];
+    DLR_AUTO_FCLOSE FILE *f = NULL;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%s/stat", getppid(), task);
+    f = fopen(path, "re");
+    if (!f ||
+        fscanf(f, "%*d (%63[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+               name, &user, &system) != 3)
+        return;
+    to->all_ms += (user + system) * ms;
+    if (strstr(name, "/IO/"))
+        to->io_ms += (user + system) * ms;
+}
+
+/* Names in a folder of the supervisor's in /proc; each task's time goes to *ret. */
+static unsigned look(const char *what, struct cpu *ret)
+{
+    struct dirent *e;
+    char path[64];
+    unsigned n = 0;
+    DIR *dir;
+
+    snprintf(path, sizeof(path), "/proc/%d/%s", getppid(), what);
+    dir = opendir(path);
+    while (dir && (e = readdir(dir)))
+        if (e->d_name[0] != '.') {
+            n++;
+            if (ret)
+                add_thread(e->d_name, ret);
+        }
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
 static void report(void)
 {
     FILE *out = fopen(getenv("BENCH_SCALE_OUT"), "w");
@@ -244,38 +296,63 @@ static void report(void)
         die("cannot write the figures");
     fprintf(out,
             "{\"nodes\":%u,\"welcome_ms\":%lld,\"listed_ms\":%lld,\"welcomes\":%u,"
-            "\"lists\":%u,\"bytes\":%llu,\"list_bytes\":%llu,\"leases\":%u,"
-            "\"lease_late_ms\":%.1f,\"who\":%u}\n",
+            "\"lists\":%u,\"messages\":%llu,\"bytes\":%llu,\"list_bytes\":%llu,"
+            "\"leases\":%u,\"lease_late_ms\":%.1f,\"who\":%u,\"descriptors\":%u,"
+            "\"welcome_cpu_ms\":%lu,\"welcome_io_ms\":%lu,\"listed_cpu_ms\":%lu,"
+            "\"steady_leases\":%u,\"steady_cpu_ms\":%lu,\"steady_io_ms\":%lu,"
+            "\"steady_late_ms\":%.1f}\n",
             b.n, (long long)(b.welcome_ms - b.began_ms),
             (long long)(b.listed_ms - b.began_ms), b.welcomes, b.lists,
-            (unsigned long long)b.bytes, (unsigned long long)b.list_bytes, b.leases,
-            (double)b.lease_late_ns / MS, b.who);
+            (unsigned long long)b.messages, (unsigned long long)b.bytes,
+            (unsigned long long)b.list_bytes, b.leases, (double)b.start_late_ns / MS,
+            b.who, b.descriptors, b.welcome_cpu.all_ms, b.welcome_cpu.io_ms,
+            b.listed_cpu.all_ms, b.steady_leases,
+            b.steady_cpu.all_ms - b.listed_cpu.all_ms,
+            b.steady_cpu.io_ms - b.listed_cpu.io_ms, (double)b.lease_late_ns / MS);
     fclose(out);
 }
 
 static bool is_done(void)
 {
+    if (b.welcomes == b.n && !b.welcome_cpu.all_ms)
+        look("task", &b.welcome_cpu);
     return b.welcomes == b.n && b.lists == b.n;
+}
+
+static bool never(void)
+{
+    return false;
+}
+
+static void turn_until(bool (*is_over)(void), int64_t limit_ms)
+{
+    zmq_pollitem_t item = {.socket = b.sock, .events = ZMQ_POLLIN};
+
+    while (!is_over() && dlr_now_ms() < limit_ms) {
+        zmq_poll(&item, 1, 5);
+        take();
+        send_beats(dlr_now_ms());
+    }
 }
 
 int main(int argc, char **argv)
 {
-    zmq_pollitem_t item = {.events = ZMQ_POLLIN};
-    int64_t last_ms;
-
     read_words(argc, argv);
     if (!b.control)
         return 1; /* a rendezvous: not ours */
     b.every_ms = atoi(getenv("BENCH_SCALE_BEAT_MS"));
     prepare();
-    b.began_ms = last_ms = dlr_now_ms();
+    b.began_ms = b.last_ms = dlr_now_ms();
     connect_all();
-    item.socket = b.sock;
-    while (!is_done() && dlr_now_ms() - b.began_ms < LIMIT_MS) {
-        zmq_poll(&item, 1, 5);
-        take();
-        send_beats(dlr_now_ms(), &last_ms);
-    }
+    turn_until(is_done, b.began_ms + LIMIT_MS);
+    look("task", &b.listed_cpu);
+    b.descriptors = look("fd", NULL);
+    b.steady_leases = b.leases;
+    b.start_late_ns = b.lease_late_ns;
+    b.lease_late_ns = 0;
+    turn_until(never, dlr_now_ms() + STEADY_MS);
+    b.steady_leases = b.leases - b.steady_leases;
+    look("task", &b.steady_cpu);
     report();
     kill(getppid(), SIGKILL); /* the supervisor: what follows is no part of this */
     return 0;

@@ -310,6 +310,113 @@ static void strangers_and_the_batch_node_have_no_vote(void **state)
     assert_string_equal(err.text, "'n7' is not among those who may vote");
 }
 
+/* --- many ------------------------------------------------------------------------------------ */
+
+#define MANY 1024
+
+static struct {
+    struct dlr_election *e[MANY]; /* NULL: dead */
+    unsigned connections, witnesses, winner, wins;
+    bool connected[MANY][MANY];
+    int64_t now;
+} many;
+
+static void ask_many(void *arg, const char *node)
+{
+    size_t i = (size_t)arg, k = strtoul(node + 1, NULL, 10);
+    struct dlr_election *me = many.e[i], *to = many.e[k];
+    char name[16];
+
+    many.connections += !many.connected[i][k];
+    many.connected[i][k] = true;
+    snprintf(name, sizeof(name), "n%04u", (unsigned)i);
+    if (!to)
+        return;
+    dlr_election_vote(to, name, true, many.now);
+    dlr_election_vote(me, node, dlr_election_is_silent(to), many.now);
+}
+static void witness_of_many(void *arg)
+{
+    many.witnesses++;
+}
+static void win_of_many(void *arg)
+{
+    many.winner = (unsigned)(size_t)arg;
+    many.wins++;
+}
+static const struct dlr_election_ops ops_of_many = {ask_many, witness_of_many,
+                                                    win_of_many, stand_down};
+
+static void begin_many(void)
+{
+    static char text[MANY][16];
+    const char *list[MANY];
+
+    memset(&many, 0, sizeof(many));
+    for (unsigned i = 0; i < MANY; i++) {
+        snprintf(text[i], sizeof(text[i]), "n%04u", i);
+        list[i] = text[i];
+    }
+    for (size_t i = 0; i < MANY; i++)
+        assert_int_equal(dlr_election_new(list[i], "batch", list, MANY, VOTE_MS,
+                                          &ops_of_many, (void *)i, &many.e[i], NULL),
+                         0);
+}
+
+static void kill_many(unsigned first, unsigned end)
+{
+    for (unsigned i = first; i < end; i++)
+        many.e[i] = dlr_election_free(many.e[i]);
+}
+
+static void pass_many(int64_t ms)
+{
+    for (int64_t end = many.now + ms; many.now < end; many.now += VOTE_MS / 2)
+        for (unsigned i = MANY; i-- > 0;) /* the last first: they know of nobody yet */
+            if (many.e[i])
+                dlr_election_tick(many.e[i], many.now);
+}
+
+/* A connection is made for each who is asked: all of each other would be a million. */
+static void of_many_the_lowest_asks_all_and_the_others_few(void **state)
+{
+    static const struct {
+        const char *what;
+        unsigned dead;    /* of the lowest */
+        unsigned each;    /* connections that each makes, at most */
+        int64_t ms;       /* until one has won */
+        unsigned winners; /* one that dies later, and the next */
+    } rows[] = {
+        {"all live", 0, 20, 3 * VOTE_MS, 1},
+        {"a rack of the lowest is dead", 100, 140, 5 * VOTE_MS, 1},
+        {"the winner dies, too", 10, 128, 4 * VOTE_MS, 2},
+        {"no majority", MANY / 2 + 1, 600, 8 * VOTE_MS, 0},
+    };
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        print_message("row '%s'\n", rows[i].what);
+        begin_many();
+        kill_many(0, rows[i].dead);
+        for (unsigned k = MANY; k-- > 0;)
+            if (many.e[k])
+                dlr_election_silent(many.e[k], true, 0);
+        pass_many(rows[i].ms);
+        assert_int_equal(many.wins, rows[i].winners > 0);
+        assert_int_equal(many.winner, many.wins ? rows[i].dead : 0);
+        if (rows[i].winners > 1) {
+            kill_many(rows[i].dead, rows[i].dead + 1);
+            pass_many(4 * VOTE_MS);
+            assert_int_equal(many.wins, 2);
+            assert_int_equal(many.winner, rows[i].dead + 1);
+        }
+        print_message("  %u connections, %u questions to slurmctld\n", many.connections,
+                      many.witnesses);
+        assert_true(many.connections < MANY * rows[i].each);
+        assert_true(many.witnesses <= 4);
+        kill_many(0, MANY);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +427,7 @@ int main(void)
         cmocka_unit_test(a_supervisor_that_is_back_ends_it),
         cmocka_unit_test(votes_age),
         cmocka_unit_test(strangers_and_the_batch_node_have_no_vote),
+        cmocka_unit_test(of_many_the_lowest_asks_all_and_the_others_few),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -410,6 +410,22 @@ static void a_port_without_descriptors_is_closed_until_one_is_free(void **state)
     check_service();
 }
 
+/* As an agent has in an election; the threads are those of a server of so many. */
+static void a_process_may_have_thousands_of_clients(void **state)
+{
+    static struct dlr_client *clients[1100];
+    unsigned n = sizeof(clients) / sizeof(*clients);
+
+    dlr_open_files_raise();
+    for (unsigned i = 0; i < n; i++)
+        assert_int_equal(
+            dlr_client_new(theirs, dlr_identity_key(ours), address, &clients[i], NULL),
+            0);
+    for (unsigned i = 0; i < n; i++)
+        dlr_client_free(clients[i]);
+    assert_int_equal(zmq_ctx_get(zsys_init(), ZMQ_IO_THREADS), 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -430,7 +446,10 @@ int main(void)
                                         stop),
         cmocka_unit_test_setup_teardown(
             who_has_not_the_servers_key_gets_nothing_through, start, stop),
+        cmocka_unit_test_setup_teardown(a_process_may_have_thousands_of_clients, start,
+                                        stop),
     };
 
+    dlr_endpoint_prepare(4096);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
