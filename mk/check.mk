@@ -59,6 +59,7 @@ UNIT_OBJS_test_policy_term := $(UNIT_OBJS_test_policy)
 UNIT_OBJS_test_deaths := mpi_launcher/deaths.c
 UNIT_OBJS_test_requeue := mpi_launcher/requeue.c
 UNIT_OBJS_test_steps := mpi_launcher/steps.c mpi_launcher/srun_options.c mpi_launcher/procid.c
+UNIT_OBJS_test_grace_turn := mpi_launcher/grace_turn.c
 UNIT_OBJS_test_roster := mpi_launcher/roster.c
 UNIT_OBJS_test_peer_list := mpi_launcher/peer_list.c $(MSG)
 UNIT_LIBS_test_peer_list := -ljansson

@@ -190,7 +190,9 @@ struct dlr_agent {
     struct {              /* agent_grace.c */
         int64_t until_ns; /* 0: no SIGTERM yet */
         int timer;        /* -1: off */
+        int64_t round;    /* whose tasks got it; -1: there were none */
         bool over;        /* with the supervisor gone: what can be written is */
+        bool led;         /* and another agent has begun to */
     } grace;
 
     struct dlr_client *control;

@@ -2,7 +2,7 @@
 /* SIGTERM from Slurm: the tasks of this node have it, too, and what Slurm leaves them until SIGKILL.
  * Nothing is killed here meanwhile and no memory is removed. The supervisor decides what comes of it
  * where it lives. Where it went with the script, nobody is elected to bring the job back: the
- * lowest-named agent has the newest version written, and each agent ends after its tasks.
+ * lowest-named live agent has the newest version written, and each agent ends after its tasks.
  */
 #include <string.h>
 
@@ -12,6 +12,7 @@
 #include "common/str.h"
 #include "mpi_launcher/agent.h"
 #include "mpi_launcher/beat.h"
+#include "mpi_launcher/grace_turn.h"
 
 #define MS 1000000ll
 
@@ -29,16 +30,19 @@ void dlr_agent_grace_retell(struct dlr_agent *a)
 {
     if (dlr_agent_in_grace(a))
         dlr_agent_say(a, json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t", "term",
-                                   "round",
-                                   a->round.known ? (json_int_t)a->round.round : -1));
+                                   "round", (json_int_t)a->grace.round));
 }
 
-static bool is_lowest(const struct dlr_agent *a)
+/* The lowest-named writes. One that is dead says nothing: each of the next waits twice the dead-time longer. */
+static bool is_turn(const struct dlr_agent *a)
 {
-    for (unsigned i = 0; i < a->peers.list.n; i++)
-        if (strcmp(a->peers.list.all[i].node, a->node) < 0) /* order of names */
-            return false;
-    return true;
+    unsigned lower = 0;
+
+    while (lower < a->peers.list.n &&
+           strcmp(a->peers.list.all[lower].node, a->node) < 0) /* order of names */
+        lower++;
+    return dlr_grace_is_turn(lower, a->grace.led, (dlr_now_ns() - a->heard_ns) / MS,
+                             a->dead_ms);
 }
 
 static int look(zloop_t *loop, int timer, void *arg)
@@ -51,7 +55,7 @@ static int look(zloop_t *loop, int timer, void *arg)
     dlr_agent_timer(a, &a->grace.timer, a->dead_ms / 4, look, a);
     if (!dlr_agent_grace_alone(a))
         return 0;
-    if (!a->grace.over && !a->successor && is_lowest(a)) {
+    if (!a->grace.over && !a->successor && is_turn(a)) {
         dlr_warn("%s: the job is being ended: writing what is in memory", a->node);
         dlr_agent_succeed_write_only(a);
     }
@@ -67,6 +71,7 @@ void dlr_agent_grace(struct dlr_agent *a)
         return;
     }
     a->stays = true;
+    a->grace.round = a->round.known ? (int64_t)a->round.round : -1;
     a->grace.until_ns = dlr_now_ns() + DLR_TERM_HOLD_MS * MS;
     dlr_agent_lease_extend(a, a->grace.until_ns);
     dlr_agent_grace_retell(a);

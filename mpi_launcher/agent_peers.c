@@ -75,6 +75,7 @@ static int on_order(struct dlr_agent *a, const struct dlr_agent_peer *peer,
         dlr_agent_done(a, &from, -EBUSY, "the supervisor answers here");
         return 0;
     }
+    a->grace.led |= dlr_agent_in_grace(a);
     if (dlr_streq(type, "report"))
         dlr_agent_report(a, &from);
     else if (dlr_streq(type, "persist"))

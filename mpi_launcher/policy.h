@@ -179,6 +179,8 @@ void dlr_policy_signal(struct dlr_policy *p, int sig, int64_t now_ms);
  */
 void dlr_policy_told(struct dlr_policy *p, bool wanted, int64_t limit_ms,
                      int64_t now_ms);
+/* True of SIGTERM to the tasks of round when those that run now have begun after it. */
+bool dlr_policy_told_before(const struct dlr_policy *p, int64_t round);
 void dlr_policy_fate(struct dlr_policy *p, enum dlr_fate fate, int64_t now_ms);
 bool dlr_policy_is_told(const struct dlr_policy *p); /* the run ends for it, or has */
 void dlr_policy_persisted(struct dlr_policy *p, int64_t now_ms);

@@ -56,6 +56,11 @@ static void conclude(struct dlr_policy *p, enum dlr_fate fate, int64_t now_ms)
     dlr_policy_end_round(p, DLR_CAUSE_SIGNAL, p->told.back ? "preempted" : why, now_ms);
 }
 
+bool dlr_policy_told_before(const struct dlr_policy *p, int64_t round)
+{
+    return p->phase == DLR_PHASE_RUN && round >= 0 && round < p->round;
+}
+
 void dlr_policy_told(struct dlr_policy *p, bool wanted, int64_t limit_ms,
                      int64_t now_ms)
 {

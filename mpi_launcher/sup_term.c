@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/msg.h"
 #include "common/str.h"
 #include "mpi_launcher/beat.h"
 #include "mpi_launcher/sup.h"
@@ -75,7 +76,11 @@ void dlr_sup_on_term(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
     int64_t now = dlr_sup_now();
     bool same = s->term.last_ms && now - s->term.last_ms < SAME_MS;
+    int64_t round = -1;
 
+    dlr_msg_int(msg, "round", &round);
+    if (dlr_policy_told_before(s->policy, round))
+        return; /* said again, after a welcome, of tasks that are gone */
     s->term.last_ms = now;
     if (same || s->finished)
         return;

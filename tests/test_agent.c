@@ -373,6 +373,7 @@ static void sigterm_leaves_the_tasks_to_slurm(void **state)
 static void sigterm_alone_ends_no_agent(void **state)
 {
     struct step t;
+    json_t *msg;
 
     dlr_rig_start_kept(&rig);
     one_task(&t);
@@ -383,6 +384,12 @@ static void sigterm_alone_ends_no_agent(void **state)
     dlr_rig_say(&rig, "kill", "s:i", "round", 0);
     expect_clean(0, 1);
     gone_with_its_step(&t);
+    dlr_rig_round(&rig, 1, "[0]", "null");
+    dlr_rig_say(&rig, "welcome", "s:i, s:i, s:i, s:i", "gen", 1, "beat_ms",
+                RIG_EVERY_MS, "dead_ms", RIG_DEAD_MS, "end_ms", 2000);
+    msg = dlr_rig_expect(&rig, "term"); /* its tasks got it, those of round 1 did not */
+    assert_int_equal(dlr_rig_int(msg, "round"), 0);
+    json_decref(msg);
     dlr_rig_stop(&rig);
 }
 

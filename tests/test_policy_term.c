@@ -326,6 +326,61 @@ static void a_node_that_dies_then_is_replaced_unless_the_job_ends(void **state)
     }
 }
 
+/* The same when SIGTERM comes while a round ends for another reason, or when the run is over. */
+static void a_preemption_may_come_while_a_round_ends(void **state)
+{
+    static const struct {
+        enum dlr_fate fate;
+        const char *log;
+    } rows[] = {
+        {DLR_FATE_RUNS, "end0 node meet fate "},
+        {DLR_FATE_ENDS, "end0 node meet fate stop persist finish143 "},
+        {DLR_FATE_PREEMPTED, "end0 node meet fate stop persist requeue "},
+    };
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct policy_log l;
+        struct dlr_policy *p = policy_running(&l);
+
+        dlr_policy_started(p, 0);
+        dlr_policy_node_dead(p, 1, "silent", 100);
+        dlr_policy_told(p, false, LIMIT_MS, 200);
+        policy_all_clean(p, 0, 300);
+        dlr_policy_fate(p, rows[i].fate, 400);
+        dlr_policy_persisted(p, 500);
+        assert_string_equal(l.text, rows[i].log);
+        dlr_policy_free(p);
+
+        p = policy_running(&l);
+        dlr_policy_started(p, 0);
+        dlr_policy_step_ended(p, 0, 0, 100);
+        dlr_policy_told(p, false, LIMIT_MS, 200);
+        dlr_policy_fate(p, rows[i].fate, 300);
+        assert_string_equal(l.text, "finish0 ");
+        dlr_policy_free(p);
+    }
+}
+
+/* An agent says it again to a supervisor that comes back, of a round whose tasks are gone. */
+static void sigterm_of_a_former_round_is_not_this_ones(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    assert_false(dlr_policy_told_before(p, 0));
+    dlr_policy_started(p, 0);
+    dlr_policy_node_dead(p, 1, "silent", 100);
+    policy_all_clean(p, 0, 300);
+    assert_false(
+        dlr_policy_told_before(p, 0)); /* no tasks run: it may be the job's end */
+    policy_plan(p, "x.xxx", 400);
+    dlr_policy_prepared(p, 0, NULL, 500);
+    assert_true(dlr_policy_told_before(p, 0));
+    assert_false(dlr_policy_told_before(p, 1));
+    assert_false(dlr_policy_told_before(p, -1));
+    dlr_policy_free(p);
+}
+
 /* The script may try it again. SIGTERM then, or the limit, ends no differently. */
 static void what_has_failed_for_the_last_time_is_written_first(void **state)
 {
@@ -384,6 +439,8 @@ int main(void)
         cmocka_unit_test(tasks_that_begin_after_it_never_had_it),
         cmocka_unit_test(sigterm_does_not_stop_what_is_being_written),
         cmocka_unit_test(no_wait_is_without_an_end),
+        cmocka_unit_test(a_preemption_may_come_while_a_round_ends),
+        cmocka_unit_test(sigterm_of_a_former_round_is_not_this_ones),
         cmocka_unit_test(what_has_failed_for_the_last_time_is_written_first),
         cmocka_unit_test(a_node_that_dies_then_is_replaced_unless_the_job_ends),
     };
