@@ -18,6 +18,8 @@
 #include "mpi_launcher/endpoint.h"
 #include "tests/private_munged.h"
 
+#define OTHER 54321 /* uid of another user */
+
 static const struct dlr_run_id run = {"17", "a1b2c3d4-0", 2};
 
 static int start(void **state)
@@ -84,6 +86,32 @@ static void another_run_is_refused(void **state)
         assert_string_equal(
             err.text, "the credential is for job 17, run 'a1b2c3d4-0', generation 2");
     }
+    dlr_identity_free(id);
+}
+
+/* Right in all but who made it. */
+static void a_credential_of_another_user_is_refused(void **state)
+{
+    struct dlr_identity *id = make();
+    munge_ctx_t ctx = munge_ctx_create();
+    char key[DLR_KEY_TEXT], text[256], *cred = NULL;
+    struct dlr_err err = {0};
+    munge_err_t rc;
+
+    if (!dlr_test_munged_runs() || geteuid() != 0)
+        skip(); /* only root can be two users */
+    dlr_format(text, sizeof(text),
+               "{\"job\":\"%s\",\"run\":\"%s\",\"gen\":%u,\"key\":\"%s\"}", run.job,
+               run.run, run.gen, dlr_identity_key(id));
+    munge_ctx_set(ctx, MUNGE_OPT_SOCKET, getenv("MUNGE_SOCKET"));
+    assert_int_equal(seteuid(OTHER), 0);
+    rc = munge_encode(&cred, ctx, text, (int)strlen(text));
+    assert_int_equal(seteuid(0), 0);
+    assert_int_equal(rc, EMUNGE_SUCCESS);
+    assert_int_equal(dlr_identity_verify(cred, &run, key, &err), -EACCES);
+    assert_string_equal(err.text, "the credential is of uid 54321, not 0");
+    free(cred);
+    munge_ctx_destroy(ctx);
     dlr_identity_free(id);
 }
 
@@ -239,6 +267,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_credential_proves_its_key),
         cmocka_unit_test(another_run_is_refused),
+        cmocka_unit_test(a_credential_of_another_user_is_refused),
         cmocka_unit_test(what_is_no_credential_is_refused),
         cmocka_unit_test(payloads_that_are_not_ours_are_refused),
         cmocka_unit_test(a_key_pair_is_handed_over_whole),
