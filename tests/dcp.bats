@@ -163,7 +163,8 @@ END
     echo "$output"
     [ "$status" -eq 1 ]
     [[ $output == *"r1-3.safetensors' is corrupt in chunk 0 of "* ]]
-    [ ! -e "$out/bad" ] && [ ! -e "$out/ran" ]
+    [ ! -e "$out/bad" ]
+    [ ! -e "$out/ran" ]
 }
 
 @test "the public safetensors library reads a snapshot file as it is on the disk" {

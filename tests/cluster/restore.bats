@@ -372,7 +372,9 @@ SH
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     cat "$(alice_home)/out.$job"
     mapfile -t step < <(events "$job" 'select(.event=="restored").version[1]')
-    [ "${step[0]}" -ge 3 ] && [ "${step[1]}" -eq "${step[0]}" ] && [ "${step[2]}" -gt "${step[1]}" ]
+    [ "${step[0]}" -ge 3 ]
+    [ "${step[1]}" -eq "${step[0]}" ]
+    [ "${step[2]}" -gt "${step[1]}" ]
     grep -q WRONG "$(alice_home)/out.$job" && return 1
     for round in 1 2; do
         [ "$(grep -c "^round $round step ${step[0]} moments ok absent$" "$(alice_home)/out.$job")" -eq 2 ]

@@ -51,10 +51,12 @@ commits() { events "$1" 'select(.event=="progress").commits' | tail -n 1; }
     refused bob n1 unmunge -m /dev/null <<<"$cred" # even then he cannot read it himself
     run bob n1 /home/bob/stranger.py 3001 "$job" "$(ports n1)" "$payload" "$cred"
     echo "$output"
-    [ "$status" -eq 0 ] && [ -z "$output" ]
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
     run bob n2 /home/bob/stranger.py 3001 "$job" "$(ports n2)"
     echo "$output"
-    [ "$status" -eq 0 ] && [ -z "$output" ]
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
     await "$job" "e['event']=='strangers' and e['node']=='n1' and e['count']>0"
     await "$job" "e['event']=='strangers' and e['node']=='n2' and e['count']>0"
     saved "$job" $(($(commits "$job") + 3))

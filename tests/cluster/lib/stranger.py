@@ -11,6 +11,7 @@ import json
 import os
 import pwd
 import re
+import resource
 import select
 import signal
 import socket
@@ -121,14 +122,17 @@ def ours():
 
 def hoard(host, port):
     """All but the end of a large message on many connections at once, before any handshake."""
-    held = flood(host, port, HOARD)
-    left = {s: memoryview(GREETING + struct.pack(">BQ", 6, 4 << 20) + bytes(LARGE)) for s in held}
+    held, ready = flood(host, port, HOARD), select.poll()
+    left = {s.fileno(): (s, memoryview(GREETING + struct.pack(">BQ", 6, 4 << 20) + bytes(LARGE))) for s in held}
+    for fd in left:
+        ready.register(fd, select.POLLOUT)
     for _ in range(2 * LARGE >> 20):
-        for s in select.select([], held, [], 0.2)[1]:
+        for fd, _what in ready.poll(200):
+            s, rest = left[fd]
             try:
-                left[s] = left[s][s.send(left[s]):]
+                left[fd] = s, rest[s.send(rest):]
             except OSError:
-                pass
+                ready.unregister(fd)
     return held
 
 
@@ -219,6 +223,8 @@ def as_agent(zmq, host, port):
 
 
 def main():
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     before = ours()
     memory()
     state()
