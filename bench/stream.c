@@ -2,13 +2,14 @@
 /* Measures the stream of snapshots to a partner, and raw TCP beside it. The receiving side
  * prints one line that the sending side is given:
  *
- *   stream recv MIB COPIES                 prints the UCX address of its dlrover-data
+ *   stream recv MIB COPIES                 prints the address of its dlrover-data
  *   stream send ADDRESS MIB COPIES
  *   stream tcp-recv MIB COPIES             prints a port
  *   stream tcp-send HOST PORT MIB COPIES
  *
  * A sending side prints "BYTES NANOSECONDS" for each copy: from the order to the receiver's
- * word that all of it is there (and, for snapshots, that every checksum was right).
+ * word that all of it is there (and, for snapshots, that every checksum was right). Both sides of a stream end with
+ * "cpu BYTES NANOSECONDS": what all copies took of the processor there. RIG_TRANSPORT: ucx or stream.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -41,6 +43,17 @@ static void report(uint64_t bytes, int64_t began_ns)
     fflush(stdout);
 }
 
+/* Processor time of the data process so far. */
+static int64_t cpu_ns(const struct rig_data *p)
+{
+    clockid_t clock;
+    struct timespec t = {0};
+
+    if (clock_getcpuclockid(p->pid, &clock) == 0)
+        clock_gettime(clock, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
 static int start(struct rig_data *p, uint64_t data, const char *accept)
 {
     int rc;
@@ -60,11 +73,13 @@ static int run_recv(uint64_t data, unsigned copies)
 {
     struct dlr_local_msg msg;
     struct rig_data p;
+    int64_t began;
 
     if (start(&p, data, "[0]"))
         return 1;
     printf("%s\n", p.address);
     fflush(stdout);
+    began = cpu_ns(&p);
     for (unsigned i = 0; i < copies; i++) {
         struct dlr_version v;
 
@@ -72,6 +87,7 @@ static int run_recv(uint64_t data, unsigned copies)
         v = (struct dlr_version){ROUND, msg.step};
         rig_order(&p, DLR_LOCAL_D_COMMIT, ROUND, -1, v, 0, "");
     }
+    printf("cpu %" PRIu64 " %" PRId64 "\n", data * copies, cpu_ns(&p) - began);
     rig_end(&p);
     rig_remove(&p);
     return 0;
@@ -81,10 +97,12 @@ static int run_send(const char *address, uint64_t data, unsigned copies)
 {
     struct dlr_slot *slots[2];
     struct rig_data p;
+    int64_t cpu;
     int rc = 0;
 
     if (start(&p, data, "[]"))
         return 1;
+    cpu = cpu_ns(&p);
     slots[0] = rig_slot(&p, RANK, 0);
     slots[1] = rig_slot(&p, RANK, 1);
     for (unsigned i = 0; i < copies && rc == 0; i++) {
@@ -98,6 +116,7 @@ static int run_send(const char *address, uint64_t data, unsigned copies)
         if (rc == 0)
             report(data, began);
     }
+    printf("cpu %" PRIu64 " %" PRId64 "\n", data * copies, cpu_ns(&p) - cpu);
     rig_end(&p);
     rig_remove(&p);
     errno = rc;

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How fast a snapshot gets to the partner node, beside what the same pair of nodes can do.
 
-The ceiling is the best of raw TCP and of ucx_perftest's put, active message and tagged transfers at
+The sealed stream, which is the default over TCP, and UCX's TCP (--dlrover-set=transport=ucx) take turns, with the processor time of
+both ends for each GB. The ceiling is the best of raw TCP and of ucx_perftest's put, active message and tagged transfers at
 three sizes with error handling on, on an open link and on one shaped to 2 and to 1 Gb/s. All of them
 are tried three times in turn with the stream; then the best three go on with it, in another order each
 time, for BENCH_STREAM_ROUNDS (30; 5 on a shaped link) in all. What counts is the ratio of a round: what the
@@ -42,11 +43,13 @@ class Pair:
         for name in ("stream", "dlrover-data"):
             shutil.copy(f"{BUILD}/{name}", cluster.home)
         self.program = "/home/alice/stream"
+        self.transport = "stream"
+        self.cpu = {}  # "stream" and "ucx": of each run, seconds for a GB at the sender and at the receiver
 
     def start(self, host, *words):
         return subprocess.Popen(
             [f"{REPO}/tests/cluster/vcluster", "--dir", self.cluster.dir, "exec", host, "--", *ENV,
-             *map(str, words)],
+             f"RIG_TRANSPORT={self.transport}", *map(str, words)],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def finish(self, child, what):
@@ -68,9 +71,20 @@ class Pair:
         target = ["n2", where] if kind else [where]
         out = self.finish(self.start("n1", self.program, f"{kind}send", *target, mib, COPIES),
                           f"{kind}send")
-        self.finish(receiver, f"{kind}recv")
-        pairs = [line.split() for line in out.splitlines()]
+        there = self.finish(receiver, f"{kind}recv")
+        if not kind:
+            ends = [text.splitlines()[-1].split() for text in (out, there)]
+            self.cpu.setdefault(self.transport, []).append([int(ns) / int(size) for _, size, ns in ends])
+        pairs = [line.split() for line in out.splitlines() if not line.startswith("cpu")]
         return [int(size) / int(ns) for size, ns in pairs][1:]
+
+    def by(self, transport, mib):
+        """The same over this transport."""
+        self.transport = transport
+        try:
+            return self.copies("", mib)
+        finally:
+            self.transport = "stream"
 
     def perftest(self, test, size, total):
         """GB/s, over all of it."""
@@ -97,7 +111,7 @@ class Pair:
 
 def ways_of(pair, mib, total):
     """What is measured, by name: functions that give the GB/s of some copies."""
-    ways = {"ours": lambda: pair.copies("", mib), "TCP": lambda: pair.copies("tcp-", mib)}
+    ways = {"ours": lambda: pair.by("stream", mib), "ucx": lambda: pair.by("ucx", mib), "TCP": lambda: pair.copies("tcp-", mib)}
     for test in TESTS:
         for name, size in SIZES.items():
             ways[f"{test} {name}"] = lambda test=test, size=size: [pair.perftest(test, size, total)]
@@ -109,26 +123,29 @@ def medians_of(rounds, name):
 
 
 def measure_link(pair, link, mib, total):
+    pair.cpu = {}
     if link:
         pair.shape(link)
     ways, rounds = ways_of(pair, mib, total), []
     for i in range(min(ROUNDS, SHAPED_ROUNDS) if link else ROUNDS):
         if i == TRIED:
-            best = sorted(ways, key=lambda name: medians_of(rounds, name), reverse=True)
-            ways = {name: ways[name] for name in ["ours", *[n for n in best if n != "ours"][:KEPT]]}
+            best = sorted(set(ways) - {"ours", "ucx"}, key=lambda name: medians_of(rounds, name), reverse=True)
+            ways = {name: ways[name] for name in ["ours", "ucx", *best[:KEPT]]}
         names = list(ways)
         names = names[i % len(names):] + names[:i % len(names)]
         rounds.append({name: statistics.median(ways[name]()) for name in names})
         say(f"{link or 'open link'}, round {i + 1}: {rounds[-1]['ours']:.2f} GB/s")
     medians = {name: medians_of(rounds, name) for name in rounds[0]}
-    ceiling = max((name for name in ways if name != "ours"), key=medians.get)
+    ceiling = max(set(ways) - {"ours", "ucx"}, key=medians.get)
     ratios = [r["ours"] / r[ceiling] for r in rounds]
     row(f"stream.{link}" if link else "stream", medians["ours"], "GB/s",
         pair.cluster.setup(f"n1 to n2, copies of {mib} MiB, CRC32C on, median of {len(rounds)} rounds, "
-                           f"UCX over TCP, link {link or 'as fast as the machine'}"),
+                           f"sealed over TCP, link {link or 'as fast as the machine'}"),
         ceiling=medians[ceiling], ceiling_name=ceiling, ratio=statistics.median(ratios),
         ratio_noise=median_interval(ratios), noise=median_interval([r["ours"] for r in rounds]),
-        rounds=len(rounds), ceilings={k: round(v, 3) for k, v in medians.items() if k != "ours"})
+        rounds=len(rounds), ucx=medians["ucx"], of_ucx=statistics.median(r["ours"] / r["ucx"] for r in rounds),
+        cpu_s_per_gb={name: [round(statistics.median(end), 2) for end in zip(*runs)] for name, runs in pair.cpu.items()},
+        ceilings={k: round(v, 3) for k, v in medians.items() if k != "ours"})
 
 
 def measure():

@@ -199,6 +199,8 @@ static void configure(struct dlr_data *d, const struct dlr_local_msg *msg)
     d->round = (uint32_t)c.round;
     d->key = dlr_slot_key(c.key);
     memcpy(d->token, c.token, sizeof(d->token));
+    if (dlr_net_set_key(d->net, c.token, sizeof(c.token)) < 0)
+        dlr_error("no key for this round's streams can be made: nothing is copied");
     d->configured = true;
     open_dir(d, c.dir);
     if (!again) /* else a worker may be writing one */

@@ -46,8 +46,12 @@ static const struct dlr_opt opts[] = {
      "threads that check what comes in"},
     {"full-core", DLR_OPT_UINT, FIELD(full_core), "75", "PERCENT",
      "these threads check it when the network's uses so much of a core"},
+    {"transport", DLR_OPT_TRANSPORT, FIELD(transport), "auto", "auto|stream|ucx",
+     "how bytes go to other nodes: sealed over TCP, and with UCX where there is RDMA"},
+    {"ports", DLR_OPT_WORD, FIELD(ports), "0", "FIRST-LAST",
+     "ports to listen at for sealed streams, 0 for any"},
     {"net", DLR_OPT_WORD, FIELD(net), "", "DEV[,DEV]",
-     "network devices, what UCX finds fastest when empty"},
+     "network devices, any when empty"},
     {"net-class", DLR_OPT_UINT, FIELD(net_class), "0", "N",
      "traffic class on InfiniBand and RoCE, 0 for the network's default"},
     {"scrub", DLR_OPT_DURATION, FIELD(scrub_ms), "10m", "TIME",
@@ -249,16 +253,28 @@ static void confine(const struct dlr_data_conf *conf)
         dlr_info("this kernel does not let itself be asked for: %s", missing);
 }
 
-static int start(struct dlr_data *d, struct dlr_err *err)
+static int open_net(struct dlr_data *d, struct dlr_err *err)
 {
     static const struct dlr_net_ops ops = {.in = on_message, .down = on_down};
+    const char *asked = getenv("UCX_NET_DEVICES"); /* dlr_nic_setup() puts ours there */
+    struct dlr_net_conf conf = {.transport = d->conf.transport,
+                                .answer_ms = d->conf.answer_timeout_ms,
+                                .devices = asked ? asked : ""};
+
+    if (dlr_parse_ports(d->conf.ports, &conf.first_port, &conf.last_port) < 0)
+        return dlr_fail(err, -EINVAL, "ports: '%s' is not FIRST-LAST", d->conf.ports);
+    return dlr_net_open(&conf, &ops, d, &d->net, err);
+}
+
+static int start(struct dlr_data *d, struct dlr_err *err)
+{
     struct timeval limit = {.tv_sec = SAY_TIMEOUT_S};
     int rc;
 
     setsockopt(d->agent, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
     rc = dlr_nic_setup(d->conf.net, d->conf.net_class, err);
     if (rc == 0)
-        rc = dlr_net_open(&ops, d, &d->net, err); /* what it loads may lie anywhere */
+        rc = open_net(d, err); /* what it loads may lie anywhere */
     if (rc == 0)
         confine(&d->conf);
     if (rc == 0)
@@ -284,7 +300,7 @@ static void usage(FILE *out)
             "it over descriptor 3.\n\n");
     dlr_opt_help(opts, "", out);
     fprintf(out, "  --help, --version\n"
-                 "\nTransports are chosen by UCX (UCX_TLS, UCX_NET_DEVICES).\n");
+                 "\nUCX's transports are chosen by UCX_TLS and UCX_NET_DEVICES.\n");
 }
 
 /* 0 to go on, 1 when it was answered, -errno. */

@@ -8,10 +8,12 @@
 #include <unistd.h>
 
 #include "ckpt/data_net_back.h"
+#include "ckpt/data_nic.h"
 #include "ckpt/data_wire.h"
 #include "common/cleanup.h"
+#include "common/log.h"
 
-#define BACKS 1 /* of which a process has so many at most */
+#define BACKS 2 /* of which a process has so many at most */
 #define PART                                                                           \
     3 /* an address: for each back end its id, 2 bytes of length, its own address */
 
@@ -45,11 +47,12 @@ static int add_address(struct dlr_net *net, const struct dlr_net_link *link,
 }
 
 static int open_back(struct dlr_net *net, const struct dlr_net_back *back,
-                     const struct dlr_net_ops *ops, void *arg, struct dlr_err *err)
+                     const struct dlr_net_conf *conf, const struct dlr_net_ops *ops,
+                     void *arg, struct dlr_err *err)
 {
     struct epoll_event event = {.events = EPOLLIN};
     struct dlr_net_link *link;
-    int rc = back->open(ops, arg, &link, err);
+    int rc = back->open(conf, ops, arg, &link, err);
 
     if (rc < 0)
         return rc;
@@ -59,8 +62,36 @@ static int open_back(struct dlr_net *net, const struct dlr_net_back *back,
     return add_address(net, link, err);
 }
 
-int dlr_net_open(const struct dlr_net_ops *ops, void *arg, struct dlr_net **ret,
-                 struct dlr_err *err)
+/* UCX for RDMA, which it does over no TCP then; the stream for all else. */
+static int open_auto(struct dlr_net *net, const struct dlr_net_conf *conf,
+                     const struct dlr_net_ops *ops, void *arg, struct dlr_err *err)
+{
+    int rc;
+
+    if (dlr_nic_rdma("", conf->devices)) {
+        setenv("UCX_TLS", "^tcp", 0);
+        if (open_back(net, &dlr_net_ucx, conf, ops, arg, err) < 0)
+            dlr_warn("RDMA is not used: %s", err->text);
+    }
+    rc = open_back(net, &dlr_net_tls, conf, ops, arg, err);
+    return net->n > 0 ? 0 : rc;
+}
+
+static int open_backs(struct dlr_net *net, const struct dlr_net_conf *conf,
+                      const struct dlr_net_ops *ops, void *arg, struct dlr_err *err)
+{
+    switch (conf->transport) {
+    case DLR_TRANSPORT_AUTO:
+        return open_auto(net, conf, ops, arg, err);
+    case DLR_TRANSPORT_UCX:
+        return open_back(net, &dlr_net_ucx, conf, ops, arg, err);
+    default:
+        return open_back(net, &dlr_net_tls, conf, ops, arg, err);
+    }
+}
+
+int dlr_net_open(const struct dlr_net_conf *conf, const struct dlr_net_ops *ops,
+                 void *arg, struct dlr_net **ret, struct dlr_err *err)
 {
     struct dlr_net *net = calloc(1, sizeof(*net));
     int rc = 0;
@@ -71,7 +102,7 @@ int dlr_net_open(const struct dlr_net_ops *ops, void *arg, struct dlr_net **ret,
     if (net->fd < 0)
         rc = dlr_fail(err, -errno, "epoll_create1: %m");
     if (rc == 0)
-        rc = open_back(net, &dlr_net_ucx, ops, arg, err);
+        rc = open_backs(net, conf, ops, arg, err);
     if (rc < 0) {
         dlr_net_close(net);
         return rc;
@@ -89,6 +120,16 @@ struct dlr_net *dlr_net_close(struct dlr_net *net)
     dlr_cleanup_close(&net->fd);
     free(net);
     return NULL;
+}
+
+int dlr_net_set_key(struct dlr_net *net, const void *secret, size_t bytes)
+{
+    int rc = 0;
+
+    for (unsigned i = 0; i < net->n && rc == 0; i++)
+        if (net->links[i]->back->set_key)
+            rc = net->links[i]->back->set_key(net->links[i], secret, bytes);
+    return rc;
 }
 
 void dlr_net_address(const struct dlr_net *net, const void **ret_addr,
@@ -172,6 +213,11 @@ void dlr_net_own_address(const struct dlr_net_peer *peer, const void **ret_addr,
                          size_t *ret_bytes)
 {
     peer->back->own_address(peer, ret_addr, ret_bytes);
+}
+
+const char *dlr_net_transport(const struct dlr_net_peer *peer)
+{
+    return peer->back->name;
 }
 
 void dlr_net_devices(const struct dlr_net_peer *peer, char *ret, size_t size)

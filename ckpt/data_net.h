@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "common/opt.h"
 
 #define DLR_NET_HEAD_MAX 64
 
@@ -49,8 +50,21 @@ struct dlr_net_ops {
     void (*down)(void *arg, struct dlr_net_peer *peer, int rc);
 };
 
-int dlr_net_open(const struct dlr_net_ops *ops, void *arg, struct dlr_net **ret,
-                 struct dlr_err *err);
+struct dlr_net_conf {
+    enum dlr_transport transport;
+    int64_t
+        answer_ms; /* for the other end of a connection to have our key, of the stream */
+    const char *devices;            /* names with commas between, "" for all */
+    unsigned first_port, last_port; /* to listen at, 0 for any; of the stream */
+};
+
+/* auto: the stream, and UCX too where there is an RDMA device that it can use; where two processes have both they
+ * use UCX.
+ */
+int dlr_net_open(const struct dlr_net_conf *conf, const struct dlr_net_ops *ops,
+                 void *arg, struct dlr_net **ret, struct dlr_err *err);
+/* The round's secret, from which the stream's key is made. Connections that had another one's end. */
+int dlr_net_set_key(struct dlr_net *net, const void *secret, size_t bytes);
 /* Connections are closed without a word; one that UCX does not let go of is left alone. */
 struct dlr_net *dlr_net_close(struct dlr_net *net);
 
@@ -79,6 +93,8 @@ int dlr_net_sender(struct dlr_net_in *in, const void *addr, size_t bytes,
                    struct dlr_net_peer **ret, struct dlr_err *err);
 void dlr_net_own_address(const struct dlr_net_peer *peer, const void **ret_addr,
                          size_t *ret_bytes);
+/* How it goes: "tls" or "ucx". */
+const char *dlr_net_transport(const struct dlr_net_peer *peer);
 /* The devices that it goes over, "eth0" or "mlx5_0:1,mlx5_1:1"; "" when they cannot be told. */
 void dlr_net_devices(const struct dlr_net_peer *peer, char *ret, size_t size);
 void dlr_net_peer_put(struct dlr_net_peer *peer); /* accepts NULL */

@@ -20,9 +20,11 @@ struct dlr_net_peer {
 
 struct dlr_net_back {
     unsigned char id; /* before its part of an address */
-    int (*open)(const struct dlr_net_ops *ops, void *arg, struct dlr_net_link **ret,
-                struct dlr_err *err);
+    const char *name;
+    int (*open)(const struct dlr_net_conf *conf, const struct dlr_net_ops *ops,
+                void *arg, struct dlr_net_link **ret, struct dlr_err *err);
     void (*close)(struct dlr_net_link *link);
+    int (*set_key)(struct dlr_net_link *link, const void *secret, size_t bytes);
     void (*address)(const struct dlr_net_link *link, const void **ret_addr,
                     size_t *ret_bytes);
     int (*fd)(const struct dlr_net_link *link);
@@ -49,5 +51,6 @@ struct dlr_net_back {
 };
 
 extern const struct dlr_net_back dlr_net_ucx; /* data_ucx.c */
+extern const struct dlr_net_back dlr_net_tls; /* data_tls.c */
 
 #endif

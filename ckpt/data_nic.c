@@ -149,6 +149,21 @@ static bool holds(const char *list, const char *word)
     return false;
 }
 
+bool dlr_nic_named(const char *list, const char *device)
+{
+    char word[NAME], path[PATH_MAX];
+
+    if (holds(list, device))
+        return true;
+    while (next_word(&list, word)) {
+        snprintf(path, sizeof(path), "/sys/class/infiniband/%.*s/device/net/%s",
+                 (int)strcspn(word, ":"), word, device);
+        if (access(path, F_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Adds the NUMA node of a device, once; those that are on none, or not of hardware, have none. */
 static void add_numa(const char *root, const char *device, char *list, size_t size)
 {
@@ -232,6 +247,25 @@ static bool is_up(const char *root, const char *device)
         return true;
     snprintf(path, sizeof(path), "%s/sys/class/net/%s/operstate", root, device);
     return says(path, "up");
+}
+
+bool dlr_nic_rdma(const char *root, const char *list)
+{
+    char have[1024] = "", word[NAME], path[PATH_MAX];
+    const char *at = have;
+
+    if (!list[0] || dlr_streq(list, "all"))
+        list_class(root, "infiniband", have, sizeof(have));
+    else
+        at = list;
+    while (next_word(&at, word)) {
+        snprintf(path, sizeof(path), "%s/sys/class/infiniband/%.*s/ports/%s/state",
+                 root, (int)strcspn(word, ":"), word,
+                 strchr(word, ':') ? strchr(word, ':') + 1 : "1");
+        if (!strchr(word, '/') && says(path, "ACTIVE"))
+            return true;
+    }
+    return false;
 }
 
 void dlr_nic_report(const char *root, const char *devices, char *ret, size_t size)

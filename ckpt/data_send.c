@@ -225,16 +225,18 @@ static int connect_to(struct dlr_send *s, const char *hex, struct dlr_err *err)
 /* The agent hears which devices copies go over, whenever they are others. */
 static void tell_devices(struct dlr_send *s)
 {
-    char uses[sizeof(s->d->uses)], text[1024];
+    char devices[sizeof(s->d->uses) - 8], uses[sizeof(s->d->uses)], report[1024];
+    const char *transport = dlr_net_transport(s->peer);
     struct dlr_local_msg msg;
 
-    dlr_net_devices(s->peer, uses, sizeof(uses));
-    if (!uses[0] || dlr_streq(uses, s->d->uses))
+    dlr_net_devices(s->peer, devices, sizeof(devices));
+    snprintf(uses, sizeof(uses), "%s:%s", transport, devices);
+    if (!devices[0] || dlr_streq(uses, s->d->uses))
         return;
     snprintf(s->d->uses, sizeof(s->d->uses), "%s", uses);
-    dlr_nic_report("", uses, text, sizeof(text));
+    dlr_nic_report("", devices, report, sizeof(report));
     dlr_local_init(&msg, DLR_LOCAL_D_USES);
-    dlr_local_text(&msg, "%s", text);
+    dlr_local_text(&msg, "{\"transport\":\"%s\",%s", transport, report + 1);
     dlr_data_say(s->d, &msg, NULL, 0);
 }
 

@@ -37,8 +37,10 @@ struct dlr_data_conf {
     int64_t transfer_timeout_ms; /* one transfer, from its beginning to its end */
     unsigned threads;            /* that check what comes in */
     unsigned full_core; /* percent of one; the network's thread sums nothing then */
-    char net[1024];     /* devices, empty: UCX chooses */
-    unsigned net_class; /* 0: the network's default */
+    enum dlr_transport transport;
+    char ports[1024];          /* to listen at */
+    char net[1024];            /* devices, empty: any */
+    unsigned net_class;        /* 0: the network's default */
     int64_t answer_timeout_ms; /* a receiver to have a slot, and the round's token */
     int64_t fill_limit_ms;     /* of a slot that a save's copies wait for */
     int64_t scrub_ms;          /* each held byte is summed again once in it, 0: never */
@@ -92,7 +94,7 @@ struct dlr_data {
     struct dlr_sum *sums;
     struct dlr_sum_order *sum_orders;
     uint64_t last_id;
-    char uses[256];   /* devices, as the agent was told */
+    char uses[256];   /* transport and devices, as the agent was told */
     uint64_t dropped; /* messages that were malformed or not from this round */
 };
 

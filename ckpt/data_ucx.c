@@ -208,8 +208,8 @@ static void close_link(struct dlr_net_link *link)
     free(net);
 }
 
-static int open_link(const struct dlr_net_ops *ops, void *arg,
-                     struct dlr_net_link **ret, struct dlr_err *err)
+static int open_link(const struct dlr_net_conf *conf, const struct dlr_net_ops *ops,
+                     void *arg, struct dlr_net_link **ret, struct dlr_err *err)
 {
     struct ucx *net = calloc(1, sizeof(*net));
     int rc = 0;
@@ -500,6 +500,7 @@ static int take(struct dlr_net_in *in, void *buf, dlr_net_done_fn done, void *ar
 }
 
 const struct dlr_net_back dlr_net_ucx = {.id = 1,
+                                         .name = "ucx",
                                          .open = open_link,
                                          .close = close_link,
                                          .address = address,

@@ -36,13 +36,14 @@ struct dlr_jobconf {
     char ckpt_mem
         [DLR_OPT_TEXT]; /* snapshots on a node: a size, or N% of what the job has */
     struct dlr_redundancy_conf redundancy; /* where snapshots are beside their node */
-    uint64_t pace;            /* of copies: bytes per second, DLR_RATE_AUTO, 0 any */
-    unsigned data_threads;    /* that check copies; 0 counts as 1 */
-    char net[DLR_OPT_TEXT];   /* UCX_NET_DEVICES of the data process */
-    unsigned net_class;       /* 0: the network's default */
-    uint64_t stdin_spool;     /* bytes of a pipe kept for later rounds */
-    bool lease_timer;         /* workers with libdlrover carry a timer that kills */
-    int64_t agent_timeout_ms; /* agents of a job to start and report */
+    uint64_t pace;          /* of copies: bytes per second, DLR_RATE_AUTO, 0 any */
+    unsigned data_threads;  /* that check copies; 0 counts as 1 */
+    char net[DLR_OPT_TEXT]; /* devices of the data process */
+    enum dlr_transport transport; /* of it */
+    unsigned net_class;           /* 0: the network's default */
+    uint64_t stdin_spool;         /* bytes of a pipe kept for later rounds */
+    bool lease_timer;             /* workers with libdlrover carry a timer that kills */
+    int64_t agent_timeout_ms;     /* agents of a job to start and report */
     int64_t rendezvous_timeout_ms; /* one rendezvous */
     int64_t transfer_timeout_ms;   /* copies moved before a round starts */
     int64_t launch_timeout_ms;     /* srun to start every task of a round */

@@ -31,6 +31,7 @@ enum dlr_opt_type {
     DLR_OPT_COPIES, /* struct dlr_redundancy_conf: none, partner[:K], xor:N or rs:N+M */
     DLR_OPT_NODES,  /* struct dlr_nodes_conf: MIN[:MAX] */
     DLR_OPT_RATIO,  /* struct dlr_ratio_conf: N[/TIME] */
+    DLR_OPT_TRANSPORT, /* enum dlr_transport: auto, stream or ucx */
 };
 
 #define DLR_OPT_TEXT 1024
@@ -64,6 +65,13 @@ struct dlr_ratio_conf {
 #define DLR_EVERY_AUTO UINT_MAX
 #define DLR_RATE_AUTO UINT64_MAX
 #define DLR_COUNT_AUTO UINT_MAX
+
+/* How copies go from node to node. */
+enum dlr_transport {
+    DLR_TRANSPORT_AUTO,   /* RDMA by UCX where both ends have it, else sealed */
+    DLR_TRANSPORT_STREAM, /* sealed, over TCP */
+    DLR_TRANSPORT_UCX,    /* as UCX likes, over TCP too: not sealed */
+};
 
 /* Where a snapshot is beside its own node. */
 enum dlr_redundancy {

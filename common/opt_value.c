@@ -287,6 +287,18 @@ static int parse_ratio(const char *text, union dlr_opt_value *ret)
     return ms == 0 || ms > INT_MAX ? -ERANGE : 0;
 }
 
+static const char *const transports[] = {"auto", "stream", "ucx"}; /* by enum */
+
+static int parse_transport(const char *text, union dlr_opt_value *ret)
+{
+    for (unsigned i = 0; i < sizeof(transports) / sizeof(transports[0]); i++) {
+        ret->transport = (enum dlr_transport)i;
+        if (dlr_streq(text, transports[i]))
+            return 0;
+    }
+    return -EINVAL;
+}
+
 static const struct {
     int (*parse)(const char *text, union dlr_opt_value *ret);
     size_t size;
@@ -340,6 +352,8 @@ static const struct {
     [DLR_OPT_RATIO] = {parse_ratio, sizeof(struct dlr_ratio_conf),
                        "N[/TIME], a whole number and a time above 0 and up to 24 days, "
                        "such as '3', '10/1h' or '5/30m'"},
+    [DLR_OPT_TRANSPORT] = {parse_transport, sizeof(enum dlr_transport),
+                           "'auto', 'stream' or 'ucx'"},
 };
 
 int dlr_opt_value_parse(enum dlr_opt_type type, const char *text,
@@ -457,6 +471,8 @@ int dlr_opt_value_show(enum dlr_opt_type type, const void *at, char *buf, size_t
             return dlr_format(buf, size, "%u", ratio->count);
         show_ms(ratio->per_ms, time, sizeof(time));
         return dlr_format(buf, size, "%u/%s", ratio->count, time);
+    case DLR_OPT_TRANSPORT:
+        return dlr_format(buf, size, "%s", transports[*(const enum dlr_transport *)at]);
     }
     return -EINVAL;
 }

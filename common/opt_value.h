@@ -20,6 +20,7 @@ union dlr_opt_value {
     struct dlr_redundancy_conf redundancy;
     struct dlr_nodes_conf nodes;
     struct dlr_ratio_conf ratio;
+    enum dlr_transport transport;
     char text[DLR_OPT_TEXT];
 };
 

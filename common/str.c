@@ -77,6 +77,25 @@ int dlr_parse_uint(const char *text, unsigned max, unsigned *ret_value)
     return 0;
 }
 
+int dlr_parse_ports(const char *text, unsigned *ret_first, unsigned *ret_last)
+{
+    const char *dash = strchr(text, '-');
+    char first[16];
+    int rc;
+
+    if (!dash) {
+        rc = dlr_parse_uint(text, 65535, ret_first);
+        *ret_last = *ret_first;
+        return rc;
+    }
+    if (dlr_format(first, sizeof(first), "%.*s", (int)(dash - text), text) < 0)
+        return -EINVAL;
+    rc = dlr_parse_uint(first, 65535, ret_first);
+    if (rc == 0)
+        rc = dlr_parse_uint(dash + 1, 65535, ret_last);
+    return rc == 0 && *ret_first > *ret_last ? -EINVAL : rc;
+}
+
 int dlr_parse_duration_ms(const char *text, int64_t *ret_ms)
 {
     static const struct {

@@ -33,6 +33,8 @@ int dlr_parse_size(const char *text, uint64_t *ret_bytes);
 
 /* A decimal number with nothing before or after it. -EINVAL, -ERANGE. Foreign bytes: fuzz target opt. */
 int dlr_parse_uint(const char *text, unsigned max, unsigned *ret_value);
+/* FIRST-LAST, or one port; -EINVAL, -ERANGE. */
+int dlr_parse_ports(const char *text, unsigned *ret_first, unsigned *ret_last);
 
 /* The one of n names that word is probably meant to be, NULL when none is near. */
 const char *dlr_nearest(const char *word, const char *const *names, size_t n);

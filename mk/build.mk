@@ -60,7 +60,7 @@ $(BUILD)/dlrover-slurm: $(call obj,$(SLURM) $(COMMON))
 $(BUILD)/dlrover-agent: $(call obj,$(AGENT) $(CTL) $(TOPO) $(SLOT) $(COMMON) $(MSG))
 	$(call link,-lczmq -lzmq -lmunge -ljansson -lhwloc -lisal -lxxhash)
 $(BUILD)/dlrover-data: $(call obj,$(DATA) $(SLOT) $(COMMON) $(MSG))
-	$(call link,-lucp -lucs -ljansson -lisal -lxxhash)
+	$(call link,$(DATA_LIBS) -ljansson -lisal -lxxhash)
 $(BUILD)/stream: $(call obj,bench/stream.c tests/data_rig.c $(SLOT) $(COMMON)) | $(BUILD)/dlrover-data
 	$(call link,-lisal -lxxhash)
 $(BUILD)/scale_agents: $(call obj,tests/scale_agents.c $(CTL) $(COMMON) $(MSG)) | $(BUILD)/dlrover-supervisor

@@ -49,9 +49,12 @@ UNIT_LIBS_test_data_bring := -lisal -lxxhash
 UNIT_LIBS_test_data_sum := -lisal -lxxhash
 UNIT_OBJS_test_data_confine := $(CONFINE) ckpt/data_nic.c $(UNIT_OBJS_test_data)
 UNIT_LIBS_test_data_confine := -lisal -lxxhash
-UNIT_OBJS_test_data_wire := ckpt/data_net.c ckpt/data_ucx.c ckpt/data_lane.c ckpt/data_nic.c $(UNIT_OBJS_test_data_bring)
-UNIT_LIBS_test_data_wire := -lucp -lucs -lisal -lxxhash
+UNIT_OBJS_test_data_wire := $(NET) $(UNIT_OBJS_test_data_bring)
+UNIT_LIBS_test_data_wire := $(DATA_LIBS) -lisal -lxxhash
 $(BUILD)/tests/test_data $(BUILD)/tests/test_data_midway $(BUILD)/tests/test_data_hole $(BUILD)/tests/test_data_bring $(BUILD)/tests/test_data_wire $(BUILD)/tests/test_data_sum $(BUILD)/tests/test_data_confine: | $(BUILD)/dlrover-data
+UNIT_OBJS_test_data_tls_frame := ckpt/data_tls_frame.c
+UNIT_OBJS_test_data_tls := $(NET)
+UNIT_LIBS_test_data_tls := $(DATA_LIBS)
 UNIT_OBJS_test_policy := tests/policy_rig.c mpi_launcher/policy.c mpi_launcher/policy_control.c mpi_launcher/policy_late.c mpi_launcher/policy_leave.c mpi_launcher/policy_step.c mpi_launcher/policy_term.c mpi_launcher/policy_state.c mpi_launcher/restart_budget.c
 UNIT_OBJS_test_policy_control := $(UNIT_OBJS_test_policy)
 UNIT_OBJS_test_policy_late := $(UNIT_OBJS_test_policy)
@@ -273,7 +276,7 @@ $(BUILD)/tests/test_kill_client: $(call obj,tests/test_kill_client.c tests/kill_
   $(filter-out $(KILL_CLIENT),$(COMMON))) $(call steps,$(KILL_CLIENT))
 	$(call link,-lisal -lxxhash -ldl -lcmocka)
 # The data process with these of its sources stepped.
-KILL_DATA := $(filter-out ckpt/data_main.c ckpt/data_nic.c,$(DATA)) $(SLOT)
+KILL_DATA := $(filter-out ckpt/data_main.c ckpt/data_nic.c $(TLS),$(DATA)) $(SLOT)
 KILL_SUM := ckpt/data_recv.c ckpt/data_sum.c ckpt/data_store.c ckpt/parity.c ckpt/slot_write.c
 KILL_SAVE := ckpt/data_save.c ckpt/data_files.c $(SAVED) common/file.c
 stepped_data = $(call obj,$(filter-out $(1),$(DATA) $(SLOT) $(COMMON)) $(MSG) tests/kill_points.c) $(call steps,$(1))
@@ -281,7 +284,7 @@ $(BUILD)/tests/stepped-data: $(call stepped_data,$(KILL_DATA))
 $(BUILD)/tests/stepped-sum: $(call stepped_data,$(KILL_SUM))
 $(BUILD)/tests/stepped-save: $(call stepped_data,$(KILL_SAVE))
 $(addprefix $(BUILD)/tests/stepped-,data sum save):
-	$(call link,-lucp -lucs -ljansson -lisal -lxxhash)
+	$(call link,$(DATA_LIBS) -ljansson -lisal -lxxhash)
 UNIT_OBJS_test_kill_data := tests/kill_points.c tests/kill_data.c $(UNIT_OBJS_test_data_bring)
 UNIT_OBJS_test_kill_sum := ckpt/parity.c $(UNIT_OBJS_test_kill_data)
 UNIT_OBJS_test_kill_save := $(UNIT_OBJS_test_kill_data)

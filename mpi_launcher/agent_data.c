@@ -456,10 +456,20 @@ void dlr_agent_data_request(struct dlr_agent *a, enum dlr_local_type type, int32
 
 int dlr_agent_data_start(struct dlr_agent *a, struct dlr_err *err)
 {
-    char threads[32], net[DLR_OPT_TEXT + 8], class[32], limit[64];
+    char threads[32], net[DLR_OPT_TEXT + 8], class[32], limit[64], transport[32];
+    char ports[DLR_OPT_TEXT + 8], word[16];
     char memory[DLR_OPT_TEXT + 16], run[DLR_OPT_TEXT + 16], from[DLR_OPT_TEXT + 16];
-    const char *argv[] = {
-        a->conf.data_program, threads, net, class, limit, memory, run, from, NULL};
+    const char *argv[] = {a->conf.data_program,
+                          threads,
+                          net,
+                          class,
+                          limit,
+                          transport,
+                          ports,
+                          memory,
+                          run,
+                          from,
+                          NULL};
     struct dlr_spawn spawn = {.argv = argv, .out_fd = -1};
     DLR_AUTO_CLOSE int ours = -1;
     DLR_AUTO_CLOSE int theirs = -1;
@@ -483,6 +493,10 @@ int dlr_agent_data_start(struct dlr_agent *a, struct dlr_err *err)
     snprintf(run, sizeof(run), "--run-dir=%s", a->conf.run_dir);
     snprintf(from, sizeof(from), "--restore-from=%s",
              a->job.restore_from[0] == '/' ? a->job.restore_from : "");
+    dlr_opt_show(dlr_opt_find(dlr_jobconf_opts, "transport"), &a->job, word,
+                 sizeof(word));
+    snprintf(transport, sizeof(transport), "--transport=%s", word);
+    snprintf(ports, sizeof(ports), "--ports=%s", a->conf.peer_ports);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return dlr_fail(err, -errno, "socketpair: %s", strerror(errno));
     ours = pair[0];

@@ -236,23 +236,6 @@ void dlr_agent_peers_set(struct dlr_agent *a, const json_t *msg)
 
 /* --- our own socket --------------------------------------------------------------------- */
 
-static int parse_ports(const char *text, unsigned *ret_first, unsigned *ret_last)
-{
-    char first[16];
-    const char *dash = strchr(text, '-');
-    int rc;
-
-    if (!dash) {
-        rc = dlr_parse_uint(text, 65535, ret_first);
-        *ret_last = *ret_first;
-        return rc;
-    }
-    if (dlr_format(first, sizeof(first), "%.*s", (int)(dash - text), text) < 0)
-        return -EINVAL;
-    rc = dlr_parse_uint(first, 65535, ret_first);
-    return rc < 0 ? rc : dlr_parse_uint(dash + 1, 65535, ret_last);
-}
-
 /* The address others reach us at: the one this host uses to speak to the supervisor's. */
 static int own_address(const struct sockaddr_in *to, char *buf, size_t size)
 {
@@ -292,7 +275,7 @@ int dlr_agent_peers_start(struct dlr_agent *a, struct dlr_err *err)
 
     if (rc < 0)
         return rc;
-    if (parse_ports(a->conf.peer_ports, &first, &last) < 0 || first > last)
+    if (dlr_parse_ports(a->conf.peer_ports, &first, &last) < 0)
         return dlr_fail(err, -EINVAL, "--peer-ports='%s' is not FIRST-LAST",
                         a->conf.peer_ports);
     rc = own_address(&a->control_addr, host, sizeof(host));

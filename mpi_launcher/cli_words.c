@@ -69,7 +69,7 @@ static const struct {
     {"copy_bad", "{node} held a copy of rank {rank} of {version:version} that went bad in its memory"
                  "[{again:false}; the next save replaces it]: {why}"},
     {"copy_remade", "{node}'s copy of rank {rank} of {version:version} is good again"},
-    {"network", "copies of {node} go over {uses}[ ({mbps:above0} Mb/s)]"
+    {"network", "copies of {node} go over {uses}[ by {transport}][ ({mbps:above0} Mb/s)]"
                 "[, moved by CPUs {cpus}][; {faster} is up, faster and not used]"},
     {"save_failed", "{version:version} was given up: {why}"},
     {"progress", "step {step}[, {rate} steps/s][, committed {committed:version}]"

@@ -219,21 +219,24 @@ void dlr_sup_cadence_copied(struct dlr_sup *s, unsigned node, const json_t *msg)
 
 void dlr_sup_cadence_uses(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
-    const char *uses = "", *faster = "", *cpus = "";
+    const char *uses = "", *transport = "", *faster = "", *cpus = "";
     uint64_t mbps = 0;
     char all[sizeof(s->cadence->uses)];
 
     dlr_msg_str(msg, "uses", &uses);
+    dlr_msg_str(msg, "transport", &transport);
     dlr_msg_str(msg, "faster", &faster);
     dlr_msg_str(msg, "cpus", &cpus);
     dlr_msg_uint(msg, "mbps", ANY, &mbps);
-    snprintf(all, sizeof(all), "%s %llu %s", uses, (unsigned long long)mbps, faster);
+    snprintf(all, sizeof(all), "%s %s %llu %s", uses, transport,
+             (unsigned long long)mbps, faster);
     if (!s->cadence || dlr_streq(all, s->cadence->uses))
         return;
     dlr_format(s->cadence->uses, sizeof(s->cadence->uses), "%s", all);
-    dlr_journal_note(s->journal, "network", "s:s,s:s,s:I,s:s,s:s", "node",
-                     s->members.list[node].node.name, "uses", uses, "mbps",
-                     (json_int_t)mbps, "faster", faster, "cpus", cpus);
+    dlr_journal_note(s->journal, "network", "s:s,s:s,s:s,s:I,s:s,s:s", "node",
+                     s->members.list[node].node.name, "uses", uses, "transport",
+                     transport, "mbps", (json_int_t)mbps, "faster", faster, "cpus",
+                     cpus);
     if (faster[0] && !s->cadence->slow_told)
         dlr_sup_say(
             s,

@@ -35,11 +35,11 @@ static void find_program(char *path, size_t size)
         die("dlrover-data", "not built");
 }
 
-static void exec_words(const char *program, const char *words)
+static void exec_words(const char *program, char *first, const char *words)
 {
-    char *argv[8] = {(char *)program}, *rest = words ? strdup(words) : NULL;
+    char *argv[8] = {(char *)program, first}, *rest = words ? strdup(words) : NULL;
 
-    for (unsigned i = 1; i < 7 && rest; i++)
+    for (unsigned i = 2; i < 7 && rest; i++)
         argv[i] = strsep(&rest, " ");
     execv(program, argv);
     _exit(127);
@@ -56,10 +56,13 @@ void rig_start(struct rig_data *p, const char *dir, const char *option)
 void rig_start_program(struct rig_data *p, const char *program, const char *dir,
                        const char *option)
 {
+    const char *asked = getenv(RIG_TRANSPORT);
     struct dlr_local_msg msg;
+    char transport[64];
     int pair[2];
 
     p->alone = false;
+    dlr_format(transport, sizeof(transport), "--transport=%s", asked ? asked : "auto");
     if (dir) /* it may be p's own */
         memmove(p->dir, dir, strlen(dir) + 1);
     else if (dlr_format(p->dir, sizeof(p->dir), "/dev/shm/dlr-rig-XXXXXX") < 0 ||
@@ -75,7 +78,7 @@ void rig_start_program(struct rig_data *p, const char *program, const char *dir,
             fcntl(3, F_SETFD, 0);
         else
             dup2(pair[1], 3);
-        exec_words(program, option);
+        exec_words(program, transport, option);
     }
     close(pair[1]);
     p->fd = pair[0];

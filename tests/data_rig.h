@@ -16,6 +16,18 @@
 #define RIG_ANSWER_MS 60000 /* limit of every wait for the program */
 #define RIG_TOKEN "00112233445566778899aabbccddeeff"
 #define RIG_KEY "cluster.1.run"
+#define RIG_TRANSPORT                                                                  \
+    "RIG_TRANSPORT" /* environment: of the processes that are started */
+
+/* Runs a group of tests over each transport. */
+#define RIG_RUN(tests)                                                                 \
+    ({                                                                                 \
+        int failed_;                                                                   \
+        setenv(RIG_TRANSPORT, "ucx", 1);                                               \
+        failed_ = cmocka_run_group_tests_name("ucx", tests, NULL, NULL);               \
+        setenv(RIG_TRANSPORT, "stream", 1);                                            \
+        failed_ + cmocka_run_group_tests_name("stream", tests, NULL, NULL);            \
+    })
 
 struct rig_data {
     pid_t pid;

@@ -137,7 +137,7 @@ static const struct {
      "copies of n1 go over eth0 (1000 Mb/s), moved by CPUs 4-7,12; eth1 is up, faster and "
      "not used"},
     {"{\"event\":\"network\",\"node\":\"n1\",\"uses\":\"mlx5_0:1\",\"mbps\":0,"
-     "\"faster\":\"\",\"cpus\":\"\"}", "copies of n1 go over mlx5_0:1"},
+     "\"transport\":\"ucx\",\"faster\":\"\",\"cpus\":\"\"}", "copies of n1 go over mlx5_0:1 by ucx"},
     {"{\"event\":\"every_step\",\"possible\":true,\"why\":\"it is small\"}",
      "a save in every step is possible: it is small"},
     {"{\"event\":\"every_step\",\"possible\":false,\"why\":\"it is large\"}",

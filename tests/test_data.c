@@ -83,12 +83,14 @@ static void a_full_receiver_refuses_after_its_limit(void **state)
 
 static void strangers_are_refused(void **state)
 {
-    static const struct {
+    const struct {
         const char *what, *token, *accept;
         uint32_t round;
         int want;
     } rows[] = {
-        {"token", "00112233445566778899aabbccddee00", "[3]", ROUND, EACCES},
+        /* sealed, there is no connection on which to say why */
+        {"token", "00112233445566778899aabbccddee00", "[3]", ROUND,
+         dlr_streq(getenv(RIG_TRANSPORT), "ucx") ? EACCES : ESTALE},
         {"older round", RIG_TOKEN, "[3]", ROUND + 1, ESTALE},
         {"receiver behind", RIG_TOKEN, "[3]", ROUND - 1, ESTALE},
         {"rank", RIG_TOKEN, "[1,2,4]", ROUND, EPERM},
@@ -97,11 +99,15 @@ static void strangers_are_refused(void **state)
 
     pair_up(&p, MIB, "--answer-timeout=200ms");
     for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char why[256];
+        int got;
+
         rig_config(&p.to, rows[i].round, rows[i].token, rows[i].accept);
         pair_settle(&p.to);
         pair_send(&p, v7, i);
-        if (rig_done(&p.from, i, NULL, 0) != rows[i].want)
-            fail_msg("%s: not refused as it should be", rows[i].what);
+        got = rig_done(&p.from, i, why, sizeof(why));
+        if (got != rows[i].want)
+            fail_msg("%s: not refused as it should be: %d, %s", rows[i].what, got, why);
         assert_false(pair_any_whole(&p));
     }
     pair_down(&p);
@@ -485,5 +491,5 @@ int main(int argc, char **argv)
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
     setenv("UCX_TLS", "tcp,self", 1); /* shared memory would hide the network */
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RIG_RUN(tests);
 }

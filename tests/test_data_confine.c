@@ -484,6 +484,24 @@ static void processes_of_this_host_reach_no_port(void **state)
     rig_remove(&p);
 }
 
+/* Not even one that the filter admits: there is no UCX. */
+static void a_sealed_stream_obeys_no_stranger(void **state)
+{
+    struct rig_data p;
+    char answer[16];
+
+    setenv(RIG_TRANSPORT, "stream", 1);
+    rig_start(&p, NULL, "--log=error");
+    setenv(RIG_TRANSPORT, "ucx", 1);
+    rig_config(&p, ROUND, RIG_TOKEN, "[3]");
+    pair_settle(&p);
+    put(&p, answer);
+    assert_string_equal(answer, "dropped");
+    assert_true(rig_alive(&p));
+    rig_end(&p);
+    rig_remove(&p);
+}
+
 static int make_directories(void **state)
 {
     char path[160];
@@ -514,8 +532,10 @@ int main(void)
         cmocka_unit_test(every_thread_of_the_program_is_confined),
         cmocka_unit_test(it_listens_on_devices_that_lead_outward),
         cmocka_unit_test(processes_of_this_host_reach_no_port),
+        cmocka_unit_test(a_sealed_stream_obeys_no_stranger),
     };
 
     setenv("UCX_TLS", "tcp,self", 1); /* shared memory would hide the network */
+    setenv(RIG_TRANSPORT, "ucx", 1);  /* the more there is to confine */
     return cmocka_run_group_tests(tests, make_directories, remove_directories);
 }

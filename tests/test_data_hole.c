@@ -70,7 +70,7 @@ static bool have_names(void)
 }
 
 /* Skipped where that is not allowed, or there is no ip(8); what fails then is a failure. */
-static int make_networks(void **state)
+static int make_networks(void)
 {
     static const char link[] =
         "ip -n side1 link add v0 type veth peer name v0 netns side2";
@@ -141,6 +141,47 @@ static struct ports connections(const struct rig_data *p)
             all.port[all.n++] = port;
     fclose(f);
     return all;
+}
+
+/* Sockets of the side's network that listen, and those of them at lo's or at any address. */
+static unsigned listeners(const struct rig_data *p, unsigned *ret_wide)
+{
+    unsigned address, state, n = 0;
+    char path[64], line[512];
+    FILE *f;
+
+    *ret_wide = 0;
+    for (unsigned k = 0; k < 2; k++) {
+        dlr_format(path, sizeof(path), "/proc/%d/net/tcp%s", (int)p->pid, k ? "6" : "");
+        f = fopen(path, "re");
+        while (f && fgets(line, sizeof(line), f)) {
+            if (sscanf(line, " %*u: %8x%*s %*s %x", &address, &state) != 2)
+                continue;
+            n += state == TCP_LISTEN;
+            *ret_wide +=
+                state == TCP_LISTEN && (address == 0 || (address & 0xff) == 127);
+        }
+        if (f)
+            fclose(f);
+    }
+    return n;
+}
+
+/* UCX is not there to obey a stranger, and nothing listens beside the network that was given. */
+static void only_the_sealed_stream_listens(void **state)
+{
+    bool sealed = !dlr_streq(getenv(RIG_TRANSPORT), "ucx");
+    unsigned wide;
+    struct pair p;
+
+    up(&p, MIB);
+    pair_send(&p, v7, 1);
+    assert_int_equal(rig_done(&p.from, 1, NULL, 0), 0);
+    assert_true((listeners(&p.from, &wide) == 1) ==
+                sealed); /* UCX has one for bulk, too */
+    assert_true(!sealed || wide == 0);
+    assert_true(!sealed || (listeners(&p.to, &wide) == 1 && wide == 0));
+    pair_down(&p);
 }
 
 static bool has_another(struct ports now, struct ports before)
@@ -266,7 +307,10 @@ static void nothing_more_is_sent_of_a_version_that_is_decided_against(void **sta
 
 int main(int argc, char **argv)
 {
+    int rc;
+
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_the_sealed_stream_listens),
         cmocka_unit_test(copies_are_given_up_and_go_on_afterwards),
         cmocka_unit_test(a_copy_that_is_stuck_gives_its_slot_back_when_aborted),
         cmocka_unit_test(nothing_more_is_sent_of_a_version_that_is_decided_against),
@@ -275,5 +319,6 @@ int main(int argc, char **argv)
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
     setenv("UCX_TLS", "tcp,self", 1); /* shared memory would hide the network */
-    return cmocka_run_group_tests(tests, make_networks, NULL);
+    rc = make_networks();
+    return rc < 0 ? 1 : RIG_RUN(tests);
 }

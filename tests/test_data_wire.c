@@ -3,6 +3,7 @@
  * changed in turn. None may be obeyed, and the right ones still are afterwards.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include "ckpt/data_net.h"
 #include "ckpt/data_wire.h"
 #include "common/clock.h"
+#include "common/str.h"
 #include "tests/data_rig.h"
 
 #define DATA (UINT64_C(3) << 19) /* two chunks, the second half as long */
@@ -108,6 +110,7 @@ static void connect_to(struct raw *r, const char *hex)
 
 static void fill_begin(struct raw *r)
 {
+    unsigned char token[DLR_WIRE_TOKEN];
     struct dlr_slot_info info;
     const void *addr, *meta;
     size_t addr_bytes, meta_bytes;
@@ -119,6 +122,7 @@ static void fill_begin(struct raw *r)
     assert_true(r->payload_bytes <= sizeof(r->payload));
     memcpy(r->payload, addr, addr_bytes);
     memcpy(r->payload + addr_bytes, meta, meta_bytes);
+    memcpy(token, r->begin.token, sizeof(token));
     r->begin = (struct dlr_wire_begin){.magic = DLR_WIRE_MAGIC,
                                        .version = DLR_WIRE_VERSION,
                                        .address_bytes = (uint16_t)addr_bytes,
@@ -129,13 +133,17 @@ static void fill_begin(struct raw *r)
                                        .step = 7,
                                        .data_bytes = info.data_bytes,
                                        .id = 42};
-    for (unsigned i = 0; i < DLR_WIRE_TOKEN; i++)
-        r->begin.token[i] = (unsigned char)(i * 0x11); /* RIG_TOKEN */
+    memcpy(r->begin.token, token, sizeof(token));
 }
 
 static int raw_up(void **state)
 {
     static const struct dlr_net_ops ops = {raw_in, raw_down};
+    const struct dlr_net_conf conf = {
+        .transport = dlr_streq(getenv(RIG_TRANSPORT), "ucx") ? DLR_TRANSPORT_UCX
+                                                             : DLR_TRANSPORT_STREAM,
+        .answer_ms = 5000,
+        .devices = ""};
     struct raw *r = calloc(1, sizeof(*r));
     struct dlr_slot *own;
 
@@ -150,7 +158,10 @@ static int raw_up(void **state)
     r->src = own;
     r->dst[0] = rig_slot(&r->to, RANK, 0);
     r->dst[1] = rig_slot(&r->to, RANK, 1);
-    assert_int_equal(dlr_net_open(&ops, r, &r->net, NULL), 0);
+    assert_int_equal(dlr_net_open(&conf, &ops, r, &r->net, NULL), 0);
+    for (unsigned i = 0; i < DLR_WIRE_TOKEN; i++)
+        r->begin.token[i] = (unsigned char)(i * 0x11); /* RIG_TOKEN */
+    assert_int_equal(dlr_net_set_key(r->net, r->begin.token, DLR_WIRE_TOKEN), 0);
     connect_to(r, r->to.address);
     fill_begin(r);
     return 0;
@@ -326,5 +337,6 @@ int main(void)
     };
 
     setenv("UCX_TLS", "tcp,self", 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    return RIG_RUN(tests);
 }

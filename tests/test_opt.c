@@ -30,6 +30,7 @@ struct conf {
     unsigned save;
     struct dlr_nodes_conf nodes;
     struct dlr_ratio_conf ratio;
+    enum dlr_transport transport;
 };
 
 #define FIELD(f) offsetof(struct conf, f)
@@ -51,6 +52,7 @@ static const struct dlr_opt table[] = {
     {"save", DLR_OPT_SAVE, FIELD(save), "1%", "PERCENT", "a share or all"},
     {"nodes", DLR_OPT_NODES, FIELD(nodes), "0", "MIN[:MAX]", "nodes"},
     {"ratio", DLR_OPT_RATIO, FIELD(ratio), "10/1h", "N[/TIME]", "so many in a time"},
+    {"way", DLR_OPT_TRANSPORT, FIELD(transport), "auto", "auto|ucx", "a way"},
     DLR_OPT_END,
 };
 /* clang-format on */
@@ -103,6 +105,8 @@ static void good_words_are_taken(void **state)
         {"word=memory,clock", "word", "memory,clock"},
         {"word=", "word", ""},
         {"name=lm-7.B_2", "name", "lm-7.B_2"},
+        {"way=stream", "way", "stream"},
+        {"way=ucx", "way", "ucx"},
         {"name=", "name", ""},
         {"name=0123456789012345678901234567890x", "name",
          "0123456789012345678901234567890x"},
@@ -167,6 +171,8 @@ static void bad_words_name_option_value_and_remedy(void **state)
     } rows[] = {
         {"on=maybe", -EINVAL, "option 'on': bad value 'maybe': must be 'on' or 'off'"},
         {"on=", -EINVAL, "option 'on': bad value '': must be 'on' or 'off'"},
+        {"way=tcp", -EINVAL,
+         "option 'way': bad value 'tcp': must be 'auto', 'stream' or 'ucx'"},
         {"on", -EINVAL, "option 'on' needs a value: 'on' or 'off'"},
         {"every=0", -EINVAL,
          "option 'every': bad value '0': must be 'off', 'auto', a count of steps such "
