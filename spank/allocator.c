@@ -7,6 +7,7 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "spank/batch.h"
 #include "spank/cmdline.h"
 #include "spank/open_mode.h"
 #include "spank/options.h"
@@ -47,6 +48,7 @@ static void forget_round(void)
                                         "GROUP_RANK",
                                         "MASTER_ADDR",
                                         "MASTER_PORT",
+                                        "SLURM_SPANK_" DLR_BATCH_OPEN_MODE,
                                         "GROUP_WORLD_SIZE",
                                         "DLROVER_RUN",
                                         "DLROVER_KEY",
@@ -153,7 +155,7 @@ void dlr_allocator_option(struct dlr_allocator *alloc, bool on)
 }
 
 /* sbatch has made SLURM_OPEN_MODE of ours. */
-static void restore_open_mode(const struct dlr_allocator *alloc)
+static const char *restore_open_mode(const struct dlr_allocator *alloc)
 {
     DLR_AUTO_FREE char *text = NULL;
     DLR_AUTO_FREE char **argv = NULL;
@@ -161,15 +163,18 @@ static void restore_open_mode(const struct dlr_allocator *alloc)
 
     if (!(alloc->set & (1u << OPEN_MODE)) || dlr_cmdline_argv(&text, &argv, NULL) < 0 ||
         dlr_open_mode_said(argv, own_words(argv, &dlrover)))
-        return;
+        return NULL;
     if (alloc->open_mode[0])
         setenv("SLURM_OPEN_MODE", alloc->open_mode, 1);
     else
         unsetenv("SLURM_OPEN_MODE");
+    return alloc->open_mode;
 }
 
-void dlr_allocator_end(struct dlr_allocator *alloc)
+const char *dlr_allocator_end(struct dlr_allocator *alloc)
 {
-    restore_open_mode(alloc);
+    const char *mode = restore_open_mode(alloc);
+
     apply(alloc, false);
+    return mode;
 }

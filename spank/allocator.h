@@ -39,8 +39,9 @@ void dlr_allocator_start(struct dlr_allocator *alloc, int cli, bool before);
 void dlr_allocator_option(struct dlr_allocator *alloc, bool on);
 
 /* Every option is parsed: takes the variables back, so that the job does not inherit them, nor,
- * unless the user said --open-mode himself, what sbatch made of one of them.
+ * unless the user said --open-mode himself, what sbatch made of one of them. What SLURM_OPEN_MODE is to be
+ * in the script, where slurmctld makes it (from 24.05 on), "" not there; NULL when it is the user's matter.
  */
-void dlr_allocator_end(struct dlr_allocator *alloc);
+const char *dlr_allocator_end(struct dlr_allocator *alloc);
 
 #endif

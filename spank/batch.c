@@ -32,7 +32,8 @@ static const char *const names[] = {
     "SLURM_NPROCS",
 };
 #define NNAMES (sizeof(names) / sizeof(*names))
-_Static_assert(NNAMES <= DLR_TASK_VARS, "every name has a row");
+_Static_assert(NNAMES + 2 <= DLR_TASK_VARS, "every name has a row");
+#define KEPT_MODE "SLURM_SPANK_" DLR_BATCH_OPEN_MODE
 
 bool dlr_batch_is(uint32_t step_id)
 {
@@ -112,12 +113,26 @@ static void take_line(char *line, struct dlr_task_env *env)
         const char *rest = dlr_after(line, names[i]);
         struct dlr_task_var *var = &env->vars[env->count];
 
-        if (!rest || *rest != '=' || env->count == NNAMES)
+        if (!rest || *rest != '=' || env->count == NNAMES + 2)
             continue;
         var->name = names[i];
         var->value = strdup(rest + 1);
         env->count += var->value != NULL;
     }
+}
+
+/* slurmctld has made SLURM_OPEN_MODE of what we asked of sbatch for the script's own output. */
+static void restore_open_mode(char *const env[], struct dlr_task_env *ret)
+{
+    const char *mode = dlr_task_getenv(env, KEPT_MODE);
+    struct dlr_task_var *var = &ret->vars[ret->count];
+
+    if (!mode)
+        return;
+    var[0] = (struct dlr_task_var){"SLURM_OPEN_MODE",
+                                   dlr_streq(mode, "-") ? NULL : strdup(mode)};
+    var[1] = (struct dlr_task_var){KEPT_MODE, NULL};
+    ret->count += 2;
 }
 
 int dlr_batch_env(const struct dlr_spank_conf *conf, char *const env[],
@@ -132,6 +147,7 @@ int dlr_batch_env(const struct dlr_spank_conf *conf, char *const env[],
     ret->count = 0;
     if (!conf->job.enable)
         return 0;
+    restore_open_mode(env, ret);
     text = malloc(OUTPUT_MAX + 1);
     if (!text)
         return dlr_fail(err, -ENOMEM, "out of memory");

@@ -24,6 +24,7 @@
 #include "common/log.h"
 #include "common/memory.h"
 #include "spank/allocator.h"
+#include "spank/batch.h"
 #include "spank/handover.h"
 #include "spank/items.h"
 #include "spank/jobmem.h"
@@ -124,7 +125,11 @@ static void keep_settings(spank_t sp)
 
 static void end_allocator(spank_t sp)
 {
-    dlr_allocator_end(&plugin.alloc);
+    const char *mode = dlr_allocator_end(&plugin.alloc);
+
+    if (mode && spank_job_control_setenv(sp, DLR_BATCH_OPEN_MODE, *mode ? mode : "-",
+                                         1) != ESPANK_SUCCESS)
+        dlr_warn("sruns of the script append to their files (--open-mode)");
     keep_settings(sp);
     if (plugin.warned || !dlr_options_lack_spare(&plugin.conf))
         return;

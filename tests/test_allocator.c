@@ -176,7 +176,7 @@ static void what_the_user_has_set_stays(void **state)
     setenv("SBATCH_OPEN_MODE", "truncate", 1);
     dlr_allocator_start(&alloc, DLR_ALLOCATOR_UNKNOWN, true);
     assert_set("set", NULL, "truncate");
-    dlr_allocator_end(&alloc);
+    assert_null(dlr_allocator_end(&alloc));
     assert_set(NULL, NULL, "truncate");
 }
 

@@ -169,6 +169,37 @@ static void only_known_names_are_taken(void **state)
     dlr_task_env_free(&env);
 }
 
+/* From 24.05 on slurmctld puts the mode of the script's own output into its environment. */
+static void the_open_mode_is_the_users(void **state)
+{
+    static const struct {
+        char *kept;
+        const char *want;
+    } rows[] = {{"SLURM_SPANK_DLROVER_OPEN_MODE=-", NULL},
+                {"SLURM_SPANK_DLROVER_OPEN_MODE=t", "t"}};
+    struct dlr_spank_conf conf;
+    struct dlr_err err;
+
+    dlr_options_init(&conf);
+    conf.job.enable = true;
+    dlr_format(conf.libexec, sizeof(conf.libexec), "/nowhere");
+    for (size_t i = 0; i < 2; i++) {
+        char *const vars[] = {"SLURM_OPEN_MODE=a", rows[i].kept, NULL};
+        struct dlr_task_env env;
+
+        assert_true(dlr_batch_env(&conf, vars, &env, &err) < 0); /* no dlrover-slurm */
+        assert_int_equal(env.count, 2);
+        assert_string_equal(env.vars[0].name, "SLURM_OPEN_MODE");
+        if (rows[i].want)
+            assert_string_equal(env.vars[0].value, rows[i].want);
+        else
+            assert_null(env.vars[0].value);
+        assert_string_equal(env.vars[1].name, "SLURM_SPANK_DLROVER_OPEN_MODE");
+        assert_null(env.vars[1].value);
+        dlr_task_env_free(&env);
+    }
+}
+
 static void a_program_that_fails_changes_nothing(void **state)
 {
     struct dlr_task_env env;
@@ -201,6 +232,7 @@ int main(void)
         cmocka_unit_test(a_requeued_job_shows_as_many_as_before),
         cmocka_unit_test(the_first_number_is_kept),
         cmocka_unit_test(only_known_names_are_taken),
+        cmocka_unit_test(the_open_mode_is_the_users),
         cmocka_unit_test(a_program_that_fails_changes_nothing),
         cmocka_unit_test(a_job_that_is_not_supervised_asks_nobody),
     };

@@ -194,9 +194,11 @@ for mode in off on; do
 done
 SH
     packed=$(submit packed.sh)
-    table shares "-N2 --exclusive" <<'ROWS'
-c: -c 2 ~/show
-exact: --exact -c 1 ~/show
+    # newer ones make no step of an unknown number of tasks beside any other, one that overlaps too
+    [[ $RELEASE == 22.05* ]] || count=-n
+    table shares "-N2 --exclusive" <<ROWS
+c: ${count:+-n 2} -c 2 ~/show
+exact: ${count:+-n 4} --exact -c 1 ~/show
 exclusive: --exclusive ~/show
 overlap: --overlap -n4 ~/show
 time: -t 5 ~/show
