@@ -97,6 +97,7 @@ static int apply(struct dlr_stepplan_read *r, const struct dlr_srun_option *o,
     case DLR_SRUN_PASS:
         break;
     case DLR_SRUN_DROP:
+        r->overlap |= dlr_streq(o->name, "overlap");
         return 0;
     case DLR_SRUN_PLAIN:
         be_plain(r, o);
@@ -249,6 +250,8 @@ static int read_words(struct dlr_stepplan_read *r)
         r->plan->tolerant = dlr_streq(bad_exit, "0");
     if (!r->cpus)
         r->cpus = dlr_stepplan_getenv(r->in, "SRUN_CPUS_PER_TASK");
+    r->plan->exclusive |= dlr_stepplan_getenv(r->in, "SLURM_EXACT") != NULL;
+    r->plan->exclusive &= !r->overlap && !dlr_stepplan_getenv(r->in, "SLURM_OVERLAP");
     r->plan->program = r->in->argv + r->at;
     if (!r->plan->plain && r->at >= r->in->argc)
         return dlr_fail(r->err, -EINVAL, "srun: no program to run was named");

@@ -423,8 +423,9 @@ static void a_step_has_the_limit_that_srun_gives_it(void **state)
 static void what_the_user_says_of_other_steps_is_known(void **state)
 {
     static const struct {
-        char *words[3];
+        char *words[4];
         bool exclusive;
+        char *var;
     } lines[] = {
         {{"a.out"}, false},
         {{"--exclusive", "a.out"}, true},
@@ -432,10 +433,15 @@ static void what_the_user_says_of_other_steps_is_known(void **state)
         {{"--exclusive=user", "a.out"}, false},
         {{"--overlap", "a.out"}, false},
         {{"a.out", "--exclusive"}, false},
+        {{"--overlap", "--exact", "a.out"}, false},
+        {{"--exclusive", "--overlap", "a.out"}, false},
+        {{"a.out"}, true, "SLURM_EXACT=1"},
+        {{"--overlap", "a.out"}, false, "SLURM_EXACT=1"},
+        {{"--exact", "a.out"}, false, "SLURM_OVERLAP=1"},
     };
 
     for (unsigned i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
-        char *argv[4] = {"srun"}, *env[] = {NULL}, *one[] = {"n1"};
+        char *argv[5] = {"srun"}, *env[] = {lines[i].var, NULL}, *one[] = {"n1"};
         struct dlr_stepplan_in in = {
             .argc = 1, .argv = argv, .env = env, .nnodes = 1, .names = one};
         struct dlr_stepplan plan;

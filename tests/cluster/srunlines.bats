@@ -43,6 +43,8 @@ differs() {
         [[ $1 == arbitrary* ]] ;;                        # in rank order, not by name
     SLURM_GPUS_ON_NODE | SLURM_STEP_GPUS)
         [[ $1 == job ]] ;;                               # Slurm shares a total out as it likes
+    SLURM_GPUS | SLURM_GPUS_PER_NODE)
+        [[ $RELEASE != 22.05* && $1 == gpus ]] ;;        # newer sruns tell tasks the words, a round has other ones
     SLURM_STEPID | SLURM_STEP_ID | SLURM_TASK_PID) ;;    # of this step
     *_PORT | SLURM_PMIX_MAPPING_SERV) ;;                 # of this step
     SLURM_JOB_NODELIST | SLURM_NODELIST) ;;              # the round's nodes, not the job's
