@@ -14,7 +14,7 @@ setup() {
     # show.sh TICKS: each task says what it was given, then works in ticks of 0.1 s
     job_file show.sh <<'SH'
 #!/bin/bash
-limit=$(cat /sys/fs/cgroup/memory/slurm_*/uid_*/job_"$SLURM_JOB_ID"/memory.limit_in_bytes)
+limit=$(cat /sys/fs/cgroup/memory/slurm*/uid_*/job_"$SLURM_JOB_ID"/memory.limit_in_bytes)
 echo "round $DLROVER_ROUND $SLURMD_NODENAME gpus $CUDA_VISIBLE_DEVICES of $((limit >> 20)) MB, $(wc -w <<<"$(taskset -cp $$ | sed 's/.*: //; s/[,-]/ /g')") ends of cores"
 for ((i = 0; i < $1; i++)); do
     read -rt 0.1 <> <(:) || :

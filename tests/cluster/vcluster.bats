@@ -367,7 +367,7 @@ cgroup_folders() {
     find /sys/fs/cgroup -maxdepth 3 -path '*/vc[0-9]*' -prune 2>/dev/null | sort
 }
 
-memory_limit='cat /sys/fs/cgroup/memory/slurm_*/uid_3001/job_$SLURM_JOB_ID/memory.limit_in_bytes'
+memory_limit='cat /sys/fs/cgroup/memory/slurm*/uid_3001/job_$SLURM_JOB_ID/memory.limit_in_bytes'
 
 @test "the production profile confines memory, GPUs and processes of a job" {
     local dir=$BATS_TEST_TMPDIR/vc lacks
