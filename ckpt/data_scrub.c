@@ -74,22 +74,12 @@ static void renew(const struct dlr_held *held, const void *data, size_t bytes)
 
 /* --- heads: everybody here looks at them ------------------------------------------------------ */
 
-/* The state page (0), and the page of the head (1). */
-static bool has_page(const struct dlr_held *held, unsigned i)
-{
-    const void *there;
-    char byte;
-
-    return read_memory(&byte, (char *)dlr_slot_base(held->slot) + i * DLR_SLOT_PAGE, 1,
-                       &there);
-}
-
 static bool renew_head(const struct dlr_held *held)
 {
     bool lost = false;
 
     for (unsigned i = 0; i < 2; i++) {
-        if (has_page(held, i))
+        if (dlr_slot_has_page(held->slot, i))
             continue;
         dlr_slot_renew(held->slot, held->fd, i * DLR_SLOT_PAGE, 1);
         lost = true;
@@ -146,7 +136,7 @@ static int run_chunk(struct dlr_job *job, struct dlr_err *err)
 
     s->bytes = 0;
     sched_setscheduler(0, SCHED_IDLE, &none); /* of this thread */
-    if (!has_page(s->held, 0) || !has_page(s->held, 1))
+    if (!dlr_slot_has_head(s->held->slot))
         return 0; /* the loop's thread finds it */
     if (s->chunk == 0 && !read_meta(s))
         return dlr_fail(err, -EBADMSG, "the head cannot be read from memory");

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "ckpt/slot.h"
@@ -297,6 +298,21 @@ int dlr_slot_renew(struct dlr_slot *slot, int fd, uint64_t off, uint64_t bytes)
     if (from == 0)
         format(slot);
     return 0;
+}
+
+bool dlr_slot_has_page(const struct dlr_slot *slot, unsigned i)
+{
+    char byte;
+    const struct iovec to = {&byte, 1},
+                       from = {(char *)dlr_slot_base(slot) + i * DLR_SLOT_PAGE, 1};
+
+    return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == 1 ||
+           (errno != EFAULT && errno != EHWPOISON);
+}
+
+bool dlr_slot_has_head(const struct dlr_slot *slot)
+{
+    return dlr_slot_has_page(slot, 0) && dlr_slot_has_page(slot, 1);
 }
 
 struct touch {

@@ -87,6 +87,14 @@ struct dlr_slot_info {
 };
 int dlr_slot_info(const struct dlr_slot *slot, struct dlr_slot_info *ret);
 
+/* Whether page 0 (the state) or 1 (of the head) can be read: to look at one that the kernel has poisoned, or that was cut off,
+ * ends a process by a SIGBUS. True where the kernel reads for nobody.
+ */
+bool dlr_slot_has_page(const struct dlr_slot *slot, unsigned i);
+
+/* Both of them. */
+bool dlr_slot_has_head(const struct dlr_slot *slot);
+
 /* Sealed once, and its head has changed since: nobody can say what it holds. */
 bool dlr_slot_damaged(const struct dlr_slot *slot);
 

@@ -15,9 +15,11 @@
 
 static bool holds(const struct dlr_agent *a, int32_t rank, const struct dlr_slot *slot)
 {
-    enum dlr_slot_state state = dlr_slot_state(slot);
+    enum dlr_slot_state state = DLR_SLOT_DEAD;
     struct dlr_slot_info info;
 
+    if (dlr_slot_has_head(slot))
+        state = dlr_slot_state(slot);
     return (state == DLR_SLOT_SEALED || state == DLR_SLOT_COMMITTED) &&
            dlr_slot_info(slot, &info) == 0 && info.rank == rank &&
            info.key == dlr_slot_key(a->conf.key) &&

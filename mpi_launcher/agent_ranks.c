@@ -104,7 +104,7 @@ int dlr_agent_rank_holding(const struct dlr_agent_rank *r, struct dlr_version ve
         struct dlr_slot_info info;
         enum dlr_slot_state state;
 
-        if (!r->slots[k] || r->corrupt[k])
+        if (!r->slots[k] || r->corrupt[k] || !dlr_slot_has_head(r->slots[k]))
             continue;
         state = dlr_slot_state(r->slots[k]);
         if ((state == DLR_SLOT_SEALED || state == DLR_SLOT_COMMITTED) &&
@@ -119,7 +119,8 @@ int dlr_agent_rank_holding(const struct dlr_agent_rank *r, struct dlr_version ve
 static void bury_open_slots(struct dlr_agent_rank *r)
 {
     for (unsigned k = 0; k < DLR_STORE_SLOTS_MAX; k++)
-        if (r->slots[k] && dlr_slot_state(r->slots[k]) == DLR_SLOT_OPEN)
+        if (r->slots[k] && dlr_slot_has_head(r->slots[k]) &&
+            dlr_slot_state(r->slots[k]) == DLR_SLOT_OPEN)
             dlr_slot_set_state(r->slots[k], DLR_SLOT_DEAD);
 }
 
@@ -127,7 +128,7 @@ static void bury_open_slots(struct dlr_agent_rank *r)
 static void bury_corrupt_slots(struct dlr_agent_rank *r)
 {
     for (unsigned k = 0; k < DLR_STORE_SLOTS_MAX; k++)
-        if (r->slots[k] && r->corrupt[k])
+        if (r->slots[k] && r->corrupt[k] && dlr_slot_has_head(r->slots[k]))
             dlr_slot_set_state(r->slots[k], DLR_SLOT_DEAD);
 }
 

@@ -169,8 +169,9 @@ void dlr_agent_save_settle(struct dlr_agent *a, struct dlr_agent_rank *r)
     for (unsigned k = 0; k < DLR_STORE_SLOTS_MAX; k++) {
         struct dlr_version held;
 
-        if (!r->reading[k] && r->slots[k] &&
-            (r->corrupt[k] || dlr_slot_damaged(r->slots[k]))) {
+        if (!r->slots[k] || !dlr_slot_has_head(r->slots[k]))
+            continue; /* the data process finds it, and makes it memory again */
+        if (!r->reading[k] && (r->corrupt[k] || dlr_slot_damaged(r->slots[k]))) {
             dlr_slot_set_state(r->slots[k], DLR_SLOT_DEAD);
             r->corrupt[k] = false;
         }

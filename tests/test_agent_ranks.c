@@ -425,6 +425,28 @@ static void a_copy_that_went_bad_is_told_and_its_slot_is_dead(void **state)
     dlr_rig_stop(&rig);
 }
 
+/* As where the kernel has poisoned the page of a head: to look at it is a SIGBUS. */
+static void a_head_that_cannot_be_read_ends_no_agent(void **state)
+{
+    struct worker w;
+    char path[128];
+    unsigned k;
+
+    begin(&w);
+    post(&w, 10);
+    k = save(&w, 10);
+    expect_sealed(10);
+    decide("commit", 10);
+    dlr_format(path, sizeof(path), "%s/r4.s%u", rig.memory, k);
+    assert_int_equal(truncate(path, DLR_SLOT_PAGE), 0);
+    post(&w, 11);
+    save(&w, 11);
+    expect_sealed(11);
+    decide("commit", 11);
+    rig_bye(&w);
+    dlr_rig_stop(&rig);
+}
+
 /* What is decided while the slot is being sent or written is marked when that has ended. */
 static void a_slot_that_is_read_is_free_when_that_has_ended(void **state)
 {
@@ -582,6 +604,7 @@ RIG_MAIN(RIG_TEST(the_data_process_runs_where_no_worker_is_bound),
          RIG_TEST(a_rounds_first_order_frees_what_is_older_than_its_beginning),
          RIG_TEST(orders_lie_side_by_side_and_none_is_lost),
          RIG_TEST(a_copy_that_went_bad_is_told_and_its_slot_is_dead),
+         RIG_TEST(a_head_that_cannot_be_read_ends_no_agent),
          RIG_TEST(a_slot_that_is_read_is_free_when_that_has_ended),
          RIG_TEST(a_rank_that_is_past_the_step_has_missed_it),
          RIG_TEST(a_seal_after_the_decision_is_dead),
