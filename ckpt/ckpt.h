@@ -135,7 +135,7 @@ int dlr_ckpt_clear(struct dlr_ckpt *ck);
 int dlr_ckpt_blob_size(struct dlr_ckpt *ck, const char *name, uint64_t bytes);
 
 /* The versions restore could take, newest first: at most max, their number is returned.
- * Under a job that is the one version all ranks agreed on, -EBADMSG when it is not sound here;
+ * Under a job that is the one version all ranks agreed on, -EBADMSG when its head is not sound here;
  * alone only the files' heads are looked at, by rank 0 those of all, by others their own and rank 0's: restore may find
  * one corrupt.
  */
@@ -237,8 +237,8 @@ int dlr_ckpt_begin(struct dlr_ckpt *ck, uint64_t step, void *stream);
 int dlr_ckpt_fence(struct dlr_ckpt *ck, void *stream);
 
 /* Waits until what was begun and fenced is durable (alone: in files), at most 5 minutes: -ETIMEDOUT.
- * Returns the failure of one that is not, as a later fence would. Under a job it waits for the
- * copies only: stats say what is committed. Close does the same.
+ * Returns the failure of one that is not, as a later fence would. For a copy it waits at most
+ * fence_ms. Under a job it waits for the copies only: stats say what is committed. Close does the same.
  */
 int dlr_ckpt_flush(struct dlr_ckpt *ck);
 

@@ -47,6 +47,7 @@ lose_two() {
     mv "$BATS_TEST_TMPDIR/four" "$DLROVER_CKPT_DIR"
     ranks 2 restore 3
     # No start looks at the ranks that are no more, nor at what the newest two versions replaced.
+    ls -la "$DLROVER_CKPT_DIR"
     [ -z "$(find "$DLROVER_CKPT_DIR" -type f ! -name 'r[01]-[4-6].safetensors' ! -name '*.aside-*' ! -name '.lock-*')" ]
     [ "$(cd "$DLROVER_CKPT_DIR" && echo *-[56].safetensors)" = "r0-5.safetensors r0-6.safetensors r1-5.safetensors r1-6.safetensors" ]
 }
@@ -56,10 +57,12 @@ lose_two() {
     ranks 3 joined 3
 }
 
-@test "DCP: a corrupt file of one rank takes all ranks to the version before" {
+@test "DCP: a corrupt file of one rank takes all ranks to the version before; corrupt files alone are an error" {
     ranks 2 save 3
     spoil "$DLROVER_CKPT_DIR/r1-3.safetensors"
     ranks 2 corrupt 2
+    for file in "$DLROVER_CKPT_DIR"/r?-[12].safetensors; do spoil "$file"; done
+    ranks 2 fresh
 }
 
 @test "DCP: save and load take Writer and Reader, with a group, without and with cached plans" {

@@ -245,6 +245,14 @@ for bad in (np.broadcast_to(np.zeros(4), (4, 4)), np.frombuffer(b"readonly"), b"
         raise SystemExit("taken")
     except ValueError as error:
         assert str(error).startswith("'it': "), error
+for how, said in (({"kind": "shards"}, "'it': kind is 'shards', not one of shard, replicated, local, blob"),
+                  ({"global_shape": (4,)}, "'it': global_shape has 1 numbers, the array has 2 dimensions"),
+                  ({"global_shape": (8, 4), "offset": (1,) * 9}, "'it': offset has 9 numbers, the array has 2 dimensions")):
+    try:
+        ck.add("it", np.zeros((4, 4)), **how)
+        raise SystemExit("taken")
+    except ValueError as error:
+        assert str(error) == said, error
 ck.add("it", np.zeros(4))
 try:
     ck.add("it", np.zeros(4))
@@ -294,11 +302,18 @@ state() {
 
 @test "names without what wraps a model, and names that are cut" { state names; }
 
-@test "no library is one line that says what names it" {
+@test "no library, or a PyTorch that is too old, is one line that says what is needed" {
     DLROVER_LIB=/nowhere/libdlrover.so run "$python" -c 'import dlrover'
     echo "$output"
     [ "$status" -eq 1 ]
     [[ ${lines[-1]} == "ImportError: no libdlrover (DLROVER_LIB names one): /nowhere/libdlrover.so: "* ]]
+    run "$python" - <<'PY' # with an older PyTorch, or what looks like one
+import sys
+sys.modules["torch.distributed.checkpoint.stateful"] = None
+import dlrover.dcp
+PY
+    [ "$status" -eq 1 ]
+    [[ ${lines[-1]} == "ImportError: dlrover.dcp needs PyTorch 2.3 or newer, this is "* ]]
 }
 
 @test "a forked worker leaves the checkpoint to its parent" { state fork; }

@@ -602,6 +602,21 @@ def corrupt(step):
     del state
 
 
+def fresh():
+    """Where no version is whole that is an error, until a word begins anew."""
+    ck = dlrover.dcp.bind(make(0))
+    try:
+        ck.restore()
+        raise SystemExit("taken")
+    except dlrover.Error as error:
+        assert "is corrupt in chunk" in str(error), error
+    os.environ["DLROVER_CKPT_FRESH"] = "on"
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        assert ck.restore() == 0
+    assert "DLROVER_CKPT_FRESH=on: nothing is restored" in str(said[0].message)
+
+
 def exported(step, out):
     """What DCP itself reads of an export, on any number of ranks."""
     state = make(0)

@@ -71,6 +71,7 @@ static void refused(void **state)
     for (unsigned i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
         const struct fault *x = &faults[i];
         unsigned char *byte = (unsigned char *)dlr_slot_base(f->agent.slots[1]) + x->at;
+        struct dlr_ckpt_version v;
         uint64_t step = 99;
 
         print_message("  %s\n", x->name);
@@ -81,6 +82,8 @@ static void refused(void **state)
         f->agent.key = x->key;
         f->agent.hang_up = true; /* the supervisor ends the round */
         played_join(f);
+        assert_int_equal(dlr_ckpt_list(f->ck, &v, 1),
+                         x->at > 4096 + 128 ? 1 : -EBADMSG); /* of the head alone */
         assert_int_equal(dlr_ckpt_restore(f->ck, &step), -EBADMSG);
         pthread_join(f->agent.thread, NULL);
         assert_string_equal(dlr_ckpt_error(f->ck), x->text);

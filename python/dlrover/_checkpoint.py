@@ -152,6 +152,11 @@ class Checkpoint:
             address, shape, item, dtype, strides = _describe(array)
         except ValueError as error:
             raise ValueError(f"'{name}': {error}") from None
+        if kind not in _lib.KINDS:
+            raise ValueError(f"'{name}': kind is '{kind}', not one of {', '.join(_lib.KINDS)}")
+        for given, what in ((global_shape, "global_shape"), (offset, "offset")):
+            if given is not None and len(given) != len(shape):
+                raise ValueError(f"'{name}': {what} has {len(given)} numbers, the array has {len(shape)} dimensions")
         if len(shape) > _lib.DIMS_MAX:
             raise ValueError(f"'{name}': more than {_lib.DIMS_MAX} dimensions")
         if any(size > 1 and step == 0 for size, step in zip(shape, strides)):
@@ -267,8 +272,8 @@ class Checkpoint:
             self._warn(lib.dlr_ckpt_fence(self._handle, stream))
 
     def flush(self) -> None:
-        """Waits, 5 minutes at most, until what was saved is durable: without a job its file is. Under a job until it is
-        copied. A warning says what is not. close() waits, too.
+        """Waits until what was saved is durable: without a job its file is, 5 minutes at most. Under a job until it is
+        copied, fence_ms at most. A warning says what is not. close() waits, too.
         """
         if self._handle:
             self._warn(lib.dlr_ckpt_flush(self._handle), once=False)
