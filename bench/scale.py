@@ -3,7 +3,8 @@
 """The start of large jobs: the real supervisor, and all agents simulated by one process that speaks the protocol
 (keys, credentials, beats) over a connection for each. Until all are welcomed, and until all have the list of the others.
 
-BENCH_SCALE (64,512): numbers of nodes; BENCH_SCALE_BEAT_MS (200): between two beats of an agent. 16,384 nodes need
+BENCH_SCALE (64,512): numbers of nodes; BENCH_SCALE_BEAT_MS (200): between two beats of an agent;
+BENCH_SCALE_LIMIT_S (600): then what has come by then is told. 16,384 nodes need
 as many open files (ulimit -Hn) and take some minutes.
 """
 import json
@@ -21,7 +22,7 @@ from lib.rows import load, row, say
 BUILD = os.environ.get("BUILD", f"{REPO}/build")
 SIZES = [int(n) for n in os.environ.get("BENCH_SCALE", "64,512").split(",")]
 BEAT_MS = int(os.environ.get("BENCH_SCALE_BEAT_MS", 200))
-LIMIT_S = 660
+LIMIT_S = int(os.environ.get("BENCH_SCALE_LIMIT_S", 600))
 
 
 def start_munged(home):
@@ -48,7 +49,7 @@ def environment(home, nodes):
             "SLURM_TASKS_PER_NODE": f"1(x{nodes})", "SLURM_JOB_CPUS_PER_NODE": f"64(x{nodes})",
             "SLURMD_NODENAME": "n00001", "SLURM_CLUSTER_NAME": "bench",
             "BENCH_SCALE_NODES": str(nodes), "BENCH_SCALE_BEAT_MS": str(BEAT_MS),
-            "BENCH_SCALE_OUT": f"{home}/out",
+            "BENCH_SCALE_OUT": f"{home}/out", "BENCH_SCALE_LIMIT_S": str(LIMIT_S),
             **{k: v for k, v in os.environ.items() if k == "BENCH_SCALE_FORMER"}}
 
 
@@ -59,7 +60,7 @@ def supervise(home, nodes):
             [os.environ.get("BENCH_SCALE_SUPERVISOR", f"{BUILD}/dlrover-supervisor"), f"--state-dir={home}/state",
              f"--heartbeat={BEAT_MS}ms:50", "--agent-timeout=10m", "--", "srun", "true"],
             env=environment(home, nodes), stdin=subprocess.DEVNULL, stdout=err, stderr=err, start_new_session=True)
-        signal.alarm(LIMIT_S)
+        signal.alarm(LIMIT_S + 120)
         _, _, usage = os.wait4(sup.pid, 0)
         signal.alarm(0)
         err.seek(0)
