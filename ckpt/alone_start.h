@@ -28,6 +28,7 @@ bool dlr_alone_start_differs(const struct dlr_alone_start *a,
 /* As it stands in a lock's file. parse: 0, or -EBADMSG for any other text. */
 void dlr_alone_start_text(const struct dlr_alone_start *start,
                           char buf[DLR_ALONE_START_MAX]);
+/* Foreign bytes: fuzz target start. */
 int dlr_alone_start_parse(const char *text, struct dlr_alone_start *ret);
 
 #endif

@@ -42,6 +42,7 @@ $(eval $(call fuzz,data,ckpt/data_recv.c ckpt/data_recv_end.c ckpt/data_wire.c c
 $(eval $(call fuzz,data_stream,ckpt/data_tls_frame.c ckpt/data_tls_address.c ckpt/data_tls_key.c ckpt/data_nic.c,-lssl -lcrypto))
 $(eval $(call fuzz,manifest,mpi_launcher/persist.c $(MSG),-ljansson))
 $(eval $(call fuzz,stride,ckpt/stride.c ckpt/cadence.c))
+$(eval $(call fuzz,start,ckpt/alone_start.c $(SLOT),-lisal -lxxhash))
 $(eval $(call fuzz,agree,ckpt/agree_word.c ckpt/crc32c.c,-lisal))
 $(eval $(call fuzz,host,mpi_launcher/host_order.c $(MSG),-ljansson))
 
