@@ -5,7 +5,7 @@ load lib/suite
 
 setup_file() {
     cluster_up 3 1
-    install -m 755 "$REPO/tests/cluster/lib/stranger.py" "$VCLUSTER_DIR/home/bob/"
+    install -m 755 "$REPO"/tests/cluster/lib/{stranger,ucx_put}.py "$VCLUSTER_DIR/home/bob/"
     job_file work.py <"$BATS_TEST_DIRNAME/lib/work.py"
     job_file work.sh <<'SH'
 #!/bin/bash
@@ -57,6 +57,13 @@ commits() { events "$1" 'select(.event=="progress").commits' | tail -n 1; }
     echo "$output"
     [ "$status" -eq 0 ]
     [ -z "$output" ]
+    for node in n1 n2; do # UCX over TCP would write for anybody
+        for port in $(ports "$node" | tr , ' '); do
+            said=$(bob n1 /home/bob/ucx_put.py "$node" "$port")
+            echo "port $port of $node: $said"
+            [ "$said" = dropped ]
+        done
+    done
     await "$job" "e['event']=='strangers' and e['node']=='n1' and e['count']>0"
     await "$job" "e['event']=='strangers' and e['node']=='n2' and e['count']>0"
     saved "$job" $(($(commits "$job") + 3))
