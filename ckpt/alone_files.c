@@ -427,6 +427,31 @@ void dlr_alone_forget_over(int dirfd, int rank)
     unlinkat(dirfd, name, 0);
 }
 
+/* The file of a rank from beyond on, which does not come again to write over it. */
+static bool is_over_beyond(const char *name, int beyond)
+{
+    char over[NAME_MAX + 1];
+    int rank;
+
+    if (sscanf(name, ".r%9d-over", &rank) != 1 || rank < beyond)
+        return false;
+    dlr_alone_over_name(rank, over, sizeof(over));
+    return dlr_streq(name, over);
+}
+
+static int forget_beyond(int dirfd, int beyond, struct dlr_err *err)
+{
+    DLR_AUTO_CLOSEDIR DIR *dir = open_again(dirfd, err);
+
+    if (!dir)
+        return -EIO;
+    for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
+        if (is_over_beyond(entry->d_name, beyond) &&
+            unlinkat(dirfd, entry->d_name, 0) < 0 && errno != ENOENT)
+            return dlr_fail(err, -errno, "cannot remove '%s': %m", entry->d_name);
+    return 0;
+}
+
 int dlr_alone_prune(int dirfd, int rank, int beyond, unsigned keep, struct dlr_err *err)
 {
     DLR_AUTO_FREE struct aside *list = NULL;
@@ -443,6 +468,8 @@ int dlr_alone_prune(int dirfd, int rank, int beyond, unsigned keep, struct dlr_e
         if (unlinkat(dirfd, list[i].name, 0) < 0 && errno != ENOENT)
             return dlr_fail(err, -errno, "cannot remove '%s': %m", list[i].name);
     }
+    if (n >= 0 && beyond > 0)
+        n = forget_beyond(dirfd, beyond, err);
     return n < 0 ? n : 0;
 }
 

@@ -81,7 +81,9 @@ int dlr_alone_retire(int dirfd, int rank, uint64_t from, uint64_t to,
 void dlr_alone_over_name(int rank, char *buf, size_t size);
 void dlr_alone_forget_over(int dirfd, int rank);
 
-/* Removes what was set aside of a rank (and of those from `beyond` on), but for what was so last, `keep` files of each. */
+/* Removes what was set aside of a rank (and of those from `beyond` on), but for what was so last, `keep` files of each;
+ * and of those from `beyond` on what they would have written over.
+ */
 int dlr_alone_prune(int dirfd, int rank, int beyond, unsigned keep,
                     struct dlr_err *err);
 
