@@ -16,122 +16,6 @@
 #include "common/log.h"
 
 #define EVENTS 64
-#define BACKLOG 64
-
-/* --- listening ---------------------------------------------------------------------------- */
-
-static void set_port(union dlr_tls_place *place, unsigned port)
-{
-    if (place->any.sa_family == AF_INET6)
-        place->v6.sin6_port = htons((uint16_t)port);
-    else
-        place->v4.sin_port = htons((uint16_t)port);
-}
-
-/* Binds to the first port of the range that is free, any for 0. */
-static int bind_place(int fd, union dlr_tls_place *place,
-                      const struct dlr_net_conf *conf)
-{
-    socklen_t size = sizeof(*place);
-    int on = 1;
-
-    if (place->any.sa_family == AF_INET6)
-        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
-    for (unsigned port = conf->first_port; port <= conf->last_port; port++) {
-        set_port(place, port);
-        if (bind(fd, &place->any, dlr_tls_place_bytes(place)) == 0 &&
-            listen(fd, BACKLOG) == 0)
-            return getsockname(fd, &place->any, &size) < 0 ? -errno : 0;
-        if (errno != EADDRINUSE)
-            return -errno;
-    }
-    return -EADDRINUSE;
-}
-
-static int listen_at(struct dlr_tls *net, union dlr_tls_place *place,
-                     const struct dlr_net_conf *conf)
-{
-    struct epoll_event event = {.events = EPOLLIN | EPOLLET};
-    struct dlr_tls_listener *l = &net->listeners[net->self.n];
-    int rc;
-
-    l->fd = socket(place->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    rc = l->fd < 0 ? -errno : bind_place(l->fd, place, conf);
-    event.data.ptr = l;
-    if (rc == 0 && epoll_ctl(net->fd, EPOLL_CTL_ADD, l->fd, &event) < 0)
-        rc = -errno;
-    if (rc < 0)
-        dlr_cleanup_close(&l->fd);
-    else
-        net->self.places[net->self.n++] = *place;
-    return rc;
-}
-
-static int listen_all(struct dlr_tls *net, const struct dlr_net_conf *conf,
-                      struct dlr_err *err)
-{
-    union dlr_tls_place places[DLR_TLS_PLACES_MAX];
-    unsigned n = dlr_tls_places(conf->devices, places);
-    int rc = -EADDRNOTAVAIL;
-
-    if (!n)
-        return dlr_fail(err, -EADDRNOTAVAIL, "no IP address to listen at%s%s",
-                        conf->devices[0] ? " on " : "", conf->devices);
-    for (unsigned i = 0; i < n; i++) {
-        int one = listen_at(net, &places[i], conf);
-
-        rc = one < 0 && rc < 0 ? one : 0;
-    }
-    if (rc < 0)
-        return dlr_fail(err, rc, "cannot listen on this node's addresses: %s",
-                        strerror(-rc));
-    return 0;
-}
-
-/* Makes room for one more stranger. */
-static void cut_oldest(struct dlr_tls *net)
-{
-    struct dlr_tls_conn *oldest = NULL;
-    unsigned n = 0;
-
-    for (struct dlr_tls_conn *c = net->conns; c; c = c->next) {
-        if (!c->called || c->state >= DLR_TLS_OPEN)
-            continue;
-        oldest = c;
-        n++;
-    }
-    if (n < DLR_TLS_UNPROVEN_MAX)
-        return;
-    dlr_tls_over(oldest, 0);
-    dlr_tls_shut(oldest);
-}
-
-/* At most as many as may be unproven at once: what else goes on has its turn between them. */
-static unsigned accept_some(struct dlr_tls *net)
-{
-    unsigned n = 0;
-
-    net->can_accept = net->starved = false;
-    for (unsigned i = 0; i < net->self.n; i++) {
-        unsigned k = 0;
-        int fd = -1;
-
-        do {
-            fd =
-                accept4(net->listeners[i].fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-            if (fd < 0)
-                break;
-            cut_oldest(net);
-            (void)dlr_tls_accepted(net, fd);
-            n++;
-        } while (++k < DLR_TLS_UNPROVEN_MAX);
-        if (fd >= 0)
-            net->can_accept = true;
-        else if (errno == EMFILE || errno == ENFILE)
-            net->can_accept = net->starved = true; /* with the next event */
-    }
-    return n;
-}
 
 /* --- opening and closing ------------------------------------------------------------------ */
 
@@ -172,7 +56,7 @@ static int set_up(struct dlr_tls *net, const struct dlr_net_conf *conf,
     if (RAND_bytes(net->self.id, sizeof(net->self.id)) != 1)
         return dlr_fail(err, -EIO, "OpenSSL has no random bytes");
     rc = dlr_tls_context(&net->ctx, err);
-    return rc < 0 ? rc : listen_all(net, conf, err);
+    return rc < 0 ? rc : dlr_tls_listen(net, conf, err);
 }
 
 static int open_link(const struct dlr_net_conf *conf, const struct dlr_net_ops *ops,
@@ -306,7 +190,7 @@ static unsigned progress(struct dlr_net_link *link)
 
     note_events(net);
     if (net->can_accept)
-        n += accept_some(net);
+        n += dlr_tls_accept(net);
     for (struct dlr_tls_conn *c = net->conns; c; c = c->next)
         n += dlr_tls_work(c);
     now = dlr_now_ms();

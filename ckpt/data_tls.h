@@ -73,6 +73,12 @@ struct dlr_tls {
     struct dlr_tls_conn *conns; /* the newest first */
 };
 
+/* --- data_tls_listen.c */
+int dlr_tls_listen(struct dlr_tls *net, const struct dlr_net_conf *conf,
+                   struct dlr_err *err);
+/* Accepts who calls, at most as many as may be unproven at once: what else goes on has its turn between them. */
+unsigned dlr_tls_accept(struct dlr_tls *net);
+
 /* --- data_tls_conn.c */
 /* A connection that was accepted; fd is its own from here on, even on failure. */
 int dlr_tls_accepted(struct dlr_tls *net, int fd);

@@ -159,6 +159,22 @@ static void devices_lead_outward(void **state)
     assert_int_equal(system(command), 0);
 }
 
+static void an_rdma_device_counts_whose_port_is_up(void **state)
+{
+    static const struct {
+        const char *list;
+        bool found;
+    } rows[] = {{"", true},       {"all", true},           {"mlx5_0:1", true},
+                {"mlx5_0", true}, {"mlx5_0:2", false},     {"mlx5_1:1", false},
+                {"eth0", false},  {"eth0,mlx5_0:1", true}, {"../mlx5_0", false}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        print_message("row '%s'\n", rows[i].list);
+        assert_int_equal(dlr_nic_rdma(root, rows[i].list), rows[i].found);
+    }
+    assert_false(dlr_nic_rdma("/nowhere", ""));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,6 +182,7 @@ int main(void)
         cmocka_unit_test(devices_are_found_in_the_description),
         cmocka_unit_test(a_faster_device_that_is_not_used_is_named),
         cmocka_unit_test(what_is_asked_for_must_be_here),
+        cmocka_unit_test(an_rdma_device_counts_whose_port_is_up),
     };
 
     return cmocka_run_group_tests(tests, make_sysfs, remove_sysfs);
