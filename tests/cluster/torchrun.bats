@@ -96,7 +96,7 @@ env = os.environ
 who, job = env["WHO"], env["SLURM_JOB_ID"]
 dies = env["DLROVER_ROUND"] == "0" and env.get("TORCHELASTIC_RESTART_COUNT", "0") == "0"
 rank = int(env.get("OMPI_COMM_WORLD_RANK") or env["RANK"])
-model = int(sys.argv[1]) if sys.argv[1:] else 0  # each has another size and other values
+model = next((int(word) for word in sys.argv[1:] if word.isdecimal()), 0)  # each has another size and other values
 items, mine = 4096 + model, model << 32 | (0 if who == "more" else rank * 1000000)
 kind = 1 if who == "more" else 0  # the same on all ranks
 lib = ctypes.CDLL("/opt/dlrover/lib/libdlrover.so")
