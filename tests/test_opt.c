@@ -30,7 +30,6 @@ struct conf {
     unsigned save;
     struct dlr_nodes_conf nodes;
     struct dlr_ratio_conf ratio;
-    enum dlr_transport transport;
 };
 
 #define FIELD(f) offsetof(struct conf, f)
@@ -52,7 +51,6 @@ static const struct dlr_opt table[] = {
     {"save", DLR_OPT_SAVE, FIELD(save), "1%", "PERCENT", "a share or all"},
     {"nodes", DLR_OPT_NODES, FIELD(nodes), "0", "MIN[:MAX]", "nodes"},
     {"ratio", DLR_OPT_RATIO, FIELD(ratio), "10/1h", "N[/TIME]", "so many in a time"},
-    {"way", DLR_OPT_TRANSPORT, FIELD(transport), "auto", "auto|ucx", "a way"},
     DLR_OPT_END,
 };
 /* clang-format on */
@@ -105,8 +103,6 @@ static void good_words_are_taken(void **state)
         {"word=memory,clock", "word", "memory,clock"},
         {"word=", "word", ""},
         {"name=lm-7.B_2", "name", "lm-7.B_2"},
-        {"way=stream", "way", "stream"},
-        {"way=ucx", "way", "ucx"},
         {"name=", "name", ""},
         {"name=0123456789012345678901234567890x", "name",
          "0123456789012345678901234567890x"},
@@ -171,8 +167,6 @@ static void bad_words_name_option_value_and_remedy(void **state)
     } rows[] = {
         {"on=maybe", -EINVAL, "option 'on': bad value 'maybe': must be 'on' or 'off'"},
         {"on=", -EINVAL, "option 'on': bad value '': must be 'on' or 'off'"},
-        {"way=tcp", -EINVAL,
-         "option 'way': bad value 'tcp': must be 'auto', 'stream' or 'ucx'"},
         {"on", -EINVAL, "option 'on' needs a value: 'on' or 'off'"},
         {"every=0", -EINVAL,
          "option 'every': bad value '0': must be 'off', 'auto', a count of steps such "
@@ -423,9 +417,30 @@ static void job_settings_survive_being_shown(void **state)
     assert_int_equal(dlr_jobconf_dead_ms(&conf), 1000);
 }
 
+static void a_transport_is_one_of_three_words(void **state)
+{
+    static const struct dlr_opt way[] = {
+        {"way", DLR_OPT_TRANSPORT, 0, "auto", "auto|ucx", "a way"}, DLR_OPT_END};
+    enum dlr_transport conf = DLR_TRANSPORT_UCX;
+    struct dlr_err err;
+    char text[16];
+
+    assert_int_equal(dlr_opt_defaults(way, &conf, NULL), 0);
+    assert_int_equal(conf, DLR_TRANSPORT_AUTO);
+    assert_int_equal(dlr_opt_set_word(way, "way=stream", &conf, NULL), 0);
+    assert_int_equal(conf, DLR_TRANSPORT_STREAM);
+    assert_int_equal(dlr_opt_show(way, &conf, text, sizeof(text)), 0);
+    assert_string_equal(text, "stream");
+    assert_int_equal(dlr_opt_set_word(way, "way=tcp", &conf, &err), -EINVAL);
+    assert_string_equal(
+        err.text, "option 'way': bad value 'tcp': must be 'auto', 'stream' or 'ucx'");
+    assert_int_equal(conf, DLR_TRANSPORT_STREAM);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_transport_is_one_of_three_words),
         cmocka_unit_test(defaults_fill_every_field),
         cmocka_unit_test(good_words_are_taken),
         cmocka_unit_test(bad_words_name_option_value_and_remedy),
