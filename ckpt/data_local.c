@@ -40,13 +40,13 @@ int dlr_data_hello(struct dlr_data *d, struct dlr_err *err)
 struct config {
     uint64_t round;
     const char *dir, *key;
-    unsigned char token[DLR_WIRE_TOKEN];
+    unsigned char secret[DLR_WIRE_TOKEN];
     int32_t *accept, *bring, *own;
     unsigned naccept, nbring, nown;
     bool resized, local;
 };
 
-static int read_token(const char *text, unsigned char *token)
+static int read_token(const char *text, unsigned char *secret)
 {
     static const char digits[] = "0123456789abcdef";
 
@@ -57,7 +57,7 @@ static int read_token(const char *text, unsigned char *token)
 
         if (!digit)
             return -EBADMSG;
-        token[i / 2] = (unsigned char)(token[i / 2] << 4 | (digit - digits));
+        secret[i / 2] = (unsigned char)(secret[i / 2] << 4 | (digit - digits));
     }
     return 0;
 }
@@ -96,7 +96,7 @@ static int read_config(const json_t *json, struct config *c)
     if (rc == 0)
         rc = dlr_msg_str(json, "token", &token);
     if (rc == 0)
-        rc = read_token(token, c->token);
+        rc = read_token(token, c->secret);
     if (rc == 0)
         rc = read_ranks(json_object_get(json, "accept"), &c->accept, &c->naccept);
     if (rc == 0 && json_object_get(json, "bring"))
@@ -163,6 +163,7 @@ static void configure(struct dlr_data *d, const struct dlr_local_msg *msg)
 {
     DLR_AUTO_JSON json_t *json = NULL;
     struct config c = {0};
+    unsigned char token[DLR_WIRE_TOKEN] = {0};
     bool again;
     int rc = dlr_parts_take(&d->config, msg);
 
@@ -187,8 +188,10 @@ static void configure(struct dlr_data *d, const struct dlr_local_msg *msg)
     d->nbring = c.nbring;
     d->resized = c.resized;
     dlr_listen_local(c.local);
+    if (dlr_net_set_key(d->net, c.secret, sizeof(c.secret), token) < 0)
+        dlr_error("no key for this round's streams can be made: nothing is copied");
     again = d->configured && d->round == (uint32_t)c.round &&
-            dlr_data_same_token(d->token, c.token);
+            dlr_data_same_token(d->token, token);
     free(d->held.own);
     d->held.own = c.own;
     d->held.nown = c.nown;
@@ -198,9 +201,7 @@ static void configure(struct dlr_data *d, const struct dlr_local_msg *msg)
     }
     d->round = (uint32_t)c.round;
     d->key = dlr_slot_key(c.key);
-    memcpy(d->token, c.token, sizeof(d->token));
-    if (dlr_net_set_key(d->net, c.token, sizeof(c.token)) < 0)
-        dlr_error("no key for this round's streams can be made: nothing is copied");
+    memcpy(d->token, token, sizeof(d->token));
     d->configured = true;
     open_dir(d, c.dir);
     if (!again) /* else a worker may be writing one */

@@ -46,7 +46,7 @@ static const struct dlr_opt opts[] = {
      "threads that check what comes in"},
     {"full-core", DLR_OPT_UINT, FIELD(full_core), "75", "PERCENT",
      "these threads check it when the network's uses so much of a core"},
-    {"transport", DLR_OPT_TRANSPORT, FIELD(transport), "ucx", "auto|stream|ucx",
+    {"transport", DLR_OPT_TRANSPORT, FIELD(transport), "auto", "auto|stream|ucx",
      "how bytes go to other nodes: sealed over TCP, and with UCX where there is RDMA"},
     {"ports", DLR_OPT_WORD, FIELD(ports), "0", "FIRST-LAST",
      "ports to listen at for sealed streams, 0 for any"},

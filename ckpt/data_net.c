@@ -9,6 +9,7 @@
 
 #include "ckpt/data_net_back.h"
 #include "ckpt/data_nic.h"
+#include "ckpt/data_tls_key.h"
 #include "ckpt/data_wire.h"
 #include "common/cleanup.h"
 #include "common/log.h"
@@ -122,9 +123,10 @@ struct dlr_net *dlr_net_close(struct dlr_net *net)
     return NULL;
 }
 
-int dlr_net_set_key(struct dlr_net *net, const void *secret, size_t bytes)
+int dlr_net_set_key(struct dlr_net *net, const void *secret, size_t bytes,
+                    unsigned char ret_token[16])
 {
-    int rc = 0;
+    int rc = dlr_tls_token(secret, bytes, ret_token);
 
     for (unsigned i = 0; i < net->n && rc == 0; i++)
         if (net->links[i]->back->set_key)

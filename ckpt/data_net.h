@@ -63,8 +63,11 @@ struct dlr_net_conf {
  */
 int dlr_net_open(const struct dlr_net_conf *conf, const struct dlr_net_ops *ops,
                  void *arg, struct dlr_net **ret, struct dlr_err *err);
-/* The round's secret, from which the stream's key is made. Connections that had another one's end. */
-int dlr_net_set_key(struct dlr_net *net, const void *secret, size_t bytes);
+/* The round's secret, from which the stream's key is made, and the token of its messages, which goes over UCX as it is.
+ * Connections that had another one's end.
+ */
+int dlr_net_set_key(struct dlr_net *net, const void *secret, size_t bytes,
+                    unsigned char ret_token[16]);
 /* Connections are closed without a word; one that UCX does not let go of is left alone. */
 struct dlr_net *dlr_net_close(struct dlr_net *net);
 

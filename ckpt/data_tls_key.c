@@ -34,6 +34,11 @@ int dlr_tls_key_make(struct dlr_tls_key *key, const void *secret, size_t bytes)
     return key->known ? 0 : -EIO;
 }
 
+int dlr_tls_token(const void *secret, size_t bytes, unsigned char ret[16])
+{
+    return derive(secret, bytes, "dlrover copy 1 token", ret, 16) ? 0 : -EIO;
+}
+
 void dlr_tls_key_wipe(struct dlr_tls_key *key)
 {
     OPENSSL_cleanse(key, sizeof(*key));

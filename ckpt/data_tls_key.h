@@ -19,6 +19,8 @@ struct dlr_tls_key {
 
 /* The key that belongs to a secret; both ends make it of the same one. -EIO: OpenSSL cannot. */
 int dlr_tls_key_make(struct dlr_tls_key *key, const void *secret, size_t bytes);
+/* What proves a message to be of the round where it is not sealed: 16 bytes, of which no key can be made. */
+int dlr_tls_token(const void *secret, size_t bytes, unsigned char ret[16]);
 void dlr_tls_key_wipe(struct dlr_tls_key *key);
 
 /* What the handshake of one connection asks for: a key, and the process that is spoken to. It must

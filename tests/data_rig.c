@@ -62,7 +62,7 @@ void rig_start_program(struct rig_data *p, const char *program, const char *dir,
     int pair[2];
 
     p->alone = false;
-    dlr_format(transport, sizeof(transport), "--transport=%s", asked ? asked : "ucx");
+    dlr_format(transport, sizeof(transport), "--transport=%s", asked ? asked : "auto");
     if (dir) /* it may be p's own */
         memmove(p->dir, dir, strlen(dir) + 1);
     else if (dlr_format(p->dir, sizeof(p->dir), "/dev/shm/dlr-rig-XXXXXX") < 0 ||

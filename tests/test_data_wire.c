@@ -145,6 +145,7 @@ static int raw_up(void **state)
         .answer_ms = 5000,
         .devices = ""};
     struct raw *r = calloc(1, sizeof(*r));
+    unsigned char secret[DLR_WIRE_TOKEN];
     struct dlr_slot *own;
 
     *state = r;
@@ -160,8 +161,10 @@ static int raw_up(void **state)
     r->dst[1] = rig_slot(&r->to, RANK, 1);
     assert_int_equal(dlr_net_open(&conf, &ops, r, &r->net, NULL), 0);
     for (unsigned i = 0; i < DLR_WIRE_TOKEN; i++)
-        r->begin.token[i] = (unsigned char)(i * 0x11); /* RIG_TOKEN */
-    assert_int_equal(dlr_net_set_key(r->net, r->begin.token, DLR_WIRE_TOKEN), 0);
+        secret[i] = (unsigned char)(i * 0x11); /* RIG_TOKEN */
+    assert_int_equal(dlr_net_set_key(r->net, secret, sizeof(secret), r->begin.token),
+                     0);
+    assert_memory_not_equal(secret, r->begin.token, sizeof(secret)); /* seen by all */
     connect_to(r, r->to.address);
     fill_begin(r);
     return 0;

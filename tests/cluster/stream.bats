@@ -44,8 +44,8 @@ cancel() { alice scancel "$1" && await_job "$1" >/dev/null; }
 }
 
 @test "without a budget most steps are saved and committed, on two nodes each" {
-    job=$(start --dlrover-save=always -- --steps 100000)
-    # One version at a time can do every second step at best.
+    job=$(start --dlrover-save=always -- --step-ms 100 --steps 100000)
+    # One version at a time can do every second step at best, where a copy takes no longer than a step.
     await "$job" "e['event']=='progress' and e['commits']>=20 and 2*e['commits']>e['step']" >/dev/null
     cancel "$job"
 }
