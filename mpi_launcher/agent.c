@@ -188,7 +188,7 @@ static int start(struct dlr_agent *a, struct dlr_err *err)
     a->dead_ms = dlr_jobconf_dead_ms(&a->job);
     a->end_ms = a->job.end_timeout_ms;
     read_boot_id(a);
-    dlr_endpoint_prepare(0);
+    dlr_endpoint_prepare();
     zsys_handler_set(NULL);
     a->loop = zloop_new();
     if (!a->loop)

@@ -16,10 +16,6 @@
 #include "mpi_launcher/endpoint_guard.h"
 #include "mpi_launcher/zap.h"
 
-#define THREAD_CLIENTS                                                                 \
-    2048 /* a thread does the work of so many: a handshake takes 1 ms */
-#define THREADS_MAX 4
-
 struct dlr_server {
     zsock_t *sock;
     struct dlr_guard *guard;
@@ -75,12 +71,10 @@ static int bind_some(struct dlr_server *server, const char *host, unsigned first
     return dlr_format(server->name, sizeof(server->name), "%s", name ? name : "");
 }
 
-void dlr_endpoint_prepare(unsigned clients)
+void dlr_endpoint_prepare(void)
 {
-    unsigned n = 1 + clients / THREAD_CLIENTS;
-
     zsys_set_max_sockets(0);
-    zsys_set_io_threads(n < THREADS_MAX ? n : THREADS_MAX);
+    zsys_set_io_threads(1);
 }
 
 void dlr_server_expect(struct dlr_server *server, unsigned clients)

@@ -52,9 +52,10 @@ void dlr_packet_done(struct dlr_packet *packet);
 /* --- server ------------------------------------------------------------------------- */
 
 /* Before the first socket of the process: as many sockets as libzmq has, in place of czmq's 1,024 (an election has one
- * for each agent), and as many of libzmq's threads as so many clients of a server need.
+ * for each agent), and one of libzmq's threads: with more of them the guard would hear of a connection's end before
+ * its beginning.
  */
-void dlr_endpoint_prepare(unsigned clients);
+void dlr_endpoint_prepare(void);
 
 /* Binds host ("*": all; IPv4) at the first free port of [first, last], or at any when both
  * are 0. So many clients will come, perhaps all at once: a handshake may take as much longer. *ret_server: dlr_server_free(). -EADDRINUSE when none is free.

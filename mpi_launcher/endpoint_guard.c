@@ -119,14 +119,6 @@ static void cut(struct dlr_guard *g, int fd)
     g->strangers++;
 }
 
-/* Its bytes wake us until it is known whether it had an answer. */
-static void watch(struct dlr_guard *g, int fd)
-{
-    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = fd};
-
-    (void)epoll_ctl(g->arrivals, EPOLL_CTL_ADD, fd, &event);
-}
-
 /* CURVE: whoever has our key gets an answer to his first bytes, and sends no message before. */
 static void look(struct dlr_guard *g, int fd)
 {
@@ -139,6 +131,15 @@ static void look(struct dlr_guard *g, int fd)
             cut(g, fd);
     }
     epoll_ctl(g->arrivals, EPOLL_CTL_DEL, fd, NULL);
+}
+
+/* Its bytes wake us until it is known whether it had an answer; libzmq may have read all there are before. */
+static void watch(struct dlr_guard *g, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = fd};
+
+    (void)epoll_ctl(g->arrivals, EPOLL_CTL_ADD, fd, &event);
+    look(g, fd);
 }
 
 static void look_at_arrivals(struct dlr_guard *g)

@@ -222,7 +222,7 @@ static int open_control(struct dlr_sup *s, struct dlr_err *err)
         first = last = strtoul(strrchr(s->address, ':') + 1, NULL, 10);
     else if (getenv("SLURM_SRUN_PORT_RANGE"))
         sscanf(getenv("SLURM_SRUN_PORT_RANGE"), "%u-%u", &first, &last);
-    dlr_endpoint_prepare(s->members.n);
+    dlr_endpoint_prepare();
     rc = dlr_server_new(s->identity, "*", first, last, s->members.n, &s->server, err);
     if (rc < 0)
         return rc;

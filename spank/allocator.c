@@ -48,7 +48,7 @@ static void forget_round(void)
                                         "GROUP_RANK",
                                         "MASTER_ADDR",
                                         "MASTER_PORT",
-                                        "SLURM_SPANK_" DLR_BATCH_OPEN_MODE,
+                                        ("SLURM_SPANK_" DLR_BATCH_OPEN_MODE),
                                         "GROUP_WORLD_SIZE",
                                         "DLROVER_RUN",
                                         "DLROVER_KEY",
