@@ -148,14 +148,16 @@ static int drop(const struct dlr_alone_own *own, uint64_t from, uint64_t to,
                   : dlr_alone_prune(own->dirfd, which.rank, which.beyond, ASIDE, err);
 }
 
-/* Whether it is of our line and of a start that is over: it was sealed before this one was there, and its rank is gone. */
+/* Whether it is of our line and of a start that was killed: it was sealed before this one was there. Of ranks that come
+ * one after the other the first may have ended well before the last one begins.
+ */
 static bool is_left(const struct dlr_alone_own *own, int rank, uint64_t step)
 {
     struct dlr_alone_head head;
 
     return dlr_alone_head(own->dirfd, rank, step, &head) == 0 &&
            head.line == own->line && head.wall_ns < own->opened_ns &&
-           !dlr_alone_held(own->dirfd, rank);
+           dlr_alone_was_killed(own->dirfd, rank);
 }
 
 static int part_from(const struct dlr_alone_own *own, int rank, uint64_t step,

@@ -90,6 +90,8 @@ void dlr_alone_unlock(int fd)
     if (*at && --(*at)->uses == 0) {
         last = *at;
         *at = last->next;
+        if (ftruncate(last->fd, START_AT) < 0) /* who is killed leaves it as it is */
+            dlr_debug("cannot say that a start has ended: %m");
         close(last->fd);
     }
     pthread_mutex_unlock(&held_lock);
@@ -271,10 +273,11 @@ int dlr_alone_lock(int dirfd, int rank, int world, unsigned limit_ms, int *ret_f
     return 0;
 }
 
-bool dlr_alone_held(int dirfd, int rank)
+bool dlr_alone_was_killed(int dirfd, int rank)
 {
+    char name[LOCK_ROOM], text[DLR_ALONE_START_MAX] = "";
     DLR_AUTO_CLOSE int fd = -1;
-    char name[LOCK_ROOM];
+    struct dlr_alone_start its;
     int mine;
 
     dlr_format(name, sizeof(name), ".lock-%d", rank);
@@ -282,7 +285,9 @@ bool dlr_alone_held(int dirfd, int rank)
     dlr_alone_unlock(mine);
     if (mine < 0)
         fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    return mine >= 0 || (fd >= 0 && is_locked(fd));
+    return fd >= 0 && !is_locked(fd) &&
+           pread(fd, text, sizeof(text) - 1, START_AT) > 0 &&
+           dlr_alone_start_parse(text, &its) == 0;
 }
 
 void dlr_alone_line_say(int fd, uint64_t step, uint64_t line)

@@ -23,8 +23,8 @@
 int dlr_alone_lock(int dirfd, int rank, int world, unsigned limit_ms, int *ret_fd,
                    struct dlr_err *err);
 
-/* Whether somebody, here or in another process, has the lock of rank. */
-bool dlr_alone_held(int dirfd, int rank);
+/* Whether the last one that had the lock of rank has ended without giving it back. */
+bool dlr_alone_was_killed(int dirfd, int rank);
 
 /* Gives *ret_fd back. -1 is accepted. */
 void dlr_alone_unlock(int fd);

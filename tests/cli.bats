@@ -64,7 +64,7 @@ complete_words() {
     diff "$BATS_TEST_TMPDIR/some" - <<'END'
 KEY DEFAULT VALUE MEANING
 heartbeat 200ms:5 TIME[:MISSED] time between beats, and how many missed ones make a node dead
-net - DEV[,DEV] network devices for copies, such as mlx5_0:1 or eth1; what UCX finds fastest when empty
+net - DEV[,DEV] network devices for copies, such as mlx5_0:1 or eth1; the fastest when empty
 mass-silence 10s TIME when more nodes than spares, or half of all, fall silent: wait this much longer
 END
     run ! grep -E '^(enable|spares|max-restarts|state-dir) ' <<<"$output"

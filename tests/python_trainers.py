@@ -695,7 +695,7 @@ def refusals():
 
     def emptied():
         one = torch.zeros(3)
-        one.untyped_storage().resize_(0)
+        (one.untyped_storage() if hasattr(one, "untyped_storage") else one.storage()).resize_(0)
         return one
 
     def of_another(model):
