@@ -76,7 +76,8 @@ SH
     await "$job" running
     "$VC" kill n2
     await "$job" requeue
-    await "$job" "e['event']=='start' and e['incarnation']==1"
+    # slurmctld waits for the dead node before it starts the job again: a minute and more
+    WAIT=180 await "$job" "e['event']=='start' and e['incarnation']==1"
     [[ $(ctl scontrol show node n2) != *State=DOWN* ]]
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     [ "$(events "$job" 'select(.event=="plan").places|map(.node)|join(" ")' | tail -n 1)" = '"n1 n3 n4 n5"' ]
