@@ -222,11 +222,9 @@ static void a_long_message_of_a_stranger_is_not_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(slots_are_asked_of_a_node_that_comes_back_later,
-                                        begin, end),
-        cmocka_unit_test_setup_teardown(a_long_message_of_a_stranger_is_not_read, begin,
-                                        end),
+        cmocka_unit_test(slots_are_asked_of_a_node_that_comes_back_later),
+        cmocka_unit_test(a_long_message_of_a_stranger_is_not_read),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, begin, end);
 }
