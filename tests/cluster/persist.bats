@@ -8,7 +8,7 @@ load lib/suite
 setup_file() {
     cluster_up 1 1
     cat >"$(alice_home)/state.py" <<'PY'
-import glob, os, time
+import os, time
 import dlrover
 
 state = bytearray(os.urandom(1 << 20) * 4)
@@ -16,8 +16,9 @@ with dlrover.Checkpoint() as ck:
     ck.add("state", state, "local")
     ck.restore()
     step = 0
-    while not glob.glob(os.path.expanduser(
-            f"~/.dlrover/job-{os.environ['SLURM_JOB_ID']}/one/persist/manifest-*.json")):
+    # until a write is told, which is after it is there
+    journal = os.path.expanduser(f"~/.dlrover/job-{os.environ['SLURM_JOB_ID']}/one/events.jsonl")
+    while not any('"event":"persisted"' in line and '"version":[' in line for line in open(journal)):
         ck.fence()
         step += 1
         ck.begin(step)
