@@ -185,24 +185,38 @@ static int lock_own(int dirfd, int rank, int64_t until, int *ret_fd,
     return rc;
 }
 
-/* Whether rank of a start that is known to be another one than own saves there now. */
-static bool is_anothers(int dirfd, int rank, const struct dlr_alone_start *own)
+/* What the last one that had the lock of rank has said of its start, and whether it has the lock now; false: it has
+ * given it back, or is this process.
+ */
+static bool read_start(int dirfd, int rank, struct dlr_alone_start *ret,
+                       bool *ret_locked)
 {
     char name[LOCK_ROOM], text[DLR_ALONE_START_MAX] = "";
     DLR_AUTO_CLOSE int fd = -1;
-    struct dlr_alone_start its;
     int mine;
 
     dlr_format(name, sizeof(name), ".lock-%d", rank);
-    mine = share(dirfd, name);
+    mine = share(dirfd, name); /* never opened twice */
     if (mine >= 0) {
         dlr_alone_unlock(mine);
         return false;
     }
     fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    return fd >= 0 && is_locked(fd) &&
-           pread(fd, text, sizeof(text) - 1, START_AT) > 0 &&
-           dlr_alone_start_parse(text, &its) == 0 && dlr_alone_start_differs(own, &its);
+    if (fd < 0)
+        return false;
+    *ret_locked = is_locked(fd);
+    return pread(fd, text, sizeof(text) - 1, START_AT) > 0 &&
+           dlr_alone_start_parse(text, ret) == 0;
+}
+
+/* Whether rank of a start that is known to be another one than own saves there now. */
+static bool is_anothers(int dirfd, int rank, const struct dlr_alone_start *own)
+{
+    struct dlr_alone_start its;
+    bool locked;
+
+    return read_start(dirfd, rank, &its, &locked) && locked &&
+           dlr_alone_start_differs(own, &its);
 }
 
 /* Rank 0 looks at all, the others at rank 0: no version is without its file. -1: there is none. */
@@ -275,19 +289,10 @@ int dlr_alone_lock(int dirfd, int rank, int world, unsigned limit_ms, int *ret_f
 
 bool dlr_alone_was_killed(int dirfd, int rank)
 {
-    char name[LOCK_ROOM], text[DLR_ALONE_START_MAX] = "";
-    DLR_AUTO_CLOSE int fd = -1;
     struct dlr_alone_start its;
-    int mine;
+    bool locked;
 
-    dlr_format(name, sizeof(name), ".lock-%d", rank);
-    mine = share(dirfd, name); /* never opened twice */
-    dlr_alone_unlock(mine);
-    if (mine < 0)
-        fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    return fd >= 0 && !is_locked(fd) &&
-           pread(fd, text, sizeof(text) - 1, START_AT) > 0 &&
-           dlr_alone_start_parse(text, &its) == 0;
+    return read_start(dirfd, rank, &its, &locked) && !locked;
 }
 
 void dlr_alone_line_say(int fd, uint64_t step, uint64_t line)

@@ -318,7 +318,6 @@ static void a_data_process_that_dies_too_often_rests(void **state)
             dlr_rig_sync(&rig);
         }
         kill(pid, SIGKILL); /* a sanitizer catches others */
-        kill(pid, SIGCONT);
         if (i < DLR_DEATHS_MAX - 1)
             next_data_process(false);
     }
