@@ -113,6 +113,7 @@ static int on_welcome(struct dlr_agent *a, const json_t *msg)
         return -EBADMSG;
     a->dead_ms = (int64_t)dead_ms;
     a->end_ms = (int64_t)end_ms;
+    a->answered_seq = a->seq; /* of another supervisor nothing is overdue */
     if (beat_ms != a->every_ms) {
         a->every_ms = (unsigned)beat_ms;
         dlr_agent_lease_pace(a);

@@ -104,6 +104,7 @@ void dlr_agent_lease_take(struct dlr_agent *a, const void *data, size_t size)
         a->dropped++;
         return;
     }
+    a->answered_seq = lease.seq;
     if (lease.lease_ms == DLR_LEASE_HELD && (int64_t)lease.sent_ns < a->awake_ns)
         return;
     a->answered_ns = a->heard_ns = now;
@@ -129,7 +130,7 @@ static void forgive_own_lag(struct dlr_agent *a, int64_t now_ns)
     a->beat_ns = now_ns;
 }
 
-void dlr_agent_lease_beat(struct dlr_agent *a)
+static void beat(struct dlr_agent *a, bool always)
 {
     unsigned char buf[DLR_BEAT_BYTES];
     struct dlr_beat b = {.kind = DLR_BEAT,
@@ -141,7 +142,8 @@ void dlr_agent_lease_beat(struct dlr_agent *a)
     forgive_own_lag(a, (int64_t)b.sent_ns);
     dlr_agent_ranks_steps(a, &b.step_min, &b.step_max);
     dlr_beat_pack(&b, buf);
-    dlr_client_send(a->control, buf, sizeof(buf));
+    if (always || dlr_beat_goes(b.seq - a->answered_seq - 1))
+        dlr_client_send(a->control, buf, sizeof(buf));
     dlr_agent_strangers(a);
     dlr_agent_pace_look(a);
     if (a->answered_ns && (int64_t)b.sent_ns - a->answered_ns > a->dead_ms * MS &&
@@ -149,13 +151,18 @@ void dlr_agent_lease_beat(struct dlr_agent *a)
         dlr_agent_watchdog_silence(a);
 }
 
-static int beat(zloop_t *loop, int timer, void *arg)
+void dlr_agent_lease_beat(struct dlr_agent *a)
+{
+    beat(a, true);
+}
+
+static int beat_due(zloop_t *loop, int timer, void *arg)
 {
     struct dlr_agent *a = arg;
 
     if (a->peers.server)
         dlr_server_tend(a->peers.server, dlr_now_ms());
-    dlr_agent_lease_beat(a);
+    beat(a, false);
     return 0;
 }
 
@@ -163,7 +170,7 @@ void dlr_agent_lease_pace(struct dlr_agent *a)
 {
     if (a->beat_timer >= 0)
         zloop_timer_end(a->loop, a->beat_timer);
-    a->beat_timer = zloop_timer(a->loop, a->every_ms, 0, beat, a);
+    a->beat_timer = zloop_timer(a->loop, a->every_ms, 0, beat_due, a);
 }
 
 int dlr_agent_lease_start(struct dlr_agent *a, struct dlr_err *err)

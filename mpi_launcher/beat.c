@@ -5,6 +5,10 @@
 #include <errno.h>
 #include <string.h>
 
+#define OPEN_BEATS                                                                     \
+    3 /* an answer takes less than one interval where nothing is overloaded */
+#define SLOW_BEATS 5
+
 static const unsigned char magic[4] = {'D', 'L', 'R', 'B'};
 
 static void put16(unsigned char *p, uint16_t v)
@@ -89,6 +93,11 @@ int dlr_beat_unpack(const void *buf, size_t size, struct dlr_beat *ret_beat)
         return -EBADMSG;
     *ret_beat = b;
     return 0;
+}
+
+bool dlr_beat_goes(uint32_t unanswered)
+{
+    return unanswered < OPEN_BEATS || unanswered % SLOW_BEATS == 0;
 }
 
 bool dlr_beat_is(const void *buf, size_t size)

@@ -42,6 +42,12 @@ int dlr_beat_unpack(const void *buf, size_t size, struct dlr_beat *ret_beat);
 /* True when the bytes claim to be a beat (their first four are its magic); JSON never does. */
 bool dlr_beat_is(const void *buf, size_t size);
 
+/* Whether a beat goes out when so many before it have no answer yet. Of those beyond the third each
+ * fifth does: what waits at an overloaded supervisor stays short, so that the leases it gives are
+ * young; and who was only not answered is heard again.
+ */
+bool dlr_beat_goes(uint32_t unanswered);
+
 /* SIGTERM came to an agent: for so long its tasks need no lease, and the supervisor calls nobody dead for
  * silence. Where nobody gives them one they end then, though KillWait were longer.
  */

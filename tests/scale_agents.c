@@ -35,7 +35,7 @@ struct agent {
     struct dlr_identity *id;
     char *cred;
     bool welcome, listed;
-    uint32_t seq;
+    uint32_t seq, answered_seq;
     size_t listed_bytes; /* of the whole list so far */
 };
 
@@ -174,6 +174,7 @@ static void take_json(unsigned i, const char *data, size_t size)
     if (memmem(data, size < 64 ? size : 64, "\"t\":\"welcome\"", 13)) {
         b.welcomes += !a->welcome;
         a->welcome = true;
+        a->answered_seq = a->seq;
         b.welcome_ms = dlr_now_ms();
     } else if (memmem(data, size < 64 ? size : 64, "\"t\":\"peers\"", 11)) {
         b.list_bytes += size;
@@ -213,6 +214,8 @@ static void take(void)
             int64_t late = dlr_now_ns() - (int64_t)lease.sent_ns;
 
             b.leases++;
+            if (i < b.n)
+                b.all[i].answered_seq = lease.seq;
             b.lease_late_ns = late > b.lease_late_ns ? late : b.lease_late_ns;
         } else if (i < b.n) {
             take_json(i, zmq_msg_data(&msg), zmq_msg_size(&msg));
@@ -240,7 +243,8 @@ static void send_beats(int64_t now_ms)
                                 .step_min = DLR_BEAT_NO_STEP,
                                 .step_max = DLR_BEAT_NO_STEP};
 
-        if (!b.all[next].welcome)
+        if (!b.all[next].welcome ||
+            !dlr_beat_goes(beat.seq - b.all[next].answered_seq - 1))
             continue;
         dlr_beat_pack(&beat, buf);
         send_to(next, buf, sizeof(buf));

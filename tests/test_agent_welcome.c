@@ -104,6 +104,29 @@ static void the_page_shows_the_lease(void **state)
     dlr_rig_stop(&rig);
 }
 
+/* What waits at a supervisor that is overloaded stays short; one that answers again has every beat. */
+static void without_answers_beats_come_more_seldom(void **state)
+{
+    uint32_t last, apart = 0;
+
+    dlr_rig_start(&rig, NULL);
+    rig.leasing = false;
+    while (apart != 5) {
+        last = rig.beat.seq;
+        assert_true(last < 100);
+        dlr_rig_silent(&rig, "x", RIG_EVERY_MS);
+        apart = last ? rig.beat.seq - last : 0;
+    }
+    rig.leasing = true;
+    while (apart != 1) {
+        last = rig.beat.seq;
+        assert_true(last < 200);
+        dlr_rig_silent(&rig, "x", RIG_EVERY_MS / 5);
+        apart = rig.beat.seq - last;
+    }
+    dlr_rig_stop(&rig);
+}
+
 static void without_the_timer_the_page_shows_none(void **state)
 {
     struct worker w;
@@ -158,6 +181,7 @@ RIG_MAIN(RIG_TEST(a_bound_worker_is_told_which_core_is_free),
          RIG_TEST(a_version_that_is_not_here_is_told_and_nobody_welcomed),
          RIG_TEST(another_rounds_worker_is_turned_away),
          RIG_TEST(the_page_shows_the_lease),
+         RIG_TEST(without_answers_beats_come_more_seldom),
          RIG_TEST(without_the_timer_the_page_shows_none),
          RIG_TEST(memory_beyond_the_budget_is_refused_before_it_is_taken),
          RIG_TEST(without_checkpoints_nothing_is_reserved))

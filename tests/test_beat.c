@@ -99,6 +99,17 @@ static void json_is_never_taken_for_a_beat(void **state)
     assert_true(dlr_beat_is("DLRBxxxx", 8));
 }
 
+static void unanswered_beats_slow_down_and_never_stop(void **state)
+{
+    unsigned went = 0;
+
+    for (uint32_t open = 0; open < 3; open++)
+        assert_true(dlr_beat_goes(open));
+    for (uint32_t open = 3; open < 103; open++)
+        went += dlr_beat_goes(open);
+    assert_int_equal(went, 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -106,6 +117,7 @@ int main(void)
         cmocka_unit_test(both_kinds_survive_the_way),
         cmocka_unit_test(what_is_no_beat_is_refused),
         cmocka_unit_test(json_is_never_taken_for_a_beat),
+        cmocka_unit_test(unanswered_beats_slow_down_and_never_stop),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
