@@ -48,9 +48,14 @@ static void files_are_created_adopted_and_grown(void **state)
     dlr_slot_unmap(slot);
     unlinkat(dirfd, "r0.s0", 0);
 
-    assert_int_equal(symlinkat("/etc/passwd", dirfd, "r1.s0"), 0);
+    /* a file of the test's: without the check it would be written over */
+    close(openat(dirfd, "other", O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    assert_int_equal(symlinkat("other", dirfd, "r1.s0"), 0);
     assert_int_equal(dlr_slot_create(dirfd, "r1.s0", 8192, &slot, NULL), -ELOOP);
+    assert_int_equal(fstatat(dirfd, "other", &st, 0), 0);
+    assert_int_equal(st.st_size, 0);
     unlinkat(dirfd, "r1.s0", 0);
+    unlinkat(dirfd, "other", 0);
     assert_int_equal(dlr_slot_create(dirfd, "r1.s0", UINT64_C(1) << 45, &slot, NULL),
                      -ENOSPC);
     assert_int_equal(faccessat(dirfd, "r1.s0", F_OK, 0), -1);
