@@ -41,7 +41,7 @@ SLOT := ckpt/slice.c ckpt/slot.c ckpt/slot_meta.c ckpt/slot_write.c ckpt/share.c
 CKPT_LIB := ckpt/client.c ckpt/fork.c ckpt/save_cost.c ckpt/stride.c ckpt/cadence.c ckpt/layout.c ckpt/shadow.c ckpt/conf.c $(JOIN) ckpt/copy.c ckpt/copy_stage.c ckpt/place.c ckpt/pin.c ckpt/audit.c ckpt/audit_device.c ckpt/oom.c ckpt/saver.c ckpt/peek.c \
   ckpt/supervised.c ckpt/supervised_restore.c ckpt/lease.c ckpt/reach.c ckpt/alone.c ckpt/alone_find.c ckpt/alone_keep.c ckpt/alone_line.c ckpt/alone_start.c ckpt/behind.c ckpt/alone_files.c ckpt/agree.c ckpt/agree_word.c ckpt/device.c ckpt/device_cuda.c ckpt/device_fetch.c ckpt/device_kernels.c ckpt/device_stalls.c ckpt/device_ptx.c
 TLS := ckpt/data_tls.c ckpt/data_tls_listen.c ckpt/data_tls_conn.c ckpt/data_tls_frame.c ckpt/data_tls_key.c ckpt/data_tls_address.c
-NET := ckpt/data_net.c $(TLS) ckpt/data_ucx.c ckpt/data_lane.c ckpt/data_nic.c
+NET := ckpt/data_net.c ckpt/data_mac.c $(TLS) ckpt/data_ucx.c ckpt/data_lane.c ckpt/data_nic.c
 DATA_LIBS := -lucp -lucs -lssl -lcrypto
 CONFINE := ckpt/data_confine.c ckpt/data_confine_calls.c ckpt/data_confine_files.c
 DATA := ckpt/data_main.c ckpt/data_local.c ckpt/data_store.c ckpt/data_send.c ckpt/data_recv.c ckpt/data_recv_end.c ckpt/data_wire.c \

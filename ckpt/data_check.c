@@ -48,6 +48,26 @@ int dlr_data_check_sender(const struct dlr_data *d, const struct dlr_wire_begin 
     return d->nrecvs < RECVS_MAX ? 0 : -EBUSY;
 }
 
+int dlr_data_check_key(struct dlr_data *d, const struct dlr_net_in *in,
+                       const struct dlr_wire_begin *head, struct dlr_mac *ret)
+{
+    int rc = 0;
+
+    if (in->sealed)
+        return 0;
+    rc = dlr_mac_join(ret, d->mac_key, head->salt);
+    if (rc == 0)
+        rc = dlr_mac_check(ret, in->data, in->bytes);
+    if (rc < 0)
+        dlr_mac_wipe(ret);
+    if (rc < 0 && !d->forged)
+        dlr_warn("somebody who has not the key of round %u wants to send rank %d here: "
+                 "refused, as are others after it without a word",
+                 d->round, head->rank);
+    d->forged |= rc < 0;
+    return rc;
+}
+
 static uint64_t room_for(const struct dlr_data *d, int32_t rank, struct dlr_version v)
 {
     const struct dlr_held *held;

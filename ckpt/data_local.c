@@ -188,8 +188,9 @@ static void configure(struct dlr_data *d, const struct dlr_local_msg *msg)
     d->nbring = c.nbring;
     d->resized = c.resized;
     dlr_listen_local(c.local);
-    if (dlr_net_set_key(d->net, c.secret, sizeof(c.secret), token) < 0)
-        dlr_error("no key for this round's streams can be made: nothing is copied");
+    if (dlr_net_set_key(d->net, c.secret, sizeof(c.secret), token) < 0 ||
+        dlr_mac_round(c.secret, sizeof(c.secret), d->mac_key) < 0)
+        dlr_error("no key for this round's copies can be made: nothing is copied");
     again = d->configured && d->round == (uint32_t)c.round &&
             dlr_data_same_token(d->token, token);
     free(d->held.own);
@@ -198,6 +199,7 @@ static void configure(struct dlr_data *d, const struct dlr_local_msg *msg)
     if (!again) { /* of another round, or turn of it: the same steps come once more */
         dlr_data_sum_round(d);
         d->held.naborted = 0;
+        d->forged = false;
     }
     d->round = (uint32_t)c.round;
     d->key = dlr_slot_key(c.key);

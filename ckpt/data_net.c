@@ -217,6 +217,11 @@ void dlr_net_own_address(const struct dlr_net_peer *peer, const void **ret_addr,
     peer->back->own_address(peer, ret_addr, ret_bytes);
 }
 
+bool dlr_net_sealed(const struct dlr_net_peer *peer)
+{
+    return peer->back->sealed;
+}
+
 const char *dlr_net_transport(const struct dlr_net_peer *peer)
 {
     return peer->back->name;

@@ -37,6 +37,7 @@ struct dlr_net_in {
     size_t head_bytes; /* 0 when it was sent, not offered */
     const void *data;  /* NULL when offered */
     size_t bytes;      /* of data, here or there */
+    bool sealed; /* whoever sent it has the round's secret, and nobody has changed it */
 
     bool taken; /* from here on: of the back end that it came over */
     const struct dlr_net_back *back;
@@ -96,6 +97,8 @@ int dlr_net_sender(struct dlr_net_in *in, const void *addr, size_t bytes,
                    struct dlr_net_peer **ret, struct dlr_err *err);
 void dlr_net_own_address(const struct dlr_net_peer *peer, const void **ret_addr,
                          size_t *ret_bytes);
+/* Whether what comes over it is sealed, as dlr_net_in.sealed. */
+bool dlr_net_sealed(const struct dlr_net_peer *peer);
 /* How it goes: "tls" or "ucx". */
 const char *dlr_net_transport(const struct dlr_net_peer *peer);
 /* The devices that it goes over, "eth0" or "mlx5_0:1,mlx5_1:1"; "" when they cannot be told. */

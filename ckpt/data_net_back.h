@@ -20,6 +20,7 @@ struct dlr_net_peer {
 
 struct dlr_net_back {
     unsigned char id; /* before its part of an address */
+    bool sealed;
     const char *name;
     int (*open)(const struct dlr_net_conf *conf, const struct dlr_net_ops *ops,
                 void *arg, struct dlr_net_link **ret, struct dlr_err *err);

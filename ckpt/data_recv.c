@@ -16,27 +16,31 @@ struct piece { /* a chunk that is being fetched, then checked */
     void *to;
     size_t bytes;
     uint32_t crc;
+    struct dlr_wire_chunk head;
     uint64_t off; /* of a chunk that is added to a sum; its memory is the piece's */
     bool meta;    /* not a chunk: the meta block, checked before */
 };
 
-static struct dlr_wire_answer answer_to(const struct dlr_recv *r, int rc)
+static struct dlr_wire_answer answer_to(const unsigned char *token, uint64_t peer_id,
+                                        unsigned kind, int rc)
 {
     struct dlr_wire_answer answer = {.magic = DLR_WIRE_MAGIC,
                                      .version = DLR_WIRE_VERSION,
+                                     .kind = (uint16_t)kind,
                                      .error = (uint32_t)-rc,
-                                     .id = r->peer_id,
-                                     .peer_id = r->id};
+                                     .id = peer_id};
 
-    memcpy(answer.token, r->token, sizeof(answer.token));
+    memcpy(answer.token, token, sizeof(answer.token));
     return answer;
 }
 
 static void say(const struct dlr_recv *r, unsigned kind, int rc)
 {
-    struct dlr_wire_answer answer = answer_to(r, rc);
+    struct dlr_wire_answer answer = answer_to(r->token, r->peer_id, kind, rc);
 
-    if (dlr_net_tell(r->peer, kind, (struct dlr_net_part){&answer, sizeof(answer)}) < 0)
+    answer.peer_id = r->id;
+    if (dlr_mac_sign(&r->mac, &answer, sizeof(answer)) < 0 ||
+        dlr_net_tell(r->peer, kind, (struct dlr_net_part){&answer, sizeof(answer)}) < 0)
         dlr_debug("cannot answer the sender of rank %d", r->rank);
 }
 
@@ -64,6 +68,7 @@ static void forget(struct dlr_recv *r)
     *at = r->next;
     d->nrecvs--;
     dlr_net_peer_put(r->peer);
+    dlr_mac_wipe(&r->mac);
     free(r->meta);
     free(r->got);
     free(r);
@@ -242,14 +247,17 @@ static int new_recv(struct dlr_data *d, struct dlr_net_in *in,
     return 0;
 }
 
+/* *ret_mac: what its answers are proved with. */
 static int begin(struct dlr_data *d, struct dlr_net_in *in,
                  const struct dlr_wire_begin *head, const void *address,
-                 const void *meta)
+                 const void *meta, struct dlr_mac *ret_mac)
 {
     struct dlr_slot_info info;
     struct dlr_recv *r;
     int rc = dlr_data_check_sender(d, head);
 
+    if (rc == 0)
+        rc = dlr_data_check_key(d, in, head, ret_mac);
     if (rc < 0)
         return rc;
     rc = dlr_data_check_meta(d, head, meta, &info);
@@ -269,16 +277,18 @@ static int begin(struct dlr_data *d, struct dlr_net_in *in,
         return -ECANCELED;
     end_older(d, head);
     rc = new_recv(d, in, head, address, meta, &info, &r);
-    if (rc == 0)
-        open_slot(r);
-    return rc;
+    if (rc < 0)
+        return rc;
+    r->mac = *ret_mac;
+    open_slot(r);
+    return 0;
 }
 
 static void on_begin(struct dlr_data *d, struct dlr_net_in *in)
 {
-    struct dlr_wire_answer answer = {.magic = DLR_WIRE_MAGIC,
-                                     .version = DLR_WIRE_VERSION};
+    struct dlr_wire_answer answer;
     struct dlr_wire_begin head;
+    struct dlr_mac mac = {0};
     const void *address, *meta;
     int rc;
 
@@ -287,25 +297,26 @@ static void on_begin(struct dlr_data *d, struct dlr_net_in *in)
         d->dropped++;
         return;
     }
-    rc = begin(d, in, &head, address, meta);
-    if (rc == 0)
-        return;
-    if (rc != -EAGAIN && rc != -EALREADY && rc != -ECANCELED)
+    rc = begin(d, in, &head, address, meta, &mac);
+    if (rc != 0 && rc != -EAGAIN && rc != -EALREADY && rc != -ECANCELED)
         d->dropped++;
     /* Whoever that is learns nothing but its own token. */
-    memcpy(answer.token, head.token, sizeof(answer.token));
-    answer.id = head.id;
-    answer.error = (uint32_t)-rc;
-    dlr_net_reply(in, DLR_WIRE_ANSWER, (struct dlr_net_part){&answer, sizeof(answer)});
+    answer = answer_to(head.token, head.id, DLR_WIRE_ANSWER, rc);
+    if (rc < 0 && dlr_mac_sign(&mac, &answer, sizeof(answer)) == 0)
+        dlr_net_reply(in, DLR_WIRE_ANSWER,
+                      (struct dlr_net_part){&answer, sizeof(answer)});
+    dlr_mac_wipe(&mac);
 }
 
-static struct dlr_recv *find(struct dlr_data *d, const struct dlr_wire_chunk *head)
+/* Of what began over a stream nothing comes over UCX, where it would not be proved. */
+static struct dlr_recv *find(struct dlr_data *d, const struct dlr_net_in *in,
+                             const struct dlr_wire_chunk *head)
 {
     struct dlr_recv *r = d->recvs;
 
     while (r && r->id != head->id)
         r = r->next;
-    return r && dlr_recv_is_open(r) && !r->ending &&
+    return r && dlr_recv_is_open(r) && !r->ending && r->mac.on != in->sealed &&
                    dlr_data_same_token(head->token, r->token)
                ? r
                : NULL;
@@ -327,7 +338,7 @@ static struct dlr_recv *expected(struct dlr_data *d, const struct dlr_net_in *in
 
     if (!in->offered || dlr_wire_read_chunk(in->head, in->head_bytes, &head) < 0)
         return NULL;
-    r = find(d, &head);
+    r = find(d, in, &head);
     if (!r || head.index >= r->nchunks)
         return NULL;
     if (place_chunk(r, head.index, ret) < 0) {
@@ -345,6 +356,7 @@ static struct dlr_recv *expected(struct dlr_data *d, const struct dlr_net_in *in
     if (!ret->to)
         return NULL;
     *got |= bit;
+    ret->head = head;
     ret->r = r;
     return r;
 }
@@ -373,6 +385,12 @@ static int run_check(struct dlr_job *job, struct dlr_err *err)
 {
     struct piece *p = (struct piece *)job;
 
+    int rc = 0;
+
+    if (!p->meta && p->r->mac.on)
+        rc = dlr_mac_check_chunk(&p->r->mac, &p->head, p->to, p->bytes);
+    if (rc < 0)
+        return rc;
     if (!p->meta && dlr_crc32c(0, p->to, p->bytes) != p->crc)
         return -EBADMSG;
     if (p->r->sum)
@@ -385,8 +403,10 @@ static void check_done(struct dlr_job *job)
     struct piece *p = (struct piece *)job;
 
     if (job->rc < 0)
-        dlr_warn("a chunk of rank %d step %llu came damaged", p->r->rank,
-                 (unsigned long long)p->r->version.step);
+        dlr_warn("a chunk of rank %d step %llu %s: the copy is given up", p->r->rank,
+                 (unsigned long long)p->r->version.step,
+                 job->rc == -EKEYREJECTED ? "is not as its sender has sent it"
+                                          : "came damaged");
     landed(p, job->rc);
 }
 
@@ -438,8 +458,9 @@ static void on_answer(struct dlr_data *d, unsigned kind, const struct dlr_net_in
 {
     struct dlr_wire_answer answer;
 
-    if (!in->offered && dlr_wire_read_answer(in->data, in->bytes, &answer) == 0)
-        dlr_data_send_answer(d, kind, &answer);
+    if (!in->offered && dlr_wire_read_answer(in->data, in->bytes, &answer) == 0 &&
+        answer.kind == kind)
+        dlr_data_send_answer(d, in, &answer);
     else
         d->dropped++;
 }

@@ -3,6 +3,7 @@
 #ifndef DLR_CKPT_DATA_RECV_H
 #define DLR_CKPT_DATA_RECV_H
 
+#include "ckpt/data_mac.h"
 #include "ckpt/data_sum.h"
 
 struct dlr_recv {
@@ -13,6 +14,7 @@ struct dlr_recv {
     struct dlr_version version;
     uint32_t round;
     unsigned char token[DLR_WIRE_TOKEN];
+    struct dlr_mac mac; /* off: the transport seals */
     struct dlr_net_peer *peer;
     void *meta; /* until there is a slot for it */
     size_t meta_bytes;

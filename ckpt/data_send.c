@@ -27,9 +27,10 @@ struct dlr_send {
     struct dlr_version version;
     uint32_t round;
     unsigned char token[DLR_WIRE_TOKEN];
+    struct dlr_mac mac; /* off: the transport seals */
     struct dlr_held *held;
     struct dlr_net_peer *peer;
-    unsigned char *begin; /* BEGIN as it is sent: head, address, meta block */
+    unsigned char *begin; /* BEGIN as it is sent: head, address, meta block, tag */
     size_t begin_bytes;
     uint32_t nchunks, sent;
     unsigned inflight;
@@ -43,6 +44,13 @@ struct dlr_send {
     bool cut;
 };
 
+static void free_send(struct dlr_send *s)
+{
+    dlr_mac_wipe(&s->mac);
+    free(s->begin);
+    free(s);
+}
+
 static void release(struct dlr_send *s)
 {
     struct dlr_data *d = s->d;
@@ -54,8 +62,7 @@ static void release(struct dlr_send *s)
     dlr_held_read_done(s->held);
     dlr_net_peer_put(s->peer);
     dlr_data_done(d, s->rank, s->version, s->agent_id, s->rc, s->why);
-    free(s->begin);
-    free(s);
+    free_send(s);
     dlr_data_recv_retry(d);
 }
 
@@ -132,6 +139,8 @@ static void pump(struct dlr_send *s)
         if (rc == 0 && hold_back(s, bytes))
             return;
         if (rc == 0)
+            rc = dlr_mac_sign_chunk(&s->mac, &head, data, bytes);
+        if (rc == 0)
             rc = dlr_net_offer(s->peer, DLR_WIRE_CHUNK,
                                (struct dlr_net_part){&head, sizeof(head)},
                                (struct dlr_net_part){data, bytes}, on_chunk_sent, s);
@@ -173,6 +182,7 @@ static int load_begin(struct dlr_send *s)
     struct dlr_slot_info info;
     const void *addr, *meta;
     size_t addr_bytes, meta_bytes;
+    int rc = 0;
 
     dlr_net_own_address(s->peer, &addr, &addr_bytes);
     dlr_slot_meta(s->held->slot, &meta, &meta_bytes);
@@ -183,14 +193,18 @@ static int load_begin(struct dlr_send *s)
     head.meta_bytes = (uint32_t)meta_bytes;
     head.data_bytes = info.data_bytes;
     s->nchunks = info.nchunks;
-    s->begin_bytes = sizeof(head) + addr_bytes + meta_bytes;
+    s->begin_bytes = sizeof(head) + addr_bytes + meta_bytes + DLR_WIRE_TAG;
     s->begin = malloc(s->begin_bytes);
     if (!s->begin)
         return -ENOMEM;
+    if (!dlr_net_sealed(s->peer))
+        rc = dlr_mac_begin(&s->mac, s->d->mac_key, head.salt);
+    if (rc < 0)
+        return rc;
     memcpy(s->begin, &head, sizeof(head));
     memcpy(s->begin + sizeof(head), addr, addr_bytes);
     memcpy(s->begin + sizeof(head) + addr_bytes, meta, meta_bytes);
-    return 0;
+    return dlr_mac_sign(&s->mac, s->begin, s->begin_bytes);
 }
 
 static int unhex(const char *text, unsigned char *ret, size_t max, size_t *ret_bytes)
@@ -301,8 +315,7 @@ static int start(struct dlr_data *d, const struct dlr_local_msg *msg,
     }
     if (rc < 0) {
         dlr_net_peer_put(s->peer);
-        free(s->begin);
-        free(s);
+        free_send(s);
         return rc;
     }
     dlr_held_read(held);
@@ -343,15 +356,29 @@ static void on_answer(struct dlr_send *s, const struct dlr_wire_answer *answer)
     }
 }
 
-void dlr_data_send_answer(struct dlr_data *d, unsigned kind,
+/* A refusal need not be proved: a receiver of another round has not our key, and who can say it in its place can cut
+ * the connection as well. That it is wanted, is whole or was there already must be.
+ */
+static bool is_believed(const struct dlr_send *s, const struct dlr_net_in *in,
+                        const struct dlr_wire_answer *answer)
+{
+    bool refused =
+        answer->kind == DLR_WIRE_ANSWER && answer->error && answer->error != EALREADY;
+
+    return dlr_data_same_token(answer->token, s->token) && s->mac.on != in->sealed &&
+           (in->sealed || refused ||
+            dlr_mac_check(&s->mac, answer, sizeof(*answer)) == 0);
+}
+
+void dlr_data_send_answer(struct dlr_data *d, const struct dlr_net_in *in,
                           const struct dlr_wire_answer *answer)
 {
+    unsigned kind = answer->kind;
     struct dlr_send *s = d->sends;
 
     while (s && s->id != answer->id)
         s = s->next;
-    if (!s || memcmp(answer->token, s->token, sizeof(s->token)) != 0 ||
-        answer->error > INT16_MAX) {
+    if (!s || !is_believed(s, in, answer) || answer->error > INT16_MAX) {
         d->dropped++;
         return;
     }

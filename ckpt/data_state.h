@@ -11,6 +11,7 @@
 
 #include "ckpt/data_core.h"
 #include "ckpt/data_fill.h"
+#include "ckpt/data_mac.h"
 #include "ckpt/data_net.h"
 #include "ckpt/data_store.h"
 #include "ckpt/data_turns.h"
@@ -76,6 +77,8 @@ struct dlr_data {
     bool configured;
     uint32_t round;
     unsigned char token[DLR_WIRE_TOKEN];
+    unsigned char mac_key[DLR_MAC_KEY]; /* of transfers that nothing seals */
+    bool forged; /* somebody without it has sent something: it was said once */
     uint64_t key;
     int32_t *accept;
     unsigned naccept;
@@ -126,7 +129,8 @@ void dlr_data_save(struct dlr_data *d, const struct dlr_local_msg *msg);
 
 /* --- data_send.c */
 void dlr_data_send(struct dlr_data *d, const struct dlr_local_msg *msg);
-void dlr_data_send_answer(struct dlr_data *d, unsigned kind,
+/* in: the message that it came in. */
+void dlr_data_send_answer(struct dlr_data *d, const struct dlr_net_in *in,
                           const struct dlr_wire_answer *answer);
 /* Ends every transfer of another round than the current one. */
 void dlr_data_send_round(struct dlr_data *d);
@@ -145,6 +149,11 @@ int64_t dlr_data_send_tick(struct dlr_data *d, int64_t now_ms);
 bool dlr_data_same_token(const unsigned char *a, const unsigned char *b);
 /* Whether this sender may send this at all: 0 or -errno. */
 int dlr_data_check_sender(const struct dlr_data *d, const struct dlr_wire_begin *head);
+/* Whether it has the key that this round's copies are proved with, over what seals nothing: 0, or -errno and *ret
+ * is off.
+ */
+int dlr_data_check_key(struct dlr_data *d, const struct dlr_net_in *in,
+                       const struct dlr_wire_begin *head, struct dlr_mac *ret);
 /* Whether that copy is to be read here and not kept. */
 bool dlr_data_brings(const struct dlr_data *d, int32_t rank, struct dlr_version v);
 /* The meta block against itself, its head and the slots of its rank. */

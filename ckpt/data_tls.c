@@ -378,6 +378,7 @@ static int take(struct dlr_net_in *in, void *buf, dlr_net_done_fn done, void *ar
 }
 
 const struct dlr_net_back dlr_net_tls = {.id = 2,
+                                         .sealed = true,
                                          .name = "tls",
                                          .open = open_link,
                                          .close = close_link,

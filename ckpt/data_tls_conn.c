@@ -53,6 +53,7 @@ static void on_message(void *arg, unsigned kind, const void *data, size_t bytes)
     struct dlr_tls_conn *c = arg;
     struct dlr_net_in in = {.data = data,
                             .bytes = bytes,
+                            .sealed = true,
                             .back = &dlr_net_tls,
                             .link = &c->net->base,
                             .from = c};
@@ -69,6 +70,7 @@ static void on_offered(void *arg, unsigned kind, struct dlr_net_part head,
                             .head = head.at,
                             .head_bytes = head.bytes,
                             .bytes = (size_t)bytes,
+                            .sealed = true,
                             .back = &dlr_net_tls,
                             .link = &c->net->base,
                             .from = c,

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ckpt/data_wire.h"
+
 /* A frame to send, and the request that it belongs to. That of an offer goes from the queue to those
  * that wait for an answer, and into the queue once more with the data.
  */
@@ -45,8 +47,8 @@ struct dlr_frames {
     size_t have;
     struct dlr_frame frame;
     bool in_body;
-    unsigned char *body; /* where the body goes; a message's is ours */
-    uint64_t got;
+    unsigned char *body;  /* where the body goes; a message's is ours */
+    uint64_t got, room;   /* of body: bytes that are there, that it has */
     struct taken *filled; /* whose data comes */
 };
 
@@ -58,7 +60,7 @@ int dlr_frame_read(const void *from, struct dlr_frame *ret)
     memcpy(&f, from, sizeof(f));
     switch (f.type) {
     case DLR_FRAME_MESSAGE:
-        ok = f.bytes <= DLR_FRAME_MESSAGE_MAX && !f.head_bytes && !f.seq;
+        ok = f.bytes <= dlr_wire_most(f.kind) && !f.head_bytes && !f.seq;
         break;
     case DLR_FRAME_OFFER:
         ok = f.head_bytes <= DLR_NET_HEAD_MAX && f.bytes <= SIZE_MAX / 2;
@@ -193,7 +195,7 @@ int dlr_frames_send(struct dlr_frames *f, unsigned kind, struct dlr_net_part dat
 {
     struct item item = {.data = data, .done = done, .arg = arg, .asked = true};
 
-    if (data.bytes > DLR_FRAME_MESSAGE_MAX)
+    if (data.bytes > dlr_wire_most(kind))
         return -EMSGSIZE;
     return add(f, &item, DLR_FRAME_MESSAGE, kind, (struct dlr_net_part){0}, data.bytes);
 }
@@ -351,20 +353,36 @@ static int on_frame(struct dlr_frames *f)
     }
 }
 
+/* A peer that says that much will come has not sent it yet. */
+static int grow_body(struct dlr_frames *f)
+{
+    uint64_t room = f->room ? 2 * f->room : DLR_FRAME_FIRST;
+    unsigned char *body;
+
+    if (room > f->frame.bytes)
+        room = f->frame.bytes;
+    body = realloc(f->body, (size_t)room + 1);
+    if (!body)
+        return -ENOMEM;
+    f->body = body;
+    f->room = room;
+    return 0;
+}
+
 /* Where the body of the frame goes. */
 static int place_body(struct dlr_frames *f)
 {
     f->in_body = true;
-    if (f->frame.type == DLR_FRAME_MESSAGE) {
-        f->body = malloc((size_t)f->frame.bytes + 1);
-        return f->body ? 0 : -ENOMEM;
-    }
+    f->room = 0;
+    if (f->frame.type == DLR_FRAME_MESSAGE)
+        return grow_body(f);
     f->filled = f->taken;
     while (f->filled && f->filled->seq != f->frame.seq)
         f->filled = f->filled->next;
     if (!f->filled || f->filled->bytes != f->frame.bytes)
         return -EBADMSG;
     f->body = f->filled->buf;
+    f->room = f->frame.bytes;
     return 0;
 }
 
@@ -374,7 +392,7 @@ void dlr_frames_room(struct dlr_frames *f, void **ret_to, size_t *ret_bytes)
 
     if (f->in_body) {
         *ret_to = f->body + f->got;
-        *ret_bytes = (size_t)(f->frame.bytes - f->got);
+        *ret_bytes = (size_t)(f->room - f->got);
         return;
     }
     if (f->have >= sizeof(struct dlr_frame))
@@ -389,7 +407,9 @@ int dlr_frames_came(struct dlr_frames *f, size_t bytes)
 
     if (f->in_body) {
         f->got += bytes;
-        return f->got == f->frame.bytes ? on_frame(f) : 0;
+        if (f->got == f->frame.bytes)
+            return on_frame(f);
+        return f->got == f->room ? grow_body(f) : 0;
     }
     f->have += bytes;
     if (f->have < sizeof(struct dlr_frame))

@@ -27,11 +27,13 @@ struct dlr_frame {
 };
 static_assert(sizeof(struct dlr_frame) == 16, "stream layout");
 
-#define DLR_FRAME_MESSAGE_MAX ((UINT64_C(1) << 30) + 8192) /* a meta block and more */
+#define DLR_FRAME_FIRST                                                                \
+    65536 /* bytes that a message is given before any came; then as many again as came */
 #define DLR_FRAME_OWED_MAX                                                             \
     4096 /* answers that a peer does not read, before it is read no more */
 
-/* Takes the beginning of a frame apart: 0, or -EBADMSG for one that we never send.
+/* Takes the beginning of a frame apart: 0, or -EBADMSG for one that we never send, or a message longer than any of
+ * its kind (dlr_wire_most()).
  * Foreign bytes: fuzz target data_stream.
  */
 int dlr_frame_read(const void *from, struct dlr_frame *ret);

@@ -16,12 +16,13 @@ int dlr_wire_read_begin(const void *msg, size_t bytes, struct dlr_wire_begin *re
     const unsigned char *payload = (const unsigned char *)msg + sizeof(*ret);
     struct dlr_wire_begin head;
 
-    if (bytes < sizeof(head))
+    if (bytes < sizeof(head) + DLR_WIRE_TAG)
         return -EBADMSG;
     memcpy(&head, msg, sizeof(head));
     if (!ours(head.magic, head.version) || !head.address_bytes ||
         head.address_bytes > DLR_WIRE_ADDRESS_MAX || !head.meta_bytes ||
-        bytes - sizeof(head) != (uint64_t)head.address_bytes + head.meta_bytes)
+        bytes - sizeof(head) - DLR_WIRE_TAG !=
+            (uint64_t)head.address_bytes + head.meta_bytes)
         return -EBADMSG;
     *ret = head;
     *ret_address = payload;

@@ -10,12 +10,15 @@
 #include <stdint.h>
 
 #define DLR_WIRE_MAGIC 0x31574c44u /* "DLW1" */
-#define DLR_WIRE_VERSION 1
+#define DLR_WIRE_VERSION 2
 #define DLR_WIRE_TOKEN 16
+#define DLR_WIRE_SALT 16
+#define DLR_WIRE_TAG                                                                   \
+    16 /* data_mac.h; zeros, and nobody looks, where the transport seals */
 #define DLR_WIRE_ADDRESS_MAX 4096
 
 enum dlr_wire_kind {
-    DLR_WIRE_BEGIN = 1,  /* sender: begin, then its UCX address, then the meta block */
+    DLR_WIRE_BEGIN = 1,  /* sender: begin, its address, the meta block, a tag */
     DLR_WIRE_ANSWER = 2, /* receiver: error 0 is ACCEPT, else REFUSE */
     DLR_WIRE_CHUNK = 3,  /* sender: head of an offer; the data is the chunk */
     DLR_WIRE_ACK = 4,    /* receiver: error 0: whole and SEALED */
@@ -33,20 +36,22 @@ struct dlr_wire_begin {
     uint64_t step;
     uint64_t data_bytes;
     uint64_t id; /* the sender's for this transfer */
+    unsigned char salt[DLR_WIRE_SALT];
 };
-static_assert(sizeof(struct dlr_wire_begin) == 64, "wire layout");
+static_assert(sizeof(struct dlr_wire_begin) == 80, "wire layout");
 
 struct dlr_wire_answer { /* ANSWER and ACK */
     uint32_t magic;
     uint16_t version;
-    uint16_t zero;
+    uint16_t kind;                       /* which of them */
     unsigned char token[DLR_WIRE_TOKEN]; /* as it came in BEGIN */
     uint32_t error;                      /* errno */
     uint32_t zero2;
     uint64_t id;      /* the sender's */
     uint64_t peer_id; /* the receiver's, for the chunks */
+    unsigned char tag[DLR_WIRE_TAG];
 };
-static_assert(sizeof(struct dlr_wire_answer) == 48, "wire layout");
+static_assert(sizeof(struct dlr_wire_answer) == 64, "wire layout");
 
 struct dlr_wire_chunk {
     uint32_t magic;
@@ -56,8 +61,26 @@ struct dlr_wire_chunk {
     uint64_t id; /* the receiver's */
     uint32_t index;
     uint32_t zero2;
+    unsigned char tag[DLR_WIRE_TAG]; /* of the fields before, and of the data */
 };
-static_assert(sizeof(struct dlr_wire_chunk) == 40, "wire layout");
+static_assert(sizeof(struct dlr_wire_chunk) == 56, "wire layout");
+
+#define DLR_WIRE_META_MAX (UINT64_C(1) << 30) /* of a slot (slot_meta.h) */
+
+/* The longest message of a kind, 0: there is none. Chunks are offered. */
+static inline uint64_t dlr_wire_most(unsigned kind)
+{
+    switch (kind) {
+    case DLR_WIRE_BEGIN:
+        return sizeof(struct dlr_wire_begin) + DLR_WIRE_ADDRESS_MAX +
+               DLR_WIRE_META_MAX + DLR_WIRE_TAG;
+    case DLR_WIRE_ANSWER:
+    case DLR_WIRE_ACK:
+        return sizeof(struct dlr_wire_answer);
+    default:
+        return 0;
+    }
+}
 
 /* Take a message apart that came from outside: 0, or -EBADMSG for one that we never send. They
  * know lengths, magic and version; whose it is and what it asks for is for the caller to judge.

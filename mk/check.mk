@@ -51,7 +51,9 @@ UNIT_OBJS_test_data_confine := $(CONFINE) ckpt/data_nic.c $(UNIT_OBJS_test_data)
 UNIT_LIBS_test_data_confine := -lisal -lxxhash
 UNIT_OBJS_test_data_wire := $(NET) $(UNIT_OBJS_test_data_bring)
 UNIT_LIBS_test_data_wire := $(DATA_LIBS) -lisal -lxxhash
-$(BUILD)/tests/test_data $(BUILD)/tests/test_data_midway $(BUILD)/tests/test_data_hole $(BUILD)/tests/test_data_bring $(BUILD)/tests/test_data_wire $(BUILD)/tests/test_data_sum $(BUILD)/tests/test_data_confine: | $(BUILD)/dlrover-data
+UNIT_OBJS_test_data_mac := ckpt/data_wire.c $(UNIT_OBJS_test_data_wire)
+UNIT_LIBS_test_data_mac := $(UNIT_LIBS_test_data_wire)
+$(BUILD)/tests/test_data $(BUILD)/tests/test_data_midway $(BUILD)/tests/test_data_hole $(BUILD)/tests/test_data_bring $(BUILD)/tests/test_data_wire $(BUILD)/tests/test_data_mac $(BUILD)/tests/test_data_sum $(BUILD)/tests/test_data_confine: | $(BUILD)/dlrover-data
 UNIT_OBJS_test_data_tls_frame := ckpt/data_tls_frame.c
 UNIT_OBJS_test_data_tls := $(NET)
 UNIT_LIBS_test_data_tls := $(DATA_LIBS)
@@ -278,7 +280,7 @@ $(BUILD)/tests/test_kill_client: $(call obj,tests/test_kill_client.c tests/kill_
   $(filter-out $(KILL_CLIENT),$(COMMON))) $(call steps,$(KILL_CLIENT))
 	$(call link,-lisal -lxxhash -ldl -lcmocka)
 # The data process with these of its sources stepped.
-KILL_DATA := $(filter-out ckpt/data_main.c ckpt/data_nic.c $(TLS),$(DATA)) $(SLOT)
+KILL_DATA := $(filter-out ckpt/data_main.c ckpt/data_mac.c ckpt/data_nic.c $(TLS),$(DATA)) $(SLOT)
 KILL_SUM := ckpt/data_recv.c ckpt/data_sum.c ckpt/data_store.c ckpt/parity.c ckpt/slot_write.c
 KILL_SAVE := ckpt/data_save.c ckpt/data_files.c $(SAVED) common/file.c
 stepped_data = $(call obj,$(filter-out $(1),$(DATA) $(SLOT) $(COMMON)) $(MSG) tests/kill_points.c) $(call steps,$(1))

@@ -23,7 +23,7 @@
 #define PART 3 /* bytes before an address of the stream in one of data_net.h */
 static unsigned char token[16]; /* what goes where nothing is sealed: not looked at */
 
-#define KIND 3
+#define KIND 1 /* BEGIN, which may have any length */
 
 struct end {
     struct dlr_net *net;

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "ckpt/data_tls_frame.h"
+#include "ckpt/data_wire.h"
 
 struct end {
     struct dlr_frames *f;
@@ -151,14 +152,27 @@ static void what_is_not_taken_is_refused(void **state)
 
 static void what_is_never_said_ends_it(void **state)
 {
-    static const struct {
+    const struct {
         const char *what;
         struct dlr_frame frame;
     } rows[] = {
         {"no such type", {.type = 6}},
         {"type 0", {.type = 0}},
-        {"a message too long",
-         {.type = DLR_FRAME_MESSAGE, .bytes = DLR_FRAME_MESSAGE_MAX + 1}},
+        {"a message of no kind", {.type = DLR_FRAME_MESSAGE, .bytes = 1}},
+        {"a chunk that was not offered",
+         {.type = DLR_FRAME_MESSAGE, .kind = DLR_WIRE_CHUNK, .bytes = 40}},
+        {"an answer too long",
+         {.type = DLR_FRAME_MESSAGE,
+          .kind = DLR_WIRE_ANSWER,
+          .bytes = sizeof(struct dlr_wire_answer) + 1}},
+        {"an end too long",
+         {.type = DLR_FRAME_MESSAGE,
+          .kind = DLR_WIRE_ACK,
+          .bytes = sizeof(struct dlr_wire_answer) + 1}},
+        {"a beginning too long",
+         {.type = DLR_FRAME_MESSAGE,
+          .kind = DLR_WIRE_BEGIN,
+          .bytes = dlr_wire_most(DLR_WIRE_BEGIN) + 1}},
         {"a message with a head", {.type = DLR_FRAME_MESSAGE, .head_bytes = 1}},
         {"a message with a number", {.type = DLR_FRAME_MESSAGE, .seq = 1}},
         {"a head too long",
@@ -180,6 +194,28 @@ static void what_is_never_said_ends_it(void **state)
         assert_int_equal(e.messages + e.offers + e.ended, 0);
         close_end(&e);
     }
+}
+
+/* A gigabyte that is said to come costs what has come of it. */
+static void a_long_message_is_given_room_as_it_comes(void **state)
+{
+    static unsigned char bytes[8 * DLR_FRAME_FIRST];
+    struct dlr_frame frame = {
+        .type = DLR_FRAME_MESSAGE, .kind = DLR_WIRE_BEGIN, .bytes = UINT64_C(1) << 30};
+    size_t room, came = 0;
+    struct end e;
+    void *to;
+
+    open_end(&e);
+    assert_int_equal(feed(&e, &frame, sizeof(frame), 16), 0);
+    do {
+        dlr_frames_room(e.f, &to, &room);
+        assert_true(room > 0 && room <= (came ? came : DLR_FRAME_FIRST));
+        assert_int_equal(feed(&e, bytes, room, room), 0);
+        came += room;
+    } while (came < sizeof(bytes));
+    assert_int_equal(e.messages, 0);
+    close_end(&e);
 }
 
 /* Data of another length than was offered is not written. */
@@ -221,6 +257,7 @@ int main(void)
         cmocka_unit_test(pieces_of_any_size_make_the_same_frames),
         cmocka_unit_test(what_is_not_taken_is_refused),
         cmocka_unit_test(what_is_never_said_ends_it),
+        cmocka_unit_test(a_long_message_is_given_room_as_it_comes),
         cmocka_unit_test(data_longer_than_offered_is_not_written),
         cmocka_unit_test(answers_do_not_pile_up),
     };

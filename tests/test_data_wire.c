@@ -2,6 +2,7 @@
 /* What a data process would never send: every length, place and identity of its messages
  * changed in turn. None may be obeyed, and the right ones still are afterwards.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "ckpt/data_mac.h"
 #include "ckpt/data_net.h"
 #include "ckpt/data_wire.h"
 #include "common/clock.h"
@@ -31,6 +33,8 @@ struct raw {
     struct dlr_wire_begin begin;
     unsigned char payload[16384]; /* of begin */
     size_t payload_bytes;
+    unsigned char key[DLR_MAC_KEY];
+    struct dlr_mac mac;                 /* off where the stream seals */
     struct dlr_wire_answer answer, ack; /* error of the last; magic 0: none came */
 };
 
@@ -57,7 +61,7 @@ static void raw_send(struct raw *r, unsigned kind, bool offer, struct dlr_net_pa
                      struct dlr_net_part data)
 {
     int64_t limit = dlr_now_ms() + RIG_ANSWER_MS;
-    unsigned char whole[16384 + 64];
+    unsigned char whole[16384 + 128];
     struct dlr_net_part both = {whole, head.bytes + data.bytes};
     bool sent = false;
     int rc;
@@ -77,11 +81,25 @@ static void raw_send(struct raw *r, unsigned kind, bool offer, struct dlr_net_pa
     }
 }
 
+/* The first bytes of a BEGIN, with a tag of mac. */
+static void send_begin_of(struct raw *r, const struct dlr_mac *mac,
+                          const struct dlr_wire_begin *head, size_t head_bytes,
+                          size_t payload_bytes)
+{
+    unsigned char rest[sizeof(r->payload) + sizeof(*head) + DLR_WIRE_TAG];
+    size_t bytes = head_bytes + payload_bytes;
+
+    memcpy(rest, head, head_bytes);
+    memcpy(rest + head_bytes, r->payload, payload_bytes);
+    assert_int_equal(dlr_mac_sign(mac, rest, bytes + DLR_WIRE_TAG), 0);
+    raw_send(r, DLR_WIRE_BEGIN, false, (struct dlr_net_part){rest, bytes},
+             (struct dlr_net_part){rest + bytes, DLR_WIRE_TAG});
+}
+
 static void send_begin(struct raw *r, const struct dlr_wire_begin *head,
                        size_t head_bytes, size_t payload_bytes)
 {
-    raw_send(r, DLR_WIRE_BEGIN, false, (struct dlr_net_part){head, head_bytes},
-             (struct dlr_net_part){r->payload, payload_bytes});
+    send_begin_of(r, &r->mac, head, head_bytes, payload_bytes);
 }
 
 static void await(struct raw *r, const struct dlr_wire_answer *answer)
@@ -167,6 +185,9 @@ static int raw_up(void **state)
     assert_memory_not_equal(secret, r->begin.token, sizeof(secret)); /* seen by all */
     connect_to(r, r->to.address);
     fill_begin(r);
+    assert_int_equal(dlr_mac_round(secret, sizeof(secret), r->key), 0);
+    if (!dlr_net_sealed(r->peer))
+        assert_int_equal(dlr_mac_begin(&r->mac, r->key, r->begin.salt), 0);
     return 0;
 }
 
@@ -190,18 +211,26 @@ static unsigned count(const struct raw *r, enum dlr_slot_state state)
     return (dlr_slot_state(r->dst[0]) == state) + (dlr_slot_state(r->dst[1]) == state);
 }
 
-/* The true BEGIN. What was sent before was dealt with when its answer comes. */
+/* What was sent before was dealt with when the answer to this id comes. */
+static void await_answer(struct raw *r, uint64_t id)
+{
+    do {
+        r->answer.magic = 0;
+        await(r, &r->answer);
+    } while (r->answer.id != id);
+}
+
+/* The true BEGIN. */
 static void begin_well(struct raw *r)
 {
     struct dlr_wire_begin head = r->begin;
 
     head.id = 1000;
     send_begin(r, &head, sizeof(head), r->payload_bytes);
-    do {
-        r->answer.magic = 0;
-        await(r, &r->answer);
-    } while (r->answer.id != head.id);
+    await_answer(r, head.id);
     assert_int_equal(r->answer.error, 0);
+    if (r->mac.on)
+        assert_int_equal(dlr_mac_check(&r->mac, &r->answer, sizeof(r->answer)), 0);
     assert_int_equal(count(r, DLR_SLOT_OPEN), 1);
     assert_int_equal(count(r, DLR_SLOT_FREE), 1);
 }
@@ -217,15 +246,31 @@ static struct dlr_wire_chunk chunk_head(const struct raw *r, uint32_t index)
     return head;
 }
 
-static void send_chunk(struct raw *r, const struct dlr_wire_chunk *head, int more)
+static void chunk_of(const struct raw *r, uint32_t index, void **ret_data,
+                     size_t *ret_bytes)
 {
-    size_t bytes;
     uint32_t crc;
+
+    assert_int_equal(dlr_slot_chunk(r->src, index & 1, ret_data, ret_bytes, &crc), 0);
+}
+
+static void offer_chunk(struct raw *r, const struct dlr_wire_chunk *head,
+                        const void *data, size_t bytes)
+{
+    raw_send(r, DLR_WIRE_CHUNK, true, (struct dlr_net_part){head, sizeof(*head)},
+             (struct dlr_net_part){data, bytes});
+}
+
+static void send_chunk(struct raw *r, const struct dlr_wire_chunk *given, int more)
+{
+    struct dlr_wire_chunk head = *given;
+    size_t bytes;
     void *data;
 
-    assert_int_equal(dlr_slot_chunk(r->src, head->index & 1, &data, &bytes, &crc), 0);
-    raw_send(r, DLR_WIRE_CHUNK, true, (struct dlr_net_part){head, sizeof(*head)},
-             (struct dlr_net_part){data, bytes + (size_t)more});
+    chunk_of(r, head.index, &data, &bytes);
+    bytes += (size_t)more;
+    assert_int_equal(dlr_mac_sign_chunk(&r->mac, &head, data, bytes), 0);
+    offer_chunk(r, &head, data, bytes);
 }
 
 /* Both chunks, and the slot is whole. */
@@ -306,8 +351,10 @@ static void a_changed_chunk_is_not_written(void **state)
 static void answers_nobody_asked_for_are_dropped(void **state)
 {
     struct raw *r = *state;
-    struct dlr_wire_answer answer = {
-        .magic = DLR_WIRE_MAGIC, .version = DLR_WIRE_VERSION, .id = 1};
+    struct dlr_wire_answer answer = {.magic = DLR_WIRE_MAGIC,
+                                     .version = DLR_WIRE_VERSION,
+                                     .kind = DLR_WIRE_ACK,
+                                     .id = 1};
     struct dlr_net_part none = {0};
 
     raw_send(r, DLR_WIRE_ANSWER, false, (struct dlr_net_part){&answer, sizeof(answer)},
@@ -317,13 +364,138 @@ static void answers_nobody_asked_for_are_dropped(void **state)
     raw_send(r, DLR_WIRE_ACK, false, (struct dlr_net_part){&answer, 3}, none);
     raw_send(r, DLR_WIRE_ACK, true, (struct dlr_net_part){&answer, 3},
              (struct dlr_net_part){r->payload, 100});
-    raw_send(r, DLR_WIRE_CHUNK, false, (struct dlr_net_part){&answer, sizeof(answer)},
-             none);
+    if (r->mac.on) /* a stream ends with it (test_data_tls_frame.c) */
+        raw_send(r, DLR_WIRE_CHUNK, false,
+                 (struct dlr_net_part){&answer, sizeof(answer)}, none);
     raw_send(r, DLR_WIRE_BEGIN, true,
-             (struct dlr_net_part){&r->begin, sizeof(r->begin)},
+             (struct dlr_net_part){&r->begin, DLR_NET_HEAD_MAX},
              (struct dlr_net_part){r->payload, r->payload_bytes});
     begin_well(r);
     finish_well(r);
+}
+
+static bool is_sealed(const struct raw *r)
+{
+    if (!r->mac.on)
+        print_message("the stream seals: no tags\n");
+    return !r->mac.on;
+}
+
+/* Whoever listens has seen the token and every field but the key's tags. */
+static void who_has_not_the_key_begins_nothing(void **state)
+{
+    struct raw *r = *state;
+    struct dlr_mac none = {0}, others;
+    struct dlr_wire_begin head = r->begin;
+    unsigned char key[DLR_MAC_KEY], salt[DLR_WIRE_SALT];
+
+    if (is_sealed(r))
+        return;
+    assert_int_equal(dlr_mac_round(head.token, sizeof(head.token), key), 0);
+    assert_int_equal(dlr_mac_join(&others, key, head.salt), 0); /* of the token */
+    send_begin_of(r, &none, &head, sizeof(head), r->payload_bytes);
+    await_answer(r, head.id);
+    assert_int_equal(r->answer.error, EKEYREJECTED);
+    assert_memory_equal(r->answer.tag, none.message, sizeof(r->answer.tag));
+    head.id++;
+    send_begin_of(r, &others, &head, sizeof(head), r->payload_bytes);
+    await_answer(r, head.id);
+    assert_int_equal(r->answer.error, EKEYREJECTED);
+    assert_int_equal(dlr_mac_begin(&others, r->key, salt), 0); /* another salt's */
+    head.id++;
+    send_begin_of(r, &others, &head, sizeof(head), r->payload_bytes);
+    await_answer(r, head.id);
+    assert_int_equal(r->answer.error, EKEYREJECTED);
+    assert_int_equal(count(r, DLR_SLOT_FREE), 2);
+    begin_well(r);
+    finish_well(r);
+}
+
+/* CRC32C of five bytes that are XORed in does not change: they are its polynomial. */
+static const unsigned char same_crc[] = {0xf1, 0x76, 0xec, 0x05, 0x01};
+
+static void other_data(const struct raw *r, struct dlr_wire_chunk *head,
+                       unsigned char *data, size_t bytes)
+{
+    uint32_t crc = dlr_crc32c(0, data, bytes);
+
+    assert_int_equal(dlr_mac_sign_chunk(&r->mac, head, data, bytes), 0);
+    for (unsigned i = 0; i < sizeof(same_crc); i++)
+        data[1000 + i] ^= same_crc[i];
+    assert_int_equal(dlr_crc32c(0, data, bytes), crc);
+}
+
+static void no_tag(const struct raw *r, struct dlr_wire_chunk *head,
+                   unsigned char *data, size_t bytes)
+{
+}
+
+static void tag_of_another_transfer(const struct raw *r, struct dlr_wire_chunk *head,
+                                    unsigned char *data, size_t bytes)
+{
+    unsigned char salt[DLR_WIRE_SALT];
+    struct dlr_mac other;
+
+    assert_int_equal(dlr_mac_begin(&other, r->key, salt), 0);
+    assert_int_equal(dlr_mac_sign_chunk(&other, head, data, bytes), 0);
+}
+
+static void tag_of_another_chunk(const struct raw *r, struct dlr_wire_chunk *head,
+                                 unsigned char *data, size_t bytes)
+{
+    head->index++;
+    assert_int_equal(dlr_mac_sign_chunk(&r->mac, head, data, bytes), 0);
+    head->index--;
+}
+
+static void tag_of_another_id(const struct raw *r, struct dlr_wire_chunk *head,
+                              unsigned char *data, size_t bytes)
+{
+    head->id++;
+    assert_int_equal(dlr_mac_sign_chunk(&r->mac, head, data, bytes), 0);
+    head->id--;
+}
+
+/* Their sums are right: nothing but the tag tells them from what the sender has sent. */
+static void a_chunk_that_its_sender_has_not_made_is_refused(void **state)
+{
+    static const struct {
+        const char *name;
+        void (*make)(const struct raw *r, struct dlr_wire_chunk *head,
+                     unsigned char *data, size_t bytes);
+    } rows[] = {
+        {"other data", other_data},
+        {"no tag", no_tag},
+        {"of another transfer", tag_of_another_transfer},
+        {"of another chunk", tag_of_another_chunk},
+        {"of another id", tag_of_another_id},
+    };
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        static unsigned char data[DLR_SLOT_CHUNK];
+        struct dlr_wire_chunk head;
+        struct raw *r;
+        size_t bytes;
+        void *from;
+
+        raw_up((void **)&r);
+        if (r->mac.on) {
+            print_message("%s\n", rows[i].name);
+            begin_well(r);
+            head = chunk_head(r, 1);
+            send_chunk(r, &head, 0);
+            head = chunk_head(r, 0);
+            chunk_of(r, 0, &from, &bytes);
+            memcpy(data, from, bytes);
+            rows[i].make(r, &head, data, bytes);
+            offer_chunk(r, &head, data, bytes);
+            await(r, &r->ack);
+            assert_int_equal(r->ack.error, EKEYREJECTED);
+            assert_int_equal(count(r, DLR_SLOT_SEALED), 0);
+            assert_int_equal(count(r, DLR_SLOT_DEAD), 1);
+        }
+        raw_down_all((void **)&r);
+    }
 }
 
 int main(void)
@@ -337,6 +509,9 @@ int main(void)
                                         raw_down_all),
         cmocka_unit_test_setup_teardown(answers_nobody_asked_for_are_dropped, raw_up,
                                         raw_down_all),
+        cmocka_unit_test_setup_teardown(who_has_not_the_key_begins_nothing, raw_up,
+                                        raw_down_all),
+        cmocka_unit_test(a_chunk_that_its_sender_has_not_made_is_refused),
     };
 
     setenv("UCX_TLS", "tcp,self", 1);

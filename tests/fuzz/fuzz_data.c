@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The receiver of another node's snapshots without its network. An input is a list of records:
  * what happens (1 byte), how many bytes follow (1), those. Messages are raw, or our own with bytes
- * changed and sums put right. Whatever comes, a slot that counts as whole is whole, no transfer
- * is left once its round is over, and nothing is fetched beyond its place.
+ * changed and sums put right; they come sealed, or are proved by tags, or are not. Whatever comes, a slot that counts
+ * as whole is whole, no transfer is left once its round is over, nothing is fetched beyond its place, and nothing that
+ * is neither sealed nor proved opens a transfer.
  * Reaches dlr_wire_read_begin(), dlr_wire_read_chunk().
  */
 #include <errno.h>
 #include <setjmp.h>
 
+#include "ckpt/data_recv.h"
 #include "ckpt/data_state.h"
 #include "ckpt/slot_write.h"
 #include "common/clock.h"
@@ -34,7 +36,8 @@ static struct dlr_slot *source;
 static struct take takes[TAKES];
 static unsigned ntakes;
 static uint64_t answered; /* the receiver's id of its last answer */
-static bool take_now;
+static bool take_now, sealed, proved;
+static struct dlr_mac mac; /* of the last transfer that was begun */
 static jmp_buf stuck;
 
 /* --- what the receiver uses --------------------------------------------------------------- */
@@ -79,6 +82,11 @@ void dlr_net_reply(struct dlr_net_in *in, unsigned kind, struct dlr_net_part dat
 
 int dlr_net_take(struct dlr_net_in *in, void *buf, dlr_net_done_fn done, void *arg)
 {
+    const struct dlr_recv *r = d.recvs;
+
+    while (r && r->id != ((const struct dlr_wire_chunk *)in->head)->id)
+        r = r->next;
+    FUZZ_CHECK(r && r->mac.on != in->sealed);
     if (ntakes == TAKES)
         return -ENOMEM;
     memcpy(buf, in->desc, in->bytes);
@@ -126,7 +134,7 @@ void dlr_data_done(struct dlr_data *data, int32_t rank, struct dlr_version v,
 {
 }
 
-void dlr_data_send_answer(struct dlr_data *data, unsigned kind,
+void dlr_data_send_answer(struct dlr_data *data, const struct dlr_net_in *in,
                           const struct dlr_wire_answer *answer)
 {
 }
@@ -135,7 +143,8 @@ void dlr_data_send_answer(struct dlr_data *data, unsigned kind,
 
 static void begin(const uint8_t *edits, size_t n, bool ours)
 {
-    unsigned char msg[sizeof(struct dlr_wire_begin) + ADDRESS + 4096], *exact;
+    unsigned char msg[sizeof(struct dlr_wire_begin) + ADDRESS + 4096 + DLR_WIRE_TAG];
+    unsigned char *exact;
     struct dlr_wire_begin head = {.magic = DLR_WIRE_MAGIC,
                                   .version = DLR_WIRE_VERSION,
                                   .address_bytes = ADDRESS,
@@ -145,7 +154,8 @@ static void begin(const uint8_t *edits, size_t n, bool ours)
                                   .step = 7,
                                   .data_bytes = DATA,
                                   .id = 9};
-    struct dlr_net_in in = {0};
+    struct dlr_net_in in = {.sealed = sealed};
+    unsigned before = d.nrecvs;
     const void *meta;
     size_t bytes = 0;
 
@@ -155,18 +165,24 @@ static void begin(const uint8_t *edits, size_t n, bool ours)
     memset(msg, 0, sizeof(msg));
     memcpy(msg, &head, sizeof(head));
     memcpy(msg + sizeof(head) + ADDRESS, meta, bytes);
-    in.bytes = sizeof(head) + ADDRESS + bytes;
+    in.bytes = sizeof(head) + ADDRESS + bytes + DLR_WIRE_TAG;
     for (; ours && n >= 3; n -= 3, edits += 3)
         msg[(edits[0] | edits[1] << 8) % in.bytes] ^= edits[2];
     if (ours)
         fuzz_seal_meta(msg + sizeof(head) + ADDRESS, bytes);
     else
         in.bytes = n;
+    memcpy(head.salt, msg + offsetof(struct dlr_wire_begin, salt), sizeof(head.salt));
+    FUZZ_CHECK(dlr_mac_join(&mac, d.mac_key, head.salt) == 0);
+    mac.on = !sealed;
+    if (ours && proved)
+        FUZZ_CHECK(dlr_mac_sign(&mac, msg, in.bytes) == 0);
     exact = malloc(in.bytes ? in.bytes : 1); /* so that one byte beyond is seen */
     FUZZ_CHECK(exact);
     memcpy(exact, ours ? msg : edits, in.bytes);
     in.data = exact;
     dlr_data_recv(&d, DLR_WIRE_BEGIN, &in);
+    FUZZ_CHECK(sealed || (ours && proved) || d.nrecvs <= before);
     free(exact);
 }
 
@@ -175,7 +191,8 @@ static void chunk(const uint8_t *args, size_t n, bool ours)
 {
     struct dlr_wire_chunk head = {
         .magic = DLR_WIRE_MAGIC, .version = DLR_WIRE_VERSION, .id = answered};
-    struct dlr_net_in in = {.offered = true, .head = &head, .head_bytes = sizeof(head)};
+    struct dlr_net_in in = {
+        .offered = true, .head = &head, .head_bytes = sizeof(head), .sealed = sealed};
     static unsigned char bytes[DLR_SLOT_CHUNK + 128];
     uint32_t crc;
     void *data;
@@ -190,6 +207,8 @@ static void chunk(const uint8_t *args, size_t n, bool ours)
         in.bytes += (size_t)(int8_t)args[3];
     if (n > 4)
         head.id += args[4];
+    if (proved)
+        FUZZ_CHECK(dlr_mac_sign_chunk(&mac, &head, bytes, in.bytes) == 0);
     in.desc = bytes;
     if (!ours) {
         in.head = args;
@@ -200,7 +219,8 @@ static void chunk(const uint8_t *args, size_t n, bool ours)
 
 static void other(const uint8_t *args, size_t n, unsigned kind)
 {
-    struct dlr_net_in in = {.data = args, .bytes = n, .offered = kind & 8};
+    struct dlr_net_in in = {
+        .data = args, .bytes = n, .offered = kind & 8, .sealed = sealed};
 
     dlr_data_recv(&d, kind, &in);
 }
@@ -217,6 +237,8 @@ static void happen(unsigned what, const uint8_t *args, size_t n)
     struct dlr_version v = {ROUND, arg};
 
     take_now = what & 16;
+    sealed = !(what & 64);
+    proved = !(what & 128);
     switch (what % 12) {
     case 0:
     case 1:
@@ -300,6 +322,7 @@ static void setup(void)
     d.naccept = 1;
     d.accept = &rank;
     answered = 0;
+    mac = (struct dlr_mac){0};
 }
 
 static void check_end(void)

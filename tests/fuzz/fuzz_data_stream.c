@@ -8,6 +8,7 @@
 #include "ckpt/data_tls_address.h"
 #include "ckpt/data_tls_frame.h"
 #include "ckpt/data_tls_key.h"
+#include "ckpt/data_wire.h"
 #include "tests/fuzz/fuzz.h"
 
 #define ROOM 4096
@@ -25,7 +26,7 @@ static void on_end(void *arg, int rc)
 
 static void on_message(void *arg, unsigned kind, const void *data, size_t bytes)
 {
-    FUZZ_CHECK(bytes <= DLR_FRAME_MESSAGE_MAX && kind <= UINT8_MAX);
+    FUZZ_CHECK(bytes <= dlr_wire_most(kind) && kind <= UINT8_MAX);
 }
 
 static void on_offered(void *arg, unsigned kind, struct dlr_net_part head,
