@@ -151,7 +151,7 @@ static void file_done(struct dlr_job *job)
 
     if (f->have)
         dlr_held_read_done(f->held);
-    else if (!dlr_held_write_done(f->held, rc == 0) && rc == 0)
+    else if (!dlr_held_write_done(&d->held, f->held, rc == 0) && rc == 0)
         rc = -ECANCELED;
     end_file(f, rc, job->rc < 0 ? job->err.text : rc < 0 ? "dropped meanwhile" : "");
     dlr_data_recv_retry(d);

@@ -1,87 +1,92 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ckpt/data_listen.h"
 
-#include <errno.h>
-#include <linux/filter.h>
-#include <net/if.h>
-#include <stdint.h>
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <stdatomic.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/log.h"
 
-#define PORTS 256 /* a connection for bulk has one of its own */
+static atomic_bool local; /* processes of this host are admitted */
 
-static struct {
-    bool admit;
-    int fds[PORTS]; /* which may have been closed, and be others by now */
-    unsigned n;
-} ports;
-
-/* What comes over the loopback device is of this host, whatever address it says it is from. A connection that is
- * accepted has the filter, too.
- */
-static int keep_out(int fd)
+/* An IPv4 address that came to an IPv6 socket is one of IPv4. */
+static struct in6_addr number_of(const struct sockaddr *addr)
 {
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_IFINDEX)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, if_nametoindex("lo"), 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, 0),
-        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
-    };
-    const struct sock_fprog prog = {sizeof(code) / sizeof(*code), code};
+    struct in6_addr number = {.s6_addr = {[10] = 0xff, [11] = 0xff}};
 
-    return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog));
+    if (addr->sa_family == AF_INET6)
+        number = ((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr;
+    else
+        memcpy(&number.s6_addr[12],
+               &((const struct sockaddr_in *)(const void *)addr)->sin_addr, 4);
+    return number;
 }
 
-static bool listens(int fd)
+bool dlr_listen_is_local(const struct sockaddr *addr)
 {
-    socklen_t size = sizeof(int);
-    int is = 0;
+    struct in6_addr number = number_of(addr);
+    struct ifaddrs *all = NULL, *at;
 
-    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is, &size) == 0 && is;
-}
+    if (IN6_IS_ADDR_LOOPBACK(&number) ||
+        (IN6_IS_ADDR_V4MAPPED(&number) && number.s6_addr[12] == 127))
+        return true;
+    if (getifaddrs(&all) < 0)
+        return true; /* nobody knows */
+    for (at = all; at; at = at->ifa_next) {
+        struct in6_addr own;
 
-static void set(int fd)
-{
-    int none = 0, rc;
-
-    rc = ports.admit ? setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &none, sizeof(none))
-                     : keep_out(fd);
-    if (rc < 0 && !(ports.admit && errno == ENOENT))
-        dlr_info("processes of this host can connect to a port: %s", strerror(errno));
+        if (!at->ifa_addr ||
+            (at->ifa_addr->sa_family != AF_INET && at->ifa_addr->sa_family != AF_INET6))
+            continue;
+        own = number_of(at->ifa_addr);
+        if (IN6_ARE_ADDR_EQUAL(&own, &number))
+            break;
+    }
+    freeifaddrs(all);
+    return at != NULL;
 }
 
 void dlr_listen_local(bool admit)
 {
-    unsigned n = 0;
+    local = admit;
+}
 
-    if (ports.admit == admit)
-        return;
-    ports.admit = admit;
-    for (unsigned i = 0; i < ports.n; i++) {
-        if (!listens(ports.fds[i]))
-            continue;
-        set(ports.fds[i]);
-        ports.fds[n++] = ports.fds[i];
-    }
-    ports.n = n;
+static bool is_admitted(int fd)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_storage room;
+    } peer;
+    socklen_t size = sizeof(peer);
+
+    if (getpeername(fd, &peer.any, &size) < 0)
+        return false;
+    return (peer.any.sa_family != AF_INET && peer.any.sa_family != AF_INET6) || local ||
+           !dlr_listen_is_local(&peer.any);
 }
 
 /* In place of the C library's, for libraries, too. */
-int listen(int fd, int backlog)
+int accept4(int fd, struct sockaddr *addr, socklen_t *size, int flags)
 {
-    unsigned i = 0;
+    socklen_t room = size ? *size : 0;
+    int got;
 
-    while (i < ports.n && ports.fds[i] != fd)
-        i++;
-    if (i < PORTS)
-        ports.fds[i] = fd;
-    if (i == ports.n && i < PORTS)
-        ports.n++;
-    if (!ports.admit)
-        set(fd);
-    return (int)syscall(SYS_listen, fd, backlog);
+    for (;;) {
+        got = (int)syscall(SYS_accept4, fd, addr, size, flags);
+        if (got < 0 || is_admitted(got))
+            return got;
+        dlr_debug("a process of this host wanted to connect");
+        close(got);
+        if (size)
+            *size = room;
+    }
+}
+
+int accept(int fd, struct sockaddr *addr, socklen_t *size)
+{
+    return accept4(fd, addr, size, 0);
 }

@@ -260,10 +260,13 @@ static int open_net(struct dlr_data *d, struct dlr_err *err)
     struct dlr_net_conf conf = {.transport = d->conf.transport,
                                 .answer_ms = d->conf.answer_timeout_ms,
                                 .devices = asked ? asked : ""};
+    int rc;
 
     if (dlr_parse_ports(d->conf.ports, &conf.first_port, &conf.last_port) < 0)
         return dlr_fail(err, -EINVAL, "ports: '%s' is not FIRST-LAST", d->conf.ports);
-    return dlr_net_open(&conf, &ops, d, &d->net, err);
+    rc = dlr_net_open(&conf, &ops, d, &d->net, err);
+    d->held.guarded = rc == 0 && dlr_net_exposed(d->net);
+    return rc;
 }
 
 static int start(struct dlr_data *d, struct dlr_err *err)

@@ -21,6 +21,7 @@
 struct dlr_net {
     struct dlr_net_link *links[BACKS]; /* the one to prefer first */
     unsigned n;
+    bool exposed;
     int fd; /* epoll of all */
     unsigned char address[DLR_WIRE_ADDRESS_MAX];
     size_t address_bytes;
@@ -85,6 +86,7 @@ static int open_backs(struct dlr_net *net, const struct dlr_net_conf *conf,
     case DLR_TRANSPORT_AUTO:
         return open_auto(net, conf, ops, arg, err);
     case DLR_TRANSPORT_UCX:
+        net->exposed = !dlr_nic_rdma("", conf->devices);
         return open_back(net, &dlr_net_ucx, conf, ops, arg, err);
     default:
         return open_back(net, &dlr_net_tls, conf, ops, arg, err);
@@ -121,6 +123,11 @@ struct dlr_net *dlr_net_close(struct dlr_net *net)
     dlr_cleanup_close(&net->fd);
     free(net);
     return NULL;
+}
+
+bool dlr_net_exposed(const struct dlr_net *net)
+{
+    return net->exposed;
 }
 
 int dlr_net_set_key(struct dlr_net *net, const void *secret, size_t bytes,

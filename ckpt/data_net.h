@@ -69,6 +69,10 @@ int dlr_net_open(const struct dlr_net_conf *conf, const struct dlr_net_ops *ops,
  */
 int dlr_net_set_key(struct dlr_net *net, const void *secret, size_t bytes,
                     unsigned char ret_token[16]);
+/* Whether anybody who reaches a port may have this process write into its memory, as UCX's TCP does; and no RDMA card
+ * is used, which wants all memory that it moves from to be writable.
+ */
+bool dlr_net_exposed(const struct dlr_net *net);
 /* Connections are closed without a word; one that UCX does not let go of is left alone. */
 struct dlr_net *dlr_net_close(struct dlr_net *net);
 

@@ -95,7 +95,7 @@ static void release(struct dlr_recv *r)
         dlr_sum_leave(r->sum, r->rank, rc);
     if (rc == 0 && r->held && !head_is_as_it_came(r))
         rc = -EBADMSG;
-    if (r->held && !dlr_held_write_done(r->held, rc == 0) && rc == 0)
+    if (r->held && !dlr_held_write_done(&d->held, r->held, rc == 0) && rc == 0)
         rc = -ECANCELED; /* aborted while the last chunks came */
     say(r, opened ? DLR_WIRE_ACK : DLR_WIRE_ANSWER, rc);
     if (rc == 0 && !r->summed && !r->brought)
@@ -159,6 +159,16 @@ static bool join_sum(struct dlr_recv *r)
     return true;
 }
 
+/* Before UCX is asked for anything again, and so before a stranger could write there. */
+static void guard_meta(const struct dlr_recv *r)
+{
+    const void *meta;
+    size_t bytes;
+
+    dlr_slot_meta(r->held->slot, &meta, &bytes);
+    dlr_held_guard(&r->d->held, r->held, meta, bytes);
+}
+
 static struct dlr_held *free_slot(const struct dlr_recv *r)
 {
     return r->brought ? dlr_held_choose_brought(&r->d->held, r->rank)
@@ -188,6 +198,7 @@ static void open_slot(struct dlr_recv *r)
     }
     r->held = held;
     dlr_held_write(&r->d->held, held, r->version);
+    guard_meta(r);
     r->start_ns = dlr_now_ns();
     r->moved_ms = dlr_now_ms();
     say(r, DLR_WIRE_ANSWER, 0);
@@ -387,6 +398,9 @@ static int run_check(struct dlr_job *job, struct dlr_err *err)
 
     int rc = 0;
 
+    /* As it lies where it is to stay, and nothing changes it between this look and the next. */
+    if (p->r->held)
+        dlr_held_guard(&p->r->d->held, p->r->held, p->to, p->bytes);
     if (!p->meta && p->r->mac.on)
         rc = dlr_mac_check_chunk(&p->r->mac, &p->head, p->to, p->bytes);
     if (rc < 0)

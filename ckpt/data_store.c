@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ckpt/slot_meta.h"
 #include "ckpt/store.h"
 #include "common/cleanup.h"
 #include "common/str.h"
@@ -36,6 +37,12 @@ struct dlr_held *dlr_held_find(const struct dlr_holdings *h, int32_t rank, uint3
     return held;
 }
 
+static void allow(const struct dlr_holdings *h, struct dlr_slot *slot, bool write)
+{
+    if (h->guarded)
+        (void)dlr_slot_allow(slot, 0, dlr_slot_bytes(slot), write);
+}
+
 static void replace(struct dlr_held *held, struct dlr_slot *slot, int fd)
 {
     if (held->slot && dlr_slot_fd(held->slot) < 0)
@@ -50,6 +57,7 @@ static int put(struct dlr_holdings *h, int32_t rank, uint32_t k, struct dlr_slot
 {
     struct dlr_held *held = dlr_held_find(h, rank, k);
 
+    allow(h, slot, false);
     if (held && in_use(held)) {
         dlr_slot_unmap(held->grown);
         held->grown = slot;
@@ -280,8 +288,11 @@ bool dlr_held_claim(const struct dlr_holdings *h, struct dlr_held *held)
 {
     enum dlr_slot_state state = dlr_slot_state(held->slot);
 
-    return !is_own(h, held) ||
-           (state != DLR_SLOT_OPEN && dlr_slot_take_for_copy(held->slot, state));
+    if (is_own(h, held) &&
+        (state == DLR_SLOT_OPEN || !dlr_slot_take_for_copy(held->slot, state)))
+        return false;
+    allow(h, held->slot, true);
+    return true;
 }
 
 void dlr_held_write(const struct dlr_holdings *h, struct dlr_held *held,
@@ -289,14 +300,25 @@ void dlr_held_write(const struct dlr_holdings *h, struct dlr_held *held,
 {
     if (is_own(h, held))
         dlr_slot_set_state(held->slot, DLR_SLOT_COPYING);
+    allow(h, held->slot, true);
     held->writing = true;
     held->has_bad = false;
     held->version = v;
 }
 
-bool dlr_held_write_done(struct dlr_held *held, bool good)
+void dlr_held_guard(const struct dlr_holdings *h, const struct dlr_held *held,
+                    const void *at, size_t bytes)
+{
+    uint64_t off = (uint64_t)((const char *)at - (char *)dlr_slot_base(held->slot));
+
+    if (h->guarded)
+        (void)dlr_slot_allow(held->slot, off, bytes, false);
+}
+
+bool dlr_held_write_done(const struct dlr_holdings *h, struct dlr_held *held, bool good)
 {
     good = good && !held->doomed;
+    allow(h, held->slot, false);
     held->writing = false;
     dlr_slot_set_state(held->slot, good ? DLR_SLOT_SEALED : DLR_SLOT_DEAD);
     settle(held);

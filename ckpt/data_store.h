@@ -39,6 +39,7 @@ struct dlr_holdings {
     struct dlr_version kept; /* the older one that the newest commit has left */
     struct dlr_version aborted[DLR_HELD_ABORTS]; /* the last: a copy may come after */
     unsigned naborted;                           /* were ever aborted */
+    bool guarded; /* a slot is written to by whom it was given to, and while it was */
     int32_t *own; /* ranks whose slots the agent marks, not a decision; the caller's */
     unsigned nown;
 };
@@ -91,8 +92,12 @@ bool dlr_held_claim(const struct dlr_holdings *h, struct dlr_held *held);
 /* After what opens it. An own rank's is COPYING then. */
 void dlr_held_write(const struct dlr_holdings *h, struct dlr_held *held,
                     struct dlr_version v);
+/* These bytes of it are in their place: nothing changes them from here on where slots are guarded. By any thread. */
+void dlr_held_guard(const struct dlr_holdings *h, const struct dlr_held *held,
+                    const void *at, size_t bytes);
 /* good: it is whole. Returns false when it became DEAD: not good, or given up meanwhile. */
-bool dlr_held_write_done(struct dlr_held *held, bool good);
+bool dlr_held_write_done(const struct dlr_holdings *h, struct dlr_held *held,
+                         bool good);
 
 /* It is no copy any more, and DEAD when it is not in use. */
 void dlr_held_doom(struct dlr_held *held);

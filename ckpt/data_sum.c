@@ -175,7 +175,7 @@ static void close_sum(struct dlr_sum *s, bool good)
     while (*at != s)
         at = &(*at)->next;
     *at = s->next;
-    good = dlr_held_write_done(s->held, good);
+    good = dlr_held_write_done(&s->d->held, s->held, good);
     if (s->order.any && good)
         tell_copied(d, &s->order, s->version, s->room, dlr_now_ns() - s->begun_ns);
     if (o && !o->any && dlr_version_eq(o->version, s->version)) {

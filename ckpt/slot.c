@@ -41,6 +41,21 @@ void *dlr_slot_base(const struct dlr_slot *slot)
     return slot->page;
 }
 
+int dlr_slot_allow(struct dlr_slot *slot, uint64_t off, uint64_t bytes, bool write)
+{
+    uint64_t from = off / DLR_SLOT_PAGE * DLR_SLOT_PAGE;
+    uint64_t to = dlr_align_up(off + bytes, DLR_SLOT_PAGE);
+
+    if (from < DLR_SLOT_PAGE)
+        from = DLR_SLOT_PAGE;
+    if (to > slot->bytes)
+        to = slot->bytes;
+    if (from < to && mprotect((char *)slot->page + from, to - from,
+                              write ? PROT_READ | PROT_WRITE : PROT_READ) < 0)
+        return -errno;
+    return 0;
+}
+
 int dlr_slot_fd(const struct dlr_slot *slot)
 {
     return slot->fd;

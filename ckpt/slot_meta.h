@@ -127,6 +127,11 @@ void dlr_slot_rekey(void *meta, size_t bytes, uint64_t key);
 
 void *dlr_slot_base(const struct dlr_slot *slot);
 
+/* Whether this process may write to the pages that [off, off + bytes) touches; the state page may be all the same.
+ * -errno: as before.
+ */
+int dlr_slot_allow(struct dlr_slot *slot, uint64_t off, uint64_t bytes, bool write);
+
 /* Memory of the slot that this process cannot read (a page that the kernel has poisoned, where a look ends the
  * process) becomes pages of zeros, which can be written again: [off, off + bytes) in whole pages, fd is its
  * file. A state page among them is one of a FREE slot.

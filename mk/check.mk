@@ -47,13 +47,15 @@ UNIT_LIBS_test_data_midway := -lisal -lxxhash
 UNIT_LIBS_test_data_hole := -lisal -lxxhash
 UNIT_LIBS_test_data_bring := -lisal -lxxhash
 UNIT_LIBS_test_data_sum := -lisal -lxxhash
-UNIT_OBJS_test_data_confine := $(CONFINE) ckpt/data_nic.c $(UNIT_OBJS_test_data)
+UNIT_OBJS_test_data_confine := $(CONFINE) $(UNIT_OBJS_test_data)
 UNIT_LIBS_test_data_confine := -lisal -lxxhash
+UNIT_OBJS_test_data_put := ckpt/data_nic.c $(UNIT_OBJS_test_data)
+UNIT_LIBS_test_data_put := -lisal -lxxhash
 UNIT_OBJS_test_data_wire := $(NET) $(UNIT_OBJS_test_data_bring)
 UNIT_LIBS_test_data_wire := $(DATA_LIBS) -lisal -lxxhash
 UNIT_OBJS_test_data_mac := ckpt/data_wire.c $(UNIT_OBJS_test_data_wire)
 UNIT_LIBS_test_data_mac := $(UNIT_LIBS_test_data_wire)
-$(BUILD)/tests/test_data $(BUILD)/tests/test_data_midway $(BUILD)/tests/test_data_hole $(BUILD)/tests/test_data_bring $(BUILD)/tests/test_data_wire $(BUILD)/tests/test_data_mac $(BUILD)/tests/test_data_sum $(BUILD)/tests/test_data_confine: | $(BUILD)/dlrover-data
+$(BUILD)/tests/test_data $(BUILD)/tests/test_data_midway $(BUILD)/tests/test_data_hole $(BUILD)/tests/test_data_bring $(BUILD)/tests/test_data_wire $(BUILD)/tests/test_data_mac $(BUILD)/tests/test_data_sum $(BUILD)/tests/test_data_confine $(BUILD)/tests/test_data_put: | $(BUILD)/dlrover-data
 UNIT_OBJS_test_data_tls_frame := ckpt/data_tls_frame.c
 UNIT_OBJS_test_data_tls := $(NET)
 UNIT_LIBS_test_data_tls := $(DATA_LIBS)

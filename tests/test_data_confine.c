@@ -2,7 +2,6 @@
 /* What the data process can no longer do, each thing in a process of its own and in a thread that was there
  * before; and that the program itself is confined so.
  */
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +26,6 @@
 #include <cmocka.h>
 
 #include "ckpt/data_confine.h"
-#include "ckpt/data_nic.h"
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "tests/data_pair.h"
@@ -364,144 +362,6 @@ static void every_thread_of_the_program_is_confined(void **state)
     pair_down(&p);
 }
 
-static bool holds_socket(pid_t pid, unsigned inode)
-{
-    char path[320], link[64] = "", want[64];
-    DLR_AUTO_CLOSEDIR DIR *dir = NULL;
-    struct dirent *e;
-
-    dlr_format(want, sizeof(want), "socket:[%u]", inode);
-    dlr_format(path, sizeof(path), "/proc/%d/fd", pid);
-    dir = opendir(path);
-    while (dir && (e = readdir(dir)) && !dlr_streq(link, want)) {
-        ssize_t n;
-
-        dlr_format(path, sizeof(path), "/proc/%d/fd/%.20s", pid, e->d_name);
-        n = readlink(path, link, sizeof(link) - 1);
-        link[n < 0 ? 0 : n] = '\0';
-    }
-    return dlr_streq(link, want);
-}
-
-/* Listening sockets of a process: how many, and how many of them a connect to the loopback would reach. */
-static unsigned listeners(pid_t pid, unsigned *ret_loopback)
-{
-    DLR_AUTO_FCLOSE FILE *f = NULL;
-    char path[64], line[512], local[160];
-    unsigned n = 0, state, inode;
-
-    *ret_loopback = 0;
-    dlr_format(path, sizeof(path), "/proc/%d/net/tcp", pid);
-    f = fopen(path, "re");
-    while (f && fgets(line, sizeof(line), f))
-        if (sscanf(line, " %*u: %150s %*s %x %*s %*s %*s %*u %*u %u", local, &state,
-                   &inode) == 3 &&
-            state == 10 && holds_socket(pid, inode)) {
-            n++;
-            *ret_loopback +=
-                dlr_after(local, "0100007F:") || dlr_after(local, "00000000:");
-        }
-    return n;
-}
-
-static void it_listens_on_devices_that_lead_outward(void **state)
-{
-    struct rig_data p;
-    char outward[256];
-    unsigned loopback, all;
-
-    dlr_nic_outward("", outward, sizeof(outward));
-    unsetenv("UCX_TLS");
-    rig_start(&p, NULL, NULL);
-    if (outward[0]) {
-        assert_true(listeners(p.pid, &loopback) > 0);
-        assert_int_equal(loopback, 0);
-    }
-    rig_end(&p);
-    rig_remove(&p);
-    setenv("UCX_NET_DEVICES", "lo", 1); /* somebody has chosen */
-    rig_start(&p, NULL, NULL);
-    all = listeners(p.pid, &loopback);
-    assert_true(loopback > 0 && loopback == all);
-    rig_end(&p);
-    rig_remove(&p);
-    unsetenv("UCX_NET_DEVICES");
-}
-
-/* The address in hexadecimal of one of its ports, as /proc has it. */
-static bool find_port(pid_t pid, unsigned *ret_addr, unsigned *ret_port)
-{
-    DLR_AUTO_FCLOSE FILE *f = NULL;
-    char path[64], line[512];
-    unsigned state, inode;
-
-    dlr_format(path, sizeof(path), "/proc/%d/net/tcp", pid);
-    f = fopen(path, "re");
-    while (f && fgets(line, sizeof(line), f))
-        if (sscanf(line, " %*u: %x:%x %*s %x %*s %*s %*s %*u %*u %u", ret_addr,
-                   ret_port, &state, &inode) == 4 &&
-            state == 10 && holds_socket(pid, inode))
-            return true;
-    return false;
-}
-
-/* What UCX does with a PUT request of a process that it has never heard of: "obeyed" or "dropped". */
-static void put(const struct rig_data *p, char ret[16])
-{
-    char command[256], host[INET_ADDRSTRLEN];
-    FILE *out;
-    unsigned addr, port;
-
-    assert_true(find_port(p->pid, &addr, &port));
-    assert_non_null(inet_ntop(AF_INET, &addr, host, sizeof(host)));
-    dlr_format(command, sizeof(command), "python3 tests/cluster/lib/ucx_put.py %s %u",
-               host, port);
-    out = popen(command, "re");
-    assert_non_null(out);
-    assert_non_null(fgets(ret, 16, out));
-    ret[strcspn(ret, "\n")] = '\0';
-    pclose(out);
-}
-
-static void processes_of_this_host_reach_no_port(void **state)
-{
-    struct rig_data p;
-    char answer[16];
-
-    rig_start(&p, NULL, "--log=error");
-    put(&p, answer); /* nobody has said who is a peer */
-    assert_string_equal(answer, "dropped");
-    rig_config(&p, ROUND, RIG_TOKEN, "[3]"); /* which says nothing of this host */
-    pair_settle(&p);
-    put(&p, answer);
-    assert_string_equal(answer, "obeyed"); /* as UCX does */
-    p.alone = true;
-    rig_config(&p, ROUND, RIG_TOKEN, "[3]");
-    pair_settle(&p);
-    put(&p, answer);
-    assert_string_equal(answer, "dropped");
-    rig_end(&p);
-    rig_remove(&p);
-}
-
-/* Not even one that the filter admits: there is no UCX. */
-static void a_sealed_stream_obeys_no_stranger(void **state)
-{
-    struct rig_data p;
-    char answer[16];
-
-    setenv(RIG_TRANSPORT, "stream", 1);
-    rig_start(&p, NULL, "--log=error");
-    setenv(RIG_TRANSPORT, "ucx", 1);
-    rig_config(&p, ROUND, RIG_TOKEN, "[3]");
-    pair_settle(&p);
-    put(&p, answer);
-    assert_string_equal(answer, "dropped");
-    assert_true(rig_alive(&p));
-    rig_end(&p);
-    rig_remove(&p);
-}
-
 static int make_directories(void **state)
 {
     char path[160];
@@ -530,9 +390,6 @@ int main(void)
         cmocka_unit_test(what_a_confined_process_cannot_do),
         cmocka_unit_test(a_missing_directory_leaves_the_other_steps),
         cmocka_unit_test(every_thread_of_the_program_is_confined),
-        cmocka_unit_test(it_listens_on_devices_that_lead_outward),
-        cmocka_unit_test(processes_of_this_host_reach_no_port),
-        cmocka_unit_test(a_sealed_stream_obeys_no_stranger),
     };
 
     setenv("UCX_TLS", "tcp,self", 1); /* shared memory would hide the network */
