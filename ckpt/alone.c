@@ -14,6 +14,7 @@
 #include "ckpt/alone_find.h"
 #include "ckpt/alone_keep.h"
 #include "ckpt/alone_line.h"
+#include "ckpt/alone_start.h"
 #include "ckpt/behind.h"
 #include "ckpt/client.h"
 #include "ckpt/layout.h"
@@ -57,6 +58,7 @@ static int alone_open(struct dlr_ckpt *ck)
         return rc;
     }
     al->lock_fd = -1;
+    dlr_alone_program(al->own.program);
     al->own.rank = ck->conf.rank;
     al->own.world = ck->conf.world;
     al->own.since_ns = al->own.opened_ns = (uint64_t)dlr_wall_ns();
@@ -188,7 +190,7 @@ static void go_on_from_found(struct alone *al)
 {
     const struct dlr_alone_found *found = &al->found;
 
-    dlr_alone_go_on(&al->own, found->step, found->line);
+    dlr_alone_go_on(&al->own, found->step, found->line, found->program);
     if (al->own.rank == 0 && al->own.world > 1)
         dlr_alone_line_say(al->lock_fd, al->own.from, al->own.line);
 }
@@ -228,6 +230,7 @@ static int alone_go_on(struct dlr_ckpt *ck, uint64_t step)
                         step, ck->conf.dir, strerror(-rc));
     al->found = (struct dlr_alone_found){
         .chosen = true, .world = head.world, .step = step, .line = head.line};
+    memcpy(al->found.program, head.program, sizeof(al->found.program));
     go_on_from_found(al);
     ck->from_world = head.world;
     return 0;
@@ -249,7 +252,7 @@ static int write_file(struct dlr_ckpt *ck, struct dlr_slot *slot, uint64_t step,
     dlr_alone_over_name(ck->conf.rank, over, sizeof(over));
     how.over = al->own.locked ? over : NULL;
     dlr_slot_meta(slot, &meta, &bytes);
-    dlr_slot_rekey((void *)meta, bytes, al->own.line);
+    dlr_slot_rekey((void *)meta, bytes, al->own.line, al->own.program);
     if (rc == 0)
         rc = dlr_alone_part(&al->own, step, err);
     if (rc == 0)
@@ -371,6 +374,7 @@ static int begin(struct dlr_ckpt *ck, uint64_t step)
     struct alone *al = ck->mode;
 
     dlr_stride_forget(&al->stride);
+    dlr_alone_lock_use(al->lock_fd, al);
     return dlr_alone_begin(&al->own, ck->key, step, &ck->err);
 }
 
@@ -396,6 +400,11 @@ static int take_slot(struct dlr_ckpt *ck, uint64_t step)
     struct alone *al = ck->mode;
     int rc;
 
+    if (!dlr_alone_lock_is_used_by(al->lock_fd, al))
+        return dlr_fail(&ck->err, -EBUSY,
+                        "another checkpoint that this program opened saves in '%s' as "
+                        "rank %d: give each a directory",
+                        ck->conf.dir, ck->conf.rank);
     if (ck->host_waits && dlr_saver_reading(ck->saver)) /* there was no fence */
         return dlr_fail(&ck->err, -EBUSY, "the last snapshot is not finished");
     if (dlr_saver_busy(ck->saver)) /* a device may be at its copies */

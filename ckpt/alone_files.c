@@ -9,7 +9,6 @@
 
 #include "ckpt/safetensors.h"
 #include "ckpt/saved.h"
-#include "ckpt/slot_meta.h"
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/str.h"
@@ -185,6 +184,17 @@ static bool take_hex(const char *text, void *to, size_t bytes)
     return true;
 }
 
+/* It will be printed. */
+static bool is_plain(const char program[DLR_META_PROGRAM_MAX])
+{
+    const char *end = memchr(program, '\0', DLR_META_PROGRAM_MAX);
+
+    for (const char *p = program; end && p < end; p++)
+        if (*p <= ' ' || *p > '~')
+            return false;
+    return end != NULL;
+}
+
 int dlr_alone_head(int dirfd, int rank, uint64_t step, struct dlr_alone_head *ret)
 {
     char name[NAME_MAX + 1], text[HEAD_TEXT + 2 * sizeof(struct dlr_meta_head)];
@@ -204,7 +214,9 @@ int dlr_alone_head(int dirfd, int rank, uint64_t step, struct dlr_alone_head *re
         head.crc != dlr_crc32c(0, &head, offsetof(struct dlr_meta_head, crc)) ||
         head.magic != DLR_META_MAGIC || head.rank != rank || head.step != step)
         return -EBADMSG;
-    *ret = (struct dlr_alone_head){head.key, head.wall_ns, head.world};
+    *ret = (struct dlr_alone_head){head.key, head.wall_ns, head.world, ""};
+    if (is_plain(head.program))
+        memcpy(ret->program, head.program, sizeof(ret->program));
     return 0;
 }
 
@@ -312,8 +324,12 @@ static bool is_of(const struct dlr_alone_which *which,
     if (which->of_lines)
         return dlr_alone_head(dirfd, file->rank, file->step, &head) == 0 &&
                (head.line == which->line || head.line == which->parent);
-    return !which->others || dlr_alone_head(dirfd, file->rank, file->step, &head) < 0 ||
-           head.line != which->line || head.wall_ns < which->since_ns;
+    if (!which->others || dlr_alone_head(dirfd, file->rank, file->step, &head) < 0)
+        return true;
+    for (unsigned i = 0; i < DLR_ALONE_KIN && which->kin[i]; i++)
+        if (which->kin[i] == head.line)
+            return false;
+    return head.line != which->line || head.wall_ns < which->since_ns;
 }
 
 /* Does one thing with each file of which. */

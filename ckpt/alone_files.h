@@ -7,8 +7,10 @@
 
 #include <stdint.h>
 
-#include "ckpt/slot.h"
+#include "ckpt/slot_meta.h"
 #include "common/err.h"
+
+#define DLR_ALONE_KIN 8
 
 int dlr_alone_name(int rank, uint64_t step, char *buf, size_t size);
 
@@ -44,6 +46,7 @@ int dlr_alone_check(int dirfd, int rank, uint64_t step, const struct dlr_alive *
 struct dlr_alone_head {
     uint64_t line, wall_ns; /* when it was sealed */
     uint32_t world;
+    char program[DLR_META_PROGRAM_MAX]; /* that has saved it; empty: not known */
 };
 int dlr_alone_head(int dirfd, int rank, uint64_t step, struct dlr_alone_head *ret);
 
@@ -51,14 +54,15 @@ int dlr_alone_head(int dirfd, int rank, uint64_t step, struct dlr_alone_head *re
 bool dlr_alone_same(int dirfd, uint64_t step, struct dlr_alone_head *ret);
 
 /* Files of steps in [from, to): those of one rank, and of ranks from `beyond` on (0: none), which are no more;
- * rank -1: of all. others: but for those of that line that were sealed from since_ns on. of_lines: only those of that
- * line or its parent.
+ * rank -1: of all. others: but for those of that line that were sealed from since_ns on, and those of kin. of_lines: only
+ * those of that line or its parent.
  */
 struct dlr_alone_which {
     int rank, beyond;
     uint64_t from, to;
     bool others, of_lines;
     uint64_t line, since_ns, parent;
+    uint64_t kin[DLR_ALONE_KIN]; /* lines; 0: no more */
 };
 
 /* Gives them names under which nobody looks for them, with a number higher than all that are there: no file is

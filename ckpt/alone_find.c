@@ -215,6 +215,7 @@ static int find_line(const struct search *s)
                         "no file of step %" PRIu64 " in '%s' can be read again: %s",
                         found->step, s->ck->conf.dir, strerror(-rc));
     found->line = head.line;
+    memcpy(found->program, head.program, sizeof(found->program));
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "ckpt/client.h"
+#include "ckpt/slot_meta.h"
 
 /* Filled by dlr_alone_choose(). */
 struct dlr_alone_found {
@@ -15,6 +16,7 @@ struct dlr_alone_found {
     uint64_t step;  /* its, */
     uint64_t
         line; /* that all ranks have agreed on for what they save; 0: they have not */
+    char program[DLR_META_PROGRAM_MAX]; /* that has saved it; empty: not known */
     struct dlr_err why; /* the first file that was not whole; code 0: none was seen */
 };
 

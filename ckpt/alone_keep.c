@@ -7,6 +7,7 @@
 #include "ckpt/alone_line.h"
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/str.h"
 
 #define KEEP 2  /* versions that all ranks have */
 #define ASIDE 2 /* files of each rank that stay of those that were set aside */
@@ -28,10 +29,17 @@ static void go_on_as(struct dlr_alone_own *own, uint64_t step, uint64_t line)
     own->since_ns = 0; /* the number tells all: a clock may be set back */
 }
 
-void dlr_alone_go_on(struct dlr_alone_own *own, uint64_t step, uint64_t parent)
+void dlr_alone_go_on(struct dlr_alone_own *own, uint64_t step, uint64_t parent,
+                     const char *program)
 {
     go_on_as(own, step, dlr_alone_line_after(parent, step));
     own->parent = parent;
+    own->of_another = *program && *own->program && !dlr_streq(program, own->program);
+    if (own->of_another && own->rank == 0)
+        dlr_warn("step %" PRIu64 " was saved by '%s', and this is '%s', which goes on "
+                 "from it: what '%s' has saved is set aside later, and not removed "
+                 "(DLROVER_CKPT_DIR: a directory for each program)",
+                 step, program, own->program, program);
 }
 
 /* By which number this start's files are known. Who begins with a step that is not after what rank 0 restored has none
@@ -91,6 +99,12 @@ static bool is_one(const struct dlr_alone_own *own, uint64_t step, bool all,
            ret_first->line == ret_mine->line;
 }
 
+/* Its steps follow those of what it goes on from; else they have begun anew. */
+static bool goes_on_after(const struct dlr_alone_own *own)
+{
+    return own->goes_on && own->from < own->first;
+}
+
 /* Whether a version of which all ranks have a file is of this line, or of what it goes on from. */
 static bool is_ours(const struct dlr_alone_own *own, uint64_t step, bool all,
                     bool *ret_line)
@@ -100,7 +114,7 @@ static bool is_ours(const struct dlr_alone_own *own, uint64_t step, bool all,
     if (!is_one(own, step, all, &first, &mine))
         return false;
     *ret_line = first.line == own->line && mine.wall_ns >= own->since_ns;
-    return *ret_line || (own->goes_on && step <= own->from);
+    return *ret_line || (goes_on_after(own) && step <= own->from);
 }
 
 /* This rank's files of other lines. */
@@ -115,14 +129,62 @@ static struct dlr_alone_which other_files(const struct dlr_alone_own *own,
     return which;
 }
 
-/* What would be restored in place of this line makes way: the first version of it is whole. */
+/* What would be restored in place of this line makes way: the first version of it is whole. What it goes on from does, too,
+ * where its steps have begun anew.
+ */
 static int take_over(struct dlr_alone_own *own, struct dlr_err *err)
 {
     const struct dlr_alone_which which = other_files(own, own->first, UINT64_MAX);
-    int rc = own->goes_on ? 0 : dlr_alone_set_aside(own->dirfd, &which, err);
+    int rc = goes_on_after(own) ? 0 : dlr_alone_set_aside(own->dirfd, &which, err);
 
     own->took_over = rc == 0; /* else with the next file */
     return rc;
+}
+
+static bool is_known(const uint64_t kin[DLR_ALONE_KIN], unsigned n, uint64_t line)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (kin[i] == line)
+            return true;
+    return false;
+}
+
+/* The lines that this one goes on from, one from the other: the version that it went on from is there for as long as
+ * others of that line are.
+ */
+static int find_kin(const struct dlr_alone_own *own, uint64_t kin[DLR_ALONE_KIN],
+                    struct dlr_err *err)
+{
+    DLR_AUTO_FREE struct dlr_alone_file *files = NULL;
+    int count = dlr_alone_scan(own->dirfd, &files, err);
+    unsigned n = 0;
+
+    kin[n++] = own->line;
+    for (unsigned k = 0; k < n; k++)
+        for (int i = 0; i < count && n < DLR_ALONE_KIN; i++) {
+            struct dlr_alone_head head;
+
+            if ((files[i].rank == own->rank || files[i].rank == 0) &&
+                dlr_alone_head(own->dirfd, files[i].rank, files[i].step, &head) == 0 &&
+                dlr_alone_line_after(head.line, files[i].step) == kin[k] &&
+                !is_known(kin, n, head.line))
+                kin[n++] = head.line;
+        }
+    return count < 0 ? count : 0;
+}
+
+/* Those that others than this program's starts have saved. */
+static int set_others_aside(const struct dlr_alone_own *own, uint64_t from, uint64_t to,
+                            struct dlr_err *err)
+{
+    struct dlr_alone_which others = other_files(own, from, to);
+    int rc = 0;
+
+    if (own->goes_on && own->cleared)
+        return 0;
+    if (own->goes_on && !own->of_another)
+        rc = find_kin(own, others.kin, err);
+    return rc < 0 ? rc : dlr_alone_set_aside(own->dirfd, &others, err);
 }
 
 /* This rank's files of steps in [from, to) go; another program's are set aside. */
@@ -130,14 +192,11 @@ static int drop(const struct dlr_alone_own *own, uint64_t from, uint64_t to,
                 struct dlr_err *err)
 {
     struct dlr_alone_which which = dlr_alone_own_files(own, from, to);
-    const struct dlr_alone_which others = other_files(own, from, to);
-    int rc;
+    int rc = set_others_aside(own, from, to, err);
 
     which.of_lines = !own->locked;
     which.line = own->line;
-    which.parent = own->parent;
-    rc = own->goes_on ? 0 : dlr_alone_set_aside(own->dirfd, &others, err);
-
+    which.parent = own->of_another ? own->line : own->parent;
     if (rc == 0 && own->locked)
         rc = dlr_alone_retire(own->dirfd, own->rank, from, to, err);
     if (rc == 0)
@@ -245,8 +304,10 @@ int dlr_alone_drop_old(struct dlr_alone_own *own, uint64_t written, struct dlr_e
         }
         if (of_line && !own->took_over)
             rc = take_over(own, err);
-        if (rc == 0 && whole == KEEP)
+        if (rc == 0 && whole == KEEP) {
             rc = all ? drop(own, 0, steps[i], err) : follow(own, steps[i], err);
+            own->cleared = rc == 0 && all && of_line;
+        }
     }
     return n < 0 ? n : rc;
 }

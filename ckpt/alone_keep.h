@@ -12,7 +12,8 @@
 /* By what a rank's files of this start are told from others. Plain data of its owner. */
 struct dlr_alone_own {
     int dirfd, rank, world;
-    bool together; /* the ranks of a start come at the same time */
+    char program[DLR_META_PROGRAM_MAX]; /* what it is called; or empty */
+    bool together;                      /* the ranks of a start come at the same time */
     uint64_t opened_ns;
     bool locked;   /* nobody else saves as this rank: what goes may be written over */
     bool begun;    /* the line is known: */
@@ -21,6 +22,8 @@ struct dlr_alone_own {
     uint64_t first;        /* the first step that this start saves */
     bool goes_on;          /* from the version of a step: */
     uint64_t from, parent; /* and the line of that, 0: not known */
+    bool of_another;       /* which another program has saved */
+    bool cleared;          /* nothing is left of what it goes on from */
     bool words;            /* of the choice of that version may be there */
     bool took_over;        /* what is not of this line has made way */
     bool settled;          /* there are as many whole versions of it as are kept */
@@ -33,8 +36,11 @@ struct dlr_alone_own {
 struct dlr_alone_which dlr_alone_own_files(const struct dlr_alone_own *own,
                                            uint64_t from, uint64_t to);
 
-/* What is saved goes on from step of that line (dlr_alone_line_after()). */
-void dlr_alone_go_on(struct dlr_alone_own *own, uint64_t step, uint64_t parent);
+/* What is saved goes on from step of that line (dlr_alone_line_after()), which a program of that name has saved: when it is
+ * another, one line says so.
+ */
+void dlr_alone_go_on(struct dlr_alone_own *own, uint64_t step, uint64_t parent,
+                     const char *program);
 
 /* Before the file of step is written: sets aside what ranks of a start that is over have left of that step in the same line, which
  * would make a version with it. Rank 0 looks for all, the others at rank 0's.

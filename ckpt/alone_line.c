@@ -40,6 +40,7 @@ struct held {
     pid_t pid;
     int fd;
     unsigned uses;
+    const void *user; /* of its handles the one that saves */
 };
 
 static pthread_mutex_t held_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -72,7 +73,7 @@ static int keep(int fd, struct dlr_err *err)
         free(h);
         return dlr_fail(err, -ENOMEM, "no memory");
     }
-    *h = (struct held){NULL, st.st_dev, st.st_ino, getpid(), fd, 1};
+    *h = (struct held){NULL, st.st_dev, st.st_ino, getpid(), fd, 1, NULL};
     pthread_mutex_lock(&held_lock);
     h->next = held;
     held = h;
@@ -96,6 +97,27 @@ void dlr_alone_unlock(int fd)
     }
     pthread_mutex_unlock(&held_lock);
     free(last);
+}
+
+void dlr_alone_lock_use(int fd, const void *handle)
+{
+    pthread_mutex_lock(&held_lock);
+    for (struct held *h = held; h; h = h->next)
+        if (h->fd == fd)
+            h->user = handle;
+    pthread_mutex_unlock(&held_lock);
+}
+
+bool dlr_alone_lock_is_used_by(int fd, const void *handle)
+{
+    bool is = true;
+
+    pthread_mutex_lock(&held_lock);
+    for (struct held *h = held; h; h = h->next)
+        if (h->fd == fd)
+            is = h->user == handle;
+    pthread_mutex_unlock(&held_lock);
+    return is;
 }
 
 static struct flock whole_file(void)

@@ -29,6 +29,10 @@ bool dlr_alone_was_killed(int dirfd, int rank);
 /* Gives *ret_fd back. -1 is accepted. */
 void dlr_alone_unlock(int fd);
 
+/* Handles of this process that save as one rank share its lock: who says this last saves. -1: there is none to share. */
+void dlr_alone_lock_use(int fd, const void *handle);
+bool dlr_alone_lock_is_used_by(int fd, const void *handle);
+
 /* What ranks go on from that have not restored it: a rank that has says it in the file of its lock (-1: it has none, and
  * says nothing), where it counts for as long as the lock is held.
  */

@@ -160,7 +160,7 @@ int dlr_ckpt_regions(struct dlr_ckpt *ck, int rank, struct dlr_ckpt_region *ret,
 
 /* Names that only one side has: in the version and not named here (left over), or named here and
  * not in the version (missing; such a region is left as it is). Either is an error of restore
- * unless what (a sum of these) allows it. Before restore.
+ * unless what (a sum of these) allows it. -EBUSY: after a restore that went well, or the first begin.
  */
 enum dlr_ckpt_unmatched { DLR_CKPT_LEFTOVER = 1, DLR_CKPT_MISSING = 2 };
 int dlr_ckpt_allow(struct dlr_ckpt *ck, unsigned what);

@@ -190,7 +190,7 @@ static int put_meta(const struct file_job *f, const struct dlr_slot *from,
     if (!own || bytes < sizeof(struct dlr_meta_head) + sizeof(uint32_t))
         return dlr_fail(err, own ? -EBADMSG : -ENOMEM, "no meta block, or no memory");
     memcpy(own, meta, bytes);
-    dlr_slot_rekey(own, bytes, f->key);
+    dlr_slot_rekey(own, bytes, f->key, NULL);
     return dlr_slot_put_meta(f->held->slot, own, bytes, err);
 }
 

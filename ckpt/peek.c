@@ -16,6 +16,9 @@ int dlr_ckpt_allow(struct dlr_ckpt *ck, unsigned what)
     if (what & ~(unsigned)(DLR_CKPT_LEFTOVER | DLR_CKPT_MISSING))
         return dlr_fail(&ck->err, -EINVAL, "allow takes LEFTOVER and MISSING, not %u",
                         what);
+    if (ck->started)
+        return dlr_fail(&ck->err, -EBUSY,
+                        "allow comes before restore and the first begin");
     ck->unmatched.allowed = what;
     return 0;
 }

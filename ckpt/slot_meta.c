@@ -347,13 +347,15 @@ int dlr_slot_verify_alive(const struct dlr_slot *slot, const struct dlr_alive *a
     return rc;
 }
 
-void dlr_slot_rekey(void *meta, size_t bytes, uint64_t key)
+void dlr_slot_rekey(void *meta, size_t bytes, uint64_t key, const char *program)
 {
     struct dlr_meta_head head;
     uint32_t crc;
 
     memcpy(&head, meta, sizeof(head));
     head.key = key;
+    if (program)
+        strncpy(head.program, program, sizeof(head.program) - 1);
     head.crc = dlr_crc32c(0, &head, offsetof(struct dlr_meta_head, crc));
     memcpy(meta, &head, sizeof(head));
     crc = dlr_crc32c(0, meta, bytes - sizeof(crc));

@@ -19,6 +19,7 @@
 #define DLR_SLOT_MAGIC 0x31534c44u /* "DLS1" */
 #define DLR_META_MAGIC 0x314d4c44u /* "DLM1" */
 #define DLR_META_VERSION 1
+#define DLR_META_PROGRAM_MAX 24 /* with the NUL */
 #define DLR_SLOT_PAGE 4096u
 #define DLR_SLOT_ALIGN 64u /* of a region in the data, at most */
 #define DLR_META_REGIONS_MAX (1u << 20)
@@ -56,8 +57,9 @@ struct dlr_meta_head {
     uint64_t data_off; /* in the file */
     uint64_t data_bytes;
     uint64_t wall_ns;
-    uint32_t seat, seats; /* of struct dlr_share */
-    unsigned char zero[28];
+    uint32_t seat, seats;               /* of struct dlr_share */
+    char program[DLR_META_PROGRAM_MAX]; /* without a job: who has saved it */
+    unsigned char zero[4];
     uint32_t crc; /* of the bytes before */
 };
 static_assert(sizeof(struct dlr_meta_head) == 128, "on-disk layout");
@@ -122,8 +124,8 @@ int dlr_slot_anonymous(uint64_t size, struct dlr_slot **ret, struct dlr_err *err
  */
 int dlr_slot_touch(struct dlr_slot *slot, unsigned threads);
 
-/* Makes a block that was checked another run's: its key and the sums over it. */
-void dlr_slot_rekey(void *meta, size_t bytes, uint64_t key);
+/* Makes a block that was checked another run's: its key, the program's name (NULL: as it is) and the sums over it. */
+void dlr_slot_rekey(void *meta, size_t bytes, uint64_t key, const char *program);
 
 void *dlr_slot_base(const struct dlr_slot *slot);
 

@@ -217,6 +217,47 @@ static void nothing_goes_while_one_of_several_is_of_another_line(void **state)
     }
 }
 
+/* It takes the weights and counts its own steps. */
+static void steps_that_begin_anew_after_a_restore_are_what_is_restored(void **state)
+{
+    for (int world = 1; world <= 2; world++)
+        for (uint64_t first = 1; first <= 9; first += 8) { /* the same name */
+            struct dlr_ckpt *ck[2];
+
+            run("a", world, 8, 9);
+            open_all(ck, world);
+            for (int rank = 0; rank < world; rank++)
+                assert_restored(ck[rank], 9);
+            for (uint64_t step = first; step < first + 3; step++)
+                save_all(ck, world, step);
+            close_all(ck, world);
+            assert_restores("a", world, first + 2);
+            assert_int_equal(count("-9.safetensors.aside"), world);
+            assert_int_equal(alone_teardown(NULL), 0);
+            assert_int_equal(setup(NULL), 0);
+        }
+}
+
+/* Y has one version beside X's when it is started again, and again. */
+static void nothing_of_another_program_is_removed_after_a_restart(void **state)
+{
+    run("x", 1, 7, 8);
+    run("y", 1, 20, 20);
+    for (uint64_t from = 20; from < 22; from++) {
+        struct dlr_ckpt *y = open_as("y", 0, 1);
+        uint64_t step = 0;
+
+        assert_int_equal(dlr_ckpt_restore(y, &step), 1);
+        assert_int_equal(step, from);
+        save(y, "y", 0, from + 1);
+        dlr_ckpt_close(y);
+    }
+    assert_restores("y", 1, 22);
+    assert_int_equal(count("-8.safetensors.aside"), 1);
+    assert_int_equal(count("-7.safetensors.aside"), 1);
+    assert_int_equal(count(".aside"), 2); /* nothing of Y's */
+}
+
 /* --- what the program has read itself ------------------------------------------------------ */
 
 static void what_a_program_has_read_itself_goes_on(void **state)
@@ -342,6 +383,8 @@ int main(void)
         T(a_rank_whose_first_step_is_not_later_has_none_of_it),
         T(what_fewer_ranks_have_made_goes_too),
         T(nothing_goes_while_one_of_several_is_of_another_line),
+        T(steps_that_begin_anew_after_a_restore_are_what_is_restored),
+        T(nothing_of_another_program_is_removed_after_a_restart),
         T(what_a_program_has_read_itself_goes_on),
         T(what_is_not_there_is_nothing_to_go_on_from),
         T(looking_at_versions_grows_with_the_ranks_and_not_with_their_square),

@@ -445,12 +445,19 @@ static void names_of_one_side_are_told_and_may_be_allowed(void **state)
 
 static void what_may_be_allowed_is_checked(void **state)
 {
+    static char byte;
     struct dlr_ckpt *ck;
 
     assert_int_equal(
         dlr_ckpt_open(&(struct dlr_ckpt_conf){.dir = dir, .world = 1}, &ck), 0);
     assert_int_equal(dlr_ckpt_allow(ck, 4), -EINVAL);
     assert_int_equal(dlr_ckpt_unmatched(ck, 3, NULL, 0), -EINVAL);
+    assert_int_equal(dlr_ckpt_allow(ck, DLR_CKPT_MISSING), 0);
+    assert_int_equal(dlr_ckpt_add_array(ck, "x", DLR_CKPT_BLOB, "u8", 1, &byte, 1), 0);
+    assert_int_equal(dlr_ckpt_begin(ck, 1, NULL), 1);
+    assert_int_equal(dlr_ckpt_allow(ck, 0), -EBUSY); /* it would change nothing */
+    assert_string_equal(dlr_ckpt_error(ck),
+                        "allow comes before restore and the first begin");
     dlr_ckpt_close(ck);
 }
 

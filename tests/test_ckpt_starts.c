@@ -114,6 +114,63 @@ static void starts_differ_where_launchers_say_so(void **state)
     assert_int_equal(dlr_alone_start_parse("", &(struct dlr_alone_start){0}), -EBADMSG);
 }
 
+static void programs_count_where_no_launcher_says_that_they_are_one_start(void **state)
+{
+    static const struct {
+        struct dlr_alone_start both;
+        uint64_t a, b;
+        bool two;
+    } rows[] = {
+        {{.job = -1, .step = -1, .port = -1}, 1, 2, true},
+        {{.job = -1, .step = -1, .port = -1}, 1, 0, false},
+        {{.job = 7, .step = -1, .port = -1}, 1, 2, true}, /* both in the background */
+        {{.job = 7, .step = 0, .port = -1}, 1, 2, false},
+        {{.job = -1, .step = -1, .port = 29500}, 1, 2, false},
+        {{.job = -1, .step = -1, .port = -1, .space = 3}, 1, 2, false},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct dlr_alone_start a = rows[i].both, b = rows[i].both;
+
+        a.program = rows[i].a;
+        b.program = rows[i].b;
+        print_message("row %zu\n", i);
+        assert_int_equal(dlr_alone_start_differs(&a, &b), rows[i].two);
+        assert_int_equal(dlr_alone_start_differs(&b, &a), rows[i].two);
+    }
+}
+
+#define WORDS(text) text, sizeof(text)
+
+static const struct {
+    const char *words;
+    size_t bytes;
+    const char *name;
+} programs[] = {
+    {WORDS("./train\0--lr\0001"), "train"},
+    {WORDS("/usr/bin/python3\0-u\0/home/a/train.py\0--lr\0001"), "train.py"},
+    {WORDS("python3.11\0-m\0pdb\0train.py"), "train.py"},
+    {WORDS("python\0-m\0package.train\0--lr"), "package.train"},
+    {WORDS("python3\0-c\0import it"), ""},
+    {WORDS("python3\0-"), ""},
+    {WORDS("python3"), ""},
+    {WORDS("train: step 5 of 8"), ""}, /* it has named itself anew */
+    {WORDS("a-name-that-is-longer-than-there-is-room"), "a-name-that-is-longer-t"},
+    {WORDS(""), ""},
+    {"cut off", 3, ""},
+    {NULL, 0, ""},
+};
+
+static void a_program_is_called_as_its_script(void **state)
+{
+    for (size_t i = 0; i < sizeof(programs) / sizeof(*programs); i++) {
+        char name[DLR_META_PROGRAM_MAX];
+
+        dlr_alone_program_of(programs[i].words, programs[i].bytes, name);
+        assert_string_equal(name, programs[i].name);
+    }
+}
+
 /* --- at once ------------------------------------------------------------------------------- */
 
 /* A rank of a start of its own as another process, which goes on from a version (0: from
@@ -222,6 +279,69 @@ static void a_start_that_is_killed_leaves_no_version_of_two(void **state)
         }
 }
 
+static char other[80]; /* this program, under another name */
+
+static void run_another(void)
+{
+    char self[256];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    int status;
+    pid_t pid;
+
+    assert_true(n > 0);
+    self[n] = '\0';
+    dlr_format(other, sizeof(other), "%s/another", dir);
+    assert_int_equal(symlink(self, other), 0);
+    pid = fork();
+    if (pid == 0) {
+        execl(other, other, dir, NULL);
+        _exit(1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static void what_another_program_has_saved_is_told_and_not_removed(void **state)
+{
+    struct dlr_ckpt *ck;
+    uint64_t step = 0;
+
+    run_another();
+    for (int life = 0; life < 2; life++) {
+        ck = open_as("a", 0, 1);
+        assert_int_equal(dlr_ckpt_restore(ck, &step), 1);
+        for (int i = 0; i < 3; i++)
+            save(ck, "a", 0, ++step);
+        dlr_ckpt_close(ck);
+        assert_non_null(strstr(said, "step 2 was saved by 'another', and this is "
+                                     "'test_ckpt_starts', which goes on from it"));
+        assert_null(strstr(said, "step 5 "));
+    }
+    assert_restores("a", 1, 8);
+    assert_int_equal(count("-1.safetensors.aside"), 1);
+    assert_int_equal(count("-2.safetensors.aside"), 1);
+    assert_int_equal(count(".aside"), 2);
+}
+
+/* As a program that binds two models and gives no directory to either. */
+static void of_two_checkpoints_of_one_process_the_later_one_saves(void **state)
+{
+    struct dlr_ckpt *a = open_as("a", 0, 1), *b = open_as("b", 0, 1);
+
+    save(a, "a", 0, 1);
+    save(b, "b", 0, 1);
+    fill("a", 0, 2);
+    assert_int_equal(dlr_ckpt_begin(a, 2, NULL), -EBUSY);
+    assert_non_null(
+        strstr(dlr_ckpt_error(a), "another checkpoint that this program opened"));
+    save(b, "b", 0, 2);
+    dlr_ckpt_close(a);
+    save(b, "b", 0, 3);
+    dlr_ckpt_close(b);
+    assert_restores("b", 1, 3);
+    assert_int_equal(count("-1.safetensors.aside"), 1);
+}
+
 /* --- without locks ------------------------------------------------------------------------- */
 
 static const int codes[] = {ENOLCK, ENOSYS, EOPNOTSUPP};
@@ -287,15 +407,24 @@ static void without_locks_a_line_removes_its_own(void **state)
     assert_restores("a", 1, 7);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1) { /* run_another() */
+        dlr_format(dir, sizeof(dir), "%s", argv[1]);
+        run("a", 1, 1, 2);
+        return 0;
+    }
 #define T(f) cmocka_unit_test_setup_teardown(f, begin, alone_teardown)
     const struct CMUnitTest tests[] = {
         T(without_locks_one_line_says_so), /* to a process that has not said it */
         T(starts_differ_where_launchers_say_so),
+        T(programs_count_where_no_launcher_says_that_they_are_one_start),
+        T(a_program_is_called_as_its_script),
         T(two_starts_at_once_make_no_version_of_both),
         T(ranks_of_one_start_meet),
         T(a_start_that_is_killed_leaves_no_version_of_two),
+        T(what_another_program_has_saved_is_told_and_not_removed),
+        T(of_two_checkpoints_of_one_process_the_later_one_saves),
         T(without_locks_nothing_of_another_program_is_removed),
         T(without_locks_a_line_removes_its_own),
     };

@@ -415,7 +415,7 @@ static void another_runs_file_is_adopted_only_when_told(void **state)
 
     pair_up(&p, 2 * MIB + 99, NULL);
     dlr_slot_meta(p.src, (const void **)&meta, &bytes);
-    dlr_slot_rekey(meta, bytes, dlr_slot_key("c.older.run"));
+    dlr_slot_rekey(meta, bytes, dlr_slot_key("c.older.run"), NULL);
     dlr_format(path, sizeof(path), "%s/saved.safetensors", p.from.dir);
     rig_order(&p.from, DLR_LOCAL_D_SAVE, ROUND, RANK, v7, 1, path);
     assert_int_equal(rig_done(&p.from, 1, NULL, 0), 0);
@@ -432,7 +432,7 @@ static void another_runs_file_is_adopted_only_when_told(void **state)
             assert_int_equal(dlr_slot_info(p.dst[k], &info), 0);
             assert_int_equal(info.key, dlr_slot_key(RIG_KEY));
         }
-    dlr_slot_rekey(meta, bytes, dlr_slot_key(RIG_KEY));
+    dlr_slot_rekey(meta, bytes, dlr_slot_key(RIG_KEY), NULL);
     pair_expect_copy(&p, p.src);
     unlink(path);
     pair_down(&p);

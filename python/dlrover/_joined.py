@@ -26,7 +26,7 @@ def load(ck: Checkpoint, own: typing.Container[str]) -> tuple[int | None, list[s
     new = _is_new(ck)
     ck.allow(leftover, missing or new)
     step = ck.restore()
-    ck.allow(leftover, missing)
+    ck.allowed = leftover, missing
     if step is None or not new:
         return step, []
     lacks = ck.missing()
