@@ -109,21 +109,31 @@ PY
 
 @test "a program that ends without a word has its last save" {
     local end
-    for end in "sys.exit(0)" "raise RuntimeError" "pass"; do
+    for end in "sys.exit(0)" "raise RuntimeError" "return"; do
         rm -rf "$DLROVER_CKPT_DIR"
         run "$python" - <<PY
 import sys, numpy as np, dlrover
-a = np.full(8_000_000, 7, dtype=np.float32)
-ck = dlrover.Checkpoint(every=1)
-ck.add("a", a)
-for step in 1, 2:
-    assert ck.begin(step)
-    ck.fence()
-$end
+def main():
+    a = np.full(16_000_000, 7, dtype=np.float32)
+    ck = dlrover.Checkpoint(every=1, threads=1)
+    ck.add("a", a)
+    for step in 1, 2:
+        ck.fence()
+        assert ck.begin(step)
+    $end
+main() # what it has goes while it is copied
 PY
         echo "$end: $output"
+        [ "$status" -le 1 ]
         [ -e "$DLROVER_CKPT_DIR/r0-2.safetensors" ]
         [ "$(find "$DLROVER_CKPT_DIR" -name '.r0-*' | wc -l)" -eq 0 ]
+        "$python" - <<'PY'
+import numpy as np, dlrover
+a = np.zeros(16_000_000, dtype=np.float32)
+with dlrover.Checkpoint() as ck:
+    ck.add("a", a)
+    assert ck.restore() == 2 and (a == 7).all()
+PY
     done
 }
 
@@ -239,7 +249,9 @@ PY
 import numpy as np, torch, dlrover
 ck = dlrover.Checkpoint()
 for bad in (np.broadcast_to(np.zeros(4), (4, 4)), np.frombuffer(b"readonly"), b"readonly",
-            torch.zeros(()).expand(4), torch.zeros(4).expand(4, 4)):
+            torch.zeros(()).expand(4), torch.zeros(4).expand(4, 4), np.array([{}, []], dtype=object),
+            np.ma.masked_equal([1, 2], 1), torch.zeros(2, dtype=torch.complex64).conj(), torch.eye(2).to_sparse(),
+            torch.zeros(4, device="meta"), torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.qint8)):
     try:
         ck.add("it", bad)
         raise SystemExit("taken")

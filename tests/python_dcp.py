@@ -585,7 +585,17 @@ def others():
     loaded = {"a": torch.zeros(2), "new": torch.zeros(3)}
     ck = dlrover.dcp.bind(loaded)
     assert ck.restore() == 2 and loaded["a"].sum() == 2 and loaded["new"].sum() == 3, loaded
+    for late in range(2):  # before the first step, and after it
+        try:
+            ck.allow(missing=True)
+            raise AssertionError("taken")
+        except dlrover.Error as error:
+            assert "allow" in str(error) and "before restore" in str(error), error
+        assert late or ck.step(3)
+    ck.flush()
+    ck.mark_bad(3)
     ck.close()
+    assert dlrover.dcp.bind(loaded).restore() == 2
 
 
 def alone():

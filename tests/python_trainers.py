@@ -6,11 +6,14 @@ that the trainer has must be the same then, bit for bit.
 """
 import copy
 import os
+import pickle
 import shutil
 import sys
 import types
+import unittest.mock
 import warnings
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -500,6 +503,90 @@ class Unfrozen(Trainer):
         self.model.hidden.mul_(1.5)
 
 
+class Strided(Trainer):
+    """Weights and buffers that are no block of memory in C order."""
+
+    def setup(self):
+        self.model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(16, 2)).to(memory_format=torch.channels_last)
+        self.model[2].weight = nn.Parameter(torch.rand(16, 2).t())
+        self.model.register_buffer("kernel", torch.rand(2, 3, 4, 5).to(memory_format=torch.channels_last))
+        self.model.register_buffer("part", torch.rand(4, 8)[:, 2:5].t(), persistent=False)
+        super().setup()
+
+    def loss(self):
+        self.model.kernel.mul_(1.1)
+        self.model.part.add_(1)
+        return self.model(torch.randn(2, 3, 4, 4)).square().mean()
+
+
+class Pieces(Trainer):
+    """Weights that are complex, empty, of one byte, or views of memory that they share."""
+
+    def setup(self):
+        self.model, flat = nn.Module(), torch.rand(12)
+        for name, one in (("waves", torch.randn(3, dtype=torch.complex64)), ("none", torch.zeros(0, 4)),
+                          ("low", flat[:8]), ("high", flat[4:]), ("scalar", torch.rand(()))):
+            self.model.register_parameter(name, nn.Parameter(one))
+        self.model.table = nn.Parameter(torch.randint(-9, 9, (5,), dtype=torch.int8), requires_grad=False)
+        self.model.register_buffer("empty", torch.zeros(3, 0))
+        super().setup()
+
+    def loss(self):
+        self.model.table.add_(1)
+        model = self.model
+        return (model.waves.abs().sum() * model.scalar + (model.low.sum() - model.high.square().sum()) * torch.rand(())
+                + model.none.sum())
+
+
+class Parts(Trainer):
+    """Gradients of several parts of a batch for each update."""
+
+    def update(self, step):
+        self.optimizer.zero_grad()
+        for _ in range(3):
+            (self.loss() / 3).backward()
+        self.optimizer.step()
+
+
+class Reloaded(Trainer):
+    """State dicts that are loaded by the program after bind(), in the middle of the training too."""
+
+    def update(self, step):
+        if step in (1, 5):
+            self.optimizer.load_state_dict(copy.deepcopy(self.optimizer.state_dict()))
+            self.model.load_state_dict(copy.deepcopy(self.model.state_dict()))
+        super().update(step)
+
+
+class Adapted(Trainer):
+    """Low-rank adapters beside a frozen base that is tied."""
+
+    def setup(self):
+        self.base = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6)).requires_grad_(False)
+        self.base[2].weight = self.base[0].weight
+        self.model = nn.ModuleDict({"base": self.base, "a": nn.Linear(6, 2), "b": nn.Linear(2, 6)})
+        self.optimizer = torch.optim.AdamW([p for p in self.model.parameters() if p.requires_grad], 0.01)
+
+    def loss(self):
+        data = torch.randn(5, 6)
+        return (self.base(data) + self.model["b"](self.model["a"](data))).square().mean()
+
+
+class CompiledUpdate(Trainer):
+    """An update that is compiled, where PyTorch can."""
+
+    def setup(self):
+        super().setup()
+        self.advance = lambda: self.optimizer.step()  # pylint: disable=unnecessary-lambda
+        if hasattr(torch, "compile"):
+            self.advance = torch.compile(self.advance, backend="eager")
+
+    def update(self, step):
+        self.optimizer.zero_grad()
+        self.loss().backward()
+        self.advance()
+
+
 class Joins(Trainer):
     """A group of parameters that joins at step 2; the program adds it before it goes on, too."""
 
@@ -659,6 +746,33 @@ class Compiled(Trainer):
         bound = super().bind()
         self.model = self.inner
         return bound
+
+
+class Scaled(nn.Linear):
+    """State beside the tensors, as Transformer Engine keeps its scales."""
+
+    seen = 1.
+
+    def forward(self, data):
+        self.seen = 0.9 * self.seen + float(data.detach().abs().max())
+        return super().forward(data) * self.seen
+
+    def get_extra_state(self):
+        return {"seen": self.seen, "large": torch.full((20000,), self.seen)}
+
+    def set_extra_state(self, saved):
+        self.seen = saved["seen"]
+
+
+class ExtraState(Compiled):
+    """A module that keeps state which is no tensor of it, wrapped in the second half."""
+
+    def setup(self):
+        self.model = nn.Sequential(nn.Linear(6, 9), nn.Sequential(Scaled(9, 2)))
+        super().setup()
+
+    def found(self):
+        return super().found() + [self.model[1][0].seen]
 
 
 class Stranger:
@@ -877,7 +991,71 @@ def followed():
             ck.close()
 
 
-CHECKS = (refusals, warned, disturbed, untouched, followed)
+class Counts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(1))
+
+    def forward(self, data):
+        return data
+
+
+def moved_to_gpu():
+    """Of a model that is moved after bind() the forward pass waits, on the stream that it works on; a copy of it, and
+    its pickle, have nothing of the library's.
+    """
+    class Played(torch.Tensor):
+        is_cuda = True
+
+    for given in "model", "second":
+        model = Counts()
+        ck = dlrover.bind(model) if given == "model" else dlrover.bind(nn.Linear(1, 1), second=model)
+        model.seen = torch.zeros(1).as_subclass(Played)
+        streams = []
+        ck._ck.fence = streams.append
+        with unittest.mock.patch("torch.cuda.current_stream", lambda: types.SimpleNamespace(cuda_stream=5)):
+            assert ck.step(1)
+            streams.clear()
+            assert model(7) == 7 and streams == [5], streams
+            model.seen = torch.zeros(1)
+            stored = pickle.dumps(model)
+            assert b"dlrover" not in stored
+            for other in pickle.loads(stored), copy.deepcopy(model):
+                streams.clear()
+                assert other(7) == 7 and not streams
+        del ck._ck.fence
+        ck.close()
+        shutil.rmtree(DIR)
+
+
+def interrupted():
+    """Ctrl-C while a state is asked for is the program's; what it saves after it is whole."""
+    class Halted(Scale):
+        def state_dict(self):
+            if self.good == 2:
+                self.good = 3
+                raise KeyboardInterrupt
+            return super().state_dict()
+
+    model, scale = net(), Halted()
+    ck = dlrover.bind(model, scaler=scale)
+    for step in 1, 2:
+        scale.good = step
+        try:
+            assert ck.step(step)
+        except KeyboardInterrupt:
+            assert step == 2
+    for p in model.parameters():
+        p.data.add_(1)
+    assert ck.step(np.int64(3)) and ck.stats()["unsaved"] == 0
+    ck.close()
+    other, scale = net(), Scale()
+    ck = dlrover.bind(other, scaler=scale)
+    assert ck.restore() == 3 and scale.good == 3 and bits(other.state_dict()) == bits(model.state_dict())
+    ck.close()
+
+
+CHECKS = (refusals, warned, disturbed, untouched, followed, moved_to_gpu, interrupted)
 ROWS = {name: one for name, one in globals().items() if isinstance(one, type) and issubclass(one, Trainer)
         and one is not Trainer}
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ctypes
 import errno
 import functools
+import operator
 import os
 import re
 import typing
 import warnings
+import weakref
 
 from . import _lib
 
@@ -63,6 +65,11 @@ def _short(dtype):
 def _describe(array):
     """Address, shape, bytes of an item, the type's name and strides in bytes, empty in C order."""
     if hasattr(array, "data_ptr"):  # a torch tensor
+        from ._names import why_not  # pylint: disable=import-outside-toplevel
+
+        why = why_not(array)
+        if why:
+            raise ValueError(f"it {why}")
         item, strides = array.element_size(), ()
         if not array.is_contiguous():
             strides = tuple(item * step for step in array.stride())
@@ -70,6 +77,10 @@ def _describe(array):
     if hasattr(array, "__array_interface__"):  # a numpy array
         if not array.flags.writeable:
             raise ValueError("the array is not writable")
+        if array.dtype.hasobject:
+            raise ValueError("the array holds Python objects, of which it has the addresses only")
+        if type(array).__module__.startswith("numpy.ma"):
+            raise ValueError("the array has a mask: name its data and its mask")
         strides = () if array.flags.c_contiguous else array.strides
         return array.ctypes.data, array.shape, array.itemsize, _short(array.dtype), strides
     view = memoryview(array)
@@ -77,6 +88,12 @@ def _describe(array):
         raise ValueError("the buffer is not contiguous and writable")
     address = ctypes.addressof((ctypes.c_char * view.nbytes).from_buffer(array))
     return address, (view.nbytes,), 1, "u8", ()
+
+
+def _let_go(handle, _kept):
+    """Of a checkpoint that nobody closed and nobody has any more: its arrays go when they are not read any more."""
+    if lib.dlr_ckpt_fence(handle, None) < 0:
+        warnings.warn(f"dlrover: {lib.dlr_ckpt_error(handle).decode(errors='replace')}", RuntimeWarning, stacklevel=2)
 
 
 class Checkpoint:
@@ -111,6 +128,7 @@ class Checkpoint:
         self._kept = []  # what must live as long as its address is known
         self._check(lib.dlr_ckpt_open(conf, handle))
         self._handle = handle
+        self._let_go = weakref.finalize(self, _let_go, handle, self._kept)
 
     @property
     def closed(self) -> bool:
@@ -202,7 +220,9 @@ class Checkpoint:
                 for r, size in zip(found, sizes)]
 
     def allow(self, leftover: bool = False, missing: bool = False) -> None:
-        """Lets restore pass when names are left over in the version or missing from it."""
+        """Lets restore pass when names are left over in the version or missing from it. Error after a restore that
+        went well, or the first begin.
+        """
         what = _lib.LEFTOVER * leftover + _lib.MISSING * missing
         self._check(lib.dlr_ckpt_allow(self._open_handle(), what))
         self.allowed = bool(leftover), bool(missing)
@@ -247,13 +267,13 @@ class Checkpoint:
         """In place of restore(), without a job: what is saved goes on from the version of step, which the program
         has read by itself. Before the first begin. Error when there is none, and under a job.
         """
-        self._check(lib.dlr_ckpt_go_on(self._open_handle(), step))
+        self._check(lib.dlr_ckpt_go_on(self._open_handle(), operator.index(step)))
 
     def due(self, step: int) -> bool:
         """Whether begin(step) may save; when not, progress(step) does as much, without the state
         being ready.
         """
-        return bool(self._handle) and lib.dlr_ckpt_due(self._handle, step) > 0
+        return bool(self._handle) and lib.dlr_ckpt_due(self._handle, operator.index(step)) > 0
 
     def begin(self, step: int, stream: int | None = None) -> bool:
         """The state is that of step and at rest until fence(). True when it is being saved. Does not
@@ -262,7 +282,7 @@ class Checkpoint:
         """
         if not self._handle:
             return False
-        return self._warn(lib.dlr_ckpt_begin(self._handle, step, stream)) > 0
+        return self._warn(lib.dlr_ckpt_begin(self._handle, operator.index(step), stream)) > 0
 
     def fence(self, stream: int | None = None) -> None:
         """After it the state may change. Blocking for host memory, fence_ms at most; for a GPU's
@@ -281,13 +301,13 @@ class Checkpoint:
     def progress(self, step: int) -> None:
         """Reports a step without saving it."""
         if self._handle:
-            self._warn(lib.dlr_ckpt_progress(self._handle, step))
+            self._warn(lib.dlr_ckpt_progress(self._handle, operator.index(step)))
 
     def mark_bad(self, step: int) -> None:
         """Nothing of step or later that was saved up to now is restored any more: the numbers were bad. Exit after
         it.
         """
-        self._check(lib.dlr_ckpt_mark_bad(self._open_handle(), step))
+        self._check(lib.dlr_ckpt_mark_bad(self._open_handle(), operator.index(step)))
 
     def stats(self) -> dict[str, int]:
         """Counts, and nanoseconds spent in begin and fence, as dlr_ckpt_stats has them."""
@@ -299,6 +319,7 @@ class Checkpoint:
     def close(self) -> None:
         """Waits for what is being saved, as flush does. The arrays may go after it."""
         if self._handle:
+            self._let_go.detach()
             lib.dlr_ckpt_close(self._handle)
         self._handle = None
         self._kept.clear()

@@ -90,21 +90,52 @@ def count(module: torch.nn.Module) -> tuple[int, int]:
     return sum(value is not None for one in holders for value in one.values()), hash(tuple(map(id, holders)))
 
 
-def check(name: str, tensor: torch.Tensor) -> None:
-    """ValueError where a tensor is not memory of its own that a region can be, with what to do."""
+def why_not(tensor: torch.Tensor) -> str:
+    """Why a tensor is not memory of its own that a region can be, and what to do; empty where it is."""
     if hasattr(tensor, "device_mesh") and hasattr(tensor, "placements"):
-        raise ValueError(f"'{name}' is a DTensor, of which this rank has a part: use dlrover.dcp.bind()")
+        return "is a DTensor, of which this rank has a part: use dlrover.dcp.bind()"
     if hasattr(tensor, "ds_tensor"):
-        raise ValueError(f"'{name}' is cut by DeepSpeed's ZeRO-3, whose parts are not found here: use ZeRO 1 or 2")
+        return "is cut by DeepSpeed's ZeRO-3, whose parts are not found here: use ZeRO 1 or 2"
     if torch.nn.parameter.is_lazy(tensor):
-        raise ValueError(f"'{name}' has no shape yet: run the model once before dlrover.bind()")
+        return "has no shape yet: run the model once before dlrover.bind()"
     if tensor.is_meta:
-        raise ValueError(f"'{name}' is on the meta device: give it memory (to_empty) before dlrover.bind()")
+        return "is on the meta device: give it memory (to_empty) before dlrover.bind()"
     if tensor.layout is not torch.strided:
-        raise ValueError(f"'{name}' is a tensor of the layout {tensor.layout}: only dense ones are saved")
+        return f"is a tensor of the layout {tensor.layout}: only dense ones are saved"
     if tensor.is_quantized:
-        raise ValueError(f"'{name}' is quantised ({tensor.dtype}), and its scale is no tensor: keep both as tensors")
+        return f"is quantised ({tensor.dtype}), and its scale is no tensor: keep both as tensors"
     if any(size > 1 and step == 0 for size, step in zip(tensor.shape, tensor.stride())):
-        raise ValueError(f"'{name}' is an expanded tensor, whose items overlap: give it memory of its own (clone)")
+        return "is an expanded tensor, whose items overlap: give it memory of its own (clone)"
+    if tensor.is_conj() or tensor.is_neg():
+        return "is the conjugate or the negative of what is in its memory: resolve_conj() or resolve_neg() it"
     if tensor.numel() and not tensor.data_ptr():
-        raise ValueError(f"'{name}' is a {type(tensor).__name__} without memory of its own")
+        return f"is a {type(tensor).__name__} without memory of its own"
+    return ""
+
+
+def check(name: str, tensor: torch.Tensor) -> None:
+    """ValueError where it is none."""
+    why = why_not(tensor)
+    if why:
+        raise ValueError(f"'{name}' {why}")
+
+
+class ExtraState:
+    """What modules keep beside their tensors (get_extra_state). An object as Objects takes it."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        parts = {path: part for path, part in module.named_modules()
+                 if type(part).get_extra_state is not torch.nn.Module.get_extra_state}
+        self._parts = dict(zip(unwrapped([path and f"{path}." for path in parts]), parts.values()))
+
+    def __bool__(self) -> bool:
+        return bool(self._parts)
+
+    def state_dict(self) -> dict[str, typing.Any]:
+        return {path: part.get_extra_state() for path, part in self._parts.items()}
+
+    def load_state_dict(self, saved: dict[str, typing.Any]) -> None:
+        if saved.keys() != self._parts.keys():
+            raise ValueError(f"{sorted(saved.keys() ^ self._parts.keys())[0]!r} has it on one side only")
+        for path, part in self._parts.items():
+            part.set_extra_state(saved[path])

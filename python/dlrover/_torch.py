@@ -47,13 +47,22 @@ def _forms(tensors):
     return [*map(operator.attrgetter("shape"), tensors), *map(torch.Tensor.is_contiguous, tensors)]
 
 
-def _stream_of(on_gpu):
-    return torch.cuda.current_stream().cuda_stream if on_gpu else None
+class _Fence:
+    """What optimizers and modules hold: nothing that holds them. In a copy or a pickle of a module it is something
+    that does nothing, and that is read where there is no dlrover.
+    """
 
+    def __init__(self, ck):
+        self._ck, self.on_gpu = ck, False
 
-def _fence_of(ck, on_gpu):
-    """What an optimizer holds: nothing that holds the optimizer."""
-    return lambda *_: ck.fence(_stream_of(on_gpu))
+    def stream(self):
+        return torch.cuda.current_stream().cuda_stream if self.on_gpu else None
+
+    def __call__(self, *_):
+        self._ck.fence(self.stream())
+
+    def __reduce__(self):
+        return getattr, ({}, "get")  # of a hook's module and arguments it gives the arguments back
 
 
 def _fence_before_update(optimizer, fence):
@@ -91,9 +100,10 @@ class Bound:
             step += 1
             ck.step(step)
 
-    Saved are parameters, buffers, the optimizer's state and options, the generators of random
-    numbers (torch's on the CPU and on every GPU it sees, Python's, numpy's) and what is given by a name,
-    nothing else. That may be
+    Saved are parameters, buffers, what modules keep beside them (get_extra_state), the optimizer's state and options,
+    the generators of random numbers (torch's on the CPU and on every GPU it sees, Python's, numpy's) and what is given
+    by a name, nothing else. Gradients are not: step() comes after an update, not between the parts of an accumulated
+    one. What is given by a name may be
       a module (averaged weights, a second network), whose tensors are saved in place;
       an optimizer;
       an object with state_dict and load_state_dict (a scheduler, a GradScaler, a sampler's or
@@ -142,6 +152,10 @@ class Bound:
             self._add_optimizer("optimizer", optimizer)
         for name, one in more.items():
             self._add(name, one)
+        for name, module in self._modules.items():
+            extra_state = _names.ExtraState(module)
+            if extra_state:
+                self._objects[f"{name}.extra_state"] = extra_state
         self._kept = Objects(self._objects)
         self._check()
         self._ck = Checkpoint(**options)
@@ -150,12 +164,8 @@ class Bound:
         self._told, self._quiet_until, self._unsaved = set(), 0, 0
         self._same = {}
         self._note, self._random = bytearray(), torch.get_rng_state()
-        self._on_gpu = any(p.is_cuda for module in self._modules.values() for p in module.parameters())
-        fence = _fence_of(self._ck, self._on_gpu)
-        self._hooks = [_fence_before_update(state.optimizer, fence) for state in self._states]
-        if any(b.is_cuda for b in model.buffers()):
-            # Forward passes write buffers; in host memory they are copied at once in begin.
-            self._hooks.append(model.register_forward_pre_hook(fence).remove)
+        self._fence, self._guarded = _Fence(self._ck), set()
+        self._hooks = [_fence_before_update(state.optimizer, self._fence) for state in self._states]
 
     def _add_optimizer(self, name, given):
         found = {state.name: state.optimizer for state in self._states}
@@ -200,8 +210,14 @@ class Bound:
     def _known_addresses(self):
         return {holder[key].data_ptr() for _, _, holder, key in self._tensors()}
 
-    def _stream(self):
-        return _stream_of(self._on_gpu)
+    def _guard(self):
+        """Forward passes write buffers; in host memory they are copied at once in begin. Where they lie is known when
+        they are named: a model may be moved after bind().
+        """
+        for name, module in self._modules.items():
+            if name not in self._guarded and any(b.is_cuda for b in module.buffers()):
+                self._guarded.add(name)
+                self._hooks.append(module.register_forward_pre_hook(self._fence).remove)
 
     # --- names ---------------------------------------------------------------------------
 
@@ -240,6 +256,8 @@ class Bound:
         self._forget_names()
         self._ck.clear()
         self._label()
+        self._guard()
+        self._fence.on_gpu = False
         seen, self._own = set(), {}
         for name, kind, holder, key in self._tensors():
             tensor = holder[key]
@@ -250,7 +268,11 @@ class Bound:
             self._keys.append(key)
             self._names.append(name)
             self._addresses.append(where[0])
+            self._fence.on_gpu |= tensor.is_cuda
             if where not in seen or not where[0]:
+                if kind == "blob" and not tensor.is_contiguous():
+                    tensor = tensor.clone(memory_format=torch.contiguous_format)
+                    self._apart.append((holder, key, tensor))
                 self._ck.add(name, tensor, kind)
                 if kind != self._kind:
                     self._own[name] = tensor
@@ -267,6 +289,7 @@ class Bound:
 
     def _forget_names(self):
         self._holders, self._keys, self._names, self._addresses, self._forms = [], [], [], [], []
+        self._apart = []  # (holder, key, what is saved of a buffer that is no block of memory)
         self._count, self._named = None, False
 
     # --- restore -------------------------------------------------------------------------
@@ -305,6 +328,8 @@ class Bound:
         if step is not None:
             try:
                 self._take_first(lacking)
+                for holder, key, copy in self._apart:
+                    holder[key].detach().copy_(copy)
                 self._put(note, joined=NOTE in lacking)
             except Exception as error:
                 raise Error(errno.EBADMSG, f"step {step}: {error}; {UNFIT}") from error
@@ -316,7 +341,7 @@ class Bound:
         allowed = self._ck.allowed
         self._ck.allow(leftover=True, missing=True)
         step = self._ck.restore()
-        self._ck.allow(*allowed)
+        self._ck.allowed = allowed
         if step is not None:
             raise wrong
 
@@ -471,6 +496,8 @@ class Bound:
         self._note[:len(text)] = text
         self._ck.blob_size(NOTE, len(text))
         self._kept.take_over(self.fence)
+        for holder, key, copy in self._apart:
+            copy.copy_(holder[key].detach())
         self._random.copy_(torch.get_rng_state())
         return why
 
@@ -509,6 +536,7 @@ class Bound:
         """
         if self._ck.closed:
             return False
+        step = operator.index(step)
         if self._named and step % LOOK_EVERY and not self._ck.due(step) or step < self._quiet_until:
             self._ck.progress(step)
             return False
@@ -528,13 +556,13 @@ class Bound:
             self._warn(f"{why}; all tensors are named anew", "anew")
         if not _under_job():
             self.fence()  # an update that a scaler left out had none
-        return self._ck.begin(step, self._stream())
+        return self._ck.begin(step, self._fence.stream())
 
     def fence(self) -> None:
         """For a program that changes its state elsewhere than in optimizer.step(). Blocking until
         the last snapshot has its copy, at most fence_ms.
         """
-        self._ck.fence(self._stream())
+        self._fence()
 
     def flush(self) -> None:
         """See Checkpoint.flush()."""

@@ -21,6 +21,7 @@ collective. Under a job (DLROVER_AGENT_SOCKET) the same goes to memory.
 from __future__ import annotations
 
 import errno
+import operator
 import os
 import typing
 import warnings
@@ -335,8 +336,10 @@ class Bound:
         """Lets restore() pass when names are left over in the version or missing from it: what is
         missing stays as it is. Before restore().
         """
-        self._allowed = bool(leftover), bool(missing)
+        if self._reader is not None:
+            raise Error(errno.EBUSY, "allow() comes before restore()")
         self._writer.checkpoint.allow(leftover, missing)
+        self._allowed = bool(leftover), bool(missing)
 
     def leftover(self) -> list[str]:
         """Names that restore() found in the version only, in the files of all ranks."""
@@ -362,6 +365,7 @@ class Bound:
         warning, and counted (stats(): unsaved); the training goes on.
         """
         self._reader = None
+        step = operator.index(step)
         if not self._writer.wants(step) or step < self._quiet_until:
             return self._writer.pass_by(step)
         try:
@@ -380,6 +384,10 @@ class Bound:
             self._told.add(str(error)[:40])
             self._quiet_until = step + LOOK_EVERY if self._writer.unnamed else 0  # to name all has its price
             return self._writer.pass_by(step)
+
+    def mark_bad(self, step: int) -> None:
+        """See Checkpoint.mark_bad()."""
+        self._writer.checkpoint.mark_bad(step)
 
     def fence(self) -> None:
         """After it the state may change: see Checkpoint.fence()."""
