@@ -24,8 +24,9 @@
 bool dlr_batch_is(uint32_t step_id);
 
 /* In that step's only task, as the user: starts dlrover-slurm with env and makes its lines the
- * variables to set; SLURM_OPEN_MODE is as DLR_BATCH_OPEN_MODE has it. Nothing is set when the job is not supervised. 0, or -errno with text;
- * *ret is the caller's: dlr_task_env_free(). Blocks for DLR_BATCH_LIMIT_MS at most.
+ * variables to set. SLURM_OPEN_MODE is as DLR_BATCH_OPEN_MODE has it, also when that program fails. Nothing is
+ * set when the job is not supervised. 0, or -errno with text; *ret is the caller's: dlr_task_env_free(). Blocks for
+ * DLR_BATCH_LIMIT_MS at most.
  */
 int dlr_batch_env(const struct dlr_spank_conf *conf, char *const env[],
                   struct dlr_task_env *ret, struct dlr_err *err);

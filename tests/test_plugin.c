@@ -482,6 +482,21 @@ static void a_task_of_a_round_gets_its_environment(void **state)
     agent_stop(&a);
 }
 
+/* sbatch's is ours, for the script's own output. */
+static void a_script_without_a_view_has_the_users_open_mode(void **state)
+{
+    char mode[] = "SLURM_OPEN_MODE=a", kept[] = "SLURM_SPANK_DLROVER_OPEN_MODE=-";
+    char *env[] = {mode, kept, NULL};
+
+    init(S_CTX_REMOTE, 1, (char *[]){"libexec=/nowhere"});
+    assert_int_equal(fake_option("dlrover", "on", 1), 0);
+    fake.job_env = env;
+    fake.step = 0xfffffffbu; /* the batch script's */
+    assert_int_equal(slurm_spank_task_init(NULL, 0, NULL), 0);
+    assert_non_null(strstr(fake.log, "/nowhere/dlrover-slurm did not answer"));
+    assert_string_equal(fake_var("SLURM_OPEN_MODE"), "-");
+}
+
 static void a_task_that_does_not_fit_the_map_says_so_and_runs(void **state)
 {
     struct agent a;
@@ -535,6 +550,7 @@ static void the_epilog_removes_the_jobs_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_script_without_a_view_has_the_users_open_mode),
         cmocka_unit_test(
             what_people_need_and_one_for_the_rest_are_options_in_every_context),
         cmocka_unit_test(sample_and_manual_name_every_option_with_its_default),
