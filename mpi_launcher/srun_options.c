@@ -95,7 +95,7 @@ const struct dlr_srun_option dlr_srun_options[] = {
     {"mcs-label", 0, ARG, PASS, NULL},
     {"mem", 0, ARG, PASS, NULL},
     {"mem-bind", 0, ARG, PASS, NULL},
-    {"mem-per-cpu", 0, ARG, PASS, NULL},
+    {"mem-per-cpu", 0, ARG, TAKE(MEM_PER_CPU), NULL},
     {"mem-per-gpu", 0, ARG, PASS, NULL},
     {"mem-update", 0, ARG, PASS, NULL},
     {"mincpus", 0, ARG, PASS, NULL},

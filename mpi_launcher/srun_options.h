@@ -26,6 +26,7 @@ enum dlr_srun_action {
     DLR_SRUN_GPUS, /* a total */
     DLR_SRUN_EXPORT,
     DLR_SRUN_JOBID,
+    DLR_SRUN_MEM_PER_CPU, /* a later round says --mem */
     DLR_SRUN_ACTIONS,
 };
 

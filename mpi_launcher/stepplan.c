@@ -290,6 +290,22 @@ int dlr_stepplan_make(const struct dlr_stepplan_in *in, struct dlr_stepplan *ret
     return rc;
 }
 
+void dlr_stepplan_share(const struct dlr_stepplan *plan, bool queues,
+                        const char *ret[DLR_STEPPLAN_SHARE + 1])
+{
+    unsigned n = 0;
+
+    if (!queues)
+        ret[n++] = "--overlap";
+    if (!queues && !plan->overlap && plan->by_cpu) {
+        ret[n++] = "--mem=0";
+    } else if (plan->mem_per_cpu) {
+        ret[n++] = "--mem-per-cpu";
+        ret[n++] = plan->mem_per_cpu;
+    }
+    ret[n] = NULL;
+}
+
 void dlr_stepplan_done(struct dlr_stepplan *plan)
 {
     for (unsigned i = 0; i < plan->noptions; i++)

@@ -34,8 +34,9 @@ struct dlr_stepplan_in {
 
 struct dlr_stepplan {
     bool tolerant; /* --kill-on-bad-exit=0: a task that fails is to end no other */
-    bool
-        exclusive; /* --exclusive, --exact: other steps are to have none of what it has */
+    bool overlap;  /* --overlap: it takes what other steps have, too */
+    bool by_cpu;   /* its memory is asked for by CPU: */
+    const char *mem_per_cpu; /* by this word of argv; NULL: by the job's variable */
     int64_t limit_ms; /* --time: Slurm ends a step that has run so long; 0: none */
     bool plain;       /* this srun is run as it is */
     char note
@@ -60,5 +61,16 @@ struct dlr_stepplan {
 int dlr_stepplan_make(const struct dlr_stepplan_in *in, struct dlr_stepplan *ret,
                       struct dlr_err *err);
 void dlr_stepplan_done(struct dlr_stepplan *plan);
+
+#define DLR_STEPPLAN_SHARE 3
+
+/* What a round's srun says, beside the plan's options, of what other steps of the job have. It queues: it
+ * takes its resources as the user's srun would, and waits while others have them. Else it overlaps, and
+ * its memory must not be asked for by CPU: for that slurmctld subtracts what other steps have all the same,
+ * so that the round would wait for one that cannot end, of a dead node. It is the job's then. ret is
+ * NULL-terminated; its words are constant or argv's.
+ */
+void dlr_stepplan_share(const struct dlr_stepplan *plan, bool queues,
+                        const char *ret[DLR_STEPPLAN_SHARE + 1]);
 
 #endif

@@ -97,7 +97,7 @@ static int apply(struct dlr_stepplan_read *r, const struct dlr_srun_option *o,
     case DLR_SRUN_PASS:
         break;
     case DLR_SRUN_DROP:
-        r->overlap |= dlr_streq(o->name, "overlap");
+        r->plan->overlap |= dlr_streq(o->name, "overlap");
         return 0;
     case DLR_SRUN_PLAIN:
         be_plain(r, o);
@@ -106,7 +106,6 @@ static int apply(struct dlr_stepplan_read *r, const struct dlr_srun_option *o,
         return dlr_fail(r->err, -EINVAL, "srun --%s cannot be supervised: %s", o->name,
                         o->why);
     case DLR_SRUN_EXCLUSIVE:
-        r->plan->exclusive |= !value;
         return value ? 0 : dlr_stepplan_keep(r, "--exact");
     default:
         r->value[o->action] = value;
@@ -121,7 +120,7 @@ static int apply(struct dlr_stepplan_read *r, const struct dlr_srun_option *o,
     }
     if (o->letter == 't')
         r->plan->limit_ms = dlr_srun_time_ms(value);
-    r->plan->exclusive |= dlr_streq(o->name, "exact");
+    r->mem_said |= dlr_streq(o->name, "mem") || dlr_streq(o->name, "mem-per-gpu");
     r->gpus_said |= dlr_after(o->name, "gpus-per-") || dlr_streq(o->name, "gres");
     rc = dlr_stepplan_keep(r, "%s", word);
     return rc < 0 || !next_word ? rc : dlr_stepplan_keep(r, "%s", next_word);
@@ -250,8 +249,11 @@ static int read_words(struct dlr_stepplan_read *r)
         r->plan->tolerant = dlr_streq(bad_exit, "0");
     if (!r->cpus)
         r->cpus = dlr_stepplan_getenv(r->in, "SRUN_CPUS_PER_TASK");
-    r->plan->exclusive |= dlr_stepplan_getenv(r->in, "SLURM_EXACT") != NULL;
-    r->plan->exclusive &= !r->overlap && !dlr_stepplan_getenv(r->in, "SLURM_OVERLAP");
+    r->plan->overlap |= dlr_stepplan_getenv(r->in, "SLURM_OVERLAP") != NULL;
+    r->plan->mem_per_cpu = r->value[DLR_SRUN_MEM_PER_CPU];
+    r->plan->by_cpu =
+        r->plan->mem_per_cpu ||
+        (!r->mem_said && dlr_stepplan_getenv(r->in, "SLURM_MEM_PER_CPU") != NULL);
     r->plan->program = r->in->argv + r->at;
     if (!r->plan->plain && r->at >= r->in->argc)
         return dlr_fail(r->err, -EINVAL, "srun: no program to run was named");

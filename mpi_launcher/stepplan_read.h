@@ -23,7 +23,7 @@ struct dlr_stepplan_read {
     unsigned least;                /* nodes: the lower end of a range, 0 none */
     unsigned plane;                /* 0: none */
     bool gpus_said; /* the command line asks for generic resources itself */
-    bool overlap;   /* it says --overlap */
+    bool mem_said;  /* and for memory, by node or by GPU */
     bool bad_exit;  /* the command line says what a task's failure does */
     int at;
 };

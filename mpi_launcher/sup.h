@@ -265,6 +265,7 @@ struct dlr_sup {
         bool
             may; /* the round does not overlap with them: slurmctld may have it wait, */
         bool does; /* and does, as it has said */
+        bool held; /* a round had them, and slurmctld may count them as taken yet */
     } queue;
     bool running_told, go_told, saving_told;
     int64_t stdin_at; /* where our standard input began, -1 when that is no file */

@@ -103,12 +103,13 @@ static bool is_starting(const struct dlr_sup *s)
     return false;
 }
 
-/* The first round of a step that is not to share keeps to it. Others overlap: what the round before had
- * slurmctld counts as taken until it has heard of its end on every node, which of a dead one it never does.
+/* The first round takes its resources as a plain step does, and so does the next when that one had none yet.
+ * Others overlap: what the round before had slurmctld counts as taken until it has heard of its end on every
+ * node, which of a dead one it never does.
  */
 bool dlr_sup_may_queue(const struct dlr_sup *s)
 {
-    if (!s->step.exclusive || s->launched || s->took_over)
+    if (s->step.overlap || s->queue.held || s->took_over)
         return false;
     for (unsigned i = 0; i < s->members.n; i++)
         if (!dlr_sup_is_barred(s, i) && dlr_policy_is_lost(s->policy, i))
@@ -135,6 +136,7 @@ static void end_launch(struct dlr_sup *s, int64_t now_ms)
     const char *option = is_starting(s) ? "start" : "launch";
     char why[160];
 
+    s->queue.held = true;
     if (s->tasks_up || is_starting(s)) {
         snprintf(why, sizeof(why),
                  "%u of %u tasks have started after %lld s (--dlrover-%s-timeout)",

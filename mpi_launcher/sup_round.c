@@ -124,12 +124,14 @@ static int worker_env(struct dlr_sup *s, uint32_t round, struct dlr_env *env,
 static void worker_words(struct dlr_sup *s, struct dlr_words *w)
 {
     DLR_AUTO_FREE char **program = dlr_sup_names_words(s);
+    const char *share[DLR_STEPPLAN_SHARE + 1];
 
+    dlr_stepplan_share(&s->step, s->queue.may, share);
     dlr_words_add(w, "srun");
     for (unsigned i = 0; i < s->step.noptions; i++)
         dlr_words_add(w, "%s", s->step.options[i]);
-    if (!s->queue.may)
-        dlr_words_add(w, "--overlap");
+    for (const char **word = share; *word; word++)
+        dlr_words_add(w, "%s", *word);
     /* No --nodes, which newer sruns refuse beside an arbitrary order: SLURM_NNODES says it. */
     dlr_words_add(w, "--ntasks=%u", s->step.world);
     dlr_words_add(w, "--distribution=arbitrary");
@@ -235,6 +237,7 @@ void dlr_sup_on_task(struct dlr_sup *s, unsigned node, const json_t *msg)
     if (!dlr_sup_of_round(s, msg, s->step.world, &rank) || !s->up || s->up[rank])
         return; /* an agent that reconnects says it again */
     s->up[rank] = 1;
+    s->queue.held = true;
     dlr_policy_started(s->policy, s->running_round);
     s->controller.excused = false;
     s->controller.waits = 0;

@@ -420,37 +420,69 @@ static void a_step_has_the_limit_that_srun_gives_it(void **state)
     }
 }
 
-static void what_the_user_says_of_other_steps_is_known(void **state)
+/* The words of plan's srun, and of share, with blanks between them. */
+static void join_words(char *const *options, const char *const *share, char *buf,
+                       size_t size)
+{
+    size_t at = 0;
+
+    buf[0] = '\0';
+    for (; *options; options++)
+        at += snprintf(buf + at, size - at, "%s%s", at ? " " : "", *options);
+    for (; *share; share++)
+        at += snprintf(buf + at, size - at, "%s%s", at ? " " : "", *share);
+}
+
+/* The first round queues unless the user says --overlap; a later one takes what it needs, whoever has it. */
+static void a_round_shares_with_other_steps_as_the_user_says(void **state)
 {
     static const struct {
         char *words[4];
-        bool exclusive;
+        const char *first, *later;
         char *var;
     } lines[] = {
-        {{"a.out"}, false},
-        {{"--exclusive", "a.out"}, true},
-        {{"--exact", "a.out"}, true},
-        {{"--exclusive=user", "a.out"}, false},
-        {{"--overlap", "a.out"}, false},
-        {{"a.out", "--exclusive"}, false},
-        {{"--overlap", "--exact", "a.out"}, false},
-        {{"--exclusive", "--overlap", "a.out"}, false},
-        {{"a.out"}, true, "SLURM_EXACT=1"},
-        {{"--overlap", "a.out"}, false, "SLURM_EXACT=1"},
-        {{"--exact", "a.out"}, false, "SLURM_OVERLAP=1"},
+        {{"a.out"}, "", "--overlap"},
+        {{"--exclusive", "a.out"}, "--exact", "--exact --overlap"},
+        {{"--exclusive=user", "a.out"}, "", "--overlap"},
+        {{"a.out", "--overlap"}, "", "--overlap"},
+        {{"--overlap", "a.out"}, NULL, "--overlap"},
+        {{"--exclusive", "--overlap", "a.out"}, NULL, "--exact --overlap"},
+        {{"--exact", "a.out"}, NULL, "--exact --overlap", "SLURM_OVERLAP=1"},
+        /* memory */
+        {{"a.out"}, "", "--overlap --mem=0", "SLURM_MEM_PER_CPU=800"},
+        {{"--overlap", "a.out"}, NULL, "--overlap", "SLURM_MEM_PER_CPU=800"},
+        {{"--mem=1g", "a.out"},
+         "--mem=1g",
+         "--mem=1g --overlap",
+         "SLURM_MEM_PER_CPU=1"},
+        {{"--mem-per-gpu=1g", "a.out"},
+         "--mem-per-gpu=1g",
+         "--mem-per-gpu=1g --overlap",
+         "SLURM_MEM_PER_CPU=1"},
+        {{"a.out"}, "", "--overlap", "SLURM_MEM_PER_NODE=800"},
+        {{"--mem-per-cpu=9", "a.out"}, "--mem-per-cpu 9", "--overlap --mem=0"},
+        {{"--mem-per-cpu", "9", "a.out"}, "--mem-per-cpu 9", "--overlap --mem=0"},
+        {{"--mem-per-cpu=9", "--overlap", "a.out"}, NULL, "--overlap --mem-per-cpu 9"},
     };
 
     for (unsigned i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
         char *argv[5] = {"srun"}, *env[] = {lines[i].var, NULL}, *one[] = {"n1"};
         struct dlr_stepplan_in in = {
             .argc = 1, .argv = argv, .env = env, .nnodes = 1, .names = one};
+        const char *share[DLR_STEPPLAN_SHARE + 1];
         struct dlr_stepplan plan;
         struct dlr_err err;
+        char said[128];
 
         for (; lines[i].words[in.argc - 1]; in.argc++)
             argv[in.argc] = lines[i].words[in.argc - 1];
         assert_int_equal(dlr_stepplan_make(&in, &plan, &err), 0);
-        assert_int_equal(plan.exclusive, lines[i].exclusive);
+        assert_int_equal(plan.overlap, !lines[i].first);
+        for (unsigned queues = 0; queues < (plan.overlap ? 1 : 2); queues++) {
+            dlr_stepplan_share(&plan, queues, share);
+            join_words(plan.options, share, said, sizeof(said));
+            assert_string_equal(said, queues ? lines[i].first : lines[i].later);
+        }
         dlr_stepplan_done(&plan);
     }
 }
@@ -461,7 +493,7 @@ int main(void)
         cmocka_unit_test(every_line_is_planned_or_refused_as_the_table_says),
         cmocka_unit_test(every_option_has_one_row_and_every_refusal_a_reason),
         cmocka_unit_test(a_step_has_the_limit_that_srun_gives_it),
-        cmocka_unit_test(what_the_user_says_of_other_steps_is_known),
+        cmocka_unit_test(a_round_shares_with_other_steps_as_the_user_says),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -188,10 +188,12 @@ SH
     batch packed.sh "-N1 --exclusive --gres=gpu:2 --dlrover-set=launch-timeout=3s" <<'SH'
 chmod +x bound turn
 for mode in off on; do
-    for i in 1 2; do srun --dlrover=$mode --exclusive -N1 -n1 --gres=gpu:1 ./bound $mode $i & done
-    wait
+    for share in --exclusive -c1; do
+        for i in 1 2; do srun --dlrover=$mode $share -N1 -n1 --gres=gpu:1 ./bound $mode$share $i & done
+        wait
+    done
     [ $mode = on ] && long=8 || long=1
-    for i in 1 2; do srun --dlrover=$mode --exclusive -N1 -n2 ./turn $mode $long $i & done
+    for i in 1 2; do srun --dlrover=$mode -N1 -n2 ./turn $mode $long $i & done
     wait
 done
 SH
@@ -210,9 +212,11 @@ ROWS
     [ "$(await_job "$packed")" = "COMPLETED 0:0" ]
     output "$packed"
     cd "$(alice_home)"
-    for column in 1 2; do
-        diff <(cut -d' ' -f$column bound.off.[12] | sort) <(cut -d' ' -f$column bound.on.[12] | sort)
-        [ "$(cut -d' ' -f$column bound.on.[12] | sort -u | wc -l)" -eq 2 ]
+    for share in --exclusive -c1; do
+        for column in 1 2; do
+            diff <(cut -d' ' -f$column bound.off$share.[12] | sort) <(cut -d' ' -f$column bound.on$share.[12] | sort)
+            [ "$(cut -d' ' -f$column bound.on$share.[12] | sort -u | wc -l)" -eq 2 ]
+        done
     done
     for mode in off on; do
         [ "$(paste -sd' ' turns.$mode)" = "begin end begin end" ]
