@@ -192,7 +192,8 @@ struct dlr_agent {
         int timer;        /* -1: off */
         int64_t round;    /* whose tasks got it; -1: there were none */
         bool over;        /* with the supervisor gone: what can be written is */
-        bool led;         /* and another agent has begun to */
+        int64_t led_ns;   /* another agent was heard that writes it; 0: none */
+        int64_t said_ns;  /* this one has said that it does */
     } grace;
 
     struct dlr_client *control;

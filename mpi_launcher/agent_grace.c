@@ -4,6 +4,7 @@
  * where it lives. Where it went with the script, nobody is elected to bring the job back: the
  * lowest-named live agent has the newest version written, and each agent ends after its tasks.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
@@ -41,8 +42,27 @@ static bool is_turn(const struct dlr_agent *a)
     while (lower < a->peers.list.n &&
            strcmp(a->peers.list.all[lower].node, a->node) < 0) /* order of names */
         lower++;
-    return dlr_grace_is_turn(lower, a->grace.led, (dlr_now_ns() - a->heard_ns) / MS,
-                             a->dead_ms);
+    return dlr_grace_is_turn(
+        lower, a->grace.led_ns ? (dlr_now_ns() - a->grace.led_ns) / MS : -1,
+        (dlr_now_ns() - a->heard_ns) / MS, a->dead_ms);
+}
+
+static void say_to_others(struct dlr_agent *a, const char *what)
+{
+    for (unsigned i = 0; i < a->peers.list.n; i++)
+        if (!dlr_streq(a->peers.list.all[i].node, a->node))
+            dlr_agent_peers_say(a, a->peers.list.all[i].node,
+                                json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t",
+                                          what, "gen", (json_int_t)a->run.gen));
+}
+
+/* So that another one begins when this one dies. */
+static void say_writing(struct dlr_agent *a)
+{
+    if (dlr_now_ns() - a->grace.said_ns < a->dead_ms * MS)
+        return;
+    a->grace.said_ns = dlr_now_ns();
+    say_to_others(a, "writing");
 }
 
 static int look(zloop_t *loop, int timer, void *arg)
@@ -59,6 +79,8 @@ static int look(zloop_t *loop, int timer, void *arg)
         dlr_warn("%s: the job is being ended: writing what is in memory", a->node);
         dlr_agent_succeed_write_only(a);
     }
+    if (!a->grace.over && a->successor)
+        say_writing(a);
     if (a->grace.over && dlr_agent_tasks_left(a) == 0)
         dlr_agent_end(a);
     return 0;
@@ -72,7 +94,7 @@ void dlr_agent_grace(struct dlr_agent *a)
     }
     a->stays = true;
     a->grace.round = a->round.known ? (int64_t)a->round.round : -1;
-    a->grace.until_ns = dlr_now_ns() + DLR_TERM_HOLD_MS * MS;
+    a->grace.until_ns = dlr_now_ns() + dlr_term_hold_ms(getenv(DLR_KILL_WAIT)) * MS;
     dlr_agent_lease_extend(a, a->grace.until_ns);
     dlr_agent_grace_retell(a);
     if (a->grace.timer < 0)
@@ -84,11 +106,8 @@ void dlr_agent_grace_over(struct dlr_agent *a)
     if (a->grace.over)
         return;
     a->grace.over = true;
-    for (unsigned i = 0; a->successor && i < a->peers.list.n; i++)
-        if (!dlr_streq(a->peers.list.all[i].node, a->node))
-            dlr_agent_peers_say(a, a->peers.list.all[i].node,
-                                json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t",
-                                          "over", "gen", (json_int_t)a->run.gen));
+    if (a->successor)
+        say_to_others(a, "over");
 }
 
 void dlr_agent_grace_stop(struct dlr_agent *a)

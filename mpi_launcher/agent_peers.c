@@ -59,6 +59,10 @@ static int on_order(struct dlr_agent *a, const struct dlr_agent_peer *peer,
         dlr_agent_grace_over(a);
         return 0;
     }
+    if (dlr_streq(type, "writing") && dlr_agent_in_grace(a)) {
+        a->grace.led_ns = dlr_now_ns();
+        return 0;
+    }
     if (dlr_streq(type, "over") && dlr_streq(peer->node, a->peers.batch)) {
         dlr_agent_end(a);
         return 0;
@@ -75,7 +79,8 @@ static int on_order(struct dlr_agent *a, const struct dlr_agent_peer *peer,
         dlr_agent_done(a, &from, -EBUSY, "the supervisor answers here");
         return 0;
     }
-    a->grace.led |= dlr_agent_in_grace(a);
+    if (dlr_agent_in_grace(a))
+        a->grace.led_ns = dlr_now_ns();
     if (dlr_streq(type, "report"))
         dlr_agent_report(a, &from);
     else if (dlr_streq(type, "persist"))

@@ -143,6 +143,20 @@ static void ask(void *arg, const char *node)
                                   a->node));
 }
 
+static enum dlr_witness read_witness(int status)
+{
+    switch (WIFEXITED(status) ? WEXITSTATUS(status) : -1) {
+    case 0:
+        return DLR_WITNESS_ANSWERS;
+    case DLR_SLURM_GONE:
+        return DLR_WITNESS_GONE;
+    case DLR_SLURM_MISSES:
+        return DLR_WITNESS_MISSES;
+    default:
+        return DLR_WITNESS_NONE;
+    }
+}
+
 static int witness_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
     struct dlr_agent *a = arg;
@@ -153,13 +167,7 @@ static int witness_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
         close(a->peers.witness_pidfd);
     a->peers.witness_pidfd = -1;
     if (a->peers.election)
-        dlr_election_witness(
-            a->peers.election,
-            !WIFEXITED(status) ? DLR_WITNESS_NONE
-            : WEXITSTATUS(status) == DLR_SLURM_GONE
-                ? DLR_WITNESS_GONE
-                : (WEXITSTATUS(status) == 0 ? DLR_WITNESS_ANSWERS : DLR_WITNESS_NONE),
-            dlr_now_ms());
+        dlr_election_witness(a->peers.election, read_witness(status), dlr_now_ms());
     return 0;
 }
 

@@ -5,9 +5,14 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/str.h"
+
 #define OPEN_BEATS                                                                     \
     3 /* an answer takes less than one interval where nothing is overloaded */
 #define SLOW_BEATS 5
+#define TERM_HOLD_MS 120000
+#define TERM_EXTRA_MS 30000  /* from SIGKILL, which comes then, to the end */
+#define KILL_WAIT_MAX 65533u /* slurm.conf(5) */
 
 static const unsigned char magic[4] = {'D', 'L', 'R', 'B'};
 
@@ -103,4 +108,15 @@ bool dlr_beat_goes(uint32_t unanswered)
 bool dlr_beat_is(const void *buf, size_t size)
 {
     return size >= sizeof(magic) && memcmp(buf, magic, sizeof(magic)) == 0;
+}
+
+int64_t dlr_term_hold_ms(const char *kill_wait)
+{
+    unsigned s = 0;
+    int64_t ms;
+
+    if (kill_wait && dlr_parse_uint(kill_wait, KILL_WAIT_MAX, &s) < 0)
+        s = 0;
+    ms = 1000ll * s + TERM_EXTRA_MS;
+    return ms > TERM_HOLD_MS ? ms : TERM_HOLD_MS;
 }

@@ -49,8 +49,10 @@ bool dlr_beat_is(const void *buf, size_t size);
 bool dlr_beat_goes(uint32_t unanswered);
 
 /* SIGTERM came to an agent: for so long its tasks need no lease, and the supervisor calls nobody dead for
- * silence. Where nobody gives them one they end then, though KillWait were longer.
+ * silence. Two minutes, or KillWait and half a minute if that is longer; kill_wait: its seconds, as the
+ * variable of that name has them, NULL: not known.
  */
-#define DLR_TERM_HOLD_MS 120000
+#define DLR_KILL_WAIT "DLROVER_KILL_WAIT"
+int64_t dlr_term_hold_ms(const char *kill_wait);
 
 #endif

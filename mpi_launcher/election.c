@@ -10,6 +10,8 @@
 
 #define NEVER INT64_MIN
 #define MINORITY_ASK_MS 10000 /* from one question to slurmctld to the next */
+#define MISSED_MS                                                                      \
+    120000 /* slurmctld pings nodes each third of SlurmdTimeout (100 s): one may be lost */
 #define LAST_MS 900000 /* without a supervisor whose node answers, and no majority */
 #define MESH 64        /* so many may all ask each other */
 #define FIRST_ASKED                                                                    \
@@ -35,6 +37,7 @@ struct dlr_election {
     bool host;                /* the batch node answers a connect */
     enum dlr_witness witness; /* slurmctld's word ... */
     int64_t witness_ms;       /* ... then */
+    int64_t missed_ms;        /* since when it does not hear the batch node; or NEVER */
     int64_t asked_witness_ms; /* NEVER: not yet */
     int64_t quorum_ms;        /* since when this agent would win; NEVER: would not */
 };
@@ -81,7 +84,7 @@ int dlr_election_new(const char *me, const char *batch, const char *const *nodes
     e->ops = *ops;
     e->arg = arg;
     e->vote_ms = vote_ms;
-    e->asked_witness_ms = e->quorum_ms = NEVER;
+    e->asked_witness_ms = e->quorum_ms = e->missed_ms = NEVER;
     for (unsigned i = 0; i < n; i++) {
         struct voter *v = &e->voters[e->n];
 
@@ -185,6 +188,7 @@ void dlr_election_silent(struct dlr_election *e, bool silent, int64_t now_ms)
         return;
     e->silent = silent;
     e->silent_ms = now_ms;
+    e->missed_ms = NEVER;
     e->won = e->won && silent;
     e->quorum_ms = NEVER;
     e->window = 0;
@@ -217,9 +221,22 @@ void dlr_election_host(struct dlr_election *e, bool answers)
     e->host = answers;
 }
 
+/* What it says of a node whose pings are lost for long. */
+static enum dlr_witness judge(struct dlr_election *e, enum dlr_witness said,
+                              int64_t now_ms)
+{
+    if (said != DLR_WITNESS_MISSES) {
+        e->missed_ms = said == DLR_WITNESS_NONE ? e->missed_ms : NEVER;
+        return said;
+    }
+    if (e->missed_ms == NEVER)
+        e->missed_ms = now_ms;
+    return now_ms - e->missed_ms >= MISSED_MS ? DLR_WITNESS_GONE : DLR_WITNESS_ANSWERS;
+}
+
 void dlr_election_witness(struct dlr_election *e, enum dlr_witness said, int64_t now_ms)
 {
-    e->witness = said;
+    e->witness = judge(e, said, now_ms);
     e->witness_ms = now_ms;
     count(e, now_ms);
 }

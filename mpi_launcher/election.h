@@ -9,7 +9,8 @@
  *   electorate of 1, or half of 2                      -> slurmctld is the witness: quorum when
  *                                                        it can be reached from here
  *   fewer                                              -> quorum when slurmctld does not hear the
- *                                                        batch node either, or, after a long
+ *                                                        batch node for two minutes, or calls it
+ *                                                        down; or, after a long
  *                                                        time, when it answers and that node
  *                                                        takes our connect: we are not cut off
  * With a quorum the lowest name among the silent voters wins. It has to hold for one vote_ms,
@@ -28,7 +29,8 @@ struct dlr_election; /* opaque */
 enum dlr_witness {
     DLR_WITNESS_NONE,    /* slurmctld cannot be reached from here */
     DLR_WITNESS_ANSWERS, /* and it hears the batch node */
-    DLR_WITNESS_GONE,    /* and it does not */
+    DLR_WITNESS_MISSES,  /* and its newest ping of that was not answered */
+    DLR_WITNESS_GONE,    /* and calls that down, or has taken it from the job */
 };
 
 /* Each is called from inside an event function and must not call one itself. */

@@ -11,6 +11,7 @@
 #include "common/cleanup.h"
 #include "common/err.h"
 #include "common/str.h"
+#include "mpi_launcher/beat.h"
 #include "mpi_launcher/requeue.h"
 #include "mpi_launcher/runinfo.h"
 #include "mpi_launcher/shown.h"
@@ -33,10 +34,10 @@ static void usage(FILE *out)
         "DIR),\n"
         "asks whether slurmctld answers, prints whether a job runs, is preempted or "
         "ends,\n"
-        "exits with 3 when a node of a job is gone, prints which of a job's nodes may "
-        "take "
-        "a\n"
-        "step ('-NODE': it has left the job), cancels the steps that an srun started,\n"
+        "exits with 3 when a node of a job is gone, with 4 when it is silent,\n"
+        "prints which of a job's nodes may take a step ('-NODE': it has left the "
+        "job),\n"
+        "cancels the steps that an srun started,\n"
         "exits with 3 when it has none,\n"
         "or prints what a batch script sees of this job ('': ~/.dlrover). Called by\n"
         "dlrover-supervisor, dlrover-agent and the plugin.\n",
@@ -108,7 +109,7 @@ static int witness(char **argv)
         return 2;
     }
     gone = dlr_slurm_is_gone(job, argv[1], &err);
-    return gone < 0 ? fail(&err) : (gone ? DLR_SLURM_GONE : 0);
+    return gone < 0 ? fail(&err) : gone;
 }
 
 static int alive(char **argv)
@@ -190,6 +191,7 @@ static int show(char **argv)
                          &in.nplaces) < 0 ||
         dlr_shown_write(&in, stdout, &err) < 0)
         return 1;
+    printf(DLR_KILL_WAIT "=%u\n", dlr_slurm_kill_wait());
     if (!again)
         dlr_shown_save(dir, in.nplaces);
     return 0;

@@ -4,7 +4,8 @@
 #define DLR_MPI_LAUNCHER_SLURM_MAIN_H
 
 #define DLR_SLURM_GONE                                                                 \
-    3 /* witness: slurmctld does not hear that node, or the job has lost it */
+    3 /* witness: slurmctld calls that node down, or the job has lost it */
+#define DLR_SLURM_MISSES 4 /* or does not hear it */
 
 #define DLR_SLURM_QUEUED 3 /* queued: slurmctld has made no step for that srun yet */
 

@@ -10,6 +10,7 @@
 
 #include "common/str.h"
 #include "mpi_launcher/slurm_compat.h"
+#include "mpi_launcher/slurm_main.h"
 
 #define MAX_NAMES 65536
 #define CRED_EXPIRE "cred_expire=" /* in AuthInfo */
@@ -229,10 +230,14 @@ int dlr_slurm_is_gone(uint32_t job_id, const char *node, struct dlr_err *err)
 
     if (rc < 0)
         return rc;
-    if ((state & NODE_STATE_BASE) == NODE_STATE_DOWN || (state & NODE_STATE_NO_RESPOND))
-        return 1;
+    if ((state & NODE_STATE_BASE) == NODE_STATE_DOWN)
+        return DLR_SLURM_GONE;
     rc = dlr_slurm_load_job(job_id, &job, err);
-    return rc < 0 ? rc : job.nodes[0] && !dlr_slurm_is_listed(job.nodes, node);
+    if (rc < 0)
+        return rc;
+    if (job.nodes[0] && !dlr_slurm_is_listed(job.nodes, node))
+        return DLR_SLURM_GONE;
+    return state & NODE_STATE_NO_RESPOND ? DLR_SLURM_MISSES : 0;
 }
 
 /* JOB_RUNNING: slurmctld would bring a job back that has been cancelled and still ends. */
@@ -255,6 +260,19 @@ int dlr_slurm_shrink(uint32_t job_id, const char *keep, struct dlr_err *err)
     if (slurm_update_job(&desc) != SLURM_SUCCESS)
         return slurm_failed(err, "cannot give nodes back");
     return 0;
+}
+
+unsigned dlr_slurm_kill_wait(void)
+{
+    slurm_conf_t *conf = NULL;
+    unsigned s;
+
+    connect_once();
+    if (slurm_load_ctl_conf(0, &conf) != SLURM_SUCCESS)
+        return 0;
+    s = conf->kill_wait;
+    dlr_slurm_free_conf(conf);
+    return s;
 }
 
 time_t dlr_slurm_next_begin(void)

@@ -61,7 +61,9 @@ int dlr_slurm_count_nodes(const char *partitions, const char *without, unsigned 
 /* "runs", "preempted" (it still runs) or "ends": whom a SIGTERM came from. */
 const char *dlr_slurm_fate(const struct dlr_slurm_job *job);
 
-/* 1 when slurmctld does not hear the node, calls it down, or has taken it from the job; 0. -EIO. */
+/* DLR_SLURM_GONE when slurmctld calls the node down, or has taken it from the job; DLR_SLURM_MISSES when it
+ * does not hear it; 0. -EIO.
+ */
 int dlr_slurm_is_gone(uint32_t job_id, const char *node, struct dlr_err *err);
 
 /* slurm_alive.c: of the job's nodes in list, those whose slurmd takes connects and which slurmctld
@@ -76,6 +78,9 @@ int dlr_slurm_requeue(uint32_t job_id, struct dlr_err *err);
  * of them. -ENOTSUP: the site does not allow it.
  */
 int dlr_slurm_shrink(uint32_t job_id, const char *keep, struct dlr_err *err);
+
+/* KillWait, in seconds. 0: not known. */
+unsigned dlr_slurm_kill_wait(void);
 
 /* When a job that is requeued now can begin: its processes are gone by then (KillWait). 0: Slurm's own
  * time for it (cred_expire) is as soon, or not known.

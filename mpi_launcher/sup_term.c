@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,8 +17,12 @@
 #include "mpi_launcher/sup.h"
 
 #define SAME_MS 1000 /* what other nodes say within this time is the same signal */
-#define LIMIT_MS                                                                       \
-    120000 /* the tasks may take when it came to us: srun limits it before */
+
+/* The tasks may take so long when it came to us: srun limits it before. */
+static int64_t limit_ms(void)
+{
+    return dlr_term_hold_ms(getenv(DLR_KILL_WAIT));
+}
 
 enum dlr_fate dlr_fate_read(const char *text)
 {
@@ -44,7 +49,7 @@ static int answered(zloop_t *loop, zmq_pollitem_t *item, void *arg)
         return dlr_sup_is_over(s) ? -1 : 0;
     dlr_policy_fate(s->policy, fate, dlr_sup_now());
     if (s->term.orphan && fate == DLR_FATE_ENDS)
-        dlr_policy_told(s->policy, true, LIMIT_MS, dlr_sup_now());
+        dlr_policy_told(s->policy, true, limit_ms(), dlr_sup_now());
     else if (s->term.orphan)
         dlr_policy_signal(s->policy, s->wanted_signal, dlr_sup_now());
     s->term.orphan = false;
@@ -87,7 +92,7 @@ void dlr_sup_on_term(struct dlr_sup *s, unsigned node, const json_t *msg)
     dlr_journal_note(s->journal, "term", "s:s,s:I", "node",
                      s->members.list[node].node.name, "round",
                      (json_int_t)dlr_policy_round(s->policy));
-    dlr_policy_told(s->policy, false, LIMIT_MS, now);
+    dlr_policy_told(s->policy, false, limit_ms(), now);
 }
 
 bool dlr_sup_pass_term(struct dlr_sup *s)
@@ -97,7 +102,7 @@ bool dlr_sup_pass_term(struct dlr_sup *s)
         return false;
     s->term.last_ms = dlr_sup_now();
     dlr_proc_kill(&s->workers, SIGTERM);
-    dlr_policy_told(s->policy, true, LIMIT_MS, s->term.last_ms);
+    dlr_policy_told(s->policy, true, limit_ms(), s->term.last_ms);
     return true;
 }
 
@@ -114,5 +119,5 @@ void dlr_sup_keeper_gone(struct dlr_sup *s)
 
 bool dlr_sup_term_holds(const struct dlr_sup *s, int64_t now_ms)
 {
-    return s->term.last_ms && now_ms - s->term.last_ms < DLR_TERM_HOLD_MS;
+    return s->term.last_ms && now_ms - s->term.last_ms < limit_ms();
 }

@@ -29,7 +29,7 @@ static const char *const names[] = {
     "SLURM_NNODES",       "SLURM_JOB_NODELIST",
     "SLURM_NODELIST",     "SLURM_JOB_CPUS_PER_NODE",
     "SLURM_NTASKS",       "SLURM_TASKS_PER_NODE",
-    "SLURM_NPROCS",
+    "SLURM_NPROCS",       "DLROVER_KILL_WAIT",
 };
 #define NNAMES (sizeof(names) / sizeof(*names))
 _Static_assert(NNAMES + 2 <= DLR_TASK_VARS, "every name has a row");

@@ -110,6 +110,19 @@ static void unanswered_beats_slow_down_and_never_stop(void **state)
     assert_int_equal(went, 20);
 }
 
+static void a_term_is_held_as_long_as_slurm_leaves_the_tasks(void **state)
+{
+    static const struct {
+        const char *kill_wait;
+        int64_t ms;
+    } rows[] = {{NULL, 120000},  {"30", 120000},      {"90", 120000},
+                {"300", 330000}, {"0", 120000},       {"", 120000},
+                {"-1", 120000},  {"65533", 65563000}, {"x", 120000}};
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+        assert_int_equal(dlr_term_hold_ms(rows[i].kill_wait), rows[i].ms);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -118,6 +131,7 @@ int main(void)
         cmocka_unit_test(what_is_no_beat_is_refused),
         cmocka_unit_test(json_is_never_taken_for_a_beat),
         cmocka_unit_test(unanswered_beats_slow_down_and_never_stop),
+        cmocka_unit_test(a_term_is_held_as_long_as_slurm_leaves_the_tasks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,9 +18,10 @@
 struct agent {
     const char *name;
     struct dlr_election *e;
-    bool dead; /* neither speaks nor hears */
-    bool ctld; /* reaches slurmctld */
-    bool gone; /* which does not hear the batch node */
+    bool dead;   /* neither speaks nor hears */
+    bool ctld;   /* reaches slurmctld */
+    bool gone;   /* which calls the batch node down */
+    bool missed; /* or does not hear it */
     unsigned won, deposed, asked_ctld;
     struct world *world;
 };
@@ -117,9 +118,10 @@ static void pass(struct world *w, int64_t ms)
             if (a->asked_ctld > 0) {
                 a->asked_ctld = 0;
                 dlr_election_witness(a->e,
-                                     !a->ctld  ? DLR_WITNESS_NONE
-                                     : a->gone ? DLR_WITNESS_GONE
-                                               : DLR_WITNESS_ANSWERS,
+                                     !a->ctld    ? DLR_WITNESS_NONE
+                                     : a->gone   ? DLR_WITNESS_GONE
+                                     : a->missed ? DLR_WITNESS_MISSES
+                                                 : DLR_WITNESS_ANSWERS,
                                      w->now);
             }
             dlr_election_tick(a->e, w->now);
@@ -209,10 +211,13 @@ static void a_minority_has_slurmctld_as_its_witness(void **state)
         bool ctld, gone, host;
         int64_t ms;
         const char *winner;
+        bool missed;
     } rows[] = {
         {"half of four", " n2 n3", true, true, false, 3, "n4"},
         {"one of four", " n2 n3 n4", true, true, false, 3, "n5"},
         {"slurmctld hears the batch node", " n2 n3", true, false, false, 2000, ""},
+        {"slurmctld misses a ping", " n2 n3", true, false, false, 120, "", true},
+        {"and the next", " n2 n3", true, false, false, 140, "n4", true},
         {"slurmctld is away", " n2 n3", false, false, true, 2000, ""},
         {"a hung supervisor, not yet", " n2 n3", true, false, true, 800, ""},
         {"a hung supervisor, the last limit", " n2 n3", true, false, true, 1000, "n4"},
@@ -230,6 +235,7 @@ static void a_minority_has_slurmctld_as_its_witness(void **state)
             w.all[k].dead = strstr(rows[i].dead, name);
             w.all[k].ctld = rows[i].ctld;
             w.all[k].gone = rows[i].gone;
+            w.all[k].missed = rows[i].missed;
             dlr_election_host(w.all[k].e, rows[i].host);
         }
         all_silent(&w);
