@@ -55,20 +55,24 @@ static void a_limit_that_is_too_low_is_told(void **state)
                         "script");
 }
 
-static void become_supervisor(const char *dir)
+static void become_supervisor(const char *dir, unsigned nodes, unsigned limit)
 {
-    static char word[64], path[4096];
+    static char word[64], path[4096], list[64], n[32], tasks[64], cpus[64];
     char *const argv[] = {path,           word,           (char *)"--",
                           (char *)"srun", (char *)"true", NULL};
     char *const env[] = {(char *)"SLURM_JOB_ID=7",
-                         (char *)"SLURM_JOB_NODELIST=n[1-16]",
-                         (char *)"SLURM_NNODES=16",
+                         list,
+                         n,
                          (char *)"SLURM_CLUSTER_NAME=c",
-                         (char *)"SLURM_TASKS_PER_NODE=1(x16)",
-                         (char *)"SLURM_JOB_CPUS_PER_NODE=1(x16)",
+                         tasks,
+                         cpus,
                          NULL};
-    struct rlimit low = {32, 60};
+    struct rlimit low = {32, limit};
 
+    dlr_format(list, sizeof(list), "SLURM_JOB_NODELIST=n[1-%u]", nodes);
+    dlr_format(n, sizeof(n), "SLURM_NNODES=%u", nodes);
+    dlr_format(tasks, sizeof(tasks), "SLURM_TASKS_PER_NODE=1(x%u)", nodes);
+    dlr_format(cpus, sizeof(cpus), "SLURM_JOB_CPUS_PER_NODE=1(x%u)", nodes);
     dlr_format(word, sizeof(word), "--state-dir=%s", dir);
     if (dlr_self_sibling("../dlrover-supervisor", path, sizeof(path)) == 0 &&
         setrlimit(RLIMIT_NOFILE, &low) == 0)
@@ -76,8 +80,7 @@ static void become_supervisor(const char *dir)
     _exit(99);
 }
 
-/* Before it writes or starts anything. */
-static void a_job_that_is_too_large_for_it_is_refused(void **state)
+static void refuse(unsigned nodes, unsigned limit, const char *line)
 {
     char dir[] = "/tmp/test_open_files.XXXXXX", text[512] = "";
     int pipes[2], status;
@@ -89,7 +92,7 @@ static void a_job_that_is_too_large_for_it_is_refused(void **state)
     assert_true(pid >= 0);
     if (pid == 0) {
         dup2(pipes[1], STDERR_FILENO);
-        become_supervisor(dir);
+        become_supervisor(dir, nodes, limit);
     }
     close(pipes[1]);
     for (size_t n = 0; n < sizeof(text) - 1;) {
@@ -101,12 +104,21 @@ static void a_job_that_is_too_large_for_it_is_refused(void **state)
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(WEXITSTATUS(status), 2);
-    assert_string_equal(text,
-                        "dlrover: 60 open files are allowed here (ulimit -Hn) and 16 "
-                        "nodes need 80: the limit must be raised on the host of the "
-                        "batch script\n");
+    assert_string_equal(text, line);
     assert_int_equal(rmdir(dir), 0); /* nothing is in it */
     close(pipes[0]);
+}
+
+/* One line before it writes or starts anything. */
+static void a_job_that_is_too_large_for_it_is_refused(void **state)
+{
+    refuse(16, 60,
+           "dlrover: 60 open files are allowed here (ulimit -Hn) and 16 nodes need 80: "
+           "the limit must be raised on the host of the batch script\n");
+    refuse(
+        16384, 1024,
+        "dlrover: 1024 open files are allowed here (ulimit -Hn) and 16384 nodes need "
+        "16448: the limit must be raised on the host of the batch script\n");
 }
 
 int main(void)

@@ -67,7 +67,7 @@ result() { output "$1" | grep -x "done: sum $2"; }
 
 # bats test_tags=production
 @test "a crash loop ends with the worker's code, the reason and its last words" {
-    job=$(submit -N4 --dlrover-max-restarts=1 plain.sh --iterations 30 --iter-ms 50 --fail-rank 2 --fail-at 3 --exit-code 7)
+    job=$(submit -N4 --dlrover-max-restarts=1/2h plain.sh --iterations 30 --iter-ms 50 --fail-rank 2 --fail-at 3 --exit-code 7)
     [ "$(await_job "$job")" = "FAILED 7:0" ]
     output "$job" | grep -F "dlrover: given up after 1 restarts (--dlrover-max-restarts): rank 2 exited with code 7"
     output "$job" | grep -A1 -F "dlrover: last lines of rank 2 on" | grep -F "mpi_plain: rank 2 fails in iteration 3"

@@ -4,6 +4,7 @@
 # that profile, once.
 # bats file_tags=production
 load lib/suite
+[[ -z ${DLROVER_NIGHTLY-} ]] || export BATS_TEST_TIMEOUT=1200 # what waits for Slurm's own times
 
 setup_file() {
     [[ $PROFILE == production ]] || skip "runs with DLROVER_PROFILE=production"
@@ -83,6 +84,21 @@ SH
     [[ $(ctl scontrol show node n2) != *State=DOWN* ]]
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     [ "$(events "$job" 'select(.event=="plan").places|map(.node)|join(" ")' | tail -n 1)" = '"n1 n3 n4 n5"' ]
+}
+
+# A job cannot give its batch host back: it waits for SlurmdTimeout, then for cred_expire.
+@test "a job whose batch host died comes back by itself, too" {
+    [[ -n ${DLROVER_NIGHTLY-} ]] || skip "it takes eight minutes (make nightly)"
+    batch orphan.sh "-N4" <<'SH'
+srun ./show.sh 30
+SH
+    job=$(submit orphan.sh)
+    await "$job" running
+    "$VC" kill n1
+    WAIT=900 await "$job" "e['event']=='start' and e['incarnation']==1"
+    [[ $(ctl scontrol show node n1) == *State=DOWN* ]] # by Slurm itself
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(events "$job" 'select(.event=="plan").places|map(.node)|join(" ")' | tail -n 1)" = '"n2 n3 n4 n5"' ]
 }
 
 # What it has saved counts the old round's memory: it refuses the next step until it has heard of the end.

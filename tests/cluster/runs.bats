@@ -214,6 +214,7 @@ size -n 3
 size -N 2 -n 4
 size --ntasks-per-node=2 -N 3
 size -n 6
+size --dlrover-nodes=2:3
 SH
     job=$(submit sizes.sh)
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
@@ -224,6 +225,7 @@ SH
 == -N 2 -n 4 n1 n1 n2 n2
 == --ntasks-per-node=2 -N 3 n1 n1 n2 n2 n3 n3
 == -n 6 n1 n1 n2 n2 n4 n5
+== --dlrover-nodes=2:3 n1 n2 n4
 END
 }
 
