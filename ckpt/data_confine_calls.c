@@ -3,6 +3,7 @@
  * allowed would have to follow every release of UCX, of verbs providers and of the C library.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -10,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -197,6 +199,26 @@ static void dumpable(struct program *p)
     answer(p, 0);
 }
 
+/* A file's owner is signalled when there is something to read: who that is says the second argument. */
+static void file_owners(struct program *p)
+{
+    static const struct {
+        int call;
+        uint32_t commands[2];
+    } rows[] = {{SYS_fcntl, {F_SETOWN, F_SETOWN_EX}},
+                {SYS_ioctl, {FIOSETOWN, SIOCSPGRP}}};
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        unless(p, (uint32_t)rows[i].call, 6);
+        load_arg(p, 1);
+        for (unsigned k = 0; k < 2; k++) {
+            unless(p, rows[i].commands[k], 1);
+            answer(p, EPERM);
+        }
+        answer(p, 0);
+    }
+}
+
 static void build(struct program *p, bool local)
 {
 #ifdef ARCH
@@ -217,6 +239,7 @@ static void build(struct program *p, bool local)
         own_process(p, on_itself[i].call, on_itself[i].zero);
     sockets(p, local);
     threads(p);
+    file_owners(p);
     dumpable(p);
     answer(p, 0);
 }

@@ -89,7 +89,7 @@ static int allow(const struct rules *r, const char *path, uint64_t what)
     return syscall(ADD_RULE, r->fd, PATH_BENEATH, &rule, 0) < 0 ? -errno : 0;
 }
 
-/* All devices, but not the memory that lies beside them. */
+/* All devices, but not the memory, the terminals and the queues that lie beside them. */
 static void allow_devices(const struct rules *r)
 {
     DLR_AUTO_CLOSEDIR DIR *dir = opendir("/dev");
@@ -98,6 +98,7 @@ static void allow_devices(const struct rules *r)
 
     while (dir && (e = readdir(dir)))
         if (e->d_name[0] != '.' && !dlr_streq(e->d_name, "shm") &&
+            !dlr_streq(e->d_name, "pts") && !dlr_streq(e->d_name, "mqueue") &&
             dlr_format(path, sizeof(path), "/dev/%s", e->d_name) >= 0)
             (void)allow(r, path, READS | F_WRITE | F_IOCTL);
 }

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -68,6 +69,20 @@ static int signals_a_thread_of_its_parent(void)
 static int signals_itself(void)
 {
     return result(syscall(SYS_tgkill, getpid(), gettid(), 0));
+}
+
+static int signals_its_parent_by_a_file(void)
+{
+    int pair[2];
+
+    return pipe(pair) < 0 ? -errno : result(fcntl(pair[0], F_SETOWN, getppid()));
+}
+
+static int signals_its_parent_by_a_socket(void)
+{
+    int parent = getppid(), fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    return fd < 0 ? -errno : result(ioctl(fd, FIOSETOWN, &parent));
 }
 
 static int reads_its_own_memory(void)
@@ -200,6 +215,11 @@ static int reads_devices(void)
     return result(open("/dev/zero", O_RDWR | O_CLOEXEC));
 }
 
+static int lists_terminals(void)
+{
+    return result(open("/dev/pts", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
 static const struct {
     const char *name;
     int (*fn)(void);
@@ -209,6 +229,8 @@ static const struct {
     {"fork", forks, -EPERM},
     {"signal another process", signals_its_parent, -EPERM},
     {"signal a thread of another", signals_a_thread_of_its_parent, -EPERM},
+    {"signal another as a file's owner", signals_its_parent_by_a_file, -EPERM},
+    {"signal another as a socket's owner", signals_its_parent_by_a_socket, -EPERM},
     {"change limits of another", reads_its_parents_limits, -EPERM},
     {"trace", traces, -EPERM},
     {"be open to others of its user", is_open_to_others, -EPERM},
@@ -220,6 +242,7 @@ static const struct {
     {"connect to a daemon", connects_to_a_daemon, -EAFNOSUPPORT},
     {"read a file outside", reads_outside, -EACCES},
     {"write a file outside", writes_outside, -EACCES},
+    {"list its user's terminals", lists_terminals, -EACCES},
     {"write another job's state", writes_another_jobs_state, -EACCES},
     {"signal itself", signals_itself, 0},
     {"read its own memory", reads_its_own_memory, 0},
