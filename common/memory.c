@@ -133,6 +133,7 @@ static int find_ours(int top, char name[DLR_MEMORY_NAME])
 {
     DLR_AUTO_CLOSEDIR DIR *dir = NULL;
     struct dirent *entry;
+    unsigned n = 0;
     int fd;
 
     if (dlr_memory_owned(top, name, geteuid()))
@@ -146,7 +147,7 @@ static int find_ours(int top, char name[DLR_MEMORY_NAME])
             close(fd);
         return rc;
     }
-    while ((entry = readdir(dir)))
+    while (n++ < DLR_MEMORY_NAMES && (entry = readdir(dir)))
         if (dlr_memory_is(entry->d_name, name) &&
             dlr_memory_owned(top, entry->d_name, geteuid()))
             return dlr_format(name, DLR_MEMORY_NAME, "%s", entry->d_name);

@@ -20,6 +20,8 @@
 #define DLR_MEMORY_KEEP                                                                \
     ".keep"                /* in TOP, root's: it may stay when the job is requeued */
 #define DLR_MEMORY_NAME 96 /* of a job's directory, NUL included */
+#define DLR_MEMORY_NAMES                                                               \
+    (1u << 20) /* looked at where everybody makes them: they may never end */
 
 /* Whether entry of TOP is a name that the job's directory called name may have there.
  * Foreign bytes: fuzz target memory.

@@ -226,6 +226,7 @@ UNIT_OBJS_test_task_env := $(SPANK)
 UNIT_OBJS_test_jobmem := $(SPANK)
 UNIT_LIBS_test_jobmem := -Wl,--wrap=setuid
 UNIT_OBJS_test_tap := $(SPANK) spank/tail.c
+UNIT_LIBS_test_tap := -Wl,--wrap=readdir
 $(BUILD)/tests/test_tap: | $(BUILD)/dlrover-stderr
 UNIT_OBJS_test_cli := $(CLI_READ)
 UNIT_LIBS_test_cli := -ljansson

@@ -95,25 +95,28 @@ int dlr_sweep_tree(int top, const char *name, uid_t owner)
     return rc;
 }
 
-/* Calls fn for each name in top that may be the job's; the worst of what it returns. */
+/* Calls fn for each name in top that may be the job's; the worst of what it returns. On some kernels (6.6 to 6.10)
+ * who renames files in a tmpfs makes readdir(3) go on for ever: -E2BIG.
+ */
 static int for_each(int top, const char *name, uid_t owner,
                     int (*fn)(int top, const char *name, uid_t owner))
 {
     int fd = fcntl(top, F_DUPFD_CLOEXEC, 0);
     DLR_AUTO_CLOSEDIR DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    struct dirent *entry;
+    struct dirent *entry = NULL;
+    unsigned n = 0;
     int worst = 0;
 
     if (!dir)
         return -errno;
     rewinddir(dir);
-    while ((entry = readdir(dir))) {
+    while (n++ < DLR_MEMORY_NAMES && (entry = readdir(dir))) {
         int rc = dlr_memory_is(entry->d_name, name) ? fn(top, entry->d_name, owner) : 0;
 
         if (rc < 0)
             worst = rc;
     }
-    return worst;
+    return entry && worst == 0 ? -E2BIG : worst;
 }
 
 static int is_there(int top, const char *name, uid_t owner)
@@ -199,6 +202,10 @@ int dlr_sweep_job(const char *root, uid_t uid, gid_t gid, uint32_t job,
         return dlr_fail(err, rc,
                         "'%s/%s' is not removed: the user has mounted something in it",
                         root, name);
+    if (rc == -E2BIG)
+        return dlr_fail(
+            err, rc, "'%s/%s' is not looked for any further: '%s' has too many names",
+            root, name, root);
     return rc < 0 ? dlr_fail(err, rc, "cannot remove '%s/%s': %s", root, name,
                              strerror(-rc))
                   : 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A task's stderr through dlrover-stderr, and what is left of a job in memory. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -7,6 +8,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,6 +24,7 @@
 #include "common/clock.h"
 #include "common/file.h"
 #include "common/local.h"
+#include "common/memory.h"
 #include "common/self.h"
 #include "common/str.h"
 #include "spank/sweep.h"
@@ -335,6 +338,32 @@ static void memory_beside_a_taken_name_is_removed_too(void **state)
     unlink(path);
 }
 
+static bool endless; /* what is in a directory */
+
+struct dirent *__real_readdir(DIR *at);
+struct dirent *__wrap_readdir(DIR *at);
+
+struct dirent *__wrap_readdir(DIR *at)
+{
+    static struct dirent same = {.d_name = "x"};
+
+    return endless ? &same : __real_readdir(at);
+}
+
+/* Root looks there, and slurmstepd. */
+static void a_directory_without_end_is_given_up(void **state)
+{
+    char path[128], found[128];
+
+    dlr_format(path, sizeof(path), "%s/dlrover-%u-13/run", dir, (unsigned)getuid());
+    endless = true;
+    assert_int_equal(dlr_sweep_job(dir, getuid(), getgid(), 13, WAIT_LIMIT_MS, NULL),
+                     -E2BIG);
+    assert_int_equal(dlr_memory_find(path, found, sizeof(found)), 0);
+    endless = false;
+    assert_string_equal(found, path);
+}
+
 static void a_tree_that_is_too_deep_is_left(void **state)
 {
     char path[128], deep[160];
@@ -368,6 +397,7 @@ int main(void)
         cmocka_unit_test(a_jobs_memory_is_removed_and_links_are_not_followed),
         cmocka_unit_test(a_jobs_memory_of_another_owner_is_left),
         cmocka_unit_test(memory_beside_a_taken_name_is_removed_too),
+        cmocka_unit_test(a_directory_without_end_is_given_up),
         cmocka_unit_test(a_tree_that_is_too_deep_is_left),
     };
 
