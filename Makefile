@@ -28,7 +28,7 @@ DLR_CFLAGS = -std=gnu11 -fPIC -pthread -D_GNU_SOURCE -I. $(DLR_WARN) $(if $(WERR
 DLR_LDFLAGS = -pthread $(if $(SAN),-fsanitize=$(SAN))
 
 # --- sources: one list per product --------------------------------------------------
-COMMON := common/clock.c common/err.c common/open_files.c common/file.c common/hostlist.c common/jobconf.c common/jobrules.c \
+COMMON := common/caller.c common/clock.c common/err.c common/open_files.c common/file.c common/hostlist.c common/jobconf.c common/jobrules.c \
   common/local.c common/log.c common/memory.c common/opt.c common/opt_value.c common/parts.c common/self.c common/settings.c common/str.c common/thread.c common/version.c
 SAVED := ckpt/saved.c ckpt/safetensors.c ckpt/safetensors_read.c ckpt/bulk.c
 MSG := common/msg.c

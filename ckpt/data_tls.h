@@ -13,7 +13,8 @@
 #define DLR_TLS_PROVE_MS 5000 /* for who calls to prove itself */
 #define DLR_TLS_PLACE_MS                                                               \
     1000 /* an address, before the next of the same process is tried */
-#define DLR_TLS_UNPROVEN_MAX 64 /* connections that have not; the oldest is cut */
+#define DLR_TLS_UNPROVEN_MAX                                                           \
+    64 /* connections that have not; the oldest of the host that has most is cut */
 #define DLR_TLS_RETIRE_BYTES                                                           \
     (UINT64_C(1) << 37) /* under one key, by which no new transfer begins there */
 
@@ -37,8 +38,9 @@ struct dlr_tls_conn {
     struct dlr_tls_who who;
     struct dlr_frames *frames;
     enum dlr_tls_state state;
-    bool called; /* by the other end */
-    bool stale;  /* its key is a former round's */
+    bool called;    /* by the other end */
+    unsigned group; /* of that host, see common/caller.h */
+    bool stale;     /* its key is a former round's */
     bool can_read, can_write, unflushed;
     bool failed, ended; /* to be told to our users; they have been called back */
     int rc;

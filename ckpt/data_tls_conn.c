@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "ckpt/data_tls.h"
+#include "common/caller.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -109,6 +110,7 @@ int dlr_tls_accepted(struct dlr_tls *net, int fd)
         return -ENOMEM;
     }
     c->called = true;
+    c->group = dlr_caller_group(fd);
     rc = watch(c);
     if (rc < 0)
         dlr_tls_over(c, rc);

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include "ckpt/data_tls.h"
+#include "common/caller.h"
 #include "common/cleanup.h"
 
 #define BACKLOG 64
@@ -86,20 +87,29 @@ int dlr_tls_listen(struct dlr_tls *net, const struct dlr_net_conf *conf,
     return 0;
 }
 
-/* Makes room for one more stranger. */
-static void cut_oldest(struct dlr_tls *net)
+static bool is_unproven(const struct dlr_tls_conn *c)
 {
+    return c->called && c->state < DLR_TLS_OPEN;
+}
+
+/* Makes room for one more stranger: who floods the port from one host keeps no other host out. */
+static void cut_one(struct dlr_tls *net)
+{
+    unsigned of_group[DLR_CALLERS] = {0}, most = 0, n = 0;
     struct dlr_tls_conn *oldest = NULL;
-    unsigned n = 0;
 
     for (struct dlr_tls_conn *c = net->conns; c; c = c->next) {
-        if (!c->called || c->state >= DLR_TLS_OPEN)
+        if (!is_unproven(c))
             continue;
-        oldest = c;
         n++;
+        if (++of_group[c->group] > of_group[most])
+            most = c->group;
     }
     if (n < DLR_TLS_UNPROVEN_MAX)
         return;
+    for (struct dlr_tls_conn *c = net->conns; c; c = c->next)
+        if (is_unproven(c) && c->group == most)
+            oldest = c;
     dlr_tls_over(oldest, 0);
     dlr_tls_shut(oldest);
 }
@@ -118,7 +128,7 @@ unsigned dlr_tls_accept(struct dlr_tls *net)
                 accept4(net->listeners[i].fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
             if (fd < 0)
                 break;
-            cut_oldest(net);
+            cut_one(net);
             (void)dlr_tls_accepted(net, fd);
             n++;
         } while (++k < DLR_TLS_UNPROVEN_MAX);

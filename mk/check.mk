@@ -250,7 +250,7 @@ UNIT_LIBS_test_persist_crash := -ljansson -Wl,--wrap=write,--wrap=fsync,--wrap=r
 UNIT_OBJS_test_identity := tests/private_munged.c $(CTL) $(MSG)
 UNIT_LIBS_test_identity := -lczmq -lzmq -lmunge -ljansson
 UNIT_OBJS_test_endpoint := $(CTL) $(MSG)
-UNIT_LIBS_test_endpoint := -lczmq -lzmq -lmunge -ljansson
+UNIT_LIBS_test_endpoint := -lczmq -lzmq -lmunge -ljansson -Wl,--wrap=epoll_ctl
 UNIT_OBJS_test_agent := tests/agent_rig.c tests/agent_role.c tests/private_munged.c $(CTL) \
   $(SLOT) $(MSG)
 UNIT_LIBS_test_agent := -lczmq -lzmq -lmunge -ljansson -lisal -lxxhash

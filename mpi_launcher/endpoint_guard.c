@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/caller.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/str.h"
@@ -30,6 +31,7 @@
 /* A connection that has not proven its key; those form a list, oldest first. By descriptor. */
 struct half {
     bool is;
+    unsigned group;    /* of its host */
     int before, after; /* -1: none */
     int64_t since_ms;
 };
@@ -41,8 +43,9 @@ struct dlr_guard {
     int arrivals; /* an epoll of the connections that have no answer yet */
     struct half *half;
     int handshake_ms;
-    int oldest, newest; /* -1: none */
-    unsigned n, all;    /* unproven, and with those that have proven it */
+    int oldest, newest;             /* -1: none */
+    unsigned n, all;                /* unproven, and with those that have proven it */
+    unsigned of_group[DLR_CALLERS]; /* unproven */
     atomic_uint n_max, all_max;
     bool left; /* the next connection that ends went by itself */
     unsigned
@@ -64,7 +67,10 @@ bool dlr_guard_proven(struct dlr_guard *guard, int fd)
 
 static void put_in(struct dlr_guard *g, int fd)
 {
-    g->half[fd] = (struct half){true, g->newest, -1, dlr_now_ms()};
+    unsigned group = dlr_caller_group(fd);
+
+    g->half[fd] = (struct half){true, group, g->newest, -1, dlr_now_ms()};
+    g->of_group[group]++;
     if (g->newest >= 0)
         g->half[g->newest].after = fd;
     else
@@ -89,6 +95,7 @@ static int64_t take_out(struct dlr_guard *g, int fd)
     else
         g->newest = h->before;
     h->is = false;
+    g->of_group[h->group]--;
     g->n--;
     return dlr_now_ms() - h->since_ms;
 }
@@ -117,6 +124,20 @@ static void cut(struct dlr_guard *g, int fd)
     shutdown(fd, SHUT_RDWR);
     take_out(g, fd);
     g->strangers++;
+}
+
+/* Of the host that has most of them. */
+static int oldest_of_most(const struct dlr_guard *g)
+{
+    unsigned most = 0;
+    int fd = g->oldest;
+
+    for (unsigned i = 1; i < DLR_CALLERS; i++)
+        if (g->of_group[i] > g->of_group[most])
+            most = i;
+    while (g->half[fd].group != most)
+        fd = g->half[fd].after;
+    return fd;
 }
 
 /* CURVE: whoever has our key gets an answer to his first bytes, and sends no message before. */
@@ -165,7 +186,7 @@ static void came(struct dlr_guard *g, int fd)
         return;
     take_out_proven(g);
     if (is_crowded(g) && g->oldest >= 0)
-        cut(g, g->oldest);
+        cut(g, oldest_of_most(g));
 }
 
 /* libzmq says first that a handshake failed without a reason when the other side went away or took

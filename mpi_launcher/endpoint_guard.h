@@ -12,7 +12,7 @@
 #include "common/err.h"
 
 #define DLR_GUARD_HALF_OPEN                                                            \
-    128 /* unproven connections at once beside expected ones; the oldest are cut */
+    128 /* unproven connections at once beside expected ones; the oldest of the host that has most are cut */
 
 struct dlr_guard; /* opaque */
 
@@ -20,7 +20,7 @@ struct dlr_guard; /* opaque */
 int dlr_guard_new(zsock_t *sock, int handshake_ms, struct dlr_guard **ret_guard,
                   struct dlr_err *err);
 /* So many clients may connect at once, before any has proven its key; and so many connections there may be in all:
- * one more, and the oldest that is unproven is cut.
+ * one more, and an unproven one is cut: the oldest of the host that has most.
  */
 void dlr_guard_expect(struct dlr_guard *guard, unsigned clients, unsigned connections);
 

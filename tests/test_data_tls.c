@@ -254,15 +254,24 @@ static void two_that_call_each_other_at_once_both_get_through(void **state)
 
 /* --- strangers ---------------------------------------------------------------------------- */
 
-static int connect_to(const struct end *e)
+/* From this address; 0: from the one that is called. */
+static int connect_from(const struct end *e, in_addr_t host)
 {
+    const struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = host};
     struct dlr_tls_address a = address_of(e);
     int fd = socket(a.places[0].any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     assert_true(fd >= 0);
+    if (host)
+        assert_int_equal(bind(fd, (const struct sockaddr *)&from, sizeof(from)), 0);
     assert_int_equal(connect(fd, &a.places[0].any, dlr_tls_place_bytes(&a.places[0])),
                      0);
     return fd;
+}
+
+static int connect_to(const struct end *e)
+{
+    return connect_from(e, 0);
 }
 
 /* heard: grows by what came before, which is TLS's word that it ends at most. */
@@ -355,6 +364,29 @@ static void strangers_hold_next_to_nothing(void **state)
     assert_int_equal(t->b.heard, 4);
 }
 
+static void a_flood_from_one_host_cuts_no_other_hosts(void **state)
+{
+    struct ends *t = *state;
+    union dlr_tls_place own[DLR_TLS_PLACES_MAX];
+    unsigned n = dlr_tls_places("", own), i = 0;
+    int fds[STRANGERS], slow;
+
+    while (i < n && own[i].any.sa_family != AF_INET)
+        i++;
+    if (i == n || own[i].v4.sin_addr.s_addr == htonl(INADDR_LOOPBACK))
+        skip(); /* this machine is one host to itself */
+    slow = connect_from(&t->b, own[i].v4.sin_addr.s_addr);
+    for (i = 0; i < STRANGERS; i++) {
+        fds[i] = connect_to(&t->b);
+        turn(t);
+    }
+    UNTIL(is_closed(fds[STRANGERS - DLR_TLS_UNPROVEN_MAX - 1]));
+    assert_false(is_closed(slow));
+    while (i > 0)
+        close(fds[--i]);
+    close(slow);
+}
+
 /* A client of OpenSSL's that asks for no key of ours: sends a whole hello. */
 static void a_client_without_the_key_is_told_nothing(void **state)
 {
@@ -399,6 +431,19 @@ static void another_rounds_key_opens_nothing(void **state)
     assert_int_equal(dlr_net_set_key(t->a.net, "round 2", 7, token), 0);
     call_end(&t->a, &t->b);
     expect_copy(t, 100, 1);
+}
+
+/* Everybody who listens sees the token of what is not sealed. */
+static void what_goes_unsealed_says_nothing_of_a_key(void **state)
+{
+    static const char secret[] = "0123456789abcdef";
+    struct dlr_tls_key key = {0};
+    unsigned char seen[16];
+
+    assert_int_equal(dlr_tls_key_make(&key, secret, sizeof(secret) - 1), 0);
+    assert_int_equal(dlr_tls_token(secret, sizeof(secret) - 1, seen), 0);
+    assert_null(memmem(key.key, sizeof(key.key), seen, sizeof(seen)));
+    assert_memory_not_equal(secret, seen, sizeof(seen));
 }
 
 static void who_has_no_key_yet_is_waited_for(void **state)
@@ -651,8 +696,10 @@ int main(int argc, char **argv)
         TEST(two_that_call_each_other_at_once_both_get_through),
         TEST(who_speaks_no_tls_is_cut_at_once),
         TEST(strangers_hold_next_to_nothing),
+        TEST(a_flood_from_one_host_cuts_no_other_hosts),
         TEST(a_client_without_the_key_is_told_nothing),
         TEST(another_rounds_key_opens_nothing),
+        TEST(what_goes_unsealed_says_nothing_of_a_key),
         TEST(who_has_no_key_yet_is_waited_for),
         TEST(a_connection_of_a_former_round_is_not_heard),
         TEST(a_call_that_is_led_elsewhere_is_refused),

@@ -8,10 +8,13 @@
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -23,6 +26,7 @@
 #include "common/str.h"
 #include "mpi_launcher/endpoint.h"
 #include "mpi_launcher/endpoint_guard.h"
+#include "mpi_launcher/tcp_bytes.h"
 
 #define LIMIT_MS 30000     /* of every wait */
 #define SLOW_CLIENTS 12000 /* their handshakes have longer than any test waits */
@@ -57,14 +61,22 @@ static struct sockaddr_in server_address(void)
                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 }
 
-static int dial(void)
+/* 0: by the loopback. */
+static int dial_by(in_addr_t own)
 {
     struct sockaddr_in to = server_address();
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     assert_true(fd >= 0);
+    if (own)
+        to.sin_addr.s_addr = own;
     assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
     return fd;
+}
+
+static int dial(void)
+{
+    return dial_by(0);
 }
 
 /* Whether the server ends the connection within the limit; what it says before is read. */
@@ -153,12 +165,16 @@ static void connections_are_urgent(void **state)
 }
 
 /* A server at which no handshake runs out of time while a test waits. */
-static void serve_slowly(void)
+static void serve_slowly_at(const char *host)
 {
     dlr_server_free(server);
-    assert_int_equal(
-        dlr_server_new(ours, "127.0.0.1", 0, 0, SLOW_CLIENTS, &server, NULL), 0);
+    assert_int_equal(dlr_server_new(ours, host, 0, 0, SLOW_CLIENTS, &server, NULL), 0);
     dlr_format(address, sizeof(address), "127.0.0.1:%u", dlr_server_port(server));
+}
+
+static void serve_slowly(void)
+{
+    serve_slowly_at("127.0.0.1");
 }
 
 static void await_strangers(uint64_t want)
@@ -187,6 +203,44 @@ static void a_flood_of_connections_leaves_room_for_ours(void **state)
     assert_in_range(cut, FLOOD - DLR_GUARD_HALF_OPEN, FLOOD);
     for (unsigned i = 0; i < FLOOD; i++)
         close(fds[i]);
+}
+
+/* An address of this machine beside the loopback's; 0: it has none. */
+static in_addr_t own_address(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons(9),
+                             .sin_addr.s_addr = inet_addr("192.0.2.1")};
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    socklen_t size = sizeof(at);
+
+    if (connect(fd, (struct sockaddr *)&at, size) < 0 ||
+        getsockname(fd, (struct sockaddr *)&at, &size) < 0 ||
+        at.sin_addr.s_addr == htonl(INADDR_LOOPBACK))
+        at.sin_addr.s_addr = 0;
+    close(fd);
+    return at.sin_addr.s_addr;
+}
+
+static void a_flood_from_one_host_cuts_no_other_hosts(void **state)
+{
+    in_addr_t own = own_address();
+    static int fds[FLOOD];
+    int slow;
+
+    if (!own)
+        skip(); /* this machine is one host to itself */
+    serve_slowly_at("0.0.0.0");
+    dlr_server_expect(server, 0);
+    slow = dial();
+    for (unsigned i = 0; i < FLOOD; i++)
+        fds[i] = dial_by(own);
+    await_strangers(FLOOD + 1 - DLR_GUARD_HALF_OPEN);
+    assert_false(is_cut(slow, 0));
+    for (unsigned i = 0; i < FLOOD; i++)
+        close(fds[i]);
+    close(slow);
+    check_service();
 }
 
 /* Nothing of these is a handshake of ours; the port goes on serving. */
@@ -230,14 +284,21 @@ static long resident_kb(void)
     return kb;
 }
 
-/* Each sends the head of a message as large as they may be, and all of it but the end, in the handshake's place: libzmq
- * would keep that until the handshake's time is over.
- */
-static void who_sends_much_before_an_answer_is_cut(void **state)
+/* The head of a message as large as they may be and a part of it, in the handshake's place. */
+static void send_large(int fd, const char *part, size_t size)
 {
     static const unsigned char head[] = {4 | 2, 0, 0, 0, 0, 0, 0x40, 0, 0};
-    static char greeting[64] = {(char)0xff, 0, 0, 0,   0,   0,   0,   0,  1,
-                                0x7f,       3, 0, 'C', 'U', 'R', 'V', 'E'};
+    static const char greeting[64] = {(char)0xff, 0, 0, 0,   0,   0,   0,   0,  1,
+                                      0x7f,       3, 0, 'C', 'U', 'R', 'V', 'E'};
+
+    send(fd, greeting, sizeof(greeting), MSG_NOSIGNAL);
+    send(fd, head, sizeof(head), MSG_NOSIGNAL);
+    send(fd, part, size, MSG_NOSIGNAL);
+}
+
+/* All of it but the end: libzmq would keep that until the handshake's time is over. */
+static void who_sends_much_before_an_answer_is_cut(void **state)
+{
     static char much[1 << 20];
     static int fds[DLR_GUARD_HALF_OPEN];
     uint64_t before = dlr_server_strangers(server);
@@ -247,9 +308,8 @@ static void who_sends_much_before_an_answer_is_cut(void **state)
     resident = resident_kb();
     for (unsigned i = 0; i < DLR_GUARD_HALF_OPEN; i++) {
         fds[i] = dial();
-        send(fds[i], greeting, sizeof(greeting), MSG_NOSIGNAL);
-        send(fds[i], head, sizeof(head), MSG_NOSIGNAL);
-        for (unsigned sent = 0; sent < 3; sent++)
+        send_large(fds[i], much, sizeof(much));
+        for (unsigned sent = 1; sent < 3; sent++)
             if (send(fds[i], much, sizeof(much), MSG_NOSIGNAL) < 0)
                 break;
     }
@@ -259,6 +319,44 @@ static void who_sends_much_before_an_answer_is_cut(void **state)
     await_strangers(before + DLR_GUARD_HALF_OPEN);
     for (unsigned i = 0; i < DLR_GUARD_HALF_OPEN; i++)
         close(fds[i]);
+    check_service();
+}
+
+/* The guard watches a connection when libzmq's thread has read so much; 0: at once. */
+static atomic_uint_fast64_t all_read;
+
+int __real_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event);
+int __wrap_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event);
+
+int __wrap_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
+{
+    int64_t until = dlr_now_ms() + LIMIT_MS;
+    uint64_t confirmed, received = 0;
+    int left = 1;
+
+    while (op == EPOLL_CTL_ADD && all_read && (left || received < all_read) &&
+           dlr_now_ms() < until) {
+        dlr_tcp_bytes(fd, &confirmed, &received);
+        ioctl(fd, FIONREAD, &left);
+        poll(NULL, 0, 1); /* another thread reads */
+    }
+    return __real_epoll_ctl(epoll, op, fd, event);
+}
+
+/* Nothing more comes that would wake who watches, and the handshake's time is not over. */
+static void who_sends_much_before_it_is_watched_is_cut(void **state)
+{
+    static char much[256 << 10];
+    int fd;
+
+    serve_slowly();
+    memset(much, 1, sizeof(much));
+    all_read = sizeof(much);
+    fd = dial();
+    send_large(fd, much, sizeof(much));
+    assert_true(is_cut(fd, LIMIT_MS));
+    all_read = 0;
+    close(fd);
     check_service();
 }
 
@@ -433,12 +531,14 @@ static void a_process_may_have_thousands_of_clients(void **state)
         dlr_client_free(clients[i]);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(connections_are_urgent, start, stop),
         cmocka_unit_test_setup_teardown(a_probe_is_no_stranger, start, stop),
         cmocka_unit_test_setup_teardown(a_flood_of_connections_leaves_room_for_ours,
+                                        start, stop),
+        cmocka_unit_test_setup_teardown(a_flood_from_one_host_cuts_no_other_hosts,
                                         start, stop),
         cmocka_unit_test_setup_teardown(expected_clients_may_come_all_at_once, start,
                                         stop),
@@ -451,12 +551,16 @@ int main(void)
         cmocka_unit_test_setup_teardown(garbage_is_cut_and_counted, start, stop),
         cmocka_unit_test_setup_teardown(who_sends_much_before_an_answer_is_cut, start,
                                         stop),
+        cmocka_unit_test_setup_teardown(who_sends_much_before_it_is_watched_is_cut,
+                                        start, stop),
         cmocka_unit_test_setup_teardown(
             who_has_not_the_servers_key_gets_nothing_through, start, stop),
         cmocka_unit_test_setup_teardown(a_process_may_have_thousands_of_clients, start,
                                         stop),
     };
 
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     dlr_endpoint_prepare();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
