@@ -369,6 +369,7 @@ static int read_one(struct ckpt *c, unsigned at, unsigned end, bool export)
         if (rc == 0)
             continue;
         dlr_cli_bar_clear();
+        dlr_cli_clean(c->files[i].path); /* the name may be somebody else's */
         fprintf(stderr,
                 "dlrover ckpt: rank %" PRId32 " of step %" PRIu64 ", '%s': %s\n",
                 c->files[i].copy.rank, v.step, c->files[i].path, err.text);

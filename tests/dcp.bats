@@ -168,6 +168,14 @@ END
     [[ $output == *"r1-3.safetensors' is corrupt in chunk 0 of "* ]]
     [ ! -e "$out/bad" ]
     [ ! -e "$out/ran" ]
+    # nor does a name steer the terminal
+    echo '{"v":2,"t":"manifest","world":1,"vround":0,"step":1,"layout":"0","slices":[{"rank":0,"file":"r0\u001b[2J","at":4096,
+        "bytes":8,"room":8192,"crc":"00000000"}]}' >manifest-0-1.json
+    echo x >r0$'\e[2J'
+    run "$cli" ckpt export --to=dcp --output="$out/bad" "$out/here"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $output == *"/here/r0?[2J'"* && $output != *$'\e'* ]]
 }
 
 @test "the public safetensors library reads a snapshot file as it is on the disk" {

@@ -229,6 +229,24 @@ static void verify_finds_the_spoilt_byte(void **state)
     assert_int_equal(ckpt("verify --step=200 DIR"), 1);
 }
 
+/* A manifest and its name may be another user's. */
+static void what_others_have_named_steers_no_terminal(void **state)
+{
+    char command[256];
+
+    dlr_format(
+        command, sizeof(command),
+        "sed -i 's/\"n0-1-200/\"n0\\\\u001b]0;x\\\\u0007/' %s/manifest-1-200.json; "
+        "echo {} >%s/manifest-$(printf '\\033[2J').json",
+        dir, dir);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(ckpt("verify --step=200 DIR"), 1);
+    assert_non_null(strstr(text, "/n0?]0;x?-00000001.safetensors'"));
+    assert_non_null(strstr(text, "ignoring a manifest: "));
+    assert_non_null(strstr(text, "/manifest-?[2J.json'"));
+    assert_null(strpbrk(text, "\033\007"));
+}
+
 static void export_writes_only_what_is_right(void **state)
 {
     assert_int_equal(ckpt("export --to=safetensors --output=DIR DIR"), 0);
@@ -421,6 +439,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(ls_shows_what_is_there, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(verify_finds_the_spoilt_byte, make_dir,
                                         remove_dir),
+        cmocka_unit_test_setup_teardown(what_others_have_named_steers_no_terminal,
+                                        make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(export_writes_only_what_is_right, make_dir,
                                         remove_dir),
         cmocka_unit_test_setup_teardown(export_puts_together_what_a_node_kept_once,

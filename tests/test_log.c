@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "common/err.h"
+
 struct seen {
     unsigned count;
     enum dlr_log_level level;
@@ -65,6 +67,14 @@ static void a_message_stays_one_line(void **state)
     assert_string_equal(seen.text, "from a peer: 'x dlr: fine??]0;??1m'");
 }
 
+static void a_reason_is_one_plain_line(void **state)
+{
+    struct dlr_err err;
+
+    assert_int_equal(dlr_fail(&err, -EIO, "no '%s'", "x\n\x1b[2J\a"), -EIO);
+    assert_string_equal(err.text, "no 'x ?[2J?'");
+}
+
 static void a_long_message_is_cut(void **state)
 {
     struct seen seen = {0};
@@ -97,6 +107,7 @@ int main(void)
         cmocka_unit_test_teardown(the_sink_gets_text_without_a_prefix, back_to_stderr),
         cmocka_unit_test_teardown(levels_above_the_limit_are_dropped, back_to_stderr),
         cmocka_unit_test_teardown(a_message_stays_one_line, back_to_stderr),
+        cmocka_unit_test(a_reason_is_one_plain_line),
         cmocka_unit_test_teardown(a_long_message_is_cut, back_to_stderr),
         cmocka_unit_test(level_names_are_read_exactly),
     };

@@ -124,7 +124,8 @@ def main() -> None:
         reader = to_dcp(args.directory, args.output, args.step)
     except (Error, OSError, ValueError) as error:
         _Bar.clear()
-        sys.exit(f"dlrover ckpt: {error}")
+        said = "".join(c if c.isprintable() else "?" for c in str(error))  # names in it may be somebody else's
+        sys.exit(f"dlrover ckpt: {said}")
     print(f"step {reader.step}: every byte is right; exported to {args.output}")
 
 
