@@ -331,7 +331,10 @@ bench-gpu: $(BUILD)/gpu $(BUILD)/libdlrover.so ## what saving device memory cost
 NEGATIVE_TESTS := $(sort $(addprefix $(BUILD)/tests/,$(shell sed -n 's/^test: \([^ ]*\) .*/\1/p' tests/negative/*.patch)))
 check-negative: $(NEGATIVE_TESTS) ## the unit tests notice a promise that is taken out of the sources
 	@MAKE="$(MAKE)" tests/negative/run $(BUILD)
-.PHONY: check-negative
+# The same for each claim of SECURITY.md that a unit test shows (tests/negative/security).
+check-protections: ## the unit tests notice a protection that is taken out of the sources
+	@MAKE="$(MAKE)" tests/negative/run $(BUILD) tests/negative/security/*.patch
+.PHONY: check-negative check-protections
 
 # Under sanitizers `make nightly` runs those that go through each point of the same code, one kill or order at a time.
 UNIT_CAMPAIGNS := $(filter $(addprefix $(BUILD)/tests/test_,kill_% commit_orders commit_merged),$(UNIT_TESTS))
@@ -345,8 +348,9 @@ unit-device: $(DEVICE_TESTS:%=$(BUILD)/tests/%) $(BUILD)/libdlrover.so ## those 
 # One exploration after the other; each ends, or is ended after NIGHTLY_S.
 NIGHTLY_S ?= 3600
 EXPLORE_S ?= 1800
-nightly: $(BUILD)/tests/test_commit_orders $(BUILD)/tests/test_commit_merged $(BUILD)/tests/test_commit_rounds ## the campaigns under sanitizers, fuzzing for ten minutes each, and the long explorations of the orders of messages, NIGHTLY_S=3600 each at most, of which EXPLORE_S=1800 at random; as root also every test of clusters on the plain profile
+nightly: $(BUILD)/tests/test_commit_orders $(BUILD)/tests/test_commit_merged $(BUILD)/tests/test_commit_rounds ## the campaigns under sanitizers, each protection taken out, fuzzing for ten minutes each, and the long explorations of the orders of messages, NIGHTLY_S=3600 each at most, of which EXPLORE_S=1800 at random; as root also every test of clusters on the plain profile
 	@$(MAKE) BUILD=build/san SAN=address,undefined unit-campaigns
+	@$(MAKE) check-protections
 	@$(MAKE) FUZZ_SECONDS=600 fuzz
 	@for t in $^; do DLROVER_EXPLORE_ALL=1 DLROVER_EXPLORE_S=$(EXPLORE_S) timeout $(NIGHTLY_S) $$t || exit 1; done
 	@[ $$(id -u) -ne 0 ] || scripts/check --cluster-only --profile plain

@@ -294,6 +294,39 @@ static bool is_closed(int fd)
 
 #define HELLO_HEAD "\x16\x03\x01\x01\x00\x01\x00\x00\xfc\x03\x03"
 
+/* OpenSSL would see it, too, but for memory that it takes first. */
+static void a_call_is_known_by_its_first_bytes(void **state)
+{
+    static const struct {
+        const char *bytes;
+        size_t n;
+        int rc;
+    } rows[] = {
+        {"", 0, 0},
+        {"\x16", 1, 0},
+        {"GET ", 4, -EBADMSG},
+        {"\x17\x03\x01", 3, -EBADMSG},
+        {"\x16\x02\x01", 3, -EBADMSG},
+        {"\x16\x03\x05", 3, -EBADMSG},
+        {"\x16\x03\x01\x04\x00", 5, -EBADMSG}, /* longer than a call is */
+        {"\x16\x03\x01\x01\x00\x02", 6, -EBADMSG},
+        {"\x16\x03\x01\x01\x00\x01\x00\x00\xfb", 9,
+         -EBADMSG}, /* and more in the record */
+        {HELLO_HEAD, sizeof(HELLO_HEAD) - 1, 0},
+        {HELLO_HEAD, 260, 0},
+        {HELLO_HEAD, 261, 1},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        unsigned char all[512] = {0};
+
+        memcpy(all, rows[i].bytes,
+               rows[i].n < sizeof(HELLO_HEAD) ? rows[i].n : sizeof(HELLO_HEAD) - 1);
+        if (dlr_tls_is_hello(all, rows[i].n) != rows[i].rc)
+            fail_msg("row %zu", i);
+    }
+}
+
 /* What begins as no call does is not even waited for. */
 static void who_speaks_no_tls_is_cut_at_once(void **state)
 {
@@ -694,6 +727,7 @@ int main(int argc, char **argv)
         TEST(what_is_taken_comes_as_it_was),
         TEST(what_is_refused_does_not_come),
         TEST(two_that_call_each_other_at_once_both_get_through),
+        cmocka_unit_test(a_call_is_known_by_its_first_bytes),
         TEST(who_speaks_no_tls_is_cut_at_once),
         TEST(strangers_hold_next_to_nothing),
         TEST(a_flood_from_one_host_cuts_no_other_hosts),

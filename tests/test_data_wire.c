@@ -323,8 +323,13 @@ static void a_changed_chunk_is_not_written(void **state)
     static const uint32_t indexes[] = {2, 3, 1u << 16, UINT32_MAX - 1, UINT32_MAX};
     struct raw *r = *state;
     struct dlr_wire_chunk head;
+    unsigned char *data;
+    size_t bytes;
+    uint32_t crc;
 
     begin_well(r);
+    assert_int_equal(dlr_slot_chunk(r->src, 0, (void **)&data, &bytes, &crc), 0);
+    data[0] ^= 1; /* taken, it would end the copy */
     for (size_t i = 0; i < offsetof(struct dlr_wire_chunk, index); i++) {
         if (i == offsetof(struct dlr_wire_chunk, zero))
             i += sizeof(head.zero);
@@ -332,6 +337,7 @@ static void a_changed_chunk_is_not_written(void **state)
         ((unsigned char *)&head)[i] ^= 0x41;
         send_chunk(r, &head, 0);
     }
+    data[0] ^= 1;
     for (unsigned i = 0; i < sizeof(indexes) / sizeof(indexes[0]); i++) {
         head = chunk_head(r, indexes[i]);
         send_chunk(r, &head, 0);

@@ -224,20 +224,28 @@ static void a_server_knows_the_key_of_each_sender(void **state)
 static void a_server_with_another_key_is_not_spoken_to(void **state)
 {
     struct dlr_identity *real = make(), *other = make(), *me = make();
-    struct dlr_client *client;
+    zsock_t *open = zsock_new(ZMQ_ROUTER); /* which asks for no key at all */
+    int ports[2] = {zsock_bind(open, "tcp://127.0.0.1:*")};
+    struct dlr_client *clients[2];
     struct dlr_server *server;
     struct dlr_err err = {0};
     zpoller_t *poller;
     char at[64];
 
     assert_int_equal(dlr_server_new(other, "127.0.0.1", 0, 0, 0, &server, &err), 0);
-    dlr_format(at, sizeof(at), "127.0.0.1:%u", dlr_server_port(server));
-    assert_int_equal(dlr_client_new(me, dlr_identity_key(real), at, &client, &err), 0);
-    dlr_client_send(client, "secret", 6);
-    poller = zpoller_new(dlr_server_sock(server), NULL);
+    ports[1] = (int)dlr_server_port(server);
+    for (unsigned i = 0; i < 2; i++) {
+        dlr_format(at, sizeof(at), "127.0.0.1:%d", ports[i]);
+        assert_int_equal(
+            dlr_client_new(me, dlr_identity_key(real), at, &clients[i], &err), 0);
+        dlr_client_send(clients[i], "secret", 6);
+    }
+    poller = zpoller_new(dlr_server_sock(server), open, NULL);
     assert_null(zpoller_wait(poller, 300));
     zpoller_destroy(&poller);
-    dlr_client_free(client);
+    for (unsigned i = 0; i < 2; i++)
+        dlr_client_free(clients[i]);
+    zsock_destroy(&open);
     dlr_server_free(server);
     dlr_identity_free(real);
     dlr_identity_free(other);

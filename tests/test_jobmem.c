@@ -447,6 +447,23 @@ static void a_file_system_of_the_users_is_not_waited_for(void **state)
     }
 }
 
+/* Root may write where he may not. */
+static void what_the_user_may_not_remove_stays(void **state)
+{
+    struct dlr_err err;
+
+    if (!can_mount)
+        skip();
+    assert_int_equal(mkdir(DLR_MEMORY_ROOT "/" NAME, 0700) | mkdir(RUN, 0500), 0);
+    assert_int_equal(mknod(RUN "/p0", S_IFREG | 0600, 0), 0);
+    assert_int_equal(
+        chown(DLR_MEMORY_ROOT "/" NAME, 3001, 3001) | chown(RUN, 3001, 3001), 0);
+    assert_int_equal(dlr_sweep_job(DLR_MEMORY_ROOT, 3001, 3001, 7, LIMIT_MS, &err),
+                     -EACCES);
+    assert_int_equal(chmod(RUN, 0700), 0);
+    assert_int_equal(dlr_sweep_job(DLR_MEMORY_ROOT, 3001, 3001, 7, LIMIT_MS, &err), 0);
+}
+
 /* Kernels before 5.6 do not know it. */
 static void forbid_openat2(void)
 {
@@ -570,12 +587,13 @@ static void who_stops_the_sweep_holds_up_no_other_job(void **state)
     assert_int_equal(dlr_jobmem_detach(&job, &lock, &err), 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_file_system_of_the_users_is_not_waited_for, clean),
         cmocka_unit_test(a_step_enters_no_mount_and_follows_no_link_on_old_kernels_too),
         cmocka_unit_test_teardown(who_stops_the_sweep_holds_up_no_other_job, clean),
+        cmocka_unit_test(what_the_user_may_not_remove_stays),
         cmocka_unit_test(only_the_agents_step_of_this_job_asks_for_it),
         cmocka_unit_test(its_size_is_of_the_jobs_memory),
         cmocka_unit_test_teardown(the_user_has_it_and_nobody_else, clean),
@@ -590,5 +608,7 @@ int main(void)
         cmocka_unit_test_teardown(it_goes_when_its_time_is_over, clean),
     };
 
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, start, NULL);
 }

@@ -116,6 +116,26 @@ static void a_directory_of_somebody_else_is_stepped_around(void **state)
     assert_int_equal(rmdir(job), 0);
 }
 
+/* In a directory of the job's own. */
+static void a_socket_of_somebody_else_is_refused(void **state)
+{
+    char path[PATH_MAX];
+    struct dlr_err err;
+    int fd = -1;
+
+    if (getuid() != 0)
+        skip();
+    rmdir(usual);
+    dlr_format(path, sizeof(path), "%s/agent.sock", run);
+    assert_int_equal(mkdir(usual, 0700) | mkdir(run, 0700), 0);
+    assert_int_equal(mknod(path, S_IFSOCK | 0600, 0), 0);
+    assert_int_equal(dlr_memory_socket(top, path, 7, &fd, &err), 0);
+    close(fd);
+    assert_int_equal(chown(path, 1, 1), 0);
+    assert_int_equal(dlr_memory_socket(top, path, 7, &fd, &err), -EPERM);
+    assert_int_equal(unlink(path) | rmdir(run), 0);
+}
+
 static void other_paths_are_left_as_they_are(void **state)
 {
     static const char *const paths[] = {"",
@@ -139,6 +159,7 @@ int main(void)
         cmocka_unit_test(a_free_name_is_taken_and_found),
         cmocka_unit_test(squatted_names_are_stepped_around),
         cmocka_unit_test(a_directory_of_somebody_else_is_stepped_around),
+        cmocka_unit_test(a_socket_of_somebody_else_is_refused),
         cmocka_unit_test(other_paths_are_left_as_they_are),
     };
 

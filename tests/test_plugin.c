@@ -426,7 +426,8 @@ static void links_fifos_and_files_in_place_of_the_socket_are_refused(void **stat
     agent_stop(&a);
 }
 
-static void a_process_that_is_not_the_jobs_user_connects_to_nothing(void **state)
+/* A job of another user than the one whose agent is there. */
+static void connect_to_nothing(void)
 {
     struct agent a;
     struct pollfd pfd = {.events = POLLIN};
@@ -442,6 +443,16 @@ static void a_process_that_is_not_the_jobs_user_connects_to_nothing(void **state
     assert_non_null(strstr(fake.log, "no word to the agent"));
     assert_int_equal(geteuid(), me);
     agent_stop(&a);
+}
+
+static void a_process_that_is_not_the_jobs_user_connects_to_nothing(void **state)
+{
+    connect_to_nothing();
+    if (geteuid() != 0)
+        return;
+    assert_int_equal(seteuid(NO_JOB), 0); /* who cannot become the job's user either */
+    connect_to_nothing();
+    assert_int_equal(seteuid(0), 0);
 }
 
 static void a_full_socket_does_not_hold_the_step_up(void **state)
