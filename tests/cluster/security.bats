@@ -1,11 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-# A second user on the nodes of a job. bob may look, knock and take names; alice's job goes on, and
-# says who knocked.
+# A second user on the nodes of a job, with a supervised job of his own there. bob may look, knock and take names;
+# alice's job goes on, and says who knocked.
 load lib/suite
 
 setup_file() {
     cluster_up 3 1
-    install -m 755 "$REPO"/tests/cluster/lib/{stranger,ucx_put}.py "$VCLUSTER_DIR/home/bob/"
+    bobs=$VCLUSTER_DIR/home/bob
+    install -m 755 "$REPO"/tests/cluster/lib/{stranger,ucx_put,work}.py "$bobs/"
+    cat >"$bobs/spy.sh" <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j --dlrover=on -N2 -w n1,n2
+export STEP_S=0.5 # alice's saves are to have the processors
+srun bash -c 'mapfile -t words <tries.$SLURMD_NODENAME
+    ./stranger.py "${words[@]}" &>tried.$SLURMD_NODENAME || echo "ended with $?" >>tried.$SLURMD_NODENAME
+    exec python3 work.py'
+SH
     job_file work.py <"$BATS_TEST_DIRNAME/lib/work.py"
     job_file work.sh <<'SH'
 #!/bin/bash
@@ -15,6 +24,7 @@ SH
 }
 teardown_file() { cluster_down; }
 teardown() {
+    ctl scancel --user=bob --full 2>/dev/null || :
     heal_cluster
     as_at_first
 }
@@ -32,6 +42,12 @@ refused() { ! "$@"; }
 as_alice() { local node=$1; shift; "$VC" exec --user alice "$node" -- "$@"; }
 bob() { local node=$1; shift; "$VC" exec --user bob "$node" -- "$@"; }
 saved() { await "$1" "e['event']=='progress' and e['commits']>=${2:-3}" >/dev/null; }
+# of_bob COMMAND...: the same for a job of his
+of_bob() (
+    alice() { "$VC" exec --user bob ctl -- "$@"; }
+    alice_home() { echo "$VCLUSTER_DIR/home/bob"; }
+    "$@"
+)
 finish() {
     alice touch "stop.$1"
     [ "$(await_job "$1")" = "COMPLETED 0:0" ] || { cat "$(alice_home)/out.$1" >&2; return 1; }
@@ -49,16 +65,19 @@ commits() { events "$1" 'select(.event=="progress").commits' | tail -n 1; }
     payload=$(alice unmunge -m /dev/null <<<"$cred")
     jq -e '.key' <<<"$payload"
     refused bob n1 unmunge -m /dev/null <<<"$cred" # even then he cannot read it himself
-    run bob n1 /home/bob/stranger.py 3001 "$job" "$(ports n1)" "$payload" "$cred"
-    echo "$output"
-    [ "$status" -eq 0 ]
-    [ -z "$output" ]
-    run bob n2 /home/bob/stranger.py 3001 "$job" "$(ports n2)"
-    echo "$output"
-    [ "$status" -eq 0 ]
-    [ -z "$output" ]
+    bobs=$VCLUSTER_DIR/home/bob
+    printf '%s\n' 3001 "$job" "$(ports n1)" "$payload" "$cred" >"$bobs/tries.n1"
+    printf '%s\n' 3001 "$job" "$(ports n2)" >"$bobs/tries.n2"
+    spy=$(of_bob submit spy.sh)
+    of_bob await "$spy" first_step >/dev/null
+    for node in n1 n2; do
+        run cat "$bobs/tried.$node"
+        echo "$output"
+        [ "$status" -eq 0 ]
+        [ -z "$output" ]
+    done
     for node in n1 n2; do # UCX over TCP would write for anybody
-        for port in $(ports "$node" | tr , ' '); do
+        for port in $(sed -n 3p "$bobs/tries.$node" | tr , ' '); do
             said=$(bob n1 /home/bob/ucx_put.py "$node" "$port")
             echo "port $port of $node: $said"
             [ "$said" = dropped ]
@@ -68,7 +87,9 @@ commits() { events "$1" 'select(.event=="progress").commits' | tail -n 1; }
     await "$job" "e['event']=='strangers' and e['node']=='n2' and e['count']>0"
     saved "$job" $(($(commits "$job") + 3))
     finish "$job"
-    [ -z "$(events "$job" 'select(.event=="node_dead" or .event=="worker_exit" or .event=="round_end")')" ]
+    of_bob finish "$spy"
+    ended='select(.event=="node_dead" or .event=="worker_exit" or .event=="round_end")'
+    [ -z "$(events "$job" "$ended")$(of_bob events "$spy" "$ended")" ]
     nothing_left n1 n2
 }
 

@@ -10,6 +10,6 @@ assert lib.dlr_ckpt_restore(ck, ctypes.byref(step)) >= 0
 while not os.path.exists("stop." + os.environ["SLURM_JOB_ID"]):
     step.value += 1
     lib.dlr_ckpt_begin(ck, step, None)
-    time.sleep(0.05)
+    time.sleep(float(os.environ.get("STEP_S", "0.05")))
     lib.dlr_ckpt_fence(ck, None)
 lib.dlr_ckpt_close(ck)
