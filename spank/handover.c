@@ -89,9 +89,27 @@ int dlr_handover_argv(const struct dlr_spank_conf *conf, char *const srun[],
     return 0;
 }
 
-int dlr_handover_exec(char *const argv[], char *const env[], struct dlr_err *err)
+/* exec puts handlers back to the default by itself; what the user had ignored (nohup) stays ignored, as it
+ * would in srun. But not SIGTTIN: srun ignores it itself, newer ones before they ask their plugins.
+ */
+static int become(const char *path, char *const argv[], char *const env[])
 {
     sigset_t none, before;
+    void (*ttin)(int);
+    int rc;
+
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, &before);
+    ttin = signal(SIGTTIN, SIG_DFL);
+    execve(path, argv, env);
+    rc = -errno;
+    signal(SIGTTIN, ttin);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return rc;
+}
+
+int dlr_handover_exec(char *const argv[], char *const env[], struct dlr_err *err)
+{
     int rc;
 
     if (access(argv[0], X_OK) < 0) {
@@ -101,14 +119,7 @@ int dlr_handover_exec(char *const argv[], char *const env[], struct dlr_err *err
     rc = dlr_fds_close_on_exec(STDERR_FILENO + 1);
     if (rc < 0)
         return dlr_fail(err, rc, "cannot read /proc/self/fd: %s", strerror(-rc));
-    /* exec puts handlers back to the default by itself; what the user had ignored (nohup)
-     * stays ignored, as it would in srun.
-     */
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, &before);
-    execve(argv[0], argv, env);
-    rc = -errno;
-    sigprocmask(SIG_SETMASK, &before, NULL);
+    rc = become(argv[0], argv, env);
     return dlr_fail(err, rc, "cannot run '%s': %s", argv[0], strerror(-rc));
 }
 

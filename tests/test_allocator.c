@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -244,6 +247,29 @@ static void a_keeper_that_is_not_there_is_named(void **state)
         err.text, "cannot run '/nowhere/dlrover-keeper': No such file or directory");
 }
 
+/* newer sruns have it ignored before they ask us */
+static void the_keeper_does_not_ignore_what_srun_ignores_for_itself(void **state)
+{
+    static char script[] = "for s in TTIN HUP; do kill -$s $$; done; exit 3";
+    char *const argv[] = {"/bin/sh", "-c", script, NULL};
+    pid_t pid = fork();
+    int status;
+
+    if (pid == 0) {
+        setpgid(0, 0);
+        signal(SIGTTIN, SIG_IGN);
+        signal(SIGHUP, SIG_IGN);
+        dlr_handover_exec(argv, argv + 3, NULL);
+        _exit(1);
+    }
+    setpgid(pid, pid);
+    assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+    assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGTTIN);
+    kill(pid, SIGCONT);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 3);
+}
+
 static void words_are_cut_at_each_nul(void **state)
 {
     char text[] = "srun\0\0a b\0";
@@ -295,6 +321,7 @@ int main(void)
         cmocka_unit_test(an_srun_is_handed_over_once_and_only_inside_an_allocation),
         cmocka_unit_test(the_keeper_is_told_every_setting_and_sruns_own_words),
         cmocka_unit_test(a_keeper_that_is_not_there_is_named),
+        cmocka_unit_test(the_keeper_does_not_ignore_what_srun_ignores_for_itself),
         cmocka_unit_test(words_are_cut_at_each_nul),
         cmocka_unit_test(an_unended_last_word_and_an_empty_text_are_fine),
     };

@@ -327,7 +327,7 @@ trace() { # NAME
     as alice rm -f "$1".*
     as alice sbatch -W -N 2 -n 2 -o "$1.out" plain.sh "$1" >/dev/null
     as alice bash -c "cat $1.out $1.env.*" |
-        sed -E '/^SLURM_(JOB_ID|JOBID|TASK_PID|SRUN_COMM_PORT|STEP_LAUNCHER_PORT|LAUNCHER_PORT)=/d'
+        sed -E '/^SLURM_(JOB_ID|JOBID|JOB_SLUID|JOB_START_TIME|JOB_END_TIME|TASK_PID|SRUN_COMM_PORT|STEP_LAUNCHER_PORT|LAUNCHER_PORT)=/d'
 }
 
 @test "without the option everything is, to the byte, as without the plugin" {

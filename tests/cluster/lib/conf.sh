@@ -169,6 +169,12 @@ write_slurm() { # ETC CLUSTER NODES LEAVES STAGE PLUGIN_ARGS PROFILE
     fi
 }
 
+# A login shell (sbatch --export=NONE asks one) finds the cluster's Slurm, too.
+write_path() { # ETC
+    mkdir -p "$1/profile.d"
+    echo "PATH=$PATH:\$PATH" >"$1/profile.d/slurm.sh"
+}
+
 # The copy every host starts from. It is in the room's memory: 1500 small files
 # per host cost a second on some disks, and shadow files stay off the disk.
 write_etc() { # ETC CLUSTER NODES LEAVES STAGE PLUGIN_ARGS PROFILE
@@ -177,6 +183,7 @@ write_etc() { # ETC CLUSTER NODES LEAVES STAGE PLUGIN_ARGS PROFILE
     write_names "$1" "$3"
     write_munge_key "$1"
     write_ucx "$1"
+    write_path "$1"
     write_slurm "$@"
 }
 
