@@ -81,7 +81,7 @@ CKPT_READ := $(SLOT) $(SAVED)
 CLI := mpi_launcher/cli_ckpt.c mpi_launcher/cli_bar.c mpi_launcher/cli_named.c ckpt/alone_files.c mpi_launcher/cli_export.c $(WHOLE) mpi_launcher/cli_dcp.c mpi_launcher/persist_remove.c mpi_launcher/persist.c $(CKPT_READ) mpi_launcher/cli.c mpi_launcher/cli_status.c mpi_launcher/cli_events.c \
   mpi_launcher/cli_check.c mpi_launcher/cli_doctor.c mpi_launcher/cli_watch.c $(DOCTOR) $(CLI_READ)
 SPANK := spank/allocator.c spank/batch.c spank/cmdline.c spank/fds.c spank/handover.c spank/jobmem.c spank/jobkeep.c spank/jobview.c spank/notify.c spank/open_mode.c \
-  spank/options.c spank/step.c spank/sweep.c spank/tap.c spank/task_env.c
+  spank/options.c spank/step.c spank/sweep.c spank/tap.c spank/task_env.c spank/taskcount.c
 PLUGIN := spank/plugin.c spank/items.c $(SPANK) common/clock.c common/err.c common/file.c common/hostlist.c common/jobconf.c \
   common/jobrules.c common/local.c common/log.c common/memory.c common/opt.c common/opt_value.c common/settings.c common/str.c common/version.c
 CKPT_LIB += $(SAVED)

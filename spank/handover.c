@@ -2,6 +2,7 @@
 #include "spank/handover.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +11,11 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/memory.h"
 #include "common/str.h"
 #include "spank/cmdline.h"
 #include "spank/fds.h"
+#include "spank/taskcount.h"
 
 #define KEEPER "dlrover-keeper"
 #define SEPARATOR "--"
@@ -152,14 +155,65 @@ int dlr_handover_run(const struct dlr_spank_conf *conf, struct dlr_err *err)
     return rc;
 }
 
+/* --- beside the agents -------------------------------------------------------------------- */
+
+/* Whether --dlrover was said here or for the job, or another srun of the job has brought agents. */
+static bool may_have_agents(const struct dlr_spank_conf *conf, const char *job)
+{
+    char path[DLR_MEMORY_NAME + 32], here[PATH_MAX];
+
+    if (conf->by[0] != DLR_BY_SITE)
+        return true;
+    return dlr_format(path, sizeof(path), DLR_MEMORY_ROOT "/dlrover-%u-%s",
+                      (unsigned)getuid(), job) == 0 &&
+           dlr_memory_find(path, here, sizeof(here)) == 0 && access(here, F_OK) == 0;
+}
+
+/* The same srun once more, which does not wait for our agents. Returns only when it is as well as it is. */
+static void become_relative(char *const srun[], char *const env[])
+{
+    DLR_AUTO_FREE char **argv = dlr_taskcount_words(srun);
+    char path[PATH_MAX];
+    ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+    if (!argv || len < 0)
+        return;
+    path[len] = '\0';
+    become(path, argv, env);
+}
+
+static void run_beside(const struct dlr_spank_conf *conf)
+{
+    DLR_AUTO_FREE char *text = NULL;
+    DLR_AUTO_FREE char **srun = NULL;
+    DLR_AUTO_FREE char *env_text = NULL;
+    DLR_AUTO_FREE char **env = NULL;
+    enum dlr_taskcount count;
+
+    if (dlr_cmdline_argv(&text, &srun, NULL) < 0 ||
+        dlr_cmdline_environ(&env_text, &env, NULL) < 0)
+        return;
+    count = dlr_taskcount_read(srun, conf->srun_words, env);
+    if (count == DLR_TASKCOUNT_LEFT)
+        become_relative(srun, env);
+    if (count == DLR_TASKCOUNT_PLACED)
+        dlr_warn(
+            "srun --cpus-per-task leaves the number of tasks to Slurm, which waits "
+            "for nodes without any other step: beside dlrover's agents say "
+            "--ntasks, too");
+}
+
 void dlr_handover_srun(const struct dlr_spank_conf *conf)
 {
-    enum dlr_handover what =
-        dlr_handover_decide(conf, getenv("SLURM_JOB_ID"), getenv("DLROVER_SUPERVISED"));
+    const char *job = getenv("SLURM_JOB_ID"), *mark = getenv("DLROVER_SUPERVISED");
+    enum dlr_handover what = dlr_handover_decide(conf, job, mark);
     struct dlr_err err = {0};
 
     if (what == DLR_HANDOVER_NOWHERE)
         dlr_warn("supervision needs an allocation (sbatch or salloc); running without");
     else if (what == DLR_HANDOVER_YES && dlr_handover_run(conf, &err) < 0)
         dlr_error("%s: running without supervision", err.text);
+    else if (what == DLR_HANDOVER_NO && conf->counts_idle && job &&
+             may_have_agents(conf, job))
+        run_beside(conf);
 }

@@ -32,6 +32,7 @@ struct dlr_spank_conf {
     struct dlr_jobrules rules; /* what users may not set */
     struct dlr_jobconf site;   /* job as the site left it, before any user's word */
     int srun_words;            /* of srun before the program; 0: not known */
+    bool counts_idle; /* this Slurm's srun may leave the number of tasks to slurmctld */
     enum dlr_options_by by[DLR_JOBRULES_ROWS]; /* of job */
 };
 

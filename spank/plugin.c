@@ -18,6 +18,7 @@
  * Only 0 and -1 are returned: before 25.05 a positive value is no failure, from then on it is.
  */
 #include <getopt.h>
+#include <slurm/slurm_version.h>
 #include <slurm/spank.h>
 
 #include "common/cleanup.h"
@@ -155,6 +156,7 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char *av[])
         end_allocator(sp);
     else if (spank_context() == S_CTX_LOCAL) {
         plugin.conf.srun_words = optind;
+        plugin.conf.counts_idle = SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(24, 5, 0);
         dlr_handover_srun(&plugin.conf);
     } else if (spank_context() == S_CTX_REMOTE && env && dlr_items_job(sp, &job)) {
         dlr_jobmem_begin(&plugin.conf, env, &job);

@@ -39,7 +39,7 @@ may_see() {
 # Whether file $1 may include the foreign header $2. Those of the C library are not listed.
 may_use() {
     case $2 in
-        slurm/spank.h) [[ $1 == spank/* ]] ;;
+        slurm/spank.h | slurm/slurm_version.h) [[ $1 == spank/* ]] ;;
         slurm/*) [[ $1 == mpi_launcher/slurm_compat.h ]] ;;
         mpi.h) [[ $1 == mpi_launcher/rendezvous.c || $1 == examples/* || $1 == bench/* ]] ;;
         ucp/* | uct/* | ucs/* | isa-l.h | isa-l/*) [[ $1 == ckpt/* || $1 == bench/* ]] ;;

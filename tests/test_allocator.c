@@ -18,6 +18,7 @@
 #include "spank/cmdline.h"
 #include "spank/handover.h"
 #include "spank/open_mode.h"
+#include "spank/taskcount.h"
 
 #define MAX_WORDS 12
 
@@ -270,6 +271,58 @@ static void the_keeper_does_not_ignore_what_srun_ignores_for_itself(void **state
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 3);
 }
 
+static void an_srun_that_leaves_its_number_of_tasks_to_slurm_is_known(void **state)
+{
+    static const struct {
+        const char *env, *words[MAX_WORDS];
+        enum dlr_taskcount want;
+    } rows[] = {
+        {NULL, {"srun", "prog", "-c", "2"}, DLR_TASKCOUNT_SAID},
+        {NULL, {"srun", "-c", "2", "prog"}, DLR_TASKCOUNT_LEFT},
+        {NULL, {"srun", "-lc2", "prog"}, DLR_TASKCOUNT_LEFT},
+        {NULL, {"srun", "--cpus-per-t=2", "-N1", "prog"}, DLR_TASKCOUNT_LEFT},
+        {NULL, {"srun", "--tres-per-task=cpu=2", "prog"}, DLR_TASKCOUNT_LEFT},
+        {NULL, {"srun", "--cpus-per-gpu=2", "prog"}, DLR_TASKCOUNT_SAID},
+        {"SLURM_CPUS_PER_TASK=2", {"srun", "prog"}, DLR_TASKCOUNT_LEFT},
+        {"SLURM_CPUS_PER_TASK=2", {"srun", "prog", "-n"}, DLR_TASKCOUNT_LEFT},
+        {"SLURM_CPUS_PER_TASK=2", {"srun", "-n1", "prog"}, DLR_TASKCOUNT_SAID},
+        {"SLURM_NTASKS=2", {"srun", "-c2", "prog"}, DLR_TASKCOUNT_SAID},
+        {NULL, {"srun", "-c2", "--ntasks=4", "prog"}, DLR_TASKCOUNT_SAID},
+        {NULL, {"srun", "-c2", "--ntasks-per-core=1", "prog"}, DLR_TASKCOUNT_LEFT},
+        {NULL, {"srun", "-c2", "--ntasks-per-node=4", "prog"}, DLR_TASKCOUNT_SAID},
+        {NULL, {"srun", "-c2", "--overlap", "prog"}, DLR_TASKCOUNT_SAID},
+        {NULL, {"srun", "--relative=0", "-c2", "prog"}, DLR_TASKCOUNT_SAID},
+        {NULL, {"srun", "-r1", "-c2", "prog"}, DLR_TASKCOUNT_SAID},
+        {NULL, {"srun", "-c2", "-w", "n1", "prog"}, DLR_TASKCOUNT_PLACED},
+        {NULL, {"srun", "-c2", "--exclude=n1", "prog"}, DLR_TASKCOUNT_PLACED},
+        {NULL, {"srun", "-c2", "--exclusive", "prog"}, DLR_TASKCOUNT_LEFT},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        char *const *words = (char *const *)rows[i].words;
+        char *const env[] = {(char *)rows[i].env, NULL};
+        int n = 0;
+
+        while (!dlr_streq(words[n], "prog"))
+            n++;
+        if (dlr_taskcount_read(words, n, env) != rows[i].want)
+            fail_msg("row %zu", i);
+    }
+}
+
+static void an_srun_that_slurm_counts_tasks_for_says_from_which_node(void **state)
+{
+    char *const srun[] = {"srun", "-c2", "prog", "a b", NULL};
+    char **argv = dlr_taskcount_words(srun);
+
+    assert_string_equal(argv[0], "srun");
+    assert_string_equal(argv[1], "--relative=0");
+    for (size_t i = 1; i < 4; i++)
+        assert_string_equal(argv[i + 1], srun[i]);
+    assert_null(argv[5]);
+    free(argv);
+}
+
 static void words_are_cut_at_each_nul(void **state)
 {
     char text[] = "srun\0\0a b\0";
@@ -322,6 +375,8 @@ int main(void)
         cmocka_unit_test(the_keeper_is_told_every_setting_and_sruns_own_words),
         cmocka_unit_test(a_keeper_that_is_not_there_is_named),
         cmocka_unit_test(the_keeper_does_not_ignore_what_srun_ignores_for_itself),
+        cmocka_unit_test(an_srun_that_leaves_its_number_of_tasks_to_slurm_is_known),
+        cmocka_unit_test(an_srun_that_slurm_counts_tasks_for_says_from_which_node),
         cmocka_unit_test(words_are_cut_at_each_nul),
         cmocka_unit_test(an_unended_last_word_and_an_empty_text_are_fine),
     };
