@@ -67,6 +67,11 @@ int dlr_slurm_check_library(struct dlr_err *err)
         (unsigned)DLR_SLURM_API, loaded);
 }
 
+unsigned dlr_slurm_release(void)
+{
+    return DLR_SLURM_YEAR * 100 + (SLURM_VERSION_NUMBER >> 8 & 0xff);
+}
+
 char **dlr_slurm_free_names(char **names, unsigned n)
 {
     for (unsigned i = 0; names && i < n; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Slurm's C API, the little of it we use, behind one file: signatures change by release.
- * Every call but the first two talks to slurmctld and may block for MessageTimeout:
+ * Every call but the first three talks to slurmctld and may block for MessageTimeout:
  * call it in a process that may wait. Errors carry Slurm's own text.
  */
 #ifndef DLR_MPI_LAUNCHER_SLURMAPI_H
@@ -34,6 +34,9 @@ static inline bool dlr_slurm_has_name(char **names, unsigned n, const char *name
             return true;
     return false;
 }
+
+/* The release whose headers this was compiled with, as 2205: year and month. */
+unsigned dlr_slurm_release(void);
 
 /* Does slurmctld, or its backup, answer, and does munged work? Asks once, without the long
  * attempts of other calls. -EIO.

@@ -124,6 +124,7 @@ static int world_by_cpus(reader *r)
     int rc = dlr_stepplan_number(r, "srun --cpus-per-task", r->cpus, &each);
 
     r->plan->world = r->plan->nplaces;
+    r->counted = r->in->release >= 2405;
     if (rc < 0 || !text)
         return rc;
     if (strchr(text, ',') ||
@@ -176,6 +177,17 @@ static int choose_world(reader *r)
 
 /* --- what is said in other words ----------------------------------------------------- */
 
+/* As the batch host's number shows. */
+static bool lie_unevenly(const reader *r, const char *number)
+{
+    const char *text = dlr_stepplan_getenv(r->in, "SLURM_GPUS_ON_NODE");
+    unsigned total, here;
+
+    return text && dlr_parse_uint(number, DLR_STEPPLAN_TASKS, &total) == 0 &&
+           dlr_parse_uint(text, DLR_STEPPLAN_TASKS, &here) == 0 &&
+           (uint64_t)here * r->in->nnodes != total;
+}
+
 /* A total does not follow the number of nodes: a step that asks for more than its nodes have
  * waits for ever. So it becomes a number for each node. Without any word Slurm would take the
  * job's own total.
@@ -190,9 +202,12 @@ static int rewrite_gpus(reader *r)
 
     if (!text || (by_env && r->gpus_said))
         return 0;
-    if (by_env && r->plan->nplaces == r->in->nnodes) /* all there is, however it lies */
-        return dlr_stepplan_keep(r, "--gpus=%s", text);
     colon = strrchr(text, ':');
+    if (by_env &&
+        r->plan->nplaces == r->in->nnodes) { /* all there is, however it lies */
+        r->plan->uneven = lie_unevenly(r, colon ? colon + 1 : text);
+        return dlr_stepplan_keep(r, "--gpus=%s", text);
+    }
     rc = dlr_stepplan_number(r, what, colon ? colon + 1 : text, &total);
     if (rc < 0)
         return rc;
@@ -238,6 +253,12 @@ static int check_jobid(reader *r)
         text, job ? job : "nowhere");
 }
 
+/* Fit for the description, which blanks divide. */
+static bool is_word(const char *text)
+{
+    return strlen(text) < 64 && !strpbrk(text, " ,");
+}
+
 /* The job's total, for the nodes of the round; "" when it does not divide. */
 static void describe_gpus(reader *r, char *buf, size_t size)
 {
@@ -246,20 +267,37 @@ static void describe_gpus(reader *r, char *buf, size_t size)
     const char *number = colon ? colon + 1 : text;
     unsigned total;
 
-    if (text && strlen(text) < 64 && !strpbrk(text, " ,") &&
+    if (text && is_word(text) &&
         dlr_parse_uint(number, DLR_STEPPLAN_TASKS, &total) == 0 &&
         total % r->in->nnodes == 0)
-        snprintf(buf, size, " SLURM_GPUS=%.*s%u", (int)(number - text), text,
-                 total / r->in->nnodes * r->plan->nplaces);
+        dlr_format(buf, size, " SLURM_GPUS=%.*s%u", (int)(number - text), text,
+                   total / r->in->nnodes * r->plan->nplaces);
+}
+
+/* srun's own total, where srun tells it, and not the number for each node that the round says in its place. */
+static void describe_said_gpus(reader *r, char *buf, size_t size)
+{
+    const char *said = r->value[DLR_SRUN_GPUS];
+    const char *each = dlr_stepplan_getenv(r->in, "SLURM_GPUS_PER_NODE");
+
+    if (!said || !is_word(said))
+        return;
+    if (!r->by_env[DLR_SRUN_GPUS])
+        dlr_format(buf, size, " SLURM_GPUS=%s", said);
+    if (!r->gpus_said && (!each || is_word(each)))
+        dlr_format(buf + strlen(buf), size - strlen(buf), " SLURM_GPUS_PER_NODE=%s",
+                   each ? each : "");
 }
 
 static int describe(reader *r)
 {
-    char plane[40] = "", gpus[100] = "";
+    char plane[40] = "", gpus[200] = "";
 
     if (r->plane)
         snprintf(plane, sizeof(plane), " SLURM_DIST_PLANESIZE=%u", r->plane);
     describe_gpus(r, gpus, sizeof(gpus));
+    if (r->in->release >= 2302)
+        describe_said_gpus(r, gpus, sizeof(gpus));
     return dlr_format(r->plan->shape, sizeof(r->plan->shape),
                       "SLURM_DISTRIBUTION=%s%s%s", r->distribution, plane, gpus);
 }

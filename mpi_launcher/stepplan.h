@@ -22,6 +22,7 @@ struct dlr_stepplan_in {
     char **argv;      /* srun's, argv[0] included */
     int words;        /* of them before the program, by srun's own parser; 0: unknown */
     char *const *env; /* srun's environment; NULL: empty */
+    unsigned release; /* of Slurm, as 2205: year and month */
     unsigned nnodes;  /* nodes of the allocation */
     char *const *names; /* [nnodes] in the allocation's order */
     unsigned spares;    /* of them kept warm */
@@ -37,6 +38,8 @@ struct dlr_stepplan {
     bool overlap;  /* --overlap: it takes what other steps have, too */
     bool by_cpu;   /* its memory is asked for by CPU: */
     const char *mem_per_cpu; /* by this word of argv; NULL: by the job's variable */
+    bool
+        uneven; /* the job's GPUs lie unevenly: Slurm makes no step of all of them that overlaps */
     int64_t limit_ms; /* --time: Slurm ends a step that has run so long; 0: none */
     bool plain;       /* this srun is run as it is */
     char note
@@ -54,7 +57,7 @@ struct dlr_stepplan {
     bool first;            /* nobody named them: they are the allocation's first */
     bool ordered;          /* and in this order */
     unsigned char *barred; /* [nnodes] 1: takes no part (--exclude) */
-    char shape[192]; /* what tasks find of the layout: "SLURM_DISTRIBUTION=block ..." */
+    char shape[320]; /* what tasks find of the layout: "SLURM_DISTRIBUTION=block ..." */
 };
 
 /* -EINVAL with one line for the user: what was given, and what would be right. */

@@ -277,7 +277,7 @@ int dlr_stepplan_distribute(struct dlr_stepplan_read *r)
     bool one_each = p->world <= (r->least ? r->least : p->nplaces);
     int rc = 0;
 
-    call_it(r, one_each ? "cyclic" : "block", "");
+    call_it(r, one_each && !r->counted ? "cyclic" : "block", "");
     if (!text)
         return 0;
     if ((rest = dlr_after(text, "cyclic"))) {

@@ -248,7 +248,9 @@ static int read_words(struct dlr_stepplan_read *r)
     if (!r->bad_exit && bad_exit)
         r->plan->tolerant = dlr_streq(bad_exit, "0");
     if (!r->cpus)
-        r->cpus = dlr_stepplan_getenv(r->in, "SRUN_CPUS_PER_TASK");
+        r->cpus =
+            dlr_stepplan_getenv(r->in, r->in->release >= 2311 ? "SLURM_CPUS_PER_TASK"
+                                                              : "SRUN_CPUS_PER_TASK");
     r->plan->overlap |= dlr_stepplan_getenv(r->in, "SLURM_OVERLAP") != NULL;
     r->plan->mem_per_cpu = r->value[DLR_SRUN_MEM_PER_CPU];
     r->plan->by_cpu =

@@ -24,6 +24,7 @@ struct dlr_stepplan_read {
     unsigned plane;                /* 0: none */
     bool gpus_said; /* the command line asks for generic resources itself */
     bool mem_said;  /* and for memory, by node or by GPU */
+    bool counted;   /* slurmctld itself would have found the number of tasks */
     bool bad_exit;  /* the command line says what a task's failure does */
     int at;
 };

@@ -105,10 +105,12 @@ static bool is_starting(const struct dlr_sup *s)
 
 /* The first round takes its resources as a plain step does, and so does the next when that one had none yet.
  * Others overlap: what the round before had slurmctld counts as taken until it has heard of its end on every
- * node, which of a dead one it never does.
+ * node, which of a dead one it never does. Where no step can overlap, none does.
  */
 bool dlr_sup_may_queue(const struct dlr_sup *s)
 {
+    if (s->step.uneven && !s->step.overlap)
+        return true;
     if (s->step.overlap || s->queue.held || s->took_over)
         return false;
     for (unsigned i = 0; i < s->members.n; i++)

@@ -159,6 +159,7 @@ static int make_plan(struct dlr_sup *s, struct dlr_stepplan_in *in, struct dlr_e
     for (unsigned i = 0; names && i < s->members.n; i++)
         names[i] = s->members.list[i].node.name;
     in->env = env.list;
+    in->release = dlr_slurm_release();
     in->names = names;
     if (rc < 0)
         rc = dlr_fail(err, rc, "no memory for the step");

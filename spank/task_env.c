@@ -242,11 +242,11 @@ static bool add_lists(struct dlr_task_env *env, const struct dlr_task_round *rou
     return true;
 }
 
-/* How the user's own srun would describe the layout; ours is always "arbitrary". */
+/* How the user's own srun would describe the layout; ours is always "arbitrary". "NAME=": not at all. */
 static bool add_shape(struct dlr_task_env *env, const char *shape)
 {
     static const char *const names[] = {"SLURM_DISTRIBUTION", "SLURM_DIST_PLANESIZE",
-                                        "SLURM_GPUS"};
+                                        "SLURM_GPUS", "SLURM_GPUS_PER_NODE"};
 
     for (size_t i = 0; shape && i < sizeof(names) / sizeof(*names); i++) {
         const char *at = strstr(shape, names[i]);
@@ -256,7 +256,7 @@ static bool add_shape(struct dlr_task_env *env, const char *shape)
         if (!value)
             continue;
         dlr_format(text, sizeof(text), "%.*s", (int)strcspn(value, " "), value);
-        if (!add(env, names[i], text))
+        if (!add(env, names[i], *text ? text : NULL))
             return false;
     }
     return true;

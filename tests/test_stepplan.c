@@ -420,6 +420,54 @@ static void a_step_has_the_limit_that_srun_gives_it(void **state)
     }
 }
 
+#define CPUS "SLURM_CPUS_PER_TASK=2 SLURM_JOB_CPUS_PER_NODE=4(x2)"
+#define PER_NODE " SLURM_GPUS_PER_NODE="
+
+static void newer_releases_read_and_tell_variables_in_their_own_way(void **state)
+{
+    static const struct {
+        unsigned release;
+        const char *line, *env, *shape;
+        unsigned world;
+    } lines[] = {
+        {2605, "a.out", CPUS, "block", 4},
+        {2302, "a.out", CPUS, "cyclic", 2},
+        {2605, "-c4 a.out", CPUS, "block", 2},
+        {2311, "-c4 a.out", CPUS, "cyclic", 2},
+        {2605, "a.out", "SRUN_CPUS_PER_TASK=2", "cyclic", 2},
+        {2605, "-n2 a.out", CPUS, "cyclic", 2},
+        {2605, "--gpus=4 a.out", "A=b", "cyclic SLURM_GPUS=4" PER_NODE, 2},
+        {2205, "--gpus=4 a.out", "A=b", "cyclic", 2},
+        {2302, "-G a100:4 a.out", "SLURM_GPUS=8", "cyclic SLURM_GPUS=a100:4" PER_NODE,
+         2},
+        {2605, "--gpus=4 a.out", "SLURM_GPUS_PER_NODE=3",
+         "cyclic SLURM_GPUS=4" PER_NODE "3", 2},
+        {2605, "-N1 a.out", "SLURM_GPUS=4", "cyclic SLURM_GPUS=2" PER_NODE, 1},
+        {2605, "--gpus-per-node=1 a.out", "SLURM_GPUS=4", "cyclic SLURM_GPUS=4", 2},
+        {2605, "--gpus-per-node=1 a.out", "A=b", "cyclic", 2},
+    };
+
+    for (unsigned i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
+        char copy[512], env_copy[512], want[512], *argv[32], *env[32];
+        struct dlr_stepplan_in in = {.nnodes = 2,
+                                     .names = names,
+                                     .expand = expand,
+                                     .env = env + 1,
+                                     .release = lines[i].release,
+                                     .argv = argv};
+        struct dlr_stepplan plan;
+        struct dlr_err err;
+
+        in.argc = split(lines[i].line, copy, argv);
+        split(lines[i].env, env_copy, env);
+        snprintf(want, sizeof(want), "SLURM_DISTRIBUTION=%s", lines[i].shape);
+        assert_int_equal(dlr_stepplan_make(&in, &plan, &err), 0);
+        assert_string_equal(plan.shape, want);
+        assert_int_equal(plan.world, lines[i].world);
+        dlr_stepplan_done(&plan);
+    }
+}
+
 /* The words of plan's srun, and of share, with blanks between them. */
 static void join_words(char *const *options, const char *const *share, char *buf,
                        size_t size)
@@ -487,13 +535,47 @@ static void a_round_shares_with_other_steps_as_the_user_says(void **state)
     }
 }
 
+static void a_total_of_gpus_that_lies_unevenly_is_known(void **state)
+{
+    static const struct {
+        char *vars[3];
+        unsigned spares;
+        bool uneven;
+    } lines[] = {
+        {{"SLURM_GPUS=4", "SLURM_GPUS_ON_NODE=3"}, 0, true},
+        {{"SLURM_GPUS=a100:4", "SLURM_GPUS_ON_NODE=1"}, 0, true},
+        {{"SLURM_GPUS=4", "SLURM_GPUS_ON_NODE=2"}, 0, false},
+        {{"SLURM_GPUS=4", "SLURM_GPUS_ON_NODE=3"}, 1, false}, /* said for each node */
+        {{"SLURM_GPUS=4"}, 0, false},
+        {{"SLURM_GPUS_ON_NODE=3"}, 0, false},
+    };
+
+    for (unsigned i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
+        char *argv[] = {"srun", "a.out", NULL};
+        struct dlr_stepplan_in in = {.argc = 2,
+                                     .argv = argv,
+                                     .env = lines[i].vars,
+                                     .nnodes = 2,
+                                     .spares = lines[i].spares,
+                                     .names = names};
+        struct dlr_stepplan plan;
+        struct dlr_err err;
+
+        assert_int_equal(dlr_stepplan_make(&in, &plan, &err), 0);
+        assert_int_equal(plan.uneven, lines[i].uneven);
+        dlr_stepplan_done(&plan);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_total_of_gpus_that_lies_unevenly_is_known),
         cmocka_unit_test(every_line_is_planned_or_refused_as_the_table_says),
         cmocka_unit_test(every_option_has_one_row_and_every_refusal_a_reason),
         cmocka_unit_test(a_step_has_the_limit_that_srun_gives_it),
         cmocka_unit_test(a_round_shares_with_other_steps_as_the_user_says),
+        cmocka_unit_test(newer_releases_read_and_tell_variables_in_their_own_way),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

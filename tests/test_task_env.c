@@ -19,7 +19,8 @@ static const struct dlr_task_round round4 = {
     .tasks = "2,2,1,3",
     .port = 29500,
     .fd = 64,
-    .shape = "SLURM_DISTRIBUTION=plane SLURM_DIST_PLANESIZE=2 SLURM_GPUS=a100:8",
+    .shape = "SLURM_DISTRIBUTION=plane SLURM_DIST_PLANESIZE=2 SLURM_GPUS=a100:8 "
+             "SLURM_GPUS_PER_NODE=",
     .per_node = true,
 };
 
@@ -114,6 +115,7 @@ static void the_round_is_the_same_for_all(void **state)
         {"SLURM_DISTRIBUTION", "plane"},
         {"SLURM_DIST_PLANESIZE", "2"},
         {"SLURM_GPUS", "a100:8"},
+        {"SLURM_GPUS_PER_NODE", "(out)"},
         {"DLROVER_SHAPE", "(out)"},
         {"SLURM_NTASKS_PER_NODE", "3"},
         {"DLROVER_PER_NODE", "(out)"},

@@ -43,8 +43,6 @@ differs() {
         [[ $1 == arbitrary* ]] ;;                        # in rank order, not by name
     SLURM_GPUS_ON_NODE | SLURM_STEP_GPUS)
         [[ $1 == job ]] ;;                               # Slurm shares a total out as it likes
-    SLURM_GPUS | SLURM_GPUS_PER_NODE)
-        [[ $RELEASE != 22.05* && $1 == gpus ]] ;;        # newer sruns tell tasks the words, a round has other ones
     SLURM_STEPID | SLURM_STEP_ID | SLURM_TASK_PID) ;;    # of this step
     *_PORT | SLURM_PMIX_MAPPING_SERV) ;;                 # of this step
     SLURM_JOB_NODELIST | SLURM_NODELIST) ;;              # the round's nodes, not the job's
@@ -198,11 +196,9 @@ for mode in off on; do
 done
 SH
     packed=$(submit packed.sh)
-    # newer ones make no step of an unknown number of tasks beside any other, one that overlaps too
-    [[ $RELEASE == 22.05* ]] || count=-n
-    table shares "-N2 --exclusive" <<ROWS
-c: ${count:+-n 2} -c 2 ~/show
-exact: ${count:+-n 4} --exact -c 1 ~/show
+    table shares "-N2 --exclusive" <<'ROWS'
+c: -c 2 ~/show
+exact: --exact -c 1 ~/show
 exclusive: --exclusive ~/show
 overlap: --overlap -n4 ~/show
 time: -t 5 ~/show
@@ -348,7 +344,7 @@ SH
 
 @test "generic resources" {
     [[ $PROFILE == production ]] || skip "the plain profile has none"
-    table gres "-N2 --gpus=4 --exclusive" <<'ROWS'
+    table gres "-N2 -n4 --gpus=4" <<'ROWS' # 3 and 1
 job: ~/show
 gpus: --gpus=2 ~/show
 pernode: --gpus-per-node=1 ~/show
