@@ -9,6 +9,7 @@
 #include "ckpt/parity.h"
 #include "ckpt/slot_meta.h"
 #include "ckpt/slot_write.h"
+#include "ckpt/store.h"
 #include "common/clock.h"
 #include "common/log.h"
 
@@ -49,6 +50,11 @@ static struct dlr_sum_order *order_for(const struct dlr_data *d, int32_t rank,
     return o;
 }
 
+static bool is_own(const struct dlr_data *d, int32_t rank)
+{
+    return dlr_rank_among(d->held.own, d->held.nown, rank);
+}
+
 bool dlr_data_sum_makes(const struct dlr_data *d, int32_t target)
 {
     const struct dlr_sum_order *o = d->sum_orders;
@@ -87,9 +93,13 @@ static struct dlr_sum_order *order_of(const struct dlr_data *d,
     return o;
 }
 
-/* A sum that a data process before this one had begun: nobody will finish it. */
+/* A sum that a data process before this one had begun: nobody will finish it. An own rank's slot that is
+ * OPEN its worker fills.
+ */
 static void bury_unfinished(struct dlr_data *d, int32_t target)
 {
+    if (is_own(d, target))
+        return;
     for (struct dlr_held *held = d->held.first; held; held = held->next)
         if (held->rank == target && !held->writing &&
             dlr_slot_state(held->slot) == DLR_SLOT_OPEN)
@@ -138,22 +148,35 @@ void dlr_data_sum_round(struct dlr_data *d)
 
 /* --- the end of a sum ------------------------------------------------------------------ */
 
-/* bytes of each member came in ns; both 0 when it was here already. */
-static void tell_copied(struct dlr_data *d, const struct dlr_sum_order *o,
-                        struct dlr_version v, uint64_t bytes, int64_t ns)
+static void tell_rank(struct dlr_data *d, int32_t rank, struct dlr_version v,
+                      uint64_t bytes, int64_t ns)
 {
     struct dlr_local_msg msg;
 
     dlr_local_init(&msg, DLR_LOCAL_D_COPIED);
     msg.round = d->round;
+    msg.rank = rank;
     msg.step = v.step;
     msg.arg[0] = v.round;
     msg.arg[1] = bytes;
     msg.arg[2] = (uint64_t)ns;
-    for (unsigned i = 0; i < o->n; i++) {
-        msg.rank = o->term[i].rank;
-        dlr_data_say(d, &msg, NULL, 0);
-    }
+    dlr_data_say(d, &msg, NULL, 0);
+}
+
+/* bytes of each member came in ns; both 0 when it was here already. */
+static void tell_copied(struct dlr_data *d, const struct dlr_sum_order *o,
+                        struct dlr_version v, uint64_t bytes, int64_t ns)
+{
+    for (unsigned i = 0; i < o->n; i++)
+        tell_rank(d, o->term[i].rank, v, bytes, ns);
+}
+
+/* An own rank's slot: the agent decides what the version in it is worth by now. */
+static void tell_made(const struct dlr_sum *s)
+{
+    if (is_own(s->d, s->order.target) && s->held->k != DLR_STORE_BROUGHT)
+        tell_rank(s->d, s->order.target, s->version, s->room,
+                  dlr_now_ns() - s->begun_ns);
 }
 
 bool dlr_data_sum_known(struct dlr_data *d, int32_t rank, struct dlr_version v)
@@ -178,6 +201,8 @@ static void close_sum(struct dlr_sum *s, bool good)
     good = dlr_held_write_done(&s->d->held, s->held, good);
     if (s->order.any && good)
         tell_copied(d, &s->order, s->version, s->room, dlr_now_ns() - s->begun_ns);
+    else if (good)
+        tell_made(s);
     if (o && !o->any && dlr_version_eq(o->version, s->version)) {
         dlr_data_done(d, o->target, o->version, o->id, good ? 0 : -EIO,
                       "what is left of its set does not make it");

@@ -104,6 +104,8 @@ bool dlr_pace_see(struct dlr_pace *p, uint64_t step, int64_t at_ns, bool sending
     unsigned steps;
     double ns;
 
+    if (at_ns < p->at_ns || at_ns > now_ns)
+        return false;
     if (!p->known || step < p->step) {
         changed = p->known && p->rate;
         *p = (struct dlr_pace){

@@ -35,7 +35,8 @@ struct dlr_pace {
 };
 
 /* The newest step, when it began, whether a copy is on its way now, and what time that is; to be
- * called when one begins and ends, and every now and then. True when the rate has changed.
+ * called when one begins and ends, and every now and then. True when the rate has changed. The first two
+ * may be anything: what cannot be teaches nothing.
  */
 bool dlr_pace_see(struct dlr_pace *p, uint64_t step, int64_t at_ns, bool sending,
                   int64_t now_ns);

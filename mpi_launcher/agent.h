@@ -40,6 +40,7 @@
 
 #include "ckpt/pace.h"
 #include "ckpt/page.h"
+#include "ckpt/page_cost.h"
 #include "ckpt/slot.h"
 #include "ckpt/store.h"
 #include "ckpt/version.h"
@@ -466,11 +467,6 @@ void dlr_agent_pace_look(struct dlr_agent *a);  /* with every beat */
 void dlr_agent_pace_begin(struct dlr_agent *a); /* a save's copy is sent off */
 void dlr_agent_pace_end(struct dlr_agent *a, int rc, uint64_t bytes);
 
-/* What saving has cost a rank since its page was made (ckpt/page.h). */
-struct dlr_agent_cost {
-    uint64_t saves, blocked_ns, plain_steps, plain_ns, saved_steps, saved_ns;
-};
-
 struct dlr_agent_rank {
     int32_t rank;
     struct dlr_agent_conn *worker; /* NULL: not here, or gone */
@@ -491,9 +487,12 @@ struct dlr_agent_rank {
     uint64_t bytes;        /* reserved; 0: not */
     bool restored;         /* said, with: */
     int restored_rc;
-    bool differs;               /* because the program asks for something else */
-    unsigned corrupt_of;        /* 1 + the rank whose copy is corrupt, 0: none is */
-    struct dlr_agent_cost cost; /* as the supervisor knows it */
+    bool differs;                 /* because the program asks for something else */
+    unsigned corrupt_of;          /* 1 + the rank whose copy is corrupt, 0: none is */
+    int64_t page_ns;              /* when it was made */
+    bool page_bad;                /* it held what cannot be: told */
+    struct dlr_page_cost cost;    /* of the page, as the supervisor knows it */
+    struct dlr_topo_cpus helpers; /* as the page says them */
     struct {
         bool known;
         uint64_t step, hash;
@@ -600,11 +599,12 @@ int dlr_agent_rank_open(struct dlr_agent *a, struct dlr_agent_rank *r);
 /* Looks at the node's CPUs once. Without them, or when it fails, there is no advice. */
 void dlr_agent_helpers_start(struct dlr_agent *a);
 void dlr_agent_helpers_stop(struct dlr_agent *a);
-/* Writes into the page of the worker pid which of our CPUs no task here is bound to; nothing when
- * the tasks are not bound, or take all.
+/* Writes into r and its page, which the worker pid will have, which of our CPUs no task here is bound to;
+ * none when the tasks are not bound, or take all.
  */
+struct dlr_agent_rank;
 void dlr_agent_helpers_advise(const struct dlr_agent *a, pid_t pid,
-                              struct dlr_page *page);
+                              struct dlr_agent_rank *r);
 /* The data process has said which devices it uses (D_USES), and goes to CPUs beside them that no task
  * here is bound to, as dlr_topo_beside() has it; where there are none it may use all of ours. msg gets
  * their list as "cpus", "" for all.

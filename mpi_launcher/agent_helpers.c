@@ -49,16 +49,18 @@ static void add_busy(void *arg, pid_t pid)
 }
 
 void dlr_agent_helpers_advise(const struct dlr_agent *a, pid_t pid,
-                              struct dlr_page *page)
+                              struct dlr_agent_rank *r)
 {
     struct dlr_topo_cpus own = {0}, busy, spare;
 
+    r->helpers = (struct dlr_topo_cpus){0};
     if (!a->topo || add_cpus(pid, &own) < 0)
         return;
     busy = own;
     dlr_agent_tasks_each(a, add_busy, &busy);
     if (dlr_topo_spare(a->topo, &own, &busy, &spare) > 0)
-        memcpy(page->helper_cpus, spare.bits, sizeof(page->helper_cpus));
+        r->helpers = spare;
+    memcpy(r->page->helper_cpus, r->helpers.bits, sizeof(r->page->helper_cpus));
 }
 
 static int place_threads(pid_t pid, const struct dlr_topo_cpus *cpus)
@@ -87,11 +89,11 @@ static void place_data(struct dlr_agent *a, char *text, size_t size)
     for (unsigned i = 0; i < a->nranks; i++) {
         const struct dlr_agent_rank *r = a->ranks[i];
 
-        if (!r->own || !r->worker || !r->page)
+        if (!r->own || !r->worker)
             continue;
         add_cpus(r->worker->pid, &busy);
         for (unsigned k = 0; k < DLR_TOPO_CPUS / 64; k++)
-            helpers.bits[k] |= r->page->helper_cpus[k];
+            helpers.bits[k] |= r->helpers.bits[k];
     }
     spare = dlr_topo_beside(a->topo, &a->data.numa, &busy, &helpers, &cpus) > 0;
     if (!spare)

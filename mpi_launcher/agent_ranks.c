@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/msg.h"
 #include "common/str.h"
@@ -220,19 +221,23 @@ static int make_page(struct dlr_agent *a, struct dlr_agent_rank *r)
     int rc;
 
     close_page(r);
-    r->page_fd = memfd_create("dlrover-page", MFD_CLOEXEC);
+    r->page_fd = memfd_create("dlrover-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (r->page_fd < 0)
         return -errno;
     rc = posix_fallocate(r->page_fd, 0, DLR_PAGE_SIZE);
     if (rc > 0)
         return -rc;
+    fcntl(r->page_fd, F_ADD_SEALS,
+          F_SEAL_SHRINK | F_SEAL_SEAL); /* the program has it */
     r->page =
         mmap(NULL, DLR_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, r->page_fd, 0);
     if (r->page == MAP_FAILED) {
         r->page = NULL;
         return -errno;
     }
-    r->cost = (struct dlr_agent_cost){0};
+    r->cost = (struct dlr_page_cost){0};
+    r->page_ns = dlr_now_ns();
+    r->page_bad = false;
     r->page->magic = DLR_PAGE_MAGIC;
     r->page->size = DLR_PAGE_SIZE;
     r->page->rank = r->rank;
@@ -285,7 +290,7 @@ void dlr_agent_ranks_hello(struct dlr_agent *a, struct dlr_agent_conn *c)
     }
     r->worker = c;
     r->opened = true;
-    dlr_agent_helpers_advise(a, c->pid, r->page);
+    dlr_agent_helpers_advise(a, c->pid, r);
     dlr_local_init(&m, DLR_LOCAL_WELCOME);
     m.round = a->round.round;
     m.rank = r->rank;
@@ -514,7 +519,7 @@ void dlr_agent_ranks_steps(const struct dlr_agent *a, uint64_t *ret_min,
         uint64_t step =
             a->ranks[i]->page ? a->ranks[i]->page->begun_step : DLR_PAGE_NEVER;
 
-        if (step == DLR_PAGE_NEVER)
+        if (step > INT64_MAX) /* none yet, or none that there is */
             continue;
         if (*ret_min == DLR_PAGE_NEVER || step < *ret_min)
             *ret_min = step;

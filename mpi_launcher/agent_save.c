@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/clock.h"
+#include "common/log.h"
 #include "common/msg.h"
 #include "mpi_launcher/agent.h"
 
@@ -298,30 +300,31 @@ static void copy_to_partners(struct dlr_agent *a, int32_t rank, struct dlr_versi
 /* Counts beside "sealed": those since the last such message, of saves that were ended by now; and what
  * the rank knows of a save's cost.
  */
-static json_t *cost_since(struct dlr_agent_rank *r)
+static json_t *cost_since(const struct dlr_agent *a, struct dlr_agent_rank *r)
 {
-    const struct dlr_page *page = r->page;
-    struct dlr_agent_cost *told = &r->cost, now;
+    struct dlr_page_cost *told = &r->cost, now;
     json_t *row;
 
-    if (!page)
+    if (!r->page)
         return NULL;
-    now = (struct dlr_agent_cost){.saves = page->saves,
-                                  .blocked_ns = page->blocked_ns,
-                                  .plain_steps = page->plain_steps,
-                                  .plain_ns = page->plain_ns,
-                                  .saved_steps = page->saved_steps,
-                                  .saved_ns = page->saved_ns};
-    row =
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "saves",
-                  (json_int_t)(now.saves - told->saves), "blocked_ns",
-                  (json_int_t)(now.blocked_ns - told->blocked_ns), "plain_steps",
-                  (json_int_t)(now.plain_steps - told->plain_steps), "plain_ns",
-                  (json_int_t)(now.plain_ns - told->plain_ns), "saved_steps",
-                  (json_int_t)(now.saved_steps - told->saved_steps), "saved_ns",
-                  (json_int_t)(now.saved_ns - told->saved_ns), "extra_ns",
-                  (json_int_t)page->extra_ns, "extra_saves",
-                  (json_int_t)page->extra_saves, "step_ns", (json_int_t)page->step_ns);
+    if (!dlr_page_cost_get(r->page, told, dlr_now_ns() - r->page_ns, &now)) {
+        if (!r->page_bad)
+            dlr_warn(
+                "%s: rank %d's progress page holds numbers that cannot be: ignoring "
+                "what it says of the cost of saves",
+                a->node, r->rank);
+        r->page_bad = true;
+        return NULL;
+    }
+    row = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "saves",
+                    (json_int_t)(now.saves - told->saves), "blocked_ns",
+                    (json_int_t)(now.blocked_ns - told->blocked_ns), "plain_steps",
+                    (json_int_t)(now.plain_steps - told->plain_steps), "plain_ns",
+                    (json_int_t)(now.plain_ns - told->plain_ns), "saved_steps",
+                    (json_int_t)(now.saved_steps - told->saved_steps), "saved_ns",
+                    (json_int_t)(now.saved_ns - told->saved_ns), "extra_ns",
+                    (json_int_t)now.extra_ns, "extra_saves",
+                    (json_int_t)now.extra_saves, "step_ns", (json_int_t)now.step_ns);
     *told = now;
     return row;
 }
@@ -374,7 +377,7 @@ void dlr_agent_save_sealed(struct dlr_agent *a, const struct dlr_local_msg *msg)
     row = json_pack("{s:i, s:s, s:I, s:i, s:I, s:I}", "v", DLR_MSG_VERSION, "t",
                     "sealed", "round", (json_int_t)a->round.round, "rank", r->rank,
                     "step", (json_int_t)msg->step, "at", (json_int_t)msg->arg[1]);
-    cost = cost_since(r);
+    cost = cost_since(a, r);
     json_object_update(row, cost);
     json_decref(cost);
     dlr_agent_say(a, row);

@@ -1,13 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A node has found that a copy it holds went bad in its memory: it holds none any more. It is made again of a
  * copy that is good: a rank's own by a partner, a partner's by its owner, a parity shard by the ranks it is
- * made of. A rank's own with parity alone is the next save's. Where no other copy is left, the version is none.
+ * made of; with parity alone a rank's own is made of what is left of its set. Where no other copy is left, the
+ * version is none.
  */
 #include <string.h>
 
 #include "common/msg.h"
 #include "common/str.h"
 #include "mpi_launcher/sup.h"
+
+#define TERMS 1024 /* 32 of "SLOT*COEF " and to spare */
+
+static json_t *order(struct dlr_sup *s, const char *type, unsigned rank,
+                     struct dlr_version v)
+{
+    json_t *msg = dlr_msg_new(type);
+
+    json_object_set_new(msg, "id", json_integer((json_int_t)dlr_sup_ids(s, 1)));
+    json_object_set_new(msg, "round", json_integer(s->running_round));
+    json_object_set_new(msg, "rank", json_integer(rank));
+    json_object_set_new(msg, "vround", json_integer(v.round));
+    json_object_set_new(msg, "step", json_integer((json_int_t)v.step));
+    return msg;
+}
 
 /* False: it cannot be. */
 static bool send_copy(struct dlr_sup *s, int from, unsigned rank, struct dlr_version v,
@@ -18,12 +34,7 @@ static bool send_copy(struct dlr_sup *s, int from, unsigned rank, struct dlr_ver
 
     if (from < 0 || from == (int)to || !data)
         return false;
-    msg = dlr_msg_new("send");
-    json_object_set_new(msg, "id", json_integer((json_int_t)dlr_sup_ids(s, 1)));
-    json_object_set_new(msg, "round", json_integer(s->running_round));
-    json_object_set_new(msg, "rank", json_integer(rank));
-    json_object_set_new(msg, "vround", json_integer(v.round));
-    json_object_set_new(msg, "step", json_integer((json_int_t)v.step));
+    msg = order(s, "send", rank, v);
     json_object_set_new(msg, "data", json_string(data));
     dlr_sup_send(s, (unsigned)from, msg);
     return true;
@@ -75,11 +86,62 @@ static bool make_shard(struct dlr_sup *s, const struct dlr_bad_copy *bad)
     return all;
 }
 
-/* False: it is the next save's. */
+/* As many good slots of the rank's group as it has ranks, and their nodes; 0: too little is left. */
+static unsigned find_parts(const struct dlr_sup *s, const struct dlr_bad_copy *bad,
+                           unsigned *ret_slot, int *ret_node)
+{
+    unsigned ranks[DLR_PARITY_DATA_MAX], n = dlr_sets_group(&s->sets, bad->rank, ranks);
+    struct dlr_bad_copy part = *bad;
+    unsigned found = 0;
+
+    for (unsigned i = 0; i < n + s->sets.rows && found < n; i++) {
+        unsigned of = i < n ? ranks[i] : bad->rank;
+        unsigned place = (unsigned)dlr_sup_place_of(s, of);
+        int node = i < n ? dlr_sup_node_of(s, place)
+                         : dlr_sup_holder_node(s, place, 1 + i - n);
+
+        part.rank = i < n ? of : dlr_sup_shard_of(s, of, i - n);
+        part.node = (unsigned)node;
+        if (part.rank == bad->rank || node < 0 ||
+            dlr_bad_copies_has(&s->bad_copies, &part))
+            continue;
+        ret_slot[found] = part.rank;
+        ret_node[found++] = node;
+    }
+    return found == n ? n : 0;
+}
+
+/* An older version is left alone: a sum that lacks a part keeps its slot until a newer one is committed. */
+static bool make_own(struct dlr_sup *s, const struct dlr_bad_copy *bad)
+{
+    char terms[TERMS], text[TERMS + 16];
+    unsigned slot[DLR_PARITY_DATA_MAX], n;
+    int node[DLR_PARITY_DATA_MAX];
+    struct dlr_version newest;
+    bool all = true;
+    json_t *msg;
+
+    if (dlr_sup_holder_of(s, (unsigned)dlr_sup_place_of(s, bad->rank), bad->node) ||
+        (dlr_commit_newest(s->commit, &newest) &&
+         dlr_version_cmp(bad->version, newest) < 0))
+        return false;
+    n = find_parts(s, bad, slot, node);
+    if (!n || dlr_sets_rebuild_terms(&s->sets, bad->rank, slot, terms, sizeof(terms)))
+        return false;
+    dlr_format(text, sizeof(text), "%u %s", s->plan.world, terms);
+    msg = order(s, "rebuild", bad->rank, bad->version);
+    json_object_set_new(msg, "terms", json_string(text));
+    dlr_sup_send(s, bad->node, msg);
+    for (unsigned i = 0; i < n; i++)
+        all = send_copy(s, node[i], slot[i], bad->version, bad->node) && all;
+    return all;
+}
+
+/* from: a good copy of it, or -1. False: it is the next save's. */
 static bool make_again(struct dlr_sup *s, const struct dlr_bad_copy *bad, int from)
 {
     if (s->sets.rows > 0)
-        return bad->rank >= s->plan.world && make_shard(s, bad);
+        return bad->rank < s->plan.world ? make_own(s, bad) : make_shard(s, bad);
     return send_copy(s, from, bad->rank, bad->version, bad->node);
 }
 

@@ -17,7 +17,7 @@ public() {
         common/*) ;;
         hwloc_topo/topo.h | health/health.h) ;;
         tests/*) ;; # which only bench/ may see
-        ckpt/alone_files.h | ckpt/cadence.h | ckpt/ckpt.h | ckpt/commit.h | ckpt/copy_sum.h | ckpt/interval.h | ckpt/pace.h | ckpt/page.h | ckpt/parity.h | ckpt/saved.h | ckpt/slice.h | ckpt/slot.h | ckpt/store.h | ckpt/version.h | ckpt/whole.h) ;;
+        ckpt/alone_files.h | ckpt/cadence.h | ckpt/ckpt.h | ckpt/commit.h | ckpt/copy_sum.h | ckpt/interval.h | ckpt/pace.h | ckpt/page.h | ckpt/page_cost.h | ckpt/parity.h | ckpt/saved.h | ckpt/slice.h | ckpt/slot.h | ckpt/store.h | ckpt/version.h | ckpt/whole.h) ;;
         *) return 1 ;;
     esac
 }

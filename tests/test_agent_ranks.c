@@ -243,6 +243,27 @@ static void a_damaged_head_does_not_hold_its_slot(void **state)
     dlr_rig_stop(&rig);
 }
 
+/* The program wrote where it had no business: the save counts, what it cost is not known. */
+static void what_cannot_be_on_a_page_is_not_passed_on(void **state)
+{
+    struct worker w;
+
+    begin(&w);
+    for (int step = 10; step <= 30; step += 10) {
+        json_t *msg;
+
+        w.page->extra_ns = step == 20 ? UINT64_MAX : 1;
+        post(&w, step);
+        save(&w, (uint64_t)step);
+        msg = dlr_rig_expect(&rig, "sealed");
+        assert_int_equal(json_object_get(msg, "extra_ns") == NULL, step == 20);
+        json_decref(msg);
+        decide("commit", step);
+    }
+    rig_bye(&w);
+    dlr_rig_stop(&rig);
+}
+
 static void an_aborted_version_dies_and_frees_its_slot(void **state)
 {
     struct worker w;
@@ -598,6 +619,7 @@ RIG_MAIN(RIG_TEST(the_data_process_runs_where_no_worker_is_bound),
          RIG_TEST(a_copy_that_gets_nowhere_is_told_with_its_way),
          RIG_TEST(saves_alternate_between_slots_that_are_free),
          RIG_TEST(a_damaged_head_does_not_hold_its_slot),
+         RIG_TEST(what_cannot_be_on_a_page_is_not_passed_on),
          RIG_TEST(an_aborted_version_dies_and_frees_its_slot),
          RIG_TEST(an_undecided_version_is_never_overwritten),
          RIG_TEST(what_an_audit_finds_too_late_is_told_as_torn),

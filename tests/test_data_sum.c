@@ -237,6 +237,39 @@ static void a_holder_may_rebuild_with_its_own_shard(void **state)
     set_down(&s);
 }
 
+/* Its worker runs: the agent hears of it, which marks the slot. */
+static void a_rank_that_runs_there_gets_its_own_slot_back(void **state)
+{
+    static const unsigned have[N] = {1, 2, 3};
+    struct dlr_slot *other;
+    struct dlr_local_msg msg;
+    char terms[256];
+    struct set s;
+
+    set_up(&s, 1);
+    save(&s, v7);
+    rig_config_own(&s.spare, ROUND, RIG_TOKEN, "[]", "[0]");
+    assert_int_equal(rig_reserve(&s.spare, 0, s.room), 0);
+    other = rig_slot(&s.spare, 0, 1);
+    assert_true(dlr_slot_take(other)); /* by the worker: it fills the next save's */
+    say_terms(&s, 0, have, terms, sizeof(terms));
+    order_sum(&s.spare, 0, v7, 5, terms);
+    assert_true(rig_alive(&s.spare)); /* it knows the order */
+    assert_int_equal(dlr_slot_state(other), DLR_SLOT_OPEN);
+    assert_int_equal(send_to(&s, &s.members, 1, v7, &s.spare), 0);
+    assert_int_equal(send_to(&s, &s.members, 2, v7, &s.spare), 0);
+    assert_int_equal(send_to(&s, &s.holder[0], WORLD, v7, &s.spare), 0);
+    rig_await(&s.spare, DLR_LOCAL_D_COPIED, &msg);
+    assert_int_equal(msg.rank, 0);
+    assert_int_equal(msg.arg[0], v7.round);
+    assert_int_equal(msg.step, v7.step);
+    assert_int_equal(rig_done(&s.spare, 5, NULL, 0), 0);
+    assert_same(&s, &s.spare, 0);
+    assert_int_equal(dlr_slot_state(other), DLR_SLOT_OPEN);
+    dlr_slot_unmap(other);
+    set_down(&s);
+}
+
 static void what_does_not_fit_together_makes_nothing(void **state)
 {
     struct set s;
@@ -345,6 +378,7 @@ int main(void)
         cmocka_unit_test(any_member_comes_back_from_the_xor_and_the_others),
         cmocka_unit_test(two_members_come_back_from_two_shards),
         cmocka_unit_test(a_holder_may_rebuild_with_its_own_shard),
+        cmocka_unit_test(a_rank_that_runs_there_gets_its_own_slot_back),
         cmocka_unit_test(what_does_not_fit_together_makes_nothing),
         cmocka_unit_test(a_sum_that_is_aborted_leaves_its_slot_to_the_next),
         cmocka_unit_test(a_rank_that_is_no_more_is_made_beside_the_shard_of_its_number),

@@ -119,6 +119,35 @@ static void nothing_is_judged_before_enough_was_seen(void **state)
     assert_in_range(t.p.rate, 500 * MIB - 1, 500 * MIB);
 }
 
+/* Both come from a page that the program may write to. */
+static void a_step_or_a_time_that_cannot_be_teaches_nothing(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t further;
+        int64_t at_ns;
+    } rows[] = {{"as many steps as no unsigned has", UINT64_C(1) << 32, 0},
+                {"a step beyond all", UINT64_MAX - 100, 0},
+                {"a time to come", 1, INT64_MAX},
+                {"a time before all", 1, INT64_MIN},
+                {"an earlier time", 1, 1}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct training t = {0};
+
+        print_message("%s\n", rows[i].name);
+        dlr_pace_sent(&t.p, 1000 * MIB, 1000 * MS);
+        steps(&t, 20, 100, false);
+        dlr_pace_see(&t.p, t.step + rows[i].further,
+                     rows[i].at_ns ? rows[i].at_ns : t.now + MS, false, t.now + MS);
+        steps(&t, 20, 100, false);
+        assert_in_range((uint64_t)t.p.quiet_ns, 99 * MS, 101 * MS);
+        steps(&t, 1, 100, true);
+        steps(&t, 8, 100, true);
+        assert_int_equal(t.p.rate, 0);
+    }
+}
+
 /* Every step is saved, and the copy of one is on its way when the next begins. */
 static void copies_without_end_stop_for_a_few_steps_to_hear_one(void **state)
 {
@@ -193,6 +222,7 @@ int main(void)
         cmocka_unit_test(an_idle_bucket_does_not_fill_without_end),
         cmocka_unit_test(copies_that_are_felt_go_slower_until_they_are_not),
         cmocka_unit_test(nothing_is_judged_before_enough_was_seen),
+        cmocka_unit_test(a_step_or_a_time_that_cannot_be_teaches_nothing),
         cmocka_unit_test(copies_without_end_stop_for_a_few_steps_to_hear_one),
         cmocka_unit_test(copies_go_on_when_a_step_does_not_end),
         cmocka_unit_test(copies_go_on_when_steps_grow),

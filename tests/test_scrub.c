@@ -21,7 +21,7 @@
 
 static struct dlr_sup s;
 static struct dlr_version newest;
-static char asked[128], noted[256], said[256];
+static char asked[256], noted[256], said[256];
 
 /* --- instead of the other files of the supervisor ---------------------------------------- */
 
@@ -64,13 +64,17 @@ json_t *dlr_sup_version(const struct dlr_version *v)
 void dlr_sup_send(struct dlr_sup *sup, unsigned node, json_t *msg)
 {
     size_t n = strlen(asked);
+    const char *data = json_string_value(json_object_get(msg, "data"));
+    const char *terms = json_string_value(json_object_get(msg, "terms"));
 
-    dlr_format(asked + n, sizeof(asked) - n, "%s%s n%u r%lld %lld/%lld to %s",
+    assert_int_equal(json_integer_value(json_object_get(msg, "round")),
+                     s.running_round);
+    dlr_format(asked + n, sizeof(asked) - n, "%s%s n%u r%lld %lld/%lld %s %s",
                n ? ", " : "", dlr_msg_type(msg), node,
                json_integer_value(json_object_get(msg, "rank")),
                json_integer_value(json_object_get(msg, "vround")),
-               json_integer_value(json_object_get(msg, "step")),
-               json_string_value(json_object_get(msg, "data")));
+               json_integer_value(json_object_get(msg, "step")), terms ? "of" : "to",
+               terms ? terms : data);
     json_decref(msg);
 }
 int dlr_sup_place_of(const struct dlr_sup *sup, unsigned rank)
@@ -91,6 +95,16 @@ unsigned dlr_sets_group(const struct dlr_sets *sets, unsigned rank,
 unsigned dlr_sup_shard_of(const struct dlr_sup *sup, unsigned rank, unsigned row)
 {
     return (1 + row) * NODES + rank % 2;
+}
+/* Ranks 0 and 2 are a set, 1 and 3 the other one; each has its shards where the other one runs. */
+int dlr_sup_holder_node(const struct dlr_sup *sup, unsigned place, unsigned holder)
+{
+    return (int)((place % 2 + 2 * holder - 1) % NODES);
+}
+int dlr_sets_rebuild_terms(const struct dlr_sets *sets, unsigned lost,
+                           const unsigned *have, char *buf, size_t size)
+{
+    return dlr_format(buf, size, "%u*1 %u*1", have[0], have[1]);
 }
 int dlr_sup_holder_of(const struct dlr_sup *sup, unsigned place, unsigned node)
 {
@@ -169,6 +183,23 @@ static void a_parity_shard_is_made_of_what_its_ranks_send(void **state)
     assert_non_null(strstr(noted, "\"again\":true"));
 }
 
+static void a_ranks_own_is_made_of_what_is_left_of_its_set(void **state)
+{
+    s.sets.rows = 2;
+    found(0, ROUND, 0, 40);
+    assert_string_equal(asked, "rebuild n0 r0 2/40 of 4 2*1 4*1, "
+                               "send n2 r2 2/40 to dx, send n1 r4 2/40 to dx");
+    assert_non_null(strstr(noted, "\"again\":true"));
+    assert_non_null(
+        strstr(said, "in rank 0's copy of step 40; it is made again (have"));
+    found(2, ROUND, 2, 40); /* rank 0's is not good yet */
+    assert_string_equal(asked, "rebuild n2 r2 2/40 of 4 4*1 8*1, "
+                               "send n1 r4 2/40 to dx, send n3 r8 2/40 to dx");
+    dlr_sup_scrub_copied(&s, 0, 0, 0, newest);
+    assert_string_equal(noted,
+                        "copy_remade {\"version\":[2,40],\"rank\":0,\"node\":\"n0\"}");
+}
+
 static void what_was_made_again_is_noted_once(void **state)
 {
     noted[0] = '\0';
@@ -199,7 +230,8 @@ static void others_are_made_by_the_next_save(void **state)
         unsigned node, rank, step, rows;
     } rows[] = {{"an older one's", 1, 0, 39, 0},
                 {"no holder's", 3, 0, 40, 0},
-                {"with parity", 1, 0, 40, 2},
+                {"with parity, no holder's", 1, 0, 40, 2},
+                {"with parity, an older one's", 0, 0, 39, 2},
                 {"a parity shard's that is held elsewhere", 3, NODES, 40, 2}};
 
     for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
@@ -211,6 +243,16 @@ static void others_are_made_by_the_next_save(void **state)
         assert_non_null(strstr(noted, "\"again\":false"));
         assert_non_null(strstr(said, "it is made again with the next save"));
     }
+}
+
+/* Of a set of two and its one shard two are bad. */
+static void with_too_little_left_of_a_set_it_is_the_next_saves(void **state)
+{
+    s.sets.rows = 1;
+    found(2, ROUND, 2, 40);
+    found(0, ROUND, 0, 40);
+    assert_string_equal(asked, "");
+    assert_non_null(strstr(noted, "\"again\":false"));
 }
 
 static void what_is_left_is_told(void **state)
@@ -260,6 +302,9 @@ int main(void)
         cmocka_unit_test_setup(a_ranks_own_is_sent_by_its_partner, setup),
         cmocka_unit_test_setup(an_undecided_versions_is_sent_again, setup),
         cmocka_unit_test_setup(a_parity_shard_is_made_of_what_its_ranks_send, setup),
+        cmocka_unit_test_setup(a_ranks_own_is_made_of_what_is_left_of_its_set, setup),
+        cmocka_unit_test_setup(with_too_little_left_of_a_set_it_is_the_next_saves,
+                               setup),
         cmocka_unit_test_setup(what_was_made_again_is_noted_once, setup),
         cmocka_unit_test_setup(others_are_made_by_the_next_save, setup),
         cmocka_unit_test_setup(what_is_left_is_told, setup),
