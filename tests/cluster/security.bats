@@ -43,6 +43,7 @@ as_alice() { local node=$1; shift; "$VC" exec --user alice "$node" -- "$@"; }
 bob() { local node=$1; shift; "$VC" exec --user bob "$node" -- "$@"; }
 saved() { await "$1" "e['event']=='progress' and e['commits']>=${2:-3}" >/dev/null; }
 # of_bob COMMAND...: the same for a job of his
+# shellcheck disable=SC2317 # called by COMMAND
 of_bob() (
     alice() { "$VC" exec --user bob ctl -- "$@"; }
     alice_home() { echo "$VCLUSTER_DIR/home/bob"; }
