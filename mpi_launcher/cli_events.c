@@ -222,11 +222,13 @@ static int run_events(struct events *ev)
         ev->bad_lines += reader.skipped;
         dlr_cli_reader_done(&reader);
     }
-    if (rc < 0)
+    if (rc < 0) {
         fprintf(stderr, "dlrover: %s\n", err.text);
-    else if (ev->bad_lines)
+    } else if (ev->bad_lines) {
+        dlr_cli_clean(run.journal); /* its names may be somebody else's */
         fprintf(stderr, "dlrover: %llu lines of '%s' are no events\n", ev->bad_lines,
                 run.journal);
+    }
     return rc < 0 ? DLR_CLI_FAIL : rc;
 }
 

@@ -50,6 +50,16 @@ complete_words() {
     [[ $output == "dlrover: unknown command 'evnts', did you mean 'events'?" ]]
 }
 
+@test "a run of another user steers no terminal by its name" {
+    mkdir -p "$HOME/.dlrover/job-7/a"$'\e[2J'
+    echo nonsense >"$HOME/.dlrover/job-7/a"$'\e[2J/events.jsonl'
+    run -0 "$dlrover" events 7
+    [[ $output == "dlrover: 1 lines of '"*"/a?[2J/events.jsonl' are no events" ]]
+    run -0 "$dlrover" status --once 7
+    echo "$output"
+    [[ $output == *'run a?[2J'* && $output != *$'\e'* ]]
+}
+
 @test "help of each command is the same by both ways" {
     for command in status events check doctor version; do
         run -0 "$dlrover" help "$command"
