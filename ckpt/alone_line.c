@@ -161,15 +161,22 @@ static bool has_no_locks(int error)
     return error == ENOLCK || error == ENOSYS || error == EOPNOTSUPP || error == EINVAL;
 }
 
-static void warn_no_locks(int rank, int error)
+static void warn_no_lock(const char *what, int rank, int error)
 {
     static atomic_bool told;
 
     if (!atomic_exchange(&told, true))
-        dlr_warn("the checkpoint directory's file system has no locks (rank %d: %s): "
+        dlr_warn("the checkpoint directory's %s (rank %d: %s): "
                  "nothing tells whether another program saves there, and what is not "
                  "of this one is not removed",
-                 rank, strerror(error));
+                 what, rank, strerror(error));
+}
+
+/* Where nothing can be written that is told with the first file. */
+static void warn_not_opened(int dirfd, int rank, int error)
+{
+    if (faccessat(dirfd, ".", W_OK, 0) == 0)
+        warn_no_lock("lock cannot be opened", rank, error);
 }
 
 /* Waits for who has it. -1 in *ret_fd: there are no locks. */
@@ -183,8 +190,10 @@ static int lock_own(int dirfd, int rank, int64_t until, int *ret_fd,
     *ret_fd = -1;
     dlr_format(name, sizeof(name), ".lock-%d", rank);
     fd = openat(dirfd, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
+    if (fd < 0) {
+        warn_not_opened(dirfd, rank, errno);
         return 0;
+    }
     for (;;) {
         struct flock lock = whole_file();
 
@@ -193,7 +202,7 @@ static int lock_own(int dirfd, int rank, int64_t until, int *ret_fd,
             break;
         if (errno != EAGAIN && errno != EACCES) {
             if (has_no_locks(errno))
-                warn_no_locks(rank, errno);
+                warn_no_lock("file system has no locks", rank, errno);
             return 0;
         }
         if (dlr_now_ms() >= until)

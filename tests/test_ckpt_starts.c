@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -373,21 +374,36 @@ static void without_locks_nothing_of_another_program_is_removed(void **state)
     }
 }
 
-static void without_locks_one_line_says_so(void **state)
+/* In a process that has said nothing so far. */
+static void assert_said_once(int error, const char *what)
 {
     int status;
-    pid_t pid = fork(); /* once in a process */
+    pid_t pid = fork();
 
     if (pid == 0) {
         char *at;
 
-        no_locks = ENOLCK;
+        no_locks = error;
         run("a", 2, 1, 4);
-        at = strstr(said, "has no locks");
-        _exit(at && !strstr(at + 1, "has no locks") ? 0 : 1);
+        at = strstr(said, what);
+        _exit(at && !strstr(at + 1, what) ? 0 : 1);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
+}
+
+static void without_locks_one_line_says_so(void **state)
+{
+    char path[128];
+
+    assert_said_once(ENOLCK, "file system has no locks");
+    for (int rank = 0; rank < 2;
+         rank++) { /* or another user's, in a directory of all */
+        dlr_format(path, sizeof(path), "%s/.lock-%d", dir, rank);
+        unlink(path);
+        assert_int_equal(mkdir(path, 0700), 0);
+    }
+    assert_said_once(0, "lock cannot be opened");
 }
 
 /* What goes on from a version removes that, as with locks. */

@@ -63,7 +63,7 @@ srun --ntasks-per-node=1 bash -c 'exec $venv/bin/python -m torch.distributed.run
     --rdzv-backend=static --master-addr="\$MASTER_ADDR" --master-port="\$MASTER_PORT" \\
     --node-rank="\$SLURM_NODEID" --nproc-per-node="\$EACH" --max-restarts=1 forked.py'
 SH
-    # LAUNCHER.. of two ranks on one node, which end by themselves in the first round
+    # LAUNCHER.. of two ranks on each node, which end by themselves in the first round
     job_file launch.sh <<SH
 #!/bin/bash
 #SBATCH -o out.%j
@@ -205,17 +205,18 @@ saved_and_die() { for job; do saved "$job" && touch "$(alice_home)/die.$job"; do
     [ "$(events "$job" 'select(.event=="round_end").cause')" = '"node"' ] # no rank found the other model's state
 }
 
-@test "launchers of two ranks on one node: mpirun, accelerate, deepspeed" {
+@test "launchers of two ranks on each node: mpirun, deepspeed, accelerate on two" {
     python=${DLROVER_TORCH_VENV:-/opt/dlrover-torch}/bin/python
     jobs=("$(submit -N1 --dlrover=on launch.sh mpirun -n 2 --oversubscribe python3)")
-    ! "$python" -c 'import accelerate' 2>/dev/null || jobs+=("$(submit -N1 --dlrover=on launch.sh \
-        "$python" -m accelerate.commands.launch --multi_gpu --num_machines 1 --num_processes 2 \
-        --mixed_precision no --dynamo_backend no)")
     ! "$python" -c 'import deepspeed' 2>/dev/null || jobs+=("$(submit -N1 --dlrover=on launch.sh \
         "$python" -m deepspeed.launcher.runner --num_gpus 2)")
+    ! "$python" -c 'import accelerate' 2>/dev/null || jobs+=("$(submit -N2 --dlrover=on launch.sh bash -c "exec $python \
+        -m accelerate.commands.launch --multi_gpu --num_machines 2 --num_processes 4 --machine_rank \$SLURM_NODEID \
+        --main_process_ip \$MASTER_ADDR --main_process_port \$MASTER_PORT --rdzv_backend static \
+        --mixed_precision no --dynamo_backend no \"\$@\"" bash)")
     for job in "${jobs[@]}"; do
         [ "$(await_job "$job")" = "COMPLETED 0:0" ]
-        [ "$(found "$job" 1)" -eq 2 ]
+        [ "$(found "$job" 1)" -eq $((2 * $(events "$job" 'select(.event=="launch" and .round==1).nodes'))) ]
     done
     [ ${#jobs[@]} -eq 3 ] || skip "tried without accelerate and deepspeed, which are not both in $python"
 }
