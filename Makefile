@@ -66,7 +66,7 @@ SLURM := mpi_launcher/slurm_main.c mpi_launcher/slurm_alive.c mpi_launcher/reque
 AGENT := mpi_launcher/agent.c mpi_launcher/agent_nanny.c mpi_launcher/agent_host.c mpi_launcher/host_order.c mpi_launcher/agent_conf.c mpi_launcher/agent_memory.c mpi_launcher/agent_budget.c mpi_launcher/agent_room.c \
   mpi_launcher/agent_control.c mpi_launcher/agent_lease.c mpi_launcher/agent_suspend.c mpi_launcher/agent_grace.c mpi_launcher/grace_turn.c mpi_launcher/agent_round.c \
   mpi_launcher/agent_local.c mpi_launcher/agent_tasks.c mpi_launcher/agent_sweep.c mpi_launcher/agent_ranks.c mpi_launcher/agent_claims.c mpi_launcher/agent_peek.c mpi_launcher/agent_bring.c mpi_launcher/agent_vetted.c \
-  mpi_launcher/agent_save.c mpi_launcher/agent_scrub.c mpi_launcher/agent_helpers.c mpi_launcher/threads.c mpi_launcher/agent_pace.c mpi_launcher/agent_net.c ckpt/pace.c mpi_launcher/agent_data.c mpi_launcher/deaths.c mpi_launcher/agent_report.c \
+  mpi_launcher/agent_save.c mpi_launcher/agent_scrub.c mpi_launcher/agent_helpers.c mpi_launcher/threads.c mpi_launcher/agent_pace.c mpi_launcher/agent_net.c mpi_launcher/own_hosts.c ckpt/pace.c mpi_launcher/agent_data.c mpi_launcher/deaths.c mpi_launcher/agent_report.c \
   mpi_launcher/agent_peers.c mpi_launcher/peer_list.c mpi_launcher/agent_keeper.c mpi_launcher/procid.c mpi_launcher/agent_strangers.c mpi_launcher/agent_watchdog.c mpi_launcher/agent_succeed.c mpi_launcher/agent_succeed_write.c \
   mpi_launcher/agent_rebuild.c mpi_launcher/agent_succeed_main.c mpi_launcher/election.c mpi_launcher/spawn.c \
   mpi_launcher/journal.c mpi_launcher/journal_writer.c mpi_launcher/apart.c mpi_launcher/persist.c $(PLAN)

@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whose connections the libraries of this process get to see: accept(2) is this module's here, and closes those of
- * others before a byte of them is read. No socket filter, which not every kernel lets a user attach.
+/* Whose connections the libraries of this process get to see: accept(2) is this module's here, and keeps those of others
+ * to itself, before a byte of them is read. No socket filter, which not every kernel lets a user attach.
  */
 #ifndef DLR_CKPT_DATA_LISTEN_H
 #define DLR_CKPT_DATA_LISTEN_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
-#include <sys/socket.h>
 
-/* Whether processes of this host may connect, which are another user's as a rule: not before this is said. Of connections
- * that are made from then on.
+#define DLR_LISTEN_PARKED                                                              \
+    64 /* connections that nobody sees yet; then the oldest is closed */
+
+/* An address as text, of IPv4 as IPv6 has it; false: it is none. */
+bool dlr_listen_number(const char *text, struct in6_addr *ret);
+
+/* Who may connect from now on, nobody before: processes of this host, which are another user's as a rule; and the hosts
+ * whose addresses these are (n of them, taken over), NULL: every other one. Who has tried before is let in now. By the
+ * thread that calls back end and library.
  */
-void dlr_listen_local(bool admit);
-
-/* Whether this address is one of this host: 127.0.0.0/8, ::1 or a device's. */
-bool dlr_listen_is_local(const struct sockaddr *addr);
+void dlr_listen_admit(bool local, struct in6_addr *hosts, unsigned n);
 
 #endif

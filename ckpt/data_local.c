@@ -44,6 +44,8 @@ struct config {
     int32_t *accept, *bring, *own;
     unsigned naccept, nbring, nown;
     bool resized, local;
+    struct in6_addr *hosts; /* NULL: any */
+    unsigned nhosts;
 };
 
 static int read_token(const char *text, unsigned char *secret)
@@ -83,6 +85,26 @@ static int read_ranks(const json_t *list, int32_t **ret, unsigned *ret_n)
     return 0;
 }
 
+static int read_hosts(const json_t *list, struct config *c)
+{
+    size_t i;
+    json_t *host;
+
+    if (!json_is_array(list))
+        return -EBADMSG;
+    c->hosts = calloc(json_array_size(list) + 1, sizeof(*c->hosts));
+    if (!c->hosts)
+        return -ENOMEM;
+    json_array_foreach(list, i, host)
+    {
+        const char *text = json_string_value(host);
+
+        if (!text || !dlr_listen_number(text, &c->hosts[c->nhosts++]))
+            return -EBADMSG;
+    }
+    return 0;
+}
+
 static int read_config(const json_t *json, struct config *c)
 {
     const json_t *own = json_object_get(json, "own");
@@ -103,6 +125,8 @@ static int read_config(const json_t *json, struct config *c)
         rc = read_ranks(json_object_get(json, "bring"), &c->bring, &c->nbring);
     if (rc == 0 && own)
         rc = read_ranks(own, &c->own, &c->nown);
+    if (rc == 0 && json_object_get(json, "hosts"))
+        rc = read_hosts(json_object_get(json, "hosts"), c);
     c->resized = json_is_true(json_object_get(json, "resized"));
     c->local = !json_is_false(json_object_get(json, "local"));
     return rc;
@@ -178,6 +202,7 @@ static void configure(struct dlr_data *d, const struct dlr_local_msg *msg)
         free(c.accept);
         free(c.bring);
         free(c.own);
+        free(c.hosts);
         return;
     }
     free(d->accept);
@@ -187,7 +212,7 @@ static void configure(struct dlr_data *d, const struct dlr_local_msg *msg)
     d->bring = c.bring;
     d->nbring = c.nbring;
     d->resized = c.resized;
-    dlr_listen_local(c.local);
+    dlr_listen_admit(c.local, c.hosts, c.nhosts);
     if (dlr_net_set_key(d->net, c.secret, sizeof(c.secret), token) < 0 ||
         dlr_mac_round(c.secret, sizeof(c.secret), d->mac_key) < 0)
         dlr_error("no key for this round's copies can be made: nothing is copied");

@@ -11,6 +11,7 @@
 #include "common/str.h"
 #include "mpi_launcher/agent.h"
 #include "mpi_launcher/beat.h"
+#include "mpi_launcher/own_hosts.h"
 
 #define BEAT_MAX_MS 60000   /* between beats */
 #define LEFT_MS 500         /* for our last word to be on its way */
@@ -60,17 +61,20 @@ void dlr_agent_hello(struct dlr_agent *a)
 {
     const char *topo = getenv("SLURM_TOPOLOGY_ADDR");
     struct statvfs vfs = {0};
+    char hosts[DLR_PEER_HOSTS] = "";
 
+    if (a->job.transport == DLR_TRANSPORT_UCX) /* else nobody asks */
+        dlr_own_hosts(hosts, sizeof(hosts));
     fstatvfs(a->dir_fd, &vfs);
     dlr_agent_say(a,
                   json_pack("{s:i, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:s, s:i, "
-                            "s:I}",
+                            "s:I, s:s}",
                             "v", DLR_MSG_VERSION, "t", "hello", "cred", a->cred, "node",
                             a->node, "boot", a->boot, "pid", (int)getpid(), "topo",
                             topo ? topo : a->node, "addr", a->peers.addr, "key",
                             dlr_identity_key(a->id), "data", a->data.address, "cpus",
                             count_cpus(), "shm_free",
-                            (json_int_t)(vfs.f_bavail * vfs.f_frsize)));
+                            (json_int_t)(vfs.f_bavail * vfs.f_frsize), "hosts", hosts));
 }
 
 static int on_who(struct dlr_agent *a, const json_t *msg)

@@ -17,6 +17,7 @@
 #include "common/parts.h"
 #include "common/str.h"
 #include "mpi_launcher/agent.h"
+#include "mpi_launcher/own_hosts.h"
 #include "mpi_launcher/spawn.h"
 
 #define END_MS 20 /* a process whose connection has ended, to be gone */
@@ -348,7 +349,8 @@ static bool shares_host(const struct dlr_agent *a)
 
 void dlr_agent_data_peers(struct dlr_agent *a)
 {
-    if (a->round.known && a->data.local != shares_host(a))
+    if (a->round.known &&
+        (a->data.local != shares_host(a) || a->job.transport == DLR_TRANSPORT_UCX))
         dlr_agent_data_config(a);
 }
 
@@ -363,10 +365,11 @@ void dlr_agent_data_config(struct dlr_agent *a)
 
     a->data.local = shares_host(a);
     conf = json_pack(
-        "{s:s, s:s, s:I, s:s, s:o, s:o, s:o, s:b, s:b}", "dir", a->conf.memory, "key",
-        a->conf.key, "round", (json_int_t)round->round, "token", round->token, "accept",
-        accepted(round), "bring", dlr_agent_bring_ranks(a), "own", own_ranks(a),
-        "resized", round->made_by > 0, "local", a->data.local);
+        "{s:s, s:s, s:I, s:s, s:o, s:o, s:o, s:b, s:b, s:o*}", "dir", a->conf.memory,
+        "key", a->conf.key, "round", (json_int_t)round->round, "token", round->token,
+        "accept", accepted(round), "bring", dlr_agent_bring_ranks(a), "own",
+        own_ranks(a), "resized", round->made_by > 0, "local", a->data.local, "hosts",
+        a->job.transport == DLR_TRANSPORT_UCX ? dlr_hosts_of(&a->peers.list) : NULL);
     text = conf ? dlr_msg_text(conf) : NULL;
     bytes = text ? strlen(text) : 0;
     count = dlr_parts_count(bytes);

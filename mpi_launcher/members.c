@@ -8,6 +8,7 @@
 #include "common/msg.h"
 #include "common/str.h"
 #include "mpi_launcher/beat.h"
+#include "mpi_launcher/peer_list.h"
 
 /* FNV-1a */
 static unsigned hash(const void *data, size_t size)
@@ -89,8 +90,10 @@ int dlr_members_new(char *const *names, unsigned n, struct dlr_members *ret,
 
 void dlr_members_done(struct dlr_members *m)
 {
-    for (unsigned i = 0; m->list && i < m->n; i++)
+    for (unsigned i = 0; m->list && i < m->n; i++) {
         free(m->list[i].data);
+        free(m->list[i].hosts);
+    }
     free(m->list);
     free(m->names_);
     free(m->routes_);
@@ -135,7 +138,7 @@ int dlr_members_hello(struct dlr_members *m, const json_t *msg,
                       struct dlr_err *err)
 {
     struct dlr_member row;
-    const char *name, *data = "";
+    const char *name, *data = "", *hosts = "";
     uint64_t cpus = 0;
     int i;
 
@@ -148,9 +151,12 @@ int dlr_members_hello(struct dlr_members *m, const json_t *msg,
         text_field(msg, "key", row.peer_key, sizeof(row.peer_key), err) < 0)
         return -EBADMSG;
     dlr_msg_str(msg, "data", &data);
+    dlr_msg_str(msg, "hosts", &hosts);
     dlr_msg_uint(msg, "cpus", 1u << 20, &cpus);
     if (!is_hex(data))
         return dlr_fail(err, -EBADMSG, "a hello with a bad 'data'");
+    if (strlen(hosts) >= DLR_PEER_HOSTS)
+        return dlr_fail(err, -EBADMSG, "a hello with a bad 'hosts'");
     if (!row.node.path[0])
         memcpy(row.node.path, row.node.name, sizeof(row.node.name));
     row.cpus = cpus;
@@ -161,7 +167,9 @@ int dlr_members_hello(struct dlr_members *m, const json_t *msg,
     row.stepd = 0; /* it says so once more */
     row.heard_ms = now_ms;
     row.data = data[0] ? strdup(data) : NULL;
+    row.hosts = hosts[0] ? strdup(hosts) : NULL;
     free(m->list[i].data);
+    free(m->list[i].hosts);
     m->list[i] = row;
     dlr_members_set_route(m, (unsigned)i, &packet->from);
     return i;

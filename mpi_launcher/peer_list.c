@@ -38,11 +38,13 @@ static int parse_row(const json_t *row, struct dlr_agent_peer *ret)
     const char *node = json_string_value(json_array_get(row, 0));
     const char *addr = json_string_value(json_array_get(row, 1));
     const char *key = json_string_value(json_array_get(row, 2));
+    const char *hosts = json_string_value(json_array_get(row, 3));
 
     if (!node || !addr || !key ||
         dlr_format(ret->node, sizeof(ret->node), "%s", node) < 0 ||
         dlr_format(ret->addr, sizeof(ret->addr), "%s", addr) < 0 ||
-        dlr_format(ret->key, sizeof(ret->key), "%s", key) < 0)
+        dlr_format(ret->key, sizeof(ret->key), "%s", key) < 0 ||
+        dlr_format(ret->hosts, sizeof(ret->hosts), "%s", hosts ? hosts : "") < 0)
         return -EBADMSG;
     return 0;
 }
@@ -110,10 +112,13 @@ static struct dlr_agent_peer renew(const struct merge *m,
                                    const struct dlr_agent_peer *old,
                                    const struct dlr_agent_peer *row)
 {
+    struct dlr_agent_peer now = *row;
+
     if (dlr_streq(old->addr, row->addr) && dlr_streq(old->key, row->key))
-        return *old;
-    drop(m, old);
-    return *row;
+        now.client = old->client;
+    else
+        drop(m, old);
+    return now;
 }
 
 static unsigned merge(const struct merge *m, const struct dlr_peer_list *old,

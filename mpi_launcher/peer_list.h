@@ -7,11 +7,14 @@
 
 #include "mpi_launcher/endpoint.h"
 
+#define DLR_PEER_HOSTS 128
+
 struct dlr_agent_peer {
     char node[256];
     char addr[280]; /* "host:port" */
     char key[DLR_KEY_TEXT];
-    struct dlr_client *client; /* made when it is first spoken to */
+    char hosts[DLR_PEER_HOSTS]; /* addresses that it may call from; "": not told */
+    struct dlr_client *client;  /* made when it is first spoken to */
 };
 
 struct dlr_peer_list {

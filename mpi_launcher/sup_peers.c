@@ -60,7 +60,7 @@ static json_t *head(struct dlr_sup *s, bool whole)
 
 static json_t *row_of(const struct dlr_member *m)
 {
-    return json_pack("[s,s,s]", m->node.name, m->addr, m->peer_key);
+    return json_pack("[s,s,s,s*]", m->node.name, m->addr, m->peer_key, m->hosts);
 }
 
 /* Members number *next and on, PART of them at most; nodes NULL: of all. */

@@ -62,6 +62,7 @@ void rig_start_program(struct rig_data *p, const char *program, const char *dir,
     int pair[2];
 
     p->alone = false;
+    p->hosts = NULL;
     dlr_format(transport, sizeof(transport), "--transport=%s", asked ? asked : "auto");
     if (dir) /* it may be p's own */
         memmove(p->dir, dir, strlen(dir) + 1);
@@ -165,9 +166,10 @@ static void configure(struct rig_data *p, uint32_t round, const char *token,
     int n = asprintf(&text,
                      "{\"dir\":\"%s\",\"key\":\"" RIG_KEY "\",\"round\":%u,"
                      "\"token\":\"%s\",\"accept\":%s,\"bring\":%s,\"own\":%s,"
-                     "\"resized\":%s%s}",
+                     "\"resized\":%s%s%s%s}",
                      p->dir, round, token, accept, bring, own,
-                     resized ? "true" : "false", p->alone ? ",\"local\":false" : "");
+                     resized ? "true" : "false", p->alone ? ",\"local\":false" : "",
+                     p->hosts ? ",\"hosts\":" : "", p->hosts ? p->hosts : "");
     uint32_t count = n < 0 ? 0 : dlr_parts_count((size_t)n);
 
     if (!count)

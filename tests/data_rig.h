@@ -33,6 +33,7 @@ struct rig_data {
     pid_t pid;
     int fd;
     bool alone; /* D_CONFIG says that no peer is on this host; rig_start() clears it */
+    const char *hosts; /* and these, a JSON list; NULL: any. The same */
     char dir[64];
     char address[DLR_LOCAL_TEXT];
 };

@@ -80,7 +80,8 @@ static int make_networks(void)
         return 0;
     return have_names() && both("ip netns add sideA") &&
                    system(link) == 0 && /* NOLINT: words of ours */
-                   both("ip -n sideA link set v0 address 02:00:00:00:00:0A up && "
+                   both("ip -n sideA link set lo up && "
+                        "ip -n sideA link set v0 address 02:00:00:00:00:0A up && "
                         "ip -n sideA addr add 10.98.0.A/24 dev v0")
                ? 0
                : -1;
@@ -181,6 +182,25 @@ static void only_the_sealed_stream_listens(void **state)
                 sealed); /* UCX has one for bulk, too */
     assert_true(!sealed || wide == 0);
     assert_true(!sealed || (listeners(&p.to, &wide) == 1 && wide == 0));
+    pair_down(&p);
+}
+
+/* Who calls from a node of the job before that is known is heard then, and loses nothing. */
+static void only_the_jobs_nodes_are_heard(void **state)
+{
+    struct pair p;
+
+    up(&p, MIB);
+    p.to.hosts = "[\"10.98.0.77\",\"fe80::77\"]";
+    rig_config(&p.to, ROUND, RIG_TOKEN, "[2,3]");
+    pair_settle(&p.to);
+    pair_send(&p, v7, 1);
+    assert_true(rig_silent(&p.from, 300));
+    assert_false(pair_any_whole(&p));
+    p.to.hosts = "[\"10.98.0.77\",\"10.98.0.1\"]";
+    rig_config(&p.to, ROUND, RIG_TOKEN, "[2,3]");
+    assert_int_equal(rig_done(&p.from, 1, NULL, 0), 0);
+    pair_expect_copy(&p, p.src);
     pair_down(&p);
 }
 
@@ -311,6 +331,7 @@ int main(int argc, char **argv)
 
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_the_sealed_stream_listens),
+        cmocka_unit_test(only_the_jobs_nodes_are_heard),
         cmocka_unit_test(copies_are_given_up_and_go_on_afterwards),
         cmocka_unit_test(a_copy_that_is_stuck_gives_its_slot_back_when_aborted),
         cmocka_unit_test(nothing_more_is_sent_of_a_version_that_is_decided_against),

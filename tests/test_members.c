@@ -37,9 +37,10 @@ static struct dlr_packet packet_from(const char *id)
 
 static json_t *hello(const char *node)
 {
-    return json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:i}", "v", 1, "t", "hello",
+    return json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:i,s:s}", "v", 1, "t", "hello",
                      "node", node, "boot", "b-1", "topo", "spine.leaf0.n2", "addr",
-                     "10.0.0.2:7000", "key", "peerkey", "data", "0aFF", "cpus", 4);
+                     "10.0.0.2:7000", "key", "peerkey", "data", "0aFF", "cpus", 4,
+                     "hosts", "10.0.0.2");
 }
 
 static void hello_fills_the_row_of_its_node(void **state)
@@ -55,6 +56,7 @@ static void hello_fills_the_row_of_its_node(void **state)
     assert_true(m.list[1].here);
     assert_string_equal(m.list[1].node.path, "spine.leaf0.n2");
     assert_string_equal(m.list[1].data, "0aFF");
+    assert_string_equal(m.list[1].hosts, "10.0.0.2");
     assert_int_equal(m.list[1].heard_ms, 50);
     assert_int_equal(m.list[1].step_max, DLR_BEAT_NO_STEP);
     dlr_members_done(&m);

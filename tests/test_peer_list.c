@@ -14,6 +14,7 @@
 #include "common/cleanup.h"
 #include "common/msg.h"
 #include "common/str.h"
+#include "mpi_launcher/own_hosts.h"
 #include "mpi_launcher/peer_list.h"
 
 static unsigned forgotten;
@@ -68,6 +69,8 @@ static const struct {
      -EBADMSG},
     {"names that are none", "{\"peers\":[],\"gone\":\"n3\"}", "n3=a3/k3 n4=a4/k4 ",
      -EBADMSG},
+    {"a row whose addresses are a number",
+     "{\"whole\":true,\"peers\":[[\"n3\",\"a3\",\"k3\",7]]}", "n3=a3/k3 ", 0},
     {"nobody", "{\"whole\":true,\"peers\":[]}", "", 0},
 };
 
@@ -97,6 +100,37 @@ static void names_are_found(void **state)
     assert_string_equal(dlr_peer_list_find(&list, "n1")->key, "k1");
     assert_null(dlr_peer_list_find(&list, "n2"));
     free(list.all);
+}
+
+/* They are told anew of a peer that stays. */
+static void addresses_of_a_peer_are_those_told_last(void **state)
+{
+    struct dlr_peer_list list = {0};
+
+    assert_int_equal(take(&list, "{\"whole\":true,\"peers\":[[\"n1\",\"a\",\"k\"],"
+                                 "[\"n2\",\"a\",\"k2\",\"10.0.0.2\"]]}"),
+                     0);
+    assert_null(dlr_hosts_of(&list)); /* n1 has not told */
+    assert_int_equal(
+        take(&list, "{\"peers\":[[\"n1\",\"a\",\"k\",\"10.0.0.1,fe80::1\"]]}"), 0);
+    {
+        DLR_AUTO_JSON json_t *hosts = dlr_hosts_of(&list);
+        DLR_AUTO_FREE char *text = json_dumps(hosts, JSON_COMPACT);
+
+        assert_string_equal(text, "[\"10.0.0.1\",\"fe80::1\",\"10.0.0.2\"]");
+    }
+    free(list.all);
+}
+
+/* What does not fit is not told in part: who is left out would not be heard. */
+static void own_addresses_are_told_all_or_none(void **state)
+{
+    char text[DLR_PEER_HOSTS], one[4];
+
+    dlr_own_hosts(text, sizeof(text));
+    dlr_own_hosts(one, sizeof(one));
+    assert_string_equal(one, "");
+    assert_null(strstr(text, "127.0.0.1"));
 }
 
 /* As long as DNS allows a name, and one more. */
@@ -145,6 +179,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_make_the_list),
         cmocka_unit_test(names_are_found),
+        cmocka_unit_test(addresses_of_a_peer_are_those_told_last),
+        cmocka_unit_test(own_addresses_are_told_all_or_none),
         cmocka_unit_test(nodes_have_long_names),
         cmocka_unit_test(who_stays_keeps_its_connection),
     };

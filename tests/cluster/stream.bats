@@ -50,10 +50,10 @@ cancel() { alice scancel "$1" && await_job "$1" >/dev/null; }
     cancel "$job"
 }
 
-@test "paced copies over a named device: saves go on, status names the device, no byte is wrong" {
-    job=$(start --dlrover-set=pace=auto,net=eth0 --dlrover-set=data-threads=3 -- --steps 100000)
+@test "paced copies over a named device by UCX: saves go on, status names the device, no byte is wrong" {
+    job=$(start --dlrover-set=pace=auto,net=eth0,transport=ucx --dlrover-set=data-threads=3 -- --steps 100000)
     told=$(await "$job" network)
-    [ "$(jq -r .uses <<<"$told")" = eth0 ]
+    [ "$(jq -r '"\(.uses) \(.transport)"' <<<"$told")" = "eth0 ucx" ]
     status "$job" | grep -E '^ *network +copies of n[12] go over eth0'
     # By default: something decided how often, and what a loss would cost is said.
     await "$job" "e['event']=='cadence' and e['bound'] in ('staleness','cost','copies') and e['stale_s']==10" >/dev/null
