@@ -369,7 +369,7 @@ last() { # RUN
     echo $(($(cut -d' ' -f1 $1.hashes | sort -n | tail -n 1) + 20))
 }
 train() { # SRUN-OPTIONS NODES STEPS FILES OPTIONS
-    srun $1 -N$2 /opt/dlrover/share/dlrover/examples/mpi_train --params small --batch 32 --every 1000 --seed $2 \
+    srun --overlap $1 -N$2 /opt/dlrover/share/dlrover/examples/mpi_train --params small --batch 32 --every 1000 --seed $2 \
         --steps $3 --hash-log $4.hashes --save-weights $4.weights $5
 }
 wide=$(last wide) narrow=$(last narrow)
