@@ -19,7 +19,7 @@ complain() {
 
 # "test_x function" of each that the page names
 named() {
-    grep -oE '`test_[a-z_]+\.c`( "[^"]+")+' SECURITY.md | while IFS= read -r row; do
+    tr '\n' ' ' <SECURITY.md | grep -oE '`test_[a-z_]+\.c`( +"[^"]+")+' | while IFS= read -r row; do
         file=${row%%.c*}
         grep -oE '"[^"]+"' <<<"$row" | tr -d '"' | sed "s/^/${file#?} /"
     done | sort -u
