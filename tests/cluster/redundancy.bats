@@ -112,12 +112,18 @@ batch_host_first() {
     [ "$(events "$job" 'select(.event=="copy_remade").version[1]')" = "$(events "$job" 'select(.event=="restored" and .round>0).version[1]' | head -n 1)" ]
 }
 
-@test "xor:4 on four nodes: a node that is a member and a holder killed, nothing committed is lost" {
-    job=$(start xor:4)
+@test "xor:4 on four nodes: an own copy goes bad in memory, then a node that is a member and a holder is killed" {
+    job=$(start xor:4 --dlrover-set=lease-timer=off)
     saved "$job"
     batch_host_first "$job"
     output "$job" | grep -- "--dlrover-redundancy: 4 nodes make sets of 2, not of 4"
     alice /opt/dlrover/bin/dlrover status "$job" | grep 'parity on n[0-9]'
+    # of the batch host's set; nobody has its copy but itself
+    read -r owner rank <<<"$(events "$job" 'select(.event=="plan").places[2]|"\(.node) \(.first)"' | tr -d '"')"
+    wait_until "halted $rank $owner $owner"
+    slots "$owner" "$rank" flip
+    await "$job" "e['event']=='copy_bad' and e['node']=='$owner' and e['rank']==$rank and e['again']"
+    await "$job" "e['event']=='copy_remade' and e['node']=='$owner' and e['rank']==$rank"
     # it keeps the parity of the batch host's set, and has ranks in the other one
     holder=$(events "$job" 'select(.event=="plan" and .round==0).places[0].parity[0]' | tr -d '"')
     [ "$(events "$job" 'select(.event=="plan" and .round==0).places[].node' | tr -d '"' | grep -cx "$holder")" -eq 1 ]
