@@ -102,6 +102,13 @@ with dlrover.Checkpoint() as ck:
     assert ck.list()[0][1] == 3
     assert ck.restore() == 3
 assert a[2, 3] == 11 and b == b"hello"
+assert ck.closed and not ck.due(4) and not ck.begin(4) and ck.fence() is ck.flush() is ck.progress(4) is ck.close() is None
+for call in ck.list, ck.restore, ck.regions, ck.clear, ck.allow, ck.missing, lambda: ck.add("c", a), lambda: ck.mark_bad(1):
+    try:
+        call()
+        raise SystemExit("taken")
+    except dlrover.Error as error:
+        assert "the checkpoint is closed" in str(error), error
 PY
     echo "$output"
     [ "$status" -eq 0 ]

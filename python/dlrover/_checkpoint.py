@@ -113,7 +113,8 @@ class Checkpoint:
 
     Without a job files are written beside the program, from two copies of the state in memory. flush(), close()
     and the end of the program wait for them, 5 minutes at most; one that is killed has its newest file, which is one or
-    two saves older.
+    two saves older. Where nobody has the object any more, or the program ends, and it was not closed, its arrays stay
+    until they are not read any more, fence_ms at most.
     """
 
     def __init__(self, directory: str | os.PathLike | None = None, rank: int = 0, world: int = 0,
