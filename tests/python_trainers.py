@@ -873,6 +873,34 @@ def warned():
         shutil.rmtree(DIR)
 
 
+def overlooked():
+    """An optimizer that bind() was not given is told when it steps, once; not one that is of other weights, or that is
+    kept in another way.
+    """
+    if not hasattr(torch, "compile"):
+        return  # before PyTorch 2
+    for given, late, told in ((None, None, 1), ("optimizer", None, 0), ("extra", None, 0), ("function", None, 0),
+                              ("optimizer", "model", 1), ("optimizer", "other", 0)):
+        model, other = net(), net()
+        optimizer = torch.optim.AdamW(model.parameters())
+        kept = {None: {}, "optimizer": {"optimizer": optimizer}, "extra": {"extra": {"one": optimizer}},
+                "function": {"extra": lambda *saved: optimizer.load_state_dict(*saved) if saved else optimizer.state_dict()}}
+        ck = dlrover.bind(model, **kept[given])
+        second = torch.optim.SGD({"model": model, "other": other}[late].parameters(), 0.1) if late else optimizer
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            for _ in range(2):
+                for p in (*model.parameters(), *other.parameters()):
+                    p.grad = torch.ones_like(p)
+                optimizer.step()
+                second.step()
+        ck.close()
+        said = [str(one.message) for one in said]
+        assert len(said) == told and all("updates '0.weight'" in one for one in said), (given, late, said)
+        optimizer.step()
+        shutil.rmtree(DIR, ignore_errors=True)
+
+
 def disturbed():
     """An object that fails, a value that cannot be kept: one warning, a counter, and the training goes on."""
     class Moody(Scale):
@@ -1055,7 +1083,7 @@ def interrupted():
     ck.close()
 
 
-CHECKS = (refusals, warned, disturbed, untouched, followed, moved_to_gpu, interrupted)
+CHECKS = (refusals, warned, overlooked, disturbed, untouched, followed, moved_to_gpu, interrupted)
 ROWS = {name: one for name, one in globals().items() if isinstance(one, type) and issubclass(one, Trainer)
         and one is not Trainer}
 

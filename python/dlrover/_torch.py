@@ -89,6 +89,22 @@ def _fence_before_update(optimizer, fence):
     return remove
 
 
+def _watch(look_at):
+    """look_at, a method, is called with each optimizer that steps (PyTorch 2). What stops it."""
+    try:
+        from torch.optim.optimizer import register_optimizer_step_pre_hook  # pylint: disable=import-outside-toplevel
+    except ImportError:
+        return lambda: None
+    method = weakref.WeakMethod(look_at)
+
+    def look(optimizer, *_):
+        known = method()
+        if known:
+            known(optimizer)
+
+    return register_optimizer_step_pre_hook(look).remove
+
+
 class Bound:
     """A model and an optimizer whose every tensor is saved and restored in place.
 
@@ -118,7 +134,8 @@ class Bound:
     scaler is saved, too, and what its state dict has beside. Parameters of an optimizer that are
     no tensors of a module given here, as f32 copies of bf16 weights, are saved with it. Names are
     those of the model without what torch.compile, DDP and FSDP put before them. bind() raises
-    ValueError for what cannot be saved, and says what to do.
+    ValueError for what cannot be saved, and says what to do. An optimizer that steps parameters of these modules and
+    was not given is one warning (PyTorch 2), and so is a scheduler that was not.
 
     No step() of an optimizer is called: restore() makes its state as the version has it. Tied
     weights are stored once. State that appears later, a tensor that lies elsewhere, a value that
@@ -166,6 +183,8 @@ class Bound:
         self._note, self._random = bytearray(), torch.get_rng_state()
         self._fence, self._guarded = _Fence(self._ck), set()
         self._hooks = [_fence_before_update(state.optimizer, self._fence) for state in self._states]
+        self._seen = weakref.WeakSet()  # optimizers that step
+        self._hooks.append(_watch(self._look_at))
 
     def _add_optimizer(self, name, given):
         found = {state.name: state.optimizer for state in self._states}
@@ -509,10 +528,27 @@ class Bound:
             self._note = bytearray(_room(size))
         self._name_all()
 
+    def _given(self):
+        known = list(self._objects.values())
+        return known + [one for group in known if isinstance(group, dict) for one in group.values()]
+
+    def _look_at(self, optimizer):
+        """Nobody would see that its state starts from its beginning."""
+        if optimizer in self._seen:
+            return
+        self._seen.add(optimizer)
+        if any(state.optimizer.state is optimizer.state for state in self._states) or any(
+                one is optimizer or not isinstance(one, (dict, Rest)) and not has_state(one) for one in self._given()):
+            return  # one of ours, or a function may see to it
+        names = [self._labels[id(p)] for group in optimizer.param_groups for p in group["params"]
+                 if id(p) in self._labels]
+        if names:
+            self._warn(f"an optimizer ({type(optimizer).__name__}) that was not given to dlrover.bind() updates "
+                       f"'{names[0]}': after a restore its state begins anew", "optimizer")
+
     def _warn_of_schedulers(self):
         """Nobody would see that the learning rate starts from its beginning."""
-        known = list(self._objects.values())
-        known += [one for group in known if isinstance(group, dict) for one in group.values()]
+        known = self._given()
         if any(hasattr(one, "optimizer") or hasattr(one, "optimizers") or not has_state(one)
                for one in known if not isinstance(one, (dict, Rest))):
             return  # a scheduler, or a function that may see to it
