@@ -114,6 +114,7 @@ static unsigned find_parts(const struct dlr_sup *s, const struct dlr_bad_copy *b
 /* An older version is left alone: a sum that lacks a part keeps its slot until a newer one is committed. */
 static bool make_own(struct dlr_sup *s, const struct dlr_bad_copy *bad)
 {
+    const struct dlr_member *to = &s->members.list[bad->node];
     char terms[TERMS], text[TERMS + 16];
     unsigned slot[DLR_PARITY_DATA_MAX], n;
     int node[DLR_PARITY_DATA_MAX];
@@ -121,7 +122,8 @@ static bool make_own(struct dlr_sup *s, const struct dlr_bad_copy *bad)
     bool all = true;
     json_t *msg;
 
-    if (dlr_sup_holder_of(s, (unsigned)dlr_sup_place_of(s, bad->rank), bad->node) ||
+    if (!to->data || /* an order without its parts keeps a slot */
+        dlr_sup_holder_of(s, (unsigned)dlr_sup_place_of(s, bad->rank), bad->node) ||
         (dlr_commit_newest(s->commit, &newest) &&
          dlr_version_cmp(bad->version, newest) < 0))
         return false;

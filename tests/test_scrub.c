@@ -253,6 +253,10 @@ static void with_too_little_left_of_a_set_it_is_the_next_saves(void **state)
     found(0, ROUND, 0, 40);
     assert_string_equal(asked, "");
     assert_non_null(strstr(noted, "\"again\":false"));
+    s.members.list[0].data = NULL; /* its data process has died */
+    s.sets.rows = 2;
+    found(0, ROUND, 0, 40);
+    assert_string_equal(asked, "");
 }
 
 static void what_is_left_is_told(void **state)
