@@ -84,6 +84,7 @@ PY
 #SBATCH -o out.%j -N5 --ntasks-per-node=1 --dlrover=on --dlrover-spares=1
 echo "$SLURM_NNODES $SLURM_JOB_NUM_NODES $SLURM_NTASKS $SLURM_TASKS_PER_NODE of $DLROVER_ALL_NODES"
 echo "script $(scontrol show hostnames | paste -sd' ')"
+echo "KillWait=$DLROVER_KILL_WAIT"
 srun --dlrover=off --label hostname | wc -l
 srun bash -c 'echo "$RANK $SLURMD_NODENAME"' | sort -n | cut -d' ' -f2 | paste -sd' ' | sed 's/^/ranks /'
 srun -N2 -n2 bash -c '[ $RANK = 1 ] || scontrol show hostnames | paste -sd" "' | sed 's/^/two /'
@@ -96,6 +97,7 @@ SH
     output "$job" | grep -x 4
     [ "$(output "$job" | sed -n 's/^script //p')" = "$(output "$job" | sed -n 's/^ranks //p')" ]
     output "$job" | grep -x 'script n1 n2 n4 n5'
+    ctl scontrol show config | tr -d ' ' | grep -x "$(output "$job" | grep '^KillWait=[0-9]')sec"
     output "$job" | grep -x 'two n1 n2'
     output "$job" | grep -x 'n4 first of n4,n2 n4,n2 n4,n2' # not as Slurm sorts them
     [ "$(output "$job" | grep -c '^rank . of 2 met the others at n4 in round 0$')" -eq 2 ]
