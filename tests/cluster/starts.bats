@@ -6,7 +6,7 @@ load lib/suite
 setup_file() {
     cluster_up 4 2
     local node
-    cc -shared -fPIC -o "$VCLUSTER_DIR/home/slow.so" "$REPO/tests/cluster/lib/slow.c"
+    cc ${VCLUSTER_SLURM:+"-I$VCLUSTER_SLURM/include"} -shared -fPIC -o "$VCLUSTER_DIR/home/slow.so" "$REPO/tests/cluster/lib/slow.c"
     for node in ctl n1 n2 n3 n4; do
         on "$node" sh -c 'echo "optional /home/slow.so" >/etc/slurm/plugstack.new
             cat /etc/slurm/plugstack.conf >>/etc/slurm/plugstack.new

@@ -48,7 +48,7 @@ int slurm_spank_init(spank_t sp, int ac, char **av)
     return 0;
 }
 END
-    gcc -shared -fPIC -o "$1/opt/dlrover/lib/slurm/spank_dlrover.so" "$1/plugin.c"
+    gcc ${VCLUSTER_SLURM:+"-I$VCLUSTER_SLURM/include"} -shared -fPIC -o "$1/opt/dlrover/lib/slurm/spank_dlrover.so" "$1/plugin.c"
 }
 
 # Namespaces of the cluster in DIR, as /proc names them.
