@@ -120,24 +120,26 @@ static bool shows_in_containers(const struct dlr_doctor *d)
 void dlr_doctor_container(const struct dlr_doctor *d, struct dlr_doctor_result *ret)
 {
     char value[VALUE];
+    const char *name = dlr_doctor_config(d, "NamespaceType", value, sizeof(value))
+                           ? "NamespaceType" /* from 25.11 on */
+                           : "JobContainerType";
 
-    if (!look_up(d, "JobContainerType", value, ret))
+    if (!look_up(d, name, value, ret))
         return;
     if (!strstr(value, "tmpfs"))
-        dlr_doctor_say(ret, OK, "JobContainerType=%s", value[0] ? value : "none");
+        dlr_doctor_say(ret, OK, "%s=%s", name, value[0] ? value : "none");
     else if (shows_in_containers(d))
         dlr_doctor_say(
             ret, OK,
-            "JobContainerType=%s: the job's tmpfs in /run/dlrover is mounted "
-            "in its container, too",
-            value);
+            "%s=%s: the job's tmpfs in /run/dlrover is mounted in its container, too",
+            name, value);
     else
         dlr_doctor_say(
             ret, NOTE,
-            "JobContainerType=%s: before Linux 5.2 the job's tmpfs in /run/dlrover is "
+            "%s=%s: before Linux 5.2 the job's tmpfs in /run/dlrover is "
             "not seen in its container; if its Dirs= holds /dev/shm, snapshots lie in "
             "the job's own and end with it",
-            value);
+            name, value);
 }
 
 void dlr_doctor_task(const struct dlr_doctor *d, struct dlr_doctor_result *ret)

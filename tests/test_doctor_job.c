@@ -81,6 +81,9 @@ static void a_container_sees_the_tmpfs_from_linux_5_2_on(void **state)
         {"tests/doctor/nothing", DLR_DOCTOR_NOTE, "before Linux 5.2"},
     };
 
+    static char newer[] = "Configuration data as of 2026-11-21T13:32:49\n"
+                          "NamespaceType           = namespace/tmpfs\n";
+
     if (access("tests/doctor", F_OK) < 0)
         skip(); /* not started in the root of the sources */
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
@@ -89,6 +92,9 @@ static void a_container_sees_the_tmpfs_from_linux_5_2_on(void **state)
 
         dlr_doctor_container(&d, &r);
         assert_says(&r, rows[i].verdict, rows[i].part);
+        d.config = newer;
+        dlr_doctor_container(&d, &r);
+        assert_says(&r, rows[i].verdict, "NamespaceType=namespace/tmpfs: ");
     }
 }
 
