@@ -15,7 +15,6 @@
 #include "common/str.h"
 #include "mpi_launcher/slurmapi.h"
 
-#define ASK_MS 5000        /* for which of the dead nodes answer */
 #define RETRY_MS 200       /* slurmctld has no event for 'the job is pending now' */
 #define OURS_MAX (1 << 20) /* bytes of a list in the job's directory */
 
@@ -48,8 +47,8 @@ int dlr_requeue_list(const char *now, const char *ours, const char *more,
     return fclose(out) == 0 ? 0 : dlr_fail(err, -ENOMEM, "no memory for a list");
 }
 
-/* The dead nodes of the requeue before, which Slurm calls down by itself by now, or which are back. "" when
- * not known.
+/* What was put there by us before: dead nodes of then, which Slurm calls down by itself by now, or which
+ * are back. "" when not known.
  */
 static char *load_ours(const struct dlr_requeue *r)
 {
@@ -87,37 +86,6 @@ static bool give_back(const struct dlr_requeue *r, const struct dlr_slurm_job *j
            dlr_slurm_shrink(r->job_id, keep, &quiet) == 0;
 }
 
-/* Of the dead nodes those to exclude: whom slurmctld could give the job again. A silent one it keeps out
- * itself, since it has heard by the time the job begins that the node does not answer; and lets in again
- * when it is back, which nobody of ours could tell a pending job. One that was left to it so, and was dead
- * in the job again, is excluded.
- */
-static int choose(const struct dlr_requeue *r, const char *ours, int64_t until_ms,
-                  char **ret_list, struct dlr_err *err)
-{
-    char **dead = NULL, **old = NULL;
-    unsigned n = 0, nold = 0;
-    size_t size = 0;
-    FILE *out = open_memstream(ret_list, &size);
-    const char *comma = "";
-
-    if (!out)
-        return dlr_fail(err, -ENOMEM, "no memory for the list of nodes to exclude");
-    if (r->exclude[0] && dlr_slurm_expand(r->exclude, &dead, &n, NULL) < 0)
-        fputs(r->exclude, out);
-    if (ours[0] && dlr_slurm_expand(ours, &old, &nold, NULL) < 0)
-        nold = 0; /* somebody wrote into it */
-    for (unsigned i = 0; i < n; i++)
-        if (dlr_slurm_has_name(old, nold, dead[i]) || dlr_now_ms() >= until_ms ||
-            dlr_slurm_answers(dead[i]) != 0) {
-            fprintf(out, "%s%s", comma, dead[i]);
-            comma = ",";
-        }
-    dlr_slurm_free_names(dead, n);
-    dlr_slurm_free_names(old, nold);
-    return fclose(out) == 0 ? 0 : dlr_fail(err, -ENOMEM, "no memory for a list");
-}
-
 static int update(const struct dlr_requeue *r, const char *list, time_t begin,
                   int64_t deadline_ms, struct dlr_err *err)
 {
@@ -136,16 +104,19 @@ static int update(const struct dlr_requeue *r, const char *list, time_t begin,
 
 /* Sets the list, or leaves only the user's own when the job could never start with it. */
 static int exclude(const struct dlr_requeue *r, const struct dlr_slurm_job *job,
-                   const char *ours, const char *more, time_t begin,
-                   int64_t deadline_ms, struct dlr_err *err)
+                   time_t begin, int64_t deadline_ms, struct dlr_err *err)
 {
-    DLR_AUTO_FREE char *list = NULL, *least = NULL;
+    DLR_AUTO_FREE char *ours = load_ours(r), *list = NULL, *least = NULL;
     unsigned left = 0;
-    int rc = dlr_requeue_list(job->exc_nodes, ours, more, &list, err);
+    int rc;
 
+    if (!ours)
+        return dlr_fail(err, -ENOMEM, "no memory for the list of nodes to exclude");
+    rc = dlr_requeue_list(job->exc_nodes, ours, r->exclude, &list, err);
     if (rc < 0)
         return rc;
-    if (more[0] && dlr_slurm_count_nodes(job->partition, list, &left, NULL) == 0 &&
+    if (r->exclude[0] &&
+        dlr_slurm_count_nodes(job->partition, list, &left, NULL) == 0 &&
         left < r->min_nodes &&
         dlr_requeue_list(job->exc_nodes, ours, "", &least, err) == 0) {
         rc = update(r, least, begin, deadline_ms, err);
@@ -154,7 +125,7 @@ static int exclude(const struct dlr_requeue *r, const struct dlr_slurm_job *job,
                       : dlr_fail(err, -ENOSPC,
                                  "%s: not excluded, since partition '%s' has %u nodes "
                                  "beside it and %u are needed",
-                                 more, job->partition, left, r->min_nodes);
+                                 r->exclude, job->partition, left, r->min_nodes);
     }
     rc = update(r, list, begin, deadline_ms, err);
     if (rc == 0)
@@ -164,7 +135,6 @@ static int exclude(const struct dlr_requeue *r, const struct dlr_slurm_job *job,
 
 int dlr_requeue_job(const struct dlr_requeue *r, struct dlr_err *err)
 {
-    DLR_AUTO_FREE char *ours = load_ours(r), *more = NULL;
     int64_t deadline_ms = dlr_now_ms() + r->timeout_ms;
     struct dlr_slurm_job job = {0};
     struct dlr_err quiet;
@@ -178,11 +148,6 @@ int dlr_requeue_job(const struct dlr_requeue *r, struct dlr_err *err)
     }
     if (rc < 0)
         job.exc_nodes[0] = '\0';
-    if (!ours)
-        return dlr_fail(err, -ENOMEM, "no memory for the list of nodes to exclude");
-    rc = choose(r, ours, dlr_now_ms() + (rc < 0 ? 0 : ASK_MS), &more, err);
-    if (rc < 0)
-        return rc;
     begin = give_back(r, &job) ? dlr_slurm_next_begin() : 0;
     do {
         rc = dlr_slurm_requeue(r->job_id, err);
@@ -192,6 +157,6 @@ int dlr_requeue_job(const struct dlr_requeue *r, struct dlr_err *err)
     } while (dlr_now_ms() < deadline_ms);
     if (rc < 0)
         return rc;
-    rc = exclude(r, &job, ours, more, begin, deadline_ms, err);
+    rc = exclude(r, &job, begin, deadline_ms, err);
     return rc == -ESRCH ? rc : 0; /* it is being ended: slurmctld left it alone */
 }

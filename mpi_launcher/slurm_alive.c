@@ -33,13 +33,13 @@ static bool takes_connects(const char *host, unsigned port)
     return yes;
 }
 
-int dlr_slurm_answers(const char *name)
+static bool is_alive(const char *name)
 {
     node_info_msg_t *msg = NULL;
     bool yes = false;
 
     if (slurm_load_node_single(&msg, (char *)name, SHOW_ALL) != SLURM_SUCCESS)
-        return -EIO;
+        return false;
     if (msg->record_count) {
         const node_info_t *node = &msg->node_array[0];
 
@@ -63,7 +63,7 @@ int dlr_slurm_alive(uint32_t job_id, const char *list, FILE *out, struct dlr_err
     for (unsigned i = 0; rc == 0 && i < n; i++) {
         if (job.nodes[0] && !dlr_slurm_is_listed(job.nodes, names[i]))
             fprintf(out, "-%s\n", names[i]);
-        else if (dlr_slurm_answers(names[i]) > 0)
+        else if (is_alive(names[i]))
             fprintf(out, "%s\n", names[i]);
     }
     dlr_slurm_free_names(names, n);

@@ -74,11 +74,6 @@ int dlr_slurm_is_gone(uint32_t job_id, const char *node, struct dlr_err *err);
  */
 int dlr_slurm_alive(uint32_t job_id, const char *list, FILE *out, struct dlr_err *err);
 
-/* slurm_alive.c, after another call of these: 1 when slurmd of a node takes connects and slurmctld calls
- * it neither down nor silent, 0 when not. A second at most for the connect. -EIO.
- */
-int dlr_slurm_answers(const char *node);
-
 /* Puts a batch job back into the queue. -EPERM, -ENOTSUP (not a batch job, requeue disabled). */
 int dlr_slurm_requeue(uint32_t job_id, struct dlr_err *err);
 

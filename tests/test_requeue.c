@@ -24,7 +24,6 @@ static struct {
     struct dlr_slurm_job job;
     bool fixed; /* jobs may not shrink */
     time_t begin;
-    const char *silent, *unknown; /* nodes */
 } ctld;
 
 #define BEGIN 1000
@@ -83,13 +82,6 @@ int dlr_slurm_shrink(uint32_t job_id, const char *keep, struct dlr_err *err)
         return dlr_fail(err, -ENOTSUP, "disable_job_shrink");
     dlr_format(ctld.job.nodes, sizeof(ctld.job.nodes), "%s", keep);
     return 0;
-}
-
-int dlr_slurm_answers(const char *node)
-{
-    if (ctld.unknown && dlr_slurm_is_listed(ctld.unknown, node))
-        return -EIO;
-    return !ctld.silent || !dlr_slurm_is_listed(ctld.silent, node);
 }
 
 time_t dlr_slurm_next_begin(void)
@@ -163,42 +155,6 @@ an_exclusion_holds_for_one_requeue_and_never_makes_a_job_impossible(void **state
     assert_int_equal(rmdir(dir), 0);
 }
 
-/* A job that waits finds a node that is back, as without us; one that slurmctld hears and we do not is kept out. */
-static void slurmctld_keeps_out_itself_whom_it_does_not_hear(void **state)
-{
-    static const struct {
-        const char *dead, *silent, *unknown, *list;
-    } rows[] = {
-        {"n2", "n2", NULL, "n7"},
-        {"n2", "n2", NULL, "n7,n2"}, /* it was given again */
-        {"n2,n3", "n2,n3", NULL, "n7,n2"},
-        {"n4,n5", "n5", NULL, "n7,n4"},
-        {"n6", NULL, "n6", "n7,n6"},
-        {"", NULL, NULL, "n7"},
-        {"n6", "n6", NULL, "n7"},
-    };
-    char dir[] = "/tmp/dlr-test-requeue-XXXXXX", path[64];
-    struct dlr_requeue r = {
-        .job_id = 7, .incarnation = 9, .timeout_ms = 1000, .ours_path = path};
-
-    assert_non_null(mkdtemp(dir));
-    dlr_format(path, sizeof(path), "%s/excluded", dir);
-    dlr_format(ctld.excluded, sizeof(ctld.excluded), "n7");
-    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-        struct dlr_err err = {0};
-
-        ctld.silent = rows[i].silent;
-        ctld.unknown = rows[i].unknown;
-        r.exclude = rows[i].dead;
-        assert_int_equal(dlr_requeue_job(&r, &err), 0);
-        assert_string_equal(ctld.excluded, rows[i].list);
-        assert_int_equal(err.code, 0);
-    }
-    memset(&ctld, 0, sizeof(ctld));
-    assert_int_equal(unlink(path), 0);
-    assert_int_equal(rmdir(dir), 0);
-}
-
 /* Then it has ended everywhere within KillWait, and can begin at once. */
 static void a_dead_node_is_given_back_before_the_requeue(void **state)
 {
@@ -266,7 +222,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_list_that_cannot_be_read_is_kept_as_the_user_wrote_it),
         cmocka_unit_test(
             an_exclusion_holds_for_one_requeue_and_never_makes_a_job_impossible),
-        cmocka_unit_test(slurmctld_keeps_out_itself_whom_it_does_not_hear),
         cmocka_unit_test(a_dead_node_is_given_back_before_the_requeue),
         cmocka_unit_test(a_long_list_is_set_whole),
     };
