@@ -14,6 +14,7 @@
 #include "common/log.h"
 
 #define WAKERS 16
+#define OWN 64
 
 union place {
     struct sockaddr any;
@@ -31,6 +32,8 @@ static struct {
     unsigned nparked;
     int wakers[WAKERS]; /* calls of our own, by which a library is told to accept */
     unsigned nwakers;
+    int own[OWN]; /* sockets that this process has last called with, a ring */
+    unsigned nown;
 } ports = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* An IPv4 address that came to an IPv6 socket is one of IPv4. */
@@ -94,6 +97,31 @@ static bool is_host(const struct in6_addr *number)
     return !ports.hosts || i < ports.n;
 }
 
+static bool same_place(const union place *a, const union place *b)
+{
+    struct in6_addr x = number_of(&a->any), y = number_of(&b->any);
+
+    return a->v4.sin_port == b->v4.sin_port && /* where IPv6 has it, too */
+           (IN6_ARE_ADDR_EQUAL(&x, &y) || IN6_IS_ADDR_UNSPECIFIED(&y) ||
+            (b->any.sa_family == AF_INET && b->v4.sin_addr.s_addr == 0));
+}
+
+/* A copy that is made where a part of it lies goes from this process to itself. */
+static bool is_own(const union place *peer)
+{
+    union place at;
+    socklen_t size;
+
+    for (unsigned i = 0; i < OWN && i < ports.nown; i++) {
+        size = sizeof(at);
+        if (getsockname(ports.own[i], &at.any, &size) == 0 &&
+            (at.any.sa_family == AF_INET || at.any.sa_family == AF_INET6) &&
+            same_place(&at, peer))
+            return true;
+    }
+    return false;
+}
+
 static bool is_admitted(int fd)
 {
     union place peer;
@@ -105,7 +133,8 @@ static bool is_admitted(int fd)
     if (peer.any.sa_family != AF_INET && peer.any.sa_family != AF_INET6)
         return true;
     number = number_of(&peer.any);
-    return ports.known && (is_local(&number) ? ports.local : is_host(&number));
+    return ports.known &&
+           (is_local(&number) ? ports.local || is_own(&peer) : is_host(&number));
 }
 
 static void drop(int *list, unsigned *n, unsigned i)
@@ -135,15 +164,6 @@ static void park(int fd)
     dlr_info("a connection from %s, which no other node of the job has said is its "
              "address: not heard",
              text);
-}
-
-static bool same_place(const union place *a, const union place *b)
-{
-    struct in6_addr x = number_of(&a->any), y = number_of(&b->any);
-
-    return a->v4.sin_port == b->v4.sin_port && /* where IPv6 has it, too */
-           (IN6_ARE_ADDR_EQUAL(&x, &y) || IN6_IS_ADDR_UNSPECIFIED(&y) ||
-            (b->any.sa_family == AF_INET && b->v4.sin_addr.s_addr == 0));
 }
 
 /* One of those that wait at this listener and may be seen now; -1: none. */
@@ -199,7 +219,7 @@ static void wake(int fd)
     waker = socket(at.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (waker < 0)
         return;
-    (void)!connect(waker, &at.any, size);
+    (void)!syscall(SYS_connect, waker, &at.any, size);
     ports.wakers[ports.nwakers++] = waker;
 }
 
@@ -250,6 +270,17 @@ int accept4(int fd, struct sockaddr *addr, socklen_t *size, int flags)
         (void)getpeername(got, addr, size);
     errno = saved;
     return got;
+}
+
+int connect(int fd, const struct sockaddr *addr, socklen_t size)
+{
+    if (size >= sizeof(addr->sa_family) &&
+        (addr->sa_family == AF_INET || addr->sa_family == AF_INET6)) {
+        pthread_mutex_lock(&ports.lock);
+        ports.own[ports.nown++ % OWN] = fd;
+        pthread_mutex_unlock(&ports.lock);
+    }
+    return (int)syscall(SYS_connect, fd, addr, size);
 }
 
 int accept(int fd, struct sockaddr *addr, socklen_t *size)

@@ -27,6 +27,7 @@ UNIT_LIBS_test_commit_rounds := $(UNIT_LIBS_test_commit_orders)
 UNIT_OBJS_test_pace := ckpt/pace.c
 UNIT_OBJS_test_data_nic := ckpt/data_nic.c
 UNIT_OBJS_test_data_turns := ckpt/data_turns.c
+UNIT_OBJS_test_data_listen := ckpt/data_listen.c
 UNIT_OBJS_test_cadence := ckpt/cadence.c ckpt/cadence_disk.c
 UNIT_LIBS_test_cadence := -lm
 UNIT_OBJS_test_interval := ckpt/interval.c
