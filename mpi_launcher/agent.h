@@ -207,9 +207,9 @@ struct dlr_agent {
     unsigned every_ms;
     int64_t dead_ms, end_ms;
     int lease_fd, beat_timer;
-    uint32_t seq,
-        answered_seq;    /* of beats, one for each interval; of the newest lease */
-    int64_t beat_ns;     /* when the last beat was due */
+    uint32_t seq, answered_seq; /* of the last beat that went, of the newest lease */
+    uint32_t held_beats;        /* that were due since and did not go */
+    int64_t beat_ns;            /* when the last beat was due */
     int64_t answered_ns; /* when the last lease came, own lag added; 0: none yet */
     int64_t heard_ns;    /* the same, nothing added */
     int64_t leased_ns;   /* when the beat was sent that the newest lease answers */

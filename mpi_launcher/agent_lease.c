@@ -130,20 +130,30 @@ static void forgive_own_lag(struct dlr_agent *a, int64_t now_ns)
     a->beat_ns = now_ns;
 }
 
-static void beat(struct dlr_agent *a, bool always)
+static void send_beat(struct dlr_agent *a, struct dlr_beat *b)
 {
     unsigned char buf[DLR_BEAT_BYTES];
+
+    b->seq = ++a->seq;
+    a->held_beats = 0;
+    dlr_agent_ranks_steps(a, &b->step_min, &b->step_max);
+    dlr_beat_pack(b, buf);
+    dlr_client_send(a->control, buf, sizeof(buf));
+}
+
+static void beat(struct dlr_agent *a, bool always)
+{
+    uint32_t missed = (uint32_t)(a->dead_ms / a->every_ms);
     struct dlr_beat b = {.kind = DLR_BEAT,
                          .gen = a->run.gen,
-                         .seq = ++a->seq,
                          .sent_ns = (uint64_t)dlr_now_ns(),
                          .round = a->round.known ? a->round.round : 0};
 
     forgive_own_lag(a, (int64_t)b.sent_ns);
-    dlr_agent_ranks_steps(a, &b.step_min, &b.step_max);
-    dlr_beat_pack(&b, buf);
-    if (always || dlr_beat_goes(b.seq - a->answered_seq - 1))
-        dlr_client_send(a->control, buf, sizeof(buf));
+    if (always || dlr_beat_goes(a->seq - a->answered_seq, a->held_beats, missed))
+        send_beat(a, &b);
+    else
+        a->held_beats++;
     dlr_agent_strangers(a);
     dlr_agent_pace_look(a);
     if (a->answered_ns && (int64_t)b.sent_ns - a->answered_ns > a->dead_ms * MS &&

@@ -7,9 +7,6 @@
 
 #include "common/str.h"
 
-#define OPEN_BEATS                                                                     \
-    3 /* an answer takes less than one interval where nothing is overloaded */
-#define SLOW_BEATS 5
 #define TERM_HOLD_MS 120000
 #define TERM_EXTRA_MS 30000  /* from SIGKILL, which comes then, to the end */
 #define KILL_WAIT_MAX 65533u /* slurm.conf(5) */
@@ -100,9 +97,9 @@ int dlr_beat_unpack(const void *buf, size_t size, struct dlr_beat *ret_beat)
     return 0;
 }
 
-bool dlr_beat_goes(uint32_t unanswered)
+bool dlr_beat_goes(uint32_t unanswered, uint32_t held, uint32_t missed)
 {
-    return unanswered < OPEN_BEATS || unanswered % SLOW_BEATS == 0;
+    return unanswered < missed || held + 1 >= missed;
 }
 
 bool dlr_beat_is(const void *buf, size_t size)

@@ -42,11 +42,12 @@ int dlr_beat_unpack(const void *buf, size_t size, struct dlr_beat *ret_beat);
 /* True when the bytes claim to be a beat (their first four are its magic); JSON never does. */
 bool dlr_beat_is(const void *buf, size_t size);
 
-/* Whether a beat goes out when so many before it have no answer yet. Of those beyond the third each
- * fifth does: what waits at an overloaded supervisor stays short, so that the leases it gives are
- * young; and who was only not answered is heard again.
+/* Whether a beat that is due goes out, when so many of those that went have no answer and so many that were due
+ * since have not gone. At most as many as a node may miss are on their way: what waits at an overloaded
+ * supervisor stays short, so that the leases it gives are young. A way to it that takes less than a lease
+ * slows nothing down. Who is only not answered is heard again once in the time of these.
  */
-bool dlr_beat_goes(uint32_t unanswered);
+bool dlr_beat_goes(uint32_t unanswered, uint32_t held, uint32_t missed);
 
 /* SIGTERM came to an agent: for so long its tasks need no lease, and the supervisor calls nobody dead for
  * silence. Two minutes, or KillWait and half a minute if that is longer; kill_wait: its seconds, as the

@@ -24,6 +24,7 @@
 
 #define MS 1000000
 #define ID (1 + sizeof(unsigned)) /* bytes of a connection's name */
+#define MISSED 5                  /* beats that a node may miss, by default */
 #define STEADY_MS 5000            /* beats alone, after the start */
 
 /* Of the supervisor. */
@@ -35,7 +36,7 @@ struct agent {
     struct dlr_identity *id;
     char *cred;
     bool welcome, listed;
-    uint32_t seq, answered_seq;
+    uint32_t seq, answered_seq, held;
     size_t listed_bytes; /* of the whole list so far */
 };
 
@@ -236,16 +237,17 @@ static void send_beats(int64_t now_ms)
         return;
     b.last_ms = now_ms;
     for (due = due < b.n ? due : b.n; due; due--, next = (next + 1) % b.n) {
+        struct agent *a = &b.all[next];
         struct dlr_beat beat = {.kind = DLR_BEAT,
                                 .gen = b.run.gen,
-                                .seq = ++b.all[next].seq,
                                 .sent_ns = (uint64_t)dlr_now_ns(),
                                 .step_min = DLR_BEAT_NO_STEP,
                                 .step_max = DLR_BEAT_NO_STEP};
 
-        if (!b.all[next].welcome ||
-            !dlr_beat_goes(beat.seq - b.all[next].answered_seq - 1))
+        if (!a->welcome || !dlr_beat_goes(a->seq - a->answered_seq, a->held++, MISSED))
             continue;
+        beat.seq = ++a->seq;
+        a->held = 0;
         dlr_beat_pack(&beat, buf);
         send_to(next, buf, sizeof(buf));
     }

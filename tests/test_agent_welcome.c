@@ -107,22 +107,25 @@ static void the_page_shows_the_lease(void **state)
 /* What waits at a supervisor that is overloaded stays short; one that answers again has every beat. */
 static void without_answers_beats_come_more_seldom(void **state)
 {
-    uint32_t last, apart = 0;
+    const uint64_t often_ns = RIG_EVERY_MS * 4 * 1000000ull;
+    uint64_t last_ns, apart_ns = 0;
+    uint32_t last;
 
-    dlr_rig_start(&rig, NULL);
+    dlr_rig_start_leased(&rig);
     rig.leasing = false;
-    while (apart != 5) {
-        last = rig.beat.seq;
-        assert_true(last < 100);
+    for (last_ns = 0; apart_ns < often_ns * 4; last_ns = rig.beat.sent_ns) {
+        assert_true((last = rig.beat.seq) < 200);
         dlr_rig_silent(&rig, "x", RIG_EVERY_MS);
-        apart = last ? rig.beat.seq - last : 0;
+        if (last_ns && rig.beat.seq != last)
+            apart_ns = (rig.beat.sent_ns - last_ns) / (rig.beat.seq - last);
     }
     rig.leasing = true;
-    while (apart != 1) {
-        last = rig.beat.seq;
-        assert_true(last < 200);
-        dlr_rig_silent(&rig, "x", RIG_EVERY_MS / 5);
-        apart = rig.beat.seq - last;
+    while (apart_ns > often_ns) {
+        last_ns = rig.beat.sent_ns;
+        assert_true((last = rig.beat.seq) < 400);
+        dlr_rig_silent(&rig, "x", RIG_EVERY_MS);
+        if (rig.beat.seq != last)
+            apart_ns = (rig.beat.sent_ns - last_ns) / (rig.beat.seq - last);
     }
     dlr_rig_stop(&rig);
 }
