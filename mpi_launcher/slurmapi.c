@@ -15,6 +15,8 @@
 #define MAX_NAMES 65536
 #define CRED_EXPIRE "cred_expire=" /* in AuthInfo */
 #define CRED_EXPIRE_S 120          /* Slurm's default */
+#define SOON_DOWN_S                                                                    \
+    120 /* SlurmdTimeout up to which pings are so frequent that one that is lost counts */
 #define GONE_S 10 /* from the last SIGKILL to a job that has ended on all its nodes */
 
 /* libslurm reads its configuration once, before the first RPC (slurm_init, slurm.h). */
@@ -227,6 +229,18 @@ static int load_state(const char *node, uint32_t *ret, struct dlr_err *err)
     return 0;
 }
 
+static unsigned slurmd_timeout(void)
+{
+    slurm_conf_t *conf = NULL;
+    unsigned s;
+
+    if (slurm_load_ctl_conf(0, &conf) != SLURM_SUCCESS)
+        return 0;
+    s = conf->slurmd_timeout;
+    dlr_slurm_free_conf(conf);
+    return s;
+}
+
 int dlr_slurm_is_gone(uint32_t job_id, const char *node, struct dlr_err *err)
 {
     struct dlr_slurm_job job;
@@ -242,7 +256,9 @@ int dlr_slurm_is_gone(uint32_t job_id, const char *node, struct dlr_err *err)
         return rc;
     if (job.nodes[0] && !dlr_slurm_is_listed(job.nodes, node))
         return DLR_SLURM_GONE;
-    return state & NODE_STATE_NO_RESPOND ? DLR_SLURM_MISSES : 0;
+    if (!(state & NODE_STATE_NO_RESPOND))
+        return 0;
+    return slurmd_timeout() > SOON_DOWN_S ? DLR_SLURM_MISSES : DLR_SLURM_GONE;
 }
 
 /* JOB_RUNNING: slurmctld would bring a job back that has been cancelled and still ends. */

@@ -65,7 +65,7 @@ int dlr_slurm_count_nodes(const char *partitions, const char *without, unsigned 
 const char *dlr_slurm_fate(const struct dlr_slurm_job *job);
 
 /* DLR_SLURM_GONE when slurmctld calls the node down, or has taken it from the job; DLR_SLURM_MISSES when it
- * does not hear it; 0. -EIO.
+ * does not hear it (GONE, too, where SlurmdTimeout is two minutes or less); 0. -EIO.
  */
 int dlr_slurm_is_gone(uint32_t job_id, const char *node, struct dlr_err *err);
 
