@@ -359,6 +359,6 @@ nightly: $(BUILD)/tests/test_commit_orders $(BUILD)/tests/test_commit_merged $(B
 .PHONY: nightly
 check: ## everything: gates, unit tests, virtual clusters (root)
 	@scripts/check
-bench: $(BUILD)/scale_agents ## benchmarks, to build/bench.json (root; 94 minutes; BENCH="start resume" are some of them)
+bench: $(BUILD)/scale_agents ## benchmarks, to build/bench.json (root; 95 minutes; BENCH="start resume" are some of them)
 	@BUILD=$(BUILD) bench/run $(BENCH)
 .PHONY: unit unit-campaigns unit-device check bench
