@@ -67,6 +67,7 @@ typedef struct {
 typedef struct {
     char *authinfo;
     uint16_t kill_wait;
+    uint16_t slurmd_timeout;
 } slurm_conf_t;
 int slurm_load_ctl_conf(time_t update_time, slurm_conf_t **conf);
 #if DLR_SLURM >= 0x1a05
