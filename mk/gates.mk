@@ -28,7 +28,7 @@ check-man: $(MAN_PAGES) ## manual pages are clean and name every option
 	@tests/check_man.sh $(MAN_PAGES)
 check-situations: ## each row of docs/situations.md and SECURITY.md names a test that is there
 	@tests/check_situations.sh
-check-claims: ## each unit test that SECURITY.md names has a patch that makes it fail
+check-claims: ## each unit test that SECURITY.md names has a patch that makes it fail, and that applies
 	@tests/check_claims.sh
 check-slurm-api: ## compiles for every release of Slurm (SLURM_INCLUDES: real headers too)
 	@SLURM_INCLUDES="$(SLURM_INCLUDES)" tests/check_slurm_api.sh $(CC) $(DLR_CFLAGS) $(CPPFLAGS) -I.

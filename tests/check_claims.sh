@@ -4,7 +4,8 @@
 # usage: tests/check_claims.sh
 #
 # Each function of a unit test that SECURITY.md names stands in a patch of tests/negative, which takes away what it
-# shows: make check-protections sees it fail. For which there is none, tests/negative/security/without says why.
+# shows: make check-protections sees it fail. For which there is none, tests/negative/security/without says why. A patch
+# that no longer applies shows nothing.
 
 set -euo pipefail
 
@@ -33,4 +34,7 @@ done < <(named)
 while IFS= read -r test; do
     [[ -z $test ]] || complain "$without: '$test' has a patch, or SECURITY.md does not name it"
 done < <({ comm -12 <(echo "$patched") <(echo "$excused"); comm -13 <(named) <(echo "$excused"); } | sort -u)
+for patch in tests/negative/*.patch tests/negative/security/*.patch; do
+    patch -p1 -s --dry-run <"$patch" >/dev/null || complain "$patch: does not apply any more"
+done
 exit $bad
