@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "ckpt/alone_start.h"
 #include "ckpt/safetensors.h"
 #include "ckpt/saved.h"
 #include "common/cleanup.h"
@@ -184,17 +185,6 @@ static bool take_hex(const char *text, void *to, size_t bytes)
     return true;
 }
 
-/* It will be printed. */
-static bool is_plain(const char program[DLR_META_PROGRAM_MAX])
-{
-    const char *end = memchr(program, '\0', DLR_META_PROGRAM_MAX);
-
-    for (const char *p = program; end && p < end; p++)
-        if (*p <= ' ' || *p > '~')
-            return false;
-    return end != NULL;
-}
-
 int dlr_alone_head(int dirfd, int rank, uint64_t step, struct dlr_alone_head *ret)
 {
     char name[NAME_MAX + 1], text[HEAD_TEXT + 2 * sizeof(struct dlr_meta_head)];
@@ -215,7 +205,8 @@ int dlr_alone_head(int dirfd, int rank, uint64_t step, struct dlr_alone_head *re
         head.magic != DLR_META_MAGIC || head.rank != rank || head.step != step)
         return -EBADMSG;
     *ret = (struct dlr_alone_head){head.key, head.wall_ns, head.world, ""};
-    if (is_plain(head.program))
+    if (memchr(head.program, '\0', sizeof(head.program)) &&
+        dlr_alone_is_plain(head.program))
         memcpy(ret->program, head.program, sizeof(ret->program));
     return 0;
 }

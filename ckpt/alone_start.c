@@ -122,14 +122,6 @@ static const char *script_of(const char *word, const char *end)
     return first;
 }
 
-static bool is_plain(const char *name)
-{
-    for (; *name; name++)
-        if (*name <= ' ' || *name > '~' || *name == '\'')
-            return false;
-    return true;
-}
-
 void dlr_alone_program_of(const char *words, size_t bytes,
                           char ret[DLR_META_PROGRAM_MAX])
 {
@@ -137,7 +129,7 @@ void dlr_alone_program_of(const char *words, size_t bytes,
 
     if (dlr_after(name, "python"))
         name = file_of(script_of(words + strlen(words) + 1, words + bytes));
-    if (!is_plain(name))
+    if (!dlr_alone_is_plain(name))
         name = "";
     snprintf(ret, DLR_META_PROGRAM_MAX, "%.*s", DLR_META_PROGRAM_MAX - 1, name);
 }

@@ -35,6 +35,15 @@ void dlr_alone_start_text(const struct dlr_alone_start *start,
 /* Foreign bytes: fuzz target start. */
 int dlr_alone_start_parse(const char *text, struct dlr_alone_start *ret);
 
+/* Whether a program's name is one word of letters that can be printed between quotes. */
+static inline bool dlr_alone_is_plain(const char *name)
+{
+    for (; *name; name++)
+        if (*name <= ' ' || *name > '~' || *name == '\'')
+            return false;
+    return true;
+}
+
 /* What a program is called, of the words it was started with, each with its NUL: the file's name of Python's script, or its
  * module, else that of its first word. Empty where that tells no program from another (python -c), or is no plain word.
  */

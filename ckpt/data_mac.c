@@ -10,37 +10,33 @@
 
 #define NONCE 12 /* of GCM */
 
-static int hmac(const unsigned char key[DLR_MAC_KEY], const void *msg, size_t bytes,
+static int hmac(const void *key, size_t key_bytes, const void *msg, size_t bytes,
                 unsigned char ret[DLR_MAC_KEY])
 {
-    return HMAC(EVP_sha256(), key, DLR_MAC_KEY, msg, bytes, ret, NULL) ? 0 : -EIO;
+    return HMAC(EVP_sha256(), key, (int)key_bytes, msg, bytes, ret, NULL) ? 0 : -EIO;
 }
 
-static int derive(const unsigned char key[DLR_MAC_KEY], const char *label,
+static int derive(const void *key, size_t key_bytes, const char *label,
                   unsigned char ret[DLR_MAC_KEY])
 {
-    return hmac(key, label, strlen(label), ret);
+    return hmac(key, key_bytes, label, strlen(label), ret);
 }
 
 int dlr_mac_round(const void *secret, size_t bytes, unsigned char ret[DLR_MAC_KEY])
 {
-    static const unsigned char label[] = "dlrover copy 2 key";
-
-    return HMAC(EVP_sha256(), secret, (int)bytes, label, sizeof(label) - 1, ret, NULL)
-               ? 0
-               : -EIO;
+    return derive(secret, bytes, "dlrover copy 2 key", ret);
 }
 
 int dlr_mac_join(struct dlr_mac *mac, const unsigned char round[DLR_MAC_KEY],
                  const unsigned char salt[DLR_WIRE_SALT])
 {
     unsigned char key[DLR_MAC_KEY];
-    int rc = hmac(round, salt, DLR_WIRE_SALT, key);
+    int rc = hmac(round, DLR_MAC_KEY, salt, DLR_WIRE_SALT, key);
 
     if (rc == 0)
-        rc = derive(key, "message", mac->message);
+        rc = derive(key, sizeof(key), "message", mac->message);
     if (rc == 0)
-        rc = derive(key, "chunk", mac->chunk);
+        rc = derive(key, sizeof(key), "chunk", mac->chunk);
     OPENSSL_cleanse(key, sizeof(key));
     mac->on = rc == 0;
     return rc;
@@ -63,7 +59,7 @@ static int tag_of(const struct dlr_mac *mac, const void *msg, size_t bytes,
                   unsigned char ret[DLR_WIRE_TAG])
 {
     unsigned char sum[DLR_MAC_KEY];
-    int rc = hmac(mac->message, msg, bytes - DLR_WIRE_TAG, sum);
+    int rc = hmac(mac->message, DLR_MAC_KEY, msg, bytes - DLR_WIRE_TAG, sum);
 
     memcpy(ret, sum, DLR_WIRE_TAG);
     return rc;

@@ -395,7 +395,6 @@ static void landed(struct piece *p, int rc)
 static int run_check(struct dlr_job *job, struct dlr_err *err)
 {
     struct piece *p = (struct piece *)job;
-
     int rc = 0;
 
     /* As it lies where it is to stay, and nothing changes it between this look and the next. */

@@ -3,8 +3,9 @@
 
 #include <netinet/in.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <sys/socket.h>
+
+#include "common/hash.h"
 
 unsigned dlr_caller_group(int fd)
 {
@@ -15,7 +16,7 @@ unsigned dlr_caller_group(int fd)
     } from = {.any.sa_family = AF_UNSPEC};
     socklen_t size = sizeof(from);
     const unsigned char *at = from.v6.sin6_addr.s6_addr;
-    uint32_t hash = 2166136261u; /* FNV-1a */
+    uint32_t hash;
     size_t n = 16;
 
     if (getpeername(fd, &from.any, &size) < 0)
@@ -29,7 +30,6 @@ unsigned dlr_caller_group(int fd)
     }
     if (n == 4 && at[0] == IN_LOOPBACKNET)
         n = 1;
-    for (size_t i = 0; i < n; i++)
-        hash = (hash ^ at[i]) * 16777619u;
+    hash = dlr_hash(at, n);
     return (hash ^ hash >> 16) % DLR_CALLERS;
 }

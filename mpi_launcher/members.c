@@ -5,30 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/hash.h"
 #include "common/msg.h"
 #include "common/str.h"
 #include "mpi_launcher/beat.h"
 #include "mpi_launcher/peer_list.h"
 
-/* FNV-1a */
-static unsigned hash(const void *data, size_t size)
-{
-    const unsigned char *p = data;
-    unsigned h = 2166136261u;
-
-    while (size--)
-        h = (h ^ *p++) * 16777619u;
-    return h;
-}
-
 static int *name_head(const struct dlr_members *m, const char *name)
 {
-    return &m->names_[hash(name, strlen(name)) & m->mask_];
+    return &m->names_[dlr_hash(name, strlen(name)) & m->mask_];
 }
 
 static int *route_head(const struct dlr_members *m, const struct dlr_route *route)
 {
-    return &m->routes_[hash(route->id, route->size) & m->mask_];
+    return &m->routes_[dlr_hash(route->id, route->size) & m->mask_];
 }
 
 static int *next_name(const struct dlr_members *m, unsigned node)

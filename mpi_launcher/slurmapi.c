@@ -229,15 +229,22 @@ static int load_state(const char *node, uint32_t *ret, struct dlr_err *err)
     return 0;
 }
 
-static unsigned slurmd_timeout(void)
+/* slurmctld's; dlr_slurm_free_conf() it. NULL: not to be had. */
+static slurm_conf_t *load_conf(void)
 {
     slurm_conf_t *conf = NULL;
-    unsigned s;
 
-    if (slurm_load_ctl_conf(0, &conf) != SLURM_SUCCESS)
-        return 0;
-    s = conf->slurmd_timeout;
-    dlr_slurm_free_conf(conf);
+    connect_once();
+    return slurm_load_ctl_conf(0, &conf) == SLURM_SUCCESS ? conf : NULL;
+}
+
+static unsigned slurmd_timeout(void)
+{
+    slurm_conf_t *conf = load_conf();
+    unsigned s = conf ? conf->slurmd_timeout : 0;
+
+    if (conf)
+        dlr_slurm_free_conf(conf);
     return s;
 }
 
@@ -285,25 +292,21 @@ int dlr_slurm_shrink(uint32_t job_id, const char *keep, struct dlr_err *err)
 
 unsigned dlr_slurm_kill_wait(void)
 {
-    slurm_conf_t *conf = NULL;
-    unsigned s;
+    slurm_conf_t *conf = load_conf();
+    unsigned s = conf ? conf->kill_wait : 0;
 
-    connect_once();
-    if (slurm_load_ctl_conf(0, &conf) != SLURM_SUCCESS)
-        return 0;
-    s = conf->kill_wait;
-    dlr_slurm_free_conf(conf);
+    if (conf)
+        dlr_slurm_free_conf(conf);
     return s;
 }
 
 time_t dlr_slurm_next_begin(void)
 {
-    slurm_conf_t *conf = NULL;
+    slurm_conf_t *conf = load_conf();
     const char *expire;
     long kill_s, expire_s = CRED_EXPIRE_S;
 
-    connect_once();
-    if (slurm_load_ctl_conf(0, &conf) != SLURM_SUCCESS)
+    if (!conf)
         return 0;
     expire = conf->authinfo ? strstr(conf->authinfo, CRED_EXPIRE) : NULL;
     if (expire)
