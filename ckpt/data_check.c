@@ -44,7 +44,7 @@ int dlr_data_check_sender(const struct dlr_data *d, const struct dlr_wire_begin 
         return -EACCES;
     if (!accepted(d, head->rank) && !dlr_data_brings(d, head->rank, v) &&
         !dlr_data_sum_wants(d, head->rank, v))
-        return -EPERM;
+        return -EAGAIN; /* the order for it may be on its way, later than the sender's */
     return d->nrecvs < RECVS_MAX ? 0 : -EBUSY;
 }
 

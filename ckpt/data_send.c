@@ -511,7 +511,7 @@ static int64_t look(struct dlr_send *s, int64_t now_ms)
         return now_ms;
     }
     if (s->state == RETRY && now_ms >= s->start_ms + conf->answer_timeout_ms) {
-        end(s, -ESTALE, "the receiver is not in this round");
+        end(s, -ESTALE, "the receiver is not in this round, or expects no such copy");
         return now_ms;
     }
     if (s->state == RETRY && now_ms < s->retry_ms)

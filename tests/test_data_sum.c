@@ -69,7 +69,7 @@ static void set_up(struct set *s, unsigned m)
     s->m = m;
     s->round = ROUND;
     s->room = rig_slot_bytes(bytes_of[0]) + 4 * DLR_SLOT_PAGE;
-    rig_start(&s->members, NULL, NULL);
+    rig_start(&s->members, NULL, "--answer-timeout=1500ms");
     rig_config(&s->members, ROUND, RIG_TOKEN, "[]");
     for (unsigned i = 0; i < N; i++) {
         struct dlr_slot *slot;
@@ -270,6 +270,28 @@ static void a_rank_that_runs_there_gets_its_own_slot_back(void **state)
     set_down(&s);
 }
 
+/* A supervisor's orders go to each node by itself, and the receiver's may be the last. */
+static void parts_that_are_sent_before_the_order_wait_for_it(void **state)
+{
+    static const unsigned have[N] = {1, 2, 3};
+    char terms[256];
+    struct set s;
+
+    set_up(&s, 1);
+    save(&s, v7);
+    for (int32_t rank = 1; rank <= 2; rank++)
+        rig_order(&s.members, DLR_LOCAL_D_SEND, ROUND, rank, v7, (uint64_t)rank,
+                  s.spare.address);
+    rig_order(&s.holder[0], DLR_LOCAL_D_SEND, ROUND, WORLD, v7, 3, s.spare.address);
+    assert_true(rig_silent(&s.members, 100)); /* none was refused */
+    say_terms(&s, 0, have, terms, sizeof(terms));
+    order_sum(&s.spare, 0, v7, 5, terms);
+    assert_int_equal(rig_reserve(&s.spare, 0, s.room), 0);
+    assert_int_equal(rig_done(&s.spare, 5, NULL, 0), 0);
+    assert_same(&s, &s.spare, 0);
+    set_down(&s);
+}
+
 static void what_does_not_fit_together_makes_nothing(void **state)
 {
     struct set s;
@@ -379,6 +401,7 @@ int main(void)
         cmocka_unit_test(two_members_come_back_from_two_shards),
         cmocka_unit_test(a_holder_may_rebuild_with_its_own_shard),
         cmocka_unit_test(a_rank_that_runs_there_gets_its_own_slot_back),
+        cmocka_unit_test(parts_that_are_sent_before_the_order_wait_for_it),
         cmocka_unit_test(what_does_not_fit_together_makes_nothing),
         cmocka_unit_test(a_sum_that_is_aborted_leaves_its_slot_to_the_next),
         cmocka_unit_test(a_rank_that_is_no_more_is_made_beside_the_shard_of_its_number),
