@@ -94,10 +94,14 @@ static void say_bye(struct dlr_sup *s, const struct dlr_route *to)
     dlr_server_send_json(s->server, to, msg);
 }
 
-/* A node's data process was started again: its peers must send to the new one. */
+/* A node's data process was started again: its peers must send to the new one. Before the round is
+ * prepared none of them knows another.
+ */
 static void new_address(struct dlr_sup *s)
 {
-    if (dlr_policy_phase(s->policy) == DLR_PHASE_RUN)
+    enum dlr_phase phase = dlr_policy_phase(s->policy);
+
+    if (phase == DLR_PHASE_PREPARE || phase == DLR_PHASE_RUN)
         dlr_sup_tell_round(s, dlr_policy_round(s->policy));
 }
 
