@@ -114,7 +114,7 @@ static void what_this_round_saves_is_not_taken_for_it(void **state)
     struct pair p;
 
     pair_up(&p, ours);
-    assert_int_equal(send_copy(&p, ours), ESTALE); /* nor later, when it is asked again */
+    assert_int_equal(send_copy(&p, ours), ESTALE); /* nor when asked again */
     assert_int_equal(state_of(&p, DLR_STORE_BROUGHT), DLR_SLOT_FREE);
     pair_down(&p);
 }
