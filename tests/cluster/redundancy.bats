@@ -47,7 +47,7 @@ teardown() { heal_cluster; }
 
 # start VALUE [OPTION..]: four training nodes, two spares, under that redundancy
 start() {
-    submit --dlrover=on --dlrover-spares=2 -N6 --dlrover-redundancy="$1" "${@:2}" train.sh $STEPS "$name"
+    submit --dlrover=on --dlrover-spares=2 -N6 --dlrover-redundancy="$1" "${@:2}" train.sh $STEPS "$name" ${step_ms:+--step-ms "$step_ms"}
 }
 
 # no committed step was lost, and what came out is the reference's
@@ -90,8 +90,8 @@ batch_host_first() {
 }
 
 @test "partner:2: a copy goes bad in memory, then its owner and the other holder are killed at once" {
-    # a training that is halted for long renews no lease, and its own timer would kill it
-    job=$(start partner:2 --dlrover-set=lease-timer=off)
+    # a training that is halted for long renews no lease, and its own timer would kill it; it must not be over before
+    job=$(step_ms=300 start partner:2 --dlrover-set=lease-timer=off)
     saved "$job"
     batch_host_first "$job"
     [ "$(events "$job" 'select(.event=="plan").places[].partners|unique|length' | sort -u)" = 2 ]
@@ -113,7 +113,7 @@ batch_host_first() {
 }
 
 @test "xor:4 on four nodes: an own copy goes bad in memory, then a node that is a member and a holder is killed" {
-    job=$(start xor:4 --dlrover-set=lease-timer=off)
+    job=$(step_ms=300 start xor:4 --dlrover-set=lease-timer=off)
     saved "$job"
     batch_host_first "$job"
     output "$job" | grep -- "--dlrover-redundancy: 4 nodes make sets of 2, not of 4"
