@@ -124,9 +124,9 @@ int dlr_env_set(struct dlr_env *env, const char *name, const char *fmt, ...)
 
 int dlr_steps_pmix_env(struct dlr_env *env)
 {
-    if (getenv("SLURM_PMIX_FENCE"))
-        return 0;
-    return dlr_env_set(env, "SLURM_PMIX_FENCE", "ring");
+    const char *own = getenv("SLURM_PMIX_FENCE"); /* a scrubbed copy lacks it */
+
+    return dlr_env_set(env, "SLURM_PMIX_FENCE", "%s", own ? own : "ring");
 }
 
 void dlr_env_done(struct dlr_env *env)

@@ -88,6 +88,28 @@ static void variables_are_set_once_and_unset_whole(void **state)
     dlr_env_done(&env);
 }
 
+/* Without it a peer's first message can reach a rank that is still in MPI_Init, and kills it. */
+static void an_internal_step_has_a_fence_too(void **state)
+{
+    static const struct {
+        const char *own, *want;
+    } rows[] = {{NULL, "ring"}, {"ring", "ring"}, {"tree", "tree"}};
+    static const bool scrubbed[] = {false, true};
+
+    for (unsigned i = 0; i < 2 * sizeof(rows) / sizeof(*rows); i++) {
+        struct dlr_env env = {0};
+
+        unsetenv("SLURM_PMIX_FENCE");
+        if (rows[i / 2].own)
+            setenv("SLURM_PMIX_FENCE", rows[i / 2].own, 1);
+        assert_int_equal(dlr_env_copy(&env, scrubbed[i % 2]), 0);
+        assert_int_equal(dlr_steps_pmix_env(&env), 0);
+        assert_string_equal(find(&env, "SLURM_PMIX_FENCE"), rows[i / 2].want);
+        dlr_env_done(&env);
+    }
+    unsetenv("SLURM_PMIX_FENCE");
+}
+
 static void many_words_stay_in_order(void **state)
 {
     struct dlr_words words = {0};
@@ -203,6 +225,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_keep_what_does_not_place_them),
         cmocka_unit_test(variables_are_set_once_and_unset_whole),
+        cmocka_unit_test(an_internal_step_has_a_fence_too),
         cmocka_unit_test(many_words_stay_in_order),
         cmocka_unit_test(process_has_the_users_limit_of_open_files),
         cmocka_unit_test(process_starts_with_clean_signals_descriptors_and_session),
