@@ -34,10 +34,6 @@ teardown() {
     [ -z "${disk:-}" ] || umount_disk
 }
 
-
-# The lease is long enough for a loaded machine: it is not what is tested here.
-calm=--dlrover-set=heartbeat=200ms:25
-
 # step_ms: longer where more than one thing must happen before the program is done.
 train() { submit "$@" train.sh --step-ms "${step_ms:-100}" --steps 60 --save-weights "$name.weights" --hash-log "$name.hashes"; }
 
@@ -56,7 +52,7 @@ kill_supervisor() { on n1 pkill -KILL -x dlrover-supervi; }
 
 @test "the supervisor is killed twice: its round goes on, nothing is restarted" {
     step_ms=250
-    job=$(train -N4 --dlrover-spares=1 $calm)
+    job=$(train -N4 --dlrover-spares=1 "$CALM")
     await "$job" "e['event']=='progress' and e['commits']>=1"
     before=$(pids mpi_train)
     kill_supervisor
@@ -138,7 +134,7 @@ SH
 }
 
 @test "munged stands still everywhere: nobody notices, nor a new supervisor" {
-    job=$(submit -N4 --dlrover-spares=1 $calm plain.sh --iterations 60 --iter-ms 100)
+    job=$(submit -N4 --dlrover-spares=1 "$CALM" plain.sh --iterations 60 --iter-ms 100)
     await "$job" running
     for node in n1 n2 n3 n4; do on $node pkill -STOP -x munged; done
     kill_supervisor
@@ -270,7 +266,7 @@ await_step() { # until a rank has made it
 @test "the state directory stands still and the supervisor is killed: its round goes on" {
     mount_disk
     step_ms=250
-    job=$(train -N3 $calm -o /home/alice/disk/out.%j --dlrover-state-dir=/home/alice/disk/.dlrover)
+    job=$(train -N3 "$CALM" -o /home/alice/disk/out.%j --dlrover-state-dir=/home/alice/disk/.dlrover)
     await --home "$disk" "$job" "e['event']=='progress' and e['commits']>=3"
     journal=$(echo "$disk/.dlrover/job-$job"/*/events.jsonl)
     before=$(pids mpi_train)

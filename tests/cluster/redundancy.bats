@@ -135,7 +135,7 @@ batch_host_first() {
 
 # what a node sends crawls, so that copies of the round's version are on their way when the supervisor dies
 @test "partner: the supervisor that comes next knows that copies are lacking, and has them made" {
-    job=$(start partner)
+    job=$(start partner "$CALM")
     saved "$job"
     batch_host_first "$job"
     lost=$(events "$job" 'select(.event=="plan" and .round==0).places[1].node' | tr -d '"')

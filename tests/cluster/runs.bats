@@ -160,7 +160,7 @@ SH
 }
 
 @test "a supervisor that is started again finds its round, output and input go on" {
-    batch take.sh "-N4 --dlrover-spares=1" <<'SH'
+    batch take.sh "-N4 --dlrover-spares=1 $CALM" <<'SH'
 { echo one; until [ -e "$HOME/twice" ]; do read -rt 0.1 <> <(:) || :; done; echo two; } |
     srun -o words.%j bash -c 'cat >input.$RANK; ./count.sh 1'
 echo "srun returned $?"
