@@ -28,62 +28,62 @@ DLR_CFLAGS = -std=gnu11 -fPIC -pthread -D_GNU_SOURCE -I. $(DLR_WARN) $(if $(WERR
 DLR_LDFLAGS = -pthread $(if $(SAN),-fsanitize=$(SAN))
 
 # --- sources: one list per product --------------------------------------------------
-COMMON := common/caller.c common/clock.c common/err.c common/open_files.c common/file.c common/hostlist.c common/jobconf.c common/jobrules.c \
-  common/local.c common/log.c common/memory.c common/opt.c common/opt_value.c common/parts.c common/self.c common/settings.c common/str.c common/thread.c common/version.c
-SAVED := ckpt/saved.c ckpt/safetensors.c ckpt/safetensors_read.c ckpt/bulk.c
-MSG := common/msg.c
-ORDER := hwloc_topo/names.c hwloc_topo/switches.c hwloc_topo/order.c hwloc_topo/choose.c
+COMMON := common/base/caller.c common/base/clock.c common/base/err.c common/base/open_files.c common/base/file.c common/base/hostlist.c common/config/job_config.c common/config/site_rules.c \
+  common/local/message.c common/base/log.c common/base/node_memory.c common/config/opt.c common/config/opt_value.c common/local/split.c common/base/install_path.c common/config/settings.c common/base/str.c common/base/thread.c common/base/version.c
+SAVED := ckpt/persist/slot_file.c ckpt/persist/safetensors.c ckpt/persist/safetensors_read.c ckpt/persist/bulk_write.c
+MSG := common/json/message.c
+ORDER := hwloc_topo/names.c hwloc_topo/switches.c hwloc_topo/order.c hwloc_topo/spares.c
 TOPO := hwloc_topo/node.c hwloc_topo/partners.c $(ORDER)
-HEALTH := health/checks.c health/clock.c health/disk.c health/reach.c health/run.c health/verdict.c
-JOIN := ckpt/load.c ckpt/reshape.c ckpt/box.c ckpt/regions.c ckpt/strides.c ckpt/unmatched.c ckpt/copy_sum.c
-WHOLE := ckpt/whole.c $(JOIN)
-SLOT := ckpt/slice.c ckpt/slot.c ckpt/slot_meta.c ckpt/slot_write.c ckpt/share.c ckpt/store.c ckpt/crc32c.c
-CKPT_LIB := ckpt/client.c ckpt/fork.c ckpt/save_cost.c ckpt/stride.c ckpt/cadence.c ckpt/layout.c ckpt/shadow.c ckpt/conf.c $(JOIN) ckpt/copy.c ckpt/copy_stage.c ckpt/place.c ckpt/pin.c ckpt/audit.c ckpt/audit_device.c ckpt/oom.c ckpt/saver.c ckpt/peek.c \
-  ckpt/supervised.c ckpt/supervised_restore.c ckpt/lease.c ckpt/reach.c ckpt/alone.c ckpt/alone_find.c ckpt/alone_keep.c ckpt/alone_line.c ckpt/alone_start.c ckpt/behind.c ckpt/alone_files.c ckpt/agree.c ckpt/agree_word.c ckpt/device.c ckpt/device_cuda.c ckpt/device_fetch.c ckpt/device_kernels.c ckpt/device_stalls.c ckpt/device_ptx.c
-TLS := ckpt/data_tls.c ckpt/data_tls_listen.c ckpt/data_tls_conn.c ckpt/data_tls_frame.c ckpt/data_tls_key.c ckpt/data_tls_address.c
-NET := ckpt/data_net.c ckpt/data_mac.c $(TLS) ckpt/data_ucx.c ckpt/data_lane.c ckpt/data_nic.c
+HEALTH := health/node.c health/clock.c health/disk.c health/reach.c health/run.c health/verdict.c
+JOIN := ckpt/restore/load.c ckpt/restore/reshape.c ckpt/layout/box.c ckpt/layout/regions.c ckpt/layout/strides.c ckpt/layout/unmatched.c ckpt/base/copy_crc.c
+WHOLE := ckpt/restore/whole.c $(JOIN)
+SLOT := ckpt/base/file_slice.c ckpt/slot/slot.c ckpt/slot/meta.c ckpt/slot/write.c ckpt/slot/replica_share.c ckpt/slot/store.c ckpt/base/crc32c.c
+CKPT_LIB := ckpt/client/client.c ckpt/client/fork.c ckpt/client/save_cost.c ckpt/standalone/save_interval.c ckpt/commit/cadence.c ckpt/client/region_layout.c ckpt/client/early_copy.c ckpt/client/conf.c $(JOIN) ckpt/client/copy.c ckpt/client/copy_stage.c ckpt/base/thread_affinity.c device/pin.c ckpt/client/audit.c ckpt/client/audit_device.c ckpt/client/oom.c ckpt/client/snapshot_thread.c ckpt/client/peek.c \
+  ckpt/supervised/supervised.c ckpt/supervised/restore.c ckpt/supervised/lease.c ckpt/supervised/agent_socket.c ckpt/standalone/standalone.c ckpt/standalone/find_version.c ckpt/standalone/retention.c ckpt/standalone/lineage.c ckpt/standalone/launch_id.c ckpt/standalone/write_behind.c ckpt/standalone/files.c ckpt/standalone/agreement.c ckpt/standalone/vote.c device/device.c device/cuda.c device/cuda_fetch.c device/kernels.c device/stalls.c device/ptx.c
+TLS := ckpt/transport/tls.c ckpt/transport/tls_listen.c ckpt/transport/tls_conn.c ckpt/transport/tls_frame.c ckpt/transport/tls_key.c ckpt/transport/tls_address.c
+NET := ckpt/transport/net.c ckpt/transport/mac.c $(TLS) ckpt/transport/ucx.c ckpt/transport/worker.c ckpt/transport/nic.c
 DATA_LIBS := -lucp -lucs -lssl -lcrypto
-CONFINE := ckpt/data_confine.c ckpt/data_confine_calls.c ckpt/data_confine_files.c
-DATA := ckpt/data_main.c ckpt/data_local.c ckpt/data_store.c ckpt/data_send.c ckpt/data_recv.c ckpt/data_recv_end.c ckpt/data_wire.c \
-  ckpt/data_files.c ckpt/data_save.c $(SAVED) ckpt/data_work.c ckpt/data_turns.c ckpt/data_check.c ckpt/data_scrub.c ckpt/data_sum.c ckpt/data_sum_order.c ckpt/parity.c $(NET) ckpt/pace.c ckpt/data_listen.c $(CONFINE)
-CTL := mpi_launcher/beat.c mpi_launcher/identity.c mpi_launcher/zap.c mpi_launcher/endpoint.c \
-  mpi_launcher/endpoint_frame.c mpi_launcher/endpoint_guard.c mpi_launcher/tcp_bytes.c mpi_launcher/endpoint_client.c
-PLAN := mpi_launcher/sets.c ckpt/parity.c mpi_launcher/plan.c mpi_launcher/plan_nodes.c mpi_launcher/plan_ranks.c mpi_launcher/plan_restore.c \
-  mpi_launcher/plan_json.c mpi_launcher/plan_read.c mpi_launcher/plan_input.c mpi_launcher/plan_worlds.c health/verdict.c
-STEPPLAN := mpi_launcher/stepplan.c mpi_launcher/stepplan_ranks.c mpi_launcher/srun_time.c mpi_launcher/stepplan_read.c mpi_launcher/stepplan_seats.c \
-  mpi_launcher/srun_options.c
-KEEPER := mpi_launcher/keeper.c mpi_launcher/exits.c
-SUPERVISOR := mpi_launcher/supervisor.c mpi_launcher/sup_say.c mpi_launcher/sup_control.c mpi_launcher/sup_peers.c mpi_launcher/roster.c mpi_launcher/sup_agents.c mpi_launcher/sup_launch.c mpi_launcher/sup_meet.c mpi_launcher/meet_time.c mpi_launcher/sup_gather.c mpi_launcher/sup_round.c mpi_launcher/sup_restore.c mpi_launcher/sup_ranks.c mpi_launcher/rankmap.c mpi_launcher/sup_silence.c \
-  mpi_launcher/sup_copies.c mpi_launcher/sup_tell.c mpi_launcher/sup_blame.c mpi_launcher/sup_survivors.c mpi_launcher/sup_again.c mpi_launcher/sup_worlds.c mpi_launcher/sup_resize.c mpi_launcher/sup_bad.c mpi_launcher/sup_scrub.c mpi_launcher/bad_copies.c mpi_launcher/sup_vetted.c mpi_launcher/sup_disk.c mpi_launcher/sup_repeat.c mpi_launcher/repeat.c mpi_launcher/sup_redundancy.c mpi_launcher/sup_rebuild.c mpi_launcher/sup_periodic.c mpi_launcher/sup_due.c mpi_launcher/sup_losses.c mpi_launcher/sup_memory.c mpi_launcher/sup_net.c mpi_launcher/sup_strangers.c mpi_launcher/sup_end.c mpi_launcher/sup_term.c mpi_launcher/sup_drain.c mpi_launcher/sup_suspend.c mpi_launcher/sup_state.c mpi_launcher/sup_adopt.c \
-  mpi_launcher/sup_rejoin.c mpi_launcher/rejoin.c mpi_launcher/srun_io.c mpi_launcher/sup_names.c mpi_launcher/sup_controller.c mpi_launcher/hosts.c \
-  mpi_launcher/policy.c mpi_launcher/policy_control.c mpi_launcher/restart_budget.c mpi_launcher/policy_late.c mpi_launcher/policy_leave.c mpi_launcher/policy_step.c mpi_launcher/policy_term.c mpi_launcher/policy_state.c mpi_launcher/journal.c mpi_launcher/journal_writer.c mpi_launcher/keepstate.c mpi_launcher/exits.c \
-  $(STEPPLAN) mpi_launcher/sup_step.c mpi_launcher/srun_end.c mpi_launcher/steps.c \
-  mpi_launcher/members.c $(PLAN) mpi_launcher/slurmapi.c mpi_launcher/runinfo.c mpi_launcher/trusted_path.c mpi_launcher/tries.c mpi_launcher/port.c \
-  mpi_launcher/claims.c mpi_launcher/apart.c mpi_launcher/aside.c mpi_launcher/sup_files.c mpi_launcher/sup_manifest.c mpi_launcher/sup_leave.c mpi_launcher/sup_hosts.c mpi_launcher/host_order.c mpi_launcher/procid.c mpi_launcher/spool.c mpi_launcher/sup_stdin.c \
-  mpi_launcher/persist.c ckpt/commit.c ckpt/schedule.c ckpt/cadence.c ckpt/cadence_disk.c ckpt/interval.c mpi_launcher/sup_cadence.c
-SLURM := mpi_launcher/slurm_main.c mpi_launcher/slurm_alive.c mpi_launcher/requeue.c mpi_launcher/slurmapi.c \
-  mpi_launcher/shown.c mpi_launcher/runinfo.c mpi_launcher/trusted_path.c mpi_launcher/tries.c mpi_launcher/procid.c $(ORDER)
-AGENT := mpi_launcher/agent.c mpi_launcher/agent_nanny.c mpi_launcher/agent_host.c mpi_launcher/host_order.c mpi_launcher/agent_conf.c mpi_launcher/agent_memory.c mpi_launcher/agent_budget.c mpi_launcher/agent_room.c \
-  mpi_launcher/agent_control.c mpi_launcher/agent_lease.c mpi_launcher/agent_suspend.c mpi_launcher/agent_grace.c mpi_launcher/grace_turn.c mpi_launcher/agent_round.c \
-  mpi_launcher/agent_local.c mpi_launcher/agent_tasks.c mpi_launcher/agent_sweep.c mpi_launcher/agent_ranks.c mpi_launcher/agent_claims.c mpi_launcher/agent_peek.c mpi_launcher/agent_bring.c mpi_launcher/agent_vetted.c \
-  mpi_launcher/agent_save.c mpi_launcher/agent_scrub.c mpi_launcher/agent_helpers.c mpi_launcher/threads.c mpi_launcher/agent_pace.c mpi_launcher/agent_net.c mpi_launcher/own_hosts.c ckpt/pace.c mpi_launcher/agent_data.c mpi_launcher/deaths.c mpi_launcher/agent_report.c \
-  mpi_launcher/agent_peers.c mpi_launcher/peer_list.c mpi_launcher/agent_keeper.c mpi_launcher/procid.c mpi_launcher/agent_strangers.c mpi_launcher/agent_watchdog.c mpi_launcher/agent_succeed.c mpi_launcher/agent_succeed_write.c \
-  mpi_launcher/agent_rebuild.c mpi_launcher/agent_succeed_main.c mpi_launcher/election.c mpi_launcher/spawn.c \
-  mpi_launcher/journal.c mpi_launcher/journal_writer.c mpi_launcher/apart.c mpi_launcher/persist.c $(PLAN)
-RENDEZVOUS := mpi_launcher/rendezvous.c mpi_launcher/report.c mpi_launcher/port.c $(PLAN)
-CLI_READ := mpi_launcher/cli_args.c mpi_launcher/cli_find.c mpi_launcher/cli_json.c \
-  mpi_launcher/cli_mood.c mpi_launcher/cli_reader.c mpi_launcher/cli_state.c mpi_launcher/cli_text.c \
-  mpi_launcher/cli_view.c mpi_launcher/cli_words.c
-DOCTOR := mpi_launcher/doctor.c mpi_launcher/doctor_job.c mpi_launcher/doctor_look.c \
-  mpi_launcher/doctor_node.c mpi_launcher/doctor_nodes.c mpi_launcher/doctor_plugin.c mpi_launcher/doctor_tmpfs.c \
-  mpi_launcher/doctor_slurm.c mpi_launcher/libfile.c mpi_launcher/plugstack.c
+CONFINE := ckpt/stream/confine.c ckpt/stream/confine_calls.c ckpt/stream/confine_files.c
+DATA := ckpt/stream/main.c ckpt/stream/agent_orders.c ckpt/stream/held_slots.c ckpt/stream/send.c ckpt/stream/recv.c ckpt/stream/recv_end.c ckpt/transport/wire.c \
+  ckpt/stream/files.c ckpt/stream/save.c $(SAVED) ckpt/stream/work.c ckpt/stream/idle_thread.c ckpt/stream/check.c ckpt/stream/scrub.c ckpt/stream/parity_sum.c ckpt/redundancy/parity_order.c ckpt/redundancy/parity.c $(NET) ckpt/base/pace.c ckpt/stream/listen.c $(CONFINE)
+CTL := mpi_launcher/wire/heartbeat.c mpi_launcher/wire/identity.c mpi_launcher/wire/curve_auth.c mpi_launcher/wire/endpoint.c \
+  mpi_launcher/wire/frame.c mpi_launcher/wire/guard.c mpi_launcher/wire/tcp_bytes.c mpi_launcher/wire/client.c
+PLAN := mpi_launcher/plan/parity_sets.c ckpt/redundancy/parity.c mpi_launcher/plan/plan.c mpi_launcher/plan/nodes.c mpi_launcher/plan/ranks.c mpi_launcher/plan/restore.c \
+  mpi_launcher/plan/json_write.c mpi_launcher/plan/json_read.c mpi_launcher/plan/input.c mpi_launcher/plan/world_sizes.c health/verdict.c
+STEPPLAN := mpi_launcher/step_plan/step_plan.c mpi_launcher/step_plan/ranks.c mpi_launcher/step_plan/srun_time.c mpi_launcher/step_plan/read.c mpi_launcher/step_plan/nodes.c \
+  mpi_launcher/step_plan/srun_options.c
+KEEPER := mpi_launcher/keeper/main.c mpi_launcher/keeper/child_exits.c
+SUPERVISOR := mpi_launcher/supervisor/main.c mpi_launcher/supervisor/io/user_output.c mpi_launcher/supervisor/dispatch.c mpi_launcher/supervisor/nodes/peers.c mpi_launcher/supervisor/nodes/roster.c mpi_launcher/supervisor/steps/agent_step.c mpi_launcher/supervisor/steps/agent_step_errors.c mpi_launcher/supervisor/planning/rendezvous.c mpi_launcher/policy/rendezvous_time.c mpi_launcher/supervisor/planning/gather.c mpi_launcher/supervisor/rounds/round.c mpi_launcher/supervisor/rounds/restore.c mpi_launcher/supervisor/rounds/ranks.c mpi_launcher/plan/rank_map.c mpi_launcher/supervisor/nodes/failure_detector.c \
+  mpi_launcher/supervisor/copies/transfers.c mpi_launcher/supervisor/rounds/node_orders.c mpi_launcher/supervisor/copies/transfer_retry.c mpi_launcher/supervisor/disk/persist_on_failure.c mpi_launcher/supervisor/copies/reprotect.c mpi_launcher/supervisor/copies/fetch.c mpi_launcher/supervisor/planning/resize.c mpi_launcher/supervisor/copies/bad_versions.c mpi_launcher/supervisor/copies/scrub.c mpi_launcher/supervisor/copies/bad_copies.c mpi_launcher/supervisor/copies/vetted_version.c mpi_launcher/supervisor/disk/inventory.c mpi_launcher/supervisor/copies/repeated_failure.c mpi_launcher/policy/repeated_failure.c mpi_launcher/supervisor/copies/redundancy.c mpi_launcher/supervisor/copies/rebuild.c mpi_launcher/supervisor/disk/persist_periodic.c mpi_launcher/supervisor/disk/persist_schedule.c mpi_launcher/supervisor/nodes/loss_rate.c mpi_launcher/supervisor/copies/memory_report.c mpi_launcher/supervisor/copies/fallback_network.c mpi_launcher/supervisor/nodes/auth_failures.c mpi_launcher/supervisor/ending/finish.c mpi_launcher/supervisor/ending/termination.c mpi_launcher/supervisor/steps/srun_flush.c mpi_launcher/supervisor/nodes/suspend.c mpi_launcher/supervisor/saved_state.c mpi_launcher/supervisor/rounds/adopt.c \
+  mpi_launcher/supervisor/steps/rejoin.c mpi_launcher/policy/rejoin.c mpi_launcher/slurm/srun_io.c mpi_launcher/supervisor/rounds/node_names.c mpi_launcher/supervisor/steps/controller.c mpi_launcher/step_plan/host_words.c \
+  mpi_launcher/policy/policy.c mpi_launcher/policy/control_loss.c mpi_launcher/policy/restart_budget.c mpi_launcher/policy/late_nodes.c mpi_launcher/policy/requeue.c mpi_launcher/policy/step.c mpi_launcher/policy/termination.c mpi_launcher/policy/state.c mpi_launcher/journal/journal.c mpi_launcher/journal/writer.c mpi_launcher/keeper/takeover_state.c mpi_launcher/keeper/child_exits.c \
+  $(STEPPLAN) mpi_launcher/supervisor/rounds/step.c mpi_launcher/slurm/srun_errors.c mpi_launcher/slurm/srun.c \
+  mpi_launcher/supervisor/nodes/members.c $(PLAN) mpi_launcher/slurm/api.c mpi_launcher/run/run_info.c mpi_launcher/run/trusted_path.c mpi_launcher/run/tries.c mpi_launcher/run/master_port.c \
+  mpi_launcher/run/node_claims.c mpi_launcher/process/fork_server.c mpi_launcher/process/offload.c mpi_launcher/supervisor/io/state_files.c mpi_launcher/supervisor/disk/manifest.c mpi_launcher/supervisor/ending/joint_requeue.c mpi_launcher/supervisor/steps/shared_agent_step.c mpi_launcher/agent/host/order.c mpi_launcher/process/process_id.c mpi_launcher/supervisor/rounds/stdin_spool.c mpi_launcher/supervisor/rounds/stdin.c \
+  ckpt/manifest/manifest.c ckpt/commit/commit.c ckpt/commit/schedule.c ckpt/commit/cadence.c ckpt/commit/persist_interval.c ckpt/commit/interval.c mpi_launcher/supervisor/copies/cadence.c
+SLURM := mpi_launcher/slurm/main.c mpi_launcher/slurm/alive.c mpi_launcher/slurm/requeue.c mpi_launcher/slurm/api.c \
+  mpi_launcher/slurm/batch_view.c mpi_launcher/run/run_info.c mpi_launcher/run/trusted_path.c mpi_launcher/run/tries.c mpi_launcher/process/process_id.c $(ORDER)
+AGENT := mpi_launcher/agent/main.c mpi_launcher/agent/restarter.c mpi_launcher/agent/host/starter.c mpi_launcher/agent/host/order.c mpi_launcher/agent/config.c mpi_launcher/agent/snapshots/directory.c mpi_launcher/agent/snapshots/budget.c mpi_launcher/agent/snapshots/space.c \
+  mpi_launcher/agent/control.c mpi_launcher/agent/lease.c mpi_launcher/agent/suspend.c mpi_launcher/agent/grace.c mpi_launcher/policy/grace_turn.c mpi_launcher/agent/round.c \
+  mpi_launcher/agent/tasks/local_socket.c mpi_launcher/agent/tasks/tasks.c mpi_launcher/agent/tasks/sweep.c mpi_launcher/agent/snapshots/ranks.c mpi_launcher/agent/tasks/rank_claims.c mpi_launcher/agent/snapshots/peek.c mpi_launcher/agent/snapshots/fetch.c mpi_launcher/agent/snapshots/extra_slots.c \
+  mpi_launcher/agent/snapshots/save.c mpi_launcher/agent/snapshots/scrub.c mpi_launcher/agent/snapshots/cpu_advice.c mpi_launcher/process/thread_affinity.c mpi_launcher/agent/data/pace.c mpi_launcher/agent/data/network.c mpi_launcher/agent/data/own_hosts.c ckpt/base/pace.c mpi_launcher/agent/data/data_process.c mpi_launcher/process/restart_delay.c mpi_launcher/agent/report.c \
+  mpi_launcher/agent/succession/peers.c mpi_launcher/wire/peer_list.c mpi_launcher/agent/succession/keeper_watch.c mpi_launcher/process/process_id.c mpi_launcher/agent/base/auth_failures.c mpi_launcher/agent/succession/host_watch.c mpi_launcher/agent/succession/successor.c mpi_launcher/agent/succession/write_state.c \
+  mpi_launcher/agent/snapshots/rebuild.c mpi_launcher/agent/succession/blocking.c mpi_launcher/policy/election.c mpi_launcher/process/spawn.c \
+  mpi_launcher/journal/journal.c mpi_launcher/journal/writer.c mpi_launcher/process/fork_server.c ckpt/manifest/manifest.c $(PLAN)
+RENDEZVOUS := mpi_launcher/rendezvous/main.c mpi_launcher/rendezvous/node_report.c mpi_launcher/run/master_port.c $(PLAN)
+CLI_READ := mpi_launcher/cli/args.c mpi_launcher/cli/find_run.c mpi_launcher/cli/status_json.c \
+  mpi_launcher/journal/run_view_text.c mpi_launcher/journal/reader.c mpi_launcher/journal/run_view.c mpi_launcher/journal/text.c \
+  mpi_launcher/cli/status_view.c mpi_launcher/journal/event_text.c
+DOCTOR := mpi_launcher/doctor/doctor.c mpi_launcher/doctor/job.c mpi_launcher/doctor/facts.c \
+  mpi_launcher/doctor/node.c mpi_launcher/doctor/across_nodes.c mpi_launcher/doctor/plugin.c mpi_launcher/doctor/tmpfs.c \
+  mpi_launcher/doctor/slurm_config.c mpi_launcher/doctor/elf_file.c mpi_launcher/doctor/plugstack.c
 CKPT_READ := $(SLOT) $(SAVED)
-CLI := mpi_launcher/cli_ckpt.c mpi_launcher/cli_bar.c mpi_launcher/cli_named.c ckpt/alone_files.c mpi_launcher/cli_export.c $(WHOLE) mpi_launcher/cli_dcp.c mpi_launcher/persist_remove.c mpi_launcher/persist.c $(CKPT_READ) mpi_launcher/cli.c mpi_launcher/cli_status.c mpi_launcher/cli_events.c \
-  mpi_launcher/cli_check.c mpi_launcher/cli_doctor.c mpi_launcher/cli_watch.c $(DOCTOR) $(CLI_READ)
-SPANK := spank/allocator.c spank/batch.c spank/cmdline.c spank/fds.c spank/handover.c spank/jobmem.c spank/jobkeep.c spank/jobview.c spank/notify.c spank/open_mode.c \
-  spank/options.c spank/step.c spank/sweep.c spank/tap.c spank/task_env.c spank/taskcount.c
-PLUGIN := spank/plugin.c spank/items.c $(SPANK) common/clock.c common/err.c common/file.c common/hostlist.c common/jobconf.c \
-  common/jobrules.c common/local.c common/log.c common/memory.c common/opt.c common/opt_value.c common/settings.c common/str.c common/version.c
+CLI := mpi_launcher/cli/ckpt.c mpi_launcher/cli/progress_bar.c mpi_launcher/cli/ckpt_unnamed.c ckpt/standalone/files.c mpi_launcher/cli/export_safetensors.c $(WHOLE) mpi_launcher/cli/export_dcp.c ckpt/manifest/remove.c ckpt/manifest/manifest.c $(CKPT_READ) mpi_launcher/cli/main.c mpi_launcher/cli/status.c mpi_launcher/cli/events.c \
+  mpi_launcher/cli/check.c mpi_launcher/cli/doctor.c mpi_launcher/cli/watch.c $(DOCTOR) $(CLI_READ)
+SPANK := spank/command/allocator.c spank/task/batch_env.c spank/command/cmdline.c spank/base/fds.c spank/command/handover.c spank/node/job_tmpfs.c spank/node/kept_tmpfs.c spank/node/container_tmpfs.c spank/task/notify.c spank/command/open_mode.c \
+  spank/base/options.c spank/task/step.c spank/node/cleanup.c spank/task/stderr_tap.c spank/task/task_env.c spank/command/task_count.c
+PLUGIN := spank/plugin.c spank/items.c $(SPANK) common/base/clock.c common/base/err.c common/base/file.c common/base/hostlist.c common/config/job_config.c \
+  common/config/site_rules.c common/local/message.c common/base/log.c common/base/node_memory.c common/config/opt.c common/config/opt_value.c common/config/settings.c common/base/str.c common/base/version.c
 CKPT_LIB += $(SAVED)
 CHARLM := examples/charlm.c examples/matmul.c examples/text.c
 
@@ -93,8 +93,9 @@ PROGRAMS := $(addprefix $(BUILD)/,dlrover dlrover-keeper dlrover-supervisor dlro
   dlrover-data dlrover-rendezvous dlrover-slurm dlrover-stderr)
 EXAMPLES := $(addprefix $(BUILD)/examples/,mpi_train mpi_plain ckpt_hello)
 # The longest first: one of them at the end would run alone.
-UNIT_LONGEST := $(wildcard tests/test_kill_*.c tests/test_commit_*.c tests/test_agent_orders.c)
-UNIT_TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(UNIT_LONGEST) $(filter-out $(UNIT_LONGEST),$(wildcard tests/test_*.c)))
+UNIT_SOURCES := $(shell find tests/unit tests/faults -name 'test_*.c' | sort)
+UNIT_LONGEST := $(filter $(addprefix %/,test_kill_%.c test_commit_%.c test_agent_orders.c),$(UNIT_SOURCES))
+UNIT_TESTS := $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(UNIT_LONGEST) $(filter-out $(UNIT_LONGEST),$(UNIT_SOURCES))))
 
 all: $(PROGRAMS) $(BUILD)/libdlrover.so $(BUILD)/spank_dlrover.so $(EXAMPLES) ## build everything
 .PHONY: all

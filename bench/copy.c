@@ -13,10 +13,10 @@
 #include <emmintrin.h>
 #endif
 
-#include "ckpt/copy_sum.h"
-#include "ckpt/slot.h"
-#include "common/clock.h"
-#include "common/str.h"
+#include "ckpt/base/copy_crc.h"
+#include "ckpt/slot/slot.h"
+#include "common/base/clock.h"
+#include "common/base/str.h"
 
 #define MB 1000000u
 #define BLOCK (64u << 10)

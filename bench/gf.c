@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/parity.h"
-#include "ckpt/slot.h"
-#include "common/clock.h"
-#include "common/str.h"
+#include "ckpt/redundancy/parity.h"
+#include "ckpt/slot/slot.h"
+#include "common/base/clock.h"
+#include "common/base/str.h"
 
 #define MB 1000000u
 #define CHUNK (1u << 20)

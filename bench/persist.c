@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/str.h"
-#include "tests/data_rig.h"
+#include "common/base/clock.h"
+#include "common/base/str.h"
+#include "tests/support/data_rig.h"
 
 #define ROUND 1
 #define RANKS_MAX 64u

@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "ckpt/ckpt.h"
-#include "common/clock.h"
+#include "common/base/clock.h"
 
 #define MB 1000000u
 

@@ -13,9 +13,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "ckpt/slot.h"
-#include "common/clock.h"
-#include "common/str.h"
+#include "ckpt/slot/slot.h"
+#include "common/base/clock.h"
+#include "common/base/str.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define THREADS 8 /* as in ckpt/slot.c */

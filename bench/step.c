@@ -11,8 +11,8 @@
 #include <time.h>
 
 #include "ckpt/ckpt.h"
-#include "common/clock.h"
-#include "common/str.h"
+#include "common/base/clock.h"
+#include "common/base/str.h"
 
 #define MB 1000000u
 #define PART 4096u /* of the state, changed in each step */

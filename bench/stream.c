@@ -22,10 +22,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/file.h"
-#include "common/str.h"
-#include "tests/data_rig.h"
+#include "common/base/clock.h"
+#include "common/base/file.h"
+#include "common/base/str.h"
+#include "tests/support/data_rig.h"
 
 #define ROUND 1
 #define RANK 0

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The clock against the batch host's. */
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "health/checks.h"
 
 /* Nothing of ours compares clocks of two nodes; people do when they read logs, hence a

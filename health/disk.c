@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-#include "common/str.h"
+#include "common/base/str.h"
 #include "health/checks.h"
 
 #define DISK_TIMEOUT_MS 1000

@@ -9,9 +9,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
-#include "common/clock.h"
-#include "common/str.h"
+#include "common/base/cleanup.h"
+#include "common/base/clock.h"
+#include "common/base/str.h"
 #include "health/checks.h"
 
 #define PEERS_MAX 512 /* asked by one node; each takes a descriptor */

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/str.h"
+#include "common/base/clock.h"
+#include "common/base/str.h"
 #include "health/checks.h"
 #include "health/health.h"
 

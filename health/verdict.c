@@ -2,7 +2,7 @@
 /* Verdicts and their names. */
 #include <errno.h>
 
-#include "common/str.h"
+#include "common/base/str.h"
 #include "health/health.h"
 
 static const char *const names[] = {

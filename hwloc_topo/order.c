@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cleanup.h"
+#include "common/base/cleanup.h"
 #include "hwloc_topo/names.h"
 #include "hwloc_topo/topo.h"
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cleanup.h"
-#include "common/str.h"
+#include "common/base/cleanup.h"
+#include "common/base/str.h"
 #include "hwloc_topo/names.h"
 #include "hwloc_topo/topo.h"
 

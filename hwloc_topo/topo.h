@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 #define DLR_TOPO_NAME 256  /* a node's name, NUL included */
 #define DLR_TOPO_PATH 1024 /* a node's switch path, NUL included */

@@ -19,9 +19,9 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 # time, so that one build serves nodes with and without GPUs.
 CUDA_HEADER := $(firstword $(wildcard $(CUDA_HOME)/include/cuda_runtime_api.h /usr/include/cuda_runtime_api.h))
 ifneq ($(CUDA_HEADER),)
-$(BUILD)/obj/ckpt/device_%.o $(BUILD)/analyze/ckpt/device_%.ok: XCFLAGS = -DDLR_HAVE_CUDA -isystem $(dir $(CUDA_HEADER))
+$(BUILD)/obj/device/%.o $(BUILD)/analyze/device/%.ok: XCFLAGS = -DDLR_HAVE_CUDA -isystem $(dir $(CUDA_HEADER))
 else
-$(BUILD)/obj/ckpt/device_cuda.o: | $(BUILD)/no-cuda
+$(BUILD)/obj/device/cuda.o: | $(BUILD)/no-cuda
 endif
 $(BUILD)/no-cuda:
 	@mkdir -p $(@D)
@@ -51,7 +51,7 @@ $(BUILD)/spank_dlrover.so: $(call obj,$(PLUGIN)) spank/dlr_spank.symbols
 
 $(BUILD)/dlrover-keeper: $(call obj,$(KEEPER) $(COMMON))
 	$(call link)
-$(BUILD)/dlrover-stderr: $(call obj,spank/stderr_main.c spank/tail.c $(COMMON))
+$(BUILD)/dlrover-stderr: $(call obj,spank/task/stderr_main.c spank/task/tail.c $(COMMON))
 	$(call link)
 $(BUILD)/dlrover-supervisor: $(call obj,$(SUPERVISOR) $(CTL) $(TOPO) $(SLOT) $(COMMON) $(MSG))
 	$(call link,-lczmq -lzmq -lmunge -ljansson -lslurm -lhwloc -lisal -lxxhash -lm)
@@ -61,9 +61,9 @@ $(BUILD)/dlrover-agent: $(call obj,$(AGENT) $(CTL) $(TOPO) $(SLOT) $(COMMON) $(M
 	$(call link,-lczmq -lzmq -lmunge -ljansson -lhwloc -lisal -lxxhash)
 $(BUILD)/dlrover-data: $(call obj,$(DATA) $(SLOT) $(COMMON) $(MSG))
 	$(call link,$(DATA_LIBS) -ljansson -lisal -lxxhash)
-$(BUILD)/stream: $(call obj,bench/stream.c tests/data_rig.c $(SLOT) $(COMMON)) | $(BUILD)/dlrover-data
+$(BUILD)/stream: $(call obj,bench/stream.c tests/support/data_rig.c $(SLOT) $(COMMON)) | $(BUILD)/dlrover-data
 	$(call link,-lisal -lxxhash)
-$(BUILD)/scale_agents: $(call obj,tests/scale_agents.c $(CTL) $(COMMON) $(MSG)) | $(BUILD)/dlrover-supervisor
+$(BUILD)/scale_agents: $(call obj,bench/scale_agents.c $(CTL) $(COMMON) $(MSG)) | $(BUILD)/dlrover-supervisor
 	$(call link,-lczmq -lzmq -lmunge -ljansson)
 $(BUILD)/step: $(call obj,bench/step.c $(CKPT_LIB) $(SLOT) $(COMMON))
 	$(call link,-lisal -lxxhash -ldl)
@@ -71,28 +71,28 @@ $(BUILD)/obj/bench/reduce.o: XCFLAGS = $(shell $(MPICC) --showme:compile)
 $(BUILD)/reduce: LINKER = $(MPICC)
 $(BUILD)/reduce: $(call obj,bench/reduce.c $(CKPT_LIB) $(SLOT) $(COMMON))
 	$(call link,-lisal -lxxhash -ldl)
-$(BUILD)/persist: $(call obj,bench/persist.c tests/data_rig.c $(SLOT) $(COMMON)) | $(BUILD)/dlrover-data
+$(BUILD)/persist: $(call obj,bench/persist.c tests/support/data_rig.c $(SLOT) $(COMMON)) | $(BUILD)/dlrover-data
 	$(call link,-lisal -lxxhash)
-$(BUILD)/gf: $(call obj,bench/gf.c ckpt/parity.c $(SLOT) $(COMMON))
+$(BUILD)/gf: $(call obj,bench/gf.c ckpt/redundancy/parity.c $(SLOT) $(COMMON))
 	$(call link,-lisal -lxxhash)
 $(BUILD)/reserve: $(call obj,bench/reserve.c $(SLOT) $(COMMON))
 	$(call link,-lisal -lxxhash)
-$(BUILD)/audit: $(call obj,tests/audit_bench.c $(CKPT_LIB) $(SLOT) $(COMMON))
+$(BUILD)/audit: $(call obj,bench/audit.c $(CKPT_LIB) $(SLOT) $(COMMON))
 	$(call link,-lisal -lxxhash -ldl)
-$(BUILD)/gpu: $(call obj,tests/gpu.c tests/gpu_rig.c tests/gpu_check.c tests/gpu_fence.c tests/gpu_bench.c tests/gpu_node.c tests/data_rig.c $(CKPT_LIB) $(SLOT) $(COMMON)) | $(BUILD)/dlrover-data
+$(BUILD)/gpu: $(call obj,tests/gpu/gpu.c tests/gpu/gpu_rig.c tests/gpu/gpu_check.c tests/gpu/gpu_fence.c tests/gpu/gpu_bench.c tests/gpu/gpu_node.c tests/support/data_rig.c $(CKPT_LIB) $(SLOT) $(COMMON)) | $(BUILD)/dlrover-data
 	$(call link,-lisal -lxxhash -ldl)
-$(BUILD)/copy: $(call obj,bench/copy.c ckpt/copy_sum.c $(SLOT) $(COMMON))
+$(BUILD)/copy: $(call obj,bench/copy.c ckpt/base/copy_crc.c $(SLOT) $(COMMON))
 	$(call link,-lisal -lxxhash)
 # What `dlrover version` says the suite was built with: read from headers, not linked.
 SLURM_BUILT := $(shell echo SLURM_VERSION_NUMBER | $(CC) $(CPPFLAGS) -E -P \
   -include slurm/slurm_version.h -x c - 2>/dev/null | sed -n '/^0x/p')
-$(BUILD)/obj/mpi_launcher/cli.o $(BUILD)/analyze/mpi_launcher/cli.ok: XCFLAGS = \
+$(BUILD)/obj/mpi_launcher/cli/main.o $(BUILD)/analyze/mpi_launcher/cli/main.ok: XCFLAGS = \
   $(if $(SLURM_BUILT),-DDLR_SLURM_BUILT=$(SLURM_BUILT)) \
   -DDLR_UCX_BUILT='"$(shell pkg-config --modversion ucx 2>/dev/null)"'
 $(BUILD)/dlrover: $(call obj,$(CLI) $(HEALTH) $(TOPO) $(COMMON) $(MSG))
 	$(call link,-ljansson -lhwloc -lslurm -lmunge -lisal -lxxhash)
 
-$(BUILD)/obj/mpi_launcher/rendezvous.o: XCFLAGS = $(shell $(MPICC) --showme:compile)
+$(BUILD)/obj/mpi_launcher/rendezvous/main.o: XCFLAGS = $(shell $(MPICC) --showme:compile)
 $(BUILD)/dlrover-rendezvous: LINKER = $(MPICC)
 $(BUILD)/dlrover-rendezvous: $(call obj,$(RENDEZVOUS) $(HEALTH) $(TOPO) $(SLOT) $(COMMON) $(MSG))
 	$(call link,-ljansson -lhwloc -lisal -lxxhash)

@@ -8,41 +8,41 @@ UNIT_LIBS_test_charlm := -lxxhash -lm
 UNIT_OBJS_test_msg := $(MSG)
 UNIT_LIBS_test_msg := -ljansson
 UNIT_LIBS_test_file := -Wl,--wrap=fsync,--wrap=renameat,--wrap=write,--wrap=close
-UNIT_OBJS_test_bulk := ckpt/bulk.c
+UNIT_OBJS_test_bulk := ckpt/persist/bulk_write.c
 UNIT_LIBS_test_bulk := -Wl,--wrap=fallocate,--wrap=ftruncate,--wrap=fcntl,--wrap=pwrite,--wrap=fsync,--wrap=close,--wrap=renameat
 UNIT_OBJS_test_slot := $(SLOT)
 UNIT_LIBS_test_slot := -lisal -lxxhash
 UNIT_OBJS_test_slot_file := $(SLOT)
 UNIT_LIBS_test_slot_file := -lisal -lxxhash
-UNIT_OBJS_test_store := $(SLOT) ckpt/data_store.c
+UNIT_OBJS_test_store := $(SLOT) ckpt/stream/held_slots.c
 UNIT_LIBS_test_store := -lisal -lxxhash
-UNIT_OBJS_test_commit := ckpt/schedule.c
-UNIT_OBJS_test_commit_open := ckpt/schedule.c
-UNIT_OBJS_test_commit_orders := tests/commit_search.c tests/commit_world.c tests/commit_world_rules.c tests/commit_world_moves.c tests/commit_world_merged.c tests/commit_world_check.c tests/commit_world_rounds.c ckpt/commit.c ckpt/schedule.c $(PLAN) $(TOPO) $(MSG)
+UNIT_OBJS_test_commit := ckpt/commit/schedule.c
+UNIT_OBJS_test_commit_open := ckpt/commit/schedule.c
+UNIT_OBJS_test_commit_orders := tests/unit/ckpt/commit/commit_search.c tests/unit/ckpt/commit/commit_world.c tests/unit/ckpt/commit/commit_world_rules.c tests/unit/ckpt/commit/commit_world_moves.c tests/unit/ckpt/commit/commit_world_merged.c tests/unit/ckpt/commit/commit_world_check.c tests/unit/ckpt/commit/commit_world_rounds.c ckpt/commit/commit.c ckpt/commit/schedule.c $(PLAN) $(TOPO) $(MSG)
 UNIT_LIBS_test_commit_orders := -lhwloc -ljansson -lisal
 UNIT_OBJS_test_commit_merged := $(UNIT_OBJS_test_commit_orders)
 UNIT_LIBS_test_commit_merged := $(UNIT_LIBS_test_commit_orders)
 UNIT_OBJS_test_commit_rounds := $(UNIT_OBJS_test_commit_orders)
 UNIT_LIBS_test_commit_rounds := $(UNIT_LIBS_test_commit_orders)
-UNIT_OBJS_test_pace := ckpt/pace.c
-UNIT_OBJS_test_data_nic := ckpt/data_nic.c
-UNIT_OBJS_test_data_turns := ckpt/data_turns.c
-UNIT_OBJS_test_data_listen := ckpt/data_listen.c
-UNIT_OBJS_test_cadence := ckpt/cadence.c ckpt/cadence_disk.c
+UNIT_OBJS_test_pace := ckpt/base/pace.c
+UNIT_OBJS_test_data_nic := ckpt/transport/nic.c
+UNIT_OBJS_test_data_turns := ckpt/stream/idle_thread.c
+UNIT_OBJS_test_data_listen := ckpt/stream/listen.c
+UNIT_OBJS_test_cadence := ckpt/commit/cadence.c ckpt/commit/persist_interval.c
 UNIT_LIBS_test_cadence := -lm
-UNIT_OBJS_test_interval := ckpt/interval.c
+UNIT_OBJS_test_interval := ckpt/commit/interval.c
 UNIT_LIBS_test_interval := -lm
-UNIT_OBJS_test_save_cost := ckpt/save_cost.c
-UNIT_OBJS_test_sup_cadence := mpi_launcher/sup_cadence.c ckpt/commit.c ckpt/schedule.c ckpt/interval.c ckpt/cadence.c common/jobconf.c $(MSG)
+UNIT_OBJS_test_save_cost := ckpt/client/save_cost.c
+UNIT_OBJS_test_sup_cadence := mpi_launcher/supervisor/copies/cadence.c ckpt/commit/commit.c ckpt/commit/schedule.c ckpt/commit/interval.c ckpt/commit/cadence.c common/config/job_config.c $(MSG)
 UNIT_LIBS_test_sup_cadence := -ljansson -lm
-UNIT_OBJS_test_data := tests/data_pair.c tests/data_rig.c $(SLOT)
-UNIT_OBJS_test_data_scrub := tests/data_pair.c tests/data_rig.c $(SLOT)
+UNIT_OBJS_test_data := tests/unit/ckpt/stream/data_pair.c tests/support/data_rig.c $(SLOT)
+UNIT_OBJS_test_data_scrub := tests/unit/ckpt/stream/data_pair.c tests/support/data_rig.c $(SLOT)
 UNIT_LIBS_test_data_scrub := -lisal -lxxhash
 $(BUILD)/tests/test_data_scrub: | $(BUILD)/dlrover-data
 UNIT_OBJS_test_data_midway := $(UNIT_OBJS_test_data)
 UNIT_OBJS_test_data_hole := $(UNIT_OBJS_test_data)
-UNIT_OBJS_test_data_bring := tests/data_rig.c $(SLOT)
-UNIT_OBJS_test_data_sum := ckpt/parity.c tests/data_rig.c $(SLOT)
+UNIT_OBJS_test_data_bring := tests/support/data_rig.c $(SLOT)
+UNIT_OBJS_test_data_sum := ckpt/redundancy/parity.c tests/support/data_rig.c $(SLOT)
 UNIT_LIBS_test_data := -lisal -lxxhash
 UNIT_LIBS_test_data_midway := -lisal -lxxhash
 UNIT_LIBS_test_data_hole := -lisal -lxxhash
@@ -50,56 +50,56 @@ UNIT_LIBS_test_data_bring := -lisal -lxxhash
 UNIT_LIBS_test_data_sum := -lisal -lxxhash
 UNIT_OBJS_test_data_confine := $(CONFINE) $(UNIT_OBJS_test_data)
 UNIT_LIBS_test_data_confine := -lisal -lxxhash
-UNIT_OBJS_test_data_put := ckpt/data_nic.c $(UNIT_OBJS_test_data)
+UNIT_OBJS_test_data_put := ckpt/transport/nic.c $(UNIT_OBJS_test_data)
 UNIT_LIBS_test_data_put := -lisal -lxxhash
 UNIT_OBJS_test_data_wire := $(NET) $(UNIT_OBJS_test_data_bring)
 UNIT_LIBS_test_data_wire := $(DATA_LIBS) -lisal -lxxhash
-UNIT_OBJS_test_data_mac := ckpt/data_wire.c $(UNIT_OBJS_test_data_wire)
+UNIT_OBJS_test_data_mac := ckpt/transport/wire.c $(UNIT_OBJS_test_data_wire)
 UNIT_LIBS_test_data_mac := $(UNIT_LIBS_test_data_wire)
 $(BUILD)/tests/test_data $(BUILD)/tests/test_data_midway $(BUILD)/tests/test_data_hole $(BUILD)/tests/test_data_bring $(BUILD)/tests/test_data_wire $(BUILD)/tests/test_data_mac $(BUILD)/tests/test_data_sum $(BUILD)/tests/test_data_confine $(BUILD)/tests/test_data_put: | $(BUILD)/dlrover-data
-UNIT_OBJS_test_data_tls_frame := ckpt/data_tls_frame.c
+UNIT_OBJS_test_data_tls_frame := ckpt/transport/tls_frame.c
 UNIT_OBJS_test_data_tls := $(NET)
 UNIT_LIBS_test_data_tls := $(DATA_LIBS)
-UNIT_OBJS_test_policy := tests/policy_rig.c mpi_launcher/policy.c mpi_launcher/policy_control.c mpi_launcher/policy_late.c mpi_launcher/policy_leave.c mpi_launcher/policy_step.c mpi_launcher/policy_term.c mpi_launcher/policy_state.c mpi_launcher/restart_budget.c
+UNIT_OBJS_test_policy := tests/unit/mpi_launcher/policy/policy_rig.c mpi_launcher/policy/policy.c mpi_launcher/policy/control_loss.c mpi_launcher/policy/late_nodes.c mpi_launcher/policy/requeue.c mpi_launcher/policy/step.c mpi_launcher/policy/termination.c mpi_launcher/policy/state.c mpi_launcher/policy/restart_budget.c
 UNIT_OBJS_test_policy_control := $(UNIT_OBJS_test_policy)
 UNIT_OBJS_test_policy_late := $(UNIT_OBJS_test_policy)
 UNIT_OBJS_test_policy_term := $(UNIT_OBJS_test_policy)
-UNIT_OBJS_test_deaths := mpi_launcher/deaths.c
-UNIT_OBJS_test_requeue := mpi_launcher/requeue.c
-UNIT_OBJS_test_steps := mpi_launcher/steps.c mpi_launcher/srun_options.c mpi_launcher/procid.c
-UNIT_OBJS_test_grace_turn := mpi_launcher/grace_turn.c
-UNIT_OBJS_test_roster := mpi_launcher/roster.c
-UNIT_OBJS_test_peer_list := mpi_launcher/own_hosts.c mpi_launcher/peer_list.c $(MSG)
+UNIT_OBJS_test_deaths := mpi_launcher/process/restart_delay.c
+UNIT_OBJS_test_requeue := mpi_launcher/slurm/requeue.c
+UNIT_OBJS_test_steps := mpi_launcher/slurm/srun.c mpi_launcher/step_plan/srun_options.c mpi_launcher/process/process_id.c
+UNIT_OBJS_test_grace_turn := mpi_launcher/policy/grace_turn.c
+UNIT_OBJS_test_roster := mpi_launcher/supervisor/nodes/roster.c
+UNIT_OBJS_test_peer_list := mpi_launcher/agent/data/own_hosts.c mpi_launcher/wire/peer_list.c $(MSG)
 UNIT_LIBS_test_peer_list := -ljansson
-UNIT_OBJS_test_members := mpi_launcher/members.c $(CTL) $(MSG)
+UNIT_OBJS_test_members := mpi_launcher/supervisor/nodes/members.c $(CTL) $(MSG)
 UNIT_LIBS_test_members := -lczmq -lzmq -lmunge -ljansson
-UNIT_OBJS_test_trusted_path := mpi_launcher/trusted_path.c
-UNIT_OBJS_test_runinfo := mpi_launcher/runinfo.c mpi_launcher/trusted_path.c mpi_launcher/tries.c mpi_launcher/procid.c
+UNIT_OBJS_test_trusted_path := mpi_launcher/run/trusted_path.c
+UNIT_OBJS_test_runinfo := mpi_launcher/run/run_info.c mpi_launcher/run/trusted_path.c mpi_launcher/run/tries.c mpi_launcher/process/process_id.c
 UNIT_LIBS_test_runinfo := -lxxhash
-UNIT_OBJS_test_slurm_library := mpi_launcher/slurmapi.c
+UNIT_OBJS_test_slurm_library := mpi_launcher/slurm/api.c
 UNIT_LIBS_test_slurm_library := -lslurm
-UNIT_OBJS_test_port := mpi_launcher/port.c
+UNIT_OBJS_test_port := mpi_launcher/run/master_port.c
 UNIT_LIBS_test_port := -lxxhash
-UNIT_OBJS_test_agent_host := mpi_launcher/host_order.c $(MSG)
+UNIT_OBJS_test_agent_host := mpi_launcher/agent/host/order.c $(MSG)
 UNIT_LIBS_test_agent_host := -ljansson
 $(BUILD)/tests/test_agent_host: | $(BUILD)/dlrover-agent
-UNIT_OBJS_test_claims := mpi_launcher/claims.c mpi_launcher/procid.c
-UNIT_OBJS_test_aside := mpi_launcher/aside.c mpi_launcher/apart.c
-UNIT_OBJS_test_spool := mpi_launcher/spool.c
-UNIT_OBJS_test_journal := mpi_launcher/journal.c mpi_launcher/journal_writer.c mpi_launcher/apart.c mpi_launcher/keepstate.c mpi_launcher/exits.c
+UNIT_OBJS_test_claims := mpi_launcher/run/node_claims.c mpi_launcher/process/process_id.c
+UNIT_OBJS_test_aside := mpi_launcher/process/offload.c mpi_launcher/process/fork_server.c
+UNIT_OBJS_test_spool := mpi_launcher/supervisor/rounds/stdin_spool.c
+UNIT_OBJS_test_journal := mpi_launcher/journal/journal.c mpi_launcher/journal/writer.c mpi_launcher/process/fork_server.c mpi_launcher/keeper/takeover_state.c mpi_launcher/keeper/child_exits.c
 UNIT_LIBS_test_journal := -ljansson
-UNIT_OBJS_test_srun_end := mpi_launcher/srun_end.c
-UNIT_OBJS_test_rejoin := mpi_launcher/rejoin.c mpi_launcher/srun_io.c mpi_launcher/steps.c mpi_launcher/srun_options.c
+UNIT_OBJS_test_srun_end := mpi_launcher/slurm/srun_errors.c
+UNIT_OBJS_test_rejoin := mpi_launcher/policy/rejoin.c mpi_launcher/slurm/srun_io.c mpi_launcher/slurm/srun.c mpi_launcher/step_plan/srun_options.c
 UNIT_OBJS_test_stepplan := $(STEPPLAN)
 UNIT_OBJS_test_ckpt_reshape := $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_reshape := -lisal -lxxhash -ldl
-UNIT_OBJS_test_ckpt_share := $(CKPT_LIB) ckpt/whole.c $(SLOT)
+UNIT_OBJS_test_ckpt_share := $(CKPT_LIB) ckpt/restore/whole.c $(SLOT)
 UNIT_LIBS_test_ckpt_share := -lisal -lxxhash -ldl
-UNIT_OBJS_test_restart_budget := mpi_launcher/restart_budget.c
-UNIT_OBJS_test_repeat := mpi_launcher/repeat.c
-UNIT_OBJS_test_box := ckpt/box.c
-UNIT_OBJS_test_strides := ckpt/strides.c
-UNIT_OBJS_test_crc32c := ckpt/crc32c.c
+UNIT_OBJS_test_restart_budget := mpi_launcher/policy/restart_budget.c
+UNIT_OBJS_test_repeat := mpi_launcher/policy/repeated_failure.c
+UNIT_OBJS_test_box := ckpt/layout/box.c
+UNIT_OBJS_test_strides := ckpt/layout/strides.c
+UNIT_OBJS_test_crc32c := ckpt/base/crc32c.c
 UNIT_LIBS_test_crc32c := -lisal
 UNIT_OBJS_test_ckpt_ties := $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_ties := -lisal -lxxhash -ldl
@@ -123,7 +123,7 @@ UNIT_OBJS_test_ckpt_told := $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_told := -lisal -lxxhash -ldl
 UNIT_OBJS_test_ckpt_agree := $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_agree := -lisal -lxxhash -ldl
-UNIT_OBJS_test_ckpt_client := tests/played_agent.c $(CKPT_LIB) $(SLOT)
+UNIT_OBJS_test_ckpt_client := tests/support/played_agent.c $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_client := -lisal -lxxhash -ldl
 UNIT_OBJS_test_ckpt_calls := $(UNIT_OBJS_test_ckpt_client)
 UNIT_LIBS_test_ckpt_calls := -lisal -lxxhash -ldl
@@ -131,13 +131,13 @@ UNIT_OBJS_test_ckpt_restore := $(UNIT_OBJS_test_ckpt_client)
 UNIT_OBJS_test_ckpt_cost := $(UNIT_OBJS_test_ckpt_client)
 UNIT_LIBS_test_ckpt_cost := $(UNIT_LIBS_test_ckpt_client) -Wl,--wrap=dlr_now_ns
 UNIT_LIBS_test_ckpt_restore := -lisal -lxxhash -ldl
-UNIT_OBJS_test_ckpt_device := tests/device_rig.c $(CKPT_LIB) $(SLOT)
+UNIT_OBJS_test_ckpt_device := tests/support/device_rig.c $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_ckpt_device := -lisal -lxxhash -ldl
 UNIT_OBJS_test_ckpt_device_alone := $(UNIT_OBJS_test_ckpt_device)
 UNIT_LIBS_test_ckpt_device_alone := -lisal -lxxhash -ldl
-UNIT_OBJS_test_ckpt_fence := tests/played_agent.c ckpt/cadence.c $(UNIT_OBJS_test_ckpt_device)
+UNIT_OBJS_test_ckpt_fence := tests/support/played_agent.c ckpt/commit/cadence.c $(UNIT_OBJS_test_ckpt_device)
 UNIT_LIBS_test_ckpt_fence := -lisal -lxxhash -ldl -lm
-UNIT_OBJS_test_ckpt_device_job := tests/played_agent.c $(UNIT_OBJS_test_ckpt_device)
+UNIT_OBJS_test_ckpt_device_job := tests/support/played_agent.c $(UNIT_OBJS_test_ckpt_device)
 UNIT_LIBS_test_ckpt_device_job := -lisal -lxxhash -ldl
 DEVICE_TESTS := test_ckpt_device test_ckpt_device_alone test_ckpt_device_job test_ckpt_fence test_gpu
 ifneq ($(CUDA_HEADER),)
@@ -145,45 +145,45 @@ UNIT_LIBS_test_ckpt_fence += -Wl,--wrap=dlr_now_ns
 UNIT_LIBS_test_ckpt_device += -Wl,--wrap=dlr_crc32c
 UNIT_LIBS_test_ckpt_device_alone += -Wl,--wrap=dlopen
 FAKE_CUDA := fake_cuda fake_cuda_context fake_cuda_stream fake_cuda_memory fake_cuda_capture fake_cuda_program
-$(patsubst %,$(BUILD)/obj/tests/%.o,$(DEVICE_TESTS) device_rig $(FAKE_CUDA)): XCFLAGS = -DDLR_HAVE_CUDA -isystem $(dir $(CUDA_HEADER))
-$(BUILD)/tests/fake/libcuda.so.1: $(FAKE_CUDA:%=$(BUILD)/obj/tests/%.o)
+$(foreach t,$(DEVICE_TESTS) device_rig $(FAKE_CUDA),$(call obj,$(shell find tests -name $(t).c))): XCFLAGS = -DDLR_HAVE_CUDA -isystem $(dir $(CUDA_HEADER))
+$(BUILD)/tests/fake/libcuda.so.1: $(FAKE_CUDA:%=$(BUILD)/obj/tests/support/%.o)
 	$(call link,-shared -Wl$(comma)-soname=libcuda.so.1)
 $(patsubst %,$(BUILD)/tests/%,$(DEVICE_TESTS)): | $(BUILD)/tests/fake/libcuda.so.1
 endif
-UNIT_OBJS_test_agent_budget := mpi_launcher/agent_budget.c
-UNIT_OBJS_test_ckpt_conf := ckpt/conf.c
-UNIT_OBJS_test_lease := ckpt/lease.c
-UNIT_OBJS_test_again := mpi_launcher/sup_again.c mpi_launcher/sup_redundancy.c mpi_launcher/sets.c ckpt/parity.c ckpt/commit.c ckpt/schedule.c hwloc_topo/partners.c hwloc_topo/switches.c hwloc_topo/names.c
+UNIT_OBJS_test_agent_budget := mpi_launcher/agent/snapshots/budget.c
+UNIT_OBJS_test_ckpt_conf := ckpt/client/conf.c
+UNIT_OBJS_test_lease := ckpt/supervised/lease.c
+UNIT_OBJS_test_again := mpi_launcher/supervisor/copies/reprotect.c mpi_launcher/supervisor/copies/redundancy.c mpi_launcher/plan/parity_sets.c ckpt/redundancy/parity.c ckpt/commit/commit.c ckpt/commit/schedule.c hwloc_topo/partners.c hwloc_topo/switches.c hwloc_topo/names.c
 UNIT_LIBS_test_again := -lisal -ljansson
-UNIT_OBJS_test_vetted := mpi_launcher/agent_vetted.c mpi_launcher/sup_vetted.c $(MSG)
+UNIT_OBJS_test_vetted := mpi_launcher/agent/snapshots/extra_slots.c mpi_launcher/supervisor/copies/vetted_version.c $(MSG)
 UNIT_LIBS_test_vetted := -ljansson
-UNIT_OBJS_test_rankmap := mpi_launcher/rankmap.c
-UNIT_OBJS_test_sup_ranks := mpi_launcher/sup_ranks.c mpi_launcher/rankmap.c mpi_launcher/members.c $(PLAN) $(TOPO) $(CTL) $(MSG)
+UNIT_OBJS_test_rankmap := mpi_launcher/plan/rank_map.c
+UNIT_OBJS_test_sup_ranks := mpi_launcher/supervisor/rounds/ranks.c mpi_launcher/plan/rank_map.c mpi_launcher/supervisor/nodes/members.c $(PLAN) $(TOPO) $(CTL) $(MSG)
 UNIT_LIBS_test_sup_ranks := -lczmq -lzmq -lmunge -ljansson  -lhwloc -ljansson -lisal
-UNIT_OBJS_test_room := mpi_launcher/agent_room.c
-UNIT_OBJS_test_threads := mpi_launcher/threads.c
+UNIT_OBJS_test_room := mpi_launcher/agent/snapshots/space.c
+UNIT_OBJS_test_threads := mpi_launcher/process/thread_affinity.c
 UNIT_LIBS_test_threads := -lpthread -Wl,--wrap=sched_setaffinity,--wrap=readdir
-UNIT_OBJS_test_disk := mpi_launcher/sup_disk.c mpi_launcher/aside.c mpi_launcher/apart.c
-UNIT_OBJS_test_scrub := mpi_launcher/sup_scrub.c mpi_launcher/bad_copies.c $(MSG)
+UNIT_OBJS_test_disk := mpi_launcher/supervisor/disk/inventory.c mpi_launcher/process/offload.c mpi_launcher/process/fork_server.c
+UNIT_OBJS_test_scrub := mpi_launcher/supervisor/copies/scrub.c mpi_launcher/supervisor/copies/bad_copies.c $(MSG)
 UNIT_LIBS_test_scrub := -ljansson
-UNIT_OBJS_test_bad := mpi_launcher/sup_bad.c $(MSG)
+UNIT_OBJS_test_bad := mpi_launcher/supervisor/copies/bad_versions.c $(MSG)
 UNIT_LIBS_test_bad := -ljansson
-UNIT_OBJS_test_survivors := mpi_launcher/sup_survivors.c mpi_launcher/persist.c ckpt/slice.c $(MSG)
+UNIT_OBJS_test_survivors := mpi_launcher/supervisor/disk/persist_on_failure.c ckpt/manifest/manifest.c ckpt/base/file_slice.c $(MSG)
 UNIT_LIBS_test_survivors := -ljansson
-UNIT_OBJS_test_transfers := mpi_launcher/sup_copies.c mpi_launcher/sup_blame.c $(MSG)
+UNIT_OBJS_test_transfers := mpi_launcher/supervisor/copies/transfers.c mpi_launcher/supervisor/copies/transfer_retry.c $(MSG)
 UNIT_LIBS_test_transfers := -ljansson -Wl,--wrap=getrandom
-UNIT_OBJS_test_restore_failed := mpi_launcher/sup_restore.c mpi_launcher/sup_blame.c $(MSG)
+UNIT_OBJS_test_restore_failed := mpi_launcher/supervisor/rounds/restore.c mpi_launcher/supervisor/copies/transfer_retry.c $(MSG)
 UNIT_LIBS_test_restore_failed := -ljansson
-UNIT_OBJS_test_worlds := mpi_launcher/sup_worlds.c mpi_launcher/sup_blame.c $(MSG)
+UNIT_OBJS_test_worlds := mpi_launcher/supervisor/copies/fetch.c mpi_launcher/supervisor/copies/transfer_retry.c $(MSG)
 UNIT_LIBS_test_worlds := -ljansson
-UNIT_OBJS_test_rebuild := mpi_launcher/sup_rebuild.c mpi_launcher/sup_resize.c mpi_launcher/sets.c ckpt/parity.c hwloc_topo/switches.c hwloc_topo/names.c $(MSG)
+UNIT_OBJS_test_rebuild := mpi_launcher/supervisor/copies/rebuild.c mpi_launcher/supervisor/planning/resize.c mpi_launcher/plan/parity_sets.c ckpt/redundancy/parity.c hwloc_topo/switches.c hwloc_topo/names.c $(MSG)
 UNIT_LIBS_test_rebuild := -lisal -ljansson
-UNIT_OBJS_test_say := mpi_launcher/sup_say.c mpi_launcher/apart.c
-UNIT_OBJS_test_kept := mpi_launcher/sup_losses.c mpi_launcher/sup_drain.c mpi_launcher/sup_net.c $(MSG)
+UNIT_OBJS_test_say := mpi_launcher/supervisor/io/user_output.c mpi_launcher/process/fork_server.c
+UNIT_OBJS_test_kept := mpi_launcher/supervisor/nodes/loss_rate.c mpi_launcher/supervisor/steps/srun_flush.c mpi_launcher/supervisor/copies/fallback_network.c $(MSG)
 UNIT_LIBS_test_kept := -ljansson
-UNIT_OBJS_test_agent_net := mpi_launcher/agent_net.c $(MSG)
+UNIT_OBJS_test_agent_net := mpi_launcher/agent/data/network.c $(MSG)
 UNIT_LIBS_test_agent_net := -ljansson
-UNIT_OBJS_test_state := $(filter-out mpi_launcher/supervisor.c,$(SUPERVISOR)) $(CTL) $(TOPO) $(SLOT) $(MSG)
+UNIT_OBJS_test_state := $(filter-out mpi_launcher/supervisor/main.c,$(SUPERVISOR)) $(CTL) $(TOPO) $(SLOT) $(MSG)
 UNIT_LIBS_test_state := -lczmq -lzmq -lmunge -ljansson -lslurm -lhwloc -lisal -lxxhash -lm
 UNIT_OBJS_test_adopt := $(UNIT_OBJS_test_state)
 UNIT_LIBS_test_adopt := $(UNIT_LIBS_test_state) -Wl,--wrap=dlr_server_recv,--wrap=dlr_server_send_json,--wrap=dlr_server_send,--wrap=dlr_server_send_shared
@@ -191,15 +191,15 @@ UNIT_OBJS_test_start := $(UNIT_OBJS_test_state)
 UNIT_LIBS_test_start := $(UNIT_LIBS_test_adopt)
 UNIT_OBJS_test_meet := $(UNIT_OBJS_test_state)
 UNIT_LIBS_test_meet := $(UNIT_LIBS_test_state) -Wl,--wrap=dlr_server_send_json,--wrap=dlr_sup_ask_controller
-UNIT_OBJS_test_periodic := ckpt/cadence_disk.c ckpt/slice.c mpi_launcher/sup_periodic.c mpi_launcher/sup_due.c mpi_launcher/sup_disk.c $(MSG)
+UNIT_OBJS_test_periodic := ckpt/commit/persist_interval.c ckpt/base/file_slice.c mpi_launcher/supervisor/disk/persist_periodic.c mpi_launcher/supervisor/disk/persist_schedule.c mpi_launcher/supervisor/disk/inventory.c $(MSG)
 UNIT_LIBS_test_periodic := -ljansson -lm -Wl,--wrap=access,--wrap=statfs
-UNIT_OBJS_test_sets := mpi_launcher/sets.c ckpt/parity.c hwloc_topo/switches.c hwloc_topo/names.c
+UNIT_OBJS_test_sets := mpi_launcher/plan/parity_sets.c ckpt/redundancy/parity.c hwloc_topo/switches.c hwloc_topo/names.c
 UNIT_LIBS_test_sets := -lisal
-UNIT_OBJS_test_parity := ckpt/parity.c
+UNIT_OBJS_test_parity := ckpt/redundancy/parity.c
 UNIT_LIBS_test_parity := -lisal
-UNIT_OBJS_test_audit := ckpt/audit.c ckpt/strides.c
+UNIT_OBJS_test_audit := ckpt/client/audit.c ckpt/layout/strides.c
 UNIT_LIBS_test_audit := -lxxhash
-UNIT_OBJS_test_copy := ckpt/copy.c ckpt/copy_stage.c ckpt/pin.c ckpt/place.c ckpt/strides.c ckpt/copy_sum.c $(SLOT)
+UNIT_OBJS_test_copy := ckpt/client/copy.c ckpt/client/copy_stage.c device/pin.c ckpt/base/thread_affinity.c ckpt/layout/strides.c ckpt/base/copy_crc.c $(SLOT)
 UNIT_LIBS_test_copy := -lisal -lxxhash -Wl,--wrap=dlr_crc32c
 UNIT_OBJS_test_topo := $(TOPO)
 UNIT_LIBS_test_topo := -lhwloc
@@ -208,62 +208,62 @@ UNIT_LIBS_test_order := -lhwloc
 UNIT_OBJS_test_partners := $(TOPO)
 UNIT_LIBS_test_partners := -lhwloc
 UNIT_OBJS_test_health := $(HEALTH)
-UNIT_OBJS_test_plan := tests/plan_rig.c $(PLAN) $(TOPO) $(MSG)
+UNIT_OBJS_test_plan := tests/unit/mpi_launcher/plan/plan_rig.c $(PLAN) $(TOPO) $(MSG)
 UNIT_LIBS_test_plan := -lhwloc -ljansson -lisal
-UNIT_OBJS_test_report := mpi_launcher/report.c mpi_launcher/port.c $(PLAN) $(HEALTH) $(TOPO) $(SLOT) $(MSG)
+UNIT_OBJS_test_report := mpi_launcher/rendezvous/node_report.c mpi_launcher/run/master_port.c $(PLAN) $(HEALTH) $(TOPO) $(SLOT) $(MSG)
 UNIT_LIBS_test_report := -lhwloc -ljansson -lisal -lxxhash
-UNIT_OBJS_test_shown := mpi_launcher/shown.c $(ORDER) $(SPANK)
-UNIT_OBJS_test_hosts := mpi_launcher/hosts.c
+UNIT_OBJS_test_shown := mpi_launcher/slurm/batch_view.c $(ORDER) $(SPANK)
+UNIT_OBJS_test_hosts := mpi_launcher/step_plan/host_words.c
 UNIT_OBJS_test_plan_restore := $(UNIT_OBJS_test_plan)
 UNIT_LIBS_test_plan_restore := $(UNIT_LIBS_test_plan)
 UNIT_OBJS_test_plan_json := $(UNIT_OBJS_test_plan)
 UNIT_OBJS_test_plan_rungs := $(UNIT_OBJS_test_plan)
 UNIT_LIBS_test_plan_rungs := $(UNIT_LIBS_test_plan)
 UNIT_LIBS_test_plan_json := -lhwloc -ljansson -lisal
-UNIT_OBJS_test_plugin := $(PLUGIN) tests/fake_spank.c
+UNIT_OBJS_test_plugin := $(PLUGIN) tests/unit/spank/fake_spank.c
 UNIT_OBJS_test_allocator := $(SPANK)
 UNIT_OBJS_test_options := $(SPANK)
 UNIT_OBJS_test_task_env := $(SPANK)
 UNIT_OBJS_test_jobmem := $(SPANK)
 UNIT_LIBS_test_jobmem := -Wl,--wrap=setuid
-UNIT_OBJS_test_tap := $(SPANK) spank/tail.c
+UNIT_OBJS_test_tap := $(SPANK) spank/task/tail.c
 UNIT_LIBS_test_tap := -Wl,--wrap=readdir
 $(BUILD)/tests/test_tap: | $(BUILD)/dlrover-stderr
 UNIT_OBJS_test_cli := $(CLI_READ)
 UNIT_LIBS_test_cli := -ljansson
 UNIT_OBJS_test_safetensors := $(SAVED) $(SLOT)
 UNIT_LIBS_test_safetensors := -lisal -lxxhash -ljansson -Wl,--wrap=fstatvfs,--wrap=pread
-UNIT_OBJS_test_cli_ckpt := mpi_launcher/cli_ckpt.c mpi_launcher/cli_bar.c mpi_launcher/cli_named.c ckpt/alone_files.c mpi_launcher/cli_export.c $(WHOLE) mpi_launcher/cli_dcp.c mpi_launcher/persist_remove.c mpi_launcher/persist.c $(SAVED) $(SLOT) $(CLI_READ) $(MSG)
+UNIT_OBJS_test_cli_ckpt := mpi_launcher/cli/ckpt.c mpi_launcher/cli/progress_bar.c mpi_launcher/cli/ckpt_unnamed.c ckpt/standalone/files.c mpi_launcher/cli/export_safetensors.c $(WHOLE) mpi_launcher/cli/export_dcp.c ckpt/manifest/remove.c ckpt/manifest/manifest.c $(SAVED) $(SLOT) $(CLI_READ) $(MSG)
 UNIT_LIBS_test_cli_ckpt := -lisal -lxxhash -ljansson
-UNIT_OBJS_test_cli_run := mpi_launcher/cli_status.c mpi_launcher/cli_events.c mpi_launcher/cli_watch.c $(CLI_READ)
+UNIT_OBJS_test_cli_run := mpi_launcher/cli/status.c mpi_launcher/cli/events.c mpi_launcher/cli/watch.c $(CLI_READ)
 UNIT_LIBS_test_cli_run := -ljansson
 UNIT_OBJS_test_doctor := $(DOCTOR) $(HEALTH) $(MSG)
 UNIT_LIBS_test_doctor := -ljansson -lmunge
 UNIT_OBJS_test_doctor_job := $(UNIT_OBJS_test_doctor)
 UNIT_LIBS_test_doctor_job := $(UNIT_LIBS_test_doctor)
 $(BUILD)/tests/test_doctor: | $(BUILD)/spank_dlrover.so
-UNIT_OBJS_test_beat := mpi_launcher/beat.c
-UNIT_OBJS_test_election := mpi_launcher/election.c
-UNIT_OBJS_test_persist := mpi_launcher/persist.c mpi_launcher/persist_remove.c $(MSG)
+UNIT_OBJS_test_beat := mpi_launcher/wire/heartbeat.c
+UNIT_OBJS_test_election := mpi_launcher/policy/election.c
+UNIT_OBJS_test_persist := ckpt/manifest/manifest.c ckpt/manifest/remove.c $(MSG)
 UNIT_LIBS_test_persist := -ljansson
 UNIT_OBJS_test_persist_crash := $(UNIT_OBJS_test_persist)
 UNIT_LIBS_test_persist_crash := -ljansson -Wl,--wrap=write,--wrap=fsync,--wrap=renameat,--wrap=unlinkat
-UNIT_OBJS_test_identity := tests/private_munged.c $(CTL) $(MSG)
+UNIT_OBJS_test_identity := tests/support/private_munged.c $(CTL) $(MSG)
 UNIT_LIBS_test_identity := -lczmq -lzmq -lmunge -ljansson
 UNIT_OBJS_test_endpoint := $(CTL) $(MSG)
 UNIT_LIBS_test_endpoint := -lczmq -lzmq -lmunge -ljansson -Wl,--wrap=epoll_ctl
-UNIT_OBJS_test_agent := tests/agent_rig.c tests/agent_role.c tests/private_munged.c $(CTL) \
+UNIT_OBJS_test_agent := tests/support/agent_rig.c tests/support/agent_role.c tests/support/private_munged.c $(CTL) \
   $(SLOT) $(MSG)
 UNIT_LIBS_test_agent := -lczmq -lzmq -lmunge -ljansson -lisal -lxxhash
 UNIT_OBJS_test_agent_orders := $(UNIT_OBJS_test_agent)
 UNIT_LIBS_test_agent_orders := $(UNIT_LIBS_test_agent)
-UNIT_OBJS_test_agent_ranks := tests/worker_rig.c $(UNIT_OBJS_test_agent)
+UNIT_OBJS_test_agent_ranks := tests/support/worker_rig.c $(UNIT_OBJS_test_agent)
 UNIT_LIBS_test_agent_ranks := $(UNIT_LIBS_test_agent)
-UNIT_OBJS_test_agent_welcome := tests/worker_rig.c $(UNIT_OBJS_test_agent)
+UNIT_OBJS_test_agent_welcome := tests/support/worker_rig.c $(UNIT_OBJS_test_agent)
 UNIT_LIBS_test_agent_welcome := $(UNIT_LIBS_test_agent)
-UNIT_OBJS_test_agent_claims := tests/worker_rig.c $(UNIT_OBJS_test_agent)
+UNIT_OBJS_test_agent_claims := tests/support/worker_rig.c $(UNIT_OBJS_test_agent)
 UNIT_LIBS_test_agent_claims := $(UNIT_LIBS_test_agent)
-UNIT_OBJS_test_agent_share := tests/worker_rig.c $(UNIT_OBJS_test_agent)
+UNIT_OBJS_test_agent_share := tests/support/worker_rig.c $(UNIT_OBJS_test_agent)
 UNIT_LIBS_test_agent_share := $(UNIT_LIBS_test_agent)
 UNIT_OBJS_test_agent_corrupt := $(UNIT_OBJS_test_agent_share)
 UNIT_LIBS_test_agent_corrupt := $(UNIT_LIBS_test_agent)
@@ -271,30 +271,30 @@ $(BUILD)/tests/test_open_files: | $(BUILD)/dlrover-supervisor
 $(addprefix $(BUILD)/tests/,test_agent test_agent_orders test_agent_ranks test_agent_welcome test_agent_claims test_agent_share test_agent_corrupt): | $(BUILD)/dlrover-agent
 
 # Tests that kill the code at every step of it: that code calls out at each of its basic blocks
-# (tests/kill_points.h), in objects of its own.
+# (tests/faults/kill_points.h), in objects of its own.
 $(BUILD)/steps/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  STEPS $<")
 	$(Q)$(CC) $(DLR_CFLAGS) $(CFLAGS) $(CPPFLAGS) $(XCFLAGS) -fsanitize-coverage=trace-pc -MMD -MP -MT $@ -c -o $@ $<
 steps = $(patsubst %.c,$(BUILD)/steps/%.o,$(1))
 # What only computes is not stepped: a death in it is one before or after it.
-KILL_PURE := ckpt/fork.c ckpt/save_cost.c ckpt/cadence.c ckpt/conf.c ckpt/box.c ckpt/regions.c ckpt/strides.c ckpt/reshape.c ckpt/unmatched.c ckpt/audit.c
-KILL_CLIENT := $(filter-out $(KILL_PURE),$(CKPT_LIB)) $(SLOT) common/file.c common/local.c
-$(BUILD)/tests/test_kill_client: $(call obj,tests/test_kill_client.c tests/kill_points.c tests/played_agent.c $(KILL_PURE) \
+KILL_PURE := ckpt/client/fork.c ckpt/client/save_cost.c ckpt/commit/cadence.c ckpt/client/conf.c ckpt/layout/box.c ckpt/layout/regions.c ckpt/layout/strides.c ckpt/restore/reshape.c ckpt/layout/unmatched.c ckpt/client/audit.c
+KILL_CLIENT := $(filter-out $(KILL_PURE),$(CKPT_LIB)) $(SLOT) common/base/file.c common/local/message.c
+$(BUILD)/tests/test_kill_client: $(call obj,tests/faults/test_kill_client.c tests/faults/kill_points.c tests/support/played_agent.c $(KILL_PURE) \
   $(filter-out $(KILL_CLIENT),$(COMMON))) $(call steps,$(KILL_CLIENT))
 	$(call link,-lisal -lxxhash -ldl -lcmocka)
 # The data process with these of its sources stepped.
-KILL_DATA := $(filter-out ckpt/data_main.c ckpt/data_mac.c ckpt/data_nic.c $(TLS),$(DATA)) $(SLOT)
-KILL_SUM := ckpt/data_recv.c ckpt/data_sum.c ckpt/data_store.c ckpt/parity.c ckpt/slot_write.c
-KILL_SAVE := ckpt/data_save.c ckpt/data_files.c $(SAVED) common/file.c
-stepped_data = $(call obj,$(filter-out $(1),$(DATA) $(SLOT) $(COMMON)) $(MSG) tests/kill_points.c) $(call steps,$(1))
+KILL_DATA := $(filter-out ckpt/stream/main.c ckpt/transport/mac.c ckpt/transport/nic.c $(TLS),$(DATA)) $(SLOT)
+KILL_SUM := ckpt/stream/recv.c ckpt/stream/parity_sum.c ckpt/stream/held_slots.c ckpt/redundancy/parity.c ckpt/slot/write.c
+KILL_SAVE := ckpt/stream/save.c ckpt/stream/files.c $(SAVED) common/base/file.c
+stepped_data = $(call obj,$(filter-out $(1),$(DATA) $(SLOT) $(COMMON)) $(MSG) tests/faults/kill_points.c) $(call steps,$(1))
 $(BUILD)/tests/stepped-data: $(call stepped_data,$(KILL_DATA))
 $(BUILD)/tests/stepped-sum: $(call stepped_data,$(KILL_SUM))
 $(BUILD)/tests/stepped-save: $(call stepped_data,$(KILL_SAVE))
 $(addprefix $(BUILD)/tests/stepped-,data sum save):
 	$(call link,$(DATA_LIBS) -ljansson -lisal -lxxhash)
-UNIT_OBJS_test_kill_data := tests/kill_points.c tests/kill_data.c $(UNIT_OBJS_test_data_bring)
-UNIT_OBJS_test_kill_sum := ckpt/parity.c $(UNIT_OBJS_test_kill_data)
+UNIT_OBJS_test_kill_data := tests/faults/kill_points.c tests/faults/kill_data.c $(UNIT_OBJS_test_data_bring)
+UNIT_OBJS_test_kill_sum := ckpt/redundancy/parity.c $(UNIT_OBJS_test_kill_data)
 UNIT_OBJS_test_kill_save := $(UNIT_OBJS_test_kill_data)
 UNIT_LIBS_test_kill_data := -lisal -lxxhash
 UNIT_LIBS_test_kill_sum := -lisal -lxxhash
@@ -302,24 +302,24 @@ UNIT_LIBS_test_kill_save := -lisal -lxxhash
 $(BUILD)/tests/test_kill_data: | $(BUILD)/dlrover-data $(BUILD)/tests/stepped-data
 $(BUILD)/tests/test_kill_sum: | $(BUILD)/dlrover-data $(BUILD)/tests/stepped-sum
 $(BUILD)/tests/test_kill_save: | $(BUILD)/dlrover-data $(BUILD)/tests/stepped-save
-UNIT_OBJS_test_kill_random := tests/random_node.c tests/data_rig.c $(CKPT_LIB) $(SLOT)
+UNIT_OBJS_test_kill_random := tests/faults/random_node.c tests/support/data_rig.c $(CKPT_LIB) $(SLOT)
 UNIT_LIBS_test_kill_random := -lisal -lxxhash -ldl
 $(BUILD)/tests/test_kill_random: | $(BUILD)/dlrover-data
-KILL_AGENT := mpi_launcher/agent_save.c mpi_launcher/agent_ranks.c mpi_launcher/agent_data.c $(SLOT)
-$(BUILD)/tests/stepped-agent: $(call obj,$(filter-out $(KILL_AGENT),$(AGENT) $(CTL) $(TOPO) $(COMMON) $(MSG)) tests/kill_points.c) $(call steps,$(KILL_AGENT))
+KILL_AGENT := mpi_launcher/agent/snapshots/save.c mpi_launcher/agent/snapshots/ranks.c mpi_launcher/agent/data/data_process.c $(SLOT)
+$(BUILD)/tests/stepped-agent: $(call obj,$(filter-out $(KILL_AGENT),$(AGENT) $(CTL) $(TOPO) $(COMMON) $(MSG)) tests/faults/kill_points.c) $(call steps,$(KILL_AGENT))
 	$(call link,-lczmq -lzmq -lmunge -ljansson -lhwloc -lisal -lxxhash)
-UNIT_OBJS_test_kill_agent := tests/kill_points.c $(UNIT_OBJS_test_agent_ranks)
+UNIT_OBJS_test_kill_agent := tests/faults/kill_points.c $(UNIT_OBJS_test_agent_ranks)
 UNIT_LIBS_test_kill_agent := $(UNIT_LIBS_test_agent)
 $(BUILD)/tests/test_kill_agent: | $(BUILD)/tests/stepped-agent
 
 .SECONDEXPANSION:
-$(BUILD)/tests/test_%: $(BUILD)/obj/tests/test_%.o $$(call obj,$$(COMMON) $$(UNIT_OBJS_test_$$*))
+$(BUILD)/tests/test_%: $$(call obj,$$(filter %/test_$$*.c,$$(UNIT_SOURCES))) $$(call obj,$$(COMMON) $$(UNIT_OBJS_test_$$*))
 	$(call link,$(UNIT_LIBS_$(@F)) -lcmocka)
 .SECONDARY:
 
 $(BUILD)/tests/test_gpu: | $(BUILD)/gpu
 ifneq ($(CUDA_HEADER),)
-$(patsubst %,$(BUILD)/obj/tests/%.o,gpu gpu_rig gpu_check gpu_fence gpu_bench): XCFLAGS = -DDLR_HAVE_CUDA -isystem $(dir $(CUDA_HEADER))
+$(patsubst %,$(BUILD)/obj/tests/gpu/%.o,gpu gpu_rig gpu_check gpu_fence gpu_bench): XCFLAGS = -DDLR_HAVE_CUDA -isystem $(dir $(CUDA_HEADER))
 endif
 check-gpu: $(BUILD)/gpu ## device memory on a real GPU, docs/gpu.md; says when there is none
 	@$(BUILD)/gpu check
@@ -341,11 +341,11 @@ check-protections: ## the unit tests notice a protection that is taken out of th
 UNIT_CAMPAIGNS := $(filter $(addprefix $(BUILD)/tests/test_,kill_% commit_orders commit_merged),$(UNIT_TESTS))
 UNIT_RUN := $(if $(SAN),$(filter-out $(UNIT_CAMPAIGNS),$(UNIT_TESTS)),$(UNIT_TESTS))
 unit: $(UNIT_RUN) ## unit tests: seconds, no root, no Slurm, MPI or GPU; with SAN= without the campaigns of kills and orders
-	@tests/run_unit.sh $(BUILD)/log $(UNIT_RUN)
+	@tests/checks/run_unit.sh $(BUILD)/log $(UNIT_RUN)
 unit-campaigns: $(UNIT_CAMPAIGNS) ## these campaigns alone
-	@tests/run_unit.sh $(BUILD)/log $(UNIT_CAMPAIGNS)
+	@tests/checks/run_unit.sh $(BUILD)/log $(UNIT_CAMPAIGNS)
 unit-device: $(DEVICE_TESTS:%=$(BUILD)/tests/%) $(BUILD)/libdlrover.so ## those of them that are about device memory
-	@tests/run_unit.sh $(BUILD)/log $(DEVICE_TESTS:%=$(BUILD)/tests/%)
+	@tests/checks/run_unit.sh $(BUILD)/log $(DEVICE_TESTS:%=$(BUILD)/tests/%)
 # One exploration after the other; each ends, or is ended after NIGHTLY_S.
 NIGHTLY_S ?= 3600
 EXPLORE_S ?= 1800

@@ -12,29 +12,29 @@ format-check: ## sources are formatted
 	@clang-format --dry-run --Werror $(C_FILES) 2>&1 | grep -E 'error|warning' | cut -d: -f1,2 | head -40 \
 	  | sed 's/$$/: not formatted (make format)/' | { ! grep .; }
 check-layers: ## no include crosses a boundary
-	@tests/check_layers.sh
+	@tests/checks/check_layers.sh
 check-headers: ## each header compiles alone
-	@tests/check_headers.sh $(CC) $(DLR_CFLAGS) $(MPI_CFLAGS) $(CFLAGS)
+	@tests/checks/check_headers.sh $(CC) $(DLR_CFLAGS) $(MPI_CFLAGS) $(CFLAGS)
 check-fuzz: ## fuzz targets compile; make fuzz links and runs them
 	@$(FUZZ_CC) -fsyntax-only $(DLR_CFLAGS) $(wildcard tests/fuzz/*.c)
 check-parsers: ## what reads foreign bytes has a fuzz target
-	@tests/check_parsers.sh
+	@tests/checks/check_parsers.sh
 check-symbols: $(BUILD)/libdlrover.so $(BUILD)/spank_dlrover.so ## libraries export what they should
-	@tests/check_symbols.sh $(BUILD)/libdlrover.so ckpt/libdlrover.symbols
-	@tests/check_symbols.sh $(BUILD)/spank_dlrover.so spank/dlr_spank.symbols '^(slurm|spank)_'
+	@tests/checks/check_symbols.sh $(BUILD)/libdlrover.so ckpt/libdlrover.symbols
+	@tests/checks/check_symbols.sh $(BUILD)/spank_dlrover.so spank/dlr_spank.symbols '^(slurm|spank)_'
 check-hardening: $(PROGRAMS) $(BUILD)/libdlrover.so $(BUILD)/spank_dlrover.so ## what is installed is built with protections
-	@tests/check_hardening.sh $^
+	@tests/checks/check_hardening.sh $^
 check-man: $(MAN_PAGES) ## manual pages are clean and name every option
-	@tests/check_man.sh $(MAN_PAGES)
+	@tests/checks/check_man.sh $(MAN_PAGES)
 check-situations: ## each row of docs/situations.md and SECURITY.md names a test that is there
-	@tests/check_situations.sh
+	@tests/checks/check_situations.sh
 check-claims: ## each unit test that SECURITY.md names has a patch that makes it fail, and that applies
-	@tests/check_claims.sh
+	@tests/checks/check_claims.sh
 check-slurm-api: ## compiles for every release of Slurm (SLURM_INCLUDES: real headers too)
-	@SLURM_INCLUDES="$(SLURM_INCLUDES)" tests/check_slurm_api.sh $(CC) $(DLR_CFLAGS) $(CPPFLAGS) -I.
+	@SLURM_INCLUDES="$(SLURM_INCLUDES)" tests/checks/check_slurm_api.sh $(CC) $(DLR_CFLAGS) $(CPPFLAGS) -I.
 check-ptx: ## the PTX that is checked in is that of the kernels
 	@scripts/make-ptx --check
-ptx: ## make ckpt/device_ptx.c of ckpt/device_kernel.cl again
+ptx: ## make device/ptx.c of device/kernel.cl again
 	@scripts/make-ptx
 shellcheck: ## scripts are clean
 	@shellcheck -x -P SCRIPTDIR -e SC2016 $(SHELL_FILES) # 2016: words for a shell of another node
@@ -43,13 +43,13 @@ cppcheck: ## cppcheck finds nothing
 	@mkdir -p $(BUILD)/cppcheck
 	@cppcheck -q -j2 --enable=warning,performance,portability --error-exitcode=1 --std=c11 -D_GNU_SOURCE \
 	  -I. '-Djson_array_foreach(a,i,v)=for(i=0;(v=json_array_get(a,i));i++)' \
-	  '-Djson_object_foreach(o,k,v)=for(k="";(v=json_object_get(o,k));)' --suppressions-list=tests/cppcheck.known --cppcheck-build-dir=$(BUILD)/cppcheck $(OUR_SOURCES)
+	  '-Djson_object_foreach(o,k,v)=for(k="";(v=json_object_get(o,k));)' --suppressions-list=tests/checks/cppcheck.known --cppcheck-build-dir=$(BUILD)/cppcheck $(OUR_SOURCES)
 # gcc is the analyser that understands the cleanup attribute, so leaks are its business.
-$(BUILD)/analyze/%.ok: %.c tests/analyze.known
+$(BUILD)/analyze/%.ok: %.c tests/checks/analyze.known
 	@mkdir -p $(@D)
-	@tests/analyze.sh $< $(filter-out -Werror,$(DLR_CFLAGS)) $(CPPFLAGS) $(XCFLAGS) -MMD -MP -MT $@ -MF $(@:.ok=.d)
+	@tests/checks/analyze.sh $< $(filter-out -Werror,$(DLR_CFLAGS)) $(CPPFLAGS) $(XCFLAGS) -MMD -MP -MT $@ -MF $(@:.ok=.d)
 	@touch $@
-$(BUILD)/analyze/mpi_launcher/rendezvous.ok $(BUILD)/analyze/bench/reduce.ok $(BUILD)/analyze/examples/%.ok: XCFLAGS = \
+$(BUILD)/analyze/mpi_launcher/rendezvous/main.ok $(BUILD)/analyze/bench/reduce.ok $(BUILD)/analyze/examples/%.ok: XCFLAGS = \
   $(shell $(MPICC) --showme:compile) -I$(BUILD)/include
 $(BUILD)/analyze/examples/ckpt_hello.ok: | $(BUILD)/include/dlrover/ckpt.h
 .PHONY: lint format format-check check-layers check-headers check-fuzz check-parsers check-symbols check-hardening check-man check-situations check-claims check-slurm-api check-ptx ptx shellcheck cppcheck analyze

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "spank/items.h"
 
-#include "common/log.h"
+#include "common/base/log.h"
 
 bool dlr_items_job(spank_t sp, struct dlr_jobmem *ret)
 {

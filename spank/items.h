@@ -7,9 +7,9 @@
 
 #include <slurm/spank.h>
 
-#include "spank/jobmem.h"
-#include "spank/step.h"
-#include "spank/task_env.h"
+#include "spank/node/job_tmpfs.h"
+#include "spank/task/step.h"
+#include "spank/task/task_env.h"
 
 /* Each is false when Slurm does not say: another context, or a release that cannot. */
 bool dlr_items_job(spank_t sp, struct dlr_jobmem *ret);

@@ -21,17 +21,17 @@
 #include <slurm/slurm_version.h>
 #include <slurm/spank.h>
 
-#include "common/cleanup.h"
-#include "common/log.h"
-#include "common/memory.h"
-#include "spank/allocator.h"
-#include "spank/batch.h"
-#include "spank/handover.h"
+#include "common/base/cleanup.h"
+#include "common/base/log.h"
+#include "common/base/node_memory.h"
+#include "spank/base/options.h"
+#include "spank/command/allocator.h"
+#include "spank/command/handover.h"
 #include "spank/items.h"
-#include "spank/jobmem.h"
-#include "spank/jobview.h"
-#include "spank/options.h"
-#include "spank/step.h"
+#include "spank/node/container_tmpfs.h"
+#include "spank/node/job_tmpfs.h"
+#include "spank/task/batch_env.h"
+#include "spank/task/step.h"
 
 SPANK_PLUGIN(dlrover, 1);
 

@@ -39,7 +39,7 @@ teardown_file() { cluster_down; }
 @test "DCP: sharded state comes back from memory after a node died, on fewer and more ranks from files" {
     venv=${DLROVER_TORCH_VENV:-/opt/dlrover-torch}
     [ -x "$venv/bin/python" ] || skip "no PyTorch in '$venv': scripts/install-deps --torch-venv"
-    job_file python_dcp.py <"$BATS_TEST_DIRNAME/../python_dcp.py"
+    job_file python_dcp.py <"$BATS_TEST_DIRNAME/../python/python_dcp.py"
     job_file dcp.sh <<SH
 #!/bin/bash
 #SBATCH -o out.%j

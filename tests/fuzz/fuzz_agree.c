@@ -2,8 +2,8 @@
 /* A word of a rank without a job. The first byte: bit 0, its sum is put right first; bits 1 and 2, the rank that it
  * should be of; bits 3 to 5, of how many. What is taken is of these, and nothing beyond it was read.
  */
-#include "ckpt/agree_word.h"
-#include "ckpt/slot.h"
+#include "ckpt/slot/slot.h"
+#include "ckpt/standalone/vote.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Beats and leases: what is taken is written back to the same bytes. */
-#include "mpi_launcher/beat.h"
+#include "mpi_launcher/wire/heartbeat.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -9,10 +9,10 @@
 #include <errno.h>
 #include <setjmp.h>
 
-#include "ckpt/data_recv.h"
-#include "ckpt/data_state.h"
-#include "ckpt/slot_write.h"
-#include "common/clock.h"
+#include "ckpt/slot/write.h"
+#include "ckpt/stream/recv.h"
+#include "ckpt/stream/state.h"
+#include "common/base/clock.h"
 #include "tests/fuzz/snapshot.h"
 
 #define RANK 1

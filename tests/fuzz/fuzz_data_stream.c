@@ -5,10 +5,10 @@
  */
 #include <errno.h>
 
-#include "ckpt/data_tls_address.h"
-#include "ckpt/data_tls_frame.h"
-#include "ckpt/data_tls_key.h"
-#include "ckpt/data_wire.h"
+#include "ckpt/transport/tls_address.h"
+#include "ckpt/transport/tls_frame.h"
+#include "ckpt/transport/tls_key.h"
+#include "ckpt/transport/wire.h"
 #include "tests/fuzz/fuzz.h"
 
 #define ROOM 4096

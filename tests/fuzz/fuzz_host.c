@@ -4,8 +4,8 @@
  */
 #include <jansson.h>
 
-#include "common/msg.h"
-#include "mpi_launcher/agent_host.h"
+#include "common/json/message.h"
+#include "mpi_launcher/agent/host/host.h"
 #include "tests/fuzz/fuzz.h"
 
 static void check_again(const char *run, const char *cred, const char **words)

@@ -6,11 +6,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "mpi_launcher/cli_find.h"
-#include "mpi_launcher/cli_reader.h"
-#include "mpi_launcher/cli_state.h"
-#include "mpi_launcher/cli_view.h"
-#include "mpi_launcher/cli_words.h"
+#include "mpi_launcher/cli/find_run.h"
+#include "mpi_launcher/cli/status_view.h"
+#include "mpi_launcher/journal/event_text.h"
+#include "mpi_launcher/journal/reader.h"
+#include "mpi_launcher/journal/run_view.h"
 #include "tests/fuzz/fuzz.h"
 
 #define NOW_MS 1763737200000ll /* a time near that of the corpus */

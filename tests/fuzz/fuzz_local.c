@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/local.h"
+#include "common/local/message.h"
 #include "tests/fuzz/fuzz.h"
 
 #define FDS_MAX 32

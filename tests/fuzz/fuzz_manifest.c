@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "mpi_launcher/persist.h"
+#include "ckpt/manifest/manifest.h"
 #include "tests/fuzz/fuzz.h"
 
 #define MANIFESTS 3 /* of an input, at most */

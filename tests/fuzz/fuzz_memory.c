@@ -2,9 +2,9 @@
 /* Paths and names that a user wrote, as slurmstepd and the epilog look at them: the first byte is the room for an
  * answer, the rest a path. Nothing is there: no socket is opened, and what is found is the path or shorter.
  */
-#include "common/log.h"
-#include "common/memory.h"
-#include "common/str.h"
+#include "common/base/log.h"
+#include "common/base/node_memory.h"
+#include "common/base/str.h"
 #include "tests/fuzz/fuzz.h"
 
 #define JOB 7

@@ -3,7 +3,7 @@
  * of the agent are not: what an order would do is left out, that its numbers are in range is not.
  * Reaches dlr_agent_round_parse(), dlr_peer_list_take().
  */
-#include "mpi_launcher/agent_control.c"
+#include "mpi_launcher/agent/control.c"
 #include "tests/fuzz/fuzz.h"
 
 #define HANDS(name, ...)                                                               \

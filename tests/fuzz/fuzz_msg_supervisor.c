@@ -4,7 +4,7 @@
  * handlers are the real ones; no process is started and nothing is sent.
  * Reaches dlr_slice_parse().
  */
-#include "mpi_launcher/sup_control.c"
+#include "mpi_launcher/supervisor/dispatch.c"
 
 #include <stdarg.h>
 

@@ -3,8 +3,8 @@
  * must come out of it as text that it takes again, to the same value.
  * Reaches dlr_opt_value_parse(), dlr_settings_read(), dlr_parse_duration_ms(), dlr_parse_size(), dlr_parse_uint().
  */
-#include "common/jobconf.h"
-#include "spank/options.h"
+#include "common/config/job_config.h"
+#include "spank/base/options.h"
 #include "tests/fuzz/fuzz.h"
 
 static void ignore(const struct dlr_err *err)

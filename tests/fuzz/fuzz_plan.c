@@ -6,9 +6,9 @@
  */
 #include <jansson.h>
 
-#include "common/cleanup.h"
-#include "common/msg.h"
-#include "mpi_launcher/plan.h"
+#include "common/base/cleanup.h"
+#include "common/json/message.h"
+#include "mpi_launcher/plan/plan.h"
 #include "tests/fuzz/fuzz.h"
 
 static void same(json_t *once, json_t *twice)

@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "ckpt/safetensors.h"
-#include "ckpt/saved.h"
+#include "ckpt/persist/safetensors.h"
+#include "ckpt/persist/slot_file.h"
 #include "tests/fuzz/snapshot.h"
 
 #define SLOT_BYTES (UINT64_C(16) * DLR_SLOT_PAGE)

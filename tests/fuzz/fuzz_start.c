@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a lock's file says of the start that holds it: what is taken is written back to the same text. */
-#include "ckpt/alone_start.h"
+#include "ckpt/standalone/launch_id.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -3,7 +3,7 @@
  * the text in the keeper's memory file, with a round that may go on. What is taken from either can be
  * written again, and read, and is the same. No process is adopted.
  */
-#include "mpi_launcher/sup_state.c"
+#include "mpi_launcher/supervisor/saved_state.c"
 
 #include <stdarg.h>
 #include <sys/mman.h>

@@ -3,7 +3,7 @@
  * allocation is. What comes out must be a plan that fits it.
  * Reaches dlr_stepplan_read(), dlr_stepplan_read_prefer(), dlr_stepplan_read_exclude().
  */
-#include "mpi_launcher/stepplan.h"
+#include "mpi_launcher/step_plan/step_plan.h"
 #include "tests/fuzz/fuzz.h"
 
 #define WORDS_MAX 64

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rank 0's word on which steps are saved: what is taken is a stride that nests with all others. */
-#include "ckpt/stride.h"
+#include "ckpt/standalone/save_interval.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

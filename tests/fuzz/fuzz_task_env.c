@@ -4,9 +4,9 @@
  */
 #include <stdio.h>
 
-#include "spank/jobmem.h"
-#include "spank/options.h"
-#include "spank/task_env.h"
+#include "spank/base/options.h"
+#include "spank/node/job_tmpfs.h"
+#include "spank/task/task_env.h"
 #include "tests/fuzz/fuzz.h"
 
 #define VARS_MAX 64

@@ -5,7 +5,7 @@
 #ifndef DLR_TESTS_FUZZ_SNAPSHOT_H
 #define DLR_TESTS_FUZZ_SNAPSHOT_H
 
-#include "ckpt/slot_meta.h"
+#include "ckpt/slot/meta.h"
 #include "tests/fuzz/fuzz.h"
 
 /* Makes the head's length, its sum and the block's sum those of these bytes. */

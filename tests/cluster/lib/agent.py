@@ -4,7 +4,7 @@
 
 usage: agent.py SOCKET LOG
 
-The layout is that of struct dlr_local_msg in common/local.h.
+The layout is that of struct dlr_local_msg in common/local/message.h.
 """
 import select
 import socket

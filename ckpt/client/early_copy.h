@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What begin copies at once, so that the program may change it at any time: every BLOB, and host
+ * memory so small that the copy costs less than a fence that waits for it.
+ */
+#ifndef DLR_CKPT_SHADOW_H
+#define DLR_CKPT_SHADOW_H
+
+#include "ckpt/client/client.h"
+
+/* Decides what is copied, and makes ck->src, ck->views and ck->host_waits of it. ck->on_device is
+ * known. -ENOMEM.
+ */
+int dlr_shadow_make(struct dlr_ckpt *ck);
+
+/* Takes the copy of what the regions hold now. */
+void dlr_shadow_take(struct dlr_ckpt *ck);
+
+void dlr_shadow_done(struct dlr_ckpt *ck);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ckpt/redundancy/parity_order.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "ckpt/redundancy/parity.h"
+
+static_assert(DLR_SUM_TERMS_MAX == DLR_PARITY_DATA_MAX, "a sum has a set's terms");
+
+bool dlr_sum_order_parity(const struct dlr_sum_order *o, int32_t rank)
+{
+    return (uint32_t)rank >= o->world;
+}
+
+int dlr_sum_order_term(const struct dlr_sum_order *o, int32_t rank)
+{
+    for (unsigned i = 0; i < o->n; i++)
+        if (o->term[i].rank == rank)
+            return (int)i;
+    return -1;
+}
+
+int dlr_sum_order_read(const struct dlr_local_msg *msg, struct dlr_sum_order *o)
+{
+    const char *at = msg->text;
+    int used = 0;
+
+    *o = (struct dlr_sum_order){.target = msg->rank,
+                                .any = msg->arg[0] == UINT32_MAX,
+                                .version = {(uint32_t)msg->arg[0], msg->step},
+                                .id = msg->arg[1]};
+    if (sscanf(at, "%u%n", &o->world, &used) != 1 || at[used] != ' ')
+        return -EBADMSG;
+    at += used + 1;
+    while (*at) {
+        struct dlr_sum_term *t = &o->term[o->n];
+        unsigned coef;
+
+        if (o->n == DLR_SUM_TERMS_MAX ||
+            sscanf(at, "%d*%u%n", &t->rank, &coef, &used) != 2 || t->rank < 0 ||
+            coef > 255 || dlr_sum_order_term(o, t->rank) >= 0)
+            return -EBADMSG;
+        t->coef = (unsigned char)coef;
+        o->n++;
+        at += used + (at[used] == ' ');
+    }
+    return o->n && o->target >= 0 && o->any == dlr_sum_order_parity(o, o->target)
+               ? 0
+               : -EBADMSG;
+}

@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Without a job: each rank copies its snapshots to memory and writes them to files behind the program. There is
+ * nobody to decide, so that every due step is saved by every rank, or a fence says that it was not.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ckpt/client/client.h"
+#include "ckpt/client/region_layout.h"
+#include "ckpt/persist/slot_file.h"
+#include "ckpt/restore/load.h"
+#include "ckpt/restore/reshape.h"
+#include "ckpt/slot/meta.h"
+#include "ckpt/standalone/files.h"
+#include "ckpt/standalone/find_version.h"
+#include "ckpt/standalone/launch_id.h"
+#include "ckpt/standalone/lineage.h"
+#include "ckpt/standalone/retention.h"
+#include "ckpt/standalone/save_interval.h"
+#include "ckpt/standalone/write_behind.h"
+#include "common/base/cleanup.h"
+#include "common/base/clock.h"
+#include "common/base/file.h"
+#include "common/base/log.h"
+
+#define LOCK_MS                                                                        \
+    10000 /* for a program that is being ended, whose writes the kernel has not */
+
+struct alone {
+    struct dlr_alone_own own;
+    int lock_fd; /* -1: not taken, or there are no locks */
+    bool locked;
+    struct dlr_behind *behind;
+    struct dlr_slot *
+        *slot; /* of the snapshot under way, until it is handed on; or NULL */
+    struct dlr_stride stride;
+    uint64_t waited_ns; /* in begins, for a slot */
+    uint64_t step;      /* of that snapshot */
+    _Atomic uint64_t
+        last_bad; /* the one under way is not written if it is from there on */
+    struct dlr_alone_found found;
+    bool told_wait;
+};
+
+static int alone_open(struct dlr_ckpt *ck)
+{
+    struct alone *al = calloc(1, sizeof(*al));
+    int rc = al ? dlr_mkdirs(ck->conf.dir, 0700, &ck->err)
+                : dlr_fail(&ck->err, -ENOMEM, "no memory");
+
+    if (rc < 0) {
+        free(al);
+        return rc;
+    }
+    al->lock_fd = -1;
+    dlr_alone_program(al->own.program);
+    al->own.rank = ck->conf.rank;
+    al->own.world = ck->conf.world;
+    al->own.since_ns = al->own.opened_ns = (uint64_t)dlr_wall_ns();
+    al->own.together = ck->conf.agree_ms > 0;
+    atomic_init(&al->last_bad, UINT64_MAX);
+    al->own.dirfd = open(ck->conf.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ck->page = aligned_alloc(DLR_PAGE_SIZE, DLR_PAGE_SIZE);
+    if (al->own.dirfd < 0 || !ck->page) {
+        rc = dlr_fail(&ck->err, al->own.dirfd < 0 ? -errno : -ENOMEM,
+                      "cannot open '%s': %m", ck->conf.dir);
+        dlr_cleanup_close(&al->own.dirfd);
+        free(ck->page);
+        free(al);
+        return rc;
+    }
+    memset(ck->page, 0, DLR_PAGE_SIZE);
+    atomic_store(&ck->page->begun_step, DLR_PAGE_NEVER);
+    atomic_store(&ck->page->committed_step, DLR_PAGE_NEVER);
+    ck->key = dlr_slot_key("alone");
+    dlr_stride_init(&al->stride, ck->conf.every == DLR_COUNT_AUTO ? 0 : ck->conf.every,
+                    ck->conf.budget, al->own.dirfd, ck->conf.rank, ck->conf.world);
+    ck->mode = al;
+    return 0;
+}
+
+static int alone_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret, unsigned max)
+{
+    const struct alone *al = ck->mode;
+
+    return dlr_alone_versions(ck, al->own.dirfd, ret, max);
+}
+
+/* Before anything is renamed or written. */
+static int take_directory(struct dlr_ckpt *ck)
+{
+    struct alone *al = ck->mode;
+    unsigned limit_ms = ck->conf.agree_ms < LOCK_MS ? ck->conf.agree_ms : LOCK_MS;
+    int rc = al->locked ? 0
+                        : dlr_alone_lock(al->own.dirfd, ck->conf.rank, ck->conf.world,
+                                         limit_ms, &al->lock_fd, &ck->err);
+
+    al->locked = rc == 0;
+    al->own.locked = al->lock_fd >= 0;
+    return rc;
+}
+
+static int open_source(void *arg, int rank, struct dlr_slot **ret, struct dlr_err *err)
+{
+    struct dlr_ckpt *ck = arg;
+    struct alone *al = ck->mode;
+
+    return dlr_alone_open_rank(ck, al->own.dirfd, &al->found, rank, ret, err);
+}
+
+static int alone_peek(struct dlr_ckpt *ck, int rank, struct dlr_slot **ret)
+{
+    return open_source(ck, rank, ret, &ck->err);
+}
+
+/* Nothing of the program's is read for it any more: it is summed up and put, in milliseconds. */
+static void await_put(struct dlr_ckpt *ck)
+{
+    bool reads =
+        ck->saver && (ck->host_waits || ck->dev) && dlr_saver_reading(ck->saver);
+
+    if (ck->saver && !reads && dlr_saver_busy(ck->saver))
+        dlr_saver_wait(ck->saver, ck->conf.fence_ms, DLR_SAVER_WHOLE);
+}
+
+/* A version is there when every rank's file is: without ours it is not. */
+static int alone_mark_bad(struct dlr_ckpt *ck, uint64_t step)
+{
+    struct alone *al = ck->mode;
+    const struct dlr_alone_which which =
+        dlr_alone_own_files(&al->own, step, UINT64_MAX);
+    int rc = take_directory(ck);
+
+    if (rc < 0)
+        return rc;
+    al->found.chosen = false;
+    atomic_store(&al->last_bad, step);
+    await_put(ck); /* what a copy ends in after this knows of it */
+    if (al->behind && dlr_behind_strike(al->behind, step) &&
+        dlr_behind_wait(al->behind, DLR_BEHIND_DRAIN_MS) < 0)
+        return dlr_fail(&ck->err, -ETIMEDOUT, "step %" PRIu64 " is still being written",
+                        step);
+    return dlr_alone_set_aside(al->own.dirfd, &which, &ck->err);
+}
+
+static int load_step(struct dlr_ckpt *ck, uint32_t world)
+{
+    const struct dlr_sources from = {world, open_source, ck};
+    struct dlr_slot *slot;
+    int rc;
+
+    if (world != (uint32_t)ck->conf.world)
+        return dlr_reshape(&from, ck->conf.rank, &ck->regions, &ck->unmatched, ck->ops,
+                           ck->dev, &ck->err);
+    rc = open_source(ck, ck->conf.rank, &slot, &ck->err);
+    if (rc < 0)
+        return rc;
+    rc = dlr_load(slot, &ck->regions, &ck->unmatched, ck->ops, ck->dev, &ck->err);
+    dlr_slot_unmap(slot);
+    if (rc > 0)
+        rc = dlr_join(&from, ck->conf.rank, &ck->regions, &ck->unmatched, ck->ops,
+                      ck->dev, &ck->err);
+    return rc;
+}
+
+static int alone_offer(struct dlr_ckpt *ck, uint32_t *ret_world)
+{
+    struct alone *al = ck->mode;
+    int rc = al->found.chosen ? 0 : take_directory(ck);
+
+    if (rc == 0 && !al->found.chosen) {
+        if (al->behind && /* its thread looks at what was found */
+            dlr_behind_wait(al->behind, DLR_BEHIND_DRAIN_MS) < 0)
+            return dlr_fail(&ck->err, -ETIMEDOUT, "a file is still being written");
+        dlr_stride_forget(&al->stride);
+        rc = dlr_alone_choose(ck, al->own.dirfd, &al->found);
+        al->own.words = ck->conf.rank == 0;
+    }
+    *ret_world = al->found.world;
+    return rc < 0 ? rc : al->found.world > 0;
+}
+
+/* From what was found. Rank 0 may be the only one that restores, and give the others what it has. */
+static void go_on_from_found(struct alone *al)
+{
+    const struct dlr_alone_found *found = &al->found;
+
+    dlr_alone_go_on(&al->own, found->step, found->line, found->program);
+    if (al->own.rank == 0 && al->own.world > 1)
+        dlr_alone_line_say(al->lock_fd, al->own.from, al->own.line);
+}
+
+static int alone_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
+{
+    struct alone *al = ck->mode;
+    uint32_t world = 0;
+    int rc = alone_offer(ck, &world);
+    int64_t began = dlr_now_ns();
+
+    if (rc <= 0)
+        return rc;
+    rc = load_step(ck, world);
+    ck->load_ns = (uint64_t)(dlr_now_ns() - began);
+    if (rc < 0)
+        return rc;
+    go_on_from_found(al);
+    ck->from_world = world;
+    *ret_step = al->found.step;
+    return 1;
+}
+
+static int alone_go_on(struct dlr_ckpt *ck, uint64_t step)
+{
+    struct alone *al = ck->mode;
+    struct dlr_alone_head head;
+    int rc = take_directory(ck);
+
+    if (rc < 0)
+        return rc;
+    rc = dlr_alone_head(al->own.dirfd, 0, step, &head);
+    if (rc < 0)
+        return dlr_fail(&ck->err, rc,
+                        "no version of step %" PRIu64
+                        " in '%s' to go on from: rank 0's file: %s",
+                        step, ck->conf.dir, strerror(-rc));
+    al->found = (struct dlr_alone_found){
+        .chosen = true, .world = head.world, .step = step, .line = head.line};
+    memcpy(al->found.program, head.program, sizeof(al->found.program));
+    go_on_from_found(al);
+    ck->from_world = head.world;
+    return 0;
+}
+
+/* --- in the helper thread ---------------------------------------------------------- */
+
+static int write_file(struct dlr_ckpt *ck, struct dlr_slot *slot, uint64_t step,
+                      struct dlr_err *err)
+{
+    struct alone *al = ck->mode;
+    struct dlr_saved_how how = {0}; /* it was summed just now */
+    struct dlr_saved_part part = {.slot = slot};
+    char name[NAME_MAX + 1], over[NAME_MAX + 1];
+    const void *meta;
+    size_t bytes;
+    int rc = dlr_alone_name(ck->conf.rank, step, name, sizeof(name));
+
+    dlr_alone_over_name(ck->conf.rank, over, sizeof(over));
+    how.over = al->own.locked ? over : NULL;
+    dlr_slot_meta(slot, &meta, &bytes);
+    dlr_slot_rekey((void *)meta, bytes, al->own.line, al->own.program);
+    if (rc == 0)
+        rc = dlr_alone_part(&al->own, step, err);
+    if (rc == 0)
+        rc = dlr_alone_spare(al->own.dirfd, ck->conf.rank, step, err);
+    return rc < 0 ? rc
+                  : dlr_saved_write(&part, 1, al->own.dirfd, name, 0600, &how, err);
+}
+
+/* In the thread behind. */
+static int write_behind(void *arg, struct dlr_slot *slot, uint64_t step,
+                        struct dlr_err *err)
+{
+    struct dlr_ckpt *ck = arg;
+    struct alone *al = ck->mode;
+    int rc = write_file(ck, slot, step, err);
+
+    if (rc < 0) {
+        atomic_fetch_add(&ck->page->given_up, 1);
+        return rc;
+    }
+    atomic_store(&ck->page->committed_step, step);
+    return dlr_alone_drop_old(&al->own, step, err);
+}
+
+static void ending(void *arg)
+{
+    await_put(arg);
+}
+
+/* Nothing more is written. */
+static void ended(void *arg)
+{
+    const struct dlr_ckpt *ck = arg;
+    const struct alone *al = ck->mode;
+
+    if (al->own.begun && al->own.locked)
+        dlr_alone_forget_over(al->own.dirfd, ck->conf.rank);
+}
+
+static const struct dlr_behind_ops behind_ops = {write_behind, ending, ended};
+
+static int finish(void *arg, int rc, struct dlr_err *err)
+{
+    struct dlr_ckpt *ck = arg;
+    struct alone *al = ck->mode;
+    struct dlr_slot **slot = al->slot;
+
+    al->slot = NULL;
+    if (rc < 0) {
+        dlr_layout_given_up(ck, al->step, rc, err);
+        atomic_fetch_add(&ck->page->given_up, 1);
+    } else {
+        dlr_slot_seal(*slot, ck->plan);
+        atomic_fetch_add(&ck->page->copied_bytes, dlr_slot_plan_data(ck->plan));
+    }
+    if (rc == 0 && al->step < atomic_load(&al->last_bad))
+        dlr_behind_put(al->behind, slot, al->step);
+    else
+        dlr_behind_drop(al->behind, slot);
+    return rc;
+}
+
+static void finished(void *arg)
+{
+}
+
+static void posted(void *arg)
+{
+}
+
+static int receive(void *arg)
+{
+    return -ENOTCONN;
+}
+
+static const struct dlr_saver_ops saver_ops = {finish, finished, posted, receive};
+
+/* --- in the program's thread ------------------------------------------------------- */
+
+static int alone_start(struct dlr_ckpt *ck)
+{
+    struct alone *al = ck->mode;
+    int rc = take_directory(ck);
+
+    if (rc == 0)
+        rc = dlr_behind_new(dlr_slot_plan_bytes(ck->plan), &behind_ops, ck, &al->behind,
+                            &ck->err);
+    return rc < 0 ? rc
+                  : dlr_saver_new(dlr_layout_threads(ck), &saver_ops, ck, -1,
+                                  &ck->saver, &ck->err);
+}
+
+/* Slots grow when they are taken: what is being written stays where it is. */
+static int alone_resize(struct dlr_ckpt *ck)
+{
+    return 0;
+}
+
+static int grow(struct dlr_ckpt *ck, struct dlr_slot **slot)
+{
+    struct alone *al = ck->mode;
+    uint64_t bytes = dlr_slot_plan_bytes(ck->plan);
+    struct dlr_slot *longer;
+    int rc;
+
+    if (dlr_slot_bytes(*slot) >= bytes)
+        return 0;
+    rc = dlr_slot_anonymous(bytes, &longer, &ck->err);
+    if (rc < 0)
+        return rc;
+    dlr_behind_settle(al->behind, slot);
+    dlr_layout_unmap(ck, *slot);
+    *slot = longer;
+    return 0;
+}
+
+static int begin(struct dlr_ckpt *ck, uint64_t step)
+{
+    struct alone *al = ck->mode;
+
+    dlr_stride_forget(&al->stride);
+    dlr_alone_lock_use(al->lock_fd, al);
+    return dlr_alone_begin(&al->own, ck->key, step, &ck->err);
+}
+
+/* Said once, and only where a stride is given: else it becomes longer by itself. */
+static void tell_wait(const struct dlr_ckpt *ck, uint64_t step)
+{
+    struct alone *al = ck->mode;
+
+    if (ck->conf.every == DLR_COUNT_AUTO || al->told_wait)
+        return;
+    al->told_wait = true;
+    dlr_warn("the save of step %" PRIu64 " waits until a file of an earlier one is "
+             "written to '%s', and later ones may (DLROVER_CKPT_EVERY=auto saves as "
+             "often as files are written)",
+             step, ck->conf.dir);
+}
+
+/* A step that one rank leaves out counts for none: with both slots in use it waits, and what that takes makes
+ * rank 0 choose a longer stride for all.
+ */
+static int take_slot(struct dlr_ckpt *ck, uint64_t step)
+{
+    struct alone *al = ck->mode;
+    int rc;
+
+    if (!dlr_alone_lock_is_used_by(al->lock_fd, al))
+        return dlr_fail(&ck->err, -EBUSY,
+                        "another checkpoint that this program opened saves in '%s' as "
+                        "rank %d: give each a directory",
+                        ck->conf.dir, ck->conf.rank);
+    if (ck->host_waits && dlr_saver_reading(ck->saver)) /* there was no fence */
+        return dlr_fail(&ck->err, -EBUSY, "the last snapshot is not finished");
+    if (dlr_saver_busy(ck->saver)) /* a device may be at its copies */
+        dlr_saver_wait(ck->saver, ck->conf.fence_ms, DLR_SAVER_WHOLE);
+    if (dlr_saver_busy(ck->saver)) /* it still has its slot */
+        return dlr_fail(&ck->err, -EBUSY, "the last snapshot is not finished");
+    rc = dlr_behind_take(al->behind, 0, &al->slot);
+    if (rc < 0) {
+        int64_t began = dlr_now_ns();
+
+        tell_wait(ck, step);
+        rc = dlr_behind_take(al->behind, ck->conf.fence_ms, &al->slot);
+        al->waited_ns += (uint64_t)(dlr_now_ns() - began);
+    }
+    return rc < 0 ? dlr_fail(&ck->err, -EBUSY,
+                             "the snapshots before step %" PRIu64
+                             " were not written within %u ms",
+                             step, ck->conf.fence_ms)
+                  : 0;
+}
+
+static int alone_due(struct dlr_ckpt *ck, uint64_t step, struct dlr_slot **ret_slot,
+                     struct dlr_version *ret_version)
+{
+    struct alone *al = ck->mode;
+    const struct dlr_stride_cost cost = {
+        atomic_load(&ck->page->saves), atomic_load(&ck->page->blocked_ns),
+        al->waited_ns, dlr_behind_busy(al->behind), dlr_behind_took_ns(al->behind)};
+    int rc = al->own.begun ? 0 : begin(ck, step);
+    bool due = dlr_stride_due(&al->stride, step);
+
+    dlr_stride_begin(&al->stride, step, dlr_now_ns(), &cost);
+    if (rc < 0 || !due)
+        return rc;
+    rc = take_slot(ck, step);
+    if (rc == 0)
+        rc = grow(ck, al->slot);
+    if (rc < 0)
+        return rc;
+    al->step = step;
+    atomic_store(&al->last_bad, UINT64_MAX);
+    *ret_slot = *al->slot;
+    *ret_version = (struct dlr_version){0, step};
+    return 1;
+}
+
+static bool alone_plans(const struct dlr_ckpt *ck, uint64_t step)
+{
+    const struct alone *al = ck->mode;
+
+    return dlr_stride_due(&al->stride, step);
+}
+
+/* What was taken for it is free again. */
+static void alone_missed(struct dlr_ckpt *ck, uint64_t step, const char *why)
+{
+    struct alone *al = ck->mode;
+
+    if (al->slot)
+        dlr_behind_drop(al->behind, al->slot);
+    al->slot = NULL;
+}
+
+/* A file stands. */
+static void alone_torn(struct dlr_ckpt *ck, uint64_t step, const char *why)
+{
+}
+
+static int alone_late(struct dlr_ckpt *ck)
+{
+    struct alone *al = ck->mode;
+
+    return al->behind ? dlr_behind_failure(al->behind, &ck->err) : 0;
+}
+
+static int alone_flush(struct dlr_ckpt *ck)
+{
+    struct alone *al = ck->mode;
+
+    if (al->behind && dlr_behind_wait(al->behind, DLR_BEHIND_DRAIN_MS) < 0)
+        return dlr_fail(&ck->err, -ETIMEDOUT,
+                        "what was saved was not written to '%s' within %d s",
+                        ck->conf.dir, DLR_BEHIND_DRAIN_MS / 1000);
+    return alone_late(ck);
+}
+
+static void alone_leave(struct dlr_ckpt *ck)
+{
+    struct alone *al = ck->mode;
+
+    if (al->behind)
+        dlr_behind_leave(al->behind);
+}
+
+static void alone_close(struct dlr_ckpt *ck)
+{
+    struct alone *al = ck->mode;
+
+    dlr_behind_free(al->behind);
+    ended(ck);
+    dlr_alone_unlock(al->lock_fd);
+    close(al->own.dirfd);
+    free(al);
+    free(ck->page);
+}
+
+const struct dlr_backend dlr_backend_alone = {
+    .open = alone_open,
+    .list = alone_list,
+    .offer = alone_offer,
+    .restore = alone_restore,
+    .go_on = alone_go_on,
+    .peek = alone_peek,
+    .mark_bad = alone_mark_bad,
+    .start = alone_start,
+    .resize = alone_resize,
+    .due = alone_due,
+    .missed = alone_missed,
+    .torn = alone_torn,
+    .close = alone_close,
+    .plans = alone_plans,
+    .late = alone_late,
+    .flush = alone_flush,
+    .leave = alone_leave,
+};

@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sending side of a transfer: BEGIN, wait for ACCEPT, chunks, wait for ACK. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/stream/state.h"
+#include "ckpt/stream/stopped_time.h"
+#include "ckpt/transport/nic.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/str.h"
+
+#define WINDOW 8 /* chunks in flight */
+#define DECIDED "the version was decided against"
+#define RETRY_MS 20 /* a receiver that is not in our round yet is asked again */
+
+enum state { ASKING, RETRY, STREAMING, SENT, ENDING };
+
+struct dlr_send {
+    struct dlr_send *next;
+    struct dlr_data *d;
+    enum state state;
+    uint64_t id, agent_id, peer_id;
+    int32_t rank;
+    struct dlr_version version;
+    uint32_t round;
+    unsigned char token[DLR_WIRE_TOKEN];
+    struct dlr_mac mac; /* off: the transport seals */
+    struct dlr_held *held;
+    struct dlr_net_peer *peer;
+    unsigned char *begin; /* BEGIN as it is sent: head, address, meta block, tag */
+    size_t begin_bytes;
+    uint32_t nchunks, sent;
+    unsigned inflight;
+    int rc;
+    const char *why;
+    int64_t start_ms, retry_ms, end_ms;
+    int64_t moved_ms; /* something was given to or came from the receiver */
+    bool doomed;      /* its version was decided against */
+    bool paced;
+    int64_t pace_ms; /* nothing goes out before; 0: not held back */
+    bool cut;
+};
+
+static void free_send(struct dlr_send *s)
+{
+    dlr_mac_wipe(&s->mac);
+    free(s->begin);
+    free(s);
+}
+
+static void release(struct dlr_send *s)
+{
+    struct dlr_data *d = s->d;
+    struct dlr_send **at = &d->sends;
+
+    while (*at != s)
+        at = &(*at)->next;
+    *at = s->next;
+    dlr_held_read_done(s->held);
+    dlr_net_peer_put(s->peer);
+    dlr_data_done(d, s->rank, s->version, s->agent_id, s->rc, s->why);
+    free_send(s);
+    dlr_data_recv_retry(d);
+}
+
+/* The transfer's fate is known; it leaves when its buffers are its own again. */
+static void end(struct dlr_send *s, int rc, const char *why)
+{
+    if (s->state == ENDING)
+        return;
+    s->state = ENDING;
+    s->rc = rc;
+    s->why = why;
+    s->end_ms = dlr_now_ms();
+    if (!s->inflight)
+        release(s);
+}
+
+static void pump(struct dlr_send *s);
+
+/* True when the next piece must wait for a slot that is filled, or its turn (--dlrover-set=pace). */
+static bool hold_back(struct dlr_send *s, size_t bytes)
+{
+    struct dlr_data *d = s->d;
+    int64_t now_ns = dlr_now_ns(), now_ms = now_ns / 1000000, wait_ms = 0, wait_ns = 0;
+
+    if (s->paced)
+        wait_ms = dlr_fill_wait_ms(&d->fill, dlr_held_fills(&d->held),
+                                   d->conf.fill_limit_ms, now_ms);
+    if (s->paced && !wait_ms)
+        wait_ns = dlr_bucket_take(&d->bucket, bytes, now_ns);
+    if (wait_ns > 0)
+        wait_ms = wait_ns / 1000000 + 1;
+    s->pace_ms = wait_ms ? now_ms + wait_ms : 0;
+    return wait_ms > 0;
+}
+
+/* A request of s ended; while it was counted, end() could not release s. */
+static void landed(struct dlr_send *s, int rc, const char *why)
+{
+    s->moved_ms = dlr_now_ms();
+    if (rc < 0)
+        end(s, rc, why);
+    else if (s->doomed && s->inflight == 1)
+        end(s, -ECANCELED, DECIDED);
+    s->inflight--;
+    if (s->state == STREAMING)
+        pump(s);
+    else if (s->state == ENDING && !s->inflight)
+        release(s);
+}
+
+static void on_chunk_sent(void *arg, int rc)
+{
+    landed(arg, rc, "the connection to the receiver failed");
+}
+
+static void on_begin_sent(void *arg, int rc)
+{
+    landed(arg, rc, "cannot reach the receiver");
+}
+
+static void pump(struct dlr_send *s)
+{
+    struct dlr_wire_chunk head = {
+        .magic = DLR_WIRE_MAGIC, .version = DLR_WIRE_VERSION, .id = s->peer_id};
+
+    memcpy(head.token, s->token, sizeof(head.token));
+    while (!s->doomed && s->inflight < WINDOW && s->sent < s->nchunks) {
+        size_t bytes;
+        uint32_t crc;
+        void *data;
+        int rc = dlr_slot_chunk(s->held->slot, s->sent, &data, &bytes, &crc);
+
+        head.index = s->sent;
+        if (rc == 0 && hold_back(s, bytes))
+            return;
+        if (rc == 0)
+            rc = dlr_mac_sign_chunk(&s->mac, &head, data, bytes);
+        if (rc == 0)
+            rc = dlr_net_offer(s->peer, DLR_WIRE_CHUNK,
+                               (struct dlr_net_part){&head, sizeof(head)},
+                               (struct dlr_net_part){data, bytes}, on_chunk_sent, s);
+        if (rc < 0) {
+            end(s, rc, "cannot send to the receiver");
+            return;
+        }
+        s->moved_ms = dlr_now_ms();
+        s->inflight++;
+        s->sent++;
+    }
+    if (s->sent == s->nchunks)
+        s->state = SENT;
+}
+
+static void ask(struct dlr_send *s)
+{
+    int rc =
+        dlr_net_send(s->peer, DLR_WIRE_BEGIN,
+                     (struct dlr_net_part){s->begin, s->begin_bytes}, on_begin_sent, s);
+
+    s->state = ASKING;
+    s->moved_ms = dlr_now_ms();
+    if (rc < 0)
+        end(s, rc, "cannot send to the receiver");
+    else
+        s->inflight++;
+}
+
+static int load_begin(struct dlr_send *s)
+{
+    struct dlr_wire_begin head = {.magic = DLR_WIRE_MAGIC,
+                                  .version = DLR_WIRE_VERSION,
+                                  .round = s->round,
+                                  .rank = s->rank,
+                                  .vround = s->version.round,
+                                  .step = s->version.step,
+                                  .id = s->id};
+    struct dlr_slot_info info;
+    const void *addr, *meta;
+    size_t addr_bytes, meta_bytes;
+    int rc = 0;
+
+    dlr_net_own_address(s->peer, &addr, &addr_bytes);
+    dlr_slot_meta(s->held->slot, &meta, &meta_bytes);
+    if (!meta_bytes || dlr_slot_info(s->held->slot, &info) < 0)
+        return -EBADMSG;
+    memcpy(head.token, s->token, sizeof(head.token));
+    head.address_bytes = (uint16_t)addr_bytes;
+    head.meta_bytes = (uint32_t)meta_bytes;
+    head.data_bytes = info.data_bytes;
+    s->nchunks = info.nchunks;
+    s->begin_bytes = sizeof(head) + addr_bytes + meta_bytes + DLR_WIRE_TAG;
+    s->begin = malloc(s->begin_bytes);
+    if (!s->begin)
+        return -ENOMEM;
+    if (!dlr_net_sealed(s->peer))
+        rc = dlr_mac_begin(&s->mac, s->d->mac_key, head.salt);
+    if (rc < 0)
+        return rc;
+    memcpy(s->begin, &head, sizeof(head));
+    memcpy(s->begin + sizeof(head), addr, addr_bytes);
+    memcpy(s->begin + sizeof(head) + addr_bytes, meta, meta_bytes);
+    return dlr_mac_sign(&s->mac, s->begin, s->begin_bytes);
+}
+
+static int unhex(const char *text, unsigned char *ret, size_t max, size_t *ret_bytes)
+{
+    size_t n = strlen(text) / 2;
+
+    if (strlen(text) % 2 || n > max || !n)
+        return -EINVAL;
+    for (size_t i = 0; i < n; i++) {
+        static const char digits[] = "0123456789abcdef";
+        const char *hi = strchr(digits, text[2 * i]);
+        const char *lo = strchr(digits, text[2 * i + 1]);
+
+        if (!hi || !lo)
+            return -EINVAL;
+        ret[i] = (unsigned char)((hi - digits) << 4 | (lo - digits));
+    }
+    *ret_bytes = n;
+    return 0;
+}
+
+static int connect_to(struct dlr_send *s, const char *hex, struct dlr_err *err)
+{
+    unsigned char addr[DLR_WIRE_ADDRESS_MAX];
+    size_t bytes;
+
+    if (unhex(hex, addr, sizeof(addr), &bytes) < 0)
+        return dlr_fail(err, -EINVAL, "the receiver's address is malformed");
+    return dlr_net_peer(s->d->net, addr, bytes, &s->peer, err);
+}
+
+/* The agent hears which devices copies go over, whenever they are others. */
+static void tell_devices(struct dlr_send *s)
+{
+    char devices[sizeof(s->d->uses) - 8], uses[sizeof(s->d->uses)], report[1024];
+    const char *transport = dlr_net_transport(s->peer);
+    struct dlr_local_msg msg;
+
+    dlr_net_devices(s->peer, devices, sizeof(devices));
+    snprintf(uses, sizeof(uses), "%s:%s", transport, devices);
+    if (!devices[0] || dlr_streq(uses, s->d->uses))
+        return;
+    snprintf(s->d->uses, sizeof(s->d->uses), "%s", uses);
+    dlr_nic_report("", devices, report, sizeof(report));
+    dlr_local_init(&msg, DLR_LOCAL_D_USES);
+    dlr_local_text(&msg, "{\"transport\":\"%s\",%s", transport, report + 1);
+    dlr_data_say(s->d, &msg, NULL, 0);
+}
+
+/* A supervisor that took over asks again for what its former one had asked for: to begin anew would move
+ * the same bytes twice. NULL: it is not under way. A save's copy is not such a request.
+ */
+static struct dlr_send *under_way(const struct dlr_send *s)
+{
+    struct dlr_send *o = s->paced ? NULL : s->d->sends;
+
+    while (o && (o->paced || o->doomed || o->state == ENDING || o->peer != s->peer ||
+                 o->rank != s->rank || !dlr_version_eq(o->version, s->version) ||
+                 o->round != s->round || !dlr_data_same_token(o->token, s->token)))
+        o = o->next;
+    return o;
+}
+
+/* s is a copy that o brings already: the newer request is answered with its end. */
+static void join(struct dlr_send *o, struct dlr_send *s)
+{
+    dlr_data_done(s->d, o->rank, o->version, o->agent_id, -ECANCELED,
+                  "it was asked for again");
+    o->agent_id = s->agent_id;
+    o->start_ms = s->start_ms;
+    dlr_net_peer_put(s->peer);
+    free(s);
+}
+
+static int start(struct dlr_data *d, const struct dlr_local_msg *msg,
+                 struct dlr_err *err)
+{
+    struct dlr_version v = {(uint32_t)msg->arg[0], msg->step};
+    struct dlr_held *held = dlr_held_version(&d->held, msg->rank, v);
+    struct dlr_send *s, *o;
+    int rc;
+
+    if (!d->configured || msg->round != d->round)
+        return dlr_fail(err, -ESTALE, "not in round %u", msg->round);
+    if (!held)
+        return dlr_fail(err, -ENOENT, "this version is not held here");
+    s = calloc(1, sizeof(*s));
+    if (!s)
+        return dlr_fail(err, -ENOMEM, "out of memory");
+    *s = (struct dlr_send){.d = d, .id = ++d->last_id, .agent_id = msg->arg[1]};
+    s->paced = msg->arg[2] == 1;
+    s->rank = msg->rank;
+    s->version = v;
+    s->round = msg->round;
+    s->held = held;
+    s->start_ms = dlr_now_ms();
+    memcpy(s->token, d->token, sizeof(s->token));
+    rc = connect_to(s, msg->text, err);
+    o = rc == 0 ? under_way(s) : NULL;
+    if (o) {
+        join(o, s);
+        return 0;
+    }
+    if (rc == 0) {
+        rc = load_begin(s);
+        if (rc < 0)
+            dlr_fail(err, rc, "the slot's meta block is not sound");
+    }
+    if (rc < 0) {
+        dlr_net_peer_put(s->peer);
+        free_send(s);
+        return rc;
+    }
+    dlr_held_read(held);
+    s->next = d->sends;
+    d->sends = s;
+    tell_devices(s);
+    ask(s);
+    return 0;
+}
+
+void dlr_data_send(struct dlr_data *d, const struct dlr_local_msg *msg)
+{
+    struct dlr_version v = {(uint32_t)msg->arg[0], msg->step};
+    struct dlr_err err;
+    int rc = start(d, msg, &err);
+
+    if (rc < 0)
+        dlr_data_done(d, msg->rank, v, msg->arg[1], rc, err.text);
+}
+
+static void on_answer(struct dlr_send *s, const struct dlr_wire_answer *answer)
+{
+    switch (answer->error) {
+    case 0:
+        s->peer_id = answer->peer_id;
+        s->state = STREAMING;
+        pump(s);
+        return;
+    case EAGAIN:
+        s->state = RETRY;
+        s->retry_ms = dlr_now_ms() + RETRY_MS;
+        return;
+    case EALREADY:
+        end(s, 0, "it was there already");
+        return;
+    default:
+        end(s, -(int)answer->error, "the receiver refused it");
+    }
+}
+
+/* A refusal need not be proved: a receiver of another round has not our key, and who can say it in its place can cut
+ * the connection as well. That it is wanted, is whole or was there already must be.
+ */
+static bool is_believed(const struct dlr_send *s, const struct dlr_net_in *in,
+                        const struct dlr_wire_answer *answer)
+{
+    bool refused =
+        answer->kind == DLR_WIRE_ANSWER && answer->error && answer->error != EALREADY;
+
+    return dlr_data_same_token(answer->token, s->token) && s->mac.on != in->sealed &&
+           (in->sealed || refused ||
+            dlr_mac_check(&s->mac, answer, sizeof(*answer)) == 0);
+}
+
+void dlr_data_send_answer(struct dlr_data *d, const struct dlr_net_in *in,
+                          const struct dlr_wire_answer *answer)
+{
+    unsigned kind = answer->kind;
+    struct dlr_send *s = d->sends;
+
+    while (s && s->id != answer->id)
+        s = s->next;
+    if (!s || !is_believed(s, in, answer) || answer->error > INT16_MAX) {
+        d->dropped++;
+        return;
+    }
+    if (kind == DLR_WIRE_ANSWER && s->state == ASKING)
+        on_answer(s, answer);
+    else if (kind == DLR_WIRE_ACK && answer->error)
+        end(s, -(int)answer->error, "the receiver gave it up");
+    else if (kind == DLR_WIRE_ACK && s->state == SENT)
+        end(s, 0, "");
+    else
+        d->dropped++;
+}
+
+void dlr_data_send_round(struct dlr_data *d)
+{
+    struct dlr_send *s = d->sends, *next;
+
+    for (; s; s = next) {
+        next = s->next;
+        if (s->round != d->round || !dlr_data_same_token(s->token, d->token))
+            end(s, -ECANCELED, "a new round began");
+    }
+}
+
+void dlr_data_send_abort(struct dlr_data *d, struct dlr_version v)
+{
+    struct dlr_send *s = d->sends, *next;
+
+    for (; s; s = next) {
+        next = s->next;
+        if (!dlr_version_eq(s->version, v))
+            continue;
+        s->doomed = true; /* what is in flight ends by itself */
+        if (!s->inflight)
+            end(s, -ECANCELED, DECIDED);
+    }
+}
+
+static void end_all_to(struct dlr_data *d, const struct dlr_net_peer *peer, int rc,
+                       const char *why)
+{
+    struct dlr_send *s = d->sends, *next;
+
+    for (; s; s = next) {
+        next = s->next;
+        if (s->peer == peer)
+            end(s, rc, why);
+    }
+}
+
+bool dlr_data_send_can_wait(const struct dlr_data *d, int64_t now_ms)
+{
+    const struct dlr_send *s = d->sends;
+
+    while (s && s->paced &&
+           now_ms < s->start_ms + d->conf.transfer_timeout_ms / DLR_DATA_HURRY)
+        s = s->next;
+    return s == NULL;
+}
+
+void dlr_data_send_down(struct dlr_data *d, struct dlr_net_peer *peer, int rc)
+{
+    end_all_to(d, peer, rc, "the connection to the receiver failed");
+}
+
+/* When a connection that s waits for has been silent for too long. No error tells of a network
+ * that swallows what is sent (UCX 1.13 over TCP: none in 60 s).
+ */
+static int64_t silent_ms(const struct dlr_send *s)
+{
+    int64_t moved = dlr_net_moved_ms(s->peer);
+
+    if (s->state != ASKING && (s->state == ENDING || !s->inflight))
+        return DLR_DATA_NEVER;
+    if (s->moved_ms > moved)
+        moved = s->moved_ms;
+    return moved + s->d->conf.answer_timeout_ms + DLR_DATA_SILENT_MS;
+}
+
+/* Gives up connections on which nothing moves, with all that is on them: the next transfer has a new
+ * one, which does not wait for the old one's next try when the network is back.
+ */
+static void end_silent(struct dlr_data *d, int64_t now_ms)
+{
+    struct dlr_send *s = d->sends;
+
+    while (s) {
+        struct dlr_net_peer *peer = s->peer;
+
+        if (silent_ms(s) > now_ms) {
+            s = s->next;
+            continue;
+        }
+        end_all_to(d, peer, -ETIMEDOUT, "nothing gets through");
+        dlr_net_drop(peer);
+        s = d->sends;
+    }
+}
+
+/* s was held back: when it is to be looked at again, and s may be gone then. */
+static int64_t pump_now(struct dlr_send *s, int64_t at)
+{
+    s->inflight++; /* pump() may end it */
+    pump(s);
+    s->inflight--;
+    if (s->state == STREAMING && s->pace_ms)
+        return s->pace_ms;
+    if (s->state == ENDING && !s->inflight)
+        release(s);
+    return at;
+}
+
+/* Ends or retries what is due; when to look at it again. */
+static int64_t look(struct dlr_send *s, int64_t now_ms)
+{
+    const struct dlr_data_conf *conf = &s->d->conf;
+    int64_t at;
+
+    if (s->state == ENDING) {
+        if (!s->cut && now_ms >= s->end_ms + DLR_DATA_DRAIN_MS) {
+            s->cut = true;
+            dlr_net_drop(s->peer);
+        }
+        if (now_ms >= s->end_ms + DLR_DATA_STUCK_MS)
+            dlr_data_stuck();
+        return s->end_ms + (s->cut ? DLR_DATA_STUCK_MS : DLR_DATA_DRAIN_MS);
+    }
+    if (now_ms >= s->start_ms + conf->transfer_timeout_ms) {
+        end(s, -ETIMEDOUT, "it took too long");
+        return now_ms;
+    }
+    if (s->state == RETRY && now_ms >= s->start_ms + conf->answer_timeout_ms) {
+        end(s, -ESTALE, "the receiver is not in this round, or expects no such copy");
+        return now_ms;
+    }
+    if (s->state == RETRY && now_ms < s->retry_ms)
+        return s->retry_ms;
+    if (s->state == STREAMING && s->pace_ms && now_ms < s->pace_ms)
+        return s->pace_ms;
+    at = s->start_ms + conf->transfer_timeout_ms;
+    if (silent_ms(s) < at)
+        at = silent_ms(s);
+    if (s->state == RETRY)
+        ask(s); /* s may be gone */
+    else if (s->state == STREAMING && s->pace_ms)
+        return pump_now(s, at);
+    return at;
+}
+
+void dlr_data_send_dozed(struct dlr_data *d, int64_t dozed_ms, int64_t now_ms)
+{
+    for (struct dlr_send *s = d->sends; s; s = s->next) {
+        int64_t moved = dlr_net_moved_ms(s->peer);
+
+        if (s->moved_ms < moved)
+            s->moved_ms = moved;
+        s->moved_ms = dlr_doze_moved(s->moved_ms, dozed_ms, now_ms);
+        s->start_ms = dlr_doze_moved(s->start_ms, dozed_ms, now_ms);
+        s->end_ms = dlr_doze_moved(s->end_ms, dozed_ms, now_ms);
+    }
+}
+
+int64_t dlr_data_send_tick(struct dlr_data *d, int64_t now_ms)
+{
+    int64_t first = DLR_DATA_NEVER, at;
+    struct dlr_send *s, *next;
+
+    end_silent(d, now_ms);
+    for (s = d->sends; s; s = next) {
+        next = s->next;
+        at = look(s, now_ms);
+        if (at < first)
+            first = at;
+    }
+    return first;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The way from a worker to its node's agent, also out of a container. */
+#ifndef DLR_CKPT_REACH_H
+#define DLR_CKPT_REACH_H
+
+#include <stdint.h>
+
+#include "common/base/err.h"
+
+/* Connects to the agent that the environment names: the socket DLROVER_AGENT_SOCKET, or where
+ * that path leads nowhere the file behind descriptor DLROVER_AGENT_FD. timeout_ms and *ret_fd as
+ * in dlr_local_connect(). -errno with text.
+ */
+int dlr_reach_agent(int64_t timeout_ms, int *ret_fd, struct dlr_err *err);
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The settings of a supervised job: one table, read by the plugin (the first rows as --dlrover-NAME,
+ * and --dlrover for "enable", the others as --dlrover-set=NAME=VALUE), by plugstack.conf
+ * (NAME=VALUE) and by keeper, supervisor and agent (--NAME=VALUE). Limits of waits stand here and
+ * nowhere else.
+ */
+#ifndef DLR_COMMON_JOBCONF_H
+#define DLR_COMMON_JOBCONF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/config/opt.h"
+
+/* What the plugin tells the supervisor beside the settings: where srun's own parser stopped. */
+#define DLR_SRUN_WORDS_OPTION "srun-words="
+
+struct dlr_jobconf {
+    bool enable;     /* --dlrover=on|off */
+    unsigned spares; /* nodes of the allocation kept warm */
+    struct dlr_nodes_conf
+        nodes; /* training nodes a round may do with, and has at most */
+    struct dlr_ratio_conf max_restarts; /* new rounds after faults of the program */
+    struct dlr_beat_conf beat;          /* --dlrover-set=heartbeat */
+    char state_dir[DLR_OPT_TEXT];       /* empty: $HOME/.dlrover */
+    char name[DLR_OPT_TEXT];            /* --dlrover-name, empty: none was given */
+    char checks[DLR_OPT_TEXT]; /* health checks of the rendezvous: "all", "none", a,b */
+    bool checkpoint;           /* off: no memory is reserved, no snapshot is made */
+    unsigned ckpt_budget;      /* millionths of the time that saves may take, 0 any */
+    unsigned vetted_every;     /* steps between older versions kept in memory, 0: none;
+                              DLR_COUNT_AUTO: 100 where there is room for them */
+    struct dlr_every_conf persist_every; /* a committed version goes to the disk */
+    unsigned persist_keep;               /* of them; 0 counts as 1 */
+    uint64_t persist_rate;               /* bytes a second of a node, 0: no limit */
+    char restore_from[DLR_OPT_TEXT];     /* another job or directory, empty: none */
+    char ckpt_mem
+        [DLR_OPT_TEXT]; /* snapshots on a node: a size, or N% of what the job has */
+    struct dlr_redundancy_conf redundancy; /* where snapshots are beside their node */
+    uint64_t pace;          /* of copies: bytes per second, DLR_RATE_AUTO, 0 any */
+    unsigned data_threads;  /* that check copies; 0 counts as 1 */
+    char net[DLR_OPT_TEXT]; /* devices of the data process */
+    enum dlr_transport transport; /* of it */
+    unsigned net_class;           /* 0: the network's default */
+    uint64_t stdin_spool;         /* bytes of a pipe kept for later rounds */
+    bool lease_timer;             /* workers with libdlrover carry a timer that kills */
+    int64_t agent_timeout_ms;     /* agents of a job to start and report */
+    int64_t rendezvous_timeout_ms; /* one rendezvous */
+    int64_t transfer_timeout_ms;   /* copies moved before a round starts */
+    int64_t launch_timeout_ms;     /* srun to start every task of a round */
+    int64_t start_timeout_ms;      /* nodes and tasks that are still being started */
+    int64_t restore_timeout_ms;    /* from the start of the tasks to the last restore */
+    int64_t end_timeout_ms;        /* a round's processes to be gone */
+    int64_t persist_timeout_ms;    /* survivors to write their state before a requeue */
+    int64_t requeue_timeout_ms;    /* slurmctld to take a requeue */
+    int64_t election_timeout_ms;   /* agents without a supervisor to agree */
+    int64_t controller_timeout_ms; /* slurmctld to be back */
+    int64_t mass_silence_ms;       /* too many nodes silent at once: wait so long */
+};
+
+#define DLR_JOBCONF_OPTIONS 10 /* the first rows are options of their own, for people */
+
+extern const struct dlr_opt dlr_jobconf_opts[];
+
+/* All fields at their defaults; cannot fail (a bad default aborts: our bug). */
+void dlr_jobconf_init(struct dlr_jobconf *conf);
+
+/* After this silence a node counts as dead: every_ms * missed. */
+int64_t dlr_jobconf_dead_ms(const struct dlr_jobconf *conf);
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/install_path.h"
+#include "common/base/str.h"
+#include "mpi_launcher/agent/agent.h"
+
+#define FIELD(f) offsetof(struct dlr_agent_conf, f)
+
+/* clang-format off */
+const struct dlr_opt dlr_agent_opts[] = {
+    {"control", DLR_OPT_WORD, FIELD(control), "", "HOST:PORT",
+     "where the supervisor listens"},
+    {"job", DLR_OPT_WORD, FIELD(job), "", "ID", "Slurm's job id"},
+    {"run", DLR_OPT_WORD, FIELD(run), "", "NAME", "the run's name"},
+    {"gen", DLR_OPT_UINT, FIELD(gen), "0", "N", "the supervisor's generation"},
+    {"memory", DLR_OPT_PATH, FIELD(memory), "", "DIR",
+     "directory in /dev/shm for this run's snapshots"},
+    {"run-dir", DLR_OPT_PATH, FIELD(run_dir), "", "DIR",
+     "the run's directory on a shared file system: journal and state"},
+    {"key", DLR_OPT_WORD, FIELD(key), "", "TEXT", "cluster.job.run: names the snapshots"},
+    {"peer-ports", DLR_OPT_WORD, FIELD(peer_ports), "0", "FIRST-LAST",
+     "ports for talking to the other agents, 0 for any"},
+    {"node", DLR_OPT_WORD, FIELD(node), "", "NAME",
+     "this node's name, Slurm's when empty"},
+    {"data-program", DLR_OPT_PATH, FIELD(data_program), "", "PATH",
+     "the data process, dlrover-data beside this program when empty"},
+    {"report-program", DLR_OPT_PATH, FIELD(report_program), "", "PATH",
+     "makes node reports, dlrover-rendezvous beside this program when empty"},
+    DLR_OPT_END,
+};
+/* clang-format on */
+
+static void help(void)
+{
+    printf("usage: dlrover-agent --control=HOST:PORT --job=ID --run=NAME --memory=DIR "
+           "--key=TEXT [OPTION...]\n\n"
+           "Keeps one node of a supervised job: its workers, its snapshots. Started by "
+           "the\n"
+           "supervisor with srun; the environment variable DLROVER_CRED says whom to "
+           "trust.\n"
+           "\n");
+    dlr_opt_help(dlr_agent_opts, "", stdout);
+    printf("\nSettings of the job:\n");
+    dlr_opt_help(dlr_jobconf_opts, "", stdout);
+    printf("\n  --help, --version\n");
+}
+
+static int set_word(struct dlr_agent *a, const char *word, struct dlr_err *err)
+{
+    int rc = dlr_opt_set_word(dlr_agent_opts, word, &a->conf, err);
+
+    if (rc == -ENOENT)
+        rc = dlr_opt_set_word(dlr_jobconf_opts, word, &a->job, err);
+    return rc;
+}
+
+static int default_paths(struct dlr_agent *a, struct dlr_err *err)
+{
+    struct dlr_agent_conf *c = &a->conf;
+    const char *name = getenv("SLURMD_NODENAME");
+    int rc = 0;
+
+    if (!*c->data_program)
+        rc = dlr_self_sibling("dlrover-data", c->data_program, sizeof(c->data_program));
+    if (rc == 0 && !*c->report_program)
+        rc = dlr_self_sibling("dlrover-rendezvous", c->report_program,
+                              sizeof(c->report_program));
+    if (rc < 0)
+        return dlr_fail(err, rc, "cannot find the programs beside this one: %s",
+                        strerror(-rc));
+    if (*c->node)
+        return dlr_format(a->node, sizeof(a->node), "%s", c->node);
+    if (name)
+        return dlr_format(a->node, sizeof(a->node), "%s", name);
+    return gethostname(a->node, sizeof(a->node) - 1) < 0 ? -errno : 0;
+}
+
+static int check_needed(struct dlr_agent *a, struct dlr_err *err)
+{
+    const struct {
+        const char *name, *value;
+    } needed[] = {{"control", a->conf.control}, {"job", a->conf.job},
+                  {"run", a->conf.run},         {"memory", a->conf.memory},
+                  {"run-dir", a->conf.run_dir}, {"key", a->conf.key}};
+
+    if (!getenv("DLROVER_CRED"))
+        return dlr_fail(err, -EINVAL,
+                        "DLROVER_CRED is not set: this program is started "
+                        "by dlrover's supervisor, not by hand; see --help");
+    for (size_t i = 0; i < sizeof(needed) / sizeof(*needed); i++)
+        if (!*needed[i].value)
+            return dlr_fail(err, -EINVAL, "--%s is missing; see --help",
+                            needed[i].name);
+    if (dlr_format(a->run.job, sizeof(a->run.job), "%s", a->conf.job) < 0 ||
+        dlr_format(a->run.run, sizeof(a->run.run), "%s", a->conf.run) < 0)
+        return dlr_fail(err, -EINVAL, "--job or --run is too long");
+    a->run.gen = a->conf.gen;
+    return 0;
+}
+
+int dlr_agent_conf_parse(int argc, char **argv, struct dlr_agent *a,
+                         struct dlr_err *err)
+{
+    int rc = dlr_opt_defaults(dlr_agent_opts, &a->conf, err);
+
+    if (rc < 0)
+        return rc;
+    dlr_jobconf_init(&a->job);
+    for (int i = 1; i < argc; i++) {
+        const char *word = dlr_after(argv[i], "--");
+
+        if (dlr_streq(word, "help")) {
+            help();
+            return 1;
+        }
+        if (dlr_streq(word, "version")) {
+            printf("dlrover-agent %s\n", DLR_VERSION);
+            return 1;
+        }
+        if (!word)
+            return dlr_fail(err, -EINVAL, "'%s' is no option; see --help", argv[i]);
+        rc = set_word(a, word, err);
+        if (rc < 0)
+            return rc;
+    }
+    rc = check_needed(a, err);
+    return rc < 0 ? rc : default_paths(a, err);
+}

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "common/base/cleanup.h"
+#include "common/base/log.h"
+#include "common/base/str.h"
+#include "common/json/message.h"
+#include "mpi_launcher/agent/agent.h"
+#include "mpi_launcher/agent/data/own_hosts.h"
+#include "mpi_launcher/wire/heartbeat.h"
+
+#define BEAT_MAX_MS 60000   /* between beats */
+#define LEFT_MS 500         /* for our last word to be on its way */
+#define WAIT_MAX_MS 3600000 /* dead-time and end limit */
+
+static const struct dlr_agent_origin supervisor = {.from = DLR_AGENT_SUPERVISOR};
+
+void dlr_agent_say(struct dlr_agent *a, json_t *msg)
+{
+    if (msg && a->control)
+        dlr_client_send_json(a->control, msg);
+    json_decref(msg);
+}
+
+void dlr_agent_answer(struct dlr_agent *a, const struct dlr_agent_origin *to,
+                      json_t *msg)
+{
+    if (to->from == DLR_AGENT_SUPERVISOR) {
+        dlr_agent_say(a, msg);
+        return;
+    }
+    if (to->from == DLR_AGENT_PEER && msg)
+        dlr_server_send_json(a->peers.server, &to->route, msg);
+    json_decref(msg);
+}
+
+void dlr_agent_done(struct dlr_agent *a, const struct dlr_agent_origin *to, int rc,
+                    const char *why)
+{
+    if (to->from == DLR_AGENT_SELF)
+        return;
+    dlr_agent_answer(a, to,
+                     json_pack("{s:i, s:s, s:I, s:i, s:s}", "v", DLR_MSG_VERSION, "t",
+                               "done", "id", (json_int_t)to->id, "rc", -rc, "why",
+                               why));
+}
+
+static int count_cpus(void)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    return sched_getaffinity(0, sizeof(set), &set) < 0 ? 0 : CPU_COUNT(&set);
+}
+
+void dlr_agent_hello(struct dlr_agent *a)
+{
+    const char *topo = getenv("SLURM_TOPOLOGY_ADDR");
+    struct statvfs vfs = {0};
+    char hosts[DLR_PEER_HOSTS] = "";
+
+    if (a->job.transport == DLR_TRANSPORT_UCX) /* else nobody asks */
+        dlr_own_hosts(hosts, sizeof(hosts));
+    fstatvfs(a->dir_fd, &vfs);
+    dlr_agent_say(a,
+                  json_pack("{s:i, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:s, s:i, "
+                            "s:I, s:s}",
+                            "v", DLR_MSG_VERSION, "t", "hello", "cred", a->cred, "node",
+                            a->node, "boot", a->boot, "pid", (int)getpid(), "topo",
+                            topo ? topo : a->node, "addr", a->peers.addr, "key",
+                            dlr_identity_key(a->id), "data", a->data.address, "cpus",
+                            count_cpus(), "shm_free",
+                            (json_int_t)(vfs.f_bavail * vfs.f_frsize), "hosts", hosts));
+}
+
+static int on_who(struct dlr_agent *a, const json_t *msg)
+{
+    dlr_agent_hello(a);
+    return 0;
+}
+
+/* Where this node stands: what a supervisor that knows nothing yet needs to go on. First, so
+ * that it can judge what is said after it.
+ */
+static void say_told(struct dlr_agent *a)
+{
+    json_t *committed =
+        a->has_committed
+            ? json_pack("{s:I,s:I}", "vround", (json_int_t)a->committed.round, "step",
+                        (json_int_t)a->committed.step)
+            : json_null();
+    json_t *open = json_array();
+
+    for (unsigned i = 0; i < a->nopen; i++)
+        json_array_append_new(open, json_integer((json_int_t)a->open[i]));
+    dlr_agent_say(a, json_pack("{s:i,s:s,s:I,s:I,s:I,s:o,s:I,s:o}", "v",
+                               DLR_MSG_VERSION, "t", "told", "round",
+                               a->round.known ? (json_int_t)a->round.round : -1, "turn",
+                               (json_int_t)a->round.turn, "doomed",
+                               (json_int_t)a->tasks.doomed, "committed", committed,
+                               "ordered", (json_int_t)a->save_step, "open", open));
+}
+
+static int on_welcome(struct dlr_agent *a, const json_t *msg)
+{
+    uint64_t gen, beat_ms, dead_ms, end_ms;
+    const char *keeper;
+
+    if (dlr_msg_uint(msg, "gen", UINT32_MAX, &gen) < 0 || gen != a->run.gen ||
+        dlr_msg_uint(msg, "beat_ms", BEAT_MAX_MS, &beat_ms) < 0 || beat_ms == 0 ||
+        dlr_msg_uint(msg, "dead_ms", WAIT_MAX_MS, &dead_ms) < 0 || dead_ms == 0 ||
+        dlr_msg_uint(msg, "end_ms", WAIT_MAX_MS, &end_ms) < 0)
+        return -EBADMSG;
+    a->dead_ms = (int64_t)dead_ms;
+    a->end_ms = (int64_t)end_ms;
+    a->answered_seq = a->seq; /* of another supervisor nothing is overdue */
+    if (beat_ms != a->every_ms) {
+        a->every_ms = (unsigned)beat_ms;
+        dlr_agent_lease_pace(a);
+    }
+    if (dlr_msg_str(msg, "keeper", &keeper) == 0)
+        dlr_agent_keeper_watch(a, keeper);
+    say_told(a);
+    dlr_agent_tasks_retell(a); /* it may be a supervisor that knows nothing yet */
+    dlr_agent_ranks_retell(a);
+    dlr_agent_claims_retell(a);
+    dlr_agent_strangers_retell(a);
+    dlr_agent_grace_retell(a);
+    return 0;
+}
+
+static int on_peers(struct dlr_agent *a, const json_t *msg)
+{
+    dlr_agent_peers_set(a, msg);
+    dlr_agent_net_peers(a, msg);
+    return 0;
+}
+
+static int on_round(struct dlr_agent *a, const json_t *msg)
+{
+    struct dlr_agent_round round = {0};
+    int rc = dlr_agent_round_parse(a, msg, &round);
+
+    a->given = false; /* the requeue was not to be had */
+    if (rc == 0)
+        dlr_agent_round_enter(a, &round);
+    return rc;
+}
+
+int dlr_agent_copy_of(const json_t *msg, struct dlr_agent_origin *ret_from,
+                      int32_t *ret_rank, struct dlr_version *ret_version)
+{
+    uint64_t id, rank, vround, step;
+
+    if (dlr_msg_uint(msg, "id", INT64_MAX, &id) < 0 ||
+        dlr_msg_uint(msg, "rank", INT32_MAX, &rank) < 0 ||
+        dlr_msg_uint(msg, "vround", UINT32_MAX, &vround) < 0 ||
+        dlr_msg_uint(msg, "step", INT64_MAX, &step) < 0)
+        return -EBADMSG;
+    ret_from->id = id;
+    *ret_rank = (int32_t)rank;
+    *ret_version = (struct dlr_version){(uint32_t)vround, step};
+    return 0;
+}
+
+static int on_reserve(struct dlr_agent *a, const json_t *msg)
+{
+    uint64_t round, rank, bytes;
+
+    if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
+        !dlr_agent_round_is(a, round) ||
+        dlr_msg_uint(msg, "rank", INT32_MAX, &rank) < 0 ||
+        dlr_msg_uint(msg, "bytes", INT64_MAX, &bytes) < 0 || bytes == 0)
+        return -EBADMSG;
+    if (json_is_true(json_object_get(msg, "bring")))
+        dlr_agent_bring_reserve(a, (int32_t)rank, bytes,
+                                json_is_true(json_object_get(msg, "make")));
+    else
+        dlr_agent_ranks_reserve(a, (int32_t)rank, bytes, false);
+    return 0;
+}
+
+static int order(struct dlr_agent *a, const json_t *msg, enum dlr_local_type type,
+                 const char *text_key)
+{
+    struct dlr_agent_origin from = supervisor;
+    struct dlr_version version;
+    const char *text;
+    uint64_t round;
+    int32_t rank;
+
+    if (dlr_agent_copy_of(msg, &from, &rank, &version) < 0 ||
+        dlr_msg_str(msg, text_key, &text) < 0 || strlen(text) >= DLR_LOCAL_TEXT)
+        return -EBADMSG;
+    if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
+        !dlr_agent_round_is(a, round)) {
+        dlr_agent_done(a, &from, -ESTALE, "not of this round");
+        return 0;
+    }
+    dlr_agent_data_request(a, type, rank, version, text, &from);
+    return 0;
+}
+
+/* Not bound to the round: whoever asks takes only what is of its own. */
+int dlr_agent_send(struct dlr_agent *a, const json_t *msg,
+                   const struct dlr_agent_origin *from)
+{
+    struct dlr_agent_origin origin = *from;
+    struct dlr_version version;
+    const char *data;
+    int32_t rank;
+
+    if (dlr_agent_copy_of(msg, &origin, &rank, &version) < 0 ||
+        dlr_msg_str(msg, "data", &data) < 0 || strlen(data) >= DLR_LOCAL_TEXT)
+        return -EBADMSG;
+    dlr_agent_data_request(a, DLR_LOCAL_D_SEND, rank, version, data, &origin);
+    return 0;
+}
+
+static int on_send(struct dlr_agent *a, const json_t *msg)
+{
+    return order(a, msg, DLR_LOCAL_D_SEND, "data");
+}
+
+static int on_rebuild(struct dlr_agent *a, const json_t *msg)
+{
+    return order(a, msg, DLR_LOCAL_D_SUM, "terms");
+}
+
+static int on_load(struct dlr_agent *a, const json_t *msg)
+{
+    bool foreign = json_is_true(json_object_get(msg, "foreign"));
+
+    return order(a, msg, foreign ? DLR_LOCAL_D_ADOPT : DLR_LOCAL_D_LOAD, "path");
+}
+
+/* Entry i of a persist's other ranks, [rank, id]. */
+static int read_other(const json_t *list, size_t i, int32_t *ret_rank, uint64_t *ret_id)
+{
+    const json_t *pair = json_array_get(list, i);
+    json_int_t rank = json_integer_value(json_array_get(pair, 0));
+    json_int_t id = json_integer_value(json_array_get(pair, 1));
+
+    if (json_array_size(pair) != 2 || !json_is_integer(json_array_get(pair, 0)) ||
+        !json_is_integer(json_array_get(pair, 1)) || rank < 0 || rank > INT32_MAX ||
+        id < 0)
+        return -EBADMSG;
+    *ret_rank = (int32_t)rank;
+    *ret_id = (uint64_t)id;
+    return 0;
+}
+
+/* Not bound to the round: after its end the survivors' state is written before a requeue. */
+void dlr_agent_persist(struct dlr_agent *a, const json_t *msg,
+                       const struct dlr_agent_origin *from)
+{
+    const json_t *with = json_object_get(msg, "with");
+    size_t n = json_array_size(with);
+    struct dlr_agent_origin origin = *from;
+    struct dlr_version version;
+    const char *path;
+    uint64_t id;
+    int32_t rank, other;
+    int rc = dlr_agent_copy_of(msg, &origin, &rank, &version);
+
+    if (rc < 0 || dlr_msg_str(msg, "path", &path) < 0 || strlen(path) >= DLR_LOCAL_TEXT)
+        rc = -EBADMSG;
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = read_other(with, i, &other, &id);
+    if (rc < 0) {
+        a->dropped++;
+        return;
+    }
+    if (dlr_msg_uint(msg, "rate", INT64_MAX, &origin.rate) < 0)
+        origin.rate = 0;
+    origin.follow = (unsigned)n;
+    dlr_agent_data_request(a, DLR_LOCAL_D_SAVE, rank, version, path, &origin);
+    for (size_t i = 0; i < n; i++) {
+        read_other(with, i, &other, &origin.id);
+        origin.follow = (unsigned)(n - 1 - i);
+        dlr_agent_data_request(a, DLR_LOCAL_D_SAVE, other, version, path, &origin);
+    }
+}
+
+static int on_persist(struct dlr_agent *a, const json_t *msg)
+{
+    dlr_agent_persist(a, msg, &supervisor);
+    return 0;
+}
+
+static int decide(struct dlr_agent *a, const json_t *msg,
+                  void (*fn)(struct dlr_agent *a, uint64_t step))
+{
+    uint64_t round, step;
+
+    if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
+        !dlr_agent_round_is(a, round) ||
+        dlr_msg_uint(msg, "step", INT64_MAX, &step) < 0)
+        return -EBADMSG;
+    fn(a, step);
+    return 0;
+}
+
+static int on_save_at(struct dlr_agent *a, const json_t *msg)
+{
+    if (a->save_step == 0) /* the round's first: older versions are freed with it */
+        dlr_agent_save_keep(a, json_object_get(msg, "kept"));
+    return decide(a, msg, dlr_agent_save_at);
+}
+
+static int on_commit(struct dlr_agent *a, const json_t *msg)
+{
+    dlr_agent_save_keep(a, json_object_get(msg, "kept"));
+    dlr_agent_bring_end(a, "peek reads what restore loaded, until the first begin");
+    return decide(a, msg, dlr_agent_save_commit);
+}
+
+static int on_abort(struct dlr_agent *a, const json_t *msg)
+{
+    return decide(a, msg, dlr_agent_save_abort);
+}
+
+static int on_go(struct dlr_agent *a, const json_t *msg)
+{
+    uint64_t round;
+
+    if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
+        !dlr_agent_round_is(a, round))
+        return -EBADMSG;
+    dlr_agent_ranks_go(a);
+    return 0;
+}
+
+static int on_kill(struct dlr_agent *a, const json_t *msg)
+{
+    uint64_t round;
+
+    if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0)
+        return -EBADMSG;
+    a->tasks.spare_srun = json_is_true(json_object_get(msg, "drain"));
+    dlr_agent_tasks_kill(a, (uint32_t)round);
+    dlr_agent_tasks_settle(a, (uint32_t)round);
+    return 0;
+}
+
+static int on_report(struct dlr_agent *a, const json_t *msg)
+{
+    struct dlr_agent_origin from = supervisor;
+
+    if (dlr_msg_uint(msg, "id", INT64_MAX, &from.id) < 0)
+        return -EBADMSG;
+    dlr_agent_report(a, &from);
+    return 0;
+}
+
+static int on_bye(struct dlr_agent *a, const json_t *msg)
+{
+    if (json_is_true(json_object_get(msg, "later"))) {
+        a->given = true; /* with the SIGTERM that is to come */
+        return 0;
+    }
+    a->stays = json_is_true(json_object_get(msg, "stays"));
+    dlr_agent_end(a);
+    return 0;
+}
+
+static const struct {
+    const char *type;
+    int (*fn)(struct dlr_agent *a, const json_t *msg);
+} handlers[] = {
+    {"who", on_who},
+    {"welcome", on_welcome},
+    {"peers", on_peers},
+    {"round", on_round},
+    {"reserve", on_reserve},
+    {"send", on_send},
+    {"rebuild", on_rebuild},
+    {"load", on_load},
+    {"persist", on_persist},
+    {"save_at", on_save_at},
+    {"commit", on_commit},
+    {"abort", on_abort},
+    {"go", on_go},
+    {"kill", on_kill},
+    {"report", on_report},
+    {"bye", on_bye},
+    {"brought", dlr_agent_brought},
+    {"ask_ranks", dlr_agent_claims_ask},
+    {"refuse", dlr_agent_claims_refuse},
+};
+
+static int dispatch(struct dlr_agent *a, const struct dlr_packet *p)
+{
+    DLR_AUTO_JSON json_t *msg = NULL;
+    struct dlr_err err;
+
+    if (dlr_msg_parse(p->data, p->size, &msg, &err) < 0)
+        return -EBADMSG;
+    for (size_t i = 0; i < sizeof(handlers) / sizeof(*handlers); i++)
+        if (dlr_streq(dlr_msg_type(msg), handlers[i].type))
+            return handlers[i].fn(a, msg);
+    return -EBADMSG;
+}
+
+static int on_control(zloop_t *loop, zsock_t *sock, void *arg)
+{
+    struct dlr_agent *a = arg;
+    struct dlr_packet p;
+    int rc = dlr_client_recv(a->control, &p);
+
+    if (rc == 0)
+        return 0;
+    if (rc < 0) {
+        a->dropped++;
+        return 0;
+    }
+    if (dlr_beat_is(p.data, p.size))
+        dlr_agent_lease_take(a, p.data, p.size);
+    else if (dispatch(a, &p) < 0) {
+        a->dropped++;
+        dlr_debug("dropped: %.*s", (int)(p.size > 200 ? 200 : p.size),
+                  (const char *)p.data);
+    }
+    dlr_packet_done(&p);
+    return 0;
+}
+
+int dlr_agent_control_start(struct dlr_agent *a, const char *key, struct dlr_err *err)
+{
+    int rc = dlr_client_new(a->id, key, a->conf.control, &a->control, err);
+
+    if (rc < 0)
+        return rc;
+    zloop_reader(a->loop, dlr_client_sock(a->control), on_control, a);
+    zloop_reader_set_tolerant(a->loop, dlr_client_sock(a->control));
+    dlr_agent_hello(a);
+    return 0;
+}
+
+void dlr_agent_control_stop(struct dlr_agent *a)
+{
+    if (!a->control)
+        return;
+    if (a->ending) { /* the run need not wait for our silence */
+        dlr_agent_say(a, dlr_msg_new("left"));
+        dlr_client_linger(a->control, LEFT_MS);
+    }
+    zloop_reader_end(a->loop, dlr_client_sock(a->control));
+    a->control = dlr_client_free(a->control);
+}

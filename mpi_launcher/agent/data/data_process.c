@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/base/cleanup.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/str.h"
+#include "common/json/message.h"
+#include "common/local/split.h"
+#include "mpi_launcher/agent/agent.h"
+#include "mpi_launcher/agent/data/own_hosts.h"
+#include "mpi_launcher/process/spawn.h"
+
+#define END_MS 20 /* a process whose connection has ended, to be gone */
+
+struct request {
+    uint64_t id;
+    enum dlr_local_type type;
+    struct dlr_agent_origin from;
+    int32_t rank;
+    struct dlr_version version;
+    int slot;                /* of the rank's that it reads; -1: not one of ours */
+    uint32_t round;          /* in which it began: entries of ranks last one round */
+    char to[DLR_AGENT_NODE]; /* of a send, "" unknown */
+};
+
+static int on_data(zloop_t *loop, zmq_pollitem_t *item, void *arg);
+
+/* A copy that a save's commit waits for, not a round's start. */
+static bool is_save(const struct request *q)
+{
+    return q->type == DLR_LOCAL_D_SEND && q->from.from == DLR_AGENT_SELF &&
+           q->from.id == 0;
+}
+
+/* Where a send that the network failed was to go. */
+static const char *add_way(const struct dlr_agent *a, const struct request *q, int rc,
+                           const char *why, char *buf, size_t size)
+{
+    const char *uses = a->data.uses;
+
+    if (q->type != DLR_LOCAL_D_SEND || !dlr_err_is_network(rc))
+        return why;
+    if (dlr_format(buf, size, "no copy%s%s%s%s: %s", q->to[0] ? " to " : "", q->to,
+                   uses[0] ? " over " : "", uses, why) < 0)
+        return why;
+    return buf;
+}
+
+static void tell_end(struct dlr_agent *a, struct request *q, int rc, const char *reason)
+{
+    struct dlr_agent_rank *r = dlr_agent_rank(a, q->rank, false);
+    char text[1024];
+    const char *why = add_way(a, q, rc, reason, text, sizeof(text));
+
+    if (r && q->slot >= 0 && dlr_agent_round_is(a, q->round) &&
+        r->reading[q->slot] > 0 && --r->reading[q->slot] == 0)
+        dlr_agent_save_settle(a, r);
+    if (is_save(q))
+        dlr_agent_pace_end(a, rc, r ? r->bytes : 0);
+    if (q->type == DLR_LOCAL_D_SEND)
+        dlr_agent_net_sent(a, is_save(q) ? &q->version : NULL, rc, why);
+    if (q->from.from == DLR_AGENT_SELF && rc < 0 &&
+        dlr_agent_round_is(a, q->version.round))
+        dlr_agent_save_missed(a, q->rank, q->version.step, why);
+    if (q->from.from == DLR_AGENT_SELF && q->from.id > 0)
+        dlr_agent_succeed_done(a, q->from.id, rc, why);
+    dlr_agent_done(a, &q->from, rc, why);
+    free(q);
+}
+
+static void fail_all(struct dlr_agent *a, const char *why)
+{
+    struct request *q;
+    struct dlr_local_msg *m;
+
+    while ((m = zlistx_detach(a->data.out, NULL)))
+        free(m);
+    while ((q = zlistx_detach(a->data.requests, NULL)))
+        tell_end(a, q, -EIO, why);
+    dlr_agent_bring_fail(a, why);
+}
+
+static void refuse_slots(struct dlr_agent *a, const char *why)
+{
+    for (unsigned i = 0; i < a->nranks; i++)
+        if (a->ranks[i]->reserving)
+            dlr_agent_ranks_reserved(a, a->ranks[i]->rank, -EIO, why);
+}
+
+static int start_again(zloop_t *loop, int timer, void *arg)
+{
+    struct dlr_agent *a = arg;
+    struct dlr_err err;
+
+    a->data.timer = -1;
+    a->data.rests = false;
+    if (dlr_agent_data_start(a, &err) == 0)
+        return 0;
+    dlr_error("%s: %s", a->node, err.text);
+    refuse_slots(a, err.text);
+    return 0;
+}
+
+static void forget_process(struct dlr_agent *a)
+{
+    dlr_agent_unwatch(a, a->data.fd);
+    close(a->data.fd);
+    a->data.fd = -1;
+    dlr_agent_bury(a, a->data.pid, a->data.pidfd);
+    a->data.pidfd = -1;
+    a->data.address[0] = '\0';
+    a->data.uses_known = false;
+}
+
+/* As of waitpid(2), -1: it has not ended in time. Its sockets are closed a moment before. */
+static int await_end(int pidfd)
+{
+    struct pollfd p = {.fd = pidfd, .events = POLLIN};
+    siginfo_t info = {0};
+
+    if (poll(&p, 1, END_MS) != 1 ||
+        waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED | WNOHANG | WNOWAIT) < 0 ||
+        !info.si_pid)
+        return -1;
+    return info.si_code == CLD_EXITED ? W_EXITCODE(info.si_status, 0) : info.si_status;
+}
+
+/* What it held is in slot headers; what it was doing has failed. */
+static void lost(struct dlr_agent *a)
+{
+    char how[128], why[192];
+    int64_t pause_ms;
+
+    dlr_deaths_describe(await_end(a->data.pidfd), how, sizeof(how));
+    dlr_format(why, sizeof(why), "the data process %s", how);
+    forget_process(a);
+    fail_all(a, why);
+    pause_ms = dlr_deaths_pause_ms(&a->data.deaths, dlr_now_ms(), &a->data.rests);
+    if (a->data.rests) {
+        dlr_error("%s: %s, %d times in %d min: no snapshots here for %" PRId64 " s",
+                  a->node, why, DLR_DEATHS_MAX, DLR_DEATHS_WINDOW_MS / 60000,
+                  pause_ms / 1000);
+        refuse_slots(a, why); /* else the next one is asked for them */
+    } else if (!a->told_to_end) {
+        dlr_warn("%s: %s; starting it again", a->node, why);
+    }
+    if (!a->told_to_end)
+        dlr_agent_timer(a, &a->data.timer, pause_ms, start_again, a);
+    dlr_agent_hello(a);
+}
+
+static void on_hello(struct dlr_agent *a, const struct dlr_local_msg *m)
+{
+    if (dlr_format(a->data.address, sizeof(a->data.address), "%s", m->text) < 0)
+        return;
+    if (a->control) /* else the first hello is still to come */
+        dlr_agent_hello(a);
+    dlr_agent_pace_start(a);
+    if (!a->round.known)
+        return;
+    /* The one that died may not have heard what is void; once something was ordered it did. */
+    dlr_agent_data_round(a, a->save_step == 0);
+    dlr_agent_ranks_reserve_again(a);
+    dlr_agent_save_retell(a);
+}
+
+static void on_done(struct dlr_agent *a, const struct dlr_local_msg *m)
+{
+    struct request *q = zlistx_first(a->data.requests);
+
+    while (q && q->id != m->arg[1])
+        q = zlistx_next(a->data.requests);
+    if (!q) {
+        a->dropped++;
+        return;
+    }
+    zlistx_detach_cur(a->data.requests);
+    tell_end(a, q, m->arg[2] > INT32_MAX ? -EIO : -(int)m->arg[2], m->text);
+}
+
+static void on_copied(struct dlr_agent *a, const struct dlr_local_msg *m)
+{
+    dlr_agent_scrub_copied(a, m->rank);
+    dlr_agent_say(a,
+                  json_pack("{s:i, s:s, s:I, s:i, s:I, s:I, s:I, s:I}", "v",
+                            DLR_MSG_VERSION, "t", "copied", "round",
+                            (json_int_t)a->round.round, "rank", m->rank, "vround",
+                            (json_int_t)m->arg[0], "step", (json_int_t)m->step, "bytes",
+                            (json_int_t)m->arg[1], "ns", (json_int_t)m->arg[2]));
+}
+
+static void on_uses(struct dlr_agent *a, const struct dlr_local_msg *m)
+{
+    json_t *msg = json_loadb(m->text, m->text_len, 0, NULL);
+
+    if (!json_is_object(msg)) {
+        json_decref(msg);
+        return;
+    }
+    json_object_set_new(msg, "v", json_integer(DLR_MSG_VERSION));
+    json_object_set_new(msg, "t", json_string("uses"));
+    dlr_agent_helpers_uses(a, msg);
+    dlr_agent_say(a, msg);
+}
+
+static void dispatch(struct dlr_agent *a, const struct dlr_local_msg *m)
+{
+    switch (m->type) {
+    case DLR_LOCAL_D_HELLO:
+        on_hello(a, m);
+        return;
+    case DLR_LOCAL_D_RESERVED:
+        if (m->arg[2] == DLR_STORE_BROUGHT)
+            dlr_agent_bring_reserved(a, m->rank, -(int)(m->arg[1] & INT32_MAX),
+                                     m->text);
+        else
+            dlr_agent_ranks_reserved(a, m->rank, -(int)(m->arg[1] & INT32_MAX),
+                                     m->text);
+        return;
+    case DLR_LOCAL_D_DONE:
+        on_done(a, m);
+        return;
+    case DLR_LOCAL_D_COPIED:
+        on_copied(a, m);
+        return;
+    case DLR_LOCAL_D_BAD:
+        dlr_agent_scrub_bad(a, m);
+        return;
+    case DLR_LOCAL_D_USES:
+        on_uses(a, m);
+        return;
+    default:
+        a->dropped++;
+    }
+}
+
+static void flush(struct dlr_agent *a)
+{
+    struct dlr_local_msg *m;
+
+    while ((m = zlistx_first(a->data.out))) {
+        if (dlr_local_send(a->data.fd, m, NULL, 0) == -EAGAIN)
+            return;
+        zlistx_detach(a->data.out, NULL);
+        free(m);
+    }
+    dlr_agent_unwatch(a, a->data.fd);
+    dlr_agent_watch(a, a->data.fd, on_data, a);
+}
+
+static int on_data(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+{
+    struct dlr_agent *a = arg;
+    struct dlr_local_msg m;
+    int fds[DLR_LOCAL_FDS], rc;
+    unsigned nfds = 0;
+
+    rc = dlr_local_recv(a->data.fd, &m, fds, &nfds);
+    for (unsigned i = 0; i < nfds; i++)
+        close(fds[i]); /* the files have names: agent_ranks.c opens them */
+    if (rc == 0 || (rc < 0 && rc != -EAGAIN)) {
+        lost(a);
+        return 0;
+    }
+    if (rc > 0)
+        dispatch(a, &m);
+    if (a->data.fd >= 0 && zlistx_size(a->data.out) > 0)
+        flush(a);
+    return 0;
+}
+
+void dlr_agent_data_send(struct dlr_agent *a, const struct dlr_local_msg *msg)
+{
+    struct dlr_local_msg *copy;
+
+    if (a->data.fd < 0)
+        return;
+    if (zlistx_size(a->data.out) == 0 &&
+        dlr_local_send(a->data.fd, msg, NULL, 0) != -EAGAIN)
+        return; /* another failure shows itself as an end of file */
+    copy = malloc(sizeof(*copy));
+    if (!copy)
+        return;
+    *copy = *msg;
+    if (zlistx_size(a->data.out) == 0) {
+        dlr_agent_unwatch(a, a->data.fd);
+        dlr_agent_watch_out(a, a->data.fd, on_data, a);
+    }
+    zlistx_add_end(a->data.out, copy);
+}
+
+static json_t *accepted(const struct dlr_agent_round *round)
+{
+    json_t *list = json_array();
+
+    for (unsigned i = 0; i < round->naccept; i++)
+        json_array_append_new(list, json_integer(round->accept[i]));
+    return list;
+}
+
+/* Their slots are marked here (agent_save.c). */
+static json_t *own_ranks(const struct dlr_agent *a)
+{
+    json_t *list = json_array();
+
+    for (unsigned i = 0; i < a->nranks; i++)
+        if (a->ranks[i]->own)
+            json_array_append_new(list, json_integer(a->ranks[i]->rank));
+    return list;
+}
+
+/* A parity shard is made of every version. */
+static void order_shard(struct dlr_agent *a, const struct dlr_agent_sum *sum)
+{
+    struct dlr_local_msg m;
+
+    dlr_local_init(&m, DLR_LOCAL_D_SUM);
+    m.round = a->round.round;
+    m.rank = sum->rank;
+    m.arg[0] = UINT32_MAX;
+    dlr_local_text(&m, "%s", sum->terms);
+    dlr_agent_data_send(a, &m);
+}
+
+/* Whether another node of the job is on this host, as several slurmd on one are: else nobody there has any
+ * business with the data process.
+ */
+static bool shares_host(const struct dlr_agent *a)
+{
+    const char *port = strrchr(a->peers.addr, ':');
+    size_t n = port ? (size_t)(port + 1 - a->peers.addr) : 0;
+
+    for (unsigned i = 0; i < a->peers.list.n; i++)
+        if (!dlr_streq(a->peers.list.all[i].node, a->node) &&
+            strncmp(a->peers.list.all[i].addr, a->peers.addr, n) == 0)
+            return true;
+    return false;
+}
+
+void dlr_agent_data_peers(struct dlr_agent *a)
+{
+    if (a->round.known &&
+        (a->data.local != shares_host(a) || a->job.transport == DLR_TRANSPORT_UCX))
+        dlr_agent_data_config(a);
+}
+
+void dlr_agent_data_config(struct dlr_agent *a)
+{
+    const struct dlr_agent_round *round = &a->round;
+    DLR_AUTO_JSON json_t *conf = NULL;
+    DLR_AUTO_FREE char *text = NULL;
+    struct dlr_local_msg m;
+    uint32_t count;
+    size_t bytes;
+
+    a->data.local = shares_host(a);
+    conf = json_pack(
+        "{s:s, s:s, s:I, s:s, s:o, s:o, s:o, s:b, s:b, s:o*}", "dir", a->conf.memory,
+        "key", a->conf.key, "round", (json_int_t)round->round, "token", round->token,
+        "accept", accepted(round), "bring", dlr_agent_bring_ranks(a), "own",
+        own_ranks(a), "resized", round->made_by > 0, "local", a->data.local, "hosts",
+        a->job.transport == DLR_TRANSPORT_UCX ? dlr_hosts_of(&a->peers.list) : NULL);
+    text = conf ? dlr_msg_text(conf) : NULL;
+    bytes = text ? strlen(text) : 0;
+    count = dlr_parts_count(bytes);
+    if (!text || !count) {
+        dlr_error("%s: no memory for the data process's configuration", a->node);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        dlr_local_init(&m, DLR_LOCAL_D_CONFIG);
+        m.round = round->round;
+        dlr_parts_put(&m, text, bytes, i, count);
+        dlr_agent_data_send(a, &m);
+    }
+}
+
+void dlr_agent_data_round(struct dlr_agent *a, bool drop)
+{
+    const struct dlr_agent_round *round = &a->round;
+    struct dlr_local_msg m;
+
+    dlr_agent_data_config(a);
+    for (unsigned i = 0; i < round->nsums; i++)
+        order_shard(a, &round->sums[i]);
+    if (!drop)
+        return;
+    dlr_local_init(&m, DLR_LOCAL_D_DROP);
+    m.round = round->round;
+    m.arg[0] = round->has_restore ? round->restore.round : UINT32_MAX;
+    m.step = round->has_restore ? round->restore.step : UINT64_MAX;
+    dlr_agent_data_send(a, &m);
+}
+
+static int reads_slot(struct dlr_agent *a, const struct request *q)
+{
+    struct dlr_agent_rank *r = dlr_agent_rank(a, q->rank, false);
+
+    if (!r || q->type == DLR_LOCAL_D_LOAD || q->type == DLR_LOCAL_D_ADOPT ||
+        q->type == DLR_LOCAL_D_SUM)
+        return -1;
+    return dlr_agent_rank_holding(r, q->version);
+}
+
+void dlr_agent_data_request(struct dlr_agent *a, enum dlr_local_type type, int32_t rank,
+                            struct dlr_version version, const char *text,
+                            const struct dlr_agent_origin *from)
+{
+    struct request *q = calloc(1, sizeof(*q));
+    struct dlr_agent_rank *r;
+    struct dlr_local_msg m;
+
+    if (!q)
+        return;
+    *q = (struct request){.id = ++a->data.last_id,
+                          .type = type,
+                          .from = *from,
+                          .rank = rank,
+                          .version = version,
+                          .slot = -1,
+                          .round = a->round.round};
+    if (from->node)
+        dlr_format(q->to, sizeof(q->to), "%s", from->node);
+    q->from.node = NULL;
+    if (is_save(q)) {
+        dlr_agent_helpers_round(a);
+        dlr_agent_pace_begin(a);
+    }
+    if (a->data.fd < 0) {
+        tell_end(a, q, -ENOTCONN, "no data process on this node");
+        return;
+    }
+    q->slot = reads_slot(a, q);
+    r = dlr_agent_rank(a, rank, false);
+    if (q->slot >= 0)
+        r->reading[q->slot]++;
+    zlistx_add_end(a->data.requests, q);
+    dlr_local_init(&m, type);
+    m.round = a->round.round;
+    m.rank = rank;
+    m.step = version.step;
+    m.arg[0] = version.round;
+    m.arg[1] = q->id;
+    m.arg[2] = is_save(q) ? 1 : from->rate;
+    m.arg[3] = from->follow;
+    dlr_local_text(&m, "%s", text);
+    dlr_agent_data_send(a, &m);
+}
+
+int dlr_agent_data_start(struct dlr_agent *a, struct dlr_err *err)
+{
+    char threads[32], net[DLR_OPT_TEXT + 8], class[32], limit[64], transport[32];
+    char ports[DLR_OPT_TEXT + 8], word[16];
+    char memory[DLR_OPT_TEXT + 16], run[DLR_OPT_TEXT + 16], from[DLR_OPT_TEXT + 16];
+    const char *argv[] = {a->conf.data_program,
+                          threads,
+                          net,
+                          class,
+                          limit,
+                          transport,
+                          ports,
+                          memory,
+                          run,
+                          from,
+                          NULL};
+    struct dlr_spawn spawn = {.argv = argv, .out_fd = -1};
+    DLR_AUTO_CLOSE int ours = -1;
+    DLR_AUTO_CLOSE int theirs = -1;
+    int pair[2], rc;
+
+    if (!a->data.out) {
+        a->data.out = zlistx_new();
+        a->data.requests = zlistx_new();
+    }
+    if (!a->data.out || !a->data.requests)
+        return dlr_fail(err, -ENOMEM, "out of memory");
+    if (!a->job.checkpoint)
+        return 0;
+    snprintf(threads, sizeof(threads), "--threads=%u", a->job.data_threads);
+    snprintf(net, sizeof(net), "--net=%s",
+             a->net.device[0] ? a->net.device : a->job.net);
+    snprintf(class, sizeof(class), "--net-class=%u", a->job.net_class);
+    snprintf(limit, sizeof(limit), "--transfer-timeout=%" PRId64 "ms",
+             a->job.transfer_timeout_ms);
+    snprintf(memory, sizeof(memory), "--memory=%s", a->conf.memory);
+    snprintf(run, sizeof(run), "--run-dir=%s", a->conf.run_dir);
+    snprintf(from, sizeof(from), "--restore-from=%s",
+             a->job.restore_from[0] == '/' ? a->job.restore_from : "");
+    dlr_opt_show(dlr_opt_find(dlr_jobconf_opts, "transport"), &a->job, word,
+                 sizeof(word));
+    snprintf(transport, sizeof(transport), "--transport=%s", word);
+    snprintf(ports, sizeof(ports), "--ports=%s", a->conf.peer_ports);
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return dlr_fail(err, -errno, "socketpair: %s", strerror(errno));
+    ours = pair[0];
+    theirs = pair[1];
+    fcntl(ours, F_SETFL, O_NONBLOCK);
+    spawn.pass_fd = theirs;
+    rc = dlr_spawn(&spawn, &a->data.pid, &a->data.pidfd, err);
+    if (rc < 0)
+        return rc;
+    a->data.fd = dlr_steal_fd(&ours);
+    dlr_agent_watch(a, a->data.fd, on_data, a);
+    return 0;
+}
+
+void dlr_agent_data_restart(struct dlr_agent *a, const char *why)
+{
+    struct dlr_err err;
+
+    if (a->data.fd < 0)
+        return; /* the next one is started with what holds by then */
+    forget_process(a);
+    fail_all(a, why);
+    dlr_agent_hello(a);
+    if (dlr_agent_data_start(a, &err) == 0)
+        return;
+    dlr_error("%s: %s", a->node, err.text);
+    refuse_slots(a, err.text);
+}
+
+void dlr_agent_data_stop(struct dlr_agent *a)
+{
+    dlr_agent_timer_end(a, &a->data.timer);
+    if (a->data.fd >= 0)
+        forget_process(a);
+    if (a->data.out && a->data.requests)
+        fail_all(a, "the agent ends");
+    zlistx_destroy(&a->data.out);
+    zlistx_destroy(&a->data.requests);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The network that copies take when the one UCX has chosen does not lead to the other nodes: that of
+ * the control plane, which all nodes of a run have in common. All change together, since an address
+ * of UCX's names every device of its node. Not where --dlrover-set=net says which.
+ */
+#ifndef DLR_MPI_LAUNCHER_AGENT_NET_H
+#define DLR_MPI_LAUNCHER_AGENT_NET_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "ckpt/base/version.h"
+
+struct dlr_agent;
+
+struct dlr_agent_net {
+    char device[32];         /* the control plane's, once copies go over it */
+    bool reached;            /* a copy has come through */
+    unsigned failed;         /* in a row, while none has */
+    struct dlr_version save; /* the last save among them, {0} none */
+};
+
+/* A send has ended, for the save of a version or (NULL) for a round's start. When the first ones find
+ * no way, the supervisor is told once. A save counts once: the sends of one fail together, when the
+ * data process at their other end dies.
+ */
+void dlr_agent_net_sent(struct dlr_agent *a, const struct dlr_version *save, int rc,
+                        const char *why);
+
+/* A message "peers": where it says so, the data process is started again for that network. */
+void dlr_agent_net_peers(struct dlr_agent *a, const json_t *msg);
+
+#endif

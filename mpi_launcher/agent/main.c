@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi_launcher/agent/agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "common/base/cleanup.h"
+#include "common/base/install_path.h"
+#include "common/base/log.h"
+#include "common/base/node_memory.h"
+#include "common/base/str.h"
+#include "mpi_launcher/agent/host/host.h"
+#include "mpi_launcher/process/spawn.h"
+
+#define EXIT_USAGE 2
+#define SUCCEED_FD 3 /* where agent_succeed.c's child reads what to do */
+
+static void watch(struct dlr_agent *a, int fd, short events, zloop_fn *fn, void *arg)
+{
+    zmq_pollitem_t item = {.fd = fd, .events = events};
+
+    zloop_poller(a->loop, &item, fn, arg);
+    zloop_poller_set_tolerant(a->loop, &item); /* an end of file is for fn to see */
+}
+
+void dlr_agent_watch(struct dlr_agent *a, int fd, zloop_fn *fn, void *arg)
+{
+    watch(a, fd, ZMQ_POLLIN, fn, arg);
+}
+
+void dlr_agent_watch_out(struct dlr_agent *a, int fd, zloop_fn *fn, void *arg)
+{
+    watch(a, fd, ZMQ_POLLIN | ZMQ_POLLOUT, fn, arg);
+}
+
+void dlr_agent_unwatch(struct dlr_agent *a, int fd)
+{
+    zmq_pollitem_t item = {.fd = fd};
+
+    zloop_poller_end(a->loop, &item);
+}
+
+void dlr_agent_timer(struct dlr_agent *a, int *timer, int64_t after_ms,
+                     zloop_timer_fn *fn, void *arg)
+{
+    dlr_agent_timer_end(a, timer);
+    *timer = zloop_timer(a->loop, (size_t)(after_ms > 0 ? after_ms : 1), 1, fn, arg);
+}
+
+void dlr_agent_timer_end(struct dlr_agent *a, int *timer)
+{
+    if (*timer >= 0)
+        zloop_timer_end(a->loop, *timer);
+    *timer = -1;
+}
+
+static int buried(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+{
+    int status, fd = item->fd;
+
+    dlr_agent_unwatch(arg, fd);
+    if (dlr_spawn_reap(fd, &status) < 0)
+        close(fd);
+    return 0;
+}
+
+void dlr_agent_bury(struct dlr_agent *a, pid_t pid, int pidfd)
+{
+    int status;
+
+    kill(pid, SIGKILL);
+    if (dlr_spawn_reap(pidfd, &status) < 0)
+        dlr_agent_watch(a, pidfd, buried, a);
+}
+
+static int stop_loop(zloop_t *loop, int timer, void *arg)
+{
+    return -1;
+}
+
+void dlr_agent_end(struct dlr_agent *a)
+{
+    int timer = -1;
+
+    if (a->ending)
+        return;
+    a->ending = true;
+    dlr_agent_tasks_kill_all(a);
+    dlr_agent_timer(a, &timer, 1, stop_loop, a);
+}
+
+static int on_signal(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+{
+    struct dlr_agent *a = arg;
+    struct signalfd_siginfo info;
+
+    while (read(a->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+        if (info.ssi_signo == SIGTSTP)
+            dlr_agent_suspend(a);
+        else if (info.ssi_signo == SIGCONT)
+            dlr_agent_suspend_awake(a);
+        else if (info.ssi_code == SI_QUEUE && info.ssi_int == DLR_HOST_END)
+            a->told_to_end = a->stays = true; /* by our supervisor, not by Slurm */
+        else
+            dlr_agent_grace(a);
+    }
+    if (a->told_to_end && !dlr_agent_succeed_holds(a))
+        dlr_agent_end(a);
+    return 0;
+}
+
+/* A signal sent to the whole job (scancel -s, --signal) must not take the snapshots away. */
+static int take_signals(struct dlr_agent *a, struct dlr_err *err)
+{
+    static const int wanted[] = {SIGTERM, SIGTSTP, SIGCONT};
+    sigset_t set;
+
+    for (int sig = 1; sig < NSIG; sig++)
+        if (sig != SIGCHLD && sig != SIGSEGV && sig != SIGBUS && sig != SIGFPE &&
+            sig != SIGILL && sig != SIGABRT && sig != SIGTRAP)
+            signal(sig, SIG_IGN);
+    sigemptyset(&set);
+    for (unsigned i = 0; i < sizeof(wanted) / sizeof(*wanted); i++) {
+        signal(wanted[i], SIG_DFL);
+        sigaddset(&set, wanted[i]);
+    }
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    a->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (a->signal_fd < 0)
+        return dlr_fail(err, -errno, "signalfd: %s", strerror(errno));
+    return 0;
+}
+
+static void read_boot_id(struct dlr_agent *a)
+{
+    DLR_AUTO_CLOSE int fd =
+        open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, a->boot, sizeof(a->boot) - 1);
+
+    while (n > 0 && (a->boot[n - 1] == '\n' || a->boot[n - 1] == '\0'))
+        n--;
+    a->boot[n > 0 ? n : 0] = '\0';
+}
+
+static void init(struct dlr_agent *a)
+{
+    a->signal_fd = a->dir_fd = a->lease_fd = a->listen_fd = -1;
+    a->suspend_timer = a->beat_timer = a->tasks.retry_timer = a->data.timer = -1;
+    a->data.fd = a->data.pidfd = -1;
+    a->tasks.doomed = -1;
+    a->grace.timer = -1;
+    a->peers.timer = a->peers.probe_fd = a->peers.probe_timer = -1;
+    a->peers.witness_pidfd = a->keeper.pidfd = a->keeper.timer = -1;
+}
+
+/* Which key the supervisor has, proven by its credential; and a credential of our own. */
+static int meet(struct dlr_agent *a, char ret_key[DLR_KEY_TEXT], struct dlr_err *err)
+{
+    const char *cred = getenv("DLROVER_CRED");
+    int rc;
+
+    rc = dlr_identity_verify(cred, &a->run, ret_key, err);
+    if (rc < 0)
+        return rc;
+    unsetenv("DLROVER_CRED");
+    rc = dlr_identity_new(&a->id, err);
+    return rc < 0 ? rc : dlr_identity_credential(a->id, &a->run, &a->cred, err);
+}
+
+static int start(struct dlr_agent *a, struct dlr_err *err)
+{
+    char key[DLR_KEY_TEXT];
+    int rc = meet(a, key, err);
+
+    if (rc < 0)
+        return rc;
+    rc = dlr_agent_memory_place(a, err);
+    rc = rc < 0 ? rc : dlr_agent_memory_wait(a->conf.memory, DLR_AGENT_LEAVE_MS, err);
+    rc = rc < 0 ? rc : dlr_agent_memory_open(a->conf.memory, &a->dir_fd, err);
+    if (rc < 0)
+        return rc;
+    a->every_ms = a->job.beat.every_ms;
+    a->dead_ms = dlr_jobconf_dead_ms(&a->job);
+    a->end_ms = a->job.end_timeout_ms;
+    read_boot_id(a);
+    dlr_endpoint_prepare();
+    zsys_handler_set(NULL);
+    a->loop = zloop_new();
+    if (!a->loop)
+        return dlr_fail(err, -ENOMEM, "out of memory");
+    zloop_set_nonstop(a->loop, true);
+    dlr_agent_watch(a, a->signal_fd, on_signal, a);
+    rc = dlr_agent_local_start(a, err);
+    rc = rc < 0 ? rc : dlr_agent_tasks_start(a, err);
+    rc = rc < 0 ? rc : dlr_agent_peers_start(a, err);
+    rc = rc < 0 ? rc : dlr_agent_data_start(a, err);
+    rc = rc < 0 ? rc : dlr_agent_control_start(a, key, err);
+    dlr_agent_helpers_start(a);
+    return rc < 0 ? rc : dlr_agent_lease_start(a, err);
+}
+
+static void stop(struct dlr_agent *a)
+{
+    if (a->loop) {
+        dlr_agent_lease_stop(a);
+        a->ending = a->ending || a->told_to_end;
+        dlr_agent_keeper_stop(a);
+        dlr_agent_grace_stop(a);
+        dlr_agent_succeed_stop(a);
+        dlr_agent_report_stop(a);
+        dlr_agent_helpers_stop(a);
+        dlr_agent_bring_end(a, "the agent ends");
+        dlr_agent_local_stop(a);
+        dlr_agent_tasks_stop(a);
+        dlr_agent_data_stop(a);
+        dlr_agent_rebuild_stop(a);
+        dlr_agent_ranks_stop(a);
+        dlr_agent_peers_stop(a);
+    }
+    if (a->dir_fd >= 0)
+        dlr_agent_memory_remove(a->conf.memory,
+                                a->ending &&
+                                    !(a->stays && dlr_memory_stays(a->conf.memory)));
+    dlr_agent_local_close(a); /* until here a successor sees that we are not gone */
+    if (a->loop)
+        dlr_agent_control_stop(a);
+    dlr_agent_round_done(&a->round);
+    zloop_destroy(&a->loop);
+    if (a->dir_fd >= 0)
+        close(a->dir_fd);
+    if (a->signal_fd >= 0)
+        close(a->signal_fd);
+    a->id = dlr_identity_free(a->id);
+    free(a->cred);
+}
+
+int main(int argc, char **argv)
+{
+    static struct dlr_agent agent; /* large */
+    struct dlr_err err = {0};
+    bool kept = argc > 1 && dlr_streq(argv[1], "--kept"); /* by agent_nanny.c */
+    int rc, code;
+
+    dlr_self_keep_secrets();
+    if (argc > 2 && dlr_streq(argv[1], "--host"))
+        return dlr_host_main(argv + 2);
+    if (argc == 2 && dlr_streq(argv[1], "--succeed"))
+        return dlr_agent_succeed_main(SUCCEED_FD);
+    init(&agent);
+    rc = dlr_agent_conf_parse(argc - kept, argv + kept, &agent, &err);
+    if (rc > 0)
+        return EXIT_SUCCESS;
+    if (rc < 0) {
+        dlr_error("%s", err.text);
+        return EXIT_USAGE;
+    }
+    rc = take_signals(&agent, &err);
+    if (rc == 0 && kept && (rc = dlr_agent_nanny(agent.node, &code)) > 0)
+        return code;
+    rc = rc < 0 ? rc : start(&agent, &err);
+    if (rc < 0)
+        dlr_error("%s: %s", agent.node, err.text);
+    else
+        zloop_start(agent.loop);
+    stop(&agent);
+    if (rc == -EINVAL)
+        return EXIT_USAGE;
+    return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}

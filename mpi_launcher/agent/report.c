@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/base/cleanup.h"
+#include "common/base/file.h"
+#include "common/base/str.h"
+#include "common/json/message.h"
+#include "mpi_launcher/agent/agent.h"
+#include "mpi_launcher/plan/plan.h"
+#include "mpi_launcher/process/spawn.h"
+
+#define MARK "DLROVER-REPORT "
+#define PEER_TIMEOUT_MS 500     /* of the reachability check */
+#define INPUT "/proc/self/fd/3" /* as dlr_spawn() passes it: no file system is asked */
+
+struct survey {
+    struct dlr_agent *agent;
+    struct dlr_agent_origin from;
+    int fd, pidfd, timer;
+    pid_t pid;
+    char *text;
+    size_t size;
+};
+
+static int make_input(struct dlr_agent *a, const struct dlr_agent_origin *from,
+                      int *ret_fd, struct dlr_err *err)
+{
+    const char **names = calloc(a->peers.list.n + 1, sizeof(*names));
+    const char **addrs = calloc(a->peers.list.n + 1, sizeof(*addrs));
+    bool full =
+        from->from == DLR_AGENT_SUPERVISOR; /* a successor wants versions, at once */
+    struct dlr_plan_want want = {0};
+    struct dlr_plan_survey survey = {.checks = full ? a->job.checks : "none",
+                                     .disk_path = a->conf.run_dir,
+                                     .shm_path = "/dev/shm",
+                                     .store_dir = a->conf.memory,
+                                     .key = a->conf.key,
+                                     .peer_timeout_ms = PEER_TIMEOUT_MS,
+                                     .npeers = a->peers.list.n,
+                                     .peer_nodes = names,
+                                     .peer_addrs = addrs};
+    DLR_AUTO_JSON json_t *j = NULL;
+    DLR_AUTO_FREE char *text = NULL;
+    DLR_AUTO_CLOSE int fd = -1;
+
+    for (unsigned i = 0; names && addrs && i < a->peers.list.n; i++) {
+        names[i] = a->peers.list.all[i].node;
+        addrs[i] = a->peers.list.all[i].addr;
+    }
+    j = names && addrs ? dlr_plan_input_to_json(&want, &survey) : NULL;
+    free(names);
+    free(addrs);
+    text = j ? dlr_msg_text(j) : NULL;
+    if (!text)
+        return dlr_fail(err, -ENOMEM, "out of memory");
+    fd = memfd_create("dlrover-survey", MFD_CLOEXEC);
+    if (fd < 0 || dlr_write_all(fd, text, strlen(text)) < 0)
+        return dlr_fail(err, -EIO, "no memory for the survey's input");
+    *ret_fd = dlr_steal_fd(&fd);
+    return 0;
+}
+
+static void tell(struct dlr_agent *a, const struct dlr_agent_origin *to, json_t *report)
+{
+    if (to->from == DLR_AGENT_SELF) {
+        dlr_agent_succeed_report(a, a->node, report);
+        return;
+    }
+    dlr_agent_answer(a, to,
+                     json_pack("{s:i, s:s, s:I, s:O}", "v", DLR_MSG_VERSION, "t",
+                               "report", "id", (json_int_t)to->id, "report", report));
+}
+
+static void fail(struct dlr_agent *a, const struct dlr_agent_origin *to,
+                 const char *why)
+{
+    if (to->from == DLR_AGENT_SELF)
+        dlr_agent_succeed_report(a, a->node, NULL);
+    else
+        dlr_agent_done(a, to, -EIO, why);
+}
+
+static void end(struct survey *s)
+{
+    struct dlr_agent *a = s->agent;
+
+    dlr_agent_timer_end(a, &s->timer);
+    dlr_agent_unwatch(a, s->fd);
+    close(s->fd);
+    dlr_agent_bury(a, s->pid, s->pidfd); /* its stdout has ended: no more is to come */
+    zlistx_detach(a->surveys, zlistx_find(a->surveys, s));
+    free(s->text);
+    free(s);
+}
+
+static void parse(struct survey *s)
+{
+    const char *mark = s->text ? strstr(s->text, MARK) : NULL;
+    DLR_AUTO_JSON json_t *report = NULL;
+    const char *json = mark ? mark + strlen(MARK) : NULL;
+
+    if (json)
+        report = json_loadb(json, strcspn(json, "\n"), JSON_REJECT_DUPLICATES, NULL);
+    if (json_is_object(report))
+        tell(s->agent, &s->from, report);
+    else
+        fail(s->agent, &s->from, "no report was made");
+}
+
+static int on_output(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+{
+    struct survey *s = arg;
+    char buf[16384], *more;
+    ssize_t n = read(s->fd, buf, sizeof(buf));
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (n <= 0) {
+        parse(s);
+        end(s);
+        return 0;
+    }
+    more = s->size + n < DLR_MSG_MAX ? realloc(s->text, s->size + n + 1) : NULL;
+    if (!more) {
+        fail(s->agent, &s->from, "the report is too long");
+        end(s);
+        return 0;
+    }
+    s->text = more;
+    memcpy(s->text + s->size, buf, n);
+    s->size += n;
+    s->text[s->size] = '\0';
+    return 0;
+}
+
+static int on_late(zloop_t *loop, int timer, void *arg)
+{
+    struct survey *s = arg;
+
+    s->timer = -1;
+    fail(s->agent, &s->from, "the report took too long");
+    end(s);
+    return 0;
+}
+
+static int start(struct dlr_agent *a, struct survey *s, struct dlr_err *err)
+{
+    const char *argv[] = {a->conf.report_program, "--no-mpi", "--input=" INPUT, NULL};
+    DLR_AUTO_CLOSE int input = -1;
+    struct dlr_spawn spawn = {.argv = argv};
+    int pipefd[2], rc = make_input(a, &s->from, &input, err);
+
+    if (rc < 0)
+        return rc;
+    spawn.pass_fd = input;
+    if (pipe2(pipefd, O_CLOEXEC) < 0)
+        return dlr_fail(err, -errno, "pipe: %s", strerror(errno));
+    fcntl(pipefd[0], F_SETFL, O_NONBLOCK); /* ours only: the child's end may block */
+    spawn.out_fd = pipefd[1];
+    rc = dlr_spawn(&spawn, &s->pid, &s->pidfd, err);
+    close(pipefd[1]);
+    if (rc < 0) {
+        close(pipefd[0]);
+        return rc;
+    }
+    s->fd = pipefd[0];
+    return 0;
+}
+
+void dlr_agent_report(struct dlr_agent *a, const struct dlr_agent_origin *from)
+{
+    struct survey *s = calloc(1, sizeof(*s));
+    struct dlr_err err = {0};
+
+    if (!a->surveys)
+        a->surveys = zlistx_new();
+    if (!s || !a->surveys) {
+        free(s);
+        return;
+    }
+    *s = (struct survey){.agent = a, .from = *from, .fd = -1, .pidfd = -1, .timer = -1};
+    if (start(a, s, &err) < 0) {
+        fail(a, from, err.text);
+        free(s);
+        return;
+    }
+    zlistx_add_end(a->surveys, s);
+    dlr_agent_watch(a, s->fd, on_output, s);
+    dlr_agent_timer(a, &s->timer, a->job.rendezvous_timeout_ms, on_late, s);
+}
+
+void dlr_agent_report_stop(struct dlr_agent *a)
+{
+    struct survey *s;
+
+    while (a->surveys && (s = zlistx_first(a->surveys)))
+        end(s);
+    zlistx_destroy(&a->surveys);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For a successor, which then has it written: a rank whose snapshot nobody has is made here of its
+ * set's parity. Its slots first; then those who have a part send it here. The end is answered,
+ * and the successor's own limit ends the wait for a node that does not answer.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/cleanup.h"
+#include "common/base/str.h"
+#include "common/json/message.h"
+#include "mpi_launcher/agent/agent.h"
+#include "mpi_launcher/plan/parity_sets.h"
+
+/* Requests of a rebuilding are numbered beyond those of ranks: its sum, and its parts. */
+#define SUM_ID(rank) ((UINT64_C(1) << 40) + 2 * (uint64_t)(rank))
+#define PART_ID(rank) (SUM_ID(rank) + 1)
+
+struct dlr_agent_rebuild {
+    struct dlr_agent_rebuild *next;
+    struct dlr_agent_origin from;
+    int32_t rank;
+    struct dlr_version version;
+    char *parts;
+    bool asked; /* the parts */
+};
+
+static struct dlr_agent_rebuild *find(const struct dlr_agent *a, int32_t rank)
+{
+    struct dlr_agent_rebuild *r = a->rebuilds;
+
+    while (r && r->rank != rank)
+        r = r->next;
+    return r;
+}
+
+/* Takes it off the list; *ret is the caller's. */
+static void take(struct dlr_agent *a, struct dlr_agent_rebuild *r)
+{
+    struct dlr_agent_rebuild **at = &a->rebuilds;
+
+    while (*at != r)
+        at = &(*at)->next;
+    *at = r->next;
+}
+
+static struct dlr_agent_rebuild *free_rebuild(struct dlr_agent_rebuild *r)
+{
+    if (r)
+        free(r->parts);
+    free(r);
+    return NULL;
+}
+
+static void answer(struct dlr_agent *a, const struct dlr_agent_origin *from, int rc,
+                   const char *why)
+{
+    if (from->from == DLR_AGENT_SELF)
+        dlr_agent_succeed_done(a, from->id, rc, why);
+    else
+        dlr_agent_done(a, from, rc, why);
+}
+
+static void end(struct dlr_agent *a, struct dlr_agent_rebuild *r, int rc,
+                const char *why)
+{
+    take(a, r);
+    answer(a, &r->from, rc, why);
+    free_rebuild(r);
+}
+
+int dlr_agent_rebuild(struct dlr_agent *a, const json_t *msg,
+                      const struct dlr_agent_origin *from)
+{
+    struct dlr_agent_rebuild *r = calloc(1, sizeof(*r));
+    struct dlr_agent_origin self = {.from = DLR_AGENT_SELF};
+    const char *terms, *parts;
+    uint64_t bytes;
+
+    if (!r)
+        return -ENOMEM;
+    r->from = *from;
+    if (dlr_agent_copy_of(msg, &r->from, &r->rank, &r->version) < 0 ||
+        dlr_msg_str(msg, "terms", &terms) < 0 || strlen(terms) >= DLR_LOCAL_TEXT ||
+        dlr_msg_str(msg, "parts", &parts) < 0 ||
+        dlr_msg_uint(msg, "bytes", INT64_MAX, &bytes) < 0 || bytes == 0 ||
+        find(a, r->rank)) {
+        free_rebuild(r);
+        return -EBADMSG;
+    }
+    r->parts = strdup(parts);
+    if (!r->parts) {
+        free_rebuild(r);
+        return -ENOMEM;
+    }
+    r->next = a->rebuilds;
+    a->rebuilds = r;
+    self.id = SUM_ID(r->rank);
+    dlr_agent_data_request(a, DLR_LOCAL_D_SUM, r->rank, r->version, terms, &self);
+    if (a->rebuilds == r) /* else that has failed already */
+        dlr_agent_ranks_reserve(a, r->rank, bytes, false);
+    return 0;
+}
+
+static void ask_part(struct dlr_agent *a, const struct dlr_agent_rebuild *r,
+                     unsigned slot, const char *node)
+{
+    struct dlr_agent_origin self = {.from = DLR_AGENT_SELF, .id = PART_ID(r->rank)};
+
+    if (dlr_streq(node, a->node))
+        dlr_agent_data_request(a, DLR_LOCAL_D_SEND, (int32_t)slot, r->version,
+                               a->data.address, &self);
+    else
+        dlr_agent_peers_say(
+            a, node,
+            json_pack("{s:i, s:s, s:I, s:I, s:i, s:I, s:I, s:s}", "v", DLR_MSG_VERSION,
+                      "t", "send", "gen", (json_int_t)a->run.gen, "id",
+                      (json_int_t)self.id, "rank", (int)slot, "vround",
+                      (json_int_t)r->version.round, "step", (json_int_t)r->version.step,
+                      "data", a->data.address));
+}
+
+void dlr_agent_rebuild_reserved(struct dlr_agent *a, int32_t rank, int rc,
+                                const char *why)
+{
+    struct dlr_agent_rebuild *r = find(a, rank);
+    char node[DLR_PARITY_DATA_MAX][DLR_TOPO_NAME];
+    unsigned slot[DLR_PARITY_DATA_MAX], n;
+
+    if (!r || r->asked)
+        return;
+    r->asked = true;
+    if (rc < 0) {
+        end(a, r, rc, why);
+        return;
+    }
+    n = dlr_sets_read_sources(r->parts, slot, node);
+    for (unsigned i = 0; i < n && find(a, rank) == r; i++)
+        ask_part(a, r, slot[i], node[i]);
+}
+
+bool dlr_agent_rebuild_done(struct dlr_agent *a, uint64_t id, int rc, const char *why)
+{
+    struct dlr_agent_rebuild *r = a->rebuilds;
+
+    if (id < SUM_ID(0))
+        return false;
+    while (r && id != SUM_ID(r->rank) && id != PART_ID(r->rank))
+        r = r->next;
+    if (r && (rc < 0 || id == SUM_ID(r->rank)))
+        end(a, r, rc, why);
+    return true;
+}
+
+void dlr_agent_rebuild_stop(struct dlr_agent *a)
+{
+    while (a->rebuilds) {
+        struct dlr_agent_rebuild *r = a->rebuilds;
+
+        a->rebuilds = r->next;
+        free_rebuild(r);
+    }
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks that say hello. One that is where the round has it is welcomed at once; with any other, or a
+ * second time in a turn, the supervisor is told who is here, and they wait until it knows all ranks
+ * of the program (mpi_launcher/rankmap.h) and the next turn begins.
+ */
+#include <errno.h>
+#include <signal.h>
+
+#include "common/base/cleanup.h"
+#include "common/json/message.h"
+#include "mpi_launcher/agent/agent.h"
+
+#define EACH_CONN(a, c)                                                                \
+    struct dlr_agent_conn *c = zlistx_first((a)->conns);                               \
+    c;                                                                                 \
+    c = zlistx_next((a)->conns)
+
+/* Any waits, or the supervisor has asked: each change is told. */
+static bool is_watched(const struct dlr_agent *a)
+{
+    if (a->claims.asked)
+        return true;
+    for (EACH_CONN(a, c))
+        if (c->waits)
+            return true;
+    return false;
+}
+
+void dlr_agent_claims_say(struct dlr_agent *a)
+{
+    json_t *waiting = json_array(), *served = json_array();
+
+    for (EACH_CONN(a, c)) {
+        if (c->waits)
+            json_array_append_new(
+                waiting, json_pack("[i, I]", (int)c->rank, (json_int_t)c->world));
+        else if (dlr_agent_ranks_serves(a, c))
+            json_array_append_new(
+                served, json_pack("[i, I]", (int)c->rank, (json_int_t)c->world));
+    }
+    dlr_agent_say(a,
+                  json_pack("{s:i, s:s, s:I, s:I, s:o, s:o, s:b}", "v", DLR_MSG_VERSION,
+                            "t", "ranks", "round", (json_int_t)a->round.round, "turn",
+                            (json_int_t)a->round.turn, "waiting", waiting, "served",
+                            served, "lost", a->claims.lost));
+}
+
+void dlr_agent_claims_retell(struct dlr_agent *a)
+{
+    if (is_watched(a))
+        dlr_agent_claims_say(a);
+}
+
+static void refuse(struct dlr_agent_conn *c, int rc, const char *why)
+{
+    struct dlr_local_msg m;
+
+    dlr_local_init(&m, DLR_LOCAL_REFUSED);
+    m.round = c->round;
+    m.rank = c->rank;
+    m.arg[1] = (uint64_t)-rc;
+    dlr_local_text(&m, "%s", why);
+    c->waits = false;
+    dlr_agent_local_send(c, &m, NULL, 0);
+}
+
+/* Who has the rank here now, or waits for it, as a process that is there. */
+static const struct dlr_agent_conn *find_other(const struct dlr_agent *a,
+                                               const struct dlr_agent_conn *than)
+{
+    for (EACH_CONN(a, c))
+        if (c != than && c->kind == DLR_CONN_WORKER && c->rank == than->rank &&
+            (c->waits || dlr_agent_ranks_serves(a, c)))
+            return c;
+    return NULL;
+}
+
+/* Its end is known only when every child has closed what it inherited. */
+static bool has_ended(const struct dlr_agent_conn *c)
+{
+    return c->pid > 0 && kill(c->pid, 0) < 0 && errno == ESRCH;
+}
+
+static bool is_expected(const struct dlr_agent *a, const struct dlr_agent_conn *c)
+{
+    const struct dlr_agent_rank *r =
+        dlr_agent_rank((struct dlr_agent *)a, c->rank, false);
+
+    return r && r->own && !r->opened && !a->claims.asked &&
+           (!a->round.world || a->round.world == c->world);
+}
+
+/* A process has looked, closed, and opens again: as if it had opened once. Of a former start of the
+ * program it cannot be, and nothing is committed since, for that takes every rank.
+ */
+static bool comes_back(const struct dlr_agent *a, const struct dlr_agent_conn *c)
+{
+    const struct dlr_agent_rank *r =
+        dlr_agent_rank((struct dlr_agent *)a, c->rank, false);
+
+    return r && r->left > 0 && r->left == c->pid && !a->claims.asked;
+}
+
+static void take_back(struct dlr_agent *a, int32_t rank)
+{
+    struct dlr_agent_rank *r = dlr_agent_rank(a, rank, false);
+
+    a->claims.lost--;
+    r->opened = false;
+    r->left = 0;
+    for (unsigned i = 0; i < a->nopen; i++) /* its new page does not have them */
+        dlr_agent_save_missed(a, rank, a->open[i], "its rank has opened anew");
+}
+
+void dlr_agent_claims_hello(struct dlr_agent *a, struct dlr_agent_conn *c)
+{
+    struct dlr_agent_conn *other = (struct dlr_agent_conn *)find_other(a, c);
+    char why[160];
+
+    if (other && has_ended(other)) {
+        dlr_agent_claims_gone(a, other);
+    } else if (other) {
+        snprintf(why, sizeof(why),
+                 "rank %d has its checkpoint open in process %d of this node: one "
+                 "process of a "
+                 "rank opens it, once",
+                 (int)c->rank, other->pid);
+        refuse(c, -EEXIST, why);
+        return;
+    }
+    if (comes_back(a, c))
+        take_back(a, c->rank);
+    if (is_expected(a, c)) {
+        dlr_agent_ranks_hello(a, c);
+        return;
+    }
+    c->waits = true;
+    dlr_agent_claims_say(a);
+}
+
+static void leave(struct dlr_agent *a, const struct dlr_agent_conn *c)
+{
+    struct dlr_agent_rank *r = dlr_agent_rank(a, c->rank, false);
+    bool began = r->restored || atomic_load(&r->page->begun_step) != DLR_PAGE_NEVER;
+
+    a->claims.lost++;
+    r->left = began ? 0 : c->pid;
+}
+
+void dlr_agent_claims_gone(struct dlr_agent *a, struct dlr_agent_conn *c)
+{
+    bool now = dlr_agent_round_is(a, c->round);
+    bool waited = now && c->waits, served = now && dlr_agent_ranks_serves(a, c);
+
+    c->waits = false;
+    if (served)
+        leave(a, c);
+    dlr_agent_ranks_gone(a, c);
+    if (waited || (served && is_watched(a)))
+        dlr_agent_claims_say(a);
+}
+
+void dlr_agent_claims_turn(struct dlr_agent *a)
+{
+    unsigned n = 0;
+    DLR_AUTO_FREE struct dlr_agent_conn **all =
+        calloc(zlistx_size(a->conns) + 1, sizeof(*all));
+
+    a->claims.asked = false;
+    a->claims.lost = 0;
+    for (EACH_CONN(a, c))
+        if (all && c->waits)
+            all[n++] = c;
+    for (unsigned i = 0; i < n; i++) { /* a send moves no connection, but the cursor */
+        all[i]->waits = false;
+        dlr_agent_claims_hello(a, all[i]);
+    }
+}
+
+/* --- as the supervisor says --------------------------------------------------------------- */
+
+static bool is_now(const struct dlr_agent *a, const json_t *msg)
+{
+    uint64_t round, turn;
+
+    return dlr_msg_uint(msg, "round", UINT32_MAX, &round) == 0 &&
+           dlr_agent_round_is(a, round) &&
+           dlr_msg_uint(msg, "turn", UINT32_MAX, &turn) == 0 && turn == a->round.turn;
+}
+
+int dlr_agent_claims_ask(struct dlr_agent *a, const json_t *msg)
+{
+    if (!is_now(a, msg))
+        return -EBADMSG;
+    a->claims.asked = true;
+    dlr_agent_claims_say(a);
+    return 0;
+}
+
+int dlr_agent_claims_refuse(struct dlr_agent *a, const json_t *msg)
+{
+    const char *why;
+
+    if (!is_now(a, msg) || dlr_msg_str(msg, "why", &why) < 0)
+        return -EBADMSG;
+    for (EACH_CONN(a, c))
+        if (c->waits)
+            refuse(c, -ETIMEDOUT, why);
+    return 0;
+}

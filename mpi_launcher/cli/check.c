@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dlrover check: the checks of the rendezvous, on this node, for people and scripts. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/str.h"
+#include "common/json/message.h"
+#include "health/health.h"
+#include "mpi_launcher/cli/cli.h"
+
+#define ROOM 32
+
+struct check_conf {
+    const char *checks, *state_dir, *peers;
+    uint64_t need_bytes;
+    bool json, list;
+};
+
+static void help(FILE *out)
+{
+    fprintf(
+        out,
+        "usage: dlrover check [OPTION]...\n"
+        "\n"
+        "Checks this node as a rendezvous would and prints a verdict with its reason\n"
+        "for each check: ok, skip (cannot be judged here), warn, fail (the node would\n"
+        "be left out).\n"
+        "\n"
+        "  --checks=LIST      which ones: all, none, or names with commas (all)\n"
+        "  --list             print the names of the checks and what they look at\n"
+        "  --state-dir=DIR    directory whose space is checked ($HOME/.dlrover)\n"
+        "  --need=SIZE        memory the snapshots of a job would take here (0)\n"
+        "  --peers=HOST:PORT[,HOST:PORT]...\n"
+        "                     nodes that have to answer; a refused port is an answer\n"
+        "  --json             print a JSON object\n"
+        "  --help             print this\n"
+        "\n"
+        "Exit status: 0 when no check failed, 1 when one did, 2 on wrong usage.\n");
+}
+
+/* --- words --------------------------------------------------------------------------- */
+
+static int parse(int argc, char **argv, struct check_conf *conf)
+{
+    const char *value;
+    int i;
+
+    for (i = 1; i < argc; i++) {
+        if ((value = dlr_after(argv[i], "--checks=")))
+            conf->checks = value;
+        else if ((value = dlr_after(argv[i], "--state-dir=")))
+            conf->state_dir = value;
+        else if ((value = dlr_after(argv[i], "--peers=")))
+            conf->peers = value;
+        else if (dlr_streq(argv[i], "--json"))
+            conf->json = true;
+        else if (dlr_streq(argv[i], "--list"))
+            conf->list = true;
+        else if (!(value = dlr_after(argv[i], "--need=")) ||
+                 dlr_parse_size(value, &conf->need_bytes) < 0) {
+            fprintf(stderr,
+                    "dlrover check: bad option '%s'; see dlrover check --help\n",
+                    argv[i]);
+            return DLR_CLI_USAGE;
+        }
+    }
+    return DLR_CLI_OK;
+}
+
+/* Where the state would go; before the first job that is where it will be made. */
+static const char *state_dir(const struct check_conf *conf, char *buf, size_t size)
+{
+    const char *home = getenv("HOME");
+
+    if (conf->state_dir)
+        return conf->state_dir;
+    if (!home || !home[0] || dlr_format(buf, size, "%s/.dlrover", home) < 0)
+        return NULL;
+    return access(buf, F_OK) == 0 ? buf : home;
+}
+
+/* Cuts text at its commas; *ret_list ends with NULL and points into text. */
+static int split(char *text, const char ***ret_list)
+{
+    const char **list = calloc(strlen(text) + 2, sizeof(*list));
+    size_t n = 0;
+    char *word, *rest = text;
+
+    if (!list)
+        return -1;
+    while ((word = strsep(&rest, ",")))
+        if (word[0])
+            list[n++] = word;
+    *ret_list = list;
+    return 0;
+}
+
+/* --- output -------------------------------------------------------------------------- */
+
+static int print_checks(bool as_json)
+{
+    DLR_AUTO_JSON json_t *j = json_array();
+    const struct dlr_health_check *c;
+
+    for (c = dlr_health_checks; c->name; c++) {
+        if (as_json)
+            json_array_append_new(
+                j, json_pack("{s:s, s:s}", "check", c->name, "help", c->help));
+        else
+            printf("%-10s %s\n", c->name, c->help);
+    }
+    if (as_json && json_dumpf(j, stdout, JSON_INDENT(2)) == 0)
+        putchar('\n');
+    return DLR_CLI_OK;
+}
+
+static void print_table(const struct dlr_health_result *r, int n)
+{
+    int i;
+
+    for (i = 0; i < n; i++)
+        printf("%-10s %-5s %s\n", r[i].check, dlr_health_verdict_name(r[i].verdict),
+               r[i].reason);
+}
+
+static void print_json(const struct dlr_health_result *r, int n)
+{
+    DLR_AUTO_JSON json_t *j = NULL;
+    json_t *list = json_array();
+    char host[256] = "", when[32];
+    int i;
+
+    gethostname(host, sizeof(host) - 1);
+    dlr_wall_text(dlr_wall_ns(), when, sizeof(when));
+    for (i = 0; i < n; i++)
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "check", r[i].check,
+                                              "verdict",
+                                              dlr_health_verdict_name(r[i].verdict),
+                                              "reason", r[i].reason));
+    j = json_pack("{s:s, s:s, s:s, s:o}", "node", host, "time", when, "verdict",
+                  dlr_health_verdict_name(dlr_health_worst(r, (size_t)n)), "checks",
+                  list);
+    if (j && json_dumpf(j, stdout, JSON_INDENT(2)) == 0)
+        putchar('\n');
+}
+
+int dlr_cli_check(int argc, char **argv)
+{
+    struct check_conf conf = {.checks = "all"};
+    struct dlr_health_result results[ROOM];
+    DLR_AUTO_FREE const char **peers = NULL;
+    DLR_AUTO_FREE char *peers_text = NULL;
+    struct dlr_health_env env;
+    struct dlr_err err = {0};
+    char dir[4096];
+    int n;
+
+    for (n = 1; n < argc; n++)
+        if (dlr_streq(argv[n], "--help")) {
+            help(stdout);
+            return DLR_CLI_OK;
+        }
+    if (parse(argc, argv, &conf) != DLR_CLI_OK)
+        return DLR_CLI_USAGE;
+    if (conf.list)
+        return print_checks(conf.json);
+    dlr_health_env_init(&env);
+    env.disk_path = state_dir(&conf, dir, sizeof(dir));
+    env.shm_need_bytes = conf.need_bytes;
+    peers_text = conf.peers ? strdup(conf.peers) : NULL;
+    if (peers_text && split(peers_text, &peers) == 0)
+        env.peers = peers;
+    n = dlr_health_run(&env, conf.checks, results, ROOM, &err);
+    if (n < 0) {
+        fprintf(stderr, "dlrover check: %s\n", err.text);
+        return DLR_CLI_USAGE;
+    }
+    if (conf.json)
+        print_json(results, n);
+    else
+        print_table(results, n);
+    return dlr_health_worst(results, (size_t)n) == DLR_HEALTH_FAIL ? DLR_CLI_FAIL
+                                                                   : DLR_CLI_OK;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which journal is meant: <state directory>/job-<id>/<run>/events.jsonl. */
+#ifndef DLR_MPI_LAUNCHER_CLI_FIND_H
+#define DLR_MPI_LAUNCHER_CLI_FIND_H
+
+#include <limits.h>
+
+#include "common/base/err.h"
+
+#define DLR_CLI_NAME 256 /* a job's or a run's name, NUL included */
+
+/* What the user asked for; each may be NULL. */
+struct dlr_cli_where {
+    const char *state_dir; /* else DLROVER_STATE_DIR, else $HOME/.dlrover */
+    const char *job;       /* else SLURM_JOB_ID, else the one written to last */
+    const char *run;       /* else the one written to last */
+};
+
+struct dlr_cli_run {
+    char state_dir[PATH_MAX];
+    char job[DLR_CLI_NAME];
+    char run[DLR_CLI_NAME];
+    char journal[PATH_MAX];
+    unsigned others; /* runs of the same job */
+};
+
+/* -ENOENT: there is none; err names where it was looked for. -EINVAL: a malformed name. */
+int dlr_cli_find(const struct dlr_cli_where *where, struct dlr_cli_run *ret,
+                 struct dlr_err *err);
+
+#endif

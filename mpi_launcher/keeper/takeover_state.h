@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a supervisor leaves to the one started after it: a memory file that the keeper holds.
+ * A page with the key pair (identity.h), one with ended processes (exits.h), then one JSON object, in
+ * one of two places in turn: whoever is killed while he writes leaves the former one. It never touches a
+ * disk. dlr_state(5) draws it.
+ */
+#ifndef DLR_MPI_LAUNCHER_KEEPSTATE_H
+#define DLR_MPI_LAUNCHER_KEEPSTATE_H
+
+#include <jansson.h>
+
+#include "common/base/err.h"
+
+#define DLR_KEEPSTATE_MAX (64u << 20) /* bytes of JSON: a plan has a line per rank */
+
+/* The object saved last; -ENOENT when there is none yet. *ret is the caller's. Foreign bytes: fuzz target state. */
+int dlr_keepstate_load(int fd, json_t **ret, struct dlr_err *err);
+/* Replaces it. state stays the caller's. */
+int dlr_keepstate_save(int fd, const json_t *state, struct dlr_err *err);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi_launcher/policy/rendezvous_time.h"
+
+#define TIMES 3
+#define LEAST_MS 1000
+
+/* The last one counts as much as all before. */
+void dlr_meet_time_took(struct dlr_meet_time *t, int64_t took_ms)
+{
+    if (took_ms < 1)
+        took_ms = 1;
+    t->usual_ms = t->usual_ms ? (t->usual_ms + took_ms + 1) / 2 : took_ms;
+}
+
+int64_t dlr_meet_time_late_ms(const struct dlr_meet_time *t)
+{
+    if (!t->usual_ms)
+        return INT64_MAX;
+    return TIMES * t->usual_ms > LEAST_MS ? TIMES * t->usual_ms : LEAST_MS;
+}

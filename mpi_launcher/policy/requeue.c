@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Giving the allocation back: the state is written, then the job requeued. A run that has failed
+ * for the last time writes it, too, and ends.
+ */
+#include <stdio.h>
+
+#include "mpi_launcher/policy/state.h"
+
+void dlr_policy_give_back(struct dlr_policy *p, const char *why, int64_t now_ms)
+{
+    snprintf(p->why, sizeof(p->why), "%s", why);
+    dlr_policy_enter(p, DLR_PHASE_PERSIST, now_ms, p->conf.persist_timeout_ms);
+    p->ops.persist(p->arg);
+}
+
+void dlr_policy_fail(struct dlr_policy *p, int code, const char *why, int64_t now_ms)
+{
+    if (!p->ops.unwritten || !p->ops.unwritten(p->arg)) {
+        dlr_policy_finish(p, code, why);
+        return;
+    }
+    p->failed = true;
+    p->exit_code = code;
+    snprintf(p->failed_why, sizeof(p->failed_why), "%s", why);
+    dlr_policy_enter(p, DLR_PHASE_PERSIST, now_ms, p->conf.persist_timeout_ms);
+    p->ops.persist(p->arg);
+}
+
+void dlr_policy_persisted(struct dlr_policy *p, int64_t now_ms)
+{
+    if (p->phase != DLR_PHASE_PERSIST || dlr_policy_told_persisted(p))
+        return;
+    if (p->failed) {
+        dlr_policy_finish(p, p->exit_code, p->failed_why);
+        return;
+    }
+    dlr_policy_enter(p, DLR_PHASE_REQUEUE, now_ms, p->conf.requeue_timeout_ms);
+    p->ops.requeue(p->arg, p->why);
+}
+
+void dlr_policy_requeue_failed(struct dlr_policy *p, const char *why, int64_t now_ms)
+{
+    char text[640];
+
+    if (p->phase != DLR_PHASE_REQUEUE)
+        return;
+    snprintf(text, sizeof(text), "%s, and the job could not be requeued: %s", p->why,
+             why);
+    dlr_policy_finish(p, 1, text);
+}
+
+void dlr_policy_leave(struct dlr_policy *p, int64_t now_ms)
+{
+    if (p->leaving)
+        return;
+    p->leaving = true;
+    if (p->phase == DLR_PHASE_RUN) {
+        dlr_policy_end_round(p, DLR_CAUSE_CONTROL,
+                             "another run of the job needs the requeue", now_ms);
+    } else if (p->phase == DLR_PHASE_RENDEZVOUS) {
+        p->ops.stop_rendezvous(p->arg);
+        dlr_policy_meet(p, now_ms);
+    } else if (p->phase == DLR_PHASE_PREPARE) {
+        dlr_policy_meet(p, now_ms);
+    }
+}
+
+void dlr_policy_stay(struct dlr_policy *p, int64_t now_ms)
+{
+    p->leaving = false;
+    if (p->phase == DLR_PHASE_REQUEUE)
+        dlr_policy_meet(p, now_ms);
+}
+
+void dlr_policy_requeue_limit(struct dlr_policy *p, int64_t deadline_ms)
+{
+    if (p->phase == DLR_PHASE_REQUEUE)
+        p->deadline_ms = deadline_ms;
+}

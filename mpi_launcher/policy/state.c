@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine's making, its names and what can be asked of it. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "mpi_launcher/policy/state.h"
+
+static const char *const phase_names[] = {"agents",  "rendezvous", "prepare",
+                                          "run",     "end",        "persist",
+                                          "requeue", "wait",       "done"};
+static const char *const cause_names[] = {"none",    "node",   "program",
+                                          "restore", "signal", "control"};
+
+const char *dlr_phase_name(enum dlr_phase phase)
+{
+    return phase_names[phase];
+}
+
+const char *dlr_cause_name(enum dlr_cause cause)
+{
+    return cause_names[cause];
+}
+
+int dlr_policy_new(const struct dlr_policy_conf *conf, const struct dlr_policy_ops *ops,
+                   void *arg, struct dlr_policy **ret, struct dlr_err *err)
+{
+    struct dlr_policy *p;
+
+    if (!conf->nplaces || conf->nplaces > conf->nnodes)
+        return dlr_fail(err, -EINVAL, "%u nodes cannot hold %u places", conf->nnodes,
+                        conf->nplaces);
+    p = calloc(1, sizeof(*p));
+    if (!p)
+        return dlr_fail(err, -ENOMEM, "no memory for the policy");
+    p->nodes = calloc(conf->nnodes, sizeof(*p->nodes));
+    if (!p->nodes) {
+        free(p);
+        return dlr_fail(err, -ENOMEM, "no memory for the policy");
+    }
+    p->conf = *conf;
+    p->places = conf->nplaces;
+    p->restarts.max = conf->max_restarts;
+    p->restarts.window_ms = conf->restarts_ms;
+    if (!conf->min_places || conf->min_places > conf->nplaces)
+        p->conf.min_places = conf->nplaces;
+    p->ops = *ops;
+    p->arg = arg;
+    p->deadline_ms = INT64_MAX;
+    *ret = p;
+    return 0;
+}
+
+struct dlr_policy *dlr_policy_free(struct dlr_policy *p)
+{
+    if (p)
+        free(p->nodes);
+    free(p);
+    return NULL;
+}
+
+void dlr_policy_resume(struct dlr_policy *p, uint32_t next_round, unsigned restarts,
+                       int64_t now_ms)
+{
+    p->next_round = next_round;
+    dlr_restart_budget_resume(&p->restarts, restarts, now_ms);
+}
+
+void dlr_policy_take_over(struct dlr_policy *p, const char *why)
+{
+    if (!p->next_round)
+        return; /* no round was ever begun */
+    p->round = p->next_round - 1;
+    p->unclean = true;
+    p->cause = DLR_CAUSE_CONTROL;
+    snprintf(p->why, sizeof(p->why), "%s", why);
+}
+
+void dlr_policy_lost_before(struct dlr_policy *p, unsigned node)
+{
+    p->nodes[node].state = NODE_DEAD;
+}
+
+unsigned dlr_policy_count(const struct dlr_policy *p, enum node_state state)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < p->conf.nnodes; i++)
+        n += p->nodes[i].state == state;
+    return n;
+}
+
+int64_t dlr_policy_deadline_ms(const struct dlr_policy *p)
+{
+    return p->deadline_ms;
+}
+
+enum dlr_phase dlr_policy_phase(const struct dlr_policy *p)
+{
+    return p->phase;
+}
+
+uint32_t dlr_policy_round(const struct dlr_policy *p)
+{
+    return p->round;
+}
+
+const char *dlr_policy_failure(const struct dlr_policy *p)
+{
+    return p->cause == DLR_CAUSE_PROGRAM && p->why[0] ? p->why : NULL;
+}
+
+void dlr_policy_give_up(struct dlr_policy *p, const char *why)
+{
+    if (p->phase == DLR_PHASE_RENDEZVOUS)
+        dlr_policy_finish(p, p->exit_code ? p->exit_code : 1, why);
+}
+
+unsigned dlr_policy_restarts(const struct dlr_policy *p)
+{
+    return p->restarts.spent;
+}
+
+unsigned dlr_policy_alive(const struct dlr_policy *p)
+{
+    return dlr_policy_count(p, NODE_UP);
+}
+
+bool dlr_policy_is_alive(const struct dlr_policy *p, unsigned node)
+{
+    return p->nodes[node].state == NODE_UP;
+}
+
+bool dlr_policy_is_lost(const struct dlr_policy *p, unsigned node)
+{
+    return p->nodes[node].state == NODE_DEAD;
+}

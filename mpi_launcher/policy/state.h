@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The policy engine's inside, shared by its files and nobody else. */
+#ifndef DLR_MPI_LAUNCHER_POLICY_IMPL_H
+#define DLR_MPI_LAUNCHER_POLICY_IMPL_H
+
+#include "mpi_launcher/policy/policy.h"
+#include "mpi_launcher/policy/restart_budget.h"
+
+enum node_state { NODE_UNSEEN, NODE_UP, NODE_DEAD };
+
+struct node {
+    enum node_state state;
+    bool member; /* has a place in the plan in force */
+    bool dirty;  /* has not yet said that the ended round is gone */
+};
+
+struct dlr_policy {
+    struct dlr_policy_conf conf;
+    struct dlr_policy_ops ops;
+    void *arg;
+    struct node *nodes;
+
+    unsigned places; /* of the rounds to come: conf.nplaces, or fewer */
+    enum dlr_phase phase;
+    int64_t deadline_ms; /* of the phase; INT64_MAX: none */
+    uint32_t round, next_round;
+    struct dlr_restart_budget restarts;
+    int64_t launch_ms, failed_ms; /* of the round: it was launched, began to end */
+    bool stepped;                 /* a rank has told a step in it */
+    bool killed;                  /* what ended it: a task by SIGKILL or SIGTERM */
+    bool has_best;
+    uint64_t best;              /* newest step that was ever committed */
+    unsigned failed_rendezvous; /* in a row, with no node lost */
+    unsigned setbacks;          /* in a row: copies that could not be moved or loaded */
+
+    enum dlr_cause cause; /* why the round ends, while it does */
+    char why[256];
+    int exit_code;      /* what the run returns when it has to end */
+    bool started;       /* a task of the round has */
+    unsigned unstarted; /* rounds in a row whose srun ended and had started no task */
+    bool ran;           /* a task of the run has started */
+    int64_t
+        unstarted_ms;   /* since then slurmctld starts none of its steps; 0: it does */
+    uint32_t late_next; /* the round after one whose tasks did not all start in time */
+    bool refused;       /* and no further one is to be tried */
+    bool ended;         /* srun of the round has returned */
+    bool suspect;       /* it has, and nobody has said why */
+    bool away;          /* slurmctld: the round ends because it could not be begun */
+    bool given;         /* the wait for it was for a requeue */
+
+    bool failed; /* for the last time: memory is being written, then the run ends, */
+    char failed_why[512]; /* with exit_code and this */
+    bool leaving;         /* the allocation is given back for another run */
+    bool unclean;         /* nobody has made sure that the round's processes are gone */
+    struct dlr_restart_budget agent_starts; /* how often agents were started */
+    int64_t
+        late_ms; /* of the first start: nodes not seen may come until then; 0: none may */
+    unsigned enough; /* nodes with which it does without the others */
+    bool begun;      /* a plan was made since */
+    bool awaits;     /* its time for all to come is over */
+    struct dlr_restart_budget
+        steps_lost; /* rounds that ended because a slurmstepd died */
+
+    struct {              /* policy_term.c: SIGTERM */
+        bool wanted;      /* came to us */
+        bool limit;       /* the step has had its time: Slurm sends it */
+        int64_t until_ms; /* the tasks end for it until then; 0: none came */
+        uint32_t next;    /* the round after the one whose tasks have it; 0: none has */
+        int code;         /* of the first task that did not end with 0 */
+        char why[128];
+        bool settling, over; /* the step has ended: what for is asked, is known */
+        bool back;           /* the job goes back into the queue, by us */
+        bool taken;          /* or is ended by Slurm */
+    } told;
+};
+
+/* How many nodes are in that state. */
+unsigned dlr_policy_count(const struct dlr_policy *p, enum node_state state);
+
+/* limit_ms < 0: none */
+void dlr_policy_enter(struct dlr_policy *p, enum dlr_phase phase, int64_t now_ms,
+                      int64_t limit_ms);
+void dlr_policy_finish(struct dlr_policy *p, int code, const char *why);
+/* The next round begins, or the allocation is given back. */
+void dlr_policy_meet(struct dlr_policy *p, int64_t now_ms);
+/* Nothing more can be done here: writes the state and asks for a requeue. */
+void dlr_policy_give_back(struct dlr_policy *p, const char *why, int64_t now_ms);
+void dlr_policy_call_agents(struct dlr_policy *p, int64_t now_ms);
+/* The agents are there, or late. A round whose end nobody has seen is ended first. */
+void dlr_policy_assembled(struct dlr_policy *p, int64_t now_ms);
+/* policy_late.c: the first start begins, from now on it is waited for who is late. */
+void dlr_policy_first_start(struct dlr_policy *p, int64_t now_ms);
+/* An agent has reported, or will not: whether they are enough. */
+void dlr_policy_look_for_late(struct dlr_policy *p, int64_t now_ms);
+/* The time for all agents to report is over. */
+void dlr_policy_agents_late(struct dlr_policy *p, int64_t now_ms);
+/* There are too few nodes: true when it is waited for one that has not been seen yet. */
+bool dlr_policy_await_more(struct dlr_policy *p, int64_t now_ms);
+void dlr_policy_end_round(struct dlr_policy *p, enum dlr_cause cause, const char *why,
+                          int64_t now_ms);
+/* srun's end, and nobody has said why. One that starts no task may have met a passing trouble
+ * once; the second time it is told no by Slurm, and would be again.
+ */
+void dlr_policy_unexplained(struct dlr_policy *p, int64_t now_ms);
+/* srun did. Whether the program was run is another matter: one that waited for its tasks in vain may
+ * end so, too.
+ */
+bool dlr_policy_ended_well(const struct dlr_policy *p);
+void dlr_policy_wait(struct dlr_policy *p, const char *why, int64_t now_ms);
+/* The program has failed for the last time: the script may try it again, and goes on from what is
+ * written now.
+ */
+void dlr_policy_fail(struct dlr_policy *p, int code, const char *why, int64_t now_ms);
+
+/* policy_term.c. Each of the first four is true when SIGTERM explains it and it is dealt with. */
+bool dlr_policy_told_step_ended(struct dlr_policy *p, int64_t now_ms);
+bool dlr_policy_told_exit(struct dlr_policy *p, int code, int64_t now_ms);
+bool dlr_policy_told_late(struct dlr_policy *p, int64_t now_ms);
+bool dlr_policy_told_after_end(struct dlr_policy *p, int64_t now_ms);
+bool dlr_policy_told_persisted(struct dlr_policy *p);
+/* SIGTERM comes to us: true when the tasks had it before and have ended, or what is in memory is being
+ * written. That goes on, within its limit.
+ */
+bool dlr_policy_told_writing(struct dlr_policy *p);
+void dlr_policy_told_over(struct dlr_policy *p, int64_t now_ms); /* no round runs */
+bool dlr_policy_heeds(const struct dlr_policy *p, int64_t now_ms);
+
+#endif

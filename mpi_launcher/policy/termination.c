@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SIGTERM came to the steps of the job: a time limit, a preemption, --signal, scancel -s, or the
+ * end of the job. The tasks are left to it, as without us. Only slurmctld knows which of these it
+ * is: it is asked when they have ended, and decides what becomes of the run.
+ */
+#include <stdio.h>
+
+#include "mpi_launcher/policy/state.h"
+
+#define TOLD_MS                                                                        \
+    600000           /* a program that ends within this time of SIGTERM ended for it */
+#define ASK_MS 30000 /* for slurmctld to say what became of the job */
+
+bool dlr_policy_is_told(const struct dlr_policy *p)
+{
+    return p->told.wanted || p->told.over;
+}
+
+bool dlr_policy_heeds(const struct dlr_policy *p, int64_t now_ms)
+{
+    return p->told.wanted || now_ms < p->told.until_ms;
+}
+
+/* Tasks of a round that began after it never had it. */
+static bool tasks_heed(const struct dlr_policy *p, int64_t now_ms)
+{
+    return dlr_policy_heeds(p, now_ms) &&
+           (p->told.wanted || p->told.next == p->round + 1);
+}
+
+/* Its tasks have ended. Nothing of it is tried again, whatever slurmctld says. */
+static void settle(struct dlr_policy *p, int64_t now_ms)
+{
+    p->suspect = false;
+    p->told.settling = true;
+    p->deadline_ms = now_ms + ASK_MS;
+    p->ops.ask_fate(p->arg);
+}
+
+static const char *why_it_ended(const struct dlr_policy *p, enum dlr_fate fate)
+{
+    if (p->told.wanted || fate == DLR_FATE_ENDS)
+        return "ended by signal 15 (Terminated)";
+    return p->told.limit ? "the step's time was over (srun --time)"
+                         : "the program has ended after SIGTERM";
+}
+
+static void conclude(struct dlr_policy *p, enum dlr_fate fate, int64_t now_ms)
+{
+    const char *why = why_it_ended(p, fate);
+
+    p->told.settling = false;
+    p->told.over = true;
+    p->told.back = fate == DLR_FATE_PREEMPTED;
+    p->told.taken = fate == DLR_FATE_ENDS;
+    dlr_policy_end_round(p, DLR_CAUSE_SIGNAL, p->told.back ? "preempted" : why, now_ms);
+}
+
+bool dlr_policy_told_before(const struct dlr_policy *p, int64_t round)
+{
+    return p->phase == DLR_PHASE_RUN && round >= 0 && round < p->round;
+}
+
+void dlr_policy_told(struct dlr_policy *p, bool wanted, int64_t limit_ms,
+                     int64_t now_ms)
+{
+    p->told.wanted |= wanted;
+    p->told.until_ms = now_ms + TOLD_MS;
+    if (p->phase == DLR_PHASE_RUN || p->phase == DLR_PHASE_END)
+        p->told.next = p->round + 1;
+    switch (p->phase) {
+    case DLR_PHASE_RUN:
+        if (p->suspect && p->ended)
+            settle(p, now_ms); /* here is the reason that it waited for */
+        else if (p->told.code)
+            p->deadline_ms = p->told.until_ms;
+        if (wanted && !p->told.settling)
+            p->deadline_ms = now_ms + limit_ms;
+        break;
+    case DLR_PHASE_END:
+    case DLR_PHASE_PERSIST:
+    case DLR_PHASE_REQUEUE:
+    case DLR_PHASE_DONE:
+        break;
+    default:
+        p->ops.ask_fate(p->arg); /* there are no tasks: it may be the job's end */
+    }
+}
+
+void dlr_policy_fate(struct dlr_policy *p, enum dlr_fate fate, int64_t now_ms)
+{
+    switch (p->phase) {
+    case DLR_PHASE_RUN:
+        if (p->told.settling)
+            conclude(p, fate, now_ms);
+        break;
+    case DLR_PHASE_AGENTS:
+    case DLR_PHASE_RENDEZVOUS:
+    case DLR_PHASE_PREPARE:
+    case DLR_PHASE_WAIT:
+        if (fate == DLR_FATE_RUNS)
+            break;
+        if (p->phase == DLR_PHASE_RENDEZVOUS)
+            p->ops.stop_rendezvous(p->arg);
+        p->told.over = true;
+        p->told.back = fate == DLR_FATE_PREEMPTED;
+        p->exit_code = 128 + 15;
+        snprintf(p->why, sizeof(p->why), "%s",
+                 p->told.back ? "preempted" : "ended by signal 15 (Terminated)");
+        dlr_policy_told_over(p, now_ms);
+        break;
+    default:
+        break;
+    }
+}
+
+/* No agent is told: their step has no such limit. Slurm looks at it twice a minute, and never early. */
+static void look_at_limit(struct dlr_policy *p, int64_t now_ms)
+{
+    if (p->phase != DLR_PHASE_RUN || !p->conf.limit_ms ||
+        now_ms - p->launch_ms < p->conf.limit_ms)
+        return;
+    p->told.limit = true;
+    p->told.until_ms = now_ms + TOLD_MS;
+    p->told.next = p->round + 1;
+}
+
+bool dlr_policy_told_step_ended(struct dlr_policy *p, int64_t now_ms)
+{
+    look_at_limit(p, now_ms);
+    if (!tasks_heed(p, now_ms))
+        return false;
+    settle(p, now_ms);
+    return true;
+}
+
+bool dlr_policy_told_exit(struct dlr_policy *p, int code, int64_t now_ms)
+{
+    look_at_limit(p, now_ms);
+    if (tasks_heed(p, now_ms)) {
+        p->told.code = code;
+        if (!p->told.wanted)
+            p->deadline_ms = p->told.until_ms;
+        return true;
+    }
+    if (code != 128 + 15 || p->told.code)
+        return false;
+    p->told.code = code; /* the agents' word may be on its way */
+    p->deadline_ms = now_ms + p->conf.suspect_ms;
+    return true;
+}
+
+/* True when the deadline was one of ours. */
+bool dlr_policy_told_late(struct dlr_policy *p, int64_t now_ms)
+{
+    if (p->told.settling) {
+        conclude(p, DLR_FATE_RUNS, now_ms);
+        return true;
+    }
+    if (p->told.wanted) {
+        p->exit_code = 128 + 15;
+        dlr_policy_end_round(p, DLR_CAUSE_SIGNAL, "ended by signal 15 (Terminated)",
+                             now_ms);
+        return true;
+    }
+    if (!p->told.code)
+        return false;
+    p->exit_code = p->told.code;
+    p->killed = p->exit_code == 128 + 15;
+    dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, p->told.why, now_ms);
+    return true;
+}
+
+bool dlr_policy_told_after_end(struct dlr_policy *p, int64_t now_ms)
+{
+    if (!p->told.over && p->told.wanted && !p->ended)
+        p->exit_code = 128 + 15;
+    if (p->told.wanted || (p->cause == DLR_CAUSE_PROGRAM && tasks_heed(p, now_ms)))
+        p->told.over = true; /* the word came while it was being ended */
+    if (!p->told.over)
+        return false;
+    dlr_policy_told_over(p, now_ms);
+    return true;
+}
+
+void dlr_policy_told_over(struct dlr_policy *p, int64_t now_ms)
+{
+    if (p->told.wanted && p->exit_code == 128 + 9)
+        p->exit_code = 128 + 15; /* srun that is told SIGTERM kills its tasks */
+    dlr_policy_enter(p, DLR_PHASE_PERSIST, now_ms, p->conf.persist_timeout_ms);
+    p->ops.persist(p->arg);
+}
+
+bool dlr_policy_told_writing(struct dlr_policy *p)
+{
+    if (p->told.settling && p->phase == DLR_PHASE_RUN) {
+        p->told.wanted = true;
+        return true;
+    }
+    if (p->phase != DLR_PHASE_PERSIST)
+        return p->told.over && p->phase == DLR_PHASE_END;
+    if (!p->told.over) {
+        p->told.over = true;
+        p->exit_code = 128 + 15;
+        snprintf(p->why, sizeof(p->why), "ended by signal 15 (Terminated)");
+    }
+    return true;
+}
+
+bool dlr_policy_told_persisted(struct dlr_policy *p)
+{
+    if (!p->told.over || p->told.back)
+        return false;
+    dlr_policy_finish(p, p->exit_code, p->exit_code || p->told.taken ? p->why : NULL);
+    return true;
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dlrover-slurm: the calls to slurmctld that supervisor, agents and plugin need, in a process
+ * that may wait for it and that a requeue's SIGTERM does not stop.
+ */
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/cleanup.h"
+#include "common/base/err.h"
+#include "common/base/str.h"
+#include "mpi_launcher/process/slurm_exit_status.h"
+#include "mpi_launcher/run/run_info.h"
+#include "mpi_launcher/slurm/api.h"
+#include "mpi_launcher/slurm/batch_view.h"
+#include "mpi_launcher/slurm/requeue.h"
+#include "mpi_launcher/wire/heartbeat.h"
+
+static void usage(FILE *out)
+{
+    fputs(
+        "usage: dlrover-slurm requeue JOB EXCLUDE MIN-NODES MAX-NODES TIMEOUT "
+        "[INCARNATION [DIR]]\n"
+        "       dlrover-slurm ping\n"
+        "       dlrover-slurm fate JOB\n"
+        "       dlrover-slurm witness JOB NODE\n"
+        "       dlrover-slurm alive JOB NODE,..\n"
+        "       dlrover-slurm cancel-steps JOB SRUN-PID\n"
+        "       dlrover-slurm queued JOB SRUN-PID\n"
+        "       dlrover-slurm show SPARES STATE-DIR MOST\n"
+        "Requeues a job without some nodes ('-': none; which, is kept beside the run's "
+        "DIR),\n"
+        "asks whether slurmctld answers, prints whether a job runs, is preempted or "
+        "ends,\n"
+        "exits with 3 when a node of a job is gone, with 4 when it is silent,\n"
+        "prints which of a job's nodes may take a step ('-NODE': it has left the "
+        "job),\n"
+        "cancels the steps that an srun started,\n"
+        "exits with 3 when it has none,\n"
+        "or prints what a batch script sees of this job ('': ~/.dlrover). Called by\n"
+        "dlrover-supervisor, dlrover-agent and the plugin.\n",
+        out);
+}
+
+static int fail(const struct dlr_err *err)
+{
+    puts(err->text); /* the caller reads it from our stdout */
+    return 1;
+}
+
+static int requeue(char **argv)
+{
+    struct dlr_requeue r = {.exclude = dlr_streq(argv[1], "-") ? "" : argv[1],
+                            .incarnation = UINT32_MAX};
+    struct dlr_err err = {0};
+    char path[4096];
+
+    if (argv[5] && argv[6] &&
+        dlr_format(path, sizeof(path), "%s/../.excluded", argv[6]) == 0)
+        r.ours_path = path;
+    if (dlr_parse_uint(argv[0], UINT32_MAX, &r.job_id) < 0 ||
+        dlr_parse_uint(argv[2], 1u << 24, &r.min_nodes) < 0 ||
+        dlr_parse_uint(argv[3], 1u << 24, &r.max_nodes) < 0 ||
+        dlr_parse_duration_ms(argv[4], &r.timeout_ms) < 0 ||
+        (argv[5] && dlr_parse_uint(argv[5], UINT32_MAX, &r.incarnation) < 0)) {
+        usage(stderr);
+        return 2;
+    }
+    if (dlr_requeue_job(&r, &err) < 0)
+        return fail(&err);
+    if (err.code)
+        puts(err.text);
+    return 0;
+}
+
+static int ping(void)
+{
+    struct dlr_err err = {0};
+
+    return dlr_slurm_ping(&err) < 0 ? fail(&err) : 0;
+}
+
+static int fate(const char *text)
+{
+    struct dlr_slurm_job job;
+    struct dlr_err err = {0};
+    uint32_t id;
+
+    if (dlr_parse_uint(text, UINT32_MAX, &id) < 0) {
+        usage(stderr);
+        return 2;
+    }
+    if (dlr_slurm_load_job(id, &job, &err) < 0)
+        return fail(&err);
+    puts(dlr_slurm_fate(&job));
+    return 0;
+}
+
+static int witness(char **argv)
+{
+    struct dlr_err err = {0};
+    uint32_t job;
+    int gone;
+
+    if (dlr_parse_uint(argv[0], UINT32_MAX, &job) < 0) {
+        usage(stderr);
+        return 2;
+    }
+    gone = dlr_slurm_is_gone(job, argv[1], &err);
+    return gone < 0 ? fail(&err) : gone;
+}
+
+static int alive(char **argv)
+{
+    struct dlr_err err = {0};
+    uint32_t job;
+
+    if (dlr_parse_uint(argv[0], UINT32_MAX, &job) < 0) {
+        usage(stderr);
+        return 2;
+    }
+    return dlr_slurm_alive(job, argv[1], stdout, &err) < 0 ? fail(&err) : 0;
+}
+
+/* Both take a job and the pid of an srun. */
+static int steps_of(const char *verb, char **argv)
+{
+    struct dlr_err err = {0};
+    unsigned job, pid;
+    int n;
+
+    if (dlr_parse_uint(argv[0], UINT32_MAX, &job) < 0 ||
+        dlr_parse_uint(argv[1], 1u << 30, &pid) < 0) {
+        usage(stderr);
+        return 2;
+    }
+    if (dlr_streq(verb, "cancel-steps"))
+        return dlr_slurm_cancel_steps_of(job, pid, &err) < 0 ? fail(&err) : 0;
+    n = dlr_slurm_has_step_of(job, pid, &err);
+    return n < 0 ? fail(&err) : (n ? 0 : DLR_SLURM_QUEUED);
+}
+
+/* The nodes of list with their paths; the caller frees them. NULL with text. */
+static struct dlr_topo_node *read_nodes(const char *list, unsigned *ret_n,
+                                        struct dlr_err *err)
+{
+    struct dlr_topo_node *nodes;
+    char **names = NULL;
+    unsigned n = 0;
+
+    if (dlr_slurm_expand(list, &names, &n, err) < 0)
+        return NULL;
+    nodes = calloc(n, sizeof(*nodes));
+    for (unsigned i = 0; nodes && i < n; i++)
+        dlr_format(nodes[i].name, sizeof(nodes[i].name), "%s", names[i]);
+    dlr_slurm_free_names(names, n);
+    if (nodes)
+        dlr_shown_topology(nodes, n);
+    *ret_n = n;
+    return nodes;
+}
+
+/* "NAME=value" lines for the environment of the batch script. */
+static int show(char **argv)
+{
+    struct dlr_shown_in in = {
+        .job = getenv("SLURM_JOB_ID"),
+        .list = getenv("SLURM_JOB_NODELIST"),
+        .tasks = getenv("SLURM_TASKS_PER_NODE"),
+        .cpus = getenv("SLURM_JOB_CPUS_PER_NODE"),
+        .ntasks = getenv("SLURM_NTASKS"),
+    };
+    const char *restarts = getenv("SLURM_RESTART_COUNT");
+    DLR_AUTO_FREE struct dlr_topo_node *nodes = NULL;
+    bool again = restarts && !dlr_streq(restarts, "0");
+    struct dlr_err err = {0};
+    char dir[DLR_RUN_PATH];
+    unsigned spares, most;
+
+    if (dlr_parse_uint(argv[0], 1u << 24, &spares) < 0 ||
+        dlr_parse_uint(argv[2], UINT32_MAX, &most) < 0 || !in.job || !in.list) {
+        usage(stderr);
+        return 2;
+    }
+    in.nodes = nodes = read_nodes(in.list, &in.n, &err);
+    if (!nodes || dlr_runinfo_job_dir(argv[1], in.job, dir, sizeof(dir), &err) < 0)
+        return 1;
+    if (dlr_shown_places(in.n, spares, most, again ? dlr_shown_load(dir) : 0,
+                         &in.nplaces) < 0 ||
+        dlr_shown_write(&in, stdout, &err) < 0)
+        return 1;
+    printf(DLR_KILL_WAIT "=%u\n", dlr_slurm_kill_wait());
+    if (!again)
+        dlr_shown_save(dir, in.nplaces);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct dlr_err err = {0};
+
+    signal(SIGTERM, SIG_IGN);
+    if (dlr_slurm_check_library(&err) < 0)
+        return fail(&err);
+    if (argc == 2 && dlr_streq(argv[1], "--help")) {
+        usage(stdout);
+        return 0;
+    }
+    if (argc == 2 && dlr_streq(argv[1], "--version")) {
+        puts("dlrover-slurm " DLR_VERSION);
+        return 0;
+    }
+    if (argc >= 7 && argc <= 9 && dlr_streq(argv[1], "requeue"))
+        return requeue(argv + 2);
+    if (argc == 2 && dlr_streq(argv[1], "ping"))
+        return ping();
+    if (argc == 3 && dlr_streq(argv[1], "fate"))
+        return fate(argv[2]);
+    if (argc == 4 && dlr_streq(argv[1], "witness"))
+        return witness(argv + 2);
+    if (argc == 4 && dlr_streq(argv[1], "alive"))
+        return alive(argv + 2);
+    if (argc == 4 &&
+        (dlr_streq(argv[1], "cancel-steps") || dlr_streq(argv[1], "queued")))
+        return steps_of(argv[1], argv + 2);
+    if (argc == 5 && dlr_streq(argv[1], "show"))
+        return show(argv + 2);
+    usage(stderr);
+    return 2;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi_launcher/slurm/requeue.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "common/base/cleanup.h"
+#include "common/base/clock.h"
+#include "common/base/file.h"
+#include "common/base/str.h"
+#include "mpi_launcher/slurm/api.h"
+
+#define RETRY_MS 200       /* slurmctld has no event for 'the job is pending now' */
+#define OURS_MAX (1 << 20) /* bytes of a list in the job's directory */
+
+int dlr_requeue_list(const char *now, const char *ours, const char *more,
+                     char **ret_list, struct dlr_err *err)
+{
+    char **all = NULL, **old = NULL;
+    unsigned n = 0, nold = 0;
+    size_t size = 0;
+    FILE *out = open_memstream(ret_list, &size);
+    const char *comma = "";
+
+    if (!out)
+        return dlr_fail(err, -ENOMEM, "no memory for the list of nodes to exclude");
+    if (ours[0] && dlr_slurm_expand(ours, &old, &nold, err) < 0)
+        nold = 0; /* somebody wrote into it: all of now is kept */
+    if (now[0] && dlr_slurm_expand(now, &all, &n, err) < 0) {
+        fputs(now, out); /* what the user asked for is never dropped */
+        comma = ",";
+    }
+    for (unsigned i = 0; i < n; i++)
+        if (!dlr_slurm_has_name(old, nold, all[i])) {
+            fprintf(out, "%s%s", comma, all[i]);
+            comma = ",";
+        }
+    if (more[0])
+        fprintf(out, "%s%s", comma, more);
+    dlr_slurm_free_names(all, n);
+    dlr_slurm_free_names(old, nold);
+    return fclose(out) == 0 ? 0 : dlr_fail(err, -ENOMEM, "no memory for a list");
+}
+
+/* What was put there by us before: dead nodes of then, which Slurm calls down by itself by now, or which
+ * are back. "" when not known.
+ */
+static char *load_ours(const struct dlr_requeue *r)
+{
+    char *text = NULL;
+    size_t size;
+
+    if (!r->ours_path ||
+        dlr_file_load_own(AT_FDCWD, r->ours_path, OURS_MAX, &text, &size, NULL) < 0)
+        text = NULL;
+    return text ? text : strdup("");
+}
+
+static void save_ours(const struct dlr_requeue *r, const char *list)
+{
+    struct iovec part = {.iov_base = (void *)list, .iov_len = strlen(list)};
+
+    if (r->ours_path)
+        dlr_file_replace(AT_FDCWD, r->ours_path, 0600, &part, 1, NULL);
+}
+
+/* A job begins again only when it has ended on all its nodes, and on a dead one it has when Slurm calls
+ * that down: after SlurmdTimeout. So it gives them back first. False: one of them is still its own; the
+ * batch host, which a job cannot give back.
+ */
+static bool give_back(const struct dlr_requeue *r, const struct dlr_slurm_job *job)
+{
+    DLR_AUTO_FREE char *keep = NULL;
+    struct dlr_err quiet;
+
+    if (!r->exclude[0])
+        return true;
+    return job->running && job->may_requeue && job->nodes[0] && job->batch_host[0] &&
+           !dlr_slurm_is_listed(r->exclude, job->batch_host) &&
+           dlr_requeue_list(job->nodes, r->exclude, "", &keep, &quiet) == 0 &&
+           dlr_slurm_shrink(r->job_id, keep, &quiet) == 0;
+}
+
+static int update(const struct dlr_requeue *r, const char *list, time_t begin,
+                  int64_t deadline_ms, struct dlr_err *err)
+{
+    int rc;
+
+    for (;;) {
+        rc = dlr_slurm_update_pending(r->job_id, list, r->min_nodes, r->max_nodes,
+                                      begin, err);
+        if (rc == 0)
+            *err = (struct dlr_err){0}; /* of tries before */
+        if (rc != -EAGAIN || dlr_now_ms() + RETRY_MS > deadline_ms)
+            return rc;
+        poll(NULL, 0, RETRY_MS);
+    }
+}
+
+/* Sets the list, or leaves only the user's own when the job could never start with it. */
+static int exclude(const struct dlr_requeue *r, const struct dlr_slurm_job *job,
+                   time_t begin, int64_t deadline_ms, struct dlr_err *err)
+{
+    DLR_AUTO_FREE char *ours = load_ours(r), *list = NULL, *least = NULL;
+    unsigned left = 0;
+    int rc;
+
+    if (!ours)
+        return dlr_fail(err, -ENOMEM, "no memory for the list of nodes to exclude");
+    rc = dlr_requeue_list(job->exc_nodes, ours, r->exclude, &list, err);
+    if (rc < 0)
+        return rc;
+    if (r->exclude[0] &&
+        dlr_slurm_count_nodes(job->partition, list, &left, NULL) == 0 &&
+        left < r->min_nodes &&
+        dlr_requeue_list(job->exc_nodes, ours, "", &least, err) == 0) {
+        rc = update(r, least, begin, deadline_ms, err);
+        save_ours(r, "");
+        return rc < 0 ? rc
+                      : dlr_fail(err, -ENOSPC,
+                                 "%s: not excluded, since partition '%s' has %u nodes "
+                                 "beside it and %u are needed",
+                                 r->exclude, job->partition, left, r->min_nodes);
+    }
+    rc = update(r, list, begin, deadline_ms, err);
+    if (rc == 0)
+        save_ours(r, r->exclude);
+    return rc;
+}
+
+int dlr_requeue_job(const struct dlr_requeue *r, struct dlr_err *err)
+{
+    int64_t deadline_ms = dlr_now_ms() + r->timeout_ms;
+    struct dlr_slurm_job job = {0};
+    struct dlr_err quiet;
+    time_t begin;
+    int rc;
+
+    rc = dlr_slurm_load_job(r->job_id, &job, &quiet);
+    if (rc == 0 && job.restarts > r->incarnation) {
+        dlr_fail(err, -EALREADY, "somebody has done so before");
+        return 0;
+    }
+    if (rc < 0)
+        job.exc_nodes[0] = '\0';
+    begin = give_back(r, &job) ? dlr_slurm_next_begin() : 0;
+    do {
+        rc = dlr_slurm_requeue(r->job_id, err);
+        if (rc != -EAGAIN && rc != -EIO)
+            break;
+        poll(NULL, 0, RETRY_MS);
+    } while (dlr_now_ms() < deadline_ms);
+    if (rc < 0)
+        return rc;
+    rc = exclude(r, &job, begin, deadline_ms, err);
+    return rc == -ESRCH ? rc : 0; /* it is being ended: slurmctld left it alone */
+}

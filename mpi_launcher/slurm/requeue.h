@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Puts the job back into the queue without its dead nodes. */
+#ifndef DLR_MPI_LAUNCHER_REQUEUE_H
+#define DLR_MPI_LAUNCHER_REQUEUE_H
+
+#include <stdint.h>
+
+#include "common/base/err.h"
+
+struct dlr_requeue {
+    uint32_t job_id;
+    unsigned incarnation; /* of the job that is meant: a later one is left alone */
+    const char *exclude;  /* "n2,n7", or "" */
+    unsigned min_nodes, max_nodes; /* the job may start with; 0: as it is */
+    int64_t timeout_ms;
+    const char
+        *ours_path; /* file of the nodes that were excluded so before; NULL: none */
+};
+
+/* The list that a job has after another requeue: of now (the user's own, and ours of before) what is not
+ * in ours, and more. An exclusion bridges the time until Slurm calls a node down: it holds for one requeue,
+ * so that a node that has come back is asked again. *ret_list is on the heap. -ENOMEM.
+ */
+int dlr_requeue_list(const char *now, const char *ours, const char *more,
+                     char **ret_list, struct dlr_err *err);
+
+/* Requeue first, then exclude: only a pending job's list may be changed, and it is pending
+ * while its processes are still ending. The caller is one of those: run this in a child that
+ * ignores SIGTERM (it has KillWait seconds). Blocking for up to timeout_ms. A job that is
+ * being ended (cancelled, over its time) is left alone, -ESRCH. One that is requeued but whose
+ * list could not be set, or would leave its partition too few nodes, or that was requeued before, is a
+ * success with a text in err.
+ */
+int dlr_requeue_job(const struct dlr_requeue *r, struct dlr_err *err);
+
+#endif

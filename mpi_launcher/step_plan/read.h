@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads srun's words and variables into values by what they say. Private to the step plan. */
+#ifndef DLR_MPI_LAUNCHER_STEPPLAN_READ_H
+#define DLR_MPI_LAUNCHER_STEPPLAN_READ_H
+
+#include <stdbool.h>
+
+#define DLR_STEPPLAN_TASKS 1048576u
+
+#include "common/base/err.h"
+#include "mpi_launcher/step_plan/srun_options.h"
+#include "mpi_launcher/step_plan/step_plan.h"
+
+struct dlr_stepplan_read {
+    const struct dlr_stepplan_in *in;
+    struct dlr_stepplan *plan;
+    struct dlr_err *err;
+    /* By action: the last word on the command line, else the variable's value, else NULL. */
+    const char *value[DLR_SRUN_ACTIONS];
+    bool by_env[DLR_SRUN_ACTIONS]; /* it is a variable's */
+    const char *cpus;              /* --cpus-per-task, or NULL */
+    char distribution[48];         /* as srun itself would call it */
+    unsigned least;                /* nodes: the lower end of a range, 0 none */
+    unsigned plane;                /* 0: none */
+    bool gpus_said; /* the command line asks for generic resources itself */
+    bool mem_said;  /* and for memory, by node or by GPU */
+    bool counted;   /* slurmctld itself would have found the number of tasks */
+    bool bad_exit;  /* the command line says what a task's failure does */
+    int at;
+};
+
+/* Fills value and by_env, and of the plan: plain, note, options, program. Foreign bytes: fuzz target stepplan. */
+int dlr_stepplan_read(struct dlr_stepplan_read *r);
+
+/* Adds a word to the plan's options. */
+int dlr_stepplan_keep(struct dlr_stepplan_read *r, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* A number from 1 on, or -EINVAL that names what. */
+int dlr_stepplan_number(struct dlr_stepplan_read *r, const char *what, const char *text,
+                        unsigned *ret);
+
+/* Nodes that take no part. */
+unsigned dlr_stepplan_barred(const struct dlr_stepplan_read *r);
+
+/* How many nodes may train: neither spare nor barred, and no more than --dlrover-nodes allows. */
+unsigned dlr_stepplan_most(const struct dlr_stepplan_read *r);
+
+/* -EINVAL: what=text asks for more than the most nodes there are. */
+int dlr_stepplan_too_many(struct dlr_stepplan_read *r, const char *what,
+                          const char *text, unsigned most);
+
+/* stepplan_seats.c: nodes by name before the sizes are known, ranks on nodes after it. Foreign bytes: fuzz target stepplan. */
+int dlr_stepplan_read_exclude(struct dlr_stepplan_read *r);
+/* Foreign bytes: fuzz target stepplan. */
+int dlr_stepplan_read_prefer(struct dlr_stepplan_read *r);
+int dlr_stepplan_check_prefer(struct dlr_stepplan_read *r);
+int dlr_stepplan_choose_seats(struct dlr_stepplan_read *r);
+
+/* stepplan_ranks.c: tasks and ranks of the places. Listed: prefer has a node for each rank. */
+int dlr_stepplan_seat_listed(struct dlr_stepplan_read *r);
+int dlr_stepplan_spread(struct dlr_stepplan_read *r);
+int dlr_stepplan_distribute(struct dlr_stepplan_read *r);
+
+const char *dlr_stepplan_getenv(const struct dlr_stepplan_in *in, const char *name);
+
+#endif

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi_launcher/supervisor/copies/cadence.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/commit/cadence.h"
+#include "ckpt/commit/interval.h"
+#include "common/base/str.h"
+#include "common/json/message.h"
+
+#define ANY ((uint64_t)INT64_MAX)
+#define EXTRA_LEAST 4 /* saves that a rank has measured before what it says counts */
+#define JUMP_MAX 8    /* times its mean that a time in begin and fence counts at most */
+
+/* What came to a node since the last commit: its ranks' copies come side by side. */
+struct arrived {
+    uint64_t bytes, longest_ns;
+};
+
+/* What the ranks have said since the last commit: the slowest of them counts. */
+struct said {
+    double step_ms, blocked_ms, extra_ms;
+    bool plain; /* there was a step without a save */
+    bool extra; /* a rank knows, also where it is nothing that can be seen */
+};
+
+struct dlr_sup_cadence {
+    /* learned, and kept from round to round and supervisor to supervisor */
+    struct dlr_mean step_ms, blocked_ms;
+    double extra_ms; /* 0: not known */
+
+    struct dlr_mean decided_ms, bytes, bytes_per_s;
+    struct said said;
+    struct arrived *arrived; /* [nnodes] */
+    struct dlr_interval interval;
+    unsigned bare;       /* commits since a step without a save */
+    unsigned told_every; /* 0: nothing was told */
+    const char *told_bound;
+    int told_possible; /* -1: nothing was told */
+
+    int64_t state_ms; /* what a failure would lose is computed since then; 0: not yet */
+    uint64_t state_step;
+    bool overdue_told; /* in this round */
+
+    char uses[256]; /* devices, as told last */
+    bool slow_told; /* that a faster one is not used */
+};
+
+static double cost_ms(const struct dlr_sup_cadence *c)
+{
+    /* What was held up is certain; a difference below that is noise. */
+    return c->extra_ms > c->blocked_ms.value ? c->extra_ms : c->blocked_ms.value;
+}
+
+static double mtbf_s(const struct dlr_sup *s)
+{
+    unsigned failures = s->have_plan ? dlr_policy_round(s->policy) : s->resume_round;
+
+    return dlr_interval_mtbf_s(s->plan.nplaces, failures, dlr_sup_losses_hours(s));
+}
+
+/* Steps after which the user wants a version on the disk; 0: it is ours to say. */
+static unsigned asked(const struct dlr_sup *s)
+{
+    const struct dlr_every_conf *every = &s->conf.persist_every;
+    double step_ms = s->cadence->step_ms.value;
+
+    if (every->steps || every->ms == DLR_EVERY_AUTO || !(step_ms > 0))
+        return every->steps;
+    return every->ms > step_ms ? (unsigned)(every->ms / step_ms) : every->ms > 0;
+}
+
+/* Orders the distance that follows from what is known now. */
+static void apply(struct dlr_sup *s)
+{
+    struct dlr_sup_cadence *c = s->cadence;
+    const struct dlr_interval_of of = {cost_ms(c) / 1e3, c->step_ms.value / 1e3,
+                                       mtbf_s(s), s->conf.ckpt_budget, asked(s)};
+    const struct dlr_interval_run run = {c->blocked_ms.n, c->bare,
+                                         dlr_commit_takes(s->commit)};
+
+    dlr_interval(&of, &c->interval);
+    dlr_commit_every(s->commit, dlr_interval_next(&c->interval, &run));
+}
+
+static struct dlr_sup_cadence *make(struct dlr_sup *s)
+{
+    if (!s->cadence)
+        s->cadence = calloc(1, sizeof(*s->cadence));
+    return s->cadence;
+}
+
+void dlr_sup_cadence_stop(struct dlr_sup *s)
+{
+    if (s->cadence)
+        free(s->cadence->arrived);
+    free(s->cadence);
+    s->cadence = NULL;
+}
+
+void dlr_sup_cadence_start(struct dlr_sup *s)
+{
+    struct dlr_sup_cadence *c = make(s);
+
+    if (c)
+        c->arrived = calloc(s->members.n, sizeof(*c->arrived));
+    if (!c || !c->arrived) {
+        dlr_sup_cadence_stop(s);
+        return;
+    }
+    c->told_possible = -1;
+    apply(s);
+}
+
+void dlr_sup_cadence_round(struct dlr_sup *s)
+{
+    struct dlr_sup_cadence *c = s->cadence;
+
+    if (!c)
+        return;
+    c->decided_ms = c->bytes = c->bytes_per_s = (struct dlr_mean){0};
+    c->said = (struct said){0};
+    c->state_ms = 0;
+    c->overdue_told = false;
+    memset(c->arrived, 0, s->members.n * sizeof(*c->arrived));
+    apply(s);
+}
+
+static double number(const json_t *state, const char *key)
+{
+    double value = json_number_value(json_object_get(state, key));
+
+    return value > 0 && value < 1e12 ? value : 0;
+}
+
+void dlr_sup_cadence_state(const struct dlr_sup *s, json_t *state)
+{
+    const struct dlr_sup_cadence *c = s->cadence;
+
+    if (c)
+        json_object_set_new(state, "cadence",
+                            json_pack("{s:f,s:f,s:f,s:i}", "step_ms", c->step_ms.value,
+                                      "blocked_ms", c->blocked_ms.value, "extra_ms",
+                                      c->extra_ms, "saves", (int)c->blocked_ms.n));
+}
+
+void dlr_sup_cadence_take(struct dlr_sup *s, const json_t *state)
+{
+    const json_t *kept = json_object_get(state, "cadence");
+    struct dlr_sup_cadence *c = json_is_object(kept) ? make(s) : NULL;
+    uint64_t saves = 0;
+
+    if (!c || dlr_msg_uint(kept, "saves", 1000000, &saves) < 0)
+        return;
+    c->step_ms = (struct dlr_mean){number(kept, "step_ms"), (unsigned)saves};
+    c->blocked_ms = (struct dlr_mean){number(kept, "blocked_ms"), (unsigned)saves};
+    c->extra_ms = number(kept, "extra_ms");
+}
+
+static double mean_ms(const json_t *msg, const char *total_ns, const char *count)
+{
+    uint64_t ns = 0, n = 0;
+
+    if (dlr_msg_uint(msg, total_ns, ANY, &ns) < 0 ||
+        dlr_msg_uint(msg, count, ANY, &n) < 0 || n == 0)
+        return 0;
+    return (double)ns / 1e6 / (double)n;
+}
+
+static double told_ms(const json_t *msg, const char *ns_key)
+{
+    uint64_t ns = 0;
+
+    dlr_msg_uint(msg, ns_key, ANY, &ns);
+    return (double)ns / 1e6;
+}
+
+static void raise_to(double *most, double value)
+{
+    if (value > *most)
+        *most = value;
+}
+
+/* Where there was no step without a save, those with one stand for it. */
+void dlr_sup_cadence_sealed(struct dlr_sup *s, const json_t *msg)
+{
+    struct said *said = s->cadence ? &s->cadence->said : NULL;
+    double plain = mean_ms(msg, "plain_ns", "plain_steps");
+    double usual = told_ms(msg, "step_ns");
+    uint64_t saves = 0;
+
+    if (!said)
+        return;
+    said->plain = said->plain || plain > 0;
+    if (usual == 0)
+        usual = plain > 0 ? plain : mean_ms(msg, "saved_ns", "saved_steps");
+    raise_to(&said->step_ms, usual);
+    raise_to(&said->blocked_ms, mean_ms(msg, "blocked_ns", "saves"));
+    if (dlr_msg_uint(msg, "extra_saves", ANY, &saves) < 0 || saves < EXTRA_LEAST)
+        return;
+    said->extra = true;
+    raise_to(&said->extra_ms, told_ms(msg, "extra_ns"));
+}
+
+void dlr_sup_cadence_copied(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    uint64_t bytes = 0, ns = 0;
+    struct arrived *a;
+
+    if (!s->cadence || dlr_msg_uint(msg, "bytes", ANY, &bytes) < 0 ||
+        dlr_msg_uint(msg, "ns", ANY, &ns) < 0 || ns == 0)
+        return; /* it was there already */
+    a = &s->cadence->arrived[node];
+    a->bytes += bytes;
+    if (ns > a->longest_ns)
+        a->longest_ns = ns;
+}
+
+void dlr_sup_cadence_uses(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    const char *uses = "", *transport = "", *faster = "", *cpus = "";
+    uint64_t mbps = 0;
+    char all[sizeof(s->cadence->uses)];
+
+    dlr_msg_str(msg, "uses", &uses);
+    dlr_msg_str(msg, "transport", &transport);
+    dlr_msg_str(msg, "faster", &faster);
+    dlr_msg_str(msg, "cpus", &cpus);
+    dlr_msg_uint(msg, "mbps", ANY, &mbps);
+    snprintf(all, sizeof(all), "%s %s %llu %s", uses, transport,
+             (unsigned long long)mbps, faster);
+    if (!s->cadence || dlr_streq(all, s->cadence->uses))
+        return;
+    dlr_format(s->cadence->uses, sizeof(s->cadence->uses), "%s", all);
+    dlr_journal_note(s->journal, "network", "s:s,s:s,s:s,s:I,s:s,s:s", "node",
+                     s->members.list[node].node.name, "uses", uses, "transport",
+                     transport, "mbps", (json_int_t)mbps, "faster", faster, "cpus",
+                     cpus);
+    if (faster[0] && !s->cadence->slow_told)
+        dlr_sup_say(
+            s,
+            "copies of %s go over %s (%llu Mb/s); %s is up and faster, and not used "
+            "(--dlrover-set=net)",
+            s->members.list[node].node.name, uses, (unsigned long long)mbps, faster);
+    s->cadence->slow_told = s->cadence->slow_told || faster[0];
+}
+
+/* A job that was suspended in a fence has not shown what a save costs: an hour of it would put the next one
+ * off for days. A cost that stays is followed within a few saves.
+ */
+static double without_jump(const struct dlr_mean *mean, double value)
+{
+    double most = JUMP_MAX * mean->value;
+
+    return most > 0 && value > most ? most : value;
+}
+
+/* Takes what the last version has taught. */
+static void learn(struct dlr_sup *s)
+{
+    struct dlr_sup_cadence *c = s->cadence;
+    double bytes = 0, slowest = 0;
+
+    for (unsigned i = 0; i < s->members.n; i++) {
+        const struct arrived *a = &c->arrived[i];
+        double rate =
+            a->longest_ns ? 1e9 * (double)a->bytes / (double)a->longest_ns : 0;
+
+        if ((double)a->bytes > bytes)
+            bytes = (double)a->bytes;
+        if (rate > 0 && (slowest == 0 || rate < slowest))
+            slowest = rate;
+    }
+    if (bytes > 0) {
+        dlr_mean_add(&c->bytes, bytes);
+        dlr_mean_add(&c->bytes_per_s, slowest);
+    }
+    if (c->said.extra) /* and steps */
+        c->step_ms.n = 0;
+    if (c->said.step_ms > 0)
+        dlr_mean_add(&c->step_ms, c->said.step_ms);
+    if (c->said.blocked_ms > 0)
+        dlr_mean_add(&c->blocked_ms, without_jump(&c->blocked_ms, c->said.blocked_ms));
+    if (c->said.extra) /* the ranks' own means of their last saves */
+        c->extra_ms = c->said.extra_ms;
+    c->bare = c->said.plain ? 0 : c->bare + 1;
+    memset(c->arrived, 0, s->members.n * sizeof(*c->arrived));
+    c->said = (struct said){0};
+}
+
+/* Once, and again when it has at least doubled or halved, or something else decides and it differs by a
+ * quarter.
+ */
+static bool is_news(const struct dlr_sup_cadence *c, unsigned every, const char *bound)
+{
+    unsigned told = c->told_every;
+
+    return !told || every >= 2 * told || 2 * every <= told ||
+           (!dlr_streq(bound, c->told_bound) &&
+            (4 * every > 5 * told || 4 * told > 5 * every));
+}
+
+static void tell_every(struct dlr_sup *s)
+{
+    struct dlr_sup_cadence *c = s->cadence;
+    unsigned every = c->interval.every, takes = dlr_commit_takes(s->commit);
+    const char *bound = takes > every ? "copies" : c->interval.bound;
+
+    every = takes > every ? takes : every;
+    if (!is_news(c, every, bound))
+        return;
+    c->told_every = every;
+    c->told_bound = bound;
+    dlr_journal_note(s->journal, "cadence", "s:i,s:f,s:s,s:f,s:f,s:f,s:f,s:f,s:f",
+                     "every", (int)every, "every_s", every * c->step_ms.value / 1e3,
+                     "bound", bound, "cost_ms", cost_ms(c), "blocked_ms",
+                     c->blocked_ms.value, "step_ms", c->step_ms.value, "stale_s",
+                     c->interval.stale_s, "budget", s->conf.ckpt_budget / 1e4, "mtbf_h",
+                     mtbf_s(s) / 3600);
+    dlr_sup_keep(s);
+}
+
+static void tell_possible(struct dlr_sup *s, const struct dlr_cadence *in)
+{
+    struct dlr_sup_cadence *c = s->cadence;
+    struct dlr_cadence_way way = {dlr_sup_copies(s) > 0, c->bytes.value,
+                                  c->bytes_per_s.value, c->decided_ms.value};
+    char why[DLR_CADENCE_WORDS];
+    int possible;
+
+    if (way.copies && c->bytes.n < DLR_CADENCE_LEARN)
+        return;
+    possible = dlr_cadence_every_step(in, &way, why);
+    if (possible == c->told_possible)
+        return;
+    if (c->told_possible < 0)
+        dlr_sup_say(s, "a save in every step is %spossible: %s", possible ? "" : "not ",
+                    why);
+    c->told_possible = possible;
+    dlr_journal_note(s->journal, "every_step", "s:b,s:s", "possible", possible, "why",
+                     why);
+}
+
+void dlr_sup_cadence_commit(struct dlr_sup *s, struct dlr_version v, int64_t took_ms)
+{
+    struct dlr_sup_cadence *c = s->cadence;
+    struct dlr_cadence in = {.budget_ppm = s->conf.ckpt_budget};
+
+    if (!c)
+        return;
+    c->state_ms = dlr_sup_now() - took_ms;
+    c->state_step = v.step;
+    learn(s);
+    dlr_mean_add(&c->decided_ms, (double)took_ms);
+    apply(s);
+    if (c->blocked_ms.n < DLR_INTERVAL_LEARN || c->step_ms.n == 0)
+        return;
+    in.step_ms = c->step_ms.value;
+    in.blocked_ms = c->blocked_ms.value;
+    in.saves = c->blocked_ms.n;
+    tell_every(s);
+    tell_possible(s, &in);
+}
+
+/* --- what would be lost ------------------------------------------------------------------ */
+
+int64_t dlr_sup_cadence_at_stake_ms(const struct dlr_sup *s, int64_t now_ms)
+{
+    return s->cadence && s->cadence->state_ms ? now_ms - s->cadence->state_ms : -1;
+}
+
+static void waits_for(struct dlr_sup *s, const struct dlr_commit_waits *w, char *buf,
+                      size_t size)
+{
+    int place = dlr_sup_place_of(s, w->rank);
+    int node = w->holder ? dlr_sup_holder_node(s, (unsigned)place, w->holder)
+                         : dlr_sup_node_of(s, (unsigned)place);
+    const char *name = node >= 0 ? s->members.list[node].node.name : "?";
+
+    if (w->what == DLR_WAITS_READY)
+        dlr_format(buf, size, "%.100s has no memory for rank %u's snapshots yet", name,
+                   w->rank);
+    else if (w->what == DLR_WAITS_VERSION)
+        dlr_format(buf, size, "%.100s has not got rank %u's part of step %llu", name,
+                   w->rank, (unsigned long long)w->v.step);
+    else
+        dlr_format(buf, size, "no step that was begun is to be saved");
+}
+
+/* One line for the round where no commit comes. */
+static void tell_overdue(struct dlr_sup *s, const struct dlr_commit_waits *w,
+                         int64_t since_ms, uint64_t steps)
+{
+    char why[300];
+
+    s->cadence->overdue_told = true;
+    waits_for(s, w, why, sizeof(why));
+    dlr_sup_say(s, "nothing was saved for %lld s and %llu steps: %s",
+                (long long)since_ms / 1000, (unsigned long long)steps, why);
+    dlr_journal_note(s->journal, "overdue", "s:I,s:I,s:I,s:s", "round",
+                     (json_int_t)s->running_round, "since_ms", (json_int_t)since_ms,
+                     "steps", (json_int_t)steps, "why", why);
+}
+
+void dlr_sup_cadence_watch(struct dlr_sup *s, uint64_t step, int64_t now_ms)
+{
+    struct dlr_sup_cadence *c = s->cadence;
+    unsigned stride = dlr_commit_stride(s->commit), due;
+    struct dlr_commit_waits w;
+    uint64_t steps;
+    double since_s;
+
+    if (!c)
+        return;
+    if (!c->state_ms) {
+        c->state_ms = now_ms;
+        c->state_step = step;
+    }
+    since_s = (double)(now_ms - c->state_ms) / 1e3;
+    steps = step > c->state_step ? step - c->state_step : 0;
+    due = dlr_interval_due(&c->interval, stride, since_s, steps);
+    if (due < stride)
+        dlr_commit_every(s->commit, due);
+    if (!c->overdue_told && dlr_interval_overdue(&c->interval, due, since_s, steps) &&
+        dlr_commit_waits(s->commit, &w))
+        tell_overdue(s, &w, now_ms - c->state_ms, steps);
+}

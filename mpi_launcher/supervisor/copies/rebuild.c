@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A rank that only parity has is made of what is left of its group: on the node where it will run; when it
+ * has none yet, or runs no more, on one that has a part already.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/cleanup.h"
+#include "common/base/str.h"
+#include "common/json/message.h"
+#include "mpi_launcher/supervisor/supervisor.h"
+
+#define TERMS 1024 /* 32 of "RANK*COEF " and to spare */
+
+/* What a rank can be made of: the slots, and the members that have them. */
+struct parts {
+    unsigned n, slot[DLR_PARITY_DATA_MAX];
+    int node[DLR_PARITY_DATA_MAX];
+};
+
+static void read_parts(const struct dlr_sup *s, const struct dlr_plan_source *src,
+                       struct parts *ret)
+{
+    char name[DLR_PARITY_DATA_MAX][DLR_TOPO_NAME];
+
+    ret->n = dlr_sets_read_sources(src->where, ret->slot, name);
+    for (unsigned i = 0; i < ret->n; i++)
+        ret->node[i] = dlr_members_find(&s->members, name[i]);
+}
+
+/* Node home learns what to make it of; when it has room, the parts are sent. The transfer's number,
+ * 0: it cannot be.
+ */
+static uint64_t order(struct dlr_sup *s, const struct dlr_sets *sets, unsigned rank,
+                      const struct parts *parts, int home)
+{
+    unsigned ranks[DLR_PARITY_DATA_MAX];
+    char terms[TERMS], text[TERMS + 16];
+    struct dlr_transfer *t;
+    uint64_t id;
+
+    if (sets->rows == 0 || parts->n != dlr_sets_group(sets, rank, ranks) ||
+        dlr_sets_rebuild_terms(sets, rank, parts->slot, terms, sizeof(terms)) < 0)
+        return 0;
+    t = dlr_sup_add_transfer(s, rank, home, home, true);
+    if (!t)
+        return 0;
+    t->rebuild = true;
+    id = t->id;
+    dlr_format(text, sizeof(text), "%u %s", sets->world, terms);
+    dlr_sup_ask(s, t, "rebuild", (unsigned)home, "terms", text);
+    for (unsigned i = 0; i < parts->n; i++) {
+        t = dlr_sup_add_transfer(s, parts->slot[i], parts->node[i], home, true);
+        if (!t)
+            continue;
+        t->of = id;
+        t->shard = parts->slot[i] >= sets->world;
+    }
+    return id;
+}
+
+void dlr_sup_rebuild(struct dlr_sup *s, unsigned rank)
+{
+    const struct dlr_plan_source *src = &s->plan.sources[rank];
+    int home = dlr_sup_node_of(s, (unsigned)dlr_sup_place_of(s, rank));
+    struct parts parts;
+
+    read_parts(s, src, &parts);
+    if (order(s, &s->sets, rank, &parts, home))
+        dlr_sup_ask_reserve(s, (unsigned)home, rank, src->bytes);
+    else
+        dlr_sup_add_transfer(s, rank, home, home, true); /* its limit ends it */
+}
+
+static bool is_lost(void *arg, unsigned rank)
+{
+    const struct dlr_plan *plan = arg;
+
+    return plan->sources[rank].from == DLR_PLAN_PARITY;
+}
+
+uint64_t dlr_sup_rebuild_anywhere(struct dlr_sup *s, const struct dlr_plan *plan,
+                                  unsigned rank)
+{
+    DLR_CLEANUP(dlr_sets_done) struct dlr_sets sets = {0};
+    const struct dlr_plan_source *src = &plan->sources[rank];
+    struct parts parts;
+    uint64_t id;
+    unsigned k;
+
+    if (dlr_sup_world_sets(s, plan->made_by, &sets) < 0)
+        return 0;
+    read_parts(s, src, &parts);
+    k = dlr_sets_maker(&sets, rank, parts.n, is_lost, (void *)plan);
+    id = k < parts.n ? order(s, &sets, rank, &parts, parts.node[k]) : 0;
+    if (id)
+        dlr_sup_ask_reserve(s, (unsigned)parts.node[k], rank, src->bytes);
+    return id;
+}
+
+/* --- of another number of ranks -------------------------------------------------------------- */
+
+/* Room as for a copy that is brought: a slot of its own, which no rank of this round has. */
+static void ask_room(struct dlr_sup *s, const struct dlr_transfer *t)
+{
+    uint64_t bytes = s->plan.sources[t->rank].bytes;
+    json_t *msg = dlr_msg_new("reserve");
+
+    json_object_set_new(msg, "round", json_integer(dlr_policy_round(s->policy)));
+    json_object_set_new(msg, "rank", json_integer(t->rank));
+    json_object_set_new(msg, "bytes", json_integer((json_int_t)bytes));
+    json_object_set_new(msg, "bring", json_true());
+    json_object_set_new(msg, "make", json_true());
+    dlr_sup_send(s, t->to, msg);
+}
+
+static unsigned count_lost(const struct dlr_sup *s, const struct dlr_sets *sets,
+                           unsigned rank)
+{
+    unsigned ranks[DLR_PARITY_DATA_MAX], n = dlr_sets_group(sets, rank, ranks),
+                                         lost = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        lost += is_lost((void *)&s->plan, ranks[i]);
+    return lost;
+}
+
+/* On the first node that it falls to, or, tried on so many, on the next. Those of another lost rank of
+ * the group are others. -ENOENT: there is none.
+ */
+static int make(struct dlr_sup *s, const struct dlr_sets *sets, unsigned rank,
+                unsigned tried)
+{
+    struct dlr_transfer *t;
+    struct parts parts;
+    unsigned k;
+
+    read_parts(s, &s->plan.sources[rank], &parts);
+    k = dlr_sets_maker(sets, rank, parts.n, is_lost, &s->plan);
+    k += tried * count_lost(s, sets, rank);
+    t = k < parts.n ? dlr_sup_transfer(s, order(s, sets, rank, &parts, parts.node[k]))
+                    : NULL;
+    if (!t)
+        return -ENOENT;
+    t->brought = true;
+    t->tried = tried;
+    ask_room(s, t);
+    return 0;
+}
+
+/* Not of memory: the next plan takes a file, or an older version. */
+static void give_up(struct dlr_sup *s, const struct dlr_sets *sets, unsigned rank,
+                    const char *why)
+{
+    const struct dlr_version *v = &s->plan.version;
+    unsigned ranks[DLR_PARITY_DATA_MAX];
+
+    dlr_sets_group(sets, rank, ranks);
+    for (unsigned row = 0; row < sets->rows; row++)
+        dlr_sup_strike(s, "*", (int)dlr_sets_shard(sets, ranks[0], row), *v);
+    dlr_sup_say(
+        s,
+        "rank %u of version %u/%llu cannot be made of parity, no node with a part "
+        "of it has room: %s",
+        rank, v->round, (unsigned long long)v->step, why);
+    s->transfer_rc = -ENOSPC;
+    snprintf(s->transfer_why, sizeof(s->transfer_why), "rank %u's copy: %.200s", rank,
+             why);
+}
+
+void dlr_sup_rebuild_lost(struct dlr_sup *s)
+{
+    DLR_CLEANUP(dlr_sets_done) struct dlr_sets sets = {0};
+
+    for (unsigned r = 0; r < s->plan.made_by; r++) {
+        if (s->plan.sources[r].from != DLR_PLAN_PARITY)
+            continue;
+        if (sets.rows == 0 && dlr_sup_world_sets(s, s->plan.made_by, &sets) < 0) {
+            s->transfer_rc = -ENOMEM;
+            snprintf(s->transfer_why, sizeof(s->transfer_why), "no memory for sets");
+            return;
+        }
+        if (make(s, &sets, r, 0) < 0)
+            give_up(s, &sets, r, "its parts are not known");
+    }
+}
+
+static struct dlr_transfer *find(const struct dlr_sup *s, unsigned node, unsigned rank)
+{
+    for (unsigned i = 0; s->preparing && i < s->ntransfers; i++) {
+        struct dlr_transfer *t = &s->transfers[i];
+
+        if (t->brought && t->to == node && t->rank == rank && !t->started && !t->ended)
+            return t;
+    }
+    return NULL;
+}
+
+/* It and its parts, without a word. */
+static void drop(struct dlr_sup *s, uint64_t id)
+{
+    for (unsigned i = 0; i < s->ntransfers; i++)
+        if (s->transfers[i].id == id || s->transfers[i].of == id)
+            s->transfers[i].ended = true;
+}
+
+bool dlr_sup_rebuild_room(struct dlr_sup *s, unsigned node, unsigned rank, int rc,
+                          const char *why)
+{
+    DLR_CLEANUP(dlr_sets_done) struct dlr_sets sets = {0};
+    struct dlr_transfer *t = find(s, node, rank);
+    unsigned tried;
+
+    if (!t)
+        return false;
+    if (rc == 0) {
+        dlr_sup_transfer_start(s, t);
+        return true;
+    }
+    tried = t->tried + 1;
+    dlr_journal_note(s->journal, "copy_failed", "s:i,s:s,s:s,s:s", "rank", (int)rank,
+                     "from", s->members.list[node].node.name, "to",
+                     s->members.list[node].node.name, "why", why);
+    drop(s, t->id);
+    if (dlr_sup_world_sets(s, s->plan.made_by, &sets) == 0 &&
+        make(s, &sets, rank, tried) < 0)
+        give_up(s, &sets, rank, why);
+    return true;
+}
+
+void dlr_sup_rebuild_known(struct dlr_sup *s)
+{
+    for (unsigned i = 0; i < s->ntransfers; i++) {
+        const struct dlr_transfer *t = &s->transfers[i];
+        struct dlr_plan_source *src;
+        char *where;
+
+        if (!t->brought || !t->started)
+            continue;
+        src = &s->plan.sources[t->rank]; /* of a part it is a slot's number */
+        where = strdup(s->members.list[t->to].node.name);
+        if (!where)
+            continue; /* it is still of parity: who wants it is refused, and the round begins anew */
+        free(src->where);
+        src->where = where;
+        src->from = DLR_PLAN_NODE;
+    }
+}

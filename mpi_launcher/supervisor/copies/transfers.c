@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where copies go: to the nodes whose ranks will load them and to new partners before a
+ * round; and what the commit engine decides while a round runs.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "common/base/cleanup.h"
+#include "common/base/err.h"
+#include "common/base/file.h"
+#include "common/base/str.h"
+#include "common/json/message.h"
+#include "mpi_launcher/supervisor/copies/cadence.h"
+#include "mpi_launcher/supervisor/disk/persist_periodic.h"
+#include "mpi_launcher/supervisor/supervisor.h"
+
+/* --- commit engine ------------------------------------------------------------------------- */
+
+void dlr_sup_decide(struct dlr_sup *s, const char *type, struct dlr_version v)
+{
+    json_t *msg = dlr_msg_new(type);
+
+    json_object_set_new(msg, "round", json_integer(v.round));
+    json_object_set_new(msg, "step", json_integer(v.step));
+    if (!dlr_streq(type, "abort")) /* these free older versions */
+        dlr_sup_vetted_say(s, msg);
+    dlr_sup_send_all(s, msg);
+}
+
+static void on_save_at(void *arg, struct dlr_version v)
+{
+    struct dlr_sup *s = arg;
+
+    if (!s->saving_told) {
+        json_t *row = json_pack("{s:I,s:I}", "round", (json_int_t)v.round, "took_ms",
+                                (json_int_t)(dlr_sup_now() - s->launch_ms));
+
+        if (row)
+            dlr_sup_memory_tell(s, row);
+        dlr_journal_event(s->journal, "saving", row);
+        s->saving_told = true;
+        dlr_sup_keep(s);
+    }
+    dlr_sup_decide(s, "save_at", v);
+}
+
+static void on_commit(void *arg, struct dlr_version v, int64_t took_ms)
+{
+    struct dlr_sup *s = arg;
+
+    s->commits++;
+    s->commit_ms = dlr_sup_now();
+    dlr_policy_committed(s->policy, v.step);
+    dlr_sup_vetted_commit(s, v);
+    dlr_sup_decide(s, "commit", v);
+    dlr_sup_covered(s);
+    dlr_sup_cadence_commit(s, v, took_ms);
+    dlr_sup_periodic_commit(s, v);
+}
+
+static void on_abort(void *arg, struct dlr_version v, const char *why)
+{
+    struct dlr_sup *s = arg;
+    bool begun = !dlr_after(why, DLR_COMMIT_WITHDRAWN);
+
+    if (begun)
+        s->aborted[s->aborts++ % DLR_SUP_ABORTED] = v;
+    /* Those that are late, or too soon, come often and mean little. */
+    if (begun && !dlr_after(why, DLR_COMMIT_LATE) && !dlr_after(why, DLR_COMMIT_BUSY))
+        dlr_journal_note(s->journal, "save_failed", "s:o,s:s", "version",
+                         dlr_sup_version(&v), "why", why);
+    dlr_sup_decide(s, "abort", v);
+}
+
+const struct dlr_commit_ops dlr_sup_commit_ops = {
+    .save_at = on_save_at, .commit = on_commit, .abort = on_abort};
+
+/* --- the plan's geography -------------------------------------------------------------------- */
+
+int dlr_sup_place_of(const struct dlr_sup *s, unsigned rank)
+{
+    return s->plan.place_of[rank];
+}
+
+int dlr_sup_node_of(const struct dlr_sup *s, unsigned place)
+{
+    return dlr_members_find(&s->members, s->plan.places[place].node.name);
+}
+
+void dlr_sup_strike(struct dlr_sup *s, const char *where, int rank,
+                    struct dlr_version v)
+{
+    struct dlr_plan_struck *more = realloc(s->struck, (s->nstruck + 1) * sizeof(*more));
+
+    if (!more)
+        return;
+    s->struck = more;
+    memset(&more[s->nstruck], 0, sizeof(*more));
+    dlr_format(more[s->nstruck].where, sizeof(more->where), "%s", where);
+    more[s->nstruck].rank = rank;
+    more[s->nstruck++].version = v;
+}
+
+/* --- transfers --------------------------------------------------------------------------------- */
+
+struct dlr_transfer *dlr_sup_add_transfer(struct dlr_sup *s, unsigned rank, int from,
+                                          int to, bool essential)
+{
+    struct dlr_transfer *t;
+
+    if (from < 0 || to < 0)
+        return NULL;
+    t = realloc(s->transfers, (s->ntransfers + 1) * sizeof(*t));
+    if (!t)
+        return NULL;
+    s->transfers = t;
+    t += s->ntransfers++;
+    memset(t, 0, sizeof(*t));
+    t->id = dlr_sup_ids(s, 1);
+    t->rank = rank;
+    t->from = from;
+    t->to = to;
+    t->essential = essential;
+    return t;
+}
+
+json_t *dlr_sup_order(const struct dlr_sup *s, const struct dlr_transfer *t,
+                      const char *type)
+{
+    json_t *msg = dlr_msg_new(type);
+
+    json_object_set_new(msg, "id", json_integer(t->id));
+    json_object_set_new(msg, "round", json_integer(dlr_policy_round(s->policy)));
+    json_object_set_new(msg, "rank", json_integer(t->rank));
+    json_object_set_new(msg, "vround", json_integer(s->transfer_version.round));
+    json_object_set_new(msg, "step", json_integer(s->transfer_version.step));
+    return msg;
+}
+
+void dlr_sup_ask(struct dlr_sup *s, const struct dlr_transfer *t, const char *type,
+                 unsigned node, const char *key, const char *value)
+{
+    json_t *msg = dlr_sup_order(s, t, type);
+
+    json_object_set_new(msg, key, json_string(value));
+    if (dlr_streq(type, "load") && !dlr_below(value, s->info.dir))
+        json_object_set_new(msg, "foreign", json_true()); /* --dlrover-restore-from */
+    dlr_sup_send(s, node, msg);
+}
+
+void dlr_sup_ask_reserve(struct dlr_sup *s, unsigned node, unsigned rank,
+                         uint64_t bytes)
+{
+    json_t *msg = dlr_msg_new("reserve");
+
+    json_object_set_new(msg, "round", json_integer(dlr_policy_round(s->policy)));
+    json_object_set_new(msg, "rank", json_integer(rank));
+    json_object_set_new(msg, "bytes", json_integer(bytes));
+    dlr_sup_send(s, node, msg);
+}
+
+static void start_parts(struct dlr_sup *s, uint64_t of)
+{
+    for (unsigned i = 0; i < s->ntransfers; i++)
+        if (s->transfers[i].of == of && !s->transfers[i].ended)
+            dlr_sup_transfer_start(s, &s->transfers[i]);
+}
+
+void dlr_sup_transfer_start(struct dlr_sup *s, struct dlr_transfer *t)
+{
+    const char *data = s->members.list[t->to].data;
+
+    t->started = true;
+    if (t->rebuild)
+        start_parts(s, t->id);
+    else if (t->path[0])
+        dlr_sup_ask(s, t, "load", t->to, "path", t->path);
+    else
+        dlr_sup_ask(s, t, "send", t->from, "data", data ? data : "");
+}
+
+/* With one of its parts a rebuilding has failed. When all parts came and it failed nevertheless, its
+ * shards are not of the same set, or not what was written: they are not tried again.
+ */
+static void end_rebuild(struct dlr_sup *s, const struct dlr_transfer *failed,
+                        bool blame)
+{
+    uint64_t of = failed->rebuild ? failed->id : failed->of;
+
+    for (unsigned i = 0; i < s->ntransfers; i++) {
+        struct dlr_transfer *t = &s->transfers[i];
+
+        if (t->id == of || t->of == of)
+            t->ended = true;
+        if (failed->rebuild && blame && t->of == of && t->shard)
+            dlr_sup_strike(s, s->members.list[t->from].node.name, (int)t->rank,
+                           s->transfer_version);
+    }
+}
+
+static void end_transfer(struct dlr_sup *s, struct dlr_transfer *t, int rc,
+                         const char *why)
+{
+    const char *from = t->path[0] ? t->path : s->members.list[t->from].node.name;
+    bool blame;
+
+    if (t->ended)
+        return;
+    t->ended = true;
+    if (rc == 0 && t->rebuild && t->path[0]) {
+        dlr_sup_write_rebuilt(s, t);
+        return;
+    }
+    if (rc == 0) {
+        s->moved += t->of == 0;
+        return;
+    }
+    dlr_journal_note(s->journal, "copy_failed", "s:i,s:s,s:s,s:s", "rank", t->rank,
+                     "from", from, "to", s->members.list[t->to].node.name, "why", why);
+    if (!t->essential)
+        return;
+    if (s->transfer_rc == 0)
+        snprintf(s->transfer_why, sizeof(s->transfer_why), "rank %u's copy: %.200s",
+                 t->rank, why);
+    s->transfer_rc = rc;
+    /* A lost node strikes nothing, nor does a full one: the next plan does without it. */
+    blame = rc != -EPIPE && rc != -ENOSPC &&
+            dlr_sup_blames(s, from, (int)t->rank, s->transfer_version, rc);
+    if (t->of || t->rebuild)
+        end_rebuild(s, t, blame);
+    if (blame)
+        dlr_sup_strike(s, from, (int)t->rank, s->transfer_version);
+}
+
+struct dlr_transfer *dlr_sup_transfer(struct dlr_sup *s, uint64_t id)
+{
+    for (unsigned i = 0; i < s->ntransfers; i++)
+        if (s->transfers[i].id == id)
+            return &s->transfers[i];
+    return NULL;
+}
+
+/* What a node says became of its request. */
+static int done_rc(int64_t said)
+{
+    return said >= 0 && said <= INT_MAX ? -(int)said : -EIO;
+}
+
+/* Of a copy. That a node is lost or full is for us to find. */
+static int copy_rc(int rc)
+{
+    return rc == 0 || dlr_err_is_network(rc) ? rc : -EIO;
+}
+
+void dlr_sup_on_done(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    struct dlr_transfer *t;
+    const char *why = "";
+    uint64_t id;
+    int64_t said;
+    int rc;
+
+    if (dlr_msg_uint(msg, "id", INT64_MAX, &id) < 0 ||
+        dlr_msg_int(msg, "rc", &said) < 0)
+        return;
+    dlr_msg_str(msg, "why", &why);
+    rc = done_rc(said);
+    if (dlr_sup_bring_done(s, node, id, copy_rc(rc), why) ||
+        dlr_sup_periodic_done(s, node, id, rc, why) ||
+        dlr_sup_again_done(s, node, id, rc, why))
+        return;
+    t = dlr_sup_transfer(s, id);
+    if (!t || (node != t->from && node != t->to))
+        return;
+    if (s->persisting && t->path[0] && !t->rebuild)
+        rc = dlr_sup_written(s, t, rc, why);
+    if (rc != -EINPROGRESS)
+        end_transfer(s, t, copy_rc(rc), why);
+}
+
+/* Those of the rank itself: one that is only read has another. */
+static bool awaits_slots(const struct dlr_transfer *t, unsigned node, unsigned rank)
+{
+    return t->to == node && t->rank == rank && !t->of && !t->brought && !t->started &&
+           !t->ended;
+}
+
+bool dlr_sup_transfers_full(struct dlr_sup *s, unsigned node, unsigned rank,
+                            const char *why)
+{
+    bool needed = false;
+
+    for (unsigned i = 0; (s->preparing || s->persisting) && i < s->ntransfers; i++) {
+        struct dlr_transfer *t = &s->transfers[i];
+
+        if (!awaits_slots(t, node, rank))
+            continue;
+        needed = needed || t->essential;
+        end_transfer(s, t, -ENOSPC, why);
+    }
+    return needed;
+}
+
+void dlr_sup_transfers_lost(struct dlr_sup *s, unsigned node)
+{
+    dlr_sup_bring_lost(s, node);
+    for (unsigned i = 0; i < s->ntransfers; i++)
+        if (s->transfers[i].from == node || s->transfers[i].to == node)
+            end_transfer(s, &s->transfers[i], -EPIPE, "the node is gone");
+    dlr_sup_again_lost(s, node);
+}
+
+/* --- preparation ---------------------------------------------------------------------------------- */
+
+/* One that can be guessed would let anybody write into the copies: without it there is no round. */
+int dlr_sup_new_token(struct dlr_sup *s)
+{
+    unsigned char raw[16];
+
+    if (getrandom(raw, sizeof(raw), 0) != sizeof(raw)) {
+        s->transfer_rc = -EIO;
+        snprintf(s->transfer_why, sizeof(s->transfer_why),
+                 "no random number for the round's token: getrandom: %s",
+                 strerror(errno));
+        return -EIO;
+    }
+    for (unsigned i = 0; i < sizeof(raw); i++)
+        snprintf(s->token + 2 * i, 3, "%02x", raw[i]);
+    return 0;
+}
+
+/* A rank's copy comes to its node from whoever has it. */
+static void move_rank(struct dlr_sup *s, unsigned rank)
+{
+    const struct dlr_plan_source *src = &s->plan.sources[rank];
+    int home = dlr_sup_node_of(s, (unsigned)dlr_sup_place_of(s, rank)), from = home;
+    struct dlr_transfer *t;
+
+    if (src->from == DLR_PLAN_LOCAL)
+        return;
+    if (src->from == DLR_PLAN_PARITY) {
+        dlr_sup_rebuild(s, rank);
+        return;
+    }
+    if (src->from == DLR_PLAN_NODE)
+        from = dlr_members_find(&s->members, src->where);
+    t = dlr_sup_add_transfer(s, rank, from, home, true);
+    if (!t)
+        return;
+    if (src->from == DLR_PLAN_FILE)
+        dlr_format(t->path, sizeof(t->path), "%s", src->where);
+    dlr_sup_ask_reserve(s, (unsigned)home, rank, src->bytes);
+}
+
+void dlr_sup_prepare(void *arg, uint32_t round)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_sup_tell_plan(s);
+    s->phase_ms = dlr_sup_now();
+    s->ntransfers = s->moved = 0;
+    s->transfer_rc = 0;
+    s->preparing = true;
+    s->saving_told = false;
+    dlr_sup_memory_round(s);
+    s->transfer_version = s->plan.version;
+    dlr_sup_ranks_round(s);
+    if (dlr_sup_new_token(s) < 0)
+        return;
+    dlr_sup_tell_round(s, round);
+    for (unsigned r = 0;
+         s->plan.restore && !dlr_sup_other_world(s) && r < s->plan.world; r++)
+        move_rank(s, r);
+    if (dlr_sup_other_world(s))
+        dlr_sup_rebuild_lost(s);
+    dlr_sup_again_plan(s);
+    dlr_commit_round(s->commit, round, s->plan.world,
+                     s->plan.restore ? &s->plan.version : NULL);
+    dlr_sup_cadence_round(s);
+    dlr_sup_vetted_round(s);
+    dlr_sup_keep_plan(s);
+}
+
+/* A rank's own node has slots of so many bytes. When they are larger than before, a layout has
+ * changed: the copies have no room until their holders say so too.
+ */
+static void owner_ready(struct dlr_sup *s, unsigned rank, uint64_t bytes)
+{
+    uint32_t round = dlr_policy_round(s->policy);
+    unsigned copies = dlr_sup_copies(s);
+
+    for (unsigned k = 1; bytes > s->slot_bytes[rank] && k <= copies; k++)
+        dlr_commit_unready(s->commit, round, rank, k);
+    s->slot_bytes[rank] = bytes;
+    dlr_commit_ready(s->commit, round, rank, 0, dlr_sup_now());
+    dlr_sup_holders_ask(s, rank);
+}
+
+void dlr_sup_on_ready(struct dlr_sup *s, unsigned node, unsigned rank, uint32_t round,
+                      uint64_t bytes)
+{
+    unsigned place;
+    int holder;
+
+    if (round != dlr_policy_round(s->policy))
+        return;
+    for (unsigned i = 0; (s->preparing || s->persisting) && i < s->ntransfers; i++) {
+        struct dlr_transfer *t = &s->transfers[i];
+
+        if (awaits_slots(t, node, rank))
+            dlr_sup_transfer_start(s, t);
+    }
+    dlr_sup_again_ready(s, node, rank);
+    if (dlr_policy_phase(s->policy) != DLR_PHASE_RUN)
+        return; /* slots for a transfer; the worker asks for its own */
+    if (rank >= s->plan.world) {
+        dlr_sup_shard_ready(s, node, rank);
+        return;
+    }
+    place = dlr_sup_place_of(s, rank);
+    holder = dlr_sup_holder_of(s, place, node);
+    if (holder == 0)
+        owner_ready(s, rank, bytes);
+    else if (holder > 0 && bytes >= s->slot_bytes[rank])
+        dlr_commit_ready(s->commit, round, rank, (unsigned)holder, dlr_sup_now());
+}
+
+static void prepared(struct dlr_sup *s)
+{
+    s->preparing = false;
+    if (s->transfer_rc == 0)
+        dlr_journal_note(s->journal, "prepared", "s:I,s:I,s:i", "round",
+                         (json_int_t)dlr_policy_round(s->policy), "took_ms",
+                         (json_int_t)(dlr_sup_now() - s->phase_ms), "copies", s->moved);
+    if (s->transfer_rc == 0) {
+        dlr_sup_rebuild_known(s);
+        dlr_sup_again_start(s);
+    }
+    dlr_policy_prepared(s->policy, s->transfer_rc, s->transfer_why, dlr_sup_now());
+}
+
+void dlr_sup_transfers_check(struct dlr_sup *s)
+{
+    if (s->persist_done) {
+        s->persist_done = false;
+        dlr_policy_persisted(s->policy, dlr_sup_now());
+        return;
+    }
+    if (!s->preparing && !s->persisting)
+        return;
+    if (s->preparing && dlr_policy_phase(s->policy) != DLR_PHASE_PREPARE) {
+        s->preparing = false; /* a node died: the next plan moves what it needs */
+        return;
+    }
+    if (s->persisting)
+        dlr_sup_write_made(s);
+    for (unsigned i = 0; i < s->ntransfers; i++)
+        if (!s->transfers[i].ended)
+            return;
+    if (s->preparing) {
+        if (!s->draining.pid) /* the next srun writes to the same file */
+            prepared(s);
+        return;
+    }
+    s->persisting = false; /* every rank's slot is in its file */
+    dlr_sup_write_manifest(s);
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of a run: back into the queue, or over. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/base/cleanup.h"
+#include "common/base/install_path.h"
+#include "common/json/message.h"
+#include "mpi_launcher/supervisor/supervisor.h"
+
+/* Room that finish leaves agents beyond the end of their tasks. */
+#define BYE_EXTRA_MS 2000
+
+int dlr_sup_start_slurm(struct dlr_sup *s, struct dlr_words *words, int out,
+                        struct dlr_proc *ret, struct dlr_err *err)
+{
+    struct dlr_env env = {0};
+    int rc = dlr_env_copy(&env, true);
+
+    if (rc == 0)
+        rc = dlr_proc_start(words->list, env.list, -1, out, -1, ret, err);
+    dlr_env_done(&env);
+    return rc;
+}
+
+void dlr_sup_slurm_words(struct dlr_sup *s, struct dlr_words *words, const char *verb,
+                         bool job)
+{
+    char path[4096] = "dlrover-slurm";
+
+    dlr_self_sibling("dlrover-slurm", path, sizeof(path));
+    dlr_words_add(words, "%s", path);
+    dlr_words_add(words, "%s", verb);
+    if (job)
+        dlr_words_add(words, "%s", s->info.job);
+}
+
+/* A process that nobody waits for has ended. */
+static int reap(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+{
+    zloop_poller_end(loop, item);
+    waitid(P_PIDFD, item->fd, NULL, WEXITED);
+    close(item->fd);
+    return 0;
+}
+
+void dlr_sup_cancel_steps(struct dlr_sup *s, pid_t srun_pid)
+{
+    struct dlr_words words = {0};
+    struct dlr_proc proc = {0};
+    struct dlr_err err;
+
+    if (!srun_pid)
+        return;
+    dlr_sup_slurm_words(s, &words, "cancel-steps", true);
+    dlr_words_add(&words, "%d", (int)srun_pid);
+    if (dlr_sup_start_slurm(s, &words, -1, &proc, &err) == 0) {
+        zmq_pollitem_t item = {.fd = proc.pidfd, .events = ZMQ_POLLIN};
+
+        zloop_poller(s->loop, &item, reap, s);
+    }
+    dlr_words_done(&words);
+}
+
+/* srun alone, never its process group: its shepherd then cancels the step. */
+void dlr_sup_let_go(struct dlr_sup *s, struct dlr_proc *proc)
+{
+    zmq_pollitem_t item = {.fd = proc->pidfd, .events = ZMQ_POLLIN};
+
+    if (!proc->pid)
+        return;
+    dlr_sup_unwatch(s, proc);
+    dlr_sup_cancel_steps(s, proc->pid);
+    dlr_proc_kill(proc, SIGKILL);
+    zloop_poller(s->loop, &item, reap, s);
+    *proc = (struct dlr_proc){.pidfd = -1};
+}
+
+/* --- requeue --------------------------------------------------------------------------------- */
+
+static int requeue_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+{
+    struct dlr_sup *s = arg;
+    char text[512] = "";
+    ssize_t n = read(s->helper_out, text, sizeof(text) - 1);
+    int status;
+
+    close(s->helper_out);
+    s->helper_out = -1;
+    dlr_sup_unwatch(s, &s->helper);
+    status = dlr_proc_reap(&s->helper);
+    text[n > 0 ? strcspn(text, "\n") : 0] = '\0';
+    if (status != 0)
+        dlr_sup_ask_controller(s, DLR_ASK_REQUEUE, 0,
+                               text[0] ? text : "dlrover-slurm failed");
+    else if (text[0])
+        dlr_sup_say(s, "requeued, but %s", text);
+    return 0; /* Slurm ends us from here on */
+}
+
+/* The new allocation must do without the dead, and without those that a check left out. */
+static char *useless_nodes(struct dlr_sup *s, json_t *names)
+{
+    char *list = strdup("");
+
+    for (unsigned i = 0; list && i < s->members.n; i++) {
+        char *longer = NULL;
+
+        if (dlr_sup_is_barred(s, i) || /* it is good for others */
+            dlr_sup_is_late(s, i) ||
+            (dlr_policy_is_alive(s->policy, i) && !(s->unfit && s->unfit[i])))
+            continue;
+        json_array_append_new(names, json_string(s->members.list[i].node.name));
+        if (asprintf(&longer, "%s%s%s", list, list[0] ? "," : "",
+                     s->members.list[i].node.name) < 0)
+            break;
+        free(list);
+        list = longer;
+    }
+    return list;
+}
+
+void dlr_sup_requeue(void *arg, const char *why)
+{
+    json_t *msg = dlr_msg_new("bye");
+    struct dlr_sup *s = arg;
+
+    s->requeue_asked = true;
+    json_object_set_new(msg, "later", json_true());
+    dlr_sup_send_all(s, msg); /* Slurm's SIGTERM ends them */
+    dlr_sup_save_state(s);
+    if (dlr_sup_leave_ready(s, why))
+        dlr_sup_requeue_now(s, why);
+}
+
+void dlr_sup_requeue_now(struct dlr_sup *s, const char *why)
+{
+    json_t *names = json_array();
+    DLR_AUTO_FREE char *list = useless_nodes(s, names);
+    struct dlr_words words = {0};
+    struct dlr_err err = {0};
+    int pipes[2];
+
+    if (!list) { /* no memory: the end of the requeue's time says so */
+        json_decref(names);
+        return;
+    }
+    dlr_sup_say(s, "%s: requeueing the job without %s", why,
+                list[0] ? list : "any node");
+    dlr_journal_note(s->journal, "requeue", "s:s,s:o,s:i", "why", why, "exclude", names,
+                     "min_nodes", s->full_places);
+    if (pipe2(pipes, O_CLOEXEC) < 0)
+        return;
+    dlr_sup_slurm_words(s, &words, "requeue", true);
+    dlr_words_add(&words, "%s", list[0] ? list : "-");
+    dlr_words_add(&words, "%u", s->full_places);
+    dlr_words_add(&words, "%u", s->members.n);
+    dlr_words_add(&words, "%lldms", (long long)s->conf.requeue_timeout_ms);
+    dlr_words_add(&words, "%u", s->info.incarnation);
+    dlr_words_add(&words, "%s", s->info.dir);
+    if (dlr_sup_start_slurm(s, &words, pipes[1], &s->helper, &err) == 0) {
+        s->helper_out = dlr_steal_fd(&pipes[0]);
+        dlr_sup_watch(s, &s->helper, requeue_ended);
+    }
+    close(pipes[1]);
+    if (pipes[0] >= 0)
+        close(pipes[0]);
+    dlr_words_done(&words);
+}
+
+/* --- over ---------------------------------------------------------------------------------------- */
+
+static void say_why(struct dlr_sup *s, const char *why)
+{
+    const struct dlr_failure *f = &s->failure;
+    const char *tail = f->set && s->tails ? s->tails[f->rank] : NULL;
+
+    dlr_sup_say(s, "%s", why);
+    if (!tail || !tail[0] || s->wanted_signal)
+        return;
+    dlr_sup_say(s, "last lines of rank %u on %s:", f->rank,
+                s->members.list[f->node].node.name);
+    for (const char *line = tail; *line;) {
+        size_t n = strcspn(line, "\n");
+
+        dlr_sup_say(s, "  | %.*s", (int)n, line);
+        line += n + (line[n] == '\n');
+    }
+}
+
+/* So Slurm ends what it takes back. A job that is cancelled looks the same. */
+static void say_bye(struct dlr_sup *s)
+{
+    json_t *msg = dlr_msg_new("bye");
+
+    json_object_set_new(msg, "stays", json_boolean(s->wanted_signal == SIGTERM));
+    dlr_sup_send_all(s, msg);
+}
+
+void dlr_sup_finish(void *arg, int code, const char *why)
+{
+    struct dlr_sup *s = arg;
+    int64_t now = dlr_sup_now();
+    bool requeued = s->requeue_asked && s->wanted_signal;
+    json_t *row;
+
+    dlr_sup_tell_failure(s);
+    dlr_sup_tell_cleared(s);
+    if (why && !requeued) /* else: the signal was Slurm's way to take the job back */
+        say_why(s, why);
+    row = json_pack("{s:i,s:s?,s:f,s:I}", "code", code, "why", why, "wall_s",
+                    (now - s->started_ms) / 1000.0, "rounds",
+                    (json_int_t)(s->have_plan ? dlr_policy_round(s->policy) + 1 : 0));
+    if (s->wanted_signal) /* who took over from a host that was cut off had it ended, too */
+        dlr_journal_last(s->journal, requeued ? "requeued" : "end", row);
+    else
+        dlr_journal_event(s->journal, "end", row);
+    if (!requeued)
+        dlr_sup_leave_cancel(s);
+    s->finished = true;
+    s->exit_code = code;
+    if (!s->wanted_signal && !dlr_policy_is_told(s->policy)) /* else not by itself */
+        dlr_sup_save_state(s);
+    s->bye_deadline_ms = now + s->conf.end_timeout_ms + BYE_EXTRA_MS;
+    dlr_sup_let_go(s,
+                   &s->workers); /* none, but when there is no other way to end them */
+    say_bye(s);
+    dlr_sup_hosts_close(s);
+}
+
+bool dlr_sup_is_over(const struct dlr_sup *s)
+{
+    return s->finished && !s->agents.pid && !s->draining.pid;
+}

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dlrover-supervisor: one per run. Reads its words, opens what it needs, and then only turns
+ * events into calls of the policy engine.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "common/base/cleanup.h"
+#include "common/base/clock.h"
+#include "common/base/install_path.h"
+#include "common/base/log.h"
+#include "common/base/open_files.h"
+#include "common/base/str.h"
+#include "mpi_launcher/slurm/api.h"
+#include "mpi_launcher/supervisor/copies/cadence.h"
+#include "mpi_launcher/supervisor/disk/persist_periodic.h"
+#include "mpi_launcher/supervisor/supervisor.h"
+
+#define STATE_FD 9 /* given by the keeper: memory file, eventfd of exits.h */
+#define BELL_FD 10
+#define EXIT_REFUSED 2 /* bad words: nothing was started */
+#define SUSPECT_EXTRA                                                                  \
+    500 /* ms on top of dead time: an end of srun waits for its reason */
+#define REQUEUE_EXTRA_MS                                                               \
+    60000 /* for the last call of a requeue, and for slurmctld to be asked why */
+#define RENDEZVOUS_TRIES 2
+#define SAVE_MARGIN 2 /* steps ahead that a save is announced */
+#define SAVE_MARGIN_MAX 64
+#define SAVE_ALONE 2    /* first versions, of which one is open at a time */
+#define DECIDE_MS 10000 /* an undecided version is aborted after this */
+
+void dlr_sup_watch(struct dlr_sup *s, struct dlr_proc *proc, zloop_fn *fn)
+{
+    zmq_pollitem_t item = {.fd = proc->pidfd, .events = ZMQ_POLLIN};
+
+    zloop_poller(s->loop, &item, fn, s);
+}
+
+void dlr_sup_unwatch(struct dlr_sup *s, struct dlr_proc *proc)
+{
+    zmq_pollitem_t item = {.fd = proc->pidfd, .events = ZMQ_POLLIN};
+
+    zloop_poller_end(s->loop, &item);
+}
+
+static const struct dlr_policy_ops policy_ops = {
+    .start_agents = dlr_sup_start_agents,
+    .late = dlr_sup_agents_late,
+    .resize = dlr_sup_resize,
+    .rendezvous = dlr_sup_rendezvous,
+    .stop_rendezvous = dlr_sup_stop_rendezvous,
+    .prepare = dlr_sup_prepare,
+    .launch = dlr_sup_launch,
+    .end_round = dlr_sup_end_round,
+    .persist = dlr_sup_persist,
+    .requeue = dlr_sup_requeue,
+    .finish = dlr_sup_finish,
+    .wait_controller = dlr_sup_wait_controller,
+    .ask_fate = dlr_sup_ask_fate,
+    .unwritten = dlr_sup_unwritten,
+};
+
+/* --- the reactor --------------------------------------------------------------------------- */
+
+static int on_message(zloop_t *loop, zsock_t *sock, void *arg)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_sup_on_message(s);
+    dlr_sup_transfers_check(s);
+    return dlr_sup_is_over(s) ? -1 : 0;
+}
+
+/* The keeper is this srun for the script: whoever killed it has ended the run. */
+static int meant(const struct dlr_sup *s, int sig)
+{
+    return sig == SIGTERM && getppid() != s->keeper ? SIGKILL : sig;
+}
+
+static void take_signals(struct dlr_sup *s)
+{
+    struct signalfd_siginfo info;
+
+    while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+        if (info.ssi_signo == SIGUSR1 || info.ssi_signo == SIGUSR2) {
+            if (s->tasks_up) /* its srun listens by then, and passes it on to the tasks */
+                dlr_proc_kill(&s->workers, info.ssi_signo);
+            continue;
+        }
+        if (info.ssi_signo == SIGPIPE)
+            continue;
+        s->wanted_signal = meant(s, info.ssi_signo);
+        if (s->wanted_signal == SIGKILL)
+            dlr_sup_keeper_gone(s);
+        else if (s->wanted_signal != SIGTERM || !dlr_sup_pass_term(s))
+            dlr_policy_signal(s->policy, s->wanted_signal, dlr_sup_now());
+    }
+}
+
+static int on_signal(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+{
+    struct dlr_sup *s = arg;
+
+    take_signals(s);
+    return dlr_sup_is_over(s) ? -1 : 0;
+}
+
+static void tend(struct dlr_sup *s, int64_t now_ms)
+{
+    if (dlr_server_tend(s->server, now_ms))
+        dlr_sup_say(s,
+                    "no descriptor is left for agents that connect (ulimit -n): they "
+                    "have to wait until a connection ends");
+}
+
+static int on_tick(zloop_t *loop, int timer, void *arg)
+{
+    struct dlr_sup *s = arg;
+    int64_t now;
+
+    dlr_sup_end_hold(s);
+    now = dlr_sup_now();
+    dlr_journal_tick(s->journal);
+    dlr_sup_drain_tick(s, now);
+    if (s->finished) {
+        dlr_sup_last_wait(s, now);
+        return dlr_sup_is_over(s) ? -1 : 0;
+    }
+    dlr_sup_judge(s, now);
+    dlr_sup_rejoin_tick(s, now);
+    dlr_sup_peers_tick(s, now);
+    tend(s, now);
+    dlr_sup_leave_tick(s, now);
+    dlr_sup_adopt_tick(s, now);
+    dlr_sup_controller_tick(s, now);
+    if (now >= dlr_commit_deadline_ms(s->commit))
+        dlr_commit_tick(s->commit, now);
+    if (now >= dlr_policy_deadline_ms(s->policy))
+        dlr_policy_tick(s->policy, now);
+    dlr_sup_restore_tick(s, now);
+    dlr_sup_progress(s, now);
+    dlr_sup_strangers(s, now);
+    dlr_sup_disk_tick(s);
+    dlr_sup_periodic_tick(s);
+    dlr_sup_rendezvous_tick(s, now);
+    dlr_sup_again_tick(s, now);
+    dlr_sup_ranks_tick(s, now);
+    dlr_sup_transfers_check(s);
+    return 0;
+}
+
+/* --- the start ------------------------------------------------------------------------------ */
+
+static void usage(FILE *out)
+{
+    fputs("usage: dlrover-supervisor [--OPTION=VALUE]... -- SRUN-ARGUMENT...\n"
+          "Started by dlrover-keeper; not meant for people. It supervises one srun of "
+          "a job.\n",
+          out);
+    dlr_opt_help(dlr_jobconf_opts, "", out);
+}
+
+static int read_words(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err)
+{
+    int i;
+
+    dlr_jobconf_init(&s->conf);
+    for (i = 1; i < argc && !dlr_streq(argv[i], "--"); i++) {
+        const char *word = dlr_after(argv[i], "--");
+
+        if (!word)
+            return dlr_fail(err, -EINVAL, "unexpected word '%s'", argv[i]);
+        if (sscanf(word, DLR_SRUN_WORDS_OPTION "%d", &s->srun_words) == 1)
+            continue;
+        if (dlr_opt_set_word(dlr_jobconf_opts, word, &s->conf, err) < 0)
+            return -EINVAL;
+    }
+    return i + 1 < argc ? i + 1 : dlr_fail(err, -EINVAL, "no srun command after '--'");
+}
+
+static int open_nodes(struct dlr_sup *s, struct dlr_err *err)
+{
+    const char *list = dlr_sup_of_allocation("DLROVER_ALL_NODES", "SLURM_JOB_NODELIST");
+    const char *here = getenv("SLURMD_NODENAME");
+    char **names = NULL;
+    unsigned n = 0;
+    int rc;
+
+    if (!list)
+        return dlr_fail(err, -EINVAL,
+                        "SLURM_JOB_NODELIST is not set: not inside a job");
+    rc = dlr_slurm_expand(list, &names, &n, err);
+    if (rc == 0)
+        rc = dlr_members_new(names, n, &s->members, err);
+    dlr_slurm_free_names(names, n);
+    if (rc == 0 && here && dlr_members_find(&s->members, here) >= 0)
+        dlr_format(s->batch, sizeof(s->batch), "%s", here);
+    return rc;
+}
+
+static int open_control(struct dlr_sup *s, struct dlr_err *err)
+{
+    char host[256] = "localhost";
+    unsigned first = 0, last = 0;
+    int rc = 0;
+
+    if (!s->identity)
+        rc = dlr_identity_new(&s->identity, err);
+    if (rc == 0 && s->state_fd >= 0)
+        rc = dlr_identity_save(s->identity, s->state_fd, err);
+    if (rc < 0)
+        return rc;
+    if (s->address[0]) /* a supervisor before us had this port: agents still call it */
+        first = last = strtoul(strrchr(s->address, ':') + 1, NULL, 10);
+    else if (getenv("SLURM_SRUN_PORT_RANGE"))
+        sscanf(getenv("SLURM_SRUN_PORT_RANGE"), "%u-%u", &first, &last);
+    dlr_endpoint_prepare();
+    rc = dlr_server_new(s->identity, "*", first, last, s->members.n, &s->server, err);
+    if (rc < 0)
+        return rc;
+    gethostname(host, sizeof(host) - 1);
+    return dlr_format(s->address, sizeof(s->address), "%s:%u", host,
+                      dlr_server_port(s->server));
+}
+
+/* The agents' connections, with none of them twice: a limit that is too low is told before anything is started. */
+static int open_descriptors(struct dlr_sup *s, struct dlr_err *err)
+{
+    return dlr_open_files_check(dlr_open_files_raise(), s->members.n, err);
+}
+
+static int open_policy(struct dlr_sup *s, struct dlr_err *err)
+{
+    int64_t dead = dlr_jobconf_dead_ms(&s->conf);
+    struct dlr_policy_conf pc = {
+        .nnodes = s->members.n,
+        .nplaces = s->full_places,
+        .min_places = s->conf.nodes.min,
+        .max_restarts = s->conf.max_restarts.count,
+        .restarts_ms = s->conf.max_restarts.per_ms,
+        .rendezvous_tries = RENDEZVOUS_TRIES,
+        .agent_timeout_ms = s->conf.agent_timeout_ms,
+        .start_timeout_ms = s->conf.start_timeout_ms,
+        .batch = s->batch[0],
+        .tolerant = s->step.tolerant,
+        .limit_ms = s->step.limit_ms,
+        .rendezvous_timeout_ms = s->conf.rendezvous_timeout_ms,
+        .transfer_timeout_ms = s->conf.transfer_timeout_ms,
+        .end_timeout_ms = s->conf.end_timeout_ms,
+        .persist_timeout_ms = s->conf.persist_timeout_ms,
+        .requeue_timeout_ms = s->conf.requeue_timeout_ms + REQUEUE_EXTRA_MS,
+        .controller_timeout_ms = s->conf.controller_timeout_ms,
+        .suspect_ms = dead + SUSPECT_EXTRA,
+    };
+    struct dlr_commit_conf cc = {
+        .copies = dlr_sup_copies(s),
+        .decide_ms = DECIDE_MS,
+        .margin_steps = SAVE_MARGIN,
+        .margin_max = SAVE_MARGIN_MAX,
+        .beat_ms = s->conf.beat.every_ms,
+        .alone = SAVE_ALONE,
+    };
+    int rc = dlr_policy_new(&pc, &policy_ops, s, &s->policy, err);
+
+    if (rc == 0)
+        rc = dlr_commit_new(&cc, &dlr_sup_commit_ops, s, &s->commit, err);
+    if (rc == 0)
+        dlr_sup_cadence_start(s);
+    return rc;
+}
+
+static int open_journal(struct dlr_sup *s, struct dlr_err *err)
+{
+    char path[DLR_RUN_PATH + 32];
+
+    snprintf(path, sizeof(path), "%s/events.jsonl", s->info.dir);
+    return dlr_journal_open(s->apart, s->state_fd, path, &s->journal, err);
+}
+
+static int open_signals(struct dlr_sup *s)
+{
+    static const int sigs[] = {SIGINT,  SIGTERM, SIGHUP, SIGQUIT,
+                               SIGUSR1, SIGUSR2, SIGPIPE};
+    zmq_pollitem_t item = {.events = ZMQ_POLLIN};
+    sigset_t set;
+
+    sigemptyset(&set);
+    for (unsigned i = 0; i < sizeof(sigs) / sizeof(*sigs); i++)
+        sigaddset(&set, sigs[i]);
+    s->signal_fd = item.fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (item.fd < 0)
+        return -errno;
+    return zloop_poller(s->loop, &item, on_signal, s);
+}
+
+static void block_signals(void)
+{
+    sigset_t set;
+
+    sigfillset(&set);
+    sigdelset(&set, SIGSEGV);
+    sigdelset(&set, SIGABRT);
+    sigdelset(&set, SIGBUS);
+    sigdelset(&set, SIGFPE);
+    sigdelset(&set, SIGILL);
+    sigprocmask(SIG_SETMASK, &set, NULL);
+}
+
+static int prepare(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err)
+{
+    int rc;
+
+    s->argv = argv;
+    dlr_sup_stdin_start(s);
+    if ((rc = open_nodes(s, err)) < 0 || (rc = open_descriptors(s, err)) < 0 ||
+        (rc = dlr_sup_read_step(s, argc, argv, err)) < 0 ||
+        (rc = dlr_apart_new(&s->apart, err)) < 0)
+        return rc;
+    s->files_lane.apart = s->apart;
+    dlr_sup_say_start(s);
+    if ((rc = dlr_sup_load_state(s, err)) < 0 ||
+        (rc = dlr_sup_plan_step(s, argc, argv, err)) < 0 ||
+        (rc = dlr_sup_redundancy_check(s, err)) < 0 ||
+        (rc = dlr_sup_resize_check(s, err)) < 0 ||
+        (rc = dlr_sup_vetted_check(s, err)) < 0 ||
+        (s->adopt.wanted && (rc = dlr_sup_resize_adopted(s, err)) < 0) ||
+        (rc = open_control(s, err)) < 0 || (rc = open_policy(s, err)) < 0 ||
+        (rc = dlr_sup_rejoin_start(s, err)) < 0)
+        return rc;
+    return open_journal(s, err);
+}
+
+static void tell_start(struct dlr_sup *s, int argc, char **argv)
+{
+    json_t *nodes = json_array(), *words = json_array();
+
+    for (unsigned i = 0; i < s->members.n; i++)
+        json_array_append_new(nodes, json_string(s->members.list[i].node.name));
+    for (int i = 0; i < argc; i++)
+        json_array_append_new(words, json_string(argv[i]));
+    dlr_journal_note(
+        s->journal, "start", "s:s,s:s,s:i,s:i,s:I,s:o,s:i,s:i,s:i,s:o,s:i,s:i,s:i,s:s",
+        "job", s->info.job, "run", s->info.name, "incarnation", s->info.incarnation,
+        "generation", s->generation, "round", (json_int_t)s->resume_round, "nodes",
+        nodes, "places", s->step.nplaces, "spares", s->members.n - s->step.nplaces,
+        "world", s->step.world, "argv", words, "beat_ms", s->conf.beat.every_ms,
+        "dead_ms", (int)dlr_jobconf_dead_ms(&s->conf), "max_restarts",
+        s->conf.max_restarts.count, "version", DLR_VERSION);
+}
+
+/* The agents of a supervisor that died go on; its workers do when all of it is in order. */
+static void take_over(struct dlr_sup *s)
+{
+    dlr_sup_drain_adopt(s);
+    if (s->agents.pid)
+        dlr_sup_watch(s, &s->agents, dlr_sup_agents_ended);
+    if (s->adopt.wanted) {
+        s->workers = s->former_workers;
+        if (dlr_sup_adopt_start(s, BELL_FD))
+            return;
+        s->workers = (struct dlr_proc){.pidfd = -1};
+    }
+    dlr_policy_take_over(s->policy, "the supervisor died and was started again");
+    dlr_sup_let_go(s, &s->former_workers);
+}
+
+static int run(struct dlr_sup *s)
+{
+    int64_t now = dlr_sup_now();
+
+    s->loop = zloop_new();
+    zloop_set_nonstop(s->loop, true);
+    zloop_reader(s->loop, dlr_server_sock(s->server), on_message, s);
+    zloop_timer(s->loop, DLR_SUP_TICK_MS, 0, on_tick, s);
+    if (open_signals(s) < 0)
+        return 1;
+    s->started_ms = s->tick_ms = now;
+    dlr_policy_resume(s->policy, s->resume_round, s->resume_restarts, now);
+    dlr_sup_bar_nodes(s);
+    dlr_sup_load_lost(s);
+    if (s->took_over)
+        take_over(s);
+    take_signals(s); /* one that came before us may end the run before it begins */
+    if (!s->finished && !s->adopt.active)
+        dlr_policy_start(s->policy, now);
+    if (!s->finished)
+        dlr_sup_leave_start(s);
+    if (!dlr_sup_is_over(s))
+        zloop_start(s->loop);
+    zloop_destroy(&s->loop);
+    return s->exit_code;
+}
+
+int main(int argc, char **argv)
+{
+    static struct dlr_sup sup = {.state_fd = -1,
+                                 .rendezvous_out = -1,
+                                 .rendezvous_log = -1,
+                                 .helper_out = -1,
+                                 .draining.pidfd = -1,
+                                 .hosts_fd = -1,
+                                 .say_fd = -1,
+                                 .files_lane.process = -1,
+                                 .leave.fd = -1,
+                                 .restore_deadline_ms = INT64_MAX,
+                                 .repeat_looked = UINT32_MAX,
+                                 .generation = 1,
+                                 .adopt.deadline_ms = INT64_MAX,
+                                 .bye_deadline_ms = INT64_MAX};
+    struct dlr_sup *s = &sup;
+    struct dlr_err err;
+    int first, code;
+
+    if (argc == 2 && dlr_streq(argv[1], "--help")) {
+        usage(stdout);
+        return 0;
+    }
+    if (argc == 2 && dlr_streq(argv[1], "--version")) {
+        puts("dlrover-supervisor " DLR_VERSION);
+        return 0;
+    }
+    dlr_self_keep_secrets();
+    block_signals();
+    s->keeper = getppid();
+    if (fcntl(STATE_FD, F_SETFD, FD_CLOEXEC) == 0)
+        s->state_fd = STATE_FD;
+    fcntl(BELL_FD, F_SETFD, FD_CLOEXEC);
+    first = read_words(s, argc, argv, &err);
+    if (first < 0 || prepare(s, argc - first, argv + first, &err) < 0) {
+        dlr_sup_say(s, "%s", err.text);
+        dlr_sup_say_end(s);
+        return EXIT_REFUSED;
+    }
+    if (s->ended_before) {
+        if (s->took_over)
+            dlr_sup_hosts_end_run(s); /* the agents' farewell may have been lost */
+        else
+            dlr_sup_say(s, "this srun ended with code %d before the job was requeued",
+                        s->exit_code);
+        code = s->exit_code;
+    } else {
+        tell_start(s, argc - first, argv + first);
+        code = run(s);
+    }
+    dlr_journal_close(s->journal, 5000);
+    dlr_sup_say_end(s);
+    dlr_sup_cadence_stop(s);
+    dlr_sup_ranks_stop(s);
+    dlr_sup_peers_stop(s);
+    dlr_server_free(s->server);
+    return code;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The program's words and variables were written for the nodes that the script was shown. A name
+ * stands for a role: the node of rank 0, of place 1, ... When another node has that place, the
+ * words say its name.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/cleanup.h"
+#include "common/base/str.h"
+#include "mpi_launcher/slurm/api.h"
+#include "mpi_launcher/step_plan/host_words.h"
+#include "mpi_launcher/supervisor/supervisor.h"
+
+#define NAME_MAX_LEN 300
+
+/* What a walk over words is about. */
+struct walk {
+    struct dlr_sup *s;
+    const struct dlr_plan *plan; /* whose places are looked up */
+    bool bare;                   /* a bare name is one, too */
+    const char *stuck;           /* a bare name that is lost, NULL: none */
+    unsigned renamed;            /* how often */
+    char name[NAME_MAX_LEN];     /* the newest answer */
+};
+
+/* The nodes that the script was shown, in rank order; of salloc all of them. */
+static void load_shown(struct dlr_sup *s)
+{
+    const char *list = getenv("SLURM_JOB_NODELIST");
+    char **names = NULL;
+    struct dlr_err err;
+    unsigned n = 0;
+
+    if (s->shown || !list || dlr_slurm_expand(list, &names, &n, &err) < 0)
+        return;
+    s->shown = calloc(n, sizeof(*s->shown));
+    for (unsigned i = 0; s->shown && i < n; i++) {
+        s->shown[i] = dlr_members_find(&s->members, names[i]);
+        s->nshown++;
+    }
+    dlr_slurm_free_names(names, n);
+}
+
+static int node_at(const struct dlr_sup *s, const struct dlr_plan *plan, unsigned place)
+{
+    return dlr_members_find(&s->members, plan->places[place].node.name);
+}
+
+static bool has_place(const struct dlr_sup *s, const struct dlr_plan *plan, int node)
+{
+    for (unsigned i = 0; i < plan->nplaces; i++)
+        if (node_at(s, plan, i) == node)
+            return true;
+    return false;
+}
+
+/* Who had which place when the words were written: the nodes shown, if the srun uses all of
+ * them, else the first plan's; rank 0 is meant to be on the first one shown.
+ */
+static void load_roles(struct dlr_sup *s, const struct dlr_plan *plan)
+{
+    if (s->roles)
+        return;
+    load_shown(s);
+    s->roles = calloc(s->full_places + 1, sizeof(*s->roles));
+    for (unsigned i = 0; s->roles && i < s->full_places; i++)
+        s->roles[i].node = s->nshown == s->full_places ? s->shown[i]
+                           : i < plan->nplaces         ? node_at(s, plan, i)
+                                                       : -1;
+    if (s->roles && s->nshown && !has_place(s, plan, s->shown[0]))
+        s->roles[0].node = s->shown[0];
+}
+
+static bool is_node(const struct dlr_sup *s, int node, const char *host, size_t len,
+                    bool *ret_address)
+{
+    const char *name, *addr;
+
+    if (node < 0)
+        return false;
+    name = s->members.list[node].node.name;
+    addr = s->members.list[node].addr;
+    *ret_address = strcspn(addr, ":") == len && !strncmp(addr, host, len) &&
+                   !dlr_after(addr, "127."); /* every host's own */
+    return *ret_address || (strcspn(name, ".") == len && !strncmp(name, host, len));
+}
+
+/* What the node that had this role is called now. */
+static const char *of_role(struct walk *w, struct dlr_role *role, int now, bool address,
+                           bool bare)
+{
+    const struct dlr_member *list = w->s->members.list;
+    int was = role->node;
+
+    if (was == now || now < 0)
+        return NULL;
+    if (bare && !w->bare) {
+        if (!has_place(w->s, w->plan, was) &&
+            !dlr_sup_is_candidate(w->s, (unsigned)was))
+            w->stuck = list[was].node.name;
+        return NULL;
+    }
+    snprintf(w->name, sizeof(w->name), "%.*s",
+             (int)strcspn(address ? list[now].addr : list[now].node.name, ":"),
+             address ? list[now].addr : list[now].node.name);
+    if (!w->name[0])
+        return NULL; /* its address is not known */
+    role->used = true;
+    w->renamed++;
+    return w->name;
+}
+
+static const char *rename_host(void *arg, const char *host, size_t len, bool bare)
+{
+    struct walk *w = arg;
+    bool address;
+
+    for (unsigned i = 0; w->s->roles && i < w->plan->nplaces; i++)
+        if (is_node(w->s, w->s->roles[i].node, host, len, &address))
+            return of_role(w, &w->s->roles[i], node_at(w->s, w->plan, i), address,
+                           bare);
+    return NULL;
+}
+
+bool dlr_sup_names_fit(struct dlr_sup *s, const struct dlr_plan *plan, char *why,
+                       size_t size)
+{
+    struct walk w = {.s = s, .plan = plan};
+
+    load_roles(s, s->have_plan ? &s->plan : plan);
+    free(dlr_hosts_map(s->step.program, rename_host, &w));
+    for (unsigned i = 0; s->roles && i < plan->nplaces; i++)
+        s->roles[i].used = false; /* nobody was told anything */
+    if (w.stuck)
+        snprintf(why, size,
+                 "a word of the program is '%s', a node that is lost: no other can "
+                 "take its place",
+                 w.stuck);
+    return !w.stuck;
+}
+
+char **dlr_sup_names_words(struct dlr_sup *s)
+{
+    struct walk w = {.s = s, .plan = &s->plan};
+
+    return dlr_hosts_map(s->step.program, rename_host, &w);
+}
+
+/* Slurm's and ours are set by the plugin; HOSTNAME is where the script runs. */
+static bool is_users(const char *entry)
+{
+    static const char *const others[] = {"SLURM",  "_SLURM",  "SBATCH",
+                                         "SALLOC", "SPANK",   "PMI",
+                                         "OMPI",   "DLROVER", "HOSTNAME="};
+
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+        if (dlr_after(entry, others[i]))
+            return false;
+    return true;
+}
+
+int dlr_sup_names_env(struct dlr_sup *s, struct dlr_env *env)
+{
+    for (unsigned i = 0; i < env->n; i++) {
+        struct walk w = {.s = s, .plan = &s->plan, .bare = true};
+        char *words[] = {env->list[i], NULL}, *entry;
+        DLR_AUTO_FREE char **mapped = NULL;
+
+        if (!is_users(env->list[i]))
+            continue;
+        mapped = dlr_hosts_map(words, rename_host, &w);
+        entry = mapped && w.renamed ? strdup(mapped[0]) : NULL;
+        if (!mapped || (w.renamed && !entry))
+            return -ENOMEM;
+        if (entry) {
+            free(env->list[i]);
+            env->list[i] = entry;
+        }
+    }
+    return 0;
+}
+
+void dlr_sup_names_tell(struct dlr_sup *s)
+{
+    for (unsigned i = 0; s->roles && i < s->plan.nplaces; i++) {
+        const char *now = s->plan.places[i].node.name, *was;
+
+        if (!s->roles[i].used)
+            continue;
+        was = s->members.list[s->roles[i].node].node.name;
+        dlr_sup_say(s, "the program is told %s where its words say %s", now, was);
+        dlr_journal_note(s->journal, "renamed", "s:I,s:s,s:s", "round",
+                         (json_int_t)s->running_round, "from", was, "to", now);
+        s->roles[i].used = false;
+    }
+}
+
+/* --- the run's name -------------------------------------------------------------------------- */
+
+static const char *number_host(void *arg, const char *host, size_t len, bool bare)
+{
+    struct walk *w = arg;
+    unsigned n = w->s->nshown;
+    bool address;
+
+    for (unsigned i = 0; i < n + w->s->members.n; i++) {
+        int node = i < n ? w->s->shown[i] : (int)(i - n);
+
+        if (!is_node(w->s, node, host, len, &address))
+            continue;
+        snprintf(w->name, sizeof(w->name), "@%u", i);
+        return w->name;
+    }
+    return memchr(host, '.', len)
+               ? "@"
+               : NULL; /* an address: of which node, is not known yet */
+}
+
+char **dlr_sup_names_numbered(struct dlr_sup *s)
+{
+    struct walk w = {.s = s};
+
+    load_shown(s);
+    return dlr_hosts_map(s->argv, number_host, &w);
+}

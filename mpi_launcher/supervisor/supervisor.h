@@ -1,0 +1,900 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The supervisor's inside, shared by the files of mpi_launcher/supervisor/ and nobody else. One
+ * thread, one reactor; the policy engine decides, these carry it out.
+ */
+#ifndef DLR_MPI_LAUNCHER_SUP_H
+#define DLR_MPI_LAUNCHER_SUP_H
+
+#include <czmq.h>
+#include <jansson.h>
+
+#include "ckpt/commit/commit.h"
+#include "ckpt/manifest/manifest.h"
+#include "ckpt/slot/slot.h"
+#include "common/config/job_config.h"
+#include "mpi_launcher/journal/journal.h"
+#include "mpi_launcher/plan/parity_sets.h"
+#include "mpi_launcher/plan/plan.h"
+#include "mpi_launcher/policy/policy.h"
+#include "mpi_launcher/policy/rendezvous_time.h"
+#include "mpi_launcher/policy/repeated_failure.h"
+#include "mpi_launcher/process/fork_server.h"
+#include "mpi_launcher/process/offload.h"
+#include "mpi_launcher/process/process_id.h"
+#include "mpi_launcher/run/run_info.h"
+#include "mpi_launcher/slurm/srun.h"
+#include "mpi_launcher/step_plan/step_plan.h"
+#include "mpi_launcher/supervisor/copies/bad_copies.h"
+#include "mpi_launcher/supervisor/nodes/members.h"
+#include "mpi_launcher/wire/endpoint.h"
+#include "mpi_launcher/wire/identity.h"
+
+#define DLR_SUP_ABORTED 16u /* versions whose tasks may say something of them still */
+#define DLR_SUP_RUNS 64     /* of a job at once that are waited for before a requeue */
+
+/* Gathering reports from agents, without MPI: for a rendezvous or before a requeue. */
+struct dlr_gather {
+    bool active, for_persist;
+    uint64_t id;
+    unsigned char *asked; /* [nnodes] 1: its answer is still out */
+    struct dlr_plan_report *reports;
+    unsigned n;
+};
+
+/* Transfers that must end before the next thing may begin. */
+struct dlr_transfer {
+    uint64_t id;
+    unsigned rank, from, to;   /* nodes */
+    unsigned slot;             /* sup_again.c: what it goes into: rank's or a shard's */
+    char path[DLR_PLAN_WHERE]; /* not "": between a file and node 'to' */
+    bool alone;                /* nothing else goes into that file */
+    bool waits;                /* sup_survivors.c: for others of that file */
+    struct dlr_slice slice;    /* of it, once that was written */
+    uint64_t of;               /* not 0: a part of what that one rebuilds */
+    bool rebuild;              /* node 'to' makes it of its parts */
+    bool shard;                /* and that part is parity, not a rank */
+    bool brought;              /* made as a copy that is only read: sup_rebuild.c */
+    unsigned tried;            /* nodes before this one that had no room for that */
+    bool essential;            /* without it the round cannot begin */
+    bool started, ended;
+};
+
+/* A copy that the network failed, and in which round: it has its second chance in the next. */
+struct dlr_sup_spared {
+    struct dlr_plan_struck copy;
+    uint32_t round;
+};
+
+/* Copies and parity of the version that a round began with, made while it runs. */
+struct dlr_sup_again {
+    bool wanted;               /* others are to keep this version */
+    struct dlr_transfer *list; /* what is lacking, then how far it is */
+    unsigned n, out;           /* out: not there yet; 0: nothing is under way */
+    bool failed;         /* something of it will be lacking until the next commit */
+    int64_t deadline_ms; /* nothing is saved until then, or until out is 0 */
+};
+
+/* A round of the former supervisor that may go on under this one. */
+struct dlr_adopt {
+    bool wanted;       /* it ran, and its srun and its agents are there */
+    bool active;       /* its nodes are being heard */
+    bool moved;        /* a data process has been started again since */
+    pid_t workers_pid; /* its srun, the keeper's child; 0 none */
+    int64_t begun_ms, deadline_ms, started_ms;
+    unsigned char *told; /* [nnodes] 1: still has the round */
+    uint64_t ordered;    /* newest step that any of them was ordered to save, 0 none */
+    json_t *open;        /* steps of versions that were undecided at any of them */
+    bool has_newest;
+    struct dlr_version newest; /* commit that any of them knows */
+    json_t *later;             /* [[node, message]]: to be judged when all are heard */
+};
+
+struct dlr_sup_ranks;
+
+/* A place as the script knew it when it wrote the program's words. */
+struct dlr_role {
+    int node;  /* its index, -1: none of the job's */
+    bool used; /* words that name it were changed for this round */
+};
+
+/* What slurmctld is asked for: without an answer it is away, else this has failed by itself. */
+enum dlr_asking {
+    DLR_ASK_NOTHING,
+    DLR_ASK_AGENTS,  /* the agents' step ended before any was there */
+    DLR_ASK_MEET,    /* the rendezvous is late */
+    DLR_ASK_PLAN,    /* the rendezvous made none */
+    DLR_ASK_STEP,    /* the workers' srun ended and had started nothing */
+    DLR_ASK_LAUNCH,  /* or did not end */
+    DLR_ASK_REQUEUE, /* was not taken */
+    DLR_ASK_AGAIN,   /* it was away */
+};
+
+struct dlr_controller {
+    enum dlr_asking what;
+    struct dlr_proc ask;
+    enum dlr_phase phase; /* of the policy when it was asked, and since when */
+    int64_t phase_ms;
+    int code; /* of the srun */
+    char why[256];
+    int64_t late_ms, again_ms, since_ms;
+    int64_t back_ms; /* it came back; 0 it was never away */
+    bool excused;    /* a start that it may have held up; until a task has started */
+    unsigned waits;  /* for it, since a task has started */
+};
+
+struct dlr_sup {
+    /* fixed after the start */
+    struct dlr_jobconf conf;
+    struct dlr_runinfo info;
+    struct dlr_run_id id;
+    struct dlr_stepplan step;
+    unsigned full_places; /* of a round that lacks no node, and its tasks */
+    unsigned full_world;
+    const char **prefer; /* [step.nprefer] their names */
+    char **argv;         /* srun's words */
+    int *shown;          /* [nshown] nodes that the script was shown, in rank order */
+    unsigned nshown;
+    struct dlr_role *roles; /* [nplaces], NULL before the first plan */
+    uint32_t job_number;
+    uint32_t resume_round; /* where a former supervisor or incarnation stopped */
+    unsigned resume_restarts;
+    bool ended_before;   /* exit_code was told before a requeue: nothing is to be run */
+    bool took_over;      /* a supervisor of this incarnation died before us */
+    unsigned generation; /* supervisors of this incarnation, this one too */
+    struct dlr_proc former_workers; /* its srun */
+    struct dlr_proc draining;       /* the srun of a round that has failed */
+    int64_t drain_deadline_ms;
+    struct dlr_adopt adopt;
+    struct dlr_controller controller;
+    pid_t keeper;
+    int64_t asked_ms; /* since then so many strangers were asked who they are */
+    unsigned asked;
+    uint64_t refused;  /* messages dropped: strangers, malformed, unknown */
+    uint64_t no_slots; /* ranks for which a node had no room */
+    uint64_t strangers, strangers_told; /* who said hello without being one of us */
+    int64_t strangers_ms;               /* the journal was told last */
+    char batch
+        [DLR_TOPO_NAME]; /* this host's node name, "" when it is none of the job's */
+    char address[DLR_TOPO_NAME + 8]; /* where agents connect */
+    int state_fd;                    /* the keeper's memory file, -1 without keeper */
+    int signal_fd;
+    int64_t started_ms;
+    struct {
+        unsigned nodes;   /* lost in all of the run */
+        double node_s;    /* what training nodes had run before, in seconds of one, */
+        int64_t since_ms; /* since when they run now */
+    } losses;
+
+    zloop_t *loop;
+    struct dlr_server *server;
+    struct dlr_identity *identity;
+    struct dlr_members members;
+    struct dlr_sup_peers *peers; /* sup_peers.c; NULL before the first hello */
+    struct dlr_policy *policy;
+    struct dlr_commit *commit;
+    struct dlr_journal *journal;
+
+    /* processes */
+    struct dlr_proc agents, rendezvous, workers, helper; /* helper: requeue, cancel */
+    off_t agents_log_from;   /* its srun's words in the log */
+    int rendezvous_log;      /* what its srun says, in memory; -1 none */
+    struct dlr_apart *apart; /* has done what the state directory may hold up */
+    struct dlr_aside_lane files_lane;
+    int say_fd; /* to the writer of our stderr; -1: we write it */
+    bool files_late_told;
+    bool agents_shared; /* their step is the job's: it goes on after this run */
+    struct dlr_procid agents_id; /* of its srun, then */
+    int hosts_fd;                /* the write end of the input of a step of our own */
+    int rendezvous_out, helper_out; /* read end of its stdout */
+    char *rendezvous_text;
+    size_t rendezvous_size;
+    bool rendezvous_eof, rendezvous_ended;
+
+    /* the plan in force, and what the next one must know */
+    struct dlr_plan plan;
+    bool have_plan;
+    struct dlr_sup_rejoin *rejoin; /* sup_rejoin.c */
+    struct dlr_sup_ranks *ranks;   /* sup_ranks.c: which of them are where */
+    struct dlr_plan_world
+        seats;         /* of the program's ranks, as it told them; nplaces 0: of
+                                    Slurm's tasks. See dlr_sup_seats() */
+    uint32_t turn;     /* of the round */
+    bool anywhere;     /* copies of the plan's version may not be where its ranks are */
+    bool common_net;   /* copies go over the control plane's network */
+    unsigned *holders; /* sup_redundancy.c: [places][copies] of the plan in force */
+    struct dlr_sets sets; /* of those that share parity; rows 0: there are none */
+    struct dlr_plan_world
+        worlds[DLR_PLAN_WORLDS_MAX]; /* sup_resize.c: former rounds' */
+    unsigned nworlds;
+    uint64_t *slot_bytes; /* [world] what each rank has reserved in this round */
+    int64_t
+        bare_ms; /* since then part of a version is not where it should be; 0: all is */
+    int *kept;   /* nodes of the last round that was prepared; NULL: none */
+    bool kept_whole; /* and they have all of the newest version */
+    struct dlr_sup_again again;
+    struct dlr_plan_seat *former;
+    unsigned nformer;
+    struct dlr_plan_struck *struck;
+    unsigned nstruck;
+    struct dlr_sup_spared *spared;
+    unsigned nspared;
+    struct dlr_plan_out
+        *full; /* nodes that had no room for what they were to restore */
+    unsigned nfull;
+    unsigned blamed, blamed_times; /* node that failed first, rounds in a row */
+    unsigned copies_bad;           /* that went bad in memory, as nodes have found */
+    struct dlr_bad_copies bad_copies;
+    unsigned torn; /* versions that audits of the program have found so */
+    bool unvetted_told;
+    struct dlr_sup_disk *disk; /* sup_disk.c: it is still being read; NULL: not */
+    bool has_vetted;
+    struct dlr_version vetted; /* sup_vetted.c: stays in memory beside the newest */
+    struct dlr_repeat repeat;
+    uint32_t repeat_looked; /* the last round that was judged */
+    struct dlr_plan_file *files;
+    unsigned nfiles;
+    bool unread_told;                  /* a manifest among them could not be read */
+    struct dlr_periodic *periodic;     /* sup_periodic.c; NULL: nothing is written */
+    struct dlr_sup_cadence *cadence;   /* sup_cadence.c; NULL: nothing is learned */
+    struct dlr_meet_time meet_time[2]; /* of rounds that begin anew, that restore */
+    struct dlr_gather gather;
+    char token[33];
+
+    /* transfers of the preparation, or writes of a persist */
+    struct dlr_transfer *transfers;
+    unsigned ntransfers, moved;
+    uint32_t last_id; /* dlr_sup_ids() */
+    struct dlr_version transfer_version;
+    struct dlr_sup_bring *brings; /* sup_worlds.c */
+    unsigned brought;             /* in this round */
+    bool bring_failed; /* a copy could not be brought: a version is not bad for that */
+    bool blind;        /* the plan is asked for without what the disk has */
+    bool awaits_disk;  /* the next rendezvous is held when that is known */
+    bool preparing, persisting, persist_done;
+    struct dlr_plan persist_plan;
+    struct dlr_persist_write persist_write; /* what its files are called */
+    struct dlr_aside *manifest;             /* what writes it */
+    int transfer_rc;
+    char transfer_why[256];
+
+    /* the round */
+    int64_t phase_ms; /* when the present phase began */
+    uint32_t running_round;
+    int64_t launch_ms, launch_deadline_ms;
+    struct { /* sup_launch.c: for what other steps of the job have */
+        bool
+            may; /* the round does not overlap with them: slurmctld may have it wait, */
+        bool does; /* and does, as it has said */
+        bool held; /* a round had them, and slurmctld may count them as taken yet */
+    } queue;
+    bool running_told, go_told, saving_told;
+    int64_t stdin_at; /* where our standard input began, -1 when that is no file */
+    bool launched;    /* a round of this incarnation has had stdin and output */
+    bool ending; /* its processes are being ended, the journal has not said 'cleared' */
+    bool end_told;           /* the round's end is in the journal */
+    unsigned char *up;       /* [world] 1: has started */
+    unsigned tasks_up;       /* how many have */
+    unsigned char *restored; /* [world] 1: has loaded, 2: has failed */
+    unsigned nrestored;
+    int64_t restore_deadline_ms; /* INT64_MAX: none runs */
+    bool first_step_seen, first_step_told;
+    struct
+        dlr_failure { /* the failure that came first, told when the round is cleared */
+        bool set, told;
+        unsigned rank, node;
+        int status;
+        int64_t at_ms; /* by its node's wall clock */
+    } failure;
+    char **tails; /* [ntails], the round's world: last lines of stderr, NULL none yet */
+    unsigned ntails;
+    int wanted_signal;
+    struct { /* sup_term.c */
+        struct dlr_proc ask;
+        int out;         /* read end of its stdout */
+        bool orphan;     /* the keeper is gone: its answer says what for */
+        int64_t last_ms; /* SIGTERM came to a step; 0: never */
+    } term;
+
+    /* progress */
+    int64_t progress_ms; /* last line */
+    uint64_t progress_step;
+    int64_t commit_ms; /* newest commit */
+    unsigned commits, aborts;
+    struct dlr_version aborted[DLR_SUP_ABORTED]; /* the last of these, in turn */
+    int64_t
+        awake_ms;    /* CLOCK_BOOTTIME: the first node is, after a suspension; 0 none */
+    int64_t tick_ms; /* last tick, to see our own lag */
+
+    struct { /* of the nodes that have slots in this round: sup_memory.c */
+        unsigned node;
+        uint64_t taken, least, limit; /* limit 0: none was told */
+        bool told;
+    } fullest;
+    unsigned char
+        *unfit;      /* [nnodes] 1: health checks left it out when too few were fit */
+    bool lost_saved; /* there is a file that names lost nodes */
+    struct {
+        int fd; /* tells of new files in the job's directory, -1: not watched */
+        struct dlr_procid others[DLR_SUP_RUNS]; /* keepers of other runs */
+        unsigned n;
+        bool leads, waits, follows;
+        int64_t until_ms;
+        char why[256];
+    } leave;
+    int srun_words; /* argv's before the program, as srun has read them; 0: unknown */
+    bool finished, requeue_asked;
+    int exit_code;
+    int64_t bye_deadline_ms;
+};
+
+/* Places of the program's ranks, as far as known: what the next plan assumes. Borrowed. */
+static inline struct dlr_plan_world dlr_sup_seats(const struct dlr_sup *s)
+{
+    return s->seats.nplaces && s->seats.nplaces == s->step.nplaces
+               ? s->seats
+               : (struct dlr_plan_world){s->step.nplaces, s->step.tasks, s->step.ranks};
+}
+
+static inline unsigned dlr_sup_seats_world(const struct dlr_sup *s)
+{
+    struct dlr_plan_world seats = dlr_sup_seats(s);
+    unsigned world = 0;
+
+    for (unsigned p = 0; p < seats.nplaces; p++)
+        world += seats.tasks[p];
+    return world;
+}
+
+/* The highest number of a slot, parity's included, that a node may speak of. */
+static inline unsigned dlr_sup_slots_max(const struct dlr_sup *s)
+{
+    unsigned world = s->plan.world > s->full_world ? s->plan.world : s->full_world;
+
+    return world * DLR_SLOT_OWNERS - 1;
+}
+
+/* supervisor.c */
+void dlr_sup_watch(struct dlr_sup *s, struct dlr_proc *proc, zloop_fn *fn);
+void dlr_sup_unwatch(struct dlr_sup *s, struct dlr_proc *proc);
+
+/* sup_say.c: one line to the user's stderr. Does not wait for whoever reads or stores it. */
+void dlr_sup_say(struct dlr_sup *s, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+void dlr_sup_say_start(struct dlr_sup *s); /* once s->apart is there; warnings too */
+void dlr_sup_say_end(struct dlr_sup *s);   /* waits a moment for the last lines */
+
+/* sup_step.c: the user's srun as a plan; the first does not return for one that runs as it is */
+int dlr_sup_read_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err);
+int dlr_sup_plan_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err);
+/* Plans the same step once more, for so many nodes of a round: each keeps its share of tasks. */
+int dlr_sup_replan_step(struct dlr_sup *s, unsigned nplaces, struct dlr_err *err);
+/* The plugin shows a batch script what it trains on; what the job has stands beside it, marked
+ * with the job's id: a job submitted from this one inherits the marks.
+ */
+const char *dlr_sup_of_allocation(const char *all, const char *shown);
+bool dlr_sup_is_barred(const struct dlr_sup *s, unsigned node); /* --exclude */
+void dlr_sup_bar_nodes(struct dlr_sup *s);
+/* SLURM_JOB_CPUS_PER_NODE and SLURM_DISTRIBUTION as tasks of the round should see them. */
+int dlr_sup_shape_env(const struct dlr_sup *s, struct dlr_env *env);
+
+/* sup_control.c: messages of agents. One is taken: 1; none waits: 0; a bad one was: -errno. */
+int dlr_sup_on_message(struct dlr_sup *s);
+void dlr_sup_send(struct dlr_sup *s, unsigned node, json_t *msg); /* takes msg over */
+void dlr_sup_send_all(struct dlr_sup *s, json_t *msg); /* to all that are alive */
+
+/* sup_term.c: SIGTERM. pass_term: to us; false: no tasks of ours can get it. holds: an agent that got it
+ * lets its tasks go on though it does not hear us, so nobody is dead for that.
+ */
+void dlr_sup_ask_fate(void *arg);
+void dlr_sup_on_term(struct dlr_sup *s, unsigned node, const json_t *msg);
+bool dlr_sup_pass_term(struct dlr_sup *s);
+void dlr_sup_keeper_gone(struct dlr_sup *s);
+bool dlr_sup_term_holds(const struct dlr_sup *s, int64_t now_ms);
+enum dlr_fate dlr_fate_read(const char *text); /* what dlrover-slurm fate prints */
+
+/* sup_silence.c: looks every DLR_SUP_TICK_MS who is silent for too long */
+#define DLR_SUP_TICK_MS 50
+void dlr_sup_judge(struct dlr_sup *s, int64_t now_ms);
+/* The node counts as dead from now on. */
+void dlr_sup_give_up(struct dlr_sup *s, unsigned node, const char *why,
+                     const char *reason,
+                     int64_t silent_ms); /* same, without its policy */
+void dlr_sup_lose(struct dlr_sup *s, unsigned node, int64_t silent_ms, int64_t now_ms);
+
+/* sup_peers.c: agents are told of each other. came, went: told soon, together with others (roster.h);
+ * send: what stands beside the members has changed, it is told at once.
+ */
+void dlr_sup_peers_came(struct dlr_sup *s, unsigned node);
+void dlr_sup_peers_went(struct dlr_sup *s, unsigned node);
+void dlr_sup_send_peers(struct dlr_sup *s);
+void dlr_sup_on_peers_known(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_peers_tick(struct dlr_sup *s, int64_t now_ms);
+void dlr_sup_peers_stop(struct dlr_sup *s);
+
+/* sup_suspend.c: a suspended job */
+int64_t dlr_sup_now(void); /* milliseconds; stands still while the job is suspended */
+
+/* The first of n consecutive ids for requests to agents. A former supervisor of this incarnation gave none
+ * of them: what becomes of its requests is told to us.
+ */
+static inline uint64_t dlr_sup_ids(struct dlr_sup *s, unsigned n)
+{
+    uint64_t first = (uint64_t)(s->generation & INT32_MAX) << 32 | (s->last_id + 1);
+
+    s->last_id += n;
+    return first;
+}
+
+bool dlr_sup_is_held(void); /* it does now */
+void dlr_sup_on_suspend(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_on_awake(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_end_hold(struct dlr_sup *s); /* if everybody is awake; with every tick */
+
+/* sup_agents.c: steps of our own */
+void dlr_sup_start_agents(void *arg);
+int dlr_sup_agents_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg);
+void dlr_sup_on_left(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_last_wait(struct dlr_sup *s, int64_t now_ms); /* after the run's end */
+bool dlr_sup_is_candidate(const struct dlr_sup *s, unsigned node);
+int dlr_sup_internal_env(struct dlr_sup *s, struct dlr_env *env);
+/* "srun" and what every internal step says: it names all it wants. On n nodes, or on all candidates. */
+void dlr_sup_step_words(const struct dlr_sup *s, struct dlr_words *w, const char *name,
+                        const char *mpi, const char *list, unsigned n);
+void dlr_sup_internal_words(struct dlr_sup *s, struct dlr_words *w, const char *name,
+                            const char *mpi);
+
+/* sup_launch.c: nodes that do not start an agent */
+void dlr_sup_agents_log(const struct dlr_sup *s, char *path, size_t size);
+void dlr_sup_rendezvous_log(struct dlr_sup *s); /* puts it into its file, closes it */
+/* The agents' step has ended: leaves out those nodes, when it ended for them. */
+void dlr_sup_agents_refused(struct dlr_sup *s);
+/* It is waited for so many nodes. */
+void dlr_sup_agents_late(void *arg, unsigned n);
+bool dlr_sup_is_late(const struct dlr_sup *s, unsigned node);
+void dlr_sup_on_stepd(struct dlr_sup *s, unsigned node, const json_t *msg);
+/* Tasks are missing and their time is over: true, the round is being ended. */
+bool dlr_sup_launch_late(struct dlr_sup *s, int64_t now_ms);
+bool dlr_sup_may_queue(const struct dlr_sup *s);
+/* slurmctld's word, asked because no task has started: it has, or has not yet, made the step. True: the
+ * round's time to start begins now.
+ */
+bool dlr_sup_launch_queued(struct dlr_sup *s, bool queued);
+/* The last rendezvous failed because Slurm has removed the job's mount namespace: no step can be
+ * started in this allocation any more.
+ */
+bool dlr_sup_container_gone(const struct dlr_sup *s);
+
+/* sup_hosts.c: the agents' step, shared by the runs of a batch job */
+/* An agent of this run on every node; s->agents is the step's srun, ours or another run's. */
+int dlr_sup_hosts_start(struct dlr_sup *s, struct dlr_err *err);
+/* An agent of this run on one node, by a step of its own. */
+int dlr_sup_hosts_start_on(struct dlr_sup *s, const char *node, struct dlr_proc *ret,
+                           struct dlr_err *err);
+/* id is a former supervisor's s->agents_id as text. The job's record is not asked: its file
+ * server may be the reason why that supervisor died.
+ */
+void dlr_sup_hosts_adopt(struct dlr_sup *s, const char *id);
+void dlr_sup_hosts_end_run(struct dlr_sup *s); /* without a word over the network */
+void dlr_sup_hosts_close(struct dlr_sup *s);   /* a step of our own may end */
+
+/* sup_rejoin.c: nodes that were lost and are alive again */
+int dlr_sup_rejoin_start(struct dlr_sup *s, struct dlr_err *err);
+void dlr_sup_rejoin_lost(struct dlr_sup *s, unsigned node); /* it has fallen silent */
+void dlr_sup_rejoin_tick(struct dlr_sup *s, int64_t now_ms);
+bool dlr_sup_rejoin_any(const struct dlr_sup *s); /* one was: a step goes on there */
+void dlr_sup_rejoin_end(struct dlr_sup *s);       /* ends these steps */
+
+/* sup_resize.c: rounds with fewer nodes than the run began with */
+/* -EINVAL with one line when --dlrover-nodes cannot be kept. */
+int dlr_sup_resize_check(const struct dlr_sup *s, struct dlr_err *err);
+/* The round that is taken over has as many places as it has. */
+int dlr_sup_resize_adopted(struct dlr_sup *s, struct dlr_err *err);
+int dlr_sup_resize(void *arg, unsigned nplaces);
+/* Who shared parity when there were so many ranks: dlr_sets_done(). -ENOENT: not known. */
+int dlr_sup_world_sets(const struct dlr_sup *s, unsigned world, struct dlr_sets *ret);
+
+/* sup_meet.c: how a plan comes about */
+void dlr_sup_rendezvous(void *arg, bool with_mpi);
+void dlr_sup_stop_rendezvous(void *arg);
+void dlr_sup_rendezvous_tick(struct dlr_sup *s, int64_t now_ms);
+/* The one by MPI goes on, and the agents report beside it: whoever is first has the plan. */
+void dlr_sup_rendezvous_late(struct dlr_sup *s);
+void dlr_sup_tell_plan(struct dlr_sup *s);    /* the round has its number */
+json_t *dlr_sup_plan_rows(struct dlr_sup *s); /* places, spares and restore of it */
+void dlr_sup_keep_plan(
+    struct dlr_sup *s); /* its seats are the former ones from now on */
+void dlr_sup_fill_want(struct dlr_sup *s, struct dlr_plan_want *want);
+/* A rendezvous has ended: with the plan (taken over), or with rc and why there is none. */
+void dlr_sup_take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan,
+                       const char *why);
+
+/* sup_files.c: the state directory from inside the loop */
+#define DLR_SUP_FILE_MAX 65536 /* of a file that is read: its end */
+
+struct dlr_sup_file {
+    struct dlr_aside *aside; /* what does the works; this is in its memory */
+    char path[DLR_RUN_PATH + 64], other[DLR_RUN_PATH + 64];
+    char text[DLR_SUP_FILE_MAX + 1]; /* what is to be written, or was read */
+    int flags;                       /* of open(2) */
+    off_t at; /* read from here; of a file that was opened its end */
+    int fd;   /* -1 none; a work's to use or to give */
+};
+
+/* text: to be written, copied, or NULL. NULL when out of memory. */
+struct dlr_sup_file *dlr_sup_file_new(const char *path, const char *text);
+void dlr_sup_file_done(struct dlr_sup_file **f);
+/* Has a work done by a process apart and waits a moment for it: what it returns, or -ETIMEDOUT or
+ * -EBUSY when the file system hangs; *f may be NULL then, or before: -ENOMEM.
+ */
+int dlr_sup_file_call(struct dlr_sup *s, dlr_aside_fn fn, struct dlr_sup_file **f);
+int dlr_sup_file_do(struct dlr_sup *s, dlr_aside_fn fn, const char *path,
+                    const char *text);
+/* The works. All but the last return 0 or -errno. */
+int dlr_sup_file_open(void *arg, int *fd);    /* by flags: fd, at */
+int dlr_sup_file_record(void *arg, int *fd);  /* made if need be, locked: fd, text */
+int dlr_sup_file_rewrite(void *arg, int *fd); /* text is all that fd holds; closes it */
+int dlr_sup_file_pipe(void *arg, int *fd);    /* a new one for fd */
+int dlr_sup_file_order(void *arg, int *fd);   /* text into a pipe that is read from */
+int dlr_sup_file_load(void *arg, int *fd);    /* text */
+int dlr_sup_file_claim(void *arg, int *fd); /* text to other, which is linked to path */
+int dlr_sup_file_exists(void *arg, int *fd);
+int dlr_sup_file_remove(void *arg, int *fd);
+int dlr_sup_file_mkdirs(void *arg, int *fd);
+int dlr_sup_file_watch(void *arg, int *fd); /* path by the inotify descriptor fd */
+bool dlr_sup_file_hangs(const struct dlr_sup *s); /* one of these goes on */
+/* The end of a file, from there on; NULL when it cannot be read. free(). */
+char *dlr_sup_file_text(struct dlr_sup *s, const char *path, off_t from);
+/* A descriptor to read text from that asks no file system; the caller's. */
+int dlr_sup_file_memory(const char *text);
+
+/* sup_gather.c: reports over the control plane */
+void dlr_sup_gather(struct dlr_sup *s, bool for_persist);
+void dlr_sup_gather_lost(struct dlr_sup *s, unsigned node);
+void dlr_sup_on_report(struct dlr_sup *s, unsigned node, const json_t *msg);
+
+void dlr_sup_blame_node(struct dlr_sup *s); /* a round failed there: sup_memory.c */
+/* sup_ranks.c: who is there of the program's ranks, where these are not Slurm's tasks, or not where the
+ * plan has them, or start again inside the round
+ */
+void dlr_sup_ranks_round(struct dlr_sup *s); /* another one is prepared */
+void dlr_sup_ranks_stop(struct dlr_sup *s);
+/* Their places were told by the program: in each round it is asked for them before anybody begins. */
+bool dlr_sup_ranks_gathered(const struct dlr_sup *s);
+void dlr_sup_on_ranks(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_on_turned(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_ranks_ended(struct dlr_sup *s);                  /* a task has, with 0 */
+void dlr_sup_ranks_welcome(struct dlr_sup *s, unsigned node); /* it asks again there */
+/* What the node says of snapshots is of a former turn. */
+bool dlr_sup_ranks_behind(const struct dlr_sup *s, unsigned node);
+void dlr_sup_ranks_tick(struct dlr_sup *s, int64_t now_ms);
+void dlr_sup_ranks_state(const struct dlr_sup *s, json_t *state); /* for the next one */
+void dlr_sup_ranks_take(struct dlr_sup *s, const json_t *state);
+/* A round goes on, with the plan's places; one of its nodes has told where it stands; all have: those that
+ * do not know the turn hear of it, and ranks that wait are looked at.
+ */
+int dlr_sup_ranks_adopt(struct dlr_sup *s);
+void dlr_sup_ranks_told(struct dlr_sup *s, unsigned node, const json_t *told);
+void dlr_sup_ranks_adopted(struct dlr_sup *s);
+/* sup_resize.c: the plan in force has them so (tasks of each place, ranks as in struct dlr_plan_want). */
+int dlr_sup_reseat(struct dlr_sup *s, const unsigned *tasks, const unsigned *ranks);
+
+/* sup_restore.c: all ranks of a round have loaded, or not */
+void dlr_sup_restore_tick(struct dlr_sup *s, int64_t now_ms); /* or not in time */
+void dlr_sup_on_restored(struct dlr_sup *s, unsigned node, const json_t *msg);
+
+/* sup_round.c: launch, watch, end. Is a message about one of so many of the round that runs? Which. */
+bool dlr_sup_of_round(const struct dlr_sup *s, const json_t *msg, unsigned of,
+                      unsigned *ret_rank);
+void dlr_sup_launch(void *arg, uint32_t round);
+void dlr_sup_end_round(void *arg, uint32_t round, enum dlr_cause cause,
+                       const char *why);
+void dlr_sup_on_task(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_on_exit(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_on_orphaned(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_on_stderr(struct dlr_sup *s, unsigned node, const json_t *msg);
+/* Of the round that has ended: who failed first, and that nothing of it is left. */
+void dlr_sup_tell_failure(struct dlr_sup *s);
+void dlr_sup_tell_cleared(struct dlr_sup *s);
+void dlr_sup_progress(struct dlr_sup *s, int64_t now_ms);
+void dlr_sup_step_ended(struct dlr_sup *s, int status); /* srun's, of the round */
+
+/* sup_adopt.c: a round of the former supervisor goes on */
+/* What the next supervisor must know of the round; NULL when none runs. */
+json_t *dlr_sup_round_state(const struct dlr_sup *s);
+int dlr_sup_load_round(struct dlr_sup *s, const json_t *state);
+/* Once the policy is there; false: the round must be ended. */
+bool dlr_sup_adopt_start(struct dlr_sup *s, int bell_fd);
+void dlr_sup_adopt_failed(struct dlr_sup *s, const char *why);
+void dlr_sup_adopt_tick(struct dlr_sup *s, int64_t now_ms);
+/* True when msg is kept until it is known whether the round goes on. */
+bool dlr_sup_adopt_later(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_on_told(struct dlr_sup *s, unsigned node, const json_t *msg);
+
+/* sup_stdin.c */
+void dlr_sup_stdin_start(struct dlr_sup *s); /* before anything is read from it */
+/* The descriptor a round's srun reads from; the caller's, -1 for none. */
+int dlr_sup_stdin(struct dlr_sup *s);
+
+/* sup_copies.c: where copies go */
+/* "save_at", "commit" or "abort" of a version, to every agent. */
+void dlr_sup_decide(struct dlr_sup *s, const char *type, struct dlr_version v);
+void dlr_sup_prepare(void *arg, uint32_t round);
+/* Nodes, partners and addresses of the round; said again when an address has changed. */
+void dlr_sup_tell_round(struct dlr_sup *s, uint32_t round);
+int dlr_sup_new_token(struct dlr_sup *s); /* -EIO: there is no randomness */
+void dlr_sup_on_done(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_on_ready(struct dlr_sup *s, unsigned node, unsigned rank, uint32_t round,
+                      uint64_t bytes);
+struct dlr_transfer *dlr_sup_add_transfer(struct dlr_sup *s, unsigned rank, int from,
+                                          int to, bool essential);
+void dlr_sup_ask_reserve(struct dlr_sup *s, unsigned node, unsigned rank,
+                         uint64_t bytes);
+/* A message of this type with the transfer's fields. */
+json_t *dlr_sup_order(const struct dlr_sup *s, const struct dlr_transfer *t,
+                      const char *type);
+/* The same with one more, to node. */
+void dlr_sup_ask(struct dlr_sup *s, const struct dlr_transfer *t, const char *type,
+                 unsigned node, const char *key, const char *value);
+/* A node has no room for a rank's copy: what was to go there has ended. True when the round needs it. */
+/* The receiver has its slots: the holder may send, or it may load the file. */
+void dlr_sup_transfer_start(struct dlr_sup *s, struct dlr_transfer *t);
+bool dlr_sup_transfers_full(struct dlr_sup *s, unsigned node, unsigned rank,
+                            const char *why);
+void dlr_sup_transfers_lost(struct dlr_sup *s, unsigned node);
+struct dlr_transfer *dlr_sup_transfer(struct dlr_sup *s, uint64_t id); /* NULL none */
+
+/* --- sup_survivors.c: state becomes files ------------------------------------------------ */
+/* Nodes that are left write theirs; the policy is told when a manifest names the files. */
+void dlr_sup_persist(void *arg);
+bool dlr_sup_unwritten(void *arg);
+void dlr_sup_persist_reports(struct dlr_sup *s); /* they have told what they hold */
+/* Has a rank's copy written to dir, where it is not in a file yet: with others of the node that holds it, whom
+ * dlr_sup_write_nodes() asks; of parity it is made first.
+ */
+void dlr_sup_write_rank(struct dlr_sup *s, const struct dlr_plan *plan, const char *dir,
+                        unsigned rank);
+void dlr_sup_write_nodes(struct dlr_sup *s);
+/* What was made of parity just now, once all is made: into one file with what its node has made beside. */
+void dlr_sup_write_rebuilt(struct dlr_sup *s, const struct dlr_transfer *made);
+void dlr_sup_write_made(struct dlr_sup *s); /* asks for these when it is */
+/* A write has ended with rc and what the node says of it: 0, -errno, or -EINPROGRESS when another one was asked for
+ * instead, since all of the node's were too much for one file.
+ */
+int dlr_sup_written(struct dlr_sup *s, struct dlr_transfer *t, int rc,
+                    const char *said);
+
+/* --- sup_bad.c: versions whose numbers are bad ------------------------------------------- */
+/* Strikes every version of v's step and later that was made up to v's round, everywhere. */
+void dlr_sup_mark_bad(struct dlr_sup *s, struct dlr_version v, const char *why);
+void dlr_sup_on_bad(struct dlr_sup *s, unsigned node, const json_t *msg);
+/* A program's audit found this one to be of two moments, perhaps after its commit. */
+void dlr_sup_on_torn(struct dlr_sup *s, unsigned node, const json_t *msg);
+/* sup_scrub.c: memory of a copy that this node holds went bad. */
+void dlr_sup_on_copy_bad(struct dlr_sup *s, unsigned node, const json_t *msg);
+/* A copy is there now: it may be one of those. holder: the node's number among the rank's holders. */
+void dlr_sup_scrub_copied(struct dlr_sup *s, unsigned node, unsigned rank, int holder,
+                          struct dlr_version v);
+json_t *dlr_sup_bad_state(const struct dlr_sup *s); /* for the run's state, and back */
+void dlr_sup_bad_take(struct dlr_sup *s, const json_t *state);
+
+bool dlr_sup_is_bad(const struct dlr_sup *s, struct dlr_version v); /* was marked so */
+
+/* --- sup_disk.c: versions that are there when a supervisor begins ---------------------------- */
+/* Fills s->files, with what it finds within limit_ms. -ETIMEDOUT for a first supervisor; one that
+ * took over gets them from a later tick.
+ */
+int dlr_sup_disk_load(struct dlr_sup *s, int64_t limit_ms, struct dlr_err *err);
+/* Is a plan that begins anew of no use, since the disk had not been read when it was asked for? Then the
+ * rendezvous is held again when that is known.
+ */
+bool dlr_sup_disk_wants(struct dlr_sup *s, const struct dlr_plan *plan);
+void dlr_sup_disk_tick(struct dlr_sup *s);
+/* A process apart gives a list of files as a memory file, the caller's, which becomes s->files (-1: none). */
+int dlr_sup_disk_give(const struct dlr_plan_file *files, unsigned n, int *ret_fd);
+void dlr_sup_disk_take(struct dlr_sup *s, int fd);
+/* After a write: what dlr_persist_save() says of a manifest there, "" nothing. Told once. */
+void dlr_sup_disk_unread(struct dlr_sup *s, const char *why);
+/* Where the run's written versions are. */
+int dlr_sup_persist_dir(const struct dlr_sup *s, char *buf, size_t size);
+
+/* --- sup_losses.c: nodes that the run has lost, in all its life ----------------------------- */
+void dlr_sup_losses_count(struct dlr_sup *s); /* before another number of nodes */
+double dlr_sup_losses_hours(const struct dlr_sup *s); /* of nodes, to lose them in */
+void dlr_sup_losses_state(const struct dlr_sup *s,
+                          json_t *state); /* for the next one */
+void dlr_sup_losses_take(struct dlr_sup *s, const json_t *state);
+
+/* --- sup_vetted.c: the older version that stays in memory ---------------------------------- */
+/* Parity keeps none: a number is refused, auto is off, which is said. */
+int dlr_sup_vetted_check(struct dlr_sup *s, struct dlr_err *err);
+void dlr_sup_on_unvetted(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_vetted_commit(struct dlr_sup *s, struct dlr_version v);
+/* v is written to the disk from now on: it is the older one then. */
+void dlr_sup_vetted_write(struct dlr_sup *s, struct dlr_version v);
+/* Says in a "commit" which one it is; takes it from a former supervisor's state. */
+/* A round begins, from the plan's version. */
+void dlr_sup_vetted_round(struct dlr_sup *s);
+void dlr_sup_vetted_say(const struct dlr_sup *s, json_t *msg);
+void dlr_sup_vetted_take(struct dlr_sup *s, const json_t *state);
+
+/* --- sup_repeat.c: the same failure again and again --------------------------------------- */
+void dlr_sup_repeat_look(struct dlr_sup *s); /* a round has ended: was it that? */
+/* The plan would begin from nothing because of it: the run is ended. */
+bool dlr_sup_repeat_stops(struct dlr_sup *s, const struct dlr_plan *plan);
+
+/* --- sup_worlds.c: versions of another number of ranks ----------------------------------- */
+bool dlr_sup_other_world(const struct dlr_sup *s);    /* such a one is to be restored */
+json_t *dlr_sup_restore_row(const struct dlr_sup *s); /* of the round message */
+/* A worker of node reads another rank's copy: it is brought there. */
+void dlr_sup_on_bring(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_on_room(struct dlr_sup *s, unsigned node, const json_t *msg);
+/* A holder's "done"; false: id is of another request. */
+bool dlr_sup_bring_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc,
+                        const char *why);
+void dlr_sup_bring_lost(struct dlr_sup *s, unsigned node);
+void dlr_sup_bring_round(struct dlr_sup *s);     /* none of a former round goes on */
+void dlr_sup_transfers_check(struct dlr_sup *s); /* all ended: tells the policy */
+int dlr_sup_place_of(const struct dlr_sup *s, unsigned rank);
+int dlr_sup_node_of(const struct dlr_sup *s, unsigned place);
+void dlr_sup_strike(struct dlr_sup *s, const char *where, int rank,
+                    struct dlr_version v);
+extern const struct dlr_commit_ops dlr_sup_commit_ops;
+
+/* sup_blame.c: that copy's transfer has failed with rc; true: it is to be struck off. Of what the
+ * network has done to it the first time, false.
+ */
+bool dlr_sup_blames(struct dlr_sup *s, const char *where, int rank,
+                    struct dlr_version v, int rc);
+
+/* sup_redundancy.c: which nodes keep a snapshot. holder 0 is the rank's own node, 1 to copies
+ * are the others.
+ */
+unsigned dlr_sup_copies(const struct dlr_sup *s);
+int dlr_sup_redundancy_check(struct dlr_sup *s, struct dlr_err *err);
+int dlr_sup_holders_make(struct dlr_sup *s); /* for s->plan */
+/* The rank's holders are asked for slots as its own node has them; not before all nodes of a round that is
+ * taken over have come back, then those of all ranks.
+ */
+void dlr_sup_holders_ask(struct dlr_sup *s, unsigned rank);
+void dlr_sup_holders_ask_all(struct dlr_sup *s);
+unsigned dlr_sup_holder(const struct dlr_sup *s, unsigned place, unsigned holder);
+int dlr_sup_holder_node(const struct dlr_sup *s, unsigned place, unsigned holder);
+/* Which holder node is to the ranks of place, -1: none. */
+int dlr_sup_holder_of(const struct dlr_sup *s, unsigned place, unsigned node);
+/* The holders of this round are those whom the next one asks about. */
+void dlr_sup_holders_keep(struct dlr_sup *s);
+/* True when that holder of place is known to have its part of the version to restore. */
+bool dlr_sup_holder_has(const struct dlr_sup *s, unsigned place, unsigned holder);
+/* A node is lost: while it kept something, a second loss may cost committed steps. Until every
+ * holder has its part of a version again.
+ */
+void dlr_sup_bare(struct dlr_sup *s, unsigned node);
+void dlr_sup_covered(struct dlr_sup *s); /* they have: all of the newest version */
+/* Parity: what is made where; a rank has its slots; a shard has. */
+json_t *dlr_sup_round_sums(const struct dlr_sup *s);
+void dlr_sup_member_ready(struct dlr_sup *s, unsigned rank);
+void dlr_sup_shard_ready(struct dlr_sup *s, unsigned node, unsigned slot);
+/* The slot of shard number row of rank's group, and its bytes for the version to restore. */
+unsigned dlr_sup_shard_of(const struct dlr_sup *s, unsigned rank, unsigned row);
+uint64_t dlr_sup_shard_room(const struct dlr_sup *s, unsigned rank);
+json_t *dlr_sup_holder_names(const struct dlr_sup *s, unsigned place);
+
+/* sup_rebuild.c: ranks that only parity has. That one is made where it will run. */
+void dlr_sup_rebuild(struct dlr_sup *s, unsigned rank);
+/* Of a plan without places; the transfer's number, 0: it cannot be. */
+uint64_t dlr_sup_rebuild_anywhere(struct dlr_sup *s, const struct dlr_plan *plan,
+                                  unsigned rank);
+/* All that the plan in force lacks, when another number of ranks made its version. */
+void dlr_sup_rebuild_lost(struct dlr_sup *s);
+/* Node says whether it has room for one of these; false: none was to be made there. */
+bool dlr_sup_rebuild_room(struct dlr_sup *s, unsigned node, unsigned rank, int rc,
+                          const char *why);
+/* They are there: from now on those nodes have them. */
+void dlr_sup_rebuild_known(struct dlr_sup *s);
+
+/* sup_again.c: what others are to keep of the version that a round begins with */
+void dlr_sup_again_plan(struct dlr_sup *s); /* for s->plan: what is lacking */
+void dlr_sup_again_start(
+    struct dlr_sup *s); /* every rank has it: its copies are made */
+void dlr_sup_again_stop(struct dlr_sup *s);
+/* The round has a new token, and ranks and version are the same: what is not there is sent once more.
+ * Where ranks have moved their copies are where they were until the next commit, and their holders are
+ * others: nothing is made then.
+ */
+void dlr_sup_again_turn(struct dlr_sup *s);
+void dlr_sup_again_ready(struct dlr_sup *s, unsigned node, unsigned slot);
+/* True when that request was one of these. */
+bool dlr_sup_again_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc,
+                        const char *why);
+void dlr_sup_again_copied(struct dlr_sup *s, unsigned node, unsigned rank,
+                          struct dlr_version v);
+void dlr_sup_again_lost(struct dlr_sup *s, unsigned node);
+void dlr_sup_again_tick(struct dlr_sup *s, int64_t now_ms);
+
+/* sup_manifest.c: every rank's slot is in its file, this makes them a checkpoint */
+void dlr_sup_write_manifest(
+    struct dlr_sup *s); /* the policy is told when it is there */
+
+/* sup_memory.c: what snapshots take of the nodes' memory. A node's "ready" tells it, the line that saves
+ * begin has the node that has least to spare (row is borrowed), and so has, once, the job's output.
+ */
+void dlr_sup_memory_round(struct dlr_sup *s); /* the slots of a round are told anew */
+void dlr_sup_memory_ready(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_memory_tell(struct dlr_sup *s, json_t *row);
+/* Nodes without room: */
+void dlr_sup_on_no_slots(struct dlr_sup *s, unsigned node, const json_t *msg);
+
+/* sup_net.c: the network that a node's copies were to take leads nowhere; all take the one they have
+ * in common
+ */
+void dlr_sup_on_unreached(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_net_state(const struct dlr_sup *s, json_t *state); /* for the next one */
+void dlr_sup_net_take(struct dlr_sup *s, const json_t *state);
+
+/* sup_strangers.c: who has no business with us */
+void dlr_sup_strangers(struct dlr_sup *s, int64_t now_ms);
+void dlr_sup_on_strangers(struct dlr_sup *s, unsigned node, const json_t *msg);
+
+/* sup_names.c: nodes in the program's words */
+/* Whether the program can run where the plan says; if not, why: a word is a node that is lost. */
+bool dlr_sup_names_fit(struct dlr_sup *s, const struct dlr_plan *plan, char *why,
+                       size_t size);
+/* The program's words for the plan in force: free(). NULL when out of memory. */
+char **dlr_sup_names_words(struct dlr_sup *s);
+int dlr_sup_names_env(struct dlr_sup *s, struct dlr_env *env);
+void dlr_sup_names_tell(struct dlr_sup *s); /* what was changed by these two */
+/* srun's words with numbers for the job's nodes, the same after a requeue: free(). NULL when out
+ * of memory.
+ */
+char **dlr_sup_names_numbered(struct dlr_sup *s);
+
+/* sup_controller.c: slurmctld is away */
+/* Blames code or why when slurmctld answers, else waits for it. Returns at once. */
+void dlr_sup_ask_controller(struct dlr_sup *s, enum dlr_asking what, int code,
+                            const char *why);
+void dlr_sup_wait_controller(void *arg, const char *why);
+void dlr_sup_controller_tick(struct dlr_sup *s, int64_t now_ms);
+
+/* sup_leave.c: a requeue takes every run of the job with it */
+void dlr_sup_leave_start(struct dlr_sup *s);
+/* This run may be requeued. True when the others may, too; false: dlr_sup_requeue_now() is
+ * called when they are, or by the run that wanted it first.
+ */
+bool dlr_sup_leave_ready(struct dlr_sup *s, const char *why);
+void dlr_sup_leave_tick(struct dlr_sup *s, int64_t now_ms);
+void dlr_sup_leave_cancel(struct dlr_sup *s); /* it does not come to a requeue */
+
+/* sup_end.c: the run's end */
+void dlr_sup_requeue_now(struct dlr_sup *s, const char *why);
+/* "dlrover-slurm VERB [JOB]", and its start; out is its stdout or -1. */
+void dlr_sup_slurm_words(struct dlr_sup *s, struct dlr_words *words, const char *verb,
+                         bool job);
+int dlr_sup_start_slurm(struct dlr_sup *s, struct dlr_words *words, int out,
+                        struct dlr_proc *ret, struct dlr_err *err);
+void dlr_sup_requeue(void *arg, const char *why);
+void dlr_sup_finish(void *arg, int code, const char *why);
+/* The run has ended, and nothing that is waited for is left of it. */
+bool dlr_sup_is_over(const struct dlr_sup *s);
+void dlr_sup_cancel_steps(struct dlr_sup *s, pid_t srun_pid);
+/* Ends an srun and its step and forgets it; it is reaped when it is gone, whenever that is. */
+void dlr_sup_let_go(struct dlr_sup *s, struct dlr_proc *proc);
+
+/* sup_drain.c: an srun that may end by itself, as dlr_sup_let_go() after a limit */
+void dlr_sup_drain(struct dlr_sup *s, struct dlr_proc *srun);
+void dlr_sup_drain_end(struct dlr_sup *s); /* now */
+void dlr_sup_drain_tick(struct dlr_sup *s, int64_t now_ms);
+void dlr_sup_drain_state(const struct dlr_sup *s, json_t *state); /* for the next one */
+void dlr_sup_drain_adopt(struct dlr_sup *s); /* s->draining is a former one's */
+
+/* sup_state.c: what outlives this process */
+void dlr_sup_save_state(struct dlr_sup *s);
+void dlr_sup_keep(struct dlr_sup *s); /* the keeper's part of it alone */
+int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err);
+/* Nodes that are lost, for later sruns of the same script: Slurm notices much later. */
+void dlr_sup_save_lost(struct dlr_sup *s);
+void dlr_sup_load_lost(struct dlr_sup *s);
+
+/* A version as JSON, null when v is NULL. */
+json_t *dlr_sup_version(const struct dlr_version *v);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi_launcher/wire/heartbeat.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <string.h>
+
+#include "common/base/str.h"
+
+#define TERM_HOLD_MS 120000
+#define TERM_EXTRA_MS 30000  /* from SIGKILL, which comes then, to the end */
+#define KILL_WAIT_MAX 65533u /* slurm.conf(5) */
+
+static const unsigned char magic[4] = {'D', 'L', 'R', 'B'};
+
+static void put16(unsigned char *p, uint16_t v)
+{
+    v = htole16(v);
+    memcpy(p, &v, sizeof(v));
+}
+
+static void put32(unsigned char *p, uint32_t v)
+{
+    v = htole32(v);
+    memcpy(p, &v, sizeof(v));
+}
+
+static void put64(unsigned char *p, uint64_t v)
+{
+    v = htole64(v);
+    memcpy(p, &v, sizeof(v));
+}
+
+static uint16_t get16(const unsigned char *p)
+{
+    uint16_t v;
+
+    memcpy(&v, p, sizeof(v));
+    return le16toh(v);
+}
+
+static uint32_t get32(const unsigned char *p)
+{
+    uint32_t v;
+
+    memcpy(&v, p, sizeof(v));
+    return le32toh(v);
+}
+
+static uint64_t get64(const unsigned char *p)
+{
+    uint64_t v;
+
+    memcpy(&v, p, sizeof(v));
+    return le64toh(v);
+}
+
+void dlr_beat_pack(const struct dlr_beat *beat, unsigned char ret_buf[DLR_BEAT_BYTES])
+{
+    memcpy(ret_buf, magic, sizeof(magic));
+    put16(ret_buf + 4, DLR_BEAT_VERSION);
+    put16(ret_buf + 6, beat->kind);
+    put32(ret_buf + 8, beat->gen);
+    put32(ret_buf + 12, beat->seq);
+    put64(ret_buf + 16, beat->sent_ns);
+    put32(ret_buf + 24, beat->round);
+    put32(ret_buf + 28, beat->kind == DLR_LEASE ? beat->lease_ms : 0);
+    put64(ret_buf + 32, beat->kind == DLR_BEAT ? beat->step_min : 0);
+    put64(ret_buf + 40, beat->kind == DLR_BEAT ? beat->step_max : 0);
+}
+
+int dlr_beat_unpack(const void *buf, size_t size, struct dlr_beat *ret_beat)
+{
+    const unsigned char *p = buf;
+    struct dlr_beat b = {0};
+    uint16_t kind;
+
+    if (size != DLR_BEAT_BYTES || !dlr_beat_is(buf, size) ||
+        get16(p + 4) != DLR_BEAT_VERSION)
+        return -EBADMSG;
+    kind = get16(p + 6);
+    if (kind != DLR_BEAT && kind != DLR_LEASE)
+        return -EBADMSG;
+    b.kind = kind;
+    b.gen = get32(p + 8);
+    b.seq = get32(p + 12);
+    b.sent_ns = get64(p + 16);
+    b.round = get32(p + 24);
+    b.lease_ms = get32(p + 28);
+    b.step_min = get64(p + 32);
+    b.step_max = get64(p + 40);
+    if (kind == DLR_BEAT && (b.lease_ms != 0 || b.step_min > b.step_max))
+        return -EBADMSG;
+    if (kind == DLR_LEASE && (b.step_min != 0 || b.step_max != 0))
+        return -EBADMSG;
+    *ret_beat = b;
+    return 0;
+}
+
+bool dlr_beat_goes(uint32_t unanswered, uint32_t held, uint32_t missed)
+{
+    return unanswered < missed || held + 1 >= missed;
+}
+
+bool dlr_beat_is(const void *buf, size_t size)
+{
+    return size >= sizeof(magic) && memcmp(buf, magic, sizeof(magic)) == 0;
+}
+
+int64_t dlr_term_hold_ms(const char *kill_wait)
+{
+    unsigned s = 0;
+    int64_t ms;
+
+    if (kill_wait && dlr_parse_uint(kill_wait, KILL_WAIT_MAX, &s) < 0)
+        s = 0;
+    ms = 1000ll * s + TERM_EXTRA_MS;
+    return ms > TERM_HOLD_MS ? ms : TERM_HOLD_MS;
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "spank/node/job_tmpfs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "common/base/cleanup.h"
+#include "common/base/log.h"
+#include "common/base/node_memory.h"
+#include "common/base/str.h"
+#include "common/config/opt.h"
+#include "spank/node/cleanup.h"
+#include "spank/node/kept_tmpfs.h"
+#include "spank/task/task_env.h"
+
+#define INODES 65536 /* a rank has a page, three slots and two for each copy it keeps */
+#define LOCK ".lock"
+
+bool dlr_jobmem_wanted(char *const env[], uint32_t job)
+{
+    const char *mark = dlr_task_getenv(env, "DLROVER_SUPERVISED");
+    char lead[16];
+
+    dlr_format(lead, sizeof(lead), "%u.", job);
+    return mark && dlr_after(mark, lead) && dlr_task_getenv(env, "DLROVER_CRED");
+}
+
+uint64_t dlr_jobmem_bytes(const char *size, uint64_t job_mb)
+{
+    uint64_t whole = job_mb << 20, bytes;
+    struct sysinfo node;
+
+    if (sysinfo(&node) == 0) {
+        uint64_t total = (uint64_t)node.totalram * node.mem_unit;
+
+        if (whole == 0)
+            whole = total / 2;
+        if (whole > total)
+            whole = total;
+    }
+    bytes = dlr_opt_share(size, whole);
+    return bytes < whole || whole == 0 ? bytes : whole;
+}
+
+/* Both names of a job: its directory's and, behind the first '-', its mount's. */
+static const char *names(const struct dlr_jobmem *job, char name[DLR_MEMORY_NAME])
+{
+    dlr_format(name, DLR_MEMORY_NAME, "dlrover-%u-%u", (unsigned)job->uid, job->job);
+    return strchr(name, '-') + 1;
+}
+
+int dlr_jobmem_lock(int *ret_lock, int *ret_root, struct dlr_err *err)
+{
+    DLR_AUTO_CLOSE int root = -1;
+    DLR_AUTO_CLOSE int lock = -1;
+    struct stat st;
+
+    if (mkdir(DLR_MEMORY_OWN, 0755) < 0 && errno != EEXIST)
+        return dlr_fail(err, -errno, "cannot make '" DLR_MEMORY_OWN "': %m");
+    root = open(DLR_MEMORY_OWN, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (root < 0 || fstat(root, &st) < 0)
+        return dlr_fail(err, -errno, "cannot open '" DLR_MEMORY_OWN "': %m");
+    if (st.st_uid != 0 || (st.st_mode & 022))
+        return dlr_fail(err, -EPERM,
+                        "'" DLR_MEMORY_OWN "' is writable by others than root");
+    lock = openat(root, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (lock < 0 || flock(lock, LOCK_EX) < 0)
+        return dlr_fail(err, -errno, "cannot lock '" DLR_MEMORY_OWN "/" LOCK "': %m");
+    *ret_root = dlr_steal_fd(&root);
+    *ret_lock = dlr_steal_fd(&lock);
+    return 0;
+}
+
+/* Huge pages save a page table and most of the time it takes to touch the memory; kernels
+ * without them do not know the option.
+ */
+static int mount_tmpfs(const char *path, uint64_t bytes)
+{
+    static const char *const huge[] = {",huge=within_size", ""};
+    char options[128];
+    int rc = 0;
+
+    for (size_t i = 0; i < sizeof(huge) / sizeof(*huge); i++) {
+        dlr_format(options, sizeof(options), "mode=0755,nr_inodes=%d,size=%llu%s",
+                   INODES, (unsigned long long)bytes, huge[i]);
+        rc = mount("dlrover", path, "tmpfs", MS_NODEV | MS_NOSUID | MS_NOEXEC, options);
+        if (rc == 0 || errno != EINVAL)
+            break;
+    }
+    return rc < 0 ? -errno : 0;
+}
+
+/* The user's directory in it. Nobody but root can change anything beside. */
+static int make_users(int root, const char *own, const char *name,
+                      const struct dlr_jobmem *job)
+{
+    DLR_AUTO_CLOSE int top =
+        openat(root, own, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (top < 0)
+        return -errno;
+    if (mkdirat(top, name, 0700) == 0)
+        return fchownat(top, name, job->uid, job->gid, AT_SYMLINK_NOFOLLOW) < 0 ? -errno
+                                                                                : 0;
+    return errno == EEXIST && dlr_memory_owned(top, name, job->uid) ? 0 : -EEXIST;
+}
+
+int dlr_jobmem_mount(const struct dlr_jobmem *job, uint64_t bytes, bool keep,
+                     struct dlr_err *err)
+{
+    char name[DLR_MEMORY_NAME], path[128], there[128];
+    const char *own = names(job, name);
+    DLR_AUTO_CLOSE int root = -1;
+    DLR_AUTO_CLOSE int lock = -1;
+    bool mounted = false;
+    int rc = dlr_jobmem_lock(&lock, &root, err);
+
+    if (rc < 0)
+        return rc;
+    dlr_format(path, sizeof(path), "%s/%s", DLR_MEMORY_OWN, own);
+    if (mkdirat(root, own, 0755) < 0 && errno != EEXIST)
+        return dlr_fail(err, -errno, "cannot make '%s': %m", path);
+    if (dlr_memory_own(name, there, sizeof(there)) < 0) {
+        rc = mount_tmpfs(path, bytes);
+        mounted = rc == 0;
+    }
+    if (rc == 0)
+        rc = make_users(root, own, name, job);
+    if (rc == 0)
+        rc = dlr_jobkeep_begin(root, own, keep);
+    if (rc == 0)
+        return 0;
+    if (mounted)
+        umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW);
+    unlinkat(root, own, AT_REMOVEDIR);
+    return dlr_fail(err, rc, "cannot mount a tmpfs on '%s': %s", path, strerror(-rc));
+}
+
+int dlr_jobmem_detach(const struct dlr_jobmem *job, int *ret_tree, struct dlr_err *err)
+{
+    char name[DLR_MEMORY_NAME], path[128];
+    DLR_AUTO_CLOSE int tree = -1;
+
+    names(job, name);
+    *ret_tree = -1;
+    if (dlr_memory_own(name, path, sizeof(path)) < 0)
+        return 0;
+    tree = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (tree < 0)
+        return dlr_fail(err, -errno, "cannot open '%s': %m", path);
+    if (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0)
+        return dlr_fail(err, -errno, "cannot unmount '%s': %m", path);
+    if (rmdir(path) < 0)
+        return dlr_fail(err, -errno, "cannot remove '%s': %m", path);
+    *ret_tree = dlr_steal_fd(&tree);
+    return 0;
+}
+
+void dlr_jobmem_empty(const struct dlr_jobmem *job, int tree, int64_t limit_ms)
+{
+    struct statfs fs;
+    char path[64];
+    int rc;
+
+    dlr_format(path, sizeof(path), "/proc/self/fd/%d", tree);
+    /* His directory itself is in one of root's: that he cannot remove. */
+    rc = dlr_sweep_job(path, job->uid, job->gid, job->job, limit_ms, NULL);
+    if (rc < 0 && rc != -EACCES)
+        dlr_warn("memory of job %u is not emptied: %s", job->job, strerror(-rc));
+    if (fstatfs(tree, &fs) == 0 && fs.f_bfree < fs.f_blocks)
+        dlr_warn("memory of job %u is in use: it goes with the last one who uses it",
+                 job->job);
+}
+
+int dlr_jobmem_umount(const struct dlr_jobmem *job, int64_t limit_ms,
+                      struct dlr_err *err)
+{
+    DLR_AUTO_CLOSE int tree = -1;
+    int rc = dlr_jobmem_detach(job, &tree, err);
+
+    if (tree >= 0)
+        dlr_jobmem_empty(job, tree, limit_ms);
+    return rc;
+}
+
+void dlr_jobmem_begin(const struct dlr_spank_conf *conf, char *const env[],
+                      const struct dlr_jobmem *job)
+{
+    struct dlr_err err = {0};
+
+    if (conf->job_tmpfs_keep_ms > 0)
+        dlr_jobkeep_clear(job->job);
+    if (!conf->job_tmpfs || !dlr_jobmem_wanted(env, job->job))
+        return;
+    if (dlr_jobmem_mount(job, dlr_jobmem_bytes(conf->job_tmpfs_size, job->mb),
+                         conf->job_tmpfs_keep_ms > 0, &err) < 0)
+        dlr_warn("%s: the job's memory is in " DLR_MEMORY_ROOT, err.text);
+}
+
+void dlr_jobmem_end(const struct dlr_spank_conf *conf, const struct dlr_jobmem *job)
+{
+    struct dlr_err err = {0};
+
+    if ((conf->job_tmpfs_keep_ms <= 0 ||
+         !dlr_jobkeep_end(job, conf->job_tmpfs_keep_ms)) &&
+        dlr_jobmem_umount(job, DLR_SWEEP_LIMIT_MS, &err) < 0)
+        dlr_error("%s", err.text);
+    if (dlr_sweep_job(DLR_MEMORY_ROOT, job->uid, job->gid, job->job, DLR_SWEEP_LIMIT_MS,
+                      &err) < 0)
+        dlr_error("%s", err.text);
+}

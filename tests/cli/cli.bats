@@ -1,0 +1,248 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# The dlrover command as it is typed: help, slips, completion, manual. Needs no Slurm.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/../.." || exit
+    dlrover=$(readlink -f "${BUILD:-build}/dlrover")
+    unset SLURM_JOB_ID DLROVER_STATE_DIR
+    export HOME=$BATS_TEST_TMPDIR TZ=UTC
+}
+
+put_journal() { # JOB RUN FIXTURE
+    mkdir -p "$HOME/.dlrover/job-$1/$2"
+    cp "tests/journals/$3.jsonl" "$HOME/.dlrover/job-$1/$2/events.jsonl"
+}
+
+# What Tab would offer behind these words; the last is the one being typed.
+complete_words() {
+    bash -c '
+        PATH=$1:$PATH
+        source completions/dlrover.bash
+        shift
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+        _dlrover
+        printf "%s\n" "${COMPREPLY[@]}"' - "${dlrover%/*}" "$@"
+}
+
+@test "a build for another Slurm finds that one's library when it runs" {
+    run make -n -B LDFLAGS=-L/opt/slurm/lib "BUILD=$BATS_TEST_TMPDIR/b" "$BATS_TEST_TMPDIR/b/dlrover-slurm"
+    grep -q -- '-Wl,-rpath,/opt/slurm/lib .*-lslurm' <<<"$output"
+}
+
+@test "without words it prints its commands and fails" {
+    run -2 "$dlrover"
+    [[ $output == *"usage: dlrover COMMAND"* ]]
+    run -0 "$dlrover" --help
+    for command in status events check doctor version help; do
+        [[ $output == *"  $command "* ]]
+    done
+}
+
+@test "a slip is one line with what was meant" {
+    run -2 "$dlrover" stauts
+    [[ $output == "dlrover: unknown command 'stauts', did you mean 'status'?" ]]
+    run -2 "$dlrover" frobnicate
+    [[ $output == "dlrover: unknown command 'frobnicate' (see 'dlrover help')" ]]
+    run -2 "$dlrover" help evnts
+    [[ $output == "dlrover: unknown command 'evnts', did you mean 'events'?" ]]
+}
+
+@test "a run of another user steers no terminal by its name" {
+    mkdir -p "$HOME/.dlrover/job-7/a"$'\e[2J'
+    echo nonsense >"$HOME/.dlrover/job-7/a"$'\e[2J/events.jsonl'
+    run -0 "$dlrover" events 7
+    [[ $output == "dlrover: 1 lines of '"*"/a?[2J/events.jsonl' are no events" ]]
+    run -0 "$dlrover" status --once 7
+    echo "$output"
+    [[ $output == *'run a?[2J'* && $output != *$'\e'* ]]
+}
+
+@test "help of each command is the same by both ways" {
+    for command in status events check doctor version; do
+        run -0 "$dlrover" help "$command"
+        [[ $output == "usage: dlrover $command"* ]]
+        [[ $output == "$("$dlrover" "$command" --help)" ]]
+    done
+}
+
+@test "help settings prints those of the job that are no options of their own" {
+    run -0 "$dlrover" help settings
+    grep -E '^(KEY|heartbeat|net|mass-silence) ' <<<"$output" | sed -E 's/ +/ /g' >"$BATS_TEST_TMPDIR/some"
+    diff "$BATS_TEST_TMPDIR/some" - <<'END'
+KEY DEFAULT VALUE MEANING
+heartbeat 200ms:5 TIME[:MISSED] time between beats, and how many missed ones make a node dead
+net - DEV[,DEV] network devices for copies, such as mlx5_0:1 or eth1; the fastest when empty
+mass-silence 10s TIME when more nodes than spares, or half of all, fall silent: wait this much longer
+END
+    run ! grep -E '^(enable|spares|max-restarts|state-dir) ' <<<"$output"
+}
+
+@test "version names the suite and the Slurm it was built for" {
+    run -0 "$dlrover" --version
+    [[ ${lines[0]} == "dlrover    $(cat VERSION)" ]]
+    [[ ${lines[1]} =~ ^for\ Slurm\ \ [0-9]+\.[0-9]+\.[0-9]+$ ]]
+    run -0 "$dlrover" version --json
+    [[ $(jq -r .dlrover <<<"$output") == "$(cat VERSION)" ]]
+}
+
+@test "doctor knows its words, and tells of a host without Slurm what is missing" {
+    run -0 "$dlrover" doctor --list
+    [[ ${lines[0]} == "plugstack "* ]]
+    page=$(scdoc <man/dlrover.1.scd | groff -man -rHY=0 -rLL=400n -Tascii -P-cbou 2>/dev/null)
+    for check in $("$dlrover" doctor --list | sed 's/ .*//'); do
+        grep -qw "$check" <<<"$page" || { echo "dlrover(1) does not name $check"; return 1; }
+    done
+    run -2 "$dlrover" doctor --checks=plugstack,nonsense
+    [[ $output == "dlrover doctor: unknown check 'nonsense', known are those of --list (see 'dlrover help doctor')" ]]
+    run -2 "$dlrover" doctor --limit=0s
+    export SLURM_CONF=$BATS_TEST_TMPDIR/slurm.conf
+    run -1 "$dlrover" doctor --checks=plugstack,plugin,nodes --limit=5s
+    [[ ${lines[0]} == "problem  plugstack    '$BATS_TEST_TMPDIR/plugstack.conf' has no line that loads the plugin: add 'optional "* ]]
+    [[ ${lines[1]} == "skip     plugin       no line loads the plugin" ]]
+    [[ ${lines[2]} == "skip     nodes        not inside a job" ]]
+    run -1 "$dlrover" doctor --checks=plugstack --json
+    [[ $(jq -r '.checks[0].verdict, .problems' <<<"$output" | paste -sd' ') == "problem 1" ]]
+}
+
+@test "the manual names every option of every command" {
+    page=$(scdoc <man/dlrover.1.scd | groff -man -rHY=0 -rLL=400n -Tascii -P-cbou 2>/dev/null)
+    for command in status events check doctor version; do
+        for option in $("$dlrover" help "$command" | sed -nE 's/^ +(--[a-z-]+).*/\1/p'); do
+            [[ $option == --help ]] || grep -qE -e "(^|[^a-z-])$option([^a-z-]|$)" <<<"$page" || {
+                echo "dlrover(1) does not name $option of $command"
+                return 1
+            }
+        done
+    done
+}
+
+@test "the manual and the completion name every event of the journal" {
+    page=$(scdoc <man/dlrover.1.scd | groff -man -rHY=0 -rLL=400n -Tascii -P-cbou 2>/dev/null)
+    sed -nE 's/^\| ([a-z_]+) \|.*/\1/p' docs/journal.md | grep -vx event >"$BATS_TEST_TMPDIR/events"
+    [[ -s $BATS_TEST_TMPDIR/events ]]
+    while read -r event; do
+        grep -qw "$event" <<<"$page" || { echo "dlrover(1) does not name $event"; return 1; }
+        complete_words dlrover events --event = "$event" | grep -qx "$event"
+    done <"$BATS_TEST_TMPDIR/events"
+}
+
+@test "every field of status --json is in the manual" {
+    page=$(scdoc <man/dlrover.1.scd | groff -man -t -rHY=0 -rLL=400n -Tascii -P-cbou 2>/dev/null |
+        sed -n '/JSON OF STATUS/,/EXIT STATUS/p')
+    put_journal 7 r node-loss
+    for field in $("$dlrover" status --json | jq -r 'keys[]'); do
+        grep -qw "$field" <<<"$page" || { echo "dlrover(1) does not name $field"; return 1; }
+    done
+}
+
+@test "completion offers commands, options, jobs and runs" {
+    put_journal 41 one node-loss
+    put_journal 412 two 'done'
+    [[ $(complete_words dlrover st) == status ]]
+    [[ $(complete_words dlrover help v) == version ]]
+    [[ $(complete_words dlrover help se) == settings ]]
+    [[ $(complete_words dlrover status --j) == --json ]]
+    [[ $(complete_words dlrover events --s) == $'--since=\n--state-dir=' ]]
+    [[ $(complete_words dlrover status 41) == $'41\n412' ]]
+    [[ $(complete_words dlrover status --run = "") == $'one\ntwo' ]]
+    [[ $(complete_words dlrover check --li) == --list ]]
+    [[ $(complete_words dlrover check --checks = cl) == clock ]]
+    [[ $(complete_words dlrover doctor --checks = slurmd) == slurmd ]]
+    [[ $(complete_words dlrover doctor --checks = no) == nodes ]]
+    [[ $(complete_words dlrover status --state-dir = /nowhere "") == "" ]]
+}
+
+@test "a view on a terminal follows the journal and leaves the screen as it was" {
+    put_journal 7 r node-loss
+    journal=$HOME/.dlrover/job-7/r/events.jsonl
+    python3 - "$dlrover" "$journal" <<'PYTHON'
+import os, pty, select, signal, sys, time
+
+out = b""
+
+def until(text, fd, limit=10):
+    global out
+    end = time.time() + limit
+    while text not in out:
+        assert time.time() < end, (text, out)
+        if select.select([fd], [], [], 0.1)[0]:
+            out += os.read(fd, 65536)
+
+os.environ["TERM"] = "xterm"
+pid, fd = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], ["dlrover", "status", "--interval=60s"])
+until(b"\033[?1049h", fd)
+until(b"saves begin", fd)
+with open(sys.argv[2], "a") as journal:
+    journal.write('{"time":"2026-11-21T03:02:00.000Z","event":"node_dead","node":"n4","why":"silent"}\n')
+until(b"n4 is dead: silent", fd)
+os.write(fd, b"\003")
+until(b"\033[?25h\033[?1049l", fd)
+until(b"n4 is dead", fd)
+status = os.waitpid(pid, 0)[1]
+assert os.WIFEXITED(status) and os.WEXITSTATUS(status) == 128 + signal.SIGINT, status
+PYTHON
+}
+
+@test "the list of limits is that of the sources" {
+    run -0 tests/checks/check_limits.sh
+}
+
+# shellcheck disable=SC2016 # backquotes are text
+# Rows of common/config/job_config.c: NAME DEFAULT, which may be empty
+job_options() { sed -nE 's/^ *\{"([a-z-]+)", DLR_OPT_[A-Z]*, FIELD\([a-z_]*\), "([^"]*)".*/\1 \2/p' common/config/job_config.c; }
+
+@test "every default of a job's options is the same in the README, the manual and the site's sample" {
+    local n=0 bad=0 row option entry
+    readme=$(sed -n 's/\\|/,/g; s/^| `--dlrover\([^`]*\)` | \([^|]*\) |.*/\1 | \2/p' README.md)
+    while read -r name default; do
+        n=$((n + 1)) option=-$name entry=--dlrover-$name
+        [ "$name" != enable ] || option= entry=--dlrover
+        grep -qE "^\*$entry\*" man/spank_dlrover.8.scd || entry=$name # a setting
+        grep -qE "^#   $name=$default( |\$)" etc/plugstack.conf.d/dlrover.conf ||
+            { echo "etc/plugstack.conf.d/dlrover.conf does not have $name=$default"; bad=1; }
+        [ -n "$default" ] || continue # then it is words, in the two below
+        sed -n "/^\*$entry\*/,/Default: /p" man/spank_dlrover.8.scd | tail -n 1 | grep -qF "Default: $default." ||
+            { echo "spank_dlrover(8) does not say $name: Default: $default."; bad=1; }
+        row=$(grep -E "^$option(\[?=)" <<<"$readme" || :)
+        case $name:$row in
+        *: | net-class:*"the network's") ;; # not there, or 0 in words
+        *" | $default") ;;
+        *) echo "README.md says '$row', the default is $default"; bad=1 ;;
+        esac
+    done < <(job_options)
+    [ "$n" -eq "$(grep -c '^    {"' common/config/job_config.c)" ]
+    [ "$bad" -eq 0 ]
+    [ "$(wc -l <<<"$readme")" -eq 10 ] # but --dlrover-set, which has no default
+}
+
+# Rows of ckpt/client/conf.c
+library_options() { sed -nE 's/^ *\{"(DLROVER_[A-Z_]*)", *DLR_OPT_[A-Z]*, *FIELD\([a-z_]*\), *"([^"]*)".*/\1 \2/p' ckpt/client/conf.c; }
+
+@test "every variable of the library is in its manual, with its default" {
+    local n=0
+    while read -r name default; do
+        n=$((n + 1))
+        sed -n "/^\*$name\*\$/,/^\$/p" man/libdlrover.3.scd | grep -qE "Default(, or)? _?$default[_.;:]" ||
+            { echo "libdlrover(3) does not say $name: Default $default"; return 1; }
+    done < <(library_options)
+    [ "$n" -eq "$(grep -c '^    {"DLROVER_' ckpt/client/conf.c)" ]
+}
+
+@test "the library needs neither MPI nor CUDA nor UCX" {
+    needs=$(readelf -dW "${dlrover%/*}/libdlrover.so" | sed -nE 's/.*NEEDED.*\[lib([a-z]*).*/\1/p' | sort | paste -sd' ')
+    [ "$needs" = "c isal xxhash" ]
+}
+
+@test "the README names what is there" {
+    while read -r path; do
+        [[ -e $path || -e docs/$path ]] || { echo "README.md links to '$path'"; return 1; }
+    done < <(grep -oE '\]\([a-z][^):]*\)' README.md docs/*.md | sed -E 's/^[^(]*\(//; s/(#.*)?\)$//' | sort -u)
+    for folder in $(sed -n '/^## Folders/,$p' README.md | grep -oE '^\| [^|]*' | grep -oE '`[a-z_]+/`' | tr -d '`'); do
+        [[ -d $folder ]] || { echo "README.md names $folder"; return 1; }
+    done
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which nodes a job does without after a requeue, with slurmctld played here. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/str.h"
+#include "mpi_launcher/slurm/api.h"
+#include "mpi_launcher/slurm/requeue.h"
+
+static struct {
+    char excluded[65536]; /* the job's list */
+    unsigned nodes;       /* n1, n2 ... of the partition; 0: it cannot be asked */
+    int busy, updates;    /* so often it says "try again" */
+    struct dlr_slurm_job job;
+    bool fixed; /* jobs may not shrink */
+    time_t begin;
+} ctld;
+
+#define BEGIN 1000
+
+/* --- instead of slurmapi.c; lists are n1,n2, and no list has a bracket that nobody closes ------------------------------------------------ */
+
+int dlr_slurm_expand(const char *list, char ***ret_names, unsigned *ret_n,
+                     struct dlr_err *err)
+{
+    char *copy = strdup(list), *at = NULL;
+    char **names = calloc(strlen(list) + 1, sizeof(*names));
+    unsigned n = 0;
+
+    if (strchr(list, '[')) {
+        free(copy);
+        free(names);
+        return dlr_fail(err, -EINVAL, "'%s' is no list of nodes", list);
+    }
+    for (char *w = strtok_r(copy, ",", &at); w; w = strtok_r(NULL, ",", &at))
+        names[n++] = strdup(w);
+    free(copy);
+    *ret_names = names;
+    *ret_n = n;
+    return 0;
+}
+
+char **dlr_slurm_free_names(char **names, unsigned n)
+{
+    for (unsigned i = 0; names && i < n; i++)
+        free(names[i]);
+    free(names);
+    return NULL;
+}
+
+int dlr_slurm_load_job(uint32_t job_id, struct dlr_slurm_job *ret, struct dlr_err *err)
+{
+    *ret = ctld.job;
+    dlr_format(ret->exc_nodes, sizeof(ret->exc_nodes), "%s", ctld.excluded);
+    dlr_format(ret->partition, sizeof(ret->partition), "main");
+    return 0;
+}
+
+int dlr_slurm_requeue(uint32_t job_id, struct dlr_err *err)
+{
+    return 0;
+}
+
+bool dlr_slurm_is_listed(const char *list, const char *node)
+{
+    return strstr(list, node); /* no name is a part of another */
+}
+
+int dlr_slurm_shrink(uint32_t job_id, const char *keep, struct dlr_err *err)
+{
+    if (ctld.fixed)
+        return dlr_fail(err, -ENOTSUP, "disable_job_shrink");
+    dlr_format(ctld.job.nodes, sizeof(ctld.job.nodes), "%s", keep);
+    return 0;
+}
+
+time_t dlr_slurm_next_begin(void)
+{
+    return BEGIN;
+}
+
+int dlr_slurm_update_pending(uint32_t job_id, const char *exclude, unsigned min_nodes,
+                             unsigned max_nodes, time_t begin, struct dlr_err *err)
+{
+    ctld.updates++;
+    if (ctld.busy-- > 0)
+        return dlr_fail(err, -EAGAIN, "busy");
+    ctld.begin = begin;
+    dlr_format(ctld.excluded, sizeof(ctld.excluded), "%s", exclude);
+    return 0;
+}
+
+int dlr_slurm_count_nodes(const char *partitions, const char *without, unsigned *ret_n,
+                          struct dlr_err *err)
+{
+    assert_string_equal(partitions, "main");
+    *ret_n = ctld.nodes;
+    for (const char *p = without; *p; p = strchr(p, ',') ? strchr(p, ',') + 1 : "")
+        (*ret_n)--;
+    return ctld.nodes ? 0 : -EIO;
+}
+
+/* -------------------------------------------------------------------------------------------- */
+
+/* A job of four nodes in a partition, requeued again and again. */
+static void
+an_exclusion_holds_for_one_requeue_and_never_makes_a_job_impossible(void **state)
+{
+    static const struct {
+        unsigned nodes;
+        const char *dead, *list, *note;
+    } rows[] = {
+        {8, "n2", "n7,n2", ""},       /* beside the user's own */
+        {8, "n3,n4", "n7,n3,n4", ""}, /* n2 may have come back */
+        {8, "", "n7", ""},
+        {6, "n1", "n7,n1", ""},
+        {5, "n2", "n7",
+         "n2: not excluded, since partition 'main' has 3 nodes beside it and 4 are "
+         "needed"},
+        {0, "n2", "n7,n2", ""}, /* slurmctld does not say */
+        {8, "n5", "n7,n5", ""},
+    };
+    char dir[] = "/tmp/dlr-test-requeue-XXXXXX", path[64];
+    struct dlr_requeue r = {.job_id = 7,
+                            .incarnation = 9,
+                            .min_nodes = 4,
+                            .max_nodes = 5,
+                            .timeout_ms = 10000,
+                            .ours_path = path};
+
+    assert_non_null(mkdtemp(dir));
+    dlr_format(path, sizeof(path), "%s/excluded", dir);
+    dlr_format(ctld.excluded, sizeof(ctld.excluded), "n7");
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct dlr_err err = {0};
+
+        ctld.nodes = rows[i].nodes;
+        ctld.busy = i == 0;
+        r.exclude = rows[i].dead;
+        assert_int_equal(dlr_requeue_job(&r, &err), 0);
+        assert_string_equal(ctld.excluded, rows[i].list);
+        assert_string_equal(err.code ? err.text : "", rows[i].note);
+    }
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(dir), 0);
+}
+
+/* Then it has ended everywhere within KillWait, and can begin at once. */
+static void a_dead_node_is_given_back_before_the_requeue(void **state)
+{
+    static const struct {
+        const char *dead, *left;
+        bool no_requeue, fixed, begins;
+    } rows[] = {
+        {.dead = "n2", .left = "n1,n3,n4", .begins = true},
+        {.dead = "n4,n2", .left = "n1,n3", .begins = true},
+        {.dead = "", .left = "n1,n2,n3,n4", .begins = true},
+        {.dead = "n1,n2", .left = "n1,n2,n3,n4"}, /* the batch host */
+        {.dead = "n2", .left = "n1,n2,n3,n4", .fixed = true},
+        {.dead = "n2", .left = "n1,n2,n3,n4", .no_requeue = true},
+    };
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct dlr_requeue r = {
+            .job_id = 7, .incarnation = 9, .timeout_ms = 1000, .exclude = rows[i].dead};
+        struct dlr_err err = {0};
+
+        memset(&ctld, 0, sizeof(ctld));
+        ctld.fixed = rows[i].fixed;
+        ctld.job = (struct dlr_slurm_job){.batch_host = "n1",
+                                          .nodes = "n1,n2,n3,n4",
+                                          .running = true,
+                                          .may_requeue = !rows[i].no_requeue};
+        assert_int_equal(dlr_requeue_job(&r, &err), 0);
+        assert_string_equal(ctld.job.nodes, rows[i].left);
+        assert_int_equal(ctld.begin, rows[i].begins ? BEGIN : 0);
+    }
+    memset(&ctld, 0, sizeof(ctld));
+}
+
+static void a_long_list_is_set_whole(void **state)
+{
+    static char many[60000];
+    struct dlr_requeue r = {
+        .job_id = 7, .incarnation = 9, .timeout_ms = 1000, .exclude = many};
+    struct dlr_err err = {0};
+
+    for (unsigned i = 0; i < 9000; i++)
+        dlr_format(many + strlen(many), 8, "%sm%u", i ? "," : "", i);
+    ctld.excluded[0] = '\0';
+    ctld.nodes = 0;
+    ctld.busy = 0;
+    assert_int_equal(dlr_requeue_job(&r, &err), 0);
+    assert_string_equal(ctld.excluded, many);
+}
+
+static void a_list_that_cannot_be_read_is_kept_as_the_user_wrote_it(void **state)
+{
+    struct dlr_requeue r = {
+        .job_id = 7, .incarnation = 9, .timeout_ms = 1000, .exclude = "n2"};
+    struct dlr_err err = {0};
+
+    dlr_format(ctld.excluded, sizeof(ctld.excluded), "n[7-");
+    ctld.nodes = 0;
+    assert_int_equal(dlr_requeue_job(&r, &err), 0);
+    assert_string_equal(ctld.excluded, "n[7-,n2");
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_list_that_cannot_be_read_is_kept_as_the_user_wrote_it),
+        cmocka_unit_test(
+            an_exclusion_holds_for_one_requeue_and_never_makes_a_job_impossible),
+        cmocka_unit_test(a_dead_node_is_given_back_before_the_requeue),
+        cmocka_unit_test(a_long_list_is_set_whole),
+    };
+
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A version of four ranks, with parity, is restored by fewer: on which nodes what is lost is made, and
+ * what becomes of it where they have no room.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/base/str.h"
+#include "common/json/message.h"
+#include "mpi_launcher/supervisor/supervisor.h"
+
+#define FULL 4
+#define SLOT_BYTES 65536
+
+static struct dlr_sup s;
+static char told[1024]; /* what was asked of nodes, in order */
+static char said[512];  /* to the user */
+static char struck[64];
+
+static void note(char *buf, size_t size, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void note(char *buf, size_t size, const char *fmt, ...)
+{
+    size_t len = strlen(buf);
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(buf + len, size - len, fmt, ap);
+    va_end(ap);
+}
+
+/* --- instead of the other files of the supervisor ---------------------------------------- */
+
+uint32_t dlr_policy_round(const struct dlr_policy *p)
+{
+    return 1;
+}
+int dlr_members_find(const struct dlr_members *m, const char *name)
+{
+    return name[1] - '0';
+}
+void dlr_journal_note(struct dlr_journal *j, const char *event, const char *fmt, ...)
+{
+}
+void dlr_sup_say(struct dlr_sup *sup, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(said, sizeof(said), fmt, ap);
+    va_end(ap);
+}
+void dlr_sup_strike(struct dlr_sup *sup, const char *where, int rank,
+                    struct dlr_version v)
+{
+    note(struck, sizeof(struck), "%d@%s ", rank, where);
+}
+int dlr_sup_place_of(const struct dlr_sup *sup, unsigned rank)
+{
+    return (int)rank;
+}
+int dlr_sup_node_of(const struct dlr_sup *sup, unsigned place)
+{
+    return (int)place;
+}
+struct dlr_transfer *dlr_sup_add_transfer(struct dlr_sup *sup, unsigned rank, int from,
+                                          int to, bool essential)
+{
+    struct dlr_transfer *t;
+
+    sup->transfers =
+        realloc(sup->transfers, (sup->ntransfers + 1) * sizeof(*sup->transfers));
+    t = sup->transfers + sup->ntransfers++;
+    *t = (struct dlr_transfer){.id = dlr_sup_ids(sup, 1),
+                               .rank = rank,
+                               .from = (unsigned)from,
+                               .to = (unsigned)to};
+    return t;
+}
+struct dlr_transfer *dlr_sup_transfer(struct dlr_sup *sup, uint64_t id)
+{
+    for (unsigned i = 0; i < sup->ntransfers; i++)
+        if (sup->transfers[i].id == id)
+            return &sup->transfers[i];
+    return NULL;
+}
+void dlr_sup_transfer_start(struct dlr_sup *sup, struct dlr_transfer *t)
+{
+    t->started = true;
+}
+void dlr_sup_ask(struct dlr_sup *sup, const struct dlr_transfer *t, const char *type,
+                 unsigned node, const char *key, const char *value)
+{
+    note(told, sizeof(told), "%s %u on n%u of %s; ", type, t->rank, node, value);
+}
+void dlr_sup_ask_reserve(struct dlr_sup *sup, unsigned node, unsigned rank,
+                         uint64_t bytes)
+{
+    note(told, sizeof(told), "slots for %u on n%u; ", rank, node);
+}
+void dlr_sup_send(struct dlr_sup *sup, unsigned node, json_t *msg)
+{
+    assert_string_equal(dlr_msg_type(msg), "reserve");
+    assert_true(json_is_true(json_object_get(msg, "bring")) &&
+                json_is_true(json_object_get(msg, "make")));
+    assert_int_equal(json_integer_value(json_object_get(msg, "bytes")), SLOT_BYTES);
+    json_decref(msg);
+}
+void dlr_sup_send_peers(struct dlr_sup *sup)
+{
+}
+unsigned dlr_sup_copies(const struct dlr_sup *sup)
+{
+    return sup->conf.redundancy.copies;
+}
+int dlr_sup_holders_make(struct dlr_sup *sup)
+{
+    return 0;
+}
+
+/* One rank on each node. */
+int dlr_sup_replan_step(struct dlr_sup *sup, unsigned nplaces, struct dlr_err *err)
+{
+    free(sup->step.tasks);
+    sup->step.tasks = calloc(nplaces, sizeof(*sup->step.tasks));
+    for (unsigned p = 0; p < nplaces; p++)
+        sup->step.tasks[p] = 1;
+    sup->step.nplaces = sup->step.world = nplaces;
+    return 0;
+}
+int dlr_sup_redundancy_check(struct dlr_sup *sup, struct dlr_err *err)
+{
+    return dlr_sets_init(&sup->sets, sup->step.nplaces, sup->step.tasks, NULL,
+                         sup->conf.redundancy.members, sup->conf.redundancy.copies);
+}
+
+/* --- the rig ------------------------------------------------------------------------------ */
+
+static void source(unsigned rank, enum dlr_plan_from from, const char *where)
+{
+    s.plan.sources[rank] = (struct dlr_plan_source){from, strdup(where), SLOT_BYTES};
+}
+
+/* Four were there, then so many; ranks that are lost are made of these parts. */
+static void begin(unsigned members, unsigned rows, unsigned left, const char *const *of)
+{
+    memset(&s, 0, sizeof(s));
+    told[0] = said[0] = struck[0] = '\0';
+    s.conf.redundancy.members = members;
+    s.conf.redundancy.copies = rows;
+    s.full_places = s.full_world = FULL;
+    s.members.n = FULL;
+    s.members.list = calloc(FULL, sizeof(*s.members.list));
+    for (unsigned i = 0; i < FULL; i++)
+        dlr_format(s.members.list[i].node.name, DLR_TOPO_NAME, "n%u", i);
+    assert_int_equal(dlr_sup_replan_step(&s, FULL, NULL), 0);
+    assert_int_equal(dlr_sup_redundancy_check(&s, NULL), 0);
+    assert_int_equal(dlr_sup_resize(&s, left), 0);
+    s.preparing = s.plan.restore = true;
+    s.plan.world = s.plan.nplaces = left;
+    s.plan.made_by = FULL;
+    s.plan.version = (struct dlr_version){0, 40};
+    s.plan.sources = calloc(FULL, sizeof(*s.plan.sources));
+    for (unsigned r = 0; r < FULL; r++) {
+        char name[8];
+
+        dlr_format(name, sizeof(name), "n%u", r);
+        source(r, of[r] ? DLR_PLAN_PARITY : DLR_PLAN_NODE, of[r] ? of[r] : name);
+    }
+    dlr_sup_rebuild_lost(&s);
+}
+
+static void end(void)
+{
+    for (unsigned r = 0; r < FULL; r++)
+        free(s.plan.sources[r].where);
+    for (unsigned i = 0; i < s.nworlds; i++)
+        free(s.worlds[i].tasks);
+    free(s.plan.sources);
+    free(s.members.list);
+    free(s.transfers);
+    free(s.step.tasks);
+    dlr_sets_done(&s.sets);
+}
+
+static const char *const last[FULL] = {NULL, NULL, NULL, "1@n1 5@n0"};
+
+/* --- tests -------------------------------------------------------------------------------- */
+
+static void a_lost_rank_is_made_where_a_part_of_it_is(void **state)
+{
+    begin(2, 1, 3, last);
+    assert_string_equal(told, "rebuild 3 on n1 of 4 1*1 5*1; ");
+    assert_int_equal(s.ntransfers, 3);
+    assert_true(s.transfers[2].shard && !s.transfers[1].shard);
+    assert_false(dlr_sup_rebuild_room(&s, 0, 3, 0, "")); /* nobody asked that node */
+    assert_true(dlr_sup_rebuild_room(&s, 1, 3, 0, ""));
+    assert_true(s.transfers[0].started);
+    assert_int_equal(s.plan.sources[3].from, DLR_PLAN_PARITY);
+    dlr_sup_rebuild_known(&s);
+    assert_int_equal(s.plan.sources[3].from, DLR_PLAN_NODE);
+    assert_string_equal(s.plan.sources[3].where, "n1");
+    assert_string_equal(s.plan.sources[0].where, "n0");
+    end();
+}
+
+static void where_there_is_no_room_the_next_one_makes_it(void **state)
+{
+    begin(2, 1, 3, last);
+    told[0] = '\0';
+    assert_true(dlr_sup_rebuild_room(&s, 1, 3, -EDQUOT, "1 x 9 MB"));
+    assert_string_equal(told, "rebuild 3 on n0 of 4 1*1 5*1; ");
+    assert_true(s.transfers[0].ended && s.transfers[1].ended && s.transfers[2].ended);
+    assert_false(s.transfers[3].ended || s.transfer_rc);
+    assert_true(dlr_sup_rebuild_room(&s, 0, 3, 0, ""));
+    dlr_sup_rebuild_known(&s);
+    assert_string_equal(s.plan.sources[3].where, "n0");
+    end();
+}
+
+static void when_none_has_room_the_next_plan_does_without_parity(void **state)
+{
+    begin(2, 1, 3, last);
+    assert_true(dlr_sup_rebuild_room(&s, 1, 3, -EDQUOT, "1 x 9 MB"));
+    assert_true(dlr_sup_rebuild_room(&s, 0, 3, -EDQUOT, "1 x 9 MB and 3 MB"));
+    assert_int_equal(s.transfer_rc, -ENOSPC);
+    assert_string_equal(struck, "5@* ");
+    assert_string_equal(
+        said, "rank 3 of version 0/40 cannot be made of parity, no node with a "
+              "part of it has room: 1 x 9 MB and 3 MB");
+    end();
+}
+
+/* A part can go into one sum only on a node. */
+static void two_of_a_set_are_made_on_different_nodes(void **state)
+{
+    static const char *const both[FULL] = {NULL, "5@n0 9@n2", NULL, "5@n0 9@n2"};
+
+    begin(2, 2, 3, both);
+    assert_non_null(strstr(told, "rebuild 1 on n0 of 4 5*"));
+    assert_non_null(strstr(told, "rebuild 3 on n2 of 4 5*"));
+    assert_true(dlr_sup_rebuild_room(&s, 0, 1, -EDQUOT, "full")); /* n2 has the other */
+    assert_int_equal(s.transfer_rc, -ENOSPC);
+    assert_string_equal(struck, "5@* 9@* ");
+    end();
+}
+
+static void former_places_are_known_for_four_sizes(void **state)
+{
+    struct dlr_sets sets;
+    static const unsigned sizes[] = {4, 3, 2, 3, 4};
+
+    begin(2, 1, 3, last);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        assert_int_equal(dlr_sup_resize(&s, sizes[i]), 0);
+        assert_int_equal(s.sets.nplaces, sizes[i]);
+    }
+    assert_int_equal(s.nworlds, 3);
+    for (unsigned n = 2; n <= FULL; n++) {
+        assert_int_equal(dlr_sup_world_sets(&s, n, &sets), 0);
+        assert_int_equal(sets.nplaces, n);
+        dlr_sets_done(&sets);
+    }
+    assert_int_equal(dlr_sup_world_sets(&s, 5, &sets), -ENOENT);
+    end();
+}
+
+/* Nothing was saved since the plan for three, which begins with what four made. */
+static void places_that_the_newest_version_needs_are_not_forgotten(void **state)
+{
+    struct dlr_sets sets;
+    static const unsigned sizes[] = {2, 5, 6, 7, 8};
+    static const struct {
+        unsigned size;
+        int rc;
+    } rows[] = {{4, 0}, {3, 0}, {2, -ENOENT}, {5, -ENOENT}, {6, 0}, {7, 0}};
+
+    begin(2, 1, 3, last);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+        assert_int_equal(dlr_sup_resize(&s, sizes[i]), 0);
+    assert_int_equal(s.nworlds, DLR_PLAN_WORLDS_MAX);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        print_message("  %u\n", rows[i].size);
+        assert_int_equal(dlr_sup_world_sets(&s, rows[i].size, &sets), rows[i].rc);
+        dlr_sets_done(&sets);
+    }
+    end();
+}
+
+/* It has only what srun's words say, and the plan. */
+static void a_supervisor_that_takes_over_knows_who_made_the_version(void **state)
+{
+    struct dlr_sets sets;
+
+    begin(2, 1, 3, last);
+    while (s.nworlds)
+        free(s.worlds[--s.nworlds].tasks);
+    assert_int_equal(dlr_sup_replan_step(&s, FULL, NULL), 0);
+    s.plan.nplaces = s.plan.world = 2;
+    s.plan.made_by = 3;
+    s.conf.nodes.min = 2;
+    assert_int_equal(dlr_sup_resize_adopted(&s, NULL), 0);
+    assert_int_equal(s.step.nplaces, 2);
+    assert_int_equal(dlr_sup_world_sets(&s, 3, &sets), 0);
+    dlr_sets_done(&sets);
+    assert_int_equal(dlr_sup_world_sets(&s, FULL, &sets), 0);
+    dlr_sets_done(&sets);
+    end();
+}
+
+/* One of as many ranks as this run never has (--dlrover-restore-from): its places are nobody's. */
+static void what_another_run_made_is_not_taken_for_a_former_size(void **state)
+{
+    struct dlr_sets sets;
+
+    begin(2, 1, 3, last);
+    while (s.nworlds)
+        free(s.worlds[--s.nworlds].tasks);
+    assert_int_equal(dlr_sup_replan_step(&s, FULL, NULL), 0);
+    s.plan.nplaces = s.plan.world = FULL;
+    s.plan.made_by = 1;
+    for (s.conf.nodes.min = 0; s.conf.nodes.min <= 2; s.conf.nodes.min += 2) {
+        assert_int_equal(dlr_sup_resize_adopted(&s, NULL), 0);
+        assert_int_equal(s.step.nplaces, FULL);
+        assert_int_equal(dlr_sup_world_sets(&s, 1, &sets), -ENOENT);
+    }
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_lost_rank_is_made_where_a_part_of_it_is),
+        cmocka_unit_test(where_there_is_no_room_the_next_one_makes_it),
+        cmocka_unit_test(when_none_has_room_the_next_plan_does_without_parity),
+        cmocka_unit_test(two_of_a_set_are_made_on_different_nodes),
+        cmocka_unit_test(former_places_are_known_for_four_sizes),
+        cmocka_unit_test(places_that_the_newest_version_needs_are_not_forgotten),
+        cmocka_unit_test(a_supervisor_that_takes_over_knows_who_made_the_version),
+        cmocka_unit_test(what_another_run_made_is_not_taken_for_a_former_size),
+    };
+
+    return cmocka_run_group_tests_name("rebuild", tests, NULL, NULL);
+}

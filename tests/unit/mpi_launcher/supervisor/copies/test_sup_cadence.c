@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the supervisor makes of the ranks' words about their saves: see sup_cadence.h. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/base/str.h"
+#include "common/json/message.h"
+#include "mpi_launcher/supervisor/copies/cadence.h"
+#include "mpi_launcher/supervisor/supervisor.h"
+
+#define MS 1000000
+#define STEP_MS 50
+#define EXTRA 300 /* ms: more than 1 % of 10 s */
+
+static struct dlr_sup s;
+static int64_t now;
+static char told[512], said[512]; /* the newest line of the journal's and the user's */
+static unsigned ntold, nsaid, nkept;
+static bool ordered[8192];        /* steps */
+static int64_t held_ns = MS / 10; /* in begin and fence */
+static json_t *kept;              /* by a former supervisor */
+
+/* --- instead of other files ---------------------------------------------------------------- */
+
+int64_t dlr_sup_now(void)
+{
+    return now;
+}
+void dlr_sup_say(struct dlr_sup *sup, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(said, sizeof(said), fmt, ap);
+    va_end(ap);
+    nsaid++;
+}
+void dlr_journal_note(struct dlr_journal *j, const char *event, const char *fmt, ...)
+{
+    json_t *row;
+    va_list ap;
+    char form[256];
+
+    if (!dlr_streq(event, "cadence") && !dlr_streq(event, "overdue"))
+        return;
+    snprintf(form, sizeof(form), "{%s}", fmt);
+    va_start(ap, fmt);
+    row = json_vpack_ex(NULL, 0, form, ap);
+    va_end(ap);
+    assert_non_null(row);
+    if (dlr_streq(event, "cadence"))
+        snprintf(told, sizeof(told), "every %d, %.1f s, %s, cost %.1f",
+                 (int)json_integer_value(json_object_get(row, "every")),
+                 json_number_value(json_object_get(row, "every_s")),
+                 json_string_value(json_object_get(row, "bound")),
+                 json_number_value(json_object_get(row, "cost_ms")));
+    else
+        snprintf(told, sizeof(told), "%s",
+                 json_string_value(json_object_get(row, "why")));
+    json_decref(row);
+    ntold++;
+}
+void dlr_sup_keep(struct dlr_sup *sup)
+{
+    nkept++;
+}
+uint32_t dlr_policy_round(const struct dlr_policy *p)
+{
+    return 0;
+}
+double dlr_sup_losses_hours(const struct dlr_sup *sup)
+{
+    return 0;
+}
+unsigned dlr_sup_copies(const struct dlr_sup *sup)
+{
+    return 0;
+}
+int dlr_sup_place_of(const struct dlr_sup *sup, unsigned rank)
+{
+    return (int)rank;
+}
+int dlr_sup_node_of(const struct dlr_sup *sup, unsigned place)
+{
+    return (int)place;
+}
+int dlr_sup_holder_node(const struct dlr_sup *sup, unsigned place, unsigned holder)
+{
+    return (int)place;
+}
+
+/* --------------------------------------------------------------------------------------- */
+
+static void save_at(void *arg, struct dlr_version v)
+{
+    ordered[v.step] = true;
+}
+
+static void commit(void *arg, struct dlr_version v, int64_t took_ms)
+{
+    dlr_sup_cadence_commit(&s, v, took_ms);
+}
+
+static void abort_it(void *arg, struct dlr_version v, const char *why)
+{
+}
+
+static void release(void)
+{
+    dlr_commit_free(s.commit);
+    dlr_sup_cadence_stop(&s);
+    memset(&s, 0, sizeof(s));
+}
+
+static void start(void)
+{
+    static const struct dlr_commit_ops ops = {save_at, commit, abort_it};
+    static struct dlr_member members[2];
+    const struct dlr_commit_conf conf = {.decide_ms = 1000};
+    struct dlr_err err;
+
+    release(); /* of an earlier supervisor */
+    dlr_jobconf_init(&s.conf);
+    s.members.list = members;
+    s.members.n = 2;
+    dlr_format(members[0].node.name, sizeof(members[0].node.name), "n1");
+    dlr_format(members[1].node.name, sizeof(members[1].node.name), "n2");
+    s.plan.nplaces = s.plan.world = 2;
+    assert_int_equal(dlr_commit_new(&conf, &ops, NULL, &s.commit, &err), 0);
+    if (kept)
+        dlr_sup_cadence_take(&s, kept);
+    dlr_sup_cadence_start(&s);
+    dlr_commit_round(s.commit, 0, 2, NULL);
+    dlr_sup_cadence_round(&s);
+    memset(ordered, 0, sizeof(ordered));
+    told[0] = said[0] = '\0';
+    ntold = nsaid = nkept = 0;
+    now = 1000;
+}
+
+static int stop(void **state)
+{
+    release();
+    json_decref(kept);
+    kept = NULL;
+    return 0;
+}
+
+static void ready(unsigned ranks)
+{
+    for (unsigned r = 0; r < ranks; r++)
+        dlr_commit_ready(s.commit, 0, r, 0, now);
+}
+
+static void seal(unsigned rank, uint64_t step, unsigned extra_ms)
+{
+    json_t *msg = json_pack("{s:i,s:I,s:i,s:i,s:i,s:i,s:i}", "saves", 1, "blocked_ns",
+                            (json_int_t)held_ns, "plain_steps", 1, "plain_ns",
+                            STEP_MS * MS, "extra_ns", (int)extra_ms * MS, "extra_saves",
+                            8, "step_ns", STEP_MS * MS);
+
+    dlr_sup_cadence_sealed(&s, msg);
+    json_decref(msg);
+    dlr_commit_sealed(s.commit, rank, (struct dlr_version){0, step}, step, now);
+}
+
+/* Steps go by until so many saves are committed. The second rank is the one that saves hold up. */
+static uint64_t run(uint64_t step, unsigned saves, unsigned extra_ms)
+{
+    while (saves > 0) {
+        now += STEP_MS;
+        step++;
+        assert_true(step < sizeof(ordered));
+        dlr_commit_progress(s.commit, 0, step, now);
+        if (!ordered[step])
+            continue;
+        seal(0, step, extra_ms / 2);
+        seal(1, step, extra_ms);
+        saves--;
+    }
+    return step;
+}
+
+static void cheap_saves_are_as_far_apart_as_may_be_lost(void **state)
+{
+    uint64_t step;
+
+    start();
+    ready(2);
+    step = run(0, 8, 1);
+    assert_in_range(step, 14, 30); /* each second step, at first */
+    assert_string_equal(told, "every 200, 10.0 s, staleness, cost 1.0");
+    step = run(step, 4, 1); /* those that were ordered by then */
+    assert_in_range(run(step, 1, 1) - step, 190, 205);
+    assert_int_equal(ntold, 1);
+}
+
+/* Of which begin and fence, which were all that counted, know nothing. */
+/* A link that crawls, an evaluation: what counts is the time. */
+static void steps_that_become_long_are_saved_as_soon_in_seconds(void **state)
+{
+    uint64_t step, before;
+
+    start();
+    ready(2);
+    before = step = run(run(0, 12, 1), 1, 1);
+    for (; !ordered[step] || step == before; step++) {
+        now += 2600;
+        dlr_commit_progress(s.commit, 0, step, now);
+        dlr_sup_cadence_watch(&s, step, now);
+    }
+    assert_in_range(step - before, 4, 9);
+}
+
+static void what_copies_take_from_the_steps_counts(void **state)
+{
+    start();
+    ready(2);
+    run(0, 8, EXTRA);
+    assert_string_equal(told, "every 600, 30.0 s, cost, cost 300.0");
+}
+
+static void a_machine_that_is_quiet_again_is_believed(void **state)
+{
+    uint64_t step;
+
+    start();
+    ready(2);
+    step = run(0, 8, EXTRA);
+    run(step, 4, 0);
+    assert_string_equal(told, "every 200, 10.0 s, staleness, cost 0.1");
+}
+
+/* An hour in a fence: a suspended job. */
+static void one_save_that_took_an_hour_puts_none_off(void **state)
+{
+    uint64_t step;
+
+    start();
+    ready(2);
+    step = run(0, 12, 1);
+    held_ns = 3600LL * 1000 * MS;
+    step = run(step, 1, 1);
+    held_ns = MS / 10;
+    step = run(step, 3, 1); /* those that were ordered by then */
+    assert_in_range(run(step, 1, 1) - step, 190, 205);
+    assert_int_equal(ntold, 1);
+}
+
+static void without_a_budget_saves_come_as_they_can(void **state)
+{
+    start();
+    s.conf.ckpt_budget = 0;
+    dlr_sup_cadence_round(&s);
+    ready(2);
+    assert_in_range(run(0, 30, EXTRA), 30, 33);
+    assert_string_equal(told, "every 1, 0.1 s, off, cost 300.0");
+}
+
+static void what_was_learned_survives_the_supervisor_and_the_round(void **state)
+{
+    uint64_t step;
+
+    start();
+    ready(2);
+    run(0, 8, EXTRA);
+    assert_int_equal(nkept, 1);
+    kept = json_object();
+    dlr_sup_cadence_state(&s, kept);
+    start();
+    ready(2);
+    step = run(0, 1, EXTRA); /* one at once, since nothing of this round is saved */
+    assert_in_range(step, 1, 5);
+    assert_in_range(run(step, 1, EXTRA) - step, 600, 610);
+}
+
+static void a_run_that_saves_nothing_says_once_what_it_waits_for(void **state)
+{
+    static const struct {
+        unsigned ready;
+        const char *why;
+    } rows[] = {
+        {0, ""}, /* it does not want to */
+        {1, "n2 has no memory for rank 1's snapshots yet"},
+        {2, "n2 has not got rank 1's part of step 3"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        start();
+        ready(rows[i].ready);
+        for (uint64_t step = 1; step < 1000; step++) {
+            now += STEP_MS;
+            dlr_commit_progress(s.commit, 0, step, now);
+            if (ordered[step])
+                seal(0, step, 1);
+            dlr_sup_cadence_watch(&s, step, now);
+            assert_true(ntold == 0 || step > 400); /* 20 s */
+        }
+        print_message("row %zu: %s\n", i, said);
+        assert_string_equal(told, rows[i].why);
+        assert_int_equal(nsaid, rows[i].ready > 0);
+        stop(NULL);
+        s.commit = NULL;
+        s.cadence = NULL;
+    }
+}
+
+static void what_a_failure_would_lose_is_known(void **state)
+{
+    start();
+    ready(2);
+    assert_int_equal(dlr_sup_cadence_at_stake_ms(&s, now), -1);
+    dlr_sup_cadence_watch(&s, 1, now);
+    assert_int_equal(dlr_sup_cadence_at_stake_ms(&s, now + 700), 700);
+    run(1, 1, 1);
+    assert_int_equal(dlr_sup_cadence_at_stake_ms(&s, now + 300), 300);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_teardown(f, stop)
+    const struct CMUnitTest tests[] = {
+        T(cheap_saves_are_as_far_apart_as_may_be_lost),
+        T(steps_that_become_long_are_saved_as_soon_in_seconds),
+        T(what_copies_take_from_the_steps_counts),
+        T(a_machine_that_is_quiet_again_is_believed),
+        T(one_save_that_took_an_hour_puts_none_off),
+        T(without_a_budget_saves_come_as_they_can),
+        T(what_was_learned_survives_the_supervisor_and_the_round),
+        T(a_run_that_saves_nothing_says_once_what_it_waits_for),
+        T(what_a_failure_would_lose_is_known),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

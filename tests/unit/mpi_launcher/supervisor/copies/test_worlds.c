@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A rank reads another rank's copy, and it does not arrive: is the copy struck off? */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/base/str.h"
+#include "common/json/message.h"
+#include "mpi_launcher/supervisor/supervisor.h"
+
+#define HOLDER 1 /* of rank 1's copy */
+#define READER 0
+
+static struct dlr_sup s;
+static unsigned nstruck;
+static int told_rc; /* of the last "brought" */
+
+/* --- instead of the other files of the supervisor ---------------------------------------- */
+
+uint32_t dlr_policy_round(const struct dlr_policy *p)
+{
+    return s.running_round;
+}
+enum dlr_phase dlr_policy_phase(const struct dlr_policy *p)
+{
+    return DLR_PHASE_RUN;
+}
+int dlr_members_find(const struct dlr_members *m, const char *name)
+{
+    return -1;
+}
+int dlr_sup_place_of(const struct dlr_sup *sup, unsigned rank)
+{
+    return (int)rank;
+}
+int dlr_sup_node_of(const struct dlr_sup *sup, unsigned place)
+{
+    return (int)place;
+}
+void dlr_sup_ask(struct dlr_sup *sup, const struct dlr_transfer *t, const char *type,
+                 unsigned node, const char *key, const char *value)
+{
+}
+void dlr_sup_send(struct dlr_sup *sup, unsigned node, json_t *msg)
+{
+    if (dlr_streq(dlr_msg_type(msg), "brought"))
+        told_rc = (int)json_integer_value(json_object_get(msg, "rc"));
+    json_decref(msg);
+}
+bool dlr_sup_rebuild_room(struct dlr_sup *sup, unsigned node, unsigned rank, int rc,
+                          const char *why)
+{
+    return false;
+}
+void dlr_sup_strike(struct dlr_sup *sup, const char *where, int rank,
+                    struct dlr_version v)
+{
+    assert_string_equal(where, "n1");
+    assert_int_equal(rank, 1);
+    nstruck++;
+}
+
+/* --- the rig ------------------------------------------------------------------------------ */
+
+static int begin(void **state)
+{
+    memset(&s, 0, sizeof(s));
+    nstruck = 0;
+    s.members.n = 2;
+    s.members.list = calloc(s.members.n, sizeof(*s.members.list));
+    for (unsigned i = 0; i < s.members.n; i++) {
+        dlr_format(s.members.list[i].node.name, DLR_TOPO_NAME, "n%u", i);
+        s.members.list[i].here = true;
+    }
+    s.have_plan = s.plan.restore = true;
+    s.plan.world = s.plan.made_by = 2;
+    s.plan.version = (struct dlr_version){1, 40};
+    s.plan.sources = calloc(2, sizeof(*s.plan.sources));
+    return 0;
+}
+
+static int end(void **state)
+{
+    free(s.members.list);
+    free(s.plan.sources);
+    free(s.spared);
+    return 0;
+}
+
+static json_t *about(const char *type)
+{
+    json_t *msg = dlr_msg_new(type);
+
+    json_object_set_new(msg, "round", json_integer(s.running_round));
+    json_object_set_new(msg, "rank", json_integer(1));
+    json_object_set_new(msg, "rc", json_integer(0));
+    return msg;
+}
+
+/* In a new round rank 1's copy is brought, which ends with rc. */
+static void bring(int rc)
+{
+    json_t *wanted, *room;
+
+    s.running_round++;
+    wanted = about("bring");
+    room = about("room");
+    dlr_sup_on_bring(&s, READER, wanted);
+    dlr_sup_on_room(&s, READER, room);
+    assert_true(dlr_sup_bring_done(&s, HOLDER, s.last_id, rc, "why"));
+    assert_int_equal(told_rc, -rc);
+    json_decref(wanted);
+    json_decref(room);
+}
+
+/* --- tests -------------------------------------------------------------------------------- */
+
+static void a_copy_that_comes_is_good(void **state)
+{
+    bring(0);
+    assert_int_equal(nstruck, 0);
+    assert_int_equal(s.brought, 1);
+    assert_false(s.bring_failed);
+}
+
+static void a_bad_copy_is_struck_off(void **state)
+{
+    bring(-EIO);
+    assert_int_equal(nstruck, 1);
+    assert_true(s.bring_failed);
+}
+
+static void a_copy_that_the_network_lost_has_a_second_chance(void **state)
+{
+    bring(-ETIMEDOUT);
+    assert_int_equal(nstruck, 0);
+    assert_true(s.bring_failed);
+    bring(-ECONNRESET);
+    assert_int_equal(nstruck, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_copy_that_comes_is_good, begin, end),
+        cmocka_unit_test_setup_teardown(a_bad_copy_is_struck_off, begin, end),
+        cmocka_unit_test_setup_teardown(
+            a_copy_that_the_network_lost_has_a_second_chance, begin, end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A supervisor that takes over a round: what its nodes say, in any order, through the whole of it but its main
+ * program. Two nodes with a rank each, partners of each other.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include <cmocka.h>
+
+#include "common/base/cleanup.h"
+#include "common/base/str.h"
+#include "common/json/message.h"
+#include "mpi_launcher/supervisor/supervisor.h"
+
+#define NODES 2
+#define ROUND                                                                          \
+    "{\"round\":0,\"token\":\"00112233445566778899aabbccddeeff\",\"started_ms\":0,"    \
+    "\"launch_ms\":0,\"launch_deadline_ms\":90000,\"plan\":{\"v\":1,\"world\":2,"      \
+    "\"restore\":null,\"spares\":[],\"out\":[],\"verdicts\":[],\"sources\":[],"        \
+    "\"notes\":[],\"places\":["                                                        \
+    "{\"node\":\"n0\",\"topo\":\"s0.n0\",\"cpus\":2,\"first\":0,\"tasks\":1,"          \
+    "\"partner\":1,\"moved\":false},"                                                  \
+    "{\"node\":\"n1\",\"topo\":\"s0.n1\",\"cpus\":2,\"first\":1,\"tasks\":1,"          \
+    "\"partner\":0,\"moved\":false}]}}"
+
+static struct dlr_sup s;
+static const char *heard; /* the next message, from this node */
+static unsigned heard_from;
+static unsigned reserved[NODES][NODES]; /* [node][rank] times asked for its slots */
+static bool saves;
+
+void dlr_sup_watch(struct dlr_sup *sup, struct dlr_proc *proc, zloop_fn *fn)
+{
+}
+void dlr_sup_unwatch(struct dlr_sup *sup, struct dlr_proc *proc)
+{
+}
+
+int __wrap_dlr_server_recv(struct dlr_server *server, struct dlr_packet *ret);
+int __wrap_dlr_server_recv(struct dlr_server *server, struct dlr_packet *ret)
+{
+    *ret = (struct dlr_packet){.data = heard, .size = strlen(heard)};
+    ret->from =
+        (struct dlr_route){.size = 1, .id = {(unsigned char)('0' + heard_from)}};
+    dlr_format(ret->key, sizeof(ret->key), "key%u", heard_from);
+    zmq_msg_init(&ret->msg_);
+    return 1;
+}
+int __wrap_dlr_server_send_json(struct dlr_server *server, const struct dlr_route *to,
+                                const json_t *msg);
+int __wrap_dlr_server_send_json(struct dlr_server *server, const struct dlr_route *to,
+                                const json_t *msg)
+{
+    uint64_t rank = 0;
+
+    if (dlr_streq(dlr_msg_type(msg), "reserve") &&
+        dlr_msg_uint(msg, "rank", NODES - 1, &rank) == 0)
+        reserved[to->id[0] - '0'][rank]++;
+    return 0;
+}
+int __wrap_dlr_server_send(struct dlr_server *server, const struct dlr_route *to,
+                           const void *data, size_t size);
+int __wrap_dlr_server_send(struct dlr_server *server, const struct dlr_route *to,
+                           const void *data, size_t size)
+{
+    saves = saves || memmem(data, size, "\"t\":\"save_at\"", 13);
+    return 0;
+}
+int __wrap_dlr_server_send_shared(struct dlr_server *server, const struct dlr_route *to,
+                                  struct dlr_shared *shared);
+int __wrap_dlr_server_send_shared(struct dlr_server *server, const struct dlr_route *to,
+                                  struct dlr_shared *shared)
+{
+    return 0;
+}
+
+static void hear(unsigned node, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+static void hear(unsigned node, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    heard = text;
+    heard_from = node;
+    assert_int_equal(dlr_sup_on_message(&s), 1);
+}
+
+/* An agent that comes back, up to its word of the round. */
+static void come_back(unsigned node)
+{
+    hear(node,
+         "{\"v\":1,\"t\":\"hello\",\"node\":\"n%u\",\"boot\":\"b\",\"topo\":\"s0.n%u\","
+         "\"addr\":\"h:1\",\"key\":\"key%u\",\"data\":\"0%u\",\"cpus\":2}",
+         node, node, node, node);
+    hear(node, "{\"v\":1,\"t\":\"told\",\"round\":0,\"doomed\":-1,\"committed\":null,"
+               "\"ordered\":0,\"open\":[]}");
+}
+
+static void say_ready(unsigned node, unsigned rank)
+{
+    hear(node,
+         "{\"v\":1,\"t\":\"ready\",\"round\":0,\"rank\":%u,\"bytes\":8192,\"taken\":1,"
+         "\"least\":1,\"limit\":9,\"tight\":false}",
+         rank);
+}
+
+/* --- the policy's hands ------------------------------------------------------------------- */
+
+static void none(void *arg)
+{
+}
+static void none_bool(void *arg, bool with_mpi)
+{
+}
+static void none_round(void *arg, uint32_t round)
+{
+}
+static void none_end(void *arg, uint32_t round, enum dlr_cause cause, const char *why)
+{
+    fail_msg("the round ends: %s", why);
+}
+static void none_finish(void *arg, int code, const char *why)
+{
+    fail_msg("the run ends: %s", why);
+}
+
+static const struct dlr_policy_ops ops = {.start_agents = none,
+                                          .rendezvous = none_bool,
+                                          .stop_rendezvous = none,
+                                          .prepare = none_round,
+                                          .launch = none_round,
+                                          .end_round = none_end,
+                                          .persist = none,
+                                          .finish = none_finish};
+
+static int begin(void **state)
+{
+    static char n0[] = "n0", n1[] = "n1";
+    static char *names[NODES] = {n0, n1};
+    static unsigned tasks[NODES] = {1, 1};
+    struct dlr_policy_conf pc = {.nnodes = NODES, .nplaces = NODES, .max_restarts = 3};
+    struct dlr_commit_conf cc = {.copies = 1, .decide_ms = 1000};
+    DLR_AUTO_JSON json_t *round = json_loads(ROUND, 0, NULL);
+    struct dlr_err err;
+
+    memset(&s, 0, sizeof(s));
+    memset(reserved, 0, sizeof(reserved));
+    saves = false;
+    dlr_jobconf_init(&s.conf);
+    s.state_fd = s.say_fd = s.rendezvous_out = s.rendezvous_log = -1;
+    s.id.gen = 1;
+    s.generation = 2;
+    s.step.world = s.step.nplaces = NODES;
+    s.step.tasks = tasks;
+    memcpy(s.info.job_dir, "/nonexistent", 13);
+    memcpy(s.info.dir, "/nonexistent", 13);
+    s.loop = zloop_new();
+    assert_int_equal(dlr_members_new(names, NODES, &s.members, &err), 0);
+    for (unsigned i = 0; i < NODES; i++)
+        dlr_format(s.members.list[i].key, DLR_KEY_TEXT, "key%u", i);
+    assert_int_equal(dlr_policy_new(&pc, &ops, &s, &s.policy, &err), 0);
+    assert_int_equal(dlr_commit_new(&cc, &dlr_sup_commit_ops, &s, &s.commit, &err), 0);
+    s.resume_round = 1;
+    dlr_policy_resume(s.policy, 1, 0, dlr_sup_now());
+    assert_int_equal(dlr_sup_load_round(&s, round), 0);
+    assert_true(dlr_sup_adopt_start(&s, eventfd(0, EFD_CLOEXEC)));
+    return 0;
+}
+
+static int end(void **state)
+{
+    dlr_policy_free(s.policy);
+    dlr_commit_free(s.commit);
+    dlr_members_done(&s.members);
+    dlr_plan_done(&s.plan);
+    zloop_destroy(&s.loop);
+    return 0;
+}
+
+/* --- tests -------------------------------------------------------------------------------- */
+
+/* The former one had asked nobody for the partners' slots yet. */
+static void slots_are_asked_of_a_node_that_comes_back_later(void **state)
+{
+    come_back(0);
+    say_ready(0, 0);
+    come_back(1);
+    say_ready(1, 1);
+    assert_int_equal(reserved[1][0], 1);
+    assert_int_equal(reserved[0][1], 1);
+    say_ready(0, 1);
+    say_ready(1, 0);
+    dlr_commit_progress(s.commit, 0, 9, dlr_sup_now());
+    assert_true(saves);
+}
+
+/* Of who has not said hello only so much is looked at as a hello needs. */
+static void a_long_message_of_a_stranger_is_not_read(void **state)
+{
+    enum { MOST = 64 << 10 };
+    static char text[MOST + 2];
+
+    snprintf(text, sizeof(text), "%-*s", MOST, "{\"v\":1,\"t\":\"bye\"}");
+    heard = text;
+    heard_from = 9;
+    assert_int_equal(dlr_sup_on_message(&s), 1);
+    assert_int_equal(s.refused, 0);
+    text[MOST] = ' ';
+    assert_int_equal(dlr_sup_on_message(&s), 1);
+    assert_int_equal(s.refused, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slots_are_asked_of_a_node_that_comes_back_later),
+        cmocka_unit_test(a_long_message_of_a_stranger_is_not_read),
+    };
+
+    return cmocka_run_group_tests(tests, begin, end);
+}

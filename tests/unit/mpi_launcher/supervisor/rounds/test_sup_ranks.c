@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A turn of a round: what the supervisor keeps and says, in which order, what limits run, and what becomes
+ * of it under a new supervisor. Two nodes, two places; the program has told its ranks.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/base/cleanup.h"
+#include "common/base/str.h"
+#include "common/json/message.h"
+#include "mpi_launcher/plan/json_fields.h"
+#include "mpi_launcher/supervisor/copies/cadence.h"
+#include "mpi_launcher/supervisor/disk/persist_periodic.h"
+#include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/wire/heartbeat.h"
+
+#define NODES 2
+#define LIMIT_MS 300000
+
+static struct dlr_sup s;
+static int64_t now_ms;
+static char done[400]; /* what was kept and said, in order */
+static bool has_newest;
+static struct dlr_version newest;
+
+/* --- instead of the other files of the supervisor ---------------------------------------- */
+
+static void note(const char *what)
+{
+    size_t len = strlen(done);
+
+    snprintf(done + len, sizeof(done) - len, "%s ", what);
+}
+
+int64_t dlr_sup_now(void)
+{
+    return now_ms;
+}
+enum dlr_phase dlr_policy_phase(const struct dlr_policy *p)
+{
+    return DLR_PHASE_RUN;
+}
+int dlr_sup_node_of(const struct dlr_sup *sup, unsigned place)
+{
+    return (int)place;
+}
+bool dlr_sup_other_world(const struct dlr_sup *sup)
+{
+    return sup->anywhere || sup->plan.made_by != sup->plan.world;
+}
+void dlr_sup_say(struct dlr_sup *sup, const char *fmt, ...)
+{
+}
+void dlr_sup_send(struct dlr_sup *sup, unsigned node, json_t *msg)
+{
+    char text[40];
+
+    dlr_format(text, sizeof(text), "%s:n%u", dlr_msg_type(msg), node);
+    note(text);
+    json_decref(msg);
+}
+void dlr_sup_send_all(struct dlr_sup *sup, json_t *msg)
+{
+    note(dlr_msg_type(msg));
+    json_decref(msg);
+}
+void dlr_sup_tell_round(struct dlr_sup *sup, uint32_t round)
+{
+    note("tell");
+}
+void dlr_sup_keep_plan(struct dlr_sup *sup)
+{
+    note("keep");
+    sup->kept_whole = false; /* as where nothing was to be made */
+}
+int dlr_sup_new_token(struct dlr_sup *sup)
+{
+    return 0;
+}
+int dlr_sup_holders_make(struct dlr_sup *sup)
+{
+    free(sup->slot_bytes);
+    sup->slot_bytes = calloc(sup->plan.world, sizeof(*sup->slot_bytes));
+    return sup->slot_bytes ? 0 : -ENOMEM;
+}
+int dlr_sup_reseat(struct dlr_sup *sup, const unsigned *tasks, const unsigned *ranks)
+{
+    return 0;
+}
+json_t *dlr_sup_plan_rows(struct dlr_sup *sup)
+{
+    return json_object();
+}
+void dlr_journal_event(struct dlr_journal *j, const char *name, json_t *fields)
+{
+    json_decref(fields);
+}
+void dlr_journal_note(struct dlr_journal *j, const char *event, const char *fmt, ...)
+{
+}
+bool dlr_commit_newest(const struct dlr_commit *c, struct dlr_version *ret)
+{
+    *ret = newest;
+    return has_newest;
+}
+int dlr_commit_round(struct dlr_commit *c, uint32_t round, unsigned world,
+                     const struct dlr_version *restored)
+{
+    return 0;
+}
+void dlr_commit_stop(struct dlr_commit *c, const char *why)
+{
+}
+void dlr_sup_again_stop(struct dlr_sup *sup)
+{
+    note("stop");
+}
+void dlr_sup_again_turn(struct dlr_sup *sup)
+{
+    note("again");
+}
+void dlr_sup_bring_round(struct dlr_sup *sup)
+{
+}
+void dlr_sup_memory_round(struct dlr_sup *sup)
+{
+}
+void dlr_sup_cadence_round(struct dlr_sup *sup)
+{
+}
+void dlr_sup_periodic_turn(struct dlr_sup *sup)
+{
+}
+void dlr_sup_send_peers(struct dlr_sup *sup)
+{
+}
+
+/* --- the rig ------------------------------------------------------------------------------ */
+
+static int begin(void **state)
+{
+    static unsigned tasks[NODES] = {1, 1};
+    static char n1[] = "n1", n2[] = "n2";
+    char *const names[NODES] = {n1, n2};
+    struct dlr_err err;
+
+    memset(&s, 0, sizeof(s));
+    done[0] = '\0';
+    now_ms = 1000;
+    assert_int_equal(dlr_members_new(names, NODES, &s.members, &err), 0);
+    s.conf.restore_timeout_ms = LIMIT_MS;
+    s.step = (struct dlr_stepplan){.world = 2, .nplaces = NODES, .tasks = tasks};
+    s.plan.world = s.plan.made_by = s.plan.nplaces = NODES;
+    s.plan.places = calloc(NODES, sizeof(*s.plan.places));
+    s.plan.sources = calloc(NODES, sizeof(*s.plan.sources));
+    s.slot_bytes = calloc(NODES, sizeof(*s.slot_bytes));
+    for (unsigned p = 0; p < NODES; p++) {
+        dlr_format(s.plan.places[p].node.name, DLR_TOPO_NAME, "n%u", p + 1);
+        s.plan.places[p].from = p;
+        s.plan.places[p].tasks = 1;
+    }
+    assert_int_equal(dlr_plan_seat(&s.plan, tasks, NODES, NULL), 0);
+    has_newest = s.have_plan = s.plan.restore = true;
+    newest = s.plan.version = (struct dlr_version){0, 7};
+    s.running_round = 1;
+    s.restore_deadline_ms = now_ms + LIMIT_MS;
+    dlr_sup_ranks_round(&s);
+    return 0;
+}
+
+static int end(void **state)
+{
+    dlr_sup_ranks_stop(&s);
+    dlr_plan_done(&s.plan);
+    dlr_members_done(&s.members);
+    free(s.slot_bytes);
+    free(s.restored);
+    return 0;
+}
+
+/* The node says who waits and who is served: "[[0,4]]". */
+static void told(unsigned node, const char *waiting, const char *served)
+{
+    DLR_AUTO_JSON json_t *msg =
+        json_pack("{s:i,s:i,s:o,s:o}", "round", 1, "turn", (int)s.turn, "waiting",
+                  json_loads(waiting, 0, NULL), "served", json_loads(served, 0, NULL));
+
+    dlr_sup_on_ranks(&s, node, msg);
+}
+
+static void turned(unsigned node)
+{
+    DLR_AUTO_JSON json_t *msg = json_pack("{s:i,s:i}", "round", 1, "turn", (int)s.turn);
+
+    dlr_sup_on_turned(&s, node, msg);
+}
+
+/* torchrun has two ranks a node. */
+static void four_ranks(void)
+{
+    told(0, "[[0,4],[1,4]]", "[]");
+    told(1, "[[2,4],[3,4]]", "[]");
+}
+
+/* --- tests -------------------------------------------------------------------------------- */
+
+static void a_turn_is_kept_before_anybody_hears_of_it(void **state)
+{
+    four_ranks();
+    assert_int_equal(s.turn, 1);
+    assert_int_equal(s.plan.world, 4);
+    assert_string_equal(done, "ask_ranks stop keep tell again ");
+}
+
+static void a_turn_of_the_same_ranks_goes_on_with_its_copies(void **state)
+{
+    s.kept_whole = true;
+    told(0, "[[0,2]]", "[]");
+    told(1, "[[1,2]]", "[]");
+    assert_int_equal(s.turn, 1);
+    assert_string_equal(done, "ask_ranks keep tell again ");
+    assert_true(s.kept_whole);
+}
+
+/* Another number of ranks reads what there is from where it is; then they are fewer. */
+static void
+a_number_of_ranks_that_changes_begins_from_what_the_others_made(void **state)
+{
+    four_ranks();
+    assert_int_equal(s.plan.made_by, 2);
+    assert_true(dlr_sup_other_world(&s));
+    for (unsigned r = 0; r < 2; r++)
+        assert_string_equal(s.plan.sources[r].where, r ? "n2" : "n1");
+    turned(0);
+    turned(1);
+    newest.step = 9; /* the four have made it */
+    newest.round = 1;
+    told(0, "[[2,3]]", "[]");
+    told(1, "[[0,3],[1,3]]", "[]");
+    assert_int_equal(s.turn, 2);
+    assert_int_equal(s.plan.world, 3);
+    assert_int_equal(s.plan.made_by, 4);
+    assert_int_equal(s.plan.version.step, 9);
+    for (unsigned r = 0; r < 4; r++)
+        assert_string_equal(s.plan.sources[r].where, r < 2 ? "n1" : "n2");
+}
+
+/* Beats tell the steps that the pages showed before. */
+static void the_steps_of_a_former_turn_end_no_limit(void **state)
+{
+    s.members.list[0].round = 1;
+    s.members.list[0].step_max = 40;
+    s.first_step_seen = true;
+    four_ranks();
+    assert_int_equal(dlr_members_step(&s.members, 1), DLR_BEAT_NO_STEP);
+    assert_true(dlr_sup_ranks_behind(&s, 0));
+    assert_int_equal(s.restore_deadline_ms, now_ms + LIMIT_MS);
+}
+
+static void
+ranks_that_were_let_in_have_their_limit_when_others_are_refused(void **state)
+{
+    told(0, "[]", "[[0,2]]");
+    told(1, "[[3,4]]", "[]");
+    assert_int_equal(s.restore_deadline_ms, INT64_MAX);
+    now_ms += LIMIT_MS;
+    dlr_sup_ranks_tick(&s, now_ms);
+    assert_string_equal(done, "ask_ranks refuse ");
+    assert_int_equal(s.restore_deadline_ms, now_ms + LIMIT_MS);
+}
+
+static void ranks_that_were_let_in_have_their_limit_when_nobody_waits_more(void **state)
+{
+    told(1, "[[3,4]]", "[]");
+    now_ms += 1000;
+    told(1, "[]", "[[1,2]]");
+    assert_int_equal(s.restore_deadline_ms, now_ms + LIMIT_MS);
+    now_ms += 1000;
+    told(0, "[]", "[[0,2]]"); /* does not run anew */
+    assert_int_equal(s.restore_deadline_ms, now_ms - 1000 + LIMIT_MS);
+}
+
+/* Rank 0 looks at what there is once more, at the program's end. */
+static void a_rank_that_opens_after_others_have_ended_does_not_wait(void **state)
+{
+    newest.round = 1; /* all of them were ranks, then */
+    told(0, "[[0,2]]", "[]");
+    assert_string_equal(done, "ask_ranks ");
+    dlr_sup_ranks_ended(&s);
+    assert_string_equal(done, "ask_ranks refuse ");
+}
+
+/* torchrun restarts its workers in a turn: they come one node after the other. */
+static void ranks_of_a_later_turn_wait_though_a_task_has_ended(void **state)
+{
+    four_ranks();
+    newest.round = 1;
+    dlr_sup_ranks_ended(&s);
+    told(0, "[[0,4],[1,4]]", "[]");
+    assert_string_equal(done, "ask_ranks stop keep tell again ask_ranks ");
+}
+
+/* Ranks that a former round has gathered are no tasks: a task may end that never had one. */
+static void gathered_ranks_wait_though_a_task_has_ended(void **state)
+{
+    unsigned tasks[NODES] = {2, 2};
+
+    s.seats = (struct dlr_plan_world){.nplaces = NODES, .tasks = tasks};
+    newest.round = 1;
+    dlr_sup_ranks_ended(&s);
+    told(0, "[[0,4],[1,4]]", "[]");
+    assert_string_equal(done, "ask_ranks ");
+}
+
+/* A task that does nothing has ended; the other one is mpirun, and its ranks come one by one. */
+static void a_task_without_ranks_may_end(void **state)
+{
+    dlr_sup_ranks_ended(&s);
+    told(0, "[[0,2]]", "[]");
+    assert_string_equal(done, "ask_ranks ");
+    told(1, "[]", "[]");
+    told(0, "[[0,2],[1,2]]", "[]");
+    assert_int_equal(s.turn, 1);
+}
+
+/* Its connection was broken when all were asked. */
+static void a_node_that_is_welcomed_is_asked_again(void **state)
+{
+    dlr_sup_ranks_welcome(&s, 1);
+    assert_string_equal(done, "");
+    told(0, "[[0,4],[1,4]]", "[]");
+    dlr_sup_ranks_welcome(&s, 1);
+    assert_string_equal(done, "ask_ranks ask_ranks:n1 ");
+}
+
+/* A supervisor took over while ranks were gathered. */
+static void no_turn_begins_before_all_nodes_have_told_where_they_stand(void **state)
+{
+    DLR_AUTO_JSON json_t *where = json_pack("{s:i}", "turn", 0);
+
+    assert_int_equal(dlr_sup_ranks_adopt(&s), 0);
+    s.adopt.active = true;
+    dlr_sup_ranks_told(&s, 0, where);
+    four_ranks();
+    assert_int_equal(s.turn, 0);
+    assert_string_equal(done, "");
+    dlr_sup_ranks_told(&s, 1, where);
+    s.adopt.active = false;
+    dlr_sup_ranks_adopted(&s);
+    assert_int_equal(s.turn, 1);
+    assert_string_equal(done, "ask_ranks stop keep tell again ");
+}
+
+/* The former supervisor died between keeping and telling. */
+static void a_successor_tells_the_turn_to_those_that_have_not_heard_of_it(void **state)
+{
+    DLR_AUTO_JSON json_t *old = json_pack("{s:i}", "turn", 1);
+    DLR_AUTO_JSON json_t *now = json_pack("{s:i}", "turn", 2);
+
+    s.turn = 2;
+    assert_int_equal(dlr_sup_ranks_adopt(&s), 0);
+    dlr_sup_ranks_told(&s, 0, now);
+    dlr_sup_ranks_told(&s, 1, old);
+    dlr_sup_ranks_adopted(&s);
+    assert_string_equal(done, "tell ");
+    assert_true(dlr_sup_ranks_behind(&s, 1) && !dlr_sup_ranks_behind(&s, 0));
+    turned(1);
+    assert_false(dlr_sup_ranks_behind(&s, 1));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_turn_is_kept_before_anybody_hears_of_it),
+        TEST(a_turn_of_the_same_ranks_goes_on_with_its_copies),
+        TEST(a_number_of_ranks_that_changes_begins_from_what_the_others_made),
+        TEST(the_steps_of_a_former_turn_end_no_limit),
+        TEST(ranks_that_were_let_in_have_their_limit_when_others_are_refused),
+        TEST(ranks_that_were_let_in_have_their_limit_when_nobody_waits_more),
+        TEST(a_rank_that_opens_after_others_have_ended_does_not_wait),
+        TEST(ranks_of_a_later_turn_wait_though_a_task_has_ended),
+        TEST(gathered_ranks_wait_though_a_task_has_ended),
+        TEST(a_task_without_ranks_may_end),
+        TEST(a_node_that_is_welcomed_is_asked_again),
+        TEST(no_turn_begins_before_all_nodes_have_told_where_they_stand),
+        TEST(a_successor_tells_the_turn_to_those_that_have_not_heard_of_it),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

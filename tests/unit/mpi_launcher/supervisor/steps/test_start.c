@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The start of a job with many nodes: what the supervisor sends and makes for each agent that says hello. All of it
+ * but its main program and the sockets.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/base/cleanup.h"
+#include "common/base/str.h"
+#include "common/json/message.h"
+#include "mpi_launcher/supervisor/supervisor.h"
+
+#define MAX_NODES 16384
+#define RANKS 8 /* of a node */
+
+static struct dlr_sup s;
+static char text[512]; /* the next message, from this node */
+static unsigned heard_from;
+static struct {
+    uint64_t bytes; /* of lists of members */
+    unsigned sent;  /* lists, to all */
+    unsigned texts; /* made of them */
+    const void *text;
+} lists;
+static struct {
+    uint64_t bytes;
+    size_t longest;
+    unsigned sent;
+    json_t *last;
+} rounds;
+
+void dlr_sup_watch(struct dlr_sup *sup, struct dlr_proc *proc, zloop_fn *fn)
+{
+}
+void dlr_sup_unwatch(struct dlr_sup *sup, struct dlr_proc *proc)
+{
+}
+
+int __wrap_dlr_server_recv(struct dlr_server *server, struct dlr_packet *ret);
+int __wrap_dlr_server_recv(struct dlr_server *server, struct dlr_packet *ret)
+{
+    *ret = (struct dlr_packet){.data = text, .size = strlen(text)};
+    ret->from.size = sizeof(heard_from);
+    memcpy(ret->from.id, &heard_from, sizeof(heard_from));
+    dlr_format(ret->key, sizeof(ret->key), "key%u", heard_from);
+    zmq_msg_init(&ret->msg_);
+    return 1;
+}
+
+static void sent_round(const void *data, size_t size)
+{
+    if (!memmem(data, size < 40 ? size : 40, "\"t\":\"round\"", 11))
+        return;
+    rounds.sent++;
+    rounds.bytes += size;
+    rounds.longest = size > rounds.longest ? size : rounds.longest;
+    json_decref(rounds.last);
+    rounds.last = json_loadb(data, size, 0, NULL);
+}
+
+static int sent(const void *data, size_t size, bool made)
+{
+    sent_round(data, size);
+    if (!memmem(data, size < 40 ? size : 40, "\"t\":\"peers\"", 11))
+        return 0;
+    lists.sent++;
+    lists.bytes += size;
+    lists.texts += made;
+    return 0;
+}
+int __wrap_dlr_server_send(struct dlr_server *server, const struct dlr_route *to,
+                           const void *data, size_t size);
+int __wrap_dlr_server_send(struct dlr_server *server, const struct dlr_route *to,
+                           const void *data, size_t size)
+{
+    return sent(data, size, false);
+}
+int __wrap_dlr_server_send_json(struct dlr_server *server, const struct dlr_route *to,
+                                const json_t *msg);
+int __wrap_dlr_server_send_json(struct dlr_server *server, const struct dlr_route *to,
+                                const json_t *msg)
+{
+    DLR_AUTO_FREE char *made = dlr_msg_text(msg);
+
+    return sent(made, strlen(made), true);
+}
+
+int __wrap_dlr_server_send_shared(struct dlr_server *server, const struct dlr_route *to,
+                                  struct dlr_shared *shared);
+int __wrap_dlr_server_send_shared(struct dlr_server *server, const struct dlr_route *to,
+                                  struct dlr_shared *shared)
+{
+    lists.texts += shared != lists.text;
+    lists.text = shared;
+    lists.bytes += dlr_shared_size(shared);
+    lists.sent++;
+    return 0;
+}
+
+static void none(void *arg)
+{
+}
+static void none_bool(void *arg, bool with_mpi)
+{
+}
+
+static const struct dlr_policy_ops ops = {
+    .start_agents = none, .rendezvous = none_bool, .stop_rendezvous = none};
+
+static void begin(unsigned n)
+{
+    struct dlr_policy_conf pc = {.nnodes = n, .nplaces = n, .max_restarts = 3};
+    struct dlr_commit_conf cc = {.decide_ms = 1000};
+    char **names = calloc(n, sizeof(*names));
+    struct dlr_err err;
+
+    memset(&s, 0, sizeof(s));
+    memset(&lists, 0, sizeof(lists));
+    dlr_jobconf_init(&s.conf);
+    s.state_fd = s.say_fd = s.rendezvous_out = s.rendezvous_log = -1;
+    s.id.gen = 1;
+    for (unsigned i = 0; i < n; i++)
+        assert_true(asprintf(&names[i], "n%05u", i) > 0);
+    assert_int_equal(dlr_members_new(names, n, &s.members, &err), 0);
+    for (unsigned i = 0; i < n; i++) {
+        dlr_format(s.members.list[i].key, DLR_KEY_TEXT, "key%u", i);
+        free(names[i]);
+    }
+    free(names);
+    assert_int_equal(dlr_policy_new(&pc, &ops, &s, &s.policy, &err), 0);
+    assert_int_equal(dlr_commit_new(&cc, &dlr_sup_commit_ops, &s, &s.commit, &err), 0);
+    dlr_policy_start(s.policy, dlr_sup_now());
+}
+
+static void end(void)
+{
+    dlr_sup_peers_stop(&s);
+    dlr_policy_free(s.policy);
+    dlr_commit_free(s.commit);
+    dlr_members_done(&s.members);
+}
+
+static void hello(unsigned node)
+{
+    heard_from = node;
+    assert_int_equal(
+        dlr_format(
+            text, sizeof(text),
+            "{\"v\":1,\"t\":\"hello\",\"node\":\"n%05u\",\"boot\":\"b\","
+            "\"topo\":\"s0.n%05u\",\"addr\":\"10.0.0.1:40000\",\"key\":\"%040u\","
+            "\"data\":\"00\",\"cpus\":2}",
+            node, node, node),
+        0);
+    assert_int_equal(dlr_sup_on_message(&s), 1);
+}
+
+/* All of them at once: each is told of all others, once; one text for all, not one for each. */
+static void all_that_come_are_told_of_each_other_once(void **state)
+{
+    static const unsigned sizes[] = {8, 64, 512};
+
+    for (unsigned i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        unsigned n = sizes[i];
+
+        begin(n);
+        for (unsigned node = 0; node < n; node++)
+            hello(node);
+        print_message("%u nodes: %u lists, %llu bytes, %u texts\n", n, lists.sent,
+                      (unsigned long long)lists.bytes, lists.texts);
+        assert_int_equal(lists.sent, n);
+        assert_true(lists.bytes <= (uint64_t)n * (400 + 100 * n));
+        assert_true(lists.texts <= 1);
+        end();
+    }
+}
+
+/* A plan of n nodes: the copies of each are kept by the next, of the last by the first. */
+static void plan(unsigned n)
+{
+    memset(&rounds, 0, sizeof(rounds));
+    s.step.nplaces = s.plan.nplaces = n;
+    s.plan.world = RANKS * n;
+    s.conf.redundancy.copies = 1;
+    s.plan.places = calloc(n, sizeof(*s.plan.places));
+    s.plan.ranks = calloc(RANKS * n, sizeof(*s.plan.ranks));
+    s.plan.place_of = calloc(RANKS * n, sizeof(*s.plan.place_of));
+    s.holders = calloc(n, sizeof(*s.holders));
+    for (unsigned i = 0; i < RANKS * n; i++) {
+        s.plan.ranks[i] = i;
+        s.plan.place_of[i] = i / RANKS;
+    }
+    for (unsigned i = 0; i < n; i++) {
+        struct dlr_plan_place *p = &s.plan.places[i];
+
+        dlr_format(p->node.name, sizeof(p->node.name), "n%05u", i);
+        p->from = RANKS * i;
+        p->tasks = RANKS;
+        s.holders[i] = (i + 1) % n;
+        s.members.list[i].here = true;
+        s.members.list[i].data = calloc(1, 401);
+        memset(s.members.list[i].data, 'a', 400); /* a UCX address of a few devices */
+    }
+}
+
+static void drop_plan(void)
+{
+    free(s.plan.places);
+    free(s.plan.ranks);
+    free(s.plan.place_of);
+    free(s.holders);
+    json_decref(rounds.last);
+}
+
+/* Its own ranks, those that it keeps copies of, and where its own copies go: however many others there are. */
+static void a_round_tells_each_node_what_concerns_it(void **state)
+{
+    static const unsigned sizes[] = {2, 4096, MAX_NODES};
+
+    for (unsigned i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        unsigned n = sizes[i];
+        DLR_AUTO_FREE char *nodes = NULL;
+        char want[300];
+
+        begin(n);
+        plan(n);
+        dlr_sup_tell_round(&s, 0);
+        print_message("%u nodes: %u messages, %llu bytes, the longest has %zu\n", n,
+                      rounds.sent, (unsigned long long)rounds.bytes, rounds.longest);
+        assert_int_equal(rounds.sent, n);
+        assert_true(rounds.longest < 2048);
+        nodes = json_dumps(json_object_get(rounds.last, "partners"), JSON_COMPACT);
+        snprintf(want, sizeof(want), "{\"n%05u\":[\"n00000\"],\"n%05u\":[\"n%05u\"]}",
+                 n - 1, n - 2, n - 1);
+        assert_string_equal(nodes, want);
+        assert_int_equal(json_array_size(json_object_get(rounds.last, "nodes")),
+                         n == 2 ? 2 : 3);
+        drop_plan();
+        end();
+    }
+}
+
+/* The sets of all nodes are in one message, which has a limit. */
+static void too_many_nodes_for_parity_are_told_so(void **state)
+{
+    DLR_AUTO_FREE unsigned *tasks = calloc(MAX_NODES, sizeof(*tasks));
+
+    for (unsigned i = 0; i < MAX_NODES; i++)
+        tasks[i] = RANKS;
+    begin(MAX_NODES);
+    plan(MAX_NODES);
+    assert_int_equal(dlr_sets_init(&s.sets, MAX_NODES, tasks, s.plan.ranks, 4, 1), 0);
+    dlr_sup_tell_round(&s, 0);
+    assert_int_equal(rounds.sent, 0);
+    assert_int_equal(s.transfer_rc, -E2BIG);
+    assert_string_equal(
+        s.transfer_why,
+        "16384 nodes are too many for parity: what each must know of all takes more "
+        "than a message (--dlrover-redundancy)");
+    dlr_sets_done(&s.sets);
+    drop_plan();
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_that_come_are_told_of_each_other_once),
+        cmocka_unit_test(a_round_tells_each_node_what_concerns_it),
+        cmocka_unit_test(too_many_nodes_for_parity_are_told_so),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
