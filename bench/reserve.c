@@ -18,7 +18,7 @@
 #include "common/base/str.h"
 
 #define MIB (UINT64_C(1) << 20)
-#define THREADS 8 /* as in ckpt/slot.c */
+#define THREADS 8 /* as in ckpt/slot/slot.c */
 
 struct part {
     pthread_t thread;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The CUDA driver's functions as they were found in the program. For device/ only. */
-#ifndef DLR_CKPT_DEVICE_CU_H
-#define DLR_CKPT_DEVICE_CU_H
+#ifndef DLR_DEVICE_CUDA_DRIVER_H
+#define DLR_DEVICE_CUDA_DRIVER_H
 
 #ifdef DLR_HAVE_CUDA
 

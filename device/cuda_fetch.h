@@ -2,8 +2,8 @@
 /* A CUDA device's handle, and how windows of a snapshot are fetched with it: what struct
  * dlr_device_ops says of the functions of these names. For device/ only.
  */
-#ifndef DLR_CKPT_DEVICE_FETCH_H
-#define DLR_CKPT_DEVICE_FETCH_H
+#ifndef DLR_DEVICE_CUDA_FETCH_H
+#define DLR_DEVICE_CUDA_FETCH_H
 
 #ifdef DLR_HAVE_CUDA
 

@@ -7,8 +7,8 @@
  * expect() of each; leave(). In fence, after asked(): hold(stream).
  * A window comes to one half of a staging buffer, or to what pin() took.
  */
-#ifndef DLR_CKPT_DEVICE_H
-#define DLR_CKPT_DEVICE_H
+#ifndef DLR_DEVICE_DEVICE_H
+#define DLR_DEVICE_DEVICE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels, as PTX: `make ptx` makes device_ptx.c of this. */
+/* The kernels, as PTX: `make ptx` makes ptx.c of this. */
 #include "device/kernel.h"
 
 __kernel void dlr_sum(__global const struct dlr_kernel_piece *list, uint n, uint blocks,

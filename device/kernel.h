@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What runs on the device, as one thread of it sees it: sums of what is fetched, made where it
  * comes from, and the moving of pieces that are too small for a copy of their own. Written once:
- * device_kernel.cl makes kernels of it, the tests run it on the host.
+ * kernel.cl makes kernels of it, the tests run it on the host.
  */
-#ifndef DLR_CKPT_DEVICE_KERNEL_H
-#define DLR_CKPT_DEVICE_KERNEL_H
+#ifndef DLR_DEVICE_KERNEL_H
+#define DLR_DEVICE_KERNEL_H
 
 #ifdef __OPENCL_C_VERSION__
 #define DLR_GLOBAL __global

@@ -2,8 +2,8 @@
 /* Kernels of ours on a CUDA device: they sum what is fetched at its source, and move pieces that
  * are too small for a copy of their own into the staging buffer, all of a half in one launch.
  */
-#ifndef DLR_CKPT_DEVICE_KERNELS_H
-#define DLR_CKPT_DEVICE_KERNELS_H
+#ifndef DLR_DEVICE_KERNELS_H
+#define DLR_DEVICE_KERNELS_H
 
 #ifdef DLR_HAVE_CUDA
 

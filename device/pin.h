@@ -3,8 +3,8 @@
  * into it. A thread of its own does it in pieces with pauses between them, beside the program's
  * steps; until a piece is registered, and where one cannot be, copies take the staging buffer.
  */
-#ifndef DLR_CKPT_PIN_H
-#define DLR_CKPT_PIN_H
+#ifndef DLR_DEVICE_PIN_H
+#define DLR_DEVICE_PIN_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Made of ckpt/device_kernel.cl by `make ptx` with clang 14.0.6. */
+/* Made of device/kernel.cl by `make ptx` with clang 14.0.6. */
 #include "device/kernels.h"
 
 #ifdef DLR_HAVE_CUDA

@@ -2,8 +2,8 @@
 /* Times for which snapshots held a program's CUDA streams: an event on each side of the wait for
  * their copies. Calls are made in the device's context; a snapshot has a turn, and two may be open.
  */
-#ifndef DLR_CKPT_DEVICE_STALLS_H
-#define DLR_CKPT_DEVICE_STALLS_H
+#ifndef DLR_DEVICE_STALLS_H
+#define DLR_DEVICE_STALLS_H
 
 #ifdef DLR_HAVE_CUDA
 

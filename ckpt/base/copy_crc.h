@@ -2,8 +2,8 @@
 /* Copies memory and sums it on the way: each block is read from main memory once, and what is
  * written does not pass through the caches.
  */
-#ifndef DLR_CKPT_COPY_SUM_H
-#define DLR_CKPT_COPY_SUM_H
+#ifndef DLR_CKPT_BASE_COPY_CRC_H
+#define DLR_CKPT_BASE_COPY_CRC_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A rank's part of a file of several: how messages and manifests name it. */
-#ifndef DLR_CKPT_SLICE_H
-#define DLR_CKPT_SLICE_H
+#ifndef DLR_CKPT_BASE_FILE_SLICE_H
+#define DLR_CKPT_BASE_FILE_SLICE_H
 
 #include <stdint.h>
 

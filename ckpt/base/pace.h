@@ -2,8 +2,8 @@
 /* How fast copies may go out: a token bucket, and the rate that leaves the training's steps as
  * long as they are without. Pure; time comes in.
  */
-#ifndef DLR_CKPT_PACE_H
-#define DLR_CKPT_PACE_H
+#ifndef DLR_CKPT_BASE_PACE_H
+#define DLR_CKPT_BASE_PACE_H
 
 #include <stdbool.h>
 #include <stdint.h>

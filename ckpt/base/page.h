@@ -2,8 +2,8 @@
 /* The progress page: one 4 KiB page per rank, shared by a worker and its node's agent. The
  * worker's begin is a store, a load and a compare on it.
  */
-#ifndef DLR_CKPT_PAGE_H
-#define DLR_CKPT_PAGE_H
+#ifndef DLR_CKPT_BASE_PAGE_H
+#define DLR_CKPT_BASE_PAGE_H
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -31,7 +31,7 @@
  * so what lies beyond an entry's step was decided by an earlier load of it.
  *
  * The slot is the worker's choice, when the step begins: FREE or DEAD to OPEN by compare-exchange
- * (ckpt/slot.h). The agent marks a slot FREE or DEAD only when it is SEALED or COMMITTED, and
+ * (ckpt/slot/slot.h). The agent marks a slot FREE or DEAD only when it is SEALED or COMMITTED, and
  * nobody of this node reads it; so a slot has one writer at any time.
  */
 struct dlr_page {
@@ -72,7 +72,7 @@ struct dlr_page {
     uint32_t nmates;
     int32_t mates[DLR_PAGE_MATES];
 
-    /* written by the worker: what ckpt/save_cost.h makes of its steps. 0: nothing yet */
+    /* written by the worker: what ckpt/client/save_cost.h makes of its steps. 0: nothing yet */
     _Alignas(
         64) _Atomic uint64_t extra_ns; /* of a save, 0 also where it is below that */
     _Atomic uint64_t extra_saves;      /* that this was learned from */

@@ -2,8 +2,8 @@
 /* What a worker has counted on its page of the cost of saves, as its agent reads it: the page is memory of the
  * program, and a stray write of that may be in it. A cost of centuries would end all saves. Pure; times come in.
  */
-#ifndef DLR_CKPT_PAGE_COST_H
-#define DLR_CKPT_PAGE_COST_H
+#ifndef DLR_CKPT_BASE_PAGE_COST_H
+#define DLR_CKPT_BASE_PAGE_COST_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Puts helper threads where the node's agent says that they are in nobody's way. */
-#ifndef DLR_CKPT_PLACE_H
-#define DLR_CKPT_PLACE_H
+#ifndef DLR_CKPT_BASE_THREAD_AFFINITY_H
+#define DLR_CKPT_BASE_THREAD_AFFINITY_H
 
 #include <pthread.h>
 #include <stdint.h>

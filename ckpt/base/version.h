@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The identity of a snapshot's moment: which run of which step. A step alone is not one. */
-#ifndef DLR_CKPT_VERSION_H
-#define DLR_CKPT_VERSION_H
+#ifndef DLR_CKPT_BASE_VERSION_H
+#define DLR_CKPT_BASE_VERSION_H
 
 #include <stdbool.h>
 #include <stdint.h>

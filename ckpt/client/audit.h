@@ -3,8 +3,8 @@
  * program's own thread. When asked for, the whole state, that of a device too. By default the first two
  * saves and each hundredth, at most 16 MiB of host memory: a part of each region.
  */
-#ifndef DLR_CKPT_AUDIT_H
-#define DLR_CKPT_AUDIT_H
+#ifndef DLR_CKPT_CLIENT_AUDIT_H
+#define DLR_CKPT_CLIENT_AUDIT_H
 
 #include <stdbool.h>
 #include <stdint.h>

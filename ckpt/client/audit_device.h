@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The audit's look at memory of a device. */
-#ifndef DLR_CKPT_AUDIT_DEVICE_H
-#define DLR_CKPT_AUDIT_DEVICE_H
+#ifndef DLR_CKPT_CLIENT_AUDIT_DEVICE_H
+#define DLR_CKPT_CLIENT_AUDIT_DEVICE_H
 
 #include <stdint.h>
 

@@ -2,8 +2,8 @@
 /* What is behind struct dlr_ckpt, and what the two ways of keeping snapshots (under a job,
  * alone) do differently.
  */
-#ifndef DLR_CKPT_CLIENT_H
-#define DLR_CKPT_CLIENT_H
+#ifndef DLR_CKPT_CLIENT_CLIENT_H
+#define DLR_CKPT_CLIENT_CLIENT_H
 
 #include <stdbool.h>
 

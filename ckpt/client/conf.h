@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A handle's settings: what the program gave, else the environment, else the default. */
-#ifndef DLR_CKPT_CONF_H
-#define DLR_CKPT_CONF_H
+#ifndef DLR_CKPT_CLIENT_CONF_H
+#define DLR_CKPT_CLIENT_CONF_H
 
 #include <limits.h>
 #include <stdbool.h>

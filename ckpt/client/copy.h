@@ -2,8 +2,8 @@
 /* Fills a slot from a program's regions: copy and CRC32C in one pass, in small blocks so that
  * the source can be let go at once.
  */
-#ifndef DLR_CKPT_COPY_H
-#define DLR_CKPT_COPY_H
+#ifndef DLR_CKPT_CLIENT_COPY_H
+#define DLR_CKPT_CLIENT_COPY_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -2,8 +2,8 @@
 /* Chunks of a snapshot that come from a device, in order: one thread sees them come, all take what
  * has come.
  */
-#ifndef DLR_CKPT_COPY_STAGE_H
-#define DLR_CKPT_COPY_STAGE_H
+#ifndef DLR_CKPT_CLIENT_COPY_STAGE_H
+#define DLR_CKPT_CLIENT_COPY_STAGE_H
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -2,8 +2,8 @@
 /* What begin copies at once, so that the program may change it at any time: every BLOB, and host
  * memory so small that the copy costs less than a fence that waits for it.
  */
-#ifndef DLR_CKPT_SHADOW_H
-#define DLR_CKPT_SHADOW_H
+#ifndef DLR_CKPT_CLIENT_EARLY_COPY_H
+#define DLR_CKPT_CLIENT_EARLY_COPY_H
 
 #include "ckpt/client/client.h"
 

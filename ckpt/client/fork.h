@@ -2,8 +2,8 @@
 /* Handles belong to the process that has opened them: a forked child has none of the library's threads, and the agent
  * speaks with its parent.
  */
-#ifndef DLR_CKPT_FORK_H
-#define DLR_CKPT_FORK_H
+#ifndef DLR_CKPT_CLIENT_FORK_H
+#define DLR_CKPT_CLIENT_FORK_H
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef DLR_CKPT_OOM_H
-#define DLR_CKPT_OOM_H
+#ifndef DLR_CKPT_CLIENT_OOM_H
+#define DLR_CKPT_CLIENT_OOM_H
 
 /* When memory runs out the kernel kills the process that has most, and the agent's and the data
  * process's share of the slots counts as theirs. A worker says that it goes first: it is started

@@ -3,8 +3,8 @@
  * that holds some, the slot's plan. Closed by restore and begin, opened again when the program
  * names others.
  */
-#ifndef DLR_CKPT_LAYOUT_H
-#define DLR_CKPT_LAYOUT_H
+#ifndef DLR_CKPT_CLIENT_REGION_LAYOUT_H
+#define DLR_CKPT_CLIENT_REGION_LAYOUT_H
 
 #include "ckpt/client/client.h"
 

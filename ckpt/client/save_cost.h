@@ -9,8 +9,8 @@
  * first step does not move one, as it does not move a median; steps that are short and long by turns
  * do not make it jump between the two, as they do a median.
  */
-#ifndef DLR_CKPT_SAVE_COST_H
-#define DLR_CKPT_SAVE_COST_H
+#ifndef DLR_CKPT_CLIENT_SAVE_COST_H
+#define DLR_CKPT_CLIENT_SAVE_COST_H
 
 #include <stdbool.h>
 #include <stdint.h>

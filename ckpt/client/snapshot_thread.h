@@ -2,8 +2,8 @@
 /* The helper thread of a handle: copies snapshots beside the program and, under a job, is the
  * only one that uses the agent's socket from then on.
  */
-#ifndef DLR_CKPT_SAVER_H
-#define DLR_CKPT_SAVER_H
+#ifndef DLR_CKPT_CLIENT_SNAPSHOT_THREAD_H
+#define DLR_CKPT_CLIENT_SNAPSHOT_THREAD_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
 /* How often to save and to persist, and what stands in the way of every step: pure functions of
  * what was measured.
  */
-#ifndef DLR_CKPT_CADENCE_H
-#define DLR_CKPT_CADENCE_H
+#ifndef DLR_CKPT_COMMIT_CADENCE_H
+#define DLR_CKPT_COMMIT_CADENCE_H
 
 #include <stdbool.h>
 #include <stddef.h>

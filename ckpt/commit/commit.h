@@ -6,8 +6,8 @@
  * announcements of steps to come; each is decided once, and in the order of their steps: when
  * one becomes whole, older ones are aborted before it is committed.
  */
-#ifndef DLR_CKPT_COMMIT_H
-#define DLR_CKPT_COMMIT_H
+#ifndef DLR_CKPT_COMMIT_COMMIT_H
+#define DLR_CKPT_COMMIT_COMMIT_H
 
 #include <stdbool.h>
 #include <stdint.h>

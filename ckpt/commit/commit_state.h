@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside of the commit state machine, for its own source and for the tests that copy it. */
-#ifndef DLR_CKPT_COMMIT_STATE_H
-#define DLR_CKPT_COMMIT_STATE_H
+#ifndef DLR_CKPT_COMMIT_COMMIT_STATE_H
+#define DLR_CKPT_COMMIT_COMMIT_STATE_H
 
 #include <stdbool.h>
 #include <stdint.h>

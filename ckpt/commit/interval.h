@@ -9,8 +9,8 @@
  * longer than S the budget wins, and it is said: a run that is held up all the time is the greater harm. Whoever
  * wants a version on the disk after so many steps has said more than a default does: there is one for that.
  */
-#ifndef DLR_CKPT_INTERVAL_H
-#define DLR_CKPT_INTERVAL_H
+#ifndef DLR_CKPT_COMMIT_INTERVAL_H
+#define DLR_CKPT_COMMIT_INTERVAL_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  * and how far apart, so that one save is over when the next begins. Both are learned. Pure: time
  * comes in.
  */
-#ifndef DLR_CKPT_SCHEDULE_H
-#define DLR_CKPT_SCHEDULE_H
+#ifndef DLR_CKPT_COMMIT_SCHEDULE_H
+#define DLR_CKPT_COMMIT_SCHEDULE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Boxes of a global array, in items: what two of them share, and where it lies in each. */
-#ifndef DLR_CKPT_BOX_H
-#define DLR_CKPT_BOX_H
+#ifndef DLR_CKPT_LAYOUT_BOX_H
+#define DLR_CKPT_LAYOUT_BOX_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The regions a program named, found by name in constant time. */
-#ifndef DLR_CKPT_REGIONS_H
-#define DLR_CKPT_REGIONS_H
+#ifndef DLR_CKPT_LAYOUT_REGIONS_H
+#define DLR_CKPT_LAYOUT_REGIONS_H
 
 #include <stdint.h>
 

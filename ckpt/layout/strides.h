@@ -2,8 +2,8 @@
 /* Regions that are a view of a larger array: a slice, a transposed matrix. Their packed form is
  * the bytes of their box in C order, which is what a snapshot holds.
  */
-#ifndef DLR_CKPT_STRIDES_H
-#define DLR_CKPT_STRIDES_H
+#ifndef DLR_CKPT_LAYOUT_STRIDES_H
+#define DLR_CKPT_LAYOUT_STRIDES_H
 
 #include <stddef.h>
 #include <stdint.h>

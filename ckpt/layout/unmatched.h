@@ -2,8 +2,8 @@
 /* Names that a version and a program do not share: kept for the program to ask, an error unless
  * it allowed them.
  */
-#ifndef DLR_CKPT_UNMATCHED_H
-#define DLR_CKPT_UNMATCHED_H
+#ifndef DLR_CKPT_LAYOUT_UNMATCHED_H
+#define DLR_CKPT_LAYOUT_UNMATCHED_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
 /* Versions on a disk: files of ranks' slots, one for each node that wrote some, and a manifest that names them. A
  * version is there when its manifest is; files without one mean nothing.
  */
-#ifndef DLR_MPI_LAUNCHER_PERSIST_H
-#define DLR_MPI_LAUNCHER_PERSIST_H
+#ifndef DLR_CKPT_MANIFEST_MANIFEST_H
+#define DLR_CKPT_MANIFEST_MANIFEST_H
 
 #include <stdatomic.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
 /* Large contents to a file, in pieces by several threads, at most so fast. Past the page cache
  * where the file system lets us: the copy into it costs more than the disk does.
  */
-#ifndef DLR_CKPT_BULK_H
-#define DLR_CKPT_BULK_H
+#ifndef DLR_CKPT_PERSIST_BULK_WRITE_H
+#define DLR_CKPT_PERSIST_BULK_WRITE_H
 
 #include <stdatomic.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  * (man/dlr_persist.5.scd draws it): what other tools read without us. The meta blocks are a
  * text of its metadata. Pure functions of the blocks: what is read is compared with what would be written.
  */
-#ifndef DLR_CKPT_SAFETENSORS_H
-#define DLR_CKPT_SAFETENSORS_H
+#ifndef DLR_CKPT_PERSIST_SAFETENSORS_H
+#define DLR_CKPT_PERSIST_SAFETENSORS_H
 
 #include <stdbool.h>
 #include <stdint.h>

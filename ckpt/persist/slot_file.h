@@ -2,8 +2,8 @@
 /* Slots as a file on a disk, in the safetensors form: written from where they lie in memory, and
  * read as the slots they were.
  */
-#ifndef DLR_CKPT_SAVED_H
-#define DLR_CKPT_SAVED_H
+#ifndef DLR_CKPT_PERSIST_SLOT_FILE_H
+#define DLR_CKPT_PERSIST_SLOT_FILE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

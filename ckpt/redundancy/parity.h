@@ -4,8 +4,8 @@
  * of multiples of the data shards, row by row of a Cauchy matrix, and with m = 1 their XOR.
  * A shorter shard counts as if zeros followed. Pure: no I/O, no state.
  */
-#ifndef DLR_CKPT_PARITY_H
-#define DLR_CKPT_PARITY_H
+#ifndef DLR_CKPT_REDUNDANCY_PARITY_H
+#define DLR_CKPT_REDUNDANCY_PARITY_H
 
 #include <stddef.h>
 

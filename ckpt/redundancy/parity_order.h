@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is to be summed up, as D_SUM says it: "WORLD RANK*COEF ..". */
-#ifndef DLR_CKPT_DATA_SUM_ORDER_H
-#define DLR_CKPT_DATA_SUM_ORDER_H
+#ifndef DLR_CKPT_REDUNDANCY_PARITY_ORDER_H
+#define DLR_CKPT_REDUNDANCY_PARITY_ORDER_H
 
 #include <stdbool.h>
 #include <stdint.h>

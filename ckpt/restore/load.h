@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loads a snapshot into the regions a program named. */
-#ifndef DLR_CKPT_LOAD_H
-#define DLR_CKPT_LOAD_H
+#ifndef DLR_CKPT_RESTORE_LOAD_H
+#define DLR_CKPT_RESTORE_LOAD_H
 
 #include "ckpt/layout/regions.h"
 #include "ckpt/layout/unmatched.h"
@@ -12,7 +12,7 @@ struct dlr_slot_region;
 
 /* Compares the snapshot's regions with rs and copies it, summing each chunk on the way:
  * success says that the CRC of each was right. Returns the number of regions of which it has only a
- * part (ckpt/share.h), whose bytes are left to dlr_join(). Blocking. -EBADMSG names the region and
+ * part (ckpt/slot/replica_share.h), whose bytes are left to dlr_join(). Blocking. -EBADMSG names the region and
  * what differs (nothing is written then), or the corrupt chunk (regions are then partly overwritten,
  * that chunk's bytes among them). Names of one side only are put into
  * unmatched, and are an error (with nothing written) unless it allows them. BLOBs get their

@@ -3,8 +3,8 @@
  * regions are put together from the boxes that they share with theirs, and a region that the ranks
  * of a node keep between them.
  */
-#ifndef DLR_CKPT_RESHAPE_H
-#define DLR_CKPT_RESHAPE_H
+#ifndef DLR_CKPT_RESTORE_RESHAPE_H
+#define DLR_CKPT_RESTORE_RESHAPE_H
 
 #include "ckpt/layout/regions.h"
 #include "ckpt/layout/unmatched.h"

@@ -2,8 +2,8 @@
 /* A snapshot in which no region is a part of one that other ranks keep the rest of: for tools that
  * read a rank's file by itself.
  */
-#ifndef DLR_CKPT_WHOLE_H
-#define DLR_CKPT_WHOLE_H
+#ifndef DLR_CKPT_RESTORE_WHOLE_H
+#define DLR_CKPT_RESTORE_WHOLE_H
 
 #include "ckpt/slot/slot.h"
 

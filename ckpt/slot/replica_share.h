@@ -2,8 +2,8 @@
 /* A REPLICATED region is the same on every rank, so a node keeps it once: each of its ranks saves
  * a part of it.
  */
-#ifndef DLR_CKPT_SHARE_H
-#define DLR_CKPT_SHARE_H
+#ifndef DLR_CKPT_SLOT_REPLICA_SHARE_H
+#define DLR_CKPT_SLOT_REPLICA_SHARE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The slot: one snapshot of one rank at one version, the same bytes in node memory and on the
- * wire; its file on a disk is saved.h's.
+ * wire; its file on a disk is ckpt/persist/slot_file.h's.
  *
  *   0     state page (4 KiB): magic, size, slot's state. Never sent, not check-summed
  *   4096  meta block: head, region table, CRC32C of each data chunk; ends with its own CRC
@@ -9,8 +9,8 @@
  * Little endian. Written by one process at a time; the state word is atomic and is the only
  * thing several look at.
  */
-#ifndef DLR_CKPT_SLOT_H
-#define DLR_CKPT_SLOT_H
+#ifndef DLR_CKPT_SLOT_SLOT_H
+#define DLR_CKPT_SLOT_SLOT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
 /* A node's store: the slot files of one run in its memory directory, of own and of partners'
  * ranks alike. Names: r<rank>.s<k>.
  */
-#ifndef DLR_CKPT_STORE_H
-#define DLR_CKPT_STORE_H
+#ifndef DLR_CKPT_SLOT_STORE_H
+#define DLR_CKPT_SLOT_STORE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -6,8 +6,8 @@
  * Nobody believes what is left of an earlier start: an answer repeats the random number of
  * the question, a decision those of the answers.
  */
-#ifndef DLR_CKPT_AGREE_H
-#define DLR_CKPT_AGREE_H
+#ifndef DLR_CKPT_STANDALONE_AGREEMENT_H
+#define DLR_CKPT_STANDALONE_AGREEMENT_H
 
 #include <stdint.h>
 

@@ -2,8 +2,8 @@
 /* The files of a program that runs without a job: r<rank>-<step>.safetensors in one directory that
  * all ranks share.
  */
-#ifndef DLR_CKPT_ALONE_FILES_H
-#define DLR_CKPT_ALONE_FILES_H
+#ifndef DLR_CKPT_STANDALONE_FILES_H
+#define DLR_CKPT_STANDALONE_FILES_H
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Without a job: which version in the directory is restored, and the word when files are there and make none. */
-#ifndef DLR_CKPT_ALONE_FIND_H
-#define DLR_CKPT_ALONE_FIND_H
+#ifndef DLR_CKPT_STANDALONE_FIND_VERSION_H
+#define DLR_CKPT_STANDALONE_FIND_VERSION_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Without a job: by what ranks of one start of a program are told from those of another, as far as launchers say it. */
-#ifndef DLR_CKPT_ALONE_START_H
-#define DLR_CKPT_ALONE_START_H
+#ifndef DLR_CKPT_STANDALONE_LAUNCH_ID_H
+#define DLR_CKPT_STANDALONE_LAUNCH_ID_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,8 +7,8 @@
  * nothing has a random one. Several ranks that go on from nothing cannot agree on one: they have that of
  * dlr_slot_key("alone"), as all files had before there were lines.
  */
-#ifndef DLR_CKPT_ALONE_LINE_H
-#define DLR_CKPT_ALONE_LINE_H
+#ifndef DLR_CKPT_STANDALONE_LINEAGE_H
+#define DLR_CKPT_STANDALONE_LINEAGE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,7 +17,7 @@
 
 /* No other process saves in dirfd as rank from now on, until each *ret_fd that was given for it is given back or this
  * process ends; a forked child has no part in it. Waits limit_ms at most for one that does, and for ranks of a start that is known to be
- * another one (ckpt/alone_start.h), among which rank 0 looks for all and the others for rank 0: -EBUSY, with text. *ret_fd is -1
+ * another one (ckpt/standalone/launch_id.h), among which rank 0 looks for all and the others for rank 0: -EBUSY, with text. *ret_fd is -1
  * where the directory cannot be written or its file system has no locks; of these one line tells.
  */
 int dlr_alone_lock(int dirfd, int rank, int world, unsigned limit_ms, int *ret_fd,

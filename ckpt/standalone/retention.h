@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Without a job: how long a rank keeps its files of older versions, and those that are not of its line. */
-#ifndef DLR_CKPT_ALONE_KEEP_H
-#define DLR_CKPT_ALONE_KEEP_H
+#ifndef DLR_CKPT_STANDALONE_RETENTION_H
+#define DLR_CKPT_STANDALONE_RETENTION_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -10,8 +10,8 @@
  * saved in vain as a rule, a stride holds from a step on that lies LEAD strides ahead, and each rank
  * looks at each step that it saves.
  */
-#ifndef DLR_CKPT_STRIDE_H
-#define DLR_CKPT_STRIDE_H
+#ifndef DLR_CKPT_STANDALONE_SAVE_INTERVAL_H
+#define DLR_CKPT_STANDALONE_SAVE_INTERVAL_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A word of a rank without a job, as it lies in its file (man/dlr_persist.5.scd draws it). */
-#ifndef DLR_CKPT_AGREE_WORD_H
-#define DLR_CKPT_AGREE_WORD_H
+#ifndef DLR_CKPT_STANDALONE_VOTE_H
+#define DLR_CKPT_STANDALONE_VOTE_H
 
 #include <assert.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
 /* Two snapshots in this process's memory, and a thread that writes them to files while the program goes on: one is
  * written, the other may be filled.
  */
-#ifndef DLR_CKPT_BEHIND_H
-#define DLR_CKPT_BEHIND_H
+#ifndef DLR_CKPT_STANDALONE_WRITE_BEHIND_H
+#define DLR_CKPT_STANDALONE_WRITE_BEHIND_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether a thread has all of a core, and others should help it: from the CPU time that it has used. Pure.
  */
-#ifndef DLR_CKPT_DATA_CORE_H
-#define DLR_CKPT_DATA_CORE_H
+#ifndef DLR_CKPT_STREAM_CORE_USE_H
+#define DLR_CKPT_STREAM_CORE_USE_H
 
 #include <stdbool.h>
 #include <stdint.h>

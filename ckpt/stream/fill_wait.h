@@ -2,8 +2,8 @@
 /* While a rank of this node fills a slot, which it may wait for in its fence, no piece of another save's
  * copy is sent: the copy can wait, and takes the same cores and memory. Pure; times come in.
  */
-#ifndef DLR_CKPT_DATA_FILL_H
-#define DLR_CKPT_DATA_FILL_H
+#ifndef DLR_CKPT_STREAM_FILL_WAIT_H
+#define DLR_CKPT_STREAM_FILL_WAIT_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
 /* The slots that this node's data process holds: which may be read, which may be overwritten.
  * What is known is in the slots' own headers; only who uses one right now is kept beside.
  */
-#ifndef DLR_CKPT_DATA_STORE_H
-#define DLR_CKPT_DATA_STORE_H
+#ifndef DLR_CKPT_STREAM_HELD_SLOTS_H
+#define DLR_CKPT_STREAM_HELD_SLOTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,7 +28,7 @@ struct dlr_held {
     struct dlr_version version; /* while writing */
     bool has_bad; /* an own rank's: this version's bytes here are no copy */
     struct dlr_version bad;
-    struct dlr_version seen; /* what was summed here last (data_scrub.h) */
+    struct dlr_version seen; /* what was summed here last (scrub.h) */
 };
 
 struct dlr_holdings {

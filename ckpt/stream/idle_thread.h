@@ -3,8 +3,8 @@
  * nobody else wants the core (SCHED_IDLE). It needs two, since who has no privilege may lower a thread's
  * priority and not raise it again. Where the second one has to wait for a core, the first has the loop.
  */
-#ifndef DLR_CKPT_DATA_TURNS_H
-#define DLR_CKPT_DATA_TURNS_H
+#ifndef DLR_CKPT_STREAM_IDLE_THREAD_H
+#define DLR_CKPT_STREAM_IDLE_THREAD_H
 
 #include <stdbool.h>
 #include <stdint.h>

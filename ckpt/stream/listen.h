@@ -3,8 +3,8 @@
  * others to itself, before a byte of them is read; and connect(2), to know this process's own. No socket filter,
  * which not every kernel lets a user attach.
  */
-#ifndef DLR_CKPT_DATA_LISTEN_H
-#define DLR_CKPT_DATA_LISTEN_H
+#ifndef DLR_CKPT_STREAM_LISTEN_H
+#define DLR_CKPT_STREAM_LISTEN_H
 
 #include <netinet/in.h>
 #include <stdbool.h>

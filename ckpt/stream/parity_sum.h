@@ -6,8 +6,8 @@
  * The image of a snapshot is its slot file behind the state page; of a parity shard, its data.
  * The loop's thread owns all of this; jobs of d->sum see only their sum.
  */
-#ifndef DLR_CKPT_DATA_SUM_H
-#define DLR_CKPT_DATA_SUM_H
+#ifndef DLR_CKPT_STREAM_PARITY_SUM_H
+#define DLR_CKPT_STREAM_PARITY_SUM_H
 
 #include <stdbool.h>
 #include <stdint.h>

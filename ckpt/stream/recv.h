@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A transfer that comes in; private to data_recv*.c. */
-#ifndef DLR_CKPT_DATA_RECV_H
-#define DLR_CKPT_DATA_RECV_H
+#ifndef DLR_CKPT_STREAM_RECV_H
+#define DLR_CKPT_STREAM_RECV_H
 
 #include "ckpt/stream/parity_sum.h"
 #include "ckpt/transport/mac.h"

@@ -2,8 +2,8 @@
 /* Sums again, slowly, what this node holds, so that memory that went bad is found while another copy is
  * good. One chunk at a time, when nothing is copied or filled; the loop's thread owns the state.
  */
-#ifndef DLR_CKPT_DATA_SCRUB_H
-#define DLR_CKPT_DATA_SCRUB_H
+#ifndef DLR_CKPT_STREAM_SCRUB_H
+#define DLR_CKPT_STREAM_SCRUB_H
 
 #include <stdint.h>
 

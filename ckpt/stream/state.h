@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The data process: what its parts share. One loop owns all of it, driven by one of two threads
- * (data_turns.h); others see only their jobs.
+ * (idle_thread.h); others see only their jobs.
  */
-#ifndef DLR_CKPT_DATA_STATE_H
-#define DLR_CKPT_DATA_STATE_H
+#ifndef DLR_CKPT_STREAM_STATE_H
+#define DLR_CKPT_STREAM_STATE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -101,7 +101,7 @@ struct dlr_data {
     uint64_t dropped; /* messages that were malformed or not from this round */
 };
 
-/* --- data_main.c */
+/* --- main.c */
 /* Sends to the agent; an agent that does not read for long ends the process. */
 void dlr_data_say(struct dlr_data *d, const struct dlr_local_msg *msg, const int *fds,
                   unsigned nfds);
@@ -114,20 +114,20 @@ void dlr_data_done(struct dlr_data *d, int32_t rank, struct dlr_version v, uint6
  */
 void dlr_data_stuck(void) __attribute__((noreturn));
 
-/* --- data_local.c */
+/* --- agent_orders.c */
 void dlr_data_obey(struct dlr_data *d, const struct dlr_local_msg *msg);
 int dlr_data_hello(struct dlr_data *d, struct dlr_err *err);
 
-/* --- data_files.c: jobs of the work thread */
+/* --- files.c: jobs of the work thread */
 /* Slots from first on. */
 void dlr_data_reserve(struct dlr_data *d, int32_t rank, uint64_t bytes, unsigned first,
                       unsigned slots);
 void dlr_data_load(struct dlr_data *d, const struct dlr_local_msg *msg);
 
-/* --- data_save.c: jobs of the save thread */
+/* --- save.c: jobs of the save thread */
 void dlr_data_save(struct dlr_data *d, const struct dlr_local_msg *msg);
 
-/* --- data_send.c */
+/* --- send.c */
 void dlr_data_send(struct dlr_data *d, const struct dlr_local_msg *msg);
 /* in: the message that it came in. */
 void dlr_data_send_answer(struct dlr_data *d, const struct dlr_net_in *in,
@@ -144,7 +144,7 @@ void dlr_data_send_down(struct dlr_data *d, struct dlr_net_peer *peer, int rc);
 void dlr_data_send_dozed(struct dlr_data *d, int64_t dozed_ms, int64_t now_ms);
 int64_t dlr_data_send_tick(struct dlr_data *d, int64_t now_ms);
 
-/* --- data_check.c */
+/* --- check.c */
 /* In a time that does not depend on where they differ. */
 bool dlr_data_same_token(const unsigned char *a, const unsigned char *b);
 /* Whether this sender may send this at all: 0 or -errno. */
@@ -160,7 +160,7 @@ bool dlr_data_brings(const struct dlr_data *d, int32_t rank, struct dlr_version 
 int dlr_data_check_meta(struct dlr_data *d, const struct dlr_wire_begin *head,
                         const void *meta, struct dlr_slot_info *ret);
 
-/* --- data_recv.c Foreign bytes: fuzz target data. */
+/* --- recv.c Foreign bytes: fuzz target data. */
 void dlr_data_recv(struct dlr_data *d, unsigned kind, struct dlr_net_in *in);
 void dlr_data_recv_round(struct dlr_data *d);
 /* Ends those of versions that are decided against and still wait for a slot: no byte came. Those

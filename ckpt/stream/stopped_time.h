@@ -2,8 +2,8 @@
 /* Time in which the process was stopped (scontrol suspend) is nobody's silence: CLOCK_MONOTONIC runs
  * on in it. Pure; times come in.
  */
-#ifndef DLR_CKPT_DATA_DOZE_H
-#define DLR_CKPT_DATA_DOZE_H
+#ifndef DLR_CKPT_STREAM_STOPPED_TIME_H
+#define DLR_CKPT_STREAM_STOPPED_TIME_H
 
 #include <stdint.h>
 

@@ -2,8 +2,8 @@
 /* Threads for what blocks or computes (memory, files, checksums); the results come back to the
  * loop.
  */
-#ifndef DLR_CKPT_DATA_WORK_H
-#define DLR_CKPT_DATA_WORK_H
+#ifndef DLR_CKPT_STREAM_WORK_H
+#define DLR_CKPT_STREAM_WORK_H
 
 #include "common/base/err.h"
 

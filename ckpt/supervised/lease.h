@@ -3,8 +3,8 @@
  * said in time that it may go on. It needs no instruction of the process: a stopped or frozen
  * one is killed where it stands.
  */
-#ifndef DLR_CKPT_LEASE_H
-#define DLR_CKPT_LEASE_H
+#ifndef DLR_CKPT_SUPERVISED_LEASE_H
+#define DLR_CKPT_SUPERVISED_LEASE_H
 
 #include "common/base/err.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the two halves of the back end under a job share: the socket to the agent. */
-#ifndef DLR_CKPT_SUPERVISED_H
-#define DLR_CKPT_SUPERVISED_H
+#ifndef DLR_CKPT_SUPERVISED_SUPERVISED_H
+#define DLR_CKPT_SUPERVISED_SUPERVISED_H
 
 #include <pthread.h>
 
@@ -58,7 +58,7 @@ struct dlr_local_msg *dlr_supervised_compose(struct dlr_ckpt *ck,
 int dlr_supervised_await(struct dlr_ckpt *ck, enum dlr_local_type type,
                          int fds[DLR_LOCAL_FDS], unsigned *ret_nfds);
 
-/* Calls of the back end: see client.h. */
+/* Calls of the back end: see ckpt/client/client.h. */
 int dlr_supervised_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret,
                         unsigned max);
 int dlr_supervised_offer(struct dlr_ckpt *ck, uint32_t *ret_world);

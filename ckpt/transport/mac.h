@@ -2,8 +2,8 @@
 /* What proves a transfer over UCX to be of a process that has the round's secret: the token goes over the wire, and a
  * CRC is anybody's. A key of each transfer, made of the secret and a salt that its sender draws.
  */
-#ifndef DLR_CKPT_DATA_MAC_H
-#define DLR_CKPT_DATA_MAC_H
+#ifndef DLR_CKPT_TRANSPORT_MAC_H
+#define DLR_CKPT_TRANSPORT_MAC_H
 
 #include <stdbool.h>
 #include <stddef.h>

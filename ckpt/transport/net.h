@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages between data processes, over whichever back end a node and its peer have
- * (data_net_back.h): cached connections and one descriptor to wait on. Nothing here decides in time that a peer is
+ * (net_backend.h): cached connections and one descriptor to wait on. Nothing here decides in time that a peer is
  * dead: who knows it drops the peer. One thread at a time.
  */
-#ifndef DLR_CKPT_DATA_NET_H
-#define DLR_CKPT_DATA_NET_H
+#ifndef DLR_CKPT_TRANSPORT_NET_H
+#define DLR_CKPT_TRANSPORT_NET_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a back end of data_net.h is made of; only data_net.c and the back ends see it. Each function has the contract
- * of the one of data_net.h that it is named like.
+/* What a back end of net.h is made of; only net.c and the back ends see it. Each function has the contract
+ * of the one of net.h that it is named like.
  */
-#ifndef DLR_CKPT_DATA_NET_BACK_H
-#define DLR_CKPT_DATA_NET_BACK_H
+#ifndef DLR_CKPT_TRANSPORT_NET_BACKEND_H
+#define DLR_CKPT_TRANSPORT_NET_BACKEND_H
 
 #include "ckpt/transport/net.h"
 
@@ -51,7 +51,7 @@ struct dlr_net_back {
     int (*take)(struct dlr_net_in *in, void *buf, dlr_net_done_fn done, void *arg);
 };
 
-extern const struct dlr_net_back dlr_net_ucx; /* data_ucx.c */
-extern const struct dlr_net_back dlr_net_tls; /* data_tls.c */
+extern const struct dlr_net_back dlr_net_ucx; /* ucx.c */
+extern const struct dlr_net_back dlr_net_tls; /* tls.c */
 
 #endif

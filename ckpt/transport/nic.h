@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which network devices copies go over: what was asked for, and what they are. */
-#ifndef DLR_CKPT_DATA_NIC_H
-#define DLR_CKPT_DATA_NIC_H
+#ifndef DLR_CKPT_TRANSPORT_NIC_H
+#define DLR_CKPT_TRANSPORT_NIC_H
 
 #include <stdbool.h>
 #include <stddef.h>

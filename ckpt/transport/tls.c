@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The back end that moves messages through streams (data_tls.h). */
+/* The back end that moves messages through streams (tls.h). */
 #include "ckpt/transport/tls.h"
 
 #include <errno.h>

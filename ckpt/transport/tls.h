@@ -3,8 +3,8 @@
  * comes from a connection is looked at, and next to nothing reserved for it, before its other end has proved that it
  * has the key.
  */
-#ifndef DLR_CKPT_DATA_TLS_H
-#define DLR_CKPT_DATA_TLS_H
+#ifndef DLR_CKPT_TRANSPORT_TLS_H
+#define DLR_CKPT_TRANSPORT_TLS_H
 
 #include "ckpt/transport/net_backend.h"
 #include "ckpt/transport/tls_frame.h"
@@ -39,7 +39,7 @@ struct dlr_tls_conn {
     struct dlr_frames *frames;
     enum dlr_tls_state state;
     bool called;    /* by the other end */
-    unsigned group; /* of that host, see common/caller.h */
+    unsigned group; /* of that host, see common/base/caller.h */
     bool stale;     /* its key is a former round's */
     bool can_read, can_write, unflushed;
     bool failed, ended; /* to be told to our users; they have been called back */
@@ -75,13 +75,13 @@ struct dlr_tls {
     struct dlr_tls_conn *conns; /* the newest first */
 };
 
-/* --- data_tls_listen.c */
+/* --- tls_listen.c */
 int dlr_tls_listen(struct dlr_tls *net, const struct dlr_net_conf *conf,
                    struct dlr_err *err);
 /* Accepts who calls, at most as many as may be unproven at once: what else goes on has its turn between them. */
 unsigned dlr_tls_accept(struct dlr_tls *net);
 
-/* --- data_tls_conn.c */
+/* --- tls_conn.c */
 /* A connection that was accepted; fd is its own from here on, even on failure. */
 int dlr_tls_accepted(struct dlr_tls *net, int fd);
 /* One that is made. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where a data process's streams are listened for: addresses of this node's devices, and how they are told. */
-#ifndef DLR_CKPT_DATA_TLS_ADDRESS_H
-#define DLR_CKPT_DATA_TLS_ADDRESS_H
+#ifndef DLR_CKPT_TRANSPORT_TLS_ADDRESS_H
+#define DLR_CKPT_TRANSPORT_TLS_ADDRESS_H
 
 #include <netinet/in.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
 /* What is said inside a stream between two data processes (docs/protocol.md section 4): frames, and which offers
  * and receives are outstanding. Without I/O: the caller moves the bytes. Little endian.
  */
-#ifndef DLR_CKPT_DATA_TLS_FRAME_H
-#define DLR_CKPT_DATA_TLS_FRAME_H
+#ifndef DLR_CKPT_TRANSPORT_TLS_FRAME_H
+#define DLR_CKPT_TRANSPORT_TLS_FRAME_H
 
 #include <assert.h>
 #include <stdint.h>
@@ -69,7 +69,7 @@ void dlr_frames_went(struct dlr_frames *f, size_t bytes);
 /* Requests in flight whose ends will be called back. */
 unsigned dlr_frames_inflight(const struct dlr_frames *f);
 
-/* As those of data_net.h. */
+/* As those of net.h. */
 int dlr_frames_send(struct dlr_frames *f, unsigned kind, struct dlr_net_part data,
                     dlr_net_done_fn done, void *arg);
 int dlr_frames_offer(struct dlr_frames *f, unsigned kind, struct dlr_net_part head,

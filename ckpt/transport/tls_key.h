@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* OpenSSL's part of a stream: TLS 1.3 with a pre-shared key made of the round's secret, and nothing else. */
-#ifndef DLR_CKPT_DATA_TLS_KEY_H
-#define DLR_CKPT_DATA_TLS_KEY_H
+#ifndef DLR_CKPT_TRANSPORT_TLS_KEY_H
+#define DLR_CKPT_TRANSPORT_TLS_KEY_H
 
 #include <openssl/ssl.h>
 #include <stdbool.h>

@@ -2,8 +2,8 @@
 /* The active messages between data processes (docs/protocol.md section 4). Little endian. All
  * begin the same way; the token is the round's, 16 bytes.
  */
-#ifndef DLR_CKPT_DATA_WIRE_H
-#define DLR_CKPT_DATA_WIRE_H
+#ifndef DLR_CKPT_TRANSPORT_WIRE_H
+#define DLR_CKPT_TRANSPORT_WIRE_H
 
 #include <assert.h>
 #include <stddef.h>
@@ -13,8 +13,7 @@
 #define DLR_WIRE_VERSION 2
 #define DLR_WIRE_TOKEN 16
 #define DLR_WIRE_SALT 16
-#define DLR_WIRE_TAG                                                                   \
-    16 /* data_mac.h; zeros, and nobody looks, where the transport seals */
+#define DLR_WIRE_TAG 16 /* mac.h; zeros, and nobody looks, where the transport seals */
 #define DLR_WIRE_ADDRESS_MAX 4096
 
 enum dlr_wire_kind {
@@ -65,7 +64,7 @@ struct dlr_wire_chunk {
 };
 static_assert(sizeof(struct dlr_wire_chunk) == 56, "wire layout");
 
-#define DLR_WIRE_META_MAX (UINT64_C(1) << 30) /* of a slot (slot_meta.h) */
+#define DLR_WIRE_META_MAX (UINT64_C(1) << 30) /* of a slot (ckpt/slot/meta.h) */
 
 /* The longest message of a kind, 0: there is none. Chunks are offered. */
 static inline uint64_t dlr_wire_most(unsigned kind)

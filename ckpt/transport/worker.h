@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A lane: one UCX worker with its own connections, which end with it. */
-#ifndef DLR_CKPT_DATA_LANE_H
-#define DLR_CKPT_DATA_LANE_H
+#ifndef DLR_CKPT_TRANSPORT_WORKER_H
+#define DLR_CKPT_TRANSPORT_WORKER_H
 
 #include <stddef.h>
 #include <ucp/api/ucp.h>

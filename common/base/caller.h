@@ -2,8 +2,8 @@
 /* Tells hosts that connect over TCP apart, so that one which floods a port loses its own connections and nobody
  * else's.
  */
-#ifndef DLR_COMMON_CALLER_H
-#define DLR_COMMON_CALLER_H
+#ifndef DLR_COMMON_BASE_CALLER_H
+#define DLR_COMMON_BASE_CALLER_H
 
 #define DLR_CALLERS 256
 

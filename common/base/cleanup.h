@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ownership of locals: what a variable holds is released when it leaves scope. */
-#ifndef DLR_COMMON_CLEANUP_H
-#define DLR_COMMON_CLEANUP_H
+#ifndef DLR_COMMON_BASE_CLEANUP_H
+#define DLR_COMMON_BASE_CLEANUP_H
 
 #include <dirent.h>
 #include <stdio.h>

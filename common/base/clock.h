@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Clocks. Deadlines use CLOCK_BOOTTIME, which a suspended machine does not stop. */
-#ifndef DLR_COMMON_CLOCK_H
-#define DLR_COMMON_CLOCK_H
+#ifndef DLR_COMMON_BASE_CLOCK_H
+#define DLR_COMMON_BASE_CLOCK_H
 
 #include <stddef.h>
 #include <stdint.h>

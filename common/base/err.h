@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Errors: a negative errno as the return value, its reason as text beside it. */
-#ifndef DLR_COMMON_ERR_H
-#define DLR_COMMON_ERR_H
+#ifndef DLR_COMMON_BASE_ERR_H
+#define DLR_COMMON_BASE_ERR_H
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files: whole reads and writes, and the only durable replace of the project. */
-#ifndef DLR_COMMON_FILE_H
-#define DLR_COMMON_FILE_H
+#ifndef DLR_COMMON_BASE_FILE_H
+#define DLR_COMMON_BASE_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of nodes in an order that matters, short enough for one string of an environment (execve(2): 128 KiB). */
-#ifndef DLR_COMMON_HOSTLIST_H
-#define DLR_COMMON_HOSTLIST_H
+#ifndef DLR_COMMON_BASE_HOSTLIST_H
+#define DLR_COMMON_BASE_HOSTLIST_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the running program is installed, so that it finds the programs beside it. */
-#ifndef DLR_COMMON_SELF_H
-#define DLR_COMMON_SELF_H
+#ifndef DLR_COMMON_BASE_INSTALL_PATH_H
+#define DLR_COMMON_BASE_INSTALL_PATH_H
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One sink for messages: stderr with the prefix "dlr: " until dlr_log_to() names another. */
-#ifndef DLR_COMMON_LOG_H
-#define DLR_COMMON_LOG_H
+#ifndef DLR_COMMON_BASE_LOG_H
+#define DLR_COMMON_BASE_LOG_H
 
 enum dlr_log_level {
     DLR_LOG_ERROR, /* we gave up */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where a job's memory is on this node: TOP/dlrover-UID-JOB/RUN. TOP is the job's own tmpfs,
- * DLR_MEMORY_OWN/UID-JOB, where the plugin has mounted one as root (spank/jobmem.h), else
+ * DLR_MEMORY_OWN/UID-JOB, where the plugin has mounted one as root (spank/node/job_tmpfs.h), else
  * DLR_MEMORY_ROOT, which is everybody's. There anybody can take that name before the job comes;
  * ours is then TOP/dlrover-UID-JOB.XXXXXXXX, found by its owner. Nothing in here follows a link
  * or trusts a directory of somebody else. A path below DLR_MEMORY_ROOT stands for both: that is
  * what processes on different nodes tell each other.
  */
-#ifndef DLR_COMMON_MEMORY_H
-#define DLR_COMMON_MEMORY_H
+#ifndef DLR_COMMON_BASE_NODE_MEMORY_H
+#define DLR_COMMON_BASE_NODE_MEMORY_H
 
 #include <stdbool.h>
 #include <stddef.h>

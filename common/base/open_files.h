@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How many descriptors this process may have: as many as it may at all, while its children get what the user set. */
-#ifndef DLR_COMMON_OPEN_FILES_H
-#define DLR_COMMON_OPEN_FILES_H
+#ifndef DLR_COMMON_BASE_OPEN_FILES_H
+#define DLR_COMMON_BASE_OPEN_FILES_H
 
 #include "common/base/err.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Strings: comparison that reads as words, bounded formatting, units of time and size. */
-#ifndef DLR_COMMON_STR_H
-#define DLR_COMMON_STR_H
+#ifndef DLR_COMMON_BASE_STR_H
+#define DLR_COMMON_BASE_STR_H
 
 #include <stdbool.h>
 #include <stddef.h>

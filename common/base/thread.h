@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Threads of a library in somebody else's program. */
-#ifndef DLR_COMMON_THREAD_H
-#define DLR_COMMON_THREAD_H
+#ifndef DLR_COMMON_BASE_THREAD_H
+#define DLR_COMMON_BASE_THREAD_H
 
 #include <pthread.h>
 

@@ -4,8 +4,8 @@
  * (NAME=VALUE) and by keeper, supervisor and agent (--NAME=VALUE). Limits of waits stand here and
  * nowhere else.
  */
-#ifndef DLR_COMMON_JOBCONF_H
-#define DLR_COMMON_JOBCONF_H
+#ifndef DLR_COMMON_CONFIG_JOB_CONFIG_H
+#define DLR_COMMON_CONFIG_JOB_CONFIG_H
 
 #include <stdbool.h>
 #include <stdint.h>

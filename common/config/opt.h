@@ -2,8 +2,8 @@
 /* One table per module is the only list of its settings. Everything walks it: --help,
  * plugstack.conf words, environment, the command line, completion and the manual's check.
  */
-#ifndef DLR_COMMON_OPT_H
-#define DLR_COMMON_OPT_H
+#ifndef DLR_COMMON_CONFIG_OPT_H
+#define DLR_COMMON_CONFIG_OPT_H
 
 #include <limits.h>
 #include <stddef.h>

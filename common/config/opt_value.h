@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of options: from text to what a configuration struct holds, and back. For common/opt.c. */
-#ifndef DLR_COMMON_OPT_VALUE_H
-#define DLR_COMMON_OPT_VALUE_H
+/* Values of options: from text to what a configuration struct holds, and back. For common/config/opt.c. */
+#ifndef DLR_COMMON_CONFIG_OPT_VALUE_H
+#define DLR_COMMON_CONFIG_OPT_VALUE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The value of --dlrover-set: KEY=VALUE[,KEY=VALUE]..., each a row of common/jobconf.h that is no
+/* The value of --dlrover-set: KEY=VALUE[,KEY=VALUE]..., each a row of common/config/job_config.h that is no
  * option of its own. A part without '=' belongs to the value before it: "net=eth0,eth1,pace=auto".
  */
-#ifndef DLR_COMMON_SETTINGS_H
-#define DLR_COMMON_SETTINGS_H
+#ifndef DLR_COMMON_CONFIG_SETTINGS_H
+#define DLR_COMMON_CONFIG_SETTINGS_H
 
 #include <stddef.h>
 

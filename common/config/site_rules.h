@@ -5,11 +5,11 @@
  *   min-NAME=VALUE          the least a job may set a number or a time to
  *   max-NAME=VALUE          the most
  *
- * NAME is a row of common/jobconf.h. Of a heartbeat the time between beats is compared. This is
+ * NAME is a row of common/config/job_config.h. Of a heartbeat the time between beats is compared. This is
  * policy for those who use the plugin, not protection: see spank_dlrover(8).
  */
-#ifndef DLR_COMMON_JOBRULES_H
-#define DLR_COMMON_JOBRULES_H
+#ifndef DLR_COMMON_CONFIG_SITE_RULES_H
+#define DLR_COMMON_CONFIG_SITE_RULES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Control messages: JSON objects with "v" and "t", size-limited, every field checked. */
-#ifndef DLR_COMMON_MSG_H
-#define DLR_COMMON_MSG_H
+#ifndef DLR_COMMON_JSON_MESSAGE_H
+#define DLR_COMMON_JSON_MESSAGE_H
 
 #include <jansson.h>
 #include <stddef.h>

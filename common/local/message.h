@@ -3,8 +3,8 @@
  * the agent on the other, over AF_UNIX SOCK_SEQPACKET. Layout and meaning of each type:
  * docs/protocol.md section 3. Same machine, so host byte order.
  */
-#ifndef DLR_COMMON_LOCAL_H
-#define DLR_COMMON_LOCAL_H
+#ifndef DLR_COMMON_LOCAL_MESSAGE_H
+#define DLR_COMMON_LOCAL_MESSAGE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -63,7 +63,7 @@ enum dlr_local_type {
 
     /* agent -> data process */
     DLR_LOCAL_D_CONFIG =
-        48, /* round; text = JSON, see docs/protocol.md, in parts (common/parts.h):
+        48, /* round; text = JSON, see docs/protocol.md, in parts (common/local/split.h):
                arg[0] = which, arg[1] = of how many */
     DLR_LOCAL_D_RESERVE = 49, /* rank, arg[0] = bytes, arg[1] = slots, arg[2] = number
                                  of the first: 0, or 8 for a copy that is brought */
@@ -95,7 +95,7 @@ enum dlr_local_type {
         65,                /* rank, arg[0] = slots, arg[1] = errno, text; fds: slots */
     DLR_LOCAL_D_DONE = 66, /* rank, step, arg[0] = version's round, arg[1] = id,
                                   arg[2] = errno, text: SEND, LOAD or SAVE ended; of a
-                                  SAVE that went well text is its slice (ckpt/slice.h) */
+                                  SAVE that went well text is its slice (ckpt/base/file_slice.h) */
     DLR_LOCAL_D_COPIED =
         67, /* rank, step, arg[0] = version's round: a verified copy was
                                   received; arg[1] = bytes, arg[2] = nanoseconds */

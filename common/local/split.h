@@ -2,8 +2,8 @@
 /* A text that may be longer than one local message: it goes in numbered parts, in order, and is
  * whole again at the other end or it is not taken at all.
  */
-#ifndef DLR_COMMON_PARTS_H
-#define DLR_COMMON_PARTS_H
+#ifndef DLR_COMMON_LOCAL_SPLIT_H
+#define DLR_COMMON_LOCAL_SPLIT_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -3,33 +3,33 @@
  * thread, one zloop, and nothing that blocks: files other than /dev/shm, Slurm and UCX are for
  * child processes.
  *
- *   agent.c            options, start, the loop
- *   agent_nanny.c      starts it again when it dies
- *   agent_memory.c     the memory directory
- *   agent_control.c    the supervisor's messages and ours to it
- *   agent_lease.c      beats out, leases in; what happens when the lease runs out
- *   agent_suspend.c    Slurm suspends the job: the lease is held
- *   agent_grace.c      Slurm sends SIGTERM: the tasks are left to it
- *   agent_round.c      what a round is: its nodes, ranks, partner
- *   agent_local.c      connections of this node's plugin and workers
- *   agent_tasks.c      the workers as processes: watch, kill, say when they are gone
- *   agent_sweep.c      what tasks forked and left behind
- *   agent_ranks.c      the workers as ranks: pages, slots, restore
- *   agent_claims.c     who is welcomed, who waits until all ranks are known
- *   agent_room.c       what slots take of the memory, and may
- *   agent_peek.c       other ranks' slots of the version to restore
- *   agent_bring.c      those that other nodes have
- *   agent_helpers.c    where the workers' helper threads and the data process may run
- *   agent_save.c       save_at, commit, abort
- *   agent_data.c       the data process; requests to it
- *   agent_report.c     a node report by a child
- *   agent_peers.c      the other agents
- *   agent_watchdog.c   is the supervisor's host gone? the election's hands
- *   agent_keeper.c     the script's srun is gone, on its host
- *   agent_succeed.c    what the elected one does (the blocking part: agent_succeed_main.c)
+ *   main.c                     options, start, the loop
+ *   restarter.c                starts it again when it dies
+ *   snapshots/directory.c      the memory directory
+ *   control.c                  the supervisor's messages and ours to it
+ *   lease.c                    beats out, leases in; what happens when the lease runs out
+ *   suspend.c                  Slurm suspends the job: the lease is held
+ *   grace.c                    Slurm sends SIGTERM: the tasks are left to it
+ *   round.c                    what a round is: its nodes, ranks, partner
+ *   tasks/local_socket.c       connections of this node's plugin and workers
+ *   tasks/tasks.c              the workers as processes: watch, kill, say when they are gone
+ *   tasks/sweep.c              what tasks forked and left behind
+ *   snapshots/ranks.c          the workers as ranks: pages, slots, restore
+ *   tasks/rank_claims.c        who is welcomed, who waits until all ranks are known
+ *   snapshots/space.c          what slots take of the memory, and may
+ *   snapshots/peek.c           other ranks' slots of the version to restore
+ *   snapshots/fetch.c          those that other nodes have
+ *   snapshots/cpu_advice.c     where the workers' helper threads and the data process may run
+ *   snapshots/save.c           save_at, commit, abort
+ *   data/data_process.c        the data process; requests to it
+ *   report.c                   a node report by a child
+ *   succession/peers.c         the other agents
+ *   succession/host_watch.c    is the supervisor's host gone? the election's hands
+ *   succession/keeper_watch.c  the script's srun is gone, on its host
+ *   succession/successor.c     what the elected one does (the blocking part: succession/blocking.c)
  */
-#ifndef DLR_MPI_LAUNCHER_AGENT_H
-#define DLR_MPI_LAUNCHER_AGENT_H
+#ifndef DLR_MPI_LAUNCHER_AGENT_AGENT_H
+#define DLR_MPI_LAUNCHER_AGENT_AGENT_H
 
 #include <czmq.h>
 #include <jansson.h>
@@ -72,9 +72,9 @@ struct dlr_election;
 struct dlr_successor;
 struct dlr_agent_rebuild;
 
-/* --- agent.c ------------------------------------------------------------------------ */
+/* --- main.c ------------------------------------------------------------------------- */
 
-struct dlr_agent_conf {         /* what only the agent is told; see agent_conf.c */
+struct dlr_agent_conf {         /* what only the agent is told; see config.c */
     char control[DLR_OPT_TEXT]; /* host:port of the supervisor */
     char job[DLR_OPT_TEXT];
     char run[DLR_OPT_TEXT];
@@ -136,14 +136,14 @@ struct dlr_agent_round {
     bool gathered;  /* nobody is welcomed before all ranks are known */
 };
 
-struct dlr_agent_tasks { /* agent_tasks.c */
+struct dlr_agent_tasks { /* tasks/tasks.c */
     zlistx_t *all;       /* struct task */
     int64_t doomed;      /* every round up to it is to be killed; -1 none */
     bool spare_srun;     /* its srun has their last output to write yet */
     int retry_timer;     /* -1: off */
 };
 
-struct dlr_agent_data { /* agent_data.c */
+struct dlr_agent_data { /* data/data_process.c */
     int fd, pidfd;      /* -1: not running */
     pid_t pid;
     char address[DLR_AGENT_UCX]; /* "" until it said hello */
@@ -160,7 +160,7 @@ struct dlr_agent_data { /* agent_data.c */
     uint32_t placed;           /* the round in which its CPUs were looked for last */
 };
 
-struct dlr_agent_peers { /* agent_peers.c */
+struct dlr_agent_peers { /* succession/peers.c */
     struct dlr_server *server;
     char addr[DLR_AGENT_ADDR];
     struct dlr_peer_list list;
@@ -188,7 +188,7 @@ struct dlr_agent {
     bool told_to_end, ending;
     bool stays;           /* what is in memory, for the requeued job */
     bool given;           /* the supervisor has the job requeued, all is written */
-    struct {              /* agent_grace.c */
+    struct {              /* grace.c */
         int64_t until_ns; /* 0: no SIGTERM yet */
         int timer;        /* -1: off */
         int64_t round;    /* whose tasks got it; -1: there were none */
@@ -285,20 +285,20 @@ void dlr_agent_bury(struct dlr_agent *a, pid_t pid, int pidfd);
 /* Kills the tasks, takes the memory away and ends the loop. */
 void dlr_agent_end(struct dlr_agent *a);
 
-/* --- agent_nanny.c ------------------------------------------------------------------ */
+/* --- restarter.c -------------------------------------------------------------------- */
 
 /* Returns 0 in the process that is to be the agent, a child of the caller; 1 in the caller
  * itself, with the exit code, when no agent is to be started any more; -errno.
  */
 int dlr_agent_nanny(const char *node, int *ret_code);
 
-/* --- agent_conf.c ------------------------------------------------------------------- */
+/* --- config.c ----------------------------------------------------------------------- */
 
 /* Reads argv; 1: help or version was printed. -EINVAL with text. */
 int dlr_agent_conf_parse(int argc, char **argv, struct dlr_agent *a,
                          struct dlr_err *err);
 
-/* --- agent_memory.c ----------------------------------------------------------------- */
+/* --- snapshots/directory.c ---------------------------------------------------------- */
 
 /* Waits for an agent that still keeps path to end. Blocking, for the start. -EBUSY. */
 /* Chooses the name of the job's memory on this node: conf.memory becomes another when somebody
@@ -311,7 +311,7 @@ int dlr_agent_memory_open(const char *path, int *ret_fd, struct dlr_err *err);
 /* Removes what dlr_agent_memory_open() made; with contents also when it is not empty. */
 void dlr_agent_memory_remove(const char *path, bool contents);
 
-/* --- agent_control.c ---------------------------------------------------------------- */
+/* --- control.c ---------------------------------------------------------------------- */
 
 int dlr_agent_control_start(struct dlr_agent *a, const char *key, struct dlr_err *err);
 void dlr_agent_control_stop(struct dlr_agent *a);
@@ -336,7 +336,7 @@ int dlr_agent_send(struct dlr_agent *a, const json_t *msg,
 void dlr_agent_persist(struct dlr_agent *a, const json_t *msg,
                        const struct dlr_agent_origin *from);
 
-/* --- agent_lease.c ------------------------------------------------------------------ */
+/* --- lease.c ------------------------------------------------------------------------ */
 
 int dlr_agent_lease_start(struct dlr_agent *a, struct dlr_err *err);
 void dlr_agent_lease_stop(struct dlr_agent *a);
@@ -350,13 +350,13 @@ void dlr_agent_lease_extend(struct dlr_agent *a, int64_t until_ns);
 /* A held lease ends, after grace_ms unless the supervisor says otherwise before. */
 void dlr_agent_lease_unhold(struct dlr_agent *a, int64_t grace_ms);
 
-/* --- agent_suspend.c ---------------------------------------------------------------- */
+/* --- suspend.c ---------------------------------------------------------------------- */
 
 void dlr_agent_suspend(struct dlr_agent *a); /* SIGTSTP */
 void dlr_agent_suspend_awake(
     struct dlr_agent *a); /* SIGCONT; without a SIGTSTP nothing */
 
-/* --- agent_grace.c ------------------------------------------------------------------ */
+/* --- grace.c ------------------------------------------------------------------------ */
 
 void dlr_agent_grace(struct dlr_agent *a); /* SIGTERM */
 void dlr_agent_grace_retell(struct dlr_agent *a);
@@ -365,7 +365,7 @@ void dlr_agent_grace_stop(struct dlr_agent *a);
 bool dlr_agent_in_grace(const struct dlr_agent *a);
 bool dlr_agent_grace_alone(const struct dlr_agent *a); /* and without a supervisor */
 
-/* --- agent_round.c ------------------------------------------------------------------ */
+/* --- round.c ------------------------------------------------------------------------ */
 
 /* Foreign bytes: fuzz target msg_agent. */
 int dlr_agent_round_parse(const struct dlr_agent *a, const json_t *msg,
@@ -377,7 +377,7 @@ const struct dlr_agent_node *dlr_agent_round_node(const struct dlr_agent_round *
                                                   const char *name);
 bool dlr_agent_round_is(const struct dlr_agent *a, uint64_t round);
 
-/* --- agent_local.c ------------------------------------------------------------------ */
+/* --- tasks/local_socket.c ----------------------------------------------------------- */
 
 enum dlr_agent_conn_kind {
     DLR_CONN_NEW,
@@ -394,7 +394,7 @@ struct dlr_agent_conn {
     uint32_t round;
     int32_t rank;
     uint32_t world; /* of a worker: ranks of its program */
-    bool waits;     /* its hello is not answered yet: agent_claims.c */
+    bool waits;     /* its hello is not answered yet: tasks/rank_claims.c */
 };
 
 int dlr_agent_local_start(struct dlr_agent *a, struct dlr_err *err);
@@ -406,14 +406,14 @@ bool dlr_agent_local_has_stepd(const struct dlr_agent *a, uint32_t round);
 bool dlr_agent_local_send(struct dlr_agent_conn *c, const struct dlr_local_msg *msg,
                           const int *fds, unsigned nfds);
 
-/* --- agent_sweep.c ------------------------------------------------------------------- */
+/* --- tasks/sweep.c ------------------------------------------------------------------- */
 
 /* Kills every process of this run and of rounds up to this one, by the marks in its
  * environment; the srun that the supervisor started unless it is to be spared. How many there were: 0, nothing of them is left on this node. Reads /proc.
  */
 unsigned dlr_agent_sweep(const struct dlr_agent *a, uint32_t round);
 
-/* --- agent_tasks.c ------------------------------------------------------------------ */
+/* --- tasks/tasks.c ------------------------------------------------------------------ */
 
 int dlr_agent_tasks_start(struct dlr_agent *a, struct dlr_err *err);
 void dlr_agent_tasks_stop(struct dlr_agent *a);
@@ -438,7 +438,7 @@ void dlr_agent_tasks_retell(struct dlr_agent *a);
 /* Whether a slurmstepd of the round is connected: its tasks may be long in coming. */
 void dlr_agent_tasks_say_stepd(struct dlr_agent *a, uint32_t round);
 
-/* --- agent_room.c: what slots take of the node's memory, and may -------------------------- */
+/* --- snapshots/space.c: what slots take of the node's memory, and may --------------------- */
 
 unsigned dlr_agent_slots_of(const struct dlr_agent *a, const struct dlr_agent_rank *r);
 /* Bytes of the slots of all ranks here but one (-1: of all); of how many. */
@@ -459,9 +459,9 @@ int dlr_agent_room_check(struct dlr_agent *a, int32_t rank, unsigned slots,
 int dlr_agent_room_beside(struct dlr_agent *a, int32_t rank, uint64_t bytes,
                           struct dlr_err *err);
 
-/* --- agent_ranks.c ------------------------------------------------------------------ */
+/* --- snapshots/ranks.c -------------------------------------------------------------- */
 
-/* --- agent_pace.c */
+/* --- data/pace.c */
 void dlr_agent_pace_start(struct dlr_agent *a); /* the data process is there */
 void dlr_agent_pace_look(struct dlr_agent *a);  /* with every beat */
 void dlr_agent_pace_begin(struct dlr_agent *a); /* a save's copy is sent off */
@@ -508,7 +508,7 @@ void dlr_agent_ranks_turn(struct dlr_agent *a);
 bool dlr_agent_ranks_serves(const struct dlr_agent *a, const struct dlr_agent_conn *c);
 void dlr_agent_ranks_gone(struct dlr_agent *a, struct dlr_agent_conn *c);
 
-/* --- agent_claims.c ----------------------------------------------------------------- */
+/* --- tasks/rank_claims.c ------------------------------------------------------------ */
 
 void dlr_agent_claims_hello(struct dlr_agent *a, struct dlr_agent_conn *c);
 void dlr_agent_claims_gone(struct dlr_agent *a,
@@ -521,7 +521,7 @@ void dlr_agent_claims_turn(struct dlr_agent *a);
 int dlr_agent_claims_ask(struct dlr_agent *a, const json_t *msg);    /* ask_ranks */
 int dlr_agent_claims_refuse(struct dlr_agent *a, const json_t *msg); /* refuse */
 
-/* --- agent_ranks.c, once more --------------------------------------------------------- */
+/* --- snapshots/ranks.c, once more ----------------------------------------------------- */
 
 void dlr_agent_ranks_stop(struct dlr_agent *a);
 void dlr_agent_ranks_hello(struct dlr_agent *a, struct dlr_agent_conn *c);
@@ -531,7 +531,7 @@ void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
 void dlr_agent_ranks_reserve_again(struct dlr_agent *a);
 void dlr_agent_ranks_reserved(struct dlr_agent *a, int32_t rank, int rc,
                               const char *why);
-/* agent_vetted.c: whether rank gets one more slot of bytes here beside the two, and what for: spare_slot,
+/* snapshots/extra_slots.c: whether rank gets one more slot of bytes here beside the two, and what for: spare_slot,
  * write_slot or both. Where auto finds no room for the older version the supervisor is told.
  */
 void dlr_agent_more_slots(struct dlr_agent *a, struct dlr_agent_rank *r,
@@ -558,7 +558,7 @@ void dlr_agent_peek_answer(struct dlr_agent *a, struct dlr_agent_conn *c, int32_
  */
 void dlr_agent_peek_bury(struct dlr_agent *a, int32_t rank);
 
-/* --- agent_bring.c ------------------------------------------------------------------ */
+/* --- snapshots/fetch.c -------------------------------------------------------------- */
 
 /* Has the copy brought here; c is answered in the end. */
 void dlr_agent_bring(struct dlr_agent *a, struct dlr_agent_conn *c, int32_t rank);
@@ -594,7 +594,7 @@ void dlr_agent_ranks_steps(const struct dlr_agent *a, uint64_t *ret_min,
 int dlr_agent_rank_holding(const struct dlr_agent_rank *r, struct dlr_version version);
 int dlr_agent_rank_open(struct dlr_agent *a, struct dlr_agent_rank *r);
 
-/* --- agent_helpers.c ---------------------------------------------------------------- */
+/* --- snapshots/cpu_advice.c --------------------------------------------------------- */
 
 /* Looks at the node's CPUs once. Without them, or when it fails, there is no advice. */
 void dlr_agent_helpers_start(struct dlr_agent *a);
@@ -613,7 +613,7 @@ void dlr_agent_helpers_uses(struct dlr_agent *a, json_t *msg);
 /* A copy is about to be sent: the same once more in a round with other tasks. */
 void dlr_agent_helpers_round(struct dlr_agent *a);
 
-/* --- agent_save.c ------------------------------------------------------------------- */
+/* --- snapshots/save.c --------------------------------------------------------------- */
 
 void dlr_agent_save_at(struct dlr_agent *a, uint64_t step);
 void dlr_agent_save_commit(struct dlr_agent *a, uint64_t step);
@@ -633,12 +633,12 @@ void dlr_agent_save_torn_retell(struct dlr_agent *a);
 void dlr_agent_save_missed(struct dlr_agent *a, int32_t rank, uint64_t step,
                            const char *why);
 
-/* --- agent_scrub.c: D_BAD. */
+/* --- snapshots/scrub.c: D_BAD. */
 void dlr_agent_scrub_bad(struct dlr_agent *a, const struct dlr_local_msg *m);
 /* D_COPIED: a rank's own slot may be whole again, and is marked like others. */
 void dlr_agent_scrub_copied(struct dlr_agent *a, int32_t rank);
 
-/* --- agent_data.c ------------------------------------------------------------------- */
+/* --- data/data_process.c ------------------------------------------------------------ */
 
 int dlr_agent_data_start(struct dlr_agent *a, struct dlr_err *err);
 /* In place of the one that runs; what that was doing has failed, why says why. */
@@ -654,13 +654,13 @@ void dlr_agent_data_request(struct dlr_agent *a, enum dlr_local_type type, int32
                             struct dlr_version version, const char *text,
                             const struct dlr_agent_origin *from);
 
-/* --- agent_report.c ----------------------------------------------------------------- */
+/* --- report.c ----------------------------------------------------------------------- */
 
 /* Starts a child that makes a report; "report" goes to from when it is there. */
 void dlr_agent_report(struct dlr_agent *a, const struct dlr_agent_origin *from);
 void dlr_agent_report_stop(struct dlr_agent *a);
 
-/* --- agent_rebuild.c ---------------------------------------------------------------- */
+/* --- snapshots/rebuild.c ------------------------------------------------------------ */
 
 /* rebuild, from a successor: the rank is made of its set's parts. -EBADMSG, -ENOMEM. */
 int dlr_agent_rebuild(struct dlr_agent *a, const json_t *msg,
@@ -671,7 +671,7 @@ void dlr_agent_rebuild_reserved(struct dlr_agent *a, int32_t rank, int rc,
 bool dlr_agent_rebuild_done(struct dlr_agent *a, uint64_t id, int rc, const char *why);
 void dlr_agent_rebuild_stop(struct dlr_agent *a);
 
-/* --- agent_peers.c ------------------------------------------------------------------ */
+/* --- succession/peers.c ------------------------------------------------------------- */
 
 int dlr_agent_peers_start(struct dlr_agent *a, struct dlr_err *err);
 void dlr_agent_peers_stop(struct dlr_agent *a);
@@ -679,7 +679,7 @@ void dlr_agent_peers_set(struct dlr_agent *a, const json_t *msg);
 /* Sends msg to the peer and releases it. */
 void dlr_agent_peers_say(struct dlr_agent *a, const char *node, json_t *msg);
 
-/* --- agent_strangers.c ---------------------------------------------------------------- */
+/* --- base/auth_failures.c ------------------------------------------------------------- */
 
 /* Tells the supervisor of new ones, now and then; and, to one that is new itself, of a name that
  * was taken.
@@ -687,7 +687,7 @@ void dlr_agent_peers_say(struct dlr_agent *a, const char *node, json_t *msg);
 void dlr_agent_strangers(struct dlr_agent *a);
 void dlr_agent_strangers_retell(struct dlr_agent *a);
 
-/* --- agent_watchdog.c --------------------------------------------------------------- */
+/* --- succession/host_watch.c -------------------------------------------------------- */
 
 void dlr_agent_watchdog_peers(struct dlr_agent *a); /* they have changed */
 /* No lease for a dead-time; called with each beat while it lasts. */
@@ -695,15 +695,15 @@ void dlr_agent_watchdog_silence(struct dlr_agent *a);
 void dlr_agent_watchdog_answered(struct dlr_agent *a); /* the supervisor spoke */
 void dlr_agent_watchdog_stop(struct dlr_agent *a);
 
-/* --- agent_keeper.c ----------------------------------------------------------------- */
+/* --- succession/keeper_watch.c ------------------------------------------------------ */
 
-/* text: a process of some host (procid.h). When it is one of ours its end is the run's, unless the
+/* text: a process of some host (mpi_launcher/process/process_id.h). When it is one of ours its end is the run's, unless the
  * supervisor is heard after it.
  */
 void dlr_agent_keeper_watch(struct dlr_agent *a, const char *text);
 void dlr_agent_keeper_stop(struct dlr_agent *a);
 
-/* --- agent_succeed.c ---------------------------------------------------------------- */
+/* --- succession/successor.c --------------------------------------------------------- */
 
 void dlr_agent_succeed(struct dlr_agent *a);
 /* Slurm ends the job: the same without a requeue; dlr_agent_grace_over() when it is done. */

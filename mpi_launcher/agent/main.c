@@ -18,7 +18,7 @@
 #include "mpi_launcher/process/spawn.h"
 
 #define EXIT_USAGE 2
-#define SUCCEED_FD 3 /* where agent_succeed.c's child reads what to do */
+#define SUCCEED_FD 3 /* where succession/successor.c's child reads what to do */
 
 static void watch(struct dlr_agent *a, int fd, short events, zloop_fn *fn, void *arg)
 {
@@ -243,7 +243,7 @@ int main(int argc, char **argv)
 {
     static struct dlr_agent agent; /* large */
     struct dlr_err err = {0};
-    bool kept = argc > 1 && dlr_streq(argv[1], "--kept"); /* by agent_nanny.c */
+    bool kept = argc > 1 && dlr_streq(argv[1], "--kept"); /* by restarter.c */
     int rc, code;
 
     dlr_self_keep_secrets();

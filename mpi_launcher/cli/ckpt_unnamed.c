@@ -88,7 +88,7 @@ static int count_ranks(int dirfd, const char *dir, const struct dlr_alone_file *
     return 0;
 }
 
-/* Files of two starts make no version (ckpt/alone_line.h). */
+/* Files of two starts make no version (ckpt/standalone/lineage.h). */
 static bool is_of_another(int dirfd, int rank, uint64_t step)
 {
     struct dlr_alone_head first, own;

@@ -2,8 +2,8 @@
 /* Versions in a directory without manifests, as a program without a job leaves them: a version is
  * its ranks' files, known by their names.
  */
-#ifndef DLR_MPI_LAUNCHER_CLI_NAMED_H
-#define DLR_MPI_LAUNCHER_CLI_NAMED_H
+#ifndef DLR_MPI_LAUNCHER_CLI_CKPT_UNNAMED_H
+#define DLR_MPI_LAUNCHER_CLI_CKPT_UNNAMED_H
 
 #include "mpi_launcher/plan/plan.h"
 

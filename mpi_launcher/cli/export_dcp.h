@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dlrover ckpt export --to=dcp: the form of torch.distributed.checkpoint, which only Python writes. */
-#ifndef DLR_MPI_LAUNCHER_CLI_DCP_H
-#define DLR_MPI_LAUNCHER_CLI_DCP_H
+#ifndef DLR_MPI_LAUNCHER_CLI_EXPORT_DCP_H
+#define DLR_MPI_LAUNCHER_CLI_EXPORT_DCP_H
 
 #include "common/base/err.h"
 

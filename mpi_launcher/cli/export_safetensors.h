@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dlrover ckpt export --to=safetensors: each rank's file, readable by itself. */
-#ifndef DLR_MPI_LAUNCHER_CLI_EXPORT_H
-#define DLR_MPI_LAUNCHER_CLI_EXPORT_H
+#ifndef DLR_MPI_LAUNCHER_CLI_EXPORT_SAFETENSORS_H
+#define DLR_MPI_LAUNCHER_CLI_EXPORT_SAFETENSORS_H
 
 #include "ckpt/persist/slot_file.h"
 #include "mpi_launcher/plan/plan.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How status looks: for people, and as JSON. */
-#ifndef DLR_MPI_LAUNCHER_CLI_VIEW_H
-#define DLR_MPI_LAUNCHER_CLI_VIEW_H
+#ifndef DLR_MPI_LAUNCHER_CLI_STATUS_VIEW_H
+#define DLR_MPI_LAUNCHER_CLI_STATUS_VIEW_H
 
 #include <jansson.h>
 #include <stdbool.h>

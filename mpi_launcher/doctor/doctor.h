@@ -3,8 +3,8 @@
  * job, on its nodes. One table; each check runs in a child of its own, so that none can hang
  * or crash the others.
  */
-#ifndef DLR_MPI_LAUNCHER_DOCTOR_H
-#define DLR_MPI_LAUNCHER_DOCTOR_H
+#ifndef DLR_MPI_LAUNCHER_DOCTOR_DOCTOR_H
+#define DLR_MPI_LAUNCHER_DOCTOR_DOCTOR_H
 
 #include <limits.h>
 #include <stdbool.h>

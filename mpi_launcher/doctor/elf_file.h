@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Looks into a shared library or a program without loading or running it. */
-#ifndef DLR_MPI_LAUNCHER_LIBFILE_H
-#define DLR_MPI_LAUNCHER_LIBFILE_H
+#ifndef DLR_MPI_LAUNCHER_DOCTOR_ELF_FILE_H
+#define DLR_MPI_LAUNCHER_DOCTOR_ELF_FILE_H
 
 #include <stddef.h>
 
@@ -20,7 +20,7 @@ void dlr_libfile_done(struct dlr_libfile *file);
 int dlr_libfile_symbol(const struct dlr_libfile *file, const char *name, void *buf,
                        size_t size);
 
-/* The version of this suite that it was built from, as common/version.c leaves it. -ENOENT. */
+/* The version of this suite that it was built from, as common/base/version.c leaves it. -ENOENT. */
 int dlr_libfile_version(const struct dlr_libfile *file, char *buf, size_t size);
 
 #endif

@@ -70,7 +70,7 @@ int dlr_doctor_plugin_line(const struct dlr_doctor *d, struct dlr_plugstack_line
 
 /* --- the line ------------------------------------------------------------------------ */
 
-/* Words that only plugstack.conf may have: the table of spank/options.c. */
+/* Words that only plugstack.conf may have: the table of spank/base/options.c. */
 static bool is_sites(const char *word)
 {
     static const char *const words[] = {"prefix", "libexec", "job-tmpfs",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads plugstack.conf(5) as Slurm does, includes and all, without loading anything. */
-#ifndef DLR_MPI_LAUNCHER_PLUGSTACK_H
-#define DLR_MPI_LAUNCHER_PLUGSTACK_H
+#ifndef DLR_MPI_LAUNCHER_DOCTOR_PLUGSTACK_H
+#define DLR_MPI_LAUNCHER_DOCTOR_PLUGSTACK_H
 
 #include <limits.h>
 #include <stdbool.h>

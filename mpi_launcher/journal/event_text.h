@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What each event of the journal means in plain words: one table. */
-#ifndef DLR_MPI_LAUNCHER_CLI_WORDS_H
-#define DLR_MPI_LAUNCHER_CLI_WORDS_H
+#ifndef DLR_MPI_LAUNCHER_JOURNAL_EVENT_TEXT_H
+#define DLR_MPI_LAUNCHER_JOURNAL_EVENT_TEXT_H
 
 #include <jansson.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  * behind a bounded queue, so that a file system that hangs stops no beat and holds nobody who is
  * killed meanwhile. That process goes on until all that has reached it is written.
  */
-#ifndef DLR_MPI_LAUNCHER_JOURNAL_H
-#define DLR_MPI_LAUNCHER_JOURNAL_H
+#ifndef DLR_MPI_LAUNCHER_JOURNAL_JOURNAL_H
+#define DLR_MPI_LAUNCHER_JOURNAL_JOURNAL_H
 
 #include <jansson.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a journal line by line and goes on where it stopped when the file has grown. */
-#ifndef DLR_MPI_LAUNCHER_CLI_READER_H
-#define DLR_MPI_LAUNCHER_CLI_READER_H
+#ifndef DLR_MPI_LAUNCHER_JOURNAL_READER_H
+#define DLR_MPI_LAUNCHER_JOURNAL_READER_H
 
 #include <jansson.h>
 #include <stdbool.h>

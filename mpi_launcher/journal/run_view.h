@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the events of a journal add up to: where a run stands now. Pure: events and time in. */
-#ifndef DLR_MPI_LAUNCHER_CLI_STATE_H
-#define DLR_MPI_LAUNCHER_CLI_STATE_H
+#ifndef DLR_MPI_LAUNCHER_JOURNAL_RUN_VIEW_H
+#define DLR_MPI_LAUNCHER_JOURNAL_RUN_VIEW_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Times, spans and strangers' text as a person reads them. */
-#ifndef DLR_MPI_LAUNCHER_CLI_TEXT_H
-#define DLR_MPI_LAUNCHER_CLI_TEXT_H
+#ifndef DLR_MPI_LAUNCHER_JOURNAL_TEXT_H
+#define DLR_MPI_LAUNCHER_JOURNAL_TEXT_H
 
 #include <jansson.h>
 #include <stddef.h>

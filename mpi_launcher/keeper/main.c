@@ -31,7 +31,7 @@
 #define MAX_LIVES 5     /* supervisors started for one run */
 #define QUIET_MS 600000 /* one that lived so long does not count */
 #define STATE_FD 9      /* where the supervisor finds the memory file */
-#define BELL_FD 10      /* and the eventfd that rings for each of exits.h */
+#define BELL_FD 10      /* and the eventfd that rings for each of child_exits.h */
 #define ABOVE_FDS 16    /* what is passed on is first moved out of their way */
 #define CHILDREN_MS                                                                    \
     15000              /* for sruns to cancel their steps when no supervisor is left */

@@ -10,7 +10,7 @@
 #include "common/base/cleanup.h"
 #include "common/json/message.h"
 
-#define HEAD_AT 8192 /* after the pages of the key pair and of exits.h */
+#define HEAD_AT 8192 /* after the pages of the key pair and of child_exits.h */
 #define TEXT_AT 12288
 
 /* One write turns from the former text to the new one: a supervisor may be killed at any moment. */

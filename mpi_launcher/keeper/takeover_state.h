@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a supervisor leaves to the one started after it: a memory file that the keeper holds.
- * A page with the key pair (identity.h), one with ended processes (exits.h), then one JSON object, in
+ * A page with the key pair (mpi_launcher/wire/identity.h), one with ended processes (child_exits.h), then one JSON object, in
  * one of two places in turn: whoever is killed while he writes leaves the former one. It never touches a
  * disk. dlr_state(5) draws it.
  */
-#ifndef DLR_MPI_LAUNCHER_KEEPSTATE_H
-#define DLR_MPI_LAUNCHER_KEEPSTATE_H
+#ifndef DLR_MPI_LAUNCHER_KEEPER_TAKEOVER_STATE_H
+#define DLR_MPI_LAUNCHER_KEEPER_TAKEOVER_STATE_H
 
 #include <jansson.h>
 

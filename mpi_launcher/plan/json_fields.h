@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fields that reports, plans and inputs share in JSON. Private to the plan. */
-#ifndef DLR_MPI_LAUNCHER_PLAN_FIELDS_H
-#define DLR_MPI_LAUNCHER_PLAN_FIELDS_H
+#ifndef DLR_MPI_LAUNCHER_PLAN_JSON_FIELDS_H
+#define DLR_MPI_LAUNCHER_PLAN_JSON_FIELDS_H
 
 #include <jansson.h>
 
@@ -32,7 +32,7 @@ int dlr_plan_text(const json_t *j, const char *key, char *buf, size_t size);
 int dlr_plan_name(const json_t *j, const char *key, char *buf, size_t size);
 int dlr_plan_unsigned(const json_t *j, const char *key, unsigned max,
                       unsigned *ret_value);
-/* "port", 0 when it is absent; else one of port.h's. */
+/* "port", 0 when it is absent; else one of mpi_launcher/run/master_port.h's. */
 int dlr_plan_port(const json_t *j, unsigned *ret_port);
 /* "node" and "topo". Foreign bytes: fuzz target plan. */
 int dlr_plan_node_from_json(const json_t *j, struct dlr_topo_node *ret_node);
@@ -43,7 +43,7 @@ int dlr_plan_node_from_json(const json_t *j, struct dlr_topo_node *ret_node);
 int dlr_plan_array(const json_t *j, const char *key, size_t max,
                    const json_t **ret_array, size_t *ret_n);
 
-/* plan_worlds.c: places and their ranks, "tasks" and "ranks" of an object. -1: out of memory. What was
+/* world_sizes.c: places and their ranks, "tasks" and "ranks" of an object. -1: out of memory. What was
  * read is w's after a failure, too.
  */
 int dlr_plan_put_places(json_t *j, unsigned nplaces, const unsigned *tasks,

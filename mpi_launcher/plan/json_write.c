@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reports and plans as JSON: docs/protocol.md section 5. Reading: plan_read.c. */
+/* Reports and plans as JSON: docs/protocol.md section 5. Reading: json_read.c. */
 #include <inttypes.h>
 
 #include "common/base/str.h"

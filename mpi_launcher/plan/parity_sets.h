@@ -4,8 +4,8 @@
  * group has its parity shards on places outside the set. All of it follows from the number of
  * places and tasks, so it stays as it is when nodes are replaced and over a requeue.
  */
-#ifndef DLR_MPI_LAUNCHER_SETS_H
-#define DLR_MPI_LAUNCHER_SETS_H
+#ifndef DLR_MPI_LAUNCHER_PLAN_PARITY_SETS_H
+#define DLR_MPI_LAUNCHER_PLAN_PARITY_SETS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plan of a round: places, spares, who is left out. What is restored: plan_restore.c. */
+/* The plan of a round: places, spares, who is left out. What is restored: restore.c. */
 #include "mpi_launcher/plan/plan.h"
 
 #include <errno.h>

@@ -6,8 +6,8 @@
  * A place is a seat for one training node. Its ranks are the same in every round; those of place
  * p follow those of place p-1 unless the user's distribution deals them out otherwise.
  */
-#ifndef DLR_MPI_LAUNCHER_PLAN_H
-#define DLR_MPI_LAUNCHER_PLAN_H
+#ifndef DLR_MPI_LAUNCHER_PLAN_PLAN_H
+#define DLR_MPI_LAUNCHER_PLAN_PLAN_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -132,7 +132,7 @@ struct dlr_plan_want {
         *full; /* [nfull] have no room for what they would restore */
     unsigned nfull;
     unsigned members,
-        rows; /* of a set that shares parity (mpi_launcher/sets.h); 0 none */
+        rows; /* of a set that shares parity (mpi_launcher/plan/parity_sets.h); 0 none */
     const struct dlr_plan_world
         *worlds; /* [nworlds] with parity, other than this one */
     unsigned nworlds;

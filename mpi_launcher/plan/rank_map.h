@@ -3,8 +3,8 @@
  * open their checkpoints. A launcher below Slurm's tasks (torchrun, mpirun, a shell that forks) starts
  * more ranks than there are tasks, in an order of its own. Pure: no I/O, no clock.
  */
-#ifndef DLR_MPI_LAUNCHER_RANKMAP_H
-#define DLR_MPI_LAUNCHER_RANKMAP_H
+#ifndef DLR_MPI_LAUNCHER_PLAN_RANK_MAP_H
+#define DLR_MPI_LAUNCHER_PLAN_RANK_MAP_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -16,8 +16,8 @@
  * With a quorum the lowest name among the silent voters wins. It has to hold for one vote_ms,
  * so that two agents whose views differ by a message do not both win.
  */
-#ifndef DLR_MPI_LAUNCHER_ELECTION_H
-#define DLR_MPI_LAUNCHER_ELECTION_H
+#ifndef DLR_MPI_LAUNCHER_POLICY_ELECTION_H
+#define DLR_MPI_LAUNCHER_POLICY_ELECTION_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which agent has the newest version written when SIGTERM has come and the supervisor is gone. */
-#ifndef DLR_MPI_LAUNCHER_GRACE_TURN_H
-#define DLR_MPI_LAUNCHER_GRACE_TURN_H
+#ifndef DLR_MPI_LAUNCHER_POLICY_GRACE_TURN_H
+#define DLR_MPI_LAUNCHER_POLICY_GRACE_TURN_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -8,7 +8,7 @@
 
 #include "mpi_launcher/policy/state.h"
 
-/* Every setback strikes a copy off or spares it for the only time (sup_blame.c), so they end by
+/* Every setback strikes a copy off or spares it for the only time (mpi_launcher/supervisor/copies/transfer_retry.c), so they end by
  * themselves; this ends a bug's loop.
  */
 #define MAX_SETBACKS 16

@@ -2,8 +2,8 @@
 /* The policy engine: events and time in, actions out. No sockets, no clocks, no Slurm, so
  * that the supervisor drives it with real events and a test (later: the simulator) with any.
  */
-#ifndef DLR_MPI_LAUNCHER_POLICY_H
-#define DLR_MPI_LAUNCHER_POLICY_H
+#ifndef DLR_MPI_LAUNCHER_POLICY_POLICY_H
+#define DLR_MPI_LAUNCHER_POLICY_POLICY_H
 
 #include <stdbool.h>
 #include <stdint.h>

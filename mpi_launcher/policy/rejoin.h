@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When a node that was lost is looked at: is it alive again? Pure; one of these for each node. */
-#ifndef DLR_MPI_LAUNCHER_REJOIN_H
-#define DLR_MPI_LAUNCHER_REJOIN_H
+#ifndef DLR_MPI_LAUNCHER_POLICY_REJOIN_H
+#define DLR_MPI_LAUNCHER_POLICY_REJOIN_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How long a rendezvous by MPI takes, and when one is late. Pure. */
-#ifndef DLR_MPI_LAUNCHER_MEET_TIME_H
-#define DLR_MPI_LAUNCHER_MEET_TIME_H
+#ifndef DLR_MPI_LAUNCHER_POLICY_RENDEZVOUS_TIME_H
+#define DLR_MPI_LAUNCHER_POLICY_RENDEZVOUS_TIME_H
 
 #include <stdint.h>
 

@@ -2,8 +2,8 @@
 /* A run that fails in the same way whenever it is restored from one version: further back, or
  * no more. Pure: failures in, what to do out.
  */
-#ifndef DLR_MPI_LAUNCHER_REPEAT_H
-#define DLR_MPI_LAUNCHER_REPEAT_H
+#ifndef DLR_MPI_LAUNCHER_POLICY_REPEATED_FAILURE_H
+#define DLR_MPI_LAUNCHER_POLICY_REPEATED_FAILURE_H
 
 #include <stdbool.h>
 #include <stddef.h>

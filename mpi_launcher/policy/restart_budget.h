@@ -2,8 +2,8 @@
 /* How often a program that fails is started again: so many times within a time, given back by
  * progress, and not again and again when it fails in the same way at its very start. Pure.
  */
-#ifndef DLR_MPI_LAUNCHER_RESTART_BUDGET_H
-#define DLR_MPI_LAUNCHER_RESTART_BUDGET_H
+#ifndef DLR_MPI_LAUNCHER_POLICY_RESTART_BUDGET_H
+#define DLR_MPI_LAUNCHER_POLICY_RESTART_BUDGET_H
 
 #include <stdbool.h>
 #include <stdint.h>

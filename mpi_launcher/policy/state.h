@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The policy engine's inside, shared by its files and nobody else. */
-#ifndef DLR_MPI_LAUNCHER_POLICY_IMPL_H
-#define DLR_MPI_LAUNCHER_POLICY_IMPL_H
+#ifndef DLR_MPI_LAUNCHER_POLICY_STATE_H
+#define DLR_MPI_LAUNCHER_POLICY_STATE_H
 
 #include "mpi_launcher/policy/policy.h"
 #include "mpi_launcher/policy/restart_budget.h"
@@ -61,7 +61,7 @@ struct dlr_policy {
     struct dlr_restart_budget
         steps_lost; /* rounds that ended because a slurmstepd died */
 
-    struct {              /* policy_term.c: SIGTERM */
+    struct {              /* termination.c: SIGTERM */
         bool wanted;      /* came to us */
         bool limit;       /* the step has had its time: Slurm sends it */
         int64_t until_ms; /* the tasks end for it until then; 0: none came */
@@ -88,7 +88,7 @@ void dlr_policy_give_back(struct dlr_policy *p, const char *why, int64_t now_ms)
 void dlr_policy_call_agents(struct dlr_policy *p, int64_t now_ms);
 /* The agents are there, or late. A round whose end nobody has seen is ended first. */
 void dlr_policy_assembled(struct dlr_policy *p, int64_t now_ms);
-/* policy_late.c: the first start begins, from now on it is waited for who is late. */
+/* late_nodes.c: the first start begins, from now on it is waited for who is late. */
 void dlr_policy_first_start(struct dlr_policy *p, int64_t now_ms);
 /* An agent has reported, or will not: whether they are enough. */
 void dlr_policy_look_for_late(struct dlr_policy *p, int64_t now_ms);
@@ -112,7 +112,7 @@ void dlr_policy_wait(struct dlr_policy *p, const char *why, int64_t now_ms);
  */
 void dlr_policy_fail(struct dlr_policy *p, int code, const char *why, int64_t now_ms);
 
-/* policy_term.c. Each of the first four is true when SIGTERM explains it and it is dealt with. */
+/* termination.c. Each of the first four is true when SIGTERM explains it and it is dealt with. */
 bool dlr_policy_told_step_ended(struct dlr_policy *p, int64_t now_ms);
 bool dlr_policy_told_exit(struct dlr_policy *p, int code, int64_t now_ms);
 bool dlr_policy_told_late(struct dlr_policy *p, int64_t now_ms);

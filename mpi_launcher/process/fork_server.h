@@ -3,8 +3,8 @@
  * threads waits for such a server does not end, and keeps its ports and locks. A small process,
  * forked early, forks them; they have nothing of ours but one end of a socket.
  */
-#ifndef DLR_MPI_LAUNCHER_APART_H
-#define DLR_MPI_LAUNCHER_APART_H
+#ifndef DLR_MPI_LAUNCHER_PROCESS_FORK_SERVER_H
+#define DLR_MPI_LAUNCHER_PROCESS_FORK_SERVER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
 /* Work that a dead file server may hold up, for those who must not wait for it: a process apart
  * does it. The caller waits a moment, or is told later through a descriptor.
  */
-#ifndef DLR_MPI_LAUNCHER_ASIDE_H
-#define DLR_MPI_LAUNCHER_ASIDE_H
+#ifndef DLR_MPI_LAUNCHER_PROCESS_OFFLOAD_H
+#define DLR_MPI_LAUNCHER_PROCESS_OFFLOAD_H
 
 #include <stddef.h>
 #include <stdint.h>

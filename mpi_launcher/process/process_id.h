@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A process that others ask for later: a pid alone may be somebody else's by then. */
-#ifndef DLR_MPI_LAUNCHER_PROCID_H
-#define DLR_MPI_LAUNCHER_PROCID_H
+#ifndef DLR_MPI_LAUNCHER_PROCESS_PROCESS_ID_H
+#define DLR_MPI_LAUNCHER_PROCESS_PROCESS_ID_H
 
 #include <stdbool.h>
 #include <stddef.h>

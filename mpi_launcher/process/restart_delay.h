@@ -2,8 +2,8 @@
 /* A helper process that dies again and again: when to start the next one, and how the last one ended. Deaths
  * that are long ago count no more. Pure.
  */
-#ifndef DLR_MPI_LAUNCHER_DEATHS_H
-#define DLR_MPI_LAUNCHER_DEATHS_H
+#ifndef DLR_MPI_LAUNCHER_PROCESS_RESTART_DELAY_H
+#define DLR_MPI_LAUNCHER_PROCESS_RESTART_DELAY_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What dlrover-slurm says by its exit status. */
-#ifndef DLR_MPI_LAUNCHER_SLURM_MAIN_H
-#define DLR_MPI_LAUNCHER_SLURM_MAIN_H
+#ifndef DLR_MPI_LAUNCHER_PROCESS_SLURM_EXIT_STATUS_H
+#define DLR_MPI_LAUNCHER_PROCESS_SLURM_EXIT_STATUS_H
 
 #define DLR_SLURM_GONE                                                                 \
     3 /* witness: slurmctld calls that node down, or the job has lost it */

@@ -2,8 +2,8 @@
 /* Starts a program that must not outlive its parent, from a process that blocks signals and
  * has threads.
  */
-#ifndef DLR_MPI_LAUNCHER_SPAWN_H
-#define DLR_MPI_LAUNCHER_SPAWN_H
+#ifndef DLR_MPI_LAUNCHER_PROCESS_SPAWN_H
+#define DLR_MPI_LAUNCHER_PROCESS_SPAWN_H
 
 #include <sys/types.h>
 

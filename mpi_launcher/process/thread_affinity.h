@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the threads of another process run. */
-#ifndef DLR_MPI_LAUNCHER_THREADS_H
-#define DLR_MPI_LAUNCHER_THREADS_H
+#ifndef DLR_MPI_LAUNCHER_PROCESS_THREAD_AFFINITY_H
+#define DLR_MPI_LAUNCHER_PROCESS_THREAD_AFFINITY_H
 
 #include <sched.h>
 #include <sys/types.h>

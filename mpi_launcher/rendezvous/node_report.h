@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The report of this node: who it is, what its checks say, which snapshots it can prove. */
-#ifndef DLR_MPI_LAUNCHER_REPORT_H
-#define DLR_MPI_LAUNCHER_REPORT_H
+#ifndef DLR_MPI_LAUNCHER_RENDEZVOUS_NODE_REPORT_H
+#define DLR_MPI_LAUNCHER_RENDEZVOUS_NODE_REPORT_H
 
 #include "mpi_launcher/plan/plan.h"
 

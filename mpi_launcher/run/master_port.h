@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* MASTER_PORT: which port the ranks of a round meet at. */
-#ifndef DLR_MPI_LAUNCHER_PORT_H
-#define DLR_MPI_LAUNCHER_PORT_H
+#ifndef DLR_MPI_LAUNCHER_RUN_MASTER_PORT_H
+#define DLR_MPI_LAUNCHER_RUN_MASTER_PORT_H
 
 #include <stdbool.h>
 #include <stdint.h>

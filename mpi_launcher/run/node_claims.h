@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which nodes runs of a job that run at once begin on: each its own while there are enough. */
-#ifndef DLR_MPI_LAUNCHER_CLAIMS_H
-#define DLR_MPI_LAUNCHER_CLAIMS_H
+#ifndef DLR_MPI_LAUNCHER_RUN_NODE_CLAIMS_H
+#define DLR_MPI_LAUNCHER_RUN_NODE_CLAIMS_H
 
 #include <sys/types.h>
 

@@ -2,8 +2,8 @@
 /* Which run this is, and where its files and memory are. A run is one supervised srun of a
  * job; its name is the same after a requeue, so that it finds its state again.
  */
-#ifndef DLR_MPI_LAUNCHER_RUNINFO_H
-#define DLR_MPI_LAUNCHER_RUNINFO_H
+#ifndef DLR_MPI_LAUNCHER_RUN_RUN_INFO_H
+#define DLR_MPI_LAUNCHER_RUN_RUN_INFO_H
 
 #include <stddef.h>
 #include <stdint.h>

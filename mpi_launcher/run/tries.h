@@ -2,8 +2,8 @@
 /* Equal sruns of a job, one after the other: which of them are runs of their own, and which are
  * tries of one run. A try that did not end with 0 is followed by the next one of the same run.
  */
-#ifndef DLR_MPI_LAUNCHER_TRIES_H
-#define DLR_MPI_LAUNCHER_TRIES_H
+#ifndef DLR_MPI_LAUNCHER_RUN_TRIES_H
+#define DLR_MPI_LAUNCHER_RUN_TRIES_H
 
 #include <stdbool.h>
 

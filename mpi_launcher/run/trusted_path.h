@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether a directory stays where it is: nobody but its user and root can put something else in its place. */
-#ifndef DLR_MPI_LAUNCHER_TRUSTED_PATH_H
-#define DLR_MPI_LAUNCHER_TRUSTED_PATH_H
+#ifndef DLR_MPI_LAUNCHER_RUN_TRUSTED_PATH_H
+#define DLR_MPI_LAUNCHER_RUN_TRUSTED_PATH_H
 
 #include <sys/types.h>
 

@@ -3,8 +3,8 @@
  * Every call but the first three talks to slurmctld and may block for MessageTimeout:
  * call it in a process that may wait. Errors carry Slurm's own text.
  */
-#ifndef DLR_MPI_LAUNCHER_SLURMAPI_H
-#define DLR_MPI_LAUNCHER_SLURMAPI_H
+#ifndef DLR_MPI_LAUNCHER_SLURM_API_H
+#define DLR_MPI_LAUNCHER_SLURM_API_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -69,7 +69,7 @@ const char *dlr_slurm_fate(const struct dlr_slurm_job *job);
  */
 int dlr_slurm_is_gone(uint32_t job_id, const char *node, struct dlr_err *err);
 
-/* slurm_alive.c: of the job's nodes in list, those whose slurmd takes connects and which slurmctld
+/* alive.c: of the job's nodes in list, those whose slurmd takes connects and which slurmctld
  * calls neither down nor silent: "NAME" each, a line; "-NAME" those that have left the job. -EIO.
  */
 int dlr_slurm_alive(uint32_t job_id, const char *list, FILE *out, struct dlr_err *err);

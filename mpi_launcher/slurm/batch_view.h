@@ -3,8 +3,8 @@
  * sizes to match; spares are held back. The same choice as that of the first round, so that the
  * first node of the list is that of rank 0. Pure but for the last three.
  */
-#ifndef DLR_MPI_LAUNCHER_SHOWN_H
-#define DLR_MPI_LAUNCHER_SHOWN_H
+#ifndef DLR_MPI_LAUNCHER_SLURM_BATCH_VIEW_H
+#define DLR_MPI_LAUNCHER_SLURM_BATCH_VIEW_H
 
 #include <stdio.h>
 

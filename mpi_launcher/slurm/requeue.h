@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Puts the job back into the queue without its dead nodes. */
-#ifndef DLR_MPI_LAUNCHER_REQUEUE_H
-#define DLR_MPI_LAUNCHER_REQUEUE_H
+#ifndef DLR_MPI_LAUNCHER_SLURM_REQUEUE_H
+#define DLR_MPI_LAUNCHER_SLURM_REQUEUE_H
 
 #include <stdint.h>
 

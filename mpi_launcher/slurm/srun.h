@@ -3,8 +3,8 @@
  * an environment without any of srun's input variables; the user's step keeps the user's,
  * less what places it.
  */
-#ifndef DLR_MPI_LAUNCHER_STEPS_H
-#define DLR_MPI_LAUNCHER_STEPS_H
+#ifndef DLR_MPI_LAUNCHER_SLURM_SRUN_H
+#define DLR_MPI_LAUNCHER_SLURM_SRUN_H
 
 #include <stdbool.h>
 #include <sys/types.h>

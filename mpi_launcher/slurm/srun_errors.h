@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which nodes did not start a step, from the words of its srun. Pure. */
-#ifndef DLR_MPI_LAUNCHER_SRUN_END_H
-#define DLR_MPI_LAUNCHER_SRUN_END_H
+#ifndef DLR_MPI_LAUNCHER_SLURM_SRUN_ERRORS_H
+#define DLR_MPI_LAUNCHER_SLURM_SRUN_ERRORS_H
 
 #define DLR_SRUN_NODE 256
 #define DLR_SRUN_WORDS 256

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An srun's connections to its nodes, seen from outside. */
-#ifndef DLR_MPI_LAUNCHER_SRUN_IO_H
-#define DLR_MPI_LAUNCHER_SRUN_IO_H
+#ifndef DLR_MPI_LAUNCHER_SLURM_SRUN_IO_H
+#define DLR_MPI_LAUNCHER_SLURM_SRUN_IO_H
 
 #include "mpi_launcher/slurm/srun.h"
 

@@ -2,8 +2,8 @@
 /* Names of nodes in the words of a command: found where they are addresses ("n1:29500",
  * "tcp://n1/x", "--master_addr=n1", in a list, in a shell's line), and replaced. Pure.
  */
-#ifndef DLR_MPI_LAUNCHER_HOSTS_H
-#define DLR_MPI_LAUNCHER_HOSTS_H
+#ifndef DLR_MPI_LAUNCHER_STEP_PLAN_HOST_WORDS_H
+#define DLR_MPI_LAUNCHER_STEP_PLAN_HOST_WORDS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads srun's words and variables into values by what they say. Private to the step plan. */
-#ifndef DLR_MPI_LAUNCHER_STEPPLAN_READ_H
-#define DLR_MPI_LAUNCHER_STEPPLAN_READ_H
+#ifndef DLR_MPI_LAUNCHER_STEP_PLAN_READ_H
+#define DLR_MPI_LAUNCHER_STEP_PLAN_READ_H
 
 #include <stdbool.h>
 
@@ -50,14 +50,14 @@ unsigned dlr_stepplan_most(const struct dlr_stepplan_read *r);
 int dlr_stepplan_too_many(struct dlr_stepplan_read *r, const char *what,
                           const char *text, unsigned most);
 
-/* stepplan_seats.c: nodes by name before the sizes are known, ranks on nodes after it. Foreign bytes: fuzz target stepplan. */
+/* nodes.c: nodes by name before the sizes are known, ranks on nodes after it. Foreign bytes: fuzz target stepplan. */
 int dlr_stepplan_read_exclude(struct dlr_stepplan_read *r);
 /* Foreign bytes: fuzz target stepplan. */
 int dlr_stepplan_read_prefer(struct dlr_stepplan_read *r);
 int dlr_stepplan_check_prefer(struct dlr_stepplan_read *r);
 int dlr_stepplan_choose_seats(struct dlr_stepplan_read *r);
 
-/* stepplan_ranks.c: tasks and ranks of the places. Listed: prefer has a node for each rank. */
+/* ranks.c: tasks and ranks of the places. Listed: prefer has a node for each rank. */
 int dlr_stepplan_seat_listed(struct dlr_stepplan_read *r);
 int dlr_stepplan_spread(struct dlr_stepplan_read *r);
 int dlr_stepplan_distribute(struct dlr_stepplan_read *r);

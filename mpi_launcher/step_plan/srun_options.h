@@ -2,8 +2,8 @@
 /* The options of srun (22.05 to 26.05) and what becomes of each when a step is planned anew
  * for a round. One table; tests and the manual walk it.
  */
-#ifndef DLR_MPI_LAUNCHER_SRUN_OPTIONS_H
-#define DLR_MPI_LAUNCHER_SRUN_OPTIONS_H
+#ifndef DLR_MPI_LAUNCHER_STEP_PLAN_SRUN_OPTIONS_H
+#define DLR_MPI_LAUNCHER_STEP_PLAN_SRUN_OPTIONS_H
 
 #include <stddef.h>
 
@@ -12,7 +12,7 @@ enum dlr_srun_action {
     DLR_SRUN_DROP,   /* the round decides this itself */
     DLR_SRUN_REFUSE, /* cannot be kept when ranks move: refused by name */
     DLR_SRUN_PLAIN,  /* srun runs unsupervised; why is told when there is one */
-    /* Taken apart; the round says it in its own way (stepplan.c). */
+    /* Taken apart; the round says it in its own way (step_plan.c). */
     DLR_SRUN_NTASKS,
     DLR_SRUN_NODES,
     DLR_SRUN_PER_NODE, /* tasks for each node */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The limit that srun --time sets to a step: srun(1). */
-#ifndef DLR_MPI_LAUNCHER_SRUN_TIME_H
-#define DLR_MPI_LAUNCHER_SRUN_TIME_H
+#ifndef DLR_MPI_LAUNCHER_STEP_PLAN_SRUN_TIME_H
+#define DLR_MPI_LAUNCHER_STEP_PLAN_SRUN_TIME_H
 
 #include <stdint.h>
 

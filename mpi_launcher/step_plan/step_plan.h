@@ -2,8 +2,8 @@
 /* The user's step is planned, not pasted: from srun's words and the job's environment, what
  * a round's srun looks like. Pure functions; the table is srun_options.c.
  */
-#ifndef DLR_MPI_LAUNCHER_STEPPLAN_H
-#define DLR_MPI_LAUNCHER_STEPPLAN_H
+#ifndef DLR_MPI_LAUNCHER_STEP_PLAN_STEP_PLAN_H
+#define DLR_MPI_LAUNCHER_STEP_PLAN_STEP_PLAN_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -24,7 +24,8 @@
 #include "mpi_launcher/supervisor/disk/persist_periodic.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
-#define STATE_FD 9 /* given by the keeper: memory file, eventfd of exits.h */
+#define STATE_FD                                                                       \
+    9 /* given by the keeper: memory file, eventfd of mpi_launcher/keeper/child_exits.h */
 #define BELL_FD 10
 #define EXIT_REFUSED 2 /* bad words: nothing was started */
 #define SUSPECT_EXTRA                                                                  \

@@ -2,8 +2,8 @@
 /* The supervisor's inside, shared by the files of mpi_launcher/supervisor/ and nobody else. One
  * thread, one reactor; the policy engine decides, these carry it out.
  */
-#ifndef DLR_MPI_LAUNCHER_SUP_H
-#define DLR_MPI_LAUNCHER_SUP_H
+#ifndef DLR_MPI_LAUNCHER_SUPERVISOR_SUPERVISOR_H
+#define DLR_MPI_LAUNCHER_SUPERVISOR_SUPERVISOR_H
 
 #include <czmq.h>
 #include <jansson.h>
@@ -44,16 +44,16 @@ struct dlr_gather {
 /* Transfers that must end before the next thing may begin. */
 struct dlr_transfer {
     uint64_t id;
-    unsigned rank, from, to;   /* nodes */
-    unsigned slot;             /* sup_again.c: what it goes into: rank's or a shard's */
+    unsigned rank, from, to; /* nodes */
+    unsigned slot; /* copies/reprotect.c: what it goes into: rank's or a shard's */
     char path[DLR_PLAN_WHERE]; /* not "": between a file and node 'to' */
     bool alone;                /* nothing else goes into that file */
-    bool waits;                /* sup_survivors.c: for others of that file */
+    bool waits;                /* disk/persist_on_failure.c: for others of that file */
     struct dlr_slice slice;    /* of it, once that was written */
     uint64_t of;               /* not 0: a part of what that one rebuilds */
     bool rebuild;              /* node 'to' makes it of its parts */
     bool shard;                /* and that part is parity, not a rank */
-    bool brought;              /* made as a copy that is only read: sup_rebuild.c */
+    bool brought;              /* made as a copy that is only read: copies/rebuild.c */
     unsigned tried;            /* nodes before this one that had no room for that */
     bool essential;            /* without it the round cannot begin */
     bool started, ended;
@@ -169,7 +169,7 @@ struct dlr_sup {
     struct dlr_server *server;
     struct dlr_identity *identity;
     struct dlr_members members;
-    struct dlr_sup_peers *peers; /* sup_peers.c; NULL before the first hello */
+    struct dlr_sup_peers *peers; /* nodes/peers.c; NULL before the first hello */
     struct dlr_policy *policy;
     struct dlr_commit *commit;
     struct dlr_journal *journal;
@@ -193,18 +193,18 @@ struct dlr_sup {
     /* the plan in force, and what the next one must know */
     struct dlr_plan plan;
     bool have_plan;
-    struct dlr_sup_rejoin *rejoin; /* sup_rejoin.c */
-    struct dlr_sup_ranks *ranks;   /* sup_ranks.c: which of them are where */
+    struct dlr_sup_rejoin *rejoin; /* steps/rejoin.c */
+    struct dlr_sup_ranks *ranks;   /* rounds/ranks.c: which of them are where */
     struct dlr_plan_world
         seats;         /* of the program's ranks, as it told them; nplaces 0: of
                                     Slurm's tasks. See dlr_sup_seats() */
     uint32_t turn;     /* of the round */
     bool anywhere;     /* copies of the plan's version may not be where its ranks are */
     bool common_net;   /* copies go over the control plane's network */
-    unsigned *holders; /* sup_redundancy.c: [places][copies] of the plan in force */
+    unsigned *holders; /* copies/redundancy.c: [places][copies] of the plan in force */
     struct dlr_sets sets; /* of those that share parity; rows 0: there are none */
     struct dlr_plan_world
-        worlds[DLR_PLAN_WORLDS_MAX]; /* sup_resize.c: former rounds' */
+        worlds[DLR_PLAN_WORLDS_MAX]; /* planning/resize.c: former rounds' */
     unsigned nworlds;
     uint64_t *slot_bytes; /* [world] what each rank has reserved in this round */
     int64_t
@@ -226,16 +226,18 @@ struct dlr_sup {
     struct dlr_bad_copies bad_copies;
     unsigned torn; /* versions that audits of the program have found so */
     bool unvetted_told;
-    struct dlr_sup_disk *disk; /* sup_disk.c: it is still being read; NULL: not */
+    struct dlr_sup_disk *disk; /* disk/inventory.c: it is still being read; NULL: not */
     bool has_vetted;
-    struct dlr_version vetted; /* sup_vetted.c: stays in memory beside the newest */
+    struct dlr_version
+        vetted; /* copies/vetted_version.c: stays in memory beside the newest */
     struct dlr_repeat repeat;
     uint32_t repeat_looked; /* the last round that was judged */
     struct dlr_plan_file *files;
     unsigned nfiles;
-    bool unread_told;                  /* a manifest among them could not be read */
-    struct dlr_periodic *periodic;     /* sup_periodic.c; NULL: nothing is written */
-    struct dlr_sup_cadence *cadence;   /* sup_cadence.c; NULL: nothing is learned */
+    bool unread_told; /* a manifest among them could not be read */
+    struct dlr_periodic
+        *periodic; /* disk/persist_periodic.c; NULL: nothing is written */
+    struct dlr_sup_cadence *cadence;   /* copies/cadence.c; NULL: nothing is learned */
     struct dlr_meet_time meet_time[2]; /* of rounds that begin anew, that restore */
     struct dlr_gather gather;
     char token[33];
@@ -245,7 +247,7 @@ struct dlr_sup {
     unsigned ntransfers, moved;
     uint32_t last_id; /* dlr_sup_ids() */
     struct dlr_version transfer_version;
-    struct dlr_sup_bring *brings; /* sup_worlds.c */
+    struct dlr_sup_bring *brings; /* copies/fetch.c */
     unsigned brought;             /* in this round */
     bool bring_failed; /* a copy could not be brought: a version is not bad for that */
     bool blind;        /* the plan is asked for without what the disk has */
@@ -261,7 +263,7 @@ struct dlr_sup {
     int64_t phase_ms; /* when the present phase began */
     uint32_t running_round;
     int64_t launch_ms, launch_deadline_ms;
-    struct { /* sup_launch.c: for what other steps of the job have */
+    struct { /* steps/agent_step_errors.c: for what other steps of the job have */
         bool
             may; /* the round does not overlap with them: slurmctld may have it wait, */
         bool does; /* and does, as it has said */
@@ -288,7 +290,7 @@ struct dlr_sup {
     char **tails; /* [ntails], the round's world: last lines of stderr, NULL none yet */
     unsigned ntails;
     int wanted_signal;
-    struct { /* sup_term.c */
+    struct { /* ending/termination.c */
         struct dlr_proc ask;
         int out;         /* read end of its stdout */
         bool orphan;     /* the keeper is gone: its answer says what for */
@@ -305,7 +307,7 @@ struct dlr_sup {
         awake_ms;    /* CLOCK_BOOTTIME: the first node is, after a suspension; 0 none */
     int64_t tick_ms; /* last tick, to see our own lag */
 
-    struct { /* of the nodes that have slots in this round: sup_memory.c */
+    struct { /* of the nodes that have slots in this round: copies/memory_report.c */
         unsigned node;
         uint64_t taken, least, limit; /* limit 0: none was told */
         bool told;
@@ -353,17 +355,17 @@ static inline unsigned dlr_sup_slots_max(const struct dlr_sup *s)
     return world * DLR_SLOT_OWNERS - 1;
 }
 
-/* supervisor.c */
+/* main.c */
 void dlr_sup_watch(struct dlr_sup *s, struct dlr_proc *proc, zloop_fn *fn);
 void dlr_sup_unwatch(struct dlr_sup *s, struct dlr_proc *proc);
 
-/* sup_say.c: one line to the user's stderr. Does not wait for whoever reads or stores it. */
+/* io/user_output.c: one line to the user's stderr. Does not wait for whoever reads or stores it. */
 void dlr_sup_say(struct dlr_sup *s, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 void dlr_sup_say_start(struct dlr_sup *s); /* once s->apart is there; warnings too */
 void dlr_sup_say_end(struct dlr_sup *s);   /* waits a moment for the last lines */
 
-/* sup_step.c: the user's srun as a plan; the first does not return for one that runs as it is */
+/* rounds/step.c: the user's srun as a plan; the first does not return for one that runs as it is */
 int dlr_sup_read_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err);
 int dlr_sup_plan_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err);
 /* Plans the same step once more, for so many nodes of a round: each keeps its share of tasks. */
@@ -377,12 +379,12 @@ void dlr_sup_bar_nodes(struct dlr_sup *s);
 /* SLURM_JOB_CPUS_PER_NODE and SLURM_DISTRIBUTION as tasks of the round should see them. */
 int dlr_sup_shape_env(const struct dlr_sup *s, struct dlr_env *env);
 
-/* sup_control.c: messages of agents. One is taken: 1; none waits: 0; a bad one was: -errno. */
+/* dispatch.c: messages of agents. One is taken: 1; none waits: 0; a bad one was: -errno. */
 int dlr_sup_on_message(struct dlr_sup *s);
 void dlr_sup_send(struct dlr_sup *s, unsigned node, json_t *msg); /* takes msg over */
 void dlr_sup_send_all(struct dlr_sup *s, json_t *msg); /* to all that are alive */
 
-/* sup_term.c: SIGTERM. pass_term: to us; false: no tasks of ours can get it. holds: an agent that got it
+/* ending/termination.c: SIGTERM. pass_term: to us; false: no tasks of ours can get it. holds: an agent that got it
  * lets its tasks go on though it does not hear us, so nobody is dead for that.
  */
 void dlr_sup_ask_fate(void *arg);
@@ -392,7 +394,7 @@ void dlr_sup_keeper_gone(struct dlr_sup *s);
 bool dlr_sup_term_holds(const struct dlr_sup *s, int64_t now_ms);
 enum dlr_fate dlr_fate_read(const char *text); /* what dlrover-slurm fate prints */
 
-/* sup_silence.c: looks every DLR_SUP_TICK_MS who is silent for too long */
+/* nodes/failure_detector.c: looks every DLR_SUP_TICK_MS who is silent for too long */
 #define DLR_SUP_TICK_MS 50
 void dlr_sup_judge(struct dlr_sup *s, int64_t now_ms);
 /* The node counts as dead from now on. */
@@ -401,7 +403,7 @@ void dlr_sup_give_up(struct dlr_sup *s, unsigned node, const char *why,
                      int64_t silent_ms); /* same, without its policy */
 void dlr_sup_lose(struct dlr_sup *s, unsigned node, int64_t silent_ms, int64_t now_ms);
 
-/* sup_peers.c: agents are told of each other. came, went: told soon, together with others (roster.h);
+/* nodes/peers.c: agents are told of each other. came, went: told soon, together with others (nodes/roster.h);
  * send: what stands beside the members has changed, it is told at once.
  */
 void dlr_sup_peers_came(struct dlr_sup *s, unsigned node);
@@ -411,7 +413,7 @@ void dlr_sup_on_peers_known(struct dlr_sup *s, unsigned node, const json_t *msg)
 void dlr_sup_peers_tick(struct dlr_sup *s, int64_t now_ms);
 void dlr_sup_peers_stop(struct dlr_sup *s);
 
-/* sup_suspend.c: a suspended job */
+/* nodes/suspend.c: a suspended job */
 int64_t dlr_sup_now(void); /* milliseconds; stands still while the job is suspended */
 
 /* The first of n consecutive ids for requests to agents. A former supervisor of this incarnation gave none
@@ -430,7 +432,7 @@ void dlr_sup_on_suspend(struct dlr_sup *s, unsigned node, const json_t *msg);
 void dlr_sup_on_awake(struct dlr_sup *s, unsigned node, const json_t *msg);
 void dlr_sup_end_hold(struct dlr_sup *s); /* if everybody is awake; with every tick */
 
-/* sup_agents.c: steps of our own */
+/* steps/agent_step.c: steps of our own */
 void dlr_sup_start_agents(void *arg);
 int dlr_sup_agents_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg);
 void dlr_sup_on_left(struct dlr_sup *s, unsigned node, const json_t *msg);
@@ -443,7 +445,7 @@ void dlr_sup_step_words(const struct dlr_sup *s, struct dlr_words *w, const char
 void dlr_sup_internal_words(struct dlr_sup *s, struct dlr_words *w, const char *name,
                             const char *mpi);
 
-/* sup_launch.c: nodes that do not start an agent */
+/* steps/agent_step_errors.c: nodes that do not start an agent */
 void dlr_sup_agents_log(const struct dlr_sup *s, char *path, size_t size);
 void dlr_sup_rendezvous_log(struct dlr_sup *s); /* puts it into its file, closes it */
 /* The agents' step has ended: leaves out those nodes, when it ended for them. */
@@ -464,7 +466,7 @@ bool dlr_sup_launch_queued(struct dlr_sup *s, bool queued);
  */
 bool dlr_sup_container_gone(const struct dlr_sup *s);
 
-/* sup_hosts.c: the agents' step, shared by the runs of a batch job */
+/* steps/shared_agent_step.c: the agents' step, shared by the runs of a batch job */
 /* An agent of this run on every node; s->agents is the step's srun, ours or another run's. */
 int dlr_sup_hosts_start(struct dlr_sup *s, struct dlr_err *err);
 /* An agent of this run on one node, by a step of its own. */
@@ -477,14 +479,14 @@ void dlr_sup_hosts_adopt(struct dlr_sup *s, const char *id);
 void dlr_sup_hosts_end_run(struct dlr_sup *s); /* without a word over the network */
 void dlr_sup_hosts_close(struct dlr_sup *s);   /* a step of our own may end */
 
-/* sup_rejoin.c: nodes that were lost and are alive again */
+/* steps/rejoin.c: nodes that were lost and are alive again */
 int dlr_sup_rejoin_start(struct dlr_sup *s, struct dlr_err *err);
 void dlr_sup_rejoin_lost(struct dlr_sup *s, unsigned node); /* it has fallen silent */
 void dlr_sup_rejoin_tick(struct dlr_sup *s, int64_t now_ms);
 bool dlr_sup_rejoin_any(const struct dlr_sup *s); /* one was: a step goes on there */
 void dlr_sup_rejoin_end(struct dlr_sup *s);       /* ends these steps */
 
-/* sup_resize.c: rounds with fewer nodes than the run began with */
+/* planning/resize.c: rounds with fewer nodes than the run began with */
 /* -EINVAL with one line when --dlrover-nodes cannot be kept. */
 int dlr_sup_resize_check(const struct dlr_sup *s, struct dlr_err *err);
 /* The round that is taken over has as many places as it has. */
@@ -493,7 +495,7 @@ int dlr_sup_resize(void *arg, unsigned nplaces);
 /* Who shared parity when there were so many ranks: dlr_sets_done(). -ENOENT: not known. */
 int dlr_sup_world_sets(const struct dlr_sup *s, unsigned world, struct dlr_sets *ret);
 
-/* sup_meet.c: how a plan comes about */
+/* planning/rendezvous.c: how a plan comes about */
 void dlr_sup_rendezvous(void *arg, bool with_mpi);
 void dlr_sup_stop_rendezvous(void *arg);
 void dlr_sup_rendezvous_tick(struct dlr_sup *s, int64_t now_ms);
@@ -508,7 +510,7 @@ void dlr_sup_fill_want(struct dlr_sup *s, struct dlr_plan_want *want);
 void dlr_sup_take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan,
                        const char *why);
 
-/* sup_files.c: the state directory from inside the loop */
+/* io/state_files.c: the state directory from inside the loop */
 #define DLR_SUP_FILE_MAX 65536 /* of a file that is read: its end */
 
 struct dlr_sup_file {
@@ -547,13 +549,14 @@ char *dlr_sup_file_text(struct dlr_sup *s, const char *path, off_t from);
 /* A descriptor to read text from that asks no file system; the caller's. */
 int dlr_sup_file_memory(const char *text);
 
-/* sup_gather.c: reports over the control plane */
+/* planning/gather.c: reports over the control plane */
 void dlr_sup_gather(struct dlr_sup *s, bool for_persist);
 void dlr_sup_gather_lost(struct dlr_sup *s, unsigned node);
 void dlr_sup_on_report(struct dlr_sup *s, unsigned node, const json_t *msg);
 
-void dlr_sup_blame_node(struct dlr_sup *s); /* a round failed there: sup_memory.c */
-/* sup_ranks.c: who is there of the program's ranks, where these are not Slurm's tasks, or not where the
+void dlr_sup_blame_node(
+    struct dlr_sup *s); /* a round failed there: copies/memory_report.c */
+/* rounds/ranks.c: who is there of the program's ranks, where these are not Slurm's tasks, or not where the
  * plan has them, or start again inside the round
  */
 void dlr_sup_ranks_round(struct dlr_sup *s); /* another one is prepared */
@@ -575,14 +578,14 @@ void dlr_sup_ranks_take(struct dlr_sup *s, const json_t *state);
 int dlr_sup_ranks_adopt(struct dlr_sup *s);
 void dlr_sup_ranks_told(struct dlr_sup *s, unsigned node, const json_t *told);
 void dlr_sup_ranks_adopted(struct dlr_sup *s);
-/* sup_resize.c: the plan in force has them so (tasks of each place, ranks as in struct dlr_plan_want). */
+/* planning/resize.c: the plan in force has them so (tasks of each place, ranks as in struct dlr_plan_want). */
 int dlr_sup_reseat(struct dlr_sup *s, const unsigned *tasks, const unsigned *ranks);
 
-/* sup_restore.c: all ranks of a round have loaded, or not */
+/* rounds/restore.c: all ranks of a round have loaded, or not */
 void dlr_sup_restore_tick(struct dlr_sup *s, int64_t now_ms); /* or not in time */
 void dlr_sup_on_restored(struct dlr_sup *s, unsigned node, const json_t *msg);
 
-/* sup_round.c: launch, watch, end. Is a message about one of so many of the round that runs? Which. */
+/* rounds/round.c: launch, watch, end. Is a message about one of so many of the round that runs? Which. */
 bool dlr_sup_of_round(const struct dlr_sup *s, const json_t *msg, unsigned of,
                       unsigned *ret_rank);
 void dlr_sup_launch(void *arg, uint32_t round);
@@ -598,7 +601,7 @@ void dlr_sup_tell_cleared(struct dlr_sup *s);
 void dlr_sup_progress(struct dlr_sup *s, int64_t now_ms);
 void dlr_sup_step_ended(struct dlr_sup *s, int status); /* srun's, of the round */
 
-/* sup_adopt.c: a round of the former supervisor goes on */
+/* rounds/adopt.c: a round of the former supervisor goes on */
 /* What the next supervisor must know of the round; NULL when none runs. */
 json_t *dlr_sup_round_state(const struct dlr_sup *s);
 int dlr_sup_load_round(struct dlr_sup *s, const json_t *state);
@@ -610,12 +613,12 @@ void dlr_sup_adopt_tick(struct dlr_sup *s, int64_t now_ms);
 bool dlr_sup_adopt_later(struct dlr_sup *s, unsigned node, const json_t *msg);
 void dlr_sup_on_told(struct dlr_sup *s, unsigned node, const json_t *msg);
 
-/* sup_stdin.c */
+/* rounds/stdin.c */
 void dlr_sup_stdin_start(struct dlr_sup *s); /* before anything is read from it */
 /* The descriptor a round's srun reads from; the caller's, -1 for none. */
 int dlr_sup_stdin(struct dlr_sup *s);
 
-/* sup_copies.c: where copies go */
+/* copies/transfers.c: where copies go */
 /* "save_at", "commit" or "abort" of a version, to every agent. */
 void dlr_sup_decide(struct dlr_sup *s, const char *type, struct dlr_version v);
 void dlr_sup_prepare(void *arg, uint32_t round);
@@ -643,7 +646,7 @@ bool dlr_sup_transfers_full(struct dlr_sup *s, unsigned node, unsigned rank,
 void dlr_sup_transfers_lost(struct dlr_sup *s, unsigned node);
 struct dlr_transfer *dlr_sup_transfer(struct dlr_sup *s, uint64_t id); /* NULL none */
 
-/* --- sup_survivors.c: state becomes files ------------------------------------------------ */
+/* --- disk/persist_on_failure.c: state becomes files -------------------------------------- */
 /* Nodes that are left write theirs; the policy is told when a manifest names the files. */
 void dlr_sup_persist(void *arg);
 bool dlr_sup_unwritten(void *arg);
@@ -663,13 +666,13 @@ void dlr_sup_write_made(struct dlr_sup *s); /* asks for these when it is */
 int dlr_sup_written(struct dlr_sup *s, struct dlr_transfer *t, int rc,
                     const char *said);
 
-/* --- sup_bad.c: versions whose numbers are bad ------------------------------------------- */
+/* --- copies/bad_versions.c: versions whose numbers are bad ------------------------------- */
 /* Strikes every version of v's step and later that was made up to v's round, everywhere. */
 void dlr_sup_mark_bad(struct dlr_sup *s, struct dlr_version v, const char *why);
 void dlr_sup_on_bad(struct dlr_sup *s, unsigned node, const json_t *msg);
 /* A program's audit found this one to be of two moments, perhaps after its commit. */
 void dlr_sup_on_torn(struct dlr_sup *s, unsigned node, const json_t *msg);
-/* sup_scrub.c: memory of a copy that this node holds went bad. */
+/* copies/scrub.c: memory of a copy that this node holds went bad. */
 void dlr_sup_on_copy_bad(struct dlr_sup *s, unsigned node, const json_t *msg);
 /* A copy is there now: it may be one of those. holder: the node's number among the rank's holders. */
 void dlr_sup_scrub_copied(struct dlr_sup *s, unsigned node, unsigned rank, int holder,
@@ -679,7 +682,7 @@ void dlr_sup_bad_take(struct dlr_sup *s, const json_t *state);
 
 bool dlr_sup_is_bad(const struct dlr_sup *s, struct dlr_version v); /* was marked so */
 
-/* --- sup_disk.c: versions that are there when a supervisor begins ---------------------------- */
+/* --- disk/inventory.c: versions that are there when a supervisor begins ---------------------- */
 /* Fills s->files, with what it finds within limit_ms. -ETIMEDOUT for a first supervisor; one that
  * took over gets them from a later tick.
  */
@@ -697,14 +700,14 @@ void dlr_sup_disk_unread(struct dlr_sup *s, const char *why);
 /* Where the run's written versions are. */
 int dlr_sup_persist_dir(const struct dlr_sup *s, char *buf, size_t size);
 
-/* --- sup_losses.c: nodes that the run has lost, in all its life ----------------------------- */
+/* --- nodes/loss_rate.c: nodes that the run has lost, in all its life ------------------------ */
 void dlr_sup_losses_count(struct dlr_sup *s); /* before another number of nodes */
 double dlr_sup_losses_hours(const struct dlr_sup *s); /* of nodes, to lose them in */
 void dlr_sup_losses_state(const struct dlr_sup *s,
                           json_t *state); /* for the next one */
 void dlr_sup_losses_take(struct dlr_sup *s, const json_t *state);
 
-/* --- sup_vetted.c: the older version that stays in memory ---------------------------------- */
+/* --- copies/vetted_version.c: the older version that stays in memory ----------------------- */
 /* Parity keeps none: a number is refused, auto is off, which is said. */
 int dlr_sup_vetted_check(struct dlr_sup *s, struct dlr_err *err);
 void dlr_sup_on_unvetted(struct dlr_sup *s, unsigned node, const json_t *msg);
@@ -717,12 +720,12 @@ void dlr_sup_vetted_round(struct dlr_sup *s);
 void dlr_sup_vetted_say(const struct dlr_sup *s, json_t *msg);
 void dlr_sup_vetted_take(struct dlr_sup *s, const json_t *state);
 
-/* --- sup_repeat.c: the same failure again and again --------------------------------------- */
+/* --- copies/repeated_failure.c: the same failure again and again -------------------------- */
 void dlr_sup_repeat_look(struct dlr_sup *s); /* a round has ended: was it that? */
 /* The plan would begin from nothing because of it: the run is ended. */
 bool dlr_sup_repeat_stops(struct dlr_sup *s, const struct dlr_plan *plan);
 
-/* --- sup_worlds.c: versions of another number of ranks ----------------------------------- */
+/* --- copies/fetch.c: versions of another number of ranks --------------------------------- */
 bool dlr_sup_other_world(const struct dlr_sup *s);    /* such a one is to be restored */
 json_t *dlr_sup_restore_row(const struct dlr_sup *s); /* of the round message */
 /* A worker of node reads another rank's copy: it is brought there. */
@@ -740,13 +743,13 @@ void dlr_sup_strike(struct dlr_sup *s, const char *where, int rank,
                     struct dlr_version v);
 extern const struct dlr_commit_ops dlr_sup_commit_ops;
 
-/* sup_blame.c: that copy's transfer has failed with rc; true: it is to be struck off. Of what the
+/* copies/transfer_retry.c: that copy's transfer has failed with rc; true: it is to be struck off. Of what the
  * network has done to it the first time, false.
  */
 bool dlr_sup_blames(struct dlr_sup *s, const char *where, int rank,
                     struct dlr_version v, int rc);
 
-/* sup_redundancy.c: which nodes keep a snapshot. holder 0 is the rank's own node, 1 to copies
+/* copies/redundancy.c: which nodes keep a snapshot. holder 0 is the rank's own node, 1 to copies
  * are the others.
  */
 unsigned dlr_sup_copies(const struct dlr_sup *s);
@@ -779,7 +782,7 @@ unsigned dlr_sup_shard_of(const struct dlr_sup *s, unsigned rank, unsigned row);
 uint64_t dlr_sup_shard_room(const struct dlr_sup *s, unsigned rank);
 json_t *dlr_sup_holder_names(const struct dlr_sup *s, unsigned place);
 
-/* sup_rebuild.c: ranks that only parity has. That one is made where it will run. */
+/* copies/rebuild.c: ranks that only parity has. That one is made where it will run. */
 void dlr_sup_rebuild(struct dlr_sup *s, unsigned rank);
 /* Of a plan without places; the transfer's number, 0: it cannot be. */
 uint64_t dlr_sup_rebuild_anywhere(struct dlr_sup *s, const struct dlr_plan *plan,
@@ -792,7 +795,7 @@ bool dlr_sup_rebuild_room(struct dlr_sup *s, unsigned node, unsigned rank, int r
 /* They are there: from now on those nodes have them. */
 void dlr_sup_rebuild_known(struct dlr_sup *s);
 
-/* sup_again.c: what others are to keep of the version that a round begins with */
+/* copies/reprotect.c: what others are to keep of the version that a round begins with */
 void dlr_sup_again_plan(struct dlr_sup *s); /* for s->plan: what is lacking */
 void dlr_sup_again_start(
     struct dlr_sup *s); /* every rank has it: its copies are made */
@@ -811,11 +814,11 @@ void dlr_sup_again_copied(struct dlr_sup *s, unsigned node, unsigned rank,
 void dlr_sup_again_lost(struct dlr_sup *s, unsigned node);
 void dlr_sup_again_tick(struct dlr_sup *s, int64_t now_ms);
 
-/* sup_manifest.c: every rank's slot is in its file, this makes them a checkpoint */
+/* disk/manifest.c: every rank's slot is in its file, this makes them a checkpoint */
 void dlr_sup_write_manifest(
     struct dlr_sup *s); /* the policy is told when it is there */
 
-/* sup_memory.c: what snapshots take of the nodes' memory. A node's "ready" tells it, the line that saves
+/* copies/memory_report.c: what snapshots take of the nodes' memory. A node's "ready" tells it, the line that saves
  * begin has the node that has least to spare (row is borrowed), and so has, once, the job's output.
  */
 void dlr_sup_memory_round(struct dlr_sup *s); /* the slots of a round are told anew */
@@ -824,18 +827,18 @@ void dlr_sup_memory_tell(struct dlr_sup *s, json_t *row);
 /* Nodes without room: */
 void dlr_sup_on_no_slots(struct dlr_sup *s, unsigned node, const json_t *msg);
 
-/* sup_net.c: the network that a node's copies were to take leads nowhere; all take the one they have
+/* copies/fallback_network.c: the network that a node's copies were to take leads nowhere; all take the one they have
  * in common
  */
 void dlr_sup_on_unreached(struct dlr_sup *s, unsigned node, const json_t *msg);
 void dlr_sup_net_state(const struct dlr_sup *s, json_t *state); /* for the next one */
 void dlr_sup_net_take(struct dlr_sup *s, const json_t *state);
 
-/* sup_strangers.c: who has no business with us */
+/* nodes/auth_failures.c: who has no business with us */
 void dlr_sup_strangers(struct dlr_sup *s, int64_t now_ms);
 void dlr_sup_on_strangers(struct dlr_sup *s, unsigned node, const json_t *msg);
 
-/* sup_names.c: nodes in the program's words */
+/* rounds/node_names.c: nodes in the program's words */
 /* Whether the program can run where the plan says; if not, why: a word is a node that is lost. */
 bool dlr_sup_names_fit(struct dlr_sup *s, const struct dlr_plan *plan, char *why,
                        size_t size);
@@ -848,14 +851,14 @@ void dlr_sup_names_tell(struct dlr_sup *s); /* what was changed by these two */
  */
 char **dlr_sup_names_numbered(struct dlr_sup *s);
 
-/* sup_controller.c: slurmctld is away */
+/* steps/controller.c: slurmctld is away */
 /* Blames code or why when slurmctld answers, else waits for it. Returns at once. */
 void dlr_sup_ask_controller(struct dlr_sup *s, enum dlr_asking what, int code,
                             const char *why);
 void dlr_sup_wait_controller(void *arg, const char *why);
 void dlr_sup_controller_tick(struct dlr_sup *s, int64_t now_ms);
 
-/* sup_leave.c: a requeue takes every run of the job with it */
+/* ending/joint_requeue.c: a requeue takes every run of the job with it */
 void dlr_sup_leave_start(struct dlr_sup *s);
 /* This run may be requeued. True when the others may, too; false: dlr_sup_requeue_now() is
  * called when they are, or by the run that wanted it first.
@@ -864,7 +867,7 @@ bool dlr_sup_leave_ready(struct dlr_sup *s, const char *why);
 void dlr_sup_leave_tick(struct dlr_sup *s, int64_t now_ms);
 void dlr_sup_leave_cancel(struct dlr_sup *s); /* it does not come to a requeue */
 
-/* sup_end.c: the run's end */
+/* ending/finish.c: the run's end */
 void dlr_sup_requeue_now(struct dlr_sup *s, const char *why);
 /* "dlrover-slurm VERB [JOB]", and its start; out is its stdout or -1. */
 void dlr_sup_slurm_words(struct dlr_sup *s, struct dlr_words *words, const char *verb,
@@ -879,14 +882,14 @@ void dlr_sup_cancel_steps(struct dlr_sup *s, pid_t srun_pid);
 /* Ends an srun and its step and forgets it; it is reaped when it is gone, whenever that is. */
 void dlr_sup_let_go(struct dlr_sup *s, struct dlr_proc *proc);
 
-/* sup_drain.c: an srun that may end by itself, as dlr_sup_let_go() after a limit */
+/* steps/srun_flush.c: an srun that may end by itself, as dlr_sup_let_go() after a limit */
 void dlr_sup_drain(struct dlr_sup *s, struct dlr_proc *srun);
 void dlr_sup_drain_end(struct dlr_sup *s); /* now */
 void dlr_sup_drain_tick(struct dlr_sup *s, int64_t now_ms);
 void dlr_sup_drain_state(const struct dlr_sup *s, json_t *state); /* for the next one */
 void dlr_sup_drain_adopt(struct dlr_sup *s); /* s->draining is a former one's */
 
-/* sup_state.c: what outlives this process */
+/* saved_state.c: what outlives this process */
 void dlr_sup_save_state(struct dlr_sup *s);
 void dlr_sup_keep(struct dlr_sup *s); /* the keeper's part of it alone */
 int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err);

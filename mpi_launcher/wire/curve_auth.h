@@ -4,8 +4,8 @@
  * message tells who sent it; who that is, credentials decide. (CZMQ's zauth leaves the
  * User-Id empty: seen with 4.2.1.)
  */
-#ifndef DLR_MPI_LAUNCHER_ZAP_H
-#define DLR_MPI_LAUNCHER_ZAP_H
+#ifndef DLR_MPI_LAUNCHER_WIRE_CURVE_AUTH_H
+#define DLR_MPI_LAUNCHER_WIRE_CURVE_AUTH_H
 
 #include "common/base/err.h"
 

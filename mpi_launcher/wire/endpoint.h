@@ -7,8 +7,8 @@
  * libzmq and the key checker inherit the mask) and installs its own handlers: CZMQ's are off.
  * Endpoints are made and freed by one thread.
  */
-#ifndef DLR_MPI_LAUNCHER_ENDPOINT_H
-#define DLR_MPI_LAUNCHER_ENDPOINT_H
+#ifndef DLR_MPI_LAUNCHER_WIRE_ENDPOINT_H
+#define DLR_MPI_LAUNCHER_WIRE_ENDPOINT_H
 
 #include <czmq.h>
 #include <jansson.h>
@@ -76,7 +76,7 @@ void dlr_server_expect(struct dlr_server *server, unsigned clients);
  */
 bool dlr_server_tend(struct dlr_server *server, int64_t now_ms);
 
-/* Connections so far that could not prove a key: see endpoint_guard.h. */
+/* Connections so far that could not prove a key: see guard.h. */
 uint64_t dlr_server_strangers(const struct dlr_server *server);
 
 /* Takes one message. 1: *ret_packet is the caller's (dlr_packet_done()); 0: none waits;

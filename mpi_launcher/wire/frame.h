@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What server and client share: the socket's limits, and taking in one frame. */
-#ifndef DLR_MPI_LAUNCHER_ENDPOINT_FRAME_H
-#define DLR_MPI_LAUNCHER_ENDPOINT_FRAME_H
+#ifndef DLR_MPI_LAUNCHER_WIRE_FRAME_H
+#define DLR_MPI_LAUNCHER_WIRE_FRAME_H
 
 #include "mpi_launcher/wire/endpoint.h"
 

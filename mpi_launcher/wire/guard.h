@@ -3,8 +3,8 @@
  * descriptor each, for as long as a handshake may take) and counts those that never did. A thread of
  * its own, so that a late reactor does not let strangers in.
  */
-#ifndef DLR_MPI_LAUNCHER_ENDPOINT_GUARD_H
-#define DLR_MPI_LAUNCHER_ENDPOINT_GUARD_H
+#ifndef DLR_MPI_LAUNCHER_WIRE_GUARD_H
+#define DLR_MPI_LAUNCHER_WIRE_GUARD_H
 
 #include <czmq.h>
 #include <stdint.h>

@@ -6,8 +6,8 @@
  *  24  u32 round                        28  u32 lease_ms (lease; 0 in a beat)
  *  32  u64 step_min                     40  u64 step_max (beat; 0 in a lease)
  */
-#ifndef DLR_MPI_LAUNCHER_BEAT_H
-#define DLR_MPI_LAUNCHER_BEAT_H
+#ifndef DLR_MPI_LAUNCHER_WIRE_HEARTBEAT_H
+#define DLR_MPI_LAUNCHER_WIRE_HEARTBEAT_H
 
 #include <stdbool.h>
 #include <stddef.h>

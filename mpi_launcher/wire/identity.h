@@ -2,8 +2,8 @@
 /* Who a process is: a CURVE key pair that lives in memory only, and the MUNGE credential
  * that binds its public key to a uid and to one run of one job.
  */
-#ifndef DLR_MPI_LAUNCHER_IDENTITY_H
-#define DLR_MPI_LAUNCHER_IDENTITY_H
+#ifndef DLR_MPI_LAUNCHER_WIRE_IDENTITY_H
+#define DLR_MPI_LAUNCHER_WIRE_IDENTITY_H
 
 #include "common/base/err.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The other agents as an agent knows them, sorted by name, and what a message "peers" makes of them. */
-#ifndef DLR_MPI_LAUNCHER_PEER_LIST_H
-#define DLR_MPI_LAUNCHER_PEER_LIST_H
+#ifndef DLR_MPI_LAUNCHER_WIRE_PEER_LIST_H
+#define DLR_MPI_LAUNCHER_WIRE_PEER_LIST_H
 
 #include <jansson.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How much has gone over a TCP connection. */
-#ifndef DLR_MPI_LAUNCHER_TCP_BYTES_H
-#define DLR_MPI_LAUNCHER_TCP_BYTES_H
+#ifndef DLR_MPI_LAUNCHER_WIRE_TCP_BYTES_H
+#define DLR_MPI_LAUNCHER_WIRE_TCP_BYTES_H
 
 #include <stdint.h>
 

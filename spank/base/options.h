@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plugin's settings: the table of common/jobconf.h seen as Slurm options (the last of which,
+/* The plugin's settings: the table of common/config/job_config.h seen as Slurm options (the last of which,
  * --dlrover-set, is for all rows that have none), as words of plugstack.conf and as environment
  * variables, plus what only a site may set.
  */
-#ifndef DLR_SPANK_OPTIONS_H
-#define DLR_SPANK_OPTIONS_H
+#ifndef DLR_SPANK_BASE_OPTIONS_H
+#define DLR_SPANK_BASE_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>

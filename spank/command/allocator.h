@@ -3,8 +3,8 @@
  * requeued, and appends to its output. sbatch and salloc take these from their environment,
  * which they read after the plugin's init and after the #SBATCH lines.
  */
-#ifndef DLR_SPANK_ALLOCATOR_H
-#define DLR_SPANK_ALLOCATOR_H
+#ifndef DLR_SPANK_COMMAND_ALLOCATOR_H
+#define DLR_SPANK_COMMAND_ALLOCATOR_H
 
 #include <stdbool.h>
 

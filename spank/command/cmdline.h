@@ -2,8 +2,8 @@
 /* The words and the environment this process was started with. Slurm hands a plugin neither the
  * words nor the environment as it was before options were parsed.
  */
-#ifndef DLR_SPANK_CMDLINE_H
-#define DLR_SPANK_CMDLINE_H
+#ifndef DLR_SPANK_COMMAND_CMDLINE_H
+#define DLR_SPANK_COMMAND_CMDLINE_H
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From srun to the keeper: same process, same stdin and stdout, another program. */
-#ifndef DLR_SPANK_HANDOVER_H
-#define DLR_SPANK_HANDOVER_H
+#ifndef DLR_SPANK_COMMAND_HANDOVER_H
+#define DLR_SPANK_COMMAND_HANDOVER_H
 
 #include <stdbool.h>
 

@@ -4,8 +4,8 @@
  * then be added to what a former job has left in the file. So it is taken back where the user
  * himself has not said it.
  */
-#ifndef DLR_SPANK_OPEN_MODE_H
-#define DLR_SPANK_OPEN_MODE_H
+#ifndef DLR_SPANK_COMMAND_OPEN_MODE_H
+#define DLR_SPANK_COMMAND_OPEN_MODE_H
 
 #include <stdbool.h>
 #include <stddef.h>

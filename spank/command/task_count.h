@@ -4,8 +4,8 @@
  * our agents, which is on all of them until the job ends. With --relative=0 it counts the nodes whose CPUs
  * no other step has, and our agents have none.
  */
-#ifndef DLR_SPANK_TASKCOUNT_H
-#define DLR_SPANK_TASKCOUNT_H
+#ifndef DLR_SPANK_COMMAND_TASK_COUNT_H
+#define DLR_SPANK_COMMAND_TASK_COUNT_H
 
 enum dlr_taskcount {
     DLR_TASKCOUNT_SAID, /* or of no interest to slurmctld */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Removes a job's memory from a node when the job has left it. */
-#ifndef DLR_SPANK_SWEEP_H
-#define DLR_SPANK_SWEEP_H
+#ifndef DLR_SPANK_NODE_CLEANUP_H
+#define DLR_SPANK_NODE_CLEANUP_H
 
 #include <stdint.h>
 #include <sys/types.h>

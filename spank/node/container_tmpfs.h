@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job's own tmpfs (jobmem.h) in the job's container: with job_container/tmpfs its tasks live in a
+/* A job's own tmpfs (job_tmpfs.h) in the job's container: with job_container/tmpfs its tasks live in a
  * mount namespace that Slurm made before the tmpfs was mounted, and from which it is not seen. It is
  * the same tmpfs on both sides then, so that slurmstepd's hooks and the epilog find what agents keep.
  */
-#ifndef DLR_SPANK_JOBVIEW_H
-#define DLR_SPANK_JOBVIEW_H
+#ifndef DLR_SPANK_NODE_CONTAINER_TMPFS_H
+#define DLR_SPANK_NODE_CONTAINER_TMPFS_H
 
 #include "spank/node/job_tmpfs.h"
 

@@ -3,8 +3,8 @@
  * make anything. slurmstepd mounts it as root before the job's agent starts, the epilog takes
  * it away.
  */
-#ifndef DLR_SPANK_JOBMEM_H
-#define DLR_SPANK_JOBMEM_H
+#ifndef DLR_SPANK_NODE_JOB_TMPFS_H
+#define DLR_SPANK_NODE_JOB_TMPFS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,7 +29,7 @@ void dlr_jobmem_begin(const struct dlr_spank_conf *conf, char *const env[],
                       const struct dlr_jobmem *job);
 
 /* In the epilog, as root: removes what the job has left in memory, here and in DLR_MEMORY_ROOT; what
- * the site keeps for the job stays (jobkeep.h).
+ * the site keeps for the job stays (kept_tmpfs.h).
  */
 void dlr_jobmem_end(const struct dlr_spank_conf *conf, const struct dlr_jobmem *job);
 

@@ -4,8 +4,8 @@
  * other job begins something on the node, and when its time is over. Root reads nothing of the
  * user's: what is kept, and since when, stands in DLR_MEMORY_OWN/UID-JOB.kept.
  */
-#ifndef DLR_SPANK_JOBKEEP_H
-#define DLR_SPANK_JOBKEEP_H
+#ifndef DLR_SPANK_NODE_KEPT_TMPFS_H
+#define DLR_SPANK_NODE_KEPT_TMPFS_H
 
 #include "spank/node/job_tmpfs.h"
 

@@ -2,8 +2,8 @@
 /* The environment of a supervised batch script: the nodes and sizes it trains on instead of the
  * allocation with its spares. dlrover-slurm chooses them, as the first round will.
  */
-#ifndef DLR_SPANK_BATCH_H
-#define DLR_SPANK_BATCH_H
+#ifndef DLR_SPANK_TASK_BATCH_ENV_H
+#define DLR_SPANK_TASK_BATCH_ENV_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
 /* From slurmstepd to the agent of its node: which step is here, which tasks it has and how they
  * ended. Nothing here waits; an agent that is gone or slow is not told.
  */
-#ifndef DLR_SPANK_NOTIFY_H
-#define DLR_SPANK_NOTIFY_H
+#ifndef DLR_SPANK_TASK_NOTIFY_H
+#define DLR_SPANK_TASK_NOTIFY_H
 
 #include <stdint.h>
 #include <sys/types.h>

@@ -6,8 +6,8 @@
  * dlr_tap_wait() when a task has ended: Slurm kills what is left of a step at its end, and a
  * dlrover-stderr that still holds bytes must not be among that. In the task: dlr_tap_insert().
  */
-#ifndef DLR_SPANK_TAP_H
-#define DLR_SPANK_TAP_H
+#ifndef DLR_SPANK_TASK_STDERR_TAP_H
+#define DLR_SPANK_TASK_STDERR_TAP_H
 
 #include <stdint.h>
 

@@ -2,8 +2,8 @@
 /* A supervisor's step on this node, as slurmstepd lives through it. On every other step these
  * functions do nothing.
  */
-#ifndef DLR_SPANK_STEP_H
-#define DLR_SPANK_STEP_H
+#ifndef DLR_SPANK_TASK_STEP_H
+#define DLR_SPANK_TASK_STEP_H
 
 #include <stdbool.h>
 #include <stdint.h>

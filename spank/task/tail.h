@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The last lines of a stream. */
-#ifndef DLR_SPANK_TAIL_H
-#define DLR_SPANK_TAIL_H
+#ifndef DLR_SPANK_TASK_TAIL_H
+#define DLR_SPANK_TASK_TAIL_H
 
 #include <stddef.h>
 

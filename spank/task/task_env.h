@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The environment of one task: the round it belongs to, not the allocation it runs in. */
-#ifndef DLR_SPANK_TASK_ENV_H
-#define DLR_SPANK_TASK_ENV_H
+#ifndef DLR_SPANK_TASK_TASK_ENV_H
+#define DLR_SPANK_TASK_TASK_ENV_H
 
 #include <stdbool.h>
 #include <stdint.h>

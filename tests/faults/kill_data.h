@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A data process that is killed at every step of something: a build of it whose code under test calls
- * tests/kill_points.h, beside others that are left alone.
+ * tests/faults/kill_points.h, beside others that are left alone.
  */
-#ifndef DLR_TESTS_KILL_DATA_H
-#define DLR_TESTS_KILL_DATA_H
+#ifndef DLR_TESTS_FAULTS_KILL_DATA_H
+#define DLR_TESTS_FAULTS_KILL_DATA_H
 
 #include <stdbool.h>
 

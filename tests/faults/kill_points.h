@@ -7,8 +7,8 @@
  *
  * The table lies in a file, so that it serves forked children and programs that are started.
  */
-#ifndef DLR_TESTS_KILL_POINTS_H
-#define DLR_TESTS_KILL_POINTS_H
+#ifndef DLR_TESTS_FAULTS_KILL_POINTS_H
+#define DLR_TESTS_FAULTS_KILL_POINTS_H
 
 #include <stdbool.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The nodes of tests/test_kill_random.c: a rank is a real program with the real library, the data
+/* The nodes of tests/faults/test_kill_random.c: a rank is a real program with the real library, the data
  * process is the real one, and the test is their agents. What it does as supervisor is not here.
  */
-#ifndef DLR_TESTS_RANDOM_NODE_H
-#define DLR_TESTS_RANDOM_NODE_H
+#ifndef DLR_TESTS_FAULTS_RANDOM_NODE_H
+#define DLR_TESTS_FAULTS_RANDOM_NODE_H
 
 #include "ckpt/base/page.h"
 #include "ckpt/slot/write.h"

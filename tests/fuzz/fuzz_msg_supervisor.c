@@ -21,7 +21,7 @@
 
 static int64_t now_ms;
 
-/* --- instead of supervisor.c, endpoint.c, identity.c and what starts processes ------------- */
+/* --- instead of mpi_launcher/supervisor/main.c, mpi_launcher/wire/endpoint.c, mpi_launcher/wire/identity.c and what starts processes ------------- */
 
 int64_t dlr_sup_now(void)
 {

@@ -21,7 +21,7 @@ static int memory_fd;
 static struct dlr_policy *policy;
 static struct dlr_commit *commit;
 
-/* --- instead of supervisor.c, identity.c and what knows of processes ------------------------ */
+/* --- instead of mpi_launcher/supervisor/main.c, mpi_launcher/wire/identity.c and what knows of processes ------------------------ */
 
 int64_t dlr_sup_now(void)
 {

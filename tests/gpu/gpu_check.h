@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef DLR_TESTS_GPU_CHECK_H
-#define DLR_TESTS_GPU_CHECK_H
+#ifndef DLR_TESTS_GPU_GPU_CHECK_H
+#define DLR_TESTS_GPU_GPU_CHECK_H
 
 /* Snapshots of device memory on a real GPU, one line for each thing that holds. The first that does
  * not ends the program. After gpu_find().

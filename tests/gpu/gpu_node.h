@@ -4,8 +4,8 @@
  * second one the partner's. What is saved goes to the partner over UCX and is committed when it
  * is there. Whatever fails ends the caller with a line on stderr.
  */
-#ifndef DLR_TESTS_GPU_NODE_H
-#define DLR_TESTS_GPU_NODE_H
+#ifndef DLR_TESTS_GPU_GPU_NODE_H
+#define DLR_TESTS_GPU_GPU_NODE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A GPU and a state on it, for tests/gpu.c: gpu_bytes, of which the last MiB is named as a view, and
+/* A GPU and a state on it, for tests/gpu/gpu.c: gpu_bytes, of which the last MiB is named as a view, and
  * gpu_smalls small tensors. Whatever fails ends the program with a line on stderr.
  */
-#ifndef DLR_TESTS_GPU_RIG_H
-#define DLR_TESTS_GPU_RIG_H
+#ifndef DLR_TESTS_GPU_GPU_RIG_H
+#define DLR_TESTS_GPU_GPU_RIG_H
 
 #ifdef DLR_HAVE_CUDA
 

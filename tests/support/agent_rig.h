@@ -2,8 +2,8 @@
 /* A real dlrover-agent with everything around it played by the test: supervisor, slurmstepd,
  * workers, data process (this program once more, see dlr_rig_role()).
  */
-#ifndef DLR_TESTS_AGENT_RIG_H
-#define DLR_TESTS_AGENT_RIG_H
+#ifndef DLR_TESTS_SUPPORT_AGENT_RIG_H
+#define DLR_TESTS_SUPPORT_AGENT_RIG_H
 
 #include <jansson.h>
 #include <stdbool.h>

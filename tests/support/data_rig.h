@@ -3,8 +3,8 @@
  * directory of its own in node memory and speaks with it. Whatever fails ends the caller with a
  * line on stderr.
  */
-#ifndef DLR_TESTS_DATA_RIG_H
-#define DLR_TESTS_DATA_RIG_H
+#ifndef DLR_TESTS_SUPPORT_DATA_RIG_H
+#define DLR_TESTS_SUPPORT_DATA_RIG_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stand-in for the CUDA driver (tests/fake_cuda.c) as a test calls it: it is loaded as a
+/* The stand-in for the CUDA driver (tests/support/fake_cuda.c) as a test calls it: it is loaded as a
  * program's driver is, so it is not linked.
  */
-#ifndef DLR_TESTS_DEVICE_RIG_H
-#define DLR_TESTS_DEVICE_RIG_H
+#ifndef DLR_TESTS_SUPPORT_DEVICE_RIG_H
+#define DLR_TESTS_SUPPORT_DEVICE_RIG_H
 
 #ifdef DLR_HAVE_CUDA
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a test tells the stand-in for the CUDA driver (tests/fake_cuda.c) beside the driver's
+/* What a test tells the stand-in for the CUDA driver (tests/support/fake_cuda.c) beside the driver's
  * own calls.
  */
-#ifndef DLR_TESTS_FAKE_CUDA_H
-#define DLR_TESTS_FAKE_CUDA_H
+#ifndef DLR_TESTS_SUPPORT_FAKE_CUDA_H
+#define DLR_TESTS_SUPPORT_FAKE_CUDA_H
 
 #include <stdbool.h>
 #include <stdint.h>

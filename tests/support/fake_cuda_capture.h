@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs that are captured from streams of the stand-in for the CUDA driver. */
-#ifndef DLR_TESTS_FAKE_CUDA_CAPTURE_H
-#define DLR_TESTS_FAKE_CUDA_CAPTURE_H
+#ifndef DLR_TESTS_SUPPORT_FAKE_CUDA_CAPTURE_H
+#define DLR_TESTS_SUPPORT_FAKE_CUDA_CAPTURE_H
 
 #include <cuda.h>
 #include <stdbool.h>

@@ -2,8 +2,8 @@
 /* Memory that the stand-in for the CUDA driver knows: its device's, and of the host its own and
  * what was registered.
  */
-#ifndef DLR_TESTS_FAKE_CUDA_MEMORY_H
-#define DLR_TESTS_FAKE_CUDA_MEMORY_H
+#ifndef DLR_TESTS_SUPPORT_FAKE_CUDA_MEMORY_H
+#define DLR_TESTS_SUPPORT_FAKE_CUDA_MEMORY_H
 
 #include <cuda.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
 /* Streams and events of the stand-in for the CUDA driver: threads with a queue of what they were
  * given to do.
  */
-#ifndef DLR_TESTS_FAKE_CUDA_STREAM_H
-#define DLR_TESTS_FAKE_CUDA_STREAM_H
+#ifndef DLR_TESTS_SUPPORT_FAKE_CUDA_STREAM_H
+#define DLR_TESTS_SUPPORT_FAKE_CUDA_STREAM_H
 
 #include <cuda.h>
 #include <stdbool.h>

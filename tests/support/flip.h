@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A bit of a file changed behind everybody's back. */
-#ifndef DLR_TESTS_FLIP_H
-#define DLR_TESTS_FLIP_H
+#ifndef DLR_TESTS_SUPPORT_FLIP_H
+#define DLR_TESTS_SUPPORT_FLIP_H
 
 #include <fcntl.h>
 #include <setjmp.h>

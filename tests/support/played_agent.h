@@ -2,8 +2,8 @@
 /* The library under a job, against an agent played by this program: a thread while the library
  * waits for answers, the test itself after that.
  */
-#ifndef DLR_TESTS_PLAYED_AGENT_H
-#define DLR_TESTS_PLAYED_AGENT_H
+#ifndef DLR_TESTS_SUPPORT_PLAYED_AGENT_H
+#define DLR_TESTS_SUPPORT_PLAYED_AGENT_H
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A munged for one test, with a key and a socket of its own; MUNGE_SOCKET names it. */
-#ifndef DLR_TESTS_PRIVATE_MUNGED_H
-#define DLR_TESTS_PRIVATE_MUNGED_H
+#ifndef DLR_TESTS_SUPPORT_PRIVATE_MUNGED_H
+#define DLR_TESTS_SUPPORT_PRIVATE_MUNGED_H
 
 #include <stdbool.h>
 

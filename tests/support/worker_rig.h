@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A worker as the agent meets it: what libdlrover says and does, one small region. */
-#ifndef DLR_TESTS_WORKER_RIG_H
-#define DLR_TESTS_WORKER_RIG_H
+#ifndef DLR_TESTS_SUPPORT_WORKER_RIG_H
+#define DLR_TESTS_SUPPORT_WORKER_RIG_H
 
 #include "ckpt/base/page.h"
 #include "ckpt/slot/write.h"

@@ -267,7 +267,8 @@ static int on_data(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 
     rc = dlr_local_recv(a->data.fd, &m, fds, &nfds);
     for (unsigned i = 0; i < nfds; i++)
-        close(fds[i]); /* the files have names: agent_ranks.c opens them */
+        close(
+            fds[i]); /* the files have names: mpi_launcher/agent/snapshots/ranks.c opens them */
     if (rc == 0 || (rc < 0 && rc != -EAGAIN)) {
         lost(a);
         return 0;
@@ -308,7 +309,7 @@ static json_t *accepted(const struct dlr_agent_round *round)
     return list;
 }
 
-/* Their slots are marked here (agent_save.c). */
+/* Their slots are marked here (mpi_launcher/agent/snapshots/save.c). */
 static json_t *own_ranks(const struct dlr_agent *a)
 {
     json_t *list = json_array();

@@ -3,8 +3,8 @@
  * the control plane, which all nodes of a run have in common. All change together, since an address
  * of UCX's names every device of its node. Not where --dlrover-set=net says which.
  */
-#ifndef DLR_MPI_LAUNCHER_AGENT_NET_H
-#define DLR_MPI_LAUNCHER_AGENT_NET_H
+#ifndef DLR_MPI_LAUNCHER_AGENT_DATA_NETWORK_H
+#define DLR_MPI_LAUNCHER_AGENT_DATA_NETWORK_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The addresses that connections of this node may come from, for who admits those of a job's nodes only. */
-#ifndef DLR_MPI_LAUNCHER_OWN_HOSTS_H
-#define DLR_MPI_LAUNCHER_OWN_HOSTS_H
+#ifndef DLR_MPI_LAUNCHER_AGENT_DATA_OWN_HOSTS_H
+#define DLR_MPI_LAUNCHER_AGENT_DATA_OWN_HOSTS_H
 
 #include <jansson.h>
 #include <stddef.h>

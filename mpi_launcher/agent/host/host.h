@@ -3,8 +3,8 @@
  * run of the job. Orders come on its standard input, one JSON object a line; srun passes what
  * it reads to all nodes. They hold no secret: keys travel in MUNGE credentials.
  */
-#ifndef DLR_MPI_LAUNCHER_AGENT_HOST_H
-#define DLR_MPI_LAUNCHER_AGENT_HOST_H
+#ifndef DLR_MPI_LAUNCHER_AGENT_HOST_HOST_H
+#define DLR_MPI_LAUNCHER_AGENT_HOST_HOST_H
 
 #include <jansson.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What snapshots may take of a node's memory: --dlrover-set=ckpt-mem. */
-#ifndef DLR_MPI_LAUNCHER_AGENT_BUDGET_H
-#define DLR_MPI_LAUNCHER_AGENT_BUDGET_H
+#ifndef DLR_MPI_LAUNCHER_AGENT_SNAPSHOTS_BUDGET_H
+#define DLR_MPI_LAUNCHER_AGENT_SNAPSHOTS_BUDGET_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A worker asks for another rank's slot of the version to restore: from this node's memory, or
- * from where the supervisor has it brought from (agent_bring.c). A file is only named, for its file
+ * from where the supervisor has it brought from (fetch.c). A file is only named, for its file
  * system may hang and the reactor must not.
  */
 #include <errno.h>

@@ -104,7 +104,7 @@ static void overtaken(struct dlr_agent *a, const struct dlr_agent_rank *r, uint6
         dlr_agent_save_missed(a, r->rank, was, "a later order took its place");
 }
 
-/* The order of the accesses is the handshake of ckpt/page.h. */
+/* The order of the accesses is the handshake of ckpt/base/page.h. */
 static const char *post(struct dlr_agent *a, const struct dlr_agent_rank *r,
                         uint64_t step)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the elected agent knows. Private to mpi_launcher/agent/succession/. */
-#ifndef DLR_MPI_LAUNCHER_AGENT_SUCCEED_H
-#define DLR_MPI_LAUNCHER_AGENT_SUCCEED_H
+#ifndef DLR_MPI_LAUNCHER_AGENT_SUCCESSION_SUCCESSOR_H
+#define DLR_MPI_LAUNCHER_AGENT_SUCCESSION_SUCCESSOR_H
 
 #include "ckpt/manifest/manifest.h"
 #include "mpi_launcher/agent/agent.h"
@@ -33,7 +33,7 @@ struct dlr_successor {
     bool only_write; /* the job is being ended: no requeue, and no journal of one */
 };
 
-/* --- agent_succeed_write.c */
+/* --- write_state.c */
 /* Has each rank's state of the plan written: by each node in one file what it holds of them, and of parity what
  * nobody holds. Fills in files, counts the answers to come; not whole: some cannot be written.
  */

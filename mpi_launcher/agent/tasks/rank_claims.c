@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks that say hello. One that is where the round has it is welcomed at once; with any other, or a
  * second time in a turn, the supervisor is told who is here, and they wait until it knows all ranks
- * of the program (mpi_launcher/rankmap.h) and the next turn begins.
+ * of the program (mpi_launcher/plan/rank_map.h) and the next turn begins.
  */
 #include <errno.h>
 #include <signal.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which commits go to the disk (--dlrover-persist). A count of steps and a time are the user's
- * word. auto, the default, follows what ckpt/cadence.h makes of the run; it looks for the directory
+ * word. auto, the default, follows what ckpt/commit/cadence.h makes of the run; it looks for the directory
  * when the first version is due, and where that is no place for files it is left at one line.
  */
-#ifndef DLR_MPI_LAUNCHER_SUP_DUE_H
-#define DLR_MPI_LAUNCHER_SUP_DUE_H
+#ifndef DLR_MPI_LAUNCHER_SUPERVISOR_DISK_PERSIST_SCHEDULE_H
+#define DLR_MPI_LAUNCHER_SUPERVISOR_DISK_PERSIST_SCHEDULE_H
 
 #include "ckpt/commit/cadence.h"
 #include "mpi_launcher/supervisor/supervisor.h"

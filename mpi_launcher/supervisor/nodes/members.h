@@ -2,8 +2,8 @@
 /* The supervisor's table of nodes: who they are, how to reach their agents, when they were
  * heard last. Nodes are numbered as in the allocation's list.
  */
-#ifndef DLR_MPI_LAUNCHER_MEMBERS_H
-#define DLR_MPI_LAUNCHER_MEMBERS_H
+#ifndef DLR_MPI_LAUNCHER_SUPERVISOR_NODES_MEMBERS_H
+#define DLR_MPI_LAUNCHER_SUPERVISOR_NODES_MEMBERS_H
 
 #include <jansson.h>
 #include <stdbool.h>

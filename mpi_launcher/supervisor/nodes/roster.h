@@ -7,8 +7,8 @@
  * since. Whole lists are sent as long as less than DLR_ROSTER_WINDOW bytes of them are unconfirmed: of many nodes
  * they would fill the link and the memory before the leases.
  */
-#ifndef DLR_MPI_LAUNCHER_ROSTER_H
-#define DLR_MPI_LAUNCHER_ROSTER_H
+#ifndef DLR_MPI_LAUNCHER_SUPERVISOR_NODES_ROSTER_H
+#define DLR_MPI_LAUNCHER_SUPERVISOR_NODES_ROSTER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a round comes to its plan: candidates meet in an MPI program (or report over the control
- * plane: sup_gather.c), and one plan comes out.
+ * plane: gather.c), and one plan comes out.
  */
 #include <errno.h>
 #include <fcntl.h>

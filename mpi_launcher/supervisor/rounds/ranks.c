@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ranks of the program, where they are not Slurm's tasks, or not where the plan has them, or have
- * been started again inside the round: the nodes tell who is there (rankmap.h), and when all are known
+ * been started again inside the round: the nodes tell who is there (mpi_launcher/plan/rank_map.h), and when all are known
  * the round goes on in another turn. A turn has its own token and its own places of ranks, and begins
  * from the newest commit; what a node said before it heard of the turn is not of it.
  */

@@ -3,8 +3,8 @@
  * all of it from the beginning. A small process per round feeds the round's srun; it lives as
  * long as that, not as long as the supervisor.
  */
-#ifndef DLR_MPI_LAUNCHER_SPOOL_H
-#define DLR_MPI_LAUNCHER_SPOOL_H
+#ifndef DLR_MPI_LAUNCHER_SUPERVISOR_ROUNDS_STDIN_SPOOL_H
+#define DLR_MPI_LAUNCHER_SUPERVISOR_ROUNDS_STDIN_SPOOL_H
 
 #include <stdbool.h>
 #include <stdint.h>

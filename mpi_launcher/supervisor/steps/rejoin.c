@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes that were lost and are alive again: rebooted, or no process of ours was left there. As long as
  * Slurm has them in the job they get an agent, each by a step of its own, and are spares. One whose
- * agent lives comes back by itself (sup_control.c).
+ * agent lives comes back by itself (mpi_launcher/supervisor/dispatch.c).
  */
 #include <errno.h>
 #include <fcntl.h>

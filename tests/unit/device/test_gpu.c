@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `make check-gpu` runs on a GPU, on a stand-in for the driver (tests/fake_cuda.c): the program
+/* What `make check-gpu` runs on a GPU, on a stand-in for the driver (tests/support/fake_cuda.c): the program
  * itself is tried so, and two nodes of a job with their state in device memory. What a GPU does is
  * not tested here.
  */

@@ -2,8 +2,8 @@
 /* Slurm as the plugin sees it: the functions of <slurm/spank.h> over a struct that a test fills
  * in and reads.
  */
-#ifndef DLR_TESTS_FAKE_SPANK_H
-#define DLR_TESTS_FAKE_SPANK_H
+#ifndef DLR_TESTS_SPANK_FAKE_SPANK_H
+#define DLR_TESTS_SPANK_FAKE_SPANK_H
 
 #include <slurm/spank.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CUDA back end against a stand-in for the driver (tests/fake_cuda.c): order, ownership and
+/* The CUDA back end against a stand-in for the driver (tests/support/fake_cuda.c): order, ownership and
  * failures. What a GPU does is not tested here.
  */
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program's calls with its state in device memory, alone and under a job, against a stand-in
- * for the CUDA driver (tests/fake_cuda.c). What a GPU does is not tested here.
+ * for the CUDA driver (tests/support/fake_cuda.c). What a GPU does is not tested here.
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who waits in a fence, and for what: a program's calls under a job, with its state in memory of
- * either kind, against a stand-in for the CUDA driver (tests/fake_cuda.c). What a GPU does is not
+ * either kind, against a stand-in for the CUDA driver (tests/support/fake_cuda.c). What a GPU does is not
  * tested here.
  */
 #include <errno.h>

@@ -2,8 +2,8 @@
 /* A commit state machine whose orders and decisions are looked at. Its inside is looked at too, so
  * this includes its source.
  */
-#ifndef DLR_TESTS_COMMIT_RIG_H
-#define DLR_TESTS_COMMIT_RIG_H
+#ifndef DLR_TESTS_CKPT_COMMIT_COMMIT_RIG_H
+#define DLR_TESTS_CKPT_COMMIT_COMMIT_RIG_H
 
 #include "ckpt/commit/commit.c"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Goes through the states of a small job (tests/commit_world.h): through all, or along
+/* Goes through the states of a small job (tests/unit/ckpt/commit/commit_world.h): through all, or along
  * histories drawn at random. What is found is in world_found.
  */
-#ifndef DLR_TESTS_COMMIT_SEARCH_H
-#define DLR_TESTS_COMMIT_SEARCH_H
+#ifndef DLR_TESTS_CKPT_COMMIT_COMMIT_SEARCH_H
+#define DLR_TESTS_CKPT_COMMIT_COMMIT_SEARCH_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A small job around the commit state machine: its ranks, their slots and those of their copies,
  * what was said and not yet heard. One state and all that can happen next, for an explorer
- * (tests/commit_search.h).
+ * (tests/unit/ckpt/commit/commit_search.h).
  *
  * Each rank is on its own node; rank r's copies are on node r + 1. A step has a collective in
  * it: no rank is two steps ahead of another. What ranks report are facts that may be delivered
@@ -13,13 +13,13 @@
  * decides nothing: each rank saves each step over anything but its newest whole, and loads it.
  *
  * With world_conf.rounds a round ends at any point, and the next one begins from what the real plan chooses
- * (tests/commit_world_rounds.c); with world_conf.disk commits are written to files meanwhile.
+ * (tests/unit/ckpt/commit/commit_world_rounds.c); with world_conf.disk commits are written to files meanwhile.
  *
  * There are far fewer states with world_conf.merged, and the same answers:
- * tests/commit_world_merged.c says why.
+ * tests/unit/ckpt/commit/commit_world_merged.c says why.
  */
-#ifndef DLR_TESTS_COMMIT_WORLD_H
-#define DLR_TESTS_COMMIT_WORLD_H
+#ifndef DLR_TESTS_CKPT_COMMIT_COMMIT_WORLD_H
+#define DLR_TESTS_CKPT_COMMIT_COMMIT_WORLD_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,7 +66,7 @@ extern struct world_conf {
     unsigned faults;
     /* supervisors that die in one history, another one takes the round over */
     unsigned deaths;
-    /* 0: 1. A later round begins from what the real plan (mpi_launcher/plan.h) chooses; merged: 1 */
+    /* 0: 1. A later round begins from what the real plan (mpi_launcher/plan/plan.h) chooses; merged: 1 */
     unsigned rounds;
     unsigned kills; /* nodes that are lost in one history, 0: 1 */
     bool disk;      /* commits are written to files now and then, and read back */

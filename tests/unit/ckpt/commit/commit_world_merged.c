@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The same job with fewer states: one for all those whose difference nobody can see later.
  *
- * Take any history of tests/commit_world_moves.c, with any number of faults. Each of its events has
+ * Take any history of tests/unit/ckpt/commit/commit_world_moves.c, with any number of faults. Each of its events has
  * one move here or none, and after it the two states agree in
  *   - what the machine knows, but for its tallies of undecided versions: those are empty here;
  *   - the steps of the ranks, and the slots of versions that are not over, which are the open

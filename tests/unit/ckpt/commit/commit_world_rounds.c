@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What outlives a round: who writes to the disk while it runs, and what the next one begins from. The
- * choice is the real plan's (mpi_launcher/plan.h); here is asked whether it is the right one.
+ * choice is the real plan's (mpi_launcher/plan/plan.h); here is asked whether it is the right one.
  *
  * A round ends, its ranks are killed, nodes that are left have heard all that was said, unless words were lost.
  * Slots that were being filled are none. Nodes that are lost get new ones in their place, which are empty; each

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the small job around the commit state machine share (tests/commit_world.h). */
-#ifndef DLR_TESTS_COMMIT_WORLD_STATE_H
-#define DLR_TESTS_COMMIT_WORLD_STATE_H
+/* What the parts of the small job around the commit state machine share (tests/unit/ckpt/commit/commit_world.h). */
+#ifndef DLR_TESTS_CKPT_COMMIT_COMMIT_WORLD_STATE_H
+#define DLR_TESTS_CKPT_COMMIT_COMMIT_WORLD_STATE_H
 
 #include "ckpt/commit/commit_state.h"
 #include "tests/unit/ckpt/commit/commit_world.h"
@@ -108,7 +108,7 @@ unsigned world_next_to(unsigned r);
 /* Counts in world_found what is lost in w. Naive: remembers in w that some step was safe. */
 void world_check(struct world *w);
 
-/* --- rules (tests/commit_world_rules.c): each changes w in place ----------------------- */
+/* --- rules (tests/unit/ckpt/commit/commit_world_rules.c): each changes w in place ------ */
 
 struct cell *world_cell(struct cell *cells, unsigned state, unsigned step);
 
@@ -138,7 +138,7 @@ void world_hear_missed(struct world *w, unsigned r, unsigned s, const char *why)
 /* The deadline of that open version alone passes. */
 void world_deadline_passes(struct world *w, unsigned i);
 
-/* --- rounds and the disk (tests/commit_world_rounds.c) ------------------------------------ */
+/* --- rounds and the disk (tests/unit/ckpt/commit/commit_world_rounds.c) ------------------- */
 
 /* What is being written to the disk, and what it means to the slots. */
 void world_write_begins(struct world *w, unsigned r, unsigned s);
@@ -153,7 +153,7 @@ void world_hear_torn(struct world *w, unsigned r, unsigned s);
  */
 bool world_round_ends(struct world *w, unsigned lost);
 
-/* --- merged (tests/commit_world_merged.c) ---------------------------------------------- */
+/* --- merged (tests/unit/ckpt/commit/commit_world_merged.c) ----------------------------- */
 
 void world_merged_moves(const struct world *w, world_visit_fn *visit, void *arg);
 

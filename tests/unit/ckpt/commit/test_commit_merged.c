@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Merging states (tests/commit_world_merged.c) loses nothing: it comes to every outcome that is
+/* Merging states (tests/unit/ckpt/commit/commit_world_merged.c) loses nothing: it comes to every outcome that is
  * found without it, and to a violation wherever a broken rule is found without it.
  */
 #include <setjmp.h>

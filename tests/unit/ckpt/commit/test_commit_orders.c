@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The commit state machine in every order of events of a small job, with and without merging
- * states (tests/commit_world_merged.c), and in random orders with faults.
+ * states (tests/unit/ckpt/commit/commit_world_merged.c), and in random orders with faults.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A directory for the library's work without a job, and an environment that has no job. */
-#ifndef DLR_TESTS_ALONE_DIR_H
-#define DLR_TESTS_ALONE_DIR_H
+#ifndef DLR_TESTS_CKPT_STANDALONE_ALONE_DIR_H
+#define DLR_TESTS_CKPT_STANDALONE_ALONE_DIR_H
 
 #include <stdlib.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sender and a receiver (tests/data_rig.h) with a slot of RANK that is sealed at the one, and
+/* A sender and a receiver (tests/support/data_rig.h) with a slot of RANK that is sealed at the one, and
  * two for its copies at the other. What fails ends the test.
  */
-#ifndef DLR_TESTS_DATA_PAIR_H
-#define DLR_TESTS_DATA_PAIR_H
+#ifndef DLR_TESTS_CKPT_STREAM_DATA_PAIR_H
+#define DLR_TESTS_CKPT_STREAM_DATA_PAIR_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -20,7 +20,8 @@
 #include "common/base/clock.h"
 
 #define LIMIT_MS 30000
-#define PART 3 /* bytes before an address of the stream in one of data_net.h */
+#define PART                                                                           \
+    3 /* bytes before an address of the stream in one of ckpt/transport/net.h */
 static unsigned char token[16]; /* what goes where nothing is sealed: not looked at */
 
 #define KIND 1 /* BEGIN, which may have any length */

@@ -20,7 +20,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 
-/* --- the system under common/file.c, with faults ------------------------------------- */
+/* --- the system under common/base/file.c, with faults ------------------------------------- */
 
 enum fault { NONE, FAIL, CRASH };
 

@@ -19,7 +19,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/clock.h"
 
-#define HEAD_BYTES 64 /* of the layout in common/local.h */
+#define HEAD_BYTES 64 /* of the layout in common/local/message.h */
 
 static_assert(offsetof(struct dlr_local_msg, text) == HEAD_BYTES, "process layout");
 

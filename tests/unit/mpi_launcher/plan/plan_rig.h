@@ -4,8 +4,8 @@
  * "!" fails a check, "?a,b" cannot reach a and b, "=..." lists copies it holds; nodes stand
  * apart by ";".
  */
-#ifndef DLR_TESTS_PLAN_RIG_H
-#define DLR_TESTS_PLAN_RIG_H
+#ifndef DLR_TESTS_MPI_LAUNCHER_PLAN_PLAN_RIG_H
+#define DLR_TESTS_MPI_LAUNCHER_PLAN_PLAN_RIG_H
 
 #include "mpi_launcher/plan/plan.h"
 

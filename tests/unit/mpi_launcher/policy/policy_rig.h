@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A policy engine whose every action is a word in a log. */
-#ifndef DLR_TESTS_POLICY_RIG_H
-#define DLR_TESTS_POLICY_RIG_H
+#ifndef DLR_TESTS_MPI_LAUNCHER_POLICY_POLICY_RIG_H
+#define DLR_TESTS_MPI_LAUNCHER_POLICY_POLICY_RIG_H
 
 #include "mpi_launcher/policy/policy.h"
 

@@ -28,7 +28,7 @@ static struct {
 
 #define BEGIN 1000
 
-/* --- instead of slurmapi.c; lists are n1,n2, and no list has a bracket that nobody closes ------------------------------------------------ */
+/* --- instead of mpi_launcher/slurm/api.c; lists are n1,n2, and no list has a bracket that nobody closes ------------------------------------------------ */
 
 int dlr_slurm_expand(const char *list, char ***ret_names, unsigned *ret_n,
                      struct dlr_err *err)

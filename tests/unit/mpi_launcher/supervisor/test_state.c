@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run that begins where a former incarnation of the job left a state that it cannot read: it says so and does
- * not begin anew. Around sup_state.c all of the supervisor but its main program.
+ * not begin anew. Around mpi_launcher/supervisor/saved_state.c all of the supervisor but its main program.
  */
 #include <errno.h>
 #include <setjmp.h>

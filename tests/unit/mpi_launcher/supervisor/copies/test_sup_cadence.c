@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the supervisor makes of the ranks' words about their saves: see sup_cadence.h. */
+/* What the supervisor makes of the ranks' words about their saves: see mpi_launcher/supervisor/copies/cadence.h. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

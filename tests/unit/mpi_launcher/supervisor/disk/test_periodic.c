@@ -65,7 +65,7 @@ void dlr_sup_say(struct dlr_sup *sup, const char *fmt, ...)
     va_end(ap);
     nsaid++;
 }
-/* of sup_disk.c, for a supervisor that takes over */
+/* of mpi_launcher/supervisor/disk/inventory.c, for a supervisor that takes over */
 void dlr_policy_replan(struct dlr_policy *p, int64_t now_ms)
 {
     fail();
