@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=ckpt/slot */
 /* copy MB THREADS ROUNDS: prints for each round the GB/s of all threads together of
  *   copy and sum | memcpy, then sum, in blocks of 64 KiB | memcpy | streaming stores
  * Each thread has memory of its own, shared as a slot's is, and touched before.

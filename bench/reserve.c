@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=ckpt/slot */
 /* reserve DIR MB ROUNDS: prints for each round the GB/s of
  *   making a slot in DIR | memset of a fresh anonymous mapping, by as many threads |
  *   the same in huge pages

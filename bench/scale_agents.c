@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=mpi_launcher/wire needs=dlrover-supervisor */
 /* In place of srun for bench/scale.py: all agents of a job in one process. One socket has a connection for each of
  * them, with a key pair and a credential of its own, and speaks the protocol as far as a start needs it: hello,
  * beats, and the answer to the list of the others. Figures go to the file BENCH_SCALE_OUT.

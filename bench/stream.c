@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=ckpt/slot needs=dlrover-data */
 /* Measures the stream of snapshots to a partner, and raw TCP beside it. The receiving side
  * prints one line that the sending side is given:
  *

@@ -31,78 +31,69 @@ $(BUILD)/no-cuda:
 # Programs that load libslurm find at run time the one that they were linked to: LDFLAGS=-L/opt/slurm/lib
 slurm_rpath = $(if $(filter -lslurm,$(1)),$(patsubst -L%,-Wl$(comma)-rpath$(comma)%,$(filter -L%,$(LDFLAGS))))
 
+# $(call link,FLAGS,FOREIGN LIBRARIES): of the foreign ones only those that something needs are noted in the result.
 define link
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  LINK  $@")
-	$(Q)$(or $(LINKER),$(CC)) $(DLR_LDFLAGS) $(if $(filter -shared,$(1)),,-pie) $(LDFLAGS) $(DLR_LINK_HARDEN) $(call slurm_rpath,$(1)) -o $@ $(filter %.o,$^) $(1)
+	$(Q)$(or $(LINKER),$(CC)) $(DLR_LDFLAGS) $(if $(filter -shared,$(1)),,-pie) $(LDFLAGS) $(DLR_LINK_HARDEN) $(call slurm_rpath,$(2)) -o $@ $(filter %.o,$^) $(1) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -Wl,--as-needed $(2)
 endef
 
-$(BUILD)/libdlrover.a: $(call obj,$(CKPT_LIB) $(SLOT) $(COMMON))
-	$(Q)rm -f $@ && ar rcs $@ $^
+# What `dlrover doctor` reads in each product without running it
+MARK := $(BUILD)/obj/common/base/version.o
 
-$(BUILD)/libdlrover.so: $(call obj,$(CKPT_LIB) $(SLOT) $(COMMON)) ckpt/libdlrover.symbols
-	$(call link,-shared -Wl$(comma)-soname=libdlrover.so.0 -Wl$(comma)--version-script=ckpt/libdlrover.symbols -Wl$(comma)-z$(comma)nodelete -lisal -lxxhash -ldl)
+# $(call product,NAME,SOURCE): a program
+define product
+$(BUILD)/$(1): $(call obj,$(2)) $(MARK) $(call libs,$(call place,$(2)))
+	$$(call link,,$(call foreign,$(call place,$(2))))
+endef
+$(eval $(call product,dlrover,mpi_launcher/cli/main.c))
+$(eval $(call product,dlrover-keeper,mpi_launcher/keeper/main.c))
+$(eval $(call product,dlrover-supervisor,mpi_launcher/supervisor/main.c))
+$(eval $(call product,dlrover-agent,mpi_launcher/agent/main.c))
+$(eval $(call product,dlrover-data,ckpt/stream/main.c))
+$(eval $(call product,dlrover-rendezvous,mpi_launcher/rendezvous/main.c))
+$(eval $(call product,dlrover-slurm,mpi_launcher/slurm/main.c))
+$(eval $(call product,dlrover-stderr,spank/task/stderr_main.c))
+
+# Of the folder that is called from outside all, of the others what that needs.
+whole = -Wl,--whole-archive $(BUILD)/lib/$(1).a -Wl,--no-whole-archive -shared -Wl,--version-script=$(2) -Wl,-z,nodelete
+$(BUILD)/libdlrover.so: $(MARK) $(call libs,ckpt/client) ckpt/libdlrover.symbols
+	$(call link,$(call whole,ckpt/client,ckpt/libdlrover.symbols) -Wl$(comma)-soname=libdlrover.so.0,$(call foreign,ckpt/client))
 	$(Q)ln -sf $(@F) $@.0
-comma := ,
-
 $(BUILD)/spank_dlrover.so: DLR_LINK_HARDEN := -Wl,-z,relro,-z,lazy
-$(BUILD)/spank_dlrover.so: $(call obj,$(PLUGIN)) spank/dlr_spank.symbols
-	$(call link,-shared -Wl$(comma)--version-script=spank/dlr_spank.symbols -Wl$(comma)-z$(comma)nodelete)
+$(BUILD)/spank_dlrover.so: $(MARK) $(call libs,spank) spank/dlr_spank.symbols
+	$(call link,$(call whole,spank,spank/dlr_spank.symbols))
 
-$(BUILD)/dlrover-keeper: $(call obj,$(KEEPER) $(COMMON))
-	$(call link)
-$(BUILD)/dlrover-stderr: $(call obj,spank/task/stderr_main.c spank/task/tail.c $(COMMON))
-	$(call link)
-$(BUILD)/dlrover-supervisor: $(call obj,$(SUPERVISOR) $(CTL) $(TOPO) $(SLOT) $(COMMON) $(MSG))
-	$(call link,-lczmq -lzmq -lmunge -ljansson -lslurm -lhwloc -lisal -lxxhash -lm)
-$(BUILD)/dlrover-slurm: $(call obj,$(SLURM) $(COMMON))
-	$(call link,-lslurm -lxxhash)
-$(BUILD)/dlrover-agent: $(call obj,$(AGENT) $(CTL) $(TOPO) $(SLOT) $(COMMON) $(MSG))
-	$(call link,-lczmq -lzmq -lmunge -ljansson -lhwloc -lisal -lxxhash)
-$(BUILD)/dlrover-data: $(call obj,$(DATA) $(SLOT) $(COMMON) $(MSG))
-	$(call link,$(DATA_LIBS) -ljansson -lisal -lxxhash)
-$(BUILD)/stream: $(call obj,bench/stream.c tests/support/data_rig.c $(SLOT) $(COMMON)) | $(BUILD)/dlrover-data
-	$(call link,-lisal -lxxhash)
-$(BUILD)/scale_agents: $(call obj,bench/scale_agents.c $(CTL) $(COMMON) $(MSG)) | $(BUILD)/dlrover-supervisor
-	$(call link,-lczmq -lzmq -lmunge -ljansson)
-$(BUILD)/step: $(call obj,bench/step.c $(CKPT_LIB) $(SLOT) $(COMMON))
-	$(call link,-lisal -lxxhash -ldl)
-$(BUILD)/obj/bench/reduce.o: XCFLAGS = $(shell $(MPICC) --showme:compile)
-$(BUILD)/reduce: LINKER = $(MPICC)
-$(BUILD)/reduce: $(call obj,bench/reduce.c $(CKPT_LIB) $(SLOT) $(COMMON))
-	$(call link,-lisal -lxxhash -ldl)
-$(BUILD)/persist: $(call obj,bench/persist.c tests/support/data_rig.c $(SLOT) $(COMMON)) | $(BUILD)/dlrover-data
-	$(call link,-lisal -lxxhash)
-$(BUILD)/gf: $(call obj,bench/gf.c ckpt/redundancy/parity.c $(SLOT) $(COMMON))
-	$(call link,-lisal -lxxhash)
-$(BUILD)/reserve: $(call obj,bench/reserve.c $(SLOT) $(COMMON))
-	$(call link,-lisal -lxxhash)
-$(BUILD)/audit: $(call obj,bench/audit.c $(CKPT_LIB) $(SLOT) $(COMMON))
-	$(call link,-lisal -lxxhash -ldl)
-$(BUILD)/gpu: $(call obj,tests/gpu/gpu.c tests/gpu/gpu_rig.c tests/gpu/gpu_check.c tests/gpu/gpu_fence.c tests/gpu/gpu_bench.c tests/gpu/gpu_node.c tests/support/data_rig.c $(CKPT_LIB) $(SLOT) $(COMMON)) | $(BUILD)/dlrover-data
-	$(call link,-lisal -lxxhash -ldl)
-$(BUILD)/copy: $(call obj,bench/copy.c ckpt/base/copy_crc.c $(SLOT) $(COMMON))
-	$(call link,-lisal -lxxhash)
+# Programs of bench/, with what tests share
+define bench_program
+$(BUILD)/$(basename $(notdir $(1))): $(call obj,$(1)) $(call rigs,$(1)) $(call libs,$(call sight,$(1))) | $(addprefix $(BUILD)/,$(call says,$(1),needs))
+	$$(call link,,$(call words_libs,$(1)))
+endef
+$(foreach source,$(wildcard bench/*.c) tests/gpu/gpu.c,$(eval $(call bench_program,$(source))))
+
+# What is compiled and linked with MPI's wrapper
+MPI_CFLAGS = $(shell $(MPICC) --showme:compile)
+$(foreach folder,$(FOLDERS),$(if $(filter mpi,$(OWN_$(folder))),$(eval \
+  $(BUILD)/obj/$(folder)/%.o $(BUILD)/analyze/$(folder)/%.ok: XCFLAGS = $$(MPI_CFLAGS))))
+$(foreach source,$(wildcard bench/*.c),$(if $(filter mpi,$(SAYS_$(source))),$(eval \
+  $(call obj,$(source)) $(BUILD)/analyze/$(source:.c=.ok): XCFLAGS = $$(MPI_CFLAGS)) $(eval \
+  $(BUILD)/$(basename $(notdir $(source))): LINKER = $$(MPICC))))
+$(BUILD)/dlrover-rendezvous: LINKER = $(MPICC)
+
 # What `dlrover version` says the suite was built with: read from headers, not linked.
 SLURM_BUILT := $(shell echo SLURM_VERSION_NUMBER | $(CC) $(CPPFLAGS) -E -P \
   -include slurm/slurm_version.h -x c - 2>/dev/null | sed -n '/^0x/p')
 $(BUILD)/obj/mpi_launcher/cli/main.o $(BUILD)/analyze/mpi_launcher/cli/main.ok: XCFLAGS = \
   $(if $(SLURM_BUILT),-DDLR_SLURM_BUILT=$(SLURM_BUILT)) \
   -DDLR_UCX_BUILT='"$(shell pkg-config --modversion ucx 2>/dev/null)"'
-$(BUILD)/dlrover: $(call obj,$(CLI) $(HEALTH) $(TOPO) $(COMMON) $(MSG))
-	$(call link,-ljansson -lhwloc -lslurm -lmunge -lisal -lxxhash)
-
-$(BUILD)/obj/mpi_launcher/rendezvous/main.o: XCFLAGS = $(shell $(MPICC) --showme:compile)
-$(BUILD)/dlrover-rendezvous: LINKER = $(MPICC)
-$(BUILD)/dlrover-rendezvous: $(call obj,$(RENDEZVOUS) $(HEALTH) $(TOPO) $(SLOT) $(COMMON) $(MSG))
-	$(call link,-ljansson -lhwloc -lisal -lxxhash)
 
 # The examples promise equal bits on every node: no fused multiply-add where one happens to be.
 $(BUILD)/obj/examples/%.o: XCFLAGS = -O3 -ffp-contract=off -fno-math-errno
-$(BUILD)/obj/examples/mpi_%.o: XCFLAGS = $(shell $(MPICC) --showme:compile) -O3
+$(BUILD)/obj/examples/mpi_%.o: XCFLAGS = $(MPI_CFLAGS) -O3
 $(BUILD)/examples/%: LINKER = $(MPICC)
+CHARLM := examples/charlm.c examples/matmul.c examples/text.c
 $(BUILD)/examples/mpi_train: $(call obj,examples/mpi_train.c examples/args.c $(CHARLM)) $(BUILD)/libdlrover.so
-	$(call link,-L$(BUILD) -ldlrover -lxxhash -lm -Wl$(comma)-rpath$(comma)'$$ORIGIN/../../../lib:$$ORIGIN/..')
+	$(call link,,-L$(BUILD) -ldlrover -lxxhash -lm -Wl$(comma)-rpath$(comma)'$$ORIGIN/../../../lib:$$ORIGIN/..')
 $(BUILD)/examples/mpi_plain: $(call obj,examples/mpi_plain.c examples/args.c)
 	$(call link)
 # As a user of the installed library compiles it.
@@ -113,4 +104,4 @@ $(BUILD)/obj/examples/ckpt_hello.o: XCFLAGS = -I$(BUILD)/include
 $(BUILD)/obj/examples/ckpt_hello.o: | $(BUILD)/include/dlrover/ckpt.h
 $(BUILD)/examples/ckpt_hello: LINKER = $(CC)
 $(BUILD)/examples/ckpt_hello: $(call obj,examples/ckpt_hello.c) $(BUILD)/libdlrover.so
-	$(call link,-L$(BUILD) -ldlrover -Wl$(comma)-rpath$(comma)'$$ORIGIN/../../../lib:$$ORIGIN/..')
+	$(call link,,-L$(BUILD) -ldlrover -Wl$(comma)-rpath$(comma)'$$ORIGIN/../../../lib:$$ORIGIN/..')

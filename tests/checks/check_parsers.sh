@@ -61,7 +61,7 @@ while read -r header function target; do
         grep -qw -- "$function" "$file" || complain "$file: does not say $function()"
         linked=$(sed -n "s/^$target://p" <<<"$sources")
         # shellcheck disable=SC2086 # a list of words
-        grep -qE "^[a-z].*\b$function\(" $linked || complain "mk/fuzz.mk: $target is not linked with $function()"
+        grep -qE "^[a-z].*\b$function\(" $linked || complain "$file: is not linked with $function()"
     elif [[ $function =~ $reads && " ${own[*]} " != *" $function "* ]]; then
         complain "$header: $function(): whose bytes does it read? See $0"
     fi

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=mpi_launcher/wire,ckpt/slot,common/local needs=tests/stepped-agent */
 /* The agent killed at every step of a seal's way to the supervisor and of the commit's way back:
  * marks of its own slots, the word to the data process. The newest version that the supervisor
  * committed, or may have, is whole in node memory after each.
@@ -46,7 +47,7 @@ static unsigned bring_up(struct worker *w)
     expect("ready");
     say("save_at", OLD);
     dlr_rig_sync(&rig);
-    k = rig_save(w, OLD);
+    k = rig_worker_save(w, OLD);
     expect("sealed");
     say("commit", OLD);
     dlr_rig_sync(&rig);
@@ -83,7 +84,7 @@ static bool life(int point)
     json_t *sealed;
 
     kill_points_order(point);
-    assert_int_equal(rig_save(&w, NEW), new);
+    assert_int_equal(rig_worker_save(&w, NEW), new);
     sealed = dlr_rig_expect_or_dead(&rig, "sealed");
     told = sealed != NULL;
     json_decref(sealed);

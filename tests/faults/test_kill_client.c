@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=common/base */
 /* The library killed at every step of it: opening, restoring, a snapshot, its seal, the word
  * about it, the file of a program alone. Whoever comes next finds the old version or the new one
  * whole, on every rank the same, and never less than what was committed.

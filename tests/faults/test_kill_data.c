@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=ckpt/slot,common/local needs=dlrover-data,tests/stepped-data */
 /* A data process killed at every step of a transfer and of the commit that follows it, the
  * receiver and the sender in turn: the committed copy stays whole until the next one is committed,
  * a whole copy has the source's bytes, and the process that is started in its place goes on.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=ckpt/slot,common/local needs=dlrover-data,tests/stepped-save */
 /* A data process killed at every step of writing its ranks' slots to a file in the place of an older one, and of
  * reading them back: the file is the old one or the new one, whole, and the new one once that was told; a
  * slot that counts as whole has the file's bytes; the process that is started in its place goes on.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=ckpt/slot,ckpt/redundancy needs=dlrover-data,tests/stepped-sum */
 /* The holder of a parity shard killed at every step of the next sum, of its commit, and of making a lost
  * member's slot of the shard and the others: the committed shard stays whole until the next one is committed,
  * what is whole is the members' sum, or the member's bytes, and the process that is started in its place goes on.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What fuzz targets share. A target is one file that defines LLVMFuzzerTestOneInput(); mk/fuzz.mk
- * names it in one line; tests/fuzz/corpus/NAME/ holds what it begins with.
+/* What fuzz targets share. A target is one file that defines LLVMFuzzerTestOneInput() and says what
+ * it is linked with (mk/libraries.mk); tests/fuzz/corpus/NAME/ holds what it begins with.
  */
 #ifndef DLR_TESTS_FUZZ_H
 #define DLR_TESTS_FUZZ_H

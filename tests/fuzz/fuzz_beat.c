@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=mpi_launcher/wire,common/local,common/config */
 /* Beats and leases: what is taken is written back to the same bytes. */
 #include "mpi_launcher/wire/heartbeat.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=ckpt/stream */
 /* The receiver of another node's snapshots without its network. An input is a list of records:
  * what happens (1 byte), how many bytes follow (1), those. Messages are raw, or our own with bytes
  * changed and sums put right; they come sealed, or are proved by tags, or are not. Whatever comes, a slot that counts

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=common/local,common/config */
 /* Messages between processes of one node, as the agent, a worker or the data process gets them.
  * The first byte is the number of descriptors that come along.
  */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=ckpt/manifest,common/local,common/config */
 /* Manifests as they lie on a disk, one a line. What is accepted names each rank once, by files of
  * its own directory, newest version first, and can be written again.
  */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=mpi_launcher/supervisor wrap=dlr_server_send,dlr_server_send_json,dlr_server_send_shared,dlr_identity_verify,dlr_proc_start stand-ins */
 /* What agents may say to a supervisor in the middle of a round: one message on each line, its first
  * character says which node (0 to 3) sends it, anything else is a stranger. Policy, commit protocol and
  * handlers are the real ones; no process is started and nothing is sent.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=mpi_launcher/supervisor wrap=dlr_proc_adopt,dlr_procid_alive,dlr_identity_load stand-ins */
 /* What a supervisor left to the next one, dlr_state(5): each input as state.json in a run's directory, and as
  * the text in the keeper's memory file, with a round that may go on. What is taken from either can be
  * written again, and read, and is the same. No process is adopted.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=mpi_launcher/step_plan,common/local,common/config */
 /* srun's words as users write them: one on each line. The first byte says how large the
  * allocation is. What comes out must be a plan that fits it.
  * Reaches dlr_stepplan_read(), dlr_stepplan_read_prefer(), dlr_stepplan_read_exclude().

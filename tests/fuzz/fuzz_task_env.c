@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=spank/node,spank/command */
 /* A step's environment as its user wrote it, which slurmstepd reads as root: each line is a variable. The first three
  * bytes are rank, tasks and node of the task.
  */

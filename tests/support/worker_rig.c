@@ -72,7 +72,7 @@ void rig_worker_slots(struct worker *w)
     close_fds(fds, n);
 }
 
-unsigned rig_save(struct worker *w, uint64_t step)
+unsigned rig_worker_save(struct worker *w, uint64_t step)
 {
     struct dlr_slot *slot;
     unsigned k = 0;

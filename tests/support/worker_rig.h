@@ -25,7 +25,7 @@ void rig_welcomed(struct rig *rig, struct worker *w, const char *option);
 /* Asks for slots and maps them. */
 void rig_worker_slots(struct worker *w);
 /* What libdlrover does at that step. Returns the slot. */
-unsigned rig_save(struct worker *w, uint64_t step);
+unsigned rig_worker_save(struct worker *w, uint64_t step);
 void rig_bye(struct worker *w);
 
 #endif

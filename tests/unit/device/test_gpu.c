@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: needs=gpu needs-cuda=tests/fake/libcuda.so.1 */
 /* What `make check-gpu` runs on a GPU, on a stand-in for the driver (tests/support/fake_cuda.c): the program
  * itself is tried so, and two nodes of a job with their state in device memory. What a GPU does is
  * not tested here.

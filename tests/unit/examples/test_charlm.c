@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: lib=xxhash,m */
 #include "examples/charlm.h"
 
 #include "examples/matmul.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: wrap-cuda=dlr_crc32c needs-cuda=tests/fake/libcuda.so.1 */
 /* The CUDA back end against a stand-in for the driver (tests/support/fake_cuda.c): order, ownership and
  * failures. What a GPU does is not tested here.
  */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: wrap=dlr_crc32c */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

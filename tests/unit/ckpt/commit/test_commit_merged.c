@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=mpi_launcher/plan */
 /* Merging states (tests/unit/ckpt/commit/commit_world_merged.c) loses nothing: it comes to every outcome that is
  * found without it, and to a violation wherever a broken rule is found without it.
  */

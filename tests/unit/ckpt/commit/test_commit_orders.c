@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=mpi_launcher/plan */
 /* The commit state machine in every order of events of a small job, with and without merging
  * states (tests/unit/ckpt/commit/commit_world_merged.c), and in random orders with faults.
  */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=mpi_launcher/plan */
 /* The commit state machine over two rounds in every order of events, and in random ones: nodes are lost, a
  * supervisor dies, commits are written to the disk and read back when memory has lost them, and a save is found torn.
  * What the second round begins from is chosen by the real plan.

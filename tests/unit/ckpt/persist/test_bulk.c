@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: wrap=fallocate,ftruncate,fcntl,pwrite,fsync,close,renameat */
 /* A large file over an old one: in pieces, cut short at every system call, with every one
  * failing as a full disk or a quota does, and no faster than it may be.
  */

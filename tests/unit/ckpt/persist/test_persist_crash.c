@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=ckpt/manifest wrap=write,fsync,renameat,unlinkat */
 /* A new version over an old one, cut short at every system call, and with every one failing:
  * what is found afterwards is the old version or the new one, with all their files. So it is by another
  * process that reads meanwhile.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: lib=jansson wrap=fstatvfs,pread */
 /* A slot as a safetensors file, read back by a reader that takes nothing but the form itself, and by
  * our own, which takes nothing else.
  */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=ckpt/supervised */
 /* Restores on another number of ranks, names that differ, regions of other ranks: without a job,
  * several ranks one after the other.
  */

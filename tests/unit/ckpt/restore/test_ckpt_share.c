@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=ckpt/client */
 /* REPLICATED regions that the ranks of a node keep between them: what each has, and how it comes
  * together again.
  */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=ckpt/stream */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: needs=dlrover-data */
 /* Two or three dlrover-data processes on this host, over UCX's TCP, and this program in the
  * role of their agents; test_data_midway.c has what comes in between.
  */

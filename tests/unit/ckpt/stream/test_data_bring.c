@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: needs=dlrover-data */
 /* Copies that come to a node to be read there: two real dlrover-data side by side. */
 #include <setjmp.h>
 #include <stdarg.h>

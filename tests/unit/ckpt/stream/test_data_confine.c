@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: needs=dlrover-data */
 /* What the data process can no longer do, each thing in a process of its own and in a thread that was there
  * before; and that the program itself is confined so.
  */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: needs=dlrover-data */
 /* A network that swallows what is sent and says nothing, between two dlrover-data processes that
  * have a network namespace each: either side sends to a hardware address that nobody has.
  */

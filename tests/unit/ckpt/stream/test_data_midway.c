@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: needs=dlrover-data */
 /* What happens to dlrover-data processes in the middle of a copy: they die, fall silent, are started
  * again, or find another snapshot than the one that they began with.
  */

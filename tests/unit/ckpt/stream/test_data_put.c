@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: needs=dlrover-data */
 /* Where UCX listens, and what a stranger gains who has it write into the process. */
 #include <arpa/inet.h>
 #include <dirent.h>

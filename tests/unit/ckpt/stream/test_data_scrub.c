@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: needs=dlrover-data */
 /* What lies in memory goes bad: it is found, told, and no copy any more; a good one may come in its place. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: needs=dlrover-data */
 /* Parity between dlrover-data processes on this host: one with a set's snapshots, one for each
  * parity shard, one that rebuilds what is lost.
  */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=ckpt/slot,common/local needs=dlrover-data */
 /* What a sender believes of what somebody says in the receiver's place over UCX; and the tags themselves. */
 #include <errno.h>
 #include <poll.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=ckpt/slot,common/local needs=dlrover-data */
 /* What a data process would never send: every length, place and identity of its messages
  * changed in turn. None may be obeyed, and the right ones still are afterwards.
  */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: wrap=fsync,renameat,write,close */
 #include "common/base/file.h"
 
 #include <dirent.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: needs=dlrover-supervisor */
 /* Limits of descriptors: the daemons' own, the users', and one that is too low for the job. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: needs=dlrover-agent */
 /* The agent as a process among processes: tasks, kill, lease, its own end. */
 #include <errno.h>
 #include <poll.h>

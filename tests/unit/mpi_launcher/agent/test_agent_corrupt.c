@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: needs=dlrover-agent */
 /* A worker has found a copy of the version to restore corrupt: its slot is not offered again, and a good
  * copy may come to where it lay.
  */
@@ -40,7 +41,7 @@ static void begin(void)
     dlr_rig_say(&rig, "save_at", "s:i, s:i", "round", 0, "step", STEP);
     dlr_rig_sync(&rig);
     for (int i = 0; i < 2; i++) {
-        rig_save(&all[i], STEP);
+        rig_worker_save(&all[i], STEP);
         dlr_rig_await(&rig, "sealed");
     }
     dlr_rig_say(&rig, "commit", "s:i, s:i", "round", 0, "step", STEP);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: needs=dlrover-agent */
 /* The agent as one that is told things: orders, signals, what is malformed; its data process. */
 #include <errno.h>
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: needs=dlrover-agent */
 /* The agent of ranks that keep REPLICATED regions between them: who they are, and that they name
  * the same.
  */
@@ -62,14 +63,14 @@ static void a_version_with_holes_is_reported_and_not_sealed(void **state)
     w[0].shared = w[1].shared = 77;
     order(w, 10);
     order(w, 11);
-    rig_save(&w[0], 10);
+    rig_worker_save(&w[0], 10);
     dlr_rig_await(&rig, "sealed");
     w[0].shared = 78; /* it has named one more; the other one is a step behind */
-    rig_save(&w[0], 11);
+    rig_worker_save(&w[0], 11);
     dlr_rig_await(&rig, "sealed");
-    rig_save(&w[1], 10);
+    rig_worker_save(&w[1], 10);
     dlr_rig_await(&rig, "sealed");
-    k = rig_save(&w[1], 11);
+    k = rig_worker_save(&w[1], 11);
     msg = dlr_rig_expect(&rig, "missed");
     assert_int_equal(dlr_rig_int(msg, "rank"), 6);
     assert_int_equal(dlr_rig_int(msg, "step"), 11);

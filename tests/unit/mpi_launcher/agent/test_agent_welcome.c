@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: needs=dlrover-agent */
 /* The agent and a rank that comes: who is welcomed, what its page shows, what memory it gets. */
 #include <errno.h>
 #include <sched.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: needs=spank_dlrover.so */
 /* What dlrover doctor reads: plugstack.conf, libraries, logind.conf, /proc, Slurm's settings. */
 #include <errno.h>
 #include <fcntl.h>

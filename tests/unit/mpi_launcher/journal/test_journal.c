@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=mpi_launcher/keeper */
 /* The journal's writer, and the state that a supervisor leaves behind. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: wrap=sched_setaffinity,readdir */
 #include "mpi_launcher/process/thread_affinity.h"
 
 #include <dirent.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=spank/task */
 /* What a batch script is shown of its job, and how the plugin asks for it. */
 #include <errno.h>
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: wrap=epoll_ctl */
 /* A control port and those who have no business there. */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: wrap=setuid */
 /* A job's own tmpfs. Root alone can mount one, so this runs as root, in a mount namespace of its
  * own with an empty /run and /dev/shm.
  */

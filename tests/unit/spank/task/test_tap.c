@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=spank/node wrap=readdir needs=dlrover-stderr */
 /* A task's stderr through dlrover-stderr, and what is left of a job in memory. */
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: needs=dlrover-agent */
 /* One process per node starts an agent for each order that comes. */
 #include <setjmp.h>
 #include <stdarg.h>

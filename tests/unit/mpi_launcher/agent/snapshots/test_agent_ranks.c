@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: needs=dlrover-agent */
 /* The agent as keeper of snapshots: slots, saves, restore, the data process. */
 #include <errno.h>
 #include <sched.h>
@@ -76,7 +77,7 @@ static unsigned save(struct worker *w, uint64_t step)
         for (unsigned k = 0; k < 3; k++)
             if (w->slots[k] && (dlr_slot_state(w->slots[k]) == DLR_SLOT_FREE ||
                                 dlr_slot_state(w->slots[k]) == DLR_SLOT_DEAD))
-                return rig_save(w, step);
+                return rig_worker_save(w, step);
         dlr_rig_sync(&rig);
     }
     fail_msg("no slot is free for step %d", (int)step);
@@ -227,14 +228,14 @@ static void a_damaged_head_does_not_hold_its_slot(void **state)
 
     begin(&w);
     post(&w, 10);
-    k = rig_save(&w, 10);
+    k = rig_worker_save(&w, 10);
     expect_sealed(10);
     decide("commit", 10);
     /* else it is dead, and used again, at once */
     wait_for_state(&w, k, DLR_SLOT_COMMITTED);
     ((unsigned char *)dlr_slot_base(w.slots[k]))[DLR_SLOT_PAGE + 57] ^= 1;
     post(&w, 20);
-    next = rig_save(&w, 20);
+    next = rig_worker_save(&w, 20);
     expect_sealed(20);
     decide("commit", 20);
     if (next != k) /* else the copy ended after the damage, and it was given up then */

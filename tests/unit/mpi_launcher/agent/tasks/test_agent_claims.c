@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: needs=dlrover-agent */
 /* The agent and ranks that are not where the round has them: who waits, what the supervisor hears, and
  * what the next turn gives them.
  */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: wrap=getrandom */
 /* A copy does not arrive: is it struck off, or asked for again? Three nodes; the rank's new home is
  * the last of them.
  */

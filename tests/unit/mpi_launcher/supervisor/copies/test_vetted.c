@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=mpi_launcher/agent/snapshots */
 /* --dlrover-set=vetted-every: where the older version gets a slot, and which version it is. */
 #include <errno.h>
 #include <setjmp.h>

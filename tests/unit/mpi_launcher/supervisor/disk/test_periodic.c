@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: wrap=access,statfs */
 /* A committed version is written while steps go on: who is asked for a rank's file, and what becomes
  * of the version when one of them fails. Ranks 0 and 2 on a node, rank 1 on its partner; node 2 is nobody's.
  * And when it is due where nobody has said how often.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: wrap=dlr_server_send_json,dlr_sup_ask_controller */
 /* A rendezvous by MPI that hangs: when the agents are asked beside it, and whose plan counts. All of the
  * supervisor but its main program; two nodes.
  */

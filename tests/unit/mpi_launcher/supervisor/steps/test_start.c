@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: wrap=dlr_server_recv,dlr_server_send_json,dlr_server_send,dlr_server_send_shared */
 /* The start of a job with many nodes: what the supervisor sends and makes for each agent that says hello. All of it
  * but its main program and the sockets.
  */
