@@ -25,6 +25,7 @@
 #include "common/base/log.h"
 #include "common/base/node_memory.h"
 #include "spank/base/options.h"
+#include "spank/base/script_env.h"
 #include "spank/command/allocator.h"
 #include "spank/command/handover.h"
 #include "spank/items.h"

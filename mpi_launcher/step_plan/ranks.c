@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "common/base/cleanup.h"
+#include "common/base/env.h"
 #include "common/base/str.h"
 #include "mpi_launcher/step_plan/read.h"
 
@@ -51,7 +52,7 @@ static int seat(reader *r, const unsigned *place_of)
  */
 static unsigned room_of(const reader *r)
 {
-    const char *text = dlr_stepplan_getenv(r->in, "SLURM_JOB_CPUS_PER_NODE");
+    const char *text = dlr_env_get(r->in->env, "SLURM_JOB_CPUS_PER_NODE");
     unsigned cpus, each = 1;
     char count[16];
 
@@ -169,7 +170,7 @@ static bool is_said(const reader *r, enum dlr_srun_action what)
  */
 static bool spread_as_allocated(reader *r)
 {
-    const char *text = dlr_stepplan_getenv(r->in, "SLURM_TASKS_PER_NODE");
+    const char *text = dlr_env_get(r->in->env, "SLURM_TASKS_PER_NODE");
     struct dlr_stepplan *p = r->plan;
     bool even = true;
     uint64_t sum = 0;
@@ -221,7 +222,7 @@ static const char *said_by(const reader *r)
 static int deal_planes(reader *r, const char *text, const char *rest)
 {
     const char *size =
-        *rest == '=' ? rest + 1 : dlr_stepplan_getenv(r->in, "SLURM_DIST_PLANESIZE");
+        *rest == '=' ? rest + 1 : dlr_env_get(r->in->env, "SLURM_DIST_PLANESIZE");
     struct dlr_stepplan *p = r->plan;
     unsigned plane = 0;
     int rc;

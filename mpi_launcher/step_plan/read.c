@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/env.h"
 #include "common/base/str.h"
 #include "mpi_launcher/step_plan/srun_time.h"
 
@@ -23,17 +24,6 @@ int dlr_stepplan_keep(struct dlr_stepplan_read *r, const char *fmt, ...)
         return dlr_fail(r->err, -ENOMEM, "no memory for srun's options");
     r->plan->options[r->plan->noptions++] = word;
     return 0;
-}
-
-const char *dlr_stepplan_getenv(const struct dlr_stepplan_in *in, const char *name)
-{
-    for (char *const *e = in->env; e && *e; e++) {
-        const char *rest = dlr_after(*e, name);
-
-        if (rest && *rest == '=')
-            return rest + 1;
-    }
-    return NULL;
 }
 
 int dlr_stepplan_number(struct dlr_stepplan_read *r, const char *what, const char *text,
@@ -220,7 +210,7 @@ static void look_for_second(struct dlr_stepplan_read *r)
 static int read_words(struct dlr_stepplan_read *r)
 {
     int end = r->in->words && r->in->words <= r->in->argc ? r->in->words : r->in->argc;
-    const char *bad_exit, *limit = dlr_stepplan_getenv(r->in, "SLURM_TIMELIMIT");
+    const char *bad_exit, *limit = dlr_env_get(r->in->env, "SLURM_TIMELIMIT");
 
     r->plan->limit_ms = limit ? dlr_srun_time_ms(limit) : 0;
     for (r->at = 1; r->at < end; r->at++) {
@@ -244,18 +234,18 @@ static int read_words(struct dlr_stepplan_read *r)
         r->at = end;
     look_for_second(r);
     look_for_launcher(r);
-    bad_exit = dlr_stepplan_getenv(r->in, "SLURM_KILL_BAD_EXIT");
+    bad_exit = dlr_env_get(r->in->env, "SLURM_KILL_BAD_EXIT");
     if (!r->bad_exit && bad_exit)
         r->plan->tolerant = dlr_streq(bad_exit, "0");
     if (!r->cpus)
         r->cpus =
-            dlr_stepplan_getenv(r->in, r->in->release >= 2311 ? "SLURM_CPUS_PER_TASK"
-                                                              : "SRUN_CPUS_PER_TASK");
-    r->plan->overlap |= dlr_stepplan_getenv(r->in, "SLURM_OVERLAP") != NULL;
+            dlr_env_get(r->in->env, r->in->release >= 2311 ? "SLURM_CPUS_PER_TASK"
+                                                           : "SRUN_CPUS_PER_TASK");
+    r->plan->overlap |= dlr_env_get(r->in->env, "SLURM_OVERLAP") != NULL;
     r->plan->mem_per_cpu = r->value[DLR_SRUN_MEM_PER_CPU];
     r->plan->by_cpu =
         r->plan->mem_per_cpu ||
-        (!r->mem_said && dlr_stepplan_getenv(r->in, "SLURM_MEM_PER_CPU") != NULL);
+        (!r->mem_said && dlr_env_get(r->in->env, "SLURM_MEM_PER_CPU") != NULL);
     r->plan->program = r->in->argv + r->at;
     if (!r->plan->plain && r->at >= r->in->argc)
         return dlr_fail(r->err, -EINVAL, "srun: no program to run was named");
@@ -268,7 +258,7 @@ static int read_env(struct dlr_stepplan_read *r)
     for (const struct dlr_srun_option *o = dlr_srun_vars; o->name; o++) {
         const char *value = o->action == DLR_SRUN_DROP || o->action == DLR_SRUN_PASS
                                 ? NULL
-                                : dlr_stepplan_getenv(r->in, o->name);
+                                : dlr_env_get(r->in->env, o->name);
 
         if (!value)
             continue;

@@ -62,6 +62,4 @@ int dlr_stepplan_seat_listed(struct dlr_stepplan_read *r);
 int dlr_stepplan_spread(struct dlr_stepplan_read *r);
 int dlr_stepplan_distribute(struct dlr_stepplan_read *r);
 
-const char *dlr_stepplan_getenv(const struct dlr_stepplan_in *in, const char *name);
-
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/base/env.h"
 #include "common/base/str.h"
 #include "mpi_launcher/step_plan/read.h"
 
@@ -118,7 +119,7 @@ static int world_by_node(reader *r)
 /* srun(1): --cpus-per-task alone means as many tasks as the CPUs of the nodes have room for. */
 static int world_by_cpus(reader *r)
 {
-    const char *text = dlr_stepplan_getenv(r->in, "SLURM_JOB_CPUS_PER_NODE");
+    const char *text = dlr_env_get(r->in->env, "SLURM_JOB_CPUS_PER_NODE");
     unsigned each, here;
     char count[16];
     int rc = dlr_stepplan_number(r, "srun --cpus-per-task", r->cpus, &each);
@@ -180,7 +181,7 @@ static int choose_world(reader *r)
 /* As the batch host's number shows. */
 static bool lie_unevenly(const reader *r, const char *number)
 {
-    const char *text = dlr_stepplan_getenv(r->in, "SLURM_GPUS_ON_NODE");
+    const char *text = dlr_env_get(r->in->env, "SLURM_GPUS_ON_NODE");
     unsigned total, here;
 
     return text && dlr_parse_uint(number, DLR_STEPPLAN_TASKS, &total) == 0 &&
@@ -242,7 +243,7 @@ static int rewrite_export(reader *r)
 static int check_jobid(reader *r)
 {
     const char *text = r->value[DLR_SRUN_JOBID];
-    const char *job = dlr_stepplan_getenv(r->in, "SLURM_JOB_ID");
+    const char *job = dlr_env_get(r->in->env, "SLURM_JOB_ID");
 
     if (!text || !r->in->env || (job && dlr_streq(text, job)))
         return 0;
@@ -262,7 +263,7 @@ static bool is_word(const char *text)
 /* The job's total, for the nodes of the round; "" when it does not divide. */
 static void describe_gpus(reader *r, char *buf, size_t size)
 {
-    const char *text = dlr_stepplan_getenv(r->in, "SLURM_GPUS");
+    const char *text = dlr_env_get(r->in->env, "SLURM_GPUS");
     const char *colon = text ? strrchr(text, ':') : NULL;
     const char *number = colon ? colon + 1 : text;
     unsigned total;
@@ -278,7 +279,7 @@ static void describe_gpus(reader *r, char *buf, size_t size)
 static void describe_said_gpus(reader *r, char *buf, size_t size)
 {
     const char *said = r->value[DLR_SRUN_GPUS];
-    const char *each = dlr_stepplan_getenv(r->in, "SLURM_GPUS_PER_NODE");
+    const char *each = dlr_env_get(r->in->env, "SLURM_GPUS_PER_NODE");
 
     if (!said || !is_word(said))
         return;

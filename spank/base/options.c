@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "common/base/cleanup.h"
+#include "common/base/env.h"
 #include "common/base/str.h"
 #include "common/config/settings.h"
-#include "spank/task/task_env.h"
 
 #define FIELD(f) offsetof(struct dlr_spank_conf, f)
 
@@ -209,7 +209,7 @@ void dlr_options_env(struct dlr_spank_conf *conf, char *const env[],
         int rc;
 
         env_name(option, name);
-        value = dlr_task_getenv(env, name);
+        value = dlr_env_get(env, name);
         if (!value)
             continue;
         rc = set_option(conf, option, value, DLR_BY_ENV, &why);

@@ -8,9 +8,9 @@
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "spank/base/options.h"
+#include "spank/base/script_env.h"
 #include "spank/command/cmdline.h"
 #include "spank/command/open_mode.h"
-#include "spank/task/batch_env.h"
 
 /* Set name to value unless the user has set name or its opposite. no-kill takes "set" only. */
 static const struct {

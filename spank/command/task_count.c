@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/env.h"
 #include "common/base/str.h"
-#include "spank/task/task_env.h"
 
 /* TASKS: with any of them slurmctld counts no idle nodes. */
 enum word { CPUS, TASKS, NODES, OTHER };
@@ -67,10 +67,10 @@ enum dlr_taskcount dlr_taskcount_read(char *const srun[], int words, char *const
     static const char *const vars[] = {"SLURM_NTASKS",   "SLURM_NPROCS",
                                        "SLURM_OVERLAP",  "SLURM_NTASKS_PER_NODE",
                                        "SLURM_HOSTFILE", "SLURM_EXTERNAL_LAUNCHER"};
-    bool found[OTHER + 1] = {[CPUS] = dlr_task_getenv(env, "SLURM_CPUS_PER_TASK")};
+    bool found[OTHER + 1] = {[CPUS] = dlr_env_get(env, "SLURM_CPUS_PER_TASK")};
 
     for (size_t i = 0; i < sizeof(vars) / sizeof(*vars); i++)
-        found[TASKS] |= dlr_task_getenv(env, vars[i]) != NULL;
+        found[TASKS] |= dlr_env_get(env, vars[i]) != NULL;
     for (int i = 1; i < words && srun[i]; i++)
         found[read_word(srun[i])] = true;
     if (!found[CPUS] || found[TASKS])

@@ -13,24 +13,24 @@
 #include <unistd.h>
 
 #include "common/base/cleanup.h"
+#include "common/base/env.h"
 #include "common/base/log.h"
 #include "common/base/node_memory.h"
 #include "common/base/str.h"
 #include "common/config/opt.h"
 #include "spank/node/cleanup.h"
 #include "spank/node/kept_tmpfs.h"
-#include "spank/task/task_env.h"
 
 #define INODES 65536 /* a rank has a page, three slots and two for each copy it keeps */
 #define LOCK ".lock"
 
 bool dlr_jobmem_wanted(char *const env[], uint32_t job)
 {
-    const char *mark = dlr_task_getenv(env, "DLROVER_SUPERVISED");
+    const char *mark = dlr_env_get(env, "DLROVER_SUPERVISED");
     char lead[16];
 
     dlr_format(lead, sizeof(lead), "%u.", job);
-    return mark && dlr_after(mark, lead) && dlr_task_getenv(env, "DLROVER_CRED");
+    return mark && dlr_after(mark, lead) && dlr_env_get(env, "DLROVER_CRED");
 }
 
 uint64_t dlr_jobmem_bytes(const char *size, uint64_t job_mb)

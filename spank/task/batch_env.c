@@ -13,8 +13,10 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/clock.h"
+#include "common/base/env.h"
 #include "common/base/str.h"
 #include "spank/base/fds.h"
+#include "spank/base/script_env.h"
 
 #define PROGRAM "dlrover-slurm"
 #define OUTPUT_MAX (1u << 20)
@@ -124,7 +126,7 @@ static void take_line(char *line, struct dlr_task_env *env)
 /* slurmctld has made SLURM_OPEN_MODE of what we asked of sbatch for the script's own output. */
 static void restore_open_mode(char *const env[], struct dlr_task_env *ret)
 {
-    const char *mode = dlr_task_getenv(env, KEPT_MODE);
+    const char *mode = dlr_env_get(env, KEPT_MODE);
     struct dlr_task_var *var = &ret->vars[ret->count];
 
     if (!mode)

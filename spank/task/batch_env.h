@@ -15,16 +15,11 @@
 #define DLR_BATCH_LIMIT_MS                                                             \
     5000 /* of dlrover-slurm: it asks slurmctld for the switches */
 
-/* What sbatch's side leaves for the script's: SLURM_OPEN_MODE as it is to be there, "-" none. The script
- * has it with SLURM_SPANK_ before it.
- */
-#define DLR_BATCH_OPEN_MODE "DLROVER_OPEN_MODE"
-
 /* Whether this is the step of a batch script, or of salloc's shell where it runs on a node. */
 bool dlr_batch_is(uint32_t step_id);
 
 /* In that step's only task, as the user: starts dlrover-slurm with env and makes its lines the
- * variables to set. SLURM_OPEN_MODE is as DLR_BATCH_OPEN_MODE has it, also when that program fails. Nothing is
+ * variables to set. SLURM_OPEN_MODE is as DLR_BATCH_OPEN_MODE (script_env.h) has it, also when that program fails. Nothing is
  * set when the job is not supervised. 0, or -errno with text; *ret is the caller's: dlr_task_env_free(). Blocks for
  * DLR_BATCH_LIMIT_MS at most.
  */

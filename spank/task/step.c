@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "common/base/cleanup.h"
+#include "common/base/env.h"
 #include "common/base/log.h"
 #include "common/base/node_memory.h"
 #include "common/base/str.h"
@@ -96,8 +97,8 @@ int dlr_step_task(const struct dlr_step *step, const struct dlr_spank_conf *conf
                   struct dlr_task_env *ret, struct dlr_err *err)
 {
     struct dlr_task_self self = {at->rank, at->world,
-                                 dlr_task_getenv(env, "SLURMD_NODENAME"),
-                                 dlr_task_getenv(env, "SLURM_LOCALID")};
+                                 dlr_env_get(env, "SLURMD_NODENAME"),
+                                 dlr_env_get(env, "SLURM_LOCALID")};
     struct dlr_task_round round;
     struct dlr_err why = {0};
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/base/cleanup.h"
+#include "common/base/env.h"
 #include "common/base/hostlist.h"
 #include "common/base/str.h"
 
@@ -31,28 +32,18 @@ struct place {
     char first[256];      /* name of the node of rank 0 */
 };
 
-const char *dlr_task_getenv(char *const env[], const char *name)
-{
-    size_t len = strlen(name);
-
-    for (size_t i = 0; env && env[i]; i++)
-        if (!strncmp(env[i], name, len) && env[i][len] == '=')
-            return env[i] + len + 1;
-    return NULL;
-}
-
 bool dlr_task_round_find(char *const env[], struct dlr_task_round *ret)
 {
-    const char *port = dlr_task_getenv(env, "DLROVER_MASTER_PORT");
-    const char *number = dlr_task_getenv(env, "DLROVER_ROUND");
+    const char *port = dlr_env_get(env, "DLROVER_MASTER_PORT");
+    const char *number = dlr_env_get(env, "DLROVER_ROUND");
     struct dlr_task_round r = {
-        .socket = dlr_task_getenv(env, "DLROVER_AGENT_SOCKET"),
-        .nodes = dlr_task_getenv(env, "DLROVER_ROUND_NODES"),
-        .tasks = dlr_task_getenv(env, "DLROVER_TASKS"),
-        .shape = dlr_task_getenv(env, "DLROVER_SHAPE"),
-        .per_node = dlr_task_getenv(env, "DLROVER_PER_NODE") != NULL,
-        .dealt = dlr_task_getenv(env, "DLROVER_DEALT") != NULL,
-        .own_store = !dlr_task_getenv(env, OWN_STORE),
+        .socket = dlr_env_get(env, "DLROVER_AGENT_SOCKET"),
+        .nodes = dlr_env_get(env, "DLROVER_ROUND_NODES"),
+        .tasks = dlr_env_get(env, "DLROVER_TASKS"),
+        .shape = dlr_env_get(env, "DLROVER_SHAPE"),
+        .per_node = dlr_env_get(env, "DLROVER_PER_NODE") != NULL,
+        .dealt = dlr_env_get(env, "DLROVER_DEALT") != NULL,
+        .own_store = !dlr_env_get(env, OWN_STORE),
     };
 
     if (!number || dlr_parse_uint(number, UINT32_MAX, &r.round) < 0 || !r.socket ||

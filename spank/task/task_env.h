@@ -50,9 +50,6 @@ struct dlr_task_env {
  */
 bool dlr_task_round_find(char *const env[], struct dlr_task_round *ret);
 
-/* The value of name in env, or NULL. */
-const char *dlr_task_getenv(char *const env[], const char *name);
-
 /* Makes the list of variables to set and to take out for one task. -EINVAL with text when
  * the round does not fit the task (the rank map was not followed), -ENOMEM. *ret is the
  * caller's: dlr_task_env_free().

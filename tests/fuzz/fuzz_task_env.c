@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: sees=spank/node,spank/command */
+/* build: sees=spank/node,spank/command,spank/task */
 /* A step's environment as its user wrote it, which slurmstepd reads as root: each line is a variable. The first three
  * bytes are rank, tasks and node of the task.
  */
 #include <stdio.h>
 
+#include "common/base/env.h"
 #include "spank/base/options.h"
 #include "spank/node/job_tmpfs.h"
 #include "spank/task/task_env.h"
@@ -56,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     all = rest = fuzz_text(data + 3, size - 3);
     while (n < VARS_MAX && (line = fuzz_line(&rest)))
         env[n++] = line;
-    self.local = dlr_task_getenv(env, "SLURM_LOCALID");
+    self.local = dlr_env_get(env, "SLURM_LOCALID");
     dlr_options_init(&conf);
     dlr_options_env(&conf, env, ignore);
     dlr_jobmem_wanted(env, 7);
