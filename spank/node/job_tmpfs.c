@@ -3,13 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "common/base/cleanup.h"
@@ -22,7 +19,6 @@
 #include "spank/node/kept_tmpfs.h"
 
 #define INODES 65536 /* a rank has a page, three slots and two for each copy it keeps */
-#define LOCK ".lock"
 
 bool dlr_jobmem_wanted(char *const env[], uint32_t job)
 {
@@ -48,35 +44,6 @@ uint64_t dlr_jobmem_bytes(const char *size, uint64_t job_mb)
     }
     bytes = dlr_opt_share(size, whole);
     return bytes < whole || whole == 0 ? bytes : whole;
-}
-
-/* Both names of a job: its directory's and, behind the first '-', its mount's. */
-static const char *names(const struct dlr_jobmem *job, char name[DLR_MEMORY_NAME])
-{
-    dlr_format(name, DLR_MEMORY_NAME, "dlrover-%u-%u", (unsigned)job->uid, job->job);
-    return strchr(name, '-') + 1;
-}
-
-int dlr_jobmem_lock(int *ret_lock, int *ret_root, struct dlr_err *err)
-{
-    DLR_AUTO_CLOSE int root = -1;
-    DLR_AUTO_CLOSE int lock = -1;
-    struct stat st;
-
-    if (mkdir(DLR_MEMORY_OWN, 0755) < 0 && errno != EEXIST)
-        return dlr_fail(err, -errno, "cannot make '" DLR_MEMORY_OWN "': %m");
-    root = open(DLR_MEMORY_OWN, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (root < 0 || fstat(root, &st) < 0)
-        return dlr_fail(err, -errno, "cannot open '" DLR_MEMORY_OWN "': %m");
-    if (st.st_uid != 0 || (st.st_mode & 022))
-        return dlr_fail(err, -EPERM,
-                        "'" DLR_MEMORY_OWN "' is writable by others than root");
-    lock = openat(root, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (lock < 0 || flock(lock, LOCK_EX) < 0)
-        return dlr_fail(err, -errno, "cannot lock '" DLR_MEMORY_OWN "/" LOCK "': %m");
-    *ret_root = dlr_steal_fd(&root);
-    *ret_lock = dlr_steal_fd(&lock);
-    return 0;
 }
 
 /* Huge pages save a page table and most of the time it takes to touch the memory; kernels
@@ -117,7 +84,7 @@ int dlr_jobmem_mount(const struct dlr_jobmem *job, uint64_t bytes, bool keep,
                      struct dlr_err *err)
 {
     char name[DLR_MEMORY_NAME], path[128], there[128];
-    const char *own = names(job, name);
+    const char *own = dlr_jobmem_names(job, name);
     DLR_AUTO_CLOSE int root = -1;
     DLR_AUTO_CLOSE int lock = -1;
     bool mounted = false;
@@ -142,53 +109,6 @@ int dlr_jobmem_mount(const struct dlr_jobmem *job, uint64_t bytes, bool keep,
         umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW);
     unlinkat(root, own, AT_REMOVEDIR);
     return dlr_fail(err, rc, "cannot mount a tmpfs on '%s': %s", path, strerror(-rc));
-}
-
-int dlr_jobmem_detach(const struct dlr_jobmem *job, int *ret_tree, struct dlr_err *err)
-{
-    char name[DLR_MEMORY_NAME], path[128];
-    DLR_AUTO_CLOSE int tree = -1;
-
-    names(job, name);
-    *ret_tree = -1;
-    if (dlr_memory_own(name, path, sizeof(path)) < 0)
-        return 0;
-    tree = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (tree < 0)
-        return dlr_fail(err, -errno, "cannot open '%s': %m", path);
-    if (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0)
-        return dlr_fail(err, -errno, "cannot unmount '%s': %m", path);
-    if (rmdir(path) < 0)
-        return dlr_fail(err, -errno, "cannot remove '%s': %m", path);
-    *ret_tree = dlr_steal_fd(&tree);
-    return 0;
-}
-
-void dlr_jobmem_empty(const struct dlr_jobmem *job, int tree, int64_t limit_ms)
-{
-    struct statfs fs;
-    char path[64];
-    int rc;
-
-    dlr_format(path, sizeof(path), "/proc/self/fd/%d", tree);
-    /* His directory itself is in one of root's: that he cannot remove. */
-    rc = dlr_sweep_job(path, job->uid, job->gid, job->job, limit_ms, NULL);
-    if (rc < 0 && rc != -EACCES)
-        dlr_warn("memory of job %u is not emptied: %s", job->job, strerror(-rc));
-    if (fstatfs(tree, &fs) == 0 && fs.f_bfree < fs.f_blocks)
-        dlr_warn("memory of job %u is in use: it goes with the last one who uses it",
-                 job->job);
-}
-
-int dlr_jobmem_umount(const struct dlr_jobmem *job, int64_t limit_ms,
-                      struct dlr_err *err)
-{
-    DLR_AUTO_CLOSE int tree = -1;
-    int rc = dlr_jobmem_detach(job, &tree, err);
-
-    if (tree >= 0)
-        dlr_jobmem_empty(job, tree, limit_ms);
-    return rc;
 }
 
 void dlr_jobmem_begin(const struct dlr_spank_conf *conf, char *const env[],

@@ -8,18 +8,10 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "common/base/err.h"
 #include "spank/base/options.h"
-
-struct dlr_jobmem {
-    uint32_t job;
-    uid_t uid;
-    gid_t gid;
-    uint64_t
-        mb; /* of memory that Slurm has given it on this node; 0: it keeps no account */
-};
+#include "spank/node/tmpfs_mount.h"
 
 /* In slurmstepd, as root, before a step's tasks: mounts it where the step is the job's agents'
  * and the site has not switched it off, and says in slurmd's log when that fails. env is the
@@ -49,25 +41,5 @@ uint64_t dlr_jobmem_bytes(const char *size, uint64_t job_mb);
  */
 int dlr_jobmem_mount(const struct dlr_jobmem *job, uint64_t bytes, bool keep,
                      struct dlr_err *err);
-
-/* As root: takes it away, which waits for nobody. *ret_tree: what was there, for dlr_jobmem_empty(), and to be closed by
- * the caller; -1 when there is none. -errno with text.
- */
-int dlr_jobmem_detach(const struct dlr_jobmem *job, int *ret_tree, struct dlr_err *err);
-
-/* As root, and with no lock held: empties it as the user, as in dlr_sweep_job(), because processes or a mount namespace
- * of another job may hold it for longer; slurmd's log says when something is left.
- */
-void dlr_jobmem_empty(const struct dlr_jobmem *job, int tree, int64_t limit_ms);
-
-/* Both. 0 also when there is none. */
-int dlr_jobmem_umount(const struct dlr_jobmem *job, int64_t limit_ms,
-                      struct dlr_err *err);
-
-/* Opens DLR_MEMORY_OWN, making it where it is not there, and takes its lock: several steps of a job
- * may begin at once. Only root can have that lock, and waits for no user while he has it. Both are the
- * caller's. -errno with text.
- */
-int dlr_jobmem_lock(int *ret_lock, int *ret_root, struct dlr_err *err);
 
 #endif

@@ -190,7 +190,7 @@ bool dlr_jobkeep_end(const struct dlr_jobmem *job, int64_t keep_ms)
     struct dlr_err err;
     struct statfs fs;
 
-    dlr_format(name, sizeof(name), "dlrover-%u-%u", (unsigned)job->uid, job->job);
+    dlr_jobmem_names(job, name);
     if (dlr_jobmem_lock(&lock, &root, &err) < 0 ||
         dlr_memory_own(name, path, sizeof(path)) < 0 || statfs(path, &fs) < 0 ||
         fs.f_bfree >= fs.f_blocks || write_mark(root, &kept) < 0)

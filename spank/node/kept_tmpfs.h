@@ -7,7 +7,11 @@
 #ifndef DLR_SPANK_NODE_KEPT_TMPFS_H
 #define DLR_SPANK_NODE_KEPT_TMPFS_H
 
-#include "spank/node/job_tmpfs.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/err.h"
+#include "spank/node/tmpfs_mount.h"
 
 /* The job is there: its tmpfs, in root/own, is its own again; keep: it may be left by agents that
  * end with a job. Called with DLR_MEMORY_OWN open as root and locked. 0 or -errno.
