@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ckpt/redundancy/parity_order.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "ckpt/redundancy/parity.h"
 
@@ -19,6 +21,37 @@ int dlr_sum_order_term(const struct dlr_sum_order *o, int32_t rank)
         if (o->term[i].rank == rank)
             return (int)i;
     return -1;
+}
+
+struct dlr_sum_order *dlr_sum_order_for(struct dlr_sum_order *list, int32_t rank,
+                                        struct dlr_version v, bool same_world)
+{
+    struct dlr_sum_order *o = list;
+
+    while (o && (dlr_sum_order_term(o, rank) < 0 ||
+                 !(o->any ? same_world : dlr_version_eq(o->version, v))))
+        o = o->next;
+    return o;
+}
+
+/* A rank of another number of ranks may be called what a shard of this round is. */
+struct dlr_sum_order *dlr_sum_order_of(struct dlr_sum_order *list, int32_t target,
+                                       bool any)
+{
+    struct dlr_sum_order *o = list;
+
+    while (o && (o->target != target || o->any != any))
+        o = o->next;
+    return o;
+}
+
+void dlr_sum_order_del(struct dlr_sum_order **list, struct dlr_sum_order *o)
+{
+    while (*list && *list != o)
+        list = &(*list)->next;
+    if (*list)
+        *list = o->next;
+    free(o);
 }
 
 int dlr_sum_order_read(const struct dlr_local_msg *msg, struct dlr_sum_order *o)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is to be summed up, as D_SUM says it: "WORLD RANK*COEF ..". */
+/* What is to be summed up, as D_SUM says it, and the list of it: who wants a parity term is asked here. */
 #ifndef DLR_CKPT_REDUNDANCY_PARITY_ORDER_H
 #define DLR_CKPT_REDUNDANCY_PARITY_ORDER_H
 
@@ -7,8 +7,10 @@
 #include <stdint.h>
 
 #include "ckpt/base/version.h"
-#include "ckpt/stream/parity_sum.h"
 #include "common/local/message.h"
+
+/* Text of D_SUM: "WORLD RANK*COEF RANK*COEF ..", every slot that the sum is made of. */
+#define DLR_SUM_TERMS_MAX 32u
 
 struct dlr_sum_term {
     int32_t rank;
@@ -32,5 +34,16 @@ int dlr_sum_order_read(const struct dlr_local_msg *msg, struct dlr_sum_order *re
 bool dlr_sum_order_parity(const struct dlr_sum_order *o, int32_t rank);
 /* Where rank is in term[], -1: nowhere. */
 int dlr_sum_order_term(const struct dlr_sum_order *o, int32_t rank);
+
+/* The order of a list that what rank sends at v goes into, NULL: none. same_world: v was made by as many ranks as
+ * there are in this round; nothing else is a term of an order for every version.
+ */
+struct dlr_sum_order *dlr_sum_order_for(struct dlr_sum_order *list, int32_t rank,
+                                        struct dlr_version v, bool same_world);
+/* The order for that target and the like (any), NULL: none. */
+struct dlr_sum_order *dlr_sum_order_of(struct dlr_sum_order *list, int32_t target,
+                                       bool any);
+/* Takes o out of the list and frees it. */
+void dlr_sum_order_del(struct dlr_sum_order **list, struct dlr_sum_order *o);
 
 #endif

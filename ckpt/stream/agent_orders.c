@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ckpt/redundancy/parity_order.h"
 #include "ckpt/slot/store.h"
 #include "ckpt/stream/listen.h"
 #include "ckpt/stream/parity_sum.h"
@@ -166,7 +167,7 @@ static bool is_kept(void *arg, const struct dlr_held *held)
     if (held->k == DLR_STORE_BROUGHT || !d->resized)
         return is_read(arg, held);
     return dlr_rank_among(d->accept, d->naccept, held->rank) ||
-           dlr_data_sum_makes(d, held->rank) ||
+           dlr_sum_order_of(d->sum_orders, held->rank, true) ||
            (state != DLR_SLOT_FREE && state != DLR_SLOT_DEAD);
 }
 

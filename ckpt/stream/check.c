@@ -2,8 +2,9 @@
 /* Whether a transfer that somebody wants to begin is one of ours. */
 #include <errno.h>
 
+#include "ckpt/redundancy/parity_order.h"
 #include "ckpt/slot/store.h"
-#include "ckpt/stream/parity_sum.h"
+#include "ckpt/stream/state.h"
 #include "common/base/log.h"
 
 #define RECVS_MAX 4096 /* at once */
@@ -20,6 +21,14 @@ bool dlr_data_same_token(const unsigned char *a, const unsigned char *b)
 static bool accepted(const struct dlr_data *d, int32_t rank)
 {
     return dlr_rank_among(d->accept, d->naccept, rank);
+}
+
+/* What another number of ranks has made is no part of a sum of this round. */
+const struct dlr_sum_order *dlr_data_sum_order(const struct dlr_data *d, int32_t rank,
+                                               struct dlr_version v)
+{
+    return dlr_sum_order_for(d->sum_orders, rank, v,
+                             !d->resized || v.round == d->round);
 }
 
 /* What this round makes of the rank is not meant. */
@@ -43,7 +52,7 @@ int dlr_data_check_sender(const struct dlr_data *d, const struct dlr_wire_begin 
     if (!dlr_data_same_token(head->token, d->token))
         return -EACCES;
     if (!accepted(d, head->rank) && !dlr_data_brings(d, head->rank, v) &&
-        !dlr_data_sum_wants(d, head->rank, v))
+        !dlr_data_sum_order(d, head->rank, v))
         return -EAGAIN; /* the order for it may be on its way, later than the sender's */
     return d->nrecvs < RECVS_MAX ? 0 : -EBUSY;
 }
@@ -82,8 +91,8 @@ int dlr_data_check_meta(struct dlr_data *d, const struct dlr_wire_begin *head,
                         const void *meta, struct dlr_slot_info *ret)
 {
     struct dlr_version v = {head->vround, head->step};
-    bool sum = dlr_data_sum_wants(d, head->rank, v);
-    uint64_t room = sum ? 0 : room_for(d, head->rank, v);
+    uint64_t room =
+        dlr_data_sum_order(d, head->rank, v) ? 0 : room_for(d, head->rank, v);
     struct dlr_err err;
     int rc = dlr_slot_check_meta(meta, head->meta_bytes, room ? room : UINT64_MAX, ret,
                                  &err);

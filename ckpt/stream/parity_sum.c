@@ -33,65 +33,12 @@ struct sum_job {
     struct dlr_sum *sum;
 };
 
-/* What another number of ranks has made is no part of a sum of this round. */
-static bool takes(const struct dlr_data *d, const struct dlr_sum_order *o,
-                  struct dlr_version v)
-{
-    return o->any ? !d->resized || v.round == d->round : dlr_version_eq(o->version, v);
-}
-
-static struct dlr_sum_order *order_for(const struct dlr_data *d, int32_t rank,
-                                       struct dlr_version v)
-{
-    struct dlr_sum_order *o = d->sum_orders;
-
-    while (o && (dlr_sum_order_term(o, rank) < 0 || !takes(d, o, v)))
-        o = o->next;
-    return o;
-}
-
 static bool is_own(const struct dlr_data *d, int32_t rank)
 {
     return dlr_rank_among(d->held.own, d->held.nown, rank);
 }
 
-bool dlr_data_sum_makes(const struct dlr_data *d, int32_t target)
-{
-    const struct dlr_sum_order *o = d->sum_orders;
-
-    while (o && (o->target != target || !o->any))
-        o = o->next;
-    return o != NULL;
-}
-
-bool dlr_data_sum_wants(const struct dlr_data *d, int32_t rank, struct dlr_version v)
-{
-    return order_for(d, rank, v) != NULL;
-}
-
 /* --- orders -------------------------------------------------------------------------- */
-
-static void free_order(struct dlr_data *d, struct dlr_sum_order *o)
-{
-    struct dlr_sum_order **at = &d->sum_orders;
-
-    while (*at && *at != o)
-        at = &(*at)->next;
-    if (*at)
-        *at = o->next;
-    free(o);
-}
-
-/* A rank of another number of ranks may be called what a shard of this round is. */
-static struct dlr_sum_order *order_of(const struct dlr_data *d,
-                                      const struct dlr_sum_order *like)
-{
-    struct dlr_sum_order *o = d->sum_orders;
-
-    while (o && (o->target != like->target || o->any != like->any))
-        o = o->next;
-    return o;
-}
 
 /* A sum that a data process before this one had begun: nobody will finish it. An own rank's slot that is
  * OPEN its worker fills.
@@ -120,15 +67,15 @@ void dlr_data_sum(struct dlr_data *d, const struct dlr_local_msg *msg)
         free(o);
         return;
     }
-    old = order_of(d, o);
+    old = dlr_sum_order_of(d->sum_orders, o->target, o->any);
     if (old)
-        free_order(d, old);
+        dlr_sum_order_del(&d->sum_orders, old);
     o->next = d->sum_orders;
     d->sum_orders = o;
     bury_unfinished(d, o->target);
     if (!o->any && dlr_held_version(&d->held, o->target, o->version)) {
         dlr_data_done(d, o->target, o->version, o->id, 0, "");
-        free_order(d, o);
+        dlr_sum_order_del(&d->sum_orders, o);
     }
 }
 
@@ -142,7 +89,7 @@ void dlr_data_sum_round(struct dlr_data *d)
         if (!o->any)
             dlr_data_done(d, o->target, o->version, o->id, -ECANCELED,
                           "a new round began");
-        free_order(d, o);
+        dlr_sum_order_del(&d->sum_orders, o);
     }
 }
 
@@ -181,7 +128,7 @@ static void tell_made(const struct dlr_sum *s)
 
 bool dlr_data_sum_known(struct dlr_data *d, int32_t rank, struct dlr_version v)
 {
-    const struct dlr_sum_order *o = order_for(d, rank, v);
+    const struct dlr_sum_order *o = dlr_data_sum_order(d, rank, v);
 
     if (!o || !o->any || !dlr_held_version(&d->held, o->target, v))
         return false;
@@ -193,7 +140,8 @@ static void close_sum(struct dlr_sum *s, bool good)
 {
     struct dlr_data *d = s->d;
     struct dlr_sum **at = &d->sums;
-    struct dlr_sum_order *o = order_of(d, &s->order);
+    struct dlr_sum_order *o =
+        dlr_sum_order_of(d->sum_orders, s->order.target, s->order.any);
 
     while (*at != s)
         at = &(*at)->next;
@@ -206,7 +154,7 @@ static void close_sum(struct dlr_sum *s, bool good)
     if (o && !o->any && dlr_version_eq(o->version, s->version)) {
         dlr_data_done(d, o->target, o->version, o->id, good ? 0 : -EIO,
                       "what is left of its set does not make it");
-        free_order(d, o);
+        dlr_sum_order_del(&d->sum_orders, o);
     }
     dlr_slot_plan_free(s->plan);
     free(s);
@@ -410,7 +358,7 @@ static bool fits(const struct dlr_sum *s, int32_t rank,
 int dlr_sum_join(struct dlr_data *d, int32_t rank, struct dlr_version v,
                  const void *meta, size_t bytes, struct dlr_sum **ret)
 {
-    const struct dlr_sum_order *o = order_for(d, rank, v);
+    const struct dlr_sum_order *o = dlr_data_sum_order(d, rank, v);
     struct dlr_meta_head head = head_of(meta);
     struct dlr_sum *s = d->sums;
     uint32_t bit;

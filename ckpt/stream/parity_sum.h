@@ -16,9 +16,6 @@
 
 struct dlr_sum;
 
-/* Text of D_SUM: "WORLD RANK*COEF RANK*COEF ..", every slot that the sum is made of. */
-#define DLR_SUM_TERMS_MAX 32u
-
 /* D_SUM: this slot is to be made of those. An order for every version (a parity shard) holds for
  * the round, one for a single version until its D_DONE.
  */
@@ -28,10 +25,6 @@ void dlr_data_sum_round(struct dlr_data *d);
 /* Closes sums that were given up, or are all there. */
 void dlr_data_sum_settle(struct dlr_data *d);
 
-/* Whether this slot is to be made here, of whichever version. */
-bool dlr_data_sum_makes(const struct dlr_data *d, int32_t target);
-/* Whether what rank sends at v goes into a sum here. */
-bool dlr_data_sum_wants(const struct dlr_data *d, int32_t rank, struct dlr_version v);
 /* True, and its ranks told as copied, when the sum that it would go into is whole already. */
 bool dlr_data_sum_known(struct dlr_data *d, int32_t rank, struct dlr_version v);
 

@@ -235,7 +235,7 @@ static int new_recv(struct dlr_data *d, struct dlr_net_in *in,
     r->meta_bytes = head->meta_bytes;
     r->data_bytes = info->data_bytes;
     r->nchunks = r->want = info->nchunks;
-    r->summed = dlr_data_sum_wants(d, r->rank, r->version);
+    r->summed = dlr_data_sum_order(d, r->rank, r->version) != NULL;
     r->brought = dlr_data_brings(d, r->rank, r->version);
     r->start_ms = dlr_now_ms();
     memcpy(r->token, head->token, sizeof(r->token));
@@ -274,7 +274,7 @@ static int begin(struct dlr_data *d, struct dlr_net_in *in,
     rc = dlr_data_check_meta(d, head, meta, &info);
     if (rc < 0)
         return rc;
-    if (dlr_data_sum_wants(d, head->rank, info.version)) {
+    if (dlr_data_sum_order(d, head->rank, info.version)) {
         if (dlr_data_sum_known(d, head->rank, info.version))
             return -EALREADY;
     } else if (dlr_held_version(&d->held, head->rank, info.version)) {

@@ -139,9 +139,9 @@ void dlr_data_send_abort(struct dlr_data *d, struct dlr_version v);
 /* Whether all that is sent is of saves, and began of late. */
 bool dlr_data_send_can_wait(const struct dlr_data *d, int64_t now_ms);
 void dlr_data_send_down(struct dlr_data *d, struct dlr_net_peer *peer, int rc);
-/* Does what is due; the time of the next such thing. */
 /* Nothing was looked at for so long: its limits begin later by that. */
 void dlr_data_send_dozed(struct dlr_data *d, int64_t dozed_ms, int64_t now_ms);
+/* Does what is due; the time of the next such thing. */
 int64_t dlr_data_send_tick(struct dlr_data *d, int64_t now_ms);
 
 /* --- check.c */
@@ -149,11 +149,12 @@ int64_t dlr_data_send_tick(struct dlr_data *d, int64_t now_ms);
 bool dlr_data_same_token(const unsigned char *a, const unsigned char *b);
 /* Whether this sender may send this at all: 0 or -errno. */
 int dlr_data_check_sender(const struct dlr_data *d, const struct dlr_wire_begin *head);
-/* Whether it has the key that this round's copies are proved with, over what seals nothing: 0, or -errno and *ret
- * is off.
- */
+/* Whether it has the key that proves a copy which nothing seals: 0, or -errno and *ret is off. */
 int dlr_data_check_key(struct dlr_data *d, const struct dlr_net_in *in,
                        const struct dlr_wire_begin *head, struct dlr_mac *ret);
+/* The order for a sum here that what rank sends at v goes into, NULL: none. */
+const struct dlr_sum_order *dlr_data_sum_order(const struct dlr_data *d, int32_t rank,
+                                               struct dlr_version v);
 /* Whether that copy is to be read here and not kept. */
 bool dlr_data_brings(const struct dlr_data *d, int32_t rank, struct dlr_version v);
 /* The meta block against itself, its head and the slots of its rank. */
