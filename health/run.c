@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of checks, and running some of them. */
 #include <errno.h>
-#include <pthread.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "common/base/clock.h"
 #include "common/base/str.h"
 #include "health/checks.h"
 #include "health/health.h"
@@ -33,94 +28,6 @@ void dlr_health_env_init(struct dlr_health_env *env)
     env->shm_path = "/dev/shm";
     env->peer_timeout_ms = PEER_TIMEOUT_MS;
 }
-
-void dlr_health_say(struct dlr_health_result *ret, enum dlr_health_verdict verdict,
-                    const char *fmt, ...)
-{
-    va_list ap;
-    char *p;
-
-    ret->verdict = verdict;
-    va_start(ap, fmt);
-    vsnprintf(ret->reason, sizeof(ret->reason), fmt, ap);
-    va_end(ap);
-    for (p = ret->reason; *p; p++) /* it travels as JSON, and a path can be any bytes */
-        if (*p < ' ' || *p > '~')
-            *p = '?';
-}
-
-/* --- a call that may not come back ------------------------------------------------------ */
-
-struct bounded {
-    pthread_mutex_t lock;
-    pthread_cond_t done;
-    bool is_done, left;
-    void (*fn)(void *arg);
-    void *arg;
-};
-
-static void *run_bounded(void *arg)
-{
-    struct bounded *b = arg;
-    bool left;
-
-    b->fn(b->arg);
-    pthread_mutex_lock(&b->lock);
-    b->is_done = true;
-    left = b->left;
-    pthread_cond_signal(&b->done);
-    pthread_mutex_unlock(&b->lock);
-    if (left) {
-        free(b->arg);
-        free(b);
-    }
-    return NULL;
-}
-
-static int start_detached(struct bounded *b)
-{
-    pthread_attr_t attr;
-    pthread_t thread;
-    int rc = pthread_attr_init(&attr);
-
-    if (rc)
-        return -rc;
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    rc = pthread_create(&thread, &attr, run_bounded, b);
-    pthread_attr_destroy(&attr);
-    return -rc;
-}
-
-int dlr_health_bounded(void (*fn)(void *arg), void *arg, int64_t timeout_ms)
-{
-    struct bounded *b = calloc(1, sizeof(*b));
-    struct timespec until = dlr_monotonic_in(timeout_ms * 1000000);
-    int rc = 0;
-    bool done;
-
-    if (!b)
-        return -ENOMEM;
-    pthread_mutex_init(&b->lock, NULL);
-    pthread_cond_init(&b->done, NULL);
-    b->fn = fn;
-    b->arg = arg;
-    rc = start_detached(b);
-    if (rc < 0) {
-        free(b);
-        return rc;
-    }
-    pthread_mutex_lock(&b->lock);
-    while (!b->is_done && rc == 0)
-        rc = pthread_cond_clockwait(&b->done, &b->lock, CLOCK_MONOTONIC, &until);
-    done = b->is_done;
-    b->left = !done;
-    pthread_mutex_unlock(&b->lock);
-    if (done)
-        free(b);
-    return done ? 0 : -ETIMEDOUT;
-}
-
-/* --- running ------------------------------------------------------------------------- */
 
 static const struct dlr_health_check *find(const char *name, size_t size)
 {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verdicts and their names. */
+/* Verdicts, their names and their reasons. */
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 
 #include "common/base/str.h"
-#include "health/health.h"
+#include "health/checks.h"
 
 static const char *const names[] = {
     [DLR_HEALTH_OK] = "ok",
@@ -36,4 +38,19 @@ enum dlr_health_verdict dlr_health_worst(const struct dlr_health_result *r, size
         if (r[i].verdict != DLR_HEALTH_SKIP && r[i].verdict > worst)
             worst = r[i].verdict;
     return worst;
+}
+
+void dlr_health_say(struct dlr_health_result *ret, enum dlr_health_verdict verdict,
+                    const char *fmt, ...)
+{
+    va_list ap;
+    char *p;
+
+    ret->verdict = verdict;
+    va_start(ap, fmt);
+    vsnprintf(ret->reason, sizeof(ret->reason), fmt, ap);
+    va_end(ap);
+    for (p = ret->reason; *p; p++) /* it travels as JSON, and a path can be any bytes */
+        if (*p < ' ' || *p > '~')
+            *p = '?';
 }
