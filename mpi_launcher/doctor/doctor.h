@@ -150,8 +150,9 @@ int dlr_doctor_state_file(const struct dlr_doctor *d, const char *name,
 /* Runs the step over the job's nodes and keeps what they say in d; blocking, bounded. */
 void dlr_doctor_ask_nodes(struct dlr_doctor *d);
 
-/* What such a step runs on each node: prints one line. argv[1..]: plugstack.conf, plugin
+/* What such a step runs on each node: prints one line, DLR_DOCTOR_MARK and JSON. argv[1..]: plugstack.conf, plugin
  * directories, release, port of the asking host, a file it has made. */
+#define DLR_DOCTOR_MARK "dlrover-probe "
 int dlr_doctor_probe(int argc, char **argv);
 
 #endif
