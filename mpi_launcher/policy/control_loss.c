@@ -44,6 +44,20 @@ void dlr_policy_adopt_failed(struct dlr_policy *p, const char *why, int64_t now_
         dlr_policy_assembled(p, now_ms);
 }
 
+/* Like a node's death, it explains the failures that it caused. */
+void dlr_policy_lapsed(struct dlr_policy *p, uint32_t round, const char *why,
+                       int64_t now_ms)
+{
+    if (round != p->round)
+        return;
+    if (p->phase == DLR_PHASE_RUN)
+        dlr_policy_end_round(p, DLR_CAUSE_CONTROL, why, now_ms);
+    else if (p->phase == DLR_PHASE_END && p->cause == DLR_CAUSE_PROGRAM) {
+        p->cause = DLR_CAUSE_CONTROL;
+        snprintf(p->why, sizeof(p->why), "%s", why);
+    }
+}
+
 void dlr_policy_step_lost(struct dlr_policy *p, uint32_t round, const char *why,
                           int64_t now_ms)
 {

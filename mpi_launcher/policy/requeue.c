@@ -1,30 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Giving the allocation back: the state is written, then the job requeued. A run that has failed
- * for the last time writes it, too, and ends.
- */
+/* The state is written: the job is requeued, or the run ends. Another run of the job may want the requeue. */
 #include <stdio.h>
 
 #include "mpi_launcher/policy/state.h"
-
-void dlr_policy_give_back(struct dlr_policy *p, const char *why, int64_t now_ms)
-{
-    snprintf(p->why, sizeof(p->why), "%s", why);
-    dlr_policy_enter(p, DLR_PHASE_PERSIST, now_ms, p->conf.persist_timeout_ms);
-    p->ops.persist(p->arg);
-}
-
-void dlr_policy_fail(struct dlr_policy *p, int code, const char *why, int64_t now_ms)
-{
-    if (!p->ops.unwritten || !p->ops.unwritten(p->arg)) {
-        dlr_policy_finish(p, code, why);
-        return;
-    }
-    p->failed = true;
-    p->exit_code = code;
-    snprintf(p->failed_why, sizeof(p->failed_why), "%s", why);
-    dlr_policy_enter(p, DLR_PHASE_PERSIST, now_ms, p->conf.persist_timeout_ms);
-    p->ops.persist(p->arg);
-}
 
 void dlr_policy_persisted(struct dlr_policy *p, int64_t now_ms)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine's making, its names and what can be asked of it. */
+/* The engine's making, its names, what can be asked of it, and the step from a phase to the next. Calls no other
+ * file of the engine but the restart budget.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,6 +92,21 @@ unsigned dlr_policy_count(const struct dlr_policy *p, enum node_state state)
     return n;
 }
 
+void dlr_policy_enter(struct dlr_policy *p, enum dlr_phase phase, int64_t now_ms,
+                      int64_t limit_ms)
+{
+    (void)dlr_restart_budget_spent(&p->restarts, now_ms); /* none of long ago is told */
+    p->phase = phase;
+    p->deadline_ms = limit_ms < 0 ? INT64_MAX : now_ms + limit_ms;
+}
+
+void dlr_policy_finish(struct dlr_policy *p, int code, const char *why)
+{
+    p->phase = DLR_PHASE_DONE;
+    p->deadline_ms = INT64_MAX;
+    p->ops.finish(p->arg, code, why);
+}
+
 int64_t dlr_policy_deadline_ms(const struct dlr_policy *p)
 {
     return p->deadline_ms;
@@ -110,12 +127,6 @@ const char *dlr_policy_failure(const struct dlr_policy *p)
     return p->cause == DLR_CAUSE_PROGRAM && p->why[0] ? p->why : NULL;
 }
 
-void dlr_policy_give_up(struct dlr_policy *p, const char *why)
-{
-    if (p->phase == DLR_PHASE_RENDEZVOUS)
-        dlr_policy_finish(p, p->exit_code ? p->exit_code : 1, why);
-}
-
 unsigned dlr_policy_restarts(const struct dlr_policy *p)
 {
     return p->restarts.spent;
@@ -134,4 +145,17 @@ bool dlr_policy_is_alive(const struct dlr_policy *p, unsigned node)
 bool dlr_policy_is_lost(const struct dlr_policy *p, unsigned node)
 {
     return p->nodes[node].state == NODE_DEAD;
+}
+
+bool dlr_policy_ended_well(const struct dlr_policy *p)
+{
+    return p->ended && p->exit_code == 0;
+}
+
+struct dlr_restart_budget_failure dlr_policy_failed_how(const struct dlr_policy *p)
+{
+    return (struct dlr_restart_budget_failure){.why = p->why,
+                                               .ran_ms = p->failed_ms - p->launch_ms,
+                                               .stepped = p->stepped || p->has_best,
+                                               .killed = p->killed};
 }

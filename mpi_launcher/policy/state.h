@@ -74,48 +74,31 @@ struct dlr_policy {
     } told;
 };
 
-/* How many nodes are in that state. */
-unsigned dlr_policy_count(const struct dlr_policy *p, enum node_state state);
+/* The engine's files, the lowest first: none calls one below its own line. */
 
+/* state.c. How many nodes are in that state. */
+unsigned dlr_policy_count(const struct dlr_policy *p, enum node_state state);
 /* limit_ms < 0: none */
 void dlr_policy_enter(struct dlr_policy *p, enum dlr_phase phase, int64_t now_ms,
                       int64_t limit_ms);
 void dlr_policy_finish(struct dlr_policy *p, int code, const char *why);
-/* The next round begins, or the allocation is given back. */
-void dlr_policy_meet(struct dlr_policy *p, int64_t now_ms);
-/* Nothing more can be done here: writes the state and asks for a requeue. */
-void dlr_policy_give_back(struct dlr_policy *p, const char *why, int64_t now_ms);
-void dlr_policy_call_agents(struct dlr_policy *p, int64_t now_ms);
-/* The agents are there, or late. A round whose end nobody has seen is ended first. */
-void dlr_policy_assembled(struct dlr_policy *p, int64_t now_ms);
-/* late_nodes.c: the first start begins, from now on it is waited for who is late. */
-void dlr_policy_first_start(struct dlr_policy *p, int64_t now_ms);
-/* An agent has reported, or will not: whether they are enough. */
-void dlr_policy_look_for_late(struct dlr_policy *p, int64_t now_ms);
-/* The time for all agents to report is over. */
-void dlr_policy_agents_late(struct dlr_policy *p, int64_t now_ms);
-/* There are too few nodes: true when it is waited for one that has not been seen yet. */
-bool dlr_policy_await_more(struct dlr_policy *p, int64_t now_ms);
-void dlr_policy_end_round(struct dlr_policy *p, enum dlr_cause cause, const char *why,
-                          int64_t now_ms);
-/* srun's end, and nobody has said why. One that starts no task may have met a passing trouble
- * once; the second time it is told no by Slurm, and would be again.
- */
-void dlr_policy_unexplained(struct dlr_policy *p, int64_t now_ms);
 /* srun did. Whether the program was run is another matter: one that waited for its tasks in vain may
  * end so, too.
  */
 bool dlr_policy_ended_well(const struct dlr_policy *p);
-void dlr_policy_wait(struct dlr_policy *p, const char *why, int64_t now_ms);
+
+/* persist.c */
+void dlr_policy_persist(struct dlr_policy *p, int64_t now_ms);
+/* Nothing more can be done here: writes the state and asks for a requeue. */
+void dlr_policy_give_back(struct dlr_policy *p, const char *why, int64_t now_ms);
 /* The program has failed for the last time: the script may try it again, and goes on from what is
  * written now.
  */
 void dlr_policy_fail(struct dlr_policy *p, int code, const char *why, int64_t now_ms);
 
-/* termination.c. Each of the first four is true when SIGTERM explains it and it is dealt with. */
+/* termination.c. Each of the first three is true when SIGTERM explains it and it is dealt with. */
 bool dlr_policy_told_step_ended(struct dlr_policy *p, int64_t now_ms);
 bool dlr_policy_told_exit(struct dlr_policy *p, int code, int64_t now_ms);
-bool dlr_policy_told_late(struct dlr_policy *p, int64_t now_ms);
 bool dlr_policy_told_after_end(struct dlr_policy *p, int64_t now_ms);
 bool dlr_policy_told_persisted(struct dlr_policy *p);
 /* SIGTERM comes to us: true when the tasks had it before and have ended, or what is in memory is being
@@ -124,5 +107,42 @@ bool dlr_policy_told_persisted(struct dlr_policy *p);
 bool dlr_policy_told_writing(struct dlr_policy *p);
 void dlr_policy_told_over(struct dlr_policy *p, int64_t now_ms); /* no round runs */
 bool dlr_policy_heeds(const struct dlr_policy *p, int64_t now_ms);
+
+/* late_nodes.c: the first start begins, from now on it is waited for who is late. */
+void dlr_policy_first_start(struct dlr_policy *p, int64_t now_ms);
+bool dlr_policy_may_come(const struct dlr_policy *p, int64_t now_ms);
+void dlr_policy_await_late(struct dlr_policy *p, int64_t now_ms);
+/* There are too few nodes: true when it is waited for one that has not been seen yet. */
+bool dlr_policy_await_more(struct dlr_policy *p, int64_t now_ms);
+
+/* next_round.c. It begins, or the allocation is given back. */
+void dlr_policy_meet(struct dlr_policy *p, int64_t now_ms);
+/* The same after a copy could not be moved or loaded. */
+void dlr_policy_set_back(struct dlr_policy *p, const char *why, int64_t now_ms);
+void dlr_policy_wait(struct dlr_policy *p, const char *why, int64_t now_ms);
+
+/* round_end.c. The first reason ends the round; a node's death found later explains the failures that it
+ * caused, so it takes the place of a failure of the program.
+ */
+void dlr_policy_end_round(struct dlr_policy *p, enum dlr_cause cause, const char *why,
+                          int64_t now_ms);
+/* Whether the round that ends has gone everywhere; its time for that is over. */
+void dlr_policy_check_clean(struct dlr_policy *p, int64_t now_ms);
+void dlr_policy_end_late(struct dlr_policy *p, int64_t now_ms);
+
+/* fate.c. True when the deadline was one of SIGTERM's, and it is dealt with. */
+bool dlr_policy_told_late(struct dlr_policy *p, int64_t now_ms);
+
+/* agents.c */
+void dlr_policy_call_agents(struct dlr_policy *p, int64_t now_ms);
+/* The agents are there, or late. A round whose end nobody has seen is ended first. */
+void dlr_policy_assembled(struct dlr_policy *p, int64_t now_ms);
+/* The time for all agents to report is over. */
+void dlr_policy_agents_late(struct dlr_policy *p, int64_t now_ms);
+
+/* step.c, above requeue.c and control_loss.c: srun's end, and nobody has said why. One that starts no task may
+ * have met a passing trouble once; the second time it is told no by Slurm, and would be again.
+ */
+void dlr_policy_unexplained(struct dlr_policy *p, int64_t now_ms);
 
 #endif

@@ -8,11 +8,6 @@
 
 #define MAX_UNSTARTED 2 /* sruns in a row that end and have started nothing */
 
-bool dlr_policy_ended_well(const struct dlr_policy *p)
-{
-    return p->ended && p->exit_code == 0;
-}
-
 void dlr_policy_started(struct dlr_policy *p, uint32_t round)
 {
     if (round != p->round || (p->phase != DLR_PHASE_RUN &&
@@ -93,14 +88,6 @@ void dlr_policy_committed(struct dlr_policy *p, uint64_t step)
     p->has_best = true;
     p->best = step;
     dlr_restart_budget_progress(&p->restarts);
-}
-
-struct dlr_restart_budget_failure dlr_policy_failed_how(const struct dlr_policy *p)
-{
-    return (struct dlr_restart_budget_failure){.why = p->why,
-                                               .ran_ms = p->failed_ms - p->launch_ms,
-                                               .stepped = p->stepped || p->has_best,
-                                               .killed = p->killed};
 }
 
 void dlr_policy_unexplained(struct dlr_policy *p, int64_t now_ms)

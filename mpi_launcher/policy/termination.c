@@ -37,25 +37,6 @@ static void settle(struct dlr_policy *p, int64_t now_ms)
     p->ops.ask_fate(p->arg);
 }
 
-static const char *why_it_ended(const struct dlr_policy *p, enum dlr_fate fate)
-{
-    if (p->told.wanted || fate == DLR_FATE_ENDS)
-        return "ended by signal 15 (Terminated)";
-    return p->told.limit ? "the step's time was over (srun --time)"
-                         : "the program has ended after SIGTERM";
-}
-
-static void conclude(struct dlr_policy *p, enum dlr_fate fate, int64_t now_ms)
-{
-    const char *why = why_it_ended(p, fate);
-
-    p->told.settling = false;
-    p->told.over = true;
-    p->told.back = fate == DLR_FATE_PREEMPTED;
-    p->told.taken = fate == DLR_FATE_ENDS;
-    dlr_policy_end_round(p, DLR_CAUSE_SIGNAL, p->told.back ? "preempted" : why, now_ms);
-}
-
 bool dlr_policy_told_before(const struct dlr_policy *p, int64_t round)
 {
     return p->phase == DLR_PHASE_RUN && round >= 0 && round < p->round;
@@ -84,33 +65,6 @@ void dlr_policy_told(struct dlr_policy *p, bool wanted, int64_t limit_ms,
         break;
     default:
         p->ops.ask_fate(p->arg); /* there are no tasks: it may be the job's end */
-    }
-}
-
-void dlr_policy_fate(struct dlr_policy *p, enum dlr_fate fate, int64_t now_ms)
-{
-    switch (p->phase) {
-    case DLR_PHASE_RUN:
-        if (p->told.settling)
-            conclude(p, fate, now_ms);
-        break;
-    case DLR_PHASE_AGENTS:
-    case DLR_PHASE_RENDEZVOUS:
-    case DLR_PHASE_PREPARE:
-    case DLR_PHASE_WAIT:
-        if (fate == DLR_FATE_RUNS)
-            break;
-        if (p->phase == DLR_PHASE_RENDEZVOUS)
-            p->ops.stop_rendezvous(p->arg);
-        p->told.over = true;
-        p->told.back = fate == DLR_FATE_PREEMPTED;
-        p->exit_code = 128 + 15;
-        snprintf(p->why, sizeof(p->why), "%s",
-                 p->told.back ? "preempted" : "ended by signal 15 (Terminated)");
-        dlr_policy_told_over(p, now_ms);
-        break;
-    default:
-        break;
     }
 }
 
@@ -150,27 +104,6 @@ bool dlr_policy_told_exit(struct dlr_policy *p, int code, int64_t now_ms)
     return true;
 }
 
-/* True when the deadline was one of ours. */
-bool dlr_policy_told_late(struct dlr_policy *p, int64_t now_ms)
-{
-    if (p->told.settling) {
-        conclude(p, DLR_FATE_RUNS, now_ms);
-        return true;
-    }
-    if (p->told.wanted) {
-        p->exit_code = 128 + 15;
-        dlr_policy_end_round(p, DLR_CAUSE_SIGNAL, "ended by signal 15 (Terminated)",
-                             now_ms);
-        return true;
-    }
-    if (!p->told.code)
-        return false;
-    p->exit_code = p->told.code;
-    p->killed = p->exit_code == 128 + 15;
-    dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, p->told.why, now_ms);
-    return true;
-}
-
 bool dlr_policy_told_after_end(struct dlr_policy *p, int64_t now_ms)
 {
     if (!p->told.over && p->told.wanted && !p->ended)
@@ -187,8 +120,7 @@ void dlr_policy_told_over(struct dlr_policy *p, int64_t now_ms)
 {
     if (p->told.wanted && p->exit_code == 128 + 9)
         p->exit_code = 128 + 15; /* srun that is told SIGTERM kills its tasks */
-    dlr_policy_enter(p, DLR_PHASE_PERSIST, now_ms, p->conf.persist_timeout_ms);
-    p->ops.persist(p->arg);
+    dlr_policy_persist(p, now_ms);
 }
 
 bool dlr_policy_told_writing(struct dlr_policy *p)

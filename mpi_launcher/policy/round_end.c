@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of a round, and what comes after it. */
+#include <stdio.h>
+
+#include "mpi_launcher/policy/state.h"
+
+/* Whether the failure is the last. */
+static bool give_up(struct dlr_policy *p, int64_t now_ms)
+{
+    struct dlr_restart_budget_failure f = dlr_policy_failed_how(p);
+    enum dlr_restart_budget_next next =
+        dlr_restart_budget_failed(&p->restarts, &f, now_ms);
+    char why[512];
+
+    if (next == DLR_RESTART_AGAIN)
+        return false;
+    if (next == DLR_RESTART_SPENT)
+        snprintf(why, sizeof(why),
+                 "given up after %u restarts (--dlrover-max-restarts): %s",
+                 p->conf.max_restarts, p->why);
+    else
+        snprintf(why, sizeof(why), "%s, as before%s: not tried again", p->why,
+                 next == DLR_RESTART_START ? " at its start"
+                                           : ", after as long a time");
+    dlr_policy_fail(p, p->exit_code ? p->exit_code : 1, why, now_ms);
+    return true;
+}
+
+static void after_end(struct dlr_policy *p, int64_t now_ms)
+{
+    p->failed_rendezvous = 0;
+    if (dlr_policy_told_after_end(p, now_ms))
+        return;
+    if (p->cause == DLR_CAUSE_PROGRAM && dlr_policy_ended_well(p) && p->started) {
+        dlr_policy_finish(p, 0, NULL); /* the word of its tasks was late */
+        return;
+    }
+    if (p->away && p->cause != DLR_CAUSE_SIGNAL) {
+        p->away = false;
+        dlr_policy_wait(p, p->why, now_ms);
+        return;
+    }
+    if (p->cause == DLR_CAUSE_RESTORE) {
+        dlr_policy_set_back(p, p->why, now_ms);
+        return;
+    }
+    p->setbacks = 0;
+    if (p->cause == DLR_CAUSE_SIGNAL) {
+        dlr_policy_finish(p, p->exit_code, p->why);
+        return;
+    }
+    if (p->cause == DLR_CAUSE_PROGRAM && p->refused) {
+        dlr_policy_finish(p, p->exit_code ? p->exit_code : 1, p->why);
+        return;
+    }
+    p->refused = false;
+    if (p->cause != DLR_CAUSE_PROGRAM || !give_up(p, now_ms))
+        dlr_policy_meet(p, now_ms);
+}
+
+void dlr_policy_check_clean(struct dlr_policy *p, int64_t now_ms)
+{
+    if (p->phase != DLR_PHASE_END)
+        return;
+    for (unsigned i = 0; i < p->conf.nnodes; i++)
+        if (p->nodes[i].state == NODE_UP && p->nodes[i].dirty)
+            return;
+    after_end(p, now_ms);
+}
+
+/* The first reason ends the round; a node's death found later explains the failures that it
+ * caused, so it takes the place of a failure of the program.
+ */
+void dlr_policy_end_round(struct dlr_policy *p, enum dlr_cause cause, const char *why,
+                          int64_t now_ms)
+{
+    p->suspect = p->unclean = false;
+    p->failed_ms = now_ms;
+    p->cause = cause;
+    snprintf(p->why, sizeof(p->why), "%s", why);
+    for (unsigned i = 0; i < p->conf.nnodes; i++)
+        p->nodes[i].dirty = p->nodes[i].member && p->nodes[i].state == NODE_UP;
+    dlr_policy_enter(p, DLR_PHASE_END, now_ms, p->conf.end_timeout_ms);
+    p->ops.end_round(p->arg, p->round, cause, why);
+    dlr_policy_check_clean(p, now_ms);
+}
+
+void dlr_policy_clean(struct dlr_policy *p, unsigned node, uint32_t round,
+                      int64_t now_ms)
+{
+    if (round != p->round)
+        return;
+    p->nodes[node].dirty = false;
+    dlr_policy_check_clean(p, now_ms);
+}
+
+void dlr_policy_end_late(struct dlr_policy *p, int64_t now_ms)
+{
+    for (unsigned i = 0; i < p->conf.nnodes; i++)
+        if (p->nodes[i].dirty)
+            p->nodes[i].state =
+                NODE_DEAD; /* its processes did not go: not fit to be used */
+    after_end(p, now_ms);
+}
