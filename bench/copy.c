@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: sees=ckpt/slot */
+/* build: sees=ckpt/base */
 /* copy MB THREADS ROUNDS: prints for each round the GB/s of all threads together of
  *   copy and sum | memcpy, then sum, in blocks of 64 KiB | memcpy | streaming stores
  * Each thread has memory of its own, shared as a slot's is, and touched before.
@@ -15,7 +15,7 @@
 #endif
 
 #include "ckpt/base/copy_crc.h"
-#include "ckpt/slot/slot.h"
+#include "ckpt/base/crc32c.h"
 #include "common/base/clock.h"
 #include "common/base/str.h"
 

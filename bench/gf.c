@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: sees=ckpt/redundancy,ckpt/slot */
+/* build: sees=ckpt/redundancy */
 /* gf MB ROUNDS: for each round the GB/s, on one thread, at which chunks of 1 MiB are
  *   added with 1 (XOR) | multiplied and added | check-summed, then multiplied and added
  * to a parity shard, as a holder does with what comes in; and, of MB in four shards, the state at
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ckpt/base/crc32c.h"
 #include "ckpt/redundancy/parity.h"
-#include "ckpt/slot/slot.h"
 #include "common/base/clock.h"
 #include "common/base/str.h"
 

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "ckpt/slot/slot.h"
+#include "ckpt/base/crc32c.h"
 #include "device/device.h"
 #include "device/kernel.h"
 

@@ -6,7 +6,7 @@
 #include <emmintrin.h>
 #endif
 
-#include "ckpt/slot/slot.h"
+#include "ckpt/base/crc32c.h"
 
 #define BLOCK 4096u /* read into the first-level cache, summed and written from there */
 #define LINE 64u

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ckpt/slot/slot.h"
+#include "ckpt/base/crc32c.h"
 
 #include <isa-l/crc.h>
 #include <pthread.h>

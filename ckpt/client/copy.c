@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ckpt/base/copy_crc.h"
+#include "ckpt/base/crc32c.h"
 #include "ckpt/base/thread_affinity.h"
 #include "ckpt/client/copy_stage.h"
 #include "common/base/clock.h"

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ckpt/base/crc32c.h"
 #include "ckpt/client/client.h"
 #include "ckpt/client/fork.h"
 #include "ckpt/restore/reshape.h"

@@ -11,6 +11,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "ckpt/base/crc32c.h"
 #include "ckpt/persist/bulk_write.h"
 #include "ckpt/persist/safetensors.h"
 #include "ckpt/slot/meta.h"

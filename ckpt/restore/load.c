@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ckpt/base/copy_crc.h"
+#include "ckpt/base/crc32c.h"
 #include "ckpt/slot/meta.h"
 #include "common/base/cleanup.h"
 #include "common/base/str.h"

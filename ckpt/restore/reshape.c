@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ckpt/base/crc32c.h"
 #include "ckpt/layout/box.h"
 #include "ckpt/restore/load.h"
 #include "ckpt/slot/meta.h"

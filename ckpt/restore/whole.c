@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "ckpt/base/crc32c.h"
 #include "ckpt/restore/load.h"
 #include "ckpt/restore/reshape.h"
 #include "ckpt/slot/meta.h"

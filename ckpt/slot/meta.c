@@ -6,6 +6,8 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "ckpt/base/crc32c.h"
+
 /* Where the parts of a block begin; all of it in 64 bits, so that no sum wraps. */
 struct parts {
     uint64_t entries, dims, names, crcs, end;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "ckpt/base/crc32c.h"
 #include "ckpt/slot/meta.h"
 #include "common/base/cleanup.h"
 #include "common/base/clock.h"

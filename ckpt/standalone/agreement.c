@@ -14,6 +14,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "ckpt/base/crc32c.h"
 #include "ckpt/standalone/vote.h"
 #include "common/base/cleanup.h"
 #include "common/base/clock.h"

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "ckpt/base/crc32c.h"
 #include "ckpt/persist/safetensors.h"
 #include "ckpt/persist/slot_file.h"
 #include "ckpt/standalone/launch_id.h"

@@ -2,9 +2,10 @@
 #include "ckpt/standalone/vote.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
-#include "ckpt/slot/slot.h"
+#include "ckpt/base/crc32c.h"
 
 size_t dlr_agree_list(uint32_t rank, uint32_t world, uint32_t verdict)
 {

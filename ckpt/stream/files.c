@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ckpt/base/crc32c.h"
 #include "ckpt/persist/slot_file.h"
 #include "ckpt/slot/meta.h"
 #include "ckpt/slot/store.h"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ckpt/base/crc32c.h"
 #include "ckpt/redundancy/parity.h"
 #include "ckpt/redundancy/parity_order.h"
 #include "ckpt/slot/meta.h"

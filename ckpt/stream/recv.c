@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ckpt/base/crc32c.h"
 #include "ckpt/stream/recv.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"

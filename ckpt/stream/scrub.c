@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "ckpt/base/crc32c.h"
 #include "ckpt/slot/meta.h"
 #include "common/base/clock.h"
 

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ckpt/base/crc32c.h"
 #include "ckpt/manifest/manifest.h"
 #include "ckpt/persist/slot_file.h"
 #include "common/base/cleanup.h"

@@ -3,7 +3,7 @@
 /* A word of a rank without a job. The first byte: bit 0, its sum is put right first; bits 1 and 2, the rank that it
  * should be of; bits 3 to 5, of how many. What is taken is of these, and nothing beyond it was read.
  */
-#include "ckpt/slot/slot.h"
+#include "ckpt/base/crc32c.h"
 #include "ckpt/standalone/vote.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <setjmp.h>
 
+#include "ckpt/base/crc32c.h"
 #include "ckpt/slot/write.h"
 #include "ckpt/stream/recv.h"
 #include "ckpt/stream/state.h"

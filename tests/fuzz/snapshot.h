@@ -5,6 +5,7 @@
 #ifndef DLR_TESTS_FUZZ_SNAPSHOT_H
 #define DLR_TESTS_FUZZ_SNAPSHOT_H
 
+#include "ckpt/base/crc32c.h"
 #include "ckpt/slot/meta.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ckpt/base/crc32c.h"
 #include "ckpt/slot/store.h"
 #include "ckpt/slot/write.h"
 #include "common/base/cleanup.h"

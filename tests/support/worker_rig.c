@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "ckpt/base/crc32c.h"
+
 static const struct dlr_ckpt_region region = {.name = "w",
                                               .dtype = "u8",
                                               .item_size = 1,

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "ckpt/slot/slot.h"
+#include "ckpt/base/crc32c.h"
 #include "device/kernel.h"
 
 #define N 4096u

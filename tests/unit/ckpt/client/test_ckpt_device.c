@@ -34,6 +34,7 @@ int main(void)
 #include <semaphore.h>
 #include <unistd.h>
 
+#include "ckpt/base/crc32c.h"
 #include "common/base/clock.h"
 
 #define BIG ((20u << 20) + 12345) /* more than both halves of the staging buffer */

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "ckpt/base/copy_crc.h"
+#include "ckpt/base/crc32c.h"
 #include "ckpt/client/copy.h"
 #include "ckpt/slot/meta.h"
 #include "ckpt/slot/write.h"

@@ -18,6 +18,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "ckpt/base/crc32c.h"
 #include "ckpt/persist/safetensors.h"
 #include "ckpt/persist/slot_file.h"
 #include "ckpt/slot/meta.h"

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "ckpt/base/crc32c.h"
 #include "ckpt/slot/meta.h"
 #include "ckpt/slot/write.h"
 #include "common/base/cleanup.h"

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "ckpt/base/crc32c.h"
 #include "ckpt/slot/meta.h"
 #include "ckpt/slot/store.h"
 #include "ckpt/slot/write.h"

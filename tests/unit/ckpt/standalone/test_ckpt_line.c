@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "ckpt/base/crc32c.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/persist/slot_file.h"
 #include "ckpt/slot/meta.h"

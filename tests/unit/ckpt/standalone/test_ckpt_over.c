@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "ckpt/base/crc32c.h"
 #include "ckpt/standalone/files.h"
 #include "common/base/str.h"
 #include "tests/support/flip.h"

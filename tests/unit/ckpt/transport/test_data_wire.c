@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "ckpt/base/crc32c.h"
 #include "ckpt/transport/mac.h"
 #include "ckpt/transport/net.h"
 #include "ckpt/transport/wire.h"

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "ckpt/base/crc32c.h"
 #include "ckpt/slot/store.h"
 #include "ckpt/slot/write.h"
 #include "common/base/cleanup.h"
