@@ -6,9 +6,13 @@
 #define DLR_CKPT_MANIFEST_MANIFEST_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-#include "mpi_launcher/plan/plan.h"
+#include "ckpt/base/version.h"
+#include "ckpt/manifest/plan_file.h"
+#include "common/base/err.h"
 
 #define DLR_PERSIST_NAME 64 /* of a manifest */
 

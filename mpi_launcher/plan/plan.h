@@ -13,20 +13,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "ckpt/base/file_slice.h"
 #include "ckpt/base/version.h"
+#include "ckpt/manifest/plan_file.h"
 #include "common/base/err.h"
 #include "health/health.h"
 #include "hwloc_topo/topo.h"
 
 /* Limits on what is taken from outside. */
 #define DLR_PLAN_NODES_MAX 131072u
-#define DLR_PLAN_RANKS_MAX 1048576u
 #define DLR_PLAN_PROBES                                                                \
     64u /* peers each node tries to reach: the next ones in name order */
 #define DLR_PLAN_NOTES_MAX 16u
 #define DLR_PLAN_NOTE 512
-#define DLR_PLAN_WHERE 4096 /* a node's name or a file's path */
 #define DLR_PLAN_WORLDS_MAX 4u
 
 /* --- what a node reports ------------------------------------------------------------ */
@@ -35,15 +33,6 @@ struct dlr_plan_check {
     char check[32];
     enum dlr_health_verdict verdict;
     char reason[256];
-};
-
-/* A copy whose every byte was verified just now. */
-struct dlr_plan_copy {
-    int32_t rank;
-    uint32_t world;
-    struct dlr_version version;
-    uint64_t bytes; /* of the slot file: what a receiver has to reserve */
-    uint64_t layout;
 };
 
 struct dlr_plan_report {
@@ -56,7 +45,7 @@ struct dlr_plan_report {
     unsigned nchecks;
     char (*silent)[DLR_TOPO_NAME]; /* peers it tried and could not reach */
     unsigned nsilent;
-    struct dlr_plan_copy *copies;
+    struct dlr_plan_copy *copies; /* whose every byte was verified just now */
     unsigned ncopies;
 };
 
@@ -79,12 +68,6 @@ struct dlr_plan_seat {
     struct dlr_topo_node
         node; /* path as in the former plan, for the choice of a successor */
     char partner[DLR_TOPO_NAME]; /* who kept its copies: "" nobody, or SEVERAL */
-};
-
-struct dlr_plan_file {
-    struct dlr_plan_copy copy;
-    char path[DLR_PLAN_WHERE];
-    struct dlr_slice slice; /* which part of it */
 };
 
 /* A copy that was tried and failed. */
