@@ -33,7 +33,7 @@ struct dlr_slot {
     struct dlr_slot_page *page; /* the mapping */
     uint64_t bytes;
     int fd;                     /* -1: the caller's, or file's */
-    struct dlr_slot_file *file; /* of a slot made by dlr_slot_join(), else NULL */
+    struct dlr_slot_file *file; /* of a slot made by dlr_slot_over_file(), else NULL */
 };
 
 void *dlr_slot_base(const struct dlr_slot *slot)
@@ -222,46 +222,21 @@ static int new_file(int fd, uint64_t off, uint32_t nchunks, struct dlr_slot_file
     return 0;
 }
 
-/* Puts state page and meta block where a mapped slot has them. */
-static void put_head(struct dlr_slot *slot, const void *meta, size_t bytes)
+int dlr_slot_over_file(const struct dlr_meta_head *head, int fd, uint64_t off,
+                       struct dlr_slot **ret, struct dlr_err *err)
 {
-    slot->page->magic = DLR_SLOT_MAGIC;
-    slot->page->version = DLR_META_VERSION;
-    slot->page->bytes = slot->bytes;
-    slot->page->state = DLR_SLOT_SEALED;
-    memcpy((char *)slot->page + DLR_SLOT_PAGE, meta, bytes);
-}
-
-int dlr_slot_join(const void *meta, size_t bytes, int fd, uint64_t off,
-                  struct dlr_slot **ret, struct dlr_err *err)
-{
-    int rc = dlr_slot_check_meta(meta, bytes, DLR_SLOT_DATA_MAX, NULL, err);
     struct dlr_slot_file *file = NULL;
-    struct dlr_slot *slot = NULL;
-    struct dlr_meta_head head;
-    struct stat st;
+    int rc = new_file(fd, off, head->nchunks, &file, err);
 
-    if (rc < 0)
-        return rc;
-    memcpy(&head, meta, sizeof(head));
-    if (fstat(fd, &st) < 0)
-        return dlr_fail(err, -errno, "cannot look at it: %m");
-    if (off > (uint64_t)st.st_size || head.data_bytes > (uint64_t)st.st_size - off)
-        return dlr_fail(err, -EBADMSG,
-                        "%" PRIu64 " bytes of data in a file of %" PRIu64,
-                        head.data_bytes, (uint64_t)st.st_size);
-    rc = new_file(fd, off, head.nchunks, &file, err);
     if (rc == 0)
-        rc = map(-1, head.data_off + dlr_align_up(head.data_bytes, DLR_SLOT_PAGE),
-                 PROT_READ | PROT_WRITE, OWN_IN_PIECES, &slot, err);
+        rc = map(-1, head->data_off + dlr_align_up(head->data_bytes, DLR_SLOT_PAGE),
+                 PROT_READ | PROT_WRITE, OWN_IN_PIECES, ret, err);
     if (rc < 0) {
         free_file(file);
         return rc;
     }
-    put_head(slot, meta, bytes);
-    file->data = (char *)slot->page + head.data_off;
-    slot->file = file;
-    *ret = slot;
+    file->data = (char *)(*ret)->page + head->data_off;
+    (*ret)->file = file;
     return 0;
 }
 
