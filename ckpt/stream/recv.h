@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A transfer that comes in; private to data_recv*.c. */
+/* A transfer that comes in; private to recv*.c. */
 #ifndef DLR_CKPT_STREAM_RECV_H
 #define DLR_CKPT_STREAM_RECV_H
 

@@ -407,72 +407,97 @@ static int show_copies(const struct dlr_redundancy_conf *r, char *buf, size_t si
     }
 }
 
-int dlr_opt_value_show(enum dlr_opt_type type, const void *at, char *buf, size_t size)
+static int show_every(const struct dlr_every_conf *every, char *buf, size_t size)
 {
-    const struct dlr_beat_conf *beat = at;
-    const struct dlr_every_conf *every = at;
-    const struct dlr_nodes_conf *nodes = at;
-    const struct dlr_ratio_conf *ratio = at;
+    if (every->ms == DLR_EVERY_AUTO)
+        return dlr_format(buf, size, "auto");
+    if (every->ms > 0)
+        return show_ms(every->ms, buf, size);
+    return every->steps ? dlr_format(buf, size, "%u", every->steps)
+                        : dlr_format(buf, size, "off");
+}
+
+static int show_ratio(const struct dlr_ratio_conf *ratio, char *buf, size_t size)
+{
     char time[32];
 
+    if (ratio->per_ms == DLR_RATIO_MS)
+        return dlr_format(buf, size, "%u", ratio->count);
+    show_ms(ratio->per_ms, time, sizeof(time));
+    return dlr_format(buf, size, "%u/%s", ratio->count, time);
+}
+
+/* What is shown as a word; NULL for what is not. */
+static const char *show_word(enum dlr_opt_type type, const void *at)
+{
     switch (type) {
     case DLR_OPT_SWITCH:
-        return dlr_format(buf, size, "%s", *(const bool *)at ? "on" : "off");
+        return *(const bool *)at ? "on" : "off";
     case DLR_OPT_COUNT:
-        if (*(const unsigned *)at == DLR_COUNT_AUTO)
-            return dlr_format(buf, size, "auto");
-        /* fall through */
-    case DLR_OPT_UINT:
-        return dlr_format(buf, size, "%u", *(const unsigned *)at);
+        return *(const unsigned *)at == DLR_COUNT_AUTO ? "auto" : NULL;
     case DLR_OPT_SPAN:
-        if (!*(const int64_t *)at)
-            return dlr_format(buf, size, "off");
-        return show_ms(*(const int64_t *)at, buf, size);
-    case DLR_OPT_DURATION:
-        return show_ms(*(const int64_t *)at, buf, size);
-    case DLR_OPT_SIZE:
-        return show_size(*(const uint64_t *)at, buf, size);
+        return *(const int64_t *)at ? NULL : "off";
+    case DLR_OPT_RATE:
+        if (*(const uint64_t *)at == DLR_RATE_AUTO)
+            return "auto";
+        return *(const uint64_t *)at ? NULL : "off";
+    case DLR_OPT_PPM:
+        return *(const unsigned *)at ? NULL : "off";
+    case DLR_OPT_SAVE:
+        return *(const unsigned *)at ? NULL : "always";
+    case DLR_OPT_TRANSPORT:
+        return transports[*(const enum dlr_transport *)at];
     case DLR_OPT_PATH:
     case DLR_OPT_WORD:
     case DLR_OPT_NAME:
     case DLR_OPT_SHARE:
-        return dlr_format(buf, size, "%s", (const char *)at);
+        return at;
+    default:
+        return NULL;
+    }
+}
+
+int dlr_opt_value_show(enum dlr_opt_type type, const void *at, char *buf, size_t size)
+{
+    const char *word = show_word(type, at);
+    const struct dlr_beat_conf *beat = at;
+    const struct dlr_nodes_conf *nodes = at;
+    char time[32];
+
+    if (word)
+        return dlr_format(buf, size, "%s", word);
+    switch (type) {
+    case DLR_OPT_COUNT:
+    case DLR_OPT_UINT:
+        return dlr_format(buf, size, "%u", *(const unsigned *)at);
+    case DLR_OPT_SPAN:
+    case DLR_OPT_DURATION:
+        return show_ms(*(const int64_t *)at, buf, size);
+    case DLR_OPT_RATE:
+    case DLR_OPT_SIZE:
+        return show_size(*(const uint64_t *)at, buf, size);
     case DLR_OPT_BEAT:
         show_ms(beat->every_ms, time, sizeof(time));
         return dlr_format(buf, size, "%s:%u", time, beat->missed);
-    case DLR_OPT_RATE:
-        if (*(const uint64_t *)at == DLR_RATE_AUTO)
-            return dlr_format(buf, size, "auto");
-        if (!*(const uint64_t *)at)
-            return dlr_format(buf, size, "off");
-        return show_size(*(const uint64_t *)at, buf, size);
     case DLR_OPT_PPM:
-        if (!*(const unsigned *)at)
-            return dlr_format(buf, size, "off");
+    case DLR_OPT_SAVE:
         return dlr_format(buf, size, "%.7g%%", *(const unsigned *)at / 1e4);
     case DLR_OPT_EVERY:
-        if (every->ms == DLR_EVERY_AUTO)
-            return dlr_format(buf, size, "auto");
-        if (every->ms > 0)
-            return show_ms(every->ms, buf, size);
-        return every->steps ? dlr_format(buf, size, "%u", every->steps)
-                            : dlr_format(buf, size, "off");
-    case DLR_OPT_SAVE:
-        if (!*(const unsigned *)at)
-            return dlr_format(buf, size, "always");
-        return dlr_format(buf, size, "%.7g%%", *(const unsigned *)at / 1e4);
+        return show_every(at, buf, size);
     case DLR_OPT_COPIES:
         return show_copies(at, buf, size);
     case DLR_OPT_NODES:
         return nodes->max ? dlr_format(buf, size, "%u:%u", nodes->min, nodes->max)
                           : dlr_format(buf, size, "%u", nodes->min);
     case DLR_OPT_RATIO:
-        if (ratio->per_ms == DLR_RATIO_MS)
-            return dlr_format(buf, size, "%u", ratio->count);
-        show_ms(ratio->per_ms, time, sizeof(time));
-        return dlr_format(buf, size, "%u/%s", ratio->count, time);
+        return show_ratio(at, buf, size);
+    case DLR_OPT_SWITCH:
+    case DLR_OPT_PATH:
+    case DLR_OPT_WORD:
+    case DLR_OPT_NAME:
+    case DLR_OPT_SHARE:
     case DLR_OPT_TRANSPORT:
-        return dlr_format(buf, size, "%s", transports[*(const enum dlr_transport *)at]);
+        break; /* words */
     }
     return -EINVAL;
 }

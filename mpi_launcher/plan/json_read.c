@@ -118,7 +118,7 @@ int dlr_plan_copy_from_json(const json_t *j, struct dlr_plan_copy *ret_copy)
     if (rc < 0)
         return rc;
     c.rank = (int32_t)rank;
-    c.layout = strtoull(layout, &end, 16); /* hexadecimal: not for common/opt */
+    c.layout = strtoull(layout, &end, 16); /* hexadecimal: not for common/config/opt */
     if (end != layout + 16 || !isxdigit((unsigned char)layout[0]))
         return -EBADMSG;
     *ret_copy = c;

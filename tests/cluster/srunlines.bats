@@ -49,7 +49,7 @@ differs() {
     SLURM_JOB_NUM_NODES | SLURM_JOB_CPUS_PER_NODE*) ;;   # likewise
     SLURM_STEP_NODELIST) ;;                              # the same nodes, one by one
     SLURM_SPANK__SLURM_SPANK_OPTION_dlrover_dlrover) ;;  # what the row is about
-    SLURM_PMIX_FENCE) ;;                                 # set for every MPI step: steps.h
+    SLURM_PMIX_FENCE) ;;                                 # set for every MPI step: srun.h
     *) return 1 ;;
     esac
 }

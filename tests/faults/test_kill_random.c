@@ -7,7 +7,7 @@
  * one than was committed, the same on both ranks, with the bytes that the step's number gives.
  *
  * The seed is printed; DLR_TEST_SEED=N draws the same sizes, faults and moments again. Which
- * instruction a moment meets is up to the machine: tests/test_kill_*.c go through them one by one.
+ * instruction a moment meets is up to the machine: tests/faults/test_kill_*.c go through them one by one.
  */
 #include <errno.h>
 #include <inttypes.h>
