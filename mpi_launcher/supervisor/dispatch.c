@@ -21,7 +21,7 @@
 void dlr_sup_send(struct dlr_sup *s, unsigned node, json_t *msg)
 {
     if (msg && s->members.list[node].here)
-        dlr_server_send_json(s->server, &s->members.list[node].route, msg);
+        dlr_sup_outbox_send_json(s->io, &s->members.list[node].route, msg);
     json_decref(msg);
 }
 
@@ -31,7 +31,7 @@ void dlr_sup_send_all(struct dlr_sup *s, json_t *msg)
 
     for (unsigned i = 0; text && i < s->members.n; i++)
         if (s->members.list[i].here)
-            dlr_server_send(s->server, &s->members.list[i].route, text, strlen(text));
+            dlr_sup_outbox_send(s->io, &s->members.list[i].route, text, strlen(text));
     json_decref(msg);
 }
 
@@ -51,7 +51,7 @@ static void ask_who(struct dlr_sup *s, const struct dlr_route *to)
     if (s->asked++ >= 2 * s->members.n)
         return;
     msg = dlr_msg_new("who");
-    dlr_server_send_json(s->server, to, msg);
+    dlr_sup_outbox_send_json(s->io, to, msg);
 }
 
 static void welcome(struct dlr_sup *s, unsigned node)
@@ -81,8 +81,8 @@ static void node_is_up(struct dlr_sup *s, unsigned node)
     m->here = true;
     m->heard_ms = dlr_sup_now();
     dlr_topo_leaf(m->node.path, leaf, sizeof(leaf));
-    dlr_journal_note(s->journal, "node_up", "s:s,s:s,s:s,s:i", "node", m->node.name,
-                     "leaf", leaf, "boot", m->boot, "cpus", m->cpus);
+    dlr_journal_note(dlr_sup_journal(s->io), "node_up", "s:s,s:s,s:s,s:i", "node",
+                     m->node.name, "leaf", leaf, "boot", m->boot, "cpus", m->cpus);
     dlr_sup_peers_came(s, node);
     dlr_policy_node_up(s->policy, node, dlr_sup_now());
 }
@@ -91,7 +91,7 @@ static void say_bye(struct dlr_sup *s, const struct dlr_route *to)
 {
     DLR_AUTO_JSON json_t *msg = dlr_msg_new("bye");
 
-    dlr_server_send_json(s->server, to, msg);
+    dlr_sup_outbox_send_json(s->io, to, msg);
 }
 
 /* A node's data process was started again: its peers must send to the new one. Before the round is
@@ -191,7 +191,7 @@ static void come_back(struct dlr_sup *s, unsigned node, const struct dlr_packet 
     m->heard_ms = dlr_sup_now();
     msg = dlr_msg_new("kill");
     json_object_set_new(msg, "round", json_integer(dlr_policy_round(s->policy)));
-    dlr_server_send_json(s->server, &packet->from, msg);
+    dlr_sup_outbox_send_json(s->io, &packet->from, msg);
 }
 
 static void take_beat(struct dlr_sup *s, unsigned node, const struct dlr_packet *packet)
@@ -225,7 +225,7 @@ static void take_beat(struct dlr_sup *s, unsigned node, const struct dlr_packet 
         .round = beat.round,
         .lease_ms = dlr_sup_is_held() ? DLR_LEASE_HELD : dlr_jobconf_dead_ms(&s->conf)};
     dlr_beat_pack(&lease, buf);
-    dlr_server_send(s->server, &packet->from, buf, sizeof(buf));
+    dlr_sup_outbox_send(s->io, &packet->from, buf, sizeof(buf));
 }
 
 /* --- messages --------------------------------------------------------------------------------- */
@@ -330,9 +330,9 @@ static void on_lapsed(struct dlr_sup *s, unsigned node, const json_t *msg)
     snprintf(why, sizeof(why),
              "node %.200s did not hear the supervisor for %llu ms: its lease ran out",
              name, (unsigned long long)silent_ms);
-    dlr_journal_note(s->journal, "lapsed", "s:s,s:I,s:I,s:I", "node", name, "round",
-                     (json_int_t)round, "silent_ms", (json_int_t)silent_ms, "killed",
-                     (json_int_t)killed);
+    dlr_journal_note(dlr_sup_journal(s->io), "lapsed", "s:s,s:I,s:I,s:I", "node", name,
+                     "round", (json_int_t)round, "silent_ms", (json_int_t)silent_ms,
+                     "killed", (json_int_t)killed);
     dlr_policy_lapsed(s->policy, round, why, dlr_sup_now());
 }
 
@@ -415,22 +415,17 @@ static void take_json(struct dlr_sup *s, const struct dlr_packet *packet)
     s->refused++;
 }
 
-int dlr_sup_on_message(struct dlr_sup *s)
+void dlr_sup_on_message(struct dlr_sup *s, const struct dlr_packet *packet)
 {
-    struct dlr_packet packet;
-    int node, rc = dlr_server_recv(s->server, &packet);
+    int node;
 
-    if (rc <= 0)
-        return rc;
-    if (dlr_beat_is(packet.data, packet.size)) {
-        node = dlr_members_by_route(&s->members, &packet.from);
-        if (node < 0)
-            ask_who(s, &packet.from);
-        else
-            take_beat(s, node, &packet);
-    } else {
-        take_json(s, &packet);
+    if (!dlr_beat_is(packet->data, packet->size)) {
+        take_json(s, packet);
+        return;
     }
-    dlr_packet_done(&packet);
-    return 1;
+    node = dlr_members_by_route(&s->members, &packet->from);
+    if (node < 0)
+        ask_who(s, &packet->from);
+    else
+        take_beat(s, node, packet);
 }

@@ -38,20 +38,6 @@
 #define SAVE_ALONE 2    /* first versions, of which one is open at a time */
 #define DECIDE_MS 10000 /* an undecided version is aborted after this */
 
-void dlr_sup_watch(struct dlr_sup *s, struct dlr_proc *proc, zloop_fn *fn)
-{
-    zmq_pollitem_t item = {.fd = proc->pidfd, .events = ZMQ_POLLIN};
-
-    zloop_poller(s->loop, &item, fn, s);
-}
-
-void dlr_sup_unwatch(struct dlr_sup *s, struct dlr_proc *proc)
-{
-    zmq_pollitem_t item = {.fd = proc->pidfd, .events = ZMQ_POLLIN};
-
-    zloop_poller_end(s->loop, &item);
-}
-
 static const struct dlr_policy_ops policy_ops = {
     .start_agents = dlr_sup_start_agents,
     .late = dlr_sup_agents_late,
@@ -71,13 +57,17 @@ static const struct dlr_policy_ops policy_ops = {
 
 /* --- the reactor --------------------------------------------------------------------------- */
 
-static int on_message(zloop_t *loop, zsock_t *sock, void *arg)
+static void on_message(void *arg, const struct dlr_packet *packet)
+{
+    dlr_sup_on_message(arg, packet);
+}
+
+static bool on_taken(void *arg)
 {
     struct dlr_sup *s = arg;
 
-    dlr_sup_on_message(s);
     dlr_sup_transfers_check(s);
-    return dlr_sup_is_over(s) ? -1 : 0;
+    return !dlr_sup_is_over(s);
 }
 
 /* The keeper is this srun for the script: whoever killed it has ended the run. */
@@ -116,24 +106,24 @@ static int on_signal(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 
 static void tend(struct dlr_sup *s, int64_t now_ms)
 {
-    if (dlr_server_tend(s->server, now_ms))
-        dlr_sup_say(s,
+    if (dlr_sup_outbox_tend(s->io, now_ms))
+        dlr_sup_say(s->io,
                     "no descriptor is left for agents that connect (ulimit -n): they "
                     "have to wait until a connection ends");
 }
 
-static int on_tick(zloop_t *loop, int timer, void *arg)
+static bool on_tick(void *arg)
 {
     struct dlr_sup *s = arg;
     int64_t now;
 
     dlr_sup_end_hold(s);
     now = dlr_sup_now();
-    dlr_journal_tick(s->journal);
+    dlr_journal_tick(dlr_sup_journal(s->io));
     dlr_sup_drain_tick(s, now);
     if (s->finished) {
         dlr_sup_last_wait(s, now);
-        return dlr_sup_is_over(s) ? -1 : 0;
+        return !dlr_sup_is_over(s);
     }
     dlr_sup_judge(s, now);
     dlr_sup_rejoin_tick(s, now);
@@ -155,8 +145,31 @@ static int on_tick(zloop_t *loop, int timer, void *arg)
     dlr_sup_again_tick(s, now);
     dlr_sup_ranks_tick(s, now);
     dlr_sup_transfers_check(s);
-    return 0;
+    return true;
 }
+
+static void on_late(void *arg)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_sup_say(s->io, "the state directory '%s' hangs: going on without it",
+                s->info.job_dir);
+}
+
+static bool is_busy(void *arg)
+{
+    const struct dlr_sup *s = arg;
+
+    return s->policy && dlr_policy_phase(s->policy) != DLR_PHASE_DONE;
+}
+
+static const struct dlr_sup_io_ops io_ops = {
+    .message = on_message,
+    .taken = on_taken,
+    .tick = on_tick,
+    .late = on_late,
+    .busy = is_busy,
+};
 
 /* --- the start ------------------------------------------------------------------------------ */
 
@@ -224,12 +237,12 @@ static int open_control(struct dlr_sup *s, struct dlr_err *err)
     else if (getenv("SLURM_SRUN_PORT_RANGE"))
         sscanf(getenv("SLURM_SRUN_PORT_RANGE"), "%u-%u", &first, &last);
     dlr_endpoint_prepare();
-    rc = dlr_server_new(s->identity, "*", first, last, s->members.n, &s->server, err);
+    rc = dlr_sup_outbox_open(s->io, s->identity, first, last, s->members.n, err);
     if (rc < 0)
         return rc;
     gethostname(host, sizeof(host) - 1);
     return dlr_format(s->address, sizeof(s->address), "%s:%u", host,
-                      dlr_server_port(s->server));
+                      dlr_sup_outbox_port(s->io));
 }
 
 /* The agents' connections, with none of them twice: a limit that is too low is told before anything is started. */
@@ -283,23 +296,22 @@ static int open_journal(struct dlr_sup *s, struct dlr_err *err)
     char path[DLR_RUN_PATH + 32];
 
     snprintf(path, sizeof(path), "%s/events.jsonl", s->info.dir);
-    return dlr_journal_open(s->apart, s->state_fd, path, &s->journal, err);
+    return dlr_sup_journal_open(s->io, s->state_fd, path, err);
 }
 
 static int open_signals(struct dlr_sup *s)
 {
     static const int sigs[] = {SIGINT,  SIGTERM, SIGHUP, SIGQUIT,
                                SIGUSR1, SIGUSR2, SIGPIPE};
-    zmq_pollitem_t item = {.events = ZMQ_POLLIN};
     sigset_t set;
 
     sigemptyset(&set);
     for (unsigned i = 0; i < sizeof(sigs) / sizeof(*sigs); i++)
         sigaddset(&set, sigs[i]);
-    s->signal_fd = item.fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-    if (item.fd < 0)
+    s->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (s->signal_fd < 0)
         return -errno;
-    return zloop_poller(s->loop, &item, on_signal, s);
+    return dlr_sup_watch(s->io, s->signal_fd, on_signal, s);
 }
 
 static void block_signals(void)
@@ -323,10 +335,9 @@ static int prepare(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err
     dlr_sup_stdin_start(s);
     if ((rc = open_nodes(s, err)) < 0 || (rc = open_descriptors(s, err)) < 0 ||
         (rc = dlr_sup_read_step(s, argc, argv, err)) < 0 ||
-        (rc = dlr_apart_new(&s->apart, err)) < 0)
+        (rc = dlr_sup_apart_start(s->io, err)) < 0)
         return rc;
-    s->files_lane.apart = s->apart;
-    dlr_sup_say_start(s);
+    dlr_sup_say_start(s->io);
     if ((rc = dlr_sup_load_state(s, err)) < 0 ||
         (rc = dlr_sup_plan_step(s, argc, argv, err)) < 0 ||
         (rc = dlr_sup_redundancy_check(s, err)) < 0 ||
@@ -347,14 +358,15 @@ static void tell_start(struct dlr_sup *s, int argc, char **argv)
         json_array_append_new(nodes, json_string(s->members.list[i].node.name));
     for (int i = 0; i < argc; i++)
         json_array_append_new(words, json_string(argv[i]));
-    dlr_journal_note(
-        s->journal, "start", "s:s,s:s,s:i,s:i,s:I,s:o,s:i,s:i,s:i,s:o,s:i,s:i,s:i,s:s",
-        "job", s->info.job, "run", s->info.name, "incarnation", s->info.incarnation,
-        "generation", s->generation, "round", (json_int_t)s->resume_round, "nodes",
-        nodes, "places", s->step.nplaces, "spares", s->members.n - s->step.nplaces,
-        "world", s->step.world, "argv", words, "beat_ms", s->conf.beat.every_ms,
-        "dead_ms", (int)dlr_jobconf_dead_ms(&s->conf), "max_restarts",
-        s->conf.max_restarts.count, "version", DLR_VERSION);
+    dlr_journal_note(dlr_sup_journal(s->io), "start",
+                     "s:s,s:s,s:i,s:i,s:I,s:o,s:i,s:i,s:i,s:o,s:i,s:i,s:i,s:s", "job",
+                     s->info.job, "run", s->info.name, "incarnation",
+                     s->info.incarnation, "generation", s->generation, "round",
+                     (json_int_t)s->resume_round, "nodes", nodes, "places",
+                     s->step.nplaces, "spares", s->members.n - s->step.nplaces, "world",
+                     s->step.world, "argv", words, "beat_ms", s->conf.beat.every_ms,
+                     "dead_ms", (int)dlr_jobconf_dead_ms(&s->conf), "max_restarts",
+                     s->conf.max_restarts.count, "version", DLR_VERSION);
 }
 
 /* The agents of a supervisor that died go on; its workers do when all of it is in order. */
@@ -362,7 +374,7 @@ static void take_over(struct dlr_sup *s)
 {
     dlr_sup_drain_adopt(s);
     if (s->agents.pid)
-        dlr_sup_watch(s, &s->agents, dlr_sup_agents_ended);
+        dlr_sup_watch(s->io, s->agents.pidfd, dlr_sup_agents_ended, s);
     if (s->adopt.wanted) {
         s->workers = s->former_workers;
         if (dlr_sup_adopt_start(s, BELL_FD))
@@ -377,10 +389,7 @@ static int run(struct dlr_sup *s)
 {
     int64_t now = dlr_sup_now();
 
-    s->loop = zloop_new();
-    zloop_set_nonstop(s->loop, true);
-    zloop_reader(s->loop, dlr_server_sock(s->server), on_message, s);
-    zloop_timer(s->loop, DLR_SUP_TICK_MS, 0, on_tick, s);
+    dlr_sup_loop_start(s->io, DLR_SUP_TICK_MS);
     if (open_signals(s) < 0)
         return 1;
     s->started_ms = s->tick_ms = now;
@@ -395,8 +404,7 @@ static int run(struct dlr_sup *s)
     if (!s->finished)
         dlr_sup_leave_start(s);
     if (!dlr_sup_is_over(s))
-        zloop_start(s->loop);
-    zloop_destroy(&s->loop);
+        dlr_sup_loop_run(s->io);
     return s->exit_code;
 }
 
@@ -408,8 +416,6 @@ int main(int argc, char **argv)
                                  .helper_out = -1,
                                  .draining.pidfd = -1,
                                  .hosts_fd = -1,
-                                 .say_fd = -1,
-                                 .files_lane.process = -1,
                                  .leave.fd = -1,
                                  .restore_deadline_ms = INT64_MAX,
                                  .repeat_looked = UINT32_MAX,
@@ -431,31 +437,35 @@ int main(int argc, char **argv)
     dlr_self_keep_secrets();
     block_signals();
     s->keeper = getppid();
+    s->io = dlr_sup_io_new(&io_ops, s);
+    if (!s->io)
+        return EXIT_REFUSED;
     if (fcntl(STATE_FD, F_SETFD, FD_CLOEXEC) == 0)
         s->state_fd = STATE_FD;
     fcntl(BELL_FD, F_SETFD, FD_CLOEXEC);
     first = read_words(s, argc, argv, &err);
     if (first < 0 || prepare(s, argc - first, argv + first, &err) < 0) {
-        dlr_sup_say(s, "%s", err.text);
-        dlr_sup_say_end(s);
+        dlr_sup_say(s->io, "%s", err.text);
+        dlr_sup_say_end(s->io);
         return EXIT_REFUSED;
     }
     if (s->ended_before) {
         if (s->took_over)
             dlr_sup_hosts_end_run(s); /* the agents' farewell may have been lost */
         else
-            dlr_sup_say(s, "this srun ended with code %d before the job was requeued",
+            dlr_sup_say(s->io,
+                        "this srun ended with code %d before the job was requeued",
                         s->exit_code);
         code = s->exit_code;
     } else {
         tell_start(s, argc - first, argv + first);
         code = run(s);
     }
-    dlr_journal_close(s->journal, 5000);
-    dlr_sup_say_end(s);
+    dlr_sup_journal_close(s->io, 5000);
+    dlr_sup_say_end(s->io);
     dlr_sup_cadence_stop(s);
     dlr_sup_ranks_stop(s);
     dlr_sup_peers_stop(s);
-    dlr_server_free(s->server);
-    return code;
+    dlr_sup_outbox_close(s->io);
+    return code; /* what is logged from now on still takes the engine's way */
 }

@@ -149,7 +149,7 @@ void dlr_sup_keep(struct dlr_sup *s)
     if (round)
         json_object_set_new(state, "running", round);
     if (dlr_keepstate_save(s->state_fd, state, &err) < 0)
-        dlr_sup_say(s, "%s", err.text);
+        dlr_sup_say(s->io, "%s", err.text);
 }
 
 void dlr_sup_save_state(struct dlr_sup *s)
@@ -161,7 +161,7 @@ void dlr_sup_save_state(struct dlr_sup *s)
     if (!text)
         return;
     snprintf(path, sizeof(path), "%s/state.json", s->info.dir);
-    dlr_journal_replace(s->journal, path, text);
+    dlr_journal_replace(dlr_sup_journal(s->io), path, text);
     dlr_sup_keep(s);
 }
 
@@ -378,19 +378,20 @@ static void say_try(struct dlr_sup *s, bool had)
     unsigned n = s->info.before.n, code;
 
     if (s->info.anew)
-        dlr_sup_say(s, "an srun with the same words has failed in this job, in another "
-                       "environment: this one is a run of its own and begins anew");
+        dlr_sup_say(s->io,
+                    "an srun with the same words has failed in this job, in another "
+                    "environment: this one is a run of its own and begins anew");
     if (s->info.place != DLR_TRIES_NEXT)
         return;
     code = dlr_tries_code(&s->info.before, n - 1);
     if (s->nfiles)
-        dlr_sup_say(s,
+        dlr_sup_say(s->io,
                     "try %u of this srun, after one that ended with code %u: going on "
                     "from step %llu (with a --dlrover-name of its own it begins anew)",
                     n + 1, code, (unsigned long long)s->files[0].copy.version.step);
     else if (had)
         dlr_sup_say(
-            s,
+            s->io,
             "try %u of this srun, after one that ended with code %u: nothing of "
             "it is on the disk, beginning anew",
             n + 1, code);
@@ -399,12 +400,12 @@ static void say_try(struct dlr_sup *s, bool had)
 /* A run that goes on does so with what memory has, if it must. */
 static int load_disk(struct dlr_sup *s, struct dlr_err *err)
 {
-    int limit_ms = !s->took_over ? START_MS : dlr_sup_file_hangs(s) ? 0 : LOOK_MS;
+    int limit_ms = !s->took_over ? START_MS : dlr_sup_file_hangs(s->io) ? 0 : LOOK_MS;
     int rc = dlr_sup_disk_load(s, limit_ms, err);
 
     if (rc == 0 || !s->took_over)
         return rc;
-    dlr_sup_say(s, "%s", err->text);
+    dlr_sup_say(s->io, "%s", err->text);
     return 0;
 }
 
@@ -439,7 +440,7 @@ int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err)
     if (dlr_parse_uint(s->info.job, UINT32_MAX, &s->job_number) < 0)
         return dlr_fail(err, -EINVAL, "SLURM_JOB_ID='%s' is not a number", s->info.job);
     if (kept) /* the first supervisor has made it; workers must not wait for it now */
-        dlr_sup_file_do(s, dlr_sup_file_mkdirs, s->info.dir, NULL);
+        dlr_sup_file_do(s->io, dlr_sup_file_mkdirs, s->info.dir, NULL);
     s->losses.since_ms = dlr_sup_now();
     rc = kept ? take_over(s, kept, err) : load_file(s, &had, err);
     if (rc == 0)
@@ -479,7 +480,7 @@ void dlr_sup_save_lost(struct dlr_sup *s)
         return;
     s->lost_saved = true;
     lost_path(s, path, sizeof(path));
-    dlr_journal_replace(s->journal, path, text);
+    dlr_journal_replace(dlr_sup_journal(s->io), path, text);
 }
 
 void dlr_sup_load_lost(struct dlr_sup *s)
@@ -490,7 +491,7 @@ void dlr_sup_load_lost(struct dlr_sup *s)
     int node;
 
     lost_path(s, path, sizeof(path));
-    if (dlr_sup_file_hangs(s))
+    if (dlr_sup_file_hangs(s->io))
         return;
     if (dlr_file_load_own(AT_FDCWD, path, STATE_MAX, &text, NULL, &err) < 0)
         return; /* none was lost */
@@ -503,7 +504,7 @@ void dlr_sup_load_lost(struct dlr_sup *s)
         s->members.list[node].apart = true;
         if (apart)
             continue;
-        dlr_sup_say(s, "node %s was lost earlier in this job: going on without it",
+        dlr_sup_say(s->io, "node %s was lost earlier in this job: going on without it",
                     line);
         dlr_policy_lost_before(s->policy, node);
     }

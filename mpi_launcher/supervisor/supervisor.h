@@ -25,6 +25,11 @@
 #include "mpi_launcher/slurm/srun.h"
 #include "mpi_launcher/step_plan/step_plan.h"
 #include "mpi_launcher/supervisor/copies/bad_copies.h"
+#include "mpi_launcher/supervisor/io/io.h"
+#include "mpi_launcher/supervisor/io/outbox.h"
+#include "mpi_launcher/supervisor/io/reactor.h"
+#include "mpi_launcher/supervisor/io/state_files.h"
+#include "mpi_launcher/supervisor/io/user_output.h"
 #include "mpi_launcher/supervisor/nodes/members.h"
 #include "mpi_launcher/wire/endpoint.h"
 #include "mpi_launcher/wire/identity.h"
@@ -165,24 +170,18 @@ struct dlr_sup {
         int64_t since_ms; /* since when they run now */
     } losses;
 
-    zloop_t *loop;
-    struct dlr_server *server;
+    struct dlr_sup_io *io;
     struct dlr_identity *identity;
     struct dlr_members members;
     struct dlr_sup_peers *peers; /* nodes/peers.c; NULL before the first hello */
     struct dlr_policy *policy;
     struct dlr_commit *commit;
-    struct dlr_journal *journal;
 
     /* processes */
     struct dlr_proc agents, rendezvous, workers, helper; /* helper: requeue, cancel */
-    off_t agents_log_from;   /* its srun's words in the log */
-    int rendezvous_log;      /* what its srun says, in memory; -1 none */
-    struct dlr_apart *apart; /* has done what the state directory may hold up */
-    struct dlr_aside_lane files_lane;
-    int say_fd; /* to the writer of our stderr; -1: we write it */
-    bool files_late_told;
-    bool agents_shared; /* their step is the job's: it goes on after this run */
+    off_t agents_log_from; /* its srun's words in the log */
+    int rendezvous_log;    /* what its srun says, in memory; -1 none */
+    bool agents_shared;    /* their step is the job's: it goes on after this run */
     struct dlr_procid agents_id; /* of its srun, then */
     int hosts_fd;                /* the write end of the input of a step of our own */
     int rendezvous_out, helper_out; /* read end of its stdout */
@@ -355,16 +354,6 @@ static inline unsigned dlr_sup_slots_max(const struct dlr_sup *s)
     return world * DLR_SLOT_OWNERS - 1;
 }
 
-/* main.c */
-void dlr_sup_watch(struct dlr_sup *s, struct dlr_proc *proc, zloop_fn *fn);
-void dlr_sup_unwatch(struct dlr_sup *s, struct dlr_proc *proc);
-
-/* io/user_output.c: one line to the user's stderr. Does not wait for whoever reads or stores it. */
-void dlr_sup_say(struct dlr_sup *s, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-void dlr_sup_say_start(struct dlr_sup *s); /* once s->apart is there; warnings too */
-void dlr_sup_say_end(struct dlr_sup *s);   /* waits a moment for the last lines */
-
 /* rounds/step.c: the user's srun as a plan; the first does not return for one that runs as it is */
 int dlr_sup_read_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err);
 int dlr_sup_plan_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err);
@@ -379,8 +368,8 @@ void dlr_sup_bar_nodes(struct dlr_sup *s);
 /* SLURM_JOB_CPUS_PER_NODE and SLURM_DISTRIBUTION as tasks of the round should see them. */
 int dlr_sup_shape_env(const struct dlr_sup *s, struct dlr_env *env);
 
-/* dispatch.c: messages of agents. One is taken: 1; none waits: 0; a bad one was: -errno. */
-int dlr_sup_on_message(struct dlr_sup *s);
+/* dispatch.c: messages of agents */
+void dlr_sup_on_message(struct dlr_sup *s, const struct dlr_packet *packet);
 void dlr_sup_send(struct dlr_sup *s, unsigned node, json_t *msg); /* takes msg over */
 void dlr_sup_send_all(struct dlr_sup *s, json_t *msg); /* to all that are alive */
 
@@ -509,45 +498,6 @@ void dlr_sup_fill_want(struct dlr_sup *s, struct dlr_plan_want *want);
 /* A rendezvous has ended: with the plan (taken over), or with rc and why there is none. */
 void dlr_sup_take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan,
                        const char *why);
-
-/* io/state_files.c: the state directory from inside the loop */
-#define DLR_SUP_FILE_MAX 65536 /* of a file that is read: its end */
-
-struct dlr_sup_file {
-    struct dlr_aside *aside; /* what does the works; this is in its memory */
-    char path[DLR_RUN_PATH + 64], other[DLR_RUN_PATH + 64];
-    char text[DLR_SUP_FILE_MAX + 1]; /* what is to be written, or was read */
-    int flags;                       /* of open(2) */
-    off_t at; /* read from here; of a file that was opened its end */
-    int fd;   /* -1 none; a work's to use or to give */
-};
-
-/* text: to be written, copied, or NULL. NULL when out of memory. */
-struct dlr_sup_file *dlr_sup_file_new(const char *path, const char *text);
-void dlr_sup_file_done(struct dlr_sup_file **f);
-/* Has a work done by a process apart and waits a moment for it: what it returns, or -ETIMEDOUT or
- * -EBUSY when the file system hangs; *f may be NULL then, or before: -ENOMEM.
- */
-int dlr_sup_file_call(struct dlr_sup *s, dlr_aside_fn fn, struct dlr_sup_file **f);
-int dlr_sup_file_do(struct dlr_sup *s, dlr_aside_fn fn, const char *path,
-                    const char *text);
-/* The works. All but the last return 0 or -errno. */
-int dlr_sup_file_open(void *arg, int *fd);    /* by flags: fd, at */
-int dlr_sup_file_record(void *arg, int *fd);  /* made if need be, locked: fd, text */
-int dlr_sup_file_rewrite(void *arg, int *fd); /* text is all that fd holds; closes it */
-int dlr_sup_file_pipe(void *arg, int *fd);    /* a new one for fd */
-int dlr_sup_file_order(void *arg, int *fd);   /* text into a pipe that is read from */
-int dlr_sup_file_load(void *arg, int *fd);    /* text */
-int dlr_sup_file_claim(void *arg, int *fd); /* text to other, which is linked to path */
-int dlr_sup_file_exists(void *arg, int *fd);
-int dlr_sup_file_remove(void *arg, int *fd);
-int dlr_sup_file_mkdirs(void *arg, int *fd);
-int dlr_sup_file_watch(void *arg, int *fd); /* path by the inotify descriptor fd */
-bool dlr_sup_file_hangs(const struct dlr_sup *s); /* one of these goes on */
-/* The end of a file, from there on; NULL when it cannot be read. free(). */
-char *dlr_sup_file_text(struct dlr_sup *s, const char *path, off_t from);
-/* A descriptor to read text from that asks no file system; the caller's. */
-int dlr_sup_file_memory(const char *text);
 
 /* planning/gather.c: reports over the control plane */
 void dlr_sup_gather(struct dlr_sup *s, bool for_persist);

@@ -22,19 +22,13 @@
 
 static int64_t now_ms;
 
-/* --- instead of mpi_launcher/supervisor/main.c, mpi_launcher/wire/endpoint.c, mpi_launcher/wire/identity.c and what starts processes ------------- */
+/* --- instead of mpi_launcher/wire/endpoint.c, mpi_launcher/wire/identity.c and what starts processes ------------- */
 
 int64_t dlr_sup_now(void)
 {
     return now_ms;
 }
-void dlr_sup_watch(struct dlr_sup *s, struct dlr_proc *proc, zloop_fn *fn)
-{
-}
-void dlr_sup_unwatch(struct dlr_sup *s, struct dlr_proc *proc)
-{
-}
-void dlr_sup_say(struct dlr_sup *s, const char *fmt, ...)
+void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
 {
     char text[1024];
     va_list ap;
@@ -151,6 +145,8 @@ static void start(struct dlr_sup *s)
     now_ms = 1000;
     dlr_jobconf_init(&s->conf);
     s->state_fd = -1;
+    s->io = dlr_sup_io_new(NULL, NULL);
+    FUZZ_CHECK(s->io);
     s->id.gen = 1;
     s->step.world = 4;
     s->step.nplaces = 2;
@@ -202,6 +198,7 @@ static void stop(struct dlr_sup *s)
     dlr_commit_free(s->commit);
     dlr_sup_peers_stop(s);
     dlr_members_done(&s->members);
+    dlr_sup_io_free(s->io);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

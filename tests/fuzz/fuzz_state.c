@@ -19,22 +19,17 @@
 static char job_dir[] = "/dev/shm/dlrover-fuzz-XXXXXX";
 static char run_dir[sizeof(job_dir) + 8], file[sizeof(run_dir) + 16];
 static int memory_fd;
+static struct dlr_sup_io *io;
 static struct dlr_policy *policy;
 static struct dlr_commit *commit;
 
-/* --- instead of mpi_launcher/supervisor/main.c, mpi_launcher/wire/identity.c and what knows of processes ------------------------ */
+/* --- instead of mpi_launcher/wire/identity.c and what knows of processes ------------------------ */
 
 int64_t dlr_sup_now(void)
 {
     return 1000;
 }
-void dlr_sup_watch(struct dlr_sup *s, struct dlr_proc *proc, zloop_fn *fn)
-{
-}
-void dlr_sup_unwatch(struct dlr_sup *s, struct dlr_proc *proc)
-{
-}
-void dlr_sup_say(struct dlr_sup *s, const char *fmt, ...)
+void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
 {
     char text[1024];
     va_list ap;
@@ -82,8 +77,9 @@ static void make_rig(void)
     snprintf(file, sizeof(file), "%s/state.json", run_dir);
     FUZZ_CHECK(mkdir(run_dir, 0700) == 0);
     atexit(leave);
+    io = dlr_sup_io_new(NULL, NULL);
     memory_fd = memfd_create("state", MFD_CLOEXEC);
-    FUZZ_CHECK(memory_fd >= 0);
+    FUZZ_CHECK(io && memory_fd >= 0);
     FUZZ_CHECK(dlr_policy_new(&pc, &none, NULL, &policy, &err) == 0);
     FUZZ_CHECK(dlr_commit_new(&cc, &dlr_sup_commit_ops, NULL, &commit, &err) == 0);
 }
@@ -96,6 +92,7 @@ static void start(struct dlr_sup *s)
 
     memset(s, 0, sizeof(*s));
     dlr_jobconf_init(&s->conf);
+    s->io = io;
     s->policy = policy;
     s->commit = commit;
     s->state_fd = memory_fd;

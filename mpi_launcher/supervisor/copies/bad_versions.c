@@ -42,9 +42,9 @@ void dlr_sup_mark_bad(struct dlr_sup *s, struct dlr_version v, const char *why)
     if (dlr_sup_is_bad(s, v))
         return;
     strike(s, v, true);
-    dlr_journal_note(s->journal, "marked_bad", "s:o,s:s", "version",
+    dlr_journal_note(dlr_sup_journal(s->io), "marked_bad", "s:o,s:s", "version",
                      dlr_sup_version(&v), "why", why);
-    dlr_sup_say(s, "step %llu and later ones are not restored any more: %s",
+    dlr_sup_say(s->io, "step %llu and later ones are not restored any more: %s",
                 (unsigned long long)v.step, why);
     dlr_sup_save_state(s);
 }
@@ -71,8 +71,8 @@ static void tell_torn(struct dlr_sup *s, struct dlr_version v, unsigned rank,
                       const char *why, bool committed)
 {
     if (s->torn++ == 0)
-        dlr_sup_say(s, "rank %u: %s", rank, why);
-    dlr_journal_note(s->journal, "torn", "s:o,s:i,s:b,s:i,s:s", "version",
+        dlr_sup_say(s->io, "rank %u: %s", rank, why);
+    dlr_journal_note(dlr_sup_journal(s->io), "torn", "s:o,s:i,s:b,s:i,s:s", "version",
                      dlr_sup_version(&v), "rank", rank, "committed", committed, "count",
                      s->torn, "why", why);
 }

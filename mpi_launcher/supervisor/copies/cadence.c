@@ -233,13 +233,13 @@ void dlr_sup_cadence_uses(struct dlr_sup *s, unsigned node, const json_t *msg)
     if (!s->cadence || dlr_streq(all, s->cadence->uses))
         return;
     dlr_format(s->cadence->uses, sizeof(s->cadence->uses), "%s", all);
-    dlr_journal_note(s->journal, "network", "s:s,s:s,s:s,s:I,s:s,s:s", "node",
-                     s->members.list[node].node.name, "uses", uses, "transport",
+    dlr_journal_note(dlr_sup_journal(s->io), "network", "s:s,s:s,s:s,s:I,s:s,s:s",
+                     "node", s->members.list[node].node.name, "uses", uses, "transport",
                      transport, "mbps", (json_int_t)mbps, "faster", faster, "cpus",
                      cpus);
     if (faster[0] && !s->cadence->slow_told)
         dlr_sup_say(
-            s,
+            s->io,
             "copies of %s go over %s (%llu Mb/s); %s is up and faster, and not used "
             "(--dlrover-set=net)",
             s->members.list[node].node.name, uses, (unsigned long long)mbps, faster);
@@ -312,12 +312,12 @@ static void tell_every(struct dlr_sup *s)
         return;
     c->told_every = every;
     c->told_bound = bound;
-    dlr_journal_note(s->journal, "cadence", "s:i,s:f,s:s,s:f,s:f,s:f,s:f,s:f,s:f",
-                     "every", (int)every, "every_s", every * c->step_ms.value / 1e3,
-                     "bound", bound, "cost_ms", cost_ms(c), "blocked_ms",
-                     c->blocked_ms.value, "step_ms", c->step_ms.value, "stale_s",
-                     c->interval.stale_s, "budget", s->conf.ckpt_budget / 1e4, "mtbf_h",
-                     mtbf_s(s) / 3600);
+    dlr_journal_note(dlr_sup_journal(s->io), "cadence",
+                     "s:i,s:f,s:s,s:f,s:f,s:f,s:f,s:f,s:f", "every", (int)every,
+                     "every_s", every * c->step_ms.value / 1e3, "bound", bound,
+                     "cost_ms", cost_ms(c), "blocked_ms", c->blocked_ms.value,
+                     "step_ms", c->step_ms.value, "stale_s", c->interval.stale_s,
+                     "budget", s->conf.ckpt_budget / 1e4, "mtbf_h", mtbf_s(s) / 3600);
     dlr_sup_keep(s);
 }
 
@@ -335,11 +335,11 @@ static void tell_possible(struct dlr_sup *s, const struct dlr_cadence *in)
     if (possible == c->told_possible)
         return;
     if (c->told_possible < 0)
-        dlr_sup_say(s, "a save in every step is %spossible: %s", possible ? "" : "not ",
-                    why);
+        dlr_sup_say(s->io, "a save in every step is %spossible: %s",
+                    possible ? "" : "not ", why);
     c->told_possible = possible;
-    dlr_journal_note(s->journal, "every_step", "s:b,s:s", "possible", possible, "why",
-                     why);
+    dlr_journal_note(dlr_sup_journal(s->io), "every_step", "s:b,s:s", "possible",
+                     possible, "why", why);
 }
 
 void dlr_sup_cadence_commit(struct dlr_sup *s, struct dlr_version v, int64_t took_ms)
@@ -396,9 +396,9 @@ static void tell_overdue(struct dlr_sup *s, const struct dlr_commit_waits *w,
 
     s->cadence->overdue_told = true;
     waits_for(s, w, why, sizeof(why));
-    dlr_sup_say(s, "nothing was saved for %lld s and %llu steps: %s",
+    dlr_sup_say(s->io, "nothing was saved for %lld s and %llu steps: %s",
                 (long long)since_ms / 1000, (unsigned long long)steps, why);
-    dlr_journal_note(s->journal, "overdue", "s:I,s:I,s:I,s:s", "round",
+    dlr_journal_note(dlr_sup_journal(s->io), "overdue", "s:I,s:I,s:I,s:s", "round",
                      (json_int_t)s->running_round, "since_ms", (json_int_t)since_ms,
                      "steps", (json_int_t)steps, "why", why);
 }

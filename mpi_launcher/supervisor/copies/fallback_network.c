@@ -12,7 +12,7 @@ void dlr_sup_on_unreached(struct dlr_sup *s, unsigned node, const json_t *msg)
     dlr_msg_str(msg, "why", &why);
     s->common_net = true;
     dlr_sup_say(
-        s,
+        s->io,
         "%s does not reach the others over the network that is fastest there "
         "(%s): copies go over that of the control plane; --dlrover-set=net=DEVICE "
         "names another",

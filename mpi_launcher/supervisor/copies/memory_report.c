@@ -80,7 +80,7 @@ void dlr_sup_on_no_slots(struct dlr_sup *s, unsigned node, const json_t *msg)
     if (m->no_memory == round + 1)
         return;
     m->no_memory = round + 1;
-    dlr_journal_note(s->journal, "no_memory", "s:s,s:I,s:I,s:I,s:s", "node",
+    dlr_journal_note(dlr_sup_journal(s->io), "no_memory", "s:s,s:I,s:I,s:I,s:s", "node",
                      m->node.name, "round", (json_int_t)round, "rank",
                      (json_int_t)(rank % s->plan.world), "count",
                      (json_int_t)s->no_slots, "why", why);
@@ -125,7 +125,7 @@ void dlr_sup_memory_tell(struct dlr_sup *s, json_t *row)
         return;
     s->fullest.told = true;
     dlr_sup_say(
-        s,
+        s->io,
         "snapshots take %.1f MB on %s, the fullest node (%.1f MB without a slot for an "
         "older version and for the disk); --dlrover-set=ckpt-mem allows %.1f MB there",
         taken, name, least, limit);

@@ -161,7 +161,7 @@ static void give_up(struct dlr_sup *s, const struct dlr_sets *sets, unsigned ran
     for (unsigned row = 0; row < sets->rows; row++)
         dlr_sup_strike(s, "*", (int)dlr_sets_shard(sets, ranks[0], row), *v);
     dlr_sup_say(
-        s,
+        s->io,
         "rank %u of version %u/%llu cannot be made of parity, no node with a part "
         "of it has room: %s",
         rank, v->round, (unsigned long long)v->step, why);
@@ -220,8 +220,8 @@ bool dlr_sup_rebuild_room(struct dlr_sup *s, unsigned node, unsigned rank, int r
         return true;
     }
     tried = t->tried + 1;
-    dlr_journal_note(s->journal, "copy_failed", "s:i,s:s,s:s,s:s", "rank", (int)rank,
-                     "from", s->members.list[node].node.name, "to",
+    dlr_journal_note(dlr_sup_journal(s->io), "copy_failed", "s:i,s:s,s:s,s:s", "rank",
+                     (int)rank, "from", s->members.list[node].node.name, "to",
                      s->members.list[node].node.name, "why", why);
     drop(s, t->id);
     if (dlr_sup_world_sets(s, s->plan.made_by, &sets) == 0 &&

@@ -33,7 +33,7 @@ static void tell_sets(struct dlr_sup *s)
     if (most == members || s->took_over)
         return;
     dlr_sup_say(
-        s,
+        s->io,
         "--dlrover-redundancy: %u nodes make sets of %u, not of %u, so that %u "
         "%s outside each: %.2f bytes of memory for each byte of state, not %.2f",
         s->sets.nplaces, most, members, rows, rows > 1 ? "are" : "is",
@@ -197,7 +197,7 @@ void dlr_sup_bare(struct dlr_sup *s, unsigned node)
     for (unsigned p = 0; p < s->plan.nplaces; p++)
         if (dlr_sup_holder_of(s, p, node) >= 0) {
             s->bare_ms = dlr_sup_now();
-            dlr_journal_note(s->journal, "unprotected", "s:s,s:o", "node",
+            dlr_journal_note(dlr_sup_journal(s->io), "unprotected", "s:s,s:o", "node",
                              s->members.list[node].node.name, "version",
                              dlr_sup_version(&newest));
             dlr_sup_keep(s);
@@ -215,7 +215,7 @@ void dlr_sup_covered(struct dlr_sup *s)
         return;
     s->bare_ms = 0;
     dlr_sup_keep(s);
-    dlr_journal_note(s->journal, "protected", "s:o,s:I", "version",
+    dlr_journal_note(dlr_sup_journal(s->io), "protected", "s:o,s:I", "version",
                      dlr_sup_version(&newest), "took_ms",
                      (json_int_t)(dlr_sup_now() - since));
 }

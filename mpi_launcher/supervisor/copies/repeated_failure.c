@@ -29,10 +29,11 @@ void dlr_sup_repeat_look(struct dlr_sup *s)
     dlr_sup_strike(s, "*", -1, (struct dlr_version){round, from.step});
     if (s->nstruck > n)
         s->struck[n].later = true;
-    dlr_journal_note(s->journal, "gone_back", "s:o,s:s", "version",
+    dlr_journal_note(dlr_sup_journal(s->io), "gone_back", "s:o,s:s", "version",
                      dlr_sup_version(&from), "why", why);
-    dlr_sup_say(s, "%s again after a restore of step %llu: an older version is next",
-                why, (unsigned long long)from.step);
+    dlr_sup_say(s->io,
+                "%s again after a restore of step %llu: an older version is next", why,
+                (unsigned long long)from.step);
 }
 
 bool dlr_sup_repeat_stops(struct dlr_sup *s, const struct dlr_plan *plan)

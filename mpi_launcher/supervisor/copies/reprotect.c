@@ -169,8 +169,9 @@ bool dlr_sup_again_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc,
         if (t->id != id || t->from != node)
             continue;
         if (rc < 0 && !t->ended)
-            dlr_journal_note(s->journal, "copy_failed", "s:i,s:s,s:s,s:s", "rank",
-                             t->rank, "from", s->members.list[t->from].node.name, "to",
+            dlr_journal_note(dlr_sup_journal(s->io), "copy_failed", "s:i,s:s,s:s,s:s",
+                             "rank", t->rank, "from",
+                             s->members.list[t->from].node.name, "to",
                              s->members.list[t->to].node.name, "why", why);
         if (rc < 0)
             end(s, t, false);
@@ -202,7 +203,7 @@ void dlr_sup_again_tick(struct dlr_sup *s, int64_t now_ms)
     if (!s->again.out || now_ms < s->again.deadline_ms)
         return;
     dlr_sup_say(
-        s,
+        s->io,
         "%u copies of step %llu were not made in %lld s "
         "(--dlrover-set=transfer-timeout): the next save protects the job again",
         s->again.out, (unsigned long long)s->plan.version.step,

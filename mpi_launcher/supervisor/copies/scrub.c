@@ -177,7 +177,7 @@ static void tell(struct dlr_sup *s, const struct dlr_bad_copy *bad, const char *
         dlr_format(left, sizeof(left), " with the next save%s",
                    wanted && s->sets.rows > 0 ? ", until then its set lacks a shard"
                                               : "");
-    dlr_sup_say(s,
+    dlr_sup_say(s->io,
                 "the memory of %s is not sound: %s, in rank %llu's copy of step "
                 "%llu; it is made again%s (have the node's memory looked at)",
                 where, why, rank, step, left);
@@ -188,7 +188,7 @@ static void tell_lost(struct dlr_sup *s, const struct dlr_bad_copy *bad,
                       const char *why, int other)
 {
     dlr_sup_say(
-        s,
+        s->io,
         "the memory of %s is not sound: %s, in rank %u's copy of step %llu, and "
         "so is %s's: no good copy is left in memory until the next save (have "
         "the memory of both nodes looked at)",
@@ -219,9 +219,9 @@ void dlr_sup_on_copy_bad(struct dlr_sup *s, unsigned node, const json_t *msg)
     lost = wanted && other >= 0 && good < 0;
     again = wanted && make_again(s, &bad, good);
     dlr_bad_copies_add(&s->bad_copies, &bad);
-    dlr_journal_note(s->journal, "copy_bad", "s:o,s:i,s:s,s:b,s:s", "version",
-                     dlr_sup_version(&v), "rank", (int)rank, "node", where, "again",
-                     again, "why", why);
+    dlr_journal_note(dlr_sup_journal(s->io), "copy_bad", "s:o,s:i,s:s,s:b,s:s",
+                     "version", dlr_sup_version(&v), "rank", (int)rank, "node", where,
+                     "again", again, "why", why);
     if (lost)
         tell_lost(s, &bad, why, other);
     if (s->copies_bad++ == 0 && !lost)
@@ -237,7 +237,7 @@ void dlr_sup_scrub_copied(struct dlr_sup *s, unsigned node, unsigned rank, int h
     struct dlr_bad_copy bad = {v, slot, node, s->running_round};
 
     if (dlr_bad_copies_del(&s->bad_copies, &bad))
-        dlr_journal_note(s->journal, "copy_remade", "s:o,s:i,s:s", "version",
-                         dlr_sup_version(&v), "rank", (int)slot, "node",
+        dlr_journal_note(dlr_sup_journal(s->io), "copy_remade", "s:o,s:i,s:s",
+                         "version", dlr_sup_version(&v), "rank", (int)slot, "node",
                          name_of(s, (int)node));
 }

@@ -41,7 +41,7 @@ static void on_save_at(void *arg, struct dlr_version v)
 
         if (row)
             dlr_sup_memory_tell(s, row);
-        dlr_journal_event(s->journal, "saving", row);
+        dlr_journal_event(dlr_sup_journal(s->io), "saving", row);
         s->saving_told = true;
         dlr_sup_keep(s);
     }
@@ -71,7 +71,7 @@ static void on_abort(void *arg, struct dlr_version v, const char *why)
         s->aborted[s->aborts++ % DLR_SUP_ABORTED] = v;
     /* Those that are late, or too soon, come often and mean little. */
     if (begun && !dlr_after(why, DLR_COMMIT_LATE) && !dlr_after(why, DLR_COMMIT_BUSY))
-        dlr_journal_note(s->journal, "save_failed", "s:o,s:s", "version",
+        dlr_journal_note(dlr_sup_journal(s->io), "save_failed", "s:o,s:s", "version",
                          dlr_sup_version(&v), "why", why);
     dlr_sup_decide(s, "abort", v);
 }
@@ -219,8 +219,9 @@ static void end_transfer(struct dlr_sup *s, struct dlr_transfer *t, int rc,
         s->moved += t->of == 0;
         return;
     }
-    dlr_journal_note(s->journal, "copy_failed", "s:i,s:s,s:s,s:s", "rank", t->rank,
-                     "from", from, "to", s->members.list[t->to].node.name, "why", why);
+    dlr_journal_note(dlr_sup_journal(s->io), "copy_failed", "s:i,s:s,s:s,s:s", "rank",
+                     t->rank, "from", from, "to", s->members.list[t->to].node.name,
+                     "why", why);
     if (!t->essential)
         return;
     if (s->transfer_rc == 0)
@@ -433,7 +434,7 @@ static void prepared(struct dlr_sup *s)
 {
     s->preparing = false;
     if (s->transfer_rc == 0)
-        dlr_journal_note(s->journal, "prepared", "s:I,s:I,s:i", "round",
+        dlr_journal_note(dlr_sup_journal(s->io), "prepared", "s:I,s:I,s:i", "round",
                          (json_int_t)dlr_policy_round(s->policy), "took_ms",
                          (json_int_t)(dlr_sup_now() - s->phase_ms), "copies", s->moved);
     if (s->transfer_rc == 0) {

@@ -32,10 +32,11 @@ int dlr_sup_vetted_check(struct dlr_sup *s, struct dlr_err *err)
             s->conf.vetted_every);
     if (!s->took_over)
         dlr_sup_say(
-            s, "no older version is kept in memory (--dlrover-set=vetted-every=auto): "
-               "parity is of the newest versions only; --dlrover-persist "
-               "keeps older ones on the disk, --dlrover-set=vetted-every=0 ends this "
-               "line");
+            s->io,
+            "no older version is kept in memory (--dlrover-set=vetted-every=auto): "
+            "parity is of the newest versions only; --dlrover-persist "
+            "keeps older ones on the disk, --dlrover-set=vetted-every=0 ends this "
+            "line");
     return 0;
 }
 
@@ -50,10 +51,11 @@ void dlr_sup_on_unvetted(struct dlr_sup *s, unsigned node, const json_t *msg)
         return;
     s->unvetted_told = true;
     dlr_msg_str(msg, "why", &why);
-    dlr_journal_note(s->journal, "unvetted", "s:s,s:s", "node", where, "why", why);
+    dlr_journal_note(dlr_sup_journal(s->io), "unvetted", "s:s,s:s", "node", where,
+                     "why", why);
     if (!s->took_over)
         dlr_sup_say(
-            s,
+            s->io,
             "no older version is kept in memory (--dlrover-set=vetted-every=auto): "
             "%s: %s; --dlrover-set=vetted-every=%u demands it, 0 ends this line",
             where, why, AUTO_STEPS);

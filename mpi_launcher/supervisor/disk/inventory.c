@@ -77,7 +77,7 @@ static int start(struct dlr_sup *s, struct dlr_err *err)
     if (rc == 0 && s->conf.restore_from[0] && !s->ended_before)
         rc = other_dir(s, d->other, sizeof(d->other));
     if (rc == 0)
-        rc = dlr_aside_start(aside, s->apart, look, -1);
+        rc = dlr_aside_start(aside, dlr_sup_apart(s->io), look, -1);
     if (rc < 0) {
         dlr_aside_free(aside);
         return dlr_fail(err, rc, "cannot look for a written checkpoint: %s",
@@ -109,7 +109,7 @@ void dlr_sup_disk_unread(struct dlr_sup *s, const char *why)
     if (!why[0] || s->unread_told)
         return;
     s->unread_told = true;
-    dlr_sup_say(s, "%s: it stays, and so do the files of its version", why);
+    dlr_sup_say(s->io, "%s: it stays, and so do the files of its version", why);
 }
 
 /* Its rounds are behind us: ours are numbered after them, since the newest version is the one of
@@ -141,7 +141,7 @@ static int end(struct dlr_sup *s, struct dlr_err *err)
         return -EAGAIN;
     s->disk = NULL;
     if (d->own_rc != -ENOENT && d->own_err.text[0])
-        dlr_sup_say(s, "ignoring the written checkpoint: %s", d->own_err.text);
+        dlr_sup_say(s->io, "ignoring the written checkpoint: %s", d->own_err.text);
     if (fd >= 0 && !s->nfiles) /* else this supervisor has written by now */
         dlr_sup_disk_take(s, fd);
     if (d->own_rc < 0 && d->other[0])
@@ -182,7 +182,7 @@ int dlr_sup_disk_load(struct dlr_sup *s, int64_t limit_ms, struct dlr_err *err)
                         "checkpoint",
                         (long long)limit_ms / 1000, where);
     dlr_sup_say(
-        s, "%s does not answer: going on, and looking for checkpoints when it does",
+        s->io, "%s does not answer: going on, and looking for checkpoints when it does",
         where);
     return 0;
 }
@@ -197,7 +197,8 @@ bool dlr_sup_disk_wants(struct dlr_sup *s, const struct dlr_plan *plan)
         return true;
     }
     dlr_sup_say(
-        s, "memory has no whole version: waiting for the directory of written ones");
+        s->io,
+        "memory has no whole version: waiting for the directory of written ones");
     dlr_policy_hold(s->policy, dlr_sup_now(), HOLD_MS);
     return true;
 }

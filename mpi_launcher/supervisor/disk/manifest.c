@@ -37,14 +37,14 @@ static void tell(struct dlr_sup *s, int rc, unsigned files, const char *dir,
 {
     const struct dlr_plan *plan = &s->persist_plan;
 
-    dlr_journal_note(s->journal, "persist", "s:o,s:i,s:I,s:s", "version",
+    dlr_journal_note(dlr_sup_journal(s->io), "persist", "s:o,s:i,s:I,s:s", "version",
                      dlr_sup_version(rc < 0 ? NULL : &plan->version), "files",
                      (int)files, "took_ms", (json_int_t)(dlr_sup_now() - s->phase_ms),
                      "why", rc < 0 ? why : "");
     if (rc < 0)
-        dlr_sup_say(s, "the checkpoint is not written: %s", why);
+        dlr_sup_say(s->io, "the checkpoint is not written: %s", why);
     else
-        dlr_sup_say(s, "version %u/%llu of %u ranks is written to %s",
+        dlr_sup_say(s->io, "version %u/%llu of %u ranks is written to %s",
                     plan->version.round, (unsigned long long)plan->version.step,
                     plan->made_by, dir);
     dlr_plan_done(&s->persist_plan);
@@ -103,10 +103,9 @@ static int is_done(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
     struct dlr_sup *s = arg;
     struct manifest *m = dlr_aside_arg(s->manifest);
-    zmq_pollitem_t ended = *item;
     int rc, none;
 
-    zloop_poller_end(loop, &ended);
+    dlr_sup_unwatch(s->io, item->fd);
     if (dlr_aside_end(s->manifest, &rc, &none) < 0)
         return 0;
     tell(s, rc, m->count, m->dir, m->err.text[0] ? m->err.text : strerror(-rc));
@@ -119,17 +118,15 @@ static int is_done(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 
 void dlr_sup_write_manifest(struct dlr_sup *s)
 {
-    zmq_pollitem_t item = {.events = ZMQ_POLLIN};
     int rc = s->transfer_rc;
 
     if (rc == 0 && s->moved) {
         struct dlr_aside *a = make(s);
 
-        rc = a ? dlr_aside_start(a, s->apart, save, -1) : -ENOMEM;
+        rc = a ? dlr_aside_start(a, dlr_sup_apart(s->io), save, -1) : -ENOMEM;
         if (rc == 0) {
             s->manifest = a;
-            item.fd = dlr_aside_fd(a);
-            zloop_poller(s->loop, &item, is_done, s);
+            dlr_sup_watch(s->io, dlr_aside_fd(a), is_done, s);
             return;
         }
         snprintf(s->transfer_why, sizeof(s->transfer_why), "%s", strerror(-rc));

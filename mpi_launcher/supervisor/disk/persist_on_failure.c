@@ -184,12 +184,14 @@ void dlr_sup_persist_reports(struct dlr_sup *s)
     want.has_committed = dlr_commit_newest(s->commit, &want.committed);
     if (dlr_plan_restorable(s->gather.reports, s->gather.n, &want, &plan, &err) < 0 ||
         !plan.restore) {
-        dlr_journal_note(s->journal, "persist", "s:n,s:i,s:s", "version", "files", 0,
-                         "why", "no version is whole on the nodes that are left");
-        dlr_sup_say(s, "no checkpoint is whole on the nodes that are left");
+        dlr_journal_note(dlr_sup_journal(s->io), "persist", "s:n,s:i,s:s", "version",
+                         "files", 0, "why",
+                         "no version is whole on the nodes that are left");
+        dlr_sup_say(s->io, "no checkpoint is whole on the nodes that are left");
         s->persist_done = true;
     } else {
-        dlr_sup_file_do(s, dlr_sup_file_mkdirs, dir, NULL); /* who writes will say */
+        dlr_sup_file_do(s->io, dlr_sup_file_mkdirs, dir,
+                        NULL); /* who writes will say */
         s->transfer_version = plan.version;
         s->persist_write = (struct dlr_persist_write){plan.version, dlr_persist_tag()};
         s->persisting = true;

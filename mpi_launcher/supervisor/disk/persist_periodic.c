@@ -62,9 +62,9 @@ void dlr_sup_periodic_start(struct dlr_sup *s)
         return;
     dlr_sup_persist_dir(s, dir, sizeof(dir));
     if (s->conf.persist_every.ms != DLR_EVERY_AUTO) /* which looks later */
-        rc = dlr_sup_file_do(s, dlr_sup_file_mkdirs, dir, NULL);
+        rc = dlr_sup_file_do(s->io, dlr_sup_file_mkdirs, dir, NULL);
     if (rc < 0 && rc != -ETIMEDOUT && rc != -EBUSY) { /* these two: it may be there */
-        dlr_sup_say(s, "no snapshot will be written: cannot create '%s': %s", dir,
+        dlr_sup_say(s->io, "no snapshot will be written: cannot create '%s': %s", dir,
                     strerror(-rc));
         return;
     }
@@ -139,12 +139,12 @@ static void fail(struct dlr_sup *s, struct dlr_version v, const char *why)
 {
     struct dlr_periodic *p = s->periodic;
 
-    dlr_journal_note(s->journal, "persisted", "s:n,s:o,s:s", "version", "wanted",
-                     dlr_sup_version(&v), "why", why);
+    dlr_journal_note(dlr_sup_journal(s->io), "persisted", "s:n,s:o,s:s", "version",
+                     "wanted", dlr_sup_version(&v), "why", why);
     if (dlr_sup_due_quiet(s, &p->due))
         return;
     if (!p->said)
-        dlr_sup_say(s, "step %llu is not written to the state directory: %s",
+        dlr_sup_say(s->io, "step %llu is not written to the state directory: %s",
                     (unsigned long long)v.step, why);
     p->said = true;
 }
@@ -180,7 +180,7 @@ static void start_manifest(struct dlr_sup *s)
     m->give_up = give_up;
     if (!give_up)
         list_files(s, m->files);
-    if (dlr_aside_start(a, s->apart, write_manifest, -1) < 0) {
+    if (dlr_aside_start(a, dlr_sup_apart(s->io), write_manifest, -1) < 0) {
         dlr_aside_free(a);
         fail_write(s, p->write.version, "no process can be started for its manifest");
         return;
@@ -210,7 +210,7 @@ static void tell_tight(struct dlr_sup *s)
 
     if (p->tight < 0)
         return;
-    dlr_sup_say(s,
+    dlr_sup_say(s->io,
                 "while a checkpoint is written to the disk nothing is saved "
                 "(--dlrover-persist=auto): %s has no memory for one more slot",
                 s->members.list[p->tight].node.name);
@@ -461,8 +461,9 @@ static void written(struct dlr_sup *s, const struct manifest *m)
     p->due.write_s = took_ms > 0 ? (double)took_ms / 1e3 : 1e-3;
     is_auto = dlr_sup_due_next(s, &p->due, &risk, &next);
     dlr_journal_note(
-        s->journal, "persisted", "s:o,s:i,s:I,s:I,s:i,s:s,s:i,s:i,s:i,s:o,s:o",
-        "version", dlr_sup_version(&m->write.version), "files", (int)m->count, "bytes",
+        dlr_sup_journal(s->io), "persisted",
+        "s:o,s:i,s:I,s:I,s:i,s:s,s:i,s:i,s:i,s:o,s:o", "version",
+        dlr_sup_version(&m->write.version), "files", (int)m->count, "bytes",
         (json_int_t)m->bytes, "took_ms", (json_int_t)took_ms, "skipped", p->skipped,
         "bound", is_auto ? next.bound : "user", "nodes", risk.nodes, "lost", risk.lost,
         "covered", risk.covered, "every_s",

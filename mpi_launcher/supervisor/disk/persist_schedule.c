@@ -104,7 +104,7 @@ static void leave_it(struct dlr_sup *s, struct dlr_sup_due *d, const char *why)
 {
     d->off = true;
     dlr_sup_say(
-        s,
+        s->io,
         "no checkpoint is written to the disk (--dlrover-persist=auto): "
         "%s; it takes a --dlrover-state-dir that all nodes share, off ends this "
         "line",
@@ -147,7 +147,7 @@ static int ask(struct dlr_sup *s, const char *dir, double bytes)
 
     if (f)
         f->at = bytes < (double)INT64_MAX ? (off_t)bytes : INT64_MAX;
-    return dlr_sup_file_call(s, look, &f);
+    return dlr_sup_file_call(s->io, look, &f);
 }
 
 int dlr_sup_due_place(struct dlr_sup *s, struct dlr_sup_due *d, char *ret_why,

@@ -43,9 +43,12 @@ void dlr_sup_slurm_words(struct dlr_sup *s, struct dlr_words *words, const char 
 /* A process that nobody waits for has ended. */
 static int reap(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
-    zloop_poller_end(loop, item);
-    waitid(P_PIDFD, item->fd, NULL, WEXITED);
-    close(item->fd);
+    struct dlr_sup *s = arg;
+    int fd = item->fd;
+
+    dlr_sup_unwatch(s->io, fd);
+    waitid(P_PIDFD, fd, NULL, WEXITED);
+    close(fd);
     return 0;
 }
 
@@ -59,25 +62,20 @@ void dlr_sup_cancel_steps(struct dlr_sup *s, pid_t srun_pid)
         return;
     dlr_sup_slurm_words(s, &words, "cancel-steps", true);
     dlr_words_add(&words, "%d", (int)srun_pid);
-    if (dlr_sup_start_slurm(s, &words, -1, &proc, &err) == 0) {
-        zmq_pollitem_t item = {.fd = proc.pidfd, .events = ZMQ_POLLIN};
-
-        zloop_poller(s->loop, &item, reap, s);
-    }
+    if (dlr_sup_start_slurm(s, &words, -1, &proc, &err) == 0)
+        dlr_sup_watch(s->io, proc.pidfd, reap, s);
     dlr_words_done(&words);
 }
 
 /* srun alone, never its process group: its shepherd then cancels the step. */
 void dlr_sup_let_go(struct dlr_sup *s, struct dlr_proc *proc)
 {
-    zmq_pollitem_t item = {.fd = proc->pidfd, .events = ZMQ_POLLIN};
-
     if (!proc->pid)
         return;
-    dlr_sup_unwatch(s, proc);
+    dlr_sup_unwatch(s->io, proc->pidfd);
     dlr_sup_cancel_steps(s, proc->pid);
     dlr_proc_kill(proc, SIGKILL);
-    zloop_poller(s->loop, &item, reap, s);
+    dlr_sup_watch(s->io, proc->pidfd, reap, s);
     *proc = (struct dlr_proc){.pidfd = -1};
 }
 
@@ -92,14 +90,14 @@ static int requeue_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 
     close(s->helper_out);
     s->helper_out = -1;
-    dlr_sup_unwatch(s, &s->helper);
+    dlr_sup_unwatch(s->io, s->helper.pidfd);
     status = dlr_proc_reap(&s->helper);
     text[n > 0 ? strcspn(text, "\n") : 0] = '\0';
     if (status != 0)
         dlr_sup_ask_controller(s, DLR_ASK_REQUEUE, 0,
                                text[0] ? text : "dlrover-slurm failed");
     else if (text[0])
-        dlr_sup_say(s, "requeued, but %s", text);
+        dlr_sup_say(s->io, "requeued, but %s", text);
     return 0; /* Slurm ends us from here on */
 }
 
@@ -150,10 +148,10 @@ void dlr_sup_requeue_now(struct dlr_sup *s, const char *why)
         json_decref(names);
         return;
     }
-    dlr_sup_say(s, "%s: requeueing the job without %s", why,
+    dlr_sup_say(s->io, "%s: requeueing the job without %s", why,
                 list[0] ? list : "any node");
-    dlr_journal_note(s->journal, "requeue", "s:s,s:o,s:i", "why", why, "exclude", names,
-                     "min_nodes", s->full_places);
+    dlr_journal_note(dlr_sup_journal(s->io), "requeue", "s:s,s:o,s:i", "why", why,
+                     "exclude", names, "min_nodes", s->full_places);
     if (pipe2(pipes, O_CLOEXEC) < 0)
         return;
     dlr_sup_slurm_words(s, &words, "requeue", true);
@@ -165,7 +163,7 @@ void dlr_sup_requeue_now(struct dlr_sup *s, const char *why)
     dlr_words_add(&words, "%s", s->info.dir);
     if (dlr_sup_start_slurm(s, &words, pipes[1], &s->helper, &err) == 0) {
         s->helper_out = dlr_steal_fd(&pipes[0]);
-        dlr_sup_watch(s, &s->helper, requeue_ended);
+        dlr_sup_watch(s->io, s->helper.pidfd, requeue_ended, s);
     }
     close(pipes[1]);
     if (pipes[0] >= 0)
@@ -180,15 +178,15 @@ static void say_why(struct dlr_sup *s, const char *why)
     const struct dlr_failure *f = &s->failure;
     const char *tail = f->set && s->tails ? s->tails[f->rank] : NULL;
 
-    dlr_sup_say(s, "%s", why);
+    dlr_sup_say(s->io, "%s", why);
     if (!tail || !tail[0] || s->wanted_signal)
         return;
-    dlr_sup_say(s, "last lines of rank %u on %s:", f->rank,
+    dlr_sup_say(s->io, "last lines of rank %u on %s:", f->rank,
                 s->members.list[f->node].node.name);
     for (const char *line = tail; *line;) {
         size_t n = strcspn(line, "\n");
 
-        dlr_sup_say(s, "  | %.*s", (int)n, line);
+        dlr_sup_say(s->io, "  | %.*s", (int)n, line);
         line += n + (line[n] == '\n');
     }
 }
@@ -217,9 +215,9 @@ void dlr_sup_finish(void *arg, int code, const char *why)
                     (now - s->started_ms) / 1000.0, "rounds",
                     (json_int_t)(s->have_plan ? dlr_policy_round(s->policy) + 1 : 0));
     if (s->wanted_signal) /* who took over from a host that was cut off had it ended, too */
-        dlr_journal_last(s->journal, requeued ? "requeued" : "end", row);
+        dlr_journal_last(dlr_sup_journal(s->io), requeued ? "requeued" : "end", row);
     else
-        dlr_journal_event(s->journal, "end", row);
+        dlr_journal_event(dlr_sup_journal(s->io), "end", row);
     if (!requeued)
         dlr_sup_leave_cancel(s);
     s->finished = true;

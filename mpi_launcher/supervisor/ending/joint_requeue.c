@@ -38,7 +38,7 @@ static bool read_first(struct dlr_sup *s, struct dlr_procid *ret)
     DLR_AUTO_FREE char *text = NULL;
 
     path_of(s, 0, path, sizeof(path));
-    text = dlr_sup_file_text(s, path, 0);
+    text = dlr_sup_file_text(s->io, path, 0);
     return text && dlr_procid_parse(text, ret) == 0 && dlr_procid_alive(ret);
 }
 
@@ -56,7 +56,7 @@ static bool become_first(struct dlr_sup *s)
     f = dlr_sup_file_new(path, text);
     if (f)
         path_of(s, keeper(s), f->other, sizeof(f->other));
-    return dlr_sup_file_call(s, dlr_sup_file_claim, &f) != -EEXIST;
+    return dlr_sup_file_call(s->io, dlr_sup_file_claim, &f) != -EEXIST;
 }
 
 /* Keepers of the runs of this incarnation that are alive, but ours. */
@@ -67,7 +67,7 @@ static void list_others(struct dlr_sup *s)
 
     s->leave.n = 0;
     snprintf(path, sizeof(path), "%s/.runs-%u", s->info.job_dir, s->info.incarnation);
-    text = dlr_sup_file_text(s, path, 0);
+    text = dlr_sup_file_text(s->io, path, 0);
     for (line = text ? strtok_r(text, "\n", &rest) : NULL;
          line && s->leave.n < DLR_SUP_RUNS; line = strtok_r(NULL, "\n", &rest)) {
         struct dlr_procid *id = &s->leave.others[s->leave.n];
@@ -85,7 +85,7 @@ static bool all_are_ready(struct dlr_sup *s)
 
     for (unsigned i = 0; i < s->leave.n; i++) {
         path_of(s, s->leave.others[i].pid, path, sizeof(path));
-        if (dlr_sup_file_do(s, dlr_sup_file_exists, path, NULL) < 0 &&
+        if (dlr_sup_file_do(s->io, dlr_sup_file_exists, path, NULL) < 0 &&
             dlr_procid_alive(&s->leave.others[i]))
             return false;
     }
@@ -120,7 +120,7 @@ static void stay(struct dlr_sup *s)
     char path[DLR_RUN_PATH + 64];
 
     path_of(s, keeper(s), path, sizeof(path));
-    dlr_sup_file_do(s, dlr_sup_file_remove, path, NULL);
+    dlr_sup_file_do(s->io, dlr_sup_file_remove, path, NULL);
     s->leave.follows = s->requeue_asked = false;
     dlr_policy_stay(s->policy, dlr_sup_now());
 }
@@ -131,7 +131,7 @@ void dlr_sup_leave_tick(struct dlr_sup *s, int64_t now_ms)
 
     path_of(s, 0, path, sizeof(path));
     if (s->leave.follows &&
-        dlr_sup_file_do(s, dlr_sup_file_exists, path, NULL) == -ENOENT) {
+        dlr_sup_file_do(s->io, dlr_sup_file_exists, path, NULL) == -ENOENT) {
         stay(s);
     } else if (s->leave.waits && (now_ms >= s->leave.until_ms || all_are_ready(s))) {
         s->leave.waits = false;
@@ -147,9 +147,9 @@ void dlr_sup_leave_cancel(struct dlr_sup *s)
     if (!s->leave.leads)
         return;
     path_of(s, keeper(s), path, sizeof(path));
-    dlr_sup_file_do(s, dlr_sup_file_remove, path, NULL);
+    dlr_sup_file_do(s->io, dlr_sup_file_remove, path, NULL);
     path_of(s, 0, path, sizeof(path));
-    dlr_sup_file_do(s, dlr_sup_file_remove, path, NULL);
+    dlr_sup_file_do(s->io, dlr_sup_file_remove, path, NULL);
     s->leave.leads = s->leave.waits = false;
 }
 
@@ -162,7 +162,8 @@ static void look(struct dlr_sup *s)
     if (s->finished || s->requeue_asked || !read_first(s, &first) ||
         first.pid == keeper(s))
         return;
-    dlr_sup_say(s, "another run has the job requeued: writing the state of this one");
+    dlr_sup_say(s->io,
+                "another run has the job requeued: writing the state of this one");
     dlr_policy_leave(s->policy, dlr_sup_now());
 }
 
@@ -190,16 +191,15 @@ static int on_file(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 void dlr_sup_leave_start(struct dlr_sup *s)
 {
     DLR_CLEANUP(dlr_sup_file_done) struct dlr_sup_file *f = NULL;
-    zmq_pollitem_t item = {.events = ZMQ_POLLIN};
 
     if (!s->batch[0] || !dlr_streq(getenv("ENVIRONMENT"), "BATCH"))
         return; /* no job that could be requeued */
-    s->leave.fd = item.fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    s->leave.fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     f = dlr_sup_file_new(s->info.job_dir, NULL);
-    if (f && item.fd >= 0)
-        f->fd = fcntl(item.fd, F_DUPFD_CLOEXEC, 0);
-    if (dlr_sup_file_call(s, dlr_sup_file_watch, &f) < 0 ||
-        zloop_poller(s->loop, &item, on_file, s) < 0)
-        dlr_sup_say(s, "no requeue of another run will be noticed");
+    if (f && s->leave.fd >= 0)
+        f->fd = fcntl(s->leave.fd, F_DUPFD_CLOEXEC, 0);
+    if (dlr_sup_file_call(s->io, dlr_sup_file_watch, &f) < 0 ||
+        dlr_sup_watch(s->io, s->leave.fd, on_file, s) < 0)
+        dlr_sup_say(s->io, "no requeue of another run will be noticed");
     look(s);
 }

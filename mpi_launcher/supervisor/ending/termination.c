@@ -40,7 +40,7 @@ static int answered(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 
     text[n > 0 ? n : 0] = '\0';
     close(s->term.out);
-    dlr_sup_unwatch(s, &s->term.ask);
+    dlr_sup_unwatch(s->io, s->term.ask.pidfd);
     fate = dlr_proc_reap(&s->term.ask) == 0 ? dlr_fate_read(text) : DLR_FATE_RUNS;
     if (fate == DLR_FATE_ENDS && !s->wanted_signal)
         s->wanted_signal =
@@ -68,7 +68,7 @@ void dlr_sup_ask_fate(void *arg)
     dlr_sup_slurm_words(s, &words, "fate", true);
     if (dlr_sup_start_slurm(s, &words, pipes[1], &s->term.ask, &err) == 0) {
         s->term.out = dlr_steal_fd(&pipes[0]);
-        dlr_sup_watch(s, &s->term.ask, answered);
+        dlr_sup_watch(s->io, s->term.ask.pidfd, answered, s);
     }
     close(pipes[1]);
     if (pipes[0] >= 0)
@@ -89,7 +89,7 @@ void dlr_sup_on_term(struct dlr_sup *s, unsigned node, const json_t *msg)
     s->term.last_ms = now;
     if (same || s->finished)
         return;
-    dlr_journal_note(s->journal, "term", "s:s,s:I", "node",
+    dlr_journal_note(dlr_sup_journal(s->io), "term", "s:s,s:I", "node",
                      s->members.list[node].node.name, "round",
                      (json_int_t)dlr_policy_round(s->policy));
     dlr_policy_told(s->policy, false, limit_ms(), now);

@@ -2,6 +2,8 @@
 /* The state directory from inside the loop: its file server may be gone, and leases must go on.
  * Each of these waits a moment at most; while one hangs, the others fail at once.
  */
+#include "mpi_launcher/supervisor/io/state_files.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -15,7 +17,8 @@
 #include "common/base/cleanup.h"
 #include "common/base/file.h"
 #include "common/base/str.h"
-#include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/process/process_id.h"
+#include "mpi_launcher/supervisor/io/io_state.h"
 
 #define FILE_MS 250 /* less than any node may be without a lease */
 
@@ -160,7 +163,7 @@ struct dlr_sup_file *dlr_sup_file_new(const char *path, const char *text)
     return NULL;
 }
 
-int dlr_sup_file_call(struct dlr_sup *s, dlr_aside_fn fn, struct dlr_sup_file **f)
+int dlr_sup_file_call(struct dlr_sup_io *io, dlr_aside_fn fn, struct dlr_sup_file **f)
 {
     struct dlr_aside *aside = *f ? (*f)->aside : NULL;
     int rc, fd;
@@ -168,41 +171,41 @@ int dlr_sup_file_call(struct dlr_sup *s, dlr_aside_fn fn, struct dlr_sup_file **
     if (!aside)
         return -ENOMEM;
     fd = dlr_steal_fd(&(*f)->fd);
-    rc = dlr_aside_call(&s->files_lane, &aside, fn, fd, FILE_MS, &fd);
+    rc = dlr_aside_call(&io->files_lane, &aside, fn, fd, FILE_MS, &fd);
     if (aside)
         (*f)->fd = fd;
     else
         *f = NULL; /* the lane has it */
-    if (rc == -ETIMEDOUT && !s->files_late_told) {
-        s->files_late_told = true;
-        dlr_sup_say(s, "the state directory '%s' hangs: going on without it",
-                    s->info.job_dir);
+    if (rc == -ETIMEDOUT && !io->files_late_told) {
+        io->files_late_told = true;
+        if (io->ops->late)
+            io->ops->late(io->arg);
     }
     return rc;
 }
 
-int dlr_sup_file_do(struct dlr_sup *s, dlr_aside_fn fn, const char *path,
+int dlr_sup_file_do(struct dlr_sup_io *io, dlr_aside_fn fn, const char *path,
                     const char *text)
 {
     DLR_CLEANUP(dlr_sup_file_done)
     struct dlr_sup_file *f = dlr_sup_file_new(path, text);
 
-    return dlr_sup_file_call(s, fn, &f);
+    return dlr_sup_file_call(io, fn, &f);
 }
 
-char *dlr_sup_file_text(struct dlr_sup *s, const char *path, off_t from)
+char *dlr_sup_file_text(struct dlr_sup_io *io, const char *path, off_t from)
 {
     DLR_CLEANUP(dlr_sup_file_done)
     struct dlr_sup_file *f = dlr_sup_file_new(path, NULL);
 
     if (f)
         f->at = from;
-    return dlr_sup_file_call(s, dlr_sup_file_load, &f) < 0 ? NULL : strdup(f->text);
+    return dlr_sup_file_call(io, dlr_sup_file_load, &f) < 0 ? NULL : strdup(f->text);
 }
 
-bool dlr_sup_file_hangs(const struct dlr_sup *s)
+bool dlr_sup_file_hangs(const struct dlr_sup_io *io)
 {
-    return s->files_lane.late;
+    return io->files_lane.late;
 }
 
 int dlr_sup_file_memory(const char *text)

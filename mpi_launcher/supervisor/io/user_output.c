@@ -3,6 +3,8 @@
  * leases: a reader of a pipe or a terminal (a pager, Ctrl-S) costs the line, which the journal has; a
  * file, whose server may hang as the state directory's, is written by a process apart.
  */
+#include "mpi_launcher/supervisor/io/user_output.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -15,7 +17,7 @@
 #include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
-#include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/io/io_state.h"
 
 #define SAY_MS 1000 /* for the reader of our last lines, when nothing else waits */
 #define LINE_BYTES 2200
@@ -32,31 +34,31 @@ static void write_all(int fd)
 }
 
 /* False when there is nobody. Of one who stands still the line is lost. */
-static bool hand_over(struct dlr_sup *s, const char *text)
+static bool hand_over(struct dlr_sup_io *io, const char *text)
 {
-    ssize_t n = dlr_apart_send(s->say_fd, text, strlen(text), (int[]){-1, -1});
+    ssize_t n = dlr_apart_send(io->say_fd, text, strlen(text), (int[]){-1, -1});
 
     return n >= 0 || n == -EAGAIN;
 }
 
 /* A pipe that poll(2) calls writable takes PIPE_BUF bytes at once. */
-static void put(struct dlr_sup *s, const char *text)
+static void put(struct dlr_sup_io *io, const char *text)
 {
-    bool done = !s->policy || dlr_policy_phase(s->policy) == DLR_PHASE_DONE;
+    bool busy = io->ops->busy && io->ops->busy(io->arg);
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
 
-    if (s->say_fd >= 0 && !hand_over(s, text)) { /* somebody has killed it */
-        close(dlr_steal_fd(&s->say_fd));
-        dlr_sup_say_start(s);
-        hand_over(s, text);
+    if (io->say_fd >= 0 && !hand_over(io, text)) { /* somebody has killed it */
+        close(dlr_steal_fd(&io->say_fd));
+        dlr_sup_say_start(io);
+        hand_over(io, text);
     }
-    if (s->say_fd >= 0)
+    if (io->say_fd >= 0)
         return;
-    if (poll(&out, 1, done ? SAY_MS : 0) != 0)
+    if (poll(&out, 1, busy ? 0 : SAY_MS) != 0)
         fputs(text, stderr);
 }
 
-void dlr_sup_say(struct dlr_sup *s, const char *fmt, ...)
+void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
 {
     char line[2048], text[LINE_BYTES];
     va_list ap;
@@ -65,7 +67,7 @@ void dlr_sup_say(struct dlr_sup *s, const char *fmt, ...)
     vsnprintf(line, sizeof(line), fmt, ap);
     va_end(ap);
     snprintf(text, sizeof(text), "dlrover: %s\n", line);
-    put(s, text);
+    put(io, text);
 }
 
 static void log_line(void *arg, enum dlr_log_level level, const char *line)
@@ -76,25 +78,25 @@ static void log_line(void *arg, enum dlr_log_level level, const char *line)
     put(arg, text);
 }
 
-void dlr_sup_say_start(struct dlr_sup *s)
+void dlr_sup_say_start(struct dlr_sup_io *io)
 {
     DLR_AUTO_CLOSE int fd = -1;
 
-    dlr_log_to(log_line, s, DLR_LOG_INFO);
+    dlr_log_to(log_line, io, DLR_LOG_INFO);
     if (!dlr_is_file(STDERR_FILENO) ||
-        dlr_apart_start(s->apart, write_all, "dlrover-say", true, &fd) < 0)
+        dlr_apart_start(io->apart, write_all, "dlrover-say", true, &fd) < 0)
         return;
     if (dlr_apart_send(fd, "", 1, (int[]){STDERR_FILENO, -1}) == 1)
-        s->say_fd = dlr_steal_fd(&fd);
+        io->say_fd = dlr_steal_fd(&fd);
 }
 
-void dlr_sup_say_end(struct dlr_sup *s)
+void dlr_sup_say_end(struct dlr_sup_io *io)
 {
-    struct pollfd writer = {.fd = s->say_fd, .events = POLLIN};
+    struct pollfd writer = {.fd = io->say_fd, .events = POLLIN};
 
-    if (s->say_fd < 0)
+    if (io->say_fd < 0)
         return;
-    shutdown(s->say_fd, SHUT_WR);
+    shutdown(io->say_fd, SHUT_WR);
     poll(&writer, 1, SAY_MS); /* until it has written all */
-    close(dlr_steal_fd(&s->say_fd));
+    close(dlr_steal_fd(&io->say_fd));
 }

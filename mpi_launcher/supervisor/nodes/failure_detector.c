@@ -17,9 +17,9 @@ void dlr_sup_give_up(struct dlr_sup *s, unsigned node, const char *why,
 
     m->here = false;
     s->losses.nodes++;
-    dlr_sup_say(s, "%s", why);
-    dlr_journal_note(s->journal, "node_dead", "s:s,s:s,s:I", "node", m->node.name,
-                     "why", reason, "silent_ms", (json_int_t)silent_ms);
+    dlr_sup_say(s->io, "%s", why);
+    dlr_journal_note(dlr_sup_journal(s->io), "node_dead", "s:s,s:s,s:I", "node",
+                     m->node.name, "why", reason, "silent_ms", (json_int_t)silent_ms);
     dlr_sup_bare(s, node);
     dlr_sup_gather_lost(s, node);
     dlr_sup_transfers_lost(s, node);
@@ -92,7 +92,7 @@ static void forgive_own_lag(struct dlr_sup *s, int64_t now_ms)
 /* The loop takes one message in each turn: a beat may be there, behind others. */
 static void read_waiting(struct dlr_sup *s)
 {
-    for (unsigned n = 0; n < WAITING_MAX && dlr_sup_on_message(s) != 0; n++)
+    for (unsigned n = 0; n < WAITING_MAX && dlr_sup_take_message(s->io) != 0; n++)
         ;
 }
 

@@ -114,8 +114,8 @@ static bool make_changes(void *arg, const unsigned *nodes, unsigned n)
 static bool send_texts(struct dlr_sup *s, const struct texts *t, unsigned node)
 {
     for (unsigned i = 0; i < t->n; i++)
-        if (dlr_server_send_shared(s->server, &s->members.list[node].route,
-                                   t->list[i]) < 0)
+        if (dlr_sup_outbox_send_shared(s->io, &s->members.list[node].route,
+                                       t->list[i]) < 0)
             return false;
     return true;
 }

@@ -31,7 +31,7 @@ void dlr_sup_on_suspend(struct dlr_sup *s, unsigned node, const json_t *msg)
     if (dlr_sup_is_held())
         return;
     stopped.since_ms = dlr_now_ms();
-    dlr_journal_note(s->journal, "suspended", "s:s", "node",
+    dlr_journal_note(dlr_sup_journal(s->io), "suspended", "s:s", "node",
                      s->members.list[node].node.name);
 }
 
@@ -66,5 +66,6 @@ void dlr_sup_end_hold(struct dlr_sup *s)
         s->members.list[i].asleep = false;
         s->members.list[i].heard_ms = dlr_sup_now();
     }
-    dlr_journal_note(s->journal, "resumed", "s:I", "held_ms", (json_int_t)held_ms);
+    dlr_journal_note(dlr_sup_journal(s->io), "resumed", "s:I", "held_ms",
+                     (json_int_t)held_ms);
 }

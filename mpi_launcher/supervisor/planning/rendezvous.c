@@ -121,8 +121,8 @@ static void tell_verdicts(struct dlr_sup *s, const struct dlr_plan *plan)
     for (unsigned i = 0; i < plan->nverdicts; i++) {
         const struct dlr_plan_verdict *v = &plan->verdicts[i];
 
-        dlr_journal_note(s->journal, "check", "s:s,s:s,s:s,s:s", "node", v->node,
-                         "check", v->check.check, "verdict",
+        dlr_journal_note(dlr_sup_journal(s->io), "check", "s:s,s:s,s:s,s:s", "node",
+                         v->node, "check", v->check.check, "verdict",
                          dlr_health_verdict_name(v->check.verdict), "reason",
                          v->check.reason);
     }
@@ -151,13 +151,13 @@ static void tell_plan(struct dlr_sup *s, int64_t took_ms)
                                              "reason", s->plan.out[i].reason));
     for (unsigned i = 0; i < s->plan.nnotes; i++) {
         json_array_append_new(notes, json_string(s->plan.notes[i]));
-        dlr_sup_say(s, "%s", s->plan.notes[i]);
+        dlr_sup_say(s->io, "%s", s->plan.notes[i]);
     }
     tell_verdicts(s, &s->plan);
     json_object_set_new(row, "took_ms", json_integer(took_ms));
     json_object_set_new(row, "out", out);
     json_object_set_new(row, "notes", notes);
-    dlr_journal_event(s->journal, "plan", row);
+    dlr_journal_event(dlr_sup_journal(s->io), "plan", row);
 }
 
 /* The seats of this plan are what the next one starts from. */
@@ -198,8 +198,8 @@ static void no_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan, const char
         left += s->unfit && !s->unfit[i] && dlr_sup_is_candidate(s, i);
     if (rc == -ENOSPC && !left)
         rc = -ENODEV;
-    dlr_sup_say(s, "%s", why);
-    dlr_journal_note(s->journal, "rendezvous_failed", "s:s", "why", why);
+    dlr_sup_say(s->io, "%s", why);
+    dlr_journal_note(dlr_sup_journal(s->io), "rendezvous_failed", "s:s", "why", why);
     dlr_plan_done(plan);
     dlr_policy_planned(s->policy, rc, NULL, why, dlr_sup_now());
 }
@@ -289,7 +289,7 @@ void dlr_sup_rendezvous_late(struct dlr_sup *s)
 {
     if (!s->rendezvous.pid || s->gather.active)
         return;
-    dlr_sup_say(s,
+    dlr_sup_say(s->io,
                 "the rendezvous by MPI has not ended after %lld ms, the last ones took "
                 "%lld: agents report, too",
                 (long long)(dlr_sup_now() - s->phase_ms),
@@ -337,10 +337,8 @@ static void read_plan(struct dlr_sup *s, int status)
 
 static void close_rendezvous(struct dlr_sup *s)
 {
-    zmq_pollitem_t item = {.fd = s->rendezvous_out, .events = ZMQ_POLLIN};
-
     if (s->rendezvous_out >= 0) {
-        zloop_poller_end(s->loop, &item);
+        dlr_sup_unwatch(s->io, s->rendezvous_out);
         close(s->rendezvous_out);
     }
     s->rendezvous_out = -1;
@@ -384,7 +382,7 @@ static int rendezvous_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
     struct dlr_sup *s = arg;
 
-    dlr_sup_unwatch(s, &s->rendezvous);
+    dlr_sup_unwatch(s->io, s->rendezvous.pidfd);
     s->rendezvous_ended = true;
     rendezvous_check(s);
     return 0;
@@ -433,7 +431,6 @@ static int start_mpi(struct dlr_sup *s, struct dlr_err *err)
 void dlr_sup_rendezvous(void *arg, bool with_mpi)
 {
     struct dlr_sup *s = arg;
-    zmq_pollitem_t item = {.events = ZMQ_POLLIN};
     struct dlr_err err = {0};
     json_t *names = json_array();
 
@@ -444,10 +441,10 @@ void dlr_sup_rendezvous(void *arg, bool with_mpi)
     for (unsigned i = 0; i < s->members.n; i++)
         if (dlr_sup_is_candidate(s, i))
             json_array_append_new(names, json_string(s->members.list[i].node.name));
-    dlr_journal_note(s->journal, "rendezvous", "s:b,s:o", "mpi", with_mpi, "candidates",
-                     names);
+    dlr_journal_note(dlr_sup_journal(s->io), "rendezvous", "s:b,s:o", "mpi", with_mpi,
+                     "candidates", names);
     if (!with_mpi) {
-        dlr_sup_say(s,
+        dlr_sup_say(s->io,
                     "no rendezvous by MPI; agents report instead, network checks that "
                     "need MPI are left out");
         dlr_sup_gather(s, false);
@@ -458,12 +455,11 @@ void dlr_sup_rendezvous(void *arg, bool with_mpi)
     s->rendezvous_size = 0;
     s->rendezvous_eof = s->rendezvous_ended = false;
     if (start_mpi(s, &err) < 0) {
-        dlr_sup_say(s, "cannot start the rendezvous: %s", err.text);
+        dlr_sup_say(s->io, "cannot start the rendezvous: %s", err.text);
         return; /* its limit runs */
     }
-    dlr_sup_watch(s, &s->rendezvous, rendezvous_ended);
-    item.fd = s->rendezvous_out;
-    zloop_poller(s->loop, &item, rendezvous_output, s);
+    dlr_sup_watch(s->io, s->rendezvous.pidfd, rendezvous_ended, s);
+    dlr_sup_watch(s->io, s->rendezvous_out, rendezvous_output, s);
 }
 
 void dlr_sup_stop_rendezvous(void *arg)

@@ -201,16 +201,16 @@ int dlr_sup_resize(void *arg, unsigned nplaces)
     int rc = change(s, nplaces, &err);
 
     if (rc < 0) {
-        dlr_sup_say(s, "%s", err.text);
+        dlr_sup_say(s->io, "%s", err.text);
         return rc;
     }
     s->nformer = 0;
     free(s->kept);
     s->kept = NULL;
     dlr_sup_send_peers(s); /* a successor must know how many ranks there are */
-    dlr_journal_note(s->journal, "resized", "s:i,s:i,s:i", "nodes", s->step.nplaces,
-                     "world", s->step.world, "of", s->full_places);
-    dlr_sup_say(s, "going on with %u of %u nodes and %u ranks", s->step.nplaces,
+    dlr_journal_note(dlr_sup_journal(s->io), "resized", "s:i,s:i,s:i", "nodes",
+                     s->step.nplaces, "world", s->step.world, "of", s->full_places);
+    dlr_sup_say(s->io, "going on with %u of %u nodes and %u ranks", s->step.nplaces,
                 s->full_places, s->step.world);
     return 0;
 }

@@ -129,8 +129,8 @@ static void tell_adopted(struct dlr_sup *s)
     if (row)
         json_object_set_new(row, "took_ms",
                             json_integer(dlr_sup_now() - s->adopt.begun_ms));
-    dlr_journal_event(s->journal, "adopted", row);
-    dlr_sup_say(s, "round %u goes on under a new supervisor", s->running_round);
+    dlr_journal_event(dlr_sup_journal(s->io), "adopted", row);
+    dlr_sup_say(s->io, "round %u goes on under a new supervisor", s->running_round);
 }
 
 /* Failures that were told before it was known whether the round goes on. */
@@ -331,7 +331,6 @@ static int on_bell(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 bool dlr_sup_adopt_start(struct dlr_sup *s, int bell_fd)
 {
     DLR_AUTO_FREE unsigned char *member = calloc(s->members.n, 1);
-    zmq_pollitem_t item = {.fd = bell_fd, .events = ZMQ_POLLIN};
     struct dlr_adopt *a = &s->adopt;
 
     a->told = calloc(s->members.n, 1);
@@ -340,7 +339,7 @@ bool dlr_sup_adopt_start(struct dlr_sup *s, int bell_fd)
     s->restored = calloc(s->plan.world, 1);
     s->up = calloc(s->step.world, 1);
     if (!member || !a->told || !s->tails || !s->restored || !s->up ||
-        dlr_sup_ranks_adopt(s) < 0 || zloop_poller(s->loop, &item, on_bell, s) < 0)
+        dlr_sup_ranks_adopt(s) < 0 || dlr_sup_watch(s->io, bell_fd, on_bell, s) < 0)
         return false;
     for (unsigned i = 0; i < s->members.n; i++)
         member[i] = is_member(s, i);

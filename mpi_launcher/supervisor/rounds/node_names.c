@@ -191,8 +191,8 @@ void dlr_sup_names_tell(struct dlr_sup *s)
         if (!s->roles[i].used)
             continue;
         was = s->members.list[s->roles[i].node].node.name;
-        dlr_sup_say(s, "the program is told %s where its words say %s", now, was);
-        dlr_journal_note(s->journal, "renamed", "s:I,s:s,s:s", "round",
+        dlr_sup_say(s->io, "the program is told %s where its words say %s", now, was);
+        dlr_journal_note(dlr_sup_journal(s->io), "renamed", "s:I,s:s,s:s", "round",
                          (json_int_t)s->running_round, "from", was, "to", now);
         s->roles[i].used = false;
     }

@@ -70,7 +70,7 @@ static int tell_all(struct dlr_sup *s, uint32_t round)
         return -E2BIG;
     for (unsigned i = 0; i < s->members.n; i++)
         if (s->members.list[i].here)
-            dlr_server_send(s->server, &s->members.list[i].route, text, strlen(text));
+            dlr_sup_outbox_send(s->io, &s->members.list[i].route, text, strlen(text));
     return 0;
 }
 

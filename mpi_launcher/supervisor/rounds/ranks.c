@@ -212,7 +212,7 @@ static void tell(struct dlr_sup *s, bool same)
     json_object_set_new(row, "moved", json_boolean(!same));
     json_object_set_new(row, "took_ms",
                         json_integer(dlr_sup_now() - s->ranks->began_ms));
-    dlr_journal_event(s->journal, "ranks", row);
+    dlr_journal_event(dlr_sup_journal(s->io), "ranks", row);
 }
 
 /* Ranks that are to restore have so long from now on. */
@@ -306,8 +306,8 @@ static void refuse(struct dlr_sup *s, const char *why)
 
     json_object_set_new(msg, "why", json_string(why));
     dlr_sup_send_all(s, msg);
-    dlr_sup_say(s, "no checkpoint can be opened: %s", why);
-    dlr_journal_note(s->journal, "ranks_missing", "s:I,s:s", "round",
+    dlr_sup_say(s->io, "no checkpoint can be opened: %s", why);
+    dlr_journal_note(dlr_sup_journal(s->io), "ranks_missing", "s:I,s:s", "round",
                      (json_int_t)s->running_round, "why", why);
     s->ranks->deadline_ms = INT64_MAX;
     limit_restore(s); /* of those that were let in */

@@ -62,9 +62,9 @@ static void restore_failed(struct dlr_sup *s, unsigned rank, unsigned node,
 
     snprintf(text, sizeof(text), "rank %u could not load version %u/%llu on %s: %s",
              rank, v.round, (unsigned long long)v.step, where, why);
-    dlr_sup_say(s, "%s", text);
-    dlr_journal_note(s->journal, "restore_failed", "s:I,s:i,s:o,s:s,s:s", "round",
-                     (json_int_t)s->running_round, "rank", rank, "version",
+    dlr_sup_say(s->io, "%s", text);
+    dlr_journal_note(dlr_sup_journal(s->io), "restore_failed", "s:I,s:i,s:o,s:s,s:s",
+                     "round", (json_int_t)s->running_round, "rank", rank, "version",
                      dlr_sup_version(&v), "where", where, "why", why);
     if (differs) {
         s->restore_deadline_ms = INT64_MAX;
@@ -87,7 +87,7 @@ static void all_restored(struct dlr_sup *s, struct dlr_version v)
         return; /* by the former supervisor, but perhaps not to all */
     s->go_told = true;
     dlr_sup_keep(s);
-    dlr_journal_note(s->journal, "restored", "s:I,s:o,s:i,s:I", "round",
+    dlr_journal_note(dlr_sup_journal(s->io), "restored", "s:I,s:o,s:i,s:I", "round",
                      (json_int_t)s->running_round, "version", dlr_sup_version(&v),
                      "brought", s->brought, "took_ms",
                      (json_int_t)(dlr_sup_now() - s->launch_ms));

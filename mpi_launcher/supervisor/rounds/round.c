@@ -157,7 +157,7 @@ static int workers_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     struct dlr_sup *s = arg;
     int status;
 
-    dlr_sup_unwatch(s, &s->workers);
+    dlr_sup_unwatch(s->io, s->workers.pidfd);
     status = dlr_proc_reap(&s->workers);
     dlr_sup_step_ended(s, status);
     return dlr_sup_is_over(s) ? -1 : 0;
@@ -199,15 +199,16 @@ void dlr_sup_launch(void *arg, uint32_t round)
     reset_round(s, round);
     s->queue.may = dlr_sup_may_queue(s);
     worker_words(s, &words);
-    dlr_journal_note(s->journal, "launch", "s:I,s:i,s:i", "round", (json_int_t)round,
-                     "world", s->step.world, "nodes", s->plan.nplaces);
+    dlr_journal_note(dlr_sup_journal(s->io), "launch", "s:I,s:i,s:i", "round",
+                     (json_int_t)round, "world", s->step.world, "nodes",
+                     s->plan.nplaces);
     if (make_hostfile(s, &hosts, &err) < 0 || worker_env(s, round, &env, &err) < 0 ||
         dlr_proc_start_with(words.list, env.list, input, 1, 2, hosts, &s->workers,
                             &err) < 0)
-        dlr_sup_say(s, "cannot start the workers: %s",
+        dlr_sup_say(s->io, "cannot start the workers: %s",
                     err.text); /* launch limit runs */
     else
-        dlr_sup_watch(s, &s->workers, workers_ended);
+        dlr_sup_watch(s->io, s->workers.pidfd, workers_ended, s);
     dlr_sup_names_tell(s);
     s->launched = true;
     s->launch_deadline_ms = s->launch_ms + s->conf.launch_timeout_ms;
@@ -251,7 +252,7 @@ void dlr_sup_on_task(struct dlr_sup *s, unsigned node, const json_t *msg)
         return; /* by the former supervisor */
     s->running_told = true;
     dlr_sup_keep(s);
-    dlr_journal_note(s->journal, "running", "s:I,s:I", "round",
+    dlr_journal_note(dlr_sup_journal(s->io), "running", "s:I,s:I", "round",
                      (json_int_t)s->running_round, "took_ms",
                      (json_int_t)(dlr_sup_now() - s->launch_ms));
 }
@@ -271,7 +272,7 @@ void dlr_sup_tell_failure(struct dlr_sup *s)
         json_object_set_new(row, "signal", json_integer(WTERMSIG(f->status)));
     else if (row)
         json_object_set_new(row, "code", json_integer(WEXITSTATUS(f->status)));
-    dlr_journal_event(s->journal, "worker_exit", row);
+    dlr_journal_event(dlr_sup_journal(s->io), "worker_exit", row);
     dlr_sup_blame_node(s);
 }
 
@@ -377,7 +378,7 @@ void dlr_sup_progress(struct dlr_sup *s, int64_t now_ms)
             return; /* by the former supervisor */
         s->first_step_told = true;
         dlr_sup_keep(s);
-        dlr_journal_note(s->journal, "first_step", "s:I,s:I", "round",
+        dlr_journal_note(dlr_sup_journal(s->io), "first_step", "s:I,s:I", "round",
                          (json_int_t)s->running_round, "step", (json_int_t)step);
         return;
     }
@@ -386,7 +387,8 @@ void dlr_sup_progress(struct dlr_sup *s, int64_t now_ms)
     rate = (double)(step - s->progress_step) * 1000.0 / (now_ms - s->progress_ms);
     s->progress_ms = now_ms;
     s->progress_step = step;
-    dlr_journal_event(s->journal, "progress", progress_row(s, step, rate, now_ms));
+    dlr_journal_event(dlr_sup_journal(s->io), "progress",
+                      progress_row(s, step, rate, now_ms));
 }
 
 /* --- the end of a round ---------------------------------------------------------------------- */
@@ -406,7 +408,7 @@ static void tell_end(struct dlr_sup *s, uint32_t round, enum dlr_cause cause,
 
     if (row && step != DLR_BEAT_NO_STEP)
         json_object_set_new(row, "step", json_integer(step));
-    dlr_journal_event(s->journal, "round_end", row);
+    dlr_journal_event(dlr_sup_journal(s->io), "round_end", row);
 }
 
 void dlr_sup_end_round(void *arg, uint32_t round, enum dlr_cause cause, const char *why)
@@ -422,7 +424,7 @@ void dlr_sup_end_round(void *arg, uint32_t round, enum dlr_cause cause, const ch
     dlr_sup_send_all(s, msg);
     if (!s->end_told) { /* else once more, for agents that were started again */
         if (cause != DLR_CAUSE_SIGNAL)
-            dlr_sup_say(s, "round %u ends: %s", round, why);
+            dlr_sup_say(s->io, "round %u ends: %s", round, why);
         tell_end(s, round, cause, why);
     }
     s->end_told = s->ending = true;
@@ -439,7 +441,7 @@ void dlr_sup_tell_cleared(struct dlr_sup *s)
     if (!s->ending)
         return;
     s->ending = false;
-    dlr_journal_note(s->journal, "cleared", "s:I,s:I", "round",
+    dlr_journal_note(dlr_sup_journal(s->io), "cleared", "s:I,s:I", "round",
                      (json_int_t)dlr_policy_round(s->policy), "took_ms",
                      (json_int_t)(dlr_sup_now() - s->phase_ms));
 }

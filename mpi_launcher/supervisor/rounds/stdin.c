@@ -64,7 +64,7 @@ static int from_spool(struct dlr_sup *s, bool first)
         return fd;
     if (first)
         return dup(0);
-    dlr_sup_say(s,
+    dlr_sup_say(s->io,
                 "this round gets no standard input: %s, and no more is kept "
                 "(--dlrover-set=stdin-spool)",
                 err.text);

@@ -56,7 +56,7 @@ int dlr_sup_read_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *
         return rc;
     plain = step.plain;
     if (plain && step.note[0])
-        dlr_sup_say(s, "%s", step.note);
+        dlr_sup_say(s->io, "%s", step.note);
     dlr_stepplan_done(&step);
     if (plain)
         run_plain(argv);
@@ -139,7 +139,7 @@ static int prefer(struct dlr_sup *s, char *const *names, struct dlr_err *err)
     s->prefer = calloc(s->members.n + 1, sizeof(*s->prefer));
     if (!s->prefer || !chosen)
         return dlr_fail(err, -ENOMEM, "no memory for the step");
-    if (s->step.first && !dlr_sup_file_hangs(s))
+    if (s->step.first && !dlr_sup_file_hangs(s->io))
         taken = take_free(s, names, chosen);
     if (taken) {
         list = chosen;
@@ -197,7 +197,7 @@ int dlr_sup_plan_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *
     s->full_places = s->step.nplaces;
     s->full_world = s->step.world;
     if (rc == 0 && s->step.note[0] && !s->took_over)
-        dlr_sup_say(s, "%s", s->step.note);
+        dlr_sup_say(s->io, "%s", s->step.note);
     return rc;
 }
 

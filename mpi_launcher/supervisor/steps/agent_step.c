@@ -56,7 +56,7 @@ void dlr_sup_internal_words(struct dlr_sup *s, struct dlr_words *w, const char *
         if (dlr_sup_is_candidate(s, i))
             names[n++] = s->members.list[i].node.name;
     if (names && dlr_hostlist_join(names, n, &list) == -E2BIG)
-        dlr_sup_say(s, "the names of %u nodes do not fit in one word of srun", n);
+        dlr_sup_say(s->io, "the names of %u nodes do not fit in one word of srun", n);
     dlr_sup_step_words(s, w, name, mpi, list ? list : "", n);
 }
 
@@ -73,11 +73,12 @@ int dlr_sup_agents_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
     struct dlr_sup *s = arg;
 
-    dlr_sup_unwatch(s, &s->agents);
+    dlr_sup_unwatch(s->io, s->agents.pidfd);
     dlr_proc_reap(&s->agents);
     if (s->finished)
         return dlr_sup_is_over(s) ? -1 : 0;
-    dlr_sup_say(s, "the agents ended (see agents.log in the job's state directory)");
+    dlr_sup_say(s->io,
+                "the agents ended (see agents.log in the job's state directory)");
     s->gather.active = false;
     dlr_sup_agents_refused(s);
     for (unsigned i = 0; i < s->members.n; i++) {
@@ -100,9 +101,9 @@ void dlr_sup_start_agents(void *arg)
     if (s->agents.pid)
         return; /* those of a supervisor that died go on */
     if (dlr_sup_hosts_start(s, &err) < 0)
-        dlr_sup_say(s, "cannot start the agents: %s", err.text);
+        dlr_sup_say(s->io, "cannot start the agents: %s", err.text);
     else
-        dlr_sup_watch(s, &s->agents, dlr_sup_agents_ended);
+        dlr_sup_watch(s->io, s->agents.pidfd, dlr_sup_agents_ended, s);
     dlr_sup_save_state(s);
 }
 
@@ -124,7 +125,7 @@ static void part(struct dlr_sup *s)
 {
     if (!s->agents.pid)
         return;
-    dlr_sup_unwatch(s, &s->agents);
+    dlr_sup_unwatch(s->io, s->agents.pidfd);
     close(s->agents.pidfd);
     s->agents = (struct dlr_proc){.pidfd = -1};
 }

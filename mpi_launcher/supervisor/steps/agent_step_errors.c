@@ -54,7 +54,7 @@ void dlr_sup_agents_refused(struct dlr_sup *s)
     if (dlr_policy_phase(s->policy) != DLR_PHASE_AGENTS || s->finished)
         return;
     dlr_sup_agents_log(s, path, sizeof(path));
-    at = text = dlr_sup_file_text(s, path, s->agents_log_from);
+    at = text = dlr_sup_file_text(s->io, path, s->agents_log_from);
     while (at && (at = dlr_srun_end_node(at, name, reason))) {
         int node = dlr_members_find(&s->members, name);
 
@@ -76,7 +76,7 @@ void dlr_sup_agents_late(void *arg, unsigned n)
 {
     struct dlr_sup *s = arg;
 
-    dlr_sup_say(s,
+    dlr_sup_say(s->io,
                 "%u of %u nodes have not reported yet: waiting for them while they are "
                 "being started, by a prolog perhaps (--dlrover-set=start-timeout)",
                 n, s->members.n);
@@ -200,7 +200,7 @@ void dlr_sup_rendezvous_log(struct dlr_sup *s)
     snprintf(path, sizeof(path), "%s/rendezvous.log", s->info.dir);
     if (text && text[0]) {
         text[strlen(text) - (text[strlen(text) - 1] == '\n')] = '\0';
-        dlr_journal_append(s->journal, path, text);
+        dlr_journal_append(dlr_sup_journal(s->io), path, text);
     }
     if (s->rendezvous_log >= 0)
         close(s->rendezvous_log);

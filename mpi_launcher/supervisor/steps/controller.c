@@ -85,9 +85,9 @@ static void answered(struct dlr_sup *s, enum dlr_asking what)
     case DLR_ASK_AGAIN:
         if (!c->back_ms || now - c->back_ms >= SETTLE_MS)
             c->back_ms = now;
-        dlr_journal_note(s->journal, "controller_back", "s:I", "took_ms",
+        dlr_journal_note(dlr_sup_journal(s->io), "controller_back", "s:I", "took_ms",
                          (json_int_t)(now - c->since_ms));
-        dlr_sup_say(s, "slurmctld answers again after %lld s",
+        dlr_sup_say(s->io, "slurmctld answers again after %lld s",
                     (long long)(now - c->since_ms) / 1000);
         dlr_policy_controller_back(s->policy, now);
         break;
@@ -110,7 +110,7 @@ static int ask_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     enum dlr_asking what = c->what;
     int status;
 
-    dlr_sup_unwatch(s, &c->ask);
+    dlr_sup_unwatch(s->io, c->ask.pidfd);
     status = dlr_proc_reap(&c->ask);
     c->what = DLR_ASK_NOTHING;
     if (!is_past(s) && what == DLR_ASK_LAUNCH && WIFEXITED(status) &&
@@ -141,7 +141,7 @@ static void start(struct dlr_sup *s)
         dlr_sup_slurm_words(s, &words, "ping", false);
     }
     if (dlr_sup_start_slurm(s, &words, -1, &c->ask, &err) == 0) {
-        dlr_sup_watch(s, &c->ask, ask_ended);
+        dlr_sup_watch(s->io, c->ask.pidfd, ask_ended, s);
     } else {
         c->what = DLR_ASK_NOTHING;
         away(s, what, AWAY);
@@ -182,8 +182,8 @@ void dlr_sup_wait_controller(void *arg, const char *why)
     dlr_sup_tell_cleared(s);
     s->phase_ms = s->controller.since_ms = dlr_sup_now();
     s->controller.again_ms = s->phase_ms + pause_ms(&s->controller);
-    dlr_sup_say(s, "%s: waiting for it (--dlrover-set=controller-timeout)", why);
-    dlr_journal_note(s->journal, "controller_away", "s:s", "why", why);
+    dlr_sup_say(s->io, "%s: waiting for it (--dlrover-set=controller-timeout)", why);
+    dlr_journal_note(dlr_sup_journal(s->io), "controller_away", "s:s", "why", why);
 }
 
 void dlr_sup_controller_tick(struct dlr_sup *s, int64_t now_ms)

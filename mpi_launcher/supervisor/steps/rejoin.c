@@ -76,7 +76,7 @@ void dlr_sup_rejoin_lost(struct dlr_sup *s, unsigned node)
     rc = dlr_srun_io_end(&s->agents, address);
     m->apart |= rc > 0;
     if (rc < 0)
-        dlr_sup_say(s, "the agents' srun cannot be told that node %s is lost: %s",
+        dlr_sup_say(s->io, "the agents' srun cannot be told that node %s is lost: %s",
                     m->node.name, strerror(-rc));
 }
 
@@ -91,7 +91,7 @@ static int step_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
         struct dlr_proc *step = &s->rejoin->steps[i];
 
         if (step->pid && step->pidfd == item->fd) {
-            dlr_sup_unwatch(s, step);
+            dlr_sup_unwatch(s->io, step->pidfd);
             dlr_proc_reap(step);
             break;
         }
@@ -115,13 +115,14 @@ static void start_on(struct dlr_sup *s, unsigned node, int64_t now_ms)
 
     if (!is_missing(s, node) || (m->heard_ms && now_ms - m->heard_ms < SILENT_MS))
         return;
-    dlr_sup_say(s, "node %s is alive again: an agent is started there", m->node.name);
+    dlr_sup_say(s->io, "node %s is alive again: an agent is started there",
+                m->node.name);
     if (dlr_sup_hosts_start_on(s, m->node.name, step, &err) < 0) {
-        dlr_sup_say(s, "cannot start the agent: %s", err.text);
+        dlr_sup_say(s->io, "cannot start the agent: %s", err.text);
         return;
     }
     m->apart = true;
-    dlr_sup_watch(s, step, step_ended);
+    dlr_sup_watch(s->io, step->pidfd, step_ended, s);
 }
 
 /* --- who is alive ---------------------------------------------------------------------------- */
@@ -141,7 +142,7 @@ static void take_answer(struct dlr_sup *s, char *text)
             continue;
         }
         dlr_rejoin_gone(&s->rejoin->nodes[node]);
-        dlr_sup_say(s, "node %s: Slurm has taken it from the job", gone);
+        dlr_sup_say(s->io, "node %s: Slurm has taken it from the job", gone);
     }
 }
 
@@ -154,7 +155,7 @@ static int answered(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 
     text[n > 0 ? n : 0] = '\0';
     close(r->out);
-    dlr_sup_unwatch(s, &r->ask);
+    dlr_sup_unwatch(s->io, r->ask.pidfd);
     if (dlr_proc_reap(&r->ask) == 0 && !s->finished)
         take_answer(s, text);
     return dlr_sup_is_over(s) ? -1 : 0;
@@ -174,7 +175,7 @@ static void ask(struct dlr_sup *s, const char *list, int64_t now_ms)
     if (dlr_sup_start_slurm(s, &words, pipes[1], &r->ask, &err) == 0) {
         r->out = dlr_steal_fd(&pipes[0]);
         r->late_ms = now_ms + ASK_MS;
-        dlr_sup_watch(s, &r->ask, answered);
+        dlr_sup_watch(s->io, r->ask.pidfd, answered, s);
     }
     close(pipes[1]);
     if (pipes[0] >= 0)

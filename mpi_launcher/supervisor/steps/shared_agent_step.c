@@ -40,7 +40,7 @@ static struct dlr_sup_file *open_record(struct dlr_sup *s)
 
     path_of(s, "", path, sizeof(path));
     f = dlr_sup_file_new(path, NULL);
-    return dlr_sup_file_call(s, dlr_sup_file_record, &f) < 0 ? NULL : DLR_STEAL(f);
+    return dlr_sup_file_call(s->io, dlr_sup_file_record, &f) < 0 ? NULL : DLR_STEAL(f);
 }
 
 static bool read_record(const struct dlr_sup_file *f, struct dlr_procid *ret)
@@ -54,7 +54,7 @@ static void write_record(struct dlr_sup *s, struct dlr_sup_file **f)
     if (dlr_procid_of(s->agents.pid, &s->agents_id) < 0)
         return; /* it has ended already, which its pidfd tells */
     dlr_procid_show(&s->agents_id, (*f)->text);
-    dlr_sup_file_call(s, dlr_sup_file_rewrite, f);
+    dlr_sup_file_call(s->io, dlr_sup_file_rewrite, f);
 }
 
 /* --- what is said ---------------------------------------------------------------------------- */
@@ -82,7 +82,7 @@ static int write_order(struct dlr_sup *s, const char *order)
     char path[DLR_RUN_PATH + 64];
 
     path_of(s, ".in", path, sizeof(path));
-    return dlr_sup_file_do(s, dlr_sup_file_order, path, order);
+    return dlr_sup_file_do(s->io, dlr_sup_file_order, path, order);
 }
 
 /* --- the step -------------------------------------------------------------------------------- */
@@ -99,7 +99,7 @@ static int make_pipe(struct dlr_sup *s)
     path_of(s, ".in", path, sizeof(path));
     f = dlr_sup_file_new(path,
                          NULL); /* in that of a step that is gone are old orders */
-    rc = dlr_sup_file_call(s, dlr_sup_file_pipe, &f);
+    rc = dlr_sup_file_call(s->io, dlr_sup_file_pipe, &f);
     return rc < 0 ? rc : dlr_steal_fd(&f->fd);
 }
 
@@ -114,7 +114,7 @@ static int open_log(struct dlr_sup *s)
     if (f)
         f->flags = O_WRONLY | O_CREAT | O_APPEND;
     s->agents_log_from = 0;
-    if (dlr_sup_file_call(s, dlr_sup_file_open, &f) < 0)
+    if (dlr_sup_file_call(s->io, dlr_sup_file_open, &f) < 0)
         return -1;
     s->agents_log_from = f->at;
     return dlr_steal_fd(&f->fd);

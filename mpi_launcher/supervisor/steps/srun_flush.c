@@ -13,7 +13,7 @@ static int drained(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
     struct dlr_sup *s = arg;
 
-    dlr_sup_unwatch(s, &s->draining);
+    dlr_sup_unwatch(s->io, s->draining.pidfd);
     dlr_proc_reap(&s->draining);
     dlr_sup_transfers_check(s);
     return dlr_sup_is_over(s) ? -1 : 0;
@@ -22,7 +22,7 @@ static int drained(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 static void start(struct dlr_sup *s)
 {
     s->drain_deadline_ms = dlr_sup_now() + DRAIN_MS;
-    dlr_sup_watch(s, &s->draining, drained);
+    dlr_sup_watch(s->io, s->draining.pidfd, drained, s);
 }
 
 void dlr_sup_drain(struct dlr_sup *s, struct dlr_proc *srun)
@@ -30,7 +30,7 @@ void dlr_sup_drain(struct dlr_sup *s, struct dlr_proc *srun)
     dlr_sup_drain_end(s);
     if (!srun->pid)
         return;
-    dlr_sup_unwatch(s, srun);
+    dlr_sup_unwatch(s->io, srun->pidfd);
     s->draining = *srun;
     *srun = (struct dlr_proc){.pidfd = -1};
     start(s);

@@ -20,13 +20,6 @@
 
 static char dir[64], run_dir[128];
 
-void dlr_sup_watch(struct dlr_sup *s, struct dlr_proc *proc, zloop_fn *fn)
-{
-}
-void dlr_sup_unwatch(struct dlr_sup *s, struct dlr_proc *proc)
-{
-}
-
 static int make_dir(void **state)
 {
     char job_dir[96];
@@ -65,11 +58,14 @@ static int load(struct dlr_err *err)
 {
     static char srun[] = "srun", program[] = "train";
     char *argv[] = {srun, program, NULL};
-    struct dlr_sup s = {.state_fd = -1, .argv = argv};
+    struct dlr_sup s = {.state_fd = -1, .argv = argv, .io = dlr_sup_io_new(NULL, NULL)};
+    int rc;
 
     dlr_format(s.conf.state_dir, sizeof(s.conf.state_dir), "%s", dir);
     dlr_format(s.conf.name, sizeof(s.conf.name), "lm");
-    return dlr_sup_load_state(&s, err);
+    rc = dlr_sup_load_state(&s, err);
+    dlr_sup_io_free(s.io);
+    return rc;
 }
 
 static void a_state_that_is_none_is_refused(void **state)

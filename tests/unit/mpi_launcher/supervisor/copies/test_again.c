@@ -34,7 +34,7 @@ int64_t dlr_sup_now(void)
 {
     return now_ms;
 }
-void dlr_sup_say(struct dlr_sup *sup, const char *fmt, ...)
+void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
 {
     va_list ap;
 

@@ -50,7 +50,7 @@ int dlr_members_find(const struct dlr_members *m, const char *name)
 void dlr_journal_note(struct dlr_journal *j, const char *event, const char *fmt, ...)
 {
 }
-void dlr_sup_say(struct dlr_sup *sup, const char *fmt, ...)
+void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
 {
     va_list ap;
 

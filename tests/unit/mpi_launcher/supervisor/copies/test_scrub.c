@@ -49,7 +49,7 @@ void dlr_journal_note(struct dlr_journal *j, const char *event, const char *fmt,
     dlr_format(noted, sizeof(noted), "%s %s", event, text);
     json_decref(fields);
 }
-void dlr_sup_say(struct dlr_sup *sup, const char *fmt, ...)
+void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
 {
     va_list ap;
 

@@ -81,7 +81,7 @@ bool dlr_sup_periodic_writes(const struct dlr_sup *sup)
 {
     return writing;
 }
-void dlr_sup_say(struct dlr_sup *sup, const char *fmt, ...)
+void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
 {
     va_list ap;
 

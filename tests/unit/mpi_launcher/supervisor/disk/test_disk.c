@@ -49,7 +49,7 @@ int dlr_persist_load(const char *dir, struct dlr_plan_file **ret_files, unsigned
     return 0;
 }
 
-void dlr_sup_say(struct dlr_sup *sup, const char *fmt, ...)
+void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
 {
     va_list ap;
 
@@ -91,7 +91,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     free(s.files);
-    dlr_apart_free(s.apart);
+    dlr_sup_io_free(s.io);
     if (gate[0])
         unlink(gate);
     gate[0] = '\0';
@@ -112,8 +112,10 @@ static void answer(void)
 /* What is there is as it will be. */
 static int load(int64_t limit_ms, struct dlr_err *err)
 {
-    if (!s.apart)
-        assert_int_equal(dlr_apart_new(&s.apart, err), 0);
+    if (!s.io) {
+        s.io = dlr_sup_io_new(NULL, NULL);
+        assert_int_equal(dlr_sup_apart_start(s.io, err), 0);
+    }
     return dlr_sup_disk_load(&s, limit_ms, err);
 }
 
@@ -234,7 +236,7 @@ static void a_plan_made_while_the_disk_was_read_is_made_again(void **state)
     assert_int_equal(load(LONG_MS, &err), 0);
     assert_false(dlr_sup_disk_wants(&s, &plan)); /* nothing is there */
     there = own;
-    s.apart = dlr_apart_free(s.apart);
+    s.io = dlr_sup_io_free(s.io);
     assert_int_equal(load(LONG_MS, &err), 0);
     assert_true(dlr_sup_disk_wants(&s, &plan));
     assert_int_equal(holds, 0);

@@ -57,7 +57,7 @@ int64_t dlr_sup_now(void)
 {
     return clock_ms;
 }
-void dlr_sup_say(struct dlr_sup *sup, const char *fmt, ...)
+void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
 {
     va_list ap;
 
@@ -110,7 +110,7 @@ int dlr_sup_file_mkdirs(void *arg, int *fd)
 {
     return 0;
 }
-int dlr_sup_file_do(struct dlr_sup *sup, dlr_aside_fn fn, const char *path,
+int dlr_sup_file_do(struct dlr_sup_io *io, dlr_aside_fn fn, const char *path,
                     const char *text)
 {
     return 0;
@@ -168,7 +168,7 @@ void dlr_sup_file_done(struct dlr_sup_file **f)
 {
     free(*f);
 }
-int dlr_sup_file_call(struct dlr_sup *sup, dlr_aside_fn fn, struct dlr_sup_file **f)
+int dlr_sup_file_call(struct dlr_sup_io *io, dlr_aside_fn fn, struct dlr_sup_file **f)
 {
     int none = -1;
 

@@ -103,7 +103,7 @@ int dlr_sup_file_mkdirs(void *arg, int *fd)
 {
     return 0;
 }
-int dlr_sup_file_do(struct dlr_sup *sup, dlr_aside_fn fn, const char *path,
+int dlr_sup_file_do(struct dlr_sup_io *io, dlr_aside_fn fn, const char *path,
                     const char *text)
 {
     return 0;
@@ -136,7 +136,7 @@ int64_t dlr_sup_now(void)
 void dlr_journal_note(struct dlr_journal *j, const char *event, const char *fmt, ...)
 {
 }
-void dlr_sup_say(struct dlr_sup *sup, const char *fmt, ...)
+void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
 {
 }
 void dlr_sup_gather(struct dlr_sup *sup, bool for_persist)

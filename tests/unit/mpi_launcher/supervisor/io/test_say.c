@@ -17,14 +17,10 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/io/io_state.h"
+#include "mpi_launcher/supervisor/io/user_output.h"
 
 static char path[] = "/tmp/dlr-say-XXXXXX";
-
-enum dlr_phase dlr_policy_phase(const struct dlr_policy *p)
-{
-    return DLR_PHASE_RUN;
-}
 
 enum end { ENDS, WRITER_ENDS, KILLED };
 
@@ -40,27 +36,28 @@ static void end_writer(int fd)
 /* In a process whose stderr this is: says three lines and ends, or is killed. */
 static void say(int out, enum end how)
 {
-    struct dlr_sup s = {.say_fd = -1};
+    struct dlr_sup_io *io = dlr_sup_io_new(NULL, NULL);
     struct dlr_err err;
     int status;
     pid_t pid = fork();
 
     if (pid == 0) {
         dup2(out, STDERR_FILENO);
-        if (dlr_apart_new(&s.apart, &err) < 0)
+        if (dlr_sup_apart_start(io, &err) < 0)
             _exit(1);
-        dlr_sup_say(&s, "before %d", 1);
-        dlr_sup_say_start(&s);
-        dlr_sup_say(&s, "after");
+        dlr_sup_say(io, "before %d", 1);
+        dlr_sup_say_start(io);
+        dlr_sup_say(io, "after");
         if (how == WRITER_ENDS)
-            end_writer(s.say_fd);
+            end_writer(io->say_fd);
         dlr_warn("a warning");
         if (how == KILLED)
             raise(SIGKILL);
-        dlr_sup_say_end(&s);
+        dlr_sup_say_end(io);
         _exit(0);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
+    dlr_sup_io_free(io);
     assert_true(how == KILLED ? WIFSIGNALED(status) : status == 0);
 }
 

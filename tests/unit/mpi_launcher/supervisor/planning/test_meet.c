@@ -23,12 +23,6 @@ static struct dlr_sup s;
 static unsigned asked, met, late;
 static pid_t mpi;
 
-void dlr_sup_watch(struct dlr_sup *sup, struct dlr_proc *proc, zloop_fn *fn)
-{
-}
-void dlr_sup_unwatch(struct dlr_sup *sup, struct dlr_proc *proc)
-{
-}
 int __wrap_dlr_server_send_json(struct dlr_server *server, const struct dlr_route *to,
                                 const json_t *msg);
 int __wrap_dlr_server_send_json(struct dlr_server *server, const struct dlr_route *to,
@@ -71,8 +65,8 @@ static int begin(void **state)
 
     memset(&s, 0, sizeof(s));
     asked = met = late = 0;
-    s.state_fd = s.rendezvous_out = s.rendezvous_log = s.say_fd = -1;
-    s.loop = zloop_new();
+    s.state_fd = s.rendezvous_out = s.rendezvous_log = -1;
+    s.io = dlr_sup_io_new(NULL, NULL);
     assert_int_equal(dlr_members_new(names, NODES, &s.members, NULL), 0);
     assert_int_equal(dlr_policy_new(&pc, &ops, &s, &s.policy, NULL), 0);
     assert_int_equal(dlr_commit_new(&cc, &dlr_sup_commit_ops, &s, &s.commit, NULL), 0);
@@ -102,7 +96,7 @@ static int end(void **state)
     dlr_policy_free(s.policy);
     dlr_commit_free(s.commit);
     dlr_members_done(&s.members);
-    zloop_destroy(&s.loop);
+    dlr_sup_io_free(s.io);
     return 0;
 }
 

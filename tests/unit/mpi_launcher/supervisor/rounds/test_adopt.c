@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=dlr_server_recv,dlr_server_send_json,dlr_server_send,dlr_server_send_shared */
+/* build: wrap=dlr_server_send_json,dlr_server_send,dlr_server_send_shared */
 /* A supervisor that takes over a round: what its nodes say, in any order, through the whole of it but its main
  * program. Two nodes with a rank each, partners of each other.
  */
@@ -30,28 +30,18 @@
     "\"partner\":0,\"moved\":false}]}}"
 
 static struct dlr_sup s;
-static const char *heard; /* the next message, from this node */
-static unsigned heard_from;
 static unsigned reserved[NODES][NODES]; /* [node][rank] times asked for its slots */
 static bool saves;
 
-void dlr_sup_watch(struct dlr_sup *sup, struct dlr_proc *proc, zloop_fn *fn)
+static void hear_text(unsigned node, const char *text)
 {
-}
-void dlr_sup_unwatch(struct dlr_sup *sup, struct dlr_proc *proc)
-{
+    struct dlr_packet packet = {.data = text, .size = strlen(text)};
+
+    packet.from = (struct dlr_route){.size = 1, .id = {(unsigned char)('0' + node)}};
+    dlr_format(packet.key, sizeof(packet.key), "key%u", node);
+    dlr_sup_on_message(&s, &packet);
 }
 
-int __wrap_dlr_server_recv(struct dlr_server *server, struct dlr_packet *ret);
-int __wrap_dlr_server_recv(struct dlr_server *server, struct dlr_packet *ret)
-{
-    *ret = (struct dlr_packet){.data = heard, .size = strlen(heard)};
-    ret->from =
-        (struct dlr_route){.size = 1, .id = {(unsigned char)('0' + heard_from)}};
-    dlr_format(ret->key, sizeof(ret->key), "key%u", heard_from);
-    zmq_msg_init(&ret->msg_);
-    return 1;
-}
 int __wrap_dlr_server_send_json(struct dlr_server *server, const struct dlr_route *to,
                                 const json_t *msg);
 int __wrap_dlr_server_send_json(struct dlr_server *server, const struct dlr_route *to,
@@ -90,9 +80,7 @@ static void hear(unsigned node, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    heard = text;
-    heard_from = node;
-    assert_int_equal(dlr_sup_on_message(&s), 1);
+    hear_text(node, text);
 }
 
 /* An agent that comes back, up to its word of the round. */
@@ -157,14 +145,14 @@ static int begin(void **state)
     memset(reserved, 0, sizeof(reserved));
     saves = false;
     dlr_jobconf_init(&s.conf);
-    s.state_fd = s.say_fd = s.rendezvous_out = s.rendezvous_log = -1;
+    s.state_fd = s.rendezvous_out = s.rendezvous_log = -1;
     s.id.gen = 1;
     s.generation = 2;
     s.step.world = s.step.nplaces = NODES;
     s.step.tasks = tasks;
     memcpy(s.info.job_dir, "/nonexistent", 13);
     memcpy(s.info.dir, "/nonexistent", 13);
-    s.loop = zloop_new();
+    s.io = dlr_sup_io_new(NULL, NULL);
     assert_int_equal(dlr_members_new(names, NODES, &s.members, &err), 0);
     for (unsigned i = 0; i < NODES; i++)
         dlr_format(s.members.list[i].key, DLR_KEY_TEXT, "key%u", i);
@@ -183,7 +171,7 @@ static int end(void **state)
     dlr_commit_free(s.commit);
     dlr_members_done(&s.members);
     dlr_plan_done(&s.plan);
-    zloop_destroy(&s.loop);
+    dlr_sup_io_free(s.io);
     return 0;
 }
 
@@ -211,12 +199,10 @@ static void a_long_message_of_a_stranger_is_not_read(void **state)
     static char text[MOST + 2];
 
     snprintf(text, sizeof(text), "%-*s", MOST, "{\"v\":1,\"t\":\"bye\"}");
-    heard = text;
-    heard_from = 9;
-    assert_int_equal(dlr_sup_on_message(&s), 1);
+    hear_text(9, text);
     assert_int_equal(s.refused, 0);
     text[MOST] = ' ';
-    assert_int_equal(dlr_sup_on_message(&s), 1);
+    hear_text(9, text);
     assert_int_equal(s.refused, 1);
 }
 

@@ -49,7 +49,7 @@ int64_t dlr_sup_now(void)
 {
     return 0;
 }
-void dlr_sup_say(struct dlr_sup *sup, const char *fmt, ...)
+void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
 {
 }
 json_t *dlr_sup_version(const struct dlr_version *v)

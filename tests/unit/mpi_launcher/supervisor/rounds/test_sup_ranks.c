@@ -55,7 +55,7 @@ bool dlr_sup_other_world(const struct dlr_sup *sup)
 {
     return sup->anywhere || sup->plan.made_by != sup->plan.world;
 }
-void dlr_sup_say(struct dlr_sup *sup, const char *fmt, ...)
+void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
 {
 }
 void dlr_sup_send(struct dlr_sup *sup, unsigned node, json_t *msg)

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine's beginning and end, and those of what it lends to others. */
+#include "mpi_launcher/supervisor/io/io.h"
+
+#include <stdlib.h>
+
+#include "mpi_launcher/supervisor/io/io_state.h"
+
+struct dlr_sup_io *dlr_sup_io_new(const struct dlr_sup_io_ops *ops, void *arg)
+{
+    static const struct dlr_sup_io_ops none;
+    struct dlr_sup_io *io = calloc(1, sizeof(*io));
+
+    if (!io)
+        return NULL;
+    io->ops = ops ? ops : &none;
+    io->arg = arg;
+    io->say_fd = io->files_lane.process = -1;
+    io->loop = zloop_new();
+    if (!io->loop) {
+        free(io);
+        return NULL;
+    }
+    zloop_set_nonstop(io->loop, true);
+    return io;
+}
+
+struct dlr_sup_io *dlr_sup_io_free(struct dlr_sup_io *io)
+{
+    if (!io)
+        return NULL;
+    zloop_destroy(&io->loop);
+    dlr_aside_lane_done(&io->files_lane);
+    dlr_apart_free(io->apart);
+    free(io);
+    return NULL;
+}
+
+int dlr_sup_apart_start(struct dlr_sup_io *io, struct dlr_err *err)
+{
+    int rc = dlr_apart_new(&io->apart, err);
+
+    io->files_lane.apart = io->apart;
+    return rc;
+}
+
+int dlr_sup_journal_open(struct dlr_sup_io *io, int turns, const char *path,
+                         struct dlr_err *err)
+{
+    return dlr_journal_open(io->apart, turns, path, &io->journal, err);
+}
+
+void dlr_sup_journal_close(struct dlr_sup_io *io, int64_t timeout_ms)
+{
+    io->journal = dlr_journal_close(io->journal, timeout_ms);
+}

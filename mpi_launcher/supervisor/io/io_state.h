@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inside of the engine, for its own sources and its tests. */
+#ifndef DLR_MPI_LAUNCHER_SUPERVISOR_IO_IO_STATE_H
+#define DLR_MPI_LAUNCHER_SUPERVISOR_IO_IO_STATE_H
+
+#include <czmq.h>
+
+#include "mpi_launcher/process/offload.h"
+#include "mpi_launcher/supervisor/io/io.h"
+
+struct dlr_sup_io {
+    const struct dlr_sup_io_ops *ops; /* never NULL */
+    void *arg;
+    zloop_t *loop;
+    struct dlr_server *server; /* NULL: nobody can connect */
+    struct dlr_journal *journal;
+    struct dlr_apart *apart; /* has done what the state directory may hold up */
+    struct dlr_aside_lane files_lane;
+    bool files_late_told;
+    int say_fd; /* to the writer of our stderr; -1: we write it */
+};
+
+#endif
