@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The policy engine: events and time in, actions out. No sockets, no clocks, no Slurm, so
+/* The policy engine: events and time in, actions (actions.h) out. No sockets, no clocks, no Slurm, so
  * that the supervisor drives it with real events and a test (later: the simulator) with any.
  */
 #ifndef DLR_MPI_LAUNCHER_POLICY_POLICY_H
@@ -9,35 +9,8 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
+#include "mpi_launcher/policy/actions.h"
 #include "mpi_launcher/policy/restart_budget.h"
-
-enum dlr_phase {
-    DLR_PHASE_AGENTS,     /* agents start and report */
-    DLR_PHASE_RENDEZVOUS, /* candidates meet, a plan is made */
-    DLR_PHASE_PREPARE,    /* copies move to where the ranks will be */
-    DLR_PHASE_RUN,        /* the user's step */
-    DLR_PHASE_END,        /* the round's processes go away */
-    DLR_PHASE_PERSIST,    /* survivors write their state */
-    DLR_PHASE_REQUEUE,    /* slurmctld was asked; the end comes from outside */
-    DLR_PHASE_WAIT,       /* slurmctld is away: nothing can be started */
-    DLR_PHASE_DONE,
-};
-
-enum dlr_cause { /* of the end of a round */
-                 DLR_CAUSE_NONE,
-                 DLR_CAUSE_NODE,    /* a node of the round died; costs no restart */
-                 DLR_CAUSE_PROGRAM, /* the program failed; costs one */
-                 DLR_CAUSE_RESTORE, /* a copy turned out bad; costs none, the copy is struck off */
-                 DLR_CAUSE_SIGNAL, /* somebody wants the end */
-                 DLR_CAUSE_CONTROL, /* supervisor or agents were lost: nobody watched; costs none */
-};
-
-/* What becomes of the job, as slurmctld has it. */
-enum dlr_fate {
-    DLR_FATE_RUNS,
-    DLR_FATE_PREEMPTED, /* it runs, in the grace of its preemption */
-    DLR_FATE_ENDS,      /* Slurm ends it, or takes it back */
-};
 
 struct dlr_policy_conf {
     unsigned nnodes;       /* of the allocation, numbered from 0 */
@@ -56,26 +29,6 @@ struct dlr_policy_conf {
     int64_t start_timeout_ms; /* first start: for nodes that are late, 0: none may be */
     int64_t
         suspect_ms; /* an unexplained end of the step waits this long for its reason */
-};
-
-/* Each is called from inside an event function and must not call one itself. */
-struct dlr_policy_ops {
-    void (*start_agents)(void *arg);
-    /* Rounds have so many places from now on; only with min_places. -errno: they cannot. */
-    int (*resize)(void *arg, unsigned nplaces);
-    void (*rendezvous)(void *arg, bool with_mpi);
-    void (*stop_rendezvous)(void *arg);
-    void (*prepare)(void *arg, uint32_t round);
-    void (*launch)(void *arg, uint32_t round);
-    void (*end_round)(void *arg, uint32_t round, enum dlr_cause cause, const char *why);
-    void (*persist)(void *arg);
-    void (*requeue)(void *arg, const char *why);
-    void (*late)(void *arg, unsigned n); /* so many nodes are late and waited for */
-    void (*finish)(void *arg, int code, const char *why); /* why NULL: it just ended */
-    void (*wait_controller)(void *arg, const char *why);  /* begins */
-    void (*ask_fate)(void *arg); /* dlr_policy_fate() is the answer, RUNS without one */
-    /* Whether memory has what the disk lacks and should have; NULL: never. */
-    bool (*unwritten)(void *arg);
 };
 
 struct dlr_policy;
@@ -205,8 +158,6 @@ void dlr_policy_tick(struct dlr_policy *p, int64_t now_ms);
 int64_t dlr_policy_deadline_ms(const struct dlr_policy *p);
 
 enum dlr_phase dlr_policy_phase(const struct dlr_policy *p);
-const char *dlr_phase_name(enum dlr_phase phase);
-const char *dlr_cause_name(enum dlr_cause cause);
 uint32_t dlr_policy_round(const struct dlr_policy *p);    /* of the plan in force */
 unsigned dlr_policy_restarts(const struct dlr_policy *p); /* that count */
 unsigned dlr_policy_alive(const struct dlr_policy *p);    /* nodes that are up */

@@ -8,16 +8,8 @@
 
 #include "mpi_launcher/policy/state.h"
 
-static const char *const phase_names[] = {"agents",  "rendezvous", "prepare",
-                                          "run",     "end",        "persist",
-                                          "requeue", "wait",       "done"};
 static const char *const cause_names[] = {"none",    "node",   "program",
                                           "restore", "signal", "control"};
-
-const char *dlr_phase_name(enum dlr_phase phase)
-{
-    return phase_names[phase];
-}
 
 const char *dlr_cause_name(enum dlr_cause cause)
 {
