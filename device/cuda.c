@@ -203,9 +203,10 @@ static CUresult build(struct dlr_device *dev)
 }
 
 /* Saving goes on without kernels where they cannot be. */
-static void build_kernels(struct dlr_device *dev, unsigned what)
+static void build_kernels(struct dlr_device *dev, unsigned what,
+                          const struct dlr_device_crc *crc)
 {
-    CUresult r = dlr_kernels_new(what, &dev->kernels);
+    CUresult r = dlr_kernels_new(what, crc, &dev->kernels);
 
     if (r != CUDA_SUCCESS)
         dlr_warn("device memory is neither summed nor gathered on the device: CUDA "
@@ -213,7 +214,8 @@ static void build_kernels(struct dlr_device *dev, unsigned what)
                  (int)r);
 }
 
-static int cuda_open(const void *addr, unsigned kernels, struct dlr_device **ret,
+static int cuda_open(const void *addr, unsigned kernels,
+                     const struct dlr_device_crc *crc, struct dlr_device **ret,
                      struct dlr_err *err)
 {
     struct dlr_device *dev = calloc(1, sizeof(*dev));
@@ -233,7 +235,7 @@ static int cuda_open(const void *addr, unsigned kernels, struct dlr_device **ret
     }
     r = build(dev);
     if (r == CUDA_SUCCESS && kernels)
-        build_kernels(dev, kernels);
+        build_kernels(dev, kernels, crc);
     leave(dev);
     if (r != CUDA_SUCCESS) {
         cuda_close(dev);

@@ -24,6 +24,15 @@
 #define DLR_DEVICE_SUM 1u    /* sum what is fetched where it lies, for expect() */
 #define DLR_DEVICE_GATHER 2u /* fetch small pieces together */
 
+/* CRC32C, as who wants sums of a device has it: the table by which each byte is summed, and the
+ * sum of A and B one after the other from that of each, op being op(bytes of B).
+ */
+struct dlr_device_crc {
+    void (*table)(uint32_t table[1024]);
+    uint32_t (*op)(uint64_t bytes);
+    uint32_t (*join)(uint32_t a, uint32_t b, uint32_t op);
+};
+
 struct dlr_device; /* one per handle; opaque */
 
 struct dlr_device_ops {
@@ -34,10 +43,10 @@ struct dlr_device_ops {
     /* Which device holds addr, counted from 0; negative: it cannot be told. */
     int (*ordinal)(const void *addr);
     /* For the device that holds addr; all regions of a handle must be on one. kernels: a sum of
-     * the above; what cannot be had is done without.
+     * the above; what cannot be had is done without. crc outlives the device; NULL where kernels is 0.
      */
-    int (*open)(const void *addr, unsigned kernels, struct dlr_device **ret,
-                struct dlr_err *err);
+    int (*open)(const void *addr, unsigned kernels, const struct dlr_device_crc *crc,
+                struct dlr_device **ret, struct dlr_err *err);
     void (*close)(struct dlr_device *dev);
 
     /* 0 when work can be put on stream; -EINPROGRESS: it is captured into a graph, which would

@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 
-#include "ckpt/base/crc32c.h"
 #include "device/device.h"
 #include "device/kernel.h"
 
@@ -25,6 +24,7 @@ struct half {
 
 struct dlr_kernels {
     unsigned what;
+    const struct dlr_device_crc *crc;
     CUmodule module;
     CUfunction sum, move;
     CUdeviceptr table;
@@ -50,16 +50,19 @@ static CUresult make_table(struct dlr_kernels *k)
     uint32_t table[DLR_KERNEL_TABLE];
     CUresult r = CU(cuMemAlloc)(&k->table, sizeof(table));
 
-    dlr_crc32c_table(table);
+    k->crc->table(table);
     return r == CUDA_SUCCESS ? CU(cuMemcpyHtoD)(k->table, table, sizeof(table)) : r;
 }
 
-CUresult dlr_kernels_new(unsigned what, struct dlr_kernels **ret)
+CUresult dlr_kernels_new(unsigned what, const struct dlr_device_crc *crc,
+                         struct dlr_kernels **ret)
 {
     struct dlr_kernels *k = calloc(1, sizeof(*k));
     CUresult r =
         k ? CU(cuModuleLoadData)(&k->module, dlr_device_ptx) : CUDA_ERROR_OUT_OF_MEMORY;
 
+    if (k)
+        k->crc = crc;
     if (r == CUDA_SUCCESS)
         r = CU(cuModuleGetFunction)(&k->sum, k->module, "dlr_sum");
     if (r == CUDA_SUCCESS)
@@ -184,15 +187,15 @@ bool dlr_kernels_expect(const struct dlr_kernels *k, unsigned half, uint32_t at,
 
     if (!(k->what & DLR_DEVICE_SUM) || !p || p->bytes != bytes)
         return false;
-    op = bytes > DLR_KERNEL_BLOCK ? dlr_crc32c_op(DLR_KERNEL_BLOCK) : 0;
+    op = bytes > DLR_KERNEL_BLOCK ? k->crc->op(DLR_KERNEL_BLOCK) : 0;
     for (uint32_t from = 0, i = p->first; from < bytes; from += DLR_KERNEL_BLOCK, i++) {
         uint32_t n = dlr_kernel_size(bytes, from);
 
         if (from == 0)
             crc = h->sums[i];
         else
-            crc = dlr_crc32c_join(crc, h->sums[i],
-                                  n == DLR_KERNEL_BLOCK ? op : dlr_crc32c_op(n));
+            crc = k->crc->join(crc, h->sums[i],
+                               n == DLR_KERNEL_BLOCK ? op : k->crc->op(n));
     }
     *ret_crc = crc;
     return true;

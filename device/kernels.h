@@ -11,14 +11,16 @@
 #include <stdint.h>
 
 #include "device/cuda_driver.h"
+#include "device/device.h"
 
 struct dlr_kernels; /* opaque; calls are made in the device's context */
 
 /* The PTX, checked in as text (make ptx). */
 extern const char dlr_device_ptx[];
 
-/* what: a sum of DLR_DEVICE_SUM, DLR_DEVICE_GATHER. */
-CUresult dlr_kernels_new(unsigned what, struct dlr_kernels **ret);
+/* what: a sum of DLR_DEVICE_SUM, DLR_DEVICE_GATHER. crc stays the caller's, and there. */
+CUresult dlr_kernels_new(unsigned what, const struct dlr_device_crc *crc,
+                         struct dlr_kernels **ret);
 struct dlr_kernels *dlr_kernels_free(struct dlr_kernels *k); /* accepts NULL */
 
 /* Before what is added to a half: it is empty again. */

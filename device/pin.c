@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "ckpt/base/thread_affinity.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/thread.h"
@@ -169,9 +168,9 @@ int dlr_pin_new(const struct dlr_device_ops *ops, struct dlr_device *dev,
     return 0;
 }
 
-void dlr_pin_place(struct dlr_pin *pin, const uint64_t *cpus)
+pthread_t dlr_pin_thread(const struct dlr_pin *pin)
 {
-    dlr_place(pin->thread, cpus);
+    return pin->thread;
 }
 
 struct dlr_pin *dlr_pin_free(struct dlr_pin *pin)

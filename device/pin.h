@@ -6,9 +6,9 @@
 #ifndef DLR_DEVICE_PIN_H
 #define DLR_DEVICE_PIN_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "common/base/err.h"
 #include "device/device.h"
@@ -19,8 +19,8 @@ struct dlr_pin; /* opaque: the thread, and what is registered */
 
 int dlr_pin_new(const struct dlr_device_ops *ops, struct dlr_device *dev,
                 struct dlr_pin **ret, struct dlr_err *err);
-/* Where it runs: dlr_place(). */
-void dlr_pin_place(struct dlr_pin *pin, const uint64_t *cpus);
+/* For whoever says where it runs. */
+pthread_t dlr_pin_thread(const struct dlr_pin *pin);
 /* After it nothing is registered. Waits for the piece at hand. Accepts NULL. */
 struct dlr_pin *dlr_pin_free(struct dlr_pin *pin);
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ckpt/client/device_crc.h"
 #include "ckpt/client/early_copy.h"
 #include "ckpt/client/fork.h"
 #include "ckpt/slot/meta.h"
@@ -43,7 +44,7 @@ static int find_device(struct dlr_ckpt *ck, unsigned i,
                         "region '%s' is on %s device %d and region '%s' on %d: one "
                         "process saves the memory of one device",
                         r->name, ops->name, ordinal, ck->first_on_device, ck->ordinal);
-    rc = ops->open(r->addr, kernels, &ck->dev, &ck->err);
+    rc = ops->open(r->addr, kernels, &dlr_device_crc32c, &ck->dev, &ck->err);
     if (rc < 0)
         return rc;
     ck->ops = ops;

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "ckpt/base/thread_affinity.h"
 #include "ckpt/client/client.h"
 #include "ckpt/client/oom.h"
 #include "ckpt/client/region_layout.h"
@@ -387,7 +388,7 @@ static int supervised_start(struct dlr_ckpt *ck)
     if (rc == 0)
         dlr_saver_place(ck->saver, ck->page->helper_cpus);
     if (rc == 0 && ck->pin)
-        dlr_pin_place(ck->pin, ck->page->helper_cpus);
+        dlr_place(dlr_pin_thread(ck->pin), ck->page->helper_cpus);
     return rc;
 }
 

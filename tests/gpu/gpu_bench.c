@@ -14,6 +14,7 @@ typedef int no_gpu_bench; /* a file may not be empty */
 #include <unistd.h>
 
 #include "ckpt/client/copy.h"
+#include "ckpt/client/device_crc.h"
 #include "ckpt/slot/meta.h"
 #include "common/base/cleanup.h"
 #include "common/base/clock.h"
@@ -131,7 +132,7 @@ static void snapshot(const char *what, CUdeviceptr addr, unsigned n, size_t byte
     gpu_need(t.job.ops &&
                  t.job.ops->open(src[0],
                                  kernels ? DLR_DEVICE_SUM | DLR_DEVICE_GATHER : 0,
-                                 &t.job.dev, NULL) == 0 &&
+                                 &dlr_device_crc32c, &t.job.dev, NULL) == 0 &&
                  dlr_slot_plan_new(regions, n, &owner, &t.plan, NULL) == 0 &&
                  dlr_copy_new(1, &t.copy, NULL) == 0,
              "what a snapshot takes");

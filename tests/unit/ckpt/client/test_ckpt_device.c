@@ -14,6 +14,7 @@
 
 #include "ckpt/ckpt.h"
 #include "ckpt/client/copy.h"
+#include "ckpt/client/device_crc.h"
 #include "ckpt/slot/meta.h"
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
@@ -141,7 +142,8 @@ static int setup_with(void **state, unsigned kernels, unsigned threads)
     src[2] = (void *)(uintptr_t)small;
     f->ops = dlr_device_of(src[0]);
     assert_non_null(f->ops);
-    assert_int_equal(f->ops->open(src[0], kernels, &f->dev, NULL), 0);
+    assert_int_equal(f->ops->open(src[0], kernels, &dlr_device_crc32c, &f->dev, NULL),
+                     0);
     assert_int_equal(dlr_slot_plan_new(regions, 3, &owner, &f->plan, NULL), 0);
     assert_int_equal(dlr_slot_anonymous(dlr_slot_plan_bytes(f->plan), &f->slot, NULL),
                      0);
