@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUDA by the driver's interface. The library is taken only where the program has loaded it
- * already, so that nothing here initialises a GPU.
+/* CUDA by the driver's interface.
  *
  * A program's stream never waits for something that the host is still to do, such as a word in
  * memory (cuStreamWaitValue32): "synchronization ordering established through these APIs is not
@@ -21,61 +20,13 @@ const struct dlr_device_ops *dlr_device_cuda(void)
 
 #else
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "common/base/log.h"
 #include "device/cuda_fetch.h"
 
-#define NAME(fn) NAME_(fn)
-#define NAME_(fn) #fn
-
-struct dlr_cu dlr_cu;
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool loaded;
 static __thread CUstreamCaptureMode mode_before; /* enter(): it is not nested */
-
-static int count_loads(struct dl_phdr_info *info, size_t bytes, void *ret)
-{
-    *(unsigned long long *)ret = info->dlpi_adds;
-    return 1; /* the first one has it */
-}
-
-/* Whether libraries were loaded since it was asked last: a look for one that is not there goes through all
- * folders, which took 84 us for each region.
- */
-static bool has_more_libraries(void)
-{
-    static unsigned long long last;
-    unsigned long long now = 0;
-
-    dl_iterate_phdr(count_loads, &now);
-    if (now == last)
-        return false;
-    last = now;
-    return true;
-}
-
-static void load(void)
-{
-    void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-
-    if (!lib)
-        return;
-    loaded = true;
-#define LOAD(fn)                                                                       \
-    CU(fn) = (__typeof__(CU(fn)))dlsym(lib, NAME(fn));                                 \
-    loaded = loaded && CU(fn);
-    DLR_CU_FUNCTIONS(LOAD)
-    dlr_cu.elapsed = (__typeof__(dlr_cu.elapsed))dlsym(lib, "cuEventElapsedTime");
-    loaded = loaded && dlr_cu.elapsed;
-    if (!loaded)
-        dlclose(lib);
-}
 
 /* 0: memory that the driver does not know. */
 static unsigned memory_type(const void *addr)
@@ -413,15 +364,8 @@ const struct dlr_device_ops *dlr_device_cuda(void)
         .store = store,
         .store_rows = store_rows,
     };
-    bool there;
 
-    /* A program may load CUDA after the first handle was opened: ask until it is there. */
-    pthread_mutex_lock(&lock);
-    if (!loaded && has_more_libraries())
-        load();
-    there = loaded;
-    pthread_mutex_unlock(&lock);
-    return there ? &ops : NULL;
+    return dlr_cu_load() ? &ops : NULL;
 }
 
 #endif

@@ -6,6 +6,7 @@
 #ifdef DLR_HAVE_CUDA
 
 #include <cuda.h>
+#include <stdbool.h>
 
 /* cuda.h maps some of these names to newer versions. */
 #define DLR_CU_FUNCTIONS(X)                                                            \
@@ -51,6 +52,11 @@ extern struct dlr_cu {
     /* cuEventElapsedTime by the name that every driver has: CUDA 13 maps it to one of 12.8 */
     CUresult (*elapsed)(float *ret_ms, CUevent from, CUevent to);
 } dlr_cu;
+
+/* Whether they are there: the library is taken only where the program has loaded it already, so
+ * that nothing here initialises a GPU. From any thread; to be asked until it is true.
+ */
+bool dlr_cu_load(void);
 
 #define CU(fn) CU_(fn)
 #define CU_(fn) dlr_cu.p_##fn
