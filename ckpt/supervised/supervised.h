@@ -47,6 +47,9 @@ struct supervised {
     struct dlr_version version;
 };
 
+/* Nothing is sent any more, which is said once. */
+void dlr_supervised_gone(struct supervised *sup, const char *why);
+
 /* Sends sup->msg; the socket does not block, the wait for room in it is limited. */
 int dlr_supervised_tell(struct supervised *sup);
 
