@@ -11,7 +11,7 @@
 #include "common/base/str.h"
 #include "common/json/message.h"
 #include "mpi_launcher/agent/agent.h"
-#include "mpi_launcher/plan/plan.h"
+#include "mpi_launcher/plan/input.h"
 #include "mpi_launcher/process/spawn.h"
 
 #define MARK "DLROVER-REPORT "

@@ -8,8 +8,8 @@
 #include "ckpt/redundancy/parity.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/plan/input.h"
 #include "mpi_launcher/plan/json_fields.h"
-#include "mpi_launcher/plan/plan.h"
 
 #define STRUCK_MAX 65536u
 #define PEER_MAX_MS (10 * 60 * 1000)

@@ -18,6 +18,7 @@
 #include "common/base/log.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/plan/plan.h"
 #include "mpi_launcher/rendezvous/node_report.h"
 
 #define INPUT_MAX (256u << 20)

@@ -3,7 +3,7 @@
 #ifndef DLR_MPI_LAUNCHER_RENDEZVOUS_NODE_REPORT_H
 #define DLR_MPI_LAUNCHER_RENDEZVOUS_NODE_REPORT_H
 
-#include "mpi_launcher/plan/plan.h"
+#include "mpi_launcher/plan/input.h"
 
 /* The batch host's clock as it was heard here; wall_ns 0: not heard. */
 struct dlr_report_clock {

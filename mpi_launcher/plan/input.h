@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a plan (plan.h) is made of: what each node reports, what the supervisor wants, and how both travel as JSON. */
+#ifndef DLR_MPI_LAUNCHER_PLAN_INPUT_H
+#define DLR_MPI_LAUNCHER_PLAN_INPUT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ckpt/base/version.h"
+#include "ckpt/manifest/plan_file.h"
+#include "common/base/err.h"
+#include "health/health.h"
+#include "hwloc_topo/topo.h"
+
+/* Limits on what is taken from outside. */
+#define DLR_PLAN_NODES_MAX 131072u
+#define DLR_PLAN_PROBES                                                                \
+    64u /* peers each node tries to reach: the next ones in name order */
+#define DLR_PLAN_NOTES_MAX 16u
+#define DLR_PLAN_NOTE 512
+#define DLR_PLAN_WORLDS_MAX 4u
+
+/* --- what a node reports ------------------------------------------------------------ */
+
+struct dlr_plan_check {
+    char check[32];
+    enum dlr_health_verdict verdict;
+    char reason[256];
+};
+
+struct dlr_plan_report {
+    struct dlr_topo_node node;
+    unsigned cpus;
+    unsigned
+        port; /* MASTER_PORT, if rank 0 is here: nobody listens at it. 0: not known */
+    char boot[64];
+    struct dlr_plan_check *checks;
+    unsigned nchecks;
+    char (*silent)[DLR_TOPO_NAME]; /* peers it tried and could not reach */
+    unsigned nsilent;
+    struct dlr_plan_copy *copies; /* whose every byte was verified just now */
+    unsigned ncopies;
+};
+
+/* Reads a report as in docs/protocol.md section 5. Every field is checked; unknown fields are
+ * ignored. *ret_report is filled only on success; dlr_plan_report_done() frees what is in it.
+ * Foreign bytes: fuzz target plan.
+ */
+int dlr_plan_report_from_json(const json_t *j, struct dlr_plan_report *ret_report,
+                              struct dlr_err *err);
+json_t *dlr_plan_report_to_json(
+    const struct dlr_plan_report *report); /* caller's; NULL: memory */
+void dlr_plan_report_done(struct dlr_plan_report *report);
+
+/* --- what the supervisor wants ------------------------------------------------------- */
+
+#define DLR_PLAN_SEVERAL "*" /* more than one node kept the copies */
+
+/* A place of the former round. */
+struct dlr_plan_seat {
+    struct dlr_topo_node
+        node; /* path as in the former plan, for the choice of a successor */
+    char partner[DLR_TOPO_NAME]; /* who kept its copies: "" nobody, or SEVERAL */
+};
+
+/* A copy that was tried and failed. */
+struct dlr_plan_struck {
+    char where[DLR_PLAN_WHERE]; /* node or path; "*" every copy */
+    int32_t rank;               /* -1: every rank's */
+    struct dlr_version version;
+    bool lasting; /* in every incarnation of the job, not only in this one */
+    bool
+        later; /* and every version of this or a later step, of this or an earlier round */
+};
+
+/* A node that has no place, and why. */
+struct dlr_plan_out {
+    char node[DLR_TOPO_NAME];
+    char reason
+        [DLR_PLAN_NOTE]; /* "memory: 3 uncorrected errors", "3 of 4 nodes cannot ..." */
+    bool
+        last; /* of those wanted so: it has a place when there are too few without it */
+};
+
+/* Places of earlier rounds with another number of ranks: what parity they have left is of these. */
+struct dlr_plan_world {
+    unsigned nplaces;
+    unsigned *tasks, *ranks; /* as those of struct dlr_plan_want */
+};
+
+struct dlr_plan_want {
+    unsigned nplaces;      /* training nodes */
+    const unsigned *tasks; /* [nplaces] tasks of each place; their sum is the world */
+    const unsigned
+        *ranks; /* [world] of place 0 ascending, then of place 1 ...; NULL: 0, 1 ... */
+    char batch
+        [DLR_TOPO_NAME]; /* node of the supervisor: kept when in doubt; "" unknown */
+    const struct dlr_plan_seat *former; /* [nformer]; nformer 0: first round */
+    unsigned nformer;
+    const char *const *prefer; /* [nprefer] nodes that come first in the first round */
+    unsigned nprefer;
+    bool ordered;                      /* and take places in this order */
+    const struct dlr_plan_file *files; /* persisted copies */
+    unsigned nfiles;
+    const struct dlr_plan_struck *struck;
+    unsigned nstruck;
+    const struct dlr_plan_out
+        *full; /* [nfull] have no room for what they would restore */
+    unsigned nfull;
+    unsigned members,
+        rows; /* of a set that shares parity (mpi_launcher/plan/parity_sets.h); 0 none */
+    const struct dlr_plan_world
+        *worlds; /* [nworlds] with parity, other than this one */
+    unsigned nworlds;
+    bool limited; /* nothing newer than newest may be restored */
+    struct dlr_version newest;
+    bool
+        has_committed; /* the newest commit the supervisor knows: explains what is missing */
+    struct dlr_version committed;
+};
+
+/* How each node makes its report; see dlr_plan_input_to_json(). */
+struct dlr_plan_survey {
+    const char *checks;      /* "all", "none", "memory,clock" */
+    const char *disk_path;   /* state directory */
+    const char *shm_path;    /* "/dev/shm" */
+    const char *store_dir;   /* memory directory of the run, "" none */
+    const char *key;         /* "cluster.job.run" */
+    uint64_t shm_need_bytes; /* 0 unknown */
+    int64_t peer_timeout_ms; /* of the reachability check */
+    unsigned port;           /* where the search for a MASTER_PORT begins; 0: none */
+    unsigned npeers;
+    const char *const *peer_nodes; /* [npeers] every candidate */
+    const char *const *peer_addrs; /* [npeers] "host:port" of its agent's peer socket */
+};
+
+/* The one object dlrover-rendezvous reads: {"want": ..., "survey": ...}. survey may be NULL.
+ * The caller's; NULL: out of memory. Write it with dlr_msg_text() and dlr_file_replace().
+ */
+json_t *dlr_plan_input_to_json(const struct dlr_plan_want *want,
+                               const struct dlr_plan_survey *survey);
+
+/* The same read back; fields that are absent are empty. Owns what want and survey point to,
+ * json included. dlr_plan_input_done(), also after a failure.
+ */
+struct dlr_plan_input {
+    struct dlr_plan_want want; /* nplaces 0 when there was none */
+    struct dlr_plan_survey survey;
+    json_t *json;
+};
+/* Foreign bytes: fuzz target plan. */
+int dlr_plan_input_from_json(json_t *j, struct dlr_plan_input *ret_input,
+                             struct dlr_err *err);
+void dlr_plan_input_done(struct dlr_plan_input *input);
+
+#endif
