@@ -13,39 +13,15 @@
 #include "ckpt/client/client.h"
 #include "ckpt/client/region_layout.h"
 #include "ckpt/persist/slot_file.h"
-#include "ckpt/restore/load.h"
-#include "ckpt/restore/reshape.h"
 #include "ckpt/slot/meta.h"
 #include "ckpt/standalone/files.h"
-#include "ckpt/standalone/find_version.h"
 #include "ckpt/standalone/launch_id.h"
 #include "ckpt/standalone/lineage.h"
-#include "ckpt/standalone/retention.h"
-#include "ckpt/standalone/save_interval.h"
-#include "ckpt/standalone/write_behind.h"
+#include "ckpt/standalone/standalone.h"
 #include "common/base/cleanup.h"
 #include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
-
-#define LOCK_MS                                                                        \
-    10000 /* for a program that is being ended, whose writes the kernel has not */
-
-struct alone {
-    struct dlr_alone_own own;
-    int lock_fd; /* -1: not taken, or there are no locks */
-    bool locked;
-    struct dlr_behind *behind;
-    struct dlr_slot *
-        *slot; /* of the snapshot under way, until it is handed on; or NULL */
-    struct dlr_stride stride;
-    uint64_t waited_ns; /* in begins, for a slot */
-    uint64_t step;      /* of that snapshot */
-    _Atomic uint64_t
-        last_bad; /* the one under way is not written if it is from there on */
-    struct dlr_alone_found found;
-    bool told_wait;
-};
 
 static int alone_open(struct dlr_ckpt *ck)
 {
@@ -84,40 +60,6 @@ static int alone_open(struct dlr_ckpt *ck)
     return 0;
 }
 
-static int alone_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret, unsigned max)
-{
-    const struct alone *al = ck->mode;
-
-    return dlr_alone_versions(ck, al->own.dirfd, ret, max);
-}
-
-/* Before anything is renamed or written. */
-static int take_directory(struct dlr_ckpt *ck)
-{
-    struct alone *al = ck->mode;
-    unsigned limit_ms = ck->conf.agree_ms < LOCK_MS ? ck->conf.agree_ms : LOCK_MS;
-    int rc = al->locked ? 0
-                        : dlr_alone_lock(al->own.dirfd, ck->conf.rank, ck->conf.world,
-                                         limit_ms, &al->lock_fd, &ck->err);
-
-    al->locked = rc == 0;
-    al->own.locked = al->lock_fd >= 0;
-    return rc;
-}
-
-static int open_source(void *arg, int rank, struct dlr_slot **ret, struct dlr_err *err)
-{
-    struct dlr_ckpt *ck = arg;
-    struct alone *al = ck->mode;
-
-    return dlr_alone_open_rank(ck, al->own.dirfd, &al->found, rank, ret, err);
-}
-
-static int alone_peek(struct dlr_ckpt *ck, int rank, struct dlr_slot **ret)
-{
-    return open_source(ck, rank, ret, &ck->err);
-}
-
 /* Nothing of the program's is read for it any more: it is summed up and put, in milliseconds. */
 static void await_put(struct dlr_ckpt *ck)
 {
@@ -134,7 +76,7 @@ static int alone_mark_bad(struct dlr_ckpt *ck, uint64_t step)
     struct alone *al = ck->mode;
     const struct dlr_alone_which which =
         dlr_alone_own_files(&al->own, step, UINT64_MAX);
-    int rc = take_directory(ck);
+    int rc = dlr_standalone_take_directory(ck);
 
     if (rc < 0)
         return rc;
@@ -146,94 +88,6 @@ static int alone_mark_bad(struct dlr_ckpt *ck, uint64_t step)
         return dlr_fail(&ck->err, -ETIMEDOUT, "step %" PRIu64 " is still being written",
                         step);
     return dlr_alone_set_aside(al->own.dirfd, &which, &ck->err);
-}
-
-static int load_step(struct dlr_ckpt *ck, uint32_t world)
-{
-    const struct dlr_sources from = {world, open_source, ck};
-    struct dlr_slot *slot;
-    int rc;
-
-    if (world != (uint32_t)ck->conf.world)
-        return dlr_reshape(&from, ck->conf.rank, &ck->regions, &ck->unmatched, ck->ops,
-                           ck->dev, &ck->err);
-    rc = open_source(ck, ck->conf.rank, &slot, &ck->err);
-    if (rc < 0)
-        return rc;
-    rc = dlr_load(slot, &ck->regions, &ck->unmatched, ck->ops, ck->dev, &ck->err);
-    dlr_slot_unmap(slot);
-    if (rc > 0)
-        rc = dlr_join(&from, ck->conf.rank, &ck->regions, &ck->unmatched, ck->ops,
-                      ck->dev, &ck->err);
-    return rc;
-}
-
-static int alone_offer(struct dlr_ckpt *ck, uint32_t *ret_world)
-{
-    struct alone *al = ck->mode;
-    int rc = al->found.chosen ? 0 : take_directory(ck);
-
-    if (rc == 0 && !al->found.chosen) {
-        if (al->behind && /* its thread looks at what was found */
-            dlr_behind_wait(al->behind, DLR_BEHIND_DRAIN_MS) < 0)
-            return dlr_fail(&ck->err, -ETIMEDOUT, "a file is still being written");
-        dlr_stride_forget(&al->stride);
-        rc = dlr_alone_choose(ck, al->own.dirfd, &al->found);
-        al->own.words = ck->conf.rank == 0;
-    }
-    *ret_world = al->found.world;
-    return rc < 0 ? rc : al->found.world > 0;
-}
-
-/* From what was found. Rank 0 may be the only one that restores, and give the others what it has. */
-static void go_on_from_found(struct alone *al)
-{
-    const struct dlr_alone_found *found = &al->found;
-
-    dlr_alone_go_on(&al->own, found->step, found->line, found->program);
-    if (al->own.rank == 0 && al->own.world > 1)
-        dlr_alone_line_say(al->lock_fd, al->own.from, al->own.line);
-}
-
-static int alone_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
-{
-    struct alone *al = ck->mode;
-    uint32_t world = 0;
-    int rc = alone_offer(ck, &world);
-    int64_t began = dlr_now_ns();
-
-    if (rc <= 0)
-        return rc;
-    rc = load_step(ck, world);
-    ck->load_ns = (uint64_t)(dlr_now_ns() - began);
-    if (rc < 0)
-        return rc;
-    go_on_from_found(al);
-    ck->from_world = world;
-    *ret_step = al->found.step;
-    return 1;
-}
-
-static int alone_go_on(struct dlr_ckpt *ck, uint64_t step)
-{
-    struct alone *al = ck->mode;
-    struct dlr_alone_head head;
-    int rc = take_directory(ck);
-
-    if (rc < 0)
-        return rc;
-    rc = dlr_alone_head(al->own.dirfd, 0, step, &head);
-    if (rc < 0)
-        return dlr_fail(&ck->err, rc,
-                        "no version of step %" PRIu64
-                        " in '%s' to go on from: rank 0's file: %s",
-                        step, ck->conf.dir, strerror(-rc));
-    al->found = (struct dlr_alone_found){
-        .chosen = true, .world = head.world, .step = step, .line = head.line};
-    memcpy(al->found.program, head.program, sizeof(al->found.program));
-    go_on_from_found(al);
-    ck->from_world = head.world;
-    return 0;
 }
 
 /* --- in the helper thread ---------------------------------------------------------- */
@@ -335,7 +189,7 @@ static const struct dlr_saver_ops saver_ops = {finish, finished, posted, receive
 static int alone_start(struct dlr_ckpt *ck)
 {
     struct alone *al = ck->mode;
-    int rc = take_directory(ck);
+    int rc = dlr_standalone_take_directory(ck);
 
     if (rc == 0)
         rc = dlr_behind_new(dlr_slot_plan_bytes(ck->plan), &behind_ops, ck, &al->behind,
@@ -513,11 +367,11 @@ static void alone_close(struct dlr_ckpt *ck)
 
 const struct dlr_backend dlr_backend_alone = {
     .open = alone_open,
-    .list = alone_list,
-    .offer = alone_offer,
-    .restore = alone_restore,
-    .go_on = alone_go_on,
-    .peek = alone_peek,
+    .list = dlr_standalone_list,
+    .offer = dlr_standalone_offer,
+    .restore = dlr_standalone_restore,
+    .go_on = dlr_standalone_go_on,
+    .peek = dlr_standalone_peek,
     .mark_bad = alone_mark_bad,
     .start = alone_start,
     .resize = alone_resize,

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the two halves of the back end without a job share. */
+#ifndef DLR_CKPT_STANDALONE_STANDALONE_H
+#define DLR_CKPT_STANDALONE_STANDALONE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ckpt/client/client.h"
+#include "ckpt/standalone/find_version.h"
+#include "ckpt/standalone/retention.h"
+#include "ckpt/standalone/save_interval.h"
+#include "ckpt/standalone/write_behind.h"
+
+struct alone {
+    struct dlr_alone_own own;
+    int lock_fd; /* -1: not taken, or there are no locks */
+    bool locked;
+    struct dlr_behind *behind;
+    struct dlr_slot *
+        *slot; /* of the snapshot under way, until it is handed on; or NULL */
+    struct dlr_stride stride;
+    uint64_t waited_ns; /* in begins, for a slot */
+    uint64_t step;      /* of that snapshot */
+    _Atomic uint64_t
+        last_bad; /* the one under way is not written if it is from there on */
+    struct dlr_alone_found found;
+    bool told_wait;
+};
+
+/* Takes the lock of this rank's files, once: before anything is renamed or written. */
+int dlr_standalone_take_directory(struct dlr_ckpt *ck);
+
+/* Calls of the back end: see ckpt/client/client.h. */
+int dlr_standalone_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret,
+                        unsigned max);
+int dlr_standalone_offer(struct dlr_ckpt *ck, uint32_t *ret_world);
+int dlr_standalone_restore(struct dlr_ckpt *ck, uint64_t *ret_step);
+int dlr_standalone_go_on(struct dlr_ckpt *ck, uint64_t step);
+int dlr_standalone_peek(struct dlr_ckpt *ck, int rank, struct dlr_slot **ret_slot);
+
+#endif
