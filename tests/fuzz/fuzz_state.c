@@ -29,7 +29,7 @@ int64_t dlr_sup_now(void)
 {
     return 1000;
 }
-void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
+void dlr_sup_say(struct dlr_sup_io *to, const char *fmt, ...)
 {
     char text[1024];
     va_list ap;
