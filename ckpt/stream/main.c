@@ -15,7 +15,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "ckpt/stream/confine.h"
+#include "ckpt/confine/confine.h"
 #include "ckpt/stream/scrub.h"
 #include "ckpt/stream/state.h"
 #include "ckpt/stream/stopped_time.h"

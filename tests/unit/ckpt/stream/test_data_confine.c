@@ -27,7 +27,7 @@
 
 #include <cmocka.h>
 
-#include "ckpt/stream/confine.h"
+#include "ckpt/confine/confine.h"
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "tests/unit/ckpt/stream/data_pair.h"

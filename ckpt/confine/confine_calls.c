@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "ckpt/stream/confine.h"
+#include "ckpt/confine/confine.h"
 
 #if defined(__x86_64__)
 #define ARCH AUDIT_ARCH_X86_64

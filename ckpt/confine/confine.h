@@ -2,8 +2,8 @@
 /* Takes from the data process what it never needs, since it parses what comes over a network. Each step is
  * best effort: a kernel that lacks one goes on without it.
  */
-#ifndef DLR_CKPT_STREAM_CONFINE_H
-#define DLR_CKPT_STREAM_CONFINE_H
+#ifndef DLR_CKPT_CONFINE_CONFINE_H
+#define DLR_CKPT_CONFINE_CONFINE_H
 
 #include <stddef.h>
 

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "ckpt/stream/confine.h"
+#include "ckpt/confine/confine.h"
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "common/base/thread.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ckpt/stream/confine.h"
+#include "ckpt/confine/confine.h"
 
 #include <errno.h>
 #include <stdio.h>
