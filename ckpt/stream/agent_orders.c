@@ -299,5 +299,5 @@ void dlr_data_obey(struct dlr_data *d, const struct dlr_local_msg *msg)
         d->dropped++;
         return;
     }
-    dlr_data_recv_retry(d);
+    dlr_held_freed(&d->held);
 }

@@ -92,7 +92,7 @@ static void reserve_done(struct dlr_job *job)
     }
     tell_reserved(d, r, rc, job->rc < 0 ? job->err.text : "no memory");
     free(r);
-    dlr_data_recv_retry(d);
+    dlr_held_freed(&d->held);
 }
 
 void dlr_data_reserve(struct dlr_data *d, int32_t rank, uint64_t bytes, unsigned first,
@@ -155,7 +155,7 @@ static void file_done(struct dlr_job *job)
     else if (!dlr_held_write_done(&d->held, f->held, rc == 0) && rc == 0)
         rc = -ECANCELED;
     end_file(f, rc, job->rc < 0 ? job->err.text : rc < 0 ? "dropped meanwhile" : "");
-    dlr_data_recv_retry(d);
+    dlr_held_freed(&d->held);
 }
 
 static int check_file(const struct file_job *f, const struct dlr_slot *from,

@@ -325,6 +325,12 @@ bool dlr_held_write_done(const struct dlr_holdings *h, struct dlr_held *held, bo
     return good;
 }
 
+void dlr_held_freed(const struct dlr_holdings *h)
+{
+    if (h->on_free)
+        h->on_free(h->on_free_arg);
+}
+
 void dlr_held_doom(struct dlr_held *held)
 {
     held->doomed = true;

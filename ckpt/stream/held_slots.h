@@ -42,6 +42,8 @@ struct dlr_holdings {
     bool guarded; /* a slot is written to by whom it was given to, and while it was */
     int32_t *own; /* ranks whose slots the agent marks, not a decision; the caller's */
     unsigned nown;
+    void (*on_free)(void *arg); /* what dlr_held_freed() calls, or NULL */
+    void *on_free_arg;
 };
 
 static inline bool dlr_rank_among(const int32_t *list, unsigned n, int32_t rank)
@@ -98,6 +100,11 @@ void dlr_held_guard(const struct dlr_holdings *h, const struct dlr_held *held,
 /* good: it is whole. Returns false when it became DEAD: not good, or given up meanwhile. */
 bool dlr_held_write_done(const struct dlr_holdings *h, struct dlr_held *held,
                          bool good);
+
+/* Slots may have become free by what was done: whoever waits for one looks again (on_free). Not called by the
+ * functions here: what they end is told first.
+ */
+void dlr_held_freed(const struct dlr_holdings *h);
 
 /* It is no copy any more, and DEAD when it is not in use. */
 void dlr_held_doom(struct dlr_held *held);

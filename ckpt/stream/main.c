@@ -68,42 +68,6 @@ static const struct dlr_opt opts[] = {
 };
 // clang-format on
 
-void dlr_data_say(struct dlr_data *d, const struct dlr_local_msg *msg, const int *fds,
-                  unsigned nfds)
-{
-    int rc = dlr_local_send(d->agent, msg, fds, nfds);
-
-    if (rc < 0) {
-        dlr_error("cannot tell the agent: %s", strerror(-rc));
-        _Exit(1);
-    }
-}
-
-void dlr_data_done(struct dlr_data *d, int32_t rank, struct dlr_version v, uint64_t id,
-                   int rc, const char *why)
-{
-    struct dlr_local_msg msg;
-
-    dlr_local_init(&msg, DLR_LOCAL_D_DONE);
-    msg.round = d->round;
-    msg.rank = rank;
-    msg.step = v.step;
-    msg.arg[0] = v.round;
-    msg.arg[1] = id;
-    msg.arg[2] = (uint64_t)-rc;
-    if (rc < 0)
-        dlr_local_text(&msg, "%s: %s", why, strerror(-rc));
-    else
-        dlr_local_text(&msg, "%s", why);
-    dlr_data_say(d, &msg, NULL, 0);
-}
-
-void dlr_data_stuck(void)
-{
-    dlr_error("UCX keeps a request of a closed connection: ending");
-    _Exit(1);
-}
-
 /* False when the agent is gone. */
 static bool hear(struct dlr_data *d)
 {
@@ -269,11 +233,18 @@ static int open_net(struct dlr_data *d, struct dlr_err *err)
     return rc;
 }
 
+static void on_free(void *arg)
+{
+    dlr_data_recv_retry(arg);
+}
+
 static int start(struct dlr_data *d, struct dlr_err *err)
 {
     struct timeval limit = {.tv_sec = SAY_TIMEOUT_S};
     int rc;
 
+    d->held.on_free = on_free;
+    d->held.on_free_arg = d;
     setsockopt(d->agent, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
     rc = dlr_nic_setup(d->conf.net, d->conf.net_class, err);
     if (rc == 0)

@@ -204,7 +204,7 @@ static void job_done(struct dlr_job *job)
     free(job);
     if (s->sealing)
         close_sum(s, !s->bad);
-    dlr_data_recv_retry(d);
+    dlr_held_freed(&d->held);
 }
 
 static int queue_job(struct dlr_sum *s, int (*run)(struct dlr_job *, struct dlr_err *))

@@ -106,7 +106,7 @@ static void release(struct dlr_recv *r)
                   (unsigned long long)r->version.step, strerror(-rc));
     forget(r);
     if (opened)
-        dlr_data_recv_retry(d);
+        dlr_held_freed(&d->held);
 }
 
 void dlr_recv_end(struct dlr_recv *r, int rc)

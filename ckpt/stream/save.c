@@ -59,7 +59,7 @@ static void save_done(struct dlr_job *job)
     if (!s->rate)
         atomic_fetch_sub(&d->urgent, 1);
     end(s);
-    dlr_data_recv_retry(d);
+    dlr_held_freed(&d->held);
 }
 
 /* Puts those that are to blame behind the others, of which it returns the number. */

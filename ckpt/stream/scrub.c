@@ -200,7 +200,7 @@ static void chunk_done(struct dlr_job *job)
         s->chunk = UINT32_MAX; /* the next slot */
     }
     dlr_held_read_done(s->held);
-    dlr_data_recv_retry(s->d);
+    dlr_held_freed(&s->d->held);
 }
 
 /* In the order of ranks and slots: the one with that chunk, or else the next one. */

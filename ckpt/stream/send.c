@@ -63,7 +63,7 @@ static void release(struct dlr_send *s)
     dlr_net_peer_put(s->peer);
     dlr_data_done(d, s->rank, s->version, s->agent_id, s->rc, s->why);
     free_send(s);
-    dlr_data_recv_retry(d);
+    dlr_held_freed(&d->held);
 }
 
 /* The transfer's fate is known; it leaves when its buffers are its own again. */

@@ -101,7 +101,7 @@ struct dlr_data {
     uint64_t dropped; /* messages that were malformed or not from this round */
 };
 
-/* --- main.c */
+/* --- tell_agent.c */
 /* Sends to the agent; an agent that does not read for long ends the process. */
 void dlr_data_say(struct dlr_data *d, const struct dlr_local_msg *msg, const int *fds,
                   unsigned nfds);
@@ -168,7 +168,7 @@ void dlr_data_recv_round(struct dlr_data *d);
  * that have one end with their next chunk, or when none comes for DLR_DATA_DOOMED_MS.
  */
 void dlr_data_recv_decided(struct dlr_data *d);
-/* A slot may have become free: transfers that wait for one look again. */
+/* A slot may have become free: transfers that wait for one look again. What d->held calls. */
 void dlr_data_recv_retry(struct dlr_data *d);
 void dlr_data_recv_down(struct dlr_data *d, struct dlr_net_peer *peer, int rc);
 /* The same of what comes in: nobody waits for it but a commit. */

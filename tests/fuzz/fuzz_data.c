@@ -264,11 +264,11 @@ static void happen(unsigned what, const uint8_t *args, size_t n)
         break;
     case 8:
         dlr_held_commit(&d.held, v, NULL);
-        dlr_data_recv_retry(&d);
+        dlr_held_freed(&d.held);
         break;
     case 9:
         dlr_held_abort(&d.held, v);
-        dlr_data_recv_retry(&d);
+        dlr_held_freed(&d.held);
         break;
     case 10:
         dlr_held_drop(&d.held, arg & 1 ? &v : NULL);
@@ -302,6 +302,11 @@ static void make_source(void)
     dlr_slot_plan_free(plan);
 }
 
+static void on_free(void *arg)
+{
+    dlr_data_recv_retry(&d);
+}
+
 static void setup(void)
 {
     static int32_t rank = RANK;
@@ -315,7 +320,7 @@ static void setup(void)
     }
     for (struct dlr_held *held = d.held.first; held; held = held->next)
         dlr_slot_set_state(held->slot, DLR_SLOT_FREE);
-    d.held = (struct dlr_holdings){.first = d.held.first};
+    d.held = (struct dlr_holdings){.first = d.held.first, .on_free = on_free};
     d.conf = (struct dlr_data_conf){.transfer_timeout_ms = 60000,
                                     .answer_timeout_ms = 60000};
     d.configured = true;
