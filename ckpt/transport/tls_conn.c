@@ -55,7 +55,7 @@ static void on_message(void *arg, unsigned kind, const void *data, size_t bytes)
     struct dlr_net_in in = {.data = data,
                             .bytes = bytes,
                             .sealed = true,
-                            .back = &dlr_net_tls,
+                            .back = c->net->base.back,
                             .link = &c->net->base,
                             .from = c};
 
@@ -72,7 +72,7 @@ static void on_offered(void *arg, unsigned kind, struct dlr_net_part head,
                             .head_bytes = head.bytes,
                             .bytes = (size_t)bytes,
                             .sealed = true,
-                            .back = &dlr_net_tls,
+                            .back = c->net->base.back,
                             .link = &c->net->base,
                             .from = c,
                             .desc = &seq};
@@ -91,7 +91,7 @@ static struct dlr_tls_conn *new_conn(struct dlr_tls *net, int fd)
 
     if (!c)
         return NULL;
-    c->base.back = &dlr_net_tls;
+    c->base.back = net->base.back;
     c->net = net;
     c->fd = fd;
     c->limit_ms = dlr_now_ms() + DLR_TLS_PROVE_MS;
