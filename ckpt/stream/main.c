@@ -87,7 +87,7 @@ static bool hear(struct dlr_data *d)
 
 static void on_message(void *arg, unsigned kind, struct dlr_net_in *in)
 {
-    dlr_data_recv(arg, kind, in);
+    dlr_data_dispatch(arg, kind, in);
 }
 
 static void on_down(void *arg, struct dlr_net_peer *peer, int rc)

@@ -296,7 +296,7 @@ static int begin(struct dlr_data *d, struct dlr_net_in *in,
     return 0;
 }
 
-static void on_begin(struct dlr_data *d, struct dlr_net_in *in)
+void dlr_data_recv_begin(struct dlr_data *d, struct dlr_net_in *in)
 {
     struct dlr_wire_answer answer;
     struct dlr_wire_begin head;
@@ -449,7 +449,7 @@ static void on_fetched(void *arg, int rc)
         check(p->r->d, p);
 }
 
-static void on_chunk(struct dlr_data *d, struct dlr_net_in *in)
+void dlr_data_recv_chunk(struct dlr_data *d, struct dlr_net_in *in)
 {
     struct piece *p = calloc(1, sizeof(*p));
     struct dlr_recv *r = p ? expected(d, in, p) : NULL;
@@ -466,27 +466,6 @@ static void on_chunk(struct dlr_data *d, struct dlr_net_in *in)
     rc = dlr_net_take(in, p->to, on_fetched, p);
     if (rc != 0)
         on_fetched(p, rc < 0 ? rc : 0);
-}
-
-static void on_answer(struct dlr_data *d, unsigned kind, const struct dlr_net_in *in)
-{
-    struct dlr_wire_answer answer;
-
-    if (!in->offered && dlr_wire_read_answer(in->data, in->bytes, &answer) == 0 &&
-        answer.kind == kind)
-        dlr_data_send_answer(d, in, &answer);
-    else
-        d->dropped++;
-}
-
-void dlr_data_recv(struct dlr_data *d, unsigned kind, struct dlr_net_in *in)
-{
-    if (kind == DLR_WIRE_BEGIN)
-        on_begin(d, in);
-    else if (kind == DLR_WIRE_CHUNK)
-        on_chunk(d, in);
-    else
-        on_answer(d, kind, in);
 }
 
 void dlr_data_recv_retry(struct dlr_data *d)

@@ -109,17 +109,14 @@ void dlr_data_say(struct dlr_data *d, const struct dlr_local_msg *msg, const int
 void dlr_data_done(struct dlr_data *d, int32_t rank, struct dlr_version v, uint64_t id,
                    int rc, const char *why);
 
-/* UCX keeps a request of a closed connection, and with it somebody's memory: ends the process,
- * which the agent starts again.
- */
+/* UCX keeps memory of a closed connection: ends the process, which the agent starts again. */
 void dlr_data_stuck(void) __attribute__((noreturn));
 
 /* --- agent_orders.c */
 void dlr_data_obey(struct dlr_data *d, const struct dlr_local_msg *msg);
 int dlr_data_hello(struct dlr_data *d, struct dlr_err *err);
 
-/* --- files.c: jobs of the work thread */
-/* Slots from first on. */
+/* --- files.c: jobs of the work thread; slots from first on */
 void dlr_data_reserve(struct dlr_data *d, int32_t rank, uint64_t bytes, unsigned first,
                       unsigned slots);
 void dlr_data_load(struct dlr_data *d, const struct dlr_local_msg *msg);
@@ -161,8 +158,12 @@ bool dlr_data_brings(const struct dlr_data *d, int32_t rank, struct dlr_version 
 int dlr_data_check_meta(struct dlr_data *d, const struct dlr_wire_begin *head,
                         const void *meta, struct dlr_slot_info *ret);
 
-/* --- recv.c Foreign bytes: fuzz target data. */
-void dlr_data_recv(struct dlr_data *d, unsigned kind, struct dlr_net_in *in);
+/* --- dispatch.c Foreign bytes: fuzz target data. */
+void dlr_data_dispatch(struct dlr_data *d, unsigned kind, struct dlr_net_in *in);
+
+/* --- recv.c: what dispatch.c gives it */
+void dlr_data_recv_begin(struct dlr_data *d, struct dlr_net_in *in);
+void dlr_data_recv_chunk(struct dlr_data *d, struct dlr_net_in *in);
 void dlr_data_recv_round(struct dlr_data *d);
 /* Ends those of versions that are decided against and still wait for a slot: no byte came. Those
  * that have one end with their next chunk, or when none comes for DLR_DATA_DOOMED_MS.

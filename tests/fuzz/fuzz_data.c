@@ -183,7 +183,7 @@ static void begin(const uint8_t *edits, size_t n, bool ours)
     FUZZ_CHECK(exact);
     memcpy(exact, ours ? msg : edits, in.bytes);
     in.data = exact;
-    dlr_data_recv(&d, DLR_WIRE_BEGIN, &in);
+    dlr_data_dispatch(&d, DLR_WIRE_BEGIN, &in);
     FUZZ_CHECK(sealed || (ours && proved) || d.nrecvs <= before);
     free(exact);
 }
@@ -216,7 +216,7 @@ static void chunk(const uint8_t *args, size_t n, bool ours)
         in.head = args;
         in.head_bytes = n;
     }
-    dlr_data_recv(&d, DLR_WIRE_CHUNK, &in);
+    dlr_data_dispatch(&d, DLR_WIRE_CHUNK, &in);
 }
 
 static void other(const uint8_t *args, size_t n, unsigned kind)
@@ -224,7 +224,7 @@ static void other(const uint8_t *args, size_t n, unsigned kind)
     struct dlr_net_in in = {
         .data = args, .bytes = n, .offered = kind & 8, .sealed = sealed};
 
-    dlr_data_recv(&d, kind, &in);
+    dlr_data_dispatch(&d, kind, &in);
 }
 
 static void new_round(uint32_t round)
