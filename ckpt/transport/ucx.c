@@ -9,9 +9,9 @@
 
 #include "ckpt/transport/net_backend.h"
 #include "ckpt/transport/nic.h"
+#include "ckpt/transport/ucx_request.h"
 #include "ckpt/transport/worker.h"
 #include "common/base/cleanup.h"
-#include "common/base/clock.h"
 
 #define CLOSE_TRIES                                                                    \
     10000 /* progress calls until the process gives up closing in order */
@@ -23,8 +23,7 @@ struct peer {
     struct dlr_lane *own; /* NULL: on the main lane */
     ucp_ep_h ep;          /* NULL once it is closed or closing */
     ucs_status_ptr_t closing;
-    unsigned ops; /* in flight */
-    int64_t moved_ms;
+    struct dlr_ucx_use use;
     bool failed;
     ucs_status_t status;
     size_t bytes;
@@ -43,17 +42,8 @@ struct ucx {
     struct dlr_net_ops ops;
     void *arg;
     struct peer *peers;
-    unsigned failed, orphans; /* peers to report; requests in flight without a peer */
-};
-
-/* A request in flight. */
-struct op {
-    struct ucx *net;
-    struct peer *peer; /* NULL: a reply or a receive */
-    dlr_net_done_fn done;
-    void *arg;
-    size_t bytes;
-    unsigned char head[DLR_NET_HEAD_MAX]; /* UCX reads it until the request ends */
+    unsigned failed;            /* peers to report */
+    struct dlr_ucx_use orphans; /* requests without a peer: replies and receives */
 };
 
 static ucs_status_t on_message(void *arg, const void *head, size_t head_bytes,
@@ -116,7 +106,7 @@ static bool close_ep(struct peer *peer)
         ucp_request_free(peer->closing);
     }
     peer->closing = NULL;
-    return peer->ops == 0;
+    return peer->use.inflight == 0;
 }
 
 static void report_failed(struct ucx *net)
@@ -146,7 +136,7 @@ static void reap(struct ucx *net)
             free(peer->own);
             peer->own = NULL;
         }
-        if (!peer->ep && !peer->closing && !peer->ops && !peer->base.refs) {
+        if (!peer->ep && !peer->closing && !peer->use.inflight && !peer->base.refs) {
             *at = peer->next;
             free(peer);
         } else {
@@ -199,7 +189,7 @@ static void close_link(struct dlr_net_link *link)
         close_ep(p);
     for (unsigned i = 0; net->peers && i < CLOSE_TRIES; i++)
         progress(link);
-    if (net->peers || net->orphans)
+    if (net->peers || net->orphans.inflight)
         return;
     dlr_lane_close(&net->main);
     if (net->context)
@@ -238,7 +228,7 @@ static bool closing(const struct dlr_net_link *link)
 {
     const struct peer *p = ((const struct ucx *)link)->peers;
 
-    while (p && (p->ep || !(p->closing || p->ops)))
+    while (p && (p->ep || !(p->closing || p->use.inflight)))
         p = p->next;
     return p != NULL;
 }
@@ -358,7 +348,7 @@ static void devices(const struct dlr_net_peer *base, char *ret, size_t size)
 
 static int64_t moved_ms(const struct dlr_net_peer *base)
 {
-    return ((const struct peer *)base)->moved_ms;
+    return ((const struct peer *)base)->use.moved_ms;
 }
 
 static void drop(struct dlr_net_peer *base)
@@ -369,58 +359,8 @@ static void drop(struct dlr_net_peer *base)
 static void drop_idle(struct dlr_net_link *link)
 {
     for (struct peer *p = ((struct ucx *)link)->peers; p; p = p->next)
-        if (!p->base.refs && !p->ops)
+        if (!p->base.refs && !p->use.inflight)
             close_ep(p);
-}
-
-static void finish(struct op *op, int rc)
-{
-    if (op->peer) {
-        op->peer->ops--;
-        if (rc == 0)
-            op->peer->moved_ms = dlr_now_ms();
-    } else {
-        op->net->orphans--;
-    }
-    if (op->done)
-        op->done(op->arg, rc);
-    free(op);
-}
-
-static void on_sent(void *request, ucs_status_t status, void *arg)
-{
-    ucp_request_free(request);
-    finish(arg, dlr_lane_errno(status));
-}
-
-static int post(struct op op, ucp_ep_h ep, unsigned kind, uint32_t flags,
-                struct dlr_net_part head, struct dlr_net_part data)
-{
-    ucp_request_param_t param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
-                        UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
-        .cb.send = on_sent,
-        .flags = flags | UCP_AM_SEND_FLAG_REPLY};
-    struct op *kept = malloc(sizeof(*kept));
-    ucs_status_ptr_t request;
-
-    if (!kept)
-        return -ENOMEM;
-    *kept = op;
-    if (head.bytes)
-        memcpy(kept->head, head.at, head.bytes);
-    param.user_data = kept;
-    request =
-        ucp_am_send_nbx(ep, kind, kept->head, head.bytes, data.at, data.bytes, &param);
-    if (UCS_PTR_IS_ERR(request)) {
-        free(kept);
-        return dlr_lane_errno(UCS_PTR_STATUS(request));
-    }
-    if (op.peer)
-        op.peer->ops++;
-    else
-        op.net->orphans++;
-    return 0;
 }
 
 static int post_peer(struct dlr_net_peer *base, unsigned kind, uint32_t flags,
@@ -428,11 +368,10 @@ static int post_peer(struct dlr_net_peer *base, unsigned kind, uint32_t flags,
                      dlr_net_done_fn done, void *arg)
 {
     struct peer *peer = (struct peer *)base;
-    struct op op = {.net = peer->net, .peer = peer, .done = done, .arg = arg};
 
     if (!peer->ep || peer->failed)
         return -ENOTCONN;
-    return post(op, peer->ep, kind, flags, head, data);
+    return dlr_ucx_send(&peer->use, peer->ep, kind, flags, head, data, done, arg);
 }
 
 static int send_whole(struct dlr_net_peer *peer, unsigned kind,
@@ -456,47 +395,16 @@ static int tell(struct dlr_net_peer *peer, unsigned kind, struct dlr_net_part da
 
 static void reply(struct dlr_net_in *in, unsigned kind, struct dlr_net_part data)
 {
-    struct op op = {.net = (struct ucx *)in->link};
+    struct ucx *net = (struct ucx *)in->link;
 
     if (in->from)
-        (void)post(op, in->from, kind, UCP_AM_SEND_FLAG_EAGER, data,
-                   (struct dlr_net_part){0});
-}
-
-static void on_taken(void *request, ucs_status_t status, size_t length, void *arg)
-{
-    struct op *op = arg;
-
-    if (status == UCS_OK && length != op->bytes)
-        status = UCS_ERR_MESSAGE_TRUNCATED;
-    ucp_request_free(request);
-    finish(op, dlr_lane_errno(status));
+        (void)dlr_ucx_send(&net->orphans, in->from, kind, UCP_AM_SEND_FLAG_EAGER, data,
+                           (struct dlr_net_part){0}, NULL, NULL);
 }
 
 static int take(struct dlr_net_in *in, void *buf, dlr_net_done_fn done, void *arg)
 {
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
-                                                 UCP_OP_ATTR_FIELD_USER_DATA |
-                                                 UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
-                                 .cb.recv_am = on_taken};
-    const struct dlr_lane *lane = in->lane;
-    struct ucx *net = (struct ucx *)in->link;
-    ucs_status_ptr_t request;
-    struct op *op;
-
-    op = malloc(sizeof(*op));
-    if (!op)
-        return -ENOMEM;
-    *op = (struct op){.net = net, .done = done, .arg = arg, .bytes = in->bytes};
-    param.user_data = op;
-    in->taken = true; /* the descriptor is UCX's again, whatever comes */
-    net->orphans++;
-    request = ucp_am_recv_data_nbx(lane->worker, in->desc, buf, in->bytes, &param);
-    if (UCS_PTR_IS_PTR(request))
-        return 0;
-    net->orphans--;
-    free(op);
-    return UCS_PTR_IS_ERR(request) ? dlr_lane_errno(UCS_PTR_STATUS(request)) : 1;
+    return dlr_ucx_take(&((struct ucx *)in->link)->orphans, in, buf, done, arg);
 }
 
 const struct dlr_net_back dlr_net_ucx = {.id = 1,
