@@ -5,44 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/stream/state.h"
-#include "ckpt/stream/stopped_time.h"
+#include "ckpt/stream/send.h"
 #include "ckpt/transport/nic.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/str.h"
 
-#define WINDOW 8 /* chunks in flight */
-#define DECIDED "the version was decided against"
+#define WINDOW 8    /* chunks in flight */
 #define RETRY_MS 20 /* a receiver that is not in our round yet is asked again */
-
-enum state { ASKING, RETRY, STREAMING, SENT, ENDING };
-
-struct dlr_send {
-    struct dlr_send *next;
-    struct dlr_data *d;
-    enum state state;
-    uint64_t id, agent_id, peer_id;
-    int32_t rank;
-    struct dlr_version version;
-    uint32_t round;
-    unsigned char token[DLR_WIRE_TOKEN];
-    struct dlr_mac mac; /* off: the transport seals */
-    struct dlr_held *held;
-    struct dlr_net_peer *peer;
-    unsigned char *begin; /* BEGIN as it is sent: head, address, meta block, tag */
-    size_t begin_bytes;
-    uint32_t nchunks, sent;
-    unsigned inflight;
-    int rc;
-    const char *why;
-    int64_t start_ms, retry_ms, end_ms;
-    int64_t moved_ms; /* something was given to or came from the receiver */
-    bool doomed;      /* its version was decided against */
-    bool paced;
-    int64_t pace_ms; /* nothing goes out before; 0: not held back */
-    bool cut;
-};
 
 static void free_send(struct dlr_send *s)
 {
@@ -66,12 +36,11 @@ static void release(struct dlr_send *s)
     dlr_held_freed(&d->held);
 }
 
-/* The transfer's fate is known; it leaves when its buffers are its own again. */
-static void end(struct dlr_send *s, int rc, const char *why)
+void dlr_send_end(struct dlr_send *s, int rc, const char *why)
 {
-    if (s->state == ENDING)
+    if (s->state == DLR_SEND_ENDING)
         return;
-    s->state = ENDING;
+    s->state = DLR_SEND_ENDING;
     s->rc = rc;
     s->why = why;
     s->end_ms = dlr_now_ms();
@@ -98,18 +67,18 @@ static bool hold_back(struct dlr_send *s, size_t bytes)
     return wait_ms > 0;
 }
 
-/* A request of s ended; while it was counted, end() could not release s. */
+/* A request of s ended; while it was counted, dlr_send_end() could not release s. */
 static void landed(struct dlr_send *s, int rc, const char *why)
 {
     s->moved_ms = dlr_now_ms();
     if (rc < 0)
-        end(s, rc, why);
+        dlr_send_end(s, rc, why);
     else if (s->doomed && s->inflight == 1)
-        end(s, -ECANCELED, DECIDED);
+        dlr_send_end(s, -ECANCELED, DLR_SEND_DECIDED);
     s->inflight--;
-    if (s->state == STREAMING)
+    if (s->state == DLR_SEND_STREAMING)
         pump(s);
-    else if (s->state == ENDING && !s->inflight)
+    else if (s->state == DLR_SEND_ENDING && !s->inflight)
         release(s);
 }
 
@@ -145,7 +114,7 @@ static void pump(struct dlr_send *s)
                                (struct dlr_net_part){&head, sizeof(head)},
                                (struct dlr_net_part){data, bytes}, on_chunk_sent, s);
         if (rc < 0) {
-            end(s, rc, "cannot send to the receiver");
+            dlr_send_end(s, rc, "cannot send to the receiver");
             return;
         }
         s->moved_ms = dlr_now_ms();
@@ -153,21 +122,33 @@ static void pump(struct dlr_send *s)
         s->sent++;
     }
     if (s->sent == s->nchunks)
-        s->state = SENT;
+        s->state = DLR_SEND_SENT;
 }
 
-static void ask(struct dlr_send *s)
+void dlr_send_ask(struct dlr_send *s)
 {
     int rc =
         dlr_net_send(s->peer, DLR_WIRE_BEGIN,
                      (struct dlr_net_part){s->begin, s->begin_bytes}, on_begin_sent, s);
 
-    s->state = ASKING;
+    s->state = DLR_SEND_ASKING;
     s->moved_ms = dlr_now_ms();
     if (rc < 0)
-        end(s, rc, "cannot send to the receiver");
+        dlr_send_end(s, rc, "cannot send to the receiver");
     else
         s->inflight++;
+}
+
+int64_t dlr_send_resume(struct dlr_send *s, int64_t at)
+{
+    s->inflight++; /* pump() may end it */
+    pump(s);
+    s->inflight--;
+    if (s->state == DLR_SEND_STREAMING && s->pace_ms)
+        return s->pace_ms;
+    if (s->state == DLR_SEND_ENDING && !s->inflight)
+        release(s);
+    return at;
 }
 
 static int load_begin(struct dlr_send *s)
@@ -261,9 +242,10 @@ static struct dlr_send *under_way(const struct dlr_send *s)
 {
     struct dlr_send *o = s->paced ? NULL : s->d->sends;
 
-    while (o && (o->paced || o->doomed || o->state == ENDING || o->peer != s->peer ||
-                 o->rank != s->rank || !dlr_version_eq(o->version, s->version) ||
-                 o->round != s->round || !dlr_data_same_token(o->token, s->token)))
+    while (o && (o->paced || o->doomed || o->state == DLR_SEND_ENDING ||
+                 o->peer != s->peer || o->rank != s->rank ||
+                 !dlr_version_eq(o->version, s->version) || o->round != s->round ||
+                 !dlr_data_same_token(o->token, s->token)))
         o = o->next;
     return o;
 }
@@ -322,7 +304,7 @@ static int start(struct dlr_data *d, const struct dlr_local_msg *msg,
     s->next = d->sends;
     d->sends = s;
     tell_devices(s);
-    ask(s);
+    dlr_send_ask(s);
     return 0;
 }
 
@@ -341,18 +323,18 @@ static void on_answer(struct dlr_send *s, const struct dlr_wire_answer *answer)
     switch (answer->error) {
     case 0:
         s->peer_id = answer->peer_id;
-        s->state = STREAMING;
+        s->state = DLR_SEND_STREAMING;
         pump(s);
         return;
     case EAGAIN:
-        s->state = RETRY;
+        s->state = DLR_SEND_RETRY;
         s->retry_ms = dlr_now_ms() + RETRY_MS;
         return;
     case EALREADY:
-        end(s, 0, "it was there already");
+        dlr_send_end(s, 0, "it was there already");
         return;
     default:
-        end(s, -(int)answer->error, "the receiver refused it");
+        dlr_send_end(s, -(int)answer->error, "the receiver refused it");
     }
 }
 
@@ -382,176 +364,12 @@ void dlr_data_send_answer(struct dlr_data *d, const struct dlr_net_in *in,
         d->dropped++;
         return;
     }
-    if (kind == DLR_WIRE_ANSWER && s->state == ASKING)
+    if (kind == DLR_WIRE_ANSWER && s->state == DLR_SEND_ASKING)
         on_answer(s, answer);
     else if (kind == DLR_WIRE_ACK && answer->error)
-        end(s, -(int)answer->error, "the receiver gave it up");
-    else if (kind == DLR_WIRE_ACK && s->state == SENT)
-        end(s, 0, "");
+        dlr_send_end(s, -(int)answer->error, "the receiver gave it up");
+    else if (kind == DLR_WIRE_ACK && s->state == DLR_SEND_SENT)
+        dlr_send_end(s, 0, "");
     else
         d->dropped++;
-}
-
-void dlr_data_send_round(struct dlr_data *d)
-{
-    struct dlr_send *s = d->sends, *next;
-
-    for (; s; s = next) {
-        next = s->next;
-        if (s->round != d->round || !dlr_data_same_token(s->token, d->token))
-            end(s, -ECANCELED, "a new round began");
-    }
-}
-
-void dlr_data_send_abort(struct dlr_data *d, struct dlr_version v)
-{
-    struct dlr_send *s = d->sends, *next;
-
-    for (; s; s = next) {
-        next = s->next;
-        if (!dlr_version_eq(s->version, v))
-            continue;
-        s->doomed = true; /* what is in flight ends by itself */
-        if (!s->inflight)
-            end(s, -ECANCELED, DECIDED);
-    }
-}
-
-static void end_all_to(struct dlr_data *d, const struct dlr_net_peer *peer, int rc,
-                       const char *why)
-{
-    struct dlr_send *s = d->sends, *next;
-
-    for (; s; s = next) {
-        next = s->next;
-        if (s->peer == peer)
-            end(s, rc, why);
-    }
-}
-
-bool dlr_data_send_can_wait(const struct dlr_data *d, int64_t now_ms)
-{
-    const struct dlr_send *s = d->sends;
-
-    while (s && s->paced &&
-           now_ms < s->start_ms + d->conf.transfer_timeout_ms / DLR_DATA_HURRY)
-        s = s->next;
-    return s == NULL;
-}
-
-void dlr_data_send_down(struct dlr_data *d, struct dlr_net_peer *peer, int rc)
-{
-    end_all_to(d, peer, rc, "the connection to the receiver failed");
-}
-
-/* When a connection that s waits for has been silent for too long. No error tells of a network
- * that swallows what is sent (UCX 1.13 over TCP: none in 60 s).
- */
-static int64_t silent_ms(const struct dlr_send *s)
-{
-    int64_t moved = dlr_net_moved_ms(s->peer);
-
-    if (s->state != ASKING && (s->state == ENDING || !s->inflight))
-        return DLR_DATA_NEVER;
-    if (s->moved_ms > moved)
-        moved = s->moved_ms;
-    return moved + s->d->conf.answer_timeout_ms + DLR_DATA_SILENT_MS;
-}
-
-/* Gives up connections on which nothing moves, with all that is on them: the next transfer has a new
- * one, which does not wait for the old one's next try when the network is back.
- */
-static void end_silent(struct dlr_data *d, int64_t now_ms)
-{
-    struct dlr_send *s = d->sends;
-
-    while (s) {
-        struct dlr_net_peer *peer = s->peer;
-
-        if (silent_ms(s) > now_ms) {
-            s = s->next;
-            continue;
-        }
-        end_all_to(d, peer, -ETIMEDOUT, "nothing gets through");
-        dlr_net_drop(peer);
-        s = d->sends;
-    }
-}
-
-/* s was held back: when it is to be looked at again, and s may be gone then. */
-static int64_t pump_now(struct dlr_send *s, int64_t at)
-{
-    s->inflight++; /* pump() may end it */
-    pump(s);
-    s->inflight--;
-    if (s->state == STREAMING && s->pace_ms)
-        return s->pace_ms;
-    if (s->state == ENDING && !s->inflight)
-        release(s);
-    return at;
-}
-
-/* Ends or retries what is due; when to look at it again. */
-static int64_t look(struct dlr_send *s, int64_t now_ms)
-{
-    const struct dlr_data_conf *conf = &s->d->conf;
-    int64_t at;
-
-    if (s->state == ENDING) {
-        if (!s->cut && now_ms >= s->end_ms + DLR_DATA_DRAIN_MS) {
-            s->cut = true;
-            dlr_net_drop(s->peer);
-        }
-        if (now_ms >= s->end_ms + DLR_DATA_STUCK_MS)
-            dlr_data_stuck();
-        return s->end_ms + (s->cut ? DLR_DATA_STUCK_MS : DLR_DATA_DRAIN_MS);
-    }
-    if (now_ms >= s->start_ms + conf->transfer_timeout_ms) {
-        end(s, -ETIMEDOUT, "it took too long");
-        return now_ms;
-    }
-    if (s->state == RETRY && now_ms >= s->start_ms + conf->answer_timeout_ms) {
-        end(s, -ESTALE, "the receiver is not in this round, or expects no such copy");
-        return now_ms;
-    }
-    if (s->state == RETRY && now_ms < s->retry_ms)
-        return s->retry_ms;
-    if (s->state == STREAMING && s->pace_ms && now_ms < s->pace_ms)
-        return s->pace_ms;
-    at = s->start_ms + conf->transfer_timeout_ms;
-    if (silent_ms(s) < at)
-        at = silent_ms(s);
-    if (s->state == RETRY)
-        ask(s); /* s may be gone */
-    else if (s->state == STREAMING && s->pace_ms)
-        return pump_now(s, at);
-    return at;
-}
-
-void dlr_data_send_dozed(struct dlr_data *d, int64_t dozed_ms, int64_t now_ms)
-{
-    for (struct dlr_send *s = d->sends; s; s = s->next) {
-        int64_t moved = dlr_net_moved_ms(s->peer);
-
-        if (s->moved_ms < moved)
-            s->moved_ms = moved;
-        s->moved_ms = dlr_doze_moved(s->moved_ms, dozed_ms, now_ms);
-        s->start_ms = dlr_doze_moved(s->start_ms, dozed_ms, now_ms);
-        s->end_ms = dlr_doze_moved(s->end_ms, dozed_ms, now_ms);
-    }
-}
-
-int64_t dlr_data_send_tick(struct dlr_data *d, int64_t now_ms)
-{
-    int64_t first = DLR_DATA_NEVER, at;
-    struct dlr_send *s, *next;
-
-    end_silent(d, now_ms);
-    for (s = d->sends; s; s = next) {
-        next = s->next;
-        at = look(s, now_ms);
-        if (at < first)
-            first = at;
-    }
-    return first;
 }
