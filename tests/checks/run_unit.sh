@@ -9,7 +9,7 @@
 
 set -euo pipefail
 
-limit_s=${UNIT_TIMEOUT_S:-300} # of one program
+limit_s=${UNIT_TIMEOUT_S:-900} # of one program: those that kill at each step take 100 s alone on two idle cores
 jobs=${UNIT_JOBS:-$((2 * $(nproc)))}
 
 # Sum of the counts cmocka prints as "[  WORD  ] N test(s)" in a log.
