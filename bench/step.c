@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: sees=ckpt/supervised */
+/* build: sees=ckpt/open */
 /* step MB STEPS STEP_MS idle|busy LOG: a training step with so much state and nothing else. In its time it
  * sleeps (idle), as the host of a GPU does, or computes on its own core (busy); then a small part of the
  * state changes. Rank 0 writes a JSON object per line to LOG, rank N to LOG.N: one for a restore, one for each

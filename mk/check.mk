@@ -33,11 +33,11 @@ KILL_RIG := $(call obj,tests/faults/kill_points.c)
 # What only computes is not stepped: a death in it is one before or after it.
 KILL_PURE := $(addprefix ckpt/,client/fork.c client/save_cost.c client/conf.c client/audit.c layout/box.c layout/regions.c \
   layout/strides.c layout/unmatched.c restore/reshape.c)
-KILL_CLIENT := $(filter-out $(KILL_PURE),$(call folder_steps,$(addprefix ckpt/,client supervised standalone restore layout persist slot) device)) \
+KILL_CLIENT := $(filter-out $(KILL_PURE),$(call folder_steps,$(addprefix ckpt/,open client supervised standalone restore layout persist slot) device)) \
   $(addprefix ckpt/base/,copy_crc.c crc32c.c file_slice.c thread_affinity.c) common/base/file.c common/local/message.c
 $(BUILD)/tests/test_kill_client: $(call obj,tests/faults/test_kill_client.c) $(call steps,$(KILL_CLIENT)) \
-  $(call rigs,tests/faults/test_kill_client.c) $(call libs,ckpt/client)
-	$(call link,,$(call foreign,ckpt/client) -lcmocka)
+  $(call rigs,tests/faults/test_kill_client.c) $(call libs,ckpt/open)
+	$(call link,,$(call foreign,ckpt/open) -lcmocka)
 # The data process with these of its sources stepped.
 KILL_DATA := $(call folder_steps,ckpt/stream ckpt/slot ckpt/persist ckpt/redundancy) \
   $(addprefix ckpt/transport/,net.c ucx.c wire.c worker.c) $(addprefix ckpt/base/,crc32c.c file_slice.c pace.c)

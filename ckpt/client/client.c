@@ -21,10 +21,9 @@ static __thread struct dlr_err open_err;
 static pthread_mutex_t left_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct dlr_ckpt *left; /* what cannot be freed any more */
 
-int dlr_ckpt_open(const struct dlr_ckpt_conf *conf, struct dlr_ckpt **ret_ck)
+int dlr_client_open(const struct dlr_ckpt_conf *conf, const struct dlr_backend *backend,
+                    struct dlr_ckpt **ret_ck)
 {
-    const char *socket = getenv("DLROVER_AGENT_SOCKET"),
-               *round = getenv("DLROVER_ROUND");
     struct dlr_ckpt *ck = calloc(1, sizeof(*ck));
     int rc;
 
@@ -32,8 +31,7 @@ int dlr_ckpt_open(const struct dlr_ckpt_conf *conf, struct dlr_ckpt **ret_ck)
         return dlr_fail(&open_err, -ENOMEM, "no memory");
     ck->last_step = ck->saved_step = DLR_PAGE_NEVER;
     ck->forks = dlr_forks();
-    ck->backend = socket && *socket && round && *round ? &dlr_backend_supervised
-                                                       : &dlr_backend_alone;
+    ck->backend = backend;
     rc = dlr_client_conf_load(conf, &ck->conf, &ck->err);
     if (rc == 0)
         rc = ck->backend->open(ck);

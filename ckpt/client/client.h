@@ -65,7 +65,9 @@ struct dlr_backend {
     void (*leave)(struct dlr_ckpt *ck);
 };
 
-extern const struct dlr_backend dlr_backend_supervised, dlr_backend_alone;
+/* What dlr_ckpt_open() does, with the back end that it has chosen. */
+int dlr_client_open(const struct dlr_ckpt_conf *conf, const struct dlr_backend *backend,
+                    struct dlr_ckpt **ret_ck);
 
 struct dlr_ckpt {
     struct dlr_client_conf conf;

@@ -29,6 +29,8 @@ struct alone {
     bool told_wait;
 };
 
+extern const struct dlr_backend dlr_backend_alone;
+
 /* Takes the lock of this rank's files, once: before anything is renamed or written. */
 int dlr_standalone_take_directory(struct dlr_ckpt *ck);
 

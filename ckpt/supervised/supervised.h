@@ -8,6 +8,8 @@
 #include "ckpt/client/client.h"
 #include "common/local/message.h"
 
+extern const struct dlr_backend dlr_backend_supervised;
+
 #define DLR_CONNECT_MS 5000 /* to the agent, and for its answer to a question */
 #define DLR_BRING_MS 600000 /* for another rank's copy, which other nodes may have */
 

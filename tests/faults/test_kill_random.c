@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: sees=ckpt/supervised needs=dlrover-data */
+/* build: sees=ckpt/open needs=dlrover-data */
 /* Two ranks on two "nodes" of this machine: real programs with the real library, real data
  * processes, and this program in the place of agents and supervisor. 200 saves of states of random
  * size; at random moments a worker, a data process or a whole node is killed, or a bit of a copy

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: sees=ckpt/supervised needs=dlrover-data */
+/* build: sees=ckpt/open needs=dlrover-data */
 /* Device memory on a real GPU; docs/gpu.md says what is printed.
  *
  *   gpu [--mib N] check         saves, restores, partner's copies, audit, captures

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=ckpt/open */
 /* What <dlrover/ckpt.h> says of single calls: of wrong ones, of a forked child's, of those that come too early. */
 #include <errno.h>
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=ckpt/open */
 /* The library under a job: what it saves and tells its agent. */
 #include <dirent.h>
 #include <errno.h>

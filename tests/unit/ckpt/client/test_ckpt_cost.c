@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=dlr_now_ns */
+/* build: sees=ckpt/open wrap=dlr_now_ns */
 /* What the library tells of a save's cost, by a clock that is the test's. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap-cuda=dlopen needs-cuda=tests/fake/libcuda.so.1 */
+/* build: sees=ckpt/open wrap-cuda=dlopen needs-cuda=tests/fake/libcuda.so.1 */
 /* A program without a job whose arrays are in device memory, played by tests/support/fake_cuda.c: its state
  * goes into files of its own and comes back.
  */

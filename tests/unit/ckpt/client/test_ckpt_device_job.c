@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: needs-cuda=tests/fake/libcuda.so.1 */
+/* build: sees=ckpt/open needs-cuda=tests/fake/libcuda.so.1 */
 /* A program's calls with its state in device memory, alone and under a job, against a stand-in
  * for the CUDA driver (tests/support/fake_cuda.c). What a GPU does is not tested here.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap-cuda=dlr_now_ns needs-cuda=tests/fake/libcuda.so.1 */
+/* build: sees=ckpt/open wrap-cuda=dlr_now_ns needs-cuda=tests/fake/libcuda.so.1 */
 /* Who waits in a fence, and for what: a program's calls under a job, with its state in memory of
  * either kind, against a stand-in for the CUDA driver (tests/support/fake_cuda.c). What a GPU does is not
  * tested here.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: sees=ckpt/supervised */
+/* build: sees=ckpt/open */
 /* Restores on another number of ranks, names that differ, regions of other ranks: without a job,
  * several ranks one after the other.
  */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=ckpt/open */
 /* Ranks without a job that start at about the same time, each a process: they load the same version,
  * and read no more of it than they must.
  */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=ckpt/open */
 /* The library without a job: files in a directory, several ranks one after the other. */
 #include <errno.h>
 #include <fcntl.h>

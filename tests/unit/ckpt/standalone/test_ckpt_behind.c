@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=renameat,fstatvfs,pthread_cond_clockwait */
+/* build: sees=ckpt/open wrap=renameat,fstatvfs,pthread_cond_clockwait */
 /* The library without a job, whose files are written behind the program: a disk that is slow or full, a version that
  * is bad, the end of the program.
  */

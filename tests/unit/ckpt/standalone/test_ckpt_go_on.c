@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=openat */
+/* build: sees=ckpt/open wrap=openat */
 /* Without a job: ranks that go on from a version that they have not restored themselves. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=renameat,dlr_wall_ns,dlr_alone_head */
+/* build: sees=ckpt/open wrap=renameat,dlr_wall_ns,dlr_alone_head */
 /* Without a job: what a directory holds that is not this start's. Nothing of it is lost, and nothing is
  * passed over without a word.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=renameat,unlinkat,fallocate,ftruncate,pwrite,fsync */
+/* build: sees=ckpt/open wrap=renameat,unlinkat,fallocate,ftruncate,pwrite,fsync */
 /* Without a job: a file that nobody needs any more is written over by the next version. Whoever still needs it keeps
  * what it has, and an end at any system call costs no version that was whole.
  */

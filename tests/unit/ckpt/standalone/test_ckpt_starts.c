@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=fcntl */
+/* build: sees=ckpt/open wrap=fcntl */
 /* Without a job: ranks of two starts in one directory, none of which has restored; and file systems without locks, where
  * nobody can tell.
  */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=ckpt/open */
 /* What a version holds is told before memory is allocated for it: without a job, ranks one after the
  * other.
  */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=ckpt/open */
 /* Which steps are saved where nobody says: rank 0's learning, what others make of its word, and
  * ranks of different speeds, each a process.
  */
