@@ -11,7 +11,8 @@
 #define DIR_DEFAULT "./dlrover-ckpt"
 
 /* clang-format off */
-const struct dlr_opt dlr_client_opts[] = {
+/* Every variable of the environment but the directory, with its default. */
+static const struct dlr_opt opts[] = {
     {"DLROVER_CKPT_AGREE_MS", DLR_OPT_UINT, FIELD(agree_ms),   "60000",  "MS",
      "alone: read other ranks' files when they have not said for so long that theirs are right"},
     {"DLROVER_CKPT_AUDIT",    DLR_OPT_COUNT, FIELD(audit),     "auto",   "N|auto",
@@ -114,12 +115,12 @@ int dlr_client_conf_load(const struct dlr_ckpt_conf *given, struct dlr_client_co
 
     if (!given)
         given = &none;
-    rc = dlr_opt_defaults(dlr_client_opts, ret, err);
-    for (const struct dlr_opt *o = dlr_client_opts; rc == 0 && o->name; o++) {
+    rc = dlr_opt_defaults(opts, ret, err);
+    for (const struct dlr_opt *o = opts; rc == 0 && o->name; o++) {
         const char *value = getenv(o->name);
 
         if (value && *value)
-            rc = dlr_opt_set(dlr_client_opts, o->name, value, ret, err);
+            rc = dlr_opt_set(opts, o->name, value, ret, err);
     }
     if (rc < 0)
         return rc;

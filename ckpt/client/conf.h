@@ -21,9 +21,6 @@ struct dlr_client_conf {
     bool fresh; /* alone */
 };
 
-/* Every variable of the environment but the directory, with its default. */
-extern const struct dlr_opt dlr_client_opts[];
-
 int dlr_client_conf_load(const struct dlr_ckpt_conf *given, struct dlr_client_conf *ret,
                          struct dlr_err *err);
 

@@ -220,18 +220,12 @@ int dlr_file_replace_over(int dirfd, const char *name, mode_t mode, const char *
     return 0;
 }
 
-int dlr_file_replace_by(int dirfd, const char *name, mode_t mode, dlr_file_fill_fn fill,
-                        void *arg, struct dlr_err *err)
-{
-    return dlr_file_replace_over(dirfd, name, mode, NULL, fill, arg, err);
-}
-
 int dlr_file_replace(int dirfd, const char *name, mode_t mode,
                      const struct iovec *parts, unsigned nparts, struct dlr_err *err)
 {
     struct parts all = {parts, nparts};
 
-    return dlr_file_replace_by(dirfd, name, mode, write_parts, &all, err);
+    return dlr_file_replace_over(dirfd, name, mode, NULL, write_parts, &all, err);
 }
 
 /* Doubles buf up to max + 1 bytes and one for the NUL. */

@@ -45,6 +45,24 @@ int dlr_format(char *buf, size_t size, const char *fmt, ...)
     return -ENAMETOOLONG;
 }
 
+char *dlr_vformat_new(const char *fmt, va_list ap)
+{
+    char *text = NULL;
+
+    return vasprintf(&text, fmt, ap) < 0 ? NULL : text;
+}
+
+char *dlr_format_new(const char *fmt, ...)
+{
+    char *text;
+    va_list ap;
+
+    va_start(ap, fmt);
+    text = dlr_vformat_new(fmt, ap);
+    va_end(ap);
+    return text;
+}
+
 /* Digits at *text; leaves *text behind them. strtoull would take signs, blanks and a base. */
 static int digits(const char **text, uint64_t *ret_value)
 {

@@ -3,6 +3,7 @@
 #ifndef DLR_COMMON_BASE_STR_H
 #define DLR_COMMON_BASE_STR_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,6 +20,11 @@ const char *dlr_below(const char *path, const char *dir);
 /* snprintf that reports truncation: 0, or -ENAMETOOLONG with an empty string left. */
 int dlr_format(char *buf, size_t size, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* The text on the heap, the caller's; NULL without memory. */
+char *dlr_format_new(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+char *dlr_vformat_new(const char *fmt, va_list ap)
+    __attribute__((format(printf, 1, 0)));
 
 /* "200ms", "30s", "2m", "1h", or a bare number of seconds. -EINVAL; -ERANGE beyond 24 days,
  * so that every result fits the int of poll(2).

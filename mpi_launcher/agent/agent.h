@@ -88,8 +88,6 @@ struct dlr_agent_conf {         /* what only the agent is told; see config.c */
     char report_program[DLR_OPT_TEXT];
 };
 
-extern const struct dlr_opt dlr_agent_opts[];
-
 /* Where an order came from, and thus where its answer goes. */
 enum dlr_agent_from { DLR_AGENT_SELF, DLR_AGENT_SUPERVISOR, DLR_AGENT_PEER };
 struct dlr_agent_origin {
@@ -363,7 +361,6 @@ void dlr_agent_grace_retell(struct dlr_agent *a);
 void dlr_agent_grace_over(struct dlr_agent *a); /* nothing more will be written */
 void dlr_agent_grace_stop(struct dlr_agent *a);
 bool dlr_agent_in_grace(const struct dlr_agent *a);
-bool dlr_agent_grace_alone(const struct dlr_agent *a); /* and without a supervisor */
 
 /* --- round.c ------------------------------------------------------------------------ */
 
@@ -513,8 +510,6 @@ void dlr_agent_ranks_gone(struct dlr_agent *a, struct dlr_agent_conn *c);
 void dlr_agent_claims_hello(struct dlr_agent *a, struct dlr_agent_conn *c);
 void dlr_agent_claims_gone(struct dlr_agent *a,
                            struct dlr_agent_conn *c); /* it closes */
-/* "ranks": who is here. */
-void dlr_agent_claims_say(struct dlr_agent *a);
 void dlr_agent_claims_retell(struct dlr_agent *a);
 /* A turn has begun: those that wait are welcomed, or go on waiting. */
 void dlr_agent_claims_turn(struct dlr_agent *a);
@@ -592,7 +587,6 @@ void dlr_agent_ranks_steps(const struct dlr_agent *a, uint64_t *ret_min,
                            uint64_t *ret_max);
 /* The slot of rank that holds version whole, or -1. */
 int dlr_agent_rank_holding(const struct dlr_agent_rank *r, struct dlr_version version);
-int dlr_agent_rank_open(struct dlr_agent *a, struct dlr_agent_rank *r);
 
 /* --- snapshots/cpu_advice.c --------------------------------------------------------- */
 

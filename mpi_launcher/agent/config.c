@@ -12,7 +12,7 @@
 #define FIELD(f) offsetof(struct dlr_agent_conf, f)
 
 /* clang-format off */
-const struct dlr_opt dlr_agent_opts[] = {
+static const struct dlr_opt opts[] = {
     {"control", DLR_OPT_WORD, FIELD(control), "", "HOST:PORT",
      "where the supervisor listens"},
     {"job", DLR_OPT_WORD, FIELD(job), "", "ID", "Slurm's job id"},
@@ -44,7 +44,7 @@ static void help(void)
            "supervisor with srun; the environment variable DLROVER_CRED says whom to "
            "trust.\n"
            "\n");
-    dlr_opt_help(dlr_agent_opts, "", stdout);
+    dlr_opt_help(opts, "", stdout);
     printf("\nSettings of the job:\n");
     dlr_opt_help(dlr_jobconf_opts, "", stdout);
     printf("\n  --help, --version\n");
@@ -52,7 +52,7 @@ static void help(void)
 
 static int set_word(struct dlr_agent *a, const char *word, struct dlr_err *err)
 {
-    int rc = dlr_opt_set_word(dlr_agent_opts, word, &a->conf, err);
+    int rc = dlr_opt_set_word(opts, word, &a->conf, err);
 
     if (rc == -ENOENT)
         rc = dlr_opt_set_word(dlr_jobconf_opts, word, &a->job, err);
@@ -106,7 +106,7 @@ static int check_needed(struct dlr_agent *a, struct dlr_err *err)
 int dlr_agent_conf_parse(int argc, char **argv, struct dlr_agent *a,
                          struct dlr_err *err)
 {
-    int rc = dlr_opt_defaults(dlr_agent_opts, &a->conf, err);
+    int rc = dlr_opt_defaults(opts, &a->conf, err);
 
     if (rc < 0)
         return rc;

@@ -22,7 +22,8 @@ bool dlr_agent_in_grace(const struct dlr_agent *a)
     return a->grace.until_ns > dlr_now_ns();
 }
 
-bool dlr_agent_grace_alone(const struct dlr_agent *a)
+/* In grace, and without a supervisor. */
+static bool is_alone(const struct dlr_agent *a)
 {
     return dlr_agent_in_grace(a) && (dlr_now_ns() - a->heard_ns) / MS > a->dead_ms;
 }
@@ -73,7 +74,7 @@ static int look(zloop_t *loop, int timer, void *arg)
     if (!dlr_agent_in_grace(a) || a->ending)
         return 0;
     dlr_agent_timer(a, &a->grace.timer, a->dead_ms / 4, look, a);
-    if (!dlr_agent_grace_alone(a))
+    if (!is_alone(a))
         return 0;
     if (!a->grace.over && !a->successor && is_turn(a)) {
         dlr_warn("%s: the job is being ended: writing what is in memory", a->node);

@@ -21,7 +21,7 @@ static void print_opt(const struct dlr_cli_opt *opt, int width, FILE *out)
     fprintf(out, "%*s%s\n", width - used, "", opt->help);
 }
 
-void dlr_cli_help(const struct dlr_cli_cmd *cmd, FILE *out)
+static void print_help(const struct dlr_cli_cmd *cmd, FILE *out)
 {
     int width = 8;
 
@@ -100,7 +100,7 @@ bool dlr_cli_parse(const struct dlr_cli_cmd *cmd, int argc, char **argv,
     opterr = 0;
     while ((c = getopt_long(argc, argv, ":h", longs, NULL)) != -1 && rc == 0) {
         if (c == 'h') {
-            dlr_cli_help(cmd, stdout);
+            print_help(cmd, stdout);
             *ret_code = DLR_CLI_OK;
             return false;
         }

@@ -33,6 +33,4 @@ typedef int (*dlr_cli_set_fn)(void *arg, const char *name, const char *value,
 bool dlr_cli_parse(const struct dlr_cli_cmd *cmd, int argc, char **argv,
                    dlr_cli_set_fn set, void *arg, int *ret_code);
 
-void dlr_cli_help(const struct dlr_cli_cmd *cmd, FILE *out);
-
 #endif

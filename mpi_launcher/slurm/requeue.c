@@ -18,7 +18,11 @@
 #define RETRY_MS 200       /* slurmctld has no event for 'the job is pending now' */
 #define OURS_MAX (1 << 20) /* bytes of a list in the job's directory */
 
-int dlr_requeue_list(const char *now, const char *ours, const char *more,
+/* The list that a job has after another requeue: of now (the user's own, and ours of before) what is not
+ * in ours, and more. An exclusion bridges the time until Slurm calls a node down: it holds for one requeue,
+ * so that a node that has come back is asked again. *ret_list is on the heap. -ENOMEM.
+ */
+static int make_list(const char *now, const char *ours, const char *more,
                      char **ret_list, struct dlr_err *err)
 {
     char **all = NULL, **old = NULL;
@@ -82,7 +86,7 @@ static bool give_back(const struct dlr_requeue *r, const struct dlr_slurm_job *j
         return true;
     return job->running && job->may_requeue && job->nodes[0] && job->batch_host[0] &&
            !dlr_slurm_is_listed(r->exclude, job->batch_host) &&
-           dlr_requeue_list(job->nodes, r->exclude, "", &keep, &quiet) == 0 &&
+           make_list(job->nodes, r->exclude, "", &keep, &quiet) == 0 &&
            dlr_slurm_shrink(r->job_id, keep, &quiet) == 0;
 }
 
@@ -112,13 +116,12 @@ static int exclude(const struct dlr_requeue *r, const struct dlr_slurm_job *job,
 
     if (!ours)
         return dlr_fail(err, -ENOMEM, "no memory for the list of nodes to exclude");
-    rc = dlr_requeue_list(job->exc_nodes, ours, r->exclude, &list, err);
+    rc = make_list(job->exc_nodes, ours, r->exclude, &list, err);
     if (rc < 0)
         return rc;
     if (r->exclude[0] &&
         dlr_slurm_count_nodes(job->partition, list, &left, NULL) == 0 &&
-        left < r->min_nodes &&
-        dlr_requeue_list(job->exc_nodes, ours, "", &least, err) == 0) {
+        left < r->min_nodes && make_list(job->exc_nodes, ours, "", &least, err) == 0) {
         rc = update(r, least, begin, deadline_ms, err);
         save_ours(r, "");
         return rc < 0 ? rc

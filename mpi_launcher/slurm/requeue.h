@@ -17,13 +17,6 @@ struct dlr_requeue {
         *ours_path; /* file of the nodes that were excluded so before; NULL: none */
 };
 
-/* The list that a job has after another requeue: of now (the user's own, and ours of before) what is not
- * in ours, and more. An exclusion bridges the time until Slurm calls a node down: it holds for one requeue,
- * so that a node that has come back is asked again. *ret_list is on the heap. -ENOMEM.
- */
-int dlr_requeue_list(const char *now, const char *ours, const char *more,
-                     char **ret_list, struct dlr_err *err);
-
 /* Requeue first, then exclude: only a pending job's list may be changed, and it is pending
  * while its processes are still ending. The caller is one of those: run this in a child that
  * ignores SIGTERM (it has KillWait seconds). Blocking for up to timeout_ms. A job that is

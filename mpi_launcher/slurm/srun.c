@@ -105,21 +105,16 @@ void dlr_env_unset(struct dlr_env *env, const char *name)
 int dlr_env_set(struct dlr_env *env, const char *name, const char *fmt, ...)
 {
     DLR_AUTO_FREE char *value = NULL;
-    char *entry = NULL;
     va_list ap;
-    int n;
 
     va_start(ap, fmt);
-    n = vasprintf(&value, fmt, ap);
+    value = dlr_vformat_new(fmt, ap);
     va_end(ap);
-    if (n < 0) {
-        value = NULL;
+    if (!value)
         return -ENOMEM;
-    }
     dlr_env_unset(env, name);
-    if (asprintf(&entry, "%s=%s", name, value) < 0)
-        return -ENOMEM;
-    return append(&env->list, &env->n, &env->room, entry);
+    return append(&env->list, &env->n, &env->room,
+                  dlr_format_new("%s=%s", name, value));
 }
 
 int dlr_steps_pmix_env(struct dlr_env *env)
@@ -137,14 +132,13 @@ void dlr_env_done(struct dlr_env *env)
 
 int dlr_words_add(struct dlr_words *words, const char *fmt, ...)
 {
-    char *word = NULL;
+    char *word;
     va_list ap;
-    int n;
 
     va_start(ap, fmt);
-    n = vasprintf(&word, fmt, ap);
+    word = dlr_vformat_new(fmt, ap);
     va_end(ap);
-    return n < 0 ? -ENOMEM : append(&words->list, &words->n, &words->room, word);
+    return append(&words->list, &words->n, &words->room, word);
 }
 
 void dlr_words_done(struct dlr_words *words)

@@ -13,14 +13,13 @@
 
 int dlr_stepplan_keep(struct dlr_stepplan_read *r, const char *fmt, ...)
 {
-    char *word = NULL;
+    char *word;
     va_list ap;
-    int n;
 
     va_start(ap, fmt);
-    n = vasprintf(&word, fmt, ap);
+    word = dlr_vformat_new(fmt, ap);
     va_end(ap);
-    if (n < 0)
+    if (!word)
         return dlr_fail(r->err, -ENOMEM, "no memory for srun's options");
     r->plan->options[r->plan->noptions++] = word;
     return 0;

@@ -126,7 +126,10 @@ int dlr_handover_exec(char *const argv[], char *const env[], struct dlr_err *err
     return dlr_fail(err, rc, "cannot run '%s': %s", argv[0], strerror(-rc));
 }
 
-bool dlr_handover_is_shell(char *const srun[])
+/* The shell of an salloc (LaunchParameters=use_interactive_step): no step of the user's, and what is
+ * typed in it is supervised.
+ */
+static bool is_shell(char *const srun[])
 {
     for (size_t i = 1; srun[0] && srun[i] && srun[i][0] == '-'; i++)
         if (dlr_streq(srun[i], "--interactive"))
@@ -134,7 +137,11 @@ bool dlr_handover_is_shell(char *const srun[])
     return false;
 }
 
-int dlr_handover_run(const struct dlr_spank_conf *conf, struct dlr_err *err)
+/* Becomes the keeper, with the words and the environment this srun was started with: what it has
+ * made of its options since (SLURM_MPI_TYPE and more) would steer every srun of the supervisor.
+ * Returns -errno only when it failed.
+ */
+static int run(const struct dlr_spank_conf *conf, struct dlr_err *err)
 {
     DLR_AUTO_FREE char *text = NULL;
     DLR_AUTO_FREE char **srun = NULL;
@@ -143,7 +150,7 @@ int dlr_handover_run(const struct dlr_spank_conf *conf, struct dlr_err *err)
     char **argv = NULL;
     int rc = dlr_cmdline_argv(&text, &srun, err);
 
-    if (rc == 0 && dlr_handover_is_shell(srun))
+    if (rc == 0 && is_shell(srun))
         return 0;
     if (rc == 0)
         rc = dlr_cmdline_environ(&env_text, &env, err);
@@ -211,7 +218,7 @@ void dlr_handover_srun(const struct dlr_spank_conf *conf)
 
     if (what == DLR_HANDOVER_NOWHERE)
         dlr_warn("supervision needs an allocation (sbatch or salloc); running without");
-    else if (what == DLR_HANDOVER_YES && dlr_handover_run(conf, &err) < 0)
+    else if (what == DLR_HANDOVER_YES && run(conf, &err) < 0)
         dlr_error("%s: running without supervision", err.text);
     else if (what == DLR_HANDOVER_NO && conf->counts_idle && job &&
              may_have_agents(conf, job))

@@ -36,18 +36,7 @@ void dlr_handover_free(char **argv);
  */
 int dlr_handover_exec(char *const argv[], char *const env[], struct dlr_err *err);
 
-/* The shell of an salloc (LaunchParameters=use_interactive_step): no step of the user's, and what is
- * typed in it is supervised.
- */
-bool dlr_handover_is_shell(char *const srun[]);
-
 /* Decides for this srun and does it; says on stderr when it goes on without supervision. */
 void dlr_handover_srun(const struct dlr_spank_conf *conf);
-
-/* Both, with the words and the environment this srun was started with: what it has made of
- * its options since (SLURM_MPI_TYPE and more) would steer every srun of the supervisor.
- * Returns -errno only when it failed.
- */
-int dlr_handover_run(const struct dlr_spank_conf *conf, struct dlr_err *err);
 
 #endif

@@ -38,26 +38,27 @@ static int mark_name(const struct dlr_jobmem *job, char *buf, size_t size)
     return dlr_format(buf, size, "%u-%u" KEPT, (unsigned)job->uid, job->job);
 }
 
+/* Nothing is kept of the job any more. */
+static void forget(int root, const char *own)
+{
+    char name[NAME_MAX];
+
+    if (dlr_format(name, sizeof(name), "%s" KEPT, own) == 0)
+        unlinkat(root, name, 0);
+}
+
 int dlr_jobkeep_begin(int root, const char *own, bool keep)
 {
     char path[NAME_MAX];
     DLR_AUTO_CLOSE int fd = -1;
 
-    dlr_jobkeep_forget(root, own);
+    forget(root, own);
     if (dlr_format(path, sizeof(path), "%s/" DLR_MEMORY_KEEP, own) < 0)
         return -ENAMETOOLONG;
     if (!keep)
         return unlinkat(root, path, 0) == 0 || errno == ENOENT ? 0 : -errno;
     fd = openat(root, path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
     return fd < 0 ? -errno : 0;
-}
-
-void dlr_jobkeep_forget(int root, const char *own)
-{
-    char name[NAME_MAX];
-
-    if (dlr_format(name, sizeof(name), "%s" KEPT, own) == 0)
-        unlinkat(root, name, 0);
 }
 
 /* -ENOENT: nothing is kept under this name. */

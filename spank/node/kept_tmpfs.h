@@ -18,9 +18,6 @@
  */
 int dlr_jobkeep_begin(int root, const char *own, bool keep);
 
-/* Nothing is kept of the job any more. As above. */
-void dlr_jobkeep_forget(int root, const char *own);
-
 /* In the epilog: leaves the job's tmpfs where it is for keep_ms at most, when something is in it.
  * False: it is to be taken away as always.
  */

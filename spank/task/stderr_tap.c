@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/clock.h"
+#include "common/base/str.h"
 #include "spank/base/fds.h"
 
 #define PROGRAM "dlrover-stderr"
@@ -217,18 +217,6 @@ static void free_argv(char ***argv)
     free(*argv);
 }
 
-__attribute__((format(printf, 1, 2))) static char *word(const char *fmt, ...)
-{
-    char *text = NULL;
-    va_list ap;
-    int n;
-
-    va_start(ap, fmt);
-    n = vasprintf(&text, fmt, ap);
-    va_end(ap);
-    return n < 0 ? NULL : text;
-}
-
 static char **make_argv(const char *libexec, const char *socket, uint32_t round,
                         uint32_t rank)
 {
@@ -236,10 +224,10 @@ static char **make_argv(const char *libexec, const char *socket, uint32_t round,
 
     if (!argv)
         return NULL;
-    argv[0] = word("%s/" PROGRAM, libexec);
-    argv[1] = argv[0] ? word("--socket=%s", socket) : NULL;
-    argv[2] = argv[1] ? word("--round=%u", round) : NULL;
-    argv[3] = argv[2] ? word("--rank=%u", rank) : NULL;
+    argv[0] = dlr_format_new("%s/" PROGRAM, libexec);
+    argv[1] = argv[0] ? dlr_format_new("--socket=%s", socket) : NULL;
+    argv[2] = argv[1] ? dlr_format_new("--round=%u", round) : NULL;
+    argv[3] = argv[2] ? dlr_format_new("--rank=%u", rank) : NULL;
     return argv[3] ? DLR_STEAL(argv) : NULL;
 }
 

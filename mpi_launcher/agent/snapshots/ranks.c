@@ -75,7 +75,7 @@ void dlr_agent_ranks_stop(struct dlr_agent *a)
 }
 
 /* Maps the slot files of the rank that are there. Their number. */
-int dlr_agent_rank_open(struct dlr_agent *a, struct dlr_agent_rank *r)
+static int open_slots(struct dlr_agent *a, struct dlr_agent_rank *r)
 {
     int n = 0;
 
@@ -302,7 +302,7 @@ void dlr_agent_ranks_hello(struct dlr_agent *a, struct dlr_agent_conn *c)
         m.arg[1] = a->round.restore.round;
         m.step = a->round.restore.step;
     } else if (a->round.has_restore) {
-        dlr_agent_rank_open(a, r);
+        open_slots(a, r);
         holding = dlr_agent_rank_holding(r, a->round.restore);
         if (holding < 0) {
             refuse(a, r, -ENOENT, "the version to restore is not on this node");
@@ -448,8 +448,7 @@ void dlr_agent_ranks_reserved(struct dlr_agent *a, int32_t rank, int rc,
     }
     asked = r->asked;
     r->reserving = r->asked = false;
-    if (rc == 0 && r->own &&
-        dlr_agent_rank_open(a, r) < (int)dlr_agent_slots_of(a, r)) {
+    if (rc == 0 && r->own && open_slots(a, r) < (int)dlr_agent_slots_of(a, r)) {
         rc = -EIO;
         why = "the slots have gone";
     }

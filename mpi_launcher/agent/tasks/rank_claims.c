@@ -26,7 +26,8 @@ static bool is_watched(const struct dlr_agent *a)
     return false;
 }
 
-void dlr_agent_claims_say(struct dlr_agent *a)
+/* "ranks": who is here. */
+static void say_ranks(struct dlr_agent *a)
 {
     json_t *waiting = json_array(), *served = json_array();
 
@@ -48,7 +49,7 @@ void dlr_agent_claims_say(struct dlr_agent *a)
 void dlr_agent_claims_retell(struct dlr_agent *a)
 {
     if (is_watched(a))
-        dlr_agent_claims_say(a);
+        say_ranks(a);
 }
 
 static void refuse(struct dlr_agent_conn *c, int rc, const char *why)
@@ -135,7 +136,7 @@ void dlr_agent_claims_hello(struct dlr_agent *a, struct dlr_agent_conn *c)
         return;
     }
     c->waits = true;
-    dlr_agent_claims_say(a);
+    say_ranks(a);
 }
 
 static void leave(struct dlr_agent *a, const struct dlr_agent_conn *c)
@@ -157,7 +158,7 @@ void dlr_agent_claims_gone(struct dlr_agent *a, struct dlr_agent_conn *c)
         leave(a, c);
     dlr_agent_ranks_gone(a, c);
     if (waited || (served && is_watched(a)))
-        dlr_agent_claims_say(a);
+        say_ranks(a);
 }
 
 void dlr_agent_claims_turn(struct dlr_agent *a)
@@ -193,7 +194,7 @@ int dlr_agent_claims_ask(struct dlr_agent *a, const json_t *msg)
     if (!is_now(a, msg))
         return -EBADMSG;
     a->claims.asked = true;
-    dlr_agent_claims_say(a);
+    say_ranks(a);
     return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -218,6 +219,16 @@ static void a_long_reason_is_cut(void **state)
     assert_int_equal(strnlen(err.text, sizeof(err.text)), DLR_ERR_TEXT - 1);
 }
 
+static void text_of_any_length_is_made_on_the_heap(void **state)
+{
+    char *text = dlr_format_new("%s=%0*u", "name", 5000, 7);
+
+    assert_non_null(text);
+    assert_int_equal(strlen(text), strlen("name=") + 5000);
+    assert_string_equal(text + strlen(text) - 2, "07");
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +243,7 @@ int main(void)
         cmocka_unit_test(clocks_go_forward),
         cmocka_unit_test(a_failure_carries_code_and_one_line),
         cmocka_unit_test(a_long_reason_is_cut),
+        cmocka_unit_test(text_of_any_length_is_made_on_the_heap),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
