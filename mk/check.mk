@@ -40,7 +40,7 @@ $(BUILD)/tests/test_kill_client: $(call obj,tests/faults/test_kill_client.c) $(c
 	$(call link,,$(call foreign,ckpt/open) -lcmocka)
 # The data process with these of its sources stepped.
 KILL_DATA := $(call folder_steps,ckpt/stream ckpt/slot ckpt/persist ckpt/redundancy) \
-  $(addprefix ckpt/transport/,net.c ucx.c wire.c worker.c) $(addprefix ckpt/base/,crc32c.c file_slice.c pace.c)
+  $(addprefix ckpt/transport/,net.c ucx.c ucx_request.c wire.c worker.c) $(addprefix ckpt/base/,crc32c.c file_slice.c pace.c)
 KILL_SUM := $(addprefix ckpt/,stream/recv.c stream/parity_sum.c stream/held_slots.c redundancy/parity.c slot/write.c)
 KILL_SAVE := $(addprefix ckpt/stream/,save.c files.c) $(call folder_steps,ckpt/persist) common/base/file.c
 $(BUILD)/tests/stepped-data: $(call steps,$(KILL_DATA))

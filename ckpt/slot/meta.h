@@ -119,7 +119,8 @@ int dlr_region_bytes(const struct dlr_ckpt_region *region, uint64_t *ret_bytes,
 /* A slot in this process's own memory, state FREE: what is written to files when alone. A forked child has none of it. */
 int dlr_slot_anonymous(uint64_t size, struct dlr_slot **ret, struct dlr_err *err);
 
-/* The same for a block with this head, whose chunks dlr_slot_bring() reads from off of fd, which stays the caller's.
+/* A slot for a block with this head, whose chunks dlr_slot_bring() reads from off of
+ * fd, which stays the caller's. It is this process's memory, and a forked child's too.
  * All of it is zeros, also the state page.
  */
 int dlr_slot_over_file(const struct dlr_meta_head *head, int fd, uint64_t off,

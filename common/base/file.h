@@ -30,9 +30,11 @@ int dlr_file_replace(int dirfd, const char *name, mode_t mode,
 typedef int (*dlr_file_fill_fn)(int fd, const char *name, void *arg,
                                 struct dlr_err *err);
 
-/* The same with contents that fill writes, in any order, over the blocks of a file that nobody needs: old, beside it, durably of a name that nobody looks for (NULL, or not
- * there: none). It is gone in any case. A new file is made where somebody still has the old one, by another name or open,
- * or where that cannot be told: the file system is not this node's own. fill finds the old contents.
+/* dlr_file_replace() with contents that fill writes, in any order, over the blocks of a
+ * file that nobody needs: old, beside it, durably of a name that nobody looks for (NULL,
+ * or not there: none). It is gone in any case. A new file is made where somebody still
+ * has the old one, by another name or open, or where that cannot be told: the file system
+ * is not this node's own. fill finds the old contents.
  */
 int dlr_file_replace_over(int dirfd, const char *name, mode_t mode, const char *old,
                           dlr_file_fill_fn fill, void *arg, struct dlr_err *err);
