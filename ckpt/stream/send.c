@@ -257,6 +257,7 @@ static void join(struct dlr_send *o, struct dlr_send *s)
                   "it was asked for again");
     o->agent_id = s->agent_id;
     o->start_ms = s->start_ms;
+    o->refused_ms = 0;
     dlr_net_peer_put(s->peer);
     free(s);
 }
@@ -329,6 +330,8 @@ static void on_answer(struct dlr_send *s, const struct dlr_wire_answer *answer)
     case EAGAIN:
         s->state = DLR_SEND_RETRY;
         s->retry_ms = dlr_now_ms() + RETRY_MS;
+        if (!s->refused_ms)
+            s->refused_ms = dlr_now_ms();
         return;
     case EALREADY:
         dlr_send_end(s, 0, "it was there already");

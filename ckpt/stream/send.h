@@ -34,8 +34,9 @@ struct dlr_send {
     int rc;
     const char *why;
     int64_t start_ms, retry_ms, end_ms;
-    int64_t moved_ms; /* something was given to or came from the receiver */
-    bool doomed;      /* its version was decided against */
+    int64_t refused_ms; /* first told to come again; 0: it was not */
+    int64_t moved_ms;   /* something was given to or came from the receiver */
+    bool doomed;        /* its version was decided against */
     bool paced;
     int64_t pace_ms; /* nothing goes out before; 0: not held back */
     bool cut;

@@ -110,7 +110,8 @@ static int64_t look(struct dlr_send *s, int64_t now_ms)
         dlr_send_end(s, -ETIMEDOUT, "it took too long");
         return now_ms;
     }
-    if (s->state == DLR_SEND_RETRY && now_ms >= s->start_ms + conf->answer_timeout_ms) {
+    if (s->state == DLR_SEND_RETRY && s->refused_ms &&
+        now_ms >= s->refused_ms + conf->answer_timeout_ms) {
         dlr_send_end(s, -ESTALE,
                      "the receiver is not in this round, or expects no such copy");
         return now_ms;
@@ -138,6 +139,8 @@ void dlr_data_send_dozed(struct dlr_data *d, int64_t dozed_ms, int64_t now_ms)
             s->moved_ms = moved;
         s->moved_ms = dlr_doze_moved(s->moved_ms, dozed_ms, now_ms);
         s->start_ms = dlr_doze_moved(s->start_ms, dozed_ms, now_ms);
+        if (s->refused_ms)
+            s->refused_ms = dlr_doze_moved(s->refused_ms, dozed_ms, now_ms);
         s->end_ms = dlr_doze_moved(s->end_ms, dozed_ms, now_ms);
     }
 }

@@ -121,7 +121,7 @@ int dlr_steps_pmix_env(struct dlr_env *env)
 {
     const char *own = getenv("SLURM_PMIX_FENCE"); /* a scrubbed copy lacks it */
 
-    return dlr_env_set(env, "SLURM_PMIX_FENCE", "%s", own ? own : "ring");
+    return dlr_env_set(env, "SLURM_PMIX_FENCE", "%s", own && *own ? own : "ring");
 }
 
 void dlr_env_done(struct dlr_env *env)
