@@ -6,6 +6,8 @@
 bats_require_minimum_version 1.5.0
 load lib/suite
 
+export BATS_TEST_TIMEOUT=900 # a build from nothing: a minute alone, five and more beside two other lanes
+
 setup_file() {
     for tool in dpkg-buildpackage dh dh_python3 lintian rpmbuild; do
         command -v "$tool" >/dev/null || {
@@ -32,6 +34,8 @@ teardown_file() {
 }
 
 as_nobody() { setpriv --reuid=nobody --regid=nogroup --clear-groups env -u TMPDIR HOME=/nonexistent "$@"; }
+# a test that is tried again, alone, has to have them made
+have_debs() { compgen -G "$debs/*.deb" >/dev/null || as_nobody make -s -C "$clone" deb; }
 
 @test "make deb: packages without a complaint of lintian" {
     as_nobody make -s -C "$clone" deb
@@ -41,6 +45,7 @@ as_nobody() { setpriv --reuid=nobody --regid=nogroup --clear-groups env -u TMPDI
 }
 
 @test "the plugin's package names a release of Slurm and depends on it" {
+    have_debs
     read -r release next < <("$REPO/packaging/slurm-release")
     deb=$debs/dlrover-slurm${release}_$(cat "$REPO/VERSION")_$(dpkg --print-architecture).deb
     run -0 dpkg-deb -f "$deb" Depends
@@ -71,6 +76,7 @@ in_new_root() { # SCRIPT ARGS...
 }
 
 @test "installed with dpkg: the command, the library, the header and Python work" {
+    have_debs
     in_new_root '
         dlrover version
         cd "$(mktemp -d /mnt/XXXXXX)"
@@ -85,6 +91,7 @@ in_new_root() { # SCRIPT ARGS...
 }
 
 @test "a cluster with the packages keeps a job running after its worker was killed" {
+    have_debs
     in_new_root '
         vc=$2 dir=$3
         "$vc" up --nodes 2 --leaves 1 --dir "$dir"
