@@ -20,15 +20,6 @@ bool dlr_box_eq(const struct dlr_box *a, const struct dlr_box *b)
            memcmp(a->len, b->len, row) == 0;
 }
 
-uint64_t dlr_box_items(const struct dlr_box *box)
-{
-    uint64_t n = 1;
-
-    for (uint32_t d = 0; d < box->ndim; d++)
-        n *= box->len[d];
-    return n;
-}
-
 bool dlr_box_cut(const struct dlr_box *a, const struct dlr_box *b, struct dlr_box *ret)
 {
     struct dlr_box cut = {.ndim = a->ndim};

@@ -16,7 +16,6 @@ struct dlr_box {
 
 struct dlr_box dlr_box_of(const struct dlr_ckpt_region *region);
 bool dlr_box_eq(const struct dlr_box *a, const struct dlr_box *b);
-uint64_t dlr_box_items(const struct dlr_box *box);
 
 /* What a and b share; false when it is nothing. Both have the same ndim. */
 bool dlr_box_cut(const struct dlr_box *a, const struct dlr_box *b, struct dlr_box *ret);

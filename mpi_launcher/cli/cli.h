@@ -14,6 +14,5 @@ int dlr_cli_events(int argc, char **argv);
 int dlr_cli_check(int argc, char **argv);
 int dlr_cli_ckpt(int argc, char **argv);
 int dlr_cli_doctor(int argc, char **argv);
-int dlr_cli_version(int argc, char **argv);
 
 #endif

@@ -44,7 +44,7 @@ static const struct dlr_cli_opt opts[] = {
     {0},
 };
 /* clang-format on */
-const struct dlr_cli_cmd dlr_cli_cmd_events = {
+static const struct dlr_cli_cmd events_cmd = {
     "events", "[JOB]", "Prints what happened to a job, one line for each event.", opts,
     "JOB is the job's id; without it the job this shell is in, else the newest.\n"};
 
@@ -237,7 +237,7 @@ int dlr_cli_events(int argc, char **argv)
     struct events ev = {.interval_ms = INTERVAL_MS};
     int code;
 
-    if (dlr_cli_parse(&dlr_cli_cmd_events, argc, argv, set, &ev, &code))
+    if (dlr_cli_parse(&events_cmd, argc, argv, set, &ev, &code))
         code = run_events(&ev);
     free(ev.list);
     return code;

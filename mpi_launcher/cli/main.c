@@ -20,6 +20,66 @@
 #define DLR_UCX_BUILT ""
 #endif
 
+/* --- version ------------------------------------------------------------------------- */
+
+static const struct dlr_cli_opt version_opts[] = {
+    {"json", NULL, "one JSON object"},
+    {0},
+};
+static const struct dlr_cli_cmd version_cmd = {
+    "version", "", "Prints the versions of the suite and of what it was built with.",
+    version_opts,
+    "The plugin loads only into the Slurm release (major.minor) it was built for.\n"};
+
+static int set_version(void *arg, const char *name, const char *value,
+                       struct dlr_err *err)
+{
+    if (!name)
+        return dlr_fail(err, -EINVAL, "'%.64s' is one word too many", value);
+    *(bool *)arg = true;
+    return 0;
+}
+
+static json_t *text_or_null(const char *text)
+{
+    return text[0] ? json_string(text) : json_null();
+}
+
+static void slurm_text(unsigned number, char *buf, size_t size)
+{
+    buf[0] = '\0';
+    if (number)
+        snprintf(buf, size, "%u.%02u.%u", number >> 16 & 0xff, number >> 8 & 0xff,
+                 number & 0xff);
+}
+
+static int version(int argc, char **argv)
+{
+    static const char *const unknown = "unknown";
+    char slurm[32];
+    bool json = false;
+    int code;
+
+    slurm_text(DLR_SLURM_BUILT, slurm, sizeof(slurm));
+    if (!dlr_cli_parse(&version_cmd, argc, argv, set_version, &json, &code))
+        return code;
+    if (json) {
+        json_t *j = json_pack("{s:s,s:o,s:o}", "dlrover", DLR_VERSION, "slurm",
+                              text_or_null(slurm), "ucx", text_or_null(DLR_UCX_BUILT));
+
+        json_dumpf(j, stdout, JSON_INDENT(2));
+        putchar('\n');
+        json_decref(j);
+        return DLR_CLI_OK;
+    }
+    printf("dlrover    %s\n", DLR_VERSION);
+    printf("for Slurm  %s\n", slurm[0] ? slurm : unknown);
+    printf("with UCX   %s\n", DLR_UCX_BUILT[0] ? DLR_UCX_BUILT : unknown);
+    return DLR_CLI_OK;
+}
+
+/* --- commands ------------------------------------------------------------------------ */
+
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
@@ -32,7 +92,7 @@ static const struct {
     {"check", dlr_cli_check, "the health checks, on this node"},
     {"doctor", dlr_cli_doctor,
      "what of the installation is not as it should be, and what to do"},
-    {"version", dlr_cli_version, "versions of the suite and of what it was built with"},
+    {"version", version, "versions of the suite and of what it was built with"},
 };
 #define NCOMMANDS (sizeof(commands) / sizeof(*commands))
 
@@ -94,64 +154,6 @@ static int help_on(const char *word)
         return DLR_CLI_USAGE;
     snprintf(name, sizeof(name), "%s", commands[i].name);
     return commands[i].run(2, argv);
-}
-
-/* --- version ------------------------------------------------------------------------- */
-
-static const struct dlr_cli_opt version_opts[] = {
-    {"json", NULL, "one JSON object"},
-    {0},
-};
-static const struct dlr_cli_cmd version_cmd = {
-    "version", "", "Prints the versions of the suite and of what it was built with.",
-    version_opts,
-    "The plugin loads only into the Slurm release (major.minor) it was built for.\n"};
-
-static int set_version(void *arg, const char *name, const char *value,
-                       struct dlr_err *err)
-{
-    if (!name)
-        return dlr_fail(err, -EINVAL, "'%.64s' is one word too many", value);
-    *(bool *)arg = true;
-    return 0;
-}
-
-static json_t *text_or_null(const char *text)
-{
-    return text[0] ? json_string(text) : json_null();
-}
-
-static void slurm_text(unsigned number, char *buf, size_t size)
-{
-    buf[0] = '\0';
-    if (number)
-        snprintf(buf, size, "%u.%02u.%u", number >> 16 & 0xff, number >> 8 & 0xff,
-                 number & 0xff);
-}
-
-int dlr_cli_version(int argc, char **argv)
-{
-    static const char *const unknown = "unknown";
-    char slurm[32];
-    bool json = false;
-    int code;
-
-    slurm_text(DLR_SLURM_BUILT, slurm, sizeof(slurm));
-    if (!dlr_cli_parse(&version_cmd, argc, argv, set_version, &json, &code))
-        return code;
-    if (json) {
-        json_t *j = json_pack("{s:s,s:o,s:o}", "dlrover", DLR_VERSION, "slurm",
-                              text_or_null(slurm), "ucx", text_or_null(DLR_UCX_BUILT));
-
-        json_dumpf(j, stdout, JSON_INDENT(2));
-        putchar('\n');
-        json_decref(j);
-        return DLR_CLI_OK;
-    }
-    printf("dlrover    %s\n", DLR_VERSION);
-    printf("for Slurm  %s\n", slurm[0] ? slurm : unknown);
-    printf("with UCX   %s\n", DLR_UCX_BUILT[0] ? DLR_UCX_BUILT : unknown);
-    return DLR_CLI_OK;
 }
 
 int main(int argc, char **argv)

@@ -48,7 +48,7 @@ static const struct dlr_cli_opt opts[] = {
     {0},
 };
 /* clang-format on */
-const struct dlr_cli_cmd dlr_cli_cmd_status = {
+static const struct dlr_cli_cmd status_cmd = {
     "status", "[JOB]",
     "Shows whether a job goes on: state, steps, checkpoint and nodes.", opts,
     "On a terminal the view is kept up to date until the run is over; Ctrl-C ends it.\n"
@@ -247,7 +247,7 @@ int dlr_cli_status(int argc, char **argv)
     struct status st = {.interval_ms = INTERVAL_MS};
     int code;
 
-    if (!dlr_cli_parse(&dlr_cli_cmd_status, argc, argv, set, &st, &code))
+    if (!dlr_cli_parse(&status_cmd, argc, argv, set, &st, &code))
         return code;
     dlr_cli_state_init(&st.state);
     code = run_status(&st);

@@ -87,8 +87,6 @@ int dlr_plan_make(const struct dlr_plan_report *reports, unsigned nreports,
                   struct dlr_err *err);
 void dlr_plan_done(struct dlr_plan *plan);
 
-/* Whether the ranks of each place follow those of the place before it. */
-bool dlr_plan_in_order(const struct dlr_plan *plan);
 /* The ranks of a place as a list, the caller's; NULL: they are one run from its first on. */
 json_t *dlr_plan_place_ranks(const struct dlr_plan *plan, unsigned place);
 

@@ -67,11 +67,6 @@ int dlr_rankmap_tell(struct dlr_rankmap *map, unsigned node,
     return 0;
 }
 
-void dlr_rankmap_forget(struct dlr_rankmap *map, unsigned node)
-{
-    dlr_rankmap_tell(map, node, NULL, 0, false);
-}
-
 void dlr_rankmap_await(struct dlr_rankmap *map, unsigned node)
 {
     if (node < map->nnodes)

@@ -35,7 +35,6 @@ struct dlr_rankmap *dlr_rankmap_free(struct dlr_rankmap *map);
  */
 int dlr_rankmap_tell(struct dlr_rankmap *map, unsigned node,
                      const struct dlr_rankmap_claim *claims, unsigned n, bool lost);
-void dlr_rankmap_forget(struct dlr_rankmap *map, unsigned node);
 
 /* Nothing is whole before node has said what is there: a few processes that are a world of their own
  * must not take the place of ranks that have not been heard of yet.

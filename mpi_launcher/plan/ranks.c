@@ -32,14 +32,6 @@ int dlr_plan_seat(struct dlr_plan *plan, const unsigned *tasks, unsigned nplaces
     return i == plan->world ? 0 : -EBADMSG;
 }
 
-bool dlr_plan_in_order(const struct dlr_plan *plan)
-{
-    for (unsigned i = 0; i < plan->world; i++)
-        if (plan->ranks[i] != i)
-            return false;
-    return true;
-}
-
 json_t *dlr_plan_place_ranks(const struct dlr_plan *plan, unsigned place)
 {
     const unsigned *ranks = plan->ranks + plan->places[place].from;

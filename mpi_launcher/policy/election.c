@@ -285,11 +285,6 @@ bool dlr_election_is_silent(const struct dlr_election *e)
     return e->silent;
 }
 
-bool dlr_election_won(const struct dlr_election *e)
-{
-    return e->won;
-}
-
 bool dlr_election_live(const struct dlr_election *e, const char *node, int64_t now_ms)
 {
     const struct voter *v = find(e, node);

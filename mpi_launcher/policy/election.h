@@ -66,7 +66,6 @@ void dlr_election_host(struct dlr_election *e, bool answers);
 void dlr_election_tick(struct dlr_election *e, int64_t now_ms);
 
 bool dlr_election_is_silent(const struct dlr_election *e);
-bool dlr_election_won(const struct dlr_election *e);
 
 /* True when node's vote is fresh: it is alive, and here. */
 bool dlr_election_live(const struct dlr_election *e, const char *node, int64_t now_ms);

@@ -88,7 +88,7 @@ int dlr_env_copy(struct dlr_env *env, bool scrubbed)
     return 0;
 }
 
-void dlr_env_unset(struct dlr_env *env, const char *name)
+static void unset(struct dlr_env *env, const char *name)
 {
     for (unsigned i = 0; i < env->n; i++) {
         const char *rest = dlr_after(env->list[i], name);
@@ -112,7 +112,7 @@ int dlr_env_set(struct dlr_env *env, const char *name, const char *fmt, ...)
     va_end(ap);
     if (!value)
         return -ENOMEM;
-    dlr_env_unset(env, name);
+    unset(env, name);
     return append(&env->list, &env->n, &env->room,
                   dlr_format_new("%s=%s", name, value));
 }

@@ -29,7 +29,6 @@ int dlr_env_set(struct dlr_env *env, const char *name, const char *fmt, ...)
  * peer's first message reached a rank that was still in the fence), with this 0 of 100.
  */
 int dlr_steps_pmix_env(struct dlr_env *env);
-void dlr_env_unset(struct dlr_env *env, const char *name);
 void dlr_env_done(struct dlr_env *env);
 
 /* --- argument lists ---------------------------------------------------------------------- */

@@ -723,9 +723,8 @@ bool dlr_sup_holder_has(const struct dlr_sup *s, unsigned place, unsigned holder
  */
 void dlr_sup_bare(struct dlr_sup *s, unsigned node);
 void dlr_sup_covered(struct dlr_sup *s); /* they have: all of the newest version */
-/* Parity: what is made where; a rank has its slots; a shard has. */
+/* Parity: what is made where; a shard has its slot. */
 json_t *dlr_sup_round_sums(const struct dlr_sup *s);
-void dlr_sup_member_ready(struct dlr_sup *s, unsigned rank);
 void dlr_sup_shard_ready(struct dlr_sup *s, unsigned node, unsigned slot);
 /* The slot of shard number row of rank's group, and its bytes for the version to restore. */
 unsigned dlr_sup_shard_of(const struct dlr_sup *s, unsigned rank, unsigned row);

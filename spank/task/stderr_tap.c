@@ -45,15 +45,6 @@ void dlr_tap_forked(struct dlr_tap *tap)
     close_end(&tap->done[1]);
 }
 
-void dlr_tap_close(struct dlr_tap *tap)
-{
-    close_end(&tap->done[0]);
-    close_end(&tap->done[1]);
-    free(tap->ranks);
-    tap->ranks = NULL;
-    tap->count = 0;
-}
-
 /* Takes rank out of those that were read; false when it was not among them. */
 static bool take(struct dlr_tap *tap, uint32_t rank)
 {

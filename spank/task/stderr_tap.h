@@ -45,8 +45,6 @@ void dlr_tap_forked(struct dlr_tap *tap);
  */
 void dlr_tap_wait(struct dlr_tap *tap, uint32_t rank, int64_t limit_ms);
 
-void dlr_tap_close(struct dlr_tap *tap);
-
 /* In the task: starts <libexec>/dlrover-stderr on the task's stderr and puts a pipe to it in
  * place of descriptor 2. It is no child of the task. Does nothing where stderr is a
  * terminal. 0 or -errno with text; stderr is as it was then.

@@ -117,6 +117,30 @@ int dlr_sup_holder_of(const struct dlr_sup *s, unsigned place, unsigned node)
     return -1;
 }
 
+/* Bytes of a slot whose one region takes the image of any slot of so many. */
+static uint64_t shard_bytes(uint64_t slot)
+{
+    return slot + 2 * BLOCK + (slot / DLR_SLOT_CHUNK + 2) * sizeof(uint32_t);
+}
+
+/* Parity: asks for the shards of rank's group when all its ranks have their slots. */
+static void member_ready(struct dlr_sup *s, unsigned rank)
+{
+    unsigned ranks[DLR_PARITY_DATA_MAX], n = dlr_sets_group(&s->sets, rank, ranks);
+    unsigned place = (unsigned)dlr_sup_place_of(s, ranks[0]);
+    uint64_t most = 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        if (s->slot_bytes[ranks[i]] == 0)
+            return;
+        if (s->slot_bytes[ranks[i]] > most)
+            most = s->slot_bytes[ranks[i]];
+    }
+    for (unsigned row = 0; row < s->sets.rows; row++)
+        dlr_sup_ask_reserve(s, (unsigned)dlr_sup_holder_node(s, place, row + 1),
+                            dlr_sets_shard(&s->sets, ranks[0], row), shard_bytes(most));
+}
+
 void dlr_sup_holders_ask(struct dlr_sup *s, unsigned rank)
 {
     unsigned place = (unsigned)dlr_sup_place_of(s, rank);
@@ -124,7 +148,7 @@ void dlr_sup_holders_ask(struct dlr_sup *s, unsigned rank)
     if (s->adopt.active)
         return; /* one that has not come back yet would not hear it */
     if (s->sets.rows > 0) {
-        dlr_sup_member_ready(s, rank);
+        member_ready(s, rank);
         return;
     }
     for (unsigned k = 1; k <= dlr_sup_copies(s); k++)
@@ -222,12 +246,6 @@ void dlr_sup_covered(struct dlr_sup *s)
 
 /* --- parity --------------------------------------------------------------------------- */
 
-/* Bytes of a slot whose one region takes the image of any slot of so many. */
-static uint64_t shard_bytes(uint64_t slot)
-{
-    return slot + 2 * BLOCK + (slot / DLR_SLOT_CHUNK + 2) * sizeof(uint32_t);
-}
-
 json_t *dlr_sup_round_sums(const struct dlr_sup *s)
 {
     json_t *sums = json_array();
@@ -252,23 +270,6 @@ json_t *dlr_sup_round_sums(const struct dlr_sup *s)
         }
     }
     return sums;
-}
-
-void dlr_sup_member_ready(struct dlr_sup *s, unsigned rank)
-{
-    unsigned ranks[DLR_PARITY_DATA_MAX], n = dlr_sets_group(&s->sets, rank, ranks);
-    unsigned place = (unsigned)dlr_sup_place_of(s, ranks[0]);
-    uint64_t most = 0;
-
-    for (unsigned i = 0; i < n; i++) {
-        if (s->slot_bytes[ranks[i]] == 0)
-            return;
-        if (s->slot_bytes[ranks[i]] > most)
-            most = s->slot_bytes[ranks[i]];
-    }
-    for (unsigned row = 0; row < s->sets.rows; row++)
-        dlr_sup_ask_reserve(s, (unsigned)dlr_sup_holder_node(s, place, row + 1),
-                            dlr_sets_shard(&s->sets, ranks[0], row), shard_bytes(most));
 }
 
 unsigned dlr_sup_shard_of(const struct dlr_sup *s, unsigned rank, unsigned row)

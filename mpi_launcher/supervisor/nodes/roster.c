@@ -183,8 +183,3 @@ void dlr_roster_confirm(struct dlr_roster *r, unsigned node)
     if (r->members[node].state == ON_WAY)
         set_state(r, node, HAS_IT);
 }
-
-unsigned dlr_roster_waiting(const struct dlr_roster *r)
-{
-    return r->waits + r->on_way;
-}

@@ -51,7 +51,4 @@ bool dlr_roster_tick(struct dlr_roster *r, int64_t now_ms);
 /* The same, due or not. */
 bool dlr_roster_flush(struct dlr_roster *r, int64_t now_ms);
 
-/* Agents that are here and wait for the whole list, or have not confirmed it. */
-unsigned dlr_roster_waiting(const struct dlr_roster *r);
-
 #endif
