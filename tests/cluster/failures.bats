@@ -88,6 +88,22 @@ result() { output "$1" | grep -x "done: sum $2"; }
     output "$job" | grep -x "srun returned 0"
 }
 
+# Nothing of ours runs while a job is pending, and Slurm knows no end of an exclusion.
+@test "an excluded node that is back: the job has it when its user clears ExcNodeList" {
+    other=$(submit -w n5 --exclusive --dlrover=off -o out.%j --wrap 'sleep 300')
+    job=$(submit -N4 "$SHORT_SILENCE" plain.sh --iterations 30 --iter-ms 100)
+    await "$job" running
+    "$VC" kill n2
+    await "$job" requeue
+    wait_until 'ctl scontrol show job "$job" | grep -q "ExcNodeList=n2"'
+    "$VC" boot n2
+    wait_until 'ctl sinfo -h -n n2 -o %T | grep -qx idle && ctl squeue -h -j "$job" -o "%T %r" | grep -qx "PENDING Resources"'
+    alice scontrol update "JobId=$job" ExcNodeList=
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(events "$job" 'select(.event=="plan").places|map(.node)|join(" ")' | tail -n 1)" = '"n1 n2 n3 n4"' ]
+    ctl scancel "$other"
+}
+
 # bats test_tags=production
 @test "the batch host dies: the agents have the job requeued without it" {
     job=$(submit -N4 plain.sh --iterations 30 --iter-ms 100)

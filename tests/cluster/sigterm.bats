@@ -87,15 +87,23 @@ its_time() {
     nothing_left n1 n2 n3 n4 n5
 }
 
-@test "scontrol requeue: it goes on from what was saved" {
+@test "scontrol requeue, scancel JOB.STEP: it goes on from what was saved" {
     job=$(submit -N2 heed.sh 0)
     saving "$job"
     alice scontrol requeue "$job"
     its_time "$job" 2
     await "$job" "e['event']=='restored' and e['version'][1]>0" >/dev/null
     [ "$(events "$job" 'select(.event=="restored").version[1]' | tail -n 1)" -ge "$(kept "$job")" ]
+    # scancel JOB.STEP: plain Slurm's srun ends with 137; nothing tells it from a failure, so a round begins
+    saving "$job"
+    plain=$(submit --dlrover=off -N1 --wrap 'srun sleep 300; echo "srun returned $?"' -o out.%j)
+    wait_until 'ctl squeue -h -s -j "$plain" -o %i | grep -qx "$plain.0"'
+    alice scancel "$plain.0" "$(ctl squeue -h -s -j "$job" -o '%i %j' | awk '$2 == "python3" { print $1 }')"
+    await -n 2 "$job" "e['event']=='restored' and e['version'][1]>0" >/dev/null
     alice scancel "$job"
     [ "$(await_job "$job" | cut -d' ' -f1)" = CANCELLED ]
+    await_job "$plain" >/dev/null
+    output "$plain" | grep -x "srun returned 137"
 }
 
 @test "scancel -s TERM, srun --time: the program decides; what it ends with is the run's, and nothing begins anew" {
