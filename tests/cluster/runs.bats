@@ -182,7 +182,7 @@ SH
 
 # a run of its own ends; what the other has in common with it goes on
 @test "two runs share the agents' step, which outlives both supervisors and the run that began it" {
-    batch share.sh "-N4" <<'SH'
+    batch share.sh "-N4 $CALM" <<'SH'
 srun -N2 --dlrover-name=short ./count.sh 60 short & short=$!
 until [ -s "$HOME/ticks.$SLURM_JOB_ID.short" ]; do read -rt 0.1 <> <(:) || :; done
 srun -N2 --dlrover-name=long ./count.sh 100 long & long=$!

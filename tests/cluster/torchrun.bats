@@ -182,7 +182,7 @@ saved_and_die() { for job; do saved "$job" && touch "$(alice_home)/die.$job"; do
 }
 
 @test "torchrun MIN:MAX: it restarts a worker while the supervisor is killed; another model, then a node less" {
-    job=$(submit -N3 --dlrover=on --dlrover-nodes=2 elastic.sh)
+    job=$(submit -N3 --dlrover=on --dlrover-nodes=2 "$CALM" elastic.sh)
     saved "$job"
     touch "$(alice_home)/hold.$job" "$(alice_home)/die.$job.1"
     wait_until '[ "$(output "$job" | grep -o "rank [0-9]* comes" | wc -l)" -eq 12 ]'
