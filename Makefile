@@ -8,7 +8,7 @@ CC := gcc
 endif
 MPICC ?= mpicc
 CUDA_HOME ?= /usr/local/cuda
-CFLAGS ?= -O2 -g
+CFLAGS ?= $(if $(SAN),-O1,-O2) -g
 VERSION := $(shell cat VERSION)
 LIBEXECDIR = $(PREFIX)/libexec/dlrover
 LIBDIR ?= $(PREFIX)/lib

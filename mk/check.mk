@@ -75,6 +75,7 @@ UNIT_CAMPAIGNS := $(filter $(addprefix $(BUILD)/tests/test_,kill_% commit_orders
 UNIT_RUN := $(if $(SAN),$(filter-out $(UNIT_CAMPAIGNS),$(UNIT_TESTS)),$(UNIT_TESTS))
 unit: $(UNIT_RUN) ## unit tests: seconds, no root, no Slurm, MPI or GPU; with SAN= without the campaigns of kills and orders
 	@tests/checks/run_unit.sh $(BUILD)/log $(UNIT_RUN)
+unit-programs: $(UNIT_RUN) # compiled, and not run
 unit-campaigns: $(UNIT_CAMPAIGNS) ## these campaigns alone
 	@tests/checks/run_unit.sh $(BUILD)/log $(UNIT_CAMPAIGNS)
 unit-device: $(DEVICE_TESTS:%=$(BUILD)/tests/%) $(BUILD)/libdlrover.so ## those of them that are about device memory
@@ -94,4 +95,4 @@ check: ## everything: gates, unit tests, virtual clusters (root)
 	@scripts/check
 bench: $(BUILD)/scale_agents ## benchmarks, to build/bench.json (root; 95 minutes; BENCH="start resume" are some of them)
 	@BUILD=$(BUILD) bench/run $(BENCH)
-.PHONY: unit unit-campaigns unit-device check bench
+.PHONY: unit unit-programs unit-campaigns unit-device check bench

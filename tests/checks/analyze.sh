@@ -11,7 +11,9 @@ set -euo pipefail
 known=$(dirname "$0")/analyze.known
 source=$1
 shift
-report=$(LC_ALL=C gcc -fanalyzer "$@" -c -o /dev/null "$source" 2>&1) || { echo "$report" >&2; exit 1; }
+object=$(mktemp) # a file: what goes to /dev/null no compiler cache keeps
+trap 'rm -f "$object"' EXIT
+report=$(LC_ALL=C gcc -fanalyzer "$@" -c -o "$object" "$source" 2>&1) || { echo "$report" >&2; exit 1; }
 
 # "FILE: In function 'NAME':" stands before the "FILE:LINE:COLUMN: warning: … [-WCHECK]" of a
 # function. The line's number is left out of what is compared: it changes with every edit.
