@@ -5,6 +5,7 @@
  *
  *   main.c                     options, start, the loop
  *   restarter.c                starts it again when it dies
+ *   base/                      reactor, children, sockets, answers: base/base.h
  *   snapshots/directory.c      the memory directory
  *   control.c                  the supervisor's messages and ours to it
  *   lease.c                    beats out, leases in; what happens when the lease runs out
@@ -48,6 +49,11 @@
 #include "common/config/job_config.h"
 #include "common/local/message.h"
 #include "hwloc_topo/topo.h"
+#include "mpi_launcher/agent/base/answers.h"
+#include "mpi_launcher/agent/base/auth_failures.h"
+#include "mpi_launcher/agent/base/base.h"
+#include "mpi_launcher/agent/base/reactor.h"
+#include "mpi_launcher/agent/base/sockets.h"
 #include "mpi_launcher/agent/data/network.h"
 #include "mpi_launcher/process/restart_delay.h"
 #include "mpi_launcher/wire/endpoint.h"
@@ -86,18 +92,6 @@ struct dlr_agent_conf {         /* what only the agent is told; see config.c */
     char node[DLR_OPT_TEXT];
     char data_program[DLR_OPT_TEXT];
     char report_program[DLR_OPT_TEXT];
-};
-
-/* Where an order came from, and thus where its answer goes. */
-enum dlr_agent_from { DLR_AGENT_SELF, DLR_AGENT_SUPERVISOR, DLR_AGENT_PEER };
-struct dlr_agent_origin {
-    enum dlr_agent_from from;
-    struct dlr_route route; /* of a peer */
-    uint64_t id;            /* the order's number, echoed */
-    uint64_t rate; /* of a file it wants: bytes a second at most, 0: no limit */
-    unsigned
-        follow; /* orders, right behind this one, whose ranks go into the same file */
-    const char *node; /* a send goes there, read at once; NULL: who orders it knows */
 };
 
 struct dlr_agent_node { /* one of the round */
@@ -159,7 +153,6 @@ struct dlr_agent_data { /* data/data_process.c */
 };
 
 struct dlr_agent_peers { /* succession/peers.c */
-    struct dlr_server *server;
     char addr[DLR_AGENT_ADDR];
     struct dlr_peer_list list;
     char batch[DLR_AGENT_NODE];
@@ -178,7 +171,7 @@ struct dlr_agent {
     struct dlr_run_id run;
     char node[DLR_AGENT_NODE];
     char boot[64];
-    zloop_t *loop;
+    struct dlr_agent_base *base;
     struct dlr_identity *id;
     char *cred; /* made once: an old one proves as much */
     int signal_fd;
@@ -195,12 +188,9 @@ struct dlr_agent {
         int64_t said_ns;  /* this one has said that it does */
     } grace;
 
-    struct dlr_client *control;
     struct sockaddr_in control_addr;
     char taken[DLR_OPT_TEXT]; /* usual name of the memory, when somebody else has it */
-    uint64_t strangers, strangers_told; /* connections that are none of ours */
-    int64_t strangers_ms;
-    uint64_t dropped; /* messages that were malformed or out of place */
+    uint64_t dropped;         /* messages that were malformed or out of place */
 
     unsigned every_ms;
     int64_t dead_ms, end_ms;
@@ -267,22 +257,6 @@ struct dlr_agent {
     struct dlr_successor *successor;
 };
 
-/* Watches fd for input. fn as of zloop; dlr_agent_unwatch() before fd is closed. */
-void dlr_agent_watch(struct dlr_agent *a, int fd, zloop_fn *fn, void *arg);
-void dlr_agent_watch_out(struct dlr_agent *a, int fd, zloop_fn *fn, void *arg);
-void dlr_agent_unwatch(struct dlr_agent *a, int fd);
-
-/* One timer from now; -1 is never a timer. Ends *timer first when it runs. */
-void dlr_agent_timer(struct dlr_agent *a, int *timer, int64_t after_ms,
-                     zloop_timer_fn *fn, void *arg);
-void dlr_agent_timer_end(struct dlr_agent *a, int *timer);
-
-/* Kills a child that is not needed any more and reaps it, now or when it has ended. */
-void dlr_agent_bury(struct dlr_agent *a, pid_t pid, int pidfd);
-
-/* Kills the tasks, takes the memory away and ends the loop. */
-void dlr_agent_end(struct dlr_agent *a);
-
 /* --- restarter.c -------------------------------------------------------------------- */
 
 /* Returns 0 in the process that is to be the agent, a child of the caller; 1 in the caller
@@ -314,16 +288,8 @@ void dlr_agent_memory_remove(const char *path, bool contents);
 int dlr_agent_control_start(struct dlr_agent *a, const char *key, struct dlr_err *err);
 void dlr_agent_control_stop(struct dlr_agent *a);
 void dlr_agent_hello(struct dlr_agent *a);
-/* Sends msg to the supervisor and releases it. A lost supervisor loses it: all that matters
- * is said again after the next welcome.
- */
-void dlr_agent_say(struct dlr_agent *a, json_t *msg);
-/* Same to where an order came from; nothing for SELF. */
-void dlr_agent_answer(struct dlr_agent *a, const struct dlr_agent_origin *to,
-                      json_t *msg);
-/* "done" with rc (negative errno or 0) and why. */
-void dlr_agent_done(struct dlr_agent *a, const struct dlr_agent_origin *to, int rc,
-                    const char *why);
+/* The supervisor sent this. */
+void dlr_agent_on_supervisor(struct dlr_agent *a, const struct dlr_packet *packet);
 /* The fields every order about one version of one rank has; the id goes to ret_from. */
 int dlr_agent_copy_of(const json_t *msg, struct dlr_agent_origin *ret_from,
                       int32_t *ret_rank, struct dlr_version *ret_version);
@@ -669,17 +635,11 @@ void dlr_agent_rebuild_stop(struct dlr_agent *a);
 
 int dlr_agent_peers_start(struct dlr_agent *a, struct dlr_err *err);
 void dlr_agent_peers_stop(struct dlr_agent *a);
+/* A peer sent this. */
+void dlr_agent_on_peer(struct dlr_agent *a, const struct dlr_packet *packet);
 void dlr_agent_peers_set(struct dlr_agent *a, const json_t *msg);
 /* Sends msg to the peer and releases it. */
 void dlr_agent_peers_say(struct dlr_agent *a, const char *node, json_t *msg);
-
-/* --- base/auth_failures.c ------------------------------------------------------------- */
-
-/* Tells the supervisor of new ones, now and then; and, to one that is new itself, of a name that
- * was taken.
- */
-void dlr_agent_strangers(struct dlr_agent *a);
-void dlr_agent_strangers_retell(struct dlr_agent *a);
 
 /* --- succession/host_watch.c -------------------------------------------------------- */
 

@@ -19,36 +19,6 @@
 
 static const struct dlr_agent_origin supervisor = {.from = DLR_AGENT_SUPERVISOR};
 
-void dlr_agent_say(struct dlr_agent *a, json_t *msg)
-{
-    if (msg && a->control)
-        dlr_client_send_json(a->control, msg);
-    json_decref(msg);
-}
-
-void dlr_agent_answer(struct dlr_agent *a, const struct dlr_agent_origin *to,
-                      json_t *msg)
-{
-    if (to->from == DLR_AGENT_SUPERVISOR) {
-        dlr_agent_say(a, msg);
-        return;
-    }
-    if (to->from == DLR_AGENT_PEER && msg)
-        dlr_server_send_json(a->peers.server, &to->route, msg);
-    json_decref(msg);
-}
-
-void dlr_agent_done(struct dlr_agent *a, const struct dlr_agent_origin *to, int rc,
-                    const char *why)
-{
-    if (to->from == DLR_AGENT_SELF)
-        return;
-    dlr_agent_answer(a, to,
-                     json_pack("{s:i, s:s, s:I, s:i, s:s}", "v", DLR_MSG_VERSION, "t",
-                               "done", "id", (json_int_t)to->id, "rc", -rc, "why",
-                               why));
-}
-
 static int count_cpus(void)
 {
     cpu_set_t set;
@@ -66,7 +36,7 @@ void dlr_agent_hello(struct dlr_agent *a)
     if (a->job.transport == DLR_TRANSPORT_UCX) /* else nobody asks */
         dlr_own_hosts(hosts, sizeof(hosts));
     fstatvfs(a->dir_fd, &vfs);
-    dlr_agent_say(a,
+    dlr_agent_say(a->base,
                   json_pack("{s:i, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:s, s:i, "
                             "s:I, s:s}",
                             "v", DLR_MSG_VERSION, "t", "hello", "cred", a->cred, "node",
@@ -97,12 +67,13 @@ static void say_told(struct dlr_agent *a)
 
     for (unsigned i = 0; i < a->nopen; i++)
         json_array_append_new(open, json_integer((json_int_t)a->open[i]));
-    dlr_agent_say(a, json_pack("{s:i,s:s,s:I,s:I,s:I,s:o,s:I,s:o}", "v",
-                               DLR_MSG_VERSION, "t", "told", "round",
-                               a->round.known ? (json_int_t)a->round.round : -1, "turn",
-                               (json_int_t)a->round.turn, "doomed",
-                               (json_int_t)a->tasks.doomed, "committed", committed,
-                               "ordered", (json_int_t)a->save_step, "open", open));
+    dlr_agent_say(a->base,
+                  json_pack("{s:i,s:s,s:I,s:I,s:I,s:o,s:I,s:o}", "v", DLR_MSG_VERSION,
+                            "t", "told", "round",
+                            a->round.known ? (json_int_t)a->round.round : -1, "turn",
+                            (json_int_t)a->round.turn, "doomed",
+                            (json_int_t)a->tasks.doomed, "committed", committed,
+                            "ordered", (json_int_t)a->save_step, "open", open));
 }
 
 static int on_welcome(struct dlr_agent *a, const json_t *msg)
@@ -128,7 +99,7 @@ static int on_welcome(struct dlr_agent *a, const json_t *msg)
     dlr_agent_tasks_retell(a); /* it may be a supervisor that knows nothing yet */
     dlr_agent_ranks_retell(a);
     dlr_agent_claims_retell(a);
-    dlr_agent_strangers_retell(a);
+    dlr_agent_strangers_retell(a->base, a->taken);
     dlr_agent_grace_retell(a);
     return 0;
 }
@@ -198,7 +169,7 @@ static int order(struct dlr_agent *a, const json_t *msg, enum dlr_local_type typ
         return -EBADMSG;
     if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
         !dlr_agent_round_is(a, round)) {
-        dlr_agent_done(a, &from, -ESTALE, "not of this round");
+        dlr_agent_done(a->base, &from, -ESTALE, "not of this round");
         return 0;
     }
     dlr_agent_data_request(a, type, rank, version, text, &from);
@@ -364,7 +335,7 @@ static int on_bye(struct dlr_agent *a, const json_t *msg)
         return 0;
     }
     a->stays = json_is_true(json_object_get(msg, "stays"));
-    dlr_agent_end(a);
+    dlr_agent_end(a->base);
     return 0;
 }
 
@@ -406,49 +377,30 @@ static int dispatch(struct dlr_agent *a, const struct dlr_packet *p)
     return -EBADMSG;
 }
 
-static int on_control(zloop_t *loop, zsock_t *sock, void *arg)
+void dlr_agent_on_supervisor(struct dlr_agent *a, const struct dlr_packet *p)
 {
-    struct dlr_agent *a = arg;
-    struct dlr_packet p;
-    int rc = dlr_client_recv(a->control, &p);
-
-    if (rc == 0)
-        return 0;
-    if (rc < 0) {
+    if (dlr_beat_is(p->data, p->size)) {
+        dlr_agent_lease_take(a, p->data, p->size);
+    } else if (dispatch(a, p) < 0) {
         a->dropped++;
-        return 0;
+        dlr_debug("dropped: %.*s", (int)(p->size > 200 ? 200 : p->size),
+                  (const char *)p->data);
     }
-    if (dlr_beat_is(p.data, p.size))
-        dlr_agent_lease_take(a, p.data, p.size);
-    else if (dispatch(a, &p) < 0) {
-        a->dropped++;
-        dlr_debug("dropped: %.*s", (int)(p.size > 200 ? 200 : p.size),
-                  (const char *)p.data);
-    }
-    dlr_packet_done(&p);
-    return 0;
 }
 
 int dlr_agent_control_start(struct dlr_agent *a, const char *key, struct dlr_err *err)
 {
-    int rc = dlr_client_new(a->id, key, a->conf.control, &a->control, err);
+    int rc = dlr_agent_supervisor_open(a->base, a->id, key, a->conf.control, err);
 
     if (rc < 0)
         return rc;
-    zloop_reader(a->loop, dlr_client_sock(a->control), on_control, a);
-    zloop_reader_set_tolerant(a->loop, dlr_client_sock(a->control));
     dlr_agent_hello(a);
     return 0;
 }
 
 void dlr_agent_control_stop(struct dlr_agent *a)
 {
-    if (!a->control)
-        return;
-    if (a->ending) { /* the run need not wait for our silence */
-        dlr_agent_say(a, dlr_msg_new("left"));
-        dlr_client_linger(a->control, LEFT_MS);
-    }
-    zloop_reader_end(a->loop, dlr_client_sock(a->control));
-    a->control = dlr_client_free(a->control);
+    if (a->ending) /* the run need not wait for our silence */
+        dlr_agent_say(a->base, dlr_msg_new("left"));
+    dlr_agent_supervisor_close(a->base, a->ending ? LEFT_MS : 0);
 }

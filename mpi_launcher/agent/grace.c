@@ -31,8 +31,8 @@ static bool is_alone(const struct dlr_agent *a)
 void dlr_agent_grace_retell(struct dlr_agent *a)
 {
     if (dlr_agent_in_grace(a))
-        dlr_agent_say(a, json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t", "term",
-                                   "round", (json_int_t)a->grace.round));
+        dlr_agent_say(a->base, json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t",
+                                         "term", "round", (json_int_t)a->grace.round));
 }
 
 /* The lowest-named writes. One that is dead says nothing: each of the next waits twice the dead-time longer. */
@@ -73,7 +73,7 @@ static int look(zloop_t *loop, int timer, void *arg)
     a->grace.timer = -1;
     if (!dlr_agent_in_grace(a) || a->ending)
         return 0;
-    dlr_agent_timer(a, &a->grace.timer, a->dead_ms / 4, look, a);
+    dlr_agent_timer(a->base, &a->grace.timer, a->dead_ms / 4, look, a);
     if (!is_alone(a))
         return 0;
     if (!a->grace.over && !a->successor && is_turn(a)) {
@@ -83,7 +83,7 @@ static int look(zloop_t *loop, int timer, void *arg)
     if (!a->grace.over && a->successor)
         say_writing(a);
     if (a->grace.over && dlr_agent_tasks_left(a) == 0)
-        dlr_agent_end(a);
+        dlr_agent_end(a->base);
     return 0;
 }
 
@@ -99,7 +99,7 @@ void dlr_agent_grace(struct dlr_agent *a)
     dlr_agent_lease_extend(a, a->grace.until_ns);
     dlr_agent_grace_retell(a);
     if (a->grace.timer < 0)
-        dlr_agent_timer(a, &a->grace.timer, a->dead_ms / 4, look, a);
+        dlr_agent_timer(a->base, &a->grace.timer, a->dead_ms / 4, look, a);
 }
 
 void dlr_agent_grace_over(struct dlr_agent *a)
@@ -113,5 +113,5 @@ void dlr_agent_grace_over(struct dlr_agent *a)
 
 void dlr_agent_grace_stop(struct dlr_agent *a)
 {
-    dlr_agent_timer_end(a, &a->grace.timer);
+    dlr_agent_timer_end(a->base, &a->grace.timer);
 }

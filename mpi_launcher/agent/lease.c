@@ -24,7 +24,7 @@
  */
 static void say_lapsed(struct dlr_agent *a, int64_t silent_ms, unsigned killed)
 {
-    dlr_agent_say(a,
+    dlr_agent_say(a->base,
                   json_pack("{s:i, s:s, s:I, s:I, s:i}", "v", DLR_MSG_VERSION, "t",
                             "lapsed", "round", (json_int_t)a->round.round, "silent_ms",
                             (json_int_t)silent_ms, "killed", (int)killed));
@@ -138,7 +138,7 @@ static void send_beat(struct dlr_agent *a, struct dlr_beat *b)
     a->held_beats = 0;
     dlr_agent_ranks_steps(a, &b->step_min, &b->step_max);
     dlr_beat_pack(b, buf);
-    dlr_client_send(a->control, buf, sizeof(buf));
+    dlr_agent_say_bytes(a->base, buf, sizeof(buf));
 }
 
 static void beat(struct dlr_agent *a, bool always)
@@ -154,7 +154,7 @@ static void beat(struct dlr_agent *a, bool always)
         send_beat(a, &b);
     else
         a->held_beats++;
-    dlr_agent_strangers(a);
+    dlr_agent_strangers(a->base);
     dlr_agent_pace_look(a);
     if (a->answered_ns && (int64_t)b.sent_ns - a->answered_ns > a->dead_ms * MS &&
         !dlr_agent_in_grace(a))
@@ -170,17 +170,14 @@ static int beat_due(zloop_t *loop, int timer, void *arg)
 {
     struct dlr_agent *a = arg;
 
-    if (a->peers.server)
-        dlr_server_tend(a->peers.server, dlr_now_ms());
+    dlr_agent_server_tend(a->base, dlr_now_ms());
     beat(a, false);
     return 0;
 }
 
 void dlr_agent_lease_pace(struct dlr_agent *a)
 {
-    if (a->beat_timer >= 0)
-        zloop_timer_end(a->loop, a->beat_timer);
-    a->beat_timer = zloop_timer(a->loop, a->every_ms, 0, beat_due, a);
+    dlr_agent_timer_every(a->base, &a->beat_timer, a->every_ms, beat_due, a);
 }
 
 int dlr_agent_lease_start(struct dlr_agent *a, struct dlr_err *err)
@@ -188,17 +185,17 @@ int dlr_agent_lease_start(struct dlr_agent *a, struct dlr_err *err)
     a->lease_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     if (a->lease_fd < 0)
         return dlr_fail(err, -errno, "timerfd_create: %s", strerror(errno));
-    dlr_agent_watch(a, a->lease_fd, lease_over, a);
+    dlr_agent_watch(a->base, a->lease_fd, lease_over, a);
     dlr_agent_lease_pace(a);
     return 0;
 }
 
 void dlr_agent_lease_stop(struct dlr_agent *a)
 {
-    dlr_agent_timer_end(a, &a->beat_timer);
+    dlr_agent_timer_end(a->base, &a->beat_timer);
     if (a->lease_fd < 0)
         return;
-    dlr_agent_unwatch(a, a->lease_fd);
+    dlr_agent_unwatch(a->base, a->lease_fd);
     close(a->lease_fd);
     a->lease_fd = -1;
 }

@@ -15,84 +15,9 @@
 #include "common/base/node_memory.h"
 #include "common/base/str.h"
 #include "mpi_launcher/agent/host/host.h"
-#include "mpi_launcher/process/spawn.h"
 
 #define EXIT_USAGE 2
 #define SUCCEED_FD 3 /* where succession/successor.c's child reads what to do */
-
-static void watch(struct dlr_agent *a, int fd, short events, zloop_fn *fn, void *arg)
-{
-    zmq_pollitem_t item = {.fd = fd, .events = events};
-
-    zloop_poller(a->loop, &item, fn, arg);
-    zloop_poller_set_tolerant(a->loop, &item); /* an end of file is for fn to see */
-}
-
-void dlr_agent_watch(struct dlr_agent *a, int fd, zloop_fn *fn, void *arg)
-{
-    watch(a, fd, ZMQ_POLLIN, fn, arg);
-}
-
-void dlr_agent_watch_out(struct dlr_agent *a, int fd, zloop_fn *fn, void *arg)
-{
-    watch(a, fd, ZMQ_POLLIN | ZMQ_POLLOUT, fn, arg);
-}
-
-void dlr_agent_unwatch(struct dlr_agent *a, int fd)
-{
-    zmq_pollitem_t item = {.fd = fd};
-
-    zloop_poller_end(a->loop, &item);
-}
-
-void dlr_agent_timer(struct dlr_agent *a, int *timer, int64_t after_ms,
-                     zloop_timer_fn *fn, void *arg)
-{
-    dlr_agent_timer_end(a, timer);
-    *timer = zloop_timer(a->loop, (size_t)(after_ms > 0 ? after_ms : 1), 1, fn, arg);
-}
-
-void dlr_agent_timer_end(struct dlr_agent *a, int *timer)
-{
-    if (*timer >= 0)
-        zloop_timer_end(a->loop, *timer);
-    *timer = -1;
-}
-
-static int buried(zloop_t *loop, zmq_pollitem_t *item, void *arg)
-{
-    int status, fd = item->fd;
-
-    dlr_agent_unwatch(arg, fd);
-    if (dlr_spawn_reap(fd, &status) < 0)
-        close(fd);
-    return 0;
-}
-
-void dlr_agent_bury(struct dlr_agent *a, pid_t pid, int pidfd)
-{
-    int status;
-
-    kill(pid, SIGKILL);
-    if (dlr_spawn_reap(pidfd, &status) < 0)
-        dlr_agent_watch(a, pidfd, buried, a);
-}
-
-static int stop_loop(zloop_t *loop, int timer, void *arg)
-{
-    return -1;
-}
-
-void dlr_agent_end(struct dlr_agent *a)
-{
-    int timer = -1;
-
-    if (a->ending)
-        return;
-    a->ending = true;
-    dlr_agent_tasks_kill_all(a);
-    dlr_agent_timer(a, &timer, 1, stop_loop, a);
-}
 
 static int on_signal(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
@@ -110,7 +35,7 @@ static int on_signal(zloop_t *loop, zmq_pollitem_t *item, void *arg)
             dlr_agent_grace(a);
     }
     if (a->told_to_end && !dlr_agent_succeed_holds(a))
-        dlr_agent_end(a);
+        dlr_agent_end(a->base);
     return 0;
 }
 
@@ -158,6 +83,31 @@ static void init(struct dlr_agent *a)
     a->peers.witness_pidfd = a->keeper.pidfd = a->keeper.timer = -1;
 }
 
+static void on_supervisor(void *arg, const struct dlr_packet *packet)
+{
+    dlr_agent_on_supervisor(arg, packet);
+}
+
+static void on_peer(void *arg, const struct dlr_packet *packet)
+{
+    dlr_agent_on_peer(arg, packet);
+}
+
+/* The memory is taken away when the loop has ended. */
+static void on_end(void *arg)
+{
+    struct dlr_agent *a = arg;
+
+    a->ending = true;
+    dlr_agent_tasks_kill_all(a);
+}
+
+static const struct dlr_agent_base_ops base_ops = {
+    .supervisor = on_supervisor,
+    .peer = on_peer,
+    .end = on_end,
+};
+
 /* Which key the supervisor has, proven by its credential; and a credential of our own. */
 static int meet(struct dlr_agent *a, char ret_key[DLR_KEY_TEXT], struct dlr_err *err)
 {
@@ -190,11 +140,10 @@ static int start(struct dlr_agent *a, struct dlr_err *err)
     read_boot_id(a);
     dlr_endpoint_prepare();
     zsys_handler_set(NULL);
-    a->loop = zloop_new();
-    if (!a->loop)
+    a->base = dlr_agent_base_new(&base_ops, a);
+    if (!a->base)
         return dlr_fail(err, -ENOMEM, "out of memory");
-    zloop_set_nonstop(a->loop, true);
-    dlr_agent_watch(a, a->signal_fd, on_signal, a);
+    dlr_agent_watch(a->base, a->signal_fd, on_signal, a);
     rc = dlr_agent_local_start(a, err);
     rc = rc < 0 ? rc : dlr_agent_tasks_start(a, err);
     rc = rc < 0 ? rc : dlr_agent_peers_start(a, err);
@@ -206,7 +155,7 @@ static int start(struct dlr_agent *a, struct dlr_err *err)
 
 static void stop(struct dlr_agent *a)
 {
-    if (a->loop) {
+    if (a->base) {
         dlr_agent_lease_stop(a);
         a->ending = a->ending || a->told_to_end;
         dlr_agent_keeper_stop(a);
@@ -227,10 +176,10 @@ static void stop(struct dlr_agent *a)
                                 a->ending &&
                                     !(a->stays && dlr_memory_stays(a->conf.memory)));
     dlr_agent_local_close(a); /* until here a successor sees that we are not gone */
-    if (a->loop)
+    if (a->base)
         dlr_agent_control_stop(a);
     dlr_agent_round_done(&a->round);
-    zloop_destroy(&a->loop);
+    a->base = dlr_agent_base_free(a->base);
     if (a->dir_fd >= 0)
         close(a->dir_fd);
     if (a->signal_fd >= 0)
@@ -266,7 +215,7 @@ int main(int argc, char **argv)
     if (rc < 0)
         dlr_error("%s: %s", agent.node, err.text);
     else
-        zloop_start(agent.loop);
+        dlr_agent_base_run(agent.base);
     stop(&agent);
     if (rc == -EINVAL)
         return EXIT_USAGE;

@@ -71,7 +71,7 @@ static void tell(struct dlr_agent *a, const struct dlr_agent_origin *to, json_t 
         dlr_agent_succeed_report(a, a->node, report);
         return;
     }
-    dlr_agent_answer(a, to,
+    dlr_agent_answer(a->base, to,
                      json_pack("{s:i, s:s, s:I, s:O}", "v", DLR_MSG_VERSION, "t",
                                "report", "id", (json_int_t)to->id, "report", report));
 }
@@ -82,17 +82,17 @@ static void fail(struct dlr_agent *a, const struct dlr_agent_origin *to,
     if (to->from == DLR_AGENT_SELF)
         dlr_agent_succeed_report(a, a->node, NULL);
     else
-        dlr_agent_done(a, to, -EIO, why);
+        dlr_agent_done(a->base, to, -EIO, why);
 }
 
 static void end(struct survey *s)
 {
     struct dlr_agent *a = s->agent;
 
-    dlr_agent_timer_end(a, &s->timer);
-    dlr_agent_unwatch(a, s->fd);
+    dlr_agent_timer_end(a->base, &s->timer);
+    dlr_agent_unwatch(a->base, s->fd);
     close(s->fd);
-    dlr_agent_bury(a, s->pid, s->pidfd); /* its stdout has ended: no more is to come */
+    dlr_agent_bury(a->base, s->pid, s->pidfd); /* no more is to come of its stdout */
     zlistx_detach(a->surveys, zlistx_find(a->surveys, s));
     free(s->text);
     free(s);
@@ -190,8 +190,8 @@ void dlr_agent_report(struct dlr_agent *a, const struct dlr_agent_origin *from)
         return;
     }
     zlistx_add_end(a->surveys, s);
-    dlr_agent_watch(a, s->fd, on_output, s);
-    dlr_agent_timer(a, &s->timer, a->job.rendezvous_timeout_ms, on_late, s);
+    dlr_agent_watch(a->base, s->fd, on_output, s);
+    dlr_agent_timer(a->base, &s->timer, a->job.rendezvous_timeout_ms, on_late, s);
 }
 
 void dlr_agent_report_stop(struct dlr_agent *a)

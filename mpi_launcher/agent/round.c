@@ -254,9 +254,9 @@ static void enter_turn(struct dlr_agent *a)
 /* The supervisor drops what was said before it hears this, then hears of those that stay. */
 static void turned(struct dlr_agent *a)
 {
-    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:I}", "v", DLR_MSG_VERSION, "t",
-                               "turned", "round", (json_int_t)a->round.round, "turn",
-                               (json_int_t)a->round.turn));
+    dlr_agent_say(a->base, json_pack("{s:i, s:s, s:I, s:I}", "v", DLR_MSG_VERSION, "t",
+                                     "turned", "round", (json_int_t)a->round.round,
+                                     "turn", (json_int_t)a->round.turn));
 }
 
 /* The same turn of a round once more (a supervisor that came back) changes addresses and partners,

@@ -12,8 +12,8 @@
 
 static void say(struct dlr_agent *a, const char *what)
 {
-    dlr_agent_say(a, json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t", what,
-                               "round", (json_int_t)a->round.round));
+    dlr_agent_say(a->base, json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t", what,
+                                     "round", (json_int_t)a->round.round));
     dlr_agent_lease_beat(a); /* its answer is the hold, or the first lease after it */
 }
 
@@ -30,7 +30,7 @@ void dlr_agent_suspend(struct dlr_agent *a)
 {
     dlr_debug("%s: the job is about to be suspended", a->node);
     a->suspended = true;
-    dlr_agent_timer(a, &a->suspend_timer, STOP_MS, not_stopped, a);
+    dlr_agent_timer(a->base, &a->suspend_timer, STOP_MS, not_stopped, a);
     say(a, "suspend");
 }
 
@@ -39,7 +39,7 @@ void dlr_agent_suspend_awake(struct dlr_agent *a)
     if (!a->suspended)
         return;
     a->suspended = false;
-    dlr_agent_timer_end(a, &a->suspend_timer);
+    dlr_agent_timer_end(a->base, &a->suspend_timer);
     dlr_agent_lease_unhold(a, GRACE_MS);
     say(a, "awake");
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: sees=mpi_launcher/agent wrap=dlr_server_expect */
+/* build: sees=mpi_launcher/agent */
 /* What a supervisor may say to an agent, one message on each line. The messages are real, the hands
  * of the agent are not: what an order would do is left out, that its numbers are in range is not.
  * Reaches dlr_agent_round_parse(), dlr_peer_list_take().
@@ -15,7 +15,6 @@
 HANDS(dlr_agent_lease_pace, struct dlr_agent *a)
 HANDS(dlr_agent_tasks_retell, struct dlr_agent *a)
 HANDS(dlr_agent_ranks_retell, struct dlr_agent *a)
-HANDS(dlr_agent_strangers_retell, struct dlr_agent *a)
 HANDS(dlr_agent_ranks_round, struct dlr_agent *a)
 HANDS(dlr_agent_data_peers, struct dlr_agent *a)
 HANDS(dlr_agent_ranks_go, struct dlr_agent *a)
@@ -35,7 +34,6 @@ HANDS(dlr_agent_save_abort, struct dlr_agent *a, uint64_t step)
 HANDS(dlr_agent_save_keep, struct dlr_agent *a, const json_t *version)
 HANDS(dlr_agent_net_peers, struct dlr_agent *a, const json_t *msg)
 HANDS(dlr_agent_report, struct dlr_agent *a, const struct dlr_agent_origin *from)
-HANDS(dlr_agent_end, struct dlr_agent *a)
 HANDS(dlr_agent_watchdog_peers, struct dlr_agent *a)
 HANDS(dlr_agent_keeper_watch, struct dlr_agent *a, const char *text)
 HANDS(dlr_agent_watchdog_stop, struct dlr_agent *a)
@@ -70,9 +68,6 @@ void dlr_agent_lease_take(struct dlr_agent *a, const void *data, size_t size)
     dlr_beat_unpack(data, size, &beat);
 }
 
-/* It has no server for its peers. */
-void __wrap_dlr_server_expect(struct dlr_server *server, unsigned clients);
-HANDS(__wrap_dlr_server_expect, struct dlr_server *server, unsigned clients)
 HANDS(dlr_agent_bring_end, struct dlr_agent *a, const char *why)
 
 int dlr_agent_brought(struct dlr_agent *a, const json_t *msg)
@@ -115,13 +110,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct dlr_agent agent; /* large */
     static struct dlr_identity *id;
+    static struct dlr_agent_base *base; /* without sockets */
     struct dlr_agent *a = &agent;
     char *all = fuzz_text(data, size), *rest = all, *line;
 
     memset(a, 0, sizeof(*a));
     if (!id)
         FUZZ_CHECK(dlr_identity_new(&id, NULL) == 0);
+    if (!base)
+        FUZZ_CHECK((base = dlr_agent_base_new(NULL, NULL)));
     a->id = id;
+    a->base = base;
     a->run.gen = 1;
     memcpy(a->node, "n1", 3);
     while ((line = fuzz_line(&rest))) {

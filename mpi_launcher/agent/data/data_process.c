@@ -74,7 +74,7 @@ static void tell_end(struct dlr_agent *a, struct request *q, int rc, const char 
         dlr_agent_save_missed(a, q->rank, q->version.step, why);
     if (q->from.from == DLR_AGENT_SELF && q->from.id > 0)
         dlr_agent_succeed_done(a, q->from.id, rc, why);
-    dlr_agent_done(a, &q->from, rc, why);
+    dlr_agent_done(a->base, &q->from, rc, why);
     free(q);
 }
 
@@ -113,10 +113,10 @@ static int start_again(zloop_t *loop, int timer, void *arg)
 
 static void forget_process(struct dlr_agent *a)
 {
-    dlr_agent_unwatch(a, a->data.fd);
+    dlr_agent_unwatch(a->base, a->data.fd);
     close(a->data.fd);
     a->data.fd = -1;
-    dlr_agent_bury(a, a->data.pid, a->data.pidfd);
+    dlr_agent_bury(a->base, a->data.pid, a->data.pidfd);
     a->data.pidfd = -1;
     a->data.address[0] = '\0';
     a->data.uses_known = false;
@@ -155,7 +155,7 @@ static void lost(struct dlr_agent *a)
         dlr_warn("%s: %s; starting it again", a->node, why);
     }
     if (!a->told_to_end)
-        dlr_agent_timer(a, &a->data.timer, pause_ms, start_again, a);
+        dlr_agent_timer(a->base, &a->data.timer, pause_ms, start_again, a);
     dlr_agent_hello(a);
 }
 
@@ -163,7 +163,8 @@ static void on_hello(struct dlr_agent *a, const struct dlr_local_msg *m)
 {
     if (dlr_format(a->data.address, sizeof(a->data.address), "%s", m->text) < 0)
         return;
-    if (a->control) /* else the first hello is still to come */
+    /* Else the first hello is still to come. */
+    if (dlr_agent_supervisor_is_open(a->base))
         dlr_agent_hello(a);
     dlr_agent_pace_start(a);
     if (!a->round.known)
@@ -191,7 +192,7 @@ static void on_done(struct dlr_agent *a, const struct dlr_local_msg *m)
 static void on_copied(struct dlr_agent *a, const struct dlr_local_msg *m)
 {
     dlr_agent_scrub_copied(a, m->rank);
-    dlr_agent_say(a,
+    dlr_agent_say(a->base,
                   json_pack("{s:i, s:s, s:I, s:i, s:I, s:I, s:I, s:I}", "v",
                             DLR_MSG_VERSION, "t", "copied", "round",
                             (json_int_t)a->round.round, "rank", m->rank, "vround",
@@ -210,7 +211,7 @@ static void on_uses(struct dlr_agent *a, const struct dlr_local_msg *m)
     json_object_set_new(msg, "v", json_integer(DLR_MSG_VERSION));
     json_object_set_new(msg, "t", json_string("uses"));
     dlr_agent_helpers_uses(a, msg);
-    dlr_agent_say(a, msg);
+    dlr_agent_say(a->base, msg);
 }
 
 static void dispatch(struct dlr_agent *a, const struct dlr_local_msg *m)
@@ -254,8 +255,8 @@ static void flush(struct dlr_agent *a)
         zlistx_detach(a->data.out, NULL);
         free(m);
     }
-    dlr_agent_unwatch(a, a->data.fd);
-    dlr_agent_watch(a, a->data.fd, on_data, a);
+    dlr_agent_unwatch(a->base, a->data.fd);
+    dlr_agent_watch(a->base, a->data.fd, on_data, a);
 }
 
 static int on_data(zloop_t *loop, zmq_pollitem_t *item, void *arg)
@@ -294,8 +295,8 @@ void dlr_agent_data_send(struct dlr_agent *a, const struct dlr_local_msg *msg)
         return;
     *copy = *msg;
     if (zlistx_size(a->data.out) == 0) {
-        dlr_agent_unwatch(a, a->data.fd);
-        dlr_agent_watch_out(a, a->data.fd, on_data, a);
+        dlr_agent_unwatch(a->base, a->data.fd);
+        dlr_agent_watch_out(a->base, a->data.fd, on_data, a);
     }
     zlistx_add_end(a->data.out, copy);
 }
@@ -511,7 +512,7 @@ int dlr_agent_data_start(struct dlr_agent *a, struct dlr_err *err)
     if (rc < 0)
         return rc;
     a->data.fd = dlr_steal_fd(&ours);
-    dlr_agent_watch(a, a->data.fd, on_data, a);
+    dlr_agent_watch(a->base, a->data.fd, on_data, a);
     return 0;
 }
 
@@ -532,7 +533,7 @@ void dlr_agent_data_restart(struct dlr_agent *a, const char *why)
 
 void dlr_agent_data_stop(struct dlr_agent *a)
 {
-    dlr_agent_timer_end(a, &a->data.timer);
+    dlr_agent_timer_end(a->base, &a->data.timer);
     if (a->data.fd >= 0)
         forget_process(a);
     if (a->data.out && a->data.requests)

@@ -29,8 +29,8 @@ void dlr_agent_net_sent(struct dlr_agent *a, const struct dlr_version *save, int
         net->save = *save;
     if (++net->failed != ENOUGH)
         return;
-    dlr_agent_say(a, json_pack("{s:i, s:s, s:s}", "v", DLR_MSG_VERSION, "t",
-                               "unreached", "why", why));
+    dlr_agent_say(a->base, json_pack("{s:i, s:s, s:s}", "v", DLR_MSG_VERSION, "t",
+                                     "unreached", "why", why));
 }
 
 /* The device that has the address which the supervisor is spoken to from. */

@@ -26,9 +26,9 @@ static void tell(struct dlr_agent *a, const char *why)
     if (a->unvetted == a->round.round + 1)
         return;
     a->unvetted = a->round.round + 1;
-    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:s}", "v", DLR_MSG_VERSION, "t",
-                               "unvetted", "round", (json_int_t)a->round.round, "why",
-                               why));
+    dlr_agent_say(a->base, json_pack("{s:i, s:s, s:I, s:s}", "v", DLR_MSG_VERSION, "t",
+                                     "unvetted", "round", (json_int_t)a->round.round,
+                                     "why", why));
 }
 
 typedef unsigned slots_fn(const struct dlr_agent *a, const struct dlr_agent_rank *r);

@@ -47,7 +47,7 @@ static void forget(struct dlr_agent *a, struct dlr_agent_bring *b)
     while (*at != b)
         at = &(*at)->next;
     *at = b->next;
-    dlr_agent_timer_end(a, &b->timer);
+    dlr_agent_timer_end(a->base, &b->timer);
     free(b->waiting);
     free(b);
 }
@@ -59,7 +59,7 @@ static void answer(struct dlr_agent *a, struct dlr_agent_bring *b, int rc,
     for (unsigned i = 0; i < b->n; i++)
         dlr_agent_peek_answer(a, b->waiting[i], b->rank, rc, text);
     b->n = 0;
-    dlr_agent_timer_end(a, &b->timer);
+    dlr_agent_timer_end(a->base, &b->timer);
     if (rc < 0 && !b->made)
         forget(a, b);
 }
@@ -76,7 +76,7 @@ static int on_late(zloop_t *loop, int timer, void *arg)
 
 static void ask(struct dlr_agent *a, const struct dlr_agent_bring *b)
 {
-    dlr_agent_say(a,
+    dlr_agent_say(a->base,
                   json_pack("{s:i, s:s, s:I, s:i}", "v", DLR_MSG_VERSION, "t", "bring",
                             "round", (json_int_t)a->round.round, "rank", b->rank));
 }
@@ -107,7 +107,7 @@ void dlr_agent_bring(struct dlr_agent *a, struct dlr_agent_conn *c, int32_t rank
     b->waiting[b->n++] = c;
     if (b->n > 1)
         return; /* it was asked for */
-    dlr_agent_timer(a, &b->timer, a->job.transfer_timeout_ms, on_late, b);
+    dlr_agent_timer(a->base, &b->timer, a->job.transfer_timeout_ms, on_late, b);
     ask(a, b);
 }
 
@@ -226,9 +226,10 @@ bool dlr_agent_bring_yield(struct dlr_agent *a, int rc, const char *why)
 
 static void say_room(struct dlr_agent *a, int32_t rank, int rc, const char *why)
 {
-    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i, s:i, s:s}", "v", DLR_MSG_VERSION,
-                               "t", "room", "round", (json_int_t)a->round.round, "rank",
-                               rank, "rc", -rc, "why", why));
+    dlr_agent_say(a->base,
+                  json_pack("{s:i, s:s, s:I, s:i, s:i, s:s}", "v", DLR_MSG_VERSION, "t",
+                            "room", "round", (json_int_t)a->round.round, "rank", rank,
+                            "rc", -rc, "why", why));
 }
 
 /* What is made here has nobody who waits for it and would be told that there is no room. */

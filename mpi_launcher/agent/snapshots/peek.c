@@ -120,9 +120,9 @@ void dlr_agent_bad_retell(struct dlr_agent *a)
 {
     if (a->bad.known)
         dlr_agent_say(
-            a, json_pack("{s:i, s:s, s:I, s:i, s:I}", "v", DLR_MSG_VERSION, "t", "bad",
-                         "round", (json_int_t)a->bad.version.round, "rank", a->bad.rank,
-                         "step", (json_int_t)a->bad.version.step));
+            a->base, json_pack("{s:i, s:s, s:I, s:i, s:I}", "v", DLR_MSG_VERSION, "t",
+                               "bad", "round", (json_int_t)a->bad.version.round, "rank",
+                               a->bad.rank, "step", (json_int_t)a->bad.version.step));
 }
 
 void dlr_agent_bad(struct dlr_agent *a, struct dlr_agent_conn *c, uint64_t step)

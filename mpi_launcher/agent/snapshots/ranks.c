@@ -252,13 +252,13 @@ static int make_page(struct dlr_agent *a, struct dlr_agent_rank *r)
 
 static void say_restored(struct dlr_agent *a, struct dlr_agent_rank *r, const char *why)
 {
-    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i, s:I, s:I, s:i, s:b, s:i, s:s}",
-                               "v", DLR_MSG_VERSION, "t", "restored", "round",
-                               (json_int_t)a->round.round, "rank", r->rank, "vround",
-                               (json_int_t)a->round.restore.round, "step",
-                               (json_int_t)a->round.restore.step, "rc", r->restored_rc,
-                               "differs", r->differs, "corrupt", (int)r->corrupt_of,
-                               "why", why));
+    dlr_agent_say(
+        a->base,
+        json_pack("{s:i, s:s, s:I, s:i, s:I, s:I, s:i, s:b, s:i, s:s}", "v",
+                  DLR_MSG_VERSION, "t", "restored", "round", (json_int_t)a->round.round,
+                  "rank", r->rank, "vround", (json_int_t)a->round.restore.round, "step",
+                  (json_int_t)a->round.restore.step, "rc", r->restored_rc, "differs",
+                  r->differs, "corrupt", (int)r->corrupt_of, "why", why));
 }
 
 /* The worker gets no welcome then: a rank that began from nothing beside ranks that did not
@@ -333,9 +333,10 @@ static void say_no_slots(struct dlr_agent *a, const struct dlr_agent_rank *r,
                          const char *why)
 {
     dlr_agent_rebuild_reserved(a, r->rank, -ENOSPC, why);
-    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i, s:s}", "v", DLR_MSG_VERSION, "t",
-                               "no_slots", "round", (json_int_t)a->round.round, "rank",
-                               r->rank, "why", why));
+    dlr_agent_say(a->base,
+                  json_pack("{s:i, s:s, s:I, s:i, s:s}", "v", DLR_MSG_VERSION, "t",
+                            "no_slots", "round", (json_int_t)a->round.round, "rank",
+                            r->rank, "why", why));
 }
 
 static void tell_slots(struct dlr_agent *a, struct dlr_agent_rank *r, const char *why)
@@ -367,13 +368,14 @@ static void say_ready(struct dlr_agent *a, const struct dlr_agent_rank *r)
     dlr_budget_look("", &budget);
     limit = dlr_opt_share(a->job.ckpt_mem, budget.node);
     dlr_agent_rebuild_reserved(a, r->rank, 0, "");
-    dlr_agent_say(
-        a, json_pack(
-               "{s:i, s:s, s:I, s:i, s:I, s:I, s:I, s:I, s:b}", "v", DLR_MSG_VERSION,
-               "t", "ready", "round", (json_int_t)a->round.round, "rank", r->rank,
-               "bytes", (json_int_t)r->bytes, "taken", (json_int_t)(taken & INT64_MAX),
-               "least", (json_int_t)(dlr_agent_room_least(a) & INT64_MAX), "limit",
-               (json_int_t)(limit & INT64_MAX), "tight", dlr_agent_is_tight(a, r)));
+    dlr_agent_say(a->base, json_pack("{s:i, s:s, s:I, s:i, s:I, s:I, s:I, s:I, s:b}",
+                                     "v", DLR_MSG_VERSION, "t", "ready", "round",
+                                     (json_int_t)a->round.round, "rank", r->rank,
+                                     "bytes", (json_int_t)r->bytes, "taken",
+                                     (json_int_t)(taken & INT64_MAX), "least",
+                                     (json_int_t)(dlr_agent_room_least(a) & INT64_MAX),
+                                     "limit", (json_int_t)(limit & INT64_MAX), "tight",
+                                     dlr_agent_is_tight(a, r)));
 }
 
 static void ask_slots(struct dlr_agent *a, const struct dlr_agent_rank *r)

@@ -59,7 +59,7 @@ static void answer(struct dlr_agent *a, const struct dlr_agent_origin *from, int
     if (from->from == DLR_AGENT_SELF)
         dlr_agent_succeed_done(a, from->id, rc, why);
     else
-        dlr_agent_done(a, from, rc, why);
+        dlr_agent_done(a->base, from, rc, why);
 }
 
 static void end(struct dlr_agent *a, struct dlr_agent_rebuild *r, int rc,

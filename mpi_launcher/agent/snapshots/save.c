@@ -16,15 +16,16 @@
 void dlr_agent_save_missed(struct dlr_agent *a, int32_t rank, uint64_t step,
                            const char *why)
 {
-    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i, s:I, s:s}", "v", DLR_MSG_VERSION,
-                               "t", "missed", "round", (json_int_t)a->round.round,
-                               "rank", rank, "step", (json_int_t)step, "why", why));
+    dlr_agent_say(a->base,
+                  json_pack("{s:i, s:s, s:I, s:i, s:I, s:s}", "v", DLR_MSG_VERSION, "t",
+                            "missed", "round", (json_int_t)a->round.round, "rank", rank,
+                            "step", (json_int_t)step, "why", why));
 }
 
 void dlr_agent_save_torn_retell(struct dlr_agent *a)
 {
     if (a->torn.known && a->torn.version.round == a->round.round)
-        dlr_agent_say(a,
+        dlr_agent_say(a->base,
                       json_pack("{s:i, s:s, s:I, s:i, s:I, s:s}", "v", DLR_MSG_VERSION,
                                 "t", "torn", "round", (json_int_t)a->round.round,
                                 "rank", a->torn.rank, "step",
@@ -380,6 +381,6 @@ void dlr_agent_save_sealed(struct dlr_agent *a, const struct dlr_local_msg *msg)
     cost = cost_since(a, r);
     json_object_update(row, cost);
     json_decref(cost);
-    dlr_agent_say(a, row);
+    dlr_agent_say(a->base, row);
     copy_to_partners(a, r->rank, v);
 }

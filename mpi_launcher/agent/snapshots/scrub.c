@@ -29,7 +29,7 @@ void dlr_agent_scrub_bad(struct dlr_agent *a, const struct dlr_local_msg *m)
     struct dlr_version v = {(uint32_t)m->arg[0], m->step};
 
     bury(a, m->rank, v);
-    dlr_agent_say(a,
+    dlr_agent_say(a->base,
                   json_pack("{s:i, s:s, s:I, s:i, s:I, s:I, s:s}", "v", DLR_MSG_VERSION,
                             "t", "copy_bad", "round", (json_int_t)a->round.round,
                             "rank", m->rank, "vround", (json_int_t)v.round, "step",

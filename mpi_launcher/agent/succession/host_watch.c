@@ -24,10 +24,10 @@ static void probe(struct dlr_agent *a);
 
 static void end_probe(struct dlr_agent *a)
 {
-    dlr_agent_timer_end(a, &a->peers.probe_timer);
+    dlr_agent_timer_end(a->base, &a->peers.probe_timer);
     if (a->peers.probe_fd < 0)
         return;
-    dlr_agent_unwatch(a, a->peers.probe_fd);
+    dlr_agent_unwatch(a->base, a->peers.probe_fd);
     close(a->peers.probe_fd);
     a->peers.probe_fd = -1;
 }
@@ -39,7 +39,7 @@ static int tick(zloop_t *loop, int timer, void *arg)
     a->peers.timer = -1;
     if (!dlr_election_is_silent(a->peers.election))
         return 0;
-    dlr_agent_timer(a, &a->peers.timer, a->dead_ms / 2, tick, a);
+    dlr_agent_timer(a->base, &a->peers.timer, a->dead_ms / 2, tick, a);
     dlr_election_tick(a->peers.election, dlr_now_ms());
     return 0;
 }
@@ -52,9 +52,9 @@ static void set_silent(struct dlr_agent *a, bool silent)
             a->node, (long long)((dlr_now_ns() - a->answered_ns) / 1000000));
     dlr_election_silent(a->peers.election, silent, dlr_now_ms());
     if (silent && a->peers.timer < 0)
-        dlr_agent_timer(a, &a->peers.timer, a->dead_ms / 2, tick, a);
+        dlr_agent_timer(a->base, &a->peers.timer, a->dead_ms / 2, tick, a);
     if (!silent)
-        dlr_agent_timer_end(a, &a->peers.timer);
+        dlr_agent_timer_end(a->base, &a->peers.timer);
 }
 
 static int probe_late(zloop_t *loop, int timer, void *arg)
@@ -94,7 +94,7 @@ static int probe_answered(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     dlr_election_host(a->peers.election, error == 0 || error == ECONNREFUSED);
     set_silent(a, error == EHOSTUNREACH || error == ENETUNREACH || error == ETIMEDOUT ||
                       waited_enough(a));
-    dlr_agent_timer(a, &a->peers.probe_timer, a->dead_ms, probe_again, a);
+    dlr_agent_timer(a->base, &a->peers.probe_timer, a->dead_ms, probe_again, a);
     return 0;
 }
 
@@ -109,12 +109,12 @@ static void probe(struct dlr_agent *a)
         errno != EINPROGRESS && errno != ECONNREFUSED) {
         close(fd);
         set_silent(a, true);
-        dlr_agent_timer(a, &a->peers.probe_timer, a->dead_ms, probe_again, a);
+        dlr_agent_timer(a->base, &a->peers.probe_timer, a->dead_ms, probe_again, a);
         return;
     }
     a->peers.probe_fd = fd;
-    dlr_agent_watch_out(a, fd, probe_answered, a);
-    dlr_agent_timer(a, &a->peers.probe_timer, a->dead_ms, probe_late, a);
+    dlr_agent_watch_out(a->base, fd, probe_answered, a);
+    dlr_agent_timer(a->base, &a->peers.probe_timer, a->dead_ms, probe_late, a);
 }
 
 void dlr_agent_watchdog_silence(struct dlr_agent *a)
@@ -162,7 +162,7 @@ static int witness_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     struct dlr_agent *a = arg;
     int status = -1;
 
-    dlr_agent_unwatch(a, a->peers.witness_pidfd);
+    dlr_agent_unwatch(a->base, a->peers.witness_pidfd);
     if (dlr_spawn_reap(a->peers.witness_pidfd, &status) == -EAGAIN)
         close(a->peers.witness_pidfd);
     a->peers.witness_pidfd = -1;
@@ -187,7 +187,7 @@ static void ask_slurmctld(void *arg)
         dlr_warn("%s: %s", a->node, err.text);
         return;
     }
-    dlr_agent_watch(a, a->peers.witness_pidfd, witness_ended, a);
+    dlr_agent_watch(a->base, a->peers.witness_pidfd, witness_ended, a);
 }
 
 static void win(void *arg)
@@ -225,9 +225,9 @@ void dlr_agent_watchdog_peers(struct dlr_agent *a)
 void dlr_agent_watchdog_stop(struct dlr_agent *a)
 {
     end_probe(a);
-    dlr_agent_timer_end(a, &a->peers.timer);
+    dlr_agent_timer_end(a->base, &a->peers.timer);
     if (a->peers.witness_pidfd >= 0) {
-        dlr_agent_unwatch(a, a->peers.witness_pidfd);
+        dlr_agent_unwatch(a->base, a->peers.witness_pidfd);
         close(a->peers.witness_pidfd);
         a->peers.witness_pidfd = -1;
     }

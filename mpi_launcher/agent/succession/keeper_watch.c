@@ -21,7 +21,7 @@ static int leave(zloop_t *loop, int timer, void *arg)
     struct dlr_agent *a = arg;
 
     a->keeper.timer = -1;
-    dlr_agent_end(a);
+    dlr_agent_end(a->base);
     return 0;
 }
 
@@ -38,7 +38,7 @@ static void run_is_over(struct dlr_agent *a)
             dlr_agent_peers_say(a, a->peers.list.all[i].node,
                                 json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t",
                                           "over", "gen", (json_int_t)a->run.gen));
-    dlr_agent_timer(a, &a->keeper.timer, FAREWELL_MS, leave, a);
+    dlr_agent_timer(a->base, &a->keeper.timer, FAREWELL_MS, leave, a);
 }
 
 /* A supervisor that lives answers beats until it has ended the run. */
@@ -49,8 +49,8 @@ static int look(zloop_t *loop, int timer, void *arg)
 
     a->keeper.timer = -1;
     if (a->suspended || left_ms > 0 || dlr_agent_in_grace(a))
-        dlr_agent_timer(a, &a->keeper.timer, left_ms > 0 ? left_ms : a->dead_ms, look,
-                        a);
+        dlr_agent_timer(a->base, &a->keeper.timer, left_ms > 0 ? left_ms : a->dead_ms,
+                        look, a);
     else if (!a->ending)
         run_is_over(a);
     return 0;
@@ -60,7 +60,7 @@ static void forget(struct dlr_agent *a)
 {
     if (a->keeper.pidfd < 0)
         return;
-    dlr_agent_unwatch(a, a->keeper.pidfd);
+    dlr_agent_unwatch(a->base, a->keeper.pidfd);
     close(a->keeper.pidfd);
     a->keeper.pidfd = -1;
 }
@@ -70,7 +70,7 @@ static int on_gone(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     struct dlr_agent *a = arg;
 
     forget(a);
-    dlr_agent_timer(a, &a->keeper.timer, a->dead_ms, look, a);
+    dlr_agent_timer(a->base, &a->keeper.timer, a->dead_ms, look, a);
     return 0;
 }
 
@@ -88,11 +88,11 @@ void dlr_agent_keeper_watch(struct dlr_agent *a, const char *text)
         a->keeper.pidfd = -1;
         return;
     }
-    dlr_agent_watch(a, a->keeper.pidfd, on_gone, a);
+    dlr_agent_watch(a->base, a->keeper.pidfd, on_gone, a);
 }
 
 void dlr_agent_keeper_stop(struct dlr_agent *a)
 {
     forget(a);
-    dlr_agent_timer_end(a, &a->keeper.timer);
+    dlr_agent_timer_end(a->base, &a->keeper.timer);
 }

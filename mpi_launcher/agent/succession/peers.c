@@ -28,15 +28,14 @@ static struct dlr_agent_peer *find_key(struct dlr_agent *a, const char *key)
 
 /* --- what a peer says on our socket ----------------------------------------------------- */
 
-static void vote(struct dlr_agent *a, const struct dlr_route *to)
+static void vote(struct dlr_agent *a, const struct dlr_agent_origin *to)
 {
     bool silent = a->peers.election && dlr_election_is_silent(a->peers.election);
-    DLR_AUTO_JSON json_t *msg =
-        json_pack("{s:i, s:s, s:I, s:s, s:b}", "v", DLR_MSG_VERSION, "t", "vote", "gen",
-                  (json_int_t)a->run.gen, "node", a->node, "silent", silent);
 
-    if (msg)
-        dlr_server_send_json(a->peers.server, to, msg);
+    dlr_agent_answer(a->base, to,
+                     json_pack("{s:i, s:s, s:I, s:s, s:b}", "v", DLR_MSG_VERSION, "t",
+                               "vote", "gen", (json_int_t)a->run.gen, "node", a->node,
+                               "silent", silent));
 }
 
 /* A peer may order only what a successor needs, and only while we miss the supervisor too. */
@@ -50,7 +49,7 @@ static int on_order(struct dlr_agent *a, const struct dlr_agent_peer *peer,
     if (dlr_msg_uint(msg, "gen", UINT32_MAX, &gen) < 0 || gen != a->run.gen)
         return -EBADMSG;
     if (dlr_streq(type, "silent")) {
-        vote(a, &p->from);
+        vote(a, &from);
         if (a->peers.election)
             dlr_election_vote(a->peers.election, peer->node, true, dlr_now_ms());
         return 0;
@@ -64,7 +63,7 @@ static int on_order(struct dlr_agent *a, const struct dlr_agent_peer *peer,
         return 0;
     }
     if (dlr_streq(type, "over") && dlr_streq(peer->node, a->peers.batch)) {
-        dlr_agent_end(a);
+        dlr_agent_end(a->base);
         return 0;
     }
     if (dlr_streq(type, "leave") && a->peers.election &&
@@ -76,7 +75,7 @@ static int on_order(struct dlr_agent *a, const struct dlr_agent_peer *peer,
         return -EBADMSG;
     if (!dlr_agent_in_grace(a) &&
         (!a->peers.election || !dlr_election_is_silent(a->peers.election))) {
-        dlr_agent_done(a, &from, -EBUSY, "the supervisor answers here");
+        dlr_agent_done(a->base, &from, -EBUSY, "the supervisor answers here");
         return 0;
     }
     if (dlr_agent_in_grace(a))
@@ -94,26 +93,14 @@ static int on_order(struct dlr_agent *a, const struct dlr_agent_peer *peer,
     return 0;
 }
 
-static int on_server(zloop_t *loop, zsock_t *sock, void *arg)
+void dlr_agent_on_peer(struct dlr_agent *a, const struct dlr_packet *p)
 {
-    struct dlr_agent *a = arg;
     DLR_AUTO_JSON json_t *msg = NULL;
-    struct dlr_agent_peer *peer;
-    struct dlr_packet p;
-    int rc = dlr_server_recv(a->peers.server, &p);
+    struct dlr_agent_peer *peer = find_key(a, p->key);
 
-    if (rc == 0)
-        return 0;
-    if (rc < 0) {
+    if (!peer || dlr_msg_parse(p->data, p->size, &msg, NULL) < 0 ||
+        on_order(a, peer, p, msg) < 0)
         a->dropped++;
-        return 0;
-    }
-    peer = find_key(a, p.key);
-    if (!peer || dlr_msg_parse(p.data, p.size, &msg, NULL) < 0 ||
-        on_order(a, peer, &p, msg) < 0)
-        a->dropped++;
-    dlr_packet_done(&p);
-    return 0;
 }
 
 /* --- what it answers on the socket we made to it ------------------------------------------- */
@@ -178,8 +165,8 @@ void dlr_agent_peers_say(struct dlr_agent *a, const char *node, json_t *msg)
             dlr_debug("%s", err.text);
             peer->client = NULL;
         } else {
-            zloop_reader(a->loop, dlr_client_sock(peer->client), on_client, a);
-            zloop_reader_set_tolerant(a->loop, dlr_client_sock(peer->client));
+            dlr_agent_watch_socket(a->base, dlr_client_sock(peer->client), on_client,
+                                   a);
         }
     }
     if (peer && peer->client && msg)
@@ -193,7 +180,7 @@ static void forget(void *arg, struct dlr_client *client)
 {
     struct dlr_agent *a = arg;
 
-    zloop_reader_end(a->loop, dlr_client_sock(client));
+    dlr_agent_unwatch_socket(a->base, dlr_client_sock(client));
     dlr_client_free(client);
 }
 
@@ -232,11 +219,11 @@ void dlr_agent_peers_set(struct dlr_agent *a, const json_t *msg)
     }
     dlr_format(a->peers.batch, sizeof(a->peers.batch), "%s", batch);
     take_state(a, json_object_get(msg, "state"));
-    dlr_server_expect(a->peers.server, a->peers.list.n);
+    dlr_agent_server_expect(a->base, a->peers.list.n);
     dlr_agent_watchdog_peers(a);
     dlr_agent_data_peers(a);
     if (json_is_true(json_object_get(msg, "whole")))
-        dlr_agent_say(a, dlr_msg_new("peers_known"));
+        dlr_agent_say(a->base, dlr_msg_new("peers_known"));
 }
 
 /* --- our own socket --------------------------------------------------------------------- */
@@ -287,21 +274,16 @@ int dlr_agent_peers_start(struct dlr_agent *a, struct dlr_err *err)
     if (rc < 0)
         return dlr_fail(err, rc, "no way to %s: %s", a->conf.control, strerror(-rc));
     dlr_open_files_raise(); /* an election speaks to all, and all speak to it */
-    rc = dlr_server_new(a->id, "*", first, last, 0, &a->peers.server, err);
+    rc = dlr_agent_server_open(a->base, a->id, first, last, err);
     if (rc < 0)
         return rc;
-    zloop_reader(a->loop, dlr_server_sock(a->peers.server), on_server, a);
-    zloop_reader_set_tolerant(a->loop, dlr_server_sock(a->peers.server));
     return dlr_format(a->peers.addr, sizeof(a->peers.addr), "%s:%u", host,
-                      dlr_server_port(a->peers.server));
+                      dlr_agent_server_port(a->base));
 }
 
 void dlr_agent_peers_stop(struct dlr_agent *a)
 {
     dlr_agent_watchdog_stop(a);
     forget_all(a);
-    if (!a->peers.server)
-        return;
-    zloop_reader_end(a->loop, dlr_server_sock(a->peers.server));
-    a->peers.server = dlr_server_free(a->peers.server);
+    dlr_agent_server_close(a->base);
 }

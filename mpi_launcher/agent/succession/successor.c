@@ -30,7 +30,7 @@ static int child_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     struct dlr_agent *a = s->agent;
     int status = -1;
 
-    dlr_agent_unwatch(a, s->pidfd);
+    dlr_agent_unwatch(a->base, s->pidfd);
     if (dlr_spawn_reap(s->pidfd, &status) == -EAGAIN)
         close(s->pidfd);
     s->pidfd = -1;
@@ -38,13 +38,13 @@ static int child_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
         s->phase = DLR_SUCCEED_OVER;
         if (s->only_write)
             dlr_agent_grace_over(a);
-        dlr_agent_timer_end(a, &s->timer);
+        dlr_agent_timer_end(a->base, &s->timer);
         if (status != 0)
             dlr_error("%s: %s", a->node,
                       s->only_write ? "the end is not in the journal"
                                     : "the job could not be requeued");
         if (s->end_after)
-            dlr_agent_end(a);
+            dlr_agent_end(a->base);
         return 0;
     }
     if (s->waiting > 0 && --s->waiting == 0)
@@ -84,7 +84,7 @@ static int start_child(struct dlr_successor *s, json_t *what)
         dlr_error("%s: %s", s->agent->node, err.text);
         return rc;
     }
-    dlr_agent_watch(s->agent, s->pidfd, child_ended, s);
+    dlr_agent_watch(s->agent->base, s->pidfd, child_ended, s);
     return 0;
 }
 
@@ -95,7 +95,7 @@ static int on_late(zloop_t *loop, int timer, void *arg)
     s->timer = -1;
     if (s->phase == DLR_SUCCEED_REQUEUE || s->phase == DLR_SUCCEED_OVER) {
         if (s->end_after)
-            dlr_agent_end(s->agent);
+            dlr_agent_end(s->agent->base);
         return 0;
     }
     dlr_warn("%s: going on without %u answers", s->agent->node, s->waiting);
@@ -112,7 +112,7 @@ static void collect(struct dlr_successor *s)
     struct dlr_agent_origin self = {.from = DLR_AGENT_SELF};
 
     s->reports = calloc(a->peers.list.n + 1, sizeof(*s->reports));
-    dlr_agent_timer(a, &s->timer, a->job.rendezvous_timeout_ms, on_late, s);
+    dlr_agent_timer(a->base, &s->timer, a->job.rendezvous_timeout_ms, on_late, s);
     s->waiting = 2; /* our own report, and the directory */
     for (unsigned i = 0; i < a->peers.list.n; i++) {
         const char *node = a->peers.list.all[i].node;
@@ -215,7 +215,7 @@ static void persist(struct dlr_successor *s)
     if (s->writer) {
         s->whole = true;
         s->write = (struct dlr_persist_write){s->plan.version, dlr_persist_tag()};
-        dlr_agent_timer(a, &s->timer, a->job.persist_timeout_ms, on_late, s);
+        dlr_agent_timer(a->base, &s->timer, a->job.persist_timeout_ms, on_late, s);
         dlr_agent_succeed_write(s);
     }
     if (--s->waiting == 0)
@@ -310,7 +310,7 @@ static void requeue(struct dlr_successor *s)
     list_dead(a, dead, EXCLUDE_MAX);
     dlr_warn("%s: requeueing job %s without %s", a->node, a->run.job, dead);
     say_leave(a);
-    dlr_agent_timer(a, &s->timer, 2 * a->job.requeue_timeout_ms, on_late, s);
+    dlr_agent_timer(a->base, &s->timer, 2 * a->job.requeue_timeout_ms, on_late, s);
     rc = start_child(
         s, json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:o}", "do",
                      "requeue", "dir", a->conf.run_dir, "job", a->run.job, "exclude",
@@ -339,7 +339,7 @@ static void write_end(struct dlr_successor *s)
 
 static void next(struct dlr_successor *s)
 {
-    dlr_agent_timer_end(s->agent, &s->timer);
+    dlr_agent_timer_end(s->agent->base, &s->timer);
     s->waiting = 0;
     if (s->phase == DLR_SUCCEED_COLLECT)
         persist(s);
@@ -419,9 +419,9 @@ void dlr_agent_succeed_stop(struct dlr_agent *a)
                !a->ending)) /* slurmctld was asked: no way back */
         return;
     a->successor = NULL;
-    dlr_agent_timer_end(a, &s->timer);
+    dlr_agent_timer_end(a->base, &s->timer);
     if (s->pidfd >= 0) {
-        dlr_agent_unwatch(a, s->pidfd);
+        dlr_agent_unwatch(a->base, s->pidfd);
         close(s->pidfd);
     }
     for (unsigned i = 0; i < s->nreports; i++)

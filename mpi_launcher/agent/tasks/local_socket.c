@@ -25,7 +25,7 @@ static void close_conn(struct dlr_agent_conn *c)
     enum dlr_agent_conn_kind kind = c->kind;
     uint32_t round = c->round;
 
-    dlr_agent_unwatch(a, c->fd);
+    dlr_agent_unwatch(a->base, c->fd);
     close(c->fd);
     c->fd = -1;
     zlistx_detach(a->conns, handle);
@@ -55,9 +55,9 @@ bool dlr_agent_local_send(struct dlr_agent_conn *c, const struct dlr_local_msg *
 static void tell_stderr(struct dlr_agent *a, struct dlr_local_msg *m)
 {
     make_printable(m->text);
-    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:i, s:s}", "v", DLR_MSG_VERSION, "t",
-                               "stderr", "round", (json_int_t)m->round, "rank", m->rank,
-                               "text", m->text));
+    dlr_agent_say(a->base, json_pack("{s:i, s:s, s:I, s:i, s:s}", "v", DLR_MSG_VERSION,
+                                     "t", "stderr", "round", (json_int_t)m->round,
+                                     "rank", m->rank, "text", m->text));
 }
 
 /* The first message says what the connection is. A step of an ended round is taken too: its
@@ -204,7 +204,7 @@ static int on_accept(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     if (dlr_local_peer(fd, &uid, &pid) < 0 || uid != geteuid()) {
         close(fd);
         free(c);
-        a->strangers++;
+        dlr_agent_strangers_add(a->base);
         return 0;
     }
     if (!c || zlistx_size(a->conns) >= DLR_AGENT_CONNS) {
@@ -215,7 +215,7 @@ static int on_accept(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     }
     *c = (struct dlr_agent_conn){.agent = a, .fd = fd, .pid = pid, .rank = -1};
     zlistx_add_end(a->conns, c);
-    dlr_agent_watch(a, fd, on_conn, c);
+    dlr_agent_watch(a->base, fd, on_conn, c);
     return 0;
 }
 
@@ -255,7 +255,7 @@ int dlr_agent_local_start(struct dlr_agent *a, struct dlr_err *err)
     rc = dlr_local_listen(path, &a->listen_fd, err);
     if (rc < 0)
         return rc;
-    dlr_agent_watch(a, a->listen_fd, on_accept, a);
+    dlr_agent_watch(a->base, a->listen_fd, on_accept, a);
     return 0;
 }
 
@@ -264,7 +264,7 @@ void dlr_agent_local_stop(struct dlr_agent *a)
     struct dlr_agent_conn *c;
 
     if (a->listen_fd >= 0)
-        dlr_agent_unwatch(a, a->listen_fd);
+        dlr_agent_unwatch(a->base, a->listen_fd);
     if (!a->conns)
         return;
     while ((c = zlistx_first(a->conns)))

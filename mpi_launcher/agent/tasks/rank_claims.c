@@ -39,7 +39,7 @@ static void say_ranks(struct dlr_agent *a)
             json_array_append_new(
                 served, json_pack("[i, I]", (int)c->rank, (json_int_t)c->world));
     }
-    dlr_agent_say(a,
+    dlr_agent_say(a->base,
                   json_pack("{s:i, s:s, s:I, s:I, s:o, s:o, s:b}", "v", DLR_MSG_VERSION,
                             "t", "ranks", "round", (json_int_t)a->round.round, "turn",
                             (json_int_t)a->round.turn, "waiting", waiting, "served",

@@ -33,14 +33,15 @@ struct task {
 
 static void say_task(struct task *t)
 {
-    dlr_agent_say(t->agent, json_pack("{s:i, s:s, s:I, s:i, s:i}", "v", DLR_MSG_VERSION,
-                                      "t", "task", "round", (json_int_t)t->round,
-                                      "rank", t->rank, "pid", (int)t->pid));
+    dlr_agent_say(t->agent->base,
+                  json_pack("{s:i, s:s, s:I, s:i, s:i}", "v", DLR_MSG_VERSION, "t",
+                            "task", "round", (json_int_t)t->round, "rank", t->rank,
+                            "pid", (int)t->pid));
 }
 
 static void say_exit(struct task *t)
 {
-    dlr_agent_say(t->agent,
+    dlr_agent_say(t->agent->base,
                   json_pack("{s:i, s:s, s:I, s:i, s:i, s:I}", "v", DLR_MSG_VERSION, "t",
                             "exit", "round", (json_int_t)t->round, "rank", t->rank,
                             "status", t->status, "at_ms", (json_int_t)t->gone_ms));
@@ -48,7 +49,7 @@ static void say_exit(struct task *t)
 
 static void tell_end(struct task *t, int status)
 {
-    dlr_agent_timer_end(t->agent, &t->timer);
+    dlr_agent_timer_end(t->agent->base, &t->timer);
     if (t->told)
         return;
     t->told = true;
@@ -62,7 +63,7 @@ static void unwatch_task(struct task *t)
 {
     if (t->pidfd < 0)
         return;
-    dlr_agent_unwatch(t->agent, t->pidfd);
+    dlr_agent_unwatch(t->agent->base, t->pidfd);
     close(t->pidfd);
     t->pidfd = -1;
 }
@@ -130,7 +131,7 @@ static unsigned count_killed(const struct dlr_agent *a, uint32_t round)
 
 static void say_clean(struct dlr_agent *a, uint32_t round, unsigned killed)
 {
-    dlr_agent_say(a,
+    dlr_agent_say(a->base,
                   json_pack("{s:i, s:s, s:I, s:i}", "v", DLR_MSG_VERSION, "t", "clean",
                             "round", (json_int_t)round, "killed", (int)killed));
 }
@@ -153,10 +154,10 @@ static void kill_doomed(struct dlr_agent *a)
     for (unsigned i = 0; i < n; i++)
         kill_task(left[i]);
     if (dlr_agent_sweep(a, (uint32_t)a->tasks.doomed) + n > 0) {
-        dlr_agent_timer(a, &a->tasks.retry_timer, DLR_AGENT_RETRY_MS, retry, a);
+        dlr_agent_timer(a->base, &a->tasks.retry_timer, DLR_AGENT_RETRY_MS, retry, a);
         return;
     }
-    dlr_agent_timer_end(a, &a->tasks.retry_timer);
+    dlr_agent_timer_end(a->base, &a->tasks.retry_timer);
     say_clean(a, (uint32_t)a->tasks.doomed, count_killed(a, (uint32_t)a->tasks.doomed));
 }
 
@@ -213,7 +214,7 @@ static int on_end(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     else if (!t->stepd)
         end_unknown(loop, -1, t);
     else
-        dlr_agent_timer(t->agent, &t->timer, DLR_AGENT_EXIT_MS, end_unknown, t);
+        dlr_agent_timer(t->agent->base, &t->timer, DLR_AGENT_EXIT_MS, end_unknown, t);
     return 0;
 }
 
@@ -267,9 +268,9 @@ void dlr_agent_tasks_add(struct dlr_agent *a, struct dlr_agent_conn *stepd,
     zlistx_add_end(a->tasks.all, t);
     say_task(t);
     if (pidfd >= 0)
-        dlr_agent_watch(a, pidfd, on_end, t);
+        dlr_agent_watch(a->base, pidfd, on_end, t);
     else
-        dlr_agent_timer(a, &t->timer, DLR_AGENT_EXIT_MS, end_unknown, t);
+        dlr_agent_timer(a->base, &t->timer, DLR_AGENT_EXIT_MS, end_unknown, t);
     if (t->round <= a->tasks.doomed)
         kill_doomed(a);
 }
@@ -292,8 +293,8 @@ void dlr_agent_tasks_exit(struct dlr_agent *a, uint32_t round, int32_t rank, int
  */
 static void say_orphaned(struct dlr_agent *a, uint32_t round)
 {
-    dlr_agent_say(a, json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t", "orphaned",
-                               "round", (json_int_t)round));
+    dlr_agent_say(a->base, json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t",
+                                     "orphaned", "round", (json_int_t)round));
 }
 
 static bool has_untold(const struct dlr_agent *a, const struct dlr_agent_conn *stepd)
@@ -348,7 +349,7 @@ void dlr_agent_tasks_settle(struct dlr_agent *a, uint32_t round)
 
 static void free_task(struct task *t)
 {
-    dlr_agent_timer_end(t->agent, &t->timer);
+    dlr_agent_timer_end(t->agent->base, &t->timer);
     unwatch_task(t);
     free(t);
 }
@@ -370,9 +371,9 @@ void dlr_agent_tasks_say_stepd(struct dlr_agent *a, uint32_t round)
 {
     if (a->ending)
         return;
-    dlr_agent_say(a, json_pack("{s:i, s:s, s:I, s:b}", "v", DLR_MSG_VERSION, "t",
-                               "stepd", "round", (json_int_t)round, "here",
-                               dlr_agent_local_has_stepd(a, round)));
+    dlr_agent_say(a->base, json_pack("{s:i, s:s, s:I, s:b}", "v", DLR_MSG_VERSION, "t",
+                                     "stepd", "round", (json_int_t)round, "here",
+                                     dlr_agent_local_has_stepd(a, round)));
 }
 
 void dlr_agent_tasks_retell(struct dlr_agent *a)
@@ -400,7 +401,7 @@ void dlr_agent_tasks_stop(struct dlr_agent *a)
 {
     struct task *t;
 
-    dlr_agent_timer_end(a, &a->tasks.retry_timer);
+    dlr_agent_timer_end(a->base, &a->tasks.retry_timer);
     while (a->tasks.all && (t = zlistx_detach(a->tasks.all, NULL)))
         free_task(t);
     zlistx_destroy(&a->tasks.all);

@@ -14,7 +14,7 @@
 
 static unsigned said;
 
-void dlr_agent_say(struct dlr_agent *a, json_t *msg)
+void dlr_agent_say(struct dlr_agent_base *base, json_t *msg)
 {
     said++;
     json_decref(msg);

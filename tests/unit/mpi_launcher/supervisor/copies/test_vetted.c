@@ -56,7 +56,7 @@ int32_t dlr_agent_room_slot(const struct dlr_agent *agent, unsigned i)
 {
     return agent->round.accept[i];
 }
-void dlr_agent_say(struct dlr_agent *agent, json_t *msg)
+void dlr_agent_say(struct dlr_agent_base *base, json_t *msg)
 {
     told++;
     dlr_format(why, sizeof(why), "%s", json_string_value(json_object_get(msg, "why")));

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inside of the engine, for its own sources and its tests. */
+#ifndef DLR_MPI_LAUNCHER_AGENT_BASE_BASE_STATE_H
+#define DLR_MPI_LAUNCHER_AGENT_BASE_BASE_STATE_H
+
+#include <czmq.h>
+
+#include "mpi_launcher/agent/base/base.h"
+
+struct dlr_agent_base {
+    const struct dlr_agent_base_ops *ops; /* never NULL */
+    void *arg;
+    zloop_t *loop;
+    bool ending;
+    struct dlr_client *supervisor; /* NULL: not connected */
+    struct dlr_server *server;     /* NULL: nobody can connect */
+    /* Connections that are none of ours: */
+    uint64_t strangers, strangers_told; /* to the node's own socket; of all, told */
+    int64_t strangers_ms;               /* when */
+};
+
+#endif

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The agent's lowest engine alone: a supervisor and a peer that are plain sockets. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/base/str.h"
+#include "common/json/message.h"
+#include "mpi_launcher/agent/base/answers.h"
+#include "mpi_launcher/agent/base/auth_failures.h"
+#include "mpi_launcher/agent/base/base.h"
+#include "mpi_launcher/agent/base/reactor.h"
+#include "mpi_launcher/agent/base/sockets.h"
+
+#define LIMIT_MS 30000 /* of every loop */
+
+static struct rig {
+    struct dlr_agent_base *base;
+    struct dlr_identity *ours, *theirs;
+    struct dlr_server *supervisor;
+    struct dlr_client *peer;
+    int limit;         /* timer */
+    bool late;         /* it has run out */
+    unsigned ends;     /* told */
+    char heard[256];   /* what the agent heard, one word after the other */
+    char answers[512]; /* what the others did */
+    unsigned awaited;  /* messages, until the end */
+} rig;
+
+static void note(char *list, size_t size, const char *words, size_t n)
+{
+    size_t at = strlen(list);
+
+    snprintf(list + at, size - at, "%.*s;", (int)n, words);
+}
+
+static void done(void)
+{
+    if (--rig.awaited == 0)
+        dlr_agent_end(rig.base);
+}
+
+static void on_supervisor(void *arg, const struct dlr_packet *packet)
+{
+    assert_ptr_equal(arg, &rig);
+    note(rig.heard, sizeof(rig.heard), packet->data, packet->size);
+    done();
+}
+
+/* An order: it is answered as the supervisor's are. */
+static void on_peer(void *arg, const struct dlr_packet *packet)
+{
+    struct dlr_agent_origin to = {
+        .from = DLR_AGENT_PEER, .route = packet->from, .id = 7};
+
+    assert_ptr_equal(arg, &rig);
+    assert_string_equal(packet->key, dlr_identity_key(rig.theirs));
+    note(rig.heard, sizeof(rig.heard), packet->data, packet->size);
+    dlr_agent_done(rig.base, &to, -5, "why");
+}
+
+static void on_end(void *arg)
+{
+    rig.ends++;
+    dlr_agent_end(rig.base);
+}
+
+static const struct dlr_agent_base_ops ops = {
+    .supervisor = on_supervisor,
+    .peer = on_peer,
+    .end = on_end,
+};
+
+static int on_limit(zloop_t *loop, int timer, void *arg)
+{
+    rig.limit = -1;
+    rig.late = true;
+    return -1;
+}
+
+static int setup(void **state)
+{
+    rig = (struct rig){.limit = -1};
+    if (dlr_identity_new(&rig.ours, NULL) < 0 ||
+        dlr_identity_new(&rig.theirs, NULL) < 0)
+        return -1;
+    rig.base = dlr_agent_base_new(&ops, &rig);
+    return rig.base ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    rig.peer = dlr_client_free(rig.peer);
+    rig.base = dlr_agent_base_free(rig.base);
+    rig.supervisor = dlr_server_free(rig.supervisor);
+    rig.ours = dlr_identity_free(rig.ours);
+    rig.theirs = dlr_identity_free(rig.theirs);
+    return 0;
+}
+
+static void run(void)
+{
+    dlr_agent_timer(rig.base, &rig.limit, LIMIT_MS, on_limit, NULL);
+    dlr_agent_base_run(rig.base);
+    assert_false(rig.late);
+    dlr_agent_timer_end(rig.base, &rig.limit);
+}
+
+static void hear(const struct dlr_packet *p)
+{
+    note(rig.answers, sizeof(rig.answers), p->data, p->size);
+    done();
+}
+
+static int supervisor_hears(zloop_t *loop, zsock_t *sock, void *arg)
+{
+    struct dlr_packet p;
+
+    if (dlr_server_recv(rig.supervisor, &p) <= 0)
+        return 0;
+    if (!strstr(rig.answers, ";"))
+        dlr_server_send(rig.supervisor, &p.from, "welcome", strlen("welcome"));
+    hear(&p);
+    dlr_packet_done(&p);
+    return 0;
+}
+
+static int peer_hears(zloop_t *loop, zsock_t *sock, void *arg)
+{
+    struct dlr_packet p;
+
+    if (dlr_client_recv(rig.peer, &p) <= 0)
+        return 0;
+    hear(&p);
+    dlr_packet_done(&p);
+    return 0;
+}
+
+/* --------------------------------------------------------------------------------------- */
+
+static void open_supervisor(void)
+{
+    char address[64];
+
+    assert_int_equal(
+        dlr_server_new(rig.theirs, "127.0.0.1", 0, 0, 1, &rig.supervisor, NULL), 0);
+    dlr_format(address, sizeof(address), "127.0.0.1:%u",
+               dlr_server_port(rig.supervisor));
+    assert_int_equal(dlr_agent_supervisor_open(rig.base, rig.ours,
+                                               dlr_identity_key(rig.theirs), address,
+                                               NULL),
+                     0);
+    dlr_agent_watch_socket(rig.base, dlr_server_sock(rig.supervisor), supervisor_hears,
+                           NULL);
+}
+
+static void open_peer(void)
+{
+    char address[64];
+
+    assert_int_equal(dlr_agent_server_open(rig.base, rig.ours, 0, 0, NULL), 0);
+    dlr_format(address, sizeof(address), "127.0.0.1:%u",
+               dlr_agent_server_port(rig.base));
+    assert_int_equal(dlr_client_new(rig.theirs, dlr_identity_key(rig.ours), address,
+                                    &rig.peer, NULL),
+                     0);
+    dlr_agent_watch_socket(rig.base, dlr_client_sock(rig.peer), peer_hears, NULL);
+}
+
+static void the_supervisor_is_told_and_heard(void **state)
+{
+    static const struct dlr_agent_origin self = {.from = DLR_AGENT_SELF},
+                                         theirs = {.from = DLR_AGENT_SUPERVISOR,
+                                                   .id = 3};
+
+    assert_false(dlr_agent_supervisor_is_open(rig.base));
+    dlr_agent_say(rig.base, dlr_msg_new("lost")); /* nobody is there: released */
+    open_supervisor();
+    assert_true(dlr_agent_supervisor_is_open(rig.base));
+    rig.awaited = 4;
+    dlr_agent_say_bytes(rig.base, "beat", 4);
+    dlr_agent_done(rig.base, &self, 0, "nobody wants to know");
+    dlr_agent_done(rig.base, &theirs, 0, "");
+    dlr_agent_strangers_retell(rig.base, "");
+    dlr_agent_strangers_retell(rig.base, "x");
+    run();
+    assert_string_equal(rig.heard, "welcome;");
+    assert_string_equal(rig.answers,
+                        "beat;{\"v\":1,\"t\":\"done\",\"id\":3,\"rc\":0,\"why\":\"\"};"
+                        "{\"v\":1,\"t\":\"strangers\",\"taken\":\"x\"};");
+    dlr_agent_unwatch_socket(rig.base, dlr_server_sock(rig.supervisor));
+}
+
+static void a_peer_is_heard_and_answered(void **state)
+{
+    dlr_agent_server_expect(rig.base, 5); /* not open yet: nothing */
+    dlr_agent_server_tend(rig.base, 0);
+    open_peer();
+    dlr_agent_server_expect(rig.base, 5);
+    rig.awaited = 1;
+    dlr_client_send(rig.peer, "order", 5);
+    run();
+    assert_string_equal(rig.heard, "order;");
+    assert_string_equal(rig.answers,
+                        "{\"v\":1,\"t\":\"done\",\"id\":7,\"rc\":5,\"why\":\"why\"};");
+    dlr_agent_unwatch_socket(rig.base, dlr_client_sock(rig.peer));
+}
+
+/* Whoever is told of the end may ask for it, too. */
+static void the_end_is_told_once(void **state)
+{
+    dlr_agent_end(rig.base);
+    dlr_agent_end(rig.base);
+    run();
+    assert_int_equal(rig.ends, 1);
+}
+
+static int on_turn(zloop_t *loop, int timer, void *arg)
+{
+    unsigned *turns = arg;
+
+    if (++*turns == 3)
+        dlr_agent_end(rig.base);
+    return 0;
+}
+
+static void timers_run_once_or_until_their_end(void **state)
+{
+    unsigned once = 0, every = 0;
+    int a = -1, b = -1;
+
+    dlr_agent_timer(rig.base, &a, 0, on_turn, &once);
+    dlr_agent_timer_every(rig.base, &b, 2, on_turn, &every);
+    run();
+    assert_int_equal(once, 1);
+    assert_true(every >= 3);
+    dlr_agent_timer_end(rig.base, &b);
+    assert_int_equal(b, -1);
+    dlr_agent_timer_end(rig.base, &b); /* is never one */
+}
+
+static int on_gone(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+{
+    dlr_agent_unwatch(rig.base, item->fd);
+    close(item->fd);
+    dlr_agent_end(rig.base);
+    return 0;
+}
+
+static void a_child_that_is_not_needed_is_killed_and_reaped(void **state)
+{
+    pid_t pid = fork();
+    int pidfd;
+
+    if (pid == 0)
+        for (;;)
+            pause();
+    pidfd = pidfd_open(pid, 0);
+    assert_true(pidfd >= 0);
+    /* Both hear of the end in one turn of the loop. */
+    dlr_agent_watch(rig.base, dup(pidfd), on_gone, NULL);
+    dlr_agent_bury(rig.base, pid, pidfd);
+    run();
+    assert_int_equal(kill(pid, 0), -1); /* no zombie is left */
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(the_supervisor_is_told_and_heard),
+        T(a_peer_is_heard_and_answered),
+        T(the_end_is_told_once),
+        T(timers_run_once_or_until_their_end),
+        T(a_child_that_is_not_needed_is_killed_and_reaped),
+    };
+
+    dlr_endpoint_prepare();
+    zsys_handler_set(NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
