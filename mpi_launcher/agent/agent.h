@@ -22,7 +22,8 @@
  *   snapshots/fetch.c          those that other nodes have
  *   snapshots/cpu_advice.c     where the workers' helper threads and the data process may run
  *   snapshots/save.c           save_at, commit, abort
- *   data/data_process.c        the data process; requests to it
+ *   data/data_process.c        the data process; what is asked of it: data/requests.c
+ *   snapshots/slot_requests.c  the same by those who keep slots
  *   report.c                   a node report by a child
  *   succession/peers.c         the other agents
  *   succession/host_watch.c    is the supervisor's host gone? the election's hands
@@ -55,6 +56,7 @@
 #include "mpi_launcher/agent/base/reactor.h"
 #include "mpi_launcher/agent/base/sockets.h"
 #include "mpi_launcher/agent/data/network.h"
+#include "mpi_launcher/agent/data/requests.h"
 #include "mpi_launcher/process/restart_delay.h"
 #include "mpi_launcher/wire/endpoint.h"
 #include "mpi_launcher/wire/identity.h"
@@ -290,9 +292,6 @@ void dlr_agent_control_stop(struct dlr_agent *a);
 void dlr_agent_hello(struct dlr_agent *a);
 /* The supervisor sent this. */
 void dlr_agent_on_supervisor(struct dlr_agent *a, const struct dlr_packet *packet);
-/* The fields every order about one version of one rank has; the id goes to ret_from. */
-int dlr_agent_copy_of(const json_t *msg, struct dlr_agent_origin *ret_from,
-                      int32_t *ret_rank, struct dlr_version *ret_version);
 /* send, from a peer that rebuilds. */
 int dlr_agent_send(struct dlr_agent *a, const json_t *msg,
                    const struct dlr_agent_origin *from);
@@ -592,6 +591,9 @@ void dlr_agent_save_torn(struct dlr_agent *a, int32_t rank, uint64_t step,
 void dlr_agent_save_torn_retell(struct dlr_agent *a);
 void dlr_agent_save_missed(struct dlr_agent *a, int32_t rank, uint64_t step,
                            const char *why);
+/* The same of any version, when it is of this round. */
+void dlr_agent_save_lost(struct dlr_agent *a, int32_t rank, struct dlr_version version,
+                         const char *why);
 
 /* --- snapshots/scrub.c: D_BAD. */
 void dlr_agent_scrub_bad(struct dlr_agent *a, const struct dlr_local_msg *m);
@@ -609,10 +611,8 @@ void dlr_agent_data_send(struct dlr_agent *a, const struct dlr_local_msg *msg);
 void dlr_agent_data_peers(struct dlr_agent *a); /* there are others */
 void dlr_agent_data_config(struct dlr_agent *a);
 void dlr_agent_data_round(struct dlr_agent *a, bool drop);
-/* D_SEND, D_LOAD, D_ADOPT or D_SAVE; text is address or path. Its end is told to from. */
-void dlr_agent_data_request(struct dlr_agent *a, enum dlr_local_type type, int32_t rank,
-                            struct dlr_version version, const char *text,
-                            const struct dlr_agent_origin *from);
+/* What snapshots/slot_requests.h has others ask for. */
+void dlr_agent_data_request(struct dlr_agent *a, const struct dlr_agent_request *q);
 
 /* --- report.c ----------------------------------------------------------------------- */
 
@@ -669,6 +669,8 @@ void dlr_agent_succeed_stop(struct dlr_agent *a);
 bool dlr_agent_succeed_holds(struct dlr_agent *a);
 void dlr_agent_succeed_report(struct dlr_agent *a, const char *node,
                               const json_t *report);
+/* The same for an order of its own: arg is the agent. */
+void dlr_agent_succeed_told(void *arg, uint64_t id, int rc, const char *why);
 void dlr_agent_succeed_done(struct dlr_agent *a, uint64_t id, int rc, const char *why);
 /* The blocking part: reads what to do from fd, does it, returns an exit status. */
 int dlr_agent_succeed_main(int fd);

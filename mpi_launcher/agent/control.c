@@ -11,6 +11,7 @@
 #include "common/json/message.h"
 #include "mpi_launcher/agent/agent.h"
 #include "mpi_launcher/agent/data/own_hosts.h"
+#include "mpi_launcher/agent/snapshots/slot_requests.h"
 #include "mpi_launcher/wire/heartbeat.h"
 
 #define BEAT_MAX_MS 60000   /* between beats */
@@ -122,22 +123,6 @@ static int on_round(struct dlr_agent *a, const json_t *msg)
     return rc;
 }
 
-int dlr_agent_copy_of(const json_t *msg, struct dlr_agent_origin *ret_from,
-                      int32_t *ret_rank, struct dlr_version *ret_version)
-{
-    uint64_t id, rank, vround, step;
-
-    if (dlr_msg_uint(msg, "id", INT64_MAX, &id) < 0 ||
-        dlr_msg_uint(msg, "rank", INT32_MAX, &rank) < 0 ||
-        dlr_msg_uint(msg, "vround", UINT32_MAX, &vround) < 0 ||
-        dlr_msg_uint(msg, "step", INT64_MAX, &step) < 0)
-        return -EBADMSG;
-    ret_from->id = id;
-    *ret_rank = (int32_t)rank;
-    *ret_version = (struct dlr_version){(uint32_t)vround, step};
-    return 0;
-}
-
 static int on_reserve(struct dlr_agent *a, const json_t *msg)
 {
     uint64_t round, rank, bytes;
@@ -155,24 +140,28 @@ static int on_reserve(struct dlr_agent *a, const json_t *msg)
     return 0;
 }
 
+static void ended(struct dlr_agent *a, const struct dlr_agent_request *q,
+                  const struct dlr_agent_origin *from, int rc, const char *why)
+{
+    dlr_agent_done(a->base, from, rc, why);
+}
+
 static int order(struct dlr_agent *a, const json_t *msg, enum dlr_local_type type,
                  const char *text_key)
 {
     struct dlr_agent_origin from = supervisor;
-    struct dlr_version version;
-    const char *text;
+    struct dlr_agent_request q = {.type = type};
     uint64_t round;
-    int32_t rank;
 
-    if (dlr_agent_copy_of(msg, &from, &rank, &version) < 0 ||
-        dlr_msg_str(msg, text_key, &text) < 0 || strlen(text) >= DLR_LOCAL_TEXT)
+    if (dlr_agent_copy_of(msg, &from, &q.rank, &q.version) < 0 ||
+        dlr_msg_str(msg, text_key, &q.text) < 0 || strlen(q.text) >= DLR_LOCAL_TEXT)
         return -EBADMSG;
     if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
         !dlr_agent_round_is(a, round)) {
         dlr_agent_done(a->base, &from, -ESTALE, "not of this round");
         return 0;
     }
-    dlr_agent_data_request(a, type, rank, version, text, &from);
+    dlr_agent_request(a, &q, &from, ended);
     return 0;
 }
 
@@ -181,14 +170,12 @@ int dlr_agent_send(struct dlr_agent *a, const json_t *msg,
                    const struct dlr_agent_origin *from)
 {
     struct dlr_agent_origin origin = *from;
-    struct dlr_version version;
-    const char *data;
-    int32_t rank;
+    struct dlr_agent_request q = {.type = DLR_LOCAL_D_SEND};
 
-    if (dlr_agent_copy_of(msg, &origin, &rank, &version) < 0 ||
-        dlr_msg_str(msg, "data", &data) < 0 || strlen(data) >= DLR_LOCAL_TEXT)
+    if (dlr_agent_copy_of(msg, &origin, &q.rank, &q.version) < 0 ||
+        dlr_msg_str(msg, "data", &q.text) < 0 || strlen(q.text) >= DLR_LOCAL_TEXT)
         return -EBADMSG;
-    dlr_agent_data_request(a, DLR_LOCAL_D_SEND, rank, version, data, &origin);
+    dlr_agent_request(a, &q, &origin, ended);
     return 0;
 }
 
@@ -225,6 +212,14 @@ static int read_other(const json_t *list, size_t i, int32_t *ret_rank, uint64_t 
     return 0;
 }
 
+static void written(struct dlr_agent *a, const struct dlr_agent_request *q,
+                    const struct dlr_agent_origin *from, int rc, const char *why)
+{
+    if (rc < 0 && from->from == DLR_AGENT_SELF)
+        dlr_agent_save_lost(a, q->rank, q->version, why);
+    dlr_agent_done(a->base, from, rc, why);
+}
+
 /* Not bound to the round: after its end the survivors' state is written before a requeue. */
 void dlr_agent_persist(struct dlr_agent *a, const json_t *msg,
                        const struct dlr_agent_origin *from)
@@ -232,13 +227,13 @@ void dlr_agent_persist(struct dlr_agent *a, const json_t *msg,
     const json_t *with = json_object_get(msg, "with");
     size_t n = json_array_size(with);
     struct dlr_agent_origin origin = *from;
-    struct dlr_version version;
-    const char *path;
+    struct dlr_agent_request q = {.type = DLR_LOCAL_D_SAVE};
     uint64_t id;
-    int32_t rank, other;
-    int rc = dlr_agent_copy_of(msg, &origin, &rank, &version);
+    int32_t other;
+    int rc = dlr_agent_copy_of(msg, &origin, &q.rank, &q.version);
 
-    if (rc < 0 || dlr_msg_str(msg, "path", &path) < 0 || strlen(path) >= DLR_LOCAL_TEXT)
+    if (rc < 0 || dlr_msg_str(msg, "path", &q.text) < 0 ||
+        strlen(q.text) >= DLR_LOCAL_TEXT)
         rc = -EBADMSG;
     for (size_t i = 0; rc == 0 && i < n; i++)
         rc = read_other(with, i, &other, &id);
@@ -246,14 +241,14 @@ void dlr_agent_persist(struct dlr_agent *a, const json_t *msg,
         a->dropped++;
         return;
     }
-    if (dlr_msg_uint(msg, "rate", INT64_MAX, &origin.rate) < 0)
-        origin.rate = 0;
-    origin.follow = (unsigned)n;
-    dlr_agent_data_request(a, DLR_LOCAL_D_SAVE, rank, version, path, &origin);
+    if (dlr_msg_uint(msg, "rate", INT64_MAX, &q.rate) < 0)
+        q.rate = 0;
+    q.follow = (unsigned)n;
+    dlr_agent_request(a, &q, &origin, written);
     for (size_t i = 0; i < n; i++) {
-        read_other(with, i, &other, &origin.id);
-        origin.follow = (unsigned)(n - 1 - i);
-        dlr_agent_data_request(a, DLR_LOCAL_D_SAVE, other, version, path, &origin);
+        read_other(with, i, &q.rank, &origin.id);
+        q.follow = (unsigned)(n - 1 - i);
+        dlr_agent_request(a, &q, &origin, written);
     }
 }
 

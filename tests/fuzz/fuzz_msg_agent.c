@@ -87,11 +87,11 @@ void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
     FUZZ_CHECK(rank >= 0 && bytes > 0 && bytes <= INT64_MAX && !worker);
 }
 
-void dlr_agent_data_request(struct dlr_agent *a, enum dlr_local_type type, int32_t rank,
-                            struct dlr_version version, const char *text,
-                            const struct dlr_agent_origin *from)
+void dlr_agent_request(struct dlr_agent *a, const struct dlr_agent_request *q,
+                       const struct dlr_agent_origin *from, dlr_agent_ended_fn *fn)
 {
-    FUZZ_CHECK(rank >= 0 && version.step <= INT64_MAX && strlen(text) < DLR_LOCAL_TEXT);
+    FUZZ_CHECK(q->rank >= 0 && q->version.step <= INT64_MAX &&
+               strlen(q->text) < DLR_LOCAL_TEXT);
 }
 
 static void check_round(const struct dlr_agent_round *r)

@@ -20,8 +20,11 @@ void dlr_agent_answer(struct dlr_agent_base *base, const struct dlr_agent_origin
 void dlr_agent_done(struct dlr_agent_base *base, const struct dlr_agent_origin *to,
                     int rc, const char *why)
 {
-    if (to->from == DLR_AGENT_SELF)
+    if (to->from == DLR_AGENT_SELF) {
+        if (to->told)
+            to->told(to->arg, to->id, rc, why);
         return;
+    }
     dlr_agent_answer(base, to,
                      json_pack("{s:i, s:s, s:I, s:i, s:s}", "v", DLR_MSG_VERSION, "t",
                                "done", "id", (json_int_t)to->id, "rc", -rc, "why",

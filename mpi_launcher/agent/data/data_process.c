@@ -22,71 +22,15 @@
 
 #define END_MS 20 /* a process whose connection has ended, to be gone */
 
-struct request {
-    uint64_t id;
-    enum dlr_local_type type;
-    struct dlr_agent_origin from;
-    int32_t rank;
-    struct dlr_version version;
-    int slot;                /* of the rank's that it reads; -1: not one of ours */
-    uint32_t round;          /* in which it began: entries of ranks last one round */
-    char to[DLR_AGENT_NODE]; /* of a send, "" unknown */
-};
-
 static int on_data(zloop_t *loop, zmq_pollitem_t *item, void *arg);
-
-/* A copy that a save's commit waits for, not a round's start. */
-static bool is_save(const struct request *q)
-{
-    return q->type == DLR_LOCAL_D_SEND && q->from.from == DLR_AGENT_SELF &&
-           q->from.id == 0;
-}
-
-/* Where a send that the network failed was to go. */
-static const char *add_way(const struct dlr_agent *a, const struct request *q, int rc,
-                           const char *why, char *buf, size_t size)
-{
-    const char *uses = a->data.uses;
-
-    if (q->type != DLR_LOCAL_D_SEND || !dlr_err_is_network(rc))
-        return why;
-    if (dlr_format(buf, size, "no copy%s%s%s%s: %s", q->to[0] ? " to " : "", q->to,
-                   uses[0] ? " over " : "", uses, why) < 0)
-        return why;
-    return buf;
-}
-
-static void tell_end(struct dlr_agent *a, struct request *q, int rc, const char *reason)
-{
-    struct dlr_agent_rank *r = dlr_agent_rank(a, q->rank, false);
-    char text[1024];
-    const char *why = add_way(a, q, rc, reason, text, sizeof(text));
-
-    if (r && q->slot >= 0 && dlr_agent_round_is(a, q->round) &&
-        r->reading[q->slot] > 0 && --r->reading[q->slot] == 0)
-        dlr_agent_save_settle(a, r);
-    if (is_save(q))
-        dlr_agent_pace_end(a, rc, r ? r->bytes : 0);
-    if (q->type == DLR_LOCAL_D_SEND)
-        dlr_agent_net_sent(a, is_save(q) ? &q->version : NULL, rc, why);
-    if (q->from.from == DLR_AGENT_SELF && rc < 0 &&
-        dlr_agent_round_is(a, q->version.round))
-        dlr_agent_save_missed(a, q->rank, q->version.step, why);
-    if (q->from.from == DLR_AGENT_SELF && q->from.id > 0)
-        dlr_agent_succeed_done(a, q->from.id, rc, why);
-    dlr_agent_done(a->base, &q->from, rc, why);
-    free(q);
-}
 
 static void fail_all(struct dlr_agent *a, const char *why)
 {
-    struct request *q;
     struct dlr_local_msg *m;
 
     while ((m = zlistx_detach(a->data.out, NULL)))
         free(m);
-    while ((q = zlistx_detach(a->data.requests, NULL)))
-        tell_end(a, q, -EIO, why);
+    dlr_agent_requests_fail(a, why);
     dlr_agent_bring_fail(a, why);
 }
 
@@ -177,16 +121,9 @@ static void on_hello(struct dlr_agent *a, const struct dlr_local_msg *m)
 
 static void on_done(struct dlr_agent *a, const struct dlr_local_msg *m)
 {
-    struct request *q = zlistx_first(a->data.requests);
-
-    while (q && q->id != m->arg[1])
-        q = zlistx_next(a->data.requests);
-    if (!q) {
+    if (!dlr_agent_requests_end(
+            a, m->arg[1], m->arg[2] > INT32_MAX ? -EIO : -(int)m->arg[2], m->text))
         a->dropped++;
-        return;
-    }
-    zlistx_detach_cur(a->data.requests);
-    tell_end(a, q, m->arg[2] > INT32_MAX ? -EIO : -(int)m->arg[2], m->text);
 }
 
 static void on_copied(struct dlr_agent *a, const struct dlr_local_msg *m)
@@ -404,58 +341,22 @@ void dlr_agent_data_round(struct dlr_agent *a, bool drop)
     dlr_agent_data_send(a, &m);
 }
 
-static int reads_slot(struct dlr_agent *a, const struct request *q)
+void dlr_agent_data_request(struct dlr_agent *a, const struct dlr_agent_request *q)
 {
-    struct dlr_agent_rank *r = dlr_agent_rank(a, q->rank, false);
-
-    if (!r || q->type == DLR_LOCAL_D_LOAD || q->type == DLR_LOCAL_D_ADOPT ||
-        q->type == DLR_LOCAL_D_SUM)
-        return -1;
-    return dlr_agent_rank_holding(r, q->version);
-}
-
-void dlr_agent_data_request(struct dlr_agent *a, enum dlr_local_type type, int32_t rank,
-                            struct dlr_version version, const char *text,
-                            const struct dlr_agent_origin *from)
-{
-    struct request *q = calloc(1, sizeof(*q));
-    struct dlr_agent_rank *r;
+    uint64_t id = dlr_agent_requests_add(a, q);
     struct dlr_local_msg m;
 
-    if (!q)
+    if (!id)
         return;
-    *q = (struct request){.id = ++a->data.last_id,
-                          .type = type,
-                          .from = *from,
-                          .rank = rank,
-                          .version = version,
-                          .slot = -1,
-                          .round = a->round.round};
-    if (from->node)
-        dlr_format(q->to, sizeof(q->to), "%s", from->node);
-    q->from.node = NULL;
-    if (is_save(q)) {
-        dlr_agent_helpers_round(a);
-        dlr_agent_pace_begin(a);
-    }
-    if (a->data.fd < 0) {
-        tell_end(a, q, -ENOTCONN, "no data process on this node");
-        return;
-    }
-    q->slot = reads_slot(a, q);
-    r = dlr_agent_rank(a, rank, false);
-    if (q->slot >= 0)
-        r->reading[q->slot]++;
-    zlistx_add_end(a->data.requests, q);
-    dlr_local_init(&m, type);
+    dlr_local_init(&m, q->type);
     m.round = a->round.round;
-    m.rank = rank;
-    m.step = version.step;
-    m.arg[0] = version.round;
-    m.arg[1] = q->id;
-    m.arg[2] = is_save(q) ? 1 : from->rate;
-    m.arg[3] = from->follow;
-    dlr_local_text(&m, "%s", text);
+    m.rank = q->rank;
+    m.step = q->version.step;
+    m.arg[0] = q->version.round;
+    m.arg[1] = id;
+    m.arg[2] = q->save ? 1 : q->rate;
+    m.arg[3] = q->follow;
+    dlr_local_text(&m, "%s", q->text);
     dlr_agent_data_send(a, &m);
 }
 

@@ -11,6 +11,7 @@
 #include "common/base/str.h"
 #include "common/json/message.h"
 #include "mpi_launcher/agent/agent.h"
+#include "mpi_launcher/agent/snapshots/slot_requests.h"
 #include "mpi_launcher/plan/parity_sets.h"
 
 /* Requests of a rebuilding are numbered beyond those of ranks: its sum, and its parts. */
@@ -53,21 +54,21 @@ static struct dlr_agent_rebuild *free_rebuild(struct dlr_agent_rebuild *r)
     return NULL;
 }
 
-static void answer(struct dlr_agent *a, const struct dlr_agent_origin *from, int rc,
-                   const char *why)
-{
-    if (from->from == DLR_AGENT_SELF)
-        dlr_agent_succeed_done(a, from->id, rc, why);
-    else
-        dlr_agent_done(a->base, from, rc, why);
-}
-
 static void end(struct dlr_agent *a, struct dlr_agent_rebuild *r, int rc,
                 const char *why)
 {
     take(a, r);
-    answer(a, &r->from, rc, why);
+    dlr_agent_done(a->base, &r->from, rc, why);
     free_rebuild(r);
+}
+
+/* Its sum, or a part that goes from this node to itself. */
+static void ended(struct dlr_agent *a, const struct dlr_agent_request *q,
+                  const struct dlr_agent_origin *from, int rc, const char *why)
+{
+    if (rc < 0)
+        dlr_agent_save_lost(a, q->rank, q->version, why);
+    dlr_agent_rebuild_done(a, from->id, rc, why);
 }
 
 int dlr_agent_rebuild(struct dlr_agent *a, const json_t *msg,
@@ -75,14 +76,15 @@ int dlr_agent_rebuild(struct dlr_agent *a, const json_t *msg,
 {
     struct dlr_agent_rebuild *r = calloc(1, sizeof(*r));
     struct dlr_agent_origin self = {.from = DLR_AGENT_SELF};
-    const char *terms, *parts;
+    struct dlr_agent_request q = {.type = DLR_LOCAL_D_SUM};
+    const char *parts;
     uint64_t bytes;
 
     if (!r)
         return -ENOMEM;
     r->from = *from;
     if (dlr_agent_copy_of(msg, &r->from, &r->rank, &r->version) < 0 ||
-        dlr_msg_str(msg, "terms", &terms) < 0 || strlen(terms) >= DLR_LOCAL_TEXT ||
+        dlr_msg_str(msg, "terms", &q.text) < 0 || strlen(q.text) >= DLR_LOCAL_TEXT ||
         dlr_msg_str(msg, "parts", &parts) < 0 ||
         dlr_msg_uint(msg, "bytes", INT64_MAX, &bytes) < 0 || bytes == 0 ||
         find(a, r->rank)) {
@@ -97,7 +99,9 @@ int dlr_agent_rebuild(struct dlr_agent *a, const json_t *msg,
     r->next = a->rebuilds;
     a->rebuilds = r;
     self.id = SUM_ID(r->rank);
-    dlr_agent_data_request(a, DLR_LOCAL_D_SUM, r->rank, r->version, terms, &self);
+    q.rank = r->rank;
+    q.version = r->version;
+    dlr_agent_request(a, &q, &self, ended);
     if (a->rebuilds == r) /* else that has failed already */
         dlr_agent_ranks_reserve(a, r->rank, bytes, false);
     return 0;
@@ -107,10 +111,13 @@ static void ask_part(struct dlr_agent *a, const struct dlr_agent_rebuild *r,
                      unsigned slot, const char *node)
 {
     struct dlr_agent_origin self = {.from = DLR_AGENT_SELF, .id = PART_ID(r->rank)};
+    struct dlr_agent_request q = {.type = DLR_LOCAL_D_SEND,
+                                  .rank = (int32_t)slot,
+                                  .version = r->version,
+                                  .text = a->data.address};
 
     if (dlr_streq(node, a->node))
-        dlr_agent_data_request(a, DLR_LOCAL_D_SEND, (int32_t)slot, r->version,
-                               a->data.address, &self);
+        dlr_agent_request(a, &q, &self, ended);
     else
         dlr_agent_peers_say(
             a, node,

@@ -12,6 +12,7 @@
 #include "common/base/log.h"
 #include "common/json/message.h"
 #include "mpi_launcher/agent/agent.h"
+#include "mpi_launcher/agent/snapshots/slot_requests.h"
 
 void dlr_agent_save_missed(struct dlr_agent *a, int32_t rank, uint64_t step,
                            const char *why)
@@ -20,6 +21,13 @@ void dlr_agent_save_missed(struct dlr_agent *a, int32_t rank, uint64_t step,
                   json_pack("{s:i, s:s, s:I, s:i, s:I, s:s}", "v", DLR_MSG_VERSION, "t",
                             "missed", "round", (json_int_t)a->round.round, "rank", rank,
                             "step", (json_int_t)step, "why", why));
+}
+
+void dlr_agent_save_lost(struct dlr_agent *a, int32_t rank, struct dlr_version version,
+                         const char *why)
+{
+    if (dlr_agent_round_is(a, version.round))
+        dlr_agent_save_missed(a, rank, version.step, why);
 }
 
 void dlr_agent_save_torn_retell(struct dlr_agent *a)
@@ -282,17 +290,40 @@ void dlr_agent_save_retell(struct dlr_agent *a)
             tell_data(a, DLR_LOCAL_D_ABORT, here(a, a->aborted[i]));
 }
 
+static void copied(struct dlr_agent *a, const struct dlr_agent_request *q,
+                   const struct dlr_agent_origin *from, int rc, const char *why)
+{
+    const struct dlr_agent_rank *r = dlr_agent_rank(a, q->rank, false);
+
+    dlr_agent_pace_end(a, rc, r ? r->bytes : 0);
+    if (rc < 0)
+        dlr_agent_save_lost(a, q->rank, q->version, why);
+}
+
+static void copy_to(struct dlr_agent *a, const struct dlr_agent_node *to, int32_t rank,
+                    struct dlr_version v)
+{
+    static const struct dlr_agent_origin self = {.from = DLR_AGENT_SELF};
+    const struct dlr_agent_request q = {.type = DLR_LOCAL_D_SEND,
+                                        .rank = rank,
+                                        .version = v,
+                                        .text = to->data,
+                                        .node = to->name,
+                                        .save = true};
+
+    dlr_agent_helpers_round(a);
+    dlr_agent_pace_begin(a);
+    dlr_agent_request(a, &q, &self, copied);
+}
+
 static void copy_to_partners(struct dlr_agent *a, int32_t rank, struct dlr_version v)
 {
-    struct dlr_agent_origin self = {.from = DLR_AGENT_SELF};
-
     for (unsigned i = 0; i < a->round.npartners; i++) {
         const struct dlr_agent_node *to =
             dlr_agent_round_node(&a->round, a->round.partners[i]);
 
-        self.node = to ? to->name : NULL;
         if (to && to->data[0])
-            dlr_agent_data_request(a, DLR_LOCAL_D_SEND, rank, v, to->data, &self);
+            copy_to(a, to, rank, v);
         else
             dlr_agent_save_missed(a, rank, v.step, "a partner has no data process");
     }

@@ -248,6 +248,11 @@ void dlr_agent_succeed_done(struct dlr_agent *a, uint64_t id, int rc, const char
         next(s);
 }
 
+void dlr_agent_succeed_told(void *arg, uint64_t id, int rc, const char *why)
+{
+    dlr_agent_succeed_done(arg, id, rc, why);
+}
+
 /* --- requeue ---------------------------------------------------------------------------- */
 
 /* The supervisor's node, and whoever did not answer while the others did. */

@@ -59,7 +59,10 @@ static void make_rank(struct dlr_successor *s, unsigned rank)
 {
     struct dlr_agent *a = s->agent;
     const struct dlr_plan_source *src = &s->plan.sources[rank];
-    struct dlr_agent_origin self = {.from = DLR_AGENT_SELF, .id = rank + 1};
+    struct dlr_agent_origin self = {.from = DLR_AGENT_SELF,
+                                    .id = rank + 1,
+                                    .told = dlr_agent_succeed_told,
+                                    .arg = a};
     DLR_AUTO_JSON json_t *msg = order(s, "rebuild", rank);
     char node[DLR_PARITY_DATA_MAX][DLR_TOPO_NAME], terms[TERMS], text[TERMS + 16];
     unsigned slot[DLR_PARITY_DATA_MAX], n, k;
@@ -115,7 +118,10 @@ static void add(const struct dlr_successor *s, struct batch *b, unsigned rank)
 static void send_batch(struct dlr_successor *s, struct batch *b)
 {
     struct dlr_agent *a = s->agent;
-    struct dlr_agent_origin self = {.from = DLR_AGENT_SELF, .id = b->first + 1};
+    struct dlr_agent_origin self = {.from = DLR_AGENT_SELF,
+                                    .id = b->first + 1,
+                                    .told = dlr_agent_succeed_told,
+                                    .arg = a};
     const char *node;
 
     if (!b->msg)

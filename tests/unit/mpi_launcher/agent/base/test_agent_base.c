@@ -214,6 +214,28 @@ static void a_peer_is_heard_and_answered(void **state)
     dlr_agent_unwatch_socket(rig.base, dlr_client_sock(rig.peer));
 }
 
+static void on_told(void *arg, uint64_t id, int rc, const char *why)
+{
+    int *told = arg;
+
+    assert_int_equal(id, 9);
+    assert_int_equal(rc, -5);
+    assert_string_equal(why, "why");
+    ++*told;
+}
+
+static void an_order_of_our_own_tells_whom_it_names(void **state)
+{
+    int told = 0;
+    struct dlr_agent_origin self = {.from = DLR_AGENT_SELF, .id = 9};
+
+    dlr_agent_done(rig.base, &self, -5, "nobody");
+    self.told = on_told;
+    self.arg = &told;
+    dlr_agent_done(rig.base, &self, -5, "why");
+    assert_int_equal(told, 1);
+}
+
 /* Whoever is told of the end may ask for it, too. */
 static void the_end_is_told_once(void **state)
 {
@@ -278,6 +300,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(the_supervisor_is_told_and_heard),
         T(a_peer_is_heard_and_answered),
+        T(an_order_of_our_own_tells_whom_it_names),
         T(the_end_is_told_once),
         T(timers_run_once_or_until_their_end),
         T(a_child_that_is_not_needed_is_killed_and_reaped),

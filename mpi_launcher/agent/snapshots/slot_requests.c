@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi_launcher/agent/snapshots/slot_requests.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "mpi_launcher/agent/agent.h"
+
+struct reader {
+    struct dlr_agent *agent;
+    struct dlr_agent_request q;
+    struct dlr_agent_origin from;
+    dlr_agent_ended_fn *ended;
+    int slot;       /* of the rank's that it reads; -1: not one of ours */
+    uint32_t round; /* in which it began: entries of ranks last one round */
+};
+
+static int reads_slot(struct dlr_agent *a, const struct dlr_agent_request *q)
+{
+    const struct dlr_agent_rank *r = dlr_agent_rank(a, q->rank, false);
+
+    if (!r || a->data.fd < 0 || q->type == DLR_LOCAL_D_LOAD ||
+        q->type == DLR_LOCAL_D_ADOPT || q->type == DLR_LOCAL_D_SUM)
+        return -1;
+    return dlr_agent_rank_holding(r, q->version);
+}
+
+static void release(const struct reader *d)
+{
+    struct dlr_agent *a = d->agent;
+    struct dlr_agent_rank *r = dlr_agent_rank(a, d->q.rank, false);
+
+    if (r && d->slot >= 0 && dlr_agent_round_is(a, d->round) &&
+        r->reading[d->slot] > 0 && --r->reading[d->slot] == 0)
+        dlr_agent_save_settle(a, r);
+}
+
+static void done(void *arg, int rc, const char *why)
+{
+    struct reader *d = arg;
+
+    release(d);
+    if (d->q.type == DLR_LOCAL_D_SEND)
+        dlr_agent_net_sent(d->agent, d->q.save ? &d->q.version : NULL, rc, why);
+    d->ended(d->agent, &d->q, &d->from, rc, why);
+    free(d);
+}
+
+void dlr_agent_request(struct dlr_agent *a, const struct dlr_agent_request *q,
+                       const struct dlr_agent_origin *from, dlr_agent_ended_fn *ended)
+{
+    struct reader *d = calloc(1, sizeof(*d));
+    struct dlr_agent_request asked = *q;
+
+    if (!d) {
+        ended(a, q, from, -ENOMEM, "out of memory");
+        return;
+    }
+    *d = (struct reader){.agent = a,
+                         .q = *q,
+                         .from = *from,
+                         .ended = ended,
+                         .slot = reads_slot(a, q),
+                         .round = a->round.round};
+    d->q.text = d->q.node = NULL;
+    if (d->slot >= 0)
+        dlr_agent_rank(a, q->rank, false)->reading[d->slot]++;
+    asked.done = done;
+    asked.arg = d;
+    dlr_agent_data_request(a, &asked);
+}
