@@ -55,6 +55,7 @@
 #include "mpi_launcher/agent/base/base.h"
 #include "mpi_launcher/agent/base/reactor.h"
 #include "mpi_launcher/agent/base/sockets.h"
+#include "mpi_launcher/agent/data/data_process.h"
 #include "mpi_launcher/agent/data/network.h"
 #include "mpi_launcher/agent/data/requests.h"
 #include "mpi_launcher/process/restart_delay.h"
@@ -138,7 +139,8 @@ struct dlr_agent_tasks { /* tasks/tasks.c */
 };
 
 struct dlr_agent_data { /* data/data_process.c */
-    int fd, pidfd;      /* -1: not running */
+    const struct dlr_agent_data_ops *ops;
+    int fd, pidfd; /* -1: not running */
     pid_t pid;
     char address[DLR_AGENT_UCX]; /* "" until it said hello */
     zlistx_t *out;               /* messages that did not fit yet */
@@ -599,20 +601,6 @@ void dlr_agent_save_lost(struct dlr_agent *a, int32_t rank, struct dlr_version v
 void dlr_agent_scrub_bad(struct dlr_agent *a, const struct dlr_local_msg *m);
 /* D_COPIED: a rank's own slot may be whole again, and is marked like others. */
 void dlr_agent_scrub_copied(struct dlr_agent *a, int32_t rank);
-
-/* --- data/data_process.c ------------------------------------------------------------ */
-
-int dlr_agent_data_start(struct dlr_agent *a, struct dlr_err *err);
-/* In place of the one that runs; what that was doing has failed, why says why. */
-void dlr_agent_data_restart(struct dlr_agent *a, const char *why);
-void dlr_agent_data_stop(struct dlr_agent *a);
-void dlr_agent_data_send(struct dlr_agent *a, const struct dlr_local_msg *msg);
-/* D_CONFIG of the current round; with its sums, and with drop also D_DROP. */
-void dlr_agent_data_peers(struct dlr_agent *a); /* there are others */
-void dlr_agent_data_config(struct dlr_agent *a);
-void dlr_agent_data_round(struct dlr_agent *a, bool drop);
-/* What snapshots/slot_requests.h has others ask for. */
-void dlr_agent_data_request(struct dlr_agent *a, const struct dlr_agent_request *q);
 
 /* --- report.c ----------------------------------------------------------------------- */
 

@@ -72,17 +72,6 @@ static void read_boot_id(struct dlr_agent *a)
     a->boot[n > 0 ? n : 0] = '\0';
 }
 
-static void init(struct dlr_agent *a)
-{
-    a->signal_fd = a->dir_fd = a->lease_fd = a->listen_fd = -1;
-    a->suspend_timer = a->beat_timer = a->tasks.retry_timer = a->data.timer = -1;
-    a->data.fd = a->data.pidfd = -1;
-    a->tasks.doomed = -1;
-    a->grace.timer = -1;
-    a->peers.timer = a->peers.probe_fd = a->peers.probe_timer = -1;
-    a->peers.witness_pidfd = a->keeper.pidfd = a->keeper.timer = -1;
-}
-
 static void on_supervisor(void *arg, const struct dlr_packet *packet)
 {
     dlr_agent_on_supervisor(arg, packet);
@@ -107,6 +96,53 @@ static const struct dlr_agent_base_ops base_ops = {
     .peer = on_peer,
     .end = on_end,
 };
+
+/* --- what the data process says, and who hears of it --- */
+
+static void on_data_ready(struct dlr_agent *a)
+{
+    if (dlr_agent_supervisor_is_open(a->base))
+        dlr_agent_hello(a); /* else the first one is still to come */
+    dlr_agent_pace_start(a);
+    if (!a->round.known)
+        return;
+    /* The one that died may not have heard what is void; once something was ordered it did. */
+    dlr_agent_data_round(a, a->save_step == 0);
+    dlr_agent_ranks_reserve_again(a);
+    dlr_agent_save_retell(a);
+}
+
+static void on_data_refused(struct dlr_agent *a, const char *why)
+{
+    for (unsigned i = 0; i < a->nranks; i++)
+        if (a->ranks[i]->reserving)
+            dlr_agent_ranks_reserved(a, a->ranks[i]->rank, -EIO, why);
+}
+
+static const struct dlr_agent_data_ops data_ops = {
+    .ready = on_data_ready,
+    .gone = dlr_agent_bring_fail,
+    .refused = on_data_refused,
+    .changed = dlr_agent_hello,
+    .reserved = dlr_agent_ranks_reserved,
+    .room = dlr_agent_bring_reserved,
+    .copied = dlr_agent_scrub_copied,
+    .bad = dlr_agent_scrub_bad,
+    .uses = dlr_agent_helpers_uses,
+    .bring = dlr_agent_bring_ranks,
+};
+
+static void init(struct dlr_agent *a)
+{
+    a->signal_fd = a->dir_fd = a->lease_fd = a->listen_fd = -1;
+    a->suspend_timer = a->beat_timer = a->tasks.retry_timer = a->data.timer = -1;
+    a->data.fd = a->data.pidfd = -1;
+    a->data.ops = &data_ops;
+    a->tasks.doomed = -1;
+    a->grace.timer = -1;
+    a->peers.timer = a->peers.probe_fd = a->peers.probe_timer = -1;
+    a->peers.witness_pidfd = a->keeper.pidfd = a->keeper.timer = -1;
+}
 
 /* Which key the supervisor has, proven by its credential; and a credential of our own. */
 static int meet(struct dlr_agent *a, char ret_key[DLR_KEY_TEXT], struct dlr_err *err)

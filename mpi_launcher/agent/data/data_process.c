@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi_launcher/agent/data/data_process.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -31,14 +33,7 @@ static void fail_all(struct dlr_agent *a, const char *why)
     while ((m = zlistx_detach(a->data.out, NULL)))
         free(m);
     dlr_agent_requests_fail(a, why);
-    dlr_agent_bring_fail(a, why);
-}
-
-static void refuse_slots(struct dlr_agent *a, const char *why)
-{
-    for (unsigned i = 0; i < a->nranks; i++)
-        if (a->ranks[i]->reserving)
-            dlr_agent_ranks_reserved(a, a->ranks[i]->rank, -EIO, why);
+    a->data.ops->gone(a, why);
 }
 
 static int start_again(zloop_t *loop, int timer, void *arg)
@@ -51,7 +46,7 @@ static int start_again(zloop_t *loop, int timer, void *arg)
     if (dlr_agent_data_start(a, &err) == 0)
         return 0;
     dlr_error("%s: %s", a->node, err.text);
-    refuse_slots(a, err.text);
+    a->data.ops->refused(a, err.text);
     return 0;
 }
 
@@ -94,29 +89,20 @@ static void lost(struct dlr_agent *a)
         dlr_error("%s: %s, %d times in %d min: no snapshots here for %" PRId64 " s",
                   a->node, why, DLR_DEATHS_MAX, DLR_DEATHS_WINDOW_MS / 60000,
                   pause_ms / 1000);
-        refuse_slots(a, why); /* else the next one is asked for them */
+        a->data.ops->refused(a, why); /* else the next one is asked for them */
     } else if (!a->told_to_end) {
         dlr_warn("%s: %s; starting it again", a->node, why);
     }
     if (!a->told_to_end)
         dlr_agent_timer(a->base, &a->data.timer, pause_ms, start_again, a);
-    dlr_agent_hello(a);
+    a->data.ops->changed(a);
 }
 
 static void on_hello(struct dlr_agent *a, const struct dlr_local_msg *m)
 {
     if (dlr_format(a->data.address, sizeof(a->data.address), "%s", m->text) < 0)
         return;
-    /* Else the first hello is still to come. */
-    if (dlr_agent_supervisor_is_open(a->base))
-        dlr_agent_hello(a);
-    dlr_agent_pace_start(a);
-    if (!a->round.known)
-        return;
-    /* The one that died may not have heard what is void; once something was ordered it did. */
-    dlr_agent_data_round(a, a->save_step == 0);
-    dlr_agent_ranks_reserve_again(a);
-    dlr_agent_save_retell(a);
+    a->data.ops->ready(a);
 }
 
 static void on_done(struct dlr_agent *a, const struct dlr_local_msg *m)
@@ -126,9 +112,19 @@ static void on_done(struct dlr_agent *a, const struct dlr_local_msg *m)
         a->dropped++;
 }
 
+static void on_reserved(struct dlr_agent *a, const struct dlr_local_msg *m)
+{
+    int rc = -(int)(m->arg[1] & INT32_MAX);
+
+    if (m->arg[2] == DLR_STORE_BROUGHT)
+        a->data.ops->room(a, m->rank, rc, m->text);
+    else
+        a->data.ops->reserved(a, m->rank, rc, m->text);
+}
+
 static void on_copied(struct dlr_agent *a, const struct dlr_local_msg *m)
 {
-    dlr_agent_scrub_copied(a, m->rank);
+    a->data.ops->copied(a, m->rank);
     dlr_agent_say(a->base,
                   json_pack("{s:i, s:s, s:I, s:i, s:I, s:I, s:I, s:I}", "v",
                             DLR_MSG_VERSION, "t", "copied", "round",
@@ -147,7 +143,7 @@ static void on_uses(struct dlr_agent *a, const struct dlr_local_msg *m)
     }
     json_object_set_new(msg, "v", json_integer(DLR_MSG_VERSION));
     json_object_set_new(msg, "t", json_string("uses"));
-    dlr_agent_helpers_uses(a, msg);
+    a->data.ops->uses(a, msg);
     dlr_agent_say(a->base, msg);
 }
 
@@ -158,12 +154,7 @@ static void dispatch(struct dlr_agent *a, const struct dlr_local_msg *m)
         on_hello(a, m);
         return;
     case DLR_LOCAL_D_RESERVED:
-        if (m->arg[2] == DLR_STORE_BROUGHT)
-            dlr_agent_bring_reserved(a, m->rank, -(int)(m->arg[1] & INT32_MAX),
-                                     m->text);
-        else
-            dlr_agent_ranks_reserved(a, m->rank, -(int)(m->arg[1] & INT32_MAX),
-                                     m->text);
+        on_reserved(a, m);
         return;
     case DLR_LOCAL_D_DONE:
         on_done(a, m);
@@ -172,7 +163,7 @@ static void dispatch(struct dlr_agent *a, const struct dlr_local_msg *m)
         on_copied(a, m);
         return;
     case DLR_LOCAL_D_BAD:
-        dlr_agent_scrub_bad(a, m);
+        a->data.ops->bad(a, m);
         return;
     case DLR_LOCAL_D_USES:
         on_uses(a, m);
@@ -306,8 +297,8 @@ void dlr_agent_data_config(struct dlr_agent *a)
     conf = json_pack(
         "{s:s, s:s, s:I, s:s, s:o, s:o, s:o, s:b, s:b, s:o*}", "dir", a->conf.memory,
         "key", a->conf.key, "round", (json_int_t)round->round, "token", round->token,
-        "accept", accepted(round), "bring", dlr_agent_bring_ranks(a), "own",
-        own_ranks(a), "resized", round->made_by > 0, "local", a->data.local, "hosts",
+        "accept", accepted(round), "bring", a->data.ops->bring(a), "own", own_ranks(a),
+        "resized", round->made_by > 0, "local", a->data.local, "hosts",
         a->job.transport == DLR_TRANSPORT_UCX ? dlr_hosts_of(&a->peers.list) : NULL);
     text = conf ? dlr_msg_text(conf) : NULL;
     bytes = text ? strlen(text) : 0;
@@ -425,11 +416,11 @@ void dlr_agent_data_restart(struct dlr_agent *a, const char *why)
         return; /* the next one is started with what holds by then */
     forget_process(a);
     fail_all(a, why);
-    dlr_agent_hello(a);
+    a->data.ops->changed(a);
     if (dlr_agent_data_start(a, &err) == 0)
         return;
     dlr_error("%s: %s", a->node, err.text);
-    refuse_slots(a, err.text);
+    a->data.ops->refused(a, err.text);
 }
 
 void dlr_agent_data_stop(struct dlr_agent *a)
