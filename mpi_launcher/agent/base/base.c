@@ -33,6 +33,7 @@ struct dlr_agent_base *dlr_agent_base_free(struct dlr_agent_base *base)
         return NULL;
     dlr_agent_supervisor_close(base, 0);
     dlr_agent_server_close(base);
+    dlr_agent_timers_free(base);
     zloop_destroy(&base->loop);
     free(base);
     return NULL;

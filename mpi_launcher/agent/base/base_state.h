@@ -7,10 +7,13 @@
 
 #include "mpi_launcher/agent/base/base.h"
 
+struct dlr_agent_timer;
+
 struct dlr_agent_base {
     const struct dlr_agent_base_ops *ops; /* never NULL */
     void *arg;
     zloop_t *loop;
+    struct dlr_agent_timer *timers; /* those that have not ended */
     bool ending;
     struct dlr_client *supervisor; /* NULL: not connected */
     struct dlr_server *server;     /* NULL: nobody can connect */
@@ -18,5 +21,8 @@ struct dlr_agent_base {
     uint64_t strangers, strangers_told; /* to the node's own socket; of all, told */
     int64_t strangers_ms;               /* when */
 };
+
+/* Ends all timers that are left. */
+void dlr_agent_timers_free(struct dlr_agent_base *base);
 
 #endif

@@ -45,31 +45,94 @@ void dlr_agent_unwatch_socket(struct dlr_agent_base *base, zsock_t *sock)
     zloop_reader_end(base->loop, sock);
 }
 
-static void start_timer(struct dlr_agent_base *base, int *timer, int64_t ms,
-                        size_t times, zloop_timer_fn *fn, void *arg)
+/* --- timers --- */
+
+struct dlr_agent_timer {
+    int id;
+    bool once;
+    zloop_timer_fn *fn;
+    void *arg;
+    struct dlr_agent_timer *next;
+};
+
+/* Where the timer is linked; to NULL when it has ended. */
+static struct dlr_agent_timer **find(struct dlr_agent_base *base, int id)
 {
+    struct dlr_agent_timer **at = &base->timers;
+
+    while (*at && (*at)->id != id)
+        at = &(*at)->next;
+    return at;
+}
+
+static void forget(struct dlr_agent_timer **at)
+{
+    struct dlr_agent_timer *t = *at;
+
+    *at = t->next;
+    free(t);
+}
+
+/* The loop calls timers that were ended in the pass in which they are due as well: what
+ * their arg points to may be gone by then.
+ */
+static int fired(zloop_t *loop, int id, void *arg)
+{
+    struct dlr_agent_timer **at = find(arg, id), t;
+
+    if (!*at)
+        return 0;
+    t = **at;
+    if (t.once)
+        forget(at);
+    return t.fn(loop, id, t.arg);
+}
+
+static void start_timer(struct dlr_agent_base *base, int *timer, int64_t ms, bool once,
+                        zloop_timer_fn *fn, void *arg)
+{
+    struct dlr_agent_timer *t = zmalloc(sizeof(*t)); /* ends us, as the loop's own */
+
     dlr_agent_timer_end(base, timer);
-    *timer = zloop_timer(base->loop, (size_t)(ms > 0 ? ms : 1), times, fn, arg);
+    t->id = zloop_timer(base->loop, (size_t)(ms > 0 ? ms : 1), once, fired, base);
+    t->once = once;
+    t->fn = fn;
+    t->arg = arg;
+    t->next = base->timers;
+    base->timers = t;
+    *timer = t->id;
 }
 
 void dlr_agent_timer(struct dlr_agent_base *base, int *timer, int64_t after_ms,
                      zloop_timer_fn *fn, void *arg)
 {
-    start_timer(base, timer, after_ms, 1, fn, arg);
+    start_timer(base, timer, after_ms, true, fn, arg);
 }
 
 void dlr_agent_timer_every(struct dlr_agent_base *base, int *timer, int64_t every_ms,
                            zloop_timer_fn *fn, void *arg)
 {
-    start_timer(base, timer, every_ms, 0, fn, arg);
+    start_timer(base, timer, every_ms, false, fn, arg);
 }
 
 void dlr_agent_timer_end(struct dlr_agent_base *base, int *timer)
 {
-    if (*timer >= 0)
+    struct dlr_agent_timer **at = find(base, *timer);
+
+    if (*at) {
         zloop_timer_end(base->loop, *timer);
+        forget(at);
+    }
     *timer = -1;
 }
+
+void dlr_agent_timers_free(struct dlr_agent_base *base)
+{
+    while (base->timers)
+        forget(&base->timers);
+}
+
+/* --- children --- */
 
 static int buried(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {

@@ -26,6 +26,7 @@ void dlr_agent_timer(struct dlr_agent_base *base, int *timer, int64_t after_ms,
 /* The same again and again, until its end. */
 void dlr_agent_timer_every(struct dlr_agent_base *base, int *timer, int64_t every_ms,
                            zloop_timer_fn *fn, void *arg);
+/* From here on fn is not called, even when it is due already. */
 void dlr_agent_timer_end(struct dlr_agent_base *base, int *timer);
 
 /* Kills a child that is not needed any more and reaps it, now or when it has ended.

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "common/base/clock.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
 #include "mpi_launcher/agent/base/answers.h"
@@ -269,6 +270,33 @@ static void timers_run_once_or_until_their_end(void **state)
     dlr_agent_timer_end(rig.base, &b); /* is never one */
 }
 
+static int on_ended(zloop_t *loop, int timer, void *arg)
+{
+    fail_msg("this timer had ended");
+    return -1;
+}
+
+static int end_other(zloop_t *loop, int timer, void *arg)
+{
+    dlr_agent_timer_end(rig.base, arg);
+    dlr_agent_end(rig.base);
+    return 0;
+}
+
+/* Whoever ends one frees what it was for. */
+static void a_timer_that_ends_when_it_is_due_already_is_not_called(void **state)
+{
+    int64_t from = dlr_now_ms();
+    int first = -1, other = -1;
+
+    dlr_agent_timer(rig.base, &first, 1, end_other, &other);
+    dlr_agent_timer(rig.base, &other, 2, on_ended, NULL);
+    while (dlr_now_ms() < from + 10)
+        ; /* both are due in the loop's first pass */
+    run();
+    assert_int_equal(other, -1);
+}
+
 static int on_gone(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
     dlr_agent_unwatch(rig.base, item->fd);
@@ -303,6 +331,7 @@ int main(void)
         T(an_order_of_our_own_tells_whom_it_names),
         T(the_end_is_told_once),
         T(timers_run_once_or_until_their_end),
+        T(a_timer_that_ends_when_it_is_due_already_is_not_called),
         T(a_child_that_is_not_needed_is_killed_and_reaped),
     };
 
