@@ -106,6 +106,18 @@ static int update(const struct dlr_requeue *r, const char *list, time_t begin,
     }
 }
 
+/* slurmctld may go on trying an update for seconds after we are killed. So what it may set is kept before it
+ * is asked; a name too many does no harm.
+ */
+static void save_both(const struct dlr_requeue *r, const char *before)
+{
+    DLR_AUTO_FREE char *both = NULL;
+    struct dlr_err quiet;
+
+    if (make_list(before, "", r->exclude, &both, &quiet) == 0)
+        save_ours(r, both);
+}
+
 /* Sets the list, or leaves only the user's own when the job could never start with it. */
 static int exclude(const struct dlr_requeue *r, const struct dlr_slurm_job *job,
                    time_t begin, int64_t deadline_ms, struct dlr_err *err)
@@ -130,6 +142,7 @@ static int exclude(const struct dlr_requeue *r, const struct dlr_slurm_job *job,
                                  "beside it and %u are needed",
                                  r->exclude, job->partition, left, r->min_nodes);
     }
+    save_both(r, ours);
     rc = update(r, list, begin, deadline_ms, err);
     if (rc == 0)
         save_ours(r, r->exclude);

@@ -143,6 +143,47 @@ static unsigned merge(const struct merge *m, const struct dlr_peer_list *old,
     return n;
 }
 
+static void free_names(char **names, unsigned n)
+{
+    for (unsigned i = 0; names && i < n; i++)
+        free(names[i]);
+    free(names);
+}
+
+void dlr_peer_list_done(struct dlr_peer_list *list)
+{
+    free_names(list->gone, list->ngone);
+    free(list->all);
+    *list = (struct dlr_peer_list){0};
+}
+
+/* Who was gone and is not among the rows, and whoever of the list leaves by its name. */
+static int list_gone(const struct merge *m, const struct dlr_peer_list *old,
+                     const struct dlr_peer_list *rows, char ***ret, unsigned *ret_n)
+{
+    char **names = calloc(old->ngone + old->n + 1, sizeof(*names));
+    unsigned n = 0;
+    bool whole = true;
+
+    if (!names)
+        return -ENOMEM;
+    for (unsigned i = 0; i < old->ngone; i++)
+        if (!dlr_peer_list_find(rows, old->gone[i]))
+            whole = (names[n++] = strdup(old->gone[i])) && whole;
+    for (unsigned i = 0; i < old->n; i++)
+        if (!m->whole && leaves(m, old->all[i].node) &&
+            !dlr_peer_list_find(rows, old->all[i].node))
+            whole = (names[n++] = strdup(old->all[i].node)) && whole;
+    if (!whole) {
+        free_names(names, n);
+        return -ENOMEM;
+    }
+    qsort(names, n, sizeof(*names), by_text);
+    *ret = names;
+    *ret_n = n;
+    return 0;
+}
+
 int dlr_peer_list_take(struct dlr_peer_list *list, const json_t *msg,
                        void (*forget)(void *arg, struct dlr_client *client), void *arg)
 {
@@ -152,6 +193,8 @@ int dlr_peer_list_take(struct dlr_peer_list *list, const json_t *msg,
     struct dlr_peer_list rows = {0};
     DLR_AUTO_FREE const char **gone = NULL;
     DLR_AUTO_FREE struct dlr_agent_peer *all = NULL, *given = NULL;
+    char **left = NULL;
+    unsigned nleft = 0;
     int rc = parse_rows(json_object_get(msg, "peers"), &rows);
 
     given = rows.all;
@@ -160,10 +203,13 @@ int dlr_peer_list_take(struct dlr_peer_list *list, const json_t *msg,
         return rc;
     m.gone = gone;
     all = calloc(list->n + rows.n + 1, sizeof(*all));
-    if (!all)
+    if (!all || list_gone(&m, list, &rows, &left, &nleft) < 0)
         return -ENOMEM;
     list->n = merge(&m, list, &rows, all);
+    free_names(list->gone, list->ngone);
     free(list->all);
     list->all = DLR_STEAL(all);
+    list->gone = left;
+    list->ngone = nleft;
     return 0;
 }

@@ -20,6 +20,8 @@ struct dlr_agent_peer {
 struct dlr_peer_list {
     struct dlr_agent_peer *all;
     unsigned n;
+    char **gone; /* names that have left and not come back, in their order */
+    unsigned ngone;
 };
 
 /* The list after msg: with "whole" it is what msg says, else rows of msg come in or replace others, and names of
@@ -29,6 +31,9 @@ struct dlr_peer_list {
  */
 int dlr_peer_list_take(struct dlr_peer_list *list, const json_t *msg,
                        void (*forget)(void *arg, struct dlr_client *client), void *arg);
+
+/* Everything but the clients. */
+void dlr_peer_list_done(struct dlr_peer_list *list);
 
 /* NULL: there is none. */
 struct dlr_agent_peer *dlr_peer_list_find(const struct dlr_peer_list *list,

@@ -121,7 +121,7 @@ result() { output "$1" | grep -x "done: sum $2"; }
     for node in n3 n2 n1; do "$VC" kill "$node"; done # without a spare nobody is given up for 10 s
     await "$job" requeue
     [ "$(events "$job" 'select(.event=="requeue")|[.exclude[0],.by]')" = '["n1,n2,n3","n4"]' ]
-    wait_until '[ -e "$(alice_home)/.dlrover/job-$job/.excluded" ]'
+    wait_until '[ "$(ctl squeue -hj "$job" -o %T)" = PENDING ]' # and ended on all nodes that live
     ctl scontrol show job "$job" | grep -F 'ExcNodeList=(null)' # two nodes would be left
     ctl scancel "$job"
 }

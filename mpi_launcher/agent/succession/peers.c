@@ -189,8 +189,7 @@ static void forget_all(struct dlr_agent *a)
     for (unsigned i = 0; i < a->peers.list.n; i++)
         if (a->peers.list.all[i].client)
             forget(a, a->peers.list.all[i].client);
-    free(a->peers.list.all);
-    a->peers.list = (struct dlr_peer_list){0};
+    dlr_peer_list_done(&a->peers.list);
 }
 
 static void take_state(struct dlr_agent *a, const json_t *state)

@@ -255,22 +255,30 @@ void dlr_agent_succeed_told(void *arg, uint64_t id, int rc, const char *why)
 
 /* --- requeue ---------------------------------------------------------------------------- */
 
-/* The supervisor's node, and whoever did not answer while the others did. */
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b); /* order of names */
+}
+
+/* The supervisor's node, whoever did not answer while the others did, and whom the supervisor had called gone. */
 static void list_dead(struct dlr_agent *a, char *buf, size_t size)
 {
+    const struct dlr_peer_list *list = &a->peers.list;
+    DLR_AUTO_FREE const char **dead = calloc(list->n + list->ngone + 1, sizeof(*dead));
+    unsigned n = 0;
     size_t len = 0;
 
     buf[0] = '\0';
-    for (unsigned i = 0; i < a->peers.list.n; i++) {
-        const char *node = a->peers.list.all[i].node;
-
-        if (!dlr_streq(node, a->peers.batch) &&
-            dlr_election_live(a->peers.election, node, dlr_now_ms()))
-            continue;
-        if (len + strlen(node) + 2 > size)
-            return;
-        len += (size_t)snprintf(buf + len, size - len, "%s%s", len ? "," : "", node);
-    }
+    for (unsigned i = 0; dead && i < list->n; i++)
+        if (dlr_streq(list->all[i].node, a->peers.batch) ||
+            !dlr_election_live(a->peers.election, list->all[i].node, dlr_now_ms()))
+            dead[n++] = list->all[i].node;
+    for (unsigned i = 0; dead && i < list->ngone; i++)
+        dead[n++] = list->gone[i];
+    if (n > 1)
+        qsort(dead, n, sizeof(*dead), by_text);
+    for (unsigned i = 0; i < n && len + strlen(dead[i]) + 2 <= size; i++)
+        len += (size_t)snprintf(buf + len, size - len, "%s%s", len ? "," : "", dead[i]);
     if (len == 0)
         dlr_format(buf, size, "%s", a->peers.batch);
 }

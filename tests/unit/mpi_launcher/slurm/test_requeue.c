@@ -24,9 +24,22 @@ static struct {
     struct dlr_slurm_job job;
     bool fixed; /* jobs may not shrink */
     time_t begin;
+    const char *ours_path; /* what the file says when the list is set */
+    char ours[256];
 } ctld;
 
 #define BEGIN 1000
+
+static void read_ours(const char *path, char *ret, size_t size)
+{
+    FILE *in = fopen(path, "r");
+
+    ret[0] = '\0';
+    if (in && !fgets(ret, (int)size, in))
+        ret[0] = '\0';
+    if (in)
+        fclose(in);
+}
 
 /* --- instead of mpi_launcher/slurm/api.c; lists are n1,n2, and no list has a bracket that nobody closes ------------------------------------------------ */
 
@@ -93,6 +106,8 @@ int dlr_slurm_update_pending(uint32_t job_id, const char *exclude, unsigned min_
                              unsigned max_nodes, time_t begin, struct dlr_err *err)
 {
     ctld.updates++;
+    if (ctld.ours_path)
+        read_ours(ctld.ours_path, ctld.ours, sizeof(ctld.ours));
     if (ctld.busy-- > 0)
         return dlr_fail(err, -EAGAIN, "busy");
     ctld.begin = begin;
@@ -151,6 +166,44 @@ an_exclusion_holds_for_one_requeue_and_never_makes_a_job_impossible(void **state
         assert_string_equal(ctld.excluded, rows[i].list);
         assert_string_equal(err.code ? err.text : "", rows[i].note);
     }
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(dir), 0);
+}
+
+/* slurmctld may set a list after the process that asked for it was killed: the next requeue has to know
+ * that the names are not the user's.
+ */
+static void what_an_update_may_set_is_kept_before_it_is_asked_for(void **state)
+{
+    char dir[] = "/tmp/dlr-test-requeue-XXXXXX", path[64], ours[256];
+    struct dlr_requeue r = {.job_id = 7,
+                            .incarnation = 9,
+                            .timeout_ms = 10000,
+                            .exclude = "n2",
+                            .ours_path = path};
+    struct dlr_err err = {0};
+
+    assert_non_null(mkdtemp(dir));
+    dlr_format(path, sizeof(path), "%s/excluded", dir);
+    memset(&ctld, 0, sizeof(ctld));
+    ctld.ours_path = path;
+    assert_int_equal(dlr_requeue_job(&r, &err), 0);
+    assert_string_equal(ctld.ours, "n2");
+    r.exclude = "n3";
+    ctld.busy = 1000000; /* not before our time is over */
+    r.timeout_ms = 0;
+    assert_int_equal(dlr_requeue_job(&r, &err), 0);
+    assert_int_equal(err.code, -EAGAIN);
+    assert_string_equal(
+        ctld.ours, "n2,n3"); /* the list that is there, and the one that may come */
+    read_ours(path, ours, sizeof(ours));
+    assert_string_equal(ours, "n2,n3");
+    ctld.busy = 0;
+    dlr_format(ctld.excluded, sizeof(ctld.excluded), "n7,n3"); /* it came */
+    r.exclude = "";
+    assert_int_equal(dlr_requeue_job(&r, &err), 0);
+    assert_string_equal(ctld.excluded, "n7");
+    memset(&ctld, 0, sizeof(ctld));
     assert_int_equal(unlink(path), 0);
     assert_int_equal(rmdir(dir), 0);
 }
@@ -222,6 +275,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_list_that_cannot_be_read_is_kept_as_the_user_wrote_it),
         cmocka_unit_test(
             an_exclusion_holds_for_one_requeue_and_never_makes_a_job_impossible),
+        cmocka_unit_test(what_an_update_may_set_is_kept_before_it_is_asked_for),
         cmocka_unit_test(a_dead_node_is_given_back_before_the_requeue),
         cmocka_unit_test(a_long_list_is_set_whole),
     };

@@ -40,6 +40,8 @@ static void show(const struct dlr_peer_list *list, char *buf, size_t size)
     for (unsigned i = 0; i < list->n; i++)
         n += (size_t)snprintf(buf + n, size - n, "%s=%s/%s ", list->all[i].node,
                               list->all[i].addr, list->all[i].key);
+    for (unsigned i = 0; i < list->ngone; i++)
+        n += (size_t)snprintf(buf + n, size - n, "-%s ", list->gone[i]);
 }
 
 static const struct {
@@ -55,23 +57,25 @@ static const struct {
     {"another address", "{\"peers\":[[\"n2\",\"b2\",\"k2\"]]}",
      "n1=a1/k1 n2=b2/k2 n3=a3/k3 ", 0},
     {"two leave, one of them unknown", "{\"peers\":[],\"gone\":[\"n7\",\"n1\"]}",
-     "n2=b2/k2 n3=a3/k3 ", 0},
+     "n2=b2/k2 n3=a3/k3 -n1 ", 0},
     {"one leaves, one comes", "{\"peers\":[[\"n4\",\"a4\",\"k4\"]],\"gone\":[\"n2\"]}",
-     "n3=a3/k3 n4=a4/k4 ", 0},
-    {"no rows", "{\"gone\":[\"n3\"]}", "n3=a3/k3 n4=a4/k4 ", -EBADMSG},
-    {"a row without a key", "{\"peers\":[[\"n5\",\"a\"]]}", "n3=a3/k3 n4=a4/k4 ",
-     -EBADMSG},
+     "n3=a3/k3 n4=a4/k4 -n1 -n2 ", 0},
+    {"no rows", "{\"gone\":[\"n3\"]}", "n3=a3/k3 n4=a4/k4 -n1 -n2 ", -EBADMSG},
+    {"a row without a key", "{\"peers\":[[\"n5\",\"a\"]]}",
+     "n3=a3/k3 n4=a4/k4 -n1 -n2 ", -EBADMSG},
     {"a row of the former form", "{\"peers\":[{\"node\":\"n5\"}]}",
-     "n3=a3/k3 n4=a4/k4 ", -EBADMSG},
+     "n3=a3/k3 n4=a4/k4 -n1 -n2 ", -EBADMSG},
     {"a node twice", "{\"peers\":[[\"n5\",\"a\",\"k\"],[\"n5\",\"b\",\"k\"]]}",
-     "n3=a3/k3 n4=a4/k4 ", -EBADMSG},
-    {"a name that is a number", "{\"peers\":[],\"gone\":[3]}", "n3=a3/k3 n4=a4/k4 ",
-     -EBADMSG},
-    {"names that are none", "{\"peers\":[],\"gone\":\"n3\"}", "n3=a3/k3 n4=a4/k4 ",
-     -EBADMSG},
+     "n3=a3/k3 n4=a4/k4 -n1 -n2 ", -EBADMSG},
+    {"a name that is a number", "{\"peers\":[],\"gone\":[3]}",
+     "n3=a3/k3 n4=a4/k4 -n1 -n2 ", -EBADMSG},
+    {"names that are none", "{\"peers\":[],\"gone\":\"n3\"}",
+     "n3=a3/k3 n4=a4/k4 -n1 -n2 ", -EBADMSG},
     {"a row whose addresses are a number",
-     "{\"whole\":true,\"peers\":[[\"n3\",\"a3\",\"k3\",7]]}", "n3=a3/k3 ", 0},
-    {"nobody", "{\"whole\":true,\"peers\":[]}", "", 0},
+     "{\"whole\":true,\"peers\":[[\"n3\",\"a3\",\"k3\",7]]}", "n3=a3/k3 -n1 -n2 ", 0},
+    {"one comes back", "{\"peers\":[[\"n1\",\"a1\",\"k1\"]]}", "n1=a1/k1 n3=a3/k3 -n2 ",
+     0},
+    {"nobody", "{\"whole\":true,\"peers\":[]}", "-n2 ", 0},
 };
 
 static void messages_make_the_list(void **state)
@@ -85,7 +89,7 @@ static void messages_make_the_list(void **state)
         show(&list, text, sizeof(text));
         assert_string_equal(text, rows[i].after);
     }
-    free(list.all);
+    dlr_peer_list_done(&list);
 }
 
 static void names_are_found(void **state)
@@ -99,7 +103,7 @@ static void names_are_found(void **state)
     assert_string_equal(dlr_peer_list_find(&list, "n10")->key, "k10");
     assert_string_equal(dlr_peer_list_find(&list, "n1")->key, "k1");
     assert_null(dlr_peer_list_find(&list, "n2"));
-    free(list.all);
+    dlr_peer_list_done(&list);
 }
 
 /* They are told anew of a peer that stays. */
@@ -119,7 +123,7 @@ static void addresses_of_a_peer_are_those_told_last(void **state)
 
         assert_string_equal(text, "[\"10.0.0.1\",\"fe80::1\",\"10.0.0.2\"]");
     }
-    free(list.all);
+    dlr_peer_list_done(&list);
 }
 
 /* What does not fit is not told in part: who is left out would not be heard. */
@@ -150,7 +154,7 @@ static void nodes_have_long_names(void **state)
     snprintf(text, sizeof(text), "{\"whole\":true,\"peers\":[[\"%s\",\"a\",\"k\"]]}",
              name);
     assert_int_equal(take(&list, text), -EBADMSG);
-    free(list.all);
+    dlr_peer_list_done(&list);
 }
 
 /* An election speaks to them: what did not change keeps its connection. */
@@ -171,7 +175,7 @@ static void who_stays_keeps_its_connection(void **state)
          "{\"whole\":true,\"peers\":[[\"n1\",\"a\",\"k\"],[\"n2\",\"b\",\"k\"]]}");
     assert_int_equal(forgotten, 2);
     assert_ptr_equal(list.all[0].client, &mark[0]);
-    free(list.all);
+    dlr_peer_list_done(&list);
 }
 
 int main(void)
