@@ -16,9 +16,8 @@
 #include "common/base/str.h"
 #include "common/config/site_rules.h"
 #include "mpi_launcher/doctor/doctor.h"
-#include "mpi_launcher/doctor/elf_file.h"
+#include "mpi_launcher/doctor/mark.h"
 
-#define NAME "dlrover" /* SPANK_PLUGIN() of ours */
 #define PROC_MAX (4u << 20)
 #define START_ROUNDED 2 /* seconds: /proc tells when a process started no better */
 
@@ -27,22 +26,14 @@ static void cleanup_stack(struct dlr_plugstack *stack)
     dlr_plugstack_done(stack);
 }
 
-static void cleanup_libfile(struct dlr_libfile *file)
-{
-    dlr_libfile_done(file);
-}
-
-/* By what it says of itself, else, when it cannot be read, by its file's name. */
+/* By what it says of itself, else, when it says nothing, by its file's name. */
 static bool is_ours(const char *path)
 {
-    DLR_CLEANUP(cleanup_libfile) struct dlr_libfile file = {0};
     const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-    char name[sizeof(NAME)];
+    struct dlr_marks marks;
 
-    if (dlr_libfile_load(path, &file, NULL) < 0 ||
-        dlr_libfile_symbol(&file, "plugin_name", name, sizeof(name)) < 0)
-        return strstr(base, NAME) != NULL;
-    return memcmp(name, NAME, sizeof(name)) == 0;
+    return (dlr_marks_load(path, &marks, NULL) == 0 && marks.slurm[0]) ||
+           strstr(base, "dlrover") != NULL;
 }
 
 int dlr_doctor_plugin_line(const struct dlr_doctor *d, struct dlr_plugstack_line *ret,
@@ -196,17 +187,15 @@ static bool find_plugin(const struct dlr_doctor *d, struct dlr_plugstack_line *r
 
 void dlr_doctor_plugin(const struct dlr_doctor *d, struct dlr_doctor_result *ret)
 {
-    DLR_CLEANUP(cleanup_libfile) struct dlr_libfile file = {0};
     struct dlr_plugstack_line line;
+    struct dlr_marks marks;
     struct dlr_err err = {0};
-    unsigned built = 0;
-    char path[PATH_MAX], release[16];
+    char path[PATH_MAX];
 
     if (!find_plugin(d, &line, ret))
         return;
     dlr_format(path, sizeof(path), "%s%s", d->root, line.plugin);
-    if (dlr_libfile_load(path, &file, &err) < 0 ||
-        dlr_libfile_symbol(&file, "plugin_version", &built, sizeof(built)) < 0) {
+    if (dlr_marks_load(path, &marks, &err) < 0 || !marks.slurm[0]) {
         dlr_doctor_say(
             ret, DLR_DOCTOR_PROBLEM,
             "Slurm cannot load '%.300s'%s%.300s: install the plugin there, or "
@@ -214,23 +203,21 @@ void dlr_doctor_plugin(const struct dlr_doctor *d, struct dlr_doctor_result *ret
             line.plugin, err.text[0] ? ": " : "", err.text, line.conf, line.line);
         return;
     }
-    snprintf(release, sizeof(release), "%u.%02u", built >> 16 & 0xff,
-             built >> 8 & 0xff);
     if (!d->release[0])
         dlr_doctor_say(ret, DLR_DOCTOR_SKIP,
                        "'%.300s' is for Slurm %s; 'srun --version' does not say which "
                        "one this is",
-                       line.plugin, release);
-    else if (!dlr_after(d->release, release) ||
-             isdigit((unsigned char)d->release[strlen(release)]))
+                       line.plugin, marks.slurm);
+    else if (!dlr_after(d->release, marks.slurm) ||
+             isdigit((unsigned char)d->release[strlen(marks.slurm)]))
         dlr_doctor_say(
             ret, DLR_DOCTOR_PROBLEM,
             "'%.300s' was built for Slurm %s and loads into no other, this is "
             "%s: install the build for this release",
-            line.plugin, release, d->release);
+            line.plugin, marks.slurm, d->release);
     else
         dlr_doctor_say(ret, DLR_DOCTOR_OK, "'%.300s' is for Slurm %s, this is %s",
-                       line.plugin, release, d->release);
+                       line.plugin, marks.slurm, d->release);
 }
 
 /* --- what belongs to it -------------------------------------------------------------- */
@@ -253,12 +240,10 @@ static void find_libexec(const struct dlr_plugstack_line *line, char *ret, size_
 /* Whether the file is there and of this version; says what is wrong otherwise. */
 static bool good_file(const char *path, bool program, struct dlr_doctor_result *ret)
 {
-    DLR_CLEANUP(cleanup_libfile) struct dlr_libfile file = {0};
+    struct dlr_marks marks;
     struct dlr_err err = {0};
-    char version[64] = "";
 
-    if (dlr_libfile_load(path, &file, &err) < 0 ||
-        (program && access(path, X_OK) < 0)) {
+    if (dlr_marks_load(path, &marks, &err) < 0 || (program && access(path, X_OK) < 0)) {
         dlr_doctor_say(
             ret, DLR_DOCTOR_PROBLEM,
             "%s%s: install the suite whole, or set prefix= in plugstack.conf",
@@ -266,14 +251,12 @@ static bool good_file(const char *path, bool program, struct dlr_doctor_result *
             err.text[0] ? "" : " cannot be run by this user");
         return false;
     }
-    if (dlr_libfile_version(&file, version, sizeof(version)) < 0)
-        version[0] = '\0';
-    if (dlr_streq(version, DLR_VERSION))
+    if (dlr_streq(marks.version, DLR_VERSION))
         return true;
     dlr_doctor_say(
         ret, DLR_DOCTOR_PROBLEM,
         "'%.300s' is of version %s, this command of %s: install both together", path,
-        version[0] ? version : "unknown", DLR_VERSION);
+        marks.version[0] ? marks.version : "unknown", DLR_VERSION);
     return false;
 }
 

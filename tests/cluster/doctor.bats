@@ -77,15 +77,8 @@ said() { grep -qF -e "$1" "$BATS_TEST_TMPDIR/out" || { cat "$BATS_TEST_TMPDIR/ou
 @test "a plugin for another Slurm, and one that slurmd has not loaded yet" {
     file=$BATS_FILE_TMPDIR/stage$plugin
     cp "$file" "$file.kept"
-    python3 - "$file.kept" "$file.other" <<'PYTHON'
-import sys
-text = open(sys.argv[1], "rb").read()
-import re, subprocess
-where = subprocess.run(["readelf", "-W", "--dyn-syms", sys.argv[1]], capture_output=True, text=True, check=True).stdout
-size = int(re.search(r": ([0-9a-f]+) +4 OBJECT .* plugin_version$", where, re.M).group(1), 16)
-assert text[size:size + 4] != bytes([0, 2, 99, 0]) # .rodata: address and offset are the same
-open(sys.argv[2], "wb").write(text[:size] + bytes([0, 2, 99, 0]) + text[size + 4:])
-PYTHON
+    LC_ALL=C sed -E 's/(@\(#\)spank_dlrover \x00*)[0-9]{2}\.[0-9]{2}/\199.02/' "$file.kept" >"$file.other"
+    run ! cmp -s "$file.kept" "$file.other"
     mv "$file.other" "$file"
     [ "$(problems on n1 dlrover doctor)" = plugin ]
     said "was built for Slurm 99.02 and loads into no other, this is "

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: needs=spank_dlrover.so */
 /* What dlrover doctor reads: plugstack.conf, libraries, logind.conf, /proc, Slurm's settings. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -20,7 +21,7 @@
 #include "common/base/install_path.h"
 #include "common/base/str.h"
 #include "mpi_launcher/doctor/doctor.h"
-#include "mpi_launcher/doctor/elf_file.h"
+#include "mpi_launcher/doctor/mark.h"
 
 #define PLUGIN_MAX (16u << 20)
 
@@ -136,20 +137,18 @@ static struct dlr_doctor doctor(const char *words)
 }
 
 /* The plugin as built, but for the Slurm release in it. */
-static void put_plugin(unsigned release)
+static void put_plugin(const char *release)
 {
-    struct dlr_libfile file = {plugin, plugin_size};
-    unsigned built = 0, *at = NULL;
+    struct dlr_marks marks;
+    char name[] = "@(#)spank_dlrover ", *at = memmem(plugin, plugin_size, name, 18);
 
-    assert_int_equal(dlr_libfile_symbol(&file, "plugin_version", &built, sizeof(built)),
-                     0);
-    for (size_t i = 0; i + sizeof(built) <= plugin_size && !at; i += sizeof(built))
-        if (memcmp(plugin + i, &built, sizeof(built)) == 0)
-            at = (unsigned *)(plugin + i);
+    dlr_marks_find(plugin, plugin_size, &marks);
+    assert_int_equal(strlen(marks.slurm), strlen(release));
     assert_non_null(at);
-    *at = release;
+    at = memmem(at, 32, marks.slurm, strlen(release));
+    memcpy(at, release, strlen(release));
     put("/lib/spank_dlrover.so", plugin, plugin_size);
-    *at = built;
+    memcpy(at, marks.slurm, strlen(release));
 }
 
 static void assert_says(const struct dlr_doctor_result *r,
@@ -187,7 +186,7 @@ static void the_line_is_judged(void **state)
          "Slurm cannot read /plugstack.conf:2"},
     };
 
-    put_plugin(0x160508);
+    put_plugin("22.05");
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         struct dlr_doctor d = doctor(rows[i].line);
         struct dlr_doctor_result r = {0};
@@ -200,16 +199,15 @@ static void the_line_is_judged(void **state)
 static void the_file_must_fit_the_release(void **state)
 {
     static const struct {
-        unsigned built;
-        const char *running;
+        const char *built, *running;
         enum dlr_doctor_verdict verdict;
         const char *part;
     } rows[] = {
-        {0x160508, "22.05.8", DLR_DOCTOR_OK, "for Slurm 22.05, this is 22.05.8"},
-        {0x160500, "22.05.11", DLR_DOCTOR_OK, "for Slurm 22.05"},
-        {0x170200, "22.05.8", DLR_DOCTOR_PROBLEM,
+        {"22.05", "22.05.8", DLR_DOCTOR_OK, "for Slurm 22.05, this is 22.05.8"},
+        {"22.05", "22.05.11", DLR_DOCTOR_OK, "for Slurm 22.05"},
+        {"23.02", "22.05.8", DLR_DOCTOR_PROBLEM,
          "was built for Slurm 23.02 and loads into no other, this is 22.05.8"},
-        {0x160508, "", DLR_DOCTOR_SKIP, "is for Slurm 22.05"},
+        {"22.05", "", DLR_DOCTOR_SKIP, "is for Slurm 22.05"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
@@ -239,22 +237,26 @@ static void a_file_that_is_no_library_is_named(void **state)
 
 static void a_library_says_its_version_and_cut_anywhere_does_no_harm(void **state)
 {
-    struct dlr_libfile whole = {plugin, plugin_size};
-    char text[64];
+    char path[PATH_MAX], slurm[16];
+    const unsigned *slurms_own;
+    struct dlr_marks marks;
+    void *loaded;
 
-    assert_int_equal(dlr_libfile_version(&whole, text, sizeof(text)), 0);
-    assert_string_equal(text, DLR_VERSION);
+    assert_int_equal(dlr_self_sibling("../spank_dlrover.so", path, sizeof(path)), 0);
+    assert_int_equal(dlr_marks_load(path, &marks, NULL), 0);
+    assert_string_equal(marks.version, DLR_VERSION);
+    loaded = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+    assert_non_null(loaded);
+    slurms_own = dlsym(loaded, "plugin_version");
+    dlr_format(slurm, sizeof(slurm), "%u.%02u", *slurms_own >> 16 & 0xff,
+               *slurms_own >> 8 & 0xff);
+    assert_string_equal(marks.slurm, slurm);
+    dlclose(loaded);
     for (size_t size = 0; size < plugin_size; size += 997) {
         char *copy = malloc(size ? size : 1);
-        struct dlr_libfile file = {copy, size};
-        char version[64];
-        unsigned built;
 
         memcpy(copy, plugin, size);
-        if (size >= 64) {
-            dlr_libfile_symbol(&file, "plugin_version", &built, sizeof(built));
-            dlr_libfile_version(&file, version, sizeof(version));
-        }
+        dlr_marks_find(copy, size, &marks);
         free(copy);
     }
 }
@@ -282,10 +284,10 @@ static void an_slurmd_without_this_plugin_is_seen(void **state)
     struct stat st;
 
     put_text("/proc/1/comm", "systemd\n");
-    put_plugin(0x170200);
+    put_plugin("23.02");
     dlr_doctor_slurmd(&d, &r);
     assert_says(&r, DLR_DOCTOR_SKIP, "slurmd cannot load the plugin");
-    put_plugin(0x160508);
+    put_plugin("22.05");
     dlr_doctor_slurmd(&d, &r);
     assert_says(&r, DLR_DOCTOR_SKIP, "no slurmd runs here");
     assert_int_equal(stat(plugin_path, &st), 0);
