@@ -203,7 +203,6 @@ static void fill_info(const struct dlr_meta_head *head, struct dlr_slot_info *re
         .key = head->key,
         .layout = head->layout,
         .data_bytes = head->data_bytes,
-        .wall_ns = head->wall_ns,
         .nregions = head->nregions,
         .nchunks = head->nchunks,
         .share = {head->seat, head->seats},

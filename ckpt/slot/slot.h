@@ -81,7 +81,6 @@ struct dlr_slot_info {
     uint64_t key;    /* dlr_slot_key() of cluster, job and run */
     uint64_t layout; /* hash of the region table */
     uint64_t data_bytes;
-    uint64_t wall_ns; /* when it was sealed */
     uint32_t nregions, nchunks;
     struct dlr_share share; /* of REPLICATED regions, with the ranks of its node then */
 };

@@ -244,8 +244,7 @@ int dlr_alone_choose(struct dlr_ckpt *ck, int dirfd, struct dlr_alone_found *fou
     return rc;
 }
 
-int dlr_alone_open_rank(struct dlr_ckpt *ck, int dirfd,
-                        const struct dlr_alone_found *found, int rank,
+int dlr_alone_open_rank(int dirfd, const struct dlr_alone_found *found, int rank,
                         struct dlr_slot **ret, struct dlr_err *err)
 {
     struct dlr_slot_info info;

@@ -32,8 +32,7 @@ int dlr_alone_versions(struct dlr_ckpt *ck, int dirfd, struct dlr_ckpt_version *
 int dlr_alone_choose(struct dlr_ckpt *ck, int dirfd, struct dlr_alone_found *found);
 
 /* Maps the file of a rank of that version. */
-int dlr_alone_open_rank(struct dlr_ckpt *ck, int dirfd,
-                        const struct dlr_alone_found *found, int rank,
+int dlr_alone_open_rank(int dirfd, const struct dlr_alone_found *found, int rank,
                         struct dlr_slot **ret, struct dlr_err *err);
 
 #endif

@@ -39,7 +39,7 @@ static int open_source(void *arg, int rank, struct dlr_slot **ret, struct dlr_er
     struct dlr_ckpt *ck = arg;
     struct alone *al = ck->mode;
 
-    return dlr_alone_open_rank(ck, al->own.dirfd, &al->found, rank, ret, err);
+    return dlr_alone_open_rank(al->own.dirfd, &al->found, rank, ret, err);
 }
 
 int dlr_standalone_peek(struct dlr_ckpt *ck, int rank, struct dlr_slot **ret)

@@ -234,7 +234,7 @@ int dlr_behind_take(struct dlr_behind *b, int64_t timeout_ms,
     return e ? 0 : -ETIMEDOUT;
 }
 
-static struct entry *entry_of(struct dlr_behind *b, struct dlr_slot **slot)
+static struct entry *entry_of(struct dlr_slot **slot)
 {
     return (struct entry *)((char *)slot - offsetof(struct entry, slot));
 }
@@ -243,7 +243,7 @@ static struct entry *entry_of(struct dlr_behind *b, struct dlr_slot **slot)
 void dlr_behind_settle(struct dlr_behind *b, struct dlr_slot **slot)
 {
     pthread_mutex_lock(&b->lock);
-    while (b->touching == entry_of(b, slot))
+    while (b->touching == entry_of(slot))
         pthread_cond_wait(&b->changed, &b->lock);
     pthread_mutex_unlock(&b->lock);
 }
@@ -251,7 +251,7 @@ void dlr_behind_settle(struct dlr_behind *b, struct dlr_slot **slot)
 static void pass_on(struct dlr_behind *b, struct dlr_slot **slot, enum state state,
                     uint64_t step)
 {
-    struct entry *e = entry_of(b, slot);
+    struct entry *e = entry_of(slot);
 
     pthread_mutex_lock(&b->lock);
     e->state = state;

@@ -357,7 +357,7 @@ static bool fits(const struct dlr_sum *s, int32_t rank,
 }
 
 int dlr_sum_join(struct dlr_data *d, int32_t rank, struct dlr_version v,
-                 const void *meta, size_t bytes, struct dlr_sum **ret)
+                 const void *meta, struct dlr_sum **ret)
 {
     const struct dlr_sum_order *o = dlr_data_sum_order(d, rank, v);
     struct dlr_meta_head head = head_of(meta);

@@ -32,7 +32,7 @@ bool dlr_data_sum_known(struct dlr_data *d, int32_t rank, struct dlr_version v);
  * free yet; else it cannot. *ret until dlr_sum_leave().
  */
 int dlr_sum_join(struct dlr_data *d, int32_t rank, struct dlr_version v,
-                 const void *meta, size_t bytes, struct dlr_sum **ret);
+                 const void *meta, struct dlr_sum **ret);
 /* It ended; with rc < 0 the sum is worth nothing. */
 void dlr_sum_leave(struct dlr_sum *sum, int32_t rank, int rc);
 bool dlr_sum_doomed(const struct dlr_sum *sum);

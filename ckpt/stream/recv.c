@@ -144,7 +144,7 @@ static int add_meta(struct dlr_recv *r)
 /* Has r join its sum when that has a slot. False: it goes on waiting. */
 static bool join_sum(struct dlr_recv *r)
 {
-    int rc = dlr_sum_join(r->d, r->rank, r->version, r->meta, r->meta_bytes, &r->sum);
+    int rc = dlr_sum_join(r->d, r->rank, r->version, r->meta, &r->sum);
 
     if (rc == -EAGAIN)
         return false;

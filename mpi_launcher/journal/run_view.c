@@ -33,7 +33,6 @@ static void on_start(struct dlr_cli_state *s, const json_t *e)
     s->incarnation = dlr_cli_event_int(e, "incarnation", 0);
     s->generation = dlr_cli_event_int(e, "generation", 1);
     s->places = dlr_cli_event_int(e, "places", 0);
-    s->spares = dlr_cli_event_int(e, "spares", 0);
     s->world = dlr_cli_event_int(e, "world", 0);
     s->max_restarts = dlr_cli_event_int(e, "max_restarts", 0);
     s->over = false;

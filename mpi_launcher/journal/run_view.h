@@ -71,7 +71,7 @@ struct dlr_cli_version {
 struct dlr_cli_state {
     char *job, *run, *suite;
     int64_t incarnation, generation;
-    int64_t places, spares, world, max_restarts, restarts;
+    int64_t places, world, max_restarts, restarts;
     struct dlr_cli_node *nodes;
     size_t nnodes;
     json_t *index; /* name -> place in nodes */

@@ -126,7 +126,7 @@ static int exit_code_of(int wait_status)
 }
 
 void dlr_policy_worker_exit(struct dlr_policy *p, uint32_t round, int rank,
-                            unsigned node, int wait_status, int64_t now_ms)
+                            int wait_status, int64_t now_ms)
 {
     char why[128];
     int code = exit_code_of(wait_status);
@@ -227,7 +227,7 @@ void dlr_policy_tick(struct dlr_policy *p, int64_t now_ms)
         dlr_policy_persisted(p, now_ms);
         break;
     case DLR_PHASE_REQUEUE:
-        dlr_policy_requeue_failed(p, "slurmctld did not act in time", now_ms);
+        dlr_policy_requeue_failed(p, "slurmctld did not act in time");
         break;
     case DLR_PHASE_WAIT:
         dlr_policy_finish(

@@ -85,7 +85,7 @@ void dlr_policy_planned(struct dlr_policy *p, int rc, const unsigned char *membe
 void dlr_policy_prepared(struct dlr_policy *p, int rc, const char *why, int64_t now_ms);
 /* A task ended, not with 0. Told again while the round ends: this one was the first. */
 void dlr_policy_worker_exit(struct dlr_policy *p, uint32_t round, int rank,
-                            unsigned node, int wait_status, int64_t now_ms);
+                            int wait_status, int64_t now_ms);
 /* A node that lives has killed its tasks, because the supervisor was not heard there. */
 void dlr_policy_lapsed(struct dlr_policy *p, uint32_t round, const char *why,
                        int64_t now_ms);
@@ -146,7 +146,7 @@ void dlr_policy_stay(struct dlr_policy *p, int64_t now_ms);
  * call it.
  */
 void dlr_policy_requeue_limit(struct dlr_policy *p, int64_t deadline_ms);
-void dlr_policy_requeue_failed(struct dlr_policy *p, const char *why, int64_t now_ms);
+void dlr_policy_requeue_failed(struct dlr_policy *p, const char *why);
 /* What failed (the start of agents or of a round, a rendezvous, a requeue) did so because
  * slurmctld is away: costs nothing, is begun again when it is back.
  */

@@ -16,7 +16,7 @@ void dlr_policy_persisted(struct dlr_policy *p, int64_t now_ms)
     p->ops.requeue(p->arg, p->why);
 }
 
-void dlr_policy_requeue_failed(struct dlr_policy *p, const char *why, int64_t now_ms)
+void dlr_policy_requeue_failed(struct dlr_policy *p, const char *why)
 {
     char text[640];
 

@@ -5,8 +5,6 @@
 
 #include "mpi_launcher/supervisor/supervisor.h"
 
-struct dlr_sup_cadence;
-
 /* A supervisor without one (out of memory) saves as often as it can. */
 void dlr_sup_cadence_start(struct dlr_sup *s);
 void dlr_sup_cadence_stop(struct dlr_sup *s);

@@ -307,8 +307,7 @@ void dlr_sup_on_exit(struct dlr_sup *s, unsigned node, const json_t *msg)
         return;
     s->failure = (struct dlr_failure){
         .set = true, .rank = rank, .node = node, .status = status, .at_ms = at_ms};
-    dlr_policy_worker_exit(s->policy, s->running_round, rank, node, status,
-                           dlr_sup_now());
+    dlr_policy_worker_exit(s->policy, s->running_round, rank, status, dlr_sup_now());
 }
 
 void dlr_sup_on_orphaned(struct dlr_sup *s, unsigned node, const json_t *msg)

@@ -80,7 +80,7 @@ static void answered(struct dlr_sup *s, enum dlr_asking what)
         dlr_policy_launch_late(s->policy, s->running_round, c->why, now);
         break;
     case DLR_ASK_REQUEUE:
-        dlr_policy_requeue_failed(s->policy, c->why, now);
+        dlr_policy_requeue_failed(s->policy, c->why);
         break;
     case DLR_ASK_AGAIN:
         if (!c->back_ms || now - c->back_ms >= SETTLE_MS)

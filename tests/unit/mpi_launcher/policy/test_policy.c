@@ -83,7 +83,7 @@ static void second_death_without_spare_writes_and_requeues(void **state)
     dlr_policy_persisted(p, 300);
     assert_string_equal(l.text, "end0 node persist requeue ");
     assert_string_equal(l.why, "3 nodes are left and 4 are needed");
-    dlr_policy_requeue_failed(p, "not a batch job", 310);
+    dlr_policy_requeue_failed(p, "not a batch job");
     assert_string_equal(l.why,
                         "3 nodes are left and 4 are needed, and the job could not be "
                         "requeued: not a batch job");
@@ -96,11 +96,11 @@ static void a_start_that_fails_in_the_same_way_is_tried_again_once(void **state)
     struct policy_log l;
     struct dlr_policy *p = policy_running(&l);
 
-    dlr_policy_worker_exit(p, 0, 2, 1, 1 << 8, 100);
+    dlr_policy_worker_exit(p, 0, 2, 1 << 8, 100);
     policy_all_clean(p, 0, 110);
     policy_plan(p, "xxxx.", 120);
     dlr_policy_prepared(p, 0, NULL, 130);
-    dlr_policy_worker_exit(p, 1, 3, 1, 1 << 8, 200);
+    dlr_policy_worker_exit(p, 1, 3, 1 << 8, 200);
     policy_all_clean(p, 1, 210);
     assert_string_equal(l.text,
                         "end0 program meet prepare1 launch1 end1 program finish1 ");
@@ -118,7 +118,7 @@ static void progress_gives_restarts_back(void **state)
     for (unsigned round = 0; round < 20; round++) {
         dlr_policy_stepped(p, round);
         dlr_policy_committed(p, 10 * round);
-        dlr_policy_worker_exit(p, round, 2, 1, 7 << 8, 100);
+        dlr_policy_worker_exit(p, round, 2, 7 << 8, 100);
         policy_all_clean(p, round, 110);
         assert_int_equal(dlr_policy_restarts(p), 1);
         l.text[0] = '\0';
@@ -136,7 +136,7 @@ static void a_run_that_has_saved_steps_is_past_its_start(void **state)
 
     dlr_policy_committed(p, 10);
     for (unsigned round = 0; round < 2; round++) {
-        dlr_policy_worker_exit(p, round, 2, 1, 7 << 8, 100);
+        dlr_policy_worker_exit(p, round, 2, 7 << 8, 100);
         policy_all_clean(p, round, 110);
         policy_plan(p, "xxxx.", 120);
         dlr_policy_prepared(p, 0, NULL, 130);
@@ -152,7 +152,7 @@ static void restarts_of_long_ago_are_not_told(void **state)
     struct policy_log l;
     struct dlr_policy *p = policy_running(&l);
 
-    dlr_policy_worker_exit(p, 0, 2, 1, 7 << 8, 100);
+    dlr_policy_worker_exit(p, 0, 2, 7 << 8, 100);
     policy_all_clean(p, 0, 110);
     policy_plan(p, "xxxx.", 120);
     dlr_policy_prepared(p, 0, NULL, 130);
@@ -172,7 +172,7 @@ static void a_task_that_fails_ends_nothing_where_the_user_said_so(void **state)
     conf.tolerant = true;
     p = policy_running_by(&l, &conf);
     dlr_policy_started(p, 0);
-    dlr_policy_worker_exit(p, 0, 2, 1, 7 << 8, 100);
+    dlr_policy_worker_exit(p, 0, 2, 7 << 8, 100);
     dlr_policy_step_ended(p, 0, 7, 5000);
     dlr_policy_tick(p, 5500);
     assert_string_equal(l.text, "finish7 ");
@@ -186,7 +186,7 @@ static void crash_loop_ends_with_the_workers_code(void **state)
 
     for (unsigned round = 0; round < 3; round++) {
         dlr_policy_stepped(p, round);
-        dlr_policy_worker_exit(p, round, 2, 1, 7 << 8, 100);
+        dlr_policy_worker_exit(p, round, 2, 7 << 8, 100);
         policy_all_clean(p, round, 110);
         if (round == 2)
             break;
@@ -205,7 +205,7 @@ static void death_found_while_ending_explains_the_crash(void **state)
     struct policy_log l;
     struct dlr_policy *p = policy_running(&l);
 
-    dlr_policy_worker_exit(p, 0, 2, 1, SIGABRT, 100); /* its peer's connection broke */
+    dlr_policy_worker_exit(p, 0, 2, SIGABRT, 100); /* its peer's connection broke */
     for (unsigned i = 0; i < 3; i++)
         dlr_policy_clean(p, i, 0, 110);
     dlr_policy_node_dead(p, 3, "silent", 1000);
@@ -238,7 +238,7 @@ static void node_that_does_not_become_clean_is_lost(void **state)
     struct policy_log l;
     struct dlr_policy *p = policy_running(&l);
 
-    dlr_policy_worker_exit(p, 0, 0, 0, SIGSEGV, 100);
+    dlr_policy_worker_exit(p, 0, 0, SIGSEGV, 100);
     for (unsigned i = 0; i < 3; i++)
         dlr_policy_clean(p, i, 0, 110);
     dlr_policy_tick(p, 1100);
@@ -329,7 +329,7 @@ static void lapsed_lease_costs_no_restart(void **state)
     struct dlr_policy *p = policy_running(&l);
 
     dlr_policy_lapsed(p, 0, "not heard", 100);
-    dlr_policy_worker_exit(p, 0, 1, 1, SIGKILL, 110);
+    dlr_policy_worker_exit(p, 0, 1, SIGKILL, 110);
     policy_all_clean(p, 0, 120);
     assert_int_equal(dlr_policy_restarts(p), 0);
     assert_string_equal(l.text, "end0 control meet ");
@@ -341,7 +341,7 @@ static void lapse_told_late_explains_the_kills(void **state)
     struct policy_log l;
     struct dlr_policy *p = policy_running(&l);
 
-    dlr_policy_worker_exit(p, 0, 1, 1, SIGKILL, 100);
+    dlr_policy_worker_exit(p, 0, 1, SIGKILL, 100);
     dlr_policy_lapsed(p, 9, "of another round", 105);
     dlr_policy_lapsed(p, 0, "not heard", 110);
     policy_all_clean(p, 0, 120);
@@ -375,7 +375,7 @@ static void restarts_used_before_a_requeue_count(void **state)
         dlr_policy_node_up(p, i, 10);
     policy_plan(p, "xxxx.", 20);
     dlr_policy_prepared(p, 0, NULL, 30);
-    dlr_policy_worker_exit(p, 7, 0, 0, 1 << 8, 40);
+    dlr_policy_worker_exit(p, 7, 0, 1 << 8, 40);
     policy_all_clean(p, 7, 50);
     assert_string_equal(l.text, "agents meet prepare7 launch7 end7 program finish1 ");
     dlr_policy_free(p);
@@ -386,7 +386,7 @@ static void words_of_an_older_round_are_ignored(void **state)
     struct policy_log l;
     struct dlr_policy *p = policy_running(&l);
 
-    dlr_policy_worker_exit(p, 9, 0, 0, SIGSEGV, 100);
+    dlr_policy_worker_exit(p, 9, 0, SIGSEGV, 100);
     dlr_policy_step_ended(p, 9, 1, 100);
     dlr_policy_restore_failed(p, 9, "x", 100);
     assert_string_equal(l.text, "");
@@ -490,7 +490,7 @@ fewer_nodes_go_on_down_to_the_least_and_more_when_they_are_back(void **state)
     l.text[0] = '\0';
     dlr_policy_node_up(p, 2, 150); /* it waits for a round to end */
     assert_string_equal(l.text, "");
-    dlr_policy_worker_exit(p, 1, 0, 0, 3 << 8, 160);
+    dlr_policy_worker_exit(p, 1, 0, 3 << 8, 160);
     policy_all_clean(p, 1, 170);
     assert_string_equal(l.text, "end1 program resize3 meet ");
     l.text[0] = '\0';

@@ -58,7 +58,7 @@ static void a_slurmstepd_that_dies_costs_no_restart_a_few_times(void **state)
     struct dlr_policy *p = policy_running(&l);
 
     for (unsigned round = 0; round < 6; round++) {
-        dlr_policy_worker_exit(p, round, 0, 0, 256, 100); /* it lost its peer */
+        dlr_policy_worker_exit(p, round, 0, 256, 100); /* it lost its peer */
         dlr_policy_step_lost(p, round + 1, "of another round", 105);
         dlr_policy_step_lost(p, round, "slurmstepd died", 110);
         policy_all_clean(p, round, 120);
@@ -110,7 +110,7 @@ static void a_step_that_was_started_before_is_waited_for(void **state)
 
     dlr_policy_started(p, 0);
     dlr_policy_node_dead(p, 4, "n4 is silent", 100);
-    dlr_policy_worker_exit(p, 0, 0, 0, 256, 200);
+    dlr_policy_worker_exit(p, 0, 0, 256, 200);
     policy_all_clean(p, 0, 300);
     for (uint32_t round = 1; round < 5; round++) { /* it still counts the old one */
         l.text[0] = '\0';
@@ -144,7 +144,7 @@ static void a_launch_that_comes_to_nothing_is_waited_for_too(void **state)
     struct dlr_policy *p = policy_running(&l);
 
     dlr_policy_started(p, 0);
-    dlr_policy_worker_exit(p, 0, 0, 0, 256, 200);
+    dlr_policy_worker_exit(p, 0, 0, 256, 200);
     policy_all_clean(p, 0, 300);
     for (uint32_t round = 1; round < 4; round++) {
         policy_plan(p, "xxxx.", 1000 * round);
@@ -230,7 +230,7 @@ static void the_time_of_a_step_goes_on_with_another_supervisor(void **state)
     dlr_policy_resume(p, 1, 0, 50000);
     dlr_policy_adopt(p, member, 0, 50000);
     policy_all_up(p, 50010);
-    dlr_policy_worker_exit(p, 0, 1, 1, SIGTERM, 60000);
+    dlr_policy_worker_exit(p, 0, 1, SIGTERM, 60000);
     dlr_policy_step_ended(p, 0, 143, 60100);
     assert_string_equal(l.text, "fate ");
     dlr_policy_free(p);
@@ -304,7 +304,7 @@ static void agents_lost_while_a_crash_ends_do_not_hide_it(void **state)
     struct policy_log l;
     struct dlr_policy *p = policy_running(&l);
 
-    dlr_policy_worker_exit(p, 0, 1, 1, 7 << 8, 100);
+    dlr_policy_worker_exit(p, 0, 1, 7 << 8, 100);
     dlr_policy_agents_gone(p, 110);
     policy_all_up(p, 200);
     policy_all_clean(p, 0, 300);

@@ -54,7 +54,7 @@ static void the_step_ends_and_slurmctld_decides(void **state)
         dlr_policy_told(p, rows[i].wanted, LIMIT_MS, 100);
         if (rows[i].code)
             dlr_policy_worker_exit(
-                p, 0, 1, 1, rows[i].code == 143 ? SIGTERM : rows[i].code << 8, 200);
+                p, 0, 1, rows[i].code == 143 ? SIGTERM : rows[i].code << 8, 200);
         assert_string_equal(l.text, "");
         dlr_policy_step_ended(p, 0, rows[i].code, 3000);
         assert_string_equal(l.text, "fate ");
@@ -109,7 +109,7 @@ static void a_step_that_has_had_its_time_is_not_started_again(void **state)
         struct dlr_policy *p = policy_running_by(&l, &conf);
 
         dlr_policy_started(p, 0);
-        dlr_policy_worker_exit(p, 0, 1, 1, rows[i].status, 30 + rows[i].ms);
+        dlr_policy_worker_exit(p, 0, 1, rows[i].status, 30 + rows[i].ms);
         dlr_policy_step_ended(p, 0, rows[i].code, 30 + rows[i].ms + 100);
         dlr_policy_fate(p, DLR_FATE_RUNS, 30 + rows[i].ms + 200);
         policy_all_clean(p, 0, 30 + rows[i].ms + 300);
@@ -127,7 +127,7 @@ static void word_that_comes_after_the_first_end_counts(void **state)
     struct dlr_policy *p = policy_running(&l);
 
     dlr_policy_started(p, 0);
-    dlr_policy_worker_exit(p, 0, 1, 1, SIGTERM, 100);
+    dlr_policy_worker_exit(p, 0, 1, SIGTERM, 100);
     assert_string_equal(l.text, "");
     dlr_policy_told(p, false, LIMIT_MS, 200);
     dlr_policy_tick(p, 700);
@@ -138,7 +138,7 @@ static void word_that_comes_after_the_first_end_counts(void **state)
 
     p = policy_running(&l);
     dlr_policy_started(p, 0);
-    dlr_policy_worker_exit(p, 0, 1, 1, 7 << 8, 100);
+    dlr_policy_worker_exit(p, 0, 1, 7 << 8, 100);
     assert_string_equal(l.text, "end0 program ");
     dlr_policy_told(p, false, LIMIT_MS, 200);
     policy_all_clean(p, 0, 300);
@@ -160,7 +160,7 @@ static void one_task_that_is_killed_by_sigterm_is_a_failure(void **state)
     struct dlr_policy *p = policy_running(&l);
 
     dlr_policy_started(p, 0);
-    dlr_policy_worker_exit(p, 0, 1, 1, SIGTERM, 100);
+    dlr_policy_worker_exit(p, 0, 1, SIGTERM, 100);
     dlr_policy_tick(p, 600);
     assert_string_equal(l.text, "end0 program ");
     policy_all_clean(p, 0, 700);
@@ -170,8 +170,8 @@ static void one_task_that_is_killed_by_sigterm_is_a_failure(void **state)
 
     p = policy_running(&l); /* its peers fail for it */
     dlr_policy_started(p, 0);
-    dlr_policy_worker_exit(p, 0, 1, 1, SIGTERM, 100);
-    dlr_policy_worker_exit(p, 0, 2, 2, 1 << 8, 110);
+    dlr_policy_worker_exit(p, 0, 1, SIGTERM, 100);
+    dlr_policy_worker_exit(p, 0, 2, 1 << 8, 110);
     assert_string_equal(l.text, "end0 program ");
     assert_string_equal(dlr_policy_failure(p),
                         "rank 1 was killed by signal 15 (Terminated)");
@@ -185,7 +185,7 @@ static void a_program_that_goes_on_is_as_before_after_ten_minutes(void **state)
 
     dlr_policy_started(p, 0);
     dlr_policy_told(p, false, LIMIT_MS, 100);
-    dlr_policy_worker_exit(p, 0, 1, 1, 7 << 8, 700000);
+    dlr_policy_worker_exit(p, 0, 1, 7 << 8, 700000);
     policy_all_clean(p, 0, 700100);
     assert_string_equal(l.text, "end0 program meet ");
     assert_int_equal(dlr_policy_restarts(p), 1);
@@ -209,7 +209,7 @@ static void tasks_that_begin_after_it_never_had_it(void **state)
     dlr_policy_prepared(p, 0, NULL, 1400);
     dlr_policy_started(p, 1);
     l.text[0] = '\0';
-    dlr_policy_worker_exit(p, 1, 2, 2, 7 << 8, 50000);
+    dlr_policy_worker_exit(p, 1, 2, 7 << 8, 50000);
     assert_string_equal(l.text, "end1 program ");
     policy_all_clean(p, 1, 50100);
     assert_string_equal(l.text,
@@ -282,7 +282,7 @@ static void no_wait_is_without_an_end(void **state)
 
     dlr_policy_started(p, 0);
     dlr_policy_told(p, false, LIMIT_MS, 100);
-    dlr_policy_worker_exit(p, 0, 1, 1, 7 << 8, 200);
+    dlr_policy_worker_exit(p, 0, 1, 7 << 8, 200);
     dlr_policy_tick(p, dlr_policy_deadline_ms(p));
     assert_string_equal(l.text, "end0 program ");
     dlr_policy_free(p);
@@ -413,7 +413,7 @@ static void what_has_failed_for_the_last_time_is_written_first(void **state)
         l.unwritten = rows[i].unwritten;
         dlr_policy_started(p, 0);
         dlr_policy_stepped(p, 0);
-        dlr_policy_worker_exit(p, 0, 2, 1, 7 << 8, 100);
+        dlr_policy_worker_exit(p, 0, 2, 7 << 8, 100);
         policy_all_clean(p, 0, 110);
         if (rows[i].told)
             dlr_policy_signal(p, SIGTERM, 200);
