@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What agents say: who may speak, beats and leases, and which function each message goes to. */
+/* What agents say, and what happens to their nodes: which function each message goes to, and who is told of each
+ * event in which order.
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -9,224 +11,11 @@
 #include "common/json/message.h"
 #include "mpi_launcher/supervisor/copies/cadence.h"
 #include "mpi_launcher/supervisor/disk/persist_periodic.h"
+#include "mpi_launcher/supervisor/nodes/auth_failures.h"
+#include "mpi_launcher/supervisor/nodes/hello.h"
 #include "mpi_launcher/supervisor/supervisor.h"
-#include "mpi_launcher/wire/heartbeat.h"
 
-#define WHO_EVERY_MS 1000
 #define ANY_SIZE (1ull << 50)
-#define HELLO_MAX (64u << 10) /* bytes of a message of somebody we do not know */
-
-/* --- sending ----------------------------------------------------------------------------- */
-
-void dlr_sup_send(struct dlr_sup *s, unsigned node, json_t *msg)
-{
-    if (msg && s->members.list[node].here)
-        dlr_sup_outbox_send_json(s->io, &s->members.list[node].route, msg);
-    json_decref(msg);
-}
-
-void dlr_sup_send_all(struct dlr_sup *s, json_t *msg)
-{
-    DLR_AUTO_FREE char *text = msg ? dlr_msg_text(msg) : NULL;
-
-    for (unsigned i = 0; text && i < s->members.n; i++)
-        if (s->members.list[i].here)
-            dlr_sup_outbox_send(s->io, &s->members.list[i].route, text, strlen(text));
-    json_decref(msg);
-}
-
-/* --- who may speak ------------------------------------------------------------------------- */
-
-/* One limit for all: strangers get no more of our time. It lets each node be asked at once:
- * after a supervisor's death they all come back within their leases.
- */
-static void ask_who(struct dlr_sup *s, const struct dlr_route *to)
-{
-    DLR_AUTO_JSON json_t *msg = NULL;
-
-    if (dlr_sup_now() - s->asked_ms >= WHO_EVERY_MS) {
-        s->asked_ms = dlr_sup_now();
-        s->asked = 0;
-    }
-    if (s->asked++ >= 2 * s->members.n)
-        return;
-    msg = dlr_msg_new("who");
-    dlr_sup_outbox_send_json(s->io, to, msg);
-}
-
-static void welcome(struct dlr_sup *s, unsigned node)
-{
-    json_t *msg = dlr_msg_new("welcome");
-    struct dlr_procid keeper;
-    char text[DLR_PROCID_TEXT];
-
-    json_object_set_new(msg, "gen", json_integer(s->id.gen));
-    json_object_set_new(msg, "beat_ms", json_integer(s->conf.beat.every_ms));
-    json_object_set_new(msg, "dead_ms", json_integer(dlr_jobconf_dead_ms(&s->conf)));
-    json_object_set_new(msg, "end_ms", json_integer(s->conf.end_timeout_ms));
-    if (dlr_streq(s->members.list[node].node.name, s->batch) &&
-        dlr_procid_of(s->keeper, &keeper) == 0) {
-        dlr_procid_show(&keeper, text);
-        json_object_set_new(msg, "keeper", json_string(text));
-    }
-    dlr_sup_send(s, node, msg);
-    dlr_sup_ranks_welcome(s, node);
-}
-
-static void node_is_up(struct dlr_sup *s, unsigned node)
-{
-    struct dlr_member *m = &s->members.list[node];
-    char leaf[DLR_TOPO_NAME] = "";
-
-    m->here = true;
-    m->heard_ms = dlr_sup_now();
-    dlr_topo_leaf(m->node.path, leaf, sizeof(leaf));
-    dlr_journal_note(dlr_sup_journal(s->io), "node_up", "s:s,s:s,s:s,s:i", "node",
-                     m->node.name, "leaf", leaf, "boot", m->boot, "cpus", m->cpus);
-    dlr_sup_peers_came(s, node);
-    dlr_policy_node_up(s->policy, node, dlr_sup_now());
-}
-
-static void say_bye(struct dlr_sup *s, const struct dlr_route *to)
-{
-    DLR_AUTO_JSON json_t *msg = dlr_msg_new("bye");
-
-    dlr_sup_outbox_send_json(s->io, to, msg);
-}
-
-/* A node's data process was started again: its peers must send to the new one. Before the round is
- * prepared none of them knows another.
- */
-static void new_address(struct dlr_sup *s)
-{
-    enum dlr_phase phase = dlr_policy_phase(s->policy);
-
-    if (phase == DLR_PHASE_PREPARE || phase == DLR_PHASE_RUN)
-        dlr_sup_tell_round(s, dlr_policy_round(s->policy));
-}
-
-/* Its connection has proven the key; that the key is of our user's a credential says, once: munged
- * may be slow or away when the node comes back.
- */
-static bool is_proven(struct dlr_sup *s, int node, const struct dlr_packet *packet,
-                      const json_t *msg)
-{
-    char key[DLR_KEY_TEXT];
-    struct dlr_err err;
-    const char *cred;
-
-    if (node >= 0 && dlr_streq(s->members.list[node].key, packet->key))
-        return true;
-    return dlr_msg_str(msg, "cred", &cred) == 0 &&
-           dlr_identity_verify(cred, &s->id, key, &err) == 0 &&
-           dlr_streq(key, packet->key);
-}
-
-/* Its data process has another address than the one that was told. */
-static bool has_moved(const struct dlr_sup *s, int node, const json_t *msg)
-{
-    const char *now = "", *before = node >= 0 ? s->members.list[node].data : NULL;
-
-    dlr_msg_str(msg, "data", &now);
-    return !dlr_streq(now, before ? before : "");
-}
-
-/* Another process, or another connection: what was sent over the one before may be lost. */
-static bool is_same(const struct dlr_member *a, const struct dlr_member *b)
-{
-    return dlr_route_eq(&a->route, &b->route) && dlr_streq(a->addr, b->addr) &&
-           dlr_streq(a->peer_key, b->peer_key);
-}
-
-static void take_hello(struct dlr_sup *s, const struct dlr_packet *packet,
-                       const json_t *msg)
-{
-    struct dlr_member before = {0};
-    struct dlr_err err;
-    const char *name;
-    bool moved;
-    int node = -1;
-
-    if (dlr_msg_str(msg, "node", &name) == 0)
-        node = dlr_members_find(&s->members, name);
-    if (!is_proven(s, node, packet, msg)) {
-        s->refused++;
-        s->strangers++;
-        return;
-    }
-    if (s->finished) { /* it comes too late to be of use: it must not stay */
-        say_bye(s, &packet->from);
-        return;
-    }
-    moved = has_moved(s, node, msg);
-    if (node >= 0)
-        before = s->members.list[node]; /* but its data: that is freed */
-    node = dlr_members_hello(&s->members, msg, packet, dlr_sup_now(), &err);
-    if (node < 0) {
-        s->refused++;
-        return;
-    }
-    welcome(s, node);
-    if (!before.here) {
-        node_is_up(s, node);
-    } else {
-        if (!is_same(&before, &s->members.list[node]))
-            dlr_sup_peers_came(s, node);
-        if (moved)
-            new_address(s);
-    }
-    s->adopt.moved |= moved;
-}
-
-/* --- beats ----------------------------------------------------------------------------------- */
-
-/* A node that was given up speaks again: it comes back as a spare once it is clean. */
-static void come_back(struct dlr_sup *s, unsigned node, const struct dlr_packet *packet)
-{
-    struct dlr_member *m = &s->members.list[node];
-    DLR_AUTO_JSON json_t *msg = NULL;
-
-    if (dlr_sup_now() - m->heard_ms < WHO_EVERY_MS)
-        return;
-    m->heard_ms = dlr_sup_now();
-    msg = dlr_msg_new("kill");
-    json_object_set_new(msg, "round", json_integer(dlr_policy_round(s->policy)));
-    dlr_sup_outbox_send_json(s->io, &packet->from, msg);
-}
-
-static void take_beat(struct dlr_sup *s, unsigned node, const struct dlr_packet *packet)
-{
-    struct dlr_member *m = &s->members.list[node];
-    unsigned char buf[DLR_BEAT_BYTES];
-    struct dlr_beat beat, lease;
-
-    if (dlr_beat_unpack(packet->data, packet->size, &beat) < 0 ||
-        beat.kind != DLR_BEAT || beat.gen != s->id.gen) {
-        s->refused++;
-        return;
-    }
-    if (!m->here) {
-        come_back(s, node, packet);
-        return;
-    }
-    m->heard_ms = dlr_sup_now();
-    if (dlr_sup_ranks_behind(s, node)) /* its steps are of a former turn */
-        beat.step_min = beat.step_max = DLR_BEAT_NO_STEP;
-    m->round = beat.round;
-    m->step_min = beat.step_min;
-    m->step_max = beat.step_max;
-    if (beat.step_max != DLR_BEAT_NO_STEP)
-        dlr_commit_progress(s->commit, beat.round, beat.step_max, m->heard_ms);
-    lease = (struct dlr_beat){
-        .kind = DLR_LEASE,
-        .gen = beat.gen,
-        .seq = beat.seq,
-        .sent_ns = beat.sent_ns,
-        .round = beat.round,
-        .lease_ms = dlr_sup_is_held() ? DLR_LEASE_HELD : dlr_jobconf_dead_ms(&s->conf)};
-    dlr_beat_pack(&lease, buf);
-    dlr_sup_outbox_send(s->io, &packet->from, buf, sizeof(buf));
-}
 
 /* --- messages --------------------------------------------------------------------------------- */
 
@@ -309,17 +98,17 @@ static void on_clean(struct dlr_sup *s, unsigned node, const json_t *msg)
 
     if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0)
         return;
-    if (s->members.list[node].here)
+    if (s->members->list[node].here)
         dlr_policy_clean(s->policy, node, round, dlr_sup_now());
     else if (round >= dlr_policy_round(s->policy))
-        node_is_up(s,
-                   node); /* an older answer says nothing of the round it was lost in */
+        dlr_sup_node_up(s->nodes, node); /* an older answer says nothing of the round it
+                                            was lost in */
 }
 
 /* We were too slow for it, or the way back was: its workers are gone, it is not. */
 static void on_lapsed(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
-    const char *name = s->members.list[node].node.name;
+    const char *name = s->members->list[node].node.name;
     uint64_t round, silent_ms, killed;
     char why[300];
 
@@ -336,6 +125,26 @@ static void on_lapsed(struct dlr_sup *s, unsigned node, const json_t *msg)
     dlr_policy_lapsed(s->policy, round, why, dlr_sup_now());
 }
 
+static void on_suspend(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    dlr_sup_suspend(s->nodes, node);
+}
+
+static void on_awake(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    dlr_sup_awake(s->nodes, node);
+}
+
+static void on_peers_known(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    dlr_sup_peers_known(s->nodes, node);
+}
+
+static void on_strangers(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    dlr_sup_on_strangers(s->nodes, node, msg);
+}
+
 static const struct {
     const char *type;
     void (*take)(struct dlr_sup *s, unsigned node, const json_t *msg);
@@ -349,8 +158,8 @@ static const struct {
     {"clean", on_clean},
     {"lapsed", on_lapsed},
     {"orphaned", dlr_sup_on_orphaned},
-    {"suspend", dlr_sup_on_suspend},
-    {"awake", dlr_sup_on_awake},
+    {"suspend", on_suspend},
+    {"awake", on_awake},
     {"ready", on_ready, true},
     {"bring", dlr_sup_on_bring, true},
     {"room", dlr_sup_on_room, true},
@@ -365,67 +174,170 @@ static const struct {
     {"restored", dlr_sup_on_restored, true},
     {"done", dlr_sup_on_done},
     {"report", dlr_sup_on_report},
-    {"peers_known", dlr_sup_on_peers_known},
+    {"peers_known", on_peers_known},
     {"ranks", dlr_sup_on_ranks},
     {"turned", dlr_sup_on_turned},
-    {"strangers", dlr_sup_on_strangers},
+    {"strangers", on_strangers},
     {"uses", dlr_sup_cadence_uses},
     {"unreached", dlr_sup_on_unreached},
     {"left", dlr_sup_on_left},
     {"term", dlr_sup_on_term},
 };
 
-static void take_json(struct dlr_sup *s, const struct dlr_packet *packet)
+static bool take(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
-    DLR_AUTO_JSON json_t *msg = NULL;
-    struct dlr_err err;
-    const char *type;
-    int node;
+    const char *type = dlr_msg_type(msg);
 
-    if ((packet->size > HELLO_MAX &&
-         dlr_members_by_route(&s->members, &packet->from) < 0) ||
-        dlr_msg_parse(packet->data, packet->size, &msg, &err) < 0) {
-        s->refused++;
-        return;
-    }
-    type = dlr_msg_type(msg);
-    if (dlr_streq(type, "hello")) {
-        take_hello(s, packet, msg);
-        return;
-    }
-    node = dlr_members_by_route(&s->members, &packet->from);
-    if (node < 0) {
-        ask_who(s, &packet->from);
-        return;
-    }
     if (s->finished) {
         if (dlr_streq(type, "left"))
             dlr_sup_on_left(s, node, msg);
-        return;
+        return true;
     }
-    if (!s->members.list[node].here && !dlr_streq(type, "clean"))
-        return; /* given up: it counts again when it is clean */
+    if (!s->members->list[node].here && !dlr_streq(type, "clean"))
+        return true; /* given up: it counts again when it is clean */
     for (unsigned i = 0; i < sizeof(handlers) / sizeof(*handlers); i++) {
         if (dlr_streq(type, handlers[i].type)) {
             if (!handlers[i].of_turn || !dlr_sup_ranks_behind(s, node))
                 handlers[i].take(s, node, msg);
-            return;
+            return true;
         }
     }
-    s->refused++;
+    return false;
 }
 
-void dlr_sup_on_message(struct dlr_sup *s, const struct dlr_packet *packet)
+/* --- what has happened to nodes ---------------------------------------------------------------- */
+
+static void on_silent(void *arg, unsigned node)
 {
-    int node;
+    struct dlr_sup *s = arg;
 
-    if (!dlr_beat_is(packet->data, packet->size)) {
-        take_json(s, packet);
-        return;
-    }
-    node = dlr_members_by_route(&s->members, &packet->from);
-    if (node < 0)
-        ask_who(s, &packet->from);
-    else
-        take_beat(s, node, packet);
+    dlr_sup_adopt_failed(s, "the supervisor died, and a node with it");
+    dlr_sup_rejoin_lost(s, node);
 }
+
+/* All that must know it, in this order: what was kept there, asked of it or sent to it has gone; the others hear
+ * of it; then the policy goes on without it, or has done so already.
+ */
+static void on_lost(void *arg, unsigned node, const char *why, int64_t now_ms)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_sup_bare(s, node);
+    dlr_sup_gather_lost(s, node);
+    dlr_sup_transfers_lost(s, node);
+    dlr_sup_peers_went(s->nodes, node);
+    dlr_sup_save_lost(s);
+    if (why)
+        dlr_policy_node_dead(s->policy, node, why, now_ms);
+}
+
+static void on_greeted(void *arg, unsigned node)
+{
+    dlr_sup_ranks_welcome(arg, node);
+}
+
+static void on_up(void *arg, unsigned node)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_policy_node_up(s->policy, node, dlr_sup_now());
+}
+
+/* A node's data process was started again: its peers must send to the new one. Before the round is
+ * prepared none of them knows another.
+ */
+static void new_address(struct dlr_sup *s)
+{
+    enum dlr_phase phase = dlr_policy_phase(s->policy);
+
+    if (phase == DLR_PHASE_PREPARE || phase == DLR_PHASE_RUN)
+        dlr_sup_tell_round(s, dlr_policy_round(s->policy));
+}
+
+static void on_moved(void *arg, bool again)
+{
+    struct dlr_sup *s = arg;
+
+    if (again)
+        new_address(s);
+    s->adopt.moved = true;
+}
+
+static void on_progress(void *arg, uint32_t round, uint64_t step, int64_t now_ms)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_commit_progress(s->commit, round, step, now_ms);
+}
+
+static bool on_message(void *arg, unsigned node, const json_t *msg)
+{
+    return take(arg, node, msg);
+}
+
+/* What the next supervisor and later sruns must know of who is here goes with the list: it is written as seldom. */
+static void on_published(void *arg)
+{
+    dlr_sup_save_lost(arg);
+    dlr_sup_keep(arg);
+}
+
+static void put_beside(void *arg, json_t *msg)
+{
+    struct dlr_sup *s = arg;
+
+    if (s->common_net)
+        json_object_set_new(msg, "common_net", json_true());
+    json_object_set_new(msg, "state",
+                        json_pack("{s:i,s:i,s:i,s:s}", "places", s->full_places,
+                                  "world", dlr_sup_seats_world(s), "nodes",
+                                  s->members->n, "dir", s->info.dir));
+}
+
+static bool is_given_up(void *arg, unsigned node)
+{
+    const struct dlr_sup *s = arg;
+
+    return dlr_policy_is_lost(s->policy, node);
+}
+
+static bool is_excused(void *arg, int64_t now_ms)
+{
+    return dlr_sup_term_holds(arg, now_ms);
+}
+
+static bool is_behind(void *arg, unsigned node)
+{
+    return dlr_sup_ranks_behind(arg, node);
+}
+
+static bool has_ended(void *arg)
+{
+    const struct dlr_sup *s = arg;
+
+    return s->finished;
+}
+
+static uint32_t round_now(void *arg)
+{
+    const struct dlr_sup *s = arg;
+
+    return dlr_policy_round(s->policy);
+}
+
+const struct dlr_sup_nodes_ops dlr_sup_nodes_ops = {
+    .message = on_message,
+    .greeted = on_greeted,
+    .up = on_up,
+    .moved = on_moved,
+    .progress = on_progress,
+    .silent = on_silent,
+    .lost = on_lost,
+    .published = on_published,
+    .beside = put_beside,
+    .given_up = is_given_up,
+    .excused = is_excused,
+    .behind = is_behind,
+    .over = has_ended,
+    .round = round_now,
+};

@@ -22,6 +22,7 @@
 #include "mpi_launcher/slurm/api.h"
 #include "mpi_launcher/supervisor/copies/cadence.h"
 #include "mpi_launcher/supervisor/disk/persist_periodic.h"
+#include "mpi_launcher/supervisor/nodes/auth_failures.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
 #define STATE_FD                                                                       \
@@ -59,7 +60,7 @@ static const struct dlr_policy_ops policy_ops = {
 
 static void on_message(void *arg, const struct dlr_packet *packet)
 {
-    dlr_sup_on_message(arg, packet);
+    dlr_sup_hear(((struct dlr_sup *)arg)->nodes, packet);
 }
 
 static bool on_taken(void *arg)
@@ -117,7 +118,7 @@ static bool on_tick(void *arg)
     struct dlr_sup *s = arg;
     int64_t now;
 
-    dlr_sup_end_hold(s);
+    dlr_sup_end_hold(s->nodes);
     now = dlr_sup_now();
     dlr_journal_tick(dlr_sup_journal(s->io));
     dlr_sup_drain_tick(s, now);
@@ -125,9 +126,9 @@ static bool on_tick(void *arg)
         dlr_sup_last_wait(s, now);
         return !dlr_sup_is_over(s);
     }
-    dlr_sup_judge(s, now);
+    dlr_sup_judge(s->nodes, now);
     dlr_sup_rejoin_tick(s, now);
-    dlr_sup_peers_tick(s, now);
+    dlr_sup_peers_tick(s->nodes, now);
     tend(s, now);
     dlr_sup_leave_tick(s, now);
     dlr_sup_adopt_tick(s, now);
@@ -138,7 +139,7 @@ static bool on_tick(void *arg)
         dlr_policy_tick(s->policy, now);
     dlr_sup_restore_tick(s, now);
     dlr_sup_progress(s, now);
-    dlr_sup_strangers(s, now);
+    dlr_sup_strangers(s->nodes, now);
     dlr_sup_disk_tick(s);
     dlr_sup_periodic_tick(s);
     dlr_sup_rendezvous_tick(s, now);
@@ -213,10 +214,8 @@ static int open_nodes(struct dlr_sup *s, struct dlr_err *err)
                         "SLURM_JOB_NODELIST is not set: not inside a job");
     rc = dlr_slurm_expand(list, &names, &n, err);
     if (rc == 0)
-        rc = dlr_members_new(names, n, &s->members, err);
+        rc = dlr_sup_nodes_open(s->nodes, names, n, here, err);
     dlr_slurm_free_names(names, n);
-    if (rc == 0 && here && dlr_members_find(&s->members, here) >= 0)
-        dlr_format(s->batch, sizeof(s->batch), "%s", here);
     return rc;
 }
 
@@ -237,7 +236,7 @@ static int open_control(struct dlr_sup *s, struct dlr_err *err)
     else if (getenv("SLURM_SRUN_PORT_RANGE"))
         sscanf(getenv("SLURM_SRUN_PORT_RANGE"), "%u-%u", &first, &last);
     dlr_endpoint_prepare();
-    rc = dlr_sup_outbox_open(s->io, s->identity, first, last, s->members.n, err);
+    rc = dlr_sup_outbox_open(s->io, s->identity, first, last, s->members->n, err);
     if (rc < 0)
         return rc;
     gethostname(host, sizeof(host) - 1);
@@ -248,14 +247,14 @@ static int open_control(struct dlr_sup *s, struct dlr_err *err)
 /* The agents' connections, with none of them twice: a limit that is too low is told before anything is started. */
 static int open_descriptors(struct dlr_sup *s, struct dlr_err *err)
 {
-    return dlr_open_files_check(dlr_open_files_raise(), s->members.n, err);
+    return dlr_open_files_check(dlr_open_files_raise(), s->members->n, err);
 }
 
 static int open_policy(struct dlr_sup *s, struct dlr_err *err)
 {
     int64_t dead = dlr_jobconf_dead_ms(&s->conf);
     struct dlr_policy_conf pc = {
-        .nnodes = s->members.n,
+        .nnodes = s->members->n,
         .nplaces = s->full_places,
         .min_places = s->conf.nodes.min,
         .max_restarts = s->conf.max_restarts.count,
@@ -263,7 +262,7 @@ static int open_policy(struct dlr_sup *s, struct dlr_err *err)
         .rendezvous_tries = RENDEZVOUS_TRIES,
         .agent_timeout_ms = s->conf.agent_timeout_ms,
         .start_timeout_ms = s->conf.start_timeout_ms,
-        .batch = s->batch[0],
+        .batch = dlr_sup_batch(s->nodes)[0],
         .tolerant = s->step.tolerant,
         .limit_ms = s->step.limit_ms,
         .rendezvous_timeout_ms = s->conf.rendezvous_timeout_ms,
@@ -354,19 +353,19 @@ static void tell_start(struct dlr_sup *s, int argc, char **argv)
 {
     json_t *nodes = json_array(), *words = json_array();
 
-    for (unsigned i = 0; i < s->members.n; i++)
-        json_array_append_new(nodes, json_string(s->members.list[i].node.name));
+    for (unsigned i = 0; i < s->members->n; i++)
+        json_array_append_new(nodes, json_string(s->members->list[i].node.name));
     for (int i = 0; i < argc; i++)
         json_array_append_new(words, json_string(argv[i]));
-    dlr_journal_note(dlr_sup_journal(s->io), "start",
-                     "s:s,s:s,s:i,s:i,s:I,s:o,s:i,s:i,s:i,s:o,s:i,s:i,s:i,s:s", "job",
-                     s->info.job, "run", s->info.name, "incarnation",
-                     s->info.incarnation, "generation", s->generation, "round",
-                     (json_int_t)s->resume_round, "nodes", nodes, "places",
-                     s->step.nplaces, "spares", s->members.n - s->step.nplaces, "world",
-                     s->step.world, "argv", words, "beat_ms", s->conf.beat.every_ms,
-                     "dead_ms", (int)dlr_jobconf_dead_ms(&s->conf), "max_restarts",
-                     s->conf.max_restarts.count, "version", DLR_VERSION);
+    dlr_journal_note(
+        dlr_sup_journal(s->io), "start",
+        "s:s,s:s,s:i,s:i,s:I,s:o,s:i,s:i,s:i,s:o,s:i,s:i,s:i,s:s", "job", s->info.job,
+        "run", s->info.name, "incarnation", s->info.incarnation, "generation",
+        s->generation, "round", (json_int_t)s->resume_round, "nodes", nodes, "places",
+        s->step.nplaces, "spares", s->members->n - s->step.nplaces, "world",
+        s->step.world, "argv", words, "beat_ms", s->conf.beat.every_ms, "dead_ms",
+        (int)dlr_jobconf_dead_ms(&s->conf), "max_restarts", s->conf.max_restarts.count,
+        "version", DLR_VERSION);
 }
 
 /* The agents of a supervisor that died go on; its workers do when all of it is in order. */
@@ -392,7 +391,8 @@ static int run(struct dlr_sup *s)
     dlr_sup_loop_start(s->io, DLR_SUP_TICK_MS);
     if (open_signals(s) < 0)
         return 1;
-    s->started_ms = s->tick_ms = now;
+    s->started_ms = now;
+    dlr_sup_detector_start(s->nodes, now);
     dlr_policy_resume(s->policy, s->resume_round, s->resume_restarts, now);
     dlr_sup_bar_nodes(s);
     dlr_sup_load_lost(s);
@@ -438,8 +438,15 @@ int main(int argc, char **argv)
     block_signals();
     s->keeper = getppid();
     s->io = dlr_sup_io_new(&io_ops, s);
-    if (!s->io)
+    s->nodes = dlr_sup_nodes_new(&(struct dlr_sup_nodes_env){.io = s->io,
+                                                             .conf = &s->conf,
+                                                             .id = &s->id,
+                                                             .step = &s->step,
+                                                             .keeper = s->keeper},
+                                 &dlr_sup_nodes_ops, s);
+    if (!s->io || !s->nodes)
         return EXIT_REFUSED;
+    s->members = dlr_sup_members(s->nodes);
     if (fcntl(STATE_FD, F_SETFD, FD_CLOEXEC) == 0)
         s->state_fd = STATE_FD;
     fcntl(BELL_FD, F_SETFD, FD_CLOEXEC);
@@ -465,7 +472,7 @@ int main(int argc, char **argv)
     dlr_sup_say_end(s->io);
     dlr_sup_cadence_stop(s);
     dlr_sup_ranks_stop(s);
-    dlr_sup_peers_stop(s);
+    dlr_sup_nodes_free(s->nodes);
     dlr_sup_outbox_close(s->io);
     return code; /* what is logged from now on still takes the engine's way */
 }

@@ -83,41 +83,11 @@ static json_t *run_state(struct dlr_sup *s)
         dlr_sup_version(s->has_vetted ? &s->vetted : NULL));
 
     if (state) {
-        dlr_sup_losses_state(s, state);
+        dlr_sup_losses_state(s->nodes, state);
         dlr_sup_cadence_state(s, state);
         dlr_sup_ranks_state(s, state);
     }
     return state;
-}
-
-/* The keys of the nodes' connections, proven by a credential, and their data processes. */
-static json_t *known_peers(const struct dlr_sup *s)
-{
-    json_t *peers = json_object();
-
-    for (unsigned i = 0; i < s->members.n; i++) {
-        const struct dlr_member *m = &s->members.list[i];
-
-        if (m->key[0])
-            json_object_set_new(
-                peers, m->node.name,
-                json_pack("{s:s,s:s}", "key", m->key, "data", m->data ? m->data : ""));
-    }
-    return peers;
-}
-
-static void take_peers(struct dlr_sup *s, const json_t *peers)
-{
-    for (unsigned i = 0; i < s->members.n; i++) {
-        struct dlr_member *m = &s->members.list[i];
-        const json_t *peer = json_object_get(peers, m->node.name);
-        const char *key, *data;
-
-        if (dlr_msg_str(peer, "key", &key) < 0 || dlr_msg_str(peer, "data", &data) < 0)
-            continue;
-        dlr_format(m->key, sizeof(m->key), "%s", key);
-        m->data = data[0] ? strdup(data) : NULL;
-    }
 }
 
 void dlr_sup_keep(struct dlr_sup *s)
@@ -132,7 +102,7 @@ void dlr_sup_keep(struct dlr_sup *s)
     json_object_set_new(state, "run", json_string(s->info.name));
     json_object_set_new(state, "generation", json_integer(s->generation));
     json_object_set_new(state, "address", json_string(s->address));
-    json_object_set_new(state, "peers", known_peers(s));
+    json_object_set_new(state, "peers", dlr_sup_nodes_state(s->nodes));
     json_object_set_new(state, "agents_pid", json_integer(s->agents.pid));
     if (s->agents_shared) {
         dlr_procid_show(&s->agents_id, agents);
@@ -183,7 +153,7 @@ static void take_run_state(struct dlr_sup *s, const json_t *state)
     s->resume_restarts = number(state, "restarts", UINT32_MAX);
     dlr_sup_bad_take(s, state);
     dlr_sup_vetted_take(s, state);
-    dlr_sup_losses_take(s, state);
+    dlr_sup_losses_take(s->nodes, state);
     dlr_sup_cadence_take(s, state);
     dlr_sup_ranks_take(s, state);
 }
@@ -263,7 +233,7 @@ static int take_over(struct dlr_sup *s, const json_t *state, struct dlr_err *err
     if (s->stdin_at >= 0)
         s->stdin_at = number(state, "stdin_at", INT64_MAX);
     s->bare_ms = (int64_t)number(state, "bare_ms", INT64_MAX);
-    take_peers(s, json_object_get(state, "peers"));
+    dlr_sup_nodes_take(s->nodes, json_object_get(state, "peers"));
     dlr_sup_net_take(s, state);
     adopt(number(state, "workers_pid", INT32_MAX), &s->former_workers);
     adopt(number(state, "draining_pid", INT32_MAX), &s->draining);
@@ -441,7 +411,7 @@ int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err)
         return dlr_fail(err, -EINVAL, "SLURM_JOB_ID='%s' is not a number", s->info.job);
     if (kept) /* the first supervisor has made it; workers must not wait for it now */
         dlr_sup_file_do(s->io, dlr_sup_file_mkdirs, s->info.dir, NULL);
-    s->losses.since_ms = dlr_sup_now();
+    dlr_sup_losses_start(s->nodes);
     rc = kept ? take_over(s, kept, err) : load_file(s, &had, err);
     if (rc == 0)
         rc = load_disk(s, err);
@@ -468,8 +438,8 @@ void dlr_sup_save_lost(struct dlr_sup *s)
     size_t size;
     FILE *out = open_memstream(&text, &size);
 
-    for (unsigned i = 0; out && i < s->members.n; i++) {
-        const struct dlr_member *m = &s->members.list[i];
+    for (unsigned i = 0; out && i < s->members->n; i++) {
+        const struct dlr_member *m = &s->members->list[i];
 
         if ((m->here && !m->apart) || dlr_sup_is_barred(s, i) ||
             (!m->boot[0] && !dlr_policy_is_lost(s->policy, i)))
@@ -498,10 +468,10 @@ void dlr_sup_load_lost(struct dlr_sup *s)
     for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         const char *apart = dlr_after(line, APART);
 
-        node = dlr_members_find(&s->members, apart ? apart : line);
+        node = dlr_members_find(s->members, apart ? apart : line);
         if (node < 0)
             continue;
-        s->members.list[node].apart = true;
+        dlr_sup_node_set_apart(s->nodes, node, true);
         if (apart)
             continue;
         dlr_sup_say(s->io, "node %s was lost earlier in this job: going on without it",

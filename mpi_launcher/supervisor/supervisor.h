@@ -30,7 +30,14 @@
 #include "mpi_launcher/supervisor/io/reactor.h"
 #include "mpi_launcher/supervisor/io/state_files.h"
 #include "mpi_launcher/supervisor/io/user_output.h"
+#include "mpi_launcher/supervisor/nodes/failure_detector.h"
+#include "mpi_launcher/supervisor/nodes/hello.h"
+#include "mpi_launcher/supervisor/nodes/loss_rate.h"
 #include "mpi_launcher/supervisor/nodes/members.h"
+#include "mpi_launcher/supervisor/nodes/nodes.h"
+#include "mpi_launcher/supervisor/nodes/peers.h"
+#include "mpi_launcher/supervisor/nodes/send.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
 #include "mpi_launcher/wire/endpoint.h"
 #include "mpi_launcher/wire/identity.h"
 
@@ -152,28 +159,16 @@ struct dlr_sup {
     struct dlr_adopt adopt;
     struct dlr_controller controller;
     pid_t keeper;
-    int64_t asked_ms; /* since then so many strangers were asked who they are */
-    unsigned asked;
-    uint64_t refused;  /* messages dropped: strangers, malformed, unknown */
-    uint64_t no_slots; /* ranks for which a node had no room */
-    uint64_t strangers, strangers_told; /* who said hello without being one of us */
-    int64_t strangers_ms;               /* the journal was told last */
-    char batch
-        [DLR_TOPO_NAME]; /* this host's node name, "" when it is none of the job's */
+    uint64_t no_slots;               /* ranks for which a node had no room */
     char address[DLR_TOPO_NAME + 8]; /* where agents connect */
     int state_fd;                    /* the keeper's memory file, -1 without keeper */
     int signal_fd;
     int64_t started_ms;
-    struct {
-        unsigned nodes;   /* lost in all of the run */
-        double node_s;    /* what training nodes had run before, in seconds of one, */
-        int64_t since_ms; /* since when they run now */
-    } losses;
 
     struct dlr_sup_io *io;
     struct dlr_identity *identity;
-    struct dlr_members members;
-    struct dlr_sup_peers *peers; /* nodes/peers.c; NULL before the first hello */
+    struct dlr_sup_nodes *nodes;
+    const struct dlr_members *members; /* theirs */
     struct dlr_policy *policy;
     struct dlr_commit *commit;
 
@@ -303,8 +298,7 @@ struct dlr_sup {
     unsigned commits, aborts;
     struct dlr_version aborted[DLR_SUP_ABORTED]; /* the last of these, in turn */
     int64_t
-        awake_ms;    /* CLOCK_BOOTTIME: the first node is, after a suspension; 0 none */
-    int64_t tick_ms; /* last tick, to see our own lag */
+        awake_ms; /* CLOCK_BOOTTIME: the first node is, after a suspension; 0 none */
 
     struct { /* of the nodes that have slots in this round: copies/memory_report.c */
         unsigned node;
@@ -368,10 +362,8 @@ void dlr_sup_bar_nodes(struct dlr_sup *s);
 /* SLURM_JOB_CPUS_PER_NODE and SLURM_DISTRIBUTION as tasks of the round should see them. */
 int dlr_sup_shape_env(const struct dlr_sup *s, struct dlr_env *env);
 
-/* dispatch.c: messages of agents */
-void dlr_sup_on_message(struct dlr_sup *s, const struct dlr_packet *packet);
-void dlr_sup_send(struct dlr_sup *s, unsigned node, json_t *msg); /* takes msg over */
-void dlr_sup_send_all(struct dlr_sup *s, json_t *msg); /* to all that are alive */
+/* dispatch.c: what agents say, what happens to nodes; arg: struct dlr_sup */
+extern const struct dlr_sup_nodes_ops dlr_sup_nodes_ops;
 
 /* ending/termination.c: SIGTERM. pass_term: to us; false: no tasks of ours can get it. holds: an agent that got it
  * lets its tasks go on though it does not hear us, so nobody is dead for that.
@@ -383,28 +375,6 @@ void dlr_sup_keeper_gone(struct dlr_sup *s);
 bool dlr_sup_term_holds(const struct dlr_sup *s, int64_t now_ms);
 enum dlr_fate dlr_fate_read(const char *text); /* what dlrover-slurm fate prints */
 
-/* nodes/failure_detector.c: looks every DLR_SUP_TICK_MS who is silent for too long */
-#define DLR_SUP_TICK_MS 50
-void dlr_sup_judge(struct dlr_sup *s, int64_t now_ms);
-/* The node counts as dead from now on. */
-void dlr_sup_give_up(struct dlr_sup *s, unsigned node, const char *why,
-                     const char *reason,
-                     int64_t silent_ms); /* same, without its policy */
-void dlr_sup_lose(struct dlr_sup *s, unsigned node, int64_t silent_ms, int64_t now_ms);
-
-/* nodes/peers.c: agents are told of each other. came, went: told soon, together with others (nodes/roster.h);
- * send: what stands beside the members has changed, it is told at once.
- */
-void dlr_sup_peers_came(struct dlr_sup *s, unsigned node);
-void dlr_sup_peers_went(struct dlr_sup *s, unsigned node);
-void dlr_sup_send_peers(struct dlr_sup *s);
-void dlr_sup_on_peers_known(struct dlr_sup *s, unsigned node, const json_t *msg);
-void dlr_sup_peers_tick(struct dlr_sup *s, int64_t now_ms);
-void dlr_sup_peers_stop(struct dlr_sup *s);
-
-/* nodes/suspend.c: a suspended job */
-int64_t dlr_sup_now(void); /* milliseconds; stands still while the job is suspended */
-
 /* The first of n consecutive ids for requests to agents. A former supervisor of this incarnation gave none
  * of them: what becomes of its requests is told to us.
  */
@@ -415,11 +385,6 @@ static inline uint64_t dlr_sup_ids(struct dlr_sup *s, unsigned n)
     s->last_id += n;
     return first;
 }
-
-bool dlr_sup_is_held(void); /* it does now */
-void dlr_sup_on_suspend(struct dlr_sup *s, unsigned node, const json_t *msg);
-void dlr_sup_on_awake(struct dlr_sup *s, unsigned node, const json_t *msg);
-void dlr_sup_end_hold(struct dlr_sup *s); /* if everybody is awake; with every tick */
 
 /* steps/agent_step.c: steps of our own */
 void dlr_sup_start_agents(void *arg);
@@ -650,13 +615,6 @@ void dlr_sup_disk_unread(struct dlr_sup *s, const char *why);
 /* Where the run's written versions are. */
 int dlr_sup_persist_dir(const struct dlr_sup *s, char *buf, size_t size);
 
-/* --- nodes/loss_rate.c: nodes that the run has lost, in all its life ------------------------ */
-void dlr_sup_losses_count(struct dlr_sup *s); /* before another number of nodes */
-double dlr_sup_losses_hours(const struct dlr_sup *s); /* of nodes, to lose them in */
-void dlr_sup_losses_state(const struct dlr_sup *s,
-                          json_t *state); /* for the next one */
-void dlr_sup_losses_take(struct dlr_sup *s, const json_t *state);
-
 /* --- copies/vetted_version.c: the older version that stays in memory ----------------------- */
 /* Parity keeps none: a number is refused, auto is off, which is said. */
 int dlr_sup_vetted_check(struct dlr_sup *s, struct dlr_err *err);
@@ -782,10 +740,6 @@ void dlr_sup_on_no_slots(struct dlr_sup *s, unsigned node, const json_t *msg);
 void dlr_sup_on_unreached(struct dlr_sup *s, unsigned node, const json_t *msg);
 void dlr_sup_net_state(const struct dlr_sup *s, json_t *state); /* for the next one */
 void dlr_sup_net_take(struct dlr_sup *s, const json_t *state);
-
-/* nodes/auth_failures.c: who has no business with us */
-void dlr_sup_strangers(struct dlr_sup *s, int64_t now_ms);
-void dlr_sup_on_strangers(struct dlr_sup *s, unsigned node, const json_t *msg);
 
 /* rounds/node_names.c: nodes in the program's words */
 /* Whether the program can run where the plan says; if not, why: a word is a node that is lost. */

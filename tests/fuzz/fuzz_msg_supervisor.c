@@ -5,11 +5,12 @@
  * handlers are the real ones; no process is started and nothing is sent.
  * Reaches dlr_slice_parse().
  */
-#include "mpi_launcher/supervisor/dispatch.c"
+#include "mpi_launcher/supervisor/nodes/hello.c"
 
 #include <stdarg.h>
 
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/nodes_rig.h"
 
 #define NODES 4
 #define PLAN                                                                           \
@@ -139,6 +140,7 @@ static void start(struct dlr_sup *s)
                                  .controller_timeout_ms = 1000,
                                  .suspect_ms = 100};
     struct dlr_commit_conf cc = {true, 1000, 2, 64};
+    struct dlr_members *table;
     json_t *plan = json_loads(PLAN, 0, NULL);
     struct dlr_err err;
 
@@ -153,7 +155,7 @@ static void start(struct dlr_sup *s)
     s->step.tasks = tasks;
     memcpy(s->info.job_dir, "/nonexistent", 13);
     memcpy(s->info.dir, "/nonexistent", 13);
-    FUZZ_CHECK(dlr_members_new(names, NODES, &s->members, &err) == 0);
+    table = nodes_rig(s, &dlr_sup_nodes_ops, names, NODES);
     FUZZ_CHECK(dlr_policy_new(&pc, &ops, s, &s->policy, &err) == 0);
     FUZZ_CHECK(dlr_commit_new(&cc, &dlr_sup_commit_ops, s, &s->commit, &err) == 0);
     FUZZ_CHECK(plan && dlr_plan_from_json(plan, &s->plan, &err) == 0);
@@ -162,13 +164,12 @@ static void start(struct dlr_sup *s)
     FUZZ_CHECK(dlr_sup_holders_make(s) == 0);
     dlr_policy_start(s->policy, now_ms);
     for (unsigned i = 0; i < NODES; i++) {
-        struct dlr_member *m = &s->members.list[i];
+        struct dlr_member *m = &table->list[i];
 
         m->here = true;
         m->heard_ms = now_ms;
         dlr_members_set_route(
-            &s->members, i,
-            &(struct dlr_route){.size = 1, .id = {(unsigned char)('0' + i)}});
+            table, i, &(struct dlr_route){.size = 1, .id = {(unsigned char)('0' + i)}});
         dlr_policy_node_up(s->policy, i, now_ms);
     }
     dlr_policy_planned(s->policy, 0, member, "", now_ms);
@@ -196,8 +197,7 @@ static void stop(struct dlr_sup *s)
     dlr_plan_done(&s->plan);
     dlr_policy_free(s->policy);
     dlr_commit_free(s->commit);
-    dlr_sup_peers_stop(s);
-    dlr_members_done(&s->members);
+    dlr_sup_nodes_free(s->nodes);
     dlr_sup_io_free(s->io);
 }
 
@@ -212,7 +212,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct dlr_packet packet = {.data = line + 1, .size = strlen(line + 1)};
 
         packet.from = (struct dlr_route){.size = 1, .id = {(unsigned char)line[0]}};
-        take_json(&sup, &packet);
+        take_json(sup.nodes, &packet);
         now_ms += 10;
     }
     dlr_commit_tick(sup.commit, now_ms);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/nodes_rig.h"
 
 #define NODES 4
 #define HEAD_AT 8192
@@ -88,7 +89,6 @@ static void start(struct dlr_sup *s)
 {
     char n1[] = "n1", n2[] = "n2", n3[] = "n3", n4[] = "n4";
     char *names[NODES] = {n1, n2, n3, n4};
-    struct dlr_err err;
 
     memset(s, 0, sizeof(*s));
     dlr_jobconf_init(&s->conf);
@@ -99,7 +99,7 @@ static void start(struct dlr_sup *s)
     s->info.incarnation = 1;
     memcpy(s->info.job_dir, job_dir, sizeof(job_dir));
     memcpy(s->info.dir, run_dir, sizeof(run_dir));
-    FUZZ_CHECK(dlr_members_new(names, NODES, &s->members, &err) == 0);
+    nodes_rig(s, NULL, names, NODES);
 }
 
 static void stop(struct dlr_sup *s)
@@ -108,7 +108,7 @@ static void stop(struct dlr_sup *s)
     free(s->holders);
     free(s->slot_bytes);
     dlr_plan_done(&s->plan);
-    dlr_members_done(&s->members);
+    dlr_sup_nodes_free(s->nodes);
 }
 
 /* --- what must hold -------------------------------------------------------------------------- */
@@ -119,7 +119,7 @@ static void check_same(const struct dlr_sup *a, const struct dlr_sup *b)
     FUZZ_CHECK(a->resume_round == b->resume_round &&
                a->resume_restarts == b->resume_restarts);
     FUZZ_CHECK(a->has_vetted == b->has_vetted && dlr_version_eq(a->vetted, b->vetted));
-    FUZZ_CHECK(a->losses.nodes == b->losses.nodes);
+    FUZZ_CHECK(dlr_sup_losses_nodes(a->nodes) == dlr_sup_losses_nodes(b->nodes));
     FUZZ_CHECK(a->nstruck == b->nstruck);
     for (unsigned i = 0; i < a->nstruck; i++)
         FUZZ_CHECK(dlr_sup_is_bad(b, a->struck[i].version));

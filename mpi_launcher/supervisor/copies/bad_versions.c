@@ -60,7 +60,7 @@ void dlr_sup_on_bad(struct dlr_sup *s, unsigned node, const json_t *msg)
         round > dlr_policy_round(s->policy))
         return;
     snprintf(why, sizeof(why), "rank %u on %.200s said so", (unsigned)rank,
-             s->members.list[node].node.name);
+             s->members->list[node].node.name);
     dlr_sup_mark_bad(s, (struct dlr_version){(uint32_t)round, step}, why);
 }
 

@@ -57,7 +57,8 @@ static double mtbf_s(const struct dlr_sup *s)
 {
     unsigned failures = s->have_plan ? dlr_policy_round(s->policy) : s->resume_round;
 
-    return dlr_interval_mtbf_s(s->plan.nplaces, failures, dlr_sup_losses_hours(s));
+    return dlr_interval_mtbf_s(s->plan.nplaces, failures,
+                               dlr_sup_losses_hours(s->nodes));
 }
 
 /* Steps after which the user wants a version on the disk; 0: it is ours to say. */
@@ -104,7 +105,7 @@ void dlr_sup_cadence_start(struct dlr_sup *s)
     struct dlr_sup_cadence *c = make(s);
 
     if (c)
-        c->arrived = calloc(s->members.n, sizeof(*c->arrived));
+        c->arrived = calloc(s->members->n, sizeof(*c->arrived));
     if (!c || !c->arrived) {
         dlr_sup_cadence_stop(s);
         return;
@@ -123,7 +124,7 @@ void dlr_sup_cadence_round(struct dlr_sup *s)
     c->said = (struct said){0};
     c->state_ms = 0;
     c->overdue_told = false;
-    memset(c->arrived, 0, s->members.n * sizeof(*c->arrived));
+    memset(c->arrived, 0, s->members->n * sizeof(*c->arrived));
     apply(s);
 }
 
@@ -234,15 +235,15 @@ void dlr_sup_cadence_uses(struct dlr_sup *s, unsigned node, const json_t *msg)
         return;
     dlr_format(s->cadence->uses, sizeof(s->cadence->uses), "%s", all);
     dlr_journal_note(dlr_sup_journal(s->io), "network", "s:s,s:s,s:s,s:I,s:s,s:s",
-                     "node", s->members.list[node].node.name, "uses", uses, "transport",
-                     transport, "mbps", (json_int_t)mbps, "faster", faster, "cpus",
-                     cpus);
+                     "node", s->members->list[node].node.name, "uses", uses,
+                     "transport", transport, "mbps", (json_int_t)mbps, "faster", faster,
+                     "cpus", cpus);
     if (faster[0] && !s->cadence->slow_told)
         dlr_sup_say(
             s->io,
             "copies of %s go over %s (%llu Mb/s); %s is up and faster, and not used "
             "(--dlrover-set=net)",
-            s->members.list[node].node.name, uses, (unsigned long long)mbps, faster);
+            s->members->list[node].node.name, uses, (unsigned long long)mbps, faster);
     s->cadence->slow_told = s->cadence->slow_told || faster[0];
 }
 
@@ -262,7 +263,7 @@ static void learn(struct dlr_sup *s)
     struct dlr_sup_cadence *c = s->cadence;
     double bytes = 0, slowest = 0;
 
-    for (unsigned i = 0; i < s->members.n; i++) {
+    for (unsigned i = 0; i < s->members->n; i++) {
         const struct arrived *a = &c->arrived[i];
         double rate =
             a->longest_ns ? 1e9 * (double)a->bytes / (double)a->longest_ns : 0;
@@ -285,7 +286,7 @@ static void learn(struct dlr_sup *s)
     if (c->said.extra) /* the ranks' own means of their last saves */
         c->extra_ms = c->said.extra_ms;
     c->bare = c->said.plain ? 0 : c->bare + 1;
-    memset(c->arrived, 0, s->members.n * sizeof(*c->arrived));
+    memset(c->arrived, 0, s->members->n * sizeof(*c->arrived));
     c->said = (struct said){0};
 }
 
@@ -376,7 +377,7 @@ static void waits_for(struct dlr_sup *s, const struct dlr_commit_waits *w, char 
     int place = dlr_sup_place_of(s, w->rank);
     int node = w->holder ? dlr_sup_holder_node(s, (unsigned)place, w->holder)
                          : dlr_sup_node_of(s, (unsigned)place);
-    const char *name = node >= 0 ? s->members.list[node].node.name : "?";
+    const char *name = node >= 0 ? s->members->list[node].node.name : "?";
 
     if (w->what == DLR_WAITS_READY)
         dlr_format(buf, size, "%.100s has no memory for rank %u's snapshots yet", name,

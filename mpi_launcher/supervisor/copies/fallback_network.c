@@ -16,8 +16,8 @@ void dlr_sup_on_unreached(struct dlr_sup *s, unsigned node, const json_t *msg)
         "%s does not reach the others over the network that is fastest there "
         "(%s): copies go over that of the control plane; --dlrover-set=net=DEVICE "
         "names another",
-        s->members.list[node].node.name, why);
-    dlr_sup_send_peers(s);
+        s->members->list[node].node.name, why);
+    dlr_sup_send_peers(s->nodes);
     dlr_sup_keep(s);
 }
 

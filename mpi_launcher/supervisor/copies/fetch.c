@@ -45,7 +45,7 @@ static void say_brought(struct dlr_sup *s, unsigned node, unsigned rank, int rc,
     json_object_set_new(msg, "why", json_string(why));
     if (path)
         json_object_set_new(msg, "path", json_string(path));
-    dlr_sup_send(s, node, msg);
+    dlr_sup_send(s->nodes, node, msg);
 }
 
 static struct dlr_sup_bring *find(const struct dlr_sup *s, unsigned node, unsigned rank)
@@ -77,7 +77,7 @@ static int holder_of(const struct dlr_sup *s, unsigned rank)
 
     if (!dlr_sup_other_world(s))
         return dlr_sup_node_of(s, dlr_sup_place_of(s, rank));
-    return src->where ? dlr_members_find(&s->members, src->where) : -1;
+    return src->where ? dlr_members_find(s->members, src->where) : -1;
 }
 
 void dlr_sup_on_bring(struct dlr_sup *s, unsigned node, const json_t *msg)
@@ -99,7 +99,7 @@ void dlr_sup_on_bring(struct dlr_sup *s, unsigned node, const json_t *msg)
         return;
     }
     holder = holder_of(s, (unsigned)rank);
-    b = holder >= 0 && s->members.list[holder].here && holder != (int)node
+    b = holder >= 0 && s->members->list[holder].here && holder != (int)node
             ? calloc(1, sizeof(*b))
             : NULL;
     if (!b) {
@@ -117,7 +117,7 @@ void dlr_sup_on_bring(struct dlr_sup *s, unsigned node, const json_t *msg)
     json_object_set_new(order, "bytes",
                         json_integer((json_int_t)s->plan.sources[rank].bytes));
     json_object_set_new(order, "bring", json_true());
-    dlr_sup_send(s, node, order);
+    dlr_sup_send(s->nodes, node, order);
 }
 
 void dlr_sup_on_room(struct dlr_sup *s, unsigned node, const json_t *msg)
@@ -143,7 +143,7 @@ void dlr_sup_on_room(struct dlr_sup *s, unsigned node, const json_t *msg)
     }
     b->t.started = true;
     dlr_sup_ask(s, &b->t, "send", b->t.from, "data",
-                s->members.list[node].data ? s->members.list[node].data : "");
+                s->members->list[node].data ? s->members->list[node].data : "");
 }
 
 bool dlr_sup_bring_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc,
@@ -156,7 +156,7 @@ bool dlr_sup_bring_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc,
         b = b->next;
     if (!b)
         return false;
-    where = s->members.list[node].node.name;
+    where = s->members->list[node].node.name;
     if (rc < 0 && dlr_sup_blames(s, where, (int)b->t.rank, s->plan.version, rc))
         dlr_sup_strike(s, where, (int)b->t.rank,
                        s->plan.version); /* the next plan takes another copy of it */

@@ -40,7 +40,7 @@ static void take_no_more(struct dlr_sup *s, const char *node, const char *why)
  */
 void dlr_sup_blame_node(struct dlr_sup *s)
 {
-    const char *node = s->members.list[s->failure.node].node.name;
+    const char *node = s->members->list[s->failure.node].node.name;
     struct dlr_restart_budget_failure how = dlr_policy_failed_how(s->policy);
     bool start = dlr_restart_budget_is_start(&how);
     struct dlr_plan_out *out;
@@ -63,7 +63,7 @@ void dlr_sup_blame_node(struct dlr_sup *s)
 /* One line for a node and round; the others are in the next line's count. */
 void dlr_sup_on_no_slots(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
-    struct dlr_member *m = &s->members.list[node];
+    const struct dlr_member *m = &s->members->list[node];
     const char *why = "";
     uint64_t rank, round;
 
@@ -79,7 +79,7 @@ void dlr_sup_on_no_slots(struct dlr_sup *s, unsigned node, const json_t *msg)
     }
     if (m->no_memory == round + 1)
         return;
-    m->no_memory = round + 1;
+    dlr_sup_node_no_memory(s->nodes, node, (uint32_t)round);
     dlr_journal_note(dlr_sup_journal(s->io), "no_memory", "s:s,s:I,s:I,s:I,s:s", "node",
                      m->node.name, "round", (json_int_t)round, "rank",
                      (json_int_t)(rank % s->plan.world), "count",
@@ -116,7 +116,7 @@ void dlr_sup_memory_tell(struct dlr_sup *s, json_t *row)
 
     if (s->fullest.limit == 0)
         return;
-    name = s->members.list[s->fullest.node].node.name;
+    name = s->members->list[s->fullest.node].node.name;
     json_object_set_new(row, "node", json_string(name));
     json_object_set_new(row, "taken_mb", json_real(taken));
     json_object_set_new(row, "least_mb", json_real(least));

@@ -27,7 +27,7 @@ static void read_parts(const struct dlr_sup *s, const struct dlr_plan_source *sr
 
     ret->n = dlr_sets_read_sources(src->where, ret->slot, name);
     for (unsigned i = 0; i < ret->n; i++)
-        ret->node[i] = dlr_members_find(&s->members, name[i]);
+        ret->node[i] = dlr_members_find(s->members, name[i]);
 }
 
 /* Node home learns what to make it of; when it has room, the parts are sent. The transfer's number,
@@ -113,7 +113,7 @@ static void ask_room(struct dlr_sup *s, const struct dlr_transfer *t)
     json_object_set_new(msg, "bytes", json_integer((json_int_t)bytes));
     json_object_set_new(msg, "bring", json_true());
     json_object_set_new(msg, "make", json_true());
-    dlr_sup_send(s, t->to, msg);
+    dlr_sup_send(s->nodes, t->to, msg);
 }
 
 static unsigned count_lost(const struct dlr_sup *s, const struct dlr_sets *sets,
@@ -221,8 +221,8 @@ bool dlr_sup_rebuild_room(struct dlr_sup *s, unsigned node, unsigned rank, int r
     }
     tried = t->tried + 1;
     dlr_journal_note(dlr_sup_journal(s->io), "copy_failed", "s:i,s:s,s:s,s:s", "rank",
-                     (int)rank, "from", s->members.list[node].node.name, "to",
-                     s->members.list[node].node.name, "why", why);
+                     (int)rank, "from", s->members->list[node].node.name, "to",
+                     s->members->list[node].node.name, "why", why);
     drop(s, t->id);
     if (dlr_sup_world_sets(s, s->plan.made_by, &sets) == 0 &&
         make(s, &sets, rank, tried) < 0)
@@ -240,7 +240,7 @@ void dlr_sup_rebuild_known(struct dlr_sup *s)
         if (!t->brought || !t->started)
             continue;
         src = &s->plan.sources[t->rank]; /* of a part it is a slot's number */
-        where = strdup(s->members.list[t->to].node.name);
+        where = strdup(s->members->list[t->to].node.name);
         if (!where)
             continue; /* it is still of parity: who wants it is refused, and the round begins anew */
         free(src->where);

@@ -222,7 +222,7 @@ void dlr_sup_bare(struct dlr_sup *s, unsigned node)
         if (dlr_sup_holder_of(s, p, node) >= 0) {
             s->bare_ms = dlr_sup_now();
             dlr_journal_note(dlr_sup_journal(s->io), "unprotected", "s:s,s:o", "node",
-                             s->members.list[node].node.name, "version",
+                             s->members->list[node].node.name, "version",
                              dlr_sup_version(&newest));
             dlr_sup_keep(s);
             return;

@@ -147,7 +147,7 @@ void dlr_sup_again_turn(struct dlr_sup *s)
 
 void dlr_sup_again_ready(struct dlr_sup *s, unsigned node, unsigned slot)
 {
-    const char *data = s->members.list[node].data;
+    const char *data = s->members->list[node].data;
 
     for (unsigned i = 0; s->again.out && i < s->again.n; i++) {
         struct dlr_transfer *t = &s->again.list[i];
@@ -171,8 +171,8 @@ bool dlr_sup_again_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc,
         if (rc < 0 && !t->ended)
             dlr_journal_note(dlr_sup_journal(s->io), "copy_failed", "s:i,s:s,s:s,s:s",
                              "rank", t->rank, "from",
-                             s->members.list[t->from].node.name, "to",
-                             s->members.list[t->to].node.name, "why", why);
+                             s->members->list[t->from].node.name, "to",
+                             s->members->list[t->to].node.name, "why", why);
         if (rc < 0)
             end(s, t, false);
         return true;

@@ -29,14 +29,14 @@ static json_t *order(struct dlr_sup *s, const char *type, unsigned rank,
 static bool send_copy(struct dlr_sup *s, int from, unsigned rank, struct dlr_version v,
                       unsigned to)
 {
-    const char *data = s->members.list[to].data;
+    const char *data = s->members->list[to].data;
     json_t *msg;
 
     if (from < 0 || from == (int)to || !data)
         return false;
     msg = order(s, "send", rank, v);
     json_object_set_new(msg, "data", json_string(data));
-    dlr_sup_send(s, (unsigned)from, msg);
+    dlr_sup_send(s->nodes, (unsigned)from, msg);
     return true;
 }
 
@@ -56,7 +56,7 @@ static int good_holder(const struct dlr_sup *s, const struct dlr_bad_copy *bad,
     place = (unsigned)dlr_sup_place_of(s, bad->rank);
     if (dlr_sup_holder_of(s, place, bad->node) < 0)
         return -1;
-    for (its.node = 0; its.node < s->members.n; its.node++) {
+    for (its.node = 0; its.node < s->members->n; its.node++) {
         int k = its.node == bad->node ? -1 : dlr_sup_holder_of(s, place, its.node);
 
         if (k < 0)
@@ -114,7 +114,7 @@ static unsigned find_parts(const struct dlr_sup *s, const struct dlr_bad_copy *b
 /* An older version is left alone: a sum that lacks a part keeps its slot until a newer one is committed. */
 static bool make_own(struct dlr_sup *s, const struct dlr_bad_copy *bad)
 {
-    const struct dlr_member *to = &s->members.list[bad->node];
+    const struct dlr_member *to = &s->members->list[bad->node];
     char terms[TERMS], text[TERMS + 16];
     unsigned slot[DLR_PARITY_DATA_MAX], n;
     int node[DLR_PARITY_DATA_MAX];
@@ -133,7 +133,7 @@ static bool make_own(struct dlr_sup *s, const struct dlr_bad_copy *bad)
     dlr_format(text, sizeof(text), "%u %s", s->plan.world, terms);
     msg = order(s, "rebuild", bad->rank, bad->version);
     json_object_set_new(msg, "terms", json_string(text));
-    dlr_sup_send(s, bad->node, msg);
+    dlr_sup_send(s->nodes, bad->node, msg);
     for (unsigned i = 0; i < n; i++)
         all = send_copy(s, node[i], slot[i], bad->version, bad->node) && all;
     return all;
@@ -158,7 +158,7 @@ static bool is_wanted(const struct dlr_sup *s, struct dlr_version v)
 
 static const char *name_of(const struct dlr_sup *s, int node)
 {
-    return s->members.list[node].node.name;
+    return s->members->list[node].node.name;
 }
 
 /* What there is of the version until it is replaced. other: the node that has it still, or -1. */

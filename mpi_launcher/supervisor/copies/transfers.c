@@ -28,7 +28,7 @@ void dlr_sup_decide(struct dlr_sup *s, const char *type, struct dlr_version v)
     json_object_set_new(msg, "step", json_integer(v.step));
     if (!dlr_streq(type, "abort")) /* these free older versions */
         dlr_sup_vetted_say(s, msg);
-    dlr_sup_send_all(s, msg);
+    dlr_sup_send_all(s->nodes, msg);
 }
 
 static void on_save_at(void *arg, struct dlr_version v)
@@ -88,7 +88,7 @@ int dlr_sup_place_of(const struct dlr_sup *s, unsigned rank)
 
 int dlr_sup_node_of(const struct dlr_sup *s, unsigned place)
 {
-    return dlr_members_find(&s->members, s->plan.places[place].node.name);
+    return dlr_members_find(s->members, s->plan.places[place].node.name);
 }
 
 void dlr_sup_strike(struct dlr_sup *s, const char *where, int rank,
@@ -149,7 +149,7 @@ void dlr_sup_ask(struct dlr_sup *s, const struct dlr_transfer *t, const char *ty
     json_object_set_new(msg, key, json_string(value));
     if (dlr_streq(type, "load") && !dlr_below(value, s->info.dir))
         json_object_set_new(msg, "foreign", json_true()); /* --dlrover-restore-from */
-    dlr_sup_send(s, node, msg);
+    dlr_sup_send(s->nodes, node, msg);
 }
 
 void dlr_sup_ask_reserve(struct dlr_sup *s, unsigned node, unsigned rank,
@@ -160,7 +160,7 @@ void dlr_sup_ask_reserve(struct dlr_sup *s, unsigned node, unsigned rank,
     json_object_set_new(msg, "round", json_integer(dlr_policy_round(s->policy)));
     json_object_set_new(msg, "rank", json_integer(rank));
     json_object_set_new(msg, "bytes", json_integer(bytes));
-    dlr_sup_send(s, node, msg);
+    dlr_sup_send(s->nodes, node, msg);
 }
 
 static void start_parts(struct dlr_sup *s, uint64_t of)
@@ -172,7 +172,7 @@ static void start_parts(struct dlr_sup *s, uint64_t of)
 
 void dlr_sup_transfer_start(struct dlr_sup *s, struct dlr_transfer *t)
 {
-    const char *data = s->members.list[t->to].data;
+    const char *data = s->members->list[t->to].data;
 
     t->started = true;
     if (t->rebuild)
@@ -197,7 +197,7 @@ static void end_rebuild(struct dlr_sup *s, const struct dlr_transfer *failed,
         if (t->id == of || t->of == of)
             t->ended = true;
         if (failed->rebuild && blame && t->of == of && t->shard)
-            dlr_sup_strike(s, s->members.list[t->from].node.name, (int)t->rank,
+            dlr_sup_strike(s, s->members->list[t->from].node.name, (int)t->rank,
                            s->transfer_version);
     }
 }
@@ -205,7 +205,7 @@ static void end_rebuild(struct dlr_sup *s, const struct dlr_transfer *failed,
 static void end_transfer(struct dlr_sup *s, struct dlr_transfer *t, int rc,
                          const char *why)
 {
-    const char *from = t->path[0] ? t->path : s->members.list[t->from].node.name;
+    const char *from = t->path[0] ? t->path : s->members->list[t->from].node.name;
     bool blame;
 
     if (t->ended)
@@ -220,7 +220,7 @@ static void end_transfer(struct dlr_sup *s, struct dlr_transfer *t, int rc,
         return;
     }
     dlr_journal_note(dlr_sup_journal(s->io), "copy_failed", "s:i,s:s,s:s,s:s", "rank",
-                     t->rank, "from", from, "to", s->members.list[t->to].node.name,
+                     t->rank, "from", from, "to", s->members->list[t->to].node.name,
                      "why", why);
     if (!t->essential)
         return;
@@ -348,7 +348,7 @@ static void move_rank(struct dlr_sup *s, unsigned rank)
         return;
     }
     if (src->from == DLR_PLAN_NODE)
-        from = dlr_members_find(&s->members, src->where);
+        from = dlr_members_find(s->members, src->where);
     t = dlr_sup_add_transfer(s, rank, from, home, true);
     if (!t)
         return;

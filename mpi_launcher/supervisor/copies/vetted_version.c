@@ -43,7 +43,7 @@ int dlr_sup_vetted_check(struct dlr_sup *s, struct dlr_err *err)
 /* A node has no room for it: one line for the run, the journal has the first of each supervisor. */
 void dlr_sup_on_unvetted(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
-    const char *where = s->members.list[node].node.name, *why = "";
+    const char *where = s->members->list[node].node.name, *why = "";
     uint64_t round;
 
     if (s->unvetted_told || dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||

@@ -51,7 +51,7 @@ void dlr_sup_write_rank(struct dlr_sup *s, const struct dlr_plan *plan, const ch
     if (src->from == DLR_PLAN_PARITY) {
         t = dlr_sup_transfer(s, dlr_sup_rebuild_anywhere(s, plan, rank));
     } else {
-        holder = dlr_members_find(&s->members, src->where);
+        holder = dlr_members_find(s->members, src->where);
         t = dlr_sup_add_transfer(s, rank, holder, holder, true);
         if (t)
             t->started = t->waits = true;
@@ -88,12 +88,12 @@ static void ask_node(struct dlr_sup *s, unsigned node)
         json_object_set(msg, "with", with);
     json_decref(with);
     if (msg)
-        dlr_sup_send(s, node, msg);
+        dlr_sup_send(s->nodes, node, msg);
 }
 
 void dlr_sup_write_nodes(struct dlr_sup *s)
 {
-    for (unsigned node = 0; node < s->members.n; node++)
+    for (unsigned node = 0; node < s->members->n; node++)
         ask_node(s, node);
 }
 

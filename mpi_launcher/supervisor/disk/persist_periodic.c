@@ -213,7 +213,7 @@ static void tell_tight(struct dlr_sup *s)
     dlr_sup_say(s->io,
                 "while a checkpoint is written to the disk nothing is saved "
                 "(--dlrover-persist=auto): %s has no memory for one more slot",
-                s->members.list[p->tight].node.name);
+                s->members->list[p->tight].node.name);
     p->tight = -2;
 }
 
@@ -254,7 +254,7 @@ static json_t *order(const struct dlr_sup *s, unsigned rank)
 static void ask_alone(struct dlr_sup *s, unsigned rank)
 {
     s->periodic->ranks[rank].kind = DLR_PERSIST_ALONE;
-    dlr_sup_send(s, (unsigned)writer_of(s, rank), order(s, rank));
+    dlr_sup_send(s->nodes, (unsigned)writer_of(s, rank), order(s, rank));
 }
 
 /* Those of a node's ranks that go into one file of this kind. */
@@ -283,7 +283,7 @@ static void ask_together(struct dlr_sup *s, const struct dlr_plan_place *place,
         json_object_set(msg, "with", with);
     json_decref(with);
     if (msg)
-        dlr_sup_send(s, node, msg);
+        dlr_sup_send(s->nodes, node, msg);
 }
 
 /* The node that may be asked for what its owner could not write; -1: none. */
@@ -294,7 +294,7 @@ static int other_writer(const struct dlr_sup *s, unsigned place)
                      : dlr_sup_holder_node(s, place, 1);
 
     return holder >= 0 && holder != dlr_sup_node_of(s, place) &&
-                   s->members.list[holder].here
+                   s->members->list[holder].here
                ? holder
                : -1;
 }
@@ -329,7 +329,7 @@ static void give_up(struct dlr_sup *s, unsigned rank, unsigned node, int rc,
     p->rc = rc;
     if (w->by == BY_HOLDER)
         snprintf(p->why, sizeof(p->why), "rank %u: %s; then on %.32s: %.90s", rank,
-                 w->why, s->members.list[node].node.name, why);
+                 w->why, s->members->list[node].node.name, why);
     else
         snprintf(p->why, sizeof(p->why), "rank %u: %.200s", rank, why);
 }

@@ -50,8 +50,8 @@ bool dlr_sup_due_next(const struct dlr_sup *s, const struct dlr_sup_due *d,
                                           .covered = covered,
                                           .set = set_size(s, covered),
                                           .write_s = d->write_s,
-                                          .lost = s->losses.nodes,
-                                          .node_hours = dlr_sup_losses_hours(s)};
+                                          .lost = dlr_sup_losses_nodes(s->nodes),
+                                          .node_hours = dlr_sup_losses_hours(s->nodes)};
     if (is_auto(s))
         dlr_cadence_persist(ret_risk, ret);
     return is_auto(s);

@@ -106,16 +106,16 @@ static char *useless_nodes(struct dlr_sup *s, json_t *names)
 {
     char *list = strdup("");
 
-    for (unsigned i = 0; list && i < s->members.n; i++) {
+    for (unsigned i = 0; list && i < s->members->n; i++) {
         char *longer = NULL;
 
         if (dlr_sup_is_barred(s, i) || /* it is good for others */
             dlr_sup_is_late(s, i) ||
             (dlr_policy_is_alive(s->policy, i) && !(s->unfit && s->unfit[i])))
             continue;
-        json_array_append_new(names, json_string(s->members.list[i].node.name));
+        json_array_append_new(names, json_string(s->members->list[i].node.name));
         if (asprintf(&longer, "%s%s%s", list, list[0] ? "," : "",
-                     s->members.list[i].node.name) < 0)
+                     s->members->list[i].node.name) < 0)
             break;
         free(list);
         list = longer;
@@ -130,7 +130,7 @@ void dlr_sup_requeue(void *arg, const char *why)
 
     s->requeue_asked = true;
     json_object_set_new(msg, "later", json_true());
-    dlr_sup_send_all(s, msg); /* Slurm's SIGTERM ends them */
+    dlr_sup_send_all(s->nodes, msg); /* Slurm's SIGTERM ends them */
     dlr_sup_save_state(s);
     if (dlr_sup_leave_ready(s, why))
         dlr_sup_requeue_now(s, why);
@@ -157,7 +157,7 @@ void dlr_sup_requeue_now(struct dlr_sup *s, const char *why)
     dlr_sup_slurm_words(s, &words, "requeue", true);
     dlr_words_add(&words, "%s", list[0] ? list : "-");
     dlr_words_add(&words, "%u", s->full_places);
-    dlr_words_add(&words, "%u", s->members.n);
+    dlr_words_add(&words, "%u", s->members->n);
     dlr_words_add(&words, "%lldms", (long long)s->conf.requeue_timeout_ms);
     dlr_words_add(&words, "%u", s->info.incarnation);
     dlr_words_add(&words, "%s", s->info.dir);
@@ -182,7 +182,7 @@ static void say_why(struct dlr_sup *s, const char *why)
     if (!tail || !tail[0] || s->wanted_signal)
         return;
     dlr_sup_say(s->io, "last lines of rank %u on %s:", f->rank,
-                s->members.list[f->node].node.name);
+                s->members->list[f->node].node.name);
     for (const char *line = tail; *line;) {
         size_t n = strcspn(line, "\n");
 
@@ -197,7 +197,7 @@ static void say_bye(struct dlr_sup *s)
     json_t *msg = dlr_msg_new("bye");
 
     json_object_set_new(msg, "stays", json_boolean(s->wanted_signal == SIGTERM));
-    dlr_sup_send_all(s, msg);
+    dlr_sup_send_all(s->nodes, msg);
 }
 
 void dlr_sup_finish(void *arg, int code, const char *why)

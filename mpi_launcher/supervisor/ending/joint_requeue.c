@@ -192,7 +192,7 @@ void dlr_sup_leave_start(struct dlr_sup *s)
 {
     DLR_CLEANUP(dlr_sup_file_done) struct dlr_sup_file *f = NULL;
 
-    if (!s->batch[0] || !dlr_streq(getenv("ENVIRONMENT"), "BATCH"))
+    if (!dlr_sup_batch(s->nodes)[0] || !dlr_streq(getenv("ENVIRONMENT"), "BATCH"))
         return; /* no job that could be requeued */
     s->leave.fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     f = dlr_sup_file_new(s->info.job_dir, NULL);

@@ -90,7 +90,7 @@ void dlr_sup_on_term(struct dlr_sup *s, unsigned node, const json_t *msg)
     if (same || s->finished)
         return;
     dlr_journal_note(dlr_sup_journal(s->io), "term", "s:s,s:I", "node",
-                     s->members.list[node].node.name, "round",
+                     s->members->list[node].node.name, "round",
                      (json_int_t)dlr_policy_round(s->policy));
     dlr_policy_told(s->policy, false, limit_ms(), now);
 }

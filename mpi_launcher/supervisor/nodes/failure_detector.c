@@ -1,60 +1,69 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who is silent for too long. Nobody is judged for what the supervisor did not look at itself. */
-#include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/nodes/failure_detector.h"
 
 #include <stdio.h>
+
+#include "mpi_launcher/supervisor/io/reactor.h"
+#include "mpi_launcher/supervisor/io/user_output.h"
+#include "mpi_launcher/supervisor/nodes/nodes_state.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
 
 #define LATE_MS 10 /* our own loop was late by more: that time counts for nobody */
 #define WAITING_MAX 10000 /* messages that are read before anybody is judged */
 #define JUDGE_EXTRA_MS                                                                 \
     50 /* on top of dead time: the lease has run out before the verdict */
 
-/* From now on the node is not heard, until it comes back. */
-void dlr_sup_give_up(struct dlr_sup *s, unsigned node, const char *why,
-                     const char *reason, int64_t silent_ms)
+void dlr_sup_detector_start(struct dlr_sup_nodes *nodes, int64_t now_ms)
 {
-    struct dlr_member *m = &s->members.list[node];
+    nodes->tick_ms = now_ms;
+}
+
+static void drop(struct dlr_sup_nodes *nodes, unsigned node, const char *why,
+                 const char *reason, int64_t silent_ms)
+{
+    struct dlr_member *m = &nodes->members.list[node];
 
     m->here = false;
-    s->losses.nodes++;
-    dlr_sup_say(s->io, "%s", why);
-    dlr_journal_note(dlr_sup_journal(s->io), "node_dead", "s:s,s:s,s:I", "node",
+    nodes->losses.nodes++;
+    dlr_sup_say(nodes->env.io, "%s", why);
+    dlr_journal_note(dlr_sup_journal(nodes->env.io), "node_dead", "s:s,s:s,s:I", "node",
                      m->node.name, "why", reason, "silent_ms", (json_int_t)silent_ms);
-    dlr_sup_bare(s, node);
-    dlr_sup_gather_lost(s, node);
-    dlr_sup_transfers_lost(s, node);
-    dlr_sup_peers_went(s, node);
-    dlr_sup_save_lost(s);
 }
 
-void dlr_sup_lose(struct dlr_sup *s, unsigned node, int64_t silent_ms, int64_t now_ms)
+void dlr_sup_give_up(struct dlr_sup_nodes *nodes, unsigned node, const char *why,
+                     const char *reason)
 {
-    struct dlr_member *m = &s->members.list[node];
+    drop(nodes, node, why, reason, 0);
+    nodes->ops->lost(nodes->arg, node, NULL, dlr_sup_now());
+}
+
+void dlr_sup_lose(struct dlr_sup_nodes *nodes, unsigned node, int64_t silent_ms,
+                  int64_t now_ms)
+{
     char why[300];
 
-    dlr_sup_adopt_failed(s, "the supervisor died, and a node with it");
-
-    snprintf(why, sizeof(why), "node %.200s was silent for %lld ms", m->node.name,
-             (long long)silent_ms);
-    dlr_sup_rejoin_lost(s, node);
-    dlr_sup_give_up(s, node, why, "silent", silent_ms);
-    dlr_policy_node_dead(s->policy, node, why, now_ms);
+    nodes->ops->silent(nodes->arg, node);
+    snprintf(why, sizeof(why), "node %.200s was silent for %lld ms",
+             nodes->members.list[node].node.name, (long long)silent_ms);
+    drop(nodes, node, why, "silent", silent_ms);
+    nodes->ops->lost(nodes->arg, node, why, now_ms);
 }
 
-/* The policy has given up a node whose processes did not end. It counts again when it says
+/* A node was given up whose processes did not end. It counts again when it says
  * that they have.
  */
-static void give_up_unclean(struct dlr_sup *s)
+static void give_up_unclean(struct dlr_sup_nodes *nodes)
 {
     char why[300];
 
-    for (unsigned i = 0; i < s->members.n; i++) {
-        if (!s->members.list[i].here || !dlr_policy_is_lost(s->policy, i))
+    for (unsigned i = 0; i < nodes->members.n; i++) {
+        if (!nodes->members.list[i].here || !nodes->ops->given_up(nodes->arg, i))
             continue;
         snprintf(why, sizeof(why),
                  "node %.200s did not get rid of the round's processes in time",
-                 s->members.list[i].node.name);
-        dlr_sup_give_up(s, i, why, "unclean", 0);
+                 nodes->members.list[i].node.name);
+        dlr_sup_give_up(nodes, i, why, "unclean");
     }
 }
 
@@ -63,13 +72,15 @@ static void give_up_unclean(struct dlr_sup *s)
  * spares can replace, to act sooner is no help: they may come back, a requeue takes minutes. Who
  * has been silent for half of the limit counts here: no two fall silent at the same moment.
  */
-static bool is_mass_silence(const struct dlr_sup *s, int64_t now_ms, int64_t limit)
+static bool is_mass_silence(const struct dlr_sup_nodes *nodes, int64_t now_ms,
+                            int64_t limit)
 {
-    unsigned least = s->conf.nodes.min ? s->conf.nodes.min : s->step.nplaces;
+    unsigned least = nodes->env.conf->nodes.min ? nodes->env.conf->nodes.min
+                                                : nodes->env.step->nplaces;
     unsigned here = 0, silent = 0;
 
-    for (unsigned i = 0; i < s->members.n; i++) {
-        const struct dlr_member *m = &s->members.list[i];
+    for (unsigned i = 0; i < nodes->members.n; i++) {
+        const struct dlr_member *m = &nodes->members.list[i];
 
         here += m->here;
         silent += m->here && now_ms - m->heard_ms > limit / 2;
@@ -80,45 +91,49 @@ static bool is_mass_silence(const struct dlr_sup *s, int64_t now_ms, int64_t lim
 /* Time in which we did not look is nobody's silence: the sum of many small delays, on a busy
  * machine, as well as one long one.
  */
-static void forgive_own_lag(struct dlr_sup *s, int64_t now_ms)
+static void forgive_own_lag(struct dlr_sup_nodes *nodes, int64_t now_ms)
 {
-    int64_t late = now_ms - s->tick_ms - DLR_SUP_TICK_MS;
+    int64_t late = now_ms - nodes->tick_ms - DLR_SUP_TICK_MS;
 
-    s->tick_ms = now_ms;
-    for (unsigned i = 0; late > LATE_MS && i < s->members.n; i++)
-        s->members.list[i].heard_ms += late;
+    nodes->tick_ms = now_ms;
+    for (unsigned i = 0; late > LATE_MS && i < nodes->members.n; i++)
+        nodes->members.list[i].heard_ms += late;
 }
 
 /* The loop takes one message in each turn: a beat may be there, behind others. */
-static void read_waiting(struct dlr_sup *s)
+static void read_waiting(struct dlr_sup_nodes *nodes)
 {
-    for (unsigned n = 0; n < WAITING_MAX && dlr_sup_take_message(s->io) != 0; n++)
+    for (unsigned n = 0; n < WAITING_MAX && dlr_sup_take_message(nodes->env.io) != 0;
+         n++)
         ;
 }
 
-static bool anybody_silent(const struct dlr_sup *s, int64_t now_ms, int64_t limit)
+static bool anybody_silent(const struct dlr_sup_nodes *nodes, int64_t now_ms,
+                           int64_t limit)
 {
-    for (unsigned i = 0; i < s->members.n; i++)
-        if (s->members.list[i].here && now_ms - s->members.list[i].heard_ms > limit)
+    for (unsigned i = 0; i < nodes->members.n; i++)
+        if (nodes->members.list[i].here &&
+            now_ms - nodes->members.list[i].heard_ms > limit)
             return true;
     return false;
 }
 
-void dlr_sup_judge(struct dlr_sup *s, int64_t now_ms)
+void dlr_sup_judge(struct dlr_sup_nodes *nodes, int64_t now_ms)
 {
-    int64_t limit = dlr_jobconf_dead_ms(&s->conf) + JUDGE_EXTRA_MS;
+    int64_t limit = dlr_jobconf_dead_ms(nodes->env.conf) + JUDGE_EXTRA_MS;
 
-    forgive_own_lag(s, now_ms);
-    give_up_unclean(s);
-    if (!anybody_silent(s, now_ms, limit))
+    forgive_own_lag(nodes, now_ms);
+    give_up_unclean(nodes);
+    if (!anybody_silent(nodes, now_ms, limit))
         return;
-    read_waiting(s);
-    if (is_mass_silence(s, now_ms, limit))
-        limit += s->conf.mass_silence_ms;
-    for (unsigned i = 0; i < s->members.n && !s->finished; i++) {
-        struct dlr_member *m = &s->members.list[i];
+    read_waiting(nodes);
+    if (is_mass_silence(nodes, now_ms, limit))
+        limit += nodes->env.conf->mass_silence_ms;
+    for (unsigned i = 0; i < nodes->members.n && !nodes->ops->over(nodes->arg); i++) {
+        struct dlr_member *m = &nodes->members.list[i];
 
-        if (m->here && now_ms - m->heard_ms > limit && !dlr_sup_term_holds(s, now_ms))
-            dlr_sup_lose(s, i, now_ms - m->heard_ms, now_ms);
+        if (m->here && now_ms - m->heard_ms > limit &&
+            !nodes->ops->excused(nodes->arg, now_ms))
+            dlr_sup_lose(nodes, i, now_ms - m->heard_ms, now_ms);
     }
 }

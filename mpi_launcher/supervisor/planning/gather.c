@@ -29,7 +29,7 @@ static void gather_check(struct dlr_sup *s)
 {
     if (!s->gather.active)
         return;
-    for (unsigned i = 0; i < s->members.n; i++)
+    for (unsigned i = 0; i < s->members->n; i++)
         if (s->gather.asked[i])
             return;
     gather_done(s);
@@ -45,13 +45,13 @@ void dlr_sup_gather(struct dlr_sup *s, bool for_persist)
     free(g->asked);
     *g = (struct dlr_gather){
         .active = true, .for_persist = for_persist, .id = dlr_sup_ids(s, 1)};
-    g->reports = calloc(s->members.n, sizeof(*g->reports));
-    g->asked = calloc(s->members.n, 1);
+    g->reports = calloc(s->members->n, sizeof(*g->reports));
+    g->asked = calloc(s->members->n, 1);
     if (!g->reports || !g->asked) {
         g->active = false;
         return; /* the limit of the phase runs */
     }
-    for (unsigned i = 0; i < s->members.n; i++) {
+    for (unsigned i = 0; i < s->members->n; i++) {
         json_t *msg;
 
         if (!dlr_sup_is_candidate(s, i))
@@ -59,7 +59,7 @@ void dlr_sup_gather(struct dlr_sup *s, bool for_persist)
         g->asked[i] = 1;
         msg = dlr_msg_new("report");
         json_object_set_new(msg, "id", json_integer(g->id));
-        dlr_sup_send(s, i, msg);
+        dlr_sup_send(s->nodes, i, msg);
     }
 }
 
@@ -76,8 +76,8 @@ void dlr_sup_on_report(struct dlr_sup *s, unsigned node, const json_t *msg)
     g->asked[node] = 0;
     r = &g->reports[g->n];
     if (dlr_plan_report_from_json(json_object_get(msg, "report"), r, &err) < 0)
-        s->refused++;
-    else if (dlr_streq(r->node.name, s->members.list[node].node.name))
+        dlr_sup_refuse(s->nodes);
+    else if (dlr_streq(r->node.name, s->members->list[node].node.name))
         g->n++;
     else
         dlr_plan_report_done(r);

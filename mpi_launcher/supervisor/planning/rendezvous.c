@@ -33,7 +33,7 @@ void dlr_sup_fill_want(struct dlr_sup *s, struct dlr_plan_want *want)
     want->nplaces = seats.nplaces;
     want->tasks = seats.tasks;
     want->ranks = seats.ranks;
-    memcpy(want->batch, s->batch, sizeof(want->batch));
+    dlr_format(want->batch, sizeof(want->batch), "%s", dlr_sup_batch(s->nodes));
     want->former = s->former;
     want->nformer = s->nformer;
     want->prefer = s->prefer;
@@ -57,10 +57,10 @@ void dlr_sup_fill_want(struct dlr_sup *s, struct dlr_plan_want *want)
 /* As a descriptor, which the first rank's standard input comes from. */
 static int make_input(struct dlr_sup *s, int *ret_fd, struct dlr_err *err)
 {
-    DLR_AUTO_FREE const char **names = calloc(2 * s->members.n, sizeof(*names));
+    DLR_AUTO_FREE const char **names = calloc(2 * s->members->n, sizeof(*names));
     DLR_AUTO_JSON json_t *input = NULL;
     DLR_AUTO_FREE char *text = NULL;
-    const char **addrs = names ? names + s->members.n : NULL;
+    const char **addrs = names ? names + s->members->n : NULL;
     struct dlr_plan_survey survey = {
         .checks = s->conf.checks,
         .disk_path = s->info.dir,
@@ -76,11 +76,11 @@ static int make_input(struct dlr_sup *s, int *ret_fd, struct dlr_err *err)
     struct dlr_plan_want want;
     int fd;
 
-    for (unsigned i = 0; names && i < s->members.n; i++) {
+    for (unsigned i = 0; names && i < s->members->n; i++) {
         if (!dlr_sup_is_candidate(s, i))
             continue;
-        names[survey.npeers] = s->members.list[i].node.name;
-        addrs[survey.npeers++] = s->members.list[i].addr;
+        names[survey.npeers] = s->members->list[i].node.name;
+        addrs[survey.npeers++] = s->members->list[i].addr;
     }
     dlr_sup_fill_want(s, &want);
     input = names ? dlr_plan_input_to_json(&want, &survey) : NULL;
@@ -187,14 +187,14 @@ static void no_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan, const char
 
     tell_verdicts(s, plan);
     free(s->unfit);
-    s->unfit = calloc(s->members.n, 1);
+    s->unfit = calloc(s->members->n, 1);
     for (unsigned i = 0; i < plan->nout; i++) {
-        int node = dlr_members_find(&s->members, plan->out[i].node);
+        int node = dlr_members_find(s->members, plan->out[i].node);
 
         if (node >= 0 && s->unfit)
             s->unfit[node] = 1;
     }
-    for (unsigned i = 0; i < s->members.n; i++)
+    for (unsigned i = 0; i < s->members->n; i++)
         left += s->unfit && !s->unfit[i] && dlr_sup_is_candidate(s, i);
     if (rc == -ENOSPC && !left)
         rc = -ENODEV;
@@ -207,7 +207,7 @@ static void no_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan, const char
 void dlr_sup_take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan,
                        const char *why)
 {
-    DLR_AUTO_FREE unsigned char *member = calloc(s->members.n, 1);
+    DLR_AUTO_FREE unsigned char *member = calloc(s->members->n, 1);
     char names[512];
 
     if (rc < 0) {
@@ -219,7 +219,7 @@ void dlr_sup_take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan,
         return;
     }
     for (unsigned i = 0; i < plan->nplaces; i++) {
-        int node = dlr_members_find(&s->members, plan->places[i].node.name);
+        int node = dlr_members_find(s->members, plan->places[i].node.name);
 
         if (node >= 0 && member)
             member[node] = 1;
@@ -241,7 +241,7 @@ void dlr_sup_take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan,
         dlr_plan_done(plan);
         return;
     }
-    dlr_sup_losses_count(s);
+    dlr_sup_losses_count(s->nodes, plan->nplaces);
     if (s->have_plan)
         dlr_plan_done(&s->plan);
     free(s->unfit);
@@ -438,9 +438,9 @@ void dlr_sup_rendezvous(void *arg, bool with_mpi)
     dlr_sup_tell_cleared(s);
     dlr_sup_repeat_look(s);
     s->phase_ms = dlr_sup_now();
-    for (unsigned i = 0; i < s->members.n; i++)
+    for (unsigned i = 0; i < s->members->n; i++)
         if (dlr_sup_is_candidate(s, i))
-            json_array_append_new(names, json_string(s->members.list[i].node.name));
+            json_array_append_new(names, json_string(s->members->list[i].node.name));
     dlr_journal_note(dlr_sup_journal(s->io), "rendezvous", "s:b,s:o", "mpi", with_mpi,
                      "candidates", names);
     if (!with_mpi) {

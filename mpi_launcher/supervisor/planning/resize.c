@@ -207,7 +207,7 @@ int dlr_sup_resize(void *arg, unsigned nplaces)
     s->nformer = 0;
     free(s->kept);
     s->kept = NULL;
-    dlr_sup_send_peers(s); /* a successor must know how many ranks there are */
+    dlr_sup_send_peers(s->nodes); /* a successor must know how many ranks there are */
     dlr_journal_note(dlr_sup_journal(s->io), "resized", "s:i,s:i,s:i", "nodes",
                      s->step.nplaces, "world", s->step.world, "of", s->full_places);
     dlr_sup_say(s->io, "going on with %u of %u nodes and %u ranks", s->step.nplaces,

@@ -48,7 +48,7 @@ static int load_plan(struct dlr_sup *s, const json_t *state)
     if (rc < 0)
         return rc;
     for (p = 0; p < s->plan.nplaces; p++)
-        if (dlr_members_find(&s->members, s->plan.places[p].node.name) < 0)
+        if (dlr_members_find(s->members, s->plan.places[p].node.name) < 0)
             break;
     if (p == s->plan.nplaces &&
         (s->conf.nodes.min ? s->plan.nplaces <= s->step.nplaces
@@ -83,6 +83,7 @@ int dlr_sup_load_round(struct dlr_sup *s, const json_t *state)
     s->anywhere = flag(state, "anywhere");
     s->turn = dlr_msg_uint(state, "turn", UINT32_MAX, &turn) == 0 ? (uint32_t)turn : 0;
     s->have_plan = true;
+    dlr_sup_losses_count(s->nodes, s->plan.nplaces);
     s->transfer_version = s->plan.version; /* what agents may still ask for */
     return 0;
 }
@@ -91,7 +92,7 @@ int dlr_sup_load_round(struct dlr_sup *s, const json_t *state)
 
 static bool is_member(const struct dlr_sup *s, unsigned node)
 {
-    const char *name = s->members.list[node].node.name;
+    const char *name = s->members->list[node].node.name;
 
     for (unsigned p = 0; p < s->plan.nplaces; p++)
         if (dlr_streq(s->plan.places[p].node.name, name))
@@ -263,7 +264,7 @@ static void take_open(struct dlr_adopt *a, const json_t *list)
  */
 static void agent_is_new(struct dlr_sup *s, unsigned node, int64_t round)
 {
-    const char *name = s->members.list[node].node.name;
+    const char *name = s->members->list[node].node.name;
     json_t *msg;
     char why[300];
 
@@ -274,7 +275,7 @@ static void agent_is_new(struct dlr_sup *s, unsigned node, int64_t round)
     if (dlr_policy_phase(s->policy) == DLR_PHASE_END) {
         msg = dlr_msg_new("kill");
         json_object_set_new(msg, "round", json_integer(s->running_round));
-        dlr_sup_send(s, node, msg);
+        dlr_sup_send(s->nodes, node, msg);
     }
     snprintf(why, sizeof(why), "the agent of %.200s died and was started again", name);
     dlr_policy_watch_lost(s->policy, s->running_round, why, dlr_sup_now());
@@ -299,7 +300,7 @@ void dlr_sup_on_told(struct dlr_sup *s, unsigned node, const json_t *msg)
         doomed >= round) {
         snprintf(why, sizeof(why),
                  "the supervisor died, and node %.200s has ended the round since",
-                 s->members.list[node].node.name);
+                 s->members->list[node].node.name);
         dlr_sup_adopt_failed(s, why);
         return;
     }
@@ -310,7 +311,7 @@ void dlr_sup_on_told(struct dlr_sup *s, unsigned node, const json_t *msg)
     take_committed(a, json_object_get(msg, "committed"));
     dlr_sup_ranks_told(s, node, msg);
     a->told[node] = 1;
-    for (unsigned i = 0; i < s->members.n; i++)
+    for (unsigned i = 0; i < s->members->n; i++)
         if (is_member(s, i) && !a->told[i])
             return;
     adopted(s);
@@ -330,10 +331,10 @@ static int on_bell(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 
 bool dlr_sup_adopt_start(struct dlr_sup *s, int bell_fd)
 {
-    DLR_AUTO_FREE unsigned char *member = calloc(s->members.n, 1);
+    DLR_AUTO_FREE unsigned char *member = calloc(s->members->n, 1);
     struct dlr_adopt *a = &s->adopt;
 
-    a->told = calloc(s->members.n, 1);
+    a->told = calloc(s->members->n, 1);
     s->tails = calloc(s->step.world, sizeof(*s->tails));
     s->ntails = s->step.world;
     s->restored = calloc(s->plan.world, 1);
@@ -341,7 +342,7 @@ bool dlr_sup_adopt_start(struct dlr_sup *s, int bell_fd)
     if (!member || !a->told || !s->tails || !s->restored || !s->up ||
         dlr_sup_ranks_adopt(s) < 0 || dlr_sup_watch(s->io, bell_fd, on_bell, s) < 0)
         return false;
-    for (unsigned i = 0; i < s->members.n; i++)
+    for (unsigned i = 0; i < s->members->n; i++)
         member[i] = is_member(s, i);
     a->active = s->launched = true;
     a->begun_ms = dlr_sup_now();
@@ -363,7 +364,7 @@ void dlr_sup_adopt_tick(struct dlr_sup *s, int64_t now_ms)
     s->adopt.deadline_ms = INT64_MAX;
     dlr_sup_adopt_failed(s, "the supervisor died, and not every node came back to the "
                             "next one in time");
-    for (unsigned i = 0; i < s->members.n && !s->finished; i++)
-        if (!s->members.list[i].here && !dlr_policy_is_lost(s->policy, i))
-            dlr_sup_lose(s, i, now_ms - s->adopt.begun_ms, now_ms);
+    for (unsigned i = 0; i < s->members->n && !s->finished; i++)
+        if (!s->members->list[i].here && !dlr_policy_is_lost(s->policy, i))
+            dlr_sup_lose(s->nodes, i, now_ms - s->adopt.begun_ms, now_ms);
 }

@@ -38,7 +38,7 @@ static void load_shown(struct dlr_sup *s)
         return;
     s->shown = calloc(n, sizeof(*s->shown));
     for (unsigned i = 0; s->shown && i < n; i++) {
-        s->shown[i] = dlr_members_find(&s->members, names[i]);
+        s->shown[i] = dlr_members_find(s->members, names[i]);
         s->nshown++;
     }
     dlr_slurm_free_names(names, n);
@@ -46,7 +46,7 @@ static void load_shown(struct dlr_sup *s)
 
 static int node_at(const struct dlr_sup *s, const struct dlr_plan *plan, unsigned place)
 {
-    return dlr_members_find(&s->members, plan->places[place].node.name);
+    return dlr_members_find(s->members, plan->places[place].node.name);
 }
 
 static bool has_place(const struct dlr_sup *s, const struct dlr_plan *plan, int node)
@@ -81,8 +81,8 @@ static bool is_node(const struct dlr_sup *s, int node, const char *host, size_t 
 
     if (node < 0)
         return false;
-    name = s->members.list[node].node.name;
-    addr = s->members.list[node].addr;
+    name = s->members->list[node].node.name;
+    addr = s->members->list[node].addr;
     *ret_address = strcspn(addr, ":") == len && !strncmp(addr, host, len) &&
                    !dlr_after(addr, "127."); /* every host's own */
     return *ret_address || (strcspn(name, ".") == len && !strncmp(name, host, len));
@@ -92,7 +92,7 @@ static bool is_node(const struct dlr_sup *s, int node, const char *host, size_t 
 static const char *of_role(struct walk *w, struct dlr_role *role, int now, bool address,
                            bool bare)
 {
-    const struct dlr_member *list = w->s->members.list;
+    const struct dlr_member *list = w->s->members->list;
     int was = role->node;
 
     if (was == now || now < 0)
@@ -190,7 +190,7 @@ void dlr_sup_names_tell(struct dlr_sup *s)
 
         if (!s->roles[i].used)
             continue;
-        was = s->members.list[s->roles[i].node].node.name;
+        was = s->members->list[s->roles[i].node].node.name;
         dlr_sup_say(s->io, "the program is told %s where its words say %s", now, was);
         dlr_journal_note(dlr_sup_journal(s->io), "renamed", "s:I,s:s,s:s", "round",
                          (json_int_t)s->running_round, "from", was, "to", now);
@@ -206,7 +206,7 @@ static const char *number_host(void *arg, const char *host, size_t len, bool bar
     unsigned n = w->s->nshown;
     bool address;
 
-    for (unsigned i = 0; i < n + w->s->members.n; i++) {
+    for (unsigned i = 0; i < n + w->s->members->n; i++) {
         int node = i < n ? w->s->shown[i] : (int)(i - n);
 
         if (!is_node(w->s, node, host, len, &address))

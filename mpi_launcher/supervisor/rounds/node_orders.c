@@ -17,7 +17,7 @@ struct senders {
 static json_t *row_of(struct dlr_sup *s, unsigned p)
 {
     const struct dlr_plan_place *place = &s->plan.places[p];
-    const char *data = s->members.list[dlr_sup_node_of(s, p)].data;
+    const char *data = s->members->list[dlr_sup_node_of(s, p)].data;
     json_t *ranks = json_array();
 
     for (unsigned t = 0; t < place->tasks; t++)
@@ -68,9 +68,9 @@ static int tell_all(struct dlr_sup *s, uint32_t round)
         return -ENOMEM;
     if (strlen(text) > DLR_MSG_MAX)
         return -E2BIG;
-    for (unsigned i = 0; i < s->members.n; i++)
-        if (s->members.list[i].here)
-            dlr_sup_outbox_send(s->io, &s->members.list[i].route, text, strlen(text));
+    for (unsigned i = 0; i < s->members->n; i++)
+        if (s->members->list[i].here)
+            dlr_sup_outbox_send(s->io, &s->members->list[i].route, text, strlen(text));
     return 0;
 }
 
@@ -120,20 +120,20 @@ static void tell_place(struct dlr_sup *s, const json_t *common, unsigned p,
         seen[dlr_sup_holder(s, p, k)] = false;
     json_object_set_new(msg, "nodes", nodes);
     json_object_set_new(msg, "partners", partners);
-    dlr_sup_send(s, (unsigned)dlr_sup_node_of(s, p), msg);
+    dlr_sup_send(s->nodes, (unsigned)dlr_sup_node_of(s, p), msg);
 }
 
 /* One that has no place hears of the round, and frees what it has no more use for. */
 static void tell_others(struct dlr_sup *s, const json_t *common, const bool *placed)
 {
-    for (unsigned i = 0; i < s->members.n; i++) {
+    for (unsigned i = 0; i < s->members->n; i++) {
         json_t *msg = placed[i] ? NULL : json_copy((json_t *)common);
 
         if (!msg)
             continue;
         json_object_set_new(msg, "nodes", json_array());
         json_object_set_new(msg, "partners", json_object());
-        dlr_sup_send(s, i, msg);
+        dlr_sup_send(s->nodes, i, msg);
     }
 }
 
@@ -144,7 +144,7 @@ static int tell_each(struct dlr_sup *s, uint32_t round)
     DLR_AUTO_FREE unsigned *list =
         calloc((size_t)n * dlr_sup_copies(s) + 1, sizeof(*list));
     DLR_AUTO_FREE bool *seen = calloc(n, sizeof(*seen));
-    DLR_AUTO_FREE bool *placed = calloc(s->members.n, sizeof(*placed));
+    DLR_AUTO_FREE bool *placed = calloc(s->members->n, sizeof(*placed));
     DLR_AUTO_JSON json_t *common = head(s, round);
     struct senders from = {at, list};
 

@@ -34,8 +34,8 @@ static int reset(struct dlr_sup *s)
         return -ENOMEM;
     dlr_rankmap_free(r->map);
     free(r->behind);
-    *r = (struct dlr_sup_ranks){.map = dlr_rankmap_new(s->members.n),
-                                .behind = calloc(s->members.n, 1),
+    *r = (struct dlr_sup_ranks){.map = dlr_rankmap_new(s->members->n),
+                                .behind = calloc(s->members->n, 1),
                                 .deadline_ms = INT64_MAX};
     if (!r->map || !r->behind)
         return -ENOMEM;
@@ -250,8 +250,8 @@ static int begin_turn(struct dlr_sup *s, unsigned world, bool same)
     s->transfer_version = s->plan.version;
     if (dlr_sup_new_token(s) < 0 || reset(s) < 0)
         return -ENOMEM;
-    memset(s->ranks->behind, 1, s->members.n);
-    dlr_members_forget_steps(&s->members);
+    memset(s->ranks->behind, 1, s->members->n);
+    dlr_sup_forget_steps(s->nodes);
     dlr_commit_round(s->commit, round, world,
                      s->plan.restore ? &s->plan.version : NULL);
     dlr_sup_cadence_round(s);
@@ -259,7 +259,7 @@ static int begin_turn(struct dlr_sup *s, unsigned world, bool same)
     dlr_sup_keep_plan(s);
     s->kept_whole |= whole;
     dlr_sup_tell_round(s, round);
-    dlr_sup_send_peers(s); /* a successor must know how many ranks there are */
+    dlr_sup_send_peers(s->nodes); /* a successor must know how many ranks there are */
     dlr_sup_again_turn(s);
     return 0;
 }
@@ -305,7 +305,7 @@ static void refuse(struct dlr_sup *s, const char *why)
     json_t *msg = about(s, "refuse");
 
     json_object_set_new(msg, "why", json_string(why));
-    dlr_sup_send_all(s, msg);
+    dlr_sup_send_all(s->nodes, msg);
     dlr_sup_say(s->io, "no checkpoint can be opened: %s", why);
     dlr_journal_note(dlr_sup_journal(s->io), "ranks_missing", "s:I,s:s", "round",
                      (json_int_t)s->running_round, "why", why);
@@ -316,10 +316,10 @@ static void refuse(struct dlr_sup *s, const char *why)
 static int look(struct dlr_sup *s, unsigned **ret_nodes, unsigned *ret_world,
                 char why[DLR_RANKMAP_TEXT])
 {
-    DLR_AUTO_FREE const char **names = calloc(s->members.n, sizeof(*names));
+    DLR_AUTO_FREE const char **names = calloc(s->members->n, sizeof(*names));
 
-    for (unsigned i = 0; names && i < s->members.n; i++)
-        names[i] = s->members.list[i].node.name;
+    for (unsigned i = 0; names && i < s->members->n; i++)
+        names[i] = s->members->list[i].node.name;
     return names ? dlr_rankmap_look(s->ranks->map, names, ret_nodes, ret_world, why)
                  : -ENOMEM;
 }
@@ -385,7 +385,7 @@ static int read_claims(const json_t *msg, struct dlr_rankmap_claim **ret,
 static void ask(struct dlr_sup *s)
 {
     s->ranks->asked = true;
-    dlr_sup_send_all(s, about(s, "ask_ranks"));
+    dlr_sup_send_all(s->nodes, about(s, "ask_ranks"));
 }
 
 /* While a supervisor that took over hears what the nodes have, nothing begins. */
@@ -440,7 +440,7 @@ void dlr_sup_ranks_ended(struct dlr_sup *s)
 void dlr_sup_ranks_welcome(struct dlr_sup *s, unsigned node)
 {
     if (s->ranks && s->ranks->asked)
-        dlr_sup_send(s, node, about(s, "ask_ranks"));
+        dlr_sup_send(s->nodes, node, about(s, "ask_ranks"));
 }
 
 void dlr_sup_ranks_tick(struct dlr_sup *s, int64_t now_ms)
@@ -501,7 +501,7 @@ void dlr_sup_ranks_told(struct dlr_sup *s, unsigned node, const json_t *told)
 
 void dlr_sup_ranks_adopted(struct dlr_sup *s)
 {
-    if (memchr(s->ranks->behind, 1, s->members.n))
+    if (memchr(s->ranks->behind, 1, s->members->n))
         dlr_sup_tell_round(s, s->running_round);
     consider(s);
 }

@@ -17,7 +17,7 @@ static void strike_corrupt(struct dlr_sup *s, unsigned rank, unsigned corrupt,
                 dlr_sup_node_of(s, dlr_sup_place_of(s, corrupt)) == (int)node;
 
     if (here)
-        dlr_sup_strike(s, s->members.list[node].node.name, (int)corrupt, v);
+        dlr_sup_strike(s, s->members->list[node].node.name, (int)corrupt, v);
     else if (dlr_sup_blames(s, "*", (int)corrupt, v, -ECONNRESET))
         dlr_sup_strike(s, "*", (int)corrupt, v);
 }
@@ -33,7 +33,7 @@ static void strike_read(struct dlr_sup *s, unsigned corrupt, unsigned node,
     if (!src->where)
         return; /* the next plan is of what is there then */
     if (src->from == DLR_PLAN_FILE ||
-        dlr_streq(src->where, s->members.list[node].node.name) ||
+        dlr_streq(src->where, s->members->list[node].node.name) ||
         dlr_sup_blames(s, src->where, (int)corrupt, v, -ECONNRESET))
         dlr_sup_strike(s, src->where, (int)corrupt, v);
 }
@@ -48,7 +48,7 @@ static void strike(struct dlr_sup *s, unsigned rank, unsigned node,
     else if (corrupt)
         strike_corrupt(s, rank, (unsigned)corrupt - 1, node, v);
     else if (!other && !s->bring_failed)
-        dlr_sup_strike(s, s->members.list[node].node.name, (int)rank, v);
+        dlr_sup_strike(s, s->members->list[node].node.name, (int)rank, v);
     else if (dlr_sup_blames(s, "*", -1, v, -ECONNRESET))
         dlr_sup_strike(s, "*", -1, v); /* no copy is known to be bad, twice */
 }
@@ -57,7 +57,7 @@ static void restore_failed(struct dlr_sup *s, unsigned rank, unsigned node,
                            struct dlr_version v, const char *why, bool differs,
                            uint64_t corrupt)
 {
-    const char *where = s->members.list[node].node.name;
+    const char *where = s->members->list[node].node.name;
     char text[600];
 
     snprintf(text, sizeof(text), "rank %u could not load version %u/%llu on %s: %s",
@@ -82,7 +82,7 @@ static void all_restored(struct dlr_sup *s, struct dlr_version v)
 
     s->restore_deadline_ms = INT64_MAX;
     json_object_set_new(msg, "round", json_integer(s->running_round));
-    dlr_sup_send_all(s, msg);
+    dlr_sup_send_all(s->nodes, msg);
     if (s->go_told)
         return; /* by the former supervisor, but perhaps not to all */
     s->go_told = true;

@@ -266,7 +266,7 @@ void dlr_sup_tell_failure(struct dlr_sup *s)
         return;
     f->told = true;
     row = json_pack("{s:I,s:i,s:s,s:s}", "round", (json_int_t)s->running_round, "rank",
-                    f->rank, "node", s->members.list[f->node].node.name, "stderr",
+                    f->rank, "node", s->members->list[f->node].node.name, "stderr",
                     s->tails && s->tails[f->rank] ? s->tails[f->rank] : "");
     if (row && WIFSIGNALED(f->status))
         json_object_set_new(row, "signal", json_integer(WTERMSIG(f->status)));
@@ -318,7 +318,7 @@ void dlr_sup_on_orphaned(struct dlr_sup *s, unsigned node, const json_t *msg)
     if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0)
         return;
     snprintf(why, sizeof(why), "slurmstepd of the round died on node %.200s",
-             s->members.list[node].node.name);
+             s->members->list[node].node.name);
     dlr_policy_step_lost(s->policy, round, why, dlr_sup_now());
 }
 
@@ -362,7 +362,7 @@ void dlr_sup_progress(struct dlr_sup *s, int64_t now_ms)
         return;
     if (dlr_sup_launch_late(s, now_ms))
         return;
-    step = dlr_members_step(&s->members, s->running_round);
+    step = dlr_members_step(s->members, s->running_round);
     if (step == DLR_BEAT_NO_STEP)
         return;
     dlr_policy_stepped(s->policy, s->running_round);
@@ -395,7 +395,7 @@ void dlr_sup_progress(struct dlr_sup *s, int64_t now_ms)
 static void tell_end(struct dlr_sup *s, uint32_t round, enum dlr_cause cause,
                      const char *why)
 {
-    uint64_t step = dlr_members_step(&s->members, round);
+    uint64_t step = dlr_members_step(s->members, round);
     struct dlr_version newest, pending;
     bool has = dlr_commit_newest(s->commit, &newest);
     bool open = dlr_commit_pending(s->commit, &pending);
@@ -420,7 +420,7 @@ void dlr_sup_end_round(void *arg, uint32_t round, enum dlr_cause cause, const ch
     s->launch_deadline_ms = s->restore_deadline_ms = INT64_MAX;
     json_object_set_new(msg, "round", json_integer(round));
     json_object_set_new(msg, "drain", json_boolean(drain));
-    dlr_sup_send_all(s, msg);
+    dlr_sup_send_all(s->nodes, msg);
     if (!s->end_told) { /* else once more, for agents that were started again */
         if (cause != DLR_CAUSE_SIGNAL)
             dlr_sup_say(s->io, "round %u ends: %s", round, why);

@@ -47,7 +47,7 @@ const char *dlr_sup_of_allocation(const char *all, const char *shown)
 int dlr_sup_read_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err)
 {
     struct dlr_stepplan_in in = {
-        .argc = argc, .argv = argv, .words = s->srun_words, .nnodes = s->members.n};
+        .argc = argc, .argv = argv, .words = s->srun_words, .nnodes = s->members->n};
     struct dlr_stepplan step;
     bool plain;
     int rc = dlr_stepplan_make(&in, &step, err);
@@ -117,26 +117,26 @@ static int plan_env(struct dlr_env *env)
 /* Nodes that no other run of the job has begun on, when the user names none. */
 static unsigned take_free(struct dlr_sup *s, char *const *names, unsigned *ret_chosen)
 {
-    DLR_AUTO_FREE unsigned char *may = calloc(s->members.n + 1, 1);
+    DLR_AUTO_FREE unsigned char *may = calloc(s->members->n + 1, 1);
     char path[DLR_RUN_PATH + 32];
     struct dlr_err err;
     int n;
 
-    for (unsigned i = 0; may && i < s->members.n; i++)
+    for (unsigned i = 0; may && i < s->members->n; i++)
         may[i] = !dlr_sup_is_barred(s, i);
     snprintf(path, sizeof(path), "%s/.nodes-%u", s->info.job_dir, s->info.incarnation);
     n = may ? dlr_claims_take(path, s->state_fd >= 0 ? getppid() : getpid(), names, may,
-                              s->members.n, s->step.nplaces, ret_chosen, &err)
+                              s->members->n, s->step.nplaces, ret_chosen, &err)
             : -ENOMEM;
     return n < 0 ? 0 : n; /* they meet, as they would without any file */
 }
 
 static int prefer(struct dlr_sup *s, char *const *names, struct dlr_err *err)
 {
-    DLR_AUTO_FREE unsigned *chosen = calloc(s->members.n + 1, sizeof(*chosen));
+    DLR_AUTO_FREE unsigned *chosen = calloc(s->members->n + 1, sizeof(*chosen));
     unsigned *list = s->step.prefer, n = s->step.nprefer, taken = 0;
 
-    s->prefer = calloc(s->members.n + 1, sizeof(*s->prefer));
+    s->prefer = calloc(s->members->n + 1, sizeof(*s->prefer));
     if (!s->prefer || !chosen)
         return dlr_fail(err, -ENOMEM, "no memory for the step");
     if (s->step.first && !dlr_sup_file_hangs(s->io))
@@ -152,12 +152,12 @@ static int prefer(struct dlr_sup *s, char *const *names, struct dlr_err *err)
 
 static int make_plan(struct dlr_sup *s, struct dlr_stepplan_in *in, struct dlr_err *err)
 {
-    DLR_AUTO_FREE char **names = calloc(s->members.n + 1, sizeof(*names));
+    DLR_AUTO_FREE char **names = calloc(s->members->n + 1, sizeof(*names));
     struct dlr_env env = {0};
     int rc = names ? plan_env(&env) : -ENOMEM;
 
-    for (unsigned i = 0; names && i < s->members.n; i++)
-        names[i] = s->members.list[i].node.name;
+    for (unsigned i = 0; names && i < s->members->n; i++)
+        names[i] = s->members->list[i].node.name;
     in->env = env.list;
     in->release = dlr_slurm_release();
     in->names = names;
@@ -177,7 +177,7 @@ int dlr_sup_plan_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *
         .argc = argc,
         .argv = argv,
         .words = s->srun_words,
-        .nnodes = s->members.n,
+        .nnodes = s->members->n,
         .spares = s->conf.spares,
         .most = s->conf.nodes.max,
         .expand = expand,
@@ -207,7 +207,7 @@ int dlr_sup_replan_step(struct dlr_sup *s, unsigned nplaces, struct dlr_err *err
     struct dlr_stepplan_in in = {
         .argv = s->argv,
         .words = s->srun_words,
-        .nnodes = s->members.n,
+        .nnodes = s->members->n,
         .spares = s->conf.spares,
         .most = s->conf.nodes.max,
         .nplaces = nplaces,
@@ -240,7 +240,7 @@ bool dlr_sup_is_barred(const struct dlr_sup *s, unsigned node)
 
 void dlr_sup_bar_nodes(struct dlr_sup *s)
 {
-    for (unsigned i = 0; i < s->members.n; i++)
+    for (unsigned i = 0; i < s->members->n; i++)
         if (dlr_sup_is_barred(s, i))
             dlr_policy_lost_before(s->policy, i);
 }

@@ -48,13 +48,13 @@ void dlr_sup_step_words(const struct dlr_sup *s, struct dlr_words *w, const char
 void dlr_sup_internal_words(struct dlr_sup *s, struct dlr_words *w, const char *name,
                             const char *mpi)
 {
-    DLR_AUTO_FREE const char **names = calloc(s->members.n + 1, sizeof(*names));
+    DLR_AUTO_FREE const char **names = calloc(s->members->n + 1, sizeof(*names));
     DLR_AUTO_FREE char *list = NULL;
     unsigned n = 0;
 
-    for (unsigned i = 0; names && i < s->members.n; i++)
+    for (unsigned i = 0; names && i < s->members->n; i++)
         if (dlr_sup_is_candidate(s, i))
-            names[n++] = s->members.list[i].node.name;
+            names[n++] = s->members->list[i].node.name;
     if (names && dlr_hostlist_join(names, n, &list) == -E2BIG)
         dlr_sup_say(s->io, "the names of %u nodes do not fit in one word of srun", n);
     dlr_sup_step_words(s, w, name, mpi, list ? list : "", n);
@@ -64,7 +64,7 @@ bool dlr_sup_is_candidate(const struct dlr_sup *s, unsigned node)
 {
     if (dlr_policy_phase(s->policy) == DLR_PHASE_AGENTS)
         return !dlr_policy_is_lost(s->policy, node); /* who may come */
-    return s->members.list[node].here && dlr_policy_is_alive(s->policy, node);
+    return s->members->list[node].here && dlr_policy_is_alive(s->policy, node);
 }
 
 /* --- agents -------------------------------------------------------------------------------- */
@@ -81,9 +81,9 @@ int dlr_sup_agents_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
                 "the agents ended (see agents.log in the job's state directory)");
     s->gather.active = false;
     dlr_sup_agents_refused(s);
-    for (unsigned i = 0; i < s->members.n; i++) {
-        s->members.list[i].here = false;
-        dlr_sup_peers_went(s, i);
+    for (unsigned i = 0; i < s->members->n; i++) {
+        dlr_sup_node_left(s->nodes, i);
+        dlr_sup_peers_went(s->nodes, i);
         dlr_sup_transfers_lost(s, i);
     }
     if (dlr_policy_phase(s->policy) == DLR_PHASE_AGENTS)
@@ -114,8 +114,9 @@ static bool have_left(const struct dlr_sup *s, int64_t now_ms)
 {
     int64_t quiet_ms = GONE_BEATS * (int64_t)s->conf.beat.every_ms;
 
-    for (unsigned i = 0; i < s->members.n; i++)
-        if (s->members.list[i].here && now_ms - s->members.list[i].heard_ms < quiet_ms)
+    for (unsigned i = 0; i < s->members->n; i++)
+        if (s->members->list[i].here &&
+            now_ms - s->members->list[i].heard_ms < quiet_ms)
             return false;
     return true;
 }
@@ -134,7 +135,7 @@ void dlr_sup_on_left(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
     if (!s->finished)
         return; /* its beats end: the node is judged by that */
-    s->members.list[node].here = false;
+    dlr_sup_node_left(s->nodes, node);
     if (s->agents_shared && have_left(s, dlr_sup_now()))
         part(s);
 }
@@ -144,7 +145,7 @@ void dlr_sup_last_wait(struct dlr_sup *s, int64_t now_ms)
 {
     bool lost = false;
 
-    for (unsigned i = 0; i < s->members.n; i++)
+    for (unsigned i = 0; i < s->members->n; i++)
         lost |= dlr_policy_is_lost(s->policy, i);
     lost |= s->agents_shared || dlr_sup_rejoin_any(s);
     if (now_ms < s->bye_deadline_ms && (!lost || !have_left(s, now_ms)))

@@ -25,23 +25,23 @@ static unsigned candidates(const struct dlr_sup *s)
 {
     unsigned n = 0;
 
-    for (unsigned i = 0; i < s->members.n; i++)
+    for (unsigned i = 0; i < s->members->n; i++)
         n += dlr_sup_is_candidate(s, i);
     return n;
 }
 
 static void refuse(struct dlr_sup *s, unsigned node, const char *reason)
 {
-    struct dlr_member *m = &s->members.list[node];
+    const struct dlr_member *m = &s->members->list[node];
     char why[512];
 
-    if (dlr_policy_is_lost(s->policy, node) || ++m->unlaunched < LAUNCH_TRIES ||
-        candidates(s) < 2)
+    if (dlr_policy_is_lost(s->policy, node) ||
+        dlr_sup_node_unlaunched(s->nodes, node) < LAUNCH_TRIES || candidates(s) < 2)
         return; /* to leave out the last one is no help */
     snprintf(why, sizeof(why), "node %.200s: its agent cannot be started: %.200s",
              m->node.name, reason);
     dlr_policy_lost_before(s->policy, node);
-    dlr_sup_give_up(s, node, why, reason, 0);
+    dlr_sup_give_up(s->nodes, node, why, reason);
 }
 
 void dlr_sup_agents_refused(struct dlr_sup *s)
@@ -56,7 +56,7 @@ void dlr_sup_agents_refused(struct dlr_sup *s)
     dlr_sup_agents_log(s, path, sizeof(path));
     at = text = dlr_sup_file_text(s->io, path, s->agents_log_from);
     while (at && (at = dlr_srun_end_node(at, name, reason))) {
-        int node = dlr_members_find(&s->members, name);
+        int node = dlr_members_find(s->members, name);
 
         if (node >= 0)
             refuse(s, node, reason);
@@ -68,7 +68,7 @@ void dlr_sup_agents_refused(struct dlr_sup *s)
  */
 bool dlr_sup_is_late(const struct dlr_sup *s, unsigned node)
 {
-    return !s->info.incarnation && !s->took_over && !s->members.list[node].boot[0] &&
+    return !s->info.incarnation && !s->took_over && !s->members->list[node].boot[0] &&
            !dlr_policy_is_lost(s->policy, node);
 }
 
@@ -79,7 +79,7 @@ void dlr_sup_agents_late(void *arg, unsigned n)
     dlr_sup_say(s->io,
                 "%u of %u nodes have not reported yet: waiting for them while they are "
                 "being started, by a prolog perhaps (--dlrover-set=start-timeout)",
-                n, s->members.n);
+                n, s->members->n);
 }
 
 /* --- tasks ---------------------------------------------------------------------------- */
@@ -89,16 +89,16 @@ void dlr_sup_on_stepd(struct dlr_sup *s, unsigned node, const json_t *msg)
     uint64_t round;
 
     if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) == 0)
-        s->members.list[node].stepd =
-            json_is_true(json_object_get(msg, "here")) ? round + 1 : 0;
+        dlr_sup_node_set_stepd(
+            s->nodes, node, json_is_true(json_object_get(msg, "here")) ? round + 1 : 0);
 }
 
 /* Slurm's own process of the round is there, on some node: it prepares tasks, or brings an image. */
 static bool is_starting(const struct dlr_sup *s)
 {
-    for (unsigned i = 0; s->workers.pid && i < s->members.n; i++)
-        if (s->members.list[i].here &&
-            s->members.list[i].stepd == (uint64_t)s->running_round + 1)
+    for (unsigned i = 0; s->workers.pid && i < s->members->n; i++)
+        if (s->members->list[i].here &&
+            s->members->list[i].stepd == (uint64_t)s->running_round + 1)
             return true;
     return false;
 }
@@ -113,7 +113,7 @@ bool dlr_sup_may_queue(const struct dlr_sup *s)
         return true;
     if (s->step.overlap || s->queue.held || s->took_over)
         return false;
-    for (unsigned i = 0; i < s->members.n; i++)
+    for (unsigned i = 0; i < s->members->n; i++)
         if (!dlr_sup_is_barred(s, i) && dlr_policy_is_lost(s->policy, i))
             return false; /* a run before us may have had it */
     return true;

@@ -34,8 +34,8 @@ int dlr_sup_rejoin_start(struct dlr_sup *s, struct dlr_err *err)
     struct dlr_sup_rejoin *r = calloc(1, sizeof(*r));
 
     if (r) {
-        r->nodes = calloc(s->members.n, sizeof(*r->nodes));
-        r->steps = calloc(s->members.n, sizeof(*r->steps));
+        r->nodes = calloc(s->members->n, sizeof(*r->nodes));
+        r->steps = calloc(s->members->n, sizeof(*r->steps));
     }
     s->rejoin = r; /* until the process ends */
     return r && r->nodes && r->steps ? 0 : dlr_fail(err, -ENOMEM, "out of memory");
@@ -49,7 +49,7 @@ static void end_step(struct dlr_sup *s, unsigned node)
 
 bool dlr_sup_rejoin_any(const struct dlr_sup *s)
 {
-    for (unsigned i = 0; i < s->members.n; i++)
+    for (unsigned i = 0; i < s->members->n; i++)
         if (s->rejoin->steps[i].pid)
             return true;
     return false;
@@ -57,14 +57,14 @@ bool dlr_sup_rejoin_any(const struct dlr_sup *s)
 
 void dlr_sup_rejoin_end(struct dlr_sup *s)
 {
-    for (unsigned i = 0; i < s->members.n; i++)
+    for (unsigned i = 0; i < s->members->n; i++)
         end_step(s, i);
 }
 
 /* "host:port" of its agent is how it reaches this host, so its slurmstepd does, too. */
 void dlr_sup_rejoin_lost(struct dlr_sup *s, unsigned node)
 {
-    struct dlr_member *m = &s->members.list[node];
+    const struct dlr_member *m = &s->members->list[node];
     const char *colon = strrchr(m->addr, ':');
     char address[sizeof(m->addr)];
     int rc;
@@ -74,7 +74,8 @@ void dlr_sup_rejoin_lost(struct dlr_sup *s, unsigned node)
         return;
     dlr_format(address, sizeof(address), "%.*s", (int)(colon - m->addr), m->addr);
     rc = dlr_srun_io_end(&s->agents, address);
-    m->apart |= rc > 0;
+    if (rc > 0)
+        dlr_sup_node_set_apart(s->nodes, node, true);
     if (rc < 0)
         dlr_sup_say(s->io, "the agents' srun cannot be told that node %s is lost: %s",
                     m->node.name, strerror(-rc));
@@ -87,7 +88,7 @@ static int step_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
     struct dlr_sup *s = arg;
 
-    for (unsigned i = 0; i < s->members.n; i++) {
+    for (unsigned i = 0; i < s->members->n; i++) {
         struct dlr_proc *step = &s->rejoin->steps[i];
 
         if (step->pid && step->pidfd == item->fd) {
@@ -101,7 +102,7 @@ static int step_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 
 static bool is_missing(const struct dlr_sup *s, unsigned node)
 {
-    const struct dlr_member *m = &s->members.list[node];
+    const struct dlr_member *m = &s->members->list[node];
 
     return !m->here && !s->rejoin->steps[node].pid && !dlr_sup_is_barred(s, node) &&
            (m->apart || dlr_policy_is_lost(s->policy, node));
@@ -109,7 +110,7 @@ static bool is_missing(const struct dlr_sup *s, unsigned node)
 
 static void start_on(struct dlr_sup *s, unsigned node, int64_t now_ms)
 {
-    struct dlr_member *m = &s->members.list[node];
+    const struct dlr_member *m = &s->members->list[node];
     struct dlr_proc *step = &s->rejoin->steps[node];
     struct dlr_err err;
 
@@ -121,7 +122,7 @@ static void start_on(struct dlr_sup *s, unsigned node, int64_t now_ms)
         dlr_sup_say(s->io, "cannot start the agent: %s", err.text);
         return;
     }
-    m->apart = true;
+    dlr_sup_node_set_apart(s->nodes, node, true);
     dlr_sup_watch(s->io, step->pidfd, step_ended, s);
 }
 
@@ -133,7 +134,7 @@ static void take_answer(struct dlr_sup *s, char *text)
 
     for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         const char *gone = dlr_after(line, "-");
-        int node = dlr_members_find(&s->members, gone ? gone : line);
+        int node = dlr_members_find(s->members, gone ? gone : line);
 
         if (node < 0)
             continue;
@@ -197,12 +198,12 @@ void dlr_sup_rejoin_tick(struct dlr_sup *s, int64_t now_ms)
     }
     if (s->adopt.active || dlr_policy_phase(s->policy) > DLR_PHASE_END)
         return;
-    for (unsigned i = 0; i < s->members.n && n < ASK_MAX; i++) {
+    for (unsigned i = 0; i < s->members->n && n < ASK_MAX; i++) {
         int64_t first_ms = dlr_policy_is_lost(s->policy, i) ? DLR_REJOIN_FIRST_MS : 0;
 
         if (dlr_rejoin_due(&r->nodes[i], is_missing(s, i), first_ms, now_ms))
             used += snprintf(list + used, sizeof(list) - used, "%s%s", n++ ? "," : "",
-                             s->members.list[i].node.name);
+                             s->members->list[i].node.name);
     }
     if (n)
         ask(s, list, now_ms);

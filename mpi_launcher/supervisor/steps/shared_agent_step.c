@@ -27,7 +27,7 @@ static void path_of(const struct dlr_sup *s, const char *what, char *buf, size_t
 
 static bool may_share(const struct dlr_sup *s)
 {
-    return s->batch[0] && dlr_streq(getenv("ENVIRONMENT"), "BATCH");
+    return dlr_sup_batch(s->nodes)[0] && dlr_streq(getenv("ENVIRONMENT"), "BATCH");
 }
 
 /* The record, locked as long as it is open: whoever has it may start the step or write an order.
@@ -161,8 +161,8 @@ static int start_step(struct dlr_sup *s, const struct dlr_words *agent,
     dlr_sup_internal_words(s, &words, AGENTS, "none");
     rc = start_srun(s, &words, agent, cred, in, &s->agents, err);
     dlr_words_done(&words);
-    for (unsigned i = 0; rc == 0 && i < s->members.n; i++)
-        s->members.list[i].apart = false;
+    for (unsigned i = 0; rc == 0 && i < s->members->n; i++)
+        dlr_sup_node_set_apart(s->nodes, i, false);
     return rc;
 }
 

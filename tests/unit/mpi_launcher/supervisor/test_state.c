@@ -17,6 +17,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "mpi_launcher/supervisor/supervisor.h"
+#include "tests/support/nodes_rig.h"
 
 static char dir[64], run_dir[128];
 
@@ -63,7 +64,9 @@ static int load(struct dlr_err *err)
 
     dlr_format(s.conf.state_dir, sizeof(s.conf.state_dir), "%s", dir);
     dlr_format(s.conf.name, sizeof(s.conf.name), "lm");
+    nodes_rig(&s, NULL, NULL, 0);
     rc = dlr_sup_load_state(&s, err);
+    dlr_sup_nodes_free(s.nodes);
     dlr_sup_io_free(s.io);
     return rc;
 }

@@ -20,6 +20,7 @@
 #define TIMEOUT_MS 60000
 
 static struct dlr_sup s;
+static struct dlr_members table;
 static int64_t now_ms;
 static unsigned kept, reserved[64], nreserved;
 static uint64_t sent[64];
@@ -126,8 +127,9 @@ static int begin(void **state, unsigned copies, unsigned members)
     now_ms = 1000;
     kept = nreserved = nsent = 0;
     told[0] = said[0] = '\0';
-    s.members.list = calloc(NODES, sizeof(*s.members.list));
-    s.members.n = NODES;
+    s.members = &table;
+    table.list = calloc(NODES, sizeof(*table.list));
+    table.n = NODES;
     s.conf.redundancy.copies = copies;
     s.conf.redundancy.members = members;
     s.conf.transfer_timeout_ms = TIMEOUT_MS;
@@ -169,7 +171,7 @@ static int end(void **state)
     dlr_sets_done(&s.sets);
     free(s.plan.places);
     free(s.plan.sources);
-    free(s.members.list);
+    free(table.list);
     free(s.holders);
     free(s.slot_bytes);
     free(s.kept);

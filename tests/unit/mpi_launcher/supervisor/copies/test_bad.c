@@ -19,6 +19,7 @@
 #define ROUND 2
 
 static struct dlr_sup s;
+static struct dlr_members table;
 static bool has_newest;
 static struct dlr_version newest;
 static char said[256], noted[64];
@@ -96,8 +97,9 @@ static int setup(void **state)
 
     memset(&s, 0, sizeof(s));
     dlr_format(node.node.name, sizeof(node.node.name), "n1");
-    s.members.list = &node;
-    s.members.n = 1;
+    s.members = &table;
+    table.list = &node;
+    table.n = 1;
     s.have_plan = true;
     s.plan.world = 4;
     s.running_round = ROUND;

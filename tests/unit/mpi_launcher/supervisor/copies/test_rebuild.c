@@ -20,6 +20,7 @@
 #define SLOT_BYTES 65536
 
 static struct dlr_sup s;
+static struct dlr_members table;
 static char told[1024]; /* what was asked of nodes, in order */
 static char said[512];  /* to the user */
 static char struck[64];
@@ -106,7 +107,7 @@ void dlr_sup_ask_reserve(struct dlr_sup *sup, unsigned node, unsigned rank,
 {
     note(told, sizeof(told), "slots for %u on n%u; ", rank, node);
 }
-void dlr_sup_send(struct dlr_sup *sup, unsigned node, json_t *msg)
+void dlr_sup_send(struct dlr_sup_nodes *nodes, unsigned node, json_t *msg)
 {
     assert_string_equal(dlr_msg_type(msg), "reserve");
     assert_true(json_is_true(json_object_get(msg, "bring")) &&
@@ -114,7 +115,7 @@ void dlr_sup_send(struct dlr_sup *sup, unsigned node, json_t *msg)
     assert_int_equal(json_integer_value(json_object_get(msg, "bytes")), SLOT_BYTES);
     json_decref(msg);
 }
-void dlr_sup_send_peers(struct dlr_sup *sup)
+void dlr_sup_send_peers(struct dlr_sup_nodes *nodes)
 {
 }
 unsigned dlr_sup_copies(const struct dlr_sup *sup)
@@ -157,10 +158,11 @@ static void begin(unsigned members, unsigned rows, unsigned left, const char *co
     s.conf.redundancy.members = members;
     s.conf.redundancy.copies = rows;
     s.full_places = s.full_world = FULL;
-    s.members.n = FULL;
-    s.members.list = calloc(FULL, sizeof(*s.members.list));
+    s.members = &table;
+    table.n = FULL;
+    table.list = calloc(FULL, sizeof(*table.list));
     for (unsigned i = 0; i < FULL; i++)
-        dlr_format(s.members.list[i].node.name, DLR_TOPO_NAME, "n%u", i);
+        dlr_format(table.list[i].node.name, DLR_TOPO_NAME, "n%u", i);
     assert_int_equal(dlr_sup_replan_step(&s, FULL, NULL), 0);
     assert_int_equal(dlr_sup_redundancy_check(&s, NULL), 0);
     assert_int_equal(dlr_sup_resize(&s, left), 0);
@@ -185,7 +187,7 @@ static void end(void)
     for (unsigned i = 0; i < s.nworlds; i++)
         free(s.worlds[i].tasks);
     free(s.plan.sources);
-    free(s.members.list);
+    free(table.list);
     free(s.transfers);
     free(s.step.tasks);
     dlr_sets_done(&s.sets);

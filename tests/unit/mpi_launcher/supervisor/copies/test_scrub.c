@@ -20,6 +20,7 @@
 #define ROUND 2
 
 static struct dlr_sup s;
+static struct dlr_members table;
 static struct dlr_version newest;
 static char asked[256], noted[256], said[256];
 
@@ -61,7 +62,7 @@ json_t *dlr_sup_version(const struct dlr_version *v)
 {
     return json_pack("[I,I]", (json_int_t)v->round, (json_int_t)v->step);
 }
-void dlr_sup_send(struct dlr_sup *sup, unsigned node, json_t *msg)
+void dlr_sup_send(struct dlr_sup_nodes *nodes, unsigned node, json_t *msg)
 {
     size_t n = strlen(asked);
     const char *data = json_string_value(json_object_get(msg, "data"));
@@ -122,8 +123,9 @@ static int setup(void **state)
         dlr_format(nodes[i].node.name, sizeof(nodes[i].node.name), "n%u", i);
         nodes[i].data = i == 1 ? "d1" : "dx";
     }
-    s.members.list = nodes;
-    s.members.n = NODES;
+    s.members = &table;
+    table.list = nodes;
+    table.n = NODES;
     s.have_plan = true;
     s.plan.world = NODES;
     s.running_round = ROUND;
@@ -253,7 +255,7 @@ static void with_too_little_left_of_a_set_it_is_the_next_saves(void **state)
     found(0, ROUND, 0, 40);
     assert_string_equal(asked, "");
     assert_non_null(strstr(noted, "\"again\":false"));
-    s.members.list[0].data = NULL; /* its data process has died */
+    table.list[0].data = NULL; /* its data process has died */
     s.sets.rows = 2;
     found(0, ROUND, 0, 40);
     assert_string_equal(asked, "");
@@ -273,7 +275,7 @@ static void what_is_left_is_told(void **state)
          3, 2, 0},
     };
 
-    s.members.list[0].data = NULL; /* its data process has died */
+    table.list[0].data = NULL; /* its data process has died */
     found(2, ROUND, 2, 40);
     for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         print_message("%s\n", rows[i].name);

@@ -19,6 +19,7 @@
 #define EXTRA 300 /* ms: more than 1 % of 10 s */
 
 static struct dlr_sup s;
+static struct dlr_members table;
 static int64_t now;
 static char told[512], said[512]; /* the newest line of the journal's and the user's */
 static unsigned ntold, nsaid, nkept;
@@ -74,7 +75,7 @@ uint32_t dlr_policy_round(const struct dlr_policy *p)
 {
     return 0;
 }
-double dlr_sup_losses_hours(const struct dlr_sup *sup)
+double dlr_sup_losses_hours(const struct dlr_sup_nodes *nodes)
 {
     return 0;
 }
@@ -127,8 +128,9 @@ static void start(void)
 
     release(); /* of an earlier supervisor */
     dlr_jobconf_init(&s.conf);
-    s.members.list = members;
-    s.members.n = 2;
+    s.members = &table;
+    table.list = members;
+    table.n = 2;
     dlr_format(members[0].node.name, sizeof(members[0].node.name), "n1");
     dlr_format(members[1].node.name, sizeof(members[1].node.name), "n2");
     s.plan.nplaces = s.plan.world = 2;

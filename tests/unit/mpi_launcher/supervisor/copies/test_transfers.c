@@ -25,6 +25,7 @@
 #define BRING 1001   /* what is brought to a rank that reads it */
 
 static struct dlr_sup s;
+static struct dlr_members table;
 static uint32_t round_now;
 static unsigned told;   /* copy_failed */
 static unsigned rounds; /* told to all */
@@ -88,11 +89,11 @@ int64_t dlr_sup_now(void)
 {
     return 0;
 }
-void dlr_sup_send(struct dlr_sup *sup, unsigned node, json_t *msg)
+void dlr_sup_send(struct dlr_sup_nodes *nodes, unsigned node, json_t *msg)
 {
     json_decref(msg);
 }
-void dlr_sup_send_all(struct dlr_sup *sup, json_t *msg)
+void dlr_sup_send_all(struct dlr_sup_nodes *nodes, json_t *msg)
 {
     json_decref(msg);
 }
@@ -228,17 +229,18 @@ static int begin(void **state)
 {
     memset(&s, 0, sizeof(s));
     round_now = told = 0;
-    s.members.list = calloc(NODES, sizeof(*s.members.list));
-    s.members.n = NODES;
+    s.members = &table;
+    table.list = calloc(NODES, sizeof(*table.list));
+    table.n = NODES;
     for (unsigned i = 0; i < NODES; i++)
-        dlr_format(s.members.list[i].node.name, DLR_TOPO_NAME, "n%u", i);
+        dlr_format(table.list[i].node.name, DLR_TOPO_NAME, "n%u", i);
     s.plan.world = 4;
     return 0;
 }
 
 static int end(void **state)
 {
-    free(s.members.list);
+    free(table.list);
     free(s.transfers);
     free(s.struck);
     free(s.spared);

@@ -24,6 +24,7 @@
 static struct dlr_agent a;
 static struct dlr_agent_rank own = {.rank = 1, .own = true}, partners = {.rank = 2};
 static struct dlr_sup s;
+static struct dlr_members table;
 static uint64_t node_bytes, left_behind;
 static bool writing;
 static unsigned told;
@@ -289,8 +290,9 @@ static void the_user_is_told_of_the_first_node_without_room(void **state)
     static struct dlr_member nodes[2];
     DLR_AUTO_JSON json_t *msg = json_pack("{s:i,s:s}", "round", 4, "why", "it is full");
 
-    s.members.list = nodes;
-    s.members.n = 2;
+    s.members = &table;
+    table.list = nodes;
+    table.n = 2;
     dlr_format(nodes[1].node.name, sizeof(nodes[1].node.name), "n2");
     dlr_sup_on_unvetted(&s, 1, msg);
     assert_string_equal(said,

@@ -17,6 +17,7 @@
 #define READER 0
 
 static struct dlr_sup s;
+static struct dlr_members table;
 static unsigned nstruck;
 static int told_rc; /* of the last "brought" */
 
@@ -46,7 +47,7 @@ void dlr_sup_ask(struct dlr_sup *sup, const struct dlr_transfer *t, const char *
                  unsigned node, const char *key, const char *value)
 {
 }
-void dlr_sup_send(struct dlr_sup *sup, unsigned node, json_t *msg)
+void dlr_sup_send(struct dlr_sup_nodes *nodes, unsigned node, json_t *msg)
 {
     if (dlr_streq(dlr_msg_type(msg), "brought"))
         told_rc = (int)json_integer_value(json_object_get(msg, "rc"));
@@ -71,11 +72,12 @@ static int begin(void **state)
 {
     memset(&s, 0, sizeof(s));
     nstruck = 0;
-    s.members.n = 2;
-    s.members.list = calloc(s.members.n, sizeof(*s.members.list));
-    for (unsigned i = 0; i < s.members.n; i++) {
-        dlr_format(s.members.list[i].node.name, DLR_TOPO_NAME, "n%u", i);
-        s.members.list[i].here = true;
+    s.members = &table;
+    table.n = 2;
+    table.list = calloc(table.n, sizeof(*table.list));
+    for (unsigned i = 0; i < table.n; i++) {
+        dlr_format(table.list[i].node.name, DLR_TOPO_NAME, "n%u", i);
+        table.list[i].here = true;
     }
     s.have_plan = s.plan.restore = true;
     s.plan.world = s.plan.made_by = 2;
@@ -86,7 +88,7 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    free(s.members.list);
+    free(table.list);
     free(s.plan.sources);
     free(s.spared);
     return 0;

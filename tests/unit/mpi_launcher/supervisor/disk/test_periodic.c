@@ -27,6 +27,8 @@
 #define SLICE "4096 100 8192 0000abcd"
 
 static struct dlr_sup s;
+static struct dlr_members table;
+static unsigned nlost;
 static unsigned copies;
 static uint64_t step;
 static struct {
@@ -86,7 +88,7 @@ static void note_asked(unsigned node, unsigned rank, uint64_t id, const json_t *
                json_string_value(json_object_get(msg, "path")));
     asked[nasked++].node = node;
 }
-void dlr_sup_send(struct dlr_sup *sup, unsigned node, json_t *msg)
+void dlr_sup_send(struct dlr_sup_nodes *nodes, unsigned node, json_t *msg)
 {
     const json_t *with = json_object_get(msg, "with");
     uint64_t rank, id;
@@ -147,9 +149,13 @@ void dlr_sup_vetted_write(struct dlr_sup *sup, struct dlr_version v)
 {
     older = v;
 }
-double dlr_sup_losses_hours(const struct dlr_sup *sup)
+double dlr_sup_losses_hours(const struct dlr_sup_nodes *nodes)
 {
     return 100;
+}
+unsigned dlr_sup_losses_nodes(const struct dlr_sup_nodes *nodes)
+{
+    return nlost;
 }
 unsigned dlr_sets_group(const struct dlr_sets *sets, unsigned rank,
                         unsigned ret_ranks[DLR_PARITY_DATA_MAX])
@@ -301,8 +307,9 @@ static int begin_all(void **state)
 {
     s.conf.checkpoint = true;
     s.conf.persist_every.steps = 1;
-    s.members.list = calloc(NODES, sizeof(*s.members.list));
-    s.members.n = NODES;
+    s.members = &table;
+    table.list = calloc(NODES, sizeof(*table.list));
+    table.n = NODES;
     s.plan.world = WORLD;
     s.plan.nplaces = 2;
     s.plan.places = places;
@@ -313,7 +320,7 @@ static int begin_all(void **state)
 
 static int end_all(void **state)
 {
-    free(s.members.list);
+    free(table.list);
     free(s.files);
     return 0;
 }
@@ -332,8 +339,8 @@ static void done(unsigned node, unsigned rank, int rc, const char *text)
 static int begin_open(void **state)
 {
     for (unsigned i = 0; i < NODES; i++) {
-        dlr_format(s.members.list[i].node.name, DLR_TOPO_NAME, "n%u", i);
-        s.members.list[i].here = true;
+        dlr_format(table.list[i].node.name, DLR_TOPO_NAME, "n%u", i);
+        table.list[i].here = true;
     }
     copies = 1;
     s.sets.rows = 0;
@@ -434,7 +441,7 @@ static void nobody_is_asked_when_it_is_too_late(void **state)
         if (i > 0)
             begin_open(state);
         done(0, 0, -EIO, "a");
-        s.members.list[1].here = !away[i];
+        table.list[1].here = !away[i];
         done(1, 1, away[i] ? 0 : -ENOSPC, "full");
         done(0, 2, 0, "");
         assert_int_equal(nasked, WORLD);
@@ -582,7 +589,7 @@ static void nobody_is_asked_where_none_could_write_it(void **state)
             begin(state);
         copies = rows[i].copies;
         s.sets.rows = rows[i].rows;
-        s.members.list[1].here = !rows[i].away;
+        table.list[1].here = !rows[i].away;
         done(0, 0, rows[i].rc, "no");
         done(1, 1, 0, "");
         assert_int_equal(nasked, WORLD);
@@ -606,7 +613,7 @@ static int begin_default(void **state)
     dlr_format(s.info.dir, sizeof(s.info.dir), "/s");
     s.slot_bytes = slot_bytes;
     clock_ms = 1000;
-    s.losses.nodes = 3;
+    nlost = 3;
     memset(&disk, 0, sizeof(disk));
     disk.fs.f_bsize = 1;
     disk.fs.f_bavail = 9000; /* 3 ranks in two versions and a third */

@@ -22,6 +22,7 @@
 #define DIR "/run/persist"
 
 static struct dlr_sup s;
+static struct dlr_members table;
 static struct dlr_transfer room[32]; /* so that pointers into it last */
 static struct dlr_plan plan;
 static char orders[512]; /* "node:file:ranks " each */
@@ -64,7 +65,7 @@ json_t *dlr_sup_order(const struct dlr_sup *sup, const struct dlr_transfer *t,
     json_object_set_new(msg, "rank", json_integer(t->rank));
     return msg;
 }
-void dlr_sup_send(struct dlr_sup *sup, unsigned node, json_t *msg)
+void dlr_sup_send(struct dlr_sup_nodes *nodes, unsigned node, json_t *msg)
 {
     const json_t *with = json_object_get(msg, "with");
     char *at = orders + strlen(orders), *end = orders + sizeof(orders);
@@ -89,7 +90,7 @@ void dlr_sup_ask(struct dlr_sup *sup, const struct dlr_transfer *t, const char *
     json_t *msg = dlr_sup_order(sup, t, type);
 
     json_object_set_new(msg, key, json_string(value));
-    dlr_sup_send(sup, node, msg);
+    dlr_sup_send(sup->nodes, node, msg);
 }
 int dlr_members_find(const struct dlr_members *m, const char *name)
 {
@@ -165,7 +166,8 @@ static int begin(void **state)
 
     memset(&s, 0, sizeof(s));
     s.transfers = room;
-    s.members.n = 3;
+    s.members = &table;
+    table.n = 3;
     s.persist_write = (struct dlr_persist_write){{1, 7}, 9};
     orders[0] = '\0';
     plan = (struct dlr_plan){.made_by = WORLD, .sources = sources};

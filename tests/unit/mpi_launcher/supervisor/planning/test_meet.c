@@ -15,11 +15,13 @@
 #include "common/base/str.h"
 #include "common/json/message.h"
 #include "mpi_launcher/supervisor/supervisor.h"
+#include "tests/support/nodes_rig.h"
 
 #define NODES 2
 #define BEGAN_MS 5000
 
 static struct dlr_sup s;
+static struct dlr_members *table;
 static unsigned asked, met, late;
 static pid_t mpi;
 
@@ -67,12 +69,12 @@ static int begin(void **state)
     asked = met = late = 0;
     s.state_fd = s.rendezvous_out = s.rendezvous_log = -1;
     s.io = dlr_sup_io_new(NULL, NULL);
-    assert_int_equal(dlr_members_new(names, NODES, &s.members, NULL), 0);
+    table = nodes_rig(&s, &dlr_sup_nodes_ops, names, NODES);
     assert_int_equal(dlr_policy_new(&pc, &ops, &s, &s.policy, NULL), 0);
     assert_int_equal(dlr_commit_new(&cc, &dlr_sup_commit_ops, &s, &s.commit, NULL), 0);
     dlr_policy_start(s.policy, BEGAN_MS);
     for (unsigned i = 0; i < NODES; i++) {
-        s.members.list[i].here = true;
+        table->list[i].here = true;
         dlr_policy_node_up(s.policy, i, BEGAN_MS);
     }
     assert_int_equal(met, 1);
@@ -95,7 +97,7 @@ static int end(void **state)
     free(s.unfit);
     dlr_policy_free(s.policy);
     dlr_commit_free(s.commit);
-    dlr_members_done(&s.members);
+    dlr_sup_nodes_free(s.nodes);
     dlr_sup_io_free(s.io);
     return 0;
 }

@@ -17,6 +17,7 @@
 #include "common/base/str.h"
 #include "common/json/message.h"
 #include "mpi_launcher/supervisor/supervisor.h"
+#include "tests/support/nodes_rig.h"
 
 #define NODES 2
 #define ROUND                                                                          \
@@ -39,7 +40,7 @@ static void hear_text(unsigned node, const char *text)
 
     packet.from = (struct dlr_route){.size = 1, .id = {(unsigned char)('0' + node)}};
     dlr_format(packet.key, sizeof(packet.key), "key%u", node);
-    dlr_sup_on_message(&s, &packet);
+    dlr_sup_hear(s.nodes, &packet);
 }
 
 int __wrap_dlr_server_send_json(struct dlr_server *server, const struct dlr_route *to,
@@ -139,6 +140,7 @@ static int begin(void **state)
     struct dlr_policy_conf pc = {.nnodes = NODES, .nplaces = NODES, .max_restarts = 3};
     struct dlr_commit_conf cc = {.copies = 1, .decide_ms = 1000};
     DLR_AUTO_JSON json_t *round = json_loads(ROUND, 0, NULL);
+    struct dlr_members *table;
     struct dlr_err err;
 
     memset(&s, 0, sizeof(s));
@@ -153,9 +155,9 @@ static int begin(void **state)
     memcpy(s.info.job_dir, "/nonexistent", 13);
     memcpy(s.info.dir, "/nonexistent", 13);
     s.io = dlr_sup_io_new(NULL, NULL);
-    assert_int_equal(dlr_members_new(names, NODES, &s.members, &err), 0);
+    table = nodes_rig(&s, &dlr_sup_nodes_ops, names, NODES);
     for (unsigned i = 0; i < NODES; i++)
-        dlr_format(s.members.list[i].key, DLR_KEY_TEXT, "key%u", i);
+        dlr_format(table->list[i].key, DLR_KEY_TEXT, "key%u", i);
     assert_int_equal(dlr_policy_new(&pc, &ops, &s, &s.policy, &err), 0);
     assert_int_equal(dlr_commit_new(&cc, &dlr_sup_commit_ops, &s, &s.commit, &err), 0);
     s.resume_round = 1;
@@ -169,7 +171,7 @@ static int end(void **state)
 {
     dlr_policy_free(s.policy);
     dlr_commit_free(s.commit);
-    dlr_members_done(&s.members);
+    dlr_sup_nodes_free(s.nodes);
     dlr_plan_done(&s.plan);
     dlr_sup_io_free(s.io);
     return 0;
@@ -200,10 +202,10 @@ static void a_long_message_of_a_stranger_is_not_read(void **state)
 
     snprintf(text, sizeof(text), "%-*s", MOST, "{\"v\":1,\"t\":\"bye\"}");
     hear_text(9, text);
-    assert_int_equal(s.refused, 0);
+    assert_int_equal(s.nodes->refused, 0);
     text[MOST] = ' ';
     hear_text(9, text);
-    assert_int_equal(s.refused, 1);
+    assert_int_equal(s.nodes->refused, 1);
 }
 
 int main(void)

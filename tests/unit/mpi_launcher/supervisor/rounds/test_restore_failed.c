@@ -18,6 +18,7 @@
 #define FILE_OF_2 "/run/p2.safetensors"
 
 static struct dlr_sup s;
+static struct dlr_members table;
 static char struck[64]; /* "where rank" */
 static char reason[200];
 static unsigned ended;
@@ -56,7 +57,7 @@ json_t *dlr_sup_version(const struct dlr_version *v)
 {
     return NULL;
 }
-void dlr_sup_send_all(struct dlr_sup *sup, json_t *msg)
+void dlr_sup_send_all(struct dlr_sup_nodes *nodes, json_t *msg)
 {
     json_decref(msg);
 }
@@ -99,13 +100,14 @@ void dlr_sup_strike(struct dlr_sup *sup, const char *where, int rank,
 static void begin_with(unsigned world)
 {
     memset(&s, 0, sizeof(s));
-    s.members.n = RANKS;
-    s.members.list = calloc(RANKS, sizeof(*s.members.list));
+    s.members = &table;
+    table.n = RANKS;
+    table.list = calloc(RANKS, sizeof(*table.list));
     s.plan.sources = calloc(RANKS, sizeof(*s.plan.sources));
     for (unsigned i = 0; i < RANKS; i++) {
-        dlr_format(s.members.list[i].node.name, DLR_TOPO_NAME, "n%u", i);
+        dlr_format(table.list[i].node.name, DLR_TOPO_NAME, "n%u", i);
         s.plan.sources[i].from = i == 2 ? DLR_PLAN_FILE : DLR_PLAN_NODE;
-        s.plan.sources[i].where = i == 2 ? FILE_OF_2 : s.members.list[i].node.name;
+        s.plan.sources[i].where = i == 2 ? FILE_OF_2 : table.list[i].node.name;
     }
     s.have_plan = s.plan.restore = true;
     s.plan.world = world;
@@ -116,7 +118,7 @@ static void begin_with(unsigned world)
 
 static int end(void **state)
 {
-    free(s.members.list);
+    free(table.list);
     free(s.plan.sources);
     free(s.restored);
     free(s.spared);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: stand-ins */
 /* A turn of a round: what the supervisor keeps and says, in which order, what limits run, and what becomes
  * of it under a new supervisor. Two nodes, two places; the program has told its ranks.
  */
@@ -20,11 +21,13 @@
 #include "mpi_launcher/supervisor/disk/persist_periodic.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "mpi_launcher/wire/heartbeat.h"
+#include "tests/support/nodes_rig.h"
 
 #define NODES 2
 #define LIMIT_MS 300000
 
 static struct dlr_sup s;
+static struct dlr_members *table;
 static int64_t now_ms;
 static char done[400]; /* what was kept and said, in order */
 static bool has_newest;
@@ -58,7 +61,7 @@ bool dlr_sup_other_world(const struct dlr_sup *sup)
 void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
 {
 }
-void dlr_sup_send(struct dlr_sup *sup, unsigned node, json_t *msg)
+void dlr_sup_send(struct dlr_sup_nodes *nodes, unsigned node, json_t *msg)
 {
     char text[40];
 
@@ -66,7 +69,7 @@ void dlr_sup_send(struct dlr_sup *sup, unsigned node, json_t *msg)
     note(text);
     json_decref(msg);
 }
-void dlr_sup_send_all(struct dlr_sup *sup, json_t *msg)
+void dlr_sup_send_all(struct dlr_sup_nodes *nodes, json_t *msg)
 {
     note(dlr_msg_type(msg));
     json_decref(msg);
@@ -138,7 +141,7 @@ void dlr_sup_cadence_round(struct dlr_sup *sup)
 void dlr_sup_periodic_turn(struct dlr_sup *sup)
 {
 }
-void dlr_sup_send_peers(struct dlr_sup *sup)
+void dlr_sup_send_peers(struct dlr_sup_nodes *nodes)
 {
 }
 
@@ -149,12 +152,11 @@ static int begin(void **state)
     static unsigned tasks[NODES] = {1, 1};
     static char n1[] = "n1", n2[] = "n2";
     char *const names[NODES] = {n1, n2};
-    struct dlr_err err;
 
     memset(&s, 0, sizeof(s));
     done[0] = '\0';
     now_ms = 1000;
-    assert_int_equal(dlr_members_new(names, NODES, &s.members, &err), 0);
+    table = nodes_rig(&s, NULL, names, NODES);
     s.conf.restore_timeout_ms = LIMIT_MS;
     s.step = (struct dlr_stepplan){.world = 2, .nplaces = NODES, .tasks = tasks};
     s.plan.world = s.plan.made_by = s.plan.nplaces = NODES;
@@ -179,7 +181,7 @@ static int end(void **state)
 {
     dlr_sup_ranks_stop(&s);
     dlr_plan_done(&s.plan);
-    dlr_members_done(&s.members);
+    dlr_sup_nodes_free(s.nodes);
     free(s.slot_bytes);
     free(s.restored);
     return 0;
@@ -255,11 +257,11 @@ a_number_of_ranks_that_changes_begins_from_what_the_others_made(void **state)
 /* Beats tell the steps that the pages showed before. */
 static void the_steps_of_a_former_turn_end_no_limit(void **state)
 {
-    s.members.list[0].round = 1;
-    s.members.list[0].step_max = 40;
+    table->list[0].round = 1;
+    table->list[0].step_max = 40;
     s.first_step_seen = true;
     four_ranks();
-    assert_int_equal(dlr_members_step(&s.members, 1), DLR_BEAT_NO_STEP);
+    assert_int_equal(dlr_members_step(table, 1), DLR_BEAT_NO_STEP);
     assert_true(dlr_sup_ranks_behind(&s, 0));
     assert_int_equal(s.restore_deadline_ms, now_ms + LIMIT_MS);
 }

@@ -17,11 +17,13 @@
 #include "common/base/str.h"
 #include "common/json/message.h"
 #include "mpi_launcher/supervisor/supervisor.h"
+#include "tests/support/nodes_rig.h"
 
 #define MAX_NODES 16384
 #define RANKS 8 /* of a node */
 
 static struct dlr_sup s;
+static struct dlr_members *table;
 static struct {
     uint64_t bytes; /* of lists of members */
     unsigned sent;  /* lists, to all */
@@ -42,7 +44,7 @@ static void hear(unsigned node, const char *text)
     packet.from.size = sizeof(node);
     memcpy(packet.from.id, &node, sizeof(node));
     dlr_format(packet.key, sizeof(packet.key), "key%u", node);
-    dlr_sup_on_message(&s, &packet);
+    dlr_sup_hear(s.nodes, &packet);
 }
 
 static void sent_round(const void *data, size_t size)
@@ -120,9 +122,9 @@ static void begin(unsigned n)
     s.id.gen = 1;
     for (unsigned i = 0; i < n; i++)
         assert_true(asprintf(&names[i], "n%05u", i) > 0);
-    assert_int_equal(dlr_members_new(names, n, &s.members, &err), 0);
+    table = nodes_rig(&s, &dlr_sup_nodes_ops, names, n);
     for (unsigned i = 0; i < n; i++) {
-        dlr_format(s.members.list[i].key, DLR_KEY_TEXT, "key%u", i);
+        dlr_format(table->list[i].key, DLR_KEY_TEXT, "key%u", i);
         free(names[i]);
     }
     free(names);
@@ -133,10 +135,9 @@ static void begin(unsigned n)
 
 static void end(void)
 {
-    dlr_sup_peers_stop(&s);
+    dlr_sup_nodes_free(s.nodes);
     dlr_policy_free(s.policy);
     dlr_commit_free(s.commit);
-    dlr_members_done(&s.members);
     dlr_sup_io_free(s.io);
 }
 
@@ -197,9 +198,9 @@ static void plan(unsigned n)
         p->from = RANKS * i;
         p->tasks = RANKS;
         s.holders[i] = (i + 1) % n;
-        s.members.list[i].here = true;
-        s.members.list[i].data = calloc(1, 401);
-        memset(s.members.list[i].data, 'a', 400); /* a UCX address of a few devices */
+        table->list[i].here = true;
+        table->list[i].data = calloc(1, 401);
+        memset(table->list[i].data, 'a', 400); /* a UCX address of a few devices */
     }
 }
 

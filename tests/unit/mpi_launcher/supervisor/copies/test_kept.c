@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: stand-ins */
 /* What a supervisor leaves to the next one, in the small: each row through its file's own writer and
  * reader.
  */
@@ -12,6 +13,7 @@
 #include <cmocka.h>
 
 #include "mpi_launcher/supervisor/supervisor.h"
+#include "tests/support/nodes_rig.h"
 
 static struct dlr_sup s;
 static unsigned kept, told_peers, watched, let_go;
@@ -22,7 +24,7 @@ static int64_t now_ms;
 void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
 {
 }
-void dlr_sup_send_peers(struct dlr_sup *sup)
+void dlr_sup_send_peers(struct dlr_sup_nodes *nodes)
 {
     told_peers++;
 }
@@ -63,17 +65,19 @@ bool dlr_sup_is_over(const struct dlr_sup *sup)
 
 static int begin(void **state)
 {
+    static char name[] = "n1";
+    char *const names[] = {name};
+
     memset(&s, 0, sizeof(s));
     kept = told_peers = watched = let_go = 0;
     now_ms = 5000;
-    s.members.n = 1;
-    s.members.list = calloc(1, sizeof(*s.members.list));
+    nodes_rig(&s, NULL, names, 1);
     return 0;
 }
 
 static int end(void **state)
 {
-    free(s.members.list);
+    dlr_sup_nodes_free(s.nodes);
     return 0;
 }
 
@@ -134,31 +138,6 @@ static void it_has_its_limit_under_the_next_supervisor_too(void **state)
     assert_int_equal(s.draining.pid, 0); /* the next round's srun may start */
 }
 
-/* Over supervisors and requeues: hours of nodes and the nodes that were lost in them. */
-static void what_the_run_has_lost_is_counted_on(void **state)
-{
-    json_t *left = json_object();
-
-    s.plan.nplaces = 4;
-    s.losses.since_ms = now_ms;
-    s.losses.nodes = 2;
-    now_ms += 3600 * 1000;
-    assert_true(dlr_sup_losses_hours(&s) == 4);
-    dlr_sup_losses_state(&s, left);
-    memset(&s.losses, 0, sizeof(s.losses)); /* the next one */
-    s.losses.since_ms = now_ms;
-    dlr_sup_losses_take(&s, left);
-    assert_int_equal(s.losses.nodes, 2);
-    s.plan.nplaces = 3;
-    now_ms += 3600 * 1000;
-    assert_true(dlr_sup_losses_hours(&s) == 7);
-    json_object_clear(left); /* of a suite that did not count */
-    dlr_sup_losses_take(&s, left);
-    assert_int_equal(s.losses.nodes, 0);
-    assert_true(dlr_sup_losses_hours(&s) == 3);
-    json_decref(left);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -170,8 +149,6 @@ int main(void)
                                         end),
         cmocka_unit_test_setup_teardown(it_has_its_limit_under_the_next_supervisor_too,
                                         begin, end),
-        cmocka_unit_test_setup_teardown(what_the_run_has_lost_is_counted_on, begin,
-                                        end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

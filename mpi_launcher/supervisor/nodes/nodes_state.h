@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inside of the engine, for its own sources and its tests. */
+#ifndef DLR_MPI_LAUNCHER_SUPERVISOR_NODES_NODES_STATE_H
+#define DLR_MPI_LAUNCHER_SUPERVISOR_NODES_NODES_STATE_H
+
+#include "mpi_launcher/supervisor/nodes/nodes.h"
+
+struct dlr_sup_peers;
+
+struct dlr_sup_nodes {
+    struct dlr_sup_nodes_env env;
+    const struct dlr_sup_nodes_ops *ops; /* never NULL */
+    void *arg;
+    struct dlr_members members;
+    char batch[DLR_TOPO_NAME];
+    struct dlr_sup_peers *peers; /* peers.c; NULL before the first hello */
+    int64_t asked_ms; /* since then so many strangers were asked who they are */
+    unsigned asked;
+    uint64_t refused; /* messages dropped: strangers, malformed, unknown */
+    int64_t tick_ms;  /* the last look at who is silent */
+    int64_t awake_ms; /* since then a node of a suspended job is awake; 0: none is */
+    uint64_t strangers, strangers_told; /* who said hello without being one of us */
+    int64_t strangers_ms;               /* the journal was told last */
+    struct {
+        unsigned nodes;    /* lost in all of the run */
+        double node_s;     /* what training nodes had run before, in seconds of one, */
+        int64_t since_ms;  /* since when they run now */
+        unsigned training; /* so many */
+    } losses;
+};
+
+/* peers.c: the engine ends */
+void dlr_sup_peers_stop(struct dlr_sup_nodes *nodes);
+
+#endif
