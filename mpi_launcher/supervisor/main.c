@@ -223,12 +223,8 @@ static int open_control(struct dlr_sup *s, struct dlr_err *err)
 {
     char host[256] = "localhost";
     unsigned first = 0, last = 0;
-    int rc = 0;
+    int rc = dlr_sup_identity_make(s->nodes, s->state_fd, err);
 
-    if (!s->identity)
-        rc = dlr_identity_new(&s->identity, err);
-    if (rc == 0 && s->state_fd >= 0)
-        rc = dlr_identity_save(s->identity, s->state_fd, err);
     if (rc < 0)
         return rc;
     if (s->address[0]) /* a supervisor before us had this port: agents still call it */
@@ -236,7 +232,8 @@ static int open_control(struct dlr_sup *s, struct dlr_err *err)
     else if (getenv("SLURM_SRUN_PORT_RANGE"))
         sscanf(getenv("SLURM_SRUN_PORT_RANGE"), "%u-%u", &first, &last);
     dlr_endpoint_prepare();
-    rc = dlr_sup_outbox_open(s->io, s->identity, first, last, s->members->n, err);
+    rc = dlr_sup_outbox_open(s->io, dlr_sup_identity(s->nodes), first, last,
+                             s->members->n, err);
     if (rc < 0)
         return rc;
     gethostname(host, sizeof(host) - 1);
@@ -472,7 +469,7 @@ int main(int argc, char **argv)
     dlr_sup_say_end(s->io);
     dlr_sup_cadence_stop(s);
     dlr_sup_ranks_stop(s);
-    dlr_sup_nodes_free(s->nodes);
     dlr_sup_outbox_close(s->io);
+    dlr_sup_nodes_free(s->nodes);
     return code; /* what is logged from now on still takes the engine's way */
 }

@@ -242,7 +242,7 @@ static int take_over(struct dlr_sup *s, const json_t *state, struct dlr_err *err
     else
         adopt(number(state, "agents_pid", INT32_MAX), &s->agents);
     adopt_round(s, state);
-    return dlr_identity_load(s->state_fd, &s->identity, err);
+    return dlr_sup_identity_take(s->nodes, s->state_fd, err);
 }
 
 static int read_state(const char *dir, json_t **ret, struct dlr_err *err)

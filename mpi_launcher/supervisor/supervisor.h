@@ -39,7 +39,6 @@
 #include "mpi_launcher/supervisor/nodes/send.h"
 #include "mpi_launcher/supervisor/nodes/suspend.h"
 #include "mpi_launcher/wire/endpoint.h"
-#include "mpi_launcher/wire/identity.h"
 
 #define DLR_SUP_ABORTED 16u /* versions whose tasks may say something of them still */
 #define DLR_SUP_RUNS 64     /* of a job at once that are waited for before a requeue */
@@ -166,7 +165,6 @@ struct dlr_sup {
     int64_t started_ms;
 
     struct dlr_sup_io *io;
-    struct dlr_identity *identity;
     struct dlr_sup_nodes *nodes;
     const struct dlr_members *members; /* theirs */
     struct dlr_policy *policy;

@@ -29,6 +29,7 @@ struct dlr_sup_nodes *dlr_sup_nodes_free(struct dlr_sup_nodes *nodes)
         return NULL;
     dlr_sup_peers_stop(nodes);
     dlr_members_done(&nodes->members);
+    dlr_identity_free(nodes->identity);
     free(nodes);
     return NULL;
 }
@@ -51,6 +52,29 @@ const struct dlr_members *dlr_sup_members(const struct dlr_sup_nodes *nodes)
 const char *dlr_sup_batch(const struct dlr_sup_nodes *nodes)
 {
     return nodes->batch;
+}
+
+int dlr_sup_identity_take(struct dlr_sup_nodes *nodes, int keeper_fd,
+                          struct dlr_err *err)
+{
+    return dlr_identity_load(keeper_fd, &nodes->identity, err);
+}
+
+int dlr_sup_identity_make(struct dlr_sup_nodes *nodes, int keeper_fd,
+                          struct dlr_err *err)
+{
+    int rc = 0;
+
+    if (!nodes->identity)
+        rc = dlr_identity_new(&nodes->identity, err);
+    if (rc == 0 && keeper_fd >= 0)
+        rc = dlr_identity_save(nodes->identity, keeper_fd, err);
+    return rc;
+}
+
+const struct dlr_identity *dlr_sup_identity(const struct dlr_sup_nodes *nodes)
+{
+    return nodes->identity;
 }
 
 void dlr_sup_node_left(struct dlr_sup_nodes *nodes, unsigned node)

@@ -77,6 +77,16 @@ const struct dlr_members *dlr_sup_members(const struct dlr_sup_nodes *nodes);
 /* This host's node name; "" when it is none of the job's. */
 const char *dlr_sup_batch(const struct dlr_sup_nodes *nodes);
 
+/* The key of our end of each connection: a former supervisor's, from what the keeper
+ * holds, or a new one, which is left there (keeper_fd; -1: there is no keeper).
+ */
+int dlr_sup_identity_take(struct dlr_sup_nodes *nodes, int keeper_fd,
+                          struct dlr_err *err);
+int dlr_sup_identity_make(struct dlr_sup_nodes *nodes, int keeper_fd,
+                          struct dlr_err *err);
+/* NULL before; the engine's. */
+const struct dlr_identity *dlr_sup_identity(const struct dlr_sup_nodes *nodes);
+
 /* What others know of a node and the table keeps: */
 void dlr_sup_node_left(struct dlr_sup_nodes *nodes, unsigned node); /* not here */
 void dlr_sup_node_set_apart(struct dlr_sup_nodes *nodes, unsigned node, bool apart);

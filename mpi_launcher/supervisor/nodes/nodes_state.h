@@ -11,6 +11,7 @@ struct dlr_sup_nodes {
     struct dlr_sup_nodes_env env;
     const struct dlr_sup_nodes_ops *ops; /* never NULL */
     void *arg;
+    struct dlr_identity *identity;
     struct dlr_members members;
     char batch[DLR_TOPO_NAME];
     struct dlr_sup_peers *peers; /* peers.c; NULL before the first hello */

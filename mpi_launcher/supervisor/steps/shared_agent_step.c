@@ -218,7 +218,7 @@ int dlr_sup_hosts_start(struct dlr_sup *s, struct dlr_err *err)
     DLR_AUTO_FREE char *cred = NULL;
     DLR_CLEANUP(dlr_sup_file_done) struct dlr_sup_file *record = NULL;
     struct dlr_words agent = {0};
-    int rc = dlr_identity_credential(s->identity, &s->id, &cred, err);
+    int rc = dlr_identity_credential(dlr_sup_identity(s->nodes), &s->id, &cred, err);
 
     if (rc < 0)
         return rc;
@@ -238,7 +238,7 @@ int dlr_sup_hosts_start_on(struct dlr_sup *s, const char *node, struct dlr_proc 
 {
     struct dlr_words agent = {0}, words = {0};
     DLR_AUTO_FREE char *cred = NULL;
-    int rc = dlr_identity_credential(s->identity, &s->id, &cred, err);
+    int rc = dlr_identity_credential(dlr_sup_identity(s->nodes), &s->id, &cred, err);
 
     if (rc < 0)
         return rc;
