@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What agents say, and what happens to their nodes: which function each message goes to, and who is told of each
- * event in which order.
+/* What agents say, and what happens to their nodes: which function each message goes
+ * to, and who is told of each event in which order.
  */
 #include <errno.h>
 #include <string.h>
@@ -215,8 +215,9 @@ static void on_silent(void *arg, unsigned node)
     dlr_sup_rejoin_lost(s, node);
 }
 
-/* All that must know it, in this order: what was kept there, asked of it or sent to it has gone; the others hear
- * of it; then the policy goes on without it, or has done so already.
+/* All that must know it, in this order: what was kept there, asked of it or sent to it
+ * has gone; the others hear of it; then the policy goes on without it, or has done so
+ * already.
  */
 static void on_lost(void *arg, unsigned node, const char *why, int64_t now_ms)
 {
@@ -275,7 +276,9 @@ static bool on_message(void *arg, unsigned node, const json_t *msg)
     return take(arg, node, msg);
 }
 
-/* What the next supervisor and later sruns must know of who is here goes with the list: it is written as seldom. */
+/* What the next supervisor and later sruns must know of who is here goes with the
+ * list: it is written as seldom.
+ */
 static void on_published(void *arg)
 {
     dlr_sup_save_lost(arg);

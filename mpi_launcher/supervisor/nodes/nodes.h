@@ -52,7 +52,7 @@ struct dlr_sup_nodes_ops {
     void (*beside)(void *arg, json_t *msg);
     /* Asked: was the node given up, though it is heard? */
     bool (*given_up)(void *arg, unsigned node);
-    /* Asked: is nobody dead for his silence at present? */
+    /* Asked: is no node dead for its silence at present? */
     bool (*excused)(void *arg, int64_t now_ms);
     /* Asked: are the steps that the node tells those of a former turn? */
     bool (*behind)(void *arg, unsigned node);

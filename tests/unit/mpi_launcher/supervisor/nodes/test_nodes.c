@@ -296,7 +296,7 @@ static void a_beat_tells_the_step_unless_its_turn_is_over(void **state)
     assert_string_equal(told, "step3+");
 }
 
-/* Who asked it, what it kept and so on are told while it is still here; who goes on without it afterwards. */
+/* Some are told while it is still here, others once it is not. */
 static void silence_is_told_before_and_after_the_loss(void **state)
 {
     all_here();
@@ -349,7 +349,7 @@ static void what_we_did_not_look_at_is_nobodys_silence(void **state)
     assert_string_equal(told, "");
 }
 
-/* All of them at once, for as long as that is waited for: the run ends with one of them. */
+/* Silent for as long as is waited for when all are. */
 static void none_is_lost_once_the_run_is_over(void **state)
 {
     all_here();
