@@ -16,7 +16,7 @@ bad=0
 own=(
     dlr_client_conf_load dlr_agent_conf_parse dlr_cli_parse dlr_cli_since_parse dlr_cli_time_parse # his words
     dlr_log_level_parse dlr_sup_read_step dlr_parse_ports dlr_taskcount_read
-    dlr_nic_parse dlr_topo_load dlr_plugstack_load dlr_cu_load # this node's system, the site
+    dlr_nic_parse dlr_topo_load dlr_marks_load dlr_plugstack_load dlr_cu_load # this node's system, the site
     dlr_fate_read dlr_apart_recv dlr_identity_load dlr_sum_order_read        # his own processes on this node
     dlr_data_load dlr_sets_read_sources
     dlr_shown_load dlr_procid_parse dlr_sup_disk_load dlr_sup_file_load      # the state directory, which is his
