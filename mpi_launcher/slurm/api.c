@@ -277,6 +277,19 @@ int dlr_slurm_requeue(uint32_t job_id, struct dlr_err *err)
     return 0;
 }
 
+/* slurmctld from 24.11 on takes the cores of a node that was given back out of its rows when it is next asked for all
+ * nodes (select_p_select_nodeinfo_set_all() of 26.05). When the job ends before that it never does, and they
+ * count as allocated for as long as other jobs run in the partition. It is asked for what has changed after a time
+ * to come: nothing.
+ */
+static void have_cores_counted(void)
+{
+    node_info_msg_t *msg = NULL;
+
+    if (slurm_load_node(INT32_MAX, &msg, SHOW_ALL) == SLURM_SUCCESS)
+        slurm_free_node_info_msg(msg);
+}
+
 int dlr_slurm_shrink(uint32_t job_id, const char *keep, struct dlr_err *err)
 {
     job_desc_msg_t desc;
@@ -287,6 +300,7 @@ int dlr_slurm_shrink(uint32_t job_id, const char *keep, struct dlr_err *err)
     desc.req_nodes = (char *)keep;
     if (slurm_update_job(&desc) != SLURM_SUCCESS)
         return slurm_failed(err, "cannot give nodes back");
+    have_cores_counted();
     return 0;
 }
 
