@@ -97,6 +97,7 @@ typedef struct {
 int slurm_load_partitions(time_t update_time, partition_info_msg_t **resp,
                           uint16_t show_flags);
 void slurm_free_partition_info_msg(partition_info_msg_t *msg);
+int slurm_load_node(time_t update_time, node_info_msg_t **resp, uint16_t show_flags);
 int slurm_load_node_single(node_info_msg_t **resp, char *node_name,
                            uint16_t show_flags);
 void slurm_free_node_info_msg(node_info_msg_t *msg);
