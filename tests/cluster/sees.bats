@@ -168,7 +168,7 @@ srun --ntasks-per-node=1 torchrun --nnodes="$SLURM_NNODES" --nproc_per_node=2 --
     --rdzv_backend=c10d --rdzv_id="$SLURM_JOB_ID" --rdzv_endpoint "$head:29500" elastic.py
 echo "srun returned $?"
 SH
-    job=$(submit torchrun.sh)
+    job=$(submit "$CALM" torchrun.sh)
     until_said "$job" "round 0 is up"
     head=$(place "$job" 0)
     "$VC" kill "$head"
