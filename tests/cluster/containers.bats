@@ -65,14 +65,14 @@ srun ./box --ro-bind $lib $lib --ro-bind $hello $hello bash -c '
     [ -z "$(ls -A /dev/shm)" ] || exit 9
     '$hello' $0 | sed "s/^/rank $RANK: /"; exit ${PIPESTATUS[0]}' "$1"
 SH
-    job=$(submit --dlrover=on --dlrover-spares=1 hello.sh 1500)
-    await "$job" "e['event']=='progress' and e['commits']>=5"
+    job=$(submit --dlrover=on --dlrover-spares=1 hello.sh 2500)
+    await "$job" "e['event']=='progress' and e['commits']>=1"
     "$VC" kill "$(place "$job" 1)"
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     [ "$(events "$job" 'select(.event=="restored").version[1]')" -gt 0 ]
     [ "$(output "$job" | grep -c '^rank .: from step [1-9]')" -eq 3 ]
     # every rank computes the same, restored or not
     ref=$(alice env DLROVER_CKPT_DIR="$(alice_home)/alone" DLROVER_CKPT_EVERY=1000000 \
-        /opt/dlrover/share/dlrover/examples/ckpt_hello 1500 | sed -n 's/.*sum \([^,]*\),.*/\1/p')
+        /opt/dlrover/share/dlrover/examples/ckpt_hello 2500 | sed -n 's/.*sum \([^,]*\),.*/\1/p')
     [ "$(output "$job" | sed -n 's/.*sum \([^,]*\),.*/\1/p' | sort -u)" = "$ref" ]
 }
