@@ -295,8 +295,6 @@ struct dlr_sup {
     int64_t commit_ms; /* newest commit */
     unsigned commits, aborts;
     struct dlr_version aborted[DLR_SUP_ABORTED]; /* the last of these, in turn */
-    int64_t
-        awake_ms; /* CLOCK_BOOTTIME: the first node is, after a suspension; 0 none */
 
     struct { /* of the nodes that have slots in this round: copies/memory_report.c */
         unsigned node;

@@ -190,9 +190,8 @@ static void take_beat(struct dlr_sup_nodes *nodes, unsigned node,
     }
     m->heard_ms = dlr_sup_now();
     if (nodes->ops->behind(nodes->arg, node)) /* its steps are of a former turn */
-        beat.step_min = beat.step_max = DLR_BEAT_NO_STEP;
+        beat.step_max = DLR_BEAT_NO_STEP;
     m->round = beat.round;
-    m->step_min = beat.step_min;
     m->step_max = beat.step_max;
     if (beat.step_max != DLR_BEAT_NO_STEP)
         nodes->ops->progress(nodes->arg, beat.round, beat.step_max, m->heard_ms);

@@ -30,7 +30,7 @@ struct dlr_member {
     uint64_t stepd;      /* 1 + round whose slurmstepd is connected there, 0: none */
     int64_t heard_ms;    /* CLOCK_BOOTTIME of its last beat or hello */
     uint32_t round;      /* it is in, by its beats */
-    uint64_t step_min, step_max; /* DLR_BEAT_NO_STEP: none */
+    uint64_t step_max;   /* DLR_BEAT_NO_STEP: none */
     uint64_t
         no_memory; /* it had no room for snapshots in the round before this number */
 };
