@@ -11,7 +11,6 @@
  *   lease.c                    beats out, leases in; what happens when the lease runs out
  *   suspend.c                  Slurm suspends the job: the lease is held
  *   grace.c                    Slurm sends SIGTERM: the tasks are left to it
- *   round.c                    what a round is: its nodes, ranks, partner
  *   tasks/local_socket.c       connections of this node's plugin and workers
  *   tasks/tasks.c              the workers as processes: watch, kill, say when they are gone
  *   tasks/sweep.c              what tasks forked and left behind
@@ -53,7 +52,11 @@
 #include "mpi_launcher/agent/base/answers.h"
 #include "mpi_launcher/agent/base/auth_failures.h"
 #include "mpi_launcher/agent/base/base.h"
+#include "mpi_launcher/agent/base/conn.h"
+#include "mpi_launcher/agent/base/peers.h"
 #include "mpi_launcher/agent/base/reactor.h"
+#include "mpi_launcher/agent/base/round.h"
+#include "mpi_launcher/agent/base/self.h"
 #include "mpi_launcher/agent/base/sockets.h"
 #include "mpi_launcher/agent/data/data_process.h"
 #include "mpi_launcher/agent/data/network.h"
@@ -63,8 +66,6 @@
 #include "mpi_launcher/wire/identity.h"
 #include "mpi_launcher/wire/peer_list.h"
 
-#define DLR_AGENT_NODE 256 /* a node's name, NUL included */
-#define DLR_AGENT_ADDR 280 /* "host:port" */
 #define DLR_AGENT_EXIT_MS                                                              \
     1000 /* an ended task's status, told by its slurmstepd, may take */
 #define DLR_AGENT_RETRY_MS 50   /* between two rounds of SIGKILL while tasks are left */
@@ -72,7 +73,6 @@
 #define DLR_AGENT_CONNS 4096    /* local connections at once */
 #define DLR_AGENT_OPEN 16       /* versions: more than a supervisor has open */
 #define DLR_AGENT_ABORTS 32     /* told again to a data process that is started again */
-#define DLR_AGENT_UCX 4096      /* a UCX address in hex, NUL included */
 
 struct dlr_agent;
 struct dlr_topo;
@@ -82,54 +82,6 @@ struct dlr_successor;
 struct dlr_agent_rebuild;
 
 /* --- main.c ------------------------------------------------------------------------- */
-
-struct dlr_agent_conf {         /* what only the agent is told; see config.c */
-    char control[DLR_OPT_TEXT]; /* host:port of the supervisor */
-    char job[DLR_OPT_TEXT];
-    char run[DLR_OPT_TEXT];
-    unsigned gen;
-    char memory[DLR_OPT_TEXT];  /* directory of this run's snapshots */
-    char run_dir[DLR_OPT_TEXT]; /* journal and state, on a shared file system */
-    char key[DLR_OPT_TEXT];     /* "cluster.job.run" */
-    char peer_ports[DLR_OPT_TEXT];
-    char node[DLR_OPT_TEXT];
-    char data_program[DLR_OPT_TEXT];
-    char report_program[DLR_OPT_TEXT];
-};
-
-struct dlr_agent_node { /* one of the round */
-    char *name;
-    char *data; /* its data process's UCX address in hex */
-    int32_t *ranks;
-    unsigned nranks;
-};
-
-struct dlr_agent_sum {
-    int32_t rank; /* its slot's */
-    char *terms;  /* text of D_SUM */
-};
-
-struct dlr_agent_round {
-    bool known; /* a round was announced */
-    uint32_t round;
-    char token[33];
-    struct dlr_agent_node *nodes;
-    unsigned nnodes;
-    char partners[DLR_COPIES_MAX][DLR_AGENT_NODE]; /* keep our copies */
-    unsigned npartners;
-    struct dlr_agent_sum *sums; /* parity shards that are made here */
-    unsigned nsums;
-    int32_t *accept; /* ranks whose copies may come here */
-    unsigned naccept;
-    bool has_restore;
-    struct dlr_version restore;
-    uint32_t
-        made_by; /* ranks that made it where their copies may be anywhere; 0: as many as
-                         now, each where its rank is */
-    uint32_t world; /* ranks of the program, 0: not told */
-    uint32_t turn;  /* of the round: another each time that its ranks are known anew */
-    bool gathered;  /* nobody is welcomed before all ranks are known */
-};
 
 struct dlr_agent_tasks { /* tasks/tasks.c */
     zlistx_t *all;       /* struct task */
@@ -157,8 +109,6 @@ struct dlr_agent_data { /* data/data_process.c */
 };
 
 struct dlr_agent_peers { /* succession/peers.c */
-    char addr[DLR_AGENT_ADDR];
-    struct dlr_peer_list list;
     char batch[DLR_AGENT_NODE];
     unsigned min_nodes, max_nodes; /* a requeued job may start with; 0 unknown */
     unsigned world;                /* ranks; 0 unknown */
@@ -170,17 +120,12 @@ struct dlr_agent_peers { /* succession/peers.c */
 };
 
 struct dlr_agent {
-    struct dlr_agent_conf conf;
-    struct dlr_jobconf job;
-    struct dlr_run_id run;
-    char node[DLR_AGENT_NODE];
+    struct dlr_agent_self self;
     char boot[64];
     struct dlr_agent_base *base;
     struct dlr_identity *id;
     char *cred; /* made once: an old one proves as much */
     int signal_fd;
-    int dir_fd; /* the memory directory */
-    bool told_to_end, ending;
     bool stays;           /* what is in memory, for the requeued job */
     bool given;           /* the supervisor has the job requeued, all is written */
     struct {              /* grace.c */
@@ -192,12 +137,10 @@ struct dlr_agent {
         int64_t said_ns;  /* this one has said that it does */
     } grace;
 
-    struct sockaddr_in control_addr;
     char taken[DLR_OPT_TEXT]; /* usual name of the memory, when somebody else has it */
-    uint64_t dropped;         /* messages that were malformed or out of place */
 
     unsigned every_ms;
-    int64_t dead_ms, end_ms;
+    int64_t dead_ms;
     int lease_fd, beat_timer;
     uint32_t seq, answered_seq; /* of the last beat that went, of the newest lease */
     uint32_t held_beats;        /* that were due since and did not go */
@@ -329,37 +272,7 @@ void dlr_agent_grace_over(struct dlr_agent *a); /* nothing more will be written 
 void dlr_agent_grace_stop(struct dlr_agent *a);
 bool dlr_agent_in_grace(const struct dlr_agent *a);
 
-/* --- round.c ------------------------------------------------------------------------ */
-
-/* Foreign bytes: fuzz target msg_agent. */
-int dlr_agent_round_parse(const struct dlr_agent *a, const json_t *msg,
-                          struct dlr_agent_round *ret_round);
-void dlr_agent_round_done(struct dlr_agent_round *round);
-/* Makes *round (taken over) the current one. */
-void dlr_agent_round_enter(struct dlr_agent *a, struct dlr_agent_round *round);
-const struct dlr_agent_node *dlr_agent_round_node(const struct dlr_agent_round *round,
-                                                  const char *name);
-bool dlr_agent_round_is(const struct dlr_agent *a, uint64_t round);
-
 /* --- tasks/local_socket.c ----------------------------------------------------------- */
-
-enum dlr_agent_conn_kind {
-    DLR_CONN_NEW,
-    DLR_CONN_STEPD,
-    DLR_CONN_WORKER,
-    DLR_CONN_STDERR
-};
-
-struct dlr_agent_conn {
-    struct dlr_agent *agent;
-    int fd;
-    int pid; /* of the peer */
-    enum dlr_agent_conn_kind kind;
-    uint32_t round;
-    int32_t rank;
-    uint32_t world; /* of a worker: ranks of its program */
-    bool waits;     /* its hello is not answered yet: tasks/rank_claims.c */
-};
 
 int dlr_agent_local_start(struct dlr_agent *a, struct dlr_err *err);
 void dlr_agent_local_stop(struct dlr_agent *a);
@@ -367,9 +280,6 @@ void dlr_agent_local_close(struct dlr_agent *a); /* the listening socket, last o
 /* Closes workers of rounds before this one. */
 void dlr_agent_local_drop_workers(struct dlr_agent *a, uint32_t before_round);
 bool dlr_agent_local_has_stepd(const struct dlr_agent *a, uint32_t round);
-bool dlr_agent_local_send(struct dlr_agent_conn *c, const struct dlr_local_msg *msg,
-                          const int *fds, unsigned nfds);
-
 /* --- tasks/sweep.c ------------------------------------------------------------------- */
 
 /* Kills every process of this run and of rounds up to this one, by the marks in its
@@ -621,14 +531,11 @@ void dlr_agent_rebuild_stop(struct dlr_agent *a);
 
 /* --- succession/peers.c ------------------------------------------------------------- */
 
-int dlr_agent_peers_start(struct dlr_agent *a, struct dlr_err *err);
-void dlr_agent_peers_stop(struct dlr_agent *a);
-/* A peer sent this. */
+/* A peer sent this, or answers. */
 void dlr_agent_on_peer(struct dlr_agent *a, const struct dlr_packet *packet);
+void dlr_agent_on_peer_answer(struct dlr_agent *a, const char *node,
+                              const struct dlr_packet *packet);
 void dlr_agent_peers_set(struct dlr_agent *a, const json_t *msg);
-/* Sends msg to the peer and releases it. */
-void dlr_agent_peers_say(struct dlr_agent *a, const char *node, json_t *msg);
-
 /* --- succession/host_watch.c -------------------------------------------------------- */
 
 void dlr_agent_watchdog_peers(struct dlr_agent *a); /* they have changed */

@@ -52,16 +52,16 @@ static void help(void)
 
 static int set_word(struct dlr_agent *a, const char *word, struct dlr_err *err)
 {
-    int rc = dlr_opt_set_word(opts, word, &a->conf, err);
+    int rc = dlr_opt_set_word(opts, word, &a->self.conf, err);
 
     if (rc == -ENOENT)
-        rc = dlr_opt_set_word(dlr_jobconf_opts, word, &a->job, err);
+        rc = dlr_opt_set_word(dlr_jobconf_opts, word, &a->self.job, err);
     return rc;
 }
 
 static int default_paths(struct dlr_agent *a, struct dlr_err *err)
 {
-    struct dlr_agent_conf *c = &a->conf;
+    struct dlr_agent_conf *c = &a->self.conf;
     const char *name = getenv("SLURMD_NODENAME");
     int rc = 0;
 
@@ -74,19 +74,19 @@ static int default_paths(struct dlr_agent *a, struct dlr_err *err)
         return dlr_fail(err, rc, "cannot find the programs beside this one: %s",
                         strerror(-rc));
     if (*c->node)
-        return dlr_format(a->node, sizeof(a->node), "%s", c->node);
+        return dlr_format(a->self.node, sizeof(a->self.node), "%s", c->node);
     if (name)
-        return dlr_format(a->node, sizeof(a->node), "%s", name);
-    return gethostname(a->node, sizeof(a->node) - 1) < 0 ? -errno : 0;
+        return dlr_format(a->self.node, sizeof(a->self.node), "%s", name);
+    return gethostname(a->self.node, sizeof(a->self.node) - 1) < 0 ? -errno : 0;
 }
 
 static int check_needed(struct dlr_agent *a, struct dlr_err *err)
 {
     const struct {
         const char *name, *value;
-    } needed[] = {{"control", a->conf.control}, {"job", a->conf.job},
-                  {"run", a->conf.run},         {"memory", a->conf.memory},
-                  {"run-dir", a->conf.run_dir}, {"key", a->conf.key}};
+    } needed[] = {{"control", a->self.conf.control}, {"job", a->self.conf.job},
+                  {"run", a->self.conf.run},         {"memory", a->self.conf.memory},
+                  {"run-dir", a->self.conf.run_dir}, {"key", a->self.conf.key}};
 
     if (!getenv("DLROVER_CRED"))
         return dlr_fail(err, -EINVAL,
@@ -96,21 +96,23 @@ static int check_needed(struct dlr_agent *a, struct dlr_err *err)
         if (!*needed[i].value)
             return dlr_fail(err, -EINVAL, "--%s is missing; see --help",
                             needed[i].name);
-    if (dlr_format(a->run.job, sizeof(a->run.job), "%s", a->conf.job) < 0 ||
-        dlr_format(a->run.run, sizeof(a->run.run), "%s", a->conf.run) < 0)
+    if (dlr_format(a->self.run.job, sizeof(a->self.run.job), "%s", a->self.conf.job) <
+            0 ||
+        dlr_format(a->self.run.run, sizeof(a->self.run.run), "%s", a->self.conf.run) <
+            0)
         return dlr_fail(err, -EINVAL, "--job or --run is too long");
-    a->run.gen = a->conf.gen;
+    a->self.run.gen = a->self.conf.gen;
     return 0;
 }
 
 int dlr_agent_conf_parse(int argc, char **argv, struct dlr_agent *a,
                          struct dlr_err *err)
 {
-    int rc = dlr_opt_defaults(opts, &a->conf, err);
+    int rc = dlr_opt_defaults(opts, &a->self.conf, err);
 
     if (rc < 0)
         return rc;
-    dlr_jobconf_init(&a->job);
+    dlr_jobconf_init(&a->self.job);
     for (int i = 1; i < argc; i++) {
         const char *word = dlr_after(argv[i], "--");
 

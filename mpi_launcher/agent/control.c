@@ -34,15 +34,16 @@ void dlr_agent_hello(struct dlr_agent *a)
     struct statvfs vfs = {0};
     char hosts[DLR_PEER_HOSTS] = "";
 
-    if (a->job.transport == DLR_TRANSPORT_UCX) /* else nobody asks */
+    if (a->self.job.transport == DLR_TRANSPORT_UCX) /* else nobody asks */
         dlr_own_hosts(hosts, sizeof(hosts));
-    fstatvfs(a->dir_fd, &vfs);
+    fstatvfs(a->self.dir_fd, &vfs);
     dlr_agent_say(a->base,
                   json_pack("{s:i, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:s, s:i, "
                             "s:I, s:s}",
                             "v", DLR_MSG_VERSION, "t", "hello", "cred", a->cred, "node",
-                            a->node, "boot", a->boot, "pid", (int)getpid(), "topo",
-                            topo ? topo : a->node, "addr", a->peers.addr, "key",
+                            a->self.node, "boot", a->boot, "pid", (int)getpid(), "topo",
+                            topo ? topo : a->self.node, "addr",
+                            dlr_agent_peers_addr(a->base), "key",
                             dlr_identity_key(a->id), "data", a->data.address, "cpus",
                             count_cpus(), "shm_free",
                             (json_int_t)(vfs.f_bavail * vfs.f_frsize), "hosts", hosts));
@@ -82,13 +83,12 @@ static int on_welcome(struct dlr_agent *a, const json_t *msg)
     uint64_t gen, beat_ms, dead_ms, end_ms;
     const char *keeper;
 
-    if (dlr_msg_uint(msg, "gen", UINT32_MAX, &gen) < 0 || gen != a->run.gen ||
+    if (dlr_msg_uint(msg, "gen", UINT32_MAX, &gen) < 0 || gen != a->self.run.gen ||
         dlr_msg_uint(msg, "beat_ms", BEAT_MAX_MS, &beat_ms) < 0 || beat_ms == 0 ||
         dlr_msg_uint(msg, "dead_ms", WAIT_MAX_MS, &dead_ms) < 0 || dead_ms == 0 ||
         dlr_msg_uint(msg, "end_ms", WAIT_MAX_MS, &end_ms) < 0)
         return -EBADMSG;
     a->dead_ms = (int64_t)dead_ms;
-    a->end_ms = (int64_t)end_ms;
     a->answered_seq = a->seq; /* of another supervisor nothing is overdue */
     if (beat_ms != a->every_ms) {
         a->every_ms = (unsigned)beat_ms;
@@ -112,14 +112,71 @@ static int on_peers(struct dlr_agent *a, const json_t *msg)
     return 0;
 }
 
+static void forget_saves(struct dlr_agent *a)
+{
+    a->nopen = 0;
+    a->save_step = 0;
+    memset(a->aborted, 0, sizeof(a->aborted));
+}
+
+/* What was undecided is void; its ranks are elsewhere, or their workers are others. */
+static void enter_turn(struct dlr_agent *a)
+{
+    forget_saves(a);
+    a->went = 0;
+    if (!a->round.has_restore || dlr_version_cmp(a->torn.version, a->round.restore) > 0)
+        a->torn.known = false; /* the step may come once more */
+    dlr_agent_bring_end(a, "the ranks are known anew");
+    dlr_agent_ranks_turn(a);
+}
+
+/* The supervisor drops what was said before it hears this, then hears of those that stay. */
+static void turned(struct dlr_agent *a)
+{
+    dlr_agent_say(a->base, json_pack("{s:i, s:s, s:I, s:I}", "v", DLR_MSG_VERSION, "t",
+                                     "turned", "round", (json_int_t)a->round.round,
+                                     "turn", (json_int_t)a->round.turn));
+}
+
+/* The same turn of a round once more (a supervisor that came back) changes addresses and partners,
+ * not what the workers have.
+ */
+static void enter_round(struct dlr_agent *a, struct dlr_agent_round *round)
+{
+    bool again = dlr_agent_round_is(&a->round, round->round);
+    bool turn = again && round->turn != a->round.turn;
+
+    dlr_agent_round_done(&a->round);
+    a->round = *round;
+    memset(round, 0, sizeof(*round));
+    if (!again) {
+        forget_saves(a);
+        a->claims.lost = 0;
+        a->claims.asked = a->round.gathered;
+        dlr_agent_bring_end(a, "another round has begun");
+        dlr_agent_local_drop_workers(a, a->round.round);
+        dlr_agent_tasks_round(a, a->round.round);
+        dlr_agent_ranks_round(a);
+    }
+    if (turn)
+        enter_turn(a);
+    dlr_agent_data_round(a, !again || turn);
+    if (a->round.turn)
+        turned(a);
+    if (turn) {
+        dlr_agent_ranks_retell(a);
+        dlr_agent_claims_turn(a);
+    }
+}
+
 static int on_round(struct dlr_agent *a, const json_t *msg)
 {
     struct dlr_agent_round round = {0};
-    int rc = dlr_agent_round_parse(a, msg, &round);
+    int rc = dlr_agent_round_parse(&a->round, a->self.node, msg, &round);
 
     a->given = false; /* the requeue was not to be had */
     if (rc == 0)
-        dlr_agent_round_enter(a, &round);
+        enter_round(a, &round);
     return rc;
 }
 
@@ -128,7 +185,7 @@ static int on_reserve(struct dlr_agent *a, const json_t *msg)
     uint64_t round, rank, bytes;
 
     if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
-        !dlr_agent_round_is(a, round) ||
+        !dlr_agent_round_is(&a->round, round) ||
         dlr_msg_uint(msg, "rank", INT32_MAX, &rank) < 0 ||
         dlr_msg_uint(msg, "bytes", INT64_MAX, &bytes) < 0 || bytes == 0)
         return -EBADMSG;
@@ -157,7 +214,7 @@ static int order(struct dlr_agent *a, const json_t *msg, enum dlr_local_type typ
         dlr_msg_str(msg, text_key, &q.text) < 0 || strlen(q.text) >= DLR_LOCAL_TEXT)
         return -EBADMSG;
     if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
-        !dlr_agent_round_is(a, round)) {
+        !dlr_agent_round_is(&a->round, round)) {
         dlr_agent_done(a->base, &from, -ESTALE, "not of this round");
         return 0;
     }
@@ -237,10 +294,8 @@ void dlr_agent_persist(struct dlr_agent *a, const json_t *msg,
         rc = -EBADMSG;
     for (size_t i = 0; rc == 0 && i < n; i++)
         rc = read_other(with, i, &other, &id);
-    if (rc < 0) {
-        a->dropped++;
+    if (rc < 0)
         return;
-    }
     if (dlr_msg_uint(msg, "rate", INT64_MAX, &q.rate) < 0)
         q.rate = 0;
     q.follow = (unsigned)n;
@@ -264,7 +319,7 @@ static int decide(struct dlr_agent *a, const json_t *msg,
     uint64_t round, step;
 
     if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
-        !dlr_agent_round_is(a, round) ||
+        !dlr_agent_round_is(&a->round, round) ||
         dlr_msg_uint(msg, "step", INT64_MAX, &step) < 0)
         return -EBADMSG;
     fn(a, step);
@@ -295,7 +350,7 @@ static int on_go(struct dlr_agent *a, const json_t *msg)
     uint64_t round;
 
     if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
-        !dlr_agent_round_is(a, round))
+        !dlr_agent_round_is(&a->round, round))
         return -EBADMSG;
     dlr_agent_ranks_go(a);
     return 0;
@@ -374,18 +429,16 @@ static int dispatch(struct dlr_agent *a, const struct dlr_packet *p)
 
 void dlr_agent_on_supervisor(struct dlr_agent *a, const struct dlr_packet *p)
 {
-    if (dlr_beat_is(p->data, p->size)) {
+    if (dlr_beat_is(p->data, p->size))
         dlr_agent_lease_take(a, p->data, p->size);
-    } else if (dispatch(a, p) < 0) {
-        a->dropped++;
+    else if (dispatch(a, p) < 0)
         dlr_debug("dropped: %.*s", (int)(p->size > 200 ? 200 : p->size),
                   (const char *)p->data);
-    }
 }
 
 int dlr_agent_control_start(struct dlr_agent *a, const char *key, struct dlr_err *err)
 {
-    int rc = dlr_agent_supervisor_open(a->base, a->id, key, a->conf.control, err);
+    int rc = dlr_agent_supervisor_open(a->base, a->id, key, a->self.conf.control, err);
 
     if (rc < 0)
         return rc;
@@ -395,7 +448,7 @@ int dlr_agent_control_start(struct dlr_agent *a, const char *key, struct dlr_err
 
 void dlr_agent_control_stop(struct dlr_agent *a)
 {
-    if (a->ending) /* the run need not wait for our silence */
+    if (dlr_agent_ends(a->base)) /* the run need not wait for our silence */
         dlr_agent_say(a->base, dlr_msg_new("left"));
-    dlr_agent_supervisor_close(a->base, a->ending ? LEFT_MS : 0);
+    dlr_agent_supervisor_close(a->base, dlr_agent_ends(a->base) ? LEFT_MS : 0);
 }

@@ -40,8 +40,9 @@ static bool is_turn(const struct dlr_agent *a)
 {
     unsigned lower = 0;
 
-    while (lower < a->peers.list.n &&
-           strcmp(a->peers.list.all[lower].node, a->node) < 0) /* order of names */
+    while (lower < dlr_agent_peer_list(a->base)->n &&
+           strcmp(dlr_agent_peer_list(a->base)->all[lower].node, a->self.node) <
+               0) /* order of names */
         lower++;
     return dlr_grace_is_turn(
         lower, a->grace.led_ns ? (dlr_now_ns() - a->grace.led_ns) / MS : -1,
@@ -50,11 +51,11 @@ static bool is_turn(const struct dlr_agent *a)
 
 static void say_to_others(struct dlr_agent *a, const char *what)
 {
-    for (unsigned i = 0; i < a->peers.list.n; i++)
-        if (!dlr_streq(a->peers.list.all[i].node, a->node))
-            dlr_agent_peers_say(a, a->peers.list.all[i].node,
+    for (unsigned i = 0; i < dlr_agent_peer_list(a->base)->n; i++)
+        if (!dlr_streq(dlr_agent_peer_list(a->base)->all[i].node, a->self.node))
+            dlr_agent_peers_say(a->base, dlr_agent_peer_list(a->base)->all[i].node,
                                 json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t",
-                                          what, "gen", (json_int_t)a->run.gen));
+                                          what, "gen", (json_int_t)a->self.run.gen));
 }
 
 /* So that another one begins when this one dies. */
@@ -71,13 +72,13 @@ static int look(zloop_t *loop, int timer, void *arg)
     struct dlr_agent *a = arg;
 
     a->grace.timer = -1;
-    if (!dlr_agent_in_grace(a) || a->ending)
+    if (!dlr_agent_in_grace(a) || dlr_agent_ends(a->base))
         return 0;
     dlr_agent_timer(a->base, &a->grace.timer, a->dead_ms / 4, look, a);
     if (!is_alone(a))
         return 0;
     if (!a->grace.over && !a->successor && is_turn(a)) {
-        dlr_warn("%s: the job is being ended: writing what is in memory", a->node);
+        dlr_warn("%s: the job is being ended: writing what is in memory", a->self.node);
         dlr_agent_succeed_write_only(a);
     }
     if (!a->grace.over && a->successor)
@@ -90,10 +91,9 @@ static int look(zloop_t *loop, int timer, void *arg)
 void dlr_agent_grace(struct dlr_agent *a)
 {
     if (a->given) { /* what is to be kept is written, the round is gone */
-        a->told_to_end = a->stays = true;
+        dlr_agent_leave(a->base);
         return;
     }
-    a->stays = true;
     a->grace.round = a->round.known ? (int64_t)a->round.round : -1;
     a->grace.until_ns = dlr_now_ns() + dlr_term_hold_ms(getenv(DLR_KILL_WAIT)) * MS;
     dlr_agent_lease_extend(a, a->grace.until_ns);

@@ -44,7 +44,7 @@ static int lease_over(zloop_t *loop, zmq_pollitem_t *item, void *arg)
         int64_t silent_ms = (dlr_now_ns() - a->leased_ns) / MS;
 
         dlr_warn("%s: no word from the supervisor for %lld ms: killing %u workers",
-                 a->node, (long long)silent_ms, left);
+                 a->self.node, (long long)silent_ms, left);
         say_lapsed(a, silent_ms, left);
     }
     a->tasks.spare_srun = false;
@@ -56,7 +56,7 @@ void dlr_agent_lease_show(const struct dlr_agent *a, struct dlr_page *page)
 {
     int64_t until_ns = a->lease_until_ns;
 
-    if (!a->job.lease_timer || !until_ns)
+    if (!a->self.job.lease_timer || !until_ns)
         return;
     atomic_store(&page->lease_ns, until_ns == HELD
                                       ? DLR_PAGE_HELD
@@ -99,11 +99,9 @@ void dlr_agent_lease_take(struct dlr_agent *a, const void *data, size_t size)
     struct dlr_beat lease;
 
     if (dlr_beat_unpack(data, size, &lease) < 0 || lease.kind != DLR_LEASE ||
-        lease.gen != a->run.gen || lease.sent_ns > (uint64_t)now ||
-        (lease.lease_ms > LEASE_MAX_MS && lease.lease_ms != DLR_LEASE_HELD)) {
-        a->dropped++;
+        lease.gen != a->self.run.gen || lease.sent_ns > (uint64_t)now ||
+        (lease.lease_ms > LEASE_MAX_MS && lease.lease_ms != DLR_LEASE_HELD))
         return;
-    }
     a->answered_seq = lease.seq;
     if (lease.lease_ms == DLR_LEASE_HELD && (int64_t)lease.sent_ns < a->awake_ns)
         return;
@@ -145,7 +143,7 @@ static void beat(struct dlr_agent *a, bool always)
 {
     uint32_t missed = (uint32_t)(a->dead_ms / a->every_ms);
     struct dlr_beat b = {.kind = DLR_BEAT,
-                         .gen = a->run.gen,
+                         .gen = a->self.run.gen,
                          .sent_ns = (uint64_t)dlr_now_ns(),
                          .round = a->round.known ? a->round.round : 0};
 

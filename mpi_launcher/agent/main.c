@@ -25,16 +25,21 @@ static int on_signal(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     struct signalfd_siginfo info;
 
     while (read(a->signal_fd, &info, sizeof(info)) == sizeof(info)) {
-        if (info.ssi_signo == SIGTSTP)
+        if (info.ssi_signo == SIGTSTP) {
             dlr_agent_suspend(a);
-        else if (info.ssi_signo == SIGCONT)
+            continue;
+        }
+        if (info.ssi_signo == SIGCONT) {
             dlr_agent_suspend_awake(a);
-        else if (info.ssi_code == SI_QUEUE && info.ssi_int == DLR_HOST_END)
-            a->told_to_end = a->stays = true; /* by our supervisor, not by Slurm */
+            continue;
+        }
+        a->stays = true;
+        if (info.ssi_code == SI_QUEUE && info.ssi_int == DLR_HOST_END)
+            dlr_agent_leave(a->base); /* by our supervisor, not by Slurm */
         else
             dlr_agent_grace(a);
     }
-    if (a->told_to_end && !dlr_agent_succeed_holds(a))
+    if (dlr_agent_leaves(a->base) && !dlr_agent_succeed_holds(a))
         dlr_agent_end(a->base);
     return 0;
 }
@@ -82,18 +87,21 @@ static void on_peer(void *arg, const struct dlr_packet *packet)
     dlr_agent_on_peer(arg, packet);
 }
 
+static void on_answer(void *arg, const char *node, const struct dlr_packet *packet)
+{
+    dlr_agent_on_peer_answer(arg, node, packet);
+}
+
 /* The memory is taken away when the loop has ended. */
 static void on_end(void *arg)
 {
-    struct dlr_agent *a = arg;
-
-    a->ending = true;
-    dlr_agent_tasks_kill_all(a);
+    dlr_agent_tasks_kill_all(arg);
 }
 
 static const struct dlr_agent_base_ops base_ops = {
     .supervisor = on_supervisor,
     .peer = on_peer,
+    .answer = on_answer,
     .end = on_end,
 };
 
@@ -134,7 +142,7 @@ static const struct dlr_agent_data_ops data_ops = {
 
 static void init(struct dlr_agent *a)
 {
-    a->signal_fd = a->dir_fd = a->lease_fd = a->listen_fd = -1;
+    a->signal_fd = a->self.dir_fd = a->lease_fd = a->listen_fd = -1;
     a->suspend_timer = a->beat_timer = a->tasks.retry_timer = a->data.timer = -1;
     a->data.fd = a->data.pidfd = -1;
     a->data.ops = &data_ops;
@@ -150,12 +158,12 @@ static int meet(struct dlr_agent *a, char ret_key[DLR_KEY_TEXT], struct dlr_err 
     const char *cred = getenv("DLROVER_CRED");
     int rc;
 
-    rc = dlr_identity_verify(cred, &a->run, ret_key, err);
+    rc = dlr_identity_verify(cred, &a->self.run, ret_key, err);
     if (rc < 0)
         return rc;
     unsetenv("DLROVER_CRED");
     rc = dlr_identity_new(&a->id, err);
-    return rc < 0 ? rc : dlr_identity_credential(a->id, &a->run, &a->cred, err);
+    return rc < 0 ? rc : dlr_identity_credential(a->id, &a->self.run, &a->cred, err);
 }
 
 static int start(struct dlr_agent *a, struct dlr_err *err)
@@ -166,13 +174,13 @@ static int start(struct dlr_agent *a, struct dlr_err *err)
     if (rc < 0)
         return rc;
     rc = dlr_agent_memory_place(a, err);
-    rc = rc < 0 ? rc : dlr_agent_memory_wait(a->conf.memory, DLR_AGENT_LEAVE_MS, err);
-    rc = rc < 0 ? rc : dlr_agent_memory_open(a->conf.memory, &a->dir_fd, err);
+    rc = rc < 0 ? rc
+                : dlr_agent_memory_wait(a->self.conf.memory, DLR_AGENT_LEAVE_MS, err);
+    rc = rc < 0 ? rc : dlr_agent_memory_open(a->self.conf.memory, &a->self.dir_fd, err);
     if (rc < 0)
         return rc;
-    a->every_ms = a->job.beat.every_ms;
-    a->dead_ms = dlr_jobconf_dead_ms(&a->job);
-    a->end_ms = a->job.end_timeout_ms;
+    a->every_ms = a->self.job.beat.every_ms;
+    a->dead_ms = dlr_jobconf_dead_ms(&a->self.job);
     read_boot_id(a);
     dlr_endpoint_prepare();
     zsys_handler_set(NULL);
@@ -182,7 +190,7 @@ static int start(struct dlr_agent *a, struct dlr_err *err)
     dlr_agent_watch(a->base, a->signal_fd, on_signal, a);
     rc = dlr_agent_local_start(a, err);
     rc = rc < 0 ? rc : dlr_agent_tasks_start(a, err);
-    rc = rc < 0 ? rc : dlr_agent_peers_start(a, err);
+    rc = rc < 0 ? rc : dlr_agent_peers_open(a->base, a->id, &a->self, err);
     rc = rc < 0 ? rc : dlr_agent_data_start(a, err);
     rc = rc < 0 ? rc : dlr_agent_control_start(a, key, err);
     dlr_agent_helpers_start(a);
@@ -191,9 +199,13 @@ static int start(struct dlr_agent *a, struct dlr_err *err)
 
 static void stop(struct dlr_agent *a)
 {
+    bool ended = false;
+
     if (a->base) {
         dlr_agent_lease_stop(a);
-        a->ending = a->ending || a->told_to_end;
+        if (dlr_agent_leaves(a->base))
+            dlr_agent_end(a->base);
+        ended = dlr_agent_ends(a->base);
         dlr_agent_keeper_stop(a);
         dlr_agent_grace_stop(a);
         dlr_agent_succeed_stop(a);
@@ -205,19 +217,20 @@ static void stop(struct dlr_agent *a)
         dlr_agent_data_stop(a);
         dlr_agent_rebuild_stop(a);
         dlr_agent_ranks_stop(a);
-        dlr_agent_peers_stop(a);
+        dlr_agent_watchdog_stop(a);
+        dlr_agent_peers_close(a->base);
     }
-    if (a->dir_fd >= 0)
-        dlr_agent_memory_remove(a->conf.memory,
-                                a->ending &&
-                                    !(a->stays && dlr_memory_stays(a->conf.memory)));
+    if (a->self.dir_fd >= 0)
+        dlr_agent_memory_remove(
+            a->self.conf.memory,
+            ended && !(a->stays && dlr_memory_stays(a->self.conf.memory)));
     dlr_agent_local_close(a); /* until here a successor sees that we are not gone */
     if (a->base)
         dlr_agent_control_stop(a);
     dlr_agent_round_done(&a->round);
     a->base = dlr_agent_base_free(a->base);
-    if (a->dir_fd >= 0)
-        close(a->dir_fd);
+    if (a->self.dir_fd >= 0)
+        close(a->self.dir_fd);
     if (a->signal_fd >= 0)
         close(a->signal_fd);
     a->id = dlr_identity_free(a->id);
@@ -245,11 +258,11 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     rc = take_signals(&agent, &err);
-    if (rc == 0 && kept && (rc = dlr_agent_nanny(agent.node, &code)) > 0)
+    if (rc == 0 && kept && (rc = dlr_agent_nanny(agent.self.node, &code)) > 0)
         return code;
     rc = rc < 0 ? rc : start(&agent, &err);
     if (rc < 0)
-        dlr_error("%s: %s", agent.node, err.text);
+        dlr_error("%s: %s", agent.self.node, err.text);
     else
         dlr_agent_base_run(agent.base);
     stop(&agent);

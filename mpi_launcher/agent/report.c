@@ -30,27 +30,27 @@ struct survey {
 static int make_input(struct dlr_agent *a, const struct dlr_agent_origin *from,
                       int *ret_fd, struct dlr_err *err)
 {
-    const char **names = calloc(a->peers.list.n + 1, sizeof(*names));
-    const char **addrs = calloc(a->peers.list.n + 1, sizeof(*addrs));
+    const char **names = calloc(dlr_agent_peer_list(a->base)->n + 1, sizeof(*names));
+    const char **addrs = calloc(dlr_agent_peer_list(a->base)->n + 1, sizeof(*addrs));
     bool full =
         from->from == DLR_AGENT_SUPERVISOR; /* a successor wants versions, at once */
     struct dlr_plan_want want = {0};
-    struct dlr_plan_survey survey = {.checks = full ? a->job.checks : "none",
-                                     .disk_path = a->conf.run_dir,
+    struct dlr_plan_survey survey = {.checks = full ? a->self.job.checks : "none",
+                                     .disk_path = a->self.conf.run_dir,
                                      .shm_path = "/dev/shm",
-                                     .store_dir = a->conf.memory,
-                                     .key = a->conf.key,
+                                     .store_dir = a->self.conf.memory,
+                                     .key = a->self.conf.key,
                                      .peer_timeout_ms = PEER_TIMEOUT_MS,
-                                     .npeers = a->peers.list.n,
+                                     .npeers = dlr_agent_peer_list(a->base)->n,
                                      .peer_nodes = names,
                                      .peer_addrs = addrs};
     DLR_AUTO_JSON json_t *j = NULL;
     DLR_AUTO_FREE char *text = NULL;
     DLR_AUTO_CLOSE int fd = -1;
 
-    for (unsigned i = 0; names && addrs && i < a->peers.list.n; i++) {
-        names[i] = a->peers.list.all[i].node;
-        addrs[i] = a->peers.list.all[i].addr;
+    for (unsigned i = 0; names && addrs && i < dlr_agent_peer_list(a->base)->n; i++) {
+        names[i] = dlr_agent_peer_list(a->base)->all[i].node;
+        addrs[i] = dlr_agent_peer_list(a->base)->all[i].addr;
     }
     j = names && addrs ? dlr_plan_input_to_json(&want, &survey) : NULL;
     free(names);
@@ -68,7 +68,7 @@ static int make_input(struct dlr_agent *a, const struct dlr_agent_origin *from,
 static void tell(struct dlr_agent *a, const struct dlr_agent_origin *to, json_t *report)
 {
     if (to->from == DLR_AGENT_SELF) {
-        dlr_agent_succeed_report(a, a->node, report);
+        dlr_agent_succeed_report(a, a->self.node, report);
         return;
     }
     dlr_agent_answer(a->base, to,
@@ -80,7 +80,7 @@ static void fail(struct dlr_agent *a, const struct dlr_agent_origin *to,
                  const char *why)
 {
     if (to->from == DLR_AGENT_SELF)
-        dlr_agent_succeed_report(a, a->node, NULL);
+        dlr_agent_succeed_report(a, a->self.node, NULL);
     else
         dlr_agent_done(a->base, to, -EIO, why);
 }
@@ -150,7 +150,8 @@ static int on_late(zloop_t *loop, int timer, void *arg)
 
 static int start(struct dlr_agent *a, struct survey *s, struct dlr_err *err)
 {
-    const char *argv[] = {a->conf.report_program, "--no-mpi", "--input=" INPUT, NULL};
+    const char *argv[] = {a->self.conf.report_program, "--no-mpi", "--input=" INPUT,
+                          NULL};
     DLR_AUTO_CLOSE int input = -1;
     struct dlr_spawn spawn = {.argv = argv};
     int pipefd[2], rc = make_input(a, &s->from, &input, err);
@@ -191,7 +192,7 @@ void dlr_agent_report(struct dlr_agent *a, const struct dlr_agent_origin *from)
     }
     zlistx_add_end(a->surveys, s);
     dlr_agent_watch(a->base, s->fd, on_output, s);
-    dlr_agent_timer(a->base, &s->timer, a->job.rendezvous_timeout_ms, on_late, s);
+    dlr_agent_timer(a->base, &s->timer, a->self.job.rendezvous_timeout_ms, on_late, s);
 }
 
 void dlr_agent_report_stop(struct dlr_agent *a)

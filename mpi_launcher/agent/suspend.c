@@ -28,7 +28,7 @@ static int not_stopped(zloop_t *loop, int timer, void *arg)
 
 void dlr_agent_suspend(struct dlr_agent *a)
 {
-    dlr_debug("%s: the job is about to be suspended", a->node);
+    dlr_debug("%s: the job is about to be suspended", a->self.node);
     a->suspended = true;
     dlr_agent_timer(a->base, &a->suspend_timer, STOP_MS, not_stopped, a);
     say(a, "suspend");

@@ -121,18 +121,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK((base = dlr_agent_base_new(NULL, NULL)));
     a->id = id;
     a->base = base;
-    a->run.gen = 1;
-    memcpy(a->node, "n1", 3);
+    a->self.run.gen = 1;
+    memcpy(a->self.node, "n1", 3);
     while ((line = fuzz_line(&rest))) {
         struct dlr_packet packet = {.data = line, .size = strlen(line)};
 
-        if (dispatch(a, &packet) < 0)
-            a->dropped++;
+        dispatch(a, &packet);
         check_round(&a->round);
         FUZZ_CHECK(a->every_ms <= BEAT_MAX_MS && a->dead_ms <= WAIT_MAX_MS);
     }
     dlr_agent_round_done(&a->round);
-    dlr_agent_peers_stop(a);
+    dlr_agent_peers_close(base);
     free(all);
     return 0;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "mpi_launcher/agent/base/base_state.h"
+#include "mpi_launcher/agent/base/peers.h"
 #include "mpi_launcher/agent/base/reactor.h"
 #include "mpi_launcher/agent/base/sockets.h"
 
@@ -32,7 +33,7 @@ struct dlr_agent_base *dlr_agent_base_free(struct dlr_agent_base *base)
     if (!base)
         return NULL;
     dlr_agent_supervisor_close(base, 0);
-    dlr_agent_server_close(base);
+    dlr_agent_peers_close(base);
     dlr_agent_timers_free(base);
     zloop_destroy(&base->loop);
     free(base);
@@ -42,6 +43,21 @@ struct dlr_agent_base *dlr_agent_base_free(struct dlr_agent_base *base)
 void dlr_agent_base_run(struct dlr_agent_base *base)
 {
     zloop_start(base->loop);
+}
+
+void dlr_agent_leave(struct dlr_agent_base *base)
+{
+    base->leaving = true;
+}
+
+bool dlr_agent_leaves(const struct dlr_agent_base *base)
+{
+    return base->leaving;
+}
+
+bool dlr_agent_ends(const struct dlr_agent_base *base)
+{
+    return base->ending;
 }
 
 static int stop_loop(zloop_t *loop, int timer, void *arg)

@@ -7,6 +7,8 @@
 #ifndef DLR_MPI_LAUNCHER_AGENT_BASE_BASE_H
 #define DLR_MPI_LAUNCHER_AGENT_BASE_BASE_H
 
+#include <stdbool.h>
+
 #include "mpi_launcher/wire/endpoint.h"
 
 struct dlr_agent_base; /* opaque */
@@ -17,6 +19,8 @@ struct dlr_agent_base_ops {
     void (*supervisor)(void *arg, const struct dlr_packet *packet);
     /* Somebody who has proven a key sent this to our own socket; it is the engine's. */
     void (*peer)(void *arg, const struct dlr_packet *packet);
+    /* A peer that we spoke to answers; it is the engine's. */
+    void (*answer)(void *arg, const char *node, const struct dlr_packet *packet);
     /* dlr_agent_end(): once, before the loop ends. */
     void (*end)(void *arg);
 };
@@ -31,7 +35,11 @@ struct dlr_agent_base *dlr_agent_base_free(struct dlr_agent_base *base);
 
 /* Waits for what happens and tells it, until the end. */
 void dlr_agent_base_run(struct dlr_agent_base *base);
+/* The end has been ordered: it comes with dlr_agent_end(), and nothing is started anew. */
+void dlr_agent_leave(struct dlr_agent_base *base);
+bool dlr_agent_leaves(const struct dlr_agent_base *base);
 /* Tells it, and ends the loop when what happens now is over. Again: nothing. */
 void dlr_agent_end(struct dlr_agent_base *base);
+bool dlr_agent_ends(const struct dlr_agent_base *base); /* it was told */
 
 #endif

@@ -4,8 +4,11 @@
 #define DLR_MPI_LAUNCHER_AGENT_BASE_BASE_STATE_H
 
 #include <czmq.h>
+#include <netinet/in.h>
 
 #include "mpi_launcher/agent/base/base.h"
+#include "mpi_launcher/agent/base/self.h"
+#include "mpi_launcher/wire/peer_list.h"
 
 struct dlr_agent_timer;
 
@@ -14,9 +17,15 @@ struct dlr_agent_base {
     void *arg;
     zloop_t *loop;
     struct dlr_agent_timer *timers; /* those that have not ended */
-    bool ending;
-    struct dlr_client *supervisor; /* NULL: not connected */
-    struct dlr_server *server;     /* NULL: nobody can connect */
+    bool leaving, ending;           /* the end has been ordered; has come */
+    struct dlr_client *supervisor;  /* NULL: not connected */
+    struct dlr_server *server;      /* NULL: nobody can connect */
+    struct {
+        const struct dlr_identity *id;
+        struct sockaddr_in control; /* the supervisor's host */
+        char addr[DLR_AGENT_ADDR];  /* our own; "": not open */
+        struct dlr_peer_list list;
+    } peers;
     /* Connections that are none of ours: */
     uint64_t strangers, strangers_told; /* to the node's own socket; of all, told */
     int64_t strangers_ms;               /* when */

@@ -45,7 +45,7 @@ static int start_again(zloop_t *loop, int timer, void *arg)
     a->data.rests = false;
     if (dlr_agent_data_start(a, &err) == 0)
         return 0;
-    dlr_error("%s: %s", a->node, err.text);
+    dlr_error("%s: %s", a->self.node, err.text);
     a->data.ops->refused(a, err.text);
     return 0;
 }
@@ -87,13 +87,13 @@ static void lost(struct dlr_agent *a)
     pause_ms = dlr_deaths_pause_ms(&a->data.deaths, dlr_now_ms(), &a->data.rests);
     if (a->data.rests) {
         dlr_error("%s: %s, %d times in %d min: no snapshots here for %" PRId64 " s",
-                  a->node, why, DLR_DEATHS_MAX, DLR_DEATHS_WINDOW_MS / 60000,
+                  a->self.node, why, DLR_DEATHS_MAX, DLR_DEATHS_WINDOW_MS / 60000,
                   pause_ms / 1000);
         a->data.ops->refused(a, why); /* else the next one is asked for them */
-    } else if (!a->told_to_end) {
-        dlr_warn("%s: %s; starting it again", a->node, why);
+    } else if (!dlr_agent_leaves(a->base)) {
+        dlr_warn("%s: %s; starting it again", a->self.node, why);
     }
-    if (!a->told_to_end)
+    if (!dlr_agent_leaves(a->base))
         dlr_agent_timer(a->base, &a->data.timer, pause_ms, start_again, a);
     a->data.ops->changed(a);
 }
@@ -107,9 +107,8 @@ static void on_hello(struct dlr_agent *a, const struct dlr_local_msg *m)
 
 static void on_done(struct dlr_agent *a, const struct dlr_local_msg *m)
 {
-    if (!dlr_agent_requests_end(
-            a, m->arg[1], m->arg[2] > INT32_MAX ? -EIO : -(int)m->arg[2], m->text))
-        a->dropped++;
+    dlr_agent_requests_end(a, m->arg[1], m->arg[2] > INT32_MAX ? -EIO : -(int)m->arg[2],
+                           m->text);
 }
 
 static void on_reserved(struct dlr_agent *a, const struct dlr_local_msg *m)
@@ -169,7 +168,7 @@ static void dispatch(struct dlr_agent *a, const struct dlr_local_msg *m)
         on_uses(a, m);
         return;
     default:
-        a->dropped++;
+        return;
     }
 }
 
@@ -267,12 +266,13 @@ static void order_shard(struct dlr_agent *a, const struct dlr_agent_sum *sum)
  */
 static bool shares_host(const struct dlr_agent *a)
 {
-    const char *port = strrchr(a->peers.addr, ':');
-    size_t n = port ? (size_t)(port + 1 - a->peers.addr) : 0;
+    const char *port = strrchr(dlr_agent_peers_addr(a->base), ':');
+    size_t n = port ? (size_t)(port + 1 - dlr_agent_peers_addr(a->base)) : 0;
 
-    for (unsigned i = 0; i < a->peers.list.n; i++)
-        if (!dlr_streq(a->peers.list.all[i].node, a->node) &&
-            strncmp(a->peers.list.all[i].addr, a->peers.addr, n) == 0)
+    for (unsigned i = 0; i < dlr_agent_peer_list(a->base)->n; i++)
+        if (!dlr_streq(dlr_agent_peer_list(a->base)->all[i].node, a->self.node) &&
+            strncmp(dlr_agent_peer_list(a->base)->all[i].addr,
+                    dlr_agent_peers_addr(a->base), n) == 0)
             return true;
     return false;
 }
@@ -280,7 +280,7 @@ static bool shares_host(const struct dlr_agent *a)
 void dlr_agent_data_peers(struct dlr_agent *a)
 {
     if (a->round.known &&
-        (a->data.local != shares_host(a) || a->job.transport == DLR_TRANSPORT_UCX))
+        (a->data.local != shares_host(a) || a->self.job.transport == DLR_TRANSPORT_UCX))
         dlr_agent_data_config(a);
 }
 
@@ -294,17 +294,20 @@ void dlr_agent_data_config(struct dlr_agent *a)
     size_t bytes;
 
     a->data.local = shares_host(a);
-    conf = json_pack(
-        "{s:s, s:s, s:I, s:s, s:o, s:o, s:o, s:b, s:b, s:o*}", "dir", a->conf.memory,
-        "key", a->conf.key, "round", (json_int_t)round->round, "token", round->token,
-        "accept", accepted(round), "bring", a->data.ops->bring(a), "own", own_ranks(a),
-        "resized", round->made_by > 0, "local", a->data.local, "hosts",
-        a->job.transport == DLR_TRANSPORT_UCX ? dlr_hosts_of(&a->peers.list) : NULL);
+    conf =
+        json_pack("{s:s, s:s, s:I, s:s, s:o, s:o, s:o, s:b, s:b, s:o*}", "dir",
+                  a->self.conf.memory, "key", a->self.conf.key, "round",
+                  (json_int_t)round->round, "token", round->token, "accept",
+                  accepted(round), "bring", a->data.ops->bring(a), "own", own_ranks(a),
+                  "resized", round->made_by > 0, "local", a->data.local, "hosts",
+                  a->self.job.transport == DLR_TRANSPORT_UCX
+                      ? dlr_hosts_of(dlr_agent_peer_list(a->base))
+                      : NULL);
     text = conf ? dlr_msg_text(conf) : NULL;
     bytes = text ? strlen(text) : 0;
     count = dlr_parts_count(bytes);
     if (!text || !count) {
-        dlr_error("%s: no memory for the data process's configuration", a->node);
+        dlr_error("%s: no memory for the data process's configuration", a->self.node);
         return;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -356,7 +359,7 @@ int dlr_agent_data_start(struct dlr_agent *a, struct dlr_err *err)
     char threads[32], net[DLR_OPT_TEXT + 8], class[32], limit[64], transport[32];
     char ports[DLR_OPT_TEXT + 8], word[16];
     char memory[DLR_OPT_TEXT + 16], run[DLR_OPT_TEXT + 16], from[DLR_OPT_TEXT + 16];
-    const char *argv[] = {a->conf.data_program,
+    const char *argv[] = {a->self.conf.data_program,
                           threads,
                           net,
                           class,
@@ -378,22 +381,22 @@ int dlr_agent_data_start(struct dlr_agent *a, struct dlr_err *err)
     }
     if (!a->data.out || !a->data.requests)
         return dlr_fail(err, -ENOMEM, "out of memory");
-    if (!a->job.checkpoint)
+    if (!a->self.job.checkpoint)
         return 0;
-    snprintf(threads, sizeof(threads), "--threads=%u", a->job.data_threads);
+    snprintf(threads, sizeof(threads), "--threads=%u", a->self.job.data_threads);
     snprintf(net, sizeof(net), "--net=%s",
-             a->net.device[0] ? a->net.device : a->job.net);
-    snprintf(class, sizeof(class), "--net-class=%u", a->job.net_class);
+             a->net.device[0] ? a->net.device : a->self.job.net);
+    snprintf(class, sizeof(class), "--net-class=%u", a->self.job.net_class);
     snprintf(limit, sizeof(limit), "--transfer-timeout=%" PRId64 "ms",
-             a->job.transfer_timeout_ms);
-    snprintf(memory, sizeof(memory), "--memory=%s", a->conf.memory);
-    snprintf(run, sizeof(run), "--run-dir=%s", a->conf.run_dir);
+             a->self.job.transfer_timeout_ms);
+    snprintf(memory, sizeof(memory), "--memory=%s", a->self.conf.memory);
+    snprintf(run, sizeof(run), "--run-dir=%s", a->self.conf.run_dir);
     snprintf(from, sizeof(from), "--restore-from=%s",
-             a->job.restore_from[0] == '/' ? a->job.restore_from : "");
-    dlr_opt_show(dlr_opt_find(dlr_jobconf_opts, "transport"), &a->job, word,
+             a->self.job.restore_from[0] == '/' ? a->self.job.restore_from : "");
+    dlr_opt_show(dlr_opt_find(dlr_jobconf_opts, "transport"), &a->self.job, word,
                  sizeof(word));
     snprintf(transport, sizeof(transport), "--transport=%s", word);
-    snprintf(ports, sizeof(ports), "--ports=%s", a->conf.peer_ports);
+    snprintf(ports, sizeof(ports), "--ports=%s", a->self.conf.peer_ports);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return dlr_fail(err, -errno, "socketpair: %s", strerror(errno));
     ours = pair[0];
@@ -419,7 +422,7 @@ void dlr_agent_data_restart(struct dlr_agent *a, const char *why)
     a->data.ops->changed(a);
     if (dlr_agent_data_start(a, &err) == 0)
         return;
-    dlr_error("%s: %s", a->node, err.text);
+    dlr_error("%s: %s", a->self.node, err.text);
     a->data.ops->refused(a, err.text);
 }
 

@@ -22,8 +22,8 @@ void dlr_agent_net_sent(struct dlr_agent *a, const struct dlr_version *save, int
 
     if (rc == 0)
         net->reached = true;
-    if (net->reached || net->device[0] || a->job.net[0] || !dlr_err_is_network(rc) ||
-        (save && dlr_version_eq(*save, net->save)))
+    if (net->reached || net->device[0] || a->self.job.net[0] ||
+        !dlr_err_is_network(rc) || (save && dlr_version_eq(*save, net->save)))
         return;
     if (save)
         net->save = *save;
@@ -41,8 +41,9 @@ static int find_device(const struct dlr_agent *a, char *ret, size_t size)
     char host[DLR_AGENT_ADDR];
     int rc = -ENODEV;
 
-    dlr_format(host, sizeof(host), "%.*s", (int)strcspn(a->peers.addr, ":"),
-               a->peers.addr);
+    dlr_format(host, sizeof(host), "%.*s",
+               (int)strcspn(dlr_agent_peers_addr(a->base), ":"),
+               dlr_agent_peers_addr(a->base));
     if (inet_pton(AF_INET, host, &own) != 1 || getifaddrs(&all) < 0)
         return -ENODEV;
     for (const struct ifaddrs *i = all; i && rc < 0; i = i->ifa_next)
@@ -59,9 +60,9 @@ void dlr_agent_net_peers(struct dlr_agent *a, const json_t *msg)
     struct dlr_agent_net *net = &a->net;
 
     if (!json_is_true(json_object_get(msg, "common_net")) || net->device[0] ||
-        a->job.net[0] || find_device(a, net->device, sizeof(net->device)) < 0)
+        a->self.job.net[0] || find_device(a, net->device, sizeof(net->device)) < 0)
         return;
     dlr_warn("%s: copies go over %s, the network of the control plane, from now on",
-             a->node, net->device);
+             a->self.node, net->device);
     dlr_agent_data_restart(a, "another network is used from now on");
 }

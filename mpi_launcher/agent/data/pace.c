@@ -19,7 +19,8 @@ static void tell(struct dlr_agent *a, uint64_t rate)
 
 void dlr_agent_pace_start(struct dlr_agent *a)
 {
-    uint64_t rate = a->job.pace == DLR_RATE_AUTO ? a->pacing.pace.rate : a->job.pace;
+    uint64_t rate =
+        a->self.job.pace == DLR_RATE_AUTO ? a->pacing.pace.rate : a->self.job.pace;
 
     if (rate)
         tell(a, rate);
@@ -30,7 +31,7 @@ void dlr_agent_pace_look(struct dlr_agent *a)
     const struct dlr_page *page = NULL;
     struct dlr_pace *p = &a->pacing.pace;
 
-    if (a->job.pace != DLR_RATE_AUTO)
+    if (a->self.job.pace != DLR_RATE_AUTO)
         return;
     for (unsigned i = 0; i < a->nranks && !page; i++)
         if (a->ranks[i]->own)
@@ -41,7 +42,7 @@ void dlr_agent_pace_look(struct dlr_agent *a)
         return;
     dlr_info("%s: copies go at %.3g MB/s (0: any): a step takes %.3g ms beside one and "
              "%.3g ms alone",
-             a->node, (double)p->rate / 1e6, p->busy_ns / 1e6, p->quiet_ns / 1e6);
+             a->self.node, (double)p->rate / 1e6, p->busy_ns / 1e6, p->quiet_ns / 1e6);
     tell(a, p->rate);
 }
 

@@ -100,7 +100,8 @@ static void place_data(struct dlr_agent *a, char *text, size_t size)
         dlr_topo_usable(a->topo, &cpus);
     rc = place_threads(a->data.pid, &cpus);
     if (rc < 0)
-        dlr_debug("%s: the data process stays where it is: %s", a->node, strerror(-rc));
+        dlr_debug("%s: the data process stays where it is: %s", a->self.node,
+                  strerror(-rc));
     else if (spare && dlr_topo_cpus_text(&cpus, text, size) < 0)
         text[0] = '\0';
 }

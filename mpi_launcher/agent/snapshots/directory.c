@@ -20,11 +20,12 @@ int dlr_agent_memory_place(struct dlr_agent *a, struct dlr_err *err)
     bool taken;
     int rc;
 
-    memcpy(usual, a->conf.memory, sizeof(usual));
-    rc = dlr_memory_claim(usual, a->conf.memory, sizeof(a->conf.memory), &taken, err);
+    memcpy(usual, a->self.conf.memory, sizeof(usual));
+    rc = dlr_memory_claim(usual, a->self.conf.memory, sizeof(a->self.conf.memory),
+                          &taken, err);
     if (rc == 0 && taken) {
         dlr_warn("%s: '%s' is not ours: somebody has taken the name; using '%s'",
-                 a->node, usual, a->conf.memory);
+                 a->self.node, usual, a->self.conf.memory);
         dlr_format(a->taken, sizeof(a->taken), "%s", usual);
     }
     return rc;

@@ -17,7 +17,7 @@
 
 static bool is_auto(const struct dlr_agent *a)
 {
-    return a->job.vetted_every == DLR_COUNT_AUTO;
+    return a->self.job.vetted_every == DLR_COUNT_AUTO;
 }
 
 /* One line for a round: the other ranks of this node are no better off. */
@@ -73,7 +73,7 @@ static uint64_t room_for(const struct dlr_agent *a, uint64_t *ret_node)
 
     dlr_budget_look("", &budget);
     *ret_node = budget.node;
-    room = dlr_opt_share(a->job.ckpt_mem, budget.node);
+    room = dlr_opt_share(a->self.job.ckpt_mem, budget.node);
     return budget.node && budget.node / 2 < room ? budget.node / 2 : room;
 }
 
@@ -89,14 +89,14 @@ static bool has_room(struct dlr_agent *a, int32_t rank, uint64_t bytes)
              "%.1f MB are for them then: half of the %.1f MB that the job has on this "
              "node, --dlrover-set=ckpt-mem=%.40s at most",
              dlr_agent_room_slots(a), (double)sum / MB, (double)room / MB,
-             (double)node / MB, a->job.ckpt_mem);
+             (double)node / MB, a->self.job.ckpt_mem);
     tell(a, why);
     return false;
 }
 
 bool dlr_agent_vetted_slot(struct dlr_agent *a, int32_t rank, uint64_t bytes)
 {
-    if (!a->job.vetted_every || a->job.redundancy.members)
+    if (!a->self.job.vetted_every || a->self.job.redundancy.members)
         return false;
     return !is_auto(a) || has_room(a, rank, bytes);
 }
@@ -108,12 +108,12 @@ static bool is_full(int rc)
 
 static bool may_write(const struct dlr_agent *a)
 {
-    return a->job.persist_every.ms == DLR_EVERY_AUTO;
+    return a->self.job.persist_every.ms == DLR_EVERY_AUTO;
 }
 
 void dlr_agent_more_slots(struct dlr_agent *a, struct dlr_agent_rank *r, uint64_t bytes)
 {
-    const struct dlr_every_conf *every = &a->job.persist_every;
+    const struct dlr_every_conf *every = &a->self.job.persist_every;
     uint64_t node;
 
     r->write_slot = !may_write(a) && (every->steps || every->ms);

@@ -107,7 +107,7 @@ void dlr_agent_bring(struct dlr_agent *a, struct dlr_agent_conn *c, int32_t rank
     b->waiting[b->n++] = c;
     if (b->n > 1)
         return; /* it was asked for */
-    dlr_agent_timer(a->base, &b->timer, a->job.transfer_timeout_ms, on_late, b);
+    dlr_agent_timer(a->base, &b->timer, a->self.job.transfer_timeout_ms, on_late, b);
     ask(a, b);
 }
 
@@ -152,7 +152,7 @@ static bool is_used(const struct dlr_agent *a, int32_t rank)
  */
 uint64_t dlr_agent_bring_others(const struct dlr_agent *a, int32_t but)
 {
-    int fd = openat(a->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(a->self.dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DLR_AUTO_CLOSEDIR DIR *d = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
     uint64_t bytes = 0;
@@ -167,7 +167,7 @@ uint64_t dlr_agent_bring_others(const struct dlr_agent *a, int32_t but)
         if (sscanf(entry->d_name, "r%d.s%u", &rank, &k) == 2 &&
             (k == DLR_STORE_BROUGHT ? rank != but && find(a, rank)
                                     : !is_used(a, rank)) &&
-            fstatat(a->dir_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+            fstatat(a->self.dir_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
             bytes += (uint64_t)st.st_size;
     }
     return bytes;
@@ -304,7 +304,7 @@ int dlr_agent_brought(struct dlr_agent *a, const json_t *msg)
     uint64_t round, rank, rc;
 
     if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
-        !dlr_agent_round_is(a, round) ||
+        !dlr_agent_round_is(&a->round, round) ||
         dlr_msg_uint(msg, "rank", INT32_MAX, &rank) < 0 ||
         dlr_msg_uint(msg, "rc", INT32_MAX, &rc) < 0)
         return -EBADMSG;

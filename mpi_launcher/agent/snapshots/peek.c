@@ -22,7 +22,7 @@ static bool holds(const struct dlr_agent *a, int32_t rank, const struct dlr_slot
         state = dlr_slot_state(slot);
     return (state == DLR_SLOT_SEALED || state == DLR_SLOT_COMMITTED) &&
            dlr_slot_info(slot, &info) == 0 && info.rank == rank &&
-           info.key == dlr_slot_key(a->conf.key) &&
+           info.key == dlr_slot_key(a->self.conf.key) &&
            dlr_version_eq(info.version, a->round.restore);
 }
 
@@ -39,7 +39,7 @@ static int find_slot(const struct dlr_agent *a, int32_t rank, bool write,
         char name[64];
 
         dlr_store_name(rank, k, name, sizeof(name));
-        fd = openat(a->dir_fd, name, mode | O_CLOEXEC | O_NOFOLLOW);
+        fd = openat(a->self.dir_fd, name, mode | O_CLOEXEC | O_NOFOLLOW);
         if (fd < 0 || dlr_slot_map(fd, write, &slot, &err) < 0)
             continue;
         if (holds(a, rank, slot)) {

@@ -85,11 +85,11 @@ static int open_slots(struct dlr_agent *a, struct dlr_agent_rank *r)
         char name[64];
 
         dlr_store_name(r->rank, k, name, sizeof(name));
-        r->slot_fds[k] = openat(a->dir_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        r->slot_fds[k] = openat(a->self.dir_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
         if (r->slot_fds[k] < 0)
             continue;
         if (dlr_slot_map(r->slot_fds[k], true, &r->slots[k], &err) < 0) {
-            dlr_warn("%s: ignoring '%s': %s", a->node, name, err.text);
+            dlr_warn("%s: ignoring '%s': %s", a->self.node, name, err.text);
             close(r->slot_fds[k]);
             r->slot_fds[k] = -1;
             continue;
@@ -135,7 +135,7 @@ static void bury_corrupt_slots(struct dlr_agent_rank *r)
 
 static bool is_mine(const struct dlr_agent *a, int32_t rank)
 {
-    const struct dlr_agent_node *me = dlr_agent_round_node(&a->round, a->node);
+    const struct dlr_agent_node *me = dlr_agent_round_node(&a->round, a->self.node);
 
     for (unsigned i = 0; me && i < me->nranks; i++)
         if (me->ranks[i] == rank)
@@ -146,7 +146,7 @@ static bool is_mine(const struct dlr_agent *a, int32_t rank)
 /* The ranks that the round has here, and what they begin from. */
 static void own_ranks(struct dlr_agent *a)
 {
-    const struct dlr_agent_node *me = dlr_agent_round_node(&a->round, a->node);
+    const struct dlr_agent_node *me = dlr_agent_round_node(&a->round, a->self.node);
 
     a->has_committed = a->round.has_restore;
     a->committed = a->round.restore;
@@ -171,7 +171,7 @@ void dlr_agent_ranks_round(struct dlr_agent *a)
 
 static void list_mates(const struct dlr_agent *a, struct dlr_page *page)
 {
-    const struct dlr_agent_node *me = dlr_agent_round_node(&a->round, a->node);
+    const struct dlr_agent_node *me = dlr_agent_round_node(&a->round, a->self.node);
 
     page->nmates = 0;
     if (!me || me->nranks > DLR_PAGE_MATES)
@@ -279,10 +279,8 @@ void dlr_agent_ranks_hello(struct dlr_agent *a, struct dlr_agent_conn *c)
     struct dlr_local_msg m;
     unsigned n = 0;
 
-    if (!r || !r->own || r->worker) {
-        a->dropped++;
+    if (!r || !r->own || r->worker)
         return;
-    }
     rc = make_page(a, r);
     if (rc < 0) {
         refuse(a, r, rc, "no room for the progress page");
@@ -294,7 +292,7 @@ void dlr_agent_ranks_hello(struct dlr_agent *a, struct dlr_agent_conn *c)
     dlr_local_init(&m, DLR_LOCAL_WELCOME);
     m.round = a->round.round;
     m.rank = r->rank;
-    dlr_local_text(&m, "%s", a->conf.key);
+    dlr_local_text(&m, "%s", a->self.conf.key);
     fds[n++] = r->page_fd;
     m.arg[3] = a->round.made_by;
     if (a->round.has_restore && a->round.made_by) {
@@ -366,7 +364,7 @@ static void say_ready(struct dlr_agent *a, const struct dlr_agent_rank *r)
     uint64_t taken = dlr_agent_room_taken(a, -1, &n), limit;
 
     dlr_budget_look("", &budget);
-    limit = dlr_opt_share(a->job.ckpt_mem, budget.node);
+    limit = dlr_opt_share(a->self.job.ckpt_mem, budget.node);
     dlr_agent_rebuild_reserved(a, r->rank, 0, "");
     dlr_agent_say(a->base, json_pack("{s:i, s:s, s:I, s:i, s:I, s:I, s:I, s:I, s:b}",
                                      "v", DLR_MSG_VERSION, "t", "ready", "round",
@@ -405,7 +403,7 @@ void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
         return;
     }
     r->asked = r->asked || worker;
-    if (!a->job.checkpoint) {
+    if (!a->self.job.checkpoint) {
         dlr_agent_ranks_reserved(a, rank, -ENOTSUP, "checkpoint=off");
         return;
     }
@@ -470,10 +468,8 @@ void dlr_agent_ranks_restored(struct dlr_agent *a, const struct dlr_local_msg *m
 {
     struct dlr_agent_rank *r = dlr_agent_rank(a, msg->rank, false);
 
-    if (!r || r->restored || !a->round.has_restore || msg->arg[1] > INT32_MAX) {
-        a->dropped++;
+    if (!r || r->restored || !a->round.has_restore || msg->arg[1] > INT32_MAX)
         return;
-    }
     r->restored = true;
     r->restored_rc = (int)msg->arg[1];
     r->differs = msg->arg[2] == 1;

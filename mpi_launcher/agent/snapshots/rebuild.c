@@ -116,13 +116,13 @@ static void ask_part(struct dlr_agent *a, const struct dlr_agent_rebuild *r,
                                   .version = r->version,
                                   .text = a->data.address};
 
-    if (dlr_streq(node, a->node))
+    if (dlr_streq(node, a->self.node))
         dlr_agent_request(a, &q, &self, ended);
     else
         dlr_agent_peers_say(
-            a, node,
+            a->base, node,
             json_pack("{s:i, s:s, s:I, s:I, s:i, s:I, s:I, s:s}", "v", DLR_MSG_VERSION,
-                      "t", "send", "gen", (json_int_t)a->run.gen, "id",
+                      "t", "send", "gen", (json_int_t)a->self.run.gen, "id",
                       (json_int_t)self.id, "rank", (int)slot, "vround",
                       (json_int_t)r->version.round, "step", (json_int_t)r->version.step,
                       "data", a->data.address));

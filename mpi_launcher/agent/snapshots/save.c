@@ -26,7 +26,7 @@ void dlr_agent_save_missed(struct dlr_agent *a, int32_t rank, uint64_t step,
 void dlr_agent_save_lost(struct dlr_agent *a, int32_t rank, struct dlr_version version,
                          const char *why)
 {
-    if (dlr_agent_round_is(a, version.round))
+    if (dlr_agent_round_is(&a->round, version.round))
         dlr_agent_save_missed(a, rank, version.step, why);
 }
 
@@ -344,7 +344,7 @@ static json_t *cost_since(const struct dlr_agent *a, struct dlr_agent_rank *r)
             dlr_warn(
                 "%s: rank %d's progress page holds numbers that cannot be: ignoring "
                 "what it says of the cost of saves",
-                a->node, r->rank);
+                a->self.node, r->rank);
         r->page_bad = true;
         return NULL;
     }
@@ -391,10 +391,8 @@ void dlr_agent_save_sealed(struct dlr_agent *a, const struct dlr_local_msg *msg)
     struct dlr_version v = here(a, msg->step);
     json_t *row, *cost;
 
-    if (!r || !r->own || msg->step > INT64_MAX || msg->arg[1] > INT64_MAX) {
-        a->dropped++;
+    if (!r || !r->own || msg->step > INT64_MAX || msg->arg[1] > INT64_MAX)
         return;
-    }
     if (!is_open(a, msg->step)) {
         kill_version(r, v); /* decided without it: nobody reads it */
         return;

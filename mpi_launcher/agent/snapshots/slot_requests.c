@@ -30,7 +30,7 @@ static void release(const struct reader *d)
     struct dlr_agent *a = d->agent;
     struct dlr_agent_rank *r = dlr_agent_rank(a, d->q.rank, false);
 
-    if (r && d->slot >= 0 && dlr_agent_round_is(a, d->round) &&
+    if (r && d->slot >= 0 && dlr_agent_round_is(&a->round, d->round) &&
         r->reading[d->slot] > 0 && --r->reading[d->slot] == 0)
         dlr_agent_save_settle(a, r);
 }

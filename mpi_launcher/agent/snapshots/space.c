@@ -55,7 +55,7 @@ uint64_t dlr_agent_room_least(const struct dlr_agent *a)
 
 static unsigned own_ranks(const struct dlr_agent *a)
 {
-    const struct dlr_agent_node *node = dlr_agent_round_node(&a->round, a->node);
+    const struct dlr_agent_node *node = dlr_agent_round_node(&a->round, a->self.node);
 
     return node ? node->nranks : 0;
 }
@@ -97,8 +97,8 @@ static uint64_t awaited(struct dlr_agent *a, uint64_t bytes)
 int dlr_agent_room_check(struct dlr_agent *a, int32_t rank, unsigned slots,
                          uint64_t bytes, struct dlr_err *err)
 {
-    struct dlr_budget budget = {.option = a->job.ckpt_mem,
-                                .there = dlr_store_used(a->dir_fd)};
+    struct dlr_budget budget = {.option = a->self.job.ckpt_mem,
+                                .there = dlr_store_used(a->self.dir_fd)};
     uint64_t all = dlr_agent_bring_others(a, slots > 1 ? -1 : rank);
     unsigned others;
 
@@ -128,14 +128,14 @@ static uint64_t to_come(const struct dlr_agent *a, int32_t made, uint64_t bytes)
 int dlr_agent_room_beside(struct dlr_agent *a, int32_t rank, uint64_t bytes,
                           struct dlr_err *err)
 {
-    struct dlr_budget budget = {.option = a->job.ckpt_mem,
-                                .there = dlr_store_used(a->dir_fd)};
+    struct dlr_budget budget = {.option = a->self.job.ckpt_mem,
+                                .there = dlr_store_used(a->self.dir_fd)};
     uint64_t others = budget.there;
     struct stat st;
     char name[32];
 
     if (dlr_store_name(rank, DLR_STORE_BROUGHT, name, sizeof(name)) == 0 &&
-        fstatat(a->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        fstatat(a->self.dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
         others -= (uint64_t)st.st_blocks * 512;
     if (others < to_come(a, rank, bytes))
         others = to_come(a, rank, bytes);

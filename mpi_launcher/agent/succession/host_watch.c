@@ -49,7 +49,7 @@ static void set_silent(struct dlr_agent *a, bool silent)
     if (silent && !dlr_election_is_silent(a->peers.election))
         dlr_warn(
             "%s: the supervisor has been silent for %lld ms: asking the other agents",
-            a->node, (long long)((dlr_now_ns() - a->answered_ns) / 1000000));
+            a->self.node, (long long)((dlr_now_ns() - a->answered_ns) / 1000000));
     dlr_election_silent(a->peers.election, silent, dlr_now_ms());
     if (silent && a->peers.timer < 0)
         dlr_agent_timer(a->base, &a->peers.timer, a->dead_ms / 2, tick, a);
@@ -79,7 +79,7 @@ static int probe_again(zloop_t *loop, int timer, void *arg)
 
 static bool waited_enough(const struct dlr_agent *a)
 {
-    return (dlr_now_ns() - a->answered_ns) / 1000000 > a->job.election_timeout_ms;
+    return (dlr_now_ns() - a->answered_ns) / 1000000 > a->self.job.election_timeout_ms;
 }
 
 /* Some errors mean that the network says the host is gone, sooner than the timer would. */
@@ -105,7 +105,8 @@ static void probe(struct dlr_agent *a)
     end_probe(a);
     if (fd < 0)
         return;
-    if (connect(fd, (struct sockaddr *)&a->control_addr, sizeof(a->control_addr)) < 0 &&
+    if (connect(fd, (const struct sockaddr *)dlr_agent_control_addr(a->base),
+                sizeof(struct sockaddr_in)) < 0 &&
         errno != EINPROGRESS && errno != ECONNREFUSED) {
         close(fd);
         set_silent(a, true);
@@ -137,10 +138,10 @@ static void ask(void *arg, const char *node)
 {
     struct dlr_agent *a = arg;
 
-    dlr_agent_peers_say(a, node,
+    dlr_agent_peers_say(a->base, node,
                         json_pack("{s:i, s:s, s:I, s:s}", "v", DLR_MSG_VERSION, "t",
-                                  "silent", "gen", (json_int_t)a->run.gen, "node",
-                                  a->node));
+                                  "silent", "gen", (json_int_t)a->self.run.gen, "node",
+                                  a->self.node));
 }
 
 static enum dlr_witness read_witness(int status)
@@ -175,7 +176,8 @@ static void ask_slurmctld(void *arg)
 {
     struct dlr_agent *a = arg;
     char program[4096];
-    const char *const argv[] = {program, "witness", a->run.job, a->peers.batch, NULL};
+    const char *const argv[] = {program, "witness", a->self.run.job, a->peers.batch,
+                                NULL};
     struct dlr_spawn spawn = {.argv = argv, .out_fd = -1, .pass_fd = -1};
     struct dlr_err err;
     pid_t pid;
@@ -184,7 +186,7 @@ static void ask_slurmctld(void *arg)
         dlr_self_sibling("dlrover-slurm", program, sizeof(program)) < 0)
         return;
     if (dlr_spawn(&spawn, &pid, &a->peers.witness_pidfd, &err) < 0) {
-        dlr_warn("%s: %s", a->node, err.text);
+        dlr_warn("%s: %s", a->self.node, err.text);
         return;
     }
     dlr_agent_watch(a->base, a->peers.witness_pidfd, witness_ended, a);
@@ -199,7 +201,7 @@ static void stand_down(void *arg)
 {
     struct dlr_agent *a = arg;
 
-    dlr_warn("%s: the supervisor is back", a->node);
+    dlr_warn("%s: the supervisor is back", a->self.node);
     dlr_agent_succeed_stop(a);
 }
 
@@ -208,16 +210,17 @@ static const struct dlr_election_ops ops = {
 
 void dlr_agent_watchdog_peers(struct dlr_agent *a)
 {
-    const char **names = calloc(a->peers.list.n + 1, sizeof(*names));
+    const char **names = calloc(dlr_agent_peer_list(a->base)->n + 1, sizeof(*names));
 
     a->peers.election = dlr_election_free(a->peers.election);
     if (!names)
         return;
-    for (unsigned i = 0; i < a->peers.list.n; i++)
-        names[i] = a->peers.list.all[i].node;
+    for (unsigned i = 0; i < dlr_agent_peer_list(a->base)->n; i++)
+        names[i] = dlr_agent_peer_list(a->base)->all[i].node;
     /* Not among the voters: the batch node's own agent, or one that was given up. */
-    if (dlr_election_new(a->node, a->peers.batch, names, a->peers.list.n, a->dead_ms,
-                         &ops, a, &a->peers.election, NULL) < 0)
+    if (dlr_election_new(a->self.node, a->peers.batch, names,
+                         dlr_agent_peer_list(a->base)->n, a->dead_ms, &ops, a,
+                         &a->peers.election, NULL) < 0)
         a->peers.election = NULL;
     free(names);
 }

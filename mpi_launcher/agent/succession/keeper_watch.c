@@ -29,15 +29,15 @@ static void run_is_over(struct dlr_agent *a)
 {
     dlr_warn("%s: the srun of the script was killed and its supervisor with it: ending "
              "the run",
-             a->node);
+             a->self.node);
     a->tasks.spare_srun = false;
     dlr_agent_tasks_kill_all(a);
     dlr_agent_succeed_over(a);
-    for (unsigned i = 0; i < a->peers.list.n; i++)
-        if (!dlr_streq(a->peers.list.all[i].node, a->node))
-            dlr_agent_peers_say(a, a->peers.list.all[i].node,
+    for (unsigned i = 0; i < dlr_agent_peer_list(a->base)->n; i++)
+        if (!dlr_streq(dlr_agent_peer_list(a->base)->all[i].node, a->self.node))
+            dlr_agent_peers_say(a->base, dlr_agent_peer_list(a->base)->all[i].node,
                                 json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t",
-                                          "over", "gen", (json_int_t)a->run.gen));
+                                          "over", "gen", (json_int_t)a->self.run.gen));
     dlr_agent_timer(a->base, &a->keeper.timer, FAREWELL_MS, leave, a);
 }
 
@@ -51,7 +51,7 @@ static int look(zloop_t *loop, int timer, void *arg)
     if (a->suspended || left_ms > 0 || dlr_agent_in_grace(a))
         dlr_agent_timer(a->base, &a->keeper.timer, left_ms > 0 ? left_ms : a->dead_ms,
                         look, a);
-    else if (!a->ending)
+    else if (!dlr_agent_ends(a->base))
         run_is_over(a);
     return 0;
 }

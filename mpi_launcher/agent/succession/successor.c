@@ -40,7 +40,7 @@ static int child_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
             dlr_agent_grace_over(a);
         dlr_agent_timer_end(a->base, &s->timer);
         if (status != 0)
-            dlr_error("%s: %s", a->node,
+            dlr_error("%s: %s", a->self.node,
                       s->only_write ? "the end is not in the journal"
                                     : "the job could not be requeued");
         if (s->end_after)
@@ -81,7 +81,7 @@ static int start_child(struct dlr_successor *s, json_t *what)
     }
     rc = spawn_child(what, &pid, &s->pidfd, &err);
     if (rc < 0) {
-        dlr_error("%s: %s", s->agent->node, err.text);
+        dlr_error("%s: %s", s->agent->self.node, err.text);
         return rc;
     }
     dlr_agent_watch(s->agent->base, s->pidfd, child_ended, s);
@@ -98,7 +98,7 @@ static int on_late(zloop_t *loop, int timer, void *arg)
             dlr_agent_end(s->agent->base);
         return 0;
     }
-    dlr_warn("%s: going on without %u answers", s->agent->node, s->waiting);
+    dlr_warn("%s: going on without %u answers", s->agent->self.node, s->waiting);
     s->whole = false; /* what was not answered may not be there */
     next(s);
     return 0;
@@ -111,26 +111,26 @@ static void collect(struct dlr_successor *s)
     struct dlr_agent *a = s->agent;
     struct dlr_agent_origin self = {.from = DLR_AGENT_SELF};
 
-    s->reports = calloc(a->peers.list.n + 1, sizeof(*s->reports));
-    dlr_agent_timer(a->base, &s->timer, a->job.rendezvous_timeout_ms, on_late, s);
+    s->reports = calloc(dlr_agent_peer_list(a->base)->n + 1, sizeof(*s->reports));
+    dlr_agent_timer(a->base, &s->timer, a->self.job.rendezvous_timeout_ms, on_late, s);
     s->waiting = 2; /* our own report, and the directory */
-    for (unsigned i = 0; i < a->peers.list.n; i++) {
-        const char *node = a->peers.list.all[i].node;
+    for (unsigned i = 0; i < dlr_agent_peer_list(a->base)->n; i++) {
+        const char *node = dlr_agent_peer_list(a->base)->all[i].node;
 
-        if (dlr_streq(node, a->node) ||
+        if (dlr_streq(node, a->self.node) ||
             (!s->only_write &&
              (dlr_streq(node, a->peers.batch) ||
               !dlr_election_live(a->peers.election, node, dlr_now_ms()))))
             continue;
         s->waiting++;
-        dlr_agent_peers_say(a, node,
+        dlr_agent_peers_say(a->base, node,
                             json_pack("{s:i, s:s, s:I, s:i}", "v", DLR_MSG_VERSION, "t",
-                                      "report", "gen", (json_int_t)a->run.gen, "id",
-                                      1));
+                                      "report", "gen", (json_int_t)a->self.run.gen,
+                                      "id", 1));
     }
     if (start_child(s, json_pack("{s:s, s:s, s:s, s:s}", "do",
                                  s->only_write ? "mkdirs" : "prepare", "dir",
-                                 a->conf.run_dir, "node", a->node, "batch",
+                                 a->self.conf.run_dir, "node", a->self.node, "batch",
                                  a->peers.batch)) < 0)
         s->waiting--;
     dlr_agent_report(a, &self);
@@ -143,13 +143,13 @@ void dlr_agent_succeed_report(struct dlr_agent *a, const char *node,
     struct dlr_err err = {0};
 
     if (!s || s->phase != DLR_SUCCEED_COLLECT || !s->reports ||
-        s->nreports > a->peers.list.n)
+        s->nreports > dlr_agent_peer_list(a->base)->n)
         return;
     if (report &&
         dlr_plan_report_from_json(report, &s->reports[s->nreports], &err) == 0)
         s->nreports++;
     else
-        dlr_warn("%s: no report of %s: %s", a->node, node, err.text);
+        dlr_warn("%s: no report of %s: %s", a->self.node, node, err.text);
     if (s->waiting > 0 && --s->waiting == 0)
         next(s);
 }
@@ -160,7 +160,7 @@ void dlr_agent_succeed_report(struct dlr_agent *a, const char *node,
 static void find_sets(struct dlr_successor *s, unsigned *tasks)
 {
     const struct dlr_agent_round *round = &s->agent->round;
-    const struct dlr_redundancy_conf *conf = &s->agent->job.redundancy;
+    const struct dlr_redundancy_conf *conf = &s->agent->self.job.redundancy;
     unsigned world = s->agent->peers.world, n = 0;
     DLR_AUTO_FREE unsigned *ranks = calloc(world + 1, sizeof(*ranks));
 
@@ -191,14 +191,14 @@ static bool choose(struct dlr_successor *s)
         want = (struct dlr_plan_want){.nplaces = s->sets.nplaces,
                                       .tasks = tasks,
                                       .ranks = s->sets.ranks,
-                                      .members = s->agent->job.redundancy.members,
+                                      .members = s->agent->self.job.redundancy.members,
                                       .rows = s->sets.rows};
     if (dlr_plan_restorable(s->reports, s->nreports, &want, &s->plan, &err) < 0) {
-        dlr_warn("%s: %s", s->agent->node, err.text);
+        dlr_warn("%s: %s", s->agent->self.node, err.text);
         return false;
     }
     for (unsigned i = 0; i < s->plan.nnotes; i++)
-        dlr_warn("%s: %s", s->agent->node, s->plan.notes[i]);
+        dlr_warn("%s: %s", s->agent->self.node, s->plan.notes[i]);
     return s->plan.restore;
 }
 
@@ -215,7 +215,7 @@ static void persist(struct dlr_successor *s)
     if (s->writer) {
         s->whole = true;
         s->write = (struct dlr_persist_write){s->plan.version, dlr_persist_tag()};
-        dlr_agent_timer(a->base, &s->timer, a->job.persist_timeout_ms, on_late, s);
+        dlr_agent_timer(a->base, &s->timer, a->self.job.persist_timeout_ms, on_late, s);
         dlr_agent_succeed_write(s);
     }
     if (--s->waiting == 0)
@@ -240,7 +240,7 @@ void dlr_agent_succeed_done(struct dlr_agent *a, uint64_t id, int rc, const char
     if (rc == -EFBIG && known && dlr_agent_succeed_write_alone(s, rank))
         return;
     if (rc < 0) {
-        dlr_warn("%s: rank %llu is not written: %s", a->node,
+        dlr_warn("%s: rank %llu is not written: %s", a->self.node,
                  (unsigned long long)id - 1, why);
         s->whole = false;
     }
@@ -263,7 +263,7 @@ static int by_text(const void *a, const void *b)
 /* The supervisor's node, whoever did not answer while the others did, and whom the supervisor had called gone. */
 static void list_dead(struct dlr_agent *a, char *buf, size_t size)
 {
-    const struct dlr_peer_list *list = &a->peers.list;
+    const struct dlr_peer_list *list = dlr_agent_peer_list(a->base);
     DLR_AUTO_FREE const char **dead = calloc(list->n + list->ngone + 1, sizeof(*dead));
     unsigned n = 0;
     size_t len = 0;
@@ -304,11 +304,11 @@ static json_t *list_files(const struct dlr_successor *s)
 static void say_leave(struct dlr_agent *a)
 {
     a->given = true;
-    for (unsigned i = 0; i < a->peers.list.n; i++)
-        if (!dlr_streq(a->peers.list.all[i].node, a->node))
-            dlr_agent_peers_say(a, a->peers.list.all[i].node,
+    for (unsigned i = 0; i < dlr_agent_peer_list(a->base)->n; i++)
+        if (!dlr_streq(dlr_agent_peer_list(a->base)->all[i].node, a->self.node))
+            dlr_agent_peers_say(a->base, dlr_agent_peer_list(a->base)->all[i].node,
                                 json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t",
-                                          "leave", "gen", (json_int_t)a->run.gen));
+                                          "leave", "gen", (json_int_t)a->self.run.gen));
 }
 
 static void requeue(struct dlr_successor *s)
@@ -321,19 +321,19 @@ static void requeue(struct dlr_successor *s)
     if (!dead)
         return;
     list_dead(a, dead, EXCLUDE_MAX);
-    dlr_warn("%s: requeueing job %s without %s", a->node, a->run.job, dead);
+    dlr_warn("%s: requeueing job %s without %s", a->self.node, a->self.run.job, dead);
     say_leave(a);
-    dlr_agent_timer(a->base, &s->timer, 2 * a->job.requeue_timeout_ms, on_late, s);
+    dlr_agent_timer(a->base, &s->timer, 2 * a->self.job.requeue_timeout_ms, on_late, s);
     rc = start_child(
         s, json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:o}", "do",
-                     "requeue", "dir", a->conf.run_dir, "job", a->run.job, "exclude",
-                     dead, "node", a->node, "min", (int)a->peers.min_nodes, "max",
-                     (int)a->peers.max_nodes, "timeout_ms",
-                     (json_int_t)a->job.requeue_timeout_ms, "vround",
+                     "requeue", "dir", a->self.conf.run_dir, "job", a->self.run.job,
+                     "exclude", dead, "node", a->self.node, "min",
+                     (int)a->peers.min_nodes, "max", (int)a->peers.max_nodes,
+                     "timeout_ms", (json_int_t)a->self.job.requeue_timeout_ms, "vround",
                      (json_int_t)s->plan.version.round, "step",
                      (json_int_t)s->plan.version.step, "files", list_files(s)));
     if (rc < 0)
-        dlr_error("%s: the job could not be requeued", a->node);
+        dlr_error("%s: the job could not be requeued", a->self.node);
 }
 
 static void write_end(struct dlr_successor *s)
@@ -342,7 +342,7 @@ static void write_end(struct dlr_successor *s)
 
     s->phase = DLR_SUCCEED_REQUEUE;
     if (start_child(s, json_pack("{s:s, s:s, s:I, s:I, s:I, s:o}", "do", "end", "dir",
-                                 a->conf.run_dir, "rounds",
+                                 a->self.conf.run_dir, "rounds",
                                  a->round.known ? (json_int_t)a->round.round + 1 : 0,
                                  "vround", (json_int_t)s->plan.version.round, "step",
                                  (json_int_t)s->plan.version.step, "files",
@@ -377,7 +377,7 @@ static struct dlr_successor *begin(struct dlr_agent *a)
 
 void dlr_agent_succeed_write_only(struct dlr_agent *a)
 {
-    const struct dlr_every_conf *every = &a->job.persist_every;
+    const struct dlr_every_conf *every = &a->self.job.persist_every;
     struct dlr_successor *s = begin(a);
 
     if (!s)
@@ -395,7 +395,8 @@ void dlr_agent_succeed(struct dlr_agent *a)
 
     if (!s)
         return;
-    dlr_warn("%s: elected to go on for the supervisor on %s", a->node, a->peers.batch);
+    dlr_warn("%s: elected to go on for the supervisor on %s", a->self.node,
+             a->peers.batch);
     collect(s);
 }
 
@@ -405,12 +406,12 @@ void dlr_agent_succeed_over(struct dlr_agent *a)
     pid_t pid;
     int pidfd, rc;
 
-    rc = spawn_child(json_pack("{s:s, s:s, s:I}", "do", "over", "dir", a->conf.run_dir,
-                               "rounds",
+    rc = spawn_child(json_pack("{s:s, s:s, s:I}", "do", "over", "dir",
+                               a->self.conf.run_dir, "rounds",
                                a->round.known ? (json_int_t)a->round.round + 1 : 0),
                      &pid, &pidfd, &err);
     if (rc < 0)
-        dlr_error("%s: %s", a->node, err.text);
+        dlr_error("%s: %s", a->self.node, err.text);
     else
         close(pidfd); /* it goes on when we have ended */
 }
@@ -429,7 +430,7 @@ void dlr_agent_succeed_stop(struct dlr_agent *a)
     struct dlr_successor *s = a->successor;
 
     if (!s || (s->phase == DLR_SUCCEED_REQUEUE &&
-               !a->ending)) /* slurmctld was asked: no way back */
+               !dlr_agent_ends(a->base))) /* slurmctld was asked: no way back */
         return;
     a->successor = NULL;
     dlr_agent_timer_end(a->base, &s->timer);

@@ -32,7 +32,7 @@ static uint64_t layout_of(const struct dlr_successor *s)
 static json_t *order(const struct dlr_successor *s, const char *type, unsigned rank)
 {
     return json_pack("{s:i, s:s, s:I, s:I, s:i, s:I, s:I}", "v", DLR_MSG_VERSION, "t",
-                     type, "gen", (json_int_t)s->agent->run.gen, "id",
+                     type, "gen", (json_int_t)s->agent->self.run.gen, "id",
                      (json_int_t)rank + 1, "rank", (int)rank, "vround",
                      (json_int_t)s->plan.version.round, "step",
                      (json_int_t)s->plan.version.step);
@@ -81,8 +81,8 @@ static void make_rank(struct dlr_successor *s, unsigned rank)
     s->writer[rank] = find_report(s, node[k]);
     s->waiting++;
     s->making++;
-    if (!dlr_streq(node[k], a->node))
-        dlr_agent_peers_say(a, node[k], json_incref(msg));
+    if (!dlr_streq(node[k], a->self.node))
+        dlr_agent_peers_say(a->base, node[k], json_incref(msg));
     else if (dlr_agent_rebuild(a, msg, &self) < 0)
         dlr_agent_succeed_done(a, self.id, -EIO, "it cannot be made here");
 }
@@ -92,7 +92,7 @@ static int choose_path(struct dlr_successor *s, unsigned rank, char kind, unsign
     struct dlr_plan_file *f = &s->files[rank];
     char dir[DLR_OPT_TEXT + 16];
 
-    dlr_format(dir, sizeof(dir), "%s/persist", s->agent->conf.run_dir);
+    dlr_format(dir, sizeof(dir), "%s/persist", s->agent->self.conf.run_dir);
     return dlr_persist_path(dir, kind, i, &s->write, f->path, sizeof(f->path));
 }
 
@@ -130,8 +130,8 @@ static void send_batch(struct dlr_successor *s, struct batch *b)
     if (json_array_size(b->with) > 0)
         json_object_set(b->msg, "with", b->with);
     json_decref(b->with);
-    if (!dlr_streq(node, a->node)) {
-        dlr_agent_peers_say(a, node, b->msg);
+    if (!dlr_streq(node, a->self.node)) {
+        dlr_agent_peers_say(a->base, node, b->msg);
         return;
     }
     dlr_agent_persist(a, b->msg, &self);

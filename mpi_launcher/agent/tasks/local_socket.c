@@ -20,7 +20,7 @@ static void make_printable(char *text)
 
 static void close_conn(struct dlr_agent_conn *c)
 {
-    struct dlr_agent *a = c->agent;
+    struct dlr_agent *a = c->owner;
     void *handle = zlistx_find(a->conns, c);
     enum dlr_agent_conn_kind kind = c->kind;
     uint32_t round = c->round;
@@ -41,17 +41,6 @@ static void close_conn(struct dlr_agent_conn *c)
     }
 }
 
-bool dlr_agent_local_send(struct dlr_agent_conn *c, const struct dlr_local_msg *msg,
-                          const int *fds, unsigned nfds)
-{
-    int rc = dlr_local_send(c->fd, msg, fds, nfds);
-
-    if (rc < 0)
-        dlr_debug("rank %d: cannot send message %u: %s", c->rank, msg->type,
-                  strerror(-rc));
-    return rc == 0;
-}
-
 static void tell_stderr(struct dlr_agent *a, struct dlr_local_msg *m)
 {
     make_printable(m->text);
@@ -65,7 +54,7 @@ static void tell_stderr(struct dlr_agent *a, struct dlr_local_msg *m)
  */
 static int on_first(struct dlr_agent_conn *c, struct dlr_local_msg *m)
 {
-    struct dlr_agent *a = c->agent;
+    struct dlr_agent *a = c->owner;
 
     c->round = m->round;
     c->rank = m->rank;
@@ -79,19 +68,19 @@ static int on_first(struct dlr_agent_conn *c, struct dlr_local_msg *m)
         tell_stderr(a, m);
         return 0;
     case DLR_LOCAL_HELLO:
-        if (!dlr_agent_round_is(a, m->round))
+        if (!dlr_agent_round_is(&a->round, m->round))
             return -ESTALE;
         c->kind = DLR_CONN_WORKER;
         c->world = m->arg[0] > INT32_MAX ? 0 : (uint32_t)m->arg[0];
         dlr_agent_claims_hello(a, c);
         return 0;
     case DLR_LOCAL_PEEK: /* and nothing else, until it closes */
-        if (!dlr_agent_round_is(a, m->round))
+        if (!dlr_agent_round_is(&a->round, m->round))
             return -ESTALE;
         dlr_agent_peek(a, c, m->arg[0]);
         return 0;
     case DLR_LOCAL_BAD:
-        if (!dlr_agent_round_is(a, m->round))
+        if (!dlr_agent_round_is(&a->round, m->round))
             return -ESTALE;
         dlr_agent_bad(a, c, m->step);
         return 0;
@@ -105,9 +94,9 @@ static int on_stepd(struct dlr_agent_conn *c, const struct dlr_local_msg *m)
     if (m->round != c->round)
         return -EBADMSG;
     if (m->type == DLR_LOCAL_TASK && m->arg[0] <= INT32_MAX)
-        dlr_agent_tasks_add(c->agent, c, m->rank, (pid_t)m->arg[0]);
+        dlr_agent_tasks_add(c->owner, c, m->rank, (pid_t)m->arg[0]);
     else if (m->type == DLR_LOCAL_EXIT && m->arg[0] <= INT32_MAX)
-        dlr_agent_tasks_exit(c->agent, c->round, m->rank, (int)m->arg[0]);
+        dlr_agent_tasks_exit(c->owner, c->round, m->rank, (int)m->arg[0]);
     else
         return -EBADMSG;
     return 0;
@@ -115,9 +104,10 @@ static int on_stepd(struct dlr_agent_conn *c, const struct dlr_local_msg *m)
 
 static int on_worker(struct dlr_agent_conn *c, struct dlr_local_msg *m)
 {
-    struct dlr_agent *a = c->agent;
+    struct dlr_agent *a = c->owner;
 
-    if (m->round != c->round || m->rank != c->rank || !dlr_agent_round_is(a, m->round))
+    if (m->round != c->round || m->rank != c->rank ||
+        !dlr_agent_round_is(&a->round, m->round))
         return -ESTALE;
     if (!dlr_agent_ranks_serves(a,
                                 c)) /* it was refused, or another has its rank by now */
@@ -158,7 +148,7 @@ static int on_message(struct dlr_agent_conn *c, struct dlr_local_msg *m)
     case DLR_CONN_STDERR:
         if (m->type != DLR_LOCAL_STDERR)
             return -EBADMSG;
-        tell_stderr(c->agent, m);
+        tell_stderr(c->owner, m);
         return 0;
     }
     return -EBADMSG;
@@ -167,7 +157,6 @@ static int on_message(struct dlr_agent_conn *c, struct dlr_local_msg *m)
 static int on_conn(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
     struct dlr_agent_conn *c = arg;
-    struct dlr_agent *a = c->agent;
     struct dlr_local_msg m;
     int fds[DLR_LOCAL_FDS], rc;
     unsigned nfds = 0;
@@ -182,10 +171,8 @@ static int on_conn(zloop_t *loop, zmq_pollitem_t *item, void *arg)
         if (rc == 0)
             return 0;
     }
-    if (rc < 0 && rc != -ECONNRESET) {
-        a->dropped++;
+    if (rc < 0 && rc != -ECONNRESET)
         dlr_debug("local connection refused: %s", strerror(-rc));
-    }
     close_conn(c);
     return 0;
 }
@@ -210,10 +197,9 @@ static int on_accept(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     if (!c || zlistx_size(a->conns) >= DLR_AGENT_CONNS) {
         close(fd);
         free(c);
-        a->dropped++;
         return 0;
     }
-    *c = (struct dlr_agent_conn){.agent = a, .fd = fd, .pid = pid, .rank = -1};
+    *c = (struct dlr_agent_conn){.owner = a, .fd = fd, .pid = pid, .rank = -1};
     zlistx_add_end(a->conns, c);
     dlr_agent_watch(a->base, fd, on_conn, c);
     return 0;
@@ -251,7 +237,7 @@ int dlr_agent_local_start(struct dlr_agent *a, struct dlr_err *err)
     a->conns = zlistx_new();
     if (!a->conns)
         return dlr_fail(err, -ENOMEM, "out of memory");
-    dlr_format(path, sizeof(path), "%s/agent.sock", a->conf.memory);
+    dlr_format(path, sizeof(path), "%s/agent.sock", a->self.conf.memory);
     rc = dlr_local_listen(path, &a->listen_fd, err);
     if (rc < 0)
         return rc;

@@ -150,7 +150,7 @@ static void leave(struct dlr_agent *a, const struct dlr_agent_conn *c)
 
 void dlr_agent_claims_gone(struct dlr_agent *a, struct dlr_agent_conn *c)
 {
-    bool now = dlr_agent_round_is(a, c->round);
+    bool now = dlr_agent_round_is(&a->round, c->round);
     bool waited = now && c->waits, served = now && dlr_agent_ranks_serves(a, c);
 
     c->waits = false;
@@ -185,7 +185,7 @@ static bool is_now(const struct dlr_agent *a, const json_t *msg)
     uint64_t round, turn;
 
     return dlr_msg_uint(msg, "round", UINT32_MAX, &round) == 0 &&
-           dlr_agent_round_is(a, round) &&
+           dlr_agent_round_is(&a->round, round) &&
            dlr_msg_uint(msg, "turn", UINT32_MAX, &turn) == 0 && turn == a->round.turn;
 }
 

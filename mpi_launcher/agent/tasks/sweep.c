@@ -37,7 +37,7 @@ static const char *value_of(const char *block, size_t size, const char *name)
 static bool is_ours(int proc, const char *pid, const struct dlr_agent *a,
                     uint32_t round, char *block)
 {
-    const struct dlr_run_id *run = &a->run;
+    const struct dlr_run_id *run = &a->self.run;
     char path[64], comm[32] = "";
     DLR_AUTO_CLOSE int fd = -1;
     const char *value;

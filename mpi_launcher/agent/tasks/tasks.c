@@ -245,14 +245,11 @@ void dlr_agent_tasks_add(struct dlr_agent *a, struct dlr_agent_conn *stepd,
     struct task *t;
     int pidfd;
 
-    if (rank < 0 || pid <= 1 || find(a, stepd->round, rank)) {
-        a->dropped++;
+    if (rank < 0 || pid <= 1 || find(a, stepd->round, rank))
         return;
-    }
     pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (pidfd >= 0 && parent_of(pid) != stepd->pid) {
         close(pidfd);
-        a->dropped++;
         return;
     }
     t = calloc(1, sizeof(*t));
@@ -279,10 +276,8 @@ void dlr_agent_tasks_exit(struct dlr_agent *a, uint32_t round, int32_t rank, int
 {
     struct task *t = find(a, round, rank);
 
-    if (!t) {
-        a->dropped++;
+    if (!t)
         return;
-    }
     tell_end(t, status);
     unwatch_task(t); /* reaped: its pid may soon be somebody else's */
     dlr_agent_tasks_settle(a, round);
@@ -309,7 +304,8 @@ void dlr_agent_tasks_step_gone(struct dlr_agent *a, struct dlr_agent_conn *stepd
 {
     bool left = false;
 
-    if (!a->ending && (int64_t)stepd->round > a->tasks.doomed && has_untold(a, stepd))
+    if (!dlr_agent_ends(a->base) && (int64_t)stepd->round > a->tasks.doomed &&
+        has_untold(a, stepd))
         say_orphaned(a, stepd->round);
     for (struct task *t = zlistx_first(a->tasks.all); t;
          t = zlistx_next(a->tasks.all)) {
@@ -321,10 +317,10 @@ void dlr_agent_tasks_step_gone(struct dlr_agent *a, struct dlr_agent_conn *stepd
         else
             left = true;
     }
-    if (!left || a->ending || (int64_t)stepd->round <= a->tasks.doomed)
+    if (!left || dlr_agent_ends(a->base) || (int64_t)stepd->round <= a->tasks.doomed)
         return;
     dlr_warn("%s: the step of round %u has left, its tasks have not: killing them",
-             a->node, stepd->round);
+             a->self.node, stepd->round);
     dlr_agent_tasks_kill(a, stepd->round);
 }
 
@@ -332,7 +328,7 @@ void dlr_agent_tasks_settle(struct dlr_agent *a, uint32_t round)
 {
     bool seen = false;
 
-    if (a->ending || (int64_t)round <= a->tasks.doomed ||
+    if (dlr_agent_ends(a->base) || (int64_t)round <= a->tasks.doomed ||
         dlr_agent_local_has_stepd(a, round))
         return; /* of a doomed round kill_doomed() tells the end */
     for (struct task *t = zlistx_first(a->tasks.all); t;
@@ -369,7 +365,7 @@ void dlr_agent_tasks_round(struct dlr_agent *a, uint32_t round)
 
 void dlr_agent_tasks_say_stepd(struct dlr_agent *a, uint32_t round)
 {
-    if (a->ending)
+    if (dlr_agent_ends(a->base))
         return;
     dlr_agent_say(a->base, json_pack("{s:i, s:s, s:I, s:b}", "v", DLR_MSG_VERSION, "t",
                                      "stepd", "round", (json_int_t)round, "here",

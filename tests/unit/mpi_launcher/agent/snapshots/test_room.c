@@ -104,7 +104,7 @@ what_is_made_before_a_round_is_beside_all_that_is_or_will_be_here(void **state)
     struct dlr_agent_node me = {.ranks = own, .nranks = 2};
 
     memset(&a, 0, sizeof(a));
-    a.dir_fd = -1;
+    a.self.dir_fd = -1;
     a.round.nodes = &me;
     a.round.accept = accept;
     a.round.naccept = 3;

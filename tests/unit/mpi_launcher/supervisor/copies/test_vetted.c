@@ -99,7 +99,7 @@ static int setup(void **state)
     static int32_t ranks[] = {1, 2, 3};
 
     memset(&a, 0, sizeof(a));
-    dlr_jobconf_init(&a.job);
+    dlr_jobconf_init(&a.self.job);
     a.round.round = 4;
     a.round.accept = ranks;
     a.round.naccept = 2;
@@ -138,7 +138,7 @@ static void automatic_takes_what_leaves_the_program_half(void **state)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         print_message("row %zu\n", i);
         setup(NULL);
-        dlr_format(a.job.ckpt_mem, sizeof(a.job.ckpt_mem), "%s", rows[i].mem);
+        dlr_format(a.self.job.ckpt_mem, sizeof(a.self.job.ckpt_mem), "%s", rows[i].mem);
         node_bytes = rows[i].node;
         partners.bytes = rows[i].partners;
         left_behind = rows[i].left;
@@ -166,12 +166,12 @@ static void the_arithmetic_is_told_once_a_round(void **state)
 static void a_number_demands_it_and_0_and_parity_do_without(void **state)
 {
     node_bytes = 1;
-    a.job.vetted_every = 50;
+    a.self.job.vetted_every = 50;
     assert_true(dlr_agent_vetted_slot(&a, 1, GB));
-    a.job.vetted_every = 0;
+    a.self.job.vetted_every = 0;
     assert_false(dlr_agent_vetted_slot(&a, 1, GB));
-    a.job.vetted_every = 50;
-    a.job.redundancy.members = 4;
+    a.self.job.vetted_every = 50;
+    a.self.job.redundancy.members = 4;
     assert_false(dlr_agent_vetted_slot(&a, 1, GB));
     assert_int_equal(told, 0);
 }
@@ -196,7 +196,7 @@ static void a_version_under_way_to_the_disk_has_a_slot_where_there_is_room(void 
         print_message("row '%s'\n", rows[i].name);
         setup(NULL);
         partners.spare_slot = rows[i].older; /* all alike */
-        a.job.persist_every = rows[i].every;
+        a.self.job.persist_every = rows[i].every;
         node_bytes = rows[i].node;
         dlr_agent_more_slots(&a, &own, GB);
         assert_int_equal(own.spare_slot, rows[i].older);
@@ -221,11 +221,11 @@ static void automatic_does_without_it_when_memory_is_refused(void **state)
 
 static void what_was_demanded_is_not_done_without(void **state)
 {
-    a.job.persist_every = (struct dlr_every_conf){10, 0};
+    a.self.job.persist_every = (struct dlr_every_conf){10, 0};
     assert_false(dlr_agent_fewer_slots(&a, &own, -ENOSPC, "it is full"));
     assert_true(own.spare_slot && own.write_slot);
     own.write_slot = false;
-    a.job.vetted_every = 50;
+    a.self.job.vetted_every = 50;
     assert_false(dlr_agent_fewer_slots(&a, &own, -ENOSPC, "it is full"));
 }
 

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi_launcher/agent/base/round.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/str.h"
 #include "common/json/message.h"
-#include "mpi_launcher/agent/agent.h"
+#include "common/local/message.h"
 
 #define NODES_MAX 131072
 #define RANKS_MAX (1 << 20)
 #define TOKEN_DIGITS 32
 
-bool dlr_agent_round_is(const struct dlr_agent *a, uint64_t round)
+bool dlr_agent_round_is(const struct dlr_agent_round *round, uint64_t number)
 {
-    return a->round.known && a->round.round == round;
+    return round->known && round->round == number;
 }
 
 const struct dlr_agent_node *dlr_agent_round_node(const struct dlr_agent_round *round,
@@ -192,7 +194,7 @@ static int parse_restore(const json_t *j, struct dlr_agent_round *ret)
     return 0;
 }
 
-static int parse(const struct dlr_agent *a, const json_t *msg,
+static int parse(const struct dlr_agent_round *now, const char *me, const json_t *msg,
                  struct dlr_agent_round *ret)
 {
     uint64_t round, world = 0, turn = 0;
@@ -208,8 +210,7 @@ static int parse(const struct dlr_agent *a, const json_t *msg,
         (json_object_get(msg, "turn") &&
          dlr_msg_uint(msg, "turn", UINT32_MAX, &turn) < 0))
         return -EBADMSG;
-    if (a->round.known &&
-        (round < a->round.round || (round == a->round.round && turn < a->round.turn)))
+    if (now->known && (round < now->round || (round == now->round && turn < now->turn)))
         return -ESTALE;
     ret->world = (uint32_t)world;
     ret->turn = (uint32_t)turn;
@@ -218,74 +219,17 @@ static int parse(const struct dlr_agent *a, const json_t *msg,
     ret->round = (uint32_t)round;
     memcpy(ret->token, token, TOKEN_DIGITS + 1);
     rc = parse_nodes(json_object_get(msg, "nodes"), ret);
-    rc = rc < 0 ? rc : parse_partners(json_object_get(msg, "partners"), a->node, ret);
-    rc = rc < 0 ? rc : parse_sums(json_object_get(msg, "sums"), a->node, ret);
+    rc = rc < 0 ? rc : parse_partners(json_object_get(msg, "partners"), me, ret);
+    rc = rc < 0 ? rc : parse_sums(json_object_get(msg, "sums"), me, ret);
     return rc < 0 ? rc : parse_restore(json_object_get(msg, "restore"), ret);
 }
 
-int dlr_agent_round_parse(const struct dlr_agent *a, const json_t *msg,
-                          struct dlr_agent_round *ret_round)
+int dlr_agent_round_parse(const struct dlr_agent_round *now, const char *node,
+                          const json_t *msg, struct dlr_agent_round *ret_round)
 {
-    int rc = parse(a, msg, ret_round);
+    int rc = parse(now, node, msg, ret_round);
 
     if (rc < 0)
         dlr_agent_round_done(ret_round);
     return rc;
-}
-
-static void forget_saves(struct dlr_agent *a)
-{
-    a->nopen = 0;
-    a->save_step = 0;
-    memset(a->aborted, 0, sizeof(a->aborted));
-}
-
-/* What was undecided is void; its ranks are elsewhere, or their workers are others. */
-static void enter_turn(struct dlr_agent *a)
-{
-    forget_saves(a);
-    a->went = 0;
-    if (!a->round.has_restore || dlr_version_cmp(a->torn.version, a->round.restore) > 0)
-        a->torn.known = false; /* the step may come once more */
-    dlr_agent_bring_end(a, "the ranks are known anew");
-    dlr_agent_ranks_turn(a);
-}
-
-/* The supervisor drops what was said before it hears this, then hears of those that stay. */
-static void turned(struct dlr_agent *a)
-{
-    dlr_agent_say(a->base, json_pack("{s:i, s:s, s:I, s:I}", "v", DLR_MSG_VERSION, "t",
-                                     "turned", "round", (json_int_t)a->round.round,
-                                     "turn", (json_int_t)a->round.turn));
-}
-
-/* The same turn of a round once more (a supervisor that came back) changes addresses and partners,
- * not what the workers have.
- */
-void dlr_agent_round_enter(struct dlr_agent *a, struct dlr_agent_round *round)
-{
-    bool again = dlr_agent_round_is(a, round->round);
-    bool turn = again && round->turn != a->round.turn;
-
-    dlr_agent_round_done(&a->round);
-    a->round = *round;
-    memset(round, 0, sizeof(*round));
-    if (!again) {
-        forget_saves(a);
-        a->claims.lost = 0;
-        a->claims.asked = a->round.gathered;
-        dlr_agent_bring_end(a, "another round has begun");
-        dlr_agent_local_drop_workers(a, a->round.round);
-        dlr_agent_tasks_round(a, a->round.round);
-        dlr_agent_ranks_round(a);
-    }
-    if (turn)
-        enter_turn(a);
-    dlr_agent_data_round(a, !again || turn);
-    if (a->round.turn)
-        turned(a);
-    if (turn) {
-        dlr_agent_ranks_retell(a);
-        dlr_agent_claims_turn(a);
-    }
 }
