@@ -59,9 +59,7 @@
 #include "mpi_launcher/agent/base/self.h"
 #include "mpi_launcher/agent/base/sockets.h"
 #include "mpi_launcher/agent/data/data_process.h"
-#include "mpi_launcher/agent/data/network.h"
 #include "mpi_launcher/agent/data/requests.h"
-#include "mpi_launcher/process/restart_delay.h"
 #include "mpi_launcher/wire/endpoint.h"
 #include "mpi_launcher/wire/identity.h"
 #include "mpi_launcher/wire/peer_list.h"
@@ -88,24 +86,6 @@ struct dlr_agent_tasks { /* tasks/tasks.c */
     int64_t doomed;      /* every round up to it is to be killed; -1 none */
     bool spare_srun;     /* its srun has their last output to write yet */
     int retry_timer;     /* -1: off */
-};
-
-struct dlr_agent_data { /* data/data_process.c */
-    const struct dlr_agent_data_ops *ops;
-    int fd, pidfd; /* -1: not running */
-    pid_t pid;
-    char address[DLR_AGENT_UCX]; /* "" until it said hello */
-    zlistx_t *out;               /* messages that did not fit yet */
-    zlistx_t *requests;          /* sends, loads and saves that run */
-    uint64_t last_id;
-    struct dlr_deaths deaths;
-    bool local;      /* it was told that peers are on this host */
-    bool rests;      /* it died too often: the timer takes its time */
-    int timer;       /* -1: off */
-    bool uses_known; /* it said which devices it uses ... */
-    char uses[256];
-    struct dlr_topo_numa numa; /* ... which are on these */
-    uint32_t placed;           /* the round in which its CPUs were looked for last */
 };
 
 struct dlr_agent_peers { /* succession/peers.c */
@@ -186,7 +166,12 @@ struct dlr_agent {
         struct dlr_version version;
         char why[256];
     } torn; /* the last that an audit here has found */
-    struct dlr_agent_data data;
+    struct dlr_agent_data *data;
+    struct { /* of the data process, when they are known: */
+        bool known;
+        struct dlr_topo_numa numa; /* its devices are on these */
+        uint32_t placed; /* the round in which its CPUs were looked for last */
+    } devices;
     struct dlr_agent_rebuild *rebuilds; /* for a successor */
     struct {
         struct dlr_pace pace; /* --dlrover-set=pace=auto */
@@ -194,7 +179,6 @@ struct dlr_agent {
         int64_t begun_ns;     /* the first of them; and what has arrived since */
         uint64_t bytes;
     } pacing;
-    struct dlr_agent_net net;
     struct dlr_agent_peers peers;
     struct {
         int pidfd, timer; /* -1: not watched, off */
@@ -335,7 +319,7 @@ int dlr_agent_room_beside(struct dlr_agent *a, int32_t rank, uint64_t bytes,
 
 /* --- snapshots/ranks.c -------------------------------------------------------------- */
 
-/* --- data/pace.c */
+/* --- snapshots/pace.c */
 void dlr_agent_pace_start(struct dlr_agent *a); /* the data process is there */
 void dlr_agent_pace_look(struct dlr_agent *a);  /* with every beat */
 void dlr_agent_pace_begin(struct dlr_agent *a); /* a save's copy is sent off */
@@ -481,6 +465,8 @@ void dlr_agent_helpers_advise(const struct dlr_agent *a, pid_t pid,
  * their list as "cpus", "" for all.
  */
 void dlr_agent_helpers_uses(struct dlr_agent *a, json_t *msg);
+/* The data process has gone, and its devices are not known any more. */
+void dlr_agent_helpers_gone(struct dlr_agent *a);
 /* A copy is about to be sent: the same once more in a round with other tasks. */
 void dlr_agent_helpers_round(struct dlr_agent *a);
 

@@ -37,16 +37,16 @@ void dlr_agent_hello(struct dlr_agent *a)
     if (a->self.job.transport == DLR_TRANSPORT_UCX) /* else nobody asks */
         dlr_own_hosts(hosts, sizeof(hosts));
     fstatvfs(a->self.dir_fd, &vfs);
-    dlr_agent_say(a->base,
-                  json_pack("{s:i, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:s, s:i, "
-                            "s:I, s:s}",
-                            "v", DLR_MSG_VERSION, "t", "hello", "cred", a->cred, "node",
-                            a->self.node, "boot", a->boot, "pid", (int)getpid(), "topo",
-                            topo ? topo : a->self.node, "addr",
-                            dlr_agent_peers_addr(a->base), "key",
-                            dlr_identity_key(a->id), "data", a->data.address, "cpus",
-                            count_cpus(), "shm_free",
-                            (json_int_t)(vfs.f_bavail * vfs.f_frsize), "hosts", hosts));
+    dlr_agent_say(
+        a->base,
+        json_pack("{s:i, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:s, s:i, "
+                  "s:I, s:s}",
+                  "v", DLR_MSG_VERSION, "t", "hello", "cred", a->cred, "node",
+                  a->self.node, "boot", a->boot, "pid", (int)getpid(), "topo",
+                  topo ? topo : a->self.node, "addr", dlr_agent_peers_addr(a->base),
+                  "key", dlr_identity_key(a->id), "data",
+                  dlr_agent_data_address(a->data), "cpus", count_cpus(), "shm_free",
+                  (json_int_t)(vfs.f_bavail * vfs.f_frsize), "hosts", hosts));
 }
 
 static int on_who(struct dlr_agent *a, const json_t *msg)
@@ -108,7 +108,7 @@ static int on_welcome(struct dlr_agent *a, const json_t *msg)
 static int on_peers(struct dlr_agent *a, const json_t *msg)
 {
     dlr_agent_peers_set(a, msg);
-    dlr_agent_net_peers(a, msg);
+    dlr_agent_data_network(a->data, msg);
     return 0;
 }
 
@@ -160,7 +160,7 @@ static void enter_round(struct dlr_agent *a, struct dlr_agent_round *round)
     }
     if (turn)
         enter_turn(a);
-    dlr_agent_data_round(a, !again || turn);
+    dlr_agent_data_round(a->data, !again || turn);
     if (a->round.turn)
         turned(a);
     if (turn) {

@@ -107,45 +107,98 @@ static const struct dlr_agent_base_ops base_ops = {
 
 /* --- what the data process says, and who hears of it --- */
 
-static void on_data_ready(struct dlr_agent *a)
+static void on_data_ready(void *arg)
 {
+    struct dlr_agent *a = arg;
+
     if (dlr_agent_supervisor_is_open(a->base))
         dlr_agent_hello(a); /* else the first one is still to come */
     dlr_agent_pace_start(a);
     if (!a->round.known)
         return;
     /* The one that died may not have heard what is void; once something was ordered it did. */
-    dlr_agent_data_round(a, a->save_step == 0);
+    dlr_agent_data_round(a->data, a->save_step == 0);
     dlr_agent_ranks_reserve_again(a);
     dlr_agent_save_retell(a);
 }
 
-static void on_data_refused(struct dlr_agent *a, const char *why)
+static void on_data_refused(void *arg, const char *why)
 {
+    struct dlr_agent *a = arg;
+
     for (unsigned i = 0; i < a->nranks; i++)
         if (a->ranks[i]->reserving)
             dlr_agent_ranks_reserved(a, a->ranks[i]->rank, -EIO, why);
 }
 
+static void on_data_gone(void *arg, const char *why)
+{
+    dlr_agent_helpers_gone(arg);
+    dlr_agent_bring_fail(arg, why);
+}
+
+static void on_data_changed(void *arg)
+{
+    dlr_agent_hello(arg);
+}
+
+static void on_reserved(void *arg, int32_t rank, uint64_t slot, int rc, const char *why)
+{
+    if (slot == DLR_STORE_BROUGHT)
+        dlr_agent_bring_reserved(arg, rank, rc, why);
+    else
+        dlr_agent_ranks_reserved(arg, rank, rc, why);
+}
+
+static void on_copied(void *arg, int32_t rank)
+{
+    dlr_agent_scrub_copied(arg, rank);
+}
+
+static void on_bad(void *arg, const struct dlr_local_msg *msg)
+{
+    dlr_agent_scrub_bad(arg, msg);
+}
+
+static void on_uses(void *arg, json_t *msg)
+{
+    dlr_agent_helpers_uses(arg, msg);
+}
+
+/* Their slots are marked here (mpi_launcher/agent/snapshots/save.c). */
+static json_t *own_ranks(void *arg)
+{
+    const struct dlr_agent *a = arg;
+    json_t *list = json_array();
+
+    for (unsigned i = 0; i < a->nranks; i++)
+        if (a->ranks[i]->own)
+            json_array_append_new(list, json_integer(a->ranks[i]->rank));
+    return list;
+}
+
+static json_t *bring_ranks(void *arg)
+{
+    return dlr_agent_bring_ranks(arg);
+}
+
 static const struct dlr_agent_data_ops data_ops = {
     .ready = on_data_ready,
-    .gone = dlr_agent_bring_fail,
+    .gone = on_data_gone,
     .refused = on_data_refused,
-    .changed = dlr_agent_hello,
-    .reserved = dlr_agent_ranks_reserved,
-    .room = dlr_agent_bring_reserved,
-    .copied = dlr_agent_scrub_copied,
-    .bad = dlr_agent_scrub_bad,
-    .uses = dlr_agent_helpers_uses,
-    .bring = dlr_agent_bring_ranks,
+    .changed = on_data_changed,
+    .reserved = on_reserved,
+    .copied = on_copied,
+    .bad = on_bad,
+    .uses = on_uses,
+    .own = own_ranks,
+    .bring = bring_ranks,
 };
 
 static void init(struct dlr_agent *a)
 {
     a->signal_fd = a->self.dir_fd = a->lease_fd = a->listen_fd = -1;
-    a->suspend_timer = a->beat_timer = a->tasks.retry_timer = a->data.timer = -1;
-    a->data.fd = a->data.pidfd = -1;
-    a->data.ops = &data_ops;
+    a->suspend_timer = a->beat_timer = a->tasks.retry_timer = -1;
     a->tasks.doomed = -1;
     a->grace.timer = -1;
     a->peers.timer = a->peers.probe_fd = a->peers.probe_timer = -1;
@@ -185,13 +238,15 @@ static int start(struct dlr_agent *a, struct dlr_err *err)
     dlr_endpoint_prepare();
     zsys_handler_set(NULL);
     a->base = dlr_agent_base_new(&base_ops, a);
-    if (!a->base)
+    if (a->base)
+        a->data = dlr_agent_data_new(a->base, &a->self, &a->round, &data_ops, a);
+    if (!a->data)
         return dlr_fail(err, -ENOMEM, "out of memory");
     dlr_agent_watch(a->base, a->signal_fd, on_signal, a);
     rc = dlr_agent_local_start(a, err);
     rc = rc < 0 ? rc : dlr_agent_tasks_start(a, err);
     rc = rc < 0 ? rc : dlr_agent_peers_open(a->base, a->id, &a->self, err);
-    rc = rc < 0 ? rc : dlr_agent_data_start(a, err);
+    rc = rc < 0 ? rc : dlr_agent_data_start(a->data, err);
     rc = rc < 0 ? rc : dlr_agent_control_start(a, key, err);
     dlr_agent_helpers_start(a);
     return rc < 0 ? rc : dlr_agent_lease_start(a, err);
@@ -214,7 +269,8 @@ static void stop(struct dlr_agent *a)
         dlr_agent_bring_end(a, "the agent ends");
         dlr_agent_local_stop(a);
         dlr_agent_tasks_stop(a);
-        dlr_agent_data_stop(a);
+        if (a->data)
+            dlr_agent_data_stop(a->data);
         dlr_agent_rebuild_stop(a);
         dlr_agent_ranks_stop(a);
         dlr_agent_watchdog_stop(a);
@@ -228,6 +284,7 @@ static void stop(struct dlr_agent *a)
     if (a->base)
         dlr_agent_control_stop(a);
     dlr_agent_round_done(&a->round);
+    a->data = dlr_agent_data_free(a->data);
     a->base = dlr_agent_base_free(a->base);
     if (a->self.dir_fd >= 0)
         close(a->self.dir_fd);

@@ -18,7 +18,10 @@
 #include "common/base/str.h"
 #include "common/json/message.h"
 #include "common/local/split.h"
-#include "mpi_launcher/agent/agent.h"
+#include "mpi_launcher/agent/base/peers.h"
+#include "mpi_launcher/agent/base/reactor.h"
+#include "mpi_launcher/agent/base/sockets.h"
+#include "mpi_launcher/agent/data/data_state.h"
 #include "mpi_launcher/agent/data/own_hosts.h"
 #include "mpi_launcher/process/spawn.h"
 
@@ -26,39 +29,38 @@
 
 static int on_data(zloop_t *loop, zmq_pollitem_t *item, void *arg);
 
-static void fail_all(struct dlr_agent *a, const char *why)
+static void fail_all(struct dlr_agent_data *d, const char *why)
 {
     struct dlr_local_msg *m;
 
-    while ((m = zlistx_detach(a->data.out, NULL)))
+    while ((m = zlistx_detach(d->out, NULL)))
         free(m);
-    dlr_agent_requests_fail(a, why);
-    a->data.ops->gone(a, why);
+    dlr_agent_requests_fail(d, why);
+    d->ops->gone(d->arg, why);
 }
 
 static int start_again(zloop_t *loop, int timer, void *arg)
 {
-    struct dlr_agent *a = arg;
+    struct dlr_agent_data *d = arg;
     struct dlr_err err;
 
-    a->data.timer = -1;
-    a->data.rests = false;
-    if (dlr_agent_data_start(a, &err) == 0)
+    d->timer = -1;
+    d->rests = false;
+    if (dlr_agent_data_start(d, &err) == 0)
         return 0;
-    dlr_error("%s: %s", a->self.node, err.text);
-    a->data.ops->refused(a, err.text);
+    dlr_error("%s: %s", d->self->node, err.text);
+    d->ops->refused(d->arg, err.text);
     return 0;
 }
 
-static void forget_process(struct dlr_agent *a)
+static void forget_process(struct dlr_agent_data *d)
 {
-    dlr_agent_unwatch(a->base, a->data.fd);
-    close(a->data.fd);
-    a->data.fd = -1;
-    dlr_agent_bury(a->base, a->data.pid, a->data.pidfd);
-    a->data.pidfd = -1;
-    a->data.address[0] = '\0';
-    a->data.uses_known = false;
+    dlr_agent_unwatch(d->base, d->fd);
+    close(d->fd);
+    d->fd = -1;
+    dlr_agent_bury(d->base, d->pid, d->pidfd);
+    d->pidfd = -1;
+    d->address[0] = '\0';
 }
 
 /* As of waitpid(2), -1: it has not ended in time. Its sockets are closed a moment before. */
@@ -75,157 +77,155 @@ static int await_end(int pidfd)
 }
 
 /* What it held is in slot headers; what it was doing has failed. */
-static void lost(struct dlr_agent *a)
+static void lost(struct dlr_agent_data *d)
 {
     char how[128], why[192];
     int64_t pause_ms;
 
-    dlr_deaths_describe(await_end(a->data.pidfd), how, sizeof(how));
+    dlr_deaths_describe(await_end(d->pidfd), how, sizeof(how));
     dlr_format(why, sizeof(why), "the data process %s", how);
-    forget_process(a);
-    fail_all(a, why);
-    pause_ms = dlr_deaths_pause_ms(&a->data.deaths, dlr_now_ms(), &a->data.rests);
-    if (a->data.rests) {
+    forget_process(d);
+    fail_all(d, why);
+    pause_ms = dlr_deaths_pause_ms(&d->deaths, dlr_now_ms(), &d->rests);
+    if (d->rests) {
         dlr_error("%s: %s, %d times in %d min: no snapshots here for %" PRId64 " s",
-                  a->self.node, why, DLR_DEATHS_MAX, DLR_DEATHS_WINDOW_MS / 60000,
+                  d->self->node, why, DLR_DEATHS_MAX, DLR_DEATHS_WINDOW_MS / 60000,
                   pause_ms / 1000);
-        a->data.ops->refused(a, why); /* else the next one is asked for them */
-    } else if (!dlr_agent_leaves(a->base)) {
-        dlr_warn("%s: %s; starting it again", a->self.node, why);
+        d->ops->refused(d->arg, why); /* else the next one is asked for them */
+    } else if (!dlr_agent_leaves(d->base)) {
+        dlr_warn("%s: %s; starting it again", d->self->node, why);
     }
-    if (!dlr_agent_leaves(a->base))
-        dlr_agent_timer(a->base, &a->data.timer, pause_ms, start_again, a);
-    a->data.ops->changed(a);
+    if (!dlr_agent_leaves(d->base))
+        dlr_agent_timer(d->base, &d->timer, pause_ms, start_again, d);
+    d->ops->changed(d->arg);
 }
 
-static void on_hello(struct dlr_agent *a, const struct dlr_local_msg *m)
+static void on_hello(struct dlr_agent_data *d, const struct dlr_local_msg *m)
 {
-    if (dlr_format(a->data.address, sizeof(a->data.address), "%s", m->text) < 0)
+    if (dlr_format(d->address, sizeof(d->address), "%s", m->text) < 0)
         return;
-    a->data.ops->ready(a);
+    d->ops->ready(d->arg);
 }
 
-static void on_done(struct dlr_agent *a, const struct dlr_local_msg *m)
+static void on_done(struct dlr_agent_data *d, const struct dlr_local_msg *m)
 {
-    dlr_agent_requests_end(a, m->arg[1], m->arg[2] > INT32_MAX ? -EIO : -(int)m->arg[2],
+    dlr_agent_requests_end(d, m->arg[1], m->arg[2] > INT32_MAX ? -EIO : -(int)m->arg[2],
                            m->text);
 }
 
-static void on_reserved(struct dlr_agent *a, const struct dlr_local_msg *m)
+static void on_reserved(struct dlr_agent_data *d, const struct dlr_local_msg *m)
 {
-    int rc = -(int)(m->arg[1] & INT32_MAX);
-
-    if (m->arg[2] == DLR_STORE_BROUGHT)
-        a->data.ops->room(a, m->rank, rc, m->text);
-    else
-        a->data.ops->reserved(a, m->rank, rc, m->text);
+    d->ops->reserved(d->arg, m->rank, m->arg[2], -(int)(m->arg[1] & INT32_MAX),
+                     m->text);
 }
 
-static void on_copied(struct dlr_agent *a, const struct dlr_local_msg *m)
+static void on_copied(struct dlr_agent_data *d, const struct dlr_local_msg *m)
 {
-    a->data.ops->copied(a, m->rank);
-    dlr_agent_say(a->base,
+    d->ops->copied(d->arg, m->rank);
+    dlr_agent_say(d->base,
                   json_pack("{s:i, s:s, s:I, s:i, s:I, s:I, s:I, s:I}", "v",
                             DLR_MSG_VERSION, "t", "copied", "round",
-                            (json_int_t)a->round.round, "rank", m->rank, "vround",
+                            (json_int_t)d->round->round, "rank", m->rank, "vround",
                             (json_int_t)m->arg[0], "step", (json_int_t)m->step, "bytes",
                             (json_int_t)m->arg[1], "ns", (json_int_t)m->arg[2]));
 }
 
-static void on_uses(struct dlr_agent *a, const struct dlr_local_msg *m)
+static void on_uses(struct dlr_agent_data *d, const struct dlr_local_msg *m)
 {
     json_t *msg = json_loadb(m->text, m->text_len, 0, NULL);
+    const char *uses = "";
 
     if (!json_is_object(msg)) {
         json_decref(msg);
         return;
     }
+    dlr_msg_str(msg, "uses", &uses);
+    dlr_format(d->uses, sizeof(d->uses), "%s", uses);
     json_object_set_new(msg, "v", json_integer(DLR_MSG_VERSION));
     json_object_set_new(msg, "t", json_string("uses"));
-    a->data.ops->uses(a, msg);
-    dlr_agent_say(a->base, msg);
+    d->ops->uses(d->arg, msg);
+    dlr_agent_say(d->base, msg);
 }
 
-static void dispatch(struct dlr_agent *a, const struct dlr_local_msg *m)
+static void dispatch(struct dlr_agent_data *d, const struct dlr_local_msg *m)
 {
     switch (m->type) {
     case DLR_LOCAL_D_HELLO:
-        on_hello(a, m);
+        on_hello(d, m);
         return;
     case DLR_LOCAL_D_RESERVED:
-        on_reserved(a, m);
+        on_reserved(d, m);
         return;
     case DLR_LOCAL_D_DONE:
-        on_done(a, m);
+        on_done(d, m);
         return;
     case DLR_LOCAL_D_COPIED:
-        on_copied(a, m);
+        on_copied(d, m);
         return;
     case DLR_LOCAL_D_BAD:
-        a->data.ops->bad(a, m);
+        d->ops->bad(d->arg, m);
         return;
     case DLR_LOCAL_D_USES:
-        on_uses(a, m);
+        on_uses(d, m);
         return;
     default:
         return;
     }
 }
 
-static void flush(struct dlr_agent *a)
+static void flush(struct dlr_agent_data *d)
 {
     struct dlr_local_msg *m;
 
-    while ((m = zlistx_first(a->data.out))) {
-        if (dlr_local_send(a->data.fd, m, NULL, 0) == -EAGAIN)
+    while ((m = zlistx_first(d->out))) {
+        if (dlr_local_send(d->fd, m, NULL, 0) == -EAGAIN)
             return;
-        zlistx_detach(a->data.out, NULL);
+        zlistx_detach(d->out, NULL);
         free(m);
     }
-    dlr_agent_unwatch(a->base, a->data.fd);
-    dlr_agent_watch(a->base, a->data.fd, on_data, a);
+    dlr_agent_unwatch(d->base, d->fd);
+    dlr_agent_watch(d->base, d->fd, on_data, d);
 }
 
 static int on_data(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
-    struct dlr_agent *a = arg;
+    struct dlr_agent_data *d = arg;
     struct dlr_local_msg m;
     int fds[DLR_LOCAL_FDS], rc;
     unsigned nfds = 0;
 
-    rc = dlr_local_recv(a->data.fd, &m, fds, &nfds);
+    rc = dlr_local_recv(d->fd, &m, fds, &nfds);
     for (unsigned i = 0; i < nfds; i++)
         close(
             fds[i]); /* the files have names: mpi_launcher/agent/snapshots/ranks.c opens them */
     if (rc == 0 || (rc < 0 && rc != -EAGAIN)) {
-        lost(a);
+        lost(d);
         return 0;
     }
     if (rc > 0)
-        dispatch(a, &m);
-    if (a->data.fd >= 0 && zlistx_size(a->data.out) > 0)
-        flush(a);
+        dispatch(d, &m);
+    if (d->fd >= 0 && zlistx_size(d->out) > 0)
+        flush(d);
     return 0;
 }
 
-void dlr_agent_data_send(struct dlr_agent *a, const struct dlr_local_msg *msg)
+void dlr_agent_data_send(struct dlr_agent_data *d, const struct dlr_local_msg *msg)
 {
     struct dlr_local_msg *copy;
 
-    if (a->data.fd < 0)
+    if (d->fd < 0)
         return;
-    if (zlistx_size(a->data.out) == 0 &&
-        dlr_local_send(a->data.fd, msg, NULL, 0) != -EAGAIN)
+    if (zlistx_size(d->out) == 0 && dlr_local_send(d->fd, msg, NULL, 0) != -EAGAIN)
         return; /* another failure shows itself as an end of file */
     copy = malloc(sizeof(*copy));
     if (!copy)
         return;
     *copy = *msg;
-    if (zlistx_size(a->data.out) == 0) {
-        dlr_agent_unwatch(a->base, a->data.fd);
-        dlr_agent_watch_out(a->base, a->data.fd, on_data, a);
+    if (zlistx_size(d->out) == 0) {
+        dlr_agent_unwatch(d->base, d->fd);
+        dlr_agent_watch_out(d->base, d->fd, on_data, d);
     }
-    zlistx_add_end(a->data.out, copy);
+    zlistx_add_end(d->out, copy);
 }
 
 static json_t *accepted(const struct dlr_agent_round *round)
@@ -237,113 +237,102 @@ static json_t *accepted(const struct dlr_agent_round *round)
     return list;
 }
 
-/* Their slots are marked here (mpi_launcher/agent/snapshots/save.c). */
-static json_t *own_ranks(const struct dlr_agent *a)
-{
-    json_t *list = json_array();
-
-    for (unsigned i = 0; i < a->nranks; i++)
-        if (a->ranks[i]->own)
-            json_array_append_new(list, json_integer(a->ranks[i]->rank));
-    return list;
-}
-
 /* A parity shard is made of every version. */
-static void order_shard(struct dlr_agent *a, const struct dlr_agent_sum *sum)
+static void order_shard(struct dlr_agent_data *d, const struct dlr_agent_sum *sum)
 {
     struct dlr_local_msg m;
 
     dlr_local_init(&m, DLR_LOCAL_D_SUM);
-    m.round = a->round.round;
+    m.round = d->round->round;
     m.rank = sum->rank;
     m.arg[0] = UINT32_MAX;
     dlr_local_text(&m, "%s", sum->terms);
-    dlr_agent_data_send(a, &m);
+    dlr_agent_data_send(d, &m);
 }
 
 /* Whether another node of the job is on this host, as several slurmd on one are: else nobody there has any
  * business with the data process.
  */
-static bool shares_host(const struct dlr_agent *a)
+static bool shares_host(const struct dlr_agent_data *d)
 {
-    const char *port = strrchr(dlr_agent_peers_addr(a->base), ':');
-    size_t n = port ? (size_t)(port + 1 - dlr_agent_peers_addr(a->base)) : 0;
+    const char *port = strrchr(dlr_agent_peers_addr(d->base), ':');
+    size_t n = port ? (size_t)(port + 1 - dlr_agent_peers_addr(d->base)) : 0;
 
-    for (unsigned i = 0; i < dlr_agent_peer_list(a->base)->n; i++)
-        if (!dlr_streq(dlr_agent_peer_list(a->base)->all[i].node, a->self.node) &&
-            strncmp(dlr_agent_peer_list(a->base)->all[i].addr,
-                    dlr_agent_peers_addr(a->base), n) == 0)
+    for (unsigned i = 0; i < dlr_agent_peer_list(d->base)->n; i++)
+        if (!dlr_streq(dlr_agent_peer_list(d->base)->all[i].node, d->self->node) &&
+            strncmp(dlr_agent_peer_list(d->base)->all[i].addr,
+                    dlr_agent_peers_addr(d->base), n) == 0)
             return true;
     return false;
 }
 
-void dlr_agent_data_peers(struct dlr_agent *a)
+void dlr_agent_data_peers(struct dlr_agent_data *d)
 {
-    if (a->round.known &&
-        (a->data.local != shares_host(a) || a->self.job.transport == DLR_TRANSPORT_UCX))
-        dlr_agent_data_config(a);
+    if (d->round->known &&
+        (d->local != shares_host(d) || d->self->job.transport == DLR_TRANSPORT_UCX))
+        dlr_agent_data_config(d);
 }
 
-void dlr_agent_data_config(struct dlr_agent *a)
+void dlr_agent_data_config(struct dlr_agent_data *d)
 {
-    const struct dlr_agent_round *round = &a->round;
+    const struct dlr_agent_round *round = d->round;
     DLR_AUTO_JSON json_t *conf = NULL;
     DLR_AUTO_FREE char *text = NULL;
     struct dlr_local_msg m;
     uint32_t count;
     size_t bytes;
 
-    a->data.local = shares_host(a);
-    conf =
-        json_pack("{s:s, s:s, s:I, s:s, s:o, s:o, s:o, s:b, s:b, s:o*}", "dir",
-                  a->self.conf.memory, "key", a->self.conf.key, "round",
-                  (json_int_t)round->round, "token", round->token, "accept",
-                  accepted(round), "bring", a->data.ops->bring(a), "own", own_ranks(a),
-                  "resized", round->made_by > 0, "local", a->data.local, "hosts",
-                  a->self.job.transport == DLR_TRANSPORT_UCX
-                      ? dlr_hosts_of(dlr_agent_peer_list(a->base))
-                      : NULL);
+    d->local = shares_host(d);
+    conf = json_pack("{s:s, s:s, s:I, s:s, s:o, s:o, s:o, s:b, s:b, s:o*}", "dir",
+                     d->self->conf.memory, "key", d->self->conf.key, "round",
+                     (json_int_t)round->round, "token", round->token, "accept",
+                     accepted(round), "bring", d->ops->bring(d->arg), "own",
+                     d->ops->own(d->arg), "resized", round->made_by > 0, "local",
+                     d->local, "hosts",
+                     d->self->job.transport == DLR_TRANSPORT_UCX
+                         ? dlr_hosts_of(dlr_agent_peer_list(d->base))
+                         : NULL);
     text = conf ? dlr_msg_text(conf) : NULL;
     bytes = text ? strlen(text) : 0;
     count = dlr_parts_count(bytes);
     if (!text || !count) {
-        dlr_error("%s: no memory for the data process's configuration", a->self.node);
+        dlr_error("%s: no memory for the data process's configuration", d->self->node);
         return;
     }
     for (uint32_t i = 0; i < count; i++) {
         dlr_local_init(&m, DLR_LOCAL_D_CONFIG);
         m.round = round->round;
         dlr_parts_put(&m, text, bytes, i, count);
-        dlr_agent_data_send(a, &m);
+        dlr_agent_data_send(d, &m);
     }
 }
 
-void dlr_agent_data_round(struct dlr_agent *a, bool drop)
+void dlr_agent_data_round(struct dlr_agent_data *d, bool drop)
 {
-    const struct dlr_agent_round *round = &a->round;
+    const struct dlr_agent_round *round = d->round;
     struct dlr_local_msg m;
 
-    dlr_agent_data_config(a);
+    dlr_agent_data_config(d);
     for (unsigned i = 0; i < round->nsums; i++)
-        order_shard(a, &round->sums[i]);
+        order_shard(d, &round->sums[i]);
     if (!drop)
         return;
     dlr_local_init(&m, DLR_LOCAL_D_DROP);
     m.round = round->round;
     m.arg[0] = round->has_restore ? round->restore.round : UINT32_MAX;
     m.step = round->has_restore ? round->restore.step : UINT64_MAX;
-    dlr_agent_data_send(a, &m);
+    dlr_agent_data_send(d, &m);
 }
 
-void dlr_agent_data_request(struct dlr_agent *a, const struct dlr_agent_request *q)
+void dlr_agent_data_request(struct dlr_agent_data *d, const struct dlr_agent_request *q)
 {
-    uint64_t id = dlr_agent_requests_add(a, q);
+    uint64_t id = dlr_agent_requests_add(d, q);
     struct dlr_local_msg m;
 
     if (!id)
         return;
     dlr_local_init(&m, q->type);
-    m.round = a->round.round;
+    m.round = d->round->round;
     m.rank = q->rank;
     m.step = q->version.step;
     m.arg[0] = q->version.round;
@@ -351,15 +340,15 @@ void dlr_agent_data_request(struct dlr_agent *a, const struct dlr_agent_request 
     m.arg[2] = q->save ? 1 : q->rate;
     m.arg[3] = q->follow;
     dlr_local_text(&m, "%s", q->text);
-    dlr_agent_data_send(a, &m);
+    dlr_agent_data_send(d, &m);
 }
 
-int dlr_agent_data_start(struct dlr_agent *a, struct dlr_err *err)
+int dlr_agent_data_start(struct dlr_agent_data *d, struct dlr_err *err)
 {
     char threads[32], net[DLR_OPT_TEXT + 8], class[32], limit[64], transport[32];
     char ports[DLR_OPT_TEXT + 8], word[16];
     char memory[DLR_OPT_TEXT + 16], run[DLR_OPT_TEXT + 16], from[DLR_OPT_TEXT + 16];
-    const char *argv[] = {a->self.conf.data_program,
+    const char *argv[] = {d->self->conf.data_program,
                           threads,
                           net,
                           class,
@@ -375,64 +364,117 @@ int dlr_agent_data_start(struct dlr_agent *a, struct dlr_err *err)
     DLR_AUTO_CLOSE int theirs = -1;
     int pair[2], rc;
 
-    if (!a->data.out) {
-        a->data.out = zlistx_new();
-        a->data.requests = zlistx_new();
-    }
-    if (!a->data.out || !a->data.requests)
-        return dlr_fail(err, -ENOMEM, "out of memory");
-    if (!a->self.job.checkpoint)
+    if (!d->self->job.checkpoint)
         return 0;
-    snprintf(threads, sizeof(threads), "--threads=%u", a->self.job.data_threads);
+    snprintf(threads, sizeof(threads), "--threads=%u", d->self->job.data_threads);
     snprintf(net, sizeof(net), "--net=%s",
-             a->net.device[0] ? a->net.device : a->self.job.net);
-    snprintf(class, sizeof(class), "--net-class=%u", a->self.job.net_class);
+             d->net.device[0] ? d->net.device : d->self->job.net);
+    snprintf(class, sizeof(class), "--net-class=%u", d->self->job.net_class);
     snprintf(limit, sizeof(limit), "--transfer-timeout=%" PRId64 "ms",
-             a->self.job.transfer_timeout_ms);
-    snprintf(memory, sizeof(memory), "--memory=%s", a->self.conf.memory);
-    snprintf(run, sizeof(run), "--run-dir=%s", a->self.conf.run_dir);
+             d->self->job.transfer_timeout_ms);
+    snprintf(memory, sizeof(memory), "--memory=%s", d->self->conf.memory);
+    snprintf(run, sizeof(run), "--run-dir=%s", d->self->conf.run_dir);
     snprintf(from, sizeof(from), "--restore-from=%s",
-             a->self.job.restore_from[0] == '/' ? a->self.job.restore_from : "");
-    dlr_opt_show(dlr_opt_find(dlr_jobconf_opts, "transport"), &a->self.job, word,
+             d->self->job.restore_from[0] == '/' ? d->self->job.restore_from : "");
+    dlr_opt_show(dlr_opt_find(dlr_jobconf_opts, "transport"), &d->self->job, word,
                  sizeof(word));
     snprintf(transport, sizeof(transport), "--transport=%s", word);
-    snprintf(ports, sizeof(ports), "--ports=%s", a->self.conf.peer_ports);
+    snprintf(ports, sizeof(ports), "--ports=%s", d->self->conf.peer_ports);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return dlr_fail(err, -errno, "socketpair: %s", strerror(errno));
     ours = pair[0];
     theirs = pair[1];
     fcntl(ours, F_SETFL, O_NONBLOCK);
     spawn.pass_fd = theirs;
-    rc = dlr_spawn(&spawn, &a->data.pid, &a->data.pidfd, err);
+    rc = dlr_spawn(&spawn, &d->pid, &d->pidfd, err);
     if (rc < 0)
         return rc;
-    a->data.fd = dlr_steal_fd(&ours);
-    dlr_agent_watch(a->base, a->data.fd, on_data, a);
+    d->fd = dlr_steal_fd(&ours);
+    dlr_agent_watch(d->base, d->fd, on_data, d);
     return 0;
 }
 
-void dlr_agent_data_restart(struct dlr_agent *a, const char *why)
+static void restart(struct dlr_agent_data *d, const char *why)
 {
     struct dlr_err err;
 
-    if (a->data.fd < 0)
+    if (d->fd < 0)
         return; /* the next one is started with what holds by then */
-    forget_process(a);
-    fail_all(a, why);
-    a->data.ops->changed(a);
-    if (dlr_agent_data_start(a, &err) == 0)
+    forget_process(d);
+    fail_all(d, why);
+    d->ops->changed(d->arg);
+    if (dlr_agent_data_start(d, &err) == 0)
         return;
-    dlr_error("%s: %s", a->self.node, err.text);
-    a->data.ops->refused(a, err.text);
+    dlr_error("%s: %s", d->self->node, err.text);
+    d->ops->refused(d->arg, err.text);
 }
 
-void dlr_agent_data_stop(struct dlr_agent *a)
+void dlr_agent_data_network(struct dlr_agent_data *d, const json_t *msg)
 {
-    dlr_agent_timer_end(a->base, &a->data.timer);
-    if (a->data.fd >= 0)
-        forget_process(a);
-    if (a->data.out && a->data.requests)
-        fail_all(a, "the agent ends");
-    zlistx_destroy(&a->data.out);
-    zlistx_destroy(&a->data.requests);
+    if (!json_is_true(json_object_get(msg, "common_net")) || d->net.device[0] ||
+        d->net.chosen || dlr_agent_net_find(&d->net, dlr_agent_peers_addr(d->base)) < 0)
+        return;
+    dlr_warn("%s: copies go over %s, the network of the control plane, from now on",
+             d->self->node, d->net.device);
+    restart(d, "another network is used from now on");
+}
+
+void dlr_agent_data_stop(struct dlr_agent_data *d)
+{
+    dlr_agent_timer_end(d->base, &d->timer);
+    if (d->fd >= 0)
+        forget_process(d);
+    fail_all(d, "the agent ends");
+}
+
+bool dlr_agent_data_runs(const struct dlr_agent_data *d)
+{
+    return d->fd >= 0;
+}
+
+bool dlr_agent_data_comes(const struct dlr_agent_data *d)
+{
+    return d->fd >= 0 || (d->timer >= 0 && !d->rests);
+}
+
+pid_t dlr_agent_data_pid(const struct dlr_agent_data *d)
+{
+    return d->pid;
+}
+
+const char *dlr_agent_data_address(const struct dlr_agent_data *d)
+{
+    return d->address;
+}
+
+struct dlr_agent_data *dlr_agent_data_free(struct dlr_agent_data *d)
+{
+    if (!d)
+        return NULL;
+    zlistx_destroy(&d->out);
+    zlistx_destroy(&d->requests);
+    free(d);
+    return NULL;
+}
+
+struct dlr_agent_data *dlr_agent_data_new(struct dlr_agent_base *base,
+                                          const struct dlr_agent_self *self,
+                                          const struct dlr_agent_round *round,
+                                          const struct dlr_agent_data_ops *ops,
+                                          void *arg)
+{
+    struct dlr_agent_data *d = calloc(1, sizeof(*d));
+
+    if (!d)
+        return NULL;
+    d->base = base;
+    d->self = self;
+    d->round = round;
+    d->ops = ops;
+    d->arg = arg;
+    d->fd = d->pidfd = d->timer = -1;
+    d->net.chosen = self->job.net[0] != '\0';
+    d->out = zlistx_new();
+    d->requests = zlistx_new();
+    return d->out && d->requests ? d : dlr_agent_data_free(d);
 }

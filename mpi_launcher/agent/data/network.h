@@ -6,28 +6,27 @@
 #ifndef DLR_MPI_LAUNCHER_AGENT_DATA_NETWORK_H
 #define DLR_MPI_LAUNCHER_AGENT_DATA_NETWORK_H
 
-#include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "ckpt/base/version.h"
 
-struct dlr_agent;
-
 struct dlr_agent_net {
+    bool chosen;             /* --dlrover-set=net: never another one */
     char device[32];         /* the control plane's, once copies go over it */
     bool reached;            /* a copy has come through */
     unsigned failed;         /* in a row, while none has */
     struct dlr_version save; /* the last save among them, {0} none */
 };
 
-/* A send has ended, for the save of a version or (NULL) for a round's start. When the first ones find
- * no way, the supervisor is told once. A save counts once: the sends of one fail together, when the
- * data process at their other end dies.
+/* A send has ended, for the save of a version or (NULL) for a round's start. True, once: the first
+ * ones have found no way. A save counts once: the sends of one fail together, when the data process
+ * at their other end dies.
  */
-void dlr_agent_net_sent(struct dlr_agent *a, const struct dlr_version *save, int rc,
-                        const char *why);
+bool dlr_agent_net_sent(struct dlr_agent_net *net, const struct dlr_version *save,
+                        int rc);
 
-/* A message "peers": where it says so, the data process is started again for that network. */
-void dlr_agent_net_peers(struct dlr_agent *a, const json_t *msg);
+/* The device that has the address of "host:port", into net. -ENODEV. */
+int dlr_agent_net_find(struct dlr_agent_net *net, const char *address);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the data process was asked for and has not ended yet. */
+/* What the data process can be asked for: its end is told once. */
 #ifndef DLR_MPI_LAUNCHER_AGENT_DATA_REQUESTS_H
 #define DLR_MPI_LAUNCHER_AGENT_DATA_REQUESTS_H
 
@@ -10,8 +10,6 @@
 #include "ckpt/base/version.h"
 #include "common/local/message.h"
 #include "mpi_launcher/agent/base/answers.h"
-
-struct dlr_agent;
 
 /* rc: 0 or negative errno; why: its words, or what the data process says. */
 typedef void dlr_agent_request_fn(void *arg, int rc, const char *why);
@@ -28,13 +26,6 @@ struct dlr_agent_request {
     dlr_agent_request_fn *done; /* told once how it has ended, perhaps at once */
     void *arg;
 };
-
-/* Its number, for D_DONE. 0: it has ended already, since no data process runs. */
-uint64_t dlr_agent_requests_add(struct dlr_agent *a, const struct dlr_agent_request *q);
-/* Request id has ended. False: there is none. */
-bool dlr_agent_requests_end(struct dlr_agent *a, uint64_t id, int rc, const char *why);
-/* All have failed. */
-void dlr_agent_requests_fail(struct dlr_agent *a, const char *why);
 
 /* The fields that every order about one version of one rank has; the id goes to
  * ret_from. -EBADMSG.

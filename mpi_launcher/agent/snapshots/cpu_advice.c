@@ -82,9 +82,9 @@ static void place_data(struct dlr_agent *a, char *text, size_t size)
     int rc;
 
     text[0] = '\0';
-    if (!a->topo || a->data.fd < 0)
+    if (!a->topo || !dlr_agent_data_runs(a->data))
         return;
-    a->data.placed = a->round.round;
+    a->devices.placed = a->round.round;
     dlr_agent_tasks_each(a, add_busy, &busy);
     for (unsigned i = 0; i < a->nranks; i++) {
         const struct dlr_agent_rank *r = a->ranks[i];
@@ -95,10 +95,10 @@ static void place_data(struct dlr_agent *a, char *text, size_t size)
         for (unsigned k = 0; k < DLR_TOPO_CPUS / 64; k++)
             helpers.bits[k] |= r->helpers.bits[k];
     }
-    spare = dlr_topo_beside(a->topo, &a->data.numa, &busy, &helpers, &cpus) > 0;
+    spare = dlr_topo_beside(a->topo, &a->devices.numa, &busy, &helpers, &cpus) > 0;
     if (!spare)
         dlr_topo_usable(a->topo, &cpus);
-    rc = place_threads(a->data.pid, &cpus);
+    rc = place_threads(dlr_agent_data_pid(a->data), &cpus);
     if (rc < 0)
         dlr_debug("%s: the data process stays where it is: %s", a->self.node,
                   strerror(-rc));
@@ -109,24 +109,26 @@ static void place_data(struct dlr_agent *a, char *text, size_t size)
 void dlr_agent_helpers_uses(struct dlr_agent *a, json_t *msg)
 {
     const json_t *list = json_object_get(msg, "numa");
-    struct dlr_topo_numa *numa = &a->data.numa;
+    struct dlr_topo_numa *numa = &a->devices.numa;
     char text[CPUS_TEXT];
-    const char *uses = "";
 
-    dlr_msg_str(msg, "uses", &uses);
-    dlr_format(a->data.uses, sizeof(a->data.uses), "%s", uses);
     numa->n = 0;
     for (size_t i = 0; i < json_array_size(list) && numa->n < DLR_TOPO_NUMA; i++)
         numa->node[numa->n++] = (unsigned)json_integer_value(json_array_get(list, i));
-    a->data.uses_known = true;
+    a->devices.known = true;
     place_data(a, text, sizeof(text));
     json_object_set_new(msg, "cpus", json_string(text));
+}
+
+void dlr_agent_helpers_gone(struct dlr_agent *a)
+{
+    a->devices.known = false;
 }
 
 void dlr_agent_helpers_round(struct dlr_agent *a)
 {
     char text[CPUS_TEXT];
 
-    if (a->data.uses_known && a->data.placed != a->round.round)
+    if (a->devices.known && a->devices.placed != a->round.round)
         place_data(a, text, sizeof(text));
 }

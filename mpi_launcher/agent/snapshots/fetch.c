@@ -190,7 +190,7 @@ void dlr_agent_bring_end(struct dlr_agent *a, const char *why)
     while (a->brings)
         end(a, a->brings, why);
     if (any)
-        dlr_agent_data_config(a);
+        dlr_agent_data_config(a->data);
 }
 
 /* Of those that were made here, or of the others; false: there was none. */
@@ -206,7 +206,7 @@ static bool end_some(struct dlr_agent *a, bool made, const char *why)
         any = true;
     }
     if (any)
-        dlr_agent_data_config(a);
+        dlr_agent_data_config(a->data);
     return any;
 }
 
@@ -254,7 +254,7 @@ void dlr_agent_bring_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
         return;
     }
     b->made = b->made || make;
-    if (a->data.fd < 0) {
+    if (!dlr_agent_data_runs(a->data)) {
         no_room(a, rank, -EIO, "no data process on this node");
         return;
     }
@@ -264,14 +264,14 @@ void dlr_agent_bring_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
         return;
     }
     b->coming = true;
-    dlr_agent_data_config(a); /* and from now on it is taken */
+    dlr_agent_data_config(a->data); /* and from now on it is taken */
     dlr_local_init(&m, DLR_LOCAL_D_RESERVE);
     m.round = a->round.round;
     m.rank = rank;
     m.arg[0] = bytes;
     m.arg[1] = 1;
     m.arg[2] = DLR_STORE_BROUGHT;
-    dlr_agent_data_send(a, &m);
+    dlr_agent_data_send(a->data, &m);
 }
 
 void dlr_agent_bring_fail(struct dlr_agent *a, const char *why)

@@ -385,7 +385,7 @@ static void ask_slots(struct dlr_agent *a, const struct dlr_agent_rank *r)
     m.rank = r->rank;
     m.arg[0] = r->bytes;
     m.arg[1] = dlr_agent_slots_of(a, r);
-    dlr_agent_data_send(a, &m);
+    dlr_agent_data_send(a->data, &m);
 }
 
 void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
@@ -416,13 +416,13 @@ void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
         dlr_agent_ranks_reserved(a, rank, err.code, err.text);
         return;
     }
-    if (a->data.fd < 0 && (a->data.timer < 0 || a->data.rests)) {
+    if (!dlr_agent_data_comes(a->data)) {
         dlr_agent_ranks_reserved(a, rank, -ENOTCONN, "no data process on this node");
         return;
     }
     r->reserving = true;
     r->bytes = bytes;
-    if (a->data.address[0]) /* else it is asked when it says hello */
+    if (dlr_agent_data_address(a->data)[0]) /* else it is asked when it says hello */
         ask_slots(a, r);
 }
 

@@ -114,7 +114,7 @@ static void ask_part(struct dlr_agent *a, const struct dlr_agent_rebuild *r,
     struct dlr_agent_request q = {.type = DLR_LOCAL_D_SEND,
                                   .rank = (int32_t)slot,
                                   .version = r->version,
-                                  .text = a->data.address};
+                                  .text = dlr_agent_data_address(a->data)};
 
     if (dlr_streq(node, a->self.node))
         dlr_agent_request(a, &q, &self, ended);
@@ -125,7 +125,7 @@ static void ask_part(struct dlr_agent *a, const struct dlr_agent_rebuild *r,
                       "t", "send", "gen", (json_int_t)a->self.run.gen, "id",
                       (json_int_t)self.id, "rank", (int)slot, "vround",
                       (json_int_t)r->version.round, "step", (json_int_t)r->version.step,
-                      "data", a->data.address));
+                      "data", dlr_agent_data_address(a->data)));
 }
 
 void dlr_agent_rebuild_reserved(struct dlr_agent *a, int32_t rank, int rc,

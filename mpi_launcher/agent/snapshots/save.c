@@ -213,7 +213,7 @@ static void tell_data(struct dlr_agent *a, enum dlr_local_type type,
         m.arg[2] = a->kept.round;
         m.arg[3] = a->kept.step;
     }
-    dlr_agent_data_send(a, &m);
+    dlr_agent_data_send(a->data, &m);
 }
 
 /* A node that was away for a round has such versions in all of its slots. */

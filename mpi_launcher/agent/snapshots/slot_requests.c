@@ -19,7 +19,7 @@ static int reads_slot(struct dlr_agent *a, const struct dlr_agent_request *q)
 {
     const struct dlr_agent_rank *r = dlr_agent_rank(a, q->rank, false);
 
-    if (!r || a->data.fd < 0 || q->type == DLR_LOCAL_D_LOAD ||
+    if (!r || !dlr_agent_data_runs(a->data) || q->type == DLR_LOCAL_D_LOAD ||
         q->type == DLR_LOCAL_D_ADOPT || q->type == DLR_LOCAL_D_SUM)
         return -1;
     return dlr_agent_rank_holding(r, q->version);
@@ -40,8 +40,6 @@ static void done(void *arg, int rc, const char *why)
     struct reader *d = arg;
 
     release(d);
-    if (d->q.type == DLR_LOCAL_D_SEND)
-        dlr_agent_net_sent(d->agent, d->q.save ? &d->q.version : NULL, rc, why);
     d->ended(d->agent, &d->q, &d->from, rc, why);
     free(d);
 }
@@ -67,5 +65,5 @@ void dlr_agent_request(struct dlr_agent *a, const struct dlr_agent_request *q,
         dlr_agent_rank(a, q->rank, false)->reading[d->slot]++;
     asked.done = done;
     asked.arg = d;
-    dlr_agent_data_request(a, &asked);
+    dlr_agent_data_request(a->data, &asked);
 }

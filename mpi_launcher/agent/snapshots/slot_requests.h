@@ -7,6 +7,8 @@
 
 #include "mpi_launcher/agent/data/requests.h"
 
+struct dlr_agent;
+
 /* q and from are as they were given, but for what was to be read at once: NULL. */
 typedef void dlr_agent_ended_fn(struct dlr_agent *a, const struct dlr_agent_request *q,
                                 const struct dlr_agent_origin *from, int rc,

@@ -152,7 +152,7 @@ void dlr_agent_peers_set(struct dlr_agent *a, const json_t *msg)
     dlr_format(a->peers.batch, sizeof(a->peers.batch), "%s", batch);
     take_state(a, json_object_get(msg, "state"));
     dlr_agent_watchdog_peers(a);
-    dlr_agent_data_peers(a);
+    dlr_agent_data_peers(a->data);
     if (json_is_true(json_object_get(msg, "whole")))
         dlr_agent_say(a->base, dlr_msg_new("peers_known"));
 }

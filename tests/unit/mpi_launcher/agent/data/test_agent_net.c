@@ -9,23 +9,7 @@
 
 #include <cmocka.h>
 
-#include "mpi_launcher/agent/agent.h"
 #include "mpi_launcher/agent/data/network.h"
-
-static unsigned said;
-
-void dlr_agent_say(struct dlr_agent_base *base, json_t *msg)
-{
-    said++;
-    json_decref(msg);
-}
-const char *dlr_agent_peers_addr(const struct dlr_agent_base *base)
-{
-    return "";
-}
-void dlr_agent_data_restart(struct dlr_agent *a, const char *why)
-{
-}
 
 static const struct {
     const char *name;
@@ -34,6 +18,7 @@ static const struct {
         int rc;
     } sends[8];
     unsigned said; /* afterwards */
+    bool chosen;   /* --dlrover-set=net */
 } rows[] = {
     {"three saves find no way",
      {{1, -ETIMEDOUT}, {2, -EHOSTUNREACH}, {3, -ECONNREFUSED}, {-1}},
@@ -52,6 +37,10 @@ static const struct {
      {{1, -ETIMEDOUT}, {2, 0}, {3, -ETIMEDOUT}, {4, -ETIMEDOUT}, {5, -ETIMEDOUT}, {-1}},
      0},
     {"it is not the network", {{1, -EIO}, {2, -ENOSPC}, {3, -EBADMSG}, {-1}}, 0},
+    {"whoever has named a network keeps it",
+     {{1, -ETIMEDOUT}, {2, -ETIMEDOUT}, {3, -ETIMEDOUT}, {-1}},
+     0,
+     true},
     {"it is said once",
      {{1, -ETIMEDOUT}, {2, -ETIMEDOUT}, {3, -ETIMEDOUT}, {4, -ETIMEDOUT}, {-1}},
      1},
@@ -60,16 +49,15 @@ static const struct {
 static void saves_that_find_no_way_are_counted(void **state)
 {
     for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-        static struct dlr_agent a;
+        struct dlr_agent_net net = {.chosen = rows[i].chosen};
+        unsigned said = 0;
 
         print_message("%s\n", rows[i].name);
-        memset(&a, 0, sizeof(a));
-        said = 0;
         for (unsigned k = 0; rows[i].sends[k].step != (uint64_t)-1; k++) {
             struct dlr_version save = {1, rows[i].sends[k].step};
 
-            dlr_agent_net_sent(&a, save.step ? &save : NULL, rows[i].sends[k].rc,
-                               "why");
+            said +=
+                dlr_agent_net_sent(&net, save.step ? &save : NULL, rows[i].sends[k].rc);
         }
         assert_int_equal(said, rows[i].said);
     }
@@ -77,11 +65,11 @@ static void saves_that_find_no_way_are_counted(void **state)
 
 static void the_same_step_of_another_round_is_another_save(void **state)
 {
-    static struct dlr_agent a;
+    struct dlr_agent_net net = {.chosen = false};
+    unsigned said = 0;
 
-    said = 0;
     for (uint32_t round = 1; round <= 3; round++)
-        dlr_agent_net_sent(&a, &(struct dlr_version){round, 40}, -ETIMEDOUT, "why");
+        said += dlr_agent_net_sent(&net, &(struct dlr_version){round, 40}, -ETIMEDOUT);
     assert_int_equal(said, 1);
 }
 

@@ -14,7 +14,7 @@ static void tell(struct dlr_agent *a, uint64_t rate)
 
     dlr_local_init(&m, DLR_LOCAL_D_PACE);
     m.arg[0] = rate;
-    dlr_agent_data_send(a, &m);
+    dlr_agent_data_send(a->data, &m);
 }
 
 void dlr_agent_pace_start(struct dlr_agent *a)
