@@ -48,7 +48,7 @@ $(BUILD)/tests/stepped-sum: $(call steps,$(KILL_SUM))
 $(BUILD)/tests/stepped-save: $(call steps,$(KILL_SAVE))
 $(addprefix $(BUILD)/tests/stepped-,data sum save): $(call obj,ckpt/stream/main.c) $(KILL_RIG) $(call libs,ckpt/stream)
 	$(call link,,$(call foreign,ckpt/stream))
-KILL_AGENT := $(addprefix mpi_launcher/agent/,snapshots/save.c snapshots/ranks.c snapshots/slot_requests.c data/data_process.c data/requests.c) $(call folder_steps,ckpt/slot) \
+KILL_AGENT := $(addprefix mpi_launcher/agent/,$(addprefix snapshots/,save.c marks.c ranks.c reserve.c slot_requests.c welcome.c) data/data_process.c data/requests.c) $(call folder_steps,ckpt/slot) \
   $(addprefix ckpt/base/,crc32c.c file_slice.c)
 $(BUILD)/tests/stepped-agent: $(call obj,mpi_launcher/agent/main.c) $(call steps,$(KILL_AGENT)) $(KILL_RIG) $(call libs,mpi_launcher/agent)
 	$(call link,,$(call foreign,mpi_launcher/agent))

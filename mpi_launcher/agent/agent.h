@@ -6,7 +6,7 @@
  *   main.c                     options, start, the loop
  *   restarter.c                starts it again when it dies
  *   base/                      reactor, children, sockets, answers: base/base.h
- *   snapshots/directory.c      the memory directory
+ *   directory.c                the memory directory
  *   control.c                  the supervisor's messages and ours to it
  *   lease.c                    beats out, leases in; what happens when the lease runs out
  *   suspend.c                  Slurm suspends the job: the lease is held
@@ -60,6 +60,11 @@
 #include "mpi_launcher/agent/base/sockets.h"
 #include "mpi_launcher/agent/data/data_process.h"
 #include "mpi_launcher/agent/data/requests.h"
+#include "mpi_launcher/agent/snapshots/fetch.h"
+#include "mpi_launcher/agent/snapshots/orders.h"
+#include "mpi_launcher/agent/snapshots/ranks.h"
+#include "mpi_launcher/agent/snapshots/save.h"
+#include "mpi_launcher/agent/snapshots/snapshots.h"
 #include "mpi_launcher/wire/endpoint.h"
 #include "mpi_launcher/wire/identity.h"
 #include "mpi_launcher/wire/peer_list.h"
@@ -69,15 +74,10 @@
 #define DLR_AGENT_RETRY_MS 50   /* between two rounds of SIGKILL while tasks are left */
 #define DLR_AGENT_LEAVE_MS 5000 /* an agent before this one may take to end */
 #define DLR_AGENT_CONNS 4096    /* local connections at once */
-#define DLR_AGENT_OPEN 16       /* versions: more than a supervisor has open */
-#define DLR_AGENT_ABORTS 32     /* told again to a data process that is started again */
 
 struct dlr_agent;
-struct dlr_topo;
-struct dlr_agent_bring;
 struct dlr_election;
 struct dlr_successor;
-struct dlr_agent_rebuild;
 
 /* --- main.c ------------------------------------------------------------------------- */
 
@@ -137,54 +137,17 @@ struct dlr_agent {
     int listen_fd;
     zlistx_t *conns; /* struct dlr_agent_conn */
     struct dlr_agent_tasks tasks;
-    struct dlr_agent_rank **ranks;
-    unsigned nranks;
     struct {
         bool asked;    /* the supervisor wants to know who is here */
         unsigned lost; /* workers that were welcomed in this turn, and have gone */
     } claims;
-    struct dlr_agent_bring *brings;
-    uint64_t save_step;            /* newest that was ordered in this round; 0 none */
-    uint64_t open[DLR_AGENT_OPEN]; /* ordered, and not decided as far as known here */
-    unsigned nopen;
-    uint64_t
-        aborted[DLR_AGENT_ABORTS]; /* steps of this round, the newest last; 0 none */
-    bool has_committed;
-    struct dlr_version committed; /* newest commit known here */
-    bool has_kept;
-    struct dlr_version kept; /* older, and not freed by commits */
-    uint64_t unvetted;       /* round + 1 in which no room for it was told; 0 none */
-    uint64_t went;           /* round + 1 in which go was heard; 0 none */
-    struct {
-        bool known;
-        int32_t rank;
-        struct dlr_version version;
-    } bad; /* what a worker here has marked: told to every supervisor */
-    struct {
-        bool known;
-        int32_t rank;
-        struct dlr_version version;
-        char why[256];
-    } torn; /* the last that an audit here has found */
     struct dlr_agent_data *data;
-    struct { /* of the data process, when they are known: */
-        bool known;
-        struct dlr_topo_numa numa; /* its devices are on these */
-        uint32_t placed; /* the round in which its CPUs were looked for last */
-    } devices;
-    struct dlr_agent_rebuild *rebuilds; /* for a successor */
-    struct {
-        struct dlr_pace pace; /* --dlrover-set=pace=auto */
-        unsigned sends;       /* of saves, on their way */
-        int64_t begun_ns;     /* the first of them; and what has arrived since */
-        uint64_t bytes;
-    } pacing;
+    struct dlr_agent_snapshots *snapshots;
     struct dlr_agent_peers peers;
     struct {
         int pidfd, timer; /* -1: not watched, off */
     } keeper;
-    struct dlr_topo *topo; /* this node's; NULL: not known */
-    zlistx_t *surveys;     /* reports being made */
+    zlistx_t *surveys; /* reports being made */
     struct dlr_successor *successor;
 };
 
@@ -221,13 +184,6 @@ void dlr_agent_control_stop(struct dlr_agent *a);
 void dlr_agent_hello(struct dlr_agent *a);
 /* The supervisor sent this. */
 void dlr_agent_on_supervisor(struct dlr_agent *a, const struct dlr_packet *packet);
-/* send, from a peer that rebuilds. */
-int dlr_agent_send(struct dlr_agent *a, const json_t *msg,
-                   const struct dlr_agent_origin *from);
-/* persist, from the supervisor or a peer. */
-void dlr_agent_persist(struct dlr_agent *a, const json_t *msg,
-                       const struct dlr_agent_origin *from);
-
 /* --- lease.c ------------------------------------------------------------------------ */
 
 int dlr_agent_lease_start(struct dlr_agent *a, struct dlr_err *err);
@@ -236,7 +192,7 @@ void dlr_agent_lease_pace(struct dlr_agent *a); /* every_ms has changed */
 void dlr_agent_lease_take(struct dlr_agent *a, const void *data, size_t size);
 void dlr_agent_lease_beat(struct dlr_agent *a); /* one now, beside those of the timer */
 /* Writes the lease into a worker's page: the timer in the worker follows it. */
-void dlr_agent_lease_show(const struct dlr_agent *a, struct dlr_page *page);
+void dlr_agent_lease_show(void *a, struct dlr_page *page);
 /* Whatever the supervisor says, not before until_ns. */
 void dlr_agent_lease_extend(struct dlr_agent *a, int64_t until_ns);
 /* A held lease ends, after grace_ms unless the supervisor says otherwise before. */
@@ -296,76 +252,6 @@ void dlr_agent_tasks_retell(struct dlr_agent *a);
 /* Whether a slurmstepd of the round is connected: its tasks may be long in coming. */
 void dlr_agent_tasks_say_stepd(struct dlr_agent *a, uint32_t round);
 
-/* --- snapshots/space.c: what slots take of the node's memory, and may --------------------- */
-
-unsigned dlr_agent_slots_of(const struct dlr_agent *a, const struct dlr_agent_rank *r);
-/* Bytes of the slots of all ranks here but one (-1: of all); of how many. */
-uint64_t dlr_agent_room_taken(const struct dlr_agent *a, int32_t but, unsigned *ret_n);
-/* Of all, if none had a third. */
-uint64_t dlr_agent_room_least(const struct dlr_agent *a);
-/* Whose slots this round has here: own ranks first, then those whose copies are kept, or parity shards. */
-unsigned dlr_agent_room_slots(const struct dlr_agent *a);
-int32_t dlr_agent_room_slot(const struct dlr_agent *a, unsigned i);
-/* Before anything is written: is there room for the rank's slots of so many bytes, beside what all
- * others here have? One slot is of a copy that is brought. -EDQUOT with the arithmetic.
- */
-int dlr_agent_room_check(struct dlr_agent *a, int32_t rank, unsigned slots,
-                         uint64_t bytes, struct dlr_err *err);
-/* The same of one that is made here before a round, beside all that is here and beside the slots that
- * the round will ask for, as large as this one.
- */
-int dlr_agent_room_beside(struct dlr_agent *a, int32_t rank, uint64_t bytes,
-                          struct dlr_err *err);
-
-/* --- snapshots/ranks.c -------------------------------------------------------------- */
-
-/* --- snapshots/pace.c */
-void dlr_agent_pace_start(struct dlr_agent *a); /* the data process is there */
-void dlr_agent_pace_look(struct dlr_agent *a);  /* with every beat */
-void dlr_agent_pace_begin(struct dlr_agent *a); /* a save's copy is sent off */
-void dlr_agent_pace_end(struct dlr_agent *a, int rc, uint64_t bytes);
-
-struct dlr_agent_rank {
-    int32_t rank;
-    struct dlr_agent_conn *worker; /* NULL: not here, or gone */
-    struct dlr_page *page;         /* of the worker; NULL before its hello */
-    int page_fd;
-    struct dlr_slot
-        *slots[DLR_STORE_SLOTS_MAX]; /* mapped when this node owns the rank */
-    int slot_fds[DLR_STORE_SLOTS_MAX];
-    unsigned
-        reading[DLR_STORE_SLOTS_MAX];  /* requests of the data process that read it */
-    bool corrupt[DLR_STORE_SLOTS_MAX]; /* it is DEAD when they have ended */
-    bool spare_slot; /* it has a third, for the version that is kept */
-    bool write_slot; /* or for that which is being written to the disk */
-    bool own;        /* runs here in this round */
-    bool opened;     /* a worker was welcomed in this turn */
-    int left; /* the process that closed it and had neither restored nor begun; 0: none */
-    bool reserving, asked; /* by the data process; by the worker */
-    uint64_t bytes;        /* reserved; 0: not */
-    bool restored;         /* said, with: */
-    int restored_rc;
-    bool differs;                 /* because the program asks for something else */
-    unsigned corrupt_of;          /* 1 + the rank whose copy is corrupt, 0: none is */
-    int64_t page_ns;              /* when it was made */
-    bool page_bad;                /* it held what cannot be: told */
-    struct dlr_page_cost cost;    /* of the page, as the supervisor knows it */
-    struct dlr_topo_cpus helpers; /* as the page says them */
-    struct {
-        bool known;
-        uint64_t step, hash;
-    } shared[DLR_PAGE_RING]; /* of the steps it sealed: DLR_LOCAL_SEALED's hash */
-};
-
-/* The rank's entry; with make, a new one when there is none (NULL: out of memory). */
-struct dlr_agent_rank *dlr_agent_rank(struct dlr_agent *a, int32_t rank, bool make);
-void dlr_agent_ranks_round(struct dlr_agent *a); /* a new round was entered */
-/* A new turn: ranks whose workers are there and stay here are kept, and told again. */
-void dlr_agent_ranks_turn(struct dlr_agent *a);
-/* Whether c is the worker of its rank. */
-bool dlr_agent_ranks_serves(const struct dlr_agent *a, const struct dlr_agent_conn *c);
-void dlr_agent_ranks_gone(struct dlr_agent *a, struct dlr_agent_conn *c);
-
 /* --- tasks/rank_claims.c ------------------------------------------------------------ */
 
 void dlr_agent_claims_hello(struct dlr_agent *a, struct dlr_agent_conn *c);
@@ -377,143 +263,11 @@ void dlr_agent_claims_turn(struct dlr_agent *a);
 int dlr_agent_claims_ask(struct dlr_agent *a, const json_t *msg);    /* ask_ranks */
 int dlr_agent_claims_refuse(struct dlr_agent *a, const json_t *msg); /* refuse */
 
-/* --- snapshots/ranks.c, once more ----------------------------------------------------- */
-
-void dlr_agent_ranks_stop(struct dlr_agent *a);
-void dlr_agent_ranks_hello(struct dlr_agent *a, struct dlr_agent_conn *c);
-void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
-                             bool worker);
-/* Those that are being reserved are asked of a new data process. */
-void dlr_agent_ranks_reserve_again(struct dlr_agent *a);
-void dlr_agent_ranks_reserved(struct dlr_agent *a, int32_t rank, int rc,
-                              const char *why);
-/* snapshots/extra_slots.c: whether rank gets one more slot of bytes here beside the two, and what for: spare_slot,
- * write_slot or both. Where auto finds no room for the older version the supervisor is told.
- */
-void dlr_agent_more_slots(struct dlr_agent *a, struct dlr_agent_rank *r,
-                          uint64_t bytes);
-/* The slots could not be had: true when auto does without it, to be asked again. */
-bool dlr_agent_fewer_slots(struct dlr_agent *a, struct dlr_agent_rank *r, int rc,
-                           const char *why);
-/* A rank that runs here has no slot to spare while one is written to the disk. */
-bool dlr_agent_is_tight(const struct dlr_agent *a, const struct dlr_agent_rank *r);
-/* The older version's alone, as above. */
-bool dlr_agent_vetted_slot(struct dlr_agent *a, int32_t rank, uint64_t bytes);
-void dlr_agent_ranks_restored(struct dlr_agent *a, const struct dlr_local_msg *msg);
-void dlr_agent_ranks_go(struct dlr_agent *a);
-/* Tells the supervisor, and each that comes after it, that step and later ones are bad. */
-void dlr_agent_bad(struct dlr_agent *a, struct dlr_agent_conn *c, uint64_t step);
-void dlr_agent_bad_retell(struct dlr_agent *a);
-/* Answers a worker that wants another rank's slot, now or when it is here. */
-void dlr_agent_peek(struct dlr_agent *a, struct dlr_agent_conn *c, uint64_t rank);
-/* rc < 0: text is why; else the path of a file, or "": it is in this node's memory. */
-void dlr_agent_peek_answer(struct dlr_agent *a, struct dlr_agent_conn *c, int32_t rank,
-                           int rc, const char *text);
-/* A worker found the copy corrupt that it got here, its own or one of these: the slot is dead, or will be
- * when nobody reads it. Where it lay a good one may come: one that is whole by its head is not sent there.
- */
-void dlr_agent_peek_bury(struct dlr_agent *a, int32_t rank);
-
-/* --- snapshots/fetch.c -------------------------------------------------------------- */
-
-/* Has the copy brought here; c is answered in the end. */
-void dlr_agent_bring(struct dlr_agent *a, struct dlr_agent_conn *c, int32_t rank);
-void dlr_agent_bring_gone(struct dlr_agent *a, const struct dlr_agent_conn *c);
-void dlr_agent_bring_retell(struct dlr_agent *a);
-/* Ranks whose copies may come; the caller's. */
-json_t *dlr_agent_bring_ranks(const struct dlr_agent *a);
-/* Bytes of slots here that no rank of this round uses: of former ranks, and brought. */
-uint64_t dlr_agent_bring_others(const struct dlr_agent *a, int32_t but);
-/* Nobody reads them any more, and the data process gives them up. */
-void dlr_agent_bring_end(struct dlr_agent *a, const char *why);
-/* The same of those that other nodes can send once more. */
-void dlr_agent_bring_go(struct dlr_agent *a, const char *why);
-/* Slots of this round failed with rc, why: what was made here goes, if that is for want of room and go was
- * heard. True: it may be tried again.
- */
-bool dlr_agent_bring_yield(struct dlr_agent *a, int rc, const char *why);
-/* "reserve" with "bring", and with make: it will be made here, for whoever wants it; D_RESERVED of such a
- * slot, "brought".
- */
-void dlr_agent_bring_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
-                             bool make);
-/* The data process has gone: room that was asked of it will not be made. */
-void dlr_agent_bring_fail(struct dlr_agent *a, const char *why);
-void dlr_agent_bring_reserved(struct dlr_agent *a, int32_t rank, int rc,
-                              const char *why);
-int dlr_agent_brought(struct dlr_agent *a, const json_t *msg);
-
-void dlr_agent_ranks_retell(struct dlr_agent *a);
-void dlr_agent_ranks_steps(const struct dlr_agent *a, uint64_t *ret_min,
-                           uint64_t *ret_max);
-/* The slot of rank that holds version whole, or -1. */
-int dlr_agent_rank_holding(const struct dlr_agent_rank *r, struct dlr_version version);
-
-/* --- snapshots/cpu_advice.c --------------------------------------------------------- */
-
-/* Looks at the node's CPUs once. Without them, or when it fails, there is no advice. */
-void dlr_agent_helpers_start(struct dlr_agent *a);
-void dlr_agent_helpers_stop(struct dlr_agent *a);
-/* Writes into r and its page, which the worker pid will have, which of our CPUs no task here is bound to;
- * none when the tasks are not bound, or take all.
- */
-struct dlr_agent_rank;
-void dlr_agent_helpers_advise(const struct dlr_agent *a, pid_t pid,
-                              struct dlr_agent_rank *r);
-/* The data process has said which devices it uses (D_USES), and goes to CPUs beside them that no task
- * here is bound to, as dlr_topo_beside() has it; where there are none it may use all of ours. msg gets
- * their list as "cpus", "" for all.
- */
-void dlr_agent_helpers_uses(struct dlr_agent *a, json_t *msg);
-/* The data process has gone, and its devices are not known any more. */
-void dlr_agent_helpers_gone(struct dlr_agent *a);
-/* A copy is about to be sent: the same once more in a round with other tasks. */
-void dlr_agent_helpers_round(struct dlr_agent *a);
-
-/* --- snapshots/save.c --------------------------------------------------------------- */
-
-void dlr_agent_save_at(struct dlr_agent *a, uint64_t step);
-void dlr_agent_save_commit(struct dlr_agent *a, uint64_t step);
-/* Of a commit's message: which older version stays. */
-void dlr_agent_save_keep(struct dlr_agent *a, const json_t *msg);
-void dlr_agent_save_abort(struct dlr_agent *a, uint64_t step);
-/* A data process was started again: it may have missed what was decided meanwhile. */
-void dlr_agent_save_retell(struct dlr_agent *a);
-/* Nothing reads a slot of r any more that did: what was decided of it meanwhile is marked. */
-void dlr_agent_save_settle(struct dlr_agent *a, struct dlr_agent_rank *r);
-void dlr_agent_save_sealed(struct dlr_agent *a, const struct dlr_local_msg *msg);
-/* What it sealed is not of one moment, as its audit has found. */
-void dlr_agent_save_torn(struct dlr_agent *a, int32_t rank, uint64_t step,
-                         const char *why);
-/* Of this round, for a supervisor that may not have heard it. */
-void dlr_agent_save_torn_retell(struct dlr_agent *a);
-void dlr_agent_save_missed(struct dlr_agent *a, int32_t rank, uint64_t step,
-                           const char *why);
-/* The same of any version, when it is of this round. */
-void dlr_agent_save_lost(struct dlr_agent *a, int32_t rank, struct dlr_version version,
-                         const char *why);
-
-/* --- snapshots/scrub.c: D_BAD. */
-void dlr_agent_scrub_bad(struct dlr_agent *a, const struct dlr_local_msg *m);
-/* D_COPIED: a rank's own slot may be whole again, and is marked like others. */
-void dlr_agent_scrub_copied(struct dlr_agent *a, int32_t rank);
-
 /* --- report.c ----------------------------------------------------------------------- */
 
 /* Starts a child that makes a report; "report" goes to from when it is there. */
 void dlr_agent_report(struct dlr_agent *a, const struct dlr_agent_origin *from);
 void dlr_agent_report_stop(struct dlr_agent *a);
-
-/* --- snapshots/rebuild.c ------------------------------------------------------------ */
-
-/* rebuild, from a successor: the rank is made of its set's parts. -EBADMSG, -ENOMEM. */
-int dlr_agent_rebuild(struct dlr_agent *a, const json_t *msg,
-                      const struct dlr_agent_origin *from);
-void dlr_agent_rebuild_reserved(struct dlr_agent *a, int32_t rank, int rc,
-                                const char *why);
-/* True when request id was a rebuilding's. */
-bool dlr_agent_rebuild_done(struct dlr_agent *a, uint64_t id, int rc, const char *why);
-void dlr_agent_rebuild_stop(struct dlr_agent *a);
 
 /* --- succession/peers.c ------------------------------------------------------------- */
 

@@ -11,7 +11,6 @@
 #include "common/json/message.h"
 #include "mpi_launcher/agent/agent.h"
 #include "mpi_launcher/agent/data/own_hosts.h"
-#include "mpi_launcher/agent/snapshots/slot_requests.h"
 #include "mpi_launcher/wire/heartbeat.h"
 
 #define BEAT_MAX_MS 60000   /* between beats */
@@ -60,22 +59,14 @@ static int on_who(struct dlr_agent *a, const json_t *msg)
  */
 static void say_told(struct dlr_agent *a)
 {
-    json_t *committed =
-        a->has_committed
-            ? json_pack("{s:I,s:I}", "vround", (json_int_t)a->committed.round, "step",
-                        (json_int_t)a->committed.step)
-            : json_null();
-    json_t *open = json_array();
+    json_t *msg =
+        json_pack("{s:i,s:s,s:I,s:I,s:I}", "v", DLR_MSG_VERSION, "t", "told", "round",
+                  a->round.known ? (json_int_t)a->round.round : -1, "turn",
+                  (json_int_t)a->round.turn, "doomed", (json_int_t)a->tasks.doomed);
 
-    for (unsigned i = 0; i < a->nopen; i++)
-        json_array_append_new(open, json_integer((json_int_t)a->open[i]));
-    dlr_agent_say(a->base,
-                  json_pack("{s:i,s:s,s:I,s:I,s:I,s:o,s:I,s:o}", "v", DLR_MSG_VERSION,
-                            "t", "told", "round",
-                            a->round.known ? (json_int_t)a->round.round : -1, "turn",
-                            (json_int_t)a->round.turn, "doomed",
-                            (json_int_t)a->tasks.doomed, "committed", committed,
-                            "ordered", (json_int_t)a->save_step, "open", open));
+    if (msg)
+        dlr_agent_save_told(a->snapshots, msg);
+    dlr_agent_say(a->base, msg);
 }
 
 static int on_welcome(struct dlr_agent *a, const json_t *msg)
@@ -98,7 +89,7 @@ static int on_welcome(struct dlr_agent *a, const json_t *msg)
         dlr_agent_keeper_watch(a, keeper);
     say_told(a);
     dlr_agent_tasks_retell(a); /* it may be a supervisor that knows nothing yet */
-    dlr_agent_ranks_retell(a);
+    dlr_agent_ranks_retell(a->snapshots);
     dlr_agent_claims_retell(a);
     dlr_agent_strangers_retell(a->base, a->taken);
     dlr_agent_grace_retell(a);
@@ -110,24 +101,6 @@ static int on_peers(struct dlr_agent *a, const json_t *msg)
     dlr_agent_peers_set(a, msg);
     dlr_agent_data_network(a->data, msg);
     return 0;
-}
-
-static void forget_saves(struct dlr_agent *a)
-{
-    a->nopen = 0;
-    a->save_step = 0;
-    memset(a->aborted, 0, sizeof(a->aborted));
-}
-
-/* What was undecided is void; its ranks are elsewhere, or their workers are others. */
-static void enter_turn(struct dlr_agent *a)
-{
-    forget_saves(a);
-    a->went = 0;
-    if (!a->round.has_restore || dlr_version_cmp(a->torn.version, a->round.restore) > 0)
-        a->torn.known = false; /* the step may come once more */
-    dlr_agent_bring_end(a, "the ranks are known anew");
-    dlr_agent_ranks_turn(a);
 }
 
 /* The supervisor drops what was said before it hears this, then hears of those that stay. */
@@ -150,21 +123,20 @@ static void enter_round(struct dlr_agent *a, struct dlr_agent_round *round)
     a->round = *round;
     memset(round, 0, sizeof(*round));
     if (!again) {
-        forget_saves(a);
+        dlr_agent_snapshots_leave(a->snapshots);
         a->claims.lost = 0;
         a->claims.asked = a->round.gathered;
-        dlr_agent_bring_end(a, "another round has begun");
         dlr_agent_local_drop_workers(a, a->round.round);
         dlr_agent_tasks_round(a, a->round.round);
-        dlr_agent_ranks_round(a);
+        dlr_agent_ranks_round(a->snapshots);
     }
     if (turn)
-        enter_turn(a);
+        dlr_agent_snapshots_turn(a->snapshots);
     dlr_agent_data_round(a->data, !again || turn);
     if (a->round.turn)
         turned(a);
     if (turn) {
-        dlr_agent_ranks_retell(a);
+        dlr_agent_ranks_retell(a->snapshots);
         dlr_agent_claims_turn(a);
     }
 }
@@ -190,131 +162,39 @@ static int on_reserve(struct dlr_agent *a, const json_t *msg)
         dlr_msg_uint(msg, "bytes", INT64_MAX, &bytes) < 0 || bytes == 0)
         return -EBADMSG;
     if (json_is_true(json_object_get(msg, "bring")))
-        dlr_agent_bring_reserve(a, (int32_t)rank, bytes,
+        dlr_agent_bring_reserve(a->snapshots, (int32_t)rank, bytes,
                                 json_is_true(json_object_get(msg, "make")));
     else
-        dlr_agent_ranks_reserve(a, (int32_t)rank, bytes, false);
-    return 0;
-}
-
-static void ended(struct dlr_agent *a, const struct dlr_agent_request *q,
-                  const struct dlr_agent_origin *from, int rc, const char *why)
-{
-    dlr_agent_done(a->base, from, rc, why);
-}
-
-static int order(struct dlr_agent *a, const json_t *msg, enum dlr_local_type type,
-                 const char *text_key)
-{
-    struct dlr_agent_origin from = supervisor;
-    struct dlr_agent_request q = {.type = type};
-    uint64_t round;
-
-    if (dlr_agent_copy_of(msg, &from, &q.rank, &q.version) < 0 ||
-        dlr_msg_str(msg, text_key, &q.text) < 0 || strlen(q.text) >= DLR_LOCAL_TEXT)
-        return -EBADMSG;
-    if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
-        !dlr_agent_round_is(&a->round, round)) {
-        dlr_agent_done(a->base, &from, -ESTALE, "not of this round");
-        return 0;
-    }
-    dlr_agent_request(a, &q, &from, ended);
-    return 0;
-}
-
-/* Not bound to the round: whoever asks takes only what is of its own. */
-int dlr_agent_send(struct dlr_agent *a, const json_t *msg,
-                   const struct dlr_agent_origin *from)
-{
-    struct dlr_agent_origin origin = *from;
-    struct dlr_agent_request q = {.type = DLR_LOCAL_D_SEND};
-
-    if (dlr_agent_copy_of(msg, &origin, &q.rank, &q.version) < 0 ||
-        dlr_msg_str(msg, "data", &q.text) < 0 || strlen(q.text) >= DLR_LOCAL_TEXT)
-        return -EBADMSG;
-    dlr_agent_request(a, &q, &origin, ended);
+        dlr_agent_ranks_reserve(a->snapshots, (int32_t)rank, bytes, false);
     return 0;
 }
 
 static int on_send(struct dlr_agent *a, const json_t *msg)
 {
-    return order(a, msg, DLR_LOCAL_D_SEND, "data");
+    return dlr_agent_order(a->snapshots, msg, DLR_LOCAL_D_SEND, "data");
 }
 
 static int on_rebuild(struct dlr_agent *a, const json_t *msg)
 {
-    return order(a, msg, DLR_LOCAL_D_SUM, "terms");
+    return dlr_agent_order(a->snapshots, msg, DLR_LOCAL_D_SUM, "terms");
 }
 
 static int on_load(struct dlr_agent *a, const json_t *msg)
 {
     bool foreign = json_is_true(json_object_get(msg, "foreign"));
 
-    return order(a, msg, foreign ? DLR_LOCAL_D_ADOPT : DLR_LOCAL_D_LOAD, "path");
-}
-
-/* Entry i of a persist's other ranks, [rank, id]. */
-static int read_other(const json_t *list, size_t i, int32_t *ret_rank, uint64_t *ret_id)
-{
-    const json_t *pair = json_array_get(list, i);
-    json_int_t rank = json_integer_value(json_array_get(pair, 0));
-    json_int_t id = json_integer_value(json_array_get(pair, 1));
-
-    if (json_array_size(pair) != 2 || !json_is_integer(json_array_get(pair, 0)) ||
-        !json_is_integer(json_array_get(pair, 1)) || rank < 0 || rank > INT32_MAX ||
-        id < 0)
-        return -EBADMSG;
-    *ret_rank = (int32_t)rank;
-    *ret_id = (uint64_t)id;
-    return 0;
-}
-
-static void written(struct dlr_agent *a, const struct dlr_agent_request *q,
-                    const struct dlr_agent_origin *from, int rc, const char *why)
-{
-    if (rc < 0 && from->from == DLR_AGENT_SELF)
-        dlr_agent_save_lost(a, q->rank, q->version, why);
-    dlr_agent_done(a->base, from, rc, why);
-}
-
-/* Not bound to the round: after its end the survivors' state is written before a requeue. */
-void dlr_agent_persist(struct dlr_agent *a, const json_t *msg,
-                       const struct dlr_agent_origin *from)
-{
-    const json_t *with = json_object_get(msg, "with");
-    size_t n = json_array_size(with);
-    struct dlr_agent_origin origin = *from;
-    struct dlr_agent_request q = {.type = DLR_LOCAL_D_SAVE};
-    uint64_t id;
-    int32_t other;
-    int rc = dlr_agent_copy_of(msg, &origin, &q.rank, &q.version);
-
-    if (rc < 0 || dlr_msg_str(msg, "path", &q.text) < 0 ||
-        strlen(q.text) >= DLR_LOCAL_TEXT)
-        rc = -EBADMSG;
-    for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = read_other(with, i, &other, &id);
-    if (rc < 0)
-        return;
-    if (dlr_msg_uint(msg, "rate", INT64_MAX, &q.rate) < 0)
-        q.rate = 0;
-    q.follow = (unsigned)n;
-    dlr_agent_request(a, &q, &origin, written);
-    for (size_t i = 0; i < n; i++) {
-        read_other(with, i, &q.rank, &origin.id);
-        q.follow = (unsigned)(n - 1 - i);
-        dlr_agent_request(a, &q, &origin, written);
-    }
+    return dlr_agent_order(a->snapshots, msg,
+                           foreign ? DLR_LOCAL_D_ADOPT : DLR_LOCAL_D_LOAD, "path");
 }
 
 static int on_persist(struct dlr_agent *a, const json_t *msg)
 {
-    dlr_agent_persist(a, msg, &supervisor);
+    dlr_agent_persist(a->snapshots, msg, &supervisor);
     return 0;
 }
 
 static int decide(struct dlr_agent *a, const json_t *msg,
-                  void (*fn)(struct dlr_agent *a, uint64_t step))
+                  void (*fn)(struct dlr_agent_snapshots *s, uint64_t step))
 {
     uint64_t round, step;
 
@@ -322,27 +202,34 @@ static int decide(struct dlr_agent *a, const json_t *msg,
         !dlr_agent_round_is(&a->round, round) ||
         dlr_msg_uint(msg, "step", INT64_MAX, &step) < 0)
         return -EBADMSG;
-    fn(a, step);
+    fn(a->snapshots, step);
     return 0;
 }
 
 static int on_save_at(struct dlr_agent *a, const json_t *msg)
 {
-    if (a->save_step == 0) /* the round's first: older versions are freed with it */
-        dlr_agent_save_keep(a, json_object_get(msg, "kept"));
+    if (dlr_agent_save_ordered(a->snapshots) ==
+        0) /* the round's first: older versions are freed with it */
+        dlr_agent_save_keep(a->snapshots, json_object_get(msg, "kept"));
     return decide(a, msg, dlr_agent_save_at);
 }
 
 static int on_commit(struct dlr_agent *a, const json_t *msg)
 {
-    dlr_agent_save_keep(a, json_object_get(msg, "kept"));
-    dlr_agent_bring_end(a, "peek reads what restore loaded, until the first begin");
+    dlr_agent_save_keep(a->snapshots, json_object_get(msg, "kept"));
+    dlr_agent_bring_end(a->snapshots,
+                        "peek reads what restore loaded, until the first begin");
     return decide(a, msg, dlr_agent_save_commit);
 }
 
 static int on_abort(struct dlr_agent *a, const json_t *msg)
 {
     return decide(a, msg, dlr_agent_save_abort);
+}
+
+static int on_brought(struct dlr_agent *a, const json_t *msg)
+{
+    return dlr_agent_brought(a->snapshots, msg);
 }
 
 static int on_go(struct dlr_agent *a, const json_t *msg)
@@ -352,7 +239,7 @@ static int on_go(struct dlr_agent *a, const json_t *msg)
     if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
         !dlr_agent_round_is(&a->round, round))
         return -EBADMSG;
-    dlr_agent_ranks_go(a);
+    dlr_agent_ranks_go(a->snapshots);
     return 0;
 }
 
@@ -409,7 +296,7 @@ static const struct {
     {"kill", on_kill},
     {"report", on_report},
     {"bye", on_bye},
-    {"brought", dlr_agent_brought},
+    {"brought", on_brought},
     {"ask_ranks", dlr_agent_claims_ask},
     {"refuse", dlr_agent_claims_refuse},
 };

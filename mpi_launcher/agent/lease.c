@@ -52,8 +52,9 @@ static int lease_over(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     return 0;
 }
 
-void dlr_agent_lease_show(const struct dlr_agent *a, struct dlr_page *page)
+void dlr_agent_lease_show(void *arg, struct dlr_page *page)
 {
+    const struct dlr_agent *a = arg;
     int64_t until_ns = a->lease_until_ns;
 
     if (!a->self.job.lease_timer || !until_ns)
@@ -73,9 +74,7 @@ static void set_lease(struct dlr_agent *a, int64_t until_ns)
     if (until_ns != HELD)
         when.it_value = (struct timespec){until_ns / 1000000000, until_ns % 1000000000};
     timerfd_settime(a->lease_fd, TFD_TIMER_ABSTIME, &when, NULL);
-    for (unsigned i = 0; i < a->nranks; i++)
-        if (a->ranks[i]->page)
-            dlr_agent_lease_show(a, a->ranks[i]->page);
+    dlr_agent_ranks_pages(a->snapshots, dlr_agent_lease_show, a);
 }
 
 void dlr_agent_lease_extend(struct dlr_agent *a, int64_t until_ns)
@@ -134,7 +133,7 @@ static void send_beat(struct dlr_agent *a, struct dlr_beat *b)
 
     b->seq = ++a->seq;
     a->held_beats = 0;
-    dlr_agent_ranks_steps(a, &b->step_min, &b->step_max);
+    dlr_agent_ranks_steps(a->snapshots, &b->step_min, &b->step_max);
     dlr_beat_pack(b, buf);
     dlr_agent_say_bytes(a->base, buf, sizeof(buf));
 }
@@ -153,7 +152,7 @@ static void beat(struct dlr_agent *a, bool always)
     else
         a->held_beats++;
     dlr_agent_strangers(a->base);
-    dlr_agent_pace_look(a);
+    dlr_agent_pace_look(a->snapshots);
     if (a->answered_ns && (int64_t)b.sent_ns - a->answered_ns > a->dead_ms * MS &&
         !dlr_agent_in_grace(a))
         dlr_agent_watchdog_silence(a);

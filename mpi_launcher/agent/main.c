@@ -113,28 +113,21 @@ static void on_data_ready(void *arg)
 
     if (dlr_agent_supervisor_is_open(a->base))
         dlr_agent_hello(a); /* else the first one is still to come */
-    dlr_agent_pace_start(a);
-    if (!a->round.known)
-        return;
-    /* The one that died may not have heard what is void; once something was ordered it did. */
-    dlr_agent_data_round(a->data, a->save_step == 0);
-    dlr_agent_ranks_reserve_again(a);
-    dlr_agent_save_retell(a);
+    dlr_agent_snapshots_data_ready(a->snapshots);
+}
+
+static void on_data_gone(void *arg, const char *why)
+{
+    struct dlr_agent *a = arg;
+
+    dlr_agent_snapshots_data_gone(a->snapshots, why);
 }
 
 static void on_data_refused(void *arg, const char *why)
 {
     struct dlr_agent *a = arg;
 
-    for (unsigned i = 0; i < a->nranks; i++)
-        if (a->ranks[i]->reserving)
-            dlr_agent_ranks_reserved(a, a->ranks[i]->rank, -EIO, why);
-}
-
-static void on_data_gone(void *arg, const char *why)
-{
-    dlr_agent_helpers_gone(arg);
-    dlr_agent_bring_fail(arg, why);
+    dlr_agent_snapshots_data_refused(a->snapshots, why);
 }
 
 static void on_data_changed(void *arg)
@@ -142,44 +135,47 @@ static void on_data_changed(void *arg)
     dlr_agent_hello(arg);
 }
 
-static void on_reserved(void *arg, int32_t rank, uint64_t slot, int rc, const char *why)
+static void on_data_reserved(void *arg, int32_t rank, uint64_t slot, int rc,
+                             const char *why)
 {
-    if (slot == DLR_STORE_BROUGHT)
-        dlr_agent_bring_reserved(arg, rank, rc, why);
-    else
-        dlr_agent_ranks_reserved(arg, rank, rc, why);
+    struct dlr_agent *a = arg;
+
+    dlr_agent_snapshots_reserved(a->snapshots, rank, slot, rc, why);
 }
 
 static void on_copied(void *arg, int32_t rank)
 {
-    dlr_agent_scrub_copied(arg, rank);
+    struct dlr_agent *a = arg;
+
+    dlr_agent_scrub_copied(a->snapshots, rank);
 }
 
 static void on_bad(void *arg, const struct dlr_local_msg *msg)
 {
-    dlr_agent_scrub_bad(arg, msg);
+    struct dlr_agent *a = arg;
+
+    dlr_agent_scrub_bad(a->snapshots, msg);
 }
 
 static void on_uses(void *arg, json_t *msg)
 {
-    dlr_agent_helpers_uses(arg, msg);
+    struct dlr_agent *a = arg;
+
+    dlr_agent_helpers_uses(a->snapshots, msg);
 }
 
-/* Their slots are marked here (mpi_launcher/agent/snapshots/save.c). */
 static json_t *own_ranks(void *arg)
 {
     const struct dlr_agent *a = arg;
-    json_t *list = json_array();
 
-    for (unsigned i = 0; i < a->nranks; i++)
-        if (a->ranks[i]->own)
-            json_array_append_new(list, json_integer(a->ranks[i]->rank));
-    return list;
+    return dlr_agent_ranks_own(a->snapshots);
 }
 
 static json_t *bring_ranks(void *arg)
 {
-    return dlr_agent_bring_ranks(arg);
+    const struct dlr_agent *a = arg;
+
+    return dlr_agent_bring_ranks(a->snapshots);
 }
 
 static const struct dlr_agent_data_ops data_ops = {
@@ -187,12 +183,32 @@ static const struct dlr_agent_data_ops data_ops = {
     .gone = on_data_gone,
     .refused = on_data_refused,
     .changed = on_data_changed,
-    .reserved = on_reserved,
+    .reserved = on_data_reserved,
     .copied = on_copied,
     .bad = on_bad,
     .uses = on_uses,
     .own = own_ranks,
     .bring = bring_ranks,
+};
+
+/* --- what happens to slots and pages, and who hears of it --- */
+
+static void on_reserved(void *arg, int32_t rank, int rc, const char *why)
+{
+    struct dlr_agent *a = arg;
+
+    dlr_agent_rebuild_reserved(a->snapshots, rank, rc, why);
+}
+
+static void each_task(void *arg, void (*fn)(void *fn_arg, pid_t pid), void *fn_arg)
+{
+    dlr_agent_tasks_each(arg, fn, fn_arg);
+}
+
+static const struct dlr_agent_snapshots_ops snapshots_ops = {
+    .reserved = on_reserved,
+    .page = dlr_agent_lease_show,
+    .tasks = each_task,
 };
 
 static void init(struct dlr_agent *a)
@@ -240,7 +256,10 @@ static int start(struct dlr_agent *a, struct dlr_err *err)
     a->base = dlr_agent_base_new(&base_ops, a);
     if (a->base)
         a->data = dlr_agent_data_new(a->base, &a->self, &a->round, &data_ops, a);
-    if (!a->data)
+    if (a->data)
+        a->snapshots = dlr_agent_snapshots_new(a->base, &a->self, &a->round, a->data,
+                                               &snapshots_ops, a);
+    if (!a->snapshots)
         return dlr_fail(err, -ENOMEM, "out of memory");
     dlr_agent_watch(a->base, a->signal_fd, on_signal, a);
     rc = dlr_agent_local_start(a, err);
@@ -248,7 +267,6 @@ static int start(struct dlr_agent *a, struct dlr_err *err)
     rc = rc < 0 ? rc : dlr_agent_peers_open(a->base, a->id, &a->self, err);
     rc = rc < 0 ? rc : dlr_agent_data_start(a->data, err);
     rc = rc < 0 ? rc : dlr_agent_control_start(a, key, err);
-    dlr_agent_helpers_start(a);
     return rc < 0 ? rc : dlr_agent_lease_start(a, err);
 }
 
@@ -265,14 +283,12 @@ static void stop(struct dlr_agent *a)
         dlr_agent_grace_stop(a);
         dlr_agent_succeed_stop(a);
         dlr_agent_report_stop(a);
-        dlr_agent_helpers_stop(a);
-        dlr_agent_bring_end(a, "the agent ends");
+        if (a->snapshots)
+            dlr_agent_bring_end(a->snapshots, "the agent ends");
         dlr_agent_local_stop(a);
         dlr_agent_tasks_stop(a);
         if (a->data)
             dlr_agent_data_stop(a->data);
-        dlr_agent_rebuild_stop(a);
-        dlr_agent_ranks_stop(a);
         dlr_agent_watchdog_stop(a);
         dlr_agent_peers_close(a->base);
     }
@@ -284,6 +300,7 @@ static void stop(struct dlr_agent *a)
     if (a->base)
         dlr_agent_control_stop(a);
     dlr_agent_round_done(&a->round);
+    a->snapshots = dlr_agent_snapshots_free(a->snapshots);
     a->data = dlr_agent_data_free(a->data);
     a->base = dlr_agent_base_free(a->base);
     if (a->self.dir_fd >= 0)

@@ -5,6 +5,7 @@
  * Reaches dlr_agent_round_parse(), dlr_peer_list_take().
  */
 #include "mpi_launcher/agent/control.c"
+#include "mpi_launcher/agent/snapshots/parts.h"
 #include "tests/fuzz/fuzz.h"
 
 #define HANDS(name, ...)                                                               \
@@ -14,11 +15,11 @@
 
 HANDS(dlr_agent_lease_pace, struct dlr_agent *a)
 HANDS(dlr_agent_tasks_retell, struct dlr_agent *a)
-HANDS(dlr_agent_ranks_retell, struct dlr_agent *a)
-HANDS(dlr_agent_ranks_round, struct dlr_agent *a)
-HANDS(dlr_agent_data_peers, struct dlr_agent_data *d)
-HANDS(dlr_agent_ranks_go, struct dlr_agent *a)
-HANDS(dlr_agent_ranks_turn, struct dlr_agent *a)
+HANDS(dlr_agent_ranks_retell, struct dlr_agent_snapshots *s)
+HANDS(dlr_agent_ranks_round, struct dlr_agent_snapshots *s)
+HANDS(dlr_agent_ranks_go, struct dlr_agent_snapshots *s)
+HANDS(dlr_agent_snapshots_turn, struct dlr_agent_snapshots *s)
+HANDS(dlr_agent_snapshots_leave, struct dlr_agent_snapshots *s)
 HANDS(dlr_agent_claims_turn, struct dlr_agent *a)
 HANDS(dlr_agent_claims_retell, struct dlr_agent *a)
 HANDS(dlr_agent_grace_retell, struct dlr_agent *a)
@@ -27,18 +28,25 @@ HANDS(dlr_agent_tasks_round, struct dlr_agent *a, uint32_t round)
 HANDS(dlr_agent_tasks_kill, struct dlr_agent *a, uint32_t round)
 HANDS(dlr_agent_tasks_settle, struct dlr_agent *a, uint32_t round)
 HANDS(dlr_agent_local_drop_workers, struct dlr_agent *a, uint32_t before)
-HANDS(dlr_agent_data_round, struct dlr_agent_data *d, bool fresh)
-HANDS(dlr_agent_save_at, struct dlr_agent *a, uint64_t step)
-HANDS(dlr_agent_save_commit, struct dlr_agent *a, uint64_t step)
-HANDS(dlr_agent_save_abort, struct dlr_agent *a, uint64_t step)
-HANDS(dlr_agent_save_keep, struct dlr_agent *a, const json_t *version)
-HANDS(dlr_agent_data_network, struct dlr_agent_data *d, const json_t *msg)
+HANDS(dlr_agent_save_at, struct dlr_agent_snapshots *s, uint64_t step)
+HANDS(dlr_agent_save_commit, struct dlr_agent_snapshots *s, uint64_t step)
+HANDS(dlr_agent_save_abort, struct dlr_agent_snapshots *s, uint64_t step)
+HANDS(dlr_agent_save_keep, struct dlr_agent_snapshots *s, const json_t *version)
 HANDS(dlr_agent_report, struct dlr_agent *a, const struct dlr_agent_origin *from)
 HANDS(dlr_agent_watchdog_peers, struct dlr_agent *a)
 HANDS(dlr_agent_keeper_watch, struct dlr_agent *a, const char *text)
 HANDS(dlr_agent_watchdog_stop, struct dlr_agent *a)
 HANDS(dlr_agent_succeed_report, struct dlr_agent *a, const char *node, const json_t *r)
 HANDS(dlr_agent_succeed_done, struct dlr_agent *a, uint64_t id, int rc, const char *why)
+
+uint64_t dlr_agent_save_ordered(const struct dlr_agent_snapshots *s)
+{
+    return 0;
+}
+
+void dlr_agent_save_told(const struct dlr_agent_snapshots *s, json_t *msg)
+{
+}
 
 bool dlr_agent_in_grace(const struct dlr_agent *a)
 {
@@ -55,7 +63,7 @@ int dlr_agent_claims_refuse(struct dlr_agent *a, const json_t *msg)
     return 0;
 }
 
-int dlr_agent_rebuild(struct dlr_agent *a, const json_t *msg,
+int dlr_agent_rebuild(struct dlr_agent_snapshots *s, const json_t *msg,
                       const struct dlr_agent_origin *from)
 {
     return 0;
@@ -68,31 +76,39 @@ void dlr_agent_lease_take(struct dlr_agent *a, const void *data, size_t size)
     dlr_beat_unpack(data, size, &beat);
 }
 
-HANDS(dlr_agent_bring_end, struct dlr_agent *a, const char *why)
+HANDS(dlr_agent_bring_end, struct dlr_agent_snapshots *s, const char *why)
 
-int dlr_agent_brought(struct dlr_agent *a, const json_t *msg)
+int dlr_agent_brought(struct dlr_agent_snapshots *s, const json_t *msg)
 {
     return 0;
 }
 
-void dlr_agent_bring_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
-                             bool make)
+void dlr_agent_bring_reserve(struct dlr_agent_snapshots *s, int32_t rank,
+                             uint64_t bytes, bool make)
 {
     FUZZ_CHECK(rank >= 0 && bytes > 0 && bytes <= INT64_MAX);
 }
 
-void dlr_agent_ranks_reserve(struct dlr_agent *a, int32_t rank, uint64_t bytes,
-                             bool worker)
+void dlr_agent_ranks_reserve(struct dlr_agent_snapshots *s, int32_t rank,
+                             uint64_t bytes, bool worker)
 {
     FUZZ_CHECK(rank >= 0 && bytes > 0 && bytes <= INT64_MAX && !worker);
 }
 
-void dlr_agent_request(struct dlr_agent *a, const struct dlr_agent_request *q,
+void dlr_agent_request(struct dlr_agent_snapshots *s, const struct dlr_agent_request *q,
                        const struct dlr_agent_origin *from, dlr_agent_ended_fn *fn)
 {
     FUZZ_CHECK(q->rank >= 0 && q->version.step <= INT64_MAX &&
                strlen(q->text) < DLR_LOCAL_TEXT);
 }
+
+static json_t *no_ranks(void *arg)
+{
+    return json_array();
+}
+
+/* No process is started: what it would be told goes nowhere. */
+static const struct dlr_agent_data_ops data_ops = {.own = no_ranks, .bring = no_ranks};
 
 static void check_round(const struct dlr_agent_round *r)
 {
@@ -111,6 +127,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct dlr_agent agent; /* large */
     static struct dlr_identity *id;
     static struct dlr_agent_base *base; /* without sockets */
+    static struct dlr_agent_data *engine;
+    static struct dlr_agent_snapshots snapshots;
     struct dlr_agent *a = &agent;
     char *all = fuzz_text(data, size), *rest = all, *line;
 
@@ -121,6 +139,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK((base = dlr_agent_base_new(NULL, NULL)));
     a->id = id;
     a->base = base;
+    if (!engine)
+        FUZZ_CHECK(
+            (engine = dlr_agent_data_new(base, &a->self, &a->round, &data_ops, a)));
+    a->data = engine;
+    snapshots = (struct dlr_agent_snapshots){.base = base, .round = &a->round};
+    a->snapshots = &snapshots;
     a->self.run.gen = 1;
     memcpy(a->self.node, "n1", 3);
     while ((line = fuzz_line(&rest))) {

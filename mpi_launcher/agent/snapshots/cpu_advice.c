@@ -9,26 +9,13 @@
 #include "common/base/str.h"
 #include "common/json/message.h"
 #include "hwloc_topo/topo.h"
-#include "mpi_launcher/agent/agent.h"
+#include "mpi_launcher/agent/snapshots/parts.h"
 #include "mpi_launcher/process/thread_affinity.h"
 
 #define CPUS_TEXT 1024 /* what is longer is told as an empty one */
 
 static_assert(DLR_PAGE_CPUS == DLR_TOPO_CPUS && DLR_TOPO_CPUS == CPU_SETSIZE,
               "one set of CPUs in three places");
-
-void dlr_agent_helpers_start(struct dlr_agent *a)
-{
-    struct dlr_err err;
-
-    if (dlr_topo_load_cpus(&a->topo, &err) < 0)
-        dlr_debug("helper threads get no CPUs of their own: %s", err.text);
-}
-
-void dlr_agent_helpers_stop(struct dlr_agent *a)
-{
-    a->topo = dlr_topo_free(a->topo);
-}
 
 /* Adds the CPUs that a process is bound to. */
 static int add_cpus(pid_t pid, struct dlr_topo_cpus *cpus)
@@ -48,17 +35,17 @@ static void add_busy(void *arg, pid_t pid)
     add_cpus(pid, arg); /* one that is gone needs none */
 }
 
-void dlr_agent_helpers_advise(const struct dlr_agent *a, pid_t pid,
+void dlr_agent_helpers_advise(const struct dlr_agent_snapshots *s, pid_t pid,
                               struct dlr_agent_rank *r)
 {
     struct dlr_topo_cpus own = {0}, busy, spare;
 
     r->helpers = (struct dlr_topo_cpus){0};
-    if (!a->topo || add_cpus(pid, &own) < 0)
+    if (!s->topo || add_cpus(pid, &own) < 0)
         return;
     busy = own;
-    dlr_agent_tasks_each(a, add_busy, &busy);
-    if (dlr_topo_spare(a->topo, &own, &busy, &spare) > 0)
+    s->ops->tasks(s->arg, add_busy, &busy);
+    if (dlr_topo_spare(s->topo, &own, &busy, &spare) > 0)
         r->helpers = spare;
     memcpy(r->page->helper_cpus, r->helpers.bits, sizeof(r->page->helper_cpus));
 }
@@ -75,19 +62,19 @@ static int place_threads(pid_t pid, const struct dlr_topo_cpus *cpus)
 }
 
 /* text gets the CPUs; "": it may run on all of ours. */
-static void place_data(struct dlr_agent *a, char *text, size_t size)
+static void place_data(struct dlr_agent_snapshots *s, char *text, size_t size)
 {
     struct dlr_topo_cpus busy = {0}, helpers = {0}, cpus;
     bool spare;
     int rc;
 
     text[0] = '\0';
-    if (!a->topo || !dlr_agent_data_runs(a->data))
+    if (!s->topo || !dlr_agent_data_runs(s->data))
         return;
-    a->devices.placed = a->round.round;
-    dlr_agent_tasks_each(a, add_busy, &busy);
-    for (unsigned i = 0; i < a->nranks; i++) {
-        const struct dlr_agent_rank *r = a->ranks[i];
+    s->devices.placed = s->round->round;
+    s->ops->tasks(s->arg, add_busy, &busy);
+    for (unsigned i = 0; i < s->nranks; i++) {
+        const struct dlr_agent_rank *r = s->ranks[i];
 
         if (!r->own || !r->worker)
             continue;
@@ -95,40 +82,35 @@ static void place_data(struct dlr_agent *a, char *text, size_t size)
         for (unsigned k = 0; k < DLR_TOPO_CPUS / 64; k++)
             helpers.bits[k] |= r->helpers.bits[k];
     }
-    spare = dlr_topo_beside(a->topo, &a->devices.numa, &busy, &helpers, &cpus) > 0;
+    spare = dlr_topo_beside(s->topo, &s->devices.numa, &busy, &helpers, &cpus) > 0;
     if (!spare)
-        dlr_topo_usable(a->topo, &cpus);
-    rc = place_threads(dlr_agent_data_pid(a->data), &cpus);
+        dlr_topo_usable(s->topo, &cpus);
+    rc = place_threads(dlr_agent_data_pid(s->data), &cpus);
     if (rc < 0)
-        dlr_debug("%s: the data process stays where it is: %s", a->self.node,
+        dlr_debug("%s: the data process stays where it is: %s", s->self->node,
                   strerror(-rc));
     else if (spare && dlr_topo_cpus_text(&cpus, text, size) < 0)
         text[0] = '\0';
 }
 
-void dlr_agent_helpers_uses(struct dlr_agent *a, json_t *msg)
+void dlr_agent_helpers_uses(struct dlr_agent_snapshots *s, json_t *msg)
 {
     const json_t *list = json_object_get(msg, "numa");
-    struct dlr_topo_numa *numa = &a->devices.numa;
+    struct dlr_topo_numa *numa = &s->devices.numa;
     char text[CPUS_TEXT];
 
     numa->n = 0;
     for (size_t i = 0; i < json_array_size(list) && numa->n < DLR_TOPO_NUMA; i++)
         numa->node[numa->n++] = (unsigned)json_integer_value(json_array_get(list, i));
-    a->devices.known = true;
-    place_data(a, text, sizeof(text));
+    s->devices.known = true;
+    place_data(s, text, sizeof(text));
     json_object_set_new(msg, "cpus", json_string(text));
 }
 
-void dlr_agent_helpers_gone(struct dlr_agent *a)
-{
-    a->devices.known = false;
-}
-
-void dlr_agent_helpers_round(struct dlr_agent *a)
+void dlr_agent_helpers_round(struct dlr_agent_snapshots *s)
 {
     char text[CPUS_TEXT];
 
-    if (a->devices.known && a->devices.placed != a->round.round)
-        place_data(a, text, sizeof(text));
+    if (s->devices.known && s->devices.placed != s->round->round)
+        place_data(s, text, sizeof(text));
 }

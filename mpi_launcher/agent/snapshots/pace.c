@@ -6,61 +6,61 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "mpi_launcher/agent/agent.h"
+#include "mpi_launcher/agent/snapshots/parts.h"
 
-static void tell(struct dlr_agent *a, uint64_t rate)
+static void tell(struct dlr_agent_snapshots *s, uint64_t rate)
 {
     struct dlr_local_msg m;
 
     dlr_local_init(&m, DLR_LOCAL_D_PACE);
     m.arg[0] = rate;
-    dlr_agent_data_send(a->data, &m);
+    dlr_agent_data_send(s->data, &m);
 }
 
-void dlr_agent_pace_start(struct dlr_agent *a)
+void dlr_agent_pace_start(struct dlr_agent_snapshots *s)
 {
     uint64_t rate =
-        a->self.job.pace == DLR_RATE_AUTO ? a->pacing.pace.rate : a->self.job.pace;
+        s->self->job.pace == DLR_RATE_AUTO ? s->pacing.pace.rate : s->self->job.pace;
 
     if (rate)
-        tell(a, rate);
+        tell(s, rate);
 }
 
-void dlr_agent_pace_look(struct dlr_agent *a)
+void dlr_agent_pace_look(struct dlr_agent_snapshots *s)
 {
     const struct dlr_page *page = NULL;
-    struct dlr_pace *p = &a->pacing.pace;
+    struct dlr_pace *p = &s->pacing.pace;
 
-    if (a->self.job.pace != DLR_RATE_AUTO)
+    if (s->self->job.pace != DLR_RATE_AUTO)
         return;
-    for (unsigned i = 0; i < a->nranks && !page; i++)
-        if (a->ranks[i]->own)
-            page = a->ranks[i]->page;
+    for (unsigned i = 0; i < s->nranks && !page; i++)
+        if (s->ranks[i]->own)
+            page = s->ranks[i]->page;
     if (!page || page->begun_step == DLR_PAGE_NEVER ||
         !dlr_pace_see(p, page->begun_step, (int64_t)page->progress_ns,
-                      a->pacing.sends > 0, dlr_now_ns()))
+                      s->pacing.sends > 0, dlr_now_ns()))
         return;
     dlr_info("%s: copies go at %.3g MB/s (0: any): a step takes %.3g ms beside one and "
              "%.3g ms alone",
-             a->self.node, (double)p->rate / 1e6, p->busy_ns / 1e6, p->quiet_ns / 1e6);
-    tell(a, p->rate);
+             s->self->node, (double)p->rate / 1e6, p->busy_ns / 1e6, p->quiet_ns / 1e6);
+    tell(s, p->rate);
 }
 
-void dlr_agent_pace_begin(struct dlr_agent *a)
+void dlr_agent_pace_begin(struct dlr_agent_snapshots *s)
 {
-    if (a->pacing.sends++ == 0)
-        a->pacing.begun_ns = dlr_now_ns();
-    dlr_agent_pace_look(a);
+    if (s->pacing.sends++ == 0)
+        s->pacing.begun_ns = dlr_now_ns();
+    dlr_agent_pace_look(s);
 }
 
-void dlr_agent_pace_end(struct dlr_agent *a, int rc, uint64_t bytes)
+void dlr_agent_pace_end(struct dlr_agent_snapshots *s, int rc, uint64_t bytes)
 {
-    a->pacing.bytes += rc < 0 ? 0 : bytes;
-    dlr_agent_pace_look(a);
-    if (a->pacing.sends == 0 || --a->pacing.sends > 0)
+    s->pacing.bytes += rc < 0 ? 0 : bytes;
+    dlr_agent_pace_look(s);
+    if (s->pacing.sends == 0 || --s->pacing.sends > 0)
         return;
     if (rc == 0)
-        dlr_pace_sent(&a->pacing.pace, a->pacing.bytes,
-                      dlr_now_ns() - a->pacing.begun_ns);
-    a->pacing.bytes = 0;
+        dlr_pace_sent(&s->pacing.pace, s->pacing.bytes,
+                      dlr_now_ns() - s->pacing.begun_ns);
+    s->pacing.bytes = 0;
 }

@@ -69,11 +69,11 @@ static int on_order(struct dlr_agent *a, const char *node, const struct dlr_pack
     if (dlr_streq(type, "report"))
         dlr_agent_report(a, &from);
     else if (dlr_streq(type, "persist"))
-        dlr_agent_persist(a, msg, &from);
+        dlr_agent_persist(a->snapshots, msg, &from);
     else if (dlr_streq(type, "rebuild"))
-        return dlr_agent_rebuild(a, msg, &from);
+        return dlr_agent_rebuild(a->snapshots, msg, &from);
     else if (dlr_streq(type, "send"))
-        return dlr_agent_send(a, msg, &from);
+        return dlr_agent_send(a->snapshots, msg, &from);
     else
         return -EBADMSG;
     return 0;

@@ -228,7 +228,8 @@ void dlr_agent_succeed_done(struct dlr_agent *a, uint64_t id, int rc, const char
     unsigned rank = (unsigned)id - 1;
     bool known;
 
-    if (dlr_agent_rebuild_done(a, id, rc, why) || !s || s->phase != DLR_SUCCEED_PERSIST)
+    if (dlr_agent_rebuild_done(a->snapshots, id, rc, why) || !s ||
+        s->phase != DLR_SUCCEED_PERSIST)
         return; /* a peer that would not report counts when the limit ends */
     known = s->writer && id > 0 && id <= s->plan.made_by;
     if (known && dlr_agent_succeed_made(s, rank, rc))
@@ -383,7 +384,7 @@ void dlr_agent_succeed_write_only(struct dlr_agent *a)
     if (!s)
         return;
     s->only_write = true;
-    if (a->has_committed && (every->steps || every->ms))
+    if (dlr_agent_save_has_commit(a->snapshots) && (every->steps || every->ms))
         collect(s);
     else
         write_end(s);

@@ -83,7 +83,7 @@ static void make_rank(struct dlr_successor *s, unsigned rank)
     s->making++;
     if (!dlr_streq(node[k], a->self.node))
         dlr_agent_peers_say(a->base, node[k], json_incref(msg));
-    else if (dlr_agent_rebuild(a, msg, &self) < 0)
+    else if (dlr_agent_rebuild(a->snapshots, msg, &self) < 0)
         dlr_agent_succeed_done(a, self.id, -EIO, "it cannot be made here");
 }
 
@@ -134,7 +134,7 @@ static void send_batch(struct dlr_successor *s, struct batch *b)
         dlr_agent_peers_say(a->base, node, b->msg);
         return;
     }
-    dlr_agent_persist(a, b->msg, &self);
+    dlr_agent_persist(a->snapshots, b->msg, &self);
     json_decref(b->msg);
 }
 

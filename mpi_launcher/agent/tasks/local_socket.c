@@ -29,7 +29,7 @@ static void close_conn(struct dlr_agent_conn *c)
     close(c->fd);
     c->fd = -1;
     zlistx_detach(a->conns, handle);
-    dlr_agent_bring_gone(a, c);
+    dlr_agent_bring_gone(a->snapshots, c);
     if (kind == DLR_CONN_STEPD)
         dlr_agent_tasks_step_gone(a, c);
     if (kind == DLR_CONN_WORKER)
@@ -77,12 +77,12 @@ static int on_first(struct dlr_agent_conn *c, struct dlr_local_msg *m)
     case DLR_LOCAL_PEEK: /* and nothing else, until it closes */
         if (!dlr_agent_round_is(&a->round, m->round))
             return -ESTALE;
-        dlr_agent_peek(a, c, m->arg[0]);
+        dlr_agent_peek(a->snapshots, c, m->arg[0]);
         return 0;
     case DLR_LOCAL_BAD:
         if (!dlr_agent_round_is(&a->round, m->round))
             return -ESTALE;
-        dlr_agent_bad(a, c, m->step);
+        dlr_agent_bad(a->snapshots, c, m->step);
         return 0;
     default:
         return -EBADMSG;
@@ -109,25 +109,25 @@ static int on_worker(struct dlr_agent_conn *c, struct dlr_local_msg *m)
     if (m->round != c->round || m->rank != c->rank ||
         !dlr_agent_round_is(&a->round, m->round))
         return -ESTALE;
-    if (!dlr_agent_ranks_serves(a,
+    if (!dlr_agent_ranks_serves(a->snapshots,
                                 c)) /* it was refused, or another has its rank by now */
         return m->type == DLR_LOCAL_BYE ? -ECONNRESET : -ESTALE;
     make_printable(m->text);
     switch (m->type) {
     case DLR_LOCAL_RESERVE:
-        dlr_agent_ranks_reserve(a, m->rank, m->arg[0], true);
+        dlr_agent_ranks_reserve(a->snapshots, m->rank, m->arg[0], true);
         return 0;
     case DLR_LOCAL_SEALED:
-        dlr_agent_save_sealed(a, m);
+        dlr_agent_save_sealed(a->snapshots, m);
         return 0;
     case DLR_LOCAL_DEAD:
         if (m->arg[0])
-            dlr_agent_save_torn(a, m->rank, m->step, m->text);
+            dlr_agent_save_torn(a->snapshots, m->rank, m->step, m->text);
         else
-            dlr_agent_save_missed(a, m->rank, m->step, m->text);
+            dlr_agent_save_missed(a->snapshots, m->rank, m->step, m->text);
         return 0;
     case DLR_LOCAL_RESTORED:
-        dlr_agent_ranks_restored(a, m);
+        dlr_agent_ranks_restored(a->snapshots, m);
         return 0;
     case DLR_LOCAL_BYE:
         return -ECONNRESET; /* a child may hold its end for as long as it lives */

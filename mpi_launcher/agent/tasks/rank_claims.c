@@ -35,7 +35,7 @@ static void say_ranks(struct dlr_agent *a)
         if (c->waits)
             json_array_append_new(
                 waiting, json_pack("[i, I]", (int)c->rank, (json_int_t)c->world));
-        else if (dlr_agent_ranks_serves(a, c))
+        else if (dlr_agent_ranks_serves(a->snapshots, c))
             json_array_append_new(
                 served, json_pack("[i, I]", (int)c->rank, (json_int_t)c->world));
     }
@@ -71,7 +71,7 @@ static const struct dlr_agent_conn *find_other(const struct dlr_agent *a,
 {
     for (EACH_CONN(a, c))
         if (c != than && c->kind == DLR_CONN_WORKER && c->rank == than->rank &&
-            (c->waits || dlr_agent_ranks_serves(a, c)))
+            (c->waits || dlr_agent_ranks_serves(a->snapshots, c)))
             return c;
     return NULL;
 }
@@ -84,10 +84,7 @@ static bool has_ended(const struct dlr_agent_conn *c)
 
 static bool is_expected(const struct dlr_agent *a, const struct dlr_agent_conn *c)
 {
-    const struct dlr_agent_rank *r =
-        dlr_agent_rank((struct dlr_agent *)a, c->rank, false);
-
-    return r && r->own && !r->opened && !a->claims.asked &&
+    return dlr_agent_ranks_expects(a->snapshots, c->rank) && !a->claims.asked &&
            (!a->round.world || a->round.world == c->world);
 }
 
@@ -96,21 +93,15 @@ static bool is_expected(const struct dlr_agent *a, const struct dlr_agent_conn *
  */
 static bool comes_back(const struct dlr_agent *a, const struct dlr_agent_conn *c)
 {
-    const struct dlr_agent_rank *r =
-        dlr_agent_rank((struct dlr_agent *)a, c->rank, false);
+    int left = dlr_agent_ranks_left(a->snapshots, c->rank);
 
-    return r && r->left > 0 && r->left == c->pid && !a->claims.asked;
+    return left > 0 && left == c->pid && !a->claims.asked;
 }
 
 static void take_back(struct dlr_agent *a, int32_t rank)
 {
-    struct dlr_agent_rank *r = dlr_agent_rank(a, rank, false);
-
     a->claims.lost--;
-    r->opened = false;
-    r->left = 0;
-    for (unsigned i = 0; i < a->nopen; i++) /* its new page does not have them */
-        dlr_agent_save_missed(a, rank, a->open[i], "its rank has opened anew");
+    dlr_agent_ranks_reopen(a->snapshots, rank);
 }
 
 void dlr_agent_claims_hello(struct dlr_agent *a, struct dlr_agent_conn *c)
@@ -132,31 +123,25 @@ void dlr_agent_claims_hello(struct dlr_agent *a, struct dlr_agent_conn *c)
     if (comes_back(a, c))
         take_back(a, c->rank);
     if (is_expected(a, c)) {
-        dlr_agent_ranks_hello(a, c);
+        dlr_agent_ranks_hello(a->snapshots, c);
         return;
     }
     c->waits = true;
     say_ranks(a);
 }
 
-static void leave(struct dlr_agent *a, const struct dlr_agent_conn *c)
-{
-    struct dlr_agent_rank *r = dlr_agent_rank(a, c->rank, false);
-    bool began = r->restored || atomic_load(&r->page->begun_step) != DLR_PAGE_NEVER;
-
-    a->claims.lost++;
-    r->left = began ? 0 : c->pid;
-}
-
 void dlr_agent_claims_gone(struct dlr_agent *a, struct dlr_agent_conn *c)
 {
     bool now = dlr_agent_round_is(&a->round, c->round);
-    bool waited = now && c->waits, served = now && dlr_agent_ranks_serves(a, c);
+    bool waited = now && c->waits,
+         served = now && dlr_agent_ranks_serves(a->snapshots, c);
 
     c->waits = false;
-    if (served)
-        leave(a, c);
-    dlr_agent_ranks_gone(a, c);
+    if (served) {
+        a->claims.lost++;
+        dlr_agent_ranks_leave(a->snapshots, c);
+    }
+    dlr_agent_ranks_gone(a->snapshots, c);
     if (waited || (served && is_watched(a)))
         say_ranks(a);
 }

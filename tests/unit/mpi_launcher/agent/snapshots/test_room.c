@@ -11,10 +11,12 @@
 
 #include "ckpt/slot/store.h"
 #include "common/base/str.h"
-#include "mpi_launcher/agent/agent.h"
 #include "mpi_launcher/agent/snapshots/budget.h"
+#include "mpi_launcher/agent/snapshots/parts.h"
 
-static struct dlr_agent a;
+static struct dlr_agent_self self;
+static struct dlr_agent_round now;
+static struct dlr_agent_snapshots s = {.self = &self, .round = &now};
 static struct dlr_agent_rank asked;
 static uint64_t awaited, there;
 static unsigned counted;
@@ -41,11 +43,13 @@ int dlr_store_name(int32_t rank, unsigned slot, char *buf, size_t size)
 {
     return dlr_format(buf, size, "r%d.s%u", rank, slot);
 }
-uint64_t dlr_agent_bring_others(const struct dlr_agent *agent, int32_t but)
+uint64_t dlr_agent_bring_others(const struct dlr_agent_snapshots *snapshots,
+                                int32_t but)
 {
     return 50;
 }
-struct dlr_agent_rank *dlr_agent_rank(struct dlr_agent *agent, int32_t rank, bool make)
+struct dlr_agent_rank *dlr_agent_rank(struct dlr_agent_snapshots *snapshots,
+                                      int32_t rank, bool make)
 {
     return asked.bytes && rank == asked.rank ? &asked : NULL;
 }
@@ -84,14 +88,14 @@ static void what_others_will_keep_here_is_awaited_once(void **state)
                                         {.rank = rows[i].sums[1]}};
 
         print_message("  %s\n", rows[i].what);
-        a.round.nodes = &me;
-        a.round.accept = (int32_t *)rows[i].accept;
-        a.round.naccept = rows[i].naccept;
-        a.round.sums = sums;
-        a.round.nsums = rows[i].nsums;
+        now.nodes = &me;
+        now.accept = (int32_t *)rows[i].accept;
+        now.naccept = rows[i].naccept;
+        now.sums = sums;
+        now.nsums = rows[i].nsums;
         asked = (struct dlr_agent_rank){.rank = rows[i].asked,
                                         .bytes = rows[i].asked ? 100 : 0};
-        assert_int_equal(dlr_agent_room_check(&a, 0, DLR_STORE_SLOTS, 100, NULL), 0);
+        assert_int_equal(dlr_agent_room_check(&s, 0, DLR_STORE_SLOTS, 100, NULL), 0);
         assert_int_equal(awaited, rows[i].slots * 100 * DLR_STORE_SLOTS);
     }
 }
@@ -103,18 +107,18 @@ what_is_made_before_a_round_is_beside_all_that_is_or_will_be_here(void **state)
     int32_t own[] = {0, 1}, accept[] = {0, 1, 2};
     struct dlr_agent_node me = {.ranks = own, .nranks = 2};
 
-    memset(&a, 0, sizeof(a));
-    a.self.dir_fd = -1;
-    a.round.nodes = &me;
-    a.round.accept = accept;
-    a.round.naccept = 3;
-    assert_int_equal(dlr_agent_room_beside(&a, 9, 100, NULL), 0);
+    memset(&now, 0, sizeof(now));
+    self.dir_fd = -1;
+    now.nodes = &me;
+    now.accept = accept;
+    now.naccept = 3;
+    assert_int_equal(dlr_agent_room_beside(&s, 9, 100, NULL), 0);
     assert_int_equal(there, 4000);
     assert_int_equal(counted, 3);
     assert_int_equal(awaited, 0);
-    assert_int_equal(dlr_agent_room_beside(&a, 9, 1000, NULL), 0);
+    assert_int_equal(dlr_agent_room_beside(&s, 9, 1000, NULL), 0);
     assert_int_equal(there, 3 * DLR_STORE_SLOTS * 1000 + 50);
-    assert_int_equal(dlr_agent_room_beside(&a, 9, UINT64_MAX / 2, NULL), 0);
+    assert_int_equal(dlr_agent_room_beside(&s, 9, UINT64_MAX / 2, NULL), 0);
     assert_true(there == UINT64_MAX);
 }
 

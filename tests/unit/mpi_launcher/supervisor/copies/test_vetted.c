@@ -14,14 +14,17 @@
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
-#include "mpi_launcher/agent/agent.h"
+#include "mpi_launcher/agent/base/sockets.h"
 #include "mpi_launcher/agent/snapshots/budget.h"
+#include "mpi_launcher/agent/snapshots/parts.h"
 #include "mpi_launcher/supervisor/disk/persist_periodic.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
 #define GB UINT64_C(1000000000)
 
-static struct dlr_agent a;
+static struct dlr_agent_self self;
+static struct dlr_agent_round now;
+static struct dlr_agent_snapshots a = {.self = &self, .round = &now};
 static struct dlr_agent_rank own = {.rank = 1, .own = true}, partners = {.rank = 2};
 static struct dlr_sup s;
 static struct dlr_members table;
@@ -36,26 +39,27 @@ void dlr_budget_look(const char *root, struct dlr_budget *ret)
 {
     ret->node = ret->free = node_bytes;
 }
-uint64_t dlr_agent_bring_others(const struct dlr_agent *agent, int32_t but)
+uint64_t dlr_agent_bring_others(const struct dlr_agent_snapshots *agent, int32_t but)
 {
     return left_behind;
 }
-struct dlr_agent_rank *dlr_agent_rank(struct dlr_agent *agent, int32_t rank, bool make)
+struct dlr_agent_rank *dlr_agent_rank(struct dlr_agent_snapshots *agent, int32_t rank,
+                                      bool make)
 {
     return rank == own.rank ? &own : rank == partners.rank ? &partners : NULL;
 }
-unsigned dlr_agent_slots_of(const struct dlr_agent *agent,
+unsigned dlr_agent_slots_of(const struct dlr_agent_snapshots *agent,
                             const struct dlr_agent_rank *r)
 {
     return 2 + (r->spare_slot || (r->own && r->write_slot));
 }
-unsigned dlr_agent_room_slots(const struct dlr_agent *agent)
+unsigned dlr_agent_room_slots(const struct dlr_agent_snapshots *agent)
 {
-    return agent->round.naccept;
+    return agent->round->naccept;
 }
-int32_t dlr_agent_room_slot(const struct dlr_agent *agent, unsigned i)
+int32_t dlr_agent_room_slot(const struct dlr_agent_snapshots *agent, unsigned i)
 {
-    return agent->round.accept[i];
+    return agent->round->accept[i];
 }
 void dlr_agent_say(struct dlr_agent_base *base, json_t *msg)
 {
@@ -98,11 +102,12 @@ static int setup(void **state)
 {
     static int32_t ranks[] = {1, 2, 3};
 
-    memset(&a, 0, sizeof(a));
-    dlr_jobconf_init(&a.self.job);
-    a.round.round = 4;
-    a.round.accept = ranks;
-    a.round.naccept = 2;
+    memset(&self, 0, sizeof(self));
+    a.unvetted = 0;
+    dlr_jobconf_init(&self.job);
+    now.round = 4;
+    now.accept = ranks;
+    now.naccept = 2;
     own.bytes = partners.bytes = 0;
     own.spare_slot = own.write_slot = true;
     node_bytes = 100 * GB;
@@ -138,7 +143,7 @@ static void automatic_takes_what_leaves_the_program_half(void **state)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         print_message("row %zu\n", i);
         setup(NULL);
-        dlr_format(a.self.job.ckpt_mem, sizeof(a.self.job.ckpt_mem), "%s", rows[i].mem);
+        dlr_format(self.job.ckpt_mem, sizeof(self.job.ckpt_mem), "%s", rows[i].mem);
         node_bytes = rows[i].node;
         partners.bytes = rows[i].partners;
         left_behind = rows[i].left;
@@ -158,7 +163,7 @@ static void the_arithmetic_is_told_once_a_round(void **state)
                         "--dlrover-set=ckpt-mem=100% at most");
     assert_false(dlr_agent_vetted_slot(&a, 2, GB));
     assert_int_equal(told, 1);
-    a.round.round++;
+    now.round++;
     assert_false(dlr_agent_vetted_slot(&a, 2, GB));
     assert_int_equal(told, 2);
 }
@@ -166,12 +171,12 @@ static void the_arithmetic_is_told_once_a_round(void **state)
 static void a_number_demands_it_and_0_and_parity_do_without(void **state)
 {
     node_bytes = 1;
-    a.self.job.vetted_every = 50;
+    self.job.vetted_every = 50;
     assert_true(dlr_agent_vetted_slot(&a, 1, GB));
-    a.self.job.vetted_every = 0;
+    self.job.vetted_every = 0;
     assert_false(dlr_agent_vetted_slot(&a, 1, GB));
-    a.self.job.vetted_every = 50;
-    a.self.job.redundancy.members = 4;
+    self.job.vetted_every = 50;
+    self.job.redundancy.members = 4;
     assert_false(dlr_agent_vetted_slot(&a, 1, GB));
     assert_int_equal(told, 0);
 }
@@ -196,7 +201,7 @@ static void a_version_under_way_to_the_disk_has_a_slot_where_there_is_room(void 
         print_message("row '%s'\n", rows[i].name);
         setup(NULL);
         partners.spare_slot = rows[i].older; /* all alike */
-        a.self.job.persist_every = rows[i].every;
+        self.job.persist_every = rows[i].every;
         node_bytes = rows[i].node;
         dlr_agent_more_slots(&a, &own, GB);
         assert_int_equal(own.spare_slot, rows[i].older);
@@ -221,11 +226,11 @@ static void automatic_does_without_it_when_memory_is_refused(void **state)
 
 static void what_was_demanded_is_not_done_without(void **state)
 {
-    a.self.job.persist_every = (struct dlr_every_conf){10, 0};
+    self.job.persist_every = (struct dlr_every_conf){10, 0};
     assert_false(dlr_agent_fewer_slots(&a, &own, -ENOSPC, "it is full"));
     assert_true(own.spare_slot && own.write_slot);
     own.write_slot = false;
-    a.self.job.vetted_every = 50;
+    self.job.vetted_every = 50;
     assert_false(dlr_agent_fewer_slots(&a, &own, -ENOSPC, "it is full"));
 }
 
