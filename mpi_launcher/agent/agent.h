@@ -12,7 +12,7 @@
  *   suspend.c                  Slurm suspends the job: the lease is held
  *   grace.c                    Slurm sends SIGTERM: the tasks are left to it
  *   tasks/local_socket.c       connections of this node's plugin and workers
- *   tasks/tasks.c              the workers as processes: watch, kill, say when they are gone
+ *   tasks/processes.c          the workers as processes: watch, kill, say when they are gone
  *   tasks/sweep.c              what tasks forked and left behind
  *   snapshots/ranks.c          the workers as ranks: pages, slots, restore
  *   tasks/rank_claims.c        who is welcomed, who waits until all ranks are known
@@ -65,28 +65,18 @@
 #include "mpi_launcher/agent/snapshots/ranks.h"
 #include "mpi_launcher/agent/snapshots/save.h"
 #include "mpi_launcher/agent/snapshots/snapshots.h"
+#include "mpi_launcher/agent/tasks/tasks.h"
 #include "mpi_launcher/wire/endpoint.h"
 #include "mpi_launcher/wire/identity.h"
 #include "mpi_launcher/wire/peer_list.h"
 
-#define DLR_AGENT_EXIT_MS                                                              \
-    1000 /* an ended task's status, told by its slurmstepd, may take */
-#define DLR_AGENT_RETRY_MS 50   /* between two rounds of SIGKILL while tasks are left */
 #define DLR_AGENT_LEAVE_MS 5000 /* an agent before this one may take to end */
-#define DLR_AGENT_CONNS 4096    /* local connections at once */
 
 struct dlr_agent;
 struct dlr_election;
 struct dlr_successor;
 
 /* --- main.c ------------------------------------------------------------------------- */
-
-struct dlr_agent_tasks { /* tasks/tasks.c */
-    zlistx_t *all;       /* struct task */
-    int64_t doomed;      /* every round up to it is to be killed; -1 none */
-    bool spare_srun;     /* its srun has their last output to write yet */
-    int retry_timer;     /* -1: off */
-};
 
 struct dlr_agent_peers { /* succession/peers.c */
     char batch[DLR_AGENT_NODE];
@@ -134,15 +124,9 @@ struct dlr_agent {
     int suspend_timer; /* -1: off */
 
     struct dlr_agent_round round;
-    int listen_fd;
-    zlistx_t *conns; /* struct dlr_agent_conn */
-    struct dlr_agent_tasks tasks;
-    struct {
-        bool asked;    /* the supervisor wants to know who is here */
-        unsigned lost; /* workers that were welcomed in this turn, and have gone */
-    } claims;
     struct dlr_agent_data *data;
     struct dlr_agent_snapshots *snapshots;
+    struct dlr_agent_tasks *tasks;
     struct dlr_agent_peers peers;
     struct {
         int pidfd, timer; /* -1: not watched, off */
@@ -164,7 +148,7 @@ int dlr_agent_nanny(const char *node, int *ret_code);
 int dlr_agent_conf_parse(int argc, char **argv, struct dlr_agent *a,
                          struct dlr_err *err);
 
-/* --- snapshots/directory.c ---------------------------------------------------------- */
+/* --- directory.c ---------------------------------------------------------- */
 
 /* Waits for an agent that still keeps path to end. Blocking, for the start. -EBUSY. */
 /* Chooses the name of the job's memory on this node: conf.memory becomes another when somebody
@@ -211,57 +195,6 @@ void dlr_agent_grace_retell(struct dlr_agent *a);
 void dlr_agent_grace_over(struct dlr_agent *a); /* nothing more will be written */
 void dlr_agent_grace_stop(struct dlr_agent *a);
 bool dlr_agent_in_grace(const struct dlr_agent *a);
-
-/* --- tasks/local_socket.c ----------------------------------------------------------- */
-
-int dlr_agent_local_start(struct dlr_agent *a, struct dlr_err *err);
-void dlr_agent_local_stop(struct dlr_agent *a);
-void dlr_agent_local_close(struct dlr_agent *a); /* the listening socket, last of all */
-/* Closes workers of rounds before this one. */
-void dlr_agent_local_drop_workers(struct dlr_agent *a, uint32_t before_round);
-bool dlr_agent_local_has_stepd(const struct dlr_agent *a, uint32_t round);
-/* --- tasks/sweep.c ------------------------------------------------------------------- */
-
-/* Kills every process of this run and of rounds up to this one, by the marks in its
- * environment; the srun that the supervisor started unless it is to be spared. How many there were: 0, nothing of them is left on this node. Reads /proc.
- */
-unsigned dlr_agent_sweep(const struct dlr_agent *a, uint32_t round);
-
-/* --- tasks/tasks.c ------------------------------------------------------------------ */
-
-int dlr_agent_tasks_start(struct dlr_agent *a, struct dlr_err *err);
-void dlr_agent_tasks_stop(struct dlr_agent *a);
-void dlr_agent_tasks_add(struct dlr_agent *a, struct dlr_agent_conn *stepd,
-                         int32_t rank, pid_t pid);
-void dlr_agent_tasks_exit(struct dlr_agent *a, uint32_t round, int32_t rank,
-                          int status);
-/* The step of round has left the node. */
-void dlr_agent_tasks_step_gone(struct dlr_agent *a, struct dlr_agent_conn *stepd);
-/* Kills all tasks of rounds up to this one, now and when they appear late, until none is left. */
-void dlr_agent_tasks_kill(struct dlr_agent *a, uint32_t round);
-void dlr_agent_tasks_kill_all(struct dlr_agent *a);
-/* Says "clean" for round when nothing of it is left; again when it was said before. */
-void dlr_agent_tasks_settle(struct dlr_agent *a, uint32_t round);
-unsigned dlr_agent_tasks_left(const struct dlr_agent *a);
-/* Calls fn for each task that has not ended, of any round. */
-void dlr_agent_tasks_each(const struct dlr_agent *a, void (*fn)(void *arg, pid_t pid),
-                          void *arg);
-/* Forgets ended tasks of older rounds. */
-void dlr_agent_tasks_round(struct dlr_agent *a, uint32_t round);
-void dlr_agent_tasks_retell(struct dlr_agent *a);
-/* Whether a slurmstepd of the round is connected: its tasks may be long in coming. */
-void dlr_agent_tasks_say_stepd(struct dlr_agent *a, uint32_t round);
-
-/* --- tasks/rank_claims.c ------------------------------------------------------------ */
-
-void dlr_agent_claims_hello(struct dlr_agent *a, struct dlr_agent_conn *c);
-void dlr_agent_claims_gone(struct dlr_agent *a,
-                           struct dlr_agent_conn *c); /* it closes */
-void dlr_agent_claims_retell(struct dlr_agent *a);
-/* A turn has begun: those that wait are welcomed, or go on waiting. */
-void dlr_agent_claims_turn(struct dlr_agent *a);
-int dlr_agent_claims_ask(struct dlr_agent *a, const json_t *msg);    /* ask_ranks */
-int dlr_agent_claims_refuse(struct dlr_agent *a, const json_t *msg); /* refuse */
 
 /* --- report.c ----------------------------------------------------------------------- */
 

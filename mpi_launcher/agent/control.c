@@ -59,10 +59,10 @@ static int on_who(struct dlr_agent *a, const json_t *msg)
  */
 static void say_told(struct dlr_agent *a)
 {
-    json_t *msg =
-        json_pack("{s:i,s:s,s:I,s:I,s:I}", "v", DLR_MSG_VERSION, "t", "told", "round",
-                  a->round.known ? (json_int_t)a->round.round : -1, "turn",
-                  (json_int_t)a->round.turn, "doomed", (json_int_t)a->tasks.doomed);
+    json_t *msg = json_pack("{s:i,s:s,s:I,s:I,s:I}", "v", DLR_MSG_VERSION, "t", "told",
+                            "round", a->round.known ? (json_int_t)a->round.round : -1,
+                            "turn", (json_int_t)a->round.turn, "doomed",
+                            (json_int_t)dlr_agent_tasks_doomed(a->tasks));
 
     if (msg)
         dlr_agent_save_told(a->snapshots, msg);
@@ -88,9 +88,10 @@ static int on_welcome(struct dlr_agent *a, const json_t *msg)
     if (dlr_msg_str(msg, "keeper", &keeper) == 0)
         dlr_agent_keeper_watch(a, keeper);
     say_told(a);
-    dlr_agent_tasks_retell(a); /* it may be a supervisor that knows nothing yet */
+    dlr_agent_tasks_retell(
+        a->tasks); /* it may be a supervisor that knows nothing yet */
     dlr_agent_ranks_retell(a->snapshots);
-    dlr_agent_claims_retell(a);
+    dlr_agent_claims_retell(a->tasks);
     dlr_agent_strangers_retell(a->base, a->taken);
     dlr_agent_grace_retell(a);
     return 0;
@@ -124,10 +125,7 @@ static void enter_round(struct dlr_agent *a, struct dlr_agent_round *round)
     memset(round, 0, sizeof(*round));
     if (!again) {
         dlr_agent_snapshots_leave(a->snapshots);
-        a->claims.lost = 0;
-        a->claims.asked = a->round.gathered;
-        dlr_agent_local_drop_workers(a, a->round.round);
-        dlr_agent_tasks_round(a, a->round.round);
+        dlr_agent_tasks_round(a->tasks);
         dlr_agent_ranks_round(a->snapshots);
     }
     if (turn)
@@ -137,7 +135,7 @@ static void enter_round(struct dlr_agent *a, struct dlr_agent_round *round)
         turned(a);
     if (turn) {
         dlr_agent_ranks_retell(a->snapshots);
-        dlr_agent_claims_turn(a);
+        dlr_agent_claims_turn(a->tasks);
     }
 }
 
@@ -232,6 +230,16 @@ static int on_brought(struct dlr_agent *a, const json_t *msg)
     return dlr_agent_brought(a->snapshots, msg);
 }
 
+static int on_ask_ranks(struct dlr_agent *a, const json_t *msg)
+{
+    return dlr_agent_claims_ask(a->tasks, msg);
+}
+
+static int on_refuse(struct dlr_agent *a, const json_t *msg)
+{
+    return dlr_agent_claims_refuse(a->tasks, msg);
+}
+
 static int on_go(struct dlr_agent *a, const json_t *msg)
 {
     uint64_t round;
@@ -249,9 +257,8 @@ static int on_kill(struct dlr_agent *a, const json_t *msg)
 
     if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0)
         return -EBADMSG;
-    a->tasks.spare_srun = json_is_true(json_object_get(msg, "drain"));
-    dlr_agent_tasks_kill(a, (uint32_t)round);
-    dlr_agent_tasks_settle(a, (uint32_t)round);
+    dlr_agent_tasks_kill(a->tasks, (uint32_t)round,
+                         json_is_true(json_object_get(msg, "drain")));
     return 0;
 }
 
@@ -280,25 +287,13 @@ static const struct {
     const char *type;
     int (*fn)(struct dlr_agent *a, const json_t *msg);
 } handlers[] = {
-    {"who", on_who},
-    {"welcome", on_welcome},
-    {"peers", on_peers},
-    {"round", on_round},
-    {"reserve", on_reserve},
-    {"send", on_send},
-    {"rebuild", on_rebuild},
-    {"load", on_load},
-    {"persist", on_persist},
-    {"save_at", on_save_at},
-    {"commit", on_commit},
-    {"abort", on_abort},
-    {"go", on_go},
-    {"kill", on_kill},
-    {"report", on_report},
-    {"bye", on_bye},
-    {"brought", on_brought},
-    {"ask_ranks", dlr_agent_claims_ask},
-    {"refuse", dlr_agent_claims_refuse},
+    {"who", on_who},         {"welcome", on_welcome}, {"peers", on_peers},
+    {"round", on_round},     {"reserve", on_reserve}, {"send", on_send},
+    {"rebuild", on_rebuild}, {"load", on_load},       {"persist", on_persist},
+    {"save_at", on_save_at}, {"commit", on_commit},   {"abort", on_abort},
+    {"go", on_go},           {"kill", on_kill},       {"report", on_report},
+    {"bye", on_bye},         {"brought", on_brought}, {"ask_ranks", on_ask_ranks},
+    {"refuse", on_refuse},
 };
 
 static int dispatch(struct dlr_agent *a, const struct dlr_packet *p)

@@ -83,7 +83,7 @@ static int look(zloop_t *loop, int timer, void *arg)
     }
     if (!a->grace.over && a->successor)
         say_writing(a);
-    if (a->grace.over && dlr_agent_tasks_left(a) == 0)
+    if (a->grace.over && dlr_agent_tasks_left(a->tasks) == 0)
         dlr_agent_end(a->base);
     return 0;
 }

@@ -34,7 +34,7 @@ static void say_lapsed(struct dlr_agent *a, int64_t silent_ms, unsigned killed)
 static int lease_over(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
     struct dlr_agent *a = arg;
-    unsigned left = dlr_agent_tasks_left(a);
+    unsigned left = dlr_agent_tasks_left(a->tasks);
     uint64_t times;
 
     (void)!read(a->lease_fd, &times, sizeof(times));
@@ -47,8 +47,7 @@ static int lease_over(zloop_t *loop, zmq_pollitem_t *item, void *arg)
                  a->self.node, (long long)silent_ms, left);
         say_lapsed(a, silent_ms, left);
     }
-    a->tasks.spare_srun = false;
-    dlr_agent_tasks_kill_all(a);
+    dlr_agent_tasks_kill_with_srun(a->tasks);
     return 0;
 }
 

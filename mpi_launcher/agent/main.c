@@ -95,7 +95,9 @@ static void on_answer(void *arg, const char *node, const struct dlr_packet *pack
 /* The memory is taken away when the loop has ended. */
 static void on_end(void *arg)
 {
-    dlr_agent_tasks_kill_all(arg);
+    struct dlr_agent *a = arg;
+
+    dlr_agent_tasks_kill_all(a->tasks);
 }
 
 static const struct dlr_agent_base_ops base_ops = {
@@ -202,7 +204,9 @@ static void on_reserved(void *arg, int32_t rank, int rc, const char *why)
 
 static void each_task(void *arg, void (*fn)(void *fn_arg, pid_t pid), void *fn_arg)
 {
-    dlr_agent_tasks_each(arg, fn, fn_arg);
+    struct dlr_agent *a = arg;
+
+    dlr_agent_tasks_each(a->tasks, fn, fn_arg);
 }
 
 static const struct dlr_agent_snapshots_ops snapshots_ops = {
@@ -213,9 +217,8 @@ static const struct dlr_agent_snapshots_ops snapshots_ops = {
 
 static void init(struct dlr_agent *a)
 {
-    a->signal_fd = a->self.dir_fd = a->lease_fd = a->listen_fd = -1;
-    a->suspend_timer = a->beat_timer = a->tasks.retry_timer = -1;
-    a->tasks.doomed = -1;
+    a->signal_fd = a->self.dir_fd = a->lease_fd = -1;
+    a->suspend_timer = a->beat_timer = -1;
     a->grace.timer = -1;
     a->peers.timer = a->peers.probe_fd = a->peers.probe_timer = -1;
     a->peers.witness_pidfd = a->keeper.pidfd = a->keeper.timer = -1;
@@ -259,11 +262,12 @@ static int start(struct dlr_agent *a, struct dlr_err *err)
     if (a->data)
         a->snapshots = dlr_agent_snapshots_new(a->base, &a->self, &a->round, a->data,
                                                &snapshots_ops, a);
-    if (!a->snapshots)
+    if (a->snapshots)
+        a->tasks = dlr_agent_tasks_new(a->base, &a->self, &a->round, a->snapshots);
+    if (!a->tasks)
         return dlr_fail(err, -ENOMEM, "out of memory");
     dlr_agent_watch(a->base, a->signal_fd, on_signal, a);
-    rc = dlr_agent_local_start(a, err);
-    rc = rc < 0 ? rc : dlr_agent_tasks_start(a, err);
+    rc = dlr_agent_tasks_start(a->tasks, err);
     rc = rc < 0 ? rc : dlr_agent_peers_open(a->base, a->id, &a->self, err);
     rc = rc < 0 ? rc : dlr_agent_data_start(a->data, err);
     rc = rc < 0 ? rc : dlr_agent_control_start(a, key, err);
@@ -285,8 +289,8 @@ static void stop(struct dlr_agent *a)
         dlr_agent_report_stop(a);
         if (a->snapshots)
             dlr_agent_bring_end(a->snapshots, "the agent ends");
-        dlr_agent_local_stop(a);
-        dlr_agent_tasks_stop(a);
+        if (a->tasks)
+            dlr_agent_tasks_stop(a->tasks);
         if (a->data)
             dlr_agent_data_stop(a->data);
         dlr_agent_watchdog_stop(a);
@@ -296,7 +300,8 @@ static void stop(struct dlr_agent *a)
         dlr_agent_memory_remove(
             a->self.conf.memory,
             ended && !(a->stays && dlr_memory_stays(a->self.conf.memory)));
-    dlr_agent_local_close(a); /* until here a successor sees that we are not gone */
+    a->tasks =
+        dlr_agent_tasks_free(a->tasks); /* until here it is seen that we are not gone */
     if (a->base)
         dlr_agent_control_stop(a);
     dlr_agent_round_done(&a->round);

@@ -14,20 +14,19 @@
     }
 
 HANDS(dlr_agent_lease_pace, struct dlr_agent *a)
-HANDS(dlr_agent_tasks_retell, struct dlr_agent *a)
+HANDS(dlr_agent_tasks_retell, struct dlr_agent_tasks *tasks)
 HANDS(dlr_agent_ranks_retell, struct dlr_agent_snapshots *s)
 HANDS(dlr_agent_ranks_round, struct dlr_agent_snapshots *s)
 HANDS(dlr_agent_ranks_go, struct dlr_agent_snapshots *s)
 HANDS(dlr_agent_snapshots_turn, struct dlr_agent_snapshots *s)
 HANDS(dlr_agent_snapshots_leave, struct dlr_agent_snapshots *s)
-HANDS(dlr_agent_claims_turn, struct dlr_agent *a)
-HANDS(dlr_agent_claims_retell, struct dlr_agent *a)
+HANDS(dlr_agent_claims_turn, struct dlr_agent_tasks *tasks)
+HANDS(dlr_agent_claims_retell, struct dlr_agent_tasks *tasks)
 HANDS(dlr_agent_grace_retell, struct dlr_agent *a)
 HANDS(dlr_agent_grace_over, struct dlr_agent *a)
-HANDS(dlr_agent_tasks_round, struct dlr_agent *a, uint32_t round)
-HANDS(dlr_agent_tasks_kill, struct dlr_agent *a, uint32_t round)
-HANDS(dlr_agent_tasks_settle, struct dlr_agent *a, uint32_t round)
-HANDS(dlr_agent_local_drop_workers, struct dlr_agent *a, uint32_t before)
+HANDS(dlr_agent_tasks_round, struct dlr_agent_tasks *tasks)
+HANDS(dlr_agent_tasks_kill, struct dlr_agent_tasks *tasks, uint32_t round,
+      bool spare_srun)
 HANDS(dlr_agent_save_at, struct dlr_agent_snapshots *s, uint64_t step)
 HANDS(dlr_agent_save_commit, struct dlr_agent_snapshots *s, uint64_t step)
 HANDS(dlr_agent_save_abort, struct dlr_agent_snapshots *s, uint64_t step)
@@ -48,17 +47,22 @@ void dlr_agent_save_told(const struct dlr_agent_snapshots *s, json_t *msg)
 {
 }
 
+int64_t dlr_agent_tasks_doomed(const struct dlr_agent_tasks *tasks)
+{
+    return -1;
+}
+
 bool dlr_agent_in_grace(const struct dlr_agent *a)
 {
     return false;
 }
 
-int dlr_agent_claims_ask(struct dlr_agent *a, const json_t *msg)
+int dlr_agent_claims_ask(struct dlr_agent_tasks *tasks, const json_t *msg)
 {
     return 0;
 }
 
-int dlr_agent_claims_refuse(struct dlr_agent *a, const json_t *msg)
+int dlr_agent_claims_refuse(struct dlr_agent_tasks *tasks, const json_t *msg)
 {
     return 0;
 }

@@ -73,7 +73,7 @@ void dlr_agent_data_network(struct dlr_agent_data *d, const json_t *msg);
 /* D_CONFIG of the current round; with its sums, and with drop also D_DROP. */
 void dlr_agent_data_config(struct dlr_agent_data *d);
 void dlr_agent_data_round(struct dlr_agent_data *d, bool drop);
-/* Of whom keeps slots snapshots/slot_requests.h is asked instead. */
+/* Who keeps slots asks by snapshots/slot_requests.c instead. */
 void dlr_agent_data_request(struct dlr_agent_data *d,
                             const struct dlr_agent_request *q);
 

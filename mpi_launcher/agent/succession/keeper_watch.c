@@ -30,8 +30,7 @@ static void run_is_over(struct dlr_agent *a)
     dlr_warn("%s: the srun of the script was killed and its supervisor with it: ending "
              "the run",
              a->self.node);
-    a->tasks.spare_srun = false;
-    dlr_agent_tasks_kill_all(a);
+    dlr_agent_tasks_kill_with_srun(a->tasks);
     dlr_agent_succeed_over(a);
     for (unsigned i = 0; i < dlr_agent_peer_list(a->base)->n; i++)
         if (!dlr_streq(dlr_agent_peer_list(a->base)->all[i].node, a->self.node))

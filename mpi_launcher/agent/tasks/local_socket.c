@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The node's own socket: connections of slurmstepd and of workers. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,15 @@
 #include "common/base/log.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
-#include "mpi_launcher/agent/agent.h"
+#include "mpi_launcher/agent/base/auth_failures.h"
+#include "mpi_launcher/agent/base/reactor.h"
+#include "mpi_launcher/agent/base/sockets.h"
+#include "mpi_launcher/agent/snapshots/fetch.h"
+#include "mpi_launcher/agent/snapshots/ranks.h"
+#include "mpi_launcher/agent/snapshots/save.h"
+#include "mpi_launcher/agent/tasks/tasks_state.h"
+
+#define CONNS 4096 /* local connections at once */
 
 /* JSON carries UTF-8 only, and a program's stderr is bytes. */
 static void make_printable(char *text)
@@ -20,33 +29,34 @@ static void make_printable(char *text)
 
 static void close_conn(struct dlr_agent_conn *c)
 {
-    struct dlr_agent *a = c->owner;
-    void *handle = zlistx_find(a->conns, c);
+    struct dlr_agent_tasks *tasks = c->owner;
+    void *handle = zlistx_find(tasks->conns, c);
     enum dlr_agent_conn_kind kind = c->kind;
     uint32_t round = c->round;
 
-    dlr_agent_unwatch(a->base, c->fd);
+    dlr_agent_unwatch(tasks->base, c->fd);
     close(c->fd);
     c->fd = -1;
-    zlistx_detach(a->conns, handle);
-    dlr_agent_bring_gone(a->snapshots, c);
+    zlistx_detach(tasks->conns, handle);
+    dlr_agent_bring_gone(tasks->snapshots, c);
     if (kind == DLR_CONN_STEPD)
-        dlr_agent_tasks_step_gone(a, c);
+        dlr_agent_tasks_step_gone(tasks, c);
     if (kind == DLR_CONN_WORKER)
-        dlr_agent_claims_gone(a, c);
+        dlr_agent_claims_gone(tasks, c);
     free(c);
     if (kind == DLR_CONN_STEPD) {
-        dlr_agent_tasks_say_stepd(a, round);
-        dlr_agent_tasks_settle(a, round);
+        dlr_agent_tasks_say_stepd(tasks, round);
+        dlr_agent_tasks_settle(tasks, round);
     }
 }
 
-static void tell_stderr(struct dlr_agent *a, struct dlr_local_msg *m)
+static void tell_stderr(struct dlr_agent_tasks *tasks, struct dlr_local_msg *m)
 {
     make_printable(m->text);
-    dlr_agent_say(a->base, json_pack("{s:i, s:s, s:I, s:i, s:s}", "v", DLR_MSG_VERSION,
-                                     "t", "stderr", "round", (json_int_t)m->round,
-                                     "rank", m->rank, "text", m->text));
+    dlr_agent_say(tasks->base,
+                  json_pack("{s:i, s:s, s:I, s:i, s:s}", "v", DLR_MSG_VERSION, "t",
+                            "stderr", "round", (json_int_t)m->round, "rank", m->rank,
+                            "text", m->text));
 }
 
 /* The first message says what the connection is. A step of an ended round is taken too: its
@@ -54,35 +64,35 @@ static void tell_stderr(struct dlr_agent *a, struct dlr_local_msg *m)
  */
 static int on_first(struct dlr_agent_conn *c, struct dlr_local_msg *m)
 {
-    struct dlr_agent *a = c->owner;
+    struct dlr_agent_tasks *tasks = c->owner;
 
     c->round = m->round;
     c->rank = m->rank;
     switch (m->type) {
     case DLR_LOCAL_STEPD:
         c->kind = DLR_CONN_STEPD;
-        dlr_agent_tasks_say_stepd(a, c->round);
+        dlr_agent_tasks_say_stepd(tasks, c->round);
         return 0;
     case DLR_LOCAL_STDERR:
         c->kind = DLR_CONN_STDERR;
-        tell_stderr(a, m);
+        tell_stderr(tasks, m);
         return 0;
     case DLR_LOCAL_HELLO:
-        if (!dlr_agent_round_is(&a->round, m->round))
+        if (!dlr_agent_round_is(tasks->round, m->round))
             return -ESTALE;
         c->kind = DLR_CONN_WORKER;
         c->world = m->arg[0] > INT32_MAX ? 0 : (uint32_t)m->arg[0];
-        dlr_agent_claims_hello(a, c);
+        dlr_agent_claims_hello(tasks, c);
         return 0;
     case DLR_LOCAL_PEEK: /* and nothing else, until it closes */
-        if (!dlr_agent_round_is(&a->round, m->round))
+        if (!dlr_agent_round_is(tasks->round, m->round))
             return -ESTALE;
-        dlr_agent_peek(a->snapshots, c, m->arg[0]);
+        dlr_agent_peek(tasks->snapshots, c, m->arg[0]);
         return 0;
     case DLR_LOCAL_BAD:
-        if (!dlr_agent_round_is(&a->round, m->round))
+        if (!dlr_agent_round_is(tasks->round, m->round))
             return -ESTALE;
-        dlr_agent_bad(a->snapshots, c, m->step);
+        dlr_agent_bad(tasks->snapshots, c, m->step);
         return 0;
     default:
         return -EBADMSG;
@@ -104,30 +114,30 @@ static int on_stepd(struct dlr_agent_conn *c, const struct dlr_local_msg *m)
 
 static int on_worker(struct dlr_agent_conn *c, struct dlr_local_msg *m)
 {
-    struct dlr_agent *a = c->owner;
+    struct dlr_agent_tasks *tasks = c->owner;
 
     if (m->round != c->round || m->rank != c->rank ||
-        !dlr_agent_round_is(&a->round, m->round))
+        !dlr_agent_round_is(tasks->round, m->round))
         return -ESTALE;
-    if (!dlr_agent_ranks_serves(a->snapshots,
+    if (!dlr_agent_ranks_serves(tasks->snapshots,
                                 c)) /* it was refused, or another has its rank by now */
         return m->type == DLR_LOCAL_BYE ? -ECONNRESET : -ESTALE;
     make_printable(m->text);
     switch (m->type) {
     case DLR_LOCAL_RESERVE:
-        dlr_agent_ranks_reserve(a->snapshots, m->rank, m->arg[0], true);
+        dlr_agent_ranks_reserve(tasks->snapshots, m->rank, m->arg[0], true);
         return 0;
     case DLR_LOCAL_SEALED:
-        dlr_agent_save_sealed(a->snapshots, m);
+        dlr_agent_save_sealed(tasks->snapshots, m);
         return 0;
     case DLR_LOCAL_DEAD:
         if (m->arg[0])
-            dlr_agent_save_torn(a->snapshots, m->rank, m->step, m->text);
+            dlr_agent_save_torn(tasks->snapshots, m->rank, m->step, m->text);
         else
-            dlr_agent_save_missed(a->snapshots, m->rank, m->step, m->text);
+            dlr_agent_save_missed(tasks->snapshots, m->rank, m->step, m->text);
         return 0;
     case DLR_LOCAL_RESTORED:
-        dlr_agent_ranks_restored(a->snapshots, m);
+        dlr_agent_ranks_restored(tasks->snapshots, m);
         return 0;
     case DLR_LOCAL_BYE:
         return -ECONNRESET; /* a child may hold its end for as long as it lives */
@@ -179,8 +189,8 @@ static int on_conn(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 
 static int on_accept(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
-    struct dlr_agent *a = arg;
-    int fd = accept4(a->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    struct dlr_agent_tasks *tasks = arg;
+    int fd = accept4(tasks->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     struct dlr_agent_conn *c;
     unsigned uid;
     int pid;
@@ -191,76 +201,95 @@ static int on_accept(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     if (dlr_local_peer(fd, &uid, &pid) < 0 || uid != geteuid()) {
         close(fd);
         free(c);
-        dlr_agent_strangers_add(a->base);
+        dlr_agent_strangers_add(tasks->base);
         return 0;
     }
-    if (!c || zlistx_size(a->conns) >= DLR_AGENT_CONNS) {
+    if (!c || zlistx_size(tasks->conns) >= CONNS) {
         close(fd);
         free(c);
         return 0;
     }
-    *c = (struct dlr_agent_conn){.owner = a, .fd = fd, .pid = pid, .rank = -1};
-    zlistx_add_end(a->conns, c);
-    dlr_agent_watch(a->base, fd, on_conn, c);
+    *c = (struct dlr_agent_conn){.owner = tasks, .fd = fd, .pid = pid, .rank = -1};
+    zlistx_add_end(tasks->conns, c);
+    dlr_agent_watch(tasks->base, fd, on_conn, c);
     return 0;
 }
 
-void dlr_agent_local_drop_workers(struct dlr_agent *a, uint32_t before_round)
+static void drop_workers(struct dlr_agent_tasks *tasks, uint32_t before_round)
 {
-    struct dlr_agent_conn *c = zlistx_first(a->conns);
+    struct dlr_agent_conn *c = zlistx_first(tasks->conns);
 
     while (c) {
         struct dlr_agent_conn *old = c;
 
-        c = zlistx_next(a->conns);
+        c = zlistx_next(tasks->conns);
         if (old->kind != DLR_CONN_WORKER || old->round >= before_round)
             continue;
         close_conn(old);
-        c = zlistx_first(a->conns); /* closing has moved the cursor */
+        c = zlistx_first(tasks->conns); /* closing has moved the cursor */
     }
 }
 
-bool dlr_agent_local_has_stepd(const struct dlr_agent *a, uint32_t round)
+void dlr_agent_tasks_round(struct dlr_agent_tasks *tasks)
 {
-    for (struct dlr_agent_conn *c = zlistx_first(a->conns); c;
-         c = zlistx_next(a->conns))
-        if (c->kind == DLR_CONN_STEPD && c->round == round)
-            return true;
-    return false;
+    tasks->lost = 0;
+    tasks->asked = tasks->round->gathered;
+    drop_workers(tasks, tasks->round->round);
+    dlr_agent_tasks_forget(tasks, tasks->round->round);
 }
 
-int dlr_agent_local_start(struct dlr_agent *a, struct dlr_err *err)
+int dlr_agent_tasks_start(struct dlr_agent_tasks *tasks, struct dlr_err *err)
 {
     char path[DLR_OPT_TEXT + 16];
     int rc;
 
-    a->conns = zlistx_new();
-    if (!a->conns)
-        return dlr_fail(err, -ENOMEM, "out of memory");
-    dlr_format(path, sizeof(path), "%s/agent.sock", a->self.conf.memory);
-    rc = dlr_local_listen(path, &a->listen_fd, err);
+    dlr_format(path, sizeof(path), "%s/agent.sock", tasks->self->conf.memory);
+    rc = dlr_local_listen(path, &tasks->listen_fd, err);
     if (rc < 0)
         return rc;
-    dlr_agent_watch(a->base, a->listen_fd, on_accept, a);
+    dlr_agent_watch(tasks->base, tasks->listen_fd, on_accept, tasks);
     return 0;
 }
 
-void dlr_agent_local_stop(struct dlr_agent *a)
+void dlr_agent_tasks_stop(struct dlr_agent_tasks *tasks)
 {
     struct dlr_agent_conn *c;
 
-    if (a->listen_fd >= 0)
-        dlr_agent_unwatch(a->base, a->listen_fd);
-    if (!a->conns)
-        return;
-    while ((c = zlistx_first(a->conns)))
+    if (tasks->listen_fd >= 0)
+        dlr_agent_unwatch(tasks->base, tasks->listen_fd);
+    while ((c = zlistx_first(tasks->conns)))
         close_conn(c);
-    zlistx_destroy(&a->conns);
+    dlr_agent_tasks_drop(tasks);
 }
 
-void dlr_agent_local_close(struct dlr_agent *a)
+struct dlr_agent_tasks *dlr_agent_tasks_free(struct dlr_agent_tasks *tasks)
 {
-    if (a->listen_fd >= 0)
-        close(a->listen_fd);
-    a->listen_fd = -1;
+    if (!tasks)
+        return NULL;
+    zlistx_destroy(&tasks->conns);
+    zlistx_destroy(&tasks->all);
+    if (tasks->listen_fd >= 0)
+        close(tasks->listen_fd);
+    free(tasks);
+    return NULL;
+}
+
+struct dlr_agent_tasks *dlr_agent_tasks_new(struct dlr_agent_base *base,
+                                            const struct dlr_agent_self *self,
+                                            const struct dlr_agent_round *round,
+                                            struct dlr_agent_snapshots *snapshots)
+{
+    struct dlr_agent_tasks *tasks = calloc(1, sizeof(*tasks));
+
+    if (!tasks)
+        return NULL;
+    tasks->base = base;
+    tasks->self = self;
+    tasks->round = round;
+    tasks->snapshots = snapshots;
+    tasks->listen_fd = tasks->retry_timer = -1;
+    tasks->doomed = -1;
+    tasks->conns = zlistx_new();
+    tasks->all = zlistx_new();
+    return tasks->conns && tasks->all ? tasks : dlr_agent_tasks_free(tasks);
 }

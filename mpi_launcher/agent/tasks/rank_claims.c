@@ -8,48 +8,50 @@
 
 #include "common/base/cleanup.h"
 #include "common/json/message.h"
-#include "mpi_launcher/agent/agent.h"
+#include "mpi_launcher/agent/base/sockets.h"
+#include "mpi_launcher/agent/snapshots/ranks.h"
+#include "mpi_launcher/agent/tasks/tasks_state.h"
 
-#define EACH_CONN(a, c)                                                                \
-    struct dlr_agent_conn *c = zlistx_first((a)->conns);                               \
+#define EACH_CONN(tasks, c)                                                            \
+    struct dlr_agent_conn *c = zlistx_first((tasks)->conns);                           \
     c;                                                                                 \
-    c = zlistx_next((a)->conns)
+    c = zlistx_next((tasks)->conns)
 
 /* Any waits, or the supervisor has asked: each change is told. */
-static bool is_watched(const struct dlr_agent *a)
+static bool is_watched(const struct dlr_agent_tasks *tasks)
 {
-    if (a->claims.asked)
+    if (tasks->asked)
         return true;
-    for (EACH_CONN(a, c))
+    for (EACH_CONN(tasks, c))
         if (c->waits)
             return true;
     return false;
 }
 
 /* "ranks": who is here. */
-static void say_ranks(struct dlr_agent *a)
+static void say_ranks(struct dlr_agent_tasks *tasks)
 {
     json_t *waiting = json_array(), *served = json_array();
 
-    for (EACH_CONN(a, c)) {
+    for (EACH_CONN(tasks, c)) {
         if (c->waits)
             json_array_append_new(
                 waiting, json_pack("[i, I]", (int)c->rank, (json_int_t)c->world));
-        else if (dlr_agent_ranks_serves(a->snapshots, c))
+        else if (dlr_agent_ranks_serves(tasks->snapshots, c))
             json_array_append_new(
                 served, json_pack("[i, I]", (int)c->rank, (json_int_t)c->world));
     }
-    dlr_agent_say(a->base,
+    dlr_agent_say(tasks->base,
                   json_pack("{s:i, s:s, s:I, s:I, s:o, s:o, s:b}", "v", DLR_MSG_VERSION,
-                            "t", "ranks", "round", (json_int_t)a->round.round, "turn",
-                            (json_int_t)a->round.turn, "waiting", waiting, "served",
-                            served, "lost", a->claims.lost));
+                            "t", "ranks", "round", (json_int_t)tasks->round->round,
+                            "turn", (json_int_t)tasks->round->turn, "waiting", waiting,
+                            "served", served, "lost", tasks->lost));
 }
 
-void dlr_agent_claims_retell(struct dlr_agent *a)
+void dlr_agent_claims_retell(struct dlr_agent_tasks *tasks)
 {
-    if (is_watched(a))
-        say_ranks(a);
+    if (is_watched(tasks))
+        say_ranks(tasks);
 }
 
 static void refuse(struct dlr_agent_conn *c, int rc, const char *why)
@@ -66,12 +68,12 @@ static void refuse(struct dlr_agent_conn *c, int rc, const char *why)
 }
 
 /* Who has the rank here now, or waits for it, as a process that is there. */
-static const struct dlr_agent_conn *find_other(const struct dlr_agent *a,
+static const struct dlr_agent_conn *find_other(const struct dlr_agent_tasks *tasks,
                                                const struct dlr_agent_conn *than)
 {
-    for (EACH_CONN(a, c))
+    for (EACH_CONN(tasks, c))
         if (c != than && c->kind == DLR_CONN_WORKER && c->rank == than->rank &&
-            (c->waits || dlr_agent_ranks_serves(a->snapshots, c)))
+            (c->waits || dlr_agent_ranks_serves(tasks->snapshots, c)))
             return c;
     return NULL;
 }
@@ -82,35 +84,37 @@ static bool has_ended(const struct dlr_agent_conn *c)
     return c->pid > 0 && kill(c->pid, 0) < 0 && errno == ESRCH;
 }
 
-static bool is_expected(const struct dlr_agent *a, const struct dlr_agent_conn *c)
+static bool is_expected(const struct dlr_agent_tasks *tasks,
+                        const struct dlr_agent_conn *c)
 {
-    return dlr_agent_ranks_expects(a->snapshots, c->rank) && !a->claims.asked &&
-           (!a->round.world || a->round.world == c->world);
+    return dlr_agent_ranks_expects(tasks->snapshots, c->rank) && !tasks->asked &&
+           (!tasks->round->world || tasks->round->world == c->world);
 }
 
 /* A process has looked, closed, and opens again: as if it had opened once. Of a former start of the
  * program it cannot be, and nothing is committed since, for that takes every rank.
  */
-static bool comes_back(const struct dlr_agent *a, const struct dlr_agent_conn *c)
+static bool comes_back(const struct dlr_agent_tasks *tasks,
+                       const struct dlr_agent_conn *c)
 {
-    int left = dlr_agent_ranks_left(a->snapshots, c->rank);
+    int left = dlr_agent_ranks_left(tasks->snapshots, c->rank);
 
-    return left > 0 && left == c->pid && !a->claims.asked;
+    return left > 0 && left == c->pid && !tasks->asked;
 }
 
-static void take_back(struct dlr_agent *a, int32_t rank)
+static void take_back(struct dlr_agent_tasks *tasks, int32_t rank)
 {
-    a->claims.lost--;
-    dlr_agent_ranks_reopen(a->snapshots, rank);
+    tasks->lost--;
+    dlr_agent_ranks_reopen(tasks->snapshots, rank);
 }
 
-void dlr_agent_claims_hello(struct dlr_agent *a, struct dlr_agent_conn *c)
+void dlr_agent_claims_hello(struct dlr_agent_tasks *tasks, struct dlr_agent_conn *c)
 {
-    struct dlr_agent_conn *other = (struct dlr_agent_conn *)find_other(a, c);
+    struct dlr_agent_conn *other = (struct dlr_agent_conn *)find_other(tasks, c);
     char why[160];
 
     if (other && has_ended(other)) {
-        dlr_agent_claims_gone(a, other);
+        dlr_agent_claims_gone(tasks, other);
     } else if (other) {
         snprintf(why, sizeof(why),
                  "rank %d has its checkpoint open in process %d of this node: one "
@@ -120,76 +124,77 @@ void dlr_agent_claims_hello(struct dlr_agent *a, struct dlr_agent_conn *c)
         refuse(c, -EEXIST, why);
         return;
     }
-    if (comes_back(a, c))
-        take_back(a, c->rank);
-    if (is_expected(a, c)) {
-        dlr_agent_ranks_hello(a->snapshots, c);
+    if (comes_back(tasks, c))
+        take_back(tasks, c->rank);
+    if (is_expected(tasks, c)) {
+        dlr_agent_ranks_hello(tasks->snapshots, c);
         return;
     }
     c->waits = true;
-    say_ranks(a);
+    say_ranks(tasks);
 }
 
-void dlr_agent_claims_gone(struct dlr_agent *a, struct dlr_agent_conn *c)
+void dlr_agent_claims_gone(struct dlr_agent_tasks *tasks, struct dlr_agent_conn *c)
 {
-    bool now = dlr_agent_round_is(&a->round, c->round);
+    bool now = dlr_agent_round_is(tasks->round, c->round);
     bool waited = now && c->waits,
-         served = now && dlr_agent_ranks_serves(a->snapshots, c);
+         served = now && dlr_agent_ranks_serves(tasks->snapshots, c);
 
     c->waits = false;
     if (served) {
-        a->claims.lost++;
-        dlr_agent_ranks_leave(a->snapshots, c);
+        tasks->lost++;
+        dlr_agent_ranks_leave(tasks->snapshots, c);
     }
-    dlr_agent_ranks_gone(a->snapshots, c);
-    if (waited || (served && is_watched(a)))
-        say_ranks(a);
+    dlr_agent_ranks_gone(tasks->snapshots, c);
+    if (waited || (served && is_watched(tasks)))
+        say_ranks(tasks);
 }
 
-void dlr_agent_claims_turn(struct dlr_agent *a)
+void dlr_agent_claims_turn(struct dlr_agent_tasks *tasks)
 {
     unsigned n = 0;
     DLR_AUTO_FREE struct dlr_agent_conn **all =
-        calloc(zlistx_size(a->conns) + 1, sizeof(*all));
+        calloc(zlistx_size(tasks->conns) + 1, sizeof(*all));
 
-    a->claims.asked = false;
-    a->claims.lost = 0;
-    for (EACH_CONN(a, c))
+    tasks->asked = false;
+    tasks->lost = 0;
+    for (EACH_CONN(tasks, c))
         if (all && c->waits)
             all[n++] = c;
     for (unsigned i = 0; i < n; i++) { /* a send moves no connection, but the cursor */
         all[i]->waits = false;
-        dlr_agent_claims_hello(a, all[i]);
+        dlr_agent_claims_hello(tasks, all[i]);
     }
 }
 
 /* --- as the supervisor says --------------------------------------------------------------- */
 
-static bool is_now(const struct dlr_agent *a, const json_t *msg)
+static bool is_now(const struct dlr_agent_tasks *tasks, const json_t *msg)
 {
     uint64_t round, turn;
 
     return dlr_msg_uint(msg, "round", UINT32_MAX, &round) == 0 &&
-           dlr_agent_round_is(&a->round, round) &&
-           dlr_msg_uint(msg, "turn", UINT32_MAX, &turn) == 0 && turn == a->round.turn;
+           dlr_agent_round_is(tasks->round, round) &&
+           dlr_msg_uint(msg, "turn", UINT32_MAX, &turn) == 0 &&
+           turn == tasks->round->turn;
 }
 
-int dlr_agent_claims_ask(struct dlr_agent *a, const json_t *msg)
+int dlr_agent_claims_ask(struct dlr_agent_tasks *tasks, const json_t *msg)
 {
-    if (!is_now(a, msg))
+    if (!is_now(tasks, msg))
         return -EBADMSG;
-    a->claims.asked = true;
-    say_ranks(a);
+    tasks->asked = true;
+    say_ranks(tasks);
     return 0;
 }
 
-int dlr_agent_claims_refuse(struct dlr_agent *a, const json_t *msg)
+int dlr_agent_claims_refuse(struct dlr_agent_tasks *tasks, const json_t *msg)
 {
     const char *why;
 
-    if (!is_now(a, msg) || dlr_msg_str(msg, "why", &why) < 0)
+    if (!is_now(tasks, msg) || dlr_msg_str(msg, "why", &why) < 0)
         return -EBADMSG;
-    for (EACH_CONN(a, c))
+    for (EACH_CONN(tasks, c))
         if (c->waits)
             refuse(c, -ETIMEDOUT, why);
     return 0;

@@ -16,7 +16,7 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
-#include "mpi_launcher/agent/agent.h"
+#include "mpi_launcher/agent/tasks/tasks_state.h"
 
 #define ENVIRON_MAX                                                                    \
     (256u << 10) /* of a process; marks stand near the front or not at all */
@@ -34,10 +34,9 @@ static const char *value_of(const char *block, size_t size, const char *name)
 }
 
 /* A run's name is not enough: two jobs of one user may run the same words on one node. */
-static bool is_ours(int proc, const char *pid, const struct dlr_agent *a,
-                    uint32_t round, char *block)
+static bool is_ours(int proc, const char *pid, const struct dlr_run_id *run,
+                    bool spare_srun, uint32_t round, char *block)
 {
-    const struct dlr_run_id *run = &a->self.run;
     char path[64], comm[32] = "";
     DLR_AUTO_CLOSE int fd = -1;
     const char *value;
@@ -57,7 +56,7 @@ static bool is_ours(int proc, const char *pid, const struct dlr_agent *a,
     value = value_of(block, (size_t)n, "DLROVER_ROUND");
     if (!value || dlr_parse_uint(value, UINT32_MAX, &its) < 0 || its > round)
         return false;
-    if (a->tasks.spare_srun && value_of(block, (size_t)n, "DLROVER_ROUND_NODES"))
+    if (spare_srun && value_of(block, (size_t)n, "DLROVER_ROUND_NODES"))
         return false; /* the supervisor's srun: it is taken out for tasks */
     dlr_format(path, sizeof(path), "%s/comm", pid);
     c = openat(proc, path, O_RDONLY | O_CLOEXEC);
@@ -68,7 +67,7 @@ static bool is_ours(int proc, const char *pid, const struct dlr_agent *a,
     return !dlr_after(comm, "dlrover-stderr"); /* ends by itself, with the last words */
 }
 
-unsigned dlr_agent_sweep(const struct dlr_agent *a, uint32_t round)
+unsigned dlr_agent_sweep(const struct dlr_run_id *run, uint32_t round, bool spare_srun)
 {
     DLR_AUTO_CLOSEDIR DIR *proc = opendir("/proc");
     DLR_AUTO_FREE char *block = malloc(ENVIRON_MAX);
@@ -85,7 +84,7 @@ unsigned dlr_agent_sweep(const struct dlr_agent *a, uint32_t round)
         pidfd = (int)syscall(SYS_pidfd_open, (pid_t)strtol(entry->d_name, NULL, 10), 0);
         if (pidfd < 0)
             continue;
-        if (is_ours(dirfd(proc), entry->d_name, a, round, block)) {
+        if (is_ours(dirfd(proc), entry->d_name, run, spare_srun, round, block)) {
             syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
             left++;
         }

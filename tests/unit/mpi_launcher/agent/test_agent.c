@@ -21,7 +21,7 @@
 #include "common/base/clock.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
-#include "mpi_launcher/agent/agent.h"
+#include "mpi_launcher/agent/tasks/tasks.h"
 #include "tests/support/agent_rig.h"
 
 static struct rig rig;

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tasks as processes: watch, kill, say when they are gone. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/base/cleanup.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/str.h"
+#include "common/json/message.h"
+#include "mpi_launcher/agent/base/reactor.h"
+#include "mpi_launcher/agent/base/sockets.h"
+#include "mpi_launcher/agent/tasks/tasks_state.h"
+
+#define RETRY_MS 50  /* between two rounds of SIGKILL while tasks are left */
+#define UNKNOWN (-1) /* status of a task whose end nobody has told */
+
+struct task {
+    struct dlr_agent_tasks *of;
+    const struct dlr_agent_conn *stepd; /* NULL: has left */
+    uint32_t round;
+    int32_t rank;
+    pid_t pid;
+    int pidfd; /* -1: it was gone before it could be watched, or is now */
+    bool killed;
+    bool told; /* its end, with status */
+    int status;
+    int64_t gone_ms; /* wall clock: who ended first is told from it */
+    int timer;       /* until an end without a status is told; -1 off */
+};
+
+static void say_task(struct task *t)
+{
+    dlr_agent_say(t->of->base,
+                  json_pack("{s:i, s:s, s:I, s:i, s:i}", "v", DLR_MSG_VERSION, "t",
+                            "task", "round", (json_int_t)t->round, "rank", t->rank,
+                            "pid", (int)t->pid));
+}
+
+static void say_exit(struct task *t)
+{
+    dlr_agent_say(t->of->base,
+                  json_pack("{s:i, s:s, s:I, s:i, s:i, s:I}", "v", DLR_MSG_VERSION, "t",
+                            "exit", "round", (json_int_t)t->round, "rank", t->rank,
+                            "status", t->status, "at_ms", (json_int_t)t->gone_ms));
+}
+
+static void tell_end(struct task *t, int status)
+{
+    dlr_agent_timer_end(t->of->base, &t->timer);
+    if (t->told)
+        return;
+    t->told = true;
+    t->status = status;
+    if (!t->gone_ms)
+        t->gone_ms = dlr_wall_ns() / 1000000;
+    say_exit(t);
+}
+
+static void unwatch_task(struct task *t)
+{
+    if (t->pidfd < 0)
+        return;
+    dlr_agent_unwatch(t->of->base, t->pidfd);
+    close(t->pidfd);
+    t->pidfd = -1;
+}
+
+static struct task *find(const struct dlr_agent_tasks *tasks, uint32_t round,
+                         int32_t rank)
+{
+    for (struct task *t = zlistx_first(tasks->all); t; t = zlistx_next(tasks->all))
+        if (t->round == round && t->rank == rank)
+            return t;
+    return NULL;
+}
+
+void dlr_agent_tasks_each(const struct dlr_agent_tasks *tasks,
+                          void (*fn)(void *arg, pid_t pid), void *arg)
+{
+    for (struct task *t = zlistx_first(tasks->all); t; t = zlistx_next(tasks->all))
+        if (t->pidfd >= 0)
+            fn(arg, t->pid);
+}
+
+unsigned dlr_agent_tasks_left(const struct dlr_agent_tasks *tasks)
+{
+    unsigned n = 0;
+
+    for (struct task *t = zlistx_first(tasks->all); t; t = zlistx_next(tasks->all))
+        n += t->pidfd >= 0;
+    return n;
+}
+
+/* The tasks of a step are one process group, led by one of them (slurmstepd's doing): what they
+ * forked goes with them. The group is still theirs while the pidfd is not readable.
+ */
+static void kill_group(const struct task *t)
+{
+    pid_t group = getpgid(t->pid);
+
+    if (group <= 1 || group == getpgrp())
+        return;
+    for (struct task *o = zlistx_first(t->of->all); o; o = zlistx_next(t->of->all))
+        if (o->pid == group && o->round == t->round) {
+            kill(-group, SIGKILL);
+            return;
+        }
+}
+
+/* EPERM: the task is still being made and is root's; the retry gets it. ESRCH: its group's
+ * signal was quicker.
+ */
+static void kill_task(struct task *t)
+{
+    if (syscall(SYS_pidfd_send_signal, t->pidfd, SIGKILL, NULL, 0) == 0 ||
+        errno == ESRCH)
+        t->killed = true;
+}
+
+static unsigned count_killed(const struct dlr_agent_tasks *tasks, uint32_t round)
+{
+    unsigned n = 0;
+
+    for (struct task *t = zlistx_first(tasks->all); t; t = zlistx_next(tasks->all))
+        n += t->round == round && t->killed;
+    return n;
+}
+
+static void say_clean(struct dlr_agent_tasks *tasks, uint32_t round, unsigned killed)
+{
+    dlr_agent_say(tasks->base,
+                  json_pack("{s:i, s:s, s:I, s:i}", "v", DLR_MSG_VERSION, "t", "clean",
+                            "round", (json_int_t)round, "killed", (int)killed));
+}
+
+static int retry(zloop_t *loop, int timer, void *arg);
+
+static void kill_doomed(struct dlr_agent_tasks *tasks)
+{
+    DLR_AUTO_FREE struct task **left = NULL;
+    unsigned n = 0;
+
+    left = calloc(zlistx_size(tasks->all) + 1, sizeof(*left));
+    if (!left)
+        return;
+    for (struct task *t = zlistx_first(tasks->all); t; t = zlistx_next(tasks->all))
+        if (t->pidfd >= 0 && t->round <= tasks->doomed)
+            left[n++] = t;
+    for (unsigned i = 0; i < n; i++)
+        kill_group(left[i]);
+    for (unsigned i = 0; i < n; i++)
+        kill_task(left[i]);
+    if (dlr_agent_sweep(&tasks->self->run, (uint32_t)tasks->doomed, tasks->spare_srun) +
+            n >
+        0) {
+        dlr_agent_timer(tasks->base, &tasks->retry_timer, RETRY_MS, retry, tasks);
+        return;
+    }
+    dlr_agent_timer_end(tasks->base, &tasks->retry_timer);
+    say_clean(tasks, (uint32_t)tasks->doomed,
+              count_killed(tasks, (uint32_t)tasks->doomed));
+}
+
+static int retry(zloop_t *loop, int timer, void *arg)
+{
+    struct dlr_agent_tasks *tasks = arg;
+
+    tasks->retry_timer = -1;
+    kill_doomed(tasks);
+    return 0;
+}
+
+static void doom(struct dlr_agent_tasks *tasks, uint32_t round)
+{
+    if ((int64_t)round > tasks->doomed)
+        tasks->doomed = round;
+    kill_doomed(tasks);
+}
+
+void dlr_agent_tasks_kill_all(struct dlr_agent_tasks *tasks)
+{
+    uint32_t newest = tasks->round->known ? tasks->round->round : 0;
+
+    if (!tasks->round->known && zlistx_size(tasks->all) == 0)
+        return; /* no round yet: the first one is not doomed before it begins */
+    for (struct task *t = zlistx_first(tasks->all); t; t = zlistx_next(tasks->all))
+        if (t->round > newest)
+            newest = t->round;
+    doom(tasks, newest);
+}
+
+static int end_unknown(zloop_t *loop, int timer, void *arg)
+{
+    struct task *t = arg;
+    uint32_t round = t->round;
+    struct dlr_agent_tasks *tasks = t->of;
+
+    t->timer = -1;
+    tell_end(t, UNKNOWN);
+    dlr_agent_tasks_settle(tasks, round);
+    return 0;
+}
+
+static int on_end(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+{
+    struct task *t = arg;
+
+    t->gone_ms = dlr_wall_ns() / 1000000;
+    unwatch_task(t);
+    if (t->round <= t->of->doomed)
+        kill_doomed(t->of); /* the last one gone: the node is clean at once */
+    if (t->told)
+        dlr_agent_tasks_settle(t->of, t->round);
+    else if (!t->stepd)
+        end_unknown(loop, -1, t);
+    else
+        dlr_agent_timer(t->of->base, &t->timer, DLR_AGENT_EXIT_MS, end_unknown, t);
+    return 0;
+}
+
+/* The parent of pid, -1 when it is gone. Only children of the slurmstepd that names them are
+ * taken: at this moment a task is still root's, so its uid would tell nothing.
+ */
+static pid_t parent_of(pid_t pid)
+{
+    char path[64], text[512];
+    DLR_AUTO_CLOSE int fd = -1;
+    const char *p;
+    ssize_t n;
+    int ppid;
+
+    dlr_format(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    if (n <= 0)
+        return -1;
+    text[n] = '\0';
+    p = strrchr(text, ')'); /* the name before it may hold anything */
+    return p && sscanf(p, ") %*c %d", &ppid) == 1 ? ppid : -1;
+}
+
+void dlr_agent_tasks_add(struct dlr_agent_tasks *tasks, struct dlr_agent_conn *stepd,
+                         int32_t rank, pid_t pid)
+{
+    struct task *t;
+    int pidfd;
+
+    if (rank < 0 || pid <= 1 || find(tasks, stepd->round, rank))
+        return;
+    pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (pidfd >= 0 && parent_of(pid) != stepd->pid) {
+        close(pidfd);
+        return;
+    }
+    t = calloc(1, sizeof(*t));
+    if (!t)
+        return;
+    *t = (struct task){.of = tasks,
+                       .stepd = stepd,
+                       .round = stepd->round,
+                       .rank = rank,
+                       .pid = pid,
+                       .pidfd = pidfd,
+                       .timer = -1};
+    zlistx_add_end(tasks->all, t);
+    say_task(t);
+    if (pidfd >= 0)
+        dlr_agent_watch(tasks->base, pidfd, on_end, t);
+    else
+        dlr_agent_timer(tasks->base, &t->timer, DLR_AGENT_EXIT_MS, end_unknown, t);
+    if (t->round <= tasks->doomed)
+        kill_doomed(tasks);
+}
+
+void dlr_agent_tasks_exit(struct dlr_agent_tasks *tasks, uint32_t round, int32_t rank,
+                          int status)
+{
+    struct task *t = find(tasks, round, rank);
+
+    if (!t)
+        return;
+    tell_end(t, status);
+    unwatch_task(t); /* reaped: its pid may soon be somebody else's */
+    dlr_agent_tasks_settle(tasks, round);
+}
+
+/* Its slurmstepd has left without a word of how they ended: it was killed. Said before their ends,
+ * or these would look like a fault of the program.
+ */
+static void say_orphaned(struct dlr_agent_tasks *tasks, uint32_t round)
+{
+    dlr_agent_say(tasks->base, json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t",
+                                         "orphaned", "round", (json_int_t)round));
+}
+
+static bool has_untold(const struct dlr_agent_tasks *tasks,
+                       const struct dlr_agent_conn *stepd)
+{
+    for (struct task *t = zlistx_first(tasks->all); t; t = zlistx_next(tasks->all))
+        if (t->stepd == stepd && !t->told)
+            return true;
+    return false;
+}
+
+void dlr_agent_tasks_step_gone(struct dlr_agent_tasks *tasks,
+                               const struct dlr_agent_conn *stepd)
+{
+    bool left = false;
+
+    if (!dlr_agent_ends(tasks->base) && (int64_t)stepd->round > tasks->doomed &&
+        has_untold(tasks, stepd))
+        say_orphaned(tasks, stepd->round);
+    for (struct task *t = zlistx_first(tasks->all); t; t = zlistx_next(tasks->all)) {
+        if (t->stepd != stepd)
+            continue;
+        t->stepd = NULL;
+        if (t->pidfd < 0)
+            tell_end(t, UNKNOWN);
+        else
+            left = true;
+    }
+    if (!left || dlr_agent_ends(tasks->base) || (int64_t)stepd->round <= tasks->doomed)
+        return;
+    dlr_warn("%s: the step of round %u has left, its tasks have not: killing them",
+             tasks->self->node, stepd->round);
+    doom(tasks, stepd->round);
+}
+
+static bool has_stepd(const struct dlr_agent_tasks *tasks, uint32_t round)
+{
+    for (struct dlr_agent_conn *c = zlistx_first(tasks->conns); c;
+         c = zlistx_next(tasks->conns))
+        if (c->kind == DLR_CONN_STEPD && c->round == round)
+            return true;
+    return false;
+}
+
+void dlr_agent_tasks_settle(struct dlr_agent_tasks *tasks, uint32_t round)
+{
+    bool seen = false;
+
+    if (dlr_agent_ends(tasks->base) || (int64_t)round <= tasks->doomed ||
+        has_stepd(tasks, round))
+        return; /* of a doomed round kill_doomed() tells the end */
+    for (struct task *t = zlistx_first(tasks->all); t; t = zlistx_next(tasks->all)) {
+        if (t->round != round)
+            continue;
+        if (t->pidfd >= 0 || !t->told)
+            return;
+        seen = true;
+    }
+    if (seen) /* else: it has not begun here */
+        say_clean(tasks, round, count_killed(tasks, round));
+}
+
+static void free_task(struct task *t)
+{
+    dlr_agent_timer_end(t->of->base, &t->timer);
+    unwatch_task(t);
+    free(t);
+}
+
+void dlr_agent_tasks_forget(struct dlr_agent_tasks *tasks, uint32_t round)
+{
+    struct task *t = zlistx_first(tasks->all);
+
+    while (t) {
+        if (t->round < round && t->pidfd < 0 && t->told) {
+            zlistx_detach_cur(tasks->all);
+            free_task(t);
+        }
+        t = zlistx_next(tasks->all);
+    }
+}
+
+void dlr_agent_tasks_say_stepd(struct dlr_agent_tasks *tasks, uint32_t round)
+{
+    if (dlr_agent_ends(tasks->base))
+        return;
+    dlr_agent_say(tasks->base, json_pack("{s:i, s:s, s:I, s:b}", "v", DLR_MSG_VERSION,
+                                         "t", "stepd", "round", (json_int_t)round,
+                                         "here", has_stepd(tasks, round)));
+}
+
+void dlr_agent_tasks_retell(struct dlr_agent_tasks *tasks)
+{
+    for (struct task *t = zlistx_first(tasks->all); t; t = zlistx_next(tasks->all)) {
+        say_task(t);
+        if (t->told)
+            say_exit(t);
+    }
+    if (!tasks->round->known)
+        return;
+    if (has_stepd(tasks, tasks->round->round))
+        dlr_agent_tasks_say_stepd(tasks, tasks->round->round);
+    dlr_agent_tasks_settle(tasks, tasks->round->round);
+}
+
+void dlr_agent_tasks_drop(struct dlr_agent_tasks *tasks)
+{
+    struct task *t;
+
+    dlr_agent_timer_end(tasks->base, &tasks->retry_timer);
+    while ((t = zlistx_detach(tasks->all, NULL)))
+        free_task(t);
+}
+
+void dlr_agent_tasks_kill(struct dlr_agent_tasks *tasks, uint32_t round,
+                          bool spare_srun)
+{
+    tasks->spare_srun = spare_srun;
+    doom(tasks, round);
+    dlr_agent_tasks_settle(tasks, round);
+}
+
+void dlr_agent_tasks_kill_with_srun(struct dlr_agent_tasks *tasks)
+{
+    tasks->spare_srun = false;
+    dlr_agent_tasks_kill_all(tasks);
+}
+
+int64_t dlr_agent_tasks_doomed(const struct dlr_agent_tasks *tasks)
+{
+    return tasks->doomed;
+}

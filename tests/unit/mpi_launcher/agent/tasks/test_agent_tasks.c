@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* build: wrap=dlr_agent_say stand-ins */
+/* The engine of a node's tasks alone: this program is the slurmstepd, a child of it the task, and nobody keeps
+ * snapshots.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/base/str.h"
+#include "mpi_launcher/agent/base/reactor.h"
+#include "mpi_launcher/agent/base/sockets.h"
+#include "mpi_launcher/agent/snapshots/fetch.h"
+#include "mpi_launcher/agent/snapshots/ranks.h"
+#include "mpi_launcher/agent/tasks/tasks.h"
+
+#define LIMIT_MS 30000 /* of every loop */
+
+static struct rig {
+    struct dlr_agent_base *base;
+    struct dlr_agent_tasks *tasks;
+    struct dlr_agent_self self;
+    struct dlr_agent_round round;
+    char dir[64], socket[96];
+    int fd; /* of the slurmstepd, or of a worker */
+    pid_t task;
+    int limit;   /* timer */
+    bool late;   /* it has run out */
+    bool serves; /* the snapshots know the worker */
+    char said[1024];
+    const char *awaited; /* the message after which the loop ends */
+} rig;
+
+/* --- instead of the supervisor, and of the snapshots ----------------------------------------- */
+
+void __wrap_dlr_agent_say(struct dlr_agent_base *base, json_t *msg);
+void __wrap_dlr_agent_say(struct dlr_agent_base *base, json_t *msg)
+{
+    const char *type = json_is_false(json_object_get(msg, "here"))
+                           ? "left" /* of stepd */
+                           : json_string_value(json_object_get(msg, "t"));
+    const json_t *status = json_object_get(msg, "status"),
+                 *killed = json_object_get(msg, "killed"),
+                 *waiting = json_object_get(msg, "waiting");
+    size_t at = strlen(rig.said);
+    char *text = waiting ? json_dumps(waiting, JSON_COMPACT) : NULL;
+
+    at += (size_t)snprintf(rig.said + at, sizeof(rig.said) - at, "%s", type);
+    if (status || killed)
+        at += (size_t)snprintf(rig.said + at, sizeof(rig.said) - at, " %d",
+                               (int)json_integer_value(status ? status : killed));
+    snprintf(rig.said + at, sizeof(rig.said) - at, "%s%s;", text ? " " : "",
+             text ? text : "");
+    if (dlr_streq(type, rig.awaited))
+        dlr_agent_end(rig.base);
+    free(text);
+    json_decref(msg);
+}
+
+bool dlr_agent_ranks_expects(struct dlr_agent_snapshots *s, int32_t rank)
+{
+    return rank == 4 && !rig.serves;
+}
+
+int dlr_agent_ranks_left(struct dlr_agent_snapshots *s, int32_t rank)
+{
+    return 0;
+}
+
+void dlr_agent_ranks_hello(struct dlr_agent_snapshots *s, struct dlr_agent_conn *c)
+{
+    rig.serves = true;
+    dlr_agent_end(rig.base);
+}
+
+bool dlr_agent_ranks_serves(const struct dlr_agent_snapshots *s,
+                            const struct dlr_agent_conn *c)
+{
+    return rig.serves && c->rank == 4;
+}
+
+void dlr_agent_ranks_leave(struct dlr_agent_snapshots *s,
+                           const struct dlr_agent_conn *c)
+{
+}
+
+void dlr_agent_ranks_gone(struct dlr_agent_snapshots *s, const struct dlr_agent_conn *c)
+{
+    rig.serves = false;
+}
+
+void dlr_agent_bring_gone(struct dlr_agent_snapshots *s, const struct dlr_agent_conn *c)
+{
+}
+
+/* --------------------------------------------------------------------------------------------- */
+
+static int setup(void **state)
+{
+    rig = (struct rig){.limit = -1,
+                       .fd = -1,
+                       .dir = "/dev/shm/dlr-test-tasks.XXXXXX",
+                       .round = {.known = true, .round = 2}};
+    if (!mkdtemp(rig.dir))
+        return -1;
+    dlr_format(rig.self.conf.memory, DLR_OPT_TEXT, "%s", rig.dir);
+    dlr_format(rig.self.run.job, sizeof(rig.self.run.job), "no job");
+    dlr_format(rig.socket, sizeof(rig.socket), "%s/agent.sock", rig.dir);
+    rig.base = dlr_agent_base_new(NULL, NULL);
+    rig.tasks = dlr_agent_tasks_new(rig.base, &rig.self, &rig.round, NULL);
+    return rig.base && rig.tasks && dlr_agent_tasks_start(rig.tasks, NULL) == 0 ? 0
+                                                                                : -1;
+}
+
+static int teardown(void **state)
+{
+    if (rig.task > 0) {
+        kill(rig.task, SIGKILL);
+        waitpid(rig.task, NULL, 0);
+    }
+    if (rig.fd >= 0)
+        close(rig.fd);
+    dlr_agent_tasks_stop(rig.tasks);
+    rig.tasks = dlr_agent_tasks_free(rig.tasks);
+    rig.base = dlr_agent_base_free(rig.base);
+    unlink(rig.socket);
+    return rmdir(rig.dir);
+}
+
+static int on_limit(zloop_t *loop, int timer, void *arg)
+{
+    rig.limit = -1;
+    rig.late = true;
+    return -1;
+}
+
+/* One loop a test: an engine's end is its last event. */
+static void run_until(const char *message)
+{
+    rig.awaited = message;
+    dlr_agent_timer(rig.base, &rig.limit, LIMIT_MS, on_limit, NULL);
+    dlr_agent_base_run(rig.base);
+    if (rig.late)
+        fail_msg("not said: %s; but %s", message, rig.said);
+    dlr_agent_timer_end(rig.base, &rig.limit);
+}
+
+static void send_as(enum dlr_local_type type, int32_t rank, uint64_t number)
+{
+    struct dlr_local_msg m;
+
+    dlr_local_init(&m, type);
+    m.round = 2;
+    m.rank = rank;
+    m.arg[0] = number;
+    assert_int_equal(dlr_local_send(rig.fd, &m, NULL, 0), 0);
+}
+
+static void be_slurmstepd(void)
+{
+    rig.task = fork();
+    if (rig.task == 0) {
+        setpgid(0, 0);
+        for (;;)
+            pause();
+    }
+    setpgid(rig.task, rig.task);
+    assert_int_equal(dlr_local_connect(rig.socket, 0, &rig.fd, NULL), 0);
+    send_as(DLR_LOCAL_STEPD, -1, 0);
+    send_as(DLR_LOCAL_TASK, 4, (uint64_t)rig.task);
+}
+
+static void a_task_is_told_and_its_end(void **state)
+{
+    be_slurmstepd();
+    send_as(DLR_LOCAL_EXIT, 4, 9);
+    run_until("exit");
+    assert_string_equal(rig.said, "stepd;task;exit 9;");
+    assert_int_equal(dlr_agent_tasks_left(rig.tasks), 0);
+}
+
+static void another_process_than_a_child_of_slurmstepd_is_no_task(void **state)
+{
+    assert_int_equal(dlr_local_connect(rig.socket, 0, &rig.fd, NULL), 0);
+    send_as(DLR_LOCAL_STEPD, -1, 0);
+    send_as(DLR_LOCAL_TASK, 4, (uint64_t)getppid());
+    send_as(DLR_LOCAL_HELLO, 4, 0); /* out of place: it is closed */
+    run_until("left");
+    assert_string_equal(rig.said, "stepd;left;");
+    assert_int_equal(dlr_agent_tasks_left(rig.tasks), 0);
+}
+
+static void kill_soon(void)
+{
+    dlr_agent_tasks_kill(rig.tasks, 2, false);
+    assert_int_equal(dlr_agent_tasks_doomed(rig.tasks), 2);
+}
+
+/* It is doomed before it is known. */
+static void tasks_of_a_doomed_round_are_killed_when_they_appear(void **state)
+{
+    kill_soon();
+    assert_string_equal(rig.said, "clean 0;");
+    rig.said[0] = '\0';
+    be_slurmstepd();
+    run_until("clean");
+    assert_string_equal(rig.said, "stepd;task;clean 1;");
+}
+
+static void the_rank_of_the_round_is_welcomed(void **state)
+{
+    assert_int_equal(dlr_local_connect(rig.socket, 0, &rig.fd, NULL), 0);
+    send_as(DLR_LOCAL_HELLO, 4, 1);
+    run_until("nothing");
+    assert_true(rig.serves);
+    assert_string_equal(rig.said, "");
+}
+
+static void another_rank_waits_and_the_supervisor_hears_of_it(void **state)
+{
+    assert_int_equal(dlr_local_connect(rig.socket, 0, &rig.fd, NULL), 0);
+    send_as(DLR_LOCAL_HELLO, 5, 8);
+    run_until("ranks");
+    assert_string_equal(rig.said, "ranks [[5,8]];");
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(a_task_is_told_and_its_end),
+        T(another_process_than_a_child_of_slurmstepd_is_no_task),
+        T(tasks_of_a_doomed_round_are_killed_when_they_appear),
+        T(the_rank_of_the_round_is_welcomed),
+        T(another_rank_waits_and_the_supervisor_hears_of_it),
+    };
+
+    dlr_endpoint_prepare();
+    zsys_handler_set(NULL);
+    return cmocka_run_group_tests_name("agent_tasks", tests, NULL, NULL);
+}
