@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi_launcher/agent/config.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +9,6 @@
 
 #include "common/base/install_path.h"
 #include "common/base/str.h"
-#include "mpi_launcher/agent/agent.h"
 
 #define FIELD(f) offsetof(struct dlr_agent_conf, f)
 
@@ -50,18 +51,18 @@ static void help(void)
     printf("\n  --help, --version\n");
 }
 
-static int set_word(struct dlr_agent *a, const char *word, struct dlr_err *err)
+static int set_word(struct dlr_agent_self *self, const char *word, struct dlr_err *err)
 {
-    int rc = dlr_opt_set_word(opts, word, &a->self.conf, err);
+    int rc = dlr_opt_set_word(opts, word, &self->conf, err);
 
     if (rc == -ENOENT)
-        rc = dlr_opt_set_word(dlr_jobconf_opts, word, &a->self.job, err);
+        rc = dlr_opt_set_word(dlr_jobconf_opts, word, &self->job, err);
     return rc;
 }
 
-static int default_paths(struct dlr_agent *a, struct dlr_err *err)
+static int default_paths(struct dlr_agent_self *self, struct dlr_err *err)
 {
-    struct dlr_agent_conf *c = &a->self.conf;
+    struct dlr_agent_conf *c = &self->conf;
     const char *name = getenv("SLURMD_NODENAME");
     int rc = 0;
 
@@ -74,19 +75,19 @@ static int default_paths(struct dlr_agent *a, struct dlr_err *err)
         return dlr_fail(err, rc, "cannot find the programs beside this one: %s",
                         strerror(-rc));
     if (*c->node)
-        return dlr_format(a->self.node, sizeof(a->self.node), "%s", c->node);
+        return dlr_format(self->node, sizeof(self->node), "%s", c->node);
     if (name)
-        return dlr_format(a->self.node, sizeof(a->self.node), "%s", name);
-    return gethostname(a->self.node, sizeof(a->self.node) - 1) < 0 ? -errno : 0;
+        return dlr_format(self->node, sizeof(self->node), "%s", name);
+    return gethostname(self->node, sizeof(self->node) - 1) < 0 ? -errno : 0;
 }
 
-static int check_needed(struct dlr_agent *a, struct dlr_err *err)
+static int check_needed(struct dlr_agent_self *self, struct dlr_err *err)
 {
     const struct {
         const char *name, *value;
-    } needed[] = {{"control", a->self.conf.control}, {"job", a->self.conf.job},
-                  {"run", a->self.conf.run},         {"memory", a->self.conf.memory},
-                  {"run-dir", a->self.conf.run_dir}, {"key", a->self.conf.key}};
+    } needed[] = {{"control", self->conf.control}, {"job", self->conf.job},
+                  {"run", self->conf.run},         {"memory", self->conf.memory},
+                  {"run-dir", self->conf.run_dir}, {"key", self->conf.key}};
 
     if (!getenv("DLROVER_CRED"))
         return dlr_fail(err, -EINVAL,
@@ -96,23 +97,21 @@ static int check_needed(struct dlr_agent *a, struct dlr_err *err)
         if (!*needed[i].value)
             return dlr_fail(err, -EINVAL, "--%s is missing; see --help",
                             needed[i].name);
-    if (dlr_format(a->self.run.job, sizeof(a->self.run.job), "%s", a->self.conf.job) <
-            0 ||
-        dlr_format(a->self.run.run, sizeof(a->self.run.run), "%s", a->self.conf.run) <
-            0)
+    if (dlr_format(self->run.job, sizeof(self->run.job), "%s", self->conf.job) < 0 ||
+        dlr_format(self->run.run, sizeof(self->run.run), "%s", self->conf.run) < 0)
         return dlr_fail(err, -EINVAL, "--job or --run is too long");
-    a->self.run.gen = a->self.conf.gen;
+    self->run.gen = self->conf.gen;
     return 0;
 }
 
-int dlr_agent_conf_parse(int argc, char **argv, struct dlr_agent *a,
+int dlr_agent_conf_parse(int argc, char **argv, struct dlr_agent_self *self,
                          struct dlr_err *err)
 {
-    int rc = dlr_opt_defaults(opts, &a->self.conf, err);
+    int rc = dlr_opt_defaults(opts, &self->conf, err);
 
     if (rc < 0)
         return rc;
-    dlr_jobconf_init(&a->self.job);
+    dlr_jobconf_init(&self->job);
     for (int i = 1; i < argc; i++) {
         const char *word = dlr_after(argv[i], "--");
 
@@ -126,10 +125,10 @@ int dlr_agent_conf_parse(int argc, char **argv, struct dlr_agent *a,
         }
         if (!word)
             return dlr_fail(err, -EINVAL, "'%s' is no option; see --help", argv[i]);
-        rc = set_word(a, word, err);
+        rc = set_word(self, word, err);
         if (rc < 0)
             return rc;
     }
-    rc = check_needed(a, err);
-    return rc < 0 ? rc : default_paths(a, err);
+    rc = check_needed(self, err);
+    return rc < 0 ? rc : default_paths(self, err);
 }

@@ -10,7 +10,14 @@
 #include "common/base/str.h"
 #include "common/json/message.h"
 #include "mpi_launcher/agent/agent.h"
+#include "mpi_launcher/agent/base/auth_failures.h"
+#include "mpi_launcher/agent/base/peers.h"
+#include "mpi_launcher/agent/base/sockets.h"
 #include "mpi_launcher/agent/data/own_hosts.h"
+#include "mpi_launcher/agent/snapshots/fetch.h"
+#include "mpi_launcher/agent/snapshots/orders.h"
+#include "mpi_launcher/agent/snapshots/ranks.h"
+#include "mpi_launcher/agent/snapshots/save.h"
 #include "mpi_launcher/wire/heartbeat.h"
 
 #define BEAT_MAX_MS 60000   /* between beats */
@@ -79,64 +86,28 @@ static int on_welcome(struct dlr_agent *a, const json_t *msg)
         dlr_msg_uint(msg, "dead_ms", WAIT_MAX_MS, &dead_ms) < 0 || dead_ms == 0 ||
         dlr_msg_uint(msg, "end_ms", WAIT_MAX_MS, &end_ms) < 0)
         return -EBADMSG;
-    a->dead_ms = (int64_t)dead_ms;
-    a->answered_seq = a->seq; /* of another supervisor nothing is overdue */
-    if (beat_ms != a->every_ms) {
-        a->every_ms = (unsigned)beat_ms;
-        dlr_agent_lease_pace(a);
-    }
+    dlr_agent_lease_welcome(a->lease, (unsigned)beat_ms, (int64_t)dead_ms);
     if (dlr_msg_str(msg, "keeper", &keeper) == 0)
-        dlr_agent_keeper_watch(a, keeper);
+        dlr_agent_keeper_watch(a->succession, keeper);
     say_told(a);
     dlr_agent_tasks_retell(
         a->tasks); /* it may be a supervisor that knows nothing yet */
     dlr_agent_ranks_retell(a->snapshots);
     dlr_agent_claims_retell(a->tasks);
     dlr_agent_strangers_retell(a->base, a->taken);
-    dlr_agent_grace_retell(a);
+    dlr_agent_grace_retell(a->succession);
     return 0;
 }
 
 static int on_peers(struct dlr_agent *a, const json_t *msg)
 {
-    dlr_agent_peers_set(a, msg);
+    if (dlr_agent_succession_peers(a->succession, msg) == 0) {
+        dlr_agent_data_peers(a->data);
+        if (json_is_true(json_object_get(msg, "whole")))
+            dlr_agent_say(a->base, dlr_msg_new("peers_known"));
+    }
     dlr_agent_data_network(a->data, msg);
     return 0;
-}
-
-/* The supervisor drops what was said before it hears this, then hears of those that stay. */
-static void turned(struct dlr_agent *a)
-{
-    dlr_agent_say(a->base, json_pack("{s:i, s:s, s:I, s:I}", "v", DLR_MSG_VERSION, "t",
-                                     "turned", "round", (json_int_t)a->round.round,
-                                     "turn", (json_int_t)a->round.turn));
-}
-
-/* The same turn of a round once more (a supervisor that came back) changes addresses and partners,
- * not what the workers have.
- */
-static void enter_round(struct dlr_agent *a, struct dlr_agent_round *round)
-{
-    bool again = dlr_agent_round_is(&a->round, round->round);
-    bool turn = again && round->turn != a->round.turn;
-
-    dlr_agent_round_done(&a->round);
-    a->round = *round;
-    memset(round, 0, sizeof(*round));
-    if (!again) {
-        dlr_agent_snapshots_leave(a->snapshots);
-        dlr_agent_tasks_round(a->tasks);
-        dlr_agent_ranks_round(a->snapshots);
-    }
-    if (turn)
-        dlr_agent_snapshots_turn(a->snapshots);
-    dlr_agent_data_round(a->data, !again || turn);
-    if (a->round.turn)
-        turned(a);
-    if (turn) {
-        dlr_agent_ranks_retell(a->snapshots);
-        dlr_agent_claims_turn(a->tasks);
-    }
 }
 
 static int on_round(struct dlr_agent *a, const json_t *msg)
@@ -144,9 +115,9 @@ static int on_round(struct dlr_agent *a, const json_t *msg)
     struct dlr_agent_round round = {0};
     int rc = dlr_agent_round_parse(&a->round, a->self.node, msg, &round);
 
-    a->given = false; /* the requeue was not to be had */
+    dlr_agent_succession_given(a->succession, false);
     if (rc == 0)
-        enter_round(a, &round);
+        a->enter(a, &round);
     return rc;
 }
 
@@ -268,14 +239,14 @@ static int on_report(struct dlr_agent *a, const json_t *msg)
 
     if (dlr_msg_uint(msg, "id", INT64_MAX, &from.id) < 0)
         return -EBADMSG;
-    dlr_agent_report(a, &from);
+    dlr_agent_report(a->reports, &from);
     return 0;
 }
 
 static int on_bye(struct dlr_agent *a, const json_t *msg)
 {
     if (json_is_true(json_object_get(msg, "later"))) {
-        a->given = true; /* with the SIGTERM that is to come */
+        dlr_agent_succession_given(a->succession, true); /* the SIGTERM is to come */
         return 0;
     }
     a->stays = json_is_true(json_object_get(msg, "stays"));
@@ -312,7 +283,7 @@ static int dispatch(struct dlr_agent *a, const struct dlr_packet *p)
 void dlr_agent_on_supervisor(struct dlr_agent *a, const struct dlr_packet *p)
 {
     if (dlr_beat_is(p->data, p->size))
-        dlr_agent_lease_take(a, p->data, p->size);
+        dlr_agent_lease_take(a->lease, p->data, p->size);
     else if (dispatch(a, p) < 0)
         dlr_debug("dropped: %.*s", (int)(p->size > 200 ? 200 : p->size),
                   (const char *)p->data);

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi_launcher/agent/directory.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -12,21 +14,22 @@
 #include "common/base/log.h"
 #include "common/base/node_memory.h"
 #include "common/base/str.h"
-#include "mpi_launcher/agent/agent.h"
+#include "common/local/message.h"
 
-int dlr_agent_memory_place(struct dlr_agent *a, struct dlr_err *err)
+int dlr_agent_memory_place(struct dlr_agent_self *self, char *taken, size_t size,
+                           struct dlr_err *err)
 {
+    struct dlr_agent_conf *conf = &self->conf;
     char usual[DLR_OPT_TEXT];
-    bool taken;
+    bool other;
     int rc;
 
-    memcpy(usual, a->self.conf.memory, sizeof(usual));
-    rc = dlr_memory_claim(usual, a->self.conf.memory, sizeof(a->self.conf.memory),
-                          &taken, err);
-    if (rc == 0 && taken) {
+    memcpy(usual, conf->memory, sizeof(usual));
+    rc = dlr_memory_claim(usual, conf->memory, sizeof(conf->memory), &other, err);
+    if (rc == 0 && other) {
         dlr_warn("%s: '%s' is not ours: somebody has taken the name; using '%s'",
-                 a->self.node, usual, a->self.conf.memory);
-        dlr_format(a->taken, sizeof(a->taken), "%s", usual);
+                 self->node, usual, conf->memory);
+        dlr_format(taken, size, "%s", usual);
     }
     return rc;
 }

@@ -2,7 +2,6 @@
 #include "mpi_launcher/agent/agent.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +13,23 @@
 #include "common/base/log.h"
 #include "common/base/node_memory.h"
 #include "common/base/str.h"
+#include "common/json/message.h"
+#include "mpi_launcher/agent/base/peers.h"
+#include "mpi_launcher/agent/base/reactor.h"
+#include "mpi_launcher/agent/base/sockets.h"
+#include "mpi_launcher/agent/config.h"
+#include "mpi_launcher/agent/directory.h"
 #include "mpi_launcher/agent/host/host.h"
+#include "mpi_launcher/agent/restarter.h"
+#include "mpi_launcher/agent/snapshots/fetch.h"
+#include "mpi_launcher/agent/snapshots/orders.h"
+#include "mpi_launcher/agent/snapshots/ranks.h"
+#include "mpi_launcher/agent/snapshots/save.h"
+#include "mpi_launcher/agent/startup.h"
 
 #define EXIT_USAGE 2
-#define SUCCEED_FD 3 /* where succession/successor.c's child reads what to do */
+#define LEAVE_MS 5000 /* an agent before this one may take to end */
+#define SUCCEED_FD 3  /* where succession/successor.c's child reads what to do */
 
 static int on_signal(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
@@ -26,55 +38,22 @@ static int on_signal(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 
     while (read(a->signal_fd, &info, sizeof(info)) == sizeof(info)) {
         if (info.ssi_signo == SIGTSTP) {
-            dlr_agent_suspend(a);
+            dlr_agent_suspend(a->suspend);
             continue;
         }
         if (info.ssi_signo == SIGCONT) {
-            dlr_agent_suspend_awake(a);
+            dlr_agent_suspend_awake(a->suspend);
             continue;
         }
         a->stays = true;
         if (info.ssi_code == SI_QUEUE && info.ssi_int == DLR_HOST_END)
             dlr_agent_leave(a->base); /* by our supervisor, not by Slurm */
         else
-            dlr_agent_grace(a);
+            dlr_agent_grace(a->succession);
     }
-    if (dlr_agent_leaves(a->base) && !dlr_agent_succeed_holds(a))
+    if (dlr_agent_leaves(a->base) && !dlr_agent_succeed_holds(a->succession))
         dlr_agent_end(a->base);
     return 0;
-}
-
-/* A signal sent to the whole job (scancel -s, --signal) must not take the snapshots away. */
-static int take_signals(struct dlr_agent *a, struct dlr_err *err)
-{
-    static const int wanted[] = {SIGTERM, SIGTSTP, SIGCONT};
-    sigset_t set;
-
-    for (int sig = 1; sig < NSIG; sig++)
-        if (sig != SIGCHLD && sig != SIGSEGV && sig != SIGBUS && sig != SIGFPE &&
-            sig != SIGILL && sig != SIGABRT && sig != SIGTRAP)
-            signal(sig, SIG_IGN);
-    sigemptyset(&set);
-    for (unsigned i = 0; i < sizeof(wanted) / sizeof(*wanted); i++) {
-        signal(wanted[i], SIG_DFL);
-        sigaddset(&set, wanted[i]);
-    }
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    a->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (a->signal_fd < 0)
-        return dlr_fail(err, -errno, "signalfd: %s", strerror(errno));
-    return 0;
-}
-
-static void read_boot_id(struct dlr_agent *a)
-{
-    DLR_AUTO_CLOSE int fd =
-        open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, a->boot, sizeof(a->boot) - 1);
-
-    while (n > 0 && (a->boot[n - 1] == '\n' || a->boot[n - 1] == '\0'))
-        n--;
-    a->boot[n > 0 ? n : 0] = '\0';
 }
 
 static void on_supervisor(void *arg, const struct dlr_packet *packet)
@@ -84,12 +63,16 @@ static void on_supervisor(void *arg, const struct dlr_packet *packet)
 
 static void on_peer(void *arg, const struct dlr_packet *packet)
 {
-    dlr_agent_on_peer(arg, packet);
+    struct dlr_agent *a = arg;
+
+    dlr_agent_on_peer(a->succession, packet);
 }
 
 static void on_answer(void *arg, const char *node, const struct dlr_packet *packet)
 {
-    dlr_agent_on_peer_answer(arg, node, packet);
+    struct dlr_agent *a = arg;
+
+    dlr_agent_on_peer_answer(a->succession, node, packet);
 }
 
 /* The memory is taken away when the loop has ended. */
@@ -202,6 +185,13 @@ static void on_reserved(void *arg, int32_t rank, int rc, const char *why)
     dlr_agent_rebuild_reserved(a->snapshots, rank, rc, why);
 }
 
+static void on_page(void *arg, struct dlr_page *page)
+{
+    struct dlr_agent *a = arg;
+
+    dlr_agent_lease_show(a->lease, page);
+}
+
 static void each_task(void *arg, void (*fn)(void *fn_arg, pid_t pid), void *fn_arg)
 {
     struct dlr_agent *a = arg;
@@ -211,51 +201,175 @@ static void each_task(void *arg, void (*fn)(void *fn_arg, pid_t pid), void *fn_a
 
 static const struct dlr_agent_snapshots_ops snapshots_ops = {
     .reserved = on_reserved,
-    .page = dlr_agent_lease_show,
+    .page = on_page,
     .tasks = each_task,
 };
 
-static void init(struct dlr_agent *a)
+/* --- the lease --- */
+
+static void on_answered(void *arg)
 {
-    a->signal_fd = a->self.dir_fd = a->lease_fd = -1;
-    a->suspend_timer = a->beat_timer = -1;
-    a->grace.timer = -1;
-    a->peers.timer = a->peers.probe_fd = a->peers.probe_timer = -1;
-    a->peers.witness_pidfd = a->keeper.pidfd = a->keeper.timer = -1;
+    struct dlr_agent *a = arg;
+
+    dlr_agent_watchdog_answered(a->succession);
 }
 
-/* Which key the supervisor has, proven by its credential; and a credential of our own. */
-static int meet(struct dlr_agent *a, char ret_key[DLR_KEY_TEXT], struct dlr_err *err)
+/* In grace the end of the supervisor is Slurm's doing. */
+static void on_silent(void *arg)
 {
-    const char *cred = getenv("DLROVER_CRED");
-    int rc;
+    struct dlr_agent *a = arg;
 
-    rc = dlr_identity_verify(cred, &a->self.run, ret_key, err);
-    if (rc < 0)
-        return rc;
-    unsetenv("DLROVER_CRED");
-    rc = dlr_identity_new(&a->id, err);
-    return rc < 0 ? rc : dlr_identity_credential(a->id, &a->self.run, &a->cred, err);
+    if (!dlr_agent_in_grace(a->succession))
+        dlr_agent_watchdog_silence(a->succession);
 }
 
-static int start(struct dlr_agent *a, struct dlr_err *err)
+static void on_lease_over(void *arg)
 {
-    char key[DLR_KEY_TEXT];
-    int rc = meet(a, key, err);
+    struct dlr_agent *a = arg;
 
-    if (rc < 0)
-        return rc;
-    rc = dlr_agent_memory_place(a, err);
-    rc = rc < 0 ? rc
-                : dlr_agent_memory_wait(a->self.conf.memory, DLR_AGENT_LEAVE_MS, err);
-    rc = rc < 0 ? rc : dlr_agent_memory_open(a->self.conf.memory, &a->self.dir_fd, err);
-    if (rc < 0)
-        return rc;
-    a->every_ms = a->self.job.beat.every_ms;
-    a->dead_ms = dlr_jobconf_dead_ms(&a->self.job);
-    read_boot_id(a);
-    dlr_endpoint_prepare();
-    zsys_handler_set(NULL);
+    dlr_agent_tasks_kill_with_srun(a->tasks);
+}
+
+static void on_lease_changed(void *arg)
+{
+    struct dlr_agent *a = arg;
+
+    dlr_agent_ranks_pages(a->snapshots, on_page, a);
+}
+
+static void on_beat(void *arg)
+{
+    struct dlr_agent *a = arg;
+
+    dlr_agent_pace_look(a->snapshots);
+}
+
+static void get_steps(void *arg, uint64_t *ret_min, uint64_t *ret_max)
+{
+    struct dlr_agent *a = arg;
+
+    dlr_agent_ranks_steps(a->snapshots, ret_min, ret_max);
+}
+
+static unsigned count_tasks(void *arg)
+{
+    struct dlr_agent *a = arg;
+
+    return dlr_agent_tasks_left(a->tasks);
+}
+
+static const struct dlr_agent_lease_ops lease_ops = {
+    .answered = on_answered,
+    .silent = on_silent,
+    .over = on_lease_over,
+    .changed = on_lease_changed,
+    .beat = on_beat,
+    .steps = get_steps,
+    .tasks = count_tasks,
+};
+
+/* --- without a supervisor --- */
+
+static int64_t dead_ms(void *arg)
+{
+    const struct dlr_agent *a = arg;
+
+    return dlr_agent_lease_dead_ms(a->lease);
+}
+
+static int64_t unheard_ms(void *arg)
+{
+    const struct dlr_agent *a = arg;
+
+    return dlr_agent_lease_unheard_ms(a->lease);
+}
+
+static int64_t silent_ms(void *arg)
+{
+    const struct dlr_agent *a = arg;
+
+    return dlr_agent_lease_silent_ms(a->lease);
+}
+
+static bool is_suspended(void *arg)
+{
+    const struct dlr_agent *a = arg;
+
+    return dlr_agent_is_suspended(a->suspend);
+}
+
+static void hold(void *arg, int64_t until_ns)
+{
+    struct dlr_agent *a = arg;
+
+    dlr_agent_lease_extend(a->lease, until_ns);
+}
+
+static void want_report(void *arg, const struct dlr_agent_origin *from)
+{
+    struct dlr_agent *a = arg;
+
+    dlr_agent_report(a->reports, from);
+}
+
+static void on_own_report(void *arg, const json_t *report)
+{
+    struct dlr_agent *a = arg;
+
+    dlr_agent_succeed_report(a->succession, a->self.node, report);
+}
+
+static const struct dlr_agent_succession_ops succession_ops = {
+    .dead_ms = dead_ms,
+    .unheard_ms = unheard_ms,
+    .silent_ms = silent_ms,
+    .suspended = is_suspended,
+    .hold = hold,
+    .report = want_report,
+};
+
+/* --- a new round --- */
+
+/* The supervisor drops what was said before it hears this, then hears of those that stay. */
+static void turned(struct dlr_agent *a)
+{
+    dlr_agent_say(a->base, json_pack("{s:i, s:s, s:I, s:I}", "v", DLR_MSG_VERSION, "t",
+                                     "turned", "round", (json_int_t)a->round.round,
+                                     "turn", (json_int_t)a->round.turn));
+}
+
+/* The same turn of a round once more (a supervisor that came back) changes addresses and partners,
+ * not what the workers have.
+ */
+static void enter(struct dlr_agent *a, struct dlr_agent_round *round)
+{
+    bool again = dlr_agent_round_is(&a->round, round->round);
+    bool turn = again && round->turn != a->round.turn;
+
+    dlr_agent_round_done(&a->round);
+    a->round = *round;
+    memset(round, 0, sizeof(*round));
+    if (!again) {
+        dlr_agent_snapshots_leave(a->snapshots);
+        dlr_agent_tasks_round(a->tasks);
+        dlr_agent_ranks_round(a->snapshots);
+    }
+    if (turn)
+        dlr_agent_snapshots_turn(a->snapshots);
+    dlr_agent_data_round(a->data, !again || turn);
+    if (a->round.turn)
+        turned(a);
+    if (turn) {
+        dlr_agent_ranks_retell(a->snapshots);
+        dlr_agent_claims_turn(a->tasks);
+    }
+}
+
+/* --- begin and end --- */
+
+/* From the lowest engine to the highest. */
+static int make_engines(struct dlr_agent *a)
+{
     a->base = dlr_agent_base_new(&base_ops, a);
     if (a->base)
         a->data = dlr_agent_data_new(a->base, &a->self, &a->round, &data_ops, a);
@@ -264,50 +378,87 @@ static int start(struct dlr_agent *a, struct dlr_err *err)
                                                &snapshots_ops, a);
     if (a->snapshots)
         a->tasks = dlr_agent_tasks_new(a->base, &a->self, &a->round, a->snapshots);
-    if (!a->tasks)
+    if (a->tasks)
+        a->succession = dlr_agent_succession_new(
+            a->base, &a->self, &a->round, a->snapshots, a->tasks, &succession_ops, a);
+    if (a->succession)
+        a->lease = dlr_agent_lease_new(a->base, &a->self, &a->round, &lease_ops, a);
+    if (a->lease)
+        a->suspend = dlr_agent_suspend_new(a->base, &a->self, &a->round, a->lease);
+    if (a->suspend)
+        a->reports = dlr_agent_reports_new(a->base, &a->self, on_own_report, a);
+    return a->reports ? 0 : -ENOMEM;
+}
+
+static void free_engines(struct dlr_agent *a)
+{
+    a->suspend = dlr_agent_suspend_free(a->suspend);
+    a->lease = dlr_agent_lease_free(a->lease);
+    a->succession = dlr_agent_succession_free(a->succession);
+    a->snapshots = dlr_agent_snapshots_free(a->snapshots);
+    a->data = dlr_agent_data_free(a->data);
+    a->base = dlr_agent_base_free(a->base);
+}
+
+static int open_memory(struct dlr_agent *a, struct dlr_err *err)
+{
+    const char *memory = a->self.conf.memory;
+    int rc = dlr_agent_memory_place(&a->self, a->taken, sizeof(a->taken), err);
+
+    rc = rc < 0 ? rc : dlr_agent_memory_wait(memory, LEAVE_MS, err);
+    return rc < 0 ? rc : dlr_agent_memory_open(memory, &a->self.dir_fd, err);
+}
+
+static int start(struct dlr_agent *a, struct dlr_err *err)
+{
+    char key[DLR_KEY_TEXT];
+    int rc = dlr_agent_meet(&a->self.run, key, &a->id, &a->cred, err);
+
+    rc = rc < 0 ? rc : open_memory(a, err);
+    if (rc < 0)
+        return rc;
+    dlr_agent_boot_id(a->boot, sizeof(a->boot));
+    dlr_endpoint_prepare();
+    zsys_handler_set(NULL);
+    if (make_engines(a) < 0)
         return dlr_fail(err, -ENOMEM, "out of memory");
     dlr_agent_watch(a->base, a->signal_fd, on_signal, a);
     rc = dlr_agent_tasks_start(a->tasks, err);
     rc = rc < 0 ? rc : dlr_agent_peers_open(a->base, a->id, &a->self, err);
     rc = rc < 0 ? rc : dlr_agent_data_start(a->data, err);
     rc = rc < 0 ? rc : dlr_agent_control_start(a, key, err);
-    return rc < 0 ? rc : dlr_agent_lease_start(a, err);
+    return rc < 0 ? rc : dlr_agent_lease_start(a->lease, err);
+}
+
+/* All engines are there. Whether the run ends with us: else another agent comes. */
+static bool stop_engines(struct dlr_agent *a)
+{
+    dlr_agent_lease_stop(a->lease);
+    if (dlr_agent_leaves(a->base))
+        dlr_agent_end(a->base);
+    dlr_agent_succession_stop(a->succession);
+    a->reports = dlr_agent_reports_free(a->reports);
+    dlr_agent_bring_end(a->snapshots, "the agent ends");
+    dlr_agent_tasks_stop(a->tasks);
+    dlr_agent_data_stop(a->data);
+    dlr_agent_peers_close(a->base);
+    return dlr_agent_ends(a->base);
 }
 
 static void stop(struct dlr_agent *a)
 {
-    bool ended = false;
+    bool ended = a->reports && stop_engines(a);
 
-    if (a->base) {
-        dlr_agent_lease_stop(a);
-        if (dlr_agent_leaves(a->base))
-            dlr_agent_end(a->base);
-        ended = dlr_agent_ends(a->base);
-        dlr_agent_keeper_stop(a);
-        dlr_agent_grace_stop(a);
-        dlr_agent_succeed_stop(a);
-        dlr_agent_report_stop(a);
-        if (a->snapshots)
-            dlr_agent_bring_end(a->snapshots, "the agent ends");
-        if (a->tasks)
-            dlr_agent_tasks_stop(a->tasks);
-        if (a->data)
-            dlr_agent_data_stop(a->data);
-        dlr_agent_watchdog_stop(a);
-        dlr_agent_peers_close(a->base);
-    }
     if (a->self.dir_fd >= 0)
         dlr_agent_memory_remove(
             a->self.conf.memory,
             ended && !(a->stays && dlr_memory_stays(a->self.conf.memory)));
     a->tasks =
-        dlr_agent_tasks_free(a->tasks); /* until here it is seen that we are not gone */
+        dlr_agent_tasks_free(a->tasks); /* until here it is seen that we are there */
     if (a->base)
         dlr_agent_control_stop(a);
     dlr_agent_round_done(&a->round);
-    a->snapshots = dlr_agent_snapshots_free(a->snapshots);
-    a->data = dlr_agent_data_free(a->data);
-    a->base = dlr_agent_base_free(a->base);
+    free_engines(a);
     if (a->self.dir_fd >= 0)
         close(a->self.dir_fd);
     if (a->signal_fd >= 0)
@@ -318,7 +469,8 @@ static void stop(struct dlr_agent *a)
 
 int main(int argc, char **argv)
 {
-    static struct dlr_agent agent; /* large */
+    static struct dlr_agent agent = {
+        .enter = enter, .self.dir_fd = -1, .signal_fd = -1}; /* large */
     struct dlr_err err = {0};
     bool kept = argc > 1 && dlr_streq(argv[1], "--kept"); /* by restarter.c */
     int rc, code;
@@ -328,15 +480,14 @@ int main(int argc, char **argv)
         return dlr_host_main(argv + 2);
     if (argc == 2 && dlr_streq(argv[1], "--succeed"))
         return dlr_agent_succeed_main(SUCCEED_FD);
-    init(&agent);
-    rc = dlr_agent_conf_parse(argc - kept, argv + kept, &agent, &err);
+    rc = dlr_agent_conf_parse(argc - kept, argv + kept, &agent.self, &err);
     if (rc > 0)
         return EXIT_SUCCESS;
     if (rc < 0) {
         dlr_error("%s", err.text);
         return EXIT_USAGE;
     }
-    rc = take_signals(&agent, &err);
+    rc = dlr_agent_take_signals(&agent.signal_fd, &err);
     if (rc == 0 && kept && (rc = dlr_agent_nanny(agent.self.node, &code)) > 0)
         return code;
     rc = rc < 0 ? rc : start(&agent, &err);

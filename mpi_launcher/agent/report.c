@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi_launcher/agent/report.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,7 +12,8 @@
 #include "common/base/file.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
-#include "mpi_launcher/agent/agent.h"
+#include "mpi_launcher/agent/base/peers.h"
+#include "mpi_launcher/agent/base/reactor.h"
 #include "mpi_launcher/plan/input.h"
 #include "mpi_launcher/process/spawn.h"
 
@@ -18,8 +21,16 @@
 #define PEER_TIMEOUT_MS 500     /* of the reachability check */
 #define INPUT "/proc/self/fd/3" /* as dlr_spawn() passes it: no file system is asked */
 
+struct dlr_agent_reports {
+    struct dlr_agent_base *base;
+    const struct dlr_agent_self *self;
+    dlr_agent_own_report_fn *own;
+    void *arg;
+    zlistx_t *surveys; /* reports being made */
+};
+
 struct survey {
-    struct dlr_agent *agent;
+    struct dlr_agent_reports *all;
     struct dlr_agent_origin from;
     int fd, pidfd, timer;
     pid_t pid;
@@ -27,30 +38,31 @@ struct survey {
     size_t size;
 };
 
-static int make_input(struct dlr_agent *a, const struct dlr_agent_origin *from,
-                      int *ret_fd, struct dlr_err *err)
+static int make_input(struct dlr_agent_reports *all,
+                      const struct dlr_agent_origin *from, int *ret_fd,
+                      struct dlr_err *err)
 {
-    const char **names = calloc(dlr_agent_peer_list(a->base)->n + 1, sizeof(*names));
-    const char **addrs = calloc(dlr_agent_peer_list(a->base)->n + 1, sizeof(*addrs));
+    const char **names = calloc(dlr_agent_peer_list(all->base)->n + 1, sizeof(*names));
+    const char **addrs = calloc(dlr_agent_peer_list(all->base)->n + 1, sizeof(*addrs));
     bool full =
         from->from == DLR_AGENT_SUPERVISOR; /* a successor wants versions, at once */
     struct dlr_plan_want want = {0};
-    struct dlr_plan_survey survey = {.checks = full ? a->self.job.checks : "none",
-                                     .disk_path = a->self.conf.run_dir,
+    struct dlr_plan_survey survey = {.checks = full ? all->self->job.checks : "none",
+                                     .disk_path = all->self->conf.run_dir,
                                      .shm_path = "/dev/shm",
-                                     .store_dir = a->self.conf.memory,
-                                     .key = a->self.conf.key,
+                                     .store_dir = all->self->conf.memory,
+                                     .key = all->self->conf.key,
                                      .peer_timeout_ms = PEER_TIMEOUT_MS,
-                                     .npeers = dlr_agent_peer_list(a->base)->n,
+                                     .npeers = dlr_agent_peer_list(all->base)->n,
                                      .peer_nodes = names,
                                      .peer_addrs = addrs};
     DLR_AUTO_JSON json_t *j = NULL;
     DLR_AUTO_FREE char *text = NULL;
     DLR_AUTO_CLOSE int fd = -1;
 
-    for (unsigned i = 0; names && addrs && i < dlr_agent_peer_list(a->base)->n; i++) {
-        names[i] = dlr_agent_peer_list(a->base)->all[i].node;
-        addrs[i] = dlr_agent_peer_list(a->base)->all[i].addr;
+    for (unsigned i = 0; names && addrs && i < dlr_agent_peer_list(all->base)->n; i++) {
+        names[i] = dlr_agent_peer_list(all->base)->all[i].node;
+        addrs[i] = dlr_agent_peer_list(all->base)->all[i].addr;
     }
     j = names && addrs ? dlr_plan_input_to_json(&want, &survey) : NULL;
     free(names);
@@ -65,35 +77,36 @@ static int make_input(struct dlr_agent *a, const struct dlr_agent_origin *from,
     return 0;
 }
 
-static void tell(struct dlr_agent *a, const struct dlr_agent_origin *to, json_t *report)
+static void tell(struct dlr_agent_reports *all, const struct dlr_agent_origin *to,
+                 json_t *report)
 {
     if (to->from == DLR_AGENT_SELF) {
-        dlr_agent_succeed_report(a, a->self.node, report);
+        all->own(all->arg, report);
         return;
     }
-    dlr_agent_answer(a->base, to,
+    dlr_agent_answer(all->base, to,
                      json_pack("{s:i, s:s, s:I, s:O}", "v", DLR_MSG_VERSION, "t",
                                "report", "id", (json_int_t)to->id, "report", report));
 }
 
-static void fail(struct dlr_agent *a, const struct dlr_agent_origin *to,
+static void fail(struct dlr_agent_reports *all, const struct dlr_agent_origin *to,
                  const char *why)
 {
     if (to->from == DLR_AGENT_SELF)
-        dlr_agent_succeed_report(a, a->self.node, NULL);
+        all->own(all->arg, NULL);
     else
-        dlr_agent_done(a->base, to, -EIO, why);
+        dlr_agent_done(all->base, to, -EIO, why);
 }
 
 static void end(struct survey *s)
 {
-    struct dlr_agent *a = s->agent;
+    struct dlr_agent_reports *all = s->all;
 
-    dlr_agent_timer_end(a->base, &s->timer);
-    dlr_agent_unwatch(a->base, s->fd);
+    dlr_agent_timer_end(all->base, &s->timer);
+    dlr_agent_unwatch(all->base, s->fd);
     close(s->fd);
-    dlr_agent_bury(a->base, s->pid, s->pidfd); /* no more is to come of its stdout */
-    zlistx_detach(a->surveys, zlistx_find(a->surveys, s));
+    dlr_agent_bury(all->base, s->pid, s->pidfd); /* no more is to come of its stdout */
+    zlistx_detach(all->surveys, zlistx_find(all->surveys, s));
     free(s->text);
     free(s);
 }
@@ -107,9 +120,9 @@ static void parse(struct survey *s)
     if (json)
         report = json_loadb(json, strcspn(json, "\n"), JSON_REJECT_DUPLICATES, NULL);
     if (json_is_object(report))
-        tell(s->agent, &s->from, report);
+        tell(s->all, &s->from, report);
     else
-        fail(s->agent, &s->from, "no report was made");
+        fail(s->all, &s->from, "no report was made");
 }
 
 static int on_output(zloop_t *loop, zmq_pollitem_t *item, void *arg)
@@ -127,7 +140,7 @@ static int on_output(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     }
     more = s->size + n < DLR_MSG_MAX ? realloc(s->text, s->size + n + 1) : NULL;
     if (!more) {
-        fail(s->agent, &s->from, "the report is too long");
+        fail(s->all, &s->from, "the report is too long");
         end(s);
         return 0;
     }
@@ -143,18 +156,18 @@ static int on_late(zloop_t *loop, int timer, void *arg)
     struct survey *s = arg;
 
     s->timer = -1;
-    fail(s->agent, &s->from, "the report took too long");
+    fail(s->all, &s->from, "the report took too long");
     end(s);
     return 0;
 }
 
-static int start(struct dlr_agent *a, struct survey *s, struct dlr_err *err)
+static int start(struct dlr_agent_reports *all, struct survey *s, struct dlr_err *err)
 {
-    const char *argv[] = {a->self.conf.report_program, "--no-mpi", "--input=" INPUT,
+    const char *argv[] = {all->self->conf.report_program, "--no-mpi", "--input=" INPUT,
                           NULL};
     DLR_AUTO_CLOSE int input = -1;
     struct dlr_spawn spawn = {.argv = argv};
-    int pipefd[2], rc = make_input(a, &s->from, &input, err);
+    int pipefd[2], rc = make_input(all, &s->from, &input, err);
 
     if (rc < 0)
         return rc;
@@ -173,33 +186,51 @@ static int start(struct dlr_agent *a, struct survey *s, struct dlr_err *err)
     return 0;
 }
 
-void dlr_agent_report(struct dlr_agent *a, const struct dlr_agent_origin *from)
+void dlr_agent_report(struct dlr_agent_reports *all,
+                      const struct dlr_agent_origin *from)
 {
     struct survey *s = calloc(1, sizeof(*s));
     struct dlr_err err = {0};
 
-    if (!a->surveys)
-        a->surveys = zlistx_new();
-    if (!s || !a->surveys) {
+    if (!s)
+        return;
+    *s = (struct survey){.all = all, .from = *from, .fd = -1, .pidfd = -1, .timer = -1};
+    if (start(all, s, &err) < 0) {
+        fail(all, from, err.text);
         free(s);
         return;
     }
-    *s = (struct survey){.agent = a, .from = *from, .fd = -1, .pidfd = -1, .timer = -1};
-    if (start(a, s, &err) < 0) {
-        fail(a, from, err.text);
-        free(s);
-        return;
-    }
-    zlistx_add_end(a->surveys, s);
-    dlr_agent_watch(a->base, s->fd, on_output, s);
-    dlr_agent_timer(a->base, &s->timer, a->self.job.rendezvous_timeout_ms, on_late, s);
+    zlistx_add_end(all->surveys, s);
+    dlr_agent_watch(all->base, s->fd, on_output, s);
+    dlr_agent_timer(all->base, &s->timer, all->self->job.rendezvous_timeout_ms, on_late,
+                    s);
 }
 
-void dlr_agent_report_stop(struct dlr_agent *a)
+struct dlr_agent_reports *dlr_agent_reports_new(struct dlr_agent_base *base,
+                                                const struct dlr_agent_self *self,
+                                                dlr_agent_own_report_fn *own, void *arg)
+{
+    struct dlr_agent_reports *all = calloc(1, sizeof(*all));
+
+    if (!all)
+        return NULL;
+    all->base = base;
+    all->self = self;
+    all->own = own;
+    all->arg = arg;
+    all->surveys = zlistx_new();
+    return all->surveys ? all : dlr_agent_reports_free(all);
+}
+
+struct dlr_agent_reports *dlr_agent_reports_free(struct dlr_agent_reports *all)
 {
     struct survey *s;
 
-    while (a->surveys && (s = zlistx_first(a->surveys)))
+    if (!all)
+        return NULL;
+    while (all->surveys && (s = zlistx_first(all->surveys)))
         end(s);
-    zlistx_destroy(&a->surveys);
+    zlistx_destroy(&all->surveys);
+    free(all);
+    return NULL;
 }

@@ -3,6 +3,8 @@
  * again. The snapshots are files and wait for the next one; of the round it knows nothing, which
  * it tells the supervisor (docs/protocol.md, "told").
  */
+#include "mpi_launcher/agent/restarter.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -12,7 +14,6 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "mpi_launcher/agent/agent.h"
 
 #define NAME "dlrover-nanny" /* as ps shows it */
 #define MAX_LIVES 5          /* of agents that die */

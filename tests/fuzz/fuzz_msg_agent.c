@@ -13,30 +13,21 @@
     {                                                                                  \
     }
 
-HANDS(dlr_agent_lease_pace, struct dlr_agent *a)
+HANDS(dlr_agent_grace_retell, struct dlr_agent_succession *su)
+HANDS(dlr_agent_keeper_watch, struct dlr_agent_succession *su, const char *text)
+HANDS(dlr_agent_succession_given, struct dlr_agent_succession *su, bool given)
+HANDS(dlr_agent_report, struct dlr_agent_reports *all,
+      const struct dlr_agent_origin *from)
 HANDS(dlr_agent_tasks_retell, struct dlr_agent_tasks *tasks)
 HANDS(dlr_agent_ranks_retell, struct dlr_agent_snapshots *s)
-HANDS(dlr_agent_ranks_round, struct dlr_agent_snapshots *s)
 HANDS(dlr_agent_ranks_go, struct dlr_agent_snapshots *s)
-HANDS(dlr_agent_snapshots_turn, struct dlr_agent_snapshots *s)
-HANDS(dlr_agent_snapshots_leave, struct dlr_agent_snapshots *s)
-HANDS(dlr_agent_claims_turn, struct dlr_agent_tasks *tasks)
 HANDS(dlr_agent_claims_retell, struct dlr_agent_tasks *tasks)
-HANDS(dlr_agent_grace_retell, struct dlr_agent *a)
-HANDS(dlr_agent_grace_over, struct dlr_agent *a)
-HANDS(dlr_agent_tasks_round, struct dlr_agent_tasks *tasks)
 HANDS(dlr_agent_tasks_kill, struct dlr_agent_tasks *tasks, uint32_t round,
       bool spare_srun)
 HANDS(dlr_agent_save_at, struct dlr_agent_snapshots *s, uint64_t step)
 HANDS(dlr_agent_save_commit, struct dlr_agent_snapshots *s, uint64_t step)
 HANDS(dlr_agent_save_abort, struct dlr_agent_snapshots *s, uint64_t step)
 HANDS(dlr_agent_save_keep, struct dlr_agent_snapshots *s, const json_t *version)
-HANDS(dlr_agent_report, struct dlr_agent *a, const struct dlr_agent_origin *from)
-HANDS(dlr_agent_watchdog_peers, struct dlr_agent *a)
-HANDS(dlr_agent_keeper_watch, struct dlr_agent *a, const char *text)
-HANDS(dlr_agent_watchdog_stop, struct dlr_agent *a)
-HANDS(dlr_agent_succeed_report, struct dlr_agent *a, const char *node, const json_t *r)
-HANDS(dlr_agent_succeed_done, struct dlr_agent *a, uint64_t id, int rc, const char *why)
 
 uint64_t dlr_agent_save_ordered(const struct dlr_agent_snapshots *s)
 {
@@ -50,11 +41,6 @@ void dlr_agent_save_told(const struct dlr_agent_snapshots *s, json_t *msg)
 int64_t dlr_agent_tasks_doomed(const struct dlr_agent_tasks *tasks)
 {
     return -1;
-}
-
-bool dlr_agent_in_grace(const struct dlr_agent *a)
-{
-    return false;
 }
 
 int dlr_agent_claims_ask(struct dlr_agent_tasks *tasks, const json_t *msg)
@@ -73,7 +59,20 @@ int dlr_agent_rebuild(struct dlr_agent_snapshots *s, const json_t *msg,
     return 0;
 }
 
-void dlr_agent_lease_take(struct dlr_agent *a, const void *data, size_t size)
+/* The base has the list of them. */
+int dlr_agent_succession_peers(struct dlr_agent_succession *su, const json_t *msg)
+{
+    return dlr_agent_peers_take((struct dlr_agent_base *)su, msg);
+}
+
+void dlr_agent_lease_welcome(struct dlr_agent_lease *l, unsigned every_ms,
+                             int64_t dead_ms)
+{
+    FUZZ_CHECK(every_ms > 0 && every_ms <= BEAT_MAX_MS);
+    FUZZ_CHECK(dead_ms > 0 && dead_ms <= WAIT_MAX_MS);
+}
+
+void dlr_agent_lease_take(struct dlr_agent_lease *l, const void *data, size_t size)
 {
     struct dlr_beat beat;
 
@@ -114,6 +113,13 @@ static json_t *no_ranks(void *arg)
 /* No process is started: what it would be told goes nowhere. */
 static const struct dlr_agent_data_ops data_ops = {.own = no_ranks, .bring = no_ranks};
 
+static void enter(struct dlr_agent *a, struct dlr_agent_round *round)
+{
+    dlr_agent_round_done(&a->round);
+    a->round = *round;
+    dlr_agent_data_round(a->data, true);
+}
+
 static void check_round(const struct dlr_agent_round *r)
 {
     FUZZ_CHECK(strlen(r->token) == (r->known ? 32 : 0));
@@ -143,6 +149,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK((base = dlr_agent_base_new(NULL, NULL)));
     a->id = id;
     a->base = base;
+    a->enter = enter;
+    a->succession = (struct dlr_agent_succession *)base; /* is only handed on */
     if (!engine)
         FUZZ_CHECK(
             (engine = dlr_agent_data_new(base, &a->self, &a->round, &data_ops, a)));
@@ -156,7 +164,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         dispatch(a, &packet);
         check_round(&a->round);
-        FUZZ_CHECK(a->every_ms <= BEAT_MAX_MS && a->dead_ms <= WAIT_MAX_MS);
     }
     dlr_agent_round_done(&a->round);
     dlr_agent_peers_close(base);

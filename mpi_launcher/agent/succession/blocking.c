@@ -19,7 +19,7 @@
 #include "common/base/log.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
-#include "mpi_launcher/agent/agent.h"
+#include "mpi_launcher/agent/succession/succession.h"
 #include "mpi_launcher/journal/journal.h"
 #include "mpi_launcher/process/spawn.h"
 

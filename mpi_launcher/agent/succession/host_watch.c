@@ -15,133 +15,137 @@
 #include "common/base/install_path.h"
 #include "common/base/log.h"
 #include "common/json/message.h"
-#include "mpi_launcher/agent/agent.h"
+#include "mpi_launcher/agent/base/peers.h"
+#include "mpi_launcher/agent/base/reactor.h"
+#include "mpi_launcher/agent/base/sockets.h"
+#include "mpi_launcher/agent/succession/succession_state.h"
 #include "mpi_launcher/policy/election.h"
 #include "mpi_launcher/process/slurm_exit_status.h"
 #include "mpi_launcher/process/spawn.h"
 
-static void probe(struct dlr_agent *a);
+static void probe(struct dlr_agent_succession *su);
 
-static void end_probe(struct dlr_agent *a)
+static void end_probe(struct dlr_agent_succession *su)
 {
-    dlr_agent_timer_end(a->base, &a->peers.probe_timer);
-    if (a->peers.probe_fd < 0)
+    dlr_agent_timer_end(su->base, &su->probe_timer);
+    if (su->probe_fd < 0)
         return;
-    dlr_agent_unwatch(a->base, a->peers.probe_fd);
-    close(a->peers.probe_fd);
-    a->peers.probe_fd = -1;
+    dlr_agent_unwatch(su->base, su->probe_fd);
+    close(su->probe_fd);
+    su->probe_fd = -1;
 }
 
 static int tick(zloop_t *loop, int timer, void *arg)
 {
-    struct dlr_agent *a = arg;
+    struct dlr_agent_succession *su = arg;
 
-    a->peers.timer = -1;
-    if (!dlr_election_is_silent(a->peers.election))
+    su->timer = -1;
+    if (!dlr_election_is_silent(su->election))
         return 0;
-    dlr_agent_timer(a->base, &a->peers.timer, a->dead_ms / 2, tick, a);
-    dlr_election_tick(a->peers.election, dlr_now_ms());
+    dlr_agent_timer(su->base, &su->timer, dlr_agent_dead_ms(su) / 2, tick, su);
+    dlr_election_tick(su->election, dlr_now_ms());
     return 0;
 }
 
-static void set_silent(struct dlr_agent *a, bool silent)
+static void set_silent(struct dlr_agent_succession *su, bool silent)
 {
-    if (silent && !dlr_election_is_silent(a->peers.election))
+    if (silent && !dlr_election_is_silent(su->election))
         dlr_warn(
             "%s: the supervisor has been silent for %lld ms: asking the other agents",
-            a->self.node, (long long)((dlr_now_ns() - a->answered_ns) / 1000000));
-    dlr_election_silent(a->peers.election, silent, dlr_now_ms());
-    if (silent && a->peers.timer < 0)
-        dlr_agent_timer(a->base, &a->peers.timer, a->dead_ms / 2, tick, a);
+            su->self->node, (long long)(su->ops->silent_ms(su->arg)));
+    dlr_election_silent(su->election, silent, dlr_now_ms());
+    if (silent && su->timer < 0)
+        dlr_agent_timer(su->base, &su->timer, dlr_agent_dead_ms(su) / 2, tick, su);
     if (!silent)
-        dlr_agent_timer_end(a->base, &a->peers.timer);
+        dlr_agent_timer_end(su->base, &su->timer);
 }
 
 static int probe_late(zloop_t *loop, int timer, void *arg)
 {
-    struct dlr_agent *a = arg;
+    struct dlr_agent_succession *su = arg;
 
-    a->peers.probe_timer = -1;
-    end_probe(a);
-    dlr_election_host(a->peers.election, false);
-    set_silent(a, true);
+    su->probe_timer = -1;
+    end_probe(su);
+    dlr_election_host(su->election, false);
+    set_silent(su, true);
     return 0;
 }
 
 static int probe_again(zloop_t *loop, int timer, void *arg)
 {
-    struct dlr_agent *a = arg;
+    struct dlr_agent_succession *su = arg;
 
-    a->peers.probe_timer = -1;
-    probe(a);
+    su->probe_timer = -1;
+    probe(su);
     return 0;
 }
 
-static bool waited_enough(const struct dlr_agent *a)
+static bool waited_enough(const struct dlr_agent_succession *su)
 {
-    return (dlr_now_ns() - a->answered_ns) / 1000000 > a->self.job.election_timeout_ms;
+    return su->ops->silent_ms(su->arg) > su->self->job.election_timeout_ms;
 }
 
 /* Some errors mean that the network says the host is gone, sooner than the timer would. */
 static int probe_answered(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
-    struct dlr_agent *a = arg;
+    struct dlr_agent_succession *su = arg;
     socklen_t len = sizeof(int);
     int error = 0;
 
-    getsockopt(a->peers.probe_fd, SOL_SOCKET, SO_ERROR, &error, &len);
-    end_probe(a);
-    dlr_election_host(a->peers.election, error == 0 || error == ECONNREFUSED);
-    set_silent(a, error == EHOSTUNREACH || error == ENETUNREACH || error == ETIMEDOUT ||
-                      waited_enough(a));
-    dlr_agent_timer(a->base, &a->peers.probe_timer, a->dead_ms, probe_again, a);
+    getsockopt(su->probe_fd, SOL_SOCKET, SO_ERROR, &error, &len);
+    end_probe(su);
+    dlr_election_host(su->election, error == 0 || error == ECONNREFUSED);
+    set_silent(su, error == EHOSTUNREACH || error == ENETUNREACH ||
+                       error == ETIMEDOUT || waited_enough(su));
+    dlr_agent_timer(su->base, &su->probe_timer, dlr_agent_dead_ms(su), probe_again, su);
     return 0;
 }
 
-static void probe(struct dlr_agent *a)
+static void probe(struct dlr_agent_succession *su)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
-    end_probe(a);
+    end_probe(su);
     if (fd < 0)
         return;
-    if (connect(fd, (const struct sockaddr *)dlr_agent_control_addr(a->base),
+    if (connect(fd, (const struct sockaddr *)dlr_agent_control_addr(su->base),
                 sizeof(struct sockaddr_in)) < 0 &&
         errno != EINPROGRESS && errno != ECONNREFUSED) {
         close(fd);
-        set_silent(a, true);
-        dlr_agent_timer(a->base, &a->peers.probe_timer, a->dead_ms, probe_again, a);
+        set_silent(su, true);
+        dlr_agent_timer(su->base, &su->probe_timer, dlr_agent_dead_ms(su), probe_again,
+                        su);
         return;
     }
-    a->peers.probe_fd = fd;
-    dlr_agent_watch_out(a->base, fd, probe_answered, a);
-    dlr_agent_timer(a->base, &a->peers.probe_timer, a->dead_ms, probe_late, a);
+    su->probe_fd = fd;
+    dlr_agent_watch_out(su->base, fd, probe_answered, su);
+    dlr_agent_timer(su->base, &su->probe_timer, dlr_agent_dead_ms(su), probe_late, su);
 }
 
-void dlr_agent_watchdog_silence(struct dlr_agent *a)
+void dlr_agent_watchdog_silence(struct dlr_agent_succession *su)
 {
-    if (!a->peers.election || a->peers.probe_timer >= 0)
+    if (!su->election || su->probe_timer >= 0)
         return;
-    probe(a);
+    probe(su);
 }
 
-void dlr_agent_watchdog_answered(struct dlr_agent *a)
+void dlr_agent_watchdog_answered(struct dlr_agent_succession *su)
 {
-    end_probe(a);
-    if (a->peers.election)
-        set_silent(a, false);
+    end_probe(su);
+    if (su->election)
+        set_silent(su, false);
 }
 
 /* --- the election's hands ----------------------------------------------------------------- */
 
 static void ask(void *arg, const char *node)
 {
-    struct dlr_agent *a = arg;
+    struct dlr_agent_succession *su = arg;
 
-    dlr_agent_peers_say(a->base, node,
+    dlr_agent_peers_say(su->base, node,
                         json_pack("{s:i, s:s, s:I, s:s}", "v", DLR_MSG_VERSION, "t",
-                                  "silent", "gen", (json_int_t)a->self.run.gen, "node",
-                                  a->self.node));
+                                  "silent", "gen", (json_int_t)su->self->run.gen,
+                                  "node", su->self->node));
 }
 
 static enum dlr_witness read_witness(int status)
@@ -160,36 +164,35 @@ static enum dlr_witness read_witness(int status)
 
 static int witness_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
-    struct dlr_agent *a = arg;
+    struct dlr_agent_succession *su = arg;
     int status = -1;
 
-    dlr_agent_unwatch(a->base, a->peers.witness_pidfd);
-    if (dlr_spawn_reap(a->peers.witness_pidfd, &status) == -EAGAIN)
-        close(a->peers.witness_pidfd);
-    a->peers.witness_pidfd = -1;
-    if (a->peers.election)
-        dlr_election_witness(a->peers.election, read_witness(status), dlr_now_ms());
+    dlr_agent_unwatch(su->base, su->witness_pidfd);
+    if (dlr_spawn_reap(su->witness_pidfd, &status) == -EAGAIN)
+        close(su->witness_pidfd);
+    su->witness_pidfd = -1;
+    if (su->election)
+        dlr_election_witness(su->election, read_witness(status), dlr_now_ms());
     return 0;
 }
 
 static void ask_slurmctld(void *arg)
 {
-    struct dlr_agent *a = arg;
+    struct dlr_agent_succession *su = arg;
     char program[4096];
-    const char *const argv[] = {program, "witness", a->self.run.job, a->peers.batch,
-                                NULL};
+    const char *const argv[] = {program, "witness", su->self->run.job, su->batch, NULL};
     struct dlr_spawn spawn = {.argv = argv, .out_fd = -1, .pass_fd = -1};
     struct dlr_err err;
     pid_t pid;
 
-    if (a->peers.witness_pidfd >= 0 ||
+    if (su->witness_pidfd >= 0 ||
         dlr_self_sibling("dlrover-slurm", program, sizeof(program)) < 0)
         return;
-    if (dlr_spawn(&spawn, &pid, &a->peers.witness_pidfd, &err) < 0) {
-        dlr_warn("%s: %s", a->self.node, err.text);
+    if (dlr_spawn(&spawn, &pid, &su->witness_pidfd, &err) < 0) {
+        dlr_warn("%s: %s", su->self->node, err.text);
         return;
     }
-    dlr_agent_watch(a->base, a->peers.witness_pidfd, witness_ended, a);
+    dlr_agent_watch(su->base, su->witness_pidfd, witness_ended, su);
 }
 
 static void win(void *arg)
@@ -199,40 +202,40 @@ static void win(void *arg)
 
 static void stand_down(void *arg)
 {
-    struct dlr_agent *a = arg;
+    struct dlr_agent_succession *su = arg;
 
-    dlr_warn("%s: the supervisor is back", a->self.node);
-    dlr_agent_succeed_stop(a);
+    dlr_warn("%s: the supervisor is back", su->self->node);
+    dlr_agent_succeed_stop(su);
 }
 
 static const struct dlr_election_ops ops = {
     .ask = ask, .witness = ask_slurmctld, .win = win, .stand_down = stand_down};
 
-void dlr_agent_watchdog_peers(struct dlr_agent *a)
+void dlr_agent_watchdog_peers(struct dlr_agent_succession *su)
 {
-    const char **names = calloc(dlr_agent_peer_list(a->base)->n + 1, sizeof(*names));
+    const char **names = calloc(dlr_agent_peer_list(su->base)->n + 1, sizeof(*names));
 
-    a->peers.election = dlr_election_free(a->peers.election);
+    su->election = dlr_election_free(su->election);
     if (!names)
         return;
-    for (unsigned i = 0; i < dlr_agent_peer_list(a->base)->n; i++)
-        names[i] = dlr_agent_peer_list(a->base)->all[i].node;
+    for (unsigned i = 0; i < dlr_agent_peer_list(su->base)->n; i++)
+        names[i] = dlr_agent_peer_list(su->base)->all[i].node;
     /* Not among the voters: the batch node's own agent, or one that was given up. */
-    if (dlr_election_new(a->self.node, a->peers.batch, names,
-                         dlr_agent_peer_list(a->base)->n, a->dead_ms, &ops, a,
-                         &a->peers.election, NULL) < 0)
-        a->peers.election = NULL;
+    if (dlr_election_new(su->self->node, su->batch, names,
+                         dlr_agent_peer_list(su->base)->n, dlr_agent_dead_ms(su), &ops,
+                         su, &su->election, NULL) < 0)
+        su->election = NULL;
     free(names);
 }
 
-void dlr_agent_watchdog_stop(struct dlr_agent *a)
+void dlr_agent_watchdog_stop(struct dlr_agent_succession *su)
 {
-    end_probe(a);
-    dlr_agent_timer_end(a->base, &a->peers.timer);
-    if (a->peers.witness_pidfd >= 0) {
-        dlr_agent_unwatch(a->base, a->peers.witness_pidfd);
-        close(a->peers.witness_pidfd);
-        a->peers.witness_pidfd = -1;
+    end_probe(su);
+    dlr_agent_timer_end(su->base, &su->timer);
+    if (su->witness_pidfd >= 0) {
+        dlr_agent_unwatch(su->base, su->witness_pidfd);
+        close(su->witness_pidfd);
+        su->witness_pidfd = -1;
     }
-    a->peers.election = dlr_election_free(a->peers.election);
+    su->election = dlr_election_free(su->election);
 }

@@ -14,6 +14,11 @@
 #include "common/base/log.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/agent/base/peers.h"
+#include "mpi_launcher/agent/base/reactor.h"
+#include "mpi_launcher/agent/base/sockets.h"
+#include "mpi_launcher/agent/snapshots/orders.h"
+#include "mpi_launcher/agent/snapshots/save.h"
 #include "mpi_launcher/agent/succession/successor.h"
 #include "mpi_launcher/policy/election.h"
 #include "mpi_launcher/process/spawn.h"
@@ -27,24 +32,24 @@ static void next(struct dlr_successor *s);
 static int child_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
     struct dlr_successor *s = arg;
-    struct dlr_agent *a = s->agent;
+    struct dlr_agent_succession *su = s->of;
     int status = -1;
 
-    dlr_agent_unwatch(a->base, s->pidfd);
+    dlr_agent_unwatch(su->base, s->pidfd);
     if (dlr_spawn_reap(s->pidfd, &status) == -EAGAIN)
         close(s->pidfd);
     s->pidfd = -1;
     if (s->phase == DLR_SUCCEED_REQUEUE) {
         s->phase = DLR_SUCCEED_OVER;
         if (s->only_write)
-            dlr_agent_grace_over(a);
-        dlr_agent_timer_end(a->base, &s->timer);
+            s->over(su);
+        dlr_agent_timer_end(su->base, &s->timer);
         if (status != 0)
-            dlr_error("%s: %s", a->self.node,
+            dlr_error("%s: %s", su->self->node,
                       s->only_write ? "the end is not in the journal"
                                     : "the job could not be requeued");
         if (s->end_after)
-            dlr_agent_end(a->base);
+            dlr_agent_end(su->base);
         return 0;
     }
     if (s->waiting > 0 && --s->waiting == 0)
@@ -81,10 +86,10 @@ static int start_child(struct dlr_successor *s, json_t *what)
     }
     rc = spawn_child(what, &pid, &s->pidfd, &err);
     if (rc < 0) {
-        dlr_error("%s: %s", s->agent->self.node, err.text);
+        dlr_error("%s: %s", s->of->self->node, err.text);
         return rc;
     }
-    dlr_agent_watch(s->agent->base, s->pidfd, child_ended, s);
+    dlr_agent_watch(s->of->base, s->pidfd, child_ended, s);
     return 0;
 }
 
@@ -95,10 +100,10 @@ static int on_late(zloop_t *loop, int timer, void *arg)
     s->timer = -1;
     if (s->phase == DLR_SUCCEED_REQUEUE || s->phase == DLR_SUCCEED_OVER) {
         if (s->end_after)
-            dlr_agent_end(s->agent->base);
+            dlr_agent_end(s->of->base);
         return 0;
     }
-    dlr_warn("%s: going on without %u answers", s->agent->self.node, s->waiting);
+    dlr_warn("%s: going on without %u answers", s->of->self->node, s->waiting);
     s->whole = false; /* what was not answered may not be there */
     next(s);
     return 0;
@@ -108,48 +113,48 @@ static int on_late(zloop_t *loop, int timer, void *arg)
 
 static void collect(struct dlr_successor *s)
 {
-    struct dlr_agent *a = s->agent;
+    struct dlr_agent_succession *su = s->of;
     struct dlr_agent_origin self = {.from = DLR_AGENT_SELF};
 
-    s->reports = calloc(dlr_agent_peer_list(a->base)->n + 1, sizeof(*s->reports));
-    dlr_agent_timer(a->base, &s->timer, a->self.job.rendezvous_timeout_ms, on_late, s);
+    s->reports = calloc(dlr_agent_peer_list(su->base)->n + 1, sizeof(*s->reports));
+    dlr_agent_timer(su->base, &s->timer, su->self->job.rendezvous_timeout_ms, on_late,
+                    s);
     s->waiting = 2; /* our own report, and the directory */
-    for (unsigned i = 0; i < dlr_agent_peer_list(a->base)->n; i++) {
-        const char *node = dlr_agent_peer_list(a->base)->all[i].node;
+    for (unsigned i = 0; i < dlr_agent_peer_list(su->base)->n; i++) {
+        const char *node = dlr_agent_peer_list(su->base)->all[i].node;
 
-        if (dlr_streq(node, a->self.node) ||
-            (!s->only_write &&
-             (dlr_streq(node, a->peers.batch) ||
-              !dlr_election_live(a->peers.election, node, dlr_now_ms()))))
+        if (dlr_streq(node, su->self->node) ||
+            (!s->only_write && (dlr_streq(node, su->batch) ||
+                                !dlr_election_live(su->election, node, dlr_now_ms()))))
             continue;
         s->waiting++;
-        dlr_agent_peers_say(a->base, node,
+        dlr_agent_peers_say(su->base, node,
                             json_pack("{s:i, s:s, s:I, s:i}", "v", DLR_MSG_VERSION, "t",
-                                      "report", "gen", (json_int_t)a->self.run.gen,
+                                      "report", "gen", (json_int_t)su->self->run.gen,
                                       "id", 1));
     }
     if (start_child(s, json_pack("{s:s, s:s, s:s, s:s}", "do",
                                  s->only_write ? "mkdirs" : "prepare", "dir",
-                                 a->self.conf.run_dir, "node", a->self.node, "batch",
-                                 a->peers.batch)) < 0)
+                                 su->self->conf.run_dir, "node", su->self->node,
+                                 "batch", su->batch)) < 0)
         s->waiting--;
-    dlr_agent_report(a, &self);
+    su->ops->report(su->arg, &self);
 }
 
-void dlr_agent_succeed_report(struct dlr_agent *a, const char *node,
+void dlr_agent_succeed_report(struct dlr_agent_succession *su, const char *node,
                               const json_t *report)
 {
-    struct dlr_successor *s = a->successor;
+    struct dlr_successor *s = su->successor;
     struct dlr_err err = {0};
 
     if (!s || s->phase != DLR_SUCCEED_COLLECT || !s->reports ||
-        s->nreports > dlr_agent_peer_list(a->base)->n)
+        s->nreports > dlr_agent_peer_list(su->base)->n)
         return;
     if (report &&
         dlr_plan_report_from_json(report, &s->reports[s->nreports], &err) == 0)
         s->nreports++;
     else
-        dlr_warn("%s: no report of %s: %s", a->self.node, node, err.text);
+        dlr_warn("%s: no report of %s: %s", su->self->node, node, err.text);
     if (s->waiting > 0 && --s->waiting == 0)
         next(s);
 }
@@ -159,9 +164,9 @@ void dlr_agent_succeed_report(struct dlr_agent *a, const char *node,
 /* The round's places, as they shared parity; tasks has room for all of them. */
 static void find_sets(struct dlr_successor *s, unsigned *tasks)
 {
-    const struct dlr_agent_round *round = &s->agent->round;
-    const struct dlr_redundancy_conf *conf = &s->agent->self.job.redundancy;
-    unsigned world = s->agent->peers.world, n = 0;
+    const struct dlr_agent_round *round = s->of->round;
+    const struct dlr_redundancy_conf *conf = &s->of->self->job.redundancy;
+    unsigned world = s->of->world, n = 0;
     DLR_AUTO_FREE unsigned *ranks = calloc(world + 1, sizeof(*ranks));
 
     if (!conf->members || round->nnodes < 2 || !ranks)
@@ -179,8 +184,8 @@ static void find_sets(struct dlr_successor *s, unsigned *tasks)
 
 static bool choose(struct dlr_successor *s)
 {
-    DLR_AUTO_FREE unsigned *tasks = calloc(s->agent->round.nnodes + 1, sizeof(*tasks));
-    unsigned world = s->agent->peers.world;
+    DLR_AUTO_FREE unsigned *tasks = calloc(s->of->round->nnodes + 1, sizeof(*tasks));
+    unsigned world = s->of->world;
     struct dlr_plan_want want = {.nplaces = 1, .tasks = &world};
     struct dlr_err err = {0};
 
@@ -191,20 +196,20 @@ static bool choose(struct dlr_successor *s)
         want = (struct dlr_plan_want){.nplaces = s->sets.nplaces,
                                       .tasks = tasks,
                                       .ranks = s->sets.ranks,
-                                      .members = s->agent->self.job.redundancy.members,
+                                      .members = s->of->self->job.redundancy.members,
                                       .rows = s->sets.rows};
     if (dlr_plan_restorable(s->reports, s->nreports, &want, &s->plan, &err) < 0) {
-        dlr_warn("%s: %s", s->agent->self.node, err.text);
+        dlr_warn("%s: %s", s->of->self->node, err.text);
         return false;
     }
     for (unsigned i = 0; i < s->plan.nnotes; i++)
-        dlr_warn("%s: %s", s->agent->self.node, s->plan.notes[i]);
+        dlr_warn("%s: %s", s->of->self->node, s->plan.notes[i]);
     return s->plan.restore;
 }
 
 static void persist(struct dlr_successor *s)
 {
-    struct dlr_agent *a = s->agent;
+    struct dlr_agent_succession *su = s->of;
 
     s->phase = DLR_SUCCEED_PERSIST;
     s->waiting = 1; /* held until every order is out */
@@ -215,20 +220,22 @@ static void persist(struct dlr_successor *s)
     if (s->writer) {
         s->whole = true;
         s->write = (struct dlr_persist_write){s->plan.version, dlr_persist_tag()};
-        dlr_agent_timer(a->base, &s->timer, a->self.job.persist_timeout_ms, on_late, s);
+        dlr_agent_timer(su->base, &s->timer, su->self->job.persist_timeout_ms, on_late,
+                        s);
         dlr_agent_succeed_write(s);
     }
     if (--s->waiting == 0)
         next(s);
 }
 
-void dlr_agent_succeed_done(struct dlr_agent *a, uint64_t id, int rc, const char *why)
+void dlr_agent_succeed_done(struct dlr_agent_succession *su, uint64_t id, int rc,
+                            const char *why)
 {
-    struct dlr_successor *s = a->successor;
+    struct dlr_successor *s = su->successor;
     unsigned rank = (unsigned)id - 1;
     bool known;
 
-    if (dlr_agent_rebuild_done(a->snapshots, id, rc, why) || !s ||
+    if (dlr_agent_rebuild_done(su->snapshots, id, rc, why) || !s ||
         s->phase != DLR_SUCCEED_PERSIST)
         return; /* a peer that would not report counts when the limit ends */
     known = s->writer && id > 0 && id <= s->plan.made_by;
@@ -241,17 +248,12 @@ void dlr_agent_succeed_done(struct dlr_agent *a, uint64_t id, int rc, const char
     if (rc == -EFBIG && known && dlr_agent_succeed_write_alone(s, rank))
         return;
     if (rc < 0) {
-        dlr_warn("%s: rank %llu is not written: %s", a->self.node,
+        dlr_warn("%s: rank %llu is not written: %s", su->self->node,
                  (unsigned long long)id - 1, why);
         s->whole = false;
     }
     if (s->waiting > 0 && --s->waiting == 0)
         next(s);
-}
-
-void dlr_agent_succeed_told(void *arg, uint64_t id, int rc, const char *why)
-{
-    dlr_agent_succeed_done(arg, id, rc, why);
 }
 
 /* --- requeue ---------------------------------------------------------------------------- */
@@ -262,17 +264,17 @@ static int by_text(const void *a, const void *b)
 }
 
 /* The supervisor's node, whoever did not answer while the others did, and whom the supervisor had called gone. */
-static void list_dead(struct dlr_agent *a, char *buf, size_t size)
+static void list_dead(struct dlr_agent_succession *su, char *buf, size_t size)
 {
-    const struct dlr_peer_list *list = dlr_agent_peer_list(a->base);
+    const struct dlr_peer_list *list = dlr_agent_peer_list(su->base);
     DLR_AUTO_FREE const char **dead = calloc(list->n + list->ngone + 1, sizeof(*dead));
     unsigned n = 0;
     size_t len = 0;
 
     buf[0] = '\0';
     for (unsigned i = 0; dead && i < list->n; i++)
-        if (dlr_streq(list->all[i].node, a->peers.batch) ||
-            !dlr_election_live(a->peers.election, list->all[i].node, dlr_now_ms()))
+        if (dlr_streq(list->all[i].node, su->batch) ||
+            !dlr_election_live(su->election, list->all[i].node, dlr_now_ms()))
             dead[n++] = list->all[i].node;
     for (unsigned i = 0; dead && i < list->ngone; i++)
         dead[n++] = list->gone[i];
@@ -281,7 +283,7 @@ static void list_dead(struct dlr_agent *a, char *buf, size_t size)
     for (unsigned i = 0; i < n && len + strlen(dead[i]) + 2 <= size; i++)
         len += (size_t)snprintf(buf + len, size - len, "%s%s", len ? "," : "", dead[i]);
     if (len == 0)
-        dlr_format(buf, size, "%s", a->peers.batch);
+        dlr_format(buf, size, "%s", su->batch);
 }
 
 static json_t *list_files(const struct dlr_successor *s)
@@ -302,58 +304,58 @@ static json_t *list_files(const struct dlr_successor *s)
 }
 
 /* The SIGTERM that follows is the requeue's: there is nothing left to wait for. */
-static void say_leave(struct dlr_agent *a)
+static void say_leave(struct dlr_agent_succession *su)
 {
-    a->given = true;
-    for (unsigned i = 0; i < dlr_agent_peer_list(a->base)->n; i++)
-        if (!dlr_streq(dlr_agent_peer_list(a->base)->all[i].node, a->self.node))
-            dlr_agent_peers_say(a->base, dlr_agent_peer_list(a->base)->all[i].node,
-                                json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t",
-                                          "leave", "gen", (json_int_t)a->self.run.gen));
+    su->given = true;
+    dlr_agent_peers_say_all(su->base, su->self->node,
+                            json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t",
+                                      "leave", "gen", (json_int_t)su->self->run.gen));
 }
 
 static void requeue(struct dlr_successor *s)
 {
-    struct dlr_agent *a = s->agent;
+    struct dlr_agent_succession *su = s->of;
     DLR_AUTO_FREE char *dead = calloc(1, EXCLUDE_MAX);
     int rc;
 
     s->phase = DLR_SUCCEED_REQUEUE;
     if (!dead)
         return;
-    list_dead(a, dead, EXCLUDE_MAX);
-    dlr_warn("%s: requeueing job %s without %s", a->self.node, a->self.run.job, dead);
-    say_leave(a);
-    dlr_agent_timer(a->base, &s->timer, 2 * a->self.job.requeue_timeout_ms, on_late, s);
+    list_dead(su, dead, EXCLUDE_MAX);
+    dlr_warn("%s: requeueing job %s without %s", su->self->node, su->self->run.job,
+             dead);
+    say_leave(su);
+    dlr_agent_timer(su->base, &s->timer, 2 * su->self->job.requeue_timeout_ms, on_late,
+                    s);
     rc = start_child(
         s, json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:o}", "do",
-                     "requeue", "dir", a->self.conf.run_dir, "job", a->self.run.job,
-                     "exclude", dead, "node", a->self.node, "min",
-                     (int)a->peers.min_nodes, "max", (int)a->peers.max_nodes,
-                     "timeout_ms", (json_int_t)a->self.job.requeue_timeout_ms, "vround",
+                     "requeue", "dir", su->self->conf.run_dir, "job", su->self->run.job,
+                     "exclude", dead, "node", su->self->node, "min", (int)su->min_nodes,
+                     "max", (int)su->max_nodes, "timeout_ms",
+                     (json_int_t)su->self->job.requeue_timeout_ms, "vround",
                      (json_int_t)s->plan.version.round, "step",
                      (json_int_t)s->plan.version.step, "files", list_files(s)));
     if (rc < 0)
-        dlr_error("%s: the job could not be requeued", a->self.node);
+        dlr_error("%s: the job could not be requeued", su->self->node);
 }
 
 static void write_end(struct dlr_successor *s)
 {
-    struct dlr_agent *a = s->agent;
+    struct dlr_agent_succession *su = s->of;
 
     s->phase = DLR_SUCCEED_REQUEUE;
-    if (start_child(s, json_pack("{s:s, s:s, s:I, s:I, s:I, s:o}", "do", "end", "dir",
-                                 a->self.conf.run_dir, "rounds",
-                                 a->round.known ? (json_int_t)a->round.round + 1 : 0,
-                                 "vround", (json_int_t)s->plan.version.round, "step",
-                                 (json_int_t)s->plan.version.step, "files",
-                                 list_files(s))) < 0)
-        dlr_agent_grace_over(a);
+    if (start_child(
+            s, json_pack("{s:s, s:s, s:I, s:I, s:I, s:o}", "do", "end", "dir",
+                         su->self->conf.run_dir, "rounds",
+                         su->round->known ? (json_int_t)su->round->round + 1 : 0,
+                         "vround", (json_int_t)s->plan.version.round, "step",
+                         (json_int_t)s->plan.version.step, "files", list_files(s))) < 0)
+        s->over(su);
 }
 
 static void next(struct dlr_successor *s)
 {
-    dlr_agent_timer_end(s->agent->base, &s->timer);
+    dlr_agent_timer_end(s->of->base, &s->timer);
     s->waiting = 0;
     if (s->phase == DLR_SUCCEED_COLLECT)
         persist(s);
@@ -365,78 +367,86 @@ static void next(struct dlr_successor *s)
 
 /* --- begin and end ------------------------------------------------------------------------ */
 
-static struct dlr_successor *begin(struct dlr_agent *a)
+static void told(void *arg, uint64_t id, int rc, const char *why)
 {
-    struct dlr_successor *s = a->successor ? NULL : calloc(1, sizeof(*s));
+    dlr_agent_succeed_done(arg, id, rc, why);
+}
+
+static struct dlr_successor *begin(struct dlr_agent_succession *su)
+{
+    struct dlr_successor *s = su->successor ? NULL : calloc(1, sizeof(*s));
 
     if (!s)
         return NULL;
-    s->agent = a;
+    s->of = su;
+    s->told = told;
     s->timer = s->pidfd = -1;
-    return a->successor = s;
+    return su->successor = s;
 }
 
-void dlr_agent_succeed_write_only(struct dlr_agent *a)
+void dlr_agent_succeed_write_only(struct dlr_agent_succession *su,
+                                  void (*over)(struct dlr_agent_succession *su))
 {
-    const struct dlr_every_conf *every = &a->self.job.persist_every;
-    struct dlr_successor *s = begin(a);
+    const struct dlr_every_conf *every = &su->self->job.persist_every;
+    struct dlr_successor *s = begin(su);
 
     if (!s)
         return;
     s->only_write = true;
-    if (dlr_agent_save_has_commit(a->snapshots) && (every->steps || every->ms))
+    s->over = over;
+    if (dlr_agent_save_has_commit(su->snapshots) && (every->steps || every->ms))
         collect(s);
     else
         write_end(s);
 }
 
-void dlr_agent_succeed(struct dlr_agent *a)
+void dlr_agent_succeed(struct dlr_agent_succession *su)
 {
-    struct dlr_successor *s = begin(a);
+    struct dlr_successor *s = begin(su);
 
     if (!s)
         return;
-    dlr_warn("%s: elected to go on for the supervisor on %s", a->self.node,
-             a->peers.batch);
+    dlr_warn("%s: elected to go on for the supervisor on %s", su->self->node,
+             su->batch);
     collect(s);
 }
 
-void dlr_agent_succeed_over(struct dlr_agent *a)
+void dlr_agent_succeed_over(struct dlr_agent_succession *su)
 {
     struct dlr_err err = {0};
     pid_t pid;
     int pidfd, rc;
 
     rc = spawn_child(json_pack("{s:s, s:s, s:I}", "do", "over", "dir",
-                               a->self.conf.run_dir, "rounds",
-                               a->round.known ? (json_int_t)a->round.round + 1 : 0),
+                               su->self->conf.run_dir, "rounds",
+                               su->round->known ? (json_int_t)su->round->round + 1 : 0),
                      &pid, &pidfd, &err);
     if (rc < 0)
-        dlr_error("%s: %s", a->self.node, err.text);
+        dlr_error("%s: %s", su->self->node, err.text);
     else
         close(pidfd); /* it goes on when we have ended */
 }
 
-bool dlr_agent_succeed_holds(struct dlr_agent *a)
+bool dlr_agent_succeed_holds(struct dlr_agent_succession *su)
 {
-    if (!a->successor || a->successor->only_write ||
-        a->successor->phase != DLR_SUCCEED_REQUEUE || a->successor->pidfd < 0)
+    if (!su->successor || su->successor->only_write ||
+        su->successor->phase != DLR_SUCCEED_REQUEUE || su->successor->pidfd < 0)
         return false;
-    a->successor->end_after = true;
+    su->successor->end_after = true;
     return true;
 }
 
-void dlr_agent_succeed_stop(struct dlr_agent *a)
+void dlr_agent_succeed_stop(struct dlr_agent_succession *su)
 {
-    struct dlr_successor *s = a->successor;
+    struct dlr_successor *s = su->successor;
 
     if (!s || (s->phase == DLR_SUCCEED_REQUEUE &&
-               !dlr_agent_ends(a->base))) /* slurmctld was asked: no way back */
+               !dlr_agent_ends(su->base))) /* slurmctld was asked: no way back */
         return;
-    a->successor = NULL;
-    dlr_agent_timer_end(a->base, &s->timer);
+    su->successor = NULL;
+    dlr_agent_timer_end(su->base, &s->timer);
     if (s->pidfd >= 0) {
-        dlr_agent_unwatch(a->base, s->pidfd);
+        dlr_agent_unwatch(su->base, s->pidfd);
         close(s->pidfd);
     }
     for (unsigned i = 0; i < s->nreports; i++)

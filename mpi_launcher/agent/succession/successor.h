@@ -4,7 +4,7 @@
 #define DLR_MPI_LAUNCHER_AGENT_SUCCESSION_SUCCESSOR_H
 
 #include "ckpt/manifest/manifest.h"
-#include "mpi_launcher/agent/agent.h"
+#include "mpi_launcher/agent/succession/succession_state.h"
 #include "mpi_launcher/plan/parity_sets.h"
 #include "mpi_launcher/plan/plan.h"
 
@@ -16,7 +16,9 @@ enum dlr_agent_succeed_phase {
 };
 
 struct dlr_successor {
-    struct dlr_agent *agent;
+    struct dlr_agent_succession *of;
+    dlr_agent_told_fn *told; /* of orders to this node itself; its argument is of */
+    void (*over)(struct dlr_agent_succession *su); /* of only_write: it is done */
     enum dlr_agent_succeed_phase phase;
     unsigned waiting; /* answers of this phase that are still out */
     struct dlr_plan_report *reports;

@@ -9,6 +9,8 @@
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/agent/base/peers.h"
+#include "mpi_launcher/agent/snapshots/orders.h"
 #include "mpi_launcher/agent/succession/successor.h"
 
 #define TERMS 1024 /* 32 of "SLOT*COEF " and to spare */
@@ -32,7 +34,7 @@ static uint64_t layout_of(const struct dlr_successor *s)
 static json_t *order(const struct dlr_successor *s, const char *type, unsigned rank)
 {
     return json_pack("{s:i, s:s, s:I, s:I, s:i, s:I, s:I}", "v", DLR_MSG_VERSION, "t",
-                     type, "gen", (json_int_t)s->agent->self.run.gen, "id",
+                     type, "gen", (json_int_t)s->of->self->run.gen, "id",
                      (json_int_t)rank + 1, "rank", (int)rank, "vround",
                      (json_int_t)s->plan.version.round, "step",
                      (json_int_t)s->plan.version.step);
@@ -57,12 +59,10 @@ static unsigned find_report(const struct dlr_successor *s, const char *node)
 /* Nobody has it: a node that has a part of it makes it. */
 static void make_rank(struct dlr_successor *s, unsigned rank)
 {
-    struct dlr_agent *a = s->agent;
+    struct dlr_agent_succession *su = s->of;
     const struct dlr_plan_source *src = &s->plan.sources[rank];
-    struct dlr_agent_origin self = {.from = DLR_AGENT_SELF,
-                                    .id = rank + 1,
-                                    .told = dlr_agent_succeed_told,
-                                    .arg = a};
+    struct dlr_agent_origin self = {
+        .from = DLR_AGENT_SELF, .id = rank + 1, .told = s->told, .arg = su};
     DLR_AUTO_JSON json_t *msg = order(s, "rebuild", rank);
     char node[DLR_PARITY_DATA_MAX][DLR_TOPO_NAME], terms[TERMS], text[TERMS + 16];
     unsigned slot[DLR_PARITY_DATA_MAX], n, k;
@@ -81,10 +81,10 @@ static void make_rank(struct dlr_successor *s, unsigned rank)
     s->writer[rank] = find_report(s, node[k]);
     s->waiting++;
     s->making++;
-    if (!dlr_streq(node[k], a->self.node))
-        dlr_agent_peers_say(a->base, node[k], json_incref(msg));
-    else if (dlr_agent_rebuild(a->snapshots, msg, &self) < 0)
-        dlr_agent_succeed_done(a, self.id, -EIO, "it cannot be made here");
+    if (!dlr_streq(node[k], su->self->node))
+        dlr_agent_peers_say(su->base, node[k], json_incref(msg));
+    else if (dlr_agent_rebuild(su->snapshots, msg, &self) < 0)
+        s->told(su, self.id, -EIO, "it cannot be made here");
 }
 
 static int choose_path(struct dlr_successor *s, unsigned rank, char kind, unsigned i)
@@ -92,7 +92,7 @@ static int choose_path(struct dlr_successor *s, unsigned rank, char kind, unsign
     struct dlr_plan_file *f = &s->files[rank];
     char dir[DLR_OPT_TEXT + 16];
 
-    dlr_format(dir, sizeof(dir), "%s/persist", s->agent->self.conf.run_dir);
+    dlr_format(dir, sizeof(dir), "%s/persist", s->of->self->conf.run_dir);
     return dlr_persist_path(dir, kind, i, &s->write, f->path, sizeof(f->path));
 }
 
@@ -117,11 +117,9 @@ static void add(const struct dlr_successor *s, struct batch *b, unsigned rank)
 
 static void send_batch(struct dlr_successor *s, struct batch *b)
 {
-    struct dlr_agent *a = s->agent;
-    struct dlr_agent_origin self = {.from = DLR_AGENT_SELF,
-                                    .id = b->first + 1,
-                                    .told = dlr_agent_succeed_told,
-                                    .arg = a};
+    struct dlr_agent_succession *su = s->of;
+    struct dlr_agent_origin self = {
+        .from = DLR_AGENT_SELF, .id = b->first + 1, .told = s->told, .arg = su};
     const char *node;
 
     if (!b->msg)
@@ -130,11 +128,11 @@ static void send_batch(struct dlr_successor *s, struct batch *b)
     if (json_array_size(b->with) > 0)
         json_object_set(b->msg, "with", b->with);
     json_decref(b->with);
-    if (!dlr_streq(node, a->self.node)) {
-        dlr_agent_peers_say(a->base, node, b->msg);
+    if (!dlr_streq(node, su->self->node)) {
+        dlr_agent_peers_say(su->base, node, b->msg);
         return;
     }
-    dlr_agent_persist(a->snapshots, b->msg, &self);
+    dlr_agent_persist(su->snapshots, b->msg, &self);
     json_decref(b->msg);
 }
 
