@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* build: wrap=dlr_agent_say,dlr_agent_say_bytes */
+/* The engine of beats and leases alone, and what holds a lease while the job is suspended. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/base/clock.h"
+#include "common/base/str.h"
+#include "mpi_launcher/agent/base/reactor.h"
+#include "mpi_launcher/agent/base/sockets.h"
+#include "mpi_launcher/agent/suspend.h"
+#include "mpi_launcher/wire/heartbeat.h"
+
+#define LIMIT_MS 30000 /* of every loop */
+#define EVERY_MS 5
+#define LEASE_MS 60
+
+static struct rig {
+    struct dlr_agent_base *base;
+    struct dlr_agent_lease *lease;
+    struct dlr_agent_suspend *suspend;
+    struct dlr_agent_self self;
+    struct dlr_agent_round round;
+    struct dlr_page page;
+    int limit;         /* timer */
+    bool late;         /* it has run out */
+    unsigned answers;  /* beats that the supervisor goes on answering */
+    uint32_t lease_ms; /* of the leases that it gives */
+    unsigned beats, answered;
+    bool over;
+    uint64_t shown_ns; /* what the page said when the lease changed last */
+    char said[256];
+} rig;
+
+/* --- the supervisor ---------------------------------------------------------------------- */
+
+void __wrap_dlr_agent_say(struct dlr_agent_base *base, json_t *msg);
+void __wrap_dlr_agent_say(struct dlr_agent_base *base, json_t *msg)
+{
+    size_t at = strlen(rig.said);
+
+    snprintf(rig.said + at, sizeof(rig.said) - at, "%s;",
+             json_string_value(json_object_get(msg, "t")));
+    json_decref(msg);
+}
+
+/* It answers at once. */
+void __wrap_dlr_agent_say_bytes(struct dlr_agent_base *base, const void *data,
+                                size_t size);
+void __wrap_dlr_agent_say_bytes(struct dlr_agent_base *base, const void *data,
+                                size_t size)
+{
+    unsigned char buf[DLR_BEAT_BYTES];
+    struct dlr_beat b;
+
+    rig.beats++;
+    assert_int_equal(dlr_beat_unpack(data, size, &b), 0);
+    assert_int_equal(b.round, 2);
+    assert_int_equal(b.step_min, 10);
+    assert_int_equal(b.step_max, 11);
+    if (rig.answers == 0)
+        return;
+    rig.answers--;
+    b.kind = DLR_LEASE;
+    b.lease_ms = rig.lease_ms;
+    dlr_beat_pack(&b, buf);
+    dlr_agent_lease_take(rig.lease, buf, sizeof(buf));
+}
+
+/* --- events ------------------------------------------------------------------------------ */
+
+static void on_answered(void *arg)
+{
+    assert_ptr_equal(arg, &rig);
+    rig.answered++;
+}
+
+static void on_silent(void *arg)
+{
+    assert_true(dlr_agent_lease_silent_ms(rig.lease) >=
+                dlr_agent_lease_dead_ms(rig.lease));
+    if (rig.over)
+        dlr_agent_end(rig.base);
+}
+
+static void on_over(void *arg)
+{
+    rig.over = true;
+}
+
+static void on_changed(void *arg)
+{
+    dlr_agent_lease_show(rig.lease, &rig.page);
+    rig.shown_ns = rig.page.lease_ns;
+}
+
+static void on_beat(void *arg)
+{
+}
+
+static void get_steps(void *arg, uint64_t *ret_min, uint64_t *ret_max)
+{
+    *ret_min = 10;
+    *ret_max = 11;
+}
+
+static unsigned count_tasks(void *arg)
+{
+    return 3;
+}
+
+static const struct dlr_agent_lease_ops ops = {
+    .answered = on_answered,
+    .silent = on_silent,
+    .over = on_over,
+    .changed = on_changed,
+    .beat = on_beat,
+    .steps = get_steps,
+    .tasks = count_tasks,
+};
+
+/* ----------------------------------------------------------------------------------------- */
+
+static int setup(void **state)
+{
+    rig = (struct rig){.limit = -1,
+                       .round = {.known = true, .round = 2},
+                       .lease_ms = LEASE_MS,
+                       .answers = 3};
+    dlr_jobconf_init(&rig.self.job);
+    rig.self.job.lease_timer = true;
+    rig.self.job.beat.every_ms = EVERY_MS;
+    rig.base = dlr_agent_base_new(NULL, NULL);
+    rig.lease = dlr_agent_lease_new(rig.base, &rig.self, &rig.round, &ops, &rig);
+    rig.suspend = dlr_agent_suspend_new(rig.base, &rig.self, &rig.round, rig.lease);
+    return rig.base && rig.lease && rig.suspend &&
+                   dlr_agent_lease_start(rig.lease, NULL) == 0
+               ? 0
+               : -1;
+}
+
+static int teardown(void **state)
+{
+    dlr_agent_lease_stop(rig.lease);
+    rig.suspend = dlr_agent_suspend_free(rig.suspend);
+    rig.lease = dlr_agent_lease_free(rig.lease);
+    rig.base = dlr_agent_base_free(rig.base);
+    return 0;
+}
+
+static int on_limit(zloop_t *loop, int timer, void *arg)
+{
+    rig.limit = -1;
+    rig.late = true;
+    return -1;
+}
+
+static void run(void)
+{
+    dlr_agent_timer(rig.base, &rig.limit, LIMIT_MS, on_limit, NULL);
+    dlr_agent_base_run(rig.base);
+    assert_false(rig.late);
+    dlr_agent_timer_end(rig.base, &rig.limit);
+}
+
+static void what_is_not_answered_any_more_ends_the_lease_and_is_silence(void **state)
+{
+    dlr_agent_lease_welcome(rig.lease, EVERY_MS, 2 * LEASE_MS);
+    assert_int_equal(dlr_agent_lease_dead_ms(rig.lease), 2 * LEASE_MS);
+    run();
+    assert_int_equal(rig.answered, 3);
+    assert_true(rig.over);
+    assert_true(rig.beats > 3);
+    assert_non_null(
+        strstr(rig.said, "lapsed;")); /* twice on a machine that stood still */
+    assert_true(rig.shown_ns > 0);
+}
+
+static void a_lease_that_ends_later_is_not_shortened(void **state)
+{
+    int64_t far_ns = dlr_now_ns() + INT64_C(3600) * 1000000000;
+    uint64_t shown_ns;
+
+    dlr_agent_lease_beat(rig.lease);
+    shown_ns = rig.shown_ns;
+    dlr_agent_lease_extend(rig.lease, far_ns);
+    assert_true(rig.shown_ns > shown_ns);
+    shown_ns = rig.shown_ns;
+    dlr_agent_lease_beat(rig.lease);
+    assert_int_equal(rig.answered, 2);
+    assert_true(rig.shown_ns == shown_ns);
+}
+
+static void a_suspended_job_holds_its_lease_until_it_is_awake(void **state)
+{
+    rig.lease_ms = DLR_LEASE_HELD;
+    dlr_agent_suspend(rig.suspend);
+    assert_true(dlr_agent_is_suspended(rig.suspend));
+    assert_true(rig.shown_ns == DLR_PAGE_HELD);
+    rig.answers = 0;
+    dlr_agent_suspend_awake(rig.suspend);
+    assert_false(dlr_agent_is_suspended(rig.suspend));
+    assert_true(rig.shown_ns != DLR_PAGE_HELD);
+    dlr_agent_suspend_awake(rig.suspend); /* nothing */
+    assert_string_equal(rig.said, "suspend;awake;");
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(what_is_not_answered_any_more_ends_the_lease_and_is_silence),
+        T(a_lease_that_ends_later_is_not_shortened),
+        T(a_suspended_job_holds_its_lease_until_it_is_awake),
+    };
+
+    dlr_endpoint_prepare();
+    zsys_handler_set(NULL);
+    return cmocka_run_group_tests_name("agent_lease", tests, NULL, NULL);
+}
