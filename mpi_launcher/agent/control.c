@@ -20,7 +20,6 @@
 #include "mpi_launcher/agent/snapshots/save.h"
 #include "mpi_launcher/wire/heartbeat.h"
 
-#define BEAT_MAX_MS 60000   /* between beats */
 #define LEFT_MS 500         /* for our last word to be on its way */
 #define WAIT_MAX_MS 3600000 /* dead-time and end limit */
 
@@ -78,15 +77,14 @@ static void say_told(struct dlr_agent *a)
 
 static int on_welcome(struct dlr_agent *a, const json_t *msg)
 {
-    uint64_t gen, beat_ms, dead_ms, end_ms;
+    uint64_t gen, dead_ms, end_ms;
     const char *keeper;
 
     if (dlr_msg_uint(msg, "gen", UINT32_MAX, &gen) < 0 || gen != a->self.run.gen ||
-        dlr_msg_uint(msg, "beat_ms", BEAT_MAX_MS, &beat_ms) < 0 || beat_ms == 0 ||
         dlr_msg_uint(msg, "dead_ms", WAIT_MAX_MS, &dead_ms) < 0 || dead_ms == 0 ||
         dlr_msg_uint(msg, "end_ms", WAIT_MAX_MS, &end_ms) < 0)
         return -EBADMSG;
-    dlr_agent_lease_welcome(a->lease, (unsigned)beat_ms, (int64_t)dead_ms);
+    dlr_agent_lease_welcome(a->lease, (int64_t)dead_ms);
     if (dlr_msg_str(msg, "keeper", &keeper) == 0)
         dlr_agent_keeper_watch(a->succession, keeper);
     say_told(a);

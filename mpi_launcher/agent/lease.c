@@ -193,18 +193,13 @@ static int beat_due(zloop_t *loop, int timer, void *arg)
     return 0;
 }
 
-static void pace(struct dlr_agent_lease *l)
-{
-    dlr_agent_timer_every(l->base, &l->timer, l->every_ms, beat_due, l);
-}
-
 int dlr_agent_lease_start(struct dlr_agent_lease *l, struct dlr_err *err)
 {
     l->fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     if (l->fd < 0)
         return dlr_fail(err, -errno, "timerfd_create: %s", strerror(errno));
     dlr_agent_watch(l->base, l->fd, lease_over, l);
-    pace(l);
+    dlr_agent_timer_every(l->base, &l->timer, l->every_ms, beat_due, l);
     return 0;
 }
 
@@ -218,15 +213,10 @@ void dlr_agent_lease_stop(struct dlr_agent_lease *l)
     l->fd = -1;
 }
 
-void dlr_agent_lease_welcome(struct dlr_agent_lease *l, unsigned every_ms,
-                             int64_t dead_ms)
+void dlr_agent_lease_welcome(struct dlr_agent_lease *l, int64_t dead_ms)
 {
     l->dead_ms = dead_ms;
     l->answered_seq = l->seq;
-    if (every_ms == l->every_ms)
-        return;
-    l->every_ms = every_ms;
-    pace(l);
 }
 
 int64_t dlr_agent_lease_dead_ms(const struct dlr_agent_lease *l)

@@ -44,8 +44,7 @@ void dlr_agent_lease_stop(struct dlr_agent_lease *l);
 struct dlr_agent_lease *dlr_agent_lease_free(struct dlr_agent_lease *l);
 
 /* As a welcome says; of another supervisor nothing is overdue. */
-void dlr_agent_lease_welcome(struct dlr_agent_lease *l, unsigned every_ms,
-                             int64_t dead_ms);
+void dlr_agent_lease_welcome(struct dlr_agent_lease *l, int64_t dead_ms);
 void dlr_agent_lease_take(struct dlr_agent_lease *l, const void *data, size_t size);
 void dlr_agent_lease_beat(
     struct dlr_agent_lease *l); /* one now, beside those of the timer */

@@ -11,6 +11,7 @@
 #include "common/json/message.h"
 #include "mpi_launcher/agent/base/reactor.h"
 #include "mpi_launcher/agent/base/sockets.h"
+#include "mpi_launcher/agent/lease.h"
 
 #define STOP_MS 5000  /* from SIGTSTP to SIGSTOP; then it was somebody else's SIGTSTP */
 #define GRACE_MS 5000 /* after SIGCONT, for the supervisor to wake too */

@@ -3,8 +3,13 @@
 #ifndef DLR_MPI_LAUNCHER_AGENT_SUSPEND_H
 #define DLR_MPI_LAUNCHER_AGENT_SUSPEND_H
 
-#include "mpi_launcher/agent/lease.h"
+#include <stdbool.h>
 
+#include "mpi_launcher/agent/base/base.h"
+#include "mpi_launcher/agent/base/round.h"
+#include "mpi_launcher/agent/base/self.h"
+
+struct dlr_agent_lease;
 struct dlr_agent_suspend; /* opaque */
 
 /* All that it is given must live as long. NULL: out of memory. */

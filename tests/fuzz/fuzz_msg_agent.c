@@ -65,10 +65,8 @@ int dlr_agent_succession_peers(struct dlr_agent_succession *su, const json_t *ms
     return dlr_agent_peers_take((struct dlr_agent_base *)su, msg);
 }
 
-void dlr_agent_lease_welcome(struct dlr_agent_lease *l, unsigned every_ms,
-                             int64_t dead_ms)
+void dlr_agent_lease_welcome(struct dlr_agent_lease *l, int64_t dead_ms)
 {
-    FUZZ_CHECK(every_ms > 0 && every_ms <= BEAT_MAX_MS);
     FUZZ_CHECK(dead_ms > 0 && dead_ms <= WAIT_MAX_MS);
 }
 

@@ -106,8 +106,8 @@ static void welcome(struct rig *r)
     dlr_format(r->peer_addr, sizeof(r->peer_addr), "%s", dlr_rig_str(hello, "addr"));
     memcpy(r->peer_key, key, sizeof(key));
     json_decref(hello);
-    dlr_rig_say(r, "welcome", "s:i, s:i, s:i, s:i", "gen", 1, "beat_ms", RIG_EVERY_MS,
-                "dead_ms", (int)r->dead_ms, "end_ms", 2000);
+    dlr_rig_say(r, "welcome", "s:i, s:i, s:i", "gen", 1, "dead_ms", (int)r->dead_ms,
+                "end_ms", 2000);
     dlr_rig_sync(r); /* what it knows is told again after a welcome: let that pass */
 }
 

@@ -16,8 +16,8 @@ void dlr_agent_strangers_add(struct dlr_agent_base *base)
 
 void dlr_agent_strangers(struct dlr_agent_base *base)
 {
-    uint64_t total = base->strangers +
-                     (base->server ? dlr_server_strangers(base->server) : 0);
+    uint64_t total =
+        base->strangers + (base->server ? dlr_server_strangers(base->server) : 0);
     int64_t now = dlr_now_ms();
 
     if (total == base->strangers_told ||

@@ -11,11 +11,12 @@
 #include <sys/types.h>
 
 #include "ckpt/base/page.h"
+#include "common/local/message.h"
 #include "mpi_launcher/agent/base/base.h"
 #include "mpi_launcher/agent/base/round.h"
 #include "mpi_launcher/agent/base/self.h"
-#include "mpi_launcher/agent/data/data_process.h"
 
+struct dlr_agent_data;
 struct dlr_agent_snapshots; /* opaque */
 
 /* What happened; arg is dlr_agent_snapshots_new()'s. None may be NULL. */

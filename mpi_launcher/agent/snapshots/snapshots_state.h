@@ -10,6 +10,7 @@
 #include "ckpt/slot/slot.h"
 #include "ckpt/slot/store.h"
 #include "hwloc_topo/topo.h"
+#include "mpi_launcher/agent/data/data_process.h"
 #include "mpi_launcher/agent/snapshots/fetch.h"
 #include "mpi_launcher/agent/snapshots/orders.h"
 #include "mpi_launcher/agent/snapshots/ranks.h"

@@ -15,6 +15,7 @@
 #include "mpi_launcher/agent/base/reactor.h"
 #include "mpi_launcher/agent/base/sockets.h"
 #include "mpi_launcher/agent/succession/succession_state.h"
+#include "mpi_launcher/agent/tasks/tasks.h"
 #include "mpi_launcher/policy/grace_turn.h"
 #include "mpi_launcher/wire/heartbeat.h"
 

@@ -15,6 +15,7 @@
 #include "mpi_launcher/agent/base/reactor.h"
 #include "mpi_launcher/agent/base/sockets.h"
 #include "mpi_launcher/agent/succession/succession_state.h"
+#include "mpi_launcher/agent/tasks/tasks.h"
 #include "mpi_launcher/process/process_id.h"
 
 #define FAREWELL_MS 500 /* for our word to the other agents to be on its way */

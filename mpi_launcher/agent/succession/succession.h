@@ -14,9 +14,9 @@
 #include "mpi_launcher/agent/base/base.h"
 #include "mpi_launcher/agent/base/round.h"
 #include "mpi_launcher/agent/base/self.h"
-#include "mpi_launcher/agent/snapshots/snapshots.h"
-#include "mpi_launcher/agent/tasks/tasks.h"
 
+struct dlr_agent_snapshots;
+struct dlr_agent_tasks;
 struct dlr_agent_succession; /* opaque */
 
 /* arg is dlr_agent_succession_new()'s. None may be NULL. */

@@ -13,11 +13,11 @@
 #include "mpi_launcher/agent/base/base.h"
 #include "mpi_launcher/agent/base/round.h"
 #include "mpi_launcher/agent/base/self.h"
-#include "mpi_launcher/agent/snapshots/snapshots.h"
 
 #define DLR_AGENT_EXIT_MS                                                              \
     1000 /* an ended task's status, told by its slurmstepd, may take */
 
+struct dlr_agent_snapshots;
 struct dlr_agent_tasks; /* opaque */
 
 /* All that it is given must live as long. NULL: out of memory. */

@@ -49,7 +49,6 @@ static void welcome(struct dlr_sup_nodes *nodes, unsigned node)
     char text[DLR_PROCID_TEXT];
 
     json_object_set_new(msg, "gen", json_integer(nodes->env.id->gen));
-    json_object_set_new(msg, "beat_ms", json_integer(nodes->env.conf->beat.every_ms));
     json_object_set_new(msg, "dead_ms",
                         json_integer(dlr_jobconf_dead_ms(nodes->env.conf)));
     json_object_set_new(msg, "end_ms", json_integer(nodes->env.conf->end_timeout_ms));

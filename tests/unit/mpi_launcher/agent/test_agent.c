@@ -386,8 +386,8 @@ static void sigterm_alone_ends_no_agent(void **state)
     expect_clean(0, 1);
     gone_with_its_step(&t);
     dlr_rig_round(&rig, 1, "[0]", "null");
-    dlr_rig_say(&rig, "welcome", "s:i, s:i, s:i, s:i", "gen", 1, "beat_ms",
-                RIG_EVERY_MS, "dead_ms", RIG_DEAD_MS, "end_ms", 2000);
+    dlr_rig_say(&rig, "welcome", "s:i, s:i, s:i", "gen", 1, "dead_ms", RIG_DEAD_MS,
+                "end_ms", 2000);
     msg = dlr_rig_expect(&rig, "term"); /* its tasks got it, those of round 1 did not */
     assert_int_equal(dlr_rig_int(msg, "round"), 0);
     json_decref(msg);
@@ -472,8 +472,8 @@ static void what_happened_is_told_again_to_a_new_supervisor(void **state)
     close(stepd);
     expect_clean(0, 0);
     dlr_rig_sync(&rig);
-    dlr_rig_say(&rig, "welcome", "s:i, s:i, s:i, s:i", "gen", 1, "beat_ms", 60,
-                "dead_ms", RIG_LEASE_MS, "end_ms", 2000);
+    dlr_rig_say(&rig, "welcome", "s:i, s:i, s:i", "gen", 1, "dead_ms", RIG_LEASE_MS,
+                "end_ms", 2000);
     expect_task(0, pid);
     expect_exit_since(began, 0, 256);
     expect_clean(0, 0);

@@ -14,6 +14,7 @@
 #include "common/base/str.h"
 #include "mpi_launcher/agent/base/reactor.h"
 #include "mpi_launcher/agent/base/sockets.h"
+#include "mpi_launcher/agent/lease.h"
 #include "mpi_launcher/agent/suspend.h"
 #include "mpi_launcher/wire/heartbeat.h"
 
@@ -171,7 +172,7 @@ static void run(void)
 
 static void what_is_not_answered_any_more_ends_the_lease_and_is_silence(void **state)
 {
-    dlr_agent_lease_welcome(rig.lease, EVERY_MS, 2 * LEASE_MS);
+    dlr_agent_lease_welcome(rig.lease, 2 * LEASE_MS);
     assert_int_equal(dlr_agent_lease_dead_ms(rig.lease), 2 * LEASE_MS);
     run();
     assert_int_equal(rig.answered, 3);

@@ -362,9 +362,9 @@ static void malformed_messages_do_nothing(void **state)
         "{\"v\":1,\"t\":\"save_at\",\"round\":5,\"step\":1}",
         "{\"v\":1,\"t\":\"peers\",\"batch\":7}",
         "{\"v\":1,\"t\":\"peers\",\"batch\":\"n2\",\"peers\":[[\"n1\",\"a\",1]]}",
-        "{\"v\":1,\"t\":\"welcome\",\"gen\":1,\"beat_ms\":0,\"dead_ms\":1,\"end_ms\":"
+        "{\"v\":1,\"t\":\"welcome\",\"gen\":1,\"dead_ms\":0,\"end_ms\":"
         "1}",
-        "{\"v\":1,\"t\":\"welcome\",\"gen\":9,\"beat_ms\":1,\"dead_ms\":1,\"end_ms\":"
+        "{\"v\":1,\"t\":\"welcome\",\"gen\":9,\"dead_ms\":1,\"end_ms\":"
         "1}",
         "{\"v\":1,\"t\":\"send\",\"id\":1}",
         "{\"v\":2,\"t\":\"bye\"}",

@@ -20,6 +20,7 @@
 #include "common/json/message.h"
 #include "mpi_launcher/agent/base/peers.h"
 #include "mpi_launcher/agent/base/sockets.h"
+#include "mpi_launcher/agent/data/data_process.h"
 #include "mpi_launcher/agent/snapshots/fetch.h"
 #include "mpi_launcher/agent/snapshots/orders.h"
 #include "mpi_launcher/agent/snapshots/ranks.h"

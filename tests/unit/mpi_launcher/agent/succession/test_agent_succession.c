@@ -24,6 +24,7 @@
 #include "mpi_launcher/agent/base/sockets.h"
 #include "mpi_launcher/agent/snapshots/save.h"
 #include "mpi_launcher/agent/succession/succession.h"
+#include "mpi_launcher/agent/tasks/tasks.h"
 #include "mpi_launcher/process/process_id.h"
 
 #define LIMIT_MS 30000 /* of every loop */
