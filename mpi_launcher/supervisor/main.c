@@ -39,9 +39,19 @@
 #define SAVE_ALONE 2    /* first versions, of which one is open at a time */
 #define DECIDE_MS 10000 /* an undecided version is aborted after this */
 
+static void say_late(void *arg, unsigned n)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_sup_say(s->io,
+                "%u of %u nodes have not reported yet: waiting for them while they are "
+                "being started, by a prolog perhaps (--dlrover-set=start-timeout)",
+                n, s->members->n);
+}
+
 static const struct dlr_policy_ops policy_ops = {
     .start_agents = dlr_sup_start_agents,
-    .late = dlr_sup_agents_late,
+    .late = say_late,
     .resize = dlr_sup_resize,
     .rendezvous = dlr_sup_rendezvous,
     .stop_rendezvous = dlr_sup_stop_rendezvous,

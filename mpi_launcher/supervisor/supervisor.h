@@ -255,7 +255,7 @@ struct dlr_sup {
     int64_t phase_ms; /* when the present phase began */
     uint32_t running_round;
     int64_t launch_ms, launch_deadline_ms;
-    struct { /* steps/agent_step_errors.c: for what other steps of the job have */
+    struct { /* rounds/launch_limit.c: for what other steps of the job have */
         bool
             may; /* the round does not overlap with them: slurmctld may have it wait, */
         bool does; /* and does, as it has said */
@@ -397,12 +397,19 @@ void dlr_sup_internal_words(struct dlr_sup *s, struct dlr_words *w, const char *
 
 /* steps/agent_step_errors.c: nodes that do not start an agent */
 void dlr_sup_agents_log(const struct dlr_sup *s, char *path, size_t size);
-void dlr_sup_rendezvous_log(struct dlr_sup *s); /* puts it into its file, closes it */
 /* The agents' step has ended: leaves out those nodes, when it ended for them. */
 void dlr_sup_agents_refused(struct dlr_sup *s);
-/* It is waited for so many nodes. */
-void dlr_sup_agents_late(void *arg, unsigned n);
-bool dlr_sup_is_late(const struct dlr_sup *s, unsigned node);
+
+/* steps/slurm_command.c: "dlrover-slurm VERB [JOB]", and its start; out is its stdout or -1. */
+void dlr_sup_slurm_words(struct dlr_sup *s, struct dlr_words *words, const char *verb,
+                         bool job);
+int dlr_sup_start_slurm(struct dlr_sup *s, struct dlr_words *words, int out,
+                        struct dlr_proc *ret, struct dlr_err *err);
+void dlr_sup_cancel_steps(struct dlr_sup *s, pid_t srun_pid);
+/* Ends an srun and its step and forgets it; it is reaped when it is gone, whenever that is. */
+void dlr_sup_let_go(struct dlr_sup *s, struct dlr_proc *proc);
+
+/* rounds/launch_limit.c */
 void dlr_sup_on_stepd(struct dlr_sup *s, unsigned node, const json_t *msg);
 /* Tasks are missing and their time is over: true, the round is being ended. */
 bool dlr_sup_launch_late(struct dlr_sup *s, int64_t now_ms);
@@ -411,6 +418,9 @@ bool dlr_sup_may_queue(const struct dlr_sup *s);
  * round's time to start begins now.
  */
 bool dlr_sup_launch_queued(struct dlr_sup *s, bool queued);
+
+/* planning/rendezvous_log.c: what srun says of the rendezvous */
+void dlr_sup_rendezvous_log(struct dlr_sup *s); /* puts it into its file, closes it */
 /* The last rendezvous failed because Slurm has removed the job's mount namespace: no step can be
  * started in this allocation any more.
  */
@@ -768,18 +778,10 @@ void dlr_sup_leave_cancel(struct dlr_sup *s); /* it does not come to a requeue *
 
 /* ending/finish.c: the run's end */
 void dlr_sup_requeue_now(struct dlr_sup *s, const char *why);
-/* "dlrover-slurm VERB [JOB]", and its start; out is its stdout or -1. */
-void dlr_sup_slurm_words(struct dlr_sup *s, struct dlr_words *words, const char *verb,
-                         bool job);
-int dlr_sup_start_slurm(struct dlr_sup *s, struct dlr_words *words, int out,
-                        struct dlr_proc *ret, struct dlr_err *err);
 void dlr_sup_requeue(void *arg, const char *why);
 void dlr_sup_finish(void *arg, int code, const char *why);
 /* The run has ended, and nothing that is waited for is left of it. */
 bool dlr_sup_is_over(const struct dlr_sup *s);
-void dlr_sup_cancel_steps(struct dlr_sup *s, pid_t srun_pid);
-/* Ends an srun and its step and forgets it; it is reaped when it is gone, whenever that is. */
-void dlr_sup_let_go(struct dlr_sup *s, struct dlr_proc *proc);
 
 /* steps/srun_flush.c: an srun that may end by itself, as dlr_sup_let_go() after a limit */
 void dlr_sup_drain(struct dlr_sup *s, struct dlr_proc *srun);

@@ -1,83 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The end of a run: back into the queue, or over. */
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/base/cleanup.h"
-#include "common/base/install_path.h"
 #include "common/json/message.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
 /* Room that finish leaves agents beyond the end of their tasks. */
 #define BYE_EXTRA_MS 2000
-
-int dlr_sup_start_slurm(struct dlr_sup *s, struct dlr_words *words, int out,
-                        struct dlr_proc *ret, struct dlr_err *err)
-{
-    struct dlr_env env = {0};
-    int rc = dlr_env_copy(&env, true);
-
-    if (rc == 0)
-        rc = dlr_proc_start(words->list, env.list, -1, out, -1, ret, err);
-    dlr_env_done(&env);
-    return rc;
-}
-
-void dlr_sup_slurm_words(struct dlr_sup *s, struct dlr_words *words, const char *verb,
-                         bool job)
-{
-    char path[4096] = "dlrover-slurm";
-
-    dlr_self_sibling("dlrover-slurm", path, sizeof(path));
-    dlr_words_add(words, "%s", path);
-    dlr_words_add(words, "%s", verb);
-    if (job)
-        dlr_words_add(words, "%s", s->info.job);
-}
-
-/* A process that nobody waits for has ended. */
-static int reap(zloop_t *loop, zmq_pollitem_t *item, void *arg)
-{
-    struct dlr_sup *s = arg;
-    int fd = item->fd;
-
-    dlr_sup_unwatch(s->io, fd);
-    waitid(P_PIDFD, fd, NULL, WEXITED);
-    close(fd);
-    return 0;
-}
-
-void dlr_sup_cancel_steps(struct dlr_sup *s, pid_t srun_pid)
-{
-    struct dlr_words words = {0};
-    struct dlr_proc proc = {0};
-    struct dlr_err err;
-
-    if (!srun_pid)
-        return;
-    dlr_sup_slurm_words(s, &words, "cancel-steps", true);
-    dlr_words_add(&words, "%d", (int)srun_pid);
-    if (dlr_sup_start_slurm(s, &words, -1, &proc, &err) == 0)
-        dlr_sup_watch(s->io, proc.pidfd, reap, s);
-    dlr_words_done(&words);
-}
-
-/* srun alone, never its process group: its shepherd then cancels the step. */
-void dlr_sup_let_go(struct dlr_sup *s, struct dlr_proc *proc)
-{
-    if (!proc->pid)
-        return;
-    dlr_sup_unwatch(s->io, proc->pidfd);
-    dlr_sup_cancel_steps(s, proc->pid);
-    dlr_proc_kill(proc, SIGKILL);
-    dlr_sup_watch(s->io, proc->pidfd, reap, s);
-    *proc = (struct dlr_proc){.pidfd = -1};
-}
 
 /* --- requeue --------------------------------------------------------------------------------- */
 
@@ -101,6 +35,15 @@ static int requeue_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     return 0; /* Slurm ends us from here on */
 }
 
+/* Late is not dead: a node that has not been seen in the first allocation may be as good as any.
+ * One that is late again after a requeue is left out of the next.
+ */
+static bool is_late(const struct dlr_sup *s, unsigned node)
+{
+    return !s->info.incarnation && !s->took_over && !s->members->list[node].boot[0] &&
+           !dlr_policy_is_lost(s->policy, node);
+}
+
 /* The new allocation must do without the dead, and without those that a check left out. */
 static char *useless_nodes(struct dlr_sup *s, json_t *names)
 {
@@ -110,7 +53,7 @@ static char *useless_nodes(struct dlr_sup *s, json_t *names)
         char *longer = NULL;
 
         if (dlr_sup_is_barred(s, i) || /* it is good for others */
-            dlr_sup_is_late(s, i) ||
+            is_late(s, i) ||
             (dlr_policy_is_alive(s->policy, i) && !(s->unfit && s->unfit[i])))
             continue;
         json_array_append_new(names, json_string(s->members->list[i].node.name));
