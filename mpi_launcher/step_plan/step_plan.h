@@ -60,6 +60,11 @@ struct dlr_stepplan {
     char shape[320]; /* what tasks find of the layout: "SLURM_DISTRIBUTION=block ..." */
 };
 
+static inline bool dlr_stepplan_bars(const struct dlr_stepplan *plan, unsigned node)
+{
+    return plan->barred && plan->barred[node];
+}
+
 /* -EINVAL with one line for the user: what was given, and what would be right. */
 int dlr_stepplan_make(const struct dlr_stepplan_in *in, struct dlr_stepplan *ret,
                       struct dlr_err *err);

@@ -145,6 +145,11 @@ static void on_strangers(struct dlr_sup *s, unsigned node, const json_t *msg)
     dlr_sup_on_strangers(s->nodes, node, msg);
 }
 
+/* Before the end of the run its beats end, and the node is judged by that. */
+static void on_left(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+}
+
 static const struct {
     const char *type;
     void (*take)(struct dlr_sup *s, unsigned node, const json_t *msg);
@@ -180,7 +185,7 @@ static const struct {
     {"strangers", on_strangers},
     {"uses", dlr_sup_cadence_uses},
     {"unreached", dlr_sup_on_unreached},
-    {"left", dlr_sup_on_left},
+    {"left", on_left},
     {"term", dlr_sup_on_term},
 };
 
@@ -190,7 +195,7 @@ static bool take(struct dlr_sup *s, unsigned node, const json_t *msg)
 
     if (s->finished) {
         if (dlr_streq(type, "left"))
-            dlr_sup_on_left(s, node, msg);
+            dlr_sup_agents_left(s->steps, node);
         return true;
     }
     if (!s->members->list[node].here && !dlr_streq(type, "clean"))
@@ -212,7 +217,7 @@ static void on_silent(void *arg, unsigned node)
     struct dlr_sup *s = arg;
 
     dlr_sup_adopt_failed(s, "the supervisor died, and a node with it");
-    dlr_sup_rejoin_lost(s, node);
+    dlr_sup_rejoin_lost(s->steps, node);
 }
 
 /* All that must know it, in this order: what was kept there, asked of it or sent to it
@@ -343,4 +348,105 @@ const struct dlr_sup_nodes_ops dlr_sup_nodes_ops = {
     .behind = is_behind,
     .over = has_ended,
     .round = round_now,
+};
+
+/* --- what has happened to steps ------------------------------------------------------- */
+
+static void on_agents_ended(void *arg)
+{
+    struct dlr_sup *s = arg;
+
+    s->gather.active = false;
+}
+
+static void on_refused(void *arg, unsigned node)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_policy_lost_before(s->policy, node);
+}
+
+static void on_agent_left(void *arg, unsigned node)
+{
+    dlr_sup_transfers_lost(arg, node);
+}
+
+static void on_agents_gone(void *arg)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_policy_agents_gone(s->policy, dlr_sup_now());
+}
+
+static void on_drained(void *arg)
+{
+    dlr_sup_transfers_check(arg);
+}
+
+static void on_failed(void *arg, enum dlr_asking what, int code, const char *why)
+{
+    struct dlr_sup *s = arg;
+    struct dlr_plan none = {0};
+    int64_t now = dlr_sup_now();
+
+    if (what == DLR_ASK_MEET)
+        dlr_sup_rendezvous_late(s);
+    else if (what == DLR_ASK_AGENTS)
+        dlr_policy_agents_gone(s->policy, now);
+    else if (what == DLR_ASK_PLAN)
+        dlr_sup_take_plan(s, -EPROTO, &none, why);
+    else if (what == DLR_ASK_STEP)
+        dlr_policy_step_ended(s->policy, s->running_round, code, now);
+    else if (what == DLR_ASK_LAUNCH)
+        dlr_policy_launch_late(s->policy, s->running_round, why, now);
+    else if (what == DLR_ASK_REQUEUE)
+        dlr_policy_requeue_failed(s->policy, why);
+}
+
+static void on_away(void *arg, enum dlr_asking what, const char *why)
+{
+    struct dlr_sup *s = arg;
+
+    if (what == DLR_ASK_STEP)
+        s->failure.told = true; /* nobody failed */
+    dlr_policy_controller_away(s->policy, why, dlr_sup_now());
+}
+
+static void on_back(void *arg)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_policy_controller_back(s->policy, dlr_sup_now());
+}
+
+static bool is_queued(void *arg, bool queued)
+{
+    return dlr_sup_launch_queued(arg, queued);
+}
+
+static int64_t phase_since(void *arg)
+{
+    const struct dlr_sup *s = arg;
+
+    return s->phase_ms;
+}
+
+static bool is_over(void *arg)
+{
+    return dlr_sup_is_over(arg);
+}
+
+const struct dlr_sup_steps_ops dlr_sup_steps_ops = {
+    .ended = on_agents_ended,
+    .refused = on_refused,
+    .left = on_agent_left,
+    .gone = on_agents_gone,
+    .drained = on_drained,
+    .failed = on_failed,
+    .away = on_away,
+    .back = on_back,
+    .queued = is_queued,
+    .since = phase_since,
+    .finished = has_ended,
+    .over = is_over,
 };

@@ -49,8 +49,26 @@ static void say_late(void *arg, unsigned n)
                 n, s->members->n);
 }
 
+static void start_agents(void *arg)
+{
+    struct dlr_sup *s = arg;
+
+    if (dlr_sup_agents_start(s->steps))
+        dlr_sup_save_state(s);
+}
+
+static void wait_controller(void *arg, const char *why)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_sup_tell_failure(s);
+    dlr_sup_tell_cleared(s);
+    s->phase_ms = dlr_sup_now();
+    dlr_sup_controller_wait(s->steps, why, s->phase_ms);
+}
+
 static const struct dlr_policy_ops policy_ops = {
-    .start_agents = dlr_sup_start_agents,
+    .start_agents = start_agents,
     .late = say_late,
     .resize = dlr_sup_resize,
     .rendezvous = dlr_sup_rendezvous,
@@ -61,7 +79,7 @@ static const struct dlr_policy_ops policy_ops = {
     .persist = dlr_sup_persist,
     .requeue = dlr_sup_requeue,
     .finish = dlr_sup_finish,
-    .wait_controller = dlr_sup_wait_controller,
+    .wait_controller = wait_controller,
     .ask_fate = dlr_sup_ask_fate,
     .unwritten = dlr_sup_unwritten,
 };
@@ -131,18 +149,18 @@ static bool on_tick(void *arg)
     dlr_sup_end_hold(s->nodes);
     now = dlr_sup_now();
     dlr_journal_tick(dlr_sup_journal(s->io));
-    dlr_sup_drain_tick(s, now);
+    dlr_sup_drain_tick(s->steps, now);
     if (s->finished) {
-        dlr_sup_last_wait(s, now);
+        dlr_sup_agents_wait(s->steps, now);
         return !dlr_sup_is_over(s);
     }
     dlr_sup_judge(s->nodes, now);
-    dlr_sup_rejoin_tick(s, now);
+    dlr_sup_rejoin_tick(s->steps, now, !s->adopt.active);
     dlr_sup_peers_tick(s->nodes, now);
     tend(s, now);
     dlr_sup_leave_tick(s, now);
     dlr_sup_adopt_tick(s, now);
-    dlr_sup_controller_tick(s, now);
+    dlr_sup_controller_tick(s->steps, now);
     if (now >= dlr_commit_deadline_ms(s->commit))
         dlr_commit_tick(s->commit, now);
     if (now >= dlr_policy_deadline_ms(s->policy))
@@ -351,7 +369,7 @@ static int prepare(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err
         (rc = dlr_sup_vetted_check(s, err)) < 0 ||
         (s->adopt.wanted && (rc = dlr_sup_resize_adopted(s, err)) < 0) ||
         (rc = open_control(s, err)) < 0 || (rc = open_policy(s, err)) < 0 ||
-        (rc = dlr_sup_rejoin_start(s, err)) < 0)
+        (rc = dlr_sup_steps_open(s->steps, s->policy, err)) < 0)
         return rc;
     return open_journal(s, err);
 }
@@ -378,9 +396,7 @@ static void tell_start(struct dlr_sup *s, int argc, char **argv)
 /* The agents of a supervisor that died go on; its workers do when all of it is in order. */
 static void take_over(struct dlr_sup *s)
 {
-    dlr_sup_drain_adopt(s);
-    if (s->agents.pid)
-        dlr_sup_watch(s->io, s->agents.pidfd, dlr_sup_agents_ended, s);
+    dlr_sup_steps_adopt(s->steps);
     if (s->adopt.wanted) {
         s->workers = s->former_workers;
         if (dlr_sup_adopt_start(s, BELL_FD))
@@ -388,7 +404,7 @@ static void take_over(struct dlr_sup *s)
         s->workers = (struct dlr_proc){.pidfd = -1};
     }
     dlr_policy_take_over(s->policy, "the supervisor died and was started again");
-    dlr_sup_let_go(s, &s->former_workers);
+    dlr_sup_let_go(s->steps, &s->former_workers);
 }
 
 static int run(struct dlr_sup *s)
@@ -421,14 +437,11 @@ int main(int argc, char **argv)
                                  .rendezvous_out = -1,
                                  .rendezvous_log = -1,
                                  .helper_out = -1,
-                                 .draining.pidfd = -1,
-                                 .hosts_fd = -1,
                                  .leave.fd = -1,
                                  .restore_deadline_ms = INT64_MAX,
                                  .repeat_looked = UINT32_MAX,
                                  .generation = 1,
-                                 .adopt.deadline_ms = INT64_MAX,
-                                 .bye_deadline_ms = INT64_MAX};
+                                 .adopt.deadline_ms = INT64_MAX};
     struct dlr_sup *s = &sup;
     struct dlr_err err;
     int first, code;
@@ -451,7 +464,15 @@ int main(int argc, char **argv)
                                                              .step = &s->step,
                                                              .keeper = s->keeper},
                                  &dlr_sup_nodes_ops, s);
-    if (!s->io || !s->nodes)
+    s->steps = dlr_sup_steps_new(&(struct dlr_sup_steps_env){.io = s->io,
+                                                             .nodes = s->nodes,
+                                                             .conf = &s->conf,
+                                                             .info = &s->info,
+                                                             .id = &s->id,
+                                                             .step = &s->step,
+                                                             .address = s->address},
+                                 &dlr_sup_steps_ops, s);
+    if (!s->io || !s->nodes || !s->steps)
         return EXIT_REFUSED;
     s->members = dlr_sup_members(s->nodes);
     if (fcntl(STATE_FD, F_SETFD, FD_CLOEXEC) == 0)
@@ -464,8 +485,8 @@ int main(int argc, char **argv)
         return EXIT_REFUSED;
     }
     if (s->ended_before) {
-        if (s->took_over)
-            dlr_sup_hosts_end_run(s); /* the agents' farewell may have been lost */
+        if (s->took_over) /* the agents' farewell may have been lost */
+            dlr_sup_hosts_end_run(s->steps);
         else
             dlr_sup_say(s->io,
                         "this srun ended with code %d before the job was requeued",
@@ -480,6 +501,7 @@ int main(int argc, char **argv)
     dlr_sup_cadence_stop(s);
     dlr_sup_ranks_stop(s);
     dlr_sup_outbox_close(s->io);
+    dlr_sup_steps_free(s->steps);
     dlr_sup_nodes_free(s->nodes);
     return code; /* what is logged from now on still takes the engine's way */
 }

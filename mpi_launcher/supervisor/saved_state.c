@@ -93,7 +93,6 @@ static json_t *run_state(struct dlr_sup *s)
 void dlr_sup_keep(struct dlr_sup *s)
 {
     DLR_AUTO_JSON json_t *state = s->state_fd >= 0 ? run_state(s) : NULL;
-    char agents[DLR_PROCID_TEXT];
     json_t *round;
     struct dlr_err err;
 
@@ -103,17 +102,12 @@ void dlr_sup_keep(struct dlr_sup *s)
     json_object_set_new(state, "generation", json_integer(s->generation));
     json_object_set_new(state, "address", json_string(s->address));
     json_object_set_new(state, "peers", dlr_sup_nodes_state(s->nodes));
-    json_object_set_new(state, "agents_pid", json_integer(s->agents.pid));
-    if (s->agents_shared) {
-        dlr_procid_show(&s->agents_id, agents);
-        json_object_set_new(state, "agents_id", json_string(agents));
-    }
+    dlr_sup_steps_state(s->steps, state);
     json_object_set_new(state, "stdin_at", json_integer(s->stdin_at));
     json_object_set_new(state, "bare_ms", json_integer(s->bare_ms));
     json_object_set_new(
         state, "workers_pid",
         json_integer(s->adopt.workers_pid ? s->adopt.workers_pid : s->workers.pid));
-    dlr_sup_drain_state(s, state);
     dlr_sup_net_state(s, state);
     round = dlr_sup_round_state(s);
     if (round)
@@ -168,21 +162,6 @@ static void take_end(struct dlr_sup *s, const json_t *state)
         s->exit_code = (int)code;
 }
 
-/* Orphans of the former supervisor are the keeper's children, as we are: a pid that is not one
- * of them is somebody else's by now.
- */
-static void adopt(pid_t pid, struct dlr_proc *ret)
-{
-    struct dlr_proc proc = {0};
-
-    if (pid <= 1 || dlr_proc_adopt(pid, &proc) < 0)
-        return;
-    if (dlr_procid_parent(pid) == getppid())
-        *ret = proc;
-    else
-        close(proc.pidfd);
-}
-
 /* Its round can go on when all that it consists of is there: agents, and an srun that runs or
  * whose end the keeper has seen.
  */
@@ -191,7 +170,7 @@ static void adopt_round(struct dlr_sup *s, const json_t *state)
     pid_t pid = number(state, "workers_pid", INT32_MAX);
     int status;
 
-    if (!s->agents.pid || pid <= 1 ||
+    if (!dlr_sup_agents_there(s->steps) || pid <= 1 ||
         (!s->former_workers.pid && dlr_exits_find(s->state_fd, pid, &status) < 0) ||
         dlr_sup_load_round(s, json_object_get(state, "running")) < 0)
         return;
@@ -218,7 +197,7 @@ static int check_version(const json_t *state, const char *what, struct dlr_err *
 /* A supervisor of this incarnation died: its agents go on, and its round if it can. */
 static int take_over(struct dlr_sup *s, const json_t *state, struct dlr_err *err)
 {
-    const char *address = "", *agents;
+    const char *address = "";
     int rc = check_version(state, "what the keeper has", err);
 
     if (rc < 0)
@@ -235,12 +214,8 @@ static int take_over(struct dlr_sup *s, const json_t *state, struct dlr_err *err
     s->bare_ms = (int64_t)number(state, "bare_ms", INT64_MAX);
     dlr_sup_nodes_take(s->nodes, json_object_get(state, "peers"));
     dlr_sup_net_take(s, state);
-    adopt(number(state, "workers_pid", INT32_MAX), &s->former_workers);
-    adopt(number(state, "draining_pid", INT32_MAX), &s->draining);
-    if (dlr_msg_str(state, "agents_id", &agents) == 0)
-        dlr_sup_hosts_adopt(s, agents);
-    else
-        adopt(number(state, "agents_pid", INT32_MAX), &s->agents);
+    dlr_sup_adopt_child(number(state, "workers_pid", INT32_MAX), &s->former_workers);
+    dlr_sup_steps_take(s->steps, state);
     adopt_round(s, state);
     return dlr_sup_identity_take(s->nodes, s->state_fd, err);
 }
@@ -441,7 +416,7 @@ void dlr_sup_save_lost(struct dlr_sup *s)
     for (unsigned i = 0; out && i < s->members->n; i++) {
         const struct dlr_member *m = &s->members->list[i];
 
-        if ((m->here && !m->apart) || dlr_sup_is_barred(s, i) ||
+        if ((m->here && !m->apart) || dlr_stepplan_bars(&s->step, i) ||
             (!m->boot[0] && !dlr_policy_is_lost(s->policy, i)))
             continue; /* it is there, or may still come */
         fprintf(out, "%s%s\n", m->here ? APART : "", m->node.name);

@@ -38,6 +38,13 @@
 #include "mpi_launcher/supervisor/nodes/peers.h"
 #include "mpi_launcher/supervisor/nodes/send.h"
 #include "mpi_launcher/supervisor/nodes/suspend.h"
+#include "mpi_launcher/supervisor/steps/agent_step.h"
+#include "mpi_launcher/supervisor/steps/controller.h"
+#include "mpi_launcher/supervisor/steps/internal_step.h"
+#include "mpi_launcher/supervisor/steps/rejoin.h"
+#include "mpi_launcher/supervisor/steps/slurm_command.h"
+#include "mpi_launcher/supervisor/steps/srun_flush.h"
+#include "mpi_launcher/supervisor/steps/steps.h"
 #include "mpi_launcher/wire/endpoint.h"
 
 #define DLR_SUP_ABORTED 16u /* versions whose tasks may say something of them still */
@@ -108,31 +115,6 @@ struct dlr_role {
     bool used; /* words that name it were changed for this round */
 };
 
-/* What slurmctld is asked for: without an answer it is away, else this has failed by itself. */
-enum dlr_asking {
-    DLR_ASK_NOTHING,
-    DLR_ASK_AGENTS,  /* the agents' step ended before any was there */
-    DLR_ASK_MEET,    /* the rendezvous is late */
-    DLR_ASK_PLAN,    /* the rendezvous made none */
-    DLR_ASK_STEP,    /* the workers' srun ended and had started nothing */
-    DLR_ASK_LAUNCH,  /* or did not end */
-    DLR_ASK_REQUEUE, /* was not taken */
-    DLR_ASK_AGAIN,   /* it was away */
-};
-
-struct dlr_controller {
-    enum dlr_asking what;
-    struct dlr_proc ask;
-    enum dlr_phase phase; /* of the policy when it was asked, and since when */
-    int64_t phase_ms;
-    int code; /* of the srun */
-    char why[256];
-    int64_t late_ms, again_ms, since_ms;
-    int64_t back_ms; /* it came back; 0 it was never away */
-    bool excused;    /* a start that it may have held up; until a task has started */
-    unsigned waits;  /* for it, since a task has started */
-};
-
 struct dlr_sup {
     /* fixed after the start */
     struct dlr_jobconf conf;
@@ -153,10 +135,7 @@ struct dlr_sup {
     bool took_over;      /* a supervisor of this incarnation died before us */
     unsigned generation; /* supervisors of this incarnation, this one too */
     struct dlr_proc former_workers; /* its srun */
-    struct dlr_proc draining;       /* the srun of a round that has failed */
-    int64_t drain_deadline_ms;
     struct dlr_adopt adopt;
-    struct dlr_controller controller;
     pid_t keeper;
     uint64_t no_slots;               /* ranks for which a node had no room */
     char address[DLR_TOPO_NAME + 8]; /* where agents connect */
@@ -167,16 +146,13 @@ struct dlr_sup {
     struct dlr_sup_io *io;
     struct dlr_sup_nodes *nodes;
     const struct dlr_members *members; /* theirs */
+    struct dlr_sup_steps *steps;
     struct dlr_policy *policy;
     struct dlr_commit *commit;
 
     /* processes */
-    struct dlr_proc agents, rendezvous, workers, helper; /* helper: requeue, cancel */
-    off_t agents_log_from; /* its srun's words in the log */
-    int rendezvous_log;    /* what its srun says, in memory; -1 none */
-    bool agents_shared;    /* their step is the job's: it goes on after this run */
-    struct dlr_procid agents_id; /* of its srun, then */
-    int hosts_fd;                /* the write end of the input of a step of our own */
+    struct dlr_proc rendezvous, workers, helper; /* helper: requeue */
+    int rendezvous_log;             /* what its srun says, in memory; -1 none */
     int rendezvous_out, helper_out; /* read end of its stdout */
     char *rendezvous_text;
     size_t rendezvous_size;
@@ -185,8 +161,7 @@ struct dlr_sup {
     /* the plan in force, and what the next one must know */
     struct dlr_plan plan;
     bool have_plan;
-    struct dlr_sup_rejoin *rejoin; /* steps/rejoin.c */
-    struct dlr_sup_ranks *ranks;   /* rounds/ranks.c: which of them are where */
+    struct dlr_sup_ranks *ranks; /* rounds/ranks.c: which of them are where */
     struct dlr_plan_world
         seats;         /* of the program's ranks, as it told them; nplaces 0: of
                                     Slurm's tasks. See dlr_sup_seats() */
@@ -315,7 +290,6 @@ struct dlr_sup {
     int srun_words; /* argv's before the program, as srun has read them; 0: unknown */
     bool finished, requeue_asked;
     int exit_code;
-    int64_t bye_deadline_ms;
 };
 
 /* Places of the program's ranks, as far as known: what the next plan assumes. Borrowed. */
@@ -353,13 +327,13 @@ int dlr_sup_replan_step(struct dlr_sup *s, unsigned nplaces, struct dlr_err *err
  * with the job's id: a job submitted from this one inherits the marks.
  */
 const char *dlr_sup_of_allocation(const char *all, const char *shown);
-bool dlr_sup_is_barred(const struct dlr_sup *s, unsigned node); /* --exclude */
 void dlr_sup_bar_nodes(struct dlr_sup *s);
 /* SLURM_JOB_CPUS_PER_NODE and SLURM_DISTRIBUTION as tasks of the round should see them. */
 int dlr_sup_shape_env(const struct dlr_sup *s, struct dlr_env *env);
 
-/* dispatch.c: what agents say, what happens to nodes; arg: struct dlr_sup */
+/* dispatch.c: what agents say, what happens to nodes and steps; arg: struct dlr_sup */
 extern const struct dlr_sup_nodes_ops dlr_sup_nodes_ops;
+extern const struct dlr_sup_steps_ops dlr_sup_steps_ops;
 
 /* ending/termination.c: SIGTERM. pass_term: to us; false: no tasks of ours can get it. holds: an agent that got it
  * lets its tasks go on though it does not hear us, so nobody is dead for that.
@@ -382,33 +356,6 @@ static inline uint64_t dlr_sup_ids(struct dlr_sup *s, unsigned n)
     return first;
 }
 
-/* steps/agent_step.c: steps of our own */
-void dlr_sup_start_agents(void *arg);
-int dlr_sup_agents_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg);
-void dlr_sup_on_left(struct dlr_sup *s, unsigned node, const json_t *msg);
-void dlr_sup_last_wait(struct dlr_sup *s, int64_t now_ms); /* after the run's end */
-bool dlr_sup_is_candidate(const struct dlr_sup *s, unsigned node);
-int dlr_sup_internal_env(struct dlr_sup *s, struct dlr_env *env);
-/* "srun" and what every internal step says: it names all it wants. On n nodes, or on all candidates. */
-void dlr_sup_step_words(const struct dlr_sup *s, struct dlr_words *w, const char *name,
-                        const char *mpi, const char *list, unsigned n);
-void dlr_sup_internal_words(struct dlr_sup *s, struct dlr_words *w, const char *name,
-                            const char *mpi);
-
-/* steps/agent_step_errors.c: nodes that do not start an agent */
-void dlr_sup_agents_log(const struct dlr_sup *s, char *path, size_t size);
-/* The agents' step has ended: leaves out those nodes, when it ended for them. */
-void dlr_sup_agents_refused(struct dlr_sup *s);
-
-/* steps/slurm_command.c: "dlrover-slurm VERB [JOB]", and its start; out is its stdout or -1. */
-void dlr_sup_slurm_words(struct dlr_sup *s, struct dlr_words *words, const char *verb,
-                         bool job);
-int dlr_sup_start_slurm(struct dlr_sup *s, struct dlr_words *words, int out,
-                        struct dlr_proc *ret, struct dlr_err *err);
-void dlr_sup_cancel_steps(struct dlr_sup *s, pid_t srun_pid);
-/* Ends an srun and its step and forgets it; it is reaped when it is gone, whenever that is. */
-void dlr_sup_let_go(struct dlr_sup *s, struct dlr_proc *proc);
-
 /* rounds/launch_limit.c */
 void dlr_sup_on_stepd(struct dlr_sup *s, unsigned node, const json_t *msg);
 /* Tasks are missing and their time is over: true, the round is being ended. */
@@ -425,26 +372,6 @@ void dlr_sup_rendezvous_log(struct dlr_sup *s); /* puts it into its file, closes
  * started in this allocation any more.
  */
 bool dlr_sup_container_gone(const struct dlr_sup *s);
-
-/* steps/shared_agent_step.c: the agents' step, shared by the runs of a batch job */
-/* An agent of this run on every node; s->agents is the step's srun, ours or another run's. */
-int dlr_sup_hosts_start(struct dlr_sup *s, struct dlr_err *err);
-/* An agent of this run on one node, by a step of its own. */
-int dlr_sup_hosts_start_on(struct dlr_sup *s, const char *node, struct dlr_proc *ret,
-                           struct dlr_err *err);
-/* id is a former supervisor's s->agents_id as text. The job's record is not asked: its file
- * server may be the reason why that supervisor died.
- */
-void dlr_sup_hosts_adopt(struct dlr_sup *s, const char *id);
-void dlr_sup_hosts_end_run(struct dlr_sup *s); /* without a word over the network */
-void dlr_sup_hosts_close(struct dlr_sup *s);   /* a step of our own may end */
-
-/* steps/rejoin.c: nodes that were lost and are alive again */
-int dlr_sup_rejoin_start(struct dlr_sup *s, struct dlr_err *err);
-void dlr_sup_rejoin_lost(struct dlr_sup *s, unsigned node); /* it has fallen silent */
-void dlr_sup_rejoin_tick(struct dlr_sup *s, int64_t now_ms);
-bool dlr_sup_rejoin_any(const struct dlr_sup *s); /* one was: a step goes on there */
-void dlr_sup_rejoin_end(struct dlr_sup *s);       /* ends these steps */
 
 /* planning/resize.c: rounds with fewer nodes than the run began with */
 /* -EINVAL with one line when --dlrover-nodes cannot be kept. */
@@ -760,13 +687,6 @@ void dlr_sup_names_tell(struct dlr_sup *s); /* what was changed by these two */
  */
 char **dlr_sup_names_numbered(struct dlr_sup *s);
 
-/* steps/controller.c: slurmctld is away */
-/* Blames code or why when slurmctld answers, else waits for it. Returns at once. */
-void dlr_sup_ask_controller(struct dlr_sup *s, enum dlr_asking what, int code,
-                            const char *why);
-void dlr_sup_wait_controller(void *arg, const char *why);
-void dlr_sup_controller_tick(struct dlr_sup *s, int64_t now_ms);
-
 /* ending/joint_requeue.c: a requeue takes every run of the job with it */
 void dlr_sup_leave_start(struct dlr_sup *s);
 /* This run may be requeued. True when the others may, too; false: dlr_sup_requeue_now() is
@@ -782,13 +702,6 @@ void dlr_sup_requeue(void *arg, const char *why);
 void dlr_sup_finish(void *arg, int code, const char *why);
 /* The run has ended, and nothing that is waited for is left of it. */
 bool dlr_sup_is_over(const struct dlr_sup *s);
-
-/* steps/srun_flush.c: an srun that may end by itself, as dlr_sup_let_go() after a limit */
-void dlr_sup_drain(struct dlr_sup *s, struct dlr_proc *srun);
-void dlr_sup_drain_end(struct dlr_sup *s); /* now */
-void dlr_sup_drain_tick(struct dlr_sup *s, int64_t now_ms);
-void dlr_sup_drain_state(const struct dlr_sup *s, json_t *state); /* for the next one */
-void dlr_sup_drain_adopt(struct dlr_sup *s); /* s->draining is a former one's */
 
 /* saved_state.c: what outlives this process */
 void dlr_sup_save_state(struct dlr_sup *s);

@@ -12,6 +12,7 @@
 
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/nodes_rig.h"
+#include "tests/support/steps_rig.h"
 
 #define NODES 4
 #define HEAD_AT 8192
@@ -100,6 +101,7 @@ static void start(struct dlr_sup *s)
     memcpy(s->info.job_dir, job_dir, sizeof(job_dir));
     memcpy(s->info.dir, run_dir, sizeof(run_dir));
     nodes_rig(s, NULL, names, NODES);
+    steps_rig(s, NULL);
 }
 
 static void stop(struct dlr_sup *s)
@@ -108,6 +110,7 @@ static void stop(struct dlr_sup *s)
     free(s->holders);
     free(s->slot_bytes);
     dlr_plan_done(&s->plan);
+    dlr_sup_steps_free(s->steps);
     dlr_sup_nodes_free(s->nodes);
 }
 

@@ -463,7 +463,7 @@ void dlr_sup_transfers_check(struct dlr_sup *s)
         if (!s->transfers[i].ended)
             return;
     if (s->preparing) {
-        if (!s->draining.pid) /* the next srun writes to the same file */
+        if (!dlr_sup_is_draining(s->steps)) /* the next srun writes to the same file */
             prepared(s);
         return;
     }

@@ -28,8 +28,8 @@ static int requeue_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     status = dlr_proc_reap(&s->helper);
     text[n > 0 ? strcspn(text, "\n") : 0] = '\0';
     if (status != 0)
-        dlr_sup_ask_controller(s, DLR_ASK_REQUEUE, 0,
-                               text[0] ? text : "dlrover-slurm failed");
+        dlr_sup_ask_controller(s->steps, DLR_ASK_REQUEUE, 0,
+                               text[0] ? text : "dlrover-slurm failed", 0);
     else if (text[0])
         dlr_sup_say(s->io, "requeued, but %s", text);
     return 0; /* Slurm ends us from here on */
@@ -52,7 +52,7 @@ static char *useless_nodes(struct dlr_sup *s, json_t *names)
     for (unsigned i = 0; list && i < s->members->n; i++) {
         char *longer = NULL;
 
-        if (dlr_sup_is_barred(s, i) || /* it is good for others */
+        if (dlr_stepplan_bars(&s->step, i) || /* it is good for others */
             is_late(s, i) ||
             (dlr_policy_is_alive(s->policy, i) && !(s->unfit && s->unfit[i])))
             continue;
@@ -97,14 +97,14 @@ void dlr_sup_requeue_now(struct dlr_sup *s, const char *why)
                      "exclude", names, "min_nodes", s->full_places);
     if (pipe2(pipes, O_CLOEXEC) < 0)
         return;
-    dlr_sup_slurm_words(s, &words, "requeue", true);
+    dlr_sup_slurm_words(s->steps, &words, "requeue", true);
     dlr_words_add(&words, "%s", list[0] ? list : "-");
     dlr_words_add(&words, "%u", s->full_places);
     dlr_words_add(&words, "%u", s->members->n);
     dlr_words_add(&words, "%lldms", (long long)s->conf.requeue_timeout_ms);
     dlr_words_add(&words, "%u", s->info.incarnation);
     dlr_words_add(&words, "%s", s->info.dir);
-    if (dlr_sup_start_slurm(s, &words, pipes[1], &s->helper, &err) == 0) {
+    if (dlr_sup_start_slurm(&words, pipes[1], &s->helper, &err) == 0) {
         s->helper_out = dlr_steal_fd(&pipes[0]);
         dlr_sup_watch(s->io, s->helper.pidfd, requeue_ended, s);
     }
@@ -167,14 +167,13 @@ void dlr_sup_finish(void *arg, int code, const char *why)
     s->exit_code = code;
     if (!s->wanted_signal && !dlr_policy_is_told(s->policy)) /* else not by itself */
         dlr_sup_save_state(s);
-    s->bye_deadline_ms = now + s->conf.end_timeout_ms + BYE_EXTRA_MS;
-    dlr_sup_let_go(s,
+    dlr_sup_let_go(s->steps,
                    &s->workers); /* none, but when there is no other way to end them */
     say_bye(s);
-    dlr_sup_hosts_close(s);
+    dlr_sup_agents_bye(s->steps, now + s->conf.end_timeout_ms + BYE_EXTRA_MS);
 }
 
 bool dlr_sup_is_over(const struct dlr_sup *s)
 {
-    return s->finished && !s->agents.pid && !s->draining.pid;
+    return s->finished && !dlr_sup_steps_busy(s->steps);
 }

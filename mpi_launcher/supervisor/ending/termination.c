@@ -65,8 +65,8 @@ void dlr_sup_ask_fate(void *arg)
 
     if (s->term.ask.pid || pipe2(pipes, O_CLOEXEC) < 0)
         return; /* its answer serves this, too; else the policy's limit ends the wait */
-    dlr_sup_slurm_words(s, &words, "fate", true);
-    if (dlr_sup_start_slurm(s, &words, pipes[1], &s->term.ask, &err) == 0) {
+    dlr_sup_slurm_words(s->steps, &words, "fate", true);
+    if (dlr_sup_start_slurm(&words, pipes[1], &s->term.ask, &err) == 0) {
         s->term.out = dlr_steal_fd(&pipes[0]);
         dlr_sup_watch(s->io, s->term.ask.pidfd, answered, s);
     }

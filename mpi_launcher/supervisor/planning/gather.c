@@ -54,7 +54,7 @@ void dlr_sup_gather(struct dlr_sup *s, bool for_persist)
     for (unsigned i = 0; i < s->members->n; i++) {
         json_t *msg;
 
-        if (!dlr_sup_is_candidate(s, i))
+        if (!dlr_sup_is_candidate(s->steps, i))
             continue;
         g->asked[i] = 1;
         msg = dlr_msg_new("report");

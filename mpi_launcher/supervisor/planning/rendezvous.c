@@ -77,7 +77,7 @@ static int make_input(struct dlr_sup *s, int *ret_fd, struct dlr_err *err)
     int fd;
 
     for (unsigned i = 0; names && i < s->members->n; i++) {
-        if (!dlr_sup_is_candidate(s, i))
+        if (!dlr_sup_is_candidate(s->steps, i))
             continue;
         names[survey.npeers] = s->members->list[i].node.name;
         addrs[survey.npeers++] = s->members->list[i].addr;
@@ -195,7 +195,7 @@ static void no_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan, const char
             s->unfit[node] = 1;
     }
     for (unsigned i = 0; i < s->members->n; i++)
-        left += s->unfit && !s->unfit[i] && dlr_sup_is_candidate(s, i);
+        left += s->unfit && !s->unfit[i] && dlr_sup_is_candidate(s->steps, i);
     if (rc == -ENOSPC && !left)
         rc = -ENODEV;
     dlr_sup_say(s->io, "%s", why);
@@ -279,10 +279,9 @@ static struct dlr_meet_time *meet_time(struct dlr_sup *s)
 /* PMIx may hang while nodes fall silent. Without slurmctld a plan would be of no use. */
 void dlr_sup_rendezvous_tick(struct dlr_sup *s, int64_t now_ms)
 {
-    if (s->rendezvous.pid && !s->gather.active &&
-        s->controller.what == DLR_ASK_NOTHING &&
+    if (s->rendezvous.pid && !s->gather.active && !dlr_sup_is_asked(s->steps) &&
         now_ms - s->phase_ms >= dlr_meet_time_late_ms(meet_time(s)))
-        dlr_sup_ask_controller(s, DLR_ASK_MEET, 0, "");
+        dlr_sup_ask_controller(s->steps, DLR_ASK_MEET, 0, "", 0);
 }
 
 void dlr_sup_rendezvous_late(struct dlr_sup *s)
@@ -326,7 +325,7 @@ static void read_plan(struct dlr_sup *s, int status)
                  "the rendezvous ended with code %d and no plan (see "
                  "rendezvous.log beside the journal)",
                  WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
-        dlr_sup_ask_controller(s, DLR_ASK_PLAN, 0, err.text);
+        dlr_sup_ask_controller(s->steps, DLR_ASK_PLAN, 0, err.text, 0);
         return;
     }
     s->gather.active = false;
@@ -407,12 +406,12 @@ static int start_mpi(struct dlr_sup *s, struct dlr_err *err)
     fcntl(out, F_SETFL, 0);
     dlr_sup_rendezvous_log(s);
     s->rendezvous_log = memfd_create("dlrover-rendezvous", MFD_CLOEXEC);
-    dlr_sup_internal_words(s, &words, "dlrover-rendezvous", "pmix");
+    dlr_sup_internal_words(s->steps, &words, "dlrover-rendezvous", "pmix");
     dlr_words_add(&words, "--kill-on-bad-exit=1");
     dlr_words_add(&words, "--input=0"); /* the first rank has our words and tells all */
     dlr_words_add(&words, "%s", path);
     dlr_words_add(&words, "--input=-");
-    rc = dlr_sup_internal_env(s, &env);
+    rc = dlr_sup_internal_env(s->steps, &env);
     if (rc == 0)
         rc = dlr_steps_pmix_env(&env);
     if (rc == 0)
@@ -439,7 +438,7 @@ void dlr_sup_rendezvous(void *arg, bool with_mpi)
     dlr_sup_repeat_look(s);
     s->phase_ms = dlr_sup_now();
     for (unsigned i = 0; i < s->members->n; i++)
-        if (dlr_sup_is_candidate(s, i))
+        if (dlr_sup_is_candidate(s->steps, i))
             json_array_append_new(names, json_string(s->members->list[i].node.name));
     dlr_journal_note(dlr_sup_journal(s->io), "rendezvous", "s:b,s:o", "mpi", with_mpi,
                      "candidates", names);
@@ -468,7 +467,7 @@ void dlr_sup_stop_rendezvous(void *arg)
 
     s->gather.active = false;
     close_rendezvous(s);
-    dlr_sup_let_go(s, &s->rendezvous);
+    dlr_sup_let_go(s->steps, &s->rendezvous);
     dlr_sup_rendezvous_log(s);
     s->rendezvous_ended = false;
 }

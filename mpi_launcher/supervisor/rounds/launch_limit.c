@@ -35,7 +35,7 @@ bool dlr_sup_may_queue(const struct dlr_sup *s)
     if (s->step.overlap || s->queue.held || s->took_over)
         return false;
     for (unsigned i = 0; i < s->members->n; i++)
-        if (!dlr_sup_is_barred(s, i) && dlr_policy_is_lost(s->policy, i))
+        if (!dlr_stepplan_bars(&s->step, i) && dlr_policy_is_lost(s->policy, i))
             return false; /* a run before us may have had it */
     return true;
 }
@@ -72,7 +72,7 @@ static void end_launch(struct dlr_sup *s, int64_t now_ms)
         "srun has started no task in %lld s (--dlrover-set=launch-timeout); what it "
         "waits for it has said on its stderr",
         took_s);
-    dlr_sup_ask_controller(s, DLR_ASK_LAUNCH, 0, why);
+    dlr_sup_ask_launch(s->steps, why, s->launch_ms, s->queue.may ? s->workers.pid : 0);
 }
 
 bool dlr_sup_launch_late(struct dlr_sup *s, int64_t now_ms)

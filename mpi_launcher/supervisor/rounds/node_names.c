@@ -99,7 +99,7 @@ static const char *of_role(struct walk *w, struct dlr_role *role, int now, bool 
         return NULL;
     if (bare && !w->bare) {
         if (!has_place(w->s, w->plan, was) &&
-            !dlr_sup_is_candidate(w->s, (unsigned)was))
+            !dlr_sup_is_candidate(w->s->steps, (unsigned)was))
             w->stuck = list[was].node.name;
         return NULL;
     }

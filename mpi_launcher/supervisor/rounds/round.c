@@ -147,7 +147,7 @@ void dlr_sup_step_ended(struct dlr_sup *s, int status)
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 
     if (code && !s->tasks_up && dlr_policy_phase(s->policy) == DLR_PHASE_RUN)
-        dlr_sup_ask_controller(s, DLR_ASK_STEP, code, "");
+        dlr_sup_ask_controller(s->steps, DLR_ASK_STEP, code, "", s->launch_ms);
     else
         dlr_policy_step_ended(s->policy, s->running_round, code, dlr_sup_now());
 }
@@ -195,7 +195,7 @@ void dlr_sup_launch(void *arg, uint32_t round)
     struct dlr_env env = {0};
     struct dlr_err err = {0};
 
-    dlr_sup_drain_end(s); /* waited for: two of them would write to the same file */
+    dlr_sup_drain_end(s->steps); /* was waited for: two would write to one file */
     reset_round(s, round);
     s->queue.may = dlr_sup_may_queue(s);
     worker_words(s, &words);
@@ -240,8 +240,7 @@ void dlr_sup_on_task(struct dlr_sup *s, unsigned node, const json_t *msg)
     s->up[rank] = 1;
     s->queue.held = true;
     dlr_policy_started(s->policy, s->running_round);
-    s->controller.excused = false;
-    s->controller.waits = 0;
+    dlr_sup_controller_started(s->steps);
     if (++s->tasks_up < s->step.world)
         return;
     s->launch_deadline_ms = INT64_MAX;
@@ -429,9 +428,9 @@ void dlr_sup_end_round(void *arg, uint32_t round, enum dlr_cause cause, const ch
     s->end_told = s->ending = true;
     dlr_commit_stop(s->commit, why);
     if (drain)
-        dlr_sup_drain(s, &s->workers);
+        dlr_sup_drain(s->steps, &s->workers);
     else
-        dlr_sup_let_go(s, &s->workers);
+        dlr_sup_let_go(s->steps, &s->workers);
     dlr_sup_keep(s);
 }
 

@@ -123,7 +123,7 @@ static unsigned take_free(struct dlr_sup *s, char *const *names, unsigned *ret_c
     int n;
 
     for (unsigned i = 0; may && i < s->members->n; i++)
-        may[i] = !dlr_sup_is_barred(s, i);
+        may[i] = !dlr_stepplan_bars(&s->step, i);
     snprintf(path, sizeof(path), "%s/.nodes-%u", s->info.job_dir, s->info.incarnation);
     n = may ? dlr_claims_take(path, s->state_fd >= 0 ? getppid() : getpid(), names, may,
                               s->members->n, s->step.nplaces, ret_chosen, &err)
@@ -233,15 +233,10 @@ int dlr_sup_replan_step(struct dlr_sup *s, unsigned nplaces, struct dlr_err *err
     return 0;
 }
 
-bool dlr_sup_is_barred(const struct dlr_sup *s, unsigned node)
-{
-    return s->step.barred && s->step.barred[node];
-}
-
 void dlr_sup_bar_nodes(struct dlr_sup *s)
 {
     for (unsigned i = 0; i < s->members->n; i++)
-        if (dlr_sup_is_barred(s, i))
+        if (dlr_stepplan_bars(&s->step, i))
             dlr_policy_lost_before(s->policy, i);
 }
 

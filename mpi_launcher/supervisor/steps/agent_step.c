@@ -1,161 +1,123 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps of our own: what all of them say to srun, and the agents'. */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
+/* The agents' step, from its start to its end. */
+#include "mpi_launcher/supervisor/steps/agent_step.h"
+
+#include <signal.h>
 #include <unistd.h>
 
-#include "common/base/cleanup.h"
-#include "common/base/hostlist.h"
-#include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/io/reactor.h"
+#include "mpi_launcher/supervisor/io/user_output.h"
+#include "mpi_launcher/supervisor/nodes/peers.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
+#include "mpi_launcher/supervisor/steps/controller.h"
+#include "mpi_launcher/supervisor/steps/slurm_command.h"
+#include "mpi_launcher/supervisor/steps/steps_state.h"
 
 #define GONE_BEATS 4 /* missed after the farewell: the agent has ended */
 
-/* --- internal steps ---------------------------------------------------------------------- */
+/* --- agents ----------------------------------------------------------------------- */
 
-int dlr_sup_internal_env(struct dlr_sup *s, struct dlr_env *env)
+static int agents_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
-    int rc = dlr_env_copy(env, true);
+    struct dlr_sup_steps *steps = arg;
 
-    if (rc == 0)
-        rc = dlr_env_set(env, "DLROVER_SUPERVISED", "%s.%u.%s", s->info.job,
-                         s->info.incarnation, s->info.name);
-    return rc;
-}
-
-/* "srun" and what every internal step says: it names all it wants. */
-void dlr_sup_step_words(const struct dlr_sup *s, struct dlr_words *w, const char *name,
-                        const char *mpi, const char *list, unsigned n)
-{
-    dlr_words_add(w, "srun");
-    dlr_words_add(w, "--jobid=%s", s->info.job);
-    dlr_words_add(w, "--job-name=%s", name);
-    dlr_words_add(w, "--nodes=%u", n);
-    dlr_words_add(w, "--ntasks=%u", n);
-    dlr_words_add(w, "--ntasks-per-node=1");
-    dlr_words_add(w, "--nodelist=%s", list);
-    dlr_words_add(w, "--mpi=%s", mpi);
-    dlr_words_add(w, "--overlap");
-    dlr_words_add(w, "--mem=0"); /* the job's, whatever it is */
-    dlr_words_add(w, "--gres=none");
-    dlr_words_add(w, "--distribution=block");
-    dlr_words_add(w, "--cpu-bind=none");
-    dlr_words_add(w, "--input=none");
-    dlr_words_add(w, "--export=ALL");
-    dlr_words_add(w, "--quiet");
-}
-
-void dlr_sup_internal_words(struct dlr_sup *s, struct dlr_words *w, const char *name,
-                            const char *mpi)
-{
-    DLR_AUTO_FREE const char **names = calloc(s->members->n + 1, sizeof(*names));
-    DLR_AUTO_FREE char *list = NULL;
-    unsigned n = 0;
-
-    for (unsigned i = 0; names && i < s->members->n; i++)
-        if (dlr_sup_is_candidate(s, i))
-            names[n++] = s->members->list[i].node.name;
-    if (names && dlr_hostlist_join(names, n, &list) == -E2BIG)
-        dlr_sup_say(s->io, "the names of %u nodes do not fit in one word of srun", n);
-    dlr_sup_step_words(s, w, name, mpi, list ? list : "", n);
-}
-
-bool dlr_sup_is_candidate(const struct dlr_sup *s, unsigned node)
-{
-    if (dlr_policy_phase(s->policy) == DLR_PHASE_AGENTS)
-        return !dlr_policy_is_lost(s->policy, node); /* who may come */
-    return s->members->list[node].here && dlr_policy_is_alive(s->policy, node);
-}
-
-/* --- agents -------------------------------------------------------------------------------- */
-
-int dlr_sup_agents_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
-{
-    struct dlr_sup *s = arg;
-
-    dlr_sup_unwatch(s->io, s->agents.pidfd);
-    dlr_proc_reap(&s->agents);
-    if (s->finished)
-        return dlr_sup_is_over(s) ? -1 : 0;
-    dlr_sup_say(s->io,
+    dlr_sup_unwatch(steps->env.io, steps->agents.pidfd);
+    dlr_proc_reap(&steps->agents);
+    if (steps->ops->finished(steps->arg))
+        return dlr_sup_steps_go_on(steps);
+    dlr_sup_say(steps->env.io,
                 "the agents ended (see agents.log in the job's state directory)");
-    s->gather.active = false;
-    dlr_sup_agents_refused(s);
-    for (unsigned i = 0; i < s->members->n; i++) {
-        dlr_sup_node_left(s->nodes, i);
-        dlr_sup_peers_went(s->nodes, i);
-        dlr_sup_transfers_lost(s, i);
+    steps->ops->ended(steps->arg);
+    dlr_sup_agents_refused(steps);
+    for (unsigned i = 0; i < steps->members->n; i++) {
+        dlr_sup_node_left(steps->env.nodes, i);
+        dlr_sup_peers_went(steps->env.nodes, i);
+        steps->ops->left(steps->arg, i);
     }
-    if (dlr_policy_phase(s->policy) == DLR_PHASE_AGENTS)
-        dlr_sup_ask_controller(s, DLR_ASK_AGENTS, 0, "");
+    if (dlr_policy_phase(steps->policy) == DLR_PHASE_AGENTS)
+        dlr_sup_ask_controller(steps, DLR_ASK_AGENTS, 0, "", 0);
     else
-        dlr_policy_agents_gone(s->policy, dlr_sup_now());
-    return dlr_sup_is_over(s) ? -1 : 0;
+        steps->ops->gone(steps->arg);
+    return dlr_sup_steps_go_on(steps);
 }
 
-void dlr_sup_start_agents(void *arg)
+void dlr_sup_agents_watch(struct dlr_sup_steps *steps)
 {
-    struct dlr_sup *s = arg;
+    if (steps->agents.pid)
+        dlr_sup_watch(steps->env.io, steps->agents.pidfd, agents_ended, steps);
+}
+
+bool dlr_sup_agents_start(struct dlr_sup_steps *steps)
+{
     struct dlr_err err = {0};
 
-    if (s->agents.pid)
-        return; /* those of a supervisor that died go on */
-    if (dlr_sup_hosts_start(s, &err) < 0)
-        dlr_sup_say(s->io, "cannot start the agents: %s", err.text);
+    if (steps->agents.pid)
+        return false;
+    if (dlr_sup_hosts_start(steps, &err) < 0)
+        dlr_sup_say(steps->env.io, "cannot start the agents: %s", err.text);
     else
-        dlr_sup_watch(s->io, s->agents.pidfd, dlr_sup_agents_ended, s);
-    dlr_sup_save_state(s);
+        dlr_sup_agents_watch(steps);
+    return true;
 }
 
-/* --- their end ------------------------------------------------------------------------------ */
-
-/* True when every agent that was here has gone: it said so, or has not beaten for a while. */
-static bool have_left(const struct dlr_sup *s, int64_t now_ms)
+bool dlr_sup_agents_there(const struct dlr_sup_steps *steps)
 {
-    int64_t quiet_ms = GONE_BEATS * (int64_t)s->conf.beat.every_ms;
+    return steps->agents.pid != 0;
+}
 
-    for (unsigned i = 0; i < s->members->n; i++)
-        if (s->members->list[i].here &&
-            now_ms - s->members->list[i].heard_ms < quiet_ms)
+/* --- their end -------------------------------------------------------------------- */
+
+/* Every agent that was here has gone: it said so, or has not beaten for a while. */
+static bool have_left(const struct dlr_sup_steps *steps, int64_t now_ms)
+{
+    int64_t quiet_ms = GONE_BEATS * (int64_t)steps->env.conf->beat.every_ms;
+
+    for (unsigned i = 0; i < steps->members->n; i++)
+        if (steps->members->list[i].here &&
+            now_ms - steps->members->list[i].heard_ms < quiet_ms)
             return false;
     return true;
 }
 
 /* The step is the job's: it goes on, this run has no more to do with it. */
-static void part(struct dlr_sup *s)
+static void part(struct dlr_sup_steps *steps)
 {
-    if (!s->agents.pid)
+    if (!steps->agents.pid)
         return;
-    dlr_sup_unwatch(s->io, s->agents.pidfd);
-    close(s->agents.pidfd);
-    s->agents = (struct dlr_proc){.pidfd = -1};
+    dlr_sup_unwatch(steps->env.io, steps->agents.pidfd);
+    close(steps->agents.pidfd);
+    steps->agents = (struct dlr_proc){.pidfd = -1};
 }
 
-void dlr_sup_on_left(struct dlr_sup *s, unsigned node, const json_t *msg)
+void dlr_sup_agents_left(struct dlr_sup_steps *steps, unsigned node)
 {
-    if (!s->finished)
-        return; /* its beats end: the node is judged by that */
-    dlr_sup_node_left(s->nodes, node);
-    if (s->agents_shared && have_left(s, dlr_sup_now()))
-        part(s);
+    dlr_sup_node_left(steps->env.nodes, node);
+    if (steps->agents_shared && have_left(steps, dlr_sup_now()))
+        part(steps);
 }
 
-/* A step of our own ends by itself, unless a node is dead: it would wait for Slurm to notice. */
-void dlr_sup_last_wait(struct dlr_sup *s, int64_t now_ms)
+void dlr_sup_agents_bye(struct dlr_sup_steps *steps, int64_t deadline_ms)
+{
+    steps->bye_deadline_ms = deadline_ms;
+    dlr_sup_hosts_close(steps);
+}
+
+/* A step of our own ends by itself, unless a node is dead: Slurm may not know yet. */
+void dlr_sup_agents_wait(struct dlr_sup_steps *steps, int64_t now_ms)
 {
     bool lost = false;
 
-    for (unsigned i = 0; i < s->members->n; i++)
-        lost |= dlr_policy_is_lost(s->policy, i);
-    lost |= s->agents_shared || dlr_sup_rejoin_any(s);
-    if (now_ms < s->bye_deadline_ms && (!lost || !have_left(s, now_ms)))
+    for (unsigned i = 0; i < steps->members->n; i++)
+        lost |= dlr_policy_is_lost(steps->policy, i);
+    lost |= steps->agents_shared || dlr_sup_rejoin_any(steps);
+    if (now_ms < steps->bye_deadline_ms && (!lost || !have_left(steps, now_ms)))
         return;
-    s->bye_deadline_ms = INT64_MAX;
-    dlr_sup_rejoin_end(s);
-    if (s->agents_shared) {
-        part(s);
+    steps->bye_deadline_ms = INT64_MAX;
+    dlr_sup_rejoin_end(steps);
+    if (steps->agents_shared) {
+        part(steps);
         return;
     }
-    dlr_sup_cancel_steps(s, s->agents.pid);
-    dlr_proc_kill(&s->agents, SIGKILL);
+    dlr_sup_cancel_steps(steps, steps->agents.pid);
+    dlr_proc_kill(&steps->agents, SIGKILL);
 }

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Slurm's commands and sruns that nobody waits for. */
+#include "mpi_launcher/supervisor/steps/slurm_command.h"
+
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/base/install_path.h"
-#include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/process/process_id.h"
+#include "mpi_launcher/supervisor/io/reactor.h"
+#include "mpi_launcher/supervisor/steps/steps_state.h"
 
-int dlr_sup_start_slurm(struct dlr_sup *s, struct dlr_words *words, int out,
-                        struct dlr_proc *ret, struct dlr_err *err)
+int dlr_sup_start_slurm(struct dlr_words *words, int out, struct dlr_proc *ret,
+                        struct dlr_err *err)
 {
     struct dlr_env env = {0};
     int rc = dlr_env_copy(&env, true);
@@ -19,8 +23,8 @@ int dlr_sup_start_slurm(struct dlr_sup *s, struct dlr_words *words, int out,
     return rc;
 }
 
-void dlr_sup_slurm_words(struct dlr_sup *s, struct dlr_words *words, const char *verb,
-                         bool job)
+void dlr_sup_slurm_words(const struct dlr_sup_steps *steps, struct dlr_words *words,
+                         const char *verb, bool job)
 {
     char path[4096] = "dlrover-slurm";
 
@@ -28,22 +32,22 @@ void dlr_sup_slurm_words(struct dlr_sup *s, struct dlr_words *words, const char 
     dlr_words_add(words, "%s", path);
     dlr_words_add(words, "%s", verb);
     if (job)
-        dlr_words_add(words, "%s", s->info.job);
+        dlr_words_add(words, "%s", steps->env.info->job);
 }
 
 /* A process that nobody waits for has ended. */
 static int reap(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
-    struct dlr_sup *s = arg;
+    struct dlr_sup_steps *steps = arg;
     int fd = item->fd;
 
-    dlr_sup_unwatch(s->io, fd);
+    dlr_sup_unwatch(steps->env.io, fd);
     waitid(P_PIDFD, fd, NULL, WEXITED);
     close(fd);
     return 0;
 }
 
-void dlr_sup_cancel_steps(struct dlr_sup *s, pid_t srun_pid)
+void dlr_sup_cancel_steps(struct dlr_sup_steps *steps, pid_t srun_pid)
 {
     struct dlr_words words = {0};
     struct dlr_proc proc = {0};
@@ -51,21 +55,33 @@ void dlr_sup_cancel_steps(struct dlr_sup *s, pid_t srun_pid)
 
     if (!srun_pid)
         return;
-    dlr_sup_slurm_words(s, &words, "cancel-steps", true);
+    dlr_sup_slurm_words(steps, &words, "cancel-steps", true);
     dlr_words_add(&words, "%d", (int)srun_pid);
-    if (dlr_sup_start_slurm(s, &words, -1, &proc, &err) == 0)
-        dlr_sup_watch(s->io, proc.pidfd, reap, s);
+    if (dlr_sup_start_slurm(&words, -1, &proc, &err) == 0)
+        dlr_sup_watch(steps->env.io, proc.pidfd, reap, steps);
     dlr_words_done(&words);
 }
 
 /* srun alone, never its process group: its shepherd then cancels the step. */
-void dlr_sup_let_go(struct dlr_sup *s, struct dlr_proc *proc)
+void dlr_sup_let_go(struct dlr_sup_steps *steps, struct dlr_proc *proc)
 {
     if (!proc->pid)
         return;
-    dlr_sup_unwatch(s->io, proc->pidfd);
-    dlr_sup_cancel_steps(s, proc->pid);
+    dlr_sup_unwatch(steps->env.io, proc->pidfd);
+    dlr_sup_cancel_steps(steps, proc->pid);
     dlr_proc_kill(proc, SIGKILL);
-    dlr_sup_watch(s->io, proc->pidfd, reap, s);
+    dlr_sup_watch(steps->env.io, proc->pidfd, reap, steps);
     *proc = (struct dlr_proc){.pidfd = -1};
+}
+
+void dlr_sup_adopt_child(pid_t pid, struct dlr_proc *ret)
+{
+    struct dlr_proc proc = {0};
+
+    if (pid <= 1 || dlr_proc_adopt(pid, &proc) < 0)
+        return;
+    if (dlr_procid_parent(pid) == getppid())
+        *ret = proc;
+    else
+        close(proc.pidfd);
 }

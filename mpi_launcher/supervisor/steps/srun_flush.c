@@ -1,59 +1,64 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The srun of a round that a failure of the program has ended. What its tasks printed last is on
- * its way to it when we hear of the failure, and an srun that is killed loses that. So it may end
- * by itself, which it does when its tasks are gone; the agents end those meanwhile. Where a node
- * is lost it would wait for that node's tasks, and is let go at once. The next round starts when it
- * has ended.
+/* The srun of a round that a failure of the program has ended. What its tasks printed
+ * last is on its way to it when we hear of the failure, and an srun that is killed
+ * loses that. So it may end by itself, which it does when its tasks are gone; the
+ * agents end those meanwhile. Where a node is lost it would wait for that node's tasks,
+ * and is let go at once. The next round starts when it has ended.
  */
-#include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/steps/srun_flush.h"
+
+#include "mpi_launcher/supervisor/io/reactor.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
+#include "mpi_launcher/supervisor/steps/slurm_command.h"
+#include "mpi_launcher/supervisor/steps/steps_state.h"
 
 #define DRAIN_MS 1000
 
 static int drained(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
-    struct dlr_sup *s = arg;
+    struct dlr_sup_steps *steps = arg;
 
-    dlr_sup_unwatch(s->io, s->draining.pidfd);
-    dlr_proc_reap(&s->draining);
-    dlr_sup_transfers_check(s);
-    return dlr_sup_is_over(s) ? -1 : 0;
+    dlr_sup_unwatch(steps->env.io, steps->draining.pidfd);
+    dlr_proc_reap(&steps->draining);
+    steps->ops->drained(steps->arg);
+    return dlr_sup_steps_go_on(steps);
 }
 
-static void start(struct dlr_sup *s)
+static void start(struct dlr_sup_steps *steps)
 {
-    s->drain_deadline_ms = dlr_sup_now() + DRAIN_MS;
-    dlr_sup_watch(s->io, s->draining.pidfd, drained, s);
+    steps->drain_deadline_ms = dlr_sup_now() + DRAIN_MS;
+    dlr_sup_watch(steps->env.io, steps->draining.pidfd, drained, steps);
 }
 
-void dlr_sup_drain(struct dlr_sup *s, struct dlr_proc *srun)
+void dlr_sup_drain(struct dlr_sup_steps *steps, struct dlr_proc *srun)
 {
-    dlr_sup_drain_end(s);
+    dlr_sup_drain_end(steps);
     if (!srun->pid)
         return;
-    dlr_sup_unwatch(s->io, srun->pidfd);
-    s->draining = *srun;
+    dlr_sup_unwatch(steps->env.io, srun->pidfd);
+    steps->draining = *srun;
     *srun = (struct dlr_proc){.pidfd = -1};
-    start(s);
+    start(steps);
 }
 
-void dlr_sup_drain_state(const struct dlr_sup *s, json_t *state)
+bool dlr_sup_is_draining(const struct dlr_sup_steps *steps)
 {
-    json_object_set_new(state, "draining_pid", json_integer(s->draining.pid));
+    return steps->draining.pid != 0;
 }
 
-void dlr_sup_drain_adopt(struct dlr_sup *s)
+void dlr_sup_drain_adopt(struct dlr_sup_steps *steps)
 {
-    if (s->draining.pid)
-        start(s);
+    if (steps->draining.pid)
+        start(steps);
 }
 
-void dlr_sup_drain_end(struct dlr_sup *s)
+void dlr_sup_drain_end(struct dlr_sup_steps *steps)
 {
-    dlr_sup_let_go(s, &s->draining);
+    dlr_sup_let_go(steps, &steps->draining);
 }
 
-void dlr_sup_drain_tick(struct dlr_sup *s, int64_t now_ms)
+void dlr_sup_drain_tick(struct dlr_sup_steps *steps, int64_t now_ms)
 {
-    if (s->draining.pid && now_ms >= s->drain_deadline_ms)
-        dlr_sup_drain_end(s);
+    if (steps->draining.pid && now_ms >= steps->drain_deadline_ms)
+        dlr_sup_drain_end(steps);
 }

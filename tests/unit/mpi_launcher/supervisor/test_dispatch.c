@@ -49,22 +49,18 @@ void __wrap_dlr_sup_save_lost(struct dlr_sup *sup)
 {
     note("saved");
 }
-void __wrap_dlr_sup_peers_went(struct dlr_sup_nodes *nodes, unsigned node);
-void __wrap_dlr_sup_peers_went(struct dlr_sup_nodes *nodes, unsigned node)
-{
-    note("peers");
-}
 
-#define TOLD(function, word)                                                           \
-    void __wrap_##function(struct dlr_sup *sup, unsigned node);                        \
-    void __wrap_##function(struct dlr_sup *sup, unsigned node)                         \
+#define TOLD(function, whose, word)                                                    \
+    void __wrap_##function(struct whose *who, unsigned node);                          \
+    void __wrap_##function(struct whose *who, unsigned node)                           \
     {                                                                                  \
         note(word);                                                                    \
     }
-TOLD(dlr_sup_rejoin_lost, "rejoin")
-TOLD(dlr_sup_bare, "copies")
-TOLD(dlr_sup_gather_lost, "reports")
-TOLD(dlr_sup_transfers_lost, "transfers")
+TOLD(dlr_sup_rejoin_lost, dlr_sup_steps, "rejoin")
+TOLD(dlr_sup_bare, dlr_sup, "copies")
+TOLD(dlr_sup_gather_lost, dlr_sup, "reports")
+TOLD(dlr_sup_peers_went, dlr_sup_nodes, "peers")
+TOLD(dlr_sup_transfers_lost, dlr_sup, "transfers")
 
 static int begin(void **state)
 {

@@ -18,6 +18,7 @@
 #include "common/base/str.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "tests/support/nodes_rig.h"
+#include "tests/support/steps_rig.h"
 
 static char dir[64], run_dir[128];
 
@@ -65,7 +66,9 @@ static int load(struct dlr_err *err)
     dlr_format(s.conf.state_dir, sizeof(s.conf.state_dir), "%s", dir);
     dlr_format(s.conf.name, sizeof(s.conf.name), "lm");
     nodes_rig(&s, NULL, NULL, 0);
+    steps_rig(&s, NULL);
     rc = dlr_sup_load_state(&s, err);
+    dlr_sup_steps_free(s.steps);
     dlr_sup_nodes_free(s.nodes);
     dlr_sup_io_free(s.io);
     return rc;

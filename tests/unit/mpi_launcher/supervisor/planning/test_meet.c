@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=dlr_server_send_json,dlr_sup_ask_controller */
+/* build: wrap=dlr_server_send_json,dlr_sup_ask_controller,dlr_sup_is_asked */
 /* A rendezvous by MPI that hangs: when the agents are asked beside it, and whose plan counts. All of the
  * supervisor but its main program; two nodes.
  */
@@ -16,6 +16,7 @@
 #include "common/json/message.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "tests/support/nodes_rig.h"
+#include "tests/support/steps_rig.h"
 
 #define NODES 2
 #define BEGAN_MS 5000
@@ -23,6 +24,7 @@
 static struct dlr_sup s;
 static struct dlr_members *table;
 static unsigned asked, met, late;
+static enum dlr_asking awaited; /* slurmctld's answer */
 static pid_t mpi;
 
 int __wrap_dlr_server_send_json(struct dlr_server *server, const struct dlr_route *to,
@@ -34,14 +36,19 @@ int __wrap_dlr_server_send_json(struct dlr_server *server, const struct dlr_rout
     return 0;
 }
 
-void __wrap_dlr_sup_ask_controller(struct dlr_sup *sup, enum dlr_asking what, int code,
-                                   const char *why);
-void __wrap_dlr_sup_ask_controller(struct dlr_sup *sup, enum dlr_asking what, int code,
-                                   const char *why)
+void __wrap_dlr_sup_ask_controller(struct dlr_sup_steps *steps, enum dlr_asking what,
+                                   int code, const char *why, int64_t launch_ms);
+void __wrap_dlr_sup_ask_controller(struct dlr_sup_steps *steps, enum dlr_asking what,
+                                   int code, const char *why, int64_t launch_ms)
 {
     assert_int_equal(what, DLR_ASK_MEET);
-    sup->controller.what = what; /* until it answers */
+    awaited = what;
     late++;
+}
+bool __wrap_dlr_sup_is_asked(const struct dlr_sup_steps *steps);
+bool __wrap_dlr_sup_is_asked(const struct dlr_sup_steps *steps)
+{
+    return awaited != DLR_ASK_NOTHING;
 }
 
 static void none(void *arg)
@@ -67,10 +74,12 @@ static int begin(void **state)
 
     memset(&s, 0, sizeof(s));
     asked = met = late = 0;
+    awaited = DLR_ASK_NOTHING;
     s.state_fd = s.rendezvous_out = s.rendezvous_log = -1;
     s.io = dlr_sup_io_new(NULL, NULL);
     table = nodes_rig(&s, &dlr_sup_nodes_ops, names, NODES);
     assert_int_equal(dlr_policy_new(&pc, &ops, &s, &s.policy, NULL), 0);
+    steps_rig(&s, &dlr_sup_steps_ops);
     assert_int_equal(dlr_commit_new(&cc, &dlr_sup_commit_ops, &s, &s.commit, NULL), 0);
     dlr_policy_start(s.policy, BEGAN_MS);
     for (unsigned i = 0; i < NODES; i++) {
@@ -97,6 +106,7 @@ static int end(void **state)
     free(s.unfit);
     dlr_policy_free(s.policy);
     dlr_commit_free(s.commit);
+    dlr_sup_steps_free(s.steps);
     dlr_sup_nodes_free(s.nodes);
     dlr_sup_io_free(s.io);
     return 0;
@@ -119,7 +129,7 @@ static void the_agents_report_when_it_is_late(void **state)
     dlr_sup_rendezvous_tick(&s, BEGAN_MS + 1250);
     assert_int_equal(late, 1);
     assert_int_equal(asked, 0); /* without slurmctld no plan is of use */
-    s.controller.what = DLR_ASK_NOTHING;
+    awaited = DLR_ASK_NOTHING;
     dlr_sup_rendezvous_late(&s);
     assert_int_equal(asked, NODES);
     dlr_sup_rendezvous_tick(&s, BEGAN_MS + 1300);

@@ -18,6 +18,7 @@
 #include "common/json/message.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "tests/support/nodes_rig.h"
+#include "tests/support/steps_rig.h"
 
 #define NODES 2
 #define ROUND                                                                          \
@@ -159,6 +160,7 @@ static int begin(void **state)
     for (unsigned i = 0; i < NODES; i++)
         dlr_format(table->list[i].key, DLR_KEY_TEXT, "key%u", i);
     assert_int_equal(dlr_policy_new(&pc, &ops, &s, &s.policy, &err), 0);
+    steps_rig(&s, &dlr_sup_steps_ops);
     assert_int_equal(dlr_commit_new(&cc, &dlr_sup_commit_ops, &s, &s.commit, &err), 0);
     s.resume_round = 1;
     dlr_policy_resume(s.policy, 1, 0, dlr_sup_now());
@@ -171,6 +173,7 @@ static int end(void **state)
 {
     dlr_policy_free(s.policy);
     dlr_commit_free(s.commit);
+    dlr_sup_steps_free(s.steps);
     dlr_sup_nodes_free(s.nodes);
     dlr_plan_done(&s.plan);
     dlr_sup_io_free(s.io);

@@ -22,6 +22,7 @@
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "mpi_launcher/wire/heartbeat.h"
 #include "tests/support/nodes_rig.h"
+#include "tests/support/steps_rig.h"
 
 #define NODES 2
 #define LIMIT_MS 300000
@@ -157,6 +158,7 @@ static int begin(void **state)
     done[0] = '\0';
     now_ms = 1000;
     table = nodes_rig(&s, NULL, names, NODES);
+    steps_rig(&s, NULL);
     s.conf.restore_timeout_ms = LIMIT_MS;
     s.step = (struct dlr_stepplan){.world = 2, .nplaces = NODES, .tasks = tasks};
     s.plan.world = s.plan.made_by = s.plan.nplaces = NODES;
@@ -181,6 +183,7 @@ static int end(void **state)
 {
     dlr_sup_ranks_stop(&s);
     dlr_plan_done(&s.plan);
+    dlr_sup_steps_free(s.steps);
     dlr_sup_nodes_free(s.nodes);
     free(s.slot_bytes);
     free(s.restored);

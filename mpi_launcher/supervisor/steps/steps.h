@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Slurm's steps as the supervisor has them: the one that its agents run in, sruns that
+ * end, commands, and whether slurmctld is there. It knows the nodes and no engine above
+ * them, and says by its events what has happened. One thread.
+ */
+#ifndef DLR_MPI_LAUNCHER_SUPERVISOR_STEPS_STEPS_H
+#define DLR_MPI_LAUNCHER_SUPERVISOR_STEPS_STEPS_H
+
+#include <jansson.h>
+
+#include "common/config/job_config.h"
+#include "mpi_launcher/policy/policy.h"
+#include "mpi_launcher/run/run_info.h"
+#include "mpi_launcher/step_plan/step_plan.h"
+#include "mpi_launcher/supervisor/nodes/nodes.h"
+
+struct dlr_sup_steps; /* opaque */
+
+/* What it uses, and what it only reads; all of it must live as long, and may be filled
+ * later.
+ */
+struct dlr_sup_steps_env {
+    struct dlr_sup_io *io;
+    struct dlr_sup_nodes *nodes;
+    const struct dlr_jobconf *conf;
+    const struct dlr_runinfo *info;
+    const struct dlr_run_id *id;
+    const struct dlr_stepplan *step;
+    const char *address; /* where agents connect */
+};
+
+/* What slurmctld is asked for: without an answer it is away, else this has failed by
+ * itself.
+ */
+enum dlr_asking {
+    DLR_ASK_NOTHING,
+    DLR_ASK_AGENTS,  /* the agents' step ended before any was there */
+    DLR_ASK_MEET,    /* the rendezvous is late */
+    DLR_ASK_PLAN,    /* the rendezvous made none */
+    DLR_ASK_STEP,    /* the workers' srun ended and had started nothing */
+    DLR_ASK_LAUNCH,  /* or did not end */
+    DLR_ASK_REQUEUE, /* was not taken */
+    DLR_ASK_AGAIN,   /* it was away */
+};
+
+/* What happened, and what others are asked; arg is dlr_sup_steps_new()'s. */
+struct dlr_sup_steps_ops {
+    /* The agents' step has ended: before its nodes are told as left. */
+    void (*ended)(void *arg);
+    /* Its agent cannot be started: the node is about to be given up. */
+    void (*refused)(void *arg, unsigned node);
+    /* It has no agent any more, since the step has ended. */
+    void (*left)(void *arg, unsigned node);
+    /* None has, and slurmctld may be asked for another step. */
+    void (*gone)(void *arg);
+    /* The srun of a round that has failed has ended by itself, or was let go. */
+    void (*drained)(void *arg);
+    /* slurmctld answers: this failed by itself. Never of DLR_ASK_AGAIN. */
+    void (*failed)(void *arg, enum dlr_asking what, int code, const char *why);
+    /* Or it did so because slurmctld is away. */
+    void (*away)(void *arg, enum dlr_asking what, const char *why);
+    /* slurmctld, which was waited for, answers again. */
+    void (*back)(void *arg);
+    /* Asked: slurmctld says that the round's step waits for resources, or that it does
+     * not. True: the round has more time now.
+     */
+    bool (*queued)(void *arg, bool queued);
+    /* Asked: when did the present phase begin? */
+    int64_t (*since)(void *arg);
+    /* Asked: has the run ended? And is nothing left of it that is waited for? */
+    bool (*finished)(void *arg);
+    bool (*over)(void *arg);
+};
+
+/* Without steps. ops may be NULL where nothing of it is reached; ops and arg must live
+ * as long. NULL when out of memory.
+ */
+struct dlr_sup_steps *dlr_sup_steps_new(const struct dlr_sup_steps_env *env,
+                                        const struct dlr_sup_steps_ops *ops, void *arg);
+/* Ends no process. Accepts NULL, returns NULL. */
+struct dlr_sup_steps *dlr_sup_steps_free(struct dlr_sup_steps *steps);
+/* The job's nodes are there, and the policy, which is only read and must live as long.
+ */
+int dlr_sup_steps_open(struct dlr_sup_steps *steps, const struct dlr_policy *policy,
+                       struct dlr_err *err);
+
+/* Is the node one for the next step? */
+bool dlr_sup_is_candidate(const struct dlr_sup_steps *steps, unsigned node);
+/* Something goes on that the end of the run waits for. */
+bool dlr_sup_steps_busy(const struct dlr_sup_steps *steps);
+
+/* For the next supervisor: whose sruns go on. The agents' and the one that may end by
+ * itself; dlr_sup_steps_adopt() when the loop is there.
+ */
+void dlr_sup_steps_state(const struct dlr_sup_steps *steps, json_t *state);
+void dlr_sup_steps_take(struct dlr_sup_steps *steps, const json_t *state);
+void dlr_sup_steps_adopt(struct dlr_sup_steps *steps);
+
+#endif
