@@ -145,6 +145,11 @@ static void on_strangers(struct dlr_sup *s, unsigned node, const json_t *msg)
     dlr_sup_on_strangers(s->nodes, node, msg);
 }
 
+static void on_report(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    dlr_sup_gather_report(s->planning, node, msg);
+}
+
 /* Before the end of the run its beats end, and the node is judged by that. */
 static void on_left(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
@@ -178,7 +183,7 @@ static const struct {
     {"copy_bad", dlr_sup_on_copy_bad, true},
     {"restored", dlr_sup_on_restored, true},
     {"done", dlr_sup_on_done},
-    {"report", dlr_sup_on_report},
+    {"report", on_report},
     {"peers_known", on_peers_known},
     {"ranks", dlr_sup_on_ranks},
     {"turned", dlr_sup_on_turned},
@@ -229,7 +234,7 @@ static void on_lost(void *arg, unsigned node, const char *why, int64_t now_ms)
     struct dlr_sup *s = arg;
 
     dlr_sup_bare(s, node);
-    dlr_sup_gather_lost(s, node);
+    dlr_sup_gather_lost(s->planning, node);
     dlr_sup_transfers_lost(s, node);
     dlr_sup_peers_went(s->nodes, node);
     dlr_sup_save_lost(s);
@@ -356,7 +361,7 @@ static void on_agents_ended(void *arg)
 {
     struct dlr_sup *s = arg;
 
-    s->gather.active = false;
+    dlr_sup_gather_stop(s->planning);
 }
 
 static void on_refused(void *arg, unsigned node)
@@ -390,7 +395,7 @@ static void on_failed(void *arg, enum dlr_asking what, int code, const char *why
     int64_t now = dlr_sup_now();
 
     if (what == DLR_ASK_MEET)
-        dlr_sup_rendezvous_late(s);
+        dlr_sup_rendezvous_late(s->planning);
     else if (what == DLR_ASK_AGENTS)
         dlr_policy_agents_gone(s->policy, now);
     else if (what == DLR_ASK_PLAN)
@@ -449,4 +454,44 @@ const struct dlr_sup_steps_ops dlr_sup_steps_ops = {
     .since = phase_since,
     .finished = has_ended,
     .over = is_over,
+};
+
+/* --- how a plan comes about ------------------------------------------------------- */
+
+static void fill_want(void *arg, struct dlr_plan_want *ret)
+{
+    dlr_sup_fill_want(arg, ret);
+}
+
+static void on_planned(void *arg, int rc, struct dlr_plan *plan, const char *why)
+{
+    dlr_sup_take_plan(arg, rc, plan, why);
+}
+
+static void on_reported(void *arg, const struct dlr_plan_report *reports, unsigned n)
+{
+    dlr_sup_persist_reports(arg, reports, n);
+}
+
+static uint64_t next_request(void *arg)
+{
+    return dlr_sup_ids(arg, 1);
+}
+
+static bool restores(void *arg)
+{
+    const struct dlr_sup *s = arg;
+    struct dlr_version newest;
+
+    return dlr_commit_newest(s->commit, &newest);
+}
+
+const struct dlr_sup_planning_ops dlr_sup_planning_ops = {
+    .want = fill_want,
+    .planned = on_planned,
+    .reported = on_reported,
+    .request = next_request,
+    .round = round_now,
+    .since = phase_since,
+    .restores = restores,
 };

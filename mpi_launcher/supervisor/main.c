@@ -39,51 +39,6 @@
 #define SAVE_ALONE 2    /* first versions, of which one is open at a time */
 #define DECIDE_MS 10000 /* an undecided version is aborted after this */
 
-static void say_late(void *arg, unsigned n)
-{
-    struct dlr_sup *s = arg;
-
-    dlr_sup_say(s->io,
-                "%u of %u nodes have not reported yet: waiting for them while they are "
-                "being started, by a prolog perhaps (--dlrover-set=start-timeout)",
-                n, s->members->n);
-}
-
-static void start_agents(void *arg)
-{
-    struct dlr_sup *s = arg;
-
-    if (dlr_sup_agents_start(s->steps))
-        dlr_sup_save_state(s);
-}
-
-static void wait_controller(void *arg, const char *why)
-{
-    struct dlr_sup *s = arg;
-
-    dlr_sup_tell_failure(s);
-    dlr_sup_tell_cleared(s);
-    s->phase_ms = dlr_sup_now();
-    dlr_sup_controller_wait(s->steps, why, s->phase_ms);
-}
-
-static const struct dlr_policy_ops policy_ops = {
-    .start_agents = start_agents,
-    .late = say_late,
-    .resize = dlr_sup_resize,
-    .rendezvous = dlr_sup_rendezvous,
-    .stop_rendezvous = dlr_sup_stop_rendezvous,
-    .prepare = dlr_sup_prepare,
-    .launch = dlr_sup_launch,
-    .end_round = dlr_sup_end_round,
-    .persist = dlr_sup_persist,
-    .requeue = dlr_sup_requeue,
-    .finish = dlr_sup_finish,
-    .wait_controller = wait_controller,
-    .ask_fate = dlr_sup_ask_fate,
-    .unwritten = dlr_sup_unwritten,
-};
-
 /* --- the reactor --------------------------------------------------------------------------- */
 
 static void on_message(void *arg, const struct dlr_packet *packet)
@@ -170,7 +125,7 @@ static bool on_tick(void *arg)
     dlr_sup_strangers(s->nodes, now);
     dlr_sup_disk_tick(s);
     dlr_sup_periodic_tick(s);
-    dlr_sup_rendezvous_tick(s, now);
+    dlr_sup_rendezvous_tick(s->planning, now);
     dlr_sup_again_tick(s, now);
     dlr_sup_ranks_tick(s, now);
     dlr_sup_transfers_check(s);
@@ -306,7 +261,7 @@ static int open_policy(struct dlr_sup *s, struct dlr_err *err)
         .beat_ms = s->conf.beat.every_ms,
         .alone = SAVE_ALONE,
     };
-    int rc = dlr_policy_new(&pc, &policy_ops, s, &s->policy, err);
+    int rc = dlr_policy_new(&pc, &dlr_sup_policy_ops, s, &s->policy, err);
 
     if (rc == 0)
         rc = dlr_commit_new(&cc, &dlr_sup_commit_ops, s, &s->commit, err);
@@ -431,11 +386,41 @@ static int run(struct dlr_sup *s)
     return s->exit_code;
 }
 
+/* The lower ones first: each knows those before it, and tells dispatch.c what happens. */
+static bool make_engines(struct dlr_sup *s)
+{
+    s->io = dlr_sup_io_new(&io_ops, s);
+    s->nodes = dlr_sup_nodes_new(&(struct dlr_sup_nodes_env){.io = s->io,
+                                                             .conf = &s->conf,
+                                                             .id = &s->id,
+                                                             .step = &s->step,
+                                                             .keeper = s->keeper},
+                                 &dlr_sup_nodes_ops, s);
+    if (!s->io || !s->nodes)
+        return false;
+    s->members = dlr_sup_members(s->nodes);
+    s->steps = dlr_sup_steps_new(&(struct dlr_sup_steps_env){.io = s->io,
+                                                             .nodes = s->nodes,
+                                                             .conf = &s->conf,
+                                                             .info = &s->info,
+                                                             .id = &s->id,
+                                                             .step = &s->step,
+                                                             .address = s->address},
+                                 &dlr_sup_steps_ops, s);
+    s->planning = dlr_sup_planning_new(
+        &(struct dlr_sup_planning_env){.io = s->io,
+                                       .nodes = s->nodes,
+                                       .steps = s->steps,
+                                       .conf = &s->conf,
+                                       .info = &s->info,
+                                       .job_number = &s->job_number},
+        &dlr_sup_planning_ops, s);
+    return s->steps && s->planning;
+}
+
 int main(int argc, char **argv)
 {
     static struct dlr_sup sup = {.state_fd = -1,
-                                 .rendezvous_out = -1,
-                                 .rendezvous_log = -1,
                                  .helper_out = -1,
                                  .leave.fd = -1,
                                  .restore_deadline_ms = INT64_MAX,
@@ -457,24 +442,8 @@ int main(int argc, char **argv)
     dlr_self_keep_secrets();
     block_signals();
     s->keeper = getppid();
-    s->io = dlr_sup_io_new(&io_ops, s);
-    s->nodes = dlr_sup_nodes_new(&(struct dlr_sup_nodes_env){.io = s->io,
-                                                             .conf = &s->conf,
-                                                             .id = &s->id,
-                                                             .step = &s->step,
-                                                             .keeper = s->keeper},
-                                 &dlr_sup_nodes_ops, s);
-    s->steps = dlr_sup_steps_new(&(struct dlr_sup_steps_env){.io = s->io,
-                                                             .nodes = s->nodes,
-                                                             .conf = &s->conf,
-                                                             .info = &s->info,
-                                                             .id = &s->id,
-                                                             .step = &s->step,
-                                                             .address = s->address},
-                                 &dlr_sup_steps_ops, s);
-    if (!s->io || !s->nodes || !s->steps)
+    if (!make_engines(s))
         return EXIT_REFUSED;
-    s->members = dlr_sup_members(s->nodes);
     if (fcntl(STATE_FD, F_SETFD, FD_CLOEXEC) == 0)
         s->state_fd = STATE_FD;
     fcntl(BELL_FD, F_SETFD, FD_CLOEXEC);
@@ -501,6 +470,7 @@ int main(int argc, char **argv)
     dlr_sup_cadence_stop(s);
     dlr_sup_ranks_stop(s);
     dlr_sup_outbox_close(s->io);
+    dlr_sup_planning_free(s->planning);
     dlr_sup_steps_free(s->steps);
     dlr_sup_nodes_free(s->nodes);
     return code; /* what is logged from now on still takes the engine's way */

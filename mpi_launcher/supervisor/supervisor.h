@@ -16,7 +16,6 @@
 #include "mpi_launcher/plan/parity_sets.h"
 #include "mpi_launcher/plan/plan.h"
 #include "mpi_launcher/policy/policy.h"
-#include "mpi_launcher/policy/rendezvous_time.h"
 #include "mpi_launcher/policy/repeated_failure.h"
 #include "mpi_launcher/process/fork_server.h"
 #include "mpi_launcher/process/offload.h"
@@ -38,6 +37,7 @@
 #include "mpi_launcher/supervisor/nodes/peers.h"
 #include "mpi_launcher/supervisor/nodes/send.h"
 #include "mpi_launcher/supervisor/nodes/suspend.h"
+#include "mpi_launcher/supervisor/planning/planning.h"
 #include "mpi_launcher/supervisor/steps/agent_step.h"
 #include "mpi_launcher/supervisor/steps/controller.h"
 #include "mpi_launcher/supervisor/steps/internal_step.h"
@@ -49,15 +49,6 @@
 
 #define DLR_SUP_ABORTED 16u /* versions whose tasks may say something of them still */
 #define DLR_SUP_RUNS 64     /* of a job at once that are waited for before a requeue */
-
-/* Gathering reports from agents, without MPI: for a rendezvous or before a requeue. */
-struct dlr_gather {
-    bool active, for_persist;
-    uint64_t id;
-    unsigned char *asked; /* [nnodes] 1: its answer is still out */
-    struct dlr_plan_report *reports;
-    unsigned n;
-};
 
 /* Transfers that must end before the next thing may begin. */
 struct dlr_transfer {
@@ -147,16 +138,13 @@ struct dlr_sup {
     struct dlr_sup_nodes *nodes;
     const struct dlr_members *members; /* theirs */
     struct dlr_sup_steps *steps;
+    struct dlr_sup_planning *planning;
     struct dlr_policy *policy;
     struct dlr_commit *commit;
 
     /* processes */
-    struct dlr_proc rendezvous, workers, helper; /* helper: requeue */
-    int rendezvous_log;             /* what its srun says, in memory; -1 none */
-    int rendezvous_out, helper_out; /* read end of its stdout */
-    char *rendezvous_text;
-    size_t rendezvous_size;
-    bool rendezvous_eof, rendezvous_ended;
+    struct dlr_proc workers, helper; /* helper: requeue */
+    int helper_out;                  /* read end of its stdout */
 
     /* the plan in force, and what the next one must know */
     struct dlr_plan plan;
@@ -171,7 +159,7 @@ struct dlr_sup {
     unsigned *holders; /* copies/redundancy.c: [places][copies] of the plan in force */
     struct dlr_sets sets; /* of those that share parity; rows 0: there are none */
     struct dlr_plan_world
-        worlds[DLR_PLAN_WORLDS_MAX]; /* planning/resize.c: former rounds' */
+        worlds[DLR_PLAN_WORLDS_MAX]; /* rounds/resize.c: former rounds' */
     unsigned nworlds;
     uint64_t *slot_bytes; /* [world] what each rank has reserved in this round */
     int64_t
@@ -204,9 +192,7 @@ struct dlr_sup {
     bool unread_told; /* a manifest among them could not be read */
     struct dlr_periodic
         *periodic; /* disk/persist_periodic.c; NULL: nothing is written */
-    struct dlr_sup_cadence *cadence;   /* copies/cadence.c; NULL: nothing is learned */
-    struct dlr_meet_time meet_time[2]; /* of rounds that begin anew, that restore */
-    struct dlr_gather gather;
+    struct dlr_sup_cadence *cadence; /* copies/cadence.c; NULL: nothing is learned */
     char token[33];
 
     /* transfers of the preparation, or writes of a persist */
@@ -334,6 +320,10 @@ int dlr_sup_shape_env(const struct dlr_sup *s, struct dlr_env *env);
 /* dispatch.c: what agents say, what happens to nodes and steps; arg: struct dlr_sup */
 extern const struct dlr_sup_nodes_ops dlr_sup_nodes_ops;
 extern const struct dlr_sup_steps_ops dlr_sup_steps_ops;
+extern const struct dlr_sup_planning_ops dlr_sup_planning_ops;
+
+/* policy_ops.c: what the policy asks for; arg: struct dlr_sup */
+extern const struct dlr_policy_ops dlr_sup_policy_ops;
 
 /* ending/termination.c: SIGTERM. pass_term: to us; false: no tasks of ours can get it. holds: an agent that got it
  * lets its tasks go on though it does not hear us, so nobody is dead for that.
@@ -366,14 +356,7 @@ bool dlr_sup_may_queue(const struct dlr_sup *s);
  */
 bool dlr_sup_launch_queued(struct dlr_sup *s, bool queued);
 
-/* planning/rendezvous_log.c: what srun says of the rendezvous */
-void dlr_sup_rendezvous_log(struct dlr_sup *s); /* puts it into its file, closes it */
-/* The last rendezvous failed because Slurm has removed the job's mount namespace: no step can be
- * started in this allocation any more.
- */
-bool dlr_sup_container_gone(const struct dlr_sup *s);
-
-/* planning/resize.c: rounds with fewer nodes than the run began with */
+/* rounds/resize.c: rounds with fewer nodes than the run began with */
 /* -EINVAL with one line when --dlrover-nodes cannot be kept. */
 int dlr_sup_resize_check(const struct dlr_sup *s, struct dlr_err *err);
 /* The round that is taken over has as many places as it has. */
@@ -382,12 +365,7 @@ int dlr_sup_resize(void *arg, unsigned nplaces);
 /* Who shared parity when there were so many ranks: dlr_sets_done(). -ENOENT: not known. */
 int dlr_sup_world_sets(const struct dlr_sup *s, unsigned world, struct dlr_sets *ret);
 
-/* planning/rendezvous.c: how a plan comes about */
-void dlr_sup_rendezvous(void *arg, bool with_mpi);
-void dlr_sup_stop_rendezvous(void *arg);
-void dlr_sup_rendezvous_tick(struct dlr_sup *s, int64_t now_ms);
-/* The one by MPI goes on, and the agents report beside it: whoever is first has the plan. */
-void dlr_sup_rendezvous_late(struct dlr_sup *s);
+/* rounds/plan_in_force.c */
 void dlr_sup_tell_plan(struct dlr_sup *s);    /* the round has its number */
 json_t *dlr_sup_plan_rows(struct dlr_sup *s); /* places, spares and restore of it */
 void dlr_sup_keep_plan(
@@ -396,11 +374,6 @@ void dlr_sup_fill_want(struct dlr_sup *s, struct dlr_plan_want *want);
 /* A rendezvous has ended: with the plan (taken over), or with rc and why there is none. */
 void dlr_sup_take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan,
                        const char *why);
-
-/* planning/gather.c: reports over the control plane */
-void dlr_sup_gather(struct dlr_sup *s, bool for_persist);
-void dlr_sup_gather_lost(struct dlr_sup *s, unsigned node);
-void dlr_sup_on_report(struct dlr_sup *s, unsigned node, const json_t *msg);
 
 void dlr_sup_blame_node(
     struct dlr_sup *s); /* a round failed there: copies/memory_report.c */
@@ -426,7 +399,7 @@ void dlr_sup_ranks_take(struct dlr_sup *s, const json_t *state);
 int dlr_sup_ranks_adopt(struct dlr_sup *s);
 void dlr_sup_ranks_told(struct dlr_sup *s, unsigned node, const json_t *told);
 void dlr_sup_ranks_adopted(struct dlr_sup *s);
-/* planning/resize.c: the plan in force has them so (tasks of each place, ranks as in struct dlr_plan_want). */
+/* rounds/resize.c: the plan in force has them so (tasks of each place, ranks as in struct dlr_plan_want). */
 int dlr_sup_reseat(struct dlr_sup *s, const unsigned *tasks, const unsigned *ranks);
 
 /* rounds/restore.c: all ranks of a round have loaded, or not */
@@ -498,7 +471,9 @@ struct dlr_transfer *dlr_sup_transfer(struct dlr_sup *s, uint64_t id); /* NULL n
 /* Nodes that are left write theirs; the policy is told when a manifest names the files. */
 void dlr_sup_persist(void *arg);
 bool dlr_sup_unwritten(void *arg);
-void dlr_sup_persist_reports(struct dlr_sup *s); /* they have told what they hold */
+/* They have told what they hold. */
+void dlr_sup_persist_reports(struct dlr_sup *s, const struct dlr_plan_report *reports,
+                             unsigned n);
 /* Has a rank's copy written to dir, where it is not in a file yet: with others of the node that holds it, whom
  * dlr_sup_write_nodes() asks; of parity it is made first.
  */

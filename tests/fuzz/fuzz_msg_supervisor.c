@@ -11,6 +11,7 @@
 
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/nodes_rig.h"
+#include "tests/support/planning_rig.h"
 #include "tests/support/steps_rig.h"
 
 #define NODES 4
@@ -159,6 +160,7 @@ static void start(struct dlr_sup *s)
     table = nodes_rig(s, &dlr_sup_nodes_ops, names, NODES);
     FUZZ_CHECK(dlr_policy_new(&pc, &ops, s, &s->policy, &err) == 0);
     steps_rig(s, &dlr_sup_steps_ops);
+    planning_rig(s, &dlr_sup_planning_ops);
     FUZZ_CHECK(dlr_commit_new(&cc, &dlr_sup_commit_ops, s, &s->commit, &err) == 0);
     FUZZ_CHECK(plan && dlr_plan_from_json(plan, &s->plan, &err) == 0);
     json_decref(plan);
@@ -199,6 +201,7 @@ static void stop(struct dlr_sup *s)
     dlr_plan_done(&s->plan);
     dlr_policy_free(s->policy);
     dlr_commit_free(s->commit);
+    dlr_sup_planning_free(s->planning);
     dlr_sup_steps_free(s->steps);
     dlr_sup_nodes_free(s->nodes);
     dlr_sup_io_free(s->io);

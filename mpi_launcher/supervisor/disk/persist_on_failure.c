@@ -157,12 +157,13 @@ void dlr_sup_persist(void *arg)
     if (dlr_policy_is_told(s->policy)
             ? dlr_sup_unwritten(s)
             : s->conf.checkpoint && dlr_policy_alive(s->policy))
-        dlr_sup_gather(s, true);
+        dlr_sup_gather(s->planning);
     else
         s->persist_done = true;
 }
 
-void dlr_sup_persist_reports(struct dlr_sup *s)
+void dlr_sup_persist_reports(struct dlr_sup *s, const struct dlr_plan_report *reports,
+                             unsigned n)
 {
     struct dlr_plan_world seats = dlr_sup_seats(s);
     struct dlr_plan_want want = {.nplaces = seats.nplaces,
@@ -182,8 +183,7 @@ void dlr_sup_persist_reports(struct dlr_sup *s)
 
     dlr_sup_persist_dir(s, dir, sizeof(dir));
     want.has_committed = dlr_commit_newest(s->commit, &want.committed);
-    if (dlr_plan_restorable(s->gather.reports, s->gather.n, &want, &plan, &err) < 0 ||
-        !plan.restore) {
+    if (dlr_plan_restorable(reports, n, &want, &plan, &err) < 0 || !plan.restore) {
         dlr_journal_note(dlr_sup_journal(s->io), "persist", "s:n,s:i,s:s", "version",
                          "files", 0, "why",
                          "no version is whole on the nodes that are left");

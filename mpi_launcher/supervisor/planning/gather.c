@@ -1,71 +1,95 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reports over the control plane: a rendezvous without MPI, or what survivors hold. */
+/* Reports over the control plane: a rendezvous without MPI, or what nodes hold. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/base/str.h"
 #include "common/json/message.h"
-#include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/nodes/hello.h"
+#include "mpi_launcher/supervisor/nodes/send.h"
+#include "mpi_launcher/supervisor/planning/planning_state.h"
 
-static void gather_done(struct dlr_sup *s)
+static void gather_done(struct dlr_sup_planning *planning)
 {
     struct dlr_plan plan = {0};
     struct dlr_plan_want want;
     struct dlr_err err = {0};
     int rc;
 
-    s->gather.active = false;
-    if (s->gather.for_persist) {
-        dlr_sup_persist_reports(s);
+    planning->gather.active = false;
+    if (!planning->gather.for_plan) {
+        planning->ops->reported(planning->arg, planning->gather.reports,
+                                planning->gather.n);
         return;
     }
-    dlr_sup_stop_rendezvous(s); /* by MPI: it is late */
-    dlr_sup_fill_want(s, &want);
-    rc = dlr_plan_make(s->gather.reports, s->gather.n, &want, &plan, &err);
-    dlr_sup_take_plan(s, rc, &plan, err.text);
+    dlr_sup_rendezvous_stop(planning); /* by MPI: it is late */
+    planning->ops->want(planning->arg, &want);
+    rc =
+        dlr_plan_make(planning->gather.reports, planning->gather.n, &want, &plan, &err);
+    planning->ops->planned(planning->arg, rc, &plan, err.text);
 }
 
-static void gather_check(struct dlr_sup *s)
+static void gather_check(struct dlr_sup_planning *planning)
 {
-    if (!s->gather.active)
+    if (!planning->gather.active)
         return;
-    for (unsigned i = 0; i < s->members->n; i++)
-        if (s->gather.asked[i])
+    for (unsigned i = 0; i < planning->members->n; i++)
+        if (planning->gather.asked[i])
             return;
-    gather_done(s);
+    gather_done(planning);
 }
 
-void dlr_sup_gather(struct dlr_sup *s, bool for_persist)
+void dlr_sup_gather_drop(struct dlr_sup_planning *planning)
 {
-    struct dlr_gather *g = &s->gather;
+    struct dlr_sup_gather *g = &planning->gather;
 
     for (unsigned i = 0; i < g->n; i++)
         dlr_plan_report_done(&g->reports[i]);
     free(g->reports);
     free(g->asked);
-    *g = (struct dlr_gather){
-        .active = true, .for_persist = for_persist, .id = dlr_sup_ids(s, 1)};
-    g->reports = calloc(s->members->n, sizeof(*g->reports));
-    g->asked = calloc(s->members->n, 1);
+    *g = (struct dlr_sup_gather){0};
+}
+
+void dlr_sup_gather_start(struct dlr_sup_planning *planning, bool for_plan)
+{
+    struct dlr_sup_gather *g = &planning->gather;
+
+    dlr_sup_gather_drop(planning);
+    *g = (struct dlr_sup_gather){.active = true,
+                                 .for_plan = for_plan,
+                                 .id = planning->ops->request(planning->arg)};
+    g->reports = calloc(planning->members->n, sizeof(*g->reports));
+    g->asked = calloc(planning->members->n, 1);
     if (!g->reports || !g->asked) {
         g->active = false;
         return; /* the limit of the phase runs */
     }
-    for (unsigned i = 0; i < s->members->n; i++) {
+    for (unsigned i = 0; i < planning->members->n; i++) {
         json_t *msg;
 
-        if (!dlr_sup_is_candidate(s->steps, i))
+        if (!dlr_sup_is_candidate(planning->env.steps, i))
             continue;
         g->asked[i] = 1;
         msg = dlr_msg_new("report");
         json_object_set_new(msg, "id", json_integer(g->id));
-        dlr_sup_send(s->nodes, i, msg);
+        dlr_sup_send(planning->env.nodes, i, msg);
     }
 }
 
-void dlr_sup_on_report(struct dlr_sup *s, unsigned node, const json_t *msg)
+void dlr_sup_gather(struct dlr_sup_planning *planning)
 {
-    struct dlr_gather *g = &s->gather;
+    dlr_sup_gather_start(planning, false);
+}
+
+void dlr_sup_gather_stop(struct dlr_sup_planning *planning)
+{
+    planning->gather.active = false;
+}
+
+void dlr_sup_gather_report(struct dlr_sup_planning *planning, unsigned node,
+                           const json_t *msg)
+{
+    struct dlr_sup_gather *g = &planning->gather;
     struct dlr_plan_report *r;
     struct dlr_err err;
     uint64_t id;
@@ -76,21 +100,21 @@ void dlr_sup_on_report(struct dlr_sup *s, unsigned node, const json_t *msg)
     g->asked[node] = 0;
     r = &g->reports[g->n];
     if (dlr_plan_report_from_json(json_object_get(msg, "report"), r, &err) < 0)
-        dlr_sup_refuse(s->nodes);
-    else if (dlr_streq(r->node.name, s->members->list[node].node.name))
+        dlr_sup_refuse(planning->env.nodes);
+    else if (dlr_streq(r->node.name, planning->members->list[node].node.name))
         g->n++;
     else
         dlr_plan_report_done(r);
-    gather_check(s);
+    gather_check(planning);
 }
 
-void dlr_sup_gather_lost(struct dlr_sup *s, unsigned node)
+void dlr_sup_gather_lost(struct dlr_sup_planning *planning, unsigned node)
 {
-    if (!s->gather.active)
+    if (!planning->gather.active)
         return;
-    s->gather.asked[node] = 0;
-    if (s->gather.for_persist) /* a rendezvous begins anew by itself */
-        gather_check(s);
+    planning->gather.asked[node] = 0;
+    if (planning->gather.for_plan) /* a rendezvous begins anew by itself */
+        planning->gather.active = false;
     else
-        s->gather.active = false;
+        gather_check(planning);
 }

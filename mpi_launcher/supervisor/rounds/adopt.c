@@ -271,7 +271,7 @@ static void agent_is_new(struct dlr_sup *s, unsigned node, int64_t round)
     if (round == dlr_policy_round(s->policy))
         return;
     dlr_sup_transfers_lost(s, node);
-    dlr_sup_gather_lost(s, node);
+    dlr_sup_gather_lost(s->planning, node);
     if (dlr_policy_phase(s->policy) == DLR_PHASE_END) {
         msg = dlr_msg_new("kill");
         json_object_set_new(msg, "round", json_integer(s->running_round));

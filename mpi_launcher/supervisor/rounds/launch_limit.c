@@ -14,7 +14,9 @@ void dlr_sup_on_stepd(struct dlr_sup *s, unsigned node, const json_t *msg)
             s->nodes, node, json_is_true(json_object_get(msg, "here")) ? round + 1 : 0);
 }
 
-/* Slurm's own process of the round is there, on some node: it prepares tasks, or brings an image. */
+/* Slurm's own process of the round is there, on some node: it prepares tasks, or brings
+ * an image.
+ */
 static bool is_starting(const struct dlr_sup *s)
 {
     for (unsigned i = 0; s->workers.pid && i < s->members->n; i++)
@@ -24,9 +26,10 @@ static bool is_starting(const struct dlr_sup *s)
     return false;
 }
 
-/* The first round takes its resources as a plain step does, and so does the next when that one had none yet.
- * Others overlap: what the round before had slurmctld counts as taken until it has heard of its end on every
- * node, which of a dead one it never does. Where no step can overlap, none does.
+/* The first round takes its resources as a plain step does, and so does the next when
+ * that one had none yet. Others overlap: what the round before had slurmctld counts as
+ * taken until it has heard of its end on every node, which of a dead one it never does.
+ * Where no step can overlap, none does.
  */
 bool dlr_sup_may_queue(const struct dlr_sup *s)
 {

@@ -58,7 +58,7 @@ void __wrap_dlr_sup_save_lost(struct dlr_sup *sup)
     }
 TOLD(dlr_sup_rejoin_lost, dlr_sup_steps, "rejoin")
 TOLD(dlr_sup_bare, dlr_sup, "copies")
-TOLD(dlr_sup_gather_lost, dlr_sup, "reports")
+TOLD(dlr_sup_gather_lost, dlr_sup_planning, "reports")
 TOLD(dlr_sup_peers_went, dlr_sup_nodes, "peers")
 TOLD(dlr_sup_transfers_lost, dlr_sup, "transfers")
 

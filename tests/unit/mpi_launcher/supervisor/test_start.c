@@ -117,7 +117,7 @@ static void begin(unsigned n)
     memset(&s, 0, sizeof(s));
     memset(&lists, 0, sizeof(lists));
     dlr_jobconf_init(&s.conf);
-    s.state_fd = s.rendezvous_out = s.rendezvous_log = -1;
+    s.state_fd = -1;
     s.io = dlr_sup_io_new(NULL, NULL);
     s.id.gen = 1;
     for (unsigned i = 0; i < n; i++)

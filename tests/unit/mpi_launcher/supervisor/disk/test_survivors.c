@@ -140,7 +140,7 @@ void dlr_journal_note(struct dlr_journal *j, const char *event, const char *fmt,
 void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
 {
 }
-void dlr_sup_gather(struct dlr_sup *sup, bool for_persist)
+void dlr_sup_gather(struct dlr_sup_planning *planning)
 {
 }
 void dlr_sup_periodic_stop(struct dlr_sup *sup)

@@ -18,6 +18,7 @@
 #include "common/json/message.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "tests/support/nodes_rig.h"
+#include "tests/support/planning_rig.h"
 #include "tests/support/steps_rig.h"
 
 #define NODES 2
@@ -148,7 +149,7 @@ static int begin(void **state)
     memset(reserved, 0, sizeof(reserved));
     saves = false;
     dlr_jobconf_init(&s.conf);
-    s.state_fd = s.rendezvous_out = s.rendezvous_log = -1;
+    s.state_fd = -1;
     s.id.gen = 1;
     s.generation = 2;
     s.step.world = s.step.nplaces = NODES;
@@ -161,6 +162,7 @@ static int begin(void **state)
         dlr_format(table->list[i].key, DLR_KEY_TEXT, "key%u", i);
     assert_int_equal(dlr_policy_new(&pc, &ops, &s, &s.policy, &err), 0);
     steps_rig(&s, &dlr_sup_steps_ops);
+    planning_rig(&s, &dlr_sup_planning_ops);
     assert_int_equal(dlr_commit_new(&cc, &dlr_sup_commit_ops, &s, &s.commit, &err), 0);
     s.resume_round = 1;
     dlr_policy_resume(s.policy, 1, 0, dlr_sup_now());
@@ -173,6 +175,7 @@ static int end(void **state)
 {
     dlr_policy_free(s.policy);
     dlr_commit_free(s.commit);
+    dlr_sup_planning_free(s.planning);
     dlr_sup_steps_free(s.steps);
     dlr_sup_nodes_free(s.nodes);
     dlr_plan_done(&s.plan);

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine's beginning and end, and which way a plan comes: by MPI, or by reports
+ * where that has failed, or by both where MPI is late.
+ */
+#include "mpi_launcher/supervisor/planning/planning.h"
+
+#include <stdlib.h>
+
+#include "mpi_launcher/supervisor/io/user_output.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
+#include "mpi_launcher/supervisor/planning/planning_state.h"
+#include "mpi_launcher/supervisor/steps/controller.h"
+
+struct dlr_sup_planning *dlr_sup_planning_new(const struct dlr_sup_planning_env *env,
+                                              const struct dlr_sup_planning_ops *ops,
+                                              void *arg)
+{
+    static const struct dlr_sup_planning_ops none;
+    struct dlr_sup_planning *planning = calloc(1, sizeof(*planning));
+
+    if (!planning)
+        return NULL;
+    planning->env = *env;
+    planning->ops = ops ? ops : &none;
+    planning->arg = arg;
+    planning->members = dlr_sup_members(env->nodes);
+    planning->mpi.out = planning->mpi.log = -1;
+    return planning;
+}
+
+struct dlr_sup_planning *dlr_sup_planning_free(struct dlr_sup_planning *planning)
+{
+    if (!planning)
+        return NULL;
+    dlr_sup_gather_drop(planning);
+    free(planning->mpi.text);
+    free(planning);
+    return NULL;
+}
+
+static void tell_candidates(struct dlr_sup_planning *planning, bool with_mpi)
+{
+    json_t *names = json_array();
+
+    for (unsigned i = 0; i < planning->members->n; i++)
+        if (dlr_sup_is_candidate(planning->env.steps, i))
+            json_array_append_new(names,
+                                  json_string(planning->members->list[i].node.name));
+    dlr_journal_note(dlr_sup_journal(planning->env.io), "rendezvous", "s:b,s:o", "mpi",
+                     with_mpi, "candidates", names);
+}
+
+void dlr_sup_rendezvous(struct dlr_sup_planning *planning, bool with_mpi)
+{
+    struct dlr_err err = {0};
+
+    tell_candidates(planning, with_mpi);
+    if (!with_mpi) {
+        dlr_sup_say(planning->env.io,
+                    "no rendezvous by MPI; agents report instead, network checks that "
+                    "need MPI are left out");
+        dlr_sup_gather_start(planning, true);
+    } else if (dlr_sup_mpi_start(planning, &err) < 0) { /* its limit runs */
+        dlr_sup_say(planning->env.io, "cannot start the rendezvous: %s", err.text);
+    }
+}
+
+/* PMIx may hang while nodes fall silent. Without slurmctld a plan would be of no use.
+ */
+void dlr_sup_rendezvous_tick(struct dlr_sup_planning *planning, int64_t now_ms)
+{
+    if (planning->mpi.srun.pid && !planning->gather.active &&
+        !dlr_sup_is_asked(planning->env.steps) &&
+        now_ms - planning->ops->since(planning->arg) >=
+            dlr_meet_time_late_ms(dlr_sup_meet_time(planning)))
+        dlr_sup_ask_controller(planning->env.steps, DLR_ASK_MEET, 0, "", 0);
+}
+
+void dlr_sup_rendezvous_late(struct dlr_sup_planning *planning)
+{
+    if (!planning->mpi.srun.pid || planning->gather.active)
+        return;
+    dlr_sup_say(planning->env.io,
+                "the rendezvous by MPI has not ended after %lld ms, the last ones took "
+                "%lld: agents report, too",
+                (long long)(dlr_sup_now() - planning->ops->since(planning->arg)),
+                (long long)dlr_sup_meet_time(planning)->usual_ms);
+    dlr_sup_gather_start(planning, true);
+}

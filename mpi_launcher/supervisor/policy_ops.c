@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the policy asks for: which engine does it, and what goes before. */
+#include "mpi_launcher/supervisor/supervisor.h"
+
+static void say_late(void *arg, unsigned n)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_sup_say(s->io,
+                "%u of %u nodes have not reported yet: waiting for them while they are "
+                "being started, by a prolog perhaps (--dlrover-set=start-timeout)",
+                n, s->members->n);
+}
+
+static void start_agents(void *arg)
+{
+    struct dlr_sup *s = arg;
+
+    if (dlr_sup_agents_start(s->steps))
+        dlr_sup_save_state(s);
+}
+
+static void wait_controller(void *arg, const char *why)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_sup_tell_failure(s);
+    dlr_sup_tell_cleared(s);
+    s->phase_ms = dlr_sup_now();
+    dlr_sup_controller_wait(s->steps, why, s->phase_ms);
+}
+
+static void rendezvous(void *arg, bool with_mpi)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_sup_tell_failure(s);
+    dlr_sup_tell_cleared(s);
+    dlr_sup_repeat_look(s);
+    s->phase_ms = dlr_sup_now();
+    dlr_sup_rendezvous(s->planning, with_mpi);
+}
+
+static void stop_rendezvous(void *arg)
+{
+    dlr_sup_rendezvous_stop(((struct dlr_sup *)arg)->planning);
+}
+
+const struct dlr_policy_ops dlr_sup_policy_ops = {
+    .start_agents = start_agents,
+    .late = say_late,
+    .resize = dlr_sup_resize,
+    .rendezvous = rendezvous,
+    .stop_rendezvous = stop_rendezvous,
+    .prepare = dlr_sup_prepare,
+    .launch = dlr_sup_launch,
+    .end_round = dlr_sup_end_round,
+    .persist = dlr_sup_persist,
+    .requeue = dlr_sup_requeue,
+    .finish = dlr_sup_finish,
+    .wait_controller = wait_controller,
+    .ask_fate = dlr_sup_ask_fate,
+    .unwritten = dlr_sup_unwritten,
+};
