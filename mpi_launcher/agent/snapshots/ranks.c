@@ -274,6 +274,8 @@ void dlr_agent_ranks_reopen(struct dlr_agent_snapshots *s, int32_t rank)
 {
     struct dlr_agent_rank *r = dlr_agent_rank(s, rank, false);
 
+    if (!r)
+        return;
     r->opened = false;
     r->left = 0;
     for (unsigned i = 0; i < s->nopen; i++) /* its new page does not have them */
@@ -284,7 +286,9 @@ void dlr_agent_ranks_leave(struct dlr_agent_snapshots *s,
                            const struct dlr_agent_conn *c)
 {
     struct dlr_agent_rank *r = dlr_agent_rank(s, c->rank, false);
-    bool began = r->restored || atomic_load(&r->page->begun_step) != DLR_PAGE_NEVER;
 
-    r->left = began ? 0 : c->pid;
+    if (r)
+        r->left = r->restored || atomic_load(&r->page->begun_step) != DLR_PAGE_NEVER
+                      ? 0
+                      : c->pid;
 }
