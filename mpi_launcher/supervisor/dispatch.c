@@ -194,25 +194,25 @@ static const struct {
     {"term", dlr_sup_on_term},
 };
 
-static bool take(struct dlr_sup *s, unsigned node, const json_t *msg)
+static void on_message(void *arg, unsigned node, const json_t *msg)
 {
+    struct dlr_sup *s = arg;
     const char *type = dlr_msg_type(msg);
 
     if (s->finished) {
         if (dlr_streq(type, "left"))
             dlr_sup_agents_left(s->steps, node);
-        return true;
+        return;
     }
     if (!s->members->list[node].here && !dlr_streq(type, "clean"))
-        return true; /* given up: it counts again when it is clean */
+        return; /* given up: it counts again when it is clean */
     for (unsigned i = 0; i < sizeof(handlers) / sizeof(*handlers); i++) {
         if (dlr_streq(type, handlers[i].type)) {
             if (!handlers[i].of_turn || !dlr_sup_ranks_behind(s, node))
                 handlers[i].take(s, node, msg);
-            return true;
+            return;
         }
     }
-    return false;
 }
 
 /* --- what has happened to nodes ---------------------------------------------------------------- */
@@ -279,11 +279,6 @@ static void on_progress(void *arg, uint32_t round, uint64_t step, int64_t now_ms
     struct dlr_sup *s = arg;
 
     dlr_commit_progress(s->commit, round, step, now_ms);
-}
-
-static bool on_message(void *arg, unsigned node, const json_t *msg)
-{
-    return take(arg, node, msg);
 }
 
 /* What the next supervisor and later sruns must know of who is here goes with the

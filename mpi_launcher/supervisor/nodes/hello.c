@@ -18,11 +18,6 @@
 #define WHO_EVERY_MS 1000
 #define HELLO_MAX (64u << 10) /* bytes of a message of somebody we do not know */
 
-void dlr_sup_refuse(struct dlr_sup_nodes *nodes)
-{
-    nodes->refused++;
-}
-
 /* --- who may speak ------------------------------------------------------------------------- */
 
 /* One limit for all: strangers get no more of our time. It lets each node be asked at once:
@@ -128,7 +123,6 @@ static void take_hello(struct dlr_sup_nodes *nodes, const struct dlr_packet *pac
     if (dlr_msg_str(msg, "node", &name) == 0)
         node = dlr_members_find(&nodes->members, name);
     if (!is_proven(nodes, node, packet, msg)) {
-        nodes->refused++;
         nodes->strangers++;
         return;
     }
@@ -140,10 +134,8 @@ static void take_hello(struct dlr_sup_nodes *nodes, const struct dlr_packet *pac
     if (node >= 0)
         before = nodes->members.list[node]; /* but its data: that is freed */
     node = dlr_members_hello(&nodes->members, msg, packet, dlr_sup_now(), &err);
-    if (node < 0) {
-        nodes->refused++;
+    if (node < 0)
         return;
-    }
     welcome(nodes, node);
     if (!before.here) {
         dlr_sup_node_up(nodes, node);
@@ -179,10 +171,8 @@ static void take_beat(struct dlr_sup_nodes *nodes, unsigned node,
     struct dlr_beat beat, lease;
 
     if (dlr_beat_unpack(packet->data, packet->size, &beat) < 0 ||
-        beat.kind != DLR_BEAT || beat.gen != nodes->env.id->gen) {
-        nodes->refused++;
+        beat.kind != DLR_BEAT || beat.gen != nodes->env.id->gen)
         return;
-    }
     if (!m->here) {
         come_back(nodes, node, packet);
         return;
@@ -216,10 +206,8 @@ static void take_json(struct dlr_sup_nodes *nodes, const struct dlr_packet *pack
 
     if ((packet->size > HELLO_MAX &&
          dlr_members_by_route(&nodes->members, &packet->from) < 0) ||
-        dlr_msg_parse(packet->data, packet->size, &msg, &err) < 0) {
-        nodes->refused++;
+        dlr_msg_parse(packet->data, packet->size, &msg, &err) < 0)
         return;
-    }
     if (dlr_streq(dlr_msg_type(msg), "hello")) {
         take_hello(nodes, packet, msg);
         return;
@@ -229,8 +217,7 @@ static void take_json(struct dlr_sup_nodes *nodes, const struct dlr_packet *pack
         ask_who(nodes, &packet->from);
         return;
     }
-    if (!nodes->ops->message(nodes->arg, (unsigned)node, msg))
-        nodes->refused++;
+    nodes->ops->message(nodes->arg, (unsigned)node, msg);
 }
 
 void dlr_sup_hear(struct dlr_sup_nodes *nodes, const struct dlr_packet *packet)

@@ -9,6 +9,5 @@
 void dlr_sup_hear(struct dlr_sup_nodes *nodes, const struct dlr_packet *packet);
 /* A lost node is there again: it is clean. */
 void dlr_sup_node_up(struct dlr_sup_nodes *nodes, unsigned node);
-void dlr_sup_refuse(struct dlr_sup_nodes *nodes); /* a message was of no use */
 
 #endif

@@ -28,10 +28,8 @@ struct dlr_sup_nodes_env {
 
 /* What happened, and what others are asked; arg is dlr_sup_nodes_new()'s. */
 struct dlr_sup_nodes_ops {
-    /* An agent's message, of a known node; but its hello and its beats. False: nobody
-     * takes one of this type.
-     */
-    bool (*message)(void *arg, unsigned node, const json_t *msg);
+    /* An agent's message, of a known node; but its hello and its beats. */
+    void (*message)(void *arg, unsigned node, const json_t *msg);
     /* An agent has said hello and was welcomed. */
     void (*greeted)(void *arg, unsigned node);
     /* The node is there: for the first time, or again after a loss. */

@@ -17,7 +17,6 @@ struct dlr_sup_nodes {
     struct dlr_sup_peers *peers; /* peers.c; NULL before the first hello */
     int64_t asked_ms; /* since then so many strangers were asked who they are */
     unsigned asked;
-    uint64_t refused; /* messages dropped: strangers, malformed, unknown */
     int64_t tick_ms;  /* the last look at who is silent */
     int64_t awake_ms; /* since then a node of a suspended job is awake; 0: none is */
     uint64_t strangers, strangers_told; /* who said hello without being one of us */

@@ -5,7 +5,6 @@
 
 #include "common/base/str.h"
 #include "common/json/message.h"
-#include "mpi_launcher/supervisor/nodes/hello.h"
 #include "mpi_launcher/supervisor/nodes/send.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
 
@@ -99,12 +98,12 @@ void dlr_sup_gather_report(struct dlr_sup_planning *planning, unsigned node,
         return;
     g->asked[node] = 0;
     r = &g->reports[g->n];
-    if (dlr_plan_report_from_json(json_object_get(msg, "report"), r, &err) < 0)
-        dlr_sup_refuse(planning->env.nodes);
-    else if (dlr_streq(r->node.name, planning->members->list[node].node.name))
-        g->n++;
-    else
-        dlr_plan_report_done(r);
+    if (dlr_plan_report_from_json(json_object_get(msg, "report"), r, &err) == 0) {
+        if (dlr_streq(r->node.name, planning->members->list[node].node.name))
+            g->n++;
+        else
+            dlr_plan_report_done(r);
+    }
     gather_check(planning);
 }
 
