@@ -4,7 +4,8 @@
 # usage: tests/checks/check_situations.sh
 #
 # Each row of the tables in docs/situations.md and SECURITY.md whose last column is "test" ends with its tests: files, in
-# quotes words of the names of tests in them, the names of C's as they are, and fuzz targets. Says which are not there; exit status 1 then.
+# quotes words of the names of tests in them, the names of C's as they are, and fuzz targets. Says which are not there;
+# exit status 1 then.
 
 set -euo pipefail
 
