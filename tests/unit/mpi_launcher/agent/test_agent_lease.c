@@ -17,8 +17,8 @@
 #include "mpi_launcher/agent/lease.h"
 #include "mpi_launcher/agent/suspend.h"
 #include "mpi_launcher/wire/heartbeat.h"
+#include "tests/support/agent_loop.h"
 
-#define LIMIT_MS 30000 /* of every loop */
 #define EVERY_MS 5
 #define LEASE_MS 60
 
@@ -29,8 +29,6 @@ static struct rig {
     struct dlr_agent_self self;
     struct dlr_agent_round round;
     struct dlr_page page;
-    int limit;         /* timer */
-    bool late;         /* it has run out */
     unsigned answers;  /* beats that the supervisor goes on answering */
     uint32_t lease_ms; /* of the leases that it gives */
     unsigned beats, answered;
@@ -130,10 +128,8 @@ static const struct dlr_agent_lease_ops ops = {
 
 static int setup(void **state)
 {
-    rig = (struct rig){.limit = -1,
-                       .round = {.known = true, .round = 2},
-                       .lease_ms = LEASE_MS,
-                       .answers = 3};
+    rig = (struct rig){
+        .round = {.known = true, .round = 2}, .lease_ms = LEASE_MS, .answers = 3};
     dlr_jobconf_init(&rig.self.job);
     rig.self.job.lease_timer = true;
     rig.self.job.beat.every_ms = EVERY_MS;
@@ -155,19 +151,9 @@ static int teardown(void **state)
     return 0;
 }
 
-static int on_limit(zloop_t *loop, int timer, void *arg)
-{
-    rig.limit = -1;
-    rig.late = true;
-    return -1;
-}
-
 static void run(void)
 {
-    dlr_agent_timer(rig.base, &rig.limit, LIMIT_MS, on_limit, NULL);
-    dlr_agent_base_run(rig.base);
-    assert_false(rig.late);
-    dlr_agent_timer_end(rig.base, &rig.limit);
+    assert_true(agent_loop_ends(rig.base));
 }
 
 static void what_is_not_answered_any_more_ends_the_lease_and_is_silence(void **state)

@@ -19,8 +19,8 @@
 #include "common/json/message.h"
 #include "mpi_launcher/agent/base/reactor.h"
 #include "mpi_launcher/agent/report.h"
+#include "tests/support/agent_loop.h"
 
-#define LIMIT_MS 30000 /* of every loop */
 #define AT_MOST_MS 100 /* for a report that never comes */
 
 static struct rig {
@@ -28,8 +28,6 @@ static struct rig {
     struct dlr_agent_reports *reports;
     struct dlr_agent_self self;
     char dir[32], program[64], input[64];
-    int limit;        /* timer */
-    bool late;        /* it has run out */
     unsigned awaited; /* ends of reports */
     char ends[512];   /* how they did, one after the other */
 } rig;
@@ -82,16 +80,9 @@ void __wrap_dlr_agent_done(struct dlr_agent_base *base,
 
 /* ----------------------------------------------------------------------------------------- */
 
-static int on_limit(zloop_t *loop, int timer, void *arg)
-{
-    rig.limit = -1;
-    rig.late = true;
-    return -1;
-}
-
 static int setup(void **state)
 {
-    rig = (struct rig){.limit = -1, .dir = "/tmp/dlr-test-report.XXXXXX"};
+    rig = (struct rig){.dir = "/tmp/dlr-test-report.XXXXXX"};
     dlr_jobconf_init(&rig.self.job);
     if (!mkdtemp(rig.dir))
         return -1;
@@ -136,10 +127,7 @@ static void ask(enum dlr_agent_from from)
 
 static void run(void)
 {
-    dlr_agent_timer(rig.base, &rig.limit, LIMIT_MS, on_limit, NULL);
-    dlr_agent_base_run(rig.base);
-    assert_false(rig.late);
-    dlr_agent_timer_end(rig.base, &rig.limit);
+    assert_true(agent_loop_ends(rig.base));
 }
 
 /* Which health checks the program was asked to make. */

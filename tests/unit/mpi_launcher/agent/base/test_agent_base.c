@@ -20,16 +20,13 @@
 #include "mpi_launcher/agent/base/base.h"
 #include "mpi_launcher/agent/base/reactor.h"
 #include "mpi_launcher/agent/base/sockets.h"
-
-#define LIMIT_MS 30000 /* of every loop */
+#include "tests/support/agent_loop.h"
 
 static struct rig {
     struct dlr_agent_base *base;
     struct dlr_identity *ours, *theirs;
     struct dlr_server *supervisor;
     struct dlr_client *peer;
-    int limit;         /* timer */
-    bool late;         /* it has run out */
     unsigned ends;     /* told */
     char heard[256];   /* what the agent heard, one word after the other */
     char answers[512]; /* what the others did */
@@ -80,16 +77,9 @@ static const struct dlr_agent_base_ops ops = {
     .end = on_end,
 };
 
-static int on_limit(zloop_t *loop, int timer, void *arg)
-{
-    rig.limit = -1;
-    rig.late = true;
-    return -1;
-}
-
 static int setup(void **state)
 {
-    rig = (struct rig){.limit = -1};
+    rig = (struct rig){0};
     if (dlr_identity_new(&rig.ours, NULL) < 0 ||
         dlr_identity_new(&rig.theirs, NULL) < 0)
         return -1;
@@ -109,10 +99,7 @@ static int teardown(void **state)
 
 static void run(void)
 {
-    dlr_agent_timer(rig.base, &rig.limit, LIMIT_MS, on_limit, NULL);
-    dlr_agent_base_run(rig.base);
-    assert_false(rig.late);
-    dlr_agent_timer_end(rig.base, &rig.limit);
+    assert_true(agent_loop_ends(rig.base));
 }
 
 static void hear(const struct dlr_packet *p)

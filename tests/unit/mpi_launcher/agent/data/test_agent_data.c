@@ -18,17 +18,15 @@
 #include "mpi_launcher/agent/base/base.h"
 #include "mpi_launcher/agent/base/reactor.h"
 #include "mpi_launcher/agent/data/data_process.h"
+#include "tests/support/agent_loop.h"
 
 #define AGENT_FD 3
-#define LIMIT_MS 30000 /* of every loop */
 
 static struct rig {
     struct dlr_agent_base *base;
     struct dlr_agent_data *data;
     struct dlr_agent_self self;
     struct dlr_agent_round round;
-    int limit;      /* timer */
-    bool late;      /* it has run out */
     unsigned ready; /* hellos that the loop is to wait for */
     char heard[512];
 } rig;
@@ -183,7 +181,7 @@ static void on_done(void *arg, int rc, const char *why)
 
 static int setup(void **state)
 {
-    rig = (struct rig){.limit = -1, .ready = 1};
+    rig = (struct rig){.ready = 1};
     dlr_jobconf_init(&rig.self.job);
     dlr_format(rig.self.conf.data_program, DLR_OPT_TEXT, "/proc/self/exe");
     rig.base = dlr_agent_base_new(NULL, NULL);
@@ -199,19 +197,9 @@ static int teardown(void **state)
     return 0;
 }
 
-static int on_limit(zloop_t *loop, int timer, void *arg)
-{
-    rig.limit = -1;
-    rig.late = true;
-    return -1;
-}
-
 static void run(void)
 {
-    dlr_agent_timer(rig.base, &rig.limit, LIMIT_MS, on_limit, NULL);
-    dlr_agent_base_run(rig.base);
-    assert_false(rig.late);
-    dlr_agent_timer_end(rig.base, &rig.limit);
+    assert_true(agent_loop_ends(rig.base));
 }
 
 static void request(enum dlr_local_type type, void *arg)

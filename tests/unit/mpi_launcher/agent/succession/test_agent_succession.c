@@ -26,16 +26,13 @@
 #include "mpi_launcher/agent/succession/succession.h"
 #include "mpi_launcher/agent/tasks/tasks.h"
 #include "mpi_launcher/process/process_id.h"
-
-#define LIMIT_MS 30000 /* of every loop */
+#include "tests/support/agent_loop.h"
 
 static struct rig {
     struct dlr_agent_base *base;
     struct dlr_agent_succession *su;
     struct dlr_agent_self self;
     struct dlr_agent_round round;
-    int limit;      /* timer */
-    bool late;      /* it has run out */
     int64_t silent; /* for so many milliseconds no lease has come */
     int64_t held_ns;
     unsigned reports, kills;
@@ -147,7 +144,7 @@ static int setup(void **state)
                    "[\"n2\",\"a2\",\"k2\"],[\"n3\",\"a3\",\"k3\"]]}",
                    0, NULL);
 
-    rig = (struct rig){.limit = -1};
+    rig = (struct rig){0};
     dlr_jobconf_init(&rig.self.job);
     dlr_format(rig.self.node, sizeof(rig.self.node), "n2");
     rig.self.run.gen = 1;
@@ -167,19 +164,9 @@ static int teardown(void **state)
     return 0;
 }
 
-static int on_limit(zloop_t *loop, int timer, void *arg)
-{
-    rig.limit = -1;
-    rig.late = true;
-    return -1;
-}
-
 static void run(void)
 {
-    dlr_agent_timer(rig.base, &rig.limit, LIMIT_MS, on_limit, NULL);
-    dlr_agent_base_run(rig.base);
-    assert_false(rig.late);
-    dlr_agent_timer_end(rig.base, &rig.limit);
+    assert_true(agent_loop_ends(rig.base));
 }
 
 static void hear(const char *key, const char *text)

@@ -24,8 +24,7 @@
 #include "mpi_launcher/agent/snapshots/fetch.h"
 #include "mpi_launcher/agent/snapshots/ranks.h"
 #include "mpi_launcher/agent/tasks/tasks.h"
-
-#define LIMIT_MS 30000 /* of every loop */
+#include "tests/support/agent_loop.h"
 
 static struct rig {
     struct dlr_agent_base *base;
@@ -35,8 +34,6 @@ static struct rig {
     char dir[64], socket[96];
     int fd; /* of the slurmstepd, or of a worker */
     pid_t task;
-    int limit;   /* timer */
-    bool late;   /* it has run out */
     bool serves; /* the snapshots know the worker */
     char said[1024];
     const char *awaited; /* the message after which the loop ends */
@@ -108,8 +105,7 @@ void dlr_agent_bring_gone(struct dlr_agent_snapshots *s, const struct dlr_agent_
 
 static int setup(void **state)
 {
-    rig = (struct rig){.limit = -1,
-                       .fd = -1,
+    rig = (struct rig){.fd = -1,
                        .dir = "/dev/shm/dlr-test-tasks.XXXXXX",
                        .round = {.known = true, .round = 2}};
     if (!mkdtemp(rig.dir))
@@ -138,22 +134,12 @@ static int teardown(void **state)
     return rmdir(rig.dir);
 }
 
-static int on_limit(zloop_t *loop, int timer, void *arg)
-{
-    rig.limit = -1;
-    rig.late = true;
-    return -1;
-}
-
 /* One loop a test: an engine's end is its last event. */
 static void run_until(const char *message)
 {
     rig.awaited = message;
-    dlr_agent_timer(rig.base, &rig.limit, LIMIT_MS, on_limit, NULL);
-    dlr_agent_base_run(rig.base);
-    if (rig.late)
+    if (!agent_loop_ends(rig.base))
         fail_msg("not said: %s; but %s", message, rig.said);
-    dlr_agent_timer_end(rig.base, &rig.limit);
 }
 
 static void send_as(enum dlr_local_type type, int32_t rank, uint64_t number)
