@@ -278,6 +278,22 @@ static void only_messages_of_members_are_taken(void **state)
     assert_false(nodes->members.list[1].here);
 }
 
+/* Of who has not said hello only so much is looked at as a hello needs. */
+static void a_long_message_of_a_stranger_is_not_read(void **state)
+{
+    enum { MOST = 64 << 10 };
+    static char text[MOST + 2];
+
+    snprintf(text, sizeof(text), "%-*s", MOST + 1,
+             "{\"v\":1,\"t\":\"hello\",\"node\":\"n0\",\"boot\":\"b\",\"topo\":\"\","
+             "\"addr\":\"h:1\",\"key\":\"k\",\"data\":\"00\",\"cpus\":2}");
+    hear(0, text);
+    assert_string_equal(told, "");
+    text[MOST] = '\0';
+    hear(0, text);
+    assert_string_equal(told, "greeted0+ up0+ moved");
+}
+
 static void a_beat_tells_the_step_unless_its_turn_is_over(void **state)
 {
     all_here();
@@ -405,6 +421,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(an_agent_that_comes_is_greeted_then_up_then_moved),
         T(only_messages_of_members_are_taken),
+        T(a_long_message_of_a_stranger_is_not_read),
         T(a_beat_tells_the_step_unless_its_turn_is_over),
         T(silence_is_told_before_and_after_the_loss),
         T(a_node_that_was_given_up_is_no_silent_one),
