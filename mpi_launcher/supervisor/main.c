@@ -20,10 +20,10 @@
 #include "common/base/open_files.h"
 #include "common/base/str.h"
 #include "mpi_launcher/slurm/api.h"
-#include "mpi_launcher/supervisor/copies/cadence.h"
 #include "mpi_launcher/supervisor/disk/persist_periodic.h"
 #include "mpi_launcher/supervisor/nodes/auth_failures.h"
 #include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/versions/cadence.h"
 
 #define STATE_FD                                                                       \
     9 /* given by the keeper: memory file, eventfd of mpi_launcher/keeper/child_exits.h */

@@ -17,9 +17,9 @@
 #include "common/json/message.h"
 #include "mpi_launcher/keeper/child_exits.h"
 #include "mpi_launcher/keeper/takeover_state.h"
-#include "mpi_launcher/supervisor/copies/cadence.h"
 #include "mpi_launcher/supervisor/disk/persist_periodic.h"
 #include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/versions/cadence.h"
 
 #define STATE_MAX 65536
 #define START_MS 60000 /* for the disk to say what is there, where nothing has begun */

@@ -184,7 +184,7 @@ struct dlr_sup {
     struct dlr_sup_disk *disk; /* disk/inventory.c: it is still being read; NULL: not */
     bool has_vetted;
     struct dlr_version
-        vetted; /* copies/vetted_version.c: stays in memory beside the newest */
+        vetted; /* versions/vetted_version.c: stays in memory beside the newest */
     struct dlr_repeat repeat;
     uint32_t repeat_looked; /* the last round that was judged */
     struct dlr_plan_file *files;
@@ -192,7 +192,7 @@ struct dlr_sup {
     bool unread_told; /* a manifest among them could not be read */
     struct dlr_periodic
         *periodic; /* disk/persist_periodic.c; NULL: nothing is written */
-    struct dlr_sup_cadence *cadence; /* copies/cadence.c; NULL: nothing is learned */
+    struct dlr_sup_cadence *cadence; /* versions/cadence.c; NULL: nothing is learned */
     char token[33];
 
     /* transfers of the preparation, or writes of a persist */
@@ -257,7 +257,7 @@ struct dlr_sup {
     unsigned commits, aborts;
     struct dlr_version aborted[DLR_SUP_ABORTED]; /* the last of these, in turn */
 
-    struct { /* of the nodes that have slots in this round: copies/memory_report.c */
+    struct { /* of the nodes that have slots in this round: versions/memory_report.c */
         unsigned node;
         uint64_t taken, least, limit; /* limit 0: none was told */
         bool told;
@@ -376,7 +376,7 @@ void dlr_sup_take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan,
                        const char *why);
 
 void dlr_sup_blame_node(
-    struct dlr_sup *s); /* a round failed there: copies/memory_report.c */
+    struct dlr_sup *s); /* a round failed there: versions/memory_report.c */
 /* rounds/ranks.c: who is there of the program's ranks, where these are not Slurm's tasks, or not where the
  * plan has them, or start again inside the round
  */
@@ -489,7 +489,7 @@ void dlr_sup_write_made(struct dlr_sup *s); /* asks for these when it is */
 int dlr_sup_written(struct dlr_sup *s, struct dlr_transfer *t, int rc,
                     const char *said);
 
-/* --- copies/bad_versions.c: versions whose numbers are bad ------------------------------- */
+/* --- versions/bad_versions.c: versions whose numbers are bad ------------------------------- */
 /* Strikes every version of v's step and later that was made up to v's round, everywhere. */
 void dlr_sup_mark_bad(struct dlr_sup *s, struct dlr_version v, const char *why);
 void dlr_sup_on_bad(struct dlr_sup *s, unsigned node, const json_t *msg);
@@ -523,7 +523,7 @@ void dlr_sup_disk_unread(struct dlr_sup *s, const char *why);
 /* Where the run's written versions are. */
 int dlr_sup_persist_dir(const struct dlr_sup *s, char *buf, size_t size);
 
-/* --- copies/vetted_version.c: the older version that stays in memory ----------------------- */
+/* --- versions/vetted_version.c: the older version that stays in memory ----------------------- */
 /* Parity keeps none: a number is refused, auto is off, which is said. */
 int dlr_sup_vetted_check(struct dlr_sup *s, struct dlr_err *err);
 void dlr_sup_on_unvetted(struct dlr_sup *s, unsigned node, const json_t *msg);
@@ -536,7 +536,7 @@ void dlr_sup_vetted_round(struct dlr_sup *s);
 void dlr_sup_vetted_say(const struct dlr_sup *s, json_t *msg);
 void dlr_sup_vetted_take(struct dlr_sup *s, const json_t *state);
 
-/* --- copies/repeated_failure.c: the same failure again and again -------------------------- */
+/* --- versions/repeated_failure.c: the same failure again and again -------------------------- */
 void dlr_sup_repeat_look(struct dlr_sup *s); /* a round has ended: was it that? */
 /* The plan would begin from nothing because of it: the run is ended. */
 bool dlr_sup_repeat_stops(struct dlr_sup *s, const struct dlr_plan *plan);
@@ -633,7 +633,7 @@ void dlr_sup_again_tick(struct dlr_sup *s, int64_t now_ms);
 void dlr_sup_write_manifest(
     struct dlr_sup *s); /* the policy is told when it is there */
 
-/* copies/memory_report.c: what snapshots take of the nodes' memory. A node's "ready" tells it, the line that saves
+/* versions/memory_report.c: what snapshots take of the nodes' memory. A node's "ready" tells it, the line that saves
  * begin has the node that has least to spare (row is borrowed), and so has, once, the job's output.
  */
 void dlr_sup_memory_round(struct dlr_sup *s); /* the slots of a round are told anew */

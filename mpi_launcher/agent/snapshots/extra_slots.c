@@ -2,7 +2,7 @@
 /* Whether a rank has one more slot on this node than two: for the older version
  * (--dlrover-set=vetted-every) and, where it runs, because a version that is being written to the disk
  * holds its own (--dlrover-persist). One does for both: what is being written is the older
- * version for as long as that takes (mpi_launcher/supervisor/copies/vetted_version.c). A number demands it. auto takes it where half of
+ * version for as long as that takes (mpi_launcher/supervisor/versions/vetted_version.c). A number demands it. auto takes it where half of
  * the job's memory stays the program's: a default must not be what ends a program that lived without.
  */
 #include <errno.h>

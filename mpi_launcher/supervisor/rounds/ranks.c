@@ -13,9 +13,9 @@
 #include "common/json/message.h"
 #include "mpi_launcher/plan/json_fields.h"
 #include "mpi_launcher/plan/rank_map.h"
-#include "mpi_launcher/supervisor/copies/cadence.h"
 #include "mpi_launcher/supervisor/disk/persist_periodic.h"
 #include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/versions/cadence.h"
 
 struct dlr_sup_ranks {
     struct dlr_rankmap *map;

@@ -15,8 +15,8 @@
 #include "common/base/str.h"
 #include "common/json/message.h"
 #include "mpi_launcher/run/master_port.h"
-#include "mpi_launcher/supervisor/copies/cadence.h"
 #include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/versions/cadence.h"
 #include "mpi_launcher/wire/heartbeat.h"
 
 #define PROGRESS_EVERY_MS 2000

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the supervisor makes of the ranks' words about their saves: see mpi_launcher/supervisor/copies/cadence.h. */
+/* What the supervisor makes of the ranks' words about their saves: see mpi_launcher/supervisor/versions/cadence.h. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -11,8 +11,8 @@
 
 #include "common/base/str.h"
 #include "common/json/message.h"
-#include "mpi_launcher/supervisor/copies/cadence.h"
 #include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/versions/cadence.h"
 
 #define MS 1000000
 #define STEP_MS 50

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "mpi_launcher/supervisor/copies/cadence.h"
+#include "mpi_launcher/supervisor/versions/cadence.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What saves cost this run, and how often they are ordered for it (--dlrover-save). */
-#ifndef DLR_MPI_LAUNCHER_SUPERVISOR_COPIES_CADENCE_H
-#define DLR_MPI_LAUNCHER_SUPERVISOR_COPIES_CADENCE_H
+#ifndef DLR_MPI_LAUNCHER_SUPERVISOR_VERSIONS_CADENCE_H
+#define DLR_MPI_LAUNCHER_SUPERVISOR_VERSIONS_CADENCE_H
 
 #include "mpi_launcher/supervisor/supervisor.h"
 
