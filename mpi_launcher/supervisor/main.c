@@ -20,8 +20,7 @@
 #include "common/base/open_files.h"
 #include "common/base/str.h"
 #include "mpi_launcher/slurm/api.h"
-#include "mpi_launcher/supervisor/disk/persist_periodic.h"
-#include "mpi_launcher/supervisor/nodes/auth_failures.h"
+#include "mpi_launcher/supervisor/dispatch.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "mpi_launcher/supervisor/versions/cadence.h"
 
@@ -39,20 +38,7 @@
 #define SAVE_ALONE 2    /* first versions, of which one is open at a time */
 #define DECIDE_MS 10000 /* an undecided version is aborted after this */
 
-/* --- the reactor --------------------------------------------------------------------------- */
-
-static void on_message(void *arg, const struct dlr_packet *packet)
-{
-    dlr_sup_hear(((struct dlr_sup *)arg)->nodes, packet);
-}
-
-static bool on_taken(void *arg)
-{
-    struct dlr_sup *s = arg;
-
-    dlr_sup_transfers_check(s);
-    return !dlr_sup_is_over(s);
-}
+/* --- signals ---------------------------------------------------------------------- */
 
 /* The keeper is this srun for the script: whoever killed it has ended the run. */
 static int meant(const struct dlr_sup *s, int sig)
@@ -87,73 +73,6 @@ static int on_signal(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     take_signals(s);
     return dlr_sup_is_over(s) ? -1 : 0;
 }
-
-static void tend(struct dlr_sup *s, int64_t now_ms)
-{
-    if (dlr_sup_outbox_tend(s->io, now_ms))
-        dlr_sup_say(s->io,
-                    "no descriptor is left for agents that connect (ulimit -n): they "
-                    "have to wait until a connection ends");
-}
-
-static bool on_tick(void *arg)
-{
-    struct dlr_sup *s = arg;
-    int64_t now;
-
-    dlr_sup_end_hold(s->nodes);
-    now = dlr_sup_now();
-    dlr_journal_tick(dlr_sup_journal(s->io));
-    dlr_sup_drain_tick(s->steps, now);
-    if (s->finished) {
-        dlr_sup_agents_wait(s->steps, now);
-        return !dlr_sup_is_over(s);
-    }
-    dlr_sup_judge(s->nodes, now);
-    dlr_sup_rejoin_tick(s->steps, now, !s->adopt.active);
-    dlr_sup_peers_tick(s->nodes, now);
-    tend(s, now);
-    dlr_sup_leave_tick(s, now);
-    dlr_sup_adopt_tick(s, now);
-    dlr_sup_controller_tick(s->steps, now);
-    if (now >= dlr_commit_deadline_ms(s->commit))
-        dlr_commit_tick(s->commit, now);
-    if (now >= dlr_policy_deadline_ms(s->policy))
-        dlr_policy_tick(s->policy, now);
-    dlr_sup_restore_tick(s, now);
-    dlr_sup_progress(s, now);
-    dlr_sup_strangers(s->nodes, now);
-    dlr_sup_disk_tick(s);
-    dlr_sup_periodic_tick(s);
-    dlr_sup_rendezvous_tick(s->planning, now);
-    dlr_sup_again_tick(s, now);
-    dlr_sup_ranks_tick(s, now);
-    dlr_sup_transfers_check(s);
-    return true;
-}
-
-static void on_late(void *arg)
-{
-    struct dlr_sup *s = arg;
-
-    dlr_sup_say(s->io, "the state directory '%s' hangs: going on without it",
-                s->info.job_dir);
-}
-
-static bool is_busy(void *arg)
-{
-    const struct dlr_sup *s = arg;
-
-    return s->policy && dlr_policy_phase(s->policy) != DLR_PHASE_DONE;
-}
-
-static const struct dlr_sup_io_ops io_ops = {
-    .message = on_message,
-    .taken = on_taken,
-    .tick = on_tick,
-    .late = on_late,
-    .busy = is_busy,
-};
 
 /* --- the start ------------------------------------------------------------------------------ */
 
@@ -386,38 +305,6 @@ static int run(struct dlr_sup *s)
     return s->exit_code;
 }
 
-/* The lower ones first: each knows those before it, and tells dispatch.c what happens. */
-static bool make_engines(struct dlr_sup *s)
-{
-    s->io = dlr_sup_io_new(&io_ops, s);
-    s->nodes = dlr_sup_nodes_new(&(struct dlr_sup_nodes_env){.io = s->io,
-                                                             .conf = &s->conf,
-                                                             .id = &s->id,
-                                                             .step = &s->step,
-                                                             .keeper = s->keeper},
-                                 &dlr_sup_nodes_ops, s);
-    if (!s->io || !s->nodes)
-        return false;
-    s->members = dlr_sup_members(s->nodes);
-    s->steps = dlr_sup_steps_new(&(struct dlr_sup_steps_env){.io = s->io,
-                                                             .nodes = s->nodes,
-                                                             .conf = &s->conf,
-                                                             .info = &s->info,
-                                                             .id = &s->id,
-                                                             .step = &s->step,
-                                                             .address = s->address},
-                                 &dlr_sup_steps_ops, s);
-    s->planning = dlr_sup_planning_new(
-        &(struct dlr_sup_planning_env){.io = s->io,
-                                       .nodes = s->nodes,
-                                       .steps = s->steps,
-                                       .conf = &s->conf,
-                                       .info = &s->info,
-                                       .job_number = &s->job_number},
-        &dlr_sup_planning_ops, s);
-    return s->steps && s->planning;
-}
-
 int main(int argc, char **argv)
 {
     static struct dlr_sup sup = {.state_fd = -1,
@@ -442,7 +329,7 @@ int main(int argc, char **argv)
     dlr_self_keep_secrets();
     block_signals();
     s->keeper = getppid();
-    if (!make_engines(s))
+    if (!dlr_sup_engines_new(s))
         return EXIT_REFUSED;
     if (fcntl(STATE_FD, F_SETFD, FD_CLOEXEC) == 0)
         s->state_fd = STATE_FD;
@@ -470,8 +357,6 @@ int main(int argc, char **argv)
     dlr_sup_cadence_stop(s);
     dlr_sup_ranks_stop(s);
     dlr_sup_outbox_close(s->io);
-    dlr_sup_planning_free(s->planning);
-    dlr_sup_steps_free(s->steps);
-    dlr_sup_nodes_free(s->nodes);
+    dlr_sup_engines_free(s);
     return code; /* what is logged from now on still takes the engine's way */
 }

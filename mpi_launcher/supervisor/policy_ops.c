@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the policy asks for: which engine does it, and what goes before. */
+#include "mpi_launcher/supervisor/dispatch.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
 static void say_late(void *arg, unsigned n)

@@ -317,14 +317,6 @@ void dlr_sup_bar_nodes(struct dlr_sup *s);
 /* SLURM_JOB_CPUS_PER_NODE and SLURM_DISTRIBUTION as tasks of the round should see them. */
 int dlr_sup_shape_env(const struct dlr_sup *s, struct dlr_env *env);
 
-/* dispatch.c: what agents say, what happens to nodes and steps; arg: struct dlr_sup */
-extern const struct dlr_sup_nodes_ops dlr_sup_nodes_ops;
-extern const struct dlr_sup_steps_ops dlr_sup_steps_ops;
-extern const struct dlr_sup_planning_ops dlr_sup_planning_ops;
-
-/* policy_ops.c: what the policy asks for; arg: struct dlr_sup */
-extern const struct dlr_policy_ops dlr_sup_policy_ops;
-
 /* ending/termination.c: SIGTERM. pass_term: to us; false: no tasks of ours can get it. holds: an agent that got it
  * lets its tasks go on though it does not hear us, so nobody is dead for that.
  */

@@ -9,6 +9,7 @@
 
 #include <stdarg.h>
 
+#include "mpi_launcher/supervisor/dispatch.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/nodes_rig.h"
 #include "tests/support/planning_rig.h"

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "common/base/str.h"
+#include "mpi_launcher/supervisor/dispatch.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "tests/support/nodes_rig.h"
 

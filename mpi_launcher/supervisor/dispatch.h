@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The events of all engines: which of the others is told of each, and in which order. arg
+ * is a struct dlr_sup.
+ */
+#ifndef DLR_MPI_LAUNCHER_SUPERVISOR_DISPATCH_H
+#define DLR_MPI_LAUNCHER_SUPERVISOR_DISPATCH_H
+
+#include "mpi_launcher/policy/policy.h"
+#include "mpi_launcher/supervisor/planning/planning.h"
+
+struct dlr_sup;
+
+/* engines.c: gives s its engines. False: out of memory. */
+bool dlr_sup_engines_new(struct dlr_sup *s);
+void dlr_sup_engines_free(struct dlr_sup *s);
+
+extern const struct dlr_sup_io_ops dlr_sup_io_ops;             /* tick.c */
+extern const struct dlr_sup_nodes_ops dlr_sup_nodes_ops;       /* dispatch.c */
+extern const struct dlr_sup_steps_ops dlr_sup_steps_ops;       /* dispatch_steps.c */
+extern const struct dlr_sup_planning_ops dlr_sup_planning_ops; /* dispatch_steps.c */
+extern const struct dlr_policy_ops dlr_sup_policy_ops;         /* policy_ops.c */
+
+/* What several engines ask: */
+bool dlr_sup_has_ended(void *arg); /* the run */
+uint32_t dlr_sup_round_now(void *arg);
+int64_t dlr_sup_phase_since(void *arg);
+uint64_t dlr_sup_next_request(void *arg); /* its id */
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What happens to Slurm's steps, and how a plan comes about: who is told of it. */
+#include <errno.h>
+
+#include "mpi_launcher/supervisor/dispatch.h"
+#include "mpi_launcher/supervisor/supervisor.h"
+
+/* --- what has happened to steps ------------------------------------------------------- */
+
+static void on_agents_ended(void *arg)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_sup_gather_stop(s->planning);
+}
+
+static void on_refused(void *arg, unsigned node)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_policy_lost_before(s->policy, node);
+}
+
+static void on_agent_left(void *arg, unsigned node)
+{
+    dlr_sup_transfers_lost(arg, node);
+}
+
+static void on_agents_gone(void *arg)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_policy_agents_gone(s->policy, dlr_sup_now());
+}
+
+static void on_drained(void *arg)
+{
+    dlr_sup_transfers_check(arg);
+}
+
+static void on_failed(void *arg, enum dlr_asking what, int code, const char *why)
+{
+    struct dlr_sup *s = arg;
+    struct dlr_plan none = {0};
+    int64_t now = dlr_sup_now();
+
+    if (what == DLR_ASK_MEET)
+        dlr_sup_rendezvous_late(s->planning);
+    else if (what == DLR_ASK_AGENTS)
+        dlr_policy_agents_gone(s->policy, now);
+    else if (what == DLR_ASK_PLAN)
+        dlr_sup_take_plan(s, -EPROTO, &none, why);
+    else if (what == DLR_ASK_STEP)
+        dlr_policy_step_ended(s->policy, s->running_round, code, now);
+    else if (what == DLR_ASK_LAUNCH)
+        dlr_policy_launch_late(s->policy, s->running_round, why, now);
+    else if (what == DLR_ASK_REQUEUE)
+        dlr_policy_requeue_failed(s->policy, why);
+}
+
+static void on_away(void *arg, enum dlr_asking what, const char *why)
+{
+    struct dlr_sup *s = arg;
+
+    if (what == DLR_ASK_STEP)
+        s->failure.told = true; /* nobody failed */
+    dlr_policy_controller_away(s->policy, why, dlr_sup_now());
+}
+
+static void on_back(void *arg)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_policy_controller_back(s->policy, dlr_sup_now());
+}
+
+static bool is_queued(void *arg, bool queued)
+{
+    return dlr_sup_launch_queued(arg, queued);
+}
+
+int64_t dlr_sup_phase_since(void *arg)
+{
+    const struct dlr_sup *s = arg;
+
+    return s->phase_ms;
+}
+
+static bool is_over(void *arg)
+{
+    return dlr_sup_is_over(arg);
+}
+
+const struct dlr_sup_steps_ops dlr_sup_steps_ops = {
+    .ended = on_agents_ended,
+    .refused = on_refused,
+    .left = on_agent_left,
+    .gone = on_agents_gone,
+    .drained = on_drained,
+    .failed = on_failed,
+    .away = on_away,
+    .back = on_back,
+    .queued = is_queued,
+    .since = dlr_sup_phase_since,
+    .finished = dlr_sup_has_ended,
+    .over = is_over,
+};
+
+/* --- how a plan comes about ------------------------------------------------------- */
+
+static void fill_want(void *arg, struct dlr_plan_want *ret)
+{
+    dlr_sup_fill_want(arg, ret);
+}
+
+static void on_planned(void *arg, int rc, struct dlr_plan *plan, const char *why)
+{
+    dlr_sup_take_plan(arg, rc, plan, why);
+}
+
+static void on_reported(void *arg, const struct dlr_plan_report *reports, unsigned n)
+{
+    dlr_sup_persist_reports(arg, reports, n);
+}
+
+uint64_t dlr_sup_next_request(void *arg)
+{
+    return dlr_sup_ids(arg, 1);
+}
+
+static bool restores(void *arg)
+{
+    const struct dlr_sup *s = arg;
+    struct dlr_version newest;
+
+    return dlr_commit_newest(s->commit, &newest);
+}
+
+const struct dlr_sup_planning_ops dlr_sup_planning_ops = {
+    .want = fill_want,
+    .planned = on_planned,
+    .reported = on_reported,
+    .request = dlr_sup_next_request,
+    .round = dlr_sup_round_now,
+    .since = dlr_sup_phase_since,
+    .restores = restores,
+};

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engines: what each one is given. */
+#include "mpi_launcher/supervisor/dispatch.h"
+#include "mpi_launcher/supervisor/supervisor.h"
+
+/* The lower ones first: each knows those before it, and tells dispatch.c what happens. */
+bool dlr_sup_engines_new(struct dlr_sup *s)
+{
+    s->io = dlr_sup_io_new(&dlr_sup_io_ops, s);
+    s->nodes = dlr_sup_nodes_new(&(struct dlr_sup_nodes_env){.io = s->io,
+                                                             .conf = &s->conf,
+                                                             .id = &s->id,
+                                                             .step = &s->step,
+                                                             .keeper = s->keeper},
+                                 &dlr_sup_nodes_ops, s);
+    if (!s->io || !s->nodes)
+        return false;
+    s->members = dlr_sup_members(s->nodes);
+    s->steps = dlr_sup_steps_new(&(struct dlr_sup_steps_env){.io = s->io,
+                                                             .nodes = s->nodes,
+                                                             .conf = &s->conf,
+                                                             .info = &s->info,
+                                                             .id = &s->id,
+                                                             .step = &s->step,
+                                                             .address = s->address},
+                                 &dlr_sup_steps_ops, s);
+    s->planning = dlr_sup_planning_new(
+        &(struct dlr_sup_planning_env){.io = s->io,
+                                       .nodes = s->nodes,
+                                       .steps = s->steps,
+                                       .conf = &s->conf,
+                                       .info = &s->info,
+                                       .job_number = &s->job_number},
+        &dlr_sup_planning_ops, s);
+    return s->steps && s->planning;
+}
+
+/* The journal and what the user is told still go their way. */
+void dlr_sup_engines_free(struct dlr_sup *s)
+{
+    s->planning = dlr_sup_planning_free(s->planning);
+    s->steps = dlr_sup_steps_free(s->steps);
+    s->nodes = dlr_sup_nodes_free(s->nodes);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the reactor wakes us for: a message, or time that has passed. Who is asked in
+ * each tick, and in which order.
+ */
+#include "mpi_launcher/supervisor/disk/persist_periodic.h"
+#include "mpi_launcher/supervisor/dispatch.h"
+#include "mpi_launcher/supervisor/nodes/auth_failures.h"
+#include "mpi_launcher/supervisor/supervisor.h"
+
+static void on_message(void *arg, const struct dlr_packet *packet)
+{
+    dlr_sup_hear(((struct dlr_sup *)arg)->nodes, packet);
+}
+
+static bool on_taken(void *arg)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_sup_transfers_check(s);
+    return !dlr_sup_is_over(s);
+}
+
+static void tend(struct dlr_sup *s, int64_t now_ms)
+{
+    if (dlr_sup_outbox_tend(s->io, now_ms))
+        dlr_sup_say(s->io,
+                    "no descriptor is left for agents that connect (ulimit -n): they "
+                    "have to wait until a connection ends");
+}
+
+static bool on_tick(void *arg)
+{
+    struct dlr_sup *s = arg;
+    int64_t now;
+
+    dlr_sup_end_hold(s->nodes);
+    now = dlr_sup_now();
+    dlr_journal_tick(dlr_sup_journal(s->io));
+    dlr_sup_drain_tick(s->steps, now);
+    if (s->finished) {
+        dlr_sup_agents_wait(s->steps, now);
+        return !dlr_sup_is_over(s);
+    }
+    dlr_sup_judge(s->nodes, now);
+    dlr_sup_rejoin_tick(s->steps, now, !s->adopt.active);
+    dlr_sup_peers_tick(s->nodes, now);
+    tend(s, now);
+    dlr_sup_leave_tick(s, now);
+    dlr_sup_adopt_tick(s, now);
+    dlr_sup_controller_tick(s->steps, now);
+    if (now >= dlr_commit_deadline_ms(s->commit))
+        dlr_commit_tick(s->commit, now);
+    if (now >= dlr_policy_deadline_ms(s->policy))
+        dlr_policy_tick(s->policy, now);
+    dlr_sup_restore_tick(s, now);
+    dlr_sup_progress(s, now);
+    dlr_sup_strangers(s->nodes, now);
+    dlr_sup_disk_tick(s);
+    dlr_sup_periodic_tick(s);
+    dlr_sup_rendezvous_tick(s->planning, now);
+    dlr_sup_again_tick(s, now);
+    dlr_sup_ranks_tick(s, now);
+    dlr_sup_transfers_check(s);
+    return true;
+}
+
+static void on_late(void *arg)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_sup_say(s->io, "the state directory '%s' hangs: going on without it",
+                s->info.job_dir);
+}
+
+static bool is_busy(void *arg)
+{
+    const struct dlr_sup *s = arg;
+
+    return s->policy && dlr_policy_phase(s->policy) != DLR_PHASE_DONE;
+}
+
+const struct dlr_sup_io_ops dlr_sup_io_ops = {
+    .message = on_message,
+    .taken = on_taken,
+    .tick = on_tick,
+    .late = on_late,
+    .busy = is_busy,
+};
