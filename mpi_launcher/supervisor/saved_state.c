@@ -25,13 +25,6 @@
 #define START_MS 60000 /* for the disk to say what is there, where nothing has begun */
 #define LOOK_MS 250    /* and where leases must be renewed: less than one lasts */
 
-json_t *dlr_sup_version(const struct dlr_version *v)
-{
-    if (!v)
-        return json_null();
-    return json_pack("[I,I]", (json_int_t)v->round, (json_int_t)v->step);
-}
-
 static void show_command(const struct dlr_runinfo *info, char *buf, size_t size)
 {
     snprintf(buf, size, "%016" PRIx64, info->command);

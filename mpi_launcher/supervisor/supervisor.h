@@ -38,6 +38,7 @@
 #include "mpi_launcher/supervisor/nodes/send.h"
 #include "mpi_launcher/supervisor/nodes/suspend.h"
 #include "mpi_launcher/supervisor/planning/planning.h"
+#include "mpi_launcher/supervisor/planning/version_json.h"
 #include "mpi_launcher/supervisor/steps/agent_step.h"
 #include "mpi_launcher/supervisor/steps/controller.h"
 #include "mpi_launcher/supervisor/steps/internal_step.h"
@@ -677,8 +678,5 @@ int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err);
 /* Nodes that are lost, for later sruns of the same script: Slurm notices much later. */
 void dlr_sup_save_lost(struct dlr_sup *s);
 void dlr_sup_load_lost(struct dlr_sup *s);
-
-/* A version as JSON, null when v is NULL. */
-json_t *dlr_sup_version(const struct dlr_version *v);
 
 #endif

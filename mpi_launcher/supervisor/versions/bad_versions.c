@@ -172,15 +172,9 @@ void dlr_sup_bad_take(struct dlr_sup *s, const json_t *state)
 
     for (size_t i = n; i-- > 0;) { /* the newest is first there, and last here */
         const json_t *mark = json_array_get(list, i);
-        const json_t *round = json_array_get(mark, 0), *step = json_array_get(mark, 1);
+        struct dlr_version v;
 
-        /* Else it would strike the first round, all of it. */
-        if (json_is_integer(round) && json_is_integer(step) &&
-            json_integer_value(round) >= 0 && json_integer_value(round) <= UINT32_MAX &&
-            json_integer_value(step) >= 0)
-            strike(s,
-                   (struct dlr_version){(uint32_t)json_integer_value(round),
-                                        (uint64_t)json_integer_value(step)},
-                   json_array_size(mark) < 3);
+        if (dlr_sup_version_read(mark, &v)) /* else it would strike the first round */
+            strike(s, v, json_array_size(mark) < 3);
     }
 }

@@ -108,11 +108,6 @@ void dlr_sup_vetted_say(const struct dlr_sup *s, json_t *msg)
 void dlr_sup_vetted_take(struct dlr_sup *s, const json_t *state)
 {
     const json_t *v = json_object_get(state, "vetted");
-    json_int_t round = json_integer_value(json_array_get(v, 0));
-    json_int_t step = json_integer_value(json_array_get(v, 1));
 
-    s->has_vetted =
-        json_array_size(v) == 2 && round >= 0 && round <= UINT32_MAX && step >= 0;
-    if (s->has_vetted)
-        s->vetted = (struct dlr_version){(uint32_t)round, (uint64_t)step};
+    s->has_vetted = json_array_size(v) == 2 && dlr_sup_version_read(v, &s->vetted);
 }

@@ -74,10 +74,6 @@ void dlr_sup_save_state(struct dlr_sup *sup)
 {
     saved++;
 }
-json_t *dlr_sup_version(const struct dlr_version *v)
-{
-    return json_pack("[I,I]", (json_int_t)v->round, (json_int_t)v->step);
-}
 void dlr_sup_strike(struct dlr_sup *sup, const char *where, int rank,
                     struct dlr_version v)
 {
