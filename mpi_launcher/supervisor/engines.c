@@ -2,6 +2,7 @@
 /* The engines: what each one is given. */
 #include "mpi_launcher/supervisor/dispatch.h"
 #include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/versions/cadence.h"
 
 /* The lower ones first: each knows those before it, and tells dispatch.c what happens. */
 bool dlr_sup_engines_new(struct dlr_sup *s)
@@ -38,6 +39,8 @@ bool dlr_sup_engines_new(struct dlr_sup *s)
 /* The journal and what the user is told still go their way. */
 void dlr_sup_engines_free(struct dlr_sup *s)
 {
+    dlr_sup_cadence_stop(s);
+    dlr_sup_ranks_stop(s);
     s->planning = dlr_sup_planning_free(s->planning);
     s->steps = dlr_sup_steps_free(s->steps);
     s->nodes = dlr_sup_nodes_free(s->nodes);

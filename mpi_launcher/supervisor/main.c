@@ -354,8 +354,6 @@ int main(int argc, char **argv)
     }
     dlr_sup_journal_close(s->io, 5000);
     dlr_sup_say_end(s->io);
-    dlr_sup_cadence_stop(s);
-    dlr_sup_ranks_stop(s);
     dlr_sup_outbox_close(s->io);
     dlr_sup_engines_free(s);
     return code; /* what is logged from now on still takes the engine's way */
