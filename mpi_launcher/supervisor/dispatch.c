@@ -27,7 +27,8 @@ static bool snapshot_fields(const struct dlr_sup *s, const json_t *msg,
 {
     uint64_t rank, round, step;
 
-    if (!s->have_plan || dlr_msg_uint(msg, "rank", s->plan.world - 1, &rank) < 0 ||
+    if (!dlr_sup_has_plan(s->plan) ||
+        dlr_msg_uint(msg, "rank", s->plan->world - 1, &rank) < 0 ||
         dlr_msg_uint(msg, round_key, UINT32_MAX, &round) < 0 ||
         dlr_msg_uint(msg, "step", INT64_MAX, &step) < 0)
         return false;
@@ -40,7 +41,8 @@ static void on_ready(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
     uint64_t rank, round, bytes;
 
-    if (!s->have_plan || dlr_msg_uint(msg, "rank", dlr_sup_slots_max(s), &rank) < 0 ||
+    if (!dlr_sup_has_plan(s->plan) ||
+        dlr_msg_uint(msg, "rank", dlr_sup_slots_max(s), &rank) < 0 ||
         dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
         dlr_msg_uint(msg, "bytes", ANY_SIZE, &bytes) < 0)
         return;
@@ -334,6 +336,13 @@ uint32_t dlr_sup_round_now(void *arg)
     return dlr_policy_round(s->policy);
 }
 
+static unsigned places_of_round(void *arg)
+{
+    const struct dlr_sup *s = arg;
+
+    return s->step->nplaces;
+}
+
 const struct dlr_sup_nodes_ops dlr_sup_nodes_ops = {
     .message = on_message,
     .greeted = on_greeted,
@@ -349,4 +358,5 @@ const struct dlr_sup_nodes_ops dlr_sup_nodes_ops = {
     .behind = is_behind,
     .over = dlr_sup_has_ended,
     .round = dlr_sup_round_now,
+    .places = places_of_round,
 };

@@ -91,6 +91,13 @@ static bool is_over(void *arg)
     return dlr_sup_is_over(arg);
 }
 
+static bool is_barred(void *arg, unsigned node)
+{
+    const struct dlr_sup *s = arg;
+
+    return dlr_stepplan_bars(s->step, node);
+}
+
 const struct dlr_sup_steps_ops dlr_sup_steps_ops = {
     .ended = on_agents_ended,
     .refused = on_refused,
@@ -102,6 +109,7 @@ const struct dlr_sup_steps_ops dlr_sup_steps_ops = {
     .back = on_back,
     .queued = is_queued,
     .since = dlr_sup_phase_since,
+    .barred = is_barred,
     .finished = dlr_sup_has_ended,
     .over = is_over,
 };

@@ -8,12 +8,10 @@
 bool dlr_sup_engines_new(struct dlr_sup *s)
 {
     s->io = dlr_sup_io_new(&dlr_sup_io_ops, s);
-    s->nodes = dlr_sup_nodes_new(&(struct dlr_sup_nodes_env){.io = s->io,
-                                                             .conf = &s->conf,
-                                                             .id = &s->id,
-                                                             .step = &s->step,
-                                                             .keeper = s->keeper},
-                                 &dlr_sup_nodes_ops, s);
+    s->nodes = dlr_sup_nodes_new(
+        &(struct dlr_sup_nodes_env){
+            .io = s->io, .conf = &s->conf, .id = &s->id, .keeper = s->keeper},
+        &dlr_sup_nodes_ops, s);
     if (!s->io || !s->nodes)
         return false;
     s->members = dlr_sup_members(s->nodes);
@@ -22,7 +20,6 @@ bool dlr_sup_engines_new(struct dlr_sup *s)
                                                              .conf = &s->conf,
                                                              .info = &s->info,
                                                              .id = &s->id,
-                                                             .step = &s->step,
                                                              .address = s->address},
                                  &dlr_sup_steps_ops, s);
     s->planning = dlr_sup_planning_new(
@@ -33,7 +30,11 @@ bool dlr_sup_engines_new(struct dlr_sup *s)
                                        .info = &s->info,
                                        .job_number = &s->job_number},
         &dlr_sup_planning_ops, s);
-    return s->steps && s->planning;
+    if (!s->steps || !s->planning)
+        return false;
+    s->step = dlr_sup_step(s->planning);
+    s->plan = dlr_sup_plan(s->planning);
+    return true;
 }
 
 /* The journal and what the user is told still go their way. */

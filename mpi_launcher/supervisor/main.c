@@ -162,8 +162,8 @@ static int open_policy(struct dlr_sup *s, struct dlr_err *err)
         .agent_timeout_ms = s->conf.agent_timeout_ms,
         .start_timeout_ms = s->conf.start_timeout_ms,
         .batch = dlr_sup_batch(s->nodes)[0],
-        .tolerant = s->step.tolerant,
-        .limit_ms = s->step.limit_ms,
+        .tolerant = s->step->tolerant,
+        .limit_ms = s->step->limit_ms,
         .rendezvous_timeout_ms = s->conf.rendezvous_timeout_ms,
         .transfer_timeout_ms = s->conf.transfer_timeout_ms,
         .end_timeout_ms = s->conf.end_timeout_ms,
@@ -261,8 +261,8 @@ static void tell_start(struct dlr_sup *s, int argc, char **argv)
         "s:s,s:s,s:i,s:i,s:I,s:o,s:i,s:i,s:i,s:o,s:i,s:i,s:i,s:s", "job", s->info.job,
         "run", s->info.name, "incarnation", s->info.incarnation, "generation",
         s->generation, "round", (json_int_t)s->resume_round, "nodes", nodes, "places",
-        s->step.nplaces, "spares", s->members->n - s->step.nplaces, "world",
-        s->step.world, "argv", words, "beat_ms", s->conf.beat.every_ms, "dead_ms",
+        s->step->nplaces, "spares", s->members->n - s->step->nplaces, "world",
+        s->step->world, "argv", words, "beat_ms", s->conf.beat.every_ms, "dead_ms",
         (int)dlr_jobconf_dead_ms(&s->conf), "max_restarts", s->conf.max_restarts.count,
         "version", DLR_VERSION);
 }

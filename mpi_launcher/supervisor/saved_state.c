@@ -61,7 +61,8 @@ static json_t *run_state(struct dlr_sup *s)
     char command[20];
     struct dlr_version newest;
     bool has = dlr_commit_newest(s->commit, &newest);
-    uint32_t next = s->have_plan ? dlr_policy_round(s->policy) + 1 : s->resume_round;
+    uint32_t next =
+        dlr_sup_has_plan(s->plan) ? dlr_policy_round(s->policy) + 1 : s->resume_round;
     json_t *ended = s->finished ? json_integer(s->exit_code) : json_null();
     json_t *state;
 
@@ -134,8 +135,9 @@ static uint64_t number(const json_t *state, const char *key, uint64_t max)
 
 static void take_run_state(struct dlr_sup *s, const json_t *state)
 {
-    s->step.nplaces = number(state, "places", DLR_PLAN_NODES_MAX);
-    s->step.world = number(state, "world", DLR_PLAN_RANKS_MAX);
+    dlr_sup_step_resume(s->planning,
+                        (unsigned)number(state, "places", DLR_PLAN_NODES_MAX),
+                        (unsigned)number(state, "world", DLR_PLAN_RANKS_MAX));
     s->resume_round = number(state, "next_round", UINT32_MAX);
     s->resume_restarts = number(state, "restarts", UINT32_MAX);
     dlr_sup_bad_take(s, state);
@@ -409,7 +411,7 @@ void dlr_sup_save_lost(struct dlr_sup *s)
     for (unsigned i = 0; out && i < s->members->n; i++) {
         const struct dlr_member *m = &s->members->list[i];
 
-        if ((m->here && !m->apart) || dlr_stepplan_bars(&s->step, i) ||
+        if ((m->here && !m->apart) || dlr_stepplan_bars(s->step, i) ||
             (!m->boot[0] && !dlr_policy_is_lost(s->policy, i)))
             continue; /* it is there, or may still come */
         fprintf(out, "%s%s\n", m->here ? APART : "", m->node.name);

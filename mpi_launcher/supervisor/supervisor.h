@@ -37,7 +37,9 @@
 #include "mpi_launcher/supervisor/nodes/peers.h"
 #include "mpi_launcher/supervisor/nodes/send.h"
 #include "mpi_launcher/supervisor/nodes/suspend.h"
+#include "mpi_launcher/supervisor/planning/plan_in_force.h"
 #include "mpi_launcher/supervisor/planning/planning.h"
+#include "mpi_launcher/supervisor/planning/step_of_run.h"
 #include "mpi_launcher/supervisor/planning/version_json.h"
 #include "mpi_launcher/supervisor/steps/agent_step.h"
 #include "mpi_launcher/supervisor/steps/controller.h"
@@ -112,7 +114,6 @@ struct dlr_sup {
     struct dlr_jobconf conf;
     struct dlr_runinfo info;
     struct dlr_run_id id;
-    struct dlr_stepplan step;
     unsigned full_places; /* of a round that lacks no node, and its tasks */
     unsigned full_world;
     const char **prefer; /* [step.nprefer] their names */
@@ -140,6 +141,8 @@ struct dlr_sup {
     const struct dlr_members *members; /* theirs */
     struct dlr_sup_steps *steps;
     struct dlr_sup_planning *planning;
+    const struct dlr_stepplan *step; /* its */
+    const struct dlr_plan *plan;     /* its, too: the one in force */
     struct dlr_policy *policy;
     struct dlr_commit *commit;
 
@@ -147,9 +150,7 @@ struct dlr_sup {
     struct dlr_proc workers, helper; /* helper: requeue */
     int helper_out;                  /* read end of its stdout */
 
-    /* the plan in force, and what the next one must know */
-    struct dlr_plan plan;
-    bool have_plan;
+    /* what the next plan must know */
     struct dlr_sup_ranks *ranks; /* rounds/ranks.c: which of them are where */
     struct dlr_plan_world
         seats;         /* of the program's ranks, as it told them; nplaces 0: of
@@ -282,9 +283,10 @@ struct dlr_sup {
 /* Places of the program's ranks, as far as known: what the next plan assumes. Borrowed. */
 static inline struct dlr_plan_world dlr_sup_seats(const struct dlr_sup *s)
 {
-    return s->seats.nplaces && s->seats.nplaces == s->step.nplaces
+    return s->seats.nplaces && s->seats.nplaces == s->step->nplaces
                ? s->seats
-               : (struct dlr_plan_world){s->step.nplaces, s->step.tasks, s->step.ranks};
+               : (struct dlr_plan_world){s->step->nplaces, s->step->tasks,
+                                         s->step->ranks};
 }
 
 static inline unsigned dlr_sup_seats_world(const struct dlr_sup *s)
@@ -300,7 +302,7 @@ static inline unsigned dlr_sup_seats_world(const struct dlr_sup *s)
 /* The highest number of a slot, parity's included, that a node may speak of. */
 static inline unsigned dlr_sup_slots_max(const struct dlr_sup *s)
 {
-    unsigned world = s->plan.world > s->full_world ? s->plan.world : s->full_world;
+    unsigned world = s->plan->world > s->full_world ? s->plan->world : s->full_world;
 
     return world * DLR_SLOT_OWNERS - 1;
 }

@@ -143,6 +143,7 @@ static void start(struct dlr_sup *s)
                                  .controller_timeout_ms = 1000,
                                  .suspect_ms = 100};
     struct dlr_commit_conf cc = {true, 1000, 2, 64};
+    struct dlr_sup_planning *planning;
     struct dlr_members *table;
     json_t *plan = json_loads(PLAN, 0, NULL);
     struct dlr_err err;
@@ -153,19 +154,18 @@ static void start(struct dlr_sup *s)
     s->io = dlr_sup_io_new(NULL, NULL);
     FUZZ_CHECK(s->io);
     s->id.gen = 1;
-    s->step.world = 4;
-    s->step.nplaces = 2;
-    s->step.tasks = tasks;
     memcpy(s->info.job_dir, "/nonexistent", 13);
     memcpy(s->info.dir, "/nonexistent", 13);
     table = nodes_rig(s, &dlr_sup_nodes_ops, names, NODES);
     FUZZ_CHECK(dlr_policy_new(&pc, &ops, s, &s->policy, &err) == 0);
     steps_rig(s, &dlr_sup_steps_ops);
-    planning_rig(s, &dlr_sup_planning_ops);
+    planning = planning_rig(s, &dlr_sup_planning_ops);
+    planning->step.world = 4;
+    planning->step.nplaces = 2;
+    planning->step.tasks = tasks;
     FUZZ_CHECK(dlr_commit_new(&cc, &dlr_sup_commit_ops, s, &s->commit, &err) == 0);
-    FUZZ_CHECK(plan && dlr_plan_from_json(plan, &s->plan, &err) == 0);
+    FUZZ_CHECK(plan && dlr_plan_from_json(plan, &planning->plan, &err) == 0);
     json_decref(plan);
-    s->have_plan = true;
     FUZZ_CHECK(dlr_sup_holders_make(s) == 0);
     dlr_policy_start(s->policy, now_ms);
     for (unsigned i = 0; i < NODES; i++) {
@@ -199,7 +199,7 @@ static void stop(struct dlr_sup *s)
     free(s->spared);
     free(s->holders);
     free(s->slot_bytes);
-    dlr_plan_done(&s->plan);
+    s->planning->step.tasks = NULL;
     dlr_policy_free(s->policy);
     dlr_commit_free(s->commit);
     dlr_sup_planning_free(s->planning);

@@ -12,6 +12,7 @@
 
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/nodes_rig.h"
+#include "tests/support/planning_rig.h"
 #include "tests/support/steps_rig.h"
 
 #define NODES 4
@@ -102,6 +103,7 @@ static void start(struct dlr_sup *s)
     memcpy(s->info.dir, run_dir, sizeof(run_dir));
     nodes_rig(s, NULL, names, NODES);
     steps_rig(s, NULL);
+    planning_rig(s, NULL);
 }
 
 static void stop(struct dlr_sup *s)
@@ -109,7 +111,7 @@ static void stop(struct dlr_sup *s)
     free(s->struck);
     free(s->holders);
     free(s->slot_bytes);
-    dlr_plan_done(&s->plan);
+    dlr_sup_planning_free(s->planning);
     dlr_sup_steps_free(s->steps);
     dlr_sup_nodes_free(s->nodes);
 }
@@ -118,7 +120,8 @@ static void stop(struct dlr_sup *s)
 
 static void check_same(const struct dlr_sup *a, const struct dlr_sup *b)
 {
-    FUZZ_CHECK(a->step.nplaces == b->step.nplaces && a->step.world == b->step.world);
+    FUZZ_CHECK(a->step->nplaces == b->step->nplaces &&
+               a->step->world == b->step->world);
     FUZZ_CHECK(a->resume_round == b->resume_round &&
                a->resume_restarts == b->resume_restarts);
     FUZZ_CHECK(a->has_vetted == b->has_vetted && dlr_version_eq(a->vetted, b->vetted));
@@ -134,12 +137,12 @@ static void check_again(struct dlr_sup *s)
     json_t *state;
     char *text;
 
-    FUZZ_CHECK(s->step.nplaces <= DLR_PLAN_NODES_MAX &&
-               s->step.world <= DLR_PLAN_RANKS_MAX);
+    FUZZ_CHECK(s->step->nplaces <= DLR_PLAN_NODES_MAX &&
+               s->step->world <= DLR_PLAN_RANKS_MAX);
     FUZZ_CHECK(!s->ended_before || (s->exit_code >= 0 && s->exit_code <= 255));
     dlr_policy_resume(policy, s->resume_round, s->resume_restarts, 0);
-    s->full_places = s->step.nplaces;
-    s->full_world = s->step.world;
+    s->full_places = s->step->nplaces;
+    s->full_world = s->step->world;
     state = run_state(s);
     text = state ? json_dumps(state, JSON_COMPACT) : NULL;
     FUZZ_CHECK(text && strlen(text) < STATE_MAX);
@@ -181,10 +184,9 @@ static void as_kept(struct dlr_sup *s, const uint8_t *data, size_t size)
     }
     FUZZ_CHECK(s->generation >= 1 && s->bare_ms >= 0);
     check_again(s);
-    s->step.nplaces = 2;
-    s->step.world = 4;
+    dlr_sup_step_resume(s->planning, 2, 4);
     if (dlr_sup_load_round(s, json_object_get(state, "running")) == 0) {
-        FUZZ_CHECK(s->have_plan && s->plan.nplaces == 2 && s->plan.world == 4);
+        FUZZ_CHECK(s->plan->nplaces == 2 && s->plan->world == 4);
         FUZZ_CHECK(s->running_round + 1 == s->resume_round);
     }
     json_decref(state);

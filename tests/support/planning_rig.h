@@ -5,11 +5,14 @@
 
 #include <stdlib.h>
 
+#include "mpi_launcher/supervisor/planning/planning_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
-/* Gives s one, once s->nodes and s->steps are there. */
-static inline void planning_rig(struct dlr_sup *s,
-                                const struct dlr_sup_planning_ops *ops)
+/* Gives s one, once s->nodes and s->steps are there where they are asked: its inside, to be
+ * written.
+ */
+static inline struct dlr_sup_planning *
+planning_rig(struct dlr_sup *s, const struct dlr_sup_planning_ops *ops)
 {
     struct dlr_sup_planning_env env = {.io = s->io,
                                        .nodes = s->nodes,
@@ -21,6 +24,9 @@ static inline void planning_rig(struct dlr_sup *s,
     s->planning = dlr_sup_planning_new(&env, ops, s);
     if (!s->planning)
         abort();
+    s->step = dlr_sup_step(s->planning);
+    s->plan = dlr_sup_plan(s->planning);
+    return s->planning;
 }
 
 #endif

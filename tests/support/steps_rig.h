@@ -15,7 +15,6 @@ static inline void steps_rig(struct dlr_sup *s, const struct dlr_sup_steps_ops *
                                     .conf = &s->conf,
                                     .info = &s->info,
                                     .id = &s->id,
-                                    .step = &s->step,
                                     .address = s->address};
     struct dlr_err err;
 

@@ -18,19 +18,19 @@ struct dlr_sup_bring {
 
 bool dlr_sup_other_world(const struct dlr_sup *s)
 {
-    return s->plan.restore && (s->anywhere || s->plan.made_by != s->plan.world);
+    return s->plan->restore && (s->anywhere || s->plan->made_by != s->plan->world);
 }
 
 json_t *dlr_sup_restore_row(const struct dlr_sup *s)
 {
     json_t *row;
 
-    if (!s->plan.restore)
+    if (!s->plan->restore)
         return json_null();
-    row = json_pack("{s:I,s:I}", "vround", (json_int_t)s->plan.version.round, "step",
-                    (json_int_t)s->plan.version.step);
+    row = json_pack("{s:I,s:I}", "vround", (json_int_t)s->plan->version.round, "step",
+                    (json_int_t)s->plan->version.step);
     if (dlr_sup_other_world(s))
-        json_object_set_new(row, "world", json_integer(s->plan.made_by));
+        json_object_set_new(row, "world", json_integer(s->plan->made_by));
     return row;
 }
 
@@ -73,7 +73,7 @@ static void end(struct dlr_sup *s, struct dlr_sup_bring *b, int rc, const char *
 /* Who has it now; all copies that ranks of this round need of their own are where these run. */
 static int holder_of(const struct dlr_sup *s, unsigned rank)
 {
-    const struct dlr_plan_source *src = &s->plan.sources[rank];
+    const struct dlr_plan_source *src = &s->plan->sources[rank];
 
     if (!dlr_sup_other_world(s))
         return dlr_sup_node_of(s, dlr_sup_place_of(s, rank));
@@ -87,15 +87,15 @@ void dlr_sup_on_bring(struct dlr_sup *s, unsigned node, const json_t *msg)
     json_t *order;
     int holder;
 
-    if (!s->have_plan || !s->plan.restore ||
+    if (!dlr_sup_has_plan(s->plan) || !s->plan->restore ||
         dlr_policy_phase(s->policy) != DLR_PHASE_RUN ||
         dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
         round != s->running_round ||
-        dlr_msg_uint(msg, "rank", s->plan.made_by - 1, &rank) < 0 ||
+        dlr_msg_uint(msg, "rank", s->plan->made_by - 1, &rank) < 0 ||
         find(s, node, (unsigned)rank))
         return;
-    if (dlr_sup_other_world(s) && s->plan.sources[rank].from == DLR_PLAN_FILE) {
-        say_brought(s, node, (unsigned)rank, 0, "", s->plan.sources[rank].where);
+    if (dlr_sup_other_world(s) && s->plan->sources[rank].from == DLR_PLAN_FILE) {
+        say_brought(s, node, (unsigned)rank, 0, "", s->plan->sources[rank].where);
         return;
     }
     holder = holder_of(s, (unsigned)rank);
@@ -115,7 +115,7 @@ void dlr_sup_on_bring(struct dlr_sup *s, unsigned node, const json_t *msg)
     json_object_set_new(order, "round", json_integer(s->running_round));
     json_object_set_new(order, "rank", json_integer((json_int_t)rank));
     json_object_set_new(order, "bytes",
-                        json_integer((json_int_t)s->plan.sources[rank].bytes));
+                        json_integer((json_int_t)s->plan->sources[rank].bytes));
     json_object_set_new(order, "bring", json_true());
     dlr_sup_send(s->nodes, node, order);
 }
@@ -157,9 +157,9 @@ bool dlr_sup_bring_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc,
     if (!b)
         return false;
     where = s->members->list[node].node.name;
-    if (rc < 0 && dlr_sup_blames(s, where, (int)b->t.rank, s->plan.version, rc))
+    if (rc < 0 && dlr_sup_blames(s, where, (int)b->t.rank, s->plan->version, rc))
         dlr_sup_strike(s, where, (int)b->t.rank,
-                       s->plan.version); /* the next plan takes another copy of it */
+                       s->plan->version); /* the next plan takes another copy of it */
     end(s, b, rc, why);
     return true;
 }

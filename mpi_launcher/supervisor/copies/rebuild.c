@@ -63,7 +63,7 @@ static uint64_t order(struct dlr_sup *s, const struct dlr_sets *sets, unsigned r
 
 void dlr_sup_rebuild(struct dlr_sup *s, unsigned rank)
 {
-    const struct dlr_plan_source *src = &s->plan.sources[rank];
+    const struct dlr_plan_source *src = &s->plan->sources[rank];
     int home = dlr_sup_node_of(s, (unsigned)dlr_sup_place_of(s, rank));
     struct parts parts;
 
@@ -105,7 +105,7 @@ uint64_t dlr_sup_rebuild_anywhere(struct dlr_sup *s, const struct dlr_plan *plan
 /* Room as for a copy that is brought: a slot of its own, which no rank of this round has. */
 static void ask_room(struct dlr_sup *s, const struct dlr_transfer *t)
 {
-    uint64_t bytes = s->plan.sources[t->rank].bytes;
+    uint64_t bytes = s->plan->sources[t->rank].bytes;
     json_t *msg = dlr_msg_new("reserve");
 
     json_object_set_new(msg, "round", json_integer(dlr_policy_round(s->policy)));
@@ -123,7 +123,7 @@ static unsigned count_lost(const struct dlr_sup *s, const struct dlr_sets *sets,
                                          lost = 0;
 
     for (unsigned i = 0; i < n; i++)
-        lost += is_lost((void *)&s->plan, ranks[i]);
+        lost += is_lost((void *)s->plan, ranks[i]);
     return lost;
 }
 
@@ -137,8 +137,8 @@ static int make(struct dlr_sup *s, const struct dlr_sets *sets, unsigned rank,
     struct parts parts;
     unsigned k;
 
-    read_parts(s, &s->plan.sources[rank], &parts);
-    k = dlr_sets_maker(sets, rank, parts.n, is_lost, &s->plan);
+    read_parts(s, &s->plan->sources[rank], &parts);
+    k = dlr_sets_maker(sets, rank, parts.n, is_lost, (void *)s->plan);
     k += tried * count_lost(s, sets, rank);
     t = k < parts.n ? dlr_sup_transfer(s, order(s, sets, rank, &parts, parts.node[k]))
                     : NULL;
@@ -154,7 +154,7 @@ static int make(struct dlr_sup *s, const struct dlr_sets *sets, unsigned rank,
 static void give_up(struct dlr_sup *s, const struct dlr_sets *sets, unsigned rank,
                     const char *why)
 {
-    const struct dlr_version *v = &s->plan.version;
+    const struct dlr_version *v = &s->plan->version;
     unsigned ranks[DLR_PARITY_DATA_MAX];
 
     dlr_sets_group(sets, rank, ranks);
@@ -174,10 +174,10 @@ void dlr_sup_rebuild_lost(struct dlr_sup *s)
 {
     DLR_CLEANUP(dlr_sets_done) struct dlr_sets sets = {0};
 
-    for (unsigned r = 0; r < s->plan.made_by; r++) {
-        if (s->plan.sources[r].from != DLR_PLAN_PARITY)
+    for (unsigned r = 0; r < s->plan->made_by; r++) {
+        if (s->plan->sources[r].from != DLR_PLAN_PARITY)
             continue;
-        if (sets.rows == 0 && dlr_sup_world_sets(s, s->plan.made_by, &sets) < 0) {
+        if (sets.rows == 0 && dlr_sup_world_sets(s, s->plan->made_by, &sets) < 0) {
             s->transfer_rc = -ENOMEM;
             snprintf(s->transfer_why, sizeof(s->transfer_why), "no memory for sets");
             return;
@@ -224,7 +224,7 @@ bool dlr_sup_rebuild_room(struct dlr_sup *s, unsigned node, unsigned rank, int r
                      (int)rank, "from", s->members->list[node].node.name, "to",
                      s->members->list[node].node.name, "why", why);
     drop(s, t->id);
-    if (dlr_sup_world_sets(s, s->plan.made_by, &sets) == 0 &&
+    if (dlr_sup_world_sets(s, s->plan->made_by, &sets) == 0 &&
         make(s, &sets, rank, tried) < 0)
         give_up(s, &sets, rank, why);
     return true;
@@ -234,17 +234,13 @@ void dlr_sup_rebuild_known(struct dlr_sup *s)
 {
     for (unsigned i = 0; i < s->ntransfers; i++) {
         const struct dlr_transfer *t = &s->transfers[i];
-        struct dlr_plan_source *src;
-        char *where;
 
         if (!t->brought || !t->started)
             continue;
-        src = &s->plan.sources[t->rank]; /* of a part it is a slot's number */
-        where = strdup(s->members->list[t->to].node.name);
-        if (!where)
-            continue; /* it is still of parity: who wants it is refused, and the round begins anew */
-        free(src->where);
-        src->where = where;
-        src->from = DLR_PLAN_NODE;
+        /* Of a part rank is a slot's number. Without memory it is still of parity: who wants it is
+         * refused, and the round begins anew.
+         */
+        dlr_sup_plan_source(s->planning, t->rank, s->members->list[t->to].node.name,
+                            s->plan->sources[t->rank].bytes);
     }
 }

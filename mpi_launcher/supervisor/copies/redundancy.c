@@ -15,7 +15,7 @@
 
 unsigned dlr_sup_copies(const struct dlr_sup *s)
 {
-    return s->step.nplaces > 1 ? s->conf.redundancy.copies : 0;
+    return s->step->nplaces > 1 ? s->conf.redundancy.copies : 0;
 }
 
 /* Sets are smaller than asked for where less than rows nodes would be outside: that costs memory. */
@@ -46,13 +46,13 @@ int dlr_sup_redundancy_check(struct dlr_sup *s, struct dlr_err *err)
     struct dlr_plan_world seats = dlr_sup_seats(s);
     int rc = 0;
 
-    if (copies > 1 && s->step.nplaces <= copies)
+    if (copies > 1 && s->step->nplaces <= copies)
         return dlr_fail(err, -EINVAL,
                         "--dlrover-redundancy with %u other nodes needs at least %u "
                         "training nodes, this run has %u: ask for more nodes, or for "
                         "less redundancy",
-                        copies, copies + 1, s->step.nplaces);
-    if (members && s->step.nplaces > 1)
+                        copies, copies + 1, s->step->nplaces);
+    if (members && s->step->nplaces > 1)
         rc = dlr_sets_init(&s->sets, seats.nplaces, seats.tasks, seats.ranks, members,
                            copies);
     if (rc == 0 && s->sets.rows > 0)
@@ -63,35 +63,35 @@ int dlr_sup_redundancy_check(struct dlr_sup *s, struct dlr_err *err)
 static int choose_holders(struct dlr_sup *s, const struct dlr_topo_node *nodes,
                           unsigned *holder)
 {
-    DLR_AUTO_FREE unsigned *place = calloc(s->plan.nplaces, sizeof(*place));
+    DLR_AUTO_FREE unsigned *place = calloc(s->plan->nplaces, sizeof(*place));
 
     if (s->sets.rows > 0)
         return dlr_sets_holders(&s->sets, nodes, holder);
     if (!place)
         return -ENOMEM;
-    for (unsigned p = 0; p < s->plan.nplaces; p++)
+    for (unsigned p = 0; p < s->plan->nplaces; p++)
         place[p] = p;
-    dlr_topo_copies(nodes, place, s->plan.nplaces, dlr_sup_copies(s), holder);
+    dlr_topo_copies(nodes, place, s->plan->nplaces, dlr_sup_copies(s), holder);
     return 0;
 }
 
 /* What was kept where stays known until the next round is prepared: former. */
 int dlr_sup_holders_make(struct dlr_sup *s)
 {
-    unsigned n = s->plan.nplaces, copies = dlr_sup_copies(s);
+    unsigned n = s->plan->nplaces, copies = dlr_sup_copies(s);
     DLR_AUTO_FREE struct dlr_topo_node *nodes = calloc(n, sizeof(*nodes));
     DLR_AUTO_FREE unsigned *holder = calloc((size_t)n * copies + 1, sizeof(*holder));
-    DLR_AUTO_FREE uint64_t *bytes = calloc(s->plan.world, sizeof(*bytes));
+    DLR_AUTO_FREE uint64_t *bytes = calloc(s->plan->world, sizeof(*bytes));
 
     if (!nodes || !holder || !bytes)
         return -ENOMEM;
     for (unsigned p = 0; p < n; p++)
-        nodes[p] = s->plan.places[p].node;
+        nodes[p] = s->plan->places[p].node;
     if (copies && choose_holders(s, nodes, holder) < 0)
         return -ENOMEM;
     for (unsigned p = 0; p < n; p++)
-        s->plan.places[p].partner =
-            copies && !s->sets.rows ? holder[(size_t)p * copies] : p;
+        dlr_sup_plan_partner(s->planning, p,
+                             copies && !s->sets.rows ? holder[(size_t)p * copies] : p);
     free(s->holders);
     free(s->slot_bytes);
     s->holders = DLR_STEAL(holder);
@@ -160,7 +160,7 @@ void dlr_sup_holders_ask_all(struct dlr_sup *s)
 {
     unsigned ranks[DLR_PARITY_DATA_MAX] = {0};
 
-    for (unsigned r = 0; r < s->plan.world; r++) {
+    for (unsigned r = 0; r < s->plan->world; r++) {
         if (s->sets.rows > 0)
             dlr_sets_group(&s->sets, r, ranks);
         if (s->slot_bytes[r] && (s->sets.rows == 0 || ranks[0] == r))
@@ -173,8 +173,8 @@ void dlr_sup_holders_keep(struct dlr_sup *s)
     unsigned each = dlr_sup_copies(s) + 1;
 
     free(s->kept);
-    s->kept = calloc((size_t)s->plan.nplaces * each, sizeof(*s->kept));
-    for (unsigned p = 0; s->kept && p < s->plan.nplaces; p++)
+    s->kept = calloc((size_t)s->plan->nplaces * each, sizeof(*s->kept));
+    for (unsigned p = 0; s->kept && p < s->plan->nplaces; p++)
         for (unsigned k = 0; k < each; k++)
             s->kept[(size_t)p * each + k] = dlr_sup_holder_node(s, p, k);
     s->kept_whole = s->kept && s->again.wanted && s->again.n == 0 && !s->again.failed;
@@ -186,7 +186,7 @@ bool dlr_sup_holder_has(const struct dlr_sup *s, unsigned place, unsigned k)
     struct dlr_version newest;
 
     return s->kept && s->kept_whole && dlr_commit_newest(s->commit, &newest) &&
-           dlr_version_eq(newest, s->plan.version) &&
+           dlr_version_eq(newest, s->plan->version) &&
            s->kept[at + k] == dlr_sup_holder_node(s, place, k);
 }
 
@@ -196,7 +196,7 @@ json_t *dlr_sup_holder_names(const struct dlr_sup *s, unsigned place)
 
     for (unsigned k = 1; k <= dlr_sup_copies(s); k++)
         json_array_append_new(
-            names, json_string(s->plan.places[dlr_sup_holder(s, place, k)].node.name));
+            names, json_string(s->plan->places[dlr_sup_holder(s, place, k)].node.name));
     return names;
 }
 
@@ -215,10 +215,10 @@ void dlr_sup_bare(struct dlr_sup *s, unsigned node)
     struct dlr_version newest;
 
     forget_holder(s, node);
-    if (s->bare_ms || !s->have_plan || dlr_sup_copies(s) == 0 ||
+    if (s->bare_ms || !dlr_sup_has_plan(s->plan) || dlr_sup_copies(s) == 0 ||
         !dlr_commit_newest(s->commit, &newest))
         return;
-    for (unsigned p = 0; p < s->plan.nplaces; p++)
+    for (unsigned p = 0; p < s->plan->nplaces; p++)
         if (dlr_sup_holder_of(s, p, node) >= 0) {
             s->bare_ms = dlr_sup_now();
             dlr_journal_note(dlr_sup_journal(s->io), "unprotected", "s:s,s:o", "node",
@@ -250,7 +250,7 @@ json_t *dlr_sup_round_sums(const struct dlr_sup *s)
 {
     json_t *sums = json_array();
 
-    for (unsigned r = 0; r < s->plan.world; r++) {
+    for (unsigned r = 0; r < s->plan->world; r++) {
         unsigned ranks[DLR_PARITY_DATA_MAX], place = (unsigned)dlr_sup_place_of(s, r);
 
         dlr_sets_group(&s->sets, r, ranks);
@@ -262,9 +262,9 @@ json_t *dlr_sup_round_sums(const struct dlr_sup *s)
 
             if (dlr_sets_parity_terms(&s->sets, r, row, terms, sizeof(terms)) < 0)
                 continue;
-            dlr_format(text, sizeof(text), "%u %s", s->plan.world, terms);
+            dlr_format(text, sizeof(text), "%u %s", s->plan->world, terms);
             json_array_append_new(sums, json_pack("{s:s,s:i,s:s}", "node",
-                                                  s->plan.places[at].node.name, "rank",
+                                                  s->plan->places[at].node.name, "rank",
                                                   (int)dlr_sets_shard(&s->sets, r, row),
                                                   "terms", text));
         }
@@ -286,17 +286,17 @@ uint64_t dlr_sup_shard_room(const struct dlr_sup *s, unsigned rank)
     uint64_t most = 0;
 
     for (unsigned i = 0; i < n; i++)
-        if (s->plan.sources[ranks[i]].bytes > most)
-            most = s->plan.sources[ranks[i]].bytes;
+        if (s->plan->sources[ranks[i]].bytes > most)
+            most = s->plan->sources[ranks[i]].bytes;
     return shard_bytes(most);
 }
 
 void dlr_sup_shard_ready(struct dlr_sup *s, unsigned node, unsigned slot)
 {
-    unsigned first = slot % s->plan.world, row = slot / s->plan.world - 1;
+    unsigned first = slot % s->plan->world, row = slot / s->plan->world - 1;
     unsigned ranks[DLR_PARITY_DATA_MAX], n, place;
 
-    if (slot < s->plan.world || row >= s->sets.rows)
+    if (slot < s->plan->world || row >= s->sets.rows)
         return;
     n = dlr_sets_group(&s->sets, first, ranks);
     place = (unsigned)dlr_sup_place_of(s, first);

@@ -48,10 +48,10 @@ static void add_rank(struct dlr_sup *s, unsigned rank)
 void dlr_sup_again_plan(struct dlr_sup *s)
 {
     dlr_sup_again_stop(s);
-    if (!s->plan.restore || dlr_sup_other_world(s) || dlr_sup_copies(s) == 0)
+    if (!s->plan->restore || dlr_sup_other_world(s) || dlr_sup_copies(s) == 0)
         return;
     s->again.wanted = true;
-    for (unsigned r = 0; r < s->plan.world; r++)
+    for (unsigned r = 0; r < s->plan->world; r++)
         add_rank(s, r);
 }
 
@@ -88,7 +88,7 @@ static void reserve(struct dlr_sup *s, const struct dlr_transfer *t)
         if (o->slot == t->slot && o->to == t->to)
             return;
     dlr_sup_ask_reserve(s, t->to, t->slot,
-                        t->slot == t->rank ? s->plan.sources[t->rank].bytes
+                        t->slot == t->rank ? s->plan->sources[t->rank].bytes
                                            : dlr_sup_shard_room(s, t->rank));
 }
 
@@ -186,7 +186,7 @@ void dlr_sup_again_copied(struct dlr_sup *s, unsigned node, unsigned rank,
     for (unsigned i = 0; s->again.out && i < s->again.n; i++) {
         struct dlr_transfer *t = &s->again.list[i];
 
-        if (t->rank == rank && t->to == node && dlr_version_eq(v, s->plan.version))
+        if (t->rank == rank && t->to == node && dlr_version_eq(v, s->plan->version))
             end(s, t, true);
     }
 }
@@ -206,7 +206,7 @@ void dlr_sup_again_tick(struct dlr_sup *s, int64_t now_ms)
         s->io,
         "%u copies of step %llu were not made in %lld s "
         "(--dlrover-set=transfer-timeout): the next save protects the job again",
-        s->again.out, (unsigned long long)s->plan.version.step,
+        s->again.out, (unsigned long long)s->plan->version.step,
         (long long)(s->conf.transfer_timeout_ms / 1000));
     s->again.failed = true;
     finish(s);

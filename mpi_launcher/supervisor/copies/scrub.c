@@ -51,7 +51,7 @@ static int good_holder(const struct dlr_sup *s, const struct dlr_bad_copy *bad,
     int found = -1;
 
     *ret_other = -1;
-    if (s->sets.rows > 0 || bad->rank >= s->plan.world)
+    if (s->sets.rows > 0 || bad->rank >= s->plan->world)
         return -1;
     place = (unsigned)dlr_sup_place_of(s, bad->rank);
     if (dlr_sup_holder_of(s, place, bad->node) < 0)
@@ -73,7 +73,7 @@ static int good_holder(const struct dlr_sup *s, const struct dlr_bad_copy *bad,
 /* Its holder has the order to make it of what its ranks send. */
 static bool make_shard(struct dlr_sup *s, const struct dlr_bad_copy *bad)
 {
-    unsigned ranks[DLR_PARITY_DATA_MAX], n, low = bad->rank % s->plan.world;
+    unsigned ranks[DLR_PARITY_DATA_MAX], n, low = bad->rank % s->plan->world;
     bool all = true;
 
     if (dlr_sup_holder_of(s, (unsigned)dlr_sup_place_of(s, low), bad->node) <= 0)
@@ -130,7 +130,7 @@ static bool make_own(struct dlr_sup *s, const struct dlr_bad_copy *bad)
     n = find_parts(s, bad, slot, node);
     if (!n || dlr_sets_rebuild_terms(&s->sets, bad->rank, slot, terms, sizeof(terms)))
         return false;
-    dlr_format(text, sizeof(text), "%u %s", s->plan.world, terms);
+    dlr_format(text, sizeof(text), "%u %s", s->plan->world, terms);
     msg = order(s, "rebuild", bad->rank, bad->version);
     json_object_set_new(msg, "terms", json_string(text));
     dlr_sup_send(s->nodes, bad->node, msg);
@@ -143,7 +143,7 @@ static bool make_own(struct dlr_sup *s, const struct dlr_bad_copy *bad)
 static bool make_again(struct dlr_sup *s, const struct dlr_bad_copy *bad, int from)
 {
     if (s->sets.rows > 0)
-        return bad->rank < s->plan.world ? make_own(s, bad) : make_shard(s, bad);
+        return bad->rank < s->plan->world ? make_own(s, bad) : make_shard(s, bad);
     return send_copy(s, from, bad->rank, bad->version, bad->node);
 }
 
@@ -205,7 +205,7 @@ void dlr_sup_on_copy_bad(struct dlr_sup *s, unsigned node, const json_t *msg)
     struct dlr_version v;
     int other, good;
 
-    if (!s->have_plan || dlr_policy_phase(s->policy) != DLR_PHASE_RUN ||
+    if (!dlr_sup_has_plan(s->plan) || dlr_policy_phase(s->policy) != DLR_PHASE_RUN ||
         dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
         round != s->running_round || dlr_msg_uint(msg, "rank", INT32_MAX, &rank) < 0 ||
         dlr_msg_uint(msg, "vround", UINT32_MAX, &vround) < 0 ||

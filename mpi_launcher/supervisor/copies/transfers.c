@@ -22,12 +22,12 @@
 
 int dlr_sup_place_of(const struct dlr_sup *s, unsigned rank)
 {
-    return s->plan.place_of[rank];
+    return s->plan->place_of[rank];
 }
 
 int dlr_sup_node_of(const struct dlr_sup *s, unsigned place)
 {
-    return dlr_members_find(s->members, s->plan.places[place].node.name);
+    return dlr_members_find(s->members, s->plan->places[place].node.name);
 }
 
 void dlr_sup_strike(struct dlr_sup *s, const char *where, int rank,
@@ -276,7 +276,7 @@ int dlr_sup_new_token(struct dlr_sup *s)
 /* A rank's copy comes to its node from whoever has it. */
 static void move_rank(struct dlr_sup *s, unsigned rank)
 {
-    const struct dlr_plan_source *src = &s->plan.sources[rank];
+    const struct dlr_plan_source *src = &s->plan->sources[rank];
     int home = dlr_sup_node_of(s, (unsigned)dlr_sup_place_of(s, rank)), from = home;
     struct dlr_transfer *t;
 
@@ -307,19 +307,19 @@ void dlr_sup_prepare(void *arg, uint32_t round)
     s->preparing = true;
     s->saving_told = false;
     dlr_sup_memory_round(s);
-    s->transfer_version = s->plan.version;
+    s->transfer_version = s->plan->version;
     dlr_sup_ranks_round(s);
     if (dlr_sup_new_token(s) < 0)
         return;
     dlr_sup_tell_round(s, round);
     for (unsigned r = 0;
-         s->plan.restore && !dlr_sup_other_world(s) && r < s->plan.world; r++)
+         s->plan->restore && !dlr_sup_other_world(s) && r < s->plan->world; r++)
         move_rank(s, r);
     if (dlr_sup_other_world(s))
         dlr_sup_rebuild_lost(s);
     dlr_sup_again_plan(s);
-    dlr_commit_round(s->commit, round, s->plan.world,
-                     s->plan.restore ? &s->plan.version : NULL);
+    dlr_commit_round(s->commit, round, s->plan->world,
+                     s->plan->restore ? &s->plan->version : NULL);
     dlr_sup_cadence_round(s);
     dlr_sup_vetted_round(s);
     dlr_sup_keep_plan(s);
@@ -357,7 +357,7 @@ void dlr_sup_on_ready(struct dlr_sup *s, unsigned node, unsigned rank, uint32_t 
     dlr_sup_again_ready(s, node, rank);
     if (dlr_policy_phase(s->policy) != DLR_PHASE_RUN)
         return; /* slots for a transfer; the worker asks for its own */
-    if (rank >= s->plan.world) {
+    if (rank >= s->plan->world) {
         dlr_sup_shard_ready(s, node, rank);
         return;
     }

@@ -266,7 +266,7 @@ static void ask_together(struct dlr_sup *s, const struct dlr_plan_place *place,
     unsigned node = 0;
 
     for (unsigned t = 0; t < place->tasks; t++) {
-        unsigned rank = s->plan.ranks[place->from + t];
+        unsigned rank = s->plan->ranks[place->from + t];
         const struct rank_file *w = &p->ranks[rank];
 
         if (w->kind != kind || w->by == ANSWERED)
@@ -340,8 +340,8 @@ static void give_up(struct dlr_sup *s, unsigned rank, unsigned node, int rc,
 static void hand_over(struct dlr_sup *s, const struct dlr_plan_place *place)
 {
     struct dlr_periodic *p = s->periodic;
-    const unsigned *ranks = s->plan.ranks + place->from;
-    bool can = p->rc == 0 && other_writer(s, (unsigned)(place - s->plan.places)) >= 0;
+    const unsigned *ranks = s->plan->ranks + place->from;
+    bool can = p->rc == 0 && other_writer(s, (unsigned)(place - s->plan->places)) >= 0;
     bool any = false;
 
     for (unsigned t = 0; t < place->tasks; t++)
@@ -384,24 +384,24 @@ void dlr_sup_periodic_commit(struct dlr_sup *s, struct dlr_version v)
         fail(s, v, "the write of an older one goes on");
         return;
     }
-    ranks = realloc(p->ranks, s->plan.world * sizeof(*ranks));
+    ranks = realloc(p->ranks, s->plan->world * sizeof(*ranks));
     if (!ranks)
         return;
     p->ranks = ranks;
-    memset(ranks, 0, s->plan.world * sizeof(*ranks));
-    for (unsigned r = 0; r < s->plan.world; r++)
+    memset(ranks, 0, s->plan->world * sizeof(*ranks));
+    for (unsigned r = 0; r < s->plan->world; r++)
         ranks[r].kind = DLR_PERSIST_HELD;
     p->state = WRITING;
     p->write = (struct dlr_persist_write){v, dlr_persist_tag()};
     p->round = dlr_policy_round(s->policy);
-    p->world = p->left = s->plan.world;
+    p->world = p->left = s->plan->world;
     p->first_id = dlr_sup_ids(s, p->world);
     p->begun_ms = dlr_sup_now();
     p->rc = 0;
     tell_tight(s);
     dlr_sup_vetted_write(s, v);
-    for (unsigned i = 0; i < s->plan.nplaces; i++)
-        ask_together(s, &s->plan.places[i], DLR_PERSIST_HELD);
+    for (unsigned i = 0; i < s->plan->nplaces; i++)
+        ask_together(s, &s->plan->places[i], DLR_PERSIST_HELD);
 }
 
 bool dlr_sup_periodic_writes(const struct dlr_sup *s)
@@ -430,7 +430,7 @@ bool dlr_sup_periodic_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc
         p->ranks[rank].by = ANSWERED;
         p->left--;
     }
-    hand_over(s, &s->plan.places[dlr_sup_place_of(s, rank)]);
+    hand_over(s, &s->plan->places[dlr_sup_place_of(s, rank)]);
     if (p->left > 0)
         return true;
     if (p->rc < 0)

@@ -46,7 +46,7 @@ bool dlr_sup_due_next(const struct dlr_sup *s, const struct dlr_sup_due *d,
 {
     unsigned covered = dlr_sup_copies(s);
 
-    *ret_risk = (struct dlr_cadence_risk){.nodes = s->plan.nplaces,
+    *ret_risk = (struct dlr_cadence_risk){.nodes = s->plan->nplaces,
                                           .covered = covered,
                                           .set = set_size(s, covered),
                                           .write_s = d->write_s,
@@ -160,7 +160,7 @@ int dlr_sup_due_place(struct dlr_sup *s, struct dlr_sup_due *d, char *ret_why,
 
     if (!is_auto(s) || d->is_place)
         return 0;
-    for (unsigned r = 0; r < s->plan.world; r++)
+    for (unsigned r = 0; r < s->plan->world; r++)
         bytes += (double)s->slot_bytes[r] * versions;
     dlr_sup_persist_dir(s, dir, sizeof(dir));
     rc = ask(s, dir, bytes);

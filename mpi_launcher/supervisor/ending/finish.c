@@ -52,7 +52,7 @@ static char *useless_nodes(struct dlr_sup *s, json_t *names)
     for (unsigned i = 0; list && i < s->members->n; i++) {
         char *longer = NULL;
 
-        if (dlr_stepplan_bars(&s->step, i) || /* it is good for others */
+        if (dlr_stepplan_bars(s->step, i) || /* it is good for others */
             is_late(s, i) ||
             (dlr_policy_is_alive(s->policy, i) && !(s->unfit && s->unfit[i])))
             continue;
@@ -154,9 +154,10 @@ void dlr_sup_finish(void *arg, int code, const char *why)
     dlr_sup_tell_cleared(s);
     if (why && !requeued) /* else: the signal was Slurm's way to take the job back */
         say_why(s, why);
-    row = json_pack("{s:i,s:s?,s:f,s:I}", "code", code, "why", why, "wall_s",
-                    (now - s->started_ms) / 1000.0, "rounds",
-                    (json_int_t)(s->have_plan ? dlr_policy_round(s->policy) + 1 : 0));
+    row = json_pack(
+        "{s:i,s:s?,s:f,s:I}", "code", code, "why", why, "wall_s",
+        (now - s->started_ms) / 1000.0, "rounds",
+        (json_int_t)(dlr_sup_has_plan(s->plan) ? dlr_policy_round(s->policy) + 1 : 0));
     if (s->wanted_signal) /* who took over from a host that was cut off had it ended, too */
         dlr_journal_last(dlr_sup_journal(s->io), requeued ? "requeued" : "end", row);
     else

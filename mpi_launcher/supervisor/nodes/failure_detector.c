@@ -76,7 +76,7 @@ static bool is_mass_silence(const struct dlr_sup_nodes *nodes, int64_t now_ms,
                             int64_t limit)
 {
     unsigned least = nodes->env.conf->nodes.min ? nodes->env.conf->nodes.min
-                                                : nodes->env.step->nplaces;
+                                                : nodes->ops->places(nodes->arg);
     unsigned here = 0, silent = 0;
 
     for (unsigned i = 0; i < nodes->members.n; i++) {

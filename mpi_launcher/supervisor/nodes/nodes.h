@@ -10,7 +10,6 @@
 #include <sys/types.h>
 
 #include "common/config/job_config.h"
-#include "mpi_launcher/step_plan/step_plan.h"
 #include "mpi_launcher/supervisor/io/io.h"
 #include "mpi_launcher/supervisor/nodes/members.h"
 #include "mpi_launcher/wire/identity.h"
@@ -22,7 +21,6 @@ struct dlr_sup_nodes_env {
     struct dlr_sup_io *io;
     const struct dlr_jobconf *conf;
     const struct dlr_run_id *id;
-    const struct dlr_stepplan *step;
     pid_t keeper; /* of this host's */
 };
 
@@ -58,6 +56,8 @@ struct dlr_sup_nodes_ops {
     bool (*over)(void *arg);
     /* Asked: which round is it? */
     uint32_t (*round)(void *arg);
+    /* Asked: how many places does a round have? */
+    unsigned (*places)(void *arg);
 };
 
 /* Without nodes. ops may be NULL where nothing of it is reached; ops and arg must live

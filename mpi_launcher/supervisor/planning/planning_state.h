@@ -5,6 +5,7 @@
 
 #include "mpi_launcher/policy/rendezvous_time.h"
 #include "mpi_launcher/slurm/srun.h"
+#include "mpi_launcher/step_plan/step_plan.h"
 #include "mpi_launcher/supervisor/planning/planning.h"
 
 /* Reports from agents, without MPI. */
@@ -34,6 +35,8 @@ struct dlr_sup_planning {
     struct dlr_sup_meeting mpi;
     struct dlr_meet_time usual[2]; /* of rounds that begin anew, that restore */
     struct dlr_sup_gather gather;
+    struct dlr_stepplan step;
+    struct dlr_plan plan; /* in force; world 0: none yet */
 };
 
 /* With a version to restore every node verifies what it has first: that takes longer.

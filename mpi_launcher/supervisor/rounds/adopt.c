@@ -22,7 +22,7 @@
 
 json_t *dlr_sup_round_state(const struct dlr_sup *s)
 {
-    if (dlr_policy_phase(s->policy) != DLR_PHASE_RUN || !s->have_plan)
+    if (dlr_policy_phase(s->policy) != DLR_PHASE_RUN || !dlr_sup_has_plan(s->plan))
         return NULL;
     return json_pack("{s:I,s:s,s:I,s:I,s:I,s:b,s:b,s:b,s:b,s:b,s:b,s:I,s:o}", "round",
                      (json_int_t)s->running_round, "token", s->token, "started_ms",
@@ -31,7 +31,7 @@ json_t *dlr_sup_round_state(const struct dlr_sup *s)
                      s->running_told, "go", s->go_told, "saving", s->saving_told,
                      "first_step", s->first_step_told, "queue", s->queue.may,
                      "anywhere", s->anywhere, "turn", (json_int_t)s->turn, "plan",
-                     dlr_plan_to_json(&s->plan, NULL));
+                     dlr_plan_to_json(s->plan, NULL));
 }
 
 static bool flag(const json_t *state, const char *key)
@@ -41,21 +41,13 @@ static bool flag(const json_t *state, const char *key)
 
 static int load_plan(struct dlr_sup *s, const json_t *state)
 {
-    struct dlr_err err;
-    unsigned p;
-    int rc = dlr_plan_from_json(json_object_get(state, "plan"), &s->plan, &err);
+    int rc = dlr_sup_plan_adopt(s->planning, json_object_get(state, "plan"));
 
+    if (rc == 0)
+        rc = dlr_sup_holders_make(s);
     if (rc < 0)
-        return rc;
-    for (p = 0; p < s->plan.nplaces; p++)
-        if (dlr_members_find(s->members, s->plan.places[p].node.name) < 0)
-            break;
-    if (p == s->plan.nplaces &&
-        (s->conf.nodes.min ? s->plan.nplaces <= s->step.nplaces
-                           : s->plan.nplaces == s->step.nplaces))
-        return dlr_sup_holders_make(s);
-    dlr_plan_done(&s->plan);
-    return -ESTALE;
+        dlr_sup_plan_drop(s->planning);
+    return rc;
 }
 
 int dlr_sup_load_round(struct dlr_sup *s, const json_t *state)
@@ -82,9 +74,8 @@ int dlr_sup_load_round(struct dlr_sup *s, const json_t *state)
     s->queue.may = flag(state, "queue");
     s->anywhere = flag(state, "anywhere");
     s->turn = dlr_msg_uint(state, "turn", UINT32_MAX, &turn) == 0 ? (uint32_t)turn : 0;
-    s->have_plan = true;
-    dlr_sup_losses_count(s->nodes, s->plan.nplaces);
-    s->transfer_version = s->plan.version; /* what agents may still ask for */
+    dlr_sup_losses_count(s->nodes, s->plan->nplaces);
+    s->transfer_version = s->plan->version; /* what agents may still ask for */
     return 0;
 }
 
@@ -94,8 +85,8 @@ static bool is_member(const struct dlr_sup *s, unsigned node)
 {
     const char *name = s->members->list[node].node.name;
 
-    for (unsigned p = 0; p < s->plan.nplaces; p++)
-        if (dlr_streq(s->plan.places[p].node.name, name))
+    for (unsigned p = 0; p < s->plan->nplaces; p++)
+        if (dlr_streq(s->plan->places[p].node.name, name))
             return true;
     return false;
 }
@@ -191,7 +182,7 @@ static void again(struct dlr_sup *s)
     struct dlr_version newest;
 
     if (!s->bare_ms || !dlr_commit_newest(s->commit, &newest) ||
-        !dlr_version_eq(newest, s->plan.version))
+        !dlr_version_eq(newest, s->plan->version))
         return;
     dlr_sup_again_plan(s);
     dlr_sup_again_start(s);
@@ -288,7 +279,7 @@ void dlr_sup_on_told(struct dlr_sup *s, unsigned node, const json_t *msg)
     uint64_t ordered = 0;
     char why[400];
 
-    if (!s->have_plan || !is_member(s, node))
+    if (!dlr_sup_has_plan(s->plan) || !is_member(s, node))
         return;
     if (!a->active) {
         if (dlr_msg_int(msg, "round", &round) == 0)
@@ -335,10 +326,10 @@ bool dlr_sup_adopt_start(struct dlr_sup *s, int bell_fd)
     struct dlr_adopt *a = &s->adopt;
 
     a->told = calloc(s->members->n, 1);
-    s->tails = calloc(s->step.world, sizeof(*s->tails));
-    s->ntails = s->step.world;
-    s->restored = calloc(s->plan.world, 1);
-    s->up = calloc(s->step.world, 1);
+    s->tails = calloc(s->step->world, sizeof(*s->tails));
+    s->ntails = s->step->world;
+    s->restored = calloc(s->plan->world, 1);
+    s->up = calloc(s->step->world, 1);
     if (!member || !a->told || !s->tails || !s->restored || !s->up ||
         dlr_sup_ranks_adopt(s) < 0 || dlr_sup_watch(s->io, bell_fd, on_bell, s) < 0)
         return false;
@@ -350,8 +341,8 @@ bool dlr_sup_adopt_start(struct dlr_sup *s, int bell_fd)
     s->started_ms = a->started_ms;
     s->progress_ms = a->begun_ms;
     dlr_policy_adopt(s->policy, member, s->launch_ms, a->begun_ms);
-    dlr_commit_round(s->commit, s->running_round, s->plan.world,
-                     s->plan.restore ? &s->plan.version : NULL);
+    dlr_commit_round(s->commit, s->running_round, s->plan->world,
+                     s->plan->restore ? &s->plan->version : NULL);
     dlr_commit_hold(s->commit);
     dlr_sup_keep_plan(s);
     return true;

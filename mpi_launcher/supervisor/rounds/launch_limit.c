@@ -33,12 +33,12 @@ static bool is_starting(const struct dlr_sup *s)
  */
 bool dlr_sup_may_queue(const struct dlr_sup *s)
 {
-    if (s->step.uneven && !s->step.overlap)
+    if (s->step->uneven && !s->step->overlap)
         return true;
-    if (s->step.overlap || s->queue.held || s->took_over)
+    if (s->step->overlap || s->queue.held || s->took_over)
         return false;
     for (unsigned i = 0; i < s->members->n; i++)
-        if (!dlr_stepplan_bars(&s->step, i) && dlr_policy_is_lost(s->policy, i))
+        if (!dlr_stepplan_bars(s->step, i) && dlr_policy_is_lost(s->policy, i))
             return false; /* a run before us may have had it */
     return true;
 }
@@ -66,7 +66,7 @@ static void end_launch(struct dlr_sup *s, int64_t now_ms)
     if (s->tasks_up || is_starting(s)) {
         snprintf(why, sizeof(why),
                  "%u of %u tasks have started after %lld s (--dlrover-%s-timeout)",
-                 s->tasks_up, s->step.world, took_s, option);
+                 s->tasks_up, s->step->world, took_s, option);
         dlr_policy_launch_late(s->policy, s->running_round, why, now_ms);
         return;
     }

@@ -130,8 +130,8 @@ bool dlr_sup_names_fit(struct dlr_sup *s, const struct dlr_plan *plan, char *why
 {
     struct walk w = {.s = s, .plan = plan};
 
-    load_roles(s, s->have_plan ? &s->plan : plan);
-    free(dlr_hosts_map(s->step.program, rename_host, &w));
+    load_roles(s, dlr_sup_has_plan(s->plan) ? s->plan : plan);
+    free(dlr_hosts_map(s->step->program, rename_host, &w));
     for (unsigned i = 0; s->roles && i < plan->nplaces; i++)
         s->roles[i].used = false; /* nobody was told anything */
     if (w.stuck)
@@ -144,9 +144,9 @@ bool dlr_sup_names_fit(struct dlr_sup *s, const struct dlr_plan *plan, char *why
 
 char **dlr_sup_names_words(struct dlr_sup *s)
 {
-    struct walk w = {.s = s, .plan = &s->plan};
+    struct walk w = {.s = s, .plan = s->plan};
 
-    return dlr_hosts_map(s->step.program, rename_host, &w);
+    return dlr_hosts_map(s->step->program, rename_host, &w);
 }
 
 /* Slurm's and ours are set by the plugin; HOSTNAME is where the script runs. */
@@ -165,7 +165,7 @@ static bool is_users(const char *entry)
 int dlr_sup_names_env(struct dlr_sup *s, struct dlr_env *env)
 {
     for (unsigned i = 0; i < env->n; i++) {
-        struct walk w = {.s = s, .plan = &s->plan, .bare = true};
+        struct walk w = {.s = s, .plan = s->plan, .bare = true};
         char *words[] = {env->list[i], NULL}, *entry;
         DLR_AUTO_FREE char **mapped = NULL;
 
@@ -185,8 +185,8 @@ int dlr_sup_names_env(struct dlr_sup *s, struct dlr_env *env)
 
 void dlr_sup_names_tell(struct dlr_sup *s)
 {
-    for (unsigned i = 0; s->roles && i < s->plan.nplaces; i++) {
-        const char *now = s->plan.places[i].node.name, *was;
+    for (unsigned i = 0; s->roles && i < s->plan->nplaces; i++) {
+        const char *now = s->plan->places[i].node.name, *was;
 
         if (!s->roles[i].used)
             continue;

@@ -16,12 +16,12 @@ struct senders {
 
 static json_t *row_of(struct dlr_sup *s, unsigned p)
 {
-    const struct dlr_plan_place *place = &s->plan.places[p];
+    const struct dlr_plan_place *place = &s->plan->places[p];
     const char *data = s->members->list[dlr_sup_node_of(s, p)].data;
     json_t *ranks = json_array();
 
     for (unsigned t = 0; t < place->tasks; t++)
-        json_array_append_new(ranks, json_integer(s->plan.ranks[place->from + t]));
+        json_array_append_new(ranks, json_integer(s->plan->ranks[place->from + t]));
     return json_pack("{s:s,s:o,s:s}", "node", place->node.name, "ranks", ranks, "data",
                      data ? data : "");
 }
@@ -29,7 +29,7 @@ static json_t *row_of(struct dlr_sup *s, unsigned p)
 static void add_partners(struct dlr_sup *s, json_t *partners, unsigned p)
 {
     if (dlr_sup_copies(s) > 0)
-        json_object_set_new(partners, s->plan.places[p].node.name,
+        json_object_set_new(partners, s->plan->places[p].node.name,
                             dlr_sup_holder_names(s, p));
 }
 
@@ -40,7 +40,7 @@ static json_t *head(struct dlr_sup *s, uint32_t round)
 
     json_object_set_new(msg, "round", json_integer(round));
     json_object_set_new(msg, "token", json_string(s->token));
-    json_object_set_new(msg, "world", json_integer(s->plan.world));
+    json_object_set_new(msg, "world", json_integer(s->plan->world));
     json_object_set_new(msg, "turn", json_integer(s->turn));
     if (dlr_sup_ranks_gathered(s))
         json_object_set_new(msg, "gather", json_true());
@@ -56,7 +56,7 @@ static int tell_all(struct dlr_sup *s, uint32_t round)
     DLR_AUTO_JSON json_t *msg = head(s, round);
     DLR_AUTO_FREE char *text = NULL;
 
-    for (unsigned p = 0; p < s->plan.nplaces; p++) {
+    for (unsigned p = 0; p < s->plan->nplaces; p++) {
         json_array_append_new(nodes, row_of(s, p));
         add_partners(s, partners, p);
     }
@@ -78,7 +78,7 @@ static int tell_all(struct dlr_sup *s, uint32_t round)
 
 static void count_senders(const struct dlr_sup *s, struct senders *ret)
 {
-    unsigned n = s->plan.nplaces;
+    unsigned n = s->plan->nplaces;
 
     for (unsigned p = 0; p < n; p++)
         for (unsigned k = 1; k <= dlr_sup_copies(s); k++)
@@ -139,7 +139,7 @@ static void tell_others(struct dlr_sup *s, const json_t *common, const bool *pla
 
 static int tell_each(struct dlr_sup *s, uint32_t round)
 {
-    unsigned n = s->plan.nplaces;
+    unsigned n = s->plan->nplaces;
     DLR_AUTO_FREE unsigned *at = calloc(n + 2, sizeof(*at));
     DLR_AUTO_FREE unsigned *list =
         calloc((size_t)n * dlr_sup_copies(s) + 1, sizeof(*list));
@@ -171,5 +171,5 @@ void dlr_sup_tell_round(struct dlr_sup *s, uint32_t round)
                  ? "%u nodes are too many for parity: what each must know of all takes "
                    "more than a message (--dlrover-redundancy)"
                  : "no memory for what %u nodes are told of the round",
-             s->plan.nplaces);
+             s->plan->nplaces);
 }

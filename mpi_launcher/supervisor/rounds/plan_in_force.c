@@ -8,6 +8,7 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
+#include "mpi_launcher/supervisor/planning/planning_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
 void dlr_sup_fill_want(struct dlr_sup *s, struct dlr_plan_want *want)
@@ -22,8 +23,8 @@ void dlr_sup_fill_want(struct dlr_sup *s, struct dlr_plan_want *want)
     want->former = s->former;
     want->nformer = s->nformer;
     want->prefer = s->prefer;
-    want->nprefer = s->prefer ? s->step.nprefer : 0;
-    want->ordered = s->step.ordered;
+    want->nprefer = s->prefer ? s->step->nprefer : 0;
+    want->ordered = s->step->ordered;
     s->blind = s->disk != NULL;
     s->awaits_disk = false;
     want->files = s->files;
@@ -41,17 +42,17 @@ void dlr_sup_fill_want(struct dlr_sup *s, struct dlr_plan_want *want)
 
 static json_t *place_row(struct dlr_sup *s, unsigned place)
 {
-    const struct dlr_plan_place *p = &s->plan.places[place];
+    const struct dlr_plan_place *p = &s->plan->places[place];
     char leaf[DLR_TOPO_NAME] = "";
     json_t *row;
 
     dlr_topo_leaf(p->node.path, leaf, sizeof(leaf));
     row = json_pack("{s:s,s:s,s:i,s:i,s:o*,s:b}", "node", p->node.name, "leaf", leaf,
-                    "first", s->plan.ranks[p->from], "tasks", p->tasks, "ranks",
-                    dlr_plan_place_ranks(&s->plan, place), "moved", p->moved);
+                    "first", s->plan->ranks[p->from], "tasks", p->tasks, "ranks",
+                    dlr_plan_place_ranks(s->plan, place), "moved", p->moved);
     if (p->partner != place)
         json_object_set_new(row, "partner",
-                            json_string(s->plan.places[p->partner].node.name));
+                            json_string(s->plan->places[p->partner].node.name));
     if (s->sets.rows > 0)
         json_object_set_new(row, "parity", dlr_sup_holder_names(s, place));
     else if (dlr_sup_copies(s) > 1)
@@ -75,28 +76,28 @@ json_t *dlr_sup_plan_rows(struct dlr_sup *s)
 {
     json_t *places = json_array(), *spares = json_array();
 
-    for (unsigned i = 0; i < s->plan.nplaces; i++)
+    for (unsigned i = 0; i < s->plan->nplaces; i++)
         json_array_append_new(places, place_row(s, i));
-    for (unsigned i = 0; i < s->plan.nspares; i++)
-        json_array_append_new(spares, json_string(s->plan.spares[i].name));
+    for (unsigned i = 0; i < s->plan->nspares; i++)
+        json_array_append_new(spares, json_string(s->plan->spares[i].name));
     return json_pack("{s:I,s:o,s:o,s:o}", "round",
                      (json_int_t)dlr_policy_round(s->policy), "places", places,
                      "spares", spares, "restore",
-                     dlr_sup_version(s->plan.restore ? &s->plan.version : NULL));
+                     dlr_sup_version(s->plan->restore ? &s->plan->version : NULL));
 }
 
 static void tell_plan(struct dlr_sup *s, int64_t took_ms)
 {
     json_t *row = dlr_sup_plan_rows(s), *out = json_array(), *notes = json_array();
 
-    for (unsigned i = 0; i < s->plan.nout; i++)
-        json_array_append_new(out, json_pack("{s:s,s:s}", "node", s->plan.out[i].node,
-                                             "reason", s->plan.out[i].reason));
-    for (unsigned i = 0; i < s->plan.nnotes; i++) {
-        json_array_append_new(notes, json_string(s->plan.notes[i]));
-        dlr_sup_say(s->io, "%s", s->plan.notes[i]);
+    for (unsigned i = 0; i < s->plan->nout; i++)
+        json_array_append_new(out, json_pack("{s:s,s:s}", "node", s->plan->out[i].node,
+                                             "reason", s->plan->out[i].reason));
+    for (unsigned i = 0; i < s->plan->nnotes; i++) {
+        json_array_append_new(notes, json_string(s->plan->notes[i]));
+        dlr_sup_say(s->io, "%s", s->plan->notes[i]);
     }
-    tell_verdicts(s, &s->plan);
+    tell_verdicts(s, s->plan);
     json_object_set_new(row, "took_ms", json_integer(took_ms));
     json_object_set_new(row, "out", out);
     json_object_set_new(row, "notes", notes);
@@ -108,15 +109,15 @@ static void keep_seats(struct dlr_sup *s)
 {
     dlr_sup_holders_keep(s);
     free(s->former);
-    s->former = calloc(s->plan.nplaces, sizeof(*s->former));
-    s->nformer = s->former ? s->plan.nplaces : 0;
+    s->former = calloc(s->plan->nplaces, sizeof(*s->former));
+    s->nformer = s->former ? s->plan->nplaces : 0;
     for (unsigned i = 0; i < s->nformer; i++) {
-        s->former[i].node = s->plan.places[i].node;
+        s->former[i].node = s->plan->places[i].node;
         if (dlr_sup_copies(s) > 1 || s->sets.rows > 0)
             memcpy(s->former[i].partner, DLR_PLAN_SEVERAL, sizeof(DLR_PLAN_SEVERAL));
         else
             memcpy(s->former[i].partner,
-                   s->plan.places[s->plan.places[i].partner].node.name,
+                   s->plan->places[s->plan->places[i].partner].node.name,
                    sizeof(s->former[i].partner));
     }
 }
@@ -171,7 +172,7 @@ void dlr_sup_take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan,
             rc = -EBADMSG;
     }
     if (rc < 0 || plan->world != dlr_sup_seats_world(s) ||
-        plan->nplaces != s->step.nplaces) {
+        plan->nplaces != s->step->nplaces) {
         dlr_plan_done(plan);
         dlr_policy_planned(s->policy, -EBADMSG, NULL, "the plan is not of this run",
                            dlr_sup_now());
@@ -186,12 +187,10 @@ void dlr_sup_take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan,
         return;
     }
     dlr_sup_losses_count(s->nodes, plan->nplaces);
-    if (s->have_plan)
-        dlr_plan_done(&s->plan);
+    dlr_plan_done(&s->planning->plan);
     free(s->unfit);
     s->unfit = NULL;
-    s->plan = *plan;
-    s->have_plan = true;
+    s->planning->plan = *plan;
     if (dlr_sup_holders_make(s) < 0) {
         dlr_policy_planned(s->policy, -ENOMEM, NULL, "out of memory", dlr_sup_now());
         return;

@@ -39,7 +39,7 @@ static int reset(struct dlr_sup *s)
                                 .deadline_ms = INT64_MAX};
     if (!r->map || !r->behind)
         return -ENOMEM;
-    for (unsigned p = 0; p < s->plan.nplaces; p++)
+    for (unsigned p = 0; p < s->plan->nplaces; p++)
         dlr_rankmap_await(r->map, (unsigned)dlr_sup_node_of(s, p));
     return 0;
 }
@@ -63,7 +63,7 @@ void dlr_sup_ranks_round(struct dlr_sup *s)
 
 bool dlr_sup_ranks_gathered(const struct dlr_sup *s)
 {
-    return dlr_sup_seats(s).tasks != s->step.tasks;
+    return dlr_sup_seats(s).tasks != s->step->tasks;
 }
 
 bool dlr_sup_ranks_behind(const struct dlr_sup *s, unsigned node)
@@ -84,29 +84,17 @@ void dlr_sup_on_turned(struct dlr_sup *s, unsigned node, const json_t *msg)
 
 /* --- where the state is that ranks begin from ------------------------------------------------ */
 
-static int set_source(struct dlr_plan_source *src, const char *where, uint64_t bytes)
-{
-    char *name = where ? strdup(where) : NULL;
-
-    if (where && !name)
-        return -ENOMEM;
-    free(src->where);
-    *src = (struct dlr_plan_source){
-        .from = where ? DLR_PLAN_NODE : DLR_PLAN_LOCAL, .where = name, .bytes = bytes};
-    return 0;
-}
-
 /* Every rank's copy of v is on the node where the rank was. */
 static int at_home(struct dlr_sup *s, bool same, bool committed)
 {
     int rc = 0;
 
-    for (unsigned r = 0; r < s->plan.world && rc == 0; r++) {
-        const char *home = s->plan.places[s->plan.place_of[r]].node.name;
-        struct dlr_plan_source *src = &s->plan.sources[r];
+    for (unsigned r = 0; r < s->plan->world && rc == 0; r++) {
+        const char *home = s->plan->places[s->plan->place_of[r]].node.name;
 
-        rc = set_source(src, same ? NULL : home,
-                        committed ? s->slot_bytes[r] : src->bytes);
+        rc = dlr_sup_plan_source(s->planning, r, same ? NULL : home,
+                                 committed ? s->slot_bytes[r]
+                                           : s->plan->sources[r].bytes);
     }
     return rc;
 }
@@ -116,13 +104,10 @@ static int keep_sources(struct dlr_sup *s, bool same)
 {
     struct dlr_version newest;
     bool has = dlr_commit_newest(s->commit, &newest);
-    struct dlr_plan_source *fresh;
 
-    if (!has) {
-        s->plan.restore = false;
-        return 0;
-    }
-    if (s->plan.restore && dlr_version_eq(newest, s->plan.version)) {
+    if (!has)
+        return dlr_sup_plan_restore(s->planning, NULL);
+    if (s->plan->restore && dlr_version_eq(newest, s->plan->version)) {
         if (dlr_sup_other_world(s))
             s->anywhere = true; /* where they were, they are */
         else if (at_home(s, same, false) < 0)
@@ -130,16 +115,8 @@ static int keep_sources(struct dlr_sup *s, bool same)
         s->anywhere = s->anywhere || !same;
         return 0;
     }
-    fresh = calloc(s->plan.world, sizeof(*fresh));
-    if (!fresh)
+    if (dlr_sup_plan_restore(s->planning, &newest) < 0)
         return -ENOMEM;
-    for (unsigned r = 0; s->plan.sources && r < s->plan.made_by; r++)
-        free(s->plan.sources[r].where);
-    free(s->plan.sources);
-    s->plan.sources = fresh;
-    s->plan.made_by = s->plan.world;
-    s->plan.version = newest;
-    s->plan.restore = true;
     s->anywhere = !same;
     return at_home(s, same, true);
 }
@@ -148,7 +125,7 @@ static int keep_sources(struct dlr_sup *s, bool same)
 
 static int place_of_node(const struct dlr_sup *s, unsigned node)
 {
-    for (unsigned p = 0; p < s->plan.nplaces; p++)
+    for (unsigned p = 0; p < s->plan->nplaces; p++)
         if (dlr_sup_node_of(s, p) == (int)node)
             return (int)p;
     return -1;
@@ -163,7 +140,7 @@ static int make_seats(const struct dlr_sup *s, const unsigned *nodes, unsigned w
     for (unsigned r = 0; r < world; r++)
         if (place_of_node(s, nodes[r]) < 0)
             return -EINVAL;
-    for (unsigned p = 0; p < s->plan.nplaces; p++)
+    for (unsigned p = 0; p < s->plan->nplaces; p++)
         for (unsigned r = 0, node = (unsigned)dlr_sup_node_of(s, p); r < world; r++)
             if (nodes[r] == node) {
                 ranks[at++] = r;
@@ -175,30 +152,13 @@ static int make_seats(const struct dlr_sup *s, const unsigned *nodes, unsigned w
 static bool is_same(const struct dlr_sup *s, const unsigned *tasks,
                     const unsigned *ranks, unsigned world)
 {
-    if (world != s->plan.world || memcmp(ranks, s->plan.ranks, world * sizeof(*ranks)))
+    if (world != s->plan->world ||
+        memcmp(ranks, s->plan->ranks, world * sizeof(*ranks)))
         return false;
-    for (unsigned p = 0; p < s->plan.nplaces; p++)
-        if (tasks[p] != s->plan.places[p].tasks)
+    for (unsigned p = 0; p < s->plan->nplaces; p++)
+        if (tasks[p] != s->plan->places[p].tasks)
             return false;
     return true;
-}
-
-/* The plan in force gets them. */
-static int seat(struct dlr_sup *s, const unsigned *tasks, const unsigned *ranks,
-                unsigned world)
-{
-    unsigned from = 0;
-
-    free(s->plan.ranks);
-    free(s->plan.place_of);
-    s->plan.ranks = s->plan.place_of = NULL;
-    s->plan.world = world;
-    for (unsigned p = 0; p < s->plan.nplaces; p++) {
-        s->plan.places[p].from = from;
-        s->plan.places[p].tasks = tasks[p];
-        from += tasks[p];
-    }
-    return dlr_plan_seat(&s->plan, tasks, s->plan.nplaces, ranks);
 }
 
 static void tell(struct dlr_sup *s, bool same)
@@ -208,7 +168,7 @@ static void tell(struct dlr_sup *s, bool same)
     if (row)
         json_object_del(row, "spares");
     json_object_set_new(row, "turn", json_integer(s->turn));
-    json_object_set_new(row, "world", json_integer(s->plan.world));
+    json_object_set_new(row, "world", json_integer(s->plan->world));
     json_object_set_new(row, "moved", json_boolean(!same));
     json_object_set_new(row, "took_ms",
                         json_integer(dlr_sup_now() - s->ranks->began_ms));
@@ -219,7 +179,7 @@ static void tell(struct dlr_sup *s, bool same)
 static void limit_restore(struct dlr_sup *s)
 {
     bool restores =
-        s->plan.restore && !s->go_told && (!s->first_step_seen || s->nrestored);
+        s->plan->restore && !s->go_told && (!s->first_step_seen || s->nrestored);
 
     s->restore_deadline_ms =
         restores ? dlr_sup_now() + s->conf.restore_timeout_ms : INT64_MAX;
@@ -247,13 +207,13 @@ static int begin_turn(struct dlr_sup *s, unsigned world, bool same)
         dlr_sup_again_stop(s); /* its holders are others; see dlr_sup_again_turn() */
     dlr_sup_bring_round(s);
     dlr_sup_memory_round(s);
-    s->transfer_version = s->plan.version;
+    s->transfer_version = s->plan->version;
     if (dlr_sup_new_token(s) < 0 || reset(s) < 0)
         return -ENOMEM;
     memset(s->ranks->behind, 1, s->members->n);
     dlr_sup_forget_steps(s->nodes);
     dlr_commit_round(s->commit, round, world,
-                     s->plan.restore ? &s->plan.version : NULL);
+                     s->plan->restore ? &s->plan->version : NULL);
     dlr_sup_cadence_round(s);
     limit_restore(s);
     dlr_sup_keep_plan(s);
@@ -267,7 +227,7 @@ static int begin_turn(struct dlr_sup *s, unsigned world, bool same)
 /* Every rank is known: on these nodes. */
 static int turn(struct dlr_sup *s, const unsigned *nodes, unsigned world)
 {
-    DLR_AUTO_FREE unsigned *tasks = calloc(s->plan.nplaces, sizeof(*tasks));
+    DLR_AUTO_FREE unsigned *tasks = calloc(s->plan->nplaces, sizeof(*tasks));
     DLR_AUTO_FREE unsigned *ranks = calloc(world + 1, sizeof(*ranks));
     bool same;
     int rc;
@@ -282,7 +242,7 @@ static int turn(struct dlr_sup *s, const unsigned *nodes, unsigned world)
     dlr_commit_stop(s->commit, "the ranks are known anew");
     rc = keep_sources(s, same);
     if (rc == 0 && !same)
-        rc = seat(s, tasks, ranks, world);
+        rc = dlr_sup_plan_seat(s->planning, tasks, ranks, world);
     if (rc == 0 && !same)
         rc = dlr_sup_reseat(s, tasks, ranks);
     return rc < 0 ? rc : begin_turn(s, world, same);
@@ -418,7 +378,8 @@ void dlr_sup_on_ranks(struct dlr_sup *s, unsigned node, const json_t *msg)
     uint64_t round, turn_told;
     unsigned n;
 
-    if (!r || !s->have_plan || dlr_policy_phase(s->policy) != DLR_PHASE_RUN ||
+    if (!r || !dlr_sup_has_plan(s->plan) ||
+        dlr_policy_phase(s->policy) != DLR_PHASE_RUN ||
         dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
         round != s->running_round ||
         dlr_msg_uint(msg, "turn", UINT32_MAX, &turn_told) < 0 || turn_told != s->turn ||

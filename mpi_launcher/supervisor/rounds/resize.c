@@ -37,7 +37,7 @@ static unsigned world_of(const struct dlr_plan_world *w)
 /* The newest commit is of the last plan's ranks, or what that plan restores: the next one may need it. */
 static bool is_needed(const struct dlr_sup *s, unsigned world)
 {
-    return world == s->plan.world || (s->plan.restore && world == s->plan.made_by);
+    return world == s->plan->world || (s->plan->restore && world == s->plan->made_by);
 }
 
 /* Two of them are needed at most. */
@@ -108,8 +108,8 @@ int dlr_sup_world_sets(const struct dlr_sup *s, unsigned world, struct dlr_sets 
 /* Seats that Slurm's tasks have, too, or that no plan can have, are not kept. */
 int dlr_sup_reseat(struct dlr_sup *s, const unsigned *tasks, const unsigned *ranks)
 {
-    unsigned n = s->step.nplaces, world = 0;
-    bool kept = s->plan.nplaces == n, in_order = true;
+    unsigned n = s->step->nplaces, world = 0;
+    bool kept = s->plan->nplaces == n, in_order = true;
     int rc = 0;
 
     remember(s);
@@ -119,10 +119,11 @@ int dlr_sup_reseat(struct dlr_sup *s, const unsigned *tasks, const unsigned *ran
     }
     for (unsigned r = 0; kept && r < world; r++)
         in_order = in_order && ranks[r] == r;
-    if (kept && world == s->step.world &&
-        !memcmp(tasks, s->step.tasks, n * sizeof(*tasks)))
-        kept = s->step.ranks ? memcmp(ranks, s->step.ranks, world * sizeof(*ranks)) != 0
-                             : !in_order;
+    if (kept && world == s->step->world &&
+        !memcmp(tasks, s->step->tasks, n * sizeof(*tasks)))
+        kept = s->step->ranks
+                   ? memcmp(ranks, s->step->ranks, world * sizeof(*ranks)) != 0
+                   : !in_order;
     free(s->seats.tasks);
     free(s->seats.ranks);
     s->seats = (struct dlr_plan_world){0};
@@ -135,7 +136,7 @@ int dlr_sup_reseat(struct dlr_sup *s, const unsigned *tasks, const unsigned *ran
         unsigned rows = s->sets.rows;
 
         dlr_sets_done(&s->sets);
-        rc = dlr_sets_init(&s->sets, s->plan.nplaces, tasks, ranks,
+        rc = dlr_sets_init(&s->sets, s->plan->nplaces, tasks, ranks,
                            s->conf.redundancy.members, rows);
     }
     return rc;
@@ -172,21 +173,21 @@ static unsigned places_of(const struct dlr_sup *s, unsigned world)
  */
 int dlr_sup_resize_adopted(struct dlr_sup *s, struct dlr_err *err)
 {
-    unsigned now = s->plan.nplaces;
-    unsigned was = s->plan.restore ? places_of(s, s->plan.made_by) : 0;
+    unsigned now = s->plan->nplaces;
+    unsigned was = s->plan->restore ? places_of(s, s->plan->made_by) : 0;
     unsigned least = s->conf.nodes.min;
     struct dlr_err why;
     int rc = 0;
 
     /* Fewer than this run may have had are another run's (--dlrover-restore-from). */
     if (s->sets.rows > 0 && least && was >= least && was != now &&
-        was != s->step.nplaces && change(s, was, &why) < 0) {
+        was != s->step->nplaces && change(s, was, &why) < 0) {
         dlr_warn("of the %u nodes that made version %u/%llu nothing is known: %s", was,
-                 s->plan.version.round, (unsigned long long)s->plan.version.step,
+                 s->plan->version.round, (unsigned long long)s->plan->version.step,
                  why.text);
         rc = change(s, now, err);
     }
-    if (rc == 0 && now != s->step.nplaces)
+    if (rc == 0 && now != s->step->nplaces)
         rc = change(s, now, err);
     if (rc == 0 && s->sets.rows > 0 && dlr_sup_holders_make(s) < 0)
         rc = dlr_fail(err, -ENOMEM, "out of memory");
@@ -209,8 +210,8 @@ int dlr_sup_resize(void *arg, unsigned nplaces)
     s->kept = NULL;
     dlr_sup_send_peers(s->nodes); /* a successor must know how many ranks there are */
     dlr_journal_note(dlr_sup_journal(s->io), "resized", "s:i,s:i,s:i", "nodes",
-                     s->step.nplaces, "world", s->step.world, "of", s->full_places);
-    dlr_sup_say(s->io, "going on with %u of %u nodes and %u ranks", s->step.nplaces,
-                s->full_places, s->step.world);
+                     s->step->nplaces, "world", s->step->world, "of", s->full_places);
+    dlr_sup_say(s->io, "going on with %u of %u nodes and %u ranks", s->step->nplaces,
+                s->full_places, s->step->world);
     return 0;
 }

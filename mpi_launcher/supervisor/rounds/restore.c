@@ -28,7 +28,7 @@ static void strike_corrupt(struct dlr_sup *s, unsigned rank, unsigned corrupt,
 static void strike_read(struct dlr_sup *s, unsigned corrupt, unsigned node,
                         struct dlr_version v)
 {
-    const struct dlr_plan_source *src = &s->plan.sources[corrupt];
+    const struct dlr_plan_source *src = &s->plan->sources[corrupt];
 
     if (!src->where)
         return; /* the next plan is of what is there then */
@@ -101,7 +101,7 @@ void dlr_sup_on_restored(struct dlr_sup *s, unsigned node, const json_t *msg)
     int64_t rc;
     unsigned rank;
 
-    if (!dlr_sup_of_round(s, msg, s->plan.world, &rank) ||
+    if (!dlr_sup_of_round(s, msg, s->plan->world, &rank) ||
         dlr_msg_uint(msg, "vround", UINT32_MAX, &vround) < 0 ||
         dlr_msg_uint(msg, "step", INT64_MAX, &step) < 0 ||
         dlr_msg_int(msg, "rc", &rc) < 0 ||
@@ -113,13 +113,13 @@ void dlr_sup_on_restored(struct dlr_sup *s, unsigned node, const json_t *msg)
     if (rc) {
         s->restored[rank] = 2;
         corrupt = 0;
-        dlr_msg_uint(msg, "corrupt", s->plan.made_by, &corrupt);
+        dlr_msg_uint(msg, "corrupt", s->plan->made_by, &corrupt);
         restore_failed(s, rank, node, v, why,
                        json_is_true(json_object_get(msg, "differs")), corrupt);
         return;
     }
     s->restored[rank] = 1;
-    if (++s->nrestored == s->plan.world)
+    if (++s->nrestored == s->plan->world)
         all_restored(s, v);
 }
 
@@ -131,7 +131,7 @@ void dlr_sup_restore_tick(struct dlr_sup *s, int64_t now_ms)
     if (now_ms < s->restore_deadline_ms)
         return;
     s->restore_deadline_ms = INT64_MAX;
-    while (s->restored && without < s->plan.world && s->restored[without])
+    while (s->restored && without < s->plan->world && s->restored[without])
         without++;
     if (s->nrestored == 0)
         dlr_format(text, sizeof(text),
@@ -141,6 +141,6 @@ void dlr_sup_restore_tick(struct dlr_sup *s, int64_t now_ms)
         dlr_format(text, sizeof(text),
                    "rank %u has not loaded its state in time, %u of %u ranks have "
                    "(--dlrover-set=restore-timeout): each rank restores, or none",
-                   without, s->nrestored, s->plan.world);
+                   without, s->nrestored, s->plan->world);
     dlr_policy_restore_failed(s->policy, dlr_policy_round(s->policy), text, now_ms);
 }

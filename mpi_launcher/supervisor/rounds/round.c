@@ -31,15 +31,15 @@ static int make_hostfile(struct dlr_sup *s, int *ret_fd, struct dlr_err *err)
     DLR_AUTO_FREE char *text = NULL;
     size_t size = 0;
     DLR_AUTO_FCLOSE FILE *f = open_memstream(&text, &size);
-    DLR_AUTO_FREE unsigned *place = calloc(s->step.world, sizeof(*place));
+    DLR_AUTO_FREE unsigned *place = calloc(s->step->world, sizeof(*place));
     int fd;
 
-    for (unsigned p = 0, i = 0; place && p < s->step.nplaces; p++)
-        for (unsigned t = 0; t < s->step.tasks[p]; t++, i++)
-            place[s->step.ranks ? s->step.ranks[i] : i] = p;
+    for (unsigned p = 0, i = 0; place && p < s->step->nplaces; p++)
+        for (unsigned t = 0; t < s->step->tasks[p]; t++, i++)
+            place[s->step->ranks ? s->step->ranks[i] : i] = p;
 
-    for (unsigned task = 0; f && place && task < s->step.world; task++)
-        fprintf(f, "%s\n", s->plan.places[place[task]].node.name);
+    for (unsigned task = 0; f && place && task < s->step->world; task++)
+        fprintf(f, "%s\n", s->plan->places[place[task]].node.name);
     fd = !f || !place || fflush(f) ? -ENOMEM : dlr_sup_file_memory(text);
     if (fd < 0)
         return dlr_fail(err, fd, "no memory for the list of nodes");
@@ -51,21 +51,22 @@ static int make_hostfile(struct dlr_sup *s, int *ret_fd, struct dlr_err *err)
 static int lists(const struct dlr_sup *s, char **ret_nodes, char **ret_tasks,
                  struct dlr_err *err)
 {
-    DLR_AUTO_FREE const char **names = calloc(s->plan.nplaces + 1, sizeof(*names));
-    size_t size = (size_t)s->plan.nplaces * 12 + 1, t = 0;
+    DLR_AUTO_FREE const char **names = calloc(s->plan->nplaces + 1, sizeof(*names));
+    size_t size = (size_t)s->plan->nplaces * 12 + 1, t = 0;
     int rc;
 
     *ret_tasks = malloc(size);
     if (!names || !*ret_tasks)
         return -ENOMEM;
-    for (unsigned p = 0; p < s->plan.nplaces; p++) {
-        names[p] = s->plan.places[p].node.name;
-        t += snprintf(*ret_tasks + t, size - t, "%s%u", p ? "," : "", s->step.tasks[p]);
+    for (unsigned p = 0; p < s->plan->nplaces; p++) {
+        names[p] = s->plan->places[p].node.name;
+        t +=
+            snprintf(*ret_tasks + t, size - t, "%s%u", p ? "," : "", s->step->tasks[p]);
     }
-    rc = dlr_hostlist_join(names, s->plan.nplaces, ret_nodes);
+    rc = dlr_hostlist_join(names, s->plan->nplaces, ret_nodes);
     return rc == 0 ? 0
                    : dlr_fail(err, rc, "cannot list %u nodes in %u bytes: %s",
-                              s->plan.nplaces, DLR_HOSTLIST_MAX, strerror(-rc));
+                              s->plan->nplaces, DLR_HOSTLIST_MAX, strerror(-rc));
 }
 
 /* Whether the user asked for tasks per node: some programs refuse to run without the variable. */
@@ -73,7 +74,7 @@ static bool asked_per_node(const struct dlr_sup *s)
 {
     if (getenv("SLURM_NTASKS_PER_NODE"))
         return true;
-    for (char **word = s->argv; *word && word < s->step.program; word++)
+    for (char **word = s->argv; *word && word < s->step->program; word++)
         if (dlr_after(*word, "--ntasks-per-n"))
             return true;
     return false;
@@ -92,7 +93,7 @@ static int worker_env(struct dlr_sup *s, uint32_t round, struct dlr_env *env,
 {
     DLR_AUTO_FREE char *nodes = NULL, *tasks = NULL;
     /* As its node has chosen it; 0 of a plan that nobody was asked for. */
-    unsigned told = s->plan.places[0].port;
+    unsigned told = s->plan->places[0].port;
     unsigned port = told ? told : dlr_port_choose(s->job_number, s->info.name, round);
     int rc = lists(s, &nodes, &tasks, err);
 
@@ -103,14 +104,14 @@ static int worker_env(struct dlr_sup *s, uint32_t round, struct dlr_env *env,
                       s->info.incarnation, s->info.name);
     rc |= dlr_env_set(env, "SLURM_HOSTFILE", "%s", DLR_STEPS_PASS_PATH);
     rc |= dlr_env_set(env, "SLURM_JOB_NODELIST", "%s", nodes);
-    rc |= dlr_env_set(env, "SLURM_JOB_NUM_NODES", "%u", s->plan.nplaces);
-    rc |= dlr_env_set(env, "SLURM_NNODES", "%u", s->plan.nplaces);
+    rc |= dlr_env_set(env, "SLURM_JOB_NUM_NODES", "%u", s->plan->nplaces);
+    rc |= dlr_env_set(env, "SLURM_NNODES", "%u", s->plan->nplaces);
     rc |= dlr_env_set(env, "DLROVER_ROUND", "%u", round);
     rc |= dlr_env_set(env, "DLROVER_RUN", "%s", s->info.name);
     rc |= dlr_env_set(env, "DLROVER_KEY", "%s", s->info.key);
     rc |= dlr_env_set(env, "DLROVER_ROUND_NODES", "%s", nodes);
     rc |= dlr_env_set(env, "DLROVER_TASKS", "%s", tasks);
-    if (!in_order(&s->step))
+    if (!in_order(s->step))
         rc |= dlr_env_set(env, "DLROVER_DEALT", "1");
     if (asked_per_node(s))
         rc |= dlr_env_set(env, "DLROVER_PER_NODE", "1");
@@ -126,19 +127,19 @@ static void worker_words(struct dlr_sup *s, struct dlr_words *w)
     DLR_AUTO_FREE char **program = dlr_sup_names_words(s);
     const char *share[DLR_STEPPLAN_SHARE + 1];
 
-    dlr_stepplan_share(&s->step, s->queue.may, share);
+    dlr_stepplan_share(s->step, s->queue.may, share);
     dlr_words_add(w, "srun");
-    for (unsigned i = 0; i < s->step.noptions; i++)
-        dlr_words_add(w, "%s", s->step.options[i]);
+    for (unsigned i = 0; i < s->step->noptions; i++)
+        dlr_words_add(w, "%s", s->step->options[i]);
     for (const char **word = share; *word; word++)
         dlr_words_add(w, "%s", *word);
     /* No --nodes, which newer sruns refuse beside an arbitrary order: SLURM_NNODES says it. */
-    dlr_words_add(w, "--ntasks=%u", s->step.world);
+    dlr_words_add(w, "--ntasks=%u", s->step->world);
     dlr_words_add(w, "--distribution=arbitrary");
     if (s->launched || s->took_over || s->info.incarnation)
         dlr_words_add(w,
                       "--open-mode=append"); /* later rounds go on where one stopped */
-    for (char **p = program ? program : s->step.program; *p; p++)
+    for (char **p = program ? program : s->step->program; *p; p++)
         dlr_words_add(w, "%s", *p);
 }
 
@@ -168,12 +169,12 @@ static void reset_round(struct dlr_sup *s, uint32_t round)
     for (unsigned i = 0; s->tails && i < s->ntails; i++)
         free(s->tails[i]);
     free(s->tails);
-    s->tails = calloc(s->step.world, sizeof(*s->tails));
-    s->ntails = s->step.world;
+    s->tails = calloc(s->step->world, sizeof(*s->tails));
+    s->ntails = s->step->world;
     free(s->restored);
-    s->restored = calloc(s->plan.world, 1);
+    s->restored = calloc(s->plan->world, 1);
     free(s->up);
-    s->up = calloc(s->step.world, 1);
+    s->up = calloc(s->step->world, 1);
     dlr_sup_bring_round(s);
     s->nrestored = s->tasks_up = 0;
     s->first_step_seen = s->first_step_told = s->end_told = false;
@@ -200,8 +201,8 @@ void dlr_sup_launch(void *arg, uint32_t round)
     s->queue.may = dlr_sup_may_queue(s);
     worker_words(s, &words);
     dlr_journal_note(dlr_sup_journal(s->io), "launch", "s:I,s:i,s:i", "round",
-                     (json_int_t)round, "world", s->step.world, "nodes",
-                     s->plan.nplaces);
+                     (json_int_t)round, "world", s->step->world, "nodes",
+                     s->plan->nplaces);
     if (make_hostfile(s, &hosts, &err) < 0 || worker_env(s, round, &env, &err) < 0 ||
         dlr_proc_start_with(words.list, env.list, input, 1, 2, hosts, &s->workers,
                             &err) < 0)
@@ -224,7 +225,8 @@ bool dlr_sup_of_round(const struct dlr_sup *s, const json_t *msg, unsigned of,
 {
     uint64_t round, rank;
 
-    if (!s->have_plan || dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
+    if (!dlr_sup_has_plan(s->plan) ||
+        dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
         dlr_msg_uint(msg, "rank", of - 1, &rank) < 0 || round != s->running_round)
         return false;
     *ret_rank = rank;
@@ -235,16 +237,16 @@ void dlr_sup_on_task(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
     unsigned rank;
 
-    if (!dlr_sup_of_round(s, msg, s->step.world, &rank) || !s->up || s->up[rank])
+    if (!dlr_sup_of_round(s, msg, s->step->world, &rank) || !s->up || s->up[rank])
         return; /* an agent that reconnects says it again */
     s->up[rank] = 1;
     s->queue.held = true;
     dlr_policy_started(s->policy, s->running_round);
     dlr_sup_controller_started(s->steps);
-    if (++s->tasks_up < s->step.world)
+    if (++s->tasks_up < s->step->world)
         return;
     s->launch_deadline_ms = INT64_MAX;
-    if (s->plan.restore && !s->go_told && !s->first_step_told)
+    if (s->plan->restore && !s->go_told && !s->first_step_told)
         /* a start that hangs before its first restore ends, too */
         s->restore_deadline_ms = dlr_sup_now() + s->conf.restore_timeout_ms;
     if (s->running_told)
@@ -295,7 +297,7 @@ void dlr_sup_on_exit(struct dlr_sup *s, unsigned node, const json_t *msg)
     int64_t status, at_ms = 0;
     unsigned rank;
 
-    if (!dlr_sup_of_round(s, msg, s->step.world, &rank) ||
+    if (!dlr_sup_of_round(s, msg, s->step->world, &rank) ||
         dlr_msg_int(msg, "status", &status) < 0 || dlr_sup_adopt_later(s, node, msg))
         return;
     dlr_policy_started(s->policy, s->running_round);
@@ -326,7 +328,7 @@ void dlr_sup_on_stderr(struct dlr_sup *s, unsigned node, const json_t *msg)
     const char *text;
     unsigned rank;
 
-    if (!dlr_sup_of_round(s, msg, s->step.world, &rank) ||
+    if (!dlr_sup_of_round(s, msg, s->step->world, &rank) ||
         dlr_msg_str(msg, "text", &text) < 0 || !s->tails)
         return;
     free(s->tails[rank]);

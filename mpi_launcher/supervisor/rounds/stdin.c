@@ -29,14 +29,14 @@ static bool reads_stdin(const struct dlr_sup *s)
 {
     const char *input = getenv("SLURM_STDINMODE");
 
-    for (unsigned i = 0; i < s->step.noptions; i++) {
-        const char *word = s->step.options[i], *after = dlr_after(word, "--inp");
+    for (unsigned i = 0; i < s->step->noptions; i++) {
+        const char *word = s->step->options[i], *after = dlr_after(word, "--inp");
         const char *equals = after ? strchr(after, '=') : NULL;
 
         if (equals)
             input = equals + 1;
-        else if ((after || dlr_streq(word, "-i")) && i + 1 < s->step.noptions)
-            input = s->step.options[i + 1];
+        else if ((after || dlr_streq(word, "-i")) && i + 1 < s->step->noptions)
+            input = s->step->options[i + 1];
         else if (dlr_after(word, "-i") && word[2])
             input = word + 2;
     }

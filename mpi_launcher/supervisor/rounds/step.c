@@ -13,6 +13,7 @@
 #include "common/base/str.h"
 #include "mpi_launcher/run/node_claims.h"
 #include "mpi_launcher/slurm/api.h"
+#include "mpi_launcher/supervisor/planning/planning_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
 #define NODE_FILE_MAX (1u << 20)
@@ -123,10 +124,10 @@ static unsigned take_free(struct dlr_sup *s, char *const *names, unsigned *ret_c
     int n;
 
     for (unsigned i = 0; may && i < s->members->n; i++)
-        may[i] = !dlr_stepplan_bars(&s->step, i);
+        may[i] = !dlr_stepplan_bars(s->step, i);
     snprintf(path, sizeof(path), "%s/.nodes-%u", s->info.job_dir, s->info.incarnation);
     n = may ? dlr_claims_take(path, s->state_fd >= 0 ? getppid() : getpid(), names, may,
-                              s->members->n, s->step.nplaces, ret_chosen, &err)
+                              s->members->n, s->step->nplaces, ret_chosen, &err)
             : -ENOMEM;
     return n < 0 ? 0 : n; /* they meet, as they would without any file */
 }
@@ -134,16 +135,16 @@ static unsigned take_free(struct dlr_sup *s, char *const *names, unsigned *ret_c
 static int prefer(struct dlr_sup *s, char *const *names, struct dlr_err *err)
 {
     DLR_AUTO_FREE unsigned *chosen = calloc(s->members->n + 1, sizeof(*chosen));
-    unsigned *list = s->step.prefer, n = s->step.nprefer, taken = 0;
+    unsigned *list = s->step->prefer, n = s->step->nprefer, taken = 0;
 
     s->prefer = calloc(s->members->n + 1, sizeof(*s->prefer));
     if (!s->prefer || !chosen)
         return dlr_fail(err, -ENOMEM, "no memory for the step");
-    if (s->step.first && !dlr_sup_file_hangs(s->io))
+    if (s->step->first && !dlr_sup_file_hangs(s->io))
         taken = take_free(s, names, chosen);
     if (taken) {
         list = chosen;
-        s->step.nprefer = n = taken;
+        s->planning->step.nprefer = n = taken;
     }
     for (unsigned i = 0; i < n; i++)
         s->prefer[i] = names[list[i]];
@@ -164,7 +165,7 @@ static int make_plan(struct dlr_sup *s, struct dlr_stepplan_in *in, struct dlr_e
     if (rc < 0)
         rc = dlr_fail(err, rc, "no memory for the step");
     else
-        rc = dlr_stepplan_make(in, &s->step, err);
+        rc = dlr_stepplan_make(in, &s->planning->step, err);
     if (rc == 0 && !in->resized)
         rc = prefer(s, names, err);
     dlr_env_done(&env);
@@ -182,22 +183,22 @@ int dlr_sup_plan_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *
         .most = s->conf.nodes.max,
         .expand = expand,
     };
-    unsigned world = s->step.world;
+    unsigned world = s->step->world;
     int rc;
 
     if (s->info.incarnation) { /* else this allocation is the one it was planned for */
-        in.nplaces = s->step.nplaces; /* both by dlr_sup_load_state() */
+        in.nplaces = s->step->nplaces; /* both by dlr_sup_load_state() */
         in.world = world;
     }
     rc = make_plan(s, &in, err);
-    if (rc == 0 && world && s->step.world != world)
+    if (rc == 0 && world && s->step->world != world)
         return dlr_fail(err, -EINVAL,
                         "the run began with %u tasks and would go on with %u", world,
-                        s->step.world);
-    s->full_places = s->step.nplaces;
-    s->full_world = s->step.world;
-    if (rc == 0 && s->step.note[0] && !s->took_over)
-        dlr_sup_say(s->io, "%s", s->step.note);
+                        s->step->world);
+    s->full_places = s->step->nplaces;
+    s->full_world = s->step->world;
+    if (rc == 0 && s->step->note[0] && !s->took_over)
+        dlr_sup_say(s->io, "%s", s->step->note);
     return rc;
 }
 
@@ -215,20 +216,20 @@ int dlr_sup_replan_step(struct dlr_sup *s, unsigned nplaces, struct dlr_err *err
         .resized = true,
         .expand = expand,
     };
-    struct dlr_stepplan was = s->step;
+    struct dlr_stepplan *step = &s->planning->step, was = *step;
     int rc;
 
     while (s->argv[in.argc])
         in.argc++;
     rc = make_plan(s, &in, err);
     if (rc < 0) {
-        s->step = was;
+        *step = was;
         return rc;
     }
-    free(s->step.prefer);
-    s->step.prefer = DLR_STEAL(was.prefer);
-    s->step.nprefer = was.nprefer;
-    s->step.first = was.first;
+    free(step->prefer);
+    step->prefer = DLR_STEAL(was.prefer);
+    step->nprefer = was.nprefer;
+    step->first = was.first;
     dlr_stepplan_done(&was);
     return 0;
 }
@@ -236,7 +237,7 @@ int dlr_sup_replan_step(struct dlr_sup *s, unsigned nplaces, struct dlr_err *err
 void dlr_sup_bar_nodes(struct dlr_sup *s)
 {
     for (unsigned i = 0; i < s->members->n; i++)
-        if (dlr_stepplan_bars(&s->step, i))
+        if (dlr_stepplan_bars(s->step, i))
             dlr_policy_lost_before(s->policy, i);
 }
 
@@ -272,7 +273,7 @@ static bool cpus_at(const struct dlr_sup *s, char **shown, unsigned nshown, unsi
 {
     unsigned i = 0;
 
-    while (i < nshown && !dlr_streq(shown[i], s->plan.places[p].node.name))
+    while (i < nshown && !dlr_streq(shown[i], s->plan->places[p].node.name))
         i++;
     return cpus_of(text, i < nshown ? i : p, ret);
 }
@@ -282,7 +283,7 @@ static int set_cpus(const struct dlr_sup *s, char **shown, unsigned nshown,
 {
     DLR_AUTO_FREE char *list = NULL;
     size_t size = 0;
-    unsigned last = 0, times = 0, cpus = 0, nplaces = s->plan.nplaces;
+    unsigned last = 0, times = 0, cpus = 0, nplaces = s->plan->nplaces;
     DLR_AUTO_FCLOSE FILE *f = open_memstream(&list, &size);
 
     for (unsigned p = 0; f && p <= nplaces; p++) {
@@ -313,6 +314,6 @@ int dlr_sup_shape_env(const struct dlr_sup *s, struct dlr_env *env)
         rc = set_cpus(s, shown, n, text, env);
     dlr_slurm_free_names(shown, n);
     if (rc == 0)
-        rc = dlr_env_set(env, "DLROVER_SHAPE", "%s", s->step.shape);
+        rc = dlr_env_set(env, "DLROVER_SHAPE", "%s", s->step->shape);
     return rc;
 }

@@ -122,7 +122,7 @@ static bool is_missing(const struct dlr_sup_steps *steps, unsigned node)
     const struct dlr_member *m = &steps->members->list[node];
 
     return !m->here && !steps->rejoin->steps[node].pid &&
-           !dlr_stepplan_bars(steps->env.step, node) &&
+           !steps->ops->barred(steps->arg, node) &&
            (m->apart || dlr_policy_is_lost(steps->policy, node));
 }
 

@@ -11,7 +11,6 @@
 #include "common/config/job_config.h"
 #include "mpi_launcher/policy/policy.h"
 #include "mpi_launcher/run/run_info.h"
-#include "mpi_launcher/step_plan/step_plan.h"
 #include "mpi_launcher/supervisor/nodes/nodes.h"
 
 struct dlr_sup_steps; /* opaque */
@@ -25,7 +24,6 @@ struct dlr_sup_steps_env {
     const struct dlr_jobconf *conf;
     const struct dlr_runinfo *info;
     const struct dlr_run_id *id;
-    const struct dlr_stepplan *step;
     const char *address; /* where agents connect */
 };
 
@@ -67,6 +65,8 @@ struct dlr_sup_steps_ops {
     bool (*queued)(void *arg, bool queued);
     /* Asked: when did the present phase begin? */
     int64_t (*since)(void *arg);
+    /* Asked: does the node take no part in any round? */
+    bool (*barred)(void *arg, unsigned node);
     /* Asked: has the run ended? And is nothing left of it that is waited for? */
     bool (*finished)(void *arg);
     bool (*over)(void *arg);

@@ -119,8 +119,9 @@ void dlr_sup_on_torn(struct dlr_sup *s, unsigned node, const json_t *msg)
     const char *why = "";
     bool committed;
 
-    if (!s->have_plan || dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
-        dlr_msg_uint(msg, "rank", s->plan.world - 1, &rank) < 0 ||
+    if (!dlr_sup_has_plan(s->plan) ||
+        dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
+        dlr_msg_uint(msg, "rank", s->plan->world - 1, &rank) < 0 ||
         dlr_msg_uint(msg, "step", INT64_MAX, &step) < 0 || round != s->running_round)
         return;
     dlr_msg_str(msg, "why", &why);

@@ -55,9 +55,10 @@ static double cost_ms(const struct dlr_sup_cadence *c)
 
 static double mtbf_s(const struct dlr_sup *s)
 {
-    unsigned failures = s->have_plan ? dlr_policy_round(s->policy) : s->resume_round;
+    unsigned failures =
+        dlr_sup_has_plan(s->plan) ? dlr_policy_round(s->policy) : s->resume_round;
 
-    return dlr_interval_mtbf_s(s->plan.nplaces, failures,
+    return dlr_interval_mtbf_s(s->plan->nplaces, failures,
                                dlr_sup_losses_hours(s->nodes));
 }
 

@@ -69,7 +69,7 @@ void dlr_sup_on_no_slots(struct dlr_sup *s, unsigned node, const json_t *msg)
 
     if (dlr_msg_uint(msg, "rank", dlr_sup_slots_max(s), &rank) < 0 ||
         dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
-        round != dlr_policy_round(s->policy) || !s->have_plan)
+        round != dlr_policy_round(s->policy) || !dlr_sup_has_plan(s->plan))
         return;
     dlr_msg_str(msg, "why", &why);
     s->no_slots++;
@@ -82,7 +82,7 @@ void dlr_sup_on_no_slots(struct dlr_sup *s, unsigned node, const json_t *msg)
     dlr_sup_node_no_memory(s->nodes, node, (uint32_t)round);
     dlr_journal_note(dlr_sup_journal(s->io), "no_memory", "s:s,s:I,s:I,s:I,s:s", "node",
                      m->node.name, "round", (json_int_t)round, "rank",
-                     (json_int_t)(rank % s->plan.world), "count",
+                     (json_int_t)(rank % s->plan->world), "count",
                      (json_int_t)s->no_slots, "why", why);
 }
 

@@ -16,10 +16,10 @@ void dlr_sup_repeat_look(struct dlr_sup *s)
 {
     const char *why = dlr_policy_failure(s->policy);
     uint32_t round = dlr_policy_round(s->policy);
-    struct dlr_version from = s->plan.version;
+    struct dlr_version from = s->plan->version;
     unsigned n = s->nstruck;
 
-    if (!why || !s->have_plan || !s->plan.restore || !s->go_told ||
+    if (!why || !dlr_sup_has_plan(s->plan) || !s->plan->restore || !s->go_told ||
         s->repeat_looked == round)
         return;
     s->repeat_looked = round;

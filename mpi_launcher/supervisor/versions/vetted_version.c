@@ -92,7 +92,7 @@ void dlr_sup_vetted_write(struct dlr_sup *s, struct dlr_version v)
 void dlr_sup_vetted_round(struct dlr_sup *s)
 {
     if (s->has_vetted &&
-        (!s->plan.restore || dlr_version_cmp(s->vetted, s->plan.version) > 0))
+        (!s->plan->restore || dlr_version_cmp(s->vetted, s->plan->version) > 0))
         s->has_vetted = false; /* its slots are dropped */
 }
 

@@ -24,6 +24,8 @@
 #define RANKS 8 /* of a node */
 
 static struct dlr_sup s;
+static struct dlr_plan round_plan;
+static struct dlr_stepplan round_step;
 static struct dlr_members *table;
 static struct {
     uint64_t bytes; /* of lists of members */
@@ -116,6 +118,8 @@ static void begin(unsigned n)
     struct dlr_err err;
 
     memset(&s, 0, sizeof(s));
+    s.plan = &round_plan;
+    s.step = &round_step;
     memset(&lists, 0, sizeof(lists));
     dlr_jobconf_init(&s.conf);
     s.state_fd = -1;
@@ -181,19 +185,19 @@ static void all_that_come_are_told_of_each_other_once(void **state)
 static void plan(unsigned n)
 {
     memset(&rounds, 0, sizeof(rounds));
-    s.step.nplaces = s.plan.nplaces = n;
-    s.plan.world = RANKS * n;
+    round_step.nplaces = round_plan.nplaces = n;
+    round_plan.world = RANKS * n;
     s.conf.redundancy.copies = 1;
-    s.plan.places = calloc(n, sizeof(*s.plan.places));
-    s.plan.ranks = calloc(RANKS * n, sizeof(*s.plan.ranks));
-    s.plan.place_of = calloc(RANKS * n, sizeof(*s.plan.place_of));
+    round_plan.places = calloc(n, sizeof(*round_plan.places));
+    round_plan.ranks = calloc(RANKS * n, sizeof(*round_plan.ranks));
+    round_plan.place_of = calloc(RANKS * n, sizeof(*round_plan.place_of));
     s.holders = calloc(n, sizeof(*s.holders));
     for (unsigned i = 0; i < RANKS * n; i++) {
-        s.plan.ranks[i] = i;
-        s.plan.place_of[i] = i / RANKS;
+        round_plan.ranks[i] = i;
+        round_plan.place_of[i] = i / RANKS;
     }
     for (unsigned i = 0; i < n; i++) {
-        struct dlr_plan_place *p = &s.plan.places[i];
+        struct dlr_plan_place *p = &round_plan.places[i];
 
         dlr_format(p->node.name, sizeof(p->node.name), "n%05u", i);
         p->from = RANKS * i;
@@ -207,9 +211,9 @@ static void plan(unsigned n)
 
 static void drop_plan(void)
 {
-    free(s.plan.places);
-    free(s.plan.ranks);
-    free(s.plan.place_of);
+    free(round_plan.places);
+    free(round_plan.ranks);
+    free(round_plan.place_of);
     free(s.holders);
     json_decref(rounds.last);
 }
@@ -251,7 +255,8 @@ static void too_many_nodes_for_parity_are_told_so(void **state)
         tasks[i] = RANKS;
     begin(MAX_NODES);
     plan(MAX_NODES);
-    assert_int_equal(dlr_sets_init(&s.sets, MAX_NODES, tasks, s.plan.ranks, 4, 1), 0);
+    assert_int_equal(dlr_sets_init(&s.sets, MAX_NODES, tasks, round_plan.ranks, 4, 1),
+                     0);
     dlr_sup_tell_round(&s, 0);
     assert_int_equal(rounds.sent, 0);
     assert_int_equal(s.transfer_rc, -E2BIG);

@@ -24,6 +24,7 @@
 #include "mpi_launcher/keeper/child_exits.h"
 #include "mpi_launcher/keeper/takeover_state.h"
 #include "mpi_launcher/supervisor/dispatch.h"
+#include "mpi_launcher/supervisor/planning/planning_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
 static char dir[64], run_dir[128];
@@ -222,7 +223,6 @@ static int begin(void **state)
 
     s = (struct dlr_sup){
         .state_fd = memfd_create("kept", MFD_CLOEXEC), .generation = 1, .argv = argv};
-    s.step = (struct dlr_stepplan){.nplaces = 2, .world = 3, .tasks = tasks};
     s.full_places = 2;
     s.full_world = 3;
     dlr_jobconf_init(&s.conf);
@@ -230,6 +230,7 @@ static int begin(void **state)
     assert_int_equal(dlr_procid_of(getpid(), &id), 0);
     dlr_procid_show(&id, self);
     assert_true(dlr_sup_engines_new(&s));
+    s.planning->step = (struct dlr_stepplan){.nplaces = 2, .world = 3, .tasks = tasks};
     assert_int_equal(dlr_sup_apart_start(s.io, &err), 0);
     assert_int_equal(dlr_sup_nodes_open(s.nodes, names, 2, NULL, &err), 0);
     return 0;
@@ -239,6 +240,7 @@ static int end(void **state)
 {
     dlr_commit_free(s.commit);
     dlr_policy_free(s.policy);
+    s.planning->step.tasks = NULL;
     dlr_sup_engines_free(&s);
     dlr_sup_io_free(s.io);
     close(s.state_fd);

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "common/base/str.h"
+#include "mpi_launcher/supervisor/planning/planning_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
 #define PLACES 4
@@ -20,6 +21,7 @@
 #define TIMEOUT_MS 60000
 
 static struct dlr_sup s;
+static struct dlr_sup_planning planning;
 static struct dlr_members table;
 static int64_t now_ms;
 static unsigned kept, reserved[64], nreserved;
@@ -57,7 +59,7 @@ int dlr_sup_place_of(const struct dlr_sup *sup, unsigned rank)
 }
 int dlr_sup_node_of(const struct dlr_sup *sup, unsigned place)
 {
-    return sup->plan.places[place].node.name[1] - '0';
+    return sup->plan->places[place].node.name[1] - '0';
 }
 int dlr_members_find(const struct dlr_members *m, const char *name)
 {
@@ -111,9 +113,9 @@ static void on_abort(void *arg, struct dlr_version v, const char *why)
 
 static void put(unsigned place, unsigned node)
 {
-    dlr_format(s.plan.places[place].node.name, DLR_TOPO_NAME, "n%u", node);
-    dlr_format(s.plan.places[place].node.path, DLR_TOPO_PATH, "s.l%u.n%u", node % 4 / 2,
-               node);
+    dlr_format(planning.plan.places[place].node.name, DLR_TOPO_NAME, "n%u", node);
+    dlr_format(planning.plan.places[place].node.path, DLR_TOPO_PATH, "s.l%u.n%u",
+               node % 4 / 2, node);
 }
 
 static int begin(void **state, unsigned copies, unsigned members)
@@ -124,6 +126,10 @@ static int begin(void **state, unsigned copies, unsigned members)
     struct dlr_version v = {0, 7};
 
     memset(&s, 0, sizeof(s));
+    memset(&planning, 0, sizeof(planning));
+    s.planning = &planning;
+    s.plan = &planning.plan;
+    s.step = &planning.step;
     now_ms = 1000;
     kept = nreserved = nsent = 0;
     told[0] = said[0] = '\0';
@@ -133,24 +139,23 @@ static int begin(void **state, unsigned copies, unsigned members)
     s.conf.redundancy.copies = copies;
     s.conf.redundancy.members = members;
     s.conf.transfer_timeout_ms = TIMEOUT_MS;
-    s.step.nplaces = s.plan.nplaces = s.nformer = PLACES;
-    s.step.tasks = tasks;
-    s.plan.world = PLACES;
-    s.plan.places = calloc(PLACES, sizeof(*s.plan.places));
-    s.plan.sources = calloc(PLACES, sizeof(*s.plan.sources));
+    planning.step.nplaces = planning.plan.nplaces = s.nformer = PLACES;
+    planning.step.tasks = tasks;
+    planning.plan.world = PLACES;
+    planning.plan.places = calloc(PLACES, sizeof(*planning.plan.places));
+    planning.plan.sources = calloc(PLACES, sizeof(*planning.plan.sources));
     for (unsigned p = 0; p < PLACES; p++) {
         put(p, p);
-        s.plan.sources[p].bytes = 8192;
+        planning.plan.sources[p].bytes = 8192;
     }
-    s.have_plan = true;
     assert_int_equal(dlr_sup_redundancy_check(&s, NULL), 0);
     assert_int_equal(dlr_sup_holders_make(&s), 0);
     assert_int_equal(dlr_commit_new(&conf, &ops, NULL, &s.commit, NULL), 0);
     assert_int_equal(dlr_commit_round(s.commit, 0, PLACES, &v), 0);
     dlr_sup_holders_keep(&s);
     dlr_sup_covered(&s); /* step 7 was committed */
-    s.plan.restore = true;
-    s.plan.version = v;
+    planning.plan.restore = true;
+    planning.plan.version = v;
     return 0;
 }
 
@@ -169,8 +174,8 @@ static int end(void **state)
     dlr_sup_again_stop(&s);
     dlr_commit_free(s.commit);
     dlr_sets_done(&s.sets);
-    free(s.plan.places);
-    free(s.plan.sources);
+    free(planning.plan.places);
+    free(planning.plan.sources);
     free(table.list);
     free(s.holders);
     free(s.slot_bytes);
@@ -186,7 +191,7 @@ static void lose_node_1(void)
     put(1, 4);
     assert_int_equal(dlr_sup_holders_make(&s), 0);
     dlr_sup_again_plan(&s);
-    assert_int_equal(dlr_commit_round(s.commit, 1, PLACES, &s.plan.version), 0);
+    assert_int_equal(dlr_commit_round(s.commit, 1, PLACES, &planning.plan.version), 0);
     dlr_sup_holders_keep(&s);
     dlr_sup_again_start(&s);
 }
@@ -225,7 +230,7 @@ static void all_is_copied(void)
     assert_true(n <= 16);
     memcpy(list, s.again.list, n * sizeof(*list));
     for (unsigned i = 0; i < n; i++)
-        dlr_sup_again_copied(&s, list[i].to, list[i].rank, s.plan.version);
+        dlr_sup_again_copied(&s, list[i].to, list[i].rank, planning.plan.version);
 }
 
 /* --- tests -------------------------------------------------------------------------------- */
@@ -268,9 +273,9 @@ static void what_is_not_there_at_a_turn_is_sent_once_more(void **state)
     old = sent[0];
     if (s.again.n > 1) /* a part of a shard, which does not stay */
         dlr_sup_again_copied(&s, s.again.list[0].to, s.again.list[0].rank,
-                             s.plan.version);
+                             planning.plan.version);
     nreserved = nsent = 0;
-    assert_int_equal(dlr_commit_round(s.commit, 1, PLACES, &s.plan.version), 0);
+    assert_int_equal(dlr_commit_round(s.commit, 1, PLACES, &planning.plan.version), 0);
     dlr_sup_again_turn(&s);
     assert_false(saves());
     all_are_ready();
@@ -356,7 +361,7 @@ static void a_limit_ends_the_wait(void **state)
 static void a_crash_of_the_program_sends_nothing(void **state)
 {
     dlr_sup_again_plan(&s);
-    assert_int_equal(dlr_commit_round(s.commit, 1, PLACES, &s.plan.version), 0);
+    assert_int_equal(dlr_commit_round(s.commit, 1, PLACES, &planning.plan.version), 0);
     dlr_sup_holders_keep(&s);
     dlr_sup_again_start(&s);
     assert_int_equal(s.again.n, 0);

@@ -14,12 +14,14 @@
 
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/supervisor/planning/planning_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
 #define FULL 4
 #define SLOT_BYTES 65536
 
 static struct dlr_sup s;
+static struct dlr_sup_planning planning;
 static struct dlr_members table;
 static char told[1024]; /* what was asked of nodes, in order */
 static char said[512];  /* to the user */
@@ -130,16 +132,18 @@ int dlr_sup_holders_make(struct dlr_sup *sup)
 /* One rank on each node. */
 int dlr_sup_replan_step(struct dlr_sup *sup, unsigned nplaces, struct dlr_err *err)
 {
-    free(sup->step.tasks);
-    sup->step.tasks = calloc(nplaces, sizeof(*sup->step.tasks));
+    struct dlr_stepplan *step = &sup->planning->step;
+
+    free(step->tasks);
+    step->tasks = calloc(nplaces, sizeof(*step->tasks));
     for (unsigned p = 0; p < nplaces; p++)
-        sup->step.tasks[p] = 1;
-    sup->step.nplaces = sup->step.world = nplaces;
+        step->tasks[p] = 1;
+    step->nplaces = step->world = nplaces;
     return 0;
 }
 int dlr_sup_redundancy_check(struct dlr_sup *sup, struct dlr_err *err)
 {
-    return dlr_sets_init(&sup->sets, sup->step.nplaces, sup->step.tasks, NULL,
+    return dlr_sets_init(&sup->sets, sup->step->nplaces, sup->step->tasks, NULL,
                          sup->conf.redundancy.members, sup->conf.redundancy.copies);
 }
 
@@ -147,13 +151,18 @@ int dlr_sup_redundancy_check(struct dlr_sup *sup, struct dlr_err *err)
 
 static void source(unsigned rank, enum dlr_plan_from from, const char *where)
 {
-    s.plan.sources[rank] = (struct dlr_plan_source){from, strdup(where), SLOT_BYTES};
+    planning.plan.sources[rank] =
+        (struct dlr_plan_source){from, strdup(where), SLOT_BYTES};
 }
 
 /* Four were there, then so many; ranks that are lost are made of these parts. */
 static void begin(unsigned members, unsigned rows, unsigned left, const char *const *of)
 {
     memset(&s, 0, sizeof(s));
+    memset(&planning, 0, sizeof(planning));
+    s.planning = &planning;
+    s.plan = &planning.plan;
+    s.step = &planning.step;
     told[0] = said[0] = struck[0] = '\0';
     s.conf.redundancy.members = members;
     s.conf.redundancy.copies = rows;
@@ -166,11 +175,11 @@ static void begin(unsigned members, unsigned rows, unsigned left, const char *co
     assert_int_equal(dlr_sup_replan_step(&s, FULL, NULL), 0);
     assert_int_equal(dlr_sup_redundancy_check(&s, NULL), 0);
     assert_int_equal(dlr_sup_resize(&s, left), 0);
-    s.preparing = s.plan.restore = true;
-    s.plan.world = s.plan.nplaces = left;
-    s.plan.made_by = FULL;
-    s.plan.version = (struct dlr_version){0, 40};
-    s.plan.sources = calloc(FULL, sizeof(*s.plan.sources));
+    s.preparing = planning.plan.restore = true;
+    planning.plan.world = planning.plan.nplaces = left;
+    planning.plan.made_by = FULL;
+    planning.plan.version = (struct dlr_version){0, 40};
+    planning.plan.sources = calloc(FULL, sizeof(*planning.plan.sources));
     for (unsigned r = 0; r < FULL; r++) {
         char name[8];
 
@@ -183,13 +192,13 @@ static void begin(unsigned members, unsigned rows, unsigned left, const char *co
 static void end(void)
 {
     for (unsigned r = 0; r < FULL; r++)
-        free(s.plan.sources[r].where);
+        free(planning.plan.sources[r].where);
     for (unsigned i = 0; i < s.nworlds; i++)
         free(s.worlds[i].tasks);
-    free(s.plan.sources);
+    free(planning.plan.sources);
     free(table.list);
     free(s.transfers);
-    free(s.step.tasks);
+    free(planning.step.tasks);
     dlr_sets_done(&s.sets);
 }
 
@@ -206,11 +215,11 @@ static void a_lost_rank_is_made_where_a_part_of_it_is(void **state)
     assert_false(dlr_sup_rebuild_room(&s, 0, 3, 0, "")); /* nobody asked that node */
     assert_true(dlr_sup_rebuild_room(&s, 1, 3, 0, ""));
     assert_true(s.transfers[0].started);
-    assert_int_equal(s.plan.sources[3].from, DLR_PLAN_PARITY);
+    assert_int_equal(planning.plan.sources[3].from, DLR_PLAN_PARITY);
     dlr_sup_rebuild_known(&s);
-    assert_int_equal(s.plan.sources[3].from, DLR_PLAN_NODE);
-    assert_string_equal(s.plan.sources[3].where, "n1");
-    assert_string_equal(s.plan.sources[0].where, "n0");
+    assert_int_equal(planning.plan.sources[3].from, DLR_PLAN_NODE);
+    assert_string_equal(planning.plan.sources[3].where, "n1");
+    assert_string_equal(planning.plan.sources[0].where, "n0");
     end();
 }
 
@@ -224,7 +233,7 @@ static void where_there_is_no_room_the_next_one_makes_it(void **state)
     assert_false(s.transfers[3].ended || s.transfer_rc);
     assert_true(dlr_sup_rebuild_room(&s, 0, 3, 0, ""));
     dlr_sup_rebuild_known(&s);
-    assert_string_equal(s.plan.sources[3].where, "n0");
+    assert_string_equal(planning.plan.sources[3].where, "n0");
     end();
 }
 
@@ -306,11 +315,11 @@ static void a_supervisor_that_takes_over_knows_who_made_the_version(void **state
     while (s.nworlds)
         free(s.worlds[--s.nworlds].tasks);
     assert_int_equal(dlr_sup_replan_step(&s, FULL, NULL), 0);
-    s.plan.nplaces = s.plan.world = 2;
-    s.plan.made_by = 3;
+    planning.plan.nplaces = planning.plan.world = 2;
+    planning.plan.made_by = 3;
     s.conf.nodes.min = 2;
     assert_int_equal(dlr_sup_resize_adopted(&s, NULL), 0);
-    assert_int_equal(s.step.nplaces, 2);
+    assert_int_equal(planning.step.nplaces, 2);
     assert_int_equal(dlr_sup_world_sets(&s, 3, &sets), 0);
     dlr_sets_done(&sets);
     assert_int_equal(dlr_sup_world_sets(&s, FULL, &sets), 0);
@@ -327,11 +336,11 @@ static void what_another_run_made_is_not_taken_for_a_former_size(void **state)
     while (s.nworlds)
         free(s.worlds[--s.nworlds].tasks);
     assert_int_equal(dlr_sup_replan_step(&s, FULL, NULL), 0);
-    s.plan.nplaces = s.plan.world = FULL;
-    s.plan.made_by = 1;
+    planning.plan.nplaces = planning.plan.world = FULL;
+    planning.plan.made_by = 1;
     for (s.conf.nodes.min = 0; s.conf.nodes.min <= 2; s.conf.nodes.min += 2) {
         assert_int_equal(dlr_sup_resize_adopted(&s, NULL), 0);
-        assert_int_equal(s.step.nplaces, FULL);
+        assert_int_equal(planning.step.nplaces, FULL);
         assert_int_equal(dlr_sup_world_sets(&s, 1, &sets), -ENOENT);
     }
     end();

@@ -20,6 +20,7 @@
 #define ROUND 2
 
 static struct dlr_sup s;
+static struct dlr_plan plan;
 static struct dlr_members table;
 static struct dlr_version newest;
 static char asked[256], noted[256], said[256];
@@ -119,6 +120,8 @@ static int setup(void **state)
     static struct dlr_member nodes[NODES];
 
     memset(&s, 0, sizeof(s));
+    plan = (struct dlr_plan){0};
+    s.plan = &plan;
     for (unsigned i = 0; i < NODES; i++) {
         dlr_format(nodes[i].node.name, sizeof(nodes[i].node.name), "n%u", i);
         nodes[i].data = i == 1 ? "d1" : "dx";
@@ -126,8 +129,7 @@ static int setup(void **state)
     s.members = &table;
     table.list = nodes;
     table.n = NODES;
-    s.have_plan = true;
-    s.plan.world = NODES;
+    plan.world = NODES;
     s.running_round = ROUND;
     newest = (struct dlr_version){ROUND, 40};
     return 0;

@@ -25,6 +25,7 @@
 #define BRING 1001   /* what is brought to a rank that reads it */
 
 static struct dlr_sup s;
+static struct dlr_plan round_plan;
 static struct dlr_members table;
 static uint32_t round_now;
 static unsigned told;   /* copy_failed */
@@ -228,13 +229,15 @@ void dlr_sup_write_manifest(struct dlr_sup *sup)
 static int begin(void **state)
 {
     memset(&s, 0, sizeof(s));
+    round_plan = (struct dlr_plan){0};
+    s.plan = &round_plan;
     round_now = told = 0;
     s.members = &table;
     table.list = calloc(NODES, sizeof(*table.list));
     table.n = NODES;
     for (unsigned i = 0; i < NODES; i++)
         dlr_format(table.list[i].node.name, DLR_TOPO_NAME, "n%u", i);
-    s.plan.world = 4;
+    round_plan.world = 4;
     return 0;
 }
 

@@ -17,6 +17,7 @@
 #define READER 0
 
 static struct dlr_sup s;
+static struct dlr_plan plan;
 static struct dlr_members table;
 static unsigned nstruck;
 static int told_rc; /* of the last "brought" */
@@ -71,6 +72,8 @@ void dlr_sup_strike(struct dlr_sup *sup, const char *where, int rank,
 static int begin(void **state)
 {
     memset(&s, 0, sizeof(s));
+    plan = (struct dlr_plan){0};
+    s.plan = &plan;
     nstruck = 0;
     s.members = &table;
     table.n = 2;
@@ -79,17 +82,17 @@ static int begin(void **state)
         dlr_format(table.list[i].node.name, DLR_TOPO_NAME, "n%u", i);
         table.list[i].here = true;
     }
-    s.have_plan = s.plan.restore = true;
-    s.plan.world = s.plan.made_by = 2;
-    s.plan.version = (struct dlr_version){1, 40};
-    s.plan.sources = calloc(2, sizeof(*s.plan.sources));
+    plan.restore = true;
+    plan.world = plan.made_by = 2;
+    plan.version = (struct dlr_version){1, 40};
+    plan.sources = calloc(2, sizeof(*plan.sources));
     return 0;
 }
 
 static int end(void **state)
 {
     free(table.list);
-    free(s.plan.sources);
+    free(plan.sources);
     free(s.spared);
     return 0;
 }

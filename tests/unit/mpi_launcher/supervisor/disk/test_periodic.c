@@ -26,7 +26,8 @@
 #define NODES 3
 #define SLICE "4096 100 8192 0000abcd"
 
-static struct dlr_sup s;
+static struct dlr_plan plan;
+static struct dlr_sup s = {.plan = &plan};
 static struct dlr_members table;
 static unsigned nlost;
 static unsigned copies;
@@ -310,10 +311,10 @@ static int begin_all(void **state)
     s.members = &table;
     table.list = calloc(NODES, sizeof(*table.list));
     table.n = NODES;
-    s.plan.world = WORLD;
-    s.plan.nplaces = 2;
-    s.plan.places = places;
-    s.plan.ranks = ranks;
+    plan.world = WORLD;
+    plan.nplaces = 2;
+    plan.places = places;
+    plan.ranks = ranks;
     dlr_sup_periodic_start(&s);
     return 0;
 }

@@ -30,7 +30,6 @@
 
 static struct dlr_jobconf conf;
 static const struct dlr_run_id id = {.gen = 1};
-static struct dlr_stepplan step;
 static struct dlr_sup_io *io;
 static struct dlr_sup_nodes *nodes;
 static int64_t now_ms;
@@ -147,6 +146,10 @@ static uint32_t round_now(void *arg)
 {
     return 7;
 }
+static unsigned places_of_round(void *arg)
+{
+    return 3;
+}
 
 static const struct dlr_sup_nodes_ops ops = {.message = on_message,
                                              .greeted = on_greeted,
@@ -161,20 +164,20 @@ static const struct dlr_sup_nodes_ops ops = {.message = on_message,
                                              .excused = is_excused,
                                              .behind = is_behind,
                                              .over = is_over,
-                                             .round = round_now};
+                                             .round = round_now,
+                                             .places = places_of_round};
 
 static int begin(void **state)
 {
     static char n[NODES][3] = {"n0", "n1", "n2", "n3", "n4"};
     char *names[NODES] = {n[0], n[1], n[2], n[3], n[4]};
-    struct dlr_sup_nodes_env env = {.conf = &conf, .id = &id, .step = &step};
+    struct dlr_sup_nodes_env env = {.conf = &conf, .id = &id};
     struct dlr_err err;
 
     dlr_jobconf_init(&conf);
     conf.beat.every_ms = 100;
     conf.beat.missed = DEAD_MS / 100;
     conf.mass_silence_ms = 5000;
-    step.nplaces = 3;
     io = env.io = dlr_sup_io_new(NULL, NULL);
     nodes = dlr_sup_nodes_new(&env, &ops, NULL);
     assert_non_null(nodes);

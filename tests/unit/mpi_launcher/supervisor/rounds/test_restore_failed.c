@@ -18,6 +18,7 @@
 #define FILE_OF_2 "/run/p2.safetensors"
 
 static struct dlr_sup s;
+static struct dlr_plan plan;
 static struct dlr_members table;
 static char struck[64]; /* "where rank" */
 static char reason[200];
@@ -70,7 +71,7 @@ bool dlr_sup_adopt_later(struct dlr_sup *sup, unsigned node, const json_t *msg)
 }
 bool dlr_sup_other_world(const struct dlr_sup *sup)
 {
-    return sup->plan.made_by != sup->plan.world;
+    return sup->plan->made_by != sup->plan->world;
 }
 int dlr_sup_place_of(const struct dlr_sup *sup, unsigned rank)
 {
@@ -100,26 +101,28 @@ void dlr_sup_strike(struct dlr_sup *sup, const char *where, int rank,
 static void begin_with(unsigned world)
 {
     memset(&s, 0, sizeof(s));
+    plan = (struct dlr_plan){0};
+    s.plan = &plan;
     s.members = &table;
     table.n = RANKS;
     table.list = calloc(RANKS, sizeof(*table.list));
-    s.plan.sources = calloc(RANKS, sizeof(*s.plan.sources));
+    plan.sources = calloc(RANKS, sizeof(*plan.sources));
     for (unsigned i = 0; i < RANKS; i++) {
         dlr_format(table.list[i].node.name, DLR_TOPO_NAME, "n%u", i);
-        s.plan.sources[i].from = i == 2 ? DLR_PLAN_FILE : DLR_PLAN_NODE;
-        s.plan.sources[i].where = i == 2 ? FILE_OF_2 : table.list[i].node.name;
+        plan.sources[i].from = i == 2 ? DLR_PLAN_FILE : DLR_PLAN_NODE;
+        plan.sources[i].where = i == 2 ? FILE_OF_2 : table.list[i].node.name;
     }
-    s.have_plan = s.plan.restore = true;
-    s.plan.world = world;
-    s.plan.made_by = RANKS;
-    s.plan.version = (struct dlr_version){1, 40};
+    plan.restore = true;
+    plan.world = world;
+    plan.made_by = RANKS;
+    plan.version = (struct dlr_version){1, 40};
     s.restored = calloc(RANKS, 1);
 }
 
 static int end(void **state)
 {
     free(table.list);
-    free(s.plan.sources);
+    free(plan.sources);
     free(s.restored);
     free(s.spared);
     return 0;

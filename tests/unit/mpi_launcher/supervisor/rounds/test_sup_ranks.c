@@ -18,6 +18,7 @@
 #include "common/json/message.h"
 #include "mpi_launcher/plan/json_fields.h"
 #include "mpi_launcher/supervisor/disk/persist_periodic.h"
+#include "mpi_launcher/supervisor/planning/planning_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "mpi_launcher/supervisor/versions/cadence.h"
 #include "mpi_launcher/wire/heartbeat.h"
@@ -28,6 +29,7 @@
 #define LIMIT_MS 300000
 
 static struct dlr_sup s;
+static struct dlr_sup_planning planning;
 static struct dlr_members *table;
 static int64_t now_ms;
 static char done[400]; /* what was kept and said, in order */
@@ -57,7 +59,7 @@ int dlr_sup_node_of(const struct dlr_sup *sup, unsigned place)
 }
 bool dlr_sup_other_world(const struct dlr_sup *sup)
 {
-    return sup->anywhere || sup->plan.made_by != sup->plan.world;
+    return sup->anywhere || sup->plan->made_by != sup->plan->world;
 }
 void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
 {
@@ -91,7 +93,7 @@ int dlr_sup_new_token(struct dlr_sup *sup)
 int dlr_sup_holders_make(struct dlr_sup *sup)
 {
     free(sup->slot_bytes);
-    sup->slot_bytes = calloc(sup->plan.world, sizeof(*sup->slot_bytes));
+    sup->slot_bytes = calloc(sup->plan->world, sizeof(*sup->slot_bytes));
     return sup->slot_bytes ? 0 : -ENOMEM;
 }
 int dlr_sup_reseat(struct dlr_sup *sup, const unsigned *tasks, const unsigned *ranks)
@@ -155,24 +157,28 @@ static int begin(void **state)
     char *const names[NODES] = {n1, n2};
 
     memset(&s, 0, sizeof(s));
+    memset(&planning, 0, sizeof(planning));
+    s.planning = &planning;
+    s.plan = &planning.plan;
+    s.step = &planning.step;
     done[0] = '\0';
     now_ms = 1000;
     table = nodes_rig(&s, NULL, names, NODES);
     steps_rig(&s, NULL);
     s.conf.restore_timeout_ms = LIMIT_MS;
-    s.step = (struct dlr_stepplan){.world = 2, .nplaces = NODES, .tasks = tasks};
-    s.plan.world = s.plan.made_by = s.plan.nplaces = NODES;
-    s.plan.places = calloc(NODES, sizeof(*s.plan.places));
-    s.plan.sources = calloc(NODES, sizeof(*s.plan.sources));
+    planning.step = (struct dlr_stepplan){.world = 2, .nplaces = NODES, .tasks = tasks};
+    planning.plan.world = planning.plan.made_by = planning.plan.nplaces = NODES;
+    planning.plan.places = calloc(NODES, sizeof(*planning.plan.places));
+    planning.plan.sources = calloc(NODES, sizeof(*planning.plan.sources));
     s.slot_bytes = calloc(NODES, sizeof(*s.slot_bytes));
     for (unsigned p = 0; p < NODES; p++) {
-        dlr_format(s.plan.places[p].node.name, DLR_TOPO_NAME, "n%u", p + 1);
-        s.plan.places[p].from = p;
-        s.plan.places[p].tasks = 1;
+        dlr_format(planning.plan.places[p].node.name, DLR_TOPO_NAME, "n%u", p + 1);
+        planning.plan.places[p].from = p;
+        planning.plan.places[p].tasks = 1;
     }
-    assert_int_equal(dlr_plan_seat(&s.plan, tasks, NODES, NULL), 0);
-    has_newest = s.have_plan = s.plan.restore = true;
-    newest = s.plan.version = (struct dlr_version){0, 7};
+    assert_int_equal(dlr_plan_seat(&planning.plan, tasks, NODES, NULL), 0);
+    has_newest = planning.plan.restore = true;
+    newest = planning.plan.version = (struct dlr_version){0, 7};
     s.running_round = 1;
     s.restore_deadline_ms = now_ms + LIMIT_MS;
     dlr_sup_ranks_round(&s);
@@ -182,7 +188,7 @@ static int begin(void **state)
 static int end(void **state)
 {
     dlr_sup_ranks_stop(&s);
-    dlr_plan_done(&s.plan);
+    dlr_plan_done(&planning.plan);
     dlr_sup_steps_free(s.steps);
     dlr_sup_nodes_free(s.nodes);
     free(s.slot_bytes);
@@ -220,7 +226,7 @@ static void a_turn_is_kept_before_anybody_hears_of_it(void **state)
 {
     four_ranks();
     assert_int_equal(s.turn, 1);
-    assert_int_equal(s.plan.world, 4);
+    assert_int_equal(planning.plan.world, 4);
     assert_string_equal(done, "ask_ranks stop keep tell again ");
 }
 
@@ -239,10 +245,10 @@ static void
 a_number_of_ranks_that_changes_begins_from_what_the_others_made(void **state)
 {
     four_ranks();
-    assert_int_equal(s.plan.made_by, 2);
+    assert_int_equal(planning.plan.made_by, 2);
     assert_true(dlr_sup_other_world(&s));
     for (unsigned r = 0; r < 2; r++)
-        assert_string_equal(s.plan.sources[r].where, r ? "n2" : "n1");
+        assert_string_equal(planning.plan.sources[r].where, r ? "n2" : "n1");
     turned(0);
     turned(1);
     newest.step = 9; /* the four have made it */
@@ -250,11 +256,11 @@ a_number_of_ranks_that_changes_begins_from_what_the_others_made(void **state)
     told(0, "[[2,3]]", "[]");
     told(1, "[[0,3],[1,3]]", "[]");
     assert_int_equal(s.turn, 2);
-    assert_int_equal(s.plan.world, 3);
-    assert_int_equal(s.plan.made_by, 4);
-    assert_int_equal(s.plan.version.step, 9);
+    assert_int_equal(planning.plan.world, 3);
+    assert_int_equal(planning.plan.made_by, 4);
+    assert_int_equal(planning.plan.version.step, 9);
     for (unsigned r = 0; r < 4; r++)
-        assert_string_equal(s.plan.sources[r].where, r < 2 ? "n1" : "n2");
+        assert_string_equal(planning.plan.sources[r].where, r < 2 ? "n1" : "n2");
 }
 
 /* Beats tell the steps that the pages showed before. */

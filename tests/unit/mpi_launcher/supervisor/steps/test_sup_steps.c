@@ -35,7 +35,6 @@
 
 static struct dlr_jobconf conf;
 static struct dlr_runinfo info = {.job = "7"};
-static struct dlr_stepplan step;
 static struct dlr_sup_io *io;
 static struct dlr_sup_nodes *nodes;
 static struct dlr_sup_steps *steps;
@@ -191,6 +190,11 @@ static bool is_over(void *arg)
     return over;
 }
 
+static bool is_barred(void *arg, unsigned node)
+{
+    return false;
+}
+
 static const struct dlr_sup_steps_ops ops = {.ended = on_ended,
                                              .refused = on_refused,
                                              .left = on_left,
@@ -201,6 +205,7 @@ static const struct dlr_sup_steps_ops ops = {.ended = on_ended,
                                              .back = on_back,
                                              .queued = is_queued,
                                              .since = phase_since,
+                                             .barred = is_barred,
                                              .finished = has_ended,
                                              .over = is_over};
 
@@ -211,8 +216,8 @@ static int begin(void **state)
     static const struct dlr_sup_nodes_ops nodes_ops = {.lost = on_given_up};
     static char n[NODES][3] = {"n0", "n1", "n2"};
     char *names[NODES] = {n[0], n[1], n[2]};
-    struct dlr_sup_nodes_env nodes_env = {.conf = &conf, .step = &step};
-    struct dlr_sup_steps_env env = {.conf = &conf, .info = &info, .step = &step};
+    struct dlr_sup_nodes_env nodes_env = {.conf = &conf};
+    struct dlr_sup_steps_env env = {.conf = &conf, .info = &info};
     struct dlr_err err;
 
     dlr_jobconf_init(&conf);

@@ -19,6 +19,7 @@
 #define ROUND 2
 
 static struct dlr_sup s;
+static struct dlr_plan plan;
 static struct dlr_members table;
 static bool has_newest;
 static struct dlr_version newest;
@@ -92,12 +93,13 @@ static int setup(void **state)
     static struct dlr_member node;
 
     memset(&s, 0, sizeof(s));
+    plan = (struct dlr_plan){0};
+    s.plan = &plan;
     dlr_format(node.node.name, sizeof(node.node.name), "n1");
     s.members = &table;
     table.list = &node;
     table.n = 1;
-    s.have_plan = true;
-    s.plan.world = 4;
+    plan.world = 4;
     s.running_round = ROUND;
     has_newest = false;
     said[0] = noted[0] = '\0';

@@ -19,6 +19,7 @@
 #define EXTRA 300 /* ms: more than 1 % of 10 s */
 
 static struct dlr_sup s;
+static struct dlr_plan plan;
 static struct dlr_members table;
 static int64_t now;
 static char told[512], said[512]; /* the newest line of the journal's and the user's */
@@ -133,7 +134,8 @@ static void start(void)
     table.n = 2;
     dlr_format(members[0].node.name, sizeof(members[0].node.name), "n1");
     dlr_format(members[1].node.name, sizeof(members[1].node.name), "n2");
-    s.plan.nplaces = s.plan.world = 2;
+    s.plan = &plan;
+    plan.nplaces = plan.world = 2;
     assert_int_equal(dlr_commit_new(&conf, &ops, NULL, &s.commit, &err), 0);
     if (kept)
         dlr_sup_cadence_take(&s, kept);
