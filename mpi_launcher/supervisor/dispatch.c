@@ -153,6 +153,11 @@ static void on_report(struct dlr_sup *s, unsigned node, const json_t *msg)
     dlr_sup_gather_report(s->planning, node, msg);
 }
 
+static void on_done(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    dlr_sup_on_done(s->copies, node, msg);
+}
+
 /* Before the end of the run its beats end, and the node is judged by that. */
 static void on_left(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
@@ -185,7 +190,7 @@ static const struct {
     {"torn", dlr_sup_on_torn},
     {"copy_bad", dlr_sup_on_copy_bad, true},
     {"restored", dlr_sup_on_restored, true},
-    {"done", dlr_sup_on_done},
+    {"done", on_done},
     {"report", on_report},
     {"peers_known", on_peers_known},
     {"ranks", dlr_sup_on_ranks},

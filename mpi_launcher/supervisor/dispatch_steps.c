@@ -133,7 +133,7 @@ static void on_reported(void *arg, const struct dlr_plan_report *reports, unsign
 
 uint64_t dlr_sup_next_request(void *arg)
 {
-    return dlr_sup_ids(arg, 1);
+    return dlr_sup_ids(((struct dlr_sup *)arg)->copies, 1);
 }
 
 static bool restores(void *arg)

@@ -34,7 +34,9 @@ bool dlr_sup_engines_new(struct dlr_sup *s)
         return false;
     s->step = dlr_sup_step(s->planning);
     s->plan = dlr_sup_plan(s->planning);
-    return true;
+    s->copies =
+        dlr_sup_copies_new(&(struct dlr_sup_copies_env){.generation = &s->generation});
+    return s->copies;
 }
 
 /* The journal and what the user is told still go their way. */
@@ -42,6 +44,7 @@ void dlr_sup_engines_free(struct dlr_sup *s)
 {
     dlr_sup_cadence_stop(s);
     dlr_sup_ranks_stop(s);
+    s->copies = dlr_sup_copies_free(s->copies);
     s->planning = dlr_sup_planning_free(s->planning);
     s->steps = dlr_sup_steps_free(s->steps);
     s->nodes = dlr_sup_nodes_free(s->nodes);

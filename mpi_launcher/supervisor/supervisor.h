@@ -24,6 +24,7 @@
 #include "mpi_launcher/slurm/srun.h"
 #include "mpi_launcher/step_plan/step_plan.h"
 #include "mpi_launcher/supervisor/copies/bad_copies.h"
+#include "mpi_launcher/supervisor/copies/requests.h"
 #include "mpi_launcher/supervisor/io/io.h"
 #include "mpi_launcher/supervisor/io/outbox.h"
 #include "mpi_launcher/supervisor/io/reactor.h"
@@ -143,6 +144,7 @@ struct dlr_sup {
     struct dlr_sup_planning *planning;
     const struct dlr_stepplan *step; /* its */
     const struct dlr_plan *plan;     /* its, too: the one in force */
+    struct dlr_sup_copies *copies;
     struct dlr_policy *policy;
     struct dlr_commit *commit;
 
@@ -200,7 +202,6 @@ struct dlr_sup {
     /* transfers of the preparation, or writes of a persist */
     struct dlr_transfer *transfers;
     unsigned ntransfers, moved;
-    uint32_t last_id; /* dlr_sup_ids() */
     struct dlr_version transfer_version;
     struct dlr_sup_bring *brings; /* copies/fetch.c */
     unsigned brought;             /* in this round */
@@ -330,17 +331,6 @@ void dlr_sup_keeper_gone(struct dlr_sup *s);
 bool dlr_sup_term_holds(const struct dlr_sup *s, int64_t now_ms);
 enum dlr_fate dlr_fate_read(const char *text); /* what dlrover-slurm fate prints */
 
-/* The first of n consecutive ids for requests to agents. A former supervisor of this incarnation gave none
- * of them: what becomes of its requests is told to us.
- */
-static inline uint64_t dlr_sup_ids(struct dlr_sup *s, unsigned n)
-{
-    uint64_t first = (uint64_t)(s->generation & INT32_MAX) << 32 | (s->last_id + 1);
-
-    s->last_id += n;
-    return first;
-}
-
 /* rounds/launch_limit.c */
 void dlr_sup_on_stepd(struct dlr_sup *s, unsigned node, const json_t *msg);
 /* Tasks are missing and their time is over: true, the round is being ended. */
@@ -441,7 +431,7 @@ void dlr_sup_prepare(void *arg, uint32_t round);
 /* Nodes, partners and addresses of the round; said again when an address has changed. */
 void dlr_sup_tell_round(struct dlr_sup *s, uint32_t round);
 int dlr_sup_new_token(struct dlr_sup *s); /* -EIO: there is no randomness */
-void dlr_sup_on_done(struct dlr_sup *s, unsigned node, const json_t *msg);
+void dlr_sup_transfers_clear(struct dlr_sup *s);
 void dlr_sup_on_ready(struct dlr_sup *s, unsigned node, unsigned rank, uint32_t round,
                       uint64_t bytes);
 struct dlr_transfer *dlr_sup_add_transfer(struct dlr_sup *s, unsigned rank, int from,
@@ -542,9 +532,6 @@ json_t *dlr_sup_restore_row(const struct dlr_sup *s); /* of the round message */
 /* A worker of node reads another rank's copy: it is brought there. */
 void dlr_sup_on_bring(struct dlr_sup *s, unsigned node, const json_t *msg);
 void dlr_sup_on_room(struct dlr_sup *s, unsigned node, const json_t *msg);
-/* A holder's "done"; false: id is of another request. */
-bool dlr_sup_bring_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc,
-                        const char *why);
 void dlr_sup_bring_lost(struct dlr_sup *s, unsigned node);
 void dlr_sup_bring_round(struct dlr_sup *s);     /* none of a former round goes on */
 void dlr_sup_transfers_check(struct dlr_sup *s); /* all ended: tells the policy */
@@ -616,9 +603,6 @@ void dlr_sup_again_stop(struct dlr_sup *s);
  */
 void dlr_sup_again_turn(struct dlr_sup *s);
 void dlr_sup_again_ready(struct dlr_sup *s, unsigned node, unsigned slot);
-/* True when that request was one of these. */
-bool dlr_sup_again_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc,
-                        const char *why);
 void dlr_sup_again_copied(struct dlr_sup *s, unsigned node, unsigned rank,
                           struct dlr_version v);
 void dlr_sup_again_lost(struct dlr_sup *s, unsigned node);

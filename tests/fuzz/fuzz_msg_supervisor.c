@@ -11,6 +11,7 @@
 
 #include "mpi_launcher/supervisor/dispatch.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/copies_rig.h"
 #include "tests/support/nodes_rig.h"
 #include "tests/support/planning_rig.h"
 #include "tests/support/steps_rig.h"
@@ -163,6 +164,7 @@ static void start(struct dlr_sup *s)
     planning->step.world = 4;
     planning->step.nplaces = 2;
     planning->step.tasks = tasks;
+    copies_rig(s);
     FUZZ_CHECK(dlr_commit_new(&cc, &dlr_sup_commit_ops, s, &s->commit, &err) == 0);
     FUZZ_CHECK(plan && dlr_plan_from_json(plan, &planning->plan, &err) == 0);
     json_decref(plan);
@@ -202,6 +204,7 @@ static void stop(struct dlr_sup *s)
     s->planning->step.tasks = NULL;
     dlr_policy_free(s->policy);
     dlr_commit_free(s->commit);
+    dlr_sup_copies_free(s->copies);
     dlr_sup_planning_free(s->planning);
     dlr_sup_steps_free(s->steps);
     dlr_sup_nodes_free(s->nodes);

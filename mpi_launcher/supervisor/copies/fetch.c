@@ -66,6 +66,7 @@ static void end(struct dlr_sup *s, struct dlr_sup_bring *b, int rc, const char *
     *at = b->next;
     s->brought += rc == 0;
     s->bring_failed |= rc < 0;
+    dlr_sup_request_drop(s->copies, b->t.id);
     say_brought(s, b->t.to, b->t.rank, rc, why, NULL);
     free(b);
 }
@@ -78,6 +79,24 @@ static int holder_of(const struct dlr_sup *s, unsigned rank)
     if (!dlr_sup_other_world(s))
         return dlr_sup_node_of(s, dlr_sup_place_of(s, rank));
     return src->where ? dlr_members_find(s->members, src->where) : -1;
+}
+
+static void bring_done(void *arg, unsigned node, uint64_t id, int rc, const char *why)
+{
+    struct dlr_sup *s = arg;
+    struct dlr_sup_bring *b = s->brings;
+    const char *where;
+
+    while (b && (b->t.id != id || b->t.from != node))
+        b = b->next;
+    if (!b)
+        return;
+    rc = dlr_sup_copy_rc(rc);
+    where = s->members->list[node].node.name;
+    if (rc < 0 && dlr_sup_blames(s, where, (int)b->t.rank, s->plan->version, rc))
+        dlr_sup_strike(s, where, (int)b->t.rank,
+                       s->plan->version); /* the next plan takes another copy of it */
+    end(s, b, rc, why);
 }
 
 void dlr_sup_on_bring(struct dlr_sup *s, unsigned node, const json_t *msg)
@@ -107,8 +126,10 @@ void dlr_sup_on_bring(struct dlr_sup *s, unsigned node, const json_t *msg)
                     NULL);
         return;
     }
-    b->t = (struct dlr_transfer){
-        .id = dlr_sup_ids(s, 1), .rank = (unsigned)rank, .from = holder, .to = node};
+    b->t = (struct dlr_transfer){.id = dlr_sup_request(s->copies, 1, bring_done, s),
+                                 .rank = (unsigned)rank,
+                                 .from = holder,
+                                 .to = node};
     b->next = s->brings;
     s->brings = b;
     order = dlr_msg_new("reserve");
@@ -146,24 +167,6 @@ void dlr_sup_on_room(struct dlr_sup *s, unsigned node, const json_t *msg)
                 s->members->list[node].data ? s->members->list[node].data : "");
 }
 
-bool dlr_sup_bring_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc,
-                        const char *why)
-{
-    struct dlr_sup_bring *b = s->brings;
-    const char *where;
-
-    while (b && (b->t.id != id || b->t.from != node))
-        b = b->next;
-    if (!b)
-        return false;
-    where = s->members->list[node].node.name;
-    if (rc < 0 && dlr_sup_blames(s, where, (int)b->t.rank, s->plan->version, rc))
-        dlr_sup_strike(s, where, (int)b->t.rank,
-                       s->plan->version); /* the next plan takes another copy of it */
-    end(s, b, rc, why);
-    return true;
-}
-
 void dlr_sup_bring_lost(struct dlr_sup *s, unsigned node)
 {
     for (struct dlr_sup_bring *b = s->brings, *next; b; b = next) {
@@ -179,6 +182,7 @@ void dlr_sup_bring_round(struct dlr_sup *s)
         next = b->next;
         free(b);
     }
+    dlr_sup_requests_drop(s->copies, bring_done);
     s->brings = NULL;
     s->brought = 0;
     s->bring_failed = false;

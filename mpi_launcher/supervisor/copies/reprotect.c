@@ -9,6 +9,8 @@
 
 #include "mpi_launcher/supervisor/supervisor.h"
 
+static void sent(void *arg, unsigned node, uint64_t id, int rc, const char *why);
+
 static struct dlr_transfer *add(struct dlr_sup_again *a)
 {
     struct dlr_transfer *more = realloc(a->list, (a->n + 1) * sizeof(*more));
@@ -57,6 +59,7 @@ void dlr_sup_again_plan(struct dlr_sup *s)
 
 void dlr_sup_again_stop(struct dlr_sup *s)
 {
+    dlr_sup_requests_drop(s->copies, sent);
     free(s->again.list);
     s->again = (struct dlr_sup_again){.deadline_ms = INT64_MAX};
 }
@@ -97,13 +100,14 @@ static void order(struct dlr_sup *s)
 {
     struct dlr_sup_again *a = &s->again;
 
+    dlr_sup_requests_drop(s->copies, sent);
     a->deadline_ms = dlr_sup_now() + s->conf.transfer_timeout_ms;
     dlr_commit_hold(s->commit);
     for (unsigned i = 0; i < a->n; i++) {
         if (a->list[i].ended)
             continue;
         a->list[i].started = false;
-        a->list[i].id = dlr_sup_ids(s, 1);
+        a->list[i].id = dlr_sup_request(s->copies, 1, sent, s);
         reserve(s, &a->list[i]);
     }
 }
@@ -160,9 +164,10 @@ void dlr_sup_again_ready(struct dlr_sup *s, unsigned node, unsigned slot)
 }
 
 /* That it was sent is not yet that it is kept: its holder says so. */
-bool dlr_sup_again_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc,
-                        const char *why)
+static void sent(void *arg, unsigned node, uint64_t id, int rc, const char *why)
 {
+    struct dlr_sup *s = arg;
+
     for (unsigned i = 0; s->again.out && i < s->again.n; i++) {
         struct dlr_transfer *t = &s->again.list[i];
 
@@ -175,9 +180,8 @@ bool dlr_sup_again_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc,
                              s->members->list[t->to].node.name, "why", why);
         if (rc < 0)
             end(s, t, false);
-        return true;
+        return;
     }
-    return false;
 }
 
 void dlr_sup_again_copied(struct dlr_sup *s, unsigned node, unsigned rank,

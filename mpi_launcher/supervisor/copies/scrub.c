@@ -17,7 +17,7 @@ static json_t *order(struct dlr_sup *s, const char *type, unsigned rank,
 {
     json_t *msg = dlr_msg_new(type);
 
-    json_object_set_new(msg, "id", json_integer((json_int_t)dlr_sup_ids(s, 1)));
+    json_object_set_new(msg, "id", json_integer((json_int_t)dlr_sup_ids(s->copies, 1)));
     json_object_set_new(msg, "round", json_integer(s->running_round));
     json_object_set_new(msg, "rank", json_integer(rank));
     json_object_set_new(msg, "vround", json_integer(v.round));

@@ -46,6 +46,9 @@ void dlr_sup_strike(struct dlr_sup *s, const char *where, int rank,
 
 /* --- transfers --------------------------------------------------------------------------------- */
 
+static void transfer_done(void *arg, unsigned node, uint64_t id, int rc,
+                          const char *why);
+
 struct dlr_transfer *dlr_sup_add_transfer(struct dlr_sup *s, unsigned rank, int from,
                                           int to, bool essential)
 {
@@ -59,7 +62,7 @@ struct dlr_transfer *dlr_sup_add_transfer(struct dlr_sup *s, unsigned rank, int 
     s->transfers = t;
     t += s->ntransfers++;
     memset(t, 0, sizeof(*t));
-    t->id = dlr_sup_ids(s, 1);
+    t->id = dlr_sup_request(s->copies, 1, transfer_done, s);
     t->rank = rank;
     t->from = from;
     t->to = to;
@@ -184,42 +187,25 @@ struct dlr_transfer *dlr_sup_transfer(struct dlr_sup *s, uint64_t id)
     return NULL;
 }
 
-/* What a node says became of its request. */
-static int done_rc(int64_t said)
+static void transfer_done(void *arg, unsigned node, uint64_t id, int rc,
+                          const char *why)
 {
-    return said >= 0 && said <= INT_MAX ? -(int)said : -EIO;
-}
+    struct dlr_sup *s = arg;
+    struct dlr_transfer *t = dlr_sup_transfer(s, id);
 
-/* Of a copy. That a node is lost or full is for us to find. */
-static int copy_rc(int rc)
-{
-    return rc == 0 || dlr_err_is_network(rc) ? rc : -EIO;
-}
-
-void dlr_sup_on_done(struct dlr_sup *s, unsigned node, const json_t *msg)
-{
-    struct dlr_transfer *t;
-    const char *why = "";
-    uint64_t id;
-    int64_t said;
-    int rc;
-
-    if (dlr_msg_uint(msg, "id", INT64_MAX, &id) < 0 ||
-        dlr_msg_int(msg, "rc", &said) < 0)
-        return;
-    dlr_msg_str(msg, "why", &why);
-    rc = done_rc(said);
-    if (dlr_sup_bring_done(s, node, id, copy_rc(rc), why) ||
-        dlr_sup_periodic_done(s, node, id, rc, why) ||
-        dlr_sup_again_done(s, node, id, rc, why))
-        return;
-    t = dlr_sup_transfer(s, id);
     if (!t || (node != t->from && node != t->to))
         return;
     if (s->persisting && t->path[0] && !t->rebuild)
         rc = dlr_sup_written(s, t, rc, why);
     if (rc != -EINPROGRESS)
-        end_transfer(s, t, copy_rc(rc), why);
+        end_transfer(s, t, dlr_sup_copy_rc(rc), why);
+}
+
+void dlr_sup_transfers_clear(struct dlr_sup *s)
+{
+    dlr_sup_requests_drop(s->copies, transfer_done);
+    s->ntransfers = s->moved = 0;
+    s->transfer_rc = 0;
 }
 
 /* Those of the rank itself: one that is only read has another. */
@@ -302,8 +288,7 @@ void dlr_sup_prepare(void *arg, uint32_t round)
 
     dlr_sup_tell_plan(s);
     s->phase_ms = dlr_sup_now();
-    s->ntransfers = s->moved = 0;
-    s->transfer_rc = 0;
+    dlr_sup_transfers_clear(s);
     s->preparing = true;
     s->saving_told = false;
     dlr_sup_memory_round(s);

@@ -151,8 +151,7 @@ void dlr_sup_persist(void *arg)
     dlr_sup_tell_failure(s);
     dlr_sup_tell_cleared(s);
     s->phase_ms = dlr_sup_now();
-    s->ntransfers = s->moved = 0;
-    s->transfer_rc = 0;
+    dlr_sup_transfers_clear(s);
     /* For a requeue always: nothing else is left of the run then. */
     if (dlr_policy_is_told(s->policy)
             ? dlr_sup_unwritten(s)

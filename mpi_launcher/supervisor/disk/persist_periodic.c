@@ -369,6 +369,35 @@ static void hand_over(struct dlr_sup *s, const struct dlr_plan_place *place)
         ask_together(s, place, DLR_PERSIST_IN_PLACE);
 }
 
+static void rank_done(void *arg, unsigned node, uint64_t id, int rc, const char *why)
+{
+    struct dlr_sup *s = arg;
+    struct dlr_periodic *p = s->periodic;
+    unsigned rank;
+
+    if (!p || p->state != WRITING || id < p->first_id || id - p->first_id >= p->world)
+        return;
+    rank = (unsigned)(id - p->first_id);
+    if (writer_of(s, rank) != (int)node)
+        return;
+    if (rc == 0 && dlr_slice_parse(why, &p->ranks[rank].slice) < 0) {
+        rc = -EPROTO;
+        why = "what the node says of the file is malformed";
+    }
+    if (rc == 0 || p->rc < 0 || !ask_again(s, rank, rc, why)) {
+        if (rc < 0)
+            give_up(s, rank, node, rc, why);
+        p->ranks[rank].by = ANSWERED;
+        p->left--;
+    }
+    hand_over(s, &s->plan->places[dlr_sup_place_of(s, rank)]);
+    if (p->left > 0)
+        return;
+    if (p->rc < 0)
+        fail_write(s, p->write.version, p->why);
+    start_manifest(s);
+}
+
 void dlr_sup_periodic_commit(struct dlr_sup *s, struct dlr_version v)
 {
     struct dlr_periodic *p = s->periodic;
@@ -395,7 +424,8 @@ void dlr_sup_periodic_commit(struct dlr_sup *s, struct dlr_version v)
     p->write = (struct dlr_persist_write){v, dlr_persist_tag()};
     p->round = dlr_policy_round(s->policy);
     p->world = p->left = s->plan->world;
-    p->first_id = dlr_sup_ids(s, p->world);
+    dlr_sup_requests_drop(s->copies, rank_done);
+    p->first_id = dlr_sup_request(s->copies, p->world, rank_done, s);
     p->begun_ms = dlr_sup_now();
     p->rc = 0;
     tell_tight(s);
@@ -407,36 +437,6 @@ void dlr_sup_periodic_commit(struct dlr_sup *s, struct dlr_version v)
 bool dlr_sup_periodic_writes(const struct dlr_sup *s)
 {
     return s->periodic && s->periodic->state == WRITING;
-}
-
-bool dlr_sup_periodic_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc,
-                           const char *why)
-{
-    struct dlr_periodic *p = s->periodic;
-    unsigned rank;
-
-    if (!p || p->state != WRITING || id < p->first_id || id - p->first_id >= p->world)
-        return false;
-    rank = (unsigned)(id - p->first_id);
-    if (writer_of(s, rank) != (int)node)
-        return true;
-    if (rc == 0 && dlr_slice_parse(why, &p->ranks[rank].slice) < 0) {
-        rc = -EPROTO;
-        why = "what the node says of the file is malformed";
-    }
-    if (rc == 0 || p->rc < 0 || !ask_again(s, rank, rc, why)) {
-        if (rc < 0)
-            give_up(s, rank, node, rc, why);
-        p->ranks[rank].by = ANSWERED;
-        p->left--;
-    }
-    hand_over(s, &s->plan->places[dlr_sup_place_of(s, rank)]);
-    if (p->left > 0)
-        return true;
-    if (p->rc < 0)
-        fail_write(s, p->write.version, p->why);
-    start_manifest(s);
-    return true;
 }
 
 void dlr_sup_periodic_stop(struct dlr_sup *s)

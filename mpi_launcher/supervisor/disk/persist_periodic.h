@@ -13,9 +13,6 @@ void dlr_sup_periodic_start(struct dlr_sup *s); /* once the state was read */
 /* A node's `ready`: whether its ranks have a slot for what is being written. */
 void dlr_sup_periodic_ready(struct dlr_sup *s, unsigned node, const json_t *msg);
 void dlr_sup_periodic_commit(struct dlr_sup *s, struct dlr_version v);
-/* A node's `done`; false when it answers something else. */
-bool dlr_sup_periodic_done(struct dlr_sup *s, unsigned node, uint64_t id, int rc,
-                           const char *why);
 /* Its slots are being read: the version is the older one that is kept meanwhile (mpi_launcher/supervisor/versions/vetted_version.c). */
 bool dlr_sup_periodic_writes(const struct dlr_sup *s);
 void dlr_sup_periodic_stop(struct dlr_sup *s); /* before survivors write their state */

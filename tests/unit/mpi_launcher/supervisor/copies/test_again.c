@@ -15,6 +15,7 @@
 #include "common/base/str.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
+#include "tests/support/copies_rig.h"
 
 #define PLACES 4
 #define NODES 5
@@ -133,6 +134,7 @@ static int begin(void **state, unsigned copies, unsigned members)
     now_ms = 1000;
     kept = nreserved = nsent = 0;
     told[0] = said[0] = '\0';
+    copies_rig(&s);
     s.members = &table;
     table.list = calloc(NODES, sizeof(*table.list));
     table.n = NODES;
@@ -172,6 +174,7 @@ static int with_parity(void **state)
 static int end(void **state)
 {
     dlr_sup_again_stop(&s);
+    dlr_sup_copies_free(s.copies);
     dlr_commit_free(s.commit);
     dlr_sets_done(&s.sets);
     free(planning.plan.places);
@@ -194,6 +197,15 @@ static void lose_node_1(void)
     assert_int_equal(dlr_commit_round(s.commit, 1, PLACES, &planning.plan.version), 0);
     dlr_sup_holders_keep(&s);
     dlr_sup_again_start(&s);
+}
+
+static void done(unsigned node, uint64_t id, int rc, const char *why)
+{
+    json_t *msg =
+        json_pack("{s:I,s:i,s:s}", "id", (json_int_t)id, "rc", -rc, "why", why);
+
+    dlr_sup_on_done(s.copies, node, msg);
+    json_decref(msg);
 }
 
 static unsigned lacking(void)
@@ -280,7 +292,7 @@ static void what_is_not_there_at_a_turn_is_sent_once_more(void **state)
     assert_false(saves());
     all_are_ready();
     assert_int_equal(nsent, s.again.n);
-    dlr_sup_again_done(&s, s.again.list[0].from, old, -EPIPE, "another token");
+    done(s.again.list[0].from, old, -EPIPE, "another token");
     all_is_copied();
     assert_string_equal(told, "unprotected protected ");
     assert_true(saves());
@@ -294,9 +306,8 @@ static void that_it_was_sent_is_not_enough(void **state)
     lose_node_1();
     all_are_ready();
     for (unsigned i = 0; i < s.again.n; i++)
-        assert_true(
-            dlr_sup_again_done(&s, s.again.list[i].from, s.again.list[i].id, 0, ""));
-    assert_false(dlr_sup_again_done(&s, 0, 12345, 0, ""));
+        done(s.again.list[i].from, s.again.list[i].id, 0, "");
+    done(0, 12345, 0, "");
     assert_true(lacking() == s.again.n && s.again.n > 0);
     assert_string_equal(told, "unprotected ");
 }
@@ -314,12 +325,13 @@ static void a_former_supervisor_s_copies_end_none_of_ours(void **state)
     for (unsigned i = 0; i < n; i++)
         former[i] = s.again.list[i].id;
     s.generation = 2;
-    s.last_id = 0;
+    s.copies->last_id = 0;
     dlr_sup_again_plan(&s);
     dlr_sup_again_start(&s);
     for (unsigned i = 0; i < n; i++)
         for (unsigned node = 0; node < NODES; node++)
-            assert_false(dlr_sup_again_done(&s, node, former[i], -5, "no"));
+            done(node, former[i], -5, "no");
+    assert_int_equal(lacking(), s.again.n);
 }
 
 static void another_version_s_copy_does_not_count(void **state)
@@ -339,7 +351,7 @@ static void a_copy_that_fails_leaves_it_to_the_next_save(void **state)
     all_are_ready();
     while (s.again.out)
         for (unsigned i = 0; i < s.again.n; i++)
-            dlr_sup_again_done(&s, s.again.list[i].from, s.again.list[i].id, -5, "no");
+            done(s.again.list[i].from, s.again.list[i].id, -5, "no");
     assert_null(strstr(told, " protected"));
     assert_true(s.bare_ms > 0);
     assert_true(saves());

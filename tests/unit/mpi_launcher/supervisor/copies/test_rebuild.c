@@ -16,6 +16,7 @@
 #include "common/json/message.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
+#include "tests/support/copies_rig.h"
 
 #define FULL 4
 #define SLOT_BYTES 65536
@@ -82,7 +83,7 @@ struct dlr_transfer *dlr_sup_add_transfer(struct dlr_sup *sup, unsigned rank, in
     sup->transfers =
         realloc(sup->transfers, (sup->ntransfers + 1) * sizeof(*sup->transfers));
     t = sup->transfers + sup->ntransfers++;
-    *t = (struct dlr_transfer){.id = dlr_sup_ids(sup, 1),
+    *t = (struct dlr_transfer){.id = dlr_sup_ids(sup->copies, 1),
                                .rank = rank,
                                .from = (unsigned)from,
                                .to = (unsigned)to};
@@ -164,6 +165,7 @@ static void begin(unsigned members, unsigned rows, unsigned left, const char *co
     s.plan = &planning.plan;
     s.step = &planning.step;
     told[0] = said[0] = struck[0] = '\0';
+    copies_rig(&s);
     s.conf.redundancy.members = members;
     s.conf.redundancy.copies = rows;
     s.full_places = s.full_world = FULL;
@@ -200,6 +202,7 @@ static void end(void)
     free(s.transfers);
     free(planning.step.tasks);
     dlr_sets_done(&s.sets);
+    dlr_sup_copies_free(s.copies);
 }
 
 static const char *const last[FULL] = {NULL, NULL, NULL, "1@n1 5@n0"};

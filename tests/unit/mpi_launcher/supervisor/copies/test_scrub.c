@@ -15,6 +15,7 @@
 #include "common/base/str.h"
 #include "common/json/message.h"
 #include "mpi_launcher/supervisor/supervisor.h"
+#include "tests/support/copies_rig.h"
 
 #define NODES 4
 #define ROUND 2
@@ -126,12 +127,19 @@ static int setup(void **state)
         dlr_format(nodes[i].node.name, sizeof(nodes[i].node.name), "n%u", i);
         nodes[i].data = i == 1 ? "d1" : "dx";
     }
+    copies_rig(&s);
     s.members = &table;
     table.list = nodes;
     table.n = NODES;
     plan.world = NODES;
     s.running_round = ROUND;
     newest = (struct dlr_version){ROUND, 40};
+    return 0;
+}
+
+static int end(void **state)
+{
+    dlr_sup_copies_free(s.copies);
     return 0;
 }
 
@@ -305,18 +313,18 @@ static void what_is_malformed_or_of_another_round_is_ignored(void **state)
 
 int main(void)
 {
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, end)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_partners_copy_is_sent_again_by_its_owner, setup),
-        cmocka_unit_test_setup(a_ranks_own_is_sent_by_its_partner, setup),
-        cmocka_unit_test_setup(an_undecided_versions_is_sent_again, setup),
-        cmocka_unit_test_setup(a_parity_shard_is_made_of_what_its_ranks_send, setup),
-        cmocka_unit_test_setup(a_ranks_own_is_made_of_what_is_left_of_its_set, setup),
-        cmocka_unit_test_setup(with_too_little_left_of_a_set_it_is_the_next_saves,
-                               setup),
-        cmocka_unit_test_setup(what_was_made_again_is_noted_once, setup),
-        cmocka_unit_test_setup(others_are_made_by_the_next_save, setup),
-        cmocka_unit_test_setup(what_is_left_is_told, setup),
-        cmocka_unit_test_setup(what_is_malformed_or_of_another_round_is_ignored, setup),
+        T(a_partners_copy_is_sent_again_by_its_owner),
+        T(a_ranks_own_is_sent_by_its_partner),
+        T(an_undecided_versions_is_sent_again),
+        T(a_parity_shard_is_made_of_what_its_ranks_send),
+        T(a_ranks_own_is_made_of_what_is_left_of_its_set),
+        T(with_too_little_left_of_a_set_it_is_the_next_saves),
+        T(what_was_made_again_is_noted_once),
+        T(others_are_made_by_the_next_save),
+        T(what_is_left_is_told),
+        T(what_is_malformed_or_of_another_round_is_ignored),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,12 +17,11 @@
 #include "mpi_launcher/supervisor/disk/persist_periodic.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "mpi_launcher/supervisor/versions/cadence.h"
+#include "tests/support/copies_rig.h"
 
 #define NODES 3
 #define HOME 2
 #define VERSIONS 3
-#define PERSIST 1000 /* what is written beside the steps */
-#define BRING 1001   /* what is brought to a rank that reads it */
 
 static struct dlr_sup s;
 static struct dlr_plan round_plan;
@@ -30,7 +29,7 @@ static struct dlr_members table;
 static uint32_t round_now;
 static unsigned told;   /* copy_failed */
 static unsigned rounds; /* told to all */
-static int persist_rc, bring_rc;
+static int persist_rc;
 static bool no_random;
 
 ssize_t __real_getrandom(void *buf, size_t bytes, unsigned flags);
@@ -129,20 +128,8 @@ bool dlr_sup_other_world(const struct dlr_sup *sup)
 {
     return false;
 }
-bool dlr_sup_bring_done(struct dlr_sup *sup, unsigned node, uint64_t id, int rc,
-                        const char *why)
-{
-    bring_rc = rc;
-    return id == BRING;
-}
 void dlr_sup_bring_lost(struct dlr_sup *sup, unsigned node)
 {
-}
-bool dlr_sup_periodic_done(struct dlr_sup *sup, unsigned node, uint64_t id, int rc,
-                           const char *why)
-{
-    persist_rc = rc;
-    return id == PERSIST;
 }
 void dlr_sup_periodic_commit(struct dlr_sup *sup, struct dlr_version v)
 {
@@ -170,11 +157,6 @@ void dlr_sup_again_start(struct dlr_sup *sup)
 }
 void dlr_sup_again_ready(struct dlr_sup *sup, unsigned node, unsigned slot)
 {
-}
-bool dlr_sup_again_done(struct dlr_sup *sup, unsigned node, uint64_t id, int rc,
-                        const char *why)
-{
-    return false;
 }
 void dlr_sup_again_lost(struct dlr_sup *sup, unsigned node)
 {
@@ -232,6 +214,7 @@ static int begin(void **state)
     round_plan = (struct dlr_plan){0};
     s.plan = &round_plan;
     round_now = told = 0;
+    copies_rig(&s);
     s.members = &table;
     table.list = calloc(NODES, sizeof(*table.list));
     table.n = NODES;
@@ -247,6 +230,7 @@ static int end(void **state)
     free(s.transfers);
     free(s.struck);
     free(s.spared);
+    dlr_sup_copies_free(s.copies);
     return 0;
 }
 
@@ -254,8 +238,7 @@ static int end(void **state)
 static struct dlr_transfer *plan(unsigned node, unsigned rank, uint64_t step)
 {
     round_now++;
-    s.ntransfers = 0;
-    s.transfer_rc = 0;
+    dlr_sup_transfers_clear(&s);
     s.transfer_version = (struct dlr_version){1, step};
     return dlr_sup_add_transfer(&s, rank, (int)node, HOME, true);
 }
@@ -267,7 +250,7 @@ static void done(unsigned node, uint64_t id, json_int_t rc)
     json_object_set_new(msg, "id", json_integer((json_int_t)id));
     json_object_set_new(msg, "rc", json_integer(rc));
     json_object_set_new(msg, "why", json_string("as it was said"));
-    dlr_sup_on_done(&s, node, msg);
+    dlr_sup_on_done(s.copies, node, msg);
     json_decref(msg);
 }
 
@@ -400,6 +383,12 @@ static void a_dead_network_ends_after_two_plans_for_each_copy(void **state)
     assert_int_equal(plans, 2 * VERSIONS * HOME);
 }
 
+static void write_done(void *arg, unsigned node, uint64_t id, int rc, const char *why)
+{
+    assert_string_equal(why, "as it was said");
+    *(int *)arg = rc;
+}
+
 static void a_write_is_told_what_the_node_said(void **state)
 {
     static const struct {
@@ -409,23 +398,14 @@ static void a_write_is_told_what_the_node_said(void **state)
                 {-ENOSPC, -EIO}, {INT64_MAX, -EIO}, {INT64_MIN, -EIO}};
 
     for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-        done(0, PERSIST, rows[i].said);
+        uint64_t id = dlr_sup_request(s.copies, 2, write_done, &persist_rc) + 1;
+
+        done(0, id, rows[i].said);
         assert_int_equal(persist_rc, rows[i].rc);
-    }
-}
-
-static void what_is_brought_is_told_what_the_network_did(void **state)
-{
-    static const struct {
-        json_int_t said;
-        int rc;
-    } rows[] = {{0, 0},           {ETIMEDOUT, -ETIMEDOUT}, {ECONNRESET, -ECONNRESET},
-                {EPIPE, -EIO},    {ENOSPC, -EIO},          {EBADMSG, -EIO},
-                {INT64_MAX, -EIO}};
-
-    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-        done(0, BRING, rows[i].said);
-        assert_int_equal(bring_rc, rows[i].rc);
+        dlr_sup_request_drop(s.copies, id);
+        persist_rc = 1;
+        done(0, id, rows[i].said);
+        assert_int_equal(persist_rc, 1); /* nobody waits for it */
     }
 }
 
@@ -465,8 +445,6 @@ int main(void)
             a_dead_network_ends_after_two_plans_for_each_copy, begin, end),
         cmocka_unit_test_setup_teardown(a_write_is_told_what_the_node_said, begin, end),
         cmocka_unit_test_setup_teardown(without_a_random_number_there_is_no_round,
-                                        begin, end),
-        cmocka_unit_test_setup_teardown(what_is_brought_is_told_what_the_network_did,
                                         begin, end),
     };
 

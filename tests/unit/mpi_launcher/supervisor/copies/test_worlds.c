@@ -12,6 +12,7 @@
 #include "common/base/str.h"
 #include "common/json/message.h"
 #include "mpi_launcher/supervisor/supervisor.h"
+#include "tests/support/copies_rig.h"
 
 #define HOLDER 1 /* of rank 1's copy */
 #define READER 0
@@ -75,6 +76,7 @@ static int begin(void **state)
     plan = (struct dlr_plan){0};
     s.plan = &plan;
     nstruck = 0;
+    copies_rig(&s);
     s.members = &table;
     table.n = 2;
     table.list = calloc(table.n, sizeof(*table.list));
@@ -94,7 +96,18 @@ static int end(void **state)
     free(table.list);
     free(plan.sources);
     free(s.spared);
+    dlr_sup_bring_round(&s);
+    dlr_sup_copies_free(s.copies);
     return 0;
+}
+
+static void done(unsigned node, uint64_t id, json_int_t rc)
+{
+    json_t *msg =
+        json_pack("{s:I,s:I,s:s}", "id", (json_int_t)id, "rc", rc, "why", "why");
+
+    dlr_sup_on_done(s.copies, node, msg);
+    json_decref(msg);
 }
 
 static json_t *about(const char *type)
@@ -107,8 +120,8 @@ static json_t *about(const char *type)
     return msg;
 }
 
-/* In a new round rank 1's copy is brought, which ends with rc. */
-static void bring(int rc)
+/* In a new round rank 1's copy is brought, which ends as its holder says. */
+static void bring(json_int_t said)
 {
     json_t *wanted, *room;
 
@@ -117,8 +130,9 @@ static void bring(int rc)
     room = about("room");
     dlr_sup_on_bring(&s, READER, wanted);
     dlr_sup_on_room(&s, READER, room);
-    assert_true(dlr_sup_bring_done(&s, HOLDER, s.last_id, rc, "why"));
-    assert_int_equal(told_rc, -rc);
+    told_rc = -1;
+    done(HOLDER, s.copies->last_id, said);
+    assert_int_not_equal(told_rc, -1);
     json_decref(wanted);
     json_decref(room);
 }
@@ -128,6 +142,7 @@ static void bring(int rc)
 static void a_copy_that_comes_is_good(void **state)
 {
     bring(0);
+    assert_int_equal(told_rc, 0);
     assert_int_equal(nstruck, 0);
     assert_int_equal(s.brought, 1);
     assert_false(s.bring_failed);
@@ -135,18 +150,34 @@ static void a_copy_that_comes_is_good(void **state)
 
 static void a_bad_copy_is_struck_off(void **state)
 {
-    bring(-EIO);
+    bring(EIO);
+    assert_int_equal(told_rc, EIO);
     assert_int_equal(nstruck, 1);
     assert_true(s.bring_failed);
 }
 
 static void a_copy_that_the_network_lost_has_a_second_chance(void **state)
 {
-    bring(-ETIMEDOUT);
+    bring(ETIMEDOUT);
     assert_int_equal(nstruck, 0);
     assert_true(s.bring_failed);
-    bring(-ECONNRESET);
+    bring(ECONNRESET);
     assert_int_equal(nstruck, 1);
+}
+
+static void what_is_brought_is_told_what_the_network_did(void **state)
+{
+    static const struct {
+        json_int_t said;
+        int rc;
+    } rows[] = {{0, 0},           {ETIMEDOUT, -ETIMEDOUT}, {ECONNRESET, -ECONNRESET},
+                {EPIPE, -EIO},    {ENOSPC, -EIO},          {EBADMSG, -EIO},
+                {INT64_MAX, -EIO}};
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        bring(rows[i].said);
+        assert_int_equal(told_rc, -rows[i].rc);
+    }
 }
 
 int main(void)
@@ -156,6 +187,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_bad_copy_is_struck_off, begin, end),
         cmocka_unit_test_setup_teardown(
             a_copy_that_the_network_lost_has_a_second_chance, begin, end),
+        cmocka_unit_test_setup_teardown(what_is_brought_is_told_what_the_network_did,
+                                        begin, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

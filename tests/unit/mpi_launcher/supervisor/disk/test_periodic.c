@@ -21,6 +21,7 @@
 #include "common/base/str.h"
 #include "common/json/message.h"
 #include "mpi_launcher/supervisor/disk/persist_periodic.h"
+#include "tests/support/copies_rig.h"
 
 #define WORLD 3
 #define NODES 3
@@ -308,6 +309,7 @@ static int begin_all(void **state)
 {
     s.conf.checkpoint = true;
     s.conf.persist_every.steps = 1;
+    copies_rig(&s);
     s.members = &table;
     table.list = calloc(NODES, sizeof(*table.list));
     table.n = NODES;
@@ -323,7 +325,17 @@ static int end_all(void **state)
 {
     free(table.list);
     free(s.files);
+    dlr_sup_copies_free(s.copies);
     return 0;
+}
+
+static void answer(unsigned node, uint64_t id, int rc, const char *text)
+{
+    json_t *msg =
+        json_pack("{s:I,s:i,s:s}", "id", (json_int_t)id, "rc", -rc, "why", text);
+
+    dlr_sup_on_done(s.copies, node, msg);
+    json_decref(msg);
 }
 
 static void done(unsigned node, unsigned rank, int rc, const char *text)
@@ -332,8 +344,7 @@ static void done(unsigned node, unsigned rank, int rc, const char *text)
 
     while (asked[i].rank != rank)
         i++;
-    assert_true(
-        dlr_sup_periodic_done(&s, node, asked[i].id, rc, rc == 0 ? SLICE : text));
+    answer(node, asked[i].id, rc, rc == 0 ? SLICE : text);
 }
 
 /* A version is committed: each node is asked for one file. */
@@ -373,7 +384,10 @@ static void assert_end(unsigned written, const char *because)
     assert_int_equal(saved, written);
     assert_int_equal(forgot, !written);
     assert_int_equal(s.nfiles, written || s.nfiles ? kept : 0);
-    assert_false(dlr_sup_periodic_done(&s, 0, asked[0].id, 0, ""));
+    answer(0, asked[0].id, 0, SLICE); /* nobody waits for it */
+    dlr_sup_periodic_tick(&s);
+    assert_int_equal(saved, written);
+    assert_int_equal(forgot, !written);
 }
 
 /* --- tests -------------------------------------------------------------------------------- */
@@ -523,7 +537,7 @@ static void what_is_too_much_for_one_file_is_one_each(void **state)
 static void an_answer_that_does_not_say_where_is_a_failure(void **state)
 {
     copies = 0;
-    assert_true(dlr_sup_periodic_done(&s, 0, asked[0].id, 0, "4096 100"));
+    answer(0, asked[0].id, 0, "4096 100");
     done(1, 1, 0, "");
     done(0, 2, 0, "");
     assert_end(0, "rank 0: what the node says of the file is malformed");

@@ -146,6 +146,9 @@ void dlr_sup_gather(struct dlr_sup_planning *planning)
 void dlr_sup_periodic_stop(struct dlr_sup *sup)
 {
 }
+void dlr_sup_transfers_clear(struct dlr_sup *sup)
+{
+}
 void dlr_sup_again_stop(struct dlr_sup *sup)
 {
 }
