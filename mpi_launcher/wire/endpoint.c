@@ -22,6 +22,7 @@ struct dlr_server {
     unsigned port;
     char name[64];     /* of the port, as libzmq calls it */
     int64_t closed_ms; /* for want of descriptors; 0: it is open */
+    int64_t opened_ms; /* again */
 };
 
 bool dlr_route_eq(const struct dlr_route *a, const struct dlr_route *b)
@@ -124,6 +125,29 @@ unsigned dlr_server_port(const struct dlr_server *server)
     return server->port;
 }
 
+/* What the guard hears late of the closed port would close the next one. That closing it
+ * cut a connection is room once; not again and again where descriptors are too few.
+ */
+static bool may_reopen(struct dlr_server *server, int64_t now_ms)
+{
+    if (!dlr_guard_is_closed(server->guard))
+        return false;
+    if (now_ms - server->closed_ms >= DLR_ENDPOINT_REOPEN_MS)
+        return true;
+    return now_ms - server->opened_ms >= DLR_ENDPOINT_REOPEN_MS &&
+           dlr_guard_has_room(server->guard);
+}
+
+static void reopen(struct dlr_server *server, int64_t now_ms)
+{
+    server->closed_ms = now_ms;
+    if (zsock_bind(server->sock, "%s", server->name) < 0)
+        return;
+    server->closed_ms = 0;
+    server->opened_ms = now_ms;
+    dlr_guard_reopened(server->guard);
+}
+
 bool dlr_server_tend(struct dlr_server *server, int64_t now_ms)
 {
     if (!dlr_guard_is_full(server->guard))
@@ -134,14 +158,8 @@ bool dlr_server_tend(struct dlr_server *server, int64_t now_ms)
         server->closed_ms = now_ms;
         return true;
     }
-    if (!dlr_guard_has_room(server->guard) &&
-        now_ms - server->closed_ms < DLR_ENDPOINT_REOPEN_MS)
-        return false;
-    server->closed_ms = now_ms;
-    if (zsock_bind(server->sock, "%s", server->name) >= 0) {
-        server->closed_ms = 0;
-        dlr_guard_reopened(server->guard);
-    }
+    if (may_reopen(server, now_ms))
+        reopen(server, now_ms);
     return false;
 }
 

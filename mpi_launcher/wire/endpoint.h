@@ -71,8 +71,10 @@ zsock_t *dlr_server_sock(struct dlr_server *server); /* for zloop_reader() */
 /* So many clients belong to it by now; they may come all at once. Call dlr_open_files_raise() before. */
 void dlr_server_expect(struct dlr_server *server, unsigned clients);
 
-/* Call now and then: a port for which no descriptor is left is closed, so that who waits does not cost a core, and is
- * opened again when a connection has ended, or after DLR_ENDPOINT_REOPEN_MS. True when it was closed by this call.
+/* Call now and then: a port for which no descriptor is left is closed, and its connections
+ * with it, so that who waits does not cost a core; it is opened again when a connection
+ * has ended, at once but not twice in DLR_ENDPOINT_REOPEN_MS, or after that time. True
+ * when it was closed by this call.
  */
 bool dlr_server_tend(struct dlr_server *server, int64_t now_ms);
 

@@ -21,7 +21,7 @@
 
 #define EVENTS                                                                         \
     (ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_ACCEPT_FAILED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |    \
-     ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_DISCONNECTED)
+     ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CLOSED)
 #define FDS_MAX (128 << 10) /* connections above are cut */
 #define SLACK_MS 500        /* a handshake's limit is noticed so much early, or late */
 #define GREETING 64         /* bytes: all that who has not our key gets as an answer */
@@ -52,7 +52,7 @@ struct dlr_guard {
         shaken; /* handshakes that succeeded; of which connection, libzmq does not say */
     atomic_bool proven[FDS_MAX]; /* by a message that came */
     atomic_uint_fast64_t strangers;
-    atomic_bool full, went; /* see dlr_guard_is_full() */
+    atomic_bool full, went, closed; /* see dlr_guard_is_full() */
 };
 
 static bool is_proven(const struct dlr_guard *g, int fd)
@@ -215,14 +215,35 @@ static void failed(struct dlr_guard *g, int error)
 {
     if (error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM)
         return;
-    if (!atomic_load(&g->full))
+    if (!atomic_load(&g->full)) {
         atomic_store(&g->went, false);
+        atomic_store(&g->closed, false);
+    }
     atomic_store(&g->full, true);
+}
+
+/* libzmq cuts all connections of a port that it closes, and says nothing of each. */
+static void forget_all(struct dlr_guard *g)
+{
+    while (g->oldest >= 0)
+        take_out(g, g->oldest);
+    for (int fd = 0; g->all > 0 && fd < FDS_MAX; fd++)
+        atomic_store(&g->proven[fd], false);
+    if (g->all > 0)
+        atomic_store(&g->went, true);
+    g->all = g->shaken = 0;
+    g->left = false;
+    atomic_store(&g->closed, true);
 }
 
 bool dlr_guard_is_full(const struct dlr_guard *guard)
 {
     return atomic_load(&guard->full);
+}
+
+bool dlr_guard_is_closed(const struct dlr_guard *guard)
+{
+    return atomic_load(&guard->closed);
 }
 
 bool dlr_guard_has_room(struct dlr_guard *guard)
@@ -271,6 +292,8 @@ static void take(struct dlr_guard *g)
         g->left = true;
     else if (event == ZMQ_EVENT_DISCONNECTED)
         went(g, (int)value);
+    else if (event == ZMQ_EVENT_CLOSED)
+        forget_all(g);
 }
 
 static void run(zsock_t *pipe, void *arg)

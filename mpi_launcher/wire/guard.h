@@ -26,6 +26,8 @@ void dlr_guard_expect(struct dlr_guard *guard, unsigned clients, unsigned connec
 
 /* No descriptor is left for a connection that waits: the port must be closed, libzmq would try for ever. */
 bool dlr_guard_is_full(const struct dlr_guard *guard);
+/* Since it was full the port was closed, and all is heard that was said of it before. */
+bool dlr_guard_is_closed(const struct dlr_guard *guard);
 /* A connection has ended since the last call, or since the port was full. */
 bool dlr_guard_has_room(struct dlr_guard *guard);
 void dlr_guard_reopened(struct dlr_guard *guard); /* the port takes connections again */
