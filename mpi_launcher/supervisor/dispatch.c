@@ -158,6 +158,11 @@ static void on_done(struct dlr_sup *s, unsigned node, const json_t *msg)
     dlr_sup_on_done(s->copies, node, msg);
 }
 
+static void on_term(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    dlr_sup_on_term(s->end, node, msg);
+}
+
 /* Before the end of the run its beats end, and the node is judged by that. */
 static void on_left(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
@@ -199,7 +204,7 @@ static const struct {
     {"uses", dlr_sup_cadence_uses},
     {"unreached", dlr_sup_on_unreached},
     {"left", on_left},
-    {"term", dlr_sup_on_term},
+    {"term", on_term},
 };
 
 static void on_message(void *arg, unsigned node, const json_t *msg)
@@ -207,7 +212,7 @@ static void on_message(void *arg, unsigned node, const json_t *msg)
     struct dlr_sup *s = arg;
     const char *type = dlr_msg_type(msg);
 
-    if (s->finished) {
+    if (dlr_sup_has_ended(s)) {
         if (dlr_streq(type, "left"))
             dlr_sup_agents_left(s->steps, node);
         return;
@@ -319,7 +324,9 @@ static bool is_given_up(void *arg, unsigned node)
 
 static bool is_excused(void *arg, int64_t now_ms)
 {
-    return dlr_sup_term_holds(arg, now_ms);
+    const struct dlr_sup *s = arg;
+
+    return dlr_sup_term_holds(s->end, now_ms);
 }
 
 static bool is_behind(void *arg, unsigned node)
@@ -331,7 +338,7 @@ bool dlr_sup_has_ended(void *arg)
 {
     const struct dlr_sup *s = arg;
 
-    return s->finished;
+    return dlr_sup_ending_finished(s->end);
 }
 
 uint32_t dlr_sup_round_now(void *arg)

@@ -6,12 +6,15 @@
 #define DLR_MPI_LAUNCHER_SUPERVISOR_DISPATCH_H
 
 #include "mpi_launcher/policy/policy.h"
+#include "mpi_launcher/supervisor/ending/ending.h"
 #include "mpi_launcher/supervisor/planning/planning.h"
 
 struct dlr_sup;
 
 /* engines.c: gives s its engines. False: out of memory. */
 bool dlr_sup_engines_new(struct dlr_sup *s);
+/* The policy is there, and the job's nodes. */
+int dlr_sup_engines_open(struct dlr_sup *s, struct dlr_err *err);
 void dlr_sup_engines_free(struct dlr_sup *s);
 
 extern const struct dlr_sup_io_ops dlr_sup_io_ops;             /* tick.c */
@@ -19,6 +22,7 @@ extern const struct dlr_sup_nodes_ops dlr_sup_nodes_ops;       /* dispatch.c */
 extern const struct dlr_sup_steps_ops dlr_sup_steps_ops;       /* dispatch_steps.c */
 extern const struct dlr_sup_planning_ops dlr_sup_planning_ops; /* dispatch_steps.c */
 extern const struct dlr_policy_ops dlr_sup_policy_ops;         /* policy_ops.c */
+extern const struct dlr_sup_ending_ops dlr_sup_ending_ops;     /* dispatch_ending.c */
 
 /* What several engines ask: */
 bool dlr_sup_has_ended(void *arg); /* the run */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engines: what each one is given. */
+#include <unistd.h>
+
 #include "mpi_launcher/supervisor/dispatch.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "mpi_launcher/supervisor/versions/cadence.h"
@@ -10,7 +12,7 @@ bool dlr_sup_engines_new(struct dlr_sup *s)
     s->io = dlr_sup_io_new(&dlr_sup_io_ops, s);
     s->nodes = dlr_sup_nodes_new(
         &(struct dlr_sup_nodes_env){
-            .io = s->io, .conf = &s->conf, .id = &s->id, .keeper = s->keeper},
+            .io = s->io, .conf = &s->conf, .id = &s->id, .keeper = getppid()},
         &dlr_sup_nodes_ops, s);
     if (!s->io || !s->nodes)
         return false;
@@ -36,7 +38,28 @@ bool dlr_sup_engines_new(struct dlr_sup *s)
     s->plan = dlr_sup_plan(s->planning);
     s->copies =
         dlr_sup_copies_new(&(struct dlr_sup_copies_env){.generation = &s->generation});
-    return s->copies;
+    if (!s->copies)
+        return false;
+    s->end =
+        dlr_sup_ending_new(&(struct dlr_sup_ending_env){.io = s->io,
+                                                        .nodes = s->nodes,
+                                                        .steps = s->steps,
+                                                        .conf = &s->conf,
+                                                        .info = &s->info,
+                                                        .step = s->step,
+                                                        .full_places = &s->full_places,
+                                                        .took_over = &s->took_over,
+                                                        .started_ms = &s->started_ms,
+                                                        .keeper = getppid(),
+                                                        .has_keeper = s->state_fd >= 0},
+                           &dlr_sup_ending_ops, s);
+    return s->end != NULL;
+}
+
+int dlr_sup_engines_open(struct dlr_sup *s, struct dlr_err *err)
+{
+    dlr_sup_ending_open(s->end, s->policy);
+    return dlr_sup_steps_open(s->steps, s->policy, err);
 }
 
 /* The journal and what the user is told still go their way. */
@@ -44,6 +67,7 @@ void dlr_sup_engines_free(struct dlr_sup *s)
 {
     dlr_sup_cadence_stop(s);
     dlr_sup_ranks_stop(s);
+    s->end = dlr_sup_ending_free(s->end);
     s->copies = dlr_sup_copies_free(s->copies);
     s->planning = dlr_sup_planning_free(s->planning);
     s->steps = dlr_sup_steps_free(s->steps);

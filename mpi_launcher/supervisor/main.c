@@ -40,12 +40,6 @@
 
 /* --- signals ---------------------------------------------------------------------- */
 
-/* The keeper is this srun for the script: whoever killed it has ended the run. */
-static int meant(const struct dlr_sup *s, int sig)
-{
-    return sig == SIGTERM && getppid() != s->keeper ? SIGKILL : sig;
-}
-
 static void take_signals(struct dlr_sup *s)
 {
     struct signalfd_siginfo info;
@@ -58,11 +52,7 @@ static void take_signals(struct dlr_sup *s)
         }
         if (info.ssi_signo == SIGPIPE)
             continue;
-        s->wanted_signal = meant(s, info.ssi_signo);
-        if (s->wanted_signal == SIGKILL)
-            dlr_sup_keeper_gone(s);
-        else if (s->wanted_signal != SIGTERM || !dlr_sup_pass_term(s))
-            dlr_policy_signal(s->policy, s->wanted_signal, dlr_sup_now());
+        dlr_sup_ending_signal(s->end, (int)info.ssi_signo);
     }
 }
 
@@ -243,7 +233,7 @@ static int prepare(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err
         (rc = dlr_sup_vetted_check(s, err)) < 0 ||
         (s->adopt.wanted && (rc = dlr_sup_resize_adopted(s, err)) < 0) ||
         (rc = open_control(s, err)) < 0 || (rc = open_policy(s, err)) < 0 ||
-        (rc = dlr_sup_steps_open(s->steps, s->policy, err)) < 0)
+        (rc = dlr_sup_engines_open(s, err)) < 0)
         return rc;
     return open_journal(s, err);
 }
@@ -296,20 +286,18 @@ static int run(struct dlr_sup *s)
     if (s->took_over)
         take_over(s);
     take_signals(s); /* one that came before us may end the run before it begins */
-    if (!s->finished && !s->adopt.active)
+    if (!dlr_sup_has_ended(s) && !s->adopt.active)
         dlr_policy_start(s->policy, now);
-    if (!s->finished)
-        dlr_sup_leave_start(s);
+    if (!dlr_sup_has_ended(s))
+        dlr_sup_leave_start(s->end);
     if (!dlr_sup_is_over(s))
         dlr_sup_loop_run(s->io);
-    return s->exit_code;
+    return dlr_sup_ending_code(s->end);
 }
 
 int main(int argc, char **argv)
 {
     static struct dlr_sup sup = {.state_fd = -1,
-                                 .helper_out = -1,
-                                 .leave.fd = -1,
                                  .restore_deadline_ms = INT64_MAX,
                                  .repeat_looked = UINT32_MAX,
                                  .generation = 1,
@@ -328,12 +316,11 @@ int main(int argc, char **argv)
     }
     dlr_self_keep_secrets();
     block_signals();
-    s->keeper = getppid();
-    if (!dlr_sup_engines_new(s))
-        return EXIT_REFUSED;
     if (fcntl(STATE_FD, F_SETFD, FD_CLOEXEC) == 0)
         s->state_fd = STATE_FD;
     fcntl(BELL_FD, F_SETFD, FD_CLOEXEC);
+    if (!dlr_sup_engines_new(s))
+        return EXIT_REFUSED;
     first = read_words(s, argc, argv, &err);
     if (first < 0 || prepare(s, argc - first, argv + first, &err) < 0) {
         dlr_sup_say(s->io, "%s", err.text);
@@ -346,8 +333,8 @@ int main(int argc, char **argv)
         else
             dlr_sup_say(s->io,
                         "this srun ended with code %d before the job was requeued",
-                        s->exit_code);
-        code = s->exit_code;
+                        dlr_sup_ending_code(s->end));
+        code = dlr_sup_ending_code(s->end);
     } else {
         tell_start(s, argc - first, argv + first);
         code = run(s);

@@ -47,6 +47,21 @@ static void stop_rendezvous(void *arg)
     dlr_sup_rendezvous_stop(((struct dlr_sup *)arg)->planning);
 }
 
+static void requeue(void *arg, const char *why)
+{
+    dlr_sup_requeue(((struct dlr_sup *)arg)->end, why);
+}
+
+static void finish(void *arg, int code, const char *why)
+{
+    dlr_sup_finish(((struct dlr_sup *)arg)->end, code, why);
+}
+
+static void ask_fate(void *arg)
+{
+    dlr_sup_ask_fate(((struct dlr_sup *)arg)->end);
+}
+
 const struct dlr_policy_ops dlr_sup_policy_ops = {
     .start_agents = start_agents,
     .late = say_late,
@@ -57,9 +72,9 @@ const struct dlr_policy_ops dlr_sup_policy_ops = {
     .launch = dlr_sup_launch,
     .end_round = dlr_sup_end_round,
     .persist = dlr_sup_persist,
-    .requeue = dlr_sup_requeue,
-    .finish = dlr_sup_finish,
+    .requeue = requeue,
+    .finish = finish,
     .wait_controller = wait_controller,
-    .ask_fate = dlr_sup_ask_fate,
+    .ask_fate = ask_fate,
     .unwritten = dlr_sup_unwritten,
 };

@@ -63,7 +63,9 @@ static json_t *run_state(struct dlr_sup *s)
     bool has = dlr_commit_newest(s->commit, &newest);
     uint32_t next =
         dlr_sup_has_plan(s->plan) ? dlr_policy_round(s->policy) + 1 : s->resume_round;
-    json_t *ended = s->finished ? json_integer(s->exit_code) : json_null();
+    json_t *ended = dlr_sup_ending_finished(s->end)
+                        ? json_integer(dlr_sup_ending_code(s->end))
+                        : json_null();
     json_t *state;
 
     show_command(&s->info, command, sizeof(command));
@@ -154,7 +156,7 @@ static void take_end(struct dlr_sup *s, const json_t *state)
 
     s->ended_before = dlr_msg_uint(state, "ended", 255, &code) == 0;
     if (s->ended_before)
-        s->exit_code = (int)code;
+        dlr_sup_ending_take(s->end, (unsigned)code);
 }
 
 /* Its round can go on when all that it consists of is there: agents, and an srun that runs or
@@ -298,7 +300,7 @@ static int load_file(struct dlr_sup *s, bool *ret_had, struct dlr_err *err)
     *ret_had = json_is_array(json_object_get(state, "committed"));
     if (s->info.place == DLR_TRIES_TOLD) {
         s->ended_before = true;
-        s->exit_code = (int)s->info.told;
+        dlr_sup_ending_take(s->end, s->info.told);
         return 0;
     }
     if (s->info.place == DLR_TRIES_NEXT)

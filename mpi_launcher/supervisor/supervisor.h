@@ -25,6 +25,7 @@
 #include "mpi_launcher/step_plan/step_plan.h"
 #include "mpi_launcher/supervisor/copies/bad_copies.h"
 #include "mpi_launcher/supervisor/copies/requests.h"
+#include "mpi_launcher/supervisor/ending/ending.h"
 #include "mpi_launcher/supervisor/io/io.h"
 #include "mpi_launcher/supervisor/io/outbox.h"
 #include "mpi_launcher/supervisor/io/reactor.h"
@@ -52,7 +53,6 @@
 #include "mpi_launcher/wire/endpoint.h"
 
 #define DLR_SUP_ABORTED 16u /* versions whose tasks may say something of them still */
-#define DLR_SUP_RUNS 64     /* of a job at once that are waited for before a requeue */
 
 /* Transfers that must end before the next thing may begin. */
 struct dlr_transfer {
@@ -125,12 +125,11 @@ struct dlr_sup {
     uint32_t job_number;
     uint32_t resume_round; /* where a former supervisor or incarnation stopped */
     unsigned resume_restarts;
-    bool ended_before;   /* exit_code was told before a requeue: nothing is to be run */
+    bool ended_before;   /* its code was told before a requeue: nothing is to be run */
     bool took_over;      /* a supervisor of this incarnation died before us */
     unsigned generation; /* supervisors of this incarnation, this one too */
     struct dlr_proc former_workers; /* its srun */
     struct dlr_adopt adopt;
-    pid_t keeper;
     uint64_t no_slots;               /* ranks for which a node had no room */
     char address[DLR_TOPO_NAME + 8]; /* where agents connect */
     int state_fd;                    /* the keeper's memory file, -1 without keeper */
@@ -145,12 +144,12 @@ struct dlr_sup {
     const struct dlr_stepplan *step; /* its */
     const struct dlr_plan *plan;     /* its, too: the one in force */
     struct dlr_sup_copies *copies;
+    struct dlr_sup_ending *end;
     struct dlr_policy *policy;
     struct dlr_commit *commit;
 
     /* processes */
-    struct dlr_proc workers, helper; /* helper: requeue */
-    int helper_out;                  /* read end of its stdout */
+    struct dlr_proc workers;
 
     /* what the next plan must know */
     struct dlr_sup_ranks *ranks; /* rounds/ranks.c: which of them are where */
@@ -245,13 +244,6 @@ struct dlr_sup {
     } failure;
     char **tails; /* [ntails], the round's world: last lines of stderr, NULL none yet */
     unsigned ntails;
-    int wanted_signal;
-    struct { /* ending/termination.c */
-        struct dlr_proc ask;
-        int out;         /* read end of its stdout */
-        bool orphan;     /* the keeper is gone: its answer says what for */
-        int64_t last_ms; /* SIGTERM came to a step; 0: never */
-    } term;
 
     /* progress */
     int64_t progress_ms; /* last line */
@@ -268,17 +260,7 @@ struct dlr_sup {
     unsigned char
         *unfit;      /* [nnodes] 1: health checks left it out when too few were fit */
     bool lost_saved; /* there is a file that names lost nodes */
-    struct {
-        int fd; /* tells of new files in the job's directory, -1: not watched */
-        struct dlr_procid others[DLR_SUP_RUNS]; /* keepers of other runs */
-        unsigned n;
-        bool leads, waits, follows;
-        int64_t until_ms;
-        char why[256];
-    } leave;
-    int srun_words; /* argv's before the program, as srun has read them; 0: unknown */
-    bool finished, requeue_asked;
-    int exit_code;
+    int srun_words;  /* argv's before the program, as srun has read them; 0: unknown */
 };
 
 /* Places of the program's ranks, as far as known: what the next plan assumes. Borrowed. */
@@ -308,6 +290,12 @@ static inline unsigned dlr_sup_slots_max(const struct dlr_sup *s)
     return world * DLR_SLOT_OWNERS - 1;
 }
 
+/* What a callback of the loop asks. */
+static inline bool dlr_sup_is_over(const struct dlr_sup *s)
+{
+    return dlr_sup_ending_over(s->end);
+}
+
 /* rounds/step.c: the user's srun as a plan; the first does not return for one that runs as it is */
 int dlr_sup_read_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err);
 int dlr_sup_plan_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err);
@@ -320,16 +308,6 @@ const char *dlr_sup_of_allocation(const char *all, const char *shown);
 void dlr_sup_bar_nodes(struct dlr_sup *s);
 /* SLURM_JOB_CPUS_PER_NODE and SLURM_DISTRIBUTION as tasks of the round should see them. */
 int dlr_sup_shape_env(const struct dlr_sup *s, struct dlr_env *env);
-
-/* ending/termination.c: SIGTERM. pass_term: to us; false: no tasks of ours can get it. holds: an agent that got it
- * lets its tasks go on though it does not hear us, so nobody is dead for that.
- */
-void dlr_sup_ask_fate(void *arg);
-void dlr_sup_on_term(struct dlr_sup *s, unsigned node, const json_t *msg);
-bool dlr_sup_pass_term(struct dlr_sup *s);
-void dlr_sup_keeper_gone(struct dlr_sup *s);
-bool dlr_sup_term_holds(const struct dlr_sup *s, int64_t now_ms);
-enum dlr_fate dlr_fate_read(const char *text); /* what dlrover-slurm fate prints */
 
 /* rounds/launch_limit.c */
 void dlr_sup_on_stepd(struct dlr_sup *s, unsigned node, const json_t *msg);
@@ -640,22 +618,6 @@ void dlr_sup_names_tell(struct dlr_sup *s); /* what was changed by these two */
  * of memory.
  */
 char **dlr_sup_names_numbered(struct dlr_sup *s);
-
-/* ending/joint_requeue.c: a requeue takes every run of the job with it */
-void dlr_sup_leave_start(struct dlr_sup *s);
-/* This run may be requeued. True when the others may, too; false: dlr_sup_requeue_now() is
- * called when they are, or by the run that wanted it first.
- */
-bool dlr_sup_leave_ready(struct dlr_sup *s, const char *why);
-void dlr_sup_leave_tick(struct dlr_sup *s, int64_t now_ms);
-void dlr_sup_leave_cancel(struct dlr_sup *s); /* it does not come to a requeue */
-
-/* ending/finish.c: the run's end */
-void dlr_sup_requeue_now(struct dlr_sup *s, const char *why);
-void dlr_sup_requeue(void *arg, const char *why);
-void dlr_sup_finish(void *arg, int code, const char *why);
-/* The run has ended, and nothing that is waited for is left of it. */
-bool dlr_sup_is_over(const struct dlr_sup *s);
 
 /* saved_state.c: what outlives this process */
 void dlr_sup_save_state(struct dlr_sup *s);

@@ -37,7 +37,7 @@ static bool on_tick(void *arg)
     now = dlr_sup_now();
     dlr_journal_tick(dlr_sup_journal(s->io));
     dlr_sup_drain_tick(s->steps, now);
-    if (s->finished) {
+    if (dlr_sup_has_ended(s)) {
         dlr_sup_agents_wait(s->steps, now);
         return !dlr_sup_is_over(s);
     }
@@ -45,7 +45,7 @@ static bool on_tick(void *arg)
     dlr_sup_rejoin_tick(s->steps, now, !s->adopt.active);
     dlr_sup_peers_tick(s->nodes, now);
     tend(s, now);
-    dlr_sup_leave_tick(s, now);
+    dlr_sup_leave_tick(s->end, now);
     dlr_sup_adopt_tick(s, now);
     dlr_sup_controller_tick(s->steps, now);
     if (now >= dlr_commit_deadline_ms(s->commit))

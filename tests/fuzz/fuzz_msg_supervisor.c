@@ -9,12 +9,10 @@
 
 #include <stdarg.h>
 
-#include "mpi_launcher/supervisor/dispatch.h"
+#include "mpi_launcher/supervisor/ending/ending_state.h"
+#include "mpi_launcher/supervisor/planning/planning_state.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/support/copies_rig.h"
-#include "tests/support/nodes_rig.h"
-#include "tests/support/planning_rig.h"
-#include "tests/support/steps_rig.h"
+#include "tests/support/engines_rig.h"
 
 #define NODES 4
 #define PLAN                                                                           \
@@ -109,7 +107,7 @@ static void none_late(void *arg, unsigned n)
 }
 static void none_finish(void *arg, int code, const char *why)
 {
-    ((struct dlr_sup *)arg)->finished = true;
+    ((struct dlr_sup *)arg)->end->finished = true;
 }
 
 static void start(struct dlr_sup *s)
@@ -144,7 +142,6 @@ static void start(struct dlr_sup *s)
                                  .controller_timeout_ms = 1000,
                                  .suspect_ms = 100};
     struct dlr_commit_conf cc = {true, 1000, 2, 64};
-    struct dlr_sup_planning *planning;
     struct dlr_members *table;
     json_t *plan = json_loads(PLAN, 0, NULL);
     struct dlr_err err;
@@ -152,21 +149,17 @@ static void start(struct dlr_sup *s)
     now_ms = 1000;
     dlr_jobconf_init(&s->conf);
     s->state_fd = -1;
-    s->io = dlr_sup_io_new(NULL, NULL);
-    FUZZ_CHECK(s->io);
     s->id.gen = 1;
     memcpy(s->info.job_dir, "/nonexistent", 13);
     memcpy(s->info.dir, "/nonexistent", 13);
-    table = nodes_rig(s, &dlr_sup_nodes_ops, names, NODES);
+    table = engines_rig(s, names, NODES);
     FUZZ_CHECK(dlr_policy_new(&pc, &ops, s, &s->policy, &err) == 0);
-    steps_rig(s, &dlr_sup_steps_ops);
-    planning = planning_rig(s, &dlr_sup_planning_ops);
-    planning->step.world = 4;
-    planning->step.nplaces = 2;
-    planning->step.tasks = tasks;
-    copies_rig(s);
+    s->planning->step.world = 4;
+    s->planning->step.nplaces = 2;
+    s->planning->step.tasks = tasks;
+    FUZZ_CHECK(dlr_sup_engines_open(s, &err) == 0);
     FUZZ_CHECK(dlr_commit_new(&cc, &dlr_sup_commit_ops, s, &s->commit, &err) == 0);
-    FUZZ_CHECK(plan && dlr_plan_from_json(plan, &planning->plan, &err) == 0);
+    FUZZ_CHECK(plan && dlr_plan_from_json(plan, &s->planning->plan, &err) == 0);
     json_decref(plan);
     FUZZ_CHECK(dlr_sup_holders_make(s) == 0);
     dlr_policy_start(s->policy, now_ms);
@@ -204,11 +197,7 @@ static void stop(struct dlr_sup *s)
     s->planning->step.tasks = NULL;
     dlr_policy_free(s->policy);
     dlr_commit_free(s->commit);
-    dlr_sup_copies_free(s->copies);
-    dlr_sup_planning_free(s->planning);
-    dlr_sup_steps_free(s->steps);
-    dlr_sup_nodes_free(s->nodes);
-    dlr_sup_io_free(s->io);
+    engines_rig_free(s);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

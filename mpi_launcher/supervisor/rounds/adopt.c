@@ -355,7 +355,7 @@ void dlr_sup_adopt_tick(struct dlr_sup *s, int64_t now_ms)
     s->adopt.deadline_ms = INT64_MAX;
     dlr_sup_adopt_failed(s, "the supervisor died, and not every node came back to the "
                             "next one in time");
-    for (unsigned i = 0; i < s->members->n && !s->finished; i++)
+    for (unsigned i = 0; i < s->members->n && !dlr_sup_ending_finished(s->end); i++)
         if (!s->members->list[i].here && !dlr_policy_is_lost(s->policy, i))
             dlr_sup_lose(s->nodes, i, now_ms - s->adopt.begun_ms, now_ms);
 }

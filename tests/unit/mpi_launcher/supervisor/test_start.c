@@ -16,9 +16,8 @@
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
-#include "mpi_launcher/supervisor/dispatch.h"
 #include "mpi_launcher/supervisor/supervisor.h"
-#include "tests/support/nodes_rig.h"
+#include "tests/support/engines_rig.h"
 
 #define MAX_NODES 16384
 #define RANKS 8 /* of a node */
@@ -118,16 +117,15 @@ static void begin(unsigned n)
     struct dlr_err err;
 
     memset(&s, 0, sizeof(s));
-    s.plan = &round_plan;
-    s.step = &round_step;
     memset(&lists, 0, sizeof(lists));
     dlr_jobconf_init(&s.conf);
     s.state_fd = -1;
-    s.io = dlr_sup_io_new(NULL, NULL);
     s.id.gen = 1;
     for (unsigned i = 0; i < n; i++)
         assert_true(asprintf(&names[i], "n%05u", i) > 0);
-    table = nodes_rig(&s, &dlr_sup_nodes_ops, names, n);
+    table = engines_rig(&s, names, n);
+    s.plan = &round_plan;
+    s.step = &round_step;
     for (unsigned i = 0; i < n; i++) {
         dlr_format(table->list[i].key, DLR_KEY_TEXT, "key%u", i);
         free(names[i]);
@@ -140,10 +138,9 @@ static void begin(unsigned n)
 
 static void end(void)
 {
-    dlr_sup_nodes_free(s.nodes);
+    engines_rig_free(&s);
     dlr_policy_free(s.policy);
     dlr_commit_free(s.commit);
-    dlr_sup_io_free(s.io);
 }
 
 static void hello(unsigned node)

@@ -23,9 +23,8 @@
 #include "common/json/message.h"
 #include "mpi_launcher/keeper/child_exits.h"
 #include "mpi_launcher/keeper/takeover_state.h"
-#include "mpi_launcher/supervisor/dispatch.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
-#include "mpi_launcher/supervisor/supervisor.h"
+#include "tests/support/engines_rig.h"
 
 static char dir[64], run_dir[128];
 static char *file; /* state.json as it was written last */
@@ -98,10 +97,9 @@ static int load(struct dlr_err *err)
 
     dlr_format(fresh.conf.state_dir, sizeof(fresh.conf.state_dir), "%s", dir);
     dlr_format(fresh.conf.name, sizeof(fresh.conf.name), "lm");
-    assert_true(dlr_sup_engines_new(&fresh));
+    engines_rig(&fresh, NULL, 0);
     rc = dlr_sup_load_state(&fresh, err);
-    dlr_sup_engines_free(&fresh);
-    dlr_sup_io_free(fresh.io);
+    engines_rig_free(&fresh);
     return rc;
 }
 
@@ -229,10 +227,9 @@ static int begin(void **state)
     dlr_format(s.conf.state_dir, sizeof(s.conf.state_dir), "%s", dir);
     assert_int_equal(dlr_procid_of(getpid(), &id), 0);
     dlr_procid_show(&id, self);
-    assert_true(dlr_sup_engines_new(&s));
+    engines_rig(&s, names, 2);
     s.planning->step = (struct dlr_stepplan){.nplaces = 2, .world = 3, .tasks = tasks};
     assert_int_equal(dlr_sup_apart_start(s.io, &err), 0);
-    assert_int_equal(dlr_sup_nodes_open(s.nodes, names, 2, NULL, &err), 0);
     return 0;
 }
 
@@ -241,8 +238,7 @@ static int end(void **state)
     dlr_commit_free(s.commit);
     dlr_policy_free(s.policy);
     s.planning->step.tasks = NULL;
-    dlr_sup_engines_free(&s);
-    dlr_sup_io_free(s.io);
+    engines_rig_free(&s);
     close(s.state_fd);
     free(file);
     free(kept);
@@ -261,6 +257,7 @@ static void start(void)
         fail_msg("%s", err.text);
     assert_int_equal(dlr_policy_new(&pc, &dlr_sup_policy_ops, &s, &s.policy, &err), 0);
     assert_int_equal(dlr_commit_new(&cc, &dlr_sup_commit_ops, &s, &s.commit, &err), 0);
+    assert_int_equal(dlr_sup_engines_open(&s, &err), 0);
     dlr_policy_resume(s.policy, s.resume_round, s.resume_restarts, dlr_sup_now());
 }
 
@@ -301,7 +298,7 @@ static void of_a_run_that_is_over_its_code_is_left(void **state)
     char text[4096];
 
     take_over();
-    dlr_sup_finish(&s, 9, NULL);
+    dlr_sup_finish(s.end, 9, NULL);
     assert_string_equal(file, run_text(text, sizeof(text), "9"));
 }
 

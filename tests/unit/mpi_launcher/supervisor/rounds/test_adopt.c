@@ -16,12 +16,9 @@
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
-#include "mpi_launcher/supervisor/dispatch.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
-#include "tests/support/nodes_rig.h"
-#include "tests/support/planning_rig.h"
-#include "tests/support/steps_rig.h"
+#include "tests/support/engines_rig.h"
 
 #define NODES 2
 #define ROUND                                                                          \
@@ -140,7 +137,6 @@ static int begin(void **state)
     struct dlr_policy_conf pc = {.nnodes = NODES, .nplaces = NODES, .max_restarts = 3};
     struct dlr_commit_conf cc = {.copies = 1, .decide_ms = 1000};
     DLR_AUTO_JSON json_t *round = json_loads(ROUND, 0, NULL);
-    struct dlr_sup_planning *planning;
     struct dlr_members *table;
     struct dlr_err err;
 
@@ -153,15 +149,13 @@ static int begin(void **state)
     s.generation = 2;
     memcpy(s.info.job_dir, "/nonexistent", 13);
     memcpy(s.info.dir, "/nonexistent", 13);
-    s.io = dlr_sup_io_new(NULL, NULL);
-    table = nodes_rig(&s, &dlr_sup_nodes_ops, names, NODES);
+    table = engines_rig(&s, names, NODES);
     for (unsigned i = 0; i < NODES; i++)
         dlr_format(table->list[i].key, DLR_KEY_TEXT, "key%u", i);
     assert_int_equal(dlr_policy_new(&pc, &ops, &s, &s.policy, &err), 0);
-    steps_rig(&s, &dlr_sup_steps_ops);
-    planning = planning_rig(&s, &dlr_sup_planning_ops);
-    planning->step.world = planning->step.nplaces = NODES;
-    planning->step.tasks = tasks;
+    s.planning->step.world = s.planning->step.nplaces = NODES;
+    s.planning->step.tasks = tasks;
+    assert_int_equal(dlr_sup_engines_open(&s, &err), 0);
     assert_int_equal(dlr_commit_new(&cc, &dlr_sup_commit_ops, &s, &s.commit, &err), 0);
     s.resume_round = 1;
     dlr_policy_resume(s.policy, 1, 0, dlr_sup_now());
@@ -175,10 +169,7 @@ static int end(void **state)
     dlr_policy_free(s.policy);
     dlr_commit_free(s.commit);
     s.planning->step.tasks = NULL; /* nobody's to free */
-    dlr_sup_planning_free(s.planning);
-    dlr_sup_steps_free(s.steps);
-    dlr_sup_nodes_free(s.nodes);
-    dlr_sup_io_free(s.io);
+    engines_rig_free(&s);
     return 0;
 }
 

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of the run: what of it is told before, and what is stopped. */
+#include "mpi_launcher/supervisor/dispatch.h"
+#include "mpi_launcher/supervisor/supervisor.h"
+
+static void on_ends(void *arg)
+{
+    dlr_sup_tell_failure(arg);
+    dlr_sup_tell_cleared(arg);
+}
+
+/* No tasks are left, but when there is no other way to end them. What else goes on, as
+ * transfers and writes, asks by itself whether the run has ended, and ends with us.
+ */
+static void on_ended(void *arg)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_sup_let_go(s->steps, &s->workers);
+}
+
+static void on_state_changed(void *arg)
+{
+    dlr_sup_save_state(arg);
+}
+
+static const char *last_lines(void *arg, unsigned *ret_rank, unsigned *ret_node)
+{
+    const struct dlr_sup *s = arg;
+    const struct dlr_failure *f = &s->failure;
+
+    *ret_rank = f->rank;
+    *ret_node = f->node;
+    return f->set && s->tails ? s->tails[f->rank] : NULL;
+}
+
+/* An srun without its tasks has a code of its own. */
+static bool pass_on(void *arg, int sig)
+{
+    struct dlr_sup *s = arg;
+
+    if (!s->workers.pid || !s->running_told)
+        return false;
+    dlr_proc_kill(&s->workers, sig);
+    return true;
+}
+
+static bool is_unfit(void *arg, unsigned node)
+{
+    const struct dlr_sup *s = arg;
+
+    return s->unfit && s->unfit[node];
+}
+
+static uint32_t rounds(void *arg)
+{
+    const struct dlr_sup *s = arg;
+
+    return dlr_sup_has_plan(s->plan) ? dlr_policy_round(s->policy) + 1 : 0;
+}
+
+const struct dlr_sup_ending_ops dlr_sup_ending_ops = {
+    .ends = on_ends,
+    .ended = on_ended,
+    .state_changed = on_state_changed,
+    .last_lines = last_lines,
+    .pass = pass_on,
+    .unfit = is_unfit,
+    .rounds = rounds,
+};

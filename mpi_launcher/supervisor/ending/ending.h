@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a run ends: back into the queue with all runs of its job, or over; and SIGTERM,
+ * which may mean either. The highest of the supervisor's engines: it says by its events
+ * what others have to stop. One thread.
+ */
+#ifndef DLR_MPI_LAUNCHER_SUPERVISOR_ENDING_ENDING_H
+#define DLR_MPI_LAUNCHER_SUPERVISOR_ENDING_ENDING_H
+
+#include <jansson.h>
+#include <sys/types.h>
+
+#include "common/config/job_config.h"
+#include "mpi_launcher/policy/policy.h"
+#include "mpi_launcher/run/run_info.h"
+#include "mpi_launcher/step_plan/step_plan.h"
+#include "mpi_launcher/supervisor/steps/steps.h"
+
+struct dlr_sup_ending; /* opaque */
+
+/* What it uses, and what it only reads; all of it must live as long, and may be filled
+ * later.
+ */
+struct dlr_sup_ending_env {
+    struct dlr_sup_io *io;
+    struct dlr_sup_nodes *nodes;
+    struct dlr_sup_steps *steps;
+    const struct dlr_jobconf *conf;
+    const struct dlr_runinfo *info;
+    const struct dlr_stepplan *step;
+    const unsigned *full_places; /* of a round that lacks no node */
+    const bool *took_over;       /* from a supervisor of this incarnation */
+    const int64_t *started_ms;
+    pid_t keeper;    /* who started us */
+    bool has_keeper; /* and it is the run for others of the job; else we are */
+};
+
+/* What happened, and what others are asked; arg is dlr_sup_ending_new()'s. */
+struct dlr_sup_ending_ops {
+    /* The run is about to end, and nothing of it has been told. */
+    void (*ends)(void *arg);
+    /* It has ended, and that is told: the agents are about to hear it, too. */
+    void (*ended)(void *arg);
+    /* Something that the next supervisor must know has changed. */
+    void (*state_changed)(void *arg);
+    /* Asked: which rank failed first, on which node, and its last lines? NULL: none. */
+    const char *(*last_lines)(void *arg, unsigned *ret_rank, unsigned *ret_node);
+    /* Asked: have tasks that run been sent this signal now? */
+    bool (*pass)(void *arg, int sig);
+    /* Asked: did a check leave the node out? */
+    bool (*unfit)(void *arg, unsigned node);
+    /* Asked: how many rounds had it? */
+    uint32_t (*rounds)(void *arg);
+};
+
+/* ops may be NULL where nothing of it is reached; ops and arg must live as long. NULL
+ * when out of memory.
+ */
+struct dlr_sup_ending *dlr_sup_ending_new(const struct dlr_sup_ending_env *env,
+                                          const struct dlr_sup_ending_ops *ops,
+                                          void *arg);
+/* Ends no process. Accepts NULL, returns NULL. */
+struct dlr_sup_ending *dlr_sup_ending_free(struct dlr_sup_ending *ending);
+/* The policy is there; it must live as long. */
+void dlr_sup_ending_open(struct dlr_sup_ending *ending, struct dlr_policy *policy);
+
+/* The run has ended, and this is its code. */
+bool dlr_sup_ending_finished(const struct dlr_sup_ending *ending);
+int dlr_sup_ending_code(const struct dlr_sup_ending *ending);
+/* And nothing that is waited for is left of it. */
+bool dlr_sup_ending_over(const struct dlr_sup_ending *ending);
+
+/* It had ended with this code before this supervisor began: that is all that is left to
+ * be told.
+ */
+void dlr_sup_ending_take(struct dlr_sup_ending *ending, unsigned code);
+
+/* The policy wants the job back in the queue. */
+void dlr_sup_requeue(struct dlr_sup_ending *ending, const char *why);
+/* Or the run over. why: NULL when there is nothing to say. */
+void dlr_sup_finish(struct dlr_sup_ending *ending, int code, const char *why);
+
+/* joint_requeue.c: another run of the job may want a requeue: from now on it is noticed. */
+void dlr_sup_leave_start(struct dlr_sup_ending *ending);
+void dlr_sup_leave_tick(struct dlr_sup_ending *ending, int64_t now_ms);
+
+/* termination.c: a signal that ends the run came to us. */
+void dlr_sup_ending_signal(struct dlr_sup_ending *ending, int sig);
+/* SIGTERM came to a step: every node has it, and says it. */
+void dlr_sup_on_term(struct dlr_sup_ending *ending, unsigned node, const json_t *msg);
+/* An agent that got it lets its tasks go on though it does not hear us, so nobody is
+ * dead for that.
+ */
+bool dlr_sup_term_holds(const struct dlr_sup_ending *ending, int64_t now_ms);
+/* Asks slurmctld what SIGTERM was sent for; the policy is told. */
+void dlr_sup_ask_fate(struct dlr_sup_ending *ending);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inside of the engine, for its own sources and its tests. */
+#ifndef DLR_MPI_LAUNCHER_SUPERVISOR_ENDING_ENDING_STATE_H
+#define DLR_MPI_LAUNCHER_SUPERVISOR_ENDING_ENDING_STATE_H
+
+#include "mpi_launcher/process/process_id.h"
+#include "mpi_launcher/slurm/srun.h"
+#include "mpi_launcher/supervisor/ending/ending.h"
+
+#define DLR_SUP_RUNS 64 /* of a job at once that are waited for before a requeue */
+
+struct dlr_sup_leave {
+    int fd; /* tells of new files in the job's directory, -1: not watched */
+    struct dlr_procid others[DLR_SUP_RUNS]; /* keepers of other runs */
+    unsigned n;
+    bool leads, waits, follows;
+    int64_t until_ms;
+    char why[256];
+};
+
+struct dlr_sup_term {
+    struct dlr_proc ask;
+    int out;         /* read end of its stdout */
+    bool orphan;     /* the keeper is gone: its answer says what for */
+    int64_t last_ms; /* SIGTERM came to a step; 0: never */
+};
+
+struct dlr_sup_ending {
+    struct dlr_sup_ending_env env;
+    const struct dlr_sup_ending_ops *ops; /* never NULL */
+    void *arg;
+    const struct dlr_members *members;
+    struct dlr_policy *policy;
+    struct dlr_proc helper; /* requeues the job */
+    int helper_out;         /* read end of its stdout */
+    struct dlr_sup_leave leave;
+    struct dlr_sup_term term;
+    int wanted_signal;
+    bool finished, requeue_asked;
+    int exit_code;
+};
+
+/* What a callback of the loop returns. */
+static inline int dlr_sup_ending_go_on(const struct dlr_sup_ending *ending)
+{
+    return dlr_sup_ending_over(ending) ? -1 : 0;
+}
+
+/* requeue.c: all runs of the job may be requeued now. */
+void dlr_sup_requeue_now(struct dlr_sup_ending *ending, const char *why);
+
+/* joint_requeue.c: it does not come to a requeue. */
+void dlr_sup_leave_cancel(struct dlr_sup_ending *ending);
+
+/* termination.c: what dlrover-slurm fate prints */
+enum dlr_fate dlr_fate_read(const char *text);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The job back into the queue, without nodes that are of no use to it. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/cleanup.h"
+#include "mpi_launcher/supervisor/ending/ending_state.h"
+#include "mpi_launcher/supervisor/io/reactor.h"
+#include "mpi_launcher/supervisor/io/user_output.h"
+#include "mpi_launcher/supervisor/steps/controller.h"
+#include "mpi_launcher/supervisor/steps/slurm_command.h"
+
+static int requeue_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+{
+    struct dlr_sup_ending *ending = arg;
+    char text[512] = "";
+    ssize_t n = read(ending->helper_out, text, sizeof(text) - 1);
+    int status;
+
+    close(ending->helper_out);
+    ending->helper_out = -1;
+    dlr_sup_unwatch(ending->env.io, ending->helper.pidfd);
+    status = dlr_proc_reap(&ending->helper);
+    text[n > 0 ? strcspn(text, "\n") : 0] = '\0';
+    if (status != 0)
+        dlr_sup_ask_controller(ending->env.steps, DLR_ASK_REQUEUE, 0,
+                               text[0] ? text : "dlrover-slurm failed", 0);
+    else if (text[0])
+        dlr_sup_say(ending->env.io, "requeued, but %s", text);
+    return 0; /* Slurm ends us from here on */
+}
+
+/* Late is not dead: a node that has not been seen in the first allocation may be as good as any.
+ * One that is late again after a requeue is left out of the next.
+ */
+static bool is_late(const struct dlr_sup_ending *ending, unsigned node)
+{
+    return !ending->env.info->incarnation && !*ending->env.took_over &&
+           !ending->members->list[node].boot[0] &&
+           !dlr_policy_is_lost(ending->policy, node);
+}
+
+/* The new allocation must do without the dead, and without those that a check left out. */
+static char *useless_nodes(struct dlr_sup_ending *ending, json_t *names)
+{
+    char *list = strdup("");
+
+    for (unsigned i = 0; list && i < ending->members->n; i++) {
+        char *longer = NULL;
+
+        if (dlr_stepplan_bars(ending->env.step, i) || /* it is good for others */
+            is_late(ending, i) ||
+            (dlr_policy_is_alive(ending->policy, i) &&
+             !ending->ops->unfit(ending->arg, i)))
+            continue;
+        json_array_append_new(names, json_string(ending->members->list[i].node.name));
+        if (asprintf(&longer, "%s%s%s", list, list[0] ? "," : "",
+                     ending->members->list[i].node.name) < 0)
+            break;
+        free(list);
+        list = longer;
+    }
+    return list;
+}
+
+void dlr_sup_requeue_now(struct dlr_sup_ending *ending, const char *why)
+{
+    json_t *names = json_array();
+    DLR_AUTO_FREE char *list = useless_nodes(ending, names);
+    struct dlr_words words = {0};
+    struct dlr_err err = {0};
+    int pipes[2];
+
+    if (!list) { /* no memory: the end of the requeue's time says so */
+        json_decref(names);
+        return;
+    }
+    dlr_sup_say(ending->env.io, "%s: requeueing the job without %s", why,
+                list[0] ? list : "any node");
+    dlr_journal_note(dlr_sup_journal(ending->env.io), "requeue", "s:s,s:o,s:i", "why",
+                     why, "exclude", names, "min_nodes", *ending->env.full_places);
+    if (pipe2(pipes, O_CLOEXEC) < 0)
+        return;
+    dlr_sup_slurm_words(ending->env.steps, &words, "requeue", true);
+    dlr_words_add(&words, "%s", list[0] ? list : "-");
+    dlr_words_add(&words, "%u", *ending->env.full_places);
+    dlr_words_add(&words, "%u", ending->members->n);
+    dlr_words_add(&words, "%lldms", (long long)ending->env.conf->requeue_timeout_ms);
+    dlr_words_add(&words, "%u", ending->env.info->incarnation);
+    dlr_words_add(&words, "%s", ending->env.info->dir);
+    if (dlr_sup_start_slurm(&words, pipes[1], &ending->helper, &err) == 0) {
+        ending->helper_out = dlr_steal_fd(&pipes[0]);
+        dlr_sup_watch(ending->env.io, ending->helper.pidfd, requeue_ended, ending);
+    }
+    close(pipes[1]);
+    if (pipes[0] >= 0)
+        close(pipes[0]);
+    dlr_words_done(&words);
+}
