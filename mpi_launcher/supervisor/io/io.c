@@ -15,7 +15,9 @@ struct dlr_sup_io *dlr_sup_io_new(const struct dlr_sup_io_ops *ops, void *arg)
         return NULL;
     io->ops = ops ? ops : &none;
     io->arg = arg;
-    io->say_fd = io->files_lane.process = -1;
+    io->files = (struct dlr_work_queue){.name = "dlrover-file", .fd = -1};
+    io->say = (struct dlr_work_queue){
+        .name = "dlrover-say", .outlives = true, .room = 1, .fd = -1};
     io->loop = zloop_new();
     if (!io->loop) {
         free(io);
@@ -30,7 +32,7 @@ struct dlr_sup_io *dlr_sup_io_free(struct dlr_sup_io *io)
     if (!io)
         return NULL;
     zloop_destroy(&io->loop);
-    dlr_aside_lane_done(&io->files_lane);
+    dlr_work_queue_close(&io->files, 0);
     dlr_apart_free(io->apart);
     free(io);
     return NULL;
@@ -40,7 +42,7 @@ int dlr_sup_apart_start(struct dlr_sup_io *io, struct dlr_err *err)
 {
     int rc = dlr_apart_new(&io->apart, err);
 
-    io->files_lane.apart = io->apart;
+    io->files.apart = io->say.apart = io->apart;
     return rc;
 }
 

@@ -5,7 +5,7 @@
 
 #include <czmq.h>
 
-#include "mpi_launcher/process/offload.h"
+#include "mpi_launcher/process/work_queue.h"
 #include "mpi_launcher/supervisor/io/io.h"
 
 struct dlr_sup_io {
@@ -15,9 +15,9 @@ struct dlr_sup_io {
     struct dlr_server *server; /* NULL: nobody can connect */
     struct dlr_journal *journal;
     struct dlr_apart *apart; /* has done what the state directory may hold up */
-    struct dlr_aside_lane files_lane;
+    struct dlr_work_queue files;
     bool files_late_told;
-    int say_fd; /* to the writer of our stderr; -1: we write it */
+    struct dlr_work_queue say; /* to the writer of our stderr, or we write it */
 };
 
 #endif

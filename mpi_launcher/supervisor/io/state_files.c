@@ -171,11 +171,11 @@ int dlr_sup_file_call(struct dlr_sup_io *io, dlr_aside_fn fn, struct dlr_sup_fil
     if (!aside)
         return -ENOMEM;
     fd = dlr_steal_fd(&(*f)->fd);
-    rc = dlr_aside_call(&io->files_lane, &aside, fn, fd, FILE_MS, &fd);
+    rc = dlr_work_queue_call(&io->files, &aside, fn, fd, FILE_MS, &fd);
     if (aside)
         (*f)->fd = fd;
     else
-        *f = NULL; /* the lane has it */
+        *f = NULL; /* it went with it */
     if (rc == -ETIMEDOUT && !io->files_late_told) {
         io->files_late_told = true;
         if (io->ops->late)
@@ -205,7 +205,7 @@ char *dlr_sup_file_text(struct dlr_sup_io *io, const char *path, off_t from)
 
 bool dlr_sup_file_hangs(const struct dlr_sup_io *io)
 {
-    return io->files_lane.late;
+    return io->files.busy;
 }
 
 int dlr_sup_file_memory(const char *text)

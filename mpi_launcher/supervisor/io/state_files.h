@@ -5,7 +5,7 @@
 
 #include <sys/types.h>
 
-#include "mpi_launcher/process/offload.h"
+#include "mpi_launcher/process/work_queue.h"
 #include "mpi_launcher/run/run_info.h"
 #include "mpi_launcher/supervisor/io/io.h"
 

@@ -49,7 +49,7 @@ static void say(int out, enum end how)
         dlr_sup_say_start(io);
         dlr_sup_say(io, "after");
         if (how == WRITER_ENDS)
-            end_writer(io->say_fd);
+            end_writer(io->say.fd);
         dlr_warn("a warning");
         if (how == KILLED)
             raise(SIGKILL);
