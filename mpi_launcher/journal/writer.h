@@ -1,30 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The journal's writer, a process apart, and what it is told: journal.c's alone. */
+/* What the journal's writer, a process apart, does with lines: journal.c's alone. */
 #ifndef DLR_MPI_LAUNCHER_JOURNAL_WRITER_H
 #define DLR_MPI_LAUNCHER_JOURNAL_WRITER_H
 
-#include <stdint.h>
-
-enum dlr_journal_kind {
-    DLR_JOURNAL_OPEN, /* the first; with the descriptor of whose turn it is, or none */
-    DLR_JOURNAL_LINE,
-    DLR_JOURNAL_LAST,
-    DLR_JOURNAL_REPLACE,
-    DLR_JOURNAL_APPEND,
-};
-
-/* To the writer: this, path with its NUL, text. Both sides are one program. */
-struct dlr_journal_frame {
-    uint32_t kind, path_size; /* path: of OPEN, REPLACE and APPEND; else 0 bytes */
-    uint64_t text_size;
-};
-
-/* From the writer: first how OPEN has ended, then what is not written. */
-struct dlr_journal_word {
-    int rc;
-    char text[252];
-};
-
-void dlr_journal_write(int fd); /* of dlr_apart_fn */
+/* Of dlr_aside_fn, with a struct dlr_work_line. The first: path is the journal, fd
+ * whose turn it is, or none. fd is the journal then, -1 when it did not open.
+ */
+int dlr_journal_start(void *arg, int *fd);
+int dlr_journal_write(void *arg, int *fd);
+int dlr_journal_write_last(void *arg, int *fd); /* unless path has others' lines */
+int dlr_journal_replace_file(void *arg, int *fd);
+int dlr_journal_append_file(void *arg, int *fd);
 
 #endif
