@@ -250,7 +250,7 @@ static void on_lost(void *arg, unsigned node, const char *why, int64_t now_ms)
     dlr_sup_gather_lost(s->planning, node);
     dlr_sup_transfers_lost(s, node);
     dlr_sup_peers_went(s->nodes, node);
-    dlr_sup_save_lost(s);
+    dlr_sup_save_lost(s->nodes);
     if (why)
         dlr_policy_node_dead(s->policy, node, why, now_ms);
 }
@@ -299,8 +299,10 @@ static void on_progress(void *arg, uint32_t round, uint64_t step, int64_t now_ms
  */
 static void on_published(void *arg)
 {
-    dlr_sup_save_lost(arg);
-    dlr_sup_keep(arg);
+    struct dlr_sup *s = arg;
+
+    dlr_sup_save_lost(s->nodes);
+    dlr_sup_keep(s);
 }
 
 static void put_beside(void *arg, json_t *msg)
@@ -334,20 +336,6 @@ static bool is_behind(void *arg, unsigned node)
     return dlr_sup_ranks_behind(arg, node);
 }
 
-bool dlr_sup_has_ended(void *arg)
-{
-    const struct dlr_sup *s = arg;
-
-    return dlr_sup_ending_finished(s->end);
-}
-
-uint32_t dlr_sup_round_now(void *arg)
-{
-    const struct dlr_sup *s = arg;
-
-    return dlr_policy_round(s->policy);
-}
-
 static unsigned places_of_round(void *arg)
 {
     const struct dlr_sup *s = arg;
@@ -363,9 +351,11 @@ const struct dlr_sup_nodes_ops dlr_sup_nodes_ops = {
     .progress = on_progress,
     .silent = on_silent,
     .lost = on_lost,
+    .lost_before = dlr_sup_lost_before,
     .published = on_published,
     .beside = put_beside,
     .given_up = is_given_up,
+    .barred = dlr_sup_is_barred,
     .excused = is_excused,
     .behind = is_behind,
     .over = dlr_sup_has_ended,

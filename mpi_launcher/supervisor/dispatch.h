@@ -24,8 +24,10 @@ extern const struct dlr_sup_planning_ops dlr_sup_planning_ops; /* dispatch_steps
 extern const struct dlr_policy_ops dlr_sup_policy_ops;         /* policy_ops.c */
 extern const struct dlr_sup_ending_ops dlr_sup_ending_ops;     /* dispatch_ending.c */
 
-/* What several engines ask: */
-bool dlr_sup_has_ended(void *arg); /* the run */
+/* answers.c: what several engines tell, or ask */
+void dlr_sup_lost_before(void *arg, unsigned node); /* the policy */
+bool dlr_sup_has_ended(void *arg);                  /* the run */
+bool dlr_sup_is_barred(void *arg, unsigned node);   /* from its step */
 uint32_t dlr_sup_round_now(void *arg);
 int64_t dlr_sup_phase_since(void *arg);
 uint64_t dlr_sup_next_request(void *arg); /* its id */

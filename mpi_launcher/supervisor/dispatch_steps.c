@@ -14,13 +14,6 @@ static void on_agents_ended(void *arg)
     dlr_sup_gather_stop(s->planning);
 }
 
-static void on_refused(void *arg, unsigned node)
-{
-    struct dlr_sup *s = arg;
-
-    dlr_policy_lost_before(s->policy, node);
-}
-
 static void on_agent_left(void *arg, unsigned node)
 {
     dlr_sup_transfers_lost(arg, node);
@@ -79,28 +72,14 @@ static bool is_queued(void *arg, bool queued)
     return dlr_sup_launch_queued(arg, queued);
 }
 
-int64_t dlr_sup_phase_since(void *arg)
-{
-    const struct dlr_sup *s = arg;
-
-    return s->phase_ms;
-}
-
 static bool is_over(void *arg)
 {
     return dlr_sup_is_over(arg);
 }
 
-static bool is_barred(void *arg, unsigned node)
-{
-    const struct dlr_sup *s = arg;
-
-    return dlr_stepplan_bars(s->step, node);
-}
-
 const struct dlr_sup_steps_ops dlr_sup_steps_ops = {
     .ended = on_agents_ended,
-    .refused = on_refused,
+    .refused = dlr_sup_lost_before,
     .left = on_agent_left,
     .gone = on_agents_gone,
     .drained = on_drained,
@@ -109,7 +88,7 @@ const struct dlr_sup_steps_ops dlr_sup_steps_ops = {
     .back = on_back,
     .queued = is_queued,
     .since = dlr_sup_phase_since,
-    .barred = is_barred,
+    .barred = dlr_sup_is_barred,
     .finished = dlr_sup_has_ended,
     .over = is_over,
 };
@@ -129,11 +108,6 @@ static void on_planned(void *arg, int rc, struct dlr_plan *plan, const char *why
 static void on_reported(void *arg, const struct dlr_plan_report *reports, unsigned n)
 {
     dlr_sup_persist_reports(arg, reports, n);
-}
-
-uint64_t dlr_sup_next_request(void *arg)
-{
-    return dlr_sup_ids(((struct dlr_sup *)arg)->copies, 1);
 }
 
 static bool restores(void *arg)

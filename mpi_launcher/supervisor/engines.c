@@ -10,10 +10,12 @@
 bool dlr_sup_engines_new(struct dlr_sup *s)
 {
     s->io = dlr_sup_io_new(&dlr_sup_io_ops, s);
-    s->nodes = dlr_sup_nodes_new(
-        &(struct dlr_sup_nodes_env){
-            .io = s->io, .conf = &s->conf, .id = &s->id, .keeper = getppid()},
-        &dlr_sup_nodes_ops, s);
+    s->nodes = dlr_sup_nodes_new(&(struct dlr_sup_nodes_env){.io = s->io,
+                                                             .conf = &s->conf,
+                                                             .info = &s->info,
+                                                             .id = &s->id,
+                                                             .keeper = getppid()},
+                                 &dlr_sup_nodes_ops, s);
     if (!s->io || !s->nodes)
         return false;
     s->members = dlr_sup_members(s->nodes);

@@ -282,7 +282,7 @@ static int run(struct dlr_sup *s)
     dlr_sup_detector_start(s->nodes, now);
     dlr_policy_resume(s->policy, s->resume_round, s->resume_restarts, now);
     dlr_sup_bar_nodes(s);
-    dlr_sup_load_lost(s);
+    dlr_sup_load_lost(s->nodes);
     if (s->took_over)
         take_over(s);
     take_signals(s); /* one that came before us may end the run before it begins */

@@ -34,6 +34,7 @@
 #include "mpi_launcher/supervisor/nodes/failure_detector.h"
 #include "mpi_launcher/supervisor/nodes/hello.h"
 #include "mpi_launcher/supervisor/nodes/loss_rate.h"
+#include "mpi_launcher/supervisor/nodes/lost_nodes.h"
 #include "mpi_launcher/supervisor/nodes/members.h"
 #include "mpi_launcher/supervisor/nodes/nodes.h"
 #include "mpi_launcher/supervisor/nodes/peers.h"
@@ -258,9 +259,8 @@ struct dlr_sup {
         bool told;
     } fullest;
     unsigned char
-        *unfit;      /* [nnodes] 1: health checks left it out when too few were fit */
-    bool lost_saved; /* there is a file that names lost nodes */
-    int srun_words;  /* argv's before the program, as srun has read them; 0: unknown */
+        *unfit;     /* [nnodes] 1: health checks left it out when too few were fit */
+    int srun_words; /* argv's before the program, as srun has read them; 0: unknown */
 };
 
 /* Places of the program's ranks, as far as known: what the next plan assumes. Borrowed. */
@@ -623,8 +623,5 @@ char **dlr_sup_names_numbered(struct dlr_sup *s);
 void dlr_sup_save_state(struct dlr_sup *s);
 void dlr_sup_keep(struct dlr_sup *s); /* the keeper's part of it alone */
 int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err);
-/* Nodes that are lost, for later sruns of the same script: Slurm notices much later. */
-void dlr_sup_save_lost(struct dlr_sup *s);
-void dlr_sup_load_lost(struct dlr_sup *s);
 
 #endif

@@ -13,7 +13,8 @@ static inline struct dlr_members *nodes_rig(struct dlr_sup *s,
                                             const struct dlr_sup_nodes_ops *ops,
                                             char *const *names, unsigned n)
 {
-    struct dlr_sup_nodes_env env = {.io = s->io, .conf = &s->conf, .id = &s->id};
+    struct dlr_sup_nodes_env env = {
+        .io = s->io, .conf = &s->conf, .info = &s->info, .id = &s->id};
     struct dlr_err err;
 
     s->nodes = dlr_sup_nodes_new(&env, ops, s);

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "common/config/job_config.h"
+#include "mpi_launcher/run/run_info.h"
 #include "mpi_launcher/supervisor/io/io.h"
 #include "mpi_launcher/supervisor/nodes/members.h"
 #include "mpi_launcher/wire/identity.h"
@@ -20,6 +21,7 @@ struct dlr_sup_nodes; /* opaque */
 struct dlr_sup_nodes_env {
     struct dlr_sup_io *io;
     const struct dlr_jobconf *conf;
+    const struct dlr_runinfo *info;
     const struct dlr_run_id *id;
     pid_t keeper; /* of this host's */
 };
@@ -42,12 +44,16 @@ struct dlr_sup_nodes_ops {
      * one that fell silent, else NULL.
      */
     void (*lost)(void *arg, unsigned node, const char *why, int64_t now_ms);
+    /* It was lost before this run began, or before this supervisor of it. */
+    void (*lost_before)(void *arg, unsigned node);
     /* The list of all members has changed, and agents were told. */
     void (*published)(void *arg);
     /* Puts what stands beside the members into a list of them. */
     void (*beside)(void *arg, json_t *msg);
     /* Asked: was the node given up, though it is heard? */
     bool (*given_up)(void *arg, unsigned node);
+    /* Asked: is it barred from the run's step? */
+    bool (*barred)(void *arg, unsigned node);
     /* Asked: is no node dead for its silence at present? */
     bool (*excused)(void *arg, int64_t now_ms);
     /* Asked: are the steps that the node tells those of a former turn? */

@@ -15,6 +15,7 @@ struct dlr_sup_nodes {
     struct dlr_members members;
     char batch[DLR_TOPO_NAME];
     struct dlr_sup_peers *peers; /* peers.c; NULL before the first hello */
+    bool lost_saved;             /* there is a file that names lost nodes */
     int64_t asked_ms; /* since then so many strangers were asked who they are */
     unsigned asked;
     int64_t tick_ms;  /* the last look at who is silent */

@@ -45,8 +45,8 @@ void __wrap_dlr_policy_node_dead(struct dlr_policy *p, unsigned node, const char
 {
     note("policy");
 }
-void __wrap_dlr_sup_save_lost(struct dlr_sup *sup);
-void __wrap_dlr_sup_save_lost(struct dlr_sup *sup)
+void __wrap_dlr_sup_save_lost(struct dlr_sup_nodes *nodes);
+void __wrap_dlr_sup_save_lost(struct dlr_sup_nodes *nodes)
 {
     note("saved");
 }

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What several engines tell, or ask, in the same way. */
+#include "mpi_launcher/supervisor/dispatch.h"
+#include "mpi_launcher/supervisor/supervisor.h"
+
+bool dlr_sup_has_ended(void *arg)
+{
+    const struct dlr_sup *s = arg;
+
+    return dlr_sup_ending_finished(s->end);
+}
+
+uint32_t dlr_sup_round_now(void *arg)
+{
+    const struct dlr_sup *s = arg;
+
+    return dlr_policy_round(s->policy);
+}
+
+void dlr_sup_lost_before(void *arg, unsigned node)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_policy_lost_before(s->policy, node);
+}
+
+bool dlr_sup_is_barred(void *arg, unsigned node)
+{
+    const struct dlr_sup *s = arg;
+
+    return dlr_stepplan_bars(s->step, node);
+}
+
+int64_t dlr_sup_phase_since(void *arg)
+{
+    const struct dlr_sup *s = arg;
+
+    return s->phase_ms;
+}
+
+uint64_t dlr_sup_next_request(void *arg)
+{
+    return dlr_sup_ids(((struct dlr_sup *)arg)->copies, 1);
+}
