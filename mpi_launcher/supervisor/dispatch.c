@@ -14,7 +14,6 @@
 #include "mpi_launcher/supervisor/nodes/auth_failures.h"
 #include "mpi_launcher/supervisor/nodes/hello.h"
 #include "mpi_launcher/supervisor/supervisor.h"
-#include "mpi_launcher/supervisor/versions/cadence.h"
 
 #define ANY_SIZE (1ull << 50)
 
@@ -46,7 +45,7 @@ static void on_ready(struct dlr_sup *s, unsigned node, const json_t *msg)
         dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
         dlr_msg_uint(msg, "bytes", ANY_SIZE, &bytes) < 0)
         return;
-    dlr_sup_memory_ready(s, node, msg);
+    dlr_sup_memory_ready(s->versions, node, msg);
     dlr_sup_periodic_ready(s, node, msg);
     dlr_sup_on_ready(s, node, rank, round, bytes);
 }
@@ -54,16 +53,13 @@ static void on_ready(struct dlr_sup *s, unsigned node, const json_t *msg)
 static void on_sealed(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
     struct dlr_version v;
-    uint64_t at = 0;
     unsigned rank;
 
     if (!snapshot_fields(s, msg, &rank, &v, "round"))
         return;
-    dlr_msg_uint(msg, "at", INT64_MAX, &at);
     if (dlr_sup_node_of(s, dlr_sup_place_of(s, rank)) != (int)node)
         return;
-    dlr_sup_cadence_sealed(s, msg);
-    dlr_commit_sealed(s->commit, rank, v, at, dlr_sup_now());
+    dlr_sup_versions_sealed(s->versions, rank, v, msg);
 }
 
 static void on_copied(struct dlr_sup *s, unsigned node, const json_t *msg)
@@ -78,21 +74,17 @@ static void on_copied(struct dlr_sup *s, unsigned node, const json_t *msg)
     dlr_sup_scrub_copied(s, node, rank, holder, v);
     if (holder <= 0)
         return;
-    dlr_sup_cadence_copied(s, node, msg);
     dlr_sup_again_copied(s, node, rank, v);
-    dlr_commit_copied(s->commit, rank, (unsigned)holder, v, dlr_sup_now());
+    dlr_sup_versions_copied(s->versions, node, rank, (unsigned)holder, v, msg);
 }
 
 static void on_missed(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
-    const char *why = "";
     struct dlr_version v;
     unsigned rank;
 
-    if (!snapshot_fields(s, msg, &rank, &v, "round"))
-        return;
-    dlr_msg_str(msg, "why", &why);
-    dlr_commit_missed(s->commit, rank, v, why, dlr_sup_now());
+    if (snapshot_fields(s, msg, &rank, &v, "round"))
+        dlr_sup_versions_missed(s->versions, rank, v, msg);
 }
 
 static void on_clean(struct dlr_sup *s, unsigned node, const json_t *msg)
@@ -163,6 +155,11 @@ static void on_term(struct dlr_sup *s, unsigned node, const json_t *msg)
     dlr_sup_on_term(s->end, node, msg);
 }
 
+static void to_versions(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    dlr_sup_versions_hear(s->versions, node, msg);
+}
+
 /* Before the end of the run its beats end, and the node is judged by that. */
 static void on_left(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
@@ -186,13 +183,13 @@ static const struct {
     {"ready", on_ready, true},
     {"bring", dlr_sup_on_bring, true},
     {"room", dlr_sup_on_room, true},
-    {"no_slots", dlr_sup_on_no_slots, true},
-    {"unvetted", dlr_sup_on_unvetted},
+    {"no_slots", to_versions, true},
+    {"unvetted", to_versions},
     {"sealed", on_sealed, true},
     {"copied", on_copied, true},
     {"missed", on_missed, true},
-    {"bad", dlr_sup_on_bad},
-    {"torn", dlr_sup_on_torn},
+    {"bad", to_versions},
+    {"torn", to_versions},
     {"copy_bad", dlr_sup_on_copy_bad, true},
     {"restored", dlr_sup_on_restored, true},
     {"done", on_done},
@@ -201,7 +198,7 @@ static const struct {
     {"ranks", dlr_sup_on_ranks},
     {"turned", dlr_sup_on_turned},
     {"strangers", on_strangers},
-    {"uses", dlr_sup_cadence_uses},
+    {"uses", to_versions},
     {"unreached", dlr_sup_on_unreached},
     {"left", on_left},
     {"term", on_term},
@@ -291,7 +288,7 @@ static void on_progress(void *arg, uint32_t round, uint64_t step, int64_t now_ms
 {
     struct dlr_sup *s = arg;
 
-    dlr_commit_progress(s->commit, round, step, now_ms);
+    dlr_sup_versions_progress(s->versions, round, step, now_ms);
 }
 
 /* What the next supervisor and later sruns must know of who is here goes with the

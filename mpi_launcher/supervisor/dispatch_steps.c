@@ -115,7 +115,7 @@ static bool restores(void *arg)
     const struct dlr_sup *s = arg;
     struct dlr_version newest;
 
-    return dlr_commit_newest(s->commit, &newest);
+    return dlr_sup_newest(s->versions, &newest);
 }
 
 const struct dlr_sup_planning_ops dlr_sup_planning_ops = {

@@ -4,7 +4,6 @@
 
 #include "mpi_launcher/supervisor/dispatch.h"
 #include "mpi_launcher/supervisor/supervisor.h"
-#include "mpi_launcher/supervisor/versions/cadence.h"
 
 /* The lower ones first: each knows those before it, and tells dispatch.c what happens. */
 bool dlr_sup_engines_new(struct dlr_sup *s)
@@ -40,7 +39,16 @@ bool dlr_sup_engines_new(struct dlr_sup *s)
     s->plan = dlr_sup_plan(s->planning);
     s->copies =
         dlr_sup_copies_new(&(struct dlr_sup_copies_env){.generation = &s->generation});
-    if (!s->copies)
+    s->versions = dlr_sup_versions_new(
+        &(struct dlr_sup_versions_env){.io = s->io,
+                                       .nodes = s->nodes,
+                                       .copies = s,
+                                       .conf = &s->conf,
+                                       .plan = s->plan,
+                                       .resume_round = &s->resume_round,
+                                       .took_over = &s->took_over},
+        &dlr_sup_versions_ops, s);
+    if (!s->copies || !s->versions)
         return false;
     s->end =
         dlr_sup_ending_new(&(struct dlr_sup_ending_env){.io = s->io,
@@ -60,16 +68,20 @@ bool dlr_sup_engines_new(struct dlr_sup *s)
 
 int dlr_sup_engines_open(struct dlr_sup *s, struct dlr_err *err)
 {
+    int rc;
+
     dlr_sup_ending_open(s->end, s->policy);
-    return dlr_sup_steps_open(s->steps, s->policy, err);
+    rc = dlr_sup_versions_open(s->versions, s->policy, err);
+    s->commit = dlr_sup_commit(s->versions);
+    return rc < 0 ? rc : dlr_sup_steps_open(s->steps, s->policy, err);
 }
 
 /* The journal and what the user is told still go their way. */
 void dlr_sup_engines_free(struct dlr_sup *s)
 {
-    dlr_sup_cadence_stop(s);
     dlr_sup_ranks_stop(s);
     s->end = dlr_sup_ending_free(s->end);
+    s->versions = dlr_sup_versions_free(s->versions);
     s->copies = dlr_sup_copies_free(s->copies);
     s->planning = dlr_sup_planning_free(s->planning);
     s->steps = dlr_sup_steps_free(s->steps);

@@ -22,7 +22,6 @@
 #include "mpi_launcher/slurm/api.h"
 #include "mpi_launcher/supervisor/dispatch.h"
 #include "mpi_launcher/supervisor/supervisor.h"
-#include "mpi_launcher/supervisor/versions/cadence.h"
 
 #define STATE_FD                                                                       \
     9 /* given by the keeper: memory file, eventfd of mpi_launcher/keeper/child_exits.h */
@@ -33,10 +32,6 @@
 #define REQUEUE_EXTRA_MS                                                               \
     60000 /* for the last call of a requeue, and for slurmctld to be asked why */
 #define RENDEZVOUS_TRIES 2
-#define SAVE_MARGIN 2 /* steps ahead that a save is announced */
-#define SAVE_MARGIN_MAX 64
-#define SAVE_ALONE 2    /* first versions, of which one is open at a time */
-#define DECIDE_MS 10000 /* an undecided version is aborted after this */
 
 /* --- signals ---------------------------------------------------------------------- */
 
@@ -162,21 +157,8 @@ static int open_policy(struct dlr_sup *s, struct dlr_err *err)
         .controller_timeout_ms = s->conf.controller_timeout_ms,
         .suspect_ms = dead + SUSPECT_EXTRA,
     };
-    struct dlr_commit_conf cc = {
-        .copies = dlr_sup_copies(s),
-        .decide_ms = DECIDE_MS,
-        .margin_steps = SAVE_MARGIN,
-        .margin_max = SAVE_MARGIN_MAX,
-        .beat_ms = s->conf.beat.every_ms,
-        .alone = SAVE_ALONE,
-    };
-    int rc = dlr_policy_new(&pc, &dlr_sup_policy_ops, s, &s->policy, err);
 
-    if (rc == 0)
-        rc = dlr_commit_new(&cc, &dlr_sup_commit_ops, s, &s->commit, err);
-    if (rc == 0)
-        dlr_sup_cadence_start(s);
-    return rc;
+    return dlr_policy_new(&pc, &dlr_sup_policy_ops, s, &s->policy, err);
 }
 
 static int open_journal(struct dlr_sup *s, struct dlr_err *err)
@@ -230,7 +212,7 @@ static int prepare(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err
         (rc = dlr_sup_plan_step(s, argc, argv, err)) < 0 ||
         (rc = dlr_sup_redundancy_check(s, err)) < 0 ||
         (rc = dlr_sup_resize_check(s, err)) < 0 ||
-        (rc = dlr_sup_vetted_check(s, err)) < 0 ||
+        (rc = dlr_sup_vetted_check(s->versions, err)) < 0 ||
         (s->adopt.wanted && (rc = dlr_sup_resize_adopted(s, err)) < 0) ||
         (rc = open_control(s, err)) < 0 || (rc = open_policy(s, err)) < 0 ||
         (rc = dlr_sup_engines_open(s, err)) < 0)
@@ -299,7 +281,6 @@ int main(int argc, char **argv)
 {
     static struct dlr_sup sup = {.state_fd = -1,
                                  .restore_deadline_ms = INT64_MAX,
-                                 .repeat_looked = UINT32_MAX,
                                  .generation = 1,
                                  .adopt.deadline_ms = INT64_MAX};
     struct dlr_sup *s = &sup;

@@ -37,7 +37,8 @@ static void rendezvous(void *arg, bool with_mpi)
 
     dlr_sup_tell_failure(s);
     dlr_sup_tell_cleared(s);
-    dlr_sup_repeat_look(s);
+    if (s->go_told)
+        dlr_sup_repeat_look(s->versions);
     s->phase_ms = dlr_sup_now();
     dlr_sup_rendezvous(s->planning, with_mpi);
 }

@@ -19,7 +19,6 @@
 #include "mpi_launcher/keeper/takeover_state.h"
 #include "mpi_launcher/supervisor/disk/persist_periodic.h"
 #include "mpi_launcher/supervisor/supervisor.h"
-#include "mpi_launcher/supervisor/versions/cadence.h"
 
 #define STATE_MAX 65536
 #define START_MS 60000 /* for the disk to say what is there, where nothing has begun */
@@ -59,8 +58,6 @@ static void tries_take(const json_t *state, struct dlr_tries *ret)
 static json_t *run_state(struct dlr_sup *s)
 {
     char command[20];
-    struct dlr_version newest;
-    bool has = dlr_commit_newest(s->commit, &newest);
     uint32_t next =
         dlr_sup_has_plan(s->plan) ? dlr_policy_round(s->policy) + 1 : s->resume_round;
     json_t *ended = dlr_sup_ending_finished(s->end)
@@ -69,18 +66,17 @@ static json_t *run_state(struct dlr_sup *s)
     json_t *state;
 
     show_command(&s->info, command, sizeof(command));
-    state = json_pack(
-        "{s:s,s:o,s:o,s:i,s:I,s:I,s:I,s:i,s:i,s:o,s:o,s:o}", "command", command,
-        "tries", tries_state(&s->info.before), "ended", ended, "v", DLR_MSG_VERSION,
-        "incarnation", (json_int_t)s->info.incarnation, "next_round", (json_int_t)next,
-        "restarts", (json_int_t)dlr_policy_restarts(s->policy), "places",
-        s->full_places, "world", s->full_world, "committed",
-        dlr_sup_version(has ? &newest : NULL), "bad", dlr_sup_bad_state(s), "vetted",
-        dlr_sup_version(s->has_vetted ? &s->vetted : NULL));
+    state = json_pack("{s:s,s:o,s:o,s:i,s:I,s:I,s:I,s:i,s:i}", "command", command,
+                      "tries", tries_state(&s->info.before), "ended", ended, "v",
+                      DLR_MSG_VERSION, "incarnation", (json_int_t)s->info.incarnation,
+                      "next_round", (json_int_t)next, "restarts",
+                      (json_int_t)dlr_policy_restarts(s->policy), "places",
+                      s->full_places, "world", s->full_world);
 
     if (state) {
+        dlr_sup_versions_state(s->versions, state);
         dlr_sup_losses_state(s->nodes, state);
-        dlr_sup_cadence_state(s, state);
+        dlr_sup_cadence_state(s->versions, state);
         dlr_sup_ranks_state(s, state);
     }
     return state;
@@ -142,10 +138,8 @@ static void take_run_state(struct dlr_sup *s, const json_t *state)
                         (unsigned)number(state, "world", DLR_PLAN_RANKS_MAX));
     s->resume_round = number(state, "next_round", UINT32_MAX);
     s->resume_restarts = number(state, "restarts", UINT32_MAX);
-    dlr_sup_bad_take(s, state);
-    dlr_sup_vetted_take(s, state);
+    dlr_sup_versions_take(s->versions, state);
     dlr_sup_losses_take(s->nodes, state);
-    dlr_sup_cadence_take(s, state);
     dlr_sup_ranks_take(s, state);
 }
 

@@ -16,7 +16,6 @@
 #include "mpi_launcher/plan/parity_sets.h"
 #include "mpi_launcher/plan/plan.h"
 #include "mpi_launcher/policy/policy.h"
-#include "mpi_launcher/policy/repeated_failure.h"
 #include "mpi_launcher/process/fork_server.h"
 #include "mpi_launcher/process/process_id.h"
 #include "mpi_launcher/process/work_queue.h"
@@ -51,9 +50,8 @@
 #include "mpi_launcher/supervisor/steps/slurm_command.h"
 #include "mpi_launcher/supervisor/steps/srun_flush.h"
 #include "mpi_launcher/supervisor/steps/steps.h"
+#include "mpi_launcher/supervisor/versions/versions.h"
 #include "mpi_launcher/wire/endpoint.h"
-
-#define DLR_SUP_ABORTED 16u /* versions whose tasks may say something of them still */
 
 /* Transfers that must end before the next thing may begin. */
 struct dlr_transfer {
@@ -131,7 +129,6 @@ struct dlr_sup {
     unsigned generation; /* supervisors of this incarnation, this one too */
     struct dlr_proc former_workers; /* its srun */
     struct dlr_adopt adopt;
-    uint64_t no_slots;               /* ranks for which a node had no room */
     char address[DLR_TOPO_NAME + 8]; /* where agents connect */
     int state_fd;                    /* the keeper's memory file, -1 without keeper */
     int signal_fd;
@@ -147,7 +144,8 @@ struct dlr_sup {
     struct dlr_sup_copies *copies;
     struct dlr_sup_ending *end;
     struct dlr_policy *policy;
-    struct dlr_commit *commit;
+    struct dlr_sup_versions *versions;
+    struct dlr_commit *commit; /* theirs */
 
     /* processes */
     struct dlr_proc workers;
@@ -180,23 +178,14 @@ struct dlr_sup {
     struct dlr_plan_out
         *full; /* nodes that had no room for what they were to restore */
     unsigned nfull;
-    unsigned blamed, blamed_times; /* node that failed first, rounds in a row */
-    unsigned copies_bad;           /* that went bad in memory, as nodes have found */
+    unsigned copies_bad; /* that went bad in memory, as nodes have found */
     struct dlr_bad_copies bad_copies;
-    unsigned torn; /* versions that audits of the program have found so */
-    bool unvetted_told;
     struct dlr_sup_disk *disk; /* disk/inventory.c: it is still being read; NULL: not */
-    bool has_vetted;
-    struct dlr_version
-        vetted; /* versions/vetted_version.c: stays in memory beside the newest */
-    struct dlr_repeat repeat;
-    uint32_t repeat_looked; /* the last round that was judged */
     struct dlr_plan_file *files;
     unsigned nfiles;
     bool unread_told; /* a manifest among them could not be read */
     struct dlr_periodic
         *periodic; /* disk/persist_periodic.c; NULL: nothing is written */
-    struct dlr_sup_cadence *cadence; /* versions/cadence.c; NULL: nothing is learned */
     char token[33];
 
     /* transfers of the preparation, or writes of a persist */
@@ -225,7 +214,7 @@ struct dlr_sup {
         bool does; /* and does, as it has said */
         bool held; /* a round had them, and slurmctld may count them as taken yet */
     } queue;
-    bool running_told, go_told, saving_told;
+    bool running_told, go_told;
     int64_t stdin_at; /* where our standard input began, -1 when that is no file */
     bool launched;    /* a round of this incarnation has had stdin and output */
     bool ending; /* its processes are being ended, the journal has not said 'cleared' */
@@ -249,15 +238,6 @@ struct dlr_sup {
     /* progress */
     int64_t progress_ms; /* last line */
     uint64_t progress_step;
-    int64_t commit_ms; /* newest commit */
-    unsigned commits, aborts;
-    struct dlr_version aborted[DLR_SUP_ABORTED]; /* the last of these, in turn */
-
-    struct { /* of the nodes that have slots in this round: versions/memory_report.c */
-        unsigned node;
-        uint64_t taken, least, limit; /* limit 0: none was told */
-        bool told;
-    } fullest;
     unsigned char
         *unfit;     /* [nnodes] 1: health checks left it out when too few were fit */
     int srun_words; /* argv's before the program, as srun has read them; 0: unknown */
@@ -338,8 +318,10 @@ void dlr_sup_fill_want(struct dlr_sup *s, struct dlr_plan_want *want);
 void dlr_sup_take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan,
                        const char *why);
 
-void dlr_sup_blame_node(
-    struct dlr_sup *s); /* a round failed there: versions/memory_report.c */
+/* What the next plan may not use, and why; copied. */
+void dlr_sup_leave_out(struct dlr_sup *s, const struct dlr_plan_out *out);
+bool dlr_sup_is_left_out(const struct dlr_sup *s, const char *node);
+
 /* rounds/ranks.c: who is there of the program's ranks, where these are not Slurm's tasks, or not where the
  * plan has them, or start again inside the round
  */
@@ -403,8 +385,6 @@ void dlr_sup_stdin_start(struct dlr_sup *s); /* before anything is read from it 
 int dlr_sup_stdin(struct dlr_sup *s);
 
 /* copies/transfers.c: where copies go */
-/* "save_at", "commit" or "abort" of a version, to every agent. */
-void dlr_sup_decide(struct dlr_sup *s, const char *type, struct dlr_version v);
 void dlr_sup_prepare(void *arg, uint32_t round);
 /* Nodes, partners and addresses of the round; said again when an address has changed. */
 void dlr_sup_tell_round(struct dlr_sup *s, uint32_t round);
@@ -452,22 +432,11 @@ void dlr_sup_write_made(struct dlr_sup *s); /* asks for these when it is */
 int dlr_sup_written(struct dlr_sup *s, struct dlr_transfer *t, int rc,
                     const char *said);
 
-/* --- versions/bad_versions.c: versions whose numbers are bad ------------------------------- */
-/* Strikes every version of v's step and later that was made up to v's round, everywhere. */
-void dlr_sup_mark_bad(struct dlr_sup *s, struct dlr_version v, const char *why);
-void dlr_sup_on_bad(struct dlr_sup *s, unsigned node, const json_t *msg);
-/* A program's audit found this one to be of two moments, perhaps after its commit. */
-void dlr_sup_on_torn(struct dlr_sup *s, unsigned node, const json_t *msg);
 /* copies/scrub.c: memory of a copy that this node holds went bad. */
 void dlr_sup_on_copy_bad(struct dlr_sup *s, unsigned node, const json_t *msg);
 /* A copy is there now: it may be one of those. holder: the node's number among the rank's holders. */
 void dlr_sup_scrub_copied(struct dlr_sup *s, unsigned node, unsigned rank, int holder,
                           struct dlr_version v);
-json_t *dlr_sup_bad_state(const struct dlr_sup *s); /* for the run's state, and back */
-void dlr_sup_bad_take(struct dlr_sup *s, const json_t *state);
-
-bool dlr_sup_is_bad(const struct dlr_sup *s, struct dlr_version v); /* was marked so */
-
 /* --- disk/inventory.c: versions that are there when a supervisor begins ---------------------- */
 /* Fills s->files, with what it finds within limit_ms. -ETIMEDOUT for a first supervisor; one that
  * took over gets them from a later tick.
@@ -486,24 +455,6 @@ void dlr_sup_disk_unread(struct dlr_sup *s, const char *why);
 /* Where the run's written versions are. */
 int dlr_sup_persist_dir(const struct dlr_sup *s, char *buf, size_t size);
 
-/* --- versions/vetted_version.c: the older version that stays in memory ----------------------- */
-/* Parity keeps none: a number is refused, auto is off, which is said. */
-int dlr_sup_vetted_check(struct dlr_sup *s, struct dlr_err *err);
-void dlr_sup_on_unvetted(struct dlr_sup *s, unsigned node, const json_t *msg);
-void dlr_sup_vetted_commit(struct dlr_sup *s, struct dlr_version v);
-/* v is written to the disk from now on: it is the older one then. */
-void dlr_sup_vetted_write(struct dlr_sup *s, struct dlr_version v);
-/* Says in a "commit" which one it is; takes it from a former supervisor's state. */
-/* A round begins, from the plan's version. */
-void dlr_sup_vetted_round(struct dlr_sup *s);
-void dlr_sup_vetted_say(const struct dlr_sup *s, json_t *msg);
-void dlr_sup_vetted_take(struct dlr_sup *s, const json_t *state);
-
-/* --- versions/repeated_failure.c: the same failure again and again -------------------------- */
-void dlr_sup_repeat_look(struct dlr_sup *s); /* a round has ended: was it that? */
-/* The plan would begin from nothing because of it: the run is ended. */
-bool dlr_sup_repeat_stops(struct dlr_sup *s, const struct dlr_plan *plan);
-
 /* --- copies/fetch.c: versions of another number of ranks --------------------------------- */
 bool dlr_sup_other_world(const struct dlr_sup *s);    /* such a one is to be restored */
 json_t *dlr_sup_restore_row(const struct dlr_sup *s); /* of the round message */
@@ -517,7 +468,11 @@ int dlr_sup_place_of(const struct dlr_sup *s, unsigned rank);
 int dlr_sup_node_of(const struct dlr_sup *s, unsigned place);
 void dlr_sup_strike(struct dlr_sup *s, const char *where, int rank,
                     struct dlr_version v);
-extern const struct dlr_commit_ops dlr_sup_commit_ops;
+/* All copies of it; lasting, later: as in struct dlr_plan_struck. */
+void dlr_sup_strike_version(struct dlr_sup *s, struct dlr_version v, bool lasting,
+                            bool later);
+const struct dlr_plan_struck *dlr_sup_struck(const struct dlr_sup *s, unsigned *ret_n);
+void dlr_sup_unstrike(struct dlr_sup *s, unsigned i); /* that one of them */
 
 /* copies/transfer_retry.c: that copy's transfer has failed with rc; true: it is to be struck off. Of what the
  * network has done to it the first time, false.
@@ -529,6 +484,8 @@ bool dlr_sup_blames(struct dlr_sup *s, const char *where, int rank,
  * are the others.
  */
 unsigned dlr_sup_copies(const struct dlr_sup *s);
+/* Shards of each set; 0: there is no parity. */
+unsigned dlr_sup_parity_rows(const struct dlr_sup *s);
 int dlr_sup_redundancy_check(struct dlr_sup *s, struct dlr_err *err);
 int dlr_sup_holders_make(struct dlr_sup *s); /* for s->plan */
 /* The rank's holders are asked for slots as its own node has them; not before all nodes of a round that is
@@ -589,15 +546,6 @@ void dlr_sup_again_tick(struct dlr_sup *s, int64_t now_ms);
 /* disk/manifest.c: every rank's slot is in its file, this makes them a checkpoint */
 void dlr_sup_write_manifest(
     struct dlr_sup *s); /* the policy is told when it is there */
-
-/* versions/memory_report.c: what snapshots take of the nodes' memory. A node's "ready" tells it, the line that saves
- * begin has the node that has least to spare (row is borrowed), and so has, once, the job's output.
- */
-void dlr_sup_memory_round(struct dlr_sup *s); /* the slots of a round are told anew */
-void dlr_sup_memory_ready(struct dlr_sup *s, unsigned node, const json_t *msg);
-void dlr_sup_memory_tell(struct dlr_sup *s, json_t *row);
-/* Nodes without room: */
-void dlr_sup_on_no_slots(struct dlr_sup *s, unsigned node, const json_t *msg);
 
 /* copies/fallback_network.c: the network that a node's copies were to take leads nowhere; all take the one they have
  * in common

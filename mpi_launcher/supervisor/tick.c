@@ -48,8 +48,7 @@ static bool on_tick(void *arg)
     dlr_sup_leave_tick(s->end, now);
     dlr_sup_adopt_tick(s, now);
     dlr_sup_controller_tick(s->steps, now);
-    if (now >= dlr_commit_deadline_ms(s->commit))
-        dlr_commit_tick(s->commit, now);
+    dlr_sup_versions_tick(s->versions, now);
     if (now >= dlr_policy_deadline_ms(s->policy))
         dlr_policy_tick(s->policy, now);
     dlr_sup_restore_tick(s, now);

@@ -141,7 +141,6 @@ static void start(struct dlr_sup *s)
                                  .requeue_timeout_ms = 1000,
                                  .controller_timeout_ms = 1000,
                                  .suspect_ms = 100};
-    struct dlr_commit_conf cc = {true, 1000, 2, 64};
     struct dlr_members *table;
     json_t *plan = json_loads(PLAN, 0, NULL);
     struct dlr_err err;
@@ -158,7 +157,6 @@ static void start(struct dlr_sup *s)
     s->planning->step.nplaces = 2;
     s->planning->step.tasks = tasks;
     FUZZ_CHECK(dlr_sup_engines_open(s, &err) == 0);
-    FUZZ_CHECK(dlr_commit_new(&cc, &dlr_sup_commit_ops, s, &s->commit, &err) == 0);
     FUZZ_CHECK(plan && dlr_plan_from_json(plan, &s->planning->plan, &err) == 0);
     json_decref(plan);
     FUZZ_CHECK(dlr_sup_holders_make(s) == 0);
@@ -196,7 +194,6 @@ static void stop(struct dlr_sup *s)
     free(s->slot_bytes);
     s->planning->step.tasks = NULL;
     dlr_policy_free(s->policy);
-    dlr_commit_free(s->commit);
     engines_rig_free(s);
 }
 
@@ -214,7 +211,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         take_json(sup.nodes, &packet);
         now_ms += 10;
     }
-    dlr_commit_tick(sup.commit, now_ms);
+    dlr_sup_versions_tick(sup.versions, now_ms);
     dlr_policy_tick(sup.policy, now_ms);
     stop(&sup);
     free(all);

@@ -14,6 +14,7 @@
 #include "tests/support/nodes_rig.h"
 #include "tests/support/planning_rig.h"
 #include "tests/support/steps_rig.h"
+#include "tests/support/versions_rig.h"
 
 #define NODES 4
 #define HEAD_AT 8192
@@ -24,7 +25,6 @@ static char run_dir[sizeof(job_dir) + 8], file[sizeof(run_dir) + 16];
 static int memory_fd;
 static struct dlr_sup_io *io;
 static struct dlr_policy *policy;
-static struct dlr_commit *commit;
 
 /* --- instead of mpi_launcher/wire/identity.c and what knows of processes ------------------------ */
 
@@ -72,7 +72,6 @@ static void make_rig(void)
 {
     static const struct dlr_policy_ops none;
     const struct dlr_policy_conf pc = {.nnodes = NODES, .nplaces = 2};
-    const struct dlr_commit_conf cc = {.copies = 1, .decide_ms = 1000};
     struct dlr_err err;
 
     FUZZ_CHECK(mkdtemp(job_dir));
@@ -84,7 +83,6 @@ static void make_rig(void)
     memory_fd = memfd_create("state", MFD_CLOEXEC);
     FUZZ_CHECK(io && memory_fd >= 0);
     FUZZ_CHECK(dlr_policy_new(&pc, &none, NULL, &policy, &err) == 0);
-    FUZZ_CHECK(dlr_commit_new(&cc, &dlr_sup_commit_ops, NULL, &commit, &err) == 0);
 }
 
 static void start(struct dlr_sup *s)
@@ -96,7 +94,6 @@ static void start(struct dlr_sup *s)
     dlr_jobconf_init(&s->conf);
     s->io = io;
     s->policy = policy;
-    s->commit = commit;
     s->state_fd = memory_fd;
     s->info.incarnation = 1;
     memcpy(s->info.job_dir, job_dir, sizeof(job_dir));
@@ -104,6 +101,7 @@ static void start(struct dlr_sup *s)
     nodes_rig(s, NULL, names, NODES);
     steps_rig(s, NULL);
     planning_rig(s, NULL);
+    versions_rig(s, NULL);
 }
 
 static void stop(struct dlr_sup *s)
@@ -112,6 +110,7 @@ static void stop(struct dlr_sup *s)
     free(s->holders);
     free(s->slot_bytes);
     dlr_sup_planning_free(s->planning);
+    dlr_sup_versions_free(s->versions);
     dlr_sup_steps_free(s->steps);
     dlr_sup_nodes_free(s->nodes);
 }
@@ -120,15 +119,18 @@ static void stop(struct dlr_sup *s)
 
 static void check_same(const struct dlr_sup *a, const struct dlr_sup *b)
 {
+    struct dlr_version v = {0}, w = {0};
+
     FUZZ_CHECK(a->step->nplaces == b->step->nplaces &&
                a->step->world == b->step->world);
     FUZZ_CHECK(a->resume_round == b->resume_round &&
                a->resume_restarts == b->resume_restarts);
-    FUZZ_CHECK(a->has_vetted == b->has_vetted && dlr_version_eq(a->vetted, b->vetted));
+    FUZZ_CHECK(dlr_sup_vetted(a->versions, &v) == dlr_sup_vetted(b->versions, &w) &&
+               dlr_version_eq(v, w));
     FUZZ_CHECK(dlr_sup_losses_nodes(a->nodes) == dlr_sup_losses_nodes(b->nodes));
     FUZZ_CHECK(a->nstruck == b->nstruck);
     for (unsigned i = 0; i < a->nstruck; i++)
-        FUZZ_CHECK(dlr_sup_is_bad(b, a->struck[i].version));
+        FUZZ_CHECK(dlr_sup_is_bad(b->versions, a->struck[i].version));
 }
 
 static void check_again(struct dlr_sup *s)

@@ -40,6 +40,11 @@ static void tell_sets(struct dlr_sup *s)
         2.0 + 2.0 * shards / s->sets.world, 2.0 + 2.0 * rows / members);
 }
 
+unsigned dlr_sup_parity_rows(const struct dlr_sup *s)
+{
+    return s->sets.rows;
+}
+
 int dlr_sup_redundancy_check(struct dlr_sup *s, struct dlr_err *err)
 {
     unsigned copies = s->conf.redundancy.copies, members = s->conf.redundancy.members;

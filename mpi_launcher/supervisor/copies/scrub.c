@@ -150,10 +150,10 @@ static bool make_again(struct dlr_sup *s, const struct dlr_bad_copy *bad, int fr
 /* The newest, one that may become that, or the older one that stays: others are freed or void. */
 static bool is_wanted(const struct dlr_sup *s, struct dlr_version v)
 {
-    struct dlr_version newest;
+    struct dlr_version newest, older;
 
     return !dlr_commit_newest(s->commit, &newest) || dlr_version_cmp(v, newest) >= 0 ||
-           (s->has_vetted && dlr_version_eq(s->vetted, v));
+           (dlr_sup_vetted(s->versions, &older) && dlr_version_eq(older, v));
 }
 
 static const char *name_of(const struct dlr_sup *s, int node)

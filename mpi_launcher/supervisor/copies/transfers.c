@@ -16,7 +16,6 @@
 #include "common/json/message.h"
 #include "mpi_launcher/supervisor/disk/persist_periodic.h"
 #include "mpi_launcher/supervisor/supervisor.h"
-#include "mpi_launcher/supervisor/versions/cadence.h"
 
 /* --- the plan's geography -------------------------------------------------------------------- */
 
@@ -30,18 +29,49 @@ int dlr_sup_node_of(const struct dlr_sup *s, unsigned place)
     return dlr_members_find(s->members, s->plan->places[place].node.name);
 }
 
-void dlr_sup_strike(struct dlr_sup *s, const char *where, int rank,
-                    struct dlr_version v)
+static struct dlr_plan_struck *strike(struct dlr_sup *s, const char *where, int rank,
+                                      struct dlr_version v)
 {
     struct dlr_plan_struck *more = realloc(s->struck, (s->nstruck + 1) * sizeof(*more));
 
     if (!more)
-        return;
+        return NULL;
     s->struck = more;
-    memset(&more[s->nstruck], 0, sizeof(*more));
-    dlr_format(more[s->nstruck].where, sizeof(more->where), "%s", where);
-    more[s->nstruck].rank = rank;
-    more[s->nstruck++].version = v;
+    more += s->nstruck++;
+    memset(more, 0, sizeof(*more));
+    dlr_format(more->where, sizeof(more->where), "%s", where);
+    more->rank = rank;
+    more->version = v;
+    return more;
+}
+
+void dlr_sup_strike(struct dlr_sup *s, const char *where, int rank,
+                    struct dlr_version v)
+{
+    strike(s, where, rank, v);
+}
+
+void dlr_sup_strike_version(struct dlr_sup *s, struct dlr_version v, bool lasting,
+                            bool later)
+{
+    struct dlr_plan_struck *mark = strike(s, "*", -1, v);
+
+    if (!mark)
+        return;
+    mark->lasting = lasting;
+    mark->later = later;
+}
+
+const struct dlr_plan_struck *dlr_sup_struck(const struct dlr_sup *s, unsigned *ret_n)
+{
+    *ret_n = s->nstruck;
+    return s->struck;
+}
+
+void dlr_sup_unstrike(struct dlr_sup *s, unsigned i)
+{
+    s->nstruck--;
+    memmove(&s->struck[i], &s->struck[i + 1], (s->nstruck - i) * sizeof(*s->struck));
 }
 
 /* --- transfers --------------------------------------------------------------------------------- */
@@ -228,7 +258,7 @@ bool dlr_sup_transfers_full(struct dlr_sup *s, unsigned node, unsigned rank,
         needed = needed || t->essential;
         end_transfer(s, t, -ENOSPC, why);
     }
-    return needed;
+    return needed && s->preparing;
 }
 
 void dlr_sup_transfers_lost(struct dlr_sup *s, unsigned node)
@@ -290,8 +320,6 @@ void dlr_sup_prepare(void *arg, uint32_t round)
     s->phase_ms = dlr_sup_now();
     dlr_sup_transfers_clear(s);
     s->preparing = true;
-    s->saving_told = false;
-    dlr_sup_memory_round(s);
     s->transfer_version = s->plan->version;
     dlr_sup_ranks_round(s);
     if (dlr_sup_new_token(s) < 0)
@@ -303,10 +331,7 @@ void dlr_sup_prepare(void *arg, uint32_t round)
     if (dlr_sup_other_world(s))
         dlr_sup_rebuild_lost(s);
     dlr_sup_again_plan(s);
-    dlr_commit_round(s->commit, round, s->plan->world,
-                     s->plan->restore ? &s->plan->version : NULL);
-    dlr_sup_cadence_round(s);
-    dlr_sup_vetted_round(s);
+    dlr_sup_versions_round(s->versions, round);
     dlr_sup_keep_plan(s);
 }
 

@@ -135,7 +135,7 @@ bool dlr_sup_unwritten(void *arg)
     struct dlr_version newest, disk;
 
     if (!s->conf.checkpoint || !dlr_policy_alive(s->policy) ||
-        !dlr_commit_newest(s->commit, &newest) ||
+        !dlr_sup_newest(s->versions, &newest) ||
         (!s->conf.persist_every.steps && !s->conf.persist_every.ms))
         return false;
     disk = s->nfiles ? s->files[0].copy.version : (struct dlr_version){0};
@@ -181,7 +181,7 @@ void dlr_sup_persist_reports(struct dlr_sup *s, const struct dlr_plan_report *re
     struct dlr_err err;
 
     dlr_sup_persist_dir(s, dir, sizeof(dir));
-    want.has_committed = dlr_commit_newest(s->commit, &want.committed);
+    want.has_committed = dlr_sup_newest(s->versions, &want.committed);
     if (dlr_plan_restorable(reports, n, &want, &plan, &err) < 0 || !plan.restore) {
         dlr_journal_note(dlr_sup_journal(s->io), "persist", "s:n,s:i,s:s", "version",
                          "files", 0, "why",

@@ -429,7 +429,7 @@ void dlr_sup_periodic_commit(struct dlr_sup *s, struct dlr_version v)
     p->begun_ms = dlr_sup_now();
     p->rc = 0;
     tell_tight(s);
-    dlr_sup_vetted_write(s, v);
+    dlr_sup_vetted_write(s->versions, v);
     for (unsigned i = 0; i < s->plan->nplaces; i++)
         ask_together(s, &s->plan->places[i], DLR_PERSIST_HELD);
 }

@@ -8,7 +8,7 @@ json_t *dlr_sup_version(const struct dlr_version *v)
     return json_pack("[I,I]", (json_int_t)v->round, (json_int_t)v->step);
 }
 
-bool dlr_sup_version_read(const json_t *list, struct dlr_version *ret)
+bool dlr_sup_version_take(const json_t *list, struct dlr_version *ret)
 {
     const json_t *round = json_array_get(list, 0), *step = json_array_get(list, 1);
 

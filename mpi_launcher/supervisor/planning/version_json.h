@@ -11,6 +11,6 @@
 /* [round, step]; null when v is NULL. */
 json_t *dlr_sup_version(const struct dlr_version *v);
 /* False: it is none. It may have more items. */
-bool dlr_sup_version_read(const json_t *list, struct dlr_version *ret);
+bool dlr_sup_version_take(const json_t *list, struct dlr_version *ret);
 
 #endif

@@ -28,10 +28,10 @@ json_t *dlr_sup_round_state(const struct dlr_sup *s)
                      (json_int_t)s->running_round, "token", s->token, "started_ms",
                      (json_int_t)s->started_ms, "launch_ms", (json_int_t)s->launch_ms,
                      "launch_deadline_ms", (json_int_t)s->launch_deadline_ms, "running",
-                     s->running_told, "go", s->go_told, "saving", s->saving_told,
-                     "first_step", s->first_step_told, "queue", s->queue.may,
-                     "anywhere", s->anywhere, "turn", (json_int_t)s->turn, "plan",
-                     dlr_plan_to_json(s->plan, NULL));
+                     s->running_told, "go", s->go_told, "saving",
+                     dlr_sup_saving(s->versions), "first_step", s->first_step_told,
+                     "queue", s->queue.may, "anywhere", s->anywhere, "turn",
+                     (json_int_t)s->turn, "plan", dlr_plan_to_json(s->plan, NULL));
 }
 
 static bool flag(const json_t *state, const char *key)
@@ -69,7 +69,7 @@ int dlr_sup_load_round(struct dlr_sup *s, const json_t *state)
     s->running_round = round;
     s->running_told = flag(state, "running");
     s->go_told = flag(state, "go");
-    s->saving_told = flag(state, "saving");
+    dlr_sup_saving_take(s->versions, flag(state, "saving"));
     s->first_step_told = flag(state, "first_step");
     s->queue.may = flag(state, "queue");
     s->anywhere = flag(state, "anywhere");
@@ -102,16 +102,16 @@ static void settle_saves(struct dlr_sup *s)
     size_t i;
 
     if (a->has_newest && a->newest.round == s->running_round)
-        dlr_sup_decide(s, "commit", a->newest);
+        dlr_sup_decide(s->versions, "commit", a->newest);
     json_array_foreach(open, i, step)
     {
         struct dlr_version v = {.round = s->running_round,
                                 .step = (uint64_t)json_integer_value(step)};
 
         if (!a->has_newest || dlr_version_cmp(v, a->newest) > 0)
-            dlr_sup_decide(s, "abort", v);
+            dlr_sup_decide(s->versions, "abort", v);
     }
-    dlr_commit_go_on(s->commit, a->has_newest ? &a->newest : NULL, a->ordered);
+    dlr_sup_versions_go_on(s->versions, a->has_newest ? &a->newest : NULL, a->ordered);
 }
 
 static void tell_adopted(struct dlr_sup *s)
@@ -181,7 +181,7 @@ static void again(struct dlr_sup *s)
 {
     struct dlr_version newest;
 
-    if (!s->bare_ms || !dlr_commit_newest(s->commit, &newest) ||
+    if (!s->bare_ms || !dlr_sup_newest(s->versions, &newest) ||
         !dlr_version_eq(newest, s->plan->version))
         return;
     dlr_sup_again_plan(s);
@@ -341,9 +341,7 @@ bool dlr_sup_adopt_start(struct dlr_sup *s, int bell_fd)
     s->started_ms = a->started_ms;
     s->progress_ms = a->begun_ms;
     dlr_policy_adopt(s->policy, member, s->launch_ms, a->begun_ms);
-    dlr_commit_round(s->commit, s->running_round, s->plan->world,
-                     s->plan->restore ? &s->plan->version : NULL);
-    dlr_commit_hold(s->commit);
+    dlr_sup_versions_adopt(s->versions, s->running_round);
     dlr_sup_keep_plan(s);
     return true;
 }

@@ -37,7 +37,7 @@ void dlr_sup_fill_want(struct dlr_sup *s, struct dlr_plan_want *want)
     want->rows = s->sets.rows;
     want->worlds = s->worlds;
     want->nworlds = s->nworlds;
-    want->has_committed = dlr_commit_newest(s->commit, &want->committed);
+    want->has_committed = dlr_sup_newest(s->versions, &want->committed);
 }
 
 static json_t *place_row(struct dlr_sup *s, unsigned place)
@@ -122,6 +122,24 @@ static void keep_seats(struct dlr_sup *s)
     }
 }
 
+void dlr_sup_leave_out(struct dlr_sup *s, const struct dlr_plan_out *out)
+{
+    struct dlr_plan_out *more = realloc(s->full, (s->nfull + 1) * sizeof(*more));
+
+    if (!more)
+        return; /* it is found out again */
+    s->full = more;
+    s->full[s->nfull++] = *out;
+}
+
+bool dlr_sup_is_left_out(const struct dlr_sup *s, const char *node)
+{
+    for (unsigned i = 0; i < s->nfull; i++)
+        if (dlr_streq(s->full[i].node, node))
+            return true;
+    return false;
+}
+
 /* Too few nodes are fit: another allocation may help, without those that are not. With
  * none fit it is nothing of the nodes' (a full file system that all share, say), and
  * would not.
@@ -147,6 +165,16 @@ static void no_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan, const char
     dlr_journal_note(dlr_sup_journal(s->io), "rendezvous_failed", "s:s", "why", why);
     dlr_plan_done(plan);
     dlr_policy_planned(s->policy, rc, NULL, why, dlr_sup_now());
+}
+
+static bool stops(struct dlr_sup *s, const struct dlr_plan *plan)
+{
+    char why[600];
+
+    if (!dlr_sup_repeat_stops(s->versions, plan, why, sizeof(why)))
+        return false;
+    dlr_policy_give_up(s->policy, why);
+    return true;
 }
 
 void dlr_sup_take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan,
@@ -182,7 +210,7 @@ void dlr_sup_take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan,
         no_plan(s, -ENOSPC, plan, names);
         return;
     }
-    if (dlr_sup_repeat_stops(s, plan)) {
+    if (stops(s, plan)) {
         dlr_plan_done(plan);
         return;
     }

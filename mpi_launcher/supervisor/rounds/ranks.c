@@ -15,7 +15,6 @@
 #include "mpi_launcher/plan/rank_map.h"
 #include "mpi_launcher/supervisor/disk/persist_periodic.h"
 #include "mpi_launcher/supervisor/supervisor.h"
-#include "mpi_launcher/supervisor/versions/cadence.h"
 
 struct dlr_sup_ranks {
     struct dlr_rankmap *map;
@@ -103,7 +102,7 @@ static int at_home(struct dlr_sup *s, bool same, bool committed)
 static int keep_sources(struct dlr_sup *s, bool same)
 {
     struct dlr_version newest;
-    bool has = dlr_commit_newest(s->commit, &newest);
+    bool has = dlr_sup_newest(s->versions, &newest);
 
     if (!has)
         return dlr_sup_plan_restore(s->planning, NULL);
@@ -200,21 +199,16 @@ static int begin_turn(struct dlr_sup *s, unsigned world, bool same)
     s->turn++;
     tell(s, same);
     s->nrestored = 0;
-    s->first_step_seen = s->go_told = s->saving_told = false;
-    if (!same)
-        s->has_vetted = false; /* its slots are not where the ranks are */
+    s->first_step_seen = s->go_told = false;
     if (!same)
         dlr_sup_again_stop(s); /* its holders are others; see dlr_sup_again_turn() */
     dlr_sup_bring_round(s);
-    dlr_sup_memory_round(s);
     s->transfer_version = s->plan->version;
     if (dlr_sup_new_token(s) < 0 || reset(s) < 0)
         return -ENOMEM;
     memset(s->ranks->behind, 1, s->members->n);
     dlr_sup_forget_steps(s->nodes);
-    dlr_commit_round(s->commit, round, world,
-                     s->plan->restore ? &s->plan->version : NULL);
-    dlr_sup_cadence_round(s);
+    dlr_sup_versions_turn(s->versions, round, same);
     limit_restore(s);
     dlr_sup_keep_plan(s);
     s->kept_whole |= whole;
@@ -239,7 +233,7 @@ static int turn(struct dlr_sup *s, const unsigned *nodes, unsigned world)
         return rc;
     same = is_same(s, tasks, ranks, world);
     dlr_sup_periodic_turn(s); /* by the places as they were */
-    dlr_commit_stop(s->commit, "the ranks are known anew");
+    dlr_sup_versions_stop(s->versions, "the ranks are known anew");
     rc = keep_sources(s, same);
     if (rc == 0 && !same)
         rc = dlr_sup_plan_seat(s->planning, tasks, ranks, world);
@@ -292,7 +286,7 @@ static bool is_ending(const struct dlr_sup *s)
     struct dlr_version newest;
 
     return s->ranks->ended && s->turn == 0 && !dlr_sup_ranks_gathered(s) &&
-           dlr_commit_newest(s->commit, &newest) && newest.round == s->running_round;
+           dlr_sup_newest(s->versions, &newest) && newest.round == s->running_round;
 }
 
 static void judge(struct dlr_sup *s)

@@ -16,7 +16,6 @@
 #include "common/json/message.h"
 #include "mpi_launcher/run/master_port.h"
 #include "mpi_launcher/supervisor/supervisor.h"
-#include "mpi_launcher/supervisor/versions/cadence.h"
 #include "mpi_launcher/wire/heartbeat.h"
 
 #define PROGRESS_EVERY_MS 2000
@@ -274,7 +273,7 @@ void dlr_sup_tell_failure(struct dlr_sup *s)
     else if (row)
         json_object_set_new(row, "code", json_integer(WEXITSTATUS(f->status)));
     dlr_journal_event(dlr_sup_journal(s->io), "worker_exit", row);
-    dlr_sup_blame_node(s);
+    dlr_sup_blame_node(s->versions, f->node);
 }
 
 /* A failure breaks its peers' connections, and they fail too: the one that ended first, by
@@ -340,18 +339,12 @@ void dlr_sup_on_stderr(struct dlr_sup *s, unsigned node, const json_t *msg)
 static json_t *progress_row(struct dlr_sup *s, uint64_t step, double rate,
                             int64_t now_ms)
 {
-    struct dlr_version newest, pending;
-    bool has = dlr_commit_newest(s->commit, &newest);
-    bool open = dlr_commit_pending(s->commit, &pending);
+    json_t *row = json_pack("{s:I,s:I,s:f}", "round", (json_int_t)s->running_round,
+                            "step", (json_int_t)step, "rate", rate);
 
-    return json_pack("{s:I,s:I,s:f,s:o,s:o,s:I,s:I,s:i,s:i}", "round",
-                     (json_int_t)s->running_round, "step", (json_int_t)step, "rate",
-                     rate, "committed", dlr_sup_version(has ? &newest : NULL),
-                     "pending", dlr_sup_version(open ? &pending : NULL),
-                     "commit_age_ms",
-                     (json_int_t)(has && s->commit_ms ? now_ms - s->commit_ms : -1),
-                     "at_stake_ms", (json_int_t)dlr_sup_cadence_at_stake_ms(s, now_ms),
-                     "commits", s->commits, "aborts", s->aborts);
+    if (row)
+        dlr_sup_saves_put(s->versions, now_ms, row);
+    return row;
 }
 
 void dlr_sup_progress(struct dlr_sup *s, int64_t now_ms)
@@ -367,7 +360,7 @@ void dlr_sup_progress(struct dlr_sup *s, int64_t now_ms)
     if (step == DLR_BEAT_NO_STEP)
         return;
     dlr_policy_stepped(s->policy, s->running_round);
-    dlr_sup_cadence_watch(s, step, now_ms);
+    dlr_sup_versions_watch(s->versions, step, now_ms);
     if (!s->first_step_seen) {
         s->first_step_seen = true;
         if (!s->nrestored) /* it runs and does not want what there is */
@@ -397,15 +390,14 @@ static void tell_end(struct dlr_sup *s, uint32_t round, enum dlr_cause cause,
                      const char *why)
 {
     uint64_t step = dlr_members_step(s->members, round);
-    struct dlr_version newest, pending;
-    bool has = dlr_commit_newest(s->commit, &newest);
-    bool open = dlr_commit_pending(s->commit, &pending);
-    json_t *row = json_pack("{s:I,s:s,s:s,s:o,s:o,s:i}", "round", (json_int_t)round,
-                            "cause", dlr_cause_name(cause), "why", why, "committed",
-                            dlr_sup_version(has ? &newest : NULL), "pending",
-                            dlr_sup_version(open ? &pending : NULL), "restarts",
-                            dlr_policy_restarts(s->policy));
+    json_t *row = json_pack("{s:I,s:s,s:s}", "round", (json_int_t)round, "cause",
+                            dlr_cause_name(cause), "why", why);
 
+    if (row) {
+        dlr_sup_newest_put(s->versions, row);
+        json_object_set_new(row, "restarts",
+                            json_integer(dlr_policy_restarts(s->policy)));
+    }
     if (row && step != DLR_BEAT_NO_STEP)
         json_object_set_new(row, "step", json_integer(step));
     dlr_journal_event(dlr_sup_journal(s->io), "round_end", row);
@@ -428,7 +420,7 @@ void dlr_sup_end_round(void *arg, uint32_t round, enum dlr_cause cause, const ch
         tell_end(s, round, cause, why);
     }
     s->end_told = s->ending = true;
-    dlr_commit_stop(s->commit, why);
+    dlr_sup_versions_stop(s->versions, why);
     if (drain)
         dlr_sup_drain(s->steps, &s->workers);
     else

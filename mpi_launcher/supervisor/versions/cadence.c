@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "mpi_launcher/supervisor/versions/cadence.h"
+/* What saves cost this run, and how often they are ordered for it (--dlrover-save). */
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +8,8 @@
 #include "ckpt/commit/interval.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/supervisor/nodes/loss_rate.h"
+#include "mpi_launcher/supervisor/versions/versions_state.h"
 
 #define ANY ((uint64_t)INT64_MAX)
 #define EXTRA_LEAST 4 /* saves that a rank has measured before what it says counts */
@@ -53,20 +55,21 @@ static double cost_ms(const struct dlr_sup_cadence *c)
     return c->extra_ms > c->blocked_ms.value ? c->extra_ms : c->blocked_ms.value;
 }
 
-static double mtbf_s(const struct dlr_sup *s)
+static double mtbf_s(const struct dlr_sup_versions *versions)
 {
-    unsigned failures =
-        dlr_sup_has_plan(s->plan) ? dlr_policy_round(s->policy) : s->resume_round;
+    unsigned failures = dlr_sup_has_plan(versions->env.plan)
+                            ? dlr_policy_round(versions->policy)
+                            : *versions->env.resume_round;
 
-    return dlr_interval_mtbf_s(s->plan->nplaces, failures,
-                               dlr_sup_losses_hours(s->nodes));
+    return dlr_interval_mtbf_s(versions->env.plan->nplaces, failures,
+                               dlr_sup_losses_hours(versions->env.nodes));
 }
 
 /* Steps after which the user wants a version on the disk; 0: it is ours to say. */
-static unsigned asked(const struct dlr_sup *s)
+static unsigned asked(const struct dlr_sup_versions *versions)
 {
-    const struct dlr_every_conf *every = &s->conf.persist_every;
-    double step_ms = s->cadence->step_ms.value;
+    const struct dlr_every_conf *every = &versions->env.conf->persist_every;
+    double step_ms = versions->cadence->step_ms.value;
 
     if (every->steps || every->ms == DLR_EVERY_AUTO || !(step_ms > 0))
         return every->steps;
@@ -74,50 +77,51 @@ static unsigned asked(const struct dlr_sup *s)
 }
 
 /* Orders the distance that follows from what is known now. */
-static void apply(struct dlr_sup *s)
+static void apply(struct dlr_sup_versions *versions)
 {
-    struct dlr_sup_cadence *c = s->cadence;
-    const struct dlr_interval_of of = {cost_ms(c) / 1e3, c->step_ms.value / 1e3,
-                                       mtbf_s(s), s->conf.ckpt_budget, asked(s)};
+    struct dlr_sup_cadence *c = versions->cadence;
+    const struct dlr_interval_of of = {
+        cost_ms(c) / 1e3, c->step_ms.value / 1e3, mtbf_s(versions),
+        versions->env.conf->ckpt_budget, asked(versions)};
     const struct dlr_interval_run run = {c->blocked_ms.n, c->bare,
-                                         dlr_commit_takes(s->commit)};
+                                         dlr_commit_takes(versions->commit)};
 
     dlr_interval(&of, &c->interval);
-    dlr_commit_every(s->commit, dlr_interval_next(&c->interval, &run));
+    dlr_commit_every(versions->commit, dlr_interval_next(&c->interval, &run));
 }
 
-static struct dlr_sup_cadence *make(struct dlr_sup *s)
+static struct dlr_sup_cadence *make(struct dlr_sup_versions *versions)
 {
-    if (!s->cadence)
-        s->cadence = calloc(1, sizeof(*s->cadence));
-    return s->cadence;
+    if (!versions->cadence)
+        versions->cadence = calloc(1, sizeof(*versions->cadence));
+    return versions->cadence;
 }
 
-void dlr_sup_cadence_stop(struct dlr_sup *s)
+void dlr_sup_cadence_stop(struct dlr_sup_versions *versions)
 {
-    if (s->cadence)
-        free(s->cadence->arrived);
-    free(s->cadence);
-    s->cadence = NULL;
+    if (versions->cadence)
+        free(versions->cadence->arrived);
+    free(versions->cadence);
+    versions->cadence = NULL;
 }
 
-void dlr_sup_cadence_start(struct dlr_sup *s)
+void dlr_sup_cadence_start(struct dlr_sup_versions *versions)
 {
-    struct dlr_sup_cadence *c = make(s);
+    struct dlr_sup_cadence *c = make(versions);
 
     if (c)
-        c->arrived = calloc(s->members->n, sizeof(*c->arrived));
+        c->arrived = calloc(versions->members->n, sizeof(*c->arrived));
     if (!c || !c->arrived) {
-        dlr_sup_cadence_stop(s);
+        dlr_sup_cadence_stop(versions);
         return;
     }
     c->told_possible = -1;
-    apply(s);
+    apply(versions);
 }
 
-void dlr_sup_cadence_round(struct dlr_sup *s)
+void dlr_sup_cadence_round(struct dlr_sup_versions *versions)
 {
-    struct dlr_sup_cadence *c = s->cadence;
+    struct dlr_sup_cadence *c = versions->cadence;
 
     if (!c)
         return;
@@ -125,8 +129,8 @@ void dlr_sup_cadence_round(struct dlr_sup *s)
     c->said = (struct said){0};
     c->state_ms = 0;
     c->overdue_told = false;
-    memset(c->arrived, 0, s->members->n * sizeof(*c->arrived));
-    apply(s);
+    memset(c->arrived, 0, versions->members->n * sizeof(*c->arrived));
+    apply(versions);
 }
 
 static double number(const json_t *state, const char *key)
@@ -136,9 +140,9 @@ static double number(const json_t *state, const char *key)
     return value > 0 && value < 1e12 ? value : 0;
 }
 
-void dlr_sup_cadence_state(const struct dlr_sup *s, json_t *state)
+void dlr_sup_cadence_state(const struct dlr_sup_versions *versions, json_t *state)
 {
-    const struct dlr_sup_cadence *c = s->cadence;
+    const struct dlr_sup_cadence *c = versions->cadence;
 
     if (c)
         json_object_set_new(state, "cadence",
@@ -147,10 +151,10 @@ void dlr_sup_cadence_state(const struct dlr_sup *s, json_t *state)
                                       c->extra_ms, "saves", (int)c->blocked_ms.n));
 }
 
-void dlr_sup_cadence_take(struct dlr_sup *s, const json_t *state)
+void dlr_sup_cadence_take(struct dlr_sup_versions *versions, const json_t *state)
 {
     const json_t *kept = json_object_get(state, "cadence");
-    struct dlr_sup_cadence *c = json_is_object(kept) ? make(s) : NULL;
+    struct dlr_sup_cadence *c = json_is_object(kept) ? make(versions) : NULL;
     uint64_t saves = 0;
 
     if (!c || dlr_msg_uint(kept, "saves", 1000000, &saves) < 0)
@@ -185,9 +189,9 @@ static void raise_to(double *most, double value)
 }
 
 /* Where there was no step without a save, those with one stand for it. */
-void dlr_sup_cadence_sealed(struct dlr_sup *s, const json_t *msg)
+void dlr_sup_cadence_sealed(struct dlr_sup_versions *versions, const json_t *msg)
 {
-    struct said *said = s->cadence ? &s->cadence->said : NULL;
+    struct said *said = versions->cadence ? &versions->cadence->said : NULL;
     double plain = mean_ms(msg, "plain_ns", "plain_steps");
     double usual = told_ms(msg, "step_ns");
     uint64_t saves = 0;
@@ -205,25 +209,27 @@ void dlr_sup_cadence_sealed(struct dlr_sup *s, const json_t *msg)
     raise_to(&said->extra_ms, told_ms(msg, "extra_ns"));
 }
 
-void dlr_sup_cadence_copied(struct dlr_sup *s, unsigned node, const json_t *msg)
+void dlr_sup_cadence_copied(struct dlr_sup_versions *versions, unsigned node,
+                            const json_t *msg)
 {
     uint64_t bytes = 0, ns = 0;
     struct arrived *a;
 
-    if (!s->cadence || dlr_msg_uint(msg, "bytes", ANY, &bytes) < 0 ||
+    if (!versions->cadence || dlr_msg_uint(msg, "bytes", ANY, &bytes) < 0 ||
         dlr_msg_uint(msg, "ns", ANY, &ns) < 0 || ns == 0)
         return; /* it was there already */
-    a = &s->cadence->arrived[node];
+    a = &versions->cadence->arrived[node];
     a->bytes += bytes;
     if (ns > a->longest_ns)
         a->longest_ns = ns;
 }
 
-void dlr_sup_cadence_uses(struct dlr_sup *s, unsigned node, const json_t *msg)
+void dlr_sup_cadence_uses(struct dlr_sup_versions *versions, unsigned node,
+                          const json_t *msg)
 {
     const char *uses = "", *transport = "", *faster = "", *cpus = "";
     uint64_t mbps = 0;
-    char all[sizeof(s->cadence->uses)];
+    char all[sizeof(versions->cadence->uses)];
 
     dlr_msg_str(msg, "uses", &uses);
     dlr_msg_str(msg, "transport", &transport);
@@ -232,20 +238,21 @@ void dlr_sup_cadence_uses(struct dlr_sup *s, unsigned node, const json_t *msg)
     dlr_msg_uint(msg, "mbps", ANY, &mbps);
     snprintf(all, sizeof(all), "%s %s %llu %s", uses, transport,
              (unsigned long long)mbps, faster);
-    if (!s->cadence || dlr_streq(all, s->cadence->uses))
+    if (!versions->cadence || dlr_streq(all, versions->cadence->uses))
         return;
-    dlr_format(s->cadence->uses, sizeof(s->cadence->uses), "%s", all);
-    dlr_journal_note(dlr_sup_journal(s->io), "network", "s:s,s:s,s:s,s:I,s:s,s:s",
-                     "node", s->members->list[node].node.name, "uses", uses,
-                     "transport", transport, "mbps", (json_int_t)mbps, "faster", faster,
-                     "cpus", cpus);
-    if (faster[0] && !s->cadence->slow_told)
+    dlr_format(versions->cadence->uses, sizeof(versions->cadence->uses), "%s", all);
+    dlr_journal_note(
+        dlr_sup_journal(versions->env.io), "network", "s:s,s:s,s:s,s:I,s:s,s:s", "node",
+        versions->members->list[node].node.name, "uses", uses, "transport", transport,
+        "mbps", (json_int_t)mbps, "faster", faster, "cpus", cpus);
+    if (faster[0] && !versions->cadence->slow_told)
         dlr_sup_say(
-            s->io,
+            versions->env.io,
             "copies of %s go over %s (%llu Mb/s); %s is up and faster, and not used "
             "(--dlrover-set=net)",
-            s->members->list[node].node.name, uses, (unsigned long long)mbps, faster);
-    s->cadence->slow_told = s->cadence->slow_told || faster[0];
+            versions->members->list[node].node.name, uses, (unsigned long long)mbps,
+            faster);
+    versions->cadence->slow_told = versions->cadence->slow_told || faster[0];
 }
 
 /* A job that was suspended in a fence has not shown what a save costs: an hour of it would put the next one
@@ -259,12 +266,12 @@ static double without_jump(const struct dlr_mean *mean, double value)
 }
 
 /* Takes what the last version has taught. */
-static void learn(struct dlr_sup *s)
+static void learn(struct dlr_sup_versions *versions)
 {
-    struct dlr_sup_cadence *c = s->cadence;
+    struct dlr_sup_cadence *c = versions->cadence;
     double bytes = 0, slowest = 0;
 
-    for (unsigned i = 0; i < s->members->n; i++) {
+    for (unsigned i = 0; i < versions->members->n; i++) {
         const struct arrived *a = &c->arrived[i];
         double rate =
             a->longest_ns ? 1e9 * (double)a->bytes / (double)a->longest_ns : 0;
@@ -287,7 +294,7 @@ static void learn(struct dlr_sup *s)
     if (c->said.extra) /* the ranks' own means of their last saves */
         c->extra_ms = c->said.extra_ms;
     c->bare = c->said.plain ? 0 : c->bare + 1;
-    memset(c->arrived, 0, s->members->n * sizeof(*c->arrived));
+    memset(c->arrived, 0, versions->members->n * sizeof(*c->arrived));
     c->said = (struct said){0};
 }
 
@@ -303,10 +310,10 @@ static bool is_news(const struct dlr_sup_cadence *c, unsigned every, const char 
             (4 * every > 5 * told || 4 * told > 5 * every));
 }
 
-static void tell_every(struct dlr_sup *s)
+static void tell_every(struct dlr_sup_versions *versions)
 {
-    struct dlr_sup_cadence *c = s->cadence;
-    unsigned every = c->interval.every, takes = dlr_commit_takes(s->commit);
+    struct dlr_sup_cadence *c = versions->cadence;
+    unsigned every = c->interval.every, takes = dlr_commit_takes(versions->commit);
     const char *bound = takes > every ? "copies" : c->interval.bound;
 
     every = takes > every ? takes : every;
@@ -314,20 +321,23 @@ static void tell_every(struct dlr_sup *s)
         return;
     c->told_every = every;
     c->told_bound = bound;
-    dlr_journal_note(dlr_sup_journal(s->io), "cadence",
+    dlr_journal_note(dlr_sup_journal(versions->env.io), "cadence",
                      "s:i,s:f,s:s,s:f,s:f,s:f,s:f,s:f,s:f", "every", (int)every,
                      "every_s", every * c->step_ms.value / 1e3, "bound", bound,
                      "cost_ms", cost_ms(c), "blocked_ms", c->blocked_ms.value,
                      "step_ms", c->step_ms.value, "stale_s", c->interval.stale_s,
-                     "budget", s->conf.ckpt_budget / 1e4, "mtbf_h", mtbf_s(s) / 3600);
-    dlr_sup_keep(s);
+                     "budget", versions->env.conf->ckpt_budget / 1e4, "mtbf_h",
+                     mtbf_s(versions) / 3600);
+    versions->ops->changed(versions->arg, false);
 }
 
-static void tell_possible(struct dlr_sup *s, const struct dlr_cadence *in)
+static void tell_possible(struct dlr_sup_versions *versions,
+                          const struct dlr_cadence *in)
 {
-    struct dlr_sup_cadence *c = s->cadence;
-    struct dlr_cadence_way way = {dlr_sup_copies(s) > 0, c->bytes.value,
-                                  c->bytes_per_s.value, c->decided_ms.value};
+    struct dlr_sup_cadence *c = versions->cadence;
+    struct dlr_cadence_way way = {dlr_sup_copies(versions->env.copies) > 0,
+                                  c->bytes.value, c->bytes_per_s.value,
+                                  c->decided_ms.value};
     char why[DLR_CADENCE_WORDS];
     int possible;
 
@@ -337,48 +347,53 @@ static void tell_possible(struct dlr_sup *s, const struct dlr_cadence *in)
     if (possible == c->told_possible)
         return;
     if (c->told_possible < 0)
-        dlr_sup_say(s->io, "a save in every step is %spossible: %s",
+        dlr_sup_say(versions->env.io, "a save in every step is %spossible: %s",
                     possible ? "" : "not ", why);
     c->told_possible = possible;
-    dlr_journal_note(dlr_sup_journal(s->io), "every_step", "s:b,s:s", "possible",
-                     possible, "why", why);
+    dlr_journal_note(dlr_sup_journal(versions->env.io), "every_step", "s:b,s:s",
+                     "possible", possible, "why", why);
 }
 
-void dlr_sup_cadence_commit(struct dlr_sup *s, struct dlr_version v, int64_t took_ms)
+void dlr_sup_cadence_commit(struct dlr_sup_versions *versions, struct dlr_version v,
+                            int64_t took_ms)
 {
-    struct dlr_sup_cadence *c = s->cadence;
-    struct dlr_cadence in = {.budget_ppm = s->conf.ckpt_budget};
+    struct dlr_sup_cadence *c = versions->cadence;
+    struct dlr_cadence in = {.budget_ppm = versions->env.conf->ckpt_budget};
 
     if (!c)
         return;
     c->state_ms = dlr_sup_now() - took_ms;
     c->state_step = v.step;
-    learn(s);
+    learn(versions);
     dlr_mean_add(&c->decided_ms, (double)took_ms);
-    apply(s);
+    apply(versions);
     if (c->blocked_ms.n < DLR_INTERVAL_LEARN || c->step_ms.n == 0)
         return;
     in.step_ms = c->step_ms.value;
     in.blocked_ms = c->blocked_ms.value;
     in.saves = c->blocked_ms.n;
-    tell_every(s);
-    tell_possible(s, &in);
+    tell_every(versions);
+    tell_possible(versions, &in);
 }
 
 /* --- what would be lost ------------------------------------------------------------------ */
 
-int64_t dlr_sup_cadence_at_stake_ms(const struct dlr_sup *s, int64_t now_ms)
+int64_t dlr_sup_cadence_at_stake_ms(const struct dlr_sup_versions *versions,
+                                    int64_t now_ms)
 {
-    return s->cadence && s->cadence->state_ms ? now_ms - s->cadence->state_ms : -1;
+    return versions->cadence && versions->cadence->state_ms
+               ? now_ms - versions->cadence->state_ms
+               : -1;
 }
 
-static void waits_for(struct dlr_sup *s, const struct dlr_commit_waits *w, char *buf,
-                      size_t size)
+static void waits_for(struct dlr_sup_versions *versions,
+                      const struct dlr_commit_waits *w, char *buf, size_t size)
 {
-    int place = dlr_sup_place_of(s, w->rank);
-    int node = w->holder ? dlr_sup_holder_node(s, (unsigned)place, w->holder)
-                         : dlr_sup_node_of(s, (unsigned)place);
-    const char *name = node >= 0 ? s->members->list[node].node.name : "?";
+    int place = dlr_sup_place_of(versions->env.copies, w->rank);
+    int node = w->holder ? dlr_sup_holder_node(versions->env.copies, (unsigned)place,
+                                               w->holder)
+                         : dlr_sup_node_of(versions->env.copies, (unsigned)place);
+    const char *name = node >= 0 ? versions->members->list[node].node.name : "?";
 
     if (w->what == DLR_WAITS_READY)
         dlr_format(buf, size, "%.100s has no memory for rank %u's snapshots yet", name,
@@ -391,24 +406,27 @@ static void waits_for(struct dlr_sup *s, const struct dlr_commit_waits *w, char 
 }
 
 /* One line for the round where no commit comes. */
-static void tell_overdue(struct dlr_sup *s, const struct dlr_commit_waits *w,
-                         int64_t since_ms, uint64_t steps)
+static void tell_overdue(struct dlr_sup_versions *versions,
+                         const struct dlr_commit_waits *w, int64_t since_ms,
+                         uint64_t steps)
 {
     char why[300];
 
-    s->cadence->overdue_told = true;
-    waits_for(s, w, why, sizeof(why));
-    dlr_sup_say(s->io, "nothing was saved for %lld s and %llu steps: %s",
+    versions->cadence->overdue_told = true;
+    waits_for(versions, w, why, sizeof(why));
+    dlr_sup_say(versions->env.io, "nothing was saved for %lld s and %llu steps: %s",
                 (long long)since_ms / 1000, (unsigned long long)steps, why);
-    dlr_journal_note(dlr_sup_journal(s->io), "overdue", "s:I,s:I,s:I,s:s", "round",
-                     (json_int_t)s->running_round, "since_ms", (json_int_t)since_ms,
-                     "steps", (json_int_t)steps, "why", why);
+    dlr_journal_note(dlr_sup_journal(versions->env.io), "overdue", "s:I,s:I,s:I,s:s",
+                     "round", (json_int_t)versions->ops->round(versions->arg),
+                     "since_ms", (json_int_t)since_ms, "steps", (json_int_t)steps,
+                     "why", why);
 }
 
-void dlr_sup_cadence_watch(struct dlr_sup *s, uint64_t step, int64_t now_ms)
+void dlr_sup_versions_watch(struct dlr_sup_versions *versions, uint64_t step,
+                            int64_t now_ms)
 {
-    struct dlr_sup_cadence *c = s->cadence;
-    unsigned stride = dlr_commit_stride(s->commit), due;
+    struct dlr_sup_cadence *c = versions->cadence;
+    unsigned stride = dlr_commit_stride(versions->commit), due;
     struct dlr_commit_waits w;
     uint64_t steps;
     double since_s;
@@ -423,8 +441,8 @@ void dlr_sup_cadence_watch(struct dlr_sup *s, uint64_t step, int64_t now_ms)
     steps = step > c->state_step ? step - c->state_step : 0;
     due = dlr_interval_due(&c->interval, stride, since_s, steps);
     if (due < stride)
-        dlr_commit_every(s->commit, due);
+        dlr_commit_every(versions->commit, due);
     if (!c->overdue_told && dlr_interval_overdue(&c->interval, due, since_s, steps) &&
-        dlr_commit_waits(s->commit, &w))
-        tell_overdue(s, &w, now_ms - c->state_ms, steps);
+        dlr_commit_waits(versions->commit, &w))
+        tell_overdue(versions, &w, now_ms - c->state_ms, steps);
 }

@@ -3,95 +3,82 @@
  * run goes on, nothing is saved, and it is said. One that cannot take what its ranks would restore has
  * no place in the run any more.
  */
-#include <stdlib.h>
-#include <string.h>
-
-#include "ckpt/slot/slot.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
-#include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/versions/versions_state.h"
 
 #define MB 1e6
 #define ANY ((uint64_t)INT64_MAX)
 
-static struct dlr_plan_out *leave_out(struct dlr_sup *s, const char *node)
+static void take_no_more(struct dlr_sup_versions *versions, const char *node,
+                         const char *why)
 {
-    struct dlr_plan_out *more = realloc(s->full, (s->nfull + 1) * sizeof(*more));
+    struct dlr_plan_out out = {0};
 
-    if (!more)
-        return NULL; /* it is found out again */
-    s->full = more;
-    more += s->nfull++;
-    memset(more, 0, sizeof(*more));
-    dlr_format(more->node, sizeof(more->node), "%s", node);
-    return more;
-}
-
-static void take_no_more(struct dlr_sup *s, const char *node, const char *why)
-{
-    struct dlr_plan_out *out = leave_out(s, node);
-
-    if (out)
-        dlr_format(out->reason, sizeof(out->reason), "no room to restore: %.400s", why);
+    dlr_format(out.node, sizeof(out.node), "%s", node);
+    dlr_format(out.reason, sizeof(out.reason), "no room to restore: %.400s", why);
+    dlr_sup_leave_out(versions->env.copies, &out);
 }
 
 /* The kernel of a bad node may live: the program fails there first, again and again, while a spare
  * is idle. At its start once is enough to try another node, as there is nothing to move.
  */
-void dlr_sup_blame_node(struct dlr_sup *s)
+void dlr_sup_blame_node(struct dlr_sup_versions *versions, unsigned node)
 {
-    const char *node = s->members->list[s->failure.node].node.name;
-    struct dlr_restart_budget_failure how = dlr_policy_failed_how(s->policy);
+    struct dlr_restart_budget_failure how = dlr_policy_failed_how(versions->policy);
     bool start = dlr_restart_budget_is_start(&how);
-    struct dlr_plan_out *out;
+    struct dlr_plan_out out = {.last = true};
 
-    s->blamed_times =
-        s->blamed_times && s->blamed == s->failure.node ? s->blamed_times + 1 : 1;
-    s->blamed = s->failure.node;
-    if (s->blamed_times < (start ? 1 : 2))
+    versions->blamed_times = versions->blamed_times && versions->blamed == node
+                                 ? versions->blamed_times + 1
+                                 : 1;
+    versions->blamed = node;
+    dlr_format(out.node, sizeof(out.node), "%s",
+               versions->members->list[node].node.name);
+    if (versions->blamed_times < (start ? 1 : 2) ||
+        dlr_sup_is_left_out(versions->env.copies, out.node))
         return;
-    for (unsigned i = 0; i < s->nfull; i++)
-        if (dlr_streq(s->full[i].node, node))
-            return;
-    if ((out = leave_out(s, node))) {
-        dlr_format(out->reason, sizeof(out->reason),
-                   "the program has failed there first%s", start ? "" : ", twice");
-        out->last = true;
-    }
+    dlr_format(out.reason, sizeof(out.reason), "the program has failed there first%s",
+               start ? "" : ", twice");
+    dlr_sup_leave_out(versions->env.copies, &out);
 }
 
 /* One line for a node and round; the others are in the next line's count. */
-void dlr_sup_on_no_slots(struct dlr_sup *s, unsigned node, const json_t *msg)
+void dlr_sup_on_no_slots(struct dlr_sup_versions *versions, unsigned node,
+                         const json_t *msg)
 {
-    const struct dlr_member *m = &s->members->list[node];
+    const struct dlr_member *m = &versions->members->list[node];
     const char *why = "";
     uint64_t rank, round;
 
-    if (dlr_msg_uint(msg, "rank", dlr_sup_slots_max(s), &rank) < 0 ||
+    if (dlr_msg_uint(msg, "rank", dlr_sup_slots_max(versions->env.copies), &rank) < 0 ||
         dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
-        round != dlr_policy_round(s->policy) || !dlr_sup_has_plan(s->plan))
+        round != dlr_policy_round(versions->policy) ||
+        !dlr_sup_has_plan(versions->env.plan))
         return;
     dlr_msg_str(msg, "why", &why);
-    s->no_slots++;
-    if (dlr_sup_transfers_full(s, node, (unsigned)rank, why) && s->preparing) {
-        take_no_more(s, m->node.name, why); /* the copy's failure is told */
+    versions->no_slots++;
+    if (dlr_sup_transfers_full(versions->env.copies, node, (unsigned)rank, why)) {
+        take_no_more(versions, m->node.name, why); /* the copy's failure is told */
         return;
     }
     if (m->no_memory == round + 1)
         return;
-    dlr_sup_node_no_memory(s->nodes, node, (uint32_t)round);
-    dlr_journal_note(dlr_sup_journal(s->io), "no_memory", "s:s,s:I,s:I,s:I,s:s", "node",
-                     m->node.name, "round", (json_int_t)round, "rank",
-                     (json_int_t)(rank % s->plan->world), "count",
-                     (json_int_t)s->no_slots, "why", why);
+    dlr_sup_node_no_memory(versions->env.nodes, node, (uint32_t)round);
+    dlr_journal_note(dlr_sup_journal(versions->env.io), "no_memory",
+                     "s:s,s:I,s:I,s:I,s:s", "node", m->node.name, "round",
+                     (json_int_t)round, "rank",
+                     (json_int_t)(rank % versions->env.plan->world), "count",
+                     (json_int_t)versions->no_slots, "why", why);
 }
 
-void dlr_sup_memory_round(struct dlr_sup *s)
+void dlr_sup_memory_round(struct dlr_sup_versions *versions)
 {
-    s->fullest.taken = s->fullest.least = s->fullest.limit = 0;
+    versions->fullest.taken = versions->fullest.least = versions->fullest.limit = 0;
 }
 
-void dlr_sup_memory_ready(struct dlr_sup *s, unsigned node, const json_t *msg)
+void dlr_sup_memory_ready(struct dlr_sup_versions *versions, unsigned node,
+                          const json_t *msg)
 {
     uint64_t taken, least = 0, limit;
 
@@ -99,33 +86,35 @@ void dlr_sup_memory_ready(struct dlr_sup *s, unsigned node, const json_t *msg)
         dlr_msg_uint(msg, "limit", ANY, &limit) < 0 || limit == 0)
         return;
     dlr_msg_uint(msg, "least", ANY, &least);
-    if (s->fullest.limit > 0 && (double)taken / (double)limit <
-                                    (double)s->fullest.taken / (double)s->fullest.limit)
+    if (versions->fullest.limit > 0 &&
+        (double)taken / (double)limit <
+            (double)versions->fullest.taken / (double)versions->fullest.limit)
         return;
-    s->fullest.node = node;
-    s->fullest.taken = taken;
-    s->fullest.least = least;
-    s->fullest.limit = limit;
+    versions->fullest.node = node;
+    versions->fullest.taken = taken;
+    versions->fullest.least = least;
+    versions->fullest.limit = limit;
 }
 
-void dlr_sup_memory_tell(struct dlr_sup *s, json_t *row)
+void dlr_sup_memory_tell(struct dlr_sup_versions *versions, json_t *row)
 {
-    double taken = (double)s->fullest.taken / MB, limit = (double)s->fullest.limit / MB;
-    double least = (double)s->fullest.least / MB;
+    double taken = (double)versions->fullest.taken / MB,
+           limit = (double)versions->fullest.limit / MB;
+    double least = (double)versions->fullest.least / MB;
     const char *name;
 
-    if (s->fullest.limit == 0)
+    if (versions->fullest.limit == 0)
         return;
-    name = s->members->list[s->fullest.node].node.name;
+    name = versions->members->list[versions->fullest.node].node.name;
     json_object_set_new(row, "node", json_string(name));
     json_object_set_new(row, "taken_mb", json_real(taken));
     json_object_set_new(row, "least_mb", json_real(least));
     json_object_set_new(row, "limit_mb", json_real(limit));
-    if (s->fullest.told)
+    if (versions->fullest.told)
         return;
-    s->fullest.told = true;
+    versions->fullest.told = true;
     dlr_sup_say(
-        s->io,
+        versions->env.io,
         "snapshots take %.1f MB on %s, the fullest node (%.1f MB without a slot for an "
         "older version and for the disk); --dlrover-set=ckpt-mem allows %.1f MB there",
         taken, name, least, limit);

@@ -2,7 +2,8 @@
 /* A program that fails in the same way again and again is restored from older versions. */
 #include <stdio.h>
 
-#include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/planning/version_json.h"
+#include "mpi_launcher/supervisor/versions/versions_state.h"
 
 /* Which of the ranks was heard first is chance. */
 static const char *without_rank(const char *why)
@@ -12,36 +13,30 @@ static const char *without_rank(const char *why)
     return sscanf(why, "rank %*u %n", &n) == 0 && n > 0 ? why + n : why;
 }
 
-void dlr_sup_repeat_look(struct dlr_sup *s)
+void dlr_sup_repeat_look(struct dlr_sup_versions *versions)
 {
-    const char *why = dlr_policy_failure(s->policy);
-    uint32_t round = dlr_policy_round(s->policy);
-    struct dlr_version from = s->plan->version;
-    unsigned n = s->nstruck;
+    const char *why = dlr_policy_failure(versions->policy);
+    uint32_t round = dlr_policy_round(versions->policy);
+    struct dlr_version from = versions->env.plan->version;
 
-    if (!why || !dlr_sup_has_plan(s->plan) || !s->plan->restore || !s->go_told ||
-        s->repeat_looked == round)
+    if (!why || !dlr_sup_has_plan(versions->env.plan) || !versions->env.plan->restore ||
+        versions->repeat_looked == round)
         return;
-    s->repeat_looked = round;
+    versions->repeat_looked = round;
     why = without_rank(why);
-    if (dlr_repeat_failed(&s->repeat, from, why) == DLR_REPEAT_ON)
+    if (dlr_repeat_failed(&versions->repeat, from, why) == DLR_REPEAT_ON)
         return;
-    dlr_sup_strike(s, "*", -1, (struct dlr_version){round, from.step});
-    if (s->nstruck > n)
-        s->struck[n].later = true;
-    dlr_journal_note(dlr_sup_journal(s->io), "gone_back", "s:o,s:s", "version",
-                     dlr_sup_version(&from), "why", why);
-    dlr_sup_say(s->io,
+    dlr_sup_strike_version(versions->env.copies, (struct dlr_version){round, from.step},
+                           false, true);
+    dlr_journal_note(dlr_sup_journal(versions->env.io), "gone_back", "s:o,s:s",
+                     "version", dlr_sup_version(&from), "why", why);
+    dlr_sup_say(versions->env.io,
                 "%s again after a restore of step %llu: an older version is next", why,
                 (unsigned long long)from.step);
 }
 
-bool dlr_sup_repeat_stops(struct dlr_sup *s, const struct dlr_plan *plan)
+bool dlr_sup_repeat_stops(const struct dlr_sup_versions *versions,
+                          const struct dlr_plan *plan, char *buf, size_t size)
 {
-    char why[600];
-
-    if (plan->restore || !dlr_repeat_is_over(&s->repeat, why, sizeof(why)))
-        return false;
-    dlr_policy_give_up(s->policy, why);
-    return true;
+    return !plan->restore && dlr_repeat_is_over(&versions->repeat, buf, size);
 }

@@ -7,32 +7,34 @@
 #include <errno.h>
 
 #include "common/json/message.h"
-#include "mpi_launcher/supervisor/disk/persist_periodic.h"
-#include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/planning/version_json.h"
+#include "mpi_launcher/supervisor/versions/versions_state.h"
 
 #define AUTO_STEPS 100 /* --dlrover-set=vetted-every=auto */
 
-static unsigned every(const struct dlr_sup *s)
+static unsigned every(const struct dlr_sup_versions *versions)
 {
-    if (s->sets.rows > 0)
+    if (dlr_sup_parity_rows(versions->env.copies) > 0)
         return 0;
-    return s->conf.vetted_every == DLR_COUNT_AUTO ? AUTO_STEPS : s->conf.vetted_every;
+    return versions->env.conf->vetted_every == DLR_COUNT_AUTO
+               ? AUTO_STEPS
+               : versions->env.conf->vetted_every;
 }
 
-int dlr_sup_vetted_check(struct dlr_sup *s, struct dlr_err *err)
+int dlr_sup_vetted_check(struct dlr_sup_versions *versions, struct dlr_err *err)
 {
-    if (!s->sets.rows || !s->conf.vetted_every)
+    if (!dlr_sup_parity_rows(versions->env.copies) || !versions->env.conf->vetted_every)
         return 0;
-    if (s->conf.vetted_every != DLR_COUNT_AUTO)
+    if (versions->env.conf->vetted_every != DLR_COUNT_AUTO)
         return dlr_fail(
             err, -EINVAL,
             "--dlrover-set=vetted-every=%u: parity is of the newest versions "
             "only: say --dlrover-redundancy=partner, or "
             "--dlrover-set=vetted-every=0",
-            s->conf.vetted_every);
-    if (!s->took_over)
+            versions->env.conf->vetted_every);
+    if (!*versions->env.took_over)
         dlr_sup_say(
-            s->io,
+            versions->env.io,
             "no older version is kept in memory (--dlrover-set=vetted-every=auto): "
             "parity is of the newest versions only; --dlrover-persist "
             "keeps older ones on the disk, --dlrover-set=vetted-every=0 ends this "
@@ -41,73 +43,86 @@ int dlr_sup_vetted_check(struct dlr_sup *s, struct dlr_err *err)
 }
 
 /* A node has no room for it: one line for the run, the journal has the first of each supervisor. */
-void dlr_sup_on_unvetted(struct dlr_sup *s, unsigned node, const json_t *msg)
+void dlr_sup_on_unvetted(struct dlr_sup_versions *versions, unsigned node,
+                         const json_t *msg)
 {
-    const char *where = s->members->list[node].node.name, *why = "";
+    const char *where = versions->members->list[node].node.name, *why = "";
     uint64_t round;
 
-    if (s->unvetted_told || dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
-        round != dlr_policy_round(s->policy))
+    if (versions->unvetted_told || dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
+        round != dlr_policy_round(versions->policy))
         return;
-    s->unvetted_told = true;
+    versions->unvetted_told = true;
     dlr_msg_str(msg, "why", &why);
-    dlr_journal_note(dlr_sup_journal(s->io), "unvetted", "s:s,s:s", "node", where,
-                     "why", why);
-    if (!s->took_over)
+    dlr_journal_note(dlr_sup_journal(versions->env.io), "unvetted", "s:s,s:s", "node",
+                     where, "why", why);
+    if (!*versions->env.took_over)
         dlr_sup_say(
-            s->io,
+            versions->env.io,
             "no older version is kept in memory (--dlrover-set=vetted-every=auto): "
             "%s: %s; --dlrover-set=vetted-every=%u demands it, 0 ends this line",
             where, why, AUTO_STEPS);
 }
 
 /* Marked bad, or newer than what a round went back to. */
-static bool is_void(const struct dlr_sup *s, struct dlr_version v)
+static bool is_void(const struct dlr_sup_versions *versions, struct dlr_version v)
 {
-    return dlr_sup_is_bad(s, s->vetted) || dlr_version_cmp(s->vetted, v) >= 0 ||
-           s->vetted.step > v.step;
+    return dlr_sup_is_bad(versions, versions->vetted) ||
+           dlr_version_cmp(versions->vetted, v) >= 0 || versions->vetted.step > v.step;
 }
 
-static void take(struct dlr_sup *s, struct dlr_version v)
+static void take(struct dlr_sup_versions *versions, struct dlr_version v)
 {
-    s->has_vetted = true;
-    s->vetted = v;
-    dlr_sup_keep(s);
+    versions->has_vetted = true;
+    versions->vetted = v;
+    versions->ops->changed(versions->arg, false);
 }
 
-void dlr_sup_vetted_commit(struct dlr_sup *s, struct dlr_version v)
+void dlr_sup_vetted_commit(struct dlr_sup_versions *versions, struct dlr_version v)
 {
-    if (!every(s) || (s->has_vetted && dlr_sup_periodic_writes(s)))
+    if (!every(versions) ||
+        (versions->has_vetted && versions->ops->writes(versions->arg)))
         return;
-    if (!s->has_vetted || is_void(s, v) || v.step - s->vetted.step >= every(s))
-        take(s, v);
+    if (!versions->has_vetted || is_void(versions, v) ||
+        v.step - versions->vetted.step >= every(versions))
+        take(versions, v);
 }
 
-void dlr_sup_vetted_write(struct dlr_sup *s, struct dlr_version v)
+void dlr_sup_vetted_write(struct dlr_sup_versions *versions, struct dlr_version v)
 {
-    if (every(s))
-        take(s, v);
+    if (every(versions))
+        take(versions, v);
 }
 
-void dlr_sup_vetted_round(struct dlr_sup *s)
+void dlr_sup_vetted_round(struct dlr_sup_versions *versions)
 {
-    if (s->has_vetted &&
-        (!s->plan->restore || dlr_version_cmp(s->vetted, s->plan->version) > 0))
-        s->has_vetted = false; /* its slots are dropped */
+    if (versions->has_vetted &&
+        (!versions->env.plan->restore ||
+         dlr_version_cmp(versions->vetted, versions->env.plan->version) > 0))
+        versions->has_vetted = false; /* its slots are dropped */
 }
 
-void dlr_sup_vetted_say(const struct dlr_sup *s, json_t *msg)
+bool dlr_sup_vetted(const struct dlr_sup_versions *versions, struct dlr_version *ret)
 {
-    if (!every(s) || !s->has_vetted)
+    if (versions->has_vetted)
+        *ret = versions->vetted;
+    return versions->has_vetted;
+}
+
+void dlr_sup_vetted_say(const struct dlr_sup_versions *versions, json_t *msg)
+{
+    if (!every(versions) || !versions->has_vetted)
         return;
     json_object_set_new(msg, "kept",
-                        json_pack("{s:I,s:I}", "vround", (json_int_t)s->vetted.round,
-                                  "step", (json_int_t)s->vetted.step));
+                        json_pack("{s:I,s:I}", "vround",
+                                  (json_int_t)versions->vetted.round, "step",
+                                  (json_int_t)versions->vetted.step));
 }
 
-void dlr_sup_vetted_take(struct dlr_sup *s, const json_t *state)
+void dlr_sup_vetted_take(struct dlr_sup_versions *versions, const json_t *state)
 {
     const json_t *v = json_object_get(state, "vetted");
 
-    s->has_vetted = json_array_size(v) == 2 && dlr_sup_version_read(v, &s->vetted);
+    versions->has_vetted =
+        json_array_size(v) == 2 && dlr_sup_version_take(v, &versions->vetted);
 }

@@ -112,7 +112,6 @@ static const struct dlr_policy_ops ops = {
 static void begin(unsigned n)
 {
     struct dlr_policy_conf pc = {.nnodes = n, .nplaces = n, .max_restarts = 3};
-    struct dlr_commit_conf cc = {.decide_ms = 1000};
     char **names = calloc(n, sizeof(*names));
     struct dlr_err err;
 
@@ -132,7 +131,7 @@ static void begin(unsigned n)
     }
     free(names);
     assert_int_equal(dlr_policy_new(&pc, &ops, &s, &s.policy, &err), 0);
-    assert_int_equal(dlr_commit_new(&cc, &dlr_sup_commit_ops, &s, &s.commit, &err), 0);
+    assert_int_equal(dlr_sup_versions_open(s.versions, s.policy, &err), 0);
     dlr_policy_start(s.policy, dlr_sup_now());
 }
 
@@ -140,7 +139,6 @@ static void end(void)
 {
     engines_rig_free(&s);
     dlr_policy_free(s.policy);
-    dlr_commit_free(s.commit);
 }
 
 static void hello(unsigned node)

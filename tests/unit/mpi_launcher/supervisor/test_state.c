@@ -149,7 +149,8 @@ static void a_state_that_is_too_long_is_not_read(void **state)
 #define NEW \
     "{\"command\":\"%016llx\",\"tries\":[],\"ended\":null,\"v\":1,\"incarnation\":1," \
     "\"next_round\":0,\"restarts\":0,\"places\":2,\"world\":3,\"committed\":null," \
-    "\"bad\":[],\"vetted\":null,\"nodes_lost\":0,\"node_s\":0"
+    "\"bad\":[],\"vetted\":null,\"nodes_lost\":0,\"node_s\":0," \
+    "\"cadence\":{\"step_ms\":0.0,\"blocked_ms\":0.0,\"extra_ms\":0.0,\"saves\":0}"
 #define NEW_KEEPER \
     ",\"run\":\"%s\",\"generation\":1,\"address\":\"\",\"peers\":{},\"agents_pid\":0," \
     "\"draining_pid\":0,\"stdin_at\":0,\"bare_ms\":0,\"workers_pid\":0,\"common_net\":false"
@@ -235,7 +236,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    dlr_commit_free(s.commit);
     dlr_policy_free(s.policy);
     s.planning->step.tasks = NULL;
     engines_rig_free(&s);
@@ -250,13 +250,11 @@ static int end(void **state)
 static void start(void)
 {
     struct dlr_policy_conf pc = {.nnodes = 2, .nplaces = 2, .max_restarts = 3};
-    struct dlr_commit_conf cc = {.copies = 1, .decide_ms = 1000};
     struct dlr_err err = {0};
 
     if (dlr_sup_load_state(&s, &err) < 0)
         fail_msg("%s", err.text);
     assert_int_equal(dlr_policy_new(&pc, &dlr_sup_policy_ops, &s, &s.policy, &err), 0);
-    assert_int_equal(dlr_commit_new(&cc, &dlr_sup_commit_ops, &s, &s.commit, &err), 0);
     assert_int_equal(dlr_sup_engines_open(&s, &err), 0);
     dlr_policy_resume(s.policy, s.resume_round, s.resume_restarts, dlr_sup_now());
 }

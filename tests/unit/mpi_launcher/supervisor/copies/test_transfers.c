@@ -16,7 +16,6 @@
 #include "common/json/message.h"
 #include "mpi_launcher/supervisor/disk/persist_periodic.h"
 #include "mpi_launcher/supervisor/supervisor.h"
-#include "mpi_launcher/supervisor/versions/cadence.h"
 #include "tests/support/copies_rig.h"
 
 #define NODES 3
@@ -43,9 +42,6 @@ ssize_t __wrap_getrandom(void *buf, size_t bytes, unsigned flags)
 }
 
 /* --- instead of the other files of the supervisor ---------------------------------------- */
-void dlr_policy_committed(struct dlr_policy *p, uint64_t step)
-{
-}
 void dlr_sup_ranks_round(struct dlr_sup *sup)
 {
 }
@@ -80,11 +76,6 @@ void dlr_commit_unready(struct dlr_commit *c, uint32_t round, unsigned rank,
                         unsigned holder)
 {
 }
-int dlr_commit_round(struct dlr_commit *c, uint32_t round, unsigned world,
-                     const struct dlr_version *restore)
-{
-    return 0;
-}
 int64_t dlr_sup_now(void)
 {
     return 0;
@@ -93,30 +84,12 @@ void dlr_sup_send(struct dlr_sup_nodes *nodes, unsigned node, json_t *msg)
 {
     json_decref(msg);
 }
-void dlr_sup_send_all(struct dlr_sup_nodes *nodes, json_t *msg)
+void dlr_sup_versions_round(struct dlr_sup_versions *versions, uint32_t round)
 {
-    json_decref(msg);
 }
 void dlr_sup_tell_round(struct dlr_sup *sup, uint32_t round)
 {
     rounds++;
-}
-json_t *dlr_sup_version(const struct dlr_version *v)
-{
-    return NULL;
-}
-void dlr_journal_event(struct dlr_journal *j, const char *name, json_t *fields)
-{
-    json_decref(fields);
-}
-void dlr_sup_memory_tell(struct dlr_sup *sup, json_t *row)
-{
-}
-void dlr_sup_memory_round(struct dlr_sup *sup)
-{
-}
-void dlr_sup_keep(struct dlr_sup *sup)
-{
 }
 void dlr_sup_keep_plan(struct dlr_sup *sup)
 {
@@ -129,24 +102,6 @@ bool dlr_sup_other_world(const struct dlr_sup *sup)
     return false;
 }
 void dlr_sup_bring_lost(struct dlr_sup *sup, unsigned node)
-{
-}
-void dlr_sup_periodic_commit(struct dlr_sup *sup, struct dlr_version v)
-{
-}
-void dlr_sup_cadence_commit(struct dlr_sup *sup, struct dlr_version v, int64_t took_ms)
-{
-}
-void dlr_sup_cadence_round(struct dlr_sup *sup)
-{
-}
-void dlr_sup_vetted_round(struct dlr_sup *sup)
-{
-}
-void dlr_sup_vetted_commit(struct dlr_sup *sup, struct dlr_version v)
-{
-}
-void dlr_sup_vetted_say(const struct dlr_sup *sup, json_t *msg)
 {
 }
 void dlr_sup_again_plan(struct dlr_sup *sup)
@@ -164,9 +119,6 @@ void dlr_sup_again_lost(struct dlr_sup *sup, unsigned node)
 unsigned dlr_sup_copies(const struct dlr_sup *sup)
 {
     return 1;
-}
-void dlr_sup_covered(struct dlr_sup *sup)
-{
 }
 int dlr_sup_holder_node(const struct dlr_sup *sup, unsigned place, unsigned holder)
 {

@@ -147,7 +147,7 @@ bool dlr_policy_is_lost(const struct dlr_policy *p, unsigned node)
 {
     return false;
 }
-void dlr_sup_vetted_write(struct dlr_sup *sup, struct dlr_version v)
+void dlr_sup_vetted_write(struct dlr_sup_versions *versions, struct dlr_version v)
 {
     older = v;
 }

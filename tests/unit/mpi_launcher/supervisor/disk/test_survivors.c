@@ -118,7 +118,7 @@ int dlr_plan_restorable(const struct dlr_plan_report *reports, unsigned n,
 void dlr_plan_done(struct dlr_plan *p)
 {
 }
-bool dlr_commit_newest(const struct dlr_commit *c, struct dlr_version *ret)
+bool dlr_sup_newest(const struct dlr_sup_versions *versions, struct dlr_version *ret)
 {
     return false;
 }

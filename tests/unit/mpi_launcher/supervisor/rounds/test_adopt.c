@@ -135,7 +135,6 @@ static int begin(void **state)
     static char *names[NODES] = {n0, n1};
     static unsigned tasks[NODES] = {1, 1};
     struct dlr_policy_conf pc = {.nnodes = NODES, .nplaces = NODES, .max_restarts = 3};
-    struct dlr_commit_conf cc = {.copies = 1, .decide_ms = 1000};
     DLR_AUTO_JSON json_t *round = json_loads(ROUND, 0, NULL);
     struct dlr_members *table;
     struct dlr_err err;
@@ -156,7 +155,6 @@ static int begin(void **state)
     s.planning->step.world = s.planning->step.nplaces = NODES;
     s.planning->step.tasks = tasks;
     assert_int_equal(dlr_sup_engines_open(&s, &err), 0);
-    assert_int_equal(dlr_commit_new(&cc, &dlr_sup_commit_ops, &s, &s.commit, &err), 0);
     s.resume_round = 1;
     dlr_policy_resume(s.policy, 1, 0, dlr_sup_now());
     assert_int_equal(dlr_sup_load_round(&s, round), 0);
@@ -167,7 +165,6 @@ static int begin(void **state)
 static int end(void **state)
 {
     dlr_policy_free(s.policy);
-    dlr_commit_free(s.commit);
     s.planning->step.tasks = NULL; /* nobody's to free */
     engines_rig_free(&s);
     return 0;

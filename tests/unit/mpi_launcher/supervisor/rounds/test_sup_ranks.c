@@ -20,7 +20,6 @@
 #include "mpi_launcher/supervisor/disk/persist_periodic.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
-#include "mpi_launcher/supervisor/versions/cadence.h"
 #include "mpi_launcher/wire/heartbeat.h"
 #include "tests/support/nodes_rig.h"
 #include "tests/support/steps_rig.h"
@@ -111,17 +110,15 @@ void dlr_journal_event(struct dlr_journal *j, const char *name, json_t *fields)
 void dlr_journal_note(struct dlr_journal *j, const char *event, const char *fmt, ...)
 {
 }
-bool dlr_commit_newest(const struct dlr_commit *c, struct dlr_version *ret)
+bool dlr_sup_newest(const struct dlr_sup_versions *versions, struct dlr_version *ret)
 {
     *ret = newest;
     return has_newest;
 }
-int dlr_commit_round(struct dlr_commit *c, uint32_t round, unsigned world,
-                     const struct dlr_version *restored)
+void dlr_sup_versions_stop(struct dlr_sup_versions *versions, const char *why)
 {
-    return 0;
 }
-void dlr_commit_stop(struct dlr_commit *c, const char *why)
+void dlr_sup_versions_turn(struct dlr_sup_versions *versions, uint32_t round, bool same)
 {
 }
 void dlr_sup_again_stop(struct dlr_sup *sup)
@@ -133,12 +130,6 @@ void dlr_sup_again_turn(struct dlr_sup *sup)
     note("again");
 }
 void dlr_sup_bring_round(struct dlr_sup *sup)
-{
-}
-void dlr_sup_memory_round(struct dlr_sup *sup)
-{
-}
-void dlr_sup_cadence_round(struct dlr_sup *sup)
 {
 }
 void dlr_sup_periodic_turn(struct dlr_sup *sup)

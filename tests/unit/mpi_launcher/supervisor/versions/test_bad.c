@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: stand-ins */
 /* Versions that a program, or its audit, has found bad: which of them are restored, and whether the
  * next incarnation of the job still knows.
  */
@@ -14,12 +15,14 @@
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
-#include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/versions/versions_state.h"
 
 #define ROUND 2
 
-static struct dlr_sup s;
+static struct dlr_sup_versions *versions;
 static struct dlr_plan plan;
+static struct dlr_plan_struck *struck;
+static unsigned nstruck;
 static struct dlr_members table;
 static bool has_newest;
 static struct dlr_version newest;
@@ -43,7 +46,7 @@ void dlr_commit_missed(struct dlr_commit *c, unsigned rank, struct dlr_version v
                        const char *why, int64_t now_ms)
 {
     aborted++;
-    saved_first = saved > 0 && dlr_sup_is_bad(&s, v);
+    saved_first = saved > 0 && dlr_sup_is_bad(versions, v);
 }
 void dlr_journal_note(struct dlr_journal *j, const char *event, const char *fmt, ...)
 {
@@ -71,36 +74,56 @@ void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
     vsnprintf(said, sizeof(said), fmt, ap);
     va_end(ap);
 }
-void dlr_sup_save_state(struct dlr_sup *sup)
+
+const struct dlr_members *dlr_sup_members(const struct dlr_sup_nodes *nodes)
 {
-    saved++;
+    return &table;
 }
-void dlr_sup_strike(struct dlr_sup *sup, const char *where, int rank,
-                    struct dlr_version v)
+void dlr_sup_strike_version(struct dlr_sup *copies, struct dlr_version v, bool lasting,
+                            bool later)
 {
-    struct dlr_plan_struck *more =
-        realloc(sup->struck, (sup->nstruck + 1) * sizeof(*more));
+    struct dlr_plan_struck *more = realloc(struck, (nstruck + 1) * sizeof(*more));
 
     assert_non_null(more);
-    sup->struck = more;
-    more[sup->nstruck++] = (struct dlr_plan_struck){.rank = rank, .version = v};
+    struck = more;
+    more[nstruck++] = (struct dlr_plan_struck){
+        .rank = -1, .version = v, .lasting = lasting, .later = later};
+}
+const struct dlr_plan_struck *dlr_sup_struck(const struct dlr_sup *copies,
+                                             unsigned *ret_n)
+{
+    *ret_n = nstruck;
+    return struck;
+}
+void dlr_sup_unstrike(struct dlr_sup *copies, unsigned i)
+{
+    fail();
+}
+
+static void changed(void *arg, bool lasting)
+{
+    saved += lasting;
+}
+static uint32_t running(void *arg)
+{
+    return ROUND;
 }
 
 /* --------------------------------------------------------------------------------------- */
 
 static int setup(void **state)
 {
+    static const struct dlr_sup_versions_ops ops = {.changed = changed,
+                                                    .round = running};
     static struct dlr_member node;
 
-    memset(&s, 0, sizeof(s));
-    plan = (struct dlr_plan){0};
-    s.plan = &plan;
     dlr_format(node.node.name, sizeof(node.node.name), "n1");
-    s.members = &table;
     table.list = &node;
     table.n = 1;
     plan.world = 4;
-    s.running_round = ROUND;
+    versions =
+        dlr_sup_versions_new(&(struct dlr_sup_versions_env){.plan = &plan}, &ops, NULL);
+    assert_non_null(versions);
     has_newest = false;
     said[0] = noted[0] = '\0';
     aborted = saved = 0;
@@ -110,8 +133,10 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    free(s.struck);
-    s.struck = NULL;
+    versions = dlr_sup_versions_free(versions);
+    free(struck);
+    struck = NULL;
+    nstruck = 0;
     return 0;
 }
 
@@ -121,7 +146,7 @@ static void torn(uint32_t round, uint64_t step, unsigned rank)
         "{s:I,s:I,s:I,s:s}", "round", (json_int_t)round, "rank", (json_int_t)rank,
         "step", (json_int_t)step, "why", "region 'w' (1 in all) changed");
 
-    dlr_sup_on_torn(&s, 0, msg);
+    dlr_sup_on_torn(versions, 0, msg);
 }
 
 static void committed(uint64_t step)
@@ -132,7 +157,7 @@ static void committed(uint64_t step)
 
 static bool is_bad(uint32_t round, uint64_t step)
 {
-    return dlr_sup_is_bad(&s, (struct dlr_version){round, step});
+    return dlr_sup_is_bad(versions, (struct dlr_version){round, step});
 }
 
 static void
@@ -165,7 +190,8 @@ static void one_that_is_committed_is_not_restored_and_later_ones_are(void **stat
 static void one_that_was_aborted_is_not_called_committed(void **state)
 {
     for (unsigned i = 0; i <= DLR_SUP_ABORTED; i++)
-        s.aborted[s.aborts++ % DLR_SUP_ABORTED] = (struct dlr_version){ROUND, 2 * i};
+        versions->aborted[versions->aborts++ % DLR_SUP_ABORTED] =
+            (struct dlr_version){ROUND, 2 * i};
     committed(2 * DLR_SUP_ABORTED + 1);
     torn(ROUND, 2, 1);
     assert_string_equal(noted, "torn");
@@ -183,12 +209,12 @@ static void the_user_is_told_once_and_each_version_is_counted_once(void **state)
     said[0] = noted[0] = '\0';
     torn(ROUND, 12, 3);
     assert_string_equal(noted, "");
-    assert_int_equal(s.torn, 1);
+    assert_int_equal(versions->torn, 1);
     committed(13);
     torn(ROUND, 13, 0);
     assert_string_equal(noted, "torn");
     assert_string_equal(said, "");
-    assert_int_equal(s.torn, 2);
+    assert_int_equal(versions->torn, 2);
 }
 
 static void what_is_malformed_or_of_another_round_is_ignored(void **state)
@@ -198,8 +224,8 @@ static void what_is_malformed_or_of_another_round_is_ignored(void **state)
     committed(12);
     torn(ROUND - 1, 12, 1);
     torn(ROUND, 12, 4); /* no such rank */
-    dlr_sup_on_torn(&s, 0, empty);
-    assert_int_equal(s.torn + s.nstruck + aborted, 0);
+    dlr_sup_on_torn(versions, 0, empty);
+    assert_int_equal(versions->torn + nstruck + aborted, 0);
 }
 
 static void both_kinds_of_marks_are_known_after_a_requeue(void **state)
@@ -208,13 +234,14 @@ static void both_kinds_of_marks_are_known_after_a_requeue(void **state)
 
     committed(12);
     torn(ROUND, 12, 1);
-    dlr_sup_mark_bad(&s, (struct dlr_version){ROUND, 20}, "rank 0 on n1 said so");
-    dlr_sup_strike(&s, "*", -1, (struct dlr_version){ROUND, 5}); /* it did not load */
-    json_object_set_new(run, "bad", dlr_sup_bad_state(&s));
+    dlr_sup_mark_bad(versions, (struct dlr_version){ROUND, 20}, "rank 0 on n1 said so");
+    dlr_sup_strike_version(NULL, (struct dlr_version){ROUND, 5}, false,
+                           false); /* it did not load */
+    json_object_set_new(run, "bad", dlr_sup_bad_state(versions));
     teardown(NULL);
     setup(NULL);
-    dlr_sup_bad_take(&s, run);
-    assert_int_equal(s.nstruck, 2);
+    dlr_sup_bad_take(versions, run);
+    assert_int_equal(nstruck, 2);
     assert_true(is_bad(ROUND, 12) && is_bad(ROUND, 20) && is_bad(ROUND - 1, 21));
     assert_false(is_bad(ROUND, 13) || is_bad(ROUND, 5));
 }
@@ -231,8 +258,8 @@ static void a_malformed_mark_strikes_nothing(void **state)
 
         print_message("%s\n", lists[i]);
         json_object_set_new(run, "bad", json_loads(lists[i], 0, NULL));
-        dlr_sup_bad_take(&s, run);
-        assert_int_equal(s.nstruck, 0);
+        dlr_sup_bad_take(versions, run);
+        assert_int_equal(nstruck, 0);
     }
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the supervisor makes of the ranks' words about their saves: see mpi_launcher/supervisor/versions/cadence.h. */
+/* build: stand-ins */
+/* What the supervisor makes of the ranks' words about their saves: see mpi_launcher/supervisor/versions/versions.h. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -11,15 +12,16 @@
 
 #include "common/base/str.h"
 #include "common/json/message.h"
-#include "mpi_launcher/supervisor/supervisor.h"
-#include "mpi_launcher/supervisor/versions/cadence.h"
+#include "mpi_launcher/supervisor/versions/versions_state.h"
 
 #define MS 1000000
 #define STEP_MS 50
 #define EXTRA 300 /* ms: more than 1 % of 10 s */
 
-static struct dlr_sup s;
+static struct dlr_sup_versions *versions;
+static struct dlr_jobconf jobconf;
 static struct dlr_plan plan;
+static uint32_t resume_round;
 static struct dlr_members table;
 static int64_t now;
 static char told[512], said[512]; /* the newest line of the journal's and the user's */
@@ -68,10 +70,6 @@ void dlr_journal_note(struct dlr_journal *j, const char *event, const char *fmt,
     json_decref(row);
     ntold++;
 }
-void dlr_sup_keep(struct dlr_sup *sup)
-{
-    nkept++;
-}
 uint32_t dlr_policy_round(const struct dlr_policy *p)
 {
     return 0;
@@ -97,6 +95,20 @@ int dlr_sup_holder_node(const struct dlr_sup *sup, unsigned place, unsigned hold
     return (int)place;
 }
 
+const struct dlr_members *dlr_sup_members(const struct dlr_sup_nodes *nodes)
+{
+    return &table;
+}
+
+static void changed(void *arg, bool lasting)
+{
+    nkept++;
+}
+static uint32_t running(void *arg)
+{
+    return 0;
+}
+
 /* --------------------------------------------------------------------------------------- */
 
 static void save_at(void *arg, struct dlr_version v)
@@ -106,42 +118,40 @@ static void save_at(void *arg, struct dlr_version v)
 
 static void commit(void *arg, struct dlr_version v, int64_t took_ms)
 {
-    dlr_sup_cadence_commit(&s, v, took_ms);
+    dlr_sup_cadence_commit(versions, v, took_ms);
 }
 
 static void abort_it(void *arg, struct dlr_version v, const char *why)
 {
 }
 
-static void release(void)
-{
-    dlr_commit_free(s.commit);
-    dlr_sup_cadence_stop(&s);
-    memset(&s, 0, sizeof(s));
-}
-
 static void start(void)
 {
+    static const struct dlr_sup_versions_ops events = {.changed = changed,
+                                                       .round = running};
     static const struct dlr_commit_ops ops = {save_at, commit, abort_it};
     static struct dlr_member members[2];
     const struct dlr_commit_conf conf = {.decide_ms = 1000};
     struct dlr_err err;
 
-    release(); /* of an earlier supervisor */
-    dlr_jobconf_init(&s.conf);
-    s.members = &table;
+    dlr_sup_versions_free(versions); /* of an earlier supervisor */
+    dlr_jobconf_init(&jobconf);
     table.list = members;
     table.n = 2;
     dlr_format(members[0].node.name, sizeof(members[0].node.name), "n1");
     dlr_format(members[1].node.name, sizeof(members[1].node.name), "n2");
-    s.plan = &plan;
     plan.nplaces = plan.world = 2;
-    assert_int_equal(dlr_commit_new(&conf, &ops, NULL, &s.commit, &err), 0);
+    versions = dlr_sup_versions_new(
+        &(struct dlr_sup_versions_env){
+            .conf = &jobconf, .plan = &plan, .resume_round = &resume_round},
+        &events, NULL);
+    assert_non_null(versions);
+    assert_int_equal(dlr_commit_new(&conf, &ops, NULL, &versions->commit, &err), 0);
     if (kept)
-        dlr_sup_cadence_take(&s, kept);
-    dlr_sup_cadence_start(&s);
-    dlr_commit_round(s.commit, 0, 2, NULL);
-    dlr_sup_cadence_round(&s);
+        dlr_sup_cadence_take(versions, kept);
+    dlr_sup_cadence_start(versions);
+    dlr_commit_round(versions->commit, 0, 2, NULL);
+    dlr_sup_cadence_round(versions);
     memset(ordered, 0, sizeof(ordered));
     told[0] = said[0] = '\0';
     ntold = nsaid = nkept = 0;
@@ -150,7 +160,7 @@ static void start(void)
 
 static int stop(void **state)
 {
-    release();
+    versions = dlr_sup_versions_free(versions);
     json_decref(kept);
     kept = NULL;
     return 0;
@@ -159,7 +169,7 @@ static int stop(void **state)
 static void ready(unsigned ranks)
 {
     for (unsigned r = 0; r < ranks; r++)
-        dlr_commit_ready(s.commit, 0, r, 0, now);
+        dlr_commit_ready(versions->commit, 0, r, 0, now);
 }
 
 static void seal(unsigned rank, uint64_t step, unsigned extra_ms)
@@ -169,9 +179,9 @@ static void seal(unsigned rank, uint64_t step, unsigned extra_ms)
                             STEP_MS * MS, "extra_ns", (int)extra_ms * MS, "extra_saves",
                             8, "step_ns", STEP_MS * MS);
 
-    dlr_sup_cadence_sealed(&s, msg);
+    dlr_sup_cadence_sealed(versions, msg);
     json_decref(msg);
-    dlr_commit_sealed(s.commit, rank, (struct dlr_version){0, step}, step, now);
+    dlr_commit_sealed(versions->commit, rank, (struct dlr_version){0, step}, step, now);
 }
 
 /* Steps go by until so many saves are committed. The second rank is the one that saves hold up. */
@@ -181,7 +191,7 @@ static uint64_t run(uint64_t step, unsigned saves, unsigned extra_ms)
         now += STEP_MS;
         step++;
         assert_true(step < sizeof(ordered));
-        dlr_commit_progress(s.commit, 0, step, now);
+        dlr_commit_progress(versions->commit, 0, step, now);
         if (!ordered[step])
             continue;
         seal(0, step, extra_ms / 2);
@@ -216,8 +226,8 @@ static void steps_that_become_long_are_saved_as_soon_in_seconds(void **state)
     before = step = run(run(0, 12, 1), 1, 1);
     for (; !ordered[step] || step == before; step++) {
         now += 2600;
-        dlr_commit_progress(s.commit, 0, step, now);
-        dlr_sup_cadence_watch(&s, step, now);
+        dlr_commit_progress(versions->commit, 0, step, now);
+        dlr_sup_versions_watch(versions, step, now);
     }
     assert_in_range(step - before, 4, 9);
 }
@@ -260,8 +270,8 @@ static void one_save_that_took_an_hour_puts_none_off(void **state)
 static void without_a_budget_saves_come_as_they_can(void **state)
 {
     start();
-    s.conf.ckpt_budget = 0;
-    dlr_sup_cadence_round(&s);
+    jobconf.ckpt_budget = 0;
+    dlr_sup_cadence_round(versions);
     ready(2);
     assert_in_range(run(0, 30, EXTRA), 30, 33);
     assert_string_equal(told, "every 1, 0.1 s, off, cost 300.0");
@@ -276,7 +286,7 @@ static void what_was_learned_survives_the_supervisor_and_the_round(void **state)
     run(0, 8, EXTRA);
     assert_int_equal(nkept, 1);
     kept = json_object();
-    dlr_sup_cadence_state(&s, kept);
+    dlr_sup_cadence_state(versions, kept);
     start();
     ready(2);
     step = run(0, 1, EXTRA); /* one at once, since nothing of this round is saved */
@@ -300,18 +310,16 @@ static void a_run_that_saves_nothing_says_once_what_it_waits_for(void **state)
         ready(rows[i].ready);
         for (uint64_t step = 1; step < 1000; step++) {
             now += STEP_MS;
-            dlr_commit_progress(s.commit, 0, step, now);
+            dlr_commit_progress(versions->commit, 0, step, now);
             if (ordered[step])
                 seal(0, step, 1);
-            dlr_sup_cadence_watch(&s, step, now);
+            dlr_sup_versions_watch(versions, step, now);
             assert_true(ntold == 0 || step > 400); /* 20 s */
         }
         print_message("row %zu: %s\n", i, said);
         assert_string_equal(told, rows[i].why);
         assert_int_equal(nsaid, rows[i].ready > 0);
         stop(NULL);
-        s.commit = NULL;
-        s.cadence = NULL;
     }
 }
 
@@ -319,11 +327,11 @@ static void what_a_failure_would_lose_is_known(void **state)
 {
     start();
     ready(2);
-    assert_int_equal(dlr_sup_cadence_at_stake_ms(&s, now), -1);
-    dlr_sup_cadence_watch(&s, 1, now);
-    assert_int_equal(dlr_sup_cadence_at_stake_ms(&s, now + 700), 700);
+    assert_int_equal(dlr_sup_cadence_at_stake_ms(versions, now), -1);
+    dlr_sup_versions_watch(versions, 1, now);
+    assert_int_equal(dlr_sup_cadence_at_stake_ms(versions, now + 700), 700);
     run(1, 1, 1);
-    assert_int_equal(dlr_sup_cadence_at_stake_ms(&s, now + 300), 300);
+    assert_int_equal(dlr_sup_cadence_at_stake_ms(versions, now + 300), 300);
 }
 
 int main(void)

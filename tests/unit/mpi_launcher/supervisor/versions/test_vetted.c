@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: sees=mpi_launcher/agent/snapshots */
+/* build: sees=mpi_launcher/agent/snapshots stand-ins */
 /* --dlrover-set=vetted-every: where the older version gets a slot, and which version it is. */
 #include <errno.h>
 #include <setjmp.h>
@@ -17,8 +17,7 @@
 #include "mpi_launcher/agent/base/sockets.h"
 #include "mpi_launcher/agent/snapshots/budget.h"
 #include "mpi_launcher/agent/snapshots/parts.h"
-#include "mpi_launcher/supervisor/disk/persist_periodic.h"
-#include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/versions/versions_state.h"
 
 #define GB UINT64_C(1000000000)
 
@@ -26,7 +25,10 @@ static struct dlr_agent_self self;
 static struct dlr_agent_round now;
 static struct dlr_agent_snapshots a = {.self = &self, .round = &now};
 static struct dlr_agent_rank own = {.rank = 1, .own = true}, partners = {.rank = 2};
-static struct dlr_sup s;
+static struct dlr_sup_versions *versions;
+static struct dlr_jobconf conf;
+static bool took_over;
+static unsigned parity_rows;
 static struct dlr_members table;
 static uint64_t node_bytes, left_behind;
 static bool writing;
@@ -75,16 +77,9 @@ void dlr_journal_note(struct dlr_journal *j, const char *event, const char *fmt,
 {
     told++;
 }
-bool dlr_sup_is_bad(const struct dlr_sup *sup, struct dlr_version v)
+bool dlr_sup_is_bad(const struct dlr_sup_versions *of, struct dlr_version v)
 {
     return v.step == 13;
-}
-void dlr_sup_keep(struct dlr_sup *sup)
-{
-}
-bool dlr_sup_periodic_writes(const struct dlr_sup *sup)
-{
-    return writing;
 }
 void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
 {
@@ -95,11 +90,30 @@ void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
     va_end(ap);
 }
 
+const struct dlr_members *dlr_sup_members(const struct dlr_sup_nodes *nodes)
+{
+    return &table;
+}
+unsigned dlr_sup_parity_rows(const struct dlr_sup *copies)
+{
+    return parity_rows;
+}
+
+static void changed(void *arg, bool lasting)
+{
+}
+static bool writes(void *arg)
+{
+    return writing;
+}
+
 /* --------------------------------------------------------------------------------------- */
 
 /* A node with a rank of its own, which has a third slot, and a partner's. */
 static int setup(void **state)
 {
+    static const struct dlr_sup_versions_ops ops = {.changed = changed,
+                                                    .writes = writes};
     static int32_t ranks[] = {1, 2, 3};
 
     memset(&self, 0, sizeof(self));
@@ -112,11 +126,22 @@ static int setup(void **state)
     own.spare_slot = own.write_slot = true;
     node_bytes = 100 * GB;
     left_behind = 0;
-    memset(&s, 0, sizeof(s));
-    dlr_jobconf_init(&s.conf);
+    dlr_jobconf_init(&conf);
+    parity_rows = 0;
+    dlr_sup_versions_free(versions); /* of an earlier row */
+    versions = dlr_sup_versions_new(
+        &(struct dlr_sup_versions_env){.conf = &conf, .took_over = &took_over}, &ops,
+        NULL);
+    assert_non_null(versions);
     writing = false;
     told = 0;
     why[0] = said[0] = '\0';
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    versions = dlr_sup_versions_free(versions);
     return 0;
 }
 
@@ -236,8 +261,8 @@ static void what_was_demanded_is_not_done_without(void **state)
 
 static uint64_t kept_after(uint32_t round, uint64_t step)
 {
-    dlr_sup_vetted_commit(&s, (struct dlr_version){round, step});
-    return s.has_vetted ? s.vetted.step : 0;
+    dlr_sup_vetted_commit(versions, (struct dlr_version){round, step});
+    return versions->has_vetted ? versions->vetted.step : 0;
 }
 
 static void the_older_version_is_the_newest_again_every_so_many_steps(void **state)
@@ -245,14 +270,14 @@ static void the_older_version_is_the_newest_again_every_so_many_steps(void **sta
     assert_int_equal(kept_after(0, 10), 10); /* auto: 100 steps */
     assert_int_equal(kept_after(0, 109), 10);
     assert_int_equal(kept_after(0, 110), 110);
-    s.conf.vetted_every = 5;
+    conf.vetted_every = 5;
     assert_int_equal(kept_after(0, 114), 110);
     assert_int_equal(kept_after(0, 115), 115);
     assert_int_equal(kept_after(1, 12), 12); /* a round that began further back */
     assert_int_equal(kept_after(1, 13), 12);
-    s.vetted.step = 13; /* is bad */
+    versions->vetted.step = 13; /* is bad */
     assert_int_equal(kept_after(1, 14), 14);
-    s.conf.vetted_every = 0;
+    conf.vetted_every = 0;
     assert_int_equal(kept_after(1, 99), 14);
 }
 
@@ -260,33 +285,33 @@ static void the_older_version_is_the_newest_again_every_so_many_steps(void **sta
 static void what_is_being_written_is_the_older_version(void **state)
 {
     assert_int_equal(kept_after(0, 10), 10);
-    dlr_sup_vetted_write(&s, (struct dlr_version){0, 30});
+    dlr_sup_vetted_write(versions, (struct dlr_version){0, 30});
     writing = true;
     assert_int_equal(kept_after(0, 31), 30);
     assert_int_equal(kept_after(0, 500), 30); /* a slow disk: it waits */
     writing = false;
     assert_int_equal(kept_after(0, 501), 501);
-    s.conf.vetted_every = 0;
-    dlr_sup_vetted_write(&s, (struct dlr_version){0, 600});
-    assert_int_equal(s.vetted.step, 501);
+    conf.vetted_every = 0;
+    dlr_sup_vetted_write(versions, (struct dlr_version){0, 600});
+    assert_int_equal(versions->vetted.step, 501);
 }
 
 static void parity_has_none_and_refuses_a_number(void **state)
 {
     struct dlr_err err;
 
-    assert_int_equal(dlr_sup_vetted_check(&s, &err), 0);
+    assert_int_equal(dlr_sup_vetted_check(versions, &err), 0);
     assert_string_equal(said, "");
-    s.sets.rows = 1;
-    assert_int_equal(dlr_sup_vetted_check(&s, &err), 0);
+    parity_rows = 1;
+    assert_int_equal(dlr_sup_vetted_check(versions, &err), 0);
     assert_non_null(strstr(said, "no older version is kept in memory"));
     assert_int_equal(kept_after(0, 10), 0);
-    s.conf.vetted_every = 100;
-    assert_int_equal(dlr_sup_vetted_check(&s, &err), -EINVAL);
+    conf.vetted_every = 100;
+    assert_int_equal(dlr_sup_vetted_check(versions, &err), -EINVAL);
     assert_non_null(strstr(err.text, "--dlrover-set=vetted-every=100: parity"));
-    s.conf.vetted_every = 0;
+    conf.vetted_every = 0;
     said[0] = '\0';
-    assert_int_equal(dlr_sup_vetted_check(&s, &err), 0);
+    assert_int_equal(dlr_sup_vetted_check(versions, &err), 0);
     assert_string_equal(said, "");
 }
 
@@ -295,24 +320,23 @@ static void the_user_is_told_of_the_first_node_without_room(void **state)
     static struct dlr_member nodes[2];
     DLR_AUTO_JSON json_t *msg = json_pack("{s:i,s:s}", "round", 4, "why", "it is full");
 
-    s.members = &table;
     table.list = nodes;
     table.n = 2;
     dlr_format(nodes[1].node.name, sizeof(nodes[1].node.name), "n2");
-    dlr_sup_on_unvetted(&s, 1, msg);
+    dlr_sup_on_unvetted(versions, 1, msg);
     assert_string_equal(said,
                         "no older version is kept in memory "
                         "(--dlrover-set=vetted-every=auto): n2: it is full; "
                         "--dlrover-set=vetted-every=100 demands it, 0 ends this line");
     said[0] = '\0';
-    dlr_sup_on_unvetted(&s, 0, msg);
+    dlr_sup_on_unvetted(versions, 0, msg);
     assert_string_equal(said, "");
     assert_int_equal(told, 1);
 }
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup(f, setup)
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(automatic_takes_what_leaves_the_program_half),
         T(the_arithmetic_is_told_once_a_round),

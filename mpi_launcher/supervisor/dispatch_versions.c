@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What becomes of versions: who is told of it. */
+#include "mpi_launcher/supervisor/disk/persist_periodic.h"
+#include "mpi_launcher/supervisor/dispatch.h"
+#include "mpi_launcher/supervisor/supervisor.h"
+
+static void on_committed(void *arg, struct dlr_version v)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_policy_committed(s->policy, v.step);
+}
+
+static void on_told(void *arg, struct dlr_version v)
+{
+    dlr_sup_periodic_commit(arg, v);
+}
+
+static void on_changed(void *arg, bool lasting)
+{
+    if (lasting)
+        dlr_sup_save_state(arg);
+    else
+        dlr_sup_keep(arg);
+}
+
+static bool is_writing(void *arg)
+{
+    return dlr_sup_periodic_writes(arg);
+}
+
+static uint32_t running_round(void *arg)
+{
+    const struct dlr_sup *s = arg;
+
+    return s->running_round;
+}
+
+static int64_t launched_at(void *arg)
+{
+    const struct dlr_sup *s = arg;
+
+    return s->launch_ms;
+}
+
+const struct dlr_sup_versions_ops dlr_sup_versions_ops = {
+    .committed = on_committed,
+    .told = on_told,
+    .changed = on_changed,
+    .writes = is_writing,
+    .round = running_round,
+    .launched = launched_at,
+};
