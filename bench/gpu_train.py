@@ -12,6 +12,7 @@ Without torch, or without a GPU, it says so and ends with 0; --device cpu tries 
 BUILD (build): where the suite was built. GPU_PYTHON (this one): a Python with torch and CUDA.
 """
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -22,8 +23,10 @@ import time
 REPO = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(REPO, os.environ.get("BUILD", "build"))
 PYTHON = os.environ.get("GPU_PYTHON", sys.executable)
-WARM_UP = 10  # steps: kernels are chosen, slots come and are registered
+WARM_UP = 10  # steps: kernels are chosen
 LENGTH, BATCH = 512, 8
+WHOLE = 5     # saves before a way that saves is measured: each slot has come and is registered
+SLOTS_S = 60  # or as long as this
 LIMIT_S = 300  # of one way
 
 # name, steps from a save to the next (0: none), whether the library is used
@@ -60,14 +63,14 @@ def train(args):
     torch.manual_seed(1)
     model = make_model(torch, args.layers, args.width, args.words).to(args.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    ck = None
+    ck, start = None, time.monotonic()
     if args.bound:
         sys.path.insert(0, os.path.join(REPO, "python"))
         import dlrover  # pylint: disable=import-outside-toplevel
         ck = dlrover.bind(model, optimizer)
         ck.restore()
-    took = []
-    for step in range(1, WARM_UP + args.steps + 1):
+    took, whole, warm = [], set(), WARM_UP
+    for step in itertools.count(1):
         began = time.perf_counter()
         text = torch.randint(args.words, (BATCH, LENGTH), device=args.device)
         with torch.autocast(args.device, torch.bfloat16):
@@ -81,8 +84,13 @@ def train(args):
             ck.step(step)
         if cuda:
             torch.cuda.synchronize()
-        if step > WARM_UP:
+        if step > warm:
             took.append((time.perf_counter() - began) * 1e3)
+            if len(took) == args.steps:
+                break
+        elif args.saved and len(whole) <= WHOLE and time.monotonic() - start < SLOTS_S:
+            whole.add(ck.stats()["committed_step"])
+            warm = step + 1
     state = sum(p.numel() * p.element_size() for p in model.parameters()) * 3
     if ck:
         ck.close()
@@ -96,6 +104,7 @@ def run(args, every, bound):
                str(args.steps)]
     if bound:
         command = [os.path.join(BUILD, "gpu"), "node", str(every)] + command + ["--bound"]
+        command += ["--saved"] if every else []
     env = dict(os.environ, DLROVER_LIB=os.path.join(BUILD, "libdlrover.so"))
     done = subprocess.run(command, env=env, text=True, stdout=subprocess.PIPE, timeout=LIMIT_S,
                           check=False)
@@ -126,6 +135,7 @@ def main():
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--bound", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--saved", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
         train(args)

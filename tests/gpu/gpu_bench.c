@@ -88,7 +88,14 @@ static void pin_slot(struct target *t)
            gbs(bytes, dlr_now_ns() - began));
 }
 
-static void save(struct target *t, const char *what, const char *kernels)
+static const struct {
+    const char *name;
+    unsigned flags;
+} kernels[] = {{"off", 0},
+               {"gather", DLR_DEVICE_GATHER},
+               {"gather and sum", DLR_DEVICE_GATHER | DLR_DEVICE_SUM}};
+
+static void save(struct target *t, const char *what, const char *with)
 {
     for (unsigned i = 0; i < ROUNDS; i++) {
         int64_t began = dlr_now_ns();
@@ -98,7 +105,7 @@ static void save(struct target *t, const char *what, const char *kernels)
                      t->job.ops->after(t->job.dev, gpu_stream) == 0 &&
                      dlr_copy_run(t->copy, &t->job) == 0,
                  "a snapshot");
-        printf("snapshot of %s, kernels %s, %s: %.2f GB/s\n", what, kernels,
+        printf("snapshot of %s, kernels %s, %s: %.2f GB/s\n", what, with,
                t->job.pin ? "into a registered slot" : "through the buffer",
                gbs(dlr_slot_plan_data(t->plan), dlr_now_ns() - began));
     }
@@ -106,7 +113,7 @@ static void save(struct target *t, const char *what, const char *kernels)
 
 /* n regions of a size, one after the other from addr on. */
 static void snapshot(const char *what, CUdeviceptr addr, unsigned n, size_t bytes,
-                     bool kernels)
+                     unsigned k)
 {
     DLR_AUTO_FREE struct dlr_ckpt_region *regions = calloc(n, sizeof(*regions));
     DLR_AUTO_FREE const void **src = calloc(n, sizeof(*src));
@@ -130,18 +137,17 @@ static void snapshot(const char *what, CUdeviceptr addr, unsigned n, size_t byte
     }
     t.job.ops = dlr_device_of(src[0]);
     gpu_need(t.job.ops &&
-                 t.job.ops->open(src[0],
-                                 kernels ? DLR_DEVICE_SUM | DLR_DEVICE_GATHER : 0,
-                                 &dlr_device_crc32c, &t.job.dev, NULL) == 0 &&
+                 t.job.ops->open(src[0], kernels[k].flags, &dlr_device_crc32c,
+                                 &t.job.dev, NULL) == 0 &&
                  dlr_slot_plan_new(regions, n, &owner, &t.plan, NULL) == 0 &&
                  dlr_copy_new(1, &t.copy, NULL) == 0,
              "what a snapshot takes");
     make_slot(&t);
     t.job.slot = t.slot;
     t.job.plan = t.plan;
-    save(&t, what, kernels ? "on" : "off");
+    save(&t, what, kernels[k].name);
     pin_slot(&t);
-    save(&t, what, kernels ? "on" : "off");
+    save(&t, what, kernels[k].name);
     dlr_pin_free(t.job.pin);
     t.job.ops->close(t.job.dev);
     dlr_copy_free(t.copy);
@@ -155,9 +161,9 @@ void gpu_bench(void)
 
     dlr_format(small, sizeof(small), "%u regions of %u bytes", gpu_smalls, GPU_SMALL);
     pinned_peak();
-    for (int kernels = 0; kernels < 2; kernels++) {
-        snapshot("one region", gpu_big, 1, gpu_bytes, kernels);
-        snapshot(small, gpu_small, gpu_smalls, GPU_SMALL, kernels);
+    for (unsigned k = 0; k < sizeof(kernels) / sizeof(*kernels); k++) {
+        snapshot("one region", gpu_big, 1, gpu_bytes, k);
+        snapshot(small, gpu_small, gpu_smalls, GPU_SMALL, k);
     }
 }
 

@@ -34,7 +34,7 @@ static struct dlr_ckpt *open_ck(const char *dir)
     struct dlr_ckpt *ck;
 
     gpu_need(dlr_ckpt_open(&conf, &ck) == 0, dlr_ckpt_error(NULL));
-    gpu_name(ck);
+    gpu_name(ck, gpu_smalls);
     return ck;
 }
 
@@ -81,7 +81,7 @@ static void through_the_partner(bool kernels, bool pin)
     gpu_need(dlr_ckpt_restore(ck, &step) == 1, dlr_ckpt_error(ck));
     gpu_need(step == last, "the step that came back is not the last");
     dlr_ckpt_close(ck);
-    gpu_look();
+    gpu_look(gpu_smalls);
     gpu_node_end(node);
     printf("ok: %d saves, restored from the partner's copy; kernels %s, "
            "slots registered %s\n",
@@ -104,7 +104,7 @@ static void in_a_file(void)
     ck = open_ck(dir);
     gpu_need(dlr_ckpt_restore(ck, &step) == 1 && step == 7, dlr_ckpt_error(ck));
     dlr_ckpt_close(ck);
-    gpu_look();
+    gpu_look(gpu_smalls);
     dlr_format(command, sizeof(command), "rm -rf %s", dir);
     gpu_need(system(command) == 0, command);
     puts("ok: saved and restored by a program without a job");
@@ -174,7 +174,8 @@ void gpu_check(void)
     an_audit(false);
     an_audit(true);
     captures();
-    gpu_check_fence();
+    gpu_check_fence(GPU_FEW, true);
+    gpu_check_fence(gpu_smalls, false);
 }
 
 #endif

@@ -94,7 +94,7 @@ void gpu_clear(void)
 }
 
 /* Columns 3 to 10 of 16 are the view; the small regions differ a little in their size. */
-void gpu_name(struct dlr_ckpt *ck)
+void gpu_name(struct dlr_ckpt *ck, unsigned smalls)
 {
     struct dlr_ckpt_region view = {.name = "view",
                                    .kind = DLR_CKPT_SHARD,
@@ -111,7 +111,7 @@ void gpu_name(struct dlr_ckpt *ck)
                  dlr_ckpt_add_array(ck, "big", DLR_CKPT_SHARD, "u8", 1,
                                     (void *)(uintptr_t)gpu_big, TAIL) == 0,
              dlr_ckpt_error(ck));
-    for (unsigned i = 0; i < gpu_smalls; i++) {
+    for (unsigned i = 0; i < smalls; i++) {
         CUdeviceptr at = gpu_small + (size_t)i * GPU_SMALL;
 
         dlr_format(name, sizeof(name), "small.%u", i);
@@ -121,7 +121,7 @@ void gpu_name(struct dlr_ckpt *ck)
     }
 }
 
-void gpu_look(void)
+void gpu_look(unsigned smalls)
 {
     DLR_AUTO_FREE unsigned char *got = malloc(gpu_bytes);
 
@@ -133,7 +133,7 @@ void gpu_look(void)
                  "the view's bytes");
     gpu_need(GPU(cuMemcpyDtoH)(got, gpu_small, SMALL_ALL) == CUDA_SUCCESS,
              "a copy back");
-    for (size_t i = 0; i < SMALL_ALL; i++)
+    for (size_t i = 0; i < (size_t)smalls * GPU_SMALL; i++)
         gpu_need(
             got[i] ==
                 (i % GPU_SMALL < GPU_SMALL - i / GPU_SMALL % 7 ? pattern[i + 7] : 0),

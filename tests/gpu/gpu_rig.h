@@ -14,6 +14,8 @@
 #include "ckpt/ckpt.h"
 
 #define GPU_SMALL 1504u
+#define GPU_FEW                                                                        \
+    300u /* small tensors whose copies a stream takes ahead: device/cuda.c */
 
 #define GPU_FUNCTIONS(X)                                                               \
     X(cuInit)                                                                          \
@@ -56,10 +58,10 @@ bool gpu_find(void);
 void gpu_fill(void);
 void gpu_clear(void);
 
-/* The state's regions. */
-void gpu_name(struct dlr_ckpt *ck);
-/* It is there as gpu_fill() made it, on a device that was cleared. */
-void gpu_look(void);
+/* The state's regions, with so many of the small tensors. */
+void gpu_name(struct dlr_ckpt *ck, unsigned smalls);
+/* These are there as gpu_fill() made them, on a device that was cleared. */
+void gpu_look(unsigned smalls);
 
 #endif
 #endif
