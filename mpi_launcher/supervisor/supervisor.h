@@ -43,6 +43,7 @@
 #include "mpi_launcher/supervisor/planning/planning.h"
 #include "mpi_launcher/supervisor/planning/step_of_run.h"
 #include "mpi_launcher/supervisor/planning/version_json.h"
+#include "mpi_launcher/supervisor/saved_state.h"
 #include "mpi_launcher/supervisor/steps/agent_step.h"
 #include "mpi_launcher/supervisor/steps/controller.h"
 #include "mpi_launcher/supervisor/steps/internal_step.h"
@@ -567,9 +568,7 @@ void dlr_sup_names_tell(struct dlr_sup *s); /* what was changed by these two */
  */
 char **dlr_sup_names_numbered(struct dlr_sup *s);
 
-/* saved_state.c: what outlives this process */
-void dlr_sup_save_state(struct dlr_sup *s);
-void dlr_sup_keep(struct dlr_sup *s); /* the keeper's part of it alone */
+/* resume.c: which run this is, and what was left of it */
 int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err);
 
 #endif

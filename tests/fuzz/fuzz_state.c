@@ -4,17 +4,14 @@
  * the text in the keeper's memory file, with a round that may go on. What is taken from either can be
  * written again, and read, and is the same. No process is adopted.
  */
-#include "mpi_launcher/supervisor/saved_state.c"
+#include "mpi_launcher/supervisor/resume.c"
 
 #include <stdarg.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "tests/support/nodes_rig.h"
-#include "tests/support/planning_rig.h"
-#include "tests/support/steps_rig.h"
-#include "tests/support/versions_rig.h"
+#include "tests/support/engines_rig.h"
 
 #define NODES 4
 #define HEAD_AT 8192
@@ -23,7 +20,6 @@
 static char job_dir[] = "/dev/shm/dlrover-fuzz-XXXXXX";
 static char run_dir[sizeof(job_dir) + 8], file[sizeof(run_dir) + 16];
 static int memory_fd;
-static struct dlr_sup_io *io;
 static struct dlr_policy *policy;
 
 /* --- instead of mpi_launcher/wire/identity.c and what knows of processes ------------------------ */
@@ -79,9 +75,8 @@ static void make_rig(void)
     snprintf(file, sizeof(file), "%s/state.json", run_dir);
     FUZZ_CHECK(mkdir(run_dir, 0700) == 0);
     atexit(leave);
-    io = dlr_sup_io_new(NULL, NULL);
     memory_fd = memfd_create("state", MFD_CLOEXEC);
-    FUZZ_CHECK(io && memory_fd >= 0);
+    FUZZ_CHECK(memory_fd >= 0);
     FUZZ_CHECK(dlr_policy_new(&pc, &none, NULL, &policy, &err) == 0);
 }
 
@@ -89,19 +84,17 @@ static void start(struct dlr_sup *s)
 {
     char n1[] = "n1", n2[] = "n2", n3[] = "n3", n4[] = "n4";
     char *names[NODES] = {n1, n2, n3, n4};
+    struct dlr_err err;
 
     memset(s, 0, sizeof(*s));
     dlr_jobconf_init(&s->conf);
-    s->io = io;
-    s->policy = policy;
     s->state_fd = memory_fd;
     s->info.incarnation = 1;
     memcpy(s->info.job_dir, job_dir, sizeof(job_dir));
     memcpy(s->info.dir, run_dir, sizeof(run_dir));
-    nodes_rig(s, NULL, names, NODES);
-    steps_rig(s, NULL);
-    planning_rig(s, NULL);
-    versions_rig(s, NULL);
+    engines_rig(s, names, NODES);
+    s->policy = policy;
+    FUZZ_CHECK(dlr_sup_engines_open(s, &err) == 0);
 }
 
 static void stop(struct dlr_sup *s)
@@ -109,10 +102,7 @@ static void stop(struct dlr_sup *s)
     free(s->struck);
     free(s->holders);
     free(s->slot_bytes);
-    dlr_sup_planning_free(s->planning);
-    dlr_sup_versions_free(s->versions);
-    dlr_sup_steps_free(s->steps);
-    dlr_sup_nodes_free(s->nodes);
+    engines_rig_free(s);
 }
 
 /* --- what must hold -------------------------------------------------------------------------- */
@@ -141,15 +131,17 @@ static void check_again(struct dlr_sup *s)
 
     FUZZ_CHECK(s->step->nplaces <= DLR_PLAN_NODES_MAX &&
                s->step->world <= DLR_PLAN_RANKS_MAX);
-    FUZZ_CHECK(!s->ended_before || (s->exit_code >= 0 && s->exit_code <= 255));
+    FUZZ_CHECK(!s->ended_before || (dlr_sup_ending_code(s->end) >= 0 &&
+                                    dlr_sup_ending_code(s->end) <= 255));
     dlr_policy_resume(policy, s->resume_round, s->resume_restarts, 0);
     s->full_places = s->step->nplaces;
     s->full_world = s->step->world;
-    state = run_state(s);
+    state = json_object();
+    dlr_sup_save_run(s, state);
     text = state ? json_dumps(state, JSON_COMPACT) : NULL;
-    FUZZ_CHECK(text && strlen(text) < STATE_MAX);
+    FUZZ_CHECK(text && strlen(text) < DLR_SUP_STATE_MAX);
     start(&next);
-    take_run_state(&next, state);
+    dlr_sup_load_run(&next, state);
     check_same(s, &next);
     stop(&next);
     free(text);

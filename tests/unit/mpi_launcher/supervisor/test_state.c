@@ -2,7 +2,8 @@
 /* build: wrap=dlr_journal_replace,dlr_keepstate_save,dlr_sup_now */
 /* What a supervisor leaves to the next one: of what it knows nothing new it is to the byte what it got from the one
  * before. A run that begins where a former incarnation of the job left a state that it cannot read: it says so and
- * does not begin anew. Around mpi_launcher/supervisor/saved_state.c all of the supervisor but its main program.
+ * does not begin anew. Around mpi_launcher/supervisor/saved_state.c and resume.c all of the supervisor but its main
+ * program.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -265,6 +266,7 @@ static void take_over(void)
 
     leave(keeper_text(text, sizeof(text), 1));
     start();
+    assert_true(s.adopt.wanted);
     assert_true(dlr_sup_adopt_start(&s, eventfd(0, EFD_CLOEXEC)));
 }
 
