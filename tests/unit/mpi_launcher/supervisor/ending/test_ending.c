@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* build: wrap=dlr_sup_say,dlr_sup_send_all,dlr_sup_agents_bye,dlr_sup_start_slurm,dlr_journal_event,dlr_journal_last,dlr_policy_is_alive,dlr_policy_is_lost,dlr_policy_is_told,dlr_policy_phase,dlr_policy_signal,dlr_policy_told */
+/* The end of a run: who is told of it and in which order, which nodes a requeue does without, and where a signal
+ * goes. Around mpi_launcher/supervisor/ending nothing but names of who was called.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/base/str.h"
+#include "common/json/message.h"
+#include "mpi_launcher/supervisor/ending/ending_state.h"
+#include "mpi_launcher/supervisor/nodes/nodes_state.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
+#include "mpi_launcher/supervisor/steps/slurm_command.h"
+
+#define NODES 5
+
+static struct dlr_sup_ending *ending;
+static struct dlr_sup_nodes *nodes;
+static struct dlr_sup_steps *steps;
+static struct dlr_members *table;
+static struct dlr_jobconf conf;
+static struct dlr_runinfo info;
+static struct dlr_stepplan step;
+static unsigned places = 4;
+static int64_t started_ms;
+static bool took_over, tasks_run, alive[NODES], lost[NODES], unfit[NODES];
+static char told[512]; /* a word for each who was called */
+
+static void note(const char *fmt, ...)
+{
+    size_t at = strlen(told);
+    va_list ap;
+
+    if (at && at < sizeof(told) - 1)
+        told[at++] = ' ';
+    va_start(ap, fmt);
+    vsnprintf(told + at, sizeof(told) - at, fmt, ap);
+    va_end(ap);
+}
+
+/* --- who is called ---------------------------------------------------------------- */
+
+void __wrap_dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...);
+void __wrap_dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
+{
+    note("user");
+}
+void __wrap_dlr_sup_send_all(struct dlr_sup_nodes *to, json_t *msg);
+void __wrap_dlr_sup_send_all(struct dlr_sup_nodes *to, json_t *msg)
+{
+    note("%s%s", dlr_msg_type(msg),
+         json_is_true(json_object_get(msg, "later"))   ? ",later"
+         : json_is_true(json_object_get(msg, "stays")) ? ",stays"
+                                                       : "");
+    json_decref(msg);
+}
+void __wrap_dlr_sup_agents_bye(struct dlr_sup_steps *of, int64_t deadline_ms);
+void __wrap_dlr_sup_agents_bye(struct dlr_sup_steps *of, int64_t deadline_ms)
+{
+    note("agents");
+}
+int __wrap_dlr_sup_start_slurm(struct dlr_words *words, int out, struct dlr_proc *ret,
+                               struct dlr_err *err);
+int __wrap_dlr_sup_start_slurm(struct dlr_words *words, int out, struct dlr_proc *ret,
+                               struct dlr_err *err)
+{
+    for (unsigned i = 1; i < words->n; i++) /* behind the program */
+        note("%s", words->list[i]);
+    return -ENOENT;
+}
+void __wrap_dlr_journal_event(struct dlr_journal *j, const char *name, json_t *fields);
+void __wrap_dlr_journal_event(struct dlr_journal *j, const char *name, json_t *fields)
+{
+    note("journal:%s", name);
+    json_decref(fields);
+}
+void __wrap_dlr_journal_last(struct dlr_journal *j, const char *name, json_t *fields);
+void __wrap_dlr_journal_last(struct dlr_journal *j, const char *name, json_t *fields)
+{
+    note("last:%s", name);
+    json_decref(fields);
+}
+
+bool __wrap_dlr_policy_is_alive(const struct dlr_policy *p, unsigned node);
+bool __wrap_dlr_policy_is_alive(const struct dlr_policy *p, unsigned node)
+{
+    return alive[node];
+}
+bool __wrap_dlr_policy_is_lost(const struct dlr_policy *p, unsigned node);
+bool __wrap_dlr_policy_is_lost(const struct dlr_policy *p, unsigned node)
+{
+    return lost[node];
+}
+bool __wrap_dlr_policy_is_told(const struct dlr_policy *p);
+bool __wrap_dlr_policy_is_told(const struct dlr_policy *p)
+{
+    return false;
+}
+enum dlr_phase __wrap_dlr_policy_phase(const struct dlr_policy *p);
+enum dlr_phase __wrap_dlr_policy_phase(const struct dlr_policy *p)
+{
+    return DLR_PHASE_RUN;
+}
+void __wrap_dlr_policy_signal(struct dlr_policy *p, int sig, int64_t now_ms);
+void __wrap_dlr_policy_signal(struct dlr_policy *p, int sig, int64_t now_ms)
+{
+    note("policy:%d", sig);
+}
+void __wrap_dlr_policy_told(struct dlr_policy *p, bool wanted, int64_t limit_ms,
+                            int64_t now_ms);
+void __wrap_dlr_policy_told(struct dlr_policy *p, bool wanted, int64_t limit_ms,
+                            int64_t now_ms)
+{
+    note("policy:told");
+}
+
+static void on_ends(void *arg)
+{
+    note("ends");
+}
+static void on_ended(void *arg)
+{
+    note("ended");
+}
+static void on_state_changed(void *arg)
+{
+    note(dlr_sup_ending_finished(ending) ? "kept:%d" : "kept",
+         dlr_sup_ending_code(ending));
+}
+static const char *last_lines(void *arg, unsigned *ret_rank, unsigned *ret_node)
+{
+    return NULL;
+}
+static bool pass_on(void *arg, int sig)
+{
+    if (tasks_run)
+        note("tasks:%d", sig);
+    return tasks_run;
+}
+static bool is_unfit(void *arg, unsigned node)
+{
+    return unfit[node];
+}
+static uint32_t rounds(void *arg)
+{
+    return 3;
+}
+
+static const struct dlr_sup_ending_ops ops = {
+    .ends = on_ends,
+    .ended = on_ended,
+    .state_changed = on_state_changed,
+    .last_lines = last_lines,
+    .pass = pass_on,
+    .unfit = is_unfit,
+    .rounds = rounds,
+};
+
+static int begin(void **state)
+{
+    char *names[NODES] = {"n0", "n1", "n2", "n3", "n4"};
+    struct dlr_sup_nodes_env of_nodes = {.conf = &conf, .info = &info};
+    struct dlr_err err;
+
+    dlr_jobconf_init(&conf);
+    dlr_format(info.job, sizeof(info.job), "42");
+    dlr_format(info.dir, sizeof(info.dir), "/dir");
+    nodes = dlr_sup_nodes_new(&of_nodes, NULL, NULL);
+    assert_int_equal(dlr_sup_nodes_open(nodes, names, NODES, NULL, &err), 0);
+    table = &nodes->members;
+    steps = dlr_sup_steps_new(
+        &(struct dlr_sup_steps_env){.nodes = nodes, .conf = &conf, .info = &info}, NULL,
+        NULL);
+    ending = dlr_sup_ending_new(&(struct dlr_sup_ending_env){.nodes = nodes,
+                                                             .steps = steps,
+                                                             .conf = &conf,
+                                                             .info = &info,
+                                                             .step = &step,
+                                                             .full_places = &places,
+                                                             .took_over = &took_over,
+                                                             .started_ms = &started_ms,
+                                                             .keeper = getppid()},
+                                &ops, NULL);
+    for (unsigned i = 0; i < NODES; i++) {
+        alive[i] = true;
+        lost[i] = unfit[i] = false;
+    }
+    took_over = tasks_run = false;
+    told[0] = '\0';
+    return 0;
+}
+
+static int end(void **state)
+{
+    dlr_sup_ending_free(ending);
+    dlr_sup_steps_free(steps);
+    dlr_sup_nodes_free(nodes);
+    return 0;
+}
+
+/* --- tests ------------------------------------------------------------------------ */
+
+/* A supervisor that takes over in the middle of it must find the code. */
+static void the_end_is_kept_before_the_agents_are_told(void **state)
+{
+    dlr_sup_finish(ending, 7, "it failed");
+    assert_string_equal(told, "ends user journal:end kept:7 ended bye agents");
+    assert_true(dlr_sup_ending_over(ending));
+}
+
+/* Whoever sent it wanted it so: after a requeue the run begins again. */
+static void an_end_by_a_signal_is_not_kept(void **state)
+{
+    dlr_sup_ending_signal(ending, SIGINT);
+    dlr_sup_finish(ending, 130, NULL);
+    assert_string_equal(told, "policy:2 ends last:end ended bye agents");
+}
+
+static void a_requeue_does_without_nodes_that_are_of_no_use(void **state)
+{
+    static const struct {
+        unsigned incarnation;
+        const char *want; /* behind "requeue", the job, and before the limit */
+    } rows[] = {
+        {0, "n1,n3 4 5"}, {1, "n1,n2,n3 4 5"}, /* n2 is late for the second time */
+    };
+    char want[128];
+
+    alive[1] = alive[2] = false;
+    for (unsigned i = 0; i < NODES; i++) /* n2 was never there */
+        dlr_format(table->list[i].boot, sizeof(table->list[i].boot), i == 2 ? "" : "b");
+    unfit[3] = true;
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        info.incarnation = rows[i].incarnation;
+        told[0] = '\0';
+        dlr_sup_requeue(ending, "too few nodes");
+        dlr_format(want, sizeof(want),
+                   "bye,later kept user requeue 42 %s 30000ms %u /dir", rows[i].want,
+                   rows[i].incarnation);
+        assert_string_equal(told, want);
+    }
+    info.incarnation = 0;
+}
+
+/* The end is not one: Slurm takes the job back by SIGTERM. */
+static void a_job_that_is_requeued_says_no_reason(void **state)
+{
+    dlr_sup_requeue(ending, "too few nodes");
+    told[0] = '\0';
+    dlr_sup_ending_signal(ending, SIGTERM);
+    dlr_sup_finish(ending, 143, "by a signal");
+    assert_string_equal(told, "policy:15 ends last:requeued ended bye,stays agents");
+}
+
+static void tasks_that_run_get_sigterm(void **state)
+{
+    tasks_run = true;
+    assert_false(dlr_sup_term_holds(ending, dlr_sup_now()));
+    dlr_sup_ending_signal(ending, SIGTERM);
+    assert_string_equal(told, "tasks:15 policy:told");
+    assert_true(dlr_sup_term_holds(ending, dlr_sup_now()));
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, begin, end)
+    const struct CMUnitTest tests[] = {
+        T(the_end_is_kept_before_the_agents_are_told),
+        T(an_end_by_a_signal_is_not_kept),
+        T(a_requeue_does_without_nodes_that_are_of_no_use),
+        T(a_job_that_is_requeued_says_no_reason),
+        T(tasks_that_run_get_sigterm),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
