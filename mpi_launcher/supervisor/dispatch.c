@@ -57,7 +57,7 @@ static void on_sealed(struct dlr_sup *s, unsigned node, const json_t *msg)
 
     if (!snapshot_fields(s, msg, &rank, &v, "round"))
         return;
-    if (dlr_sup_node_of(s, dlr_sup_place_of(s, rank)) != (int)node)
+    if (dlr_sup_node_of(s->planning, dlr_sup_place_of(s->planning, rank)) != (int)node)
         return;
     dlr_sup_versions_sealed(s->versions, rank, v, msg);
 }
@@ -70,7 +70,7 @@ static void on_copied(struct dlr_sup *s, unsigned node, const json_t *msg)
 
     if (!snapshot_fields(s, msg, &rank, &v, "vround"))
         return;
-    holder = dlr_sup_holder_of(s, dlr_sup_place_of(s, rank), node);
+    holder = dlr_sup_holder_of(s, dlr_sup_place_of(s->planning, rank), node);
     dlr_sup_scrub_copied(s, node, rank, holder, v);
     if (holder <= 0)
         return;

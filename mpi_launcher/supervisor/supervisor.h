@@ -465,8 +465,6 @@ void dlr_sup_on_room(struct dlr_sup *s, unsigned node, const json_t *msg);
 void dlr_sup_bring_lost(struct dlr_sup *s, unsigned node);
 void dlr_sup_bring_round(struct dlr_sup *s);     /* none of a former round goes on */
 void dlr_sup_transfers_check(struct dlr_sup *s); /* all ended: tells the policy */
-int dlr_sup_place_of(const struct dlr_sup *s, unsigned rank);
-int dlr_sup_node_of(const struct dlr_sup *s, unsigned place);
 void dlr_sup_strike(struct dlr_sup *s, const char *where, int rank,
                     struct dlr_version v);
 /* All copies of it; lasting, later: as in struct dlr_plan_struck. */

@@ -77,7 +77,7 @@ static int holder_of(const struct dlr_sup *s, unsigned rank)
     const struct dlr_plan_source *src = &s->plan->sources[rank];
 
     if (!dlr_sup_other_world(s))
-        return dlr_sup_node_of(s, dlr_sup_place_of(s, rank));
+        return dlr_sup_node_of(s->planning, dlr_sup_place_of(s->planning, rank));
     return src->where ? dlr_members_find(s->members, src->where) : -1;
 }
 

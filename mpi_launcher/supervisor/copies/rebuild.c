@@ -64,7 +64,8 @@ static uint64_t order(struct dlr_sup *s, const struct dlr_sets *sets, unsigned r
 void dlr_sup_rebuild(struct dlr_sup *s, unsigned rank)
 {
     const struct dlr_plan_source *src = &s->plan->sources[rank];
-    int home = dlr_sup_node_of(s, (unsigned)dlr_sup_place_of(s, rank));
+    int home =
+        dlr_sup_node_of(s->planning, (unsigned)dlr_sup_place_of(s->planning, rank));
     struct parts parts;
 
     read_parts(s, src, &parts);

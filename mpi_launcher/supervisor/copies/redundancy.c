@@ -111,7 +111,7 @@ unsigned dlr_sup_holder(const struct dlr_sup *s, unsigned place, unsigned k)
 
 int dlr_sup_holder_node(const struct dlr_sup *s, unsigned place, unsigned k)
 {
-    return dlr_sup_node_of(s, k ? dlr_sup_holder(s, place, k) : place);
+    return dlr_sup_node_of(s->planning, k ? dlr_sup_holder(s, place, k) : place);
 }
 
 int dlr_sup_holder_of(const struct dlr_sup *s, unsigned place, unsigned node)
@@ -132,7 +132,7 @@ static uint64_t shard_bytes(uint64_t slot)
 static void member_ready(struct dlr_sup *s, unsigned rank)
 {
     unsigned ranks[DLR_PARITY_DATA_MAX], n = dlr_sets_group(&s->sets, rank, ranks);
-    unsigned place = (unsigned)dlr_sup_place_of(s, ranks[0]);
+    unsigned place = (unsigned)dlr_sup_place_of(s->planning, ranks[0]);
     uint64_t most = 0;
 
     for (unsigned i = 0; i < n; i++) {
@@ -148,7 +148,7 @@ static void member_ready(struct dlr_sup *s, unsigned rank)
 
 void dlr_sup_holders_ask(struct dlr_sup *s, unsigned rank)
 {
-    unsigned place = (unsigned)dlr_sup_place_of(s, rank);
+    unsigned place = (unsigned)dlr_sup_place_of(s->planning, rank);
 
     if (s->adopt.active)
         return; /* one that has not come back yet would not hear it */
@@ -256,7 +256,8 @@ json_t *dlr_sup_round_sums(const struct dlr_sup *s)
     json_t *sums = json_array();
 
     for (unsigned r = 0; r < s->plan->world; r++) {
-        unsigned ranks[DLR_PARITY_DATA_MAX], place = (unsigned)dlr_sup_place_of(s, r);
+        unsigned ranks[DLR_PARITY_DATA_MAX],
+            place = (unsigned)dlr_sup_place_of(s->planning, r);
 
         dlr_sets_group(&s->sets, r, ranks);
         if (ranks[0] != r)
@@ -304,7 +305,7 @@ void dlr_sup_shard_ready(struct dlr_sup *s, unsigned node, unsigned slot)
     if (slot < s->plan->world || row >= s->sets.rows)
         return;
     n = dlr_sets_group(&s->sets, first, ranks);
-    place = (unsigned)dlr_sup_place_of(s, first);
+    place = (unsigned)dlr_sup_place_of(s->planning, first);
     if (ranks[0] != first || dlr_sup_holder_node(s, place, row + 1) != (int)node)
         return;
     for (unsigned i = 0; i < n; i++)

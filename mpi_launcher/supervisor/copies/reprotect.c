@@ -26,8 +26,8 @@ static struct dlr_transfer *add(struct dlr_sup_again *a)
 /* What rank's holders lack. */
 static void add_rank(struct dlr_sup *s, unsigned rank)
 {
-    unsigned place = (unsigned)dlr_sup_place_of(s, rank);
-    int home = dlr_sup_node_of(s, place);
+    unsigned place = (unsigned)dlr_sup_place_of(s->planning, rank);
+    int home = dlr_sup_node_of(s->planning, place);
 
     for (unsigned k = 1; k <= dlr_sup_copies(s); k++) {
         int to = dlr_sup_holder_node(s, place, k);

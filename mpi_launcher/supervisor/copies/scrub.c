@@ -53,7 +53,7 @@ static int good_holder(const struct dlr_sup *s, const struct dlr_bad_copy *bad,
     *ret_other = -1;
     if (s->sets.rows > 0 || bad->rank >= s->plan->world)
         return -1;
-    place = (unsigned)dlr_sup_place_of(s, bad->rank);
+    place = (unsigned)dlr_sup_place_of(s->planning, bad->rank);
     if (dlr_sup_holder_of(s, place, bad->node) < 0)
         return -1;
     for (its.node = 0; its.node < s->members->n; its.node++) {
@@ -76,11 +76,14 @@ static bool make_shard(struct dlr_sup *s, const struct dlr_bad_copy *bad)
     unsigned ranks[DLR_PARITY_DATA_MAX], n, low = bad->rank % s->plan->world;
     bool all = true;
 
-    if (dlr_sup_holder_of(s, (unsigned)dlr_sup_place_of(s, low), bad->node) <= 0)
+    if (dlr_sup_holder_of(s, (unsigned)dlr_sup_place_of(s->planning, low), bad->node) <=
+        0)
         return false;
     n = dlr_sets_group(&s->sets, low, ranks);
     for (unsigned i = 0; i < n; i++)
-        all = send_copy(s, dlr_sup_node_of(s, (unsigned)dlr_sup_place_of(s, ranks[i])),
+        all = send_copy(s,
+                        dlr_sup_node_of(s->planning, (unsigned)dlr_sup_place_of(
+                                                         s->planning, ranks[i])),
                         ranks[i], bad->version, bad->node) &&
               all;
     return all;
@@ -96,8 +99,8 @@ static unsigned find_parts(const struct dlr_sup *s, const struct dlr_bad_copy *b
 
     for (unsigned i = 0; i < n + s->sets.rows && found < n; i++) {
         unsigned of = i < n ? ranks[i] : bad->rank;
-        unsigned place = (unsigned)dlr_sup_place_of(s, of);
-        int node = i < n ? dlr_sup_node_of(s, place)
+        unsigned place = (unsigned)dlr_sup_place_of(s->planning, of);
+        int node = i < n ? dlr_sup_node_of(s->planning, place)
                          : dlr_sup_holder_node(s, place, 1 + i - n);
 
         part.rank = i < n ? of : dlr_sup_shard_of(s, of, i - n);
@@ -123,7 +126,8 @@ static bool make_own(struct dlr_sup *s, const struct dlr_bad_copy *bad)
     json_t *msg;
 
     if (!to->data || /* an order without its parts keeps a slot */
-        dlr_sup_holder_of(s, (unsigned)dlr_sup_place_of(s, bad->rank), bad->node) ||
+        dlr_sup_holder_of(s, (unsigned)dlr_sup_place_of(s->planning, bad->rank),
+                          bad->node) ||
         (dlr_commit_newest(s->commit, &newest) &&
          dlr_version_cmp(bad->version, newest) < 0))
         return false;

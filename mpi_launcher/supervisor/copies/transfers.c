@@ -17,18 +17,6 @@
 #include "mpi_launcher/supervisor/disk/persist_periodic.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
-/* --- the plan's geography -------------------------------------------------------------------- */
-
-int dlr_sup_place_of(const struct dlr_sup *s, unsigned rank)
-{
-    return s->plan->place_of[rank];
-}
-
-int dlr_sup_node_of(const struct dlr_sup *s, unsigned place)
-{
-    return dlr_members_find(s->members, s->plan->places[place].node.name);
-}
-
 static struct dlr_plan_struck *strike(struct dlr_sup *s, const char *where, int rank,
                                       struct dlr_version v)
 {
@@ -293,7 +281,9 @@ int dlr_sup_new_token(struct dlr_sup *s)
 static void move_rank(struct dlr_sup *s, unsigned rank)
 {
     const struct dlr_plan_source *src = &s->plan->sources[rank];
-    int home = dlr_sup_node_of(s, (unsigned)dlr_sup_place_of(s, rank)), from = home;
+    int home =
+            dlr_sup_node_of(s->planning, (unsigned)dlr_sup_place_of(s->planning, rank)),
+        from = home;
     struct dlr_transfer *t;
 
     if (src->from == DLR_PLAN_LOCAL)
@@ -371,7 +361,7 @@ void dlr_sup_on_ready(struct dlr_sup *s, unsigned node, unsigned rank, uint32_t 
         dlr_sup_shard_ready(s, node, rank);
         return;
     }
-    place = dlr_sup_place_of(s, rank);
+    place = dlr_sup_place_of(s->planning, rank);
     holder = dlr_sup_holder_of(s, place, node);
     if (holder == 0)
         owner_ready(s, rank, bytes);

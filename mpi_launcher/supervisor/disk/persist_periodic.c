@@ -116,8 +116,9 @@ static void path_of(const struct dlr_sup *s, unsigned rank, char *buf, size_t si
 
     dlr_sup_persist_dir(s, dir, sizeof(dir));
     dlr_persist_path(dir, kind,
-                     kind == DLR_PERSIST_ALONE ? rank
-                                               : (unsigned)dlr_sup_place_of(s, rank),
+                     kind == DLR_PERSIST_ALONE
+                         ? rank
+                         : (unsigned)dlr_sup_place_of(s->planning, rank),
                      &p->write, buf, size);
 }
 
@@ -220,11 +221,11 @@ static void tell_tight(struct dlr_sup *s)
 /* -1: it has been told how that ended. */
 static int writer_of(const struct dlr_sup *s, unsigned rank)
 {
-    unsigned place = (unsigned)dlr_sup_place_of(s, rank);
+    unsigned place = (unsigned)dlr_sup_place_of(s->planning, rank);
 
     switch (s->periodic->ranks[rank].by) {
     case BY_OWNER:
-        return dlr_sup_node_of(s, place);
+        return dlr_sup_node_of(s->planning, place);
     case BY_HOLDER:
         return dlr_sup_holder_node(s, place, 1);
     default:
@@ -293,7 +294,7 @@ static int other_writer(const struct dlr_sup *s, unsigned place)
                      ? -1
                      : dlr_sup_holder_node(s, place, 1);
 
-    return holder >= 0 && holder != dlr_sup_node_of(s, place) &&
+    return holder >= 0 && holder != dlr_sup_node_of(s->planning, place) &&
                    s->members->list[holder].here
                ? holder
                : -1;
@@ -311,7 +312,7 @@ static bool ask_again(struct dlr_sup *s, unsigned rank, int rc, const char *why)
         return true;
     }
     if (w->by != BY_OWNER || rc == -ENOSPC || rc == -EDQUOT ||
-        other_writer(s, (unsigned)dlr_sup_place_of(s, rank)) < 0)
+        other_writer(s, (unsigned)dlr_sup_place_of(s->planning, rank)) < 0)
         return false;
     w->by = FAILED;
     snprintf(w->why, sizeof(w->why), "%s", why);
@@ -390,7 +391,7 @@ static void rank_done(void *arg, unsigned node, uint64_t id, int rc, const char 
         p->ranks[rank].by = ANSWERED;
         p->left--;
     }
-    hand_over(s, &s->plan->places[dlr_sup_place_of(s, rank)]);
+    hand_over(s, &s->plan->places[dlr_sup_place_of(s->planning, rank)]);
     if (p->left > 0)
         return;
     if (p->rc < 0)

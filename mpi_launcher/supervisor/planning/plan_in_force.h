@@ -15,6 +15,10 @@ static inline bool dlr_sup_has_plan(const struct dlr_plan *plan)
     return plan->world > 0;
 }
 
+/* Where the rank is: its place; a place's node, as the members' table has it. */
+int dlr_sup_place_of(const struct dlr_sup_planning *planning, unsigned rank);
+int dlr_sup_node_of(const struct dlr_sup_planning *planning, unsigned place);
+
 /* It is a former supervisor's, as dlr_plan_to_json() has written it. -ESTALE: its nodes
  * are not the job's, or not so many; there is none then.
  */

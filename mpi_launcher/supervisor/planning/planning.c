@@ -107,6 +107,16 @@ void dlr_sup_step_resume(struct dlr_sup_planning *planning, unsigned nplaces,
     planning->step.world = world;
 }
 
+int dlr_sup_place_of(const struct dlr_sup_planning *planning, unsigned rank)
+{
+    return planning->plan.place_of[rank];
+}
+
+int dlr_sup_node_of(const struct dlr_sup_planning *planning, unsigned place)
+{
+    return dlr_members_find(planning->members, planning->plan.places[place].node.name);
+}
+
 const struct dlr_plan *dlr_sup_plan(const struct dlr_sup_planning *planning)
 {
     return &planning->plan;

@@ -17,7 +17,7 @@ struct senders {
 static json_t *row_of(struct dlr_sup *s, unsigned p)
 {
     const struct dlr_plan_place *place = &s->plan->places[p];
-    const char *data = s->members->list[dlr_sup_node_of(s, p)].data;
+    const char *data = s->members->list[dlr_sup_node_of(s->planning, p)].data;
     json_t *ranks = json_array();
 
     for (unsigned t = 0; t < place->tasks; t++)
@@ -120,7 +120,7 @@ static void tell_place(struct dlr_sup *s, const json_t *common, unsigned p,
         seen[dlr_sup_holder(s, p, k)] = false;
     json_object_set_new(msg, "nodes", nodes);
     json_object_set_new(msg, "partners", partners);
-    dlr_sup_send(s->nodes, (unsigned)dlr_sup_node_of(s, p), msg);
+    dlr_sup_send(s->nodes, (unsigned)dlr_sup_node_of(s->planning, p), msg);
 }
 
 /* One that has no place hears of the round, and frees what it has no more use for. */
@@ -153,7 +153,7 @@ static int tell_each(struct dlr_sup *s, uint32_t round)
     count_senders(s, &from);
     for (unsigned p = 0; p < n; p++) {
         tell_place(s, common, p, &from, seen);
-        placed[dlr_sup_node_of(s, p)] = true;
+        placed[dlr_sup_node_of(s->planning, p)] = true;
     }
     tell_others(s, common, placed);
     return 0;

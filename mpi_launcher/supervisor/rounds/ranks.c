@@ -39,7 +39,7 @@ static int reset(struct dlr_sup *s)
     if (!r->map || !r->behind)
         return -ENOMEM;
     for (unsigned p = 0; p < s->plan->nplaces; p++)
-        dlr_rankmap_await(r->map, (unsigned)dlr_sup_node_of(s, p));
+        dlr_rankmap_await(r->map, (unsigned)dlr_sup_node_of(s->planning, p));
     return 0;
 }
 
@@ -125,7 +125,7 @@ static int keep_sources(struct dlr_sup *s, bool same)
 static int place_of_node(const struct dlr_sup *s, unsigned node)
 {
     for (unsigned p = 0; p < s->plan->nplaces; p++)
-        if (dlr_sup_node_of(s, p) == (int)node)
+        if (dlr_sup_node_of(s->planning, p) == (int)node)
             return (int)p;
     return -1;
 }
@@ -140,7 +140,8 @@ static int make_seats(const struct dlr_sup *s, const unsigned *nodes, unsigned w
         if (place_of_node(s, nodes[r]) < 0)
             return -EINVAL;
     for (unsigned p = 0; p < s->plan->nplaces; p++)
-        for (unsigned r = 0, node = (unsigned)dlr_sup_node_of(s, p); r < world; r++)
+        for (unsigned r = 0, node = (unsigned)dlr_sup_node_of(s->planning, p);
+             r < world; r++)
             if (nodes[r] == node) {
                 ranks[at++] = r;
                 tasks[p]++;

@@ -14,7 +14,8 @@ static void strike_corrupt(struct dlr_sup *s, unsigned rank, unsigned corrupt,
                            unsigned node, struct dlr_version v)
 {
     bool here = corrupt == rank ||
-                dlr_sup_node_of(s, dlr_sup_place_of(s, corrupt)) == (int)node;
+                dlr_sup_node_of(s->planning, dlr_sup_place_of(s->planning, corrupt)) ==
+                    (int)node;
 
     if (here)
         dlr_sup_strike(s, s->members->list[node].node.name, (int)corrupt, v);

@@ -389,10 +389,8 @@ int64_t dlr_sup_cadence_at_stake_ms(const struct dlr_sup_versions *versions,
 static void waits_for(struct dlr_sup_versions *versions,
                       const struct dlr_commit_waits *w, char *buf, size_t size)
 {
-    int place = dlr_sup_place_of(versions->env.copies, w->rank);
-    int node = w->holder ? dlr_sup_holder_node(versions->env.copies, (unsigned)place,
-                                               w->holder)
-                         : dlr_sup_node_of(versions->env.copies, (unsigned)place);
+    int place = versions->env.plan->place_of[w->rank];
+    int node = dlr_sup_holder_node(versions->env.copies, (unsigned)place, w->holder);
     const char *name = node >= 0 ? versions->members->list[node].node.name : "?";
 
     if (w->what == DLR_WAITS_READY)

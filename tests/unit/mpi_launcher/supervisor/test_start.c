@@ -16,6 +16,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/supervisor/planning/planning_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "tests/support/engines_rig.h"
 
@@ -23,8 +24,6 @@
 #define RANKS 8 /* of a node */
 
 static struct dlr_sup s;
-static struct dlr_plan round_plan;
-static struct dlr_stepplan round_step;
 static struct dlr_members *table;
 static struct {
     uint64_t bytes; /* of lists of members */
@@ -123,8 +122,6 @@ static void begin(unsigned n)
     for (unsigned i = 0; i < n; i++)
         assert_true(asprintf(&names[i], "n%05u", i) > 0);
     table = engines_rig(&s, names, n);
-    s.plan = &round_plan;
-    s.step = &round_step;
     for (unsigned i = 0; i < n; i++) {
         dlr_format(table->list[i].key, DLR_KEY_TEXT, "key%u", i);
         free(names[i]);
@@ -180,19 +177,19 @@ static void all_that_come_are_told_of_each_other_once(void **state)
 static void plan(unsigned n)
 {
     memset(&rounds, 0, sizeof(rounds));
-    round_step.nplaces = round_plan.nplaces = n;
-    round_plan.world = RANKS * n;
+    s.planning->step.nplaces = s.planning->plan.nplaces = n;
+    s.planning->plan.world = RANKS * n;
     s.conf.redundancy.copies = 1;
-    round_plan.places = calloc(n, sizeof(*round_plan.places));
-    round_plan.ranks = calloc(RANKS * n, sizeof(*round_plan.ranks));
-    round_plan.place_of = calloc(RANKS * n, sizeof(*round_plan.place_of));
+    s.planning->plan.places = calloc(n, sizeof(*s.planning->plan.places));
+    s.planning->plan.ranks = calloc(RANKS * n, sizeof(*s.planning->plan.ranks));
+    s.planning->plan.place_of = calloc(RANKS * n, sizeof(*s.planning->plan.place_of));
     s.holders = calloc(n, sizeof(*s.holders));
     for (unsigned i = 0; i < RANKS * n; i++) {
-        round_plan.ranks[i] = i;
-        round_plan.place_of[i] = i / RANKS;
+        s.planning->plan.ranks[i] = i;
+        s.planning->plan.place_of[i] = i / RANKS;
     }
     for (unsigned i = 0; i < n; i++) {
-        struct dlr_plan_place *p = &round_plan.places[i];
+        struct dlr_plan_place *p = &s.planning->plan.places[i];
 
         dlr_format(p->node.name, sizeof(p->node.name), "n%05u", i);
         p->from = RANKS * i;
@@ -206,9 +203,6 @@ static void plan(unsigned n)
 
 static void drop_plan(void)
 {
-    free(round_plan.places);
-    free(round_plan.ranks);
-    free(round_plan.place_of);
     free(s.holders);
     json_decref(rounds.last);
 }
@@ -250,8 +244,8 @@ static void too_many_nodes_for_parity_are_told_so(void **state)
         tasks[i] = RANKS;
     begin(MAX_NODES);
     plan(MAX_NODES);
-    assert_int_equal(dlr_sets_init(&s.sets, MAX_NODES, tasks, round_plan.ranks, 4, 1),
-                     0);
+    assert_int_equal(
+        dlr_sets_init(&s.sets, MAX_NODES, tasks, s.planning->plan.ranks, 4, 1), 0);
     dlr_sup_tell_round(&s, 0);
     assert_int_equal(rounds.sent, 0);
     assert_int_equal(s.transfer_rc, -E2BIG);

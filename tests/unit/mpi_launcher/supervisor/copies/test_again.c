@@ -54,13 +54,13 @@ bool dlr_sup_other_world(const struct dlr_sup *sup)
 {
     return false;
 }
-int dlr_sup_place_of(const struct dlr_sup *sup, unsigned rank)
+int dlr_sup_place_of(const struct dlr_sup_planning *its, unsigned rank)
 {
     return (int)rank;
 }
-int dlr_sup_node_of(const struct dlr_sup *sup, unsigned place)
+int dlr_sup_node_of(const struct dlr_sup_planning *its, unsigned place)
 {
-    return sup->plan->places[place].node.name[1] - '0';
+    return its->plan.places[place].node.name[1] - '0';
 }
 int dlr_members_find(const struct dlr_members *m, const char *name)
 {

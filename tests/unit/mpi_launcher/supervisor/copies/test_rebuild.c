@@ -67,11 +67,11 @@ void dlr_sup_strike(struct dlr_sup *sup, const char *where, int rank,
 {
     note(struck, sizeof(struck), "%d@%s ", rank, where);
 }
-int dlr_sup_place_of(const struct dlr_sup *sup, unsigned rank)
+int dlr_sup_place_of(const struct dlr_sup_planning *its, unsigned rank)
 {
     return (int)rank;
 }
-int dlr_sup_node_of(const struct dlr_sup *sup, unsigned place)
+int dlr_sup_node_of(const struct dlr_sup_planning *its, unsigned place)
 {
     return (int)place;
 }

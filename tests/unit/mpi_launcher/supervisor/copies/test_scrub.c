@@ -86,11 +86,11 @@ void dlr_sup_send(struct dlr_sup_nodes *nodes, unsigned node, json_t *msg)
                terms ? terms : data);
     json_decref(msg);
 }
-int dlr_sup_place_of(const struct dlr_sup *sup, unsigned rank)
+int dlr_sup_place_of(const struct dlr_sup_planning *its, unsigned rank)
 {
     return (int)rank;
 }
-int dlr_sup_node_of(const struct dlr_sup *sup, unsigned place)
+int dlr_sup_node_of(const struct dlr_sup_planning *its, unsigned place)
 {
     return (int)place;
 }

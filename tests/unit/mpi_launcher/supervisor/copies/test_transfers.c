@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=getrandom */
+/* build: wrap=getrandom stand-ins */
 /* A copy does not arrive: is it struck off, or asked for again? Three nodes; the rank's new home is
  * the last of them.
  */

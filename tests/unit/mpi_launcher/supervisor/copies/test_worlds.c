@@ -37,11 +37,11 @@ int dlr_members_find(const struct dlr_members *m, const char *name)
 {
     return -1;
 }
-int dlr_sup_place_of(const struct dlr_sup *sup, unsigned rank)
+int dlr_sup_place_of(const struct dlr_sup_planning *its, unsigned rank)
 {
     return (int)rank;
 }
-int dlr_sup_node_of(const struct dlr_sup *sup, unsigned place)
+int dlr_sup_node_of(const struct dlr_sup_planning *its, unsigned place)
 {
     return (int)place;
 }

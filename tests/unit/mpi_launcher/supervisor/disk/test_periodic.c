@@ -123,11 +123,11 @@ unsigned dlr_sup_copies(const struct dlr_sup *sup)
 {
     return copies;
 }
-int dlr_sup_place_of(const struct dlr_sup *sup, unsigned rank)
+int dlr_sup_place_of(const struct dlr_sup_planning *its, unsigned rank)
 {
     return rank == 1;
 }
-int dlr_sup_node_of(const struct dlr_sup *sup, unsigned place)
+int dlr_sup_node_of(const struct dlr_sup_planning *its, unsigned place)
 {
     return (int)place;
 }

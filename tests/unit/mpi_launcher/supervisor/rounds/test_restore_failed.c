@@ -73,11 +73,11 @@ bool dlr_sup_other_world(const struct dlr_sup *sup)
 {
     return sup->plan->made_by != sup->plan->world;
 }
-int dlr_sup_place_of(const struct dlr_sup *sup, unsigned rank)
+int dlr_sup_place_of(const struct dlr_sup_planning *its, unsigned rank)
 {
     return (int)rank;
 }
-int dlr_sup_node_of(const struct dlr_sup *sup, unsigned place)
+int dlr_sup_node_of(const struct dlr_sup_planning *its, unsigned place)
 {
     return (int)place;
 }

@@ -52,7 +52,7 @@ enum dlr_phase dlr_policy_phase(const struct dlr_policy *p)
 {
     return DLR_PHASE_RUN;
 }
-int dlr_sup_node_of(const struct dlr_sup *sup, unsigned place)
+int dlr_sup_node_of(const struct dlr_sup_planning *its, unsigned place)
 {
     return (int)place;
 }

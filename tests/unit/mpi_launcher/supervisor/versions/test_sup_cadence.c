@@ -82,14 +82,6 @@ unsigned dlr_sup_copies(const struct dlr_sup *sup)
 {
     return 0;
 }
-int dlr_sup_place_of(const struct dlr_sup *sup, unsigned rank)
-{
-    return (int)rank;
-}
-int dlr_sup_node_of(const struct dlr_sup *sup, unsigned place)
-{
-    return (int)place;
-}
 int dlr_sup_holder_node(const struct dlr_sup *sup, unsigned place, unsigned holder)
 {
     return (int)place;
@@ -127,6 +119,7 @@ static void abort_it(void *arg, struct dlr_version v, const char *why)
 
 static void start(void)
 {
+    static unsigned place_of[] = {0, 1};
     static const struct dlr_sup_versions_ops events = {.changed = changed,
                                                        .round = running};
     static const struct dlr_commit_ops ops = {save_at, commit, abort_it};
@@ -141,6 +134,7 @@ static void start(void)
     dlr_format(members[0].node.name, sizeof(members[0].node.name), "n1");
     dlr_format(members[1].node.name, sizeof(members[1].node.name), "n2");
     plan.nplaces = plan.world = 2;
+    plan.place_of = place_of;
     versions = dlr_sup_versions_new(
         &(struct dlr_sup_versions_env){
             .conf = &jobconf, .plan = &plan, .resume_round = &resume_round},
