@@ -13,6 +13,7 @@
 
 /* The state in a run's directory. -ENOENT: there is none; -EBADMSG, -EPROTONOSUPPORT: it
  * is none, or another release's. *ret is the caller's. Blocking: file system.
+ * Foreign bytes: fuzz target state.
  */
 int dlr_sup_former_read(const char *dir, json_t **ret, struct dlr_err *err);
 /* what: what err calls the state. */
@@ -35,6 +36,7 @@ int dlr_sup_former_tries(const struct dlr_runinfo *info, const char *dir,
 
 /* "command" and "tries" of the state: what it was, and its tries before this one. */
 void dlr_sup_former_save(const struct dlr_runinfo *info, json_t *state);
+/* The tries. Foreign bytes: fuzz target state. */
 void dlr_sup_former_load(struct dlr_tries *ret, const json_t *state);
 
 #endif

@@ -3,6 +3,7 @@
 /* What a supervisor left to the next one, dlr_state(5): each input as state.json in a run's directory, and as
  * the text in the keeper's memory file, with a round that may go on. What is taken from either can be
  * written again, and read, and is the same. No process is adopted.
+ * Reaches dlr_sup_former_read(), dlr_sup_former_load().
  */
 #include "mpi_launcher/supervisor/resume.c"
 
