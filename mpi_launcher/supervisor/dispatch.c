@@ -41,7 +41,7 @@ static void on_ready(struct dlr_sup *s, unsigned node, const json_t *msg)
     uint64_t rank, round, bytes;
 
     if (!dlr_sup_has_plan(s->plan) ||
-        dlr_msg_uint(msg, "rank", dlr_sup_slots_max(s), &rank) < 0 ||
+        dlr_msg_uint(msg, "rank", dlr_sup_slots_max(s->planning), &rank) < 0 ||
         dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
         dlr_msg_uint(msg, "bytes", ANY_SIZE, &bytes) < 0)
         return;
@@ -309,8 +309,9 @@ static void put_beside(void *arg, json_t *msg)
     if (s->common_net)
         json_object_set_new(msg, "common_net", json_true());
     json_object_set_new(msg, "state",
-                        json_pack("{s:i,s:i,s:i,s:s}", "places", s->full_places,
-                                  "world", dlr_sup_seats_world(s), "nodes",
+                        json_pack("{s:i,s:i,s:i,s:s}", "places",
+                                  dlr_sup_full_places(s->planning), "world",
+                                  dlr_sup_seats_world(s->planning), "nodes",
                                   s->members->n, "dir", s->info.dir));
 }
 

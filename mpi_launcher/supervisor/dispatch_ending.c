@@ -45,13 +45,6 @@ static bool pass_on(void *arg, int sig)
     return true;
 }
 
-static bool is_unfit(void *arg, unsigned node)
-{
-    const struct dlr_sup *s = arg;
-
-    return s->unfit && s->unfit[node];
-}
-
 static uint32_t rounds(void *arg)
 {
     const struct dlr_sup *s = arg;
@@ -65,6 +58,5 @@ const struct dlr_sup_ending_ops dlr_sup_ending_ops = {
     .state_changed = on_state_changed,
     .last_lines = last_lines,
     .pass = pass_on,
-    .unfit = is_unfit,
     .rounds = rounds,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happens to Slurm's steps, and how a plan comes about: who is told of it. */
+/* What happens to Slurm's steps: who is told of it. */
 #include <errno.h>
 
 #include "mpi_launcher/supervisor/dispatch.h"
@@ -42,7 +42,7 @@ static void on_failed(void *arg, enum dlr_asking what, int code, const char *why
     else if (what == DLR_ASK_AGENTS)
         dlr_policy_agents_gone(s->policy, now);
     else if (what == DLR_ASK_PLAN)
-        dlr_sup_take_plan(s, -EPROTO, &none, why);
+        dlr_sup_planning_ops.planned(s, -EPROTO, &none, why);
     else if (what == DLR_ASK_STEP)
         dlr_policy_step_ended(s->policy, s->running_round, code, now);
     else if (what == DLR_ASK_LAUNCH)
@@ -91,39 +91,4 @@ const struct dlr_sup_steps_ops dlr_sup_steps_ops = {
     .barred = dlr_sup_is_barred,
     .finished = dlr_sup_has_ended,
     .over = is_over,
-};
-
-/* --- how a plan comes about ------------------------------------------------------- */
-
-static void fill_want(void *arg, struct dlr_plan_want *ret)
-{
-    dlr_sup_fill_want(arg, ret);
-}
-
-static void on_planned(void *arg, int rc, struct dlr_plan *plan, const char *why)
-{
-    dlr_sup_take_plan(arg, rc, plan, why);
-}
-
-static void on_reported(void *arg, const struct dlr_plan_report *reports, unsigned n)
-{
-    dlr_sup_persist_reports(arg, reports, n);
-}
-
-static bool restores(void *arg)
-{
-    const struct dlr_sup *s = arg;
-    struct dlr_version newest;
-
-    return dlr_sup_newest(s->versions, &newest);
-}
-
-const struct dlr_sup_planning_ops dlr_sup_planning_ops = {
-    .want = fill_want,
-    .planned = on_planned,
-    .reported = on_reported,
-    .request = dlr_sup_next_request,
-    .round = dlr_sup_round_now,
-    .since = dlr_sup_phase_since,
-    .restores = restores,
 };

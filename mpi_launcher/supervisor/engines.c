@@ -25,14 +25,12 @@ bool dlr_sup_engines_new(struct dlr_sup *s)
                                                              .id = &s->id,
                                                              .address = s->address},
                                  &dlr_sup_steps_ops, s);
-    s->planning = dlr_sup_planning_new(
-        &(struct dlr_sup_planning_env){.io = s->io,
-                                       .nodes = s->nodes,
-                                       .steps = s->steps,
-                                       .conf = &s->conf,
-                                       .info = &s->info,
-                                       .job_number = &s->job_number},
-        &dlr_sup_planning_ops, s);
+    s->planning = dlr_sup_planning_new(&(struct dlr_sup_planning_env){.io = s->io,
+                                                                      .nodes = s->nodes,
+                                                                      .steps = s->steps,
+                                                                      .conf = &s->conf,
+                                                                      .info = &s->info},
+                                       &dlr_sup_planning_ops, s);
     if (!s->steps || !s->planning)
         return false;
     s->step = dlr_sup_step(s->planning);
@@ -42,6 +40,7 @@ bool dlr_sup_engines_new(struct dlr_sup *s)
     s->versions = dlr_sup_versions_new(
         &(struct dlr_sup_versions_env){.io = s->io,
                                        .nodes = s->nodes,
+                                       .planning = s->planning,
                                        .copies = s,
                                        .conf = &s->conf,
                                        .plan = s->plan,
@@ -54,10 +53,10 @@ bool dlr_sup_engines_new(struct dlr_sup *s)
         dlr_sup_ending_new(&(struct dlr_sup_ending_env){.io = s->io,
                                                         .nodes = s->nodes,
                                                         .steps = s->steps,
+                                                        .planning = s->planning,
                                                         .conf = &s->conf,
                                                         .info = &s->info,
                                                         .step = s->step,
-                                                        .full_places = &s->full_places,
                                                         .took_over = &s->took_over,
                                                         .started_ms = &s->started_ms,
                                                         .keeper = getppid(),

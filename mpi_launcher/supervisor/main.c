@@ -70,7 +70,8 @@ static void usage(FILE *out)
     dlr_opt_help(dlr_jobconf_opts, "", out);
 }
 
-static int read_words(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err)
+static int read_words(struct dlr_sup *s, int argc, char **argv, int *ret_srun_words,
+                      struct dlr_err *err)
 {
     int i;
 
@@ -80,7 +81,7 @@ static int read_words(struct dlr_sup *s, int argc, char **argv, struct dlr_err *
 
         if (!word)
             return dlr_fail(err, -EINVAL, "unexpected word '%s'", argv[i]);
-        if (sscanf(word, DLR_SRUN_WORDS_OPTION "%d", &s->srun_words) == 1)
+        if (sscanf(word, DLR_SRUN_WORDS_OPTION "%d", ret_srun_words) == 1)
             continue;
         if (dlr_opt_set_word(dlr_jobconf_opts, word, &s->conf, err) < 0)
             return -EINVAL;
@@ -139,7 +140,7 @@ static int open_policy(struct dlr_sup *s, struct dlr_err *err)
     int64_t dead = dlr_jobconf_dead_ms(&s->conf);
     struct dlr_policy_conf pc = {
         .nnodes = s->members->n,
-        .nplaces = s->full_places,
+        .nplaces = dlr_sup_full_places(s->planning),
         .min_places = s->conf.nodes.min,
         .max_restarts = s->conf.max_restarts.count,
         .restarts_ms = s->conf.max_restarts.per_ms,
@@ -197,23 +198,34 @@ static void block_signals(void)
     sigprocmask(SIG_SETMASK, &set, NULL);
 }
 
-static int prepare(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err)
+/* A round goes on: its holders were chosen before it was known who shares parity. */
+static int adopt_places(struct dlr_sup *s, struct dlr_err *err)
 {
+    int rc = dlr_sup_resize_adopted(s->planning, err);
+
+    if (rc == 0 && s->sets.rows > 0 && dlr_sup_holders_make(s) < 0)
+        rc = dlr_fail(err, -ENOMEM, "out of memory");
+    return rc;
+}
+
+static int prepare(struct dlr_sup *s, int argc, char **argv, int srun_words,
+                   struct dlr_err *err)
+{
+    pid_t holder = s->state_fd >= 0 ? getppid() : getpid();
     int rc;
 
-    s->argv = argv;
     dlr_sup_stdin_start(s);
     if ((rc = open_nodes(s, err)) < 0 || (rc = open_descriptors(s, err)) < 0 ||
-        (rc = dlr_sup_read_step(s, argc, argv, err)) < 0 ||
+        (rc = dlr_sup_read_step(s->planning, argc, argv, srun_words, err)) < 0 ||
         (rc = dlr_sup_apart_start(s->io, err)) < 0)
         return rc;
     dlr_sup_say_start(s->io);
     if ((rc = dlr_sup_load_state(s, err)) < 0 ||
-        (rc = dlr_sup_plan_step(s, argc, argv, err)) < 0 ||
+        (rc = dlr_sup_plan_step(s->planning, holder, s->took_over, err)) < 0 ||
         (rc = dlr_sup_redundancy_check(s, err)) < 0 ||
-        (rc = dlr_sup_resize_check(s, err)) < 0 ||
+        (rc = dlr_sup_resize_check(s->planning, err)) < 0 ||
         (rc = dlr_sup_vetted_check(s->versions, err)) < 0 ||
-        (s->adopt.wanted && (rc = dlr_sup_resize_adopted(s, err)) < 0) ||
+        (s->adopt.wanted && (rc = adopt_places(s, err)) < 0) ||
         (rc = open_control(s, err)) < 0 || (rc = open_policy(s, err)) < 0 ||
         (rc = dlr_sup_engines_open(s, err)) < 0)
         return rc;
@@ -253,6 +265,13 @@ static void take_over(struct dlr_sup *s)
     dlr_sup_let_go(s->steps, &s->former_workers);
 }
 
+static void bar_nodes(struct dlr_sup *s)
+{
+    for (unsigned i = 0; i < s->members->n; i++)
+        if (dlr_stepplan_bars(s->step, i))
+            dlr_policy_lost_before(s->policy, i);
+}
+
 static int run(struct dlr_sup *s)
 {
     int64_t now = dlr_sup_now();
@@ -263,7 +282,7 @@ static int run(struct dlr_sup *s)
     s->started_ms = now;
     dlr_sup_detector_start(s->nodes, now);
     dlr_policy_resume(s->policy, s->resume_round, s->resume_restarts, now);
-    dlr_sup_bar_nodes(s);
+    bar_nodes(s);
     dlr_sup_load_lost(s->nodes);
     if (s->took_over)
         take_over(s);
@@ -285,7 +304,7 @@ int main(int argc, char **argv)
                                  .adopt.deadline_ms = INT64_MAX};
     struct dlr_sup *s = &sup;
     struct dlr_err err;
-    int first, code;
+    int first, code, srun_words = 0;
 
     if (argc == 2 && dlr_streq(argv[1], "--help")) {
         usage(stdout);
@@ -302,8 +321,8 @@ int main(int argc, char **argv)
     fcntl(BELL_FD, F_SETFD, FD_CLOEXEC);
     if (!dlr_sup_engines_new(s))
         return EXIT_REFUSED;
-    first = read_words(s, argc, argv, &err);
-    if (first < 0 || prepare(s, argc - first, argv + first, &err) < 0) {
+    first = read_words(s, argc, argv, &srun_words, &err);
+    if (first < 0 || prepare(s, argc - first, argv + first, srun_words, &err) < 0) {
         dlr_sup_say(s->io, "%s", err.text);
         dlr_sup_say_end(s->io);
         return EXIT_REFUSED;

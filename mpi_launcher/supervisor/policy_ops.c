@@ -31,6 +31,11 @@ static void wait_controller(void *arg, const char *why)
     dlr_sup_controller_wait(s->steps, why, s->phase_ms);
 }
 
+static int resize(void *arg, unsigned nplaces)
+{
+    return dlr_sup_resize(((struct dlr_sup *)arg)->planning, nplaces);
+}
+
 static void rendezvous(void *arg, bool with_mpi)
 {
     struct dlr_sup *s = arg;
@@ -66,7 +71,7 @@ static void ask_fate(void *arg)
 const struct dlr_policy_ops dlr_sup_policy_ops = {
     .start_agents = start_agents,
     .late = say_late,
-    .resize = dlr_sup_resize,
+    .resize = resize,
     .rendezvous = rendezvous,
     .stop_rendezvous = stop_rendezvous,
     .prepare = dlr_sup_prepare,

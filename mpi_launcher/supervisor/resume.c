@@ -95,6 +95,7 @@ int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err)
     DLR_AUTO_FREE char **words = dlr_sup_names_numbered(s);
     const char *name = NULL;
     bool had = false;
+    uint32_t number;
     int rc;
 
     if (!words)
@@ -117,7 +118,7 @@ int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err)
     dlr_format(s->id.job, sizeof(s->id.job), "%s", s->info.job);
     dlr_format(s->id.run, sizeof(s->id.run), "%s", s->info.name);
     s->id.gen = s->info.incarnation;
-    if (dlr_parse_uint(s->info.job, UINT32_MAX, &s->job_number) < 0)
+    if (dlr_parse_uint(s->info.job, UINT32_MAX, &number) < 0)
         return dlr_fail(err, -EINVAL, "SLURM_JOB_ID='%s' is not a number", s->info.job);
     if (kept) /* the first supervisor has made it; workers must not wait for it now */
         dlr_sup_file_do(s->io, dlr_sup_file_mkdirs, s->info.dir, NULL);

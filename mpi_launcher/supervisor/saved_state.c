@@ -65,8 +65,9 @@ static void load_policy(struct dlr_sup *s, const json_t *state)
 
 static void save_step(const struct dlr_sup *s, json_t *state)
 {
-    json_object_set_new(state, "places", json_integer(s->full_places));
-    json_object_set_new(state, "world", json_integer(s->full_world));
+    json_object_set_new(state, "places",
+                        json_integer(dlr_sup_full_places(s->planning)));
+    json_object_set_new(state, "world", json_integer(dlr_sup_full_world(s->planning)));
 }
 
 static void load_step(struct dlr_sup *s, const json_t *state)

@@ -39,8 +39,10 @@
 #include "mpi_launcher/supervisor/nodes/peers.h"
 #include "mpi_launcher/supervisor/nodes/send.h"
 #include "mpi_launcher/supervisor/nodes/suspend.h"
+#include "mpi_launcher/supervisor/planning/places.h"
 #include "mpi_launcher/supervisor/planning/plan_in_force.h"
 #include "mpi_launcher/supervisor/planning/planning.h"
+#include "mpi_launcher/supervisor/planning/resize.h"
 #include "mpi_launcher/supervisor/planning/step_of_run.h"
 #include "mpi_launcher/supervisor/planning/version_json.h"
 #include "mpi_launcher/supervisor/saved_state.h"
@@ -115,15 +117,8 @@ struct dlr_sup {
     struct dlr_jobconf conf;
     struct dlr_runinfo info;
     struct dlr_run_id id;
-    unsigned full_places; /* of a round that lacks no node, and its tasks */
-    unsigned full_world;
-    const char **prefer; /* [step.nprefer] their names */
-    char **argv;         /* srun's words */
-    int *shown;          /* [nshown] nodes that the script was shown, in rank order */
-    unsigned nshown;
     struct dlr_role *roles; /* [nplaces], NULL before the first plan */
-    uint32_t job_number;
-    uint32_t resume_round; /* where a former supervisor or incarnation stopped */
+    uint32_t resume_round;  /* where a former supervisor or incarnation stopped */
     unsigned resume_restarts;
     bool ended_before;   /* its code was told before a requeue: nothing is to be run */
     bool took_over;      /* a supervisor of this incarnation died before us */
@@ -153,32 +148,22 @@ struct dlr_sup {
 
     /* what the next plan must know */
     struct dlr_sup_ranks *ranks; /* rounds/ranks.c: which of them are where */
-    struct dlr_plan_world
-        seats;         /* of the program's ranks, as it told them; nplaces 0: of
-                                    Slurm's tasks. See dlr_sup_seats() */
-    uint32_t turn;     /* of the round */
+    uint32_t turn;               /* of the round */
     bool anywhere;     /* copies of the plan's version may not be where its ranks are */
     bool common_net;   /* copies go over the control plane's network */
     unsigned *holders; /* copies/redundancy.c: [places][copies] of the plan in force */
     struct dlr_sets sets; /* of those that share parity; rows 0: there are none */
-    struct dlr_plan_world
-        worlds[DLR_PLAN_WORLDS_MAX]; /* rounds/resize.c: former rounds' */
-    unsigned nworlds;
     uint64_t *slot_bytes; /* [world] what each rank has reserved in this round */
     int64_t
         bare_ms; /* since then part of a version is not where it should be; 0: all is */
     int *kept;   /* nodes of the last round that was prepared; NULL: none */
+    unsigned nkept;
     bool kept_whole; /* and they have all of the newest version */
     struct dlr_sup_again again;
-    struct dlr_plan_seat *former;
-    unsigned nformer;
     struct dlr_plan_struck *struck;
     unsigned nstruck;
     struct dlr_sup_spared *spared;
     unsigned nspared;
-    struct dlr_plan_out
-        *full; /* nodes that had no room for what they were to restore */
-    unsigned nfull;
     unsigned copies_bad; /* that went bad in memory, as nodes have found */
     struct dlr_bad_copies bad_copies;
     struct dlr_sup_disk *disk; /* disk/inventory.c: it is still being read; NULL: not */
@@ -239,56 +224,13 @@ struct dlr_sup {
     /* progress */
     int64_t progress_ms; /* last line */
     uint64_t progress_step;
-    unsigned char
-        *unfit;     /* [nnodes] 1: health checks left it out when too few were fit */
-    int srun_words; /* argv's before the program, as srun has read them; 0: unknown */
 };
-
-/* Places of the program's ranks, as far as known: what the next plan assumes. Borrowed. */
-static inline struct dlr_plan_world dlr_sup_seats(const struct dlr_sup *s)
-{
-    return s->seats.nplaces && s->seats.nplaces == s->step->nplaces
-               ? s->seats
-               : (struct dlr_plan_world){s->step->nplaces, s->step->tasks,
-                                         s->step->ranks};
-}
-
-static inline unsigned dlr_sup_seats_world(const struct dlr_sup *s)
-{
-    struct dlr_plan_world seats = dlr_sup_seats(s);
-    unsigned world = 0;
-
-    for (unsigned p = 0; p < seats.nplaces; p++)
-        world += seats.tasks[p];
-    return world;
-}
-
-/* The highest number of a slot, parity's included, that a node may speak of. */
-static inline unsigned dlr_sup_slots_max(const struct dlr_sup *s)
-{
-    unsigned world = s->plan->world > s->full_world ? s->plan->world : s->full_world;
-
-    return world * DLR_SLOT_OWNERS - 1;
-}
 
 /* What a callback of the loop asks. */
 static inline bool dlr_sup_is_over(const struct dlr_sup *s)
 {
     return dlr_sup_ending_over(s->end);
 }
-
-/* rounds/step.c: the user's srun as a plan; the first does not return for one that runs as it is */
-int dlr_sup_read_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err);
-int dlr_sup_plan_step(struct dlr_sup *s, int argc, char **argv, struct dlr_err *err);
-/* Plans the same step once more, for so many nodes of a round: each keeps its share of tasks. */
-int dlr_sup_replan_step(struct dlr_sup *s, unsigned nplaces, struct dlr_err *err);
-/* The plugin shows a batch script what it trains on; what the job has stands beside it, marked
- * with the job's id: a job submitted from this one inherits the marks.
- */
-const char *dlr_sup_of_allocation(const char *all, const char *shown);
-void dlr_sup_bar_nodes(struct dlr_sup *s);
-/* SLURM_JOB_CPUS_PER_NODE and SLURM_DISTRIBUTION as tasks of the round should see them. */
-int dlr_sup_shape_env(const struct dlr_sup *s, struct dlr_env *env);
 
 /* rounds/launch_limit.c */
 void dlr_sup_on_stepd(struct dlr_sup *s, unsigned node, const json_t *msg);
@@ -299,29 +241,6 @@ bool dlr_sup_may_queue(const struct dlr_sup *s);
  * round's time to start begins now.
  */
 bool dlr_sup_launch_queued(struct dlr_sup *s, bool queued);
-
-/* rounds/resize.c: rounds with fewer nodes than the run began with */
-/* -EINVAL with one line when --dlrover-nodes cannot be kept. */
-int dlr_sup_resize_check(const struct dlr_sup *s, struct dlr_err *err);
-/* The round that is taken over has as many places as it has. */
-int dlr_sup_resize_adopted(struct dlr_sup *s, struct dlr_err *err);
-int dlr_sup_resize(void *arg, unsigned nplaces);
-/* Who shared parity when there were so many ranks: dlr_sets_done(). -ENOENT: not known. */
-int dlr_sup_world_sets(const struct dlr_sup *s, unsigned world, struct dlr_sets *ret);
-
-/* rounds/plan_in_force.c */
-void dlr_sup_tell_plan(struct dlr_sup *s);    /* the round has its number */
-json_t *dlr_sup_plan_rows(struct dlr_sup *s); /* places, spares and restore of it */
-void dlr_sup_keep_plan(
-    struct dlr_sup *s); /* its seats are the former ones from now on */
-void dlr_sup_fill_want(struct dlr_sup *s, struct dlr_plan_want *want);
-/* A rendezvous has ended: with the plan (taken over), or with rc and why there is none. */
-void dlr_sup_take_plan(struct dlr_sup *s, int rc, struct dlr_plan *plan,
-                       const char *why);
-
-/* What the next plan may not use, and why; copied. */
-void dlr_sup_leave_out(struct dlr_sup *s, const struct dlr_plan_out *out);
-bool dlr_sup_is_left_out(const struct dlr_sup *s, const char *node);
 
 /* rounds/ranks.c: who is there of the program's ranks, where these are not Slurm's tasks, or not where the
  * plan has them, or start again inside the round
@@ -345,9 +264,6 @@ void dlr_sup_ranks_take(struct dlr_sup *s, const json_t *state);
 int dlr_sup_ranks_adopt(struct dlr_sup *s);
 void dlr_sup_ranks_told(struct dlr_sup *s, unsigned node, const json_t *told);
 void dlr_sup_ranks_adopted(struct dlr_sup *s);
-/* rounds/resize.c: the plan in force has them so (tasks of each place, ranks as in struct dlr_plan_want). */
-int dlr_sup_reseat(struct dlr_sup *s, const unsigned *tasks, const unsigned *ranks);
-
 /* rounds/restore.c: all ranks of a round have loaded, or not */
 void dlr_sup_restore_tick(struct dlr_sup *s, int64_t now_ms); /* or not in time */
 void dlr_sup_on_restored(struct dlr_sup *s, unsigned node, const json_t *msg);
@@ -447,6 +363,8 @@ int dlr_sup_disk_load(struct dlr_sup *s, int64_t limit_ms, struct dlr_err *err);
  * rendezvous is held again when that is known.
  */
 bool dlr_sup_disk_wants(struct dlr_sup *s, const struct dlr_plan *plan);
+/* A plan is asked for: what the disk has, as far as it is known. Borrowed. */
+void dlr_sup_disk_files(struct dlr_sup *s, struct dlr_plan_want *want);
 void dlr_sup_disk_tick(struct dlr_sup *s);
 /* A process apart gives a list of files as a memory file, the caller's, which becomes s->files (-1: none). */
 int dlr_sup_disk_give(const struct dlr_plan_file *files, unsigned n, int *ret_fd);
@@ -483,9 +401,13 @@ bool dlr_sup_blames(struct dlr_sup *s, const char *where, int rank,
  * are the others.
  */
 unsigned dlr_sup_copies(const struct dlr_sup *s);
-/* Shards of each set; 0: there is no parity. */
-unsigned dlr_sup_parity_rows(const struct dlr_sup *s);
 int dlr_sup_redundancy_check(struct dlr_sup *s, struct dlr_err *err);
+/* The step has other places; the program's ranks have them (tasks of each place, ranks as in
+ * struct dlr_plan_want).
+ */
+int dlr_sup_redundancy_replanned(struct dlr_sup *s, struct dlr_err *err);
+int dlr_sup_redundancy_reseated(struct dlr_sup *s, const unsigned *tasks,
+                                const unsigned *ranks);
 int dlr_sup_holders_make(struct dlr_sup *s); /* for s->plan */
 /* The rank's holders are asked for slots as its own node has them; not before all nodes of a round that is
  * taken over have come back, then those of all ranks.

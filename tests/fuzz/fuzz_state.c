@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "mpi_launcher/supervisor/planning/planning_state.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/engines_rig.h"
 
@@ -135,8 +136,8 @@ static void check_again(struct dlr_sup *s)
     FUZZ_CHECK(!s->ended_before || (dlr_sup_ending_code(s->end) >= 0 &&
                                     dlr_sup_ending_code(s->end) <= 255));
     dlr_policy_resume(policy, s->resume_round, s->resume_restarts, 0);
-    s->full_places = s->step->nplaces;
-    s->full_world = s->step->world;
+    s->planning->full_places = s->step->nplaces;
+    s->planning->full_world = s->step->world;
     state = json_object();
     dlr_sup_save_run(s, state);
     text = state ? json_dumps(state, JSON_COMPACT) : NULL;

@@ -18,8 +18,7 @@ planning_rig(struct dlr_sup *s, const struct dlr_sup_planning_ops *ops)
                                        .nodes = s->nodes,
                                        .steps = s->steps,
                                        .conf = &s->conf,
-                                       .info = &s->info,
-                                       .job_number = &s->job_number};
+                                       .info = &s->info};
 
     s->planning = dlr_sup_planning_new(&env, ops, s);
     if (!s->planning)

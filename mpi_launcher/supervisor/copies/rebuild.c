@@ -91,7 +91,7 @@ uint64_t dlr_sup_rebuild_anywhere(struct dlr_sup *s, const struct dlr_plan *plan
     uint64_t id;
     unsigned k;
 
-    if (dlr_sup_world_sets(s, plan->made_by, &sets) < 0)
+    if (dlr_sup_world_sets(s->planning, plan->made_by, &sets) < 0)
         return 0;
     read_parts(s, src, &parts);
     k = dlr_sets_maker(&sets, rank, parts.n, is_lost, (void *)plan);
@@ -178,7 +178,8 @@ void dlr_sup_rebuild_lost(struct dlr_sup *s)
     for (unsigned r = 0; r < s->plan->made_by; r++) {
         if (s->plan->sources[r].from != DLR_PLAN_PARITY)
             continue;
-        if (sets.rows == 0 && dlr_sup_world_sets(s, s->plan->made_by, &sets) < 0) {
+        if (sets.rows == 0 &&
+            dlr_sup_world_sets(s->planning, s->plan->made_by, &sets) < 0) {
             s->transfer_rc = -ENOMEM;
             snprintf(s->transfer_why, sizeof(s->transfer_why), "no memory for sets");
             return;
@@ -225,7 +226,7 @@ bool dlr_sup_rebuild_room(struct dlr_sup *s, unsigned node, unsigned rank, int r
                      (int)rank, "from", s->members->list[node].node.name, "to",
                      s->members->list[node].node.name, "why", why);
     drop(s, t->id);
-    if (dlr_sup_world_sets(s, s->plan->made_by, &sets) == 0 &&
+    if (dlr_sup_world_sets(s->planning, s->plan->made_by, &sets) == 0 &&
         make(s, &sets, rank, tried) < 0)
         give_up(s, &sets, rank, why);
     return true;

@@ -40,15 +40,10 @@ static void tell_sets(struct dlr_sup *s)
         2.0 + 2.0 * shards / s->sets.world, 2.0 + 2.0 * rows / members);
 }
 
-unsigned dlr_sup_parity_rows(const struct dlr_sup *s)
-{
-    return s->sets.rows;
-}
-
 int dlr_sup_redundancy_check(struct dlr_sup *s, struct dlr_err *err)
 {
     unsigned copies = s->conf.redundancy.copies, members = s->conf.redundancy.members;
-    struct dlr_plan_world seats = dlr_sup_seats(s);
+    struct dlr_plan_world seats = dlr_sup_seats(s->planning);
     int rc = 0;
 
     if (copies > 1 && s->step->nplaces <= copies)
@@ -63,6 +58,31 @@ int dlr_sup_redundancy_check(struct dlr_sup *s, struct dlr_err *err)
     if (rc == 0 && s->sets.rows > 0)
         tell_sets(s);
     return rc < 0 ? dlr_fail(err, rc, "out of memory") : 0;
+}
+
+int dlr_sup_redundancy_replanned(struct dlr_sup *s, struct dlr_err *err)
+{
+    int rc;
+
+    dlr_sets_done(&s->sets);
+    s->sets.rows = 0;
+    rc = dlr_sup_redundancy_check(s, err);
+    free(s->kept);
+    s->kept = NULL;
+    s->nkept = 0;
+    return rc;
+}
+
+int dlr_sup_redundancy_reseated(struct dlr_sup *s, const unsigned *tasks,
+                                const unsigned *ranks)
+{
+    unsigned rows = s->sets.rows;
+
+    if (rows == 0)
+        return 0;
+    dlr_sets_done(&s->sets);
+    return dlr_sets_init(&s->sets, s->plan->nplaces, tasks, ranks,
+                         s->conf.redundancy.members, rows);
 }
 
 static int choose_holders(struct dlr_sup *s, const struct dlr_topo_node *nodes,
@@ -179,6 +199,7 @@ void dlr_sup_holders_keep(struct dlr_sup *s)
 
     free(s->kept);
     s->kept = calloc((size_t)s->plan->nplaces * each, sizeof(*s->kept));
+    s->nkept = s->kept ? s->plan->nplaces * each : 0;
     for (unsigned p = 0; s->kept && p < s->plan->nplaces; p++)
         for (unsigned k = 0; k < each; k++)
             s->kept[(size_t)p * each + k] = dlr_sup_holder_node(s, p, k);
@@ -208,9 +229,7 @@ json_t *dlr_sup_holder_names(const struct dlr_sup *s, unsigned place)
 /* Should it come back, its memory does not. */
 static void forget_holder(struct dlr_sup *s, unsigned node)
 {
-    size_t n = s->kept ? (size_t)s->nformer * (dlr_sup_copies(s) + 1) : 0;
-
-    for (size_t i = 0; i < n; i++)
+    for (unsigned i = 0; i < s->nkept; i++)
         if (s->kept[i] == (int)node)
             s->kept[i] = -1;
 }

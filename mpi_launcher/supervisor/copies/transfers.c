@@ -306,7 +306,7 @@ void dlr_sup_prepare(void *arg, uint32_t round)
 {
     struct dlr_sup *s = arg;
 
-    dlr_sup_tell_plan(s);
+    dlr_sup_tell_plan(s->planning);
     s->phase_ms = dlr_sup_now();
     dlr_sup_transfers_clear(s);
     s->preparing = true;
@@ -322,7 +322,7 @@ void dlr_sup_prepare(void *arg, uint32_t round)
         dlr_sup_rebuild_lost(s);
     dlr_sup_again_plan(s);
     dlr_sup_versions_round(s->versions, round);
-    dlr_sup_keep_plan(s);
+    dlr_sup_keep_plan(s->planning);
 }
 
 /* A rank's own node has slots of so many bytes. When they are larger than before, a layout has

@@ -187,6 +187,14 @@ int dlr_sup_disk_load(struct dlr_sup *s, int64_t limit_ms, struct dlr_err *err)
     return 0;
 }
 
+void dlr_sup_disk_files(struct dlr_sup *s, struct dlr_plan_want *want)
+{
+    s->blind = s->disk != NULL;
+    s->awaits_disk = false;
+    want->files = s->files;
+    want->nfiles = s->nfiles;
+}
+
 bool dlr_sup_disk_wants(struct dlr_sup *s, const struct dlr_plan *plan)
 {
     if (!s->blind || plan->restore || (!s->disk && !s->nfiles))

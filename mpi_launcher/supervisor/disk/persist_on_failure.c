@@ -164,22 +164,15 @@ void dlr_sup_persist(void *arg)
 void dlr_sup_persist_reports(struct dlr_sup *s, const struct dlr_plan_report *reports,
                              unsigned n)
 {
-    struct dlr_plan_world seats = dlr_sup_seats(s);
-    struct dlr_plan_want want = {.nplaces = seats.nplaces,
-                                 .tasks = seats.tasks,
-                                 .ranks = seats.ranks,
-                                 .files = s->files,
+    struct dlr_plan_want want = {.files = s->files,
                                  .nfiles = s->nfiles,
-                                 .members = s->conf.redundancy.members,
-                                 .rows = s->sets.rows,
-                                 .worlds = s->worlds,
-                                 .nworlds = s->nworlds,
                                  .struck = s->struck,
                                  .nstruck = s->nstruck};
     struct dlr_plan plan = {0};
     char dir[DLR_RUN_PATH + 32];
     struct dlr_err err;
 
+    dlr_sup_want_places(s->planning, &want);
     dlr_sup_persist_dir(s, dir, sizeof(dir));
     want.has_committed = dlr_sup_newest(s->versions, &want.committed);
     if (dlr_plan_restorable(reports, n, &want, &plan, &err) < 0 || !plan.restore) {

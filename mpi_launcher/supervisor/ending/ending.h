@@ -16,6 +16,7 @@
 #include "mpi_launcher/supervisor/steps/steps.h"
 
 struct dlr_sup_ending; /* opaque */
+struct dlr_sup_planning;
 
 /* What it uses, and what it only reads; all of it must live as long, and may be filled
  * later.
@@ -24,11 +25,11 @@ struct dlr_sup_ending_env {
     struct dlr_sup_io *io;
     struct dlr_sup_nodes *nodes;
     struct dlr_sup_steps *steps;
+    const struct dlr_sup_planning *planning;
     const struct dlr_jobconf *conf;
     const struct dlr_runinfo *info;
     const struct dlr_stepplan *step;
-    const unsigned *full_places; /* of a round that lacks no node */
-    const bool *took_over;       /* from a supervisor of this incarnation */
+    const bool *took_over; /* from a supervisor of this incarnation */
     const int64_t *started_ms;
     pid_t keeper;    /* who started us */
     bool has_keeper; /* and it is the run for others of the job; else we are */
@@ -46,8 +47,6 @@ struct dlr_sup_ending_ops {
     const char *(*last_lines)(void *arg, unsigned *ret_rank, unsigned *ret_node);
     /* Asked: have tasks that run been sent this signal now? */
     bool (*pass)(void *arg, int sig);
-    /* Asked: did a check leave the node out? */
-    bool (*unfit)(void *arg, unsigned node);
     /* Asked: how many rounds had it? */
     uint32_t (*rounds)(void *arg);
 };

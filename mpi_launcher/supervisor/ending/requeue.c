@@ -9,6 +9,8 @@
 #include "mpi_launcher/supervisor/ending/ending_state.h"
 #include "mpi_launcher/supervisor/io/reactor.h"
 #include "mpi_launcher/supervisor/io/user_output.h"
+#include "mpi_launcher/supervisor/planning/plan_in_force.h"
+#include "mpi_launcher/supervisor/planning/step_of_run.h"
 #include "mpi_launcher/supervisor/steps/controller.h"
 #include "mpi_launcher/supervisor/steps/slurm_command.h"
 
@@ -53,7 +55,7 @@ static char *useless_nodes(struct dlr_sup_ending *ending, json_t *names)
         if (dlr_stepplan_bars(ending->env.step, i) || /* it is good for others */
             is_late(ending, i) ||
             (dlr_policy_is_alive(ending->policy, i) &&
-             !ending->ops->unfit(ending->arg, i)))
+             !dlr_sup_is_unfit(ending->env.planning, i)))
             continue;
         json_array_append_new(names, json_string(ending->members->list[i].node.name));
         if (asprintf(&longer, "%s%s%s", list, list[0] ? "," : "",
@@ -80,12 +82,13 @@ void dlr_sup_requeue_now(struct dlr_sup_ending *ending, const char *why)
     dlr_sup_say(ending->env.io, "%s: requeueing the job without %s", why,
                 list[0] ? list : "any node");
     dlr_journal_note(dlr_sup_journal(ending->env.io), "requeue", "s:s,s:o,s:i", "why",
-                     why, "exclude", names, "min_nodes", *ending->env.full_places);
+                     why, "exclude", names, "min_nodes",
+                     dlr_sup_full_places(ending->env.planning));
     if (pipe2(pipes, O_CLOEXEC) < 0)
         return;
     dlr_sup_slurm_words(ending->env.steps, &words, "requeue", true);
     dlr_words_add(&words, "%s", list[0] ? list : "-");
-    dlr_words_add(&words, "%u", *ending->env.full_places);
+    dlr_words_add(&words, "%u", dlr_sup_full_places(ending->env.planning));
     dlr_words_add(&words, "%u", ending->members->n);
     dlr_words_add(&words, "%lldms", (long long)ending->env.conf->requeue_timeout_ms);
     dlr_words_add(&words, "%u", ending->env.info->incarnation);

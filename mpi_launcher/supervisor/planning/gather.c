@@ -22,7 +22,7 @@ static void gather_done(struct dlr_sup_planning *planning)
         return;
     }
     dlr_sup_rendezvous_stop(planning); /* by MPI: it is late */
-    planning->ops->want(planning->arg, &want);
+    dlr_sup_fill_want(planning, &want);
     rc =
         dlr_plan_make(planning->gather.reports, planning->gather.n, &want, &plan, &err);
     planning->ops->planned(planning->arg, rc, &plan, err.text);

@@ -21,6 +21,7 @@ int dlr_sup_plan_seat(struct dlr_sup_planning *planning, const unsigned *tasks,
 {
     struct dlr_plan *plan = &planning->plan;
     unsigned from = 0;
+    int rc;
 
     free(plan->ranks);
     free(plan->place_of);
@@ -31,7 +32,8 @@ int dlr_sup_plan_seat(struct dlr_sup_planning *planning, const unsigned *tasks,
         plan->places[p].tasks = tasks[p];
         from += tasks[p];
     }
-    return dlr_plan_seat(plan, tasks, plan->nplaces, ranks);
+    rc = dlr_plan_seat(plan, tasks, plan->nplaces, ranks);
+    return rc < 0 ? rc : dlr_sup_reseat(planning, tasks, ranks);
 }
 
 int dlr_sup_plan_restore(struct dlr_sup_planning *planning, const struct dlr_version *v)

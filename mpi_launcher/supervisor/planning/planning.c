@@ -4,14 +4,11 @@
  */
 #include "mpi_launcher/supervisor/planning/planning.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "mpi_launcher/supervisor/io/user_output.h"
 #include "mpi_launcher/supervisor/nodes/suspend.h"
-#include "mpi_launcher/supervisor/planning/plan_in_force.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
-#include "mpi_launcher/supervisor/planning/step_of_run.h"
 #include "mpi_launcher/supervisor/steps/controller.h"
 
 struct dlr_sup_planning *dlr_sup_planning_new(const struct dlr_sup_planning_env *env,
@@ -36,8 +33,9 @@ struct dlr_sup_planning *dlr_sup_planning_free(struct dlr_sup_planning *planning
     if (!planning)
         return NULL;
     dlr_sup_gather_drop(planning);
-    dlr_plan_done(&planning->plan);
-    dlr_stepplan_done(&planning->step);
+    dlr_sup_plan_done(planning);
+    dlr_sup_places_done(planning);
+    dlr_sup_step_done(planning);
     free(planning->mpi.text);
     free(planning);
     return NULL;
@@ -91,59 +89,4 @@ void dlr_sup_rendezvous_late(struct dlr_sup_planning *planning)
                 (long long)(dlr_sup_now() - planning->ops->since(planning->arg)),
                 (long long)dlr_sup_meet_time(planning)->usual_ms);
     dlr_sup_gather_start(planning, true);
-}
-
-/* --- the step, the plan in force -------------------------------------------------- */
-
-const struct dlr_stepplan *dlr_sup_step(const struct dlr_sup_planning *planning)
-{
-    return &planning->step;
-}
-
-void dlr_sup_step_resume(struct dlr_sup_planning *planning, unsigned nplaces,
-                         unsigned world)
-{
-    planning->step.nplaces = nplaces;
-    planning->step.world = world;
-}
-
-int dlr_sup_place_of(const struct dlr_sup_planning *planning, unsigned rank)
-{
-    return planning->plan.place_of[rank];
-}
-
-int dlr_sup_node_of(const struct dlr_sup_planning *planning, unsigned place)
-{
-    return dlr_members_find(planning->members, planning->plan.places[place].node.name);
-}
-
-const struct dlr_plan *dlr_sup_plan(const struct dlr_sup_planning *planning)
-{
-    return &planning->plan;
-}
-
-int dlr_sup_plan_adopt(struct dlr_sup_planning *planning, const json_t *plan)
-{
-    const struct dlr_stepplan *step = &planning->step;
-    struct dlr_plan *p = &planning->plan;
-    struct dlr_err err;
-    unsigned known = 0;
-    int rc = dlr_plan_from_json(plan, p, &err);
-
-    if (rc < 0)
-        return rc;
-    while (known < p->nplaces &&
-           dlr_members_find(planning->members, p->places[known].node.name) >= 0)
-        known++;
-    if (known == p->nplaces &&
-        (planning->env.conf->nodes.min ? p->nplaces <= step->nplaces
-                                       : p->nplaces == step->nplaces))
-        return 0;
-    dlr_sup_plan_drop(planning);
-    return -ESTALE;
-}
-
-void dlr_sup_plan_drop(struct dlr_sup_planning *planning)
-{
-    dlr_plan_done(&planning->plan);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a plan comes about: the nodes meet in an MPI program, or their agents report. It
- * knows the nodes and the steps and no engine above them, and says by its events what
- * has come of it. One thread.
+/* The step's plan (step_of_run.h), the plan that the round has (plan_in_force.h), the
+ * places of its ranks (places.h), and how the next plan comes about: the nodes meet in an
+ * MPI program, or their agents report. It knows the nodes and the steps and no engine
+ * above them, and says by its events what has come of it. One thread.
  */
 #ifndef DLR_MPI_LAUNCHER_SUPERVISOR_PLANNING_PLANNING_H
 #define DLR_MPI_LAUNCHER_SUPERVISOR_PLANNING_PLANNING_H
@@ -22,12 +23,11 @@ struct dlr_sup_planning_env {
     struct dlr_sup_steps *steps;
     const struct dlr_jobconf *conf;
     const struct dlr_runinfo *info;
-    const uint32_t *job_number;
 };
 
 /* What happened, and what others are asked; arg is dlr_sup_planning_new()'s. */
 struct dlr_sup_planning_ops {
-    /* Asked: what must the plan know? Borrowed, until it is read. */
+    /* Asked: what else must the plan know? Borrowed, until it is read. */
     void (*want)(void *arg, struct dlr_plan_want *ret);
     /* A rendezvous has ended: the plan, which is taken over in each case; rc below 0:
      * there is none, why says why.
@@ -35,6 +35,16 @@ struct dlr_sup_planning_ops {
     void (*planned)(void *arg, int rc, struct dlr_plan *plan, const char *why);
     /* What the nodes hold that have told it: dlr_sup_gather(). Borrowed. */
     void (*reported)(void *arg, const struct dlr_plan_report *reports, unsigned n);
+    /* The seats of the plan in force are kept for the next one. */
+    void (*kept)(void *arg);
+    /* The step has another number of places, or the same ones again: who keeps copies
+     * is chosen anew. -EINVAL, -ENOMEM: they cannot be kept so.
+     */
+    int (*replanned)(void *arg, struct dlr_err *err);
+    /* The plan in force has other seats: dlr_sup_plan_seat(). -ENOMEM. */
+    int (*reseated)(void *arg, const unsigned *tasks, const unsigned *ranks);
+    /* Puts what stands beside a place into its row: who keeps its copies. */
+    void (*beside)(void *arg, unsigned place, json_t *row);
     /* Asked: the id of a request to agents. */
     uint64_t (*request)(void *arg);
     /* Asked: which round is it? When did the present phase begin? */

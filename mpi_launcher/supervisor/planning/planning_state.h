@@ -5,8 +5,9 @@
 
 #include "mpi_launcher/policy/rendezvous_time.h"
 #include "mpi_launcher/slurm/srun.h"
-#include "mpi_launcher/step_plan/step_plan.h"
-#include "mpi_launcher/supervisor/planning/planning.h"
+#include "mpi_launcher/supervisor/planning/places.h"
+#include "mpi_launcher/supervisor/planning/plan_in_force.h"
+#include "mpi_launcher/supervisor/planning/step_of_run.h"
 
 /* Reports from agents, without MPI. */
 struct dlr_sup_gather {
@@ -35,8 +36,25 @@ struct dlr_sup_planning {
     struct dlr_sup_meeting mpi;
     struct dlr_meet_time usual[2]; /* of rounds that begin anew, that restore */
     struct dlr_sup_gather gather;
+    /* step_of_run.c */
+    int argc, srun_words; /* the user's srun; those before the program, 0: unknown */
+    char **argv;
     struct dlr_stepplan step;
-    struct dlr_plan plan; /* in force; world 0: none yet */
+    const char **prefer; /* [step.nprefer] their names */
+    unsigned full_places, full_world;
+    int *shown; /* [nshown], NULL: not asked for yet */
+    unsigned nshown;
+    /* plan_in_force.c */
+    struct dlr_plan plan;         /* world 0: there was none yet */
+    struct dlr_plan_seat *former; /* and what the next one must know: */
+    unsigned nformer;
+    struct dlr_plan_out *full; /* they had no room for what they were to restore */
+    unsigned nfull;
+    unsigned char *unfit; /* [nnodes] 1: health checks left it out; NULL: none */
+    /* places.c */
+    struct dlr_plan_world seats; /* as the program told them; nplaces 0: it did not */
+    struct dlr_plan_world worlds[DLR_PLAN_WORLDS_MAX]; /* former rounds' */
+    unsigned nworlds;
 };
 
 /* With a version to restore every node verifies what it has first: that takes longer.
@@ -45,6 +63,24 @@ static inline struct dlr_meet_time *dlr_sup_meet_time(struct dlr_sup_planning *p
 {
     return &planning->usual[planning->ops->restores(planning->arg)];
 }
+
+/* step_of_run.c: the same step once more, for so many places: each keeps its share of
+ * tasks. Their ends: what the engine's end frees.
+ */
+int dlr_sup_replan_step(struct dlr_sup_planning *planning, unsigned nplaces,
+                        struct dlr_err *err);
+void dlr_sup_step_done(struct dlr_sup_planning *planning);
+void dlr_sup_plan_done(struct dlr_sup_planning *planning);
+void dlr_sup_places_done(struct dlr_sup_planning *planning);
+
+/* plan_in_force.c: for the next plan; borrowed */
+void dlr_sup_fill_want(struct dlr_sup_planning *planning, struct dlr_plan_want *want);
+/* places.c: the plan in force has its ranks so. The step is about to have others: those
+ * that it has are among the former ones.
+ */
+int dlr_sup_reseat(struct dlr_sup_planning *planning, const unsigned *tasks,
+                   const unsigned *ranks);
+void dlr_sup_places_remember(struct dlr_sup_planning *planning);
 
 /* gather.c: all candidates are asked; for_plan: a plan is made of it */
 void dlr_sup_gather_start(struct dlr_sup_planning *planning, bool for_plan);

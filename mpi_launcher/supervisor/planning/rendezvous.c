@@ -42,7 +42,7 @@ static int make_input(struct dlr_sup_planning *planning, int *ret_fd,
         .store_dir = planning->env.conf->checkpoint ? planning->env.info->memory : "",
         .key = planning->env.info->key,
         .peer_timeout_ms = PEER_TIMEOUT_MS,
-        .port = dlr_port_choose(*planning->env.job_number, planning->env.info->name,
+        .port = dlr_port_choose(dlr_sup_job_number(planning), planning->env.info->name,
                                 planning->ops->round(planning->arg)),
         .peer_nodes = names,
         .peer_addrs = addrs,
@@ -56,7 +56,7 @@ static int make_input(struct dlr_sup_planning *planning, int *ret_fd,
         names[survey.npeers] = planning->members->list[i].node.name;
         addrs[survey.npeers++] = planning->members->list[i].addr;
     }
-    planning->ops->want(planning->arg, &want);
+    dlr_sup_fill_want(planning, &want);
     input = names ? dlr_plan_input_to_json(&want, &survey) : NULL;
     text = input ? dlr_msg_text(input) : NULL;
     if (!text)

@@ -116,7 +116,7 @@ static void settle_saves(struct dlr_sup *s)
 
 static void tell_adopted(struct dlr_sup *s)
 {
-    json_t *row = dlr_sup_plan_rows(s);
+    json_t *row = dlr_sup_plan_rows(s->planning);
 
     if (row)
         json_object_set_new(row, "took_ms",
@@ -342,7 +342,7 @@ bool dlr_sup_adopt_start(struct dlr_sup *s, int bell_fd)
     s->progress_ms = a->begun_ms;
     dlr_policy_adopt(s->policy, member, s->launch_ms, a->begun_ms);
     dlr_sup_versions_adopt(s->versions, s->running_round);
-    dlr_sup_keep_plan(s);
+    dlr_sup_keep_plan(s->planning);
     return true;
 }
 

@@ -26,24 +26,6 @@ struct walk {
     char name[NAME_MAX_LEN];     /* the newest answer */
 };
 
-/* The nodes that the script was shown, in rank order; of salloc all of them. */
-static void load_shown(struct dlr_sup *s)
-{
-    const char *list = getenv("SLURM_JOB_NODELIST");
-    char **names = NULL;
-    struct dlr_err err;
-    unsigned n = 0;
-
-    if (s->shown || !list || dlr_slurm_expand(list, &names, &n, &err) < 0)
-        return;
-    s->shown = calloc(n, sizeof(*s->shown));
-    for (unsigned i = 0; s->shown && i < n; i++) {
-        s->shown[i] = dlr_members_find(s->members, names[i]);
-        s->nshown++;
-    }
-    dlr_slurm_free_names(names, n);
-}
-
 static int node_at(const struct dlr_sup *s, const struct dlr_plan *plan, unsigned place)
 {
     return dlr_members_find(s->members, plan->places[place].node.name);
@@ -62,16 +44,18 @@ static bool has_place(const struct dlr_sup *s, const struct dlr_plan *plan, int 
  */
 static void load_roles(struct dlr_sup *s, const struct dlr_plan *plan)
 {
+    unsigned n = dlr_sup_full_places(s->planning), nshown;
+    const int *shown = dlr_sup_shown(s->planning, &nshown);
+
     if (s->roles)
         return;
-    load_shown(s);
-    s->roles = calloc(s->full_places + 1, sizeof(*s->roles));
-    for (unsigned i = 0; s->roles && i < s->full_places; i++)
-        s->roles[i].node = s->nshown == s->full_places ? s->shown[i]
-                           : i < plan->nplaces         ? node_at(s, plan, i)
-                                                       : -1;
-    if (s->roles && s->nshown && !has_place(s, plan, s->shown[0]))
-        s->roles[0].node = s->shown[0];
+    s->roles = calloc(n + 1, sizeof(*s->roles));
+    for (unsigned i = 0; s->roles && i < n; i++)
+        s->roles[i].node = nshown == n         ? shown[i]
+                           : i < plan->nplaces ? node_at(s, plan, i)
+                                               : -1;
+    if (s->roles && nshown && !has_place(s, plan, shown[0]))
+        s->roles[0].node = shown[0];
 }
 
 static bool is_node(const struct dlr_sup *s, int node, const char *host, size_t len,
@@ -203,11 +187,12 @@ void dlr_sup_names_tell(struct dlr_sup *s)
 static const char *number_host(void *arg, const char *host, size_t len, bool bare)
 {
     struct walk *w = arg;
-    unsigned n = w->s->nshown;
+    unsigned n;
+    const int *shown = dlr_sup_shown(w->s->planning, &n);
     bool address;
 
     for (unsigned i = 0; i < n + w->s->members->n; i++) {
-        int node = i < n ? w->s->shown[i] : (int)(i - n);
+        int node = i < n ? shown[i] : (int)(i - n);
 
         if (!is_node(w->s, node, host, len, &address))
             continue;
@@ -223,6 +208,5 @@ char **dlr_sup_names_numbered(struct dlr_sup *s)
 {
     struct walk w = {.s = s};
 
-    load_shown(s);
-    return dlr_hosts_map(s->argv, number_host, &w);
+    return dlr_hosts_map(dlr_sup_srun_words(s->planning), number_host, &w);
 }

@@ -62,7 +62,7 @@ void dlr_sup_ranks_round(struct dlr_sup *s)
 
 bool dlr_sup_ranks_gathered(const struct dlr_sup *s)
 {
-    return dlr_sup_seats(s).tasks != s->step->tasks;
+    return dlr_sup_seats_told(s->planning);
 }
 
 bool dlr_sup_ranks_behind(const struct dlr_sup *s, unsigned node)
@@ -163,7 +163,7 @@ static bool is_same(const struct dlr_sup *s, const unsigned *tasks,
 
 static void tell(struct dlr_sup *s, bool same)
 {
-    json_t *row = dlr_sup_plan_rows(s);
+    json_t *row = dlr_sup_plan_rows(s->planning);
 
     if (row)
         json_object_del(row, "spares");
@@ -211,7 +211,7 @@ static int begin_turn(struct dlr_sup *s, unsigned world, bool same)
     dlr_sup_forget_steps(s->nodes);
     dlr_sup_versions_turn(s->versions, round, same);
     limit_restore(s);
-    dlr_sup_keep_plan(s);
+    dlr_sup_keep_plan(s->planning);
     s->kept_whole |= whole;
     dlr_sup_tell_round(s, round);
     dlr_sup_send_peers(s->nodes); /* a successor must know how many ranks there are */
@@ -238,8 +238,6 @@ static int turn(struct dlr_sup *s, const unsigned *nodes, unsigned world)
     rc = keep_sources(s, same);
     if (rc == 0 && !same)
         rc = dlr_sup_plan_seat(s->planning, tasks, ranks, world);
-    if (rc == 0 && !same)
-        rc = dlr_sup_reseat(s, tasks, ranks);
     return rc < 0 ? rc : begin_turn(s, world, same);
 }
 
@@ -417,7 +415,7 @@ void dlr_sup_ranks_tick(struct dlr_sup *s, int64_t now_ms)
 
 void dlr_sup_ranks_state(const struct dlr_sup *s, json_t *state)
 {
-    struct dlr_plan_world seats = dlr_sup_seats(s);
+    struct dlr_plan_world seats = dlr_sup_seats(s->planning);
 
     if (dlr_sup_ranks_gathered(s)) {
         json_t *row = json_object();
@@ -435,7 +433,7 @@ void dlr_sup_ranks_take(struct dlr_sup *s, const json_t *state)
     if (!row)
         return;
     if (dlr_plan_read_places(row, &w) == 0)
-        s->seats = w;
+        dlr_sup_seats_take(s->planning, w);
     else {
         free(w.tasks);
         free(w.ranks);

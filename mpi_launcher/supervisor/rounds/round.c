@@ -73,7 +73,8 @@ static bool asked_per_node(const struct dlr_sup *s)
 {
     if (getenv("SLURM_NTASKS_PER_NODE"))
         return true;
-    for (char **word = s->argv; *word && word < s->step->program; word++)
+    for (char *const *word = dlr_sup_srun_words(s->planning);
+         *word && word < s->step->program; word++)
         if (dlr_after(*word, "--ntasks-per-n"))
             return true;
     return false;
@@ -93,7 +94,9 @@ static int worker_env(struct dlr_sup *s, uint32_t round, struct dlr_env *env,
     DLR_AUTO_FREE char *nodes = NULL, *tasks = NULL;
     /* As its node has chosen it; 0 of a plan that nobody was asked for. */
     unsigned told = s->plan->places[0].port;
-    unsigned port = told ? told : dlr_port_choose(s->job_number, s->info.name, round);
+    unsigned port =
+        told ? told
+             : dlr_port_choose(dlr_sup_job_number(s->planning), s->info.name, round);
     int rc = lists(s, &nodes, &tasks, err);
 
     if (rc < 0 || (rc = dlr_env_copy(env, false)) < 0 ||
@@ -116,7 +119,7 @@ static int worker_env(struct dlr_sup *s, uint32_t round, struct dlr_env *env,
         rc |= dlr_env_set(env, "DLROVER_PER_NODE", "1");
     rc |= dlr_env_set(env, "DLROVER_MASTER_PORT", "%u", port);
     rc |= dlr_env_set(env, "DLROVER_AGENT_SOCKET", "%s/agent.sock", s->info.memory);
-    rc |= dlr_sup_shape_env(s, env);
+    rc |= dlr_sup_shape_env(s->planning, env);
     rc |= dlr_steps_pmix_env(env);
     return rc ? -ENOMEM : 0;
 }

@@ -5,6 +5,7 @@
  */
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/supervisor/planning/places.h"
 #include "mpi_launcher/supervisor/versions/versions_state.h"
 
 #define MB 1e6
@@ -17,7 +18,7 @@ static void take_no_more(struct dlr_sup_versions *versions, const char *node,
 
     dlr_format(out.node, sizeof(out.node), "%s", node);
     dlr_format(out.reason, sizeof(out.reason), "no room to restore: %.400s", why);
-    dlr_sup_leave_out(versions->env.copies, &out);
+    dlr_sup_leave_out(versions->env.planning, &out);
 }
 
 /* The kernel of a bad node may live: the program fails there first, again and again, while a spare
@@ -36,11 +37,11 @@ void dlr_sup_blame_node(struct dlr_sup_versions *versions, unsigned node)
     dlr_format(out.node, sizeof(out.node), "%s",
                versions->members->list[node].node.name);
     if (versions->blamed_times < (start ? 1 : 2) ||
-        dlr_sup_is_left_out(versions->env.copies, out.node))
+        dlr_sup_is_left_out(versions->env.planning, out.node))
         return;
     dlr_format(out.reason, sizeof(out.reason), "the program has failed there first%s",
                start ? "" : ", twice");
-    dlr_sup_leave_out(versions->env.copies, &out);
+    dlr_sup_leave_out(versions->env.planning, &out);
 }
 
 /* One line for a node and round; the others are in the next line's count. */
@@ -51,7 +52,8 @@ void dlr_sup_on_no_slots(struct dlr_sup_versions *versions, unsigned node,
     const char *why = "";
     uint64_t rank, round;
 
-    if (dlr_msg_uint(msg, "rank", dlr_sup_slots_max(versions->env.copies), &rank) < 0 ||
+    if (dlr_msg_uint(msg, "rank", dlr_sup_slots_max(versions->env.planning), &rank) <
+            0 ||
         dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
         round != dlr_policy_round(versions->policy) ||
         !dlr_sup_has_plan(versions->env.plan))

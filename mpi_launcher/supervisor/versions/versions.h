@@ -16,6 +16,7 @@
 #include "mpi_launcher/supervisor/nodes/nodes.h"
 
 struct dlr_sup_versions; /* opaque */
+struct dlr_sup_planning;
 struct dlr_sup;
 
 /* What it uses, and what it only reads; all of it must live as long, and may be filled
@@ -24,6 +25,7 @@ struct dlr_sup;
 struct dlr_sup_versions_env {
     struct dlr_sup_io *io;
     struct dlr_sup_nodes *nodes;
+    struct dlr_sup_planning *planning;
     struct dlr_sup *copies; /* whose functions are called, until they are an engine */
     const struct dlr_jobconf *conf;
     const struct dlr_plan *plan;  /* in force */

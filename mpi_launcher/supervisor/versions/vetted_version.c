@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "common/json/message.h"
+#include "mpi_launcher/supervisor/planning/places.h"
 #include "mpi_launcher/supervisor/planning/version_json.h"
 #include "mpi_launcher/supervisor/versions/versions_state.h"
 
@@ -14,7 +15,7 @@
 
 static unsigned every(const struct dlr_sup_versions *versions)
 {
-    if (dlr_sup_parity_rows(versions->env.copies) > 0)
+    if (dlr_sup_parity_rows(versions->env.planning) > 0)
         return 0;
     return versions->env.conf->vetted_every == DLR_COUNT_AUTO
                ? AUTO_STEPS
@@ -23,7 +24,8 @@ static unsigned every(const struct dlr_sup_versions *versions)
 
 int dlr_sup_vetted_check(struct dlr_sup_versions *versions, struct dlr_err *err)
 {
-    if (!dlr_sup_parity_rows(versions->env.copies) || !versions->env.conf->vetted_every)
+    if (!dlr_sup_parity_rows(versions->env.planning) ||
+        !versions->env.conf->vetted_every)
         return 0;
     if (versions->env.conf->vetted_every != DLR_COUNT_AUTO)
         return dlr_fail(

@@ -176,20 +176,22 @@ static void all_that_come_are_told_of_each_other_once(void **state)
 /* A plan of n nodes: the copies of each are kept by the next, of the last by the first. */
 static void plan(unsigned n)
 {
+    struct dlr_plan *in_force = &s.planning->plan;
+
     memset(&rounds, 0, sizeof(rounds));
-    s.planning->step.nplaces = s.planning->plan.nplaces = n;
-    s.planning->plan.world = RANKS * n;
+    s.planning->step.nplaces = in_force->nplaces = n;
+    in_force->world = RANKS * n;
     s.conf.redundancy.copies = 1;
-    s.planning->plan.places = calloc(n, sizeof(*s.planning->plan.places));
-    s.planning->plan.ranks = calloc(RANKS * n, sizeof(*s.planning->plan.ranks));
-    s.planning->plan.place_of = calloc(RANKS * n, sizeof(*s.planning->plan.place_of));
+    in_force->places = calloc(n, sizeof(*in_force->places));
+    in_force->ranks = calloc(RANKS * n, sizeof(*in_force->ranks));
+    in_force->place_of = calloc(RANKS * n, sizeof(*in_force->place_of));
     s.holders = calloc(n, sizeof(*s.holders));
     for (unsigned i = 0; i < RANKS * n; i++) {
-        s.planning->plan.ranks[i] = i;
-        s.planning->plan.place_of[i] = i / RANKS;
+        in_force->ranks[i] = i;
+        in_force->place_of[i] = i / RANKS;
     }
     for (unsigned i = 0; i < n; i++) {
-        struct dlr_plan_place *p = &s.planning->plan.places[i];
+        struct dlr_plan_place *p = &in_force->places[i];
 
         dlr_format(p->node.name, sizeof(p->node.name), "n%05u", i);
         p->from = RANKS * i;
@@ -244,8 +246,7 @@ static void too_many_nodes_for_parity_are_told_so(void **state)
         tasks[i] = RANKS;
     begin(MAX_NODES);
     plan(MAX_NODES);
-    assert_int_equal(
-        dlr_sets_init(&s.sets, MAX_NODES, tasks, s.planning->plan.ranks, 4, 1), 0);
+    assert_int_equal(dlr_sets_init(&s.sets, MAX_NODES, tasks, s.plan->ranks, 4, 1), 0);
     dlr_sup_tell_round(&s, 0);
     assert_int_equal(rounds.sent, 0);
     assert_int_equal(s.transfer_rc, -E2BIG);

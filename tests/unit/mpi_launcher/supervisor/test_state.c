@@ -93,12 +93,13 @@ static int load(struct dlr_err *err)
 {
     static char srun[] = "srun", program[] = "train";
     char *argv[] = {srun, program, NULL};
-    struct dlr_sup fresh = {.state_fd = -1, .argv = argv};
+    struct dlr_sup fresh = {.state_fd = -1};
     int rc;
 
     dlr_format(fresh.conf.state_dir, sizeof(fresh.conf.state_dir), "%s", dir);
     dlr_format(fresh.conf.name, sizeof(fresh.conf.name), "lm");
     engines_rig(&fresh, NULL, 0);
+    fresh.planning->argv = argv;
     rc = dlr_sup_load_state(&fresh, err);
     engines_rig_free(&fresh);
     return rc;
@@ -221,16 +222,17 @@ static int begin(void **state)
     struct dlr_procid id;
     struct dlr_err err;
 
-    s = (struct dlr_sup){
-        .state_fd = memfd_create("kept", MFD_CLOEXEC), .generation = 1, .argv = argv};
-    s.full_places = 2;
-    s.full_world = 3;
+    s = (struct dlr_sup){.state_fd = memfd_create("kept", MFD_CLOEXEC),
+                         .generation = 1};
     dlr_jobconf_init(&s.conf);
     dlr_format(s.conf.state_dir, sizeof(s.conf.state_dir), "%s", dir);
     assert_int_equal(dlr_procid_of(getpid(), &id), 0);
     dlr_procid_show(&id, self);
     engines_rig(&s, names, 2);
     s.planning->step = (struct dlr_stepplan){.nplaces = 2, .world = 3, .tasks = tasks};
+    s.planning->full_places = 2;
+    s.planning->full_world = 3;
+    s.planning->argv = argv;
     assert_int_equal(dlr_sup_apart_start(s.io, &err), 0);
     return 0;
 }

@@ -129,6 +129,7 @@ static int begin(void **state, unsigned copies, unsigned members)
     memset(&s, 0, sizeof(s));
     memset(&planning, 0, sizeof(planning));
     s.planning = &planning;
+    planning.env.conf = &s.conf;
     s.plan = &planning.plan;
     s.step = &planning.step;
     now_ms = 1000;
@@ -141,7 +142,7 @@ static int begin(void **state, unsigned copies, unsigned members)
     s.conf.redundancy.copies = copies;
     s.conf.redundancy.members = members;
     s.conf.transfer_timeout_ms = TIMEOUT_MS;
-    planning.step.nplaces = planning.plan.nplaces = s.nformer = PLACES;
+    planning.step.nplaces = planning.plan.nplaces = PLACES;
     planning.step.tasks = tasks;
     planning.plan.world = PLACES;
     planning.plan.places = calloc(PLACES, sizeof(*planning.plan.places));

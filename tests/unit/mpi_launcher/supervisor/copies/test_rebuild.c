@@ -131,9 +131,10 @@ int dlr_sup_holders_make(struct dlr_sup *sup)
 }
 
 /* One rank on each node. */
-int dlr_sup_replan_step(struct dlr_sup *sup, unsigned nplaces, struct dlr_err *err)
+int dlr_sup_replan_step(struct dlr_sup_planning *of, unsigned nplaces,
+                        struct dlr_err *err)
 {
-    struct dlr_stepplan *step = &sup->planning->step;
+    struct dlr_stepplan *step = &of->step;
 
     free(step->tasks);
     step->tasks = calloc(nplaces, sizeof(*step->tasks));
@@ -142,10 +143,11 @@ int dlr_sup_replan_step(struct dlr_sup *sup, unsigned nplaces, struct dlr_err *e
     step->nplaces = step->world = nplaces;
     return 0;
 }
-int dlr_sup_redundancy_check(struct dlr_sup *sup, struct dlr_err *err)
+static int on_replanned(void *arg, struct dlr_err *err)
 {
-    return dlr_sets_init(&sup->sets, sup->step->nplaces, sup->step->tasks, NULL,
-                         sup->conf.redundancy.members, sup->conf.redundancy.copies);
+    dlr_sets_done(&s.sets);
+    return dlr_sets_init(&s.sets, s.step->nplaces, s.step->tasks, NULL,
+                         s.conf.redundancy.members, s.conf.redundancy.copies);
 }
 
 /* --- the rig ------------------------------------------------------------------------------ */
@@ -159,8 +161,12 @@ static void source(unsigned rank, enum dlr_plan_from from, const char *where)
 /* Four were there, then so many; ranks that are lost are made of these parts. */
 static void begin(unsigned members, unsigned rows, unsigned left, const char *const *of)
 {
+    static const struct dlr_sup_planning_ops ops = {.replanned = on_replanned};
+
     memset(&s, 0, sizeof(s));
     memset(&planning, 0, sizeof(planning));
+    planning.env.conf = &s.conf;
+    planning.ops = &ops;
     s.planning = &planning;
     s.plan = &planning.plan;
     s.step = &planning.step;
@@ -168,15 +174,14 @@ static void begin(unsigned members, unsigned rows, unsigned left, const char *co
     copies_rig(&s);
     s.conf.redundancy.members = members;
     s.conf.redundancy.copies = rows;
-    s.full_places = s.full_world = FULL;
+    planning.full_places = planning.full_world = FULL;
     s.members = &table;
     table.n = FULL;
     table.list = calloc(FULL, sizeof(*table.list));
     for (unsigned i = 0; i < FULL; i++)
         dlr_format(table.list[i].node.name, DLR_TOPO_NAME, "n%u", i);
-    assert_int_equal(dlr_sup_replan_step(&s, FULL, NULL), 0);
-    assert_int_equal(dlr_sup_redundancy_check(&s, NULL), 0);
-    assert_int_equal(dlr_sup_resize(&s, left), 0);
+    assert_int_equal(dlr_sup_replan_step(&planning, FULL, NULL), 0);
+    assert_int_equal(dlr_sup_resize(&planning, left), 0);
     s.preparing = planning.plan.restore = true;
     planning.plan.world = planning.plan.nplaces = left;
     planning.plan.made_by = FULL;
@@ -195,8 +200,7 @@ static void end(void)
 {
     for (unsigned r = 0; r < FULL; r++)
         free(planning.plan.sources[r].where);
-    for (unsigned i = 0; i < s.nworlds; i++)
-        free(s.worlds[i].tasks);
+    dlr_sup_places_done(&planning);
     free(planning.plan.sources);
     free(table.list);
     free(s.transfers);
@@ -267,88 +271,6 @@ static void two_of_a_set_are_made_on_different_nodes(void **state)
     end();
 }
 
-static void former_places_are_known_for_four_sizes(void **state)
-{
-    struct dlr_sets sets;
-    static const unsigned sizes[] = {4, 3, 2, 3, 4};
-
-    begin(2, 1, 3, last);
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
-        assert_int_equal(dlr_sup_resize(&s, sizes[i]), 0);
-        assert_int_equal(s.sets.nplaces, sizes[i]);
-    }
-    assert_int_equal(s.nworlds, 3);
-    for (unsigned n = 2; n <= FULL; n++) {
-        assert_int_equal(dlr_sup_world_sets(&s, n, &sets), 0);
-        assert_int_equal(sets.nplaces, n);
-        dlr_sets_done(&sets);
-    }
-    assert_int_equal(dlr_sup_world_sets(&s, 5, &sets), -ENOENT);
-    end();
-}
-
-/* Nothing was saved since the plan for three, which begins with what four made. */
-static void places_that_the_newest_version_needs_are_not_forgotten(void **state)
-{
-    struct dlr_sets sets;
-    static const unsigned sizes[] = {2, 5, 6, 7, 8};
-    static const struct {
-        unsigned size;
-        int rc;
-    } rows[] = {{4, 0}, {3, 0}, {2, -ENOENT}, {5, -ENOENT}, {6, 0}, {7, 0}};
-
-    begin(2, 1, 3, last);
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
-        assert_int_equal(dlr_sup_resize(&s, sizes[i]), 0);
-    assert_int_equal(s.nworlds, DLR_PLAN_WORLDS_MAX);
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-        print_message("  %u\n", rows[i].size);
-        assert_int_equal(dlr_sup_world_sets(&s, rows[i].size, &sets), rows[i].rc);
-        dlr_sets_done(&sets);
-    }
-    end();
-}
-
-/* It has only what srun's words say, and the plan. */
-static void a_supervisor_that_takes_over_knows_who_made_the_version(void **state)
-{
-    struct dlr_sets sets;
-
-    begin(2, 1, 3, last);
-    while (s.nworlds)
-        free(s.worlds[--s.nworlds].tasks);
-    assert_int_equal(dlr_sup_replan_step(&s, FULL, NULL), 0);
-    planning.plan.nplaces = planning.plan.world = 2;
-    planning.plan.made_by = 3;
-    s.conf.nodes.min = 2;
-    assert_int_equal(dlr_sup_resize_adopted(&s, NULL), 0);
-    assert_int_equal(planning.step.nplaces, 2);
-    assert_int_equal(dlr_sup_world_sets(&s, 3, &sets), 0);
-    dlr_sets_done(&sets);
-    assert_int_equal(dlr_sup_world_sets(&s, FULL, &sets), 0);
-    dlr_sets_done(&sets);
-    end();
-}
-
-/* One of as many ranks as this run never has (--dlrover-restore-from): its places are nobody's. */
-static void what_another_run_made_is_not_taken_for_a_former_size(void **state)
-{
-    struct dlr_sets sets;
-
-    begin(2, 1, 3, last);
-    while (s.nworlds)
-        free(s.worlds[--s.nworlds].tasks);
-    assert_int_equal(dlr_sup_replan_step(&s, FULL, NULL), 0);
-    planning.plan.nplaces = planning.plan.world = FULL;
-    planning.plan.made_by = 1;
-    for (s.conf.nodes.min = 0; s.conf.nodes.min <= 2; s.conf.nodes.min += 2) {
-        assert_int_equal(dlr_sup_resize_adopted(&s, NULL), 0);
-        assert_int_equal(planning.step.nplaces, FULL);
-        assert_int_equal(dlr_sup_world_sets(&s, 1, &sets), -ENOENT);
-    }
-    end();
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -356,10 +278,6 @@ int main(void)
         cmocka_unit_test(where_there_is_no_room_the_next_one_makes_it),
         cmocka_unit_test(when_none_has_room_the_next_plan_does_without_parity),
         cmocka_unit_test(two_of_a_set_are_made_on_different_nodes),
-        cmocka_unit_test(former_places_are_known_for_four_sizes),
-        cmocka_unit_test(places_that_the_newest_version_needs_are_not_forgotten),
-        cmocka_unit_test(a_supervisor_that_takes_over_knows_who_made_the_version),
-        cmocka_unit_test(what_another_run_made_is_not_taken_for_a_former_size),
     };
 
     return cmocka_run_group_tests_name("rebuild", tests, NULL, NULL);

@@ -91,10 +91,10 @@ void dlr_sup_tell_round(struct dlr_sup *sup, uint32_t round)
 {
     rounds++;
 }
-void dlr_sup_keep_plan(struct dlr_sup *sup)
+void dlr_sup_keep_plan(struct dlr_sup_planning *planning)
 {
 }
-void dlr_sup_tell_plan(struct dlr_sup *sup)
+void dlr_sup_tell_plan(const struct dlr_sup_planning *planning)
 {
 }
 bool dlr_sup_other_world(const struct dlr_sup *sup)

@@ -109,6 +109,10 @@ int dlr_sup_file_do(struct dlr_sup_io *io, dlr_aside_fn fn, const char *path,
 {
     return 0;
 }
+void dlr_sup_want_places(const struct dlr_sup_planning *planning,
+                         struct dlr_plan_want *ret)
+{
+}
 int dlr_plan_restorable(const struct dlr_plan_report *reports, unsigned n,
                         const struct dlr_plan_want *want, struct dlr_plan *ret,
                         struct dlr_err *err)

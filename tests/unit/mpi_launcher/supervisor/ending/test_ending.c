@@ -20,6 +20,8 @@
 #include "mpi_launcher/supervisor/ending/ending_state.h"
 #include "mpi_launcher/supervisor/nodes/nodes_state.h"
 #include "mpi_launcher/supervisor/nodes/suspend.h"
+#include "mpi_launcher/supervisor/planning/plan_in_force.h"
+#include "mpi_launcher/supervisor/planning/step_of_run.h"
 #include "mpi_launcher/supervisor/steps/slurm_command.h"
 
 #define NODES 5
@@ -31,7 +33,6 @@ static struct dlr_members *table;
 static struct dlr_jobconf conf;
 static struct dlr_runinfo info;
 static struct dlr_stepplan step;
-static unsigned places = 4;
 static int64_t started_ms;
 static bool took_over, tasks_run, alive[NODES], lost[NODES], unfit[NODES];
 static char told[512]; /* a word for each who was called */
@@ -147,9 +148,13 @@ static bool pass_on(void *arg, int sig)
         note("tasks:%d", sig);
     return tasks_run;
 }
-static bool is_unfit(void *arg, unsigned node)
+bool dlr_sup_is_unfit(const struct dlr_sup_planning *planning, unsigned node)
 {
     return unfit[node];
+}
+unsigned dlr_sup_full_places(const struct dlr_sup_planning *planning)
+{
+    return 4;
 }
 static uint32_t rounds(void *arg)
 {
@@ -162,7 +167,6 @@ static const struct dlr_sup_ending_ops ops = {
     .state_changed = on_state_changed,
     .last_lines = last_lines,
     .pass = pass_on,
-    .unfit = is_unfit,
     .rounds = rounds,
 };
 
@@ -186,7 +190,6 @@ static int begin(void **state)
                                                              .conf = &conf,
                                                              .info = &info,
                                                              .step = &step,
-                                                             .full_places = &places,
                                                              .took_over = &took_over,
                                                              .started_ms = &started_ms,
                                                              .keeper = getppid()},

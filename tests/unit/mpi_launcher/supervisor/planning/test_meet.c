@@ -39,7 +39,6 @@
 
 static struct dlr_jobconf conf;
 static struct dlr_runinfo info = {.dir = "/nonexistent", .name = "r", .job = "7"};
-static uint32_t job_number = 7;
 static struct dlr_sup_io *io;
 static struct dlr_sup_nodes *nodes;
 static struct dlr_sup_planning *planning;
@@ -195,8 +194,7 @@ static int begin(void **state)
     static char n0[] = "n0", n1[] = "n1";
     char *names[NODES] = {n0, n1};
     struct dlr_sup_nodes_env nodes_env = {.conf = &conf};
-    struct dlr_sup_planning_env env = {
-        .conf = &conf, .info = &info, .job_number = &job_number};
+    struct dlr_sup_planning_env env = {.conf = &conf, .info = &info};
     struct dlr_err err;
 
     dlr_jobconf_init(&conf);

@@ -80,10 +80,10 @@ void dlr_sup_tell_round(struct dlr_sup *sup, uint32_t round)
 {
     note("tell");
 }
-void dlr_sup_keep_plan(struct dlr_sup *sup)
+void dlr_sup_keep_plan(struct dlr_sup_planning *of)
 {
     note("keep");
-    sup->kept_whole = false; /* as where nothing was to be made */
+    s.kept_whole = false; /* as where nothing was to be made */
 }
 int dlr_sup_new_token(struct dlr_sup *sup)
 {
@@ -95,11 +95,12 @@ int dlr_sup_holders_make(struct dlr_sup *sup)
     sup->slot_bytes = calloc(sup->plan->world, sizeof(*sup->slot_bytes));
     return sup->slot_bytes ? 0 : -ENOMEM;
 }
-int dlr_sup_reseat(struct dlr_sup *sup, const unsigned *tasks, const unsigned *ranks)
+int dlr_sup_reseat(struct dlr_sup_planning *of, const unsigned *tasks,
+                   const unsigned *ranks)
 {
     return 0;
 }
-json_t *dlr_sup_plan_rows(struct dlr_sup *sup)
+json_t *dlr_sup_plan_rows(const struct dlr_sup_planning *of)
 {
     return json_object();
 }
@@ -314,7 +315,7 @@ static void gathered_ranks_wait_though_a_task_has_ended(void **state)
 {
     unsigned tasks[NODES] = {2, 2};
 
-    s.seats = (struct dlr_plan_world){.nplaces = NODES, .tasks = tasks};
+    planning.seats = (struct dlr_plan_world){.nplaces = NODES, .tasks = tasks};
     newest.round = 1;
     dlr_sup_ranks_ended(&s);
     told(0, "[[0,4],[1,4]]", "[]");

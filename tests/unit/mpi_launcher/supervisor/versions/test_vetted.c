@@ -94,7 +94,7 @@ const struct dlr_members *dlr_sup_members(const struct dlr_sup_nodes *nodes)
 {
     return &table;
 }
-unsigned dlr_sup_parity_rows(const struct dlr_sup *copies)
+unsigned dlr_sup_parity_rows(const struct dlr_sup_planning *planning)
 {
     return parity_rows;
 }

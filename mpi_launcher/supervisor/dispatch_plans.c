@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a plan comes about: what it must know, who may stop it, who is told. */
+#include <errno.h>
+
+#include "common/base/cleanup.h"
+#include "mpi_launcher/supervisor/dispatch.h"
+#include "mpi_launcher/supervisor/supervisor.h"
+
+/* The others' share of it. */
+static void fill_want(void *arg, struct dlr_plan_want *ret)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_sup_disk_files(s, ret);
+    ret->struck = s->struck;
+    ret->nstruck = s->nstruck;
+    ret->has_committed = dlr_sup_newest(s->versions, &ret->committed);
+}
+
+/* It is refused, or there is none. */
+static bool refuse(struct dlr_sup *s, int rc, const struct dlr_plan *plan,
+                   const char *why)
+{
+    rc = dlr_sup_plan_refuse(s->planning, rc, plan, why);
+    dlr_policy_planned(s->policy, rc, NULL, why, dlr_sup_now());
+    return true;
+}
+
+static bool is_early(struct dlr_sup *s, const struct dlr_plan *plan)
+{
+    return dlr_sup_disk_wants(s, plan);
+}
+
+static bool is_foreign(struct dlr_sup *s, const struct dlr_plan *plan)
+{
+    if (dlr_sup_plan_is_ours(s->planning, plan))
+        return false;
+    dlr_policy_planned(s->policy, -EBADMSG, NULL, "the plan is not of this run",
+                       dlr_sup_now());
+    return true;
+}
+
+static bool is_misnamed(struct dlr_sup *s, const struct dlr_plan *plan)
+{
+    char why[512];
+
+    return !dlr_sup_names_fit(s, plan, why, sizeof(why)) &&
+           refuse(s, -ENOSPC, plan, why);
+}
+
+static bool is_repeated(struct dlr_sup *s, const struct dlr_plan *plan)
+{
+    char why[600];
+
+    if (!dlr_sup_repeat_stops(s->versions, plan, why, sizeof(why)))
+        return false;
+    dlr_policy_give_up(s->policy, why);
+    return true;
+}
+
+/* A plan is taken that none of these stops, in this order; who does has told the policy
+ * what comes now.
+ */
+static bool (*const gates[])(struct dlr_sup *s, const struct dlr_plan *plan) = {
+    is_early,    /* the disk had not been read */
+    is_foreign,  /* it is of another run */
+    is_misnamed, /* the program's words name a node that is lost */
+    is_repeated, /* the same failure would end what begins anew */
+};
+
+static void take_plan(struct dlr_sup *s, struct dlr_plan *plan)
+{
+    DLR_AUTO_FREE unsigned char *member = calloc(s->members->n, 1);
+
+    dlr_sup_plan_take(s->planning, plan);
+    if (!member || dlr_sup_holders_make(s) < 0) {
+        dlr_policy_planned(s->policy, -ENOMEM, NULL, "out of memory", dlr_sup_now());
+        return;
+    }
+    for (unsigned i = 0; i < s->plan->nplaces; i++)
+        member[dlr_members_find(s->members, s->plan->places[i].node.name)] = 1;
+    dlr_policy_planned(s->policy, 0, member, NULL, dlr_sup_now());
+}
+
+static void on_planned(void *arg, int rc, struct dlr_plan *plan, const char *why)
+{
+    bool stopped = rc < 0 && refuse(arg, rc, plan, why);
+
+    for (unsigned i = 0; !stopped && i < sizeof(gates) / sizeof(*gates); i++)
+        stopped = gates[i](arg, plan);
+    if (!stopped)
+        take_plan(arg, plan);
+    dlr_plan_done(plan);
+}
+
+static void on_kept(void *arg)
+{
+    dlr_sup_holders_keep(arg);
+    dlr_sup_save_state(arg);
+}
+
+static int on_replanned(void *arg, struct dlr_err *err)
+{
+    return dlr_sup_redundancy_replanned(arg, err);
+}
+
+static int on_reseated(void *arg, const unsigned *tasks, const unsigned *ranks)
+{
+    return dlr_sup_redundancy_reseated(arg, tasks, ranks);
+}
+
+static void put_keepers(void *arg, unsigned place, json_t *row)
+{
+    struct dlr_sup *s = arg;
+
+    if (s->sets.rows > 0)
+        json_object_set_new(row, "parity", dlr_sup_holder_names(s, place));
+    else if (dlr_sup_copies(s) > 1)
+        json_object_set_new(row, "partners", dlr_sup_holder_names(s, place));
+}
+
+static void on_reported(void *arg, const struct dlr_plan_report *reports, unsigned n)
+{
+    dlr_sup_persist_reports(arg, reports, n);
+}
+
+static bool restores(void *arg)
+{
+    const struct dlr_sup *s = arg;
+    struct dlr_version newest;
+
+    return dlr_sup_newest(s->versions, &newest);
+}
+
+const struct dlr_sup_planning_ops dlr_sup_planning_ops = {
+    .want = fill_want,
+    .planned = on_planned,
+    .reported = on_reported,
+    .kept = on_kept,
+    .replanned = on_replanned,
+    .reseated = on_reseated,
+    .beside = put_keepers,
+    .request = dlr_sup_next_request,
+    .round = dlr_sup_round_now,
+    .since = dlr_sup_phase_since,
+    .restores = restores,
+};
