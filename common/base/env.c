@@ -5,13 +5,20 @@
 
 #include "common/base/str.h"
 
+const char *dlr_env_value(const char *entry, const char *name)
+{
+    const char *rest = dlr_after(entry, name);
+
+    return rest && *rest == '=' ? rest + 1 : NULL;
+}
+
 const char *dlr_env_get(char *const env[], const char *name)
 {
     for (size_t i = 0; env && env[i]; i++) {
-        const char *rest = dlr_after(env[i], name);
+        const char *value = dlr_env_value(env[i], name);
 
-        if (rest && *rest == '=')
-            return rest + 1;
+        if (value)
+            return value;
     }
     return NULL;
 }

@@ -3,6 +3,9 @@
 #ifndef DLR_COMMON_BASE_ENV_H
 #define DLR_COMMON_BASE_ENV_H
 
+/* What follows "name=" in entry, NULL when it is not of that name. */
+const char *dlr_env_value(const char *entry, const char *name);
+
 /* The value of name in env, a list of "NAME=value" that ends with NULL, or may be NULL itself. NULL when
  * it is not there. The value belongs to env.
  */

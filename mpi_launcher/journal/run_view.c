@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi_launcher/journal/run_view.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,8 +132,7 @@ static void on_no_memory(struct dlr_cli_state *s, const json_t *e)
 
     s->no_memory = dlr_cli_event_int(e, "count", s->no_memory);
     free(s->no_memory_why);
-    if (asprintf(&s->no_memory_why, "%s: %s", node ? node : "?", why ? why : "?") < 0)
-        s->no_memory_why = NULL;
+    s->no_memory_why = dlr_format_new("%s: %s", node ? node : "?", why ? why : "?");
 }
 
 static void on_takeover(struct dlr_cli_state *s, const json_t *e)

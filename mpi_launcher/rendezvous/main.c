@@ -87,18 +87,9 @@ static int parse_input(const char *text, size_t size, struct dlr_plan_input *ret
 static int print_line(const char *word, const json_t *j)
 {
     DLR_AUTO_FREE char *text = j ? dlr_msg_text(j) : NULL;
-    DLR_AUTO_FREE char *line = NULL;
-    int n, rc;
+    DLR_AUTO_FREE char *line = text ? dlr_format_new("%s %s\n", word, text) : NULL;
 
-    if (!text)
-        return -ENOMEM;
-    n = asprintf(&line, "%s %s\n", word, text);
-    if (n < 0) {
-        line = NULL;
-        return -ENOMEM;
-    }
-    rc = dlr_write_all(STDOUT_FILENO, line, (size_t)n);
-    return rc;
+    return line ? dlr_write_all(STDOUT_FILENO, line, strlen(line)) : -ENOMEM;
 }
 
 static int report_alone(const char *path)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/base/cleanup.h"
+#include "common/base/env.h"
 #include "common/base/open_files.h"
 #include "common/base/str.h"
 #include "mpi_launcher/step_plan/srun_options.h"
@@ -32,10 +33,8 @@ static const char *const kept[] = {"SLURM_CONF",         "SLURM_JOB_ID",  "SLURM
 
 static bool named(const char *entry, const char *const *names)
 {
-    const char *rest;
-
     for (; *names; names++)
-        if ((rest = dlr_after(entry, *names)) && *rest == '=')
+        if (dlr_env_value(entry, *names))
             return true;
     return false;
 }
@@ -91,9 +90,7 @@ int dlr_env_copy(struct dlr_env *env, bool scrubbed)
 static void unset(struct dlr_env *env, const char *name)
 {
     for (unsigned i = 0; i < env->n; i++) {
-        const char *rest = dlr_after(env->list[i], name);
-
-        if (!rest || *rest != '=')
+        if (!dlr_env_value(env->list[i], name))
             continue;
         free(env->list[i]);
         env->list[i] = env->list[--env->n];

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "common/base/str.h"
+#include "common/base/env.h"
 
 #define NO_ARG DLR_SRUN_NO_ARG
 #define ARG DLR_SRUN_ARG
@@ -250,11 +250,8 @@ const struct dlr_srun_option *dlr_srun_find_letter(char letter)
 
 const struct dlr_srun_option *dlr_srun_find_var(const char *entry)
 {
-    for (const struct dlr_srun_option *o = dlr_srun_vars; o->name; o++) {
-        const char *rest = dlr_after(entry, o->name);
-
-        if (rest && *rest == '=')
+    for (const struct dlr_srun_option *o = dlr_srun_vars; o->name; o++)
+        if (dlr_env_value(entry, o->name))
             return o;
-    }
     return NULL;
 }

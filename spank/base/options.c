@@ -135,14 +135,11 @@ void dlr_options_disown(void)
 char *dlr_options_usage(size_t option)
 {
     const struct dlr_opt *opt = &dlr_jobconf_opts[option];
-    char *text = NULL;
 
     if (option == DLR_OPTIONS_SET)
         return strdup("all other settings: 'dlrover help settings' lists them");
-    if (asprintf(&text, "%s (default %s)", opt->help,
-                 opt->value[0] ? opt->value : "empty") < 0)
-        return NULL;
-    return text;
+    return dlr_format_new("%s (default %s)", opt->help,
+                          opt->value[0] ? opt->value : "empty");
 }
 
 static int set_row(struct dlr_spank_conf *conf, size_t row, const char *value,

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -44,12 +43,10 @@ static char *setting(const struct dlr_spank_conf *conf, size_t row)
 {
     const struct dlr_opt *opt = &dlr_jobconf_opts[row];
     char value[DLR_OPT_TEXT + 1];
-    char *word = NULL;
 
-    if (dlr_opt_show(opt, &conf->job, value, sizeof(value)) < 0 ||
-        asprintf(&word, "--%s=%s", opt->name, value) < 0)
-        return NULL;
-    return word;
+    return dlr_opt_show(opt, &conf->job, value, sizeof(value)) < 0
+               ? NULL
+               : dlr_format_new("--%s=%s", opt->name, value);
 }
 
 void dlr_handover_free(char **argv)
@@ -75,8 +72,7 @@ int dlr_handover_argv(const struct dlr_spank_conf *conf, char *const srun[],
     argv = calloc(rows + words + 4, sizeof(*argv));
     if (!argv)
         return dlr_fail(err, -ENOMEM, "out of memory");
-    if (asprintf(&argv[at], "%s/" KEEPER, conf->libexec) < 0)
-        argv[at] = NULL;
+    argv[at] = dlr_format_new("%s/" KEEPER, conf->libexec);
     for (size_t row = 0; row < rows && argv[at]; row++)
         argv[++at] = setting(conf, row);
     if (!argv[at]) {
@@ -84,7 +80,8 @@ int dlr_handover_argv(const struct dlr_spank_conf *conf, char *const srun[],
         return dlr_fail(err, -ENOMEM, "out of memory");
     }
     if (conf->srun_words > 0 && (size_t)conf->srun_words <= words &&
-        asprintf(&argv[at + 1], "--" DLR_SRUN_WORDS_OPTION "%d", conf->srun_words) > 0)
+        (argv[at + 1] =
+             dlr_format_new("--" DLR_SRUN_WORDS_OPTION "%d", conf->srun_words)))
         at++;
     argv[++at] = separator;
     memcpy(argv + at + 1, srun, words * sizeof(*argv));

@@ -112,13 +112,13 @@ static int run(char *const argv[], char *const env[], char *text)
 static void take_line(char *line, struct dlr_task_env *env)
 {
     for (size_t i = 0; i < NNAMES; i++) {
-        const char *rest = dlr_after(line, names[i]);
+        const char *value = dlr_env_value(line, names[i]);
         struct dlr_task_var *var = &env->vars[env->count];
 
-        if (!rest || *rest != '=' || env->count == NNAMES + 2)
+        if (!value || env->count == NNAMES + 2)
             continue;
         var->name = names[i];
-        var->value = strdup(rest + 1);
+        var->value = strdup(value);
         env->count += var->value != NULL;
     }
 }

@@ -13,7 +13,6 @@ char *dlr_host_order(const char *run, const char *cred, char *const *words, unsi
     DLR_AUTO_JSON json_t *msg = dlr_msg_new(words ? "run" : "end");
     DLR_AUTO_FREE char *text = NULL;
     json_t *list = words ? json_array() : NULL;
-    char *line = NULL;
 
     if (!msg || json_object_set_new(msg, "run", json_string(run)) < 0)
         return NULL;
@@ -23,9 +22,8 @@ char *dlr_host_order(const char *run, const char *cred, char *const *words, unsi
                   json_object_set_new(msg, "words", list) < 0))
         return NULL;
     text = dlr_msg_text(msg);
-    if (!text || strlen(text) + 2 > DLR_HOST_LINE || asprintf(&line, "%s\n", text) < 0)
-        return NULL;
-    return line;
+    return text && strlen(text) + 2 <= DLR_HOST_LINE ? dlr_format_new("%s\n", text)
+                                                     : NULL;
 }
 
 static int check_words(const json_t *list, const char ***ret_words, struct dlr_err *err)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/base/cleanup.h"
+#include "common/base/env.h"
 #include "common/base/str.h"
 #include "mpi_launcher/agent/tasks/tasks_state.h"
 
@@ -25,10 +26,10 @@
 static const char *value_of(const char *block, size_t size, const char *name)
 {
     for (size_t at = 0; at < size; at += strlen(block + at) + 1) {
-        const char *rest = dlr_after(block + at, name);
+        const char *value = dlr_env_value(block + at, name);
 
-        if (rest && *rest == '=')
-            return rest + 1;
+        if (value)
+            return value;
     }
     return NULL;
 }
