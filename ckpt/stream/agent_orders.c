@@ -184,11 +184,44 @@ static void open_dir(struct dlr_data *d, const char *path)
         dlr_error("%s", err.text);
 }
 
+/* Its lists are ours then. True: of the same round, and turn of it, as before. */
+static bool take_config(struct dlr_data *d, const struct config *c)
+{
+    unsigned char token[DLR_WIRE_TOKEN] = {0};
+    bool again;
+
+    free(d->accept);
+    free(d->bring);
+    d->accept = c->accept;
+    d->naccept = c->naccept;
+    d->bring = c->bring;
+    d->nbring = c->nbring;
+    d->resized = c->resized;
+    dlr_listen_admit(c->local, c->hosts, c->nhosts);
+    if (dlr_net_set_key(d->net, c->secret, sizeof(c->secret), token) < 0 ||
+        dlr_mac_round(c->secret, sizeof(c->secret), d->mac_key) < 0)
+        dlr_error("no key for this round's copies can be made: nothing is copied");
+    again = d->configured && d->round == (uint32_t)c->round &&
+            dlr_data_same_token(d->token, token);
+    free(d->held.own);
+    d->held.own = c->own;
+    d->held.nown = c->nown;
+    if (!again) { /* the same steps come once more */
+        dlr_data_sum_round(d);
+        d->held.naborted = 0;
+        d->forged = false;
+    }
+    d->round = (uint32_t)c->round;
+    d->key = dlr_slot_key(c->key);
+    memcpy(d->token, token, sizeof(d->token));
+    d->configured = true;
+    return again;
+}
+
 static void configure(struct dlr_data *d, const struct dlr_local_msg *msg)
 {
     DLR_AUTO_JSON json_t *json = NULL;
     struct config c = {0};
-    unsigned char token[DLR_WIRE_TOKEN] = {0};
     bool again;
     int rc = dlr_parts_take(&d->config, msg);
 
@@ -206,31 +239,7 @@ static void configure(struct dlr_data *d, const struct dlr_local_msg *msg)
         free(c.hosts);
         return;
     }
-    free(d->accept);
-    free(d->bring);
-    d->accept = c.accept;
-    d->naccept = c.naccept;
-    d->bring = c.bring;
-    d->nbring = c.nbring;
-    d->resized = c.resized;
-    dlr_listen_admit(c.local, c.hosts, c.nhosts);
-    if (dlr_net_set_key(d->net, c.secret, sizeof(c.secret), token) < 0 ||
-        dlr_mac_round(c.secret, sizeof(c.secret), d->mac_key) < 0)
-        dlr_error("no key for this round's copies can be made: nothing is copied");
-    again = d->configured && d->round == (uint32_t)c.round &&
-            dlr_data_same_token(d->token, token);
-    free(d->held.own);
-    d->held.own = c.own;
-    d->held.nown = c.nown;
-    if (!again) { /* of another round, or turn of it: the same steps come once more */
-        dlr_data_sum_round(d);
-        d->held.naborted = 0;
-        d->forged = false;
-    }
-    d->round = (uint32_t)c.round;
-    d->key = dlr_slot_key(c.key);
-    memcpy(d->token, token, sizeof(d->token));
-    d->configured = true;
+    again = take_config(d, &c);
     open_dir(d, c.dir);
     if (!again) /* else a worker may be writing one */
         bury_unfinished(d);

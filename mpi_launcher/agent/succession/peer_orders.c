@@ -20,14 +20,39 @@
 
 /* --- what a peer says on our socket ----------------------------------------------------- */
 
+static bool misses_supervisor(const struct dlr_agent_succession *su)
+{
+    return su->election && dlr_election_is_silent(su->election);
+}
+
 static void vote(struct dlr_agent_succession *su, const struct dlr_agent_origin *to)
 {
-    bool silent = su->election && dlr_election_is_silent(su->election);
-
     dlr_agent_answer(su->base, to,
                      json_pack("{s:i, s:s, s:I, s:s, s:b}", "v", DLR_MSG_VERSION, "t",
                                "vote", "gen", (json_int_t)su->self->run.gen, "node",
-                               su->self->node, "silent", silent));
+                               su->self->node, "silent", misses_supervisor(su)));
+}
+
+/* False when it is none that is told and not answered. */
+static bool on_notice(struct dlr_agent_succession *su, const char *node,
+                      const char *type, const struct dlr_agent_origin *from)
+{
+    if (dlr_streq(type, "silent")) {
+        vote(su, from);
+        if (su->election)
+            dlr_election_vote(su->election, node, true, dlr_now_ms());
+    } else if (dlr_streq(type, "over") && dlr_agent_in_grace(su)) {
+        dlr_agent_grace_over(su);
+    } else if (dlr_streq(type, "writing") && dlr_agent_in_grace(su)) {
+        su->grace.led_ns = dlr_now_ns();
+    } else if (dlr_streq(type, "over") && dlr_streq(node, su->batch)) {
+        dlr_agent_end(su->base);
+    } else if (dlr_streq(type, "leave") && misses_supervisor(su)) {
+        su->given = true;
+    } else {
+        return false;
+    }
+    return true;
 }
 
 /* A peer may order only what a successor needs, and only while we miss the supervisor too. */
@@ -40,33 +65,11 @@ static int on_order(struct dlr_agent_succession *su, const char *node,
 
     if (dlr_msg_uint(msg, "gen", UINT32_MAX, &gen) < 0 || gen != su->self->run.gen)
         return -EBADMSG;
-    if (dlr_streq(type, "silent")) {
-        vote(su, &from);
-        if (su->election)
-            dlr_election_vote(su->election, node, true, dlr_now_ms());
+    if (on_notice(su, node, type, &from))
         return 0;
-    }
-    if (dlr_streq(type, "over") && dlr_agent_in_grace(su)) {
-        dlr_agent_grace_over(su);
-        return 0;
-    }
-    if (dlr_streq(type, "writing") && dlr_agent_in_grace(su)) {
-        su->grace.led_ns = dlr_now_ns();
-        return 0;
-    }
-    if (dlr_streq(type, "over") && dlr_streq(node, su->batch)) {
-        dlr_agent_end(su->base);
-        return 0;
-    }
-    if (dlr_streq(type, "leave") && su->election &&
-        dlr_election_is_silent(su->election)) {
-        su->given = true;
-        return 0;
-    }
     if (dlr_msg_uint(msg, "id", INT64_MAX, &from.id) < 0)
         return -EBADMSG;
-    if (!dlr_agent_in_grace(su) &&
-        (!su->election || !dlr_election_is_silent(su->election))) {
+    if (!dlr_agent_in_grace(su) && !misses_supervisor(su)) {
         dlr_agent_done(su->base, &from, -EBUSY, "the supervisor answers here");
         return 0;
     }
