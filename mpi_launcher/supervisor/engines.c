@@ -6,7 +6,7 @@
 #include "mpi_launcher/supervisor/supervisor.h"
 
 /* The lower ones first: each knows those before it, and tells dispatch.c what happens. */
-bool dlr_sup_engines_new(struct dlr_sup *s)
+static bool make_lower(struct dlr_sup *s)
 {
     s->io = dlr_sup_io_new(&dlr_sup_io_ops, s);
     s->nodes = dlr_sup_nodes_new(&(struct dlr_sup_nodes_env){.io = s->io,
@@ -35,6 +35,13 @@ bool dlr_sup_engines_new(struct dlr_sup *s)
         return false;
     s->step = dlr_sup_step(s->planning);
     s->plan = dlr_sup_plan(s->planning);
+    return true;
+}
+
+bool dlr_sup_engines_new(struct dlr_sup *s)
+{
+    if (!make_lower(s))
+        return false;
     s->copies =
         dlr_sup_copies_new(&(struct dlr_sup_copies_env){.generation = &s->generation});
     s->versions = dlr_sup_versions_new(
