@@ -78,6 +78,16 @@ static void load_step(struct dlr_sup *s, const json_t *state)
         (unsigned)dlr_sup_former_number(state, "world", DLR_PLAN_RANKS_MAX));
 }
 
+static void save_seats(const struct dlr_sup *s, json_t *state)
+{
+    dlr_sup_seats_state(s->planning, state);
+}
+
+static void load_seats(struct dlr_sup *s, const json_t *state)
+{
+    dlr_sup_seats_take(s->planning, state);
+}
+
 static void save_versions(const struct dlr_sup *s, json_t *state)
 {
     dlr_sup_versions_state(s->versions, state);
@@ -211,16 +221,11 @@ struct part {
  * resume.c.
  */
 static const struct part of_run[] = {
-    {save_tries, NULL},
-    {save_end, NULL},
-    {save_release, NULL},
-    {save_policy, load_policy},
-    {save_step, load_step},
-    {save_versions, load_versions},
-    {save_losses, load_losses},
-    {save_cadence, NULL},
-    {dlr_sup_ranks_state, dlr_sup_ranks_take},
-    {NULL, NULL},
+    {save_tries, NULL},         {save_end, NULL},
+    {save_release, NULL},       {save_policy, load_policy},
+    {save_step, load_step},     {save_versions, load_versions},
+    {save_losses, load_losses}, {save_cadence, NULL},
+    {save_seats, load_seats},   {NULL, NULL},
 };
 
 /* What the keeper has beside it. The round comes last: it goes on if the others are there. */

@@ -256,8 +256,6 @@ void dlr_sup_ranks_welcome(struct dlr_sup *s, unsigned node); /* it asks again t
 /* What the node says of snapshots is of a former turn. */
 bool dlr_sup_ranks_behind(const struct dlr_sup *s, unsigned node);
 void dlr_sup_ranks_tick(struct dlr_sup *s, int64_t now_ms);
-void dlr_sup_ranks_state(const struct dlr_sup *s, json_t *state); /* for the next one */
-void dlr_sup_ranks_take(struct dlr_sup *s, const json_t *state);
 /* A round goes on, with the plan's places; one of its nodes has told where it stands; all have: those that
  * do not know the turn hear of it, and ranks that wait are looked at.
  */

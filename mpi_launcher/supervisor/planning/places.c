@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ckpt/slot/slot.h"
+#include "mpi_launcher/plan/json_fields.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
 
 static unsigned world_of(const struct dlr_plan_world *w)
@@ -54,8 +55,29 @@ static void world_free(struct dlr_plan_world *w)
     *w = (struct dlr_plan_world){0};
 }
 
-void dlr_sup_seats_take(struct dlr_sup_planning *planning, struct dlr_plan_world seats)
+void dlr_sup_seats_state(const struct dlr_sup_planning *planning, json_t *state)
 {
+    struct dlr_plan_world seats = dlr_sup_seats(planning);
+
+    if (dlr_sup_seats_told(planning)) {
+        json_t *row = json_object();
+
+        dlr_plan_put_places(row, seats.nplaces, seats.tasks, seats.ranks);
+        json_object_set_new(state, "ranks", row);
+    }
+}
+
+void dlr_sup_seats_take(struct dlr_sup_planning *planning, const json_t *state)
+{
+    const json_t *row = json_object_get(state, "ranks");
+    struct dlr_plan_world seats = {0};
+
+    if (!row)
+        return;
+    if (dlr_plan_read_places(row, &seats) < 0) {
+        world_free(&seats);
+        return;
+    }
     world_free(&planning->seats);
     planning->seats = seats;
 }

@@ -13,8 +13,9 @@ struct dlr_plan_world dlr_sup_seats(const struct dlr_sup_planning *planning);
 unsigned dlr_sup_seats_world(const struct dlr_sup_planning *planning);
 /* They are as the program told them, not Slurm's tasks. */
 bool dlr_sup_seats_told(const struct dlr_sup_planning *planning);
-/* A former supervisor had them so; its memory is taken over. */
-void dlr_sup_seats_take(struct dlr_sup_planning *planning, struct dlr_plan_world seats);
+/* For the next supervisor, where they were told. */
+void dlr_sup_seats_state(const struct dlr_sup_planning *planning, json_t *state);
+void dlr_sup_seats_take(struct dlr_sup_planning *planning, const json_t *state);
 /* The highest number of a slot, parity's included, that a node may speak of. */
 unsigned dlr_sup_slots_max(const struct dlr_sup_planning *planning);
 

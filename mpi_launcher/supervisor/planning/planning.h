@@ -9,10 +9,14 @@
 
 #include <jansson.h>
 
+#include "common/config/job_config.h"
 #include "mpi_launcher/plan/plan.h"
-#include "mpi_launcher/supervisor/steps/steps.h"
+#include "mpi_launcher/run/run_info.h"
 
 struct dlr_sup_planning; /* opaque */
+struct dlr_sup_io;
+struct dlr_sup_nodes;
+struct dlr_sup_steps;
 
 /* What it uses, and what it only reads; all of it must live as long, and may be filled
  * later.

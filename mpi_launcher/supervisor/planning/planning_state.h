@@ -8,6 +8,7 @@
 #include "mpi_launcher/supervisor/planning/places.h"
 #include "mpi_launcher/supervisor/planning/plan_in_force.h"
 #include "mpi_launcher/supervisor/planning/step_of_run.h"
+#include "mpi_launcher/supervisor/steps/steps.h"
 
 /* Reports from agents, without MPI. */
 struct dlr_sup_gather {

@@ -11,7 +11,6 @@
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
-#include "mpi_launcher/plan/json_fields.h"
 #include "mpi_launcher/plan/rank_map.h"
 #include "mpi_launcher/supervisor/disk/persist_periodic.h"
 #include "mpi_launcher/supervisor/supervisor.h"
@@ -411,34 +410,7 @@ void dlr_sup_ranks_tick(struct dlr_sup *s, int64_t now_ms)
     refuse(s, text);
 }
 
-/* --- what outlives this process --------------------------------------------------------------- */
-
-void dlr_sup_ranks_state(const struct dlr_sup *s, json_t *state)
-{
-    struct dlr_plan_world seats = dlr_sup_seats(s->planning);
-
-    if (dlr_sup_ranks_gathered(s)) {
-        json_t *row = json_object();
-
-        dlr_plan_put_places(row, seats.nplaces, seats.tasks, seats.ranks);
-        json_object_set_new(state, "ranks", row);
-    }
-}
-
-void dlr_sup_ranks_take(struct dlr_sup *s, const json_t *state)
-{
-    const json_t *row = json_object_get(state, "ranks");
-    struct dlr_plan_world w = {0};
-
-    if (!row)
-        return;
-    if (dlr_plan_read_places(row, &w) == 0)
-        dlr_sup_seats_take(s->planning, w);
-    else {
-        free(w.tasks);
-        free(w.ranks);
-    }
-}
+/* --- a round of the former supervisor -------------------------------------------------- */
 
 int dlr_sup_ranks_adopt(struct dlr_sup *s)
 {
