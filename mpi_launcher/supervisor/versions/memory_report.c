@@ -21,29 +21,6 @@ static void take_no_more(struct dlr_sup_versions *versions, const char *node,
     dlr_sup_leave_out(versions->env.planning, &out);
 }
 
-/* The kernel of a bad node may live: the program fails there first, again and again, while a spare
- * is idle. At its start once is enough to try another node, as there is nothing to move.
- */
-void dlr_sup_blame_node(struct dlr_sup_versions *versions, unsigned node)
-{
-    struct dlr_restart_budget_failure how = dlr_policy_failed_how(versions->policy);
-    bool start = dlr_restart_budget_is_start(&how);
-    struct dlr_plan_out out = {.last = true};
-
-    versions->blamed_times = versions->blamed_times && versions->blamed == node
-                                 ? versions->blamed_times + 1
-                                 : 1;
-    versions->blamed = node;
-    dlr_format(out.node, sizeof(out.node), "%s",
-               versions->members->list[node].node.name);
-    if (versions->blamed_times < (start ? 1 : 2) ||
-        dlr_sup_is_left_out(versions->env.planning, out.node))
-        return;
-    dlr_format(out.reason, sizeof(out.reason), "the program has failed there first%s",
-               start ? "" : ", twice");
-    dlr_sup_leave_out(versions->env.planning, &out);
-}
-
 /* One line for a node and round; the others are in the next line's count. */
 void dlr_sup_on_no_slots(struct dlr_sup_versions *versions, unsigned node,
                          const json_t *msg)

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that fails in the same way again and again is restored from older versions. */
+/* A program that fails in the same way again and again is restored from older versions; one
+ * that fails on the same node first, without that node.
+ */
 #include <stdio.h>
 
+#include "common/base/str.h"
 #include "mpi_launcher/supervisor/planning/version_json.h"
 #include "mpi_launcher/supervisor/versions/versions_state.h"
 
@@ -39,4 +42,27 @@ bool dlr_sup_repeat_stops(const struct dlr_sup_versions *versions,
                           const struct dlr_plan *plan, char *buf, size_t size)
 {
     return !plan->restore && dlr_repeat_is_over(&versions->repeat, buf, size);
+}
+
+/* The kernel of a bad node may live: the program fails there first, again and again, while a spare
+ * is idle. At its start once is enough to try another node, as there is nothing to move.
+ */
+void dlr_sup_blame_node(struct dlr_sup_versions *versions, unsigned node)
+{
+    struct dlr_restart_budget_failure how = dlr_policy_failed_how(versions->policy);
+    bool start = dlr_restart_budget_is_start(&how);
+    struct dlr_plan_out out = {.last = true};
+
+    versions->blamed_times = versions->blamed_times && versions->blamed == node
+                                 ? versions->blamed_times + 1
+                                 : 1;
+    versions->blamed = node;
+    dlr_format(out.node, sizeof(out.node), "%s",
+               versions->members->list[node].node.name);
+    if (versions->blamed_times < (start ? 1 : 2) ||
+        dlr_sup_is_left_out(versions->env.planning, out.node))
+        return;
+    dlr_format(out.reason, sizeof(out.reason), "the program has failed there first%s",
+               start ? "" : ", twice");
+    dlr_sup_leave_out(versions->env.planning, &out);
 }
