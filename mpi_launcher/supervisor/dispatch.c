@@ -165,19 +165,64 @@ static void on_left(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
 }
 
+static void on_told(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    dlr_sup_on_told(s->rounds, node, msg);
+}
+
+static void on_stepd(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    dlr_sup_on_stepd(s->rounds, node, msg);
+}
+
+static void on_task(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    dlr_sup_on_task(s->rounds, node, msg);
+}
+
+static void on_worker_exit(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    dlr_sup_on_exit(s->rounds, node, msg);
+}
+
+static void on_stderr(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    dlr_sup_on_stderr(s->rounds, node, msg);
+}
+
+static void on_orphaned(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    dlr_sup_on_orphaned(s->rounds, node, msg);
+}
+
+static void on_restored(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    dlr_sup_on_restored(s->rounds, node, msg);
+}
+
+static void on_ranks(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    dlr_sup_on_ranks(s->rounds, node, msg);
+}
+
+static void on_turned(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    dlr_sup_on_turned(s->rounds, node, msg);
+}
+
 static const struct {
     const char *type;
     void (*take)(struct dlr_sup *s, unsigned node, const json_t *msg);
     bool of_turn; /* worth nothing from a node that has not heard of the turn */
 } handlers[] = {
-    {"told", dlr_sup_on_told},
-    {"stepd", dlr_sup_on_stepd},
-    {"task", dlr_sup_on_task},
-    {"exit", dlr_sup_on_exit},
-    {"stderr", dlr_sup_on_stderr},
+    {"told", on_told},
+    {"stepd", on_stepd},
+    {"task", on_task},
+    {"exit", on_worker_exit},
+    {"stderr", on_stderr},
     {"clean", on_clean},
     {"lapsed", on_lapsed},
-    {"orphaned", dlr_sup_on_orphaned},
+    {"orphaned", on_orphaned},
     {"suspend", on_suspend},
     {"awake", on_awake},
     {"ready", on_ready, true},
@@ -191,12 +236,12 @@ static const struct {
     {"bad", to_versions},
     {"torn", to_versions},
     {"copy_bad", dlr_sup_on_copy_bad, true},
-    {"restored", dlr_sup_on_restored, true},
+    {"restored", on_restored, true},
     {"done", on_done},
     {"report", on_report},
     {"peers_known", on_peers_known},
-    {"ranks", dlr_sup_on_ranks},
-    {"turned", dlr_sup_on_turned},
+    {"ranks", on_ranks},
+    {"turned", on_turned},
     {"strangers", on_strangers},
     {"uses", to_versions},
     {"unreached", dlr_sup_on_unreached},
@@ -218,7 +263,7 @@ static void on_message(void *arg, unsigned node, const json_t *msg)
         return; /* given up: it counts again when it is clean */
     for (unsigned i = 0; i < sizeof(handlers) / sizeof(*handlers); i++) {
         if (dlr_streq(type, handlers[i].type)) {
-            if (!handlers[i].of_turn || !dlr_sup_ranks_behind(s, node))
+            if (!handlers[i].of_turn || !dlr_sup_ranks_behind(s->rounds, node))
                 handlers[i].take(s, node, msg);
             return;
         }
@@ -231,7 +276,7 @@ static void on_silent(void *arg, unsigned node)
 {
     struct dlr_sup *s = arg;
 
-    dlr_sup_adopt_failed(s, "the supervisor died, and a node with it");
+    dlr_sup_adopt_failed(s->rounds, "the supervisor died, and a node with it");
     dlr_sup_rejoin_lost(s->steps, node);
 }
 
@@ -254,7 +299,7 @@ static void on_lost(void *arg, unsigned node, const char *why, int64_t now_ms)
 
 static void on_greeted(void *arg, unsigned node)
 {
-    dlr_sup_ranks_welcome(arg, node);
+    dlr_sup_ranks_welcome(((struct dlr_sup *)arg)->rounds, node);
 }
 
 static void on_up(void *arg, unsigned node)
@@ -272,7 +317,7 @@ static void new_address(struct dlr_sup *s)
     enum dlr_phase phase = dlr_policy_phase(s->policy);
 
     if (phase == DLR_PHASE_PREPARE || phase == DLR_PHASE_RUN)
-        dlr_sup_tell_round(s, dlr_policy_round(s->policy));
+        dlr_sup_tell_round(s->rounds, dlr_policy_round(s->policy));
 }
 
 static void on_moved(void *arg, bool again)
@@ -281,7 +326,7 @@ static void on_moved(void *arg, bool again)
 
     if (again)
         new_address(s);
-    s->adopt.moved = true;
+    dlr_sup_adopt_moved(s->rounds);
 }
 
 static void on_progress(void *arg, uint32_t round, uint64_t step, int64_t now_ms)
@@ -331,7 +376,7 @@ static bool is_excused(void *arg, int64_t now_ms)
 
 static bool is_behind(void *arg, unsigned node)
 {
-    return dlr_sup_ranks_behind(arg, node);
+    return dlr_sup_ranks_behind(((struct dlr_sup *)arg)->rounds, node);
 }
 
 static unsigned places_of_round(void *arg)

@@ -8,6 +8,7 @@
 #include "mpi_launcher/policy/policy.h"
 #include "mpi_launcher/supervisor/ending/ending.h"
 #include "mpi_launcher/supervisor/planning/planning.h"
+#include "mpi_launcher/supervisor/rounds/rounds.h"
 #include "mpi_launcher/supervisor/versions/versions.h"
 
 struct dlr_sup;
@@ -23,6 +24,7 @@ extern const struct dlr_sup_nodes_ops dlr_sup_nodes_ops;       /* dispatch.c */
 extern const struct dlr_sup_steps_ops dlr_sup_steps_ops;       /* dispatch_steps.c */
 extern const struct dlr_sup_planning_ops dlr_sup_planning_ops; /* dispatch_plans.c */
 extern const struct dlr_sup_versions_ops dlr_sup_versions_ops; /* dispatch_versions.c */
+extern const struct dlr_sup_rounds_ops dlr_sup_rounds_ops;     /* dispatch_rounds.c */
 extern const struct dlr_policy_ops dlr_sup_policy_ops;         /* policy_ops.c */
 extern const struct dlr_sup_ending_ops dlr_sup_ending_ops;     /* dispatch_ending.c */
 

@@ -5,8 +5,10 @@
 
 static void on_ends(void *arg)
 {
-    dlr_sup_tell_failure(arg);
-    dlr_sup_tell_cleared(arg);
+    struct dlr_sup *s = arg;
+
+    dlr_sup_tell_failure(s->rounds);
+    dlr_sup_tell_cleared(s->rounds);
 }
 
 /* No tasks are left, but when there is no other way to end them. What else goes on, as
@@ -16,7 +18,7 @@ static void on_ended(void *arg)
 {
     struct dlr_sup *s = arg;
 
-    dlr_sup_let_go(s->steps, &s->workers);
+    dlr_sup_let_workers_go(s->rounds);
 }
 
 static void on_state_changed(void *arg)
@@ -27,22 +29,13 @@ static void on_state_changed(void *arg)
 static const char *last_lines(void *arg, unsigned *ret_rank, unsigned *ret_node)
 {
     const struct dlr_sup *s = arg;
-    const struct dlr_failure *f = &s->failure;
 
-    *ret_rank = f->rank;
-    *ret_node = f->node;
-    return f->set && s->tails ? s->tails[f->rank] : NULL;
+    return dlr_sup_last_words(s->rounds, ret_rank, ret_node);
 }
 
-/* An srun without its tasks has a code of its own. */
 static bool pass_on(void *arg, int sig)
 {
-    struct dlr_sup *s = arg;
-
-    if (!s->workers.pid || !s->running_told)
-        return false;
-    dlr_proc_kill(&s->workers, sig);
-    return true;
+    return dlr_sup_pass_signal(((struct dlr_sup *)arg)->rounds, sig);
 }
 
 static uint32_t rounds(void *arg)

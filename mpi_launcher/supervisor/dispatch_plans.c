@@ -44,7 +44,7 @@ static bool is_misnamed(struct dlr_sup *s, const struct dlr_plan *plan)
 {
     char why[512];
 
-    return !dlr_sup_names_fit(s, plan, why, sizeof(why)) &&
+    return !dlr_sup_names_fit(s->rounds, plan, why, sizeof(why)) &&
            refuse(s, -ENOSPC, plan, why);
 }
 

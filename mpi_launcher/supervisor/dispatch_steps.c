@@ -56,7 +56,7 @@ static void on_away(void *arg, enum dlr_asking what, const char *why)
     struct dlr_sup *s = arg;
 
     if (what == DLR_ASK_STEP)
-        s->failure.told = true; /* nobody failed */
+        dlr_sup_no_failure(s->rounds);
     dlr_policy_controller_away(s->policy, why, dlr_sup_now());
 }
 
@@ -69,7 +69,7 @@ static void on_back(void *arg)
 
 static bool is_queued(void *arg, bool queued)
 {
-    return dlr_sup_launch_queued(arg, queued);
+    return dlr_sup_launch_queued(((struct dlr_sup *)arg)->rounds, queued);
 }
 
 static bool is_over(void *arg)

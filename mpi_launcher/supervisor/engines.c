@@ -54,21 +54,36 @@ bool dlr_sup_engines_new(struct dlr_sup *s)
                                        .resume_round = &s->resume_round,
                                        .took_over = &s->took_over},
         &dlr_sup_versions_ops, s);
-    if (!s->copies || !s->versions)
+    s->rounds = dlr_sup_rounds_new(
+        &(struct dlr_sup_rounds_env){.io = s->io,
+                                     .nodes = s->nodes,
+                                     .steps = s->steps,
+                                     .planning = s->planning,
+                                     .versions = s->versions,
+                                     .sup = s,
+                                     .conf = &s->conf,
+                                     .info = &s->info,
+                                     .step = s->step,
+                                     .plan = s->plan,
+                                     .resume_round = &s->resume_round,
+                                     .took_over = &s->took_over,
+                                     .state_fd = &s->state_fd},
+        &dlr_sup_rounds_ops, s);
+    if (!s->copies || !s->versions || !s->rounds)
         return false;
-    s->end =
-        dlr_sup_ending_new(&(struct dlr_sup_ending_env){.io = s->io,
-                                                        .nodes = s->nodes,
-                                                        .steps = s->steps,
-                                                        .planning = s->planning,
-                                                        .conf = &s->conf,
-                                                        .info = &s->info,
-                                                        .step = s->step,
-                                                        .took_over = &s->took_over,
-                                                        .started_ms = &s->started_ms,
-                                                        .keeper = getppid(),
-                                                        .has_keeper = s->state_fd >= 0},
-                           &dlr_sup_ending_ops, s);
+    s->end = dlr_sup_ending_new(
+        &(struct dlr_sup_ending_env){.io = s->io,
+                                     .nodes = s->nodes,
+                                     .steps = s->steps,
+                                     .planning = s->planning,
+                                     .conf = &s->conf,
+                                     .info = &s->info,
+                                     .step = s->step,
+                                     .took_over = &s->took_over,
+                                     .started_ms = dlr_sup_started_ms(s->rounds),
+                                     .keeper = getppid(),
+                                     .has_keeper = s->state_fd >= 0},
+        &dlr_sup_ending_ops, s);
     return s->end != NULL;
 }
 
@@ -76,6 +91,7 @@ int dlr_sup_engines_open(struct dlr_sup *s, struct dlr_err *err)
 {
     int rc;
 
+    dlr_sup_rounds_open(s->rounds, s->policy);
     dlr_sup_ending_open(s->end, s->policy);
     rc = dlr_sup_versions_open(s->versions, s->policy, err);
     s->commit = dlr_sup_commit(s->versions);
@@ -85,8 +101,8 @@ int dlr_sup_engines_open(struct dlr_sup *s, struct dlr_err *err)
 /* The journal and what the user is told still go their way. */
 void dlr_sup_engines_free(struct dlr_sup *s)
 {
-    dlr_sup_ranks_stop(s);
     s->end = dlr_sup_ending_free(s->end);
+    s->rounds = dlr_sup_rounds_free(s->rounds);
     s->versions = dlr_sup_versions_free(s->versions);
     s->copies = dlr_sup_copies_free(s->copies);
     s->planning = dlr_sup_planning_free(s->planning);

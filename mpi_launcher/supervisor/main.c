@@ -41,8 +41,7 @@ static void take_signals(struct dlr_sup *s)
 
     while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info)) {
         if (info.ssi_signo == SIGUSR1 || info.ssi_signo == SIGUSR2) {
-            if (s->tasks_up) /* its srun listens by then, and passes it on to the tasks */
-                dlr_proc_kill(&s->workers, info.ssi_signo);
+            dlr_sup_signal_tasks(s->rounds, (int)info.ssi_signo);
             continue;
         }
         if (info.ssi_signo == SIGPIPE)
@@ -214,7 +213,7 @@ static int prepare(struct dlr_sup *s, int argc, char **argv, int srun_words,
     pid_t holder = s->state_fd >= 0 ? getppid() : getpid();
     int rc;
 
-    dlr_sup_stdin_start(s);
+    dlr_sup_stdin_start(s->rounds);
     if ((rc = open_nodes(s, err)) < 0 || (rc = open_descriptors(s, err)) < 0 ||
         (rc = dlr_sup_read_step(s->planning, argc, argv, srun_words, err)) < 0 ||
         (rc = dlr_sup_apart_start(s->io, err)) < 0)
@@ -225,7 +224,7 @@ static int prepare(struct dlr_sup *s, int argc, char **argv, int srun_words,
         (rc = dlr_sup_redundancy_check(s, err)) < 0 ||
         (rc = dlr_sup_resize_check(s->planning, err)) < 0 ||
         (rc = dlr_sup_vetted_check(s->versions, err)) < 0 ||
-        (s->adopt.wanted && (rc = adopt_places(s, err)) < 0) ||
+        (dlr_sup_adopt_wanted(s->rounds) && (rc = adopt_places(s, err)) < 0) ||
         (rc = open_control(s, err)) < 0 || (rc = open_policy(s, err)) < 0 ||
         (rc = dlr_sup_engines_open(s, err)) < 0)
         return rc;
@@ -255,14 +254,7 @@ static void tell_start(struct dlr_sup *s, int argc, char **argv)
 static void take_over(struct dlr_sup *s)
 {
     dlr_sup_steps_adopt(s->steps);
-    if (s->adopt.wanted) {
-        s->workers = s->former_workers;
-        if (dlr_sup_adopt_start(s, BELL_FD))
-            return;
-        s->workers = (struct dlr_proc){.pidfd = -1};
-    }
-    dlr_policy_take_over(s->policy, "the supervisor died and was started again");
-    dlr_sup_let_go(s->steps, &s->former_workers);
+    dlr_sup_rounds_take_over(s->rounds, BELL_FD);
 }
 
 static void bar_nodes(struct dlr_sup *s)
@@ -279,7 +271,7 @@ static int run(struct dlr_sup *s)
     dlr_sup_loop_start(s->io, DLR_SUP_TICK_MS);
     if (open_signals(s) < 0)
         return 1;
-    s->started_ms = now;
+    dlr_sup_rounds_start(s->rounds, now);
     dlr_sup_detector_start(s->nodes, now);
     dlr_policy_resume(s->policy, s->resume_round, s->resume_restarts, now);
     bar_nodes(s);
@@ -287,7 +279,7 @@ static int run(struct dlr_sup *s)
     if (s->took_over)
         take_over(s);
     take_signals(s); /* one that came before us may end the run before it begins */
-    if (!dlr_sup_has_ended(s) && !s->adopt.active)
+    if (!dlr_sup_has_ended(s) && !dlr_sup_adopting(s->rounds))
         dlr_policy_start(s->policy, now);
     if (!dlr_sup_has_ended(s))
         dlr_sup_leave_start(s->end);
@@ -298,10 +290,7 @@ static int run(struct dlr_sup *s)
 
 int main(int argc, char **argv)
 {
-    static struct dlr_sup sup = {.state_fd = -1,
-                                 .restore_deadline_ms = INT64_MAX,
-                                 .generation = 1,
-                                 .adopt.deadline_ms = INT64_MAX};
+    static struct dlr_sup sup = {.state_fd = -1, .generation = 1};
     struct dlr_sup *s = &sup;
     struct dlr_err err;
     int first, code, srun_words = 0;

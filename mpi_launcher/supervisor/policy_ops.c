@@ -25,8 +25,8 @@ static void wait_controller(void *arg, const char *why)
 {
     struct dlr_sup *s = arg;
 
-    dlr_sup_tell_failure(s);
-    dlr_sup_tell_cleared(s);
+    dlr_sup_tell_failure(s->rounds);
+    dlr_sup_tell_cleared(s->rounds);
     s->phase_ms = dlr_sup_now();
     dlr_sup_controller_wait(s->steps, why, s->phase_ms);
 }
@@ -40,8 +40,8 @@ static void rendezvous(void *arg, bool with_mpi)
 {
     struct dlr_sup *s = arg;
 
-    dlr_sup_tell_failure(s);
-    dlr_sup_tell_cleared(s);
+    dlr_sup_tell_failure(s->rounds);
+    dlr_sup_tell_cleared(s->rounds);
     if (s->go_told)
         dlr_sup_repeat_look(s->versions);
     s->phase_ms = dlr_sup_now();
@@ -68,6 +68,16 @@ static void ask_fate(void *arg)
     dlr_sup_ask_fate(((struct dlr_sup *)arg)->end);
 }
 
+static void launch(void *arg, uint32_t round)
+{
+    dlr_sup_launch(((struct dlr_sup *)arg)->rounds, round);
+}
+
+static void end_round(void *arg, uint32_t round, enum dlr_cause cause, const char *why)
+{
+    dlr_sup_end_round(((struct dlr_sup *)arg)->rounds, round, cause, why);
+}
+
 const struct dlr_policy_ops dlr_sup_policy_ops = {
     .start_agents = start_agents,
     .late = say_late,
@@ -75,8 +85,8 @@ const struct dlr_policy_ops dlr_sup_policy_ops = {
     .rendezvous = rendezvous,
     .stop_rendezvous = stop_rendezvous,
     .prepare = dlr_sup_prepare,
-    .launch = dlr_sup_launch,
-    .end_round = dlr_sup_end_round,
+    .launch = launch,
+    .end_round = end_round,
     .persist = dlr_sup_persist,
     .requeue = requeue,
     .finish = finish,

@@ -92,7 +92,7 @@ static int load_disk(struct dlr_sup *s, struct dlr_err *err)
 int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err)
 {
     DLR_AUTO_JSON json_t *kept = NULL;
-    DLR_AUTO_FREE char **words = dlr_sup_names_numbered(s);
+    DLR_AUTO_FREE char **words = dlr_sup_names_numbered(s->rounds);
     const char *name = NULL;
     bool had = false;
     uint32_t number;

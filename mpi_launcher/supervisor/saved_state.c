@@ -7,7 +7,6 @@
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
-#include "mpi_launcher/keeper/child_exits.h"
 #include "mpi_launcher/keeper/takeover_state.h"
 #include "mpi_launcher/supervisor/former_runs.h"
 #include "mpi_launcher/supervisor/supervisor.h"
@@ -154,13 +153,12 @@ static void load_steps(struct dlr_sup *s, const json_t *state)
 
 static void save_stdin(const struct dlr_sup *s, json_t *state)
 {
-    json_object_set_new(state, "stdin_at", json_integer(s->stdin_at));
+    dlr_sup_stdin_state(s->rounds, state);
 }
 
 static void load_stdin(struct dlr_sup *s, const json_t *state)
 {
-    if (s->stdin_at >= 0)
-        s->stdin_at = (int64_t)dlr_sup_former_number(state, "stdin_at", INT64_MAX);
+    dlr_sup_stdin_take(s->rounds, state);
 }
 
 static void save_bare(const struct dlr_sup *s, json_t *state)
@@ -175,39 +173,17 @@ static void load_bare(struct dlr_sup *s, const json_t *state)
 
 static void save_workers(const struct dlr_sup *s, json_t *state)
 {
-    json_object_set_new(
-        state, "workers_pid",
-        json_integer(s->adopt.workers_pid ? s->adopt.workers_pid : s->workers.pid));
-}
-
-static void load_workers(struct dlr_sup *s, const json_t *state)
-{
-    dlr_sup_adopt_child((pid_t)dlr_sup_former_number(state, "workers_pid", INT32_MAX),
-                        &s->former_workers);
+    dlr_sup_workers_state(s->rounds, state);
 }
 
 static void save_round(const struct dlr_sup *s, json_t *state)
 {
-    json_t *round = dlr_sup_round_state(s);
-
-    if (round)
-        json_object_set_new(state, "running", round);
+    dlr_sup_round_state(s->rounds, state);
 }
 
-/* It can go on when all that it consists of is there: agents, and an srun that runs or
- * whose end the keeper has seen.
- */
 static void load_round(struct dlr_sup *s, const json_t *state)
 {
-    pid_t pid = (pid_t)dlr_sup_former_number(state, "workers_pid", INT32_MAX);
-    int status;
-
-    if (!dlr_sup_agents_there(s->steps) || pid <= 1 ||
-        (!s->former_workers.pid && dlr_exits_find(s->state_fd, pid, &status) < 0) ||
-        dlr_sup_load_round(s, json_object_get(state, "running")) < 0)
-        return;
-    s->adopt.workers_pid = pid;
-    s->adopt.wanted = true;
+    dlr_sup_round_take(s->rounds, state);
 }
 
 /* --- the tables ------------------------------------------------------------------- */
@@ -237,7 +213,7 @@ static const struct part of_supervisor[] = {
     {save_steps, load_steps},
     {save_stdin, load_stdin},
     {save_bare, load_bare},
-    {save_workers, load_workers},
+    {save_workers, NULL},
     {dlr_sup_net_state, dlr_sup_net_take},
     {save_round, load_round},
     {NULL, NULL},

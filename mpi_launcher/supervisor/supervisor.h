@@ -45,6 +45,7 @@
 #include "mpi_launcher/supervisor/planning/resize.h"
 #include "mpi_launcher/supervisor/planning/step_of_run.h"
 #include "mpi_launcher/supervisor/planning/version_json.h"
+#include "mpi_launcher/supervisor/rounds/rounds.h"
 #include "mpi_launcher/supervisor/saved_state.h"
 #include "mpi_launcher/supervisor/steps/agent_step.h"
 #include "mpi_launcher/supervisor/steps/controller.h"
@@ -89,46 +90,19 @@ struct dlr_sup_again {
     int64_t deadline_ms; /* nothing is saved until then, or until out is 0 */
 };
 
-/* A round of the former supervisor that may go on under this one. */
-struct dlr_adopt {
-    bool wanted;       /* it ran, and its srun and its agents are there */
-    bool active;       /* its nodes are being heard */
-    bool moved;        /* a data process has been started again since */
-    pid_t workers_pid; /* its srun, the keeper's child; 0 none */
-    int64_t begun_ms, deadline_ms, started_ms;
-    unsigned char *told; /* [nnodes] 1: still has the round */
-    uint64_t ordered;    /* newest step that any of them was ordered to save, 0 none */
-    json_t *open;        /* steps of versions that were undecided at any of them */
-    bool has_newest;
-    struct dlr_version newest; /* commit that any of them knows */
-    json_t *later;             /* [[node, message]]: to be judged when all are heard */
-};
-
-struct dlr_sup_ranks;
-
-/* A place as the script knew it when it wrote the program's words. */
-struct dlr_role {
-    int node;  /* its index, -1: none of the job's */
-    bool used; /* words that name it were changed for this round */
-};
-
 struct dlr_sup {
     /* fixed after the start */
     struct dlr_jobconf conf;
     struct dlr_runinfo info;
     struct dlr_run_id id;
-    struct dlr_role *roles; /* [nplaces], NULL before the first plan */
-    uint32_t resume_round;  /* where a former supervisor or incarnation stopped */
+    uint32_t resume_round; /* where a former supervisor or incarnation stopped */
     unsigned resume_restarts;
     bool ended_before;   /* its code was told before a requeue: nothing is to be run */
     bool took_over;      /* a supervisor of this incarnation died before us */
     unsigned generation; /* supervisors of this incarnation, this one too */
-    struct dlr_proc former_workers; /* its srun */
-    struct dlr_adopt adopt;
     char address[DLR_TOPO_NAME + 8]; /* where agents connect */
     int state_fd;                    /* the keeper's memory file, -1 without keeper */
     int signal_fd;
-    int64_t started_ms;
 
     struct dlr_sup_io *io;
     struct dlr_sup_nodes *nodes;
@@ -138,17 +112,14 @@ struct dlr_sup {
     const struct dlr_stepplan *step; /* its */
     const struct dlr_plan *plan;     /* its, too: the one in force */
     struct dlr_sup_copies *copies;
+    struct dlr_sup_rounds *rounds;
     struct dlr_sup_ending *end;
     struct dlr_policy *policy;
     struct dlr_sup_versions *versions;
     struct dlr_commit *commit; /* theirs */
 
-    /* processes */
-    struct dlr_proc workers;
-
     /* what the next plan must know */
-    struct dlr_sup_ranks *ranks; /* rounds/ranks.c: which of them are where */
-    uint32_t turn;               /* of the round */
+    uint32_t turn;     /* of the round */
     bool anywhere;     /* copies of the plan's version may not be where its ranks are */
     bool common_net;   /* copies go over the control plane's network */
     unsigned *holders; /* copies/redundancy.c: [places][copies] of the plan in force */
@@ -193,37 +164,8 @@ struct dlr_sup {
     /* the round */
     int64_t phase_ms; /* when the present phase began */
     uint32_t running_round;
-    int64_t launch_ms, launch_deadline_ms;
-    struct { /* rounds/launch_limit.c: for what other steps of the job have */
-        bool
-            may; /* the round does not overlap with them: slurmctld may have it wait, */
-        bool does; /* and does, as it has said */
-        bool held; /* a round had them, and slurmctld may count them as taken yet */
-    } queue;
-    bool running_told, go_told;
-    int64_t stdin_at; /* where our standard input began, -1 when that is no file */
-    bool launched;    /* a round of this incarnation has had stdin and output */
-    bool ending; /* its processes are being ended, the journal has not said 'cleared' */
-    bool end_told;           /* the round's end is in the journal */
-    unsigned char *up;       /* [world] 1: has started */
-    unsigned tasks_up;       /* how many have */
-    unsigned char *restored; /* [world] 1: has loaded, 2: has failed */
-    unsigned nrestored;
-    int64_t restore_deadline_ms; /* INT64_MAX: none runs */
-    bool first_step_seen, first_step_told;
-    struct
-        dlr_failure { /* the failure that came first, told when the round is cleared */
-        bool set, told;
-        unsigned rank, node;
-        int status;
-        int64_t at_ms; /* by its node's wall clock */
-    } failure;
-    char **tails; /* [ntails], the round's world: last lines of stderr, NULL none yet */
-    unsigned ntails;
-
-    /* progress */
-    int64_t progress_ms; /* last line */
-    uint64_t progress_step;
+    int64_t launch_ms;
+    bool go_told;
 };
 
 /* What a callback of the loop asks. */
@@ -232,77 +174,8 @@ static inline bool dlr_sup_is_over(const struct dlr_sup *s)
     return dlr_sup_ending_over(s->end);
 }
 
-/* rounds/launch_limit.c */
-void dlr_sup_on_stepd(struct dlr_sup *s, unsigned node, const json_t *msg);
-/* Tasks are missing and their time is over: true, the round is being ended. */
-bool dlr_sup_launch_late(struct dlr_sup *s, int64_t now_ms);
-bool dlr_sup_may_queue(const struct dlr_sup *s);
-/* slurmctld's word, asked because no task has started: it has, or has not yet, made the step. True: the
- * round's time to start begins now.
- */
-bool dlr_sup_launch_queued(struct dlr_sup *s, bool queued);
-
-/* rounds/ranks.c: who is there of the program's ranks, where these are not Slurm's tasks, or not where the
- * plan has them, or start again inside the round
- */
-void dlr_sup_ranks_round(struct dlr_sup *s); /* another one is prepared */
-void dlr_sup_ranks_stop(struct dlr_sup *s);
-/* Their places were told by the program: in each round it is asked for them before anybody begins. */
-bool dlr_sup_ranks_gathered(const struct dlr_sup *s);
-void dlr_sup_on_ranks(struct dlr_sup *s, unsigned node, const json_t *msg);
-void dlr_sup_on_turned(struct dlr_sup *s, unsigned node, const json_t *msg);
-void dlr_sup_ranks_ended(struct dlr_sup *s);                  /* a task has, with 0 */
-void dlr_sup_ranks_welcome(struct dlr_sup *s, unsigned node); /* it asks again there */
-/* What the node says of snapshots is of a former turn. */
-bool dlr_sup_ranks_behind(const struct dlr_sup *s, unsigned node);
-void dlr_sup_ranks_tick(struct dlr_sup *s, int64_t now_ms);
-/* A round goes on, with the plan's places; one of its nodes has told where it stands; all have: those that
- * do not know the turn hear of it, and ranks that wait are looked at.
- */
-int dlr_sup_ranks_adopt(struct dlr_sup *s);
-void dlr_sup_ranks_told(struct dlr_sup *s, unsigned node, const json_t *told);
-void dlr_sup_ranks_adopted(struct dlr_sup *s);
-/* rounds/restore.c: all ranks of a round have loaded, or not */
-void dlr_sup_restore_tick(struct dlr_sup *s, int64_t now_ms); /* or not in time */
-void dlr_sup_on_restored(struct dlr_sup *s, unsigned node, const json_t *msg);
-
-/* rounds/round.c: launch, watch, end. Is a message about one of so many of the round that runs? Which. */
-bool dlr_sup_of_round(const struct dlr_sup *s, const json_t *msg, unsigned of,
-                      unsigned *ret_rank);
-void dlr_sup_launch(void *arg, uint32_t round);
-void dlr_sup_end_round(void *arg, uint32_t round, enum dlr_cause cause,
-                       const char *why);
-void dlr_sup_on_task(struct dlr_sup *s, unsigned node, const json_t *msg);
-void dlr_sup_on_exit(struct dlr_sup *s, unsigned node, const json_t *msg);
-void dlr_sup_on_orphaned(struct dlr_sup *s, unsigned node, const json_t *msg);
-void dlr_sup_on_stderr(struct dlr_sup *s, unsigned node, const json_t *msg);
-/* Of the round that has ended: who failed first, and that nothing of it is left. */
-void dlr_sup_tell_failure(struct dlr_sup *s);
-void dlr_sup_tell_cleared(struct dlr_sup *s);
-void dlr_sup_progress(struct dlr_sup *s, int64_t now_ms);
-void dlr_sup_step_ended(struct dlr_sup *s, int status); /* srun's, of the round */
-
-/* rounds/adopt.c: a round of the former supervisor goes on */
-/* What the next supervisor must know of the round; NULL when none runs. */
-json_t *dlr_sup_round_state(const struct dlr_sup *s);
-int dlr_sup_load_round(struct dlr_sup *s, const json_t *state);
-/* Once the policy is there; false: the round must be ended. */
-bool dlr_sup_adopt_start(struct dlr_sup *s, int bell_fd);
-void dlr_sup_adopt_failed(struct dlr_sup *s, const char *why);
-void dlr_sup_adopt_tick(struct dlr_sup *s, int64_t now_ms);
-/* True when msg is kept until it is known whether the round goes on. */
-bool dlr_sup_adopt_later(struct dlr_sup *s, unsigned node, const json_t *msg);
-void dlr_sup_on_told(struct dlr_sup *s, unsigned node, const json_t *msg);
-
-/* rounds/stdin.c */
-void dlr_sup_stdin_start(struct dlr_sup *s); /* before anything is read from it */
-/* The descriptor a round's srun reads from; the caller's, -1 for none. */
-int dlr_sup_stdin(struct dlr_sup *s);
-
 /* copies/transfers.c: where copies go */
 void dlr_sup_prepare(void *arg, uint32_t round);
-/* Nodes, partners and addresses of the round; said again when an address has changed. */
-void dlr_sup_tell_round(struct dlr_sup *s, uint32_t round);
 int dlr_sup_new_token(struct dlr_sup *s); /* -EIO: there is no randomness */
 void dlr_sup_transfers_clear(struct dlr_sup *s);
 void dlr_sup_on_ready(struct dlr_sup *s, unsigned node, unsigned rank, uint32_t round,
@@ -472,19 +345,6 @@ void dlr_sup_write_manifest(
 void dlr_sup_on_unreached(struct dlr_sup *s, unsigned node, const json_t *msg);
 void dlr_sup_net_state(const struct dlr_sup *s, json_t *state); /* for the next one */
 void dlr_sup_net_take(struct dlr_sup *s, const json_t *state);
-
-/* rounds/node_names.c: nodes in the program's words */
-/* Whether the program can run where the plan says; if not, why: a word is a node that is lost. */
-bool dlr_sup_names_fit(struct dlr_sup *s, const struct dlr_plan *plan, char *why,
-                       size_t size);
-/* The program's words for the plan in force: free(). NULL when out of memory. */
-char **dlr_sup_names_words(struct dlr_sup *s);
-int dlr_sup_names_env(struct dlr_sup *s, struct dlr_env *env);
-void dlr_sup_names_tell(struct dlr_sup *s); /* what was changed by these two */
-/* srun's words with numbers for the job's nodes, the same after a requeue: free(). NULL when out
- * of memory.
- */
-char **dlr_sup_names_numbered(struct dlr_sup *s);
 
 /* resume.c: which run this is, and what was left of it */
 int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err);

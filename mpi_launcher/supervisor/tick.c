@@ -42,23 +42,23 @@ static bool on_tick(void *arg)
         return !dlr_sup_is_over(s);
     }
     dlr_sup_judge(s->nodes, now);
-    dlr_sup_rejoin_tick(s->steps, now, !s->adopt.active);
+    dlr_sup_rejoin_tick(s->steps, now, !dlr_sup_adopting(s->rounds));
     dlr_sup_peers_tick(s->nodes, now);
     tend(s, now);
     dlr_sup_leave_tick(s->end, now);
-    dlr_sup_adopt_tick(s, now);
+    dlr_sup_adopt_tick(s->rounds, now);
     dlr_sup_controller_tick(s->steps, now);
     dlr_sup_versions_tick(s->versions, now);
     if (now >= dlr_policy_deadline_ms(s->policy))
         dlr_policy_tick(s->policy, now);
-    dlr_sup_restore_tick(s, now);
-    dlr_sup_progress(s, now);
+    dlr_sup_restore_tick(s->rounds, now);
+    dlr_sup_progress(s->rounds, now);
     dlr_sup_strangers(s->nodes, now);
     dlr_sup_disk_tick(s);
     dlr_sup_periodic_tick(s);
     dlr_sup_rendezvous_tick(s->planning, now);
     dlr_sup_again_tick(s, now);
-    dlr_sup_ranks_tick(s, now);
+    dlr_sup_ranks_tick(s->rounds, now);
     dlr_sup_transfers_check(s);
     return true;
 }

@@ -11,6 +11,7 @@
 
 #include "mpi_launcher/supervisor/ending/ending_state.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
+#include "mpi_launcher/supervisor/rounds/rounds_state.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/engines_rig.h"
 
@@ -174,20 +175,15 @@ static void start(struct dlr_sup *s)
     dlr_commit_round(s->commit, dlr_policy_round(s->policy), 4, NULL);
     dlr_policy_prepared(s->policy, 0, "", now_ms);
     s->running_round = dlr_policy_round(s->policy);
-    s->tails = calloc(4, sizeof(*s->tails));
-    s->restored = calloc(4, 1);
-    s->up = calloc(4, 1);
-    FUZZ_CHECK(s->tails && s->restored && s->up);
+    s->rounds->restored = calloc(4, 1);
+    s->rounds->up = calloc(4, 1);
+    FUZZ_CHECK(dlr_sup_failure_reset(s->rounds, 4) == 0 && s->rounds->restored &&
+               s->rounds->up);
     FUZZ_CHECK(dlr_policy_phase(s->policy) == DLR_PHASE_RUN);
 }
 
 static void stop(struct dlr_sup *s)
 {
-    for (unsigned i = 0; i < 4; i++)
-        free(s->tails[i]);
-    free(s->tails);
-    free(s->restored);
-    free(s->up);
     free(s->struck);
     free(s->spared);
     free(s->holders);

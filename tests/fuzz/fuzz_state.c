@@ -181,7 +181,7 @@ static void as_kept(struct dlr_sup *s, const uint8_t *data, size_t size)
     FUZZ_CHECK(s->generation >= 1 && s->bare_ms >= 0);
     check_again(s);
     dlr_sup_step_resume(s->planning, 2, 4);
-    if (dlr_sup_load_round(s, json_object_get(state, "running")) == 0) {
+    if (dlr_sup_load_round(s->rounds, json_object_get(state, "running")) == 0) {
         FUZZ_CHECK(s->plan->nplaces == 2 && s->plan->world == 4);
         FUZZ_CHECK(s->running_round + 1 == s->resume_round);
     }

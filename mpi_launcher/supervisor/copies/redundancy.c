@@ -170,7 +170,7 @@ void dlr_sup_holders_ask(struct dlr_sup *s, unsigned rank)
 {
     unsigned place = (unsigned)dlr_sup_place_of(s->planning, rank);
 
-    if (s->adopt.active)
+    if (dlr_sup_adopting(s->rounds))
         return; /* one that has not come back yet would not hear it */
     if (s->sets.rows > 0) {
         member_ready(s, rank);

@@ -311,10 +311,10 @@ void dlr_sup_prepare(void *arg, uint32_t round)
     dlr_sup_transfers_clear(s);
     s->preparing = true;
     s->transfer_version = s->plan->version;
-    dlr_sup_ranks_round(s);
+    dlr_sup_ranks_round(s->rounds);
     if (dlr_sup_new_token(s) < 0)
         return;
-    dlr_sup_tell_round(s, round);
+    dlr_sup_tell_round(s->rounds, round);
     for (unsigned r = 0;
          s->plan->restore && !dlr_sup_other_world(s) && r < s->plan->world; r++)
         move_rank(s, r);

@@ -148,8 +148,8 @@ void dlr_sup_persist(void *arg)
 
     dlr_sup_periodic_stop(s);
     dlr_sup_again_stop(s);
-    dlr_sup_tell_failure(s);
-    dlr_sup_tell_cleared(s);
+    dlr_sup_tell_failure(s->rounds);
+    dlr_sup_tell_cleared(s->rounds);
     s->phase_ms = dlr_sup_now();
     dlr_sup_transfers_clear(s);
     /* For a requeue always: nothing else is left of the run then. */

@@ -12,13 +12,14 @@
 #include "common/base/str.h"
 #include "mpi_launcher/slurm/api.h"
 #include "mpi_launcher/step_plan/host_words.h"
+#include "mpi_launcher/supervisor/rounds/rounds_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
 #define NAME_MAX_LEN 300
 
 /* What a walk over words is about. */
 struct walk {
-    struct dlr_sup *s;
+    struct dlr_sup_rounds *rounds;
     const struct dlr_plan *plan; /* whose places are looked up */
     bool bare;                   /* a bare name is one, too */
     const char *stuck;           /* a bare name that is lost, NULL: none */
@@ -26,15 +27,17 @@ struct walk {
     char name[NAME_MAX_LEN];     /* the newest answer */
 };
 
-static int node_at(const struct dlr_sup *s, const struct dlr_plan *plan, unsigned place)
+static int node_at(const struct dlr_sup_rounds *rounds, const struct dlr_plan *plan,
+                   unsigned place)
 {
-    return dlr_members_find(s->members, plan->places[place].node.name);
+    return dlr_members_find(rounds->members, plan->places[place].node.name);
 }
 
-static bool has_place(const struct dlr_sup *s, const struct dlr_plan *plan, int node)
+static bool has_place(const struct dlr_sup_rounds *rounds, const struct dlr_plan *plan,
+                      int node)
 {
     for (unsigned i = 0; i < plan->nplaces; i++)
-        if (node_at(s, plan, i) == node)
+        if (node_at(rounds, plan, i) == node)
             return true;
     return false;
 }
@@ -42,31 +45,31 @@ static bool has_place(const struct dlr_sup *s, const struct dlr_plan *plan, int 
 /* Who had which place when the words were written: the nodes shown, if the srun uses all of
  * them, else the first plan's; rank 0 is meant to be on the first one shown.
  */
-static void load_roles(struct dlr_sup *s, const struct dlr_plan *plan)
+static void load_roles(struct dlr_sup_rounds *rounds, const struct dlr_plan *plan)
 {
-    unsigned n = dlr_sup_full_places(s->planning), nshown;
-    const int *shown = dlr_sup_shown(s->planning, &nshown);
+    unsigned n = dlr_sup_full_places(rounds->env.planning), nshown;
+    const int *shown = dlr_sup_shown(rounds->env.planning, &nshown);
 
-    if (s->roles)
+    if (rounds->roles)
         return;
-    s->roles = calloc(n + 1, sizeof(*s->roles));
-    for (unsigned i = 0; s->roles && i < n; i++)
-        s->roles[i].node = nshown == n         ? shown[i]
-                           : i < plan->nplaces ? node_at(s, plan, i)
-                                               : -1;
-    if (s->roles && nshown && !has_place(s, plan, shown[0]))
-        s->roles[0].node = shown[0];
+    rounds->roles = calloc(n + 1, sizeof(*rounds->roles));
+    for (unsigned i = 0; rounds->roles && i < n; i++)
+        rounds->roles[i].node = nshown == n         ? shown[i]
+                                : i < plan->nplaces ? node_at(rounds, plan, i)
+                                                    : -1;
+    if (rounds->roles && nshown && !has_place(rounds, plan, shown[0]))
+        rounds->roles[0].node = shown[0];
 }
 
-static bool is_node(const struct dlr_sup *s, int node, const char *host, size_t len,
-                    bool *ret_address)
+static bool is_node(const struct dlr_sup_rounds *rounds, int node, const char *host,
+                    size_t len, bool *ret_address)
 {
     const char *name, *addr;
 
     if (node < 0)
         return false;
-    name = s->members->list[node].node.name;
-    addr = s->members->list[node].addr;
+    name = rounds->members->list[node].node.name;
+    addr = rounds->members->list[node].addr;
     *ret_address = strcspn(addr, ":") == len && !strncmp(addr, host, len) &&
                    !dlr_after(addr, "127."); /* every host's own */
     return *ret_address || (strcspn(name, ".") == len && !strncmp(name, host, len));
@@ -76,14 +79,14 @@ static bool is_node(const struct dlr_sup *s, int node, const char *host, size_t 
 static const char *of_role(struct walk *w, struct dlr_role *role, int now, bool address,
                            bool bare)
 {
-    const struct dlr_member *list = w->s->members->list;
+    const struct dlr_member *list = w->rounds->members->list;
     int was = role->node;
 
     if (was == now || now < 0)
         return NULL;
     if (bare && !w->bare) {
-        if (!has_place(w->s, w->plan, was) &&
-            !dlr_sup_is_candidate(w->s->steps, (unsigned)was))
+        if (!has_place(w->rounds, w->plan, was) &&
+            !dlr_sup_is_candidate(w->rounds->env.steps, (unsigned)was))
             w->stuck = list[was].node.name;
         return NULL;
     }
@@ -102,22 +105,22 @@ static const char *rename_host(void *arg, const char *host, size_t len, bool bar
     struct walk *w = arg;
     bool address;
 
-    for (unsigned i = 0; w->s->roles && i < w->plan->nplaces; i++)
-        if (is_node(w->s, w->s->roles[i].node, host, len, &address))
-            return of_role(w, &w->s->roles[i], node_at(w->s, w->plan, i), address,
-                           bare);
+    for (unsigned i = 0; w->rounds->roles && i < w->plan->nplaces; i++)
+        if (is_node(w->rounds, w->rounds->roles[i].node, host, len, &address))
+            return of_role(w, &w->rounds->roles[i], node_at(w->rounds, w->plan, i),
+                           address, bare);
     return NULL;
 }
 
-bool dlr_sup_names_fit(struct dlr_sup *s, const struct dlr_plan *plan, char *why,
-                       size_t size)
+bool dlr_sup_names_fit(struct dlr_sup_rounds *rounds, const struct dlr_plan *plan,
+                       char *why, size_t size)
 {
-    struct walk w = {.s = s, .plan = plan};
+    struct walk w = {.rounds = rounds, .plan = plan};
 
-    load_roles(s, dlr_sup_has_plan(s->plan) ? s->plan : plan);
-    free(dlr_hosts_map(s->step->program, rename_host, &w));
-    for (unsigned i = 0; s->roles && i < plan->nplaces; i++)
-        s->roles[i].used = false; /* nobody was told anything */
+    load_roles(rounds, dlr_sup_has_plan(rounds->env.plan) ? rounds->env.plan : plan);
+    free(dlr_hosts_map(rounds->env.step->program, rename_host, &w));
+    for (unsigned i = 0; rounds->roles && i < plan->nplaces; i++)
+        rounds->roles[i].used = false; /* nobody was told anything */
     if (w.stuck)
         snprintf(why, size,
                  "a word of the program is '%s', a node that is lost: no other can "
@@ -126,11 +129,11 @@ bool dlr_sup_names_fit(struct dlr_sup *s, const struct dlr_plan *plan, char *why
     return !w.stuck;
 }
 
-char **dlr_sup_names_words(struct dlr_sup *s)
+char **dlr_sup_names_words(struct dlr_sup_rounds *rounds)
 {
-    struct walk w = {.s = s, .plan = s->plan};
+    struct walk w = {.rounds = rounds, .plan = rounds->env.plan};
 
-    return dlr_hosts_map(s->step->program, rename_host, &w);
+    return dlr_hosts_map(rounds->env.step->program, rename_host, &w);
 }
 
 /* Slurm's and ours are set by the plugin; HOSTNAME is where the script runs. */
@@ -146,10 +149,10 @@ static bool is_users(const char *entry)
     return true;
 }
 
-int dlr_sup_names_env(struct dlr_sup *s, struct dlr_env *env)
+int dlr_sup_names_env(struct dlr_sup_rounds *rounds, struct dlr_env *env)
 {
     for (unsigned i = 0; i < env->n; i++) {
-        struct walk w = {.s = s, .plan = s->plan, .bare = true};
+        struct walk w = {.rounds = rounds, .plan = rounds->env.plan, .bare = true};
         char *words[] = {env->list[i], NULL}, *entry;
         DLR_AUTO_FREE char **mapped = NULL;
 
@@ -167,18 +170,20 @@ int dlr_sup_names_env(struct dlr_sup *s, struct dlr_env *env)
     return 0;
 }
 
-void dlr_sup_names_tell(struct dlr_sup *s)
+void dlr_sup_names_tell(struct dlr_sup_rounds *rounds)
 {
-    for (unsigned i = 0; s->roles && i < s->plan->nplaces; i++) {
-        const char *now = s->plan->places[i].node.name, *was;
+    for (unsigned i = 0; rounds->roles && i < rounds->env.plan->nplaces; i++) {
+        const char *now = rounds->env.plan->places[i].node.name, *was;
 
-        if (!s->roles[i].used)
+        if (!rounds->roles[i].used)
             continue;
-        was = s->members->list[s->roles[i].node].node.name;
-        dlr_sup_say(s->io, "the program is told %s where its words say %s", now, was);
-        dlr_journal_note(dlr_sup_journal(s->io), "renamed", "s:I,s:s,s:s", "round",
-                         (json_int_t)s->running_round, "from", was, "to", now);
-        s->roles[i].used = false;
+        was = rounds->members->list[rounds->roles[i].node].node.name;
+        dlr_sup_say(rounds->env.io, "the program is told %s where its words say %s",
+                    now, was);
+        dlr_journal_note(dlr_sup_journal(rounds->env.io), "renamed", "s:I,s:s,s:s",
+                         "round", (json_int_t)rounds->env.sup->running_round, "from",
+                         was, "to", now);
+        rounds->roles[i].used = false;
     }
 }
 
@@ -188,13 +193,13 @@ static const char *number_host(void *arg, const char *host, size_t len, bool bar
 {
     struct walk *w = arg;
     unsigned n;
-    const int *shown = dlr_sup_shown(w->s->planning, &n);
+    const int *shown = dlr_sup_shown(w->rounds->env.planning, &n);
     bool address;
 
-    for (unsigned i = 0; i < n + w->s->members->n; i++) {
+    for (unsigned i = 0; i < n + w->rounds->members->n; i++) {
         int node = i < n ? shown[i] : (int)(i - n);
 
-        if (!is_node(w->s, node, host, len, &address))
+        if (!is_node(w->rounds, node, host, len, &address))
             continue;
         snprintf(w->name, sizeof(w->name), "@%u", i);
         return w->name;
@@ -204,9 +209,9 @@ static const char *number_host(void *arg, const char *host, size_t len, bool bar
                : NULL; /* an address: of which node, is not known yet */
 }
 
-char **dlr_sup_names_numbered(struct dlr_sup *s)
+char **dlr_sup_names_numbered(struct dlr_sup_rounds *rounds)
 {
-    struct walk w = {.s = s};
+    struct walk w = {.rounds = rounds};
 
-    return dlr_hosts_map(dlr_sup_srun_words(s->planning), number_host, &w);
+    return dlr_hosts_map(dlr_sup_srun_words(rounds->env.planning), number_host, &w);
 }

@@ -33,8 +33,8 @@ void __wrap_dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
 {
     note("user");
 }
-void __wrap_dlr_sup_adopt_failed(struct dlr_sup *sup, const char *why);
-void __wrap_dlr_sup_adopt_failed(struct dlr_sup *sup, const char *why)
+void __wrap_dlr_sup_adopt_failed(struct dlr_sup_rounds *rounds, const char *why);
+void __wrap_dlr_sup_adopt_failed(struct dlr_sup_rounds *rounds, const char *why)
 {
     note("adoption");
 }

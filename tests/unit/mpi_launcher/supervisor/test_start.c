@@ -221,7 +221,7 @@ static void a_round_tells_each_node_what_concerns_it(void **state)
 
         begin(n);
         plan(n);
-        dlr_sup_tell_round(&s, 0);
+        dlr_sup_tell_round(s.rounds, 0);
         print_message("%u nodes: %u messages, %llu bytes, the longest has %zu\n", n,
                       rounds.sent, (unsigned long long)rounds.bytes, rounds.longest);
         assert_int_equal(rounds.sent, n);
@@ -247,7 +247,7 @@ static void too_many_nodes_for_parity_are_told_so(void **state)
     begin(MAX_NODES);
     plan(MAX_NODES);
     assert_int_equal(dlr_sets_init(&s.sets, MAX_NODES, tasks, s.plan->ranks, 4, 1), 0);
-    dlr_sup_tell_round(&s, 0);
+    dlr_sup_tell_round(s.rounds, 0);
     assert_int_equal(rounds.sent, 0);
     assert_int_equal(s.transfer_rc, -E2BIG);
     assert_string_equal(

@@ -25,6 +25,7 @@
 #include "mpi_launcher/keeper/child_exits.h"
 #include "mpi_launcher/keeper/takeover_state.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
+#include "mpi_launcher/supervisor/rounds/rounds_state.h"
 #include "tests/support/engines_rig.h"
 
 static char dir[64], run_dir[128];
@@ -268,8 +269,8 @@ static void take_over(void)
 
     leave(keeper_text(text, sizeof(text), 1));
     start();
-    assert_true(s.adopt.wanted);
-    assert_true(dlr_sup_adopt_start(&s, eventfd(0, EFD_CLOEXEC)));
+    assert_true(dlr_sup_adopt_wanted(s.rounds));
+    assert_true(dlr_sup_adopt_start(s.rounds, eventfd(0, EFD_CLOEXEC)));
 }
 
 static void a_run_that_begins_leaves_what_it_is(void **state)

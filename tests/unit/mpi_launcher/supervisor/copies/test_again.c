@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: stand-ins */
 /* A round begins with a version that some of its holders lack: what is asked of whom, when saves go
  * on, and when the job counts as protected again. Five nodes, four places, one rank on each.
  */

@@ -156,10 +156,10 @@ void dlr_sup_transfers_clear(struct dlr_sup *sup)
 void dlr_sup_again_stop(struct dlr_sup *sup)
 {
 }
-void dlr_sup_tell_failure(struct dlr_sup *sup)
+void dlr_sup_tell_failure(struct dlr_sup_rounds *who)
 {
 }
-void dlr_sup_tell_cleared(struct dlr_sup *sup)
+void dlr_sup_tell_cleared(struct dlr_sup_rounds *who)
 {
 }
 

@@ -17,6 +17,7 @@
 #include "common/base/str.h"
 #include "common/json/message.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
+#include "mpi_launcher/supervisor/rounds/rounds_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "tests/support/engines_rig.h"
 
@@ -157,8 +158,8 @@ static int begin(void **state)
     assert_int_equal(dlr_sup_engines_open(&s, &err), 0);
     s.resume_round = 1;
     dlr_policy_resume(s.policy, 1, 0, dlr_sup_now());
-    assert_int_equal(dlr_sup_load_round(&s, round), 0);
-    assert_true(dlr_sup_adopt_start(&s, eventfd(0, EFD_CLOEXEC)));
+    assert_int_equal(dlr_sup_load_round(s.rounds, round), 0);
+    assert_true(dlr_sup_adopt_start(s.rounds, eventfd(0, EFD_CLOEXEC)));
     return 0;
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: stand-ins */
 /* A rank cannot load the version: which copy is struck off, and when the version is for all. */
 #include <errno.h>
 #include <setjmp.h>
@@ -13,13 +14,16 @@
 #include "common/base/str.h"
 #include "common/json/message.h"
 #include "mpi_launcher/supervisor/supervisor.h"
+#include "tests/support/nodes_rig.h"
+#include "tests/support/rounds_rig.h"
 
 #define RANKS 4 /* that made the version, one on each node */
 #define FILE_OF_2 "/run/p2.safetensors"
 
 static struct dlr_sup s;
+static struct dlr_sup_rounds *rounds;
 static struct dlr_plan plan;
-static struct dlr_members table;
+static struct dlr_members *table;
 static char struck[64]; /* "where rank" */
 static char reason[200];
 static unsigned ended;
@@ -62,13 +66,6 @@ void dlr_sup_send_all(struct dlr_sup_nodes *nodes, json_t *msg)
 {
     json_decref(msg);
 }
-void dlr_sup_keep(struct dlr_sup *sup)
-{
-}
-bool dlr_sup_adopt_later(struct dlr_sup *sup, unsigned node, const json_t *msg)
-{
-    return false;
-}
 bool dlr_sup_other_world(const struct dlr_sup *sup)
 {
     return sup->plan->made_by != sup->plan->world;
@@ -80,12 +77,6 @@ int dlr_sup_place_of(const struct dlr_sup_planning *its, unsigned rank)
 int dlr_sup_node_of(const struct dlr_sup_planning *its, unsigned place)
 {
     return (int)place;
-}
-bool dlr_sup_of_round(const struct dlr_sup *sup, const json_t *msg, unsigned of,
-                      unsigned *ret_rank)
-{
-    *ret_rank = (unsigned)json_integer_value(json_object_get(msg, "rank"));
-    return true;
 }
 void dlr_sup_strike(struct dlr_sup *sup, const char *where, int rank,
                     struct dlr_version v)
@@ -100,30 +91,31 @@ void dlr_sup_strike(struct dlr_sup *sup, const char *where, int rank,
 /* world: of the round; the version is RANKS'. Rank 2's copy is a file. */
 static void begin_with(unsigned world)
 {
+    static char n0[] = "n0", n1[] = "n1", n2[] = "n2", n3[] = "n3";
+    char *const names[RANKS] = {n0, n1, n2, n3};
+
     memset(&s, 0, sizeof(s));
     plan = (struct dlr_plan){0};
     s.plan = &plan;
-    s.members = &table;
-    table.n = RANKS;
-    table.list = calloc(RANKS, sizeof(*table.list));
+    table = nodes_rig(&s, NULL, names, RANKS);
+    rounds = rounds_rig(&s, NULL);
     plan.sources = calloc(RANKS, sizeof(*plan.sources));
     for (unsigned i = 0; i < RANKS; i++) {
-        dlr_format(table.list[i].node.name, DLR_TOPO_NAME, "n%u", i);
         plan.sources[i].from = i == 2 ? DLR_PLAN_FILE : DLR_PLAN_NODE;
-        plan.sources[i].where = i == 2 ? FILE_OF_2 : table.list[i].node.name;
+        plan.sources[i].where = i == 2 ? FILE_OF_2 : table->list[i].node.name;
     }
     plan.restore = true;
     plan.world = world;
     plan.made_by = RANKS;
     plan.version = (struct dlr_version){1, 40};
-    s.restored = calloc(RANKS, 1);
+    rounds->restored = calloc(RANKS, 1);
 }
 
 static int end(void **state)
 {
-    free(table.list);
+    dlr_sup_rounds_free(rounds);
+    dlr_sup_nodes_free(s.nodes);
     free(plan.sources);
-    free(s.restored);
     free(s.spared);
     return 0;
 }
@@ -132,14 +124,14 @@ static int end(void **state)
 static const char *load_fails(unsigned rank, int corrupt)
 {
     DLR_AUTO_JSON json_t *msg =
-        json_pack("{s:i,s:i,s:i,s:i,s:i,s:s}", "rank", (int)rank, "vround", 1, "step",
-                  40, "rc", -EBADMSG, "corrupt", corrupt + 1, "why", "as it was said");
+        json_pack("{s:i,s:i,s:i,s:i,s:i,s:i,s:s}", "round", (int)++s.running_round,
+                  "rank", (int)rank, "vround", 1, "step", 40, "rc", -EBADMSG, "corrupt",
+                  corrupt + 1, "why", "as it was said");
 
-    s.running_round++;
-    memset(s.restored, 0, RANKS);
+    memset(rounds->restored, 0, RANKS);
     struck[0] = '\0';
     ended = 0;
-    dlr_sup_on_restored(&s, rank, msg);
+    dlr_sup_on_restored(rounds, rank, msg);
     assert_int_equal(ended, 1);
     return struck;
 }
@@ -181,21 +173,21 @@ static void a_ranks_own_copy_is_struck_off_where_it_is(void **state)
 static void who_does_not_restore_in_time_is_named(void **state)
 {
     begin_with(RANKS);
-    s.restore_deadline_ms = 5;
-    s.restored[0] = 1;
-    s.nrestored = 1;
+    rounds->restore_deadline_ms = 5;
+    rounds->restored[0] = 1;
+    rounds->nrestored = 1;
     ended = 0;
-    dlr_sup_restore_tick(&s, 4);
+    dlr_sup_restore_tick(rounds, 4);
     assert_int_equal(ended, 0);
-    dlr_sup_restore_tick(&s, 5);
-    dlr_sup_restore_tick(&s, 6);
+    dlr_sup_restore_tick(rounds, 5);
+    dlr_sup_restore_tick(rounds, 6);
     assert_int_equal(ended, 1);
     assert_string_equal(reason,
                         "rank 1 has not loaded its state in time, 1 of 4 ranks have "
                         "(--dlrover-set=restore-timeout): each rank restores, or none");
-    s.restore_deadline_ms = 7;
-    s.restored[0] = s.nrestored = 0;
-    dlr_sup_restore_tick(&s, 7);
+    rounds->restore_deadline_ms = 7;
+    rounds->restored[0] = rounds->nrestored = 0;
+    dlr_sup_restore_tick(rounds, 7);
     assert_string_equal(
         reason, "no rank has loaded its state in time (--dlrover-set=restore-timeout)");
 }

@@ -22,12 +22,14 @@
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "mpi_launcher/wire/heartbeat.h"
 #include "tests/support/nodes_rig.h"
+#include "tests/support/rounds_rig.h"
 #include "tests/support/steps_rig.h"
 
 #define NODES 2
 #define LIMIT_MS 300000
 
 static struct dlr_sup s;
+static struct dlr_sup_rounds *rounds;
 static struct dlr_sup_planning planning;
 static struct dlr_members *table;
 static int64_t now_ms;
@@ -76,7 +78,7 @@ void dlr_sup_send_all(struct dlr_sup_nodes *nodes, json_t *msg)
     note(dlr_msg_type(msg));
     json_decref(msg);
 }
-void dlr_sup_tell_round(struct dlr_sup *sup, uint32_t round)
+void dlr_sup_tell_round(struct dlr_sup_rounds *who, uint32_t round)
 {
     note("tell");
 }
@@ -157,6 +159,7 @@ static int begin(void **state)
     now_ms = 1000;
     table = nodes_rig(&s, NULL, names, NODES);
     steps_rig(&s, NULL);
+    rounds = rounds_rig(&s, NULL);
     s.conf.restore_timeout_ms = LIMIT_MS;
     planning.step = (struct dlr_stepplan){.world = 2, .nplaces = NODES, .tasks = tasks};
     planning.plan.world = planning.plan.made_by = planning.plan.nplaces = NODES;
@@ -172,19 +175,18 @@ static int begin(void **state)
     has_newest = planning.plan.restore = true;
     newest = planning.plan.version = (struct dlr_version){0, 7};
     s.running_round = 1;
-    s.restore_deadline_ms = now_ms + LIMIT_MS;
-    dlr_sup_ranks_round(&s);
+    rounds->restore_deadline_ms = now_ms + LIMIT_MS;
+    dlr_sup_ranks_round(rounds);
     return 0;
 }
 
 static int end(void **state)
 {
-    dlr_sup_ranks_stop(&s);
+    dlr_sup_rounds_free(rounds);
     dlr_plan_done(&planning.plan);
     dlr_sup_steps_free(s.steps);
     dlr_sup_nodes_free(s.nodes);
     free(s.slot_bytes);
-    free(s.restored);
     return 0;
 }
 
@@ -195,14 +197,14 @@ static void told(unsigned node, const char *waiting, const char *served)
         json_pack("{s:i,s:i,s:o,s:o}", "round", 1, "turn", (int)s.turn, "waiting",
                   json_loads(waiting, 0, NULL), "served", json_loads(served, 0, NULL));
 
-    dlr_sup_on_ranks(&s, node, msg);
+    dlr_sup_on_ranks(rounds, node, msg);
 }
 
 static void turned(unsigned node)
 {
     DLR_AUTO_JSON json_t *msg = json_pack("{s:i,s:i}", "round", 1, "turn", (int)s.turn);
 
-    dlr_sup_on_turned(&s, node, msg);
+    dlr_sup_on_turned(rounds, node, msg);
 }
 
 /* torchrun has two ranks a node. */
@@ -260,11 +262,11 @@ static void the_steps_of_a_former_turn_end_no_limit(void **state)
 {
     table->list[0].round = 1;
     table->list[0].step_max = 40;
-    s.first_step_seen = true;
+    rounds->first_step_seen = true;
     four_ranks();
     assert_int_equal(dlr_members_step(table, 1), DLR_BEAT_NO_STEP);
-    assert_true(dlr_sup_ranks_behind(&s, 0));
-    assert_int_equal(s.restore_deadline_ms, now_ms + LIMIT_MS);
+    assert_true(dlr_sup_ranks_behind(rounds, 0));
+    assert_int_equal(rounds->restore_deadline_ms, now_ms + LIMIT_MS);
 }
 
 static void
@@ -272,11 +274,11 @@ ranks_that_were_let_in_have_their_limit_when_others_are_refused(void **state)
 {
     told(0, "[]", "[[0,2]]");
     told(1, "[[3,4]]", "[]");
-    assert_int_equal(s.restore_deadline_ms, INT64_MAX);
+    assert_int_equal(rounds->restore_deadline_ms, INT64_MAX);
     now_ms += LIMIT_MS;
-    dlr_sup_ranks_tick(&s, now_ms);
+    dlr_sup_ranks_tick(rounds, now_ms);
     assert_string_equal(done, "ask_ranks refuse ");
-    assert_int_equal(s.restore_deadline_ms, now_ms + LIMIT_MS);
+    assert_int_equal(rounds->restore_deadline_ms, now_ms + LIMIT_MS);
 }
 
 static void ranks_that_were_let_in_have_their_limit_when_nobody_waits_more(void **state)
@@ -284,10 +286,10 @@ static void ranks_that_were_let_in_have_their_limit_when_nobody_waits_more(void 
     told(1, "[[3,4]]", "[]");
     now_ms += 1000;
     told(1, "[]", "[[1,2]]");
-    assert_int_equal(s.restore_deadline_ms, now_ms + LIMIT_MS);
+    assert_int_equal(rounds->restore_deadline_ms, now_ms + LIMIT_MS);
     now_ms += 1000;
     told(0, "[]", "[[0,2]]"); /* does not run anew */
-    assert_int_equal(s.restore_deadline_ms, now_ms - 1000 + LIMIT_MS);
+    assert_int_equal(rounds->restore_deadline_ms, now_ms - 1000 + LIMIT_MS);
 }
 
 /* Rank 0 looks at what there is once more, at the program's end. */
@@ -296,7 +298,7 @@ static void a_rank_that_opens_after_others_have_ended_does_not_wait(void **state
     newest.round = 1; /* all of them were ranks, then */
     told(0, "[[0,2]]", "[]");
     assert_string_equal(done, "ask_ranks ");
-    dlr_sup_ranks_ended(&s);
+    dlr_sup_ranks_ended(rounds);
     assert_string_equal(done, "ask_ranks refuse ");
 }
 
@@ -305,7 +307,7 @@ static void ranks_of_a_later_turn_wait_though_a_task_has_ended(void **state)
 {
     four_ranks();
     newest.round = 1;
-    dlr_sup_ranks_ended(&s);
+    dlr_sup_ranks_ended(rounds);
     told(0, "[[0,4],[1,4]]", "[]");
     assert_string_equal(done, "ask_ranks stop keep tell again ask_ranks ");
 }
@@ -317,7 +319,7 @@ static void gathered_ranks_wait_though_a_task_has_ended(void **state)
 
     planning.seats = (struct dlr_plan_world){.nplaces = NODES, .tasks = tasks};
     newest.round = 1;
-    dlr_sup_ranks_ended(&s);
+    dlr_sup_ranks_ended(rounds);
     told(0, "[[0,4],[1,4]]", "[]");
     assert_string_equal(done, "ask_ranks ");
 }
@@ -325,7 +327,7 @@ static void gathered_ranks_wait_though_a_task_has_ended(void **state)
 /* A task that does nothing has ended; the other one is mpirun, and its ranks come one by one. */
 static void a_task_without_ranks_may_end(void **state)
 {
-    dlr_sup_ranks_ended(&s);
+    dlr_sup_ranks_ended(rounds);
     told(0, "[[0,2]]", "[]");
     assert_string_equal(done, "ask_ranks ");
     told(1, "[]", "[]");
@@ -336,10 +338,10 @@ static void a_task_without_ranks_may_end(void **state)
 /* Its connection was broken when all were asked. */
 static void a_node_that_is_welcomed_is_asked_again(void **state)
 {
-    dlr_sup_ranks_welcome(&s, 1);
+    dlr_sup_ranks_welcome(rounds, 1);
     assert_string_equal(done, "");
     told(0, "[[0,4],[1,4]]", "[]");
-    dlr_sup_ranks_welcome(&s, 1);
+    dlr_sup_ranks_welcome(rounds, 1);
     assert_string_equal(done, "ask_ranks ask_ranks:n1 ");
 }
 
@@ -348,15 +350,15 @@ static void no_turn_begins_before_all_nodes_have_told_where_they_stand(void **st
 {
     DLR_AUTO_JSON json_t *where = json_pack("{s:i}", "turn", 0);
 
-    assert_int_equal(dlr_sup_ranks_adopt(&s), 0);
-    s.adopt.active = true;
-    dlr_sup_ranks_told(&s, 0, where);
+    assert_int_equal(dlr_sup_ranks_adopt(rounds), 0);
+    rounds->adopt.active = true;
+    dlr_sup_ranks_told(rounds, 0, where);
     four_ranks();
     assert_int_equal(s.turn, 0);
     assert_string_equal(done, "");
-    dlr_sup_ranks_told(&s, 1, where);
-    s.adopt.active = false;
-    dlr_sup_ranks_adopted(&s);
+    dlr_sup_ranks_told(rounds, 1, where);
+    rounds->adopt.active = false;
+    dlr_sup_ranks_adopted(rounds);
     assert_int_equal(s.turn, 1);
     assert_string_equal(done, "ask_ranks stop keep tell again ");
 }
@@ -368,14 +370,14 @@ static void a_successor_tells_the_turn_to_those_that_have_not_heard_of_it(void *
     DLR_AUTO_JSON json_t *now = json_pack("{s:i}", "turn", 2);
 
     s.turn = 2;
-    assert_int_equal(dlr_sup_ranks_adopt(&s), 0);
-    dlr_sup_ranks_told(&s, 0, now);
-    dlr_sup_ranks_told(&s, 1, old);
-    dlr_sup_ranks_adopted(&s);
+    assert_int_equal(dlr_sup_ranks_adopt(rounds), 0);
+    dlr_sup_ranks_told(rounds, 0, now);
+    dlr_sup_ranks_told(rounds, 1, old);
+    dlr_sup_ranks_adopted(rounds);
     assert_string_equal(done, "tell ");
-    assert_true(dlr_sup_ranks_behind(&s, 1) && !dlr_sup_ranks_behind(&s, 0));
+    assert_true(dlr_sup_ranks_behind(rounds, 1) && !dlr_sup_ranks_behind(rounds, 0));
     turned(1);
-    assert_false(dlr_sup_ranks_behind(&s, 1));
+    assert_false(dlr_sup_ranks_behind(rounds, 1));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who failed first in a round, and what it said last. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "common/json/message.h"
+#include "mpi_launcher/supervisor/rounds/rounds_state.h"
+#include "mpi_launcher/supervisor/supervisor.h"
+
+int dlr_sup_failure_reset(struct dlr_sup_rounds *rounds, unsigned ntasks)
+{
+    for (unsigned i = 0; rounds->tails && i < rounds->ntails; i++)
+        free(rounds->tails[i]);
+    free(rounds->tails);
+    rounds->tails = ntasks ? calloc(ntasks, sizeof(*rounds->tails)) : NULL;
+    rounds->ntails = ntasks;
+    rounds->failure = (struct dlr_failure){0};
+    return rounds->tails ? 0 : -ENOMEM;
+}
+
+void dlr_sup_no_failure(struct dlr_sup_rounds *rounds)
+{
+    rounds->failure.told = true;
+}
+
+const char *dlr_sup_last_words(const struct dlr_sup_rounds *rounds, unsigned *ret_rank,
+                               unsigned *ret_node)
+{
+    const struct dlr_failure *f = &rounds->failure;
+
+    if (!f->set || !rounds->tails)
+        return NULL;
+    *ret_rank = f->rank;
+    *ret_node = f->node;
+    return rounds->tails[f->rank];
+}
+
+void dlr_sup_tell_failure(struct dlr_sup_rounds *rounds)
+{
+    struct dlr_failure *f = &rounds->failure;
+    json_t *row;
+
+    if (!f->set || f->told)
+        return;
+    f->told = true;
+    row = json_pack(
+        "{s:I,s:i,s:s,s:s}", "round", (json_int_t)rounds->env.sup->running_round,
+        "rank", f->rank, "node", rounds->members->list[f->node].node.name, "stderr",
+        rounds->tails && rounds->tails[f->rank] ? rounds->tails[f->rank] : "");
+    if (row && WIFSIGNALED(f->status))
+        json_object_set_new(row, "signal", json_integer(WTERMSIG(f->status)));
+    else if (row)
+        json_object_set_new(row, "code", json_integer(WEXITSTATUS(f->status)));
+    dlr_journal_event(dlr_sup_journal(rounds->env.io), "worker_exit", row);
+    dlr_sup_blame_node(rounds->env.versions, f->node);
+}
+
+/* A failure breaks its peers' connections, and they fail too: the one that ended first, by
+ * its node's clock, is the reason. Tasks that we killed are none.
+ */
+static bool is_reason(const struct dlr_sup_rounds *rounds, int status, int64_t at_ms)
+{
+    enum dlr_phase phase = dlr_policy_phase(rounds->policy);
+
+    if (status == 0)
+        return false;
+    if (phase == DLR_PHASE_RUN)
+        return !rounds->failure.set;
+    return phase == DLR_PHASE_END && rounds->failure.set &&
+           at_ms < rounds->failure.at_ms &&
+           !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+void dlr_sup_on_exit(struct dlr_sup_rounds *rounds, unsigned node, const json_t *msg)
+{
+    int64_t status, at_ms = 0;
+    unsigned rank;
+
+    if (!dlr_sup_of_round(rounds, msg, rounds->env.step->world, &rank) ||
+        dlr_msg_int(msg, "status", &status) < 0 ||
+        dlr_sup_adopt_later(rounds, node, msg))
+        return;
+    dlr_policy_started(rounds->policy, rounds->env.sup->running_round);
+    if (status == 0)
+        dlr_sup_ranks_ended(rounds);
+    dlr_msg_int(msg, "at_ms", &at_ms);
+    if (!is_reason(rounds, status, at_ms))
+        return;
+    rounds->failure = (struct dlr_failure){
+        .set = true, .rank = rank, .node = node, .status = status, .at_ms = at_ms};
+    dlr_policy_worker_exit(rounds->policy, rounds->env.sup->running_round, rank, status,
+                           dlr_sup_now());
+}
+
+void dlr_sup_on_stderr(struct dlr_sup_rounds *rounds, unsigned node, const json_t *msg)
+{
+    const char *text;
+    unsigned rank;
+
+    if (!dlr_sup_of_round(rounds, msg, rounds->env.step->world, &rank) ||
+        dlr_msg_str(msg, "text", &text) < 0 || !rounds->tails)
+        return;
+    free(rounds->tails[rank]);
+    rounds->tails[rank] = strdup(text);
+}
